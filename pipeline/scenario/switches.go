@@ -145,37 +145,31 @@ func (s *Scenario) takeMarking(l *format.Loaded) {
 	if len(all) == 0 {
 		return
 	}
-	t, n := mostCommon(all)
+	if s.params.StatedMarks {
+		s.settingsNotef("the scenario file states marking thresholds: WRED_PROFILE is not used")
+		return
+	}
+	t, rest := mostCommon(all)
 	gbps := float64(portSpeed(l.Network)) / 1e9
 	perGbps := func(bytes int64) int64 { return int64(math.Round(float64(bytes) / gbps)) }
-	from := origin(l, "marking_min", t.min)
-	defaults := simkernel.ParamsOf(s.params.Transport)
+	from := fmt.Sprintf("%s = %d bytes at %g Gbps, the speed of most switch ports%s", origin(l, "marking_min", t.min), t.min,
+		gbps, rest)
 	switch s.params.Transport {
 	case simkernel.DCTCP:
-		if s.params.MarkBytesPerGbps != defaults.MarkBytesPerGbps {
-			s.settingsNotef("the scenario file states mark_per_gbps: WRED_PROFILE is not used")
-			return
-		}
 		s.params.MarkBytesPerGbps = perGbps(t.min)
-		s.settingsNotef("mark_per_gbps is %d bytes: %s = %d bytes at %g Gbps, the speed of most switch ports%s", s.params.MarkBytesPerGbps,
-			from, t.min, gbps, others(n, len(all)))
+		s.settingsNotef("mark_per_gbps is %d bytes: %s", s.params.MarkBytesPerGbps, from)
 		if t.max > t.min {
-			s.settingsNotef("dctcp marks at one threshold: green_max_threshold = %d bytes and green_drop_probability are not used", t.max)
+			s.settingsNotef("dctcp marks at one threshold: green_max_threshold = %d bytes and green_drop_probability are not used",
+				t.max)
 		}
 	case simkernel.DCQCN:
-		own, usual := s.params.DCQCN, defaults.DCQCN
-		if own.MinMarkPerGbps != usual.MinMarkPerGbps || own.MaxMarkPerGbps != usual.MaxMarkPerGbps {
-			s.settingsNotef("the scenario file states thresholds of dcqcn: WRED_PROFILE is not used")
-			return
-		}
 		c := &s.params.DCQCN
 		c.MinMarkPerGbps, c.MaxMarkPerGbps = perGbps(t.min), perGbps(t.max)
 		if t.percent > 0 {
 			c.MaxMarking = float64(t.percent) / 100
 		}
-		s.settingsNotef("min_mark_per_gbps is %d, max_mark_per_gbps %d bytes, max_marking %g%%: %s = %d bytes, green_max_threshold = %d bytes "+
-			"at %g Gbps, the speed of most switch ports%s", c.MinMarkPerGbps, c.MaxMarkPerGbps, 100*c.MaxMarking, from, t.min, t.max, gbps,
-			others(n, len(all)))
+		s.settingsNotef("min_mark_per_gbps is %d, max_mark_per_gbps %d bytes (green_max_threshold = %d bytes), max_marking %g%%: %s",
+			c.MinMarkPerGbps, c.MaxMarkPerGbps, t.max, 100*c.MaxMarking, from)
 	default:
 		s.settingsNotef("switches do not mark for %s: WRED_PROFILE is not used", s.params.Transport)
 	}
@@ -205,16 +199,16 @@ func (s *Scenario) takeBuffer(l *format.Loaded) {
 	if len(sizes) == 0 {
 		return
 	}
-	bytes, n := mostCommon(sizes)
+	bytes, rest := mostCommon(sizes)
 	s.switchBuffer = &SwitchBuffer{Bytes: bytes, Alpha: network.DefaultAlpha}
 	alpha := fmt.Sprintf("alpha %g, the default", s.switchBuffer.Alpha)
 	if len(thresholds) > 0 {
-		th, n := mostCommon(thresholds)
+		th, rest := mostCommon(thresholds)
 		s.switchBuffer.Alpha = math.Exp2(float64(min(10, max(-10, th))))
-		alpha = fmt.Sprintf("alpha %g from %s = %d%s", s.switchBuffer.Alpha, origin(l, "dynamic_threshold", th), th, others(n, len(thresholds)))
+		alpha = fmt.Sprintf("alpha %g from %s = %d%s", s.switchBuffer.Alpha, origin(l, "dynamic_threshold", th), th, rest)
 	}
 	s.settingsNotef("--switch-buffer topology simulates buffers of %d bytes (%s%s), %s", bytes,
-		origin(l, "pool_size", bytes), others(n, len(sizes)), alpha)
+		origin(l, "pool_size", bytes), rest, alpha)
 }
 
 // origin says where a value stands first.
@@ -229,26 +223,22 @@ func origin(l *format.Loaded, name string, value int64) string {
 	return strings.ReplaceAll(name, "_", " ")
 }
 
-// others says how many values are not the one that was taken.
-func others(n, all int) string {
-	if n == all {
-		return ""
-	}
-	return fmt.Sprintf("; %d of %d have others, which are not used", all-n, all)
-}
-
-// mostCommon returns the value that occurs most often, the first of several, and how often.
-func mostCommon[T comparable](values []T) (best T, n int) {
+// mostCommon returns the value that occurs most often, the first of several, and says how many others there are.
+func mostCommon[T comparable](values []T) (best T, rest string) {
 	count := map[T]int{}
 	for _, v := range values {
 		count[v]++
 	}
+	n := 0
 	for _, v := range values {
 		if count[v] > n {
 			best, n = v, count[v]
 		}
 	}
-	return best, n
+	if n < len(values) {
+		rest = fmt.Sprintf("; %d of %d have others, which are not used", len(values)-n, len(values))
+	}
+	return best, rest
 }
 
 // portSpeed is the bandwidth that most ports of switches have, the lowest of several.

@@ -66,7 +66,7 @@ func TestSwitchSettingsOfAFile(t *testing.T) {
 	if _, err := s.Network(); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.Params().MarkBytesPerGbps; got != 5000 || !strings.Contains(strings.Join(s.TopologyNotes(), "\n"), "the scenario file states mark_per_gbps") {
+	if got := s.Params().MarkBytesPerGbps; got != 5000 || !strings.Contains(strings.Join(s.TopologyNotes(), "\n"), "the scenario file states marking thresholds") {
 		t.Errorf("marks at %d: %q", got, s.TopologyNotes())
 	}
 }
