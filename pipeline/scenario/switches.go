@@ -152,15 +152,15 @@ func (s *Scenario) takeMarking(l *format.Loaded) {
 	t, rest := mostCommon(all)
 	gbps := float64(portSpeed(l.Network)) / 1e9
 	perGbps := func(bytes int64) int64 { return int64(math.Round(float64(bytes) / gbps)) }
-	from := fmt.Sprintf("%s = %d bytes at %g Gbps, the speed of most switch ports%s", origin(l, "marking_min", t.min), t.min,
-		gbps, rest)
+	from := fmt.Sprintf("%s = %d bytes at %g Gbps, the speed of most switch ports%s", origin(l, "marking_min", t.min),
+		t.min, gbps, rest)
 	switch s.params.Transport {
 	case simkernel.DCTCP:
 		s.params.MarkBytesPerGbps = perGbps(t.min)
 		s.settingsNotef("mark_per_gbps is %d bytes: %s", s.params.MarkBytesPerGbps, from)
 		if t.max > t.min {
-			s.settingsNotef("dctcp marks at one threshold: green_max_threshold = %d bytes and green_drop_probability are not used",
-				t.max)
+			s.settingsNotef("dctcp marks at one threshold: green_max_threshold = %d bytes and green_drop_probability are "+
+				"not used", t.max)
 		}
 	case simkernel.DCQCN:
 		c := &s.params.DCQCN
@@ -168,8 +168,8 @@ func (s *Scenario) takeMarking(l *format.Loaded) {
 		if t.percent > 0 {
 			c.MaxMarking = float64(t.percent) / 100
 		}
-		s.settingsNotef("min_mark_per_gbps is %d, max_mark_per_gbps %d bytes (green_max_threshold = %d bytes), max_marking %g%%: %s",
-			c.MinMarkPerGbps, c.MaxMarkPerGbps, t.max, 100*c.MaxMarking, from)
+		s.settingsNotef("min_mark_per_gbps is %d, max_mark_per_gbps %d bytes (green_max_threshold = %d bytes), "+
+			"max_marking %g%%: %s", c.MinMarkPerGbps, c.MaxMarkPerGbps, t.max, 100*c.MaxMarking, from)
 	default:
 		s.settingsNotef("switches do not mark for %s: WRED_PROFILE is not used", s.params.Transport)
 	}
