@@ -183,8 +183,9 @@ func TestSweepParametersChecksFirst(t *testing.T) {
 func TestSweepShares(t *testing.T) {
 	t.Parallel()
 	file, o := fixture.Services(t), settings(t, stages.Independent)
-	p, err := SweepParameters(t.Context(), ParameterPlan{Scenario: file, MaxRuns: 40, FailTier: "fabric-spine",
-		Axes: []Axis{{"transport.kind", []string{"timely", "swift"}}, {"workload.flows_count", []string{"300"}}}}, o)
+	p, err := SweepParameters(t.Context(), ParameterPlan{Scenario: file, MaxRuns: 40,
+		FailTier: "pod0-fabric0:plane0-spine0,pod0-fabric1:plane1-spine0",
+		Axes:     []Axis{{"transport.kind", []string{"timely", "swift"}}, {"workload.flows_count", []string{"300"}}}}, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ func TestTransportsEstimate(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	for kind := range simkernel.TransportCount {
-		s := sixteenHosts(t, 20_000, kind.String())
+		s := sixteenHosts(t, 8_000, kind.String())
 		run, err := pipeline.Begin(t.Context(), t.TempDir(), s, pipeline.Variant{Estimator: stages.Flow}, pipeline.Settings{})
 		if err != nil {
 			t.Fatal(err)

@@ -95,27 +95,26 @@ func testWhatIfIsTheRun(t *testing.T, file string, by stages.Estimator) {
 // an estimate whose tasks are cut anew.
 func TestAddedCable(t *testing.T) {
 	t.Parallel()
-	for _, by := range []stages.Estimator{stages.Independent, stages.Flow} {
-		var made [2]*pipeline.Estimation
-		for i, partitions := range []int{0, 7} {
-			o := settings(t, by)
-			base := estimate(t, mustLoad(t, fixture.Services(t)), o)
-			o.Partitions = partitions
-			changes := scenario.Changes{Add: []scenario.CableAddition{{Ends: "pod0-tor0:pod1-tor0", BPS: 40e9, DelayNS: 500}}}
-			w, err := WhatIf(t.Context(), base, changes, o, CompareOptions{Links: 1})
-			if err != nil {
-				t.Fatal(err)
-			}
-			made[i] = estimates.Open(t, o.Lake, w.Other.Scenario, o.Variant)
-			if got := rows.Ask(t, o.Lake, "SELECT count(DISTINCT link_id) FROM link_stats WHERE flows > 0 AND scenario = '"+w.Other.Scenario+
-				"' AND link_id >= (SELECT count(*) FROM links WHERE scenario = '"+base+"')"); got != "[2]" {
-				t.Errorf("%s: %s added links carry flows", by, got)
-			}
+	var made [2]*pipeline.Estimation
+	for i, partitions := range []int{0, 7} {
+		o := settings(t, stages.Flow)
+		base := estimate(t, mustLoad(t, fixture.Services(t)), o)
+		o.Partitions = partitions
+		changes := scenario.Changes{Add: []scenario.CableAddition{{Ends: "pod0-tor0:pod1-tor0", BPS: 40e9, DelayNS: 500}}}
+		w, err := WhatIf(t.Context(), base, changes, o, CompareOptions{Links: 1})
+		if err != nil {
+			t.Fatal(err)
 		}
-		for _, table := range []schema.Table{schema.Slowdowns, schema.LinkStats} {
-			if tableRows(t, made[0], table, "cached") != tableRows(t, made[1], table, "cached") {
-				t.Errorf("%s: table %s depends on how the links are cut", by, table.Name)
-			}
+		made[i] = estimates.Open(t, o.Lake, w.Other.Scenario, o.Variant)
+		got := rows.Ask(t, o.Lake, "SELECT count(DISTINCT link_id) FROM link_stats WHERE flows > 0 AND scenario = '"+
+			w.Other.Scenario+"' AND link_id >= (SELECT count(*) FROM links WHERE scenario = '"+base+"')")
+		if got != "[2]" {
+			t.Errorf("%s added links carry flows", got)
+		}
+	}
+	for _, table := range []schema.Table{schema.Slowdowns, schema.LinkStats} {
+		if tableRows(t, made[0], table, "cached") != tableRows(t, made[1], table, "cached") {
+			t.Errorf("table %s depends on how the links are cut", table.Name)
 		}
 	}
 }
