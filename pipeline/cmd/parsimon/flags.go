@@ -202,13 +202,8 @@ func (r *runFlags) declareLake(f *pflag.FlagSet) {
 // declareEstimator declares what names a variant, but for clustering; see variant.
 func (r *runFlags) declareEstimator(f *pflag.FlagSet) {
 	f.StringVar(&r.estimator, "estimator", stages.Flow.String(), "how slowdowns are found: flow (link cases that follow each flow's packets, in two passes), independent (link cases as in the paper) or exact (every packet in the whole network)")
-	parse(f, &r.how.Variant.Passes, "string", func(text string) (int, error) {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > pipeline.MaxPasses {
-			err = errors.New("must be 1 or 2; where two passes do not suffice, use --estimator exact")
-		}
-		return n, err
-	}, "passes", "", "passes of estimator flow over all link cases: 2, or 1 to see what feedback is worth (default 2)")
+	intVar(f, &r.how.Variant.Passes, 1, pipeline.MaxPasses, "passes", "passes of estimator flow over all link cases: "+
+		"2, or 1 to see what feedback is worth (default 2); where two do not suffice, use --estimator exact")
 	parse(f, &r.how.Variant.Backend, "string", stages.ParseBackend, "link-backend", stages.Kernel.String(),
 		"what runs the link cases: kernel, or ns3: the paper's ns-3, a process a case (estimator independent)")
 }
@@ -236,15 +231,15 @@ const auto = "auto"
 // declareCache is for commands that run link cases and may find their results in a cache.
 func (r *runFlags) declareCache(f *pflag.FlagSet) {
 	r.cached = true
-	f.StringVar(&r.cache, "cache", "", "directory of link-case results found by earlier runs, which this one uses and adds to; off: none; default: _cache in the lake. Does not change the results")
+	f.StringVar(&r.cache, "cache", "", "directory of link-case results found by earlier runs, which this one uses and "+
+		"adds to; off: none; default: _cache in the lake")
 	f.StringVar(&r.ns3.Path, "ns3", "", "with --link-backend ns3: the program, the HPCC simulator's branch parsimon")
 	durationVar(f, &r.ns3.Timeout, "ns3-timeout", "1h",
 		"with --link-backend ns3: the longest that one link case may take; 0: no limit")
 }
 
 func (r *runFlags) declareWorkers(f *pflag.FlagSet) {
-	intVar(f, &r.how.Workers, 0, 4096, "workers",
-		"goroutines that work at once; 0: one per core. Does not change the results")
+	intVar(f, &r.how.Workers, 0, 4096, "workers", "goroutines that work at once; 0: one per core")
 }
 
 // declareCluster declares --cluster, whose value may be left out: --cluster alone is --cluster=DefaultClusteringError.
@@ -255,17 +250,19 @@ func (r *runFlags) declareCluster(f *pflag.FlagSet) {
 	f.Lookup("cluster").NoOptDefVal = stages.DefaultClusteringError
 }
 
+// machineGroup are flags that say how an estimate is worked on.
+const machineGroup = "Machine (changes no results)"
+
 // declareEstimate declares the flags of the commands that run all stages of an estimate.
 func (r *runFlags) declareEstimate(f *pflag.FlagSet) {
 	group(f, "Estimator", func() {
 		r.declareEstimator(f)
 		r.declareCluster(f)
 	})
-	group(f, "Machine", func() {
+	group(f, machineGroup, func() {
 		r.declareCache(f)
 		r.declareWorkers(f)
-		intVar(f, &r.how.Partitions, 0, 99_999, "partitions",
-			"tasks that the links are divided into; 0: by size. Does not change the results")
+		intVar(f, &r.how.Partitions, 0, 99_999, "partitions", "tasks that the links are divided into; 0: by size")
 		r.declareMemory(f)
 	})
 }
@@ -273,20 +270,18 @@ func (r *runFlags) declareEstimate(f *pflag.FlagSet) {
 // declareShard is for stages of many tasks.
 func (r *runFlags) declareShard(f *pflag.FlagSet) {
 	parse(f, &r.how.Shard, "string", engine.ParseShard, "shard", "", "do shard I (0 to N - 1) of N of the stage's "+
-		"tasks, I/N, while other processes do the others on the same lake; the next stage needs all of them. Does not "+
-		"change the results")
+		"tasks, I/N, while other processes do the others on the same lake; the next stage needs all of them")
 }
 
 // declareKeep is for commands after which temporary tables are removed.
 func (r *runFlags) declareKeep(f *pflag.FlagSet) {
 	f.BoolVar(&r.how.Keep, "keep", false, "keep the temporary tables hop_observations, feedback and sender_feedback, "+
-		"most of what a run writes; without it they are removed as soon as no stage needs them (by stages that run alone: "+
-		"with --shard). Does not change the results")
+		"most of what a run writes, which are removed as soon as no stage needs them (by stages that run alone: with --shard)")
 }
 
 func (r *runFlags) declareMemory(f *pflag.FlagSet) {
 	declareMemory(f, &r.how.MemoryBytes, autoMemory, "memory limit ("+autoMemoryDoc+"): DuckDB spills beyond it, "+
-		"and fewer tasks run at once where they are large. Does not change the results")
+		"and fewer tasks run at once where they are large")
 }
 
 // declareScenario is for commands that work on a scenario that the lake holds.

@@ -79,7 +79,7 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 				"scenario")
 			whole.declare(f)
 		})
-		group(f, "Machine", func() { r.declareKeep(f) })
+		group(f, machineGroup, func() { r.declareKeep(f) })
 		group(f, "Answer", func() {
 			declareForms(f, &form)
 			declareGates(f, &gates, false)
@@ -142,15 +142,16 @@ func answer(ctx context.Context, e *env, run *pipeline.Estimation, gates []gate.
 	if failed != nil && verdicts == nil {
 		return failed
 	}
-	result, err := summary.ReadResult(ctx, run)
-	if err != nil {
-		return err
+	result, people, err := &summary.Result{}, &text.Answer{}, error(nil)
+	if form == "json" || e.metrics.file != "" {
+		if result, err = summary.ReadResult(ctx, run); err != nil {
+			return err
+		}
+		result.Gates = verdicts
+		if err := e.metrics.estimate(run, result); err != nil {
+			return err
+		}
 	}
-	result.Gates = verdicts
-	if err := e.metrics.estimate(run, result); err != nil {
-		return err
-	}
-	people := &text.Answer{}
 	if form != "json" {
 		if people, err = summary.Answer(ctx, run); err != nil {
 			return err
