@@ -79,21 +79,11 @@ func TableBytes(e *pipeline.Estimation) (bytes int64) {
 	return bytes
 }
 
-// writeCases writes how many packet-hops were simulated and, stage by stage, how many link cases were found in the
-// cache.
+// writeCases writes how many packet-hops were simulated, and how many link cases were found in the cache.
 func writeCases(a *text.Answer, e *pipeline.Estimation) {
-	var all stages.SimulateStats
-	var cached []string
-	for _, s := range pipeline.CaseStages(e.Plan()) {
-		of, err := pipeline.Cases(e.Lake, s)
-		if err != nil {
-			continue
-		}
-		all.Add(of)
-		if n := of.Cases + of.CachedCases; n > 0 {
-			cached = append(cached, fmt.Sprintf("%s: %d of %d link cases (%s of %s packet-hops)", s, of.CachedCases, n,
-				units.Human(float64(of.CachedHops)), units.Human(float64(of.PacketHops+of.CachedHops))))
-		}
+	all, err := pipeline.Cases(e.Lake, pipeline.CaseStages(e.Plan())...)
+	if err != nil {
+		return // status reports it
 	}
 	if all.PacketHops > 0 {
 		a.Linef("%s packet-hops simulated at %.1f ns each", units.Human(float64(all.PacketHops)), float64(all.KernelNS)/float64(all.PacketHops))
@@ -102,10 +92,8 @@ func writeCases(a *text.Answer, e *pipeline.Estimation) {
 		link := e.Network.Links[all.LongestLink]
 		a.Linef("longest link case: %s (link %d, %s), %.3f s: no number of cores makes its pass shorter", e.Network.LinkName(link.ID), link.ID, link.Tier, float64(all.LongestCaseNS)/1e9)
 	}
-	if all.CachedHops > 0 {
-		a.Linef("%s packet-hops found in the cache at %.2f ns each:", units.Human(float64(all.CachedHops)), float64(all.CachedNS)/float64(all.CachedHops))
-		for _, line := range cached {
-			a.Linef("  %s", line)
-		}
+	if n := all.CachedCases; all.CachedHops > 0 {
+		a.Linef("%d of %d link cases (%s packet-hops) found in the cache, at %.2f ns a packet-hop", n, n+all.Cases,
+			units.Human(float64(all.CachedHops)), float64(all.CachedNS)/float64(all.CachedHops))
 	}
 }

@@ -2,7 +2,6 @@ package summary
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -26,27 +25,19 @@ func jobResults(ctx context.Context, e *pipeline.Estimation, db *queries.DB) (al
 	if err != nil || g.Dependencies == 0 || e.Variant().Estimator != stages.WholeNetwork {
 		return nil, err
 	}
-	q, err := queries.Get(queries.JobIterations)
-	if err != nil {
-		return nil, err
+	type iteration struct {
+		Job          string
+		IterationNS  int64 `json:"iteration_ns"`
+		CompletionNS int64 `json:"completion_ns"`
 	}
-	rows, err := db.Run(ctx, q, map[string]string{"scenario": string(e.ID()), "variant": e.Variant().String()})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	column := func(row []any, name string) any { return row[slices.Index(rows.Columns(), name)] }
-	err = rows.Each(func(row []any) error {
-		name, _ := column(row, "job").(string)
-		took, _ := column(row, "iteration_ns").(int64)
-		if len(all) == 0 || all[len(all)-1].Name != name {
-			completion, _ := column(row, "completion_ns").(int64)
-			all = append(all, JobResult{Name: name, CompletionNS: completion})
+	rows, err := answers[iteration](ctx, e, db, queries.JobIterations)
+	for _, r := range rows {
+		if len(all) == 0 || all[len(all)-1].Name != r.Job {
+			all = append(all, JobResult{Name: r.Job, CompletionNS: r.CompletionNS})
 		}
 		j := &all[len(all)-1]
-		j.Iterations = append(j.Iterations, took)
-		return nil
-	})
+		j.Iterations = append(j.Iterations, r.IterationNS)
+	}
 	return all, err
 }
 

@@ -3,7 +3,6 @@ package summary
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -86,10 +85,10 @@ func ReadResult(ctx context.Context, e *pipeline.Estimation) (_ *Result, err err
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	if r.Percentiles, err = percentiles(ctx, e, db, queries.SlowdownBySize); err != nil {
+	if r.Percentiles, err = answers[PercentilesResult](ctx, e, db, queries.SlowdownBySize); err != nil {
 		return nil, err
 	}
-	if r.Services, err = percentiles(ctx, e, db, queries.SlowdownByService); err != nil {
+	if r.Services, err = answers[PercentilesResult](ctx, e, db, queries.SlowdownByService); err != nil {
 		return nil, err
 	}
 	if r.Jobs, err = jobResults(ctx, e, db); err != nil {
@@ -153,36 +152,6 @@ func shortPercentiles(ctx context.Context, db *queries.DB, of string) (text stri
 
 // mostServices is how many services, those with the most flows, a result has.
 const mostServices = 1000
-
-// percentiles reads the answer of a question with percentiles: its columns are the fields of PercentilesResult, the
-// slowdowns without _slowdown in their names.
-func percentiles(ctx context.Context, e *pipeline.Estimation, db *queries.DB, question string) (
-	all []PercentilesResult, err error,
-) {
-	q, err := queries.Get(question)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := db.Run(ctx, q, map[string]string{"scenario": string(e.ID()), "variant": e.Variant().String()})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	names := rows.Columns()
-	err = rows.Each(func(row []any) error {
-		values := map[string]any{}
-		for i, name := range names {
-			values[strings.TrimSuffix(name, "_slowdown")] = row[i]
-		}
-		data, err := json.Marshal(values)
-		if err != nil {
-			return err
-		}
-		all = append(all, PercentilesResult{})
-		return json.Unmarshal(data, &all[len(all)-1])
-	})
-	return all, err
-}
 
 // Judge holds gates on slowdowns against the estimate.
 func Judge(ctx context.Context, e *pipeline.Estimation, gates []gate.Gate) ([]gate.Verdict, error) {

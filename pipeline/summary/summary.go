@@ -9,16 +9,20 @@ package summary
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/text"
 	"parsimon/queries"
 	"parsimon/queries/duckdb"
+	"parsimon/queries/format"
 	"parsimon/schema"
 	"parsimon/stages"
 )
@@ -99,18 +103,47 @@ func summarizeWorkload(a *text.Answer, e *pipeline.Estimation, g pipeline.Genera
 	return err
 }
 
-// addQuery adds the answer of one question about the estimate.
-func addQuery(ctx context.Context, a *text.Answer, e *pipeline.Estimation, db *queries.DB, name string,
-	extra map[string]string) error {
+// ask asks a question about the estimate.
+func ask(ctx context.Context, e *pipeline.Estimation, db *queries.DB, name string, more map[string]string) (
+	*format.Rows, error,
+) {
 	q, err := queries.Get(name)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	params := map[string]string{"scenario": string(e.ID()), "variant": e.Variant().String()}
-	for k, v := range extra {
-		params[k] = v
+	maps.Copy(params, more)
+	return db.Run(ctx, q, params)
+}
+
+// answers reads the answer of a question. Its columns are the JSON names of the fields of T, the slowdowns without
+// _slowdown.
+func answers[T any](ctx context.Context, e *pipeline.Estimation, db *queries.DB, name string) (all []T, err error) {
+	rows, err := ask(ctx, e, db, name, nil)
+	if err != nil {
+		return nil, err
 	}
-	rows, err := db.Run(ctx, q, params)
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	names := rows.Columns()
+	err = rows.Each(func(row []any) error {
+		values := map[string]any{}
+		for i, name := range names {
+			values[strings.TrimSuffix(name, "_slowdown")] = row[i]
+		}
+		data, err := json.Marshal(values)
+		if err != nil {
+			return err
+		}
+		all = append(all, *new(T))
+		return json.Unmarshal(data, &all[len(all)-1])
+	})
+	return all, err
+}
+
+// addQuery adds the answer of one question about the estimate.
+func addQuery(ctx context.Context, a *text.Answer, e *pipeline.Estimation, db *queries.DB, name string,
+	more map[string]string) error {
+	rows, err := ask(ctx, e, db, name, more)
 	if err != nil {
 		return err
 	}
