@@ -2,12 +2,20 @@ package pipeline
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow/go/v17/arrow"
 
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
 	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/schema/names"
 	"parsimon/simkernel"
 	"parsimon/simkernel/network"
 	"parsimon/stages/topology"
@@ -110,4 +118,127 @@ func readNetwork(l *lake.Lake, id lake.ScenarioID) (*topology.Network, error) {
 		return nil, fmt.Errorf("topology of scenario %s: %w", id, err)
 	}
 	return n, nil
+}
+
+// Resolve finds the scenario that a user names: by its id, its name or an alias, or the beginning of the id (at least 4
+// digits). A text that fits several scenarios names none.
+func Resolve(l *lake.Lake, name string) (lake.ScenarioID, error) { return resolve(l, name, false) }
+
+// ResolveWhole is Resolve without beginnings of ids.
+func ResolveWhole(l *lake.Lake, name string) (lake.ScenarioID, error) { return resolve(l, name, true) }
+
+func resolve(l *lake.Lake, name string, whole bool) (lake.ScenarioID, error) {
+	ids, err := l.Scenarios()
+	switch {
+	case err != nil:
+		return "", err
+	case len(ids) == 0:
+		return "", fmt.Errorf("%s holds no scenario: is it a lake?", l.Path())
+	case slices.Contains(ids, lake.ScenarioID(name)):
+		return lake.ScenarioID(name), nil
+	}
+	var all []names.Thing
+	for _, id := range ids {
+		s, _ := ReadSpec(l, id) // a damaged one has no name
+		if s.Windows == nil {   // windows belong to the scenario that they were drawn from
+			all = append(all, names.Thing{ID: string(id), Names: append([]string{s.Name}, s.Aliases...)})
+		}
+	}
+	at, err := names.Find("scenario", name, l.Path(), all, whole)
+	if err != nil {
+		return "", err
+	}
+	return lake.ScenarioID(all[at].ID), nil
+}
+
+// ShellName names a scenario in a command line: by its name, where that needs no quotes and only it has it, else by
+// its id.
+func ShellName(l *lake.Lake, id lake.ScenarioID) string {
+	s, err := ReadSpec(l, id)
+	if err != nil || s.Name == "" || strings.Trim(s.Name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") != "" {
+		return string(id)
+	}
+	if found, err := Resolve(l, s.Name); err != nil || found != id {
+		return string(id)
+	}
+	return s.Name
+}
+
+// LastWorkedOn is the scenario with flows that was last worked on.
+func LastWorkedOn(l *lake.Lake) (lake.ScenarioID, error) {
+	ids, err := l.Scenarios()
+	if err != nil {
+		return "", err
+	}
+	if len(ids) == 0 {
+		return "", fmt.Errorf("%s holds no scenario: is it a lake?", l.Path())
+	}
+	for _, id := range slices.Backward(ids) {
+		if spec, err := ReadSpec(l, id); err == nil && spec.Windows != nil {
+			continue
+		}
+		if _, err := engine.Complete(l, generated(l, id), methodVersion); err == nil {
+			return id, nil
+		}
+	}
+	return "", fmt.Errorf("%s holds no scenario with flows: run one", l.Path())
+}
+
+// CheckChanges reports what is wrong with changes of a scenario that the lake holds, before any work, and returns the
+// cables that they change.
+func CheckChanges(dir, base string, c scenario.Changes) ([]scenario.CableChange, error) {
+	l, err := lake.Open(dir, false)
+	if err != nil {
+		return nil, err
+	}
+	from, err := OpenModel(l, base)
+	if err != nil {
+		return nil, err
+	}
+	applied, err := c.Apply(from.Network, from.Spec.Planned, from.Spec.Canonical, from.Spec.Seed)
+	if err != nil {
+		return nil, fmt.Errorf("scenario %s (%s): %w", from.ID(), from.Spec.Name, err)
+	}
+	services := slices.Concat(slices.Collect(maps.Keys(c.Scale)), slices.Collect(maps.Keys(c.Move)))
+	return applied.Cables, from.checkServices(services)
+}
+
+// checkServices reports services without flows. It reads flows until it has found one of each.
+func (m *Model) checkServices(asked []string) error {
+	if len(asked) == 0 {
+		return nil
+	}
+	r, err := engine.Complete(m.Lake, generated(m.Lake, m.ID()), methodVersion)
+	if err != nil {
+		return err
+	}
+	found := errors.New("all are found")
+	seen := map[string]bool{}
+	missing := func(name string) bool { return !seen[name] }
+	flows := m.Lake.Read(schema.Flows, r.Files(schema.Flows), []string{"service"}, nil)
+	err = columns.Consume(flows, func(rec arrow.Record) error {
+		service := columns.Text(rec, "service")
+		for i := range service.Len() {
+			if name := service.Value(i); !seen[name] {
+				seen[strings.Clone(name)] = true // the batch's memory is used again
+			}
+		}
+		if !slices.ContainsFunc(asked, missing) {
+			return found
+		}
+		return nil
+	})
+	if err != nil {
+		if errors.Is(err, found) {
+			return nil
+		}
+		return err
+	}
+	all := slices.Sorted(maps.Keys(seen))
+	for _, name := range asked {
+		if missing(name) {
+			return fmt.Errorf("scenario %s (%s): no service %q; it has %q%s", m.ID(), m.Spec.Name, name, all, names.DidYouMean(name, all))
+		}
+	}
+	return nil
 }

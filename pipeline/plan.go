@@ -55,13 +55,12 @@ func (m *method) flowPlan() engine.Plan {
 	// barrier: a link case needs all of its flows
 	first := m.passStage(1, engine.Output{}, nil)
 	plan = append(plan, first)
-	passes, observed := []*engine.Stage{first}, []engine.Output{first.Output(schema.HopObservations)}
+	observed := []engine.Output{first.Output(schema.HopObservations)}
 	if m.variant.Passes > 1 {
 		// barrier: a flow needs all of its hops
 		feedback := m.feedbackStage(generate, first)
 		second := m.passStage(2, feedback.Output(schema.Feedback), first)
 		plan = append(plan, feedback, second)
-		passes = append(passes, second)
 		observed = append([]engine.Output{second.Output(schema.HopObservations)}, observed...) // the newest first
 	}
 	// barrier: a flow needs all of its hops
@@ -70,7 +69,7 @@ func (m *method) flowPlan() engine.Plan {
 	sample := m.sampleReplaysStage(generate, observed, replay)
 	plan = append(plan, sender, replay, sample)
 	if !m.Ephemeral {
-		plan = append(plan, m.intervalsStage(generate, sample, sample, passes...))
+		plan = append(plan, m.intervalsStage(generate, sample, sample))
 	}
 	return plan
 }

@@ -9,14 +9,11 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/schema"
 	"parsimon/stages"
-	"parsimon/stages/topology"
 )
 
 // intervalsStage writes the intervals of the percentiles of slowdown and the warnings. It is one task, which reads the
-// estimate twice, a chunk of flows at a time. simulates are the stages that wrote link_stats in the passes of estimator
-// flow.
-func (m *method) intervalsStage(generate, sample, contributions *engine.Stage,
-	simulates ...*engine.Stage) *engine.Stage {
+// estimate twice, a chunk of flows at a time.
+func (m *method) intervalsStage(generate, sample, contributions *engine.Stage) *engine.Stage {
 	s := &engine.Stage{
 		Name: "intervals", Place: m.variant.place(m.ID()), Unit: "flows", Command: m.command("intervals", m.variant),
 		Reads: []engine.Output{generate.Output(schema.Flows), sample.Output(schema.Slowdowns),
@@ -33,9 +30,6 @@ func (m *method) intervalsStage(generate, sample, contributions *engine.Stage,
 	if m.variant.Backend != stages.Kernel {
 		s.Program = func(in *engine.Inputs) (string, error) { return in.Records(sample).Program, nil }
 	}
-	for _, pass := range simulates {
-		s.Reads = append(s.Reads, pass.Output(schema.LinkStats))
-	}
 	s.Open = func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
 		loads, err := m.readLoads(in)
 		if err == nil {
@@ -44,7 +38,6 @@ func (m *method) intervalsStage(generate, sample, contributions *engine.Stage,
 		if err != nil {
 			return nil, err
 		}
-		moved, err := secondMoved(in, m.Network, simulates)
 		work := func(ctx context.Context, t *engine.Attempt) error {
 			r := estimateReader{m, in, t, chunkTasks(in.Files(generate.Output(schema.Flows))), sample.Output(schema.Slowdowns),
 				contributions.Output(schema.HopContributions)}
@@ -53,13 +46,13 @@ func (m *method) intervalsStage(generate, sample, contributions *engine.Stage,
 				return err
 			}
 			found := stages.ForeseenWarnings(m.Network, &m.Spec.Params, m.Spec.Switches, m.variant.Estimator, loads)
-			found = append(watch.Warnings(m.variant.Estimator, moved, intervals), found...)
+			found = append(watch.Warnings(m.variant.Estimator, m.variant.Passes, intervals), found...)
 			rows, warnings := stages.IntervalsRecord(intervals), stages.WarningsRecord(found)
 			defer rows.Release()
 			defer warnings.Release()
 			return errors.Join(t.Sink(schema.Intervals).Write(rows), t.Sink(schema.Warnings).Write(warnings))
 		}
-		return func() (engine.Worker, error) { return work, nil }, err
+		return func() (engine.Worker, error) { return work, nil }, nil
 	}
 	return s
 }
@@ -139,16 +132,4 @@ func (r *estimateReader) watch(ctx context.Context, tails stages.Tails,
 		defer func() { _ = hops.Close() }() // read to its end, or an error is reported
 		return watch.Watch(c.Lo, c.Hi-c.Lo, slowdowns, hops)
 	})
-}
-
-// secondMoved is how the second pass changed the waits of links; nil if there was none.
-func secondMoved(in *engine.Inputs, n *topology.Network, passes []*engine.Stage) (*stages.Movement, error) {
-	if len(passes) < 2 {
-		return nil, nil
-	}
-	then := in.Read(passes[0].Output(schema.LinkStats), stages.MovedColumns(), nil)
-	now := in.Read(passes[1].Output(schema.LinkStats), stages.MovedColumns(), nil)
-	defer func() { _, _ = then.Close(), now.Close() }() // read to their ends, or an error is reported
-	by, err := stages.Moved(n, then, now)
-	return &by, err
 }

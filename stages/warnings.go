@@ -43,11 +43,6 @@ const (
 	// longest.
 	disagreement = 0.1
 
-	// Change of the waits in switches by the second pass, relative to their sum, and of the delay of the slowest 1% of
-	// flows. All passes that could follow would change them by 0.6 of that (22% then 8%, 12% then 5%, 6% then 2%).
-	unsettledShare     = 0.2
-	tailUnsettledShare = 0.05
-
 	// Mean number of links at which one of the slowest 1% of flows, of all or of a size bin, waits. Where a slow flow
 	// waits at one link, that link's case knows its delay. Where it waits at many, the delay is a sum of waits that each
 	// case knows only as means over blocks of what happens at the others. On the paper's networks it is 1.0 to 1.9, and
@@ -179,9 +174,7 @@ type TailWatch struct {
 	tails  Tails
 
 	flows, loadedTwice int64
-	slowestNS          float64 // delay of the slowest flows
 	windows            windowCost
-	slowestNSOfLink    []float64
 	spread             [sizebin.Count + 1]spread // of the slowest flows of each size bin, and of all
 
 	chunk []watchedFlow // by row of the chunk
@@ -203,8 +196,7 @@ type spread struct {
 
 // NewTailWatch returns a TailWatch for an estimate with these tails.
 func NewTailWatch(n *topology.Network, loads *Loads, tails Tails) *TailWatch {
-	links := len(n.Links)
-	w := &TailWatch{net: n, tails: tails, loaded: make([]bool, links), slowestNSOfLink: make([]float64, links)}
+	w := &TailWatch{net: n, tails: tails, loaded: make([]bool, len(n.Links))}
 	for id := range n.Links {
 		w.loaded[id] = loads.Load(n.Links[id]) >= loadedLink
 	}
@@ -285,10 +277,6 @@ func (w *TailWatch) addHops(firstRow int64, v *contributions) error {
 			f.sum += ns
 			f.squares += float64(ns * ns)
 		}
-		if f.ofAll {
-			w.slowestNS += ns
-			w.slowestNSOfLink[link] += ns
-		}
 	}
 	return nil
 }
@@ -336,13 +324,17 @@ func (w *TailWatch) smallWindows() []Warning {
 		100*share, w.net.Name(c.src), w.net.Name(c.dst))}}
 }
 
-// Warnings returns the conditions that hold of an estimate. moved compares the two passes of Flow; nil if there was one
-// only. The other estimators ignore it, and the intervals.
-func (w *TailWatch) Warnings(e Estimator, moved *Movement, intervals []Interval) []Warning {
+// Warnings returns the conditions that hold of an estimate. passes are those of Flow. The other estimators ignore it,
+// and the intervals.
+func (w *TailWatch) Warnings(e Estimator, passes int, intervals []Interval) []Warning {
 	out := w.smallWindows()
 	switch e {
 	case Flow:
-		return slices.Concat(out, disagreements(intervals), w.unsettled(moved), w.spreadOut())
+		if passes == 1 {
+			out = append(out, Warning{unsettledKind, math.NaN(), math.NaN(), -1, "one pass only: no link case has received " +
+				"feedback from the others, and waits tend to be too long; use --passes 2"})
+		}
+		return slices.Concat(out, disagreements(intervals), w.spreadOut())
 	case WholeNetwork:
 		return out
 	}
@@ -393,38 +385,6 @@ func ofBin(name string) string {
 	return " of " + name
 }
 
-// unsettled returns a row if the second pass changed much. moved is as for Warnings.
-func (w *TailWatch) unsettled(moved *Movement) []Warning {
-	if moved == nil {
-		return []Warning{{unsettledKind, math.NaN(), unsettledShare, -1,
-			"one pass only: no link case has received feedback from the others, and waits tend to be too long; use --passes 2"}}
-	}
-	if moved.Share > unsettledShare {
-		return []Warning{{unsettledKind, moved.Share, unsettledShare, -1, fmt.Sprintf(
-			"the second pass changed the waits in the switches by %.0f%%: the percentiles are not settled; use --estimator "+
-				"exact", 100*moved.Share)}}
-	}
-	if share := w.tailMoved(moved); math.Abs(share) > tailUnsettledShare {
-		return []Warning{{unsettledKind, math.Abs(share), tailUnsettledShare, -1, fmt.Sprintf(
-			"the second pass changed the delay of the slowest 1%% of flows by about %+.0f%%: p99 is not settled; "+
-				"use --estimator exact", 100*share)}}
-	}
-	return nil
-}
-
-// tailMoved estimates by what fraction the last pass changed the delay of the slowest flows: their delay at each
-// link is taken to follow the mean wait there.
-func (w *TailWatch) tailMoved(moved *Movement) float64 {
-	if w.slowestNS <= 0 {
-		return 0
-	}
-	var changedNS float64
-	for id, ns := range w.slowestNSOfLink {
-		changedNS += ns * moved.Links[id]
-	}
-	return changedNS / w.slowestNS
-}
-
 // spreadOut returns a row if the slowest flows of all or of a size bin wait at many links.
 func (w *TailWatch) spreadOut() []Warning {
 	most, of := 0.0, ""
@@ -452,66 +412,4 @@ func WarningsRecord(rows []Warning) arrow.Record {
 		out.Add(row)
 	}
 	return out.Record()
-}
-
-// A Movement is how much the second pass changed the waits in links' queues.
-type Movement struct {
-	// Share is the sum over links of the change of all waits, as a fraction of the sum of waits in the later
-	// pass; 0 if nothing waits.
-	Share float64
-	// Links is the change of the waits of each link, by link id, relative to the later pass: negative if they
-	// fell, 0 for a link without waits. Hosts' uplinks have 0.
-	Links []float64
-}
-
-// waitColumns is a view of table link_stats.
-type waitColumns struct {
-	Link    []int32   `col:"link_id"`
-	Packets []int64   `col:"packets_sent"`
-	Wait    []float64 `col:"mean_wait_ns"`
-}
-
-// MovedColumns names the columns of table link_stats that Moved reads.
-func MovedColumns() []string { return columns.Names[waitColumns]() }
-
-// Moved compares table link_stats of two passes. Hosts' uplinks are left out: they have no queue that other
-// hosts fill.
-func Moved(n *topology.Network, before, after schema.Batches) (Movement, error) {
-	m := Movement{Links: make([]float64, len(n.Links))}
-	old, err := switchWaits(n, before)
-	if err != nil {
-		return m, err
-	}
-	now, err := switchWaits(n, after)
-	if err != nil {
-		return m, err
-	}
-	var all, changed float64
-	for i := range now {
-		all += now[i]
-		changed += max(now[i]-old[i], old[i]-now[i])
-		if now[i] > 0 {
-			m.Links[i] = (now[i] - old[i]) / now[i]
-		}
-	}
-	if all > 0 {
-		m.Share = changed / all
-	}
-	return m, nil
-}
-
-// switchWaits returns the sum of waits in ns, by link id; 0 for hosts' uplinks.
-func switchWaits(n *topology.Network, in schema.Batches) ([]float64, error) {
-	waits := make([]float64, len(n.Links))
-	return waits, columns.Each(in, func(v *waitColumns) error {
-		for i, link := range v.Link {
-			if link < 0 || int(link) >= len(waits) {
-				return fmt.Errorf("link_stats: link %d is not in the topology, which has %d links", link, len(waits))
-			}
-			if !n.FromHost(link) {
-				waits[link] = float64(v.Packets[i]) * v.Wait[i]
-			}
-		}
-		return nil
-	})
 }

@@ -2,7 +2,6 @@ package stages
 
 import (
 	"errors"
-	"math"
 	"strings"
 	"testing"
 
@@ -88,26 +87,19 @@ func TestWarnings(t *testing.T) {
 		load   func(int32) float64
 		first  func(int) bool
 		delays func(int) [2]float64
-		moved  float64
+		passes int
 		want   []string
 	}{
-		{"nothing", Flow, hot(), every(2), even, 0.1, nil},
-		{"both hops of one flow in four", Flow, hot(0, 3), every(4), even, 0,
-			nil},
-		{"one hop of them", Flow, hot(0), every(2), even, 0, nil},
-		{"both hops by the paper's method", Independent, hot(0, 3), every(10), even, 0.9, []string{"loaded twice: 10%"}},
-		{"one hop by the paper's method", Independent, hot(0), every(2), even, 0.9, nil},
-		{"unsettled", Flow, hot(), every(2), even, 0.3,
-			[]string{"unsettled: the second pass changed the waits in the switches by 30%"}},
-		{"one pass", Flow, hot(), every(2), even, -1, []string{"unsettled: one pass only"}},
-		{"no tail", Flow, hot(), every(4), func(int) [2]float64 { return [2]float64{} }, 0, nil},
+		{"nothing", Flow, hot(), every(2), even, 2, nil},
+		{"both hops of one flow in four", Flow, hot(0, 3), every(4), even, 2, nil},
+		{"one hop of them", Flow, hot(0), every(2), even, 2, nil},
+		{"both hops by the paper's method", Independent, hot(0, 3), every(10), even, 0, []string{"loaded twice: 10%"}},
+		{"one hop by the paper's method", Independent, hot(0), every(2), even, 0, nil},
+		{"one pass", Flow, hot(), every(2), even, 1, []string{"unsettled: one pass only"}},
+		{"no tail", Flow, hot(), every(4), func(int) [2]float64 { return [2]float64{} }, 2, nil},
 	} {
 		watch := watched(t, c.load, c.first, c.delays)
-		var moved *Movement
-		if c.moved >= 0 {
-			moved = &Movement{Share: c.moved, Links: make([]float64, len(watch.net.Links))}
-		}
-		found := watch.Warnings(c.by, moved, nil)
+		found := watch.Warnings(c.by, c.passes, nil)
 		ok := len(found) == len(c.want)
 		for i := range found {
 			ok = ok && strings.HasPrefix(found[i].Kind+": "+found[i].Text, c.want[i])
@@ -196,32 +188,5 @@ func TestForeseenWarnings(t *testing.T) {
 		if c.by == Flow && (len(limited) == 0 || limited[len(limited)-1].Kind != "buffers") {
 			t.Errorf("%s: limited buffers: %+v", c.name, limited)
 		}
-	}
-}
-
-// A pass that reduces all waits in switches by a quarter has moved them by a third of their new sum. Hosts' uplinks do
-// not count.
-func TestMoved(t *testing.T) {
-	n := topologytest.SmallNetwork(t)
-	before := linkTable(t, n, func(l int32) float64 { return 400 + float64(l) })
-	after := linkTable(t, n, func(l int32) float64 {
-		if n.FromHost(l) {
-			return 1e6
-		}
-		return 0.75 * (400 + float64(l))
-	})
-	moved, err := Moved(n, before.rewound(), after.rewound())
-	if err != nil || moved.Share < 0.333 || moved.Share > 0.334 {
-		t.Errorf("moved by %+v, %v", moved, err)
-	} else {
-		for link, by := range moved.Links {
-			if n.FromHost(int32(link)) != (by == 0) || by != 0 && math.Abs(by+1.0/3) > 1e-9 {
-				t.Errorf("the waits of link %d moved by %g", link, by)
-			}
-		}
-	}
-	idle := linkTable(t, n, zero)
-	if moved, err := Moved(n, idle.rewound(), idle.rewound()); err != nil || moved.Share != 0 {
-		t.Errorf("a network without waits moved by %+v, %v", moved, err)
 	}
 }

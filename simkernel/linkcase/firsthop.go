@@ -75,7 +75,6 @@ func (k *Kernel) sendFirstHop(s *source, slot int32, at int64) bool {
 	if f.head == f.nextBlockAt && k.blocks && f.left > 0 {
 		k.advanceBlock(f)
 	}
-	k.rekey(s, slot)
 	if f.left == 0 {
 		k.finish(s, slot, leavePS+downstreamPS, 0)
 		k.retire(slot, 0)

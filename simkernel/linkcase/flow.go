@@ -99,7 +99,6 @@ func (k *Kernel) start(s *source, startPS int64) {
 	k.loadBlock(f)
 	k.startSender(f, slot)
 	s.add(k.flows, slot)
-	k.joined(s, slot)
 
 	k.advanceStart()
 }

@@ -70,7 +70,6 @@ type Kernel struct {
 	target target
 	picker picker
 
-	choosers   choosers
 	needsPaths bool // of params
 
 	earlyPS    []int64 // by row: see earlyOf; empty if the case has no BetweenPS
@@ -151,7 +150,6 @@ func (k *Kernel) prepare(c *Case, r *Result) error {
 		k.firstNS = c.StartNS[0]
 		k.nextPS = 0
 	}
-	k.choosers.reset(len(c.SourceBps))
 	k.freeSlots()
 	return nil
 }
@@ -291,7 +289,6 @@ func (k *Kernel) forward(s *source, f *flow, now int64) bool {
 	}
 	s.next = f.nextSlot
 	s.served = f.row
-	k.rekey(s, s.planned)
 	if f.left == 0 {
 		k.finish(s, s.planned, departPS+downstreamPS, startPS-now)
 		k.retire(s.planned, startPS)
@@ -307,7 +304,6 @@ func (k *Kernel) finish(s *source, slot int32, departPS, waitPS int64) {
 	}
 	k.record(f.row, departPS+k.c.PathDelayNS[f.row]*simkernel.PSPerNS-s.delayPS, waitPS)
 	s.remove(k.flows, slot)
-	k.left(s, slot)
 }
 
 // record writes the result of a flow whose last byte is delivered at endPS. FCTs are rounded up, like the
@@ -317,4 +313,43 @@ func (k *Kernel) record(row int32, endPS, waitPS int64) {
 	k.r.FCTNS[row] = simkernel.CeilNS(endPS - startPS)
 	k.r.WaitNS[row] = waitPS / simkernel.PSPerNS
 	k.finished++
+}
+
+// loadBlock reads the feedback of the flow's next packets, block f.block.
+func (k *Kernel) loadBlock(f *flow) {
+	f.nextBlockAt = k.layout.End(f.head)
+	if len(k.c.Feedback) > 0 {
+		b := &k.c.Feedback[f.block]
+		f.nicWaitPS = int64(b.NICWaitNS) * simkernel.PSPerNS
+		f.upstreamPS = int64(b.UpstreamNS) * simkernel.PSPerNS
+		f.downstreamPS = int64(b.WaitNS) * simkernel.PSPerNS
+		f.marks = b.Marks
+	}
+}
+
+// advanceBlock ends a block, whose last packet has just been sent, and begins the next one.
+func (k *Kernel) advanceBlock(f *flow) {
+	k.recordBlock(f, f.nextBlockAt-k.layout.Start(f.nextBlockAt-1))
+	f.block++
+	k.loadBlock(f)
+}
+
+// recordBlock records the mean wait of the present block, which has that many packets.
+func (k *Kernel) recordBlock(f *flow, packets uint32) {
+	if f.waitPS == 0 {
+		return // nothing to record: Observed is zero
+	}
+	if len(k.r.Observed) > 0 && packets > 0 {
+		k.recordWait(f.block, f.waitPS, int64(packets))
+	}
+	f.waitPS = 0
+}
+
+// recordWait records the mean wait of a block with that many packets, whose waits sum up to sumPS.
+func (k *Kernel) recordWait(block uint32, sumPS, packets int64) {
+	mean := sumPS / simkernel.PSPerNS
+	if packets > 1 {
+		mean = (mean + packets/2) / packets
+	}
+	k.r.Observed[block].WaitNS = int32(min(mean, math.MaxInt32))
 }

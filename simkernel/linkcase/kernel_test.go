@@ -316,25 +316,6 @@ func TestKernelAgreesWithTwinOnLongFlows(t *testing.T) {
 	}
 }
 
-// BenchmarkLongRoundTrips has one host's 155 flows over 2 ms, nearly all of which wait for a window of 18 packets at any
-// time.
-func BenchmarkLongRoundTrips(b *testing.B) {
-	for name, kind := range map[string]Kind{"uplink": FirstHop, "behind": Behind} {
-		b.Run(name, func(b *testing.B) {
-			c, k, r := columns(kind, 1, 155, 2_000_000, 100_000), mustKernel(b, simkernel.DefaultParams()), Result{}
-			for i := range c.PathDelayNS {
-				c.PathDelayNS[i] = 2_000_000
-			}
-			for range b.N {
-				if err := k.Simulate(c, &r); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(int64(b.N)*r.PacketsSent), "ns/packet-hop")
-		})
-	}
-}
-
 // columns makes a case of flows that all have the same path and size.
 func columns(kind Kind, sources, flows int, sizeBytes, gapNS int64) *Case {
 	c := &Case{Kind: kind, TargetBps: 10_000_000_000, MarkBytes: 30_000}
