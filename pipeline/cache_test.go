@@ -38,6 +38,9 @@ func cacheChangesNoRow(t *testing.T, v Variant) {
 	if again := check("full cache"); again.CachedCases == 0 || again.PacketHops > first.PacketHops/20 {
 		t.Errorf("with a full cache: %+v", again)
 	}
+	if v.Estimator == stages.Flow { // what follows is the same
+		return
+	}
 	change := func(what string, how func(data []byte) []byte) {
 		t.Helper()
 		packs, err := filepath.Glob(filepath.Join(dir, "*.pack"))

@@ -7,25 +7,8 @@ import (
 
 	"parsimon/simkernel"
 	"parsimon/simkernel/network"
-	"parsimon/stages/topology"
 	"parsimon/stages/topology/topologytest"
 )
-
-// linkTable returns table link_stats of a network in which each link sends 100 packets, with the given waits by link.
-func linkTable(t *testing.T, n *topology.Network, waitNS func(link int32) float64) *captured {
-	t.Helper()
-	var rows []linkStatRow
-	for _, l := range n.Links {
-		rows = append(rows, linkStatRow{LinkID: l.ID, linkCounters: linkCounters{PacketsSent: 100, MeanWaitNS: waitNS(l.ID)}})
-	}
-	var out captured
-	if err := linkStatTable.Write(&out, rows); err != nil {
-		t.Fatal(err)
-	}
-	return &out
-}
-
-func zero(int32) float64 { return 0 }
 
 // watched returns a TailWatch that has read, in two chunks, 200 flows of two hops over SmallNetwork: host 0 → tor → host 1
 // if first says so, else host 2 → tor → host 3, with the given delays at the two hops.
