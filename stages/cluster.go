@@ -249,7 +249,6 @@ func (c *Clustering) Features(ctx context.Context, n *topology.Network, p *simke
 		return err
 	}
 	var x featureBuilder
-	sourceBps := loads.sources(n, p)
 	for id := lo; id < hi; id++ {
 		f, of := &features[id], flows[id-lo]
 		if len(of) == 0 {
@@ -266,7 +265,7 @@ func (c *Clustering) Features(ctx context.Context, n *topology.Network, p *simke
 		}
 		x.contention.reset(p, loads.AvailableBps(p, link))
 		for i := range of {
-			x.contention.add(of[i].size, of[i].start, sourceBps(of[i].firstLink))
+			x.contention.add(of[i].size, of[i].start, loads.AvailableBps(p, n.Links[of[i].firstLink]))
 		}
 		f.Values = x.expected(of)
 	}

@@ -55,7 +55,6 @@ type FeedbackBuilder struct {
 	layout  simkernel.BlockLayout
 	seed    uint64
 	omitted Omitted // links whose cases the next pass omits
-	trips   roundTrips
 
 	observed observationIndex // of this pass
 
@@ -71,8 +70,7 @@ type FeedbackBuilder struct {
 // NewFeedbackBuilder returns a builder. The seed keys the random bits that select marks. omitted are links that need no
 // feedback from Build with PassScope.
 func NewFeedbackBuilder(n *topology.Network, p *simkernel.Params, seed uint64, omitted Omitted) *FeedbackBuilder {
-	return &FeedbackBuilder{net: n, params: p, layout: p.Layout(), seed: seed, omitted: omitted,
-		trips: newRoundTrips(n, p)}
+	return &FeedbackBuilder{net: n, params: p, layout: p.Layout(), seed: seed, omitted: omitted}
 }
 
 // ObservationColumns names the columns of table hop_observations that Build reads.
@@ -127,7 +125,7 @@ func (x *FeedbackBuilder) flow(scope FeedbackScope, firstRow int64, f int) error
 		longest = max(longest, len(x.hops[h]))
 	}
 	if scope == PassScope {
-		for h, trip := 1, x.trips.of(x.path); h < count; h++ {
+		for h, trip := 1, roundTripNS(x.net, x.params, x.path); h < count; h++ {
 			x.damp(x.hops[h], row, trip)
 		}
 	}

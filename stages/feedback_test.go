@@ -196,7 +196,7 @@ func TestFeedbackIsItsTwin(t *testing.T) {
 		p := simkernel.DefaultParams()
 		n := lineNetwork(t)
 		x := NewFeedbackBuilder(n, &p, 1, nil)
-		trip := x.trips.of([]int32{4, 2, 0})
+		trip := roundTripNS(n, &p, []int32{4, 2, 0})
 		hops := make([][]simkernel.Block, 1+random.IntN(3))
 		for h := range hops {
 			hops[h] = make([]simkernel.Block, random.IntN(5))

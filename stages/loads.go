@@ -92,16 +92,3 @@ func (l *Loads) AvailableBps(p *simkernel.Params, link topology.Link) int64 {
 	ackBps := math.Round(float64(reverse.Packets*p.AckBytes) * 8e9 / busyNS * share)
 	return max(simkernel.MinBps, int64(max(bps-ackBps, bps*minAvailable)))
 }
-
-// sources returns a function that caches the available bandwidths of hosts' uplinks, by link id.
-func (l *Loads) sources(n *topology.Network, p *simkernel.Params) func(uplink int32) int64 {
-	known := map[int32]int64{}
-	return func(uplink int32) int64 {
-		bps, ok := known[uplink]
-		if !ok {
-			bps = l.AvailableBps(p, n.Links[uplink])
-			known[uplink] = bps
-		}
-		return bps
-	}
-}

@@ -1,6 +1,20 @@
 package stages
 
-import "math"
+import (
+	"math"
+
+	"parsimon/simkernel"
+	"parsimon/stages/topology"
+)
+
+// roundTripNS returns the round trip on a path without waits: of a full packet, and of its ACK on the way back.
+func roundTripNS(n *topology.Network, p *simkernel.Params, path []int32) (ns int64) {
+	for _, id := range path {
+		l := n.Links[id]
+		ns += l.DelayNS + n.Links[topology.Reverse(id)].DelayNS + sendAndAckNS(p, n, l)
+	}
+	return ns
+}
 
 // slowestHop returns the last hop of least bandwidth behind hop 0; 0 if the path has one hop only.
 func slowestHop(path []int32, bps func(link int32) int64) int {

@@ -54,9 +54,7 @@ type contributions struct {
 
 // NewSampler returns a sampler for a scenario.
 func NewSampler(n *topology.Network, p simkernel.Params) *Sampler {
-	s := &Sampler{net: n, params: p}
-	s.replay.trips = newRoundTrips(n, &s.params)
-	return s
+	return &Sampler{net: n, params: p}
 }
 
 // Sample writes table slowdowns for one chunk of table flows, whose first row is firstRow: a row for every

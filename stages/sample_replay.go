@@ -12,14 +12,12 @@ import (
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
-	"parsimon/stages/topology"
 )
 
 // replayIndex holds what estimator Flow found out about a chunk of flows.
 type replayIndex struct {
 	observed       observationIndex
 	fctNS, idealNS []int64 // by flow, of the replay; fctNS -1: none
-	trips          roundTrips
 
 	blocks []simkernel.Block
 	hops   []hopOfFlow // of the current flow
@@ -157,7 +155,7 @@ func (s *Sampler) blend(replayNS int64) int64 {
 	for h := range hops {
 		waits += hops[h].meanNS
 	}
-	trip, more := float64(s.replay.trips.of(s.path)), 0.0
+	trip, more := float64(roundTripNS(s.net, &s.params, s.path)), 0.0
 	for h := 1; h < len(hops); h++ {
 		w := hops[h].meanNS
 		if w == 0 || hops[h].delayNS < 0 {
@@ -204,29 +202,4 @@ func (s *Sampler) attribute(row, delayNS, sizeBytes int64) {
 		wait := float64(hop.lastNS)
 		x.out = append(x.out, contributionRow{row, int16(h), int16(len(x.hops)), link, wait + share, wait})
 	}
-}
-
-// roundTrips computes the round trips of full packets without waits.
-type roundTrips struct {
-	net    *topology.Network
-	params *simkernel.Params
-	ns     []int64 // by link id: what the link adds; 0: not computed yet
-}
-
-func newRoundTrips(n *topology.Network, p *simkernel.Params) roundTrips {
-	return roundTrips{n, p, make([]int64, len(n.Links))}
-}
-
-// of returns the round trip on a path in ns: of a full packet, and of its ACK on the way back.
-func (r *roundTrips) of(path []int32) (ns int64) {
-	p := r.params
-	for _, id := range path {
-		if r.ns[id] == 0 {
-			l, back := &r.net.Links[id], &r.net.Links[topology.Reverse(id)]
-			r.ns[id] = l.DelayNS + back.DelayNS + p.SendNS(p.PayloadBytes+p.HeaderBytes, l.BandwidthBps) +
-				p.SendNS(p.AckBytes, back.BandwidthBps)
-		}
-		ns += r.ns[id]
-	}
-	return ns
 }

@@ -86,14 +86,6 @@ type Simulator struct {
 	senders      []senderRow
 }
 
-// HopColumns names the columns of table hops that Simulate and Replay read: all of them.
-func HopColumns() []string {
-	return []string{
-		"link_id", "flow_row", "flow_id", "hop", "hops", "size_bytes", "start_ns", "first_link", "prev_link",
-		"delay_to_link_ns", "path_delay_ns", "path_send_ns", "upstream_bps", "downstream_bps", "between_ps",
-	}
-}
-
 // SimulatorOptions say which link cases a Simulator builds and what solves them.
 type SimulatorOptions struct {
 	Network *topology.Network
@@ -284,10 +276,10 @@ func (s *Simulator) feedbackShare(rows []int32) float64 {
 	if s.estimator != Flow {
 		return 0
 	}
-	in, layout, at := &s.input.rows, s.params.Layout(), 0
+	in, layout, at := s.input.rows, s.params.Layout(), 0
 	var sum, all float64
 	for _, i := range rows {
-		packets, trip := s.params.Packets(in.size[i]), float64(2*in.pathDelay[i]+in.pathSend[i])
+		packets, trip := s.params.Packets(in[i].SizeBytes), float64(2*in[i].PathDelayNS+in[i].PathSendNS)
 		for b := range layout.Blocks(packets) {
 			o := &s.result.Observed[at]
 			at++

@@ -12,56 +12,51 @@ import (
 
 // caseBuilder holds what the cases of many links ask for again and again, by link id.
 type caseBuilder struct {
-	caseNo       int32
-	source       []int32 // by first link: the last place among the case's sources, valid where sourceOwner is caseNo
-	sourceOwner  []int32
-	sources      []caseSource // of the case
-	feeder       []int32      // place among the case's feeders, valid where feederOwner is caseNo
-	feederOwner  []int32
-	availableBps []int64 // 0: not computed yet
-	sendNS       []int64 // of a full packet; 0: not computed yet
+	caseNo      int32
+	source      []int32 // by first link: the last place among the case's sources, valid where sourceOwner is caseNo
+	sourceOwner []int32
+	sources     []caseSource // of the case
+	feeder      []int32      // place among the case's feeders, valid where feederOwner is caseNo
+	feederOwner []int32
 }
 
 func newCaseBuilder(links int) caseBuilder {
-	return caseBuilder{
-		source: make([]int32, links), sourceOwner: make([]int32, links), feeder: make([]int32, links),
-		feederOwner:  make([]int32, links),
-		availableBps: make([]int64, links), sendNS: make([]int64, links),
-	}
+	return caseBuilder{source: make([]int32, links), sourceOwner: make([]int32, links), feeder: make([]int32, links),
+		feederOwner: make([]int32, links)}
 }
 
 // buildCase builds the link case of the rows at places from..to-1 of the input's order (paper, §3.2).
 func (s *Simulator) buildCase(link topology.Link, from, to int) error {
-	r, c, b := &s.input.rows, &s.c, &s.build
+	r, c, b := s.input.rows, &s.c, &s.build
 	resetCase(c)
 	s.encoded = false
 	b.caseNo++
 	b.sources = b.sources[:0]
 	c.Record = s.estimator == Flow && !s.replays
 	c.Kind = linkcase.Behind
-	if from < to && r.hop[s.input.order[from]] == 0 {
+	if from < to && r[s.input.order[from]].Hop == 0 {
 		c.Kind = linkcase.FirstHop
 	}
-	c.TargetBps = s.loads.AvailableBps(&s.params, link)
+	c.TargetBps = s.availableBps(link.ID)
 	c.MarkBytes, c.MaxMarkBytes = s.params.MarkBytes(link.BandwidthBps, link.DelayNS)
 	c.MarkKey = simkernel.MarkKey(s.params.Seed, link.ID)
 	for at := from; at < to; at++ {
 		i := s.input.order[at]
 		source := s.sourceOf(i)
 		c.Source = append(c.Source, source)
-		c.SizeBytes = append(c.SizeBytes, r.size[i])
-		c.FlowKey = append(c.FlowKey, uint64(r.flowRow[i]))
-		c.Hops = append(c.Hops, r.hops[i])
-		c.StartNS = append(c.StartNS, r.start[i])
-		c.PathDelayNS = append(c.PathDelayNS, max(r.pathDelay[i], c.SourceDelayNS[source]))
+		c.SizeBytes = append(c.SizeBytes, r[i].SizeBytes)
+		c.FlowKey = append(c.FlowKey, uint64(r[i].FlowRow))
+		c.Hops = append(c.Hops, r[i].Hops)
+		c.StartNS = append(c.StartNS, r[i].StartNS)
+		c.PathDelayNS = append(c.PathDelayNS, max(r[i].PathDelayNS, c.SourceDelayNS[source]))
 		if s.params.NeedsPaths() {
 			path := s.pathOf(i)
 			c.SlowestBps, c.RoundTripNS = append(c.SlowestBps, path.SlowestBps), append(c.RoundTripNS, path.RoundTripNS)
 		}
 		if s.estimator == Flow {
-			c.ReturnNS = append(c.ReturnNS, s.returnNS(link, r.firstLink[i], r.pathSend[i]))
-			c.UpstreamBps, c.DownstreamBps = append(c.UpstreamBps, r.upBps[i]), append(c.DownstreamBps, r.downBps[i])
-			c.BetweenPS = append(c.BetweenPS, r.betweenPS[i])
+			c.ReturnNS = append(c.ReturnNS, s.returnNS(link, r[i].FirstLink, r[i].PathSendNS))
+			c.UpstreamBps, c.DownstreamBps = append(c.UpstreamBps, r[i].UpstreamBps), append(c.DownstreamBps, r[i].DownstreamBps)
+			c.BetweenPS = append(c.BetweenPS, r[i].BetweenPS)
 		}
 	}
 	return s.addFeedback(from, to)
@@ -78,20 +73,20 @@ func resetCase(c *linkcase.Case) {
 
 // pathOf returns what the sender of a row knows of its path.
 func (s *Simulator) pathOf(row int32) simkernel.Path {
-	r := &s.input.rows
-	slowest := s.net.Links[r.link[row]].BandwidthBps
-	for _, id := range []int32{r.firstLink[row], r.prevLink[row]} {
+	r := s.input.rows
+	slowest := s.net.Links[r[row].LinkID].BandwidthBps
+	for _, id := range []int32{r[row].FirstLink, r[row].PrevLink} {
 		if id >= 0 {
 			slowest = min(slowest, s.net.Links[id].BandwidthBps)
 		}
 	}
-	for _, bps := range []int64{r.upBps[row], r.downBps[row]} {
+	for _, bps := range []int64{r[row].UpstreamBps, r[row].DownstreamBps} {
 		if bps > 0 {
 			slowest = min(slowest, bps)
 		}
 	}
 	return simkernel.Path{
-		Hops: int(r.hops[row]), SlowestBps: slowest, RoundTripNS: 2*r.pathDelay[row] + r.pathSend[row],
+		Hops: int(r[row].Hops), SlowestBps: slowest, RoundTripNS: 2*r[row].PathDelayNS + r[row].PathSendNS,
 	}
 }
 
@@ -107,11 +102,11 @@ type caseSource struct {
 // sourceOf returns the place of the row's source in the case, a host's uplink. It adds the source if the row
 // is the first of its flows.
 func (s *Simulator) sourceOf(row int32) int32 {
-	r, c, b := &s.input.rows, &s.c, &s.build
-	first, delay := r.firstLink[row], r.delayToLink[row]
+	r, c, b := s.input.rows, &s.c, &s.build
+	first, delay := r[row].FirstLink, r[row].DelayToLinkNS
 	prev, other := int32(-1), int32(-1)
 	if s.estimator == Flow {
-		prev = r.prevLink[row]
+		prev = r[row].PrevLink
 	}
 	if b.sourceOwner[first] == b.caseNo {
 		other = b.source[first]
@@ -163,14 +158,14 @@ func (s *Simulator) addFeedback(from, to int) error {
 	layout := s.params.Layout()
 	for at := from; at < to; at++ {
 		i, had := in.order[at], len(c.Feedback)
-		want := had + int(layout.Blocks(s.params.Packets(in.rows.size[i])))
+		want := had + int(layout.Blocks(s.params.Packets(in.rows[i].SizeBytes)))
 		if place := in.feedbackAt[at]; place >= 0 {
 			var err error
 			if c.Feedback, err = readBlocks(c.Feedback, in.feedback.At(int(place))); err != nil {
-				return fmt.Errorf("flow row %d: %w", in.rows.flowRow[i], err)
+				return fmt.Errorf("flow row %d: %w", in.rows[i].FlowRow, err)
 			}
 			if had = len(c.Feedback); had > want {
-				return fmt.Errorf("flow row %d: %w", in.rows.flowRow[i], errBlocks)
+				return fmt.Errorf("flow row %d: %w", in.rows[i].FlowRow, errBlocks)
 			}
 		}
 		c.Feedback = columns.Grow(c.Feedback, want-had)[:want]
@@ -181,20 +176,12 @@ func (s *Simulator) addFeedback(from, to int) error {
 
 // availableBps returns a link's bandwidth less that of the ACKs on it.
 func (s *Simulator) availableBps(id int32) int64 {
-	bps := &s.build.availableBps[id]
-	if *bps == 0 {
-		*bps = s.loads.AvailableBps(&s.params, s.net.Links[id])
-	}
-	return *bps
+	return s.loads.AvailableBps(&s.params, s.net.Links[id])
 }
 
 // sendNS returns the transmission time of a full packet on a link.
 func (s *Simulator) sendNS(id int32) int64 {
-	ns := &s.build.sendNS[id]
-	if *ns == 0 {
-		*ns = s.params.SendNS(s.params.PayloadBytes+s.params.HeaderBytes, s.net.Links[id].BandwidthBps)
-	}
-	return *ns
+	return s.params.SendNS(s.params.PayloadBytes+s.params.HeaderBytes, s.net.Links[id].BandwidthBps)
 }
 
 // returnNS returns the transmission times of a full packet and its ACK on those links of the path that the
@@ -219,7 +206,7 @@ func (s *Simulator) simulateCase(ctx context.Context, link topology.Link, rows [
 		var ids []int64
 		for k, i := range rows {
 			if s.result.FCTNS[k] < 0 && len(ids) < 10 {
-				ids = append(ids, s.input.rows.flowID[i])
+				ids = append(ids, s.input.rows[i].FlowID)
 			}
 		}
 		return fmt.Errorf("%d flows do not finish within the longest time that the kernel can represent, "+

@@ -12,7 +12,7 @@ import (
 
 // caseInput holds the rows of table hops of the links in [lo, hi), and their feedback.
 type caseInput struct {
-	rows   caseRows
+	rows   []hopRow
 	order  []int32 // rows by link; those of a link stay in the order of flow_row
 	starts []int32 // by link - lo: its first place in order; one more at the end
 
@@ -29,13 +29,10 @@ func (s *Simulator) readInput(lo, hi int32, hops schema.Batches, want func(int32
 		}
 	}
 	in := &s.input
-	in.rows.reset()
-	in.rows.reserve(int(expected))
+	in.rows = slices.Grow(in.rows[:0], int(expected))
 	counts := make([]int32, hi-lo+1)
 	if expected > 0 {
-		err := columns.ForEach(hops, func(rec arrow.Record) error {
-			return in.addBatch(rec, lo, hi, want, counts)
-		})
+		err := columns.Each(hops, func(v *hopColumns) error { return in.addBatch(v, lo, hi, want, counts) })
 		if err != nil {
 			return err
 		}
@@ -46,18 +43,19 @@ func (s *Simulator) readInput(lo, hi int32, hops schema.Batches, want func(int32
 	}
 	next := counts
 	copy(next, in.starts)
-	in.order = resize(in.order, len(in.rows.link))
-	for i, id := range in.rows.link {
-		in.order[next[id-lo]] = int32(i)
-		next[id-lo]++
+	in.order = resize(in.order, len(in.rows))
+	for i := range in.rows {
+		place := &next[in.rows[i].LinkID-lo]
+		in.order[*place] = int32(i)
+		*place++
 	}
 	return nil
 }
 
 // addBatch appends the rows of wanted links in a batch and counts them by link - lo. Within a file the rows
 // are sorted by link, so those of [lo, hi) are contiguous in the batch.
-func (in *caseInput) addBatch(rec arrow.Record, lo, hi int32, want func(int32) bool, counts []int32) error {
-	link := columns.Int32s(rec, "link_id")
+func (in *caseInput) addBatch(v *hopColumns, lo, hi int32, want func(int32) bool, counts []int32) error {
+	link := v.Link
 	from, to := 0, len(link)
 	for from < to && link[from] < lo {
 		from++
@@ -65,25 +63,19 @@ func (in *caseInput) addBatch(rec arrow.Record, lo, hi int32, want func(int32) b
 	for to > from && link[to-1] >= hi {
 		to--
 	}
-	batch := caseRowsOf(rec)
-	for from < to { // runs of rows that are all wanted or all not
-		wanted, end := want(link[from]), from
-		for ; end < to; end++ {
-			id := link[end]
-			if id < lo || id >= hi {
-				return fmt.Errorf("table hops is not sorted by link: found link %d among %d to %d", id, lo, hi-1)
-			}
-			if end > from && id != link[end-1] && want(id) != wanted {
-				break
-			}
-			if wanted {
-				counts[id-lo]++
-			}
+	wanted := false
+	for i := from; i < to; i++ {
+		id := link[i]
+		if id < lo || id >= hi {
+			return fmt.Errorf("table hops is not sorted by link: found link %d among %d to %d", id, lo, hi-1)
+		}
+		if i == from || id != link[i-1] {
+			wanted = want(id)
 		}
 		if wanted {
-			in.rows.append(&batch, from, end)
+			counts[id-lo]++
+			in.rows = append(in.rows, v.row(i))
 		}
-		from = end
 	}
 	return nil
 }
@@ -110,10 +102,10 @@ func (in *caseInput) readFeedback(lo, hi int32, feedback schema.Batches, want fu
 				continue
 			}
 			at, end := next[id-lo], in.starts[id-lo+1]
-			for at < end && in.rows.flowRow[in.order[at]] < row[i] {
+			for at < end && in.rows[in.order[at]].FlowRow < row[i] {
 				at++
 			}
-			if at == end || in.rows.flowRow[in.order[at]] != row[i] {
+			if at == end || in.rows[in.order[at]].FlowRow != row[i] {
 				return fmt.Errorf("feedback: flow row %d is on link %d, which is not so in table hops", row[i], id)
 			}
 			next[id-lo] = at + 1
@@ -125,77 +117,30 @@ func (in *caseInput) readFeedback(lo, hi int32, feedback schema.Batches, want fu
 	})
 }
 
-// caseRows are the columns of table hops.
-type caseRows struct {
-	link, firstLink, prevLink        []int32
-	betweenPS                        []int32
-	flowRow, flowID, size, start     []int64
-	delayToLink, pathDelay, pathSend []int64
-	upBps, downBps                   []int64
-	hop, hops                        []int16
+// hopColumns is a view of table hops.
+type hopColumns struct {
+	Link        []int32 `col:"link_id"`
+	FlowRow     []int64 `col:"flow_row"`
+	FlowID      []int64 `col:"flow_id"`
+	Hop         []int16 `col:"hop"`
+	Hops        []int16 `col:"hops"`
+	Size        []int64 `col:"size_bytes"`
+	Start       []int64 `col:"start_ns"`
+	FirstLink   []int32 `col:"first_link"`
+	PrevLink    []int32 `col:"prev_link"`
+	DelayToLink []int64 `col:"delay_to_link_ns"`
+	PathDelay   []int64 `col:"path_delay_ns"`
+	PathSend    []int64 `col:"path_send_ns"`
+	Upstream    []int64 `col:"upstream_bps"`
+	Downstream  []int64 `col:"downstream_bps"`
+	Between     []int32 `col:"between_ps"`
 }
 
-// columns returns the columns by type.
-func (h *caseRows) columns() ([]*[]int16, []*[]int32, []*[]int64) {
-	return []*[]int16{&h.hop, &h.hops}, []*[]int32{&h.link, &h.firstLink, &h.prevLink, &h.betweenPS},
-		[]*[]int64{&h.flowRow, &h.flowID, &h.size, &h.start, &h.delayToLink, &h.pathDelay, &h.pathSend, &h.upBps, &h.downBps}
-}
+// HopColumns names the columns of table hops that Simulate and Replay read: all of them.
+func HopColumns() []string { return columns.Names[hopColumns]() }
 
-func (h *caseRows) reset() { h.truncate(0) }
-
-// truncate keeps the first n rows.
-func (h *caseRows) truncate(n int) {
-	int16s, int32s, int64s := h.columns()
-	truncate(int16s, n)
-	truncate(int32s, n)
-	truncate(int64s, n)
-}
-
-func truncate[T any](columns []*[]T, n int) {
-	for _, c := range columns {
-		*c = (*c)[:n]
-	}
-}
-
-// reserve allocates memory for so many more rows.
-func (h *caseRows) reserve(rows int) {
-	int16s, int32s, int64s := h.columns()
-	reserve(int16s, rows)
-	reserve(int32s, rows)
-	reserve(int64s, rows)
-}
-
-func reserve[T any](columns []*[]T, rows int) {
-	for _, c := range columns {
-		*c = slices.Grow(*c, rows)
-	}
-}
-
-// caseRowsOf returns the columns of a batch, valid until it is released.
-func caseRowsOf(rec arrow.Record) caseRows {
-	return caseRows{
-		link: columns.Int32s(rec, "link_id"), firstLink: columns.Int32s(rec, "first_link"),
-		prevLink: columns.Int32s(rec, "prev_link"), betweenPS: columns.Int32s(rec, "between_ps"),
-		flowRow: columns.Int64s(rec, "flow_row"), flowID: columns.Int64s(rec, "flow_id"),
-		size: columns.Int64s(rec, "size_bytes"), start: columns.Int64s(rec, "start_ns"),
-		delayToLink: columns.Int64s(rec, "delay_to_link_ns"), pathDelay: columns.Int64s(rec, "path_delay_ns"),
-		pathSend: columns.Int64s(rec, "path_send_ns"), upBps: columns.Int64s(rec, "upstream_bps"),
-		downBps: columns.Int64s(rec, "downstream_bps"),
-		hop:     columns.Int16s(rec, "hop"), hops: columns.Int16s(rec, "hops"),
-	}
-}
-
-// append appends rows from..to-1 of a batch.
-func (h *caseRows) append(in *caseRows, from, to int) {
-	int16s, int32s, int64s := h.columns()
-	of16, of32, of64 := in.columns()
-	appendRows(int16s, of16, from, to)
-	appendRows(int32s, of32, from, to)
-	appendRows(int64s, of64, from, to)
-}
-
-func appendRows[T any](columns, in []*[]T, from, to int) {
-	for i, c := range columns {
-		*c = append(*c, (*in[i])[from:to]...)
-	}
+// row returns a row of the batch.
+func (v *hopColumns) row(i int) hopRow {
+	return hopRow{v.Link[i], v.FlowRow[i], v.FlowID[i], v.Hop[i], v.Hops[i], v.Size[i], v.Start[i], v.FirstLink[i],
+		v.PrevLink[i], v.DelayToLink[i], v.PathDelay[i], v.PathSend[i], v.Upstream[i], v.Downstream[i], v.Between[i]}
 }

@@ -191,9 +191,9 @@ func (s *sorter) writeByFlow(out schema.Sink, rows []contributionRow) error {
 
 // addDelays appends the result of the current case to table hop_delays.
 func (s *Simulator) addDelays(link topology.Link, rows []int32, out schema.Sink) error {
-	r, res := &s.input.rows, &s.result
+	r, res := s.input.rows, &s.result
 	for k, i := range rows {
-		s.delays = append(s.delays, hopDelayRow{link.ID, r.flowRow[i], r.flowID[i], r.hop[i], r.hops[i], r.size[i],
+		s.delays = append(s.delays, hopDelayRow{link.ID, r[i].FlowRow, r[i].FlowID, r[i].Hop, r[i].Hops, r[i].SizeBytes,
 			res.FCTNS[k], res.IdealNS[k], res.WaitNS[k]})
 	}
 	if len(s.delays) < columns.BatchRows {
@@ -220,7 +220,7 @@ func (s *Simulator) addStats(link topology.Link, rows []int32, cached bool) {
 // addSenders appends the FCTs of the current case to table sender_fcts.
 func (s *Simulator) addSenders(rows []int32) {
 	for k, i := range rows {
-		s.senders = append(s.senders, senderRow{s.input.rows.flowRow[i], s.result.FCTNS[k], s.result.IdealNS[k]})
+		s.senders = append(s.senders, senderRow{s.input.rows[i].FlowRow, s.result.FCTNS[k], s.result.IdealNS[k]})
 	}
 }
 
@@ -238,11 +238,11 @@ func (w *observationRows) reset() {
 
 // add appends what the packets of the current case observed.
 func (w *observationRows) add(s *Simulator, link topology.Link, rows []int32) {
-	in := &s.input.rows
+	in := s.input.rows
 	s.encodeObservations()
 	w.observed.AddArena(&s.observed)
 	for k, i := range rows {
-		w.rows = append(w.rows, observationRow{in.flowRow[i], in.hop[i], in.hops[i], link.ID, columns.Item(len(w.rows)),
+		w.rows = append(w.rows, observationRow{in[i].FlowRow, in[i].Hop, in[i].Hops, link.ID, columns.Item(len(w.rows)),
 			s.result.FCTNS[k] - s.result.IdealNS[k]})
 	}
 }

@@ -139,8 +139,7 @@ func unusualTransport(n *topology.Network, p *simkernel.Params, loads *Loads) []
 			acks = float64(p.AckBytes) / float64(p.PayloadBytes+p.HeaderBytes)
 		}
 		if n.FromHost(l.ID) {
-			trips := newRoundTrips(n, p)
-			localNS := 2 * trips.of([]int32{l.ID})
+			localNS := 2 * roundTripNS(n, p, []int32{l.ID})
 			window = max(window, float64(p.WindowBytes)*8e9/(float64(l.BandwidthBps)*float64(localNS))) // 0: fitted
 		}
 	}
