@@ -40,7 +40,7 @@ func (e *Estimation) Plan() engine.Plan { return e.method(e.variant).plan() }
 
 // method makes the stages of a variant.
 func (e *Estimation) method(v Variant) *method {
-	return &method{Model: e.Model, variant: v, Settings: e.Settings, source: e.source}
+	return newMethod(e.Model, v, e.Settings, e.source)
 }
 
 // Executor runs the plan.
@@ -71,7 +71,7 @@ func (e *Estimation) run(ctx context.Context) error {
 
 // Generate runs stage generate alone.
 func (e *Estimation) Generate(ctx context.Context) error {
-	if err := e.exec.RunStage(ctx, nil, e.method(e.variant).generateStage()); err != nil {
+	if err := e.exec.RunStage(ctx, nil, e.method(e.variant).generate); err != nil {
 		return e.forgetUnborn(err)
 	}
 	return nil
@@ -82,7 +82,7 @@ func (e *Estimation) forgetUnborn(err error) error {
 	if e.source == nil || errors.Is(err, context.Canceled) {
 		return err
 	}
-	generate := e.method(e.variant).generateStage()
+	generate := e.method(e.variant).generate
 	if _, incomplete := engine.Complete(e.Lake, generate, methodVersion); incomplete == nil {
 		return err
 	}

@@ -60,10 +60,10 @@ func (m *Model) BufferOf(x Exact) network.BufferParams {
 }
 
 // exactStage simulates the whole network packet by packet, every flow of the window over every hop of the path that
-// stage route gave it, which m.route must be. It is one task: a network can be divided in space only, which is what its
+// stage route gave it. It is one task: a network can be divided in space only, which is what its
 // workers do.
-func (m *method) exactStage(generate *engine.Stage, x Exact) *engine.Stage {
-	flows, waits := generate.Output(schema.Flows), generate.Output(schema.Dependencies)
+func (m *method) exactStage(x Exact) *engine.Stage {
+	flows, waits := m.generate.Output(schema.Flows), m.generate.Output(schema.Dependencies)
 	s := &engine.Stage{
 		Name: exactName, Place: lake.Place{Scenario: m.ID(), Variant: x.Variant()}, Unit: "packet-hops",
 		Command: fmt.Sprintf("parsimon validate --lake %s --scenario %s --truth exact", m.Lake.Path(), m.ID()),
@@ -93,7 +93,7 @@ func (m *method) exactStage(generate *engine.Stage, x Exact) *engine.Stage {
 				Buffer:           m.BufferOf(x),
 				Loads:            loads,
 			}
-			if err := m.dependencies(t, waits, generate, x, &o); err != nil {
+			if err := m.dependencies(t, x, &o); err != nil {
 				return err
 			}
 			stats, err := stages.Exact(ctx, m.Network, m.Router, m.Spec.Params, t.Read(flows, nil, nil), o, out, t.Add)
@@ -115,11 +115,7 @@ func (e *Estimation) Exact(ctx context.Context, x Exact) error {
 }
 
 func (e *Estimation) exactStage(x Exact) *engine.Stage {
-	m := &method{Model: e.Model, Settings: e.Settings, source: e.source,
-		variant: Variant{Estimator: stages.WholeNetwork}}
-	generate := m.generateStage()
-	m.route = m.routeStage(generate)
-	return m.exactStage(generate, x)
+	return e.method(Variant{Estimator: stages.WholeNetwork}).exactStage(x)
 }
 
 // ExactRecords are the records of a complete whole-network simulation.

@@ -17,8 +17,8 @@ import (
 // exactWindowsStage simulates the whole network packet by packet in windows of time. Windows are independent: each part
 // is a task, which one worker does. Table slowdowns has the flows that start in spans; its flow_row counts within the
 // part.
-func (m *method) exactWindowsStage(generate *engine.Stage) *engine.Stage {
-	flows := generate.Output(schema.Flows)
+func (m *method) exactWindowsStage() *engine.Stage {
+	flows := m.generate.Output(schema.Flows)
 	s := &engine.Stage{
 		Name: exactName, Place: m.variant.place(m.ID()), Unit: "simulated ns", Command: m.command(exactName, m.variant),
 		Reads: []engine.Output{flows}, Writes: []schema.Table{schema.Slowdowns},
@@ -29,19 +29,16 @@ func (m *method) exactWindowsStage(generate *engine.Stage) *engine.Stage {
 			return tasks, nil
 		},
 	}
-	s.Open = func(context.Context, *engine.Inputs) (engine.NewWorker, error) {
-		work := func(ctx context.Context, t *engine.Attempt) error {
-			part, err := readPart(t.Read(flows, nil, &lake.Range{Column: "start_ns", Lo: t.Lo, Hi: t.Hi}), t.Lo, t.Hi)
-			if err != nil {
-				return err
-			}
-			stats, err := m.simulatePart(ctx, part, t.Hi, t.Sink(schema.Slowdowns))
-			t.SetStats(stats)
-			t.Add(t.Cost)
+	s.Open = always(func(ctx context.Context, t *engine.Attempt) error {
+		part, err := readPart(t.Read(flows, nil, &lake.Range{Column: "start_ns", Lo: t.Lo, Hi: t.Hi}), t.Lo, t.Hi)
+		if err != nil {
 			return err
 		}
-		return func() (engine.Worker, error) { return work, nil }, nil
-	}
+		stats, err := m.simulatePart(ctx, part, t.Hi, t.Sink(schema.Slowdowns))
+		t.SetStats(stats)
+		t.Add(t.Cost)
+		return err
+	})
 	return s
 }
 

@@ -58,9 +58,8 @@ func (m *method) checkLoops(g *GenerateStats) error {
 }
 
 // dependencies sets what the simulation of a workload whose flows wait for others needs.
-func (m *method) dependencies(t *engine.Attempt, in engine.Output, generate *engine.Stage, x Exact,
-	o *stages.ExactOptions) error {
-	r, err := engine.Complete(m.Lake, generate, methodVersion)
+func (m *method) dependencies(t *engine.Attempt, x Exact, o *stages.ExactOptions) error {
+	r, err := engine.Complete(m.Lake, m.generate, methodVersion)
 	if err != nil {
 		return err
 	}
@@ -72,7 +71,9 @@ func (m *method) dependencies(t *engine.Attempt, in engine.Output, generate *eng
 		return g.refuseClosed("a stretch of time")
 	}
 	o.Flows = g.Flows
-	o.Dependencies = func() schema.Batches { return t.Read(in, []string{"flow_row", "after_row", "delay_ns"}, nil) }
+	o.Dependencies = func() schema.Batches {
+		return t.Read(m.generate.Output(schema.Dependencies), []string{"flow_row", "after_row", "delay_ns"}, nil)
+	}
 	return nil
 }
 

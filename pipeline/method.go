@@ -1,8 +1,8 @@
 package pipeline
 
 import (
+	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"parsimon/pipeline/cache"
@@ -13,19 +13,25 @@ import (
 	"parsimon/stages/ns3"
 )
 
-// A method is what the stages of one plan share.
+// A method makes the stages of one estimate. Those that every plan has are made with it.
 type method struct {
 	*Model
 	variant Variant
 	Settings
 	source source // of the flows; nil: the lake holds them
 
-	route   *engine.Stage
-	cluster *engine.Stage // nil without clustering
+	generate, route *engine.Stage
+	cluster         *engine.Stage // nil without clustering
+}
 
-	mu      sync.Mutex // of what follows: Beam opens stages at the same time
-	loadsOf string     // digest of the files that loads was read from
-	loads   *stages.Loads
+func newMethod(model *Model, v Variant, o Settings, flows source) *method {
+	m := &method{Model: model, variant: v, Settings: o, source: flows}
+	m.generate = m.generateStage()
+	m.route = m.routeStage()
+	if v.Cluster != nil {
+		m.cluster = m.clusterStage()
+	}
+	return m
 }
 
 // Settings say how an estimate is worked on. None of them changes its rows.
@@ -71,34 +77,29 @@ func chunkTasks(files []lake.DataFile) []engine.Task {
 }
 
 // byChunk cuts a stage into one task for each data file of table flows.
-func byChunk(flows engine.Output) func(*engine.Inputs, []engine.Task) ([]engine.Task, error) {
-	return func(in *engine.Inputs, _ []engine.Task) ([]engine.Task, error) {
-		return chunkTasks(in.Files(flows)), nil
+func (m *method) byChunk(in *engine.Inputs, _ []engine.Task) ([]engine.Task, error) {
+	return chunkTasks(in.Files(m.generate.Output(schema.Flows))), nil
+}
+
+// oneTask is the Cut of a stage that is not divided.
+func oneTask(*engine.Inputs, []engine.Task) ([]engine.Task, error) { return []engine.Task{{}}, nil }
+
+// always is the Opener of a stage whose workers have no memory of their own.
+func always(work engine.Worker) engine.Opener {
+	return func(context.Context, *engine.Inputs) (engine.NewWorker, error) {
+		return func() (engine.Worker, error) { return work, nil }, nil
 	}
 }
 
 // readLoads reads what each link carries.
 func (m *method) readLoads(in *engine.Inputs) (*stages.Loads, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	digest := ""
-	for _, f := range in.Files(m.route.Output(schema.LinkLoads)) {
-		digest += f.Digest
-	}
-	if m.loads != nil && m.loadsOf == digest {
-		return m.loads, nil
-	}
 	rows := in.Read(m.route.Output(schema.LinkLoads), nil, nil)
 	defer func() { _ = rows.Close() }() // read to its end, or an error is reported
 	loads, err := stages.ReadLoads(m.Network, rows)
-	if err != nil {
-		return nil, err
-	}
-	if w := m.Spec.Windows; w != nil { // loads are relative to the time of the windows
+	if w := m.Spec.Windows; err == nil && w != nil { // loads are relative to the time of the windows
 		loads.LastStartNS = loads.FirstStartNS + w.activeNS()
 	}
-	m.loads, m.loadsOf = loads, digest
-	return loads, nil
+	return loads, err
 }
 
 // representatives returns, by link id, the link whose case stands for it; nil without clustering.

@@ -21,12 +21,9 @@ func (m *method) plan() engine.Plan {
 // independentPlan is the paper's method (§3): each link case runs once, and delays are drawn from each link's
 // distribution, independently.
 func (m *method) independentPlan() engine.Plan {
-	generate := m.generateStage()
-	m.route = m.routeStage(generate)
-	plan := engine.Plan{generate, m.route}
+	plan := engine.Plan{m.generate, m.route}
 	// barrier: a link case needs all of its flows
-	if m.variant.Cluster != nil {
-		m.cluster = m.clusterStage()
+	if m.cluster != nil {
 		plan = append(plan, m.cluster)
 	}
 	simulate := m.simulateStage()
@@ -38,10 +35,10 @@ func (m *method) independentPlan() engine.Plan {
 		plan = append(plan, contributions)
 	}
 	// barrier: a flow needs all of its hops
-	sample := m.sampleStage(generate, simulate, contributions)
+	sample := m.sampleStage(contributions)
 	plan = append(plan, sample)
 	if !m.Ephemeral {
-		plan = append(plan, m.intervalsStage(generate, sample, contributions))
+		plan = append(plan, m.intervalsStage(sample, contributions))
 	}
 	return plan
 }
@@ -49,49 +46,43 @@ func (m *method) independentPlan() engine.Plan {
 // flowPlan is waveform relaxation over the link cases: two passes exchange observations, then the hosts' uplinks are
 // replayed with complete feedback.
 func (m *method) flowPlan() engine.Plan {
-	generate := m.generateStage()
-	m.route = m.routeStage(generate)
-	plan := engine.Plan{generate, m.route}
 	// barrier: a link case needs all of its flows
 	first := m.passStage(1, engine.Output{}, nil)
-	plan = append(plan, first)
+	plan := engine.Plan{m.generate, m.route, first}
 	observed := []engine.Output{first.Output(schema.HopObservations)}
 	if m.variant.Passes > 1 {
 		// barrier: a flow needs all of its hops
-		feedback := m.feedbackStage(generate, first)
+		feedback := m.feedbackStage(first)
 		second := m.passStage(2, feedback.Output(schema.Feedback), first)
 		plan = append(plan, feedback, second)
 		observed = append([]engine.Output{second.Output(schema.HopObservations)}, observed...) // the newest first
 	}
 	// barrier: a flow needs all of its hops
-	sender := m.senderFeedbackStage(generate, observed)
+	sender := m.senderFeedbackStage(observed)
 	replay := m.replayStage(sender)
-	sample := m.sampleReplaysStage(generate, observed, replay)
+	sample := m.sampleReplaysStage(observed, replay)
 	plan = append(plan, sender, replay, sample)
 	if !m.Ephemeral {
-		plan = append(plan, m.intervalsStage(generate, sample, sample))
+		plan = append(plan, m.intervalsStage(sample, sample))
 	}
 	return plan
 }
 
 // exactPlan simulates the whole network, without link cases.
 func (m *method) exactPlan() engine.Plan {
-	generate := m.generateStage()
 	if m.Spec.Windows != nil {
-		return engine.Plan{generate, m.exactWindowsStage(generate)}
+		return engine.Plan{m.generate, m.exactWindowsStage()}
 	}
-	m.route = m.routeStage(generate)
-	exact := m.exactStage(generate, Exact{})
-	sample := m.sampleExactStage(generate, exact)
-	plan := engine.Plan{generate, m.route, exact, sample}
+	exact := m.exactStage(Exact{})
+	sample := m.sampleExactStage(exact)
+	plan := engine.Plan{m.generate, m.route, exact, sample}
 	if !m.Ephemeral {
-		plan = append(plan, m.intervalsStage(generate, sample, sample))
+		plan = append(plan, m.intervalsStage(sample, sample))
 	}
 	return plan
 }
 
 // generated is stage generate of a scenario, for reading what it wrote.
 func generated(l *lake.Lake, id lake.ScenarioID) *engine.Stage {
-	m := &method{Model: &Model{Lake: l, Spec: Spec{ScenarioID: id}}}
-	return m.generateStage()
+	return newMethod(&Model{Lake: l, Spec: Spec{ScenarioID: id}}, Variant{}, Settings{}, nil).generate
 }

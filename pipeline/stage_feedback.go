@@ -15,9 +15,9 @@ import (
 
 // feedbackStage turns the observations of stage first, pass 1, into the feedback that pass 2 is given at every hop
 // whose case it does not omit.
-func (m *method) feedbackStage(generate, first *engine.Stage) *engine.Stage {
+func (m *method) feedbackStage(first *engine.Stage) *engine.Stage {
 	observed := []engine.Output{first.Output(schema.HopObservations)}
-	s := m.feedbackOf("feedback", m.variant.pass(1), generate, observed, schema.Feedback, m.omitted(first),
+	s := m.feedbackOf("feedback", m.variant.pass(1), observed, schema.Feedback, m.omitted(first),
 		func(ctx context.Context, x *stages.FeedbackBuilder, t *engine.Attempt) error {
 			return x.Build(ctx, stages.PassScope, t.Lo, t.Hi-t.Lo, readObserved(t, observed), t.Sink(schema.Feedback))
 		})
@@ -26,24 +26,24 @@ func (m *method) feedbackStage(generate, first *engine.Stage) *engine.Stage {
 }
 
 // senderFeedbackStage turns the observations of the last pass into the feedback for each flow's host uplink.
-func (m *method) senderFeedbackStage(generate *engine.Stage, observed []engine.Output) *engine.Stage {
-	return m.feedbackOf("sender-feedback", m.variant, generate, observed, schema.SenderFeedback, omission{},
+func (m *method) senderFeedbackStage(observed []engine.Output) *engine.Stage {
+	return m.feedbackOf("sender-feedback", m.variant, observed, schema.SenderFeedback, omission{},
 		func(ctx context.Context, x *stages.FeedbackBuilder, t *engine.Attempt) error {
 			return x.Build(ctx, stages.SenderScope, t.Lo, t.Hi-t.Lo, readObserved(t, observed), t.Sink(schema.SenderFeedback))
 		})
 }
 
 // feedbackOf is the common part: a chunk of flows a task.
-func (m *method) feedbackOf(name string, v Variant, generate *engine.Stage, observed []engine.Output,
+func (m *method) feedbackOf(name string, v Variant, observed []engine.Output,
 	writes schema.Table, omitted omission,
 	build func(context.Context, *stages.FeedbackBuilder, *engine.Attempt) error) *engine.Stage {
-	flows := generate.Output(schema.Flows)
+	flows := m.generate.Output(schema.Flows)
 	s := &engine.Stage{
 		Name: name, Place: v.place(m.ID()), Unit: "flows", Command: m.command(name, v),
 		Reads:       slices.Concat([]engine.Output{flows}, observed, omitted.reads),
 		Writes:      []schema.Table{writes},
 		BytesPerRow: 1300,
-		Cut:         byChunk(flows),
+		Cut:         m.byChunk,
 	}
 	s.Open = func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
 		left, err := omitted.links(in)

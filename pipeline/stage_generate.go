@@ -37,7 +37,7 @@ func (m *method) generateStage() *engine.Stage {
 		Name: "generate", Place: m.base(), Unit: "flows", Command: "parsimon run --lake " + m.Lake.Path() + " SCENARIO",
 		Writes: []schema.Table{schema.Scenarios, schema.Nodes, schema.Links, schema.Flows, schema.Dependencies,
 			schema.JobFlows, schema.Rejects},
-		Cut: func(*engine.Inputs, []engine.Task) ([]engine.Task, error) { return []engine.Task{{}}, nil },
+		Cut: oneTask,
 	}
 	if m.source != nil {
 		s.Reads = m.source.reads()
@@ -46,7 +46,7 @@ func (m *method) generateStage() *engine.Stage {
 		if m.source == nil {
 			return nil, &engine.IncompleteError{Stage: s}
 		}
-		return func() (engine.Worker, error) { return m.generate, nil }, nil
+		return func() (engine.Worker, error) { return m.writeScenario, nil }, nil
 	}
 	s.Check = func(r engine.Records) error {
 		g, err := engine.Stats[GenerateStats](r)
@@ -61,8 +61,8 @@ func (m *method) generateStage() *engine.Stage {
 	return s
 }
 
-// generate writes nodes, links and the flows of the source, and the scenario's row.
-func (m *method) generate(ctx context.Context, t *engine.Attempt) error {
+// writeScenario writes nodes, links and the flows of the source, and the scenario's row.
+func (m *method) writeScenario(ctx context.Context, t *engine.Attempt) error {
 	nodes, links := m.Network.NodesRecord(), m.Network.LinksRecord()
 	defer nodes.Release()
 	defer links.Release()

@@ -97,7 +97,7 @@ func (m *method) clusterStage() *engine.Stage {
 		Name: "cluster", Place: m.variant.place(m.ID()), Unit: "links", Command: m.command("cluster", m.variant),
 		Reads:  []engine.Output{m.route.Output(schema.LinkLoads), hops},
 		Writes: []schema.Table{schema.LinkClusters},
-		Cut:    func(*engine.Inputs, []engine.Task) ([]engine.Task, error) { return []engine.Task{{}}, nil },
+		Cut:    oneTask,
 	}
 	s.Open = func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
 		loads, err := m.readLoads(in)

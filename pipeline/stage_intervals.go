@@ -13,15 +13,15 @@ import (
 
 // intervalsStage writes the intervals of the percentiles of slowdown and the warnings. It is one task, which reads the
 // estimate twice, a chunk of flows at a time.
-func (m *method) intervalsStage(generate, sample, contributions *engine.Stage) *engine.Stage {
+func (m *method) intervalsStage(sample, contributions *engine.Stage) *engine.Stage {
 	s := &engine.Stage{
 		Name: "intervals", Place: m.variant.place(m.ID()), Unit: "flows", Command: m.command("intervals", m.variant),
-		Reads: []engine.Output{generate.Output(schema.Flows), sample.Output(schema.Slowdowns),
+		Reads: []engine.Output{m.generate.Output(schema.Flows), sample.Output(schema.Slowdowns),
 			contributions.Output(schema.HopContributions), m.route.Output(schema.LinkLoads)},
 		Writes: []schema.Table{schema.Intervals, schema.Warnings},
 		Cut: func(in *engine.Inputs, _ []engine.Task) ([]engine.Task, error) {
 			all := engine.Task{}
-			for _, c := range chunkTasks(in.Files(generate.Output(schema.Flows))) {
+			for _, c := range chunkTasks(in.Files(m.generate.Output(schema.Flows))) {
 				all.Hi, all.Cost = c.Hi, all.Cost+2*c.Cost
 			}
 			return []engine.Task{all}, nil
@@ -33,15 +33,15 @@ func (m *method) intervalsStage(generate, sample, contributions *engine.Stage) *
 	s.Open = func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
 		loads, err := m.readLoads(in)
 		if err == nil {
-			err = setClosedSpan(in, generate, sample, loads)
+			err = setClosedSpan(in, m.generate, sample, loads)
 		}
 		if err != nil {
 			return nil, err
 		}
 		work := func(ctx context.Context, t *engine.Attempt) error {
-			r := estimateReader{m, in, t, chunkTasks(in.Files(generate.Output(schema.Flows))), sample.Output(schema.Slowdowns),
+			r := estimateReader{m, in, t, chunkTasks(in.Files(m.generate.Output(schema.Flows))), sample.Output(schema.Slowdowns),
 				contributions.Output(schema.HopContributions)}
-			intervals, watch, err := r.intervals(ctx, generate, loads)
+			intervals, watch, err := r.intervals(ctx, loads)
 			if err != nil {
 				return err
 			}
@@ -86,9 +86,9 @@ func (r *estimateReader) eachChunk(ctx context.Context, columns []string,
 }
 
 // intervals returns the intervals of the percentiles, and what has watched all flows.
-func (r *estimateReader) intervals(ctx context.Context, generate *engine.Stage,
+func (r *estimateReader) intervals(ctx context.Context,
 	loads *stages.Loads) (rows []stages.Interval, watch *stages.TailWatch, err error) {
-	groups, err := r.groups(ctx, generate, loads)
+	groups, err := r.groups(ctx, loads)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -101,9 +101,8 @@ func (r *estimateReader) intervals(ctx context.Context, generate *engine.Stage,
 }
 
 // groups counts the slowdowns of the groups that have intervals.
-func (r *estimateReader) groups(ctx context.Context, generate *engine.Stage,
-	loads *stages.Loads) (*stages.Intervals, error) {
-	g, err := generateStats(r.in.Records(generate))
+func (r *estimateReader) groups(ctx context.Context, loads *stages.Loads) (*stages.Intervals, error) {
+	g, err := generateStats(r.in.Records(r.method.generate))
 	if err != nil {
 		return nil, err
 	}

@@ -10,14 +10,14 @@ import (
 )
 
 // routeStage chooses each flow's path and explodes flows to hops, a chunk of flows a task.
-func (m *method) routeStage(generate *engine.Stage) *engine.Stage {
-	flows := generate.Output(schema.Flows)
+func (m *method) routeStage() *engine.Stage {
+	flows := m.generate.Output(schema.Flows)
 	s := &engine.Stage{
 		Name: "route", Place: m.base(), Unit: "flows", Command: m.baseCommand("route"),
 		Reads:       []engine.Output{flows},
 		Writes:      []schema.Table{schema.Hops, schema.LinkLoads},
 		BytesPerRow: 250,
-		Cut:         byChunk(flows),
+		Cut:         m.byChunk,
 		Check: func(r engine.Records) error {
 			routed, err := RouteStats(r)
 			if err == nil && routed.Unreachable > 0 && !m.Spec.AllowUnreachable {
@@ -26,17 +26,14 @@ func (m *method) routeStage(generate *engine.Stage) *engine.Stage {
 			return err
 		},
 	}
-	route := func(ctx context.Context, t *engine.Attempt) error {
+	s.Open = always(func(ctx context.Context, t *engine.Attempt) error {
 		in := t.ReadChunk(flows, stages.RouteColumns())
 		stats, err := stages.Route(ctx, m.Router, &m.Spec.Params, in, int32(t.N), t.Lo, t.Sink(schema.Hops),
 			t.Sink(schema.LinkLoads), stages.RouteOptions{AllowUnreachable: m.Spec.AllowUnreachable})
 		t.SetStats(stats)
 		t.Add(t.Cost)
 		return err
-	}
-	s.Open = func(context.Context, *engine.Inputs) (engine.NewWorker, error) {
-		return func() (engine.Worker, error) { return route, nil }, nil
-	}
+	})
 	return s
 }
 

@@ -9,8 +9,8 @@ import (
 )
 
 // sampleStage adds up the contributions of each flow's hops to its FCT and slowdown, for estimator independent.
-func (m *method) sampleStage(generate, simulate, contributions *engine.Stage) *engine.Stage {
-	flows, hops := generate.Output(schema.Flows), contributions.Output(schema.HopContributions)
+func (m *method) sampleStage(contributions *engine.Stage) *engine.Stage {
+	flows, hops := m.generate.Output(schema.Flows), contributions.Output(schema.HopContributions)
 	s := m.sampleOf(flows)
 	s.Reads, s.Writes = append(s.Reads, hops), []schema.Table{schema.Slowdowns}
 	s.Program = func(in *engine.Inputs) (string, error) { return in.Records(contributions).Program, nil }
@@ -23,9 +23,8 @@ func (m *method) sampleStage(generate, simulate, contributions *engine.Stage) *e
 
 // sampleReplaysStage takes each flow's FCT from the replay of its host's uplink, and divides the delay among its hops
 // by their observations, for estimator flow.
-func (m *method) sampleReplaysStage(generate *engine.Stage, observed []engine.Output,
-	replay *engine.Stage) *engine.Stage {
-	flows, fcts := generate.Output(schema.Flows), replay.Output(schema.SenderFCTs)
+func (m *method) sampleReplaysStage(observed []engine.Output, replay *engine.Stage) *engine.Stage {
+	flows, fcts := m.generate.Output(schema.Flows), replay.Output(schema.SenderFCTs)
 	s := m.sampleOf(flows)
 	s.Reads = append(append(s.Reads, observed...), fcts)
 	s.Writes = []schema.Table{schema.Slowdowns, schema.HopContributions}
@@ -38,8 +37,8 @@ func (m *method) sampleReplaysStage(generate *engine.Stage, observed []engine.Ou
 }
 
 // sampleExactStage takes each flow's FCT from the simulation of the whole network, for estimator exact.
-func (m *method) sampleExactStage(generate, exact *engine.Stage) *engine.Stage {
-	flows, fcts, hops := generate.Output(schema.Flows), exact.Output(schema.ExactFCTs), exact.Output(schema.ExactHops)
+func (m *method) sampleExactStage(exact *engine.Stage) *engine.Stage {
+	flows, fcts, hops := m.generate.Output(schema.Flows), exact.Output(schema.ExactFCTs), exact.Output(schema.ExactHops)
 	s := m.sampleOf(flows)
 	s.Reads, s.Writes = append(s.Reads, fcts, hops), []schema.Table{schema.Slowdowns, schema.HopContributions}
 	s.Open = m.samplers(func(ctx context.Context, sampler *stages.Sampler, t *engine.Attempt) (stages.SampleStats, error) {
@@ -57,7 +56,7 @@ func (m *method) sampleOf(flows engine.Output) *engine.Stage {
 		Name: "sample", Place: m.variant.place(m.ID()), Unit: "flows", Command: m.command("sample", m.variant),
 		Reads:       []engine.Output{flows},
 		BytesPerRow: 900,
-		Cut:         byChunk(flows),
+		Cut:         m.byChunk,
 	}
 }
 

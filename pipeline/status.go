@@ -140,12 +140,12 @@ func begunStages(l *lake.Lake, model *Model) (all []*engine.Stage, estimated boo
 			all = append(all, s)
 		}
 	}
-	generate := generated(l, model.ID())
-	add(generate)
+	common := newMethod(model, Variant{}, Settings{}, nil)
+	add(common.generate)
 	windowsOnly := len(names) > 0 && !slices.ContainsFunc(names,
 		func(name string) bool { return !strings.Contains(name, SampledPart) })
-	if route := (&method{Model: model}).routeStage(generate); !windowsOnly || route.Begun(l) {
-		add(route)
+	if !windowsOnly || common.route.Begun(l) {
+		add(common.route)
 	}
 	for _, name := range names {
 		if strings.HasPrefix(name, exactName+"-") {
@@ -162,7 +162,7 @@ func begunStages(l *lake.Lake, model *Model) (all []*engine.Stage, estimated boo
 		if err != nil {
 			return nil, false, fmt.Errorf("%s: %w", lake.Place{Scenario: model.ID(), Variant: name}, err)
 		}
-		plan := (&method{Model: model, variant: v}).plan()
+		plan := newMethod(model, v, Settings{}, nil).plan()
 		// Tables of fewer passes may be there without a replay, and a whole-network simulation without an estimate.
 		last := plan.Writer(schema.SenderFCTs)
 		if v.Estimator == stages.WholeNetwork {
@@ -171,7 +171,7 @@ func begunStages(l *lake.Lake, model *Model) (all []*engine.Stage, estimated boo
 		whole := last == nil || last.Begun(l)
 		estimated = estimated || whole
 		if v.Estimator == stages.Flow && v.Passes == 1 { // its feedback is for pass 2
-			two := (&method{Model: model, variant: v.pass(2)}).plan()
+			two := newMethod(model, v.pass(2), Settings{}, nil).plan()
 			if s := two.Find("feedback", 1); s.Begun(l) {
 				plan = append(plan, s)
 			}
