@@ -99,10 +99,8 @@ type foundStarts struct {
 }
 
 func newFoundStarts(m *Model, base lake.ScenarioID) *foundStarts {
-	of := &method{Model: &Model{Lake: m.Lake, Spec: Spec{ScenarioID: base}}}
-	generate := of.generateStage()
-	of.route = of.routeStage(generate)
-	return &foundStarts{m, generate, of.exactStage(generate, Exact{})}
+	of := newMethod(&Model{Lake: m.Lake, Spec: Spec{ScenarioID: base}}, Variant{}, Settings{}, nil)
+	return &foundStarts{m, of.generate, of.exactStage(Exact{})}
 }
 
 func (s *foundStarts) reads() []engine.Output {
