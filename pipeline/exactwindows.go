@@ -98,28 +98,15 @@ func (f *partFCTs) Write(rec arrow.Record) error {
 
 // write writes table slowdowns.
 func (f *partFCTs) write(part []heldFlow, out schema.Sink) error {
-	var id, row, size, start, ideal, fct, window []int64
-	var src, dst []int32
-	var service, vnet []string
-	var hops []int16
-	var slowdown []float64
+	var rows []stages.SlowdownRow
 	for i, x := range part {
-		if f.hops[i] == 0 {
-			continue
+		if f.hops[i] > 0 {
+			rows = append(rows, stages.SlowdownRow{FlowID: x.id, FlowRow: int64(i), Src: x.src, Dst: x.dst, Service: x.service,
+				VNet: x.vnet, SizeBytes: int64(x.remaining), StartNS: x.ns, Hops: f.hops[i], IdealNS: f.ideal[i], FCTNS: f.fct[i],
+				WindowNS: f.window[i], Slowdown: float64(f.fct[i]) / float64(f.ideal[i])})
 		}
-		id, row, src, dst = append(id, x.id), append(row, int64(i)), append(src, x.src), append(dst, x.dst)
-		service, vnet = append(service, x.service), append(vnet, x.vnet)
-		size, start, hops = append(size, int64(x.remaining)), append(start, x.ns), append(hops, f.hops[i])
-		ideal, fct = append(ideal, f.ideal[i]), append(fct, f.fct[i])
-		window = append(window, f.window[i])
-		slowdown = append(slowdown, float64(f.fct[i])/float64(f.ideal[i]))
 	}
-	if len(id) == 0 {
-		return nil
-	}
-	return columns.Write(out, schema.Slowdowns, len(id), columns.Of(id), columns.Of(row), columns.Of(src), columns.Of(dst),
-		columns.Strings(service), columns.Strings(vnet), columns.Of(size), columns.Of(start), columns.Of(hops),
-		columns.Of(ideal), columns.Of(fct), columns.Of(window), columns.Of(slowdown))
+	return stages.SlowdownTable.Write(out, rows)
 }
 
 // oneBatch is a stream of one batch.

@@ -112,19 +112,6 @@ func (m *method) representatives(in *engine.Inputs) ([]int32, error) {
 	return stages.ReadClusters(m.Network, rows)
 }
 
-// simulatorOptions are those of stages that run link cases.
-func (m *method) simulatorOptions(loads *stages.Loads, program string) stages.SimulatorOptions {
-	o := stages.SimulatorOptions{Network: m.Network, Params: m.Spec.Params, Loads: loads,
-		Estimator: m.variant.Estimator, Program: program}
-	if m.variant.Backend == stages.NS3Backend {
-		o.Solver = m.NS3
-	}
-	if m.Cache != nil {
-		o.Cache = m.Cache
-	}
-	return o
-}
-
 // withCluster adds the table of clusters to what a stage reads.
 func (m *method) withCluster(reads ...engine.Output) []engine.Output {
 	if m.cluster != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
@@ -17,7 +16,7 @@ import (
 // whose case it does not omit.
 func (m *method) feedbackStage(first *engine.Stage) *engine.Stage {
 	observed := []engine.Output{first.Output(schema.HopObservations)}
-	s := m.feedbackOf("feedback", m.variant.pass(1), observed, schema.Feedback, m.omitted(first),
+	s := m.feedbackOf("feedback", m.variant.pass(1), observed, schema.Feedback, first,
 		func(ctx context.Context, x *stages.FeedbackBuilder, t *engine.Attempt) error {
 			return x.Build(ctx, stages.PassScope, t.Lo, t.Hi-t.Lo, readObserved(t, observed), t.Sink(schema.Feedback))
 		})
@@ -27,7 +26,7 @@ func (m *method) feedbackStage(first *engine.Stage) *engine.Stage {
 
 // senderFeedbackStage turns the observations of the last pass into the feedback for each flow's host uplink.
 func (m *method) senderFeedbackStage(observed []engine.Output) *engine.Stage {
-	return m.feedbackOf("sender-feedback", m.variant, observed, schema.SenderFeedback, omission{},
+	return m.feedbackOf("sender-feedback", m.variant, observed, schema.SenderFeedback, nil,
 		func(ctx context.Context, x *stages.FeedbackBuilder, t *engine.Attempt) error {
 			return x.Build(ctx, stages.SenderScope, t.Lo, t.Hi-t.Lo, readObserved(t, observed), t.Sink(schema.SenderFeedback))
 		})
@@ -35,18 +34,21 @@ func (m *method) senderFeedbackStage(observed []engine.Output) *engine.Stage {
 
 // feedbackOf is the common part: a chunk of flows a task.
 func (m *method) feedbackOf(name string, v Variant, observed []engine.Output,
-	writes schema.Table, omitted omission,
+	writes schema.Table, first *engine.Stage,
 	build func(context.Context, *stages.FeedbackBuilder, *engine.Attempt) error) *engine.Stage {
 	flows := m.generate.Output(schema.Flows)
 	s := &engine.Stage{
 		Name: name, Place: v.place(m.ID()), Unit: "flows", Command: m.command(name, v),
-		Reads:       slices.Concat([]engine.Output{flows}, observed, omitted.reads),
+		Reads:       append([]engine.Output{flows}, observed...),
 		Writes:      []schema.Table{writes},
 		BytesPerRow: 1300,
 		Cut:         m.byChunk,
 	}
+	if first != nil {
+		s.Reads = append(s.Reads, first.Output(schema.LinkStats))
+	}
 	s.Open = func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
-		left, err := omitted.links(in)
+		left, err := m.omitted(in, first)
 		if err != nil {
 			return nil, err
 		}
@@ -109,12 +111,9 @@ func (m *method) replayStage(sender *engine.Stage) *engine.Stage {
 		},
 	}
 	s.Open = func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
-		loads, err := m.readLoads(in)
-		if err != nil {
-			return nil, err
-		}
+		o, err := m.simulatorOptions(in, nil)
 		return func() (engine.Worker, error) {
-			sim, err := stages.NewSimulator(m.simulatorOptions(loads, ""))
+			sim, err := stages.NewSimulator(o)
 			if err != nil {
 				return nil, err
 			}
@@ -126,7 +125,7 @@ func (m *method) replayStage(sender *engine.Stage) *engine.Stage {
 				t.SetCritical(stats.LongestCaseNS)
 				return err
 			}, nil
-		}, nil
+		}, err
 	}
 	return s
 }

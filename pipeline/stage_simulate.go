@@ -14,8 +14,7 @@ func linkRange(lo, hi int64) *lake.Range { return &lake.Range{Column: "link_id",
 
 // simulateStage runs the case of every link once, for estimator independent.
 func (m *method) simulateStage() *engine.Stage {
-	s := m.caseStage("simulate", m.variant, engine.Output{}, omission{}, schema.HopDelays)
-	s.Writes = []schema.Table{schema.HopDelays, schema.LinkStats}
+	s := m.caseStage(m.variant, engine.Output{}, nil, schema.HopDelays)
 	s.Program = func(in *engine.Inputs) (string, error) { return m.caseProgram(s, in) }
 	return s
 }
@@ -23,58 +22,58 @@ func (m *method) simulateStage() *engine.Stage {
 // passStage runs the cases of links in pass n of estimator flow: in pass 1 of every link, without feedback; in pass 2,
 // given the feedback, not of those whose observations of stage first can stand.
 func (m *method) passStage(n int, feedback engine.Output, first *engine.Stage) *engine.Stage {
-	s := m.caseStage("simulate", m.variant.pass(n), feedback, m.omitted(first), schema.HopObservations)
-	s.Pass, s.Writes = n, []schema.Table{schema.HopObservations, schema.LinkStats}
+	s := m.caseStage(m.variant.pass(n), feedback, first, schema.HopObservations)
+	s.Pass = n
 	return s
 }
 
-// caseStage is the common part of the stages that run link cases, a range of links a task.
-func (m *method) caseStage(name string, v Variant, feedback engine.Output, omitted omission,
-	out schema.Table) *engine.Stage {
+// caseStage is the common part of the stages that run link cases, a range of links a task. first is pass 1, for pass 2.
+func (m *method) caseStage(v Variant, feedback engine.Output, first *engine.Stage, out schema.Table) *engine.Stage {
 	hops := m.route.Output(schema.Hops)
 	s := &engine.Stage{
-		Name: name, Place: v.place(m.ID()), Unit: "packet-hops", Command: m.command(name, v),
+		Name: "simulate", Place: v.place(m.ID()), Unit: "packet-hops", Command: m.command("simulate", v),
 		Reads:       m.withCluster(m.route.Output(schema.LinkLoads), hops),
+		Writes:      []schema.Table{out, schema.LinkStats},
 		BytesPerRow: 250,
 		Cut: func(in *engine.Inputs, prior []engine.Task) ([]engine.Task, error) {
-			loads, err := m.readLoads(in)
+			o, err := m.simulatorOptions(in, nil)
 			if err != nil {
 				return nil, err
 			}
-			of, err := m.representatives(in)
-			return m.linkTasks(loads, simulated(of), prior), err
+			return m.linkTasks(o.Loads, simulated(o.Representative), prior), nil
+		},
+		Work: func(in *engine.Inputs, tasks []engine.Task) ([]int64, error) {
+			o, err := m.simulatorOptions(in, first)
+			if err != nil {
+				return nil, err
+			}
+			return m.caseWork(tasks, &o), nil
 		},
 	}
-	if feedback.Stage != nil {
-		s.Reads = append(s.Reads, feedback)
-	}
-	s.Reads = append(s.Reads, omitted.reads...)
-	s.Work = func(in *engine.Inputs, tasks []engine.Task) ([]int64, error) {
-		return m.caseWork(in, tasks, omitted)
+	if first != nil {
+		s.Reads = append(s.Reads, feedback, first.Output(schema.LinkStats))
 	}
 	s.Open = func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
-		loads, err := m.readLoads(in)
-		if err != nil {
-			return nil, err
+		o, err := m.simulatorOptions(in, first)
+		if err == nil && s.Program != nil {
+			o.Program, err = s.Program(in)
 		}
-		of, err := m.representatives(in)
-		if err != nil {
-			return nil, err
-		}
-		left, err := omitted.links(in)
-		if err != nil {
-			return nil, err
-		}
-		program, err := m.program(s, in)
-		o := m.simulatorOptions(loads, program)
-		o.Representative, o.Omitted = of, left
 		return func() (engine.Worker, error) {
 			sim, err := stages.NewSimulator(o)
 			if err != nil {
 				return nil, err
 			}
 			return func(ctx context.Context, t *engine.Attempt) error {
-				return m.runCases(ctx, sim, t, hops, feedback, out)
+				links := t.Range("link_id")
+				var given schema.Batches
+				if first != nil {
+					given = t.Read(feedback, stages.FeedbackColumns(), links)
+				}
+				stats, err := sim.Simulate(ctx, int32(t.Lo), int32(t.Hi), t.Read(hops, stages.HopColumns(), links), given,
+					t.Sink(out), t.Sink(schema.LinkStats), t.Add)
+				t.SetStats(stats)
+				t.SetCritical(stats.LongestCaseNS)
+				return err
 			}, nil
 		}, err
 	}
@@ -83,77 +82,50 @@ func (m *method) caseStage(name string, v Variant, feedback engine.Output, omitt
 
 // caseWork is about how long the link cases of each task take, in packets behind the first hop. A packet of a host's
 // uplink takes a twelfth of that.
-func (m *method) caseWork(in *engine.Inputs, tasks []engine.Task, omitted omission) ([]int64, error) {
-	loads, err := m.readLoads(in)
-	if err != nil {
-		return nil, err
-	}
-	of, err := m.representatives(in)
-	if err != nil {
-		return nil, err
-	}
-	left, err := omitted.links(in)
-	if err != nil {
-		return nil, err
-	}
-	want := simulated(of)
-	work := make([]int64, len(tasks))
+func (m *method) caseWork(tasks []engine.Task, o *stages.SimulatorOptions) []int64 {
+	work, want := make([]int64, len(tasks)), simulated(o.Representative)
 	for n, t := range tasks {
 		for id := int32(t.Lo); id < int32(t.Hi); id++ {
-			_, omitted := left[id]
-			switch fromHost := m.Network.FromHost(id); {
-			case omitted || !want(id):
-			case fromHost:
-				work[n] += loads.Links[id].Packets / 12
-			default:
-				work[n] += loads.Links[id].Packets
+			if _, omitted := o.Omitted[id]; omitted || !want(id) {
+				continue
 			}
+			packets := o.Loads.Links[id].Packets
+			if m.Network.FromHost(id) {
+				packets /= 12
+			}
+			work[n] += packets
 		}
 	}
-	return work, nil
+	return work
 }
 
-// An omission says which links a stage does not simulate, whose observations of an earlier stage stand. The zero value
-// omits none.
-type omission struct {
-	reads []engine.Output
-	find  func(in *engine.Inputs) (stages.Omitted, error)
-}
-
-func (o omission) links(in *engine.Inputs) (stages.Omitted, error) {
-	if o.find == nil {
-		return nil, nil
+// simulatorOptions are those of stages that run link cases. first is pass 1, for pass 2, which omits links.
+func (m *method) simulatorOptions(in *engine.Inputs, first *engine.Stage) (o stages.SimulatorOptions, err error) {
+	o = stages.SimulatorOptions{Network: m.Network, Params: m.Spec.Params, Estimator: m.variant.Estimator}
+	if m.variant.Backend == stages.NS3Backend {
+		o.Solver = m.NS3
 	}
-	return o.find(in)
+	if m.Cache != nil {
+		o.Cache = m.Cache
+	}
+	if o.Loads, err = m.readLoads(in); err != nil {
+		return o, err
+	}
+	if o.Representative, err = m.representatives(in); err != nil {
+		return o, err
+	}
+	o.Omitted, err = m.omitted(in, first)
+	return o, err
 }
 
 // omitted are the links that pass 2 omits, given the stage of pass 1; none if that is nil.
-func (m *method) omitted(first *engine.Stage) omission {
+func (m *method) omitted(in *engine.Inputs, first *engine.Stage) (stages.Omitted, error) {
 	if first == nil {
-		return omission{}
+		return nil, nil
 	}
-	stats := first.Output(schema.LinkStats)
-	return omission{[]engine.Output{stats}, func(in *engine.Inputs) (stages.Omitted, error) {
-		rows := in.Read(stats, nil, nil)
-		defer func() { _ = rows.Close() }() // read to its end, or an error is reported
-		return stages.ReadOmitted(m.Network, rows)
-	}}
-}
-
-// runCases runs the cases of a task's links and writes their results to out.
-func (m *method) runCases(ctx context.Context, sim *stages.Simulator, t *engine.Attempt, hops, feedback engine.Output,
-	out schema.Table) error {
-	links := t.Range("link_id")
-	var given schema.Batches
-	if feedback.Stage != nil {
-		given = t.Read(feedback, stages.FeedbackColumns(), links)
-	}
-	cases := t.Read(hops, stages.HopColumns(), links)
-	lo, hi := int32(t.Lo), int32(t.Hi)
-	stats, err := sim.Simulate(ctx, lo, hi, cases, given, t.Sink(out), t.Sink(schema.LinkStats), t.Add)
-	t.SetStats(stats)
-	t.SetCritical(stats.LongestCaseNS)
-	return err
+	rows := in.Read(first.Output(schema.LinkStats), nil, nil)
+	defer func() { _ = rows.Close() }() // read to its end, or an error is reported
+	return stages.ReadOmitted(m.Network, rows)
 }
 
 // caseProgram names the program that runs the link cases if it is not the link kernel: results of another build are not
@@ -179,14 +151,6 @@ func (m *method) caseProgram(s *engine.Stage, in *engine.Inputs) (string, error)
 		}
 	}
 	return "", fmt.Errorf("stage simulate: %w", err)
-}
-
-// program is the stage's program, for the keys of the cache.
-func (m *method) program(s *engine.Stage, in *engine.Inputs) (string, error) {
-	if s.Program == nil {
-		return "", nil
-	}
-	return s.Program(in)
 }
 
 // programOf records with a later stage which program its input comes from.

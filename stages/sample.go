@@ -33,7 +33,7 @@ type Sampler struct {
 	hops    contributionIndex // for Independent
 	replay  replayIndex       // for Flow
 	exact   exactIndex        // for WholeNetwork
-	rows    []slowdownRow     // of the current batch
+	rows    []SlowdownRow     // of the current batch
 	path    []int32           // of the current flow
 	caseNS  int64             // its delay by the link case where it waits longest; -1: not known
 	startNS int64             // its start
@@ -129,7 +129,7 @@ func (s *Sampler) estimate(rec arrow.Record, chunkRow int64, at int, delayOf del
 		}
 		ideal := s.idealNS(path, v.Size[i])
 		fct := ideal + delayNS
-		s.rows = append(s.rows, slowdownRow{id, chunkRow + int64(at+i), v.Src[i], v.Dst[i], v.Service.Value(i),
+		s.rows = append(s.rows, SlowdownRow{id, chunkRow + int64(at+i), v.Src[i], v.Dst[i], v.Service.Value(i),
 			v.VNet.Value(i), v.Size[i], s.startNS, int16(len(path)), ideal, fct, s.window, float64(fct) / float64(ideal)})
 		stats.LastEndNS = max(stats.LastEndNS, s.startNS+fct)
 		if s.caseNS >= 0 {
@@ -137,7 +137,7 @@ func (s *Sampler) estimate(rec arrow.Record, chunkRow int64, at int, delayOf del
 		}
 	}
 	stats.Flows += int64(len(s.rows))
-	return slowdownTable.Write(out, s.rows)
+	return SlowdownTable.Write(out, s.rows)
 }
 
 // sampledFlows is a view of table flows.

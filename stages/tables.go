@@ -116,7 +116,8 @@ type senderRow struct {
 	IdealNS int64 `col:"ideal_ns"`
 }
 
-type slowdownRow struct {
+// A SlowdownRow is a row of table slowdowns.
+type SlowdownRow struct {
 	FlowID    int64   `col:"flow_id"`
 	FlowRow   int64   `col:"flow_row"`
 	Src       int32   `col:"src"`
@@ -163,9 +164,10 @@ var (
 	linkStatTable     = columns.TableOf[linkStatRow](schema.LinkStats)
 	hopObservations   = columns.TableOf[observationRow](schema.HopObservations)
 	senderTable       = columns.TableOf[senderRow](schema.SenderFCTs)
-	slowdownTable     = columns.TableOf[slowdownRow](schema.Slowdowns)
-	exactTable        = columns.TableOf[exactRow](schema.ExactFCTs)
-	exactHopTable     = columns.TableOf[exactHopRow](schema.ExactHops)
+	// SlowdownTable writes table slowdowns.
+	SlowdownTable = columns.TableOf[SlowdownRow](schema.Slowdowns)
+	exactTable    = columns.TableOf[exactRow](schema.ExactFCTs)
+	exactHopTable = columns.TableOf[exactHopRow](schema.ExactHops)
 )
 
 // countersOf returns the columns that describe the result of a case.

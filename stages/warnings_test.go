@@ -119,7 +119,7 @@ func TestSpread(t *testing.T) {
 		for h, ns := range c.delays {
 			rows = append(rows, contributionRow{0, int16(h), int16(len(c.delays)), int32(h), ns, 0})
 		}
-		err := errors.Join(slowdownTable.Write(&slowdowns, []slowdownRow{{SizeBytes: 50_000, Slowdown: 3}}),
+		err := errors.Join(SlowdownTable.Write(&slowdowns, []SlowdownRow{{SizeBytes: 50_000, Slowdown: 3}}),
 			contributionTable.Write(&hops, rows))
 		w := NewTailWatch(n, &loads, c.tails)
 		if err := errors.Join(err, w.Watch(0, 1, &slowdowns, &hops)); err != nil {
