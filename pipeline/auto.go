@@ -159,7 +159,7 @@ func look(ctx context.Context, e *Estimation) (first firstLook, err error) {
 	if err != nil {
 		return first, err
 	}
-	first.closed = g.Closed() || e.Spec.Params.Transport.AckClocked()
+	first.closed = g.Closed() || e.Spec.Params.Transport.Traits().AckClocked
 	loads, err := Loads(e)
 	if err != nil {
 		return first, err

@@ -83,7 +83,7 @@ func (p *Params) Validate() error {
 // CheckLinkCases is Validate for simulations of link cases.
 func (p *Params) CheckLinkCases() error {
 	err := p.Validate()
-	if err == nil && p.Transport.AckClocked() {
+	if err == nil && p.Transport.Traits().AckClocked {
 		err = fmt.Errorf("senders of %v send when ACKs come, which link cases do not model: use --estimator exact or auto",
 			p.Transport)
 	}
@@ -104,7 +104,7 @@ func (p *Params) sharedKeys() []Key {
 // kernel and of the transport, and all constants that can matter. Results stored under another
 // identity must not be used.
 func (p Params) AppendIdentity(b []byte) ([]byte, error) {
-	if !p.Transport.RandomMarks() {
+	if !p.Transport.Traits().RandomMarks {
 		p.Seed = 0
 	}
 	constants, err := json.Marshal(p)

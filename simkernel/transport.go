@@ -56,7 +56,8 @@ type Traits struct {
 	// Embedded: the sender is the DCTCPSender struct inside the flow. Only DCTCP: it is the default
 	// and the fast paths of Kernel (cruise, runRounds) rely on its rules.
 	Embedded bool
-	// RandomMarks: switches mark at random between two thresholds (RedMark) instead of at one.
+	// RandomMarks: switches mark at random between two thresholds (RedMark) instead of at one. Results then depend on
+	// Params.Seed, Case.MarkKey, Case.FlowKey and Case.MaxMarkBytes.
 	RandomMarks bool
 	// AcksQueue: at switches ACKs wait in the same FIFO as data, instead of one with priority.
 	AcksQueue bool
@@ -65,9 +66,10 @@ type Traits struct {
 	// DelayBased: the sender uses only round-trip times, which the link kernel knows when the packet
 	// reaches the target, and no property of the packet that is decided later.
 	DelayBased bool
-	// IgnoresWindowEnds: the sender changes nothing at the first ACK beyond the snd_nxt noted last.
+	// IgnoresWindowEnds: the sender changes nothing at the first ACK beyond the snd_nxt noted last; it reacts to marks at
+	// the ticks of a timer, whatever its window.
 	IgnoresWindowEnds bool
-	// UsesHops: the sender depends on the number of links of its path.
+	// UsesHops: the sender depends on the number of links of its path: results depend on Case.Hops.
 	UsesHops bool
 	// AckClocked: the sender is a TCP, which link cases do not model.
 	AckClocked bool
@@ -122,25 +124,6 @@ func (t *Transport) UnmarshalText(text []byte) (err error) {
 	*t, err = ParseTransport(string(text))
 	return err
 }
-
-// RandomMarks reports whether results depend on Params.Seed, Case.MarkKey, Case.FlowKey and
-// Case.MaxMarkBytes.
-func (t Transport) RandomMarks() bool { return t.spec().RandomMarks }
-
-// AcksQueue reports whether ACKs wait behind data at switches, which link cases leave out.
-func (t Transport) AcksQueue() bool { return t.spec().AcksQueue }
-
-// HasTelemetry reports whether switches write their state into packets, for the senders.
-func (t Transport) HasTelemetry() bool { return t.spec().Telemetry }
-
-// ReactsByTimer reports whether a sender reacts to marks at the ticks of a timer, whatever its window.
-func (t Transport) ReactsByTimer() bool { return t.spec().IgnoresWindowEnds }
-
-// AckClocked reports whether senders send when ACKs come, not at a rate. Link cases do not model that.
-func (t Transport) AckClocked() bool { return t.spec().AckClocked }
-
-// UsesHops reports whether results depend on Case.Hops.
-func (t Transport) UsesHops() bool { return t.spec().UsesHops }
 
 // A Sender is the congestion control of one flow. A simulator calls start once, and then OnAck for
 // every ACK of the flow, in order, until the flow has sent its last byte; later ACKs have no effect.

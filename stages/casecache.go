@@ -87,12 +87,12 @@ func (s *Simulator) caseKey(link topology.Link) CaseKey {
 	digestColumn(m, c.UpstreamBps, 0)
 	digestColumn(m, c.DownstreamBps, 0)
 	digestColumn(m, c.BetweenPS, 0)
-	if s.params.Transport.RandomMarks() {
+	if s.params.Transport.Traits().RandomMarks {
 		m.number(uint64(c.MaxMarkBytes))
 		m.number(c.MarkKey)
 		digestColumn(m, c.FlowKey, 0)
 	}
-	if s.params.Transport.UsesHops() {
+	if s.params.Transport.Traits().UsesHops {
 		digestColumn(m, c.Hops, 0)
 	}
 	if s.params.NeedsPaths() {

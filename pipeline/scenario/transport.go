@@ -13,7 +13,7 @@ import (
 // Params returns the transport and its constants.
 func (s *Scenario) Params() simkernel.Params {
 	p := s.params
-	if p.Transport.RandomMarks() {
+	if p.Transport.Traits().RandomMarks {
 		p.Seed = s.Seed
 	}
 	return p
@@ -32,7 +32,7 @@ func (s *Scenario) SetTransport(kind string) error {
 	p.WindowBytes, p.WANWindowBytes = old.WindowBytes, old.WANWindowBytes
 	p.HeaderBytes += old.HeaderBytes - oldDefaults.HeaderBytes
 	p.AckBytes += old.AckBytes - oldDefaults.AckBytes
-	if t.AckClocked() {
+	if t.Traits().AckClocked {
 		p.SetWindow(simkernel.AutoWindow)
 	}
 	if err := p.Validate(); err != nil {
@@ -132,7 +132,7 @@ func (r *scenarioReader) readTransport(f tree.Field) error {
 	if err := f.Object(keys); err != nil {
 		return err
 	}
-	if r.params.Transport.AckClocked() { // its own is receive_window
+	if r.params.Transport.Traits().AckClocked { // its own is receive_window
 		r.params.SetWindow(simkernel.AutoWindow)
 	}
 	if err := r.params.Validate(); err != nil {

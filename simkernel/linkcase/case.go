@@ -24,7 +24,7 @@ type Case struct {
 	// MarkBytes is the marking threshold (Params.MarkBytes): a packet is marked if more wire bytes are left
 	// behind it in the queue when its service starts. Unused for FirstHop.
 	MarkBytes int64
-	// With Transport.RandomMarks packets are marked at random between MarkBytes and MaxMarkBytes
+	// With Traits.RandomMarks packets are marked at random between MarkBytes and MaxMarkBytes
 	// (Params.MaxMarkBytes). The random numbers are keyed by MarkKey, which is of the link, and FlowKey, which
 	// is of each flow (nil: its row).
 	MaxMarkBytes int64
@@ -44,7 +44,7 @@ type Case struct {
 	StartNS     []int64
 	PathDelayNS []int64
 
-	// Hops is, by flow, the number of links of its path (nil: 0). See Transport.UsesHops.
+	// Hops is, by flow, the number of links of its path (nil: 0). See Traits.UsesHops.
 	Hops []int16
 
 	// SlowestBps and RoundTripNS are, by flow, those of its path (simkernel.Path). With Params.NeedsPaths.

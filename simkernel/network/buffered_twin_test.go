@@ -342,7 +342,7 @@ func (h *eventHeap) pop() event {
 }
 
 // sharesQueue reports whether ACKs share one queue with data at switches.
-func (n *Buffered) sharesQueue() bool { return n.params.Transport.AcksQueue() }
+func (n *Buffered) sharesQueue() bool { return n.params.Transport.Traits().AcksQueue }
 
 // threshold returns how many bytes may wait at a port of a node.
 func (n *Buffered) threshold(node int32) float64 {
@@ -741,7 +741,7 @@ func (n *Buffered) send(port int32, p *bufferedPort, nowPS int64) {
 			k.flow.marks[k.hop]++
 			p.counters.PacketsMarked++
 		}
-		if n.params.Transport.HasTelemetry() {
+		if n.params.Transport.Traits().Telemetry {
 			k.links = append(k.links, simkernel.Telemetry{AtPS: nowPS, SentBytes: p.sentBytes, LeftBytes: left})
 			k.bps = append(k.bps, float64(n.links[port].BandwidthBps))
 		}
@@ -770,7 +770,7 @@ func (n *Buffered) bytesBehind(p *bufferedPort, k *bufferedPacket, nowPS int64) 
 }
 
 func (n *Buffered) marks(p *bufferedPort, k *bufferedPacket, left int64) bool {
-	if n.params.Transport.RandomMarks() {
+	if n.params.Transport.Traits().RandomMarks {
 		return left > p.red.MinBytes && p.red.Marks(left, simkernel.MixKey(simkernel.MixKey(p.markKey, k.flow.key), uint64(k.number)))
 	}
 	return left > p.markBytes

@@ -111,7 +111,7 @@ const recoveryShift = flagBits + attemptBits
 func (r *recovery) check(size int64) error {
 	p := &r.net.params
 	window := p.WindowBytes
-	if p.Transport.AckClocked() {
+	if p.Transport.Traits().AckClocked {
 		window = p.TCP.ReceiveWindow
 	}
 	if most := min(p.Packets(size), p.Packets(window)); most >= 1<<(31-recoveryShift) {
