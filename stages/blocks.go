@@ -17,8 +17,8 @@ import (
 //
 // A zero block takes one byte, a flow that observed nothing takes none.
 
-// appendBlocks appends the encoding of one flow's blocks at one hop. Negative numbers, which no case observes, are encoded
-// as ones that the reader refuses.
+// appendBlocks appends the encoding of one flow's blocks at one hop. Negative numbers, which no case observes, are
+// encoded as ones that the reader refuses.
 func appendBlocks(b []byte, blocks []simkernel.Block) []byte {
 	for len(blocks) > 0 && blocks[len(blocks)-1] == (simkernel.Block{}) {
 		blocks = blocks[:len(blocks)-1]
