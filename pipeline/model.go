@@ -155,7 +155,8 @@ func resolve(l *lake.Lake, name string, whole bool) (lake.ScenarioID, error) {
 // its id.
 func ShellName(l *lake.Lake, id lake.ScenarioID) string {
 	s, err := ReadSpec(l, id)
-	if err != nil || s.Name == "" || strings.Trim(s.Name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") != "" {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
+	if err != nil || s.Name == "" || strings.Trim(s.Name, plain) != "" {
 		return string(id)
 	}
 	if found, err := Resolve(l, s.Name); err != nil || found != id {
@@ -237,7 +238,8 @@ func (m *Model) checkServices(asked []string) error {
 	all := slices.Sorted(maps.Keys(seen))
 	for _, name := range asked {
 		if missing(name) {
-			return fmt.Errorf("scenario %s (%s): no service %q; it has %q%s", m.ID(), m.Spec.Name, name, all, names.DidYouMean(name, all))
+			return fmt.Errorf("scenario %s (%s): no service %q; it has %q%s", m.ID(), m.Spec.Name, name, all,
+				names.DidYouMean(name, all))
 		}
 	}
 	return nil
