@@ -28,8 +28,8 @@ type DB struct {
 	root   string // of the lake: absolute, symbolic links resolved
 	sql    *sql.DB
 	files  []File
-	verify func(path string) error // nil: none
-	views  []view                  // of the catalog, in an order in which they can be created
+	verify func(path string) error
+	views  []view // of the catalog, in an order in which they can be created
 
 	mu      sync.Mutex
 	created map[string]bool // views that exist in DuckDB
@@ -57,6 +57,9 @@ func Open(ctx context.Context, lake string, o Options) (_ *DB, err error) {
 	all, err := views(o.Files, root+string(filepath.Separator))
 	if err != nil {
 		return nil, fmt.Errorf("lake %s: %w", lake, err)
+	}
+	if o.Verify == nil {
+		o.Verify = func(string) error { return nil }
 	}
 	engine, err := duckdb.Open(ctx, o.Options)
 	if err != nil {
@@ -104,33 +107,13 @@ func (db *DB) require(ctx context.Context, conn *sql.Conn, names []string) error
 		if err := checkInside(db.root, v.files); err != nil {
 			return err
 		}
-	}
-	if err := db.verifyFiles(missing); err != nil {
-		return err
-	}
-	return db.create(ctx, conn, missing)
-}
-
-// ErrDamaged is wrapped by the errors of Options.Verify.
-var ErrDamaged = errors.New("a data file is damaged")
-
-type damaged struct{ error }
-
-func (d *damaged) Unwrap() []error { return []error{ErrDamaged, d.error} }
-
-// verifyFiles verifies the files of the views.
-func (db *DB) verifyFiles(views []view) error {
-	if db.verify == nil {
-		return nil
-	}
-	for _, v := range views {
 		for _, f := range v.files {
 			if err := db.verify(strings.TrimPrefix(f, db.root+string(filepath.Separator))); err != nil {
-				return &damaged{err}
+				return err
 			}
 		}
 	}
-	return nil
+	return db.create(ctx, conn, missing)
 }
 
 // create creates views, all or none.

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -170,16 +169,13 @@ const syncsAtOnce = 8
 
 // syncAll makes files, or the entries of directories, durable.
 func (s *Session) syncAll(paths []string) error {
-	errs := make([]error, len(paths))
-	var next atomic.Int64
+	errs, slots := make([]error, len(paths)), make(chan struct{}, syncsAtOnce)
 	var all sync.WaitGroup
-	for range min(syncsAtOnce, len(paths)) {
+	for i, path := range paths {
+		slots <- struct{}{}
 		all.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(paths)); i = next.Add(1) - 1 {
-				if errs[i] = s.root.Sync(paths[i]); errs[i] != nil {
-					return
-				}
-			}
+			errs[i] = s.root.Sync(path)
+			<-slots
 		})
 	}
 	all.Wait()

@@ -131,13 +131,11 @@ func parseMapping(file, text string) (*Mapping, error) {
 
 // setHeader sets what a header line says.
 func (m *Mapping) setHeader(key, value string) error {
+	if text := map[string]*string{"format": &m.Name, "title": &m.Title, "from": &m.From, "end": &m.end}[key]; text != nil {
+		*text = value
+		return nil
+	}
 	switch key {
-	case "format":
-		m.Name = value
-	case "title":
-		m.Title = value
-	case "from":
-		m.From = value
 	case "rows":
 		if value != "flows" && value != "records" {
 			return fmt.Errorf("rows are flows or records, not %q", value)
@@ -152,8 +150,6 @@ func (m *Mapping) setHeader(key, value string) error {
 		m.names = strings.Fields(value)
 	case "count":
 		m.count = value == "1"
-	case "end":
-		m.end = value
 	case "widths":
 		for _, w := range strings.Fields(value) {
 			n, err := strconv.Atoi(w)

@@ -37,7 +37,6 @@ import (
 	"parsimon/pipeline/gate"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/text"
-	"parsimon/queries"
 	"parsimon/queries/subprocess"
 )
 
@@ -248,7 +247,7 @@ func exitCode(err error) int {
 		return exitGate
 	case errors.Is(err, lake.ErrBusy):
 		return exitBusy
-	case errors.As(err, new(*lake.DamageError)), errors.As(err, new(damagedError)), errors.Is(err, queries.ErrDamaged):
+	case errors.As(err, new(*lake.DamageError)), errors.As(err, new(damagedError)):
 		return exitDamaged
 	}
 	return exitFailed
