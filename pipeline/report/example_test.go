@@ -9,8 +9,10 @@ import (
 	"strings"
 
 	"parsimon/pipeline"
+	"parsimon/pipeline/catalog"
 	"parsimon/pipeline/report"
 	"parsimon/pipeline/scenario"
+	"parsimon/queries/duckdb"
 	"parsimon/stages"
 )
 
@@ -27,8 +29,10 @@ func Example() {
 	check(e.Estimate(ctx))
 	e.Close()
 
+	files, err := catalog.Options(e.Lake, duckdb.Options{})
+	check(err)
 	var page bytes.Buffer
-	check(report.Write(ctx, &page, dir, report.Options{Scenario: string(e.ID()) + "@independent"}))
+	check(report.Write(ctx, &page, dir, report.Options{Scenario: string(e.ID()) + "@independent", Query: files}))
 	text := page.String()
 	fmt.Println(strings.HasPrefix(text, "<!DOCTYPE html>"), strings.Contains(text, string(e.ID())), strings.Contains(text, `src="http`))
 	// Output:
