@@ -9,9 +9,9 @@
 // Two barriers hold work back: a link case needs all of its flows (simulate reads from every task of route), and a flow
 // needs all of its hops (feedback, sample). Everything else streams.
 //
-// A Model is a scenario of a lake with its network and router. A Variant says how it is estimated. plan.go turns both
-// into the list of stages, each in a file of its own (stage_*.go). An Estimation holds a model, a variant and the
-// executor that runs the plan; open.go makes one, reads.go is what other packages read of it.
+// A Model is a scenario of a lake with its network and router. A Variant says how it is estimated. A method makes the
+// stages of both, and plan puts them in order. An Estimation holds a model, a variant and the executor that runs the
+// plan.
 //
 // Packages below this folder. Those further down know nothing of those further up:
 //

@@ -21,8 +21,4 @@
 // plan does the others (resume.go). Only a task that failed because another process took it or removed its input is
 // repeated at once (runTask in attempt.go). Beam repeats failed tasks by itself: TaskRunner.Do (runner.go) may be
 // called again.
-//
-// Where what is: executor.go, the order of stages; job.go, the tasks of one stage and what a failed one stops;
-// attempt.go, one try of a task; resume.go, what a killed run finds done and does again; repair.go, the same for
-// damaged files; shard.go and runner.go, many processes on one stage; budget.go, tasks that fit in memory at once.
 package engine

@@ -124,7 +124,7 @@ func (d *damage) statusNames() error {
 		return nil
 	case top == "_state" && d.harmless():
 		return nil
-	case top == "_state" && (strings.Contains(rest, "/task-") || strings.Contains(rest, "/digests-")):
+	case top == "_state" && strings.Contains(rest, "/task-"):
 		if strings.Contains(rest, "/task-") && !partial {
 			return errors.New("status takes the scenario for complete")
 		}
