@@ -136,7 +136,7 @@ var insufficientState = fmt.Sprintf("two-passes-insufficient-%d.json", methodVer
 type firstLook struct {
 	workSize
 	unable       error // why the whole network cannot be simulated; nil if it can
-	closed       bool  // flows wait for others, or ACKs clock them: only the whole network models it
+	closed       bool  // flows wait for others, ACKs clock them, or paths move: only the whole network has that
 	insufficient bool  // two passes of link cases do not suffice
 }
 
@@ -159,7 +159,7 @@ func look(ctx context.Context, e *Estimation) (first firstLook, err error) {
 	if err != nil {
 		return first, err
 	}
-	first.closed = g.Closed() || e.Spec.Params.Transport.Traits().AckClocked
+	first.closed = g.Closed() || e.Spec.Params.Transport.Traits().AckClocked || e.Spec.Moves.Whole()
 	loads, err := Loads(e)
 	if err != nil {
 		return first, err

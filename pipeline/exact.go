@@ -92,6 +92,7 @@ func (m *method) exactStage(x Exact) *engine.Stage {
 				AllowUnreachable: m.Spec.AllowUnreachable,
 				Buffer:           m.BufferOf(x),
 				Loads:            loads,
+				Moves:            m.Spec.Moves, Seed: m.Spec.Seed,
 			}
 			if err := m.dependencies(t, x, &o); err != nil {
 				return err

@@ -23,7 +23,8 @@ var mayImport = map[string][]string{
 	"simkernel/network":    {"simkernel"},
 	"simkernel/kerneltest": {"simkernel"},
 
-	"stages":     {"schema/...", "simkernel/...", "stages/rng", "stages/topology", "stages/workload", "queries/duckdb"},
+	"stages": {"schema/...", "simkernel/...", "stages/rng", "stages/moves", "stages/topology", "stages/workload",
+		"queries/duckdb"},
 	"stages/rng": nil,
 	"stages/ns3": {"simkernel/..."},
 

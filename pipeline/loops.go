@@ -37,17 +37,45 @@ func (g *GenerateStats) refuseClosed(what string) error {
 	return nil
 }
 
-// RefuseClosed is a *ClosedLoopError if flows of the workload wait for others. Its flows are in the lake.
+// RefuseClosed is a *ClosedLoopError if flows of the workload wait for others, and an error if paths move. The flows
+// are in the lake.
 func (e *Estimation) RefuseClosed(what string) error {
 	g, err := e.Generated()
+	if err == nil && e.Spec.Moves.Whole() {
+		err = fmt.Errorf("%s needs paths that do not move (%s)", what, e.Spec.Moves.Said(e.Network))
+	}
 	if err != nil {
 		return err
 	}
 	return g.refuseClosed(what)
 }
 
-// checkLoops refuses estimators that cannot have the workload.
+// checkMoves refuses a variant that cannot have how the scenario's paths move.
+func (m *Model) checkMoves(v Variant) error {
+	switch {
+	case !m.Spec.Moves.Whole():
+		return nil
+	case m.Spec.Params.Transport.Traits().Telemetry || m.Spec.Params.Transport.Traits().AckClocked ||
+		m.Spec.Switches.PFC:
+		return fmt.Errorf("transport %v, PFC %v: the packets of a flow take one path, and paths cannot move (%s)",
+			m.Spec.Params.Transport, m.Spec.Switches.PFC, m.Spec.Moves.Said(m.Network))
+	case !v.Auto && v.Estimator != stages.WholeNetwork || m.Spec.Windows != nil:
+		return fmt.Errorf("estimator %s has one path for each flow, and paths of this scenario move (%s): only the whole "+
+			"network has that (--estimator exact)", v.Estimator, m.Spec.Moves.Said(m.Network))
+	}
+	return nil
+}
+
+// checkLoops refuses estimators that cannot have the workload, and events outside it.
 func (m *method) checkLoops(g *GenerateStats) error {
+	if m.Spec.Moves.Whole() && g.Closed() {
+		return errors.New("flows wait for others, and paths move: not both can be simulated")
+	}
+	if m.Spec.Moves.Whole() {
+		if err := m.Spec.Moves.CheckSpan(m.Network, g.FirstStartNS, g.LastStartNS); err != nil {
+			return err
+		}
+	}
 	if m.variant.Estimator == stages.WholeNetwork {
 		if g.Closed() && m.Spec.AllowUnreachable {
 			return errors.New("--allow-unreachable does not go with flows that wait for others: those would wait for ever")

@@ -18,6 +18,7 @@ import (
 	"parsimon/schema/names"
 	"parsimon/simkernel"
 	"parsimon/simkernel/network"
+	"parsimon/stages/moves"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/format"
 )
@@ -39,6 +40,7 @@ type Spec struct {
 	// Switches are the buffers of the scenario's switches; zero: unlimited.
 	Switches network.BufferParams  `json:"switches,omitzero"`
 	Planned  []format.PlannedCable `json:"planned,omitempty"` // cables that the topology lists and that are not installed
+	Moves    *moves.Moves          `json:"moves,omitempty"`   // how paths move; nil: each flow has one, by ECMP
 }
 
 // A Model is a scenario of a lake, ready to be estimated.
@@ -60,6 +62,7 @@ func newModel(l *lake.Lake, spec Spec, n *topology.Network) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
+	router.SetWeights(spec.Moves.LinkWeights(n))
 	return &Model{l, spec, n, router}, nil
 }
 

@@ -31,10 +31,14 @@ func Begin(ctx context.Context, dir string, s *scenario.Scenario, v Variant, o S
 	if err != nil {
 		return nil, err
 	}
+	moves, err := s.Moves(n)
+	if err != nil {
+		return nil, err
+	}
 	spec := Spec{
 		ScenarioID: lake.ScenarioID(scenario.IDOf(canonical)), Name: s.Name, Seed: s.Seed, Params: s.Params(),
 		AllowUnreachable: s.AllowUnreachable, MaxRejects: s.MaxRejects, MaxLoad: s.MaxLoad(), Canonical: canonical,
-		Planned: s.PlannedCables(), Buffer: s.SwitchBuffer(),
+		Planned: s.PlannedCables(), Buffer: s.SwitchBuffer(), Moves: moves,
 	}
 	if spec.Switches, err = s.Buffers(); err != nil {
 		return nil, err
@@ -111,7 +115,7 @@ func Derive(ctx context.Context, dir, base string, c scenario.Changes, v Variant
 	if err != nil {
 		return nil, fmt.Errorf("scenario %s (%s): %w", from.ID(), from.Spec.Name, err)
 	}
-	spec.Aliases = nil
+	spec.Aliases, spec.Moves = nil, applied.Moves
 	spec.Canonical, spec.ScenarioID = applied.Canonical, lake.ScenarioID(scenario.IDOf(applied.Canonical))
 	if spec.ScenarioID == from.ID() {
 		return nil, fmt.Errorf("scenario %s: %w", from.ID(), ErrUnchanged)
@@ -179,6 +183,9 @@ func newEstimation(ctx context.Context, model *Model, v Variant, o Settings) (*E
 		}
 	}
 	o, v = withDefaults(o), v.withDefaults()
+	if err := model.checkMoves(v); err != nil {
+		return nil, err
+	}
 	lock := model.Lake.Lock
 	if o.Shard.Count > 0 {
 		lock = model.Lake.LockShared

@@ -29,7 +29,8 @@ func makeBigLake(t testing.TB, n int) string {
 		writePart(t, db, lake, "flows", "scenario=big", flows)
 		for _, variant := range []string{"own", "paper"} {
 			writePart(t, db, lake, "slowdowns", "scenario=big/variant="+variant, fmt.Sprintf(
-				`SELECT i, i, s, d, service, net, size, start, CAST(2 + 2 * (i %% 3) AS SMALLINT), 1000, CAST(1000 * slow AS BIGINT), 0, slow
+				`SELECT i, i, s, d, service, net, size, start, CAST(2 + 2 * (i %% 3) AS SMALLINT), 1000,
+					CAST(1000 * slow AS BIGINT), 0, slow, 0, 0
 				FROM (SELECT *, 1 - ln(1 - %s) AS slow FROM (%s) AS f(i, s, d, size, start, service, net, synthetic))`, u("i", duckdb.Quote(variant)), flows))
 			writePart(t, db, lake, "hop_contributions", "scenario=big/variant="+variant, fmt.Sprintf(
 				`SELECT i, h, 2 + 2 * (i %% 3), CAST(511 * %s AS INTEGER), 1000 * %s, 0
@@ -37,7 +38,8 @@ func makeBigLake(t testing.TB, n int) string {
 		}
 	}
 	writePart(t, db, lake, "exact_fcts", "scenario=big/variant=exact", fmt.Sprintf(
-		`SELECT i, i, 1000, i * 2500, 2, 1000, CAST(1000 * (1 - ln(1 - %s)) AS BIGINT), 0, 1 FROM range(%d) AS r(i)`, u("i", "'exact'"), n))
+		`SELECT i, i, 1000, i * 2500, 2, 1000, CAST(1000 * (1 - ln(1 - %s)) AS BIGINT), 0, 1, 0, 0
+			FROM range(%d) AS r(i)`, u("i", "'exact'"), n))
 	// The first 300 flows of each service are a chain.
 	writePart(t, db, lake, "dependencies", "scenario=big", `SELECT i, i, i - 3, i - 3, 100 FROM range(3, 900) AS r(i)`)
 	writePart(t, db, lake, "hop_contributions", "scenario=big/variant=exact", `SELECT i, 0, 1, i % 64, i % 7, 0 FROM range(900) AS r(i)`)

@@ -29,7 +29,8 @@ var percentileGroups = map[string]string{
 func TestPercentilesAreQuantileCont(t *testing.T) {
 	raw, lake := rawDB(t), filepath.Join(t.TempDir(), "lake")
 	for name, values := range percentileGroups {
-		rows := fmt.Sprintf("SELECT i, i, 0, 1, %s, 'net', 1, 0, 2, 1, 1, 0, v FROM (SELECT row_number() OVER () AS i, v FROM (%s) AS t(v))", duckdb.Quote(name), values)
+		rows := fmt.Sprintf("SELECT i, i, 0, 1, %s, 'net', 1, 0, 2, 1, 1, 0, v, 0, 0 "+
+			"FROM (SELECT row_number() OVER () AS i, v FROM (%s) AS t(v))", duckdb.Quote(name), values)
 		writePart(t, raw, lake, "slowdowns", "scenario=a/variant=x", rows)
 		writePart(t, raw, lake, "slowdowns", "scenario=a/variant=y", rows+" WHERE i <= 1000")
 	}

@@ -145,6 +145,13 @@ aaa,own,web,5,2,0.4,1013001,1002001,0.9891411755763321`},
 aaa,own,0,50000000,4,2.5,3.7,3.97,3.997,4
 aaa,own,50000000,100000000,1,5,5,5,5,5
 aaa,own,100000000,150000000,2,8,9.6,9.96,9.996,10`},
+	// Flows of 10 to 40 ns that start at 0, 1, 2 and 3 ns.
+	{"slowdown_around_event", map[string]string{"scenario": "007", "from_ns": "12", "to_ns": "3", "slot_ms": "0.000002"},
+		`scenario,variant,phase,from_ns,to_ns,flows,p50_slowdown,p99_slowdown,max_slowdown,retransmissions,reordered
+007,own,before,0,2,1,1,1,1,0,0
+007,own,during,0,2,1,2,2,2,3,1
+007,own,during,2,4,1,3,3,3,2,0
+007,own,after,2,4,1,4,4,4,0,0`},
 	// Without scenario and variant: the answers of all scenarios, on separate rows.
 	{"slowdown_by_vnet", map[string]string{"scenario": "", "variant": ""}, `scenario,variant,vnet,flows,` + trust + `
 007,own,,4,2.5,3.7,3.97,3.997,4,,,,,,,,,
@@ -311,7 +318,8 @@ func TestThreads(t *testing.T) {
 // it is answered although another row group is damaged. A question without one is not.
 func TestWindowPrunes(t *testing.T) {
 	raw, lake := rawDB(t), filepath.Join(t.TempDir(), "lake")
-	writePart(t, raw, lake, "slowdowns", "scenario=a/variant=own", `SELECT i, i, 0, 1, 'web', 'net', 1000, i * 1000, 2, 1000, 2000, 0, 2 + (i % 7) / 7 FROM range(500000) AS r(i)`)
+	writePart(t, raw, lake, "slowdowns", "scenario=a/variant=own",
+		`SELECT i, i, 0, 1, 'web', 'net', 1000, i * 1000, 2, 1000, 2000, 0, 2 + (i % 7) / 7, 0, 0 FROM range(500000) AS r(i)`)
 	file := filepath.Join(lake, "slowdowns/scenario=a/variant=own/part-00000.parquet")
 	data, err := os.ReadFile(file)
 	if err != nil {

@@ -14,12 +14,17 @@ var (
 			{"vnet", str, false, "", "as in flows"},
 			{"size_bytes", i64, false, "bytes", "size of the flow"},
 			{"start_ns", i64, false, "ns", "start time of the flow; of one that waits for others, when it started"},
-			{"hops", i16, false, "", "number of links on the path"},
-			{"ideal_ns", i64, false, "ns", "FCT of the flow alone in the network, on this path, with a window that never binds"},
+			{"hops", i16, false, "", "number of links on the path; where paths move, the first"},
+			{"ideal_ns", i64, false, "ns", "FCT of the flow alone in the network, on this path, with a window that never binds" +
+				"; where paths move, on the first path, and at most fct_ns"},
 			{"fct_ns", i64, false, "ns", "estimated FCT"},
 			{"window_ns", i64, false, "ns", "part of fct_ns - ideal_ns that is due to a window smaller than the path " +
 				"needs; hop_contributions have the rest (estimator independent: all)"},
 			{"slowdown", f64, false, "", "fct_ns / ideal_ns, at least 1"},
+			{"retransmissions", i32, false, "", "packets of the flow that were sent again before it ended; 0 where nothing is " +
+				"lost: scenarios without moves, buffers without limit"},
+			{"reordered", i32, false, "", "packets of the flow that arrived after one that was sent later (RFC 4737); 0 " +
+				"likewise"},
 		},
 	}
 	LinkStats = Table{
@@ -36,9 +41,10 @@ var (
 			{"bandwidth_bps", i64, false, "bps", "bandwidth of the link"},
 			{"available_bps", i64, false, "bps",
 				"bandwidth of the link case: that of the link less the ACKs that it carries"},
-			{"flows", i64, false, "", "number of flows that cross the link"},
-			{"bytes", i64, false, "bytes", "their bytes, without headers"},
-			{"packets", i64, false, "", "their packets, ⌈size/payload⌉ each: the packet-hops of the case"},
+			{"flows", i64, false, "", "number of flows that cross the link; where paths move, on their first paths"},
+			{"bytes", i64, false, "bytes", "their bytes, without headers; where paths move, those sent, with retransmissions"},
+			{"packets", i64, false, "", "their packets, ⌈size/payload⌉ each: the packet-hops of the case; where paths " +
+				"move, those sent"},
 			{"load", f64, false, "", "bytes as a fraction of the link's capacity over the duration of the workload"},
 			{"packets_sent", i64, false, "", "packets sent in the case"},
 			{"packets_marked", i64, false, "", "packets that the link marked (ECN)"},
@@ -161,6 +167,10 @@ var (
 			{"fct_ns", i64, false, "ns", "simulated FCT"},
 			{"window_ns", i64, false, "ns", "part of fct_ns - ideal_ns that is due to a window smaller than the path needs"},
 			{"slowdown", f64, false, "", "fct_ns / ideal_ns, at least 1"},
+			{"retransmissions", i32, false, "", "packets of the flow that were sent again before it ended; 0 where nothing is " +
+				"lost: scenarios without moves, buffers without limit"},
+			{"reordered", i32, false, "", "packets of the flow that arrived after one that was sent later (RFC 4737); 0 " +
+				"likewise"},
 		},
 	}
 	ExactHops = Table{

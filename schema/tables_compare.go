@@ -58,7 +58,7 @@ var Sweeps = Table{
 	Grain: "cable × service", Key: []string{"tier", "node_a", "node_b", "service"},
 	Sort: []string{}, Variant: true, Published: true,
 	Columns: []Column{
-		{"tier", str, false, "", "tier of the sweep, or several"},
+		{"tier", str, false, "", "tier of the sweep, or several; with --loss, followed by that"},
 		{"node_a", i32, false, "", "node of the failed cable with the lower id"},
 		{"node_b", i32, false, "", "the other node of the cable"},
 		{"service", str, false, "", "service of the flows, or all"},

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"sync"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
 	"parsimon/simkernel/network"
+	"parsimon/stages/moves"
 	"parsimon/stages/topology"
 )
 
@@ -34,6 +36,9 @@ type ExactOptions struct {
 	// others. With it all flows are simulated and reported, and each has a path or is a compute step.
 	Dependencies func() schema.Batches
 	Flows        int64
+	// Moves are how paths move, with the router's Seed; nil: each flow has one path.
+	Moves *moves.Moves
+	Seed  uint64
 	// Loads is what each link carries. Only table link_stats needs it.
 	Loads *Loads
 }
@@ -56,13 +61,16 @@ type ExactStats struct {
 	Unreachable int64 `json:"unreachable"`
 	PacketHops  int64 `json:"packet_hops"` // packets × links crossed, of all simulated flows
 	LastEndNS   int64 `json:"last_end_ns"` // of the reported flows
+	// Of the reported flows, where senders recover from losses.
+	Retransmissions int64 `json:"retransmissions"`
+	Reordered       int64 `json:"reordered"`
 
 	// The switch that held the most bytes at a time. With a limited buffer that is the buffer's maximum; else
 	// an upper bound, the sum of the maxima of its ports' queues.
 	DeepestSwitch      int32 `json:"deepest_switch"`
 	DeepestSwitchBytes int64 `json:"deepest_switch_bytes"`
 
-	// With a limited buffer.
+	// With a limited buffer or moves.
 	Losses          network.Losses `json:"losses"`
 	MostDroppedLink int32          `json:"most_dropped_link"` // meaningless if MostDropped is 0
 	MostDropped     int64          `json:"most_dropped"`
@@ -119,22 +127,22 @@ type exact struct {
 	stats    ExactStats
 
 	waits    *dependencyReader // nil: no flow waits for others
+	routes   *moves.Routes     // nil: paths do not move
+	first    *network.Flows    // read before the simulation, if not nil
 	row      int64             // rows of table flows that have been read
 	started  int64             // flows that the engine has received
 	originNS int64
 	ideal    simkernel.IdealPath
 	took     []exactFlow // the flows of the results at hand
 
-	mu       sync.Mutex          // of what follows: flows are read and results taken at the same time
-	active   map[int64]exactFlow // by the engine's number
-	awaited  int                 // flows to report that have not finished, of those that were read
-	allRead  bool
-	waitNS   []int64 // by link: sum of the waits of its packets
-	counters func(link int32) network.Counters
-	dropped  func(link int32) int64
-	pausedNS func(link int32) int64
-	outFCT   []exactRow
-	outHops  []exactHopRow
+	mu      sync.Mutex          // of what follows: flows are read and results taken at the same time
+	active  map[int64]exactFlow // by the engine's number
+	awaited int                 // flows to report that have not finished, of those that were read
+	allRead bool
+	waitNS  []int64 // by link: sum of the waits of its packets
+	engine  *network.Network
+	outFCT  []exactRow
+	outHops []exactHopRow
 }
 
 // exactFlow is what the engine does not store about a flow in the network.
@@ -145,6 +153,10 @@ type exactFlow struct {
 
 // nextFlows returns the next flows to simulate; nil after the last.
 func (x *exact) nextFlows() (*network.Flows, error) {
+	if first := x.first; first != nil {
+		x.first = nil
+		return first, nil
+	}
 	for {
 		rec, err := x.in.Next()
 		if errors.Is(err, io.EOF) {
@@ -186,6 +198,11 @@ func (x *exact) flowsOf(id []int64, src, dst []int32, size, start []int64) (*net
 		if x.options.AllowUnreachable && x.waits == nil && isUnreachable(err) {
 			x.stats.Unreachable++
 			continue
+		}
+		if err == nil && x.routes != nil {
+			if _, ends := x.routes.Last().Path(id[i], src[i], dst[i], nil); ends != nil {
+				err = fmt.Errorf("with the cables that go down and stay down it would never end: %w", ends)
+			}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("flow %d: %w", id[i], err)
@@ -245,7 +262,13 @@ func (x *exact) take(r *network.Results) error {
 		}
 		if x.options.reports(f.start) {
 			x.stats.Flows++
-			row := exactRow{f.id, f.row, f.size, x.originNS + r.StartNS[i], int16(len(f.path)), r.IdealNS[i], r.FCTNS[i], 0, 1}
+			row := exactRow{f.id, f.row, f.size, x.originNS + r.StartNS[i], int16(len(f.path)), r.IdealNS[i], r.FCTNS[i], 0, 1,
+				0, 0}
+			if len(r.Again) > 0 {
+				row.Retransmissions, row.Reordered = r.Again[i], r.Reordered[i]
+				x.stats.Retransmissions += int64(r.Again[i])
+				x.stats.Reordered += int64(r.Reordered[i])
+			}
 			if len(f.path) > 0 {
 				row.WindowNS = x.windowNS(f, row.FCTNS-row.IdealNS)
 				row.Slowdown = float64(row.FCTNS) / float64(row.IdealNS)
@@ -298,24 +321,46 @@ func (x *exact) writeLinks() error {
 	if x.waits != nil { // what is offered depends on what the network delivers
 		x.options.Loads.LastStartNS = x.stats.LastEndNS
 	}
+	loads, waitNS := x.options.Loads, func(link int32) int64 { return x.waitNS[link] }
+	if x.routes != nil {
+		loads = x.movedLoads()
+		waitNS = func(link int32) int64 { return x.engine.Moved(link).WaitNS }
+	}
 	for _, l := range x.net.Links {
-		carried, c := x.options.Loads.Links[l.ID], linkCounters{}
+		carried, c := loads.Links[l.ID], linkCounters{}
 		if carried.Packets > 0 {
-			queue, busyNS := x.counters(l.ID), int64(carried.busyNS(l.BandwidthBps, &x.params))
+			queue, busyNS := x.engine.Counters(l.ID), int64(carried.busyNS(l.BandwidthBps, &x.params))
+			if x.routes != nil {
+				busyNS = x.engine.Moved(l.ID).BusyNS
+			}
 			c = linkCounters{
 				PacketsSent: carried.Packets, PacketsMarked: queue.PacketsMarked, BusyNS: busyNS,
 				MaxQueueBytes:    queue.MaxQueueBytes,
-				MeanQueuePackets: float64(x.waitNS[l.ID]) / float64(max(1, busyNS)), // Little's law, as in countersOf
-				MeanWaitNS:       float64(x.waitNS[l.ID]) / float64(carried.Packets),
+				MeanQueuePackets: float64(waitNS(l.ID)) / float64(max(1, busyNS)), // Little's law, as in countersOf
+				MeanWaitNS:       float64(waitNS(l.ID)) / float64(carried.Packets),
 			}
 			if queue.MaxQueueBytes > 0 {
 				c.MaxQueueAtNS = x.originNS + queue.MaxQueueAtNS
 			}
 		}
-		available := x.options.Loads.AvailableBps(&x.params, l)
-		row := linkStat(l, carried, available, x.options.Loads.Load(l), c)
-		row.Drops, row.PausedNS = x.dropped(l.ID), x.pausedNS(l.ID)
+		available := loads.AvailableBps(&x.params, l)
+		row := linkStat(l, carried, available, loads.Load(l), c)
+		row.Drops, row.PausedNS = x.engine.Dropped(l.ID), x.engine.PausedNS(l.ID)
 		rows = append(rows, row)
 	}
 	return linkStatTable.Write(x.out.Links, rows)
+}
+
+// movedLoads is what the links have carried where paths move: packets and bytes as they were sent.
+func (x *exact) movedLoads() *Loads {
+	loads := *x.options.Loads
+	loads.Links = slices.Clone(loads.Links)
+	for i := range loads.Links {
+		m, l := x.engine.Moved(int32(i)), &loads.Links[i]
+		l.Packets, l.Bytes = m.Sent, m.SentBytes-m.Sent*x.params.HeaderBytes
+		if l.Flows == 0 {
+			l.FirstStartNS, l.LastStartNS = loads.FirstStartNS, loads.LastStartNS
+		}
+	}
+	return &loads
 }

@@ -17,6 +17,18 @@ func (x *exact) simulate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	x.engine = engine
+	if m := x.options.Moves; m.Whole() {
+		if x.routes, err = m.NewRoutes(x.router, x.options.Seed); err != nil {
+			return err
+		}
+		if x.first, err = x.nextFlows(); err != nil { // times of the engine begin with the first flow
+			return err
+		}
+		if err := engine.Move(m.Engine(x.net, x.routes, x.options.Seed, x.originNS)); err != nil {
+			return err
+		}
+	}
 	if x.waits != nil {
 		engine.WaitFor()
 	}
@@ -27,7 +39,7 @@ func (x *exact) simulate(ctx context.Context) error {
 	if err := engine.Run(ctx, workers, x.take); err != nil {
 		return err
 	}
-	x.counters, x.dropped, x.pausedNS = engine.Counters, engine.Dropped, engine.PausedNS
+	x.stats.Losses = engine.Losses()
 	if x.options.Buffer.IsZero() {
 		x.findDeepest(engine)
 		return nil
@@ -43,7 +55,6 @@ func (x *exact) simulate(ctx context.Context) error {
 		}
 		x.stats.PausedNS += engine.PausedNS(l.ID)
 	}
-	x.stats.Losses = engine.Losses()
 	return nil
 }
 

@@ -30,7 +30,8 @@ func made(t *testing.T, slowdown func(i int) float64, flows int) *captured {
 	var out captured
 	err := columns.Write(&out, schema.Slowdowns, flows, columns.Of(id), columns.Of(id), columns.Of(src),
 		columns.Of(src), columns.Strings(service), columns.Strings(vnet),
-		columns.Of(size), columns.Of(start), columns.Of(hops), columns.Of(one), columns.Of(fct), columns.Of(make([]int64, flows)), columns.Of(slow))
+		columns.Of(size), columns.Of(start), columns.Of(hops), columns.Of(one), columns.Of(fct),
+		columns.Of(make([]int64, flows)), columns.Of(slow), columns.Of(src), columns.Of(src))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,7 +66,7 @@ func ReadLoads(n *topology.Network, in schema.Batches) (*Loads, error) {
 // relative to what it could carry from the workload's first start to its last; 0 if these are the same.
 func (l *Loads) Load(link topology.Link) float64 {
 	span := l.LastStartNS - l.FirstStartNS
-	if l.Links[link.ID].Flows == 0 || span <= 0 {
+	if x := l.Links[link.ID]; x.Flows+x.Packets == 0 || span <= 0 {
 		return 0
 	}
 	return float64(l.Links[link.ID].Bytes) * 8e9 / float64(span) / float64(link.BandwidthBps)
@@ -83,7 +83,7 @@ const minAvailable = 0.1
 // directions of a cable have the same bandwidth.
 func (l *Loads) AvailableBps(p *simkernel.Params, link topology.Link) int64 {
 	reverse := &l.Links[topology.Reverse(link.ID)]
-	if reverse.Flows == 0 {
+	if reverse.Flows+reverse.Packets == 0 {
 		return link.BandwidthBps
 	}
 	bps := float64(link.BandwidthBps)

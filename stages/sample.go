@@ -38,6 +38,7 @@ type Sampler struct {
 	caseNS  int64             // its delay by the link case where it waits longest; -1: not known
 	startNS int64             // its start
 	window  int64             // the part of its delay that is the window's, in ns
+	faster  movedFlow         // of WholeNetwork
 }
 
 // ContributionColumns names the columns of table hop_contributions that Sample reads.
@@ -127,10 +128,11 @@ func (s *Sampler) estimate(rec arrow.Record, chunkRow int64, at int, delayOf del
 			}
 			continue
 		}
-		ideal := s.idealNS(path, v.Size[i])
+		ideal := s.idealNS(path, v.Size[i]) - s.faster.idealNS
 		fct := ideal + delayNS
 		s.rows = append(s.rows, SlowdownRow{id, chunkRow + int64(at+i), v.Src[i], v.Dst[i], v.Service.Value(i),
-			v.VNet.Value(i), v.Size[i], s.startNS, int16(len(path)), ideal, fct, s.window, float64(fct) / float64(ideal)})
+			v.VNet.Value(i), v.Size[i], s.startNS, int16(len(path)), ideal, fct, s.window, float64(fct) / float64(ideal),
+			s.faster.again, s.faster.reordered})
 		stats.LastEndNS = max(stats.LastEndNS, s.startNS+fct)
 		if s.caseNS >= 0 {
 			stats.Cases.count(v.Size[i], float64(ideal+s.caseNS)/float64(ideal))

@@ -13,6 +13,7 @@ import (
 // exactIndex holds what the whole-network simulation says of a chunk of flows: width places for each flow.
 type exactIndex struct {
 	startNS        []int64 // by flow: the start that came out
+	moved          []movedFlow
 	fctNS, idealNS []int64 // by flow; fctNS -1: it has no path
 	hops, found    []int16 // by flow: length of its path, rows of exact_hops
 	width          int
@@ -21,9 +22,15 @@ type exactIndex struct {
 	marks          []int32
 }
 
+// A movedFlow is what paths that move have done to a flow.
+type movedFlow struct {
+	idealNS          int64 // by so much its FCT was less than the ideal on its first path
+	again, reordered int32 // packets
+}
+
 // ExactFCTColumns and ExactHopColumns name the columns of tables exact_fcts and exact_hops that SampleExact reads.
 func ExactFCTColumns() []string {
-	return []string{"flow_row", "start_ns", "hops", "ideal_ns", "fct_ns"}
+	return []string{"flow_row", "start_ns", "hops", "ideal_ns", "fct_ns", "retransmissions", "reordered"}
 }
 
 // ExactHopColumns is explained at ExactFCTColumns.
@@ -62,7 +69,10 @@ func (s *Sampler) SampleExact(ctx context.Context, firstRow, rows int64, flows, 
 			s.path = append(s.path, x.link[at])
 			s.replay.hops = append(s.replay.hops, hopOfFlow{lastNS: x.lastNS[at], marks: int64(x.marks[at]), delayNS: -1})
 		}
-		if ideal := s.idealNS(s.path, sizeBytes); x.fctNS[f] < ideal || x.idealNS[f] != ideal {
+		ideal := s.idealNS(s.path, sizeBytes)
+		s.faster = x.moved[f]
+		s.faster.idealNS = ideal - x.idealNS[f]
+		if x.fctNS[f] < x.idealNS[f] || s.faster.idealNS < 0 || s.faster.idealNS > 0 && x.fctNS[f] != x.idealNS[f] {
 			return nil, 0, fmt.Errorf("exact_fcts has an FCT of %d ns and an ideal FCT of %d ns; on this path it is %d ns",
 				x.fctNS[f], x.idealNS[f], ideal)
 		}
@@ -79,7 +89,7 @@ func (s *Sampler) SampleExact(ctx context.Context, firstRow, rows int64, flows, 
 // readFCTs reads the chunk's rows of table exact_fcts.
 func (x *exactIndex) readFCTs(firstRow, rows int64, in schema.Batches) error {
 	x.fctNS, x.idealNS, x.hops = resize(x.fctNS, int(rows)), resize(x.idealNS, int(rows)), resize(x.hops, int(rows))
-	x.startNS = resize(x.startNS, int(rows))
+	x.startNS, x.moved = resize(x.startNS, int(rows)), resize(x.moved, int(rows))
 	for i := range x.fctNS {
 		x.fctNS[i] = -1
 	}
@@ -87,6 +97,7 @@ func (x *exactIndex) readFCTs(firstRow, rows int64, in schema.Batches) error {
 	return columns.ForEach(in, func(rec arrow.Record) error {
 		fct, ideal, hops := columns.Int64s(rec, "fct_ns"), columns.Int64s(rec, "ideal_ns"), columns.Int16s(rec, "hops")
 		start := columns.Int64s(rec, "start_ns")
+		again, reordered := columns.Int32s(rec, "retransmissions"), columns.Int32s(rec, "reordered")
 		for i, row := range columns.Int64s(rec, "flow_row") {
 			f := row - firstRow
 			if f < 0 || f >= rows || fct[i] == 0 && hops[i] == 0 { // the latter: a compute step
@@ -96,6 +107,7 @@ func (x *exactIndex) readFCTs(firstRow, rows int64, in schema.Batches) error {
 				return fmt.Errorf("exact_fcts: flow row %d has an FCT of %d ns over %d hops", row, fct[i], hops[i])
 			}
 			x.startNS[f], x.fctNS[f], x.idealNS[f], x.hops[f] = start[i], fct[i], ideal[i], hops[i]
+			x.moved[f] = movedFlow{0, again[i], reordered[i]}
 			x.width = max(x.width, int(hops[i]))
 		}
 		return nil

@@ -131,6 +131,9 @@ type SlowdownRow struct {
 	FCTNS     int64   `col:"fct_ns"`
 	WindowNS  int64   `col:"window_ns"`
 	Slowdown  float64 `col:"slowdown"`
+
+	Retransmissions int32 `col:"retransmissions"`
+	Reordered       int32 `col:"reordered"`
 }
 
 type exactRow struct {
@@ -143,6 +146,9 @@ type exactRow struct {
 	FCTNS     int64   `col:"fct_ns"`
 	WindowNS  int64   `col:"window_ns"`
 	Slowdown  float64 `col:"slowdown"`
+
+	Retransmissions int32 `col:"retransmissions"`
+	Reordered       int32 `col:"reordered"`
 }
 
 type exactHopRow struct {

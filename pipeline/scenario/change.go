@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 
+	"parsimon/stages/moves"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/format"
 	"parsimon/stages/workload"
@@ -35,6 +36,8 @@ type Changes struct {
 	// Bandwidth and Delay change those of the selected cables (topology.Network.Select).
 	Bandwidth []BandwidthChange
 	Delay     []topology.DelayRule
+	// PathMoves change the choice of paths, and add events.
+	PathMoves moves.Text
 	// MoveTo says by service where it goes, as names or places of racks: "R1,R7" or "4-7". Apply puts it into Move.
 	MoveTo map[string]string
 	// FoundStarts lets flows start when the simulation of the base's whole network found that they do, and no flow wait
@@ -92,6 +95,7 @@ type Applied struct {
 	Said      []string      // a description of each change
 	Failed    [][2]int32    // the cables that are down, by the ids of their ends
 	Cables    []CableChange // every cable that is not as it was
+	Moves     *moves.Moves
 }
 
 // A CableChange says how a cable differs from what it was.
@@ -130,7 +134,7 @@ func (c *Changes) Apply(n *topology.Network, planned []format.PlannedCable, cano
 		a.form.Changes = &canonicalChanges{}
 	}
 	before := slices.Clone(n.Links)
-	for _, step := range []func() error{a.addCables, a.failCables, a.changeCables, a.changeFlows} {
+	for _, step := range []func() error{a.addCables, a.failCables, a.changeCables, a.changeFlows, a.changeMoves} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -141,7 +145,16 @@ func (c *Changes) Apply(n *topology.Network, planned []format.PlannedCable, cano
 	}
 	a.form.settle()
 	form, err := json.Marshal(a.form)
-	return &Applied{form, a.said, a.form.Fail, changedCables(n, before)}, err
+	return &Applied{form, a.said, a.form.Fail, changedCables(n, before), a.form.Moves}, err
+}
+
+// changeMoves changes how paths move.
+func (a *application) changeMoves() (err error) {
+	if a.form.Moves, err = a.PathMoves.Apply(a.n, a.form.Moves); err != nil {
+		return err
+	}
+	a.said = append(a.said, a.PathMoves.Said()...)
+	return a.form.Moves.Check(a.n)
 }
 
 // changedCables compares a network with its links before.

@@ -14,6 +14,7 @@ import (
 	"slices"
 
 	"parsimon/simkernel/network"
+	"parsimon/stages/moves"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/format"
 	"parsimon/stages/workload"
@@ -38,6 +39,7 @@ type canonicalScenario struct {
 	LoadOf   string               `json:"load_of,omitempty"` // "intact": the load was set before the failures
 	Changes  *canonicalChanges    `json:"changes,omitempty"`
 	Switches network.BufferParams `json:"switches,omitzero"`
+	Moves    *moves.Moves         `json:"moves,omitempty"`
 }
 
 type canonicalTopology struct {
@@ -106,6 +108,9 @@ func (s *Scenario) Canonical() ([]byte, error) {
 		return nil, err
 	}
 	if c.Workload, err = s.canonicalWorkload(n); err != nil {
+		return nil, err
+	}
+	if c.Moves, err = s.Moves(n); err != nil {
 		return nil, err
 	}
 	c.settle()
@@ -256,10 +261,10 @@ func (s *Scenario) ID() (string, error) {
 	return IDOf(c), nil
 }
 
-// FlowsKey identifies what the flows depend on: everything but failed cables, the transport and the switches.
+// FlowsKey identifies what the flows depend on: everything but failed cables, moves, the transport and the switches.
 func (s *Scenario) FlowsKey() (string, error) {
 	intact := *s
-	intact.Fail = nil
+	intact.Fail, intact.PathMoves = nil, moves.Text{}
 	canonical, err := intact.Canonical()
 	if err != nil {
 		return "", err

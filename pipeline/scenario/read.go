@@ -74,6 +74,11 @@ func read(top tree.Field, dir string) (*Scenario, error) {
 		"transport":         r.readTransport,
 		"switches":          r.readSwitches,
 		"fail":              r.readFail,
+		"balance":           r.readMove(&r.PathMoves.Balance),
+		"flowlet_gap":       r.readMove(&r.PathMoves.Gap),
+		"converge":          r.readMove(&r.PathMoves.Converge),
+		"weights":           r.readMoves(&r.PathMoves.Weights),
+		"events":            r.readMoves(&r.PathMoves.Events),
 		"allow_unreachable": tree.ReadBool(&r.AllowUnreachable),
 		"max_rejects":       tree.ReadFloat(&r.MaxRejects, true, "0 to 1", func(x float64) bool { return x >= 0 && x <= 1 }),
 	})
@@ -226,6 +231,26 @@ func (r *scenarioReader) readWorkload(f tree.Field) error {
 }
 
 func loadInRange(x float64) bool { return x > 0 && x < 1 }
+
+// readMove reads a text of PathMoves, which is checked with the network.
+func (r *scenarioReader) readMove(to *string) func(tree.Field) error {
+	return func(f tree.Field) (err error) {
+		*to, err = f.Scalar()
+		r.movesAt[*to] = f
+		return err
+	}
+}
+
+func (r *scenarioReader) readMoves(to *[]string) func(tree.Field) error {
+	return func(f tree.Field) error {
+		return f.Each(func(item tree.Field) error {
+			text, err := item.Scalar()
+			*to = append(*to, text)
+			r.movesAt[text] = item
+			return err
+		})
+	}
+}
 
 func (r *scenarioReader) readFail(f tree.Field) error {
 	r.failAt = map[string]tree.Field{}

@@ -15,6 +15,7 @@ import (
 	"parsimon/schema/tree"
 	"parsimon/schema/units"
 	"parsimon/simkernel"
+	"parsimon/stages/moves"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/format"
 	"parsimon/stages/workload"
@@ -34,6 +35,8 @@ type Scenario struct {
 	AllowUnreachable bool
 	// MaxRejects is the share of the flow file's rows that may be unusable, 0 to 1.
 	MaxRejects float64
+	// PathMoves are the choice of paths, and events.
+	PathMoves moves.Text
 
 	topology   topologySpec
 	loaded     *format.Loaded // what the topology file holds, once it was read
@@ -45,6 +48,7 @@ type Scenario struct {
 	workload     workloadSpec
 	params       simkernel.Params      // the transport and its constants
 	failAt       map[string]tree.Field // where the file says what is in Fail
+	movesAt      map[string]tree.Field // and in PathMoves
 	digests      map[string]string     // of files, by path, size and time: see FileDigest
 }
 
@@ -89,7 +93,7 @@ const (
 func newScenario() *Scenario {
 	return &Scenario{
 		Seed: 1, MaxRejects: 0.01,
-		params: paramsOf(simkernel.DCTCP),
+		params: paramsOf(simkernel.DCTCP), movesAt: map[string]tree.Field{},
 	}
 }
 
@@ -262,6 +266,18 @@ func (s *Scenario) SetDuration(text string) error {
 func (s *Scenario) Network() (*topology.Network, error) {
 	n, _, err := s.failedNetwork()
 	return n, err
+}
+
+// Moves are how paths move on the network of the scenario.
+func (s *Scenario) Moves(n *topology.Network) (*moves.Moves, error) {
+	m, err := s.PathMoves.Apply(n, nil)
+	var of *moves.TextError
+	if errors.As(err, &of) {
+		if at, inFile := s.movesAt[of.Text]; inFile {
+			return nil, at.Fail(err)
+		}
+	}
+	return m, err
 }
 
 func (s *Scenario) failedNetwork() (n *topology.Network, all []topology.Failure, err error) {

@@ -305,6 +305,7 @@ func TestScenarioID(t *testing.T) {
 		"how spines are said": with("spines_per_plane: 1", "oversubscription: 3"),
 		"a default said":      with("sizes: s.txt", "sizes: s.txt\n      matrix: {kind: uniform, seed: 1}"),
 		"a default transport": with("fail: []", "transport: {kind: dctcp, window: auto, gain: 0.0625}"),
+		"ecmp":                with("fail: []", "balance: ecmp"),
 		"what is tolerated":   with("fail: []", "allow_unreachable: true\nmax_rejects: 50%"),
 	} {
 		if id := scenarioID(t, s); id != base {
@@ -335,6 +336,13 @@ func TestScenarioID(t *testing.T) {
 	differ("windows of both", with("fail: []", "transport: {window: {wan: 10KB, lan: 18KB}}"))
 	differ("a threshold that is stated", with("fail: []", "transport: {mark_per_gbps: 3KB}"))
 	differ("a failure", with("fail: []", `fail: ["6:9"]`))
+	differ("weights by bandwidth", with("fail: []", `balance: wcmp`))
+	differ("other weights", with("fail: []", "balance: wcmp\nweights: [\"6:9=20G\"]"))
+	differ("flowlets", with("fail: []", "balance: flowlet"))
+	differ("a gap", with("fail: []", "balance: flowlet\nflowlet_gap: 60us"))
+	differ("an event", with("fail: []", `events: ["6:9 down 1ms..2ms"]`))
+	differ("another event", with("fail: []", `events: ["6:9 loss 0.1%"]`))
+	differ("a convergence", with("fail: []", "events: [\"6:9 down 1ms..2ms\"]\nconverge: 1ms"))
 	differ("a switch down", with("fail: []", `fail: ["pod0-tor0"]`))
 	differ("a delay", with("topology:\n", "topology:\n  delays: [tor-fabric=5us]\n"))
 	differ("two failures", with("fail: []", `fail: ["6:9", "7:9"]`))

@@ -32,9 +32,17 @@ type Result struct {
 	WholeHops   int64                `json:"whole_network_packet_hops,omitempty"` // of estimator exact
 	Drops       int64                `json:"drops"`                               // by switches, of estimator exact
 	PausedNS    int64                `json:"paused_ns"`                           // sum over the links, likewise
-	Gates       []gate.Verdict       `json:"gates,omitempty"`
-	Validation  any                  `json:"validation,omitempty"` // of --exact
-	Seconds     float64              `json:"seconds"`
+	// Of estimator exact: packets that were sent again and that arrived out of order, of all flows, and all packets that
+	// hosts sent and that were lost on the way.
+	Retransmissions int64  `json:"retransmissions"`
+	Reordered       int64  `json:"reordered"`
+	PacketsSent     int64  `json:"packets_sent,omitempty"`
+	PacketsLost     int64  `json:"packets_lost"`
+	Moves           string `json:"moves,omitempty"` // balance and events
+
+	Gates      []gate.Verdict `json:"gates,omitempty"`
+	Validation any            `json:"validation,omitempty"` // of --exact
+	Seconds    float64        `json:"seconds"`
 }
 
 // PercentilesResult are the percentiles of slowdown, with their 95% intervals, and of FCT, of one size bin or of one
@@ -79,6 +87,11 @@ func ReadResult(ctx context.Context, e *pipeline.Estimation) (_ *Result, err err
 			return nil, err
 		}
 		r.WholeHops, r.Drops, r.PausedNS = did.PacketHops, did.Losses.Dropped, did.PausedNS
+		r.Retransmissions, r.Reordered = did.Retransmissions, did.Reordered
+		r.PacketsSent, r.PacketsLost = did.Losses.Sent, did.Losses.Lost
+		if e.Spec.Moves != nil {
+			r.Moves = e.Spec.Moves.Said(e.Network)
+		}
 	}
 	db, err := e.OpenQueries(ctx)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"parsimon/queries/duckdb"
 	"parsimon/schema"
 	"parsimon/stages"
+	"parsimon/stages/moves"
 	"parsimon/stages/topology"
 )
 
@@ -23,6 +24,16 @@ type SweepPlan struct {
 	Tier     string  `json:"tier"`     // of the cables, in either direction, as topology.Network.Select takes it
 	Quantile float64 `json:"quantile"` // of slowdown: 0.5, 0.9, 0.99 or 0.999
 	Service  string  `json:"service"`  // whose flows count; empty: all
+	// Loss is the share of its packets that each cable loses, instead of going down; 0: it goes down. Estimator exact.
+	Loss float64 `json:"loss,omitempty"`
+}
+
+// what names the cables and what happens to each.
+func (p *SweepPlan) what() string {
+	if p.Loss == 0 {
+		return p.Tier
+	}
+	return fmt.Sprintf("%s loss %v", p.Tier, p.Loss)
 }
 
 // SweepQuantiles lists the quantiles a sweep can rank by.
@@ -114,6 +125,9 @@ func RunSweep(ctx context.Context, base string, plan SweepPlan, o Settings) (*Sw
 	s.o.Variant = run.Variant()
 	s.Variant = run.Variant().String()
 	s.dir = lake.Of(run.ID()).StatePath(fmt.Sprintf("sweep-%d", pipeline.MethodVersion), s.Variant)
+	if plan.Loss > 0 {
+		s.dir += fmt.Sprintf("/loss-%v", plan.Loss)
+	}
 	if err := s.estimateEach(ctx); err != nil {
 		return nil, err
 	}
@@ -170,7 +184,11 @@ func (s *sweeper) one(ctx context.Context, c [2]int32) (swept SweptCable, err er
 	}
 	how := s.o.Settings
 	how.Log, how.Progress, how.Ephemeral = how.Log.Level(zerolog.WarnLevel), nil, true
-	changes := scenario.Changes{Fail: []string{fmt.Sprintf("%d:%d", c[0], c[1])}, AllowUnreachable: true}
+	cable := fmt.Sprintf("%d:%d", c[0], c[1])
+	changes := scenario.Changes{Fail: []string{cable}, AllowUnreachable: true}
+	if loss := s.Plan.Loss; loss > 0 {
+		changes = scenario.Changes{PathMoves: moves.Text{Events: []string{fmt.Sprintf("%s loss %v", cable, loss)}}}
+	}
 	run, err := pipeline.Derive(ctx, s.o.Lake, s.Base, changes, s.o.Variant, how)
 	if err != nil {
 		return swept, err
@@ -179,7 +197,7 @@ func (s *sweeper) one(ctx context.Context, c [2]int32) (swept SweptCable, err er
 	n := s.base.Network
 	swept = SweptCable{A: c[0], B: c[1], NameA: n.Name(c[0]), NameB: n.Name(c[1])}
 	if err := run.Estimate(ctx); err != nil {
-		return swept, fmt.Errorf("cable %s down: %w", n.Ends(c[0], c[1]), err)
+		return swept, fmt.Errorf("cable %s of %s: %w", n.Ends(c[0], c[1]), s.Plan.what(), err)
 	}
 	if swept.Full, err = servicePercentiles(ctx, run); err != nil {
 		return swept, err

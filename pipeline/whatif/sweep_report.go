@@ -49,7 +49,7 @@ func (s *sweeper) write() error {
 				continue
 			}
 			row := columns.Row{
-				"tier": s.Plan.Tier, "node_a": c.A, "node_b": c.B, "service": service, "estimated": s.Variant,
+				"tier": s.Plan.what(), "node_a": c.A, "node_b": c.B, "service": service, "estimated": s.Variant,
 				"flows": now[service].Flows, "unreachable": c.Unreachable,
 				"simulated_cases": c.Cases.Cases, "cached_cases": c.Cases.CachedCases,
 			}
@@ -63,15 +63,18 @@ func (s *sweeper) write() error {
 	rec := rows.Record()
 	defer rec.Release()
 	at, session := lake.Place{Scenario: s.base.ID(), Variant: s.Variant}, s.base.Executor().Session()
-	return session.PublishRecord(at, schema.Sweeps, fileSafe(s.Plan.Tier), rec)
+	return session.PublishRecord(at, schema.Sweeps, fileSafe(s.Plan.what()), rec)
 }
 
 // Text is the ranking for people, of the worst cables.
 func (s *Sweep) Text(most int) *text.Answer {
 	a, q := &text.Answer{}, slices.Index(pipeline.Quantiles, s.Plan.Quantile)
-	before := s.before[s.Plan.Service]
-	a.Linef("base %s, each of %d cables of %s down, by what it does to quantile %g of slowdown (flows: %s)",
-		s.Base, len(s.Cables), s.Plan.Tier, s.Plan.Quantile, s.Plan.Service)
+	before, down := s.before[s.Plan.Service], ""
+	if s.Plan.Loss == 0 {
+		down = " down"
+	}
+	a.Linef("base %s, each of %d cables of %s%s, by what it does to quantile %g of slowdown (flows: %s)",
+		s.Base, len(s.Cables), s.Plan.what(), down, s.Plan.Quantile, s.Plan.Service)
 	a.Linef("there the base has slowdown %.3f, FCT %.4g ms (%s)", before.Slowdowns[q], before.fct(q), s.Variant)
 	table := a.Table("place", "cable", "slowdown", "change", "fct_ms", "no_path")
 	for i := range s.Cables[:min(most, len(s.Cables))] {

@@ -149,10 +149,11 @@ func psOf(ns int64) int64 {
 
 // LinkMoves counts the data packets of a link of a network with Moves.
 type LinkMoves struct {
-	Sent   int64
-	Lost   int64 // on the link, or because there was no route behind it
-	WaitNS int64 // sum of the waits for the link
-	BusyNS int64 // time in which they were sent
+	Sent      int64
+	SentBytes int64 // with headers
+	Lost      int64 // on the link, or because there was no route behind it
+	WaitNS    int64 // sum of the waits for the link
+	BusyNS    int64 // time in which they were sent
 }
 
 // Moved returns what a link has sent, after Run of a network with Moves.
@@ -187,6 +188,7 @@ func (d *domain) choosePorts(arrivals []arrival) []arrival {
 		of, data := &d.moves.links[a.link], a.bits&flagAck == 0
 		if data {
 			of.Sent++
+			of.SentBytes += d.wireBytes(&a.item)
 			of.BusyNS += d.moves.sendTime(d.net, a.link, d.wireBytes(&a.item), d.leftPS(&a))
 		}
 		if !d.choosePort(&a) {

@@ -4,16 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 )
 
-// Run simulates the whole workload with at most that many workers at a time. It calls finished, if not nil, with a few
-// thousand flows at a time in the order of their delivery, from another goroutine but never from two at once; the
-// Results are valid until it returns. Invalid rows of the workload, errors of its source and of finished, and the end
-// of ctx end the simulation.
+// Run simulates the whole workload with at most that many workers at a time, and not more than there are processors.
+// It calls finished, if not nil, with a few thousand flows at a time in the order of their delivery, from another
+// goroutine but never from two at once; the Results are valid until it returns. Invalid rows of the workload, errors of
+// its source and of finished, and the end of ctx end the simulation.
 func (n *Network) Run(ctx context.Context, workers int, finished func(*Results) error) error {
 	domains := 1
-	if workers > 1 {
+	if workers = min(workers, runtime.GOMAXPROCS(0)); workers > 1 {
 		domains = max(1, min(workers*domainsPerWorker, len(n.links)/leastPorts))
 	}
 	return n.run(ctx, workers, n.partition(domains), finished)

@@ -37,6 +37,12 @@ func (n *Network) SetDelay(a, b int32, ns int64) error {
 	return n.both(a, b, func(l *Link) { l.DelayNS = ns })
 }
 
+// CableOf returns the two links of the cable between two nodes; ok is false where no cable joins them.
+func (n *Network) CableOf(a, b int32) (links [2]int32, ok bool) {
+	c, ok := n.cableOf[cableKey(a, b)]
+	return [2]int32{2 * c, 2*c + 1}, ok
+}
+
 // AddCable joins two nodes that no cable joins. Its links get the next ids, so that all others keep theirs.
 func (n *Network) AddCable(c Cable) error {
 	if kind, what := checkCable(c, n.index.of(c.A) >= 0, n.index.of(c.B) >= 0); kind != "" {

@@ -1,5 +1,7 @@
 package topology
 
+import "math"
+
 // ECMP: the choice between equal-cost links is rendezvous hashing (Thaler and Ravishankar, 1998). Of the links
 // that lead nearer to the destination, a flow takes the one with the highest hash of (seed, flow id, node,
 // link). The hash differs from node to node, so that choices at successive hops are independent (no
@@ -15,6 +17,15 @@ func (r *Router) choose(flow uint64, lo, hi int32) int32 {
 	}
 	salts := r.setSalt[lo:hi]
 	salts = salts[:len(links)]
+	if r.weights != nil {
+		best := lo
+		for k := lo + 1; k < hi; k++ {
+			if r.rank(flow, k) > r.rank(flow, best) {
+				best = k
+			}
+		}
+		return r.setLink[best]
+	}
 	best, bestHash := links[0], linkHash(flow, salts[0])
 	for i := 1; i < len(links); i++ {
 		if h := linkHash(flow, salts[i]); h > bestHash {
@@ -22,6 +33,17 @@ func (r *Router) choose(flow uint64, lo, hi int32) int32 {
 		}
 	}
 	return best
+}
+
+// rank is what a flow takes the link at setLink[k] by: its hash or, with weights, by weighted rendezvous hashing
+// (Schindelhauer and Schomaker, SPAA'05), u being the hash in (0, 1), the reverse order of -ln(u) / weight.
+func (r *Router) rank(flow uint64, k int32) uint64 {
+	h := linkHash(flow, r.setSalt[k])
+	if r.weights == nil {
+		return h
+	}
+	u := (float64(h>>11) + 0.5) / (1 << 53)
+	return ^math.Float64bits(-math.Log(u) / r.weights[r.setLink[k]])
 }
 
 // linkHash hashes a flow's key and a link's salt. Both are well mixed, so one more round of mixing
@@ -49,7 +71,7 @@ func (r *Router) firstLink(flow uint64, from *routeHost, base int, dst int32) in
 		if d == unreachableDist || d > bestDist {
 			continue
 		}
-		if h := linkHash(flow, r.setSalt[k]); d < bestDist || h > bestHash {
+		if h := r.rank(flow, k); d < bestDist || h > bestHash {
 			best, bestDist, bestHash = l, d, h
 		}
 	}

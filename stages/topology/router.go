@@ -26,9 +26,12 @@ type Router struct {
 	dist     []uint16
 	next     []int32 // number of a set of links, by attachment × switches + switch
 	setAt    []int32 // by set: its start in setLink and setSalt; one more than sets
+	number   []int32 // by index of the node: the switch number, -1 for hosts
 	setLink  []int32 // links of the sets, then the links of the hosts
 	setSalt  []uint64
 	attached [][]int32 // by attachment: its switches, ascending
+	weights  []float64 // by link; nil: all equal
+	toHost   []int32   // the links to hosts: the reverses of the last of setLink
 }
 
 type routeHost struct {
@@ -116,6 +119,31 @@ func (r *Router) AppendPath(flowID int64, src, dst int32, path []int32) ([]int32
 	return path, nil // a cable from host to host
 }
 
+// Next returns the links of a switch that lead nearer to a host, and the number of their set, 0 to Sets() - 1; none
+// where no path does. The nodes are places in Network.Nodes.
+func (r *Router) Next(node, host int32) (set int32, links []int32) {
+	to := &r.hosts[host]
+	switch set = r.next[int(to.attachment)*r.switches+int(r.number[node])]; set {
+	case setNone:
+		return 0, nil
+	case setArrive:
+		first := len(r.setLink) - len(r.toHost)
+		for k := int(to.from); k < int(to.to); k++ {
+			if r.switchOf[r.setLink[k]] == r.number[node] {
+				return 0, r.toHost[k-first : k-first+1]
+			}
+		}
+	}
+	return set, r.setLink[r.setAt[set]:r.setAt[set+1]]
+}
+
+// Sets is the number of different sets of links.
+func (r *Router) Sets() int { return len(r.setAt) - 1 }
+
+// SetWeights makes flows choose links in proportion to their weights, above 0, by id (WCMP); nil: evenly. It must not
+// run while others use the router.
+func (r *Router) SetWeights(weights []float64) { r.weights = weights }
+
 func (r *Router) unreachable(flowID int64, src, dst int32) error {
 	a, _ := r.Net.Node(src)
 	b, _ := r.Net.Node(dst)
@@ -156,7 +184,7 @@ func NewRouter(n *Network, seed uint64) (*Router, error) {
 			r.nodeOf = append(r.nodeOf, int32(i))
 		}
 	}
-	r.switches = len(r.nodeOf)
+	r.switches, r.number = len(r.nodeOf), number
 	if r.switches > maxSwitches {
 		return nil, fmt.Errorf("%d switches are more than the router's limit of %d", r.switches, maxSwitches)
 	}
@@ -306,6 +334,7 @@ func (r *Router) addHostLinks(links []int32, salts []uint64) {
 	for _, l := range links {
 		r.setLink = append(r.setLink, l)
 		r.setSalt = append(r.setSalt, salts[l])
+		r.toHost = append(r.toHost, Reverse(l))
 	}
 	for i := range r.hosts {
 		r.hosts[i].from += at

@@ -3,6 +3,7 @@ package topology
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -249,6 +250,43 @@ func TestECMPIsEvenAndUncorrelated(t *testing.T) {
 			}
 			ChiSquare(t, "pairs of choices", cells, flows)
 		})
+	}
+}
+
+// Links are taken in proportion to their weights, and what leads nearer to a host is what paths consist of.
+func TestWeights(t *testing.T) {
+	n := MustClos(t, SmallClos(4))
+	r := MustRouter(t, n, 3)
+	weights := make([]float64, len(n.Links))
+	total := map[int32]float64{} // by switch: of its links to spines
+	for l, k := range n.Links {
+		weights[l] = float64(1 + l%3)
+		if k.Tier == "fabric-spine" {
+			total[k.Src] += weights[l]
+		}
+	}
+	r.SetWeights(weights)
+	const flows = 50_000
+	took, at := map[int32]float64{}, map[int32]float64{}
+	for f := range int64(flows) {
+		path, err := r.Path(f, 0, 255, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		took[path[2]]++
+		at[n.Links[path[2]].Src]++
+		for _, l := range path[1:] {
+			set, links := r.Next(n.Links[l].Src, 255)
+			if !slices.Contains(links, l) || int(set) >= r.Sets() {
+				t.Fatalf("link %d of a path is not among %v, set %d of %d", l, links, set, r.Sets())
+			}
+		}
+	}
+	for l, k := range took {
+		p := weights[l] / total[n.Links[l].Src]
+		if want := p * at[n.Links[l].Src]; math.Abs(k-want) > 5*math.Sqrt(want*(1-p)) {
+			t.Errorf("link %d with share %.3f: %v of %v flows", l, p, k, at[n.Links[l].Src])
+		}
 	}
 }
 

@@ -33,6 +33,7 @@ func (c *changeFlags) declare(f *pflag.FlagSet) {
 		"change a propagation delay, of cables as in --bandwidth: 'wan*:*=2ms' or tor-spine=500ns; may be repeated")
 	f.StringArrayVar(&c.scale, "scale", nil, "multiply services' flows: SERVICE=1.5, SERVICE=+50% or db=1.5,storage=2 (0 to 16); may be repeated")
 	f.StringArrayVar(&c.move, "move", nil, "put a service into other racks, by their names or places: SERVICE=leaf3,leaf4, SERVICE=4-7 or SERVICE=0,2,5; may be repeated")
+	declareMoves(f, &c.PathMoves)
 	f.StringVar(&c.Name, "name", "", "name of the new scenario in the lake; default: the base's, and what was changed")
 	f.BoolVar(&c.AllowUnreachable, "allow-unreachable", false, "count flows without a path instead of refusing them")
 }
@@ -70,8 +71,10 @@ func (c *changeFlags) changes() (scenario.Changes, error) {
 		}
 		out.MoveTo[service] = value
 	}
-	if len(out.Fail)+out.FailRandom+len(out.Add)+len(out.Bandwidth)+len(out.Delay)+len(out.Scale)+len(out.MoveTo) == 0 {
-		return *out, usagef("say what changes: --fail, --add-cable, --bandwidth, --delay, --scale or --move")
+	if len(out.Fail)+out.FailRandom+len(out.Add)+len(out.Bandwidth)+len(out.Delay)+len(out.Scale)+len(out.MoveTo)+
+		len(out.PathMoves.Said()) == 0 {
+		return *out, usagef("say what changes: --fail, --add-cable, --bandwidth, --delay, --scale, --move, " +
+			"--balance or --event")
 	}
 	return *out, nil
 }

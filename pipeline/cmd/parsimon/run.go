@@ -51,6 +51,13 @@ Flows may wait for others: columns after (flow ids with spaces between) and dela
 jobs in a scenario file (small.yaml lists their keys). The whole network is simulated then; start_ns in
 slowdowns and exact_fcts is the start that came out, and the summary has the times of the jobs.
 
+Where paths move (--balance flowlet, spray or adaptive; --event), only the whole network can be simulated.
+Table slowdowns then has retransmissions and reordered packets; question slowdown_around_event divides flows
+into those before, during and after an event:
+
+  parsimon run small --lake lake --balance spray
+  parsimon run small --lake lake --event 'pod0-fabric0:plane0-spine0 down 100ms..140ms' --converge 10ms
+
 With --within, a run estimates windows of time instead of the whole workload, round by round, until the
 percentiles of --of and --by are known to that precision or the --budget is spent:
 

@@ -13,6 +13,7 @@ import (
 	"parsimon/pipeline/workloads"
 	"parsimon/schema/units"
 	"parsimon/simkernel"
+	"parsimon/stages/moves"
 )
 
 // scenarioFlags say what scenario a run begins with: a file, or a topology and a flow file, and
@@ -25,6 +26,7 @@ type scenarioFlags struct {
 	allowUnreachable   bool
 	options            topologyOptions
 	switches           scenario.Switches // of a run's flags
+	moves              moves.Text
 	flagSet            *pflag.FlagSet
 }
 
@@ -32,12 +34,14 @@ type scenarioFlags struct {
 const (
 	scenarioGroup = "Scenario"
 	topologyGroup = "Topology"
+	movesGroup    = "Paths that move"
 )
 
 func (s *scenarioFlags) declare(f *pflag.FlagSet) {
 	s.flagSet = f
 	group(f, scenarioGroup, func() { s.declareInput(f) })
 	group(f, topologyGroup, func() { s.options.declare(f) })
+	group(f, movesGroup, func() { declareMoves(f, &s.moves) })
 }
 
 func (s *scenarioFlags) declareInput(f *pflag.FlagSet) {
@@ -125,6 +129,7 @@ func (s *scenarioFlags) override(sc *scenario.Scenario) error {
 	if s.flagSet.Changed("max-rejects") {
 		sc.MaxRejects = s.maxRejects
 	}
+	sc.PathMoves.Add(s.moves)
 	sc.Fail = append(sc.Fail, s.fail...)
 	sc.AllowUnreachable = sc.AllowUnreachable || s.allowUnreachable
 	return nil
@@ -172,6 +177,9 @@ func (s *scenarioFlags) giveName(sc *scenario.Scenario) {
 	}
 	for _, cable := range s.fail {
 		sc.Name += ", " + cable + " down"
+	}
+	for _, said := range s.moves.Said() {
+		sc.Name += ", " + said
 	}
 }
 

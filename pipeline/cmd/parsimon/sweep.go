@@ -17,6 +17,7 @@ import (
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/text"
 	"parsimon/pipeline/whatif"
+	"parsimon/schema/units"
 )
 
 var sweepCommand = command{
@@ -30,6 +31,10 @@ a time, estimates what remains, and ranks the cables by what that does to a perc
 
   parsimon sweep small --lake lake --fail each:fabric-spine
   parsimon sweep small --lake lake --fail each:tor-fabric,fabric-spine --quantile 0.999 --service web
+
+With --loss, each cable loses that share of its packets instead: a gray failure.
+
+  parsimon sweep small --lake lake --fail each:fabric-spine --loss 1e-4 --estimator exact
 
 With --set, BASE is a scenario file or the name of one that ships (or see below), and every combination of the given
 values is estimated as a scenario of its own: any key of the file, list elements by [I], and
@@ -64,6 +69,13 @@ that was interrupted continues when it is given again.`,
 			}
 			return tier, nil
 		}, "fail", "", "each:TIER, e.g. each:fabric-spine, or each:TIER,TIER")
+		parse(f, &plan.Loss, "string", func(text string) (float64, error) {
+			share, err := units.ParseShare(text)
+			if err == nil && !(share > 0 && share < 1) {
+				err = errors.New("must be above 0 and below 1")
+			}
+			return share, err
+		}, "loss", "", "share of its packets that each cable loses, e.g. 1e-4, in place of going down (--estimator exact)")
 		parseEach(f, &parameters.Axes, whatif.ParseAxis, "set", "key of the scenario file, or change of the scenario of "+
 			"the lake, and its values, KEY=V,V; may be repeated: every combination is run")
 		parse(f, &parameters.Until, "string", func(text string) (*gate.Gate, error) {
@@ -93,6 +105,8 @@ that was interrupted continues when it is given again.`,
 			switch {
 			case !set && (plan.Tier == "" || parameters.Exact):
 				return usagef("want --fail each:TIER or --set KEY=V,V (--exact goes with --set)")
+			case set && plan.Loss > 0:
+				return usagef("--loss goes with --fail each:TIER alone; in --set, events=[...] is a key")
 			case !slices.Contains(whatif.SweepQuantiles(), plan.Quantile):
 				return usagef("--quantile %v: must be one of %v", plan.Quantile, whatif.SweepQuantiles())
 			}

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"errors"
+	"os"
+
+	"github.com/spf13/pflag"
+
+	"parsimon/stages/moves"
+)
+
+// declareMoves declares the flags that say how paths move while flows run.
+func declareMoves(f *pflag.FlagSet, t *moves.Text) {
+	f.StringVar(&t.Balance, "balance", "", "how paths are chosen: "+moves.Balances+"; the last three in the whole "+
+		"network only (estimator exact); default: ecmp")
+	f.StringVar(&t.Gap, "flowlet-gap", "", "with --balance flowlet: a pause of a flow at a switch that begins a new "+
+		"flowlet; default 50us")
+	f.StringArrayVar(&t.Weights, "weight", nil, "with --balance wcmp: cables and their weight in place of their "+
+		"bandwidth, CABLES=SPEED; may be repeated")
+	parseEach(f, &t.Events, func(text string) (string, error) {
+		_, _, err := moves.ParseEvent(text)
+		return text, err
+	}, "event", "what happens to a cable while flows run (estimator exact): 'A:B down 10ms..50ms', 'A:B loss 1e-4', "+
+		"'A:B rate 10G 10ms..'; times are those of flow starts, or such as 2026-01-31T09:00:00Z; may be repeated")
+	f.Var(&parsed{kind: "string", read: func(file string) error {
+		in, err := os.Open(file)
+		if err != nil {
+			return err
+		}
+		events, err := moves.ReadCSV(in, file)
+		t.Events = append(t.Events, events...)
+		return errors.Join(err, in.Close())
+	}}, "events", "CSV file of events: columns cable, event, value, from, to")
+	f.StringVar(&t.Converge, "converge", "", "how long routes take to avoid a cable that went down, and to use it again; "+
+		"default 0")
+}

@@ -1,0 +1,179 @@
+package moves
+
+import (
+	"cmp"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"parsimon/simkernel/network"
+	"parsimon/stages/topology"
+)
+
+// LinkWeights are the weights of links in the choice of paths, by id; nil: they are equal.
+func (m *Moves) LinkWeights(n *topology.Network) []float64 {
+	if m == nil || m.Balance != WCMP {
+		return nil
+	}
+	of := map[[2]int32]int64{}
+	for _, w := range m.Weights {
+		of[[2]int32{int32(w[0]), int32(w[1])}] = w[2]
+	}
+	weights := make([]float64, len(n.Links))
+	for i, l := range n.Links {
+		weights[i] = float64(cmp.Or(of[[2]int32{min(l.Src, l.Dst), max(l.Src, l.Dst)}], l.BandwidthBps))
+	}
+	return weights
+}
+
+// maxStates bounds how often routes change.
+const maxStates = 1000
+
+// maxRouters bounds the sets of cables that are down at the same time: each has routing tables of its own.
+const maxRouters = 64
+
+// Routes are the routing tables of a network over time. The first state is that in which flows get their first path.
+type Routes struct {
+	states   []*topology.Router
+	firstSet []int32 // by state: the number of its first set
+	sets     int32
+	startNS  []int64
+}
+
+// NewRoutes makes the routing tables of a network whose router and its seed are given.
+func (m *Moves) NewRoutes(r *topology.Router, seed uint64) (*Routes, error) {
+	x := &Routes{states: []*topology.Router{r}, firstSet: []int32{0}, sets: int32(r.Sets()), startNS: []int64{0}}
+	var times []int64
+	for _, e := range m.Events {
+		if e.Kind == Down {
+			times = append(times, e.FromNS+m.ConvergeNS)
+			if e.ToNS > 0 {
+				times = append(times, e.ToNS+m.ConvergeNS)
+			}
+		}
+	}
+	slices.Sort(times)
+	times = slices.Compact(times)
+	if len(times) > maxStates {
+		return nil, fmt.Errorf("routes change %d times, at most %d can be simulated", len(times), maxStates)
+	}
+	known := map[string]int{"[]": 0} // by cables that are down: the first state that has them
+	for _, ns := range times {
+		var down [][2]int32
+		for _, e := range m.Events {
+			if e.Kind == Down && e.FromNS+m.ConvergeNS <= ns && (e.ToNS == 0 || ns < e.ToNS+m.ConvergeNS) {
+				down = append(down, e.Cable)
+			}
+		}
+		at, ok := known[fmt.Sprint(down)]
+		if !ok {
+			at = len(x.states)
+			known[fmt.Sprint(down)] = at
+			if len(known) > maxRouters {
+				return nil, fmt.Errorf("more than %d different sets of cables are down, one after the other", maxRouters)
+			}
+			without := r.Net.Clone()
+			for _, c := range down {
+				if err := without.Fail(c[0], c[1]); err != nil {
+					return nil, err
+				}
+			}
+			router, err := topology.NewRouter(without, seed)
+			if err != nil {
+				return nil, err
+			}
+			x.add(router, x.sets, ns)
+			x.sets += int32(router.Sets())
+			continue
+		}
+		x.add(x.states[at], x.firstSet[at], ns)
+	}
+	return x, nil
+}
+
+func (x *Routes) add(r *topology.Router, firstSet int32, ns int64) {
+	x.states, x.firstSet, x.startNS = append(x.states, r), append(x.firstSet, firstSet), append(x.startNS, ns)
+}
+
+// Last is the router of the last state: what it does not reach is never reached again.
+func (x *Routes) Last() *topology.Router { return x.states[len(x.states)-1] }
+
+// Links implements network.Routes, for places of nodes in topology.Network.Nodes.
+func (x *Routes) Links(state int, node, host int32) (set int32, links []int32) {
+	set, links = x.states[state].Next(node, host)
+	return x.firstSet[state] + set, links
+}
+
+// Sets implements network.Routes.
+func (x *Routes) Sets() int { return int(x.sets) }
+
+// Starts implements network.Routes.
+func (x *Routes) Starts() []int64 { return x.startNS }
+
+// Engine is what a simulation does whose time 0 is originNS of the flow starts.
+func (m *Moves) Engine(n *topology.Network, x *Routes, seed uint64, originNS int64) network.Moves {
+	from := *x
+	from.startNS = make([]int64, len(x.startNS))
+	for i, ns := range x.startNS {
+		from.startNS[i] = max(0, ns-originNS)
+	}
+	out := network.Moves{Balance: balances[cmp.Or(m.Balance, ECMP)], GapNS: m.GapNS, Seed: seed, Weights: m.LinkWeights(n),
+		Routes: &from}
+	for _, e := range m.Events {
+		fromNS, toNS := max(0, e.FromNS-originNS), e.ToNS-originNS
+		if e.ToNS == 0 {
+			toNS = network.MaxNS * 2
+		} else if toNS <= 0 {
+			continue
+		}
+		links, _ := n.CableOf(e.Cable[0], e.Cable[1])
+		for _, l := range links {
+			switch e.Kind {
+			case Rate:
+				out.Rates = append(out.Rates, network.Rate{Link: l, FromNS: fromNS, BandwidthBps: e.BandwidthBps})
+				if e.ToNS > 0 {
+					out.Rates = append(out.Rates, network.Rate{Link: l, FromNS: toNS, BandwidthBps: n.Links[l].BandwidthBps})
+				}
+			case Down:
+				out.Faults = append(out.Faults, network.Fault{Link: l, FromNS: fromNS, ToNS: toNS, Share: 1})
+			case Loss:
+				out.Faults = append(out.Faults, network.Fault{Link: l, FromNS: fromNS, ToNS: toNS, Share: e.Share})
+			}
+		}
+	}
+	return out
+}
+
+// ReadCSV reads events as monitoring exports them: columns cable, event, value (of loss and rate), from and to; empty
+// times are the beginning and the end of the trace.
+func ReadCSV(in io.Reader, file string) (events []string, err error) {
+	r := csv.NewReader(in)
+	r.Comment, r.TrimLeadingSpace = '#', true
+	names, err := r.Read()
+	for err == nil {
+		var row []string
+		if row, err = r.Read(); err != nil {
+			break
+		}
+		of := map[string]string{}
+		for i, name := range names {
+			of[strings.TrimSpace(name)] = strings.TrimSpace(row[i])
+		}
+		text := strings.Join([]string{of["cable"], of["event"], of["value"]}, " ")
+		if of["from"]+of["to"] != "" {
+			text += " " + of["from"] + ".." + of["to"]
+		}
+		line, _ := r.FieldPos(0)
+		if _, _, bad := ParseEvent(text); bad != nil {
+			return nil, fmt.Errorf("%s, line %d: %w (columns cable, event, value, from, to)", file, line, bad)
+		}
+		events = append(events, text)
+	}
+	if !errors.Is(err, io.EOF) || len(events) == 0 {
+		return nil, fmt.Errorf("%s: no event: %w", file, err)
+	}
+	return events, nil
+}

@@ -1,0 +1,376 @@
+// Package moves is about paths that move while flows run: how switches choose among links, and cables that go down,
+// lose packets or have another bandwidth for a time.
+//
+//	scenario file, flags ─► Text ─► Moves (part of the scenario's id) ─┬─► Weights ─► topology.Router
+//	                                                                   └─► Routes, Engine ─► network.Move
+//
+// Balances ecmp and wcmp give each flow one path; every estimator has them. All else exists in the whole network only.
+package moves
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"parsimon/schema/units"
+	"parsimon/simkernel"
+	"parsimon/simkernel/network"
+	"parsimon/stages/topology"
+)
+
+// The balances, by name.
+const (
+	ECMP    = "ecmp" // the default
+	WCMP    = "wcmp" // ECMP by weight
+	flowlet = "flowlet"
+)
+
+var balances = map[string]network.Balance{ECMP: network.ECMP, WCMP: network.ECMP, flowlet: network.Flowlet,
+	"spray": network.Spray, "adaptive": network.Adaptive}
+
+// Balances describes the choices for help texts.
+const Balances = "ecmp, wcmp (a flow's path is chosen by bandwidth or --weight), flowlet (a path for each burst), " +
+	"spray (packets take links in turn) or adaptive (each packet takes the shortest queue)"
+
+// DefaultGapNS begins a flowlet: three round trips of the paper's networks. (CONGA, SIGCOMM'14, has 500 µs for slower
+// ones.)
+const DefaultGapNS = 50_000
+
+// Moves are those of a scenario, with all defaults, in one form only. nil: each flow has one path, by ECMP.
+type Moves struct {
+	Balance    string     `json:"balance,omitempty"` // empty: ecmp
+	GapNS      int64      `json:"flowlet_gap_ns,omitempty"`
+	ConvergeNS int64      `json:"converge_ns,omitempty"` // from an event "down", or its end, to routes that know
+	Weights    [][3]int64 `json:"weights,omitempty"`     // of cables whose weight is not their bandwidth: ends, bps
+	Events     []Event    `json:"events,omitempty"`      // by cable, kind and time
+}
+
+// Kinds of events.
+const (
+	Down = "down"
+	Loss = "loss"
+	Rate = "rate"
+)
+
+// An Event is what happens to both directions of a cable in [FromNS, ToNS), in the time of flow starts.
+type Event struct {
+	Cable        [2]int32 `json:"cable"` // ids of its ends, the lower first
+	Kind         string   `json:"kind"`
+	Share        float64  `json:"share,omitempty"`         // Loss: of the packets, by chance
+	BandwidthBps int64    `json:"bandwidth_bps,omitempty"` // Rate
+	FromNS       int64    `json:"from_ns"`
+	ToNS         int64    `json:"to_ns,omitempty"` // 0: for ever
+}
+
+// Whole reports whether only a simulation of the whole network can have the moves: a flow has more than one path.
+func (m *Moves) Whole() bool {
+	return m != nil && (len(m.Events) > 0 || balances[m.Balance] != network.ECMP)
+}
+
+// Text is Moves as scenario files and flags state them; empty: as before.
+type Text struct {
+	Balance, Gap, Converge string
+	Weights                []string // SELECTOR=SPEED
+	Events                 []string // CABLE down|loss SHARE|rate SPEED [FROM..[TO]]
+}
+
+// A TextError is about one of the texts.
+type TextError struct {
+	Text string
+	Err  error
+}
+
+func (e *TextError) Error() string { return fmt.Sprintf("%q: %v", e.Text, e.Err) }
+
+// Unwrap is the reason.
+func (e *TextError) Unwrap() error { return e.Err }
+
+// Apply returns former moves of a network with what the text changes; nil if paths do not move.
+func (t *Text) Apply(n *topology.Network, former *Moves) (*Moves, error) {
+	m := Moves{}
+	if former != nil {
+		m = *former
+		m.Weights, m.Events = slices.Clone(m.Weights), slices.Clone(m.Events)
+	}
+	if t.Balance != "" {
+		if _, known := balances[t.Balance]; !known {
+			return nil, &TextError{t.Balance, fmt.Errorf("no balance: want %s", Balances)}
+		}
+		if m.Balance = t.Balance; m.Balance == ECMP {
+			m.Balance = ""
+		}
+		m.GapNS, m.Weights = 0, nil
+	}
+	if m.Balance == flowlet && m.GapNS == 0 {
+		m.GapNS = DefaultGapNS
+	}
+	hasDown := func(e Event) bool { return e.Kind == Down }
+	for _, w := range t.Weights {
+		if err := m.addWeight(n, w); err != nil {
+			return nil, &TextError{w, err}
+		}
+	}
+	for _, e := range t.Events {
+		if err := m.addEvent(n, e); err != nil {
+			return nil, &TextError{e, err}
+		}
+	}
+	if err := setDuration(&m.GapNS, t.Gap, 1, m.Balance == flowlet, "the gap goes with balance flowlet"); err != nil {
+		return nil, err
+	}
+	if err := setDuration(&m.ConvergeNS, t.Converge, 0, slices.ContainsFunc(m.Events, hasDown),
+		`the time to converge goes with an event "down"`); err != nil {
+		return nil, err
+	}
+	if m.Balance == "" && len(m.Events) == 0 {
+		return nil, nil
+	}
+	return &m, nil
+}
+
+// Add changes what other texts say: they add weights and events, and replace the rest.
+func (t *Text) Add(more Text) {
+	t.Balance, t.Gap = cmp.Or(more.Balance, t.Balance), cmp.Or(more.Gap, t.Gap)
+	t.Converge = cmp.Or(more.Converge, t.Converge)
+	t.Weights, t.Events = append(t.Weights, more.Weights...), append(t.Events, more.Events...)
+}
+
+// Said are the changes in words, for names of scenarios.
+func (t *Text) Said() (said []string) {
+	for _, x := range [][2]string{{"balance ", t.Balance}, {"flowlet gap ", t.Gap}, {"converge ", t.Converge}} {
+		if x[1] != "" {
+			said = append(said, x[0]+x[1])
+		}
+	}
+	for _, w := range t.Weights {
+		said = append(said, "weight "+w)
+	}
+	return append(said, t.Events...)
+}
+
+// setDuration reads a duration that goes with something, if there is one.
+func setDuration(to *int64, text string, least int64, goes bool, with string) error {
+	if text == "" {
+		return nil
+	}
+	ns, err := units.Parse(text, units.Duration)
+	switch {
+	case err != nil:
+	case !goes:
+		err = errors.New(with)
+	case ns < least || ns > network.MaxNS:
+		err = fmt.Errorf("must be %d ns to 13 days", least)
+	}
+	if err != nil {
+		return &TextError{text, err}
+	}
+	*to = ns
+	return nil
+}
+
+// addWeight adds SELECTOR=SPEED.
+func (m *Moves) addWeight(n *topology.Network, text string) error {
+	at := strings.LastIndex(text, "=")
+	if m.Balance != WCMP {
+		return errors.New("weights go with balance wcmp")
+	}
+	if at < 1 {
+		return errors.New("want CABLES=SPEED, such as leaf1:spine3=400G")
+	}
+	bps, err := topology.ParseSpeed(text[at+1:])
+	if err != nil {
+		return err
+	}
+	cables, err := n.Select(text[:at])
+	if err != nil {
+		return err
+	}
+	for _, c := range cables {
+		if bps < 1 {
+			return fmt.Errorf("cable %s has a weight of %d: must be above 0 (--fail takes a cable down)", n.Ends(c[0], c[1]),
+				bps)
+		}
+		m.Weights = slices.DeleteFunc(m.Weights, func(w [3]int64) bool { return w[0] == int64(c[0]) && w[1] == int64(c[1]) })
+		m.Weights = append(m.Weights, [3]int64{int64(c[0]), int64(c[1]), bps})
+	}
+	slices.SortFunc(m.Weights, func(a, b [3]int64) int { return slices.Compare(a[:], b[:]) })
+	return nil
+}
+
+// addEvent adds an event to those before it, which are in order and apart.
+func (m *Moves) addEvent(n *topology.Network, text string) error {
+	cable, e, err := ParseEvent(text)
+	if err != nil {
+		return err
+	}
+	if e.Cable[0], e.Cable[1], err = n.Cable(cable); err != nil {
+		return err
+	}
+	if err := e.check(n); err != nil {
+		return err
+	}
+	order := func(a, b Event) int {
+		return cmp.Or(slices.Compare(a.Cable[:], b.Cable[:]), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.FromNS, b.FromNS))
+	}
+	at, _ := slices.BinarySearchFunc(m.Events, e, order)
+	m.Events = slices.Insert(m.Events, at, e)
+	for i := max(0, at-1); i < min(at+1, len(m.Events)-1); i++ {
+		a, b := &m.Events[i], &m.Events[i+1]
+		if a.Cable == b.Cable && a.Kind == b.Kind && (a.ToNS == 0 || a.ToNS > b.FromNS) {
+			return fmt.Errorf("events of one kind overlap on a cable: %s and %s", a.Describe(n), b.Describe(n))
+		}
+	}
+	return nil
+}
+
+// Check reports the first event that the network cannot have.
+func (m *Moves) Check(n *topology.Network) error {
+	if m == nil {
+		return nil
+	}
+	for i := range m.Events {
+		if err := m.Events[i].check(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Event) check(n *topology.Network) error {
+	links, ok := n.CableOf(e.Cable[0], e.Cable[1])
+	if !ok {
+		return fmt.Errorf("event %s: no such cable", e.Describe(n))
+	}
+	bps := n.Links[links[0]].BandwidthBps
+	if e.Kind == Rate && (e.BandwidthBps < simkernel.MinBps || e.BandwidthBps > bps) {
+		return fmt.Errorf("event %s: must be 10 kbps to the cable's %s", e.Describe(n), topology.FormatBps(bps))
+	}
+	return nil
+}
+
+// CheckSpan reports the first event that happens before the first of a workload's flows starts or after the last.
+func (m *Moves) CheckSpan(n *topology.Network, firstNS, lastNS int64) error {
+	for i := range m.Events {
+		if e := &m.Events[i]; e.FromNS > lastNS || e.ToNS != 0 && e.ToNS <= firstNS {
+			return fmt.Errorf("event %s is outside the trace, whose flows start from %s to %s", e.Describe(n),
+				FormatTime(firstNS), FormatTime(lastNS))
+		}
+	}
+	return nil
+}
+
+// Said names the balance and the events.
+func (m *Moves) Said(n *topology.Network) string {
+	said := []string{"balance " + cmp.Or(m.Balance, ECMP)}
+	for i := range m.Events {
+		said = append(said, m.Events[i].Describe(n))
+	}
+	const most = 5
+	if more := len(said) - most; more > 1 {
+		said = append(said[:most], fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(said, ", ")
+}
+
+// Describe writes the event as it is parsed.
+func (e *Event) Describe(n *topology.Network) string {
+	text := n.Ends(e.Cable[0], e.Cable[1]) + " " + e.Kind
+	switch e.Kind {
+	case Loss:
+		text += fmt.Sprintf(" %v", e.Share)
+	case Rate:
+		text += " " + topology.FormatBps(e.BandwidthBps)
+	}
+	if e.FromNS > 0 || e.ToNS > 0 {
+		text += " " + FormatTime(e.FromNS) + ".."
+	}
+	if e.ToNS > 0 {
+		text += FormatTime(e.ToNS)
+	}
+	return text
+}
+
+// FormatTime writes a time of flow starts: a duration, or a time of this century.
+func FormatTime(ns int64) string {
+	if ns > 1e17 {
+		return time.Unix(0, ns).UTC().Format(time.RFC3339Nano)
+	}
+	return time.Duration(ns).String()
+}
+
+// ParseEvent reads CABLE down|loss SHARE|rate SPEED [FROM..[TO]]. Times are those of flow starts: 10ms, ns, or
+// 2026-01-31T09:00:00Z.
+func ParseEvent(text string) (cable string, e Event, err error) {
+	words := strings.Fields(text)
+	at := slices.IndexFunc(words, func(w string) bool { return w == Down || w == Loss || w == Rate })
+	if at < 1 {
+		return "", e, errors.New("want CABLE down|loss SHARE|rate SPEED [FROM..[TO]], such as 'leaf1:spine3 down 10ms..50ms'")
+	}
+	cable, e.Kind = strings.Join(words[:at], " "), words[at]
+	words = words[at+1:]
+	if e.Kind != Down {
+		if len(words) == 0 {
+			return "", e, fmt.Errorf("event %s of cable %s has no value", e.Kind, cable)
+		}
+		if e.Kind == Loss {
+			if e.Share, err = units.ParseShare(words[0]); err == nil && !(e.Share > 0 && e.Share < 1) {
+				err = errors.New("a share of lost packets must be above 0 and below 1")
+			}
+		} else {
+			e.BandwidthBps, err = topology.ParseSpeed(words[0])
+		}
+		words = words[1:]
+	}
+	switch {
+	case err != nil:
+		return "", e, err
+	case len(words) > 1:
+		return "", e, fmt.Errorf("%q is too much: want FROM..TO", words[1:])
+	case len(words) == 1:
+		e.FromNS, e.ToNS, err = parseSpan(words[0])
+	case e.Kind == Down:
+		err = fmt.Errorf("want times FROM..TO for cable %s (--fail takes a cable down for ever)", cable)
+	}
+	return cable, e, err
+}
+
+func parseSpan(text string) (fromNS, toNS int64, err error) {
+	from, to, ok := strings.Cut(text, "..")
+	if !ok {
+		return 0, 0, fmt.Errorf("%q: want times FROM..TO or FROM.., such as 10ms..50ms", text)
+	}
+	for _, part := range []struct {
+		text string
+		ns   *int64
+	}{{from, &fromNS}, {to, &toNS}} {
+		if part.text == "" {
+			continue
+		}
+		*part.ns, err = parseTime(part.text)
+		if err != nil {
+			return 0, 0, err
+		}
+	}
+	if to != "" && toNS <= fromNS {
+		return 0, 0, fmt.Errorf("%q ends before it begins", text)
+	}
+	return fromNS, toNS, nil
+}
+
+func parseTime(text string) (int64, error) {
+	if ns, err := strconv.ParseInt(text, 10, 64); err == nil && ns >= 0 {
+		return ns, nil
+	}
+	if t, err := time.Parse(time.RFC3339Nano, text); err == nil && t.Unix() >= 0 && t.Year() < 2262 {
+		return t.UnixNano(), nil
+	}
+	ns, err := units.Parse(text, units.Duration)
+	if err == nil && ns < 0 {
+		err = fmt.Errorf("%q is before the trace", text)
+	}
+	return ns, err
+}

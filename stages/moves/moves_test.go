@@ -1,0 +1,125 @@
+package moves
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"parsimon/stages/topology"
+	"parsimon/stages/topology/topologytest"
+)
+
+// square joins hosts 0 and 1 by switches 2 and 3, and these over 4 and over 5.
+func square(t *testing.T) *topology.Network {
+	t.Helper()
+	return topologytest.Wire(t, 6, 2, [2]int32{0, 2}, [2]int32{1, 3}, [2]int32{2, 4}, [2]int32{4, 3}, [2]int32{2, 5},
+		[2]int32{5, 3})
+}
+
+// Every text reads back as it is described, in one form only.
+func TestEvents(t *testing.T) {
+	n := square(t)
+	for text, want := range map[string]string{
+		"4:2 down 10ms..50ms":  "2:4 down 10ms..50ms",
+		"2:4 down 50000..":     "2:4 down 50µs..",
+		"2:4 loss 1e-4":        "2:4 loss 0.0001",
+		"2:4 loss 0.01% ..2us": "2:4 loss 0.0001 0s..2µs",
+		"2:4 rate 1G 1us..2us": "2:4 rate 1 Gbps 1µs..2µs",
+		"2:4 down 2026-01-31T09:00:00Z..2026-01-31T09:00:00.04Z": "2:4 down 2026-01-31T09:00:00Z..2026-01-31T09:00:00.04Z",
+	} {
+		m, err := (&Text{Events: []string{text}}).Apply(n, nil)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		said := m.Events[0].Describe(n)
+		if names := strings.NewReplacer(n.Name(2)+":"+n.Name(4), "2:4"); names.Replace(said) != want {
+			t.Errorf("%s is described as %s", text, said)
+		}
+		again, err := (&Text{Events: []string{strings.Replace(said, " Gbps", "G", 1)}}).Apply(n, nil)
+		if err != nil || !reflect.DeepEqual(m, again) {
+			t.Errorf("%s: %+v, read again %+v, %v", text, m, again, err)
+		}
+	}
+	const down = "2:4 down 1ms..2ms"
+	for _, c := range []struct {
+		text Text
+		want string
+	}{
+		{Text{Events: []string{"2:3 down 1ms..2ms"}}, "2:3"}, {Text{Events: []string{"2:9 down 1ms.."}}, `"9"`},
+		{Text{Events: []string{"2:4 down"}}, "cable 2:4"}, {Text{Events: []string{"2:4 fails 1ms.."}}, "want CABLE"},
+		{Text{Events: []string{"2:4 loss 1ms..2ms"}}, "share"}, {Text{Events: []string{"2:4 loss 1"}}, "below 1"},
+		{Text{Events: []string{"2:4 rate 11G"}}, "10 Gbps"}, {Text{Events: []string{"2:4 rate"}}, "no value"},
+		{Text{Events: []string{"2:4 down 2ms..1ms"}}, "ends before"}, {Text{Events: []string{"2:4 down 2ms"}}, "FROM..TO"},
+		{Text{Events: []string{down, "4:2 down 1500us.."}}, "overlap"},
+		{Text{Events: []string{"2:4 down 1500us..", down}}, "overlap"},
+		{Text{Balance: "best"}, "best"}, {Text{Balance: "flowlet", Gap: "0"}, "13 days"},
+		{Text{Gap: "1us"}, "flowlet"}, {Text{Converge: "1ms"}, "down"},
+		{Text{Weights: []string{"2:4=1G"}}, "wcmp"}, {Text{Balance: WCMP, Weights: []string{"2:4=0G"}}, "2:4=0G"},
+		{Text{Balance: WCMP, Weights: []string{"2:3=1G"}}, "2:3"},
+		{Text{Events: []string{down}, Converge: "-1ms"}, "13 days"},
+	} {
+		if _, err := c.text.Apply(n, nil); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %s", c.text, err, c.want)
+		}
+	}
+	m, err := (&Text{Events: []string{down, "2:4 loss 1e-3 1ms..2ms", "2:4 down 2ms..3ms"}}).Apply(n, nil)
+	if err != nil || m.CheckSpan(n, 0, 2_500_000) != nil || m.CheckSpan(n, 0, 1_999_999) == nil ||
+		m.CheckSpan(n, 2_000_000, 3e6) == nil {
+		t.Errorf("%+v: %v", m, err)
+	}
+}
+
+// Routes change when an event and the time to converge have passed, and avoid what is down then. The engine's time
+// begins with the first flow.
+func TestRoutes(t *testing.T) {
+	n := square(t)
+	text := Text{Balance: "spray", Converge: "1ms",
+		Events: []string{"2:4 down 1ms..4ms", "5:3 down 2ms..", "2:5 rate 1G 1ms..2ms", "0:2 loss 0.1"}}
+	m, err := text.Apply(n, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := m.NewRoutes(topologytest.MustRouter(t, n, 1), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var counts []int
+	for state := range r.Starts() {
+		_, links := r.Links(state, 2, 1)
+		counts = append(counts, len(links))
+	}
+	if !reflect.DeepEqual(counts, []int{2, 1, 0, 1}) || !reflect.DeepEqual(r.Starts(), []int64{0, 2e6, 3e6, 5e6}) {
+		t.Errorf("links of switch 2 by state: %v, from %v", counts, r.Starts())
+	}
+	e := m.Engine(n, r, 1, 2_500_000)
+	if !reflect.DeepEqual(e.Routes.Starts(), []int64{0, 0, 5e5, 25e5}) || len(e.Rates) != 0 || len(e.Faults) != 6 {
+		t.Errorf("%+v, from %v", e, e.Routes.Starts())
+	}
+	if _, err := r.Last().Path(0, 0, 1, nil); err != nil {
+		t.Error(err)
+	}
+	w := (&Moves{Balance: WCMP, Weights: [][3]int64{{2, 4, 7}}}).LinkWeights(n)
+	if w[4] != 7 || w[5] != 7 || w[8] != 10e9 {
+		t.Errorf("weights %v", w)
+	}
+	var none *Moves
+	if none.Whole() || none.LinkWeights(n) != nil || topology.Reverse(4) != 5 {
+		t.Error("paths move that do not")
+	}
+}
+
+func TestReadCSV(t *testing.T) {
+	const given = "cable,event,value,from,to\nA:B,down,,10ms,50ms\n# quiet\nA:C, loss,1e-4,,\n"
+	got, err := ReadCSV(strings.NewReader(given), "e.csv")
+	if want := []string{"A:B down  10ms..50ms", "A:C loss 1e-4"}; err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%q, %v", got, err)
+	}
+	for text, want := range map[string]string{"": "no event", "cable,event\n": "no event",
+		"cable,event,from\nA:B,up,1ms\n":                             "e.csv, line 2",
+		"cable,event,value,from,to\nA:B,down,,10ms,50ms\nA:B,down\n": "line 3"} {
+		if _, err := ReadCSV(strings.NewReader(text), "e.csv"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
