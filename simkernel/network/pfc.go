@@ -110,9 +110,10 @@ func (n *Network) headroom(link Link) int64 {
 	return int64(float64(ps)*float64(link.BandwidthBps)/8e12) + 1 + 3*n.fullBytes
 }
 
-// initPFC divides the buffers of switches, and reports the first that is too small.
+// initPFC divides the buffers of switches, and reports the first that is too small. A buffer that cannot hold the
+// default headroom gives it half of what the reserves leave: such a switch drops what arrives after a pause.
 func (n *Network) initPFC() error {
-	need, ports := make([]int64, len(n.host)), make([]int64, len(n.host))
+	reserve, headroom := make([]int64, len(n.host)), make([]int64, len(n.host))
 	alpha, slowest := make([]float64, len(n.host)), int64(never)
 	for _, link := range n.links {
 		if n.host[link.SrcNode] {
@@ -125,23 +126,31 @@ func (n *Network) initPFC() error {
 		u.headroom = n.headroom(link)
 		u.alpha = n.buffer.Alpha * max(1, float64(link.BandwidthBps)/float64(slowest))
 		v := link.DstNode
-		ports[v]++
-		need[v] += pfcReserve + u.headroom
+		reserve[v] += pfcReserve
+		headroom[v] += u.headroom
 		if alpha[v] == 0 || u.alpha < alpha[v] {
 			alpha[v] = u.alpha
 		}
 	}
+	share := make([]float64, len(n.host)) // of the default headroom
 	for v := range n.buffers {
-		b := &n.buffers[v]
-		b.poolBytes = n.buffer.SwitchBytes - need[v]
+		b, left := &n.buffers[v], n.buffer.SwitchBytes-reserve[v]
+		share[v], b.poolBytes = 1, left-headroom[v]
+		if b.poolBytes < n.fullBytes && n.buffer.HeadroomBytes == 0 && left >= 2*n.fullBytes {
+			share[v], b.poolBytes = float64(left/2)/float64(headroom[v]), left-left/2
+		}
 		if !n.host[v] && b.poolBytes < n.fullBytes {
 			return fmt.Errorf("switch buffer is %d bytes: the %d ports of node %d have %d bytes of reserve and PFC headroom, "+
-				"which leave no packet", n.buffer.SwitchBytes, ports[v], v, need[v])
+				"which leave no packet", n.buffer.SwitchBytes, reserve[v]/pfcReserve, v, reserve[v]+headroom[v])
 		}
 		b.freeBytes = int64(alpha[v]/(1+alpha[v])*float64(b.poolBytes)) - 1
 		if x := n.buffer.XOFFBytes; x > 0 {
 			b.freeBytes = min(x, b.poolBytes) - 1
 		}
+	}
+	for l, link := range n.links {
+		u := &n.pausers[l^1]
+		u.headroom = int64(float64(u.headroom) * share[link.DstNode])
 	}
 	return nil
 }

@@ -355,3 +355,30 @@ func TestPFCRefuses(t *testing.T) {
 		t.Errorf("moves: %v", err)
 	}
 }
+
+// A buffer that cannot hold the default headroom is divided all the same: it drops packets, and every flow ends.
+func TestPFCWithoutRoomForHeadroom(t *testing.T) {
+	for seed := range uint64(20) {
+		e := randomNetworkOf(simkernel.DCTCP, seed)
+		links := make([]int64, len(e.hosts))
+		for _, l := range e.links {
+			links[l.DstNode]++
+		}
+		n, r := runIn(t, &e, BufferParams{SwitchBytes: slices.Max(links)*pfcReserve + 5000, Alpha: 1, PFC: true}, nil, 1, 1000)
+		for v := range e.hosts {
+			sum := links[v] * pfcReserve
+			for l := range e.links {
+				if e.links[l].DstNode == int32(v) {
+					sum += n.pausers[l^1].headroom
+				}
+			}
+			if b := &n.buffers[v]; !e.hosts[v] && (sum+b.poolBytes > n.buffer.SwitchBytes || b.peakBytes > n.buffer.SwitchBytes) {
+				t.Errorf("seed %d, switch %d: %d bytes of reserve and headroom, pool %d, peak %d, buffer %d", seed, v, sum, b.poolBytes,
+					b.peakBytes, n.buffer.SwitchBytes)
+			}
+		}
+		if l := n.Losses(); l.Sent != l.Delivered+l.Dropped+l.Discarded || len(r.Row) != len(e.flows.StartNS) {
+			t.Errorf("seed %d: %d of %d flows, %+v", seed, len(r.Row), len(e.flows.StartNS), l)
+		}
+	}
+}
