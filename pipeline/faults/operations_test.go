@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"parsimon/schema"
 )
 
 // operationJobs are the jobs whose operations are failed: of new files, of shared, replaced and removed ones.
@@ -190,7 +192,7 @@ func TestCommitIsDurable(t *testing.T) {
 }
 
 // durable reports a manifest that is renamed to its place before what it may name is durable: each data file of its
-// place that was installed before is synchronised after it was installed, and so are the directories above it; the
+// place, but for temporary tables, that was installed before is synchronised after it was installed, and so are the directories above it; the
 // manifest is synchronised before the rename, and its directory after it. A manifest that is removed is so durably
 // before its files go.
 func durable(operations []string) error {
@@ -205,7 +207,8 @@ func durable(operations []string) error {
 		case verb == "sync":
 			delete(pending, path)
 			synced = path
-		case (verb == "rename" || verb == "link") && !strings.HasPrefix(table, "_") && strings.HasSuffix(path, ".parquet"):
+		case (verb == "rename" || verb == "link") && !strings.HasPrefix(table, "_") && strings.HasSuffix(path, ".parquet") &&
+			!slices.ContainsFunc(schema.Tables(), func(t schema.Table) bool { return t.Name == table && t.Temporary }):
 			pending[path] = true
 			for dir := path; strings.Contains(dir, "/"); {
 				dir = dir[:strings.LastIndex(dir, "/")]
