@@ -26,7 +26,6 @@ var mayImport = map[string][]string{
 	"stages": {"schema/...", "simkernel/...", "stages/rng", "stages/moves", "stages/topology", "stages/workload",
 		"queries/duckdb"},
 	"stages/rng": nil,
-	"stages/ns3": {"simkernel/..."},
 
 	"queries":            {"schema/...", "queries/duckdb", "queries/format"},
 	"queries/duckdb":     nil,

@@ -10,7 +10,6 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/schema"
 	"parsimon/stages"
-	"parsimon/stages/ns3"
 )
 
 // A method makes the stages of one estimate. Those that every plan has are made with it.
@@ -37,10 +36,9 @@ func newMethod(model *Model, v Variant, o Settings, flows source) *method {
 // Settings say how an estimate is worked on. None of them changes its rows.
 type Settings struct {
 	engine.Settings
-	Partitions int            // partitions of the links; 0: by size
-	Cache      *cache.Cache   // of link-case results; nil: none
-	NS3        *ns3.Simulator // the program behind backend ns3
-	Wait       time.Duration  // while another process works on the scenario
+	Partitions int           // partitions of the links; 0: by size
+	Cache      *cache.Cache  // of link-case results; nil: none
+	Wait       time.Duration // while another process works on the scenario
 	// ExactLimit is the number of packet-hops up to which an estimate that chooses (Variant.Auto) is of the whole
 	// network where two passes do not suffice; 0: DefaultExactLimit.
 	ExactLimit int64

@@ -164,7 +164,7 @@ func checkVariant(v Variant) error {
 	if v.Cluster != nil && v.Estimator != stages.Independent {
 		return errors.New("links are clustered for estimator independent only")
 	}
-	return stages.CheckBackend(v.Backend, v.Estimator)
+	return nil
 }
 
 func withDefaults(o Settings) Settings {
@@ -205,9 +205,6 @@ func newEstimation(ctx context.Context, model *Model, v Variant, o Settings) (*E
 	o.Log = o.Log.With().Str("scenario", string(model.ID())).Str("name", model.Spec.Name).Logger()
 	exec := engine.New(session, o.Settings)
 	o.Settings = exec.Settings
-	if o.NS3 != nil {
-		o.NS3.Scratch = session.TmpPath()
-	}
 	return &Estimation{
 		Model: model, Settings: o, variant: v, exec: exec, existed: existed,
 		began: time.Now(), beganCPU: engine.ProcessorSeconds(),

@@ -17,7 +17,6 @@ func (m *method) bucketStage(simulate *engine.Stage) *engine.Stage {
 		Reads:       []engine.Output{delays},
 		Writes:      []schema.Table{schema.DelayBuckets},
 		BytesPerRow: 150,
-		Program:     programOf(simulate),
 		Cut: func(in *engine.Inputs, _ []engine.Task) ([]engine.Task, error) {
 			tasks, files := in.Records(simulate).Tasks, in.Files(delays)
 			out := make([]engine.Task, len(tasks))
@@ -56,7 +55,6 @@ func (m *method) drawStage(bucket *engine.Stage) *engine.Stage {
 		Reads:       m.withCluster(m.route.Output(schema.LinkLoads), hops, buckets),
 		Writes:      []schema.Table{schema.HopContributions},
 		BytesPerRow: 150,
-		Program:     func(in *engine.Inputs) (string, error) { return in.Records(bucket).Program, nil },
 		Cut: func(in *engine.Inputs, prior []engine.Task) ([]engine.Task, error) {
 			loads, err := m.readLoads(in)
 			if err != nil {

@@ -27,9 +27,6 @@ func (m *method) intervalsStage(sample, contributions *engine.Stage) *engine.Sta
 			return []engine.Task{all}, nil
 		},
 	}
-	if m.variant.Backend != stages.Kernel {
-		s.Program = func(in *engine.Inputs) (string, error) { return in.Records(sample).Program, nil }
-	}
 	s.Open = func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
 		loads, err := m.readLoads(in)
 		if err == nil {

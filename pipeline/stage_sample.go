@@ -13,7 +13,6 @@ func (m *method) sampleStage(contributions *engine.Stage) *engine.Stage {
 	flows, hops := m.generate.Output(schema.Flows), contributions.Output(schema.HopContributions)
 	s := m.sampleOf(flows)
 	s.Reads, s.Writes = append(s.Reads, hops), []schema.Table{schema.Slowdowns}
-	s.Program = func(in *engine.Inputs) (string, error) { return in.Records(contributions).Program, nil }
 	s.Open = m.samplers(func(ctx context.Context, sampler *stages.Sampler, t *engine.Attempt) (stages.SampleStats, error) {
 		return sampler.Sample(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(flows, nil),
 			t.Read(hops, stages.ContributionColumns(), t.Range("flow_row")), t.Sink(schema.Slowdowns))

@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"fmt"
 
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
@@ -14,9 +13,7 @@ func linkRange(lo, hi int64) *lake.Range { return &lake.Range{Column: "link_id",
 
 // simulateStage runs the case of every link once, for estimator independent.
 func (m *method) simulateStage() *engine.Stage {
-	s := m.caseStage(m.variant, engine.Output{}, nil, schema.HopDelays)
-	s.Program = func(in *engine.Inputs) (string, error) { return m.caseProgram(s, in) }
-	return s
+	return m.caseStage(m.variant, engine.Output{}, nil, schema.HopDelays)
 }
 
 // passStage runs the cases of links in pass n of estimator flow: in pass 1 of every link, without feedback; in pass 2,
@@ -55,9 +52,6 @@ func (m *method) caseStage(v Variant, feedback engine.Output, first *engine.Stag
 	}
 	s.Open = func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
 		o, err := m.simulatorOptions(in, first)
-		if err == nil && s.Program != nil {
-			o.Program, err = s.Program(in)
-		}
 		return func() (engine.Worker, error) {
 			sim, err := stages.NewSimulator(o)
 			if err != nil {
@@ -102,9 +96,6 @@ func (m *method) caseWork(tasks []engine.Task, o *stages.SimulatorOptions) []int
 // simulatorOptions are those of stages that run link cases. first is pass 1, for pass 2, which omits links.
 func (m *method) simulatorOptions(in *engine.Inputs, first *engine.Stage) (o stages.SimulatorOptions, err error) {
 	o = stages.SimulatorOptions{Network: m.Network, Params: m.Spec.Params, Estimator: m.variant.Estimator}
-	if m.variant.Backend == stages.NS3Backend {
-		o.Solver = m.NS3
-	}
 	if m.Cache != nil {
 		o.Cache = m.Cache
 	}
@@ -126,36 +117,6 @@ func (m *method) omitted(in *engine.Inputs, first *engine.Stage) (stages.Omitted
 	rows := in.Read(first.Output(schema.LinkStats), nil, nil)
 	defer func() { _ = rows.Close() }() // read to its end, or an error is reported
 	return stages.ReadOmitted(m.Network, rows)
-}
-
-// caseProgram names the program that runs the link cases if it is not the link kernel: results of another build are not
-// taken for its own. Where all results are there already, the program need not be.
-func (m *method) caseProgram(s *engine.Stage, in *engine.Inputs) (string, error) {
-	if m.variant.Backend == stages.Kernel {
-		return "", nil
-	}
-	program, err := m.NS3.Identity()
-	if err == nil {
-		return program, nil
-	}
-	if r, incomplete := engine.Complete(m.Lake, s, methodVersion); incomplete == nil {
-		return r.Program, nil
-	}
-	loads, lerr := m.readLoads(in)
-	if lerr != nil {
-		return "", lerr
-	}
-	for id, l := range loads.Links {
-		if l.Flows > 0 {
-			return "", fmt.Errorf("stage simulate: link %d (%s): %w", id, m.Network.LinkName(int32(id)), err)
-		}
-	}
-	return "", fmt.Errorf("stage simulate: %w", err)
-}
-
-// programOf records with a later stage which program its input comes from.
-func programOf(simulate *engine.Stage) func(in *engine.Inputs) (string, error) {
-	return func(in *engine.Inputs) (string, error) { return in.Records(simulate).Program, nil }
 }
 
 // Rows that a partition of links should have, so that several fit the memory of a worker (about 100 bytes a row, and

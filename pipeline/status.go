@@ -160,7 +160,8 @@ func begunStages(l *lake.Lake, model *Model) (all []*engine.Stage, estimated boo
 		}
 		v, err := ParseVariant(name)
 		if err != nil {
-			return nil, false, fmt.Errorf("%s: %w", lake.Place{Scenario: model.ID(), Variant: name}, err)
+			return nil, false, fmt.Errorf("%s: %w in this version: estimate in another lake, or remove the scenario "+
+				"(parsimon rm %s)", lake.Place{Scenario: model.ID(), Variant: name}, err, model.ID())
 		}
 		plan := newMethod(model, v, Settings{}, nil).plan()
 		// Tables of fewer passes may be there without a replay, and a whole-network simulation without an estimate.

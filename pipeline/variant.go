@@ -23,12 +23,11 @@ type Variant struct {
 	Estimator stages.Estimator
 	Passes    int // of estimator flow: 1 or 2; 0: 2
 	Cluster   *stages.Clustering
-	Backend   stages.Backend // what simulates the link cases
 	// Auto is set while it is not known whether the estimate is by estimator Flow or WholeNetwork: the estimate chooses.
 	Auto bool
 }
 
-// Names of variants: "exact", "flow-2" and "flow-1", "independent" and "independent-ns3", the latter two with
+// Names of variants: "exact", "flow-2" and "flow-1", "independent", the latter with
 // "-cluster-10%" where links were clustered. The first pass of flow-2 is stored as, and shared with, that of flow-1.
 const (
 	flowPrefix  = "flow-"
@@ -53,9 +52,6 @@ func (v Variant) String() string {
 	name := v.Estimator.String()
 	if v.Estimator == stages.Flow {
 		name = flowPrefix + strconv.Itoa(v.Passes)
-	}
-	if v.Backend != stages.Kernel {
-		name += "-" + v.Backend.String()
 	}
 	if v.Cluster != nil {
 		name += clusterPart + v.Cluster.String()
@@ -85,11 +81,7 @@ func ParseVariant(name string) (v Variant, err error) {
 	}
 	rest, ok := strings.CutPrefix(whole, flowPrefix)
 	if !ok {
-		estimator, byNS3 := strings.CutSuffix(whole, "-"+stages.NS3Backend.String())
-		if byNS3 {
-			v.Backend = stages.NS3Backend
-		}
-		v.Estimator, err = stages.ParseEstimator(estimator)
+		v.Estimator, err = stages.ParseEstimator(whole)
 		if err != nil || v.Estimator == stages.Flow || checkVariant(v) != nil {
 			return v, fmt.Errorf("no variant %q", name)
 		}
@@ -108,9 +100,6 @@ func (v Variant) Flags() string {
 	flags := "--estimator " + v.Estimator.String()
 	if v.Estimator == stages.Flow {
 		flags += fmt.Sprintf(" --passes %d", v.Passes)
-	}
-	if v.Backend != stages.Kernel {
-		flags += " --link-backend " + v.Backend.String()
 	}
 	if v.Cluster != nil {
 		flags += " --cluster=" + v.Cluster.String()

@@ -30,8 +30,7 @@ var (
 	LinkStats = Table{
 		Name: "link_stats",
 		Doc: "Traffic of each link and statistics of its link case or, with estimator exact, of the link in the whole " +
-			"network. The statistics are 0 for a link that was not simulated (see link_clusters) and with ns-3, which " +
-			"reports FCTs only.",
+			"network. The statistics are 0 for a link that was not simulated (see link_clusters).",
 		Grain: "link", Key: []string{"link_id"}, Sort: []string{"link_id"}, Variant: true,
 		Columns: []Column{
 			{"link_id", i32, false, "", "link"},

@@ -82,8 +82,7 @@ var (
 			{"size_bytes", i64, false, "bytes", "size of the flow"},
 			{"fct_ns", i64, false, "ns", "FCT in the link case"},
 			{"ideal_ns", i64, false, "ns", "FCT of the flow alone in the link case"},
-			{"wait_ns", i64, false, "ns",
-				"queueing wait of the flow's last packet at the link; 0 with ns-3, which does not report it"},
+			{"wait_ns", i64, false, "ns", "queueing wait of the flow's last packet at the link"},
 		},
 	}
 	DelayBuckets = Table{

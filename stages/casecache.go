@@ -9,7 +9,6 @@ import (
 
 	"parsimon/simkernel"
 	"parsimon/simkernel/linkcase"
-	"parsimon/stages/topology"
 )
 
 // CaseKey is the digest of everything that the result of a link case depends on: the version of the kernel,
@@ -39,10 +38,10 @@ type caseCache struct {
 	value   []byte
 }
 
-// newCaseCache returns the access to a store for cases of a transport that are solved by a program.
-func newCaseCache(store CaseStore, p *simkernel.Params, program string) (caseCache, error) {
+// newCaseCache returns the access to a store for cases of a transport.
+func newCaseCache(store CaseStore, p *simkernel.Params) (caseCache, error) {
 	head, err := p.AppendIdentity(nil)
-	return caseCache{store: store, hash: xxh3.New(), head: append(head, program...)}, err
+	return caseCache{store: store, hash: xxh3.New(), head: head}, err
 }
 
 // cachedResult sets s.result to the stored result of the current case and reports whether there is one.
@@ -60,7 +59,7 @@ func (s *Simulator) storeResult(key CaseKey) {
 
 // caseKey returns the digest of the current case. The length of every column precedes it, so that different
 // cases never have the same bytes.
-func (s *Simulator) caseKey(link topology.Link) CaseKey {
+func (s *Simulator) caseKey() CaseKey {
 	m, c := &s.cache, &s.c
 	m.hash.Reset()
 	m.pending = append(m.pending[:0], m.head...)
@@ -98,9 +97,6 @@ func (s *Simulator) caseKey(link topology.Link) CaseKey {
 	if s.params.NeedsPaths() {
 		digestColumn(m, c.SlowestBps, 0)
 		digestColumn(m, c.RoundTripNS, 0)
-	}
-	if s.solver != nil { // which also simulates the target's propagation delay
-		m.number(uint64(link.DelayNS))
 	}
 	m.number(uint64(len(c.Feedback)))
 	for part := range slices.Chunk(c.Feedback, digestRows) {

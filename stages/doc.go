@@ -23,7 +23,7 @@
 //
 // Stages read and write record batches (schema.Batches, schema.Sink). They do not know files, tasks, workers or
 // retries; package pipeline does. The files that users provide are read by the packages below: stages/topology,
-// stages/workload and stages/ingest. Package stages/ns3 runs ns-3 in directories of its own.
+// stages/workload and stages/ingest.
 //
 // A stage's object is the reusable memory of one worker. What it writes is a function of its input alone: it does
 // not depend on partitions, on the order of tasks or on the worker. Random numbers are keyed by seed, purpose and

@@ -67,9 +67,8 @@ type Simulator struct {
 	estimator      Estimator
 	kernel         *linkcase.Kernel
 	omitted        Omitted
-	replays        bool       // cases observe nothing
-	solver         CaseSolver // in place of the kernel; nil: the kernel
-	representative []int32    // by link id; nil: every link is its own
+	replays        bool    // cases observe nothing
+	representative []int32 // by link id; nil: every link is its own
 
 	input  caseInput
 	build  caseBuilder
@@ -86,7 +85,7 @@ type Simulator struct {
 	senders      []senderRow
 }
 
-// SimulatorOptions say which link cases a Simulator builds and what solves them.
+// SimulatorOptions say which link cases a Simulator builds and runs.
 type SimulatorOptions struct {
 	Network *topology.Network
 	Params  simkernel.Params
@@ -94,12 +93,8 @@ type SimulatorOptions struct {
 	// Estimator says how cases are built: for Independent as in the paper; for Flow also with the link before the target,
 	// with the part of the round trip that the case leaves out, and with feedback.
 	Estimator Estimator
-	// Solver replaces the link kernel, for example by ns-3; nil: the kernel. CheckBackend says for which estimators.
-	Solver CaseSolver
-	// Cache stores results of link cases; nil: none. Program is the identity of the solver, "" for the link kernel:
-	// results of different programs are kept apart.
-	Cache   CaseStore
-	Program string
+	// Cache stores results of link cases; nil: none.
+	Cache CaseStore
 	// Representative is the representative of each link, by link id (ReadClusters); nil: each is its own. Simulate runs
 	// only the cases of representatives.
 	Representative []int32
@@ -115,10 +110,10 @@ func NewSimulator(o SimulatorOptions) (*Simulator, error) {
 	}
 	s := &Simulator{
 		net: o.Network, params: o.Params, loads: o.Loads, estimator: o.Estimator, kernel: k, omitted: o.Omitted,
-		solver: o.Solver, representative: o.Representative, build: newCaseBuilder(len(o.Network.Links)),
+		representative: o.Representative, build: newCaseBuilder(len(o.Network.Links)),
 	}
 	if o.Cache != nil {
-		s.cache, err = newCaseCache(o.Cache, &s.params, o.Program)
+		s.cache, err = newCaseCache(o.Cache, &s.params)
 	}
 	return s, err
 }
@@ -223,7 +218,7 @@ func (s *Simulator) run(ctx context.Context, lo, hi int32, hops, feedback schema
 		from, to := s.input.starts[id-lo], s.input.starts[id-lo+1]
 		rows := s.input.order[from:to]
 		began, packets := time.Now(), s.loads.Links[id].Packets
-		cached, err := s.solve(ctx, link, int(from), int(to), packets)
+		cached, err := s.solve(link, int(from), int(to), packets)
 		if err != nil {
 			return stats, fmt.Errorf("link %d (%s): %w", link.ID, s.net.LinkName(link.ID), err)
 		}
@@ -244,20 +239,19 @@ func (s *Simulator) run(ctx context.Context, lo, hi int32, hops, feedback schema
 
 // solve builds the case of the rows at places from..to-1 of the input's order, and brings s.result to its
 // result, from the cache or by simulation.
-func (s *Simulator) solve(ctx context.Context, link topology.Link, from, to int,
-	packets int64) (cached bool, err error) {
+func (s *Simulator) solve(link topology.Link, from, to int, packets int64) (cached bool, err error) {
 	if err := s.buildCase(link, from, to); err != nil {
 		return false, err
 	}
 	rows := s.input.order[from:to]
-	if s.cache.store == nil || len(rows) == 0 || packets < minCachedPackets && s.solver == nil {
-		return false, s.simulateCase(ctx, link, rows)
+	if s.cache.store == nil || len(rows) == 0 || packets < minCachedPackets {
+		return false, s.simulateCase(rows)
 	}
-	key := s.caseKey(link)
+	key := s.caseKey()
 	if s.cachedResult(key) {
 		return true, nil
 	}
-	if err := s.simulateCase(ctx, link, rows); err != nil {
+	if err := s.simulateCase(rows); err != nil {
 		return false, err
 	}
 	s.storeResult(key)

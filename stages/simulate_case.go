@@ -1,7 +1,6 @@
 package stages
 
 import (
-	"context"
 	"fmt"
 
 	"parsimon/schema/columns"
@@ -195,10 +194,7 @@ func (s *Simulator) returnNS(link topology.Link, first int32, pathSendNS int64) 
 }
 
 // simulateCase runs the current case, that of the given rows.
-func (s *Simulator) simulateCase(ctx context.Context, link topology.Link, rows []int32) error {
-	if s.solver != nil {
-		return s.solver.Simulate(ctx, &s.c, link.DelayNS, &s.params, &s.result)
-	}
+func (s *Simulator) simulateCase(rows []int32) error {
 	if err := s.kernel.Simulate(&s.c, &s.result); err != nil {
 		return err
 	}

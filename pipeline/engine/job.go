@@ -35,11 +35,6 @@ func (e *Executor) prepare(s *Stage) (j *job, err error) {
 		return nil, err
 	}
 	l := layout{Stage: s.Name, Method: e.Method, Tasks: j.tasks}
-	if s.Program != nil {
-		if l.Program, err = s.Program(j.in); err != nil {
-			return nil, err
-		}
-	}
 	j.mine = e.chosen(j.tasks)
 	for _, mine := range j.mine {
 		if !mine {
@@ -67,8 +62,7 @@ func work(s *Stage, in *Inputs, tasks []Task) ([]int64, error) {
 
 // records are what is recorded of the stage when its tasks are done.
 func (j *job) records() Records {
-	return Records{Stage: j.stage, Tasks: j.tasks, Done: j.done, Program: j.layout.Program, method: j.layout.Method,
-		first: j.first}
+	return Records{Stage: j.stage, Tasks: j.tasks, Done: j.done, method: j.layout.Method, first: j.first}
 }
 
 // prior is how this version of the method cut a stage before; nil if it did not.

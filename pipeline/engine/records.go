@@ -24,29 +24,27 @@ func (r *Record) collected() bool {
 	return slices.ContainsFunc(r.Files, func(f lake.DataFile) bool { return f.Collected })
 }
 
-// layout is the content of plan.json: how a stage is cut into tasks, and what its files come from.
+// layout is the content of plan.json: how a stage is cut into tasks.
 type layout struct {
-	Stage   string `json:"stage"`
-	Method  int    `json:"method"`
-	Tasks   []Task `json:"tasks"`
-	Program string `json:"program,omitempty"`
+	Stage  string `json:"stage"`
+	Method int    `json:"method"`
+	Tasks  []Task `json:"tasks"`
 	// First is the number of the data files of task 0. A stage that begins again writes to other files than before, which
 	// readers see until the new ones are committed.
 	First int `json:"first"`
 }
 
 func (l layout) equal(m layout) bool {
-	return l.Stage == m.Stage && l.Method == m.Method && l.Program == m.Program && slices.Equal(l.Tasks, m.Tasks)
+	return l.Stage == m.Stage && l.Method == m.Method && slices.Equal(l.Tasks, m.Tasks)
 }
 
 // Records are the tasks of a stage and what is recorded of them: nil for a task that is not done.
 type Records struct {
-	Stage   *Stage
-	Tasks   []Task
-	Done    []*Record
-	Program string
-	method  int
-	first   int
+	Stage  *Stage
+	Tasks  []Task
+	Done   []*Record
+	method int
+	first  int
 }
 
 // Files are the data files of one table, in the order of the tasks.
@@ -89,7 +87,7 @@ func Stats[T any](r Records) ([]T, error) {
 func ReadRecords(l *lake.Lake, s *Stage) (r Records, found bool, err error) {
 	var p layout
 	found, err = l.ReadState(s.StatePath("plan.json"), &p)
-	r = Records{Stage: s, Tasks: p.Tasks, Program: p.Program, method: p.Method, first: p.First}
+	r = Records{Stage: s, Tasks: p.Tasks, method: p.Method, first: p.First}
 	if err != nil || !found {
 		return r, false, err
 	}

@@ -35,8 +35,6 @@ type Stage struct {
 	Open Opener
 	// Work is about how long each task takes, in any unit: the longest begin first. nil: Task.Cost.
 	Work func(in *Inputs, tasks []Task) ([]int64, error)
-	// Program names what outside this program the stage's files come from. nil: nothing.
-	Program func(in *Inputs) (string, error)
 	// Check reports a complete stage whose results the settings of this run do not accept.
 	Check func(stage Records) error
 }

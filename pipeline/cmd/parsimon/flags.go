@@ -23,7 +23,6 @@ import (
 	"parsimon/pipeline/whatif"
 	"parsimon/schema/units"
 	"parsimon/stages"
-	"parsimon/stages/ns3"
 )
 
 // A parsed is the value of a flag that is read where it is given: what cannot be read is a usageError.
@@ -188,7 +187,6 @@ type runFlags struct {
 	how              whatif.Settings // but for Lake
 	scenario         string
 	estimator, cache string
-	ns3              ns3.Simulator
 	cached           bool // the command uses a cache
 	chooses          bool // the command knows --estimator auto
 }
@@ -204,8 +202,6 @@ func (r *runFlags) declareEstimator(f *pflag.FlagSet) {
 	f.StringVar(&r.estimator, "estimator", stages.Flow.String(), "how slowdowns are found: flow (link cases that follow each flow's packets, in two passes), independent (link cases as in the paper) or exact (every packet in the whole network)")
 	intVar(f, &r.how.Variant.Passes, 1, pipeline.MaxPasses, "passes", "passes of estimator flow over all link cases: "+
 		"2, or 1 to see what feedback is worth (default 2); where two do not suffice, use --estimator exact")
-	parse(f, &r.how.Variant.Backend, "string", stages.ParseBackend, "link-backend", stages.Kernel.String(),
-		"what runs the link cases: kernel, or ns3: the paper's ns-3, a process a case (estimator independent)")
 }
 
 // defaultAuto is for commands that choose the estimator unless it is given. how says how.
@@ -233,9 +229,6 @@ func (r *runFlags) declareCache(f *pflag.FlagSet) {
 	r.cached = true
 	f.StringVar(&r.cache, "cache", "", "directory of link-case results found by earlier runs, which this one uses and "+
 		"adds to; off: none; default: _cache in the lake")
-	f.StringVar(&r.ns3.Path, "ns3", "", "with --link-backend ns3: the program, the HPCC simulator's branch parsimon")
-	durationVar(f, &r.ns3.Timeout, "ns3-timeout", "1h",
-		"with --link-backend ns3: the longest that one link case may take; 0: no limit")
 }
 
 func (r *runFlags) declareWorkers(f *pflag.FlagSet) {
@@ -309,9 +302,6 @@ func (r *runFlags) variant() (v pipeline.Variant, err error) {
 	case v.Cluster != nil && v.Estimator != stages.Independent:
 		return v, usagef("--cluster goes with --estimator independent, not %s", v.Estimator)
 	}
-	if err := stages.CheckBackend(v.Backend, v.Estimator); err != nil {
-		return v, usageError{err}
-	}
 	return v, nil
 }
 
@@ -324,10 +314,6 @@ func (r *runFlags) settings(e *env) (o whatif.Settings, done func(), err error) 
 	if o.Variant, err = r.variant(); err != nil {
 		return o, done, err
 	}
-	if r.ns3.Path != "" && r.how.Variant.Backend != stages.NS3Backend {
-		return o, done, usagef("--ns3 goes with --link-backend ns3")
-	}
-	o.NS3 = &r.ns3
 	if o.Log, err = e.logger(); err != nil {
 		return o, done, err
 	}
