@@ -89,13 +89,14 @@ question-accuracy: ## flows outside the trace, leave-one-out against ns-3 (minut
 race: setup ## the race detector over all tests in their short forms (hours)
 	@go test -race -short -timeout 3h ./...
 
-# Each importer, the scenario file, the state of lakes and packs: arbitrary input, FUZZTIME each.
+# Each importer, the scenario file, the state of lakes and packs, SELECTs, the kernel: arbitrary input, FUZZTIME each.
 FUZZTIME := 30s
 FUZZ := stages/ingest:FuzzFormats stages/ingest:FuzzIngestCSV stages/topology/format:FuzzTopologyJSON stages/topology/format:FuzzTopologyCSV \
 	stages/topology/format:FuzzSONiC stages/topology/format:FuzzBatfish stages/topology/format:FuzzContainerlab stages/topology/format:FuzzYAML \
 	stages/topology/format:FuzzHPCC stages/topology/format:FuzzLLDP stages/topology/format:FuzzCabling pipeline/scenario:FuzzLoadScenario pipeline/lake:FuzzManifest \
-	pipeline/lake:FuzzState pipeline/cache:FuzzPack pipeline/cmd/parsimon:FuzzParseLinkCase
-fuzz: setup ## fuzz every reader of foreign files (FUZZTIME=30s each)
+	pipeline/lake:FuzzState pipeline/cache:FuzzPack pipeline/cmd/parsimon:FuzzParseLinkCase \
+	stages:FuzzBlocks queries/duckdb:FuzzLock simkernel/linkcase:FuzzKernelAgainstTwin
+fuzz: setup ## fuzz every target (FUZZTIME=30s each)
 	@for t in $(FUZZ); do echo "$$t"; go test -run '^$$' -fuzz "^$${t#*:}\$$" -fuzztime $(FUZZTIME) ./$${t%:*}; done
 
 faults: setup ## killed processes, failing disks, damaged bytes, commands at once (PARSIMON_FAULTS_TIME=3h)

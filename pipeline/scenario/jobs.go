@@ -34,9 +34,12 @@ var placements = map[string]func(free []int32, ranks int, racks [][]int32, draw 
 		return hosts
 	},
 	"racks": func(free []int32, ranks int, racks [][]int32, _ rng.Stream) (hosts []int32) {
+		racks = slices.Clone(racks)
+		for i, rack := range racks {
+			racks[i] = slices.DeleteFunc(slices.Clone(rack), func(h int32) bool { return !slices.Contains(free, h) })
+		}
 		for place := 0; len(hosts) < ranks; place++ { // the hosts in the same place of every rack, then the next ones
 			for _, rack := range racks {
-				rack = slices.DeleteFunc(slices.Clone(rack), func(h int32) bool { return !slices.Contains(free, h) })
 				if place < len(rack) {
 					hosts = append(hosts, rack[place])
 				}

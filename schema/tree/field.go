@@ -67,16 +67,19 @@ func (f Field) Object(keys Keys) error {
 		return f.Failf("is %s, want keys and values", f.describe())
 	}
 	var errs []error
+	seen := map[string]bool{}
 	for i, name := range f.Value.Keys {
 		item := f.at("."+name, f.Value.Items[i])
-		read := keys[strings.ToLower(name)]
+		key := strings.ToLower(name)
+		read := keys[key]
 		var err error
 		switch {
 		case read == nil:
 			err = item.Failf("is no key here (%s)", strings.Join(slices.Sorted(maps.Keys(keys)), ", "))
-		case slices.ContainsFunc(f.Value.Keys[:i], func(k string) bool { return strings.EqualFold(k, name) }):
+		case seen[key]:
 			err = item.Failf("stands there twice")
 		default:
+			seen[key] = true
 			err = read(item)
 		}
 		errs = append(errs, item.Fail(err))

@@ -13,7 +13,9 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
 )
 
 // A Kind is the type of a value.
@@ -113,7 +115,11 @@ func YAML(data []byte) (t *Value, fault *Error) {
 	if len(data) > maxYAMLBytes {
 		return nil, errorf(1, "is larger than 64 MiB")
 	}
-	parsed, err := parser.ParseBytes(bytes.TrimPrefix(data, byteOrderMark), 0)
+	tokens := lexer.Tokenize(string(bytes.TrimPrefix(data, byteOrderMark)))
+	if line := deepLine(tokens); line > 0 {
+		return nil, errorf(line, "values are nested too deeply")
+	}
+	parsed, err := parser.Parse(tokens, 0)
 	if err != nil {
 		line, what := 1, err.Error()
 		var syntax yaml.Error
@@ -137,6 +143,40 @@ func YAML(data []byte) (t *Value, fault *Error) {
 		return nil, errorf(1, "values are nested too deeply")
 	}
 	return t, nil
+}
+
+// deepLine returns the line where brackets, indents, or the indicators of one line nest deeper than maxDepth; 0 where
+// none do. The parser's time and memory grow with the square of the depth.
+func deepLine(tokens token.Tokens) int {
+	brackets, indicators, line := 0, 0, 0
+	var indents []int // columns of the lines that the current one is in
+	for _, k := range tokens {
+		if k.Position.Line != line {
+			line, indicators = k.Position.Line, 0
+			for len(indents) > 0 && indents[len(indents)-1] >= k.Position.Column {
+				indents = indents[:len(indents)-1]
+			}
+			indents = append(indents, k.Position.Column)
+		}
+		indicators++
+		switch k.Type {
+		case token.SequenceStartType, token.MappingStartType:
+			brackets++
+			indicators = 0
+		case token.SequenceEndType, token.MappingEndType:
+			brackets--
+			indicators = 0
+		case token.SequenceEntryType, token.MappingKeyType, token.TagType, token.AnchorType:
+		default:
+			if k.PreviousType() != token.AnchorType { // else it is the anchor's name
+				indicators = 0
+			}
+		}
+		if max(brackets, indicators, len(indents)) > maxDepth {
+			return line
+		}
+	}
+	return 0
 }
 
 // lineOf returns the line of a node; some nodes of malformed files have no token.

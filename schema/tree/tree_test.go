@@ -2,6 +2,7 @@ package tree_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"parsimon/schema/tree"
@@ -31,7 +32,33 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
+	for _, text := range []string{"a:\n  " + strings.Repeat("[", 200_000), strings.Repeat("- ", 200_000),
+		strings.Repeat("? ", 200_000) + "a", "a: " + strings.Repeat("!t ", 20_000) + "a",
+		"a: " + strings.Repeat("&b ", 2_000) + "a"} {
+		if _, err := tree.YAML([]byte(text)); err == nil || err.Error() != "values are nested too deeply" ||
+			err.Line != 1+strings.Count(text, "\n") {
+			t.Errorf("%.10q: %v", text, err)
+		}
+	}
+	if _, err := tree.YAML([]byte("a:\n" + strings.Repeat("-\n", 1000) + "b: [" + strings.Repeat("!t &a b, ", 1000) + "]")); err != nil {
+		t.Errorf("long lists: %v", err)
+	}
 	if _, err := tree.YAML([]byte("a: 1\n---\nb: 2\n")); err == nil || err.Line != 3 {
 		t.Errorf("two documents: %v", err)
+	}
+}
+
+// Repeated keys among many unknown ones take no time that grows with their square.
+func TestManyKeys(t *testing.T) {
+	var text strings.Builder
+	for i := range 20_000 {
+		fmt.Fprintf(&text, "\"k%d\": 1, ", i)
+	}
+	value, _ := tree.JSON([]byte("{" + text.String() + strings.Repeat("\"a\": 1, ", 20_000) + "\"A\": 1}"))
+	top, bad := tree.Top("many.json", value, nil)
+	var a, reads int
+	err := top.Object(tree.Keys{"a": func(f tree.Field) error { reads++; return tree.ReadInt(&a, 0, 1)(f) }})
+	if bad != nil || err == nil || reads != 1 || strings.Count(err.Error(), "stands there twice") != 20_000 {
+		t.Errorf("%d reads, %v", reads, bad)
 	}
 }

@@ -225,7 +225,26 @@ func TestTopologyParquet(t *testing.T) {
 	}
 }
 
+// A node's null is a missing key, except for the id.
+func TestNullsOfNodes(t *testing.T) {
+	text := strings.Replace(tinyJSON, `{"id": 0, "kind": "Host"}`, `{"id": 0, "kind": null, "name": null, "pod": null, "rack": null}`, 1)
+	n, err := parseJSON("null.json", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := parseJSON("tiny.json", []byte(tinyJSON))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameNetwork(t, "null.json", n, want)
+	_, err = parseJSON("id.json", []byte(strings.Replace(tinyJSON, `"id": 0`, `"id": null`, 1)))
+	if err == nil || !strings.Contains(err.Error(), "pods[0].racks[0].hosts[0].id: is empty") {
+		t.Errorf("null id: %v", err)
+	}
+}
+
 func FuzzTopologyJSON(f *testing.F) {
+	f.Add([]byte(`{"nodes":[{"id":null,"kind":null,"name":null},null],"links":[{"a":null},null]}`))
 	f.Add([]byte(tinyJSON))
 	f.Add([]byte(`{"nodes":[{"id":0,"kind":"host"}],"links":[{"a":0,"b":0,"bandwidth":1,"delay":1}]}`))
 	f.Add([]byte(`{"pods":[{}]}`))

@@ -78,8 +78,9 @@ func (d *draft) jsonPod(pod tree.Field, p int, number *int32) {
 // node itself.
 func (d *draft) jsonNode(f tree.Field, v topology.Node) {
 	said := topology.Node{Pod: -1, Rack: -1}
-	ok := d.take(f.Object(tree.Keys{"id": number32(&said.ID), "kind": tree.ReadText(&said.Kind),
-		"name": tree.ReadText(&said.Name), "pod": number32(&said.Pod), "rack": number32(&said.Rack)}))
+	ok := d.take(f.Object(tree.Keys{"id": number32(&said.ID), "kind": optional(tree.ReadText(&said.Kind)),
+		"name": optional(tree.ReadText(&said.Name)), "pod": optional(number32(&said.Pod)),
+		"rack": optional(number32(&said.Rack))}))
 	if !ok || !d.take(f.Need("id")) {
 		return
 	}
@@ -101,6 +102,16 @@ func (d *draft) jsonCables(list tree.Field) {
 		if d.take(f.Object(keys)) && d.take(f.Need("a", "b", "bandwidth", "delay")) {
 			d.addCable(c, false, placeOf(f))
 		}
+	}
+}
+
+// optional is a reader that takes null as a missing key: libraries write null for what they do not know.
+func optional(read func(tree.Field) error) func(tree.Field) error {
+	return func(f tree.Field) error {
+		if f.Is(tree.Null) {
+			return nil
+		}
+		return read(f)
 	}
 }
 
