@@ -55,10 +55,12 @@ func (m *Model) checkMoves(v Variant) error {
 	switch {
 	case !m.Spec.Moves.Whole():
 		return nil
-	case m.Spec.Params.Transport.Traits().Telemetry || m.Spec.Params.Transport.Traits().AckClocked ||
-		m.Spec.Switches.PFC:
-		return fmt.Errorf("transport %v, PFC %v: the packets of a flow take one path, and paths cannot move (%s)",
-			m.Spec.Params.Transport, m.Spec.Switches.PFC, m.Spec.Moves.Said(m.Network))
+	case m.Spec.Params.Transport.Traits().Telemetry || m.Spec.Params.Transport.Traits().AckClocked:
+		return fmt.Errorf("the packets of a flow take one path with transport %v, and paths of this scenario move (%s)",
+			m.Spec.Params.Transport, m.Spec.Moves.Said(m.Network))
+	case m.Spec.Switches.PFC:
+		return fmt.Errorf("the packets of a flow take one path with PFC, and paths of this scenario move (%s)",
+			m.Spec.Moves.Said(m.Network))
 	case !v.Auto && v.Estimator != stages.WholeNetwork || m.Spec.Windows != nil:
 		return fmt.Errorf("estimator %s has one path for each flow, and paths of this scenario move (%s): only the whole "+
 			"network has that (--estimator exact)", v.Estimator, m.Spec.Moves.Said(m.Network))

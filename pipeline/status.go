@@ -148,14 +148,14 @@ func begunStages(l *lake.Lake, model *Model) (all []*engine.Stage, estimated boo
 		add(common.route)
 	}
 	for _, name := range names {
-		if strings.HasPrefix(name, exactName+"-") {
-			add(&engine.Stage{Name: exactName, Place: lake.Place{Scenario: model.ID(), Variant: name}})
-			continue
-		}
-		if strings.Contains(name, SampledPart) {
+		if strings.Contains(name, SampledPart) { // of exact windows, too
 			s := CombineStage(model.ID(), name)
 			add(s)
 			estimated = estimated || s.Begun(l)
+			continue
+		}
+		if strings.HasPrefix(name, exactName+"-") {
+			add(&engine.Stage{Name: exactName, Place: lake.Place{Scenario: model.ID(), Variant: name}})
 			continue
 		}
 		v, err := ParseVariant(name)

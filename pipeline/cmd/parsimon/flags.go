@@ -200,7 +200,13 @@ func (r *runFlags) declareLake(f *pflag.FlagSet) {
 // declareEstimator declares what names a variant, but for clustering; see variant.
 func (r *runFlags) declareEstimator(f *pflag.FlagSet) {
 	f.StringVar(&r.estimator, "estimator", stages.Flow.String(), "how slowdowns are found: flow (link cases that follow each flow's packets, in two passes), independent (link cases as in the paper) or exact (every packet in the whole network)")
-	intVar(f, &r.how.Variant.Passes, 1, pipeline.MaxPasses, "passes", "passes of estimator flow over all link cases: "+
+	parse(f, &r.how.Variant.Passes, "int", func(text string) (int, error) {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > pipeline.MaxPasses {
+			err = errors.New("must be 1 or 2; where two passes do not suffice, use --estimator exact")
+		}
+		return n, err
+	}, "passes", "", "passes of estimator flow over all link cases: "+
 		"2, or 1 to see what feedback is worth (default 2); where two do not suffice, use --estimator exact")
 }
 

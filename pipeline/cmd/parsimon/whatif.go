@@ -44,12 +44,12 @@ func (c *compareFlags) write(ctx context.Context, e *env, found *whatif.Comparis
 
 var whatIfCommand = command{
 	name:    "what-if",
-	args:    "BASE --lake DIR --fail WHAT|--add-cable ...|--bandwidth ...|--delay ...|--scale ...|--move ...",
+	args:    "BASE --lake DIR --fail WHAT|--add-cable ...|--bandwidth ...|--delay ...|--scale ...|--move ...|--balance ...|--event ...",
 	least:   1,
 	most:    1,
 	writes:  true,
 	summary: "change a scenario of the lake, run what that changes, and compare",
-	first: []string{"lake", "fail", "add-cable", "bandwidth", "delay", "scale", "move", "by", "within",
+	first: []string{"lake", "fail", "add-cable", "bandwidth", "delay", "scale", "move", "balance", "event", "by", "within",
 		"format", "fail-if"},
 	help: `
 Makes a scenario out of BASE (an id, the first letters of one, or a name), estimates it, and compares

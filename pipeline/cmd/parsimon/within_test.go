@@ -28,6 +28,21 @@ func writeSteadyTrace(t *testing.T, flows int, ms int64) string {
 	return path
 }
 
+// Tables of an estimate from exact windows stay, and the same command finds them.
+func TestWithinExactStays(t *testing.T) {
+	dir, flows := t.TempDir(), writeSteadyTrace(t, 20_000, 200)
+	args := []string{"run", "--topology", "small-2to1", "--flows", flows, "--lake", dir, "--estimator", "exact",
+		"--within", "50%", "--of", "p50"}
+	for range 2 {
+		code, _, log := parsimon(t, args...)
+		if code != exitOK || strings.Contains(log, "damaged") {
+			t.Fatalf("exit %d, %s", code, log)
+		}
+		contains(t, must(t, "query", "sampled_percentiles", "--lake", dir), "exact-sampled-")
+		contains(t, must(t, "status", "--lake", dir), "complete", "combine (exact-sampled-")
+	}
+}
+
 // Scripts read the interval of every entry of percentiles, sampled_share and windows of an estimate from windows.
 func TestWithinJSON(t *testing.T) {
 	dir, flows := t.TempDir(), writeSteadyTrace(t, 60_000, 600)
