@@ -22,8 +22,9 @@ import (
 
 var sweepCommand = command{
 	name: "sweep", args: "BASE --lake DIR --fail each:TIER|--set KEY=V,V ...", least: 1, most: 1,
-	writes:  true,
-	first:   []string{"lake", "fail", "loss", "set", "seeds", "exact", "quantile", "service", "show", "format", "estimator"},
+	writes: true,
+	first: []string{"lake", "fail", "loss", "set", "seeds", "exact", "quantile", "service", "show", "format",
+		"estimator"},
 	summary: "each cable of a tier down, one at a time (N-1); or every combination of parameters",
 	help: `
 With --fail each:TIER alone, takes every cable of a tier of BASE, a scenario of the lake, down, one at
