@@ -97,8 +97,8 @@ func (c flowColumn) asText() string {
 	case "DOUBLE", "FLOAT", "DECIMAL":
 		return "CASE WHEN " + name + " = floor(" + name + ") AND abs(" + name + ") < 9.2e18 " +
 			"THEN CAST(CAST(" + name + " AS BIGINT) AS VARCHAR) ELSE CAST(" + name + " AS VARCHAR) END"
-	case "INTEGER[]", "BIGINT[]", "UINTEGER[]", "UBIGINT[]", "VARCHAR[]", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT",
-		"UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT":
+	case "INTEGER[]", "BIGINT[]", "UINTEGER[]", "UBIGINT[]", "VARCHAR[]",
+		"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT":
 		return "CAST(" + name + " AS VARCHAR)"
 	}
 	return ""

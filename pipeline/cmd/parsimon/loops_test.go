@@ -24,7 +24,7 @@ workload:
 		if file == "f.parquet" {
 			writeFiles(t, map[string]string{file: must(t, "query", "--lake", "f.csv-lake", "--format", "parquet", "--sql",
 				"SELECT 1 AS flow_id, 'a' AS src, 'b' AS dst, 1000 AS size_bytes, 5 AS start_ns, NULL::UBIGINT[] AS after, NULL AS delay_ns, 'x' AS service "+
-					"UNION ALL SELECT 2, 'a', 'a', 0, 0, [1], 1000, 'x' UNION ALL SELECT 3, 'b', 'c', 1000, 0, [1, 2], 10, 'x'")})
+					"UNION ALL SELECT 2, 'a', 'a', 0, 0, [1]::UBIGINT[], 1000, 'x' UNION ALL SELECT 3, 'b', 'c', 1000, 0, [1, 2]::UBIGINT[], 10, 'x'")})
 		}
 		must(t, "run", "--topology", "net.yaml", "--flows", file, "--lake", file+"-lake", "--estimator", "exact")
 		starts = append(starts, must(t, "query", "--lake", file+"-lake", "--format", "csv", "--sql",

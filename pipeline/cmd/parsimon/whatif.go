@@ -44,7 +44,7 @@ func (c *compareFlags) write(ctx context.Context, e *env, found *whatif.Comparis
 
 var whatIfCommand = command{
 	name:    "what-if",
-	args:    "BASE --lake DIR --fail WHAT|--add-cable ...|--bandwidth ...|--delay ...|--scale ...|--move ...|--balance ...|--event ...",
+	args:    "BASE --lake DIR --fail WHAT|--add-cable ...|--bandwidth ...|--scale ...|--balance ...|--event ...|...",
 	least:   1,
 	most:    1,
 	writes:  true,
