@@ -166,7 +166,7 @@ func sameRows(t *testing.T, when, lake string, want map[string]string) {
 func TestSameRowsOnPrism(t *testing.T) {
 	file := tinyScenario(t)
 	for _, by := range [][]string{
-		{"--passes", "2"}, {"--estimator", "independent"}, {"--passes", "2", "--cluster", "5%"},
+		{"--passes", "2"}, {"--estimator", "independent"}, {"--estimator", "independent", "--cluster", "5%"},
 	} {
 		t.Run(strings.TrimSuffix(strings.Join(by, ""), "%"), func(t *testing.T) {
 			run, want := locally(t, file, by...)
