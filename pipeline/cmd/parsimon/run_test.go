@@ -164,3 +164,11 @@ func TestTCP(t *testing.T) {
 			[]string{"run", r.scenario, "--lake", lake, "--quiet", "--transport", "newreno", "--estimator", estimator}})
 	}
 }
+
+// A sweep over buffers by link cases, which have none that end, would show no difference.
+func TestSweepOfBuffersNeedsExact(t *testing.T) {
+	code, _, log := parsimon(t, "sweep", "small", "--lake", t.TempDir(), "--set", "switches.buffer=100KB,400KB")
+	if code != exitUsage || !strings.Contains(log, "use --estimator exact") {
+		t.Errorf("exit %d, %s", code, log)
+	}
+}
