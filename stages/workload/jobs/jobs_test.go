@@ -214,7 +214,9 @@ func TestCheck(t *testing.T) {
 		"direct takes at most 4096 ranks":   {Hosts: hostList(5000), Steps: steps("all-to-all", "direct")},
 		"data 1 × tensor 1 × pipeline 2 is": {Hosts: hostList(3), Training: &jobs.Training{Pipeline: 2, Layers: layers}},
 		"expert 2 does not divide data 3":   {Hosts: hostList(3), Training: &jobs.Training{Data: 3, Expert: 2, Layers: layers}},
-		"3 layers, must be 1 to 100000, a":  {Hosts: hostList(2), Training: &jobs.Training{Pipeline: 2, Layers: layers}},
+		"100000 layers times 100000 micro_batches": {Hosts: hostList(2), Training: &jobs.Training{Data: 2,
+			MicroBatches: 100_000, Layers: []jobs.Layer{{Count: 100_000}}}},
+		"3 layers, must be 1 to 100000, a": {Hosts: hostList(2), Training: &jobs.Training{Pipeline: 2, Layers: layers}},
 		"a micro-batch computes for 3e+06 s": {Hosts: hostList(1), Training: &jobs.Training{Layers: []jobs.Layer{
 			{Count: 3, BackwardNS: 1e15}}}},
 		"tensor is 1": {Hosts: hostList(1), Training: &jobs.Training{LocalBps: 1, Layers: layers}},

@@ -43,10 +43,11 @@ type Layer struct {
 	ExpertBytes     int64 `json:"expert_bytes"`
 }
 
-// MaxMicroBatches, MaxLayers and maxComputeNS, of a micro-batch in one direction, bound a model.
+// MaxMicroBatches, MaxLayers, their product and maxComputeNS, of a micro-batch in one direction, bound a model.
 const (
 	MaxMicroBatches = 100_000
 	MaxLayers       = 100_000
+	maxLayerPasses  = 100_000_000 // generated one by one
 	maxComputeNS    = 1e15
 )
 
@@ -71,6 +72,9 @@ func (t *Training) check(ranks int) error {
 	}
 	if layers < 1 || layers > MaxLayers || layers%t.Pipeline != 0 {
 		return fmt.Errorf("%d layers, must be 1 to %d, a multiple of pipeline %d", layers, MaxLayers, t.Pipeline)
+	}
+	if layers*t.MicroBatches > maxLayerPasses {
+		return fmt.Errorf("%d layers times %d micro_batches are more than %d", layers, t.MicroBatches, maxLayerPasses)
 	}
 	if t.LocalBps > 0 && t.Tensor == 1 {
 		return errors.New("local is the bandwidth among tensor ranks, and tensor is 1")
