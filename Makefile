@@ -90,6 +90,7 @@ race: setup ## the race detector over all tests in their short forms (hours)
 	@go test -race -short -timeout 3h ./...
 
 # Each importer, the scenario file, the state of lakes and packs, SELECTs, the kernel: arbitrary input, FUZZTIME each.
+# Minimizing new inputs takes up to a minute each, and slow targets would do nothing else.
 FUZZTIME := 30s
 FUZZ := stages/ingest:FuzzFormats stages/ingest:FuzzIngestCSV stages/topology/format:FuzzTopologyJSON stages/topology/format:FuzzTopologyCSV \
 	stages/topology/format:FuzzSONiC stages/topology/format:FuzzBatfish stages/topology/format:FuzzContainerlab stages/topology/format:FuzzYAML \
@@ -97,7 +98,7 @@ FUZZ := stages/ingest:FuzzFormats stages/ingest:FuzzIngestCSV stages/topology/fo
 	pipeline/lake:FuzzState pipeline/cache:FuzzPack pipeline/cmd/parsimon:FuzzParseLinkCase \
 	stages:FuzzBlocks queries/duckdb:FuzzLock simkernel/linkcase:FuzzKernelAgainstTwin
 fuzz: setup ## fuzz every target (FUZZTIME=30s each)
-	@for t in $(FUZZ); do echo "$$t"; go test -run '^$$' -fuzz "^$${t#*:}\$$" -fuzztime $(FUZZTIME) ./$${t%:*}; done
+	@for t in $(FUZZ); do echo "$$t"; go test -run '^$$' -fuzz "^$${t#*:}\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./$${t%:*}; done
 
 faults: setup ## killed processes, failing disks, damaged bytes, commands at once (PARSIMON_FAULTS_TIME=3h)
 	@PARSIMON_LONG=1 PARSIMON_FAULTS_TIME=$${PARSIMON_FAULTS_TIME:-3h} go test -timeout 24h -count 1 -parallel 1 -v ./pipeline/faults
