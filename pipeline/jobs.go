@@ -9,6 +9,7 @@ import (
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/stages/workload"
 	"parsimon/stages/workload/jobs"
 )
 
@@ -29,15 +30,8 @@ type jobWriter struct {
 
 // A jobFlow is a row of tables flows and job_flows.
 type jobFlow struct {
+	workload.Row
 	FlowRow   int64  `col:"flow_row"`
-	FlowID    int64  `col:"flow_id"`
-	Src       int32  `col:"src"`
-	Dst       int32  `col:"dst"`
-	SizeBytes int64  `col:"size_bytes"`
-	StartNS   int64  `col:"start_ns"`
-	Service   string `col:"service"`
-	VNet      string `col:"vnet"`
-	Synthetic bool   `col:"synthetic_start"`
 	Job       string `col:"job"`
 	Iteration int32  `col:"iteration"`
 	Kind      string `col:"kind"`
@@ -110,8 +104,8 @@ func (w *jobWriter) next() error {
 		for _, a := range f.After {
 			w.after = append(w.after, jobWait{w.rows, id + n, row + a, id + a, f.DelayNS})
 		}
-		w.job = append(w.job, jobFlow{w.rows, id + n, f.Src, f.Dst, f.Bytes, j.StartNS, j.Name, "", false, j.Name,
-			f.Iteration, f.Kind})
+		w.job = append(w.job, jobFlow{workload.Row{ID: id + n, Src: f.Src, Dst: f.Dst, SizeBytes: f.Bytes, StartNS: j.StartNS,
+			Service: j.Name}, w.rows, j.Name, f.Iteration, f.Kind})
 		w.rows++
 		w.stats.Dependencies += int64(len(f.After))
 		if f.Bytes == 0 {

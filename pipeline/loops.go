@@ -8,13 +8,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/apache/arrow/go/v17/arrow/array"
-
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/stages"
+	"parsimon/stages/workload"
 )
 
 // A ClosedLoopError refuses a workload whose flows wait for others.
@@ -147,37 +146,22 @@ func (s *foundStarts) flows(ctx context.Context, _ *engine.Attempt, out *lake.Fl
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(all, func(f jobFlow) bool { return stages.ComputeStep(f.Src, f.Dst, f.SizeBytes) })
-	slices.SortFunc(all, func(a, b jobFlow) int {
-		return cmp.Or(cmp.Compare(a.StartNS, b.StartNS), cmp.Compare(a.FlowID, b.FlowID))
+	all = slices.DeleteFunc(all, func(f workload.Row) bool { return stages.ComputeStep(f.Src, f.Dst, f.SizeBytes) })
+	slices.SortFunc(all, func(a, b workload.Row) int {
+		return cmp.Or(cmp.Compare(a.StartNS, b.StartNS), cmp.Compare(a.ID, b.ID))
 	})
 	stats := &GenerateStats{FirstStartNS: -1}
 	if len(all) > 0 {
 		stats.add(int64(len(all)), all[0].StartNS, all[len(all)-1].StartNS)
 	}
-	for part := range slices.Chunk(all, columns.BatchRows) {
-		if err := jobAsFlow.Write(out, part); err != nil {
-			return nil, err
-		}
-	}
-	return stats, nil
+	return stats, workload.RowTable.Write(out, all)
 }
 
 // read reads the base's flows in their order.
-func (s *foundStarts) read(ctx context.Context) (all []jobFlow, err error) {
+func (s *foundStarts) read(ctx context.Context) (all []workload.Row, err error) {
 	r, err := engine.Complete(s.Lake, s.base, methodVersion)
 	if err != nil {
 		return nil, err
-	}
-	type view struct {
-		ID      []int64        `col:"flow_id"`
-		Src     []int32        `col:"src"`
-		Dst     []int32        `col:"dst"`
-		Size    []int64        `col:"size_bytes"`
-		Start   []int64        `col:"start_ns"`
-		Service *array.String  `col:"service"`
-		VNet    *array.String  `col:"vnet"`
-		Unsure  *array.Boolean `col:"synthetic_start"`
 	}
 	names := map[string]string{} // the memory of batches is used again
 	name := func(text string) string {
@@ -186,10 +170,11 @@ func (s *foundStarts) read(ctx context.Context) (all []jobFlow, err error) {
 		}
 		return names[text]
 	}
-	err = columns.Each(s.Lake.Read(schema.Flows, r.Files(schema.Flows), nil, nil), func(v *view) error {
+	err = columns.Each(s.Lake.Read(schema.Flows, r.Files(schema.Flows), nil, nil), func(v *workload.RowView) error {
 		for i := range v.ID {
-			all = append(all, jobFlow{FlowID: v.ID[i], Src: v.Src[i], Dst: v.Dst[i], SizeBytes: v.Size[i], StartNS: v.Start[i],
-				Service: name(v.Service.Value(i)), VNet: name(v.VNet.Value(i)), Synthetic: v.Unsure.Value(i)})
+			row := v.Row(i)
+			row.Service, row.VNet = name(row.Service), name(row.VNet)
+			all = append(all, row)
 		}
 		return ctx.Err()
 	})
@@ -197,7 +182,7 @@ func (s *foundStarts) read(ctx context.Context) (all []jobFlow, err error) {
 }
 
 // start sets the starts of flows to those that the simulation found.
-func (s *foundStarts) start(all []jobFlow) error {
+func (s *foundStarts) start(all []workload.Row) error {
 	r, err := engine.Complete(s.Lake, s.exact, methodVersion)
 	if err != nil {
 		return err

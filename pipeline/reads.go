@@ -4,12 +4,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/apache/arrow/go/v17/arrow"
-
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
 	"parsimon/schema"
-	"parsimon/schema/columns"
 	"parsimon/stages"
 )
 
@@ -43,31 +40,6 @@ func (e *Estimation) Read(t schema.Table, columns []string, keep *lake.Range) (s
 	return e.Lake.Read(t, files, columns, keep), nil
 }
 
-// A SampledFlow is a row of table slowdowns.
-type SampledFlow struct {
-	Row      int64
-	Service  string // valid during the call
-	IdealNS  int64
-	FCTNS    int64
-	Slowdown float64
-}
-
-// EachSlowdown calls do for every flow of the estimate, in the order of table flows.
-func EachSlowdown(e *Estimation, do func(f SampledFlow)) error {
-	in, err := e.Read(schema.Slowdowns, []string{"flow_row", "service", "ideal_ns", "fct_ns", "slowdown"}, nil)
-	if err != nil {
-		return err
-	}
-	return columns.Consume(in, func(rec arrow.Record) error {
-		rows, ideals, fcts := columns.Int64s(rec, "flow_row"), columns.Int64s(rec, "ideal_ns"), columns.Int64s(rec, "fct_ns")
-		service, slowdowns := columns.Text(rec, "service"), columns.Float64s(rec, "slowdown")
-		for i, row := range rows {
-			do(SampledFlow{row, service.Value(i), ideals[i], fcts[i], slowdowns[i]})
-		}
-		return nil
-	})
-}
-
 // Generated are the statistics of the scenario's flows.
 func (e *Estimation) Generated() (GenerateStats, error) {
 	r, err := e.Records(schema.Flows)
@@ -85,12 +57,6 @@ func Loads(e *Estimation) (*stages.Loads, error) {
 	}
 	defer func() { _ = in.Close() }() // read to its end, or an error is reported
 	return stages.ReadLoads(e.Network, in)
-}
-
-// FlowChunks are the tasks of the stages that work on a data file of flows at a time, with the files.
-func FlowChunks(e *Estimation) ([]engine.Task, []lake.DataFile, error) {
-	files, err := e.Files(schema.Flows)
-	return chunkTasks(files), files, err
 }
 
 // CaseStages are the stages of a plan that run link cases. Their statistics are stages.SimulateStats.

@@ -110,22 +110,11 @@ func (m *method) replayStage(sender *engine.Stage) *engine.Stage {
 			return m.linkTasks(loads, m.Network.FromHost, prior), nil
 		},
 	}
-	s.Open = func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
-		o, err := m.simulatorOptions(in, nil)
-		return func() (engine.Worker, error) {
-			sim, err := stages.NewSimulator(o)
-			if err != nil {
-				return nil, err
-			}
-			return func(ctx context.Context, t *engine.Attempt) error {
-				links := t.Range("link_id")
-				stats, err := sim.Replay(ctx, int32(t.Lo), int32(t.Hi), t.Read(hops, stages.HopColumns(), links),
-					t.Read(feedback, stages.FeedbackColumns(), links), t.Sink(schema.SenderFCTs), t.Add)
-				t.SetStats(stats)
-				t.SetCritical(stats.LongestCaseNS)
-				return err
-			}, nil
-		}, err
-	}
+	s.Open = m.openCases(nil, func(ctx context.Context, sim *stages.Simulator, t *engine.Attempt) (stages.SimulateStats,
+		error) {
+		links := t.Range("link_id")
+		return sim.Replay(ctx, int32(t.Lo), int32(t.Hi), t.Read(hops, stages.HopColumns(), links),
+			t.Read(feedback, stages.FeedbackColumns(), links), t.Sink(schema.SenderFCTs), t.Add)
+	})
 	return s
 }

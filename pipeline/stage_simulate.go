@@ -50,7 +50,26 @@ func (m *method) caseStage(v Variant, feedback engine.Output, first *engine.Stag
 	if first != nil {
 		s.Reads = append(s.Reads, feedback, first.Output(schema.LinkStats))
 	}
-	s.Open = func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
+	s.Open = m.openCases(first, func(ctx context.Context, sim *stages.Simulator, t *engine.Attempt) (stages.SimulateStats,
+		error) {
+		links := t.Range("link_id")
+		var given schema.Batches
+		if first != nil {
+			given = t.Read(feedback, stages.FeedbackColumns(), links)
+		}
+		return sim.Simulate(ctx, int32(t.Lo), int32(t.Hi), t.Read(hops, stages.HopColumns(), links), given,
+			t.Sink(out), t.Sink(schema.LinkStats), t.Add)
+	})
+	return s
+}
+
+// runCases simulates the link cases of a task.
+type runCases func(ctx context.Context, sim *stages.Simulator, t *engine.Attempt) (stages.SimulateStats, error)
+
+// openCases opens a stage whose tasks run does, with a simulator for each worker. first is as in simulatorOptions.
+func (m *method) openCases(first *engine.Stage, run runCases) func(context.Context, *engine.Inputs) (
+	engine.NewWorker, error) {
+	return func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
 		o, err := m.simulatorOptions(in, first)
 		return func() (engine.Worker, error) {
 			sim, err := stages.NewSimulator(o)
@@ -58,20 +77,13 @@ func (m *method) caseStage(v Variant, feedback engine.Output, first *engine.Stag
 				return nil, err
 			}
 			return func(ctx context.Context, t *engine.Attempt) error {
-				links := t.Range("link_id")
-				var given schema.Batches
-				if first != nil {
-					given = t.Read(feedback, stages.FeedbackColumns(), links)
-				}
-				stats, err := sim.Simulate(ctx, int32(t.Lo), int32(t.Hi), t.Read(hops, stages.HopColumns(), links), given,
-					t.Sink(out), t.Sink(schema.LinkStats), t.Add)
+				stats, err := run(ctx, sim, t)
 				t.SetStats(stats)
 				t.SetCritical(stats.LongestCaseNS)
 				return err
 			}, nil
 		}, err
 	}
-	return s
 }
 
 // caseWork is about how long the link cases of each task take, in packets behind the first hop. A packet of a host's

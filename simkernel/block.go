@@ -108,6 +108,3 @@ func (l BlockLayout) End(n uint32) uint32 {
 	}
 	return n&^(1<<l.bits-1) + 1<<l.bits
 }
-
-// MarkBit returns the bit of Block.Marks for packet n of a flow, from 0.
-func MarkBit(n int64) int { return int(n & (MarkBits - 1)) }

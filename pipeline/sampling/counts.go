@@ -73,6 +73,3 @@ func (c *Counts) last() int32 {
 	}
 	return c.cells[len(c.cells)-1]
 }
-
-// Merge adds the flows of other counts, which are not sealed.
-func (c *Counts) Merge(o *Counts) { c.cells = append(c.cells, o.cells...) }

@@ -57,11 +57,7 @@ func (d *domain) sendDelayed(c *nic, acks *fifo, byPS int64) {
 // receiveClockedAck processes an ACK at the source.
 func (d *domain) receiveClockedAck(c *nic, slot int32, s *sender, it *item) {
 	f, p, tcp := &d.net.recovery.flows[slot], &d.net.params, s.external.tcp
-	f.inNetwork--
-	if f.done {
-		if f.inNetwork == 0 {
-			d.free(slot)
-		}
+	if d.returned(slot, f) {
 		return
 	}
 	una := max(f.una, nearest(f.una, it.bits)+1)
@@ -75,12 +71,7 @@ func (d *domain) receiveClockedAck(c *nic, slot int32, s *sender, it *item) {
 			f.resume = 0
 		}
 	}
-	if f.una == f.packets {
-		f.done = true
-		c.vacate(s.place)
-		if f.inNetwork == 0 {
-			d.free(slot)
-		}
+	if d.ended(c, slot, s, f) {
 		return
 	}
 	if resend && f.resume == 0 && f.next > f.una {

@@ -245,11 +245,7 @@ func (d *domain) receiveInOrder(it *item) bool {
 // receiveAck processes an ACK or a NACK at the source.
 func (d *domain) receiveAck(c *nic, slot int32, s *sender, it *item) {
 	f, p := &d.net.recovery.flows[slot], &d.net.params
-	f.inNetwork--
-	if f.done {
-		if f.inNetwork == 0 {
-			d.free(slot)
-		}
+	if d.returned(slot, f) {
 		return
 	}
 	number := nearest(f.una, it.bits)
@@ -275,12 +271,7 @@ func (d *domain) receiveAck(c *nic, slot int32, s *sender, it *item) {
 		}
 		d.skipAcked(slot, f)
 	}
-	if f.una == f.packets {
-		f.done = true
-		c.vacate(s.place)
-		if f.inNetwork == 0 {
-			d.free(slot)
-		}
+	if d.ended(c, slot, s, f) {
 		return
 	}
 	if f.next < f.packets && !known { // later ACKs change nothing
@@ -292,6 +283,29 @@ func (d *domain) receiveAck(c *nic, slot int32, s *sender, it *item) {
 		}
 	}
 	d.updateOpen(c, s, f.open(s), it.atPS)
+}
+
+// returned counts an ACK or a NACK that is back at the source, and reports whether its flow had ended before.
+func (d *domain) returned(slot int32, f *recoveryFlow) (done bool) {
+	f.inNetwork--
+	done = f.done
+	if done && f.inNetwork == 0 {
+		d.free(slot)
+	}
+	return done
+}
+
+// ended ends a flow if all of its packets are acknowledged, and reports whether it did.
+func (d *domain) ended(c *nic, slot int32, s *sender, f *recoveryFlow) bool {
+	if f.una != f.packets {
+		return false
+	}
+	f.done = true
+	c.vacate(s.place)
+	if f.inNetwork == 0 {
+		d.free(slot)
+	}
+	return true
 }
 
 // open reports whether a flow has a packet to send and its window allows it.

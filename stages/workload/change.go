@@ -99,7 +99,7 @@ func first(streams []*flowStream) *flowStream {
 	return least
 }
 
-func (f *flowRow) before(g *flowRow) bool {
+func (f *Row) before(g *Row) bool {
 	return f.StartNS < g.StartNS || f.StartNS == g.StartNS && f.ID < g.ID
 }
 
@@ -119,7 +119,7 @@ type flowChanger struct {
 func (x *flowChanger) scan(in schema.Batches) error {
 	seen := map[string]bool{}
 	x.firstNS, x.lastNS, x.maxID = math.MaxInt64, math.MinInt64, -1
-	err := columns.Each(in, func(v *flowView) error {
+	err := columns.Each(in, func(v *RowView) error {
 		for i, id := range v.ID {
 			x.rows++
 			x.maxID = max(x.maxID, id)

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
@@ -34,23 +33,11 @@ type flowStream struct {
 	tail    bool
 
 	rec   arrow.Record
-	view  flowView // of rec
-	at    int      // next row of rec
-	row   int64    // next row of the table
+	view  RowView // of rec
+	at    int     // next row of rec
+	row   int64   // next row of the table
 	ended bool
-	flow  flowRow // the current flow; labels in the memory of rec
-}
-
-// flowView is what is read of table flows.
-type flowView struct {
-	ID        []int64        `col:"flow_id"`
-	Src       []int32        `col:"src"`
-	Dst       []int32        `col:"dst"`
-	SizeBytes []int64        `col:"size_bytes"`
-	StartNS   []int64        `col:"start_ns"`
-	Service   *array.String  `col:"service"`
-	VNet      *array.String  `col:"vnet"`
-	Synthetic *array.Boolean `col:"synthetic_start"`
+	flow  Row // the current flow; labels in the memory of rec
 }
 
 // streams returns the streams that make up the changed table, without their inputs.
@@ -115,7 +102,7 @@ func (s *flowStream) take(i int, row int64) bool {
 	}
 	src, dst := s.x.hostsOf(service, v.Src[i], v.Dst[i])
 	synthetic := copied || v.Synthetic.Value(i)
-	s.flow = flowRow{id, src, dst, v.SizeBytes[i], start + s.shiftNS, service, v.VNet.Value(i), synthetic}
+	s.flow = Row{id, src, dst, v.SizeBytes[i], start + s.shiftNS, service, v.VNet.Value(i), synthetic}
 	return true
 }
 

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/apache/arrow/go/v17/arrow/array"
+
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/stages/rng"
@@ -60,7 +62,7 @@ func Generate(ctx context.Context, n *topology.Network, r *topology.Router, w *W
 				s.service, s.index)
 		}
 		stats.count(at, s)
-		row := flowRow{stats.Flows - 1, s.src, s.dst, s.sizeBytes, int64(s.clockNS), s.service, s.vnet, false}
+		row := Row{stats.Flows - 1, s.src, s.dst, s.sizeBytes, int64(s.clockNS), s.service, s.vnet, false}
 		if err := rows.add(ctx, row, out); err != nil {
 			return stats, err
 		}
@@ -156,8 +158,8 @@ func (s *flowSource) draw() {
 	s.ahead = s.block
 }
 
-// flowRow is a row of table flows.
-type flowRow struct {
+// A Row is a row of table flows.
+type Row struct {
 	ID        int64  `col:"flow_id"`
 	Src       int32  `col:"src"`
 	Dst       int32  `col:"dst"`
@@ -168,13 +170,32 @@ type flowRow struct {
 	Synthetic bool   `col:"synthetic_start"`
 }
 
-var flowTable = columns.TableOf[flowRow](schema.Flows)
+// A RowView is a view of table flows. Its rows are valid as long as the batch.
+type RowView struct {
+	ID        []int64        `col:"flow_id"`
+	Src       []int32        `col:"src"`
+	Dst       []int32        `col:"dst"`
+	SizeBytes []int64        `col:"size_bytes"`
+	StartNS   []int64        `col:"start_ns"`
+	Service   *array.String  `col:"service"`
+	VNet      *array.String  `col:"vnet"`
+	Synthetic *array.Boolean `col:"synthetic_start"`
+}
+
+// Row returns row i of the batch. Its labels are in the batch's memory.
+func (v *RowView) Row(i int) Row {
+	return Row{v.ID[i], v.Src[i], v.Dst[i], v.SizeBytes[i], v.StartNS[i], v.Service.Value(i), v.VNet.Value(i),
+		v.Synthetic.Value(i)}
+}
+
+// RowTable writes table flows.
+var RowTable = columns.TableOf[Row](schema.Flows)
 
 // flowRows are rows that are not written yet.
-type flowRows []flowRow
+type flowRows []Row
 
 // add adds a row, and writes all rows when there are many.
-func (b *flowRows) add(ctx context.Context, row flowRow, out schema.Sink) error {
+func (b *flowRows) add(ctx context.Context, row Row, out schema.Sink) error {
 	if *b = append(*b, row); len(*b) < columns.BatchRows {
 		return nil
 	}
@@ -182,7 +203,7 @@ func (b *flowRows) add(ctx context.Context, row flowRow, out schema.Sink) error 
 }
 
 func (b *flowRows) flush(out schema.Sink) error {
-	err := flowTable.Write(out, *b)
+	err := RowTable.Write(out, *b)
 	*b = (*b)[:0]
 	return err
 }
