@@ -20,15 +20,7 @@ type Description struct {
 	Speeds           []SpeedCount       `json:"speeds"`
 	Oversubscription []Oversubscription `json:"oversubscription"`
 	NextHops         []NextHops         `json:"ecmp_next_hops"`
-	Paths            []PathCount        `json:"ecmp_paths"`
-	UnreachablePairs int                `json:"unreachable_rack_pairs"`
 	Asymmetries      []Asymmetry        `json:"asymmetries"`
-	// CutSwitches and CutCables are single points of failure: without one, hosts lose the others. Not
-	// listed are links of hosts, and tors of which only their own hosts depend: OwnHostsOnly counts
-	// those.
-	CutSwitches  []Cut `json:"cut_switches"`
-	CutCables    []Cut `json:"cut_cables"`
-	OwnHostsOnly int   `json:"tors_that_only_their_own_hosts_depend_on"`
 }
 
 // A RoleCount counts the nodes of a kind at one distance from the hosts.
@@ -66,7 +58,7 @@ type Asymmetry struct {
 	Nodes []string `json:"nodes"`
 }
 
-// Describe describes a network. The cost is that of a Router, plus one step for every pair of racks.
+// Describe describes a network. The cost is that of a Router.
 func Describe(n *Network) (*Description, error) {
 	g := newLevelGraph(n)
 	d := &Description{
@@ -84,8 +76,6 @@ func Describe(n *Network) (*Description, error) {
 		return nil, err
 	}
 	d.NextHops = r.nextHops()
-	d.Paths, d.UnreachablePairs = r.pathCounts()
-	d.findCuts(r, g.out)
 	return d, nil
 }
 
@@ -273,19 +263,6 @@ type NextHops struct {
 	Max  int    `json:"max"`
 }
 
-// A PathCount counts the shortest paths between pairs of racks that are equally far apart. A rack is
-// here a set of hosts with the same switches.
-type PathCount struct {
-	Hops      int     `json:"hops"` // links, the hosts' own included
-	RackPairs int     `json:"rack_pairs"`
-	Min       float64 `json:"paths_min"`
-	Median    float64 `json:"paths_median"`
-	Max       float64 `json:"paths_max"`
-}
-
-// maxPathRacks bounds the pairs that pathCounts looks at.
-const maxPathRacks = 4096
-
 // nextHops looks at the sets of links in the router's tables. A switch that only reaches hosts of its
 // own makes no choice and is left out.
 func (r *Router) nextHops() (list []NextHops) {
@@ -313,96 +290,4 @@ func (r *Router) nextHops() (list []NextHops) {
 		list = append(list, *kinds[kind])
 	}
 	return list
-}
-
-// A pathClass is the pairs of racks with equally long and equally many paths.
-type pathClass struct {
-	hops  int
-	paths float64
-}
-
-// pathCounts counts the shortest paths between every ordered pair of racks, and the pairs that no
-// path joins. It counts nothing where there are more than maxPathRacks racks.
-func (r *Router) pathCounts() (list []PathCount, unreachable int) {
-	if len(r.attached) > maxPathRacks {
-		return nil, 0
-	}
-	pairs := map[pathClass]int{}
-	used := make([]bool, len(r.attached))
-	for _, h := range r.hosts {
-		if h.attachment > 0 {
-			used[h.attachment] = true
-		}
-	}
-	paths := make([]float64, r.switches)
-	var order []int32
-	for a := range r.attached {
-		if !used[a] {
-			continue
-		}
-		order = r.farthestFirst(int32(a), order[:0])
-		slices.Reverse(order)
-		r.countPaths(a, order, paths)
-		for b, from := range r.attached {
-			if b == a || !used[b] {
-				continue
-			}
-			best, total := unreachableDist, 0.0
-			for _, s := range from {
-				switch d := int(r.dist[a*r.switches+int(s)]); {
-				case d < best:
-					best, total = d, paths[s]
-				case d == best && d != unreachableDist:
-					total += paths[s]
-				}
-			}
-			if best == unreachableDist {
-				unreachable++
-			} else {
-				pairs[pathClass{best + 1, total}]++
-			}
-		}
-	}
-	return pathClasses(pairs), unreachable
-}
-
-// pathClasses turns the number of pairs of each class into one row for each number of hops.
-func pathClasses(pairs map[pathClass]int) (list []PathCount) {
-	byHops := map[int][]pathClass{}
-	for c := range pairs {
-		byHops[c.hops] = append(byHops[c.hops], c)
-	}
-	for _, hops := range slices.Sorted(maps.Keys(byHops)) {
-		classes := byHops[hops]
-		slices.SortFunc(classes, func(a, b pathClass) int { return cmp.Compare(a.paths, b.paths) })
-		p := PathCount{Hops: hops, Min: classes[0].paths, Max: classes[len(classes)-1].paths}
-		for _, c := range classes {
-			p.RackPairs += pairs[c]
-		}
-		left := p.RackPairs / 2
-		for _, c := range classes {
-			p.Median = c.paths
-			if left -= pairs[c]; left < 0 {
-				break
-			}
-		}
-		list = append(list, p)
-	}
-	return list
-}
-
-// countPaths sets the number of shortest paths from each switch of order, nearest first, to an
-// attachment.
-func (r *Router) countPaths(a int, order []int32, paths []float64) {
-	for _, s := range order {
-		set := r.next[a*r.switches+int(s)]
-		if set == setArrive {
-			paths[s] = 1
-			continue
-		}
-		paths[s] = 0
-		for _, l := range r.setLink[r.setAt[set]:r.setAt[set+1]] {
-			paths[s] += paths[r.switchOf[l]]
-		}
-	}
 }

@@ -2,7 +2,9 @@
 // files.
 //
 //	nodes, cables ─ NewNetwork (Check) ─► Network ─ NewRouter ─► Router ─ Path ─► links of each flow
-//	ClosSpec ─ Clos ──────────────────────┘   └─ Describe, WriteDot, WriteTables, NodesRecord, LinksRecord
+//	ClosSpec ─ Clos ──────────────────────┘
+//
+// Describe says what a Network looks like; WriteTables, NodesRecord and LinksRecord store it.
 //
 // A Network holds nodes by ascending id and links by id. The links of cable c are 2c (A to B) and 2c+1 (B to A).
 // Cables are selected by tier, by their ends or by patterns (Select), and change by failures, bandwidths, delays and

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"slices"
@@ -23,14 +22,13 @@ import (
 
 var topologyCommand = command{
 	name: "topology", args: "TOPOLOGY", least: 1, most: 1,
-	summary: "check a topology file: what it describes, every fault, a picture",
+	summary: "check a topology file: what it describes, every fault",
 	help:    topologyHelp(),
 	setup: func(e *env, f *pflag.FlagSet) runFunc {
 		var t topologyFlags
 		t.maxFaults = 50
 		declareForm(f, &t.form, "table", "json")
 		t.topologyOptions.declare(f)
-		f.StringVar(&t.dot, "dot", "", "write a Graphviz picture to this `file`; - is stdout")
 		f.StringVar(&t.write, "write", "", "write nodes.csv and links.csv to this `directory`")
 		intVar(f, &t.maxFaults, 0, math.MaxInt32, "max-faults", "faults of each kind that the table shows; 0: all")
 		return func(_ context.Context, args []string) error { return t.run(e, args[0]) }
@@ -41,8 +39,8 @@ func topologyHelp() string {
 	var b strings.Builder
 	b.WriteString(`
 Reads a topology in any of the formats below and reports what it describes: roles, speeds,
-oversubscription, equal-cost paths, asymmetries, single points of failure, and which values were
-inferred or set by default. All faults are listed at once with file and line; the exit code is then 1.
+oversubscription, equal-cost next hops, asymmetries, and which values were inferred or set by default.
+All faults are listed at once with file and line; the exit code is then 1.
 Nothing is repaired unless --repair names the kind of fault:
 
 `)
@@ -56,7 +54,6 @@ in a directory, which every command takes as --topology.
   parsimon topology cables.csv --host-pattern 'web*' --host-pattern 'db*'
   parsimon topology cables.csv --repair doubled,parallel --write net
   parsimon run --topology net --flows flows.parquet --lake lake
-  parsimon topology net --dot - | dot -Tsvg > net.svg
   parsimon topology cables.csv --format json
 
 A node list (--nodes) has the columns device (or node, name, id), role (host, server, tor, leaf, fabric,
@@ -82,8 +79,8 @@ Formats, in order of detection:
 
 type topologyFlags struct {
 	topologyOptions
-	form, dot, write string
-	maxFaults        int
+	form, write string
+	maxFaults   int
 }
 
 // topologyOptions say what a topology file does not.
@@ -147,12 +144,9 @@ func (t *topologyOptions) options(o format.Options) (format.Options, error) {
 	return o, nil
 }
 
-// run writes everything that was asked for before it reports faults, so that one call shows both. A topology with
+// run writes the answer before it reports faults, so that one call shows both. A topology with
 // faults is an error (exitFailed), and no tables are written of it.
 func (t *topologyFlags) run(e *env, path string) error {
-	if t.dot == "-" && t.form == "json" {
-		return usagef("--dot - and --format json both write to stdout")
-	}
 	o, err := t.options(format.Options{})
 	if err != nil {
 		return err
@@ -167,38 +161,20 @@ func (t *topologyFlags) run(e *env, path string) error {
 			return err
 		}
 	}
-	if t.dot != "-" {
-		if err := e.write(t.form, topologyJSON(l, d), topologyText(path, l, d, t.maxFaults)); err != nil {
-			return err
-		}
-	}
-	if l.Network != nil && t.dot != "" {
-		if err := writeDot(e.stdout, t.dot, l.Network); err != nil {
-			return err
-		}
+	if err := e.write(t.form, topologyJSON(l, d), topologyText(path, l, d, t.maxFaults)); err != nil {
+		return err
 	}
 	if len(l.Faults) > 0 {
-		return topologyFaults(l, t)
+		text := topology.Count(len(l.Faults), "fault")
+		if t.write != "" {
+			text += "; nothing written to " + t.write
+		}
+		return errors.New(text)
 	}
 	if t.write != "" {
 		return topology.WriteTables(t.write, l.Network)
 	}
 	return nil
-}
-
-// topologyFaults is the error of a topology with faults.
-func topologyFaults(l *format.Loaded, t *topologyFlags) error {
-	text := topology.Count(len(l.Faults), "fault")
-	if t.write != "" {
-		text += "; nothing written to " + t.write
-	}
-	if l.Network == nil && t.dot != "" {
-		text += "; no picture"
-	}
-	if t.dot == "-" {
-		text += ": " + l.Faults[0].Error()
-	}
-	return errors.New(text)
 }
 
 // loadTopology reads a path or, where there is none, the shipped topology of that name.
@@ -215,14 +191,6 @@ func loadTopology(path string, o format.Options) (*format.Loaded, error) {
 		return nil, fmt.Errorf("%w; shipped topologies: %s", err, names)
 	}
 	return nil, err
-}
-
-func writeDot(stdout io.Writer, file string, n *topology.Network) error {
-	if file == "-" {
-		return topology.WriteDot(stdout, n)
-	}
-	_, err := writeOutput(file, func(w io.Writer) error { return topology.WriteDot(w, n) })
-	return err
 }
 
 // topologyJSON has all faults, not only the first of each kind as the table does.
@@ -255,8 +223,8 @@ type topologyTable struct {
 	w *tabwriter.Writer
 }
 
-// topologyText is what a topology file holds: counts, tiers, paths, weak points, and at most maxFaults of each kind of
-// fault (0: all). d is nil for a topology with faults, which has no network to describe.
+// topologyText is what a topology file holds: counts, tiers, equal-cost links, asymmetries, and at most maxFaults of
+// each kind of fault (0: all). d is nil for a topology with faults, which has no network to describe.
 func topologyText(path string, l *format.Loaded, d *topology.Description, maxFaults int) *text.Answer {
 	t := &topologyTable{}
 	t.w = tabwriter.NewWriter(&t.b, 0, 8, 2, ' ', 0)
@@ -271,7 +239,6 @@ func topologyText(path string, l *format.Loaded, d *topology.Description, maxFau
 	if d != nil {
 		t.shape(d)
 		t.paths(d)
-		t.risks(d)
 	}
 	t.planned(l.Planned)
 	t.settings(l.Settings)
@@ -350,54 +317,22 @@ func formatNS(ns int64) string {
 	return strconv.FormatInt(ns, 10) + " ns"
 }
 
-// paths writes how many equal-cost paths there are between racks and what each node chooses among.
+// paths writes what switches choose among, and which nodes differ from most of their kind.
 func (t *topologyTable) paths(d *topology.Description) {
 	t.list("Equal-cost next hops (ECMP)", "role\tleast\tmost", len(d.NextHops), 0, "", func(i int) string {
 		return cells(d.NextHops[i].Kind, d.NextHops[i].Min, d.NextHops[i].Max)
 	})
-	t.list("Shortest paths between racks", "hops\tpairs of racks\tleast paths\tmedian\tmost", len(d.Paths), 0, "",
-		func(i int) string {
-			p := d.Paths[i]
-			return fmt.Sprintf("%d\t%d\t%.0f\t%.0f\t%.0f", p.Hops, p.RackPairs, p.Min, p.Median, p.Max)
-		})
-	if len(d.Paths) > 0 && d.UnreachablePairs > 0 {
-		t.printf("  without a path: %d pairs of racks\n", d.UnreachablePairs)
-	}
-}
-
-// shown is how many names or cuts a table lists one by one, and inJSON where the others are.
-const (
-	shown  = 10
-	inJSON = "--format json lists all"
-)
-
-// risks writes single points of failure and asymmetries.
-func (t *topologyTable) risks(d *topology.Description) {
 	t.list("Asymmetries", "", len(d.Asymmetries), 0, "", func(i int) string {
 		a := d.Asymmetries[i]
 		return fmt.Sprintf("%s: %s; most of role %s have %s", nameList(a.Nodes), a.Have, a.Kind, a.Most)
 	})
-	t.section("Single points of failure", "")
-	if d.OwnHostsOnly > 0 {
-		t.printf("  %s: without one, only the hosts attached to it alone are cut off\n", topology.Count(d.OwnHostsOnly,
-			"switch"))
-	}
-	for _, list := range []struct {
-		kind string
-		cuts []topology.Cut
-	}{{"switch", d.CutSwitches}, {"cable", d.CutCables}} {
-		for i, c := range list.cuts {
-			if i == shown {
-				t.printf("  and %d more (%s)\n", len(list.cuts)-i, inJSON)
-				break
-			}
-			t.printf("  %s %s: without it, %s cut off\n", list.kind, c.Name, topology.Count(c.Hosts, "host"))
-		}
-	}
-	if d.OwnHostsOnly+len(d.CutSwitches)+len(d.CutCables) == 0 {
-		t.printf("  none\n")
-	}
 }
+
+// shown is how many names or cables a table lists one by one, and inJSON where the others are.
+const (
+	shown  = 10
+	inJSON = "--format json lists all"
+)
 
 // nameList writes a few names, and how many more there are.
 func nameList(names []string) string {
