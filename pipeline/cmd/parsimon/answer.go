@@ -28,19 +28,19 @@ import (
 	"parsimon/schema"
 )
 
+// forms are those of answers whose text for people has a table.
+var forms = []string{"text", "csv", "json"}
+
 // declareForm declares --format: the first form is the default. text and table are for people, csv is the first table
 // of these, and json is the value that the answer is made of.
-func declareForm(f *pflag.FlagSet, form *string, forms ...string) {
-	choose(f, form, "format", "form of the answer: %s", forms...)
+func (e *env) declareForm(f *pflag.FlagSet, forms ...string) {
+	choose(f, &e.form, "format", "form of the answer: %s", forms...)
 }
 
-// declareForms declares --format of commands whose text for people has a table.
-func declareForms(f *pflag.FlagSet, form *string) { declareForm(f, form, "text", "csv", "json") }
-
-// write writes an answer in one form: value for scripts, people for people.
-func (e *env) write(form string, value any, people *text.Answer) error {
-	if form != "json" {
-		return people.Write(e.stdout, form)
+// write writes an answer: value for scripts, people for people.
+func (e *env) write(value any, people *text.Answer) error {
+	if e.form != "json" {
+		return people.Write(e.stdout, e.form)
 	}
 	enc := json.NewEncoder(e.stdout)
 	enc.SetIndent("", " ")
@@ -50,16 +50,16 @@ func (e *env) write(form string, value any, people *text.Answer) error {
 
 // judged writes an answer and then reports gates that failed. Gates that cannot be judged are an error without an
 // answer.
-func (e *env) judged(form string, value any, people *text.Answer, verdict error) error {
+func (e *env) judged(value any, people *text.Answer, verdict error) error {
 	if verdict != nil && !errors.As(verdict, new(*gate.Error)) {
 		return verdict
 	}
-	return errors.Join(e.write(form, value, people), verdict)
+	return errors.Join(e.write(value, people), verdict)
 }
 
 // declareGates declares --fail-if. Conditions on changes need a base.
-func declareGates(f *pflag.FlagSet, gates *[]gate.Gate, base bool) {
-	parseEach(f, gates, func(condition string) (gate.Gate, error) {
+func (e *env) declareGates(f *pflag.FlagSet, base bool) {
+	parseEach(f, &e.gates, func(condition string) (gate.Gate, error) {
 		g, err := gate.Parse(condition)
 		if err == nil && g.Change && !base {
 			err = errors.New("a change needs a base, which what-if and compare have")

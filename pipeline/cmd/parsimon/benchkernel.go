@@ -222,12 +222,7 @@ func (p *lineParser) flow(lc *linkCase, rows map[int64]int32) {
 }
 
 var benchKernelCommand = command{
-	name: "bench-kernel", args: "--cases DIR [--out FCTS.csv]",
-	summary: "time the link kernel on link cases in text form",
-	help: `
-Simulates every *.txt link case in a directory on one thread. The last line says packet_hops, the
-sum of ⌈size/1000⌉ over all flows, and ns_per_packet_hop; the clock runs over everything but
-parsing. --out writes the FCTs as CSV: case, flow_id, fct_ns, ideal_ns.`,
+	name: "bench-kernel",
 	setup: func(e *env, f *pflag.FlagSet) runFunc {
 		cases := f.String("cases", "", "directory of link cases (required)")
 		out := f.String("out", "", "CSV file for the FCTs")

@@ -156,34 +156,22 @@ func checkGiven(f *pflag.FlagSet) (err error) {
 	return err
 }
 
-// A lakeFlag is --lake.
-type lakeFlag struct{ lake string }
-
-func (l *lakeFlag) declareLake(f *pflag.FlagSet) {
-	f.StringVar(&l.lake, "lake", "", "directory of the lake (required)")
-}
-
-// lakePath is the lake's directory.
-func (l *lakeFlag) lakePath() (string, error) {
-	if l.lake == "" {
-		return "", usagef("--lake is required")
-	}
-	return l.lake, nil
+// declareLake declares --lake.
+func (e *env) declareLake(f *pflag.FlagSet) {
+	f.StringVar(&e.lake, "lake", "", "directory of the lake (required)")
 }
 
 // openLake opens the lake, which exists, with lake.Open or another function.
-func (l *lakeFlag) openLake(open func(dir string, create bool) (*lake.Lake, error)) (*lake.Lake, error) {
-	dir, err := l.lakePath()
-	if err != nil {
-		return nil, err
+func (e *env) openLake(open func(dir string, create bool) (*lake.Lake, error)) (*lake.Lake, error) {
+	if e.lake == "" {
+		return nil, usagef("--lake is required")
 	}
-	return open(dir, false)
+	return open(e.lake, false)
 }
 
 // runFlags are the flags of every command that works on a scenario. Each command declares the flags that do something
 // there.
 type runFlags struct {
-	lakeFlag
 	how              whatif.Settings // but for Lake
 	scenario         string
 	estimator, cache string
@@ -192,8 +180,8 @@ type runFlags struct {
 }
 
 // declareLake is for every command that works on a lake.
-func (r *runFlags) declareLake(f *pflag.FlagSet) {
-	r.lakeFlag.declareLake(f)
+func (r *runFlags) declareLake(e *env, f *pflag.FlagSet) {
+	e.declareLake(f)
 	durationVar(f, &r.how.Wait, "wait", "", "how long to wait while another process works on the scenario or workload")
 }
 
@@ -314,8 +302,8 @@ func (r *runFlags) variant() (v pipeline.Variant, err error) {
 // settings say where and how the command estimates. done closes what they hold open.
 func (r *runFlags) settings(e *env) (o whatif.Settings, done func(), err error) {
 	o, done = r.how, func() {}
-	if o.Lake, err = r.lakePath(); err != nil {
-		return o, done, err
+	if o.Lake = e.lake; e.lake == "" {
+		return o, done, usagef("--lake is required")
 	}
 	if o.Variant, err = r.variant(); err != nil {
 		return o, done, err
@@ -330,7 +318,7 @@ func (r *runFlags) settings(e *env) (o whatif.Settings, done func(), err error) 
 	if !r.cached || r.cache == "off" {
 		return o, undo, nil
 	}
-	if o.Cache, err = cache.Open(cmp.Or(r.cache, lake.CachePath(r.lake)), o.Log); err != nil {
+	if o.Cache, err = cache.Open(cmp.Or(r.cache, lake.CachePath(o.Lake)), o.Log); err != nil {
 		undo()
 		return o, done, err
 	}

@@ -24,18 +24,12 @@ import (
 )
 
 var statusCommand = command{
-	name: "status", args: "--lake DIR",
-	summary: "what the lake holds: complete, partial or damaged",
-	help: `
-Lists the scenarios of a lake with the state of each stage, and its ingested workloads, and reads
-every byte of every file that should be there. Exits 5 if anything is damaged.`,
+	name: "status",
 	setup: func(e *env, f *pflag.FlagSet) runFunc {
-		var at lakeFlag
-		var form string
-		at.declareLake(f)
-		declareForm(f, &form, "table", "json")
+		e.declareLake(f)
+		e.declareForm(f, "table", "json")
 		return func(context.Context, []string) error {
-			l, err := at.openLake(lake.Open)
+			l, err := e.openLake(lake.Open)
 			if err != nil {
 				return err
 			}
@@ -43,7 +37,7 @@ every byte of every file that should be there. Exits 5 if anything is damaged.`,
 			if err != nil {
 				return err
 			}
-			if err := e.write(form, status, statusText(status)); err != nil {
+			if err := e.write(status, statusText(status)); err != nil {
 				return err
 			}
 			for _, s := range status.Scenarios {
@@ -99,33 +93,23 @@ func statusText(status *pipeline.Status) *text.Answer {
 }
 
 var removeCommand = command{
-	name: "rm", args: "[SCENARIO ...] --lake DIR [--older-than 30d]", most: anyNumber,
-	writes:  true,
-	summary: "remove scenarios and workloads",
-	help: `
-Removes scenarios, named by whole id or name, or those last worked on longer ago than --older-than;
-and ingested workloads. Files that another scenario shares stay there: removing a
-base does not change the scenarios that were made from it. The cache stays (parsimon cache prune).
-
-  parsimon rm small --lake lake
-  parsimon rm --older-than 30d --keep-last 5 --workloads --lake lake --dry-run`,
+	name: "rm", most: anyNumber,
+	writes: true,
 	setup: func(e *env, f *pflag.FlagSet) runFunc {
-		var at lakeFlag
-		var form string
 		var r pipeline.Removal
-		at.declareLake(f)
+		e.declareLake(f)
 		parse(f, &r.OlderThan, "string", parseAge, "older-than", "", "scenarios last worked on longer ago, e.g. 30d or 12h")
 		intVar(f, &r.KeepLast, 0, 1e9, "keep-last", "with --older-than: so many of the newest scenarios stay")
 		ingested := f.StringArray("workload", nil, "an ingested workload, by its name; may be repeated")
 		f.BoolVar(&r.OldWorkloads, "workloads", false, "with --older-than: ingested workloads too; scenarios have their flows and stay")
 		f.BoolVar(&r.DryRun, "dry-run", false, "say what would be removed, and remove nothing")
 		needs(f, "older-than", "keep-last", "workloads")
-		declareForm(f, &form, "text", "json")
+		e.declareForm(f, "text", "json")
 		return func(ctx context.Context, args []string) error {
 			if len(args)+len(*ingested) == 0 && r.OlderThan == 0 {
 				return usagef("say what to remove: scenarios, --workload or --older-than")
 			}
-			l, err := at.openLake(lake.OpenAnyVersion)
+			l, err := e.openLake(lake.OpenAnyVersion)
 			if err != nil {
 				return err
 			}
@@ -141,7 +125,7 @@ base does not change the scenarios that were made from it. The cache stays (pars
 			if err != nil {
 				return err
 			}
-			return e.write(form, removed, removedText(removed, r.DryRun))
+			return e.write(removed, removedText(removed, r.DryRun))
 		}
 	},
 }
@@ -181,18 +165,12 @@ func parseAge(text string) (age time.Duration, err error) {
 }
 
 var usageCommand = command{
-	name: "du", args: "--lake DIR",
-	summary: "what scenarios, workloads and the cache take on disk",
-	help: `
-Lists the bytes of each scenario and workload, how many of them no other scenario shares, and the
-largest tables. The total counts shared files once.`,
+	name: "du",
 	setup: func(e *env, f *pflag.FlagSet) runFunc {
-		var at lakeFlag
-		var form string
-		at.declareLake(f)
-		declareForm(f, &form, "text", "json")
+		e.declareLake(f)
+		e.declareForm(f, "text", "json")
 		return func(context.Context, []string) error {
-			l, err := at.openLake(lake.OpenAnyVersion)
+			l, err := e.openLake(lake.OpenAnyVersion)
 			if err != nil {
 				return err
 			}
@@ -200,7 +178,7 @@ largest tables. The total counts shared files once.`,
 			if err != nil {
 				return err
 			}
-			return e.write(form, u, usageText(u))
+			return e.write(u, usageText(u))
 		}
 	},
 }
@@ -224,17 +202,7 @@ func usageText(u *pipeline.Usage) *text.Answer {
 }
 
 var cacheCommand = command{
-	name: "cache", args: "prune --lake DIR|--cache DIR", least: 1, most: 1,
-	summary: "limit the size of a cache of link-case results",
-	help: `
-Runs keep the result of each link case by the digest of everything it depends on, in LAKE/_cache or
-where --cache says, and simulate only what they do not find. Several lakes and runs may share a cache,
-also at the same time. A result whose bytes have changed is not used and simulated again.
-
-  parsimon cache prune --lake lake --keep 2GB
-
-removes what was of no use for longest until at most that much is left, and what programs of other
-versions have stored. Runs that are at work meanwhile simulate what they no longer find.`,
+	name: "cache", least: 1, most: 1,
 	setup: func(e *env, f *pflag.FlagSet) runFunc {
 		var keep int64
 		lakePath := f.String("lake", "", "directory of the lake whose own cache is meant")
@@ -267,18 +235,14 @@ versions have stored. Runs that are at work meanwhile simulate what they no long
 }
 
 var versionCommand = command{
-	name: "version", summary: "version of the program, the lake's schema and the method",
-	help: `
-Prints the version of the program with the commit that it was built from, and the versions of the
-lake's schema and of the method: results of other versions do not count.`,
+	name: "version",
 	setup: func(e *env, f *pflag.FlagSet) runFunc {
-		var form string
-		declareForm(f, &form, "text", "json")
+		e.declareForm(f, "text", "json")
 		return func(context.Context, []string) error {
 			v, a := buildVersion(), &text.Answer{}
 			a.Linef("parsimon %s (commit %s, %s), %s\nlake schema %d, method %d", v.Version, v.Commit, v.Time, v.Go,
 				v.Schema, v.Method)
-			return e.write(form, v, a)
+			return e.write(v, a)
 		}
 	},
 }
@@ -313,19 +277,9 @@ func buildVersion() version {
 }
 
 var schemaCommand = command{
-	name: "schema", args: "[TABLE…]", most: anyNumber,
-	summary: "every table of a lake: columns, types, units, keys, sort order",
-	help: `
-Prints the contract of a lake: where the files of each table stand, what one row is, its columns with
-types and units, the key and the order of the rows within a file. Every file says in its metadata which
-version of this it keeps to (key ` + schema.VersionKey + `).
-
-  parsimon schema
-  parsimon schema slowdowns link_stats
-  parsimon schema --format json`,
+	name: "schema", most: anyNumber,
 	setup: func(e *env, f *pflag.FlagSet) runFunc {
-		var form string
-		declareForm(f, &form, "text", "json")
+		e.declareForm(f, "text", "json")
 		return func(_ context.Context, args []string) error {
 			tables := schema.Tables()
 			if len(args) > 0 {
@@ -339,7 +293,7 @@ version of this it keeps to (key ` + schema.VersionKey + `).
 				tables = append(tables, t)
 			}
 			d := describeSchema(tables)
-			return e.write(form, d, d.text())
+			return e.write(d, d.text())
 		}
 	},
 }

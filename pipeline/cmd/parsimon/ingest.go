@@ -16,44 +16,16 @@ import (
 )
 
 var ingestCommand = command{
-	name: "ingest", args: "SOURCE… --topology T --lake DIR", most: anyNumber,
+	name: "ingest", most: anyNumber,
 	writes: true,
 	first: []string{"lake", "topology", "format", "hosts", "labels", "workload", "mapping", "show-mapping", "max-rejects",
 		"idle"},
-	summary: "bring a production trace into the lake, and say what is in it",
-	help: `
-Reads flow logs and flow lists: files, directories (hive-partitioned or not) and patterns, compressed
-(.gz, .zst) or not. Leaves a workload, which "parsimon run --workload NAME" simulates:
-
-  parsimon ingest 'logs/2026-01-31/*.log.gz' --format vpc --hosts hosts.csv --labels labels.csv \
-      --topology cables.csv --workload day --lake lake
-  parsimon run --workload day --lake lake
-
-A format is an SQL file: a header that says how rows are read, and a SELECT that yields the canonical
-columns. --show-mapping NAME prints a built-in one, to start your own from; --mapping FILE.sql uses it.
-
---hosts finds hosts: address, node (a name or id), as CSV or Parquet; an address may be a CIDR, of which
-the longest that fits wins: 0.0.0.0/0,gateway attaches all others to one node. Without it, addresses are
-node ids or names. --labels says what flows are: cidr, port, service, vnet, an empty port for any; matched
-on destination address and port, then on the source's. Labels that a trace brings itself come first, or
-last with --labels-first.
-Addresses that are no hosts are listed by bytes, with the line of the hosts table that would find them.
-
-Every row is accounted for: rows in = flows + merged + rejected. Rejected rows stand in the lake's view
-workload_rejects with their reason; more than --max-rejects of them fail the command, those apart that
-say themselves that they are no flows (log lines without data, refused connections). Records of one
-connection become one flow, what two ends saw of it is taken once, and starts that are known to the
-second only are drawn within it, with log-normal gaps; such flows are marked synthetic_start.
-
-Ingesting the same files again changes nothing; other files are added to the workload, and it does not
-matter in how many steps. Without --workload, a workload is named by everything but its sources: the
-next day's files, with the same options, are added to it.`,
 	setup: func(e *env, f *pflag.FlagSet) runFunc {
 		var r runFlags
 		var options topologyOptions
 		t := workloads.Trace{GapSigma: ingest.DefaultGapSigma}
 		var idle time.Duration
-		r.declareLake(f)
+		r.declareLake(e, f)
 		f.StringVar(&t.Topology, "topology", "", "topology: a file or directory (parsimon help topology), or the name of one that ships (required)")
 		group(f, topologyGroup, func() { options.declare(f) })
 		f.StringVar(&t.Workload, "workload", "", "name of the workload; default: a hash of everything but the sources")
@@ -83,11 +55,11 @@ next day's files, with the same options, are added to it.`,
 				_, err = io.WriteString(e.stdout, m.Text)
 				return err
 			}
-			form := "text"
+			e.form = "text"
 			sources := slices.DeleteFunc(*formats, func(name string) bool {
 				isForm := name == "text" || name == "json"
 				if isForm {
-					form = name
+					e.form = name
 				}
 				return isForm
 			})
@@ -122,7 +94,7 @@ next day's files, with the same options, are added to it.`,
 				return err
 			}
 			e.metrics.ingest(report)
-			return e.write(form, report, report.Text())
+			return e.write(report, report.Text())
 		}
 	},
 }

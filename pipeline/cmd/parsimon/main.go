@@ -6,16 +6,18 @@
 //	          stderr: log lines, progress, errors ◄─────────┘─► exit code (env.exit)
 //
 // This package parses flags and prints; what a command does is in the package that its run function calls. A verb is
-// one value of type command: name, arguments, flags, help and what runs it. Flags that several verbs share are declared
-// in groups (flags.go), and are read where they are given: a mistake in the command line is a usageError and is found
-// before any work. An answer is one value and its text, which env.write writes in each form. A command that commits
-// tables sets writes, and its lake's views are brought up to date even when it fails.
+// one value of type command: name, flags and what runs it. Its page of the manual is manual/NAME.txt: the usage line, a
+// summary of one line, an empty line, the text. Flags that several verbs share are declared in groups (flags.go). Flags
+// are read where they are given: a mistake in the command line is a usageError and is found before any work. An answer
+// is one value and its text, which env.write writes in each form. A command that commits tables sets writes, and its
+// lake's views are brought up to date even when it fails.
 package main
 
 import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -53,10 +55,9 @@ const (
 
 // A command is one verb of the program.
 type command struct {
-	name    string
-	args    string // what stands behind the name in the usage line
-	summary string // one line
-	help    string // the manual page, without usage and flags
+	name string
+	// tail is what the program adds to the command's page of the manual.
+	tail func() string
 	// first are the flags that --help lists; none: it lists all. --help-all lists all, by group.
 	first []string
 	// writes says that the command commits tables: at its end the lake's views are brought up to date, and it has
@@ -77,7 +78,9 @@ const anyNumber = 1 << 30
 type env struct {
 	args           []string // the command line
 	stdout, stderr io.Writer
-	terminal       bool // stderr is one
+	terminal       bool        // stderr is one
+	lake, form     string      // --lake and --format
+	gates          []gate.Gate // --fail-if
 	logLevel       string
 	logFormat      string // auto, json or console
 	quiet          bool
@@ -225,7 +228,8 @@ func (e *env) exit(cmd *command, err error) int {
 		}
 		_, _ = fmt.Fprintf(e.stderr, "parsimon: interrupted%s\n", then)
 	case exitUsage:
-		_, _ = fmt.Fprintf(e.stderr, "parsimon %s: %s\nusage: %s\n", cmd.name, text.Clean(err.Error()), usageLine(cmd))
+		usage, _, _ := cmd.page()
+		_, _ = fmt.Fprintf(e.stderr, "parsimon %s: %s\nusage: %s\n", cmd.name, text.Clean(err.Error()), usage)
 	default:
 		said := strings.ReplaceAll(err.Error(), "\n", "\n  ")
 		_, _ = fmt.Fprintf(e.stderr, "parsimon %s: %s\n", cmd.name, text.Clean(said))
@@ -318,46 +322,36 @@ func find(name string) (*command, bool) {
 	return nil, false
 }
 
-func usageLine(c *command) string {
-	return strings.TrimRight("parsimon "+c.name+" "+c.args, " ")
+//go:embed manual/*.txt
+var manual embed.FS
+
+// page is a page of the manual.
+func page(name string) string {
+	text, err := manual.ReadFile("manual/" + name + ".txt")
+	if err != nil {
+		panic("parsimon: " + err.Error()) // embedded
+	}
+	return string(text)
+}
+
+// page divides the command's page of the manual.
+func (c *command) page() (usage, summary, help string) {
+	usage, rest, _ := strings.Cut(page(c.name), "\n")
+	summary, help, _ = strings.Cut(rest, "\n")
+	if c.tail != nil {
+		help += c.tail()
+	}
+	return usage, summary, strings.TrimSpace(help)
 }
 
 // printOverview writes the front page of the manual.
 func printOverview(w io.Writer) {
 	var b strings.Builder
-	b.WriteString(`parsimon estimates the flow-completion-time slowdowns of a whole data-center network.
-
-It divides the network into one small simulation per link direction, runs them in parallel, and
-combines the per-link delays (Parsimon, NSDI'23). All data is stored in a lake, a directory of
-Parquet files, and is queried in SQL.
-
-Commands:
-`)
 	for _, c := range commands() {
-		fmt.Fprintf(&b, "  %-15s %s\n", c.name, c.summary)
+		_, summary, _ := c.page()
+		fmt.Fprintf(&b, "  %-15s %s\n", c.name, summary)
 	}
-	b.WriteString(`  help COMMAND    the manual page of a command (also: parsimon COMMAND --help; all flags: --help-all)
-
-First steps:
-  parsimon run small --lake lake               the example that ships: 256 hosts
-  parsimon ingest LOGS --format vpc --hosts H.csv --topology T.json --lake lake
-  parsimon query --list                        what can be asked
-  parsimon query slowdown_by_service --lake lake
-  parsimon query --lake lake --sql "SELECT tier, max(load) FROM link_stats GROUP BY tier"
-
-Answers go to stdout, logs and progress to stderr.
-
-Exit codes:
-  0    done
-  1    failed; the message names the file, row, flow or link. What was committed stays, and the
-       same command continues from there
-  2    the command line is wrong
-  3    a condition of --fail-if is true
-  4    another process works on the scenario or workload; --wait waits for it
-  5    files of the lake are damaged; parsimon status names them
-  130  interrupted (Ctrl-C); a command that writes continues where it stopped when it is given again
-`)
-	_, _ = io.WriteString(w, b.String())
+	_, _ = io.WriteString(w, strings.Replace(page("parsimon"), "COMMANDS\n", b.String(), 1))
 }
 
 // groupKey is the annotation of a flag with the name of its group.
@@ -387,8 +381,9 @@ func groupOf(flag *pflag.Flag) string {
 // by group.
 func printManual(w io.Writer, c *command, f *pflag.FlagSet, all bool) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "parsimon %s: %s\n\nUsage:\n  %s\n", c.name, c.summary, usageLine(c))
-	help, byGroup, groups := strings.TrimSpace(c.help), map[string][]*pflag.Flag{}, []string{}
+	usage, summary, help := c.page()
+	fmt.Fprintf(&b, "parsimon %s: %s\n\nUsage:\n  %s\n", c.name, summary, usage)
+	byGroup, groups := map[string][]*pflag.Flag{}, []string{}
 	if c.first != nil && !all {
 		for _, name := range c.first {
 			byGroup[""] = append(byGroup[""], f.Lookup(name))

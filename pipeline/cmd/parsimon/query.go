@@ -27,31 +27,15 @@ import (
 )
 
 var queryCommand = command{
-	name: "query", args: "NAME|--sql TEXT|--list|--help NAME --lake DIR", most: 1,
-	summary: "ask the lake in SQL",
-	help: `
-Answers a question of the library by name, or any single SELECT, about the tables of a lake:
-
-  parsimon query --list
-  parsimon query --help slowdown_by_size
-  parsimon query slowdown_by_size --lake lake --param scenario=small
-  parsimon query --lake lake --sql "SELECT count(*) FROM slowdowns WHERE slowdown > 10"
-
-There is one view per table (parsimon query --lake DIR --sql "SHOW TABLES" lists them) and one per
-question. A query cannot write anything and cannot read outside the lake. It runs in a process of its
-own, which ends with an error when it exceeds --memory-limit or --timeout. The file LAKE/parsimon.duckdb
-has the same views for DuckDB itself: duckdb LAKE/parsimon.duckdb. Tables of estimates show one
-variant of each scenario, that of its last run (scenarios.answer); views named like slowdowns_all show
-all variants, and --param variant=NAME asks a question about another one.`,
+	name: "query", most: 1,
 	setup: func(e *env, f *pflag.FlagSet) runFunc {
-		var at lakeFlag
 		var q question
 		var timeout time.Duration
-		at.declareLake(f)
+		e.declareLake(f)
 		f.StringVar(&q.sql, "sql", "", "a SELECT of your own")
 		list := f.Bool("list", false, "list the questions; --help NAME explains one")
 		params := f.StringArray("param", nil, "parameter of the question, name=value; may be repeated")
-		choose(f, &q.format, "format", "form of the answer: %s", format.Names()...)
+		e.declareForm(f, format.Names()...)
 		declareMemory(f, &q.limits.MemoryBytes, autoMemory, "memory that the query may use, at least 128MiB; "+autoMemoryDoc)
 		durationVar(f, &timeout, "timeout", "5m", "time that the query may take, e.g. 30s or 1h")
 		return func(ctx context.Context, args []string) (err error) {
@@ -60,7 +44,7 @@ all variants, and --param variant=NAME asks a question about another one.`,
 				return listQueries(e.stdout)
 			case (len(args) == 1) == (q.sql != ""):
 				return usagef("give the name of a question or --sql, one of the two")
-			case q.format == "parquet" && isTerminal(e.stdout):
+			case e.form == "parquet" && isTerminal(e.stdout):
 				return usagef("--format parquet is not for a terminal: redirect it to a file")
 			case timeout == 0:
 				return usagef("--timeout: must be above 0")
@@ -75,7 +59,7 @@ all variants, and --param variant=NAME asks a question about another one.`,
 					return usageError{err}
 				}
 			}
-			l, err := at.openLake(lake.Open)
+			l, err := e.openLake(lake.Open)
 			if err != nil {
 				return err
 			}
@@ -86,7 +70,7 @@ all variants, and --param variant=NAME asks a question about another one.`,
 				return fmt.Errorf("the query needs more than --memory-limit %s: %s", f.Lookup("memory-limit").Value, why)
 			}
 			if subprocess.IsChild() {
-				if err = q.answer(ctx, l, e.stdout); duckdb.IsOutOfMemory(err) {
+				if err = q.answer(ctx, e, l); duckdb.IsOutOfMemory(err) {
 					err = tooMuch(duckdb.FirstLine(err).Error())
 				}
 				return err
@@ -113,13 +97,13 @@ all variants, and --param variant=NAME asks a question about another one.`,
 // A question is one of the library with its parameters, or a SELECT.
 type question struct {
 	queries.Query
-	params      map[string]string
-	sql, format string
-	limits      duckdb.Options
+	params map[string]string
+	sql    string
+	limits duckdb.Options
 }
 
 // answer writes the answer, in a child process. It reads the files that the manifests name, which stay until then.
-func (q *question) answer(ctx context.Context, l *lake.Lake, out io.Writer) error {
+func (q *question) answer(ctx context.Context, e *env, l *lake.Lake) error {
 	if err := subprocess.Begin(q.limits); err != nil {
 		return err
 	}
@@ -142,7 +126,7 @@ func (q *question) answer(ctx context.Context, l *lake.Lake, out io.Writer) erro
 	if err != nil {
 		return err
 	}
-	return rows.Write(out, q.format)
+	return rows.Write(e.stdout, e.form)
 }
 
 func isTerminal(w io.Writer) bool {
@@ -243,21 +227,11 @@ func helpQuery(w io.Writer, name string) error {
 }
 
 var estimateCommand = command{
-	name: "estimate", args: "--lake DIR --src HOST --dst HOST --size BYTES",
-	summary: "slowdown of flows that need not be in the workload",
-	help: `
-Draws flows of one size between two hosts on a scenario that has been estimated. Each takes a path by
-ECMP and a moment of the workload, and at every link meets what a flow of its size met there at that
-moment. Where the scenario was estimated by the paper's method only (--estimator independent), it takes
-a delay from the distribution of each of its links, independently, as the paper does. Prints quantiles
-of slowdown and FCT.
-
-  parsimon estimate --lake lake --src web3 --dst db7 --size 100KB --n 10000`,
+	name: "estimate",
 	setup: func(e *env, f *pflag.FlagSet) runFunc {
 		var r runFlags
-		var form string
 		q := newflows.Question{N: 10_000}
-		r.declareLake(f)
+		r.declareLake(e, f)
 		r.declareScenario(f)
 		r.declareEstimator(f)
 		f.Lookup("estimator").DefValue = "what the lake holds: exact before flow before independent"
@@ -267,7 +241,7 @@ of slowdown and FCT.
 		parse(f, &q.SizeBytes, "string", sizeOf("1B"), "size", "", "flow size, e.g. 1500 or 100KB (required)")
 		intVar(f, &q.N, 1, 10_000_000, "n", "flows to draw")
 		f.Uint64Var(&q.Seed, "seed", 1, "seed of the draws")
-		declareForm(f, &form, "table", "csv", "json")
+		e.declareForm(f, "table", "csv", "json")
 		return func(ctx context.Context, _ []string) error {
 			if *src == "" || *dst == "" || q.SizeBytes == 0 {
 				return usagef("--src, --dst and --size are required")
@@ -279,7 +253,7 @@ of slowdown and FCT.
 			if err != nil {
 				return err
 			}
-			l, err := r.openLake(lake.Open)
+			l, err := e.openLake(lake.Open)
 			if err != nil {
 				return err
 			}
@@ -309,35 +283,19 @@ of slowdown and FCT.
 			for _, x := range answer.Quantiles {
 				table.Add(x.P, x.Slowdown, x.FCTNS, x.IdealNS)
 			}
-			return e.write(form, answer.Quantiles, a)
+			return e.write(answer.Quantiles, a)
 		}
 	},
 }
 
 var reportCommand = command{
-	name: "report", args: "SCENARIO[@VARIANT] --lake DIR [--compare BASE[@VARIANT]] [--output FILE]",
-	least:   1,
-	most:    1,
-	summary: "charts of an estimate, as one HTML file",
-	help: `
-Writes one HTML file about a scenario (an id, the first letters of one, or a name): headline numbers with
-intervals and warnings, charts with their tables and their SQL, what the estimate cost, and what it does not
-model. The file is complete, at most 1.5 MB, and works offline in any current browser.
-
-  parsimon report small --lake lake
-  parsimon report mixed@flow-3 --lake lake --output mixed.html
-  parsimon report "small, fail 288:292" --compare small --lake lake
-
-The report of an estimate from windows of time (run --within) says so beside every percentile: it has the percentiles
-of services and networks with their intervals, and leaves out what needs every flow.
-
---compare adds what changed over another scenario, and why nothing changed where nothing did. A comparison
-that the lake does not hold yet is made first, as "parsimon compare" makes it.`,
+	name:  "report",
+	least: 1,
+	most:  1,
 	setup: func(e *env, f *pflag.FlagSet) runFunc {
-		var at lakeFlag
 		var limits duckdb.Options
 		var o report.Options
-		at.declareLake(f)
+		e.declareLake(f)
 		f.StringVar(&o.Compare, "compare", "", "scenario to compare with, the base")
 		output := f.StringP("output", "o", "report.html", "file to write; a regular file is replaced in one step")
 		declareMemory(f, &limits.MemoryBytes, "4GiB", "memory DuckDB may use; it spills beyond it")
@@ -350,7 +308,7 @@ that the lake does not hold yet is made first, as "parsimon compare" makes it.`,
 			if err := checkOutput("output", *output); err != nil {
 				return err
 			}
-			l, err := at.openLake(lake.Open)
+			l, err := e.openLake(lake.Open)
 			if err != nil {
 				return err
 			}

@@ -32,8 +32,10 @@ func TestStageDocs(t *testing.T) {
 			have = append(have, s.Name)
 		}
 	}
-	for _, s := range stageDocs {
-		listed = append(listed, s.name)
+	_, _, help := stageCommand.page()
+	for _, name := range stageNames {
+		listed = append(listed, name)
+		contains(t, help, "\n  "+name+" ")
 	}
 	slices.Sort(have)
 	slices.Sort(listed)

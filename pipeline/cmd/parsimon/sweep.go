@@ -22,48 +22,17 @@ import (
 )
 
 var sweepCommand = command{
-	name: "sweep", args: "BASE --lake DIR --fail each:TIER|--set KEY=V,V ...", least: 1, most: 1,
+	name: "sweep", least: 1, most: 1,
 	writes: true,
 	first: []string{"lake", "fail", "loss", "set", "seeds", "exact", "quantile", "service", "show", "format",
 		"estimator"},
-	summary: "each cable of a tier down, one at a time (N-1); or every combination of parameters",
-	help: `
-With --fail each:TIER alone, takes every cable of a tier of BASE, a scenario of the lake, down, one at
-a time, estimates what remains, and ranks the cables by what that does to a percentile of slowdown.
-
-  parsimon sweep small --lake lake --fail each:fabric-spine
-  parsimon sweep small --lake lake --fail each:tor-fabric,fabric-spine --quantile 0.999 --service web
-
-With --loss, each cable loses that share of its packets instead: a gray failure.
-
-  parsimon sweep small --lake lake --fail each:fabric-spine --loss 1e-4 --estimator exact
-
-With --set, BASE is a scenario file or the name of one that ships (or see below), and every combination of the given
-values is estimated as a scenario of its own: any key of the file, list elements by [I], and
---seeds N for the seeds 1 to N. --fail each:TIER adds each cable down as one more parameter. A
-transport of another kind has its default constants. All combinations are checked before the first run.
-
-  parsimon sweep small --lake lake --set workload.max_load=20%,40%,60% --set transport.kind=dctcp,hpcc
-  parsimon sweep small --lake lake --set topology.clos.oversubscription=1,2,4 --seeds 3 --exact
-
-BASE may also be a scenario of the lake. The keys are then the changes of what-if: bandwidth.CABLES,
-delay.CABLES, scale.SERVICE, move.SERVICE, fail and add-cable. --until finds the first value of one
-key with a condition, by bisection; from one value on the condition must be true. The smallest uplinks
-with which p99 of db is below 4:
-
-  parsimon sweep day --lake lake --set bandwidth.tor-spine=40G,100G,200G,400G \
-      --until 'service=db p99_slowdown < 4'
-
-Results go to tables sweeps (question worst_failures) and sweep_runs (question parameter_sweep). A sweep
-that was interrupted continues when it is given again.`,
 	setup: func(e *env, f *pflag.FlagSet) runFunc {
 		var r runFlags
 		plan := whatif.SweepPlan{Quantile: 0.99}
 		parameters := whatif.ParameterPlan{MaxRuns: 100}
 		var seeds int
-		var form string
 		show := 20
-		r.declareLake(f)
+		r.declareLake(e, f)
 		parse(f, &plan.Tier, "string", func(text string) (string, error) {
 			tier, each := strings.CutPrefix(text, "each:")
 			if !each || tier == "" {
@@ -93,7 +62,7 @@ that was interrupted continues when it is given again.`,
 		f.Float64Var(&plan.Quantile, "quantile", plan.Quantile, "quantile of slowdown to rank by: 0.5, 0.9, 0.99 or 0.999")
 		f.StringVar(&plan.Service, "service", "", "service whose flows count; default: all flows")
 		intVar(f, &show, 0, math.MaxInt32, "show", "how many to show")
-		declareForms(f, &form)
+		e.declareForm(f, forms...)
 		r.declareEstimate(f)
 		return func(ctx context.Context, args []string) error {
 			if seeds > 0 {
@@ -135,14 +104,14 @@ that was interrupted continues when it is given again.`,
 				if p.Found != nil {
 					show = p.Found.ScenarioID
 				}
-				return e.write(form, p, nextReport(p.Text(), show, r.lake))
+				return e.write(p, nextReport(p.Text(), show, e.lake))
 			}
 			s, err := whatif.RunSweep(ctx, args[0], plan, o)
 			if err != nil {
 				return err
 			}
 			e.metrics.failures(s)
-			return e.write(form, s, nextReport(s.Text(show), s.Base, r.lake))
+			return e.write(s, nextReport(s.Text(show), s.Base, e.lake))
 		}
 	},
 }

@@ -21,13 +21,12 @@ import (
 )
 
 var topologyCommand = command{
-	name: "topology", args: "TOPOLOGY", least: 1, most: 1,
-	summary: "check a topology file: what it describes, every fault",
-	help:    topologyHelp(),
+	name: "topology", least: 1, most: 1,
+	tail: topologyTail,
 	setup: func(e *env, f *pflag.FlagSet) runFunc {
 		var t topologyFlags
 		t.maxFaults = 50
-		declareForm(f, &t.form, "table", "json")
+		e.declareForm(f, "table", "json")
 		t.topologyOptions.declare(f)
 		f.StringVar(&t.write, "write", "", "write nodes.csv and links.csv to this `directory`")
 		intVar(f, &t.maxFaults, 0, math.MaxInt32, "max-faults", "faults of each kind that the table shows; 0: all")
@@ -35,42 +34,13 @@ var topologyCommand = command{
 	},
 }
 
-func topologyHelp() string {
+// topologyTail lists the kinds of faults that can be repaired, and the formats.
+func topologyTail() string {
 	var b strings.Builder
-	b.WriteString(`
-Reads a topology in any of the formats below and reports what it describes: roles, speeds,
-oversubscription, equal-cost next hops, asymmetries, and which values were inferred or set by default.
-All faults are listed at once with file and line; the exit code is then 1.
-Nothing is repaired unless --repair names the kind of fault:
-
-`)
 	for _, r := range format.Repairs() {
 		fmt.Fprintf(&b, "  %-14s %s\n", r.Kind, r.Doc)
 	}
-	b.WriteString(`
-The options are those of this command: --write stores the resulting network as nodes.csv and links.csv
-in a directory, which every command takes as --topology.
-
-  parsimon topology cables.csv --host-pattern 'web*' --host-pattern 'db*'
-  parsimon topology cables.csv --repair doubled,parallel --write net
-  parsimon run --topology net --flows flows.parquet --lake lake
-  parsimon topology cables.csv --format json
-
-A node list (--nodes) has the columns device (or node, name, id), role (host, server, tor, leaf, fabric,
-aggregation, spine, core, switch, …), rack and pod. With a list, only the listed hosts are hosts.
-Devices that are not listed are switches. Roles that nothing states are inferred from the distance to
-the nearest host: tor, fabric, spine; not for devices named like routers (wan1, border-gw, fw2), nor where
-the list states the devices of that tier. Racks have the names of the list, else those of their switches.
-
-Parallel cables with ports of their own and one speed are a link aggregation group: one link of the
-summed bandwidth, of which --fail DEVICE:PORT takes one member down.
-
-JSON has the keys hosts, switches, cables, faults (file, line, text, kind), format, files, notes,
-repaired, planned, settings, and description unless there are faults. In a Parquet file the line of a
-fault is its row.
-
-Formats, in order of detection:
-`)
+	b.WriteString("\nFormats, in order of detection:\n")
 	for _, d := range format.Docs() {
 		fmt.Fprintf(&b, "\n%s\n%s\n", strings.ToUpper(d[0]), d[1])
 	}
@@ -79,8 +49,8 @@ Formats, in order of detection:
 
 type topologyFlags struct {
 	topologyOptions
-	form, write string
-	maxFaults   int
+	write     string
+	maxFaults int
 }
 
 // topologyOptions say what a topology file does not.
@@ -161,7 +131,7 @@ func (t *topologyFlags) run(e *env, path string) error {
 			return err
 		}
 	}
-	if err := e.write(t.form, topologyJSON(l, d), topologyText(path, l, d, t.maxFaults)); err != nil {
+	if err := e.write(topologyJSON(l, d), topologyText(path, l, d, t.maxFaults)); err != nil {
 		return err
 	}
 	if len(l.Faults) > 0 {

@@ -16,28 +16,14 @@ import (
 )
 
 var validateCommand = command{
-	name: "validate", args: "--lake DIR [--scenario ID] --truth exact|FILE.parquet",
-	writes:  true,
-	summary: "hold an estimate against the truth",
-	help: `
-Joins the slowdowns of a scenario that has been estimated with a truth, and reports by flow size, and
-in all, p50, p90, p99 and p99.9 of both, the error with its 95% bootstrap interval, and the
-Wasserstein distance of the logarithms of the slowdowns. The comparison also goes to the lake's table
-validations.
-
-The truth is "exact", a simulation of the whole network, packet by packet, which is made now if the
-lake does not hold it; or a Parquet file with flow_id and fct_ns, from another simulator or from
-measurements.
-
---sample keeps a long trace affordable: it simulates a stretch from the middle of it, after as long a
-warm-up, and compares the flows that start in the stretch. The interval states the precision of such a
-sample.`,
+	name:   "validate",
+	writes: true,
 	setup: func(e *env, f *pflag.FlagSet) runFunc {
 		var r runFlags
 		var whole exactFlags
-		var truth, form string
+		var truth string
 		var sample, warmup time.Duration
-		r.declareLake(f)
+		r.declareLake(e, f)
 		r.declareScenario(f)
 		r.declareEstimator(f)
 		r.defaultAuto(f, "the answer of the last run")
@@ -48,7 +34,7 @@ sample.`,
 		durationVar(f, &sample, "sample", "", "length of the stretch to simulate whole, e.g. 20ms; 0: all of the trace")
 		durationVar(f, &warmup, "warmup", "", "simulated before the stretch but not compared; 0: as long as the stretch")
 		needs(f, "sample", "warmup")
-		declareForms(f, &form)
+		e.declareForm(f, forms...)
 		return func(ctx context.Context, _ []string) error {
 			if truth != "exact" && (f.Changed("switch-buffer") || sample > 0) {
 				return usagef("--switch-buffer and --sample go with --truth exact")
@@ -81,7 +67,7 @@ sample.`,
 			if err != nil {
 				return err
 			}
-			return e.write(form, v, a)
+			return e.write(v, a)
 		}
 	},
 }

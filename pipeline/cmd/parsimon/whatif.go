@@ -19,71 +19,41 @@ import (
 // compareFlags say how two estimates are compared, and what is written of it.
 type compareFlags struct {
 	whatif.CompareOptions
-	form   string
-	gates  []gate.Gate
 	within withinFlags
 }
 
-func (c *compareFlags) declare(f *pflag.FlagSet) {
+func (c *compareFlags) declare(e *env, f *pflag.FlagSet) {
 	c.Links = 5
 	group(f, "Answer", func() {
 		f.StringSliceVar(&c.By, "by", nil, "compare groups of flows too: "+strings.Join(whatif.ComparisonGroups(), ", "))
 		intVar(f, &c.Links, 0, 100_000, "links", "links to name as explanation")
-		declareForms(f, &c.form)
-		declareGates(f, &c.gates, true)
+		e.declareForm(f, forms...)
+		e.declareGates(f, true)
 	})
 	group(f, "Windows of time", func() { c.within.declareCommon(f) })
 }
 
 // write writes a comparison and holds it against the gates.
 func (c *compareFlags) write(ctx context.Context, e *env, found *whatif.Comparison, people *text.Answer) (err error) {
-	found.Gates, err = gate.Judge(c.gates, func(g gate.Gate) (float64, error) { return found.Value(ctx, g) })
+	found.Gates, err = gate.Judge(e.gates, func(g gate.Gate) (float64, error) { return found.Value(ctx, g) })
 	e.metrics.comparison(found)
-	return e.judged(c.form, found, people, err)
+	return e.judged(found, people, err)
 }
 
 var whatIfCommand = command{
-	name:    "what-if",
-	args:    "BASE --lake DIR --fail WHAT|--add-cable ...|--bandwidth ...|--scale ...|--balance ...|--event ...|...",
-	least:   1,
-	most:    1,
-	writes:  true,
-	summary: "change a scenario of the lake, run what that changes, and compare",
+	name:   "what-if",
+	least:  1,
+	most:   1,
+	writes: true,
 	first: []string{"lake", "fail", "add-cable", "bandwidth", "delay", "scale", "move", "balance", "event", "by", "within",
 		"format", "fail-if"},
-	help: `
-Makes a scenario out of BASE (an id, the first letters of one, or a name), estimates it, and compares
-the two: percentiles of slowdown with the change and its interval, and the links that explain it.
-The flows are the base's, whose files the new scenario shares, except where --scale or --move changes
-them; link cases that are as they were come from the cache. A base that is not estimated yet is
-estimated first.
-
-  parsimon what-if small --lake lake --fail pod0-fabric0:plane0-spine2
-  parsimon what-if day --lake lake --fail spine1
-  parsimon what-if day --lake lake --fail leaf1:Ethernet49 --delay 'wan*:*=5ms'
-  parsimon what-if small --lake lake --fail random:2 --tier fabric-spine --draw 7
-  parsimon what-if small --lake lake --bandwidth fabric-spine=20G --scale web=1.5 --by service
-  parsimon what-if day --lake lake --scale db=1.5,storage=+50% --add-cable leaf1:spine3=100G
-  parsimon what-if large --lake lake --fail random:2 --tier fabric-spine --within 2% --of p99
-
---add-cable joins two nodes that no cable joins (others: --bandwidth), with a delay of 1us if none is
-given. Planned cables of a cabling list are taken with its speeds: --add-cable planned, or one by its ends.
-
-A cable that fails makes the scenario that "parsimon run ... --fail" makes, row by row.
-
---scale keeps a service's flows and adds the whole service again, its arrivals moved in time, as often
-as it takes (the last time a share of its flows); below 1, a share of its flows stays. --move puts the
-hosts of each of the service's racks into the given racks in turn.
-
---within estimates the same windows of time of both scenarios instead of the whole (see "parsimon run"), until
-the interval of the change of the percentile of --of is within ± that share, or the --budget is spent.`,
 	setup: func(e *env, f *pflag.FlagSet) runFunc {
 		var r runFlags
 		var c changeFlags
 		var how compareFlags
-		r.declareLake(f)
+		r.declareLake(e, f)
 		group(f, "Changes", func() { c.declare(f) })
-		how.declare(f)
+		how.declare(e, f)
 		r.declareEstimate(f)
 		r.defaultAuto(f, "as BASE was estimated, if it was; else as run chooses")
 		return func(ctx context.Context, args []string) error {
@@ -107,7 +77,7 @@ the interval of the change of the percentile of --of is within ± that share, or
 				}
 				return how.write(ctx, e, w.Comparison, w.Text())
 			}
-			return compareWithin(ctx, e, o, ask, args[0], how.gates, how.form,
+			return compareWithin(ctx, e, o, ask, args[0],
 				func(base *pipeline.Estimation) (*pipeline.Estimation, error) {
 					base.ChooseForWindows()
 					if err := base.Generate(ctx); err != nil {
@@ -120,26 +90,13 @@ the interval of the change of the percentile of --of is within ± that share, or
 }
 
 var compareCommand = command{
-	name: "compare", args: "BASE[@VARIANT] OTHER[@VARIANT] --lake DIR", least: 2, most: 2,
-	writes:  true,
-	summary: "two scenarios side by side",
-	help: `
-Compares the slowdowns of two scenarios (ids, the first letters of them, or names), flow by flow: p50,
-p90, p99 and p99.9 of the flows that are in both, the change with its 95% interval (bootstrap over
-flows, each with both its slowdowns), and the links at which the slowest flows are delayed more or
-less. The answer also goes to the lake's tables comparisons and comparison_links, where questions
-what_changed and what_changed_links find it.
-
-Scenarios that were estimated in different ways are refused, unless --across: the difference is then
-also that of the ways. A variant is named as in the lake, e.g. small@independent.
-
-With --within, both scenarios are estimated from the same windows of time, in the way that --estimator
-says, until the change is known to that precision.`,
+	name: "compare", least: 2, most: 2,
+	writes: true,
 	setup: func(e *env, f *pflag.FlagSet) runFunc {
 		var r runFlags
 		var how compareFlags
-		r.declareLake(f)
-		how.declare(f)
+		r.declareLake(e, f)
+		how.declare(e, f)
 		r.declareEstimator(f)
 		r.declareWorkers(f)
 		r.declareMemory(f)
@@ -150,7 +107,7 @@ says, until the change is known to that precision.`,
 				return err
 			}
 			if !sampling {
-				l, err := r.openLake(lake.Open)
+				l, err := e.openLake(lake.Open)
 				if err != nil {
 					return err
 				}
@@ -168,7 +125,7 @@ says, until the change is known to that precision.`,
 				return err
 			}
 			defer done()
-			return compareWithin(ctx, e, o, ask, args[0], how.gates, how.form,
+			return compareWithin(ctx, e, o, ask, args[0],
 				func(*pipeline.Estimation) (*pipeline.Estimation, error) {
 					return pipeline.Resume(ctx, o.Lake, args[1], o.Variant, o.Settings)
 				})
@@ -243,7 +200,7 @@ func (w *withinFlags) askChange(by []string, others ...string) (sampled.Ask, boo
 
 // runWithin estimates a scenario from windows and writes the answer, or prepares the next windows.
 func (w *withinFlags) runWithin(
-	ctx context.Context, e *env, run *pipeline.Estimation, a sampled.Ask, gates []gate.Gate, form string,
+	ctx context.Context, e *env, run *pipeline.Estimation, a sampled.Ask,
 ) error {
 	if w.prepare {
 		ids, err := sampled.Prepare(ctx, run, a)
@@ -259,20 +216,20 @@ func (w *withinFlags) runWithin(
 	if err := run.Executor().Session().SetAnswer(run.ID(), result.Variant); err != nil {
 		return err
 	}
-	return writeWindows(e, result, result.Judge(gates), form)
+	return writeWindows(e, result, result.Judge(e.gates))
 }
 
 // writeWindows writes an answer from windows and then reports the gates that failed.
-func writeWindows(e *env, value interface{ Text() *text.Answer }, verdict error, form string) error {
-	if form == "csv" {
+func writeWindows(e *env, value interface{ Text() *text.Answer }, verdict error) error {
+	if e.form == "csv" {
 		return usagef("--format csv does not go with --within")
 	}
-	return e.judged(form, value, value.Text(), verdict)
+	return e.judged(value, value.Text(), verdict)
 }
 
 // compareWithin compares a scenario with another one, which other opens, by the same windows of both.
 func compareWithin(
-	ctx context.Context, e *env, o whatif.Settings, a sampled.Ask, base string, gates []gate.Gate, form string,
+	ctx context.Context, e *env, o whatif.Settings, a sampled.Ask, base string,
 	other func(base *pipeline.Estimation) (*pipeline.Estimation, error),
 ) error {
 	before, err := pipeline.Resume(ctx, o.Lake, base, o.Variant, o.Settings)
@@ -289,5 +246,5 @@ func compareWithin(
 	if err != nil {
 		return err
 	}
-	return writeWindows(e, c, c.Judge(gates), form)
+	return writeWindows(e, c, c.Judge(e.gates))
 }
