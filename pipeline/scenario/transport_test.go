@@ -99,7 +99,7 @@ func TestTransportRefuses(t *testing.T) {
 		"{window: {wan: small}}":                                 "transport.window.wan: ",
 		"{window: {far: 1MB}}":                                   "transport.window.far: is no key here (lan, wan)",
 		"{kind: [swift]}":                                        "transport.kind: is a list",
-		"{kind: swift, kind: swift}":                             "already defined",
+		"{kind: swift, kind: swift}":                             "stands there twice",
 		"{kind: timely, additive_increase: 5Mbps, header: 5000}": "transport.header: is 5000",
 	} {
 		_, err := Load(tinyFiles(t, strings.Replace(tinyScenario, "fail: []", "transport: "+transport, 1)))

@@ -8,14 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/lexer"
-	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
+	"go.yaml.in/yaml/v4"
+	"go.yaml.in/yaml/v4/plugin/loaderlimits"
 )
 
 // A Kind is the type of a value.
@@ -103,163 +101,78 @@ const maxYAMLBytes = 64 << 20
 
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
-// YAML parses a file of one YAML document. Anchors and aliases are resolved; merge keys and
-// tags are not interpreted.
-func YAML(data []byte) (t *Value, fault *Error) {
-	// The parser has panicked on malformed files; to the user that is a malformed file.
-	defer func() {
-		if p := recover(); p != nil {
-			t, fault = nil, errorf(1, "not readable as YAML: %v", p)
-		}
-	}()
+// YAML parses a file of one YAML document. Anchors and aliases are resolved; merge keys and tags are not interpreted.
+func YAML(data []byte) (*Value, *Error) {
 	if len(data) > maxYAMLBytes {
 		return nil, errorf(1, "is larger than 64 MiB")
 	}
-	tokens := lexer.Tokenize(string(bytes.TrimPrefix(data, byteOrderMark)))
-	if line := deepLine(tokens); line > 0 {
-		return nil, errorf(line, "values are nested too deeply")
+	var document, second yaml.Node
+	limits := loaderlimits.New(loaderlimits.DepthValue(maxDepth))
+	loader, err := yaml.NewLoader(bytes.NewReader(data), yaml.WithPlugin(limits))
+	if err == nil {
+		err = loader.Load(&document)
 	}
-	parsed, err := parser.Parse(tokens, 0)
-	if err != nil {
-		line, what := 1, err.Error()
-		var syntax yaml.Error
-		if errors.As(err, &syntax) {
-			if k := syntax.GetToken(); k != nil && k.Position != nil {
-				line = k.Position.Line
-			}
-			what = syntax.GetMessage()
-		}
-		return nil, errorf(line, "not readable as YAML: %s", what)
-	}
-	if len(parsed.Docs) == 0 || parsed.Docs[0].Body == nil {
+	if errors.Is(err, io.EOF) {
 		return nil, errorf(1, "is empty")
 	}
-	if len(parsed.Docs) > 1 {
-		return nil, errorf(lineOf(parsed.Docs[1].Body, 1), "holds more than one document")
-	}
-	y := yamlParser{anchors: map[string]*Value{}}
-	t = y.value(parsed.Docs[0].Body, 1, 0)
-	if y.deep {
-		return nil, errorf(1, "values are nested too deeply")
-	}
-	return t, nil
-}
-
-// deepLine returns the line where brackets, indents, or the indicators of one line nest deeper than maxDepth; 0 where
-// none do. The parser's time and memory grow with the square of the depth.
-func deepLine(tokens token.Tokens) int {
-	brackets, indicators, line := 0, 0, 0
-	var indents []int // columns of the lines that the current one is in
-	for _, k := range tokens {
-		if k.Position.Line != line {
-			line, indicators = k.Position.Line, 0
-			for len(indents) > 0 && indents[len(indents)-1] >= k.Position.Column {
-				indents = indents[:len(indents)-1]
-			}
-			indents = append(indents, k.Position.Column)
-		}
-		indicators++
-		switch k.Type {
-		case token.SequenceStartType, token.MappingStartType:
-			brackets++
-			indicators = 0
-		case token.SequenceEndType, token.MappingEndType:
-			brackets--
-			indicators = 0
-		case token.SequenceEntryType, token.MappingKeyType, token.TagType, token.AnchorType:
-		default:
-			if k.PreviousType() != token.AnchorType { // else it is the anchor's name
-				indicators = 0
-			}
-		}
-		if max(brackets, indicators, len(indents)) > maxDepth {
-			return line
+	if err == nil {
+		if err = loader.Load(&second); err == nil {
+			return nil, errorf(second.Content[0].Line, "holds more than one document")
 		}
 	}
-	return 0
-}
-
-// lineOf returns the line of a node; some nodes of malformed files have no token.
-func lineOf(n ast.Node, otherwise int) int {
-	if n != nil {
-		if t := n.GetToken(); t != nil && t.Position != nil && t.Position.Line > 0 {
-			return t.Position.Line
-		}
+	var bad *yaml.LoadError
+	switch {
+	case errors.Is(err, io.EOF):
+		return yamlAnchors{}.value(document.Content[0]), nil
+	case errors.As(err, &bad):
+		return nil, errorf(max(1, bad.Mark.Line), "not readable as YAML: %s", bad.Message)
 	}
-	return otherwise
+	return nil, errorf(1, "not readable as YAML: %v", err)
 }
 
-// A yamlParser converts the syntax tree of goccy/go-yaml, which keeps lines, to a tree. An alias must
-// follow its anchor, so values cannot contain themselves.
-type yamlParser struct {
-	anchors map[string]*Value // values are shared between an anchor and its aliases, never copied
-	deep    bool
-}
+// yamlAnchors are the values of the anchors so far.
+type yamlAnchors map[*yaml.Node]*Value
 
-// value converts one node. Nodes of no known type become null.
-func (y *yamlParser) value(n ast.Node, line, depth int) *Value {
-	line = lineOf(n, line)
-	t := &Value{Line: line}
-	if depth > maxDepth {
-		y.deep = true
+// value converts one node. An alias within the value of its anchor is null, so that no value contains itself.
+func (y yamlAnchors) value(n *yaml.Node) *Value {
+	t := &Value{Line: n.Line}
+	switch n.Kind {
+	case yaml.AliasNode:
+		if known := y[n.Alias]; known != nil {
+			*t = *known
+		}
+		t.Mark = "an anchor or alias"
 		return t
-	}
-	switch v := n.(type) {
-	case *ast.MappingNode:
-		t.Kind = Object
-		for _, m := range v.Values {
-			y.member(t, m, line, depth)
-		}
-	case *ast.MappingValueNode:
-		t.Kind = Object
-		y.member(t, v, line, depth)
-	case *ast.SequenceNode:
+	case yaml.SequenceNode:
 		t.Kind = List
-		for _, item := range v.Values {
-			t.Items = append(t.Items, y.value(item, line, depth+1))
+		for _, item := range n.Content {
+			t.Items = append(t.Items, y.value(item))
 		}
-	case *ast.AnchorNode:
-		t = y.value(v.Value, line, depth+1)
-		t.Mark = "an anchor or alias"
-		if v.Name != nil {
-			y.anchors[v.Name.String()] = t
+	case yaml.MappingNode:
+		t.Kind = Object
+		for pair := range slices.Chunk(n.Content, 2) {
+			key, item := y.value(pair[0]), y.value(pair[1])
+			item.Line = key.Line
+			t.Keys, t.Items = append(t.Keys, key.Text), append(t.Items, item)
 		}
-	case *ast.AliasNode:
-		t.Mark = "an anchor or alias"
-		if v.Value != nil && y.anchors[v.Value.String()] != nil {
-			return y.anchors[v.Value.String()]
+	default:
+		kinds := map[string]Kind{"!!null": Null, "!!bool": Bool, "!!int": Number, "!!float": Number}
+		kind, known := kinds[n.ShortTag()]
+		if t.Kind = kind; !known {
+			t.Kind = String
 		}
-	case *ast.TagNode:
-		t = y.value(v.Value, line, depth+1)
+		if t.Kind != Null {
+			t.Text = n.Value
+		}
+	}
+	if n.Style&yaml.TaggedStyle != 0 {
 		t.Mark = "tagged"
-	case *ast.StringNode:
-		t.Kind, t.Text = String, v.Value
-	case *ast.LiteralNode:
-		t.Kind = String
-		if v.Value != nil {
-			t.Text = v.Value.Value
-		}
-	case *ast.BoolNode:
-		t.Kind, t.Text = Bool, tokenText(n)
-	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
-		t.Kind, t.Text = Number, tokenText(n)
+	}
+	if n.Anchor != "" {
+		t.Mark = "an anchor or alias"
+		y[n] = t
 	}
 	return t
-}
-
-// member adds a key and its value.
-func (y *yamlParser) member(t *Value, m *ast.MappingValueNode, line, depth int) {
-	key := y.value(m.Key, lineOf(m.Key, line), depth+1)
-	item := y.value(m.Value, key.Line, depth+1)
-	item.Line = key.Line // a mapping's own token is a colon further down
-	t.Keys, t.Items = append(t.Keys, key.Text), append(t.Items, item)
-}
-
-func tokenText(n ast.Node) string {
-	if t := n.GetToken(); t != nil {
-		return t.Value
-	}
-	return ""
 }
 
 // JSON parses one JSON value.

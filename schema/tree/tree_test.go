@@ -35,8 +35,8 @@ func TestErrors(t *testing.T) {
 	for _, text := range []string{"a:\n  " + strings.Repeat("[", 200_000), strings.Repeat("- ", 200_000),
 		strings.Repeat("? ", 200_000) + "a", "a: " + strings.Repeat("!t ", 20_000) + "a",
 		"a: " + strings.Repeat("&b ", 2_000) + "a"} {
-		if _, err := tree.YAML([]byte(text)); err == nil || err.Error() != "values are nested too deeply" ||
-			err.Line != 1+strings.Count(text, "\n") {
+		if _, err := tree.YAML([]byte(text)); err == nil || err.Line != 1+strings.Count(text, "\n") ||
+			!strings.Contains(err.Error(), "exceeded max depth") && !strings.Contains(err.Error(), "expected key") {
 			t.Errorf("%.10q: %v", text, err)
 		}
 	}

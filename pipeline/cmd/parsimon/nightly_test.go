@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goccy/go-yaml"
+	"go.yaml.in/yaml/v4"
 )
 
 // night runs the nightly script for one day and returns its exit code.
@@ -109,7 +109,7 @@ func TestNightlyExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := yaml.Unmarshal(text, &job); err != nil || job.Kind != "CronJob" || len(strings.Fields(job.Spec.Schedule)) != 5 {
+	if err := yaml.Load(text, &job); err != nil || job.Kind != "CronJob" || len(strings.Fields(job.Spec.Schedule)) != 5 {
 		t.Errorf("%+v: %v", job, err)
 	}
 	for _, name := range []string{"cronjob.yaml", "airflow_dag.py", "crontab"} {

@@ -238,7 +238,7 @@ func TestContainerlab(t *testing.T) {
 		{`"client1:eth1", "leaf1:e1-1"`, `"client1", "leaf1:e1-1"`, `22 format topology.links[0].endpoints[0]: endpoint "client1", want node:interface`},
 		{"type: veth", "type: carrier-pigeon", `26 format topology.links[4]: link type "carrier-pigeon" is unknown`},
 		{"topology:", "topologie:", "2 format has no key topology"},
-		{"links:", "links: [", "21 format not readable as YAML"},
+		{"links:", "links: [", "22 format not readable as YAML"},
 	} {
 		l := loadText(t, "lab.clab.yml", strings.Replace(text, c.old, c.new, 1), o)
 		found := false
