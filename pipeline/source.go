@@ -287,7 +287,7 @@ func (d *derivedFlows) flows(ctx context.Context, t *engine.Attempt, out *lake.F
 // share makes the base's files of a table also those of the scenario.
 func (d *derivedFlows) share(t *engine.Attempt, base engine.Records, table schema.Table) error {
 	for n, f := range base.Files(table) {
-		shared, err := t.Session().Share(f, lake.Of(d.ID()).File(table, t.First+n))
+		shared, err := t.Session().Share(f, lake.Of(d.ID()).File(table, n))
 		if err != nil {
 			return err
 		}

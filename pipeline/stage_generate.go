@@ -69,7 +69,7 @@ func (m *method) writeScenario(ctx context.Context, t *engine.Attempt) error {
 	if err := errors.Join(t.Sink(schema.Nodes).Write(nodes), t.Sink(schema.Links).Write(links)); err != nil {
 		return err
 	}
-	chunks := lake.NewFlowWriter(t.Session(), m.base(), t.First, t.Add)
+	chunks := lake.NewFlowWriter(t.Session(), m.base(), t.Add)
 	defer chunks.Abandon()
 	stats, err := m.source.flows(ctx, t, chunks)
 	if err != nil {

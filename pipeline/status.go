@@ -213,12 +213,13 @@ func readStageStatus(l *lake.Lake, s *engine.Stage, thorough bool) StageStatus {
 		out.Seconds += rec.Seconds
 		for _, f := range rec.Files {
 			out.Rows += f.Rows
-			if f.Collected {
+			err := check(f)
+			if lake.IsCollected(err) {
 				out.Collected++
 				continue
 			}
 			out.Bytes += f.Bytes
-			if err := check(f); err != nil {
+			if err != nil {
 				out.Damage = append(out.Damage, err.Error())
 			}
 		}
@@ -226,7 +227,7 @@ func readStageStatus(l *lake.Lake, s *engine.Stage, thorough bool) StageStatus {
 	switch {
 	case out.Damage != nil:
 		out.State = StateDamaged
-	case !r.Of(methodVersion):
+	case r.Method != methodVersion:
 		out.State = StateOther
 	case out.Done < out.Tasks:
 		out.State = StatePartial

@@ -15,8 +15,7 @@ import (
 // An Attempt is one attempt at one task, as a Worker sees it.
 type Attempt struct {
 	Task
-	N     int // number of the task
-	First int // number of the data files of task 0
+	N int // number of the task
 
 	in       *Inputs
 	session  *lake.Session
@@ -59,7 +58,7 @@ func (t *Attempt) Sink(table schema.Table) schema.Sink {
 	if w, ok := t.sinks[table.Name]; ok {
 		return w
 	}
-	w, err := t.session.Create(table, t.stage.Place.File(table, t.First+t.N))
+	w, err := t.session.Create(table, t.stage.Place.File(table, t.N))
 	if err != nil {
 		t.err = err
 		return failedSink{err}
@@ -93,17 +92,16 @@ func (t *Attempt) SetCritical(ns int64) { t.critical = max(1, ns) }
 // attempt that failed because another process did the task, or removed its input, is repeated here.
 func (e *Executor) runTask(ctx context.Context, j *job, n int, worker Worker) (*Record, error) {
 	for {
-		t := &Attempt{Task: j.tasks[n], N: n, First: j.first, in: j.in, session: e.session, stage: j.stage,
-			progress: e.Progress}
-		rec, err := t.do(func() error { return worker(ctx, t) }, func() error { return e.installable(j.stage, n) })
+		t := &Attempt{Task: j.Tasks[n], N: n, in: j.in, session: e.session, stage: j.Stage, progress: e.Progress}
+		rec, err := t.do(func() error { return worker(ctx, t) }, func() error { return e.installable(j.Stage, n) })
 		if err == nil {
-			return rec, e.record(j.stage, n, rec)
+			return rec, e.record(j.Stage, n, rec)
 		}
 		if !e.shared() {
 			return nil, err
 		}
 		// Another process may have done the task, and what this attempt read may have been collected since.
-		if rec, ok := e.recorded(j.stage, n); ok {
+		if rec, ok := e.recorded(j.Stage, n); ok {
 			return rec, nil
 		}
 		if !errors.Is(err, errTaken) {

@@ -9,9 +9,8 @@ import (
 )
 
 // Temporary tables are most of what an estimate writes, and no question reads them. They are removed as soon as every
-// stage that reads them is complete. The records of the tasks say so before the files are removed: a killed process
-// leaves files that no record counts on. A stage whose files were collected is complete for as long as no stage needs
-// them.
+// stage that reads them is complete. A file of a temporary table that a record names and that is not there was
+// collected: its task is done for as long as no stage needs the file.
 
 // Collect removes the temporary tables of a plan that no stage of it still needs, unless Settings.Keep.
 func (e *Executor) Collect(p Plan) error {
@@ -64,50 +63,19 @@ func (e *Executor) isComplete(s *Stage) bool {
 	return err == nil
 }
 
-// collect removes a stage's files of a table.
+// collect removes a stage's files of a table. A late attempt may install a file meanwhile: a later call removes it.
 func (e *Executor) collect(s *Stage, t schema.Table) error {
-	for again := true; again; {
-		r, ok := e.known[s.StatePath()]
-		if !ok {
-			var err error
-			if r, err = Complete(e.lake, s, e.Method); err != nil {
-				return err
-			}
-		}
-		marked, err := e.markCollected(s, t, r)
-		if err != nil {
-			return err
-		}
-		if !marked && !e.shared() {
-			return nil
-		}
-		err = e.session.RemoveTable(t, s.Place)
-		if err != nil && (!e.shared() || !errors.Is(err, syscall.ENOTEMPTY)) { // a late attempt has installed a file
-			return err
-		}
-		again = marked && e.shared() // a late attempt may have written its record meanwhile
+	if !e.lake.Exists(s.Place.Dir(t)) {
+		return nil
 	}
-	return nil
+	err := e.session.RemoveTable(t, s.Place)
+	if e.shared() && errors.Is(err, syscall.ENOTEMPTY) {
+		return nil
+	}
+	return err
 }
 
-// markCollected notes in the records of a stage that its files of a table are collected. marked is false if all of them
-// say so already.
-func (e *Executor) markCollected(s *Stage, t schema.Table, r Records) (marked bool, err error) {
-	for n, rec := range r.Done {
-		changed := false
-		for i := range rec.Files {
-			f := &rec.Files[i]
-			if !f.Collected && f.Of(t) {
-				f.Collected, changed = true, true
-			}
-		}
-		if !changed {
-			continue
-		}
-		if err := e.session.WriteState(s.StatePath(recordName(n)), rec); err != nil {
-			return marked, err
-		}
-		marked = true
-	}
-	return marked, nil
+// collected reports whether files of a task were removed.
+func (e *Executor) collected(rec *Record) bool {
+	return slices.ContainsFunc(rec.Files, e.lake.Collected)
 }

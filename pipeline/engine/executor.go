@@ -72,19 +72,10 @@ func (e *Executor) Records(s *Stage) (Records, error) {
 	if e.shared() { // not every process reads every byte: damage shows where a file is used
 		check = e.lake.CheckSize
 	}
-	for n, rec := range r.Done {
-		for _, f := range rec.Files {
-			if f.Collected || e.verified[f.Path] {
-				continue
-			}
-			if err := check(f); err != nil {
-				if now, ok := e.collectedSince(s, n); ok {
-					r.Done[n] = now
-					break
-				}
-				return r, fmt.Errorf("stage %s of scenario %s is damaged: %w: run the scenario again to repair it", s.Name, s.Place.Scenario, err)
-			}
-			e.verified[f.Path] = true
+	for _, rec := range r.Done {
+		if err := e.verify(rec, check); err != nil {
+			return r, fmt.Errorf("stage %s of scenario %s is damaged: %w: run the scenario again to repair it", s.Name,
+				s.Place.Scenario, err)
 		}
 	}
 	if !e.shared() {
@@ -153,11 +144,11 @@ func (e *Executor) runStage(ctx context.Context, s *Stage) error {
 		return err
 	}
 	delete(e.known, s.StatePath())
-	if r := job.records(); !e.shared() && r.Complete(e.Method) {
-		e.known[s.StatePath()] = r
+	if !e.shared() && job.Complete(e.Method) {
+		e.known[s.StatePath()] = job.Records
 	}
 	critical := 0.0
-	for _, rec := range job.done {
+	for _, rec := range job.Done {
 		if rec == nil { // another process's task
 			continue
 		}
@@ -168,7 +159,7 @@ func (e *Executor) runStage(ctx context.Context, s *Stage) error {
 	}
 	if len(todo) > 0 || !e.reported[s.StatePath()] {
 		e.reported[s.StatePath()] = true
-		e.report(Report{Stage: s.Name, Tasks: len(job.tasks) - job.others, Reused: len(job.tasks) - job.others - len(todo),
+		e.report(Report{Stage: s.Name, Tasks: job.own, Reused: job.own - len(todo),
 			Seconds: time.Since(began).Seconds(), CPUSeconds: ProcessorSeconds() - cpu,
 			CriticalSeconds: critical, PeakBytes: PeakBytes()})
 	}

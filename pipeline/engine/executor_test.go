@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"parsimon/pipeline/lake"
 	"parsimon/schema"
 )
 
@@ -171,6 +172,9 @@ func TestStageBeginsAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := session.Commit(toy.numbers.Place, first.Files(schema.SenderFCTs)); err != nil {
+		t.Fatal(err)
+	}
 	toy.numbers.Cut = func(_ *Inputs, prior []Task) ([]Task, error) {
 		if !slices.Equal(prior, toyRanges(toyTasks)) {
 			t.Errorf("the stage was cut into %v before", prior)
@@ -185,8 +189,8 @@ func TestStageBeginsAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n, f := range second.Files(schema.SenderFCTs) {
-		if want := toy.numbers.Place.File(schema.SenderFCTs, toyTasks+n); f.Path != want {
-			t.Errorf("file %d of the new layout is %s, want %s", n, f.Path, want)
+		if slices.ContainsFunc(first.Files(schema.SenderFCTs), func(old lake.DataFile) bool { return old.Path == f.Path }) {
+			t.Errorf("file %d of the new layout is %s", n, f.Path)
 		}
 	}
 	for _, f := range first.Files(schema.SenderFCTs) {

@@ -6,46 +6,43 @@ import (
 	"fmt"
 	"runtime/pprof"
 	"slices"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // A job is a stage whose tasks are settled.
 type job struct {
-	stage   *Stage
-	layout  layout
+	Records
 	in      *Inputs
-	tasks   []Task
 	work    []int64 // by task: about how long it takes, in any unit
 	mine    []bool  // tasks that this process does
-	others  int     // tasks that it does not
-	done    []*Record
-	first   int    // number of the data files of task 0
-	release func() // gives up the stage's lock
+	own     int     // how many those are
+	release func()  // gives up the stage's lock
 }
 
 // prepare cuts a stage into tasks and finds those that are done.
 func (e *Executor) prepare(s *Stage) (j *job, err error) {
-	j = &job{stage: s}
+	j = &job{Records: Records{Stage: s, layout: layout{Stage: s.Name, Method: e.Method}}}
 	if j.in, err = e.inputs(s); err != nil {
 		return nil, err
 	}
-	if j.tasks, err = s.Cut(j.in, e.prior(s)); err != nil {
+	prior, _, err := readLayout(e.lake, s)
+	if err != nil || prior.Method != e.Method {
+		prior.Tasks = nil
+	}
+	if j.Tasks, err = s.Cut(j.in, prior.Tasks); err != nil {
 		return nil, err
 	}
-	if j.work, err = work(s, j.in, j.tasks); err != nil {
+	if j.work, err = work(s, j.in, j.Tasks); err != nil {
 		return nil, err
 	}
-	l := layout{Stage: s.Name, Method: e.Method, Tasks: j.tasks}
-	j.mine = e.chosen(j.tasks)
+	j.mine = e.chosen(j.Tasks)
 	for _, mine := range j.mine {
-		if !mine {
-			j.others++
+		if mine {
+			j.own++
 		}
 	}
-	if j.done, j.first, j.release, err = e.settle(s, l, j.mine); err != nil {
-		return nil, err
-	}
-	j.layout = l
-	return j, nil
+	return j, e.settle(j)
 }
 
 // work is about how long each task of a stage takes.
@@ -60,26 +57,12 @@ func work(s *Stage, in *Inputs, tasks []Task) ([]int64, error) {
 	return out, nil
 }
 
-// records are what is recorded of the stage when its tasks are done.
-func (j *job) records() Records {
-	return Records{Stage: j.stage, Tasks: j.tasks, Done: j.done, method: j.layout.Method, first: j.first}
-}
-
-// prior is how this version of the method cut a stage before; nil if it did not.
-func (e *Executor) prior(s *Stage) []Task {
-	r, found, err := ReadRecords(e.lake, s)
-	if err != nil || !found || r.method != e.Method {
-		return nil
-	}
-	return r.Tasks
-}
-
 // todo are the tasks that are left to this process, the longest first, and their cost.
 func (j *job) todo() (todo []int, total int64) {
-	for n, rec := range j.done {
+	for n, rec := range j.Done {
 		if j.mine[n] && rec == nil {
 			todo = append(todo, n)
-			total += j.tasks[n].Cost
+			total += j.Tasks[n].Cost
 		}
 	}
 	slices.SortStableFunc(todo, func(a, b int) int { return cmp.Compare(j.work[b], j.work[a]) })
@@ -91,24 +74,26 @@ func (e *Executor) runTasks(ctx context.Context, j *job, todo []int) error {
 	if len(todo) == 0 {
 		return nil
 	}
-	ctx = pprof.WithLabels(ctx, pprof.Labels("stage", j.stage.Name)) // for --cpu-profile
-	newWorker, err := j.stage.Open(ctx, j.in)
+	ctx = pprof.WithLabels(ctx, pprof.Labels("stage", j.Stage.Name)) // for --cpu-profile
+	newWorker, err := j.Stage.Open(ctx, j.in)
 	if err != nil {
 		return err
 	}
-	budget := newBudget(e.MemoryBytes)
+	budget := semaphore.NewWeighted(e.MemoryBytes)
 	return Parallel(ctx, e.Workers, len(todo), func() (func(context.Context, int) error, error) {
 		worker, err := newWorker()
 		return func(ctx context.Context, i int) error {
 			n := todo[i]
-			bytes := j.tasks[n].Rows * j.stage.BytesPerRow
-			budget.acquire(bytes)
-			defer budget.release(bytes)
+			bytes := min(j.Tasks[n].Rows*j.Stage.BytesPerRow, e.MemoryBytes) // one that never fits is done alone
+			if err := budget.Acquire(ctx, bytes); err != nil {
+				return err
+			}
+			defer budget.Release(bytes)
 			rec, err := e.runTask(ctx, j, n, worker)
 			if err != nil {
-				return fmt.Errorf("stage %s, task %d of %d: %w", j.stage.Name, n+1, len(j.tasks), err)
+				return fmt.Errorf("stage %s, task %d of %d: %w", j.Stage.Name, n+1, len(j.Tasks), err)
 			}
-			j.done[n] = rec
+			j.Done[n] = rec
 			return nil
 		}, err
 	})

@@ -12,16 +12,11 @@ import (
 
 // A Record says that a task is done.
 type Record struct {
-	Task       int             `json:"task"` // its number, from 1; 0 in records of older programs
+	Task       int             `json:"task"` // its number, from 1
 	Files      []lake.DataFile `json:"files"`
 	Seconds    float64         `json:"seconds"`
 	CriticalNS int64           `json:"critical_ns"` // the longest piece that cannot be divided further
 	Stats      json.RawMessage `json:"stats,omitempty"`
-}
-
-// collected reports whether files of the task were removed.
-func (r *Record) collected() bool {
-	return slices.ContainsFunc(r.Files, func(f lake.DataFile) bool { return f.Collected })
 }
 
 // layout is the content of plan.json: how a stage is cut into tasks.
@@ -29,9 +24,6 @@ type layout struct {
 	Stage  string `json:"stage"`
 	Method int    `json:"method"`
 	Tasks  []Task `json:"tasks"`
-	// First is the number of the data files of task 0. A stage that begins again writes to other files than before, which
-	// readers see until the new ones are committed.
-	First int `json:"first"`
 }
 
 func (l layout) equal(m layout) bool {
@@ -40,11 +32,9 @@ func (l layout) equal(m layout) bool {
 
 // Records are the tasks of a stage and what is recorded of them: nil for a task that is not done.
 type Records struct {
-	Stage  *Stage
-	Tasks  []Task
-	Done   []*Record
-	method int
-	first  int
+	Stage *Stage
+	layout
+	Done []*Record
 }
 
 // Files are the data files of one table, in the order of the tasks.
@@ -60,11 +50,8 @@ func (r Records) Files(t schema.Table) []lake.DataFile {
 
 // Complete reports whether all tasks are done, by this version of the method.
 func (r Records) Complete(method int) bool {
-	return len(r.Tasks) > 0 && r.method == method && !slices.Contains(r.Done, nil)
+	return len(r.Tasks) > 0 && r.Method == method && !slices.Contains(r.Done, nil)
 }
-
-// Of reports whether a version of the method made the stage.
-func (r Records) Of(method int) bool { return r.method == method }
 
 // Stats decodes the statistics of each task that is done.
 func Stats[T any](r Records) ([]T, error) {
@@ -85,19 +72,23 @@ func Stats[T any](r Records) ([]T, error) {
 // ReadRecords reads what is recorded of a stage. found is false for a stage that was never begun. A damaged record
 // counts as a task that is not done; an error of the disk does not.
 func ReadRecords(l *lake.Lake, s *Stage) (r Records, found bool, err error) {
-	var p layout
-	found, err = l.ReadState(s.StatePath("plan.json"), &p)
-	r = Records{Stage: s, Tasks: p.Tasks, method: p.Method, first: p.First}
-	if err != nil || !found {
+	r.Stage = s
+	if r.layout, found, err = readLayout(l, s); err != nil || !found {
 		return r, false, err
 	}
-	r.Done = make([]*Record, len(p.Tasks))
-	for n := range p.Tasks {
+	r.Done = make([]*Record, len(r.Tasks))
+	for n := range r.Tasks {
 		if r.Done[n], err = readRecord(l, s, n); err != nil {
 			return r, true, err
 		}
 	}
 	return r, true, nil
+}
+
+// readLayout reads how a stage is cut into tasks.
+func readLayout(l *lake.Lake, s *Stage) (now layout, found bool, err error) {
+	found, err = l.ReadState(s.StatePath("plan.json"), &now)
+	return now, found, err
 }
 
 // readRecord reads the record of a task; nil if there is none, it is damaged, or it is that of another task.
@@ -107,7 +98,7 @@ func readRecord(l *lake.Lake, s *Stage, n int) (*Record, error) {
 	if lake.IsReadError(err) {
 		return nil, err
 	}
-	if err != nil || !ok || rec.Task != 0 && rec.Task != n+1 {
+	if err != nil || !ok || rec.Task != n+1 {
 		return nil, nil
 	}
 	return &rec, nil
@@ -143,10 +134,11 @@ func Complete(l *lake.Lake, s *Stage, method int) (Records, error) {
 	}
 	incomplete := &IncompleteError{Stage: s}
 	switch {
-	case found && r.method == method:
+	case found && r.Method == method:
 		incomplete.Why, incomplete.Shards = missing(l, r)
 	case found:
-		incomplete.Why = fmt.Sprintf("it was made by version %d of the method, and this program has version %d", r.method, method)
+		incomplete.Why = fmt.Sprintf("it was made by version %d of the method, and this program has version %d", r.Method,
+			method)
 	}
 	return r, incomplete
 }

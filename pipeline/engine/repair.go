@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"parsimon/pipeline/lake"
+	"parsimon/schema"
 )
 
 // Repair makes those stages of a plan run again whose collected files a stage needs that is not complete, or whose own
@@ -17,25 +18,18 @@ func (e *Executor) Repair(p Plan) error {
 		if lake.IsReadError(err) {
 			return err
 		}
-		damaged, derr := e.damaged(p[i], r)
-		if derr != nil {
-			return derr
+		if rerr := e.dropDamaged(r); rerr != nil {
+			return rerr
 		}
-		if err == nil && r.Complete(e.Method) && len(damaged) == 0 {
+		if err == nil && r.Complete(e.Method) {
 			continue
-		}
-		for _, n := range damaged {
-			e.Log.Warn().Str("stage", p[i].String()).Int("task", n).Msg("damaged: the task runs again")
-			if err := e.session.RemoveState(p[i].StatePath(recordName(n))); err != nil {
-				return err
-			}
 		}
 		delete(e.known, p[i].StatePath())
 		for _, o := range p[i].Reads {
 			if !slices.ContainsFunc(p, func(s *Stage) bool { return same(s, o.Stage) }) {
 				continue // of another scenario, which this session does not own
 			}
-			if err := e.invalidate(o.Stage, o); err != nil {
+			if err := e.invalidate(o.Stage, o.Table); err != nil {
 				return err
 			}
 		}
@@ -43,45 +37,36 @@ func (e *Executor) Repair(p Plan) error {
 	return nil
 }
 
-// intact reports whether a stage is complete and its files, except collected ones, are undamaged.
-func (e *Executor) intact(s *Stage) bool {
-	r, err := Complete(e.lake, s, e.Method)
-	if err != nil {
-		return false
-	}
-	damaged, err := e.damaged(s, r)
-	return err == nil && len(damaged) == 0
-}
-
-// damaged lists the tasks that are recorded but whose files, except collected ones, are not those that were committed.
-// An error, such as that of a disk, is no damage: the records are right.
-func (e *Executor) damaged(s *Stage, r Records) (tasks []int, err error) {
+// dropDamaged removes the records of tasks whose files are not those that were committed, which are to run again. An
+// error, such as that of a disk, is no damage: the records are right.
+func (e *Executor) dropDamaged(r Records) error {
 	for n, rec := range r.Done {
 		if rec == nil {
 			continue
 		}
-		err := e.undamaged(rec)
+		err := e.verify(rec, e.lake.Check)
 		if err == nil {
 			continue
 		}
-		if _, ok := e.collectedSince(s, n); ok {
-			continue
-		}
 		if !isDamage(err) {
-			return nil, err
+			return err
 		}
-		tasks = append(tasks, n)
+		e.Log.Warn().Err(err).Str("stage", r.Stage.String()).Int("task", n).Msg("damaged: the task runs again")
+		if err := e.session.RemoveState(r.Stage.StatePath(recordName(n))); err != nil {
+			return err
+		}
+		r.Done[n] = nil
 	}
-	return tasks, nil
+	return nil
 }
 
-// undamaged reports whether a task's files, except collected ones, are those that were committed.
-func (e *Executor) undamaged(rec *Record) error {
+// verify reports what is wrong with a task's files, by check, unless they are verified or collected.
+func (e *Executor) verify(rec *Record, check func(lake.DataFile) error) error {
 	for _, f := range rec.Files {
-		if f.Collected || e.verified[f.Path] {
+		if e.verified[f.Path] {
 			continue
 		}
-		if err := e.lake.Check(f); err != nil {
+		if err := check(f); err != nil && !lake.IsCollected(err) {
 			return err
 		}
 		e.verified[f.Path] = true
@@ -95,7 +80,7 @@ func isDamage(err error) bool {
 }
 
 // invalidate makes a stage do those of its tasks again whose files of a table were collected.
-func (e *Executor) invalidate(s *Stage, o Output) error {
+func (e *Executor) invalidate(s *Stage, t schema.Table) error {
 	r, found, err := ReadRecords(e.lake, s)
 	if lake.IsReadError(err) {
 		return err
@@ -105,11 +90,12 @@ func (e *Executor) invalidate(s *Stage, o Output) error {
 	}
 	logged := false
 	for n, rec := range r.Done {
-		if rec == nil || !rec.collectedOf(o) {
+		if rec == nil || !slices.ContainsFunc(lake.FilesOf(rec.Files, t), e.lake.Collected) {
 			continue
 		}
 		if !logged {
-			e.Log.Info().Str("stage", s.String()).Str("table", o.Table.Name).Msg("a removed temporary table is needed again: the stage runs again")
+			e.Log.Info().Str("stage", s.String()).Str("table", t.Name).
+				Msg("a removed temporary table is needed again: the stage runs again")
 			logged = true
 		}
 		if err := e.session.RemoveState(s.StatePath(recordName(n))); err != nil {
@@ -118,15 +104,6 @@ func (e *Executor) invalidate(s *Stage, o Output) error {
 	}
 	delete(e.known, s.StatePath())
 	return nil
-}
-
-func (r *Record) collectedOf(o Output) bool {
-	for _, f := range r.Files {
-		if f.Collected && f.Of(o.Table) {
-			return true
-		}
-	}
-	return false
 }
 
 // restore makes the stage that writes a collected file run again if a stage failed because it needs the file: one that
@@ -139,7 +116,7 @@ func (e *Executor) restore(p Plan, failed error) (again bool, err error) {
 	for _, s := range p {
 		for _, t := range s.Writes {
 			if strings.HasPrefix(want.Path, s.Place.Dir(t)+"/") {
-				return true, e.invalidate(s, s.Output(t))
+				return true, e.invalidate(s, t)
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"parsimon/pipeline/lake"
 )
@@ -71,14 +72,9 @@ func (r *TaskRunner) Plan(ctx context.Context, s Step) (todo []int, err error) {
 // made to run again: Plan will name them.
 func (r *TaskRunner) Complete(ctx context.Context) (done bool, err error) {
 	err = r.with(ctx, everyTask, func(e *Executor) error {
-		done = true
-		for _, s := range r.plan {
-			done = done && e.intact(s)
-		}
-		if done {
-			return nil
-		}
-		return e.Repair(r.plan)
+		err := e.Repair(r.plan)
+		done = !slices.ContainsFunc(r.plan, func(s *Stage) bool { return !e.isComplete(s) })
+		return err
 	})
 	return done, err
 }

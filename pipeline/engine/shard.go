@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,10 +25,8 @@ import (
 // sure that it describes the files that are installed. The rows are the same whoever wrote them.
 //
 // A late attempt may also meet a collected table (collect.go): it began before another process did its task, and works
-// when what it reads, or what it writes, was removed. A record that says that files are collected stands for a task
-// that is done, and is written before they are removed. An attempt that fails while its task is done has not failed.
-// One that installs a file all the same finds, after writing the record, that the file is there, or notes that it was
-// collected; and a collector looks, after the files are removed, whether all records say so.
+// when what it reads, or what it writes, was removed. An attempt that fails while its task is done has not failed. A
+// file that it installs all the same is removed by the next collection.
 
 // A Shard says which tasks of a stage a process does when Count processes divide them among themselves: those of number
 // Index, from 0 to Count - 1. The zero Shard is that of a process that does all tasks and keeps others out.
@@ -111,38 +108,37 @@ func (e *Executor) chosen(tasks []Task) []bool {
 }
 
 // settleShared is settle for one of several processes.
-func (e *Executor) settleShared(s *Stage, l layout,
-	mine []bool) (done []*Record, first int, release func(), err error) {
+func (e *Executor) settleShared(j *job) (err error) {
+	s := j.Stage
 	lock, alone, err := e.lake.LockStage(s.Place.StatePath(s.Name + ".lock"))
 	if err != nil {
-		return nil, 0, nil, err
+		return err
 	}
+	j.release = lock.Close
 	defer func() {
 		if err != nil {
 			lock.Close()
 		}
 	}()
 	if alone { // no process works on the stage
-		if _, err := e.begin(s, l); err != nil {
-			return nil, 0, nil, err
+		if err := e.begin(s, j.layout); err != nil {
+			return err
 		}
 	}
 	if err := lock.Share(); err != nil {
-		return nil, 0, nil, err
+		return err
 	}
-	var now layout
-	if found, err := e.lake.ReadState(s.StatePath("plan.json"), &now); err != nil {
-		return nil, 0, nil, err
-	} else if !found || !now.equal(l) {
-		return nil, 0, nil, otherLayout(s, now, l)
+	if now, found, err := readLayout(e.lake, s); err != nil {
+		return err
+	} else if !found || !now.equal(j.layout) {
+		return otherLayout(s, now, j.layout)
 	}
 	if e.Shard.Count > 0 {
 		if err := e.session.WriteState(s.StatePath(shardsState), e.Shard.Count); err != nil {
-			return nil, 0, nil, err
+			return err
 		}
 	}
-	done, err = e.resume(s, l, mine)
-	return done, now.First, lock.Close, err
+	return e.resume(j)
 }
 
 // otherLayout is the error of one of several processes that would cut the stage into other tasks than the others.
@@ -184,26 +180,21 @@ func (e *Executor) installable(s *Stage, n int) error {
 // recorded returns the record of a task that is done, its files there or collected. A late attempt that has just
 // written the record may be about to find that they are not there; recorded waits for that.
 func (e *Executor) recorded(s *Stage, n int) (*Record, bool) {
+	missing := func(f lake.DataFile) bool {
+		err := e.lake.CheckSize(f)
+		return err != nil && !lake.IsCollected(err)
+	}
 	for range 50 {
 		rec, err := readRecord(e.lake, s, n)
 		if err != nil || rec == nil {
 			return nil, false
 		}
-		if !slices.ContainsFunc(rec.Files, func(f lake.DataFile) bool { return !f.Collected && e.lake.CheckSize(f) != nil }) {
+		if !slices.ContainsFunc(rec.Files, missing) {
 			return rec, true
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
 	return nil, false
-}
-
-// collectedSince returns the record of a task of which another process has collected files since it was read.
-func (e *Executor) collectedSince(s *Stage, n int) (*Record, bool) {
-	if !e.shared() {
-		return nil, false
-	}
-	rec, ok := e.recorded(s, n)
-	return rec, ok && rec.collected()
 }
 
 // record writes the record of a task whose files are installed. Where another process has installed files of its own
@@ -216,13 +207,12 @@ func (e *Executor) record(s *Stage, n int, rec *Record) error {
 	}
 	for i := 0; i < len(rec.Files); i++ {
 		f := &rec.Files[i]
-		if f.Collected || e.lake.IsOurs(*f) {
+		if e.lake.IsOurs(*f) {
 			continue
 		}
 		now, err := e.lake.Describe(f.Path)
-		if t, terr := f.Table(); errors.Is(err, fs.ErrNotExist) && terr == nil && t.Temporary {
-			now, err = *f, nil
-			now.Collected = true
+		if lake.IsCollected(err) {
+			continue
 		}
 		if err != nil {
 			return err

@@ -24,8 +24,6 @@ type DataFile struct {
 	Rows   int64  `json:"rows"`
 	Bytes  int64  `json:"bytes"`
 	Digest string `json:"xxh3"` // of its bytes
-	// Collected is set when the file was removed because no stage needs it any more.
-	Collected bool `json:"collected,omitempty"`
 	// Identity shows whether the file at the path was replaced. It does not show whether its bytes are the same.
 	Identity Identity `json:"identity"`
 
@@ -52,12 +50,25 @@ func FilesOf(files []DataFile, t schema.Table) []DataFile {
 	return out
 }
 
-// A CollectedError is the error of reading a file that was collected. The stage that writes it must run again.
+// A CollectedError is the error of reading a file of a temporary table that is not there: it was removed because no
+// stage needed it any more. The stage that writes it must run again.
 type CollectedError struct{ Path string }
 
 // Error names the file.
 func (e *CollectedError) Error() string {
 	return e.Path + " was removed when no stage needed it any more: run the stage that writes it again, or the scenario with --keep in another lake"
+}
+
+// IsCollected reports whether an error is, or wraps, a *CollectedError.
+func IsCollected(err error) bool {
+	var collected *CollectedError
+	return errors.As(err, &collected)
+}
+
+// Collected reports whether a file was collected.
+func (l *Lake) Collected(d DataFile) bool {
+	t, err := d.Table()
+	return err == nil && t.Temporary && !l.Exists(d.Path)
 }
 
 // Read streams columns (all if nil) of data files of one table, in order. Each file is checked before this process
@@ -66,7 +77,7 @@ func (e *CollectedError) Error() string {
 func (l *Lake) Read(t schema.Table, files []DataFile, columns []string, keep *Range) schema.Batches {
 	var paths []string
 	for _, f := range files {
-		if f.Collected {
+		if l.Collected(f) {
 			return failed{&CollectedError{f.Path}}
 		}
 		if err := l.verify(f); err != nil {
@@ -96,6 +107,9 @@ func (l *Lake) Check(d DataFile) error {
 	path := filepath.Join(l.path, d.Path)
 	f, err := l.openRegular(d.Path)
 	if err != nil {
+		if l.Collected(d) { // meanwhile
+			return &CollectedError{d.Path}
+		}
 		return err
 	}
 	digest, err := digestOf(f)
@@ -145,11 +159,11 @@ func digestOf(f *os.File) (string, error) {
 
 // CheckSize reports a committed file that is not there or of another size.
 func (l *Lake) CheckSize(d DataFile) error {
-	if d.Collected {
-		return &CollectedError{d.Path}
-	}
 	path := filepath.Join(l.path, d.Path)
 	info, err := l.root.Stat(d.Path)
+	if l.Collected(d) {
+		return &CollectedError{d.Path}
+	}
 	if err != nil {
 		return &DamageError{path, err.Error()}
 	}
@@ -162,7 +176,8 @@ func (l *Lake) CheckSize(d DataFile) error {
 	return nil
 }
 
-// Describe returns the DataFile of the file at a lake-relative path.
+// Describe returns the DataFile of the file at a lake-relative path. The error of one that was collected is a
+// *CollectedError.
 func (l *Lake) Describe(path string) (DataFile, error) {
 	d := DataFile{Path: path}
 	fail := func(err error) (DataFile, error) {
@@ -174,6 +189,9 @@ func (l *Lake) Describe(path string) (DataFile, error) {
 	}
 	f, err := l.openRegular(path)
 	if err != nil {
+		if l.Collected(d) {
+			err = &CollectedError{path}
+		}
 		return fail(err)
 	}
 	defer func() { _ = f.Close() }() // only read

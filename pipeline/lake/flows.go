@@ -20,17 +20,14 @@ type FlowWriter struct {
 	session *Session
 	place   Place
 	add     func(rows int64)
-	first   int // number of the first file
-	kept    int // files that were there before
 	open    *Writer
 	rows    int64 // in the open file
 	files   []DataFile
 }
 
-// NewFlowWriter writes the flows of a scenario or workload to data files numbered from first on. add is called with the
-// number of rows written.
-func NewFlowWriter(s *Session, p Place, first int, add func(rows int64)) *FlowWriter {
-	return &FlowWriter{session: s, place: p, first: first, add: add}
+// NewFlowWriter writes the flows of a scenario or workload. add is called with the number of rows written.
+func NewFlowWriter(s *Session, p Place, add func(rows int64)) *FlowWriter {
+	return &FlowWriter{session: s, place: p, add: add}
 }
 
 // Full reports whether data file n of some flows, counted from 0, is as long as a FlowWriter makes it, so that no later
@@ -38,10 +35,7 @@ func NewFlowWriter(s *Session, p Place, first int, add func(rows int64)) *FlowWr
 func Full(n int, d DataFile) bool { return d.Rows == chunkRows(n) }
 
 // Keep makes files that are there already the first ones. All of them are Full, and nothing was written yet.
-func (c *FlowWriter) Keep(files []DataFile) {
-	c.files = append(c.files, files...)
-	c.kept = len(c.files)
-}
+func (c *FlowWriter) Keep(files []DataFile) { c.files = append(c.files, files...) }
 
 // Share makes a committed file of another place the next one, if it is Full and none is open.
 func (c *FlowWriter) Share(d DataFile) (done bool, err error) {
@@ -57,9 +51,7 @@ func (c *FlowWriter) Share(d DataFile) (done bool, err error) {
 }
 
 // path is that of the next file.
-func (c *FlowWriter) path() string {
-	return c.place.File(schema.Flows, c.first+len(c.files)-c.kept)
-}
+func (c *FlowWriter) path() string { return c.place.File(schema.Flows, len(c.files)) }
 
 // Write appends a batch, across files where it must.
 func (c *FlowWriter) Write(rec arrow.Record) error {

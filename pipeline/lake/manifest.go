@@ -285,21 +285,3 @@ func (s *Session) RemoveUnlisted(p Place, keep func(path string) bool) error {
 	}
 	return errs
 }
-
-// NextNumber is a number above those of all data files of some tables of a place.
-func (l *Lake) NextNumber(p Place, tables []schema.Table) (int, error) {
-	next := 0
-	for _, t := range tables {
-		entries, err := l.readDir(p.Dir(t))
-		if err != nil {
-			return 0, err
-		}
-		for _, e := range entries {
-			var n int
-			if _, err := fmt.Sscanf(e.Name(), "part-%d", &n); err == nil {
-				next = max(next, n+1)
-			}
-		}
-	}
-	return next, nil
-}

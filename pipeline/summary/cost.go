@@ -70,7 +70,7 @@ func TableBytes(e *pipeline.Estimation) (bytes int64) {
 				continue
 			}
 			for _, f := range rec.Files {
-				if !f.Collected {
+				if !e.Lake.Collected(f) {
 					bytes += f.Bytes
 				}
 			}
