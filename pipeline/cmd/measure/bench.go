@@ -170,16 +170,6 @@ func question[T any](ctx context.Context, b *bench, lake, name string, e estimat
 	return rows
 }
 
-// queryRow is query for an answer of one row.
-func queryRow[T any](ctx context.Context, b *bench, lake, sql string) (row T) {
-	rows := query[T](ctx, b, lake, sql)
-	if len(rows) != 1 {
-		b.fail(fmt.Errorf("%d rows, not one, answer %s", len(rows), sql))
-		return row
-	}
-	return rows[0]
-}
-
 // decode reads JSON.
 func (b *bench) decode(text string, to any) {
 	if b.err == nil {

@@ -17,6 +17,7 @@ type estimate struct {
 	Cases    struct {
 		PacketHops float64 `json:"packet_hops"`
 	} `json:"link_cases"`
+	Whole     float64 `json:"whole_network_packet_hops"`
 	processor float64 // seconds of the process, user and system
 }
 
@@ -26,11 +27,8 @@ func (e estimate) where() string {
 }
 
 type stage struct {
-	Stage    string
 	Seconds  float64
-	CPU      float64 `json:"cpu_seconds"`
 	Critical float64 `json:"critical_seconds"` // with a core for every task
-	Peak     float64 `json:"peak_bytes"`
 }
 
 // run estimates a scenario. The arguments are those of parsimon run.
@@ -121,45 +119,42 @@ func (b *bench) validate(ctx context.Context, lake string, e estimate, how []str
 	return v
 }
 
-// A tally collects figures with their names.
-type tally struct {
+// Figures have names.
+type figures struct {
 	values []float64
 	names  []string
 }
 
-func (t *tally) add(name string, value float64) {
-	t.values, t.names = append(t.values, value), append(t.names, name)
+func (f *figures) add(name string, value float64) {
+	f.values, f.names = append(f.values, value), append(f.names, name)
 }
 
 // magnitudes returns the mean of the absolute values, and the largest with its name.
-func (t *tally) magnitudes() (mean, worst float64, name string) {
-	for i, v := range t.values {
-		mean += abs(v) / float64(len(t.values))
+func (f figures) magnitudes() (mean, worst float64, name string) {
+	for i, v := range f.values {
+		mean += abs(v) / float64(len(f.values))
 		if abs(v) >= worst {
-			worst, name = abs(v), t.names[i]
+			worst, name = abs(v), f.names[i]
 		}
 	}
 	return mean, worst, name
 }
 
-// spread returns the median, the least and the greatest.
-func (t *tally) spread() (median, least, greatest float64) {
-	if len(t.values) == 0 {
-		return 0, 0, 0
+func (f figures) median() float64 {
+	v := slices.Sorted(slices.Values(f.values))
+	if len(v) == 0 {
+		return 0
 	}
-	v := slices.Sorted(slices.Values(t.values))
-	n := len(v)
-	return (v[(n-1)/2] + v[n/2]) / 2, v[0], v[n-1]
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
 // over prints the ratios to other figures of the same rounds: median, least and greatest.
-func (t *tally) over(o tally) string {
-	var ratio tally
-	for i := range t.values {
-		ratio.add("", t.values[i]/o.values[i])
+func (f figures) over(o figures) string {
+	var ratio figures
+	for i := range f.values {
+		ratio.add("", f.values[i]/o.values[i])
 	}
-	median, least, greatest := ratio.spread()
-	return fmt.Sprintf("**%.1f** (%.1f to %.1f)", median, least, greatest)
+	return fmt.Sprintf("**%.1f** (%.1f to %.1f)", ratio.median(), slices.Min(ratio.values), slices.Max(ratio.values))
 }
 
 func abs(x float64) float64 { return max(x, -x) }
