@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/engine"
@@ -124,46 +124,36 @@ func (s *sampler) windowsRecord(weights map[int]float64) arrow.Record {
 
 // writeSampled writes those rows of table slowdowns that are in windows to table sampled_slowdowns.
 func (s *sampler) writeSampled(to schema.Sink, rec arrow.Record, slots []int, weights map[int]float64) error {
-	var rows, window []int32
-	var weight []float64
-	for i, start := range columns.Int64s(rec, "start_ns") {
-		if n, counted := s.slotOf(start, slots); counted {
-			rows, window, weight = append(rows, int32(i)), append(window, int32(n)), append(weight, weights[n])
+	starts := columns.Int64s(rec, "start_ns")
+	for from, end := 0, 0; from < len(starts); from = end {
+		n, counted := s.slotOf(starts[from], slots)
+		for end = from + 1; end < len(starts); end++ { // rows of a window are neighbors, in general
+			if m, too := s.slotOf(starts[end], slots); m != n || too != counted {
+				break
+			}
+		}
+		if !counted {
+			continue
+		}
+		part := rec.NewSlice(int64(from), int64(end))
+		var out []arrow.Array
+		for _, c := range schema.SampledSlowdowns.Columns {
+			switch c.Name {
+			case "window":
+				out = append(out, columns.Of(slices.Repeat([]int32{int32(n)}, end-from)))
+			case "weight":
+				out = append(out, columns.Of(slices.Repeat([]float64{weights[n]}, end-from)))
+			default:
+				column := columns.Named(part, c.Name)
+				column.Retain() // Write releases it
+				out = append(out, column)
+			}
+		}
+		err := columns.Write(to, schema.SampledSlowdowns, end-from, out...)
+		part.Release()
+		if err != nil {
+			return err
 		}
 	}
-	var out []arrow.Array
-	for _, c := range schema.SampledSlowdowns.Columns {
-		switch c.Name {
-		case "window":
-			out = append(out, columns.Of(window))
-		case "weight":
-			out = append(out, columns.Of(weight))
-		default:
-			out = append(out, taken(columns.Named(rec, c.Name), rows))
-		}
-	}
-	return columns.Write(to, schema.SampledSlowdowns, len(rows), out...)
-}
-
-// taken are some rows of a column.
-func taken(of arrow.Array, rows []int32) arrow.Array {
-	switch of := of.(type) {
-	case *array.Int16:
-		return columns.Of(picked(of.Value, rows))
-	case *array.Int32:
-		return columns.Of(picked(of.Value, rows))
-	case *array.Int64:
-		return columns.Of(picked(of.Value, rows))
-	case *array.Float64:
-		return columns.Of(picked(of.Value, rows))
-	}
-	return columns.Strings(picked(of.(*array.String).Value, rows))
-}
-
-func picked[T any](value func(int) T, rows []int32) []T {
-	out := make([]T, len(rows))
-	for i, row := range rows {
-		out[i] = value(int(row))
-	}
-	return out
+	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"parsimon/pipeline"
@@ -14,16 +13,10 @@ import (
 	"parsimon/schema/sizebin"
 )
 
-// A comparer compares two scenarios from the same windows of time. Windows, warm-up and strata are the base's, so that
-// what a window does to both sides cancels in the difference.
-type comparer struct {
-	base, other *sampler
-	a, b        map[int]counts // slowdowns of the flows of both scenarios, by slot
-}
-
 // Compare estimates two scenarios from the same windows, round by round, until the interval of every asked change is
-// within ask.Within, or the time is spent. The flows of other are those of base, or made from them. Both estimates go
-// to the lake, as those of Run do.
+// within ask.Within, or the time is spent. Windows, warm-up and strata are the base's, so that what a window does to
+// both sides cancels in the difference. The flows of other are those of base, or made from them. Both estimates go to
+// the lake, as those of Run do.
 func Compare(ctx context.Context, base, other *pipeline.Estimation, ask Ask) (*Comparison, error) {
 	base.ChooseForWindows()
 	if other.ChooseForWindows(); base.Variant().String() != other.Variant().String() {
@@ -42,56 +35,12 @@ func Compare(ctx context.Context, base, other *pipeline.Estimation, ask Ask) (*C
 	if o.index, err = readCut(ctx, other, sampling.Recount(s.index.slots)); err != nil {
 		return nil, err
 	}
-	c := &comparer{base: s, other: &o, a: map[int]counts{}, b: map[int]counts{}}
-	stopped, err := c.draw(ctx)
+	s.other = &o
+	stopped, err := s.draw(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return c.result(ctx, stopped)
-}
-
-// draw estimates windows, or the whole, of both sides, and says why it ended.
-func (c *comparer) draw(ctx context.Context) (stopped string, err error) {
-	stopped, err = c.base.eachRound(func(slots []int) error {
-		c.other.drawn = c.base.drawn
-		return c.round(ctx, slots)
-	}, func() bool {
-		goals := c.goals()
-		return c.base.precise(len(goals), func(i int) (float64, bool, bool, any) {
-			return (goals[i].Hi - goals[i].Lo) / 2, goals[i].Known, goals[i].Reached, goals[i]
-		})
-	})
-	if stopped == Whole {
-		err = c.whole(ctx)
-	}
-	return stopped, err
-}
-
-// round estimates slots of both sides and reads them.
-func (c *comparer) round(ctx context.Context, slots []int) error {
-	var both [2]*round
-	for i, s := range []*sampler{c.base, c.other} {
-		r, err := s.estimate(ctx, slots, s.warmup.NS)
-		if err != nil {
-			return err
-		}
-		if err := s.take(ctx, r); err != nil {
-			return err
-		}
-		both[i] = r
-	}
-	return c.pair(ctx, both[0], both[1])
-}
-
-// whole estimates both workloads as a whole.
-func (c *comparer) whole(ctx context.Context) error {
-	for _, s := range []*sampler{c.base, c.other} {
-		if err := s.whole(ctx); err != nil {
-			return err
-		}
-	}
-	c.a, c.b = map[int]counts{}, map[int]counts{}
-	return c.pair(ctx, c.base.rounds[0], c.other.rounds[0])
+	return s.comparison(ctx, stopped)
 }
 
 // flowCell is what pair keeps of a flow.
@@ -100,62 +49,51 @@ type flowCell struct {
 	cell  int32
 }
 
-// pair adds the flows that are in both rounds: of the same id and size.
-func (c *comparer) pair(ctx context.Context, base, other *round) error {
+// pair adds the flows of the last round that are on both sides: of the same id and size.
+func (s *sampler) pair(ctx context.Context) error {
+	here, there := s.rounds[len(s.rounds)-1], s.other.rounds[len(s.rounds)-1]
 	cells := map[int64]flowCell{}
-	err := c.other.each(ctx, other, func(_ int, f flow) {
+	err := s.other.each(ctx, there, func(_ int, f flow) {
 		cells[f.id] = flowCell{f.bytes, sampling.CellOf(f.slowdown)}
 	})
 	if err != nil {
 		return err
 	}
-	for _, n := range base.slots {
-		c.a[n], c.b[n] = counts{}, counts{}
+	for _, n := range here.slots {
+		s.here[n], s.over[n] = counts{}, counts{}
 	}
-	err = c.base.each(ctx, base, func(slot int, f flow) {
+	err = s.each(ctx, here, func(slot int, f flow) {
 		of, found := cells[f.id]
 		if !found || of.bytes != f.bytes {
 			return
 		}
 		cell := sampling.CellOf(f.slowdown)
-		for _, k := range c.base.index.groups(f.service, f.vnet, f.bytes) {
-			c.a[slot].add(k, cell)
-			c.b[slot].add(k, of.cell)
+		for _, k := range s.index.groups(f.service, f.vnet, f.bytes) {
+			s.here[slot].add(k, cell)
+			s.over[slot].add(k, of.cell)
 		}
 	})
-	for _, n := range base.slots {
-		c.a[n].seal()
-		c.b[n].seal()
+	for _, n := range here.slots {
+		s.here[n].seal()
+		s.over[n].seal()
 	}
 	return err
 }
 
-// changes are the changes of a group's percentiles.
-func (c *comparer) changes(k Key) (all []Change) {
-	a, b := c.base.sampleFrom(k, c.a), c.base.sampleFrom(k, c.b)
-	for _, q := range pipeline.Quantiles {
-		d, ok := sampling.Compare(a, b, q, c.base.ask.Confidence, c.base.base.Spec.Seed)
+// changes are the changes of some percentiles of a group.
+func (s *sampler) changes(k Key, quantiles []float64) (all []Change) {
+	a, b := s.sampleFrom(k, s.here), s.sampleFrom(k, s.over)
+	for _, q := range quantiles {
+		d, ok := sampling.Compare(a, b, q, s.ask.Confidence)
 		if !ok {
-			return all
+			break
 		}
-		x := Change{Key: k, Group: k.String(), SizeBin: k.binName(), Quantile: q, Sampled: a.Flows(), Base: d.Base,
-			Other: d.Other, Change: d.Change, Lo: d.Lo, Hi: d.Hi}
-		e, _ := a.Quantile(q, c.base.ask.Confidence)
-		x.Known = e.Beyond >= fewBeyond || len(c.a) == len(c.base.index.slots)
+		e, _ := a.Quantile(q, s.ask.Confidence)
+		x := Change{Goal: Goal{Group: k.String(), SizeBin: k.binName(), Quantile: q, Sampled: a.Flows(),
+			HalfWidth: (d.Hi - d.Lo) / 2, Known: e.Beyond >= fewBeyond || len(s.here) == len(s.index.slots)},
+			Base: d.Base, Other: d.Other, Change: d.Change, Lo: d.Lo, Hi: d.Hi}
+		x.Reached = x.Known && x.HalfWidth <= s.ask.Within
 		all = append(all, x)
-	}
-	return all
-}
-
-// goals are the asked changes.
-func (c *comparer) goals() (all []Change) {
-	for _, k := range c.base.asked() {
-		for _, x := range c.changes(k) {
-			if slices.Contains(c.base.ask.Of, x.Quantile) {
-				x.Reached = x.Known && (x.Hi-x.Lo)/2 <= c.base.ask.Within
-				all = append(all, x)
-			}
-		}
 	}
 	return all
 }
@@ -185,40 +123,31 @@ type Side struct {
 
 // A Change is the change of a percentile of the flows that are in both scenarios, with its interval.
 type Change struct {
-	Key      Key     `json:"-"`
-	Group    string  `json:"group"`
-	SizeBin  string  `json:"size_bin"`
-	Quantile float64 `json:"quantile"`
-	Sampled  int64   `json:"sampled"` // flows of both sides, in windows
-	Base     float64 `json:"base"`
-	Other    float64 `json:"other"`
-	Change   float64 `json:"change"` // other / base - 1
-	Lo       float64 `json:"change_lo"`
-	Hi       float64 `json:"change_hi"`
-	Known    bool    `json:"known"` // there are enough sampled flows beyond the percentile
-	Reached  bool    `json:"reached"`
+	Goal           // Sampled: flows of both sides, in windows
+	Base   float64 `json:"base"`
+	Other  float64 `json:"other"`
+	Change float64 `json:"change"` // other / base - 1
+	Lo     float64 `json:"change_lo"`
+	Hi     float64 `json:"change_hi"`
 }
 
-// String is the change as one line for people.
-func (x Change) String() string {
-	return fmt.Sprintf("%s of %s, size %s: %+.2f%% (%+.2f%% to %+.2f%%)", percentileName(x.Quantile), x.Group, x.SizeBin,
-		100*x.Change, 100*x.Lo, 100*x.Hi)
-}
-
-// result writes both sides' tables and the comparison.
-func (c *comparer) result(ctx context.Context, stopped string) (*Comparison, error) {
-	r := &Comparison{SampledShare: c.base.sampledShare(), Windows: len(c.a), Stopped: stopped,
-		Confidence: c.base.ask.Confidence, Within: c.base.ask.Within, Goals: c.goals()}
-	for i, s := range []*sampler{c.base, c.other} {
+// comparison writes both sides' tables and the comparison.
+func (s *sampler) comparison(ctx context.Context, stopped string) (*Comparison, error) {
+	r := &Comparison{SampledShare: s.sampledShare(), Windows: len(s.here), Stopped: stopped,
+		Confidence: s.ask.Confidence, Within: s.ask.Within}
+	for i, s := range []*sampler{s, s.other} {
 		if _, err := s.combine(ctx, stopped); err != nil {
 			return nil, err
 		}
 		*[]*Side{&r.Base, &r.Other}[i] = Side{string(s.base.ID()), s.base.Spec.Name, s.variant(), s.index.totals[all]}
 	}
-	for _, k := range c.base.index.order {
-		r.Changes = append(r.Changes, c.changes(k)...)
+	for _, k := range s.asked() {
+		r.Goals = append(r.Goals, s.changes(k, s.ask.Of)...)
 	}
-	r.Seconds = time.Since(c.base.began).Seconds()
+	for _, k := range s.index.order {
+		r.Changes = append(r.Changes, s.changes(k, pipeline.Quantiles)...)
+	}
+	r.Seconds = time.Since(s.began).Seconds()
 	return r, nil
 }
 
@@ -241,7 +170,8 @@ func (r *Comparison) Text() *text.Answer {
 	}
 	a.Linef("\nAsked: changes within ±%g%%", 100*r.Within)
 	for _, x := range r.Goals {
-		a.Linef("  %s  %s", x, map[bool]string{true: "reached", false: "not reached"}[x.Reached])
+		a.Linef("  %s: %+.2f%% (%+.2f%% to %+.2f%%)  %s", x, 100*x.Change, 100*x.Lo, 100*x.Hi,
+			map[bool]string{true: "reached", false: "not reached"}[x.Reached])
 	}
 	a.Linef("\n%.1f s", r.Seconds)
 	return a

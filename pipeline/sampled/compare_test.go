@@ -60,9 +60,9 @@ func TestCompare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(r.Changes, func(x Change) bool { return x.Key == all && x.Quantile == 0.9 })
+	i := slices.IndexFunc(r.Changes, func(x Change) bool { return x.Group == "all" && x.SizeBin == "all" && x.Quantile == 0.9 })
 	x := r.Changes[i]
-	alone, err := Run(ctx, base, ask)
+	alone, err := Run(ctx, base, ask, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

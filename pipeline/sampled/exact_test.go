@@ -34,11 +34,11 @@ func TestExactWindows(t *testing.T) {
 	ctx, flows := context.Background(), writeTrace(t, 20_000)
 	ask := Ask{Within: 0.3, Of: []float64{0.9}, Confidence: 0.95}
 	one := exactTrace(t, flows, 1)
-	r, err := Run(ctx, one, ask)
+	r, err := Run(ctx, one, ask, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	more, err := Run(ctx, exactTrace(t, flows, 3), ask)
+	more, err := Run(ctx, exactTrace(t, flows, 3), ask, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestExactWindows(t *testing.T) {
 		}
 		pairs = append(pairs, halfPair{*part[n][all], *whole.found[n][all]})
 	}
-	for _, m := range effects(pairs, 0.95) {
+	for _, m := range effects(pairs) {
 		if math.Abs(m.Error) > 0.005 {
 			t.Errorf("%s of windows is %+.2f%% off", percentileName(m.Quantile), 100*m.Error)
 		}

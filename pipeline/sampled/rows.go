@@ -33,12 +33,6 @@ type Row struct {
 // halfWidth is half of the width of the sampling interval, relative to the estimate.
 func (r Row) halfWidth() float64 { return (r.SamplingHi - r.SamplingLo) / 2 / r.Estimate }
 
-// String is the row as one line for people.
-func (r Row) String() string {
-	return fmt.Sprintf("%s of %s, size %s: %.3f (%.3f to %.3f)", percentileName(r.Quantile), r.Key, r.SizeBin, r.Estimate,
-		r.SamplingLo, r.SamplingHi)
-}
-
 func percentileName(q float64) string { return fmt.Sprintf("p%g", math.Round(q*100_000)/1000) }
 
 // A percentile with fewer sampled flows beyond it, or of a group with a greater share of cut flows, has a warning and
@@ -109,18 +103,27 @@ type Goal struct {
 	HalfWidth float64 `json:"half_width"` // of the sampling part of the interval, relative; 0 if not Known
 	Known     bool    `json:"known"`      // there are enough sampled flows for an interval
 	Reached   bool    `json:"reached"`
-
-	row Row
 }
 
-// goals are the asked percentiles of all groups with flows, in the order of the groups.
+// String names the percentile.
+func (g Goal) String() string {
+	return fmt.Sprintf("%s of %s, size %s", percentileName(g.Quantile), g.Group, g.SizeBin)
+}
+
+// goals are the asked percentiles, or their changes, of all groups with flows, in the order of the groups.
 func (s *sampler) goals() (all []Goal) {
 	for _, k := range s.asked() {
 		for _, q := range s.ask.Of {
-			row, ok := s.row(k, q)
-			g := Goal{Group: k.String(), SizeBin: row.SizeBin, Quantile: q, Sampled: row.Sampled, row: row}
-			if ok && row.Warning == "" {
-				g.HalfWidth, g.Known, g.Reached = row.halfWidth(), true, row.halfWidth() <= s.ask.Within
+			g := Goal{Group: k.String(), SizeBin: k.binName(), Quantile: q}
+			if s.other != nil {
+				for _, x := range s.changes(k, []float64{q}) { // one, or none without flows
+					g = x.Goal
+				}
+			} else if row, ok := s.row(k, q); ok {
+				g.Sampled = row.Sampled
+				if row.Warning == "" {
+					g.HalfWidth, g.Known, g.Reached = row.halfWidth(), true, row.halfWidth() <= s.ask.Within
+				}
 			}
 			all = append(all, g)
 		}

@@ -1,10 +1,12 @@
 package sampled
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"parsimon/pipeline"
@@ -51,17 +53,15 @@ type sampler struct {
 	cases       stages.SimulateStats
 	stages      []engine.Report
 	execute     Execute // nil: this process estimates windows
+
+	other      *sampler       // of a comparison: the other side, by the same windows; else nil
+	here, over map[int]counts // by slot: slowdowns of the flows of both scenarios, here and on the other side
 }
 
-// Run estimates a scenario, whose flows are generated if they are not, from windows. The variant has a number of
-// passes.
-func Run(ctx context.Context, base *pipeline.Estimation, ask Ask) (*Result, error) {
-	return RunOn(ctx, base, ask, nil)
-}
-
-// RunOn is Run with windows that execute estimates, unless it is nil. The error is ErrWhole if execute should estimate
-// the base, which this process holds: RunOn may then be called again and takes that estimate over.
-func RunOn(ctx context.Context, base *pipeline.Estimation, ask Ask, execute Execute) (*Result, error) {
+// Run estimates a scenario, whose flows are generated if they are not, from windows, which execute estimates unless it
+// is nil. The variant has a number of passes. The error is ErrWhole if execute should estimate the base, which this
+// process holds: Run may then be called again and takes that estimate over.
+func Run(ctx context.Context, base *pipeline.Estimation, ask Ask, execute Execute) (*Result, error) {
 	s, err := start(ctx, base, ask, execute)
 	if err != nil {
 		return nil, err
@@ -121,45 +121,25 @@ func start(ctx context.Context, base *pipeline.Estimation, ask Ask, execute Exec
 // forget forgets all rounds.
 func (s *sampler) forget() {
 	s.rounds, s.counts, s.longer, s.outlast = nil, map[int]counts{}, map[int]counts{}, map[Key]int64{}
+	s.here, s.over = map[int]counts{}, map[int]counts{}
 }
 
-// draw estimates windows, or the whole, and says why it ended.
+// draw estimates windows, round after round until the asked intervals are narrow, or the whole, and says why it ended.
 func (s *sampler) draw(ctx context.Context) (stopped string, err error) {
-	stopped, err = s.eachRound(func(slots []int) error {
-		r, err := s.estimate(ctx, slots, s.warmup.NS)
-		if err != nil {
-			return err
-		}
-		return s.take(ctx, r)
-	}, func() bool {
-		goals := s.goals()
-		return s.precise(len(goals), func(i int) (float64, bool, bool, any) {
-			return goals[i].HalfWidth, goals[i].Known, goals[i].Reached, goals[i].row
-		})
-	})
-	if stopped == Whole {
-		err = s.whole(ctx)
-	}
-	return stopped, err
-}
-
-// eachRound has round after round of slots estimated until precise says that the intervals are narrow, and says why it
-// ended.
-func (s *sampler) eachRound(estimate func(slots []int) error, precise func() bool) (stopped string, err error) {
 	next := s.design.First()
 	s.drawn = make([]int, len(next))
 	for {
 		if s.share(s.design.Drawn(next), s.warmup.NS) > wholeShare {
-			return Whole, nil
+			return Whole, s.whole(ctx)
 		}
 		slots := without(s.design.Drawn(next), s.design.Drawn(s.drawn))
 		s.drawn = next
 		began := time.Now()
-		if err := estimate(slots); err != nil {
+		if err := s.round(ctx, slots); err != nil {
 			return "", err
 		}
 		took := time.Since(began) / time.Duration(len(slots))
-		if precise() {
+		if s.precise() {
 			return Precise, nil
 		}
 		next = s.design.Next(s.drawn)
@@ -173,29 +153,38 @@ func (s *sampler) eachRound(estimate func(slots []int) error, precise func() boo
 	}
 }
 
-// precise logs how narrow asked intervals are, and reports whether all are narrow enough. There is at least one.
-func (s *sampler) precise(asked int, at func(i int) (half float64, known, reached bool, what any)) bool {
-	widest, all, reachedAll := -1.0, any(nil), 0
-	for i := range asked {
-		half, known, reached, what := at(i)
-		if !known {
-			half = math.Inf(1)
+// precise logs how narrow the asked intervals are, and reports whether all are narrow enough. There is at least one.
+func (s *sampler) precise() bool {
+	goals := s.goals()
+	width := func(g Goal) float64 {
+		if !g.Known {
+			return math.Inf(1)
 		}
-		if half > widest {
-			widest, all = half, what
-		}
-		if reached {
-			reachedAll++
-		}
+		return g.HalfWidth
 	}
-	log := s.base.Log.Info().Int("round", len(s.rounds)).Int("windows", len(s.counts)).
-		Float64("sampled_share", round4(s.sampledShare())).Str("reached", fmt.Sprintf("%d of %d", reachedAll, asked)).
-		Str("widest", fmt.Sprint(all))
-	if !math.IsInf(widest, 1) {
-		log = log.Float64("half_width", round4(widest))
+	widest := slices.MaxFunc(goals, func(a, b Goal) int { return cmp.Compare(width(a), width(b)) })
+	reached := len(goals) - len(slices.DeleteFunc(slices.Clone(goals), func(g Goal) bool { return g.Reached }))
+	s.base.Log.Info().Int("round", len(s.rounds)).Int("windows", len(s.counts)).
+		Float64("sampled_share", round4(s.sampledShare())).Str("reached", fmt.Sprintf("%d of %d", reached, len(goals))).
+		Str("widest", widest.String()).Float64("half_width", round4(widest.HalfWidth)).
+		Float64("within", s.ask.Within).Msg("interval")
+	return reached == len(goals)
+}
+
+// round estimates slots and reads them.
+func (s *sampler) round(ctx context.Context, slots []int) error {
+	r, err := s.estimate(ctx, slots, s.warmup.NS)
+	if err == nil {
+		err = s.take(ctx, r)
 	}
-	log.Float64("within", s.ask.Within).Msg("interval")
-	return reachedAll == asked
+	if err != nil || s.other == nil {
+		return err
+	}
+	s.other.drawn = s.drawn
+	if err := s.other.round(ctx, slots); err != nil {
+		return err
+	}
+	return s.pair(ctx)
 }
 
 // take reads a round's slots.
@@ -234,7 +223,14 @@ func (s *sampler) whole(ctx context.Context) error {
 	}
 	s.forget()
 	s.warmup.Effect, s.windowError = nil, 0
-	return s.take(ctx, &round{slots: every, run: s.base})
+	err := s.take(ctx, &round{slots: every, run: s.base})
+	if err != nil || s.other == nil {
+		return err
+	}
+	if err := s.other.whole(ctx); err != nil {
+		return err
+	}
+	return s.pair(ctx)
 }
 
 // share is the share of the workload's flows that an estimate of slots simulates, about: warm-ups and cool-downs have

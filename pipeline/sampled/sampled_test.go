@@ -50,7 +50,7 @@ func runAsk(t *testing.T, dir, flows string, ask Ask) *Result {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	r, err := Run(context.Background(), e, ask)
+	r, err := Run(context.Background(), e, ask, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

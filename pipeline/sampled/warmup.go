@@ -13,7 +13,7 @@ import (
 )
 
 // warmupState has a name of its own for every change of the windows, and of the test.
-var warmupState = "warmup-4-" + pipeline.WindowsVersion() + ".json"
+var warmupState = "warmup-5-" + pipeline.WindowsVersion() + ".json"
 
 const (
 	minWarmup = int64(1e6)
@@ -155,7 +155,7 @@ func (s *sampler) measure(ctx context.Context, first []int) error {
 	for _, n := range some {
 		pairs = append(pairs, halfPair{*half[n][all], *whole[n][all]})
 	}
-	s.warmup.Windows, s.warmup.Effect = len(some), effects(pairs, 0.95)
+	s.warmup.Windows, s.warmup.Effect = len(some), effects(pairs)
 	log := s.base.Log.Info().Dur("warmup", ns(s.warmup.NS))
 	for _, m := range s.warmup.Effect {
 		log = log.Floats64(percentileName(m.Quantile), []float64{round4(m.Error), round4(m.ErrorLo), round4(m.ErrorHi)})
@@ -185,55 +185,28 @@ type Effect struct {
 	Quantile float64 `json:"quantile"`
 	Flows    int64   `json:"flows"`
 	Error    float64 `json:"error"`    // with half of the warm-up / with the warm-up - 1
-	ErrorLo  float64 `json:"error_lo"` // jackknife interval over the windows, at the asked confidence
+	ErrorLo  float64 `json:"error_lo"` // 95% interval over the windows
 	ErrorHi  float64 `json:"error_hi"`
 }
 
 // A halfPair are the slowdowns of the same flows with half of the warm-up and with the warm-up.
 type halfPair struct{ half, whole sampling.Counts }
 
-// effects are the errors of the percentiles of all pairs together. Their intervals are of the jackknife that
-// leaves out a window at a time (Efron and Stein, Annals of Statistics 9(3), 1981), with Student's t.
-func effects(pairs []halfPair, confidence float64) (out []Effect) {
-	of := func(p float64, without int) (relative float64, flows int64) {
-		var half, whole sampling.Stratum
-		for i := range pairs {
-			if i != without {
-				half.Drawn, whole.Drawn = append(half.Drawn, &pairs[i].half), append(whole.Drawn, &pairs[i].whole)
-				flows += pairs[i].whole.Flows()
-			}
+// effects are the errors of the percentiles of all pairs together.
+func effects(pairs []halfPair) (out []Effect) {
+	half, whole, flows := sampling.Stratum{Slots: math.MaxInt}, sampling.Stratum{Slots: math.MaxInt}, int64(0)
+	for i := range pairs {
+		if n := pairs[i].whole.Flows(); n > 0 {
+			half.Drawn, whole.Drawn = append(half.Drawn, &pairs[i].half), append(whole.Drawn, &pairs[i].whole)
+			flows += n
 		}
-		half.Slots, whole.Slots = len(half.Drawn), len(whole.Drawn)
-		e, _ := sampling.Sample{half}.Quantile(p, confidence)
-		t, _ := sampling.Sample{whole}.Quantile(p, confidence)
-		return e.Value/t.Value - 1, flows
-	}
-	pairs = slices.DeleteFunc(slices.Clone(pairs), func(p halfPair) bool { return p.whole.Flows() == 0 })
-	if len(pairs) == 0 {
-		return nil
 	}
 	for _, p := range pipeline.Quantiles {
-		m := Effect{Quantile: p}
-		m.Error, m.Flows = of(p, -1)
-		if float64(m.Flows)*(1-p) < fewMeasured {
+		d, ok := sampling.Compare(sampling.Sample{whole}, sampling.Sample{half}, p, 0.95)
+		if !ok || len(half.Drawn) < 2 || float64(flows)*(1-p) < fewMeasured {
 			break // and of the greater ones fewer
 		}
-		half := math.Abs(m.Error) // one window has no variance
-		if n := float64(len(pairs)); n > 1 {
-			var left []float64
-			mean, squares := 0.0, 0.0
-			for i := range pairs {
-				e, _ := of(p, i)
-				left = append(left, e)
-				mean += e / n
-			}
-			for _, e := range left {
-				squares += (e - mean) * (e - mean)
-			}
-			half = sampling.StudentT(confidence, n-1) * math.Sqrt((n-1)/n*squares)
-		}
-		m.ErrorLo, m.ErrorHi = m.Error-half, m.Error+half
-		out = append(out, m)
+		out = append(out, Effect{Quantile: p, Flows: flows, Error: d.Change, ErrorLo: d.Lo, ErrorHi: d.Hi})
 	}
 	return out
 }

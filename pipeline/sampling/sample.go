@@ -118,10 +118,7 @@ func (s Sample) Quantile(p, confidence float64) (e Estimate, ok bool) {
 	if flows == 0 {
 		return e, false
 	}
-	find := func(reached func(cell int32) bool) int32 {
-		return int32(sort.Search(int(largest), func(c int) bool { return reached(int32(c)) }))
-	}
-	at := find(func(c int32) bool { return s.at(c, flows) >= p })
+	at := first(largest, func(c int32) bool { return s.at(c, flows) >= p })
 	// above tests F = p on the scale of logits, on which the error of F near 0 and 1 is symmetric.
 	above := func(c int32, sign float64) bool {
 		f := s.at(c, flows)
@@ -132,8 +129,8 @@ func (s Sample) Quantile(p, confidence float64) (e Estimate, ok bool) {
 		return logit(f)+sign*StudentT(confidence, df)*math.Sqrt(v)/(f*(1-f)) >= logit(p)
 	}
 	// The bounds of the test: F is significantly below p left of lo, and above p right of hi.
-	lo := min(at, find(func(c int32) bool { return above(c, 1) }))
-	hi := max(at, find(func(c int32) bool { return above(c, -1) }))
+	lo := min(at, first(largest, func(c int32) bool { return above(c, 1) }))
+	hi := max(at, first(largest, func(c int32) bool { return above(c, -1) }))
 	e = Estimate{Value: Slowdown(at, 0.5), Lo: Slowdown(lo, 0), Hi: Slowdown(hi, 1)}
 	for _, h := range s {
 		for _, c := range h.Drawn {
@@ -143,6 +140,18 @@ func (s Sample) Quantile(p, confidence float64) (e Estimate, ok bool) {
 		}
 	}
 	return e, true
+}
+
+// value is a quantile. ok is false for a sample without flows.
+func (s Sample) value(p float64) (slowdown float64, ok bool) {
+	flows, largest := s.flows()
+	at := first(largest, func(c int32) bool { return s.at(c, flows) >= p })
+	return Slowdown(at, 0.5), flows > 0
+}
+
+// first is the first cell up to largest for which reached holds.
+func first(largest int32, reached func(cell int32) bool) int32 {
+	return int32(sort.Search(int(max(0, largest)), func(c int) bool { return reached(int32(c)) }))
 }
 
 func logit(p float64) float64 { return math.Log(p / (1 - p)) }

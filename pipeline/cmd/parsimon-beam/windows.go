@@ -67,5 +67,5 @@ func (*flags) runOn(
 		return nil, err
 	}
 	defer base.Close()
-	return sampled.RunOn(ctx, base, ask, round)
+	return sampled.Run(ctx, base, ask, round)
 }

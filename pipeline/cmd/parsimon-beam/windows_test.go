@@ -74,7 +74,7 @@ func TestWindowsOnPrism(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				want, err := sampled.Run(t.Context(), local, ask)
+				want, err := sampled.Run(t.Context(), local, ask, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -130,7 +130,7 @@ func TestWindowsAreJobs(t *testing.T) {
 	}
 	f := flags{runner: "prism"}
 	var ids []string
-	result, err := sampled.RunOn(t.Context(), e, ask, func(ctx context.Context, id lakes.ScenarioID) error {
+	result, err := sampled.Run(t.Context(), e, ask, func(ctx context.Context, id lakes.ScenarioID) error {
 		ids = append(ids, string(id))
 		return f.complete(ctx, Job{Lake: lake, Scenario: string(id), Estimator: "independent", Passes: pipeline.MaxPasses}, e.Log)
 	})

@@ -209,7 +209,7 @@ func (w *withinFlags) runWithin(
 		}
 		return err
 	}
-	result, err := sampled.Run(ctx, run, a)
+	result, err := sampled.Run(ctx, run, a, nil)
 	if err != nil {
 		return err
 	}
