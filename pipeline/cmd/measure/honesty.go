@@ -114,8 +114,10 @@ func (t *tally) add(name string, j judged) {
 func (t *tally) print(b *bench, way string) {
 	mean, worst, name := t.p99.magnitudes()
 	b.printf("\n%s:\n\n- mean |p99 error| %.1f%%, largest %.1f%% (%s)", way, 100*mean, 100*worst, name)
-	b.printf("- errors of %.0f%% and more with a warning: %s; without: %s", 100*namedError, listed(t.named), listed(t.unnamed))
-	b.printf("- warnings in %d scenarios; all errors are below %.0f%% in %s", t.warned, 100*harmlessError, listed(t.harmless))
+	b.printf("- errors of %.0f%% and more with a warning: %s; without: %s", 100*namedError, listed(t.named),
+		listed(t.unnamed))
+	b.printf("- warnings in %d scenarios; all errors are below %.0f%% in %s", t.warned, 100*harmlessError,
+		listed(t.harmless))
 	b.printf("- intervals that hold the truth: %d of %d", t.held, t.intervals)
 }
 
