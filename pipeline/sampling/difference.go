@@ -15,8 +15,8 @@ type Difference struct {
 // window.
 //
 // The interval is of log(other/base), with the variance of the jackknife that leaves out a window of a stratum at a
-// time, the same on both sides (Wolter, Introduction to Variance Estimation, 2nd ed., §4.5). What a window does to both
-// cancels. The degrees of freedom are those of Sample.variance.
+// time, the same on both sides (Wolter, Introduction to Variance Estimation, 2nd ed., §4.5). What a window does to
+// both cancels. The degrees of freedom are those of Sample.variance.
 func Compare(base, other Sample, p, confidence float64) (d Difference, ok bool) {
 	change := func(a, b Sample) (log float64, ok bool) {
 		x, okX := a.value(p)

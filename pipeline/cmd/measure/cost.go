@@ -72,7 +72,7 @@ func benchRun(ctx context.Context, b *bench) {
 // benchExact compares what estimates by link cases, in two passes, cost with the simulation of the whole network,
 // alternating, and with what a run chooses by default.
 func benchExact(ctx context.Context, b *bench) {
-	b.printf("Medians of whole runs in processor seconds, cache off. Ratios are of one round each: median, least, greatest.")
+	b.printf("Medians of whole runs in processor seconds, cache off. Ratios of each round: median, least, greatest.")
 	b.header("scenario", "packet-hops", "`flow`", "`exact`", "default", "`flow` / `exact`")
 	names := []string{"chain-60", "slowplane-60", "ft8-ws-60", "95", "47", "7", "1001", "incast-64k-30"}
 	for _, s := range b.sources(b.names([]string{"mini-mix"}, names)) {
