@@ -85,9 +85,9 @@ func estimateAuto(ctx context.Context, e *Estimation) error {
 	limit := cmp.Or(e.ExactLimit, DefaultExactLimit)
 	possible := first.unable == nil && first.packetHops <= limit
 	switch {
-	case first.unable != nil && (first.closed || !e.Spec.Switches.IsZero()):
+	case first.unable != nil && (first.whole || !e.Spec.Switches.IsZero()):
 		return first.unable
-	case first.closed:
+	case first.whole:
 		return e.run(ctx)
 	case first.unable != nil:
 		e.Log.Info().Err(first.unable).Msg("link cases only: the whole network cannot be simulated")
@@ -136,7 +136,7 @@ var insufficientState = fmt.Sprintf("two-passes-insufficient-%d.json", methodVer
 type firstLook struct {
 	workSize
 	unable       error // why the whole network cannot be simulated; nil if it can
-	closed       bool  // flows wait for others, ACKs clock them, or paths move: only the whole network has that
+	whole        bool  // link cases are refused
 	insufficient bool  // two passes of link cases do not suffice
 }
 
@@ -155,11 +155,7 @@ func look(ctx context.Context, e *Estimation) (first firstLook, err error) {
 	if err != nil {
 		return first, err
 	}
-	g, err := e.Generated()
-	if err != nil {
-		return first, err
-	}
-	first.closed = g.Closed() || e.Spec.Params.Transport.Traits().AckClocked || e.Spec.Moves.Whole()
+	first.whole = e.onlyWhole()
 	loads, err := Loads(e)
 	if err != nil {
 		return first, err

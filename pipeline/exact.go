@@ -94,7 +94,7 @@ func (m *method) exactStage(x Exact) *engine.Stage {
 				Loads:            loads,
 				Moves:            m.Spec.Moves, Seed: m.Spec.Seed,
 			}
-			if err := m.dependencies(t, x, &o); err != nil {
+			if err := m.dependencies(t, &o); err != nil {
 				return err
 			}
 			stats, err := stages.Exact(ctx, m.Network, m.Router, m.Spec.Params, t.Read(flows, nil, nil), o, out, t.Add)
@@ -109,6 +109,11 @@ func (m *method) exactStage(x Exact) *engine.Stage {
 // Exact simulates the whole network packet by packet, or finds that it was. The estimate need not exist, but stage
 // route must be complete. The results are tables exact_fcts and exact_hops of variant x.Variant().
 func (e *Estimation) Exact(ctx context.Context, x Exact) error {
+	if x.Window != (Window{}) {
+		if err := e.Refuse(Variant{Estimator: stages.WholeNetwork}, stretch); err != nil {
+			return err
+		}
+	}
 	if err := e.exec.RunStage(ctx, nil, e.exactStage(x)); err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package pipeline
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,78 +15,8 @@ import (
 	"parsimon/stages/workload"
 )
 
-// A ClosedLoopError refuses a workload whose flows wait for others.
-type ClosedLoopError struct{ what string }
-
-// Error says what cannot have the workload and why.
-func (e *ClosedLoopError) Error() string {
-	return e.what + " needs start times that are given, and flows of this workload wait for the delivery of others: " +
-		"only the whole network finds their starts (--estimator exact; with --starts-from exact others take them from there)"
-}
-
-// Closed reports whether flows of the workload wait for others, or are compute steps.
-func (g *GenerateStats) Closed() bool { return g.Dependencies > 0 || g.ComputeSteps > 0 }
-
-// refuseClosed is a *ClosedLoopError if the workload is Closed.
-func (g *GenerateStats) refuseClosed(what string) error {
-	if g.Closed() {
-		return &ClosedLoopError{what}
-	}
-	return nil
-}
-
-// RefuseClosed is a *ClosedLoopError if flows of the workload wait for others, and an error if paths move. The flows
-// are in the lake.
-func (e *Estimation) RefuseClosed(what string) error {
-	g, err := e.Generated()
-	if err == nil && e.Spec.Moves.Whole() {
-		err = fmt.Errorf("%s needs paths that do not move (%s)", what, e.Spec.Moves.Said(e.Network))
-	}
-	if err != nil {
-		return err
-	}
-	return g.refuseClosed(what)
-}
-
-// checkMoves refuses a variant that cannot have how the scenario's paths move.
-func (m *Model) checkMoves(v Variant) error {
-	switch {
-	case !m.Spec.Moves.Whole():
-		return nil
-	case m.Spec.Params.Transport.Traits().Telemetry || m.Spec.Params.Transport.Traits().AckClocked:
-		return fmt.Errorf("the packets of a flow take one path with transport %v, and paths of this scenario move (%s)",
-			m.Spec.Params.Transport, m.Spec.Moves.Said(m.Network))
-	case m.Spec.Switches.PFC:
-		return fmt.Errorf("the packets of a flow take one path with PFC, and paths of this scenario move (%s)",
-			m.Spec.Moves.Said(m.Network))
-	case !v.Auto && v.Estimator != stages.WholeNetwork || m.Spec.Windows != nil:
-		return fmt.Errorf("estimator %s has one path for each flow, and paths of this scenario move (%s): only the whole "+
-			"network has that (--estimator exact)", v.Estimator, m.Spec.Moves.Said(m.Network))
-	}
-	return nil
-}
-
-// checkLoops refuses estimators that cannot have the workload, and events outside it.
-func (m *method) checkLoops(g *GenerateStats) error {
-	if m.Spec.Moves.Whole() && g.Closed() {
-		return errors.New("flows wait for others, and paths move: not both can be simulated")
-	}
-	if m.Spec.Moves.Whole() {
-		if err := m.Spec.Moves.CheckSpan(m.Network, g.FirstStartNS, g.LastStartNS); err != nil {
-			return err
-		}
-	}
-	if m.variant.Estimator == stages.WholeNetwork {
-		if g.Closed() && m.Spec.AllowUnreachable {
-			return errors.New("--allow-unreachable does not go with flows that wait for others: those would wait for ever")
-		}
-		return nil
-	}
-	return g.refuseClosed(fmt.Sprintf("estimator %s", m.variant.Estimator))
-}
-
 // dependencies sets what the simulation of a workload whose flows wait for others needs.
-func (m *method) dependencies(t *engine.Attempt, x Exact, o *stages.ExactOptions) error {
+func (m *method) dependencies(t *engine.Attempt, o *stages.ExactOptions) error {
 	r, err := engine.Complete(m.Lake, m.generate, methodVersion)
 	if err != nil {
 		return err
@@ -95,9 +24,6 @@ func (m *method) dependencies(t *engine.Attempt, x Exact, o *stages.ExactOptions
 	g, err := generateStats(r)
 	if err != nil || !g.Closed() {
 		return err
-	}
-	if x.Window != (Window{}) {
-		return g.refuseClosed("a stretch of time")
 	}
 	o.Flows = g.Flows
 	o.Dependencies = func() schema.Batches {

@@ -89,8 +89,8 @@ func TestClosedLoopsAreRefused(t *testing.T) {
 		want      string
 		estimator bool
 	}{
-		{pipeline.Variant{Estimator: stages.Flow}, "", "", "estimator flow needs start times", true},
-		{pipeline.Variant{}, "", "", "estimator independent needs start times", true},
+		{pipeline.Variant{Estimator: stages.Flow}, "", "", "estimator flow do not go together: only the whole network finds their starts", true},
+		{pipeline.Variant{}, "", "", "estimator independent do not go together: only the whole network finds their starts", true},
 		{pipeline.Variant{Auto: true}, "0,,\n2", "0,4,\n2", "3 flows wait for each other: 1 after 4 after 2 after 1", false},
 		{pipeline.Variant{Auto: true}, "0,,\n2", "0,1,\n2", "flow 1 waits for itself", false},
 		{pipeline.Variant{Auto: true}, "0,,\n2", "0,9,\n2", "flow 1 waits for flow 9, which is not in the file", false},
@@ -107,7 +107,7 @@ func TestClosedLoopsAreRefused(t *testing.T) {
 		}
 		err = e.Estimate(t.Context())
 		e.Close()
-		var closed *pipeline.ClosedLoopError
+		var closed *pipeline.Refusal
 		if err == nil || !strings.Contains(err.Error(), c.want) || errors.As(err, &closed) != c.estimator {
 			t.Errorf("%s: %v", c.want, err)
 		}

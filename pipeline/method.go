@@ -42,7 +42,8 @@ type Settings struct {
 	// ExactLimit is the number of packet-hops up to which an estimate that chooses (Variant.Auto) is of the whole
 	// network where two passes do not suffice; 0: DefaultExactLimit.
 	ExactLimit int64
-	Ephemeral  bool // the scenario is deleted after the estimate: no intervals, no views
+	Ephemeral  bool    // the scenario is deleted after the estimate: no intervals, no views
+	For        Feature // what the estimate is for; empty: its own answer
 	// Base is the scenario that this one was made from; empty: none.
 	Base lake.ScenarioID
 	// Donor is a scenario of the lake with the same flows (scenario.FlowsKey), whose files a new scenario shares; empty:

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -49,6 +50,7 @@ type Model struct {
 	Spec    Spec
 	Network *topology.Network
 	Router  *topology.Router
+	waits   bool // flows wait for others, as far as that is known
 }
 
 // ID is the scenario's id.
@@ -63,7 +65,7 @@ func newModel(l *lake.Lake, spec Spec, n *topology.Network) (*Model, error) {
 		return nil, err
 	}
 	router.SetWeights(spec.Moves.LinkWeights(n))
-	return &Model{l, spec, n, router}, nil
+	return &Model{l, spec, n, router, false}, nil
 }
 
 // OpenModel opens a scenario that the lake holds (see Resolve); the one last worked on if none is named.
@@ -79,11 +81,23 @@ func OpenModel(l *lake.Lake, scenario string) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := readNetwork(l, id)
+	r, err := engine.Complete(l, generated(l, id), methodVersion)
 	if err != nil {
 		return nil, err
 	}
-	return newModel(l, spec, n)
+	n, err := readNetwork(l, id, r)
+	if err != nil {
+		return nil, err
+	}
+	g, err := generateStats(r)
+	if err != nil {
+		return nil, err
+	}
+	m, err := newModel(l, spec, n)
+	if err == nil {
+		m.waits = g.Closed()
+	}
+	return m, err
 }
 
 // ReadSpec reads the spec of a scenario, and checks its constants, since nothing that a lake contains is trusted. A
@@ -107,11 +121,7 @@ func ReadSpec(l *lake.Lake, id lake.ScenarioID) (spec Spec, err error) {
 }
 
 // readNetwork rebuilds a scenario's topology from tables nodes and links.
-func readNetwork(l *lake.Lake, id lake.ScenarioID) (*topology.Network, error) {
-	r, err := engine.Complete(l, generated(l, id), methodVersion)
-	if err != nil {
-		return nil, err
-	}
+func readNetwork(l *lake.Lake, id lake.ScenarioID, r engine.Records) (*topology.Network, error) {
 	nodes := l.Read(schema.Nodes, r.Files(schema.Nodes), nil, nil)
 	defer func() { _ = nodes.Close() }() // read to its end, or an error is reported
 	links := l.Read(schema.Links, r.Files(schema.Links), nil, nil)
@@ -188,23 +198,45 @@ func LastWorkedOn(l *lake.Lake) (lake.ScenarioID, error) {
 	return "", fmt.Errorf("%s holds no scenario with flows: run one", l.Path())
 }
 
-// CheckChanges reports what is wrong with changes of a scenario that the lake holds, before any work, and returns the
-// cables that they change.
-func CheckChanges(dir, base string, c scenario.Changes) ([]scenario.CableChange, error) {
-	l, err := lake.Open(dir, false)
+// CheckChanges reports what is wrong with changes of a scenario that the lake holds, and with estimates of what comes
+// of them, before any work. It returns the cables that they change.
+func CheckChanges(dir, base string, c scenario.Changes, v Variant, o Settings) ([]scenario.CableChange, error) {
+	from, changed, applied, err := change(dir, base, &c)
+	if err == nil {
+		err = changed.check(v, o)
+	}
 	if err != nil {
 		return nil, err
-	}
-	from, err := OpenModel(l, base)
-	if err != nil {
-		return nil, err
-	}
-	applied, err := c.Apply(from.Network, from.Spec.Planned, from.Spec.Canonical, from.Spec.Seed)
-	if err != nil {
-		return nil, fmt.Errorf("scenario %s (%s): %w", from.ID(), from.Spec.Name, err)
 	}
 	services := slices.Concat(slices.Collect(maps.Keys(c.Scale)), slices.Collect(maps.Keys(c.Move)))
 	return applied.Cables, from.checkServices(services)
+}
+
+// change makes changes of a scenario that the lake holds. Both models have the changed network.
+func change(dir, base string, c *scenario.Changes) (from, changed *Model, applied *scenario.Applied, err error) {
+	l, err := lake.Open(dir, false)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if from, err = OpenModel(l, base); err != nil {
+		return nil, nil, nil, err
+	}
+	spec := from.Spec
+	if applied, err = c.Apply(from.Network, spec.Planned, spec.Canonical, spec.Seed); err != nil {
+		return nil, nil, nil, fmt.Errorf("scenario %s (%s): %w", from.ID(), spec.Name, err)
+	}
+	spec.Aliases, spec.Moves = nil, applied.Moves
+	spec.Canonical, spec.ScenarioID = applied.Canonical, lake.ScenarioID(scenario.IDOf(applied.Canonical))
+	spec.AllowUnreachable = spec.AllowUnreachable || c.AllowUnreachable
+	spec.Name = cmp.Or(c.Name, spec.Name+", "+strings.Join(applied.Said, ", "))
+	if changed, err = newModel(l, spec, from.Network); err != nil {
+		return nil, nil, nil, err
+	}
+	changed.waits = from.waits && !c.FoundStarts
+	if from.waits && c.ChangesFlows() {
+		err = from.Refuse(Variant{Auto: true}, changedFlows)
+	}
+	return from, changed, applied, err
 }
 
 // checkServices reports services without flows. It reads flows until it has found one of each.

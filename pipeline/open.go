@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
 	"parsimon/queries"
-	"parsimon/stages"
 	"parsimon/stages/workload"
 )
 
@@ -20,9 +18,39 @@ import (
 // none.
 func Begin(ctx context.Context, dir string, s *scenario.Scenario, v Variant, o Settings) (*Estimation, error) {
 	// What would fail after the work fails before it.
-	if err := errors.Join(queries.CheckLakePath(dir), checkVariant(v)); err != nil {
+	if err := queries.CheckLakePath(dir); err != nil {
 		return nil, err
 	}
+	model, err := modelOf(s)
+	if err == nil {
+		err = model.check(v, o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	l, err := lake.Open(dir, true)
+	if err != nil {
+		return nil, err
+	}
+	model.Lake = l
+	if o.Donor != "" {
+		_, incomplete := engine.Complete(l, generated(l, o.Donor), methodVersion)
+		if incomplete != nil || o.Donor == model.ID() {
+			o.Donor = ""
+		}
+	}
+	e, err := newEstimation(ctx, model, v, o)
+	if err != nil {
+		return nil, err
+	}
+	if e.source = sourceOf(model, e.Settings, s); o.Donor != "" {
+		e.source = &derivedFlows{model, generated(l, o.Donor), workload.FlowChanges{}}
+	}
+	return e, e.begin()
+}
+
+// modelOf is the model of a scenario, in no lake.
+func modelOf(s *scenario.Scenario) (*Model, error) {
 	n, err := s.Network()
 	if err != nil {
 		return nil, err
@@ -43,28 +71,20 @@ func Begin(ctx context.Context, dir string, s *scenario.Scenario, v Variant, o S
 	if spec.Switches, err = s.Buffers(); err != nil {
 		return nil, err
 	}
-	l, err := lake.Open(dir, true)
+	m, err := newModel(nil, spec, n)
+	if err == nil {
+		m.waits = s.HasJobs()
+	}
+	return m, err
+}
+
+// CheckScenario reports what is wrong with a scenario, and with estimates of it, before any work.
+func CheckScenario(s *scenario.Scenario, v Variant, o Settings) error {
+	m, err := modelOf(s)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	model, err := newModel(l, spec, n)
-	if err != nil {
-		return nil, err
-	}
-	if o.Donor != "" {
-		_, incomplete := engine.Complete(l, generated(l, o.Donor), methodVersion)
-		if incomplete != nil || o.Donor == spec.ScenarioID {
-			o.Donor = ""
-		}
-	}
-	e, err := newEstimation(ctx, model, v, o)
-	if err != nil {
-		return nil, err
-	}
-	if e.source = sourceOf(model, e.Settings, s); o.Donor != "" {
-		e.source = &derivedFlows{model, generated(l, o.Donor), workload.FlowChanges{}}
-	}
-	return e, e.begin()
+	return m.check(v, o)
 }
 
 // Resume opens a scenario that the lake holds (see OpenModel) for an estimate or single stages. With Auto, the variant
@@ -78,7 +98,7 @@ func Resume(ctx context.Context, dir, name string, v Variant, o Settings) (*Esti
 	if err != nil {
 		return nil, err
 	}
-	if err := checkVariant(v); err != nil {
+	if err := model.check(v, o); err != nil {
 		return nil, err
 	}
 	e, err := newEstimation(ctx, model, held(model, v), o)
@@ -102,29 +122,13 @@ var ErrUnchanged = errors.New("nothing would change")
 // the base, whose files it shares unless the changes are of flows. A cable that fails makes the same scenario, under
 // the same id, as it does for Begin.
 func Derive(ctx context.Context, dir, base string, c scenario.Changes, v Variant, o Settings) (*Estimation, error) {
-	l, err := lake.Open(dir, false)
-	if err != nil {
-		return nil, err
+	from, model, _, err := change(dir, base, &c)
+	if err == nil && model.ID() == from.ID() {
+		err = fmt.Errorf("scenario %s: %w", from.ID(), ErrUnchanged)
 	}
-	from, err := OpenModel(l, base)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = model.check(v, o)
 	}
-	spec := from.Spec
-	applied, err := c.Apply(from.Network, spec.Planned, spec.Canonical, spec.Seed)
-	if err != nil {
-		return nil, fmt.Errorf("scenario %s (%s): %w", from.ID(), from.Spec.Name, err)
-	}
-	spec.Aliases, spec.Moves = nil, applied.Moves
-	spec.Canonical, spec.ScenarioID = applied.Canonical, lake.ScenarioID(scenario.IDOf(applied.Canonical))
-	if spec.ScenarioID == from.ID() {
-		return nil, fmt.Errorf("scenario %s: %w", from.ID(), ErrUnchanged)
-	}
-	spec.AllowUnreachable = spec.AllowUnreachable || c.AllowUnreachable
-	if spec.Name = c.Name; spec.Name == "" {
-		spec.Name = from.Spec.Name + ", " + strings.Join(applied.Said, ", ")
-	}
-	model, err := newModel(l, spec, from.Network)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +137,7 @@ func Derive(ctx context.Context, dir, base string, c scenario.Changes, v Variant
 	if err != nil {
 		return nil, err
 	}
-	e.source = &derivedFlows{model, generated(l, from.ID()), c.FlowChanges}
+	e.source = &derivedFlows{model, generated(model.Lake, from.ID()), c.FlowChanges}
 	if c.FoundStarts {
 		e.source = newFoundStarts(model, from.ID())
 	}
@@ -159,14 +163,6 @@ func (e *Estimation) Forget() error {
 	return e.exec.Session().RemovePlace(e.base())
 }
 
-// checkVariant reports settings that do not go together.
-func checkVariant(v Variant) error {
-	if v.Cluster != nil && v.Estimator != stages.Independent {
-		return errors.New("links are clustered for estimator independent only")
-	}
-	return nil
-}
-
 func withDefaults(o Settings) Settings {
 	if o.MemoryBytes <= 0 {
 		o.MemoryBytes = DefaultMemory
@@ -177,15 +173,7 @@ func withDefaults(o Settings) Settings {
 
 // newEstimation locks the scenario and makes the executor.
 func newEstimation(ctx context.Context, model *Model, v Variant, o Settings) (*Estimation, error) {
-	if !v.Auto && v.Estimator != stages.WholeNetwork {
-		if err := model.Spec.Params.CheckLinkCases(); err != nil {
-			return nil, err
-		}
-	}
 	o, v = withDefaults(o), v.withDefaults()
-	if err := model.checkMoves(v); err != nil {
-		return nil, err
-	}
 	lock := model.Lake.Lock
 	if o.Shard.Count > 0 {
 		lock = model.Lake.LockShared

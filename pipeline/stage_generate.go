@@ -51,7 +51,7 @@ func (m *method) generateStage() *engine.Stage {
 	s.Check = func(r engine.Records) error {
 		g, err := engine.Stats[GenerateStats](r)
 		if err == nil && len(g) > 0 {
-			err = m.checkLoops(&g[0])
+			err = m.refuseFlows(&g[0])
 		}
 		if err != nil || m.source == nil {
 			return err
@@ -72,6 +72,9 @@ func (m *method) writeScenario(ctx context.Context, t *engine.Attempt) error {
 	chunks := lake.NewFlowWriter(t.Session(), m.base(), t.Add)
 	defer chunks.Abandon()
 	stats, err := m.source.flows(ctx, t, chunks)
+	if err == nil {
+		err = m.refuseFlows(stats)
+	}
 	if err != nil {
 		return err
 	}

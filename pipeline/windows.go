@@ -95,7 +95,10 @@ func DeriveWindows(ctx context.Context, base *Estimation, w Windows, o Settings)
 	spec.Name = fmt.Sprintf("%s, %d windows", base.Spec.Name, len(w.Spans))
 	spec.Aliases, spec.Planned = nil, nil
 	spec.Windows = &WindowsSpec{Of: base.ID(), Parts: w.Parts(g.FirstStartNS, g.LastStartNS), Spans: w.Spans}
-	model := &Model{base.Lake, spec, base.Network, base.Router}
+	model := &Model{base.Lake, spec, base.Network, base.Router, base.waits}
+	if err := model.check(base.variant, o); err != nil {
+		return nil, err
+	}
 	o.Base, o.Ephemeral = base.ID(), true
 	e, err := newEstimation(ctx, model, base.variant, o)
 	if err != nil {

@@ -68,6 +68,9 @@ func Ask(ctx context.Context, estimate *pipeline.Estimation, q Question) (*Answe
 	case q.Src == q.Dst:
 		return nil, fmt.Errorf("source and destination are the same host %d", q.Src)
 	}
+	if err := e.Refuse(e.Variant(), pipeline.ForNewFlows); err != nil {
+		return nil, err
+	}
 	if _, err := e.Records(schema.Slowdowns); err != nil {
 		return nil, err
 	}

@@ -102,11 +102,8 @@ func start(ctx context.Context, base *pipeline.Estimation, ask Ask, execute Exec
 	base.ChooseForWindows()
 	s := &sampler{base: base, ask: ask, began: time.Now(), windowError: windowError, execute: execute}
 	s.forget()
-	err := base.Generate(ctx)
-	if err == nil {
-		err = base.RefuseClosed("an estimate from windows of time")
-	}
-	if err != nil {
+	var err error
+	if err = base.Generate(ctx); err != nil {
 		return nil, err
 	}
 	if s.index, err = readIndex(ctx, base); err != nil {

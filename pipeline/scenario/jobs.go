@@ -171,6 +171,9 @@ func (s *Scenario) SetOnly(names string) error {
 	return nil
 }
 
+// HasJobs reports whether the workload has jobs.
+func (s *Scenario) HasJobs() bool { return len(s.workload.jobs) > 0 }
+
 // Jobs are the jobs that run, checked, with their ranks on hosts of the network. The hosts of a job do not depend on
 // which jobs run.
 func (s *Scenario) Jobs(n *topology.Network) (run []jobs.Job, err error) {

@@ -98,8 +98,11 @@ type ParameterRun struct {
 // complete are only read.
 func SweepParameters(ctx context.Context, plan ParameterPlan, o Settings) (*Parameters, error) {
 	began := time.Now()
+	if !plan.Exact { // which shows what estimates by link cases are off by
+		o.For = pipeline.ForDifference
+	}
 	p := &Parameters{Axes: plan.Axes}
-	if err := p.combine(plan, o.Lake); err != nil {
+	if err := p.combine(plan, o); err != nil {
 		return nil, err
 	}
 	p.Name = p.name(plan.Scenario)
@@ -161,7 +164,7 @@ func (p *Parameters) runAll(plan ParameterPlan, run func(i int) (bool, error)) e
 }
 
 // combine makes and checks the scenario of every combination.
-func (p *Parameters) combine(plan ParameterPlan, dir string) error {
+func (p *Parameters) combine(plan ParameterPlan, o Settings) error {
 	switch {
 	case plan.Until != nil && (len(plan.Axes) != 1 || plan.FailTier != ""):
 		return errors.New("a search for the first value has one parameter")
@@ -190,7 +193,7 @@ func (p *Parameters) combine(plan ParameterPlan, dir string) error {
 			rest /= len(a.Values)
 		}
 		slices.Reverse(settings)
-		if err := run.check(plan, dir, settings); err != nil {
+		if err := run.check(plan, o, settings); err != nil {
 			return err
 		}
 		p.Runs = append(p.Runs, run)
@@ -201,18 +204,18 @@ func (p *Parameters) combine(plan ParameterPlan, dir string) error {
 	return p.failEach(plan)
 }
 
-// check makes the scenario of a combination, or what it changes in one of the lake in a directory.
-func (r *ParameterRun) check(plan ParameterPlan, dir string, settings []scenario.Setting) (err error) {
+// check makes the scenario of a combination, or what it changes in one of the lake.
+func (r *ParameterRun) check(plan ParameterPlan, o Settings, settings []scenario.Setting) (err error) {
 	if plan.Change != nil {
 		if r.changes, err = plan.Change(settings); err == nil {
-			_, err = pipeline.CheckChanges(dir, plan.Scenario, r.changes)
+			_, err = pipeline.CheckChanges(o.Lake, plan.Scenario, r.changes, o.Variant, o.Settings)
 		}
 		return err
 	}
 	if r.scenario, err = scenario.LoadWith(plan.Scenario, settings); err != nil {
 		return err
 	}
-	if _, err := r.scenario.ID(); err != nil {
+	if err := pipeline.CheckScenario(r.scenario, o.Variant, o.Settings); err != nil {
 		return fmt.Errorf("%s: %w", r.scenario.Name, err)
 	}
 	return nil

@@ -44,7 +44,7 @@ func TestCombine(t *testing.T) {
 		{"workload.flows_count", []string{"300", "400"}}, {"load.max", []string{"20%", "40%"}},
 	}}
 	p := Parameters{Axes: plan.Axes}
-	if err := p.combine(plan, ""); err != nil {
+	if err := p.combine(plan, Settings{}); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"300, load.max=20%", "300, load.max=40%", "400, load.max=20%", "400, load.max=40%"}
@@ -129,7 +129,7 @@ func TestFailEach(t *testing.T) {
 		FailTier: "pod0-fabric0:plane0-spine0,plane0-spine1:pod0-fabric0,pod0-fabric1:plane1-spine0",
 	}
 	p := Parameters{Axes: plan.Axes}
-	if err := p.combine(plan, ""); err != nil {
+	if err := p.combine(plan, Settings{}); err != nil {
 		t.Fatal(err)
 	}
 	var names []string

@@ -36,6 +36,15 @@ func (p *SweepPlan) what() string {
 	return fmt.Sprintf("%s loss %v", p.Tier, p.Loss)
 }
 
+// changes are what happens to a cable.
+func (p *SweepPlan) changes(c [2]int32) scenario.Changes {
+	cable := fmt.Sprintf("%d:%d", c[0], c[1])
+	if p.Loss > 0 {
+		return scenario.Changes{PathMoves: moves.Text{Events: []string{fmt.Sprintf("%s loss %v", cable, p.Loss)}}}
+	}
+	return scenario.Changes{Fail: []string{cable}, AllowUnreachable: true}
+}
+
 // SweepQuantiles lists the quantiles a sweep can rank by.
 func SweepQuantiles() []float64 { return pipeline.Quantiles }
 
@@ -107,13 +116,21 @@ func RunSweep(ctx context.Context, base string, plan SweepPlan, o Settings) (*Sw
 	if plan.Service == "" {
 		plan.Service = AllFlows
 	}
+	o.For = pipeline.ForDifference
 	run, err := pipeline.Resume(ctx, o.Lake, base, o.Variant, o.Settings)
 	if err != nil {
 		return nil, err
 	}
 	defer run.Close()
 	s := &sweeper{Sweep: &Sweep{Base: string(run.ID()), Variant: run.Variant().String(), Plan: plan}, o: o, base: run}
-	if err = run.Estimate(ctx); err == nil {
+	cables, err := upCables(run.Network, plan.Tier)
+	if err == nil {
+		_, err = pipeline.CheckChanges(o.Lake, s.Base, plan.changes(cables[0]), o.Variant, o.Settings)
+	}
+	if err == nil {
+		err = run.Estimate(ctx)
+	}
+	if err == nil {
 		s.before, err = servicePercentiles(ctx, run)
 	}
 	if err != nil {
@@ -128,7 +145,7 @@ func RunSweep(ctx context.Context, base string, plan SweepPlan, o Settings) (*Sw
 	if plan.Loss > 0 {
 		s.dir += fmt.Sprintf("/loss-%v", plan.Loss)
 	}
-	if err := s.estimateEach(ctx); err != nil {
+	if err := s.estimateEach(ctx, cables); err != nil {
 		return nil, err
 	}
 	s.rank()
@@ -156,11 +173,7 @@ func upCables(n *topology.Network, tier string) ([][2]int32, error) {
 }
 
 // estimateEach estimates the failure of each cable.
-func (s *sweeper) estimateEach(ctx context.Context) error {
-	cables, err := upCables(s.base.Network, s.Plan.Tier)
-	if err != nil {
-		return err
-	}
+func (s *sweeper) estimateEach(ctx context.Context, cables [][2]int32) error {
 	s.base.Progress.Begin("sweep", "cables", int64(len(cables)))
 	defer s.base.Progress.End()
 	for _, c := range cables {
@@ -184,12 +197,7 @@ func (s *sweeper) one(ctx context.Context, c [2]int32) (swept SweptCable, err er
 	}
 	how := s.o.Settings
 	how.Log, how.Progress, how.Ephemeral = how.Log.Level(zerolog.WarnLevel), nil, true
-	cable := fmt.Sprintf("%d:%d", c[0], c[1])
-	changes := scenario.Changes{Fail: []string{cable}, AllowUnreachable: true}
-	if loss := s.Plan.Loss; loss > 0 {
-		changes = scenario.Changes{PathMoves: moves.Text{Events: []string{fmt.Sprintf("%s loss %v", cable, loss)}}}
-	}
-	run, err := pipeline.Derive(ctx, s.o.Lake, s.Base, changes, s.o.Variant, how)
+	run, err := pipeline.Derive(ctx, s.o.Lake, s.Base, s.Plan.changes(c), s.o.Variant, how)
 	if err != nil {
 		return swept, err
 	}

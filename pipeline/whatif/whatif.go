@@ -28,7 +28,12 @@ type Answer struct {
 // compares the two. With Auto, what changed is estimated as the base is, unless only one of the two can be of the whole
 // network: then both are by link cases. Where two passes suffice for one of them only, both are of the whole network.
 func WhatIf(ctx context.Context, base string, c scenario.Changes, o Settings, how CompareOptions) (*Answer, error) {
-	cables, err := pipeline.CheckChanges(o.Lake, base, c)
+	o.For = pipeline.ForDifference
+	return whatIf(ctx, base, c, o, how)
+}
+
+func whatIf(ctx context.Context, base string, c scenario.Changes, o Settings, how CompareOptions) (*Answer, error) {
+	cables, err := pipeline.CheckChanges(o.Lake, base, c, o.Variant, o.Settings)
 	if err != nil {
 		return nil, err
 	}
@@ -59,8 +64,8 @@ func WhatIf(ctx context.Context, base string, c scenario.Changes, o Settings, ho
 			if err != nil {
 				return nil, err
 			}
-			o.Variant = pipeline.Variant{Estimator: stages.Flow}
-			return WhatIf(ctx, base, c, o, how)
+			o.Variant, o.For = pipeline.Variant{Estimator: stages.Flow}, "" // what they warn of is in table warnings
+			return whatIf(ctx, base, c, o, how)
 		}
 	}
 	if err := finish(ctx, changed, (*pipeline.Estimation).MakeAnswer); err != nil {
@@ -68,7 +73,7 @@ func WhatIf(ctx context.Context, base string, c scenario.Changes, o Settings, ho
 	}
 	if changed.Variant().String() != before.Variant().String() {
 		o.Variant = changed.Variant()
-		return WhatIf(ctx, base, c, o, how)
+		return whatIf(ctx, base, c, o, how)
 	}
 	how.MemoryBytes = o.MemoryBytes
 	compared, err := Compare(ctx, before.Lake, SideOf(before), SideOf(changed), how)

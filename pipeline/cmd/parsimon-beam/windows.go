@@ -62,6 +62,7 @@ func (f *flags) runWindows(
 func (*flags) runOn(
 	ctx context.Context, j Job, v pipeline.Variant, o pipeline.Settings, ask sampled.Ask, round sampled.Execute,
 ) (*sampled.Result, error) {
+	o.For = pipeline.ForWindows
 	base, err := pipeline.Resume(ctx, j.Lake, j.Scenario, v, o)
 	if err != nil {
 		return nil, err

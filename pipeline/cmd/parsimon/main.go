@@ -243,7 +243,7 @@ func exitCode(err error) int {
 		return exitOK
 	case errors.Is(err, context.Canceled):
 		return exitInterrupt
-	case errors.As(err, new(usageError)), errors.As(err, new(*pipeline.ClosedLoopError)):
+	case errors.As(err, new(usageError)), errors.As(err, new(*pipeline.Refusal)):
 		return exitUsage
 	case errors.Is(err, syscall.EPIPE): // the reader of our answer has enough
 		return exitOK

@@ -68,6 +68,9 @@ var runCommand = command{
 			if startsFrom != "" {
 				open = beginFromExact
 			}
+			if sampling {
+				r.how.For = pipeline.ForWindows
+			}
 			run, done, err := open(ctx, e, &s, &r, args)
 			if err != nil {
 				return err
@@ -149,7 +152,7 @@ func begin(ctx context.Context, e *env, s *scenarioFlags, r *runFlags,
 func beginFromExact(ctx context.Context, e *env, s *scenarioFlags, r *runFlags,
 	args []string) (run *pipeline.Estimation, done func(), err error) {
 	exact := *r
-	exact.estimator, exact.how.Variant = stages.WholeNetwork.String(), pipeline.Variant{}
+	exact.estimator, exact.how.Variant, exact.how.For = stages.WholeNetwork.String(), pipeline.Variant{}, ""
 	if run, done, err = begin(ctx, e, s, &exact, args); err != nil {
 		return nil, nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -159,16 +160,54 @@ func TestTCP(t *testing.T) {
 	lake := filepath.Join(t.TempDir(), "lake")
 	out := must(t, "run", r.scenario, "--lake", lake, "--quiet", "--transport", "cubic", "--switch-buffer", "100KB")
 	contains(t, out, "variant exact", "switch buffers of 100000 bytes")
-	for _, estimator := range []string{"flow", "independent"} {
-		mustFail(t, failure{exitFailed, "senders of newreno send when ACKs come, which link cases do not model: use --estimator exact",
-			[]string{"run", r.scenario, "--lake", lake, "--quiet", "--transport", "newreno", "--estimator", estimator}})
-	}
 }
 
-// A sweep over buffers by link cases, which have none that end, would show no difference.
-func TestSweepOfBuffersNeedsExact(t *testing.T) {
-	code, _, log := parsimon(t, "sweep", "small", "--lake", t.TempDir(), "--set", "switches.buffer=100KB,400KB")
-	if code != exitUsage || !strings.Contains(log, "use --estimator exact") {
-		t.Errorf("exit %d, %s", code, log)
+// What no estimate of the kind can answer is refused before anything is stored, with what to do instead.
+func TestRefusals(t *testing.T) {
+	dir := t.TempDir()
+	tiny, jobs, closed, lake := filepath.Join(dir, "tiny.yaml"), filepath.Join(dir, "jobs.yaml"), filepath.Join(dir, "f.csv"),
+		filepath.Join(dir, "lake")
+	network, services, _ := strings.Cut(tinyText, "workload:")
+	writeFiles(t, map[string]string{
+		tiny:   network + "workload:" + strings.Replace(services, "3000", "100", 1),
+		jobs:   network + "workload: {jobs: [{name: j, ranks: 4, steps: [{collective: all-reduce, size: 100KB}]}]}\n",
+		closed: "flow_id,src,dst,size_bytes,start_ns,after,delay_ns\n1,0,1,1000,0,,\n2,1,2,1000,0,1,0\n",
+	})
+	writeRack(t, dir)
+	for name, flags := range map[string][]string{"t": {tiny}, "b": {tiny, "--switch-buffer", "200KB", "--pfc"}, "j": {jobs}} {
+		must(t, append([]string{"run", "--lake", lake, "--quiet", "--name", name}, flags...)...)
+	}
+	stored := func() string {
+		lines := strings.Split(must(t, "status", "--lake", lake), "\n")
+		slices.Sort(lines)
+		return strings.Join(lines, "\n")
+	}
+	before := stored()
+	const cable = "pod0-fabric0:plane0-spine0"
+	for _, c := range []failure{
+		{exitUsage, "TCP newreno and estimator flow", []string{"run", tiny, "--transport", "newreno", "--estimator", "flow"}},
+		{exitUsage, "TCP cubic and estimator independent",
+			[]string{"run", tiny, "--transport", "cubic", "--estimator", "independent"}},
+		{exitUsage, "tiny, balance=spray: paths that move", []string{"sweep", tiny, "--set", "balance=ecmp,spray"}},
+		{exitUsage, "switches with buffers", []string{"sweep", tiny, "--set", "switches.buffer=100KB,400KB"}},
+		{exitUsage, "switches with buffers of 200000 bytes", []string{"sweep", "b", "--fail", "each:fabric-spine"}},
+		{exitUsage, "paths that move (balance ecmp, " + cable + " loss 0.001) and estimator flow",
+			[]string{"sweep", "t", "--fail", "each:fabric-spine", "--loss", "1e-3"}},
+		{exitUsage, "flows that wait", []string{"sweep", "j", "--fail", "each:fabric-spine"}},
+		{exitUsage, "switches with buffers", []string{"what-if", "b", "--fail", cable, "--estimator", "flow"}},
+		{exitUsage, "windows of time", []string{"what-if", "t", "--balance", "spray", "--within", "5%"}},
+		{exitUsage, "windows of time", []string{"run", jobs, "--within", "5%"}},
+		{exitUsage, "a change of flows", []string{"what-if", "j", "--scale", "j=2"}},
+		{exitUsage, "paths that move", []string{"what-if", "j", "--balance", "spray"}},
+		{exitFailed, "outside the trace", []string{"what-if", "t", "--event", cable + " down 3s.."}},
+		{exitUsage, "flows that wait", []string{"run", "--topology", dir, "--flows", closed, "--estimator", "flow"}},
+		{exitUsage, "transport hpcc", []string{"run", tiny, "--balance", "spray", "--transport", "hpcc"}},
+		{exitUsage, "priority flow control", []string{"run", tiny, "--balance", "spray", "--switch-buffer", "1MB", "--pfc"}},
+	} {
+		c.args = append(c.args, "--lake", lake, "--quiet")
+		mustFail(t, c)
+		if after := stored(); after != before {
+			t.Fatalf("%q left something:\n%s\nbefore:\n%s", c.args, after, before)
+		}
 	}
 }

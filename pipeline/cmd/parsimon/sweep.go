@@ -18,7 +18,6 @@ import (
 	"parsimon/pipeline/text"
 	"parsimon/pipeline/whatif"
 	"parsimon/schema/units"
-	"parsimon/stages"
 )
 
 var sweepCommand = command{
@@ -78,9 +77,6 @@ var sweepCommand = command{
 				return usagef("want --fail each:TIER or --set KEY=V,V (--exact goes with --set)")
 			case set && plan.Loss > 0:
 				return usagef("--loss goes with --fail each:TIER alone; in --set, events=[...] is a key")
-			case r.estimator != stages.WholeNetwork.String() && !parameters.Exact && slices.ContainsFunc(parameters.Axes,
-				func(a whatif.Axis) bool { return strings.HasPrefix(a.Key, "switches.") }):
-				return usagef("--set switches…: only the whole network has buffers that end: use --estimator exact")
 			case !slices.Contains(whatif.SweepQuantiles(), plan.Quantile):
 				return usagef("--quantile %v: must be one of %v", plan.Quantile, whatif.SweepQuantiles())
 			}

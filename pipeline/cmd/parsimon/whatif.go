@@ -77,6 +77,7 @@ var whatIfCommand = command{
 				}
 				return how.write(ctx, e, w.Comparison, w.Text())
 			}
+			o.For = pipeline.ForWindows
 			return compareWithin(ctx, e, o, ask, args[0],
 				func(base *pipeline.Estimation) (*pipeline.Estimation, error) {
 					base.ChooseForWindows()
@@ -125,6 +126,7 @@ var compareCommand = command{
 				return err
 			}
 			defer done()
+			o.For = pipeline.ForWindows
 			return compareWithin(ctx, e, o, ask, args[0],
 				func(*pipeline.Estimation) (*pipeline.Estimation, error) {
 					return pipeline.Resume(ctx, o.Lake, args[1], o.Variant, o.Settings)

@@ -1,0 +1,131 @@
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+
+	"parsimon/stages"
+)
+
+// A Feature is something that a scenario has or that is asked of it, and that not every other feature goes with. Its
+// text is for people.
+type Feature string
+
+// What an estimate is for, where that is not its own answer.
+const (
+	ForWindows    Feature = "windows of time (--within)"
+	ForDifference Feature = "a comparison of estimates by link cases"
+	ForNewFlows   Feature = "flows outside the workload"
+)
+
+// Features of scenarios and of changes, and the estimators by link cases.
+const (
+	linkCases    Feature = "estimator %s"
+	waiting      Feature = "flows that wait for the delivery of others"
+	moving       Feature = "paths that move (%s)"
+	limited      Feature = "switches with buffers of %d bytes"
+	pausing      Feature = "priority flow control"
+	tcp          Feature = "TCP %v"
+	telemetry    Feature = "transport %v"
+	unreachable  Feature = "--allow-unreachable"
+	changedFlows Feature = "a change of flows"
+	stretch      Feature = "a stretch of time"
+)
+
+// conflicts lists the features that do not go together, and what to do instead.
+var conflicts = []struct {
+	a, b    Feature
+	instead string
+}{
+	{waiting, linkCases, "only the whole network finds their starts: use --estimator exact; with --starts-from exact " +
+		"others take them from there"},
+	{waiting, ForWindows, "estimate the whole workload, without --within; or --starts-from exact first"},
+	{waiting, changedFlows, "change the workload, or a scenario made with --starts-from exact"},
+	{waiting, stretch, "simulate the whole workload"},
+	{waiting, unreachable, "flows that wait for one without a path would wait for ever"},
+	{waiting, moving, "use --balance ecmp or wcmp and no events"},
+	{moving, linkCases, "only the whole network has that: use --estimator exact, or --balance ecmp or wcmp and no events"},
+	{moving, ForWindows, "estimate the whole workload, without --within"},
+	{moving, ForNewFlows, "add them to the workload"},
+	{moving, tcp, "use dctcp, or --balance ecmp or wcmp and no events"},
+	{moving, telemetry, "packets of a flow take one path there: use dctcp, or --balance ecmp or wcmp and no events"},
+	{moving, pausing, "leave out --pfc, or use --balance ecmp or wcmp and no events"},
+	{tcp, linkCases, "its senders send when ACKs come, which link cases do not model: use --estimator exact or auto"},
+	{limited, ForDifference, "link cases have buffers without an end: use --estimator exact"},
+}
+
+// A Refusal is the error for features that do not go together.
+type Refusal struct{ text string }
+
+// Error names both features and what to do instead.
+func (r *Refusal) Error() string { return r.text }
+
+// Refuse is a *Refusal if the scenario, an estimate of a variant and other features do not go together. A variant that
+// chooses goes with what one of its choices goes with.
+func (m *Model) Refuse(v Variant, others ...Feature) error {
+	has := map[Feature]string{}
+	add := func(is bool, f Feature, args ...any) {
+		if is {
+			has[f] = fmt.Sprintf(string(f), args...)
+		}
+	}
+	for _, f := range others {
+		add(f != "", f)
+	}
+	spec, t := &m.Spec, m.Spec.Params.Transport
+	byLinkCases := !v.Auto && v.Estimator != stages.WholeNetwork
+	add(m.waits, waiting)
+	add(byLinkCases, linkCases, v.Estimator)
+	add(spec.Windows != nil, ForWindows)
+	if spec.Moves.Whole() {
+		add(true, moving, spec.Moves.Said(m.Network))
+	}
+	add(!spec.Switches.IsZero(), limited, spec.Switches.SwitchBytes)
+	add(spec.Switches.PFC, pausing)
+	add(t.Traits().AckClocked, tcp, t)
+	add(t.Traits().Telemetry, telemetry, t)
+	add(spec.AllowUnreachable, unreachable)
+	if !byLinkCases {
+		delete(has, ForDifference)
+	}
+	for _, c := range conflicts {
+		if has[c.a] != "" && has[c.b] != "" {
+			return &Refusal{fmt.Sprintf("%s and %s do not go together: %s", has[c.a], has[c.b], c.instead)}
+		}
+	}
+	return nil
+}
+
+// check reports settings that do not go together, what Refuse reports, and a network that cannot be simulated whole
+// where only that answers.
+func (m *Model) check(v Variant, o Settings) error {
+	err := errors.Join(checkVariant(v), m.Refuse(v, o.For))
+	exact := v.Estimator == stages.WholeNetwork && o.For == "" // what-if then takes link cases
+	if err != nil || !exact && !(v.Auto && (m.onlyWhole() || !m.Spec.Switches.IsZero())) {
+		return err
+	}
+	return stages.CheckWholeNetwork(m.Network, m.Spec.Params, m.Spec.Switches, stages.RouteStats{}, &stages.Loads{})
+}
+
+// onlyWhole reports whether link cases are refused.
+func (m *Model) onlyWhole() bool { return m.Refuse(Variant{Estimator: stages.Flow}) != nil }
+
+// checkVariant reports settings that do not go together.
+func checkVariant(v Variant) error {
+	if v.Cluster != nil && v.Estimator != stages.Independent {
+		return errors.New("links are clustered for estimator independent only")
+	}
+	return nil
+}
+
+// refuseFlows is Refuse for a workload, and an error for events outside its time.
+func (m *method) refuseFlows(g *GenerateStats) error {
+	m.waits = g.Closed()
+	if err := m.Refuse(m.variant, m.For); err != nil || !m.Spec.Moves.Whole() {
+		return err
+	}
+	return m.Spec.Moves.CheckSpan(m.Network, g.FirstStartNS, g.LastStartNS)
+}
+
+// Closed reports whether flows of the workload wait for others, or are compute steps.
+func (g *GenerateStats) Closed() bool { return g.Dependencies > 0 || g.ComputeSteps > 0 }
