@@ -43,7 +43,7 @@ var mayImport = map[string][]string{
 	"pipeline/scenario":            {"datasets", "simkernel/...", "schema/...", "stages/..."},
 	"pipeline/internal/fixture":    {"schema"},
 	"pipeline/internal/estimates":  {"pipeline", "pipeline/internal/rows", "pipeline/scenario"},
-	"pipeline/internal/rows":       {"schema/...", "queries/...", "pipeline/lake", "pipeline/catalog"},
+	"pipeline/internal/rows":       {"schema/...", "queries/...", "pipeline/lake/...", "pipeline/catalog"},
 	"pipeline/report":              {"schema/...", "queries"},
 	"pipeline/sampling":            {"stages/rng"},
 	"pipeline/workloads":           append(below, "pipeline/scenario", "pipeline/engine", "pipeline/catalog"),

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -88,47 +89,43 @@ func (t *Attempt) SetStats(v any) { t.stats = v }
 // one piece.
 func (t *Attempt) SetCritical(ns int64) { t.critical = max(1, ns) }
 
-// runTask does one task and records it. A failed attempt ends the run, and the next run repeats the task. Only an
-// attempt that failed because another process did the task, or removed its input, is repeated here.
-func (e *Executor) runTask(ctx context.Context, j *job, n int, worker Worker) (*Record, error) {
-	for {
-		t := &Attempt{Task: j.Tasks[n], N: n, in: j.in, session: e.session, stage: j.Stage, progress: e.Progress}
-		rec, err := t.do(func() error { return worker(ctx, t) }, func() error { return e.installable(j.Stage, n) })
-		if err == nil {
-			return rec, e.record(j.Stage, n, rec)
-		}
-		if !e.shared() {
-			return nil, err
-		}
-		// Another process may have done the task, and what this attempt read may have been collected since.
-		if rec, ok := e.recorded(j.Stage, n); ok {
-			return rec, nil
-		}
-		if !errors.Is(err, errTaken) {
-			return nil, err
+// runTask does one task and records it. A failed attempt ends the run, and the next run repeats the task. Another
+// process may have done the task meanwhile, and what this attempt read may have been collected since: then it has not
+// failed.
+func (e *Executor) runTask(ctx context.Context, j *job, n int, worker Worker) (rec *Record, err error) {
+	t := &Attempt{Task: j.Tasks[n], N: n, in: j.in, session: e.session, stage: j.Stage, progress: e.Progress}
+	defer t.abandon()
+	began := time.Now()
+	err = t.work(ctx, worker)
+	if rec := e.taken(j.Stage, n); rec != nil {
+		return rec, nil
+	}
+	if err == nil {
+		if rec, err = t.commit(time.Since(began)); err == nil {
+			err = e.session.WriteState(j.Stage.StatePath(recordName(n)), rec)
 		}
 	}
+	if err != nil {
+		if rec := e.taken(j.Stage, n); rec != nil {
+			return rec, nil
+		}
+	}
+	return rec, err
 }
 
-// do runs the worker and commits its files. The task's record is not written yet.
-func (t *Attempt) do(worker func() error, installable func() error) (rec *Record, err error) {
-	began := time.Now()
-	defer func() {
-		for _, w := range t.out {
-			w.Abandon()
-		}
-	}()
-	err = worker()
+// work runs the worker and closes what it read.
+func (t *Attempt) work(ctx context.Context, worker Worker) error {
+	err := worker(ctx, t)
 	for _, in := range t.open {
 		_ = in.Close() // read to its end, or an error is reported
 	}
-	if err := errors.Join(err, t.err); err != nil {
-		return nil, err
-	}
-	if err := installable(); err != nil {
-		return nil, err
-	}
-	rec = &Record{Files: t.files, CriticalNS: t.critical}
+	return errors.Join(err, t.err)
+}
+
+// commit installs the files. The task's record is not written yet.
+func (t *Attempt) commit(took time.Duration) (rec *Record, err error) {
+	rec = &Record{Task: t.N + 1, Files: t.files, Seconds: took.Seconds(),
+		CriticalNS: cmp.Or(t.critical, took.Nanoseconds())}
 	for _, w := range t.out {
 		d, err := w.Commit()
 		if err != nil {
@@ -136,12 +133,15 @@ func (t *Attempt) do(worker func() error, installable func() error) (rec *Record
 		}
 		rec.Files = append(rec.Files, d)
 	}
-	rec.Seconds = time.Since(began).Seconds()
-	if rec.CriticalNS == 0 {
-		rec.CriticalNS = time.Since(began).Nanoseconds()
-	}
 	rec.Stats, err = json.Marshal(t.stats)
 	return rec, err
+}
+
+// abandon removes unfinished files.
+func (t *Attempt) abandon() {
+	for _, w := range t.out {
+		w.Abandon()
+	}
 }
 
 type failedSink struct{ err error }

@@ -113,15 +113,20 @@ func TestStageResumes(t *testing.T) {
 	if did, err := squares(settings()); err != nil || len(did) != 0 {
 		t.Fatalf("complete, yet did %q, %v", did, err)
 	}
-	r, err := Complete(l, toy.squares, 1)
-	if err != nil {
-		t.Fatal(err)
+	file := func() lake.DataFile { // of task 2
+		t.Helper()
+		r, err := Complete(l, toy.squares, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files := r.Files(schema.SenderFeedback)
+		if len(files) != toyTasks || files[1].Rows != 200 {
+			t.Fatalf("files %+v", files)
+		}
+		return files[1]
 	}
-	file := r.Files(schema.SenderFeedback)[1]
-	path, record := filepath.Join(l.Path(), file.Path), filepath.Join(l.Path(), toy.squares.StatePath(recordName(1)))
-	if file.Rows != 200 || len(r.Files(schema.SenderFeedback)) != toyTasks {
-		t.Fatalf("files %+v", r.Files(schema.SenderFeedback))
-	}
+	path := func() string { return filepath.Join(l.Path(), file().Path) }
+	record := filepath.Join(l.Path(), toy.squares.StatePath(recordName(1)))
 	replace := func(path, old, now string) func() error {
 		return func() error {
 			data, err := os.ReadFile(path)
@@ -132,9 +137,9 @@ func TestStageResumes(t *testing.T) {
 		}
 	}
 	for name, damage := range map[string]func() error{
-		"gone":                func() error { return os.Remove(path) },
-		"cut short":           func() error { return os.Truncate(path, file.Bytes-1) },
-		"zeros":               func() error { return os.WriteFile(path, make([]byte, file.Bytes), 0o644) },
+		"gone":                func() error { return os.Remove(path()) },
+		"cut short":           func() error { return os.Truncate(path(), file().Bytes-1) },
+		"zeros":               func() error { return os.WriteFile(path(), make([]byte, file().Bytes), 0o644) },
 		"a bit":               func() error { spoil(t, l, toy.squares, 1); return nil },
 		"empty record":        func() error { return os.WriteFile(record, []byte("{}"), 0o644) },
 		"a bit of the record": replace(record, `"rows"`, `"rowt"`),

@@ -2,12 +2,10 @@ package engine
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"parsimon/pipeline/lake"
 )
@@ -20,9 +18,9 @@ import (
 // layout. The others find it and refuse to work if it is not the one that they would have made.
 //
 // A task may be done by several processes at once, by mistake or because an engine does not wait for a slow one. Each
-// writes files of its own. The first to write the record has done the task; one that comes later and finds a record
-// drops its files. Two that finish in the same moment may both install files: each, after writing the record, makes
-// sure that it describes the files that are installed. The rows are the same whoever wrote them.
+// writes files of its own. One that finds a record when its work is done drops them. Where two finish in the same
+// moment the last record stands; the rows are the same whoever wrote them, and files that no record names are removed
+// by the next process that works alone, or with their temporary table.
 //
 // A late attempt may also meet a collected table (collect.go): it began before another process did its task, and works
 // when what it reads, or what it writes, was removed. An attempt that fails while its task is done has not failed. A
@@ -163,65 +161,19 @@ func (e *Executor) endShard(p Plan, s *Stage) error {
 	return e.Collect(p)
 }
 
-// errTaken ends an attempt at a task that another process has done meanwhile.
-var errTaken = errors.New("another process has done the task")
-
-// installable reports whether an attempt may install its files: not if another process has recorded the task.
-func (e *Executor) installable(s *Stage, n int) error {
+// taken returns the record of a task that another process has done, its files there or collected; nil if there is none.
+func (e *Executor) taken(s *Stage, n int) *Record {
 	if !e.shared() {
 		return nil
 	}
-	if _, ok := e.recorded(s, n); ok {
-		return errTaken
+	rec, err := readRecord(e.lake, s, n)
+	if err != nil || rec == nil {
+		return nil
 	}
-	return nil
-}
-
-// recorded returns the record of a task that is done, its files there or collected. A late attempt that has just
-// written the record may be about to find that they are not there; recorded waits for that.
-func (e *Executor) recorded(s *Stage, n int) (*Record, bool) {
-	missing := func(f lake.DataFile) bool {
-		err := e.lake.CheckSize(f)
-		return err != nil && !lake.IsCollected(err)
+	for _, f := range rec.Files {
+		if err := e.lake.CheckSize(f); err != nil && !lake.IsCollected(err) {
+			return nil
+		}
 	}
-	for range 50 {
-		rec, err := readRecord(e.lake, s, n)
-		if err != nil || rec == nil {
-			return nil, false
-		}
-		if !slices.ContainsFunc(rec.Files, missing) {
-			return rec, true
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	return nil, false
-}
-
-// record writes the record of a task whose files are installed. Where another process has installed files of its own
-// since, the record is made to describe those.
-func (e *Executor) record(s *Stage, n int, rec *Record) error {
-	path := s.StatePath(recordName(n))
-	rec.Task = n + 1
-	if err := e.session.WriteState(path, rec); err != nil || !e.shared() {
-		return err
-	}
-	for i := 0; i < len(rec.Files); i++ {
-		f := &rec.Files[i]
-		if e.lake.IsOurs(*f) {
-			continue
-		}
-		now, err := e.lake.Describe(f.Path)
-		if lake.IsCollected(err) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		*f = now
-		if err := e.session.WriteState(path, rec); err != nil {
-			return err
-		}
-		i = -1 // look at all of them again
-	}
-	return nil
+	return rec
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -24,10 +25,8 @@ type DataFile struct {
 	Rows   int64  `json:"rows"`
 	Bytes  int64  `json:"bytes"`
 	Digest string `json:"xxh3"` // of its bytes
-	// Identity shows whether the file at the path was replaced. It does not show whether its bytes are the same.
-	Identity Identity `json:"identity"`
 
-	file os.FileInfo // of the file that this process installed or described
+	written bool // by this process
 }
 
 // Table is the table that the file belongs to.
@@ -125,7 +124,7 @@ func (l *Lake) Check(d DataFile) error {
 // verify is Check of a file that this process neither wrote nor verified.
 func (l *Lake) verify(d DataFile) error {
 	key := [2]string{d.Path, d.Digest}
-	if _, done := l.verified.Load(key); done || d.file != nil {
+	if _, done := l.verified.Load(key); done || d.written {
 		return nil
 	}
 	err := l.Check(d)
@@ -176,44 +175,6 @@ func (l *Lake) CheckSize(d DataFile) error {
 	return nil
 }
 
-// Describe returns the DataFile of the file at a lake-relative path. The error of one that was collected is a
-// *CollectedError.
-func (l *Lake) Describe(path string) (DataFile, error) {
-	d := DataFile{Path: path}
-	fail := func(err error) (DataFile, error) {
-		return DataFile{}, fmt.Errorf("%s: %w", filepath.Join(l.path, path), err)
-	}
-	t, err := d.Table()
-	if err != nil {
-		return fail(err)
-	}
-	f, err := l.openRegular(path)
-	if err != nil {
-		if l.Collected(d) {
-			err = &CollectedError{path}
-		}
-		return fail(err)
-	}
-	defer func() { _ = f.Close() }() // only read
-	if d.file, err = f.Stat(); err != nil {
-		return fail(err)
-	}
-	d.Bytes, d.Identity = d.file.Size(), identityOf(d.file)
-	if d.Digest, err = digestOf(f); err != nil {
-		return fail(err)
-	}
-	if d.Rows, err = parquet.Rows(path, l.openRegular, t); err != nil {
-		return fail(err)
-	}
-	return d, nil
-}
-
-// IsOurs reports whether the file at a DataFile's path is the one that this process installed or described.
-func (l *Lake) IsOurs(d DataFile) bool {
-	info, err := l.root.Stat(d.Path)
-	return err == nil && d.file != nil && os.SameFile(info, d.file) && info.Size() == d.Bytes
-}
-
 // A Writer writes one data file. It is a schema.Sink.
 type Writer struct {
 	session *Session
@@ -225,13 +186,8 @@ type Writer struct {
 	done    bool
 }
 
-// Create starts the file that Commit installs at a lake-relative path or, if the manifest names that file, beside it:
-// what readers see is not overwritten.
+// Create starts the file that Commit installs at a lake-relative path or, if there is a file, beside it.
 func (s *Session) Create(t schema.Table, path string) (*Writer, error) {
-	path, err := s.unlisted(path)
-	if err != nil {
-		return nil, err
-	}
 	f, tmp, err := s.createTemp(t.Name, "parquet")
 	if err != nil {
 		return nil, err
@@ -248,13 +204,37 @@ func (s *Session) createTemp(name, extension string) (*disk.File, string, error)
 	return f, path, err
 }
 
-// install renames an unfinished file to its place.
+// install renames an unfinished state file to its place.
 func (s *Session) install(tmp, path string) error {
 	if err := s.root.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
 	return s.root.Rename(tmp, path)
 }
+
+// link makes a file also the file at another path or, if there is a file, at that of another one beside it, which it
+// returns: part-00003.parquet becomes part-00003~1.parquet. No data file is ever overwritten: readers may see it, and
+// another process may have recorded it. linked is false where the file system has no hard links.
+func (s *Session) link(from, path string) (to string, linked bool, err error) {
+	if err := s.root.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return "", false, err
+	}
+	to = path
+	for n := 1; s.Exists(to); n++ {
+		extension := filepath.Ext(path)
+		to = fmt.Sprintf("%s~%d%s", strings.TrimSuffix(path, extension), n, extension)
+	}
+	err = s.root.Link(from, to)
+	if errors.Is(err, fs.ErrExist) { // another process has been faster
+		return s.link(from, path)
+	}
+	return to, err == nil, nil
+}
+
+var suffix = regexp.MustCompile(`~[0-9]+(\.[a-z]+)$`)
+
+// original is the path that a data file was to have before link.
+func original(path string) string { return suffix.ReplaceAllString(path, "$1") }
 
 // Write appends a batch.
 func (w *Writer) Write(rec arrow.Record) error {
@@ -265,24 +245,35 @@ func (w *Writer) Write(rec arrow.Record) error {
 }
 
 // Commit completes the file and installs it.
-func (w *Writer) Commit() (DataFile, error) {
-	d := DataFile{Path: w.path}
-	err := w.encoder.Close()
-	if err == nil {
-		d.file, err = w.file.Stat()
-	}
-	if err == nil {
-		err = w.file.Close()
-	}
-	if err == nil {
-		err = w.session.install(w.tmp, w.path)
-	}
+func (w *Writer) Commit() (d DataFile, err error) {
+	info, err := w.complete()
 	if err != nil {
 		return DataFile{}, fmt.Errorf("writing %s: %w", w.path, err)
 	}
-	w.done = true
-	d.Rows, d.Bytes, d.Digest, d.Identity = w.encoder.Rows(), d.file.Size(), fmt.Sprintf("%016x", w.hash.Sum64()), identityOf(d.file)
-	return d, nil
+	return DataFile{Path: w.path, Rows: w.encoder.Rows(), Bytes: info.Size(), Digest: fmt.Sprintf("%016x", w.hash.Sum64()),
+		written: true}, nil
+}
+
+func (w *Writer) complete() (info fs.FileInfo, err error) {
+	if err := w.encoder.Close(); err != nil {
+		return nil, err
+	}
+	if info, err = w.file.Stat(); err != nil {
+		return nil, err
+	}
+	if err := w.file.Close(); err != nil {
+		return nil, err
+	}
+	to, linked, err := w.session.link(w.tmp, w.path)
+	switch {
+	case err != nil:
+	case linked:
+		err = w.session.root.Remove(w.tmp)
+	default:
+		err = w.session.install(w.tmp, to)
+	}
+	w.path, w.done = to, err == nil
+	return info, err
 }
 
 // Abandon removes the file unless it was committed. Callers defer it after Create.
@@ -308,29 +299,19 @@ func (s *Session) WriteFile(t schema.Table, path string, recs ...arrow.Record) (
 	return w.Commit()
 }
 
-// Share makes a committed file also the file at another lake-relative path. It takes no space where the file system has
-// hard links, and stays when either place is removed. Like Create it overwrites no file that a manifest names.
+// Share makes a committed file also the file at another lake-relative path or, if there is a file, beside it. It takes
+// no space where the file system has hard links, and stays when either place is removed.
 func (s *Session) Share(d DataFile, path string) (DataFile, error) {
 	fail := func(err error) (DataFile, error) { return DataFile{}, fmt.Errorf("sharing %s: %w", d.Path, err) }
-	path, err := s.unlisted(path)
-	if err != nil {
-		return fail(err)
-	}
 	in, err := s.openRegular(d.Path)
 	if err != nil {
 		return fail(err)
 	}
 	defer func() { _ = in.Close() }() // only read
-	if err := s.root.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fail(err)
-	}
-	if err := s.root.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fail(err)
-	}
 	from := d.Path
-	d.Path = path
-	if s.root.Link(from, path) == nil {
-		return d, nil
+	var linked bool
+	if d.Path, linked, err = s.link(from, path); err != nil || linked {
+		return d, err
 	}
 	out, tmp, err := s.createTemp("shared", "parquet")
 	if err != nil {
@@ -340,14 +321,9 @@ func (s *Session) Share(d DataFile, path string) (DataFile, error) {
 	if err := errors.Join(err, out.Close()); err != nil {
 		return fail(errors.Join(err, s.root.Remove(tmp)))
 	}
-	if err := s.install(tmp, path); err != nil {
+	if err := s.install(tmp, d.Path); err != nil {
 		return fail(err)
 	}
-	info, err := s.root.Stat(path)
-	if err != nil {
-		return fail(err)
-	}
-	d.Identity = identityOf(info)
 	return d, nil
 }
 

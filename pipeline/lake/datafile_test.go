@@ -18,12 +18,8 @@ func TestCheckFindsDamage(t *testing.T) {
 	for _, table := range []schema.Table{schema.Nodes, schema.HopObservations} {
 		d := write(t, s, at, table, 0, 1000)
 		n, err := count(l, table, d)
-		if err != nil || n != 1000 || d.Rows != 1000 || !l.IsOurs(d) {
+		if err != nil || n != 1000 || d.Rows != 1000 {
 			t.Errorf("%s: %d rows, %v, %+v", table.Name, n, err, d)
-		}
-		described, err := l.Describe(d.Path)
-		if err != nil || described.Rows != d.Rows || described.Bytes != d.Bytes || described.Digest != d.Digest || described.Identity != d.Identity {
-			t.Errorf("%s: described as %+v, %v; written as %+v", table.Name, described, err, d)
 		}
 		sound := func(what string, want bool) {
 			t.Helper()
@@ -56,7 +52,7 @@ func TestRottenByte(t *testing.T) {
 	l := openLake(t)
 	s := lock(t, l, at)
 	d := write(t, s, at, schema.Nodes, 0, 100)
-	d.file = nil // another process has written it
+	d.written = false // another process has written it
 	file := filepath.Join(l.Path(), d.Path)
 	info, err := os.Stat(file)
 	if err != nil {
@@ -114,7 +110,7 @@ func TestShare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if shared.Path != at.File(schema.Nodes, 3) || shared.Digest != d.Digest || !l.IsOurs(shared) {
+	if shared.Path != at.File(schema.Nodes, 3) || shared.Digest != d.Digest {
 		t.Errorf("%+v", shared)
 	}
 	if err := s.RemovePlace(other); err != nil {

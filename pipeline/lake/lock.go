@@ -27,7 +27,6 @@ type Session struct {
 	tmp    string // lake-relative directory of unfinished files
 	next   atomic.Int64
 	unlock func()
-	listed listedFiles
 }
 
 // Close removes unfinished files and gives up the lock.

@@ -128,14 +128,14 @@ func (s *Session) Commit(p Place, files []DataFile) error {
 	if other := (*VersionError)(nil); errors.As(err, &other) || IsReadError(err) {
 		return err
 	}
-	known := map[string]DataFile{}
+	known := map[string]string{} // digests by path
 	if err == nil && found {
 		if slices.EqualFunc(old.Files, files,
-			func(a, b DataFile) bool { return a.Path == b.Path && a.Digest == b.Digest && a.Identity == b.Identity }) {
+			func(a, b DataFile) bool { return a.Path == b.Path && a.Digest == b.Digest }) {
 			return nil
 		}
 		for _, f := range old.Files {
-			known[f.Path] = f
+			known[f.Path] = f.Digest
 		}
 	}
 	if len(files) == 0 && !found {
@@ -144,7 +144,7 @@ func (s *Session) Commit(p Place, files []DataFile) error {
 	var changed []string
 	dirs := map[string]bool{}
 	for _, f := range files {
-		if k, ok := known[f.Path]; ok && k.Digest == f.Digest && k.Identity == f.Identity {
+		if known[f.Path] == f.Digest {
 			continue
 		}
 		changed = append(changed, f.Path)
@@ -160,7 +160,6 @@ func (s *Session) Commit(p Place, files []DataFile) error {
 	}
 	m := Manifest{SchemaVersion: schema.Version, Scenario: p.Scenario, Variant: p.Variant, Workload: p.Workload,
 		Files: files}
-	s.listed.forget(p)
 	return s.WriteStateDurably(p.StatePath(manifestFile), m)
 }
 
@@ -205,7 +204,6 @@ func (s *Session) Withdraw(p Place) error {
 		if err := s.root.Sync(p.StatePath()); err != nil {
 			return err
 		}
-		s.listed.forget(p)
 	}
 	return nil
 }

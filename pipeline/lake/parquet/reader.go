@@ -44,16 +44,6 @@ func OpenForeign(t schema.Table, path string) schema.Batches {
 	return r
 }
 
-// Rows is the number of rows of a table's Parquet file, by its footer.
-func Rows(path string, open Opener, t schema.Table) (int64, error) {
-	r := newReader(t, open, []string{path}, nil, nil, nil)
-	defer func() { _ = r.Close() }() // only read
-	if err := r.openNext(); err != nil {
-		return 0, err
-	}
-	return r.meta.NumRows(), nil
-}
-
 type reader struct {
 	table   schema.Table
 	opener  Opener

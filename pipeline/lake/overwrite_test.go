@@ -6,14 +6,13 @@ import (
 	"parsimon/schema"
 )
 
-// A file that the manifest names is not overwritten: readers see the old one until the next commit, which may replace
-// it.
+// No file is overwritten: readers see that which the manifest names until the next commit, which may replace it.
 func TestListedFilesAreNotOverwritten(t *testing.T) {
 	l := openLake(t)
 	s := lock(t, l, at)
 	first := write(t, s, at, schema.Nodes, 3, 10)
-	if again := write(t, s, at, schema.Nodes, 3, 20); again.Path != first.Path {
-		t.Errorf("an uncommitted file is kept beside %s", again.Path)
+	if again := write(t, s, at, schema.Nodes, 3, 20); again.Path == first.Path || l.Check(first) != nil {
+		t.Errorf("an uncommitted file is overwritten: %s", again.Path)
 	}
 	files := []DataFile{write(t, s, at, schema.Nodes, 3, 10)}
 	if err := s.Commit(at, files); err != nil {
