@@ -117,7 +117,7 @@ func (s *Scenario) takeSettings(l *format.Loaded) {
 	s.takeBuffer(l)
 	pfc := 0
 	for _, of := range l.Settings {
-		if len(of.PFC) > 0 {
+		if slices.ContainsFunc(of.Taken, func(k format.TakenSetting) bool { return k.Name == "pfc_priorities" }) {
 			pfc++
 		}
 	}
@@ -136,9 +136,12 @@ func (s *Scenario) takeMarking(l *format.Loaded) {
 	type thresholds struct{ min, max, percent int64 }
 	var all []thresholds
 	for _, of := range l.Settings {
-		for _, m := range of.Marking {
-			if m.ECN != "" && m.ECN != "ecn_none" && m.MinBytes > 0 {
-				all = append(all, thresholds{m.MinBytes, max(m.MinBytes, m.MaxBytes), m.MaxPercent})
+		for _, k := range of.Taken {
+			least, _ := of.Beside(k, "green_min_threshold")
+			most, _ := of.Beside(k, "green_max_threshold")
+			percent, _ := of.Beside(k, "green_drop_probability")
+			if k.Name == "marking" && k.Value != "ecn_none" && least > 0 {
+				all = append(all, thresholds{least, max(least, most), percent})
 			}
 		}
 	}
@@ -180,19 +183,20 @@ func (s *Scenario) takeMarking(l *format.Loaded) {
 func (s *Scenario) takeBuffer(l *format.Loaded) {
 	var sizes, thresholds []int64
 	for _, of := range l.Settings {
-		var largest format.BufferPool
-		for _, p := range of.Pools {
-			if p.SizeBytes > largest.SizeBytes {
-				largest = p
+		var largest format.TakenSetting
+		for _, k := range of.Taken {
+			if k.Name == "pool_size" && k.Number > largest.Number {
+				largest = k
 			}
 		}
-		if largest.SizeBytes == 0 {
+		if largest.Number == 0 {
 			continue
 		}
-		sizes = append(sizes, largest.SizeBytes)
-		for _, p := range of.Profiles {
-			if p.Pool == largest.Name && p.DynamicTh != nil {
-				thresholds = append(thresholds, *p.DynamicTh)
+		sizes = append(sizes, largest.Number)
+		for _, k := range of.Taken {
+			th, has := of.Beside(k, "dynamic_th")
+			if has && k.Name == "pool" && largest.Key == "BUFFER_POOL|"+k.Value+"|size" {
+				thresholds = append(thresholds, th)
 			}
 		}
 	}

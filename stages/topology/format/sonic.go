@@ -34,7 +34,7 @@ states them), --switch-buffer topology the buffers; log lines say from which key
 
 // sonicTables are the tables of a configuration that are read; the others are skipped unparsed.
 var sonicTables = []string{"DEVICE_METADATA", "DEVICE_NEIGHBOR", "DEVICE_NEIGHBOR_METADATA", "PORT", "CABLE_LENGTH",
-	"WRED_PROFILE", "QUEUE", "BUFFER_POOL", "BUFFER_PROFILE", "PORT_QOS_MAP", "lldp"}
+	"WRED_PROFILE", "BUFFER_POOL", "BUFFER_PROFILE", "PORT_QOS_MAP", "lldp"}
 
 // sonicKinds maps SONiC's device types to kinds of nodes. Every other type is a switch.
 var sonicKinds = map[string]string{
@@ -187,9 +187,7 @@ func (r *sonicReader) config(file string, data []byte) {
 	for name, f := range r.members(top.Of("DEVICE_NEIGHBOR_METADATA")) {
 		r.kind(name, f.Value.Get("type").Scalar(), lineOf(f))
 	}
-	if settings := r.readSettings(v.name, top); settings != nil {
-		r.settings = append(r.settings, *settings)
-	}
+	r.readSettings(v.name, top)
 }
 
 // kind keeps the role that a switch states of a neighbour.

@@ -1,7 +1,7 @@
 package format
 
 import (
-	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,156 +11,88 @@ import (
 // SwitchSettings are what a switch's configuration says about marking, buffers and flow control, in
 // the switch's own terms.
 type SwitchSettings struct {
-	Switch   string          `json:"switch"`
-	File     string          `json:"file"`
-	Marking  []MarkingRule   `json:"marking,omitempty"`
-	Pools    []BufferPool    `json:"pools,omitempty"`
-	Profiles []BufferProfile `json:"profiles,omitempty"`
-	PFC      []PFCPorts      `json:"pfc,omitempty"`
-	// Taken lists every value above with its file, line and key.
-	Taken []TakenSetting `json:"taken,omitempty"`
-}
-
-// A MarkingRule is a WRED profile: packets are marked (ECN) or dropped with a probability that rises
-// from 0 at a queue of MinBytes to MaxPercent at MaxBytes, and always above MaxBytes. The thresholds
-// are those of green packets.
-type MarkingRule struct {
-	Profile    string   `json:"profile"`
-	ECN        string   `json:"ecn" sonic:"ecn,marking"` // ecn_none, ecn_green, … ecn_all
-	MinBytes   int64    `json:"min_bytes" sonic:"green_min_threshold,marking_min,bytes"`
-	MaxBytes   int64    `json:"max_bytes" sonic:"green_max_threshold,marking_max,bytes"`
-	MaxPercent int64    `json:"max_percent" sonic:"green_drop_probability,marking_max_probability,%"`
-	Queues     []string `json:"queues,omitempty"` // "ports|queue" that use the profile
-}
-
-// A BufferPool is memory that ports share.
-type BufferPool struct {
-	Name      string `json:"name"`
-	Direction string `json:"direction" sonic:"type"` // ingress or egress
-	Mode      string `json:"mode" sonic:"mode"`      // static or dynamic
-	SizeBytes int64  `json:"size_bytes" sonic:"size,pool_size,bytes"`
-	XoffBytes int64  `json:"xoff_bytes,omitempty" sonic:"xoff,pool_headroom,bytes"` // headroom pool
-}
-
-// A BufferProfile is a port's or a priority group's share of a pool.
-type BufferProfile struct {
-	Name        string `json:"name"`
-	Pool        string `json:"pool" sonic:"pool"`
-	SizeBytes   int64  `json:"size_bytes" sonic:"size,reserved,bytes"`
-	XonBytes    int64  `json:"xon_bytes,omitempty" sonic:"xon,xon,bytes"`
-	XoffBytes   int64  `json:"xoff_bytes,omitempty" sonic:"xoff,xoff,bytes"` // headroom behind the pause threshold
-	XonOffset   int64  `json:"xon_offset_bytes,omitempty" sonic:"xon_offset,xon_offset,bytes"`
-	DynamicTh   *int64 `json:"dynamic_th,omitempty" sonic:"dynamic_th,dynamic_threshold,log2"` // alpha = 2^DynamicTh
-	StaticBytes *int64 `json:"static_bytes,omitempty" sonic:"static_th,static_threshold,bytes"`
-}
-
-// PFCPorts are ports with priority flow control.
-type PFCPorts struct {
-	Ports      string `json:"ports"` // comma-separated
-	Priorities []int  `json:"priorities"`
+	Switch string         `json:"switch"`
+	File   string         `json:"file"`
+	Taken  []TakenSetting `json:"taken"`
 }
 
 // A TakenSetting is one value and where it comes from.
 type TakenSetting struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
-	Unit  string `json:"unit,omitempty"`
-	Key   string `json:"key"` // TABLE|object|field
-	File  string `json:"file"`
-	Line  int    `json:"line"`
+	Name   string `json:"name"`
+	Value  string `json:"value"`
+	Unit   string `json:"unit,omitempty"`
+	Key    string `json:"key"` // TABLE|object|field
+	File   string `json:"file"`
+	Line   int    `json:"line"`
+	Number int64  `json:"-"` // the value, where it has a unit
 }
 
-type settingsReader struct {
-	*draft
-	top tree.Field
-	out *SwitchSettings
+// Beside returns the number of another field of the object that a value is of.
+func (s *SwitchSettings) Beside(k TakenSetting, field string) (number int64, has bool) {
+	key := k.Key[:strings.LastIndex(k.Key, "|")+1] + field
+	i := slices.IndexFunc(s.Taken, func(other TakenSetting) bool { return other.Key == key })
+	if i < 0 {
+		return 0, false
+	}
+	return s.Taken[i].Number, true
 }
 
-// readSettings reads the settings of one configuration; nil where it has none.
-func (d *draft) readSettings(name string, top tree.Field) *SwitchSettings {
-	s := settingsReader{d, top, &SwitchSettings{Switch: name, File: top.File}}
-	queues := map[string][]string{}
-	for key, item := range d.members(top.Of("QUEUE")) {
-		if profile := reference(item.Value.Get("wred_profile").Scalar()); profile != "" {
-			queues[profile] = append(queues[profile], key)
-		}
-	}
-	eachRow(&s, "WRED_PROFILE", func(key string, m MarkingRule) {
-		m.Profile, m.Queues = key, queues[key]
-		s.out.Marking = append(s.out.Marking, m)
-	})
-	eachRow(&s, "BUFFER_POOL", func(key string, p BufferPool) {
-		p.Name = key
-		s.out.Pools = append(s.out.Pools, p)
-	})
-	eachRow(&s, "BUFFER_PROFILE", func(key string, p BufferProfile) {
-		p.Name = key
-		s.out.Profiles = append(s.out.Profiles, p)
-	})
-	type qos struct {
-		PFC string `sonic:"pfc_enable,pfc_priorities"`
-	}
-	eachRow(&s, "PORT_QOS_MAP", func(key string, q qos) {
-		p := PFCPorts{Ports: key}
-		for one := range strings.SplitSeq(q.PFC, ",") {
-			priority, err := strconv.Atoi(strings.TrimSpace(one))
-			if q.PFC != "" && (err != nil || priority < 0 || priority > 7) {
-				d.bad(top.Of("PORT_QOS_MAP").Of(key).Of("pfc_enable"), "is %q, want priorities from 0 to 7", q.PFC)
-				return
+// sonicSettings are the fields of tables that are taken, with their names and units. The thresholds of a WRED_PROFILE
+// are those of green packets: they are marked (ECN) or dropped with a probability that rises from 0 at a queue of
+// marking_min to marking_max_probability at marking_max, and always above. Headroom lies behind the pause threshold xoff.
+var sonicSettings = []struct {
+	table  string
+	fields [][3]string // field, name, unit
+}{
+	{"WRED_PROFILE", [][3]string{{"ecn", "marking"}, {"green_min_threshold", "marking_min", "bytes"},
+		{"green_max_threshold", "marking_max", "bytes"}, {"green_drop_probability", "marking_max_probability", "%"}}},
+	{"BUFFER_POOL", [][3]string{{"size", "pool_size", "bytes"}, {"xoff", "pool_headroom", "bytes"}}},
+	{"BUFFER_PROFILE", [][3]string{{"pool", "pool"}, {"size", "reserved", "bytes"}, {"xon", "xon", "bytes"},
+		{"xoff", "xoff", "bytes"}, {"xon_offset", "xon_offset", "bytes"},
+		{"dynamic_th", "dynamic_threshold", "log2"}, // the share alpha of the free pool is 2^dynamic_th
+		{"static_th", "static_threshold", "bytes"}}},
+	{"PORT_QOS_MAP", [][3]string{{"pfc_enable", "pfc_priorities"}}},
+}
+
+// readSettings reads the settings of one configuration.
+func (d *draft) readSettings(name string, top tree.Field) {
+	s := SwitchSettings{Switch: name, File: top.File}
+	for _, t := range sonicSettings {
+		for object, item := range d.members(top.Of(t.table)) {
+			for _, k := range t.fields {
+				f := item.Of(k[0])
+				if f.Value == nil {
+					continue
+				}
+				taken := TakenSetting{Name: k[1], Value: reference(f.Value.Text), Unit: k[2],
+					Key: t.table + "|" + object + "|" + k[0], File: f.File, Line: f.Value.Line}
+				var err error
+				taken.Number, err = strconv.ParseInt(taken.Value, 10, 64)
+				switch {
+				case err != nil && taken.Unit != "":
+					d.bad(f, "is %s, want a whole number", f.Value)
+				case k[0] == "pfc_enable" && !priorities(taken.Value):
+					d.bad(f, "is %q, want priorities from 0 to 7", taken.Value)
+				case taken.Value != "":
+					s.Taken = append(s.Taken, taken)
+				}
 			}
-			p.Priorities = append(p.Priorities, priority)
 		}
-		if q.PFC != "" {
-			s.out.PFC = append(s.out.PFC, p)
-		}
+	}
+	if len(s.Taken) > 0 {
+		d.settings = append(d.settings, s)
+	}
+}
+
+// priorities reports whether a text is numbers from 0 to 7, separated by commas, or empty.
+func priorities(text string) bool {
+	return text == "" || !slices.ContainsFunc(strings.Split(text, ","), func(one string) bool {
+		one = strings.TrimSpace(one)
+		return len(one) != 1 || one < "0" || one > "7"
 	})
-	if len(s.out.Taken) == 0 {
-		return nil
-	}
-	return s.out
 }
 
-// eachRow calls do with the objects of a table. Fields of T have the tag sonic:"KEY,SETTING,UNIT": the key in the
-// object, and how TakenSetting names the value; without a setting, it is not listed there.
-func eachRow[T any](s *settingsReader, table string, do func(key string, row T)) {
-	for key, item := range s.members(s.top.Of(table)) {
-		if item.Value.Kind != tree.Object {
-			continue
-		}
-		var row T
-		for i, field := range reflect.VisibleFields(reflect.TypeFor[T]()) {
-			tag := append(strings.Split(field.Tag.Get("sonic"), ","), "", "")
-			f := item.Of(tag[0])
-			if tag[0] == "" || f.Value == nil || !s.set(reflect.ValueOf(&row).Elem().Field(i), f) || tag[1] == "" {
-				continue
-			}
-			s.out.Taken = append(s.out.Taken, TakenSetting{tag[1], f.Value.Text, tag[2], table + "|" + key + "|" + tag[0],
-				f.File, f.Value.Line})
-		}
-		do(key, row)
-	}
-}
-
-// set gives a text or a whole number, which SONiC writes as a string, to a field of a row.
-func (s *settingsReader) set(to reflect.Value, f tree.Field) bool {
-	if to.Kind() == reflect.String {
-		to.SetString(reference(f.Value.Text))
-		return true
-	}
-	v, err := strconv.ParseInt(f.Value.Text, 10, 64)
-	if err != nil {
-		s.bad(f, "is %s, want a whole number", f.Value)
-		return false
-	}
-	if to.Kind() == reflect.Pointer {
-		to.Set(reflect.ValueOf(&v))
-	} else {
-		to.SetInt(v)
-	}
-	return true
-}
-
-// reference reads the name of another object: NAME, or [TABLE|NAME] in older releases.
+// reference reads a value or the name of another object: NAME, or [TABLE|NAME] in older releases.
 func reference(text string) string {
 	text = strings.TrimSuffix(strings.TrimPrefix(text, "["), "]")
 	if _, name, ok := strings.Cut(text, "|"); ok {
