@@ -58,7 +58,7 @@ type device struct {
 //	             join the members of link aggregation groups
 //	build        find hosts, roles, racks, pods and ids; fill the draft
 type sightings struct {
-	list []sighting
+	all []sighting
 	// devices that the file describes apart from their cables.
 	devices []device
 	// reports says that a device reports its own cables; nil where cables are listed once, or where
@@ -83,9 +83,9 @@ type cable struct {
 	each    int64          // bandwidth of each member; 0 where they differ
 }
 
-// assemble turns sightings into the nodes and cables of a draft.
-func (s *sightings) assemble(d *draft, o *Options) {
-	a := &assembler{sightings: s, d: d, o: o, ports: map[end]*cable{}, usedRules: make([]bool, len(o.Speeds))}
+// assemble turns sightings into the nodes and cables of the draft.
+func (d *draft) assemble(s *sightings) {
+	a := &assembler{sightings: s, draft: d, ports: map[end]*cable{}, usedRules: make([]bool, len(d.o.Speeds))}
 	a.exclude()
 	a.unifyNames()
 	a.group()
@@ -97,8 +97,7 @@ func (s *sightings) assemble(d *draft, o *Options) {
 // An assembler holds what assemble has found so far.
 type assembler struct {
 	*sightings
-	d         *draft
-	o         *Options
+	*draft
 	cables    []*cable
 	bothEnds  bool           // every cable is to be listed from both ends
 	ports     map[end]*cable // by port: the first cable that ends there
@@ -122,7 +121,7 @@ func (s *assembler) exclude() {
 		return true
 	}
 	s.devices = slices.DeleteFunc(s.devices, func(v device) bool { return drop(v.name) })
-	s.list = slices.DeleteFunc(s.list, func(v sighting) bool {
+	s.all = slices.DeleteFunc(s.all, func(v sighting) bool {
 		a, b := drop(v.a.device), drop(v.b.device)
 		if a || b {
 			cables[v.ends()] = true
@@ -130,9 +129,9 @@ func (s *assembler) exclude() {
 		return a || b
 	})
 	if len(gone) == 0 {
-		s.d.note("excluded: no device matches %s", strings.Join(s.o.Exclude, ", "))
+		s.note("excluded: no device matches %s", strings.Join(s.o.Exclude, ", "))
 	}
-	s.o.noteExcluded(s.d, len(gone), len(cables))
+	s.noteExcluded(len(gone), len(cables))
 }
 
 // unifyNames finds devices whose names differ in case only.
@@ -150,9 +149,7 @@ func (s *assembler) unifyNames() {
 		}
 		if !s.foldCase && !reported[*name] {
 			reported[*name] = true
-			if !s.d.repair(s.o, topology.FaultSimilarNames) {
-				s.d.fault(at, topology.FaultSimilarNames, "%s is also written %s: one device or two?", *name, first)
-			}
+			s.repair(at, topology.FaultSimilarNames, "%s is also written %s: one device or two?", *name, first)
 		}
 		if s.foldCase || slices.Contains(s.o.Repair, topology.FaultSimilarNames) {
 			*name = first
@@ -161,21 +158,19 @@ func (s *assembler) unifyNames() {
 	for i := range s.devices {
 		unify(&s.devices[i].name, s.devices[i].at)
 	}
-	for i := range s.list {
-		unify(&s.list[i].a.device, s.list[i].at)
-		unify(&s.list[i].b.device, s.list[i].at)
+	for i := range s.all {
+		unify(&s.all[i].a.device, s.all[i].at)
+		unify(&s.all[i].b.device, s.all[i].at)
 	}
 }
 
 // group collects the sightings of each cable, in order of its first sighting, without self-loops.
 func (s *assembler) group() {
-	known := make(map[[2]end]*cable, len(s.list))
-	for i := range s.list {
-		v := &s.list[i]
+	known := make(map[[2]end]*cable, len(s.all))
+	for i := range s.all {
+		v := &s.all[i]
 		if v.a.device == v.b.device {
-			if !s.d.repair(s.o, topology.FaultSelfLoop) {
-				s.d.fault(v.at, topology.FaultSelfLoop, "%s and %s are the same device", v.a, v.b)
-			}
+			s.repair(v.at, topology.FaultSelfLoop, "%s and %s are the same device", v.a, v.b)
 			continue
 		}
 		c := known[v.ends()]
@@ -201,7 +196,7 @@ func (s *assembler) findStyle() {
 		}
 	}
 	if s.bothEnds = twice > 0 && 2*twice >= len(s.cables); s.bothEnds {
-		s.d.note("cables: listed from both ends (%d of %d)", twice, len(s.cables))
+		s.note("cables: listed from both ends (%d of %d)", twice, len(s.cables))
 	}
 }
 
@@ -220,17 +215,17 @@ func (s *assembler) settle() {
 		if into == nil {
 			parallel[pair] = c
 		} else if !s.mergeParallel(into, c) {
-			s.d.unmerged++
+			s.unmerged++
 		}
 		return into != nil
 	})
 	for i, used := range s.usedRules {
 		if !used {
-			s.d.note("speeds: rule %s applies to no cable", s.o.Speeds[i])
+			s.note("speeds: rule %s applies to no cable", s.o.Speeds[i])
 		}
 	}
 	if s.lags > 0 {
-		s.d.note("lag: %s of %d parallel cables, each one link of the summed bandwidth (%s)",
+		s.note("lag: %s of %d parallel cables, each one link of the summed bandwidth (%s)",
 			topology.Count(s.lags, "link aggregation group"), s.members, s.firstLAG)
 	}
 }
@@ -251,18 +246,17 @@ func (s *assembler) checkReports(c *cable) {
 		}
 		switch {
 		case s.sums(c) || contradict(c.seen[0], v): // resolve adds the bandwidth, or reports the contradiction
-		case s.d.repair(s.o, topology.FaultDoubled):
 		case c.a.port == "" && c.b.port == "":
-			s.d.fault(v.at, topology.FaultDoubled,
+			s.repair(v.at, topology.FaultDoubled,
 				"%s – %s is listed before (%s), and without ports it is unknown whether these are two cables: "+
 					"--repair doubled makes it one, --repair parallel one of the summed bandwidth", v.a, v.b, at.from(v.at))
 		default:
-			s.d.fault(v.at, topology.FaultDoubled, "%s – %s is listed before (%s)", v.a, v.b, at.from(v.at))
+			s.repair(v.at, topology.FaultDoubled, "%s – %s is listed before (%s)", v.a, v.b, at.from(v.at))
 		}
 	}
 	twice := len(seen) > 1
-	if s.bothEnds && !twice && (s.reports == nil || s.reports(c.b.device)) && !s.d.repair(s.o, topology.FaultOneSided) {
-		s.d.fault(c.at, topology.FaultOneSided, "%s reports a cable to %s, which does not report it", c.a, c.b)
+	if s.bothEnds && !twice && (s.reports == nil || s.reports(c.b.device)) {
+		s.repair(c.at, topology.FaultOneSided, "%s reports a cable to %s, which does not report it", c.a, c.b)
 	}
 }
 
@@ -293,9 +287,7 @@ func (s *assembler) checkPorts(c *cable) {
 		if other == e {
 			other = before.b
 		}
-		if !s.d.repair(s.o, topology.FaultSharedPort) {
-			s.d.fault(c.at, topology.FaultSharedPort, "port %s is cabled to %s as well (%s)", e, other, before.at.from(c.at))
-		}
+		s.repair(c.at, topology.FaultSharedPort, "port %s is cabled to %s as well (%s)", e, other, before.at.from(c.at))
 	}
 }
 
@@ -310,35 +302,33 @@ func (s *assembler) resolve(c *cable) {
 			c.bps = v.bps
 		case sum && v.a == c.a:
 			c.bps += v.bps
-			s.d.repair(s.o, topology.FaultParallel)
+			s.repaired(topology.FaultParallel)
 		case sum:
 		default:
-			if !s.d.repair(s.o, topology.FaultContradictory) {
-				s.d.fault(v.at, topology.FaultContradictory, "%s – %s has %s here and %s before (%s)",
-					v.a, v.b, topology.FormatBps(v.bps), topology.FormatBps(c.bps), c.at.from(v.at))
-			}
+			s.repair(v.at, topology.FaultContradictory, "%s – %s has %s here and %s before (%s)",
+				v.a, v.b, topology.FormatBps(v.bps), topology.FormatBps(c.bps), c.at.from(v.at))
 			c.bps = min(c.bps, v.bps)
 		}
-		if v.delayNS >= 0 && c.delayNS >= 0 && v.delayNS != c.delayNS && !s.d.repair(s.o, topology.FaultContradictory) {
-			s.d.fault(v.at, topology.FaultContradictory, "%s – %s has a delay of %d ns here and %d ns before (%s)",
+		if v.delayNS >= 0 && c.delayNS >= 0 && v.delayNS != c.delayNS {
+			s.repair(v.at, topology.FaultContradictory, "%s – %s has a delay of %d ns here and %d ns before (%s)",
 				v.a, v.b, v.delayNS, c.delayNS, c.at.from(v.at))
 		}
 		c.delayNS = max(c.delayNS, v.delayNS)
 	}
 	if said := c.applyRules(s.o, s.usedRules); said != "" {
-		s.d.count(1, "cable", said)
+		s.count(1, "cable", said)
 	}
 	if c.bps == 0 {
-		s.d.fault(c.at, topology.FaultUnknownSpeed,
+		s.fault(c.at, topology.FaultUnknownSpeed,
 			"%s – %s has no speed; give one with --speed, such as --speed '%s=25G', or all with --default-speed",
 			c.a, c.b, c.a.device)
 	}
 	if c.delayNS < 0 {
 		c.delayNS = s.o.defaultDelay()
-		s.d.count(1, "cable", fmt.Sprintf("delays: %%s without delay or length: %d ns by default", c.delayNS))
+		s.count(1, "cable", fmt.Sprintf("delays: %%s without delay or length: %d ns by default", c.delayNS))
 	}
 	if c.failed {
-		s.d.count(1, "cable", "status: %s down")
+		s.count(1, "cable", "status: %s down")
 	}
 	if c.each = c.bps; c.a.port != "" && c.b.port != "" {
 		c.members = topology.Ports{A: []string{c.a.port}, B: []string{c.b.port}}
@@ -410,9 +400,8 @@ func (s *assembler) mergeParallel(into, c *cable) bool {
 		}
 		s.members++
 		s.firstLAG = cmp.Or(s.firstLAG, c.a.device+" – "+c.b.device)
-	case !s.d.repair(s.o, topology.FaultParallel):
-		s.d.fault(c.at, topology.FaultParallel, "%s – %s: a second cable between %s and %s (the first: %s)",
-			c.a, c.b, c.a.device, c.b.device, into.at.from(c.at))
+	case !s.repair(c.at, topology.FaultParallel, "%s – %s: a second cable between %s and %s (the first: %s)",
+		c.a, c.b, c.a.device, c.b.device, into.at.from(c.at)):
 		return false
 	}
 	members := c.members
@@ -448,14 +437,14 @@ func (s *assembler) build() {
 			name = ""
 		}
 		if v.rack != "" {
-			s.d.nameRack(p.rack[i], v.rack)
+			s.nameRack(p.rack[i], v.rack)
 		}
-		s.d.addNode(topology.Node{ID: ids[i], Name: name, Kind: v.kind, Pod: p.pod[i], Rack: p.rack[i]}, v.at)
+		s.addNode(topology.Node{ID: ids[i], Name: name, Kind: v.kind, Pod: p.pod[i], Rack: p.rack[i]}, v.at)
 	}
 	for i, c := range s.cables {
 		a, b := ids[p.ends[i][0]], ids[p.ends[i][1]]
 		bps := cmp.Or(c.bps, int64(simkernel.MinBps)) // an unknown one is a fault already; the cable still joins its ends
-		s.d.addCable(topology.Cable{A: a, B: b, BandwidthBps: bps, DelayNS: c.delayNS}, c.failed, c.at)
-		s.d.cables[i].ports = c.members
+		s.addCable(topology.Cable{A: a, B: b, BandwidthBps: bps, DelayNS: c.delayNS}, c.failed, c.at)
+		s.draft.cables[i].ports = c.members
 	}
 }

@@ -43,22 +43,20 @@ func detectBatfish(s *source) bool {
 
 // readBatfish makes one sighting of each edge, seen from node1. Names are compared without case, as
 // Batfish does: it lower-cases all node names.
-func readBatfish(s *source, o *Options) (*draft, error) {
-	d := &draft{}
-	top, err := s.document(d, s.files[0], tree.JSON)
-	if err != nil || top.Value == nil {
-		return d, err
+func (d *draft) readBatfish() {
+	top := d.document(d.files[0], tree.JSON)
+	if top.Value == nil {
+		return
 	}
 	seen := sightings{foldCase: true}
 	for _, edge := range d.list(top.Of("edges")) {
 		a, okA := d.batfishEnd(edge, "node1")
 		b, okB := d.batfishEnd(edge, "node2")
 		if okA && okB {
-			seen.list = append(seen.list, sighting{a: a, b: b, delayNS: -1, at: lineOf(edge)})
+			seen.all = append(seen.all, sighting{a: a, b: b, delayNS: -1, at: lineOf(edge)})
 		}
 	}
-	seen.assemble(d, o)
-	return d, nil
+	d.assemble(&seen)
 }
 
 // batfishEnd reads {hostname, interfaceName}. Both must be there: without interfaces, two edges between

@@ -79,18 +79,13 @@ func detectCabling(s *source) bool {
 	return isList && bytes.HasPrefix(bytes.TrimSpace(rest), []byte("{"))
 }
 
-func readCabling(s *source, o *Options) (*draft, error) {
-	data, err := s.read(s.files[0])
-	if err != nil {
-		return nil, err
-	}
-	d := &draft{}
-	r := cablingReader{o: o, portA: cablingPortA, portB: cablingPortB}
-	r.table = openTable(d, s.files[0], data, cablingDeviceA, cablingDeviceB, r.portA, r.portB, cablingSpeed, cablingDelay,
+func readCabling(d *draft) {
+	r := cablingReader{portA: cablingPortA, portB: cablingPortB}
+	r.table = openTable(d, d.files[0], cablingDeviceA, cablingDeviceB, r.portA, r.portB, cablingSpeed, cablingDelay,
 		cablingLength, cablingLengthUnit, cablingStatus, cablingTypeA, cablingTypeB, cablingMedium)
-	s.release(s.files[0])
+	d.release(d.files[0])
 	if r.table == nil {
-		return d, nil
+		return
 	}
 	if r.header(cablingDeviceA) == r.header(r.portA) { // DEVICE:PORT under the header of a port
 		r.portA, r.portB = &column{}, &column{}
@@ -100,14 +95,12 @@ func readCabling(s *source, o *Options) (*draft, error) {
 		r.row(i)
 	}
 	r.noteUnused()
-	r.sightings.assemble(d, o)
-	return d, nil
+	d.assemble(&r.sightings)
 }
 
 // A cablingReader turns the rows of a list into sightings and counts what the notes report.
 type cablingReader struct {
 	*table
-	o            *Options
 	portA, portB *column
 	joined       bool // there is no column of ports: a cell may be DEVICE:PORT
 	sightings    sightings
@@ -166,7 +159,7 @@ func (r *cablingReader) row(i int) {
 		r.fault(at, topology.FaultStatus, "status %q is unknown (connected, planned, decommissioning, failed)", status)
 		return
 	}
-	r.sightings.list = append(r.sightings.list, s)
+	r.sightings.all = append(r.sightings.all, s)
 }
 
 // Words of the types of cable ends and of cables, and names of ports, that are not of the network that carries traffic.

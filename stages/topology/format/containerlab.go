@@ -64,23 +64,22 @@ func detectContainerlab(s *source) bool {
 // containerlabSpecial are names that stand for the machine that the lab runs on.
 var containerlabSpecial = []string{"host", "mgmt-net", "macvlan", "vxlan", "vxlan-stitch", "dummy"}
 
-func readContainerlab(s *source, o *Options) (*draft, error) {
-	r := &containerlabReader{draft: &draft{}, known: map[string]bool{}}
-	top, err := s.document(r.draft, s.files[0], tree.YAML)
-	if err != nil || top.Value == nil {
-		return r.draft, err
+func readContainerlab(d *draft) {
+	r := &containerlabReader{draft: d, known: map[string]bool{}}
+	top := d.document(d.files[0], tree.YAML)
+	if top.Value == nil {
+		return
 	}
 	lab := top.Of("topology")
 	if lab.Value == nil {
 		r.bad(top, "has no key topology with nodes and links")
-		return r.draft, nil
+		return
 	}
 	r.nodes(lab)
 	for _, link := range r.list(lab.Of("links")) {
 		r.link(link)
 	}
-	r.sightings.assemble(r.draft, o)
-	return r.draft, nil
+	d.assemble(&r.sightings)
 }
 
 // A containerlabReader turns the links of a lab into sightings, each cable once.
@@ -141,5 +140,5 @@ func (r *containerlabReader) link(f tree.Field) {
 			return
 		}
 	}
-	r.sightings.list = append(r.sightings.list, sighting{a: ends[0], b: ends[1], delayNS: -1, at: lineOf(f)})
+	r.sightings.all = append(r.sightings.all, sighting{a: ends[0], b: ends[1], delayNS: -1, at: lineOf(f)})
 }

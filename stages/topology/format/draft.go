@@ -79,6 +79,8 @@ func joinFaults(faults []Fault) error {
 
 // A draft is a network as a file describes it, before it is checked.
 type draft struct {
+	*source
+	o        *Options
 	nodes    []topology.Node
 	nodeAt   []place
 	racks    map[int32]string // names of racks, by the number that nodes have
@@ -87,7 +89,7 @@ type draft struct {
 	notes    []note
 	planned  []PlannedCable
 	settings []SwitchSettings
-	repaired map[topology.FaultKind]int
+	repairs  map[topology.FaultKind]int
 	unmerged int // cables that are not in cables because they are parallel to one
 }
 
@@ -127,16 +129,25 @@ func (d *draft) syntax(file string, line int, format string, args ...any) {
 	d.fault(place{file: file, line: line}, topology.FaultFormat, format, args...)
 }
 
-// repair reports whether the options repair faults of this kind, and counts the repair.
-func (d *draft) repair(o *Options, kind topology.FaultKind) bool {
-	if !slices.Contains(o.Repair, kind) {
+// repaired reports whether the options repair faults of this kind, and counts the repair.
+func (d *draft) repaired(kind topology.FaultKind) bool {
+	if !slices.Contains(d.o.Repair, kind) {
 		return false
 	}
-	if d.repaired == nil {
-		d.repaired = map[topology.FaultKind]int{}
+	if d.repairs == nil {
+		d.repairs = map[topology.FaultKind]int{}
 	}
-	d.repaired[kind]++
+	d.repairs[kind]++
 	return true
+}
+
+// repair is a fault, unless the options repair its kind, which it reports.
+func (d *draft) repair(at place, kind topology.FaultKind, format string, args ...any) bool {
+	if d.repaired(kind) {
+		return true
+	}
+	d.fault(at, kind, format, args...)
+	return false
 }
 
 // A note is what was inferred or set by default, for the user to confirm.
@@ -183,17 +194,17 @@ func (d *draft) addCable(c topology.Cable, failed bool, at place) {
 // The order matters. Repairs come first, so that the checks see what remains. Islands come before the
 // checks, since removing an island also removes its hosts without cables. The checks run on the whole
 // draft, so that one run of the command shows every fault.
-func (d *draft) finish(files []string, o *Options) *topology.Network {
-	d.exclude(o)
-	d.repairCables(o)
-	d.checkIslands(o)
+func (d *draft) finish() *topology.Network {
+	d.exclude()
+	d.repairCables()
+	d.checkIslands()
 	unreadable := len(d.nodes) == 0 && len(d.faults) > 0
 	cables := make([]topology.Cable, len(d.cables))
 	for i, c := range d.cables {
 		cables[i] = c.Cable
 	}
 	for _, e := range topology.Check(d.nodes, cables) {
-		at := place{file: files[0]}
+		at := place{file: d.files[0]}
 		switch {
 		case e.Kind == topology.FaultNoHost && unreadable:
 			continue
@@ -209,7 +220,7 @@ func (d *draft) finish(files []string, o *Options) *topology.Network {
 	}
 	n, err := topology.NewNetwork(d.nodes, cables)
 	if err != nil {
-		d.fault(place{file: files[0]}, topology.FaultFormat, "%v", err)
+		d.syntax(d.files[0], 0, "%v", err)
 		return nil
 	}
 	for i, c := range d.cables {
@@ -225,33 +236,35 @@ func (d *draft) finish(files []string, o *Options) *topology.Network {
 }
 
 // exclude leaves out the nodes that Options.Exclude matches and that a reader has not left out itself.
-func (d *draft) exclude(o *Options) {
+func (d *draft) exclude() {
 	drop := map[int32]bool{}
 	for _, v := range d.nodes {
-		if o.excluded(v.Name) {
+		if d.o.excluded(v.Name) {
 			drop[v.ID] = true
 		}
 	}
 	if len(drop) > 0 {
 		before := len(d.cables)
 		d.dropNodes(drop)
-		o.noteExcluded(d, len(drop), before-len(d.cables))
+		d.noteExcluded(len(drop), before-len(d.cables))
 	}
 }
 
+func (d *draft) noteExcluded(devices, cables int) {
+	d.count(devices, "device", "excluded: %s matching "+strings.Join(d.o.Exclude, ", ")+", with "+
+		topology.Count(cables, "cable"))
+}
+
 // repairCables drops self-loops and merges cables that join the same two nodes again.
-func (d *draft) repairCables(o *Options) {
-	if !slices.Contains(o.Repair, topology.FaultSelfLoop) && !slices.Contains(o.Repair, topology.FaultParallel) {
-		return
-	}
+func (d *draft) repairCables() {
 	first := make(map[[2]int32]int, len(d.cables))
 	kept := d.cables[:0]
 	for _, c := range d.cables {
 		key := [2]int32{min(c.A, c.B), max(c.A, c.B)}
-		if c.A == c.B && d.repair(o, topology.FaultSelfLoop) {
+		if c.A == c.B && d.repaired(topology.FaultSelfLoop) {
 			continue
 		}
-		if i, again := first[key]; again && c.A != c.B && d.repair(o, topology.FaultParallel) {
+		if i, again := first[key]; again && c.A != c.B && d.repaired(topology.FaultParallel) {
 			k := &kept[i]
 			k.BandwidthBps, k.DelayNS = k.BandwidthBps+c.BandwidthBps, max(k.DelayNS, c.DelayNS)
 			continue
@@ -301,7 +314,7 @@ func (m numbering[K]) of(key K) int32 {
 }
 
 // checkIslands reports every part of the network but the one with the most hosts, or removes it.
-func (d *draft) checkIslands(o *Options) {
+func (d *draft) checkIslands() {
 	islands := d.islands()
 	if len(islands) < 2 {
 		return
@@ -321,7 +334,7 @@ func (d *draft) checkIslands(o *Options) {
 	for _, s := range islands {
 		switch {
 		case s[0] == most[0]:
-		case d.repair(o, topology.FaultIsland):
+		case d.repaired(topology.FaultIsland):
 			for _, i := range s {
 				drop[d.nodes[i].ID] = true
 			}

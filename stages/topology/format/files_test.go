@@ -267,8 +267,7 @@ func FuzzTopologyCSV(f *testing.F) {
 	f.Add(tinyNodes, "src_node,dst_node,bandwidth_bps,delay_ns,failed\n0,2,10000,0,true\n2,0,10000,0,true\n1,2,10000,0,\n")
 	f.Add("", "\n")
 	f.Fuzz(func(t *testing.T, nodes, links string) {
-		d := &draft{}
-		d.readTables([]string{"nodes.csv", "links.csv"}, []byte(nodes), []byte(links))
-		checkDraft(t, d, &Options{})
+		files := map[string][]byte{"nodes.csv": []byte(nodes), "links.csv": []byte(links)}
+		checkDraft(t, draftOf((*draft).readTables, files, "nodes.csv", "links.csv"))
 	})
 }

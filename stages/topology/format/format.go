@@ -18,22 +18,21 @@ type format struct {
 	doc  string // for "parsimon help topology": what it is, then an example
 	// detect reports whether a path holds this format. The first format of the table wins.
 	detect func(s *source) bool
-	// read reports what the files hold. It fails only where a file cannot be read at all; whatever is
-	// wrong with the content is a fault of the draft.
-	read func(s *source, o *Options) (*draft, error)
+	// read fills the draft with what the files hold. Whatever is wrong with their content is a fault of the draft.
+	read func(d *draft)
 }
 
 // formats lists every format in order of detection.
 func formats() []format {
 	return []format{
-		{"tables", tablesDoc, detectTables, readTables},
+		{"tables", tablesDoc, detectTables, (*draft).readTables},
 		{"cabling", cablingDoc, detectCabling, readCabling},
 		{"sonic", sonicDoc, detectSONiC, readSONiC},
 		{"hpcc", hpccDoc, func(s *source) bool { return s.single(".txt") }, readHPCC},
 		{"containerlab", containerlabDoc, detectContainerlab, readContainerlab},
-		{"yaml", yamlDoc, func(s *source) bool { return s.single(".yaml", ".yml") }, readYAML},
-		{"batfish", batfishDoc, detectBatfish, readBatfish},
-		{"json", jsonDoc, func(s *source) bool { return s.single(".json") }, readJSON},
+		{"yaml", yamlDoc, func(s *source) bool { return s.single(".yaml", ".yml") }, (*draft).readYAML},
+		{"batfish", batfishDoc, detectBatfish, (*draft).readBatfish},
+		{"json", jsonDoc, func(s *source) bool { return s.single(".json") }, (*draft).readJSON},
 	}
 }
 
@@ -107,11 +106,6 @@ func (o *Options) defaultDelay() int64 { return cmp.Or(o.DefaultDelayNS, Default
 // excluded reports whether a device is left out.
 func (o *Options) excluded(device string) bool {
 	return slices.ContainsFunc(o.Exclude, func(p string) bool { return topology.MatchPattern(p, device) })
-}
-
-func (o *Options) noteExcluded(d *draft, devices, cables int) {
-	d.count(devices, "device", "excluded: %s matching "+strings.Join(o.Exclude, ", ")+", with "+
-		topology.Count(cables, "cable"))
 }
 
 // A PlannedCable is listed in the topology but not installed. It is not part of the network.
@@ -190,12 +184,12 @@ func load(s *source, o *Options) (*Loaded, error) {
 	if f.read == nil {
 		return nil, errors.Join(s.err, unknownFormat(s.path))
 	}
-	d, err := f.read(s, o)
-	if err != nil {
-		return nil, fmt.Errorf("topology: %w", err)
+	d := &draft{source: s, o: o}
+	if f.read(d); s.err != nil {
+		return nil, fmt.Errorf("topology: %w", s.err)
 	}
 	l := &Loaded{Format: f.name, Files: s.files}
-	if l.Network = d.finish(s.files, o); l.Network != nil {
+	if l.Network = d.finish(); l.Network != nil {
 		said, err := l.Network.SetDelays(o.Delays)
 		if err != nil {
 			return nil, fmt.Errorf("topology %s: %w", s.path, err)
@@ -223,7 +217,7 @@ func (l *Loaded) take(d *draft) {
 	slices.SortStableFunc(d.faults, func(a, b Fault) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
 	})
-	l.Faults, l.Planned, l.Settings, l.Repaired = d.faults, d.planned, d.settings, d.repaired
+	l.Faults, l.Planned, l.Settings, l.Repaired = d.faults, d.planned, d.settings, d.repairs
 	for _, n := range d.notes {
 		l.Notes = append(l.Notes, n.String())
 	}
@@ -296,30 +290,23 @@ type source struct {
 	path  string
 	files []string
 	data  map[string][]byte
-	err   error // why detection could not read a file
+	err   error // why a file cannot be read
 }
 
-func (s *source) read(file string) ([]byte, error) {
+// content returns a file; nil, and an error of the source, where it cannot be read.
+func (s *source) content(file string) []byte {
 	if data, known := s.data[file]; known {
-		return data, nil
+		return data
 	}
 	data, err := topology.ReadFile(file)
 	if err != nil {
-		return nil, err
+		s.err = err
+		return nil
 	}
 	if s.data == nil {
 		s.data = map[string][]byte{}
 	}
 	s.data[file] = data
-	return data, nil
-}
-
-// content returns a file for detection; nil where it cannot be read.
-func (s *source) content(file string) []byte {
-	data, err := s.read(file)
-	if err != nil {
-		s.err = err
-	}
 	return data
 }
 

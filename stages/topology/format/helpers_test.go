@@ -16,22 +16,26 @@ func Read(path string) (*topology.Network, error) {
 	return l.Usable()
 }
 
+// draftOf reads files by one format's reader.
+func draftOf(read func(*draft), files map[string][]byte, names ...string) *draft {
+	d := &draft{source: &source{files: names, data: files}, o: &Options{}}
+	read(d)
+	return d
+}
+
 // parseJSON reads a JSON topology as Read does.
 func parseJSON(file string, data []byte) (*topology.Network, error) {
-	d, err := readJSON(&source{files: []string{file}, data: map[string][]byte{file: data}}, nil)
-	if err != nil {
-		return nil, err
-	}
-	if n := d.finish([]string{file}, &Options{}); n != nil {
+	d := draftOf((*draft).readJSON, map[string][]byte{file: data}, file)
+	if n := d.finish(); n != nil {
 		return n, nil
 	}
 	return nil, joinFaults(d.faults)
 }
 
 // checkDraft finishes a draft: it has a network that can be routed, or faults.
-func checkDraft(t *testing.T, d *draft, o *Options) {
+func checkDraft(t *testing.T, d *draft) {
 	t.Helper()
-	n := d.finish([]string{"file"}, o)
+	n := d.finish()
 	if n == nil {
 		if len(d.faults) == 0 {
 			t.Fatal("neither a network nor a fault")

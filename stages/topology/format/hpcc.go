@@ -23,12 +23,8 @@ the cables is ignored.
 // maxHPCCNodes bounds what three numbers in a file can ask for.
 const maxHPCCNodes = 1 << 24
 
-func readHPCC(s *source, _ *Options) (*draft, error) {
-	data, err := s.read(s.files[0])
-	if err != nil {
-		return nil, err
-	}
-	r := hpccReader{draft: &draft{}, file: s.files[0], lines: strings.Split(string(data), "\n")}
+func readHPCC(d *draft) {
+	r := hpccReader{draft: d, file: d.files[0], lines: strings.Split(string(d.content(d.files[0])), "\n")}
 	if links, ok := r.nodeList(); ok {
 		for range links {
 			if !r.cable() {
@@ -36,7 +32,6 @@ func readHPCC(s *source, _ *Options) (*draft, error) {
 			}
 		}
 	}
-	return r.draft, nil
 }
 
 // An hpccReader reads the file line by line; blank lines do not count.

@@ -68,7 +68,7 @@ func newPlan(s *assembler) *plan {
 // one cable and those that guessHosts finds.
 func (p *plan) findHosts(listed bool) {
 	if listed {
-		p.d.note("hosts: as listed in %s", p.o.NodeList)
+		p.note("hosts: as listed in %s", p.o.NodeList)
 	}
 	matched := 0
 	for i := range p.devices {
@@ -84,16 +84,16 @@ func (p *plan) findHosts(listed bool) {
 				v.kind = topology.KindSwitch
 			}
 		case v.kind == topology.KindHost:
-			p.d.count(1, "device", "hosts: %s that the file calls hosts")
+			p.count(1, "device", "hosts: %s that the file calls hosts")
 		case v.kind == "" && len(p.adjacent[i]) == 1 && !named(v.name, routerWords):
 			v.kind = topology.KindHost
-			p.d.count(1, "device", "hosts: %s with one cable (inferred; --host-pattern or --nodes decides otherwise)")
+			p.count(1, "device", "hosts: %s with one cable (inferred; --host-pattern or --nodes decides otherwise)")
 		}
 	}
 	switch {
 	case listed:
 	case len(p.o.HostPatterns) > 0:
-		p.d.note("hosts: %s matching %s", topology.Count(matched, "device"), strings.Join(p.o.HostPatterns, ", "))
+		p.note("hosts: %s matching %s", topology.Count(matched, "device"), strings.Join(p.o.HostPatterns, ", "))
 	default:
 		p.guessHosts()
 	}
@@ -163,7 +163,7 @@ func (p *plan) guessHosts() {
 		p.devices[i].kind = topology.KindHost
 	}
 	if len(guessed) > 0 {
-		p.d.note("hosts: %s with several cables, named or cabled like hosts, such as %s (guessed; --host-pattern or "+
+		p.note("hosts: %s with several cables, named or cabled like hosts, such as %s (guessed; --host-pattern or "+
 			"--nodes decides otherwise)", topology.Count(len(guessed), "device"), p.devices[guessed[0]].name)
 	}
 }
@@ -244,9 +244,9 @@ func (p *plan) inferRoles() {
 		}
 	}
 	if len(parts) > 0 {
-		p.d.note("roles: %s, inferred from the distance to the hosts", strings.Join(parts, ", "))
+		p.note("roles: %s, inferred from the distance to the hosts", strings.Join(parts, ", "))
 	}
-	p.d.count(untiered, "device", "roles: %s in no tier, such as "+example+": named like a router, or the tier's devices "+
+	p.count(untiered, "device", "roles: %s in no tier, such as "+example+": named like a router, or the tier's devices "+
 		"are stated; --nodes gives roles")
 }
 
@@ -265,7 +265,7 @@ func (p *plan) number() (ids []int32, order []int) {
 		}
 	}
 	if p.numeric && len(ids) > 0 {
-		p.d.note("ids: the devices are named by their ids")
+		p.note("ids: the devices are named by their ids")
 		slices.SortFunc(order, func(a, b int) int { return cmp.Compare(ids[a], ids[b]) })
 	}
 	return ids, order
@@ -304,7 +304,7 @@ func (p *plan) inferRacks() {
 		p.rack[i] = numbers.of(fmt.Sprint(near))
 	}
 	if len(numbers) > 0 {
-		p.d.note("racks: %d, hosts with the same neighbours (inferred)", len(numbers))
+		p.note("racks: %d, hosts with the same neighbours (inferred)", len(numbers))
 	}
 	for i, v := range p.devices {
 		if v.kind != topology.KindHost && p.level[i] == 1 {
@@ -349,7 +349,7 @@ func (p *plan) inferPods() {
 		}
 	}
 	if len(numbers) > 0 {
-		p.d.note("pods: %d, the parts below the top tier (inferred)", len(numbers))
+		p.note("pods: %d, the parts below the top tier (inferred)", len(numbers))
 	}
 }
 

@@ -20,11 +20,10 @@ spine, switch; name, pod and rack are optional.
 
 // readJSON reads the document in the order that gives links their ids: the racks of a pod with their hosts' cables, the
 // pod's other cables, the cables between pods, then the plain lists.
-func readJSON(s *source, _ *Options) (*draft, error) {
-	d := &draft{}
-	top, err := s.document(d, s.files[0], tree.JSON)
-	if err != nil || top.Value == nil {
-		return d, err
+func (d *draft) readJSON() {
+	top := d.document(d.files[0], tree.JSON)
+	if top.Value == nil {
+		return
 	}
 	var planes, pods, cross, nodes, links tree.Field
 	d.take(top.Object(tree.Keys{"planes": tree.Keep(&planes), "pods": tree.Keep(&pods), "fab2spine": tree.Keep(&cross),
@@ -43,7 +42,6 @@ func readJSON(s *source, _ *Options) (*draft, error) {
 		d.jsonNode(v, topology.Node{Pod: -1, Rack: -1})
 	}
 	d.jsonCables(links)
-	return d, nil
 }
 
 // jsonPod reads a pod: its racks of hosts and tors, then its fabric switches. number counts the racks.

@@ -14,8 +14,8 @@ import (
 var managementPort = regexp.MustCompile(`(?i)^(eth0$|mgmt|management|ma\d)`)
 
 // lldpJSON reads the output of lldpctl -f json: lldp.interface is a list of objects, or one object, by local port.
-func (r *sonicReader) lldpJSON(file string, data []byte) {
-	top := r.parsed(file, data, tree.JSON)
+func (r *sonicReader) lldpJSON(file string) {
+	top := r.document(file, tree.JSON)
 	if top.Value == nil {
 		return
 	}
@@ -103,7 +103,7 @@ func (r *sonicReader) lldp(n lldpNeighbor) {
 }
 
 // lldpText reads "show lldp table", whose columns begin where their headers do, or "show lldp neighbors".
-func (r *sonicReader) lldpText(file string, data []byte) {
+func (r *sonicReader) lldpText(file string) {
 	var columns []int
 	var n lldpNeighbor
 	found := 0
@@ -114,7 +114,7 @@ func (r *sonicReader) lldpText(file string, data []byte) {
 		}
 		n = lldpNeighbor{}
 	}
-	for i, line := range strings.Split(string(data), "\n") {
+	for i, line := range strings.Split(string(r.content(file)), "\n") {
 		line = strings.TrimRight(line, "\r ")
 		at := place{file: file, line: i + 1}
 		switch {

@@ -34,16 +34,11 @@ var roleNames = map[string]string{
 // applyNodeList reads the list of devices that the options name into the plan, and reports whether
 // there is one.
 func (p *plan) applyNodeList(index map[string]int32) bool {
-	d, o := p.d, p.o
+	d, o := p.draft, p.o
 	if o.NodeList == "" {
 		return false
 	}
-	data, err := topology.ReadFile(o.NodeList)
-	if err != nil {
-		d.syntax(o.NodeList, 0, "%v", err)
-		return true
-	}
-	t := openTable(d, o.NodeList, data, listDevice, listRole, listPod, listRack)
+	t := openTable(d, o.NodeList, listDevice, listRole, listPod, listRack)
 	if t == nil {
 		return true
 	}
@@ -106,7 +101,5 @@ func (p *plan) checkAgain(first, again device, line int) {
 	if first.kind != again.kind || first.pod != again.pod || first.rack != again.rack {
 		kind, text = topology.FaultContradictory, "%s has another role, pod or rack here than before (line %d)"
 	}
-	if !p.d.repair(p.o, kind) {
-		p.d.fault(again.at, kind, text, again.name, line)
-	}
+	p.repair(again.at, kind, text, again.name, line)
 }

@@ -78,38 +78,31 @@ func detectSONiC(s *source) bool {
 
 // readSONiC reads the configurations one by one, since a directory may hold a thousand large ones, and then the
 // neighbours that LLDP has found.
-func readSONiC(s *source, o *Options) (*draft, error) {
-	r := &sonicReader{draft: &draft{}, switches: map[string]*sonicSwitch{}, byFile: map[string]*sonicSwitch{}}
+func readSONiC(d *draft) {
+	r := &sonicReader{draft: d, switches: map[string]*sonicSwitch{}, byFile: map[string]*sonicSwitch{}}
 	var found []string // by LLDP
-	for _, file := range s.files {
-		data, err := s.read(file)
-		if err != nil {
-			return nil, err
-		}
+	for _, file := range d.files {
 		switch {
-		case isLLDP(file, data):
+		case isLLDP(file, d.content(file)):
 			found = append(found, file)
 			continue
 		case extension(file) == ".json":
-			r.config(file, data)
-		case len(s.files) == 1:
+			r.config(file)
+		case len(d.files) == 1:
 			r.syntax(file, 1, "minigraph.xml is not read: %s", sonicConvert)
 		default:
 			r.count(1, "file", "files: %s without neighbours not read")
 		}
-		s.release(file)
+		d.release(file)
 	}
 	for _, file := range found {
-		if data, err := s.read(file); err != nil {
-			return nil, err
-		} else if extension(file) == ".json" {
-			r.lldpJSON(file, data)
+		if extension(file) == ".json" {
+			r.lldpJSON(file)
 		} else {
-			r.lldpText(file, data)
+			r.lldpText(file)
 		}
 	}
-	r.combine(o)
-	return r.draft, nil
+	r.combine()
 }
 
 // sonicConvert says how a minigraph becomes a configuration.
@@ -161,8 +154,8 @@ func (r *sonicReader) of(name string, at place) *sonicSwitch {
 }
 
 // config reads one configuration.
-func (r *sonicReader) config(file string, data []byte) {
-	top := r.parsed(file, data, func(data []byte) (*tree.Value, *tree.Error) {
+func (r *sonicReader) config(file string) {
+	top := r.document(file, func(data []byte) (*tree.Value, *tree.Error) {
 		return tree.JSONOf(data, func(key string) bool { return slices.Contains(sonicTables, key) })
 	})
 	switch t := top.Value; {
@@ -264,7 +257,7 @@ func (r *sonicReader) readNeighbors(v *sonicSwitch, top tree.Field) {
 // combine makes sightings of the neighbours of all files. A neighbour may name the far port by its
 // alias; where the far switch has a file, the alias is replaced by the port's name, so that the two
 // ends match. A switch with a file is never a host, whatever its number of cables.
-func (r *sonicReader) combine(o *Options) {
+func (r *sonicReader) combine() {
 	s := sightings{reports: func(device string) bool { return r.switches[device] != nil }}
 	neighbor := map[string]bool{}
 	for _, v := range r.order {
@@ -273,7 +266,7 @@ func (r *sonicReader) combine(o *Options) {
 			kind = topology.KindSwitch
 		}
 		s.devices = append(s.devices, device{name: v.name, kind: kind, stated: kind != topology.KindSwitch, at: v.at})
-		if len(v.neighbors) == 0 && !o.excluded(v.name) {
+		if len(v.neighbors) == 0 && !r.o.excluded(v.name) {
 			r.fault(v.at, topology.FaultFormat, "%s has no neighbours (DEVICE_NEIGHBOR), so that its cables are unknown: put "+
 				"the output of lldpctl -f json (lldp.json) or of show lldp table (lldp.txt) beside it, as %s/lldp.json; %s",
 				v.name, v.name, sonicConvert)
@@ -285,7 +278,7 @@ func (r *sonicReader) combine(o *Options) {
 		}
 		for _, n := range v.neighbors {
 			neighbor[n.device] = true
-			s.list = append(s.list, r.sighting(v, n))
+			s.all = append(s.all, r.sighting(v, n))
 		}
 	}
 	kinds := map[string]string{}
@@ -296,11 +289,11 @@ func (r *sonicReader) combine(o *Options) {
 			kinds[k.name] = k.kind
 			k.stated = k.kind != topology.KindSwitch
 			s.devices = append(s.devices, k)
-		case first != k.kind && !r.repair(o, topology.FaultContradictory):
-			r.fault(k.at, topology.FaultContradictory, "%s is a %s here and a %s in another file", k.name, k.kind, first)
+		case first != k.kind:
+			r.repair(k.at, topology.FaultContradictory, "%s is a %s here and a %s in another file", k.name, k.kind, first)
 		}
 	}
-	s.assemble(r.draft, o)
+	r.assemble(&s)
 }
 
 // sighting is the cable of a neighbour, with what the port of the switch says of it.

@@ -42,14 +42,14 @@ func tabular(file string) bool {
 
 // openTable reads a table and checks that it has the required columns, and one column of each meaning. Faulty rows are
 // faults of the draft and left out. It is nil where there is no such table.
-func openTable(d *draft, file string, data []byte, columns ...*column) *table {
+func openTable(d *draft, file string, columns ...*column) *table {
 	parse := map[string]func(*draft, string, []byte) *table{".csv": parseCSV, ".tsv": parseCSV, ".json": parseJSONRows,
 		".jsonl": parseJSONRows, ".parquet": parseParquet}[extension(file)]
 	if parse == nil {
 		d.syntax(file, 0, "want .csv, .tsv, .jsonl or .parquet")
 		return nil
 	}
-	t := parse(d, file, data)
+	t := parse(d, file, d.content(file))
 	if t == nil {
 		return nil
 	}

@@ -69,24 +69,9 @@ func detectTables(s *source) bool {
 	return len(s.files) == 2 && tabular(s.files[0]) && tabular(s.files[1])
 }
 
-func readTables(s *source, _ *Options) (*draft, error) {
-	d := &draft{}
-	nodes, err := s.read(s.files[0])
-	if err != nil {
-		return nil, err
-	}
-	links, err := s.read(s.files[1])
-	if err != nil {
-		return nil, err
-	}
-	d.readTables(s.files, nodes, links)
-	return d, nil
-}
-
-// readTables fills the draft from the two tables.
-func (d *draft) readTables(files []string, nodeData, linkData []byte) {
-	nodes := openTable(d, files[0], nodeData, idColumn, kindColumn, nameColumn, podColumn, rackColumn, rackNameColumn)
-	links := openTable(d, files[1], linkData, srcColumn, dstColumn, bandwidthColumn, delayColumn, failedColumn,
+func (d *draft) readTables() {
+	nodes := openTable(d, d.files[0], idColumn, kindColumn, nameColumn, podColumn, rackColumn, rackNameColumn)
+	links := openTable(d, d.files[1], srcColumn, dstColumn, bandwidthColumn, delayColumn, failedColumn,
 		srcPortColumn, dstPortColumn)
 	if nodes == nil || links == nil {
 		return

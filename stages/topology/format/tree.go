@@ -8,14 +8,9 @@ import (
 	"parsimon/stages/topology"
 )
 
-// document reads a file; a nil value is one that cannot be parsed, which is a fault.
-func (s *source) document(d *draft, file string,
-	parse func([]byte) (*tree.Value, *tree.Error)) (top tree.Field, err error) {
-	data, err := s.read(file)
-	if err != nil {
-		return top, err
-	}
-	return d.parsed(file, data, parse), nil
+// document parses a file; a nil value is one that cannot be parsed, which is a fault.
+func (d *draft) document(file string, parse func([]byte) (*tree.Value, *tree.Error)) tree.Field {
+	return d.parsed(file, d.content(file), parse)
 }
 
 func (d *draft) parsed(file string, data []byte, parse func([]byte) (*tree.Value, *tree.Error)) tree.Field {

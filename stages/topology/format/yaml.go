@@ -85,11 +85,10 @@ func readGenerated(f tree.Field) (g *Generated, err error) {
 	return g, err
 }
 
-func readYAML(s *source, _ *Options) (*draft, error) {
-	d := &draft{}
-	top, err := s.document(d, s.files[0], tree.YAML)
-	if err != nil || top.Value == nil {
-		return d, err
+func (d *draft) readYAML() {
+	top := d.document(d.files[0], tree.YAML)
+	if top.Value == nil {
+		return
 	}
 	read := func(f tree.Field) error {
 		g, err := readGenerated(f)
@@ -108,7 +107,6 @@ func readYAML(s *source, _ *Options) (*draft, error) {
 	if d.take(top.Object(tree.Keys{"clos": read, "graph": read})) && len(top.Value.Keys) != 1 {
 		d.bad(top, "needs one of clos and graph")
 	}
-	return d, nil
 }
 
 // placeAt is the place of the i-th of some fields, or of the one for all.
