@@ -32,7 +32,7 @@ func TestTopologyTable(t *testing.T) {
 		}
 	}
 	out = must(t, "topology", topologyFixture(t, "sonic"))
-	if want := "marking_min              1048576 bytes   WRED_PROFILE|AZURE_LOSSLESS|green_min_threshold         2  "; !strings.Contains(out, want) {
+	if want := "marking_min              1048576 bytes          WRED_PROFILE|AZURE_LOSSLESS|green_min_threshold         2  "; !strings.Contains(out, want) {
 		t.Errorf("no %q in\n%s", want, out)
 	}
 	if out = must(t, "topology", "small-4to1"); !strings.Contains(out, "256 hosts, 44 switches, 336 cables") {

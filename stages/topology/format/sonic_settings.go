@@ -39,7 +39,7 @@ func (s *SwitchSettings) Beside(k TakenSetting, field string) (number int64, has
 
 // sonicSettings are the fields of tables that are taken, with their names and units. The thresholds of a WRED_PROFILE
 // are those of green packets: they are marked (ECN) or dropped with a probability that rises from 0 at a queue of
-// marking_min to marking_max_probability at marking_max, and always above. Headroom lies behind the pause threshold xoff.
+// marking_min to marking_max_probability at marking_max, and always above.
 var sonicSettings = []struct {
 	table  string
 	fields [][3]string // field, name, unit
