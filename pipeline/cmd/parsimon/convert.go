@@ -1,0 +1,143 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"parsimon/stages/topology"
+	"parsimon/stages/topology/format"
+	"parsimon/stages/workload/jobs"
+)
+
+var convertCommand = command{
+	name: "convert", args: "TRACE --topology T [--output FLOWS.csv]", least: 1, most: 1,
+	summary: "convert a trace of a job to a flow file whose flows wait for others",
+	help: `
+Reads what the ranks of a job do, and writes a flow file for parsimon run --flows. Rank i runs on the
+host of the topology with the i-th lowest id. The name of the trace says its format:
+
+  .goal    a schedule of LogGOPSim, as text; calc is in ns
+  .cm      a connection matrix of htsim: connections that start at a time or after triggers
+  .et      MLCommons Chakra execution traces: name one, NAME.0.et; those of the other ranks,
+           NAME.1.et and so on, lie beside it
+
+Messages and collectives become flows, computations compute steps. A message has been sent when it has
+been delivered. CPUs and NICs are not modelled: what does not wait for anything runs at the same time.
+What a format can say and the simulation cannot is an error: receiving from any rank, multicast,
+triggers of which the first of several firings counts, collectives that only some ranks take part in.
+
+  parsimon convert allreduce.goal --topology T.json --output flows.csv
+  parsimon run --topology T.json --flows flows.csv --lake lake
+`,
+	setup: func(e *env, f *pflag.FlagSet) runFunc {
+		path := f.String("topology", "", "topology: a file or directory, or the name of one that ships (required)")
+		output := f.StringP("output", "o", "flows.csv", "file to write; a regular file is replaced in one step")
+		return func(_ context.Context, args []string) error {
+			if *path == "" {
+				return usagef("--topology is missing")
+			}
+			if err := checkOutput("output", *output); err != nil {
+				return err
+			}
+			l, err := loadTopology(*path, format.Options{})
+			if err != nil {
+				return err
+			}
+			if l.Network == nil {
+				return fmt.Errorf("%s has %s: parsimon topology lists them", *path, topology.Count(len(l.Faults), "fault"))
+			}
+			trace, err := readTrace(args[0])
+			if err != nil {
+				return fmt.Errorf("trace %w", err)
+			}
+			var flows int64
+			_, err = writeOutput(*output, func(w io.Writer) error {
+				flows, err = trace.WriteCSV(w, slices.Sorted(slices.Values(l.Network.Hosts())))
+				return err
+			})
+			if err != nil {
+				return fmt.Errorf("trace %s: %w", args[0], err)
+			}
+			_, err = fmt.Fprintf(e.stdout, "%s: %s of %s\n", *output, topology.Count(int(flows), "flow"),
+				topology.Count(trace.Ranks, "rank"))
+			return err
+		}
+	},
+}
+
+// readTrace reads a trace, of all ranks.
+func readTrace(path string) (t *jobs.Trace, err error) {
+	files := []string{path}
+	if filepath.Ext(path) == ".et" {
+		if files, err = rankFiles(path); err != nil {
+			return nil, err
+		}
+	}
+	var open []io.Reader
+	for _, file := range files {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = f.Close() }() // read only
+		open = append(open, f)
+	}
+	switch filepath.Ext(path) {
+	case ".et":
+		return jobs.ReadChakra(open, func(rank int) string { return files[rank] })
+	case ".goal":
+		t, err = jobs.ReadGOAL(open[0])
+	case ".cm":
+		t, err = jobs.ReadHtsim(open[0])
+	default:
+		return nil, fmt.Errorf("%s: the name does not end in .goal, .cm or .et", path)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	return t, err
+}
+
+var rankFile = regexp.MustCompile(`^(.*\.)(\d+)\.et$`)
+
+// rankFiles lists the Chakra traces of all ranks that lie beside one of them.
+func rankFiles(path string) (files []string, err error) {
+	parts := rankFile.FindStringSubmatch(filepath.Base(path))
+	if parts == nil {
+		return nil, fmt.Errorf("%s: the name of a Chakra trace ends in the rank: NAME.0.et", path)
+	}
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	rank := func(file string) int {
+		n, _ := strconv.Atoi(rankFile.FindStringSubmatch(filepath.Base(file))[2])
+		return n
+	}
+	for _, e := range entries {
+		if m := rankFile.FindStringSubmatch(e.Name()); m != nil && m[1] == parts[1] {
+			files = append(files, filepath.Join(filepath.Dir(path), e.Name()))
+		}
+	}
+	slices.SortFunc(files, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
+	for i, file := range files {
+		if rank(file) != i {
+			return nil, fmt.Errorf("%s: there is no trace of rank %d (%s)", path, i, strings.TrimPrefix(file, "./"))
+		}
+	}
+	if len(files) == 0 {
+		return nil, errors.New(path + ": no such file")
+	}
+	return files, nil
+}
