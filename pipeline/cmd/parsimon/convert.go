@@ -21,25 +21,7 @@ import (
 )
 
 var convertCommand = command{
-	name: "convert", args: "TRACE --topology T [--output FLOWS.csv]", least: 1, most: 1,
-	summary: "convert a trace of a job to a flow file whose flows wait for others",
-	help: `
-Reads what the ranks of a job do, and writes a flow file for parsimon run --flows. Rank i runs on the
-host of the topology with the i-th lowest id. The name of the trace says its format:
-
-  .goal    a schedule of LogGOPSim, as text; calc is in ns
-  .cm      a connection matrix of htsim: connections that start at a time or after triggers
-  .et      MLCommons Chakra execution traces: name one, NAME.0.et; those of the other ranks,
-           NAME.1.et and so on, lie beside it
-
-Messages and collectives become flows, computations compute steps. A message has been sent when it has
-been delivered. CPUs and NICs are not modelled: what does not wait for anything runs at the same time.
-What a format can say and the simulation cannot is an error: receiving from any rank, multicast,
-triggers of which the first of several firings counts, collectives that only some ranks take part in.
-
-  parsimon convert allreduce.goal --topology T.json --output flows.csv
-  parsimon run --topology T.json --flows flows.csv --lake lake
-`,
+	name: "convert", least: 1, most: 1,
 	setup: func(e *env, f *pflag.FlagSet) runFunc {
 		path := f.String("topology", "", "topology: a file or directory, or the name of one that ships (required)")
 		output := f.StringP("output", "o", "flows.csv", "file to write; a regular file is replaced in one step")
@@ -63,7 +45,8 @@ triggers of which the first of several firings counts, collectives that only som
 			}
 			var flows int64
 			_, err = writeOutput(*output, func(w io.Writer) error {
-				flows, err = trace.WriteCSV(w, slices.Sorted(slices.Values(l.Network.Hosts())))
+				job, _, _ := strings.Cut(filepath.Base(args[0]), ".")
+				flows, err = trace.WriteCSV(w, job, slices.Sorted(slices.Values(l.Network.Hosts())))
 				return err
 			})
 			if err != nil {

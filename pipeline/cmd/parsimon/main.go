@@ -307,8 +307,8 @@ var runID = sync.OnceValue(func() string {
 // commands lists the verbs in the order a newcomer needs them.
 func commands() []*command {
 	return []*command{
-		&runCommand, &ingestCommand, &convertCommand, &topologyCommand, &queryCommand, &whatIfCommand, &compareCommand, &sweepCommand,
-		&reportCommand, &statusCommand, &estimateCommand, &validateCommand,
+		&runCommand, &ingestCommand, &convertCommand, &topologyCommand, &queryCommand, &whatIfCommand, &compareCommand,
+		&sweepCommand, &reportCommand, &statusCommand, &estimateCommand, &validateCommand,
 		&stageCommand, &schemaCommand, &removeCommand, &usageCommand, &cacheCommand, &versionCommand, &benchKernelCommand,
 	}
 }

@@ -14,8 +14,8 @@ import (
 // ReadChakra reads the execution traces of all ranks, in their order, in the form of MLCommons Chakra (et_def.proto: a
 // GlobalMetadata and Nodes, each after its length). A node waits for its control and data dependencies. Sends, receives
 // and collectives use the network. A collective of a process group (attribute pg_name) runs by the default algorithm of
-// its kind; comm_size is what a rank has before it, as in ASTRA-sim. Every other node takes duration_micros. Errors name
-// the file, which name(rank) is, and the node.
+// its kind; comm_size is what a rank has before it, as in ASTRA-sim. Every other node takes duration_micros. Errors
+// name the file, which name(rank) is, and the node.
 func ReadChakra(ranks []io.Reader, name func(rank int) string) (*Trace, error) {
 	t := &Trace{Ranks: len(ranks)}
 	for rank, in := range ranks {

@@ -15,7 +15,8 @@ import (
 // connections fire is an error: its first firing cannot be expressed. prio is read and not modelled; multicast groups
 // and failures are an error. Errors name the line.
 func ReadHtsim(in io.Reader) (*Trace, error) {
-	r := &htsimReader{Trace: &Trace{Ranks: -1}, fires: map[int64][]int{}, waits: map[int64][]int{}, triggers: map[int64]int{}}
+	r := &htsimReader{Trace: &Trace{Ranks: -1}}
+	r.fires, r.waits, r.triggers = map[int64][]int{}, map[int64][]int{}, map[int64]int{}
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxLineBytes)
 	for lines.Scan() {

@@ -47,11 +47,11 @@ type TraceFlow struct {
 	StartNS int64
 }
 
-// Flows calls emit with the flows of the trace, rank i on hosts[i], each after those that it waits for, until one fails.
-// A message ends for its sender and its receiver when it is delivered; a message to the same rank and one of no bytes
-// take a compute step without time and one byte. Messages match in the order of the trace by sender, receiver and tag;
-// the k-th collective of a group is the same at all of its ranks. Errors: too few hosts, operations without their
-// counterpart, operations that wait for each other.
+// Flows calls emit with the flows of the trace, rank i on hosts[i], each after those that it waits for, until one
+// fails. A message ends for its sender and its receiver when it is delivered; a message to the same rank and one of
+// no bytes take a compute step without time and one byte. Messages match in the order of the trace by sender,
+// receiver and tag; the k-th collective of a group is the same at all of its ranks. Errors: too few hosts,
+// operations without their counterpart, operations that wait for each other.
 func (t *Trace) Flows(hosts []int32, emit func(*TraceFlow) error) error {
 	if t.Ranks > len(hosts) {
 		return fmt.Errorf("%d ranks, but the topology has %d hosts", t.Ranks, len(hosts))
@@ -81,7 +81,7 @@ type node struct {
 	before int     // nodes that it still waits for
 	next   []int   // nodes that wait for it
 	flows  []int64 // after whose delivery it is reached
-	all    []int   // the begins of all ranks, at the begin of a collective's first rank
+	all    []int   // the operations of all ranks, at the end of a collective's first
 }
 
 // edge lets a node wait for another.
@@ -156,14 +156,6 @@ func (p *player) gather() error {
 		if len(all) != ranks[in.group] {
 			return fmt.Errorf("%s: %d of the %d ranks of group %q take part", first.at, len(all), ranks[in.group], in.group)
 		}
-		if first.collective.Kind == "all-gather" { // a trace says what a rank has before it
-			c := *first.collective
-			c.Bytes *= int64(len(all))
-			p.ops[all[0]].collective = &c
-		}
-		if err := p.ops[all[0]].collective.Check(len(all)); err != nil {
-			return fmt.Errorf("%s: %w", first.at, err)
-		}
 		p.nodes[2*all[0]+1].all = all
 		for _, i := range all {
 			if o := p.ops[i]; o.collective.Kind != first.collective.Kind || o.collective.Bytes != first.collective.Bytes {
@@ -175,6 +167,14 @@ func (p *player) gather() error {
 				p.edge(2*all[0]+1, 2*i+1)
 			}
 		}
+		run := *first.collective
+		if run.Kind == "all-gather" { // a trace says what a rank has before it
+			run.Bytes *= int64(len(all))
+		}
+		if err := run.Check(len(all)); err != nil {
+			return fmt.Errorf("%s: %w", first.at, err)
+		}
+		p.ops[all[0]].collective = &run
 	}
 	return nil
 }
@@ -247,8 +247,9 @@ func (p *player) end(i int) {
 	}
 }
 
-// WriteCSV writes the flows of the trace as a flow file, rank i on the host of id hosts[i], and returns how many.
-func (t *Trace) WriteCSV(out io.Writer, hosts []int32) (flows int64, err error) {
+// WriteCSV writes the flows of the trace as a flow file of one service, the job, rank i on the host of id hosts[i], and
+// returns how many.
+func (t *Trace) WriteCSV(out io.Writer, job string, hosts []int32) (flows int64, err error) {
 	w := csv.NewWriter(out)
 	err = w.Write([]string{"flow_id", "src", "dst", "size_bytes", "start_ns", "service", "after", "delay_ns"})
 	if err != nil {
@@ -264,7 +265,7 @@ func (t *Trace) WriteCSV(out io.Writer, hosts []int32) (flows int64, err error) 
 		}
 		flows++
 		return w.Write([]string{strconv.FormatInt(flows-1, 10), strconv.Itoa(int(f.Src)), strconv.Itoa(int(f.Dst)),
-			strconv.FormatInt(f.Bytes, 10), strconv.FormatInt(f.StartNS, 10), f.Kind, strings.Join(after, " "),
+			strconv.FormatInt(f.Bytes, 10), strconv.FormatInt(f.StartNS, 10), job, strings.Join(after, " "),
 			strconv.FormatInt(f.DelayNS, 10)})
 	})
 	w.Flush()

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A schedule becomes a flow file that run takes: rank 0 sends when it has computed, rank 1 answers.
+func TestConvert(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for name, text := range map[string]string{
+		"ring.goal": "num_ranks 2\nrank 0 {\na: calc 50000\nb: send 4000b to 1\nb requires a\nrecv 8b from 1\n}\n" +
+			"rank 1 {\nc: recv 4000b from 0\nd: send 8b to 0\nd requires c\n}\n",
+		"wide.goal": "num_ranks 60000\n",
+		"x.0.et":    "\x00", "x.2.et": "\x00", "other.txt": "",
+	} {
+		if err := os.WriteFile(at(name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := must(t, "convert", at("ring.goal"), "--topology", "parking-lot", "-o", at("flows.csv"))
+	if !strings.Contains(out, "3 flows of 2 ranks") {
+		t.Error(out)
+	}
+	out = must(t, "run", "--topology", "parking-lot", "--flows", at("flows.csv"), "--lake", at("lake"), "--format", "json")
+	if !strings.Contains(out, `"completion_ns": 55`) || !strings.Contains(out, `"name": "ring"`) { // 50 µs, 4 KB, 8 B
+		t.Error(out)
+	}
+	for want, args := range map[string][]string{
+		"60000 ranks, but the topology has": {at("wide.goal")},
+		"no trace of rank 1":                {at("x.0.et")},
+		"does not end in .goal":             {at("other.txt")},
+		"no such file":                      {at("none.cm")},
+	} {
+		mustFail(t, failure{exitFailed, want, append([]string{"convert", "--topology", "parking-lot", "-o", at("no.csv")}, args...)})
+	}
+	if _, err := os.Stat(at("no.csv")); err == nil {
+		t.Error("a failed conversion leaves a file")
+	}
+}
