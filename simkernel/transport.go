@@ -54,7 +54,7 @@ type transportSpec struct {
 // Traits are what the simulators do for a transport besides calling its sender.
 type Traits struct {
 	// Embedded: the sender is the DCTCPSender struct inside the flow. Only DCTCP: it is the default
-	// and the fast paths of Kernel (cruise, runRounds) rely on its rules.
+	// and the fast path of Kernel (cruise) relies on its rules.
 	Embedded bool
 	// RandomMarks: switches mark at random between two thresholds (RedMark) instead of at one. Results then depend on
 	// Params.Seed, Case.MarkKey, Case.FlowKey and Case.MaxMarkBytes.

@@ -75,8 +75,7 @@ type Kernel struct {
 	earlyPS    []int64 // by row: see earlyOf; empty if the case has no BetweenPS
 	earliestPS int64   // the longest of them
 
-	hostFlows []hostFlow // of a first hop
-	busyPS    int64      // of a first hop
+	busyPS int64 // of a first hop
 }
 
 // NewKernel validates the constants and returns a kernel for cases that share them.
@@ -192,7 +191,7 @@ func (k *Kernel) runQueue() {
 			f := &k.flows[s.planned]
 			if s.feeder >= 0 {
 				if at := k.feed(s, f, now, min(k.params.PayloadBytes, f.left)+k.params.HeaderBytes); at > now {
-					p.replace(s, p.key(s, at))
+					p.replace(p.key(s, at))
 					continue
 				}
 			}
@@ -200,11 +199,11 @@ func (k *Kernel) runQueue() {
 				return
 			}
 			if s.count == 0 {
-				p.drop(s)
+				p.drop()
 				continue
 			}
 		}
-		p.replace(s, k.plan(s, now))
+		p.replace(k.plan(s, now))
 	}
 }
 

@@ -3,7 +3,7 @@ package linkcase
 import "parsimon/simkernel"
 
 // This file connects Kernel to senders that are not embedded in flow. Their flows take the general path
-// (forward and plan): cruise and runRounds assume DCTCP.
+// (forward and plan): cruise assumes DCTCP.
 
 // limitsOf returns what bounds the sender of a flow, a row of the case.
 func (k *Kernel) limitsOf(c *Case, row int) simkernel.Limits {
