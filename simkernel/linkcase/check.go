@@ -2,7 +2,6 @@ package linkcase
 
 import (
 	"fmt"
-	"slices"
 
 	"parsimon/simkernel"
 )
@@ -17,25 +16,53 @@ const (
 	MaxBlocks    = 1<<32 - 1           // of a case, where blocks are counted
 )
 
-// checkSources validates all columns that are not per flow, and sets up k.sources.
-func (k *Kernel) checkSources(c *Case) error {
-	n := len(c.SourceBps)
-	switch {
-	case len(c.SourceDelayNS) != n:
-		return fmt.Errorf("columns of sources differ in length: %d bandwidths, %d delays", n, len(c.SourceDelayNS))
-	case len(c.Source) != len(c.StartNS) || len(c.SizeBytes) != len(c.StartNS) || len(c.PathDelayNS) != len(c.StartNS):
-		return fmt.Errorf("columns of flows differ in length: %d sources, %d sizes, %d starts, %d path delays",
-			len(c.Source), len(c.SizeBytes), len(c.StartNS), len(c.PathDelayNS))
-	case n > MaxSources:
-		return fmt.Errorf("%d sources, the limit is %d", n, MaxSources)
-	case len(c.Hops) > 0 && len(c.Hops) != len(c.StartNS):
-		return fmt.Errorf("columns of flows differ in length: %d starts, %d hops", len(c.StartNS), len(c.Hops))
-	case len(c.StartNS) > MaxFlows:
-		return fmt.Errorf("%d flows, the limit is %d", len(c.StartNS), MaxFlows)
+// A column is one of a table: its length has to be that of the others, unless it may be missing.
+type column struct {
+	name     string
+	rows     int
+	optional bool
+}
+
+func checkLengths(table string, rows int, columns ...column) error {
+	for _, c := range columns {
+		if c.rows != rows && !(c.optional && c.rows == 0) {
+			return fmt.Errorf("columns of %s differ in length: %d rows, %s has %d", table, rows, c.name, c.rows)
+		}
 	}
+	return nil
+}
+
+// checkTables validates the numbers of sources and flows.
+func (k *Kernel) checkTables(c *Case) error {
+	flows, sources := len(c.StartNS), len(c.SourceBps)
+	switch {
+	case sources > MaxSources:
+		return fmt.Errorf("%d sources, the limit is %d", sources, MaxSources)
+	case flows > MaxFlows:
+		return fmt.Errorf("%d flows, the limit is %d", flows, MaxFlows)
+	}
+	if err := checkLengths("sources", sources, column{"SourceDelayNS", len(c.SourceDelayNS), false},
+		column{"Feeder", len(c.Feeder), true}); err != nil {
+		return err
+	}
+	if k.needsPaths {
+		if err := checkLengths("flows", flows, column{"SlowestBps", len(c.SlowestBps), false},
+			column{"RoundTripNS", len(c.RoundTripNS), false}); err != nil {
+			return fmt.Errorf("windows depend on paths: %w", err)
+		}
+	}
+	return checkLengths("flows", flows, column{"Source", len(c.Source), false},
+		column{"SizeBytes", len(c.SizeBytes), false}, column{"PathDelayNS", len(c.PathDelayNS), false},
+		column{"Hops", len(c.Hops), true}, column{"FlowKey", len(c.FlowKey), true},
+		column{"ReturnNS", len(c.ReturnNS), true}, column{"UpstreamBps", len(c.UpstreamBps), true},
+		column{"DownstreamBps", len(c.DownstreamBps), true}, column{"BetweenPS", len(c.BetweenPS), true})
+}
+
+// checkSources validates all columns that are not per flow, and sets up k.sources and k.feeders.
+func (k *Kernel) checkSources(c *Case) error {
 	switch c.Kind {
 	case FirstHop:
-		if n != 1 {
+		if n := len(c.SourceBps); n != 1 {
 			return fmt.Errorf("a first hop has one source, this case has %d", n)
 		}
 		if c.SourceDelayNS[0] != 0 {
@@ -51,68 +78,39 @@ func (k *Kernel) checkSources(c *Case) error {
 		if k.traits.RandomMarks && c.MaxMarkBytes < c.MarkBytes {
 			return fmt.Errorf("target: max_mark_bytes is %d, less than mark_bytes, %d", c.MaxMarkBytes, c.MarkBytes)
 		}
-		if len(c.FlowKey) > 0 && len(c.FlowKey) != len(c.StartNS) {
-			return fmt.Errorf("columns of flows differ in length: %d starts, %d keys", len(c.StartNS), len(c.FlowKey))
-		}
 	default:
 		return fmt.Errorf("unknown kind of case %d", c.Kind)
 	}
-	k.sources = slices.Grow(k.sources[:0], n)
-	for i, bps := range c.SourceBps {
-		if err := k.checkBps(bps); err != nil {
-			return fmt.Errorf("source %d: %w", i, err)
-		}
-		d := c.SourceDelayNS[i]
-		if d < 0 || d > MaxDelayNS {
-			return fmt.Errorf("source %d: delay_ns is %d, must be 0 to 2^40", i, d)
-		}
-		k.sources = append(k.sources, source{
-			delayPS: d * simkernel.PSPerNS,
-			wire:    simkernel.NewWireTime(float64(bps)),
-			row:     int32(i),
-			served:  -1,
-			feeder:  -1,
-		})
-	}
-	return k.checkFeeders(c)
-}
-
-// checkFeeders validates the links before the target and sets up k.feeders.
-func (k *Kernel) checkFeeders(c *Case) error {
 	k.feeders = k.feeders[:0]
-	if len(c.Feeder) == 0 {
-		return nil
-	}
-	if len(c.Feeder) != len(c.SourceBps) {
-		return fmt.Errorf("columns of sources differ in length: %d bandwidths, %d feeders", len(c.SourceBps),
-			len(c.Feeder))
-	}
 	for i, bps := range c.FeederBps {
 		if err := k.checkBps(bps); err != nil {
 			return fmt.Errorf("feeder %d: %w", i, err)
 		}
 		k.feeders = append(k.feeders, feeder{wire: simkernel.NewWireTime(float64(bps))})
 	}
-	for i, f := range c.Feeder {
-		if f < -1 || int(f) >= len(c.FeederBps) || f >= 0 && c.Kind == FirstHop {
-			return fmt.Errorf("source %d: feeder is %d of %d; a first hop has none", i, f, len(c.FeederBps))
+	k.sources = k.sources[:0]
+	for i, bps := range c.SourceBps {
+		if err := k.checkBps(bps); err != nil {
+			return fmt.Errorf("source %d: %w", i, err)
 		}
-		k.sources[i].feeder = f
+		d, f := c.SourceDelayNS[i], int32(-1)
+		if d < 0 || d > MaxDelayNS {
+			return fmt.Errorf("source %d: delay_ns is %d, must be 0 to 2^40", i, d)
+		}
+		if len(c.Feeder) > 0 {
+			f = c.Feeder[i]
+		}
+		if f < -1 || int(f) >= len(k.feeders) || f >= 0 && c.Kind == FirstHop {
+			return fmt.Errorf("source %d: feeder is %d of %d; a first hop has none", i, f, len(k.feeders))
+		}
+		k.sources = append(k.sources, source{delayPS: d * simkernel.PSPerNS, wire: simkernel.NewWireTime(float64(bps)),
+			row: int32(i), served: -1, feeder: f})
 	}
 	return nil
 }
 
-// checkFeedback validates the feedback and ReturnNS, and returns the number of blocks of all flows.
+// checkFeedback validates the feedback, and returns the number of blocks of all flows.
 func (k *Kernel) checkFeedback(c *Case) (blocks int64, err error) {
-	if len(c.ReturnNS) > 0 && len(c.ReturnNS) != len(c.StartNS) {
-		return 0, fmt.Errorf("columns of flows differ in length: %d starts, %d returns", len(c.StartNS),
-			len(c.ReturnNS))
-	}
-	for i, ns := range c.ReturnNS {
-		if ns < 0 || ns > MaxDelayNS {
-			return 0, fmt.Errorf("flow row %d: return_ns is %d, must be 0 to 2^40", i, ns)
-		}
-	}
 	if !c.Record && len(c.Feedback) == 0 {
 		return 0, nil
 	}
@@ -136,38 +134,24 @@ func (k *Kernel) checkFeedback(c *Case) (blocks int64, err error) {
 	return blocks, nil
 }
 
-// checkPaths validates SlowestBps and RoundTripNS.
-func (k *Kernel) checkPaths(c *Case) error {
-	if !k.needsPaths {
-		return nil
-	}
-	if len(c.SlowestBps) != len(c.StartNS) || len(c.RoundTripNS) != len(c.StartNS) {
-		return fmt.Errorf("columns of flows differ in length: %d starts, %d slowest links, %d round trips: windows depend on them",
-			len(c.StartNS), len(c.SlowestBps), len(c.RoundTripNS))
-	}
-	for i, bps := range c.SlowestBps {
-		if err := k.checkBps(bps); err != nil {
-			return fmt.Errorf("flow row %d: slowest link: %w", i, err)
-		}
-		if ns := c.RoundTripNS[i]; ns < 1 || ns > 4*MaxDelayNS {
-			return fmt.Errorf("flow row %d: round_trip_ns is %d, must be 1 to 2^42", i, ns)
-		}
-	}
-	return nil
-}
-
-// checkSlowest validates UpstreamBps or DownstreamBps of that many flows.
-func (k *Kernel) checkSlowest(bps []int64, flows int) error {
-	if len(bps) > 0 && len(bps) != flows {
-		return fmt.Errorf("columns of flows differ in length: %d starts, %d slowest links", flows, len(bps))
-	}
-	for i, b := range bps {
-		if b == 0 {
+// checkPath validates the columns of a flow's path.
+func (k *Kernel) checkPath(c *Case, row int) error {
+	slowest := [...][]int64{c.UpstreamBps, c.DownstreamBps, c.SlowestBps}
+	for i, bps := range slowest {
+		if len(bps) == 0 || bps[row] == 0 && i < 2 || i == 2 && !k.needsPaths {
 			continue
 		}
-		if err := k.checkBps(b); err != nil {
-			return fmt.Errorf("flow row %d: slowest link: %w", i, err)
+		if err := k.checkBps(bps[row]); err != nil {
+			return fmt.Errorf("slowest link: %w", err)
 		}
+	}
+	switch {
+	case k.needsPaths && (c.RoundTripNS[row] < 1 || c.RoundTripNS[row] > 4*MaxDelayNS):
+		return fmt.Errorf("round_trip_ns is %d, must be 1 to 2^42", c.RoundTripNS[row])
+	case len(c.ReturnNS) > 0 && (c.ReturnNS[row] < 0 || c.ReturnNS[row] > MaxDelayNS):
+		return fmt.Errorf("return_ns is %d, must be 0 to 2^40", c.ReturnNS[row])
+	case len(c.BetweenPS) > 0 && c.BetweenPS[row] < 0:
+		return fmt.Errorf("the links before the target take %d ps per byte, must not be negative", c.BetweenPS[row])
 	}
 	return nil
 }
@@ -253,62 +237,56 @@ func (k *Kernel) checkBps(bps int64) error {
 // checkFlows validates the flows and computes their ideal FCTs: -1 if the flow could not finish within the
 // horizon even when alone.
 func (k *Kernel) checkFlows(c *Case, idealNS []int64) error {
-	if len(c.BetweenPS) > 0 && len(c.BetweenPS) != len(c.StartNS) {
-		return fmt.Errorf("columns of flows differ in length: %d starts, %d times per byte", len(c.StartNS), len(c.BetweenPS))
-	}
-	if err := k.checkPaths(c); err != nil {
-		return err
-	}
-	for _, column := range [][]int64{c.UpstreamBps, c.DownstreamBps} {
-		if err := k.checkSlowest(column, len(c.StartNS)); err != nil {
-			return err
-		}
-	}
 	full := k.params.PayloadBytes + k.params.HeaderBytes
 	var times aloneTimes
-	early := int64(0)
 	k.earlyPS, k.earliestPS = k.earlyPS[:0], 0
 	if c.Kind == Behind {
 		times.target = simkernel.NewWireTime(float64(c.TargetBps))
 	}
-	previous := int64(0)
-	for i, start := range c.StartNS {
-		if start < previous {
-			return fmt.Errorf("flow row %d: start_ns is %d, after one of %d: starts must be sorted and not negative",
-				i, start, previous)
+	for i := range c.StartNS {
+		if err := k.checkFlow(c, i); err != nil {
+			return fmt.Errorf("flow row %d: %w", i, err)
 		}
-		previous = start
-		row := c.Source[i]
-		if row < 0 || int(row) >= len(k.sources) {
-			return fmt.Errorf("flow row %d: source is %d of %d", i, row, len(k.sources))
-		}
-		size := c.SizeBytes[i]
-		if size < 1 || size > MaxSizeBytes {
-			return fmt.Errorf("flow row %d: size_bytes is %d, must be 1 to 2^50", i, size)
-		}
-		delay := c.PathDelayNS[i]
-		if delay < c.SourceDelayNS[row] || delay > MaxDelayNS {
-			return fmt.Errorf("flow row %d: path delay_ns is %d, must be at least its source's %d and at most 2^40",
-				i, delay, c.SourceDelayNS[row])
-		}
+		early := int64(0)
 		if len(c.BetweenPS) > 0 {
-			if c.BetweenPS[i] < 0 {
-				return fmt.Errorf("flow row %d: the links before the target take %d ps per byte, must not be negative", i, c.BetweenPS[i])
-			}
 			early = k.early(c, i)
 			k.earlyPS, k.earliestPS = append(k.earlyPS, early), max(k.earliestPS, early)
 		}
 		idealNS[i] = -1
 		times.of(k, c, i)
+		size := c.SizeBytes[i]
 		packets := k.params.Packets(size)
-		if float64(packets+2)*float64(times.longestPS(full)) < 2*horizonPS {
-			if ps := times.fctPS(packets, full, k.params.LastBytes(size), early) + delay*simkernel.PSPerNS; ps <= horizonPS {
-				idealNS[i] = simkernel.CeilNS(ps)
-				if packets > simkernel.MaxPackets {
-					return fmt.Errorf("flow row %d: %d bytes are %d packets, the limit is 2^28", i, size, packets)
-				}
-			}
+		if float64(packets+2)*float64(times.longestPS(full)) >= 2*horizonPS {
+			continue
+		}
+		ps := times.fctPS(packets, full, k.params.LastBytes(size), early) + c.PathDelayNS[i]*simkernel.PSPerNS
+		if ps > horizonPS {
+			continue
+		}
+		if idealNS[i] = simkernel.CeilNS(ps); packets > simkernel.MaxPackets {
+			return fmt.Errorf("flow row %d: %d bytes are %d packets, the limit is 2^28", i, size, packets)
 		}
 	}
 	return nil
+}
+
+// checkFlow validates a row of the flows.
+func (k *Kernel) checkFlow(c *Case, row int) error {
+	start, previous := c.StartNS[row], int64(0)
+	if row > 0 {
+		previous = c.StartNS[row-1]
+	}
+	of, size, delay := c.Source[row], c.SizeBytes[row], c.PathDelayNS[row]
+	switch {
+	case start < previous:
+		return fmt.Errorf("start_ns is %d, after one of %d: starts must be sorted and not negative", start, previous)
+	case of < 0 || int(of) >= len(k.sources):
+		return fmt.Errorf("source is %d of %d", of, len(k.sources))
+	case size < 1 || size > MaxSizeBytes:
+		return fmt.Errorf("size_bytes is %d, must be 1 to 2^50", size)
+	case delay < c.SourceDelayNS[of] || delay > MaxDelayNS:
+		return fmt.Errorf("path delay_ns is %d, must be at least its source's %d and at most 2^40", delay,
+			c.SourceDelayNS[of])
+	}
+	return k.checkPath(c, row)
 }

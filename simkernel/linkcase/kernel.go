@@ -114,6 +114,9 @@ func (k *Kernel) Simulate(c *Case, r *Result) error {
 
 // prepare validates the case, computes the ideal FCTs, and sets the clock to the first flow's start.
 func (k *Kernel) prepare(c *Case, r *Result) error {
+	if err := k.checkTables(c); err != nil {
+		return err
+	}
 	if err := k.checkSources(c); err != nil {
 		return err
 	}
