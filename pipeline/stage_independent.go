@@ -136,7 +136,7 @@ func (m *method) features(ctx context.Context, t *engine.Attempt, in *engine.Inp
 			rows := in.Read(m.route.Output(schema.Hops), stages.FeatureColumns(), linkRange(lo, hi))
 			defer func() { _ = rows.Close() }() // read to its end, or an error is reported
 			t.Add(hi - lo)
-			return m.variant.Cluster.Features(ctx, m.Network, &m.Spec.Params, loads, int32(lo), int32(hi), rows, features)
+			return stages.Features(ctx, m.Network, &m.Spec.Params, loads, int32(lo), int32(hi), rows, features)
 		}, nil
 	})
 	return features, err

@@ -232,8 +232,8 @@ func (r *runFlags) declareWorkers(f *pflag.FlagSet) {
 // declareCluster declares --cluster, whose value may be left out: --cluster alone is --cluster=DefaultClusteringError.
 func (r *runFlags) declareCluster(f *pflag.FlagSet) {
 	parse(f, &r.how.Variant.Cluster, "string", stages.ParseClustering, "cluster", "", "with --estimator independent, "+
-		"which it implies: simulate one link of each cluster of similar links: paper or code, the thresholds of the paper "+
-		"and of its public code, or the accepted error of a flow's slowdown at a link, e.g. 5%")
+		"which it implies: simulate one link of each cluster of similar links, at which a flow's expected slowdowns differ "+
+		"by at most this error, e.g. 5%")
 	f.Lookup("cluster").NoOptDefVal = stages.DefaultClusteringError
 }
 
