@@ -65,14 +65,9 @@ func (m *method) feedbackOf(name string, v Variant, observed []engine.Output,
 
 // readObserved streams the observations of the task's flows, those of the last pass first.
 func readObserved(t *engine.Attempt, observed []engine.Output) schema.Batches {
-	return readObservations(t, observed, stages.ObservationColumns())
-}
-
-// readObservations is readObserved with the given columns.
-func readObservations(t *engine.Attempt, observed []engine.Output, columns []string) schema.Batches {
 	var all inTurn
 	for _, o := range observed {
-		all = append(all, t.Read(o, columns, t.Range("flow_row")))
+		all = append(all, t.Read(o, stages.ObservationColumns(), t.Range("flow_row")))
 	}
 	return &all
 }

@@ -29,7 +29,7 @@ func (m *method) sampleReplaysStage(observed []engine.Output, replay *engine.Sta
 	s.Writes = []schema.Table{schema.Slowdowns, schema.HopContributions}
 	s.Open = m.samplers(func(ctx context.Context, sampler *stages.Sampler, t *engine.Attempt) (stages.SampleStats, error) {
 		return sampler.SampleReplays(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(flows, nil),
-			readObservations(t, observed, stages.ObservedDelayColumns()), t.Read(fcts, nil, t.Range("flow_row")),
+			readObserved(t, observed), t.Read(fcts, nil, t.Range("flow_row")),
 			t.Sink(schema.Slowdowns), t.Sink(schema.HopContributions))
 	})
 	return s

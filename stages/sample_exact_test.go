@@ -126,10 +126,10 @@ func TestSampleExactRefuses(t *testing.T) {
 		return &captured{recs: []arrow.Record{array.NewRecord(rec.Schema(), cols, rec.NumRows())}}
 	}
 	cases := map[string]struct{ fcts, hops *captured }{
-		"of its":        {fcts.rewound(), &captured{recs: []arrow.Record{hops.recs[0].NewSlice(1, hops.recs[0].NumRows())}}},
-		"on this path":  {changed(fcts, schema.ExactFCTs, "ideal_ns", func(v []int64) { v[3]++ }), hops.rewound()},
-		"an FCT of -1":  {changed(fcts, schema.ExactFCTs, "fct_ns", func(v []int64) { v[3] = -1 }), hops.rewound()},
-		"below 0 there": {fcts.rewound(), changed(hops, schema.ExactHops, "last_wait_ns", func(v []int64) { v[5] = -7 })},
+		"of the 4 hops":  {fcts.rewound(), &captured{recs: []arrow.Record{hops.recs[0].NewSlice(1, hops.recs[0].NumRows())}}},
+		"on this path":   {changed(fcts, schema.ExactFCTs, "ideal_ns", func(v []int64) { v[3]++ }), hops.rewound()},
+		"an FCT of -1":   {changed(fcts, schema.ExactFCTs, "fct_ns", func(v []int64) { v[3] = -1 }), hops.rewound()},
+		"below 0 at hop": {fcts.rewound(), changed(hops, schema.ExactHops, "last_wait_ns", func(v []int64) { v[5] = -7 })},
 	}
 	for want, c := range cases {
 		_, err := NewSampler(n, simkernel.DefaultParams()).SampleExact(context.Background(), 0, 50,

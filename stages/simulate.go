@@ -76,8 +76,8 @@ type Simulator struct {
 	c      linkcase.Case // the current case
 	result linkcase.Result
 
-	observed columns.Arena // by flow of the current case: its observations, encoded; valid if encoded
-	encoded  bool
+	observed columns.Arena // by flow of the current case: its observations, encoded
+	share    float64       // feedbackShare of the current case
 
 	delays       []hopDelayRow
 	stats        []linkStatRow
@@ -267,7 +267,7 @@ const omittedShare = 0.02
 // feedbackShare returns how much the current case contributes to the feedback of its flows' other hops: the mean over
 // the packets of wait / round trip without waits, plus the share of marked packets.
 func (s *Simulator) feedbackShare(rows []int32) float64 {
-	if s.estimator != Flow {
+	if !s.c.Record {
 		return 0
 	}
 	in, layout, at := s.input.rows, s.params.Layout(), 0

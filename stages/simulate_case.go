@@ -28,7 +28,6 @@ func newCaseBuilder(links int) caseBuilder {
 func (s *Simulator) buildCase(link topology.Link, from, to int) error {
 	r, c, b := s.input.rows, &s.c, &s.build
 	resetCase(c)
-	s.encoded = false
 	b.caseNo++
 	b.sources = b.sources[:0]
 	c.Record = s.estimator == Flow && !s.replays
@@ -37,15 +36,22 @@ func (s *Simulator) buildCase(link topology.Link, from, to int) error {
 		c.Kind = linkcase.FirstHop
 	}
 	c.TargetBps = s.availableBps(link.ID)
+	traits := s.params.Transport.Traits()
 	c.MarkBytes, c.MaxMarkBytes = s.params.MarkBytes(link.BandwidthBps, link.DelayNS)
-	c.MarkKey = simkernel.MarkKey(s.params.Seed, link.ID)
+	if traits.RandomMarks {
+		c.MarkKey = simkernel.MarkKey(s.params.Seed, link.ID)
+	}
 	for at := from; at < to; at++ {
 		i := s.input.order[at]
 		source := s.sourceOf(i)
 		c.Source = append(c.Source, source)
 		c.SizeBytes = append(c.SizeBytes, r[i].SizeBytes)
-		c.FlowKey = append(c.FlowKey, uint64(r[i].FlowRow))
-		c.Hops = append(c.Hops, r[i].Hops)
+		if traits.RandomMarks {
+			c.FlowKey = append(c.FlowKey, uint64(r[i].FlowRow))
+		}
+		if traits.UsesHops {
+			c.Hops = append(c.Hops, r[i].Hops)
+		}
 		c.StartNS = append(c.StartNS, r[i].StartNS)
 		c.PathDelayNS = append(c.PathDelayNS, max(r[i].PathDelayNS, c.SourceDelayNS[source]))
 		if s.params.NeedsPaths() {
@@ -208,5 +214,7 @@ func (s *Simulator) simulateCase(rows []int32) error {
 		return fmt.Errorf("%d flows do not finish within the longest time that the kernel can represent, "+
 			"among them %v: the link is too slow for them", s.result.Unfinished, ids)
 	}
+	s.encodeObservations()
+	s.share = s.feedbackShare(rows)
 	return nil
 }

@@ -218,7 +218,7 @@ func (s *Simulator) flushDelays(out schema.Sink) error {
 
 // addStats appends the counters of the current case to table link_stats.
 func (s *Simulator) addStats(link topology.Link, rows []int32, cached bool) {
-	counters := countersOf(&s.result.Counters, s.feedbackShare(rows), cached)
+	counters := countersOf(&s.result.Counters, s.share, cached)
 	if len(rows) == 0 {
 		counters = linkCounters{}
 	}
@@ -247,7 +247,6 @@ func (w *observationRows) reset() {
 // add appends what the packets of the current case observed.
 func (w *observationRows) add(s *Simulator, link topology.Link, rows []int32) {
 	in := s.input.rows
-	s.encodeObservations()
 	w.observed.AddArena(&s.observed)
 	for k, i := range rows {
 		w.rows = append(w.rows, observationRow{in[i].FlowRow, in[i].Hop, in[i].Hops, link.ID, columns.Item(len(w.rows)),
