@@ -150,8 +150,8 @@ func (r *resultReader) bytes(n int64) []byte {
 	return b
 }
 
-// decodeResult sets s.result, s.share and s.observed to what b encodes. Bytes that are no result of the current case are
-// an error.
+// decodeResult sets s.result, s.share and s.observed to what b encodes. Bytes that are no result of the current case
+// are an error.
 func (s *Simulator) decodeResult(b []byte) error {
 	r, c, in := &s.result, &s.c, resultReader{b: b}
 	r.Counters = linkcase.Counters{
