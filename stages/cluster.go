@@ -19,9 +19,9 @@ import (
 )
 
 // Clustering says which links are similar, so that the link case of one, the representative, stands for all (paper,
-// §3.5): links of the same bandwidth, all of them hosts' uplinks or none, at which flows are expected to have slowdowns
-// that differ by at most Error, a fraction, at several quantiles for each size bin. The paper's thresholds, on sizes and
-// inter-arrival times, found 6% of the links similar, which did not pay for finding them (results/clustering.md).
+// section 3.5): links of the same bandwidth, all of them hosts' uplinks or none, at which flows are expected to have
+// slowdowns that differ by at most Error, a fraction, at several quantiles for each size bin. The paper's thresholds,
+// on sizes and inter-arrival times, found 6% of the links similar, which did not pay (results/clustering.md).
 type Clustering struct{ Error float64 }
 
 // DefaultClusteringError is the value of --cluster if none is given.
