@@ -51,14 +51,7 @@ func (n *Network) AddCable(c Cable) error {
 	if _, joined := n.cableOf[cableKey(c.A, c.B)]; joined {
 		return fmt.Errorf("cable %s: the two nodes are joined already; change its bandwidth instead", n.Ends(c.A, c.B))
 	}
-	a, _ := n.Node(c.A)
-	b, _ := n.Node(c.B)
-	id := int32(len(n.Links))
-	n.cableOf[cableKey(c.A, c.B)] = id / 2
-	l := Link{ID: id, Src: c.A, Dst: c.B, BandwidthBps: c.BandwidthBps, DelayNS: c.DelayNS, Tier: a.Kind + "-" + b.Kind}
-	n.Links = append(n.Links, l)
-	l.ID, l.Src, l.Dst, l.Tier = id+1, c.B, c.A, b.Kind+"-"+a.Kind
-	n.Links = append(n.Links, l)
+	n.addCable(c)
 	n.racks = n.findRacks()
 	return nil
 }

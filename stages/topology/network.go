@@ -1,11 +1,14 @@
 package topology
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
+	"unique"
 )
 
 // Kinds of nodes. Only hosts send and receive flows. The other kinds are switches; they differ in
@@ -76,7 +79,10 @@ func NewNetwork(nodes []Node, cables []Cable) (*Network, error) {
 		return nil, faults[0]
 	}
 	n.addNames()
-	n.addLinks(cables)
+	n.Links, n.cableOf = make([]Link, 0, 2*len(cables)), make(map[[2]int32]int32, len(cables))
+	for _, c := range cables {
+		n.addCable(c)
+	}
 	n.racks = n.findRacks()
 	return n, nil
 }
@@ -101,29 +107,18 @@ func (n *Network) addNames() {
 	}
 }
 
-// addLinks makes two links of each cable. Names of tiers are shared, since a network has few.
-func (n *Network) addLinks(cables []Cable) {
-	n.Links = make([]Link, 0, 2*len(cables))
-	n.cableOf = make(map[[2]int32]int32, len(cables))
-	tiers := map[[2]string]string{}
-	tier := func(from, to string) string {
-		name, known := tiers[[2]string{from, to}]
-		if !known {
-			name = from + "-" + to
-			tiers[[2]string{from, to}] = name
-		}
-		return name
-	}
-	for i, c := range cables {
-		n.cableOf[cableKey(c.A, c.B)] = int32(i)
-		a, b := n.Nodes[n.index.of(c.A)].Kind, n.Nodes[n.index.of(c.B)].Kind
-		l := Link{ID: int32(2 * i), Src: c.A, Dst: c.B, BandwidthBps: c.BandwidthBps, DelayNS: c.DelayNS}
-		l.Tier = tier(a, b)
-		n.Links = append(n.Links, l)
-		l.ID, l.Src, l.Dst, l.Tier = l.ID+1, c.B, c.A, tier(b, a)
-		n.Links = append(n.Links, l)
-	}
+// addCable gives a cable the next two links.
+func (n *Network) addCable(c Cable) {
+	id := int32(len(n.Links))
+	n.cableOf[cableKey(c.A, c.B)] = id / 2
+	a, b := n.Nodes[n.index.of(c.A)].Kind, n.Nodes[n.index.of(c.B)].Kind
+	n.Links = append(n.Links, Link{ID: id, Src: c.A, Dst: c.B, BandwidthBps: c.BandwidthBps, DelayNS: c.DelayNS,
+		Tier: tierName(a, b)}, Link{ID: id + 1, Src: c.B, Dst: c.A, BandwidthBps: c.BandwidthBps, DelayNS: c.DelayNS,
+		Tier: tierName(b, a)})
 }
+
+// tierName names the tier of links. The links of a network share the names, since it has few.
+func tierName(from, to string) string { return unique.Make(from + "-" + to).Value() }
 
 // cableKey identifies a cable by its two nodes, in either order.
 func cableKey(a, b int32) [2]int32 { return [2]int32{min(a, b), max(a, b)} }
@@ -159,46 +154,32 @@ func (n *Network) Hosts() []int32 { return n.hosts }
 // A nodeIndex maps a node id to the node's index in Network.Nodes. Ids are usually dense; then the
 // map is an array.
 type nodeIndex struct {
-	dense  []int32
-	sparse map[int32]int32
+	dense []int32
+	nodes []Node
 }
 
 // newNodeIndex expects nodes in ascending order of id.
 func newNodeIndex(nodes []Node) nodeIndex {
-	var x nodeIndex
-	if len(nodes) == 0 {
-		return x
-	}
-	top := int(nodes[len(nodes)-1].ID)
-	if top < 4*len(nodes)+1<<16 {
-		x.dense = make([]int32, top+1)
-		for i := range x.dense {
-			x.dense[i] = -1
-		}
+	x := nodeIndex{nodes: nodes}
+	if top := int(nodes[len(nodes)-1].ID); top < 4*len(nodes)+1<<16 {
+		x.dense = slices.Repeat([]int32{-1}, top+1)
 		for i, v := range nodes {
 			x.dense[v.ID] = int32(i)
 		}
-		return x
-	}
-	x.sparse = make(map[int32]int32, len(nodes))
-	for i, v := range nodes {
-		x.sparse[v.ID] = int32(i)
 	}
 	return x
 }
 
 // of returns the index of the node with that id, or -1.
 func (x *nodeIndex) of(id int32) int32 {
-	if x.dense != nil {
-		if uint(id) < uint(len(x.dense)) {
-			return x.dense[id]
-		}
+	if uint(id) < uint(len(x.dense)) {
+		return x.dense[id]
+	}
+	i, known := slices.BinarySearchFunc(x.nodes, id, func(v Node, id int32) int { return cmp.Compare(v.ID, id) })
+	if !known {
 		return -1
 	}
-	if i, ok := x.sparse[id]; ok {
-		return i
-	}
-	return -1
+	return int32(i)
 }
 
 // Racks returns the ids of each rack's hosts, by rack number, as traffic matrices count them. Hosts
@@ -291,15 +272,11 @@ func (n *Network) RackList(text string) (places []int, err error) {
 			places = append(places, at)
 			continue
 		}
-		lo, hi, isRange := strings.Cut(piece, "-")
-		from, err := strconv.Atoi(lo)
-		to := from
-		if err == nil && isRange {
-			to, err = strconv.Atoi(hi)
-		}
+		from, to, ok := span(piece)
 		switch {
-		case err != nil || from < 0 || to < from:
-			return nil, fmt.Errorf("no rack is named %q, and it is no place such as 4-7 or 0,2,5; the racks are %s", piece, listed(all))
+		case !ok:
+			return nil, fmt.Errorf("no rack is named %q, and it is no place such as 4-7 or 0,2,5; the racks are %s", piece,
+				listed(all, mostListed))
 		case to >= len(n.racks):
 			return nil, fmt.Errorf("rack %d: the topology has racks 0 to %d", to, len(n.racks)-1)
 		}
@@ -308,6 +285,16 @@ func (n *Network) RackList(text string) (places []int, err error) {
 		}
 	}
 	return places, nil
+}
+
+// span reads a number, or two in order with a dash between them.
+func span(text string) (from, to int, ok bool) {
+	lo, hi, isRange := strings.Cut(text, "-")
+	from, err := strconv.Atoi(strings.TrimSpace(lo))
+	if to = from; isRange && err == nil {
+		to, err = strconv.Atoi(strings.TrimSpace(hi))
+	}
+	return from, to, err == nil && 0 <= from && from <= to && to <= math.MaxInt32
 }
 
 // Pods returns the number of pods that have hosts; it is 1 where the topology names none.

@@ -67,15 +67,12 @@ func (n *Network) FailNamed(text string) (all []Failure, err error) {
 		}
 		return all, err
 	}
-	for i, r := range text {
-		if r != ':' {
-			continue
-		}
-		id, unknown := n.find(text[:i])
+	for device, port := range splits(text) {
+		id, unknown := n.find(device)
 		if unknown != nil {
 			continue
 		}
-		f, failed := n.failPort(id, strings.TrimSpace(text[i+1:]))
+		f, failed := n.failPort(id, strings.TrimSpace(port))
 		if failed == nil {
 			return []Failure{f}, nil
 		}
@@ -119,12 +116,14 @@ func (n *Network) failPort(id int32, port string) (f Failure, err error) {
 	}
 	slices.SortFunc(known, CompareNatural)
 	return f, fmt.Errorf("%s has neither a port nor a neighbour %q%s; its ports with cables are %s", n.Name(id), port,
-		names.DidYouMean(port, append(near, known...)), listed(known))
+		names.DidYouMean(port, append(near, known...)), listed(known, mostListed))
 }
 
-// listed joins names with commas, up to twenty of them.
-func listed(all []string) string {
-	const most = 20
+// mostListed is how many names an error lists.
+const mostListed = 20
+
+// listed joins names with commas, up to most of them, and says how many more there are.
+func listed(all []string, most int) string {
 	if more := len(all) - most; more > 0 {
 		all = append(slices.Clone(all[:most]), fmt.Sprintf("%d more", more))
 	}
@@ -171,12 +170,8 @@ func (n *Network) SetDelays(rules []DelayRule) (said []string, err error) {
 // EndsList names up to so many cables, and says how many more there are.
 func (n *Network) EndsList(cables [][2]int32, most int) string {
 	var names []string
-	for i, c := range cables {
-		if i == most {
-			names = append(names, fmt.Sprintf("%d more", len(cables)-most))
-			break
-		}
+	for _, c := range cables {
 		names = append(names, n.Ends(c[0], c[1]))
 	}
-	return strings.Join(names, ", ")
+	return listed(names, most)
 }

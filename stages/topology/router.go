@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -213,8 +214,7 @@ func NewRouter(n *Network, seed uint64) (*Router, error) {
 // hosts; from and to of each host count in them.
 func (r *Router) attach(out [][]int32) (links []int32) {
 	r.attached = [][]int32{nil}
-	known := map[string]int32{"": 0}
-	var key []byte
+	known := interned{ids: map[string]int32{"": 0}}
 	for i, v := range r.Net.Nodes {
 		h := &r.hosts[i]
 		h.attachment, h.only = -1, -1
@@ -236,24 +236,32 @@ func (r *Router) attach(out [][]int32) (links []int32) {
 			h.only = links[h.from]
 		}
 		slices.Sort(at)
-		key = key[:0]
-		for _, s := range at {
-			key = appendInt32(key, s)
-		}
-		id, ok := known[string(key)]
-		if !ok {
-			id = int32(len(r.attached))
-			known[string(key)] = id
+		var added bool
+		if h.attachment, added = known.of(at); added {
 			r.attached = append(r.attached, at)
 		}
-		h.attachment = id
 	}
 	return links
 }
 
-// appendInt32 appends a number to the key of an interned set.
-func appendInt32(key []byte, v int32) []byte {
-	return append(key, byte(v), byte(v>>8), byte(v>>16), byte(v>>24))
+// interned numbers sets of ids.
+type interned struct {
+	ids map[string]int32
+	key []byte
+}
+
+// of returns the number of a set, and whether it is a new one.
+func (x *interned) of(set []int32) (id int32, added bool) {
+	x.key = x.key[:0]
+	for _, v := range set {
+		x.key = binary.LittleEndian.AppendUint32(x.key, uint32(v))
+	}
+	id, known := x.ids[string(x.key)]
+	if !known {
+		id = int32(len(x.ids))
+		x.ids[string(x.key)] = id
+	}
+	return id, !known
 }
 
 // buildTables searches breadth first from every attachment.
@@ -262,10 +270,9 @@ func (r *Router) buildTables(out [][]int32, salts []uint64) error {
 	r.dist = make([]uint16, cells)
 	r.next = make([]int32, cells)
 	r.setAt = []int32{0}
-	sets := map[string]int32{}
+	sets := interned{ids: map[string]int32{}}
 	queue := make([]int32, 0, r.switches)
 	var members []int32
-	var key []byte
 	for a, at := range r.attached {
 		dist := r.dist[a*r.switches : (a+1)*r.switches]
 		next := r.next[a*r.switches : (a+1)*r.switches]
@@ -281,17 +288,14 @@ func (r *Router) buildTables(out [][]int32, salts []uint64) error {
 				next[s] = setArrive
 				continue
 			}
-			members, key = members[:0], key[:0]
+			members = members[:0]
 			for _, l := range out[r.nodeOf[s]] {
 				if dist[r.switchOf[l]] == dist[s]-1 {
 					members = append(members, l)
-					key = appendInt32(key, l)
 				}
 			}
-			id, ok := sets[string(key)]
-			if !ok {
-				id = int32(len(r.setAt) - 1)
-				sets[string(key)] = id
+			id, added := sets.of(members)
+			if added {
 				for _, l := range members {
 					r.setLink = append(r.setLink, l)
 					r.setSalt = append(r.setSalt, salts[l])

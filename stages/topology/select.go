@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -104,32 +105,28 @@ func (n *Network) DrawCables(tier string, k int, seed, draw uint64) ([][2]int32,
 	return cables[:k], nil
 }
 
+// splits are the two sides of each colon of a text: names may contain colons.
+func splits(text string) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for i, r := range text {
+			if r == ':' && !yield(text[:i], text[i+1:]) {
+				return
+			}
+		}
+	}
+}
+
 // Pair finds two nodes written "A:B", by name or id.
 func (n *Network) Pair(ends string) (a, b int32, err error) {
-	// Names may contain colons, so every colon is tried as the separator.
-	tried := 0
-	for i, r := range ends {
-		if r != ':' {
-			continue
+	for near, far := range splits(ends) {
+		x, errX := n.find(near)
+		y, errY := n.find(far)
+		if errX == nil && errY == nil {
+			return x, y, nil
 		}
-		tried++
-		x, errX := n.find(ends[:i])
-		y, errY := n.find(ends[i+1:])
-		if errX != nil || errY != nil {
-			if err == nil {
-				err = errX
-				if errX == nil {
-					err = errY
-				}
-			}
-			continue
-		}
-		return x, y, nil
+		err = cmp.Or(err, errX, errY)
 	}
-	if tried == 0 {
-		return 0, 0, errors.New("want two nodes as A:B")
-	}
-	return 0, 0, err
+	return 0, 0, cmp.Or(err, errors.New("want two nodes as A:B"))
 }
 
 // Cable finds a cable by its two ends, written "A:B" by name or id. It returns the lower id first.
@@ -153,7 +150,7 @@ func (n *Network) neighbours(id int32) string {
 			list = append(list, n.Name(l.Dst))
 		}
 	}
-	return listed(list)
+	return listed(list, mostListed)
 }
 
 // find returns the id of the node with that name or, where no node has the name, with that id.
@@ -217,12 +214,8 @@ func (n *Network) HostList(texts []string) ([]int32, error) {
 	for _, text := range texts {
 		id, err := n.find(text)
 		lo, hi := id, id
-		if from, to, isRange := strings.Cut(text, "-"); err != nil && isRange {
-			a, errA := strconv.ParseInt(strings.TrimSpace(from), 10, 32)
-			b, errB := strconv.ParseInt(strings.TrimSpace(to), 10, 32)
-			if errA == nil && errB == nil && a <= b && b-a < 1<<24 {
-				lo, hi, err = int32(a), int32(b), nil
-			}
+		if from, to, ok := span(text); err != nil && ok && to-from < 1<<24 {
+			lo, hi, err = int32(from), int32(to), nil
 		}
 		if err != nil {
 			return nil, err

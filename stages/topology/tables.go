@@ -1,16 +1,15 @@
 package topology
 
 import (
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
+	"github.com/apache/arrow/go/v17/arrow/csv"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
@@ -143,50 +142,23 @@ func (t *tableRows) addLinks(rec arrow.Record) error {
 	return nil
 }
 
-// WriteTables writes the network to nodes.csv and links.csv in a directory, which it creates where needed. Reading the
-// directory gives the same network: the same ids, links and paths. Ports and names of racks have columns where the
-// network has them.
+// WriteTables writes tables nodes and links to nodes.csv and links.csv in a directory, which it creates where needed.
+// Reading the directory gives the same network: the same ids, links and paths.
 func WriteTables(dir string, n *Network) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	optional := func(v int32) string {
-		if v < 0 {
-			return ""
-		}
-		return strconv.Itoa(int(v))
-	}
-	nodes := [][]string{{"node_id", "name", "kind", "pod", "rack"}}
-	for _, v := range n.Nodes {
-		nodes = append(nodes, []string{strconv.Itoa(int(v.ID)), v.Name, v.Kind, optional(v.Pod), optional(v.Rack)})
-	}
-	if n.rackLabel != nil {
-		nodes[0] = append(nodes[0], "rack_name")
-		for i, v := range n.Nodes {
-			nodes[i+1] = append(nodes[i+1], n.rackLabel[v.Rack])
-		}
-	}
-	links := [][]string{{"src_node", "dst_node", "bandwidth_bps", "delay_ns", "failed"}}
-	if n.ports != nil {
-		links[0] = append(links[0], "src_port", "dst_port")
-	}
-	for i := 0; i < len(n.Links); i += 2 {
-		l := n.Links[i]
-		row := []string{strconv.Itoa(int(l.Src)), strconv.Itoa(int(l.Dst)),
-			strconv.FormatInt(l.BandwidthBps, 10), strconv.FormatInt(l.DelayNS, 10), strconv.FormatBool(l.Failed)}
-		if n.ports != nil {
-			from, to := n.portsOf(l.ID)
-			row = append(row, strings.Join(from, ","), strings.Join(to, ","))
-		}
-		links = append(links, row)
-	}
-	return errors.Join(writeCSV(filepath.Join(dir, "nodes.csv"), nodes), writeCSV(filepath.Join(dir, "links.csv"), links))
+	return errors.Join(writeCSV(filepath.Join(dir, "nodes.csv"), n.NodesRecord()),
+		writeCSV(filepath.Join(dir, "links.csv"), n.LinksRecord()))
 }
 
-func writeCSV(file string, rows [][]string) error {
+// writeCSV writes a record to a file, and releases it.
+func writeCSV(file string, rec arrow.Record) error {
+	defer rec.Release()
 	f, err := os.Create(file)
 	if err != nil {
 		return err
 	}
-	return errors.Join(csv.NewWriter(f).WriteAll(rows), f.Close())
+	w := csv.NewWriter(f, rec.Schema(), csv.WithHeader(true), csv.WithNullWriter(""))
+	return errors.Join(w.Write(rec), w.Flush(), f.Close())
 }

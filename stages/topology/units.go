@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"path"
 	"regexp"
 	"strconv"
 	"strings"
@@ -95,35 +96,22 @@ func ParseDelay(text string) (int64, error) {
 	return v, err
 }
 
+// patternSigns turns a pattern into one of path.Match, whose * does not cross a slash, and which has more signs.
+var patternSigns = strings.NewReplacer("/", "\x00", `\`, `\\`, "[", `\[`)
+
 // MatchPattern reports whether a name matches a pattern in which * stands for any text, slashes
 // included, and ? for one character.
 func MatchPattern(pattern, name string) bool {
-	star, back := -1, 0
-	i, k := 0, 0
-	for i < len(name) {
-		switch {
-		case k < len(pattern) && pattern[k] == '*':
-			star, back = k, i
-			k++
-		case k < len(pattern) && (pattern[k] == '?' || pattern[k] == name[i]):
-			i++
-			k++
-		case star >= 0:
-			back++
-			i, k = back, star+1
-		default:
-			return false
-		}
-	}
-	return strings.Trim(pattern[k:], "*") == ""
+	matches, err := path.Match(patternSigns.Replace(pattern), strings.ReplaceAll(name, "/", "\x00"))
+	return matches && err == nil
 }
 
 // maxFileBytes bounds the files that are read whole: topologies, scenarios, sizes and matrices.
 const maxFileBytes = 512 << 20
 
 // ReadFile reads a file of at most 512 MiB that is no device: such as /dev/zero never ends.
-func ReadFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
+func ReadFile(file string) ([]byte, error) {
+	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
 	}
@@ -133,11 +121,11 @@ func ReadFile(path string) ([]byte, error) {
 		return nil, err
 	}
 	if info.Mode()&fs.ModeDevice != 0 {
-		return nil, fmt.Errorf("%s: a device, want a file", path)
+		return nil, fmt.Errorf("%s: a device, want a file", file)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 	if err == nil && len(data) > maxFileBytes {
-		err = fmt.Errorf("%s: more than %d MiB", path, maxFileBytes>>20)
+		err = fmt.Errorf("%s: more than %d MiB", file, maxFileBytes>>20)
 	}
 	return data, err
 }
