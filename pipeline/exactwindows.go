@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"io"
 	"sort"
 
@@ -12,6 +13,7 @@ import (
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/stages"
+	"parsimon/stages/workload"
 )
 
 // exactWindowsStage simulates the whole network packet by packet in windows of time. Windows are independent: each part
@@ -43,28 +45,27 @@ func (m *method) exactWindowsStage() *engine.Stage {
 }
 
 // readPart reads the flows that start in a part, and closes the stream.
-func readPart(in schema.Batches, fromNS, toNS int64) (part []heldFlow, err error) {
-	err = columns.Consume(in, func(rec arrow.Record) error {
-		of := flowsOf(rec)
-		for i, ns := range columns.Int64s(rec, "start_ns") {
+func readPart(in schema.Batches, fromNS, toNS int64) (part []workload.Row, err error) {
+	err = columns.Each(in, func(v *workload.RowView) error {
+		for i, ns := range v.StartNS {
 			if fromNS <= ns && ns < toNS {
-				part = append(part, heldFlow{ns, of(i)})
+				part = append(part, carriedOf(v, i).Row)
 			}
 		}
 		return nil
 	})
-	return part, err
+	return part, errors.Join(err, in.Close())
 }
 
 // simulatePart simulates the flows of a part until those of the spans have finished, and writes the rows of these.
-func (m *method) simulatePart(ctx context.Context, part []heldFlow, toNS int64,
+func (m *method) simulatePart(ctx context.Context, part []workload.Row, toNS int64,
 	out schema.Sink) (stages.ExactStats, error) {
 	if len(part) == 0 {
 		return stages.ExactStats{}, nil
 	}
 	n := len(part)
 	found := partFCTs{make([]int64, n), make([]int64, n), make([]int64, n), make([]int16, n)}
-	stats, err := stages.Exact(ctx, m.Network, m.Router, m.Spec.Params, &oneBatch{heldRecord(part)}, stages.ExactOptions{
+	stats, err := stages.Exact(ctx, m.Network, m.Router, m.Spec.Params, &rowStream{rows: part}, stages.ExactOptions{
 		Workers: 1, ToNS: toNS, Counts: m.Spec.Windows.counts, AllowUnreachable: m.Spec.AllowUnreachable,
 		Buffer: m.Spec.Switches,
 	}, stages.ExactTables{FCTs: &found}, nil)
@@ -97,30 +98,43 @@ func (f *partFCTs) Write(rec arrow.Record) error {
 }
 
 // write writes table slowdowns.
-func (f *partFCTs) write(part []heldFlow, out schema.Sink) error {
+func (f *partFCTs) write(part []workload.Row, out schema.Sink) error {
 	var rows []stages.SlowdownRow
 	for i, x := range part {
 		if f.hops[i] > 0 {
-			rows = append(rows, stages.SlowdownRow{FlowID: x.id, FlowRow: int64(i), Src: x.src, Dst: x.dst, Service: x.service,
-				VNet: x.vnet, SizeBytes: int64(x.remaining), StartNS: x.ns, Hops: f.hops[i], IdealNS: f.ideal[i], FCTNS: f.fct[i],
+			rows = append(rows, stages.SlowdownRow{FlowID: x.ID, FlowRow: int64(i), Src: x.Src, Dst: x.Dst, Service: x.Service,
+				VNet: x.VNet, SizeBytes: x.SizeBytes, StartNS: x.StartNS, Hops: f.hops[i], IdealNS: f.ideal[i], FCTNS: f.fct[i],
 				WindowNS: f.window[i], Slowdown: float64(f.fct[i]) / float64(f.ideal[i])})
 		}
 	}
 	return stages.SlowdownTable.Write(out, rows)
 }
 
-// oneBatch is a stream of one batch.
-type oneBatch struct{ rec arrow.Record }
-
-func (b *oneBatch) Next() (rec arrow.Record, err error) {
-	if b.rec == nil {
-		return nil, io.EOF
-	}
-	rec, b.rec = b.rec, nil
-	return rec, nil
+// A rowStream is a stream of rows of table flows.
+type rowStream struct {
+	rows []workload.Row
+	next arrow.Record
 }
 
-func (b *oneBatch) Close() error { return nil }
+// Write takes the next batch.
+func (s *rowStream) Write(rec arrow.Record) error {
+	rec.Retain()
+	s.next = rec
+	return nil
+}
+
+// Next returns the next batch.
+func (s *rowStream) Next() (arrow.Record, error) {
+	if len(s.rows) == 0 {
+		return nil, io.EOF
+	}
+	n := min(len(s.rows), 4096)
+	err := columns.TableOf[workload.Row](schema.Flows).Write(s, s.rows[:n]) // in memory of its own
+	s.rows = s.rows[n:]
+	return s.next, err
+}
+
+func (s *rowStream) Close() error { return nil }
 
 // ChooseForWindows settles a variant that leaves the choice to the estimate (Variant.Auto): windows are simulated as
 // whole networks, which costs no more than link cases and has no error of the method, unless the network cannot be.

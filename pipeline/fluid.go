@@ -67,7 +67,7 @@ func newFluid(bps map[int32]int64) *fluid {
 // add begins a flow at a time.
 func (f *fluid) add(ns int64, c carried) {
 	f.advance(ns)
-	c.from, c.to = f.host(c.src, f.sending, f.receives), f.host(c.dst, f.receives, f.sending)
+	c.from, c.to = f.host(c.Src, f.sending, f.receives), f.host(c.Dst, f.receives, f.sending)
 	f.begun = append(f.begun, c)
 }
 

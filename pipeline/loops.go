@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -73,9 +72,7 @@ func (s *foundStarts) flows(ctx context.Context, _ *engine.Attempt, out *lake.Fl
 		return nil, err
 	}
 	all = slices.DeleteFunc(all, func(f workload.Row) bool { return stages.ComputeStep(f.Src, f.Dst, f.SizeBytes) })
-	slices.SortFunc(all, func(a, b workload.Row) int {
-		return cmp.Or(cmp.Compare(a.StartNS, b.StartNS), cmp.Compare(a.ID, b.ID))
-	})
+	slices.SortFunc(all, byStart)
 	stats := &GenerateStats{FirstStartNS: -1}
 	if len(all) > 0 {
 		stats.add(int64(len(all)), all[0].StartNS, all[len(all)-1].StartNS)

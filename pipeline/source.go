@@ -221,6 +221,14 @@ func (g *GenerateStats) count(flows arrow.Record, firstNS, lastNS int64) {
 	g.add(flows.NumRows(), firstNS, lastNS)
 }
 
+// countRow adds a flow.
+func (g *GenerateStats) countRow(f workload.Row) {
+	if f.Synthetic {
+		g.SyntheticStarts++
+	}
+	g.add(1, f.StartNS, f.StartNS)
+}
+
 // add adds a number of flows, whose first and last start are given.
 func (g *GenerateStats) add(flows, firstNS, lastNS int64) {
 	if g.FirstStartNS < 0 || firstNS < g.FirstStartNS {

@@ -8,11 +8,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/apache/arrow/go/v17/arrow/array"
-	"github.com/apache/arrow/go/v17/arrow/memory"
 
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
@@ -22,6 +21,7 @@ import (
 	"parsimon/stages"
 	"parsimon/stages/rng"
 	"parsimon/stages/topology"
+	"parsimon/stages/workload"
 )
 
 // Windows are parts of a scenario's time that are estimated without the rest:
@@ -128,22 +128,22 @@ func (w *windowFlows) flows(ctx context.Context, t *engine.Attempt, out *lake.Fl
 		return nil, err
 	}
 	bps := accessBandwidths(w.Network)
-	c := carrier{windows: w.windows, fluid: newFluid(bps), simulated: newFluid(bps)}
+	c := carrier{windows: w.windows, fluid: newFluid(bps), simulated: newFluid(bps), out: out}
 	c.key = rng.New(w.Spec.Seed, rng.Carried).Key()
 	c.parts = w.windows.Parts(of.FirstStartNS, of.LastStartNS)
-	g := &GenerateStats{FirstStartNS: -1}
+	c.stats.FirstStartNS = -1
 	files := base.Files(schema.Flows)
 	for _, r := range c.reads() {
 		in := w.Lake.Read(schema.Flows, files, nil, &lake.Range{Column: "start_ns", Lo: r[0], Hi: r[1]})
 		err := columns.Consume(in, func(rec arrow.Record) error {
-			return errors.Join(ctx.Err(), c.batch(rec, g, out))
+			return errors.Join(ctx.Err(), c.batch(rec))
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
-	err = errors.Join(c.begin(math.MaxInt64, g, out), c.write(math.MaxInt64, g, out))
-	return g, err
+	err = errors.Join(c.begin(math.MaxInt64), c.write(math.MaxInt64))
+	return &c.stats, err
 }
 
 // accessBandwidths are the greatest bandwidths of a link out of each host.
@@ -159,24 +159,35 @@ func accessBandwidths(n *topology.Network) map[int32]int64 {
 type carrier struct {
 	windows   Windows
 	parts     [][2]int64
-	key       uint64     // of the times at which active flows begin
-	next      int        // the first part that has not begun
-	fluid     *fluid     // of the whole workload
-	simulated *fluid     // of what is simulated: flows that outlast a part are alone after it, and end early
-	due       []dueFlow  // flows that are to begin in the present part, by time
-	held      []heldFlow // rows of the present part that are not written yet
-	heldToNS  int64      // rows that start earlier are held
+	key       uint64         // of the times at which active flows begin
+	next      int            // the first part that has not begun
+	fluid     *fluid         // of the whole workload
+	simulated *fluid         // of what is simulated: flows that outlast a part are alone after it, and end early
+	due       []workload.Row // flows that are to begin in the present part, if they are active then, by time
+	held      []workload.Row // of the present part, not written yet
+	heldToNS  int64          // rows that start earlier are held
+	out       schema.Sink
+	stats     GenerateStats // of what is written
 }
 
 // A carried flow is in the fluid.
 type carried struct {
-	id            int64
-	src, dst      int32
-	service, vnet string
-	synthetic     bool
-	remaining     float64 // bytes
-	sent          float64 // bytes, in the present step
-	from, to      *fluidHost
+	workload.Row
+	remaining float64 // bytes
+	sent      float64 // bytes, in the present step
+	from, to  *fluidHost
+}
+
+// carriedOf is the flow of a row, before it begins.
+func carriedOf(v *workload.RowView, i int) carried {
+	r := v.Row(i)
+	r.Service, r.VNet = strings.Clone(r.Service), strings.Clone(r.VNet) // the batch's memory is used again
+	return carried{Row: r, remaining: float64(r.SizeBytes)}
+}
+
+// byStart orders flows by their starts, and those that start together by id.
+func byStart(a, b workload.Row) int {
+	return cmp.Or(cmp.Compare(a.StartNS, b.StartNS), cmp.Compare(a.ID, b.ID))
 }
 
 // carryBack is how many times as long as the largest flow takes alone flows are looked for before a part.
@@ -202,35 +213,38 @@ func (c *carrier) reads() (all [][2]int64) {
 }
 
 // batch passes on the flows of a batch that are in a part, and holds those that are active when one begins.
-func (c *carrier) batch(rec arrow.Record, g *GenerateStats, out *lake.FlowWriter) error {
-	starts := columns.Int64s(rec, "start_ns")
-	flowAt := flowsOf(rec)
-	at := 0
-	for at < len(starts) {
-		if err := c.begin(starts[at], g, out); err != nil {
+func (c *carrier) batch(rec arrow.Record) error {
+	var v workload.RowView
+	columns.ViewOf(rec, &v)
+	starts := v.StartNS
+	for at := 0; at < len(starts); {
+		if err := c.begin(starts[at]); err != nil {
 			return err
 		}
-		if starts[at] >= c.heldToNS || len(c.held) > mostHeld {
-			if err := c.write(min(starts[at], c.heldToNS), g, out); err != nil {
+		hold := starts[at] < c.heldToNS
+		if !hold || len(c.held) > mostHeld {
+			if err := c.write(min(starts[at], c.heldToNS)); err != nil {
 				return err
 			}
 		}
 		end := len(starts)                                         // of a gap
 		if n := c.next - 1; n >= 0 && starts[at] < c.parts[n][1] { // inside part n
 			to := c.parts[n][1]
-			if starts[at] < c.heldToNS {
+			if hold {
 				to = min(to, c.heldToNS)
 			}
 			end, _ = slices.BinarySearch(starts, to)
-			if starts[at] < c.heldToNS {
+			if hold {
 				end = min(end, at+mostHeld)
 			}
 			for i := at; i < end; i++ {
 				c.drain(starts[i])
-				c.simulate(starts[i], flowAt(i))
+				f := carriedOf(&v, i)
+				c.fluid.add(starts[i], f)
+				c.include(f)
 			}
-			if starts[at] >= c.heldToNS {
-				if err := c.pass(rec.NewSlice(int64(at), int64(end)), g, out); err != nil {
+			if !hold {
+				if err := c.pass(rec.NewSlice(int64(at), int64(end))); err != nil {
 					return err
 				}
 			}
@@ -239,7 +253,7 @@ func (c *carrier) batch(rec arrow.Record, g *GenerateStats, out *lake.FlowWriter
 				end, _ = slices.BinarySearch(starts, c.parts[c.next][0])
 			}
 			for i := at; i < end; i++ {
-				c.fluid.add(starts[i], flowAt(i))
+				c.fluid.add(starts[i], carriedOf(&v, i))
 			}
 		}
 		at = end
@@ -248,36 +262,19 @@ func (c *carrier) batch(rec arrow.Record, g *GenerateStats, out *lake.FlowWriter
 }
 
 // pass writes flows of a part.
-func (*carrier) pass(flows arrow.Record, g *GenerateStats, out *lake.FlowWriter) error {
+func (c *carrier) pass(flows arrow.Record) error {
 	defer flows.Release()
 	starts := columns.Int64s(flows, "start_ns")
-	g.count(flows, starts[0], starts[len(starts)-1])
-	return out.Write(flows)
-}
-
-// simulate begins a flow of a part.
-func (c *carrier) simulate(ns int64, f carried) {
-	c.fluid.add(ns, f)
-	c.include(ns, f)
+	c.stats.count(flows, starts[0], starts[len(starts)-1])
+	return c.out.Write(flows)
 }
 
 // include adds a flow to those that are simulated, and holds it while others may begin before it.
-func (c *carrier) include(ns int64, f carried) {
-	c.simulated.add(ns, f)
-	if ns < c.heldToNS {
-		c.held = append(c.held, heldFlow{ns, f})
-	}
-}
-
-// flowsOf returns a function that returns the flow of a row of table flows.
-func flowsOf(rec arrow.Record) func(i int) carried {
-	id, bytes := columns.Int64s(rec, "flow_id"), columns.Int64s(rec, "size_bytes")
-	src, dst := columns.Int32s(rec, "src"), columns.Int32s(rec, "dst")
-	service, vnet := columns.Text(rec, "service"), columns.Text(rec, "vnet")
-	synthetic := columns.Named(rec, "synthetic_start").(*array.Boolean)
-	return func(i int) carried {
-		return carried{id: id[i], src: src[i], dst: dst[i], service: strings.Clone(service.Value(i)),
-			vnet: strings.Clone(vnet.Value(i)), synthetic: synthetic.Value(i), remaining: float64(bytes[i])}
+func (c *carrier) include(f carried) {
+	c.simulated.add(f.StartNS, f)
+	if f.StartNS < c.heldToNS {
+		f.SizeBytes = int64(f.remaining)
+		c.held = append(c.held, f.Row)
 	}
 }
 
@@ -287,9 +284,9 @@ func flowsOf(rec arrow.Record) func(i int) carried {
 // If they all began with the part, the first windows of all of them would meet in the queues, which takes longer than
 // a warm-up to pass where flows are long. Each has its own time (a hash of seed and id), and begins with the bytes that
 // it has left then, if any.
-func (c *carrier) begin(ns int64, g *GenerateStats, out *lake.FlowWriter) error {
+func (c *carrier) begin(ns int64) error {
 	for c.next < len(c.parts) && c.parts[c.next][0] <= ns {
-		if err := c.write(math.MaxInt64, g, out); err != nil {
+		if err := c.write(math.MaxInt64); err != nil {
 			return err
 		}
 		part := c.parts[c.next]
@@ -298,62 +295,53 @@ func (c *carrier) begin(ns int64, g *GenerateStats, out *lake.FlowWriter) error 
 		c.heldToNS = part[0] + spreadNS + 1
 		for _, id := range c.carry(part[0]) {
 			offsetNS := rng.Below32(uint32(rng.Hash(c.key, uint64(id))), int(spreadNS+1))
-			c.due = append(c.due, dueFlow{part[0] + int64(offsetNS), id})
+			c.due = append(c.due, workload.Row{ID: id, StartNS: part[0] + int64(offsetNS)})
 		}
-		slices.SortFunc(c.due, func(a, b dueFlow) int { return cmp.Or(cmp.Compare(a.ns, b.ns), cmp.Compare(a.id, b.id)) })
+		slices.SortFunc(c.due, byStart)
 	}
 	return nil
 }
 
-// A dueFlow is to begin at a time, if it is active then.
-type dueFlow struct{ ns, id int64 }
-
-// A heldFlow begins at a time.
-type heldFlow struct {
-	ns int64
-	carried
-}
-
 // drain begins the flows that are due until a time. The fluid knows what they have left at each of its steps.
 func (c *carrier) drain(ns int64) {
-	for len(c.due) > 0 && c.due[0].ns <= ns {
-		c.fluid.advance(c.due[0].ns)
-		step, starts := c.due[0].ns/fluidStepNS, map[int64]int64{}
-		for len(c.due) > 0 && c.due[0].ns <= ns && c.due[0].ns/fluidStepNS == step {
-			starts[c.due[0].id] = c.due[0].ns
+	for len(c.due) > 0 && c.due[0].StartNS <= ns {
+		c.fluid.advance(c.due[0].StartNS)
+		step, starts := c.due[0].StartNS/fluidStepNS, map[int64]int64{}
+		for len(c.due) > 0 && c.due[0].StartNS <= ns && c.due[0].StartNS/fluidStepNS == step {
+			starts[c.due[0].ID] = c.due[0].StartNS
 			c.due = c.due[1:]
 		}
-		var begins []heldFlow
+		var begin []carried
 		c.fluid.each(func(x *carried) {
-			if start, ok := starts[x.id]; ok {
-				begins = append(begins, heldFlow{start, *x})
+			if start, ok := starts[x.ID]; ok {
+				begin = append(begin, *x)
+				begin[len(begin)-1].StartNS = start
 			}
 		})
-		sortHeld(begins)
-		for _, x := range begins {
-			c.include(x.ns, x.carried)
+		slices.SortFunc(begin, func(a, b carried) int { return byStart(a.Row, b.Row) })
+		for _, f := range begin {
+			c.include(f)
 		}
 	}
-}
-
-func sortHeld(flows []heldFlow) {
-	slices.SortFunc(flows, func(a, b heldFlow) int { return cmp.Or(cmp.Compare(a.ns, b.ns), cmp.Compare(a.id, b.id)) })
 }
 
 // mostHeld is about the largest number of flows that are held.
 const mostHeld = 1 << 16
 
 // write begins the flows that are due before a time, and writes those that are held and begin before it.
-func (c *carrier) write(beforeNS int64, g *GenerateStats, out *lake.FlowWriter) error {
+func (c *carrier) write(beforeNS int64) error {
 	c.drain(beforeNS - 1)
-	sortHeld(c.held)
-	n, _ := slices.BinarySearchFunc(c.held, beforeNS, func(x heldFlow, ns int64) int { return cmp.Compare(x.ns, ns) })
+	slices.SortFunc(c.held, byStart)
+	n := sort.Search(len(c.held), func(i int) bool { return c.held[i].StartNS >= beforeNS })
 	if n == 0 {
 		return nil
 	}
-	rec := heldRecord(c.held[:n])
+	for _, x := range c.held[:n] {
+		c.stats.countRow(x)
+	}
+	err := workload.RowTable.Write(c.out, c.held[:n])
 	c.held = slices.Delete(c.held, 0, n)
-	return c.pass(rec, g, out)
+	return err
 }
 
 // carry returns the ids of the flows that are active when a part begins. A flow of an earlier part is carried over
@@ -364,32 +352,13 @@ func (c *carrier) carry(ns int64) (ids []int64) {
 	goesOn := map[int64]bool{}
 	if !c.windows.Alone {
 		c.simulated.each(func(x *carried) {
-			goesOn[x.id] = true
+			goesOn[x.ID] = true
 		})
 	}
 	c.fluid.each(func(x *carried) {
-		if !goesOn[x.id] {
-			ids = append(ids, x.id)
+		if !goesOn[x.ID] {
+			ids = append(ids, x.ID)
 		}
 	})
 	return ids
-}
-
-// heldRecord is a batch of table flows.
-func heldRecord(flows []heldFlow) arrow.Record {
-	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.Flows.Arrow())
-	defer b.Release()
-	field := func(name string) array.Builder { return b.Field(schema.Flows.Index(name)) }
-	number := func(name string, value int64) { field(name).(*array.Int64Builder).Append(value) }
-	for _, f := range flows {
-		number("flow_id", f.id)
-		number("size_bytes", int64(f.remaining))
-		number("start_ns", f.ns)
-		field("src").(*array.Int32Builder).Append(f.src)
-		field("dst").(*array.Int32Builder).Append(f.dst)
-		field("service").(*array.StringBuilder).Append(f.service)
-		field("vnet").(*array.StringBuilder).Append(f.vnet)
-		field("synthetic_start").(*array.BooleanBuilder).Append(f.synthetic)
-	}
-	return b.NewRecord()
 }

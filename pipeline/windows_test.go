@@ -18,6 +18,7 @@ import (
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/stages"
+	"parsimon/stages/workload"
 )
 
 // Parts that overlap are one, and none reaches beyond the workload.
@@ -33,8 +34,8 @@ func TestParts(t *testing.T) {
 func TestFluid(t *testing.T) {
 	const bps, step = 8_000_000_000 * 1.048, float64(fluidStepNS) // a byte of payload per ns
 	f := newFluid(map[int32]int64{1: bps, 2: bps, 3: bps})
-	f.add(0, carried{id: 1, src: 1, dst: 2, remaining: 1e6})
-	f.add(0, carried{id: 2, src: 1, dst: 3, remaining: 4e5})
+	f.add(0, carried{Row: workload.Row{ID: 1, Src: 1, Dst: 2}, remaining: 1e6})
+	f.add(0, carried{Row: workload.Row{ID: 2, Src: 1, Dst: 3}, remaining: 4e5})
 	for _, at := range []struct {
 		ns     int64
 		active int
@@ -51,8 +52,8 @@ func TestFluid(t *testing.T) {
 func TestFluidDivides(t *testing.T) {
 	const bps = 8_000_000_000 * 1.048
 	f := newFluid(map[int32]int64{1: bps, 2: bps / 4, 3: bps})
-	f.add(0, carried{id: 1, src: 1, dst: 2, remaining: 1e6})
-	f.add(0, carried{id: 2, src: 1, dst: 3, remaining: 1e6})
+	f.add(0, carried{Row: workload.Row{ID: 1, Src: 1, Dst: 2}, remaining: 1e6})
+	f.add(0, carried{Row: workload.Row{ID: 2, Src: 1, Dst: 3}, remaining: 1e6})
 	f.advance(1_000_000 + fluidStepNS)
 	if left := f.active[1].remaining; left < 2.5e5 || left > 3.2e5 { // three rounds give 11 of 12 parts of it
 		t.Errorf("%v bytes are left, want about 250,000", left)
@@ -63,8 +64,8 @@ func TestFluidDivides(t *testing.T) {
 func TestFluidACKs(t *testing.T) {
 	const bps = 8_000_000_000 * 1.048 // a byte of payload per ns
 	f := newFluid(map[int32]int64{1: bps, 2: bps, 3: bps})
-	f.add(0, carried{id: 1, src: 1, dst: 2, remaining: 1e7})
-	f.add(0, carried{id: 2, src: 3, dst: 1, remaining: 1e7})
+	f.add(0, carried{Row: workload.Row{ID: 1, Src: 1, Dst: 2}, remaining: 1e7})
+	f.add(0, carried{Row: workload.Row{ID: 2, Src: 3, Dst: 1}, remaining: 1e7})
 	f.advance(1_000_000)
 	want := 1e7 - 1e6*(1-ackShare)
 	if left := f.active[0].remaining; math.Abs(left-want) > 2*float64(fluidStepNS) {
@@ -78,14 +79,14 @@ func TestCarryAgain(t *testing.T) {
 	const bps = 8_000_000_000 * 1.048 // a byte of payload per ns
 	hosts := map[int32]int64{1: bps, 2: bps, 3: bps}
 	c := carrier{fluid: newFluid(hosts), simulated: newFluid(hosts)}
-	first := carried{id: 1, src: 1, dst: 2, remaining: 1e6}
+	first := carried{Row: workload.Row{ID: 1, Src: 1, Dst: 2}, remaining: 1e6}
 	c.fluid.add(0, first) // in the first part
 	c.simulated.add(0, first)
-	c.fluid.add(100_000, carried{id: 2, src: 1, dst: 3, remaining: 1e6}) // after it
+	c.fluid.add(100_000, carried{Row: workload.Row{ID: 2, Src: 1, Dst: 3}, remaining: 1e6}) // after it
 	if got := c.carry(500_000); !slices.Equal(got, []int64{2}) {
 		t.Errorf("flows %v begin the second part, want 2: 1 goes on", got)
 	}
-	c.due = []dueFlow{{500_000, 2}}
+	c.due = []workload.Row{{ID: 2, StartNS: 500_000}}
 	c.drain(500_000)
 	if got := c.carry(1_700_000); !slices.Equal(got, []int64{1}) {
 		t.Errorf("flows %v begin the third part, want 1: 2 goes on", got)
@@ -107,25 +108,25 @@ func TestCarriedFlowsBeginApart(t *testing.T) {
 		if i%2 == 1 {
 			bytes = 1_500_000 // has ended at 1,520,000 ns
 		}
-		c.fluid.add(0, carried{id: int64(i), src: i, dst: 100 + i, remaining: bytes})
+		c.fluid.add(0, carried{Row: workload.Row{ID: int64(i), Src: i, Dst: 100 + i}, remaining: bytes})
 	}
-	if err := c.begin(1_000_000, nil, nil); err != nil {
+	if err := c.begin(1_000_000); err != nil {
 		t.Fatal(err)
 	}
 	c.drain(c.heldToNS)
 	short, mean := 0, 0.0
 	for _, x := range c.held {
-		if x.ns < 1_000_000 || x.ns > 2_000_000 {
-			t.Errorf("flow %d begins at %d ns", x.id, x.ns)
+		if x.StartNS < 1_000_000 || x.StartNS > 2_000_000 {
+			t.Errorf("flow %d begins at %d ns", x.ID, x.StartNS)
 		}
 		want := 5e6
-		if x.id%2 == 1 {
+		if x.ID%2 == 1 {
 			short, want = short+1, 1.5e6
 		}
-		if want -= float64(x.ns); math.Abs(x.remaining-want) > 2.1*float64(fluidStepNS) {
-			t.Errorf("flow %d has %.0f bytes at %d ns, want about %.0f", x.id, x.remaining, x.ns, want)
+		if want -= float64(x.StartNS); math.Abs(float64(x.SizeBytes)-want) > 2.1*float64(fluidStepNS) {
+			t.Errorf("flow %d has %.0f bytes at %d ns, want about %.0f", x.ID, float64(x.SizeBytes), x.StartNS, want)
 		}
-		mean += float64(x.ns) / float64(len(c.held))
+		mean += float64(x.StartNS) / float64(len(c.held))
 	}
 	if n := len(c.held); n-short != 50 || short < 15 || short > 35 || math.Abs(mean-1.45e6) > 0.1e6 {
 		t.Errorf("%d flows begin, %d of them short, on average at %.0f ns", n, short, mean)
@@ -212,7 +213,7 @@ func TestFluidOfLake(t *testing.T) {
 			for ; at <= start[i]; at += every {
 				f.advance(at)
 				f.each(func(x *carried) {
-					s := &sums[bits.Len64(uint64(x.id))]
+					s := &sums[bits.Len64(uint64(x.ID))]
 					s.active++
 					s.fluidLeft += x.remaining
 				})
@@ -222,7 +223,7 @@ func TestFluidOfLake(t *testing.T) {
 				s.flows++
 				s.left += float64(size[i]) * (1 - float64(seen-start[i])/float64(fct[i]))
 			}
-			f.add(start[i], carried{id: size[i], src: src[i], dst: dst[i], remaining: float64(size[i])})
+			f.add(start[i], carried{Row: workload.Row{ID: size[i], Src: src[i], Dst: dst[i]}, remaining: float64(size[i])})
 		}
 		return nil
 	})

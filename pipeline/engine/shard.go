@@ -108,7 +108,7 @@ func (e *Executor) chosen(tasks []Task) []bool {
 // settleShared is settle for one of several processes.
 func (e *Executor) settleShared(j *job) (err error) {
 	s := j.Stage
-	lock, alone, err := e.lake.LockStage(s.Place.StatePath(s.Name + ".lock"))
+	lock, err := e.lake.LockStage(s.Place.StatePath(s.Name+".lock"), func() error { return e.begin(s, j.layout) })
 	if err != nil {
 		return err
 	}
@@ -118,14 +118,6 @@ func (e *Executor) settleShared(j *job) (err error) {
 			lock.Close()
 		}
 	}()
-	if alone { // no process works on the stage
-		if err := e.begin(s, j.layout); err != nil {
-			return err
-		}
-	}
-	if err := lock.Share(); err != nil {
-		return err
-	}
 	if now, found, err := readLayout(e.lake, s); err != nil {
 		return err
 	} else if !found || !now.equal(j.layout) {

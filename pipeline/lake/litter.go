@@ -16,21 +16,7 @@ type Litter struct {
 
 // Litter lists what killed processes left. What processes that are at work are writing is not among it.
 func (l *Lake) Litter() (all []Litter, err error) {
-	entries, err := l.readDir(tmpDir)
-	if err != nil {
-		return nil, err
-	}
-	var paths []string
-	for _, e := range entries {
-		lock := stateDir + "/" + e.Name() + "/" + lockFile
-		if tmpDir+"/"+e.Name() == CatalogTemp {
-			lock = catalogLock
-		}
-		if !l.locked(lock) {
-			paths = append(paths, tmpDir+"/"+e.Name())
-		}
-	}
-	for _, path := range paths {
+	err = l.eachIdle(func(path string) error {
 		left := Litter{Path: path}
 		err := fs.WalkDir(l.root.FS(), path, func(_ string, e fs.DirEntry, err error) error {
 			if err != nil || e.IsDir() {
@@ -43,14 +29,12 @@ func (l *Lake) Litter() (all []Litter, err error) {
 			return err
 		})
 		if errors.Is(err, fs.ErrNotExist) { // removed meanwhile
-			continue
-		}
-		if err != nil {
-			return nil, err
+			return nil
 		}
 		all = append(all, left)
-	}
-	return all, nil
+		return err
+	})
+	return all, err
 }
 
 // CatalogTemp is the lake-relative directory in which the catalog of views is written, by who holds LockCatalog.
@@ -63,49 +47,41 @@ func (l *Lake) RemoveCatalogTemp() error {
 	return err
 }
 
-// locked reports whether a process holds the lock at a lake-relative path. It takes the lock for a moment.
-func (l *Lake) locked(path string) bool {
-	f, err := l.openRegular(path)
-	if err != nil {
-		return false // no lock: nobody holds it
-	}
-	defer func() { _ = f.Close() }() // and with it the lock
-	return errors.Is(flock(f, syscall.LOCK_EX|syscall.LOCK_NB), syscall.EWOULDBLOCK)
-}
-
-// removeLitter removes what killed processes left below _tmp, of scenarios and workloads that nobody works on.
-func (l *Lake) removeLitter() error {
+// eachIdle calls do for each directory below _tmp of a place that no process works on, whose lock it holds meanwhile.
+func (l *Lake) eachIdle(do func(path string) error) error {
 	entries, err := l.readDir(tmpDir)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		p, ok := parseOwner(e.Name())
-		if !ok {
-			continue // no process of ours has written it
+		path, lock := tmpDir+"/"+e.Name(), stateDir+"/"+e.Name()+"/"+lockFile
+		if path == CatalogTemp {
+			lock = catalogLock
 		}
-		if err := l.removeLitterOf(p); err != nil {
+		f, err := l.openRegular(lock)
+		switch {
+		case err != nil && IsReadError(err) && !errors.Is(err, fs.ErrNotExist):
+		case err != nil || flock(f, syscall.LOCK_EX|syscall.LOCK_NB) == nil: // no lock, or nobody holds it
+			err = do(path)
+		}
+		if f != nil {
+			_ = f.Close() // and with it the lock
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// removeLitterOf does nothing if another process holds the place's lock.
-func (l *Lake) removeLitterOf(p Place) error {
-	tmp := tmpDir + "/" + p.owner()
-	f, err := l.openRegular(p.StatePath(lockFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return l.root.RemoveAll(tmp)
-	}
-	if err != nil {
-		return err
-	}
-	defer func() { _ = f.Close() }() // and with it the lock
-	if flock(f, syscall.LOCK_EX|syscall.LOCK_NB) != nil {
-		return nil
-	}
-	return l.root.RemoveAll(tmp)
+// removeLitter removes what killed processes left below _tmp, of scenarios and workloads that nobody works on.
+func (l *Lake) removeLitter() error {
+	return l.eachIdle(func(path string) error {
+		if _, ours := parseOwner(strings.TrimPrefix(path, tmpDir+"/")); !ours {
+			return nil
+		}
+		return l.root.RemoveAll(path)
+	})
 }
 
 // parseOwner is the inverse of Place.owner.

@@ -109,9 +109,6 @@ func poll(ctx context.Context, wait, every time.Duration, lock func() error) err
 // A FileLock is a lock that ends with Close, or with the process.
 type FileLock struct{ file *os.File }
 
-// Share waits until no process holds the lock alone, and holds it together with others.
-func (l *FileLock) Share() error { return flock(l.file, syscall.LOCK_SH) }
-
 // Close gives up the lock.
 func (l *FileLock) Close() {
 	if l.file != nil {
@@ -119,20 +116,27 @@ func (l *FileLock) Close() {
 	}
 }
 
-// LockStage takes the lock at a lake-relative path, which keeps processes that divide a stage's tasks from those that
-// would begin the stage again. alone is true if no other process holds it; the caller may then replace the stage's
-// state and calls Share when it is done.
-func (l *Lake) LockStage(path string) (lock *FileLock, alone bool, err error) {
+// LockStage shares the lock at a lake-relative path with processes that divide a stage's tasks. It calls begin first if
+// no other process holds the lock: only then may the stage's state be replaced.
+func (l *Lake) LockStage(path string, begin func() error) (*FileLock, error) {
 	f, err := l.openLock(path)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	err = flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
-	if err != nil && !errors.Is(err, syscall.EWOULDBLOCK) {
-		_ = f.Close()
-		return nil, false, err
+	switch {
+	case err == nil:
+		err = begin()
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		err = nil
 	}
-	return &FileLock{f}, err == nil, nil
+	if err == nil {
+		err = flock(f, syscall.LOCK_SH)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &FileLock{f}, nil
 }
 
 // catalogLock and readersLock are the lake-relative paths of the lock of the catalog of views, and of that of readers.

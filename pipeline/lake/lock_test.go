@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"parsimon/schema"
 )
@@ -120,32 +121,43 @@ func TestLockRemovesUnfinishedFiles(t *testing.T) {
 func TestStageLock(t *testing.T) {
 	l := openLake(t)
 	path := at.StatePath("simulate.lock")
-	first, alone, err := l.LockStage(path)
-	if err != nil || !alone {
-		t.Fatalf("alone %v, %v", alone, err)
+	begun := 0
+	begin := func() error { begun++; return nil }
+	share := func(want int) *FileLock {
+		t.Helper()
+		lock, err := l.LockStage(path, begin)
+		if err != nil || begun != want {
+			t.Fatalf("begun %d times, %v", begun, err)
+		}
+		return lock
 	}
-	second, alone, err := l.LockStage(path)
-	if err != nil || alone {
-		t.Fatalf("both are alone: %v", err)
-	}
-	done := make(chan error)
-	go func() { done <- second.Share() }()
-	if err := first.Share(); err != nil {
+	done := make(chan *FileLock)
+	first, err := l.LockStage(path, func() error {
+		go func() { // waits until the first has begun
+			second, err := l.LockStage(path, begin)
+			if err != nil {
+				t.Error(err)
+			}
+			done <- second
+		}()
+		select {
+		case <-done:
+			t.Error("two begin at once")
+		case <-time.After(50 * time.Millisecond):
+		}
+		return begin()
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
-	third, alone, err := l.LockStage(path)
-	if err != nil || alone {
-		t.Errorf("alone beside two that share: %v", err)
-	}
+	second, third := <-done, share(1)
 	for _, s := range []*FileLock{first, second, third} {
 		s.Close()
 	}
-	if last, alone, err := l.LockStage(path); err != nil || !alone {
-		t.Errorf("after all have closed: %v", err)
-	} else {
-		last.Close()
+	share(2).Close()
+	refused := errors.New("no")
+	if _, err := l.LockStage(path, func() error { return refused }); !errors.Is(err, refused) {
+		t.Error(err)
 	}
+	share(3).Close()
 }

@@ -21,6 +21,14 @@ func OpenRoot(path string) (Root, error) {
 	return Root{r}, err
 }
 
+// guarded does an operation unless it is to fail.
+func guarded(op, path string, do func() error) error {
+	if err := before(op, path); err != nil {
+		return err
+	}
+	return do()
+}
+
 // Create creates a file that must not exist.
 func (r Root) Create(path string) (*File, error) {
 	if err := before(opCreate, path); err != nil {
@@ -51,42 +59,27 @@ func (r Root) OpenLock(path string) (*os.File, error) {
 
 // MkdirAll is that of os.Root.
 func (r Root) MkdirAll(path string, perm fs.FileMode) error {
-	if err := before(opMkdir, path); err != nil {
-		return err
-	}
-	return r.Root.MkdirAll(path, perm)
+	return guarded(opMkdir, path, func() error { return r.Root.MkdirAll(path, perm) })
 }
 
 // Rename is that of os.Root.
 func (r Root) Rename(from, to string) error {
-	if err := before(opRename, to); err != nil {
-		return err
-	}
-	return r.Root.Rename(from, to)
+	return guarded(opRename, to, func() error { return r.Root.Rename(from, to) })
 }
 
 // Link is that of os.Root.
 func (r Root) Link(from, to string) error {
-	if err := before(opLink, to); err != nil {
-		return err
-	}
-	return r.Root.Link(from, to)
+	return guarded(opLink, to, func() error { return r.Root.Link(from, to) })
 }
 
 // Remove is that of os.Root.
 func (r Root) Remove(path string) error {
-	if err := before(opRemove, path); err != nil {
-		return err
-	}
-	return r.Root.Remove(path)
+	return guarded(opRemove, path, func() error { return r.Root.Remove(path) })
 }
 
 // RemoveAll is that of os.Root.
 func (r Root) RemoveAll(path string) error {
-	if err := before(opRemoveAll, path); err != nil {
-		return err
-	}
-	return r.Root.RemoveAll(path)
+	return guarded(opRemoveAll, path, func() error { return r.Root.RemoveAll(path) })
 }
 
 // Sync makes a file or the entries of a directory durable.
@@ -124,10 +117,7 @@ func (f *File) Stat() (fs.FileInfo, error) { return f.file.Stat() }
 
 // Sync makes the file's content durable.
 func (f *File) Sync() error {
-	if err := before(opSync, f.path); err != nil {
-		return err
-	}
-	return f.file.Sync()
+	return guarded(opSync, f.path, f.file.Sync)
 }
 
 // Close is that of os.File. Where it is made to fail, the file is closed all the same.
