@@ -55,7 +55,6 @@ var mayImport = map[string][]string{
 	"pipeline/cmd":                 {"schema/...", "simkernel/...", "stages/...", "queries/...", "pipeline/...", "datasets"},
 	"pipeline/cmd/measure":         nil,
 	"stages/topology/topologytest": {"stages/topology"},
-	"stages/workload/workloadtest": {"schema/...", "stages/topology/...", "stages/workload"},
 }
 
 // below is what most packages of pipeline may import.

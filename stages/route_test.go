@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,7 +17,6 @@ import (
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/topologytest"
 	"parsimon/stages/workload"
-	"parsimon/stages/workload/workloadtest"
 )
 
 // kept is a sink that copies the columns of batches, by name.
@@ -57,24 +57,32 @@ func (k *kept) Write(rec arrow.Record) error {
 
 // flowBatches is table flows in batches of a given number of rows.
 type flowBatches struct {
-	f    *workloadtest.FlowTable
-	at   int
-	rows int
+	rows []workload.Row
+	each int
 }
 
-func (b *flowBatches) Next() (arrow.Record, error) {
-	if b.at == len(b.f.ID) {
+func (b *flowBatches) Next() (rec arrow.Record, err error) {
+	if len(b.rows) == 0 {
 		return nil, io.EOF
 	}
-	lo, hi := b.at, min(b.at+b.rows, len(b.f.ID))
-	b.at = hi
-	var rec arrow.Record
-	f := b.f
-	err := columns.Write(sinkFunc(func(r arrow.Record) error { r.Retain(); rec = r; return nil }), schema.Flows, hi-lo,
-		columns.Of(f.ID[lo:hi]), columns.Of(f.Src[lo:hi]), columns.Of(f.Dst[lo:hi]), columns.Of(f.Size[lo:hi]),
-		columns.Of(f.Start[lo:hi]),
-		columns.Strings(f.Service[lo:hi]), columns.Strings(f.VNet[lo:hi]), columns.False(hi-lo))
+	rows := b.rows[:min(len(b.rows), b.each)]
+	b.rows = b.rows[len(rows):]
+	err = columns.Write(sinkFunc(func(r arrow.Record) error { r.Retain(); rec = r; return nil }), schema.Flows, len(rows),
+		columns.Of(each(rows, func(r workload.Row) int64 { return r.ID })),
+		columns.Of(each(rows, func(r workload.Row) int32 { return r.Src })),
+		columns.Of(each(rows, func(r workload.Row) int32 { return r.Dst })),
+		columns.Of(each(rows, func(r workload.Row) int64 { return r.SizeBytes })),
+		columns.Of(each(rows, func(r workload.Row) int64 { return r.StartNS })),
+		columns.Strings(each(rows, func(r workload.Row) string { return r.Service })),
+		columns.Strings(each(rows, func(r workload.Row) string { return r.VNet })), columns.False(len(rows)))
 	return rec, err
+}
+
+func each[T any](rows []workload.Row, get func(workload.Row) T) (all []T) {
+	for _, r := range rows {
+		all = append(all, get(r))
+	}
+	return all
 }
 
 func (b *flowBatches) Close() error { return nil }
@@ -83,21 +91,45 @@ type sinkFunc func(arrow.Record) error
 
 func (f sinkFunc) Write(rec arrow.Record) error { return f(rec) }
 
+// drawnFlows draws flows of a mix of sizes.
+func drawnFlows(t testing.TB, r *topology.Router, flows int64) (rows []workload.Row) {
+	t.Helper()
+	sizes, err := workload.ReadSizeCDF(filepath.Join(topologytest.Repository(t), "datasets", "sizes", "webserver.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &workload.Workload{MaxLoad: 0.5, Flows: flows, Services: []workload.Service{{Name: "web", Sizes: sizes, Sigma: 2, Share: 1}}}
+	_, err = workload.Generate(t.Context(), r.Net, r, w, 1, sinkFunc(func(rec arrow.Record) error {
+		var v workload.RowView
+		columns.ViewOf(rec, &v)
+		for i := range v.ID {
+			row := v.Row(i)
+			row.Service, row.VNet = "web", ""
+			rows = append(rows, row)
+		}
+		return nil
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
 func TestRouteLaws(t *testing.T) {
 	n := topologytest.MustClos(t, topologytest.SmallClos(4))
 	r := topologytest.MustRouter(t, n, 1)
-	flows, _ := workloadtest.MustGenerate(t, n, workloadtest.MixedWorkload(t, 30_000), 1)
+	flows := drawnFlows(t, r, 30_000)
 	p := simkernel.DefaultParams()
 	const firstRow = 1_000_000
 	hops, loads := newKept(t, schema.Hops), newKept(t, schema.LinkLoads)
-	stats, err := Route(context.Background(), r, &p, &flowBatches{f: flows, rows: 7_001}, 3, firstRow, hops, loads,
+	stats, err := Route(context.Background(), r, &p, &flowBatches{flows, 7_001}, 3, firstRow, hops, loads,
 		RouteOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 
 	// The rows are the links of all paths, each once, with the columns of the flow.
-	byFlow := make([][]int64, len(flows.ID)) // hop → row of hops
+	byFlow := make([][]int64, len(flows)) // hop → row of hops
 	h := hops.ints
 	for k := range hops.rows {
 		f := h["flow_row"][k] - firstRow
@@ -114,8 +146,8 @@ func TestRouteLaws(t *testing.T) {
 	type load struct{ flows, bytes, packets, first, last int64 }
 	want := map[int64]*load{}
 	var path []int32
-	for f := range flows.ID {
-		if path, err = r.Path(flows.ID[f], flows.Src[f], flows.Dst[f], path); err != nil {
+	for f := range flows {
+		if path, err = r.Path(flows[f].ID, flows[f].Src, flows[f].Dst, path); err != nil {
 			t.Fatal(err)
 		}
 		if len(byFlow[f]) != len(path) {
@@ -138,7 +170,7 @@ func TestRouteLaws(t *testing.T) {
 				h["first_link"][k], h["prev_link"][k], h["delay_to_link_ns"][k], h["path_delay_ns"][k],
 				h["path_send_ns"][k], h["upstream_bps"][k], h["downstream_bps"][k], h["between_ps"][k]}
 			up, down := slowestLinks(path, hop, func(l int32) int64 { return n.Links[l].BandwidthBps })
-			if expect := []int64{int64(l), flows.ID[f], int64(len(path)), flows.Size[f], flows.Start[f],
+			if expect := []int64{int64(l), flows[f].ID, int64(len(path)), flows[f].SizeBytes, flows[f].StartNS,
 				int64(path[0]), prev, before, pathDelay, pathSend, up, down,
 				int64(between(path, hop, func(l int32) int64 { return n.Links[l].BandwidthBps }))}; !slices.Equal(got, expect) {
 				t.Fatalf("flow %d, hop %d: %v, want %v", f, hop, got, expect)
@@ -147,18 +179,18 @@ func TestRouteLaws(t *testing.T) {
 			prev = int64(l)
 			w := want[int64(l)]
 			if w == nil {
-				w = &load{first: flows.Start[f]}
+				w = &load{first: flows[f].StartNS}
 				want[int64(l)] = w
 			}
 			w.flows++
-			w.bytes += flows.Size[f]
-			w.packets += p.Packets(flows.Size[f])
-			w.last = flows.Start[f]
+			w.bytes += flows[f].SizeBytes
+			w.packets += p.Packets(flows[f].SizeBytes)
+			w.last = flows[f].StartNS
 		}
 		total += len(path)
-		packetHops += int64(len(path)) * p.Packets(flows.Size[f])
+		packetHops += int64(len(path)) * p.Packets(flows[f].SizeBytes)
 	}
-	if hops.rows != total || stats.Hops != int64(total) || stats.Flows != int64(len(flows.ID)) ||
+	if hops.rows != total || stats.Hops != int64(total) || stats.Flows != int64(len(flows)) ||
 		stats.PacketHops != packetHops {
 		t.Errorf("%d rows, stats %+v; want %d hops and %d packet-hops", hops.rows, stats, total, packetHops)
 	}
@@ -176,7 +208,7 @@ func TestRouteLaws(t *testing.T) {
 
 	// The rows do not depend on the batches of the input, and a second run has the same.
 	again := newKept(t, schema.Hops)
-	if _, err := Route(context.Background(), r, &p, &flowBatches{f: flows, rows: 1_000_000}, 3, firstRow, again,
+	if _, err := Route(context.Background(), r, &p, &flowBatches{flows, 1_000_000}, 3, firstRow, again,
 		newKept(t, schema.LinkLoads), RouteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -200,13 +232,11 @@ func TestRouteRefusesAndCounts(t *testing.T) {
 	r := topologytest.MustRouter(t, n, 1)
 	p := simkernel.DefaultParams()
 	table := func(rows ...[4]int64) *flowBatches {
-		f := &workloadtest.FlowTable{T: t}
+		b := &flowBatches{each: 10}
 		for _, x := range rows {
-			f.ID, f.Src, f.Dst = append(f.ID, x[0]), append(f.Src, int32(x[1])), append(f.Dst, int32(x[2]))
-			f.Size, f.Start = append(f.Size, x[3]), append(f.Start, 5)
-			f.Service, f.VNet = append(f.Service, ""), append(f.VNet, "")
+			b.rows = append(b.rows, workload.Row{ID: x[0], Src: int32(x[1]), Dst: int32(x[2]), SizeBytes: x[3], StartNS: 5})
 		}
-		return &flowBatches{f: f, rows: 10}
+		return b
 	}
 	for _, c := range []struct {
 		row   [4]int64
@@ -258,16 +288,14 @@ func TestRouteRefusesAndCounts(t *testing.T) {
 func BenchmarkRoute(b *testing.B) {
 	n := topologytest.MustClos(b, topologytest.LargeClos(2))
 	r := topologytest.MustRouter(b, n, 1)
-	w := &workload.Workload{MaxLoad: 0.5, Flows: 131_072, Services: []workload.Service{
-		{Name: "web", Matrix: workloadtest.MustMatrix(b, workload.MatrixWebServer, 8, 48),
-			Sizes: workloadtest.ShippedSizes(b, "webserver"), Sigma: 2, Share: 1}}}
-	flows, _ := workloadtest.MustGenerate(b, n, w, 1)
+	flows := drawnFlows(b, r, 131_072)
 	p := simkernel.DefaultParams()
 	var hops int64
+	discard := sinkFunc(func(arrow.Record) error { return nil })
 	b.ReportAllocs()
 	for b.Loop() {
-		stats, err := Route(context.Background(), r, &p, &flowBatches{f: flows, rows: 65_536}, 0, 0,
-			workloadtest.NullSink{}, workloadtest.NullSink{}, RouteOptions{})
+		stats, err := Route(context.Background(), r, &p, &flowBatches{flows, 65_536}, 0, 0, discard, discard,
+			RouteOptions{})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -1,9 +1,11 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -53,54 +55,117 @@ func ChangeFlows(ctx context.Context, n *topology.Network, c FlowChanges, seed u
 	if err := x.assignHosts(); err != nil {
 		return done, err
 	}
-	plan, err := x.streams()
+	parts, err := x.parts()
 	if err != nil {
 		return done, err
 	}
-	var streams []*flowStream
-	defer func() {
-		for _, s := range streams {
-			s.close()
-		}
-	}()
-	for i := range plan {
-		s := &plan[i]
-		s.in = open()
-		streams = append(streams, s)
-		if err := s.next(); err != nil {
-			return done, err
-		}
+	type stream struct {
+		flow Row
+		next func() (Row, error, bool)
 	}
+	var streams []*stream
+	for _, p := range parts {
+		next, stop := iter.Pull2(x.flows(p, open()))
+		defer stop()
+		streams = append(streams, &stream{next: next})
+	}
+	advance := func(s *stream) (ended bool) {
+		flow, failed, ok := s.next()
+		s.flow, err = flow, errors.Join(err, failed)
+		return !ok
+	}
+	streams = slices.DeleteFunc(streams, advance)
 	var rows flowRows
-	for s := first(streams); s != nil; s = first(streams) {
+	for len(streams) > 0 && err == nil {
+		first := slices.MinFunc(streams, func(a, b *stream) int {
+			return cmp.Or(cmp.Compare(a.flow.StartNS, b.flow.StartNS), cmp.Compare(a.flow.ID, b.flow.ID))
+		})
 		if done.Flows == 0 {
-			done.FirstStartNS = s.flow.StartNS
+			done.FirstStartNS = first.flow.StartNS
 		}
-		done.LastStartNS = s.flow.StartNS
+		done.LastStartNS = first.flow.StartNS
 		done.Flows++
-		row := s.flow
-		row.Service, row.VNet = strings.Clone(row.Service), strings.Clone(row.VNet) // they outlast the stream's batch
-		if err := errors.Join(rows.add(ctx, row, out), s.next()); err != nil {
+		if err := rows.add(ctx, first.flow, out); err != nil {
 			return done, err
 		}
-	}
-	return done, errors.Join(ctx.Err(), rows.flush(out))
-}
-
-// first returns the stream whose current flow starts first, of several the one with the lowest id; nil if all have
-// ended.
-func first(streams []*flowStream) *flowStream {
-	var least *flowStream
-	for _, s := range streams {
-		if !s.ended && (least == nil || s.flow.before(&least.flow)) {
-			least = s
+		if advance(first) {
+			streams = slices.DeleteFunc(streams, func(s *stream) bool { return s == first })
 		}
 	}
-	return least
+	if err = errors.Join(err, ctx.Err()); err != nil {
+		return done, err
+	}
+	return done, rows.flush(out)
 }
 
-func (f *Row) before(g *Row) bool {
-	return f.StartNS < g.StartNS || f.StartNS == g.StartNS && f.ID < g.ID
+// A flowPart is a part of the changed table:
+//
+//	copy 0        all flows that are kept
+//	copy k > 0    one service, shifted by a random time; in two parts, because the flows that are shifted
+//	              beyond the end of the workload come first:
+//
+//	              |----------- unchanged -----------|..tail..|
+//	              |..tail..|----------- shifted ------------|
+type flowPart struct {
+	copy    int
+	service string // if copy > 0
+	baseID  int64  // id of the copy of row 0
+	shiftNS int64
+	cutNS   int64 // flows that start later are the tail
+	tail    bool
+}
+
+// parts returns the parts that make up the changed table.
+func (x *flowChanger) parts() ([]flowPart, error) {
+	parts := []flowPart{{}}
+	copies := int64(0)
+	for _, service := range slices.Sorted(maps.Keys(x.changes.Scale)) {
+		for k := 1; float64(k) < x.changes.Scale[service]; k++ {
+			draw := rng.New(rng.MixString(x.seed, service), rng.Change, uint64(k))
+			span := uint64(x.lastNS-x.firstNS) + 1
+			shift := int64(draw.Uint64() % span)
+			base := x.maxID + 1 + copies*x.rows
+			if copies++; x.rows > 0 && (math.MaxInt64-x.maxID-1)/x.rows < copies {
+				return nil, errors.New("flow ids are so high that no ids are left above them for copies of flows")
+			}
+			parts = append(parts, flowPart{k, service, base, shift - int64(span), x.lastNS - shift, true},
+				flowPart{k, service, base, shift, x.lastNS - shift, false})
+		}
+	}
+	return parts, nil
+}
+
+// errStopped ends the reading of flows that nobody wants.
+var errStopped = errors.New("stopped")
+
+// flows yields the flows of a part in start order, from the unchanged table, which it closes.
+func (x *flowChanger) flows(p flowPart, in schema.Batches) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		place := int64(-1)
+		err := columns.Each(in, func(v *RowView) error {
+			for i := range v.ID {
+				place++
+				row := v.Row(i)
+				if p.copy > 0 && (row.Service != p.service || (row.StartNS > p.cutNS) != p.tail) ||
+					!x.kept(row.Service, row.ID, p.copy) {
+					continue
+				}
+				row.Src, row.Dst = x.hostsOf(row.Service, row.Src, row.Dst)
+				row.Service, row.VNet = strings.Clone(row.Service), strings.Clone(row.VNet) // they outlast the batch
+				row.StartNS += p.shiftNS
+				if p.copy > 0 {
+					row.ID, row.Synthetic = p.baseID+place, true
+				}
+				if !yield(row, nil) {
+					return errStopped
+				}
+			}
+			return nil
+		})
+		if err = errors.Join(err, in.Close()); err != nil && !errors.Is(err, errStopped) {
+			yield(Row{}, err)
+		}
+	}
 }
 
 // flowChanger holds what the changes need to know about the unchanged flows.

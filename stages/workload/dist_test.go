@@ -10,7 +10,6 @@ import (
 	"parsimon/stages/rng"
 	"parsimon/stages/topology/topologytest"
 	"parsimon/stages/workload"
-	"parsimon/stages/workload/workloadtest"
 )
 
 func mustSizes(t testing.TB, points ...workload.SizePoint) *workload.SizeCDF {
@@ -50,7 +49,7 @@ func TestSizesOfAllQuantiles(t *testing.T) {
 // Sizes increase with the quantile, are at least 1, and the fraction of sizes up to a point is the point's.
 func TestShippedSizes(t *testing.T) {
 	for _, name := range []string{"webserver", "cachefollower", "hadoop"} {
-		c := workloadtest.ShippedSizes(t, name)
+		c := shippedSizes(t, name)
 		if k := len(c.Points()); k > 25 {
 			t.Errorf("%s: %d points", name, k)
 		}
@@ -87,7 +86,7 @@ func TestShippedSizes(t *testing.T) {
 // The shipped distributions are a coarse reading of the published figures. A finer reading must be near.
 func TestShippedSizesAreClose(t *testing.T) {
 	for _, name := range []string{"webserver", "cachefollower", "hadoop"} {
-		ours := workloadtest.ShippedSizes(t, name)
+		ours := shippedSizes(t, name)
 		theirs, err := workload.ReadSizeCDF(topologytest.SharedReference(t, "sizes", name+"-all.txt"))
 		if err != nil {
 			t.Fatal(err)

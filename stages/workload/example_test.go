@@ -7,7 +7,6 @@ import (
 
 	"parsimon/stages/topology"
 	"parsimon/stages/workload"
-	"parsimon/stages/workload/workloadtest"
 )
 
 func ExampleSizeCDF_Size() {
@@ -39,7 +38,7 @@ func ExampleGenerate() {
 		MaxLoad: 0.5, DurationNS: 1_000_000,
 		Services: []workload.Service{{Name: "web", Sizes: sizes, Sigma: 1, Share: 1}},
 	}
-	stats, err := workload.Generate(context.Background(), net, router, w, 1, workloadtest.NullSink{})
+	stats, err := workload.Generate(context.Background(), net, router, w, 1, nullSink{})
 	if err != nil {
 		log.Fatal(err)
 	}

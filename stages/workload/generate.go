@@ -17,10 +17,9 @@ import (
 
 // GenerateStats counts what was generated.
 type GenerateStats struct {
-	Plan                       *Plan
-	Flows, Bytes               int64
-	ServiceFlows, ServiceBytes []int64 // by service
-	FirstStartNS, LastStartNS  int64   // 0 if there are no flows
+	Plan                      *Plan
+	Flows                     int64
+	FirstStartNS, LastStartNS int64 // 0 if there are no flows
 }
 
 // Generate draws the workload's flows and writes table flows in start order, with ids from 0.
@@ -32,7 +31,7 @@ type GenerateStats struct {
 // changes only the ids of the others.
 func Generate(ctx context.Context, n *topology.Network, r *topology.Router, w *Workload, seed uint64,
 	out schema.Sink) (GenerateStats, error) {
-	stats := GenerateStats{ServiceFlows: make([]int64, len(w.Services)), ServiceBytes: make([]int64, len(w.Services))}
+	var stats GenerateStats
 	if r.Net != n {
 		return stats, errors.New("generate: the router belongs to another network")
 	}
@@ -52,8 +51,7 @@ func Generate(ctx context.Context, n *topology.Network, r *topology.Router, w *W
 	}
 	var rows flowRows
 	for w.Flows == 0 || stats.Flows < w.Flows {
-		at := earliest(sources)
-		s := &sources[at]
+		s := earliest(sources)
 		if w.DurationNS > 0 && s.clockNS >= float64(w.DurationNS) {
 			break
 		}
@@ -61,8 +59,11 @@ func Generate(ctx context.Context, n *topology.Network, r *topology.Router, w *W
 			return stats, fmt.Errorf("generate: service %q is so slow that its flow %d would start after 146 years",
 				s.service, s.index)
 		}
-		stats.count(at, s)
-		row := Row{stats.Flows - 1, s.src, s.dst, s.sizeBytes, int64(s.clockNS), s.service, s.vnet, false}
+		row := Row{stats.Flows, s.src, s.dst, s.sizeBytes, int64(s.clockNS), s.service, s.vnet, false}
+		if stats.LastStartNS = row.StartNS; stats.Flows == 0 {
+			stats.FirstStartNS = row.StartNS
+		}
+		stats.Flows++
 		if err := rows.add(ctx, row, out); err != nil {
 			return stats, err
 		}
@@ -75,26 +76,14 @@ func Generate(ctx context.Context, n *topology.Network, r *topology.Router, w *W
 }
 
 // earliest returns the service whose next flow starts first.
-func earliest(sources []flowSource) int {
+func earliest(sources []flowSource) *flowSource {
 	at := 0
-	for i := 1; i < len(sources); i++ {
+	for i := range sources {
 		if sources[i].clockNS < sources[at].clockNS {
 			at = i
 		}
 	}
-	return at
-}
-
-func (g *GenerateStats) count(service int, s *flowSource) {
-	start := int64(s.clockNS)
-	if g.Flows == 0 {
-		g.FirstStartNS = start
-	}
-	g.LastStartNS = start
-	g.Flows++
-	g.Bytes += s.sizeBytes
-	g.ServiceFlows[service]++
-	g.ServiceBytes[service] += s.sizeBytes
+	return &sources[at]
 }
 
 // flowSource draws the flows of one service, one after the other.

