@@ -83,7 +83,7 @@ browser-test: setup chromium ## every kind of report in Chromium on a screen and
 exact-accuracy: ## the whole-network simulation against ns-3, several seeds and transports (minutes; needs ../shared)
 	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run 'TestNetworkAgainstNS3|TestTransportsAgainstNS3' -v ./simkernel/network
 
-question-accuracy: ## flows outside the trace, leave-one-out against ns-3 (minutes; needs ../shared)
+question-accuracy: ## answers of estimate against the estimate's own flows (minutes; needs ../shared)
 	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run TestQuestionAccuracy -v ./pipeline/newflows
 
 race: setup ## the race detector over all tests in their short forms (hours)

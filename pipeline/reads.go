@@ -3,9 +3,11 @@ package pipeline
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
+	"parsimon/queries/duckdb"
 	"parsimon/schema"
 	"parsimon/stages"
 )
@@ -38,6 +40,17 @@ func (e *Estimation) Read(t schema.Table, columns []string, keep *lake.Range) (s
 		return nil, err
 	}
 	return e.Lake.Read(t, files, columns, keep), nil
+}
+
+// Scan is the SQL that reads one of the estimate's tables. Its files are verified.
+func (e *Estimation) Scan(t schema.Table) (string, error) {
+	files, err := e.Files(t)
+	paths := make([]string, len(files))
+	for i, f := range files {
+		err = errors.Join(err, e.Lake.Check(f))
+		paths[i] = filepath.Join(e.Lake.Path(), f.Path)
+	}
+	return duckdb.ScanParquet(paths...), err
 }
 
 // Generated are the statistics of the scenario's flows.

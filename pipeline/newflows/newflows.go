@@ -2,28 +2,30 @@
 // hosts would see.
 //
 //	question: src, dst, size ─► N draws, each a path (ECMP) and a moment
-//	draw ─► at each link of its path, the delay of a flow that was there ─► + ideal FCT ─► quantiles of slowdown
+//	draw ─► at each link of its path, the delay of a donor ─► + ideal FCT ─► quantiles of slowdown
 //
-// How the delays are drawn depends on the estimator: aligned in time for Flow and WholeNetwork (aligned.go),
-// independently for Independent (§3.4 of the paper).
+// A donor is a flow that crossed the link, of about the size asked about: within a factor of √2, or one of the nearest
+// 100, as in the paper's buckets (§3.3). Of these it is the last that had started at the moment; before any had, the
+// first. All hops of a draw have one moment, so that a burst at one link meets the same burst at the next. Where the
+// estimator drew delays independently at each hop (§3.4), so does this.
+//
+// Of a donor's delay the wait of its last packet is taken as it is, and only the rest, which is rate lost, per packet:
+// a wait is a property of the queue at a moment.
 package newflows
 
 import (
-	"cmp"
 	"context"
+	_ "embed" // for question.sql
+	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
-
-	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/apache/arrow/go/v17/arrow/array"
+	"strings"
 
 	"parsimon/pipeline"
+	"parsimon/queries/duckdb"
 	"parsimon/schema"
-	"parsimon/schema/columns"
 	"parsimon/simkernel"
-	"parsimon/stages"
 	"parsimon/stages/rng"
 )
 
@@ -49,17 +51,13 @@ type AnswerQuantile struct {
 	IdealNS  int64   `json:"ideal_ns"` // of the flow that has this slowdown
 }
 
-// An asker answers questions from a complete estimate.
-type asker struct{ *pipeline.Estimation }
+//go:embed question.sql
+var question string
 
-// Ask estimates flows outside the workload of a complete estimate: each draw takes a path by ECMP, meets at every link
-// what flows of the workload met there, and adds the ideal FCT. For estimators Flow and WholeNetwork the draws are
-// aligned in time; for Independent they are the paper's (§3.4): a packet-normalised delay from each link's bucket for
-// the flow's size, times packets. A link that no flow of the workload crosses adds nothing. The answer depends on the
-// estimate and the question only. Hosts without a path between them, and a size or a number of draws that is not
-// positive, are errors.
-func Ask(ctx context.Context, estimate *pipeline.Estimation, q Question) (*Answer, error) {
-	e := asker{estimate}
+// Ask estimates flows outside the workload of a complete estimate, of any estimator. A link that no flow of the
+// workload crosses adds nothing. The answer depends on the estimate and the question only. Hosts without a path between
+// them, and a size or a number of draws that is not positive, are errors.
+func Ask(ctx context.Context, e *pipeline.Estimation, q Question) (_ *Answer, err error) {
 	switch {
 	case q.SizeBytes <= 0:
 		return nil, fmt.Errorf("size is %d bytes, must be positive", q.SizeBytes)
@@ -71,145 +69,76 @@ func Ask(ctx context.Context, estimate *pipeline.Estimation, q Question) (*Answe
 	if err := e.Refuse(e.Variant(), pipeline.ForNewFlows); err != nil {
 		return nil, err
 	}
-	if _, err := e.Records(schema.Slowdowns); err != nil {
-		return nil, err
-	}
-	g, err := e.Generated()
+	paths, err := drawPaths(ctx, e, q)
 	if err != nil {
 		return nil, err
 	}
-	draws := make([]draw, q.N)
-	known := map[string][]int32{} // different paths, each once in memory
-	var buf []int32
-	for i := range draws {
+	sql := []string{"{paths}", strings.Join(paths, ", "), "{size}", fmt.Sprint(q.SizeBytes),
+		"{packets}", fmt.Sprint(e.Spec.Params.Packets(q.SizeBytes)), "{payload}", fmt.Sprint(e.Spec.Params.PayloadBytes)}
+	for _, t := range []schema.Table{schema.Slowdowns, schema.HopContributions} {
+		scan, err := e.Scan(t)
+		if err != nil {
+			return nil, err
+		}
+		sql = append(sql, "{"+t.Name+"}", scan)
+	}
+	var ranks []string
+	for _, p := range pipeline.Quantiles {
+		ranks = append(ranks, fmt.Sprint(max(1, int(math.Ceil(p*float64(q.N))))))
+	}
+	db, err := e.OpenDuckDB(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	sql = append(sql, "{ranks}", strings.Join(ranks, ", "))
+	rows, err := db.QueryContext(ctx, strings.NewReplacer(sql...).Replace(question))
+	if err != nil {
+		return nil, duckdb.FirstLine(duckdb.OrCause(ctx, err))
+	}
+	defer rows.Close()
+	a := &Answer{Paths: len(paths)}
+	for rows.Next() {
+		x := AnswerQuantile{P: pipeline.Quantiles[len(a.Quantiles)]}
+		if err := rows.Scan(&x.Slowdown, &x.FCTNS, &x.IdealNS); err != nil {
+			return nil, err
+		}
+		a.Quantiles = append(a.Quantiles, x)
+	}
+	return a, duckdb.FirstLine(duckdb.OrCause(ctx, rows.Err()))
+}
+
+// drawPaths draws the paths of the flows. Each different one is a row of SQL: its number, how many flows take it, where
+// in the workload their moments begin, its ideal FCT and its links.
+func drawPaths(ctx context.Context, e *pipeline.Estimation, q Question) (rows []string, err error) {
+	number, taken := map[string]int{}, []int{}
+	var paths [][]int32
+	var path []int32
+	for i := range q.N {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		flow := rng.New(q.Seed, rng.Sample, uint64(i))
-		if buf, err = e.Router.Path(int64(flow.Uint64()>>1), q.Src, q.Dst, buf); err != nil {
+		if path, err = e.Router.Path(int64(flow.Uint64()>>1), q.Src, q.Dst, path); err != nil {
 			return nil, err
 		}
-		path, ok := known[fmt.Sprint(buf)]
-		if !ok {
-			path = slices.Clone(buf)
-			known[fmt.Sprint(buf)] = path
+		at, known := number[fmt.Sprint(path)]
+		if !known {
+			at = len(paths)
+			number[fmt.Sprint(path)] = at
+			paths, taken = append(paths, slices.Clone(path)), append(taken, 0)
 		}
-		moment := rng.New(q.Seed, rng.Sample, uint64(i), 0)
-		draws[i] = draw{path: path, sizeBytes: q.SizeBytes, row: int64(moment.IntN(int(g.Flows))), except: -1}
+		taken[at]++
 	}
-	switch estimator := e.Variant().Estimator; estimator {
-	case stages.Flow, stages.WholeNetwork:
-		err = e.meet(ctx, draws)
-	case stages.Independent:
-		err = e.meetIndependently(q, draws)
-	default:
-		err = fmt.Errorf("flows outside the workload are not estimated by estimator %s", estimator)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &Answer{Paths: len(known), Quantiles: e.answer(draws)}, nil
-}
-
-// meetIndependently draws from the buckets of the links, by draw and hop.
-func (e asker) meetIndependently(q Question, draws []draw) error {
-	delays := map[int32][]float64{}
-	for i := range draws {
-		for _, link := range draws[i].path {
-			delays[link] = nil
+	for i, path := range paths {
+		var ideal simkernel.IdealPath
+		ideal.Reset(&e.Spec.Params)
+		for _, id := range path {
+			ideal.Add(e.Network.Links[id].BandwidthBps, e.Network.Links[id].DelayNS)
 		}
+		begin := rng.New(q.Seed, rng.Sample, uint64(i), 0)
+		rows = append(rows, fmt.Sprintf("(%d, %d, %v::DOUBLE, %d::BIGINT, [%s])", i, taken[i], begin.Float64(),
+			ideal.FCTNS(q.SizeBytes), strings.Join(strings.Fields(strings.Trim(fmt.Sprint(path), "[]")), ", ")))
 	}
-	of, err := e.linkRepresentatives()
-	if err != nil {
-		return err
-	}
-	answers := func(link int32) int32 { // the link whose buckets are the link's
-		if of != nil && of[link] >= 0 {
-			return of[link]
-		}
-		return link
-	}
-	for link := range maps.Clone(delays) {
-		delays[answers(link)] = nil
-	}
-	if err := e.bucketsFor(q.SizeBytes, delays); err != nil {
-		return err
-	}
-	packets := float64(e.Spec.Params.Packets(q.SizeBytes))
-	for i := range draws {
-		for hop, link := range draws[i].path {
-			if d := delays[answers(link)]; len(d) > 0 {
-				s := rng.New(q.Seed, rng.Sample, uint64(i), uint64(hop)+1)
-				draws[i].delayNS += d[s.IntN(len(d))] * packets
-			}
-		}
-	}
-	return nil
-}
-
-// ideal is a draw's ideal FCT.
-func (e asker) ideal(d *draw, scratch *simkernel.IdealPath) int64 {
-	scratch.Reset(&e.Spec.Params)
-	for _, id := range d.path {
-		scratch.Add(e.Network.Links[id].BandwidthBps, e.Network.Links[id].DelayNS)
-	}
-	return scratch.FCTNS(d.sizeBytes)
-}
-
-// answer is the distribution of what the draws met.
-func (e asker) answer(draws []draw) []AnswerQuantile {
-	flows := make([]AnswerQuantile, len(draws))
-	var scratch simkernel.IdealPath
-	for i := range draws {
-		f := &flows[i]
-		f.IdealNS = e.ideal(&draws[i], &scratch)
-		f.FCTNS = f.IdealNS + int64(math.Round(draws[i].delayNS))
-		f.Slowdown = float64(f.FCTNS) / float64(f.IdealNS)
-	}
-	slices.SortFunc(flows, func(a, b AnswerQuantile) int {
-		return cmp.Or(cmp.Compare(a.Slowdown, b.Slowdown), cmp.Compare(a.FCTNS, b.FCTNS))
-	})
-	out := make([]AnswerQuantile, len(pipeline.Quantiles))
-	for i, p := range pipeline.Quantiles {
-		out[i] = flows[max(0, int(math.Ceil(p*float64(len(flows))))-1)]
-		out[i].P = p
-	}
-	return out
-}
-
-// bucketsFor fills in, for every wanted link, the delays of the bucket a flow of that size belongs
-// to: the first whose largest flow is not smaller, or the last.
-func (e asker) bucketsFor(size int64, wanted map[int32][]float64) error {
-	in, err := e.Read(schema.DelayBuckets, nil, nil)
-	if err != nil {
-		return err
-	}
-	settled := map[int32]bool{}
-	return columns.Consume(in, func(rec arrow.Record) error {
-		link, largest := columns.Int32s(rec, "link_id"), columns.Int64s(rec, "size_max_bytes")
-		lists := columns.Named(rec, "delays").(*array.List)
-		values := lists.ListValues().(*array.Float64)
-		for i, id := range link { // by link, then bucket
-			if _, ok := wanted[id]; !ok || settled[id] {
-				continue
-			}
-			from, to := lists.ValueOffsets(i)
-			wanted[id] = slices.Clone(values.Float64Values()[from:to])
-			settled[id] = largest[i] >= size
-		}
-		return nil
-	})
-}
-
-// linkRepresentatives returns, by link id, the link whose case stands for it; nil without clustering.
-func (e asker) linkRepresentatives() ([]int32, error) {
-	if e.Plan().Writer(schema.LinkClusters) == nil {
-		return nil, nil
-	}
-	in, err := e.Read(schema.LinkClusters, []string{"link_id", "representative"}, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = in.Close() }() // read to its end, or an error is reported
-	return stages.ReadClusters(e.Network, in)
+	return rows, nil
 }

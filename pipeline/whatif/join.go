@@ -200,12 +200,6 @@ func scan(l *lake.Lake, files []lake.DataFile) string {
 	return duckdb.ScanParquet(paths...)
 }
 
-// scanTable is the SQL that reads one of an estimate's tables.
-func scanTable(e *pipeline.Estimation, t schema.Table) (string, error) {
-	files, err := e.Files(t)
-	return scan(e.Lake, files), err
-}
-
 // fileSafe is a text with all but letters, digits and dashes made dashes.
 func fileSafe(name string) string {
 	return strings.Map(func(c rune) rune {

@@ -231,7 +231,7 @@ func (s *sweeper) one(ctx context.Context, c [2]int32) (swept SweptCable, err er
 
 // servicePercentiles are the slowdowns of the run's estimate at pipeline.Quantiles, by service and of all.
 func servicePercentiles(ctx context.Context, e *pipeline.Estimation) (percentilesOf, error) {
-	slowdowns, err := scanTable(e, schema.Slowdowns)
+	slowdowns, err := e.Scan(schema.Slowdowns)
 	if err != nil {
 		return nil, err
 	}

@@ -230,6 +230,8 @@ var estimateCommand = command{
 	name: "estimate",
 	setup: func(e *env, f *pflag.FlagSet) runFunc {
 		var r runFlags
+		var o pipeline.Settings
+		o.MemoryBytes = 1 << 30 // for DuckDB
 		q := newflows.Question{N: 10_000}
 		r.declareLake(e, f)
 		r.declareScenario(f)
@@ -239,7 +241,7 @@ var estimateCommand = command{
 		src := f.String("src", "", "sending host, by name or id (required)")
 		dst := f.String("dst", "", "receiving host, by name or id (required)")
 		parse(f, &q.SizeBytes, "string", sizeOf("1B"), "size", "", "flow size, e.g. 1500 or 100KB (required)")
-		intVar(f, &q.N, 1, 10_000_000, "n", "flows to draw")
+		intVar(f, &q.N, 1, 1_000_000, "n", "flows to draw")
 		f.Uint64Var(&q.Seed, "seed", 1, "seed of the draws")
 		e.declareForm(f, "table", "csv", "json")
 		return func(ctx context.Context, _ []string) error {
@@ -272,7 +274,7 @@ var estimateCommand = command{
 			if q.Dst, err = model.Network.FindHost(*dst); err != nil {
 				return fmt.Errorf("--dst: %w", err)
 			}
-			answer, err := newflows.Ask(ctx, pipeline.ReadOnly(model, v, pipeline.Settings{}), q)
+			answer, err := newflows.Ask(ctx, pipeline.ReadOnly(model, v, o), q)
 			if err != nil {
 				return err
 			}
