@@ -59,6 +59,11 @@ func (w workSize) exactNS() float64 {
 	return float64(w.packetHops)*exactHopNSOf(w.hosts) + float64(w.flows)*exactFlowNS
 }
 
+// ExactSeconds is the processor time that a simulation of the whole network is expected to take.
+func ExactSeconds(hosts int, flows, packetHops int64) float64 {
+	return workSize{hosts: hosts, flows: flows, packetHops: packetHops}.exactNS() / 1e9
+}
+
 // twoPassesNS is the processor time of two passes of link cases.
 func (w workSize) twoPassesNS() float64 {
 	return float64(w.packetHops)*passesHopNS + float64(w.flowHops)*passesFlowHopNS

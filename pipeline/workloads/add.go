@@ -23,7 +23,6 @@ func (in *ingestion) add(ctx context.Context, fresh []Source) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, ingester.Close()) }()
-	in.report.Notes = append(in.report.Notes, ingester.Notes...)
 	in.progress.Begin("ingest", "files", int64(len(fresh)))
 	for i := range fresh {
 		if err = in.addFile(ctx, ingester, &fresh[i]); err != nil {
@@ -32,6 +31,7 @@ func (in *ingestion) add(ctx context.Context, fresh []Source) (err error) {
 		in.progress.Add(1)
 	}
 	in.progress.End()
+	in.report.Notes = ingester.Notes
 	if err != nil {
 		return err
 	}
@@ -73,26 +73,20 @@ func (in *ingestion) checkRejects() error {
 }
 
 // addFile brings one file into tables records and rejects.
-func (in *ingestion) addFile(ctx context.Context, ingester *ingest.Ingester, s *Source) error {
-	stats, err := ingester.File(ctx, s.mapping, s.File, s.N)
-	if err != nil {
+func (in *ingestion) addFile(ctx context.Context, ingester *ingest.Ingester, s *Source) (err error) {
+	if s.FileStats, err = ingester.File(ctx, s.mapping, s.File, s.N); err != nil {
 		return err
 	}
-	if stats.Waits+stats.ComputeSteps > 0 {
+	if s.Waits+s.ComputeSteps > 0 {
 		return fmt.Errorf("%s: flows wait for others (column after): run takes such files with --flows", s.File)
 	}
-	s.Rows, s.Records, s.Rejects, s.SetAside = stats.Rows, stats.Records, stats.Rejects, stats.SetAside
-	s.Reasons, s.AnyFlowID = stats.Reasons, stats.AnyFlowID
-	if stats.OpenEnd {
-		in.report.Notes = append(in.report.Notes, ingest.OpenEnd(s.File))
-	}
-	p, err := in.adopt(schema.Records, stats.RecordsFile, int(s.N))
+	p, err := in.adopt(schema.Records, s.RecordsFile, int(s.N))
 	if err != nil {
 		return err
 	}
 	s.Files = append(s.Files, p)
 	if s.Rejects > 0 {
-		if p, err = in.adopt(schema.Rejects, stats.RejectsFile, int(s.N)); err != nil {
+		if p, err = in.adopt(schema.Rejects, s.RejectsFile, int(s.N)); err != nil {
 			return err
 		}
 		s.Files = append(s.Files, p)

@@ -1,14 +1,10 @@
 package workloads
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"slices"
-	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
@@ -17,9 +13,8 @@ import (
 	"parsimon/simkernel"
 	"parsimon/stages"
 	"parsimon/stages/topology"
+	"parsimon/stages/workload"
 )
-
-type labelKey struct{ service, vnet string }
 
 // routeChunks routes the flows of new data files on their paths, and writes what crosses each link. A flow without a
 // path counts as unreachable; whether that is an error is for the run to say.
@@ -39,13 +34,12 @@ func (in *ingestion) routeChunks(ctx context.Context, m *Merged, files []lake.Da
 				return err
 			}
 			defer w.Abandon()
-			rows := &counting{Batches: in.session.Read(schema.Flows, files[i:i+1], nil, nil), labels: map[labelKey]*LabelCount{}}
+			rows := &counting{Batches: in.session.Read(schema.Flows, files[i:i+1], nil, nil)}
 			stats, err := stages.Route(ctx, router, &params, rows, int32(first+i), 0, nil, w,
 				stages.RouteOptions{AllowUnreachable: true, LoadsOnly: true})
 			if err := errors.Join(err, rows.Close()); err != nil {
 				return err
 			}
-			rows.sortLabels()
 			rows.chunk.UnreachableFlows, rows.chunk.PacketHops = stats.Unreachable, stats.PacketHops
 			m.Chunks[first+i] = rows.chunk
 			loads[i], err = w.Commit()
@@ -57,8 +51,8 @@ func (in *ingestion) routeChunks(ctx context.Context, m *Merged, files []lake.Da
 // A counting is the flows of a data file, and what a Chunk says of those that were read.
 type counting struct {
 	schema.Batches
-	chunk  Chunk
-	labels map[labelKey]*LabelCount
+	chunk Chunk
+	any   bool
 }
 
 // Next counts a batch.
@@ -67,38 +61,18 @@ func (c *counting) Next() (arrow.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	sizes, starts := columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns")
-	service, vnet := columns.Text(rec, "service"), columns.Text(rec, "vnet")
-	synthetic := columns.Named(rec, "synthetic_start").(*array.Boolean)
-	if len(c.labels) == 0 {
-		c.chunk.FirstStartNS = starts[0]
+	var v workload.RowView
+	columns.ViewOf(rec, &v)
+	if !c.any {
+		c.chunk.FirstStartNS, c.any = v.StartNS[0], true
 	}
-	c.chunk.LastStartNS = starts[len(starts)-1]
-	for i, size := range sizes {
-		if synthetic.Value(i) {
+	c.chunk.LastStartNS = v.StartNS[len(v.StartNS)-1]
+	for i := range v.StartNS {
+		if v.Synthetic.Value(i) {
 			c.chunk.SyntheticStarts++
 		}
-		k := labelKey{service.Value(i), vnet.Value(i)}
-		l, ok := c.labels[k]
-		if !ok {
-			k = labelKey{strings.Clone(k.service), strings.Clone(k.vnet)} // a record's memory is used again
-			l = &LabelCount{Service: k.service, VNet: k.vnet}
-			c.labels[k] = l
-		}
-		l.Flows++
-		l.Bytes += size
 	}
 	return rec, nil
-}
-
-// sortLabels puts the counts of labels into the chunk.
-func (c *counting) sortLabels() {
-	for _, l := range c.labels {
-		c.chunk.Labels = append(c.chunk.Labels, *l)
-	}
-	slices.SortFunc(c.chunk.Labels, func(a, b LabelCount) int {
-		return cmp.Or(cmp.Compare(a.Service, b.Service), cmp.Compare(a.VNet, b.VNet))
-	})
 }
 
 // tables adds what else is known of the workload: its source files and the topology, which is that of the merge before.

@@ -24,9 +24,8 @@ func (in *ingestion) merge(ctx context.Context, ingester *ingest.Ingester, fresh
 		return err
 	}
 	in.report.Repeated = stats.Repeated
-	m := Merged{Flows: stats.Flows, Merged: stats.Merged, Rejects: stats.Rejects, Reasons: stats.Reasons,
-		Next: before.Next, Version: mergeVersion, Chunks: before.Chunks[:stats.Kept:stats.Kept],
-		Files: lake.FilesOf(before.Files, schema.Rejects)}
+	m := Merged{MergeStats: stats, Next: before.Next, Version: mergeVersion,
+		Chunks: before.Chunks[:stats.Kept:stats.Kept], Files: lake.FilesOf(before.Files, schema.Rejects)}
 	if stats.RejectsFile != "" {
 		d, err := in.adopt(schema.Rejects, stats.RejectsFile, mergeRejects+m.Next)
 		if err != nil {
@@ -56,12 +55,20 @@ func (in *ingestion) merge(ctx context.Context, ingester *ingest.Ingester, fresh
 	if err := in.tables(&m, &before); err != nil {
 		return err
 	}
-	for i, c := range m.Chunks {
-		if i == 0 {
-			m.FirstStartNS = c.FirstStartNS
-		}
+	if stats.Kept > 0 {
+		m.FirstStartNS = m.Chunks[0].FirstStartNS
+	}
+	m.LastStartNS, m.SyntheticStarts = 0, 0
+	for _, c := range m.Chunks {
 		m.LastStartNS = c.LastStartNS
 		m.SyntheticStarts += c.SyntheticStarts
+	}
+	paths := make([]string, len(flows))
+	for i, f := range flows {
+		paths[i] = in.file(f)
+	}
+	if m.Labels, err = ingester.Labels(ctx, paths); err != nil {
+		return err
 	}
 	m.Next += max(1, len(flows)-stats.Kept)
 	in.state.Merge = m
@@ -80,8 +87,9 @@ func (in *ingestion) mergeSources(fresh []Source, before *Merged) (all []ingest.
 	}
 	for _, s := range in.state.Sources {
 		for _, f := range lake.FilesOf(s.Files, schema.Records) {
-			all = append(all, ingest.MergeSource{N: s.N, File: s.File, Records: in.file(f), Rows: s.Rows,
-				AnyFlowID: s.AnyFlowID, Held: len(before.Files) > 0 && !isNew[s.N]})
+			s.RecordsFile = in.file(f)
+			all = append(all, ingest.MergeSource{N: s.N, File: s.File, FileStats: s.FileStats,
+				Held: len(before.Files) > 0 && !isNew[s.N]})
 		}
 	}
 	return all

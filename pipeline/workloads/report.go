@@ -11,12 +11,8 @@ import (
 	"parsimon/pipeline/text"
 	"parsimon/schema"
 	"parsimon/schema/units"
-	"parsimon/simkernel"
-	"parsimon/simkernel/linkcase"
 	"parsimon/stages"
 	"parsimon/stages/ingest"
-	"parsimon/stages/rng"
-	"parsimon/stages/workload"
 )
 
 // Report says what a workload holds after Ingest, and what simulating it would mean.
@@ -41,23 +37,17 @@ type Report struct {
 	Bytes            int64                `json:"bytes"`
 	FirstStartNS     int64                `json:"first_start_ns"`
 	LastStartNS      int64                `json:"last_start_ns"`
-	Labels           []LabelCount         `json:"labels"` // most bytes first
+	Labels           []ingest.LabelCount  `json:"labels"` // most bytes first
 	Links            []LinkForecast       `json:"links"`
 	UnreachableFlows int64                `json:"unreachable_flows"`
 	PacketHops       int64                `json:"packet_hops"`
-	// PacketHopNS is what one takes on this machine, measured now; SimulateSeconds what all of them
-	// will take on Workers.
+	// SimulateSeconds is what the simulation of the whole network is expected to take on Workers, and PacketHopNS the
+	// processor time of a packet-hop of it: see Predict.
 	PacketHopNS     float64 `json:"packet_hop_ns"`
 	SimulateSeconds float64 `json:"simulate_seconds"`
 	Workers         int     `json:"workers"`
-}
 
-// LabelCount is what flows of one service and virtual network come to.
-type LabelCount struct {
-	Service string `json:"service"`
-	VNet    string `json:"vnet"`
-	Flows   int64  `json:"flows"`
-	Bytes   int64  `json:"bytes"`
+	hosts int
 }
 
 // LinkForecast is a link's load before anything is simulated; Load is offered bytes over what the
@@ -81,32 +71,27 @@ func (in *ingestion) finish() error {
 	r.Rows, r.Rejects, r.SetAside, r.Reasons = in.state.counts()
 	r.Flows, r.Merged, r.SyntheticStarts = m.Flows, m.Merged, m.SyntheticStarts
 	r.FirstStartNS, r.LastStartNS = m.FirstStartNS, m.LastStartNS
-	labels := map[labelKey]LabelCount{}
 	for _, c := range m.Chunks {
 		r.UnreachableFlows += c.UnreachableFlows
 		r.PacketHops += c.PacketHops
-		for _, l := range c.Labels {
-			k := labelKey{l.Service, l.VNet}
-			l.Flows, l.Bytes = l.Flows+labels[k].Flows, l.Bytes+labels[k].Bytes
-			labels[k] = l
-		}
 	}
-	for _, l := range labels {
-		r.Labels = append(r.Labels, l)
+	r.Labels = m.Labels
+	for _, l := range r.Labels {
 		r.Bytes += l.Bytes
 	}
-	slices.SortFunc(r.Labels, func(a, b LabelCount) int {
-		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Service, b.Service), cmp.Compare(a.VNet, b.VNet))
-	})
-	err := in.reportLinks()
-	if err != nil {
+	if err := in.reportLinks(); err != nil {
 		return err
 	}
-	if r.PacketHopNS, err = timeKernel(); err != nil {
-		return err
-	}
-	r.SimulateSeconds = float64(r.PacketHops) * r.PacketHopNS / 1e9 / float64(max(1, r.Workers))
+	r.hosts = len(in.net.Hosts())
 	return nil
+}
+
+// Predict sets what a simulation is expected to take. model is the processor time, in seconds, that it takes for a
+// number of hosts, flows and packet-hops.
+func (r *Report) Predict(model func(hosts int, flows, packetHops int64) float64) {
+	seconds := model(r.hosts, r.Flows, r.PacketHops)
+	r.PacketHopNS = seconds * 1e9 / float64(max(1, r.PacketHops))
+	r.SimulateSeconds = seconds / float64(max(1, r.Workers))
 }
 
 // reportLinks adds the loads of the links.
@@ -141,41 +126,6 @@ func (in *ingestion) reportLinks() error {
 	return nil
 }
 
-// timeKernel measures what a packet-hop takes on this machine: a link at half load, 40 sources, for
-// about a tenth of a second.
-func timeKernel() (ns float64, err error) {
-	k, err := linkcase.NewKernel(simkernel.DefaultParams())
-	if err != nil {
-		return 0, err
-	}
-	c := linkcase.Case{Kind: linkcase.Behind, TargetBps: 10e9, MarkBytes: 30_000}
-	for range 40 {
-		c.SourceBps = append(c.SourceBps, 10e9)
-		c.SourceDelayNS = append(c.SourceDelayNS, 1000)
-	}
-	draw := rng.New(1, rng.Bootstrap)
-	sizes := workload.NewLogNormal(20_000, 1.5)
-	at, hops, params := int64(0), int64(0), simkernel.DefaultParams()
-	for i := range 8000 {
-		size := max(1, int64(sizes.Draw(&draw)))
-		c.Source = append(c.Source, int32(i%40))
-		c.SizeBytes = append(c.SizeBytes, size)
-		c.StartNS = append(c.StartNS, at)
-		c.PathDelayNS = append(c.PathDelayNS, 4000)
-		hops += params.Packets(size)
-		at += 32_000 // 20 KB every 32 us: 5 Gbps
-	}
-	var result linkcase.Result
-	began, runs := time.Now(), 0
-	for time.Since(began) < 100*time.Millisecond {
-		if err := k.Simulate(&c, &result); err != nil {
-			return 0, err
-		}
-		runs++
-	}
-	return float64(time.Since(began).Nanoseconds()) / float64(hops*int64(runs)), nil
-}
-
 // hottestShown is how many links the report lists, beside those that would be over 100%.
 const hottestShown = 5
 
@@ -191,9 +141,8 @@ func (r *Report) Text() *text.Answer {
 	}
 	p.Linef("%d rows in = %d flows + %d merged + %d rejected (%d of them say themselves that they are no flows)", r.Rows, r.Flows, r.Merged, r.Rejects, r.SetAside)
 	for _, why := range r.Reasons {
-		p.Linef("  %d × %s (first: %s)", why.Rows, why.Reason, cut(why.Example, 120))
+		p.Linef("  %v", why)
 	}
-	r.addUnknown(p)
 	p.Linef("from %s to %s: %s, %s bytes", timeOf(r.FirstStartNS), timeOf(r.LastStartNS), time.Duration(r.LastStartNS-r.FirstStartNS).Round(time.Millisecond), units.Human(float64(r.Bytes)))
 	if r.SyntheticStarts > 0 {
 		p.Linef("%.1f%% of the flows have synthetic starts: the trace says less than when they began", 100*float64(r.SyntheticStarts)/float64(max(1, r.Flows)))
@@ -223,39 +172,10 @@ func (r *Report) Text() *text.Answer {
 	if r.UnreachableFlows > 0 {
 		p.Linef("%d flows have no path", r.UnreachableFlows)
 	}
-	p.Linef("\n%s packet-hops to simulate: about %s of the simulate stage with %d workers, at %.1f ns each as measured now", units.Human(float64(r.PacketHops)), time.Duration(r.SimulateSeconds*1e9).Round(time.Second/10), r.Workers, r.PacketHopNS)
+	p.Linef("\n%s packet-hops to simulate: about %s for the whole network (exact) with %d workers",
+		units.Human(float64(r.PacketHops)), time.Duration(r.SimulateSeconds*1e9).Round(time.Second/10), r.Workers)
 	p.Linef("\nNext:\n  parsimon run --workload %s --lake %s\n  parsimon query --lake %s --sql \"SELECT reason, count(*) FROM workload_rejects GROUP BY reason\"", r.Workload, r.Lake, r.Lake)
 	return p
-}
-
-// addUnknown lists the addresses that are no hosts, by bytes, with the lines of a hosts table that would find them.
-func (r *Report) addUnknown(p *text.Answer) {
-	var all []ingest.UnknownAddress
-	for _, why := range r.Reasons {
-		all = ingest.MergeUnknown(all, why.Unknown)
-	}
-	if len(all) == 0 {
-		return
-	}
-	const most = 5
-	p.Linef("\nAddresses that are no hosts, and the line of the hosts table that would find them (NODE: where they are attached)")
-	p.Linef("%-40s %10s %16s  %s", "address", "rows", "bytes", "line")
-	for i, u := range all {
-		if i == most {
-			p.Linef("… and others (--output json lists %d)", len(all))
-			break
-		}
-		p.Linef("%-40s %10d %16d  %s", u.Address, u.Rows, u.Bytes, u.Rule())
-	}
-	p.Linef("%-40s %10s %16s  %s\n", "every other address", "", "", ingest.CatchAll(all))
-}
-
-func cut(s string, n int) string {
-	r := []rune(s)
-	if len(r) > n {
-		return string(r[:n]) + "…"
-	}
-	return s
 }
 
 // timeOf writes a start as a date where it is one, else as ns.

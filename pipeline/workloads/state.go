@@ -59,48 +59,37 @@ type TopologyFile struct {
 
 // A Source is a log file that was ingested, and what was read from it.
 type Source struct {
-	N         int32                `json:"n"`
-	File      string               `json:"file"`
-	Format    string               `json:"format"`
-	Mapping   string               `json:"mapping"` // digest
-	Digest    string               `json:"digest"`  // of the content, decompressed
-	Rows      int64                `json:"rows"`
-	Records   int64                `json:"records"`
-	Rejects   int64                `json:"rejects"`
-	SetAside  int64                `json:"set_aside"`
-	Reasons   []ingest.RejectCount `json:"reasons"`
-	AnyFlowID bool                 `json:"any_flow_id"`
-	Files     []lake.DataFile      `json:"files"` // of records and, if any, rejects
+	N       int32  `json:"n"`
+	File    string `json:"file"`
+	Format  string `json:"format"`
+	Mapping string `json:"mapping"` // digest
+	Digest  string `json:"digest"`  // of the content, decompressed
+	ingest.FileStats
+	Files []lake.DataFile `json:"files"` // of records and, if any, rejects
 
 	mapping *ingest.Mapping // of a file that is new
 }
 
-// Merged counts what the merge of all sources gave.
+// Merged is what the merge of all sources gave.
 type Merged struct {
-	Flows           int64                `json:"flows"`
-	Merged          int64                `json:"merged"`
-	Rejects         int64                `json:"rejects"`
-	SyntheticStarts int64                `json:"synthetic_starts"`
-	FirstStartNS    int64                `json:"first_start_ns"`
-	LastStartNS     int64                `json:"last_start_ns"`
-	Reasons         []ingest.RejectCount `json:"reasons"`
-	Next            int                  `json:"next"` // number of the first data file of the next merge
-	Files           []lake.DataFile      `json:"files"`
-	Chunks          []Chunk              `json:"chunks,omitempty"`  // of table flows, as they are in Files
-	Version         int                  `json:"version,omitempty"` // mergeVersion; another one's merge is not continued
+	ingest.MergeStats
+	Next    int                 `json:"next"` // number of the first data file of the next merge
+	Files   []lake.DataFile     `json:"files"`
+	Chunks  []Chunk             `json:"chunks,omitempty"` // of table flows, as they are in Files
+	Labels  []ingest.LabelCount `json:"labels"`
+	Version int                 `json:"version,omitempty"` // mergeVersion; another one's merge is not continued
 }
 
-// mergeVersion is raised when the same records give other flows, or chunks say something else.
-const mergeVersion = 2
+// mergeVersion is raised when the same records give other flows, or the state says something else of them.
+const mergeVersion = 3
 
 // A Chunk is what is known of one data file of table flows, beside its link_loads.
 type Chunk struct {
-	FirstStartNS     int64        `json:"first_start_ns"`
-	LastStartNS      int64        `json:"last_start_ns"`
-	SyntheticStarts  int64        `json:"synthetic_starts"`
-	UnreachableFlows int64        `json:"unreachable_flows"`
-	PacketHops       int64        `json:"packet_hops"`
-	Labels           []LabelCount `json:"labels"` // by service and virtual network
+	FirstStartNS     int64 `json:"first_start_ns"`
+	LastStartNS      int64 `json:"last_start_ns"`
+	SyntheticStarts  int64 `json:"synthetic_starts"`
+	UnreachableFlows int64 `json:"unreachable_flows"`
+	PacketHops       int64 `json:"packet_hops"`
 }
 
 // described reports whether the merge says of every data file what a Chunk says.

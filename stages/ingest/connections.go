@@ -25,54 +25,21 @@ func (in *Ingester) passes(rows int64) int64 {
 	return 1 + rows/max(10_000, in.o.MemoryBytes/passBytes)
 }
 
-// flowLogs makes flows of records of flow logs. Held flows that start before the first that changes stay.
-func (m *merging) flowLogs(ctx context.Context) error {
-	from := m.allRecords()
-	var several bool // samplers
-	err := m.query(ctx, "SELECT count(DISTINCT observer) > 1 FROM (SELECT DISTINCT observer FROM "+from+
-		" WHERE sampled LIMIT 2)", &several)
+// flowLogs makes flows of records of flow logs, numbered from number on.
+func (m *merging) flowLogs(ctx context.Context, out string, severalSamplers bool, number int64) error {
+	// Records that end earlier neither start nor continue a flow that is made.
+	from, err := m.withoutRepeated(ctx, fmt.Sprintf("(SELECT * FROM %s WHERE end_ns >= %d)", m.all, m.first-m.o.IdleNS))
+	if err == nil && severalSamplers {
+		from, err = m.oneSampler(ctx, from)
+	}
+	var rows int64
+	if err == nil {
+		err = m.query(ctx, "SELECT count(*) FROM "+from, &rows)
+	}
 	if err != nil {
 		return err
 	}
-	first := int64(0)                      // all starts are later
-	if len(m.held.Files) > 0 && !several { // another sampler may change any flow
-		if first, err = m.firstChange(ctx); err != nil {
-			return err
-		}
-	}
-	rest := m.keepBefore(first)
-	number := m.keptRows()
-	if first > 0 && len(rest) > 0 {
-		staying := m.tmp("staying.parquet")
-		query := fmt.Sprintf("SELECT * FROM %s WHERE start_ns < %d", duckdb.ScanParquet(rest...), first)
-		if err := m.exec(ctx, copyTo(schema.Flows, query, staying)); err != nil {
-			return err
-		}
-		m.stats.FlowsFiles = append(m.stats.FlowsFiles, staying)
-		var rows int64
-		if err := m.query(ctx, "SELECT count(*) FROM "+duckdb.ScanParquet(staying), &rows); err != nil {
-			return err
-		}
-		number += rows
-	}
-	if first > 0 { // records that end earlier neither start nor continue a flow that is made
-		from = fmt.Sprintf("(SELECT * FROM %s WHERE end_ns >= %d)", from, first-m.o.IdleNS)
-	}
-	if from, err = m.withoutRepeated(ctx, from, from); err != nil {
-		return err
-	}
-	if several {
-		if from, err = m.oneSampler(ctx, from); err != nil {
-			return err
-		}
-	}
-	var total int64
-	if err := m.query(ctx, "SELECT count(*) FROM "+from, &total); err != nil {
-		return err
-	}
-	out := m.tmp("flows.parquet")
-	m.stats.FlowsFiles = append(m.stats.FlowsFiles, out)
-	return m.mergeRecords(ctx, from, out, total, first, number)
+	return m.mergeRecords(ctx, from, out, rows, m.first, number)
 }
 
 // maxDrawnAcross is how often firstChange goes back by a resolution before it gives up. Starts that are multiples of
@@ -82,14 +49,17 @@ const maxDrawnAcross = 100
 // firstChange returns the logged start before which no flow changes because of the new records, so that every flow
 // that starts before it is in the held flows as it is, and drawn before it; 0 where all flows are to be made.
 func (m *merging) firstChange(ctx context.Context) (first int64, err error) {
-	held, fresh := duckdb.ScanParquet(m.records(isHeld)...), duckdb.ScanParquet(m.records(isFresh)...)
-	var begin, earliest, resolution sql.NullInt64
-	err = m.query(ctx, "SELECT (SELECT min(start_ns) FROM "+fresh+"), (SELECT min(start_ns) FROM "+held+
-		"), (SELECT max(resolution_ns) FROM "+held+")", &begin, &earliest, &resolution)
+	held := m.records(func(s MergeSource) bool { return s.Held })
+	var begin, resolution sql.NullInt64
+	err = m.query(ctx, fmt.Sprintf("SELECT min(start_ns) FILTER (%s), max(resolution_ns) FROM %s", m.fresh(), m.all), &begin,
+		&resolution)
 	if err != nil || !begin.Valid {
 		return math.MaxInt64 / 2, err // there is no new record
 	}
-	if first, err = m.continued(ctx, held, fresh, begin.Int64, earliest.Int64); err != nil {
+	if !m.o.Mapping.Records {
+		return begin.Int64, nil
+	}
+	if first, err = m.continued(ctx, begin.Int64); err != nil {
 		return 0, err
 	}
 	for range maxDrawnAcross { // until no held flow may have been drawn across it
@@ -105,51 +75,31 @@ func (m *merging) firstChange(ctx context.Context) (first int64, err error) {
 }
 
 // continued returns the start of the first flow that has a new record: begin, the start of the first of these, or that
-// of a held flow that they continue. Flows are looked for farther and farther back.
-func (m *merging) continued(ctx context.Context, held, fresh string, begin, earliest int64) (int64, error) {
-	err := m.exec(ctx, fmt.Sprintf(`
-CREATE OR REPLACE TEMP TABLE continued AS
-SELECT %[1]s FROM %[2]s WHERE end_ns >= %[4]d INTERSECT SELECT %[1]s FROM %[3]s`,
-		connection, held, fresh, begin-m.o.IdleNS))
-	if err != nil {
-		return 0, err
+// of a held flow that they continue.
+func (m *merging) continued(ctx context.Context, begin int64) (first int64, err error) {
+	err = m.exec(ctx, fmt.Sprintf(`
+CREATE OR REPLACE TEMP VIEW chains AS SELECT *, %[1]s AS fresh FROM %[2]s WHERE hash(%[3]s) IN (
+  SELECT hash(%[3]s) FROM %[2]s WHERE end_ns >= %[4]d AND NOT %[1]s INTERSECT
+  SELECT hash(%[3]s) FROM %[2]s WHERE %[1]s)`, m.fresh(), m.all, connection, begin-m.o.IdleNS))
+	var rows int64
+	if err == nil {
+		err = m.query(ctx, "SELECT count(*) FROM chains", &rows)
 	}
-	of := func(records, where, fresh string) string {
-		return fmt.Sprintf(`SELECT r.src, r.dst, r.protocol, r.src_port, r.dst_port, r.start_ns, r.end_ns, %s AS fresh
-FROM %s AS r SEMI JOIN continued AS c ON r.src = c.src AND r.dst = c.dst AND r.protocol IS NOT DISTINCT FROM c.protocol
-  AND r.src_port IS NOT DISTINCT FROM c.src_port AND r.dst_port IS NOT DISTINCT FROM c.dst_port
-%s`, fresh, records, where)
-	}
-	for back := 4 * m.o.IdleNS; ; back *= 4 {
-		horizon := begin - back
-		var rows int64
-		err := m.exec(ctx, "CREATE OR REPLACE TEMP TABLE chains AS "+
-			of(held, fmt.Sprintf("WHERE end_ns >= %d", horizon-m.o.IdleNS), "false")+" UNION ALL "+of(fresh, "", "true"))
-		if err != nil {
-			return 0, err
-		}
-		if err := m.query(ctx, "SELECT count(*) FROM chains", &rows); err != nil {
-			return 0, err
-		}
-		if m.passes(rows) > 1 { // more than fits the memory: all flows are made
-			return 0, nil
-		}
-		var first sql.NullInt64
-		err = m.query(ctx, numberedRecords(m.o.IdleNS, "chains", "true")+`
+	first = begin
+	for p, passes := int64(0), m.passes(rows); p < passes && err == nil; p++ {
+		var start sql.NullInt64
+		err = m.query(ctx, numberedRecords(m.o.IdleNS, "chains", fmt.Sprintf(partOfPairs, passes, p))+`
 SELECT min(start_ns) FROM (
-  SELECT min(start_ns) AS start_ns FROM numbered GROUP BY `+connection+`, flow HAVING bool_or(fresh))`, &first)
-		if err != nil {
-			return 0, err
-		}
-		from := begin
-		if first.Valid {
-			from = min(from, first.Int64)
-		}
-		if from >= horizon || horizon <= earliest {
-			return from, nil
+  SELECT min(start_ns) AS start_ns FROM numbered GROUP BY `+connection+`, flow HAVING bool_or(fresh))`, &start)
+		if start.Valid {
+			first = min(first, start.Int64)
 		}
 	}
+	return first, err
 }
+
+// partOfPairs is the condition that a record is in one part of the pairs of hosts.
+const partOfPairs = "(src * 7919 + dst) %% %d = %d"
 
 // numberedRecords is the WITH clause that numbers the flows of each connection. A record begins another flow of its
 // connection if it starts more than idleNS after the end of all records before it.
@@ -173,7 +123,7 @@ func (in *Ingester) mergeRecords(ctx context.Context, records, out string, rows,
 	var merged []string
 	for p := range passes {
 		file := filepath.Join(in.o.TmpDir, fmt.Sprintf("merged-%d.parquet", p))
-		query := numberedRecords(in.o.IdleNS, records, fmt.Sprintf("(src * 7919 + dst) %% %d = %d", passes, p)) +
+		query := numberedRecords(in.o.IdleNS, records, fmt.Sprintf(partOfPairs, passes, p)) +
 			fmt.Sprintf(`, observed AS (
   SELECT
     %[1]s, flow, observer, CAST(sum(size_bytes) AS HUGEINT) AS size_bytes, min(start_ns) AS start_ns,

@@ -33,7 +33,7 @@ func File(ctx context.Context, n *topology.Network, file string, o Options) (sta
 	if err != nil {
 		return stats, err
 	}
-	source := MergeSource{N: 1, File: file, Records: f.RecordsFile, Rows: f.Rows, AnyFlowID: f.AnyFlowID}
+	source := MergeSource{N: 1, File: file, FileStats: f}
 	stats = Stats{Rows: f.Rows, SetAside: f.SetAside, Dependencies: f.Waits, ComputeSteps: f.ComputeSteps}
 	if stats.MergeStats, err = in.Merge(ctx, []MergeSource{source}, HeldFlows{}); err != nil {
 		return stats, inFile(file, err)

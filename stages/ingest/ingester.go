@@ -23,7 +23,7 @@ type Ingester struct {
 	db   *sql.DB
 	o    Options
 	book *addressBook
-	// Notes are what a user should know of the tables.
+	// Notes are what a user should know of the tables and files.
 	Notes []string
 }
 
@@ -131,13 +131,13 @@ func (in *Ingester) table(ctx context.Context, file, what string, want [][]strin
 		return fmt.Errorf("%s %s: %w", what, file, err)
 	}
 	if src.openEnd {
-		in.Notes = append(in.Notes, OpenEnd(what+" "+file))
+		in.Notes = append(in.Notes, openEnd(what+" "+file))
 	}
 	return nil
 }
 
-// OpenEnd says that the last line of a file has no line end.
-func OpenEnd(file string) string {
+// openEnd says that the last line of a file has no line end.
+func openEnd(file string) string {
 	return file + " does not end with a line end: its last row may have been cut"
 }
 

@@ -4,9 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"parsimon/queries/duckdb"
 	"parsimon/schema"
@@ -14,12 +14,10 @@ import (
 
 // MergeSource is a source file whose records become flows.
 type MergeSource struct {
-	N         int32  // its number, as given to Ingester.File
-	File      string // the source
-	Records   string // Parquet file of its records
-	Rows      int64  // of the source
-	AnyFlowID bool   // as in FileStats
-	Held      bool   // its records are in the flows that an earlier merge made
+	N    int32  // its number, as given to Ingester.File
+	File string // the source
+	FileStats
+	Held bool // its records are in the flows that an earlier merge made
 }
 
 // HeldFlows are the results of an earlier merge, of the sources that are Held. Their numbers are below those of the
@@ -39,17 +37,20 @@ type HeldFile struct {
 
 // MergeStats counts what became of the records of some sources: records = Flows + Merged + Rejects.
 type MergeStats struct {
+	Flows           int64         `json:"flows"`
+	Merged          int64         `json:"merged"`
+	Rejects         int64         `json:"rejects"`
+	SyntheticStarts int64         `json:"synthetic_starts"` // of FlowsFiles, as are the first and the last start
+	FirstStartNS    int64         `json:"first_start_ns"`
+	LastStartNS     int64         `json:"last_start_ns"`
+	Reasons         []RejectCount `json:"reasons"`
+	Repeated        int64         `json:"-"` // of Merged: records that an earlier source has, as far as this merge read them
 	// Kept is how many of the first held files stay as they are. FlowsFiles are Parquet files of the flows after
 	// these, in order, and RejectsFile of the rejects beside the held ones, in TmpDir. RejectsFile is empty if there are
 	// none.
-	Kept                      int
-	FlowsFiles                []string
-	RejectsFile               string
-	Flows, Merged, Rejects    int64
-	Repeated                  int64 // of Merged: records that an earlier source has too, as far as this merge read them
-	SyntheticStarts           int64 // of FlowsFiles
-	FirstStartNS, LastStartNS int64 // of FlowsFiles
-	Reasons                   []RejectCount
+	Kept        int      `json:"-"`
+	FlowsFiles  []string `json:"-"`
+	RejectsFile string   `json:"-"`
 }
 
 // Merge makes flows from records, in start order.
@@ -67,15 +68,28 @@ type MergeStats struct {
 // With the flows of an earlier merge the result is the same, and only the flows that start at or after the first that
 // the other sources add or change are made.
 func (in *Ingester) Merge(ctx context.Context, sources []MergeSource, held HeldFlows) (stats MergeStats, err error) {
-	m := &merging{Ingester: in, sources: sources, held: held, stats: &stats}
+	m := &merging{Ingester: in, sources: sources, stats: &stats}
+	m.all = m.records(func(MergeSource) bool { return true })
+	logs := in.o.Mapping.Records
 	var total int64
-	if err := in.query(ctx, "SELECT count(*) FROM "+m.allRecords(), &total); err != nil {
+	var several bool // samplers: another one may change any flow
+	err = in.query(ctx, "SELECT count(*), count(DISTINCT observer) FILTER (sampled) > 1 FROM "+m.all, &total, &several)
+	if err == nil && len(held.Files) > 0 && !(logs && several) {
+		m.first, err = m.firstChange(ctx)
+	}
+	var kept int64
+	if err == nil {
+		kept, err = m.keep(ctx, held.Files)
+	}
+	if err != nil {
 		return stats, err
 	}
-	if in.o.Mapping.Records {
-		err = m.flowLogs(ctx)
+	out := m.tmp("flows.parquet")
+	stats.FlowsFiles = append(stats.FlowsFiles, out)
+	if logs {
+		err = m.flowLogs(ctx, out, several, kept)
 	} else {
-		err = m.wholeFlows(ctx)
+		err = m.wholeFlows(ctx, out, held.Rejects)
 	}
 	if err != nil {
 		return stats, err
@@ -83,47 +97,106 @@ func (in *Ingester) Merge(ctx context.Context, sources []MergeSource, held HeldF
 	var first, last sql.NullInt64
 	err = in.query(ctx, "SELECT count(*), count(*) FILTER (synthetic_start), min(start_ns), max(start_ns) FROM "+
 		duckdb.ScanParquet(stats.FlowsFiles...), &stats.Flows, &stats.SyntheticStarts, &first, &last)
-	stats.Flows += m.keptRows()
+	for _, f := range held.Files[:stats.Kept] {
+		stats.Flows += f.Rows
+	}
 	stats.FirstStartNS, stats.LastStartNS = first.Int64, last.Int64
 	stats.Merged = total - stats.Flows - stats.Rejects
 	return stats, err
+}
+
+// LabelCount is what flows of one service and virtual network come to.
+type LabelCount struct {
+	Service string `json:"service"`
+	VNet    string `json:"vnet"`
+	Flows   int64  `json:"flows"`
+	Bytes   int64  `json:"bytes"`
+}
+
+// Labels counts the flows of some Parquet files by service and virtual network, most bytes first.
+func (in *Ingester) Labels(ctx context.Context, files []string) (all []LabelCount, err error) {
+	if len(files) == 0 {
+		return nil, nil
+	}
+	err = in.each(ctx, `
+SELECT service, vnet, count(*), CAST(sum(size_bytes) AS BIGINT) AS bytes
+FROM `+duckdb.ScanParquet(files...)+" GROUP BY ALL ORDER BY bytes DESC, service, vnet", func(rows *sql.Rows) error {
+		var l LabelCount
+		err := rows.Scan(&l.Service, &l.VNet, &l.Flows, &l.Bytes)
+		all = append(all, l)
+		return err
+	})
+	return all, err
 }
 
 // A merging is one call of Merge at work.
 type merging struct {
 	*Ingester
 	sources []MergeSource
-	held    HeldFlows
 	stats   *MergeStats
+	all     string // table function of the records of all sources
+	first   int64  // flows that start earlier are held, and stay
 }
 
-// records are the files of the records of some sources.
-func (m *merging) records(of func(MergeSource) bool) (files []string) {
+// records is the table function of the records of some sources.
+func (m *merging) records(of func(MergeSource) bool) string {
+	var files []string
 	for _, s := range m.sources {
 		if of(s) {
-			files = append(files, s.Records)
+			files = append(files, s.RecordsFile)
 		}
 	}
-	return files
+	return duckdb.ScanParquet(files...)
 }
 
-// allRecords is the table function of the records of all sources.
-func (m *merging) allRecords() string {
-	return duckdb.ScanParquet(m.records(func(MergeSource) bool { return true })...)
+// fresh is the condition that a record is of a source that is not held.
+func (m *merging) fresh() string {
+	numbers := []string{"0"} // none
+	for _, s := range m.sources {
+		if !s.Held {
+			numbers = append(numbers, fmt.Sprint(s.N))
+		}
+	}
+	return "source IN (" + strings.Join(numbers, ", ") + ")"
+}
+
+// keep keeps the held files whose flows all start before the first one to make, and copies such flows of the others. It
+// returns the number of all these flows.
+func (m *merging) keep(ctx context.Context, files []HeldFile) (rows int64, err error) {
+	for len(files) > 0 && files[0].Fixed && files[0].LastStartNS < m.first {
+		rows += files[0].Rows
+		files = files[1:]
+		m.stats.Kept++
+	}
+	if m.first == 0 || len(files) == 0 {
+		return rows, nil
+	}
+	var rest []string
+	for _, f := range files {
+		rest = append(rest, f.Path)
+	}
+	staying := m.tmp("staying.parquet")
+	m.stats.FlowsFiles = append(m.stats.FlowsFiles, staying)
+	query := fmt.Sprintf("SELECT * FROM %s WHERE start_ns < %d", duckdb.ScanParquet(rest...), m.first)
+	var copied int64
+	if err = m.exec(ctx, copyTo(schema.Flows, query, staying)); err == nil {
+		err = m.query(ctx, "SELECT count(*) FROM "+duckdb.ScanParquet(staying), &copied)
+	}
+	return rows + copied, err
 }
 
 // wholeRecord lists all that a record says, its place apart.
 const wholeRecord = connection + ", observer, size_bytes, start_ns, end_ns, resolution_ns, sampled, flow_id, service, vnet"
 
-// withoutRepeated returns records without those that a source with a lower number among others has, too: a log that is
-// ingested while it grows, and again when it is complete, counts once. Equal records of one source stay: of each record
-// the result has as many as the source that has the most.
-func (m *merging) withoutRepeated(ctx context.Context, records, among string) (string, error) {
+// withoutRepeated returns records without those that a source with a lower number has, too: a log that is ingested
+// while it grows, and again when it is complete, counts once. Equal records of one source stay: of each record the
+// result has as many as the source that has the most.
+func (m *merging) withoutRepeated(ctx context.Context, records string) (string, error) {
 	if len(m.sources) < 2 {
 		return records, nil
 	}
 	err := m.exec(ctx, fmt.Sprintf(`CREATE OR REPLACE TEMP TABLE twice AS
-SELECT hash(%s) AS h, count(*) AS n FROM %s GROUP BY h HAVING min(source) < max(source)`, wholeRecord, among))
+SELECT hash(%s) AS h, count(*) AS n FROM %s GROUP BY h HAVING min(source) < max(source)`, wholeRecord, records))
 	if err != nil {
 		return "", err
 	}
@@ -139,7 +212,7 @@ WITH numbered AS (
   FROM %[2]s WHERE hash(%[1]s) IN (SELECT h FROM twice WHERE h %% %[3]d = %[4]d)
 )
 SELECT source, "row" FROM numbered QUALIFY row_number() OVER (PARTITION BY %[1]s, nth ORDER BY source) > 1`,
-			wholeRecord, among, passes, p))
+			wholeRecord, records, passes, p))
 	}
 	if err != nil {
 		return "", err
@@ -148,135 +221,73 @@ SELECT source, "row" FROM numbered QUALIFY row_number() OVER (PARTITION BY %[1]s
 		m.query(ctx, "SELECT count(*) FROM repeated", &m.stats.Repeated)
 }
 
-func isHeld(s MergeSource) bool  { return s.Held }
-func isFresh(s MergeSource) bool { return !s.Held }
-
-// keepBefore keeps the held files whose flows all start before a time, and returns the others.
-func (m *merging) keepBefore(ns int64) (rest []string) {
-	files := m.held.Files
-	for m.stats.Kept < len(files) && files[m.stats.Kept].Fixed && files[m.stats.Kept].LastStartNS < ns {
-		m.stats.Kept++
-	}
-	for _, f := range files[m.stats.Kept:] {
-		rest = append(rest, f.Path)
-	}
-	return rest
-}
-
-func (m *merging) keptRows() (n int64) {
-	for _, f := range m.held.Files[:m.stats.Kept] {
-		n += f.Rows
-	}
-	return n
-}
-
 // tmp is the path of a result file.
 func (m *merging) tmp(name string) string { return filepath.Join(m.o.TmpDir, name) }
 
-// wholeFlows makes each record a flow. Held flows do not change; those from the first new one on are written again
-// with the new ones among them.
-func (m *merging) wholeFlows(ctx context.Context) error {
+// wholeFlows makes each record a flow. rejects are the files of what was rejected before.
+func (m *merging) wholeFlows(ctx context.Context, out string, rejects []string) error {
 	id, offset, anyID := "CASE source", int64(0), false
 	for _, s := range m.sources {
 		id += fmt.Sprintf(" WHEN %d THEN %d", s.N, offset)
 		offset += s.Rows
 		anyID = anyID || s.AnyFlowID
 	}
-	id = "coalesce(flow_id, " + id + ` END + "row" - 1)`
-	fresh := duckdb.ScanParquet(m.records(isFresh)...)
-	fresh, err := m.withoutRepeated(ctx, fresh, fmt.Sprintf("(SELECT * FROM %s WHERE start_ns BETWEEN "+
-		"(SELECT min(start_ns) FROM %[2]s) AND (SELECT max(start_ns) FROM %[2]s))", m.allRecords(), fresh))
+	id = "coalesce(flow_id, " + id + ` END + "row" - 1) AS flow_id`
+	records, err := m.withoutRepeated(ctx, fmt.Sprintf("(SELECT * FROM %s WHERE start_ns >= %d)", m.all, m.first))
 	if err != nil {
 		return err
 	}
-	flows := "SELECT * REPLACE (" + id + " AS flow_id) FROM " + fresh
+	flows := "(SELECT * REPLACE (" + id + ") FROM " + records + ")"
 	if anyID {
-		if flows, err = m.rejectRepeatedIDs(ctx, flows); err != nil {
+		before := fmt.Sprintf("SELECT %s, source, \"row\" FROM %s WHERE start_ns < %d", id, m.all, m.first)
+		if flows, err = m.rejectRepeatedIDs(ctx, flows, before, rejects); err != nil {
 			return err
 		}
 	}
 	query := `
 SELECT flow_id, src, dst, size_bytes, start_ns, service, vnet, resolution_ns > 0 OR sampled AS synthetic_start
-FROM (` + flows + ")"
-	if len(m.held.Files) > 0 {
-		var first sql.NullInt64
-		if err := m.query(ctx, "SELECT min(start_ns) FROM "+fresh, &first); err != nil {
-			return err
-		}
-		from := int64(math.MaxInt64) // all of the new rows may be rejected
-		if first.Valid {
-			from = first.Int64
-		}
-		if rest := m.keepBefore(from); len(rest) > 0 {
-			query += " UNION ALL BY NAME SELECT * FROM " + duckdb.ScanParquet(rest...)
-		}
-	}
-	m.stats.FlowsFiles = []string{m.tmp("flows.parquet")}
-	return m.exec(ctx, copyTo(schema.Flows, query+" ORDER BY start_ns, flow_id", m.stats.FlowsFiles[0]))
+FROM ` + flows + " ORDER BY start_ns, flow_id"
+	return m.exec(ctx, copyTo(schema.Flows, query, out))
 }
 
-// rejectRepeatedIDs rejects flows whose id an earlier row has, and returns the query of the others.
-func (m *merging) rejectRepeatedIDs(ctx context.Context, flows string) (string, error) {
-	ids := `SELECT flow_id, source, "row" FROM (` + flows + ")"
-	if len(m.held.Files) > 0 {
-		var paths []string
-		for _, f := range m.held.Files {
-			paths = append(paths, f.Path)
-		}
-		var lo, hi sql.NullInt64
-		if err := m.query(ctx, "SELECT min(flow_id), max(flow_id) FROM ("+flows+")", &lo, &hi); err != nil {
-			return "", err
-		}
-		// Row groups with other ids are not read. Sources are numbered from 1: held flows are earlier.
-		ids += fmt.Sprintf(` UNION ALL SELECT flow_id, 0 AS source, 0 AS "row" FROM %s
-WHERE flow_id BETWEEN %d AND %d AND flow_id IN (SELECT flow_id FROM (%s))`,
-			duckdb.ScanParquet(paths...), lo.Int64, hi.Int64, flows)
-	}
-	var repeated int64
-	if err := m.query(ctx, "SELECT count(*) - count(DISTINCT flow_id) FROM ("+ids+")", &repeated); err != nil {
-		return "", err
-	}
-	rejects := slices.Clone(m.held.Rejects)
-	if repeated > 0 {
-		if err := m.rejectRepeated(ctx, flows, ids); err != nil {
-			return "", err
-		}
-		rejects = append(rejects, m.stats.RejectsFile)
-		flows = `SELECT k.* FROM (` + flows + `) AS k LEFT JOIN firsts AS f ON k.flow_id = f.flow_id
-WHERE f.flow_id IS NULL OR k.source = f.source AND k."row" = f."row"`
-	}
-	if len(rejects) == 0 {
-		return flows, nil
-	}
-	from := duckdb.ScanParquet(rejects...)
-	if err := m.query(ctx, "SELECT count(*) FROM "+from, &m.stats.Rejects); err != nil {
-		return "", err
-	}
-	var err error
-	m.stats.Reasons, err = m.reasons(ctx, from)
-	return flows, err
-}
-
-// rejectRepeated creates table firsts, of the rows that keep an id that several have, and writes table rejects of the
-// others.
-func (m *merging) rejectRepeated(ctx context.Context, flows, ids string) error {
+// rejectRepeatedIDs writes flows whose id an earlier row has to table rejects, those of sources that are not held, and
+// returns the other flows. before are the ids of flows that are not made again.
+func (m *merging) rejectRepeatedIDs(ctx context.Context, flows, before string, rejects []string) (string, error) {
 	err := m.exec(ctx, `
 CREATE OR REPLACE TEMP TABLE firsts AS
 SELECT flow_id, arg_min(source, (source, "row")) AS source, arg_min("row", (source, "row")) AS "row"
-FROM (`+ids+`) GROUP BY flow_id HAVING count(*) > 1`)
+FROM (SELECT flow_id, source, "row" FROM `+flows+" UNION ALL "+before+`) GROUP BY flow_id HAVING count(*) > 1`)
 	if err != nil {
-		return err
+		return "", err
 	}
-	file := "CASE k.source"
+	file := "CASE source"
 	for _, s := range m.sources {
 		file += fmt.Sprintf(" WHEN %d THEN %s", s.N, duckdb.Quote(s.File))
 	}
-	query := `
-SELECT ` + file + ` END AS file, k."row", 'flow_id stands in an earlier row' AS reason,
-  concat_ws(',', k.flow_id, k.src, k.dst, k.size_bytes, k.start_ns, k.service, k.vnet) AS raw
-FROM (` + flows + `) AS k JOIN firsts AS f ON k.flow_id = f.flow_id
-WHERE k.source <> f.source OR k."row" <> f."row"
-ORDER BY k.source, k."row"`
-	m.stats.RejectsFile = m.tmp("merge-rejects.parquet")
-	return m.exec(ctx, copyTo(schema.Rejects, query, m.stats.RejectsFile))
+	query := "SELECT " + file + ` END AS file, "row", 'flow_id stands in an earlier row' AS reason,
+  concat_ws(',', flow_id, src, dst, size_bytes, start_ns, service, vnet) AS raw
+FROM ` + flows + ` AS k SEMI JOIN firsts USING (flow_id) ANTI JOIN firsts USING (flow_id, source, "row")
+WHERE ` + m.fresh() + ` ORDER BY source, "row"`
+	rejected := m.tmp("merge-rejects.parquet")
+	var rows int64
+	if err := m.exec(ctx, copyTo(schema.Rejects, query, rejected)); err != nil {
+		return "", err
+	}
+	if err := m.query(ctx, "SELECT count(*) FROM "+duckdb.ScanParquet(rejected), &rows); err != nil {
+		return "", err
+	}
+	if rows > 0 {
+		m.stats.RejectsFile, rejects = rejected, append(slices.Clip(rejects), rejected)
+	}
+	if len(rejects) > 0 {
+		from := duckdb.ScanParquet(rejects...)
+		if err := m.query(ctx, "SELECT count(*) FROM "+from, &m.stats.Rejects); err != nil {
+			return "", err
+		}
+		if m.stats.Reasons, err = m.reasons(ctx, from); err != nil {
+			return "", err
+		}
+	}
+	return "(SELECT k.* FROM " + flows + ` AS k LEFT JOIN firsts AS f ON k.flow_id = f.flow_id
+WHERE f.flow_id IS NULL OR k.source = f.source AND k."row" = f."row")`, nil
 }

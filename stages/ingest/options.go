@@ -71,7 +71,7 @@ func CheckRejects(file string, rows, rejects, setAside int64, limit float64, rea
 	}
 	why := make([]string, len(reasons))
 	for i, r := range reasons {
-		why[i] = fmt.Sprintf("%d × %s (first: %s)%s", r.Rows, r.Reason, r.Example, r.hint())
+		why[i] = r.String()
 	}
 	return fmt.Errorf("%s: %d of %d rows cannot be simulated, more than the accepted %g%% (--max-rejects): %s", file,
 		rejects-setAside, rows, 100*limit, strings.Join(why, "; "))

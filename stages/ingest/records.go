@@ -15,19 +15,22 @@ import (
 
 // FileStats counts the rows of a source file: Rows = Records + Rejects.
 type FileStats struct {
+	Rows    int64 `json:"rows"`
+	Records int64 `json:"records"`
+	Rejects int64 `json:"rejects"`
+	// SetAside is the number of rejects that say themselves that they are not flows, such as log lines without data
+	// and refused connections. They do not count against MaxRejects.
+	SetAside  int64         `json:"set_aside"`
+	Reasons   []RejectCount `json:"reasons"`     // most frequent first
+	AnyFlowID bool          `json:"any_flow_id"` // rows have ids of their own
 	// RecordsFile and RejectsFile are Parquet files of tables records and rejects, in TmpDir. RejectsFile exists only
 	// if there are rejects.
-	RecordsFile, RejectsFile string
-	Rows, Records, Rejects   int64
-	// SetAside is the number of rejects that say themselves that they are not flows (set_aside of a mapping).
-	SetAside int64
-	Reasons  []RejectCount // most frequent first
-	// AnyFlowID says whether rows have ids of their own.
-	AnyFlowID bool
-	OpenEnd   bool // the last line has no line end: it may have been cut
+	RecordsFile string `json:"-"`
+	RejectsFile string `json:"-"`
 	// Waits is how many rows the Parquet file WaitsFile has: which flows wait for which others.
-	Waits, ComputeSteps int64
-	WaitsFile           string
+	Waits        int64  `json:"-"`
+	WaitsFile    string `json:"-"`
+	ComputeSteps int64  `json:"-"`
 }
 
 // File reads one source file, number n of the workload, through a mapping, and writes its rows as tables records
@@ -63,9 +66,11 @@ func (in *Ingester) file(ctx context.Context, m *Mapping, file string, n int32) 
 	if err != nil {
 		return stats, err
 	}
-	stats.Rows, stats.OpenEnd = src.rows, src.openEnd
-	if stats.Rows == 0 {
+	if stats.Rows = src.rows; stats.Rows == 0 {
 		return stats, errors.New("has no flows")
+	}
+	if src.openEnd {
+		in.Notes = append(in.Notes, openEnd(file))
 	}
 	if err := in.exec(ctx, "CREATE OR REPLACE TEMP VIEW staged AS "+src.relation); err != nil {
 		return stats, err

@@ -28,8 +28,8 @@ type UnknownAddress struct {
 	Bytes   int64  `json:"bytes"`
 }
 
-// Rule is a line of a hosts table that finds the address and those near it: its /24, or /64 for IPv6.
-func (u UnknownAddress) Rule() string {
+// rule is a line of a hosts table that finds the address and those near it: its /24, or /64 for IPv6.
+func (u UnknownAddress) rule() string {
 	a, err := netip.ParseAddr(strings.TrimSpace(u.Address))
 	if err != nil {
 		return u.Address + ",NODE"
@@ -45,8 +45,8 @@ func (u UnknownAddress) Rule() string {
 	return p.String() + ",NODE"
 }
 
-// CatchAll is the line of a hosts table that finds every address of the kind that no other line finds.
-func CatchAll(list []UnknownAddress) string {
+// catchAll is the line of a hosts table that finds every address of the kind that no other line finds.
+func catchAll(list []UnknownAddress) string {
 	for _, u := range list {
 		if a, err := netip.ParseAddr(strings.TrimSpace(u.Address)); err == nil && a.Is4() {
 			return "0.0.0.0/0,NODE"
@@ -97,15 +97,18 @@ func MergeUnknown(a, b []UnknownAddress) []UnknownAddress {
 	return all[:min(len(all), maxUnknown)]
 }
 
-// hint says how to find the addresses that a reason lists.
-func (r RejectCount) hint() string {
+// String is the reason with its number of rows, an example and, for addresses that are no hosts, those with the most
+// bytes and how to find them.
+func (r RejectCount) String() string {
+	text := fmt.Sprintf("%d × %s (first: %.120s)", r.Rows, r.Reason, r.Example)
 	if len(r.Unknown) == 0 {
-		return ""
+		return text
 	}
 	var most []string
-	for _, u := range r.Unknown[:min(3, len(r.Unknown))] {
+	for _, u := range r.Unknown[:min(5, len(r.Unknown))] {
 		most = append(most, fmt.Sprintf("%s with %d bytes", u.Address, u.Bytes))
 	}
-	return fmt.Sprintf("\nmost bytes: %s. A line %s in the hosts table finds the first and those near it, %s all others; NODE is where they "+
-		"are attached, such as a gateway", strings.Join(most, ", "), r.Unknown[0].Rule(), CatchAll(r.Unknown))
+	return text + fmt.Sprintf("\nmost bytes: %s. A line %s in the hosts table finds the first and those near it, %s all "+
+		"others; NODE is where they are attached, such as a gateway", strings.Join(most, ", "), r.Unknown[0].rule(),
+		catchAll(r.Unknown))
 }

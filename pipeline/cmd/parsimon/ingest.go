@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"parsimon/pipeline"
 	"parsimon/pipeline/workloads"
 	"parsimon/schema/units"
 	"parsimon/stages/ingest"
@@ -93,6 +94,7 @@ var ingestCommand = command{
 			if err != nil {
 				return err
 			}
+			report.Predict(pipeline.ExactSeconds)
 			e.metrics.ingest(report)
 			return e.write(report, report.Text())
 		}
