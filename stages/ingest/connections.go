@@ -51,8 +51,7 @@ const maxDrawnAcross = 100
 func (m *merging) firstChange(ctx context.Context) (first int64, err error) {
 	held := m.records(func(s MergeSource) bool { return s.Held })
 	var begin, resolution sql.NullInt64
-	err = m.query(ctx, fmt.Sprintf("SELECT min(start_ns) FILTER (%s), max(resolution_ns) FROM %s", m.fresh(), m.all), &begin,
-		&resolution)
+	err = m.query(ctx, "SELECT min(start_ns) FILTER ("+m.fresh()+"), max(resolution_ns) FROM "+m.all, &begin, &resolution)
 	if err != nil || !begin.Valid {
 		return math.MaxInt64 / 2, err // there is no new record
 	}

@@ -44,7 +44,7 @@ type MergeStats struct {
 	FirstStartNS    int64         `json:"first_start_ns"`
 	LastStartNS     int64         `json:"last_start_ns"`
 	Reasons         []RejectCount `json:"reasons"`
-	Repeated        int64         `json:"-"` // of Merged: records that an earlier source has, as far as this merge read them
+	Repeated        int64         `json:"-"` // of Merged: an earlier source has them, as far as this merge read it
 	// Kept is how many of the first held files stay as they are. FlowsFiles are Parquet files of the flows after
 	// these, in order, and RejectsFile of the rejects beside the held ones, in TmpDir. RejectsFile is empty if there are
 	// none.
