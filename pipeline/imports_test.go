@@ -29,7 +29,7 @@ var mayImport = map[string][]string{
 
 	"queries":            {"schema/...", "queries/duckdb", "queries/format"},
 	"queries/duckdb":     nil,
-	"queries/format":     nil,
+	"queries/format":     {"queries/duckdb"},
 	"queries/subprocess": {"queries/..."},
 
 	"pipeline/text":                {"queries/format"},

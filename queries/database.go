@@ -21,6 +21,8 @@ type Options struct {
 	// Verify returns an error if the bytes of a data file, given by its path relative to the lake, are not those
 	// that were committed. It is called once for each file before a statement first reads it. nil verifies nothing.
 	Verify func(path string) error
+	// Output is the absolute path of what Write writes to: a file, or a pipe such as /dev/stdout.
+	Output string
 }
 
 // DB answers questions about the data files of one lake. It is safe for concurrent use.
@@ -29,6 +31,7 @@ type DB struct {
 	sql    *sql.DB
 	files  []File
 	verify func(path string) error
+	output string
 	views  []view // of the catalog, in an order in which they can be created
 
 	mu      sync.Mutex
@@ -65,7 +68,7 @@ func Open(ctx context.Context, lake string, o Options) (_ *DB, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("lake %s: %w", lake, err)
 	}
-	db := &DB{root: root, sql: engine, files: o.Files, verify: o.Verify, views: all, created: map[string]bool{}}
+	db := &DB{root: root, sql: engine, files: o.Files, verify: o.Verify, output: o.Output, views: all, created: map[string]bool{}}
 	if err := db.prepare(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("lake %s: %w", lake, err), db.Close())
 	}
@@ -83,6 +86,9 @@ func (db *DB) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	var paths []string
+	if db.output != "" {
+		paths = append(paths, db.output)
+	}
 	for _, f := range db.files {
 		paths = append(paths, filepath.Join(db.root, filepath.FromSlash(f.Path)))
 	}

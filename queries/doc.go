@@ -6,8 +6,8 @@
 //	                        Open: DB, in memory, locked to the lake
 //	                        WriteCatalog: LAKE/parsimon.duckdb, for DuckDB itself
 //	                                  │
-//	              Run(question, parameters)   SQL(text) ─→ checkTree ─→ checkType
-//	                                  └───────┬────────────┘
+//	              Run(question, parameters)   SQL(text), Write(text) ─→ checkTree ─→ checkType
+//	                                  └───────┬────────────┘    └─→ Options.Output, in a form of format.Names
 //	                                    format.Rows
 //
 // # Questions

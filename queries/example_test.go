@@ -19,15 +19,17 @@ func Example() {
 	check(err)
 	defer func() { check(os.RemoveAll(dir)) }()
 	writeNodes(ctx, dir)
+	out := filepath.Join(dir, "answer.csv")
 
-	db, err := queries.Open(ctx, dir, queries.Options{Files: []queries.File{
+	db, err := queries.Open(ctx, dir, queries.Options{Output: out, Files: []queries.File{
 		{Table: "nodes", Scenario: "cafecafecafecafe", Path: "nodes/scenario=cafecafecafecafe/part-00000.parquet"},
 	}})
 	check(err)
 	defer func() { check(db.Close()) }()
-	rows, err := db.SQL(ctx, "SELECT kind, count(*) AS nodes FROM nodes WHERE scenario = 'cafecafecafecafe' GROUP BY kind ORDER BY kind")
+	check(db.Write(ctx, "SELECT kind, count(*) AS nodes FROM nodes WHERE scenario = 'cafecafecafecafe' GROUP BY kind ORDER BY kind", "csv"))
+	answer, err := os.ReadFile(out)
 	check(err)
-	check(rows.Write(os.Stdout, "csv"))
+	fmt.Print(string(answer))
 
 	_, err = db.SQL(ctx, "SELECT * FROM read_text('/etc/passwd')")
 	fmt.Println(errors.Is(err, queries.ErrRefused))

@@ -272,6 +272,9 @@ func tryOpen(t testing.TB, lake string, opt Options) (_ *DB, err error) {
 			return nil, err
 		}
 	}
+	if opt.Output == "" {
+		opt.Output = filepath.Join(t.TempDir(), "answer")
+	}
 	return Open(t.Context(), lake, opt)
 }
 
@@ -296,15 +299,24 @@ func answer(t testing.TB, db *DB, name, format string, params map[string]string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := db.Run(context.Background(), q, params)
+	text, err := db.Text(q, params)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var b strings.Builder
-	if err := rows.Write(&b, format); err != nil {
+	out, err := written(db, text, format)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return b.String()
+	return out
+}
+
+// written is the answer of a statement in a format.
+func written(db *DB, text, format string) (string, error) {
+	if err := db.Write(context.Background(), text, format); err != nil {
+		return "", err
+	}
+	data, err := os.ReadFile(db.output)
+	return string(data), err
 }
 
 // sameCSV compares two CSVs: strings exactly, numbers within 1e-9.

@@ -20,51 +20,33 @@ type Param struct {
 // maxCount limits the parameters of type count, which are numbers of rows and of bins. Memory grows with them.
 const maxCount = 100_000
 
-// value parses a value of the parameter. The result is a string, int64 or float64, by type.
-func (p Param) value(text string) (any, error) {
-	bad := func(want string) error {
-		return fmt.Errorf("parameter %s: want %s, got %q", p.Name, want, text)
-	}
+// literal returns a value of the parameter, given as text, as SQL.
+func (p Param) literal(text string) (string, error) {
+	want, sql := "", ""
 	switch p.Type {
 	case "text":
-		return text, nil
-	case "count":
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || n < 1 || n > maxCount {
-			return nil, bad(fmt.Sprintf("a whole number from 1 to %d", maxCount))
-		}
-		return n, nil
-	case "positive":
-		f, err := strconv.ParseFloat(text, 64)
-		// Milliseconds of up to 1e12 fit 64 bits as nanoseconds.
-		if err != nil || !(f > 0) || f > 1e12 {
-			return nil, bad("a number above 0, at most 1e12")
-		}
-		return f, nil
-	case "time":
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || n < 0 {
-			return nil, bad("a whole number of ns, 0 or more")
-		}
-		return n, nil
-	case "fraction":
-		f, err := strconv.ParseFloat(text, 64)
-		if err != nil || !(f > 0 && f < 1) {
-			return nil, bad("a number above 0 and below 1")
-		}
-		return f, nil
-	}
-	return nil, fmt.Errorf("parameter %s: unknown type %q", p.Name, p.Type)
-}
-
-// literal returns the default as SQL. Views cannot have parameters: they have the defaults in their place.
-func (p Param) literal() string {
-	switch p.Type {
-	case "text":
-		return duckdb.Quote(p.Default)
+		return duckdb.Quote(text), nil
 	case "count", "time":
-		return "CAST(" + p.Default + " AS BIGINT)"
+		n, err := strconv.ParseInt(text, 10, 64)
+		sql = fmt.Sprintf("CAST(%d AS BIGINT)", n)
+		switch {
+		case p.Type == "count" && (err != nil || n < 1 || n > maxCount):
+			want = fmt.Sprintf("a whole number from 1 to %d", maxCount)
+		case err != nil || n < 0:
+			want = "a whole number of ns, 0 or more"
+		}
 	default:
-		return "CAST(" + p.Default + " AS DOUBLE)"
+		f, err := strconv.ParseFloat(text, 64)
+		sql = "CAST(" + strconv.FormatFloat(f, 'e', -1, 64) + " AS DOUBLE)"
+		switch {
+		case p.Type == "fraction" && (err != nil || !(f > 0 && f < 1)):
+			want = "a number above 0 and below 1"
+		case err != nil || !(f > 0) || f > 1e12: // milliseconds of up to 1e12 fit 64 bits as nanoseconds
+			want = "a number above 0, at most 1e12"
+		}
 	}
+	if want != "" {
+		return "", fmt.Errorf("parameter %s: want %s, got %q", p.Name, want, text)
+	}
+	return sql, nil
 }

@@ -75,7 +75,7 @@ func (q *Query) parseParam(text string) error {
 	if p.Default == "''" {
 		p.Default = ""
 	}
-	if _, err := p.value(p.Default); err != nil {
+	if _, err := p.literal(p.Default); err != nil {
 		return fmt.Errorf("default: %w", err)
 	}
 	if q.hasParam(p.Name) {

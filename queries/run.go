@@ -3,8 +3,10 @@ package queries
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -12,75 +14,108 @@ import (
 	"parsimon/queries/format"
 )
 
-// Run answers a question. params overrides the defaults of its parameters by name. Values are bound as
-// parameters of a prepared statement. The caller closes the rows.
+// Text returns the SELECT of a question. params overrides the defaults of its parameters by name.
 //
 // Errors: a parameter that the question does not have, a value of the wrong type, or a scenario or variant that
-// the lake does not have, with similar names; those of SQL.
-func (db *DB) Run(ctx context.Context, query Query, params map[string]string) (*format.Rows, error) {
-	args, err := query.bind(params)
-	if err != nil {
-		return nil, fmt.Errorf("query %s: %w", query.Name, err)
-	}
+// the lake does not have, with similar names.
+func (db *DB) Text(query Query, params map[string]string) (string, error) {
 	if params["variant"] != "" {
 		query = query.ofAllVariants()
 	}
-	if err := db.checkIDs(params); err != nil {
-		return nil, fmt.Errorf("query %s: %w", query.Name, err)
+	text, err := query.With(params)
+	if err == nil {
+		err = db.checkIDs(params)
 	}
-	conn, err := db.sql.Conn(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("query %s: %w", query.Name, err)
+		return "", fmt.Errorf("query %s: %w", query.Name, err)
+	}
+	return text, nil
+}
+
+// Run answers a question. The caller closes the rows. Errors: those of Text and of SQL.
+func (db *DB) Run(ctx context.Context, query Query, params map[string]string) (*format.Rows, error) {
+	text, err := db.Text(query, params)
+	if err != nil {
+		return nil, err
 	}
 	failed := func(err error) error {
 		return fmt.Errorf("query %s: %w", query.Name, duckdb.FirstLine(duckdb.OrCause(ctx, err)))
 	}
-	if err := db.require(ctx, conn, query.reads()); err != nil {
+	conn, err := db.sql.Conn(ctx)
+	if err != nil {
+		return nil, failed(err)
+	}
+	if err := db.require(ctx, conn, namesIn(query.SQL)); err != nil {
 		_ = conn.Close()
 		return nil, failed(err)
 	}
-	return format.Query(ctx, conn, failed, query.SQL, args...)
+	return format.Query(ctx, conn, failed, text)
 }
 
-// bind returns the values of all parameters of the question.
-func (q Query) bind(params map[string]string) ([]any, error) {
+// With returns the SELECT of a question with values in place of its parameters: their defaults, but for params. Views
+// cannot have parameters, nor can statements that write the answer.
+func (q Query) With(params map[string]string) (string, error) {
 	for _, name := range slices.Sorted(maps.Keys(params)) {
 		if !q.hasParam(name) {
 			var known []string
 			for _, p := range q.Params {
 				known = append(known, p.Name)
 			}
-			return nil, fmt.Errorf("no parameter %q; the parameters are %s", name, strings.Join(known, ", "))
+			return "", fmt.Errorf("no parameter %q; the parameters are %s", name, strings.Join(known, ", "))
 		}
 	}
-	var args []any
+	literals := map[string]string{}
 	for _, p := range q.Params {
 		text, given := params[p.Name]
 		if !given {
 			text = p.Default
 		}
-		value, err := p.value(text)
+		literal, err := p.literal(text)
 		if err != nil {
-			return nil, err
+			return "", err
 		}
-		args = append(args, sql.Named(p.Name, value))
+		literals["$"+p.Name] = literal
 	}
-	return args, nil
+	return paramUse.ReplaceAllStringFunc(q.SQL, func(use string) string { return literals[use] }), nil
 }
 
 // SQL runs the text if it is a single SELECT. Errors for any other text wrap ErrRefused. Tables and questions are
 // views of their own names. DuckDB opens no file but the data files of the lake. The caller closes the rows.
 func (db *DB) SQL(ctx context.Context, text string) (*format.Rows, error) {
+	conn, err := db.admitted(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	return format.Query(ctx, conn, func(err error) error { return duckdb.OrCause(ctx, err) }, text)
+}
+
+// Write writes the answer of a text that SQL would run, in one of format.Names, to Options.Output.
+func (db *DB) Write(ctx context.Context, text, form string) error {
+	conn, err := db.admitted(ctx, text)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }() // of the pool
+	if form != "table" {
+		return duckdb.OrCause(ctx, format.Copy(ctx, conn, text, form, db.output))
+	}
+	out, err := os.OpenFile(db.output, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	return errors.Join(duckdb.OrCause(ctx, format.Table(ctx, conn, text, out)), out.Close())
+}
+
+// admitted returns a connection on which a text may run.
+func (db *DB) admitted(ctx context.Context, text string) (*sql.Conn, error) {
 	conn, err := db.sql.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
-	failed := func(err error) error { return duckdb.OrCause(ctx, err) }
 	if err := db.admit(ctx, conn, text); err != nil {
-		_ = conn.Close()
-		return nil, failed(err)
+		return nil, errors.Join(duckdb.OrCause(ctx, err), conn.Close())
 	}
-	return format.Query(ctx, conn, failed, text)
+	return conn, nil
 }
 
 // admit checks a statement and creates the views that it reads.

@@ -16,7 +16,7 @@ import (
 var ErrRefused = duckdb.ErrRefused
 
 // relationMacros are the table macros of the catalog. Their first argument is the name of a relation.
-var relationMacros = []string{"percentiles", "percentiles_and_whole"}
+var relationMacros = []string{"percentiles", "percentiles_and_whole", "percentiles_of", "flow_groups"}
 
 // checkType returns an error unless DuckDB's type of the statement is SELECT. It binds the statement, and
 // so opens the files that it reads, but does not run it.

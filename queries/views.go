@@ -226,26 +226,22 @@ func sqlType(t arrow.DataType) string {
 // relationName finds the relations that a question reads. Questions name every relation behind FROM or JOIN.
 var relationName = regexp.MustCompile(`\b(?:FROM|JOIN) ([a-z_0-9]+)`)
 
-// reads returns the names of the relations that the question reads, its common table expressions included.
-func (q Query) reads() []string {
+// namesIn returns the names of the relations that a question's SELECT reads, its common table expressions included.
+func namesIn(text string) []string {
 	var names []string
-	for _, m := range relationName.FindAllStringSubmatch(q.SQL, -1) {
+	for _, m := range relationName.FindAllStringSubmatch(text, -1) {
 		names = append(names, m[1])
 	}
 	return names
 }
 
-// questionView returns the view of a question: its SQL with the defaults of the parameters in their place.
+// questionView returns the view of a question, with the defaults of its parameters.
 func questionView(q Query) view {
-	text := paramUse.ReplaceAllStringFunc(q.SQL, func(use string) string {
-		for _, p := range q.Params {
-			if p.Name == use[1:] {
-				return p.literal()
-			}
-		}
-		panic("queries: " + q.Name + " uses " + use) // excluded by parseQuery
-	})
-	return view{name: q.Name, sql: text, needs: q.reads(),
+	text, err := q.With(nil)
+	if err != nil {
+		panic("queries: " + q.Name + ": " + err.Error()) // excluded by parseQuery
+	}
+	return view{name: q.Name, sql: text, needs: namesIn(q.SQL),
 		comment: q.Question + " One row per " + strings.TrimPrefix(q.Grain, "one row per ") + ". Units: " + q.Units + "."}
 }
 

@@ -2,6 +2,9 @@ package format
 
 import (
 	"bufio"
+	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -19,10 +22,26 @@ const TableRows = 1000
 // maxCellRunes is the width at which the table format cuts values, such as the lists of delay_buckets.
 const maxCellRunes = 60
 
-// writeTable writes column names, a rule and the rows, in aligned columns: numbers to the right, all
-// else to the left, null as "-". Times in ns are written in the unit that suits them (forPeople).
-func (r *Rows) writeTable(w io.Writer) error {
-	rows, total, err := r.first(TableRows)
+// Table writes the answer of a SELECT: column names, a rule and the rows, in aligned columns, numbers to the right, all
+// else to the left, null as "-". Floats are rounded, times in ns are in the unit that suits them (forPeople). Of more
+// than TableRows rows it says how many there are.
+func Table(ctx context.Context, conn *sql.Conn, text string, w io.Writer) (err error) {
+	if text, err = project(ctx, conn, text, "table"); err != nil {
+		return err
+	}
+	r, err := Query(ctx, conn, func(err error) error { return err }, text)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	var rows [][]any
+	total := 0
+	err = r.Each(func(row []any) error {
+		if total++; total <= TableRows {
+			rows = append(rows, slices.Clone(row))
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}
@@ -69,7 +88,7 @@ func align(out *bufio.Writer, columns, types []string, rows [][]any) {
 		widths[c] = utf8.RuneCountInString(lines[0][c])
 		format := floatFormat(rows, c)
 		for i, row := range rows {
-			lines[2+i][c] = cell(row[c], types[c], format)
+			lines[2+i][c] = cell(row[c], format)
 			widths[c] = max(widths[c], utf8.RuneCountInString(lines[2+i][c]))
 		}
 		lines[1][c] = strings.Repeat("-", widths[c])
@@ -77,17 +96,6 @@ func align(out *bufio.Writer, columns, types []string, rows [][]any) {
 	for _, line := range lines {
 		writeLine(out, line, widths, right)
 	}
-}
-
-// first reads all rows and returns the first n of them, and how many there are.
-func (r *Rows) first(n int) (rows [][]any, total int, err error) {
-	err = r.Each(func(row []any) error {
-		if total++; total <= n {
-			rows = append(rows, slices.Clone(row))
-		}
-		return nil
-	})
-	return rows, total, err
 }
 
 func writeLine(out *bufio.Writer, line []string, widths []int, right []bool) {
@@ -107,7 +115,7 @@ func writeLine(out *bufio.Writer, line []string, widths []int, right []bool) {
 }
 
 // cell returns one value of a table, on one line and without control characters.
-func cell(v any, kind string, format func(float64) string) string {
+func cell(v any, format func(float64) string) string {
 	switch v := v.(type) {
 	case nil:
 		return "-"
@@ -116,7 +124,7 @@ func cell(v any, kind string, format func(float64) string) string {
 	case float64:
 		return format(v)
 	}
-	s := Escape(text(v, kind))
+	s := Escape(fmt.Sprint(v))
 	if utf8.RuneCountInString(s) > maxCellRunes {
 		s = string([]rune(s)[:maxCellRunes-1]) + "…"
 	}
@@ -143,8 +151,7 @@ func floatFormat(rows [][]any, column int) func(float64) string {
 
 // numeric reports whether values of the type are numbers.
 func numeric(kind string) bool {
-	_, _, decimal := decimalOf(kind)
-	return decimal || kind == "FLOAT" || kind == "DOUBLE" || strings.HasSuffix(kind, "INT") ||
+	return strings.HasPrefix(kind, "DECIMAL(") && !strings.HasSuffix(kind, "]") || kind == "FLOAT" || kind == "DOUBLE" || strings.HasSuffix(kind, "INT") ||
 		strings.HasSuffix(kind, "INTEGER")
 }
 

@@ -77,7 +77,9 @@ func Run(ctx context.Context, args []string, out, log io.Writer) (code int, err 
 	said := &tail{}
 	c := exec.CommandContext(ctx, executable, args...)
 	c.Env = append(os.Environ(), variable+"=1")
-	c.Stdout, c.Stderr, c.WaitDelay = out, said, drainTime
+	// A pipe, whatever out is: the child opens /dev/stdout anew, which a socket refuses and which empties a file.
+	c.Stdout = struct{ io.Writer }{out}
+	c.Stderr, c.WaitDelay = said, drainTime
 	if _, err = c.StdinPipe(); err == nil { // open until the child ends
 		err = c.Start()
 	}

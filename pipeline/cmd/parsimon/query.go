@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -29,33 +30,38 @@ import (
 var queryCommand = command{
 	name: "query", most: 1,
 	setup: func(e *env, f *pflag.FlagSet) runFunc {
-		var q question
+		var q queries.Query
+		var limits duckdb.Options
 		var timeout time.Duration
 		e.declareLake(f)
-		f.StringVar(&q.sql, "sql", "", "a SELECT of your own")
+		sql := f.String("sql", "", "a SELECT of your own")
 		list := f.Bool("list", false, "list the questions; --help NAME explains one")
-		params := f.StringArray("param", nil, "parameter of the question, name=value; may be repeated")
+		given := f.StringArray("param", nil, "parameter of the question, name=value; may be repeated")
 		e.declareForm(f, format.Names()...)
-		declareMemory(f, &q.limits.MemoryBytes, autoMemory, "memory that the query may use, at least 128MiB; "+autoMemoryDoc)
+		declareMemory(f, &limits.MemoryBytes, autoMemory, "memory that the query may use, at least 128MiB; "+autoMemoryDoc)
 		durationVar(f, &timeout, "timeout", "5m", "time that the query may take, e.g. 30s or 1h")
 		return func(ctx context.Context, args []string) (err error) {
 			switch {
 			case *list:
 				return listQueries(e.stdout)
-			case (len(args) == 1) == (q.sql != ""):
+			case (len(args) == 1) == (*sql != ""):
 				return usagef("give the name of a question or --sql, one of the two")
 			case e.form == "parquet" && isTerminal(e.stdout):
 				return usagef("--format parquet is not for a terminal: redirect it to a file")
 			case timeout == 0:
 				return usagef("--timeout: must be above 0")
-			case q.sql != "" && len(*params) > 0:
+			case *sql != "" && len(*given) > 0:
 				return usagef("--param goes with the name of a question, not with --sql")
 			}
-			if q.params, err = parseParams(*params); err != nil {
+			params, err := parseParams(*given)
+			if err != nil {
 				return err
 			}
-			if q.sql == "" {
-				if q.Query, err = queries.Get(args[0]); err != nil {
+			if *sql == "" {
+				if q, err = queries.Get(args[0]); err == nil {
+					_, err = q.With(params)
+				}
+				if err != nil {
 					return usageError{err}
 				}
 			}
@@ -63,19 +69,19 @@ var queryCommand = command{
 			if err != nil {
 				return err
 			}
-			if err := resolveParams(l, q.params); err != nil {
+			if err := resolveParams(l, params); err != nil {
 				return err
 			}
 			tooMuch := func(why string) error {
 				return fmt.Errorf("the query needs more than --memory-limit %s: %s", f.Lookup("memory-limit").Value, why)
 			}
 			if subprocess.IsChild() {
-				if err = q.answer(ctx, e, l); duckdb.IsOutOfMemory(err) {
+				if err = answerQuery(ctx, e, l, limits, q, params, *sql); duckdb.IsOutOfMemory(err) {
 					err = tooMuch(duckdb.FirstLine(err).Error())
 				}
 				return err
 			}
-			if err := warnDamaged(e, l, q.params["scenario"]); err != nil {
+			if err := warnDamaged(e, l, params["scenario"]); err != nil {
 				return err
 			}
 			late := fmt.Errorf("the query took longer than --timeout %s", timeout)
@@ -94,39 +100,34 @@ var queryCommand = command{
 	},
 }
 
-// A question is one of the library with its parameters, or a SELECT.
-type question struct {
-	queries.Query
-	params map[string]string
-	sql    string
-	limits duckdb.Options
-}
-
-// answer writes the answer, in a child process. It reads the files that the manifests name, which stay until then.
-func (q *question) answer(ctx context.Context, e *env, l *lake.Lake) error {
-	if err := subprocess.Begin(q.limits); err != nil {
+// answerQuery writes the answer of a question, or of a SELECT, in a child process, whose standard output is a pipe. It reads
+// the files that the manifests name, which stay until then.
+func answerQuery(ctx context.Context, e *env, l *lake.Lake, limits duckdb.Options, q queries.Query,
+	params map[string]string, text string) error {
+	if err := subprocess.Begin(limits); err != nil {
 		return err
 	}
 	defer l.LockForReading().Close()
-	o, err := catalog.Options(l, q.limits)
+	o, err := catalog.Options(l, limits)
 	if err != nil {
 		return err
 	}
+	o.Output = "/dev/stdout"
 	db, err := queries.Open(ctx, l.Path(), o)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = db.Close() }() // nothing was written
-	var rows *format.Rows
-	if q.sql != "" {
-		rows, err = db.SQL(ctx, q.sql)
-	} else {
-		rows, err = db.Run(ctx, q.Query, q.params)
+	if text == "" {
+		if text, err = db.Text(q, params); err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		return err
+	err = db.Write(ctx, text, e.form)
+	if err != nil && strings.Contains(err.Error(), "Broken pipe") { // DuckDB's words
+		return syscall.EPIPE
 	}
-	return rows.Write(e.stdout, e.form)
+	return err
 }
 
 func isTerminal(w io.Writer) bool {
