@@ -1,7 +1,6 @@
 package queries
 
 import (
-	"database/sql"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -9,8 +8,6 @@ import (
 
 	"parsimon/queries/duckdb"
 )
-
-func named(name string, value any) sql.NamedArg { return sql.Named(name, value) }
 
 // makeBigLake writes a lake with two estimates of n random flows over 512 links, in files of
 // 250,000 flows.

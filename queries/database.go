@@ -68,7 +68,8 @@ func Open(ctx context.Context, lake string, o Options) (_ *DB, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("lake %s: %w", lake, err)
 	}
-	db := &DB{root: root, sql: engine, files: o.Files, verify: o.Verify, output: o.Output, views: all, created: map[string]bool{}}
+	db := &DB{root: root, sql: engine, files: o.Files, verify: o.Verify, output: o.Output, views: all,
+		created: map[string]bool{}}
 	if err := db.prepare(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("lake %s: %w", lake, err), db.Close())
 	}

@@ -3,6 +3,7 @@ package queries
 import (
 	"embed"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -30,7 +31,7 @@ type Query struct {
 	Params   []Param
 }
 
-//go:embed *.sql
+//go:embed *.sql fragments/*.sql
 var files embed.FS
 
 // library parses the embedded files, once. They are part of the program: a malformed one is a bug, and a
@@ -42,11 +43,12 @@ var library = sync.OnceValue(func() []Query {
 	}
 	var all []Query
 	for _, e := range entries { // sorted by name
-		text, err := files.ReadFile(e.Name())
-		if err != nil {
-			panic("queries: " + err.Error())
+		if e.IsDir() {
+			continue
 		}
-		q, err := parseQuery(e.Name(), string(text))
+		q, err := parseQuery(e.Name(), include.ReplaceAllStringFunc(read(e.Name()), func(line string) string {
+			return read("fragments/" + include.FindStringSubmatch(line)[1] + ".sql")
+		}))
 		if err != nil {
 			panic("queries: " + err.Error())
 		}
@@ -54,6 +56,17 @@ var library = sync.OnceValue(func() []Query {
 	}
 	return all
 })
+
+// include is a line of a question in the place of which a file of folder fragments is read.
+var include = regexp.MustCompile(`(?m)^-- include (\w+)\n`)
+
+func read(file string) string {
+	text, err := files.ReadFile(file)
+	if err != nil {
+		panic("queries: " + err.Error())
+	}
+	return string(text)
+}
 
 // List returns all questions, sorted by name.
 func List() []Query {

@@ -45,7 +45,7 @@ func (db *DB) Run(ctx context.Context, query Query, params map[string]string) (*
 	if err != nil {
 		return nil, failed(err)
 	}
-	if err := db.require(ctx, conn, namesIn(query.SQL)); err != nil {
+	if err := db.require(ctx, conn, namesIn(text)); err != nil {
 		_ = conn.Close()
 		return nil, failed(err)
 	}

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -47,8 +48,19 @@ func (s *Scenario) SetSenderWindow(text string) error {
 	bytes, err := parseWindow(text)
 	if err == nil {
 		s.params.SetWindow(bytes)
+		err = checkWindow(s.params)
 	}
 	return err
+}
+
+// checkWindow returns an error for a window that no packet fits into: no sender would send as it says.
+func checkWindow(p simkernel.Params) error {
+	for _, w := range []int64{p.WindowBytes, p.WANWindowBytes} {
+		if packet := p.PayloadBytes + p.HeaderBytes; w != simkernel.AutoWindow && w < packet {
+			return fmt.Errorf("window is %d bytes, must hold a packet of %d", w, packet)
+		}
+	}
+	return nil
 }
 
 // SetMTU changes the largest payload of a packet, key payload: 1 to 9,000 bytes ("9KB").
@@ -59,7 +71,7 @@ func (s *Scenario) SetMTU(text string) error {
 	}
 	if err == nil {
 		s.params.PayloadBytes = bytes
-		err = s.params.Validate()
+		err = cmp.Or(s.params.Validate(), checkWindow(s.params))
 	}
 	return err
 }
@@ -135,7 +147,7 @@ func (r *scenarioReader) readTransport(f tree.Field) error {
 	if r.params.Transport.Traits().AckClocked { // its own is receive_window
 		r.params.SetWindow(simkernel.AutoWindow)
 	}
-	if err := r.params.Validate(); err != nil {
+	if err := cmp.Or(r.params.Validate(), checkWindow(r.params)); err != nil {
 		return f.Fail(err)
 	}
 	return nil

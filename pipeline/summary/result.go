@@ -55,8 +55,8 @@ type PercentilesResult struct {
 	P90     float64  `json:"p90"`
 	P99     float64  `json:"p99"`
 	P999    float64  `json:"p999"`
-	P50FCT  float64  `json:"p50_fct_ms"`
-	P99FCT  float64  `json:"p99_fct_ms"`
+	P50FCT  *float64 `json:"p50_fct_ms"` // nil: not known, of windows of time
+	P99FCT  *float64 `json:"p99_fct_ms"`
 	P50Lo   *float64 `json:"p50_lo"`
 	P50Hi   *float64 `json:"p50_hi"`
 	P90Lo   *float64 `json:"p90_lo"`

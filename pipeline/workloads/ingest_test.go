@@ -151,12 +151,12 @@ func ask(t *testing.T, l *lake.Lake, sql string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var b strings.Builder
-	if err := rows.Write(&b, "csv"); err != nil {
+	defer func() { _ = rows.Close() }()
+	row, err := rows.Next()
+	if err != nil {
 		return "", err
 	}
-	_, value, _ := strings.Cut(strings.TrimSpace(b.String()), "\n")
-	return value, nil
+	return fmt.Sprint(row[0]), nil
 }
 
 func pathsOf(files []lake.DataFile) []string {

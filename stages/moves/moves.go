@@ -36,6 +36,14 @@ var balances = map[string]network.Balance{ECMP: network.ECMP, WCMP: network.ECMP
 const Balances = "ecmp, wcmp (a flow's path is chosen by bandwidth or --weight), flowlet (a path for each burst), " +
 	"spray (packets take links in turn) or adaptive (each packet takes the shortest queue)"
 
+// ParseBalance returns a text that is one of Balances.
+func ParseBalance(text string) (string, error) {
+	if _, known := balances[text]; !known {
+		return "", fmt.Errorf("no balance: want %s", Balances)
+	}
+	return text, nil
+}
+
 // DefaultGapNS begins a flowlet: three round trips of the paper's networks. (CONGA, SIGCOMM'14, has 500 µs for slower
 // ones.)
 const DefaultGapNS = 50_000
@@ -97,8 +105,8 @@ func (t *Text) Apply(n *topology.Network, former *Moves) (*Moves, error) {
 		m.Weights, m.Events = slices.Clone(m.Weights), slices.Clone(m.Events)
 	}
 	if t.Balance != "" {
-		if _, known := balances[t.Balance]; !known {
-			return nil, &TextError{t.Balance, fmt.Errorf("no balance: want %s", Balances)}
+		if _, err := ParseBalance(t.Balance); err != nil {
+			return nil, &TextError{t.Balance, err}
 		}
 		if m.Balance = t.Balance; m.Balance == ECMP {
 			m.Balance = ""

@@ -170,7 +170,9 @@ func (m *metrics) estimate(run *pipeline.Estimation, r *summary.Result) error {
 			of = []string{"service", p.Service, "size_bin", "all"}
 		}
 		m.slowdowns(of, []float64{p.P50, p.P90, p.P99, p.P999})
-		m.fcts(of, p.P50FCT, p.P99FCT)
+		if p.P50FCT != nil && p.P99FCT != nil {
+			m.fcts(of, *p.P50FCT, *p.P99FCT)
+		}
 	}
 	for _, v := range r.Gates {
 		failed := 0.0

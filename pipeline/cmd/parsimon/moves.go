@@ -6,16 +6,20 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"parsimon/schema/units"
 	"parsimon/stages/moves"
 )
 
 // declareMoves declares the flags that say how paths move while flows run.
 func declareMoves(f *pflag.FlagSet, t *moves.Text) {
-	f.StringVar(&t.Balance, "balance", "", "how paths are chosen: "+moves.Balances+"; the last three in the whole "+
+	parse(f, &t.Balance, "string", moves.ParseBalance, "balance", "", "how paths are chosen: "+moves.Balances+"; the last three in the whole "+
 		"network only (estimator exact); default: ecmp")
-	f.StringVar(&t.Gap, "flowlet-gap", "", "with --balance flowlet: a pause of a flow at a switch that begins a new "+
+	parse(f, &t.Gap, "string", isDuration, "flowlet-gap", "", "with --balance flowlet: a pause of a flow at a switch that begins a new "+
 		"flowlet; default 50us")
-	f.StringArrayVar(&t.Weights, "weight", nil, "with --balance wcmp: cables and their weight in place of their "+
+	parseEach(f, &t.Weights, func(text string) (string, error) {
+		_, err := parseBandwidth(text)
+		return text, err
+	}, "weight", "with --balance wcmp: cables and their weight in place of their "+
 		"bandwidth, CABLES=SPEED; may be repeated")
 	parseEach(f, &t.Events, func(text string) (string, error) {
 		_, _, err := moves.ParseEvent(text)
@@ -31,6 +35,12 @@ func declareMoves(f *pflag.FlagSet, t *moves.Text) {
 		t.Events = append(t.Events, events...)
 		return errors.Join(err, in.Close())
 	}}, "events", "CSV file of events: columns cable, event, value, from, to")
-	f.StringVar(&t.Converge, "converge", "", "how long routes take to avoid a cable that went down, and to use it again; "+
+	parse(f, &t.Converge, "string", isDuration, "converge", "", "how long routes take to avoid a cable that went down, and to use it again; "+
 		"default 0")
+}
+
+// isDuration returns a text that is a duration.
+func isDuration(text string) (string, error) {
+	_, err := units.Parse(text, units.Duration)
+	return text, err
 }

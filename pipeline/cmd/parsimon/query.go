@@ -100,8 +100,8 @@ var queryCommand = command{
 	},
 }
 
-// answerQuery writes the answer of a question, or of a SELECT, in a child process, whose standard output is a pipe. It reads
-// the files that the manifests name, which stay until then.
+// answerQuery writes the answer of a question, or of a SELECT, in a child process, whose standard output is a pipe. It
+// reads the files that the manifests name, which stay until then.
 func answerQuery(ctx context.Context, e *env, l *lake.Lake, limits duckdb.Options, q queries.Query,
 	params map[string]string, text string) error {
 	if err := subprocess.Begin(limits); err != nil {
