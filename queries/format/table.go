@@ -151,8 +151,8 @@ func floatFormat(rows [][]any, column int) func(float64) string {
 
 // numeric reports whether values of the type are numbers.
 func numeric(kind string) bool {
-	return strings.HasPrefix(kind, "DECIMAL(") && !strings.HasSuffix(kind, "]") || kind == "FLOAT" || kind == "DOUBLE" || strings.HasSuffix(kind, "INT") ||
-		strings.HasSuffix(kind, "INTEGER")
+	return slices.Contains([]string{"FLOAT", "DOUBLE"}, kind) || strings.HasSuffix(kind, "INT") ||
+		strings.HasSuffix(kind, "INTEGER") || strings.HasPrefix(kind, "DECIMAL(") && !strings.HasSuffix(kind, "]")
 }
 
 // firstDateNS is the least number of ns since 1970 that is written as a date: 1973. Smaller ones are times since the

@@ -12,10 +12,10 @@ import (
 
 // declareMoves declares the flags that say how paths move while flows run.
 func declareMoves(f *pflag.FlagSet, t *moves.Text) {
-	parse(f, &t.Balance, "string", moves.ParseBalance, "balance", "", "how paths are chosen: "+moves.Balances+"; the last three in the whole "+
-		"network only (estimator exact); default: ecmp")
-	parse(f, &t.Gap, "string", isDuration, "flowlet-gap", "", "with --balance flowlet: a pause of a flow at a switch that begins a new "+
-		"flowlet; default 50us")
+	parse(f, &t.Balance, "string", moves.ParseBalance, "balance", "",
+		"how paths are chosen: "+moves.Balances+"; the last three in the whole network only (estimator exact); default: ecmp")
+	parse(f, &t.Gap, "string", isDuration, "flowlet-gap", "",
+		"with --balance flowlet: a pause of a flow at a switch that begins a new flowlet; default 50us")
 	parseEach(f, &t.Weights, func(text string) (string, error) {
 		_, err := parseBandwidth(text)
 		return text, err
@@ -35,8 +35,8 @@ func declareMoves(f *pflag.FlagSet, t *moves.Text) {
 		t.Events = append(t.Events, events...)
 		return errors.Join(err, in.Close())
 	}}, "events", "CSV file of events: columns cable, event, value, from, to")
-	parse(f, &t.Converge, "string", isDuration, "converge", "", "how long routes take to avoid a cable that went down, and to use it again; "+
-		"default 0")
+	parse(f, &t.Converge, "string", isDuration, "converge", "",
+		"how long routes take to avoid a cable that went down, and to use it again; default 0")
 }
 
 // isDuration returns a text that is a duration.
