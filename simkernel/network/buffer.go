@@ -74,8 +74,7 @@ func (n *Network) admits(b *buffer, p *port, wireBytes int64) bool {
 // The ports of a switch with a limited buffer depend on each other, within a window too. But only where a packet may be
 // dropped: in a window in which everything that arrives fits, whatever leaves, they are simulated one by one, like
 // ports without a limit. Otherwise arrivals of all ports are admitted in order of time. Even then a port's services
-// are simulated only when the decision depends on them. The maximum of the bytes in the buffer is found afterwards, in
-// windows in which it may have grown.
+// are simulated only when the decision, or the maximum of the bytes in the buffer, depends on them.
 
 // runNodes is the part of runWindow that depends on limited buffers: it runs the ports with work, switch by switch.
 func (d *domain) runNodes(arrivals []arrival, work []uint64) {
@@ -112,13 +111,11 @@ func (d *domain) runNode(b *buffer, arrivals []arrival, work []uint64) {
 		}
 	}
 	d.active = active
-	if mostBytes > b.freeBytes || b.told > 0 {
+	if mostBytes > min(b.freeBytes, b.peakBytes) || b.told > 0 {
 		d.runMerged(b, arrivals)
 		return
 	}
-	usedBytes := b.usedBytes
 	b.usedBytes = mostBytes
-	d.tracks, d.came, d.left = mostBytes > b.peakBytes, d.came[:0], d.left[:0]
 	for _, u := range active {
 		p, in := &d.ports[u], d.arrivalsOf(u, arrivals)
 		for k := range in {
@@ -128,36 +125,10 @@ func (d *domain) runNode(b *buffer, arrivals []arrival, work []uint64) {
 				if d.lossless {
 					b.add(d.net.ports[d.net.portOf[a.link^1]].pfc, bytes)
 				}
-				if d.tracks {
-					d.came = append(d.came, change{a.atPS, bytes})
-				}
 			}
 		}
 		d.runPort(u, p, in)
 	}
-	if d.tracks {
-		b.peakBytes = max(b.peakBytes, d.peak(usedBytes))
-		d.tracks = false
-	}
-}
-
-// A change is that of the bytes in a switch's buffer.
-type change struct{ atPS, bytes int64 }
-
-// peak returns the maximum of the bytes in a switch's buffer in a window that began with usedBytes.
-func (d *domain) peak(usedBytes int64) (peak int64) {
-	byTime := func(a, b change) int { return cmp.Compare(a.atPS, b.atPS) }
-	slices.SortFunc(d.came, byTime)
-	slices.SortFunc(d.left, byTime)
-	left := d.left
-	for _, c := range d.came {
-		for ; len(left) > 0 && left[0].atPS < c.atPS; left = left[1:] {
-			usedBytes -= left[0].bytes
-		}
-		usedBytes += c.bytes
-		peak = max(peak, usedBytes)
-	}
-	return peak
 }
 
 // runMerged runs the active ports of a switch and admits what arrives in order of time.

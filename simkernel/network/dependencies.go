@@ -1,7 +1,6 @@
 package network
 
 import (
-	"container/heap"
 	"errors"
 	"fmt"
 	"math"
@@ -37,7 +36,7 @@ type frontier struct {
 	endedPS []int64                 // by row, from first on: when the flow ended; -1 before
 	first   int64
 	last    int64 // the highest row that has ended
-	ready   readyHeap
+	ready   minHeap[readyFlow]
 	ending  []delivery // scratch
 	steps   []readyFlow
 }
@@ -61,20 +60,8 @@ type readyFlow struct {
 // A delivery is the end of a flow, in whole ns.
 type delivery struct{ row, atPS int64 }
 
-type readyHeap []readyFlow
-
-func (h readyHeap) Len() int { return len(h) }
-func (h readyHeap) Less(i, j int) bool {
-	a, b := h[i].flow, h[j].flow
-	return a.startPS < b.startPS || a.startPS == b.startPS && a.row < b.row
-}
-func (h readyHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *readyHeap) Push(f any)   { *h = append(*h, f.(readyFlow)) }
-func (h *readyHeap) Pop() any {
-	last := len(*h) - 1
-	f := (*h)[last]
-	*h = (*h)[:last]
-	return f
+func (f readyFlow) before(o readyFlow) bool {
+	return f.flow.startPS < o.flow.startPS || f.flow.startPS == o.flow.startPS && f.flow.row < o.flow.row
 }
 
 // addAfter checks what row i of a chunk waits for, and appends it to the batch.
@@ -166,7 +153,7 @@ func (x *frontier) add(b *batch, f *newFlow) {
 }
 
 // start makes a flow ready.
-func (x *frontier) start(f readyFlow) { heap.Push(&x.ready, f) }
+func (x *frontier) start(f readyFlow) { x.ready.push(f) }
 
 // end ends a flow, and starts those that waited for it alone; compute steps among them end, too.
 func (x *frontier) end(e delivery) {
@@ -242,7 +229,7 @@ func (p *pacer) take(untilPS int64) error {
 func (p *pacer) startReady(untilPS int64) {
 	x := p.net.frontier
 	for x.nextPS() < untilPS {
-		if f := heap.Pop(&x.ready).(readyFlow); len(f.path) > 0 {
+		if f := x.ready.pop(); len(f.path) > 0 {
 			p.start(f.flow, f.path)
 		} else {
 			x.steps = append(x.steps, f)

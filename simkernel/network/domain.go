@@ -20,6 +20,7 @@ type domain struct {
 
 	telemetry           bool   // switches write telemetry into packets
 	shared              bool   // switches have one queue for ACKs and data
+	random              bool   // marks are random
 	limited             bool   // switches have limited buffers
 	lossless            bool   // with PFC
 	recovers            bool   // senders recover from losses
@@ -37,7 +38,7 @@ type domain struct {
 	busy    uint64
 	windows [scheduleWindows]windowWork // with memory only where there is any
 	unused  []windowWork                // memory
-	later   laterHeap                   // work after that
+	later   minHeap[later]              // work after that
 	serial  int64
 
 	heads []int32 // by port: 1 + the last of its arrivals in the present window; 0 if there is none
@@ -61,8 +62,6 @@ type domain struct {
 	flowletsUntil int   // how many there can be until those that have ended are removed
 	work          int64 // items processed in this step
 
-	tracks                   bool      // came and left are filled
-	came, left               []change  // in a switch's buffer, in the present window
 	portArrivals, in, merged []arrival // scratch
 	active                   []int32
 	merging                  bool      // with PFC: what leaves is counted by settleLeaving
@@ -334,6 +333,11 @@ const (
 	laterFar  = -2
 )
 
+// before orders by time, and equal times by insertion.
+func (l later) before(o later) bool {
+	return l.atPS < o.atPS || l.atPS == o.atPS && l.serial < o.serial
+}
+
 func (d *domain) pushLater(a arrival) {
 	d.serial++
 	d.later.push(later{a, d.serial})
@@ -348,44 +352,5 @@ func (d *domain) insertLater(l later) {
 		d.scheduleFar(l.port, l.atPS+d.net.stepPS)
 	default:
 		d.insert(l.arrival)
-	}
-}
-
-// A laterHeap is a binary heap by time; equal times in order of insertion.
-type laterHeap []later
-
-func (h laterHeap) less(i, j int) bool {
-	return h[i].atPS < h[j].atPS || h[i].atPS == h[j].atPS && h[i].serial < h[j].serial
-}
-
-func (h *laterHeap) push(l later) {
-	s := append(*h, l)
-	i := len(s) - 1
-	for up := (i - 1) / 2; i > 0 && s.less(i, up); up = (i - 1) / 2 {
-		s[i], s[up] = s[up], s[i]
-		i = up
-	}
-	*h = s
-}
-
-func (h *laterHeap) pop() later {
-	s := *h
-	top, last := s[0], len(s)-1
-	s[0] = s[last]
-	s = s[:last]
-	*h = s
-	for i := 0; ; {
-		down := 2*i + 1
-		if down >= last {
-			return top
-		}
-		if down+1 < last && s.less(down+1, down) {
-			down++
-		}
-		if !s.less(down, i) {
-			return top
-		}
-		s[i], s[down] = s[down], s[i]
-		i = down
 	}
 }

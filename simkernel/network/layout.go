@@ -66,7 +66,7 @@ func (n *Network) layOut(domainOf []int32) {
 func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 	d.net, d.id, d.ports = n, id, n.ports[d.low:][:len(links)]
 	d.first = int32(len(links))
-	d.shared, d.telemetry = n.traits.AcksQueue, n.traits.Telemetry
+	d.shared, d.random, d.telemetry = n.traits.AcksQueue, n.traits.RandomMarks, n.traits.Telemetry
 	d.lossless, d.clocked = n.pausers != nil, n.traits.AckClocked
 	d.limited, d.recovers = n.buffers != nil, n.recovery != nil
 	d.fullBytes, d.ackBytes = n.fullBytes, n.params.AckBytes

@@ -35,9 +35,8 @@ const (
 	ECMP Balance = iota
 	// Flowlet chooses at random for each flowlet (LetFlow: Vanini et al., NSDI'17); the first keeps to the first path.
 	Flowlet
-	// Spray takes the links of a switch in turn, SprayRandom one by the hash of packet and switch.
+	// Spray takes the links of a switch in turn.
 	Spray
-	SprayRandom
 	// Adaptive takes the link whose port would be idle first, of equals the next in turn. What is dropped or paused there
 	// counts as if it were sent.
 	Adaptive
@@ -263,7 +262,6 @@ func (d *domain) choosePort(a *arrival) bool {
 
 // choose chooses one of the links of a set. stays is that of the flow's first path; -1: it is not among them.
 func (m *moves) choose(d *domain, a *arrival, info *flowInfo, set int32, links []int32, stays int32) int32 {
-	number := uint64(a.bits >> flagBits) // of the packet and its attempt
 	switch {
 	case len(links) == 1:
 		return links[0]
@@ -272,8 +270,6 @@ func (m *moves) choose(d *domain, a *arrival, info *flowInfo, set int32, links [
 			return stays
 		}
 		return m.byHash(info.key, links)
-	case m.Balance == SprayRandom:
-		return links[m.hash(info.key, number, d.net.links[links[0]].SrcNode)%uint64(len(links))]
 	case m.Balance == Flowlet:
 		return m.flowletLink(d, a, info, links, stays)
 	}
@@ -402,20 +398,17 @@ func (d *domain) changeRate(p *port) {
 	}
 }
 
-// A packetSet is a set of numbers of packets: all below base, and those whose bits are set in a ring from base on.
+// A packetSet is a set of numbers of packets: all below base, and those whose bits are set in words from base on.
 type packetSet struct {
 	base int64
-	bits []uint64
+	bits []uint64 // of the numbers from base &^ 63 on
 }
 
-func (s *packetSet) reset() {
-	s.base = 0
-	clear(s.bits)
-}
+func (s *packetSet) reset() { s.base, s.bits = 0, s.bits[:0] }
 
 func (s *packetSet) has(number int64) bool {
-	size := int64(len(s.bits)) * 64
-	return number < s.base || number-s.base < size && s.bits[number%size/64]>>(number%64)&1 != 0
+	word := number/64 - s.base/64
+	return number < s.base || word < int64(len(s.bits)) && s.bits[word]>>(number%64)&1 != 0
 }
 
 // add adds a number, and moves base to the first that is not in the set.
@@ -423,20 +416,14 @@ func (s *packetSet) add(number int64) {
 	if s.has(number) {
 		return
 	}
-	for number-s.base >= int64(len(s.bits))*64 {
-		grown := packetSet{s.base, make([]uint64, max(1, 2*len(s.bits)))}
-		for k := s.base; k < s.base+int64(len(s.bits))*64; k++ {
-			if s.has(k) {
-				grown.bits[k%int64(len(grown.bits)*64)/64] |= 1 << (k % 64)
-			}
-		}
-		*s = grown
+	for number/64-s.base/64 >= int64(len(s.bits)) {
+		s.bits = append(s.bits, 0)
 	}
-	size := int64(len(s.bits)) * 64
-	s.bits[number%size/64] |= 1 << (number % 64)
-	for s.bits[s.base%size/64]>>(s.base%64)&1 != 0 {
-		s.bits[s.base%size/64] &^= 1 << (s.base % 64)
-		s.base++
+	s.bits[number/64-s.base/64] |= 1 << (number % 64)
+	for s.has(s.base) {
+		if s.base++; s.base%64 == 0 {
+			s.bits = s.bits[:copy(s.bits, s.bits[1:])]
+		}
 	}
 }
 

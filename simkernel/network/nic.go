@@ -17,9 +17,9 @@ type nic struct {
 	sendPS    int64    // when the next data packet can be sent; never if none
 	sendAt    int      // and the place of its flow
 	delayed   []item   // clocked by ACKs: ACKs and when they are sent at the latest, by time
-	timers    []timer  // with recovery: a heap by time
-	timerPS   int64    // none goes off before
-	lookPS    int64    // when a look at them is scheduled
+	timers    minHeap[timer]
+	timerPS   int64 // none goes off before
+	lookPS    int64 // when a look at them is scheduled
 }
 
 // A nicPlace is one flow of a NIC.

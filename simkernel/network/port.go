@@ -42,12 +42,11 @@ const (
 
 // A portKind is what the ports of links with one bandwidth and delay have in common.
 type portKind struct {
-	fullPS    int64 // time to send a full packet, and an ACK
-	ackPS     int64
-	delayPS   int64
-	markBytes int64
-	wire      simkernel.WireTime
-	red       simkernel.RedMark
+	fullPS  int64 // time to send a full packet, and an ACK
+	ackPS   int64
+	delayPS int64
+	wire    simkernel.WireTime
+	red     simkernel.RedMark
 }
 
 // Counters describe the queue of a switch's port; a NIC's are 0.
@@ -62,7 +61,7 @@ func (n *Network) kind(link Link) portKind {
 	p := &n.params
 	from, always := p.MarkBytes(link.BandwidthBps, link.DelayNS)
 	k := portKind{wire: simkernel.NewWireTime(float64(link.BandwidthBps)), delayPS: link.DelayNS * simkernel.PSPerNS,
-		markBytes: from, red: simkernel.RedMark{MinBytes: from, MaxBytes: always, Share: p.DCQCN.MaxMarking}}
+		red: simkernel.RedMark{MinBytes: from, MaxBytes: always, Share: p.DCQCN.MaxMarking}}
 	k.fullPS, k.ackPS = k.wire.PS(n.fullBytes), k.wire.PS(p.AckBytes)
 	return k
 }
@@ -176,15 +175,13 @@ func (d *domain) sendAck(p *port, k *portKind, it item, nowPS int64) {
 }
 
 // serve starts the services of a switch's port before untilPS, and returns when the next one will start. Everything
-// that arrives before untilPS is in the queues.
+// that arrives before untilPS is in the queues. An ACK among the data counts among the bytes left behind and is not
+// marked itself.
 func (d *domain) serve(p *port, data, acks *fifo, untilPS int64) (nextPS int64) {
 	for p.bits&portChanges != 0 && p.changeAtPS < untilPS {
 		p.bits &^= portChanges
 		d.serve(p, data, acks, p.changeAtPS)
 		d.change(p)
-	}
-	if d.shared {
-		return d.serveShared(p, data, untilPS)
 	}
 	k := &d.kinds[p.kind()]
 	for {
@@ -210,7 +207,11 @@ func (d *domain) serve(p *port, data, acks *fifo, untilPS int64) (nextPS int64) 
 		it := data.buf[data.head]
 		data.head++
 		leftBytes := d.leftBehind(p, data, &it, dataPS)
-		if leftBytes > k.markBytes {
+		if it.bits&flagAck != 0 {
+			d.sendAck(p, k, it, dataPS)
+			continue
+		}
+		if leftBytes > k.red.MinBytes && (!d.random || d.drawsMark(p, k, &it, leftBytes)) {
 			d.mark(p, &it, dataPS)
 		}
 		if d.telemetry {
@@ -220,34 +221,11 @@ func (d *domain) serve(p *port, data, acks *fifo, untilPS int64) (nextPS int64) 
 	}
 }
 
-// serveShared is serve for transports whose ACKs share one queue with data, and whose marks are random. An ACK counts
-// among the bytes left behind and is not marked itself.
-func (d *domain) serveShared(p *port, queue *fifo, untilPS int64) (nextPS int64) {
-	t, k := &d.net.flows, &d.kinds[p.kind()]
-	for {
-		if queue.empty() || p.bits&portPaused != 0 {
-			return never
-		}
-		it := queue.buf[queue.head]
-		nowPS := max(p.freePS, it.atPS)
-		if nowPS >= untilPS {
-			return nowPS
-		}
-		queue.head++
-		leftBytes := d.leftBehind(p, queue, &it, nowPS)
-		hop := &t.hops[it.hop]
-		if it.bits&flagAck != 0 {
-			d.sendAck(p, k, it, nowPS)
-			continue
-		}
-		if leftBytes > k.red.MinBytes {
-			key := simkernel.MixKey(p.markKey, t.info[hop.flow].key)
-			if k.red.Marks(leftBytes, simkernel.MixKey(key, uint64(it.bits>>d.numberShift))) {
-				d.mark(p, &it, nowPS)
-			}
-		}
-		d.sendData(p, k, it, nowPS)
-	}
+// drawsMark draws whether a packet that leaves more than the threshold is marked.
+func (d *domain) drawsMark(p *port, k *portKind, it *item, leftBytes int64) bool {
+	t := &d.net.flows
+	key := simkernel.MixKey(p.markKey, t.info[t.hops[it.hop].flow].key)
+	return k.red.Marks(leftBytes, simkernel.MixKey(key, uint64(it.bits>>d.numberShift)))
 }
 
 // leftBehind counts what has arrived before a service starts, and returns how many of the bytes stay behind. The
@@ -319,9 +297,6 @@ func (d *domain) sendData(p *port, k *portKind, it item, nowPS int64) {
 	if d.limited {
 		bytes := d.wireBytes(&it)
 		p.heldBytes -= bytes
-		if d.tracks {
-			d.left = append(d.left, change{nowPS, bytes})
-		}
 		d.net.buffers[p.node].usedBytes -= bytes
 		if d.lossless {
 			d.leaves(p.node, t.hops[it.hop+1].backward, bytes, nowPS)

@@ -336,7 +336,7 @@ type timer struct {
 	slot int32
 }
 
-func (t *timer) before(o *timer) bool { return t.atPS < o.atPS || t.atPS == o.atPS && t.row < o.row }
+func (t timer) before(o timer) bool { return t.atPS < o.atPS || t.atPS == o.atPS && t.row < o.row }
 
 // armTimer sets the flow's timer when it sends, unless it is set.
 func (d *domain) armTimer(c *nic, slot int32, nowPS int64) {
@@ -349,53 +349,20 @@ func (d *domain) setTimer(c *nic, slot int32, f *recoveryFlow, nowPS int64) {
 	f.deadlinePS = nowPS + min(f.timeoutPS, horizonPS/4>>f.backoff)<<f.backoff
 	f.timerSet = true
 	c.timerPS = min(c.timerPS, f.deadlinePS)
-	s := append(c.timers, timer{f.deadlinePS, d.net.flows.info[slot].row, slot})
-	i := len(s) - 1
-	for up := (i - 1) / 2; i > 0 && s[i].before(&s[up]); up = (i - 1) / 2 {
-		s[i], s[up] = s[up], s[i]
-		i = up
-	}
-	c.timers = s
-}
-
-// sink restores the order of the heap after its first timer has changed.
-func (c *nic) sink() {
-	s := c.timers
-	for i := 0; ; {
-		down := 2*i + 1
-		if down >= len(s) {
-			return
-		}
-		if down+1 < len(s) && s[down+1].before(&s[down]) {
-			down++
-		}
-		if !s[down].before(&s[i]) {
-			return
-		}
-		s[i], s[down] = s[down], s[i]
-		i = down
-	}
-}
-
-// pop removes the first timer.
-func (c *nic) pop() {
-	last := len(c.timers) - 1
-	c.timers[0] = c.timers[last]
-	c.timers = c.timers[:last]
-	c.sink()
+	c.timers.push(timer{f.deadlinePS, d.net.flows.info[slot].row, slot})
 }
 
 // nextTimer returns when the first timer of a NIC goes off.
 func (d *domain) nextTimer(c *nic) int64 {
 	for len(c.timers) > 0 {
-		t := &c.timers[0]
+		t := c.timers[0]
 		f := &d.net.recovery.flows[t.slot]
 		switch {
 		case f.done || d.net.flows.info[t.slot].row != t.row:
-			c.pop()
+			c.timers.pop()
 		case f.deadlinePS > t.atPS:
 			t.atPS = f.deadlinePS
-			c.sink()
+			c.timers.replace(t)
 		default:
 			return t.atPS
 		}
@@ -406,8 +373,7 @@ func (d *domain) nextTimer(c *nic) int64 {
 // timeout processes the first timer of a NIC, which goes off: without progress for the timeout the sender goes back to
 // the first packet that is not acknowledged.
 func (d *domain) timeout(c *nic) {
-	t := c.timers[0]
-	c.pop()
+	t := c.timers.pop()
 	f, s := &d.net.recovery.flows[t.slot], &d.net.flows.senders[t.slot]
 	f.timerSet = false
 	if f.next == f.una { // nothing is in flight: the next packet sets the timer
