@@ -263,12 +263,9 @@ func (x *exact) take(r *network.Results) error {
 		if x.options.reports(f.start) {
 			x.stats.Flows++
 			row := exactRow{f.id, f.row, f.size, x.originNS + r.StartNS[i], int16(len(f.path)), r.IdealNS[i], r.FCTNS[i], 0, 1,
-				0, 0}
-			if len(r.Again) > 0 {
-				row.Retransmissions, row.Reordered = r.Again[i], r.Reordered[i]
-				x.stats.Retransmissions += int64(r.Again[i])
-				x.stats.Reordered += int64(r.Reordered[i])
-			}
+				r.Again[i], r.Reordered[i]}
+			x.stats.Retransmissions += int64(r.Again[i])
+			x.stats.Reordered += int64(r.Reordered[i])
 			if len(f.path) > 0 {
 				row.WindowNS = x.windowNS(f, row.FCTNS-row.IdealNS)
 				row.Slowdown = float64(row.FCTNS) / float64(row.IdealNS)

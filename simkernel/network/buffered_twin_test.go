@@ -124,7 +124,7 @@ func (n *Buffered) run(finished func(*Results) error) error {
 			return nil
 		}
 		err := finished(&n.Results)
-		n.Results.Reset()
+		n.Results = Results{}
 		return err
 	}
 	for len(n.heap)+len(n.timeouts) > 0 {
@@ -210,9 +210,9 @@ func (n *Buffered) admitNext() error {
 		n.batch, n.next = n.feed.next(), 0
 	}
 	c := n.batch.flows[n.next]
-	path := n.batch.links[c.path:c.pathEnd]
+	path := c.path
 	size, startNS := c.size, c.startPS/simkernel.PSPerNS
-	f := &bufferedFlow{row: n.rows, path: slices.Clone(path), size: size, startPS: startNS * simkernel.PSPerNS,
+	f := &bufferedFlow{row: n.rows, path: path, size: size, startPS: startNS * simkernel.PSPerNS,
 		key: uint64(n.rows)}
 	f.key = c.key
 	n.ideal.Reset(&n.params)

@@ -20,16 +20,8 @@ func (d *domain) receiveClocked(c *nic, it *item, acks *fifo) {
 	r := &d.net.recovery.receivers[slot]
 	number := nearest(r.expected, it.bits)
 	inOrder := number == r.expected && r.beyond <= number
-	if r.got.has(number) {
-		d.losses.Discarded++
-	} else {
-		d.losses.Delivered++
-		r.got.add(number)
-		r.expected, r.beyond = r.got.base, max(r.beyond, number+1)
-		if r.expected == d.net.recovery.flows[slot].packets {
-			d.finished = append(d.finished, finish{it.atPS, slot})
-		}
-	}
+	d.receiveAny(slot, r, number, it.atPS)
+	r.beyond = max(r.beyond, number+1)
 	waits := slices.IndexFunc(c.delayed, func(o item) bool { return d.net.flows.hops[o.hop].flow == slot })
 	if waits >= 0 { // this ACK is for both packets
 		c.delayed = slices.Delete(c.delayed, waits, waits+1)

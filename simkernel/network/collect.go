@@ -20,15 +20,8 @@ type Results struct {
 	WaitNS     []int64 // sum over the flow's packets of their waits in the hop's queue
 	LastWaitNS []int64 // wait of its last packet
 	Marks      []int32 // number of its packets that the hop marked; 0 at hop 0
-	// Where senders recover from losses: packets that were sent again, and packets received after one that was sent later.
+	// Packets that were sent again, and packets received after one that was sent later; 0 where nothing is lost.
 	Again, Reordered []int32
-}
-
-// Reset removes all rows and keeps the memory.
-func (r *Results) Reset() {
-	r.Row, r.StartNS, r.FCTNS, r.IdealNS = r.Row[:0], r.StartNS[:0], r.FCTNS[:0], r.IdealNS[:0]
-	r.HopEnds, r.WaitNS, r.LastWaitNS, r.Marks = r.HopEnds[:0], r.WaitNS[:0], r.LastWaitNS[:0], r.Marks[:0]
-	r.Again, r.Reordered = r.Again[:0], r.Reordered[:0]
 }
 
 // resultsAtOnce is how many flows are collected before they are passed on.
@@ -43,30 +36,30 @@ type resultPart struct {
 // add appends a delivered flow.
 func (r *resultPart) add(t *flowTable, slot int32, atPS int64) {
 	info := &t.info[slot]
-	r.addRow(info.row, info.startPS, atPS, info.idealNS)
 	for h := info.firstHop; h < info.firstHop+info.hops; h++ {
 		r.WaitNS = append(r.WaitNS, t.stats[h].waitPS/simkernel.PSPerNS)
 		r.LastWaitNS = append(r.LastWaitNS, t.lastPS[h]/simkernel.PSPerNS)
 		r.Marks = append(r.Marks, t.stats[h].marks)
 	}
-	r.HopEnds = append(r.HopEnds, int32(len(r.WaitNS)))
+	r.addRow(info.row, info.startPS, atPS, info.idealNS)
 }
 
+// addRow appends a row, whose hops have been appended.
 func (r *resultPart) addRow(row, startPS, atPS, idealNS int64) {
 	r.atPS = append(r.atPS, atPS)
 	r.Row = append(r.Row, row)
 	r.StartNS = append(r.StartNS, startPS/simkernel.PSPerNS)
 	r.FCTNS = append(r.FCTNS, simkernel.CeilNS(atPS-startPS))
 	r.IdealNS = append(r.IdealNS, idealNS)
+	r.HopEnds = append(r.HopEnds, int32(len(r.WaitNS)))
+	r.Again, r.Reordered = append(r.Again, 0), append(r.Reordered, 0)
 }
 
 // A collector orders results and passes them on, beside the simulation.
 type collector struct {
 	finished func(*Results) error
 	parts    chan []resultPart // one per domain
-	used     chan []resultPart // the same, to be filled again
 	failed   atomic.Bool       // finished has returned an error
-	out      Results
 	order    []resultRef
 }
 
@@ -80,24 +73,15 @@ func (c *collector) run() error {
 	var err error
 	for parts := range c.parts {
 		if err == nil && c.finished != nil {
-			c.merge(parts)
-			err = c.finished(&c.out)
+			err = c.finished(c.merge(parts))
 			c.failed.Store(err != nil)
-		}
-		for i := range parts {
-			parts[i].Reset()
-			parts[i].atPS = parts[i].atPS[:0]
-		}
-		select {
-		case c.used <- parts:
-		default:
 		}
 	}
 	return err
 }
 
-// merge sorts the rows of several domains into out.
-func (c *collector) merge(parts []resultPart) {
+// merge sorts the rows of several domains.
+func (c *collector) merge(parts []resultPart) *Results {
 	c.order = c.order[:0]
 	for i := range parts {
 		for k, atPS := range parts[i].atPS {
@@ -107,8 +91,7 @@ func (c *collector) merge(parts []resultPart) {
 	slices.SortFunc(c.order, func(a, b resultRef) int {
 		return cmp.Or(cmp.Compare(a.atPS, b.atPS), cmp.Compare(a.row, b.row))
 	})
-	r := &c.out
-	r.Reset()
+	r := &Results{}
 	for _, o := range c.order {
 		p, begin := &parts[o.part], int32(0)
 		if o.line > 0 {
@@ -123,8 +106,7 @@ func (c *collector) merge(parts []resultPart) {
 		r.LastWaitNS = append(r.LastWaitNS, p.LastWaitNS[begin:end]...)
 		r.Marks = append(r.Marks, p.Marks[begin:end]...)
 		r.HopEnds = append(r.HopEnds, int32(len(r.WaitNS)))
-		if len(p.Again) > 0 {
-			r.Again, r.Reordered = append(r.Again, p.Again[o.line]), append(r.Reordered, p.Reordered[o.line])
-		}
+		r.Again, r.Reordered = append(r.Again, p.Again[o.line]), append(r.Reordered, p.Reordered[o.line])
 	}
+	return r
 }

@@ -36,53 +36,41 @@ type frontier struct {
 	endedPS []int64                 // by row, from first on: when the flow ended; -1 before
 	first   int64
 	last    int64 // the highest row that has ended
-	ready   minHeap[readyFlow]
+	ready   minHeap[*newFlow]
 	ending  []delivery // scratch
-	steps   []readyFlow
+	steps   []*newFlow
 }
 
 type waitingFlow struct {
-	*heldFlow
+	*newFlow
 	delayPS int64
-}
-
-type heldFlow struct {
-	readyFlow
-	left int // flows that it waits for
-}
-
-// A readyFlow is a flow with its start in flow.startPS.
-type readyFlow struct {
-	flow *newFlow
-	path []int32 // empty: a compute step
 }
 
 // A delivery is the end of a flow, in whole ns.
 type delivery struct{ row, atPS int64 }
 
-func (f readyFlow) before(o readyFlow) bool {
-	return f.flow.startPS < o.flow.startPS || f.flow.startPS == o.flow.startPS && f.flow.row < o.flow.row
+func (f *newFlow) before(o *newFlow) bool {
+	return f.startPS < o.startPS || f.startPS == o.startPS && f.row < o.row
 }
 
-// addAfter checks what row i of a chunk waits for, and appends it to the batch.
-func (f *feed) addAfter(b *batch, c *Flows, i int, flow *newFlow) error {
-	flow.after = int32(len(b.after))
-	if c.AfterEnds != nil {
-		begin, end := int32(0), c.AfterEnds[i]
-		if i > 0 {
-			begin = c.AfterEnds[i-1]
-		}
-		if f.net.frontier == nil || begin < 0 || begin > end || int(end) > min(len(c.After), len(c.DelayNS)) {
-			return errors.New("a flow waits for others in a network that was not prepared for it, or out of range")
-		}
-		for k := begin; k < end; k++ {
-			if c.After[k] < 0 || c.After[k] == f.rows || c.DelayNS[k] < 0 || c.DelayNS[k] > MaxNS {
-				return fmt.Errorf("it waits for flow row %d and then for %d ns", c.After[k], c.DelayNS[k])
-			}
-			b.after = append(b.after, after{c.After[k], c.DelayNS[k] * simkernel.PSPerNS})
-		}
+// addAfter checks what row i of a chunk waits for, and adds it to the flow.
+func (f *feed) addAfter(c *Flows, i int, flow *newFlow) error {
+	if c.AfterEnds == nil {
+		return nil
 	}
-	flow.afterEnd = int32(len(b.after))
+	begin, end := int32(0), c.AfterEnds[i]
+	if i > 0 {
+		begin = c.AfterEnds[i-1]
+	}
+	if f.net.frontier == nil || begin < 0 || begin > end || int(end) > min(len(c.After), len(c.DelayNS)) {
+		return errors.New("a flow waits for others in a network that was not prepared for it, or out of range")
+	}
+	for k := begin; k < end; k++ {
+		if c.After[k] < 0 || c.After[k] == f.rows || c.DelayNS[k] < 0 || c.DelayNS[k] > MaxNS {
+			return fmt.Errorf("it waits for flow row %d and then for %d ns", c.After[k], c.DelayNS[k])
+		}
+		flow.after = append(flow.after, after{c.After[k], c.DelayNS[k] * simkernel.PSPerNS})
+	}
 	return nil
 }
 
@@ -124,11 +112,7 @@ func (x *frontier) settle() {
 	}
 	r := &x.net.domains[0].results
 	for _, s := range x.steps {
-		r.addRow(s.flow.row, s.flow.startPS, s.flow.startPS, 0)
-		r.HopEnds = append(r.HopEnds, int32(len(r.WaitNS)))
-		if x.net.recovery != nil {
-			r.Again, r.Reordered = append(r.Again, 0), append(r.Reordered, 0)
-		}
+		r.addRow(s.row, s.startPS, s.startPS, 0)
 	}
 	x.steps = x.steps[:0]
 }
@@ -136,24 +120,20 @@ func (x *frontier) settle() {
 // add takes the next flow of a batch.
 func (x *frontier) add(b *batch, f *newFlow) {
 	x.keepFrom(b.keepRow)
-	h := &heldFlow{readyFlow: readyFlow{f, b.links[f.path:f.pathEnd]}}
-	for _, a := range b.after[f.after:f.afterEnd] {
+	for _, a := range f.after {
 		if k := a.row - x.first; k >= 0 && k < int64(len(x.endedPS)) && x.endedPS[k] >= 0 {
 			f.startPS = max(f.startPS, x.endedPS[k]+a.delayPS)
 			continue
 		}
-		h.left++
-		x.waiting[a.row] = append(x.waiting[a.row], waitingFlow{h, a.delayPS})
+		f.waits++
+		x.waiting[a.row] = append(x.waiting[a.row], waitingFlow{f, a.delayPS})
 	}
-	if h.left > 0 {
+	if f.waits > 0 {
 		x.held++
-	} else if x.start(h.readyFlow); len(h.path) == 0 {
+	} else if x.ready.push(f); len(f.path) == 0 {
 		x.end(delivery{f.row, f.startPS})
 	}
 }
-
-// start makes a flow ready.
-func (x *frontier) start(f readyFlow) { x.ready.push(f) }
 
 // end ends a flow, and starts those that waited for it alone; compute steps among them end, too.
 func (x *frontier) end(e delivery) {
@@ -169,13 +149,13 @@ func (x *frontier) end(e delivery) {
 		}
 		x.last = max(x.last, e.row)
 		for _, w := range x.waiting[e.row] {
-			w.flow.startPS = max(w.flow.startPS, e.atPS+w.delayPS)
-			if w.left--; w.left > 0 {
+			w.startPS = max(w.startPS, e.atPS+w.delayPS)
+			if w.waits--; w.waits > 0 {
 				continue
 			}
 			x.held--
-			if x.start(w.readyFlow); len(w.path) == 0 {
-				x.ending = append(x.ending, delivery{w.flow.row, w.flow.startPS})
+			if x.ready.push(w.newFlow); len(w.path) == 0 {
+				x.ending = append(x.ending, delivery{w.row, w.startPS})
 			}
 		}
 		delete(x.waiting, e.row)
@@ -194,7 +174,7 @@ func (x *frontier) nextPS() int64 {
 	if len(x.ready) == 0 {
 		return never
 	}
-	return x.ready[0].flow.startPS
+	return x.ready[0].startPS
 }
 
 // nextStart returns the earliest start of the next flow to read; never if no such flow can start yet.
@@ -214,8 +194,7 @@ func (p *pacer) take(untilPS int64) error {
 		if x := p.net.frontier; x != nil {
 			x.add(p.pending, &p.pending.flows[p.next])
 		} else {
-			f := &p.pending.flows[p.next]
-			p.start(f, p.pending.links[f.path:f.pathEnd])
+			p.start(&p.pending.flows[p.next])
 		}
 		p.next++
 		if err := p.fill(); err != nil {
@@ -230,7 +209,7 @@ func (p *pacer) startReady(untilPS int64) {
 	x := p.net.frontier
 	for x.nextPS() < untilPS {
 		if f := x.ready.pop(); len(f.path) > 0 {
-			p.start(f.flow, f.path)
+			p.start(f)
 		} else {
 			x.steps = append(x.steps, f)
 		}
@@ -242,8 +221,8 @@ func (x *frontier) stuck() error {
 	of, by := int64(math.MaxInt64), int64(0)
 	for row, all := range x.waiting {
 		for _, w := range all {
-			if w.flow.row < of || w.flow.row == of && row < by {
-				of, by = w.flow.row, row
+			if w.row < of || w.row == of && row < by {
+				of, by = w.row, row
 			}
 		}
 	}

@@ -50,8 +50,8 @@ type domain struct {
 	mailPS int64
 
 	pool          flowPool
-	starting      []start // flows of its hosts that start in this step
-	needHops      int     // units of hop entries that they need
+	starting      []*newFlow // flows of its hosts that start in this step
+	needHops      int        // units of hop entries that they need
 	results       resultPart
 	foreseen      []delivery // of flows in this step, if flows wait for others
 	finished      []finish   // with recovery: flows delivered in this step
@@ -77,11 +77,6 @@ type windowWork struct {
 	far      []int32   // far links that deliver packets
 }
 
-type start struct {
-	flow *newFlow
-	path []int32
-}
-
 // run simulates the domain from fromPS to toPS.
 func (d *domain) run(step, fromPS, toPS int64) {
 	d.setWindow(fromPS / d.lengthPS)
@@ -95,8 +90,8 @@ func (d *domain) run(step, fromPS, toPS int64) {
 			d.insert(a)
 		}
 	}
-	for _, s := range d.starting {
-		d.admit(s.flow, s.path)
+	for _, f := range d.starting {
+		d.admit(f)
 	}
 	d.starting = d.starting[:0]
 	for {

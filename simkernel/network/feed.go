@@ -36,17 +36,14 @@ type newFlow struct {
 	key       uint64
 	timeoutPS int64 // with recovery
 	limits    simkernel.Limits
-	path      int32 // batch.links[path:pathEnd]
-	pathEnd   int32
-	after     int32 // batch.after[after:afterEnd]
-	afterEnd  int32
+	path      []int32 // empty: a compute step
+	after     []after
+	waits     int // for so many flows that have not ended, once it is read
 }
 
 // A batch is a checked chunk of the workload. After the one with err, or last, there is none.
 type batch struct {
 	flows []newFlow
-	links []int32
-	after []after
 	err   error
 	last  bool
 
@@ -91,10 +88,10 @@ func (f *feed) next() *batch {
 		return &batch{err: fmt.Errorf("flow columns differ in length: %d starts, %d sizes, %d paths", rows,
 			len(c.SizeBytes), len(c.PathEnds))}
 	}
-	b := &batch{flows: make([]newFlow, 0, rows), links: slices.Clone(c.PathLinks),
-		keepRow: c.KeepRow, heldBy: min(c.HeldBy, f.rows-1)}
+	b := &batch{flows: make([]newFlow, 0, rows), keepRow: c.KeepRow, heldBy: min(c.HeldBy, f.rows-1)}
+	links := slices.Clone(c.PathLinks)
 	for i := range rows {
-		if err := f.add(b, c, i); err != nil {
+		if err := f.add(b, c, links, i); err != nil {
 			b.err = fmt.Errorf("flow row %d: %w", f.rows, err)
 			return b
 		}
@@ -102,8 +99,8 @@ func (f *feed) next() *batch {
 	return b
 }
 
-// add checks row i of a chunk, which must be the next flow, and appends it to the batch.
-func (f *feed) add(b *batch, c *Flows, i int) error {
+// add checks row i of a chunk with these links of paths, which must be the next flow, and appends it to the batch.
+func (f *feed) add(b *batch, c *Flows, links []int32, i int) error {
 	n := f.net
 	startNS, size := c.StartNS[i], c.SizeBytes[i]
 	switch {
@@ -117,10 +114,10 @@ func (f *feed) add(b *batch, c *Flows, i int) error {
 		begin = c.PathEnds[i-1]
 	}
 	end := c.PathEnds[i]
-	if begin < 0 || begin > end || int(end) > len(c.PathLinks) {
-		return fmt.Errorf("its path is rows %d to %d of %d", begin, end, len(c.PathLinks))
+	if begin < 0 || begin > end || int(end) > len(links) {
+		return fmt.Errorf("its path is rows %d to %d of %d", begin, end, len(links))
 	}
-	path := c.PathLinks[begin:end]
+	path := links[begin:end]
 	if size == 0 && len(path) == 0 && n.frontier != nil {
 		return f.append(b, c, i, newFlow{row: f.rows, startPS: startNS * simkernel.PSPerNS})
 	}
@@ -138,7 +135,7 @@ func (f *feed) add(b *batch, c *Flows, i int) error {
 		return fmt.Errorf("size_bytes is %d, must be above 0 and take under 13 days at %d bps", size, slowest)
 	}
 	flow := newFlow{row: f.rows, startPS: startNS * simkernel.PSPerNS, size: size, idealNS: f.ideal.FCTNS(size),
-		key: uint64(f.rows), path: begin, pathEnd: end,
+		key: uint64(f.rows), path: path,
 		limits: n.params.Limits(float64(n.links[path[0]].BandwidthBps), f.ideal.Path())}
 	if n.traits.AckClocked { // the timeout before the first sample
 		flow.limits.RoundTripNS = f.ideal.Path().RoundTripNS
@@ -157,7 +154,7 @@ func (f *feed) add(b *batch, c *Flows, i int) error {
 
 // append appends a checked row to the batch.
 func (f *feed) append(b *batch, c *Flows, i int, flow newFlow) error {
-	if err := f.addAfter(b, c, i, &flow); err != nil {
+	if err := f.addAfter(c, i, &flow); err != nil {
 		return err
 	}
 	b.flows = append(b.flows, flow)

@@ -98,8 +98,8 @@ func (n *Network) reserve(pool *flowPool, count, needUnits int) {
 }
 
 // admit starts a flow: it takes a slot and sends the start to the source's NIC.
-func (d *domain) admit(f *newFlow, path []int32) {
-	n, pool := d.net, &d.pool
+func (d *domain) admit(f *newFlow) {
+	n, pool, path := d.net, &d.pool, f.path
 	t := &n.flows
 	slot := pool.slots[len(pool.slots)-1]
 	pool.slots = pool.slots[:len(pool.slots)-1]
@@ -128,7 +128,7 @@ func (d *domain) admit(f *newFlow, path []int32) {
 	}
 	clear(t.stats[base:][:len(path)])
 	clear(t.lastPS[base:][:len(path)])
-	d.startSender(slot, f, path)
+	d.startSender(slot, f)
 	if n.recovery != nil {
 		n.recovery.start(slot, f)
 	}
@@ -136,7 +136,7 @@ func (d *domain) admit(f *newFlow, path []int32) {
 }
 
 // startSender sets up the sender of a new flow.
-func (d *domain) startSender(slot int32, f *newFlow, path []int32) {
+func (d *domain) startSender(slot int32, f *newFlow) {
 	n := d.net
 	s := &n.flows.senders[slot]
 	*s = sender{sizeBytes: f.size, external: s.external}
@@ -147,7 +147,7 @@ func (d *domain) startSender(slot int32, f *newFlow, path []int32) {
 		}
 		s.external.start(&n.params, f.limits)
 		if d.telemetry {
-			s.external.startTelemetry(&n.params, f.size, path, n.links)
+			s.external.startTelemetry(&n.params, f.size, f.path, n.links)
 		}
 	}
 	s.dctcp.Start(&n.params, f.limits)

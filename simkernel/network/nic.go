@@ -326,7 +326,9 @@ func (d *domain) sendNext(p *port, c *nic) {
 		c.close(int32(place))
 	}
 	if d.recovers {
-		d.armTimer(c, slot, nowPS)
+		if f := &d.net.recovery.flows[slot]; !f.timerSet {
+			d.setTimer(c, slot, f, nowPS)
+		}
 	}
 	it := item{0, base, number<<d.numberShift | attempt<<flagBits | flags}
 	k := &d.kinds[p.kind()]

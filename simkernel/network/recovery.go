@@ -206,16 +206,7 @@ func (d *domain) receiveInOrder(it *item) bool {
 	}
 	switch {
 	case d.moves.selective():
-		if r.got.has(number) {
-			d.losses.Discarded++
-			break
-		}
-		r.got.add(number)
-		r.expected = r.got.base
-		d.losses.Delivered++
-		if r.expected == d.net.recovery.flows[slot].packets {
-			d.finished = append(d.finished, finish{it.atPS, slot})
-		}
+		d.receiveAny(slot, r, number, it.atPS)
 	case number == r.expected:
 		r.expected++
 		d.losses.Delivered++
@@ -240,6 +231,19 @@ func (d *domain) receiveInOrder(it *item) bool {
 	}
 	it.bits |= flagAck
 	return true
+}
+
+// receiveAny processes a data packet that the receiver takes in any order.
+func (d *domain) receiveAny(slot int32, r *receiver, number, atPS int64) {
+	if r.got.has(number) {
+		d.losses.Discarded++
+		return
+	}
+	d.losses.Delivered++
+	r.got.add(number)
+	if r.expected = r.got.base; r.expected == d.net.recovery.flows[slot].packets {
+		d.finished = append(d.finished, finish{atPS, slot})
+	}
 }
 
 // receiveAck processes an ACK or a NACK at the source.
@@ -338,13 +342,6 @@ type timer struct {
 
 func (t timer) before(o timer) bool { return t.atPS < o.atPS || t.atPS == o.atPS && t.row < o.row }
 
-// armTimer sets the flow's timer when it sends, unless it is set.
-func (d *domain) armTimer(c *nic, slot int32, nowPS int64) {
-	if f := &d.net.recovery.flows[slot]; !f.timerSet {
-		d.setTimer(c, slot, f, nowPS)
-	}
-}
-
 func (d *domain) setTimer(c *nic, slot int32, f *recoveryFlow, nowPS int64) {
 	f.deadlinePS = nowPS + min(f.timeoutPS, horizonPS/4>>f.backoff)<<f.backoff
 	f.timerSet = true
@@ -442,12 +439,11 @@ func (r *recovery) settle() {
 		d := &n.domains[i]
 		for _, e := range d.finished {
 			d.results.add(t, e.slot, e.atPS)
-			if r := &d.results; n.moves != nil { // packets that overtake each other, or a faster path
-				last := len(r.Row) - 1
-				r.IdealNS[last] = min(r.IdealNS[last], r.FCTNS[last])
+			rows, last := &d.results, len(d.results.Row)-1
+			if n.moves != nil { // packets that overtake each other, or a faster path
+				rows.IdealNS[last] = min(rows.IdealNS[last], rows.FCTNS[last])
 			}
-			d.results.Again = append(d.results.Again, r.flows[e.slot].again)
-			d.results.Reordered = append(d.results.Reordered, r.receivers[e.slot].reordered)
+			rows.Again[last], rows.Reordered[last] = r.flows[e.slot].again, r.receivers[e.slot].reordered
 		}
 		d.finished = d.finished[:0]
 		for _, slot := range d.gone {

@@ -30,7 +30,7 @@ func (n *Network) run(ctx context.Context, workers int, domainOf []int32, finish
 	stop := make(chan struct{})
 	f := &feed{net: n, batches: make(chan *batch, batchesAhead)}
 	all.Go(func() { f.run(stop) })
-	c := &collector{finished: finished, parts: make(chan []resultPart, 2), used: make(chan []resultPart, 4)}
+	c := &collector{finished: finished, parts: make(chan []resultPart, 2)}
 	var collectErr error
 	collected := make(chan struct{}) // closed when the collector has stopped
 	all.Go(func() {
@@ -141,11 +141,11 @@ func (p *pacer) advance() (fromPS int64, err error) {
 }
 
 // start passes a flow on to its source's domain.
-func (p *pacer) start(f *newFlow, path []int32) {
+func (p *pacer) start(f *newFlow) {
 	n := p.net
-	d := &n.domains[n.domainOf[n.links[path[0]].SrcNode]]
-	d.starting = append(d.starting, start{f, path})
-	d.needHops += units(len(path))
+	d := &n.domains[n.domainOf[n.links[f.path[0]].SrcNode]]
+	d.starting = append(d.starting, f)
+	d.needHops += units(len(f.path))
 }
 
 // fill receives batches until pending contains the next flow; pending is nil after the last.
@@ -181,12 +181,7 @@ func (n *Network) passOn(c *collector, least int) {
 	if rows < least {
 		return
 	}
-	var parts []resultPart
-	select {
-	case parts = <-c.used:
-	default:
-		parts = make([]resultPart, len(n.domains))
-	}
+	parts := make([]resultPart, len(n.domains))
 	for i := range n.domains {
 		parts[i], n.domains[i].results = n.domains[i].results, parts[i]
 	}
