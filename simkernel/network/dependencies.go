@@ -49,7 +49,8 @@ type waitingFlow struct {
 // A delivery is the end of a flow, in whole ns.
 type delivery struct{ row, atPS int64 }
 
-func (f *newFlow) before(o *newFlow) bool {
+// Before orders by start, and equal starts by row.
+func (f *newFlow) Before(o *newFlow) bool {
 	return f.startPS < o.startPS || f.startPS == o.startPS && f.row < o.row
 }
 

@@ -328,8 +328,8 @@ const (
 	laterFar  = -2
 )
 
-// before orders by time, and equal times by insertion.
-func (l later) before(o later) bool {
+// Before orders by time, and equal times by insertion.
+func (l later) Before(o later) bool {
 	return l.atPS < o.atPS || l.atPS == o.atPS && l.serial < o.serial
 }
 

@@ -1,12 +1,12 @@
 package network
 
 // A minHeap is a binary heap whose first element comes before all others.
-type minHeap[T interface{ before(T) bool }] []T
+type minHeap[T interface{ Before(T) bool }] []T
 
 func (h *minHeap[T]) push(x T) {
 	s := append(*h, x)
 	i := len(s) - 1
-	for up := (i - 1) / 2; i > 0 && x.before(s[up]); up = (i - 1) / 2 {
+	for up := (i - 1) / 2; i > 0 && x.Before(s[up]); up = (i - 1) / 2 {
 		s[i] = s[up]
 		i = up
 	}
@@ -28,10 +28,10 @@ func (h *minHeap[T]) pop() T {
 func (h minHeap[T]) replace(x T) {
 	i := 0
 	for down := 1; down < len(h); down = 2*i + 1 {
-		if down+1 < len(h) && h[down+1].before(h[down]) {
+		if down+1 < len(h) && h[down+1].Before(h[down]) {
 			down++
 		}
-		if !h[down].before(x) {
+		if !h[down].Before(x) {
 			break
 		}
 		h[i] = h[down]

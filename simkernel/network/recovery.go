@@ -340,7 +340,8 @@ type timer struct {
 	slot int32
 }
 
-func (t timer) before(o timer) bool { return t.atPS < o.atPS || t.atPS == o.atPS && t.row < o.row }
+// Before orders by time, and equal times by the row of the flow.
+func (t timer) Before(o timer) bool { return t.atPS < o.atPS || t.atPS == o.atPS && t.row < o.row }
 
 func (d *domain) setTimer(c *nic, slot int32, f *recoveryFlow, nowPS int64) {
 	f.deadlinePS = nowPS + min(f.timeoutPS, horizonPS/4>>f.backoff)<<f.backoff
