@@ -46,9 +46,6 @@ type Settings struct {
 	For        Feature // what the estimate is for; empty: its own answer
 	// Base is the scenario that this one was made from; empty: none.
 	Base lake.ScenarioID
-	// Donor is a scenario of the lake with the same flows (scenario.FlowsKey), whose files a new scenario shares; empty:
-	// none.
-	Donor lake.ScenarioID
 }
 
 // DefaultMemory is the default memory limit of an estimate.

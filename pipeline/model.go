@@ -208,7 +208,7 @@ func CheckChanges(dir, base string, c scenario.Changes, v Variant, o Settings) (
 	if err != nil {
 		return nil, err
 	}
-	services := slices.Concat(slices.Collect(maps.Keys(c.Scale)), slices.Collect(maps.Keys(c.Move)))
+	services := slices.AppendSeq(slices.Collect(maps.Keys(applied.Flows.Scale)), maps.Keys(applied.Flows.Move))
 	return applied.Cables, from.checkServices(services)
 }
 
@@ -233,7 +233,7 @@ func change(dir, base string, c *scenario.Changes) (from, changed *Model, applie
 		return nil, nil, nil, err
 	}
 	changed.waits = from.waits && !c.FoundStarts
-	if from.waits && c.ChangesFlows() {
+	if from.waits && applied.ChangesFlows() {
 		err = from.Refuse(Variant{Auto: true}, changedFlows)
 	}
 	return from, changed, applied, err

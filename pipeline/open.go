@@ -11,7 +11,6 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
 	"parsimon/queries"
-	"parsimon/stages/workload"
 )
 
 // Begin opens a scenario for an estimate from its beginning, in the lake in a directory, which is made if there is
@@ -33,19 +32,11 @@ func Begin(ctx context.Context, dir string, s *scenario.Scenario, v Variant, o S
 		return nil, err
 	}
 	model.Lake = l
-	if o.Donor != "" {
-		_, incomplete := engine.Complete(l, generated(l, o.Donor), methodVersion)
-		if incomplete != nil || o.Donor == model.ID() {
-			o.Donor = ""
-		}
-	}
 	e, err := newEstimation(ctx, model, v, o)
 	if err != nil {
 		return nil, err
 	}
-	if e.source = sourceOf(model, e.Settings, s); o.Donor != "" {
-		e.source = &derivedFlows{model, generated(l, o.Donor), workload.FlowChanges{}}
-	}
+	e.source = sourceOf(model, e.Settings, s)
 	return e, e.begin()
 }
 
@@ -122,7 +113,7 @@ var ErrUnchanged = errors.New("nothing would change")
 // the base, whose files it shares unless the changes are of flows. A cable that fails makes the same scenario, under
 // the same id, as it does for Begin.
 func Derive(ctx context.Context, dir, base string, c scenario.Changes, v Variant, o Settings) (*Estimation, error) {
-	from, model, _, err := change(dir, base, &c)
+	from, model, applied, err := change(dir, base, &c)
 	if err == nil && model.ID() == from.ID() {
 		err = fmt.Errorf("scenario %s: %w", from.ID(), ErrUnchanged)
 	}
@@ -137,7 +128,7 @@ func Derive(ctx context.Context, dir, base string, c scenario.Changes, v Variant
 	if err != nil {
 		return nil, err
 	}
-	e.source = &derivedFlows{model, generated(model.Lake, from.ID()), c.FlowChanges}
+	e.source = &derivedFlows{model, generated(model.Lake, from.ID()), applied.Flows}
 	if c.FoundStarts {
 		e.source = newFoundStarts(model, from.ID())
 	}

@@ -2,6 +2,7 @@ package sampled
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -33,7 +34,11 @@ func begin(t *testing.T, dir, flows string) *pipeline.Estimation {
 // slow is a trace's scenario with links of so many bps to the hosts.
 func slow(t *testing.T, dir string, base *pipeline.Estimation, bps int64) *pipeline.Estimation {
 	t.Helper()
-	c := scenario.Changes{Bandwidth: []scenario.BandwidthChange{{Selector: "tor-host", BPS: bps}}}
+	change, err := scenario.ParseChange("bandwidth", fmt.Sprintf("tor-host=%dbps", bps))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := scenario.Changes{Do: []scenario.Change{change}}
 	variant := pipeline.Variant{Estimator: stages.Independent}
 	e, err := pipeline.Derive(context.Background(), dir, string(base.ID()), c, variant, pipeline.Settings{})
 	if err != nil {

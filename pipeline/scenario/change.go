@@ -11,9 +11,11 @@ package scenario
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"parsimon/stages/moves"
@@ -24,51 +26,57 @@ import (
 
 // Changes make one scenario out of another.
 type Changes struct {
-	// Fail lists what goes down, as Scenario.Fail.
-	Fail []string
-	// FailRandom takes so many cables of tier FailTier down that are up, drawn by the scenario's seed
-	// and Draw: another Draw, other cables.
-	FailRandom int
-	FailTier   string
-	Draw       uint64
-	// Add lists cables that are installed: "A:B", between nodes that no cable joins.
-	Add []CableAddition
-	// Bandwidth and Delay change those of the selected cables (topology.Network.Select).
-	Bandwidth []BandwidthChange
-	Delay     []topology.DelayRule
+	Do []Change
+	// FailTier are the cables of which changes "fail random:K" draw K that are up, by the scenario's seed and Draw:
+	// another Draw, other cables.
+	FailTier string
+	Draw     uint64
 	// PathMoves change the choice of paths, and add events.
 	PathMoves moves.Text
-	// MoveTo says by service where it goes, as names or places of racks: "R1,R7" or "4-7". Apply puts it into Move.
-	MoveTo map[string]string
 	// FoundStarts lets flows start when the simulation of the base's whole network found that they do, and no flow wait
 	// for others. It goes with no change of flows.
 	FoundStarts bool
-	// Flows that change; the base's are shared where none does.
-	workload.FlowChanges
 
 	Name             string // of the scenario that comes of it; empty: the base's, and what was changed
 	AllowUnreachable bool
 }
 
-// ChangesFlows reports whether flows change, not only the network.
-func (c *Changes) ChangesFlows() bool { return len(c.Scale)+len(c.Move)+len(c.MoveTo) > 0 }
-
-// A BandwidthChange sets the bandwidth of cables.
-type BandwidthChange struct {
-	Selector string
-	BPS      int64
+// A Change is one change, as flag --KIND TEXT of what-if states it.
+type Change struct {
+	kind int // place in changeKinds
+	make func(*application) error
 }
 
-// A CableAddition is a cable to install. Without a bandwidth it is one of Planned, or PlannedCables, which is all of
-// them.
-type CableAddition struct {
-	Ends    string
-	BPS     int64
-	DelayNS int64
+// changeKinds are the kinds of changes, in the order in which they are made. parse reads the text of one.
+var changeKinds = []struct {
+	name  string
+	of    string // what is changed, as part of a key of a sweep
+	parse func(text string) (func(*application) error, error)
+}{
+	{"add-cable", "", parseAddition},
+	{"fail", "", parseFailure},
+	{"bandwidth", ".CABLES", parseBandwidth},
+	{"delay", ".CABLES", parseDelay},
+	{"scale", ".SERVICE", parseScale},
+	{"move", ".SERVICE", parseMove},
 }
 
-// PlannedCables as CableAddition.Ends are all planned cables of the topology.
-const PlannedCables = "planned"
+// ParseChange reads a change. Whether a network has what it names is checked when it is made (Apply).
+func ParseChange(kind, text string) (c Change, err error) {
+	var names []string
+	for i, k := range changeKinds {
+		if k.name == kind {
+			c.kind = i
+			c.make, err = k.parse(text)
+			return c, err
+		}
+		names = append(names, k.name+k.of)
+	}
+	return c, fmt.Errorf("a scenario of the lake has the keys %s", strings.Join(names, ", "))
+}
+
+// plannedCables as the ends of a cable to add are all planned cables of the topology.
+const plannedCables = "planned"
 
 // canonicalChanges are what a scenario has of changes that a scenario file cannot say. They follow
 // those of its base, step after step.
@@ -96,7 +104,11 @@ type Applied struct {
 	Failed    [][2]int32    // the cables that are down, by the ids of their ends
 	Cables    []CableChange // every cable that is not as it was
 	Moves     *moves.Moves
+	Flows     workload.FlowChanges // the base's are shared where none does
 }
+
+// ChangesFlows reports whether flows change, not only the network.
+func (a *Applied) ChangesFlows() bool { return len(a.Flows.Scale)+len(a.Flows.Move) > 0 }
 
 // A CableChange says how a cable differs from what it was.
 type CableChange struct {
@@ -117,6 +129,8 @@ type application struct {
 	seed    uint64
 	form    canonicalScenario
 	said    []string
+	flows   workload.FlowChanges
+	drew    bool // cables of FailTier
 }
 
 func (a *application) say(format string, args ...any) {
@@ -126,7 +140,8 @@ func (a *application) say(format string, args ...any) {
 // Apply makes the changes to a network and to the canonical form of its scenario.
 func (c *Changes) Apply(n *topology.Network, planned []format.PlannedCable, canonical []byte,
 	seed uint64) (*Applied, error) {
-	a := &application{Changes: c, n: n, planned: planned, seed: seed}
+	a := &application{Changes: c, n: n, planned: planned, seed: seed,
+		flows: workload.FlowChanges{Scale: map[string]float64{}, Move: map[string][]int{}}}
 	if err := json.Unmarshal(canonical, &a.form); err != nil {
 		return nil, err
 	}
@@ -134,10 +149,18 @@ func (c *Changes) Apply(n *topology.Network, planned []format.PlannedCable, cano
 		a.form.Changes = &canonicalChanges{}
 	}
 	before := slices.Clone(n.Links)
-	for _, step := range []func() error{a.addCables, a.failCables, a.changeCables, a.changeFlows, a.changeMoves} {
-		if err := step(); err != nil {
-			return nil, err
+	inOrder := slices.SortedStableFunc(slices.Values(c.Do), func(a, b Change) int { return cmp.Compare(a.kind, b.kind) })
+	for _, change := range inOrder {
+		if err := change.make(a); err != nil {
+			return nil, fmt.Errorf("%s: %w", changeKinds[change.kind].name, err)
 		}
+	}
+	if c.FailTier != "" && !a.drew {
+		return nil, errors.New("--tier goes with --fail random:K")
+	}
+	a.changeFlows()
+	if err := a.changeMoves(); err != nil {
+		return nil, err
 	}
 	if c.FoundStarts {
 		a.form.Changes.Starts = "exact"
@@ -145,7 +168,7 @@ func (c *Changes) Apply(n *topology.Network, planned []format.PlannedCable, cano
 	}
 	a.form.settle()
 	form, err := json.Marshal(a.form)
-	return &Applied{form, a.said, a.form.Fail, changedCables(n, before), a.form.Moves}, err
+	return &Applied{form, a.said, a.form.Fail, changedCables(n, before), a.form.Moves, a.flows}, err
 }
 
 // changeMoves changes how paths move.
@@ -193,46 +216,73 @@ func (c CableChange) String() string {
 	return c.Cable + " " + strings.Join(parts, ", ")
 }
 
-// addCables installs cables.
-func (a *application) addCables() error {
-	for _, add := range a.Add {
-		cables, err := add.cables(a.n, a.planned)
-		for _, cable := range cables {
-			if err == nil {
-				err = a.n.AddCable(cable)
-			}
-			a.say("%s added at %s", a.n.Ends(cable.A, cable.B), topology.FormatBps(cable.BandwidthBps))
-			added := [4]int64{int64(cable.A), int64(cable.B), cable.BandwidthBps, cable.DelayNS}
-			a.form.Changes.Cables = append(a.form.Changes.Cables, added)
+// cutValue cuts NAME=VALUE at the last equals sign.
+func cutValue(text string) (name, value string, err error) {
+	at := strings.LastIndexByte(text, '=')
+	if at < 0 {
+		return "", "", errors.New("want NAME=VALUE")
+	}
+	return text[:at], text[at+1:], nil
+}
+
+// parseAddition reads a cable to install, A:B=BANDWIDTH[,DELAY], or one of the planned cables, A:B, or all of these.
+func parseAddition(text string) (func(*application) error, error) {
+	if text == plannedCables || !strings.Contains(text, "=") {
+		if text != plannedCables && !strings.Contains(text, ":") {
+			return nil, errors.New("want A:B=100G, A:B or planned")
 		}
+		return func(a *application) error {
+			cables, err := plannedOf(text, a.n, a.planned)
+			return errors.Join(err, a.addCables(cables...))
+		}, nil
+	}
+	ends, value, err := cutValue(text)
+	if err != nil {
+		return nil, err
+	}
+	c := topology.Cable{DelayNS: format.DefaultDelayNS}
+	bandwidth, delay, hasDelay := strings.Cut(value, ",")
+	if c.BandwidthBps, err = topology.ParseSpeed(bandwidth); err == nil && hasDelay {
+		c.DelayNS, err = topology.ParseDelay(delay)
+	}
+	return func(a *application) error {
+		x, y, err := a.n.Pair(ends)
 		if err != nil {
-			return fmt.Errorf("add-cable: %w", err)
+			return fmt.Errorf("%q: %w", ends, err)
 		}
+		c.A, c.B = min(x, y), max(x, y)
+		return a.addCables(c)
+	}, err
+}
+
+// addCables installs cables.
+func (a *application) addCables(cables ...topology.Cable) error {
+	for _, c := range cables {
+		if err := a.n.AddCable(c); err != nil {
+			return err
+		}
+		a.say("%s added at %s", a.n.Ends(c.A, c.B), topology.FormatBps(c.BandwidthBps))
+		added := [4]int64{int64(c.A), int64(c.B), c.BandwidthBps, c.DelayNS}
+		a.form.Changes.Cables = append(a.form.Changes.Cables, added)
 	}
 	return nil
 }
 
-// cables are the cables that an addition means.
-func (a CableAddition) cables(n *topology.Network, planned []format.PlannedCable) (cables []topology.Cable, err error) {
-	x, y, err := n.Pair(a.Ends)
-	if a.Ends != PlannedCables && a.BPS > 0 {
-		if err != nil {
-			return nil, fmt.Errorf("%q: %w", a.Ends, err)
-		}
-		return []topology.Cable{{A: min(x, y), B: max(x, y), BandwidthBps: a.BPS, DelayNS: a.DelayNS}}, nil
-	}
+// plannedOf are the planned cables between two nodes, or all of them.
+func plannedOf(ends string, n *topology.Network, planned []format.PlannedCable) (cables []topology.Cable, err error) {
+	x, y, err := n.Pair(ends)
 	var list []string
 	for _, p := range planned {
 		u, v, unknown := n.Pair(p.A + ":" + p.B)
 		if unknown != nil { // a device that is planned too
-			if a.Ends == PlannedCables || a.Ends == p.A+":"+p.B {
+			if ends == plannedCables || ends == p.A+":"+p.B {
 				return nil, fmt.Errorf("planned cable %s:%s (%s, line %d): %w", p.A, p.B, p.File, p.Line, unknown)
 			}
 			continue
 		}
 		list = append(list, p.A+":"+p.B)
 		c := topology.Cable{A: min(u, v), B: max(u, v), BandwidthBps: p.BandwidthBps, DelayNS: p.DelayNS}
-		if a.Ends != PlannedCables && (err != nil || c.A != min(x, y) || c.B != max(x, y)) {
+		if ends != plannedCables && (err != nil || c.A != min(x, y) || c.B != max(x, y)) {
 			continue
 		}
 		if i := slices.IndexFunc(cables, func(o topology.Cable) bool { return o.A == c.A && o.B == c.B }); i >= 0 {
@@ -244,106 +294,164 @@ func (a CableAddition) cables(n *topology.Network, planned []format.PlannedCable
 	}
 	if len(cables) == 0 {
 		return nil, fmt.Errorf("%q is none of the planned cables of the topology (%s); give the bandwidth, %s=100Gbps",
-			a.Ends, cmp.Or(strings.Join(list, ", "), "it lists none"), a.Ends)
+			ends, cmp.Or(strings.Join(list, ", "), "it lists none"), ends)
 	}
 	return cables, nil
 }
 
-// failCables takes down what is named, then the cables that are drawn.
-func (a *application) failCables() error {
-	for _, text := range a.Fail {
-		failures, err := a.n.FailNamed(text)
-		if err != nil {
-			return fmt.Errorf("fail: %w", err)
-		}
-		for _, f := range failures {
-			a.form.failed(f)
-		}
-		if x, y, isCable := a.n.Cable(text); isCable == nil {
-			text = a.n.Ends(x, y)
-		} else if len(failures) > 1 {
-			text += " with " + topology.Count(len(failures), "cable")
-		}
-		a.say("%s down", text)
+// parseFailure reads what goes down, as Scenario.Fail, or random:K.
+func parseFailure(text string) (func(*application) error, error) {
+	number, random := strings.CutPrefix(text, "random:")
+	if !random {
+		return func(a *application) error { return a.fail(text) }, nil
 	}
-	if a.FailRandom == 0 {
-		return nil
+	k, err := strconv.Atoi(number)
+	if err != nil || k < 1 {
+		return nil, errors.New("want random:K, with K at least 1")
 	}
-	drawn, err := a.n.DrawCables(a.FailTier, a.FailRandom, a.seed, a.Draw)
+	return func(a *application) error {
+		if a.FailTier == "" {
+			return errors.New("random:K needs --tier")
+		}
+		a.drew = true
+		drawn, err := a.n.DrawCables(a.FailTier, k, a.seed, a.Draw)
+		for _, cable := range drawn {
+			err = errors.Join(err, a.fail(fmt.Sprintf("%d:%d", cable[0], cable[1])))
+		}
+		return err
+	}, nil
+}
+
+// fail takes down what is named.
+func (a *application) fail(text string) error {
+	failures, err := a.n.FailNamed(text)
 	if err != nil {
-		return fmt.Errorf("fail: %w", err)
+		return err
 	}
-	for _, cable := range drawn {
-		if err := a.n.Fail(cable[0], cable[1]); err != nil {
-			return err
-		}
-		a.form.failed(topology.Failure{Ends: cable})
-		a.say("%s down", a.n.Ends(cable[0], cable[1]))
+	for _, f := range failures {
+		a.form.failed(f)
 	}
+	if x, y, isCable := a.n.Cable(text); isCable == nil {
+		text = a.n.Ends(x, y)
+	} else if len(failures) > 1 {
+		text += " with " + topology.Count(len(failures), "cable")
+	}
+	a.say("%s down", text)
 	return nil
 }
 
-// changeCables sets bandwidths and delays.
-func (a *application) changeCables() error {
-	set := func(what, selector string, to *[][3]int64, value int64, set func(a, b int32, value int64) error) error {
-		cables, err := a.n.Select(selector)
-		for _, cable := range cables {
-			if err == nil {
-				err = set(cable[0], cable[1], value)
-				*to = setCable(*to, cable, value)
-			}
+// parseBandwidth reads CABLES=SPEED.
+func parseBandwidth(text string) (func(*application) error, error) {
+	selector, value, err := cutValue(text)
+	if err != nil {
+		return nil, err
+	}
+	bps, err := topology.ParseSpeed(value)
+	return func(a *application) error {
+		a.say("%s at %s", selector, topology.FormatBps(bps))
+		return a.setCables(selector, &a.form.Changes.Bandwidth, bps, a.n.SetBandwidth)
+	}, err
+}
+
+// parseDelay reads CABLES=TIME.
+func parseDelay(text string) (func(*application) error, error) {
+	rule, err := topology.ParseDelayRule(text)
+	return func(a *application) error {
+		a.say("%s at %d ns", rule.Selector, rule.DelayNS)
+		return a.setCables(rule.Selector, &a.form.Changes.Delays, rule.DelayNS, a.n.SetDelay)
+	}, err
+}
+
+// setCables gives cables another value, and keeps it in a list of the canonical form.
+func (a *application) setCables(selector string, list *[][3]int64, value int64,
+	set func(a, b int32, value int64) error) error {
+	cables, err := a.n.Select(selector)
+	for _, cable := range cables {
+		if err == nil {
+			err = set(cable[0], cable[1], value)
+			*list = setCable(*list, cable, value)
 		}
+	}
+	return err
+}
+
+// parseScale reads SERVICE=FACTOR, or several with commas between them.
+func parseScale(text string) (func(*application) error, error) {
+	parts := strings.Split(text, ",")
+	if slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(p, "=") }) { // a name with a comma
+		parts = []string{text}
+	}
+	factors := map[string]float64{}
+	for _, part := range parts {
+		service, value, err := cutValue(part)
 		if err != nil {
-			return fmt.Errorf("%s: %w", what, err)
+			return nil, err
+		}
+		x, err := parseFactor(value)
+		if _, twice := factors[service]; err != nil || !(x >= 0 && x <= workload.MaxScale) || twice {
+			return nil, fmt.Errorf("%q: want a factor from 0 to %d such as 1.5, or a change such as +50%%, once for a service",
+				part, workload.MaxScale)
+		}
+		factors[service] = x
+	}
+	return func(a *application) error {
+		for service, x := range factors {
+			if _, twice := a.flows.Scale[service]; twice {
+				return fmt.Errorf("service %q is scaled twice", service)
+			}
+			a.flows.Scale[service] = x
 		}
 		return nil
-	}
-	for _, change := range a.Bandwidth {
-		if err := set("bandwidth", change.Selector, &a.form.Changes.Bandwidth, change.BPS, a.n.SetBandwidth); err != nil {
-			return err
-		}
-		a.say("%s at %s", change.Selector, topology.FormatBps(change.BPS))
-	}
-	for _, rule := range a.Delay {
-		if err := set("delay", rule.Selector, &a.form.Changes.Delays, rule.DelayNS, a.n.SetDelay); err != nil {
-			return err
-		}
-		a.say("%s at %d ns", rule.Selector, rule.DelayNS)
-	}
-	return nil
+	}, nil
 }
 
-// changeFlows notes the changes of services and finds the racks that they move to.
-func (a *application) changeFlows() error {
-	for _, name := range slices.Sorted(maps.Keys(a.Scale)) {
-		if x := a.Scale[name]; !(x >= 0 && x <= workload.MaxScale) {
-			return fmt.Errorf("scale: service %q by %v: must be 0 to %d", name, x, workload.MaxScale)
-		}
-		a.say("%s ×%v", name, a.Scale[name])
+// parseFactor reads 1.5, 150%, +50% or -20%.
+func parseFactor(text string) (float64, error) {
+	number, percent := strings.CutSuffix(text, "%")
+	x, err := strconv.ParseFloat(number, 64)
+	change := strings.HasPrefix(text, "+") || strings.HasPrefix(text, "-")
+	switch {
+	case err != nil || change && !percent:
+		return 0, fmt.Errorf("%q is no factor", text)
+	case change:
+		return (100 + x) / 100, nil
+	case percent:
+		return x / 100, nil
 	}
-	move := map[string][]int{}
-	maps.Copy(move, a.Move)
-	for name, text := range a.MoveTo {
-		var err error
-		if move[name], err = a.n.RackList(text); err != nil {
-			return fmt.Errorf("move %s: %w", name, err)
+	return x, nil
+}
+
+// parseMove reads SERVICE=RACKS.
+func parseMove(text string) (func(*application) error, error) {
+	service, racks, err := cutValue(text)
+	if err != nil || racks == "" {
+		return nil, errors.New("want SERVICE=RACKS, racks such as leaf3,leaf4 or 4-7")
+	}
+	return func(a *application) error {
+		if _, twice := a.flows.Move[service]; twice {
+			return fmt.Errorf("service %q moves twice", service)
 		}
+		if a.flows.Move[service], err = a.n.RackList(racks); err != nil {
+			return fmt.Errorf("%s: %w", service, err)
+		}
+		return nil
+	}, nil
+}
+
+// changeFlows notes the changes of services.
+func (a *application) changeFlows() {
+	for _, name := range slices.Sorted(maps.Keys(a.flows.Scale)) {
+		a.say("%s ×%v", name, a.flows.Scale[name])
 	}
 	racks := a.n.RackNames()
-	for _, name := range slices.Sorted(maps.Keys(move)) {
+	for _, name := range slices.Sorted(maps.Keys(a.flows.Move)) {
 		var names []string
-		for _, r := range move[name] {
-			if r >= 0 && r < len(racks) {
-				names = append(names, racks[r])
-			}
+		for _, r := range a.flows.Move[name] {
+			names = append(names, racks[r])
 		}
 		a.say("%s to %s", name, strings.Join(names, " "))
 	}
-	if a.Move = nil; len(move) > 0 {
-		a.Move = move
+	if len(a.flows.Scale)+len(a.flows.Move) > 0 {
+		a.form.Changes.Flows = append(a.form.Changes.Flows, canonicalFlowChange{a.flows.Scale, a.flows.Move})
 	}
-	if len(a.Scale)+len(a.Move) > 0 {
-		a.form.Changes.Flows = append(a.form.Changes.Flows, canonicalFlowChange{a.Scale, a.Move})
-	}
-	return nil
 }

@@ -261,23 +261,6 @@ func (s *Scenario) ID() (string, error) {
 	return IDOf(c), nil
 }
 
-// FlowsKey identifies what the flows depend on: everything but failed cables, moves, the transport and the switches.
-func (s *Scenario) FlowsKey() (string, error) {
-	intact := *s
-	intact.Fail, intact.PathMoves = nil, moves.Text{}
-	canonical, err := intact.Canonical()
-	if err != nil {
-		return "", err
-	}
-	var c canonicalScenario
-	if err := json.Unmarshal(canonical, &c); err != nil {
-		return "", err
-	}
-	c.Transport, c.Switches = nil, network.BufferParams{}
-	key, err := json.Marshal(c)
-	return BytesDigest(key), err
-}
-
 // IDOf returns the id of a scenario with that canonical form (Scenario.Canonical): 16 hexadecimal digits, which
 // lake.ParseScenarioID accepts.
 func IDOf(canonical []byte) string {

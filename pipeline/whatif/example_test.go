@@ -10,7 +10,6 @@ import (
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/whatif"
 	"parsimon/stages"
-	"parsimon/stages/workload"
 )
 
 // Service three sends twice as much. Its flows are slower, and those of main, which share a link with them.
@@ -28,7 +27,9 @@ func Example() {
 	check(e.Estimate(ctx))
 	e.Close()
 
-	answer, err := whatif.WhatIf(ctx, string(e.ID()), scenario.Changes{FlowChanges: workload.FlowChanges{Scale: map[string]float64{"three": 2}}},
+	twice, err := scenario.ParseChange("scale", "three=2")
+	check(err)
+	answer, err := whatif.WhatIf(ctx, string(e.ID()), scenario.Changes{Do: []scenario.Change{twice}},
 		whatif.Settings{Lake: dir, Variant: v}, whatif.CompareOptions{By: []string{"service"}})
 	check(err)
 	for _, r := range answer.Rows {

@@ -8,7 +8,6 @@ import (
 
 	"parsimon/pipeline/gate"
 	"parsimon/pipeline/internal/fixture"
-	"parsimon/pipeline/scenario"
 	"parsimon/stages"
 )
 
@@ -17,7 +16,7 @@ func TestComparisonValue(t *testing.T) {
 	t.Parallel()
 	o := settings(t, stages.Independent)
 	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
-	changes := scenario.Changes{Bandwidth: []scenario.BandwidthChange{{Selector: "host-tor", BPS: 5e9}}}
+	changes := do(t, "bandwidth=host-tor=5G")
 	w, err := WhatIf(t.Context(), base, changes, o, CompareOptions{By: []string{"service", "size_bin"}})
 	if err != nil {
 		t.Fatal(err)

@@ -33,6 +33,20 @@ func settings(t testing.TB, by stages.Estimator) Settings {
 	return Settings{Lake: t.TempDir(), Variant: pipeline.Variant{Estimator: by}}
 }
 
+// do reads changes such as "bandwidth=fabric-spine=20G".
+func do(t testing.TB, texts ...string) (c scenario.Changes) {
+	t.Helper()
+	for _, text := range texts {
+		kind, of, _ := strings.Cut(text, "=")
+		change, err := scenario.ParseChange(kind, of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Do = append(c.Do, change)
+	}
+	return c
+}
+
 // withCache gives settings the cache of their lake, until the test ends.
 func withCache(t testing.TB, o *Settings) {
 	t.Helper()
@@ -107,15 +121,6 @@ func tableRows(t testing.TB, e *pipeline.Estimation, table schema.Table, without
 		t.Fatalf("table %s of scenario %s has no rows", table.Name, e.ID())
 	}
 	return b.String()
-}
-
-func mustRead(t testing.TB, file string) string {
-	t.Helper()
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
 }
 
 // mustList lists the names in a directory.

@@ -23,7 +23,7 @@ workload: {jobs: [{name: j, ranks: 2, iterations: 3, steps: [{collective: all-re
 	}
 	o := settings(t, stages.WholeNetwork)
 	base := estimate(t, mustLoad(t, file), o)
-	slower := scenario.Changes{Bandwidth: []scenario.BandwidthChange{{Selector: "a:s", BPS: 5e9}}}
+	slower := do(t, "bandwidth=a:s=5G")
 	w, err := WhatIf(t.Context(), base, slower, o, CompareOptions{})
 	if err != nil || w.Both != 12 || w.BaseFlows != 12 {
 		t.Fatalf("%+v, %v: want 12 flows in both", w, err)

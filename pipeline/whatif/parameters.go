@@ -1,7 +1,6 @@
 package whatif
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/gate"
-	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/summary"
 )
@@ -58,10 +56,9 @@ type ParameterPlan struct {
 	Change func(settings []scenario.Setting) (scenario.Changes, error)
 	// Until makes the sweep look for the first value of the only axis with this condition, by bisection: from one value on
 	// it must be true. nil: every value is run.
-	Until    *gate.Gate
-	FailTier string // each cable of the tier down, one at a time, as one more axis; empty: none
-	Exact    bool   // also simulate the whole network, and hold each estimate against it
-	MaxRuns  int    // refuse more combinations
+	Until   *gate.Gate
+	Exact   bool // also simulate the whole network, and hold each estimate against it
+	MaxRuns int  // refuse more combinations
 }
 
 // Parameters is the answer of a sweep of parameters.
@@ -93,9 +90,8 @@ type ParameterRun struct {
 	changes  scenario.Changes   // of a scenario of the lake
 }
 
-// SweepParameters estimates every combination. All scenarios are checked before the first run. Runs with the same flows
-// share them. A sweep that was interrupted continues: runs that are
-// complete are only read.
+// SweepParameters estimates every combination. All scenarios are checked before the first run. A sweep that was
+// interrupted continues: runs that are complete are only read.
 func SweepParameters(ctx context.Context, plan ParameterPlan, o Settings) (*Parameters, error) {
 	began := time.Now()
 	if !plan.Exact { // which shows what estimates by link cases are off by
@@ -106,20 +102,11 @@ func SweepParameters(ctx context.Context, plan ParameterPlan, o Settings) (*Para
 		return nil, err
 	}
 	p.Name = p.name(plan.Scenario)
-	donors := map[string]lake.ScenarioID{} // the first run with these flows
-	run := func(i int) (until bool, err error) {
-		flows := ""
-		if of := p.Runs[i].scenario; of != nil {
-			flows, err = of.FlowsKey()
-			o.Donor = donors[flows]
-		}
-		if err == nil {
-			until, err = p.run(ctx, i, plan, o)
-		}
+	run := func(i int) (bool, error) {
+		until, err := p.run(ctx, i, plan, o)
 		if err != nil {
 			return false, fmt.Errorf("run %d of %d (%s): %w", i+1, len(p.Runs), p.SettingsOf(i), err)
 		}
-		donors[flows] = cmp.Or(donors[flows], lake.ScenarioID(p.Runs[i].ScenarioID))
 		line := o.Log.Info().Int("run", i+1).Int("of", len(p.Runs)).Str("settings", p.SettingsOf(i))
 		line.Float64("p99", p.Runs[i].P99).Msg("sweep")
 		return until, nil
@@ -165,14 +152,11 @@ func (p *Parameters) runAll(plan ParameterPlan, run func(i int) (bool, error)) e
 
 // combine makes and checks the scenario of every combination.
 func (p *Parameters) combine(plan ParameterPlan, o Settings) error {
-	switch {
-	case plan.Until != nil && (len(plan.Axes) != 1 || plan.FailTier != ""):
+	if plan.Until != nil && len(plan.Axes) != 1 {
 		return errors.New("a search for the first value has one parameter")
-	case plan.Change != nil && plan.FailTier != "":
-		return errors.New("cables down, one at a time, are a parameter of scenario files only")
 	}
 	count := 1
-	keys := map[string]bool{"fail": plan.FailTier != ""}
+	keys := map[string]bool{}
 	for _, a := range plan.Axes {
 		key := scenario.Setting{Key: a.Key}.FullKey()
 		if keys[key] {
@@ -198,10 +182,7 @@ func (p *Parameters) combine(plan ParameterPlan, o Settings) error {
 		}
 		p.Runs = append(p.Runs, run)
 	}
-	if plan.FailTier == "" {
-		return nil
-	}
-	return p.failEach(plan)
+	return nil
 }
 
 // check makes the scenario of a combination, or what it changes in one of the lake.
@@ -240,43 +221,6 @@ func (p *Parameters) name(scenario string) string {
 		keys = append(keys, a.Key)
 	}
 	return scenario + ": " + strings.Join(keys, ", ")
-}
-
-// failEach makes a run of every cable of a tier down, one at a time, of each combination.
-func (p *Parameters) failEach(plan ParameterPlan) error {
-	var all []ParameterRun
-	axis := Axis{Key: "fail"}
-	for _, run := range p.Runs {
-		n, err := run.scenario.Network()
-		if err != nil {
-			return err
-		}
-		cables, err := upCables(n, plan.FailTier)
-		if err != nil {
-			return err
-		}
-		for _, c := range cables {
-			failing := run
-			s := *run.scenario
-			ends := fmt.Sprintf("%d:%d", c[0], c[1])
-			s.Fail, s.AllowUnreachable = append(slices.Clone(s.Fail), ends), true
-			s.Name += ", " + n.Ends(c[0], c[1]) + " down"
-			failing.scenario = &s
-			failing.Settings = map[string]string{"fail": n.Ends(c[0], c[1])}
-			for k, v := range run.Settings {
-				failing.Settings[k] = v
-			}
-			if !slices.Contains(axis.Values, n.Ends(c[0], c[1])) {
-				axis.Values = append(axis.Values, n.Ends(c[0], c[1]))
-			}
-			all = append(all, failing)
-		}
-		if len(all) > plan.MaxRuns {
-			return fmt.Errorf("more than %d combinations, --max-runs allows no more", plan.MaxRuns)
-		}
-	}
-	p.Runs, p.Axes = all, append(slices.Clone(p.Axes), axis)
-	return nil
 }
 
 // SettingsOf are the settings of a run, in the order of the axes.

@@ -3,18 +3,13 @@ package whatif
 import (
 	"bytes"
 	"fmt"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
-	"parsimon/pipeline/internal/estimates"
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/pipeline/internal/rows"
-	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
-	"parsimon/schema"
 	"parsimon/stages"
 )
 
@@ -119,54 +114,16 @@ func TestSweepParameters(t *testing.T) {
 	}
 }
 
-// Each cable of a tier that is up fails in a run of its own, under the id of the scenario with that failure.
-func TestFailEach(t *testing.T) {
-	file := fixture.Services(t)
-	down := filepath.Join(filepath.Dir(file), "down.yaml")
-	fixture.WriteFile(t, down, mustRead(t, file)+"fail: ['pod0-fabric0:plane0-spine1']\n")
-	plan := ParameterPlan{
-		Scenario: down, MaxRuns: 2, Axes: []Axis{{"seed", []string{"5"}}},
-		FailTier: "pod0-fabric0:plane0-spine0,plane0-spine1:pod0-fabric0,pod0-fabric1:plane1-spine0",
-	}
-	p := Parameters{Axes: plan.Axes}
-	if err := p.combine(plan, Settings{}); err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, r := range p.Runs {
-		names = append(names, r.Settings["fail"])
-		s, err := scenario.LoadWith(down, []scenario.Setting{{Key: "seed", Value: "5"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Fail, s.AllowUnreachable = append(s.Fail, r.Settings["fail"]), true
-		want, err := s.ID()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if id, err := r.scenario.ID(); err != nil || id != want {
-			t.Errorf("%s down is scenario %s, want %s, %v", r.Settings["fail"], id, want, err)
-		}
-	}
-	want := []string{"pod0-fabric0:plane0-spine0", "pod0-fabric1:plane1-spine0"}
-	if !reflect.DeepEqual(names, want) || !reflect.DeepEqual(p.Axes[1], Axis{"fail", want}) {
-		t.Errorf("cables %q fail, the axis is %+v, want %q: those of the tier that are up", names, p.Axes[1], want)
-	}
-}
-
 // All combinations are checked before the first run.
 func TestSweepParametersChecksFirst(t *testing.T) {
 	o := settings(t, stages.Independent)
 	seeds := Axis{"seed", []string{"1", "2"}}
 	for want, plan := range map[string]ParameterPlan{
 		"2 or more combinations, --max-runs allows 1": {MaxRuns: 1, Axes: []Axis{seeds}},
-		"more than 9 combinations":                    {MaxRuns: 9, Axes: []Axis{seeds}, FailTier: "fabric-spine"},
 		"workload.max_load":                           {MaxRuns: 9, Axes: []Axis{{"load.max", []string{"20%", "900%"}}}},
 		"no-such":                                     {MaxRuns: 9, Axes: []Axis{{"fail", []string{"[]", "['no-such:cable']"}}}},
-		"tier \"no-such\"":                            {MaxRuns: 9, Axes: []Axis{seeds}, FailTier: "no-such"},
 		"workload.services[7]":                        {MaxRuns: 9, Axes: []Axis{{"workload.services[7].sigma", []string{"1"}}}},
 		"more than one axis is workload.max_load":     {MaxRuns: 9, Axes: []Axis{{"load.max", []string{"20%"}}, {"workload.max_load", []string{"40%"}}}},
-		"more than one axis is fail":                  {MaxRuns: 9, Axes: []Axis{{"fail", []string{"[]"}}}, FailTier: "fabric-spine"},
 	} {
 		plan.Scenario = fixture.Services(t)
 		if _, err := SweepParameters(t.Context(), plan, o); err == nil || !strings.Contains(err.Error(), want) {
@@ -175,42 +132,5 @@ func TestSweepParametersChecksFirst(t *testing.T) {
 	}
 	if files := mustList(t, o.Lake); len(files) > 0 {
 		t.Errorf("the lake has %q before anything ran", files)
-	}
-}
-
-// Runs of a sweep that differ in the transport or in a failed cable share flows. Their rows are those of a run on its
-// own.
-func TestSweepShares(t *testing.T) {
-	t.Parallel()
-	file, o := fixture.Services(t), settings(t, stages.Independent)
-	p, err := SweepParameters(t.Context(), ParameterPlan{Scenario: file, MaxRuns: 40,
-		FailTier: "pod0-fabric0:plane0-spine0,pod0-fabric1:plane1-spine0",
-		Axes:     []Axis{{"transport.kind", []string{"timely", "swift"}}, {"workload.flows_count", []string{"300"}}}}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	inode := func(run int, table schema.Table) os.FileInfo {
-		info, err := os.Stat(filepath.Join(o.Lake, lake.Of(lake.ScenarioID(p.Runs[run].ScenarioID)).File(table, 0)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return info
-	}
-	for i := range p.Runs {
-		if !os.SameFile(inode(0, schema.Flows), inode(i, schema.Flows)) {
-			t.Errorf("run %d has flows of its own", i)
-		}
-	}
-	last := p.Runs[len(p.Runs)-1]
-	alone := settings(t, stages.Independent)
-	if id := estimate(t, last.scenario, alone); id != last.ScenarioID {
-		t.Fatalf("the last run is %s, alone %s", last.ScenarioID, id)
-	}
-	shared, single := estimates.Open(t, o.Lake, last.ScenarioID, o.Variant), estimates.Open(t, alone.Lake, last.ScenarioID, o.Variant)
-	for _, table := range []schema.Table{schema.Scenarios, schema.Nodes, schema.Links, schema.Flows, schema.Hops, schema.LinkLoads,
-		schema.LinkStats, schema.Slowdowns, schema.Intervals} {
-		if tableRows(t, shared, table, "cached") != tableRows(t, single, table, "cached") {
-			t.Errorf("table %s differs from that of the run alone", table.Name)
-		}
 	}
 }

@@ -42,7 +42,8 @@ func (p *SweepPlan) changes(c [2]int32) scenario.Changes {
 	if p.Loss > 0 {
 		return scenario.Changes{PathMoves: moves.Text{Events: []string{fmt.Sprintf("%s loss %v", cable, p.Loss)}}}
 	}
-	return scenario.Changes{Fail: []string{cable}, AllowUnreachable: true}
+	fail, _ := scenario.ParseChange("fail", cable) // a cable is one
+	return scenario.Changes{Do: []scenario.Change{fail}, AllowUnreachable: true}
 }
 
 // SweepQuantiles lists the quantiles a sweep can rank by.

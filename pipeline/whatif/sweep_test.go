@@ -26,9 +26,9 @@ func TestSweep(t *testing.T) {
 	withCache(t, &o)
 	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
 	failing := func(c SweptCable) scenario.Changes {
-		return scenario.Changes{Fail: []string{fmt.Sprintf("%d:%d", c.A, c.B)}}
+		return do(t, fmt.Sprintf("fail=%d:%d", c.A, c.B))
 	}
-	mine, err := WhatIf(ctx, base, scenario.Changes{Fail: []string{"pod0-fabric0:plane0-spine0"}}, o, CompareOptions{})
+	mine, err := WhatIf(ctx, base, do(t, "fail=pod0-fabric0:plane0-spine0"), o, CompareOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

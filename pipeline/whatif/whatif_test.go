@@ -3,6 +3,7 @@ package whatif
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -20,7 +21,6 @@ import (
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/stages"
-	"parsimon/stages/workload"
 )
 
 // "run --fail" in an empty lake and "what-if --fail" make the same scenario, row by row, under the same id, with and
@@ -42,7 +42,7 @@ func testWhatIfIsTheRun(t *testing.T, file string, by stages.Estimator) {
 	o := settings(t, by)
 	withCache(t, &o)
 	base := estimate(t, mustLoad(t, file), o)
-	changes := scenario.Changes{Fail: []string{"pod1-fabric1:pod1-tor0", "pod0-fabric0:plane0-spine1"}}
+	changes := do(t, "fail=pod1-fabric1:pod1-tor0", "fail=pod0-fabric0:plane0-spine1")
 	w, err := WhatIf(t.Context(), base, changes, o, CompareOptions{By: []string{"service", "size_bin"}, Links: 3})
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func TestAddedCable(t *testing.T) {
 		o := settings(t, stages.Flow)
 		base := estimate(t, mustLoad(t, fixture.Services(t)), o)
 		o.Partitions = partitions
-		changes := scenario.Changes{Add: []scenario.CableAddition{{Ends: "pod0-tor0:pod1-tor0", BPS: 40e9, DelayNS: 500}}}
+		changes := do(t, "add-cable=pod0-tor0:pod1-tor0=40G,500ns")
 		w, err := WhatIf(t.Context(), base, changes, o, CompareOptions{Links: 1})
 		if err != nil {
 			t.Fatal(err)
@@ -177,20 +177,20 @@ func TestChangedFlows(t *testing.T) {
 		defer e.Close()
 		return string(e.ID()), e.Generate(t.Context())
 	}
-	changed := func(c workload.FlowChanges) map[int64]testFlow {
+	changed := func(c string) map[int64]testFlow {
 		t.Helper()
-		id, err := derive(scenario.Changes{FlowChanges: c})
+		id, err := derive(do(t, c))
 		if err != nil {
 			t.Fatal(err)
 		}
 		flows, last := readFlows(t, o, id)
 		if last > lastBefore {
-			t.Errorf("%+v: a flow starts at %d, after all of the base's", c, last)
+			t.Errorf("%s: a flow starts at %d, after all of the base's", c, last)
 		}
 		return flows
 	}
 	for _, factor := range []float64{0, 0.5, 2.5} {
-		flows := changed(workload.FlowChanges{Scale: map[string]float64{"batch": factor}})
+		flows := changed(fmt.Sprintf("scale=batch=%v", factor))
 		for id, f := range before {
 			if g, ok := flows[id]; f.service == "web" && g != f || factor >= 1 && !ok {
 				t.Errorf("× %v: flow %d is %+v, was %+v", factor, id, g, f)
@@ -205,24 +205,22 @@ func TestChangedFlows(t *testing.T) {
 	for _, h := range estimates.Open(t, o.Lake, base, o.Variant).Network.Racks()[6] {
 		inside[h] = true
 	}
-	for id, f := range changed(workload.FlowChanges{Move: map[string][]int{"web": {6}}}) {
+	for id, f := range changed("move=web=6") {
 		was := before[id]
 		stays := f.service == "web" || f == was
 		if f.size != was.size || f.start != was.start || !stays || f.service == "web" && !(inside[f.src] && inside[f.dst]) {
 			t.Fatalf("moved: flow %d is %+v, was %+v", id, f, was)
 		}
 	}
-	half := scenario.Changes{FlowChanges: workload.FlowChanges{Scale: map[string]float64{"batch": 0.5}}}
-	w, err := WhatIf(t.Context(), base, half, o, CompareOptions{})
+	w, err := WhatIf(t.Context(), base, do(t, "scale=batch=50%"), o, CompareOptions{})
 	if err != nil || w.BaseFlows != 3000 || w.Flows >= 3000 || w.Both != w.Flows {
 		t.Errorf("half of a service: %+v, %v", w, err)
 	}
 	for _, bad := range []scenario.Changes{
-		{FlowChanges: workload.FlowChanges{Scale: map[string]float64{"none": 2}}},
-		{FlowChanges: workload.FlowChanges{Move: map[string][]int{"web": {99}}}},
-		{Fail: []string{"pod0-tor0:pod1-tor0"}},
-		{FailRandom: 99, FailTier: "fabric-spine"},
-		{Bandwidth: []scenario.BandwidthChange{{Selector: "no-tier", BPS: 1e9}}},
+		do(t, "scale=none=2"), do(t, "move=web=99"), do(t, "fail=pod0-tor0:pod1-tor0"), do(t, "bandwidth=no-tier=1G"),
+		{Do: do(t, "fail=random:99").Do, FailTier: "fabric-spine"}, do(t, "fail=random:1"),
+		{Do: do(t, "fail=pod0-tor0:pod0-fabric1").Do, FailTier: "fabric-spine"},
+		do(t, "scale=web=2", "scale=web=3"),
 	} {
 		if _, err := derive(bad); err == nil {
 			t.Errorf("%+v is accepted", bad)
@@ -235,7 +233,7 @@ func TestCompareRefuses(t *testing.T) {
 	t.Parallel()
 	o := settings(t, stages.Independent)
 	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
-	slower := scenario.Changes{Bandwidth: []scenario.BandwidthChange{{Selector: "fabric-spine", BPS: 20e9}}}
+	slower := do(t, "bandwidth=fabric-spine=20G")
 	v := pipeline.Variant{Estimator: stages.Flow, Passes: 1}
 	other, err := pipeline.Derive(t.Context(), o.Lake, base, slower, v, o.Settings)
 	if err != nil {
@@ -272,8 +270,8 @@ func TestWhatIfOfWholeNetwork(t *testing.T) {
 	o.Variant.Auto = true
 	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
 	for want, change := range map[string]scenario.Changes{
-		"exact": {Fail: []string{"pod0-tor0:pod0-fabric1"}},
-		"flow":  {Add: []scenario.CableAddition{{Ends: "pod0-tor0:pod1-tor0", BPS: 10e9}}},
+		"exact": do(t, "fail=pod0-tor0:pod0-fabric1"),
+		"flow":  do(t, "add-cable=pod0-tor0:pod1-tor0=10G,0ns"),
 	} {
 		w, err := WhatIf(t.Context(), base, change, o, CompareOptions{Links: 1})
 		if err != nil {
@@ -292,7 +290,7 @@ func TestCompareCommitted(t *testing.T) {
 	o.Variant.Passes = 1
 	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
 	how := CompareOptions{Links: 1}
-	want, err := WhatIf(t.Context(), base, scenario.Changes{Fail: []string{"pod0-tor0:pod0-fabric1"}}, o, how)
+	want, err := WhatIf(t.Context(), base, do(t, "fail=pod0-tor0:pod0-fabric1"), o, how)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"parsimon/pipeline/scenario"
 	"parsimon/schema/units"
 	"parsimon/stages/moves"
 )
@@ -17,7 +18,7 @@ func declareMoves(f *pflag.FlagSet, t *moves.Text) {
 	parse(f, &t.Gap, "string", isDuration, "flowlet-gap", "",
 		"with --balance flowlet: a pause of a flow at a switch that begins a new flowlet; default 50us")
 	parseEach(f, &t.Weights, func(text string) (string, error) {
-		_, err := parseBandwidth(text)
+		_, err := scenario.ParseChange("bandwidth", text) // of the same form
 		return text, err
 	}, "weight", "with --balance wcmp: cables and their weight in place of their "+
 		"bandwidth, CABLES=SPEED; may be repeated")

@@ -75,8 +75,8 @@ var sweepCommand = command{
 			switch {
 			case !set && (plan.Tier == "" || parameters.Exact):
 				return usagef("want --fail each:TIER or --set KEY=V,V (--exact goes with --set)")
-			case set && plan.Loss > 0:
-				return usagef("--loss goes with --fail each:TIER alone; in --set, events=[...] is a key")
+			case set && plan.Tier != "":
+				return usagef("--fail each:TIER does not go with --set, where fail=[A:B],[C:D] and events=[...] are keys")
 			case !slices.Contains(whatif.SweepQuantiles(), plan.Quantile):
 				return usagef("--quantile %v: must be one of %v", plan.Quantile, whatif.SweepQuantiles())
 			}
@@ -86,7 +86,7 @@ var sweepCommand = command{
 			}
 			defer done()
 			if set {
-				parameters.Scenario, parameters.FailTier = args[0], plan.Tier
+				parameters.Scenario = args[0]
 				p, err := whatif.SweepParameters(ctx, parameters, o)
 				if errors.Is(err, scenario.ErrNoFile) && holds(o.Lake, args[0]) {
 					parameters.Change = changesOf
@@ -123,24 +123,20 @@ func holds(dir, name string) bool {
 
 // changesOf are what settings change in a scenario of the lake: the key bandwidth.CABLES and the value 40G are
 // --bandwidth CABLES=40G of what-if.
-func changesOf(settings []scenario.Setting) (scenario.Changes, error) {
-	var c changeFlags
-	f := pflag.NewFlagSet("set", pflag.ContinueOnError)
-	c.declare(f)
+func changesOf(settings []scenario.Setting) (c scenario.Changes, err error) {
 	for _, s := range settings {
-		name, of, has := strings.Cut(s.Key, ".")
-		if !slices.Contains([]string{"bandwidth", "delay", "scale", "move", "fail", "add-cable"}, name) {
-			return c.Changes, usagef("--set %s: a scenario of the lake has the keys bandwidth.CABLES, delay.CABLES, "+
-				"scale.SERVICE, move.SERVICE, fail and add-cable", s)
-		}
+		kind, of, has := strings.Cut(s.Key, ".")
+		value := s.Value
 		if has {
-			s.Value = of + "=" + s.Value
+			value = of + "=" + value
 		}
-		if err := f.Set(name, s.Value); err != nil {
-			return c.Changes, usagef("--set %s: %v", s.Key, err)
+		change, err := scenario.ParseChange(kind, value)
+		if err != nil {
+			return c, usagef("--set %s: %v", s, err)
 		}
+		c.Do = append(c.Do, change)
 	}
-	return c.changes()
+	return c, nil
 }
 
 // nextReport adds the command that draws a sweep.
