@@ -61,8 +61,6 @@ func (s *foundStarts) reads() []engine.Output {
 	return []engine.Output{s.base.Output(schema.Flows), s.exact.Output(schema.ExactFCTs)}
 }
 
-func (*foundStarts) accept(GenerateStats, float64) error { return nil }
-
 func (s *foundStarts) flows(ctx context.Context, _ *engine.Attempt, out *lake.FlowWriter) (*GenerateStats, error) {
 	all, err := s.read(ctx)
 	if err == nil {

@@ -27,8 +27,6 @@ type source interface {
 	reads() []engine.Output
 	// flows writes the flows in start order and, if there are any, the rejects.
 	flows(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*GenerateStats, error)
-	// accept reports flows that were accepted with another limit of rejects.
-	accept(g GenerateStats, maxRejects float64) error
 }
 
 // sourceOf is the source of a scenario that was not made from another.
@@ -48,9 +46,7 @@ type generatedFlows struct {
 	scenario *scenario.Scenario
 }
 
-func (*generatedFlows) reads() []engine.Output              { return nil }
-func (*generatedFlows) accept(GenerateStats, float64) error { return nil }
-
+func (*generatedFlows) reads() []engine.Output { return nil }
 func (g *generatedFlows) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*GenerateStats, error) {
 	// The load is that of the network before anything fails: a failure does not change what hosts send.
 	n, err := g.scenario.IntactNetwork()
@@ -101,8 +97,9 @@ type flowFile struct {
 
 func (*flowFile) reads() []engine.Output { return nil }
 
-func (f *flowFile) accept(g GenerateStats, maxRejects float64) error {
-	return ingest.CheckRejects(f.path, g.Flows+g.Merged+g.Rejects, g.Rejects, g.SetAside, maxRejects, g.RejectReasons)
+// accept reports flows that were accepted with another limit of rejects.
+func (f *flowFile) accept(g GenerateStats) error {
+	return ingest.CheckRejects(f.path, g.Flows+g.Merged+g.Rejects, g.Rejects, g.SetAside, f.Spec.MaxRejects, g.RejectReasons)
 }
 
 func (f *flowFile) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*GenerateStats, error) {
@@ -151,9 +148,7 @@ type ingestedFlows struct {
 	fromNS, toNS int64
 }
 
-func (*ingestedFlows) reads() []engine.Output              { return nil }
-func (*ingestedFlows) accept(GenerateStats, float64) error { return nil }
-
+func (*ingestedFlows) reads() []engine.Output { return nil }
 func (w *ingestedFlows) flows(ctx context.Context, _ *engine.Attempt, out *lake.FlowWriter) (*GenerateStats, error) {
 	files, chunks, err := workloads.FlowFiles(w.Lake, lake.WorkloadID(w.workload.ID))
 	if err != nil {
@@ -261,8 +256,6 @@ func (d *derivedFlows) reads() []engine.Output {
 	return []engine.Output{d.base.Output(schema.Flows), d.base.Output(schema.Rejects),
 		d.base.Output(schema.Dependencies), d.base.Output(schema.JobFlows)}
 }
-
-func (*derivedFlows) accept(GenerateStats, float64) error { return nil }
 
 func (d *derivedFlows) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*GenerateStats, error) {
 	base, err := engine.Complete(d.Lake, d.base, methodVersion)

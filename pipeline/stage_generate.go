@@ -53,10 +53,10 @@ func (m *method) generateStage() *engine.Stage {
 		if err == nil && len(g) > 0 {
 			err = m.refuseFlows(&g[0])
 		}
-		if err != nil || m.source == nil {
-			return err
+		if file, ok := m.source.(*flowFile); ok && err == nil {
+			err = file.accept(g[0])
 		}
-		return m.source.accept(g[0], m.Spec.MaxRejects)
+		return err
 	}
 	return s
 }

@@ -115,9 +115,7 @@ type windowFlows struct {
 	windows Windows
 }
 
-func (w *windowFlows) reads() []engine.Output            { return []engine.Output{w.base.Output(schema.Flows)} }
-func (*windowFlows) accept(GenerateStats, float64) error { return nil }
-
+func (w *windowFlows) reads() []engine.Output { return []engine.Output{w.base.Output(schema.Flows)} }
 func (w *windowFlows) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*GenerateStats, error) {
 	base, err := engine.Complete(w.Lake, w.base, methodVersion)
 	if err != nil {

@@ -97,13 +97,8 @@ func (t *ticker) show() {
 	done := t.done.Load()
 	rate := t.rate(time.Now(), done)
 	left := "?"
-	if rate > 0 && t.total > 0 {
-		seconds := float64(max(0, t.total-done)) / rate
-		left = (time.Duration(seconds*float64(time.Second)) + time.Second/2).Truncate(time.Second).String()
-	}
-	share := 0.0
-	if t.total > 0 {
-		share = min(1, float64(done)/float64(t.total))
+	if rate > 0 {
+		left = time.Duration(float64(max(0, t.total-done)) / rate * float64(time.Second)).Round(time.Second).String()
 	}
 	if !t.terminal {
 		e := t.log.Info().Str("stage", t.stage).Int64("done", done).Str("unit", t.unit).Int64("per_second", int64(rate))
@@ -113,12 +108,14 @@ func (t *ticker) show() {
 		e.Msg("working")
 		return
 	}
-	if t.total == 0 { // how much there is to do is not known
-		_, _ = fmt.Fprintf(t.out, "\r\x1b[K%-9s %s %s  %s/s", t.stage, units.Human(float64(done)), t.unit, units.Human(rate))
-		return
+	line := fmt.Sprintf("%s %s  %s/s", units.Human(float64(done)), t.unit, units.Human(rate))
+	if t.total > 0 {
+		share := min(1, float64(done)/float64(t.total))
+		bar := int(share * 24)
+		line = fmt.Sprintf("[%s%s] %3.0f%%  %s of %s %s  %s/s  left %s", strings.Repeat("█", bar), strings.Repeat("·", 24-bar),
+			100*share, units.Human(float64(done)), units.Human(float64(t.total)), t.unit, units.Human(rate), left)
 	}
-	bar := int(share * 24)
-	_, _ = fmt.Fprintf(t.out, "\r\x1b[K%-9s [%s%s] %3.0f%%  %s of %s %s  %s/s  left %s", t.stage, strings.Repeat("█", bar), strings.Repeat("·", 24-bar), 100*share, units.Human(float64(done)), units.Human(float64(t.total)), t.unit, units.Human(rate), left)
+	_, _ = fmt.Fprintf(t.out, "\r\x1b[K%-9s %s", t.stage, line)
 }
 
 // rate is how much is done a second, of late.

@@ -13,21 +13,17 @@ type Report struct {
 	PeakBytes       int64   `json:"peak_bytes"`       // the most memory the process has had resident so far
 }
 
-// ProcessorSeconds is what all threads of this process have used of all cores so far, in user and system mode
-// (getrusage(2)).
+// ProcessorSeconds is what all threads of this process have used of all cores so far, in user and system mode.
 func ProcessorSeconds() float64 {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0 // only for an invalid pointer
-	}
+	u := usage()
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
 // PeakBytes is the most memory that this process has had resident so far.
-func PeakBytes() int64 {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return u.Maxrss << 10 // kilobytes on Linux
+func PeakBytes() int64 { return usage().Maxrss << 10 } // kilobytes on Linux
+
+// usage is what getrusage(2) says of this process.
+func usage() (u syscall.Rusage) {
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // fails only for an invalid pointer
+	return u
 }

@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 
 	"github.com/apache/arrow/go/v17/arrow"
+	"golang.org/x/sync/errgroup"
 
 	"parsimon/schema"
 )
@@ -168,17 +168,12 @@ const syncsAtOnce = 8
 
 // syncAll makes files, or the entries of directories, durable.
 func (s *Session) syncAll(paths []string) error {
-	errs, slots := make([]error, len(paths)), make(chan struct{}, syncsAtOnce)
-	var all sync.WaitGroup
-	for i, path := range paths {
-		slots <- struct{}{}
-		all.Go(func() {
-			errs[i] = s.root.Sync(path)
-			<-slots
-		})
+	var all errgroup.Group
+	all.SetLimit(syncsAtOnce)
+	for _, path := range paths {
+		all.Go(func() error { return s.root.Sync(path) })
 	}
-	all.Wait()
-	return errors.Join(errs...)
+	return all.Wait()
 }
 
 // Withdraw removes the manifests of a scenario and all its variants, of one variant or of a workload: no reader sees it
