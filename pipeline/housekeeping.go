@@ -34,50 +34,34 @@ type OwnerUsage struct {
 	Own     int64            `json:"own_bytes"` // not shared with another scenario: what removing it frees
 	Tables  map[string]int64 `json:"tables"`
 	AgeDays float64          `json:"age_days"` // since it was last worked on
+
+	place lake.Place
 }
 
 // ReadUsage adds up the files of a lake.
 func ReadUsage(l *lake.Lake) (*Usage, error) {
 	u := &Usage{Lake: l.Path(), Owners: []OwnerUsage{}, Workloads: []OwnerUsage{}}
-	seen := map[lake.Identity]bool{}
-	add := func(p lake.Place, name, state string) (OwnerUsage, error) {
-		o := OwnerUsage{ID: string(p.Scenario) + string(p.Workload), Name: name, Tables: map[string]int64{}}
-		info, err := os.Stat(filepath.Join(l.Path(), state))
-		if err != nil {
-			return o, err
-		}
-		o.AgeDays = time.Since(info.ModTime()).Hours() / 24
-		return o, l.EachFile(p, func(f lake.FileUsage) {
-			o.Bytes += f.Bytes
-			o.Tables[f.Table] += f.Bytes
-			if f.Links <= 1 {
-				o.Own += f.Bytes
-			}
-			if !seen[f.Identity] {
-				seen[f.Identity] = true
-				u.Bytes += f.Bytes
-			}
-		})
-	}
 	scenarios, err := l.Scenarios()
 	if err != nil {
 		return nil, err
-	}
-	for _, id := range scenarios {
-		spec, _ := ReadSpec(l, id) // a damaged one has no name
-		o, err := add(lake.Of(id), spec.Name, lake.Of(id).SpecPath())
-		if err != nil {
-			return nil, err
-		}
-		u.Owners = append(u.Owners, o)
 	}
 	ingested, err := l.Workloads()
 	if err != nil {
 		return nil, err
 	}
+	seen := map[lake.Identity]bool{}
+	for _, id := range scenarios {
+		spec, _ := ReadSpec(l, id) // a damaged one has no name
+		o, err := u.read(l, lake.Of(id), lake.Of(id).SpecPath(), seen)
+		if err != nil {
+			return nil, err
+		}
+		o.Name = spec.Name
+		u.Owners = append(u.Owners, o)
+	}
 	for _, id := range ingested {
 		p := lake.Place{Workload: id}
-		o, err := add(p, "", p.WorkloadPath())
+		o, err := u.read(l, p, p.WorkloadPath(), seen)
 		if err != nil {
 			return nil, err
 		}
@@ -90,6 +74,29 @@ func ReadUsage(l *lake.Lake) (*Usage, error) {
 		}
 	}
 	return u, nil
+}
+
+// read adds up the files of a scenario or workload, which was last worked on when its state file was written.
+func (u *Usage) read(l *lake.Lake, p lake.Place, state string, seen map[lake.Identity]bool) (o OwnerUsage, err error) {
+	o = OwnerUsage{ID: string(p.Scenario) + string(p.Workload), Tables: map[string]int64{}, place: p}
+	info, err := os.Stat(filepath.Join(l.Path(), state))
+	if err != nil {
+		return o, err
+	}
+	o.AgeDays = time.Since(info.ModTime()).Hours() / 24
+	err = l.EachFile(p, func(f lake.FileUsage) error {
+		o.Bytes += f.Bytes
+		o.Tables[f.Table] += f.Bytes
+		if f.Links <= 1 {
+			o.Own += f.Bytes
+		}
+		if !seen[f.Identity] {
+			seen[f.Identity] = true
+			u.Bytes += f.Bytes
+		}
+		return nil
+	})
+	return o, err
 }
 
 // A Removal says which scenarios and workloads to remove.
@@ -109,63 +116,51 @@ func Remove(ctx context.Context, l *lake.Lake, r Removal) ([]OwnerUsage, error) 
 	if err != nil {
 		return nil, err
 	}
-	var places []lake.Place
+	remove := map[lake.Place]bool{}
 	for _, name := range r.Scenarios {
 		id, err := ResolveWhole(l, name)
 		if err != nil {
 			return nil, err
 		}
-		places = append(places, lake.Of(id))
+		remove[lake.Of(id)] = true
 	}
 	for _, id := range r.Workloads {
 		if !slices.ContainsFunc(usage.Workloads, func(o OwnerUsage) bool { return o.ID == string(id) }) {
 			return nil, fmt.Errorf("no workload %q in %s", id, l.Path())
 		}
-		places = append(places, lake.Place{Workload: id})
+		remove[lake.Place{Workload: id}] = true
+	}
+	old := func(all []OwnerUsage) { // those last worked on come last
+		for i, o := range all {
+			if o.AgeDays > r.OlderThan.Hours()/24 && i < len(all)-r.KeepLast {
+				remove[o.place] = true
+			}
+		}
 	}
 	if r.OlderThan > 0 {
-		for i, o := range usage.Owners { // the one last worked on last
-			if o.AgeDays > r.OlderThan.Hours()/24 && i < len(usage.Owners)-r.KeepLast {
-				places = append(places, lake.Of(lake.ScenarioID(o.ID)))
-			}
-		}
+		old(usage.Owners)
 	}
 	if r.OldWorkloads {
-		byAge := slices.Clone(usage.Workloads)
-		slices.SortFunc(byAge, func(a, b OwnerUsage) int { return cmp.Compare(b.AgeDays, a.AgeDays) })
-		for i, o := range byAge {
-			if o.AgeDays > r.OlderThan.Hours()/24 && i < len(byAge)-r.KeepLast {
-				places = append(places, lake.Place{Workload: lake.WorkloadID(o.ID)})
-			}
-		}
+		old(slices.SortedFunc(slices.Values(usage.Workloads),
+			func(a, b OwnerUsage) int { return cmp.Compare(b.AgeDays, a.AgeDays) }))
 	}
-	for _, id := range scenarios(usage) { // windows go with the scenario that they were drawn from
-		if spec, err := ReadSpec(l, id); err == nil && spec.Windows != nil &&
-			slices.Contains(places, lake.Of(spec.Windows.Of)) {
-			places = append(places, lake.Of(id))
-		}
-	}
-	slices.SortFunc(places, func(a, b lake.Place) int { return strings.Compare(a.String(), b.String()) })
-	places = slices.Compact(places)
-	if !r.DryRun {
-		if err := removePlaces(ctx, l, places); err != nil {
-			return nil, err
+	for _, o := range usage.Owners { // windows go with the scenario that they were drawn from
+		spec, err := ReadSpec(l, o.place.Scenario)
+		if err == nil && spec.Windows != nil && remove[lake.Of(spec.Windows.Of)] {
+			remove[o.place] = true
 		}
 	}
 	removed := []OwnerUsage{}
-	for _, p := range places {
-		of := slices.Concat(usage.Owners, usage.Workloads)
-		removed = append(removed,
-			of[slices.IndexFunc(of, func(o OwnerUsage) bool { return o.ID == string(p.Scenario)+string(p.Workload) })])
+	for _, o := range slices.Concat(usage.Owners, usage.Workloads) {
+		if remove[o.place] {
+			removed = append(removed, o)
+		}
 	}
-	return removed, nil
-}
-
-func scenarios(u *Usage) (ids []lake.ScenarioID) {
-	for _, o := range u.Owners {
-		ids = append(ids, lake.ScenarioID(o.ID))
+	slices.SortFunc(removed, func(a, b OwnerUsage) int { return strings.Compare(a.place.String(), b.place.String()) })
+	if len(removed) > 0 && !r.DryRun {
+		err = removePlaces(ctx, l, removed)
 	}
-	return ids
+	return removed, err
 }
 
 // readersWait is how long a removal waits for queries that may read what it removes.
@@ -173,13 +168,10 @@ const readersWait = 10 * time.Second
 
 // removePlaces removes scenarios and workloads when no process works on them and no query reads the lake; otherwise
 // nothing. The views are written before the files go, so that a killed removal leaves none that name missing files.
-func removePlaces(ctx context.Context, l *lake.Lake, places []lake.Place) error {
-	if len(places) == 0 {
-		return nil
-	}
-	sessions := make([]*lake.Session, len(places))
-	for i, p := range places {
-		s, err := l.Lock(ctx, p)
+func removePlaces(ctx context.Context, l *lake.Lake, owners []OwnerUsage) error {
+	sessions := make([]*lake.Session, len(owners))
+	for i, o := range owners {
+		s, err := l.Lock(ctx, o.place)
 		if err != nil {
 			return err
 		}
@@ -191,14 +183,14 @@ func removePlaces(ctx context.Context, l *lake.Lake, places []lake.Place) error 
 		return err
 	}
 	defer readers.Close()
-	for i, p := range places {
-		if err := sessions[i].Withdraw(p); err != nil {
+	for i, o := range owners {
+		if err := sessions[i].Withdraw(o.place); err != nil {
 			return err
 		}
 	}
 	err = catalog.Write(l) // fails where another place is damaged; that keeps nobody from removing this one
-	for i, p := range places {
-		err = errors.Join(err, sessions[i].RemovePlace(p))
+	for i, o := range owners {
+		err = errors.Join(err, sessions[i].RemovePlace(o.place))
 	}
 	return err
 }

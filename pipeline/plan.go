@@ -26,7 +26,7 @@ func (m *method) independentPlan() engine.Plan {
 	if m.cluster != nil {
 		plan = append(plan, m.cluster)
 	}
-	simulate := m.simulateStage()
+	simulate := m.caseStage(m.variant, engine.Output{}, nil, schema.HopDelays)
 	bucket := m.bucketStage(simulate)
 	contributions := bucket
 	plan = append(plan, simulate, bucket)

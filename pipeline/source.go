@@ -99,7 +99,8 @@ func (*flowFile) reads() []engine.Output { return nil }
 
 // accept reports flows that were accepted with another limit of rejects.
 func (f *flowFile) accept(g GenerateStats) error {
-	return ingest.CheckRejects(f.path, g.Flows+g.Merged+g.Rejects, g.Rejects, g.SetAside, f.Spec.MaxRejects, g.RejectReasons)
+	rows := g.Flows + g.Merged + g.Rejects
+	return ingest.CheckRejects(f.path, rows, g.Rejects, g.SetAside, f.Spec.MaxRejects, g.RejectReasons)
 }
 
 func (f *flowFile) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*GenerateStats, error) {

@@ -16,26 +16,19 @@ import (
 // whose case it does not omit.
 func (m *method) feedbackStage(first *engine.Stage) *engine.Stage {
 	observed := []engine.Output{first.Output(schema.HopObservations)}
-	s := m.feedbackOf("feedback", m.variant.pass(1), observed, schema.Feedback, first,
-		func(ctx context.Context, x *stages.FeedbackBuilder, t *engine.Attempt) error {
-			return x.Build(ctx, stages.PassScope, t.Lo, t.Hi-t.Lo, readObserved(t, observed), t.Sink(schema.Feedback))
-		})
+	s := m.feedbackOf("feedback", m.variant.pass(1), observed, schema.Feedback, stages.PassScope, first)
 	s.Pass = 1
 	return s
 }
 
 // senderFeedbackStage turns the observations of the last pass into the feedback for each flow's host uplink.
 func (m *method) senderFeedbackStage(observed []engine.Output) *engine.Stage {
-	return m.feedbackOf("sender-feedback", m.variant, observed, schema.SenderFeedback, nil,
-		func(ctx context.Context, x *stages.FeedbackBuilder, t *engine.Attempt) error {
-			return x.Build(ctx, stages.SenderScope, t.Lo, t.Hi-t.Lo, readObserved(t, observed), t.Sink(schema.SenderFeedback))
-		})
+	return m.feedbackOf("sender-feedback", m.variant, observed, schema.SenderFeedback, stages.SenderScope, nil)
 }
 
 // feedbackOf is the common part: a chunk of flows a task.
-func (m *method) feedbackOf(name string, v Variant, observed []engine.Output,
-	writes schema.Table, first *engine.Stage,
-	build func(context.Context, *stages.FeedbackBuilder, *engine.Attempt) error) *engine.Stage {
+func (m *method) feedbackOf(name string, v Variant, observed []engine.Output, writes schema.Table,
+	scope stages.FeedbackScope, first *engine.Stage) *engine.Stage {
 	flows := m.generate.Output(schema.Flows)
 	s := &engine.Stage{
 		Name: name, Place: v.place(m.ID()), Unit: "flows", Command: m.command(name, v),
@@ -56,7 +49,7 @@ func (m *method) feedbackOf(name string, v Variant, observed []engine.Output,
 			x := stages.NewFeedbackBuilder(m.Network, &m.Spec.Params, m.Spec.Seed, left)
 			return func(ctx context.Context, t *engine.Attempt) error {
 				defer t.Add(t.Cost)
-				return build(ctx, x, t)
+				return x.Build(ctx, scope, t.Lo, t.Hi-t.Lo, readObserved(t, observed), t.Sink(writes))
 			}, nil
 		}, nil
 	}

@@ -11,11 +11,6 @@ import (
 
 func linkRange(lo, hi int64) *lake.Range { return &lake.Range{Column: "link_id", Lo: lo, Hi: hi} }
 
-// simulateStage runs the case of every link once, for estimator independent.
-func (m *method) simulateStage() *engine.Stage {
-	return m.caseStage(m.variant, engine.Output{}, nil, schema.HopDelays)
-}
-
 // passStage runs the cases of links in pass n of estimator flow: in pass 1 of every link, without feedback; in pass 2,
 // given the feedback, not of those whose observations of stage first can stand.
 func (m *method) passStage(n int, feedback engine.Output, first *engine.Stage) *engine.Stage {
@@ -24,7 +19,8 @@ func (m *method) passStage(n int, feedback engine.Output, first *engine.Stage) *
 	return s
 }
 
-// caseStage is the common part of the stages that run link cases, a range of links a task. first is pass 1, for pass 2.
+// caseStage runs link cases, a range of links a task: for estimator independent that of every link once. first is pass
+// 1, for pass 2.
 func (m *method) caseStage(v Variant, feedback engine.Output, first *engine.Stage, out schema.Table) *engine.Stage {
 	hops := m.route.Output(schema.Hops)
 	s := &engine.Stage{

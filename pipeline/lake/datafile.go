@@ -362,20 +362,24 @@ func (s *Session) RemovePlace(p Place) error {
 
 // A FileUsage is one file below a scenario or workload.
 type FileUsage struct {
+	Path     string // relative to the lake
 	Table    string // or _state
 	Bytes    int64
 	Links    uint64 // hard links: scenarios that share it
 	Identity Identity
 }
 
+// An Identity tells a file from others.
+type Identity struct{ device, inode uint64 }
+
 // EachFile calls do for every file of a scenario or workload, of its tables and its state.
-func (l *Lake) EachFile(p Place, do func(f FileUsage)) error {
+func (l *Lake) EachFile(p Place, do func(f FileUsage) error) error {
 	dirs := []string{stateDir}
 	for _, t := range schema.Tables() {
 		dirs = append(dirs, t.Name)
 	}
 	for _, dir := range dirs {
-		err := fs.WalkDir(l.root.FS(), dir+"/"+p.owner(), func(_ string, e fs.DirEntry, err error) error {
+		err := fs.WalkDir(l.root.FS(), dir+"/"+p.owner(), func(path string, e fs.DirEntry, err error) error {
 			if err != nil || e.IsDir() {
 				return err
 			}
@@ -383,12 +387,12 @@ func (l *Lake) EachFile(p Place, do func(f FileUsage)) error {
 			if err != nil {
 				return err
 			}
-			f := FileUsage{Table: dir, Bytes: info.Size(), Links: 1, Identity: identityOf(info)}
+			f := FileUsage{Path: path, Table: dir, Bytes: info.Size(), Links: 1}
 			if s, ok := info.Sys().(*syscall.Stat_t); ok {
-				f.Links = uint64(s.Nlink) //nolint:unconvert // narrower on other systems
+				f.Links = uint64(s.Nlink)                   //nolint:unconvert // narrower on other systems
+				f.Identity = Identity{uint64(s.Dev), s.Ino} //nolint:unconvert // likewise
 			}
-			do(f)
-			return nil
+			return do(f)
 		})
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

@@ -3,9 +3,7 @@ package lake
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -232,21 +230,6 @@ func (s *Session) PublishRecord(p Place, t schema.Table, name string, rec arrow.
 	return s.Publish(p, d)
 }
 
-// An Identity tells a file from others that had its path.
-type Identity struct {
-	Device     uint64 `json:"device"`
-	Inode      uint64 `json:"inode"`
-	ModifiedNS int64  `json:"modified_ns"`
-}
-
-func identityOf(info os.FileInfo) Identity {
-	id := Identity{ModifiedNS: info.ModTime().UnixNano()}
-	if s, ok := info.Sys().(*syscall.Stat_t); ok {
-		id.Device, id.Inode = uint64(s.Dev), s.Ino //nolint:unconvert // narrower on other systems
-	}
-	return id
-}
-
 // RemoveUnlisted removes the data files of a scenario or workload, of all its variants, that keep does not select by
 // their lake-relative paths. It removes nothing while a reader holds LockForReading: a later call does.
 func (s *Session) RemoveUnlisted(p Place, keep func(path string) bool) error {
@@ -255,26 +238,22 @@ func (s *Session) RemoveUnlisted(p Place, keep func(path string) bool) error {
 		return err
 	}
 	defer func() { _ = f.Close() }() // and with it the lock
-	if err := flock(f, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil
-		}
+	err = flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
-	var errs error
-	for _, t := range schema.Tables() {
-		dir := t.Name + "/" + p.owner()
-		err := fs.WalkDir(s.root.FS(), dir, func(path string, e fs.DirEntry, err error) error {
-			if err != nil || e.IsDir() || keep(path) {
-				return err
-			}
-			return s.root.Remove(path)
-		})
-		if !errors.Is(err, fs.ErrNotExist) {
-			errs = errors.Join(errs, err)
+	err = s.EachFile(p, func(f FileUsage) error {
+		if f.Table == stateDir || keep(f.Path) {
+			return nil
 		}
-		_ = s.root.Remove(dir) // if it is empty now
+		return s.root.Remove(f.Path)
+	})
+	for _, t := range schema.Tables() { // what is empty now
+		_ = s.root.Remove(t.Name + "/" + p.owner())
 		_ = s.root.Remove(t.Name)
 	}
-	return errs
+	return err
 }
