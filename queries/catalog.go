@@ -143,14 +143,6 @@ func CatalogDigest(lake string, files []File) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// macros returns the macros of the catalog, which views use.
-func macros() []string {
-	return []string{
-		sizeBinMacro(), percentileCellMacro, percentileWithinMacro, percentilesMacro(), percentilesAndWholeMacro(),
-		percentilesOfMacro, flowGroupsMacro,
-	}
-}
-
 func createMacros(ctx context.Context, conn *sql.Conn) error {
 	for _, m := range macros() {
 		if _, err := conn.ExecContext(ctx, "CREATE MACRO "+m); err != nil {
