@@ -126,7 +126,7 @@ func readNetwork(l *lake.Lake, id lake.ScenarioID, r engine.Records) (*topology.
 	defer func() { _ = nodes.Close() }() // read to its end, or an error is reported
 	links := l.Read(schema.Links, r.Files(schema.Links), nil, nil)
 	defer func() { _ = links.Close() }() // likewise
-	n, err := topology.FromTables(nodes, links)
+	n, err := format.FromTables(nodes, links)
 	if err != nil {
 		return nil, fmt.Errorf("topology of scenario %s: %w", id, err)
 	}

@@ -7,6 +7,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/stages/topology"
 )
 
@@ -30,6 +34,7 @@ var (
 	podColumn       = &column{names: []string{"pod"}}
 	rackColumn      = &column{names: []string{"rack"}}
 	rackNameColumn  = &column{names: []string{"rack_name"}}
+	linkColumn      = &column{names: []string{"link_id"}}
 	srcColumn       = &column{names: []string{"src_node", "a"}, required: true}
 	dstColumn       = &column{names: []string{"dst_node", "b"}, required: true}
 	bandwidthColumn = &column{names: []string{"bandwidth_bps", "bandwidth"}, required: true}
@@ -70,9 +75,59 @@ func detectTables(s *source) bool {
 }
 
 func (d *draft) readTables() {
-	nodes := openTable(d, d.files[0], idColumn, kindColumn, nameColumn, podColumn, rackColumn, rackNameColumn)
-	links := openTable(d, d.files[1], srcColumn, dstColumn, bandwidthColumn, delayColumn, failedColumn,
-		srcPortColumn, dstPortColumn)
+	d.ofTables(openTable(d, d.files[0], idColumn, kindColumn, nameColumn, podColumn, rackColumn, rackNameColumn),
+		openTable(d, d.files[1], srcColumn, dstColumn, bandwidthColumn, delayColumn, failedColumn, srcPortColumn,
+			dstPortColumn))
+}
+
+// FromTables rebuilds a network from tables nodes and links of a lake, failed cables, ports and names of racks
+// included: the inverse of NodesRecord and LinksRecord.
+func FromTables(nodes, links schema.Batches) (*topology.Network, error) {
+	d := &draft{source: &source{files: []string{"nodes", "links"}}, o: &Options{}}
+	nodeTable, err := d.ofBatches(schema.Nodes, nodes)
+	if err != nil {
+		return nil, err
+	}
+	linkTable, err := d.ofBatches(schema.Links, links)
+	if err != nil {
+		return nil, err
+	}
+	for i := range linkTable.rows {
+		if id := linkTable.cell(i, linkColumn); id != strconv.Itoa(i) {
+			return nil, fmt.Errorf("table links: link %s is out of order", id)
+		}
+	}
+	d.ofTables(nodeTable, linkTable)
+	if n := d.finish(); n != nil {
+		return n, nil
+	}
+	return nil, joinFaults(d.faults)
+}
+
+// ofBatches is a table of a lake as text; a null is an empty cell.
+func (d *draft) ofBatches(of schema.Table, in schema.Batches) (*table, error) {
+	var header []string
+	for _, c := range of.Columns {
+		header = append(header, c.Name)
+	}
+	t := newTable(d, of.Name, header)
+	err := columns.ForEach(in, func(rec arrow.Record) error {
+		for i := range int(rec.NumRows()) {
+			cells := make([]string, len(header))
+			for k, name := range header {
+				if column := columns.Named(rec, name); column.IsValid(i) {
+					cells[k] = strings.Clone(column.ValueStr(i))
+				}
+			}
+			t.add(cells, len(t.rows)+1)
+		}
+		return nil
+	})
+	return t, err
+}
+
+// ofTables fills the draft from the two tables; nil is one with a fault.
+func (d *draft) ofTables(nodes, links *table) {
 	if nodes == nil || links == nil {
 		return
 	}

@@ -3,10 +3,15 @@ package format
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/apache/arrow/go/v17/arrow"
 
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/topologytest"
@@ -31,8 +36,33 @@ func TestWriteTablesReadsBack(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		sameNetwork(t, name, back, n)
+		if back, err = FromTables(&oneBatch{n.NodesRecord()}, &oneBatch{n.LinksRecord()}); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		sameNetwork(t, name, back, n)
+		if a, b := back.RackNames(), n.RackNames(); !slices.Equal(a, b) {
+			t.Errorf("%s: racks %v, want %v", name, a, b)
+		}
+		links := n.LinksRecord()
+		_, err = FromTables(&oneBatch{n.NodesRecord()}, &oneBatch{links.NewSlice(1, links.NumRows())})
+		if err == nil || !strings.Contains(err.Error(), "link 1 is out of order") {
+			t.Errorf("%s: without the first link: %v", name, err)
+		}
 	}
 }
+
+// oneBatch is a stream of one batch.
+type oneBatch struct{ rec arrow.Record }
+
+func (b *oneBatch) Next() (arrow.Record, error) {
+	rec := b.rec
+	if b.rec = nil; rec == nil {
+		return nil, io.EOF
+	}
+	return rec, nil
+}
+
+func (*oneBatch) Close() error { return nil }
 
 // largeCabling is a list of 1,000 switches and the given number of hosts.
 func largeCabling(hosts int) []byte {
