@@ -10,7 +10,6 @@ import (
 
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
-	"parsimon/stages/topology"
 	"parsimon/stages/topology/topologytest"
 )
 
@@ -36,10 +35,7 @@ func (m *mapStore) Store(key CaseKey, b []byte) { m.results[key] = append([]byte
 // Results are read from a store as they were written. A workload shifted in time finds them too. Bytes that are no
 // result of the case are ignored.
 func TestCachedResultsAreTheSame(t *testing.T) {
-	n, err := topology.Clos(topologytest.MustResolve(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := topologytest.MustClos(t, topologytest.TinyClos())
 	for _, of := range []struct {
 		by Estimator
 		p  simkernel.Params

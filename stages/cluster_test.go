@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"parsimon/simkernel"
-	"parsimon/stages/topology"
 	"parsimon/stages/topology/topologytest"
 )
 
@@ -91,10 +90,7 @@ func TestClustersAreGreedy(t *testing.T) {
 
 // Expected slowdowns grow with bursts and do not depend on the range of links.
 func TestExpectedFeatures(t *testing.T) {
-	n, err := topology.Clos(topologytest.MustResolve(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := topologytest.MustClos(t, topologytest.TinyClos())
 	p := simkernel.DefaultParams()
 	hops, loads := routed(t, n, &p, randomFlows(n, rand.New(rand.NewPCG(1, 2)), 4000))
 	whole, parts := make([]LinkFeatures, len(n.Links)), make([]LinkFeatures, len(n.Links))

@@ -81,53 +81,40 @@ func (c *ClosSpec) Parts() (nodes []Node, cables []Cable) {
 	tor0 := racks * c.HostsPerRack
 	fabric0 := tor0 + racks
 	spine0 := fabric0 + c.Pods*c.Planes
-	for r := range racks {
-		for h := range c.HostsPerRack {
-			name := ClosHostName(r/c.RacksPerPod, r%c.RacksPerPod, h)
-			nodes = append(nodes, Node{int32(r*c.HostsPerRack + h), name, KindHost, int32(r / c.RacksPerPod), int32(r)})
-		}
+	node := func(kind, name string, pod, rack int) {
+		nodes = append(nodes, Node{int32(len(nodes)), name, kind, int32(pod), int32(rack)})
+	}
+	for h := range tor0 {
+		r := h / c.HostsPerRack
+		node(KindHost, ClosHostName(r/c.RacksPerPod, r%c.RacksPerPod, h%c.HostsPerRack), r/c.RacksPerPod, r)
 	}
 	for r := range racks {
-		name := ClosTorName(r/c.RacksPerPod, r%c.RacksPerPod)
-		nodes = append(nodes, Node{int32(tor0 + r), name, KindTor, int32(r / c.RacksPerPod), int32(r)})
+		node(KindTor, ClosTorName(r/c.RacksPerPod, r%c.RacksPerPod), r/c.RacksPerPod, r)
+	}
+	for f := range c.Pods * c.Planes {
+		node(KindFabric, ClosFabricName(f/c.Planes, f%c.Planes), f/c.Planes, -1)
+	}
+	for s := range c.Planes * c.SpinesPerPlane {
+		node(KindSpine, ClosSpineName(s/c.SpinesPerPlane, s%c.SpinesPerPlane), -1, -1)
 	}
 	for p := range c.Pods {
-		for f := range c.Planes {
-			nodes = append(nodes, Node{int32(fabric0 + p*c.Planes + f), ClosFabricName(p, f), KindFabric, int32(p), -1})
+		tors := tor0 + p*c.RacksPerPod
+		for h := range c.RacksPerPod * c.HostsPerRack {
+			host := p*c.RacksPerPod*c.HostsPerRack + h
+			cables = append(cables, Cable{int32(host), int32(tors + h/c.HostsPerRack), c.HostBps, c.HostDelayNS})
+		}
+		for t := range c.RacksPerPod * c.Planes {
+			fabric := fabric0 + p*c.Planes + t%c.Planes
+			cables = append(cables, Cable{int32(tors + t/c.Planes), int32(fabric), c.FabricBps, c.FabricDelayNS})
 		}
 	}
-	for f := range c.Planes {
+	for f := range c.Pods * c.Planes {
 		for s := range c.SpinesPerPlane {
-			nodes = append(nodes, Node{int32(spine0 + f*c.SpinesPerPlane + s), ClosSpineName(f, s), KindSpine, -1, -1})
-		}
-	}
-	for p := range c.Pods {
-		cables = c.podCables(cables, p, tor0, fabric0)
-	}
-	for p := range c.Pods {
-		for f := range c.Planes {
-			for s := range c.SpinesPerPlane {
-				from, to := int32(fabric0+p*c.Planes+f), int32(spine0+f*c.SpinesPerPlane+s)
-				cables = append(cables, Cable{from, to, c.FabricBps, c.FabricDelayNS})
-			}
+			spine := spine0 + f%c.Planes*c.SpinesPerPlane + s
+			cables = append(cables, Cable{int32(fabric0 + f), int32(spine), c.FabricBps, c.FabricDelayNS})
 		}
 	}
 	return nodes, cables
-}
-
-func (c *ClosSpec) podCables(cables []Cable, p, tor0, fabric0 int) []Cable {
-	for r := p * c.RacksPerPod; r < (p+1)*c.RacksPerPod; r++ {
-		for h := range c.HostsPerRack {
-			cables = append(cables, Cable{int32(r*c.HostsPerRack + h), int32(tor0 + r), c.HostBps, c.HostDelayNS})
-		}
-	}
-	for r := p * c.RacksPerPod; r < (p+1)*c.RacksPerPod; r++ {
-		for f := range c.Planes {
-			to := int32(fabric0 + p*c.Planes + f)
-			cables = append(cables, Cable{int32(tor0 + r), to, c.FabricBps, c.FabricDelayNS})
-		}
-	}
-	return cables
 }
 
 // ClosHostName is the name of a host of a Clos network. Racks count within their pod, hosts within their rack.

@@ -62,20 +62,9 @@ func (e *UnreachableError) Error() string {
 		e.DstName)
 }
 
-// An EndpointError says that a flow's source or destination is not a host, or that both are the same.
-type EndpointError struct {
-	FlowID   int64
-	Src, Dst int32
-	What     string
-}
-
-func (e *EndpointError) Error() string {
-	return fmt.Sprintf("flow %d from node %d to node %d: %s", e.FlowID, e.Src, e.Dst, e.What)
-}
-
 // Path returns the ids of the links that the flow crosses, in order, in buf[:0]. It does not allocate
-// if buf has the capacity. The error is an *EndpointError where src or dst is not a host or both are
-// the same, and an *UnreachableError where no path joins them.
+// if buf has the capacity. The error is an *UnreachableError where no path joins src and dst, another one where they
+// are not two hosts.
 func (r *Router) Path(flowID int64, src, dst int32, buf []int32) ([]int32, error) {
 	return r.AppendPath(flowID, src, dst, buf[:0])
 }
@@ -152,20 +141,15 @@ func (r *Router) unreachable(flowID int64, src, dst int32) error {
 }
 
 func (r *Router) endpointError(flowID int64, src, dst int32) error {
-	e := &EndpointError{FlowID: flowID, Src: src, Dst: dst}
+	what := "source and destination are the same host"
 	for _, id := range []int32{src, dst} {
-		v, ok := r.Net.Node(id)
-		if !ok {
-			e.What = fmt.Sprintf("no node has the id %d", id)
-			return e
-		}
-		if v.Kind != KindHost {
-			e.What = fmt.Sprintf("node %d (%s) is a %s, not a host", id, v.Name, v.Kind)
-			return e
+		if v, ok := r.Net.Node(id); !ok {
+			what = fmt.Sprintf("no node has the id %d", id)
+		} else if v.Kind != KindHost {
+			what = fmt.Sprintf("node %d (%s) is a %s, not a host", id, v.Name, v.Kind)
 		}
 	}
-	e.What = "source and destination are the same host"
-	return e
+	return fmt.Errorf("flow %d from node %d to node %d: %s", flowID, src, dst, what)
 }
 
 // NewRouter computes the tables for the network as it is now, failures included. It fails where a

@@ -2,7 +2,6 @@
 package topologytest
 
 import (
-	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -20,6 +19,13 @@ func SmallClos(oversubscription float64) topology.ClosSpec {
 func LargeClos(oversubscription float64) topology.ClosSpec {
 	c := SmallClos(oversubscription)
 	c.Pods, c.RacksPerPod, c.HostsPerRack, c.Planes = 8, 48, 16, 4
+	return c
+}
+
+// TinyClos is 2 pods × 2 racks × 2 hosts, 2 planes, 1 spine each.
+func TinyClos() topology.ClosSpec {
+	c := SmallClos(2)
+	c.RacksPerPod, c.HostsPerRack = 2, 2
 	return c
 }
 
@@ -67,17 +73,6 @@ func Wire(t testing.TB, nodes, hosts int, cables ...[2]int32) *topology.Network 
 	return n
 }
 
-// MustResolve returns a small Clos description: 2 pods × 2 racks × 2 hosts, 2 planes, 1 spine each.
-func MustResolve(t *testing.T) topology.ClosSpec {
-	t.Helper()
-	c, err := topology.ClosSpec{Pods: 2, RacksPerPod: 2, HostsPerRack: 2, Planes: 2, SpinesPerPlane: 1, HostBps: 10e9,
-		FabricBps: 40e9, HostDelayNS: 1000, FabricDelayNS: 1000}.Resolved()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
 // MustRouter builds a router, or fails the test.
 func MustRouter(t testing.TB, n *topology.Network, seed uint64) *topology.Router {
 	t.Helper()
@@ -86,22 +81,6 @@ func MustRouter(t testing.TB, n *topology.Network, seed uint64) *topology.Router
 		t.Fatal(err)
 	}
 	return r
-}
-
-// ChiSquare fails if the counts of equally likely cells deviate from even, in either direction, more
-// than chance does about once in a million (Wilson and Hilferty's normal approximation).
-func ChiSquare(t *testing.T, what string, counts []int, total int) {
-	t.Helper()
-	want := float64(total) / float64(len(counts))
-	x := 0.0
-	for _, k := range counts {
-		x += (float64(k) - want) * (float64(k) - want) / want
-	}
-	df := float64(len(counts) - 1)
-	z := (math.Cbrt(x/df) - (1 - 2/(9*df))) / math.Sqrt(2/(9*df))
-	if math.Abs(z) > 5 {
-		t.Errorf("%s: chi-square %.1f with %.0f degrees of freedom, %.1f standard deviations off", what, x, df, z)
-	}
 }
 
 // SmallNetwork is a rack of four hosts, ids 0 to 3, and a switch, 4.
