@@ -9,7 +9,6 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"parsimon/simkernel"
 	"parsimon/simkernel/linkcase"
 )
 
@@ -33,22 +32,15 @@ const minCachedPackets = 1000
 
 // caseCache is a Simulator's access to a CaseStore.
 type caseCache struct {
-	store  CaseStore // nil: no cache
 	hash   *xxh3.Hasher
 	head   []byte  // first bytes of every case's digest
 	starts []int64 // of the current case's flows, relative to the first
 	value  []byte
 }
 
-// newCaseCache returns the access to a store for cases of a transport.
-func newCaseCache(store CaseStore, p *simkernel.Params) (caseCache, error) {
-	head, err := p.AppendIdentity(nil)
-	return caseCache{store: store, hash: xxh3.New(), head: head}, err
-}
-
 // cachedResult sets s.result to the stored result of the current case and reports whether there is one.
 func (s *Simulator) cachedResult(key CaseKey) bool {
-	value, ok := s.cache.store.Lookup(key, s.cache.value[:0])
+	value, ok := s.Cache.Lookup(key, s.cache.value[:0])
 	s.cache.value = value
 	return ok && s.decodeResult(value) == nil
 }
@@ -56,7 +48,7 @@ func (s *Simulator) cachedResult(key CaseKey) bool {
 // storeResult stores s.result as that of the current case.
 func (s *Simulator) storeResult(key CaseKey) {
 	s.cache.value = s.encodeResult(s.cache.value[:0])
-	s.cache.store.Store(key, s.cache.value)
+	s.Cache.Store(key, s.cache.value)
 }
 
 // caseKey returns the digest of the current case: of all fields, in the byte order of the machine. The length of every
@@ -114,9 +106,9 @@ func (s *Simulator) encodeResult(b []byte) []byte {
 // encodeObservations sets s.observed to the encoded observations of each flow of the current case.
 func (s *Simulator) encodeObservations() {
 	s.observed.Reset()
-	layout, at := s.params.Layout(), int64(0)
+	layout, at := s.Params.Layout(), int64(0)
 	for _, size := range s.c.SizeBytes {
-		n := min(layout.Blocks(s.params.Packets(size)), int64(len(s.result.Observed))-at)
+		n := min(layout.Blocks(s.Params.Packets(size)), int64(len(s.result.Observed))-at)
 		s.observed.Bytes = appendBlocks(s.observed.Bytes, s.result.Observed[at:at+n])
 		s.observed.Done()
 		at += n

@@ -70,7 +70,7 @@ func Example() {
 	}
 	// Output:
 	// flow 1: 100000 bytes, slowdown 1.05
-	// flow 2: 5000 bytes, slowdown 1.35
+	// flow 2: 5000 bytes, slowdown 1.32
 }
 
 func ExampleParseClustering() {

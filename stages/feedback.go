@@ -96,7 +96,7 @@ func (x *FeedbackBuilder) Build(ctx context.Context, scope FeedbackScope, firstR
 			return err
 		}
 	}
-	return x.out.flush(len(x.net.Links), out)
+	return x.out.flush(out)
 }
 
 // flow appends the feedback of flow f of the chunk.
@@ -256,8 +256,7 @@ var feedbackTable = columns.TableOf[feedbackRow](schema.Feedback)
 type feedbackRows struct {
 	rows     []feedbackRow
 	observed columns.Arena // of the rows, in their order
-	starts   []int32       // by link: its first place in order
-	order    []int32
+	sorter   sorter
 }
 
 func (r *feedbackRows) reset() {
@@ -277,20 +276,7 @@ func (r *feedbackRows) append(link int32, row int64, hop int16, blocks []simkern
 }
 
 // flush writes the rows by link; the rows of a link stay in the order of the flows.
-func (r *feedbackRows) flush(links int, out schema.Sink) error {
-	r.starts = resize(r.starts, links+1)
-	clear(r.starts)
-	for i := range r.rows {
-		r.starts[r.rows[i].LinkID+1]++
-	}
-	for l := range links {
-		r.starts[l+1] += r.starts[l]
-	}
-	r.order = resize(r.order, len(r.rows))
-	for i := range r.rows {
-		at := &r.starts[r.rows[i].LinkID]
-		r.order[*at] = int32(i)
-		*at++
-	}
-	return feedbackTable.WriteOrdered(out, r.rows, r.order, &r.observed)
+func (r *feedbackRows) flush(out schema.Sink) error {
+	places := r.sorter.order(len(r.rows), func(i int) uint64 { return uint64(r.rows[i].LinkID) })
+	return feedbackTable.WriteOrdered(out, r.rows, places, &r.observed)
 }

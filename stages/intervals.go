@@ -11,8 +11,6 @@ import (
 	"sync"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/apache/arrow/go/v17/arrow/array"
-	"github.com/apache/arrow/go/v17/arrow/memory"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
@@ -390,36 +388,22 @@ func intervalWarning(row *Interval) string {
 
 // IntervalsRecord returns the rows as a batch of table intervals, which the caller releases.
 func IntervalsRecord(rows []Interval) arrow.Record {
-	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.Intervals.Arrow())
-	defer b.Release()
-	field := func(name string) array.Builder { return b.Field(schema.Intervals.Index(name)) }
-	text := func(name, value string, set bool) {
-		if set {
-			field(name).(*array.StringBuilder).Append(value)
-		} else {
-			field(name).AppendNull()
-		}
-	}
-	number := func(name string, value float64) { field(name).(*array.Float64Builder).Append(value) }
+	out := columns.NewRows(schema.Intervals)
 	for _, r := range rows {
-		text("service", r.Service, r.By == ByService || r.By == ByServiceVNet)
-		text("vnet", r.VNet, r.By == ByVNet || r.By == ByServiceVNet)
-		text("size_bin", r.SizeBin, true)
-		number("quantile", r.Quantile)
-		field("flows").(*array.Int64Builder).Append(r.Flows)
-		number("estimate", r.Estimate)
-		number("lo", r.Lo)
-		number("hi", r.Hi)
-		text("warning", r.Warning, true)
-		for i, name := range []string{"workload_lo", "workload_hi", "method_error"} {
-			if r.Method == nil {
-				field(name).AppendNull()
-			} else {
-				number(name, [...]float64{r.Method.WorkloadLo, r.Method.WorkloadHi, r.Method.Error}[i])
-			}
+		row := columns.Row{"size_bin": r.SizeBin, "quantile": r.Quantile, "flows": r.Flows, "estimate": r.Estimate,
+			"lo": r.Lo, "hi": r.Hi, "warning": r.Warning}
+		if r.By == ByService || r.By == ByServiceVNet {
+			row["service"] = r.Service
 		}
+		if r.By == ByVNet || r.By == ByServiceVNet {
+			row["vnet"] = r.VNet
+		}
+		if m := r.Method; m != nil {
+			row["workload_lo"], row["workload_hi"], row["method_error"] = m.WorkloadLo, m.WorkloadHi, m.Error
+		}
+		out.Add(row)
 	}
-	return b.NewRecord()
+	return out.Record()
 }
 
 // PoissonOne maps 64 random bits to a Poisson variable of mean 1, by inversion: the weight of a flow, or of a

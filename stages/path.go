@@ -44,8 +44,8 @@ func between(path []int32, hop int, bps func(link int32) int64) int32 {
 // simkernel.Case.UpstreamBps and DownstreamBps; 0 where the link case need not know.
 //
 // A link matters where it is slower than the links that the case simulates: those space a flow's packets
-// already. Before the hop these are the source and the feeder, behind it the target. At hop 0 the slowest
-// link counts even if it is as fast as the source, because waits before it move packets together.
+// already. Before the hop this is the source, behind it the target. At hop 0 the slowest link counts even if it is as
+// fast as the source, because waits before it move packets together.
 func slowestLinks(path []int32, hop int, bps func(link int32) int64) (upstream, downstream int64) {
 	if hop == 0 {
 		if slowest := slowestHop(path, bps); slowest > 0 {
@@ -54,7 +54,7 @@ func slowestLinks(path []int32, hop int, bps func(link int32) int64) (upstream, 
 		return 0, downstream
 	}
 	least := bps(path[0])
-	for h := 1; h < hop-1; h++ {
+	for h := 1; h < hop; h++ {
 		if b := bps(path[h]); b < least {
 			least, upstream = b, b
 		}

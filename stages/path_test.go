@@ -2,7 +2,7 @@ package stages
 
 import "testing"
 
-// The slowest links of a path count where neither source, feeder nor target is as slow.
+// The slowest links of a path count where neither source nor target is as slow.
 func TestSlowestLinks(t *testing.T) {
 	for _, c := range []struct {
 		bps                  []int64 // by hop
@@ -15,12 +15,12 @@ func TestSlowestLinks(t *testing.T) {
 		{[]int64{40, 10, 40}, 0, 0, 10, 0},
 		{[]int64{10, 40, 40, 10}, 0, 0, 10, 400},
 		{[]int64{40, 10, 40, 40}, 1, 0, 0, 0},
-		{[]int64{40, 10, 40, 40}, 2, 0, 0, 800}, // the feeder is the slowest
+		{[]int64{40, 10, 40, 40}, 2, 10, 0, 800}, // the link before
 		{[]int64{40, 10, 40, 40}, 3, 10, 0, 1000},
 		{[]int64{10, 40, 40, 10}, 1, 0, 10, 0},
 		{[]int64{10, 40, 40, 10}, 2, 0, 10, 200},
 		{[]int64{10, 40, 40, 10}, 3, 0, 0, 400},
-		{[]int64{100, 25, 10, 40, 25, 100}, 3, 25, 25, 1120},
+		{[]int64{100, 25, 10, 40, 25, 100}, 3, 10, 25, 1120},
 		{[]int64{100, 25, 10, 40, 25, 100}, 4, 10, 0, 1320},
 	} {
 		path := make([]int32, len(c.bps))

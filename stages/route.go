@@ -120,11 +120,11 @@ type chunkFlow struct {
 }
 
 type chunkHop struct {
-	delayToNS        int64 // propagation before the link
-	upBps, downBps   int64 // see slowestLinks
-	betweenPS        int32 // see between
-	flow, link, prev int32
-	hop              int16
+	delayToNS      int64 // propagation before the link
+	upBps, downBps int64 // see slowestLinks
+	betweenPS      int32 // see between
+	flow, link     int32
+	hop            int16
 }
 
 func (c *routeChunk) reset(n *topology.Network, p *simkernel.Params) {
@@ -215,7 +215,7 @@ func (c *routeChunk) sortByLink() {
 	for i := range c.flows {
 		path := paths[:c.flows[i].hops]
 		paths = paths[len(path):]
-		h := chunkHop{flow: int32(i), prev: -1}
+		h := chunkHop{flow: int32(i)}
 		for hop, id := range path {
 			l := &c.links[id]
 			h.link, h.hop = id, int16(hop)
@@ -224,7 +224,6 @@ func (c *routeChunk) sortByLink() {
 			c.hops[l.nextHop] = h
 			l.nextHop++
 			h.delayToNS += l.delayNS
-			h.prev = id
 		}
 	}
 }
@@ -255,7 +254,7 @@ func (c *routeChunk) writeHops(ctx context.Context, firstRow int64, hops schema.
 		for k := range rows {
 			h, f := &rows[k], &c.batchFlows[k]
 			c.out = append(c.out, hopRow{h.link, firstRow + int64(h.flow), f.id, h.hop, f.hops, f.sizeBytes, f.startNS,
-				f.firstLink, h.prev, h.delayToNS, f.pathDelayNS, f.pathSendNS, h.upBps, h.downBps, h.betweenPS})
+				f.firstLink, h.delayToNS, f.pathDelayNS, f.pathSendNS, h.upBps, h.downBps, h.betweenPS})
 		}
 		err := hopTable.Write(hops, c.out)
 		if err != nil {

@@ -160,23 +160,21 @@ func TestRouteLaws(t *testing.T) {
 				n.Links[topology.Reverse(l)].BandwidthBps)
 		}
 		var before int64
-		prev := int64(-1)
 		for hop, l := range path {
 			k := byFlow[f][hop]
 			if k < 0 {
 				t.Fatalf("flow %d has no hop %d", f, hop)
 			}
 			got := []int64{h["link_id"][k], h["flow_id"][k], h["hops"][k], h["size_bytes"][k], h["start_ns"][k],
-				h["first_link"][k], h["prev_link"][k], h["delay_to_link_ns"][k], h["path_delay_ns"][k],
+				h["first_link"][k], h["delay_to_link_ns"][k], h["path_delay_ns"][k],
 				h["path_send_ns"][k], h["upstream_bps"][k], h["downstream_bps"][k], h["between_ps"][k]}
 			up, down := slowestLinks(path, hop, func(l int32) int64 { return n.Links[l].BandwidthBps })
 			if expect := []int64{int64(l), flows[f].ID, int64(len(path)), flows[f].SizeBytes, flows[f].StartNS,
-				int64(path[0]), prev, before, pathDelay, pathSend, up, down,
+				int64(path[0]), before, pathDelay, pathSend, up, down,
 				int64(between(path, hop, func(l int32) int64 { return n.Links[l].BandwidthBps }))}; !slices.Equal(got, expect) {
 				t.Fatalf("flow %d, hop %d: %v, want %v", f, hop, got, expect)
 			}
 			before += n.Links[l].DelayNS
-			prev = int64(l)
 			w := want[int64(l)]
 			if w == nil {
 				w = &load{first: flows[f].StartNS}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
+	"github.com/zeebo/xxh3"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
@@ -61,14 +62,9 @@ func (s *SimulateStats) count(link int32, packetHops, tookNS int64, cached bool)
 // Simulator runs the link cases of one scenario, a range of links at a time. It reuses its memory and is
 // used by one goroutine at a time.
 type Simulator struct {
-	net            *topology.Network
-	params         simkernel.Params
-	loads          *Loads
-	estimator      Estimator
-	kernel         *linkcase.Kernel
-	omitted        Omitted
-	replays        bool    // cases observe nothing
-	representative []int32 // by link id; nil: every link is its own
+	SimulatorOptions
+	kernel  *linkcase.Kernel
+	replays bool // cases observe nothing
 
 	input  caseInput
 	build  caseBuilder
@@ -90,8 +86,8 @@ type SimulatorOptions struct {
 	Network *topology.Network
 	Params  simkernel.Params
 	Loads   *Loads
-	// Estimator says how cases are built: for Independent as in the paper; for Flow also with the link before the target,
-	// with the part of the round trip that the case leaves out, and with feedback.
+	// Estimator says how cases are built: for Independent as in the paper; for Flow also with the part of the round trip
+	// that the case leaves out, and with feedback.
 	Estimator Estimator
 	// Cache stores results of link cases; nil: none.
 	Cache CaseStore
@@ -108,13 +104,9 @@ func NewSimulator(o SimulatorOptions) (*Simulator, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Simulator{
-		net: o.Network, params: o.Params, loads: o.Loads, estimator: o.Estimator, kernel: k, omitted: o.Omitted,
-		representative: o.Representative, build: newCaseBuilder(len(o.Network.Links)),
-	}
-	if o.Cache != nil {
-		s.cache, err = newCaseCache(o.Cache, &s.params)
-	}
+	s := &Simulator{SimulatorOptions: o, kernel: k, build: newCaseBuilder(len(o.Network.Links))}
+	s.cache.hash = xxh3.New()
+	s.cache.head, err = s.Params.AppendIdentity(nil)
 	return s, err
 }
 
@@ -135,24 +127,24 @@ func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, feedback s
 	s.observations.reset()
 	done, err := s.run(ctx, lo, hi, hops, feedback, caseRun{
 		wants: func(id int32) bool {
-			_, omitted := s.omitted[id]
-			return !omitted && (s.representative == nil || s.representative[id] < 0 || s.representative[id] == id)
+			_, omitted := s.Omitted[id]
+			return !omitted && (s.Representative == nil || s.Representative[id] < 0 || s.Representative[id] == id)
 		},
 		done: func(link topology.Link, rows []int32, cached bool) error {
 			s.addStats(link, rows, cached)
-			if s.estimator == Independent {
+			if s.Estimator == Independent {
 				return s.addDelays(link, rows, out)
 			}
 			s.observations.add(s, link, rows)
 			return nil
 		},
 		omitted: func(link topology.Link) {
-			s.stats = append(s.stats, linkStat(link, s.loads.Links[link.ID], s.loads.AvailableBps(&s.params, link),
-				s.loads.Load(link), s.omitted[link.ID])) // zero for a link without flows
+			s.stats = append(s.stats, linkStat(link, s.Loads.Links[link.ID], s.Loads.AvailableBps(&s.Params, link),
+				s.Loads.Load(link), s.Omitted[link.ID])) // zero for a link without flows
 		},
 		progress: progress,
 	})
-	if err == nil && s.estimator == Independent {
+	if err == nil && s.Estimator == Independent {
 		err = s.flushDelays(out)
 	} else if err == nil {
 		err = s.observations.flush(out)
@@ -172,7 +164,7 @@ func (s *Simulator) Replay(ctx context.Context, lo, hi int32, hops, feedback sch
 	s.replays = true
 	defer func() { s.replays = false }()
 	done, err := s.run(ctx, lo, hi, hops, feedback, caseRun{
-		wants: s.net.FromHost,
+		wants: s.Network.FromHost,
 		done: func(_ topology.Link, rows []int32, _ bool) error {
 			s.addSenders(rows)
 			return nil
@@ -210,17 +202,17 @@ func (s *Simulator) run(ctx context.Context, lo, hi int32, hops, feedback schema
 		if err := ctx.Err(); err != nil {
 			return stats, err
 		}
-		link := s.net.Links[id]
+		link := s.Network.Links[id]
 		if !r.wants(id) {
 			r.omitted(link)
 			continue
 		}
 		from, to := s.input.starts[id-lo], s.input.starts[id-lo+1]
 		rows := s.input.order[from:to]
-		began, packets := time.Now(), s.loads.Links[id].Packets
+		began, packets := time.Now(), s.Loads.Links[id].Packets
 		cached, err := s.solve(link, int(from), int(to), packets)
 		if err != nil {
-			return stats, fmt.Errorf("link %d (%s): %w", link.ID, s.net.LinkName(link.ID), err)
+			return stats, fmt.Errorf("link %d (%s): %w", link.ID, s.Network.LinkName(link.ID), err)
 		}
 		took := time.Since(began).Nanoseconds()
 		if err := r.done(link, rows, cached); err != nil {
@@ -244,7 +236,7 @@ func (s *Simulator) solve(link topology.Link, from, to int, packets int64) (cach
 		return false, err
 	}
 	rows := s.input.order[from:to]
-	if s.cache.store == nil || len(rows) == 0 || packets < minCachedPackets {
+	if s.Cache == nil || len(rows) == 0 || packets < minCachedPackets {
 		return false, s.simulateCase(rows)
 	}
 	key := s.caseKey()
@@ -270,10 +262,10 @@ func (s *Simulator) feedbackShare(rows []int32) float64 {
 	if !s.c.Record {
 		return 0
 	}
-	in, layout, at := s.input.rows, s.params.Layout(), 0
+	in, layout, at := s.input.rows, s.Params.Layout(), 0
 	var sum, all float64
 	for _, i := range rows {
-		packets, trip := s.params.Packets(in[i].SizeBytes), float64(2*in[i].PathDelayNS+in[i].PathSendNS)
+		packets, trip := s.Params.Packets(in[i].SizeBytes), float64(2*in[i].PathDelayNS+in[i].PathSendNS)
 		for b := range layout.Blocks(packets) {
 			o := &s.result.Observed[at]
 			at++

@@ -25,7 +25,7 @@ func (s *Simulator) readInput(lo, hi int32, hops schema.Batches, want func(int32
 	var expected int64
 	for id := lo; id < hi; id++ {
 		if want(id) {
-			expected += s.loads.Links[id].Flows
+			expected += s.Loads.Links[id].Flows
 		}
 	}
 	in := &s.input
@@ -127,7 +127,6 @@ type hopColumns struct {
 	Size        []int64 `col:"size_bytes"`
 	Start       []int64 `col:"start_ns"`
 	FirstLink   []int32 `col:"first_link"`
-	PrevLink    []int32 `col:"prev_link"`
 	DelayToLink []int64 `col:"delay_to_link_ns"`
 	PathDelay   []int64 `col:"path_delay_ns"`
 	PathSend    []int64 `col:"path_send_ns"`
@@ -142,5 +141,5 @@ func HopColumns() []string { return columns.Names[hopColumns]() }
 // row returns a row of the batch.
 func (v *hopColumns) row(i int) hopRow {
 	return hopRow{v.Link[i], v.FlowRow[i], v.FlowID[i], v.Hop[i], v.Hops[i], v.Size[i], v.Start[i], v.FirstLink[i],
-		v.PrevLink[i], v.DelayToLink[i], v.PathDelay[i], v.PathSend[i], v.Upstream[i], v.Downstream[i], v.Between[i]}
+		v.DelayToLink[i], v.PathDelay[i], v.PathSend[i], v.Upstream[i], v.Downstream[i], v.Between[i]}
 }

@@ -18,7 +18,6 @@ type hopRow struct {
 	SizeBytes     int64 `col:"size_bytes"`
 	StartNS       int64 `col:"start_ns"`
 	FirstLink     int32 `col:"first_link"`
-	PrevLink      int32 `col:"prev_link"`
 	DelayToLinkNS int64 `col:"delay_to_link_ns"`
 	PathDelayNS   int64 `col:"path_delay_ns"`
 	PathSendNS    int64 `col:"path_send_ns"`
@@ -222,7 +221,7 @@ func (s *Simulator) addStats(link topology.Link, rows []int32, cached bool) {
 	if len(rows) == 0 {
 		counters = linkCounters{}
 	}
-	s.stats = append(s.stats, linkStat(link, s.loads.Links[link.ID], s.c.TargetBps, s.loads.Load(link), counters))
+	s.stats = append(s.stats, linkStat(link, s.Loads.Links[link.ID], s.c.TargetBps, s.Loads.Load(link), counters))
 }
 
 // addSenders appends the FCTs of the current case to table sender_fcts.
