@@ -88,8 +88,8 @@ func (s *Simulator) pathOf(row int32) simkernel.Path {
 }
 
 // sourceOf returns the place of the row's source in the case, a host's uplink. It adds the source if the row is the
-// first of its flows. A source for estimator Flow are the packets of one host that reach the target with the same delay.
-// For Independent, as in the paper, a host is one source, with the delay of its first flow.
+// first of its flows. For estimator Flow, a source is the packets of one host that reach the target with the same
+// delay. For Independent, as in the paper, a host is one source, with the delay of its first flow.
 func (s *Simulator) sourceOf(row int32) int32 {
 	c, b := &s.c, &s.build
 	first, delay, other := s.input.rows[row].FirstLink, s.input.rows[row].DelayToLinkNS, int32(-1)
