@@ -27,7 +27,7 @@ func makeBigLake(t testing.TB, n int) string {
 		for _, variant := range []string{"own", "paper"} {
 			writePart(t, db, lake, "slowdowns", "scenario=big/variant="+variant, fmt.Sprintf(
 				`SELECT i, i, s, d, service, net, size, start, CAST(2 + 2 * (i %% 3) AS SMALLINT), 1000,
-					CAST(1000 * slow AS BIGINT), 0, slow, 0, 0
+					CAST(1000 * slow AS BIGINT), 0, slow, i %% 3, i %% 2
 				FROM (SELECT *, 1 - ln(1 - %s) AS slow FROM (%s) AS f(i, s, d, size, start, service, net, synthetic))`, u("i", duckdb.Quote(variant)), flows))
 			writePart(t, db, lake, "hop_contributions", "scenario=big/variant="+variant, fmt.Sprintf(
 				`SELECT i, h, 2 + 2 * (i %% 3), CAST(511 * %s AS INTEGER), 1000 * %s, 0
@@ -43,7 +43,7 @@ func makeBigLake(t testing.TB, n int) string {
 	writePart(t, db, lake, "exact_hops", "scenario=big/variant=exact", `SELECT i, 0, i % 64, 0, 0, 0 FROM range(900) AS r(i)`)
 	for _, variant := range []string{"own", "paper"} {
 		writePart(t, db, lake, "link_stats", "scenario=big/variant="+variant, fmt.Sprintf(
-			`SELECT i, i, i + 1, 'x-y', 10000000000, 9000000000, 1, 1, 1, %s, 1, 0, 1, 1, 1, 0.5, 1.0, 0.5, false, 0, 0 FROM range(512) AS r(i)`, u("i", "5")))
+			`SELECT i, i, i + 1, 'x-y', 10000000000, 9000000000, 1, 1, 1, %s, 1, 0, 1, 1, 1, 0.5, 1.0, 0.5, false, i %% 5, i * 10 FROM range(512) AS r(i)`, u("i", "5")))
 	}
 	for _, pass := range []string{"flow-1", "flow-2"} {
 		writePart(t, db, lake, "link_stats", "scenario=big/variant="+pass, fmt.Sprintf(
@@ -62,6 +62,22 @@ func makeBigLake(t testing.TB, n int) string {
 	writePart(t, db, lake, "sweeps", "scenario=big/variant=own", `SELECT 'x', CAST(i AS INTEGER), CAST(i + 1 AS INTEGER), 'all', i, 0, 'flow-1', 1.0, 2.0, 3.0, 4.0, 0.0, 0.5, i / 512.0, 0.125, 1.0, 2.0, 3, 4 FROM range(512) AS r(i)`)
 	writePart(t, db, lake, "nodes", "scenario=big", `SELECT i, 'n' || i, 'host', i // 128, i // 8, 'rack ' || i // 8 FROM range(257) AS r(i)`)
 	return lake
+}
+
+// Charts by service name the services with the most flows and hold no more of the 40,000 others.
+func TestManyServices(t *testing.T) {
+	db := rawDB(t)
+	lake := filepath.Join(t.TempDir(), "many")
+	writePart(t, db, lake, "slowdowns", "scenario=big/variant=own", `SELECT i, i, i % 32, i % 31, 'service ' || (i % 40000),
+		'net ' || (i % 20000), 100 + hash(i) % 100000, i * 2500, 2, 1000, 2000, 0, 1 + i % 97, 0, 0 FROM range(80000) AS r(i)`)
+	writePart(t, db, lake, "scenarios", "scenario=big", `VALUES ('big', 'big', 'big', 1, '{}', 80000, 0, 0, 1, NULL)`)
+	of := open(t, lake, limits(2, 300e6))
+	for name, most := range map[string]int{"percentiles_by_group": 400, "slowdown_vs_size_by_group": 60, "slowdown_and_load_over_time": 500} {
+		out := answer(t, of, name, "csv", map[string]string{"scenario": "big", "variant": "own"})
+		if n := strings.Count(out, "\n"); n < 20 || n > most {
+			t.Errorf("%s: %d rows", name, n)
+		}
+	}
 }
 
 // BenchmarkQuestions measures every question on 2,000,000 flows of one scenario and variant, out of

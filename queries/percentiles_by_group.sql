@@ -16,7 +16,7 @@ WITH chosen AS NOT MATERIALIZED (
 ), pairs AS MATERIALIZED (
     SELECT DISTINCT scenario, variant, service, vnet, pair_id FROM named
 ), members AS MATERIALIZED (
-    SELECT scenario, variant, pair_id AS flow_group, group_id AS of_group FROM named
+    SELECT DISTINCT scenario, variant, pair_id AS flow_group, group_id AS of_group FROM named
 ), picked AS NOT MATERIALIZED (
     SELECT s.scenario, s.variant, p.pair_id AS flow_group, s.slowdown AS value
     FROM chosen AS s

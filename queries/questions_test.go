@@ -82,6 +82,14 @@ jjj,exact,a,compute,2,50,0,0`},
 	{"job_links", map[string]string{"scenario": "jjj", "variant": ""}, `scenario,variant,job,place,link_id,link,tier,flows,delay_ns,job_share,other_bytes
 jjj,exact,a,1,0,h0 → t0,host-tor,2,15,0.75,500
 jjj,exact,a,2,1,t0 → h1,tor-host,2,5,0.25,0`},
+	// h1 pauses t0, which therefore pauses h0.
+	{"drops_and_pauses", map[string]string{"scenario": "jjj", "variant": "exact"}, `scenario,variant,place,link_id,link,tier,load,drops,paused_ns,paused_by,passed_on,all_drops,all_paused_ns,links
+jjj,exact,1,1,t0 → h1,tor-host,0.25,7,100,h1,false,7,400,2
+jjj,exact,2,0,h0 → t0,host-tor,0.5,0,300,t0,true,7,400,2`},
+	// Flows 1 and 2 have slowdowns 2 and 3.
+	{"resent_packets", map[string]string{"scenario": "007", "variant": "own"}, `scenario,variant,size_bin,flows_hit,flows_resent,retransmissions,flows_reordered,reordered,p99_hit_slowdown
+007,own,all,2,2,5,1,1,2.99
+007,own,<10 KB,2,2,5,1,1,2.99`},
 	{"sampled_percentiles", map[string]string{"variant": "own-sampled-2"}, `scenario,variant,service,vnet,size_bin,flows,quantile,slowdown,lo,hi,windows,sampled_share,estimated_from,warning
 aaa,own-sampled-2,,,all,20,0.5,4,3,5,2,0.25,"sampled, 2 windows, 25% of flows",
 aaa,own-sampled-2,,red,all,16,0.5,4,3,5,2,0.25,"sampled, 2 windows, 25% of flows",

@@ -38,13 +38,13 @@ WITH chosen AS NOT MATERIALIZED (
 ), members AS MATERIALIZED (
     SELECT s.scenario, s.variant, s.flow_group, m.group_id * 100001 + s.flow_group % 100001 AS of_group, s.bytes
     FROM sent AS s
-    JOIN named AS m ON m.scenario = s.scenario AND m.variant = s.variant AND m.pair_id = s.flow_group // 100001
+    JOIN (SELECT DISTINCT scenario, variant, pair_id, group_id FROM named) AS m ON m.scenario = s.scenario AND m.variant = s.variant AND m.pair_id = s.flow_group // 100001
 ), offered AS (
     SELECT scenario, variant, of_group, CAST(sum(bytes) AS BIGINT) AS bytes FROM members GROUP BY ALL
 ), groups AS (
-    SELECT DISTINCT n.scenario, n.variant, n.group_id, n.group_service, n.group_vnet, p.first_ns, p.slot_ns
+    SELECT DISTINCT n.scenario, n.variant, n.group_id, n.group_service, n.group_vnet, x.first_ns, x.slot_ns
     FROM named AS n
-    JOIN pairs AS p ON p.scenario = n.scenario AND p.variant = n.variant AND p.pair_id = n.pair_id
+    JOIN spans AS x ON x.scenario = n.scenario AND x.variant = n.variant
 )
 SELECT
     p.scenario, p.variant, g.group_service AS service, g.group_vnet AS vnet,

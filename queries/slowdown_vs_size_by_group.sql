@@ -36,15 +36,16 @@ WITH chosen AS NOT MATERIALIZED (
 ), picked AS NOT MATERIALIZED (
     SELECT s.scenario, s.variant, p.pair_id * 100001 + b.bin AS flow_group, s.slowdown AS value
     FROM chosen AS s
-    JOIN binned AS b ON b.scenario = s.scenario AND b.variant = s.variant AND b.size_bytes = s.size_bytes
     JOIN pairs AS p ON p.scenario = s.scenario AND p.variant = s.variant AND p.service = s.service AND p.vnet = s.vnet
+    -- A left join, whose order stays: DuckDB may join the services with the sizes first, which are both many.
+    LEFT JOIN binned AS b ON b.scenario = s.scenario AND b.variant = s.variant AND b.size_bytes = s.size_bytes
 ), bins AS MATERIALIZED (
     SELECT scenario, variant, bin, min(size_bytes) AS size_min_bytes, max(size_bytes) AS size_max_bytes
     FROM binned
     GROUP BY scenario, variant, bin
 ), members AS MATERIALIZED (
     SELECT m.scenario, m.variant, m.pair_id * 100001 + b.bin AS flow_group, m.group_id * 100001 + b.bin AS of_group
-    FROM named AS m
+    FROM (SELECT DISTINCT scenario, variant, pair_id, group_id FROM named) AS m
     JOIN bins AS b ON b.scenario = m.scenario AND b.variant = m.variant
 ), groups AS (
     SELECT DISTINCT scenario, variant, group_id, group_service, group_vnet FROM named

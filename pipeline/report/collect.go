@@ -2,6 +2,7 @@ package report
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"regexp"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 
 	"parsimon/queries"
+	"parsimon/stages/moves"
 )
 
 // A content is everything that a page says.
@@ -33,6 +35,9 @@ var (
 		{"what_changed", nil}, {"explaining_links", nil}, {"load_changes", map[string]string{"n": "100000"}},
 	}
 	sampledQuestions = []question{{"sampled_percentiles", nil}}
+	// Of estimates that simulated every packet, and of scenarios with jobs.
+	exactQuestions = []question{{"drops_and_pauses", nil}, {"resent_packets", nil}}
+	jobQuestions   = []question{{"job_iterations", nil}, {"job_critical_path", nil}, {"job_links", nil}}
 )
 
 type question struct {
@@ -43,7 +48,9 @@ type question struct {
 // Questions of the report's own.
 var (
 	scenarioQuery = own("scenario", `SELECT name, base_id, seed, spec, flows, rejects,
-			(SELECT count(*) FROM flows AS f WHERE f.scenario = $scenario AND synthetic_start) AS synthetic_flows
+			(SELECT count(*) FROM flows AS f WHERE f.scenario = $scenario AND synthetic_start) AS synthetic_flows,
+			(SELECT count(*) FROM dependencies AS d WHERE d.scenario = $scenario) AS dependencies,
+			(SELECT max(start_ns) FROM flows AS f WHERE f.scenario = $scenario) AS last_start_ns
 		FROM scenarios WHERE scenario = $scenario`)
 	warningsQuery = own("warnings", `SELECT kind, warning FROM warnings
 		WHERE scenario = $scenario AND variant = $variant ORDER BY kind, warning`)
@@ -143,6 +150,9 @@ func (c *content) collect(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := c.collectExact(ctx); err != nil {
+		return err
+	}
 	if c.base != nil && c.answers["what_changed"].Len() == 0 {
 		return fmt.Errorf("the lake holds no comparison of %s@%s with %s@%s: parsimon compare makes it",
 			c.estimate.Scenario, c.estimate.Variant, c.base.Scenario, c.base.Variant)
@@ -166,6 +176,52 @@ func (c *content) collect(ctx context.Context) error {
 		}
 	}
 	return c.curves(ctx)
+}
+
+// eventSlots is how many slots of time the table around events has, about.
+const eventSlots = 12
+
+// collectExact asks what only a simulation of every packet of every flow knows.
+func (c *content) collectExact(ctx context.Context) error {
+	if c.estimate.Variant != "exact" {
+		return nil
+	}
+	s := c.answers["scenario"]
+	more := exactQuestions
+	if s.Int(0, "dependencies") > 0 {
+		more = slices.Concat(more, jobQuestions)
+	}
+	if from, to, found := c.eventSpan(); found {
+		slotMS := max(1e-3, float64(s.Int(0, "last_start_ns"))/1e6/eventSlots)
+		more = append(slices.Clone(more), question{"slowdown_around_event", map[string]string{
+			"from_ns": strconv.FormatInt(from, 10), "to_ns": strconv.FormatInt(to, 10),
+			"slot_ms": strconv.FormatFloat(slotMS, 'g', 3, 64)}})
+	}
+	for _, q := range more {
+		if err := c.put(ctx, q.name, q.params); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eventSpan is the time from the first event of the scenario to the end of the last.
+func (c *content) eventSpan() (from, to int64, found bool) {
+	s := c.answers["scenario"]
+	var spec struct {
+		Moves struct{ Events []moves.Event }
+	}
+	if json.Unmarshal([]byte(s.Text(0, "spec")), &spec) != nil || len(spec.Moves.Events) == 0 {
+		return 0, 0, false
+	}
+	from = spec.Moves.Events[0].FromNS
+	for _, e := range spec.Moves.Events {
+		if e.ToNS == 0 {
+			e.ToNS = s.Int(0, "last_start_ns") + 1 // for ever
+		}
+		from, to = min(from, e.FromNS), max(to, e.ToNS)
+	}
+	return from, to, true
 }
 
 // mostCurveRows bounds the points of curves, which are most of a page's data.

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -26,6 +27,10 @@ type figureChart struct {
 	Table    string // data set whose rows the table has
 	Command  string // asks the question again
 	SQL      string
+	Columns  string // of a figure that is a table and no chart, each with a label if its name does not do: name:label
+	Head     []string
+	Rows     [][]string
+	More     int // rows that are left out
 	spec     []byte
 }
 
@@ -50,6 +55,26 @@ var plan = []section{
 		{ID: "tail_by_tier", Title: "Where the tail’s time goes, by tier of links", Wide: true},
 		{ID: "link_load_and_tail", Title: "Links by load and by share of the tail", Wide: true},
 	}},
+	{"jobs", "Jobs", "", []figureChart{
+		{ID: "job_iterations", Title: "Iterations", Columns: "job iteration flows bytes iteration_ns:took completion_ns:job_took"},
+		{ID: "job_critical_path", Title: "What each job’s critical path consists of",
+			Columns: "job kind flows waited_ns ideal_ns delay_ns"},
+		{ID: "job_links", Title: "Links that cost a job time",
+			Columns: "job link tier flows delay_ns job_share other_bytes"},
+	}},
+	{"lost", "Drops and pauses", "A switch that has no buffer left drops packets, or pauses the nodes that send to it. A " +
+		"node that is paused itself passes pauses on.", []figureChart{
+		{ID: "drops_and_pauses", Title: "Links with drops or pauses",
+			Columns: "link tier load drops paused_ns paused_by passed_on"},
+	}},
+	{"resent", "Packets sent again or out of order", "", []figureChart{
+		{ID: "resent_packets", Title: "Flows that were hit, by size",
+			Columns: "size_bin flows_hit flows_resent retransmissions flows_reordered reordered p99_hit_slowdown"},
+	}},
+	{"events", "Around the events", "", []figureChart{
+		{ID: "slowdown_around_event", Title: "Slowdown before, during and after",
+			Columns: "phase from_ns to_ns flows p50_slowdown p99_slowdown max_slowdown retransmissions reordered"},
+	}},
 	{"sweep", "What if a cable fails", "", []figureChart{
 		{ID: "worst_failures", Title: "The worst failures of one cable"},
 	}},
@@ -62,20 +87,25 @@ func (c *content) outline() ([]section, error) {
 	for _, s := range plan {
 		var charts []figureChart
 		for _, f := range s.Charts {
-			chart, err := queries.GetChart(f.ID)
-			if err != nil {
-				return nil, err
-			}
-			q, err := queries.Get(chart.Name)
-			if err != nil {
-				return nil, err
-			}
-			if _, asked := c.asked[q.Name]; !asked || c.answers[q.Name].Len() == 0 {
+			if _, asked := c.asked[f.ID]; !asked || c.answers[f.ID].Len() == 0 {
 				continue
 			}
-			f.Caption, f.Filtered, f.spec = chart.Caption, chart.Filtered, chart.Spec
-			f.Zooms = strings.Contains(string(chart.Spec), `"scales"`)
+			q, err := queries.Get(f.ID)
+			if err != nil {
+				return nil, err
+			}
 			f.SQL, f.Command, f.Table = q.SQL, c.command(q.Name), q.Name
+			if f.Columns != "" {
+				f.Caption, f.Wide = q.Question, true
+				f.fill(c.answers[f.ID])
+			} else {
+				chart, err := queries.GetChart(f.ID)
+				if err != nil {
+					return nil, err
+				}
+				f.Caption, f.Filtered, f.spec = chart.Caption, chart.Filtered, chart.Spec
+				f.Zooms = strings.Contains(string(chart.Spec), `"scales"`)
+			}
 			if f.ID == "parameter_sweep" {
 				f.Table = "parameter_sweep_runs"
 			}
@@ -92,6 +122,53 @@ func (c *content) outline() ([]section, error) {
 		}
 	}
 	return out, nil
+}
+
+// mostTableRows is how many rows a table of the page has.
+const mostTableRows = 24
+
+// fill fills a table. The ends of the columns' names are their units.
+func (f *figureChart) fill(a *answer) {
+	for column := range strings.FieldsSeq(f.Columns) {
+		column, head, _ := strings.Cut(column, ":")
+		head = cmp.Or(head, strings.TrimSuffix(strings.TrimSuffix(column, "_ns"), "_bytes"))
+		f.Head = append(f.Head, strings.ReplaceAll(head, "_", " "))
+	}
+	f.More = max(0, a.Len()-mostTableRows)
+	for i := range min(a.Len(), mostTableRows) {
+		var row []string
+		for column := range strings.FieldsSeq(f.Columns) {
+			column, _, _ = strings.Cut(column, ":")
+			row = append(row, cell(a, i, column))
+		}
+		f.Rows = append(f.Rows, row)
+	}
+}
+
+// cell writes a value in the unit of its column.
+func cell(a *answer, i int, column string) string {
+	_, unit, _ := strings.Cut(column, "_")
+	switch v := a.at(i, column).(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case bool:
+		return map[bool]string{true: "yes", false: "no"}[v]
+	default:
+		x := number(v)
+		switch {
+		case strings.HasSuffix(unit, "ns"):
+			return millis(x / 1e6)
+		case strings.HasSuffix(unit, "slowdown"):
+			return times(x)
+		case strings.HasSuffix(column, "bytes"):
+			return bytesText(int64(x))
+		case strings.HasSuffix(unit, "share"), column == "load":
+			return percent(x)
+		}
+		return thousands(int64(x))
+	}
 }
 
 // command writes the command line that asks a question of the report again.
@@ -121,6 +198,9 @@ func (c *content) dataSets(sections []section) map[string]*answer {
 	out := map[string]*answer{}
 	for _, s := range sections {
 		for _, f := range s.Charts {
+			if f.Columns != "" {
+				continue // it is part of the page's text
+			}
 			a := c.answers[f.ID]
 			switch f.ID {
 			case "link_load_and_tail":

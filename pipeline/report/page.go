@@ -123,6 +123,9 @@ func (c *content) script(sections []section) ([]byte, error) {
 	specs := map[string]json.RawMessage{}
 	for _, s := range sections {
 		for _, f := range s.Charts {
+			if f.Columns != "" {
+				continue
+			}
 			var compact bytes.Buffer
 			if err := json.Compact(&compact, f.spec); err != nil {
 				return nil, fmt.Errorf("chart %s: %w", f.ID, err)

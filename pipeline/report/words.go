@@ -84,6 +84,20 @@ func (c *content) figures() []figure {
 		out = append(out, figure{"flows that were estimated", thousands(h.Int(0, "sampled_flows")),
 			fmt.Sprintf("of %s, in %s windows", thousands(h.Int(0, "flows")), thousands(h.Int(0, "windows")))})
 	}
+	if lost := c.answers["drops_and_pauses"]; lost.Len() > 0 {
+		out = append(out, figure{"packets dropped", thousands(lost.Int(0, "all_drops")), fmt.Sprintf(
+			"most at %s; links were paused for %s in all", lost.Text(0, "link"), spanText(lost.Int(0, "all_paused_ns")))})
+	}
+	if jobs := c.answers["job_iterations"]; jobs.Len() > 0 {
+		last := 0
+		for i := range jobs.Len() {
+			if jobs.Int(i, "completion_ns") > jobs.Int(last, "completion_ns") {
+				last = i
+			}
+		}
+		out = append(out, figure{"completion of the last job", spanText(jobs.Int(last, "completion_ns")),
+			"job " + service(jobs.Text(last, "job"))})
+	}
 	if h.Text(0, "max_load_src") != "" {
 		out = append(out, figure{"most loaded link", percent(h.Float(0, "max_load")), fmt.Sprintf("%s → %s (%s)",
 			h.Text(0, "max_load_src"), h.Text(0, "max_load_dst"), h.Text(0, "max_load_tier"))})

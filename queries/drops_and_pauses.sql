@@ -1,0 +1,33 @@
+-- question: Where are packets dropped, and who pauses whom?
+-- grain: one row per scenario, variant and link with drops or pauses, the n with the most drops, then the longest pauses
+-- units: drops in packets, by the switch before the link; paused_ns in ns, how long paused_by, the node after the link, let the one before it not send; passed_on: paused_by is paused itself; all_drops, all_paused_ns and links are of all links
+-- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
+-- param: n count = 20 : number of links to list
+
+WITH chosen AS (
+    SELECT scenario, variant, link_id, src_node, dst_node, tier, load, drops, paused_ns
+    FROM link_stats
+    WHERE (drops > 0 OR paused_ns > 0)
+      AND ($scenario = '' OR scenario = $scenario)
+      AND ($variant = '' OR variant = $variant)
+), placed AS (
+    SELECT *, row_number() OVER (own ORDER BY drops DESC, paused_ns DESC, link_id) AS place,
+        CAST(sum(drops) OVER own AS BIGINT) AS all_drops, CAST(sum(paused_ns) OVER own AS BIGINT) AS all_paused_ns,
+        count(*) OVER own AS links
+    FROM chosen
+    WINDOW own AS (PARTITION BY scenario, variant)
+)
+SELECT
+    p.scenario, p.variant, p.place, p.link_id, a.name || ' → ' || b.name AS link, p.tier, p.load, p.drops, p.paused_ns,
+    CASE WHEN p.paused_ns > 0 THEN b.name END AS paused_by,
+    p.paused_ns > 0 AND EXISTS (
+        SELECT 1 FROM chosen AS c
+        WHERE c.scenario = p.scenario AND c.variant = p.variant AND c.src_node = p.dst_node AND c.paused_ns > 0
+    ) AS passed_on,
+    p.all_drops, p.all_paused_ns, p.links
+FROM placed AS p
+LEFT JOIN nodes AS a ON a.scenario = p.scenario AND a.node_id = p.src_node
+LEFT JOIN nodes AS b ON b.scenario = p.scenario AND b.node_id = p.dst_node
+WHERE p.place <= $n
+ORDER BY p.scenario, p.variant, p.place
