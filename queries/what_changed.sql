@@ -3,6 +3,7 @@
 -- units: slowdown is FCT / ideal FCT, no unit; change is slowdown / base slowdown - 1, change_lo and change_hi are the bounds of its 95% confidence interval; fct_ms is the FCT at the same quantile
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
+-- param: groups count = 1000 : groups of flows, all and then those with the most flows, that have rows
 
 SELECT
     scenario, variant, base_scenario, base_variant, service, vnet, size_bin, hops, flows, quantile,
@@ -11,4 +12,8 @@ SELECT
 FROM comparisons
 WHERE ($scenario = '' OR scenario = $scenario)
   AND ($variant = '' OR variant = $variant)
+QUALIFY dense_rank() OVER (
+    PARTITION BY scenario, variant, base_scenario, base_variant
+    ORDER BY service = 'all' AND vnet = 'all' AND size_bin = 'all' AND hops = 'all' DESC, flows DESC, service, vnet, size_bin, hops
+) <= $groups
 ORDER BY scenario, variant, base_scenario, base_variant, service, vnet, size_bin, hops, quantile

@@ -13,6 +13,9 @@ type verdict struct {
 	Reasons   []string // why nothing changed, or what explains the change
 }
 
+// mostChanged is how many groups of flows a comparison shows, those with the most flows.
+const mostChanged = 25
+
 // noChange is the least change of a percentile that is worth the name, as a fraction.
 const noChange = 0.01
 
@@ -40,10 +43,16 @@ func (c *content) verdict() *verdict {
 		sentence, changed := v.sentence(all, i, "")
 		v.Sentences, v.Changed = append(v.Sentences, sentence), v.Changed || changed
 	}
+	names := map[string]bool{}
 	for i := range services.Len() {
+		names[services.Text(i, "service")] = true
 		if sentence, changed := v.sentence(services, i, " of service "+service(services.Text(i, "service"))); changed {
 			v.Sentences, v.Changed = append(v.Sentences, sentence), true
 		}
+	}
+	if len(names) >= mostChanged-1 {
+		v.Sentences = append(v.Sentences, fmt.Sprintf("Looked at are the %d services with the most flows; table comparisons "+
+			"has the others.", len(names)))
 	}
 	if n, flows := all.Int(0, "flows"), c.answers["headline"].Int(0, "flows"); n > 0 && n != flows {
 		v.Sentences = append(v.Sentences, fmt.Sprintf("Compared are the %s flows that both scenarios have; the numbers "+

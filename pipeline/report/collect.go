@@ -32,7 +32,7 @@ var (
 		{"worst_failures", map[string]string{"n": "25"}},
 	}
 	baseQuestions = []question{
-		{"what_changed", nil}, {"explaining_links", nil}, {"load_changes", map[string]string{"n": "100000"}},
+		{"what_changed", map[string]string{"groups": strconv.Itoa(mostChanged)}}, {"explaining_links", nil}, {"load_changes", map[string]string{"n": "100000"}},
 	}
 	sampledQuestions = []question{{"sampled_percentiles", nil}}
 	// Of estimates that simulated every packet, and of scenarios with jobs.
@@ -178,8 +178,8 @@ func (c *content) collect(ctx context.Context) error {
 	return c.curves(ctx)
 }
 
-// eventSlots is how many slots of time the table around events has, about.
-const eventSlots = 12
+// eventSlots is how many slots of time the table around events has for as long as the events last.
+const eventSlots = 4
 
 // collectExact asks what only a simulation of every packet of every flow knows.
 func (c *content) collectExact(ctx context.Context) error {
@@ -191,28 +191,33 @@ func (c *content) collectExact(ctx context.Context) error {
 	if s.Int(0, "dependencies") > 0 {
 		more = slices.Concat(more, jobQuestions)
 	}
-	if from, to, found := c.eventSpan(); found {
-		slotMS := max(1e-3, float64(s.Int(0, "last_start_ns"))/1e6/eventSlots)
+	from, to := c.eventSpan()
+	if to > from {
 		more = append(slices.Clone(more), question{"slowdown_around_event", map[string]string{
 			"from_ns": strconv.FormatInt(from, 10), "to_ns": strconv.FormatInt(to, 10),
-			"slot_ms": strconv.FormatFloat(slotMS, 'g', 3, 64)}})
+			"slot_ms": strconv.FormatFloat(float64(to-from)/1e6/eventSlots, 'g', 6, 64)}})
 	}
 	for _, q := range more {
 		if err := c.put(ctx, q.name, q.params); err != nil {
 			return err
 		}
 	}
+	if a := c.answers["slowdown_around_event"]; a.Len() > 0 { // as long before the events, and twice as long after them
+		c.answers["slowdown_around_event"] = a.where(func(i int) bool {
+			return a.Int(i, "to_ns") > 2*from-to && a.Int(i, "from_ns") < 3*to-2*from
+		})
+	}
 	return nil
 }
 
-// eventSpan is the time from the first event of the scenario to the end of the last.
-func (c *content) eventSpan() (from, to int64, found bool) {
+// eventSpan is the time from the first event of the scenario to the end of the last; 0, 0 without events.
+func (c *content) eventSpan() (from, to int64) {
 	s := c.answers["scenario"]
 	var spec struct {
 		Moves struct{ Events []moves.Event }
 	}
 	if json.Unmarshal([]byte(s.Text(0, "spec")), &spec) != nil || len(spec.Moves.Events) == 0 {
-		return 0, 0, false
+		return 0, 0
 	}
 	from = spec.Moves.Events[0].FromNS
 	for _, e := range spec.Moves.Events {
@@ -221,7 +226,7 @@ func (c *content) eventSpan() (from, to int64, found bool) {
 		}
 		from, to = min(from, e.FromNS), max(to, e.ToNS)
 	}
-	return from, to, true
+	return from, to
 }
 
 // mostCurveRows bounds the points of curves, which are most of a page's data.

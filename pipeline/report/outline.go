@@ -158,6 +158,8 @@ func cell(a *answer, i int, column string) string {
 	default:
 		x := number(v)
 		switch {
+		case x == 0:
+			return "0"
 		case strings.HasSuffix(unit, "ns"):
 			return millis(x / 1e6)
 		case strings.HasSuffix(unit, "slowdown"):

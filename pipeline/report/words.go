@@ -84,9 +84,15 @@ func (c *content) figures() []figure {
 		out = append(out, figure{"flows that were estimated", thousands(h.Int(0, "sampled_flows")),
 			fmt.Sprintf("of %s, in %s windows", thousands(h.Int(0, "flows")), thousands(h.Int(0, "windows")))})
 	}
-	if lost := c.answers["drops_and_pauses"]; lost.Len() > 0 {
-		out = append(out, figure{"packets dropped", thousands(lost.Int(0, "all_drops")), fmt.Sprintf(
-			"most at %s; links were paused for %s in all", lost.Text(0, "link"), spanText(lost.Int(0, "all_paused_ns")))})
+	if lost := c.answers["drops_and_pauses"]; lost.Len() > 0 { // the link with the most drops first, or the longest pause
+		drops, paused := lost.Int(0, "all_drops"), lost.Int(0, "all_paused_ns")
+		if drops > 0 {
+			out = append(out, figure{"packets dropped", thousands(drops), "most before " + lost.Text(0, "link")})
+		}
+		if paused > 0 {
+			out = append(out, figure{"pauses of links, in all", spanText(paused), fmt.Sprintf("%s links have drops or pauses",
+				thousands(lost.Int(0, "links")))})
+		}
 	}
 	if jobs := c.answers["job_iterations"]; jobs.Len() > 0 {
 		last := 0
@@ -151,8 +157,7 @@ func (c *content) servicesByP99() *answer {
 	p99 := all.where(func(i int) bool {
 		return all.Float(i, "quantile") == 0.99 && !all.Null(i, "service") && all.Null(i, "vnet")
 	})
-	at := slices.Index(p99.columns, "slowdown")
-	slices.SortStableFunc(p99.rows, func(a, b []any) int { return cmp.Compare(number(b[at]), number(a[at])) })
+	p99.sortDown("slowdown")
 	return p99
 }
 
