@@ -32,7 +32,8 @@ var (
 		{"worst_failures", map[string]string{"n": "25"}},
 	}
 	baseQuestions = []question{
-		{"what_changed", map[string]string{"groups": strconv.Itoa(mostChanged)}}, {"explaining_links", nil}, {"load_changes", map[string]string{"n": "100000"}},
+		{"what_changed", map[string]string{"groups": strconv.Itoa(mostChanged)}}, {"explaining_links", nil},
+		{"load_changes", map[string]string{"n": "100000"}},
 	}
 	sampledQuestions = []question{{"sampled_percentiles", nil}}
 	// Of estimates that simulated every packet, and of scenarios with jobs.

@@ -56,14 +56,15 @@ var plan = []section{
 		{ID: "link_load_and_tail", Title: "Links by load and by share of the tail", Wide: true},
 	}},
 	{"jobs", "Jobs", "", []figureChart{
-		{ID: "job_iterations", Title: "Iterations", Columns: "job iteration flows bytes iteration_ns:took completion_ns:job_took"},
+		{ID: "job_iterations", Title: "Iterations",
+			Columns: "job iteration flows bytes iteration_ns:took completion_ns:job_took"},
 		{ID: "job_critical_path", Title: "What each job’s critical path consists of",
 			Columns: "job kind flows waited_ns ideal_ns delay_ns"},
 		{ID: "job_links", Title: "Links that cost a job time",
 			Columns: "job link tier flows delay_ns job_share other_bytes"},
 	}},
-	{"lost", "Drops and pauses", "A switch that has no buffer left drops packets, or pauses the nodes that send to it. A " +
-		"node that is paused itself passes pauses on.", []figureChart{
+	{"lost", "Drops and pauses", "A switch that has no buffer left drops packets, or pauses the nodes that send to " +
+		"it. A node that is paused itself passes pauses on.", []figureChart{
 		{ID: "drops_and_pauses", Title: "Links with drops or pauses",
 			Columns: "link tier load drops paused_ns paused_by passed_on"},
 	}},
