@@ -3,6 +3,7 @@ package pipeline
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -117,19 +118,17 @@ func (e *Estimation) throughPasses(ctx context.Context, possible bool) error {
 	if err := e.run(ctx); err != nil {
 		return err
 	}
-	insufficient, err := e.insufficient()
+	warnings, err := e.Files(schema.Warnings)
 	if err != nil {
 		return err
 	}
-	if insufficient && possible {
+	if possible && slices.ContainsFunc(warnings, func(f lake.DataFile) bool { return f.Rows > 0 }) {
 		if err := e.exec.Session().WriteState(e.base().StatePath(insufficientState), true); err != nil {
 			return err
 		}
 		e.Log.Info().Msg("two passes do not suffice: the whole network is simulated")
 		e.variant = Variant{Estimator: stages.WholeNetwork}
-		if err := e.run(ctx); err != nil {
-			return err
-		}
+		return e.run(ctx)
 	}
 	return nil
 }
@@ -186,12 +185,6 @@ func (e *Estimation) CanBeExact(ctx context.Context) (bool, error) {
 	return err == nil && first.unable == nil && first.packetHops <= cmp.Or(e.ExactLimit, DefaultExactLimit), err
 }
 
-// insufficient reports whether two passes do not suffice: the estimate has warnings.
-func (e *Estimation) insufficient() (bool, error) {
-	files, err := e.Files(schema.Warnings)
-	return slices.ContainsFunc(files, func(f lake.DataFile) bool { return f.Rows > 0 }), err
-}
-
 // stepState is the state file of a scenario that names a variant which a run has begun on its way to an answer.
 const stepState = "step.json"
 
@@ -221,24 +214,18 @@ func (e *Estimation) removeStep(variant string) error {
 		return err
 	}
 	remove := []Variant{v}
-	if before := v.pass(1); v.Passes > 1 {
-		if _, incomplete := ReadOnly(e.Model, before, Settings{}).Records(schema.Slowdowns); incomplete != nil {
-			remove = append(remove, before)
-		}
+	if before := v.pass(1); v.Passes > 1 && !e.estimated(before) {
+		remove = append(remove, before)
 	}
 	session := e.exec.Session()
 	for _, v := range remove {
-		if err := session.Withdraw(v.place(e.ID())); err != nil {
+		p := v.place(e.ID())
+		if err := errors.Join(session.Withdraw(p), session.RemoveState(p.StatePath())); err != nil {
 			return err
 		}
 	}
 	if err := catalog.Write(e.Lake); err != nil { // no view names files that are gone
 		return err
-	}
-	for _, v := range remove {
-		if err := session.RemoveState(v.place(e.ID()).StatePath()); err != nil {
-			return err
-		}
 	}
 	return e.Publish()
 }

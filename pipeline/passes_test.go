@@ -26,7 +26,7 @@ func TestSecondPass(t *testing.T) {
 
 // Names of variants can be parsed again, and no others.
 func TestVariants(t *testing.T) {
-	for _, name := range []string{"exact", "independent", "independent-cluster-0.05", "flow-1", "flow-2", "independent-cluster-paper"} {
+	for _, name := range []string{"exact", "independent", "independent-cluster-0.05", "flow-1", "flow-2"} {
 		v, err := ParseVariant(name)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -36,7 +36,7 @@ func TestVariants(t *testing.T) {
 			t.Errorf("%s becomes %s", name, v)
 		}
 	}
-	for _, name := range []string{"", "flow", "flow-", "flow-0", "flow-x", "flow-02", "flow-3", "flow-2-ablate-marks", "flow-2-cluster-0.05", "exact-ns3", "exact-cluster-paper", "exact-0-5", "independent-", "independent-ns3"} {
+	for _, name := range []string{"", "flow", "flow-", "flow-0", "flow-x", "flow-02", "flow-3", "flow-2-ablate-marks", "flow-2-cluster-0.05", "exact-ns3", "exact-cluster-0.05", "exact-0-5", "independent-", "independent-ns3"} {
 		if v, err := ParseVariant(name); err == nil {
 			t.Errorf("%q is taken for %+v", name, v)
 		} else if !strings.Contains(err.Error(), "no ") {

@@ -239,10 +239,14 @@ func readStageStatus(l *lake.Lake, s *engine.Stage, thorough bool) StageStatus {
 // of a scenario: that of the whole network or, if there is none, of estimator flow with the most passes or, if there is
 // none, the paper's, preferably without clustering.
 func BestVariant(model *Model) (best Variant, err error) {
-	all, err := estimatesOf(model)
+	names, err := model.Lake.Variants(model.ID())
 	answer, found := model.Lake.Answer(model.ID()), false
-	for _, v := range all {
-		if v.String() == answer {
+	for _, name := range names {
+		v, notEstimate := ParseVariant(name) // a simulation of a window, or from windows
+		if notEstimate != nil || !model.estimated(v) {
+			continue
+		}
+		if name == answer {
 			return v, nil
 		}
 		if !found || v.better(best) {
@@ -258,32 +262,16 @@ func BestVariant(model *Model) (best Variant, err error) {
 // held is a variant with what it leaves open settled by the answer of the scenario's last run, if that is one of those
 // that an estimate may choose.
 func held(model *Model, like Variant) Variant {
-	if !like.Auto {
-		return like
-	}
-	answer := model.Lake.Answer(model.ID())
-	for _, of := range []Variant{{Estimator: stages.WholeNetwork}, {Estimator: stages.Flow, Passes: MaxPasses}} {
-		if of.String() != answer {
-			continue
-		}
-		if _, incomplete := ReadOnly(model, of, Settings{}).Records(schema.Slowdowns); incomplete == nil {
-			return of
-		}
+	v, none := ParseVariant(model.Lake.Answer(model.ID()))
+	chosen := v == (Variant{Estimator: stages.WholeNetwork}) || v == (Variant{Estimator: stages.Flow, Passes: MaxPasses})
+	if like.Auto && none == nil && chosen && model.estimated(v) {
+		return v
 	}
 	return like
 }
 
-// estimatesOf are the ways in which the lake holds complete estimates of a scenario.
-func estimatesOf(model *Model) (all []Variant, err error) {
-	names, err := model.Lake.Variants(model.ID())
-	for _, name := range names {
-		v, notEstimate := ParseVariant(name) // a simulation of a window, or from windows
-		if notEstimate != nil {
-			continue
-		}
-		if _, incomplete := ReadOnly(model, v, Settings{}).Records(schema.Slowdowns); incomplete == nil {
-			all = append(all, v)
-		}
-	}
-	return all, err
+// estimated reports whether the lake holds the complete estimate of a variant.
+func (m *Model) estimated(v Variant) bool {
+	_, incomplete := ReadOnly(m, v, Settings{}).Records(schema.Slowdowns)
+	return incomplete == nil
 }

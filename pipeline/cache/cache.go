@@ -298,7 +298,7 @@ func Prune(dir string, mostBytes int64) (report PruneReport, err error) {
 		return report, fmt.Errorf("cache: %w", err)
 	}
 	var packs []fs.FileInfo
-	old := map[string]bool{}
+	current := map[string]bool{}
 	for _, e := range entries {
 		info, err := e.Info()
 		if errors.Is(err, fs.ErrNotExist) {
@@ -307,22 +307,23 @@ func Prune(dir string, mostBytes int64) (report PruneReport, err error) {
 		if err != nil {
 			return report, fmt.Errorf("cache: %w", err)
 		}
-		if ours, current := prunable(root, info); ours {
+		ours := false
+		if ours, current[e.Name()] = prunable(root, info); ours {
 			packs = append(packs, info)
-			old[info.Name()] = !current
 		}
 	}
 	slices.SortFunc(packs, func(a, b fs.FileInfo) int {
 		return cmp.Or(b.ModTime().Compare(a.ModTime()), strings.Compare(b.Name(), a.Name()))
 	})
+	full := false // then older ones do not stay either
 	for _, p := range packs {
-		if !old[p.Name()] && report.Bytes+p.Size() <= mostBytes {
-			report.Packs++
-			report.Bytes += p.Size()
-			continue
-		}
-		if !old[p.Name()] {
-			mostBytes = report.Bytes // older ones do not stay either
+		if current[p.Name()] {
+			full = full || report.Bytes+p.Size() > mostBytes
+			if !full {
+				report.Packs++
+				report.Bytes += p.Size()
+				continue
+			}
 		}
 		if err := root.Remove(p.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return report, fmt.Errorf("cache: %w", err)
@@ -343,8 +344,6 @@ func prunable(root disk.Root, info fs.FileInfo) (ours, current bool) {
 		return false, false
 	}
 	defer func() { _ = f.Close() }() // and with it the lock
-	if !begins(f, packFamily) || syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
-		return false, false
-	}
-	return true, begins(f, packMagic)
+	ours = begins(f, packFamily) && syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
+	return ours, begins(f, packMagic)
 }

@@ -113,7 +113,8 @@ func (t *ticker) show() {
 		share := min(1, float64(done)/float64(t.total))
 		bar := int(share * 24)
 		line = fmt.Sprintf("[%s%s] %3.0f%%  %s of %s %s  %s/s  left %s",
-			strings.Repeat("█", bar), strings.Repeat("·", 24-bar), 100*share, units.Human(float64(done)), units.Human(float64(t.total)), t.unit, units.Human(rate), left)
+			strings.Repeat("█", bar), strings.Repeat("·", 24-bar), 100*share, units.Human(float64(done)),
+			units.Human(float64(t.total)), t.unit, units.Human(rate), left)
 	}
 	_, _ = fmt.Fprintf(t.out, "\r\x1b[K%-9s %s", t.stage, line)
 }

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"parsimon/pipeline/lake/disk"
 	"parsimon/pipeline/lake/parquet"
@@ -95,15 +97,11 @@ func CachePath(lake string) string { return filepath.Join(lake, cacheDir) }
 // Scenarios lists the scenarios of the lake, the one last worked on last. Directories that are not named by
 // a scenario id are passed over.
 func (l *Lake) Scenarios() ([]ScenarioID, error) {
-	type entry struct {
-		id       ScenarioID
-		modified int64
-	}
-	var found []entry
 	names, err := l.owners("scenario=")
 	if err != nil {
 		return nil, err
 	}
+	modified := map[ScenarioID]time.Time{}
 	for _, name := range names {
 		id, err := ParseScenarioID(name)
 		if err != nil {
@@ -116,15 +114,11 @@ func (l *Lake) Scenarios() ([]ScenarioID, error) {
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, entry{id, info.ModTime().UnixNano()})
+		modified[id] = info.ModTime()
 	}
-	slices.SortFunc(found,
-		func(a, b entry) int { return cmp.Or(cmp.Compare(a.modified, b.modified), cmp.Compare(a.id, b.id)) })
-	ids := make([]ScenarioID, len(found))
-	for i, e := range found {
-		ids[i] = e.id
-	}
-	return ids, nil
+	return slices.SortedFunc(maps.Keys(modified), func(a, b ScenarioID) int {
+		return cmp.Or(modified[a].Compare(modified[b]), cmp.Compare(a, b))
+	}), nil
 }
 
 // Workloads lists the ingested workloads of the lake, in the order of their names.

@@ -81,42 +81,41 @@ func (l *Lake) ReadManifest(p Place) (m Manifest, found bool, err error) {
 
 // Manifests reads all manifests of the lake, by scenario and variant, then by workload. Damaged ones are returned as
 // one joined error beside those that can be read.
-func (l *Lake) Manifests() (all []Manifest, err error) {
-	var places []Place
-	scenarios, err := l.owners("scenario=")
+func (l *Lake) Manifests() (all []Manifest, errs error) {
+	entries, err := l.readDir(stateDir)
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range scenarios {
-		id, err := ParseScenarioID(name)
-		if err != nil {
+	for _, e := range entries {
+		owner, ok := parseOwner(e.Name())
+		if !ok {
 			continue
 		}
-		places = append(places, Of(id))
-		variants, err := l.Variants(id)
+		variants, err := l.variantsOf(owner)
 		if err != nil {
 			return nil, err
 		}
-		for _, v := range variants {
-			places = append(places, Place{Scenario: id, Variant: v})
-		}
-	}
-	workloads, err := l.Workloads()
-	if err != nil {
-		return nil, err
-	}
-	for _, id := range workloads {
-		places = append(places, Place{Workload: id})
-	}
-	var errs error
-	for _, p := range places {
-		m, found, err := l.ReadManifest(p)
-		errs = errors.Join(errs, err)
-		if err == nil && found {
-			all = append(all, m)
+		for _, p := range append([]Place{owner}, variants...) {
+			m, found, err := l.ReadManifest(p)
+			errs = errors.Join(errs, err)
+			if err == nil && found {
+				all = append(all, m)
+			}
 		}
 	}
 	return all, errs
+}
+
+// variantsOf are the variants of a scenario, none of a workload or a variant.
+func (l *Lake) variantsOf(p Place) (all []Place, err error) {
+	if p.Scenario == "" || p.Variant != "" {
+		return nil, nil
+	}
+	names, err := l.Variants(p.Scenario)
+	for _, name := range names {
+		all = append(all, Place{Scenario: p.Scenario, Variant: name})
+	}
+	return all, err
 }
 
 // Commit makes files the committed ones of a place. It does nothing if they are already. It replaces a damaged
@@ -177,17 +176,11 @@ func (s *Session) syncAll(paths []string) error {
 // Withdraw removes the manifests of a scenario and all its variants, of one variant or of a workload: no reader sees it
 // any more. Its files stay.
 func (s *Session) Withdraw(p Place) error {
-	places := []Place{p}
-	if p.Scenario != "" && p.Variant == "" {
-		variants, err := s.Variants(p.Scenario)
-		if err != nil {
-			return err
-		}
-		for _, v := range variants { // before the flows that they are about
-			places = append([]Place{{Scenario: p.Scenario, Variant: v}}, places...)
-		}
+	variants, err := s.variantsOf(p)
+	if err != nil {
+		return err
 	}
-	for _, p := range places {
+	for _, p := range append(variants, p) { // the variants before the flows that they are about
 		if !s.Exists(p.StatePath(manifestFile)) {
 			continue
 		}

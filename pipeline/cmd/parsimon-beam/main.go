@@ -69,7 +69,7 @@ func (f *flags) declare(set *pflag.FlagSet) {
 	set.StringVar(&f.duration, "duration", "", "simulated time to generate, e.g. 500ms, instead of the scenario file's")
 	set.StringVar(&f.estimator, "estimator", stages.Flow.String(), "flow or independent; with --within also exact: windows are simulated packet by packet")
 	set.IntVar(&f.passes, "passes", pipeline.MaxPasses, "passes of estimator flow over all link cases: 2, or 1 to see what feedback is worth")
-	set.StringVar(&f.cluster, "cluster", "", "with --estimator independent: simulate one link of each cluster of similar links: paper, code, or the accepted error of a slowdown at a link, e.g. 5%")
+	set.StringVar(&f.cluster, "cluster", "", "with --estimator independent: simulate one link of each cluster of similar links: the accepted error of a slowdown at a link, e.g. 5%")
 	set.IntVar(&f.partitions, "partitions", 0, "tasks that the links are divided into; 0: by size. Should exceed the number of workers. Does not change the results")
 	set.IntVar(&f.workers, "workers", 0, "goroutines of a stage that is a single task; 0: one per core. Does not change the results")
 	set.BoolVar(&f.keep, "keep", false, "keep the temporary tables hop_observations, feedback and sender_feedback, which are removed otherwise as soon as no stage needs them")

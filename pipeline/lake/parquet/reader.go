@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"sort"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -26,25 +28,20 @@ type Range struct {
 // An Opener opens a file for reading.
 type Opener func(path string) (*os.File, error)
 
-// NewReader streams the given columns (all if nil) of Parquet files of one table, file after file. Footers that
-// are nil are read with every file.
-func NewReader(t schema.Table, open Opener, files, columns []string, keep *Range, f *Footers) schema.Batches {
-	return newReader(t, open, files, columns, keep, f)
-}
-
 // OpenFile streams all columns of one file of a table outside the lake.
 func OpenFile(t schema.Table, path string) schema.Batches {
-	return newReader(t, os.Open, []string{path}, nil, nil, nil)
+	return NewReader(t, os.Open, []string{path}, nil, nil, nil)
 }
 
 // OpenForeign is OpenFile for a file that another program wrote with a table's columns.
 func OpenForeign(t schema.Table, path string) schema.Batches {
-	r := newReader(t, os.Open, []string{path}, nil, nil, nil)
+	r := NewReader(t, os.Open, []string{path}, nil, nil, nil)
 	r.foreign = true
 	return r
 }
 
-type reader struct {
+// A Reader streams batches of one table.
+type Reader struct {
 	table   schema.Table
 	opener  Opener
 	foreign bool // not a file of a lake
@@ -62,8 +59,10 @@ type reader struct {
 	groups []parquet.RowGroup // not read yet
 }
 
-func newReader(t schema.Table, open Opener, files, columns []string, keep *Range, f *Footers) *reader {
-	r := &reader{table: t, opener: open, files: files, keep: keep, footers: f, columns: t.Columns}
+// NewReader streams the given columns (all if nil) of Parquet files of one table, file after file. Footers that
+// are nil are read with every file.
+func NewReader(t schema.Table, open Opener, files, columns []string, keep *Range, f *Footers) *Reader {
+	r := &Reader{table: t, opener: open, files: files, keep: keep, footers: f, columns: t.Columns}
 	if columns != nil {
 		r.columns = nil
 		for _, name := range columns {
@@ -78,7 +77,8 @@ func newReader(t schema.Table, open Opener, files, columns []string, keep *Range
 	return r
 }
 
-func (r *reader) Next() (rec arrow.Record, err error) {
+// Next returns the next batch (schema.Batches).
+func (r *Reader) Next() (rec arrow.Record, err error) {
 	for r.err == nil {
 		switch {
 		case len(r.groups) > 0:
@@ -103,7 +103,7 @@ func (r *reader) Next() (rec arrow.Record, err error) {
 }
 
 // readGroup decodes the wanted rows of a row group.
-func (r *reader) readGroup(g parquet.RowGroup) (rec arrow.Record, err error) {
+func (r *Reader) readGroup(g parquet.RowGroup) (rec arrow.Record, err error) {
 	defer r.named(&err)
 	from, to := int64(0), g.NumRows()
 	if r.keep != nil && len(r.table.Sort) > 0 && r.table.Sort[0] == r.keep.Column {
@@ -127,7 +127,7 @@ func (r *reader) readGroup(g parquet.RowGroup) (rec arrow.Record, err error) {
 	return array.NewRecord(r.schema, columns, max(0, to-from)), nil
 }
 
-func (r *reader) readColumn(g parquet.RowGroup, c schema.Column, from, to int64) (arrow.Array, error) {
+func (r *Reader) readColumn(g parquet.RowGroup, c schema.Column, from, to int64) (arrow.Array, error) {
 	leaf, _ := r.leaf(c)
 	column, err := r.decoder.read(r.file, g.ColumnChunks()[leaf.ColumnIndex].(*parquet.FileColumnChunk), c, from, to)
 	if err != nil {
@@ -137,7 +137,7 @@ func (r *reader) readColumn(g parquet.RowGroup, c schema.Column, from, to int64)
 }
 
 // rowsInRange finds the wanted rows of a row group that is sorted by the column of the range.
-func (r *reader) rowsInRange(g parquet.RowGroup) (from, to int64, err error) {
+func (r *Reader) rowsInRange(g parquet.RowGroup) (from, to int64, err error) {
 	lo, hi, ok := r.bounds(g)
 	if ok && lo >= r.keep.Lo && hi < r.keep.Hi {
 		return 0, g.NumRows(), nil
@@ -147,12 +147,28 @@ func (r *reader) rowsInRange(g parquet.RowGroup) (from, to int64, err error) {
 		return 0, 0, err
 	}
 	defer keys.Release()
-	first, last, err := SortedRange(keys, r.keep.Lo, r.keep.Hi)
-	return int64(first), int64(last), err
+	switch a := keys.(type) {
+	case *array.Int32:
+		return rangeOf(a.Int32Values(), r.keep.Lo, r.keep.Hi)
+	case *array.Int64:
+		return rangeOf(a.Int64Values(), r.keep.Lo, r.keep.Hi)
+	}
+	return 0, g.NumRows(), nil
+}
+
+// rangeOf finds the rows of ascending keys that are in [lo, hi).
+func rangeOf[T int32 | int64](keys []T, lo, hi int64) (from, to int64, err error) {
+	if !slices.IsSorted(keys) {
+		return 0, 0, errors.New("its rows are not in order")
+	}
+	below := func(bound int64) int64 {
+		return int64(sort.Search(len(keys), func(i int) bool { return int64(keys[i]) >= bound }))
+	}
+	return below(lo), below(hi), nil
 }
 
 // openNext opens the first of the files and finds the row groups that may hold wanted rows.
-func (r *reader) openNext() (err error) {
+func (r *Reader) openNext() (err error) {
 	defer r.named(&err)
 	f, err := r.opener(r.files[0])
 	if err != nil {
@@ -177,7 +193,7 @@ func (r *reader) openNext() (err error) {
 }
 
 // named adds the file's name to an error, and makes an error of a panic of the library over damaged bytes.
-func (r *reader) named(err *error) {
+func (r *Reader) named(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("damaged Parquet file: %v", p)
 	}
@@ -190,7 +206,7 @@ func (r *reader) named(err *error) {
 }
 
 // checkTable holds a file to the table it should be: schema version, table name, columns.
-func (r *reader) checkTable() error {
+func (r *Reader) checkTable() error {
 	if !r.foreign {
 		version, _ := r.meta.Lookup(schema.VersionKey)
 		if want := strconv.Itoa(schema.Version); version != want {
@@ -213,7 +229,7 @@ func (r *reader) checkTable() error {
 }
 
 // leaf finds a table's column in the open file.
-func (r *reader) leaf(c schema.Column) (parquet.LeafColumn, bool) {
+func (r *Reader) leaf(c schema.Column) (parquet.LeafColumn, bool) {
 	if c.Type.ID() == arrow.LIST {
 		return r.meta.Schema().Lookup(c.Name, "list", "element")
 	}
@@ -221,7 +237,7 @@ func (r *reader) leaf(c schema.Column) (parquet.LeafColumn, bool) {
 }
 
 // bounds are the least and the greatest key of a row group, if they are known.
-func (r *reader) bounds(g parquet.RowGroup) (lo, hi int64, ok bool) {
+func (r *Reader) bounds(g parquet.RowGroup) (lo, hi int64, ok bool) {
 	c := r.table.Columns[r.table.Index(r.keep.Column)]
 	leaf, _ := r.leaf(c)
 	least, greatest, ok := g.ColumnChunks()[leaf.ColumnIndex].(*parquet.FileColumnChunk).Bounds()
@@ -237,7 +253,7 @@ func (r *reader) bounds(g parquet.RowGroup) (lo, hi int64, ok bool) {
 	return 0, 0, false
 }
 
-func (r *reader) closeFile() error {
+func (r *Reader) closeFile() error {
 	r.groups, r.meta = nil, nil
 	if r.file == nil {
 		return nil
@@ -247,37 +263,12 @@ func (r *reader) closeFile() error {
 	return err
 }
 
-func (r *reader) Close() error {
+// Close ends the stream.
+func (r *Reader) Close() error {
 	if r.err == nil {
 		r.err = errors.New("read from a closed table")
 	}
 	return r.closeFile()
-}
-
-// SortedRange finds the rows of an ascending key column whose keys are in [lo, hi).
-func SortedRange(keys arrow.Array, lo, hi int64) (from, to int, err error) {
-	switch a := keys.(type) {
-	case *array.Int32:
-		return rangeOf(a.Int32Values(), lo, hi)
-	case *array.Int64:
-		return rangeOf(a.Int64Values(), lo, hi)
-	}
-	return 0, keys.Len(), nil
-}
-
-func rangeOf[T int32 | int64](keys []T, lo, hi int64) (from, to int, err error) {
-	for i, k := range keys {
-		if i > 0 && k < keys[i-1] {
-			return 0, 0, errors.New("its rows are not in order")
-		}
-		if int64(k) < lo {
-			from = i + 1
-		}
-		if int64(k) < hi {
-			to = i + 1
-		}
-	}
-	return from, to, nil
 }
 
 // Footers keeps the footers of Parquet files that one run reads many times: every partition of links
