@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"text/template"
 
 	"github.com/spf13/pflag"
 
@@ -131,7 +132,11 @@ func (t *topologyFlags) run(e *env, path string) error {
 			return err
 		}
 	}
-	if err := e.write(topologyJSON(l, d), topologyText(path, l, d, t.maxFaults)); err != nil {
+	people, err := topologyData{l, path, d, t.maxFaults}.answer()
+	if err != nil {
+		return err
+	}
+	if err := e.write(topologyJSON(l, d), people); err != nil {
 		return err
 	}
 	if len(l.Faults) > 0 {
@@ -187,96 +192,73 @@ func topologyJSON(l *format.Loaded, d *topology.Description) any {
 	return out
 }
 
-// A topologyTable says for people what was read.
-type topologyTable struct {
-	b strings.Builder
-	w *tabwriter.Writer
+// topologyPage is what a topology file holds, for people, with tabs between columns. Description is nil for a topology
+// with faults, which has no network to describe.
+var topologyPage = template.Must(template.New("").Funcs(template.FuncMap{
+	"count": topology.Count, "bps": topology.FormatBps, "ns": formatNS, "names": nameList,
+	"port": func(device, port string) string { return strings.TrimSuffix(device+":"+port, ":") },
+}).Parse(`{{.Path}} ({{.Format}}{{if gt (len .Files) 1}}, {{len .Files}} files{{end}}): {{count .Hosts "host"}}, ` +
+	`{{count .Switches "switch"}}, {{count .Cables "cable"}}
+{{with .AllNotes}}
+Inferred and set by default
+{{range .}}  {{.}}
+{{end}}{{end}}{{with .Description}}
+Roles
+  role	cables to nearest host	nodes
+{{range .Roles}}  {{.Kind}}	{{if lt .Level 0}}none reached{{else}}{{.Level}}{{end}}	{{.Nodes}}
+{{end}}  racks: {{.Racks}}, with {{.RackHostsMin}}{{if gt .RackHostsMax .RackHostsMin}}–{{.RackHostsMax}}{{end}}` +
+	` hosts each; pods: {{.Pods}}
+
+Cables
+  between	bandwidth	delay	cables	down
+{{range .Speeds}}  {{.Tier}}	{{bps .BandwidthBps}}	{{ns .DelayMinNS}}` +
+	`{{if gt .DelayMaxNS .DelayMinNS}} – {{ns .DelayMaxNS}}{{end}}	{{.Cables}}	{{.Failed}}
+{{end}}{{with .Oversubscription}}
+Oversubscription (bandwidth towards hosts / bandwidth upwards)
+  role	switches	least	median	most
+{{range .}}  {{.Kind}}	{{.Switches}}	{{printf "%.2f:1\t%.2f:1\t%.2f:1" .Min .Median .Max}}
+{{end}}{{end}}{{with .NextHops}}
+Equal-cost next hops (ECMP)
+  role	least	most
+{{range .}}  {{.Kind}}	{{.Min}}	{{.Max}}
+{{end}}{{end}}{{with .Asymmetries}}
+Asymmetries
+{{range .}}  {{names .Nodes}}: {{.Have}}; most of role {{.Kind}} have {{.Most}}
+{{end}}{{end}}{{end}}{{with .Planned}}
+Planned cables (not part of the network)
+  from	to	bandwidth	delay	line
+{{range $i, $p := .}}{{if lt $i 10}}  {{port .A .PortA}}	{{port .B .PortB}}	` +
+	`{{if .BandwidthBps}}{{bps .BandwidthBps}}{{else}}unknown{{end}}	{{ns .DelayNS}}	{{.Line}}
+{{end}}{{end}}{{if gt (len .) 10}}  the first 10 of {{len .}} (--format json lists all)
+{{end}}{{end}}{{with .DistinctSettings}}
+Switch settings
+  setting	value	from	switches	first in
+{{range .}}  {{.Name}}	{{.Value}}{{with .Unit}} {{.}}{{end}}	{{.Key}}	{{.Switches}}	{{.File}}:{{.Line}}
+{{end}}{{end}}{{range .Kinds}}
+Faults: {{len .Faults}} {{.Kind}}
+{{range .Shown}}  {{.}}
+{{end}}{{if lt (len .Shown) (len .Faults)}}  the first {{len .Shown}} of {{len .Faults}} (--max-faults 0 lists all)
+{{end}}{{with .Repair}}  repair: --repair {{.Kind}}: {{.Doc}}
+{{end}}{{end}}`))
+
+// A topologyData is what topologyPage shows.
+type topologyData struct {
+	*format.Loaded
+	Path        string
+	Description *topology.Description
+	maxFaults   int // of each kind; 0: all
 }
 
-// topologyText is what a topology file holds: counts, tiers, equal-cost links, asymmetries, and at most maxFaults of
-// each kind of fault (0: all). d is nil for a topology with faults, which has no network to describe.
-func topologyText(path string, l *format.Loaded, d *topology.Description, maxFaults int) *text.Answer {
-	t := &topologyTable{}
-	t.w = tabwriter.NewWriter(&t.b, 0, 8, 2, ' ', 0)
-	files := ""
-	if len(l.Files) > 1 {
-		files = fmt.Sprintf(", %d files", len(l.Files))
+// answer is the page.
+func (d topologyData) answer() (*text.Answer, error) {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
+	if err := errors.Join(topologyPage.Execute(w, d), w.Flush()); err != nil {
+		return nil, fmt.Errorf("describe the topology: %w", err)
 	}
-	t.printf("%s (%s%s): %s, %s, %s\n", path, l.Format, files, topology.Count(l.Hosts, "host"),
-		topology.Count(l.Switches, "switch"), topology.Count(l.Cables, "cable"))
-	notes := l.AllNotes()
-	t.list("Inferred and set by default", "", len(notes), 0, "", func(i int) string { return notes[i] })
-	if d != nil {
-		t.shape(d)
-		t.paths(d)
-	}
-	t.planned(l.Planned)
-	t.settings(l.Settings)
-	t.faults(l.Faults, maxFaults)
-	_ = t.w.Flush()
 	a := &text.Answer{}
-	a.Linef("%s", strings.TrimSuffix(t.b.String(), "\n"))
-	return a
-}
-
-func (t *topologyTable) printf(format string, args ...any) { _, _ = fmt.Fprintf(t.w, format, args...) }
-
-// section begins a section. It ends the columns of the section before.
-func (t *topologyTable) section(title, columns string) {
-	_ = t.w.Flush()
-	t.printf("\n%s\n", title)
-	if columns != "" {
-		t.printf("  %s\n", columns)
-	}
-}
-
-// list writes a section of n lines, at most most (0: all), and how the rest is listed. Without lines there is none.
-func (t *topologyTable) list(title, columns string, n, most int, rest string, line func(i int) string) {
-	if n > 0 {
-		t.section(title, columns)
-	}
-	for i := range n {
-		if most > 0 && i == most {
-			t.printf("  and %d more (%s)\n", n-i, rest)
-			break
-		}
-		t.printf("  %s\n", line(i))
-	}
-}
-
-// cells are the columns of a line.
-func cells(values ...any) string {
-	return strings.TrimSuffix(fmt.Sprintf(strings.Repeat("%v\t", len(values)), values...), "\t")
-}
-
-// shape writes tiers, speeds and oversubscription.
-func (t *topologyTable) shape(d *topology.Description) {
-	t.list("Roles", "role\tcables to nearest host\tnodes", len(d.Roles), 0, "", func(i int) string {
-		r := d.Roles[i]
-		level := strconv.Itoa(r.Level)
-		if r.Level < 0 {
-			level = "none reached"
-		}
-		return cells(r.Kind, level, r.Nodes)
-	})
-	hosts := strconv.Itoa(d.RackHostsMin)
-	if d.RackHostsMax > d.RackHostsMin {
-		hosts += "–" + strconv.Itoa(d.RackHostsMax)
-	}
-	t.printf("  racks: %d, with %s hosts each; pods: %d\n", d.Racks, hosts, d.Pods)
-	t.list("Cables", "between\tbandwidth\tdelay\tcables\tdown", len(d.Speeds), 0, "", func(i int) string {
-		s := d.Speeds[i]
-		delay := formatNS(s.DelayMinNS)
-		if s.DelayMaxNS > s.DelayMinNS {
-			delay += " – " + formatNS(s.DelayMaxNS)
-		}
-		return cells(s.Tier, topology.FormatBps(s.BandwidthBps), delay, s.Cables, s.Failed)
-	})
-	t.list("Oversubscription (bandwidth towards hosts / bandwidth upwards)", "role\tswitches\tleast\tmedian\tmost",
-		len(d.Oversubscription), 0, "", func(i int) string {
-			o := d.Oversubscription[i]
-			return fmt.Sprintf("%s\t%d\t%.2f:1\t%.2f:1\t%.2f:1", o.Kind, o.Switches, o.Min, o.Median, o.Max)
-		})
+	a.Linef("%s", strings.TrimSuffix(b.String(), "\n"))
+	return a, nil
 }
 
 // formatNS writes a time in the unit in which it is short.
@@ -287,83 +269,61 @@ func formatNS(ns int64) string {
 	return strconv.FormatInt(ns, 10) + " ns"
 }
 
-// paths writes what switches choose among, and which nodes differ from most of their kind.
-func (t *topologyTable) paths(d *topology.Description) {
-	t.list("Equal-cost next hops (ECMP)", "role\tleast\tmost", len(d.NextHops), 0, "", func(i int) string {
-		return cells(d.NextHops[i].Kind, d.NextHops[i].Min, d.NextHops[i].Max)
-	})
-	t.list("Asymmetries", "", len(d.Asymmetries), 0, "", func(i int) string {
-		a := d.Asymmetries[i]
-		return fmt.Sprintf("%s: %s; most of role %s have %s", nameList(a.Nodes), a.Have, a.Kind, a.Most)
-	})
-}
-
-// shown is how many names or cables a table lists one by one, and inJSON where the others are.
-const (
-	shown  = 10
-	inJSON = "--format json lists all"
-)
-
-// nameList writes a few names, and how many more there are.
+// nameList writes ten names, and how many more there are.
 func nameList(names []string) string {
-	if len(names) <= shown {
+	if len(names) <= 10 {
 		return strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:10], ", "), len(names)-10)
 }
 
-// planned writes the cables that are listed but not installed.
-func (t *topologyTable) planned(list []format.PlannedCable) {
-	end := func(device, port string) string { return strings.TrimSuffix(device+":"+port, ":") }
-	t.list("Planned cables (not part of the network)", "from\tto\tbandwidth\tdelay\tline", len(list), shown, inJSON,
-		func(i int) string {
-			p, bandwidth := list[i], "unknown"
-			if p.BandwidthBps > 0 {
-				bandwidth = topology.FormatBps(p.BandwidthBps)
-			}
-			return cells(end(p.A, p.PortA), end(p.B, p.PortB), bandwidth, formatNS(p.DelayNS), p.Line)
-		})
+// A distinctSetting is a value of a setting, where it was read first, and how many switches have it.
+type distinctSetting struct {
+	format.TakenSetting
+	Switches int
 }
 
-// settings lists each distinct value once, with the number of switches that have it.
-func (t *topologyTable) settings(list []format.SwitchSettings) {
-	type value struct{ name, text, unit, key string }
-	count := map[value]int{}
-	var first []format.TakenSetting
-	of := func(k format.TakenSetting) value { return value{k.Name, k.Value, k.Unit, k.Key} }
-	for _, s := range list {
+// DistinctSettings lists each value of a setting once.
+func (d topologyData) DistinctSettings() (all []*distinctSetting) {
+	known := map[[4]string]*distinctSetting{}
+	for _, s := range d.Settings {
 		for _, k := range s.Taken {
-			if count[of(k)]++; count[of(k)] == 1 {
-				first = append(first, k)
+			key := [4]string{k.Name, k.Value, k.Unit, k.Key}
+			if known[key] == nil {
+				known[key] = &distinctSetting{TakenSetting: k}
+				all = append(all, known[key])
 			}
+			known[key].Switches++
 		}
 	}
-	t.list("Switch settings", "setting\tvalue\tfrom\tswitches\tfirst in", len(first), 0, "", func(i int) string {
-		k := first[i]
-		return cells(k.Name, strings.TrimSpace(k.Value+" "+k.Unit), k.Key, count[of(k)], fmt.Sprintf("%s:%d", k.File, k.Line))
-	})
+	return all
 }
 
-// faults writes, kind by kind, the first so many faults (0: all) and the repair that --repair offers.
-func (t *topologyTable) faults(list []format.Fault, most int) {
-	byKind := map[topology.FaultKind][]format.Fault{}
-	var kinds []topology.FaultKind
-	for _, f := range list {
-		if byKind[f.Kind] == nil {
-			kinds = append(kinds, f.Kind)
-		}
-		byKind[f.Kind] = append(byKind[f.Kind], f)
-	}
-	for _, kind := range kinds {
-		of := byKind[kind]
-		title := fmt.Sprintf("Faults: %d %s", len(of), kind)
-		t.list(title, "", len(of), most, "--max-faults 0 lists all", func(i int) string {
-			return strings.TrimPrefix(of[i].Error(), "topology ")
-		})
-		for _, r := range format.Repairs() {
-			if r.Kind == kind {
-				t.printf("  repair: --repair %s: %s\n", kind, r.Doc)
+// A faultKind is the faults of one kind, the texts of those that are shown, and the repair that --repair offers.
+type faultKind struct {
+	Kind   topology.FaultKind
+	Faults []format.Fault
+	Shown  []string
+	Repair *format.Repair
+}
+
+// Kinds are the faults by kind.
+func (d topologyData) Kinds() (all []*faultKind) {
+	for _, f := range d.Faults {
+		at := slices.IndexFunc(all, func(k *faultKind) bool { return k.Kind == f.Kind })
+		if at < 0 {
+			at, all = len(all), append(all, &faultKind{Kind: f.Kind})
+			for _, r := range format.Repairs() {
+				if r.Kind == f.Kind {
+					all[at].Repair = &r
+				}
 			}
 		}
+		k := all[at]
+		k.Faults = append(k.Faults, f)
+		if d.maxFaults == 0 || len(k.Shown) < d.maxFaults {
+			k.Shown = append(k.Shown, strings.TrimPrefix(f.Error(), "topology "))
+		}
 	}
+	return all
 }
