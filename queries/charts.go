@@ -1,11 +1,8 @@
 package queries
 
 import (
-	"embed"
 	"encoding/json"
 	"fmt"
-	"strings"
-	"sync"
 )
 
 // Chart is a Vega-Lite specification that draws the answer of a question. It stands beside the question:
@@ -22,33 +19,6 @@ type Chart struct {
 	// Filtered says that the chart has the parameters service and vnet.
 	Filtered bool
 }
-
-//go:embed *.vl.json theme_light.json theme_dark.json
-var chartFiles embed.FS
-
-var charts = sync.OnceValue(func() []Chart {
-	entries, err := chartFiles.ReadDir(".")
-	if err != nil {
-		panic("queries: " + err.Error())
-	}
-	var all []Chart
-	for _, e := range entries { // sorted by name
-		name, isChart := strings.CutSuffix(e.Name(), ".vl.json")
-		if !isChart {
-			continue
-		}
-		text, err := chartFiles.ReadFile(e.Name())
-		if err != nil {
-			panic("queries: " + err.Error())
-		}
-		c, err := parseChart(name, text)
-		if err != nil {
-			panic("queries: " + err.Error())
-		}
-		all = append(all, c)
-	}
-	return all
-})
 
 func parseChart(name string, text []byte) (Chart, error) {
 	var spec struct {
@@ -72,24 +42,18 @@ func parseChart(name string, text []byte) (Chart, error) {
 
 // GetChart returns the chart of that name.
 func GetChart(name string) (Chart, error) {
-	for _, c := range charts() {
-		if c.Name == name {
-			return c, nil
-		}
+	text, err := files.ReadFile(name + ".vl.json")
+	if err != nil {
+		return Chart{}, fmt.Errorf("no chart %q", name)
 	}
-	return Chart{}, fmt.Errorf("no chart %q", name)
+	return parseChart(name, text)
 }
 
 // Theme returns a Vega-Lite configuration that gives charts their colours, which colour-blind readers can
 // distinguish, on a light or a dark page.
 func Theme(dark bool) json.RawMessage {
-	name := "theme_light.json"
 	if dark {
-		name = "theme_dark.json"
+		return read("theme_dark.json")
 	}
-	text, err := chartFiles.ReadFile(name)
-	if err != nil {
-		panic("queries: " + err.Error()) // embedded
-	}
-	return text
+	return read("theme_light.json")
 }

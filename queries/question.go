@@ -3,6 +3,7 @@ package queries
 import (
 	"embed"
 	"fmt"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -31,7 +32,7 @@ type Query struct {
 	Params   []Param
 }
 
-//go:embed *.sql fragments/*.sql
+//go:embed *.sql fragments/*.sql *.vl.json theme_light.json theme_dark.json
 var files embed.FS
 
 // library parses the embedded files, once. They are part of the program: a malformed one is a bug, and a
@@ -43,12 +44,13 @@ var library = sync.OnceValue(func() []Query {
 	}
 	var all []Query
 	for _, e := range entries { // sorted by name
-		if e.IsDir() {
+		if path.Ext(e.Name()) != ".sql" {
 			continue
 		}
-		q, err := parseQuery(e.Name(), include.ReplaceAllStringFunc(read(e.Name()), func(line string) string {
-			return read("fragments/" + include.FindStringSubmatch(line)[1] + ".sql")
-		}))
+		text := include.ReplaceAllFunc(read(e.Name()), func(line []byte) []byte {
+			return read("fragments/" + string(include.FindSubmatch(line)[1]) + ".sql")
+		})
+		q, err := parseQuery(e.Name(), string(text))
 		if err != nil {
 			panic("queries: " + err.Error())
 		}
@@ -60,12 +62,12 @@ var library = sync.OnceValue(func() []Query {
 // include is a line of a question in the place of which a file of folder fragments is read.
 var include = regexp.MustCompile(`(?m)^-- include (\w+)\n`)
 
-func read(file string) string {
+func read(file string) []byte {
 	text, err := files.ReadFile(file)
 	if err != nil {
 		panic("queries: " + err.Error())
 	}
-	return string(text)
+	return text
 }
 
 // List returns all questions, sorted by name.
