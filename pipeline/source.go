@@ -182,7 +182,7 @@ func (w *ingestedFlows) flows(ctx context.Context, _ *engine.Attempt, out *lake.
 	if g.Flows == 0 {
 		return nil, fmt.Errorf("workload %s has no flow in the part that was asked for", w.workload.ID)
 	}
-	return g, checkSpan(w.workload.ID, g)
+	return g, ingest.CheckSpan("workload "+w.workload.ID, g.FirstStartNS, g.LastStartNS)
 }
 
 // share makes the first data files of the workload also those of the scenario, as far as all of their flows are in its
@@ -232,18 +232,6 @@ func (g *GenerateStats) add(flows, firstNS, lastNS int64) {
 	}
 	g.LastStartNS = max(g.LastStartNS, lastNS)
 	g.Flows += flows
-}
-
-// maxSpanNS is the longest workload whose times the kernel's picoseconds can express, with room for the last flow to
-// finish.
-const maxSpanNS = int64(15 * 24 * 3600 * 1e9)
-
-func checkSpan(workload string, g *GenerateStats) error {
-	if span := g.LastStartNS - g.FirstStartNS; span > maxSpanNS {
-		return fmt.Errorf("workload %s spans %.1f days, and the simulator can express %d: take a part of it (--from, "+
-			"--to)", workload, float64(span)/86400e9, maxSpanNS/86400e9)
-	}
-	return nil
 }
 
 // derivedFlows are those of a base scenario: its files where no flow changes, or changed flows.

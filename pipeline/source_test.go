@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rs/zerolog"
-
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/workloads"
@@ -36,8 +34,9 @@ func TestIngestedFlows(t *testing.T) {
 		t.Fatal(err)
 	}
 	lakeDir := filepath.Join(dir, "lake")
-	trace := workloads.Trace{Sources: []string{file}, Topology: "small-2to1", Workload: "day", Mappings: []*ingest.Mapping{mapping}, Seed: 1}
-	if _, err := workloads.Ingest(t.Context(), trace, workloads.Settings{Lake: lakeDir, Log: zerolog.Nop()}); err != nil {
+	trace := workloads.Trace{Sources: []string{file}, Topology: "small-2to1", Workload: "day", Mappings: []*ingest.Mapping{mapping},
+		Options: ingest.Options{Seed: 1}}
+	if _, err := workloads.Ingest(t.Context(), trace, workloads.Settings{Lake: lakeDir}); err != nil {
 		t.Fatal(err)
 	}
 	l, err := lake.Open(lakeDir, false)

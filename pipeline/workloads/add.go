@@ -18,19 +18,19 @@ import (
 
 // add reads the new files, makes the flows of all records, and commits.
 func (in *ingestion) add(ctx context.Context, fresh []Source) (err error) {
-	ingester, err := ingest.NewIngester(ctx, in.net, in.options)
+	ingester, err := ingest.NewIngester(ctx, in.net, in.Options)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, ingester.Close()) }()
-	in.progress.Begin("ingest", "files", int64(len(fresh)))
+	in.Progress.Begin("ingest", "files", int64(len(fresh)))
 	for i := range fresh {
 		if err = in.addFile(ctx, ingester, &fresh[i]); err != nil {
 			break
 		}
-		in.progress.Add(1)
+		in.Progress.Add(1)
 	}
-	in.progress.End()
+	in.Progress.End()
 	in.report.Notes = ingester.Notes
 	if err != nil {
 		return err
@@ -40,9 +40,9 @@ func (in *ingestion) add(ctx context.Context, fresh []Source) (err error) {
 	if err := in.checkRejects(); err != nil { // before the long work
 		return err
 	}
-	in.progress.Begin("merge", "flows", 0)
+	in.Progress.Begin("merge", "flows", 0)
 	err = in.merge(ctx, ingester, fresh)
-	in.progress.End()
+	in.Progress.End()
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (in *ingestion) noFlows() error {
 
 func (in *ingestion) checkRejects() error {
 	rows, rejects, setAside, reasons := in.state.counts()
-	return ingest.CheckRejects("workload "+string(in.state.ID), rows, rejects, setAside, in.trace.MaxRejects, reasons)
+	return ingest.CheckRejects("workload "+string(in.state.ID), rows, rejects, setAside, in.MaxRejects, reasons)
 }
 
 // addFile brings one file into tables records and rejects.

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/rs/zerolog"
 
 	"parsimon/datasets"
 	"parsimon/pipeline/lake"
@@ -257,8 +256,8 @@ func TestIngestDay(t *testing.T) {
 	began := time.Now()
 	rssBefore := peakRSS(t)
 	report, err := Ingest(t.Context(), Trace{Sources: []string{d.log}, Topology: "small-2to1", Mappings: []*ingest.Mapping{mapping},
-		Hosts: d.hosts, MaxRejects: 0.02, Seed: 1, GapSigma: 1, IdleNS: ingest.DefaultIdleNS},
-		Settings{Lake: dir, Log: zerolog.Nop()})
+		Options: ingest.Options{Hosts: d.hosts, MaxRejects: 0.02, Seed: 1, GapSigma: 1, IdleNS: ingest.DefaultIdleNS}},
+		Settings{Lake: dir})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,9 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/rs/zerolog"
-
 	"parsimon/pipeline/workloads"
+	"parsimon/stages/ingest"
 )
 
 // A flow list of three rows, one of them without a size that can be. Every row is accounted for.
@@ -21,8 +20,9 @@ func Example() {
 	check(os.WriteFile(file, []byte("src,dst,size_bytes,start_ns\n0,9,20000,0\n9,0,-1,1000\n3,4,1500,2000\n"), 0o644))
 
 	r, err := workloads.Ingest(context.Background(),
-		workloads.Trace{Sources: []string{file}, Topology: "small-2to1", Workload: "monday", MaxRejects: 0.5},
-		workloads.Settings{Lake: filepath.Join(dir, "lake"), Log: zerolog.Nop()})
+		workloads.Trace{Sources: []string{file}, Topology: "small-2to1", Workload: "monday",
+			Options: ingest.Options{MaxRejects: 0.5}},
+		workloads.Settings{Lake: filepath.Join(dir, "lake")})
 	check(err)
 	fmt.Printf("%s: %d rows = %d flows + %d merged + %d rejected\n", r.Workload, r.Rows, r.Flows, r.Merged, r.Rejects)
 	// Output:

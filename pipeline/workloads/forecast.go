@@ -19,7 +19,7 @@ import (
 // routeChunks routes the flows of new data files on their paths, and writes what crosses each link. A flow without a
 // path counts as unreachable; whether that is an error is for the run to say.
 func (in *ingestion) routeChunks(ctx context.Context, m *Merged, files []lake.DataFile) ([]lake.DataFile, error) {
-	router, err := topology.NewRouter(in.net, in.trace.Seed)
+	router, err := topology.NewRouter(in.net, in.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +27,7 @@ func (in *ingestion) routeChunks(ctx context.Context, m *Merged, files []lake.Da
 	first := len(m.Chunks)
 	m.Chunks = append(m.Chunks, make([]Chunk, len(files))...)
 	loads := make([]lake.DataFile, len(files))
-	return loads, engine.Parallel(ctx, in.workers, len(files), func() (func(context.Context, int) error, error) {
+	return loads, engine.Parallel(ctx, in.Workers, len(files), func() (func(context.Context, int) error, error) {
 		return func(ctx context.Context, i int) error {
 			w, err := in.session.Create(schema.LinkLoads, in.place().File(schema.LinkLoads, m.Next+i))
 			if err != nil {

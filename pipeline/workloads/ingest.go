@@ -11,8 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"parsimon/pipeline/catalog"
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
@@ -25,42 +23,33 @@ import (
 
 // A Trace is what to bring into a lake as a workload.
 type Trace struct {
-	Sources  []string // files, directories and patterns
-	Topology string   // as for scenario.FromFiles
-	Options  format.Options
+	Sources         []string // files, directories and patterns
+	Topology        string   // as for scenario.FromFiles
+	TopologyOptions format.Options
 	// Workload names the workload; empty for a name made of everything but the sources, so that the next day's files are
 	// added to the same one.
-	Workload      string
-	Mappings      []*ingest.Mapping // of several, each file has the one that fits it; none: by the files' names
-	Hosts, Labels string            // tables, see ingest.Options
-	LabelsFirst   bool
-	MaxRejects    float64 // share of the rows of all sources so far
-	Seed          uint64
-	GapSigma      float64
-	IdleNS        int64
+	Workload string
+	Mappings []*ingest.Mapping // of several, each file has the one that fits it; none: by the files' names
+	// Options are about the rows. Ingest sets Mapping, TmpDir, MemoryBytes and Threads; MaxRejects is a share of the
+	// rows of all sources so far.
+	ingest.Options
 }
 
-// Settings say how an ingest works. None of them changes its rows.
+// Settings say how an ingest works. None of them changes its rows. MemoryBytes is for DuckDB, 0 for 512 MiB.
 type Settings struct {
-	Lake        string        // directory, made if it does not exist
-	Workers     int           // 0: one per core
-	MemoryBytes int64         // 0: 512 MiB
-	Wait        time.Duration // while another process works on the workload
-	Log         zerolog.Logger
-	Progress    engine.Progress // nil: none
+	engine.Settings
+	Lake string        // directory, made if it does not exist
+	Wait time.Duration // while another process works on the workload
 }
 
 // An ingestion is one call of Ingest at work.
 type ingestion struct {
-	trace    Trace
+	Trace
+	Settings
 	scenario *scenario.Scenario // only its topology
 	net      *topology.Network
 	session  *lake.Session
 	state    State
-	options  ingest.Options
-	workers  int
-	log      zerolog.Logger
-	progress engine.Progress
 	report   *Report
 }
 
@@ -73,14 +62,10 @@ func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 	if err := queries.CheckLakePath(o.Lake); err != nil {
 		return nil, err
 	}
-	in := &ingestion{trace: t, workers: o.Workers, log: o.Log, progress: o.Progress, report: &Report{}}
-	if in.workers <= 0 {
-		in.workers = runtime.GOMAXPROCS(0)
-	}
-	if in.progress == nil {
-		in.progress = engine.Silent
-	}
-	files, err := in.prepare(o)
+	in := &ingestion{Trace: t, Settings: o, report: &Report{}}
+	in.Workers, in.Progress = cmp.Or(o.Workers, runtime.GOMAXPROCS(0)), cmp.Or(o.Progress, engine.Silent)
+	in.Options.MemoryBytes, in.Threads = cmp.Or(o.MemoryBytes, 512<<20), in.Workers
+	files, err := in.prepare()
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +78,7 @@ func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 		return nil, err
 	}
 	defer in.session.Close()
-	in.options.TmpDir = in.session.TmpPath()
+	in.TmpDir = in.session.TmpPath()
 	before, fresh, err := in.open(ctx, files)
 	if err != nil {
 		return nil, err
@@ -122,56 +107,45 @@ func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 func (in *ingestion) place() lake.Place { return lake.Place{Workload: in.state.ID} }
 
 // prepare reads everything but the sources, and names the workload.
-func (in *ingestion) prepare(o Settings) (files []string, err error) {
-	t := &in.trace
-	if files, err = ingest.FindSources(t.Sources); err != nil {
+func (in *ingestion) prepare() (files []string, err error) {
+	if files, err = ingest.FindSources(in.Sources); err != nil {
 		return nil, err
 	}
 	if len(files) == 0 {
 		return nil, errors.New("no source given")
 	}
-	if err := t.setMappings(files); err != nil {
+	if err := in.setMappings(files); err != nil {
 		return nil, err
 	}
-	if in.scenario, err = scenario.OfTopology(t.Topology); err != nil {
+	if in.scenario, err = scenario.OfTopology(in.Topology); err != nil {
 		return nil, err
 	}
-	in.scenario.SetTopologyOptions(t.Options)
+	in.scenario.SetTopologyOptions(in.TopologyOptions)
 	if in.net, err = in.scenario.Network(); err != nil {
 		return nil, err
 	}
 	for _, note := range in.scenario.TopologyNotes() {
-		in.log.Info().Str("topology", t.Topology).Msg(note)
+		in.Log.Info().Str("topology", in.Topology).Msg(note)
 	}
-	memory := o.MemoryBytes
-	if memory <= 0 {
-		memory = 512 << 20
-	}
-	in.options = ingest.Options{
-		Mapping: t.Mappings[0], Hosts: t.Hosts, Labels: t.Labels, LabelsFirst: t.LabelsFirst,
-		MemoryBytes: memory, Threads: in.workers,
-		Seed: t.Seed, GapSigma: t.GapSigma, IdleNS: t.IdleNS,
-	}
-	set := Setting{Records: t.Mappings[0].Records, Seed: t.Seed, GapSigma: t.GapSigma, IdleNS: t.IdleNS,
-		First: t.LabelsFirst}
+	in.Mapping = in.Mappings[0]
+	set := Setting{Records: in.Mapping.Records, Seed: in.Seed, GapSigma: in.GapSigma, IdleNS: in.IdleNS,
+		First: in.LabelsFirst}
 	if set.Topology, err = in.scenario.TopologyKey(); err != nil {
 		return nil, err
 	}
-	for _, f := range []struct {
-		file string
-		to   *string
-	}{{t.Hosts, &set.Hosts}, {t.Labels, &set.Labels}} {
-		if f.file == "" {
-			continue
-		}
-		if *f.to, err = in.scenario.FileDigest(f.file); err != nil {
-			return nil, err
-		}
+	if in.Hosts != "" {
+		set.Hosts, err = in.scenario.FileDigest(in.Hosts)
+	}
+	if err == nil && in.Labels != "" {
+		set.Labels, err = in.scenario.FileDigest(in.Labels)
+	}
+	if err != nil {
+		return nil, err
 	}
 	in.state.Setting = set
-	in.state.Topology = TopologyFile{Path: absolute(t.Topology), Options: t.Options}
-	in.state.Topology.Options.NodeList = absolute(t.Options.NodeList)
-	in.state.ID, err = lake.ParseWorkloadID(cmp.Or(t.Workload, set.id()))
+	in.state.Topology = TopologyFile{Path: absolute(in.Topology), Options: in.TopologyOptions}
+	in.state.Topology.Options.NodeList = absolute(in.TopologyOptions.NodeList)
+	in.state.ID, err = lake.ParseWorkloadID(cmp.Or(in.Workload, set.id()))
 	return files, err
 }
 
@@ -217,50 +191,44 @@ func (in *ingestion) open(ctx context.Context, files []string) (before *State, f
 		return nil, nil, fmt.Errorf("%w: remove workload %s (parsimon rm --workload) and ingest all of its files again", err, in.state.ID)
 	}
 	digests := make([]string, len(files))
-	given := map[string]bool{}
 	for i, f := range files {
 		if digests[i], err = ingest.Digest(ctx, "flow file", f); err != nil {
 			return nil, nil, err
 		}
-		given[digests[i]] = true
 	}
-	known, damaged := map[string]bool{}, map[string]int32{} // numbers of sources whose records are damaged
+	known, again := map[string]bool{}, map[string]int32{} // numbers of sources whose records are damaged
 	next := int32(1)
 	if found {
 		if old.Setting.id() != in.state.Setting.id() {
-			return nil, nil, fmt.Errorf("workload %s was ingested with %s: give the new one another name", old.ID, settingDifference(old.Setting, in.state.Setting))
+			return nil, nil, fmt.Errorf("workload %s was ingested with %s: give the new one another name", old.ID,
+				settingDifference(old.Setting, in.state.Setting))
 		}
 		place := in.state.Topology
 		before, in.state = old, *old
 		in.state.Sources, in.state.Topology = nil, place
 		for _, s := range old.Sources {
 			next = max(next, s.N+1)
-			damage := in.damage(s.Files)
-			if damage == nil {
+			switch damage := in.damage(s.Files); {
+			case damage == nil:
 				in.state.Sources = append(in.state.Sources, s)
 				known[s.Digest] = true
-				continue
+			case !slices.Contains(digests, s.Digest):
+				return nil, nil, fmt.Errorf("workload %s: the records of %s are damaged: %w: give that file again, too", old.ID,
+					s.File, damage)
+			default: // what is read again has the same rows as before
+				again[s.Digest] = s.N
 			}
-			damaged[s.Digest] = s.N
-			if !given[s.Digest] {
-				return nil, nil, fmt.Errorf("workload %s: the records of %s are damaged: %w: give that file again, too", old.ID, s.File, damage)
-			}
-			in.report.DamagedFiles++
 		}
 	}
-	in.report.HeldFiles = len(in.state.Sources)
+	in.report.HeldFiles, in.report.DamagedFiles = len(in.state.Sources), len(again)
 	for i, f := range files {
 		if known[digests[i]] {
 			in.report.KnownFiles++
 			continue
 		}
 		known[digests[i]] = true
-		n, again := damaged[digests[i]] // what is read again has the same rows as before
-		if !again {
-			n = next
-			next++
-		}
-		source := Source{N: n, File: f, Digest: digests[i]}
+		source := Source{N: cmp.Or(again[digests[i]], next), File: f, Digest: digests[i]}
+		next = max(next, source.N+1)
 		if err := in.setFormat(&source); err != nil {
 			return nil, nil, err
 		}
@@ -272,7 +240,7 @@ func (in *ingestion) open(ctx context.Context, files []string) (before *State, f
 
 // setFormat finds the format of a new source.
 func (in *ingestion) setFormat(s *Source) (err error) {
-	if s.mapping, err = ingest.Choose(s.File, in.trace.Mappings); err != nil {
+	if s.mapping, err = ingest.Choose(s.File, in.Mappings); err != nil {
 		return err
 	}
 	s.Format, s.Mapping = s.mapping.Name, scenario.BytesDigest([]byte(s.mapping.Text))
@@ -306,7 +274,7 @@ func settingDifference(a, b Setting) string {
 func (in *ingestion) damage(files []lake.DataFile) error {
 	for _, f := range files {
 		if err := in.session.Check(f); err != nil {
-			in.log.Warn().Err(err).Msg("damaged: made again")
+			in.Log.Warn().Err(err).Msg("damaged: made again")
 			return err
 		}
 	}

@@ -13,8 +13,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/rs/zerolog"
-
 	"parsimon/pipeline/catalog"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/lake/parquet"
@@ -89,8 +87,8 @@ func (d traceDir) trace(days ...int) Trace {
 	if err != nil {
 		panic(err) // it is built in
 	}
-	tr := Trace{Topology: "small-2to1", Workload: "days", Mappings: []*ingest.Mapping{mapping}, Hosts: d.path("hosts.csv"),
-		Seed: 1, GapSigma: 1, IdleNS: ingest.DefaultIdleNS}
+	tr := Trace{Topology: "small-2to1", Workload: "days", Mappings: []*ingest.Mapping{mapping},
+		Options: ingest.Options{Hosts: d.path("hosts.csv"), Seed: 1, GapSigma: 1, IdleNS: ingest.DefaultIdleNS}}
 	for _, day := range days {
 		tr.Sources = append(tr.Sources, d.path(fmt.Sprintf("day%d.log", day)))
 	}
@@ -98,7 +96,7 @@ func (d traceDir) trace(days ...int) Trace {
 }
 
 func (d traceDir) settings() Settings {
-	return Settings{Lake: d.path("lake"), Workers: 2, Log: zerolog.Nop()}
+	return Settings{Lake: d.path("lake")}
 }
 
 func (d traceDir) ingest(t *testing.T, days ...int) *Report {
@@ -302,7 +300,7 @@ func TestRowsCountOnce(t *testing.T) {
 	}
 	tr := d.trace()
 	tr.Sources = []string{d.path("day0.log.1.gz")}
-	again, err := Ingest(t.Context(), tr, Settings{Lake: d.path("lake"), Log: zerolog.Nop()})
+	again, err := Ingest(t.Context(), tr, Settings{Lake: d.path("lake")})
 	if err != nil || again.NewFiles != 0 || again.KnownFiles != 1 {
 		t.Errorf("the compressed log: %+v, %v", again, err)
 	}

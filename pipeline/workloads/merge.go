@@ -33,7 +33,7 @@ func (in *ingestion) merge(ctx context.Context, ingester *ingest.Ingester, fresh
 		}
 		m.Files = append(m.Files, d)
 	}
-	chunks := lake.NewFlowWriter(in.session, in.place(), in.progress.Add)
+	chunks := lake.NewFlowWriter(in.session, in.place(), in.Progress.Add)
 	defer chunks.Abandon()
 	chunks.Keep(lake.FilesOf(before.Files, schema.Flows)[:stats.Kept])
 	for _, file := range stats.FlowsFiles {

@@ -67,7 +67,7 @@ type LinkForecast struct {
 // finish makes the report of what the workload holds now.
 func (in *ingestion) finish() error {
 	r, m := in.report, &in.state.Merge
-	r.Workload, r.Lake, r.Workers = string(in.state.ID), in.session.Path(), in.workers
+	r.Workload, r.Lake, r.Workers = string(in.state.ID), in.session.Path(), in.Workers
 	r.Rows, r.Rejects, r.SetAside, r.Reasons = in.state.counts()
 	r.Flows, r.Merged, r.SyntheticStarts = m.Flows, m.Merged, m.SyntheticStarts
 	r.FirstStartNS, r.LastStartNS = m.FirstStartNS, m.LastStartNS

@@ -132,27 +132,14 @@ func (s Setting) id() string {
 // next three.
 func (s *State) counts() (rows, rejects, setAside int64, reasons []ingest.RejectCount) {
 	rejects = s.Merge.Rejects
-	at := map[string]int{}
-	add := func(list []ingest.RejectCount) {
-		for _, r := range list {
-			if i, ok := at[r.Reason]; ok {
-				reasons[i].Rows += r.Rows
-				reasons[i].Unknown = ingest.MergeUnknown(reasons[i].Unknown, r.Unknown)
-				continue
-			}
-			at[r.Reason] = len(reasons)
-			reasons = append(reasons, r)
-		}
-	}
+	lists := [][]ingest.RejectCount{s.Merge.Reasons}
 	for _, s := range s.Sources {
 		rows += s.Rows
 		rejects += s.Rejects
 		setAside += s.SetAside
-		add(s.Reasons)
+		lists = append(lists, s.Reasons)
 	}
-	add(s.Merge.Reasons)
-	slices.SortStableFunc(reasons, func(a, b ingest.RejectCount) int { return int(min(1, max(-1, b.Rows-a.Rows))) })
-	return rows, rejects, setAside, reasons
+	return rows, rejects, setAside, ingest.AddReasons(lists...)
 }
 
 // Read reads the state of a workload. found is false where the lake has none of that name.

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rs/zerolog"
-
 	"parsimon/pipeline/lake"
 	"parsimon/schema"
 	"parsimon/stages/ingest"
@@ -138,7 +136,7 @@ func (s stepped) add(t *testing.T, d traceDir, lakeName string, parts ...int) ([
 	if s.format == "csv" {
 		tr.Hosts = ""
 	}
-	r, err := Ingest(t.Context(), tr, Settings{Lake: d.path(lakeName), Workers: 2, Log: zerolog.Nop()})
+	r, err := Ingest(t.Context(), tr, Settings{Lake: d.path(lakeName)})
 	if err != nil {
 		t.Fatal(err)
 	}

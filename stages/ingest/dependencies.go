@@ -78,52 +78,44 @@ FROM %s AS w JOIN f AS a ON w.flow_id = a.flow_id LEFT JOIN f AS b ON w.after_fl
 
 // checkCycles returns an error that names the flows of a cycle, if there is one. It holds the dependencies in memory.
 func (in *Ingester) checkCycles(ctx context.Context, file string) error {
-	after, before, left := map[int64][]int64{}, map[int64][]int64{}, map[int64]int{}
-	var order []int64
+	waits := map[int64][]int64{} // by flow: for what it waits and what is not followed yet
+	var flows []int64
 	err := in.each(ctx, "SELECT flow_id, after_flow_id FROM "+duckdb.ScanParquet(file)+" ORDER BY flow_row, after_row",
 		func(rows *sql.Rows) error {
 			var flow, of int64
 			err := rows.Scan(&flow, &of)
-			if left[flow] == 0 {
-				order = append(order, flow)
+			if waits[flow] == nil {
+				flows = append(flows, flow)
 			}
-			before[flow], after[of] = append(before[flow], of), append(after[of], flow)
-			left[flow]++
+			waits[flow] = append(waits[flow], of)
 			return err
 		})
 	if err != nil {
 		return err
 	}
-	var done []int64 // flows that wait for none that is left (Kahn, CACM 5(11), 1962)
-	for of := range after {
-		if left[of] == 0 {
-			done = append(done, of)
-		}
-	}
-	for len(done) > 0 {
-		of := done[len(done)-1]
-		done = done[:len(done)-1]
-		for _, flow := range after[of] {
-			if left[flow]--; left[flow] == 0 {
-				done = append(done, flow)
+	const onPath, done = 1, 2
+	state := map[int64]int{}
+	for _, flow := range flows { // depth first
+		for path := []int64{flow}; len(path) > 0; {
+			last := path[len(path)-1]
+			if len(waits[last]) == 0 {
+				state[last], path = done, path[:len(path)-1]
+				continue
+			}
+			next := waits[last][0]
+			state[last], waits[last] = onPath, waits[last][1:]
+			if state[next] == onPath {
+				cycle := path[slices.Index(path, next):]
+				var names []string
+				for _, flow := range append(slices.Clone(cycle[:min(len(cycle), 20)]), next) {
+					names = append(names, fmt.Sprint(flow))
+				}
+				return fmt.Errorf("column after: %d flows wait for each other: %s", len(cycle), strings.Join(names, " after "))
+			}
+			if state[next] != done {
+				path = append(path, next)
 			}
 		}
 	}
-	at := slices.IndexFunc(order, func(flow int64) bool { return left[flow] > 0 })
-	if at < 0 {
-		return nil
-	}
-	var cycle []int64 // from a flow that is left to one that it waits for, until one comes again
-	for flow := order[at]; !slices.Contains(cycle, flow); {
-		cycle = append(cycle, flow)
-		next := slices.IndexFunc(before[flow], func(of int64) bool { return left[of] > 0 })
-		if flow = before[flow][next]; slices.Contains(cycle, flow) {
-			cycle = cycle[slices.Index(cycle, flow):]
-		}
-	}
-	var names []string
-	for _, flow := range append(cycle[:min(len(cycle), 20)], cycle[0]) {
-		names = append(names, fmt.Sprint(flow))
-	}
-	return fmt.Errorf("column after: %d flows wait for each other: %s", len(cycle), strings.Join(names, " after "))
+	return nil
 }

@@ -53,10 +53,10 @@ func File(ctx context.Context, n *topology.Network, file string, o Options) (sta
 	if err := CheckRejects(file, stats.Rows, stats.Rejects, stats.SetAside, o.MaxRejects, stats.Reasons); err != nil {
 		return stats, err
 	}
-	return stats, checkSpan(file, stats.FirstStartNS, stats.LastStartNS)
+	return stats, CheckSpan("flow file "+file, stats.FirstStartNS, stats.LastStartNS)
 }
 
-// allRejects collects the rows that reading and merging refused in one file of table rejects, and counts their reasons.
+// allRejects collects the rows that reading and merging refused in one file of table rejects.
 func (in *Ingester) allRejects(ctx context.Context, stats *Stats, f *FileStats) error {
 	var lists []string
 	if f.Rejects > 0 {
@@ -70,21 +70,7 @@ func (in *Ingester) allRejects(ctx context.Context, stats *Stats, f *FileStats) 
 		return nil
 	}
 	stats.RejectsFile = filepath.Join(in.o.TmpDir, "rejects.parquet")
-	from := duckdb.ScanParquet(lists...)
-	all := copyTo(schema.Rejects, "SELECT * FROM "+from+` ORDER BY "row"`, stats.RejectsFile)
-	if err := in.exec(ctx, all); err != nil {
-		return err
-	}
-	var err error
-	if stats.Reasons, err = in.reasons(ctx, from); err != nil {
-		return err
-	}
-	for i := range stats.Reasons {
-		for _, r := range f.Reasons {
-			if r.Reason == stats.Reasons[i].Reason {
-				stats.Reasons[i].Unknown = r.Unknown
-			}
-		}
-	}
-	return nil
+	stats.Reasons = AddReasons(f.Reasons, stats.Reasons)
+	query := "SELECT * FROM " + duckdb.ScanParquet(lists...) + ` ORDER BY "row"`
+	return in.exec(ctx, copyTo(schema.Rejects, query, stats.RejectsFile))
 }

@@ -34,7 +34,7 @@ import (
 // seconds_ns(text) is ns from decimal seconds, rfc3339_ns(text) is ns from a timestamp, and
 // rfc3339_resolution_ns(text) is the resolution of its fraction. They are NULL for other text.
 type Mapping struct {
-	Name, Title, From string
+	Name string
 	// Records says that rows are records of a flow log, which are merged to flows. Else each row is a flow.
 	Records bool
 	Text    string // the whole file
@@ -131,11 +131,11 @@ func parseMapping(file, text string) (*Mapping, error) {
 
 // setHeader sets what a header line says.
 func (m *Mapping) setHeader(key, value string) error {
-	if text := map[string]*string{"format": &m.Name, "title": &m.Title, "from": &m.From, "end": &m.end}[key]; text != nil {
-		*text = value
-		return nil
-	}
 	switch key {
+	case "format":
+		m.Name = value
+	case "end":
+		m.end = value
 	case "rows":
 		if value != "flows" && value != "records" {
 			return fmt.Errorf("rows are flows or records, not %q", value)

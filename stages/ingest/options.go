@@ -77,11 +77,11 @@ func CheckRejects(file string, rows, rejects, setAside int64, limit float64, rea
 		rejects-setAside, rows, 100*limit, strings.Join(why, "; "))
 }
 
-// checkSpan returns an error if a workload lasts longer than the simulator's clock can represent.
-func checkSpan(file string, firstNS, lastNS int64) error {
+// CheckSpan returns an error if a workload lasts longer than the simulator's clock can represent.
+func CheckSpan(what string, firstNS, lastNS int64) error {
 	if span := lastNS - firstNS; span > maxSpanNS {
-		return fmt.Errorf("flow file %s: starts span %.1f days, the simulator can represent %d: are the times in ns?",
-			file, float64(span)/86400e9, maxSpanNS/86400e9)
+		return fmt.Errorf("%s: starts span %.1f days, the simulator can represent %d: are the times in ns? (of a workload, "+
+			"take a part: --from, --to)", what, float64(span)/86400e9, maxSpanNS/86400e9)
 	}
 	return nil
 }

@@ -21,12 +21,14 @@ import (
 // FindSources lists the files that arguments name: files, all files below directories (hive-partitioned or not; names
 // that begin with a dot or an underscore are skipped, as in Hive), and the matches of glob patterns. Each file is
 // listed once, in the order of the arguments and of names. An argument without files is an error.
-func FindSources(args []string) ([]string, error) {
-	var files []string
+func FindSources(args []string) (files []string, err error) {
 	for _, arg := range args {
-		found, err := findSource(arg)
-		if err != nil {
-			return nil, err
+		found, err := filesOf(arg, map[string]bool{})
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("source %s: %w", arg, err)
+		case len(found) == 0:
+			return nil, fmt.Errorf("source %s: matches no file", arg)
 		}
 		for _, f := range found {
 			if !slices.Contains(files, f) {
@@ -37,66 +39,44 @@ func FindSources(args []string) ([]string, error) {
 	return files, nil
 }
 
-// findSource lists the files that one argument names.
-func findSource(arg string) ([]string, error) {
-	info, err := os.Stat(arg)
+// filesOf lists the files that a path or pattern names. Links to files and directories are followed; seen are the
+// directories that were read.
+func filesOf(path string, seen map[string]bool) (files []string, err error) {
+	info, err := os.Stat(path)
+	var list []string // of paths
 	switch {
-	case err == nil && info.IsDir():
-		return filesBelow(arg)
-	case err == nil:
-		return []string{arg}, nil
-	case !strings.ContainsAny(arg, "*?["):
-		return nil, fmt.Errorf("source: %w", err)
+	case err != nil && strings.ContainsAny(path, "*?["):
+		if list, err = filepath.Glob(path); err != nil {
+			return nil, err
+		}
+	case err != nil:
+		return nil, err
+	case !info.IsDir():
+		return []string{path}, nil
+	default:
+		target, err := filepath.EvalSymlinks(path)
+		if err != nil || seen[target] {
+			return nil, err
+		}
+		seen[target] = true
+		entries, err := os.ReadDir(path)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			if !strings.HasPrefix(e.Name(), ".") && !strings.HasPrefix(e.Name(), "_") {
+				list = append(list, filepath.Join(path, e.Name()))
+			}
+		}
 	}
-	found, err := filepath.Glob(arg)
-	if err != nil {
-		return nil, fmt.Errorf("source %s: %w", arg, err)
-	}
-	if len(found) == 0 {
-		return nil, fmt.Errorf("source %s: matches no file", arg)
-	}
-	return FindSources(found)
-}
-
-// filesBelow lists the files below a directory. Links to files and directories are followed, each directory once.
-func filesBelow(dir string) (files []string, err error) {
-	if err := eachFileBelow(dir, map[string]bool{}, &files); err != nil {
-		return nil, fmt.Errorf("source %s: %w", dir, err)
-	}
-	if len(files) == 0 {
-		return nil, fmt.Errorf("source %s: has no files", dir)
+	for _, p := range list {
+		below, err := filesOf(p, seen)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, below...)
 	}
 	return files, nil
-}
-
-func eachFileBelow(dir string, seen map[string]bool, files *[]string) error {
-	target, err := filepath.EvalSymlinks(dir)
-	if err != nil || seen[target] {
-		return err
-	}
-	seen[target] = true
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), ".") || strings.HasPrefix(e.Name(), "_") {
-			continue
-		}
-		path := filepath.Join(dir, e.Name())
-		info, err := os.Stat(path)
-		switch {
-		case err != nil:
-			return err
-		case info.IsDir():
-			if err := eachFileBelow(path, seen, files); err != nil {
-				return err
-			}
-		default:
-			*files = append(*files, path)
-		}
-	}
-	return nil
 }
 
 // openText opens a text file for reading, compressed (.gz, .zst) or not.

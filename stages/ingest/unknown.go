@@ -79,8 +79,25 @@ FROM judged WHERE reason = %s GROUP BY ALL ORDER BY bytes DESC, 1 LIMIT %d`,
 	return nil
 }
 
-// MergeUnknown adds up two lists and keeps the addresses with the most bytes.
-func MergeUnknown(a, b []UnknownAddress) []UnknownAddress {
+// AddReasons adds up lists of reasons, most rows first.
+func AddReasons(lists ...[]RejectCount) (all []RejectCount) {
+	for _, r := range slices.Concat(lists...) {
+		i := slices.IndexFunc(all, func(a RejectCount) bool { return a.Reason == r.Reason })
+		if i < 0 {
+			all = append(all, r)
+			continue
+		}
+		all[i].Rows += r.Rows
+		all[i].Unknown = addAddresses(all[i].Unknown, r.Unknown)
+	}
+	slices.SortFunc(all, func(a, b RejectCount) int {
+		return cmp.Or(cmp.Compare(b.Rows, a.Rows), cmp.Compare(a.Reason, b.Reason))
+	})
+	return all
+}
+
+// addAddresses adds up two lists and keeps the addresses with the most bytes.
+func addAddresses(a, b []UnknownAddress) []UnknownAddress {
 	all := slices.Clone(a)
 	for _, u := range b {
 		i := slices.IndexFunc(all, func(v UnknownAddress) bool { return v.Address == u.Address })

@@ -75,36 +75,21 @@ func NewPlan(r *topology.Router, w *Workload) (*Plan, error) {
 	return p, nil
 }
 
-// addService adds a service's load, at one byte per second of all services.
-func (p *Plan) addService(r *topology.Router, s *Service, shares float64) error {
-	sp, weight, sum, err := planService(r.Net, s)
-	if err != nil {
-		return err
-	}
-	p.services = append(p.services, sp)
-	e, err := r.ExpectedLoads(sp.groups, weight)
-	if err != nil {
-		return err
-	}
-	for l, x := range e.Share {
-		p.LinkLoad[l] += s.Share / shares * x / sum * 8 / float64(r.Net.Links[l].BandwidthBps)
-	}
-	return nil
-}
-
-// planService returns a service's groups of hosts, the table of its pairs, the weight of each pair and the sum of
-// the weights.
-func planService(n *topology.Network, s *Service) (sp servicePlan, weight weightFunc, sum float64, err error) {
+// addService adds a service's hosts and pairs, and its load at one byte per second of all services.
+func (p *Plan) addService(r *topology.Router, s *Service, shares float64) (err error) {
+	var sp servicePlan
+	var weight weightFunc
 	if s.Pairs != nil {
-		sp.groups, weight, err = pairGroups(n, s.Pairs)
+		sp.groups, weight, err = pairGroups(r.Net, s.Pairs)
 	} else {
-		sp.groups, weight, err = rackGroups(n, s)
+		sp.groups, weight, err = rackGroups(r.Net, s)
 	}
 	if err != nil {
-		return sp, nil, 0, err
+		return err
 	}
 	var pairs []groupPair
 	var weights []float64
+	sum := 0.0
 	for i := range sp.groups {
 		for j := range sp.groups {
 			if x := weight(i, j); x > 0 {
@@ -115,8 +100,16 @@ func planService(n *topology.Network, s *Service) (sp servicePlan, weight weight
 		}
 	}
 	if sum == 0 {
-		return sp, nil, 0, errors.New("no two hosts exchange traffic")
+		return errors.New("no two hosts exchange traffic")
 	}
 	sp.pairs = newAliasTable(pairs, weights, sum)
-	return sp, weight, sum, nil
+	p.services = append(p.services, sp)
+	e, err := r.ExpectedLoads(sp.groups, weight)
+	if err != nil {
+		return err
+	}
+	for l, x := range e.Share {
+		p.LinkLoad[l] += s.Share / shares * x / sum * 8 / float64(r.Net.Links[l].BandwidthBps)
+	}
+	return nil
 }

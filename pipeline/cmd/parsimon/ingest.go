@@ -24,7 +24,7 @@ var ingestCommand = command{
 	setup: func(e *env, f *pflag.FlagSet) runFunc {
 		var r runFlags
 		var options topologyOptions
-		t := workloads.Trace{GapSigma: ingest.DefaultGapSigma}
+		t := workloads.Trace{Options: ingest.Options{GapSigma: ingest.DefaultGapSigma}}
 		var idle time.Duration
 		r.declareLake(e, f)
 		f.StringVar(&t.Topology, "topology", "", "topology: a file or directory (parsimon help topology), or the name of one that ships (required)")
@@ -78,7 +78,7 @@ var ingestCommand = command{
 			}
 			var err error
 			t.Sources, t.IdleNS = args, idle.Nanoseconds()
-			if t.Options, err = options.options(format.Options{}); err != nil {
+			if t.TopologyOptions, err = options.options(format.Options{}); err != nil {
 				return err
 			}
 			if t.Mappings, err = mappings(sources, *mapping); err != nil {
@@ -89,8 +89,7 @@ var ingestCommand = command{
 				return err
 			}
 			defer done()
-			report, err := workloads.Ingest(ctx, t, workloads.Settings{Lake: o.Lake, Workers: o.Workers,
-				MemoryBytes: o.MemoryBytes, Wait: o.Wait, Log: o.Log, Progress: o.Progress})
+			report, err := workloads.Ingest(ctx, t, workloads.Settings{Settings: o.Settings.Settings, Lake: o.Lake, Wait: o.Wait})
 			if err != nil {
 				return err
 			}
