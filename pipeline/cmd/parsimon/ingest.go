@@ -89,7 +89,8 @@ var ingestCommand = command{
 				return err
 			}
 			defer done()
-			report, err := workloads.Ingest(ctx, t, workloads.Settings{Settings: o.Settings.Settings, Lake: o.Lake, Wait: o.Wait})
+			how := workloads.Settings{Settings: o.Settings.Settings, Lake: o.Lake, Wait: o.Wait}
+			report, err := workloads.Ingest(ctx, t, how)
 			if err != nil {
 				return err
 			}
