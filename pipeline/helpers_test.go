@@ -263,7 +263,7 @@ func spoil(t testing.TB, dir string, p lake.Place, table schema.Table) string {
 func paperScenario(topology, flows string) (*scenario.Scenario, error) {
 	s, err := scenario.FromFiles(topology, flows)
 	if err == nil {
-		err = s.SetSenderWindow("18KB")
+		err = s.Set("transport.window", "18KB")
 	}
 	return s, err
 }

@@ -22,7 +22,7 @@ func movingScenario(t *testing.T, text moves.Text) *scenario.Scenario {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.SetDuration("2ms"); err != nil {
+	if err := s.Set("workload.duration", "2ms"); err != nil {
 		t.Fatal(err)
 	}
 	s.PathMoves = text
@@ -85,7 +85,7 @@ func TestMovesAreRefused(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "lake")
 	spray, flow := moves.Text{Balance: "spray"}, pipeline.Variant{Estimator: stages.Flow, Passes: 2}
 	hpcc := movingScenario(t, spray)
-	if err := hpcc.SetTransport(simkernel.HPCC.String()); err != nil {
+	if err := hpcc.Set("transport.kind", simkernel.HPCC.String()); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {

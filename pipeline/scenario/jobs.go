@@ -1,9 +1,7 @@
 package scenario
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"parsimon/schema/tree"
 	"parsimon/schema/units"
@@ -158,17 +156,6 @@ func (s *jobSpec) readTraining(f tree.Field) error {
 			})
 		},
 	})
-}
-
-// SetOnly changes which jobs run: their names, with commas between.
-func (s *Scenario) SetOnly(names string) error {
-	s.workload.only = strings.Split(names, ",")
-	for _, name := range s.workload.only {
-		if !slices.ContainsFunc(s.workload.jobs, func(v jobSpec) bool { return v.Name == name }) {
-			return fmt.Errorf("no job is named %q", name)
-		}
-	}
-	return nil
 }
 
 // HasJobs reports whether the workload has jobs.

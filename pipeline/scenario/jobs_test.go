@@ -94,7 +94,8 @@ func TestJobErrorsNameThePlace(t *testing.T) {
 		}
 	}
 	s := mustLoad(t, tinyFiles(t, tinyJobs))
-	if s.SetOnly("b,c") == nil || s.SetDuration("1ms") == nil || s.SetMaxLoad(0.5) == nil {
+	if s.Set("workload.only", "[b, c]") == nil || s.Set("workload.duration", "1ms") == nil ||
+		s.Set("workload.max_load", "50%") == nil {
 		t.Error("a job that there is not, a duration, or a load of jobs")
 	}
 }

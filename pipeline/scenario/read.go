@@ -65,12 +65,25 @@ func parseYAML(file string, data []byte) (tree.Field, error) {
 func read(top tree.Field, dir string) (*Scenario, error) {
 	r := &scenarioReader{newScenario(), dir, dir == ""}
 	r.Name = baseName(strings.TrimSuffix(top.File, " (shipped)"))
-	var topology, workload bool
-	err := top.Object(tree.Keys{
+	err := top.Object(r.keys())
+	switch {
+	case err != nil:
+		return nil, err
+	case top.Value.Get("topology") == nil:
+		return nil, top.Failf("has no topology")
+	case top.Value.Get("workload") == nil:
+		return nil, top.Failf("has no workload")
+	}
+	return r.Scenario, nil
+}
+
+// keys read the keys of a scenario file.
+func (r *scenarioReader) keys() tree.Keys {
+	return tree.Keys{
 		"name":              tree.ReadText(&r.Name),
 		"seed":              tree.ReadParsed(&r.Seed, units.ParseSeed),
-		"topology":          func(f tree.Field) error { topology = true; return r.readTopology(f) },
-		"workload":          func(f tree.Field) error { workload = true; return r.readWorkload(f) },
+		"topology":          r.readTopology,
+		"workload":          r.readWorkload,
 		"transport":         r.readTransport,
 		"switches":          r.readSwitches,
 		"fail":              r.readFail,
@@ -81,16 +94,7 @@ func read(top tree.Field, dir string) (*Scenario, error) {
 		"events":            r.readMoves(&r.PathMoves.Events),
 		"allow_unreachable": tree.ReadBool(&r.AllowUnreachable),
 		"max_rejects":       tree.ReadFloat(&r.MaxRejects, true, "0 to 1", func(x float64) bool { return x >= 0 && x <= 1 }),
-	})
-	switch {
-	case err != nil:
-		return nil, err
-	case !topology:
-		return nil, top.Failf("has no topology")
-	case !workload:
-		return nil, top.Failf("has no workload")
 	}
-	return r.Scenario, nil
 }
 
 // path resolves a path of the file; each part of a pair with a comma by itself.
@@ -174,13 +178,6 @@ func (s *Scenario) parseTopologyFile(file string, data []byte) error {
 // the expected one of the most loaded link; exactly one of duration and flows_count says when to stop.
 func (r *scenarioReader) readWorkload(f tree.Field) error {
 	w := &r.workload
-	var generated []string // keys that only generated workloads have
-	only := func(read func(tree.Field) error) func(tree.Field) error {
-		return func(f tree.Field) error {
-			generated = append(generated, f.Key)
-			return read(f)
-		}
-	}
 	err := f.Object(tree.Keys{
 		"flows": func(f tree.Field) (err error) {
 			if w.flowFile, err = r.path(f); err != nil {
@@ -188,26 +185,33 @@ func (r *scenarioReader) readWorkload(f tree.Field) error {
 			}
 			return checkFile(w.flowFile)
 		},
-		"services": only(r.readServices),
-		"vnets":    only(r.readVNets),
-		"jobs":     only(r.readJobs),
-		"only":     only(tree.ReadList(&w.only, tree.Verbatim)),
-		"max_load": only(tree.ReadFloat(&w.maxLoad, true, "above 0 and below 1", loadInRange)),
-		"duration": only(tree.ReadQuantity(&w.durationNS, units.Duration, 1, maxDurationNS)),
-		"flows_count": only(tree.ReadParsed(&w.flowsCount, func(text string) (int64, error) {
+		"services": r.readServices,
+		"vnets":    r.readVNets,
+		"jobs":     r.readJobs,
+		"only": func(f tree.Field) error {
+			w.only = nil
+			return tree.ReadList(&w.only, tree.Verbatim)(f)
+		},
+		"max_load": tree.ReadFloat(&w.maxLoad, true, "above 0 and below 1", func(x float64) bool { return x > 0 && x < 1 }),
+		"duration": tree.ReadQuantity(&w.durationNS, units.Duration, 1, maxDurationNS),
+		"flows_count": tree.ReadParsed(&w.flowsCount, func(text string) (int64, error) {
 			v, err := units.Parse(text, []units.Unit{{Suffix: "flows", Factor: 1}})
 			if err == nil && (v < 1 || v > maxFlows) {
 				err = fmt.Errorf("is %s, must be 1 to 10^12", text)
 			}
 			return v, err
-		})),
+		}),
+	})
+	notFlows := slices.IndexFunc(f.Value.Keys, func(key string) bool { return key != "flows" })
+	noJob := slices.IndexFunc(w.only, func(name string) bool {
+		return !slices.ContainsFunc(w.jobs, func(j jobSpec) bool { return j.Name == name })
 	})
 	sameAsService := func(j jobSpec) bool { return r.service(j.Name) != nil }
 	switch {
 	case err != nil:
 		return err
-	case w.flowFile != "" && len(generated) > 0:
-		return f.Failf("has a flow file, and so %s has no meaning", generated[0])
+	case r.traced() && notFlows >= 0:
+		return f.Failf("has a flow file, and so workload.%s has no meaning", f.Value.Keys[notFlows])
 	case w.flowFile != "":
 		return nil
 	case r.unusedVNet() != nil:
@@ -216,8 +220,8 @@ func (r *scenarioReader) readWorkload(f tree.Field) error {
 		return f.Failf("needs services, jobs, or flows: FILE")
 	case slices.ContainsFunc(w.jobs, sameAsService):
 		return w.jobs[slices.IndexFunc(w.jobs, sameAsService)].at.Failf("is named like a service")
-	case len(w.only) > 0 && r.SetOnly(strings.Join(w.only, ",")) != nil:
-		return f.Of("only").Fail(r.SetOnly(strings.Join(w.only, ",")))
+	case noJob >= 0:
+		return f.Of("only").Failf("no job is named %q", w.only[noJob])
 	case len(w.services) == 0 && w.maxLoad > 0 || len(w.services) == 0 && w.durationNS+w.flowsCount > 0:
 		return f.Failf("has no services, and so max_load, duration and flows_count have no meaning")
 	case len(w.services) == 0:
@@ -229,8 +233,6 @@ func (r *scenarioReader) readWorkload(f tree.Field) error {
 	}
 	return nil
 }
-
-func loadInRange(x float64) bool { return x > 0 && x < 1 }
 
 // readMove reads a text of PathMoves, which is checked with the network.
 func (r *scenarioReader) readMove(to *string) func(tree.Field) error {

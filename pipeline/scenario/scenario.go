@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"parsimon/schema/tree"
-	"parsimon/schema/units"
 	"parsimon/simkernel"
 	"parsimon/stages/moves"
 	"parsimon/stages/topology"
@@ -234,32 +233,29 @@ func (s *Scenario) traced() bool { return s.workload.flowFile != "" || s.workloa
 // MaxLoad is the expected load of the most loaded link, and 0 for traces.
 func (s *Scenario) MaxLoad() float64 { return s.workload.maxLoad }
 
-// SetMaxLoad changes the expected load of the most loaded link, above 0 and below 1.
-func (s *Scenario) SetMaxLoad(load float64) error {
-	if len(s.workload.services) == 0 {
-		return errors.New("only services have an expected load, and the workload has none")
+// Set gives a key of a scenario file ("workload.max_load") the value of a text, as a flag of run does. A transport of
+// another kind has its default constants and the window that was. The scenario is unchanged if there is an error.
+func (s *Scenario) Set(key, text string) error {
+	value, bad := tree.YAML([]byte(text))
+	if bad != nil {
+		return bad
 	}
-	if !loadInRange(load) {
-		return fmt.Errorf("is %v, must be above 0 and below 1", load)
+	for _, k := range slices.Backward(strings.Split(key, ".")) {
+		value = &tree.Value{Kind: tree.Object, Keys: []string{k}, Items: []*tree.Value{value}}
 	}
-	s.workload.maxLoad = load
-	return nil
-}
-
-// SetDuration changes for how long flows start ("500ms"), in place of a number of flows too.
-func (s *Scenario) SetDuration(text string) error {
-	if len(s.workload.services) == 0 {
-		return errors.New("only services have a duration, and the workload has none")
+	before := *s
+	if key == "workload.duration" { // in place of it
+		s.workload.flowsCount = 0
 	}
-	ns, err := units.Parse(text, units.Duration)
+	err := tree.Field{Value: value}.Object((&scenarioReader{Scenario: s}).keys())
+	var field *tree.FieldError
+	if errors.As(err, &field) {
+		err = field.Err
+	}
 	if err != nil {
-		return err
+		*s = before
 	}
-	if ns < 1 || ns > maxDurationNS {
-		return fmt.Errorf("is %s, must be 1 to %d ns", text, maxDurationNS)
-	}
-	s.workload.durationNS, s.workload.flowsCount = ns, 0
-	return nil
+	return err
 }
 
 // Network builds the topology, with what fails down.

@@ -348,14 +348,14 @@ func TestScenarioID(t *testing.T) {
 	differ("two failures", with("fail: []", `fail: ["6:9", "7:9"]`))
 	differ("a flow file", with("max_load: 40%", "flows: flows.csv", "  duration: 2ms\n", "", tinyScenario[strings.Index(tinyScenario, "  services:"):strings.Index(tinyScenario, "fail:")], ""))
 	s := with()
-	if err := s.SetDuration("1s"); err != nil {
+	if err := s.Set("workload.duration", "1s"); err != nil {
 		t.Fatal(err)
 	}
-	differ("SetDuration", s)
-	if err := s.SetMaxLoad(0.9); err != nil {
+	differ("Set duration", s)
+	if err := s.Set("workload.max_load", "90%"); err != nil {
 		t.Fatal(err)
 	}
-	differ("SetMaxLoad", s)
+	differ("Set max_load", s)
 
 	two, again := with("fail: []", `fail: ["6:9", "7:9"]`), with("fail: []", `fail: ["pod0-fabric0:pod0-tor1", "9:6", "6:9"]`)
 	if scenarioID(t, two) != scenarioID(t, again) {
@@ -399,7 +399,7 @@ func TestTraceScenario(t *testing.T) {
 	if b, _ = FromFiles("small-4to1", moved); scenarioID(t, b) == before {
 		t.Error("the content of the flow file does not change the id")
 	}
-	if a.FlowFile() != flows || a.SetMaxLoad(0.5) == nil || a.SetDuration("1s") == nil {
+	if a.FlowFile() != flows || a.Set("workload.max_load", "50%") == nil || a.Set("workload.duration", "1s") == nil {
 		t.Error("a trace has neither a load nor a duration to set")
 	}
 	if _, err := a.Workload(nil); err == nil {

@@ -28,7 +28,7 @@ func TestSwitchSettings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.SetTransport(c.transport); err != nil {
+		if err := s.Set("transport.kind", c.transport); err != nil {
 			t.Fatal(err)
 		}
 		n, err := s.Network()

@@ -20,65 +20,6 @@ func (s *Scenario) Params() simkernel.Params {
 	return p
 }
 
-// SetTransport changes the transport to the named one ("dcqcn"), with the default constants of that
-// transport. Constants that all transports have keep their values; header and ACK sizes keep their
-// difference from the default, which depends on the transport.
-func (s *Scenario) SetTransport(kind string) error {
-	t, err := simkernel.ParseTransport(kind)
-	if err != nil || t == s.params.Transport {
-		return err
-	}
-	old, oldDefaults, p := s.params, simkernel.ParamsOf(s.params.Transport), simkernel.ParamsOf(t)
-	p.PayloadBytes, p.MinRateBps = old.PayloadBytes, old.MinRateBps
-	p.WindowBytes, p.WANWindowBytes = old.WindowBytes, old.WANWindowBytes
-	p.HeaderBytes += old.HeaderBytes - oldDefaults.HeaderBytes
-	p.AckBytes += old.AckBytes - oldDefaults.AckBytes
-	if t.Traits().AckClocked {
-		p.SetWindow(simkernel.AutoWindow)
-	}
-	if err := p.Validate(); err != nil {
-		return err
-	}
-	s.params = p
-	return nil
-}
-
-// SetSenderWindow changes the window of all flows: "auto", which fits it to each path, or a size ("18KB").
-func (s *Scenario) SetSenderWindow(text string) error {
-	bytes, err := parseWindow(text)
-	if err == nil {
-		s.params.SetWindow(bytes)
-		err = checkWindow(s.params)
-	}
-	return err
-}
-
-// checkWindow returns an error for a window that no packet fits into: no sender would send as it says.
-func checkWindow(p simkernel.Params) error {
-	for _, w := range []int64{p.WindowBytes, p.WANWindowBytes} {
-		if packet := p.PayloadBytes + p.HeaderBytes; w != simkernel.AutoWindow && w < packet {
-			return fmt.Errorf("window is %d bytes, must hold a packet of %d", w, packet)
-		}
-	}
-	return nil
-}
-
-// SetMTU changes the largest payload of a packet, key payload: 1 to 9,000 bytes ("9KB").
-func (s *Scenario) SetMTU(text string) error {
-	bytes, err := units.Parse(text, units.Bytes)
-	if err == nil && (bytes < 1 || bytes > maxMTU) {
-		err = fmt.Errorf("is %s, must be 1 to %d bytes", text, maxMTU)
-	}
-	if err == nil {
-		s.params.PayloadBytes = bytes
-		err = cmp.Or(s.params.Validate(), checkWindow(s.params))
-	}
-	return err
-}
-
-// maxMTU is the payload of the largest jumbo frames in use.
-const maxMTU = 9000
-
 // autoWindow is the value of key window that fits windows to paths.
 const autoWindow = "auto"
 
@@ -130,7 +71,11 @@ func (r *scenarioReader) readTransport(f tree.Field) error {
 		if err != nil {
 			return kind.Fail(err)
 		}
-		r.params = paramsOf(t)
+		if t != r.params.Transport { // the window stays where Set changes the transport
+			p := paramsOf(t)
+			p.WindowBytes, p.WANWindowBytes = r.params.WindowBytes, r.params.WANWindowBytes
+			r.params = p
+		}
 	}
 	keys := tree.Keys{"kind": func(tree.Field) error { return nil }, "window": r.readWindow}
 	for _, k := range r.params.Keys() {
@@ -149,6 +94,16 @@ func (r *scenarioReader) readTransport(f tree.Field) error {
 	}
 	if err := cmp.Or(r.params.Validate(), checkWindow(r.params)); err != nil {
 		return f.Fail(err)
+	}
+	return nil
+}
+
+// checkWindow returns an error for a window that no packet fits into: no sender would send as it says.
+func checkWindow(p simkernel.Params) error {
+	for _, w := range []int64{p.WindowBytes, p.WANWindowBytes} {
+		if packet := p.PayloadBytes + p.HeaderBytes; w != simkernel.AutoWindow && w < packet {
+			return fmt.Errorf("window is %d bytes, must hold a packet of %d", w, packet)
+		}
 	}
 	return nil
 }

@@ -261,7 +261,7 @@ func (f *flags) generate(ctx context.Context, args []string, dir string, v pipel
 		s.Seed = f.seed
 	}
 	if f.set.Changed("duration") {
-		if err := s.SetDuration(f.duration); err != nil {
+		if err := s.Set("workload.duration", f.duration); err != nil {
 			return "", usageError{err}
 		}
 	}

@@ -58,7 +58,7 @@ workload:
 	mustFail(t,
 		failure{exitUsage, "--starts-from exact", []string{"run", "jobs.yaml", "--lake", "lake", "--estimator", "flow"}},
 		failure{exitUsage, `no job is named "z"`, []string{"run", "jobs.yaml", "--lake", "lake", "--only", "z"}},
-		failure{exitUsage, "--mtu", []string{"run", "jobs.yaml", "--lake", "lake", "--mtu", "9001"}},
+		failure{exitUsage, "--mtu", []string{"run", "jobs.yaml", "--lake", "lake", "--mtu", "70000"}},
 		failure{exitUsage, "want exact", []string{"run", "jobs.yaml", "--lake", "lake", "--starts-from", "flow"}},
 		failure{exitFailed, "bad.csv: column after: 2 flows wait for each other: 1 after 2 after 1", []string{"run", "--topology", "net.yaml", "--flows", "bad.csv", "--lake", "lake"}},
 	)

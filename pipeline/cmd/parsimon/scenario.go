@@ -11,7 +11,6 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/workloads"
-	"parsimon/schema/units"
 	"parsimon/simkernel"
 	"parsimon/stages/moves"
 )
@@ -60,7 +59,7 @@ func (s *scenarioFlags) declareInput(f *pflag.FlagSet) {
 	f.StringArrayVar(&s.fail, "fail", nil, "take down a cable A:B (ids or names), all cables of a SWITCH, or what is plugged into DEVICE:PORT; may be repeated")
 	f.String("window", "auto", "what a sender may have in flight: auto, the bandwidth-delay product of each path, or a "+
 		"size for all, e.g. 18KB; default: the scenario file's, or auto")
-	f.String("mtu", "", "largest payload of a packet, 1 to 9000 bytes; default: the scenario file's, or 1000")
+	f.String("mtu", "", "largest payload of a packet, 1 to 65536 bytes; default: the scenario file's, or 1000")
 	f.String("only", "", "jobs of the scenario file that run, with commas between: the hosts of the others stay empty")
 	f.BoolVar(&s.allowUnreachable, "allow-unreachable", false, "count flows without a path instead of refusing them")
 	parse(f, &s.maxRejects, "string", shareOf(0, 1), "max-rejects", "1%",
@@ -96,29 +95,18 @@ func (s *scenarioFlags) load(lakePath string, args []string) (*scenario.Scenario
 
 // override applies the flags that replace values of the scenario file.
 func (s *scenarioFlags) override(sc *scenario.Scenario) error {
-	for _, o := range []struct {
-		flag string
-		set  func(string) error
-	}{
-		{"seed", func(text string) (err error) {
-			sc.Seed, err = units.ParseSeed(text)
-			return err
-		}},
-		{"duration", sc.SetDuration},
-		{"max-load", func(text string) error {
-			load, err := units.ParseShare(text)
-			if err != nil {
-				return err
-			}
-			return sc.SetMaxLoad(load)
-		}},
-		{"transport", sc.SetTransport},
-		{"window", sc.SetSenderWindow},
-		{"mtu", sc.SetMTU},
-		{"only", sc.SetOnly},
+	for _, o := range []struct{ flag, key string }{
+		{"seed", "seed"}, {"duration", "workload.duration"}, {"max-load", "workload.max_load"},
+		{"transport", "transport.kind"}, {"window", "transport.window"}, {"mtu", "transport.payload"},
+		{"only", "workload.only"},
 	} {
-		if flag := s.flagSet.Lookup(o.flag); flag.Changed {
-			if err := o.set(flag.Value.String()); err != nil {
+		flag := s.flagSet.Lookup(o.flag)
+		text := flag.Value.String()
+		if o.flag == "only" {
+			text = "[" + text + "]"
+		}
+		if flag.Changed {
+			if err := sc.Set(o.key, text); err != nil {
 				return usagef("--%s %q: %v", o.flag, flag.Value, err)
 			}
 		}
