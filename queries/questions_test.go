@@ -79,6 +79,16 @@ jjj,exact,a,1,1,2000,175,275,100,270`},
 	{"job_critical_path", map[string]string{"scenario": "jjj", "variant": ""}, `scenario,variant,job,kind,flows,waited_ns,ideal_ns,delay_ns
 jjj,exact,a,all-reduce,2,0,200,20
 jjj,exact,a,compute,2,50,0,0`},
+	{"job_timeline", map[string]string{"scenario": "jjj", "variant": ""}, `scenario,variant,name,cat,ph,id,ts,pid,tid,args
+jjj,exact,process_name,,M,,,0,0,"{""name"":""h0"",""size_bytes"":null}"
+jjj,exact,compute,a,b,100,0.005,0,0,"{""name"":null,""size_bytes"":0}"
+jjj,exact,compute,a,e,100,0.005,0,0,"{""name"":null,""size_bytes"":0}"
+jjj,exact,compute,a,b,101,0.005,0,0,"{""name"":null,""size_bytes"":0}"
+jjj,exact,compute,a,e,101,0.055,0,0,"{""name"":null,""size_bytes"":0}"
+jjj,exact,all-reduce to h1,a,b,102,0.055,0,0,"{""name"":null,""size_bytes"":1000}"
+jjj,exact,all-reduce to h1,a,e,102,0.175,0,0,"{""name"":null,""size_bytes"":1000}"
+jjj,exact,all-reduce to h1,a,b,103,0.175,0,0,"{""name"":null,""size_bytes"":2000}"
+jjj,exact,all-reduce to h1,a,e,103,0.275,0,0,"{""name"":null,""size_bytes"":2000}"`},
 	{"job_links", map[string]string{"scenario": "jjj", "variant": ""}, `scenario,variant,job,place,link_id,link,tier,flows,delay_ns,job_share,other_bytes
 jjj,exact,a,1,0,h0 → t0,host-tor,2,15,0.75,500
 jjj,exact,a,2,1,t0 → h1,tor-host,2,5,0.25,0`},
