@@ -15,6 +15,7 @@ import (
 	"parsimon/pipeline/catalog"
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
+	"parsimon/schema"
 )
 
 // Usage says what a lake takes on disk.
@@ -280,14 +281,8 @@ func (e *Estimation) commit() (named map[string]bool, replaced bool, err error) 
 
 // lasting are the data files of a complete stage that are not temporary, by table and then by task.
 func lasting(r engine.Records) (files []lake.DataFile) {
-	seen := map[string]bool{}
-	for _, rec := range r.Done {
-		for _, f := range rec.Files {
-			t, err := f.Table()
-			if err != nil || t.Temporary || seen[t.Name] {
-				continue
-			}
-			seen[t.Name] = true
+	for _, t := range schema.Tables() {
+		if !t.Temporary {
 			files = append(files, r.Files(t)...)
 		}
 	}

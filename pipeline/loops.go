@@ -2,9 +2,10 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
-	"strings"
+	"unique"
 
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
@@ -84,22 +85,16 @@ func (s *foundStarts) read(ctx context.Context) (all []workload.Row, err error) 
 	if err != nil {
 		return nil, err
 	}
-	names := map[string]string{} // the memory of batches is used again
-	name := func(text string) string {
-		if _, known := names[text]; !known {
-			names[strings.Clone(text)] = strings.Clone(text)
-		}
-		return names[text]
-	}
-	err = columns.Each(s.Lake.Read(schema.Flows, r.Files(schema.Flows), nil, nil), func(v *workload.RowView) error {
+	in := s.Lake.Read(schema.Flows, r.Files(schema.Flows), nil, nil)
+	err = columns.Each(in, func(v *workload.RowView) error {
 		for i := range v.ID {
 			row := v.Row(i)
-			row.Service, row.VNet = name(row.Service), name(row.VNet)
+			row.Service, row.VNet = unique.Make(row.Service).Value(), unique.Make(row.VNet).Value() // of their own memory
 			all = append(all, row)
 		}
 		return ctx.Err()
 	})
-	return all, err
+	return all, errors.Join(err, in.Close())
 }
 
 // start sets the starts of flows to those that the simulation found.

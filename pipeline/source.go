@@ -111,19 +111,16 @@ func (f *flowFile) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowW
 	if err != nil {
 		return nil, err
 	}
-	if err := copyBatches(ctx, parquet.OpenFile(schema.Flows, stats.FlowsFiles[0]), out); err != nil {
-		return nil, err
-	}
-	if stats.Dependencies > 0 {
+	err = copyBatches(ctx, parquet.OpenFile(schema.Flows, stats.FlowsFiles[0]), out)
+	if err == nil && stats.Dependencies > 0 {
 		in := parquet.OpenFile(schema.Dependencies, stats.DependenciesFile)
-		if err := copyBatches(ctx, in, t.Sink(schema.Dependencies)); err != nil {
-			return nil, err
-		}
+		err = copyBatches(ctx, in, t.Sink(schema.Dependencies))
 	}
-	if stats.Rejects > 0 {
-		if err := copyBatches(ctx, parquet.OpenFile(schema.Rejects, stats.RejectsFile), t.Sink(schema.Rejects)); err != nil {
-			return nil, err
-		}
+	if err == nil && stats.Rejects > 0 {
+		err = copyBatches(ctx, parquet.OpenFile(schema.Rejects, stats.RejectsFile), t.Sink(schema.Rejects))
+	}
+	if err != nil {
+		return nil, err
 	}
 	return &GenerateStats{
 		Flows: stats.Flows, Merged: stats.Merged, Rejects: stats.Rejects, SetAside: stats.SetAside,

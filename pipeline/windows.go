@@ -64,14 +64,18 @@ func (w *WindowsSpec) activeNS() (sum int64) {
 // Parts are the simulated parts of the time, ascending and apart, within the workload's starts.
 func (w Windows) Parts(firstNS, lastNS int64) (all [][2]int64) {
 	for _, s := range w.Spans {
-		from, to := max(firstNS, s[0]-w.WarmupNS), min(lastNS+1, s[1]+w.CooldownNS)
-		if n := len(all) - 1; n >= 0 && from <= all[n][1] {
-			all[n][1] = max(all[n][1], to)
-			continue
-		}
-		all = append(all, [2]int64{from, to})
+		all = join(all, max(firstNS, s[0]-w.WarmupNS), min(lastNS+1, s[1]+w.CooldownNS))
 	}
 	return all
+}
+
+// join adds a range to ascending ones, as a part of the last where the two touch.
+func join(all [][2]int64, from, to int64) [][2]int64 {
+	if n := len(all) - 1; n >= 0 && from <= all[n][1] {
+		all[n][1] = max(all[n][1], to)
+		return all
+	}
+	return append(all, [2]int64{from, to})
 }
 
 // DeriveWindows opens the scenario of some windows of one that the lake holds, for an estimate. It is a scenario of its
@@ -200,12 +204,7 @@ func (c *carrier) reads() (all [][2]int64) {
 	}
 	back := int64(min(1e18, carryBack*float64(c.windows.LongestBytes)*8e9/float64(slowest))) + 1
 	for _, p := range c.parts {
-		from := p[0] - back
-		if n := len(all) - 1; n >= 0 && from <= all[n][1] {
-			all[n][1] = p[1]
-			continue
-		}
-		all = append(all, [2]int64{from, p[1]})
+		all = join(all, p[0]-back, p[1])
 	}
 	return all
 }

@@ -190,10 +190,3 @@ func appendValue(b array.Builder, v parquet.Value) error {
 	}
 	return nil
 }
-
-// kinds are the physical types of the tables' types of columns.
-var kinds = map[arrow.Type]parquet.Kind{
-	arrow.INT16: parquet.Int32, arrow.INT32: parquet.Int32, arrow.INT64: parquet.Int64, arrow.FLOAT64: parquet.Double,
-	arrow.BOOL: parquet.Boolean, arrow.STRING: parquet.ByteArray,
-	arrow.BINARY: parquet.ByteArray, arrow.LIST: parquet.Double,
-}

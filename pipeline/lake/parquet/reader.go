@@ -221,7 +221,7 @@ func (r *Reader) checkTable() error {
 		if !ok {
 			return fmt.Errorf("column %s is missing", c.Name)
 		}
-		if kind := leaf.Node.Type().Kind(); kind != kinds[c.Type.ID()] {
+		if kind := leaf.Node.Type().Kind(); kind != types[c.Type.ID()].kind {
 			return fmt.Errorf("column %s is of type %s, not %s", c.Name, kind, c.Type)
 		}
 	}

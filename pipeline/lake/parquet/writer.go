@@ -72,33 +72,28 @@ func NewWriter(t schema.Table, out io.Writer) *Writer {
 	return &Writer{table: t, w: w, columns: w.ColumnWriters(), values: make([]parquet.Value, 0, valueChunk), limit: limit}
 }
 
+// types are the Parquet types and encodings of the tables' types of columns.
+var types = map[arrow.Type]struct {
+	kind     parquet.Kind
+	field    reflect.Type
+	encoding string
+}{
+	arrow.INT16:   {parquet.Int32, reflect.TypeFor[int16](), ",dict"},
+	arrow.INT32:   {parquet.Int32, reflect.TypeFor[int32](), ",dict"},
+	arrow.INT64:   {parquet.Int64, reflect.TypeFor[int64](), ",delta"},
+	arrow.FLOAT64: {parquet.Double, reflect.TypeFor[float64](), ""},
+	arrow.BOOL:    {parquet.Boolean, reflect.TypeFor[bool](), ""},
+	arrow.STRING:  {parquet.ByteArray, reflect.TypeFor[string](), ",dict"},
+	arrow.BINARY:  {parquet.ByteArray, reflect.TypeFor[[]byte](), ""},
+	arrow.LIST:    {parquet.Double, reflect.TypeFor[[]float64](), ",list"},
+}
+
 // parquetSchema is the table's Parquet schema, columns in the table's order. parquet-go takes the
 // order of a struct's fields, so the struct is made from the table.
 func parquetSchema(t schema.Table) *parquet.Schema {
 	fields := make([]reflect.StructField, len(t.Columns))
 	for i, c := range t.Columns {
-		var typ reflect.Type
-		encoding := ""
-		switch c.Type.ID() {
-		case arrow.INT16:
-			typ, encoding = reflect.TypeFor[int16](), ",dict"
-		case arrow.INT32:
-			typ, encoding = reflect.TypeFor[int32](), ",dict"
-		case arrow.INT64:
-			typ, encoding = reflect.TypeFor[int64](), ",delta"
-		case arrow.FLOAT64:
-			typ = reflect.TypeFor[float64]()
-		case arrow.BOOL:
-			typ = reflect.TypeFor[bool]()
-		case arrow.STRING:
-			typ, encoding = reflect.TypeFor[string](), ",dict"
-		case arrow.BINARY:
-			typ = reflect.TypeFor[[]byte]()
-		case arrow.LIST:
-			typ, encoding = reflect.TypeFor[[]float64](), ",list"
-		default:
-			panic("parquet: no Parquet type for column " + c.Name)
-		}
+		typ, encoding := types[c.Type.ID()].field, types[c.Type.ID()].encoding
 		if c.Nullable {
 			if encoding == ",delta" {
 				encoding = "" // parquet-go has none for pointers
