@@ -1,5 +1,5 @@
--- question: What does each host send and compute at which time? With --format json, a timeline that Perfetto and Chrome (chrome://tracing) draw
--- grain: two rows per flow of a job, its begin and its end (ph b and e), and a row with the name of each host (ph M): the columns of the Trace Event Format, pid is the host
+-- question: What does each host send and compute at which time?
+-- grain: one row per scenario, variant and event: the begin and the end of each flow of a job (ph b, e), the name of each host (ph M); columns of the Trace Event Format, which Perfetto and Chrome draw; pid is the host
 -- units: ts in us since the first flow of the workload may start; bytes without headers
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means exact: only it finds when flows that wait for others start
