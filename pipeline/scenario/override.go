@@ -105,11 +105,11 @@ func apply(top *tree.Value, s Setting) error {
 			}
 		}
 	}
-	v, err := tree.YAML([]byte(s.Value))
+	f, err := tree.YAML("value", []byte(s.Value))
 	if err != nil {
 		return fmt.Errorf("is no YAML value: %w", err)
 	}
-	return set(top, strings.Split(key, "."), v)
+	return set(top, strings.Split(key, "."), f.Value)
 }
 
 // set gives the key below an object a value. Objects on the way are made where they are missing; elements of lists

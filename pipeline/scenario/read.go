@@ -55,8 +55,7 @@ func parseYAML(file string, data []byte) (tree.Field, error) {
 	if len(data) > 1<<20 {
 		return tree.Field{}, &tree.FieldError{File: file, Line: 1, Err: errors.New("a scenario file of more than 1 MiB")}
 	}
-	value, bad := tree.YAML(data)
-	return tree.Top(file, value, bad)
+	return tree.YAML(file, data)
 }
 
 // read reads a scenario. Each key has a function that reads it; an unknown key, a key given twice, and a value out of

@@ -37,14 +37,6 @@ func (e *FieldError) Error() string {
 // Unwrap is the reason.
 func (e *FieldError) Unwrap() error { return e.Err }
 
-// Top is the field of a whole document that YAML or JSON has parsed; an error is a *FieldError.
-func Top(file string, value *Value, bad *Error) (Field, error) {
-	if bad != nil {
-		return Field{}, &FieldError{file, bad.Line, "", bad}
-	}
-	return Field{File: file, Value: value}, nil
-}
-
 // Fail is an error about the field, unless it names one already or is nil.
 func (f Field) Fail(err error) error {
 	var inner *FieldError

@@ -85,26 +85,18 @@ func (t *Value) String() string {
 	return "null"
 }
 
-// An Error says why a document cannot be parsed.
-type Error struct {
-	Line int
-	Text string
-}
-
-func (e *Error) Error() string { return e.Text }
-
-func errorf(line int, format string, args ...any) *Error {
-	return &Error{line, fmt.Sprintf(format, args...)}
+func errorf(file string, line int, format string, args ...any) error {
+	return &FieldError{file, line, "", fmt.Errorf(format, args...)}
 }
 
 const maxYAMLBytes = 64 << 20
 
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
-// YAML parses a file of one YAML document. Anchors and aliases are resolved; merge keys and tags are not interpreted.
-func YAML(data []byte) (*Value, *Error) {
+// YAML parses the content of a file of one YAML document; an error is a *FieldError. Anchors and aliases are resolved; merge keys and tags are not interpreted.
+func YAML(file string, data []byte) (Field, error) {
 	if len(data) > maxYAMLBytes {
-		return nil, errorf(1, "is larger than 64 MiB")
+		return Field{}, errorf(file, 1, "is larger than 64 MiB")
 	}
 	var document, second yaml.Node
 	limits := loaderlimits.New(loaderlimits.DepthValue(maxDepth))
@@ -113,21 +105,21 @@ func YAML(data []byte) (*Value, *Error) {
 		err = loader.Load(&document)
 	}
 	if errors.Is(err, io.EOF) {
-		return nil, errorf(1, "is empty")
+		return Field{}, errorf(file, 1, "is empty")
 	}
 	if err == nil {
 		if err = loader.Load(&second); err == nil {
-			return nil, errorf(second.Content[0].Line, "holds more than one document")
+			return Field{}, errorf(file, second.Content[0].Line, "holds more than one document")
 		}
 	}
 	var bad *yaml.LoadError
 	switch {
 	case errors.Is(err, io.EOF):
-		return yamlAnchors{}.value(document.Content[0]), nil
+		return Field{File: file, Value: yamlAnchors{}.value(document.Content[0])}, nil
 	case errors.As(err, &bad):
-		return nil, errorf(max(1, bad.Mark.Line), "not readable as YAML: %s", bad.Message)
+		return Field{}, errorf(file, max(1, bad.Mark.Line), "not readable as YAML: %s", bad.Message)
 	}
-	return nil, errorf(1, "not readable as YAML: %v", err)
+	return Field{}, errorf(file, 1, "not readable as YAML: %w", err)
 }
 
 // yamlAnchors are the values of the anchors so far.
@@ -175,35 +167,36 @@ func (y yamlAnchors) value(n *yaml.Node) *Value {
 	return t
 }
 
-// JSON parses one JSON value.
-func JSON(data []byte) (*Value, *Error) { return JSONOf(data, func(string) bool { return true }) }
+// JSON parses the content of a file of one JSON value; an error is a *FieldError.
+func JSON(file string, data []byte) (Field, error) {
+	return JSONOf(file, data, func(string) bool { return true })
+}
 
 // JSONOf is JSON that parses of a top-level object only the values whose keys want accepts; the others are Skipped.
-func JSONOf(data []byte, want func(key string) bool) (*Value, *Error) {
+func JSONOf(file string, data []byte, want func(key string) bool) (Field, error) {
 	data = bytes.TrimPrefix(data, byteOrderMark)
 	if len(bytes.TrimSpace(data)) == 0 {
-		return nil, errorf(1, "is empty")
+		return Field{}, errorf(file, 1, "is empty")
 	}
 	p := jsonParser{dec: json.NewDecoder(bytes.NewReader(data)), data: data, line: 1, want: want}
 	p.dec.UseNumber()
 	t, err := p.value(0)
-	if err == nil {
-		if _, end := p.dec.Token(); !errors.Is(end, io.EOF) {
-			p.advance(p.dec.InputOffset())
-			return nil, errorf(p.line, "content after the end of the document")
-		}
-		return t, nil
-	}
 	at := p.dec.InputOffset()
 	var syntax *json.SyntaxError
 	switch {
+	case err == nil:
+		_, end := p.dec.Token()
+		if errors.Is(end, io.EOF) {
+			return Field{File: file, Value: t}, nil
+		}
+		at, err = p.dec.InputOffset(), errors.New("content after the end of the document")
 	case errors.As(err, &syntax):
 		at = max(at, min(syntax.Offset, int64(len(data))))
 	case errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF):
 		at, err = int64(len(data)), errors.New("the file ends too early")
 	}
 	p.advance(at)
-	return nil, errorf(p.line, "not readable as JSON: %v", err)
+	return Field{}, errorf(file, p.line, "not readable as JSON: %w", err)
 }
 
 // A jsonParser builds a tree from the tokens of encoding/json, whose offsets give the lines.

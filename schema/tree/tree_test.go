@@ -10,9 +10,9 @@ import (
 
 // Both formats give the same values with the lines of their own.
 func Example() {
-	yaml, _ := tree.YAML([]byte("name: a\nports:\n  - 1\n  - up: true\n"))
-	json, _ := tree.JSON([]byte("{\"name\": \"a\",\n \"ports\": [1,\n  {\"up\": true}]}"))
-	for _, t := range []*tree.Value{yaml, json} {
+	yaml, _ := tree.YAML("a.yaml", []byte("name: a\nports:\n  - 1\n  - up: true\n"))
+	json, _ := tree.JSON("a.json", []byte("{\"name\": \"a\",\n \"ports\": [1,\n  {\"up\": true}]}"))
+	for _, t := range []*tree.Value{yaml.Value, json.Value} {
 		up := t.Get("ports").Items[1].Get("UP")
 		fmt.Println(t.Get("name"), t.Get("ports"), up, up.Line, t.Get("none").Scalar() == "")
 	}
@@ -24,26 +24,27 @@ func Example() {
 // What cannot be parsed is an error with its line.
 func TestErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"":             "1: is empty",
-		"{\"a\": 1,\n": "2: not readable as JSON: the file ends too early",
-		"[1]\n[2]":     "2: content after the end of the document",
+		"":             "f:1: is empty",
+		"{\"a\": 1,\n": "f:2: not readable as JSON: the file ends too early",
+		"[1]\n[2]":     "f:2: not readable as JSON: content after the end of the document",
 	} {
-		if _, err := tree.JSON([]byte(text)); err == nil || fmt.Sprintf("%d: %v", err.Line, err) != want {
+		if _, err := tree.JSON("f", []byte(text)); err == nil || err.Error() != want {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
 	for _, text := range []string{"a:\n  " + strings.Repeat("[", 200_000), strings.Repeat("- ", 200_000),
 		strings.Repeat("? ", 200_000) + "a", "a: " + strings.Repeat("!t ", 20_000) + "a",
 		"a: " + strings.Repeat("&b ", 2_000) + "a"} {
-		if _, err := tree.YAML([]byte(text)); err == nil || err.Line != 1+strings.Count(text, "\n") ||
+		at := fmt.Sprintf("f:%d: ", 1+strings.Count(text, "\n"))
+		if _, err := tree.YAML("f", []byte(text)); err == nil || !strings.HasPrefix(err.Error(), at) ||
 			!strings.Contains(err.Error(), "exceeded max depth") && !strings.Contains(err.Error(), "expected key") {
 			t.Errorf("%.10q: %v", text, err)
 		}
 	}
-	if _, err := tree.YAML([]byte("a:\n" + strings.Repeat("-\n", 1000) + "b: [" + strings.Repeat("!t &a b, ", 1000) + "]")); err != nil {
+	if _, err := tree.YAML("f", []byte("a:\n" + strings.Repeat("-\n", 1000) + "b: [" + strings.Repeat("!t &a b, ", 1000) + "]")); err != nil {
 		t.Errorf("long lists: %v", err)
 	}
-	if _, err := tree.YAML([]byte("a: 1\n---\nb: 2\n")); err == nil || err.Line != 3 {
+	if _, err := tree.YAML("f", []byte("a: 1\n---\nb: 2\n")); err == nil || !strings.HasPrefix(err.Error(), "f:3: ") {
 		t.Errorf("two documents: %v", err)
 	}
 }
@@ -54,8 +55,7 @@ func TestManyKeys(t *testing.T) {
 	for i := range 20_000 {
 		fmt.Fprintf(&text, "\"k%d\": 1, ", i)
 	}
-	value, _ := tree.JSON([]byte("{" + text.String() + strings.Repeat("\"a\": 1, ", 20_000) + "\"A\": 1}"))
-	top, bad := tree.Top("many.json", value, nil)
+	top, bad := tree.JSON("many.json", []byte("{" + text.String() + strings.Repeat("\"a\": 1, ", 20_000) + "\"A\": 1}"))
 	var a, reads int
 	err := top.Object(tree.Keys{"a": func(f tree.Field) error { reads++; return tree.ReadInt(&a, 0, 1)(f) }})
 	if bad != nil || err == nil || reads != 1 || strings.Count(err.Error(), "stands there twice") != 20_000 {

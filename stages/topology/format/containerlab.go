@@ -57,8 +57,8 @@ func detectContainerlab(s *source) bool {
 	if isContainerlabName(s.files[0]) {
 		return true
 	}
-	t, _ := tree.YAML(s.content(s.files[0]))
-	return t.Get("topology") != nil
+	top, _ := tree.YAML(s.files[0], s.content(s.files[0]))
+	return top.Value.Get("topology") != nil
 }
 
 // containerlabSpecial are names that stand for the machine that the lab runs on.

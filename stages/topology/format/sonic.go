@@ -155,8 +155,8 @@ func (r *sonicReader) of(name string, at place) *sonicSwitch {
 
 // config reads one configuration.
 func (r *sonicReader) config(file string) {
-	top := r.document(file, func(data []byte) (*tree.Value, *tree.Error) {
-		return tree.JSONOf(data, func(key string) bool { return slices.Contains(sonicTables, key) })
+	top := r.document(file, func(file string, data []byte) (tree.Field, error) {
+		return tree.JSONOf(file, data, func(key string) bool { return slices.Contains(sonicTables, key) })
 	})
 	switch t := top.Value; {
 	case t == nil:

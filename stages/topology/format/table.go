@@ -182,10 +182,11 @@ func parseJSONRows(d *draft, file string, data []byte) *table {
 		lines := bytes.Split(bytes.TrimSpace(data), []byte("\n"))
 		data = slices.Concat([]byte("["), bytes.Join(lines, []byte(",\n")), []byte("]"))
 	}
-	root := d.parsed(file, data, tree.JSON).Value
-	if root == nil {
+	top, err := tree.JSON(file, data)
+	if !d.take(err) {
 		return nil
 	}
+	root := top.Value
 	var header []string
 	at := map[string]int{}
 	for _, row := range root.Items {

@@ -9,13 +9,8 @@ import (
 )
 
 // document parses a file; a nil value is one that cannot be parsed, which is a fault.
-func (d *draft) document(file string, parse func([]byte) (*tree.Value, *tree.Error)) tree.Field {
-	return d.parsed(file, d.content(file), parse)
-}
-
-func (d *draft) parsed(file string, data []byte, parse func([]byte) (*tree.Value, *tree.Error)) tree.Field {
-	value, bad := parse(data)
-	top, err := tree.Top(file, value, bad)
+func (d *draft) document(file string, parse func(file string, data []byte) (tree.Field, error)) tree.Field {
+	top, err := parse(file, d.content(file))
 	d.take(err)
 	return top
 }
@@ -79,9 +74,9 @@ func (d *draft) members(f tree.Field) iter.Seq2[string, tree.Field] {
 
 // topLevelKeys returns the keys of a JSON object, without their values; nil where the data is none.
 func topLevelKeys(data []byte) []string {
-	t, _ := tree.JSONOf(data, func(string) bool { return false })
-	if t == nil {
+	top, err := tree.JSONOf("", data, func(string) bool { return false })
+	if err != nil {
 		return nil
 	}
-	return t.Keys
+	return top.Value.Keys
 }
