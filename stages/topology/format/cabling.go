@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -83,7 +84,6 @@ func readCabling(d *draft) {
 	r := cablingReader{portA: cablingPortA, portB: cablingPortB}
 	r.table = openTable(d, d.files[0], cablingDeviceA, cablingDeviceB, r.portA, r.portB, cablingSpeed, cablingDelay,
 		cablingLength, cablingLengthUnit, cablingStatus, cablingTypeA, cablingTypeB, cablingMedium)
-	d.release(d.files[0])
 	if r.table == nil {
 		return
 	}
@@ -123,7 +123,7 @@ func (r *cablingReader) row(i int) {
 	at := r.place(i)
 	s := sighting{at: at, a: r.end(i, cablingDeviceA, r.portA), b: r.end(i, cablingDeviceB, r.portB)}
 	types := []string{r.cell(i, cablingTypeA), r.cell(i, cablingTypeB)}
-	if kind := otherNetwork(types, r.cell(i, cablingMedium), s.a.port, s.b.port); kind != "" {
+	if kind := otherNetwork(types[0]+" "+types[1]+" "+r.cell(i, cablingMedium), s.a.port, s.b.port); kind != "" {
 		r.leaveOut(kind + " cables")
 		return
 	}
@@ -162,34 +162,23 @@ func (r *cablingReader) row(i int) {
 	r.sightings.all = append(r.sightings.all, s)
 }
 
-// Words of the types of cable ends and of cables, and names of ports, that are not of the network that carries traffic.
-var (
-	otherTypes = [][2]string{{"power", "power"}, {"outlet", "power"}, {"console", "console"},
-		{"management", "management"}, {"mgmt", "management"}}
-	otherPorts = []struct {
-		name *regexp.Regexp
-		kind string
-	}{
-		{regexp.MustCompile(`(?i)^(mgmt|management|oob|ipmi|idrac|ilo|bmc|ma\d|me\d|fxp\d)`), "management"},
-		{regexp.MustCompile(`(?i)^(console|con\d|aux\d|ttys)`), "console"},
-		{regexp.MustCompile(`(?i)^(psu|pdu|power|outlet)`), "power"},
-	}
-)
+// otherNetworks are told from the network that carries traffic by words in the types of cable ends and of cables, and by
+// names of ports.
+var otherNetworks = []struct {
+	kind        string
+	types, port *regexp.Regexp
+}{
+	{"power", regexp.MustCompile(`(?i)power|outlet`), regexp.MustCompile(`(?i)^(psu|pdu|power|outlet)`)},
+	{"console", regexp.MustCompile(`(?i)console`), regexp.MustCompile(`(?i)^(console|con\d|aux\d|ttys)`)},
+	{"management", regexp.MustCompile(`(?i)management|mgmt`),
+		regexp.MustCompile(`(?i)^(mgmt|management|oob|ipmi|idrac|ilo|bmc|ma\d|me\d|fxp\d)`)},
+}
 
 // otherNetwork says what a cable is that is not of the network: power, console or management; empty for other cables.
-func otherNetwork(types []string, medium string, ports ...string) string {
-	for _, text := range append(types, medium) {
-		for _, t := range otherTypes {
-			if strings.Contains(strings.ToLower(text), t[0]) {
-				return t[1]
-			}
-		}
-	}
-	for _, port := range ports {
-		for _, p := range otherPorts {
-			if p.name.MatchString(port) {
-				return p.kind
-			}
+func otherNetwork(types string, ports ...string) string {
+	for _, n := range otherNetworks {
+		if n.types.MatchString(types) || slices.ContainsFunc(ports, n.port.MatchString) {
+			return n.kind
 		}
 	}
 	return ""

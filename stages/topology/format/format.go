@@ -285,12 +285,12 @@ func glob(dir string, patterns ...string) (files []string, err error) {
 	return slices.Compact(files), nil
 }
 
-// A source is the files of one topology, each read once.
+// A source is the files of one topology.
 type source struct {
 	path  string
 	files []string
-	data  map[string][]byte
-	err   error // why a file cannot be read
+	data  map[string][]byte // their content; nil where they are read
+	err   error             // why a file cannot be read
 }
 
 // content returns a file; nil, and an error of the source, where it cannot be read.
@@ -301,17 +301,9 @@ func (s *source) content(file string) []byte {
 	data, err := topology.ReadFile(file)
 	if err != nil {
 		s.err = err
-		return nil
 	}
-	if s.data == nil {
-		s.data = map[string][]byte{}
-	}
-	s.data[file] = data
 	return data
 }
-
-// release forgets a file's content.
-func (s *source) release(file string) { delete(s.data, file) }
 
 // single reports whether the topology is one file with one of the extensions.
 func (s *source) single(extensions ...string) bool {

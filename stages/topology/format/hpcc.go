@@ -24,26 +24,21 @@ the cables is ignored.
 const maxHPCCNodes = 1 << 24
 
 func readHPCC(d *draft) {
-	r := hpccReader{draft: d, file: d.files[0], lines: strings.Split(string(d.content(d.files[0])), "\n")}
-	if links, ok := r.nodeList(); ok {
-		for range links {
-			if !r.cable() {
-				break
-			}
-		}
+	r := hpccReader{draft: d, lines: strings.Split(string(d.content(d.files[0])), "\n")}
+	for links, ok := r.nodeList(); ok && links > 0; links-- {
+		ok = r.cable()
 	}
 }
 
 // An hpccReader reads the file line by line; blank lines do not count.
 type hpccReader struct {
 	*draft
-	file  string
 	lines []string
 	line  int // the line read last, from 1
 }
 
 func (r *hpccReader) bad(format string, args ...any) bool {
-	r.fault(place{file: r.file, line: r.line}, topology.FaultFormat, format, args...)
+	r.syntax(r.files[0], r.line, format, args...)
 	return false
 }
 
@@ -87,7 +82,7 @@ func (r *hpccReader) nodeList() (links int, ok bool) {
 	}
 	for i, kind := range kinds {
 		kind = cmp.Or(kind, topology.KindHost)
-		at := place{file: r.file, line: 1, path: fmt.Sprintf("node %d", i)}
+		at := place{file: r.files[0], line: 1, path: fmt.Sprintf("node %d", i)}
 		r.addNode(topology.Node{ID: int32(i), Kind: kind, Pod: -1, Rack: -1}, at)
 	}
 	return counts[2], true
@@ -132,7 +127,7 @@ func (r *hpccReader) cable() bool {
 		r.bad("error rate %q: losses are not simulated, want 0", fields[4])
 	default:
 		c := topology.Cable{A: int32(a), B: int32(b), BandwidthBps: bps, DelayNS: ns}
-		r.addCable(c, false, place{file: r.file, line: r.line})
+		r.addCable(c, false, place{file: r.files[0], line: r.line})
 	}
 	return true
 }

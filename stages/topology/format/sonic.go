@@ -93,7 +93,6 @@ func readSONiC(d *draft) {
 		default:
 			r.count(1, "file", "files: %s without neighbours not read")
 		}
-		d.release(file)
 	}
 	for _, file := range found {
 		if extension(file) == ".json" {

@@ -63,10 +63,10 @@ func openTable(d *draft, file string, columns ...*column) *table {
 		}
 		switch {
 		case len(found) == 0 && c.required:
-			d.fault(place{file: file, line: 1}, topology.FaultFormat, "has no column %s", columnList(c.names))
+			d.syntax(file, 1, "has no column %s", columnList(c.names))
 			complete = false
 		case len(found) > 1 && !c.several:
-			d.fault(place{file: file, line: 1}, topology.FaultFormat, "columns %s mean the same: keep one of them",
+			d.syntax(file, 1, "columns %s mean the same: keep one of them",
 				strings.Join(found, " and "))
 		}
 	}
@@ -89,7 +89,7 @@ func newTable(d *draft, file string, header []string) *table {
 		name = normalise(name)
 		t.headers = append(t.headers, name)
 		if _, twice := t.column[name]; twice && name != "" {
-			d.fault(place{file: file, line: 1}, topology.FaultFormat, "two columns are named %q", name)
+			d.syntax(file, 1, "two columns are named %q", name)
 		}
 		t.column[name] = i
 	}
@@ -155,8 +155,7 @@ func parseCSV(d *draft, file string, data []byte) *table {
 			extra := slices.ContainsFunc(row[min(len(row), len(header)):],
 				func(cell string) bool { return strings.TrimSpace(cell) != "" })
 			if extra || len(row) < 2 && len(header) > 1 {
-				d.fault(place{file: file, line: line}, topology.FaultFormat,
-					"has %d columns, the header has %d", len(row), len(header))
+				d.syntax(file, line, "has %d columns, the header has %d", len(row), len(header))
 				continue
 			}
 			row = append(row, make([]string, max(0, len(header)-len(row)))...)[:len(header)]
@@ -200,7 +199,7 @@ func parseJSONRows(d *draft, file string, data []byte) *table {
 	t := newTable(d, file, header)
 	for _, row := range root.Items {
 		if row.Kind != tree.Object {
-			d.fault(place{file: file, line: row.Line}, topology.FaultFormat, "is %s, want an object", row)
+			d.syntax(file, row.Line, "is %s, want an object", row)
 			continue
 		}
 		cells := make([]string, len(header))
@@ -238,35 +237,26 @@ func parseParquet(d *draft, file string, data []byte) (t *table) {
 		header = append(header, strings.Join(path, "."))
 	}
 	t = newTable(d, file, header)
-	for _, group := range f.RowGroups() {
-		if err := t.addParquet(group.Rows()); err != nil {
-			return bad(err)
-		}
+	rows := parquet.MultiRowGroup(f.RowGroups()...).Rows()
+	_, err = parquet.CopyRows(t, rows)
+	if err = errors.Join(err, rows.Close()); err != nil {
+		return bad(err)
 	}
 	return t
 }
 
-func (t *table) addParquet(rows parquet.Rows) error {
-	buf := make([]parquet.Row, 256)
-	for {
-		n, err := rows.ReadRows(buf)
-		for _, row := range buf[:n] {
-			cells := make([]string, len(t.headers))
-			for _, v := range row {
-				if !v.IsNull() && v.Column() >= 0 && v.Column() < len(cells) {
-					cells[v.Column()] = v.String()
-				}
+// WriteRows adds rows of a Parquet file.
+func (t *table) WriteRows(rows []parquet.Row) (int, error) {
+	for _, row := range rows {
+		cells := make([]string, len(t.headers))
+		for _, v := range row {
+			if !v.IsNull() && v.Column() >= 0 && v.Column() < len(cells) {
+				cells[v.Column()] = v.String()
 			}
-			t.rows = append(t.rows, cells)
-			t.line = append(t.line, len(t.rows))
 		}
-		if errors.Is(err, io.EOF) || err == nil && n == 0 {
-			return rows.Close()
-		}
-		if err != nil {
-			return errors.Join(err, rows.Close())
-		}
+		t.rows, t.line = append(t.rows, cells), append(t.line, len(t.rows)+1)
 	}
+	return len(rows), nil
 }
 
 func (t *table) place(row int) place { return place{file: t.file, line: t.line[row]} }

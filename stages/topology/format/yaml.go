@@ -2,6 +2,7 @@ package format
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"parsimon/schema/tree"
@@ -31,8 +32,7 @@ type Generated struct {
 	Clos   *topology.ClosSpec // resolved
 	Nodes  []topology.Node    // of a graph: hosts, then switches, by id from 0
 	Cables []topology.Cable   // of a graph
-	// Where a graph's nodes and cables stand.
-	nodeAt, cableAt []tree.Field
+	at     []tree.Field       // where a graph's nodes and then its cables stand
 }
 
 // GeneratedKeys are the readers of the keys of Generated, which append what they read. The errors are *tree.FieldError.
@@ -67,9 +67,9 @@ func (g *Generated) check(f tree.Field) error {
 	for _, e := range topology.Check(g.Nodes, g.Cables) {
 		at := f
 		if e.Node >= 0 {
-			at = g.nodeAt[e.Node]
+			at = g.at[e.Node]
 		} else if e.Cable >= 0 {
-			at = g.cableAt[e.Cable]
+			at = g.at[len(g.Nodes)+e.Cable]
 		}
 		errs = append(errs, at.Fail(e))
 	}
@@ -96,25 +96,18 @@ func (d *draft) readYAML() {
 			return err
 		}
 		nodes, cables := g.parts()
+		at := append(g.at, slices.Repeat([]tree.Field{f}, len(nodes)+len(cables)-len(g.at))...)
 		for i, v := range nodes {
-			d.addNode(v, placeAt(g.nodeAt, i, f))
+			d.addNode(v, placeOf(at[i]))
 		}
 		for i, c := range cables {
-			d.addCable(c, false, placeAt(g.cableAt, i, f))
+			d.addCable(c, false, placeOf(at[len(nodes)+i]))
 		}
 		return nil
 	}
 	if d.take(top.Object(tree.Keys{"clos": read, "graph": read})) && len(top.Value.Keys) != 1 {
 		d.bad(top, "needs one of clos and graph")
 	}
-}
-
-// placeAt is the place of the i-th of some fields, or of the one for all.
-func placeAt(fields []tree.Field, i int, all tree.Field) place {
-	if i < len(fields) {
-		return placeOf(fields[i])
-	}
-	return placeOf(all)
 }
 
 func readSpeed(to *int64) func(tree.Field) error {
@@ -165,14 +158,14 @@ func (g *Generated) readGraph(f tree.Field) error {
 				return f.Failf("is %q, want a name that no other node has, without a colon", name)
 			}
 			g.Nodes = append(g.Nodes, topology.Node{ID: int32(len(ids)), Name: name, Kind: kind, Pod: -1, Rack: -1})
-			g.nodeAt = append(g.nodeAt, f)
+			g.at = append(g.at, f)
 			ids[name] = int32(len(ids))
 			return nil
 		}
 	}
 	cable := func(f tree.Field) error {
 		c, err := graphCable(f, common, ids)
-		g.Cables, g.cableAt = append(g.Cables, c), append(g.cableAt, f)
+		g.Cables, g.at = append(g.Cables, c), append(g.at, f)
 		return err
 	}
 	return errors.Join(hosts.Each(node(topology.KindHost)), switches.Each(node(topology.KindSwitch)), cables.Each(cable))
