@@ -19,7 +19,6 @@ type Description struct {
 	Pods             int                `json:"pods"`
 	Speeds           []SpeedCount       `json:"speeds"`
 	Oversubscription []Oversubscription `json:"oversubscription"`
-	NextHops         []NextHops         `json:"ecmp_next_hops"`
 	Asymmetries      []Asymmetry        `json:"asymmetries"`
 }
 
@@ -58,8 +57,8 @@ type Asymmetry struct {
 	Nodes []string `json:"nodes"`
 }
 
-// Describe describes a network. The cost is that of a Router.
-func Describe(n *Network) (*Description, error) {
+// Describe describes a network.
+func Describe(n *Network) *Description {
 	g := newLevelGraph(n)
 	d := &Description{
 		Racks: len(n.Racks()), Pods: n.Pods(), Roles: g.roles(), Speeds: speedCounts(n),
@@ -71,12 +70,7 @@ func Describe(n *Network) (*Description, error) {
 		}
 		d.RackHostsMax = max(d.RackHostsMax, len(rack))
 	}
-	r, err := NewRouter(n, 0)
-	if err != nil {
-		return nil, err
-	}
-	d.NextHops = r.nextHops()
-	return d, nil
+	return d
 }
 
 // A levelGraph is the cables that are up, with each node's distance to the nearest host.
@@ -252,42 +246,5 @@ func (g *levelGraph) asymmetries() (list []Asymmetry) {
 		byHave := strings.Compare(a.Have, b.Have)
 		return cmp.Or(compareTiers(a.Kind, b.Kind), byHave, strings.Compare(a.Nodes[0], b.Nodes[0]))
 	})
-	return list
-}
-
-// A NextHops is how many equal-cost links the switches of a kind choose from: the largest choice of
-// each switch, over all destinations.
-type NextHops struct {
-	Kind string `json:"kind"`
-	Min  int    `json:"min"`
-	Max  int    `json:"max"`
-}
-
-// nextHops looks at the sets of links in the router's tables. A switch that only reaches hosts of its
-// own makes no choice and is left out.
-func (r *Router) nextHops() (list []NextHops) {
-	widest := make([]int32, r.switches)
-	for a := range r.attached {
-		for s := range r.switches {
-			if set := r.next[a*r.switches+s]; set >= 0 {
-				widest[s] = max(widest[s], r.setAt[set+1]-r.setAt[set])
-			}
-		}
-	}
-	kinds := map[string]*NextHops{}
-	for s, width := range widest {
-		kind := r.Net.Nodes[r.nodeOf[s]].Kind
-		k := kinds[kind]
-		switch {
-		case width == 0: // all hosts that it reaches are its own
-		case k == nil:
-			kinds[kind] = &NextHops{kind, int(width), int(width)}
-		default:
-			k.Min, k.Max = min(k.Min, int(width)), max(k.Max, int(width))
-		}
-	}
-	for _, kind := range sortedKinds(maps.Keys(kinds)) {
-		list = append(list, *kinds[kind])
-	}
 	return list
 }

@@ -153,11 +153,8 @@ func CompareNatural(a, b string) int {
 }
 
 func leadingDigits(s string) (digits, rest string) {
-	i := 0
-	for i < len(s) && s[i] >= '0' && s[i] <= '9' {
-		i++
-	}
-	return s[:i], s[i:]
+	rest = strings.TrimLeft(s, "0123456789")
+	return s[:len(s)-len(rest)], rest
 }
 
 // Count writes a number of things: "1 cable", "3 switches".

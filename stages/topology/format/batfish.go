@@ -1,7 +1,6 @@
 package format
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,12 +24,8 @@ const batfishFile = "layer1_topology.json"
 
 // batfishFiles returns the layer-1 topology of a snapshot directory; none where there is none.
 func batfishFiles(dir string) ([]string, error) {
-	for _, name := range []string{filepath.Join(dir, batfishFile), filepath.Join(dir, "batfish", batfishFile)} {
-		if _, err := os.Stat(name); err == nil {
-			return []string{name}, nil
-		}
-	}
-	return nil, nil
+	files, err := glob(dir, filepath.Join("batfish", batfishFile), batfishFile)
+	return files[max(0, len(files)-1):], err
 }
 
 // detectBatfish accepts the file name that Batfish prescribes, or any JSON file with edges.

@@ -345,7 +345,8 @@ func fuzzFormat(t *testing.T, name string, data []byte, repair bool) {
 	if l.Network == nil || len(l.Network.Nodes) > 300 {
 		return
 	}
-	if _, err := topology.Describe(l.Network); err != nil {
+	topology.Describe(l.Network)
+	if _, err := topology.NewRouter(l.Network, 1); err != nil {
 		t.Fatal(err)
 	}
 }

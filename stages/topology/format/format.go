@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -273,13 +274,14 @@ func extension(path string) string { return strings.ToLower(filepath.Ext(path)) 
 
 // glob lists the files of a directory that match one of some patterns, in order of name.
 func glob(dir string, patterns ...string) (files []string, err error) {
-	escaped := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
 	for _, pattern := range patterns {
-		found, err := filepath.Glob(filepath.Join(escaped, pattern))
+		found, err := fs.Glob(os.DirFS(dir), pattern)
 		if err != nil {
 			return nil, fmt.Errorf("topology %s: %w", dir, err)
 		}
-		files = append(files, found...)
+		for _, name := range found {
+			files = append(files, filepath.Join(dir, name))
+		}
 	}
 	slices.Sort(files)
 	return slices.Compact(files), nil

@@ -2,8 +2,8 @@ package format
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -46,28 +46,14 @@ var (
 
 // tableFiles returns the nodes and links files of a directory; none where it holds neither.
 func tableFiles(dir string) ([]string, error) {
-	files := make([]string, 2)
-	for i, table := range []string{"nodes", "links"} {
-		for _, ext := range []string{".csv", ".parquet"} {
-			name := filepath.Join(dir, table+ext)
-			if _, err := os.Stat(name); err != nil {
-				continue
-			}
-			if files[i] != "" {
-				return nil, fmt.Errorf("topology %s: holds both %s and %s", dir, filepath.Base(files[i]), filepath.Base(name))
-			}
-			files[i] = name
-		}
+	files, err := glob(dir, "nodes.csv", "nodes.parquet", "links.csv", "links.parquet")
+	slices.Reverse(files) // nodes, then links
+	name := func(file string) string { return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)) }
+	if len(files) > 0 && (len(files) != 2 || name(files[0]) != "nodes" || name(files[1]) != "links") {
+		err = fmt.Errorf("topology %s: holds %s; want one table nodes and one table links, each .csv or .parquet", dir,
+			strings.Join(files, ", "))
 	}
-	switch {
-	case files[0] == "" && files[1] == "":
-		return nil, nil
-	case files[0] == "":
-		return nil, fmt.Errorf("topology %s: holds links, and neither nodes.csv nor nodes.parquet", dir)
-	case files[1] == "":
-		return nil, fmt.Errorf("topology %s: holds nodes, and neither links.csv nor links.parquet", dir)
-	}
-	return files, nil
+	return files, err
 }
 
 func detectTables(s *source) bool {

@@ -98,11 +98,8 @@ func TestLargeCabling(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantFaults(t, l)
-	d, err := topology.Describe(l.Network)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if l.Hosts != hosts || l.Switches != 1000 || d.Pods != 32 || d.NextHops[0].Max != 4 {
+	d := topology.Describe(l.Network)
+	if l.Hosts != hosts || l.Switches != 1000 || d.Pods != 32 {
 		t.Errorf("%d hosts, %d switches, %+v", l.Hosts, l.Switches, d)
 	}
 	took := time.Since(start)
@@ -120,8 +117,6 @@ func BenchmarkLoadCabling(b *testing.B) {
 		if err != nil || l.Network == nil {
 			b.Fatal(l.Faults, err)
 		}
-		if _, err := topology.Describe(l.Network); err != nil {
-			b.Fatal(err)
-		}
+		topology.Describe(l.Network)
 	}
 }
