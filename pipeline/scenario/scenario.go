@@ -236,10 +236,12 @@ func (s *Scenario) MaxLoad() float64 { return s.workload.maxLoad }
 // Set gives a key of a scenario file ("workload.max_load") the value of a text, as a flag of run does. A transport of
 // another kind has its default constants and the window that was. The scenario is unchanged if there is an error.
 func (s *Scenario) Set(key, text string) error {
-	value, bad := tree.YAML([]byte(text))
-	if bad != nil {
-		return bad
+	parsed, err := tree.YAML("", []byte(text))
+	var field *tree.FieldError
+	if errors.As(err, &field) {
+		return field.Err
 	}
+	value := parsed.Value
 	for _, k := range slices.Backward(strings.Split(key, ".")) {
 		value = &tree.Value{Kind: tree.Object, Keys: []string{k}, Items: []*tree.Value{value}}
 	}
@@ -247,8 +249,7 @@ func (s *Scenario) Set(key, text string) error {
 	if key == "workload.duration" { // in place of it
 		s.workload.flowsCount = 0
 	}
-	err := tree.Field{Value: value}.Object((&scenarioReader{Scenario: s}).keys())
-	var field *tree.FieldError
+	err = tree.Field{Value: value}.Object((&scenarioReader{Scenario: s}).keys())
 	if errors.As(err, &field) {
 		err = field.Err
 	}

@@ -93,7 +93,8 @@ const maxYAMLBytes = 64 << 20
 
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
-// YAML parses the content of a file of one YAML document; an error is a *FieldError. Anchors and aliases are resolved; merge keys and tags are not interpreted.
+// YAML parses the content of a file of one YAML document; an error is a *FieldError. Anchors and aliases are resolved;
+// merge keys and tags are not interpreted.
 func YAML(file string, data []byte) (Field, error) {
 	if len(data) > maxYAMLBytes {
 		return Field{}, errorf(file, 1, "is larger than 64 MiB")

@@ -41,7 +41,8 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%.10q: %v", text, err)
 		}
 	}
-	if _, err := tree.YAML("f", []byte("a:\n" + strings.Repeat("-\n", 1000) + "b: [" + strings.Repeat("!t &a b, ", 1000) + "]")); err != nil {
+	long := "a:\n" + strings.Repeat("-\n", 1000) + "b: [" + strings.Repeat("!t &a b, ", 1000) + "]"
+	if _, err := tree.YAML("f", []byte(long)); err != nil {
 		t.Errorf("long lists: %v", err)
 	}
 	if _, err := tree.YAML("f", []byte("a: 1\n---\nb: 2\n")); err == nil || !strings.HasPrefix(err.Error(), "f:3: ") {
@@ -55,7 +56,7 @@ func TestManyKeys(t *testing.T) {
 	for i := range 20_000 {
 		fmt.Fprintf(&text, "\"k%d\": 1, ", i)
 	}
-	top, bad := tree.JSON("many.json", []byte("{" + text.String() + strings.Repeat("\"a\": 1, ", 20_000) + "\"A\": 1}"))
+	top, bad := tree.JSON("many.json", []byte("{"+text.String()+strings.Repeat("\"a\": 1, ", 20_000)+"\"A\": 1}"))
 	var a, reads int
 	err := top.Object(tree.Keys{"a": func(f tree.Field) error { reads++; return tree.ReadInt(&a, 0, 1)(f) }})
 	if bad != nil || err == nil || reads != 1 || strings.Count(err.Error(), "stands there twice") != 20_000 {

@@ -128,9 +128,7 @@ func (t *topologyFlags) run(e *env, path string) error {
 	}
 	var d *topology.Description
 	if l.Network != nil {
-		if d, err = topology.Describe(l.Network); err != nil {
-			return err
-		}
+		d = topology.Describe(l.Network)
 	}
 	people, err := topologyData{l, path, d, t.maxFaults}.answer()
 	if err != nil {
@@ -217,10 +215,6 @@ Cables
 Oversubscription (bandwidth towards hosts / bandwidth upwards)
   role	switches	least	median	most
 {{range .}}  {{.Kind}}	{{.Switches}}	{{printf "%.2f:1\t%.2f:1\t%.2f:1" .Min .Median .Max}}
-{{end}}{{end}}{{with .NextHops}}
-Equal-cost next hops (ECMP)
-  role	least	most
-{{range .}}  {{.Kind}}	{{.Min}}	{{.Max}}
 {{end}}{{end}}{{with .Asymmetries}}
 Asymmetries
 {{range .}}  {{names .Nodes}}: {{.Have}}; most of role {{.Kind}} have {{.Most}}

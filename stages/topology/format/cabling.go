@@ -162,8 +162,8 @@ func (r *cablingReader) row(i int) {
 	r.sightings.all = append(r.sightings.all, s)
 }
 
-// otherNetworks are told from the network that carries traffic by words in the types of cable ends and of cables, and by
-// names of ports.
+// otherNetworks are told from the network that carries traffic by words in the types of cable ends and of cables, and
+// by names of ports.
 var otherNetworks = []struct {
 	kind        string
 	types, port *regexp.Regexp
