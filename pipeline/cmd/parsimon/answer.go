@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -81,30 +80,27 @@ type metrics struct {
 
 // metricHelp says what each metric is.
 var metricHelp = map[string]string{
-	"info":                   "What the metrics of the job are about; always 1.",
-	"flows":                  "Flows of the workload.",
-	"flow_bytes":             "Bytes of the flows.",
-	"rejected_rows":          "Rows of the trace that are no flows.",
-	"merged_rows":            "Rows of the trace that were merged into flows.",
-	"new_files":              "Files that this command added.",
-	"stage_seconds":          "Duration of each stage; those of several passes follow each other.",
-	"stage_cpu_seconds":      "Processor time of each stage.",
-	"link_cases":             "Link cases by where their results come from.",
-	"packet_hops":            "Packet-hops by where their results come from.",
-	"slowdown":               "Percentiles of slowdown.",
-	"slowdown_change":        "Change of the percentiles of slowdown against the base.",
-	"slowdown_error":         "Error of the percentiles of slowdown, relative to the truth.",
-	"fct_seconds":            "Percentiles of the flow completion time.",
-	"fct_change":             "Change of the percentiles of the FCT against the base.",
-	"flows_with_truth_ratio": "Share of the flows that have a truth.",
-	"gate_failed":            "1 for a condition of --fail-if that is true.",
-	"sweep_runs":             "Scenarios of the sweep.",
-	"table_bytes":            "Bytes of the scenario's tables.",
-	"cache_bytes":            "Bytes of the cache of link cases.",
-	"exit_code":              "Exit code of the command.",
-	"seconds":                "Duration of the command.",
-	"peak_memory_bytes":      "Most memory that the process had resident.",
-	"end_time_seconds":       "When the command ended, in seconds since 1970.",
+	"info":              "What the metrics of the job are about; always 1.",
+	"flows":             "Flows of the workload.",
+	"flow_bytes":        "Bytes of the flows.",
+	"rejected_rows":     "Rows of the trace that are no flows.",
+	"merged_rows":       "Rows of the trace that were merged into flows.",
+	"new_files":         "Files that this command added.",
+	"stage_seconds":     "Duration of each stage; those of several passes follow each other.",
+	"stage_cpu_seconds": "Processor time of each stage.",
+	"link_cases":        "Link cases by where their results come from.",
+	"packet_hops":       "Packet-hops by where their results come from.",
+	"slowdown":          "Percentiles of slowdown.",
+	"slowdown_change":   "Change of the percentiles of slowdown against the base.",
+	"fct_seconds":       "Percentiles of the flow completion time.",
+	"fct_change":        "Change of the percentiles of the FCT against the base.",
+	"gate_failed":       "1 for a condition of --fail-if that is true.",
+	"table_bytes":       "Bytes of the scenario's tables.",
+	"cache_bytes":       "Bytes of the cache of link cases.",
+	"exit_code":         "Exit code of the command.",
+	"seconds":           "Duration of the command.",
+	"peak_memory_bytes": "Most memory that the process had resident.",
+	"end_time_seconds":  "When the command ended, in seconds since 1970.",
 }
 
 func (m *metrics) declare(f *pflag.FlagSet) {
@@ -198,37 +194,6 @@ func (m *metrics) ingest(r *workloads.Report) {
 	m.add("new_files", float64(r.NewFiles))
 }
 
-// parameters adds the runs of a sweep of parameters.
-func (m *metrics) parameters(p *whatif.Parameters) {
-	m.about("sweep", p.Name)
-	m.add("sweep_runs", float64(len(p.Runs)))
-	for i, r := range p.Runs {
-		of := []string{"settings", p.SettingsOf(i)}
-		m.fcts(of, r.P50FCT, r.P99FCT)
-		m.slowdowns(of, []float64{r.P50, r.P90, r.P99, r.P999})
-	}
-}
-
-// failures adds the cables of a sweep of failures that were estimated in full.
-func (m *metrics) failures(s *whatif.Sweep) {
-	m.about("base", s.Base, "variant", s.Variant)
-	m.add("sweep_runs", float64(len(s.Cables)))
-	for _, c := range s.Cables {
-		if of, full := c.Full[s.Plan.Service]; full {
-			m.slowdowns([]string{"cable", c.NameA + ":" + c.NameB, "service", s.Plan.Service}, of.Slowdowns)
-		}
-	}
-}
-
-// validation adds the errors of an estimate.
-func (m *metrics) validation(v *whatif.Validation) {
-	m.about("truth", v.Truth)
-	m.add("flows_with_truth_ratio", v.Matched)
-	for _, r := range v.Rows {
-		m.add("slowdown_error", r.Error, "size_bin", r.Name, "quantile", plainFloat(r.Quantile))
-	}
-}
-
 // comparison adds the changes of percentiles.
 func (m *metrics) comparison(c *whatif.Comparison) {
 	m.about("scenario", c.Other.Scenario, "name", c.OtherName, "base", c.Base.Scenario, "base_name", c.BaseName)
@@ -280,7 +245,7 @@ func (m *metrics) write(command string, code int) error {
 	m.add("seconds", time.Since(m.started).Seconds(), of...)
 	m.add("peak_memory_bytes", float64(engine.PeakBytes()), of...)
 	m.add("end_time_seconds", float64(time.Now().UnixMilli())/1e3, of...)
-	_, err := writeOutput(m.file, func(w io.Writer) (err error) {
+	err := writeOutput(m.file, func(w io.Writer) (err error) {
 		for _, name := range m.order {
 			if err == nil {
 				_, err = fmt.Fprintf(w, "# HELP parsimon_%[1]s %[2]s\n# TYPE parsimon_%[1]s gauge\n%[3]s",
@@ -297,7 +262,7 @@ func (m *metrics) write(command string, code int) error {
 
 // checkOutput returns an error if a file that a flag names cannot be written: commands check before they begin to work.
 func checkOutput(flag, path string) error {
-	f, err := openOutput(path)
+	f, err := openOutput(path, 0)
 	if err != nil {
 		return fmt.Errorf("--%s: %w", flag, err)
 	}
@@ -306,37 +271,30 @@ func checkOutput(flag, path string) error {
 
 // writeOutput writes a file that a flag names. A regular file is there whole or not at all. What is no regular file (a
 // device, a pipe, a link) is written to, and stays what it is.
-func writeOutput(path string, write func(io.Writer) error) (size int64, err error) {
-	f, err := openOutput(path)
+func writeOutput(path string, write func(io.Writer) error) error {
+	f, err := openOutput(path, os.O_TRUNC)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	buffered := bufio.NewWriter(f)
 	if err = write(buffered); err == nil {
 		err = buffered.Flush()
 	}
 	if err != nil {
-		return 0, errors.Join(err, f.abandon())
+		return errors.Join(err, f.abandon())
 	}
-	return f.written, f.commit()
+	return f.commit()
 }
 
 // An output is a file that is being written.
 type output struct {
 	*os.File
-	path    string // what File is renamed to; empty: File is written in place
-	written int64
-	shared  bool // with the standard output of the process
+	path string // what File is renamed to; empty: File is written in place
 }
 
-func (o *output) Write(p []byte) (int, error) {
-	n, err := o.File.Write(p)
-	o.written += int64(n)
-	return n, err
-}
-
-// openOutput begins a file. It refuses directories and what belongs to a lake.
-func openOutput(path string) (*output, error) {
+// openOutput begins a file. It refuses directories and what belongs to a lake. What is no regular file is opened with
+// flag; /dev/stdout is this process's standard output, at its present end.
+func openOutput(path string, flag int) (*output, error) {
 	if err := notOfLake(path); err != nil {
 		return nil, err
 	}
@@ -345,7 +303,12 @@ func openOutput(path string) (*output, error) {
 	case err == nil && info.IsDir():
 		return nil, fmt.Errorf("%s is a directory", path)
 	case err == nil && !info.Mode().IsRegular():
-		return openInPlace(path)
+		there, err := os.Stat(path)
+		if out, outErr := os.Stdout.Stat(); errors.Join(err, outErr) == nil && os.SameFile(there, out) {
+			return &output{File: os.Stdout}, nil
+		}
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|flag, 0o644)
+		return &output{File: f}, err
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
@@ -356,24 +319,9 @@ func openOutput(path string) (*output, error) {
 	return &output{File: f, path: path}, nil
 }
 
-// openInPlace opens what is no regular file. /dev/stdout is this process's standard output, at its present end.
-func openInPlace(path string) (*output, error) {
-	if there, err := os.Stat(path); err == nil {
-		if out, err := os.Stdout.Stat(); err == nil && os.SameFile(there, out) {
-			fd, err := syscall.Dup(int(os.Stdout.Fd()))
-			return &output{File: os.NewFile(uintptr(fd), path), shared: true}, err
-		}
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644)
-	return &output{File: f}, err
-}
-
 func (o *output) commit() error {
-	if o.path == "" { // a link may lead to a longer file; devices and pipes have no length
-		if info, err := o.Stat(); err == nil && info.Mode().IsRegular() && info.Size() > o.written && !o.shared {
-			return errors.Join(o.Truncate(o.written), o.Close())
-		}
-		return o.Close()
+	if o.path == "" {
+		return o.abandon()
 	}
 	err := errors.Join(o.Chmod(0o644), o.Sync(), o.Close())
 	if err == nil {
@@ -385,12 +333,15 @@ func (o *output) commit() error {
 	return nil
 }
 
+// abandon closes the file, and removes it unless it is written in place.
 func (o *output) abandon() error {
-	err := o.Close()
-	if o.path != "" {
-		err = errors.Join(err, os.Remove(o.Name()))
+	switch {
+	case o.File == os.Stdout:
+		return nil
+	case o.path == "":
+		return o.Close()
 	}
-	return err
+	return errors.Join(o.Close(), os.Remove(o.Name()))
 }
 
 // notOfLake returns an error for a path of a file or directory that is a lake's own: one in a directory of a lake, or

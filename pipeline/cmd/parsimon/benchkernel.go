@@ -55,8 +55,7 @@ func benchKernel(dir, outCSV string, stdout io.Writer) error {
 	if outCSV == "" {
 		return simulateLinkCases(cases, io.Discard, stdout)
 	}
-	_, err = writeOutput(outCSV, func(w io.Writer) error { return simulateLinkCases(cases, w, stdout) })
-	return err
+	return writeOutput(outCSV, func(w io.Writer) error { return simulateLinkCases(cases, w, stdout) })
 }
 
 func simulateLinkCases(cases []linkCase, out, stdout io.Writer) error {

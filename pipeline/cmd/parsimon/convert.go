@@ -44,7 +44,7 @@ var convertCommand = command{
 				return fmt.Errorf("trace %w", err)
 			}
 			var flows int64
-			_, err = writeOutput(*output, func(w io.Writer) error {
+			err = writeOutput(*output, func(w io.Writer) error {
 				job, _, _ := strings.Cut(filepath.Base(args[0]), ".")
 				flows, err = trace.WriteCSV(w, job, slices.Sorted(slices.Values(l.Network.Hosts())))
 				return err

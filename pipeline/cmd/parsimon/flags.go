@@ -299,33 +299,29 @@ func (r *runFlags) variant() (v pipeline.Variant, err error) {
 	return v, nil
 }
 
-// settings say where and how the command estimates. done closes what they hold open.
-func (r *runFlags) settings(e *env) (o whatif.Settings, done func(), err error) {
-	o, done = r.how, func() {}
+// settings say where and how the command estimates. What they hold open is closed when the command ends.
+func (r *runFlags) settings(e *env) (o whatif.Settings, err error) {
+	o = r.how
 	if o.Lake = e.lake; e.lake == "" {
-		return o, done, usagef("--lake is required")
+		return o, usagef("--lake is required")
 	}
 	if o.Variant, err = r.variant(); err != nil {
-		return o, done, err
+		return o, err
 	}
 	if o.Log, err = e.logger(); err != nil {
-		return o, done, err
+		return o, err
 	}
 	if !e.quiet {
 		o.Progress = engine.NewProgress(e.stderr, e.terminal, o.Log)
 	}
-	undo := pipeline.LimitHeap(cmp.Or(o.MemoryBytes, pipeline.DefaultMemory))
+	e.atEnd = append(e.atEnd, pipeline.LimitHeap(cmp.Or(o.MemoryBytes, pipeline.DefaultMemory)))
 	if !r.cached || r.cache == "off" {
-		return o, undo, nil
+		return o, nil
 	}
-	if o.Cache, err = cache.Open(cmp.Or(r.cache, lake.CachePath(o.Lake)), o.Log); err != nil {
-		undo()
-		return o, done, err
+	if o.Cache, err = cache.Open(cmp.Or(r.cache, lake.CachePath(o.Lake)), o.Log); err == nil {
+		e.atEnd = append(e.atEnd, o.Cache.Close)
 	}
-	return o, func() {
-		o.Cache.Close()
-		undo()
-	}, nil
+	return o, err
 }
 
 // minMemory is the least --memory-limit: below it DuckDB does not work.

@@ -84,11 +84,10 @@ var ingestCommand = command{
 			if t.Mappings, err = mappings(sources, *mapping); err != nil {
 				return err
 			}
-			o, done, err := r.settings(e)
+			o, err := r.settings(e)
 			if err != nil {
 				return err
 			}
-			defer done()
 			how := workloads.Settings{Settings: o.Settings.Settings, Lake: o.Lake, Wait: o.Wait}
 			report, err := workloads.Ingest(ctx, t, how)
 			if err != nil {

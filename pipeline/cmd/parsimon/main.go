@@ -25,6 +25,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/pprof"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -85,6 +86,7 @@ type env struct {
 	logFormat      string // auto, json or console
 	quiet          bool
 	metrics        metrics
+	atEnd          []func() // what closes what the command has opened, in the order of opening
 	cpuProfile     string
 	helpAll        bool
 }
@@ -147,7 +149,14 @@ func (e *env) main(ctx context.Context, args []string) int {
 	if err != nil {
 		err = usageError{err}
 	} else if err = e.metrics.check(); err == nil {
-		err = e.profiled(func() error { return run(ctx, flags.Args()) })
+		err = e.profiled(func() error {
+			defer func() {
+				for _, end := range slices.Backward(e.atEnd) {
+					end()
+				}
+			}()
+			return run(ctx, flags.Args())
+		})
 		if cmd.writes {
 			err = updateViews(flags, err)
 		}
@@ -200,7 +209,7 @@ func (e *env) profiled(run func() error) (err error) {
 	if e.cpuProfile == "" {
 		return run()
 	}
-	f, err := openOutput(e.cpuProfile)
+	f, err := openOutput(e.cpuProfile, os.O_TRUNC)
 	if err == nil {
 		err = pprof.StartCPUProfile(f)
 	}

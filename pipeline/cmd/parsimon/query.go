@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -327,11 +328,15 @@ var reportCommand = command{
 			if o.Query, err = catalog.Options(l, limits); err != nil {
 				return err
 			}
-			size, err := writeOutput(*output, func(w io.Writer) error { return report.Write(ctx, w, l.Path(), o) })
-			if err != nil {
+			var page bytes.Buffer
+			if err := report.Write(ctx, &page, l.Path(), o); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(e.stdout, "%s: %.2f MB\n", *output, float64(size)/1e6)
+			size := float64(page.Len()) / 1e6
+			if err := writeOutput(*output, func(w io.Writer) error { _, err := page.WriteTo(w); return err }); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(e.stdout, "%s: %.2f MB\n", *output, size)
 			return err
 		}
 	},

@@ -11,7 +11,6 @@ import (
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/summary"
 	"parsimon/pipeline/text"
-	"parsimon/pipeline/whatif"
 	"parsimon/stages"
 )
 
@@ -71,11 +70,10 @@ var runCommand = command{
 			if sampling {
 				r.how.For = pipeline.ForWindows
 			}
-			run, done, err := open(ctx, e, &s, &r, args)
+			run, err := open(ctx, e, &s, &r, args)
 			if err != nil {
 				return err
 			}
-			defer done()
 			x, err := exactOf(run, switches)
 			if err != nil {
 				return err
@@ -130,71 +128,67 @@ func answer(ctx context.Context, e *env, run *pipeline.Estimation, exact bool, x
 }
 
 // begin opens a scenario for an estimate from its beginning.
-func begin(ctx context.Context, e *env, s *scenarioFlags, r *runFlags,
-	args []string) (run *pipeline.Estimation, done func(), err error) {
+func begin(ctx context.Context, e *env, s *scenarioFlags, r *runFlags, args []string) (*pipeline.Estimation, error) {
 	sc, err := s.load(e.lake, args) // before the settings, which may make a cache
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return r.open(e, func(o whatif.Settings) (*pipeline.Estimation, error) {
-		run, err := pipeline.Begin(ctx, o.Lake, sc, o.Variant, o.Settings)
-		if err == nil {
-			for _, note := range sc.TopologyNotes() {
-				o.Log.Info().Msg("topology: " + note)
-			}
+	o, err := r.settings(e)
+	if err != nil {
+		return nil, err
+	}
+	run, err := e.open(pipeline.Begin(ctx, o.Lake, sc, o.Variant, o.Settings))
+	if err == nil {
+		for _, note := range sc.TopologyNotes() {
+			o.Log.Info().Msg("topology: " + note)
 		}
-		return run, err
-	})
+	}
+	return run, err
 }
 
 // beginFromExact estimates the whole network of a scenario whose flows wait for others, and opens the scenario in which
 // they start when it found that they do.
-func beginFromExact(ctx context.Context, e *env, s *scenarioFlags, r *runFlags,
-	args []string) (run *pipeline.Estimation, done func(), err error) {
+func beginFromExact(ctx context.Context, e *env, s *scenarioFlags, r *runFlags, args []string) (
+	*pipeline.Estimation, error) {
 	exact := *r
 	exact.estimator, exact.how.Variant, exact.how.For = stages.WholeNetwork.String(), pipeline.Variant{}, ""
-	if run, done, err = begin(ctx, e, s, &exact, args); err != nil {
-		return nil, nil, err
+	run, err := begin(ctx, e, s, &exact, args)
+	if err != nil {
+		return nil, err
 	}
-	defer done()
 	if err := run.Estimate(ctx); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	g, err := run.Generated()
 	if err == nil && !g.Closed() {
 		err = usagef("--starts-from: no flow of %s waits for others", run.Spec.Name)
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	base := string(run.ID())
-	return r.open(e, func(o whatif.Settings) (*pipeline.Estimation, error) {
-		return pipeline.Derive(ctx, o.Lake, base, scenario.Changes{FoundStarts: true}, o.Variant, o.Settings)
-	})
+	o, err := r.settings(e)
+	if err != nil {
+		return nil, err
+	}
+	return e.open(pipeline.Derive(ctx, o.Lake, string(run.ID()), scenario.Changes{FoundStarts: true}, o.Variant,
+		o.Settings))
 }
 
 // resume opens a scenario of the lake.
-func resume(ctx context.Context, e *env, r *runFlags) (run *pipeline.Estimation, done func(), err error) {
-	return r.open(e, func(o whatif.Settings) (*pipeline.Estimation, error) {
-		return pipeline.Resume(ctx, o.Lake, r.scenario, o.Variant, o.Settings)
-	})
+func resume(ctx context.Context, e *env, r *runFlags) (*pipeline.Estimation, error) {
+	o, err := r.settings(e)
+	if err != nil {
+		return nil, err
+	}
+	return e.open(pipeline.Resume(ctx, o.Lake, r.scenario, o.Variant, o.Settings))
 }
 
-// open opens an estimation where and how the flags say. done closes it.
-func (r *runFlags) open(e *env, open func(whatif.Settings) (*pipeline.Estimation, error),
-) (run *pipeline.Estimation, done func(), err error) {
-	o, closeSettings, err := r.settings(e)
-	if err != nil {
-		return nil, nil, err
+// open has an estimation closed when the command ends.
+func (e *env) open(run *pipeline.Estimation, err error) (*pipeline.Estimation, error) {
+	if err == nil {
+		e.atEnd = append(e.atEnd, run.Close)
 	}
-	if run, err = open(o); err != nil {
-		closeSettings()
-		return nil, nil, err
-	}
-	return run, func() {
-		run.Close()
-		closeSettings()
-	}, nil
+	return run, err
 }
 
 // stageNames are the stages of the plans of all estimators, in the order of the method.
@@ -214,18 +208,17 @@ var stageCommand = command{
 		r.declareLake(e, f)
 		s.declare(f)
 		group(f, "Stages after it", func() {
-			f.StringVar(&r.scenario, "scenario", "", "scenario id, or the beginning of it; default: the one last worked on")
+			r.declareScenario(f)
 			r.declareShard(f)
 			r.declareKeep(f)
 		})
 		r.declareEstimate(f)
 		return func(ctx context.Context, args []string) error {
 			name := args[0]
-			run, done, err := openStage(ctx, e, f, &s, &r, name, args[1:])
+			run, err := openStage(ctx, e, f, &s, &r, name, args[1:])
 			if err != nil {
 				return err
 			}
-			defer done()
 			if name == generate {
 				err = run.Generate(ctx)
 			} else {
@@ -242,13 +235,13 @@ var stageCommand = command{
 
 // openStage opens the scenario of a stage: a new one for stage generate, else one of the lake.
 func openStage(ctx context.Context, e *env, f *pflag.FlagSet, s *scenarioFlags, r *runFlags, name string, args []string,
-) (run *pipeline.Estimation, done func(), err error) {
+) (run *pipeline.Estimation, err error) {
 	if !slices.Contains(stageNames, name) {
-		return nil, nil, usagef("no stage %q; \"parsimon help stage\" lists them", name)
+		return nil, usagef("no stage %q; \"parsimon help stage\" lists them", name)
 	}
 	if name == generate {
 		if f.Changed("scenario") || f.Changed("shard") {
-			return nil, nil, usagef("stage generate makes a scenario, whole: it takes neither --scenario nor --shard")
+			return nil, usagef("stage generate makes a scenario, whole: it takes neither --scenario nor --shard")
 		}
 		return begin(ctx, e, s, r, args)
 	}
@@ -258,10 +251,10 @@ func openStage(ctx context.Context, e *env, f *pflag.FlagSet, s *scenarioFlags, 
 		}
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if len(args) > 0 {
-		return nil, nil, usagef("unexpected arguments %q", args)
+		return nil, usagef("unexpected arguments %q", args)
 	}
 	return resume(ctx, e, r)
 }

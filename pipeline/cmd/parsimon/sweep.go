@@ -80,11 +80,10 @@ var sweepCommand = command{
 			case !slices.Contains(whatif.SweepQuantiles(), plan.Quantile):
 				return usagef("--quantile %v: must be one of %v", plan.Quantile, whatif.SweepQuantiles())
 			}
-			o, done, err := r.settings(e)
+			o, err := r.settings(e)
 			if err != nil {
 				return err
 			}
-			defer done()
 			if set {
 				parameters.Scenario = args[0]
 				p, err := whatif.SweepParameters(ctx, parameters, o)
@@ -95,7 +94,6 @@ var sweepCommand = command{
 				if err != nil {
 					return err
 				}
-				e.metrics.parameters(p)
 				show := p.Slowest().ScenarioID
 				if p.Found != nil {
 					show = p.Found.ScenarioID
@@ -106,7 +104,6 @@ var sweepCommand = command{
 			if err != nil {
 				return err
 			}
-			e.metrics.failures(s)
 			return e.write(s, nextReport(s.Text(show), s.Base, e.lake))
 		}
 	},

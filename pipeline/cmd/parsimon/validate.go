@@ -43,11 +43,10 @@ var validateCommand = command{
 			if err != nil {
 				return err
 			}
-			run, done, err := resume(ctx, e, &r)
+			run, err := resume(ctx, e, &r)
 			if err != nil {
 				return err
 			}
-			defer done()
 			x, err := exactOf(run, switches)
 			if err != nil {
 				return err
@@ -80,7 +79,6 @@ func validate(ctx context.Context, e *env, run *pipeline.Estimation, truthFile s
 	if err != nil {
 		return nil, err
 	}
-	e.metrics.validation(v)
 	if truthFile == "" {
 		if err := summary.AddExact(a, run, x); err != nil {
 			return nil, err

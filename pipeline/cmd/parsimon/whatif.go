@@ -65,11 +65,10 @@ var whatIfCommand = command{
 			if err != nil {
 				return err
 			}
-			o, done, err := r.settings(e)
+			o, err := r.settings(e)
 			if err != nil {
 				return err
 			}
-			defer done()
 			if !sampling {
 				w, err := whatif.WhatIf(ctx, args[0], changes, o, how.CompareOptions)
 				if err != nil {
@@ -121,11 +120,10 @@ var compareCommand = command{
 			if strings.Contains(args[0]+args[1], "@") {
 				return usagef("--within estimates both scenarios in the same way: name no variant, but --estimator")
 			}
-			o, done, err := r.settings(e)
+			o, err := r.settings(e)
 			if err != nil {
 				return err
 			}
-			defer done()
 			o.For = pipeline.ForWindows
 			return compareWithin(ctx, e, o, ask, args[0],
 				func(*pipeline.Estimation) (*pipeline.Estimation, error) {
@@ -234,16 +232,14 @@ func compareWithin(
 	ctx context.Context, e *env, o whatif.Settings, a sampled.Ask, base string,
 	other func(base *pipeline.Estimation) (*pipeline.Estimation, error),
 ) error {
-	before, err := pipeline.Resume(ctx, o.Lake, base, o.Variant, o.Settings)
+	before, err := e.open(pipeline.Resume(ctx, o.Lake, base, o.Variant, o.Settings))
 	if err != nil {
 		return err
 	}
-	defer before.Close()
-	changed, err := other(before)
+	changed, err := e.open(other(before))
 	if err != nil {
 		return err
 	}
-	defer changed.Close()
 	c, err := sampled.Compare(ctx, before, changed, a)
 	if err != nil {
 		return err
