@@ -11,6 +11,7 @@ import (
 
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/lake/parquet"
+	"parsimon/pipeline/scenario"
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/stages/ingest"
@@ -74,8 +75,15 @@ func (in *ingestion) checkRejects() error {
 
 // addFile brings one file into tables records and rejects.
 func (in *ingestion) addFile(ctx context.Context, ingester *ingest.Ingester, s *Source) (err error) {
-	if s.FileStats, err = ingester.File(ctx, s.mapping, s.File, s.N); err != nil {
+	if s.FileStats, err = ingester.File(ctx, in.Mappings, s.File, s.N); err != nil {
 		return err
+	}
+	s.Format, s.Mapping = s.FileStats.Mapping.Name, scenario.BytesDigest([]byte(s.FileStats.Mapping.Text))
+	for _, held := range in.state.Sources {
+		if held.Format == s.Format && held.Mapping != s.Mapping {
+			return fmt.Errorf("workload %s was ingested with another mapping %s: give the new one another name",
+				in.state.ID, s.Format)
+		}
 	}
 	if s.Waits+s.ComputeSteps > 0 {
 		return fmt.Errorf("%s: flows wait for others (column after): run takes such files with --flows", s.File)

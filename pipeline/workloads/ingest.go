@@ -227,30 +227,11 @@ func (in *ingestion) open(ctx context.Context, files []string) (before *State, f
 			continue
 		}
 		known[digests[i]] = true
-		source := Source{N: cmp.Or(again[digests[i]], next), File: f, Digest: digests[i]}
-		next = max(next, source.N+1)
-		if err := in.setFormat(&source); err != nil {
-			return nil, nil, err
-		}
-		fresh = append(fresh, source)
+		fresh = append(fresh, Source{N: cmp.Or(again[digests[i]], next), File: f, Digest: digests[i]})
+		next = max(next, fresh[len(fresh)-1].N+1)
 	}
 	in.report.NewFiles = len(fresh)
 	return before, fresh, nil
-}
-
-// setFormat finds the format of a new source.
-func (in *ingestion) setFormat(s *Source) (err error) {
-	if s.mapping, err = ingest.Choose(s.File, in.Mappings); err != nil {
-		return err
-	}
-	s.Format, s.Mapping = s.mapping.Name, scenario.BytesDigest([]byte(s.mapping.Text))
-	for _, held := range in.state.Sources {
-		if held.Format == s.Format && held.Mapping != s.Mapping {
-			return fmt.Errorf("workload %s was ingested with another mapping %s: give the new one another name",
-				in.state.ID, s.Format)
-		}
-	}
-	return nil
 }
 
 // settingDifference says in words what differs.

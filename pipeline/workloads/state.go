@@ -66,8 +66,6 @@ type Source struct {
 	Digest  string `json:"digest"`  // of the content, decompressed
 	ingest.FileStats
 	Files []lake.DataFile `json:"files"` // of records and, if any, rejects
-
-	mapping *ingest.Mapping // of a file that is new
 }
 
 // Merged is what the merge of all sources gave.

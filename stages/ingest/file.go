@@ -29,7 +29,7 @@ func File(ctx context.Context, n *topology.Network, file string, o Options) (sta
 		return stats, err
 	}
 	defer func() { err = errors.Join(err, in.Close()) }()
-	f, err := in.File(ctx, o.Mapping, file, 1)
+	f, err := in.File(ctx, []*Mapping{o.Mapping}, file, 1)
 	if err != nil {
 		return stats, err
 	}

@@ -23,6 +23,7 @@ type FileStats struct {
 	SetAside  int64         `json:"set_aside"`
 	Reasons   []RejectCount `json:"reasons"`     // most frequent first
 	AnyFlowID bool          `json:"any_flow_id"` // rows have ids of their own
+	Mapping   *Mapping      `json:"-"`           // that fits the file
 	// RecordsFile and RejectsFile are Parquet files of tables records and rejects, in TmpDir. RejectsFile exists only
 	// if there are rejects.
 	RecordsFile string `json:"-"`
@@ -33,10 +34,10 @@ type FileStats struct {
 	ComputeSteps int64  `json:"-"`
 }
 
-// File reads one source file, number n of the workload, through a mapping, and writes its rows as tables records
-// and rejects. Errors name the file.
-func (in *Ingester) File(ctx context.Context, m *Mapping, file string, n int32) (FileStats, error) {
-	stats, err := in.file(ctx, m, file, n)
+// File reads one source file, number n of the workload, through that of some mappings which fits it, and writes its rows
+// as tables records and rejects. Errors name the file.
+func (in *Ingester) File(ctx context.Context, of []*Mapping, file string, n int32) (FileStats, error) {
+	stats, err := in.file(ctx, of, file, n)
 	if err != nil && ctx.Err() != nil {
 		return stats, ctx.Err()
 	}
@@ -56,16 +57,17 @@ func inFile(file string, err error) error {
 
 // file takes one source file through the steps of the package comment: stage, typed, addresses, judge. Records and
 // rejects are left in TmpDir; what is between goes to a directory that is removed.
-func (in *Ingester) file(ctx context.Context, m *Mapping, file string, n int32) (stats FileStats, err error) {
+func (in *Ingester) file(ctx context.Context, of []*Mapping, file string, n int32) (stats FileStats, err error) {
 	dir := filepath.Join(in.o.TmpDir, fmt.Sprintf("source-%d", n))
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return stats, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	src, err := in.stage(ctx, m, file, dir)
+	m, src, err := in.choose(ctx, of, file, dir)
 	if err != nil {
 		return stats, err
 	}
+	stats.Mapping = m
 	if stats.Rows = src.rows; stats.Rows == 0 {
 		return stats, errors.New("has no flows")
 	}

@@ -3,8 +3,10 @@ package ingest
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"parsimon/queries/duckdb"
@@ -37,6 +39,56 @@ func (in *Ingester) stage(ctx context.Context, m *Mapping, file, dir string) (sr
 		return src, err
 	}
 	return src, in.query(ctx, "SELECT count(*) FROM ("+src.relation+") WHERE broken <> ''", &src.broken)
+}
+
+// chosenBy is how many rows decide which of several mappings a file has.
+const chosenBy = 100
+
+// choose stages a file with that of several mappings of whose columns the first rows have the most values; the first of
+// equal ones.
+func (in *Ingester) choose(ctx context.Context, of []*Mapping, file, dir string) (best *Mapping, src rowSource, err error) {
+	if len(of) == 1 {
+		src, err = in.stage(ctx, of[0], file, dir)
+		return of[0], src, err
+	}
+	var names []string
+	var most int64
+	for i, m := range of {
+		names = append(names, m.Name)
+		own := filepath.Join(dir, strconv.Itoa(i))
+		if err := os.Mkdir(own, 0o755); err != nil {
+			return nil, src, err
+		}
+		staged, failed := in.stage(ctx, m, file, own)
+		if err := ctx.Err(); err != nil {
+			return nil, src, err
+		}
+		if failed != nil { // it is of another format, or damaged
+			err = failed
+			continue
+		}
+		var has []string
+		for _, c := range m.columns {
+			has = append(has, "CAST("+duckdb.Ident(c.name)+" IS NOT NULL AS BIGINT)")
+		}
+		var values int64
+		query := fmt.Sprintf("SELECT CAST(coalesce(sum(n), 0) AS BIGINT) FROM (SELECT %s AS n FROM (%s) WHERE broken = '' LIMIT %d)",
+			strings.Join(has, " + "), staged.relation, chosenBy)
+		if err := in.query(ctx, query, &values); err != nil {
+			return nil, src, err
+		}
+		if values > most {
+			best, src, most = m, staged, values
+		}
+	}
+	if best != nil {
+		return best, src, nil
+	}
+	none := fmt.Errorf("is none of %s: leave it out, or give its format too", strings.Join(names, ", "))
+	if err != nil {
+		none = fmt.Errorf("%w: %w", none, err)
+	}
+	return nil, src, none
 }
 
 // stageParquet reads a Parquet file where it is.
