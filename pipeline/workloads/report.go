@@ -103,10 +103,6 @@ func (in *ingestion) reportLinks() error {
 		return err
 	}
 	span := float64(r.LastStartNS - r.FirstStartNS)
-	names := map[int32]string{}
-	for _, n := range in.net.Nodes {
-		names[n.ID] = n.Name
-	}
 	for id, l := range all.Links {
 		if l.Flows == 0 {
 			continue
@@ -117,7 +113,7 @@ func (in *ingestion) reportLinks() error {
 			load = float64(l.Bytes) * 8e9 / span / float64(link.BandwidthBps)
 		}
 		r.Links = append(r.Links, LinkForecast{LinkID: link.ID, Src: link.Src, Dst: link.Dst,
-			SrcName: names[link.Src], DstName: names[link.Dst], Flows: l.Flows, Bytes: l.Bytes,
+			SrcName: in.net.Name(link.Src), DstName: in.net.Name(link.Dst), Flows: l.Flows, Bytes: l.Bytes,
 			Load: load, BandwidthBps: link.BandwidthBps})
 	}
 	slices.SortFunc(r.Links, func(a, b LinkForecast) int {

@@ -28,31 +28,18 @@ type UnknownAddress struct {
 	Bytes   int64  `json:"bytes"`
 }
 
-// rule is a line of a hosts table that finds the address and those near it: its /24, or /64 for IPv6.
-func (u UnknownAddress) rule() string {
-	a, err := netip.ParseAddr(strings.TrimSpace(u.Address))
-	if err != nil {
-		return u.Address + ",NODE"
-	}
-	bits := 64
-	if a.Is4() {
-		bits = 24
-	}
-	p, err := a.Prefix(bits)
-	if err != nil {
-		return u.Address + ",NODE"
-	}
-	return p.String() + ",NODE"
-}
-
-// catchAll is the line of a hosts table that finds every address of the kind that no other line finds.
-func catchAll(list []UnknownAddress) string {
-	for _, u := range list {
-		if a, err := netip.ParseAddr(strings.TrimSpace(u.Address)); err == nil && a.Is4() {
-			return "0.0.0.0/0,NODE"
+// hostsRules are the ranges of a hosts table that find an address and those near it (its /24, or /64 for IPv6), and all
+// others.
+func hostsRules(address string) (near, all string) {
+	near, all = address, "0.0.0.0/0"
+	if a, err := netip.ParseAddr(strings.TrimSpace(address)); err == nil {
+		bits := 24
+		if !a.Is4() {
+			bits, all = 64, "::/0"
 		}
+		near = netip.PrefixFrom(a, bits).Masked().String()
 	}
-	return "::/0,NODE"
+	return near, all
 }
 
 // addUnknown lists, with the reasons, the addresses that are no hosts: those with the most bytes, these first.
@@ -125,7 +112,7 @@ func (r RejectCount) String() string {
 	for _, u := range r.Unknown[:min(5, len(r.Unknown))] {
 		most = append(most, fmt.Sprintf("%s with %d bytes", u.Address, u.Bytes))
 	}
-	return text + fmt.Sprintf("\nmost bytes: %s. A line %s in the hosts table finds the first and those near it, %s all "+
-		"others; NODE is where they are attached, such as a gateway", strings.Join(most, ", "), r.Unknown[0].rule(),
-		catchAll(r.Unknown))
+	near, all := hostsRules(r.Unknown[0].Address)
+	return text + fmt.Sprintf("\nmost bytes: %s. A line %s,NODE in the hosts table finds the first and those near it, "+
+		"%s,NODE all others; NODE is where they are attached, such as a gateway", strings.Join(most, ", "), near, all)
 }

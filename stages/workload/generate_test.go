@@ -238,16 +238,10 @@ func TestGenerateRefuses(t *testing.T) {
 	n := topologytest.MustClos(t, topologytest.SmallClos(4))
 	r := topologytest.MustRouter(t, n, 1)
 	for want, change := range map[string]func(*workload.Workload){
-		"no services":          func(w *workload.Workload) { w.Services = nil },
-		"same name":            func(w *workload.Workload) { w.Services[1].Name = "db" },
-		"no size distribution": func(w *workload.Workload) { w.Services[0].Sizes = nil },
-		"sigma is NaN":         func(w *workload.Workload) { w.Services[0].Sigma = math.NaN() },
-		"share is 0":           func(w *workload.Workload) { w.Services[2].Share = 0 },
-		"max_load is 0":        func(w *workload.Workload) { w.MaxLoad = 0 },
-		"either a duration":    func(w *workload.Workload) { w.DurationNS = 5 },
-		"has 2 racks":          func(w *workload.Workload) { w.Services[0].Matrix = evenMatrix(t, 2) },
-		"racks 0 to 31":        func(w *workload.Workload) { w.Services[0].Racks = []int{32} },
-		"146 years":            func(w *workload.Workload) { w.MaxLoad = 1e-18 },
+		"either a duration": func(w *workload.Workload) { w.DurationNS = 5 },
+		"has 2 racks":       func(w *workload.Workload) { w.Services[0].Matrix = evenMatrix(t, 2) },
+		"racks 0 to 31":     func(w *workload.Workload) { w.Services[0].Racks = []int{32} },
+		"146 years":         func(w *workload.Workload) { w.MaxLoad = 1e-18 },
 		"no two hosts exchange": func(w *workload.Workload) {
 			w.Services[0].Matrix, w.Services[0].Racks = nil,
 				[]int{}

@@ -123,12 +123,7 @@ func TestServiceErrors(t *testing.T) {
 			s.Pairs = [][2]int32{{0, 6}, {6, 0},
 				{0, 6}}
 		},
-		"no two hosts exchange traffic":     func(s *workload.Service) { s.Pairs = [][2]int32{} },
-		"neither a matrix nor racks":        func(s *workload.Service) { s.Racks = []int{0} },
-		"and so no sigma":                   func(s *workload.Service) { s.Sigma = 1 },
-		`"nobody", which is no service`:     func(s *workload.Service) { s.TwinOf = "nobody" },
-		`twin of "main", which is no serv`:  func(s *workload.Service) { s.TwinOf = "main" },
-		"another service has the same name": func(s *workload.Service) { s.Name = "other" },
+		"no two hosts exchange traffic": func(s *workload.Service) { s.Pairs = [][2]int32{} },
 	} {
 		w := &workload.Workload{MaxLoad: 0.5, Flows: 1,
 			Services: []workload.Service{pairService(t, "other", "", [2]int32{1, 2}),

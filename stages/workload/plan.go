@@ -30,12 +30,13 @@ type servicePlan struct {
 	gapNS  interface{ Draw(s *rng.Stream) float64 }
 }
 
-// NewPlan checks a workload and computes its rates from the expected loads of links (Router.ExpectedLoads),
+// NewPlan computes the rates of a workload from the expected loads of links (Router.ExpectedLoads),
 // exactly and without drawing flows. The weight from a rack of a single host to itself is left out, because a
 // flow needs two hosts. Errors name the service.
 func NewPlan(r *topology.Router, w *Workload) (*Plan, error) {
-	if err := w.check(); err != nil {
-		return nil, err
+	if (w.DurationNS > 0) == (w.Flows > 0) {
+		return nil, fmt.Errorf("the workload needs either a duration (it has %d ns) or a number of flows (it has %d)",
+			w.DurationNS, w.Flows)
 	}
 	p := &Plan{LinkLoad: make([]float64, len(r.Net.Links)), ServiceFlowsPerSecond: make([]float64, len(w.Services))}
 	shares := 0.0

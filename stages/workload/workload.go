@@ -1,12 +1,8 @@
 package workload
 
-import (
-	"errors"
-	"fmt"
-)
-
 // Workload describes flows to generate, as the paper does (§4.1): services, each with a rack matrix, a size
 // distribution and log-normal inter-arrival times, and a total rate that brings the most loaded link to MaxLoad.
+// Whoever reads a description checks what is said here of its values (package scenario).
 type Workload struct {
 	Services []Service
 	// MaxLoad is the expected load of the most loaded link: payload bits per second relative to its bandwidth;
@@ -39,45 +35,4 @@ type Service struct {
 	// TwinOf names another service whose random numbers this one draws too. With the same sizes, inter-arrivals
 	// and share it has the same flows at the same times, between its own hosts. Empty for numbers of its own.
 	TwinOf string
-}
-
-// check returns an error that names the service or the value that is not allowed.
-func (w *Workload) check() error {
-	if len(w.Services) == 0 {
-		return errors.New("the workload has no services")
-	}
-	names, mayHaveTwin := map[string]bool{}, map[string]bool{}
-	for _, s := range w.Services {
-		mayHaveTwin[s.Name] = s.TwinOf == ""
-	}
-	for i, s := range w.Services {
-		bad := func(format string, args ...any) error {
-			return fmt.Errorf("service %d (%q): %s", i+1, s.Name, fmt.Sprintf(format, args...))
-		}
-		switch {
-		case names[s.Name]:
-			return bad("another service has the same name")
-		case s.TwinOf != "" && !mayHaveTwin[s.TwinOf]:
-			return bad("is a twin of %q, which is no service, or a twin itself", s.TwinOf)
-		case s.Pairs != nil && (s.Matrix != nil || s.Racks != nil):
-			return bad("has host pairs, and so neither a matrix nor racks")
-		case s.Poisson && s.Sigma != 0:
-			return bad("has exponential inter-arrivals, and so no sigma")
-		case s.Sizes == nil:
-			return bad("has no size distribution")
-		case !(s.Sigma >= 0 && s.Sigma <= 8):
-			return bad("sigma is %v, must be 0 to 8", s.Sigma)
-		case !(s.Share > 0) || s.Share > 1e9:
-			return bad("share is %v, must be above 0", s.Share)
-		}
-		names[s.Name] = true
-	}
-	switch {
-	case !(w.MaxLoad > 0) || w.MaxLoad > 1e3:
-		return fmt.Errorf("max_load is %v, must be above 0", w.MaxLoad)
-	case w.DurationNS < 0 || w.Flows < 0 || (w.DurationNS > 0) == (w.Flows > 0):
-		return fmt.Errorf("the workload needs either a duration (it has %d ns) or a number of flows (it has %d)",
-			w.DurationNS, w.Flows)
-	}
-	return nil
 }
