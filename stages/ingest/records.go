@@ -34,8 +34,8 @@ type FileStats struct {
 	ComputeSteps int64  `json:"-"`
 }
 
-// File reads one source file, number n of the workload, through that of some mappings which fits it, and writes its rows
-// as tables records and rejects. Errors name the file.
+// File reads one source file, number n of the workload, through that of some mappings which fits it, and writes its
+// rows as tables records and rejects. Errors name the file.
 func (in *Ingester) File(ctx context.Context, of []*Mapping, file string, n int32) (FileStats, error) {
 	stats, err := in.file(ctx, of, file, n)
 	if err != nil && ctx.Err() != nil {

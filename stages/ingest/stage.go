@@ -46,7 +46,8 @@ const chosenBy = 100
 
 // choose stages a file with that of several mappings of whose columns the first rows have the most values; the first of
 // equal ones.
-func (in *Ingester) choose(ctx context.Context, of []*Mapping, file, dir string) (best *Mapping, src rowSource, err error) {
+func (in *Ingester) choose(ctx context.Context, of []*Mapping, file, dir string) (best *Mapping, src rowSource,
+	err error) {
 	if len(of) == 1 {
 		src, err = in.stage(ctx, of[0], file, dir)
 		return of[0], src, err
@@ -72,8 +73,8 @@ func (in *Ingester) choose(ctx context.Context, of []*Mapping, file, dir string)
 			has = append(has, "CAST("+duckdb.Ident(c.name)+" IS NOT NULL AS BIGINT)")
 		}
 		var values int64
-		query := fmt.Sprintf("SELECT CAST(coalesce(sum(n), 0) AS BIGINT) FROM (SELECT %s AS n FROM (%s) WHERE broken = '' LIMIT %d)",
-			strings.Join(has, " + "), staged.relation, chosenBy)
+		query := fmt.Sprintf(`SELECT CAST(coalesce(sum(n), 0) AS BIGINT)
+FROM (SELECT %s AS n FROM (%s) WHERE broken = '' LIMIT %d)`, strings.Join(has, " + "), staged.relation, chosenBy)
 		if err := in.query(ctx, query, &values); err != nil {
 			return nil, src, err
 		}
