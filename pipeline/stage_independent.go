@@ -37,10 +37,8 @@ func (m *method) bucketStage(simulate *engine.Stage) *engine.Stage {
 				if m.cluster == nil {
 					contributions = t.Sink(schema.HopContributions)
 				}
-				stats, err := b.Bucket(ctx, t.ReadChunk(delays, stages.BucketColumns()), t.Sink(schema.DelayBuckets), contributions)
-				t.SetStats(stats)
-				t.Add(t.Cost)
-				return err
+				defer t.Add(t.Cost)
+				return b.Bucket(ctx, t.ReadChunk(delays, stages.BucketColumns()), t.Sink(schema.DelayBuckets), contributions)
 			}, nil
 		}, nil
 	}

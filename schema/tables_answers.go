@@ -15,16 +15,12 @@ var (
 			{"size_bytes", i64, false, "bytes", "size of the flow"},
 			{"start_ns", i64, false, "ns", "start time of the flow; of one that waits for others, when it started"},
 			{"hops", i16, false, "", "number of links on the path; where paths move, the first"},
-			{"ideal_ns", i64, false, "ns", "FCT of the flow alone in the network, on this path, with a window that never binds" +
-				"; where paths move, on the first path, and at most fct_ns"},
+			{"ideal_ns", i64, false, "ns", "FCT of the flow alone on this path, with a window that never binds; at most fct_ns"},
 			{"fct_ns", i64, false, "ns", "estimated FCT"},
-			{"window_ns", i64, false, "ns", "part of fct_ns - ideal_ns that is due to a window smaller than the path " +
-				"needs; hop_contributions have the rest (estimator independent: all)"},
+			{"window_ns", i64, false, "ns", "part of fct_ns - ideal_ns that is due to a window smaller than the path needs"},
 			{"slowdown", f64, false, "", "fct_ns / ideal_ns, at least 1"},
-			{"retransmissions", i32, false, "", "packets of the flow that were sent again before it ended; 0 where nothing is " +
-				"lost: scenarios without moves, buffers without limit"},
-			{"reordered", i32, false, "", "packets of the flow that arrived after one that was sent later (RFC 4737); 0 " +
-				"likewise"},
+			{"retransmissions", i32, false, "", "packets of the flow that were sent again; 0 where nothing is lost"},
+			{"reordered", i32, false, "", "packets that arrived after one that was sent later (RFC 4737)"},
 		},
 	}
 	LinkStats = Table{
@@ -38,30 +34,22 @@ var (
 			{"dst_node", i32, false, "", "receiving node"},
 			{"tier", str, false, "", "as in links"},
 			{"bandwidth_bps", i64, false, "bps", "bandwidth of the link"},
-			{"available_bps", i64, false, "bps",
-				"bandwidth of the link case: that of the link less the ACKs that it carries"},
+			{"available_bps", i64, false, "bps", "bandwidth less that of the ACKs that the link carries"},
 			{"flows", i64, false, "", "number of flows that cross the link; where paths move, on their first paths"},
 			{"bytes", i64, false, "bytes", "their bytes, without headers; where paths move, those sent, with retransmissions"},
-			{"packets", i64, false, "", "their packets, ⌈size/payload⌉ each: the packet-hops of the case; where paths " +
-				"move, those sent"},
+			{"packets", i64, false, "", "their packets, ⌈size/payload⌉ each; where paths move, those sent"},
 			{"load", f64, false, "", "bytes as a fraction of the link's capacity over the duration of the workload"},
 			{"packets_sent", i64, false, "", "packets sent in the case"},
 			{"packets_marked", i64, false, "", "packets that the link marked (ECN)"},
 			{"busy_ns", i64, false, "ns", "time in which the link was sending"},
 			{"max_queue_bytes", i64, false, "bytes", "longest queue, the packet being sent included"},
 			{"max_queue_at_ns", i64, false, "ns", "first time of the longest queue"},
-			{"mean_queue_packets", f64, false, "",
-				"packets waiting, averaged over the time in which the link was sending"},
+			{"mean_queue_packets", f64, false, "", "packets waiting, averaged over the time of sending"},
 			{"mean_wait_ns", f64, false, "ns", "mean queueing wait of a packet"},
-			{"feedback_share", f64, false, "",
-				"estimator flow: mean of wait / round trip + marks, by packet: how much the link matters to its flows' other " +
-					"links"},
-			{"cached", boo, false, "",
-				"whether the result came from the cache; in a file shared with the base scenario, whether it did there"},
-			{"drops", i64, false, "", "estimator exact: packets that the switch dropped before the link; 0 in link cases, " +
-				"whose buffers have no end"},
-			{"paused_ns", i64, false, "ns", "estimator exact: how long the sender of the link was paused by the switch " +
-				"at its end (PFC); else 0"},
+			{"feedback_share", f64, false, "", "estimator flow: mean of wait / round trip + marks, by packet"},
+			{"cached", boo, false, "", "whether the result came from the cache (of a shared file: there)"},
+			{"drops", i64, false, "", "estimator exact: packets that the switch dropped before the link; else 0"},
+			{"paused_ns", i64, false, "ns", "estimator exact: how long the switch at its end paused the sender (PFC)"},
 		},
 	}
 	Intervals = Table{
@@ -83,8 +71,7 @@ var (
 			{"lo", f64, false, "", "lower bound of the interval, of both parts"},
 			{"hi", f64, false, "", "upper bound of the interval, of both parts"},
 			{"warning", str, false, "", "why the workload is too short for this percentile; empty if it is not"},
-			{"workload_lo", f64, true, "", "lower bound for other workloads of the same kind; null if lo leaves out the " +
-				"method's part"},
+			{"workload_lo", f64, true, "", "lower bound for other workloads of the same kind; null if lo is that"},
 			{"workload_hi", f64, true, "", "upper bound likewise"},
 			{"method_error", f64, true, "", "the method's own error, ± relative to the estimate; null if it is not known"},
 		},
@@ -94,10 +81,8 @@ var (
 		Doc:   "Conditions under which the estimate is less accurate, each with the reason and what to do.",
 		Grain: "kind × link", Key: []string{"kind", "link_id"}, Sort: []string{}, Variant: true,
 		Columns: []Column{
-			{"kind", str, false, "", "overload, transport, window, disagreement, unsettled, spread or (independent) loaded " +
-				"twice"},
-			{"measure", f64, true, "", "what is compared with the threshold: a fraction; for spread, a number of links; " +
-				"null if nothing could be measured"},
+			{"kind", str, false, "", "overload, transport, window, disagreement, unsettled, spread, buffers, loaded twice"},
+			{"measure", f64, true, "", "what is compared with the threshold; null if nothing could be measured"},
 			{"threshold", f64, true, "", "measure from which there is a warning"},
 			{"link_id", i32, true, "", "link concerned; null if there is no single one"},
 			{"warning", str, false, "", "the reason"},
@@ -119,8 +104,7 @@ var (
 			{"stratum", i32, false, "", "stratum of the slot, from 0"},
 			{"stratum_slots", i32, false, "", "number of slots of the stratum"},
 			{"stratum_drawn", i32, false, "", "number of slots drawn from it"},
-			{"weight", f64, false, "", "stratum_slots / stratum_drawn: how many flows of the workload a flow of the window " +
-				"represents"},
+			{"weight", f64, false, "", "stratum_slots / stratum_drawn: flows of the workload for each of the window"},
 			{"from_ns", i64, false, "ns", "beginning of the window"},
 			{"to_ns", i64, false, "ns", "end of the window, excluded"},
 			{"warmup_ns", i64, false, "ns", "time simulated before the window, and after it"},
@@ -166,10 +150,8 @@ var (
 			{"fct_ns", i64, false, "ns", "simulated FCT"},
 			{"window_ns", i64, false, "ns", "part of fct_ns - ideal_ns that is due to a window smaller than the path needs"},
 			{"slowdown", f64, false, "", "fct_ns / ideal_ns, at least 1"},
-			{"retransmissions", i32, false, "", "packets of the flow that were sent again before it ended; 0 where nothing is " +
-				"lost: scenarios without moves, buffers without limit"},
-			{"reordered", i32, false, "", "packets of the flow that arrived after one that was sent later (RFC 4737); 0 " +
-				"likewise"},
+			{"retransmissions", i32, false, "", "packets of the flow that were sent again; 0 where nothing is lost"},
+			{"reordered", i32, false, "", "packets that arrived after one that was sent later (RFC 4737)"},
 		},
 	}
 	ExactHops = Table{
@@ -179,9 +161,7 @@ var (
 			{"flow_row", i64, false, "", "row of the flow in table flows"},
 			{"hop", i16, false, "", "index of the link on the path, from 0"},
 			{"link_id", i32, false, "", "link"},
-			{"wait_ns", i64, false, "ns",
-				"sum of the queueing waits of the flow's packets; 0 at hop 0, where packets are created when " +
-					"they are sent"},
+			{"wait_ns", i64, false, "ns", "sum of the queueing waits of the flow's packets; 0 at hop 0"},
 			{"last_wait_ns", i64, false, "ns", "queueing wait of the flow's last packet"},
 			{"packets_marked", i32, false, "", "number of the flow's packets that the link marked (ECN)"},
 		},

@@ -20,17 +20,12 @@ var (
 			{"size_bytes", i64, false, "bytes", "size of the flow"},
 			{"start_ns", i64, false, "ns", "start time of the flow"},
 			{"first_link", i32, false, "", "hop 0 of the path: the uplink of the sending host"},
-			{"delay_to_link_ns", i64, false, "ns",
-				"propagation delay from the source to the sending node of this link"},
+			{"delay_to_link_ns", i64, false, "ns", "propagation delay from the source to the sending node of this link"},
 			{"path_delay_ns", i64, false, "ns", "propagation delay from the source to the destination"},
-			{"path_send_ns", i64, false, "ns",
-				"transmission time of a full packet on all links of the path, and of its ACK on the way back"},
-			{"upstream_bps", i64, false, "bps",
-				"slowest link between the uplink and this one; 0 if none is slower than the uplink"},
-			{"downstream_bps", i64, false, "bps",
-				"slowest link behind this one; 0 if none is slower than this one (hop 0: if there is none)"},
-			{"between_ps", i32, false, "ps",
-				"transmission time of a byte on all links between the uplink and this one (hop 0: and the last of the slowest)"},
+			{"path_send_ns", i64, false, "ns", "time to send a full packet on all links of the path, and its ACK back"},
+			{"upstream_bps", i64, false, "bps", "slowest link between the uplink and this one; 0: none below the uplink"},
+			{"downstream_bps", i64, false, "bps", "slowest link behind this one; 0: none below this one (hop 0: none)"},
+			{"between_ps", i32, false, "ps", "time to send a byte between the uplink and this link (hop 0: the slowest)"},
 		},
 	}
 	LinkLoads = Table{
@@ -54,10 +49,8 @@ var (
 		Grain: "link", Key: []string{"link_id"}, Sort: []string{"link_id"}, Variant: true,
 		Columns: []Column{
 			{"link_id", i32, false, "", "link"},
-			{"representative", i32, false, "",
-				"link whose case is simulated for it; the link itself if it is a representative"},
-			{"distance", f64, false, "",
-				"distance from the representative as a fraction of the allowed distance, below 1"},
+			{"representative", i32, false, "", "link whose case is simulated for it, maybe itself"},
+			{"distance", f64, false, "", "from the representative, as a fraction of the allowed distance, below 1"},
 			{"members", i32, false, "", "number of links in the cluster"},
 		},
 	}
@@ -107,8 +100,7 @@ var (
 			{"hops", i16, false, "", "number of links on the path"},
 			{"link_id", i32, false, "", "link"},
 			{"delay_ns", f64, false, "ns", "delay that the hop adds to the FCT"},
-			{"wait_ns", f64, false, "ns",
-				"the part that is the queueing wait of the flow's last packet; 0 if the estimator does not separate it"},
+			{"wait_ns", f64, false, "ns", "the part that is the wait of the flow's last packet; 0 if not known"},
 		},
 	}
 )
@@ -130,8 +122,7 @@ var (
 			{"hops", i16, false, "", "number of links on the path"},
 			{"link_id", i32, false, "", "link"},
 			{"observed", bin, false, "", "waits and marks of the packets, encoded in blocks; at hop 0 the NIC waits"},
-			{"delay_ns", i64, false, "ns",
-				"FCT of the flow in the link's case less its ideal FCT there: what the case says of the whole path"},
+			{"delay_ns", i64, false, "ns", "FCT of the flow in the link's case less its ideal FCT there"},
 		},
 	}
 	Feedback = Table{

@@ -7,8 +7,7 @@ var (
 		Grain: "scenario", Key: []string{"scenario_id"}, Sort: []string{"scenario_id"},
 		Columns: []Column{
 			{"scenario_id", str, false, "", "hash of topology, workload, transport and seed"},
-			{"base_id", str, true, "",
-				"scenario that this one was derived from and whose unchanged tables it shares; null if none"},
+			{"base_id", str, true, "", "scenario that this one was derived from, whose tables it shares; null if none"},
 			{"name", str, false, "", "name in the scenario file, or name of the flow file"},
 			{"seed", i64, false, "", "seed of all random streams"},
 			{"spec", str, false, "", "the complete scenario as canonical JSON"},
@@ -50,18 +49,14 @@ var (
 		Name: "flows", Doc: "Flows of the workload.",
 		Grain: "flow", Key: []string{"flow_id"}, Sort: []string{"start_ns", "flow_id"}, Scope: OfBoth,
 		Columns: []Column{
-			{"flow_id", i64, false, "", "id in the flow file; flows of services are numbered from 0 by start time, those " +
-				"of job n, from 1, from n × 2^40"},
+			{"flow_id", i64, false, "", "id in the flow file; of services from 0 by start time, of job n from n × 2^40"},
 			{"src", i32, false, "", "sending host"},
 			{"dst", i32, false, "", "receiving host"},
-			{"size_bytes", i64, false, "bytes", "bytes to deliver, without headers; 0 with src = dst: a compute step, see " +
-				"dependencies"},
+			{"size_bytes", i64, false, "bytes", "bytes to deliver, without headers; 0 with src = dst: a compute step"},
 			{"start_ns", i64, false, "ns", "start time; of a flow in dependencies the earliest one"},
 			{"service", str, false, "", "service of the flow; empty if unknown"},
 			{"vnet", str, false, "", "virtual network of the flow; empty if unknown"},
-			{"synthetic_start", boo, false, "",
-				"whether the start time was not measured: it was drawn from the range that the flow log states, " +
-					"or is that of the first sampled packet"},
+			{"synthetic_start", boo, false, "", "whether the start time was drawn, or is that of a sampled packet"},
 		},
 	}
 	Dependencies = Table{

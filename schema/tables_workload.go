@@ -14,8 +14,7 @@ var (
 			{"rows", i64, false, "", "number of rows in the file"},
 			{"records", i64, false, "", "number of its rows in table records"},
 			{"rejects", i64, false, "", "number of its rows in table rejects"},
-			{"set_aside", i64, false, "",
-				"number of rejects that do not describe a flow, such as log lines without data"},
+			{"set_aside", i64, false, "", "number of rejects that are no flows, such as log lines without data"},
 		},
 	}
 	Records = Table{
@@ -36,8 +35,7 @@ var (
 			{"size_bytes", i64, false, "bytes", "bytes, scaled by the sampling rate"},
 			{"start_ns", i64, false, "ns", "start time; for a flow log, the earliest possible one"},
 			{"end_ns", i64, false, "ns", "end time; equal to start_ns if unknown"},
-			{"resolution_ns", i64, false, "ns",
-				"length of the range from start_ns that contains the start time; 0 if it is exact"},
+			{"resolution_ns", i64, false, "ns", "length of the range from start_ns that contains the start; 0: exact"},
 			{"sampled", boo, false, "", "whether the record was made from sampled packets"},
 			{"service", str, false, "", "service; empty if unknown"},
 			{"vnet", str, false, "", "virtual network; empty if unknown"},

@@ -20,13 +20,6 @@ const (
 	bucketSpread = 2
 )
 
-// BucketStats counts what the bucketing of some links did.
-type BucketStats struct {
-	Links         int64 `json:"links"`
-	Buckets       int64 `json:"buckets"`
-	Contributions int64 `json:"contributions"`
-}
-
 // Bucketer turns the hop delays of links into distributions, and draws from them what each hop contributes to
 // each flow. It reuses its memory and is used by one goroutine at a time.
 type Bucketer struct {
@@ -54,36 +47,31 @@ func NewBucketer(p simkernel.Params, seed uint64) *Bucketer {
 // A hop's contribution to a flow is one packet-normalised delay, drawn from the bucket of the flow's size
 // (paper, §3.4), times the flow's packets. The draw is keyed by seed, flow and hop, so it does not depend on
 // how links are partitioned. A nil sink for contributions writes buckets only.
-func (b *Bucketer) Bucket(ctx context.Context, in schema.Batches,
-	buckets, contributions schema.Sink) (BucketStats, error) {
-	var stats BucketStats
+func (b *Bucketer) Bucket(ctx context.Context, in schema.Batches, buckets, contributions schema.Sink) error {
 	if err := b.read(in); err != nil {
-		return stats, err
+		return err
 	}
 	for from := 0; from < len(b.rows); {
 		if err := ctx.Err(); err != nil {
-			return stats, err
+			return err
 		}
 		to := from + 1
 		for to < len(b.rows) && b.rows[to].LinkID == b.rows[from].LinkID {
 			to++
 		}
 		b.bucketLink(from, to)
-		stats.Links++
 		if len(b.buckets) >= columns.BatchRows/16 || to == len(b.rows) {
-			stats.Buckets += int64(len(b.buckets))
 			if err := bucketTable.Write(buckets, b.buckets); err != nil {
-				return stats, err
+				return err
 			}
 			b.buckets, b.normalised = b.buckets[:0], b.normalised[:0]
 		}
 		from = to
 	}
 	if contributions == nil {
-		return stats, nil
+		return nil
 	}
-	stats.Contributions = int64(len(b.rows))
-	return stats, b.sorter.writeByFlow(contributions, b.rows)
+	return b.sorter.writeByFlow(contributions, b.rows)
 }
 
 // hopDelays is a view of table hop_delays.

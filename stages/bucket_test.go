@@ -95,12 +95,8 @@ func TestBucketDrawsFromTheFlowsOwnBucket(t *testing.T) {
 	p := simkernel.DefaultParams()
 	in := delaysTable(rand.New(rand.NewPCG(5, 5)), 6, 1500)
 	var buckets, contributions captured
-	stats, err := NewBucketer(p, 42).Bucket(context.Background(), in, &buckets, &contributions)
-	if err != nil {
+	if err := NewBucketer(p, 42).Bucket(context.Background(), in, &buckets, &contributions); err != nil {
 		t.Fatal(err)
-	}
-	if stats.Links != 6 || stats.Contributions != 9000 {
-		t.Fatalf("stats %+v", stats)
 	}
 	type bucket struct {
 		lo, hi int64
@@ -167,7 +163,7 @@ func TestBucketDrawsFromTheFlowsOwnBucket(t *testing.T) {
 			to, _ := slices.BinarySearch(links, link+1)
 			one.recs = append(one.recs, r.NewSlice(int64(from), int64(to)))
 		}
-		if _, err := NewBucketer(p, 42).Bucket(context.Background(), &one, &b, &c); err != nil {
+		if err := NewBucketer(p, 42).Bucket(context.Background(), &one, &b, &c); err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range c.recs {
@@ -187,7 +183,7 @@ func TestBucketRefusesDelaysBelowIdeal(t *testing.T) {
 	if err := hopDelayTable.Write(&c, []hopDelayRow{{3, 0, 77, 0, 1, 100, 900, 1000, 0}}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := NewBucketer(simkernel.DefaultParams(), 1).Bucket(context.Background(), &c, &b, &out)
+	err := NewBucketer(simkernel.DefaultParams(), 1).Bucket(context.Background(), &c, &b, &out)
 	if err == nil {
 		t.Fatal("an FCT below the ideal FCT is accepted")
 	}

@@ -5,13 +5,10 @@ import (
 	"fmt"
 	"log"
 
-	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/apache/arrow/go/v17/arrow/array"
-
-	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
 	"parsimon/stages/topology"
+	"parsimon/stages/workload"
 )
 
 // Estimator Flow with two passes on two flows that start at the same time and end at the same host.
@@ -23,11 +20,9 @@ func Example() {
 	})
 	check(err)
 	hosts := net.Hosts()
-	none := columns.Strings([]string{"", ""})
-	flows := &captured{recs: []arrow.Record{array.NewRecord(schema.Flows.Arrow(), []arrow.Array{
-		columns.Of([]int64{1, 2}), columns.Of([]int32{hosts[0], hosts[2]}), columns.Of([]int32{hosts[7], hosts[7]}),
-		columns.Of([]int64{100_000, 5_000}), columns.Of([]int64{0, 0}), none, none, columns.False(2),
-	}, 2)}}
+	flows := &captured{}
+	check(workload.RowTable.Write(flows, []workload.Row{{ID: 1, Src: hosts[0], Dst: hosts[7], SizeBytes: 100_000},
+		{ID: 2, Src: hosts[2], Dst: hosts[7], SizeBytes: 5_000}}))
 
 	// route: flows → hops, and what each link carries
 	router, err := topology.NewRouter(net, 1)

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
 	"parsimon/stages/topology"
@@ -25,18 +24,15 @@ func observationsOf(observed ...[]simkernel.Block) *captured {
 
 func observationTableOf(of int, observed [][]simkernel.Block) *captured {
 	var c captured
-	n := len(observed)
-	rows, hop, hops, link := make([]int64, n), make([]int16, n), make([]int16, n), []int32{4, 2, 0}
-	for h := range n {
-		rows[h], hop[h], hops[h] = 7, int16(h), int16(of)
-	}
+	var rows []observationRow
 	var all columns.Arena
-	order := make([]int32, n)
+	var order []int32
 	for h, blocks := range observed {
 		all.Add(appendBlocks(nil, blocks))
-		order[h] = int32(h)
+		order = append(order, int32(h))
+		rows = append(rows, observationRow{7, int16(h), int16(of), []int32{4, 2, 0}[h], columns.Item(h), 0})
 	}
-	if err := columns.Write(&c, schema.HopObservations, n, columns.Of(rows), columns.Of(hop), columns.Of(hops), columns.Of(link[:n]), new(columns.Binary).Of(&all, order), columns.Of(make([]int64, n))); err != nil {
+	if err := hopObservations.WriteOrdered(&c, rows, order, &all); err != nil {
 		panic(err)
 	}
 	return &c
@@ -154,8 +150,7 @@ func TestFeedbackErrors(t *testing.T) {
 	var c captured
 	var damaged columns.Arena
 	damaged.Add([]byte{0x80})
-	if err := columns.Write(&c, schema.HopObservations, 1, columns.Of([]int64{7}), columns.Of([]int16{0}), columns.Of([]int16{1}), columns.Of([]int32{1}),
-		new(columns.Binary).Of(&damaged, []int32{0}), columns.Of([]int64{0})); err != nil {
+	if err := hopObservations.WriteOrdered(&c, []observationRow{{7, 0, 1, 1, 0, 0}}, []int32{0}, &damaged); err != nil {
 		t.Fatal(err)
 	}
 	for _, observed := range []*captured{missing, &c} {

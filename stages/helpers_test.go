@@ -15,6 +15,7 @@ import (
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
 	"parsimon/stages/topology"
+	"parsimon/stages/workload"
 )
 
 // captured is a table in memory, as a sink and as a stream.
@@ -67,9 +68,7 @@ func floats64(c *captured, name string) (out []float64) {
 // randomFlows returns a batch of table flows between random hosts.
 func randomFlows(n *topology.Network, rng *rand.Rand, count int) arrow.Record {
 	hosts := n.Hosts()
-	var id, size, start []int64
-	var src, dst []int32
-	var label []string
+	var rows []workload.Row
 	clock := int64(5_000_000)
 	for i := range count {
 		a, b := rng.IntN(len(hosts)), rng.IntN(len(hosts)-1)
@@ -77,14 +76,20 @@ func randomFlows(n *topology.Network, rng *rand.Rand, count int) arrow.Record {
 			b++
 		}
 		clock += rng.Int64N(4000)
-		id, start = append(id, int64(i*3)), append(start, clock)
-		size = append(size, 1+int64(math.Exp(rng.Float64()*13)))
-		src, dst = append(src, hosts[a]), append(dst, hosts[b])
-		label = append(label, "web")
+		rows = append(rows, workload.Row{ID: int64(i * 3), Src: hosts[a], Dst: hosts[b],
+			SizeBytes: 1 + int64(math.Exp(rng.Float64()*13)), StartNS: clock, Service: "web", VNet: "web"})
 	}
-	return array.NewRecord(schema.Flows.Arrow(), []arrow.Array{columns.Of(id), columns.Of(src), columns.Of(dst),
-		columns.Of(size), columns.Of(start), columns.Strings(label), columns.Strings(label), columns.False(count)},
-		int64(count))
+	return flowRecord(rows...)
+}
+
+// flowRecord is a batch of table flows.
+func flowRecord(rows ...workload.Row) arrow.Record {
+	out := columns.NewRows(schema.Flows)
+	for _, r := range rows {
+		out.Add(columns.Row{"flow_id": r.ID, "src": r.Src, "dst": r.Dst, "size_bytes": r.SizeBytes, "start_ns": r.StartNS,
+			"service": r.Service, "vnet": r.VNet, "synthetic_start": r.Synthetic})
+	}
+	return out.Record()
 }
 
 // testRouter is a router with seed 1.

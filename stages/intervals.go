@@ -26,8 +26,8 @@ const (
 	intervalLabels = 64    // services with intervals of their own, virtual networks, and pairs; bounds the memory
 )
 
-// IntervalQuantiles returns the quantiles that have intervals.
-func IntervalQuantiles() []float64 { return []float64{0.5, 0.9, 0.99, 0.999} }
+// intervalQuantiles are the quantiles that have intervals.
+var intervalQuantiles = []float64{0.5, 0.9, 0.99, 0.999}
 
 // GroupBy says which label the flows of an interval share.
 type GroupBy uint8
@@ -261,7 +261,7 @@ func (x *Intervals) Rows() []Interval {
 				continue
 			}
 			g.accumulate()
-			for _, q := range IntervalQuantiles() {
+			for _, q := range intervalQuantiles {
 				out = append(out, Interval{By: set.by, Service: set.labels.service, VNet: set.labels.vnet,
 					SizeBin: bins[b].Name, Flows: g.flows, Quantile: q})
 				of, binOf = append(of, g), append(binOf, b)

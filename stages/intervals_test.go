@@ -8,31 +8,19 @@ import (
 	"strings"
 	"testing"
 
-	"parsimon/schema"
-	"parsimon/schema/columns"
 	"parsimon/schema/sizebin"
 )
 
 // made returns table slowdowns of flows of one service that start a microsecond apart.
 func made(t *testing.T, slowdown func(i int) float64, flows int) *captured {
 	t.Helper()
-	var id, start, size, one, fct []int64
-	var src []int32
-	var hops []int16
-	var slow []float64
-	var service, vnet []string
-	for i := range flows {
-		id, start, size, one = append(id, int64(i)), append(start, int64(i)*1000), append(size, 500), append(one, 1)
-		fct = append(fct, 20_000)
-		src, hops, slow = append(src, 0), append(hops, 2), append(slow, slowdown(i))
-		service, vnet = append(service, "web"), append(vnet, []string{"red", "blue"}[i%2])
+	rows := make([]SlowdownRow, flows)
+	for i := range rows {
+		rows[i] = SlowdownRow{FlowID: int64(i), FlowRow: int64(i), Service: "web", VNet: []string{"red", "blue"}[i%2],
+			SizeBytes: 500, StartNS: int64(i) * 1000, Hops: 2, IdealNS: 1, FCTNS: 20_000, Slowdown: slowdown(i)}
 	}
 	var out captured
-	err := columns.Write(&out, schema.Slowdowns, flows, columns.Of(id), columns.Of(id), columns.Of(src),
-		columns.Of(src), columns.Strings(service), columns.Strings(vnet),
-		columns.Of(size), columns.Of(start), columns.Of(hops), columns.Of(one), columns.Of(fct),
-		columns.Of(make([]int64, flows)), columns.Of(slow), columns.Of(src), columns.Of(src))
-	if err != nil {
+	if err := SlowdownTable.Write(&out, rows); err != nil {
 		t.Fatal(err)
 	}
 	return &out

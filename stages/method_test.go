@@ -15,6 +15,7 @@ import (
 	"parsimon/simkernel"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/topologytest"
+	"parsimon/stages/workload"
 )
 
 // replays runs estimator Flow in memory, in the given number of partitions of the links and of passes.
@@ -89,7 +90,7 @@ func method(t *testing.T, n *topology.Network, flows arrow.Record,
 			&d, stats, nil); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.Bucket(ctx, d.rewound(), &buckets, &contributions); err != nil {
+		if err := b.Bucket(ctx, d.rewound(), &buckets, &contributions); err != nil {
 			t.Fatal(err)
 		}
 		delays.recs = append(delays.recs, d.recs...)
@@ -234,10 +235,7 @@ func TestWindowIsChargedOnce(t *testing.T) {
 	n, p := testClos(t), simkernel.DefaultParams()
 	p.SetWindow(5000)
 	hosts := n.Hosts()
-	flows := array.NewRecord(schema.Flows.Arrow(), []arrow.Array{columns.Of([]int64{1}), columns.Of(hosts[:1]),
-		columns.Of(hosts[len(hosts)-1:]),
-		columns.Of([]int64{200_000}), columns.Of([]int64{0}), columns.Strings([]string{""}),
-		columns.Strings([]string{""}), columns.False(1)}, 1)
+	flows := flowRecord(workload.Row{ID: 1, Src: hosts[0], Dst: hosts[len(hosts)-1], SizeBytes: 200_000})
 	_, _, slowdowns := replays(t, n, p, flows, 1, 2)
 	r := slowdowns.recs[0]
 	// Six hops of 1,000 ns each way; a full packet takes 838.4 ns at 10 Gbps (twice) and 209.6 at 40

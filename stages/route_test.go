@@ -67,22 +67,7 @@ func (b *flowBatches) Next() (rec arrow.Record, err error) {
 	}
 	rows := b.rows[:min(len(b.rows), b.each)]
 	b.rows = b.rows[len(rows):]
-	err = columns.Write(sinkFunc(func(r arrow.Record) error { r.Retain(); rec = r; return nil }), schema.Flows, len(rows),
-		columns.Of(each(rows, func(r workload.Row) int64 { return r.ID })),
-		columns.Of(each(rows, func(r workload.Row) int32 { return r.Src })),
-		columns.Of(each(rows, func(r workload.Row) int32 { return r.Dst })),
-		columns.Of(each(rows, func(r workload.Row) int64 { return r.SizeBytes })),
-		columns.Of(each(rows, func(r workload.Row) int64 { return r.StartNS })),
-		columns.Strings(each(rows, func(r workload.Row) string { return r.Service })),
-		columns.Strings(each(rows, func(r workload.Row) string { return r.VNet })), columns.False(len(rows)))
-	return rec, err
-}
-
-func each[T any](rows []workload.Row, get func(workload.Row) T) (all []T) {
-	for _, r := range rows {
-		all = append(all, get(r))
-	}
-	return all
+	return flowRecord(rows...), nil
 }
 
 func (b *flowBatches) Close() error { return nil }

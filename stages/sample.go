@@ -8,12 +8,12 @@ import (
 	"math/bits"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
 	"parsimon/stages/topology"
+	"parsimon/stages/workload"
 )
 
 // SampleStats counts what the sampling of one chunk did.
@@ -143,44 +143,33 @@ func (s *Sampler) each(ctx context.Context, firstRow, rows int64, flows schema.B
 // batch at row at of the chunk.
 func (s *Sampler) estimate(rec arrow.Record, chunkRow int64, at int, sample sampleFunc, out schema.Sink,
 	stats *SampleStats) error {
-	var v sampledFlows
+	var v workload.RowView
 	columns.ViewOf(rec, &v)
 	s.rows = s.rows[:0]
 	var x sampledFlow
 	for i, id := range v.ID {
-		x = sampledFlow{path: x.path[:0], startNS: v.Start[i], caseNS: -1}
-		if err := sample(at+i, v.Size[i], &x); err != nil {
+		x = sampledFlow{path: x.path[:0], startNS: v.StartNS[i], caseNS: -1}
+		if err := sample(at+i, v.SizeBytes[i], &x); err != nil {
 			return fmt.Errorf("flow %d: %w", id, err)
 		}
 		if len(x.path) == 0 {
-			if !ComputeStep(v.Src[i], v.Dst[i], v.Size[i]) {
+			if !ComputeStep(v.Src[i], v.Dst[i], v.SizeBytes[i]) {
 				stats.Unreachable++
 			}
 			continue
 		}
-		ideal := s.idealNS(x.path, v.Size[i]) - x.fasterNS
+		ideal := s.idealNS(x.path, v.SizeBytes[i]) - x.fasterNS
 		fct := ideal + x.delayNS
 		s.rows = append(s.rows, SlowdownRow{id, chunkRow + int64(at+i), v.Src[i], v.Dst[i], v.Service.Value(i),
-			v.VNet.Value(i), v.Size[i], x.startNS, int16(len(x.path)), ideal, fct, x.windowNS, float64(fct) / float64(ideal),
+			v.VNet.Value(i), v.SizeBytes[i], x.startNS, int16(len(x.path)), ideal, fct, x.windowNS, float64(fct) / float64(ideal),
 			x.again, x.reordered})
 		stats.LastEndNS = max(stats.LastEndNS, x.startNS+fct)
 		if x.caseNS >= 0 {
-			stats.Cases.count(v.Size[i], float64(ideal+x.caseNS)/float64(ideal))
+			stats.Cases.count(v.SizeBytes[i], float64(ideal+x.caseNS)/float64(ideal))
 		}
 	}
 	stats.Flows += int64(len(s.rows))
 	return SlowdownTable.Write(out, s.rows)
-}
-
-// sampledFlows is a view of table flows.
-type sampledFlows struct {
-	ID      []int64       `col:"flow_id"`
-	Src     []int32       `col:"src"`
-	Dst     []int32       `col:"dst"`
-	Size    []int64       `col:"size_bytes"`
-	Start   []int64       `col:"start_ns"`
-	Service *array.String `col:"service"`
-	VNet    *array.String `col:"vnet"`
 }
 
 // alone makes s.ideal the path.

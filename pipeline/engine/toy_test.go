@@ -113,13 +113,31 @@ func (t *toy) begun() []string {
 }
 
 func writeNumbers(_ context.Context, a *Attempt) error {
-	var values []int64
+	var values []toyNumber
 	for i := a.Lo; i < a.Hi; i++ {
-		values = append(values, i)
+		values = append(values, toyNumber{i, i, i})
 	}
 	a.SetStats(toyStats{Numbers: len(values)})
-	return columns.Write(a.Sink(schema.SenderFCTs), schema.SenderFCTs, len(values), columns.Of(values), columns.Of(values), columns.Of(values))
+	return toyNumberTable.Write(a.Sink(schema.SenderFCTs), values)
 }
+
+type toyNumber struct {
+	Row   int64 `col:"flow_row"`
+	FCT   int64 `col:"fct_ns"`
+	Ideal int64 `col:"ideal_ns"`
+}
+
+type toySquare struct {
+	Link     int32        `col:"link_id"`
+	Row      int64        `col:"flow_row"`
+	Hop      int16        `col:"hop"`
+	Observed columns.Item `col:"observed"`
+}
+
+var (
+	toyNumberTable = columns.TableOf[toyNumber](schema.SenderFCTs)
+	toySquareTable = columns.TableOf[toySquare](schema.SenderFeedback)
+)
 
 type toyStats struct {
 	Numbers int `json:"numbers"`
@@ -127,28 +145,22 @@ type toyStats struct {
 
 func (t *toy) writeSquares(_ context.Context, a *Attempt) error {
 	in := a.Read(t.numbers.Output(schema.SenderFCTs), []string{"fct_ns"}, a.Range("flow_row"))
-	var numbers, hops []int64
-	var texts [][]byte
+	var squares []toySquare
+	var places []int32
+	var arena columns.Arena
 	err := columns.ForEach(in, func(rec arrow.Record) error {
 		for _, x := range columns.Int64s(rec, "fct_ns") {
-			numbers, hops = append(numbers, x), append(hops, 0)
-			texts = append(texts, []byte(strconv.FormatInt(x*x, 10)))
+			squares = append(squares, toySquare{int32(x), x, 0, columns.Item(len(places))})
+			places = append(places, int32(len(places)))
+			arena.Add([]byte(strconv.FormatInt(x*x, 10)))
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	a.SetStats(toyStats{Numbers: len(numbers)})
-	links, short := make([]int32, len(numbers)), make([]int16, len(numbers))
-	var arena columns.Arena
-	places := make([]int32, len(numbers))
-	for i, x := range numbers {
-		links[i], places[i] = int32(x), int32(i)
-		arena.Add(texts[i])
-	}
-	var observed columns.Binary
-	return columns.Write(a.Sink(schema.SenderFeedback), schema.SenderFeedback, len(numbers), columns.Of(links), columns.Of(numbers), columns.Of(short), observed.Of(&arena, places))
+	a.SetStats(toyStats{Numbers: len(squares)})
+	return toySquareTable.WriteOrdered(a.Sink(schema.SenderFeedback), squares, places, &arena)
 }
 
 func (t *toy) writeSums(_ context.Context, a *Attempt) error {
@@ -170,8 +182,7 @@ func (t *toy) writeSums(_ context.Context, a *Attempt) error {
 		return err
 	}
 	a.SetStats(toyStats{Numbers: count})
-	row := []int64{int64(a.N)}
-	return columns.Write(a.Sink(schema.SenderFCTs), schema.SenderFCTs, 1, columns.Of(row), columns.Of([]int64{sum}), columns.Of(row))
+	return toyNumberTable.Write(a.Sink(schema.SenderFCTs), []toyNumber{{int64(a.N), sum, int64(a.N)}})
 }
 
 // toyLake opens a lake and a session on the toy's scenario, which end with the test.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/engine"
@@ -144,12 +145,12 @@ func (s *sampler) writeSampled(to schema.Sink, rec arrow.Record, slots []int, we
 			case "weight":
 				out = append(out, columns.Of(slices.Repeat([]float64{weights[n]}, end-from)))
 			default:
-				column := columns.Named(part, c.Name)
-				column.Retain() // Write releases it
-				out = append(out, column)
+				out = append(out, columns.Named(part, c.Name))
 			}
 		}
-		err := columns.Write(to, schema.SampledSlowdowns, end-from, out...)
+		rows := array.NewRecord(schema.SampledSlowdowns.Arrow(), out, int64(end-from))
+		err := to.Write(rows)
+		rows.Release()
 		part.Release()
 		if err != nil {
 			return err

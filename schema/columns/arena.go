@@ -1,11 +1,6 @@
 package columns
 
-import (
-	"slices"
-
-	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/apache/arrow/go/v17/arrow/array"
-)
+import "slices"
 
 // Grow returns s with room for n more elements. It doubles the memory, so that growing takes little time.
 func Grow[T any](s []T, n int) []T {
@@ -34,19 +29,6 @@ func (a *Arena) Add(b []byte) {
 // Done ends the string that was appended to Bytes.
 func (a *Arena) Done() { a.ends = append(a.ends, len(a.Bytes)) }
 
-// AddAll appends rows from..to-1 of a column.
-func (a *Arena) AddAll(column *array.Binary, from, to int) {
-	offsets := column.ValueOffsets()
-	first, all := offsets[0], column.ValueBytes()
-	base := len(a.Bytes) - int(offsets[from]-first)
-	items := all[offsets[from]-first : offsets[to]-first]
-	a.Bytes = append(Grow(a.Bytes, len(items)), items...)
-	a.ends = Grow(a.ends, to-from)
-	for _, o := range offsets[from+1 : to+1] {
-		a.ends = append(a.ends, base+int(o-first))
-	}
-}
-
 // AddArena appends all strings of another arena.
 func (a *Arena) AddArena(b *Arena) {
 	base := len(a.Bytes)
@@ -63,20 +45,4 @@ func (a *Arena) At(i int) []byte {
 		from = a.ends[i-1]
 	}
 	return a.Bytes[from:a.ends[i]]
-}
-
-// Binary is reusable memory for columns of byte strings.
-type Binary struct {
-	ends  []int32
-	items []byte
-}
-
-// Of returns a column of the arena's strings with the given numbers, valid until Of is called again.
-func (c *Binary) Of(a *Arena, places []int32) arrow.Array {
-	c.ends, c.items = append(c.ends[:0], 0), c.items[:0]
-	for _, i := range places {
-		c.items = append(c.items, a.At(int(i))...)
-		c.ends = append(c.ends, int32(len(c.items)))
-	}
-	return ofBytes(arrow.BinaryTypes.Binary, c.ends, c.items)
 }

@@ -6,24 +6,11 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
 	"github.com/apache/arrow/go/v17/arrow/memory"
-
-	"parsimon/schema"
 )
 
 // fixedWidth are the Go types of the tables' fixed-width columns.
 type fixedWidth interface {
 	int16 | int32 | int64 | float64
-}
-
-// Write writes columns to a sink as one batch of the table and releases them. They must be in the table's
-// order and of its types, and have the given number of rows.
-func Write(out schema.Sink, t schema.Table, rows int, columns ...arrow.Array) error {
-	rec := array.NewRecord(t.Arrow(), columns, int64(rows))
-	for _, c := range columns {
-		c.Release()
-	}
-	defer rec.Release()
-	return out.Write(rec)
 }
 
 // Of returns a column of the values. It does not copy them: the column is valid until they change.
@@ -49,29 +36,13 @@ func Of[T fixedWidth](values []T) arrow.Array {
 	return array.MakeFromData(data)
 }
 
-// Strings returns a column of the values. It copies them.
-func Strings(values []string) arrow.Array {
-	ends := make([]int32, len(values)+1)
-	for i, v := range values {
-		ends[i+1] = ends[i] + int32(len(v))
-	}
-	items := make([]byte, 0, ends[len(values)])
-	for _, v := range values {
-		items = append(items, v...)
-	}
-	return ofBytes(arrow.BinaryTypes.String, ends, items)
-}
-
-// Bools returns a column of the values. It copies them.
-func Bools(values []bool) arrow.Array {
+// bools returns a column of the values. It copies them.
+func bools(values []bool) arrow.Array {
 	b := array.NewBooleanBuilder(memory.DefaultAllocator)
 	defer b.Release()
 	b.AppendValues(values, nil)
 	return b.NewArray()
 }
-
-// False returns a column of n times false.
-func False(n int) arrow.Array { return Bools(make([]bool, n)) }
 
 // ofBytes returns a column of variable-width values, which are concatenated in items; value i ends at
 // ends[i+1], and ends[0] is 0.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"testing"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -44,11 +43,17 @@ func (t *table) Close() error {
 	return nil
 }
 
+type fct struct {
+	Row   int64 `col:"flow_row"`
+	FCT   int64 `col:"fct_ns"`
+	Ideal int64 `col:"ideal_ns"`
+}
+
+var fcts = columns.TableOf[fct](schema.SenderFCTs)
+
 func Example() {
 	var lake table
-	row, fct, ideal := []int64{0, 1}, []int64{1500, 900}, []int64{1000, 900}
-	if err := columns.Write(&lake, schema.SenderFCTs, 2, columns.Of(row), columns.Of(fct),
-		columns.Of(ideal)); err != nil {
+	if err := fcts.Write(&lake, []fct{{0, 1500, 1000}, {1, 900, 900}}); err != nil {
 		fmt.Println(err)
 	}
 	err := columns.Consume(&lake, func(rec arrow.Record) error {
@@ -73,8 +78,7 @@ func TestStreamsAreClosed(t *testing.T) {
 		stream, function, want error
 	}{{nil, nil, nil}, {broken, nil, broken}, {nil, refused, refused}} {
 		var in table
-		if err := columns.Write(&in, schema.SenderFCTs, 1, columns.Of([]int64{1}), columns.Of([]int64{2}),
-			columns.Of([]int64{3})); err != nil {
+		if err := fcts.Write(&in, []fct{{1, 2, 3}}); err != nil {
 			t.Fatal(err)
 		}
 		batches := in.batches
@@ -91,59 +95,6 @@ func TestStreamsAreClosed(t *testing.T) {
 				t.Errorf("closed %d times, want %d", s.closed, read.closed)
 			}
 		}
-	}
-}
-
-// An arena yields the strings that were added, also rows of a slice of a column, and Binary.Of takes them in any
-// order.
-func TestArenaRoundTrip(t *testing.T) {
-	var a columns.Arena
-	for _, s := range []string{"one", "", "three"} {
-		a.Add([]byte(s))
-	}
-	a.Bytes = append(a.Bytes, "fo"...)
-	a.Bytes = append(a.Bytes, "ur"...)
-	a.Done()
-	var binary columns.Binary
-	column := binary.Of(&a, []int32{3, 2, 1, 0})
-	defer column.Release()
-	names := make([]string, column.Len())
-	var again columns.Arena
-	again.Add([]byte("first"))
-	sliced := columnOf(t, column)
-	again.AddAll(columns.Bytes(sliced, "observed"), 0, 3)
-	for i := range names {
-		names[i] = string(again.At(i))
-	}
-	if want := []string{"first", "three", "", "one"}; !slices.Equal(names, want) {
-		t.Errorf("arena %q, want %q", names, want)
-	}
-}
-
-// columnOf returns rows 1 to 3 of a batch of table feedback with the given column of four byte strings.
-func columnOf(t *testing.T, observed arrow.Array) arrow.Record {
-	t.Helper()
-	var out table
-	observed.Retain()
-	n := observed.Len()
-	err := columns.Write(&out, schema.Feedback, n, columns.Of(make([]int32, n)), columns.Of(make([]int64, n)),
-		columns.Of(make([]int16, n)), observed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out.batches[0].NewSlice(1, 4)
-}
-
-// Views and builders agree for every type.
-func TestViewsOfBuilders(t *testing.T) {
-	if got := columns.Of([]float64{}); got.Len() != 0 {
-		t.Errorf("empty column of %d rows", got.Len())
-	}
-	if got := columns.Strings([]string{"a", "", "bc"}); got.String() != `["a" "" "bc"]` {
-		t.Errorf("Strings: %v", got)
-	}
-	if got := columns.False(2); got.String() != "[false false]" {
-		t.Errorf("False: %v", got)
 	}
 }
 

@@ -8,12 +8,7 @@
 //		…
 //	})
 //
-// Writing: slices become columns, and columns become one batch of a table, in the table's order of columns.
-//
-//	err := columns.Write(out, schema.SenderFCTs, len(row), columns.Of(row), columns.Of(fct), columns.Of(ideal))
-//
-//	view of a batch   Int16s Int32s Int64s Float64s Text Bytes, Named for other types
-//	column of values  Of Strings Bools False, Binary.Of for byte strings in an Arena
+// Writing: rows of a struct become batches of a large table (Table), maps those of a small one (Rows).
 //
 // Views of a column that the batch lacks, or that has another type, panic: readers check a file's columns
 // against its table before they return a batch.

@@ -138,7 +138,7 @@ func (f fieldOf) column(b *buffer, c schema.Column, items *Arena) arrow.Array {
 	case arrow.FLOAT64:
 		return Of(gather[float64](f, b))
 	case arrow.BOOL:
-		return Bools(gather[bool](f, b))
+		return bools(gather[bool](f, b))
 	case arrow.STRING:
 		b.ends, b.items = append(b.ends[:0], 0), b.items[:0]
 		for i := range f.n {

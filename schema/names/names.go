@@ -9,20 +9,13 @@ import (
 
 // Nearest returns the n names with the smallest distance to name, nearest first.
 func Nearest(name string, all []string, n int) []string {
-	type ranked struct {
-		name     string
-		distance int
+	distance := make(map[string]int, len(all))
+	for _, one := range all {
+		distance[one] = Distance(name, one)
 	}
-	sorted := make([]ranked, len(all))
-	for i, one := range all {
-		sorted[i] = ranked{one, Distance(name, one)}
-	}
-	slices.SortStableFunc(sorted, func(a, b ranked) int { return a.distance - b.distance })
-	first := make([]string, 0, n)
-	for _, r := range sorted[:min(n, len(sorted))] {
-		first = append(first, r.name)
-	}
-	return first
+	sorted := slices.Clone(all)
+	slices.SortStableFunc(sorted, func(a, b string) int { return distance[a] - distance[b] })
+	return sorted[:min(n, len(sorted))]
 }
 
 // Distance returns the edit distance of two names without regard to upper and lower case, or a quarter of it if one
