@@ -161,8 +161,8 @@ func (s *Sampler) estimate(rec arrow.Record, chunkRow int64, at int, sample samp
 		ideal := s.idealNS(x.path, v.SizeBytes[i]) - x.fasterNS
 		fct := ideal + x.delayNS
 		s.rows = append(s.rows, SlowdownRow{id, chunkRow + int64(at+i), v.Src[i], v.Dst[i], v.Service.Value(i),
-			v.VNet.Value(i), v.SizeBytes[i], x.startNS, int16(len(x.path)), ideal, fct, x.windowNS, float64(fct) / float64(ideal),
-			x.again, x.reordered})
+			v.VNet.Value(i), v.SizeBytes[i], x.startNS, int16(len(x.path)), ideal, fct, x.windowNS,
+			float64(fct) / float64(ideal), x.again, x.reordered})
 		stats.LastEndNS = max(stats.LastEndNS, x.startNS+fct)
 		if x.caseNS >= 0 {
 			stats.Cases.count(v.SizeBytes[i], float64(ideal+x.caseNS)/float64(ideal))
