@@ -21,7 +21,6 @@ var mayImport = map[string][]string{
 	"simkernel":            nil,
 	"simkernel/linkcase":   {"simkernel"},
 	"simkernel/network":    {"simkernel"},
-	"simkernel/kerneltest": {"simkernel"},
 
 	"stages": {"schema/...", "simkernel/...", "stages/rng", "stages/moves", "stages/topology", "stages/workload",
 		"queries/duckdb"},

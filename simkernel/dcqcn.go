@@ -7,7 +7,17 @@ const DCQCN Transport = 1
 
 var dcqcnSpec = transportSpec{
 	name: "dcqcn", version: 2,
-	defaults:  func(p *Params) { p.DCQCN = DefaultDCQCN() },
+	// Those of the paper's DCQCN runs in ns-3, with hosts of 10 Gbps. Marking
+	// follows what those runs do, not what they configure: they ask for random early detection from 4 to
+	// 16 KB per Gbps, up to 20%, but the simulator marks at DCTCP's single threshold. With that threshold
+	// the queues of a few flows match it to 0.1 µs; with the configured ones they are twice as long.
+	defaults: func(p *Params) {
+		p.DCQCN = DCQCNParams{
+			Gain: 1.0 / 256, AlphaNS: 50_000, DecreaseNS: 50_000, IncreaseNS: 55_000,
+			AdditiveBps: 2e6, HyperBps: 20e6,
+			MinMarkPerGbps: 3000, MaxMarkPerGbps: 3000, MaxMarking: 0.2,
+		}
+	},
 	constants: func(p *Params) any { return &p.DCQCN },
 	keys: func(p *Params) []Key {
 		c := &p.DCQCN
@@ -48,18 +58,6 @@ type DCQCNParams struct {
 	MaxMarking     float64 // probability of a mark at Kmax
 }
 
-// DefaultDCQCN returns the constants of the paper's DCQCN runs in ns-3, with hosts of 10 Gbps. Marking
-// follows what those runs do, not what they configure: they ask for random early detection from 4 to
-// 16 KB per Gbps, up to 20%, but the simulator marks at DCTCP's single threshold. With that threshold
-// the queues of a few flows match it to 0.1 µs; with the configured ones they are twice as long.
-func DefaultDCQCN() DCQCNParams {
-	return DCQCNParams{
-		Gain: 1.0 / 256, AlphaNS: 50_000, DecreaseNS: 50_000, IncreaseNS: 55_000,
-		AdditiveBps: 2e6, HyperBps: 20e6,
-		MinMarkPerGbps: 3000, MaxMarkPerGbps: 3000, MaxMarking: 0.2,
-	}
-}
-
 // dcqcn is the sender of one flow: DCQCN (Zhu et al., SIGCOMM'15, §3.1 and figure 7) as in the paper's ns-3,
 // where the ACK of a marked packet is the CNP, only timers raise the rate, and a cut waits for the next tick
 // of the decrease timer.
@@ -74,13 +72,14 @@ func DefaultDCQCN() DCQCNParams {
 // after tick, when the flow sends or receives an ACK. A flow that is idle for long costs only the ticks until
 // its rate stops changing.
 type dcqcn struct {
-	rateBps, lineBps, targetBps float64
-	alpha                       float64
-	alphaPS, decreasePS         int64 // next ticks; never before the first CNP
-	increasePS                  int64 // never before the first cut
-	firstPS                     int64 // the least of them
-	stage                       int64 // increases since the last cut
-	cnpAlpha, cnpCut            bool  // a CNP has come since the last tick
+	Rates
+	targetBps           float64
+	alpha               float64
+	alphaPS, decreasePS int64 // next ticks; never before the first CNP
+	increasePS          int64 // never before the first cut
+	firstPS             int64 // the least of them
+	stage               int64 // increases since the last cut
+	cnpAlpha, cnpCut    bool  // a CNP has come since the last tick
 }
 
 // alphaGone is so small that a cut by half of it changes no rate.
@@ -88,12 +87,10 @@ const alphaGone = 1.0 / (1 << 60)
 
 func (d *dcqcn) Start(_ *Params, l Limits) {
 	*d = dcqcn{
-		rateBps: l.LineBps, lineBps: l.LineBps, targetBps: l.LineBps,
+		Rates: Rates{l.LineBps, l.LineBps}, targetBps: l.LineBps,
 		alphaPS: never, decreasePS: never, increasePS: never, firstPS: never,
 	}
 }
-
-func (d *dcqcn) Rate() (rateBps, lineBps float64) { return d.rateBps, d.lineBps }
 
 func (d *dcqcn) NextTick() int64 { return d.firstPS }
 
@@ -104,7 +101,7 @@ func (d *dcqcn) OnAck(p *Params, h *AckInfo) (rateChanged bool) {
 	d.cnpAlpha, d.cnpCut = true, true
 	if d.alphaPS == never {
 		d.alpha, d.cnpAlpha = 1, false
-		d.targetBps = d.rateBps
+		d.targetBps = d.RateBps
 		d.alphaPS = h.NowPS + p.DCQCN.AlphaNS*PSPerNS
 		d.decreasePS = h.NowPS + (p.DCQCN.DecreaseNS+1)*PSPerNS
 		d.firstPS = min(d.alphaPS, d.decreasePS)
@@ -113,7 +110,7 @@ func (d *dcqcn) OnAck(p *Params, h *AckInfo) (rateChanged bool) {
 }
 
 func (d *dcqcn) Tick(p *Params, nowPS int64) (rateChanged bool) {
-	before := d.rateBps
+	before := d.RateBps
 	for d.firstPS <= nowPS {
 		switch d.firstPS {
 		case d.alphaPS:
@@ -125,7 +122,7 @@ func (d *dcqcn) Tick(p *Params, nowPS int64) (rateChanged bool) {
 		}
 		d.firstPS = min(d.alphaPS, d.decreasePS, d.increasePS)
 	}
-	return d.rateBps != before
+	return d.RateBps != before
 }
 
 func (d *dcqcn) tickAlpha(p *Params, nowPS int64) {
@@ -151,9 +148,9 @@ func (d *dcqcn) tickDecrease(p *Params, nowPS int64) {
 	}
 	d.cnpCut = false
 	if d.stage > 0 {
-		d.targetBps = d.rateBps
+		d.targetBps = d.RateBps
 	}
-	d.rateBps = max(p.floorBps(d.lineBps), float64(d.rateBps*(1-d.alpha/2)))
+	d.RateBps = max(p.floorBps(d.LineBps), float64(d.RateBps*(1-d.alpha/2)))
 	d.stage = 0
 	d.increasePS = d.decreasePS + c.IncreaseNS*PSPerNS
 	d.decreasePS += everyPS
@@ -162,15 +159,15 @@ func (d *dcqcn) tickDecrease(p *Params, nowPS int64) {
 func (d *dcqcn) tickIncrease(p *Params, nowPS int64) {
 	c := &p.DCQCN
 	everyPS := c.IncreaseNS * PSPerNS
-	rate, target := d.rateBps, d.targetBps
+	rate, target := d.RateBps, d.targetBps
 	switch {
 	case d.stage == 1:
-		d.targetBps = min(d.lineBps, d.targetBps+c.AdditiveBps)
+		d.targetBps = min(d.LineBps, d.targetBps+c.AdditiveBps)
 	case d.stage > 1:
-		d.targetBps = min(d.lineBps, d.targetBps+c.HyperBps)
+		d.targetBps = min(d.LineBps, d.targetBps+c.HyperBps)
 	}
-	d.rateBps = (d.rateBps + d.targetBps) / 2
-	if d.stage++; d.stage > 2 && d.rateBps == rate && d.targetBps == target && !d.cnpCut {
+	d.RateBps = (d.RateBps + d.targetBps) / 2
+	if d.stage++; d.stage > 2 && d.RateBps == rate && d.targetBps == target && !d.cnpCut {
 		d.increasePS = lastTick(d.increasePS, everyPS, nowPS) // later ticks change nothing either
 	}
 	d.increasePS += everyPS

@@ -23,8 +23,7 @@ var dctcpSpec = transportSpec{
 // DCTCPSender is the sender of one flow. Update is OnAck without the parts of AckInfo that DCTCP does not
 // use; it may be skipped for ACKs that are neither marked nor beyond windowEnd.
 type DCTCPSender struct {
-	RateBps   float64 // in [min(MinRateBps, lineBps), lineBps]
-	LineBps   float64
+	Rates
 	alpha     float64 // smoothed share of marked packets, initially 1
 	windowEnd int64   // snd_nxt at the end of the last window; an ACK beyond it ends the next one
 	cutEnd    int64   // snd_nxt at the last cut: no further cut until an ACK is beyond it
@@ -37,22 +36,13 @@ type DCTCPSender struct {
 
 // Start sets the sender to line rate.
 func (d *DCTCPSender) Start(_ *Params, l Limits) {
-	*d = DCTCPSender{RateBps: l.LineBps, LineBps: l.LineBps, alpha: 1, atLine: l.WindowBytes}
+	*d = DCTCPSender{Rates: Rates{l.LineBps, l.LineBps}, alpha: 1, atLine: l.WindowBytes}
 }
 
 // OnAck implements Sender.
 func (d *DCTCPSender) OnAck(p *Params, h *AckInfo) bool {
 	return d.Update(p, h.AckedBytes, h.SentBytes, h.Marked)
 }
-
-// Tick implements Sender: DCTCP has no timer.
-func (d *DCTCPSender) Tick(*Params, int64) bool { return false }
-
-// NextTick implements Sender.
-func (d *DCTCPSender) NextTick() int64 { return never }
-
-// Rate implements Sender.
-func (d *DCTCPSender) Rate() (rateBps, lineBps float64) { return d.RateBps, d.LineBps }
 
 // Update processes one ACK.
 func (d *DCTCPSender) Update(p *Params, ackedBytes, sentBytes int64, marked bool) (rateChanged bool) {

@@ -6,7 +6,11 @@ const HPCC Transport = 3
 
 var hpccSpec = transportSpec{
 	name: "hpcc", version: 2, headerBytes: 42,
-	defaults:  func(p *Params) { p.HPCC = DefaultHPCC() },
+	// Those of HPCC's paper (§5.1: η 95%, maxStage 5, W_AI 80 bytes), except T, which is
+	// that of the networks here: 18,000 B at 10 Gbps.
+	defaults: func(p *Params) {
+		p.HPCC = HPCCParams{Target: 0.95, MaxStage: 5, AdditiveBytes: 80, BaseRTTNS: 14_400}
+	},
 	constants: func(p *Params) any { return &p.HPCC },
 	keys: func(p *Params) []Key {
 		c := &p.HPCC
@@ -29,12 +33,6 @@ type HPCCParams struct {
 	BaseRTTNS     int64   // T: the longest RTT of the idle network
 }
 
-// DefaultHPCC returns the constants of HPCC's paper (§5.1: η 95%, maxStage 5, W_AI 80 bytes), except T, which is
-// that of the networks here: 18,000 B at 10 Gbps.
-func DefaultHPCC() HPCCParams {
-	return HPCCParams{Target: 0.95, MaxStage: 5, AdditiveBytes: 80, BaseRTTNS: 14_400}
-}
-
 // Telemetry is what a switch writes into a packet when its service starts (HPCC, §3.1 and §4.1).
 type Telemetry struct {
 	AtPS      int64
@@ -55,22 +53,22 @@ type Telemetry struct {
 // rate that it computes is only a step above the reference rate, which is theirs: reported, it would bound them in the
 // next pass, and rates could fall from pass to pass but not rise.
 type hpcc struct {
-	rateBps, lineBps float64
-	refBps           float64     // the rate of W^c
-	ownBps           float64     // the rate that the links in the telemetry allow
-	aloneBps         float64     // the rate that they would allow if others did not bound it
-	use              float64     // U: smoothed utilisation; initially 1, as in the authors' simulator
-	last             []Telemetry // by link, of the last ACK
-	windowEnd        int64       // lastUpdateSeq
-	stage            int64
-	roundPS          float64 // T: of the flow's own path, if the window is fitted to it
-	stepBps          float64 // what W_AI adds to the rate
+	Rates
+	refBps    float64     // the rate of W^c
+	ownBps    float64     // the rate that the links in the telemetry allow
+	aloneBps  float64     // the rate that they would allow if others did not bound it
+	use       float64     // U: smoothed utilisation; initially 1, as in the authors' simulator
+	last      []Telemetry // by link, of the last ACK
+	windowEnd int64       // lastUpdateSeq
+	stage     int64
+	roundPS   float64 // T: of the flow's own path, if the window is fitted to it
+	stepBps   float64 // what W_AI adds to the rate
 }
 
 func (d *hpcc) Start(p *Params, l Limits) {
 	lineBps := l.LineBps
 	*d = hpcc{
-		rateBps: lineBps, lineBps: lineBps, refBps: lineBps, ownBps: lineBps, aloneBps: lineBps, use: 1, last: d.last[:0],
+		Rates: Rates{lineBps, lineBps}, refBps: lineBps, ownBps: lineBps, aloneBps: lineBps, use: 1, last: d.last[:0],
 		roundPS: float64(p.HPCC.BaseRTTNS * PSPerNS), stepBps: lineBps * p.HPCC.AdditiveBytes / float64(l.WindowBytes),
 	}
 	if l.RoundTripNS > 0 {
@@ -78,11 +76,7 @@ func (d *hpcc) Start(p *Params, l Limits) {
 	}
 }
 
-func (d *hpcc) Tick(*Params, int64) bool { return false }
-
 func (d *hpcc) NextTick() int64 { return 0 }
-
-func (d *hpcc) Rate() (rateBps, lineBps float64) { return d.rateBps, d.lineBps }
 
 func (d *hpcc) OnAck(p *Params, h *AckInfo) (rateChanged bool) {
 	first := d.windowEnd == 0
@@ -95,20 +89,20 @@ func (d *hpcc) OnAck(p *Params, h *AckInfo) (rateChanged bool) {
 	if first {
 		return false
 	}
-	before := d.rateBps
+	before := d.RateBps
 	if known {
 		d.compute(p, update)
 	}
-	othersBps := float64(d.lineBps * (1 - h.Feedback))
-	d.rateBps = max(p.floorBps(d.lineBps), min(d.ownBps, othersBps))
+	othersBps := float64(d.LineBps * (1 - h.Feedback))
+	d.RateBps = max(p.floorBps(d.LineBps), min(d.ownBps, othersBps))
 	d.aloneBps = d.ownBps
 	if othersBps < d.ownBps {
-		d.aloneBps = min(d.lineBps, max(d.ownBps, d.refBps*(p.HPCC.Target/d.use)))
+		d.aloneBps = min(d.LineBps, max(d.ownBps, d.refBps*(p.HPCC.Target/d.use)))
 	}
 	if update {
-		d.refBps = d.rateBps
+		d.refBps = d.RateBps
 	}
-	return d.rateBps != before
+	return d.RateBps != before
 }
 
 // compute is the paper's ComputeWind.
@@ -124,7 +118,7 @@ func (d *hpcc) compute(p *Params, update bool) {
 		d.stage++
 	}
 	bps += d.stepBps
-	d.ownBps = min(d.lineBps, max(p.floorBps(d.lineBps), bps))
+	d.ownBps = min(d.LineBps, max(p.floorBps(d.LineBps), bps))
 }
 
 // measure is the paper's MeasureInflight: it updates U by the ACK's telemetry: of each link the queue, in round
@@ -154,4 +148,4 @@ func (d *hpcc) measure(p *Params, h *AckInfo) (known bool) {
 }
 
 // Reduction returns the share of the line rate that the links in the telemetry deny the flow.
-func (d *hpcc) Reduction() float64 { return 1 - d.aloneBps/d.lineBps }
+func (d *hpcc) Reduction() float64 { return 1 - d.aloneBps/d.LineBps }

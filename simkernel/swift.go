@@ -11,7 +11,16 @@ const Swift Transport = 4
 
 var swiftSpec = transportSpec{
 	name: "swift", version: 3, headerBytes: 8,
-	defaults:  func(p *Params) { p.Swift = DefaultSwift() },
+	// A target of 25 µs for fabrics like the paper's (§3.1). Constants that the paper
+	// leaves open are those of htsim's Swift (swift.cpp, which calls them guesses): an increase of 1
+	// packet, β 0.8, cuts of at most a half, and up to five times the base target for windows from 100
+	// down to 0.1 packets.
+	defaults: func(p *Params) {
+		p.Swift = SwiftParams{
+			BaseTargetNS: 25_000, PerHopNS: 1000, Additive: 1, Decrease: 0.8, MaxDecrease: 0.5,
+			ScalingNS: 125_000, MinScaling: 0.1, MaxScaling: 100,
+		}
+	},
 	constants: func(p *Params) any { return &p.Swift },
 	keys: func(p *Params) []Key {
 		c := &p.Swift
@@ -53,41 +62,26 @@ type SwiftParams struct {
 	MinScaling, MaxScaling float64
 }
 
-// DefaultSwift returns a target of 25 µs for fabrics like the paper's (§3.1). Constants that the paper
-// leaves open are those of htsim's Swift (swift.cpp, which calls them guesses): an increase of 1
-// packet, β 0.8, cuts of at most a half, and up to five times the base target for windows from 100
-// down to 0.1 packets.
-func DefaultSwift() SwiftParams {
-	return SwiftParams{
-		BaseTargetNS: 25_000, PerHopNS: 1000, Additive: 1, Decrease: 0.8, MaxDecrease: 0.5,
-		ScalingNS: 125_000, MinScaling: 0.1, MaxScaling: 100,
-	}
-}
-
 // swift is the sender of one flow: Swift (Kumar et al., SIGCOMM'20, algorithm 1) without delays in hosts, and with
 // the rate in place of the window, which follows from it. So Limits and MinRateBps bound it like every
 // other transport here.
 type swift struct {
-	rateBps, lineBps float64
-	lineWindow       float64 // packets, at line rate
-	hops             int
-	morePS           float64 // added to the target on long paths
-	cutPS            int64   // time of the last cut
-	cut              bool    // there was a cut
+	Rates
+	lineWindow float64 // packets, at line rate
+	hops       int
+	morePS     float64 // added to the target on long paths
+	cutPS      int64   // time of the last cut
+	cut        bool    // there was a cut
 }
 
 func (d *swift) Start(p *Params, l Limits) {
 	*d = swift{
-		rateBps: l.LineBps, lineBps: l.LineBps, lineWindow: float64(l.WindowBytes) / float64(p.PayloadBytes),
+		Rates: Rates{l.LineBps, l.LineBps}, lineWindow: float64(l.WindowBytes) / float64(p.PayloadBytes),
 		hops: l.Hops, morePS: float64(l.moreNS() * PSPerNS),
 	}
 }
 
-func (d *swift) Tick(*Params, int64) bool { return false }
-
 func (d *swift) NextTick() int64 { return 0 }
-
-func (d *swift) Rate() (rateBps, lineBps float64) { return d.rateBps, d.lineBps }
 
 // TargetPS returns the target delay for a window of that many packets.
 func (c *SwiftParams) TargetPS(packets float64, hops int) float64 {
@@ -99,8 +93,8 @@ func (c *SwiftParams) TargetPS(packets float64, hops int) float64 {
 
 func (d *swift) OnAck(p *Params, h *AckInfo) (rateChanged bool) {
 	c := &p.Swift
-	before := d.rateBps
-	window := d.lineWindow * d.rateBps / d.lineBps
+	before := d.RateBps
+	window := d.lineWindow * d.RateBps / d.LineBps
 	targetPS := c.TargetPS(window, d.hops) + d.morePS
 	rtt := float64(h.RTTPS)
 	switch {
@@ -112,6 +106,6 @@ func (d *swift) OnAck(p *Params, h *AckInfo) (rateChanged bool) {
 	default:
 		return false
 	}
-	d.rateBps = min(d.lineBps, max(p.floorBps(d.lineBps), d.lineBps*window/d.lineWindow))
-	return d.rateBps != before
+	d.RateBps = min(d.LineBps, max(p.floorBps(d.LineBps), d.LineBps*window/d.lineWindow))
+	return d.RateBps != before
 }

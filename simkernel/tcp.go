@@ -9,16 +9,14 @@ type TCPParams struct {
 	DuplicateAckMax int64 // duplicate ACKs that give a loss away (RFC 5681, §3.2: 3)
 }
 
-// DefaultTCP returns the constants of Linux.
-func DefaultTCP() TCPParams {
-	return TCPParams{InitialWindow: 10, MinTimeoutNS: 200e6, DelayedAckNS: 40e6, ReceiveWindow: 6 << 20,
-		DuplicateAckMax: 3}
-}
-
 func tcpSpec(name string, newGrowth func() growth) transportSpec {
 	return transportSpec{
 		name: name, version: 1,
-		defaults:  func(p *Params) { p.TCP = DefaultTCP() },
+		// Those of Linux.
+		defaults: func(p *Params) {
+			p.TCP = TCPParams{InitialWindow: 10, MinTimeoutNS: 200e6, DelayedAckNS: 40e6, ReceiveWindow: 6 << 20,
+				DuplicateAckMax: 3}
+		},
 		constants: func(p *Params) any { return &p.TCP },
 		keys: func(p *Params) []Key {
 			c := &p.TCP
@@ -50,6 +48,7 @@ type growth interface {
 // before the first sample is that of a sample of the idle path. Not done: limited transmit (RFC 3042), SACK, time
 // stamps, ECN, pacing, a restart after idle times.
 type TCP struct {
+	Rates     // none
 	growth    growth
 	smss      int64
 	most      int64 // of the receiver's window
@@ -84,15 +83,6 @@ func (t *TCP) Start(p *Params, l Limits) {
 
 // OnAck implements Sender for simulators of rates, which do not run this transport.
 func (t *TCP) OnAck(*Params, *AckInfo) bool { return false }
-
-// Tick is explained at OnAck.
-func (t *TCP) Tick(*Params, int64) bool { return false }
-
-// NextTick is explained at OnAck.
-func (t *TCP) NextTick() int64 { return never }
-
-// Rate is explained at OnAck.
-func (t *TCP) Rate() (rateBps, lineBps float64) { return 0, 0 }
 
 // Window returns how many bytes may be in flight.
 func (t *TCP) Window() int64 { return min(t.windowB, t.most) }

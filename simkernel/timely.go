@@ -8,7 +8,13 @@ const TIMELY Transport = 2
 
 var timelySpec = transportSpec{
 	name: "timely", version: 2, headerBytes: 8,
-	defaults:  func(p *Params) { p.TIMELY = DefaultTIMELY() },
+	// Those of the paper's TIMELY runs in ns-3, with hosts of 10 Gbps.
+	defaults: func(p *Params) {
+		p.TIMELY = TIMELYParams{
+			Smoothing: 0.875, Decrease: 0.8, LowNS: 50_000, HighNS: 500_000, MinRTTNS: 20_000,
+			AdditiveBps: 10e6, HyperBps: 50e6, HyperAfter: 5,
+		}
+	},
 	constants: func(p *Params) any { return &p.TIMELY },
 	keys: func(p *Params) []Key {
 		c := &p.TIMELY
@@ -46,44 +52,30 @@ type TIMELYParams struct {
 	HyperAfter  int64   // (§4.3.2: hyperactive increase)
 }
 
-// DefaultTIMELY returns the constants of the paper's TIMELY runs in ns-3, with hosts of 10 Gbps.
-func DefaultTIMELY() TIMELYParams {
-	return TIMELYParams{
-		Smoothing: 0.875, Decrease: 0.8, LowNS: 50_000, HighNS: 500_000, MinRTTNS: 20_000,
-		AdditiveBps: 10e6, HyperBps: 50e6, HyperAfter: 5,
-	}
-}
-
 // timely is the sender of one flow: TIMELY (Mittal et al., SIGCOMM'15, algorithm 1 and §4.3) as in the paper's
 // ns-3: one update per window, by the RTT of the packet whose ACK ends it. The first window only records its RTT.
 type timely struct {
-	rateBps, lineBps float64
-	windowEnd        int64 // snd_nxt at the last update; an ACK beyond it causes the next
-	lastPS           int64 // RTT at the last update
-	diffPS           float64
-	increases        int64 // in a row
-	lowPS, highPS    int64 // thresholds on its path
+	Rates
+	windowEnd     int64 // snd_nxt at the last update; an ACK beyond it causes the next
+	lastPS        int64 // RTT at the last update
+	diffPS        float64
+	increases     int64 // in a row
+	lowPS, highPS int64 // thresholds on its path
 }
 
 func (d *timely) Start(p *Params, l Limits) {
 	*d = timely{
-		rateBps: l.LineBps, lineBps: l.LineBps,
+		Rates: Rates{l.LineBps, l.LineBps},
 		lowPS: (p.TIMELY.LowNS + l.moreNS()) * PSPerNS, highPS: (p.TIMELY.HighNS + l.moreNS()) * PSPerNS,
 	}
 }
-
-func (d *timely) Tick(*Params, int64) bool { return false }
-
-func (d *timely) NextTick() int64 { return never }
-
-func (d *timely) Rate() (rateBps, lineBps float64) { return d.rateBps, d.lineBps }
 
 func (d *timely) OnAck(p *Params, h *AckInfo) (rateChanged bool) {
 	if h.AckedBytes <= d.windowEnd {
 		return false
 	}
 	first := d.windowEnd == 0
-	before, lastPS := d.rateBps, d.lastPS
+	before, lastPS := d.RateBps, d.lastPS
 	d.windowEnd, d.lastPS = h.SentBytes, h.RTTPS
 	if first {
 		return false
@@ -102,12 +94,12 @@ func (d *timely) OnAck(p *Params, h *AckInfo) (rateChanged bool) {
 			stepBps = c.HyperBps
 		}
 		d.increases++
-		d.rateBps = min(d.lineBps, d.rateBps+stepBps)
+		d.RateBps = min(d.LineBps, d.RateBps+stepBps)
 	}
-	return d.rateBps != before
+	return d.RateBps != before
 }
 
 func (d *timely) cut(p *Params, factor float64) {
-	d.rateBps = max(p.floorBps(d.lineBps), float64(d.rateBps*factor))
+	d.RateBps = max(p.floorBps(d.LineBps), float64(d.RateBps*factor))
 	d.increases = 0
 }

@@ -144,6 +144,21 @@ type Sender interface {
 	Rate() (rateBps, lineBps float64)
 }
 
+// Rates are the rates of a sender. Embedded, they are the part of a Sender that those without timers share.
+type Rates struct {
+	RateBps float64 // in [min(MinRateBps, LineBps), LineBps]
+	LineBps float64
+}
+
+// Rate implements Sender.
+func (r *Rates) Rate() (rateBps, lineBps float64) { return r.RateBps, r.LineBps }
+
+// Tick implements Sender.
+func (*Rates) Tick(*Params, int64) bool { return false }
+
+// NextTick implements Sender.
+func (*Rates) NextTick() int64 { return never }
+
 // AckInfo describes one ACK to a sender.
 type AckInfo struct {
 	NowPS      int64

@@ -13,8 +13,8 @@ func TestDCQCNSleeps(t *testing.T) {
 	d.Start(&p, p.Limits(10e9, Path{Hops: 4}))
 	d.OnAck(&p, &AckInfo{Marked: true})
 	d.Tick(&p, 24*3600*1e12)
-	if d.rateBps != 10e9 || d.alpha != 0 || d.NextTick() > 24*3600*1e12+60e6 {
-		t.Errorf("rate %v, alpha %v, next tick %d", d.rateBps, d.alpha, d.NextTick())
+	if d.RateBps != 10e9 || d.alpha != 0 || d.NextTick() > 24*3600*1e12+60e6 {
+		t.Errorf("rate %v, alpha %v, next tick %d", d.RateBps, d.alpha, d.NextTick())
 	}
 }
 

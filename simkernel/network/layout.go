@@ -149,124 +149,92 @@ func (n *Network) setWindows(domainOf []int32) {
 // domains are consecutive sections of one breadth-first search over groups of nodes. The division affects the speed of
 // a Network, never its results.
 func (n *Network) partition(domains int) []int32 {
-	groupOf := n.groups(domains)
+	out := make([][]int32, len(n.host)) // links of each node
+	for l, link := range n.links {
+		out[link.SrcNode] = append(out[link.SrcNode], int32(l))
+	}
+	groupOf := n.groups(out, domains)
 	groups := slices.Max(groupOf) + 1
 	nodes := make([][]int32, groups)
 	for v, g := range groupOf {
 		nodes[g] = append(nodes[g], int32(v))
 	}
-	out := make([][]int32, len(n.host)) // neighbours of each node
-	for _, l := range n.links {
-		out[l.SrcNode] = append(out[l.SrcNode], l.DstNode)
-	}
-	seen, domainOfGroup := make([]bool, groups), make([]int32, groups)
-	weight, used := 0, int32(-1)
-	last := -1
-	var queue []int32
-	visit := func(g int32) {
-		queue, seen[g] = append(queue, g), true
-	}
+	seen, domainOf := make([]bool, groups), make([]int32, len(n.host))
+	weight, used, last := 0, int32(-1), -1
 	for first := range groups {
-		if !seen[first] {
-			visit(first)
+		if seen[first] {
+			continue
 		}
-		for len(queue) > 0 {
-			g := queue[0]
-			queue = queue[1:]
+		seen[first] = true
+		queue := []int32{first}
+		for ; len(queue) > 0; queue = queue[1:] {
 			if to := weight * domains / len(n.links); to > last { // domains without a group are left out
 				last = to
 				used++
 			}
-			domainOfGroup[g] = used
-			for _, v := range nodes[g] {
+			for _, v := range nodes[queue[0]] {
+				domainOf[v] = used
 				weight += len(out[v])
-				for _, next := range out[v] {
-					if !seen[groupOf[next]] {
-						visit(groupOf[next])
+				for _, l := range out[v] {
+					if next := groupOf[n.links[l].DstNode]; !seen[next] {
+						seen[next] = true
+						queue = append(queue, next)
 					}
 				}
 			}
 		}
-	}
-	domainOf := make([]int32, len(n.host))
-	for v, g := range groupOf {
-		domainOf[v] = domainOfGroup[g]
 	}
 	return domainOf
 }
 
 // groups joins each host with its first switch, and the ends of links that are so short that they would determine the
 // steps. As many of the shortest links are joined as leave groups small enough to be spread over the domains.
-func (n *Network) groups(domains int) (groupOf []int32) {
-	joined := newUnion(len(n.host))
-	seen := make([]bool, len(n.host))
-	var order []int32
-	for l, link := range n.links {
-		if a, b := link.SrcNode, link.DstNode; n.host[a] && !seen[a] && !n.host[b] {
-			seen[a] = true
-			joined.join(a, b)
-		}
-		if l%2 == 0 {
-			order = append(order, int32(l))
+func (n *Network) groups(out [][]int32, domains int) (groupOf []int32) {
+	toHost, aheads := make([]bool, len(n.links)), make([]int64, len(n.links)) // of both links of a cable
+	for v := range out {
+		i := slices.IndexFunc(out[v], func(l int32) bool { return n.host[v] && !n.host[n.links[l].DstNode] })
+		if i >= 0 {
+			toHost[out[v][i]], toHost[out[v][i]^1] = true, true
 		}
 	}
-	ahead := func(l int32) int64 { return min(n.lookaheadPS(n.links[l]), n.lookaheadPS(n.links[l^1])) }
-	slices.SortStableFunc(order, func(a, b int32) int { return int(min(1, max(-1, ahead(a)-ahead(b)))) })
-	most := int32(len(n.host) / (2 * domains))
-	for i := 0; i < len(order) && domains > 1; {
-		next := slices.Clone(joined)
-		end := i
-		for ; end < len(order) && ahead(order[end]) < 2*ahead(order[i]); end++ {
-			next.join(n.links[order[end]].SrcNode, n.links[order[end]].DstNode)
-		}
-		if next.largest() > max(most, joined.largest()) {
+	for l := range aheads {
+		aheads[l] = min(n.lookaheadPS(n.links[l]), n.lookaheadPS(n.links[l^1]))
+	}
+	order := slices.Compact(slices.Sorted(slices.Values(aheads)))
+	joinPS := int64(0) // links with less are joined
+	groupOf, largest := n.components(out, func(l int32) bool { return toHost[l] })
+	for i := 0; i < len(order) && domains > 1; i, _ = slices.BinarySearch(order, joinPS) {
+		joinPS = 2 * order[i]
+		next, size := n.components(out, func(l int32) bool { return toHost[l] || aheads[l] < joinPS })
+		if size > max(len(n.host)/(2*domains), largest) {
 			break
 		}
-		joined, i = next, end
-	}
-	groupOf = make([]int32, len(n.host))
-	names := map[int32]int32{}
-	for v := range groupOf {
-		root := joined.root(int32(v))
-		if _, ok := names[root]; !ok {
-			names[root] = int32(len(names))
-		}
-		groupOf[v] = names[root]
+		groupOf, largest = next, size
 	}
 	return groupOf
 }
 
-// A union is a union-find structure: the parent of each node, or minus the size of its group.
-type union []int32
-
-func newUnion(nodes int) union {
-	u := make(union, nodes)
-	for i := range u {
-		u[i] = -1
-	}
-	return u
-}
-
-func (u union) root(v int32) int32 {
-	for u[v] >= 0 {
-		if u[u[v]] >= 0 {
-			u[v] = u[u[v]]
+// components returns the component of each node, from 0, that links of which joins is true make, and the size of the
+// largest.
+func (n *Network) components(out [][]int32, joins func(link int32) bool) (of []int32, largest int) {
+	components := int32(0)
+	of = slices.Repeat([]int32{-1}, len(out))
+	for v := range of {
+		if of[v] >= 0 {
+			continue
 		}
-		v = u[v]
+		of[v] = components
+		members := []int32{int32(v)}
+		for i := 0; i < len(members); i++ {
+			for _, l := range out[members[i]] {
+				if to := n.links[l].DstNode; of[to] < 0 && joins(l) {
+					of[to] = components
+					members = append(members, to)
+				}
+			}
+		}
+		largest = max(largest, len(members))
+		components++
 	}
-	return v
+	return of, largest
 }
-
-func (u union) join(a, b int32) {
-	a, b = u.root(a), u.root(b)
-	if a == b {
-		return
-	}
-	if u[a] > u[b] {
-		a, b = b, a
-	}
-	u[a] += u[b]
-	u[b] = a
-}
-
-func (u union) largest() int32 { return -slices.Min(u) }
