@@ -1,12 +1,14 @@
 package network
 
 import (
+	"cmp"
 	"math/bits"
 	"slices"
 )
 
-// scheduleWindows is how many windows ahead a domain keeps work by window. Work farther ahead is in a heap.
-const scheduleWindows = 64
+// blockWindows is how many windows make a block. A domain keeps the work of the present block by window, and what is
+// farther ahead by block.
+const blockWindows = 64
 
 // A domain is a part of the network's nodes with their ports, simulated by one worker at a time.
 type domain struct {
@@ -34,12 +36,14 @@ type domain struct {
 
 	window, startPS, endPS, lengthPS int64 // the present window
 
-	// Work by window, in slot w % scheduleWindows. Bit w % scheduleWindows of busy is set if there is any.
+	// Work of the present block, in slot w % blockWindows. Bit w % blockWindows of busy is set if there is any.
+	block   uint64
 	busy    uint64
-	windows [scheduleWindows]windowWork // with memory only where there is any
-	unused  []windowWork                // memory
-	later   minHeap[later]              // work after that
-	serial  int64
+	windows [blockWindows]windowWork // with memory only where there is any
+	unused  []windowWork             // memory
+	later   []laterBlock             // blocks with work, in order
+	recent  int                      // index in later of the block that was added to last
+	spare   []arrival                // memory
 
 	heads []int32 // by port: 1 + the last of its arrivals in the present window; 0 if there is none
 	chain []int32 // by arrival: the one before it at the same port, likewise
@@ -74,7 +78,6 @@ type domain struct {
 type windowWork struct {
 	arrivals []arrival // at its ports
 	ports    []uint64  // bit u: port u may have something to send; superfluous bits are harmless
-	far      []int32   // far links that deliver packets
 }
 
 // run simulates the domain from fromPS to toPS.
@@ -106,29 +109,39 @@ func (d *domain) run(step, fromPS, toPS int64) {
 
 // nextPS returns a time before which there is nothing to do, in the window of the first thing.
 func (d *domain) nextPS() int64 {
-	next := int64(never)
-	if d.busy != 0 {
-		ahead := bits.TrailingZeros64(bits.RotateLeft64(d.busy, -int(uint64(d.window)%scheduleWindows)))
-		next = (d.window + int64(ahead)) * d.lengthPS
+	switch {
+	case d.busy != 0:
+		ahead := bits.TrailingZeros64(d.busy >> (uint64(d.window) % blockWindows))
+		return (d.window + int64(ahead)) * d.lengthPS
+	case len(d.later) > 0:
+		return d.later[0].firstPS
 	}
-	if len(d.later) > 0 {
-		next = min(next, d.later[0].atPS)
-	}
-	return next
+	return never
 }
 
-// setWindow makes w the present window. No earlier window may have work left. What is no longer too far ahead is
-// scheduled before anything that is inserted now, so that equal arrivals keep their order.
+// setWindow makes w the present window. No earlier window may have work left. The work of its block is scheduled before
+// anything that is inserted now, so that equal arrivals keep their order.
 func (d *domain) setWindow(w int64) {
 	d.window, d.startPS, d.endPS = w, w*d.lengthPS, (w+1)*d.lengthPS
-	for len(d.later) > 0 && d.later[0].atPS-d.startPS < scheduleWindows*d.lengthPS {
-		d.insertLater(d.later.pop())
+	d.block = uint64(w) / blockWindows
+	if len(d.later) == 0 || d.later[0].number != d.block {
+		return
 	}
+	work := d.later[0].work
+	d.later = slices.Delete(d.later, 0, 1)
+	for _, a := range work {
+		if a.hop == laterPort {
+			d.schedule(a.port, a.atPS)
+		} else {
+			d.insert(a)
+		}
+	}
+	d.spare = work[:0]
 }
 
 // runWindow simulates the present window.
 func (d *domain) runWindow() {
-	slot := uint64(d.window) % scheduleWindows
+	slot := uint64(d.window) % blockWindows
 	if d.busy>>slot&1 == 0 {
 		return
 	}
@@ -165,10 +178,7 @@ func (d *domain) runWindow() {
 			}
 		}
 	}
-	for _, u := range present.far {
-		d.runFar(u)
-	}
-	d.unused = append(d.unused, windowWork{arrivals[:0], ports, present.far[:0]})
+	d.unused = append(d.unused, windowWork{arrivals[:0], ports})
 }
 
 // arrivalsOf returns what arrives at a port in the present window, in order. It is valid until the next call.
@@ -191,21 +201,18 @@ func (d *domain) arrivalsOf(u int32, arrivals []arrival) []arrival {
 	return s
 }
 
-// slotAt returns the slot of the window of a time, which is not before the present window; false if that is too far
-// ahead.
+// slotAt returns the slot of the window of a time, which is not before the present window; false if that is in a later
+// block.
 func (d *domain) slotAt(atPS int64) (slot uint64, ok bool) {
 	ahead, w := atPS-d.startPS, uint64(d.window)
-	if ahead >= 3*d.lengthPS {
-		windows := uint64(ahead / d.lengthPS)
-		return (w + windows) % scheduleWindows, windows < scheduleWindows
-	}
-	if ahead >= d.lengthPS {
+	switch {
+	case ahead < d.lengthPS:
+	case ahead < 2*d.lengthPS:
 		w++
+	default:
+		w += uint64(ahead / d.lengthPS)
 	}
-	if ahead >= 2*d.lengthPS {
-		w++
-	}
-	return w % scheduleWindows, true
+	return w % blockWindows, w/blockWindows == d.block
 }
 
 // workIn returns the work of a slot's window, to add to it.
@@ -251,23 +258,7 @@ func (d *domain) forward(p *port, to int32, it item) {
 	if p.bits&portNear != 0 {
 		d.insert(a)
 	} else {
-		d.forwardFar(p, a)
-	}
-}
-
-// forwardFar is forward for a link that leaves the domain or is far.
-func (d *domain) forwardFar(p *port, a arrival) {
-	if !p.farLink {
 		d.mail(int32(p.farDomain), a)
-		return
-	}
-	p.transit = append(p.transit, a)
-	i := len(p.transit) - 1
-	for ; i > p.transitHead && p.transit[i-1].atPS > a.atPS; i-- { // a pause, while a packet is being sent
-		p.transit[i-1], p.transit[i] = a, p.transit[i-1]
-	}
-	if i == p.transitHead {
-		d.scheduleFar(d.net.portOf[p.link]-d.low, a.atPS)
 	}
 }
 
@@ -282,70 +273,30 @@ func (d *domain) mail(to int32, a arrival) {
 	d.mailPS = min(d.mailPS, a.atPS)
 }
 
-// scheduleFar schedules the delivery of a far link's first packet, which arrives at atPS: one step before, the link
-// must deliver it.
-func (d *domain) scheduleFar(u int32, atPS int64) {
-	atPS = max(atPS-d.net.stepPS, d.startPS)
-	if slot, ok := d.slotAt(atPS); ok {
-		w := d.workIn(slot)
-		w.far = append(w.far, u)
-	} else {
-		d.pushLater(arrival{item: item{atPS: atPS, hop: laterFar}, port: u})
-	}
+// A laterBlock is the work of a block of windows: arrivals, or, with hop laterPort, the time when a port has something
+// to do.
+type laterBlock struct {
+	number  uint64
+	firstPS int64 // the earliest time among them
+	work    []arrival
 }
 
-// runFar delivers the packets of a far link that arrive one step after this window.
-func (d *domain) runFar(u int32) {
-	p := &d.ports[u]
-	for ; p.transitHead < len(p.transit); p.transitHead++ {
-		a := p.transit[p.transitHead]
-		if a.atPS >= d.endPS+d.net.stepPS {
-			d.scheduleFar(u, a.atPS)
-			break
-		}
-		if int32(p.farDomain) == d.id {
-			d.insert(a)
-		} else {
-			d.mail(int32(p.farDomain), a)
-		}
-	}
-	if n := len(p.transit); p.transitHead == n {
-		p.transit, p.transitHead = p.transit[:0], 0
-	} else if p.transitHead >= 32 && p.transitHead*2 > n {
-		p.transit = p.transit[:copy(p.transit, p.transit[p.transitHead:])]
-		p.transitHead = 0
-	}
-}
-
-// later is work far ahead: an arrival, or, with hop laterPort or laterFar, the time when port u has something to do.
-type later struct {
-	arrival
-	serial int64
-}
-
-const (
-	laterPort = -1
-	laterFar  = -2
-)
-
-// Before orders by time, and equal times by insertion.
-func (l later) Before(o later) bool {
-	return l.atPS < o.atPS || l.atPS == o.atPS && l.serial < o.serial
-}
+const laterPort = -1
 
 func (d *domain) pushLater(a arrival) {
-	d.serial++
-	d.later.push(later{a, d.serial})
-}
-
-// insertLater schedules what was too far ahead.
-func (d *domain) insertLater(l later) {
-	switch l.hop {
-	case laterPort:
-		d.schedule(l.port, max(l.atPS, d.startPS))
-	case laterFar:
-		d.scheduleFar(l.port, l.atPS+d.net.stepPS)
-	default:
-		d.insert(l.arrival)
+	number := uint64(a.atPS / (blockWindows * d.lengthPS))
+	i, found := d.recent, d.recent < len(d.later) && d.later[d.recent].number == number
+	if !found {
+		i, found = slices.BinarySearchFunc(d.later, number, func(b laterBlock, number uint64) int {
+			return cmp.Compare(b.number, number)
+		})
+		d.recent = i
 	}
+	if !found {
+		d.later = slices.Insert(d.later, i, laterBlock{number, a.atPS, d.spare})
+		d.spare = nil
+	}
+	b := &d.later[i]
+	b.firstPS = min(b.firstPS, a.atPS)
+	b.work = append(b.work, a)
 }

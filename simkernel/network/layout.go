@@ -89,8 +89,7 @@ func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 			p.pfc = &n.pausers[l]
 		}
 		p.farDomain = uint16(domainOf[link.DstNode])
-		p.farLink = link.DelayNS*simkernel.PSPerNS > max(2*n.stepPS, scheduleWindows/4*d.lengthPS)
-		if p.farDomain == uint16(id) && !p.farLink {
+		if p.farDomain == uint16(id) {
 			p.bits |= portNear
 		}
 		if n.host[link.SrcNode] {

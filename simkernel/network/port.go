@@ -21,19 +21,16 @@ type port struct {
 	sentBytes int64 // on the wire so far, for telemetry
 	heldBytes int64 // with limited buffers: wire bytes of the data that waits
 
-	dropped     int64
-	node        int32
-	farDomain   uint16
-	farLink     bool
-	transitHead int
-	transit     []arrival // from transitHead on: what is on a far link
-	markKey     uint64    // of random marks
-	changeAtPS  int64     // with portChanges: when its rate changes next, or a pause begins or ends
-	pfc         *pauser   // nil without PFC
+	dropped    int64
+	node       int32
+	farDomain  uint16
+	markKey    uint64  // of random marks
+	changeAtPS int64   // with portChanges: when its rate changes next, or a pause begins or ends
+	pfc        *pauser // nil without PFC
 }
 
 const (
-	portNear     = 1 << iota // the far end is in this domain, and the link is not far
+	portNear     = 1 << iota // the far end is in this domain
 	portAckWaits             // acks is not empty
 	portChanges              // its rate will change (Network.Move), or a pause begin or end (pfc.go)
 	portPaused               // by PFC
