@@ -14,13 +14,13 @@ import (
 // mayImport says which of our packages a package may import. A package without a line has that of the nearest folder
 // above it. "x/..." is x and everything below it.
 var mayImport = map[string][]string{
-	"schema":               nil,
-	"schema/columns":       {"schema"},
-	"schema/tree":          {"schema/units"},
-	"datasets":             nil,
-	"simkernel":            nil,
-	"simkernel/linkcase":   {"simkernel"},
-	"simkernel/network":    {"simkernel"},
+	"schema":             nil,
+	"schema/columns":     {"schema"},
+	"schema/tree":        {"schema/units"},
+	"datasets":           nil,
+	"simkernel":          nil,
+	"simkernel/linkcase": {"simkernel"},
+	"simkernel/network":  {"simkernel"},
 
 	"stages": {"schema/...", "simkernel/...", "stages/rng", "stages/moves", "stages/topology", "stages/workload",
 		"queries/duckdb"},
