@@ -127,7 +127,7 @@ func (m *method) clusterStage() *engine.Stage {
 func (m *method) features(ctx context.Context, t *engine.Attempt, in *engine.Inputs,
 	loads *stages.Loads) ([]stages.LinkFeatures, error) {
 	features := make([]stages.LinkFeatures, len(m.Network.Links))
-	ranges := m.cutLinks(loads, everyLink, minPartitions)
+	ranges := m.cutLinks(loads, everyLink)
 	err := engine.Parallel(ctx, m.Workers, len(ranges), func() (func(context.Context, int) error, error) {
 		return func(ctx context.Context, i int) error {
 			lo, hi := ranges[i].Lo, ranges[i].Hi

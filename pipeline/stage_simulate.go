@@ -151,7 +151,7 @@ func simulated(of []int32) func(int32) bool {
 // its ranges.
 func (m *method) linkTasks(loads *stages.Loads, want func(int32) bool, prior []engine.Task) []engine.Task {
 	if m.Partitions > 0 || len(prior) == 0 {
-		return m.cutLinks(loads, want, minPartitions)
+		return m.cutLinks(loads, want)
 	}
 	tasks := make([]engine.Task, len(prior))
 	for n, p := range prior {
@@ -172,14 +172,9 @@ func rangeTask(loads *stages.Loads, want func(int32) bool, lo, hi int64) engine.
 	return t
 }
 
-// cutLinks cuts the wanted links into as many ranges as are asked for, or at least so many.
-func (m *method) cutLinks(loads *stages.Loads, want func(int32) bool, least int64) []engine.Task {
-	return cutLinks(loads, want, int64(m.Partitions), least)
-}
-
-// cutLinks cuts the wanted links into a number of ranges of about the same cost; 0: by size, at least so many. Then the
-// ranges depend on nothing but the workload, so that runs with other settings find each other's results.
-func cutLinks(loads *stages.Loads, want func(int32) bool, ranges, least int64) []engine.Task {
+// cutLinks cuts the wanted links into as many ranges of about the same cost as are asked for or, if no number is, by
+// size. Then the ranges depend on nothing but the workload, so that runs with other settings find each other's results.
+func (m *method) cutLinks(loads *stages.Loads, want func(int32) bool) []engine.Task {
 	var rows, packets int64
 	for id, l := range loads.Links {
 		if want(int32(id)) {
@@ -187,9 +182,10 @@ func cutLinks(loads *stages.Loads, want func(int32) bool, ranges, least int64) [
 			packets += l.Packets
 		}
 	}
+	ranges := int64(m.Partitions)
 	if ranges <= 0 {
 		size := min(max(partitionRows, rows/manyPartitions), maxPartitionRows)
-		ranges = max(least, (rows+size-1)/size)
+		ranges = max(minPartitions, (rows+size-1)/size)
 	}
 	var tasks []engine.Task
 	var lo, cost int64

@@ -31,13 +31,13 @@ func (t *distributedJob) passesWith(table schema.Table) int {
 }
 
 type attempt struct {
-	step engine.Step
+	step string
 	n    int
 }
 
 // do does the tasks of some steps, each twice at once, and the last of each step once more when the step after it has
 // begun. It returns how many tasks were not done before.
-func (t *distributedJob) do(steps []engine.Step) (did int) {
+func (t *distributedJob) do(steps []string) (did int) {
 	t.Helper()
 	var late []attempt
 	for at, step := range steps {

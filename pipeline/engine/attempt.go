@@ -34,11 +34,10 @@ type Attempt struct {
 // Read streams columns (all if nil) of a table that the stage declares; see lake.Lake.Read. The engine closes the
 // stream.
 func (t *Attempt) Read(o Output, columns []string, keep *lake.Range) schema.Batches {
-	return t.ReadFiles(o, t.in.Files(o), columns, keep)
+	return t.read(o, t.in.Files(o), columns, keep)
 }
 
-// ReadFiles is Read of some of the table's files.
-func (t *Attempt) ReadFiles(o Output, files []lake.DataFile, columns []string, keep *lake.Range) schema.Batches {
+func (t *Attempt) read(o Output, files []lake.DataFile, columns []string, keep *lake.Range) schema.Batches {
 	in := t.session.Read(o.Table, files, columns, keep)
 	t.open = append(t.open, in)
 	return in
@@ -46,7 +45,7 @@ func (t *Attempt) ReadFiles(o Output, files []lake.DataFile, columns []string, k
 
 // ReadChunk is Read of the one file that the task of the same number wrote.
 func (t *Attempt) ReadChunk(o Output, columns []string) schema.Batches {
-	return t.ReadFiles(o, t.in.Files(o)[t.N:t.N+1], columns, nil)
+	return t.read(o, t.in.Files(o)[t.N:t.N+1], columns, nil)
 }
 
 // Range selects the task's rows of a column.

@@ -8,26 +8,12 @@ import (
 	"parsimon/pipeline/lake"
 )
 
-// A Step names one stage of a plan for engines that assign tasks to processes on many machines, such as the runners
-// of Apache Beam. They pass on steps and task numbers; all else is in the lake.
-type Step struct {
-	Stage string
-	Pass  int // 0 for a stage that runs once per estimate
-}
-
-// String names the step in messages.
-func (s Step) String() string {
-	if s.Pass > 0 {
-		return fmt.Sprintf("%s %d", s.Stage, s.Pass)
-	}
-	return s.Stage
-}
-
-// Steps are the steps of a plan, in order. A step needs all tasks of the steps before it.
-func (p Plan) Steps() []Step {
-	var steps []Step
+// Steps are the names of a plan's stages, in order, for engines that assign tasks to processes on many machines, such
+// as the runners of Apache Beam. They pass on steps and task numbers; all else is in the lake. A step needs all tasks
+// of the steps before it.
+func (p Plan) Steps() (steps []string) {
 	for _, s := range p {
-		steps = append(steps, Step{s.Name, s.Pass})
+		steps = append(steps, s.String())
 	}
 	return steps
 }
@@ -47,13 +33,13 @@ func NewTaskRunner(l *lake.Lake, p lake.Place, plan Plan, s Settings) *TaskRunne
 }
 
 // Steps are the steps of the plan, in order.
-func (r *TaskRunner) Steps() []Step { return r.plan.Steps() }
+func (r *TaskRunner) Steps() []string { return r.plan.Steps() }
 
 // Plan cuts a step into tasks, unless that is done, and returns the numbers of those that are not done. A task whose
 // files were collected is done. The steps before it must be complete.
-func (r *TaskRunner) Plan(ctx context.Context, s Step) (todo []int, err error) {
+func (r *TaskRunner) Plan(ctx context.Context, step string) (todo []int, err error) {
 	err = r.with(ctx, everyTask, func(e *Executor) error {
-		stage, err := r.stage(s)
+		stage, err := r.stage(step)
 		if err != nil {
 			return err
 		}
@@ -80,7 +66,7 @@ func (r *TaskRunner) Complete(ctx context.Context) (done bool, err error) {
 }
 
 // Do does task n of a step that is planned, or finds it done. It may be repeated, also at the same time.
-func (r *TaskRunner) Do(ctx context.Context, s Step, n int) error {
+func (r *TaskRunner) Do(ctx context.Context, step string, n int) error {
 	only := func(tasks []Task) []bool {
 		mine := noTask(tasks)
 		if n >= 0 && n < len(mine) {
@@ -89,7 +75,7 @@ func (r *TaskRunner) Do(ctx context.Context, s Step, n int) error {
 		return mine
 	}
 	return r.with(ctx, only, func(e *Executor) error {
-		stage, err := r.stage(s)
+		stage, err := r.stage(step)
 		if err != nil {
 			return err
 		}
@@ -99,9 +85,9 @@ func (r *TaskRunner) Do(ctx context.Context, s Step, n int) error {
 
 // Finish does what is to be done once when all tasks of a step are done: it reports results that the settings refuse,
 // and collects, unless Settings.Keep. It may be repeated, also at the same time.
-func (r *TaskRunner) Finish(ctx context.Context, s Step) error {
+func (r *TaskRunner) Finish(ctx context.Context, step string) error {
 	return r.with(ctx, noTask, func(e *Executor) error {
-		stage, err := r.stage(s)
+		stage, err := r.stage(step)
 		if err != nil {
 			return err
 		}
@@ -121,13 +107,13 @@ func (r *TaskRunner) Hold(ctx context.Context) (release func(), err error) {
 	return s.Close, nil
 }
 
-func (r *TaskRunner) stage(s Step) (*Stage, error) {
+func (r *TaskRunner) stage(step string) (*Stage, error) {
 	for _, stage := range r.plan {
-		if stage.Name == s.Stage && stage.Pass == s.Pass {
+		if stage.String() == step {
 			return stage, nil
 		}
 	}
-	return nil, fmt.Errorf("the plan has no step %s", s)
+	return nil, fmt.Errorf("the plan has no step %s", step)
 }
 
 // with gives do an executor with a session of its own.

@@ -31,10 +31,10 @@ func TestTaskRunner(t *testing.T) {
 	if got := fmt.Sprint(r.Steps()); got != "[numbers squares sums]" {
 		t.Errorf("steps %s", got)
 	}
-	if _, err := r.Plan(ctx, Step{Stage: "sums"}); err == nil || !strings.Contains(err.Error(), "stage squares") {
+	if _, err := r.Plan(ctx, "sums"); err == nil || !strings.Contains(err.Error(), "stage squares") {
 		t.Errorf("the last step before the first: %v", err)
 	}
-	if _, err := r.Plan(ctx, Step{Stage: "nothing"}); err == nil || !strings.Contains(err.Error(), "no step nothing") {
+	if _, err := r.Plan(ctx, "nothing"); err == nil || !strings.Contains(err.Error(), "no step nothing") {
 		t.Errorf("no such step: %v", err)
 	}
 	// do does all tasks twice, at once, and returns the number of tasks of each step.
@@ -107,7 +107,7 @@ func TestTaskRunnerChecks(t *testing.T) {
 	session.Close()
 	toy.numbers.Check = func(Records) error { return errors.New("odd numbers") }
 	r := NewTaskRunner(session.Lake, lake.Of(toyScenario), toy.plan, settings())
-	step := Step{Stage: "numbers"}
+	step := "numbers"
 	todo, err := r.Plan(t.Context(), step)
 	if err != nil {
 		t.Fatal(err)

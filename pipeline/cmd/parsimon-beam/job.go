@@ -3,7 +3,7 @@
 //
 // Flows are generated where the command runs, since they are one stream. One Beam pipeline then does all other stages.
 // Its elements are task numbers only: data stays in the lake, on a path that all workers share. Each step of the
-// estimate (engine.Step; a pass of estimator flow has two) adds to it
+// estimate (engine.Plan.Steps; a pass of estimator flow has two) adds to it
 //
 //	group ─► plan ─► reshuffle ─► do ─┬─► group ─► plan ─► …
 //	            └── noTask ───────────┘
@@ -106,8 +106,8 @@ func beginJob([]byte) (int, int) { return 0, noTask }
 // planStep begins a step when all tasks of the one before are done.
 type planStep struct {
 	Job    Job
-	Before *engine.Step // nil for the first
-	Step   engine.Step
+	Before string // empty for the first
+	Step   string
 }
 
 // ProcessElement finishes the step before and emits the tasks of this one. A runner that retries calls it again.
@@ -116,8 +116,8 @@ func (p *planStep) ProcessElement(ctx context.Context, _ int, _ func(*int) bool,
 	if err != nil {
 		return err
 	}
-	if p.Before != nil {
-		if err := r.Finish(ctx, *p.Before); err != nil {
+	if p.Before != "" {
+		if err := r.Finish(ctx, p.Before); err != nil {
 			return err
 		}
 	}
@@ -135,7 +135,7 @@ func (p *planStep) ProcessElement(ctx context.Context, _ int, _ func(*int) bool,
 // doTask does tasks of a step.
 type doTask struct {
 	Job  Job
-	Step engine.Step
+	Step string
 }
 
 // ProcessElement does the task n and returns its number under the key 0, the only one.
@@ -153,7 +153,7 @@ func (d *doTask) ProcessElement(ctx context.Context, n int) (int, int, error) {
 // endJob runs when all tasks of the last step are done.
 type endJob struct {
 	Job  Job
-	Last engine.Step
+	Last string
 }
 
 // ProcessElement finishes the last step.
@@ -166,15 +166,15 @@ func (e *endJob) ProcessElement(ctx context.Context, _ int, _ func(*int) bool) e
 }
 
 // build makes the Beam pipeline of a job.
-func build(j Job, steps []engine.Step) *beam.Pipeline {
+func build(j Job, steps []string) *beam.Pipeline {
 	p, s := beam.NewPipelineWithRoot()
 	barrier := beam.GroupByKey(s, beam.ParDo(s, beginJob, beam.Impulse(s)))
 	for i, step := range steps {
 		plan := &planStep{Job: j, Step: step}
 		if i > 0 {
-			plan.Before = &steps[i-1]
+			plan.Before = steps[i-1]
 		}
-		in := s.Scope(step.String())
+		in := s.Scope(step)
 		tasks := beam.Reshuffle(in, beam.ParDo(in, plan, barrier))
 		barrier = beam.GroupByKey(in, beam.ParDo(in, &doTask{j, step}, tasks))
 	}
