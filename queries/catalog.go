@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -142,6 +143,19 @@ func CatalogDigest(lake string, files []File) (string, error) {
 	sum := h.Sum128().Bytes()
 	return hex.EncodeToString(sum[:]), nil
 }
+
+// macros are the macros of the catalog, which views use, each after those that it uses. The text of each, name(parameters)
+// AS …, follows its comment.
+func macros() []string {
+	all := []string{sizeBinMacro()}
+	for _, name := range []string{"flow_groups", "percentile_cell", "percentile_within", "percentiles_and_whole",
+		"percentiles", "percentiles_of"} {
+		all = append(all, sqlComment.ReplaceAllString(string(read("macros/"+name+".sql")), ""))
+	}
+	return all
+}
+
+var sqlComment = regexp.MustCompile(`(?m)^\s*--.*\n`)
 
 func createMacros(ctx context.Context, conn *sql.Conn) error {
 	for _, m := range macros() {

@@ -29,24 +29,9 @@ func intervalsByGroup(suffix string) view {
 		comment: "One row per group of flows: the 95% intervals of its percentiles in columns, and all warnings that " +
 			"concern the group in one text." + ofVariants(suffix == ""),
 		sql: strings.NewReplacer("FROM intervals", "FROM intervals"+suffix, "FROM warnings", "FROM warnings"+suffix).
-			Replace(intervalsByGroupSQL),
+			Replace(string(read("fragments/intervals_by_group.sql"))),
 	}
 }
-
-const intervalsByGroupSQL = `SELECT
-    i.scenario, i.variant, i.service, i.vnet, i.size_bin, max(i.flows) AS flows,
-    max(i.lo) FILTER (WHERE i.quantile = 0.5) AS p50_lo, max(i.hi) FILTER (WHERE i.quantile = 0.5) AS p50_hi,
-    max(i.lo) FILTER (WHERE i.quantile = 0.9) AS p90_lo, max(i.hi) FILTER (WHERE i.quantile = 0.9) AS p90_hi,
-    max(i.lo) FILTER (WHERE i.quantile = 0.99) AS p99_lo, max(i.hi) FILTER (WHERE i.quantile = 0.99) AS p99_hi,
-    max(i.lo) FILTER (WHERE i.quantile = 0.999) AS p999_lo, max(i.hi) FILTER (WHERE i.quantile = 0.999) AS p999_hi,
-    concat_ws('; ',
-        string_agg(i.warning, '; ' ORDER BY i.quantile) FILTER (WHERE i.warning <> ''),
-        'see warnings: ' || any_value(w.kinds)) AS warning
-FROM intervals AS i
-LEFT JOIN (
-    SELECT scenario, variant, string_agg(DISTINCT kind, ', ' ORDER BY kind) AS kinds FROM warnings GROUP BY scenario, variant
-) AS w ON w.scenario = i.scenario AND w.variant = i.variant
-GROUP BY i.scenario, i.variant, i.service, i.vnet, i.size_bin`
 
 // views returns the views of the catalog in an order in which they can be created: those of the tables, then
 // size_bins and intervals_by_group, then those of the questions. base precedes the paths of the files:

@@ -1,14 +1,12 @@
-package queries
-
-// flowGroupsMacro is the table macro flow_groups(relation, most): the groups of flows by service and virtual network
-// that charts can be filtered by. The relation, by its name, has columns scenario, variant, service and vnet.
-//
-// A flow belongs to up to four groups: all flows, its service, its network, and both. Of services, of networks and of
-// pairs of both, those with the most flows are groups, up to most of each. The answer has a row for each service and
-// network that flows have together and each group that these flows belong to: scenario, variant, service, vnet,
-// group_service and group_vnet (null: any), the number group_id of the group, from 1 within a scenario and variant, and
-// the number pair_id of the set of groups: services and networks that are no groups share one, however many there are.
-const flowGroupsMacro = `flow_groups(relation, most) AS TABLE
+-- The table macro flow_groups(relation, most): the groups of flows by service and virtual network
+-- that charts can be filtered by. The relation, by its name, has columns scenario, variant, service and vnet.
+--
+-- A flow belongs to up to four groups: all flows, its service, its network, and both. Of services, of networks and of
+-- pairs of both, those with the most flows are groups, up to most of each. The answer has a row for each service and
+-- network that flows have together and each group that these flows belong to: scenario, variant, service, vnet,
+-- group_service and group_vnet (null: any), the number group_id of the group, from 1 within a scenario and variant, and
+-- the number pair_id of the set of groups: services and networks that are no groups share one, however many there are.
+flow_groups(relation, most) AS TABLE
 SELECT
     scenario, variant, service, vnet, group_service, group_vnet,
     dense_rank() OVER (PARTITION BY scenario, variant ORDER BY of_service NULLS FIRST, of_vnet NULLS FIRST,
@@ -40,4 +38,4 @@ FROM (
         ) <= most
     )
     WINDOW own AS (PARTITION BY scenario, variant, service, vnet)
-)`
+)
