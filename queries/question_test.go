@@ -55,15 +55,14 @@ func TestBadHeaders(t *testing.T) {
 		t.Errorf("got %+v", q)
 	}
 	for want, change := range map[string][2]string{
-		"no empty line":             {"\n\n", "\n"},
-		"x.sql:1: want a header":    {"-- question", "# question"},
-		"no grain":                  {"-- grain: g\n", ""},
-		"x.sql:3: second grain":     {"-- units", "-- grain"},
-		"x.sql:4: want `NAME":       {"count =", "number ="},
-		"x.sql:4: default: paramet": {"= 3", "= x"},
-		"$n is used":                {"param: n", "param: m"},
-		"n is never used":           {"$n", "1"},
-		"without a semicolon":       {"$n", "$n; SELECT 1"},
+		"want lines question":              {"\n\n", "\n"},
+		"x.sql: want lines":                {"-- question", "# question"},
+		"and param, an empty":              {"-- grain: g\n", ""},
+		"SELECT without a semicolon":       {"$n", "$n; SELECT 1"},
+		"want `-- param: NAME":             {"count =", "number ="},
+		"x.sql: parameter n: want a whole": {"= 3", "= x"},
+		"once and used":                    {"param: n", "param: m"},
+		"$m is used but not declared":      {"$n", "$n + $m"},
 	} {
 		_, err := parseQuery("x.sql", strings.Replace(good, change[0], change[1], 1))
 		if err == nil || !strings.Contains(err.Error(), want) {

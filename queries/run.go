@@ -76,7 +76,14 @@ func (q Query) With(params map[string]string) (string, error) {
 		}
 		literals["$"+p.Name] = literal
 	}
-	return paramUse.ReplaceAllStringFunc(q.SQL, func(use string) string { return literals[use] }), nil
+	var err error
+	text := paramUse.ReplaceAllStringFunc(q.SQL, func(use string) string {
+		if _, declared := literals[use]; !declared {
+			err = fmt.Errorf("%s is used but not declared", use)
+		}
+		return literals[use]
+	})
+	return text, err
 }
 
 // SQL runs the text if it is a single SELECT. Errors for any other text wrap ErrRefused. Tables and questions are
