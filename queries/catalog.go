@@ -144,8 +144,8 @@ func CatalogDigest(lake string, files []File) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// macros are the macros of the catalog, which views use, each after those that it uses. The text of each, name(parameters)
-// AS …, follows its comment.
+// macros are the macros of the catalog, which views use, each after those that it uses. The text of each,
+// name(parameters) AS …, follows its comment.
 func macros() []string {
 	all := []string{sizeBinMacro()}
 	for _, name := range []string{"flow_groups", "percentile_cell", "percentile_within", "percentiles_and_whole",

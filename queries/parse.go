@@ -27,10 +27,11 @@ var (
 func parseQuery(file, text string) (Query, error) {
 	m := questionFile.FindStringSubmatch(text)
 	if m == nil {
-		return Query{}, fmt.Errorf("%s: want lines question, grain, units and param, an empty line, and one SELECT without a "+
-			"semicolon", file)
+		return Query{}, fmt.Errorf("%s: want lines question, grain, units and param, an empty line, and one "+
+			"SELECT without a semicolon", file)
 	}
-	q := Query{Name: strings.TrimSuffix(file, ".sql"), Question: m[1], Grain: m[2], Units: m[3], SQL: strings.TrimSpace(m[5])}
+	q := Query{Name: strings.TrimSuffix(file, ".sql"), Question: m[1], Grain: m[2], Units: m[3],
+		SQL: strings.TrimSpace(m[5])}
 	uses := paramUse.FindAllString(q.SQL, -1)
 	for line := range strings.Lines(m[4]) {
 		p := paramLine.FindStringSubmatch(line)
