@@ -186,7 +186,7 @@ func TestScenarioErrorsNameThePlace(t *testing.T) {
 		{"10Gbps", ".inf", "topology.clos.host_bandwidth: is .inf, which is not a finite number"},
 		{"share: 3", "share: 0", "workload.services[1].share: is 0, must be above 0"},
 		{"racks: [0, 2]", "racks: [0, 0]", "workload.services[1].racks[1]: is 0 for the second time"},
-		{"racks: [0, 2]", "racks: 0", "workload.services[1].racks: is a single value, want a list"},
+		{"racks: [0, 2]", "racks: 0", "workload.services[1].racks: is 0, want a list"},
 		{"name: b", "name: a", "tiny.yaml:14: workload.services[1]: is named \"a\" like another"},
 		{"sizes: webserver", "sizes: websurfer", "workload.services[0].sizes: is \"websurfer\", want cachefollower, hadoop, webserver, one size such as 10KB, or a file"},
 		{"sizes: webserver", "sizes: gone.txt", "tiny.yaml:12: workload.services[0].sizes: sizes: open "},

@@ -56,7 +56,7 @@ type Keys map[string]func(Field) error
 // errors.
 func (f Field) Object(keys Keys) error {
 	if !f.Is(Object) {
-		return f.Failf("is %s, want keys and values", f.describe())
+		return f.Failf("is %s, want keys and values", f.Value)
 	}
 	var errs []error
 	seen := map[string]bool{}
@@ -112,7 +112,7 @@ func (f Field) Is(kinds ...Kind) bool {
 // List is the values of a list.
 func (f Field) List() ([]Field, error) {
 	if !f.Is(List) {
-		return nil, f.Failf("is %s, want a list", f.describe())
+		return nil, f.Failf("is %s, want a list", f.Value)
 	}
 	list := make([]Field, len(f.Value.Items))
 	for i, v := range f.Value.Items {
@@ -137,23 +137,9 @@ func (f Field) Each(do func(Field) error) error {
 // Scalar is a single value as it is written.
 func (f Field) Scalar() (string, error) {
 	if !f.Is(String, Number, Bool) {
-		return "", f.Failf("is %s, want a single value", f.describe())
+		return "", f.Failf("is %s, want a single value", f.Value)
 	}
 	return f.Value.Text, nil
-}
-
-func (f Field) describe() string {
-	switch {
-	case f.Value.Mark != "":
-		return f.Value.Mark + ", which is not read here"
-	case f.Value.Kind == Null:
-		return "empty"
-	case f.Value.Kind == Object:
-		return "keys and values"
-	case f.Value.Kind == List:
-		return "a list"
-	}
-	return "a single value"
 }
 
 // ReadText stores a single value as it is written.

@@ -72,17 +72,19 @@ func (t *Value) IsFinite() bool {
 
 // String describes the value in messages.
 func (t *Value) String() string {
-	switch t.Kind {
-	case String:
+	switch {
+	case t.Mark != "":
+		return t.Mark + ", which is not read here"
+	case t.Kind == String:
 		return strconv.Quote(t.Text)
-	case Number, Bool:
-		return t.Text
-	case List:
+	case t.Kind == Null:
+		return "empty"
+	case t.Kind == List:
 		return "a list"
-	case Object, Skipped:
+	case t.Kind == Object || t.Kind == Skipped:
 		return "an object"
 	}
-	return "null"
+	return t.Text
 }
 
 func errorf(file string, line int, format string, args ...any) error {

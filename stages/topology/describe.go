@@ -80,26 +80,38 @@ type levelGraph struct {
 	level []int     // by node; -1 where no host is reached
 }
 
-// newLevelGraph searches breadth first from all hosts at once.
 func newLevelGraph(n *Network) *levelGraph {
-	g := &levelGraph{n: n, out: n.linksUp(), level: make([]int, len(n.Nodes))}
+	g := &levelGraph{n: n, out: n.linksUp()}
+	adjacent := make([][]int32, len(n.Nodes))
+	for i, links := range g.out {
+		for _, l := range links {
+			adjacent[i] = append(adjacent[i], n.index.of(n.Links[l].Dst))
+		}
+	}
+	g.level = Levels(adjacent, func(i int) bool { return n.Nodes[i].Kind == KindHost })
+	return g
+}
+
+// Levels are the distances of nodes to the nearest host, in cables; -1 where no host is reached. adjacent lists the
+// neighbours of each node.
+func Levels(adjacent [][]int32, isHost func(i int) bool) []int {
+	level := slices.Repeat([]int{-1}, len(adjacent))
 	var queue []int32
-	for i, v := range n.Nodes {
-		g.level[i] = -1
-		if v.Kind == KindHost {
-			g.level[i] = 0
+	for i := range level {
+		if isHost(i) {
+			level[i] = 0
 			queue = append(queue, int32(i))
 		}
 	}
 	for k := 0; k < len(queue); k++ {
-		for _, l := range g.out[queue[k]] {
-			if to := n.index.of(n.Links[l].Dst); g.level[to] < 0 {
-				g.level[to] = g.level[queue[k]] + 1
+		for _, to := range adjacent[queue[k]] {
+			if level[to] < 0 {
+				level[to] = level[queue[k]] + 1
 				queue = append(queue, to)
 			}
 		}
 	}
-	return g
+	return level
 }
 
 // linksUp lists, by index of the node, the links that leave it and are up, ascending.

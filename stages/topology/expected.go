@@ -65,13 +65,13 @@ func (r *Router) ExpectedLoads(groups [][]int32, weight func(i, j int) float64) 
 // between the groups. No host sends to itself: sameGroup says that the groups are one, own that the
 // sender is in the part.
 func perHost(weight float64, from, to, part int, sameGroup, own bool) float64 {
-	if !sameGroup {
-		return weight / float64(from) * float64(part) / float64(to)
+	if sameGroup {
+		to--
 	}
 	if own {
 		part--
 	}
-	return weight / float64(from) * float64(part) / float64(to-1)
+	return weight / float64(from) * float64(part) / float64(to)
 }
 
 // A groupPart is the hosts of a group that the router treats alike: they have the same attachment

@@ -189,20 +189,14 @@ func (n *Network) Racks() [][]int32 { return n.racks }
 
 // findRacks groups the hosts as Racks documents.
 func (n *Network) findRacks() [][]int32 {
-	near := map[int32][]int32{} // by host without a rack number
-	for i := range n.Links {
-		l := &n.Links[i]
-		if v := &n.Nodes[n.index.of(l.Src)]; v.Kind == KindHost && v.Rack < 0 {
-			near[l.Src] = append(near[l.Src], l.Dst)
-		}
-	}
+	near := n.nearHosts()
 	groups := map[string][]int32{}
 	var numbered, others []string
 	for _, h := range n.hosts {
-		keys, key := &numbered, fmt.Sprintf("rack %010d", n.Nodes[n.index.of(h)].Rack)
-		if switches := near[h]; switches != nil {
-			slices.Sort(switches)
-			keys, key = &others, fmt.Sprint(switches)
+		rack := n.Nodes[n.index.of(h)].Rack
+		keys, key := &numbered, fmt.Sprintf("rack %010d", rack)
+		if rack < 0 {
+			keys, key = &others, fmt.Sprint(slices.Sorted(slices.Values(near[h])))
 		}
 		if groups[key] == nil {
 			*keys = append(*keys, key)
@@ -217,23 +211,29 @@ func (n *Network) findRacks() [][]int32 {
 	return racks
 }
 
+// nearHosts are the nodes that cables join to each host.
+func (n *Network) nearHosts() map[int32][]int32 {
+	near := make(map[int32][]int32, len(n.hosts))
+	for i := range n.Links {
+		if l := &n.Links[i]; n.FromHost(l.ID) {
+			near[l.Src] = append(near[l.Src], l.Dst)
+		}
+	}
+	return near
+}
+
 // SetRackNames names racks by the number that their nodes have.
 func (n *Network) SetRackNames(names map[int32]string) { n.rackLabel = names }
 
 // RackNames returns the name of each rack of Racks: as the topology names it, else after the switches of its hosts,
 // "leaf1" or "leaf1+leaf2"; "rack 3" where hosts have no or more switches, or where two racks would have one name.
 func (n *Network) RackNames() []string {
-	switches := map[int32][]int32{}
-	for i := range n.Links {
-		if l := &n.Links[i]; n.FromHost(l.ID) {
-			switches[l.Src] = append(switches[l.Src], l.Dst)
-		}
-	}
+	near := n.nearHosts()
 	names, uses := make([]string, len(n.racks)), map[string]int{}
 	for i, hosts := range n.racks {
 		v, _ := n.Node(hosts[0])
 		if names[i] = n.rackLabel[v.Rack]; names[i] == "" {
-			names[i] = n.attachmentName(hosts, switches)
+			names[i] = n.attachmentName(hosts, near)
 		}
 		uses[names[i]]++
 	}
@@ -246,11 +246,11 @@ func (n *Network) RackNames() []string {
 }
 
 // attachmentName joins the names of the switches of hosts, if all have the same one or two.
-func (n *Network) attachmentName(hosts []int32, switches map[int32][]int32) string {
+func (n *Network) attachmentName(hosts []int32, near map[int32][]int32) string {
 	var name string
 	for i, h := range hosts {
 		var at []string
-		for _, s := range switches[h] {
+		for _, s := range near[h] {
 			at = append(at, n.Name(s))
 		}
 		slices.SortFunc(at, CompareNatural)

@@ -16,13 +16,16 @@ import (
 // NodesRecord returns table nodes of the lake. The caller releases it.
 func (n *Network) NodesRecord() arrow.Record {
 	rows := columns.NewRows(schema.Nodes)
-	names := map[int32]string{} // by host, or by -1 - rack for switches in a rack
+	key := func(v Node) int32 { // of a rack: its number or, where it has none, each of its hosts
+		if v.Rack >= 0 {
+			return -1 - v.Rack
+		}
+		return v.ID
+	}
+	names := map[int32]string{}
 	for i, name := range n.RackNames() {
 		for _, h := range n.racks[i] {
-			names[h] = name
-		}
-		if v, _ := n.Node(n.racks[i][0]); v.Rack >= 0 {
-			names[-1-v.Rack] = name
+			names[key(n.Nodes[n.index.of(h)])] = name
 		}
 	}
 	for _, v := range n.Nodes {
@@ -33,11 +36,7 @@ func (n *Network) NodesRecord() arrow.Record {
 		if v.Rack >= 0 {
 			row["rack"] = v.Rack
 		}
-		name := names[v.ID]
-		if name == "" && v.Rack >= 0 {
-			name = names[-1-v.Rack]
-		}
-		if name != "" {
+		if name := names[key(v)]; name != "" {
 			row["rack_name"] = name
 		}
 		rows.Add(row)

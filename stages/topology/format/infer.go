@@ -183,23 +183,7 @@ func (v *device) untiered() bool {
 
 // measure computes each device's distance to the nearest host.
 func (p *plan) measure() {
-	p.level = make([]int, len(p.devices))
-	var queue []int32
-	for i, v := range p.devices {
-		p.level[i] = -1
-		if v.kind == topology.KindHost {
-			p.level[i] = 0
-			queue = append(queue, int32(i))
-		}
-	}
-	for k := 0; k < len(queue); k++ {
-		for _, next := range p.adjacent[queue[k]] {
-			if p.level[next] < 0 {
-				p.level[next] = p.level[queue[k]] + 1
-				queue = append(queue, next)
-			}
-		}
-	}
+	p.level = topology.Levels(p.adjacent, func(i int) bool { return p.devices[i].kind == topology.KindHost })
 	for i := range p.devices {
 		if !p.devices[i].untiered() {
 			p.top = max(p.top, p.level[i])
