@@ -253,9 +253,8 @@ func (e *Estimation) commit() (named map[string]bool, replaced bool, err error) 
 			committed[s.Place] = append(committed[s.Place], lasting(r)...)
 		}
 	}
-	places := slices.Collect(maps.Keys(committed))
-	slices.SortFunc(places, func(a, b lake.Place) int { return strings.Compare(a.String(), b.String()) })
-	for _, p := range places {
+	byName := func(a, b lake.Place) int { return strings.Compare(a.String(), b.String()) }
+	for _, p := range slices.SortedFunc(maps.Keys(committed), byName) {
 		files := committed[p]
 		old, _, err := e.Lake.ReadManifest(p)
 		if lake.IsReadError(err) {

@@ -35,14 +35,6 @@ func ParseWorkloadID(text string) (WorkloadID, error) {
 	return WorkloadID(text), nil
 }
 
-// CheckVariantName reports a name that cannot name the directory of a variant.
-func CheckVariantName(name string) error {
-	if !variantPattern.MatchString(name) {
-		return fmt.Errorf("%q cannot name a variant", name)
-	}
-	return nil
-}
-
 // A Place says what the rows of a data file belong to: a scenario and, for tables that depend on how the
 // scenario was estimated, a variant; or a workload.
 type Place struct {

@@ -150,7 +150,7 @@ func (l *Lake) Variants(id ScenarioID) ([]string, error) {
 	entries, err := l.readDir(Of(id).StatePath())
 	var names []string
 	for _, e := range entries {
-		if name, ok := strings.CutPrefix(e.Name(), "variant="); ok && CheckVariantName(name) == nil {
+		if name, ok := strings.CutPrefix(e.Name(), "variant="); ok && variantPattern.MatchString(name) {
 			names = append(names, name)
 		}
 	}

@@ -16,44 +16,9 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/array"
 	"github.com/apache/arrow/go/v17/arrow/memory"
 
+	"parsimon/pipeline/internal/fixture"
 	"parsimon/schema"
 )
-
-// randomBatch makes rows of any table, with nulls where it allows them.
-func randomBatch(t schema.Table, rng *rand.Rand, rows int) arrow.Record {
-	b := array.NewRecordBuilder(memory.DefaultAllocator, t.Arrow())
-	defer b.Release()
-	for i, c := range t.Columns {
-		for range rows {
-			if c.Nullable && rng.IntN(3) == 0 {
-				b.Field(i).AppendNull()
-				continue
-			}
-			switch f := b.Field(i).(type) {
-			case *array.Int16Builder:
-				f.Append(int16(rng.IntN(20)))
-			case *array.Int32Builder:
-				f.Append(rng.Int32N(1000) - 1)
-			case *array.Int64Builder:
-				f.Append(int64(rng.Uint64()))
-			case *array.Float64Builder:
-				f.Append(rng.NormFloat64())
-			case *array.BooleanBuilder:
-				f.Append(rng.IntN(2) == 0)
-			case *array.BinaryBuilder:
-				f.Append([]byte(strings.Repeat("\x00\xff", rng.IntN(4))))
-			case *array.StringBuilder:
-				f.Append(strings.Repeat("ß", rng.IntN(4)))
-			case *array.ListBuilder:
-				f.Append(true)
-				for range rng.IntN(200) {
-					f.ValueBuilder().(*array.Float64Builder).Append(rng.Float64())
-				}
-			}
-		}
-	}
-	return b.NewRecord()
-}
 
 func writeFile(t *testing.T, path string, table schema.Table, recs ...arrow.Record) {
 	t.Helper()
@@ -96,7 +61,7 @@ func TestParquetRoundTrip(t *testing.T) {
 			if table.Name != schema.DelayBuckets.Name {
 				rows = rowGroupRows + 777
 			}
-			a, b := randomBatch(table, rng, 123), randomBatch(table, rng, rows)
+			a, b := fixture.Batch(table, rng, 123), fixture.Batch(table, rng, rows)
 			path := filepath.Join(t.TempDir(), "f.parquet")
 			writeFile(t, path, table, a, b)
 			got := readAll(t, openTable(table, []string{path}, nil, nil))
@@ -154,7 +119,7 @@ func TestKeyRangePrunesRowGroups(t *testing.T) {
 func TestDamagedParquet(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f.parquet")
-	writeFile(t, path, schema.Hops, randomBatch(schema.Hops, rand.New(rand.NewPCG(3, 4)), 5000))
+	writeFile(t, path, schema.Hops, fixture.Batch(schema.Hops, rand.New(rand.NewPCG(3, 4)), 5000))
 	good, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -192,7 +157,7 @@ func TestDamagedParquet(t *testing.T) {
 		data[(i*7919)%len(data)] ^= 0x55
 		try(fmt.Sprintf("flip %d", i), data, false)
 	}
-	writeFile(t, path, schema.Nodes, randomBatch(schema.Nodes, rand.New(rand.NewPCG(3, 4)), 10))
+	writeFile(t, path, schema.Nodes, fixture.Batch(schema.Nodes, rand.New(rand.NewPCG(3, 4)), 10))
 	other, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -201,7 +166,7 @@ func TestDamagedParquet(t *testing.T) {
 }
 
 func BenchmarkParquet(b *testing.B) {
-	rec := randomBatch(schema.HopDelays, rand.New(rand.NewPCG(1, 2)), 65_536)
+	rec := fixture.Batch(schema.HopDelays, rand.New(rand.NewPCG(1, 2)), 65_536)
 	b.Run("write", func(b *testing.B) {
 		w := NewWriter(schema.HopDelays, io.Discard)
 		for b.Loop() {

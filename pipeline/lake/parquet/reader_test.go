@@ -9,6 +9,7 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/array"
 	"github.com/apache/arrow/go/v17/arrow/memory"
 
+	"parsimon/pipeline/internal/fixture"
 	"parsimon/schema"
 )
 
@@ -19,7 +20,7 @@ func TestRangesOfSortedFiles(t *testing.T) {
 		t.Run(table.Name, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(5, 6))
 			rows := 2*rowGroupRows + pageRows + 99
-			random := randomBatch(table, rng, rows)
+			random := fixture.Batch(table, rng, rows)
 			key := table.Index(table.Sort[0])
 			columns := append([]arrow.Array(nil), random.Columns()...)
 			keys := array.NewBuilder(memory.DefaultAllocator, table.Columns[key].Type)
@@ -68,7 +69,7 @@ func TestRangesOfSortedFiles(t *testing.T) {
 
 // A file whose rows are not in the order that its table promises is refused, not read in part.
 func TestUnsortedFile(t *testing.T) {
-	random := randomBatch(schema.SenderFCTs, rand.New(rand.NewPCG(7, 8)), 1000)
+	random := fixture.Batch(schema.SenderFCTs, rand.New(rand.NewPCG(7, 8)), 1000)
 	path := filepath.Join(t.TempDir(), "f.parquet")
 	writeFile(t, path, schema.SenderFCTs, random)
 	if _, err := openTable(schema.SenderFCTs, []string{path}, nil, &Range{Column: "flow_row", Lo: 0, Hi: 10}).Next(); err == nil {
