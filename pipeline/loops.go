@@ -4,15 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"unique"
+	"os"
+	"path/filepath"
+
+	"github.com/apache/arrow/go/v17/arrow"
 
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
+	"parsimon/pipeline/lake/parquet"
+	"parsimon/queries/duckdb"
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/stages"
-	"parsimon/stages/workload"
 )
 
 // dependencies sets what the simulation of a workload whose flows wait for others needs.
@@ -47,7 +50,7 @@ func setClosedSpan(in *engine.Inputs, generate, sample *engine.Stage, loads *sta
 }
 
 // foundStarts are the flows of a base scenario as an open loop: they start when the simulation of its whole network
-// found that they do. Compute steps are no flows then. All flows are held in memory, some 120 bytes each.
+// found that they do. Compute steps, which have no hops, are no flows then.
 type foundStarts struct {
 	*Model
 	base, exact *engine.Stage // stages generate and exact of the base
@@ -62,59 +65,33 @@ func (s *foundStarts) reads() []engine.Output {
 	return []engine.Output{s.base.Output(schema.Flows), s.exact.Output(schema.ExactFCTs)}
 }
 
-func (s *foundStarts) flows(ctx context.Context, _ *engine.Attempt, out *lake.FlowWriter) (*GenerateStats, error) {
-	all, err := s.read(ctx)
-	if err == nil {
-		err = s.start(all)
+func (s *foundStarts) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*GenerateStats, error) {
+	var scans [2]string
+	for i, of := range s.reads() {
+		r, err := engine.Complete(s.Lake, of.Stage, methodVersion)
+		if err != nil {
+			return nil, err
+		}
+		scans[i] = ScanFiles(s.Lake, r.Files(of.Table))
 	}
+	dir := t.Session().TmpPath()
+	db, err := duckdb.Open(ctx, duckdb.Options{MemoryBytes: DefaultMemory / 4, SpillDir: filepath.Join(dir, "duckdb")})
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(all, func(f workload.Row) bool { return stages.ComputeStep(f.Src, f.Dst, f.SizeBytes) })
-	slices.SortFunc(all, byStart)
+	defer func() { _ = db.Close() }() // nothing was written
+	file := filepath.Join(dir, "starts.parquet")
+	_, err = db.ExecContext(ctx, fmt.Sprintf(`COPY (SELECT f.* REPLACE (x.start_ns AS start_ns)
+		FROM %s f JOIN %s x ON f.flow_id = x.flow_id WHERE x.hops > 0 ORDER BY x.start_ns, x.flow_id) TO %s (FORMAT parquet)`,
+		scans[0], scans[1], duckdb.Quote(file)))
+	if err != nil {
+		return nil, duckdb.FirstLine(err)
+	}
 	stats := &GenerateStats{FirstStartNS: -1}
-	if len(all) > 0 {
-		stats.add(int64(len(all)), all[0].StartNS, all[len(all)-1].StartNS)
-	}
-	return stats, workload.RowTable.Write(out, all)
-}
-
-// read reads the base's flows in their order.
-func (s *foundStarts) read(ctx context.Context) (all []workload.Row, err error) {
-	r, err := engine.Complete(s.Lake, s.base, methodVersion)
-	if err != nil {
-		return nil, err
-	}
-	in := s.Lake.Read(schema.Flows, r.Files(schema.Flows), nil, nil)
-	err = columns.Each(in, func(v *workload.RowView) error {
-		for i := range v.ID {
-			row := v.Row(i)
-			row.Service, row.VNet = unique.Make(row.Service).Value(), unique.Make(row.VNet).Value() // of their own memory
-			all = append(all, row)
-		}
-		return ctx.Err()
+	err = columns.Consume(parquet.OpenForeign(schema.Flows, file), func(rec arrow.Record) error {
+		starts := columns.Int64s(rec, "start_ns")
+		stats.add(rec.NumRows(), starts[0], starts[len(starts)-1])
+		return out.Write(rec)
 	})
-	return all, errors.Join(err, in.Close())
-}
-
-// start sets the starts of flows to those that the simulation found.
-func (s *foundStarts) start(all []workload.Row) error {
-	r, err := engine.Complete(s.Lake, s.exact, methodVersion)
-	if err != nil {
-		return err
-	}
-	type view struct {
-		Row   []int64 `col:"flow_row"`
-		Start []int64 `col:"start_ns"`
-	}
-	in := s.Lake.Read(schema.ExactFCTs, r.Files(schema.ExactFCTs), columns.Names[view](), nil)
-	return columns.Each(in, func(v *view) error {
-		for i, row := range v.Row {
-			if row < 0 || row >= int64(len(all)) {
-				return fmt.Errorf("exact_fcts: flow row %d of %d", row, len(all))
-			}
-			all[row].StartNS = v.Start[i]
-		}
-		return nil
-	})
+	return stats, errors.Join(err, os.Remove(file))
 }

@@ -3,7 +3,6 @@ package pipeline
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -239,7 +238,7 @@ func change(dir, base string, c *scenario.Changes) (from, changed *Model, applie
 	return from, changed, applied, err
 }
 
-// checkServices reports services without flows. It reads flows until it has found one of each.
+// checkServices reports services without flows.
 func (m *Model) checkServices(asked []string) error {
 	if len(asked) == 0 {
 		return nil
@@ -248,9 +247,7 @@ func (m *Model) checkServices(asked []string) error {
 	if err != nil {
 		return err
 	}
-	found := errors.New("all are found")
 	seen := map[string]bool{}
-	missing := func(name string) bool { return !seen[name] }
 	flows := m.Lake.Read(schema.Flows, r.Files(schema.Flows), []string{"service"}, nil)
 	err = columns.Consume(flows, func(rec arrow.Record) error {
 		service := columns.Text(rec, "service")
@@ -259,23 +256,14 @@ func (m *Model) checkServices(asked []string) error {
 				seen[strings.Clone(name)] = true // the batch's memory is used again
 			}
 		}
-		if !slices.ContainsFunc(asked, missing) {
-			return found
-		}
 		return nil
 	})
-	if err != nil {
-		if errors.Is(err, found) {
-			return nil
-		}
-		return err
-	}
 	all := slices.Sorted(maps.Keys(seen))
 	for _, name := range asked {
-		if missing(name) {
+		if err == nil && !seen[name] {
 			return fmt.Errorf("scenario %s (%s): no service %q; it has %q%s", m.ID(), m.Spec.Name, name, all,
 				names.DidYouMean(name, all))
 		}
 	}
-	return nil
+	return err
 }

@@ -45,12 +45,19 @@ func (e *Estimation) Read(t schema.Table, columns []string, keep *lake.Range) (s
 // Scan is the SQL that reads one of the estimate's tables. Its files are verified.
 func (e *Estimation) Scan(t schema.Table) (string, error) {
 	files, err := e.Files(t)
+	for _, f := range files {
+		err = errors.Join(err, e.Lake.Check(f))
+	}
+	return ScanFiles(e.Lake, files), err
+}
+
+// ScanFiles is the SQL that reads data files.
+func ScanFiles(l *lake.Lake, files []lake.DataFile) string {
 	paths := make([]string, len(files))
 	for i, f := range files {
-		err = errors.Join(err, e.Lake.Check(f))
-		paths[i] = filepath.Join(e.Lake.Path(), f.Path)
+		paths[i] = filepath.Join(l.Path(), f.Path)
 	}
-	return duckdb.ScanParquet(paths...), err
+	return duckdb.ScanParquet(paths...)
 }
 
 // Generated are the statistics of the scenario's flows.

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/apache/arrow/go/v17/arrow"
 	"golang.org/x/sync/errgroup"
 
 	"parsimon/schema"
+	"parsimon/schema/columns"
 )
 
 // A Manifest names the committed data files of one place: of a scenario, of one variant of it, or of a workload.
@@ -209,18 +209,20 @@ func (s *Session) Publish(p Place, files ...DataFile) error {
 	return s.Commit(p, append(old, files...))
 }
 
-// WriteRecord writes a file that no stage writes, such as a comparison, for Publish.
-func (s *Session) WriteRecord(p Place, t schema.Table, name string, rec arrow.Record) (DataFile, error) {
-	return s.WriteFile(t, p.Dir(t)+"/part-"+name+".parquet", rec)
-}
-
-// PublishRecord is WriteRecord and Publish.
-func (s *Session) PublishRecord(p Place, t schema.Table, name string, rec arrow.Record) error {
-	d, err := s.WriteRecord(p, t, name, rec)
-	if err != nil {
-		return err
+// PublishRows writes tables that no stage writes, such as a comparison, each into a file of that name, and publishes
+// them together.
+func (s *Session) PublishRows(p Place, name string, tables ...*columns.Rows) error {
+	var files []DataFile
+	for _, rows := range tables {
+		rec := rows.Record()
+		d, err := s.WriteFile(rows.Table, p.Dir(rows.Table)+"/part-"+name+".parquet", rec)
+		rec.Release()
+		if err != nil {
+			return err
+		}
+		files = append(files, d)
 	}
-	return s.Publish(p, d)
+	return s.Publish(p, files...)
 }
 
 // RemoveUnlisted removes the data files of a scenario or workload, of all its variants, that keep does not select by

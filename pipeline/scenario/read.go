@@ -85,12 +85,12 @@ func (r *scenarioReader) keys() tree.Keys {
 		"workload":          r.readWorkload,
 		"transport":         r.readTransport,
 		"switches":          r.readSwitches,
-		"fail":              r.readFail,
+		"fail":              r.readTexts(&r.Fail),
 		"balance":           r.readMove(&r.PathMoves.Balance),
 		"flowlet_gap":       r.readMove(&r.PathMoves.Gap),
 		"converge":          r.readMove(&r.PathMoves.Converge),
-		"weights":           r.readMoves(&r.PathMoves.Weights),
-		"events":            r.readMoves(&r.PathMoves.Events),
+		"weights":           r.readTexts(&r.PathMoves.Weights),
+		"events":            r.readTexts(&r.PathMoves.Events),
 		"allow_unreachable": tree.ReadBool(&r.AllowUnreachable),
 		"max_rejects":       tree.ReadFloat(&r.MaxRejects, true, "0 to 1", func(x float64) bool { return x >= 0 && x <= 1 }),
 	}
@@ -233,32 +233,22 @@ func (r *scenarioReader) readWorkload(f tree.Field) error {
 	return nil
 }
 
-// readMove reads a text of PathMoves, which is checked with the network.
+// readMove reads a text of PathMoves, readTexts those of a list. They are checked with the network.
 func (r *scenarioReader) readMove(to *string) func(tree.Field) error {
 	return func(f tree.Field) (err error) {
 		*to, err = f.Scalar()
-		r.movesAt[*to] = f
+		r.at[*to] = f
 		return err
 	}
 }
 
-func (r *scenarioReader) readMoves(to *[]string) func(tree.Field) error {
+func (r *scenarioReader) readTexts(to *[]string) func(tree.Field) error {
 	return func(f tree.Field) error {
 		return f.Each(func(item tree.Field) error {
 			text, err := item.Scalar()
 			*to = append(*to, text)
-			r.movesAt[text] = item
+			r.at[text] = item
 			return err
 		})
 	}
-}
-
-func (r *scenarioReader) readFail(f tree.Field) error {
-	r.failAt = map[string]tree.Field{}
-	return f.Each(func(item tree.Field) error {
-		text, err := item.Scalar()
-		r.Fail = append(r.Fail, text)
-		r.failAt[text] = item
-		return err
-	})
 }

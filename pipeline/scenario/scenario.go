@@ -8,9 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"parsimon/schema/tree"
 	"parsimon/simkernel"
@@ -46,8 +44,7 @@ type Scenario struct {
 	switches     Switches
 	workload     workloadSpec
 	params       simkernel.Params      // the transport and its constants
-	failAt       map[string]tree.Field // where the file says what is in Fail
-	movesAt      map[string]tree.Field // and in PathMoves
+	at           map[string]tree.Field // where the file says what is in Fail and in PathMoves
 	digests      map[string]string     // of files, by path, size and time: see FileDigest
 }
 
@@ -92,7 +89,7 @@ const (
 func newScenario() *Scenario {
 	return &Scenario{
 		Seed: 1, MaxRejects: 0.01,
-		params: paramsOf(simkernel.DCTCP), movesAt: map[string]tree.Field{},
+		params: paramsOf(simkernel.DCTCP), at: map[string]tree.Field{},
 	}
 }
 
@@ -164,7 +161,7 @@ func (s *Scenario) SetWindow(from, to string) (err error) {
 		if w.text == "" {
 			continue
 		}
-		if *w.ns, err = parseTime(w.text); err != nil {
+		if *w.ns, err = moves.ParseTime(w.text); err != nil {
 			return err
 		}
 	}
@@ -190,23 +187,7 @@ const aeons = 500
 
 // span says when the flows start.
 func (w Ingested) span() string {
-	from, to := fmt.Sprintf("from %d ns", w.FirstStartNS), fmt.Sprintf("to %d ns", w.LastStartNS)
-	if w.FirstStartNS > 1e17 { // in this century
-		from += time.Unix(0, w.FirstStartNS).UTC().Format(" (2006-01-02T15:04:05.999999999Z)")
-		to += time.Unix(0, w.LastStartNS).UTC().Format(" (2006-01-02T15:04:05.999999999Z)")
-	}
-	return from + " " + to
-}
-
-func parseTime(text string) (int64, error) {
-	if ns, err := strconv.ParseInt(text, 10, 64); err == nil && ns >= 0 {
-		return ns, nil
-	}
-	t, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil || t.Unix() < 0 || t.Unix() >= math.MaxInt64/1_000_000_000 {
-		return 0, fmt.Errorf("%q is neither a time in ns nor one such as 2026-01-31T09:00:00Z", text)
-	}
-	return t.UnixNano(), nil
+	return fmt.Sprintf("from %s to %s", moves.FormatTime(w.FirstStartNS), moves.FormatTime(w.LastStartNS))
 }
 
 // checkFile refuses what is not there and what is a directory.
@@ -270,7 +251,7 @@ func (s *Scenario) Moves(n *topology.Network) (*moves.Moves, error) {
 	m, err := s.PathMoves.Apply(n, nil)
 	var of *moves.TextError
 	if errors.As(err, &of) {
-		if at, inFile := s.movesAt[of.Text]; inFile {
+		if at, inFile := s.at[of.Text]; inFile {
 			return nil, at.Fail(err)
 		}
 	}
@@ -283,7 +264,7 @@ func (s *Scenario) failedNetwork() (n *topology.Network, all []topology.Failure,
 	}
 	for _, text := range s.Fail {
 		failures, err := n.FailNamed(text)
-		if at, inFile := s.failAt[text]; err != nil && inFile {
+		if at, inFile := s.at[text]; err != nil && inFile {
 			return nil, nil, at.Fail(err)
 		}
 		if err != nil {

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/apache/arrow/go/v17/arrow"
-
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/text"
@@ -40,19 +38,7 @@ func (c *Comparison) write(session *lake.Session) error {
 			"base_delay_ns": d.BaseDelayNS, "delay_ns": d.DelayNS,
 		})
 	}
-	var files []lake.DataFile
-	for _, t := range []struct {
-		table schema.Table
-		rec   arrow.Record
-	}{{schema.Comparisons, rows.Record()}, {schema.ComparisonLinks, links.Record()}} {
-		d, err := session.WriteRecord(at, t.table, name, t.rec)
-		t.rec.Release()
-		if err != nil {
-			return err
-		}
-		files = append(files, d)
-	}
-	return session.Publish(at, files...)
+	return session.PublishRows(at, name, rows, links)
 }
 
 // Text is the comparison for people. Where the ideal FCT of flows differs, the FCTs come first.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -60,7 +59,7 @@ func openSide(l *lake.Lake, of Side) (*side, error) {
 				s.flows += f.Rows
 			}
 		}
-		s.scans[t.Name] = scan(l, files)
+		s.scans[t.Name] = pipeline.ScanFiles(l, files)
 	}
 	return s, nil
 }
@@ -189,15 +188,6 @@ func (c *Comparison) findLinks(ctx context.Context, db *sql.DB, p99 ComparisonRo
 		c.Links = append(c.Links, d)
 	}
 	return rows.Err()
-}
-
-// scan is the SQL that reads data files.
-func scan(l *lake.Lake, files []lake.DataFile) string {
-	paths := make([]string, len(files))
-	for i, f := range files {
-		paths[i] = filepath.Join(l.Path(), f.Path)
-	}
-	return duckdb.ScanParquet(paths...)
 }
 
 // fileSafe is a text with all but letters, digits and dashes made dashes.

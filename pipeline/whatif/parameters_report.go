@@ -29,10 +29,7 @@ func (p *Parameters) publish(e *pipeline.Estimation, i int) error {
 		}
 		rows.Add(row)
 	}
-	rec := rows.Record()
-	defer rec.Release()
-	at, session := lake.Place{Scenario: e.ID(), Variant: run.Variant}, e.Executor().Session()
-	return session.PublishRecord(at, schema.SweepRuns, fileOf(p.Name), rec)
+	return e.Executor().Session().PublishRows(lake.Place{Scenario: e.ID(), Variant: run.Variant}, fileOf(p.Name), rows)
 }
 
 // fileOf names the data file of a sweep: the beginning of the sweep's name, for people, and a digest of all of it.

@@ -46,9 +46,6 @@ func (p *SweepPlan) changes(c [2]int32) scenario.Changes {
 	return scenario.Changes{Do: []scenario.Change{fail}, AllowUnreachable: true}
 }
 
-// SweepQuantiles lists the quantiles a sweep can rank by.
-func SweepQuantiles() []float64 { return pipeline.Quantiles }
-
 // AllFlows stands for the flows of all services.
 const AllFlows = "all"
 

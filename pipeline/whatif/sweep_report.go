@@ -60,10 +60,8 @@ func (s *sweeper) write() error {
 			rows.Add(row)
 		}
 	}
-	rec := rows.Record()
-	defer rec.Release()
-	at, session := lake.Place{Scenario: s.base.ID(), Variant: s.Variant}, s.base.Executor().Session()
-	return session.PublishRecord(at, schema.Sweeps, fileSafe(s.Plan.what()), rec)
+	at := lake.Place{Scenario: s.base.ID(), Variant: s.Variant}
+	return s.base.Executor().Session().PublishRows(at, fileSafe(s.Plan.what()), rows)
 }
 
 // Text is the ranking for people, of the worst cables.

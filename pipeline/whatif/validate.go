@@ -50,7 +50,7 @@ func Validate(ctx context.Context, e *pipeline.Estimation, truthFile string, x p
 		if err != nil {
 			return nil, err
 		}
-		v.Truth, truth = x.Variant(), scan(e.Lake, r.Files(schema.ExactFCTs))
+		v.Truth, truth = x.Variant(), pipeline.ScanFiles(e.Lake, r.Files(schema.ExactFCTs))
 	} else if truth, err = openTruth(ctx, db, truthFile); err != nil {
 		return nil, err
 	}
@@ -170,7 +170,7 @@ func compareQuantiles(ctx context.Context, e *pipeline.Estimation, db *sql.DB,
 	file := filepath.Join(e.Executor().Session().TmpPath(), "matches.parquet")
 	err = eachBatch(ctx, db, file, matchTable, fmt.Sprintf(`
 		SELECT e.flow_row, e.size_bytes, e.slowdown AS estimate, CAST(t.fct_ns / e.ideal_ns AS DOUBLE) AS truth
-		FROM %s e JOIN %s t USING (flow_id)`, scan(e.Lake, estimates), truth), func(v *matches) error {
+		FROM %s e JOIN %s t USING (flow_id)`, pipeline.ScanFiles(e.Lake, estimates), truth), func(v *matches) error {
 		for i, size := range v.Size {
 			at := slices.IndexFunc(bins, func(b *sample) bool { return size <= b.most })
 			bins[at].add(v.Row[i], v.Estimate[i], v.Truth[i])
@@ -199,11 +199,8 @@ func writeValidation(e *pipeline.Estimation, v *Validation) error {
 			"error": row.Error, "error_lo": row.ErrorLo, "error_hi": row.ErrorHi, "wasserstein": row.Wasserstein,
 		})
 	}
-	rec := rows.Record()
-	defer rec.Release()
-	name := fileSafe(filepath.Base(v.Truth))
-	at, session := lake.Place{Scenario: e.ID(), Variant: e.Variant().String()}, e.Executor().Session()
-	return session.PublishRecord(at, schema.Validations, name, rec)
+	at := lake.Place{Scenario: e.ID(), Variant: e.Variant().String()}
+	return e.Executor().Session().PublishRows(at, fileSafe(filepath.Base(v.Truth)), rows)
 }
 
 // AddTo adds the comparison to an answer for people.

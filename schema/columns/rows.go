@@ -18,7 +18,7 @@ type Row map[string]any
 // Rows builds a record batch of a small table row by row. Tables of millions of rows are built from whole columns (Of,
 // Strings), which costs no map per row.
 type Rows struct {
-	table   schema.Table
+	Table   schema.Table
 	builder *array.RecordBuilder
 }
 
@@ -31,7 +31,7 @@ func NewRows(t schema.Table) *Rows {
 // or no value for a column that cannot be null.
 func (r *Rows) Add(row Row) {
 	set := 0
-	for i, c := range r.table.Columns {
+	for i, c := range r.Table.Columns {
 		value, ok := row[c.Name]
 		if ok {
 			set++
@@ -39,11 +39,11 @@ func (r *Rows) Add(row Row) {
 		if x, number := value.(float64); c.Nullable && (!ok || number && math.IsNaN(x)) {
 			r.builder.Field(i).AppendNull()
 		} else if !appendValue(r.builder.Field(i), value) {
-			panic(fmt.Sprintf("columns: %s.%s takes no %T", r.table.Name, c.Name, value))
+			panic(fmt.Sprintf("columns: %s.%s takes no %T", r.Table.Name, c.Name, value))
 		}
 	}
 	if set != len(row) {
-		panic(fmt.Sprintf("columns: table %s has only %d of the columns of %v", r.table.Name, set, row))
+		panic(fmt.Sprintf("columns: table %s has only %d of the columns of %v", r.Table.Name, set, row))
 	}
 }
 

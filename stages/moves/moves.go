@@ -358,7 +358,7 @@ func parseSpan(text string) (fromNS, toNS int64, err error) {
 		if part.text == "" {
 			continue
 		}
-		*part.ns, err = parseTime(part.text)
+		*part.ns, err = ParseTime(part.text)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -369,7 +369,8 @@ func parseSpan(text string) (fromNS, toNS int64, err error) {
 	return fromNS, toNS, nil
 }
 
-func parseTime(text string) (int64, error) {
+// ParseTime reads a time of flow starts: ns, a duration, or a time such as 2026-01-31T09:00:00Z.
+func ParseTime(text string) (int64, error) {
 	if ns, err := strconv.ParseInt(text, 10, 64); err == nil && ns >= 0 {
 		return ns, nil
 	}

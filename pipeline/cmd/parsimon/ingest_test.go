@@ -215,7 +215,7 @@ func TestIngestFailures(t *testing.T) {
 	mustFail(t, []failure{
 		{exitUsage, "--from, --to", append(run, "--from", "monday")},
 		{exitUsage, "long before the first flow: times are in ns", append(run, "--from", "1769817600")},
-		{exitFailed, "no flow in the part that was asked for: its flows start from 1", append(run, "--to", "0")},
+		{exitFailed, "no flow in the part that was asked for: its flows start from 2", append(run, "--to", "0")},
 		{exitFailed, "has no flow in the part", append(run, "--to", "5")},
 		{exitFailed, "no workload", append([]string{"run", "--workload", "nonsense"}, bare...)},
 		{exitFailed, "does not identify the format", append([]string{"ingest", tr.first}, bare...)},

@@ -77,8 +77,8 @@ var sweepCommand = command{
 				return usagef("want --fail each:TIER or --set KEY=V,V (--exact goes with --set)")
 			case set && plan.Tier != "":
 				return usagef("--fail each:TIER does not go with --set, where fail=[A:B],[C:D] and events=[...] are keys")
-			case !slices.Contains(whatif.SweepQuantiles(), plan.Quantile):
-				return usagef("--quantile %v: must be one of %v", plan.Quantile, whatif.SweepQuantiles())
+			case !slices.Contains(pipeline.Quantiles, plan.Quantile):
+				return usagef("--quantile %v: must be one of %v", plan.Quantile, pipeline.Quantiles)
 			}
 			o, err := r.settings(e)
 			if err != nil {
