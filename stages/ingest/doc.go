@@ -15,8 +15,4 @@
 // File does both for a single flow file. A mapping is one SQL file: the built-in ones are in mappings, and
 // parseMapping documents the format. DuckDB does the work, within a memory limit, and spills to Options.TmpDir,
 // where the results are left as Parquet files.
-//
-// Files: options, file, ingester: entry points; mapping, formats: mappings; source: finding and opening files; stage,
-// lines: row numbers; typed, judge, book: from text to hosts and reasons; records: results of
-// one file; merge, connections, start_draw: from records to flows; duckdb: SQL helpers.
 package ingest

@@ -21,7 +21,7 @@ func File(ctx context.Context, n *topology.Network, file string, o Options) (sta
 			}
 		}
 	}
-	if err := checkFile(ctx, "flow file", file); err != nil {
+	if _, err := Digest(ctx, "flow file", file); err != nil {
 		return stats, err
 	}
 	in, err := NewIngester(ctx, n, o)

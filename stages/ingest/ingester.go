@@ -95,7 +95,7 @@ var macros string
 // ones it must have, and it must have one of the others. what names the table in errors.
 func (in *Ingester) table(ctx context.Context, file, what string, want [][]string, required int,
 	each func(at string, row []string) error) error {
-	if err := checkFile(ctx, what, file); err != nil {
+	if _, err := Digest(ctx, what, file); err != nil {
 		return err
 	}
 	m := &Mapping{reads: "csv", needs: want[:required:required]}

@@ -111,15 +111,9 @@ type closeBoth struct {
 
 func (c closeBoth) Close() error { return errors.Join(c.inner(), c.file.Close()) }
 
-// checkFile reports what DuckDB would not report, or not clearly: a missing or empty file, and compressed data that is
-// truncated or does not match its checksum.
-func checkFile(ctx context.Context, what, file string) error {
-	_, err := Digest(ctx, what, file)
-	return err
-}
-
 // Digest is the SHA-256 of a file's content, decompressed, so that it is the same before and after the file is
-// compressed. what names the file in errors: one that is missing or empty, and compressed data that is damaged.
+// compressed. It reports what DuckDB would not, or not clearly: a file that is missing or empty, and compressed data that
+// is truncated or does not match its checksum. what names the file in errors.
 func Digest(ctx context.Context, what, file string) (string, error) {
 	info, err := os.Stat(file)
 	if err != nil {

@@ -104,19 +104,15 @@ func (in *Ingester) stageParquet(ctx context.Context, m *Mapping, file string) (
 	for i, c := range columns {
 		names[i], texts[i] = c.name, "coalesce(CAST("+duckdb.Ident(c.name)+" AS VARCHAR), '')"
 	}
-	places, err := m.places(names)
+	list, err := m.selectColumns(names, func(at int) (string, error) {
+		text := columns[at].asText()
+		if text == "" {
+			return "", fmt.Errorf("column %s is of type %s, want integers or text", names[at], columns[at].typ)
+		}
+		return text, nil
+	})
 	if err != nil {
 		return src, err
-	}
-	var list []string
-	for i, want := range m.columns {
-		text := "CAST(NULL AS VARCHAR)"
-		if at := places[i]; at >= 0 {
-			if text = columns[at].asText(); text == "" {
-				return src, fmt.Errorf("column %s is of type %s, want integers or text", names[at], columns[at].typ)
-			}
-		}
-		list = append(list, text+" AS "+duckdb.Ident(want.name))
 	}
 	// A column of the file may have the name of DuckDB's row number; the order of rows is that of the file either way.
 	row := "file_row_number + 1"
@@ -126,13 +122,13 @@ func (in *Ingester) stageParquet(ctx context.Context, m *Mapping, file string) (
 		read = strings.TrimSuffix(read, ")") + ", file_row_number = true)"
 	}
 	src.relation = fmt.Sprintf(`SELECT %s AS "row", %s, concat_ws(',', %s) AS raw, '' AS broken FROM %s`,
-		row, strings.Join(list, ", "), strings.Join(texts, ", "), read)
+		row, list, strings.Join(texts, ", "), read)
 	return src, in.query(ctx, "SELECT count(*) FROM "+duckdb.ScanParquet(file), &src.rows)
 }
 
-// places finds the mapping's columns among those of a file: -1 for one that it does not have. Two columns of one
-// meaning are an error, and so is the lack of one that the mapping needs.
-func (m *Mapping) places(names []string) ([]int, error) {
+// selectColumns is the SQL of the mapping's columns, given those of a file: the value of the one at a place, and NULL
+// for one that the file lacks. Two columns of one meaning are an error, and so is the lack of one that the mapping needs.
+func (m *Mapping) selectColumns(names []string, value func(at int) (string, error)) (_ string, err error) {
 	of := map[string]int{}
 	for i, name := range names {
 		key := columnName(name)
@@ -140,7 +136,7 @@ func (m *Mapping) places(names []string) ([]int, error) {
 			continue
 		}
 		if first, twice := of[key]; twice {
-			return nil, fmt.Errorf("columns %d, %q, and %d, %q, have one meaning: which one counts?", first+1, names[first], i+1, name)
+			return "", fmt.Errorf("columns %d, %q, and %d, %q, have one meaning: which one counts?", first+1, names[first], i+1, name)
 		}
 		of[key] = i
 	}
@@ -151,16 +147,19 @@ func (m *Mapping) places(names []string) ([]int, error) {
 		}
 	}
 	if missing != nil {
-		return nil, fmt.Errorf("no column %s (it has %s)", strings.Join(missing, ", "), strings.Join(names, ", "))
+		return "", fmt.Errorf("no column %s (it has %s)", strings.Join(missing, ", "), strings.Join(names, ", "))
 	}
-	places := make([]int, len(m.columns))
+	list := make([]string, len(m.columns))
 	for i, c := range m.columns {
-		places[i] = -1
+		list[i] = "CAST(NULL AS VARCHAR)"
 		if at, ok := of[c.name]; ok {
-			places[i] = at
+			if list[i], err = value(at); err != nil {
+				return "", err
+			}
 		}
+		list[i] += " AS " + duckdb.Ident(c.name)
 	}
-	return places, nil
+	return strings.Join(list, ", "), nil
 }
 
 // jsonRelation returns the SQL that reads the columns of staged JSON objects. All paths are read in one pass.
@@ -194,21 +193,16 @@ func fieldsRelation(m *Mapping, staged string, header []string) (string, error) 
 	if m.reads == "csv" {
 		null = ""
 	}
-	places, err := m.places(names)
+	list, err := m.selectColumns(names, func(at int) (string, error) {
+		return fmt.Sprintf("nullif(fields[%d], '%s')", at+1, null), nil
+	})
 	if err != nil {
 		return "", err
 	}
 	if widths == nil {
 		widths = []int{len(names)}
 	}
-	var list, counts []string
-	for i, c := range m.columns {
-		text := "CAST(NULL AS VARCHAR)"
-		if places[i] >= 0 {
-			text = fmt.Sprintf("nullif(fields[%d], '%s')", places[i]+1, null)
-		}
-		list = append(list, text+" AS "+duckdb.Ident(c.name))
-	}
+	var counts []string
 	for _, w := range widths {
 		counts = append(counts, fmt.Sprint(w))
 	}
@@ -219,6 +213,6 @@ func fieldsRelation(m *Mapping, staged string, header []string) (string, error) 
     ELSE ''
   END AS broken
 FROM (SELECT *, string_split(line, chr(31)) AS fields FROM %s)`,
-		strings.Join(list, ", "), map[string]string{"": "','", "-": "' '"}[null], strings.Join(counts, ", "),
+		list, map[string]string{"": "','", "-": "' '"}[null], strings.Join(counts, ", "),
 		strings.Join(counts, " or "), duckdb.ScanParquet(staged)), nil
 }
