@@ -112,8 +112,8 @@ type closeBoth struct {
 func (c closeBoth) Close() error { return errors.Join(c.inner(), c.file.Close()) }
 
 // Digest is the SHA-256 of a file's content, decompressed, so that it is the same before and after the file is
-// compressed. It reports what DuckDB would not, or not clearly: a file that is missing or empty, and compressed data that
-// is truncated or does not match its checksum. what names the file in errors.
+// compressed. It reports what DuckDB would not, or not clearly: a file that is missing or empty, and compressed data
+// that is truncated or does not match its checksum. what names the file in errors.
 func Digest(ctx context.Context, what, file string) (string, error) {
 	info, err := os.Stat(file)
 	if err != nil {

@@ -127,7 +127,8 @@ func (in *Ingester) stageParquet(ctx context.Context, m *Mapping, file string) (
 }
 
 // selectColumns is the SQL of the mapping's columns, given those of a file: the value of the one at a place, and NULL
-// for one that the file lacks. Two columns of one meaning are an error, and so is the lack of one that the mapping needs.
+// for one that the file lacks. Two columns of one meaning are an error, and so is the lack of one that the mapping
+// needs.
 func (m *Mapping) selectColumns(names []string, value func(at int) (string, error)) (_ string, err error) {
 	of := map[string]int{}
 	for i, name := range names {
@@ -136,7 +137,8 @@ func (m *Mapping) selectColumns(names []string, value func(at int) (string, erro
 			continue
 		}
 		if first, twice := of[key]; twice {
-			return "", fmt.Errorf("columns %d, %q, and %d, %q, have one meaning: which one counts?", first+1, names[first], i+1, name)
+			return "", fmt.Errorf("columns %d, %q, and %d, %q, have one meaning: which one counts?", first+1, names[first],
+				i+1, name)
 		}
 		of[key] = i
 	}
