@@ -69,23 +69,6 @@ var (
 		FROM slowdowns AS s JOIN slowdowns AS b USING (flow_id, size_bytes)
 		WHERE s.scenario = $scenario AND s.variant = $variant AND b.scenario = $base_scenario AND b.variant = $base_variant
 			AND s.ideal_ns <> b.ideal_ns`)
-	// The tail of a service, link by link, in the way of question link_load_and_tail.
-	serviceLinksQuery = own("service_links", `WITH tail AS (
-			SELECT unnest(list(row(flow_row)::STRUCT(flow_row BIGINT)), recursive := true) FROM slowdowns
-			WHERE scenario = $scenario AND variant = $variant AND service = $service
-				AND slowdown >= CAST($slowdown_limit AS DOUBLE)
-		), parts AS (
-			SELECT h.link_id, sum(CAST(h.delay_ns AS DECIMAL(30, 3))) AS delay_ns
-			FROM hop_contributions AS h JOIN tail AS t ON t.flow_row = h.flow_row
-			WHERE h.scenario = $scenario AND h.variant = $variant GROUP BY h.link_id
-		)
-		SELECT a.name || ' → ' || b.name AS link, coalesce(k.load, 0) AS load,
-			CAST(p.delay_ns AS DOUBLE) / CAST(sum(p.delay_ns) OVER () AS DOUBLE) AS share
-		FROM parts AS p JOIN links AS l ON l.scenario = $scenario AND l.link_id = p.link_id
-		LEFT JOIN nodes AS a ON a.scenario = $scenario AND a.node_id = l.src_node
-		LEFT JOIN nodes AS b ON b.scenario = $scenario AND b.node_id = l.dst_node
-		LEFT JOIN link_stats AS k ON k.scenario = $scenario AND k.variant = $variant AND k.link_id = p.link_id
-		WHERE p.delay_ns > 0 ORDER BY p.delay_ns DESC, p.link_id LIMIT 1`)
 	// The columns of question headline that are known of an estimate from windows, and what was sampled.
 	sampledQuery = own("headline", `WITH whole AS (
 			SELECT count(*) AS flows, CAST(sum(size_bytes) AS BIGINT) AS bytes, max(start_ns) - min(start_ns) AS span_ns,
@@ -170,9 +153,8 @@ func (c *content) collect(ctx context.Context) error {
 		}
 	}
 	if p99 := c.servicesByP99(); p99.Len() > 1 {
-		err := c.ask(ctx, serviceLinksQuery, map[string]string{"service": p99.Text(0, "service"),
-			"slowdown_limit": strconv.FormatFloat(p99.Float(0, "slowdown"), 'g', -1, 64)})
-		if err != nil {
+		of := map[string]string{"service": p99.Text(0, "service"), "n": "1"}
+		if err := c.put(ctx, "p99_links", of); err != nil {
 			return err
 		}
 	}

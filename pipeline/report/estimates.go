@@ -24,8 +24,6 @@ type Found struct {
 	Estimate Estimate
 	Base     *Estimate // nil without Options.Compare
 	Compared bool      // the lake holds the comparison with Base, by service where there are several
-	// WindowScenarios are the hidden scenarios of the windows that the estimate was made from, if it was.
-	WindowScenarios []string
 }
 
 var (
@@ -38,9 +36,6 @@ var (
 			(SELECT count(DISTINCT service) FROM intervals WHERE scenario = $scenario AND variant = $variant) < 2 AS compared
 		FROM comparisons WHERE scenario = $scenario AND variant = $variant
 			AND base_scenario = $base_scenario AND base_variant = $base_variant`)
-	windowsQuery = own("window_scenarios", `SELECT window_scenario, min(round) AS round
-		FROM windows WHERE scenario = $scenario AND variant = $variant
-		GROUP BY window_scenario ORDER BY round, window_scenario`)
 )
 
 // Find finds the estimates that Options.Scenario and Options.Compare mean, and what a report of them needs.
@@ -59,15 +54,6 @@ func Find(ctx context.Context, lake string, o Options) (f Found, err error) {
 			return f, err
 		}
 		f.Compared = a.Is(0, "compared")
-	}
-	if f.Estimate.Windows > 0 {
-		a, err := ask(ctx, db, windowsQuery, parameters(f.Estimate, nil))
-		if err != nil {
-			return f, err
-		}
-		for i := range a.Len() {
-			f.WindowScenarios = append(f.WindowScenarios, a.Text(i, "window_scenario"))
-		}
 	}
 	return f, nil
 }

@@ -3,10 +3,10 @@ package report
 import (
 	"fmt"
 	"math"
-	"regexp"
-	"strconv"
 	"strings"
 	"time"
+
+	"parsimon/schema/units"
 )
 
 // times writes a ratio with three or four digits: 1.006×, 12.4×.
@@ -56,21 +56,10 @@ func millis(x float64) string {
 		return "–"
 	case x < 1:
 		return fmt.Sprintf("%.3g µs", 1e3*x)
-	case x >= 1e4:
+	case x >= 1e3:
 		return fmt.Sprintf("%.3g s", x/1e3)
 	}
 	return fmt.Sprintf("%.3g ms", x)
-}
-
-// longNumber finds whole numbers that are hard to read without commas.
-var longNumber = regexp.MustCompile(`\b[0-9]{4,18}\b`)
-
-func grouped(digits string) string {
-	n, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil {
-		return digits
-	}
-	return thousands(n)
 }
 
 // thousands writes a whole number with commas.
@@ -85,22 +74,14 @@ func thousands(n int64) string {
 }
 
 func bytesText(bytes int64) string {
-	n, units := float64(bytes), []string{"B", "KB", "MB", "GB", "TB", "PB"}
-	for ; n >= 1000 && len(units) > 1; units = units[1:] {
-		n /= 1000
-	}
-	return fmt.Sprintf("%.3g %s", n, units[0])
+	number, prefix, _ := strings.Cut(units.Human(float64(bytes)), " ")
+	return number + " " + prefix + "B"
 }
 
+// spanText writes a time given in ns.
 func spanText(ns int64) string {
-	d := time.Duration(ns)
-	switch {
-	case d >= time.Hour:
-		return d.Round(time.Minute).String()
-	case d >= 10*time.Second:
+	if d := time.Duration(ns); d >= time.Minute {
 		return d.Round(time.Second).String()
-	case d >= time.Second:
-		return fmt.Sprintf("%.2f s", d.Seconds())
 	}
-	return fmt.Sprintf("%.3g ms", float64(ns)/1e6)
+	return millis(float64(ns) / 1e6)
 }

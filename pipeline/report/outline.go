@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -115,9 +114,6 @@ func (c *content) outline() ([]section, error) {
 		if len(charts) == 1 { // no empty place beside it
 			charts[0].Wide = true
 		}
-		if s.ID == "parameters" {
-			s.Intro = c.sweptText()
-		}
 		if s.Charts = charts; len(charts) > 0 {
 			out = append(out, s)
 		}
@@ -224,28 +220,4 @@ func (c *content) runs() *answer {
 	long := c.answers["parameter_sweep"]
 	first := long.where(func(i int) bool { return long.Int(i, "parameter_place") == 1 })
 	return first.without("sweep", "label", "parameter", "name", "parameter_place", "value", "value_number", "value_place")
-}
-
-// sweptText says in words what the sweep of parameters found.
-func (c *content) sweptText() string {
-	runs := c.runs()
-	best, worst := -1, -1
-	for i := range runs.Len() {
-		x := runs.Float(i, "p99_slowdown")
-		if math.IsNaN(x) {
-			continue
-		}
-		if worst < 0 || x > runs.Float(worst, "p99_slowdown") {
-			worst = i
-		}
-		if best < 0 || x < runs.Float(best, "p99_slowdown") {
-			best = i
-		}
-	}
-	if worst < 0 {
-		return ""
-	}
-	return "This scenario is one of " + thousands(int64(runs.Len())) + " runs. p99 slowdown is lowest, " +
-		times(runs.Float(best, "p99_slowdown")) + ", with " + runs.Text(best, "settings") + ", and highest, " +
-		times(runs.Float(worst, "p99_slowdown")) + ", with " + runs.Text(worst, "settings") + "."
 }

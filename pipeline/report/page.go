@@ -40,8 +40,6 @@ type pageData struct {
 	Confidence              string // of its intervals
 	Services, Vnets         []string
 	Facts                   []fact
-	Stages                  []StageCost
-	Seconds                 float64 // of all stages
 	Spec                    string
 	Licenses                []license
 	CSS                     template.CSS
@@ -62,11 +60,8 @@ func (c *content) writePage(w io.Writer, o Options) error {
 	p := pageData{
 		Title: c.estimate.Name, Summary: c.summary(), Figures: c.figures(), Sentences: c.sentences(), Warnings: c.warnings(),
 		Verdict: c.verdict(), Sections: sections, Services: c.labels("service", "vnet"), Vnets: c.labels("vnet", "service"),
-		Facts: c.facts(o), Stages: o.Stages, Spec: c.spec(), Data: template.JS(data),
+		Facts: c.facts(o), Spec: c.spec(), Data: template.JS(data),
 		Sampled: c.sampled(), Confidence: c.confidence(),
-	}
-	for _, s := range o.Stages {
-		p.Seconds += s.Seconds
 	}
 	if c.base != nil {
 		p.Subtitle = "compared with " + c.base.Name

@@ -18,18 +18,8 @@ type Options struct {
 	Compare string
 	// Command is the command line that makes this report.
 	Command string
-	// Stages are what the estimate cost.
-	Stages []StageCost
 	// Query says which files the questions read and bounds their memory and threads.
 	Query queries.Options
-}
-
-// StageCost is what one stage of the estimate cost. Seconds are summed over its tasks.
-type StageCost struct {
-	Stage, Variant string
-	Tasks          int
-	Seconds        float64
-	Rows, Bytes    int64
 }
 
 // Write writes the report of a scenario of the lake as one HTML page.

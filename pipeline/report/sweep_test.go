@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A sweep is described by its best and its worst run; its table has a row for each run.
-func TestSweepInWords(t *testing.T) {
+// The table of a sweep has a row for each run.
+func TestSweepRuns(t *testing.T) {
 	long := &answer{columns: []string{"settings", "parameter", "parameter_place", "value", "p99_slowdown", "p99_exact"}}
 	add := func(load, kind string, p99, exact any) {
 		settings := "load.max=" + load + ", transport.kind=" + kind
@@ -24,14 +24,6 @@ func TestSweepInWords(t *testing.T) {
 	if runs.Len() != 4 || !slices.Equal(runs.columns, []string{"settings", "p99_slowdown", "p99_exact"}) {
 		t.Errorf("%+v", runs)
 	}
-	want := "This scenario is one of 4 runs. p99 slowdown is lowest, 2.00×, with load.max=20%, transport.kind=dctcp, " +
-		"and highest, 8.00×, with load.max=40%, transport.kind=dctcp."
-	if got := c.sweptText(); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if text := (&content{}).sweptText(); text != "" {
-		t.Errorf("without a sweep: %q", text)
-	}
 }
 
 // The report names the slowest service, the tier and the link where its slowest flows lose most time.
@@ -39,8 +31,8 @@ func TestSlowestServiceInWords(t *testing.T) {
 	groups := &answer{columns: []string{"service", "vnet", "quantile", "slowdown", "lo", "hi"}, rows: [][]any{
 		{nil, nil, 0.99, 5.0, 4.5, 5.5}, {"web", nil, 0.99, 4.0, 3.9, 4.1}, {"etl", nil, 0.99, 7.5, 7.0, 8.0}, {"etl", "blue", 0.99, 9.0, nil, nil}}}
 	tiers := &answer{columns: []string{"service", "tier", "share"}, rows: [][]any{{nil, "tor-host", 0.9}, {"etl", "fabric-tor", 0.7}}}
-	links := &answer{columns: []string{"link", "load", "share"}, rows: [][]any{{"a → b", 0.31, 0.11}}}
-	c := &content{answers: map[string]*answer{"percentiles_by_group": groups, "tail_by_tier": tiers, "service_links": links}}
+	links := &answer{columns: []string{"link", "load", "link_share"}, rows: [][]any{{"a → b", 0.31, 0.11}}}
+	c := &content{answers: map[string]*answer{"percentiles_by_group": groups, "tail_by_tier": tiers, "p99_links": links}}
 	want := "Service etl is the slowest: its p99 is 7.50× (95% interval 7.00× to 8.00×), 1.50× that of all flows. " +
 		"Its slowest 1% lose 70% of their time on the links down into the racks (fabric-tor), most at a → b: 11%, at a load of 31%."
 	if got := c.worstService(); len(got) != 1 || got[0] != want {

@@ -185,9 +185,9 @@ func (c *content) worstService() []string {
 	if own.Float(0, "share") > 0 { // the largest first
 		text += fmt.Sprintf(" Its slowest 1%% lose %s of their time on %s", percent(own.Float(0, "share")),
 			tier(own.Text(0, "tier")))
-		if links := c.answers["service_links"]; links.Len() > 0 {
+		if links := c.answers["p99_links"]; links.Len() > 0 {
 			text += fmt.Sprintf(", most at %s: %s, at a load of %s", links.Text(0, "link"),
-				percent(links.Float(0, "share")), percent(links.Float(0, "load")))
+				percent(links.Float(0, "link_share")), percent(links.Float(0, "load")))
 		}
 		text += "."
 	}
@@ -264,7 +264,7 @@ func (c *content) warnings() []warning {
 		if b := short.Text(i, "size_bin"); b != "all" {
 			bin = "flows of " + b
 		}
-		few.Items = append(few.Items, bin+": "+longNumber.ReplaceAllStringFunc(short.Text(i, "warning"), grouped))
+		few.Items = append(few.Items, bin+": "+short.Text(i, "warning"))
 	}
 	if len(few.Items) > 0 {
 		out = append(out, few)

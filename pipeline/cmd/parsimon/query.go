@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -342,8 +341,7 @@ var reportCommand = command{
 	},
 }
 
-// prepareReport checks the scenarios of a report, makes their comparison if the lake lacks it, and adds what the
-// estimate cost.
+// prepareReport checks the scenarios of a report, and makes their comparison if the lake lacks it.
 func prepareReport(ctx context.Context, e *env, l *lake.Lake, limits duckdb.Options, o *report.Options) error {
 	var err error
 	if o.Query, err = catalog.Options(l, limits); err != nil {
@@ -369,29 +367,5 @@ func prepareReport(ctx context.Context, e *env, l *lake.Lake, limits duckdb.Opti
 			}
 		}
 	}
-	ids := found.WindowScenarios
-	if len(ids) == 0 {
-		ids = []string{found.Estimate.Scenario}
-	}
-	o.Stages, err = stageCosts(l, ids)
-	return err
-}
-
-// stageCosts reads what the stages of an estimate cost, those of its passes and of all its rounds of windows together.
-func stageCosts(l *lake.Lake, ids []string) (out []report.StageCost, err error) {
-	for _, id := range ids {
-		s, err := pipeline.ReadScenarioStatus(l, lake.ScenarioID(id), false)
-		if err != nil {
-			return nil, err
-		}
-		for _, st := range s.Stages {
-			at := slices.IndexFunc(out, func(c report.StageCost) bool { return c.Stage == st.Stage && c.Variant == st.Variant })
-			if at < 0 {
-				at, out = len(out), append(out, report.StageCost{Stage: st.Stage, Variant: st.Variant})
-			}
-			c := &out[at]
-			c.Tasks, c.Seconds, c.Rows, c.Bytes = c.Tasks+st.Done, c.Seconds+st.Seconds, c.Rows+st.Rows, c.Bytes+st.Bytes
-		}
-	}
-	return out, nil
+	return nil
 }
