@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"parsimon/datasets"
 )
 
 // A source is a scenario with its truth.
@@ -69,46 +71,30 @@ func (b *bench) groundTruths() (names []string) {
 	return names
 }
 
-// shipped returns the names of the shipped scenarios in some folders.
-func (b *bench) shipped(folders ...string) (names []string) {
-	for _, folder := range folders {
-		files, err := filepath.Glob("datasets/scenarios/" + folder + "/*.yaml")
-		b.fail(err)
-		for _, f := range files {
-			names = append(names, folder+"/"+strings.TrimSuffix(filepath.Base(f), ".yaml"))
+// shipped lists the shipped scenarios in some folders.
+func shipped(folders ...string) func(*bench) []string {
+	return func(*bench) (names []string) {
+		for _, name := range datasets.Names(datasets.Scenarios) {
+			if folder, _, _ := strings.Cut(name, "/"); slices.Contains(folders, folder) {
+				names = append(names, name)
+			}
 		}
+		return names
 	}
-	return names
 }
 
-// accuracy compares estimators with the paper's ns-3.
-func accuracy(ctx context.Context, b *bench) {
-	b.compare(ctx, b.sources(b.names([]string{"95"}, b.groundTruths())), "independent", "flow", "auto")
+// compared is the measurement that compares estimates of scenarios with their truths; short names one of them.
+func compared(short string, long func(*bench) []string, ways ...string) func(context.Context, *bench) {
+	return func(ctx context.Context, b *bench) {
+		b.compare(ctx, b.sources(b.names([]string{short}, long(b))), ways...)
+	}
 }
 
-// ownAccuracy compares estimators with the simulation of the whole network on the shipped scenarios made for it
-// (accuracy/*, all flows) and on the paper's microbenchmarks (parking-lot/*, their service main).
-func ownAccuracy(ctx context.Context, b *bench) {
-	names := b.names([]string{"parking-lot/short-correlated"}, b.shipped("accuracy", "parking-lot"))
-	b.compare(ctx, b.sources(names), "independent", "flow", "auto")
-}
-
-// constantsAccuracy does the same on the shipped scenarios with transport constants far from the default ones.
-func constantsAccuracy(ctx context.Context, b *bench) {
-	b.compare(ctx, b.sources(b.names([]string{"constants/jumbo-9000"}, b.shipped("constants"))), "flow", "auto")
-}
-
-// honesty looks at warnings and intervals on networks of other kinds, with ns-3 or the whole network as the truth.
-func honesty(ctx context.Context, b *bench) {
-	names := b.names([]string{"mini-mix"}, []string{"mini-star", "mini-mix", "mini-slow-40-2", "a2a-64k-4x", "chain-60",
-		"fasthosts-60", "ft8-ws-60", "incast-64k-30", "onefast-60", "sigma3-60", "slowplane-60", "wan-100us",
-		"7", "47", "65", "95", "121", "145", "1001", "1003"})
-	b.compare(ctx, b.sources(names), "flow", "auto")
-}
-
-// heldOut does the same on the shipped scenarios on which nothing was chosen.
-func heldOut(ctx context.Context, b *bench) {
-	b.compare(ctx, b.sources(b.names([]string{"held-out/microbursts"}, b.shipped("held-out"))), "flow", "auto")
+// otherKinds are networks and traffic of other kinds than the paper's, and some of the paper's scenarios.
+func otherKinds(*bench) []string {
+	return []string{"mini-star", "mini-mix", "mini-slow-40-2", "a2a-64k-4x", "chain-60", "fasthosts-60", "ft8-ws-60",
+		"incast-64k-30", "onefast-60", "sigma3-60", "slowplane-60", "wan-100us",
+		"7", "47", "65", "95", "121", "145", "1001", "1003"}
 }
 
 // largeExact compares the estimate of a stretch of 6,144 hosts with the simulation of the whole network.

@@ -25,13 +25,18 @@ type measurement struct {
 
 func measurements() []measurement {
 	return []measurement{
-		{"accuracy", "SCENARIO", "estimators against ns-3 on the shared scenarios", accuracy},
-		{"own-accuracy", "SCENARIO", "estimators against --exact on the shipped scenarios", ownAccuracy},
-		{"constants", "SCENARIO", "unusual transport constants, against --exact", constantsAccuracy},
+		{"accuracy", "SCENARIO", "estimators against ns-3 on the shared scenarios",
+			compared("95", (*bench).groundTruths, "independent", "flow", "auto")},
+		{"own-accuracy", "SCENARIO", "estimators against --exact on the shipped scenarios",
+			compared("parking-lot/short-correlated", shipped("accuracy", "parking-lot"), "independent", "flow", "auto")},
+		{"constants", "SCENARIO", "unusual transport constants, against --exact",
+			compared("constants/jumbo-9000", shipped("constants"), "flow", "auto")},
 		{"transport-accuracy", "TRANSPORT", "every transport against --exact", transportAccuracy},
 		{"large-exact", "", "0.2 s of 6,144 hosts against --exact", largeExact},
-		{"honesty", "SCENARIO", "warnings and intervals of the default against its errors", honesty},
-		{"held-out", "SCENARIO", "the same on networks and traffic of other kinds, against --exact", heldOut},
+		{"honesty", "SCENARIO", "warnings and intervals of the default against its errors",
+			compared("mini-mix", otherKinds, "flow", "auto")},
+		{"held-out", "SCENARIO", "the same on networks and traffic of other kinds, against --exact",
+			compared("held-out/microbursts", shipped("held-out"), "flow", "auto")},
 		{"bench-kernel", "", "link kernel against the reference link simulator", benchKernel},
 		{"bench-run", "SCENARIO", "a whole estimate against the reference", benchRun},
 		{"bench-exact", "SCENARIO", "estimates by link cases against the whole-network simulation", benchExact},

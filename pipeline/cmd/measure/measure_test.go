@@ -42,7 +42,7 @@ func TestFigures(t *testing.T) {
 // After an error nothing runs.
 func TestFirstErrorStops(t *testing.T) {
 	b := &bench{program: "true", shared: filepath.Join(t.TempDir(), "missing"), tmp: t.TempDir()}
-	accuracy(t.Context(), b)
+	compared("95", (*bench).groundTruths, "flow")(t.Context(), b)
 	if b.err == nil || !strings.Contains(b.err.Error(), "nothing to compare with") {
 		t.Errorf("error %v", b.err)
 	}
@@ -52,11 +52,6 @@ func TestFirstErrorStops(t *testing.T) {
 }
 
 func TestNumbers(t *testing.T) {
-	for x, want := range map[float64]string{0: "0", 950: "950", 6750: "6.75 k", 58.5e9: "58.5 G"} {
-		if got := si(x); got != want {
-			t.Errorf("si(%v) = %q, want %q", x, got, want)
-		}
-	}
 	if got, want := (percentiles{0.0004, -0.0004, 0.0135, -1}).String(), "0.0% / 0.0% / +1.4% / -100.0%"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
