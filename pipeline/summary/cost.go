@@ -1,9 +1,6 @@
 package summary
 
 import (
-	"fmt"
-	"time"
-
 	"parsimon/pipeline"
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/text"
@@ -33,29 +30,8 @@ func AddCost(a *text.Answer, e *pipeline.Estimation) {
 	table.Add("all", seconds+other, cpu+otherCPU, critical+other, nil, nil, nil)
 	writeCases(a, e)
 	if e.Variant().Estimator == stages.WholeNetwork {
-		if did, seconds, err := exactCost(e, pipeline.Exact{}); err == nil && did.PacketHops > 0 {
-			a.Linef("whole network: %s packet-hops at %.0f ns each; no switch held more than %d bytes", units.Human(float64(did.PacketHops)),
-				seconds*1e9/float64(did.PacketHops), did.DeepestSwitchBytes)
-			if b := e.Spec.Switches; !b.IsZero() {
-				a.Linef("switch buffers of %d bytes: %d packets dropped, %d sent again; links were paused for %s in all",
-					b.SwitchBytes, did.Losses.Dropped, did.Losses.Again, time.Duration(did.PausedNS))
-			}
-		}
+		_ = addWhole(a, e, pipeline.Exact{}) // status reports it
 	}
-	writeDisk(a, e)
-}
-
-// writeDisk writes how many bytes a flow costs: in the scenario's tables and in the cache, which all scenarios share.
-func writeDisk(a *text.Answer, e *pipeline.Estimation) {
-	g, err := e.Generated()
-	if err != nil || g.Flows == 0 {
-		return
-	}
-	line := fmt.Sprintf("disk: %d bytes a flow in tables", TableBytes(e)/g.Flows)
-	if e.Cache != nil {
-		line += fmt.Sprintf(", %d in the cache", e.Cache.Bytes()/g.Flows)
-	}
-	a.Linef("%s", line)
 }
 
 // TableBytes are the bytes of the tables that the plan wrote and that were not collected.

@@ -23,26 +23,36 @@ func exactCost(e *pipeline.Estimation, x pipeline.Exact) (did stages.ExactStats,
 	return all[0], r.Done[0].Seconds, nil
 }
 
-// AddExact adds what the whole-network simulation did and cost.
-func AddExact(a *text.Answer, e *pipeline.Estimation, x pipeline.Exact) error {
+// addWhole adds what a whole-network simulation did and cost.
+func addWhole(a *text.Answer, e *pipeline.Estimation, x pipeline.Exact) error {
 	s, seconds, err := exactCost(e, x)
 	if err != nil {
 		return err
 	}
-	buffer := e.BufferOf(x)
 	a.Linef("whole network: %d flows reported, %d of warm-up; %s packet-hops in %s, %.0f ns each", s.Flows, s.Warmup,
 		units.Human(float64(s.PacketHops)), time.Duration(seconds*1e9).Round(time.Millisecond),
 		seconds*1e9/float64(max(1, s.PacketHops)))
 	a.Linef("no switch held more than %d bytes (switch %d)", s.DeepestSwitchBytes, s.DeepestSwitch)
-	if l := s.Losses; !buffer.IsZero() {
-		a.Linef("switch buffers of %d bytes, alpha %g: %d of %d packets dropped, %d discarded out of order, %d sent again; %d NACKs, %d timeouts",
-			buffer.SwitchBytes, buffer.Alpha, l.Dropped, l.Sent, l.Discarded, l.Again, l.NACKs, l.Timeouts)
-		if buffer.PFC {
-			a.Linef("PFC: links were paused for %s in all", time.Duration(s.PausedNS))
-		}
-		if l.Dropped > 0 {
-			a.Linef("most drops, %d, before %s (link %d); link cases have unlimited buffers: the estimate does not model drops", s.MostDropped, e.Network.LinkName(s.MostDroppedLink), s.MostDroppedLink)
-		}
+	l, buffer := s.Losses, e.BufferOf(x)
+	if !buffer.IsZero() {
+		a.Linef("switch buffers of %d bytes, alpha %g: %d of %d packets dropped, %d discarded out of order, %d sent again; "+
+			"%d NACKs, %d timeouts; links were paused for %s in all", buffer.SwitchBytes, buffer.Alpha, l.Dropped, l.Sent,
+			l.Discarded, l.Again, l.NACKs, l.Timeouts, time.Duration(s.PausedNS))
+	}
+	if l.Dropped > 0 {
+		a.Linef("most drops, %d, before %s (link %d)", s.MostDropped, e.Network.LinkName(s.MostDroppedLink), s.MostDroppedLink)
+	}
+	if m := e.Spec.Moves; m.Whole() {
+		a.Linef("%s: %d packets sent again, %d reordered; of %d sent in all %d were lost; %d timeouts", m.Said(e.Network),
+			s.Retransmissions, s.Reordered, l.Sent, l.Lost, l.Timeouts)
+	}
+	return nil
+}
+
+// AddExact adds what a whole-network simulation that an estimate is held against did and cost.
+func AddExact(a *text.Answer, e *pipeline.Estimation, x pipeline.Exact) error {
+	if err := addWhole(a, e, x); err != nil {
+		return err
 	}
 	if e.Variant().Estimator == stages.WholeNetwork && x.Buffer.IsZero() {
 		what := "is this simulation, and its errors below are 0"

@@ -117,50 +117,30 @@ func ReadResult(ctx context.Context, e *pipeline.Estimation) (_ *Result, err err
 // and one about the percentiles for which the workload is too short.
 func warnings(ctx context.Context, e *pipeline.Estimation, db *queries.DB) (_ []string, err error) {
 	of := selected(e)
-	rows, err := db.SQL(ctx, `SELECT kind, first(warning ORDER BY measure DESC NULLS LAST, link_id), count(*)
-		FROM warnings_all WHERE `+of+`
-		GROUP BY kind ORDER BY kind`)
+	command := fmt.Sprintf(`parsimon query --lake %s --sql "SELECT * FROM warnings_all WHERE %s" lists them`, e.Lake.Path(), of)
+	rows, err := db.SQL(ctx, `SELECT kind || ': ' || first(warning ORDER BY measure DESC NULLS LAST, link_id)
+			|| CASE WHEN count(*) > 1 THEN ' (the largest of ' || count(*) || '; ' || `+duckdb.Quote(command)+` || ')' ELSE '' END,
+			1 AS place, kind
+		FROM warnings_all WHERE `+of+` GROUP BY kind
+		UNION ALL
+		SELECT 'few flows: the workload is too short to be sure of ' || string_agg(percentiles
+			|| CASE size_bin WHEN 'all' THEN ' of all flows' ELSE ' of ' || size_bin END, '; ' ORDER BY bin)
+			|| '. Estimate more time (--duration, or --from and --to), or use lower percentiles', 2, ''
+		FROM (SELECT size_bin, any_value(b.bin) AS bin, string_agg('p' || replace(CAST(CAST(100 * quantile AS DECIMAL(4, 1)) AS VARCHAR), '.0', ''), ', ' ORDER BY quantile) AS percentiles
+			FROM intervals_all JOIN size_bins AS b USING (size_bin)
+			WHERE `+of+` AND service IS NULL AND vnet IS NULL AND warning <> '' GROUP BY size_bin)
+		HAVING count(*) > 0
+		ORDER BY place, kind`)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	all := []string{}
 	err = rows.Each(func(row []any) error {
-		line := fmt.Sprintf("%v: %v", row[0], row[1])
-		if n, _ := row[2].(int64); n > 1 {
-			line += fmt.Sprintf(" (the largest of %d; parsimon query --lake %s --sql \"SELECT * FROM warnings_all WHERE %s\" lists them)",
-				n, e.Lake.Path(), of)
-		}
-		all = append(all, line)
+		all = append(all, fmt.Sprint(row[0]))
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	short, err := shortPercentiles(ctx, db, of)
-	if short != "" {
-		all = append(all, "few flows: the workload is too short to be sure of "+short+
-			". Estimate more time (--duration, or --from and --to), or use lower percentiles")
-	}
 	return all, err
-}
-
-// shortPercentiles lists the percentiles, by size bin, for which there are too few flows.
-func shortPercentiles(ctx context.Context, db *queries.DB, of string) (text string, err error) {
-	rows, err := db.SQL(ctx, `SELECT string_agg(percentiles
-			|| CASE size_bin WHEN 'all' THEN ' of all flows' ELSE ' of ' || size_bin END, '; ' ORDER BY bin)
-		FROM (SELECT size_bin, any_value(b.bin) AS bin, string_agg('p' || replace(CAST(CAST(100 * quantile AS DECIMAL(4, 1)) AS VARCHAR), '.0', ''), ', ' ORDER BY quantile) AS percentiles
-			FROM intervals_all JOIN size_bins AS b USING (size_bin)
-			WHERE `+of+` AND service IS NULL AND vnet IS NULL AND warning <> '' GROUP BY size_bin)`)
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	err = rows.Each(func(row []any) error {
-		text, _ = row[0].(string)
-		return nil
-	})
-	return text, err
 }
 
 // mostServices is how many services, those with the most flows, a result has.

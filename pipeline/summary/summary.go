@@ -62,15 +62,6 @@ func Answer(ctx context.Context, e *pipeline.Estimation) (_ *text.Answer, err er
 	for _, line := range lines {
 		a.Linef("warning: %s", line)
 	}
-	if m := e.Spec.Moves; m.Whole() {
-		did, _, err := exactCost(e, pipeline.Exact{})
-		if err != nil {
-			return nil, err
-		}
-		l := did.Losses
-		a.Linef("\n%s: %d packets sent again, %d reordered; of %d sent in all %d were lost; %d timeouts", m.Said(e.Network),
-			did.Retransmissions, did.Reordered, l.Sent, l.Lost, l.Timeouts)
-	}
 	a.Linef("\nMost loaded links")
 	if err := addQuery(ctx, a, e, db, queries.HottestLinks, map[string]string{"n": "5"}); err != nil {
 		return nil, err
