@@ -40,7 +40,8 @@ func addWhole(a *text.Answer, e *pipeline.Estimation, x pipeline.Exact) error {
 			l.Discarded, l.Again, l.NACKs, l.Timeouts, time.Duration(s.PausedNS))
 	}
 	if l.Dropped > 0 {
-		a.Linef("most drops, %d, before %s (link %d)", s.MostDropped, e.Network.LinkName(s.MostDroppedLink), s.MostDroppedLink)
+		a.Linef("most drops, %d, before %s (link %d)", s.MostDropped, e.Network.LinkName(s.MostDroppedLink),
+			s.MostDroppedLink)
 	}
 	if m := e.Spec.Moves; m.Whole() {
 		a.Linef("%s: %d packets sent again, %d reordered; of %d sent in all %d were lost; %d timeouts", m.Said(e.Network),

@@ -117,10 +117,10 @@ func ReadResult(ctx context.Context, e *pipeline.Estimation) (_ *Result, err err
 // and one about the percentiles for which the workload is too short.
 func warnings(ctx context.Context, e *pipeline.Estimation, db *queries.DB) (_ []string, err error) {
 	of := selected(e)
-	command := fmt.Sprintf(`parsimon query --lake %s --sql "SELECT * FROM warnings_all WHERE %s" lists them`, e.Lake.Path(), of)
+	more := duckdb.Quote(fmt.Sprintf(`; parsimon query --lake %s --sql "SELECT * FROM warnings_all WHERE %s" lists them)`,
+		e.Lake.Path(), of))
 	rows, err := db.SQL(ctx, `SELECT kind || ': ' || first(warning ORDER BY measure DESC NULLS LAST, link_id)
-			|| CASE WHEN count(*) > 1 THEN ' (the largest of ' || count(*) || '; ' || `+duckdb.Quote(command)+` || ')' ELSE '' END,
-			1 AS place, kind
+			|| CASE WHEN count(*) > 1 THEN ' (the largest of ' || count(*) || `+more+` ELSE '' END, 1 AS place, kind
 		FROM warnings_all WHERE `+of+` GROUP BY kind
 		UNION ALL
 		SELECT 'few flows: the workload is too short to be sure of ' || string_agg(percentiles

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"parsimon/datasets"
 )
 
 // A source is a scenario with its truth.
@@ -73,10 +71,12 @@ func (b *bench) groundTruths() (names []string) {
 
 // shipped lists the shipped scenarios in some folders.
 func shipped(folders ...string) func(*bench) []string {
-	return func(*bench) (names []string) {
-		for _, name := range datasets.Names(datasets.Scenarios) {
-			if folder, _, _ := strings.Cut(name, "/"); slices.Contains(folders, folder) {
-				names = append(names, name)
+	return func(b *bench) (names []string) {
+		for _, folder := range folders {
+			files, err := filepath.Glob("datasets/scenarios/" + folder + "/*.yaml")
+			b.fail(err)
+			for _, f := range files {
+				names = append(names, folder+"/"+strings.TrimSuffix(filepath.Base(f), ".yaml"))
 			}
 		}
 		return names

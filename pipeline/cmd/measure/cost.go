@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"parsimon/schema/units"
 )
 
 // alternate measures several things in turn, so that what else the machine does slows all of them.
@@ -88,7 +86,7 @@ func benchExact(ctx context.Context, b *bench) {
 			}
 		}
 		took := b.alternate(b.count(3), side("flow"), side("exact"), side("auto"))
-		b.row(s.name, units.Human(hops), decimal(took[0].median()), decimal(took[1].median()),
+		b.row(s.name, si(hops), decimal(took[0].median()), decimal(took[1].median()),
 			decimal(took[2].median())+" ("+chosen+")", took[0].over(took[1]))
 	}
 }
@@ -112,7 +110,7 @@ func large(ctx context.Context, b *bench) {
 			for _, s := range e.Stages {
 				critical += s.Critical
 			}
-			b.row(duration, way, units.Human(e.Flows), units.Human(e.Cases.PacketHops), decimal(e.Seconds), decimal(e.processor),
+			b.row(duration, way, si(e.Flows), si(e.Cases.PacketHops), decimal(e.Seconds), decimal(e.processor),
 				decimal(1e9*e.processor/e.Cases.PacketHops), decimal(critical), fmt.Sprintf("%.2f", memory/1e9),
 				fmt.Sprintf("%.0f + %.0f", disk.Bytes/e.Flows, disk.Cache/e.Flows))
 		}
@@ -155,7 +153,7 @@ func sampledGrowth(ctx context.Context, b *bench) {
 				p99 = fmt.Sprintf("%.3f (%.3f to %.3f)", p.P99, p.P99Lo, p.P99Hi)
 			}
 		}
-		b.row(units.Human(answer.Flows), decimal(generate), decimal(took), decimal(ask), fmt.Sprintf("%.2f", max(peak, b.peak)/1e9),
+		b.row(si(answer.Flows), decimal(generate), decimal(took), decimal(ask), fmt.Sprintf("%.2f", max(peak, b.peak)/1e9),
 			answer.Windows, fmt.Sprintf("%.3g%%", 100*answer.Share), p99, answer.Stopped)
 	}
 }

@@ -160,3 +160,13 @@ func (f figures) over(o figures) string {
 func abs(x float64) float64 { return max(x, -x) }
 
 func decimal(x float64) string { return fmt.Sprintf("%.1f", x) }
+
+// si prints a number with three digits and a prefix.
+func si(x float64) string {
+	prefixes := []string{"", " k", " M", " G", " T"}
+	i := 0
+	for ; x >= 1000 && i < len(prefixes)-1; i++ {
+		x /= 1000
+	}
+	return fmt.Sprintf("%.3g%s", x, prefixes[i])
+}
