@@ -6,8 +6,8 @@ import "math"
 // that lead nearer to the destination, a flow takes the one with the highest hash of (seed, flow id, node,
 // link). The hash differs from node to node, so that choices at successive hops are independent (no
 // polarisation). It is consistent: without a cable only the flows that crossed it move, since the winner of
-// every other flow remains. A flow's key is made in Router.AppendPath (router.go), the salts of nodes in
-// routetables.go.
+// every other flow remains. A flow's key is made in Router.AppendPath, the salts of links in
+// NewRouter.
 
 // choose returns the link of a set with the highest hash for the flow; the lowest id breaks ties.
 func (r *Router) choose(flow uint64, lo, hi int32) int32 {

@@ -291,25 +291,19 @@ func (p *plan) inferRacks() {
 		p.note("racks: %d, hosts with the same neighbours (inferred)", len(numbers))
 	}
 	for i, v := range p.devices {
-		if v.kind != topology.KindHost && p.level[i] == 1 {
-			p.rack[i] = p.rackOf(i)
-		}
-	}
-}
-
-// rackOf returns the rack of a switch's hosts; -1 where they are of several.
-func (p *plan) rackOf(i int) int32 {
-	rack := int32(-1)
-	for _, k := range p.adjacent[i] {
-		if p.devices[k].kind != topology.KindHost {
+		if v.kind == topology.KindHost || p.level[i] != 1 {
 			continue
 		}
-		if rack >= 0 && p.rack[k] != rack {
-			return -1
+		var racks []int32 // of its hosts
+		for _, k := range p.adjacent[i] {
+			if p.devices[k].kind == topology.KindHost {
+				racks = append(racks, p.rack[k])
+			}
 		}
-		rack = p.rack[k]
+		if slices.Min(racks) == slices.Max(racks) {
+			p.rack[i] = racks[0]
+		}
 	}
-	return rack
 }
 
 // inferPods numbers the pods: as the node list names them, else the parts into which a network of
