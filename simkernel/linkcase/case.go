@@ -52,12 +52,6 @@ type Case struct {
 
 	// The rest of the network. Each of these columns may be nil.
 
-	// Feeder is, by source, the link directly before the target on its path: an index of FeederBps, the
-	// available bandwidths, or -1 if that is the source's own link. A feeder is a FIFO for the packets of this
-	// case. It adds waits only; its propagation delay is in SourceDelayNS. A source has at most one packet at
-	// its feeder at a time. Not for FirstHop.
-	Feeder    []int32
-	FeederBps []int64
 	// ReturnNS is, by flow, the time to send a full packet and its ACK on the links of the path that the case
 	// does not simulate, and what the ACK waits. It is part of the round trip only, not of the FCT.
 	ReturnNS []int64
@@ -65,13 +59,13 @@ type Case struct {
 	// DownstreamBps of the slowest link behind the target; 0 if the flow's packets never wait for each other
 	// there. A flow's packets pass these links at intervals of at least their transmission times, as if they
 	// were alone there: observations exclude waits for packets of the same flow, so the case that receives them as
-	// feedback must produce these itself. Where a feeder is slower, UpstreamBps changes nothing.
+	// feedback must produce these itself.
 	//
 	// With DownstreamBps in a FirstHop case, UpstreamNS of the feedback is the wait before that link, and WaitNS
 	// the wait at and behind it.
 	UpstreamBps, DownstreamBps []int64
-	// BetweenPS is, by flow, the time per byte, in ps, of all links together between the source's own and the target, the
-	// feeder among them, that store and forward each packet. A case leaves these times out, as they are the same for all
+	// BetweenPS is, by flow, the time per byte, in ps, of all links together between the source's own and the target
+	// that store and forward each packet. A case leaves these times out, as they are the same for all
 	// full packets. A shorter last packet arrives earlier by what it is shorter, but not before it was sent, nor before
 	// the packets ahead of it. In a FirstHop case, of the links before that of DownstreamBps.
 	BetweenPS []int32

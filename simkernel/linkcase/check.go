@@ -41,8 +41,7 @@ func (k *Kernel) checkTables(c *Case) error {
 	case flows > MaxFlows:
 		return fmt.Errorf("%d flows, the limit is %d", flows, MaxFlows)
 	}
-	if err := checkLengths("sources", sources, column{"SourceDelayNS", len(c.SourceDelayNS), false},
-		column{"Feeder", len(c.Feeder), true}); err != nil {
+	if err := checkLengths("sources", sources, column{"SourceDelayNS", len(c.SourceDelayNS), false}); err != nil {
 		return err
 	}
 	if k.needsPaths {
@@ -58,7 +57,7 @@ func (k *Kernel) checkTables(c *Case) error {
 		column{"DownstreamBps", len(c.DownstreamBps), true}, column{"BetweenPS", len(c.BetweenPS), true})
 }
 
-// checkSources validates all columns that are not per flow, and sets up k.sources and k.feeders.
+// checkSources validates all columns that are not per flow, and sets up k.sources.
 func (k *Kernel) checkSources(c *Case) error {
 	switch c.Kind {
 	case FirstHop:
@@ -81,30 +80,17 @@ func (k *Kernel) checkSources(c *Case) error {
 	default:
 		return fmt.Errorf("unknown kind of case %d", c.Kind)
 	}
-	k.feeders = k.feeders[:0]
-	for i, bps := range c.FeederBps {
-		if err := k.checkBps(bps); err != nil {
-			return fmt.Errorf("feeder %d: %w", i, err)
-		}
-		k.feeders = append(k.feeders, feeder{wire: simkernel.NewWireTime(float64(bps))})
-	}
 	k.sources = k.sources[:0]
 	for i, bps := range c.SourceBps {
 		if err := k.checkBps(bps); err != nil {
 			return fmt.Errorf("source %d: %w", i, err)
 		}
-		d, f := c.SourceDelayNS[i], int32(-1)
+		d := c.SourceDelayNS[i]
 		if d < 0 || d > MaxDelayNS {
 			return fmt.Errorf("source %d: delay_ns is %d, must be 0 to 2^40", i, d)
 		}
-		if len(c.Feeder) > 0 {
-			f = c.Feeder[i]
-		}
-		if f < -1 || int(f) >= len(k.feeders) || f >= 0 && c.Kind == FirstHop {
-			return fmt.Errorf("source %d: feeder is %d of %d; a first hop has none", i, f, len(k.feeders))
-		}
 		k.sources = append(k.sources, source{delayPS: d * simkernel.PSPerNS, wire: simkernel.NewWireTime(float64(bps)),
-			row: int32(i), served: -1, feeder: f})
+			row: int32(i), served: -1})
 	}
 	return nil
 }
@@ -158,14 +144,14 @@ func (k *Kernel) checkPath(c *Case, row int) error {
 
 // aloneTimes are how long a flow's full packets take at the links that space them in a case; 0 for those that it lacks.
 type aloneTimes struct {
-	source, upstream, feeder, target, downstream simkernel.WireTime
+	source, upstream, target, downstream simkernel.WireTime
 
 	pace simkernel.WireTime // between packets, at line rate, where that is below the source's bandwidth
 }
 
 // longestPS returns the longest time of a packet of that size.
 func (a *aloneTimes) longestPS(bytes int64) int64 {
-	return max(a.source.PS(bytes), a.upstream.PS(bytes), a.feeder.PS(bytes), a.target.PS(bytes), a.downstream.PS(bytes),
+	return max(a.source.PS(bytes), a.upstream.PS(bytes), a.target.PS(bytes), a.downstream.PS(bytes),
 		a.pace.PS(bytes))
 }
 
@@ -178,12 +164,8 @@ func (a *aloneTimes) of(k *Kernel, c *Case, row int) {
 			a.pace = simkernel.NewWireTime(limits.LineBps)
 		}
 	}
-	if c.Kind == FirstHop {
-		return
-	}
-	a.upstream, a.feeder = slowestWire(c.UpstreamBps, row), 0
-	if s.feeder >= 0 {
-		a.feeder = k.feeders[s.feeder].wire
+	if c.Kind == Behind {
+		a.upstream = slowestWire(c.UpstreamBps, row)
 	}
 }
 
@@ -196,22 +178,11 @@ func (a *aloneTimes) fctPS(n, fullBytes, lastBytes, earlyPS int64) int64 {
 	}
 	sourcePS, targetPS, downPS := a.source.PS(fullBytes), a.target.PS(fullBytes), a.downstream.PS(fullBytes)
 	gapPS := max(sourcePS, a.pace.PS(fullBytes))     // between packets that leave the host
-	enterPS := max(gapPS, a.upstream.PS(fullBytes))  // between packets that reach the feeder
-	arrivePS := max(enterPS, a.feeder.PS(fullBytes)) // and the target
+	arrivePS := max(gapPS, a.upstream.PS(fullBytes)) // and that arrive at the target
 	before := n - 2                                  // packets between the first and the last
 
 	arrived := sourcePS + before*arrivePS // the packet before the last, at the target
-	at := max(arrived, (before+1)*gapPS+a.source.PS(lastBytes)-earlyPS)
-	if a.upstream > 0 {
-		entered := max(sourcePS+before*enterPS, sourcePS+max(0, before-1)*arrivePS)
-		if a.feeder == 0 {
-			entered = arrived
-		}
-		at = max(at, entered+a.upstream.PS(lastBytes))
-	}
-	if a.feeder > 0 {
-		at = max(at, arrived+a.feeder.PS(lastBytes)) // see feed
-	}
+	at := max(arrived, (before+1)*gapPS+a.source.PS(lastBytes)-earlyPS, arrived+a.upstream.PS(lastBytes))
 	departPS := arrivePS
 	if a.target > 0 {
 		departPS = max(arrivePS, targetPS)

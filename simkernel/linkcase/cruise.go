@@ -32,21 +32,7 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 	s, f := k.at(root)
 	for s.plain && t.arrived != t.full {
 		now = p.base + root>>(p.bits&63)
-		if s.feeder >= 0 {
-			if at := k.feed(s, f, now, wire); at > now {
-				key := p.key(s, at)
-				if key >= min(keys[p.front+1], p.stop) {
-					if root = p.push(key); root >= p.stop {
-						break
-					}
-					s, f = k.at(root)
-					continue
-				}
-				now, keys[p.front] = at, key // it is still the next to arrive
-			}
-		} else {
-			f.upPassedPS = now
-		}
+		f.upPassedPS = now
 		startPS := max(now, t.freePS)
 		if startPS > lastPS {
 			break
@@ -120,7 +106,6 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 			goto unplanned
 		}
 		s.sendPS = at
-		s.fed = false
 		s.plain = left > full && f.head-f.tail <= f.mask
 
 		key := arrival<<(p.bits&63) | int64(s.row)

@@ -1,11 +1,11 @@
 // Package linkcase simulates one link and the flows that cross it (Parsimon, NSDI'23, §3.2). The rest of the network
-// is reduced to propagation delays, at most one link before the target, and feedback: what the flows'
+// is reduced to propagation delays and feedback: what the flows'
 // packets met at the other hops of their paths, from an earlier simulation of those.
 //
 //	source 0 ──┐                                            delivered: FCT
-//	source 1 ──┼─ feeder 0 ──┐                                    ▲
-//	source 2 ──┘             ├──▶ │ target FIFO, marks (ECN) │────┴── delay ──┐
-//	source 3 ────────────────┘                                                │ ACK
+//	source 1 ──┤                                                  ▲
+//	source 2 ──┴── delay ────────▶ │ target FIFO, marks (ECN) │───┴── delay ──┐
+//	   │                                                                      │ ACK
 //	   ▲                                                                      │
 //	   └──────────────────────────────────────────────────────────────────────┘
 //	NIC wait        upstream wait           wait, marks        downstream wait

@@ -38,7 +38,7 @@ type flow struct {
 	downstreamPS int64  // feedback of the block: wait behind the target
 	waitPS       int64  // sum of the waits of the block's packets here
 	alonePS      int64  // when the target would be done with the flow alone; FirstHop: earliest send by pacing
-	openPS       int64  // FirstHop: when the window last opened; Behind: when the planned packet leaves the feeder
+	openPS       int64  // FirstHop: when the window last opened
 	nextBlockAt  uint32 // number of the first packet of the next block
 	block        uint32 // index of Case.Feedback and Result.Observed
 	marks        uint16 // feedback of the block: marks

@@ -55,7 +55,6 @@ type Kernel struct {
 	nextBlock uint32 // first block of the next flow
 
 	sources        []source
-	feeders        []feeder
 	flows          []flow // active and retired flows, by slot
 	free           []int32
 	retired        []retiredSlot      // slots whose last packet had not started service when it was sent, oldest first
@@ -192,12 +191,6 @@ func (k *Kernel) runQueue() {
 		s := &k.sources[root&p.mask]
 		if s.known {
 			f := &k.flows[s.planned]
-			if s.feeder >= 0 {
-				if at := k.feed(s, f, now, min(k.params.PayloadBytes, f.left)+k.params.HeaderBytes); at > now {
-					p.replace(p.key(s, at))
-					continue
-				}
-			}
 			if !k.forward(s, f, now) {
 				return
 			}
@@ -257,9 +250,7 @@ func (k *Kernel) forward(s *source, f *flow, now int64) bool {
 	if !k.traits.Embedded {
 		k.arriveExternal(f, s.sendPS, now)
 	}
-	if s.feeder < 0 {
-		f.upPassedPS = now
-	}
+	f.upPassedPS = now
 	f.left -= payload
 	place := f.head & f.mask
 	entry := f.base + place

@@ -124,14 +124,6 @@ func randomCaseOf(t simkernel.Transport, rng *rand.Rand) (simkernel.Params, *Cas
 			c.BetweenPS = append(c.BetweenPS, pick[int32](rng, 0, 200, 1800, rng.Int32N(100_000)))
 		}
 	}
-	if c.Kind == Behind && rng.IntN(3) == 0 {
-		for range 1 + rng.IntN(4) {
-			c.FeederBps = append(c.FeederBps, pick(rng, same, bps()))
-		}
-		for range sources {
-			c.Feeder = append(c.Feeder, int32(rng.IntN(len(c.FeederBps)+1))-1)
-		}
-	}
 	return p, c
 }
 
@@ -261,12 +253,6 @@ func longFlows(rng *rand.Rand) (simkernel.Params, *Case) {
 	for range sources {
 		c.SourceBps = append(c.SourceBps, pick[int64](rng, 10_000_000_000, 9_950_000_000))
 		c.SourceDelayNS = append(c.SourceDelayNS, int64(c.Kind)*pick[int64](rng, 0, 1000, 3000))
-	}
-	if c.Kind == Behind && rng.IntN(2) == 0 {
-		c.FeederBps = []int64{pick[int64](rng, 40_000_000_000, 9_800_000_000)}
-		for range sources {
-			c.Feeder = append(c.Feeder, int32(rng.IntN(2)-1))
-		}
 	}
 	start, beyond := int64(0), pick[int64](rng, 1000, 3000, 6000)
 	for range 1 + rng.IntN(8) {
@@ -431,7 +417,7 @@ func TestFlowAloneIsIdeal(t *testing.T) {
 	var r Result
 	for range 2000 {
 		_, c := randomCase(rng)
-		c.Feedback, c.ReturnNS, c.Feeder, c.UpstreamBps, c.DownstreamBps, c.BetweenPS = nil, nil, nil, nil, nil, nil
+		c.Feedback, c.ReturnNS, c.UpstreamBps, c.DownstreamBps, c.BetweenPS = nil, nil, nil, nil, nil
 		if c.Kind == FirstHop { // the ideal FCT of other cases is that of the links that they simulate
 			c.DownstreamBps = []int64{pick[int64](rng, 0, 1e9, 1e10, 4e10)}
 			c.BetweenPS = []int32{pick[int32](rng, 0, 200, 800, 8000)}

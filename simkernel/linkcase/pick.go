@@ -53,11 +53,6 @@ func (p *picker) least() int64 {
 	return p.keys[p.front]
 }
 
-// key returns the source's key for a time, cut to the farthest representable one.
-func (p *picker) key(s *source, at int64) int64 {
-	return min(at-p.base, p.far)<<(p.bits&63) | int64(s.row)
-}
-
 // replace changes the least key to one of the same source that is not less, and returns the new least.
 func (p *picker) replace(key int64) int64 {
 	if p.many {

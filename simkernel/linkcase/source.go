@@ -17,8 +17,6 @@ type source struct {
 	served  int32 // row of the flow served last
 	known   bool  // the source's key is the arrival of the planned packet, not only a lower bound
 	plain   bool  // cruise can process the planned packet
-	fed     bool  // the planned packet has passed the feeder
-	feeder  int32 // index of the feeder, -1 if there is none
 }
 
 // plan computes when the source sends next, given all arrivals at the target before now, and returns its key.
@@ -45,12 +43,11 @@ func (k *Kernel) plan(s *source, now int64) int64 {
 	if known || s.count == 1 {
 		at = max(at+f.upstreamPS, f.upPassedPS+f.upWire.PS(payload+k.params.HeaderBytes))
 	}
-	at = max(at, now) - k.picker.base // the packet before it may have waited at the feeder
+	at = max(at, now) - k.picker.base
 	if at > k.picker.far {
 		at, known = k.picker.far, false
 	}
 	s.known = known
-	s.fed = false
 	s.plain = known && s.count == 1 && payload < f.left && f.head-f.tail <= f.mask
 	return at<<k.picker.bits | int64(s.row)
 }
@@ -105,30 +102,4 @@ func (s *source) remove(flows []flow, slot int32) {
 		s.next = f.nextSlot
 	}
 	s.count--
-}
-
-// A feeder is the link directly before the target, shared by some of the sources. It serialises their packets
-// before they arrive: packets that already queued there do not arrive together at the target, where they
-// would be charged for the same waiting twice.
-type feeder struct {
-	wire   simkernel.WireTime
-	freePS int64 // free from here on, in the target's time: propagation is added
-}
-
-// feed returns when the source's planned packet, which reaches its feeder now, arrives at the target. All times are
-// those of full packets: a shorter one leaves the feeder earlier by what it is shorter, which is part of now, and so it
-// may reach the feeder earlier by that. The first
-// call enters the packet into the feeder; later calls for the same packet return the same time.
-func (k *Kernel) feed(s *source, f *flow, now, wireBytes int64) int64 {
-	if s.fed {
-		return f.openPS
-	}
-	fd := &k.feeders[s.feeder]
-	fullPS := fd.wire.PS(k.params.PayloadBytes + k.params.HeaderBytes)
-	at := max(now, fd.freePS-(fullPS-fd.wire.PS(wireBytes)))
-	fd.freePS = at + fullPS
-	s.fed = true
-	f.openPS = at
-	f.upPassedPS = now
-	return at
 }

@@ -16,7 +16,7 @@ const (
 	slowAck
 	slowStart
 	slowSend
-	slowArrive // or enters the feeder
+	slowArrive
 )
 
 type slowEvent struct {
@@ -52,8 +52,7 @@ type slowPacket struct {
 	sentAt        int64
 	upstream      int64 // FirstHop: wait before the slowest link
 	acked         int64 // when its ACK is at the host, but for earlier ones
-	marked, fed   bool
-	late          bool // it waits for its flow's packet before to have passed the slowest link
+	marked        bool
 	links         []simkernel.Telemetry
 	bps           []float64
 	feedback      float64
@@ -86,14 +85,12 @@ type linkTwin struct {
 	flows   []*slowFlow
 	events  slowEvents
 	seq     int
-	active  [][]*slowFlow   // by source, in row order
-	served  []int           // row served last, by source
-	free    []int64         // when the host's link is free, by source
-	queue   []*slowPacket   // at the target; the first is in service
-	reached []int64         // by source: when its last packet reaches the target or the feeder
-	feeder  []int64         // when each feeder is free
-	feed    [][]*slowPacket // by source: the first is in the feeder
-	bytes   int64           // of queue
+	active  [][]*slowFlow // by source, in row order
+	served  []int         // row served last, by source
+	free    []int64       // when the host's link is free, by source
+	queue   []*slowPacket // at the target; the first is in service
+	reached []int64       // by source: when its last packet reaches the target
+	bytes   int64         // of queue
 	busy    int64
 	sent    int64 // wire bytes the target has sent
 	waits   int64
@@ -114,7 +111,6 @@ func runLinkTwin(p simkernel.Params, c *Case) *linkTwin {
 		t.served[i] = -1
 	}
 	t.reached = make([]int64, hosts)
-	t.feeder, t.feed = make([]int64, len(c.FeederBps)), make([][]*slowPacket, hosts)
 	blocks := int64(0)
 	for row := range n {
 		s := int(c.Source[row])
@@ -171,7 +167,7 @@ func runLinkTwin(p simkernel.Params, c *Case) *linkTwin {
 		case slowSend:
 			t.send(e.at, e.source)
 		case slowArrive:
-			t.reach(e.at, e.packet)
+			t.arrive(e.at, e.packet)
 		}
 	}
 	if c.Record {
@@ -283,13 +279,10 @@ func (f *slowFlow) record(blocks []simkernel.Block, singles, together int) {
 // the horizon, some time there.
 func (t *linkTwin) alone(row int) int64 {
 	c, p := t.c, &t.p
-	s, feeder := c.Source[row], int32(-1)
-	if len(c.Feeder) > 0 {
-		feeder = c.Feeder[s]
-	}
+	s := c.Source[row]
 	ps := func(bps, wire int64) int64 { return simkernel.NewWireTime(float64(bps)).PS(wire) }
 	pace := simkernel.NewWireTime(t.limits(row).LineBps)
-	var sent, paced, entered, arrived, feederFree, targetFree, down, at int64
+	var sent, paced, arrived, targetFree, down, at int64
 	for n, left := int64(0), c.SizeBytes[row]; left > 0; n++ {
 		pk := &slowPacket{flow: &slowFlow{row: row}, n: n, wire: min(p.PayloadBytes, left) + p.HeaderBytes}
 		left -= pk.wire - p.HeaderBytes
@@ -301,15 +294,7 @@ func (t *linkTwin) alone(row int) int64 {
 		}
 		if c.Kind == Behind {
 			if n > 0 {
-				at = max(at, entered+t.gap(c.UpstreamBps, pk), arrived)
-			}
-			entered = at
-			if feeder >= 0 {
-				full := ps(c.FeederBps[feeder], p.PayloadBytes+p.HeaderBytes)
-				if n > 0 {
-					at = max(at, feederFree-full+ps(c.FeederBps[feeder], pk.wire))
-				}
-				feederFree = at + full
+				at = max(at, arrived+t.gap(c.UpstreamBps, pk))
 			}
 			if arrived = at; n > 0 {
 				at = max(at, targetFree)
@@ -357,49 +342,6 @@ func (t *linkTwin) gap(bps []int64, pk *slowPacket) int64 {
 	return simkernel.NewWireTime(float64(bps[pk.flow.row])).PS(pk.wire)
 }
 
-// reach takes a packet to the feeder, or on from it to the target.
-func (t *linkTwin) reach(now int64, pk *slowPacket) {
-	s := pk.flow.source
-	if len(t.c.Feeder) == 0 || t.c.Feeder[s] < 0 {
-		t.arrive(now, pk)
-		return
-	}
-	if pk.late {
-		pk.late = false
-		t.enter(now, pk)
-		return
-	}
-	if pk.fed {
-		t.arrive(now, pk)
-		t.feed[s] = t.feed[s][1:]
-		if len(t.feed[s]) > 0 {
-			t.enter(now, t.feed[s][0])
-		}
-		return
-	}
-	t.feed[s] = append(t.feed[s], pk)
-	if len(t.feed[s]) == 1 {
-		t.enter(now, pk)
-	}
-}
-
-// enter lets a packet into its source's feeder.
-func (t *linkTwin) enter(now int64, pk *slowPacket) {
-	if at := pk.flow.up + t.gap(t.c.UpstreamBps, pk); now < at {
-		pk.late = true
-		t.at(at, slowArrive, pk.flow.source, pk, nil)
-		return
-	}
-	pk.flow.up = now
-	f := t.c.Feeder[pk.flow.source]
-	wire := simkernel.NewWireTime(float64(t.c.FeederBps[f]))
-	full := wire.PS(t.p.PayloadBytes + t.p.HeaderBytes)
-	at := max(now, t.feeder[f]-full+wire.PS(pk.wire))
-	t.feeder[f] = at + full
-	pk.fed = true
-	t.at(at, slowArrive, pk.flow.source, pk, nil)
-}
-
 // send lets the host, if its link is free, send a packet of the first sendable flow after the one
 // served last.
 func (t *linkTwin) send(now int64, source int) {
@@ -443,14 +385,9 @@ func (t *linkTwin) send(now int64, source int) {
 			early = t.early(f.row, pk.wire)
 		}
 		if t.c.Kind == Behind {
-			if len(t.c.Feeder) == 0 || t.c.Feeder[source] < 0 { // else when it enters the feeder
-				t.reached[source] = max(t.reached[source], f.up+t.gap(t.c.UpstreamBps, pk))
-			}
-			t.reached[source] = max(t.reached[source],
+			t.reached[source] = max(t.reached[source], f.up+t.gap(t.c.UpstreamBps, pk),
 				leave-early+(t.c.SourceDelayNS[source]+int64(feedback.UpstreamNS))*simkernel.PSPerNS)
-			if len(t.c.Feeder) == 0 || t.c.Feeder[source] < 0 {
-				f.up = t.reached[source]
-			}
+			f.up = t.reached[source]
 			t.at(t.reached[source], slowArrive, source, pk, nil)
 		} else if leave <= horizonPS {
 			t.deepest(pk.wire, now)

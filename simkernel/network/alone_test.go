@@ -124,10 +124,6 @@ func (x *alonePath) inLinkCase(t *testing.T, hop int) {
 	if hop > 0 {
 		c.Kind, c.TargetBps = linkcase.Behind, x.bps[hop]
 		c.MarkBytes, c.MaxMarkBytes = x.params.MarkBytes(x.bps[hop], x.delay[hop])
-		c.Feeder = []int32{-1}
-		if hop > 1 {
-			c.Feeder, c.FeederBps = []int32{0}, []int64{x.bps[hop-1]}
-		}
 	}
 	for h := range x.bps {
 		c.PathDelayNS[0] += x.delay[h]
@@ -138,7 +134,7 @@ func (x *alonePath) inLinkCase(t *testing.T, hop int) {
 		if h > 0 && h != hop {
 			c.ReturnNS[0] += x.params.SendNS(full, x.bps[h])
 		}
-		if h > 0 && h < hop-1 && (c.UpstreamBps[0] == 0 || x.bps[h] < c.UpstreamBps[0]) {
+		if h > 0 && h < hop && (c.UpstreamBps[0] == 0 || x.bps[h] < c.UpstreamBps[0]) {
 			c.UpstreamBps[0] = x.bps[h]
 		}
 		if h > hop && (c.DownstreamBps[0] == 0 || x.bps[h] < c.DownstreamBps[0]) {
