@@ -14,7 +14,7 @@
 // A source is a host with its own link: it paces its flows, limits them by their windows and serves them round
 // robin. Case has the columns. In a FirstHop case the host's own link is the target, and there is no queue in
 // the network. Result has each flow's FCT and ideal FCT, the target's counters and, if recorded, the
-// observations: per block of a flow's packets their wait, marks and hint (simkernel.Block).
+// observations: per block of a flow's packets their wait and marks (simkernel.Block).
 //
 // A Kernel simulates cases one after the other and allocates nothing per packet. twin_test.go has a slow, simple
 // simulator that it must agree with in every bit.

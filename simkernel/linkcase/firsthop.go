@@ -43,7 +43,11 @@ func (k *Kernel) sendFirstHop(s *source, slot int32, at int64) bool {
 	if leavePS > horizonPS {
 		return false
 	}
-	k.countFirstHop(at, 1, wire, leavePS-at)
+	k.r.PacketsSent++
+	k.busyPS += leavePS - at
+	if wire > k.r.MaxQueueBytes {
+		k.r.MaxQueueBytes, k.r.MaxQueueAtNS = wire, k.firstNS+at/simkernel.PSPerNS
+	}
 	f.left -= payload
 	if f.head-f.tail > f.mask {
 		k.growRing(f)
@@ -75,17 +79,6 @@ func (k *Kernel) sendFirstHop(s *source, slot int32, at int64) bool {
 		k.retire(slot, 0)
 	}
 	return true
-}
-
-// countFirstHop counts packets that the host sends back to back from startPS on.
-func (k *Kernel) countFirstHop(startPS, packets, wire, busyPS int64) {
-	r := k.r
-	r.PacketsSent += packets
-	k.busyPS += busyPS
-	if wire > r.MaxQueueBytes {
-		r.MaxQueueBytes = wire
-		r.MaxQueueAtNS = k.firstNS + startPS/simkernel.PSPerNS
-	}
 }
 
 // windowNeverBinds reports whether no flow of a first hop can ever wait for its window. Full packets leave at

@@ -148,15 +148,10 @@ func (f *flow) behindTarget(departPS, fullBytes int64) int64 {
 	return f.downPassedPS - departPS + f.downstreamPS
 }
 
-// blocksEnd returns the end of the blocks of the next flow, which is that row.
-func (k *Kernel) blocksEnd(row int) uint32 {
-	return k.nextBlock + uint32(k.layout.Blocks(k.params.Packets(k.c.SizeBytes[row])))
-}
-
 // advanceStart moves to the next flow of the case. Flows that start after the horizon are never started.
 func (k *Kernel) advanceStart() {
 	if k.blocks {
-		k.nextBlock = k.blocksEnd(k.nextRow)
+		k.nextBlock += uint32(k.layout.Blocks(k.params.Packets(k.c.SizeBytes[k.nextRow])))
 	}
 	k.nextRow++
 	k.nextPS = unbounded

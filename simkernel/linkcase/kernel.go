@@ -248,7 +248,10 @@ func (k *Kernel) forward(s *source, f *flow, now int64) bool {
 		k.growRing(f)
 	}
 	if !k.traits.Embedded {
-		k.arriveExternal(f, s.sendPS, now)
+		k.onSend(f, s.sendPS)
+	}
+	if k.watchesService {
+		k.advanceService(now)
 	}
 	f.upPassedPS = now
 	f.left -= payload
@@ -265,7 +268,9 @@ func (k *Kernel) forward(s *source, f *flow, now int64) bool {
 	if t.arrived == t.full {
 		t.trimLog(now)
 	}
-	t.append(logEntry{startPS, t.bytes, entry, f.block}, wire)
+	t.log[t.arrived&t.logMask] = logEntry{startPS, t.bytes, entry, f.block}
+	t.arrived++
+	t.bytes += wire
 	t.busyPS += departPS - startPS
 	t.waitPS += startPS - now
 	t.freePS = departPS
@@ -289,23 +294,18 @@ func (k *Kernel) forward(s *source, f *flow, now int64) bool {
 	return true
 }
 
-// finish removes a flow whose last packet left the target at departPS from its source.
+// finish removes a flow whose last packet left the target at departPS from its source, and writes its result. FCTs are
+// rounded up, like the ideal FCT, and waits down, so that no wait exceeds the delay that it is part of.
 func (k *Kernel) finish(s *source, slot int32, departPS, waitPS int64) {
 	f := &k.flows[slot]
 	if k.blocks {
 		k.recordBlock(f, f.head-k.layout.Start(f.head-1))
 	}
-	k.record(f.row, departPS+k.c.PathDelayNS[f.row]*simkernel.PSPerNS-s.delayPS, waitPS)
-	s.remove(k.flows, slot)
-}
-
-// record writes the result of a flow whose last byte is delivered at endPS. FCTs are rounded up, like the
-// ideal FCT, and waits down, so that no wait exceeds the delay that it is part of.
-func (k *Kernel) record(row int32, endPS, waitPS int64) {
-	startPS := (k.c.StartNS[row] - k.firstNS) * simkernel.PSPerNS
-	k.r.FCTNS[row] = simkernel.CeilNS(endPS - startPS)
-	k.r.WaitNS[row] = waitPS / simkernel.PSPerNS
+	delayNS, startNS := k.c.PathDelayNS[f.row], k.c.StartNS[f.row]-k.firstNS
+	k.r.FCTNS[f.row] = simkernel.CeilNS(departPS - s.delayPS + (delayNS-startNS)*simkernel.PSPerNS)
+	k.r.WaitNS[f.row] = waitPS / simkernel.PSPerNS
 	k.finished++
+	s.remove(k.flows, slot)
 }
 
 // loadBlock reads the feedback of the flow's next packets, block f.block.
@@ -332,17 +332,8 @@ func (k *Kernel) recordBlock(f *flow, packets uint32) {
 	if f.waitPS == 0 {
 		return // nothing to record: Observed is zero
 	}
-	if len(k.r.Observed) > 0 && packets > 0 {
-		k.recordWait(f.block, f.waitPS, int64(packets))
+	if n := int64(packets); len(k.r.Observed) > 0 && n > 0 {
+		k.r.Observed[f.block].WaitNS = int32(min((f.waitPS/simkernel.PSPerNS+n/2)/n, math.MaxInt32))
 	}
 	f.waitPS = 0
-}
-
-// recordWait records the mean wait of a block with that many packets, whose waits sum up to sumPS.
-func (k *Kernel) recordWait(block uint32, sumPS, packets int64) {
-	mean := sumPS / simkernel.PSPerNS
-	if packets > 1 {
-		mean = (mean + packets/2) / packets
-	}
-	k.r.Observed[block].WaitNS = int32(min(mean, math.MaxInt32))
 }

@@ -124,15 +124,8 @@ func (k *Kernel) recordReduction(f *flow, share float64) {
 // A stamp is what external senders need to know of a packet.
 type stamp struct {
 	sentPS    int64
+	draw      uint64 // with random marks: its random number
 	telemetry simkernel.Telemetry
-}
-
-// arriveExternal precedes the effects of a packet that its host sent at sentPS and that arrives now.
-func (k *Kernel) arriveExternal(f *flow, sentPS, now int64) {
-	k.onSend(f, sentPS)
-	if k.watchesService {
-		k.advanceService(now)
-	}
 }
 
 // onSend notifies an external sender of a packet that the host sends at atPS. It precedes all other effects of the
@@ -174,7 +167,7 @@ func (k *Kernel) advanceService(now int64) {
 			k.stamps[e.entry].telemetry = simkernel.Telemetry{AtPS: e.startPS, SentBytes: e.before, LeftBytes: left}
 			continue
 		}
-		if left <= t.red.MinBytes || !t.red.Marks(left, t.draws[t.waiting&t.logMask]) {
+		if left <= t.red.MinBytes || !t.red.Marks(left, k.stamps[e.entry].draw) {
 			continue
 		}
 		k.acks[e.entry].flags |= ackMarked
@@ -188,27 +181,13 @@ func (k *Kernel) advanceService(now int64) {
 // drawMark stores the random number of the packet logged last, and updates the maximum queue.
 func (k *Kernel) drawMark(f *flow, packet uint32, now int64) {
 	t := &k.target
-	if len(t.draws) < len(t.log) {
-		t.growDraws()
-	}
-	last := t.arrived - 1
-	t.draws[last&t.logMask] = simkernel.MixKey(k.clocks[f.slot].markKey, uint64(packet))
-	first := last // in service
-	if t.log[last&t.logMask].startPS > now {
+	first := t.arrived - 1 // in service
+	last := &t.log[first&t.logMask]
+	k.stamps[last.entry].draw = simkernel.MixKey(k.clocks[f.slot].markKey, uint64(packet))
+	if last.startPS > now {
 		first = t.waiting - 1
 	}
 	if queue := t.bytes - t.log[first&t.logMask].before; queue > t.maxBytes {
 		t.maxBytes, t.maxAtPS = queue, now
 	}
-}
-
-// growDraws extends draws to the length of the log.
-func (t *target) growDraws() {
-	draws := make([]uint64, len(t.log))
-	if old := uint64(len(t.draws)); old > 0 {
-		for i := t.waiting; i != t.arrived; i++ {
-			draws[i&t.logMask] = t.draws[i&(old-1)]
-		}
-	}
-	t.draws = draws
 }

@@ -39,8 +39,7 @@ type target struct {
 	// A queue of at most so many packets is not longer than maxBytes; 0: unknown.
 	maxPackets uint64
 
-	red   simkernel.RedMark // with random marks
-	draws []uint64          // with random marks: by packet, parallel to log
+	red simkernel.RedMark // with random marks
 }
 
 // A logEntry is the arrival of one packet.
@@ -59,7 +58,6 @@ func (t *target) reset(c *Case, p *simkernel.Params) {
 	if log == nil {
 		log = make([]logEntry, 256)
 	}
-	draws := t.draws
 	*t = target{
 		wire:      simkernel.NewWireTime(float64(c.TargetBps)),
 		log:       log,
@@ -69,7 +67,6 @@ func (t *target) reset(c *Case, p *simkernel.Params) {
 		wireMax:   p.PayloadBytes + p.HeaderBytes,
 		header:    p.HeaderBytes,
 		red:       simkernel.RedMark{MinBytes: c.MarkBytes, MaxBytes: c.MaxMarkBytes, Share: p.DCQCN.MaxMarking},
-		draws:     draws,
 	}
 	if !p.Transport.Traits().Embedded {
 		t.markBytes = unbounded // Kernel.advanceService decides marks
@@ -129,13 +126,6 @@ func (t *target) onDeepQueue(acks []ack, observed []simkernel.Block, now int64) 
 	t.unmarked = m
 	t.waitNS += t.waitPS / simkernel.PSPerNS
 	t.waitPS %= simkernel.PSPerNS
-}
-
-// append logs an arrival.
-func (t *target) append(e logEntry, wireBytes int64) {
-	t.log[t.arrived&t.logMask] = e
-	t.arrived++
-	t.bytes += wireBytes
 }
 
 // trimLog drops packets that no longer wait from the log, or doubles the log. It keeps the last packet that does

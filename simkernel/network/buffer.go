@@ -1,7 +1,6 @@
 package network
 
 import (
-	"cmp"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -138,9 +137,7 @@ func (d *domain) runMerged(b *buffer, arrivals []arrival) {
 		all = append(all, d.arrivalsOf(u, arrivals)...)
 	}
 	d.merged, d.merging = all, d.lossless
-	slices.SortStableFunc(all, func(a, b arrival) int {
-		return cmp.Or(cmp.Compare(a.atPS, b.atPS), cmp.Compare(a.link, b.link))
-	})
+	slices.SortStableFunc(all, compareArrivals)
 	for i := range all {
 		a := &all[i]
 		p := &d.ports[a.port-d.low]

@@ -1,5 +1,7 @@
 package network
 
+import "cmp"
+
 // An item is a packet or an ACK in flight or in a queue, or the start of a flow on its way to the source's NIC. It has
 // 16 bytes, because queues are most of the memory of a loaded network.
 //
@@ -39,6 +41,10 @@ const startLink = 1<<31 - 1
 // before is the order in which items arrive at a port. Items of one link with equal times keep their order.
 func (a *arrival) before(b *arrival) bool {
 	return a.atPS < b.atPS || a.atPS == b.atPS && a.link < b.link
+}
+
+func compareArrivals(a, b arrival) int {
+	return cmp.Or(cmp.Compare(a.atPS, b.atPS), cmp.Compare(a.link, b.link))
 }
 
 // sortArrivals sorts a few arrivals and keeps the order of equals.

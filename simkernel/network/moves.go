@@ -1,6 +1,7 @@
 package network
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -128,8 +129,8 @@ func (n *Network) Move(m Moves) error {
 		v.rates[r.Link] = append(v.rates[r.Link], r)
 	}
 	for l := range n.links {
-		slices.SortStableFunc(v.faults[l], func(a, b Fault) int { return int(min(1, max(-1, a.FromNS-b.FromNS))) })
-		slices.SortStableFunc(v.rates[l], func(a, b Rate) int { return int(min(1, max(-1, a.FromNS-b.FromNS))) })
+		slices.SortStableFunc(v.faults[l], func(a, b Fault) int { return cmp.Compare(a.FromNS, b.FromNS) })
+		slices.SortStableFunc(v.rates[l], func(a, b Rate) int { return cmp.Compare(a.FromNS, b.FromNS) })
 	}
 	n.moves = v
 	if n.recovery == nil {
@@ -169,15 +170,7 @@ func (m *moves) selective() bool { return m != nil && m.Balance != ECMP }
 // arrives at switches a port, and turns data that arrives at hosts, over any of their links, into ACKs, whose link is
 // then below 0.
 func (d *domain) choosePorts(arrivals []arrival) []arrival {
-	slices.SortStableFunc(arrivals, func(a, b arrival) int {
-		switch {
-		case a.before(&b):
-			return -1
-		case b.before(&a):
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(arrivals, compareArrivals)
 	kept := arrivals[:0]
 	for _, a := range arrivals {
 		if a.link == startLink {

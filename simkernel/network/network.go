@@ -175,19 +175,12 @@ func (n *Network) checkLink(l int, link Link) error {
 
 // Counters returns the counters of the sending end of a link, after Run.
 func (n *Network) Counters(link int32) Counters {
-	p := n.portAt(link)
+	p := &n.ports[n.portOf[link]]
 	return Counters{p.marked, p.maxQueue, p.maxAtPS / simkernel.PSPerNS}
 }
 
 // Dropped returns the number of packets dropped at the sending end of a link, after Run.
-func (n *Network) Dropped(link int32) int64 { return n.portAt(link).dropped }
-
-func (n *Network) portAt(link int32) *port {
-	if n.portOf == nil {
-		return &port{}
-	}
-	return &n.ports[n.portOf[link]]
-}
+func (n *Network) Dropped(link int32) int64 { return n.ports[n.portOf[link]].dropped }
 
 // MostBytes returns the maximum number of bytes in the limited buffer of a node, after Run.
 func (n *Network) MostBytes(node int32) int64 { return n.buffers[node].peakBytes }

@@ -210,13 +210,8 @@ func (w *workers) balance(active int32) {
 	if float64(slices.Max(load)) > unbalanced*float64(total)/float64(active) {
 		clear(load)
 		for _, d := range w.order {
-			least := int32(0)
-			for i := range active {
-				if load[i] < load[least] {
-					least = i
-				}
-			}
-			w.owner[d] = least
+			least := slices.Index(load, slices.Min(load))
+			w.owner[d] = int32(least)
 			load[least] += w.work[d]
 		}
 	}
@@ -269,12 +264,7 @@ func (t *trials) next(items int64) int32 {
 
 // choose chooses the number for the next period.
 func (t *trials) choose() {
-	t.best = 0
-	for i, rate := range t.rates {
-		if rate > t.rates[t.best] {
-			t.best = i
-		}
-	}
+	t.best = slices.Index(t.rates, slices.Max(t.rates))
 	if t.at != t.best {
 		t.at, t.left = t.best, trialsBetween
 		return
@@ -284,11 +274,9 @@ func (t *trials) choose() {
 	}
 	t.left = trialsBetween
 	t.up = !t.up
-	if t.up && t.at+1 < len(t.counts) {
+	if t.at == 0 || t.up && t.at+1 < len(t.counts) {
 		t.at++
-	} else if t.at > 0 {
-		t.at--
 	} else {
-		t.at++
+		t.at--
 	}
 }
