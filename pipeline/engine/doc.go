@@ -18,7 +18,6 @@
 // that would be cut into other tasks begins again.
 //
 // Retry: a task that fails ends the run of its process, and tasks that are done stay done. The next run of the same
-// plan does the others (resume.go). Only a task that failed because another process took it or removed its input is
-// repeated at once (runTask in attempt.go). Beam repeats failed tasks by itself: TaskRunner.Do (runner.go) may be
-// called again.
+// plan does the others (resume.go). A task that another process has done meanwhile has not failed (runTask in
+// attempt.go). Beam repeats failed tasks by itself: TaskRunner.Do (runner.go) may be called again.
 package engine

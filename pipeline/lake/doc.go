@@ -7,8 +7,9 @@
 //	LAKE/_state/scenario=<id>[/variant=<name>]/...                   done tasks; state is JSON with a digest (state.go)
 //	LAKE/_tmp/scenario=<id>/                                         files that are being written
 //
-// A data file is written below _tmp and renamed to its place when it is complete, so that a reader never
-// sees half a file. It counts once a state file names it with its rows, bytes and digest.
+// A data file is written below _tmp and moved to its place when it is complete, so that a reader never sees half a
+// file. Where a file has its name it gets another (part-NNNNN~1.parquet): no data file is overwritten. It counts once
+// a state file names it with its rows, bytes and digest.
 //
 // Nothing that a lake contains is trusted. Ids that name directories are types that parse or fail (ScenarioID,
 // WorkloadID, Variant names), every path below the lake is opened through os.Root, which follows no link out
