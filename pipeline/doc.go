@@ -26,6 +26,6 @@
 //	engine                            tasks of any plan: workers, shards, resuming, repair
 //	lake                              data files, manifests, locks
 //	sampling, gate                    statistics; conditions of --fail-if
-//	units, text                       quantities; text for people
+//	text                              text for people
 //	faults, internal                  tests of killed processes and failing disks; helpers of tests
 package pipeline

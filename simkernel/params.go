@@ -10,7 +10,7 @@ import (
 // them. ParamsOf and DefaultParams return defaults.
 type Params struct {
 	Transport           Transport
-	Seed                uint64  // of random marks (Transport.RandomMarks)
+	Seed                uint64  // of random marks (Traits.RandomMarks)
 	PayloadBytes        int64   // largest payload of a packet
 	HeaderBytes         int64   // added to every payload on the wire
 	AckBytes            int64   // an ACK on the wire
@@ -116,31 +116,6 @@ func (p Params) AppendIdentity(b []byte) ([]byte, error) {
 	return append(b, constants...), nil
 }
 
-// MarkBytes returns the marking thresholds of a link with the given total bandwidth and propagation delay: a packet
-// that leaves more wire bytes than from behind in the queue when its service starts is marked (DCTCP: 3 KB per Gbps by
-// default, 30 KB at 10 Gbps) or may be marked (Transport.RandomMarks), with more than always it is marked. They are out
-// of reach for transports without marks. Where the windows of long paths are fitted to them, long links mark from
-// markRoundTrips on, unless StatedMarks.
-func (p *Params) MarkBytes(bandwidthBps, delayNS int64) (from, always int64) {
-	of := p.Transport.spec().markBytes
-	if of == nil {
-		return unreachable, unreachable
-	}
-	from, always = of(p)
-	from, always = perGbps(from, bandwidthBps), perGbps(always, bandwidthBps)
-	if p.WANWindowBytes == AutoWindow && !p.StatedMarks {
-		long := int64(float64(bandwidthBps) / 8e9 * float64(2*delayNS) * markRoundTrips)
-		from, always = max(from, long), max(always, long)
-	}
-	return from, always
-}
-
-// perGbps scales a threshold per Gbps to a bandwidth.
-func perGbps(bytes, bandwidthBps int64) int64 {
-	const gbps = 1_000_000_000 // split, because the product of the largest valid values overflows
-	return bytes*(bandwidthBps/gbps) + bytes*(bandwidthBps%gbps)/gbps
-}
-
 // MaxPackets is how many packets a flow may have: its blocks take 400 MB in each link case (BlockLayout).
 const MaxPackets = 1 << 28
 
@@ -157,21 +132,6 @@ func (p *Params) LastBytes(sizeBytes int64) int64 {
 // SendNS returns the time to send wireBytes at a bandwidth, rounded to ns.
 func (p *Params) SendNS(wireBytes, bandwidthBps int64) int64 {
 	return NewWireTime(float64(bandwidthBps)).sendNS(wireBytes)
-}
-
-// A RedMark marks packets by random early detection (Floyd and Jacobson, IEEE/ACM ToN 1(4), 1993) on the present
-// queue: with a probability that rises from 0 at MinBytes to Share at MaxBytes, and always above.
-type RedMark struct {
-	MinBytes, MaxBytes int64
-	Share              float64
-}
-
-// Marks reports whether a packet with the given random number that leaves leftBytes behind is marked.
-func (m *RedMark) Marks(leftBytes int64, draw uint64) bool {
-	if leftBytes <= m.MinBytes || leftBytes > m.MaxBytes {
-		return leftBytes > m.MaxBytes
-	}
-	return float64(draw>>11)/(1<<53)*float64(m.MaxBytes-m.MinBytes) < m.Share*float64(leftBytes-m.MinBytes)
 }
 
 // MixKey combines a key and a number to a key or a random number: the finalizer of splitmix64 (Steele, Lea and

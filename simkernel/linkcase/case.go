@@ -25,7 +25,7 @@ type Case struct {
 	// behind it in the queue when its service starts. Unused for FirstHop.
 	MarkBytes int64
 	// With Traits.RandomMarks packets are marked at random between MarkBytes and MaxMarkBytes
-	// (Params.MaxMarkBytes). The random numbers are keyed by MarkKey, which is of the link, and FlowKey, which
+	// (Params.MarkBytes). The random numbers are keyed by MarkKey, which is of the link, and FlowKey, which
 	// is of each flow (nil: its row).
 	MaxMarkBytes int64
 	MarkKey      uint64

@@ -66,7 +66,7 @@ func (t *target) reset(c *Case, p *simkernel.Params) {
 		markBytes: c.MarkBytes,
 		wireMax:   p.PayloadBytes + p.HeaderBytes,
 		header:    p.HeaderBytes,
-		red:       simkernel.RedMark{MinBytes: c.MarkBytes, MaxBytes: c.MaxMarkBytes, Share: p.DCQCN.MaxMarking},
+		red:       p.RedMark(c.MarkBytes, c.MaxMarkBytes),
 	}
 	if !p.Transport.Traits().Embedded {
 		t.markBytes = unbounded // Kernel.advanceService decides marks

@@ -434,7 +434,7 @@ func (t *linkTwin) marks(pk *slowPacket, left int64) bool {
 	case simkernel.DCTCP:
 		return left > t.c.MarkBytes
 	case simkernel.DCQCN:
-		red := simkernel.RedMark{MinBytes: t.c.MarkBytes, MaxBytes: t.c.MaxMarkBytes, Share: t.p.DCQCN.MaxMarking}
+		red := t.p.RedMark(t.c.MarkBytes, t.c.MaxMarkBytes)
 		return red.Marks(left, simkernel.MixKey(simkernel.MixKey(t.c.MarkKey, uint64(pk.flow.row)), uint64(pk.n)))
 	}
 	return false

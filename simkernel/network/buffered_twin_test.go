@@ -88,7 +88,7 @@ func NewBuffered(params simkernel.Params, buffer BufferParams, links []Link, hos
 		p.node = link.SrcNode
 		from, always := params.MarkBytes(link.BandwidthBps, link.DelayNS)
 		p.markBytes = from
-		p.red = simkernel.RedMark{MinBytes: from, MaxBytes: always, Share: params.DCQCN.MaxMarking}
+		p.red = params.RedMark(from, always)
 		p.markKey = simkernel.MarkKey(params.Seed, int32(l))
 	}
 	if buffer.PFC {

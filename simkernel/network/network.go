@@ -6,7 +6,7 @@
 //
 // Switches store and forward. Each port of a switch has two FIFOs, one for ACKs and one for data, with strict
 // priority for ACKs, without preemption. A data packet is marked if more than Params.MarkBytes(bandwidth) wire
-// bytes of data are left behind it when its service starts. (With Transport.RandomMarks there is one FIFO
+// bytes of data are left behind it when its service starts. (With Traits.RandomMarks there is one FIFO
 // for both, and marks are random.) Every data packet is acknowledged by one ACK of AckBytes, which returns over
 // the reverse links and through the destination's NIC. A NIC sends ACKs first, then serves its sendable
 // flows round robin, one packet each, and never marks. A flow with less than its window in flight is sendable

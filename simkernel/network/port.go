@@ -58,7 +58,7 @@ func (n *Network) kind(link Link) portKind {
 	p := &n.params
 	from, always := p.MarkBytes(link.BandwidthBps, link.DelayNS)
 	k := portKind{wire: simkernel.NewWireTime(float64(link.BandwidthBps)), delayPS: link.DelayNS * simkernel.PSPerNS,
-		red: simkernel.RedMark{MinBytes: from, MaxBytes: always, Share: p.DCQCN.MaxMarking}}
+		red: p.RedMark(from, always)}
 	k.fullPS, k.ackPS = k.wire.PS(n.fullBytes), k.wire.PS(p.AckBytes)
 	return k
 }

@@ -317,8 +317,7 @@ func (w *netTwin) marks(port int32, k *twinPacket, left int64) bool {
 	case simkernel.DCTCP:
 		return left > from
 	case simkernel.DCQCN:
-		red := simkernel.RedMark{MinBytes: from, MaxBytes: always,
-			Share: w.params.DCQCN.MaxMarking}
+		red := w.params.RedMark(from, always)
 		return red.Marks(left, simkernel.MixKey(simkernel.MixKey(simkernel.MarkKey(w.params.Seed, port), uint64(k.flow.row)), k.n))
 	}
 	return false

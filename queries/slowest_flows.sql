@@ -1,0 +1,37 @@
+-- question: Which flows are slowest, and at which link is each delayed most?
+-- grain: one row per scenario, variant and flow, the slowest first
+-- units: slowdown is FCT / ideal FCT, no unit; sizes in bytes; times in ns; link_delay_ns is what the link adds to the FCT
+-- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
+-- param: service text = '' : service; empty means all services together
+-- param: n count = 10 : number of flows
+-- param: from_ns time = 0 : start of the time range in ns, included
+-- param: to_ns time = 9223372036854775807 : end of the time range in ns, excluded
+
+WITH ranked AS (
+    SELECT *, row_number() OVER (PARTITION BY scenario, variant ORDER BY slowdown DESC, flow_id) AS place
+    FROM slowdowns
+    WHERE ($scenario = '' OR scenario = $scenario)
+      AND ($variant = '' OR variant = $variant)
+      AND ($service = '' OR service = $service)
+      AND start_ns >= $from_ns AND start_ns < $to_ns
+    QUALIFY place <= $n
+), worst AS (
+    SELECT
+        c.scenario, c.variant, c.flow_row, arg_max(c.link_id, (c.delay_ns, -c.hop)) AS link_id,
+        max(c.delay_ns) AS link_delay_ns
+    FROM hop_contributions AS c
+    SEMI JOIN ranked AS r ON r.scenario = c.scenario AND r.variant = c.variant AND r.flow_row = c.flow_row
+    WHERE ($scenario = '' OR c.scenario = $scenario)
+      AND ($variant = '' OR c.variant = $variant)
+    GROUP BY c.scenario, c.variant, c.flow_row
+)
+SELECT
+    r.scenario, r.variant, r.place, r.flow_id, r.service, r.vnet, r.src, r.dst, r.size_bytes, r.start_ns, r.fct_ns,
+    r.ideal_ns, r.slowdown, w.link_id, a.name || ' → ' || b.name AS link, w.link_delay_ns
+FROM ranked AS r
+LEFT JOIN worst AS w ON w.scenario = r.scenario AND w.variant = r.variant AND w.flow_row = r.flow_row
+LEFT JOIN links AS l ON l.scenario = r.scenario AND l.link_id = w.link_id
+LEFT JOIN nodes AS a ON a.scenario = r.scenario AND a.node_id = l.src_node
+LEFT JOIN nodes AS b ON b.scenario = r.scenario AND b.node_id = l.dst_node
+ORDER BY r.scenario, r.variant, r.place

@@ -1,0 +1,46 @@
+package simkernel
+
+// MarkBytes returns the marking thresholds of a link with the given total bandwidth and propagation delay: a packet
+// that leaves more wire bytes than from behind in the queue when its service starts is marked (DCTCP: 3 KB per Gbps by
+// default, 30 KB at 10 Gbps) or may be marked (Traits.RandomMarks), with more than always it is marked. They are out
+// of reach for transports without marks. Where the windows of long paths are fitted to them, long links mark from
+// markRoundTrips on, unless StatedMarks.
+func (p *Params) MarkBytes(bandwidthBps, delayNS int64) (from, always int64) {
+	of := p.Transport.spec().markBytes
+	if of == nil {
+		return unreachable, unreachable
+	}
+	from, always = of(p)
+	from, always = perGbps(from, bandwidthBps), perGbps(always, bandwidthBps)
+	if p.WANWindowBytes == AutoWindow && !p.StatedMarks {
+		long := int64(float64(bandwidthBps) / 8e9 * float64(2*delayNS) * markRoundTrips)
+		from, always = max(from, long), max(always, long)
+	}
+	return from, always
+}
+
+// perGbps scales a threshold per Gbps to a bandwidth.
+func perGbps(bytes, bandwidthBps int64) int64 {
+	const gbps = 1_000_000_000 // split, because the product of the largest valid values overflows
+	return bytes*(bandwidthBps/gbps) + bytes*(bandwidthBps%gbps)/gbps
+}
+
+// A RedMark marks packets by random early detection (Floyd and Jacobson, IEEE/ACM ToN 1(4), 1993) on the present
+// queue: with a probability that rises from 0 at MinBytes to Share at MaxBytes, and always above.
+type RedMark struct {
+	MinBytes, MaxBytes int64
+	Share              float64
+}
+
+// Marks reports whether a packet with the given random number that leaves leftBytes behind is marked.
+func (m *RedMark) Marks(leftBytes int64, draw uint64) bool {
+	if leftBytes <= m.MinBytes || leftBytes > m.MaxBytes {
+		return leftBytes > m.MaxBytes
+	}
+	return float64(draw>>11)/(1<<53)*float64(m.MaxBytes-m.MinBytes) < m.Share*float64(leftBytes-m.MinBytes)
+}
+
+// RedMark returns the rule for random marks (Traits.RandomMarks) between two thresholds of MarkBytes.
+func (p *Params) RedMark(from, always int64) RedMark {
+	return RedMark{MinBytes: from, MaxBytes: always, Share: p.DCQCN.MaxMarking}
+}
