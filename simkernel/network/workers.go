@@ -20,6 +20,7 @@ const (
 	unbalanced    = 1.1                   // most of a worker over the mean, for domains to change hands
 	trialFor      = 3 * time.Millisecond  // to measure a number of workers
 	trialsBetween = 40                    // times trialFor, from one measurement of another number to the next
+	better        = 1.1                   // rate of another number over that of the present one, to take it
 )
 
 type workers struct {
@@ -218,12 +219,16 @@ func (w *workers) balance(active int32) {
 	clear(w.work)
 }
 
-// Trials choose the number of workers by what is measured. Rates are items per ns.
+// Trials choose the number of workers by what is measured. Now and then another number than the best one has a period
+// of its own, between two of the best: it is taken if its rate is better than both of theirs, which differ from period to
+// period with the traffic. Rates are items per ns.
 type trials struct {
 	counts []int32 // that are tried: 1, 2, 4, … and all
-	rates  []float64
-	at     int // the present one
+	at     int     // the present one
 	best   int
+	tried  int     // whose trial has just ended; none
+	before float64 // rate of the best one before the trial
+	trial  float64 // rate of the trial
 	since  time.Time
 	steps  int
 	items  int64
@@ -231,13 +236,15 @@ type trials struct {
 	up     bool
 }
 
+// none is no number of workers.
+const none = -1
+
 func (t *trials) init(count int) {
 	for k := 1; k < count; k *= 2 {
 		t.counts = append(t.counts, int32(k))
 	}
 	t.counts = append(t.counts, int32(count))
-	t.rates = make([]float64, len(t.counts))
-	t.at, t.best, t.left = len(t.counts)-1, len(t.counts)-1, 2
+	t.at, t.best, t.tried, t.left = len(t.counts)-1, len(t.counts)-1, none, 2
 }
 
 // next counts a step and returns how many workers take part in the next one.
@@ -251,32 +258,32 @@ func (t *trials) next(items int64) int32 {
 		t.since, t.items = now, 0
 	}
 	if took := now.Sub(t.since); took > trialFor {
-		rate := float64(t.items) / float64(took)
-		if old := t.rates[t.at]; old > 0 && t.at == t.best {
-			rate = (3*old + rate) / 4
-		}
-		t.rates[t.at] = rate
-		t.choose()
+		t.choose(float64(t.items) / float64(took))
 		t.since, t.items = now, 0
 	}
 	return t.counts[t.at]
 }
 
-// choose chooses the number for the next period.
-func (t *trials) choose() {
-	t.best = slices.Index(t.rates, slices.Max(t.rates))
-	if t.at != t.best {
-		t.at, t.left = t.best, trialsBetween
-		return
-	}
-	if t.left--; t.left > 0 {
-		return
-	}
-	t.left = trialsBetween
-	t.up = !t.up
-	if t.at == 0 || t.up && t.at+1 < len(t.counts) {
-		t.at++
-	} else {
-		t.at--
+// choose chooses the number for the next period from the rate of the last.
+func (t *trials) choose(rate float64) {
+	switch {
+	case t.at != t.best: // a trial has ended: the best one again, to compare with
+		t.tried, t.trial, t.at = t.at, rate, t.best
+	case t.tried != none:
+		if t.trial > better*max(t.before, rate) {
+			t.best, t.at = t.tried, t.tried
+		}
+		t.tried, t.left = none, trialsBetween
+	default:
+		t.before = rate
+		if t.left--; t.left > 0 {
+			return
+		}
+		t.up = !t.up
+		if t.at == 0 || t.up && t.at+1 < len(t.counts) {
+			t.at++
+		} else {
+			t.at--
+		}
 	}
 }
