@@ -220,8 +220,8 @@ func (w *workers) balance(active int32) {
 }
 
 // Trials choose the number of workers by what is measured. Now and then another number than the best one has a period
-// of its own, between two of the best: it is taken if its rate is better than both of theirs, which differ from period to
-// period with the traffic. Rates are items per ns.
+// of its own, between two of the best. It is taken if its rate is better than both of theirs, which differ with the
+// traffic. Rates are items per ns.
 type trials struct {
 	counts []int32 // that are tried: 1, 2, 4, … and all
 	at     int     // the present one
