@@ -133,7 +133,7 @@ func Derive(ctx context.Context, dir, base string, c scenario.Changes, v Variant
 		e.source = newFoundStarts(model, from.ID())
 	}
 	if e.Ephemeral && !e.existed {
-		if err := e.exec.Session().WriteState(e.base().StatePath(ephemeralState), true); err != nil {
+		if err := e.exec.Session().WriteState(e.base().StatePath(lake.EphemeralFile), true); err != nil {
 			e.Close()
 			return nil, err
 		}
@@ -141,14 +141,10 @@ func Derive(ctx context.Context, dir, base string, c scenario.Changes, v Variant
 	return e, e.begin()
 }
 
-// ephemeralState marks a scenario that a sweep has made and will delete. What a user has made of the same changes
-// stays.
-const ephemeralState = "ephemeral.json"
-
-// Forget deletes the scenario if it was made to be deleted.
+// Forget deletes the scenario if it was made to be deleted. What a user has made of the same changes stays.
 func (e *Estimation) Forget() error {
 	var ephemeral bool
-	if found, err := e.Lake.ReadState(e.base().StatePath(ephemeralState), &ephemeral); err != nil || !found {
+	if found, err := e.Lake.ReadState(e.base().StatePath(lake.EphemeralFile), &ephemeral); err != nil || !found {
 		return err
 	}
 	return e.exec.Session().RemovePlace(e.base())
@@ -176,7 +172,7 @@ func newEstimation(ctx context.Context, model *Model, v Variant, o Settings) (*E
 		return nil, err
 	}
 	if !o.Ephemeral { // a scenario that a user works on is no longer a sweep's to delete
-		if err := session.RemoveState(at.StatePath(ephemeralState)); err != nil {
+		if err := session.RemoveState(at.StatePath(lake.EphemeralFile)); err != nil {
 			session.Close()
 			return nil, err
 		}

@@ -1,29 +1,29 @@
 -- question: Which flows cross a link in a range of time, and which of them are largest?
--- grain: one row per scenario, variant and flow that has begun before the end of the range and ended after its start, the largest first
+-- grain: one row per scenario, variant, link and flow that has begun before the end of the range and ended after its start, the largest first
 -- units: sizes in bytes; times in ns; slowdown is FCT / ideal FCT, no unit; link_delay_ns is what the link adds to the FCT
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
--- param: link text = '' : link_id of the link, which questions p99_links and slowest_flows name
--- param: n count = 20 : number of flows
+-- param: link text = '' : link_id of the link, which questions p99_links and slowest_flows name; empty means all links
+-- param: n count = 20 : number of flows of each link
 -- param: from_ns time = 0 : start of the time range in ns, included
 -- param: to_ns time = 9223372036854775807 : end of the time range in ns, excluded
 
 WITH crossing AS (
     SELECT
-        s.scenario, s.variant, s.flow_id, s.service, s.vnet, s.src, s.dst, s.size_bytes, s.start_ns, s.fct_ns, s.slowdown,
+        s.scenario, s.variant, c.link_id, s.flow_id, s.service, s.vnet, s.src, s.dst, s.size_bytes, s.start_ns, s.fct_ns, s.slowdown,
         c.delay_ns AS link_delay_ns,
-        row_number() OVER (PARTITION BY s.scenario, s.variant ORDER BY s.size_bytes DESC, s.flow_id) AS place
+        row_number() OVER (PARTITION BY s.scenario, s.variant, c.link_id ORDER BY s.size_bytes DESC, s.flow_id) AS place
     FROM slowdowns AS s
     JOIN hop_contributions AS c ON c.scenario = s.scenario AND c.variant = s.variant AND c.flow_row = s.flow_row
     WHERE ($scenario = '' OR s.scenario = $scenario)
       AND ($scenario = '' OR c.scenario = $scenario)
       AND ($variant = '' OR s.variant = $variant)
       AND ($variant = '' OR c.variant = $variant)
-      AND c.link_id = TRY_CAST($link AS INTEGER)
+      AND ($link = '' OR c.link_id = TRY_CAST($link AS INTEGER))
       AND s.start_ns < $to_ns AND s.start_ns + s.fct_ns > $from_ns
     QUALIFY place <= $n
 )
 SELECT
-    scenario, variant, place, flow_id, service, vnet, src, dst, size_bytes, start_ns, fct_ns, slowdown, link_delay_ns
+    scenario, variant, link_id, place, flow_id, service, vnet, src, dst, size_bytes, start_ns, fct_ns, slowdown, link_delay_ns
 FROM crossing
-ORDER BY scenario, variant, place
+ORDER BY scenario, variant, link_id, place

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -345,9 +346,10 @@ func (s *Session) RemovePlace(p Place) error {
 	if errs != nil {
 		return errs
 	}
+	kept := []string{lockFile, specFile, workloadFile, EphemeralFile} // until the end
 	entries, errs := s.readDir(p.StatePath())
 	for _, e := range entries {
-		if name := e.Name(); name != lockFile && name != specFile && name != workloadFile {
+		if name := e.Name(); !slices.Contains(kept, name) {
 			errs = errors.Join(errs, s.root.RemoveAll(p.StatePath(name)))
 		}
 	}

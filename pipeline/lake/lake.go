@@ -23,6 +23,9 @@ const stateDir, tmpDir, cacheDir = "_state", "_tmp", "_cache"
 // specFile is the state file that makes a scenario known.
 const specFile = "spec.json"
 
+// EphemeralFile is the state file of a scenario that a command has made and will delete: it goes with the scenario.
+const EphemeralFile = "ephemeral.json"
+
 // A Lake reads the files of one directory. It is safe for any number of goroutines.
 type Lake struct {
 	path     string // absolute

@@ -221,10 +221,10 @@ func (s *sweeper) one(ctx context.Context, c [2]int32) (swept SweptCable, err er
 	}
 	swept.Unreachable = routed.Unreachable
 	swept.Seconds = time.Since(began).Seconds()
-	if err := s.base.Executor().Session().WriteState(record, swept); err != nil {
+	if err := run.Forget(); err != nil { // before it is done: what a killed sweep leaves of it is made and deleted again
 		return swept, err
 	}
-	return swept, run.Forget()
+	return swept, s.base.Executor().Session().WriteState(record, swept)
 }
 
 // servicePercentiles are the slowdowns of the run's estimate at pipeline.Quantiles, by service and of all.

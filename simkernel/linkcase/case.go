@@ -1,6 +1,10 @@
 package linkcase
 
-import "parsimon/simkernel"
+import (
+	"fmt"
+
+	"parsimon/simkernel"
+)
 
 // Kind is the place of the target link on the paths of its flows (paper, §3.2, figure 4: cases A, B and C; B
 // and C are simulated alike).
@@ -101,4 +105,260 @@ type Result struct {
 	Observed   []simkernel.Block
 	Unfinished int64
 	Counters
+}
+
+// Limits of a case. They keep every sum of times within an int64.
+const (
+	MaxBps       = 100_000_000_000_000 // of any link: 100 Tbps
+	MaxDelayNS   = 1 << 40             // of a path: 18 minutes
+	MaxSizeBytes = 1 << 50             // of a flow
+	MaxSources   = 1 << 24             // of a case
+	MaxFlows     = 1<<31 - 1           // of a case
+	MaxBlocks    = 1<<32 - 1           // of a case, where blocks are counted
+)
+
+// A column is one of a table: its length has to be that of the others, unless it may be missing.
+type column struct {
+	name     string
+	rows     int
+	optional bool
+}
+
+func checkLengths(table string, rows int, columns ...column) error {
+	for _, c := range columns {
+		if c.rows != rows && !(c.optional && c.rows == 0) {
+			return fmt.Errorf("columns of %s differ in length: %d rows, %s has %d", table, rows, c.name, c.rows)
+		}
+	}
+	return nil
+}
+
+// checkTables validates the numbers of sources and flows.
+func (k *Kernel) checkTables(c *Case) error {
+	flows, sources := len(c.StartNS), len(c.SourceBps)
+	switch {
+	case sources > MaxSources:
+		return fmt.Errorf("%d sources, the limit is %d", sources, MaxSources)
+	case flows > MaxFlows:
+		return fmt.Errorf("%d flows, the limit is %d", flows, MaxFlows)
+	}
+	if err := checkLengths("sources", sources, column{"SourceDelayNS", len(c.SourceDelayNS), false}); err != nil {
+		return err
+	}
+	if k.needsPaths {
+		if err := checkLengths("flows", flows, column{"SlowestBps", len(c.SlowestBps), false},
+			column{"RoundTripNS", len(c.RoundTripNS), false}); err != nil {
+			return fmt.Errorf("windows depend on paths: %w", err)
+		}
+	}
+	return checkLengths("flows", flows, column{"Source", len(c.Source), false},
+		column{"SizeBytes", len(c.SizeBytes), false}, column{"PathDelayNS", len(c.PathDelayNS), false},
+		column{"Hops", len(c.Hops), true}, column{"FlowKey", len(c.FlowKey), true},
+		column{"ReturnNS", len(c.ReturnNS), true}, column{"UpstreamBps", len(c.UpstreamBps), true},
+		column{"DownstreamBps", len(c.DownstreamBps), true}, column{"BetweenPS", len(c.BetweenPS), true})
+}
+
+// checkSources validates all columns that are not per flow, and sets up k.sources.
+func (k *Kernel) checkSources(c *Case) error {
+	switch c.Kind {
+	case FirstHop:
+		if n := len(c.SourceBps); n != 1 {
+			return fmt.Errorf("a first hop has one source, this case has %d", n)
+		}
+		if c.SourceDelayNS[0] != 0 {
+			return fmt.Errorf("source 0: delay_ns is %d, a first hop is its own source and needs 0", c.SourceDelayNS[0])
+		}
+	case Behind:
+		if err := k.checkBps(c.TargetBps); err != nil {
+			return fmt.Errorf("target: %w", err)
+		}
+		if c.MarkBytes < 0 {
+			return fmt.Errorf("target: mark_bytes is %d, must not be negative", c.MarkBytes)
+		}
+		if k.traits.RandomMarks && c.MaxMarkBytes < c.MarkBytes {
+			return fmt.Errorf("target: max_mark_bytes is %d, less than mark_bytes, %d", c.MaxMarkBytes, c.MarkBytes)
+		}
+	default:
+		return fmt.Errorf("unknown kind of case %d", c.Kind)
+	}
+	k.sources = k.sources[:0]
+	for i, bps := range c.SourceBps {
+		if err := k.checkBps(bps); err != nil {
+			return fmt.Errorf("source %d: %w", i, err)
+		}
+		d := c.SourceDelayNS[i]
+		if d < 0 || d > MaxDelayNS {
+			return fmt.Errorf("source %d: delay_ns is %d, must be 0 to 2^40", i, d)
+		}
+		k.sources = append(k.sources, source{delayPS: d * simkernel.PSPerNS, wire: simkernel.NewWireTime(float64(bps)),
+			row: int32(i), served: -1})
+	}
+	return nil
+}
+
+// checkFeedback validates the feedback, and returns the number of blocks of all flows.
+func (k *Kernel) checkFeedback(c *Case) (blocks int64, err error) {
+	if !c.Record && len(c.Feedback) == 0 {
+		return 0, nil
+	}
+	for i, size := range c.SizeBytes {
+		n := k.layout.Blocks(k.params.Packets(size))
+		if blocks+n > MaxBlocks {
+			return 0, fmt.Errorf("flow row %d: the case has more than %d blocks of packets", i, int64(MaxBlocks))
+		}
+		for b := blocks; b < min(blocks+n, int64(len(c.Feedback))); b++ {
+			f := &c.Feedback[b]
+			if f.NICWaitNS|f.UpstreamNS|f.WaitNS < 0 { // any of them
+				return 0, fmt.Errorf("flow row %d: block %d: NIC wait is %d ns, upstream wait %d ns, wait %d ns: must not be negative",
+					i, b-blocks, f.NICWaitNS, f.UpstreamNS, f.WaitNS)
+			}
+		}
+		blocks += n
+	}
+	if len(c.Feedback) > 0 && int64(len(c.Feedback)) != blocks {
+		return 0, fmt.Errorf("the flows have %d blocks of packets, Feedback has %d", blocks, len(c.Feedback))
+	}
+	return blocks, nil
+}
+
+// checkPath validates the columns of a flow's path.
+func (k *Kernel) checkPath(c *Case, row int) error {
+	slowest := [...][]int64{c.UpstreamBps, c.DownstreamBps, c.SlowestBps}
+	for i, bps := range slowest {
+		if len(bps) == 0 || bps[row] == 0 && i < 2 || i == 2 && !k.needsPaths {
+			continue
+		}
+		if err := k.checkBps(bps[row]); err != nil {
+			return fmt.Errorf("slowest link: %w", err)
+		}
+	}
+	switch {
+	case k.needsPaths && (c.RoundTripNS[row] < 1 || c.RoundTripNS[row] > 4*MaxDelayNS):
+		return fmt.Errorf("round_trip_ns is %d, must be 1 to 2^42", c.RoundTripNS[row])
+	case len(c.ReturnNS) > 0 && (c.ReturnNS[row] < 0 || c.ReturnNS[row] > MaxDelayNS):
+		return fmt.Errorf("return_ns is %d, must be 0 to 2^40", c.ReturnNS[row])
+	case len(c.BetweenPS) > 0 && c.BetweenPS[row] < 0:
+		return fmt.Errorf("the links before the target take %d ps per byte, must not be negative", c.BetweenPS[row])
+	}
+	return nil
+}
+
+// aloneTimes are how long a flow's full packets take at the links that space them in a case; 0 for those that it lacks.
+type aloneTimes struct {
+	source, upstream, target, downstream simkernel.WireTime
+
+	pace simkernel.WireTime // between packets, at line rate, where that is below the source's bandwidth
+}
+
+// longestPS returns the longest time of a packet of that size.
+func (a *aloneTimes) longestPS(bytes int64) int64 {
+	return max(a.source.PS(bytes), a.upstream.PS(bytes), a.target.PS(bytes), a.downstream.PS(bytes),
+		a.pace.PS(bytes))
+}
+
+// of makes the times those of a flow; target stays.
+func (a *aloneTimes) of(k *Kernel, c *Case, row int) {
+	s := &k.sources[c.Source[row]]
+	a.source, a.downstream, a.pace = s.wire, slowestWire(c.DownstreamBps, row), 0
+	if k.needsPaths {
+		if limits := k.limitsOf(c, row); limits.LineBps < float64(c.SourceBps[c.Source[row]]) {
+			a.pace = simkernel.NewWireTime(limits.LineBps)
+		}
+	}
+	if c.Kind == Behind {
+		a.upstream = slowestWire(c.UpstreamBps, row)
+	}
+}
+
+// fctPS returns the FCT without propagation of a flow alone whose window never binds: n packets, all full but the last,
+// which arrives earlyPS earlier than a full one. Full packets come at the longest of their times at the links that they
+// have passed; the last one follows from that.
+func (a *aloneTimes) fctPS(n, fullBytes, lastBytes, earlyPS int64) int64 {
+	if n == 1 {
+		return a.source.PS(lastBytes) - earlyPS + a.target.PS(lastBytes)
+	}
+	sourcePS, targetPS, downPS := a.source.PS(fullBytes), a.target.PS(fullBytes), a.downstream.PS(fullBytes)
+	gapPS := max(sourcePS, a.pace.PS(fullBytes))     // between packets that leave the host
+	arrivePS := max(gapPS, a.upstream.PS(fullBytes)) // and that arrive at the target
+	before := n - 2                                  // packets between the first and the last
+
+	arrived := sourcePS + before*arrivePS // the packet before the last, at the target
+	at := max(arrived, (before+1)*gapPS+a.source.PS(lastBytes)-earlyPS, arrived+a.upstream.PS(lastBytes))
+	departPS := arrivePS
+	if a.target > 0 {
+		departPS = max(arrivePS, targetPS)
+		at = max(at, sourcePS+targetPS+before*departPS) + a.target.PS(lastBytes)
+	}
+	if a.downstream > 0 {
+		at = max(at, sourcePS+targetPS+before*max(departPS, downPS)+downPS) // see behindTarget
+	}
+	return at
+}
+
+// checkBps validates a bandwidth.
+func (k *Kernel) checkBps(bps int64) error {
+	if bps < simkernel.MinBps || bps > MaxBps {
+		return fmt.Errorf("bandwidth_bps is %d, must be 10,000 to 10^14", bps)
+	}
+	if simkernel.NewWireTime(float64(bps)).PS(1+k.params.HeaderBytes) < 1 {
+		return fmt.Errorf("bandwidth_bps is %d: a packet of %d bytes would take no time", bps, 1+k.params.HeaderBytes)
+	}
+	return nil
+}
+
+// checkFlows validates the flows and computes their ideal FCTs: -1 if the flow could not finish within the
+// horizon even when alone.
+func (k *Kernel) checkFlows(c *Case, idealNS []int64) error {
+	full := k.params.PayloadBytes + k.params.HeaderBytes
+	var times aloneTimes
+	k.earlyPS, k.earliestPS = k.earlyPS[:0], 0
+	if c.Kind == Behind {
+		times.target = simkernel.NewWireTime(float64(c.TargetBps))
+	}
+	for i := range c.StartNS {
+		if err := k.checkFlow(c, i); err != nil {
+			return fmt.Errorf("flow row %d: %w", i, err)
+		}
+		early := int64(0)
+		if len(c.BetweenPS) > 0 {
+			early = k.early(c, i)
+			k.earlyPS, k.earliestPS = append(k.earlyPS, early), max(k.earliestPS, early)
+		}
+		idealNS[i] = -1
+		times.of(k, c, i)
+		size := c.SizeBytes[i]
+		packets := k.params.Packets(size)
+		if float64(packets+2)*float64(times.longestPS(full)) >= 2*horizonPS {
+			continue
+		}
+		ps := times.fctPS(packets, full, k.params.LastBytes(size), early) + c.PathDelayNS[i]*simkernel.PSPerNS
+		if ps > horizonPS {
+			continue
+		}
+		if idealNS[i] = simkernel.CeilNS(ps); packets > simkernel.MaxPackets {
+			return fmt.Errorf("flow row %d: %d bytes are %d packets, the limit is 2^28", i, size, packets)
+		}
+	}
+	return nil
+}
+
+// checkFlow validates a row of the flows.
+func (k *Kernel) checkFlow(c *Case, row int) error {
+	start, previous := c.StartNS[row], int64(0)
+	if row > 0 {
+		previous = c.StartNS[row-1]
+	}
+	of, size, delay := c.Source[row], c.SizeBytes[row], c.PathDelayNS[row]
+	switch {
+	case start < previous:
+		return fmt.Errorf("start_ns is %d, after one of %d: starts must be sorted and not negative", start, previous)
+	case of < 0 || int(of) >= len(k.sources):
+		return fmt.Errorf("source is %d of %d", of, len(k.sources))
+	case size < 1 || size > MaxSizeBytes:
+		return fmt.Errorf("size_bytes is %d, must be 1 to 2^50", size)
+	case delay < c.SourceDelayNS[of] || delay > MaxDelayNS:
+		return fmt.Errorf("path delay_ns is %d, must be at least its source's %d and at most 2^40", delay,
+			c.SourceDelayNS[of])
+	}
+	return k.checkPath(c, row)
 }
