@@ -54,6 +54,7 @@ var mayImport = map[string][]string{
 	"pipeline/cmd":                 {"schema/...", "simkernel/...", "stages/...", "queries/...", "pipeline/...", "datasets"},
 	"pipeline/cmd/measure":         nil,
 	"stages/topology/topologytest": {"stages/topology"},
+	"simkernel/kerneltest":         {"simkernel"},
 }
 
 // below is what most packages of pipeline may import.

@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/kerneltest"
 )
 
 // randomCase makes a small case of any awkward sort: ties, tiny windows, slow links, incast, zero
@@ -20,45 +21,45 @@ func randomCaseOf(t simkernel.Transport, rng *rand.Rand) (simkernel.Params, *Cas
 	p := simkernel.ParamsOf(t)
 	switch rng.IntN(4) {
 	case 0:
-		p.SetWindow(pick[int64](rng, 1, 60, 500, 999, 1000, 1500, 2500, 17_999, 100_000))
+		p.SetWindow(kerneltest.Pick[int64](rng, 1, 60, 500, 999, 1000, 1500, 2500, 17_999, 100_000))
 	case 1:
 		p.SetWindow(1 + rng.Int64N(40_000))
 	case 2:
-		p.WindowBytes = pick[int64](rng, simkernel.AutoWindow, 18_000)
-		p.WANWindowBytes = pick[int64](rng, simkernel.AutoWindow, 50_000)
+		p.WindowBytes = kerneltest.Pick[int64](rng, simkernel.AutoWindow, 18_000)
+		p.WANWindowBytes = kerneltest.Pick[int64](rng, simkernel.AutoWindow, 50_000)
 	}
 	if rng.IntN(8) == 0 {
-		p.PayloadBytes = pick[int64](rng, 1, 7, 100, 9000)
+		p.PayloadBytes = kerneltest.Pick[int64](rng, 1, 7, 100, 9000)
 	}
 	if rng.IntN(8) == 0 {
-		p.HeaderBytes = pick[int64](rng, 0, 1, 100)
+		p.HeaderBytes = kerneltest.Pick[int64](rng, 0, 1, 100)
 	}
 	if rng.IntN(4) == 0 {
-		p.MinRateBps = pick(rng, 1e8, 1e6, 1e10)
-		p.AdditiveIncreaseBps = pick(rng, 0, 1e7, 5e9)
-		p.Gain = pick(rng, 1, 0.5, 0.01)
+		p.MinRateBps = kerneltest.Pick(rng, 1e8, 1e6, 1e10)
+		p.AdditiveIncreaseBps = kerneltest.Pick(rng, 0, 1e7, 5e9)
+		p.Gain = kerneltest.Pick(rng, 1, 0.5, 0.01)
 	}
 	c := &Case{Kind: Behind}
 	bps := func() int64 {
-		return pick[int64](rng, 10_000_000_000, 10_000_000_000, 9_876_543_210, 40_000_000_000, 1_000_000_000,
+		return kerneltest.Pick[int64](rng, 10_000_000_000, 10_000_000_000, 9_876_543_210, 40_000_000_000, 1_000_000_000,
 			1_000_000, 8_000_000_000_000)
 	}
-	sources := pick(rng, 1, 1, 2, 3, 8, 40)
+	sources := kerneltest.Pick(rng, 1, 1, 2, 3, 8, 40)
 	if rng.IntN(5) == 0 {
 		c.Kind, sources = FirstHop, 1
 	} else {
 		c.TargetBps = bps()
-		c.MarkBytes = pick[int64](rng, 30_000, 0, 1, 1048, 3144, 10_000)
+		c.MarkBytes = kerneltest.Pick[int64](rng, 30_000, 0, 1, 1048, 3144, 10_000)
 	}
 	same := bps()
-	sameDelay := pick[int64](rng, 0, 1, 1000, 4000)
+	sameDelay := kerneltest.Pick[int64](rng, 0, 1, 1000, 4000)
 	for range sources {
 		b, d := same, sameDelay
 		if rng.IntN(3) == 0 {
 			b = bps()
 		}
 		if rng.IntN(3) == 0 {
-			d = pick[int64](rng, 0, 1000, rng.Int64N(20_000))
+			d = kerneltest.Pick[int64](rng, 0, 1000, rng.Int64N(20_000))
 		}
 		if c.Kind == FirstHop {
 			d = 0
@@ -66,10 +67,10 @@ func randomCaseOf(t simkernel.Transport, rng *rand.Rand) (simkernel.Params, *Cas
 		c.SourceBps = append(c.SourceBps, b)
 		c.SourceDelayNS = append(c.SourceDelayNS, d)
 	}
-	gap := pick[int64](rng, 0, 1, 100, 1000, 20_000, 1_000_000)
+	gap := kerneltest.Pick[int64](rng, 0, 1, 100, 1000, 20_000, 1_000_000)
 	start := rng.Int64N(1_000_000)
-	beyond := pick[int64](rng, 0, 1000, 5000)
-	packets := pick[int64](rng, 1, 5, 30, 100)
+	beyond := kerneltest.Pick[int64](rng, 0, 1000, 5000)
+	packets := kerneltest.Pick[int64](rng, 1, 5, 30, 100)
 	flows := 1 + rng.IntN(60)
 	for range flows {
 		s := rng.IntN(sources)
@@ -94,14 +95,14 @@ func randomCaseOf(t simkernel.Transport, rng *rand.Rand) (simkernel.Params, *Cas
 	}
 	if p.NeedsPaths() {
 		for i, delay := range c.PathDelayNS {
-			c.SlowestBps = append(c.SlowestBps, pick(rng, c.SourceBps[c.Source[i]], bps()))
-			c.RoundTripNS = append(c.RoundTripNS, 2*delay+1+rng.Int64N(pick[int64](rng, 100, 20_000, 1_000_000)))
+			c.SlowestBps = append(c.SlowestBps, kerneltest.Pick(rng, c.SourceBps[c.Source[i]], bps()))
+			c.RoundTripNS = append(c.RoundTripNS, 2*delay+1+rng.Int64N(kerneltest.Pick[int64](rng, 100, 20_000, 1_000_000)))
 		}
 	}
 	c.Record = rng.IntN(2) == 0
 	if t != simkernel.DCTCP {
-		randomConstants(rng, &p)
-		c.MaxMarkBytes = c.MarkBytes + pick[int64](rng, 0, 1000, 20_000, 120_000)
+		kerneltest.RandomConstants(rng, &p)
+		c.MaxMarkBytes = c.MarkBytes + kerneltest.Pick[int64](rng, 0, 1000, 20_000, 120_000)
 		c.MarkKey = rng.Uint64()
 		if rng.IntN(2) == 0 {
 			for range c.StartNS {
@@ -119,9 +120,9 @@ func randomCaseOf(t simkernel.Transport, rng *rand.Rand) (simkernel.Params, *Cas
 	}
 	if rng.IntN(3) == 0 {
 		for range c.StartNS {
-			c.DownstreamBps = append(c.DownstreamBps, pick(rng, 0, same, bps()))
-			c.UpstreamBps = append(c.UpstreamBps, pick(rng, 0, same, bps()))
-			c.BetweenPS = append(c.BetweenPS, pick[int32](rng, 0, 200, 1800, rng.Int32N(100_000)))
+			c.DownstreamBps = append(c.DownstreamBps, kerneltest.Pick(rng, 0, same, bps()))
+			c.UpstreamBps = append(c.UpstreamBps, kerneltest.Pick(rng, 0, same, bps()))
+			c.BetweenPS = append(c.BetweenPS, kerneltest.Pick[int32](rng, 0, 200, 1800, rng.Int32N(100_000)))
 		}
 	}
 	return p, c
@@ -129,7 +130,7 @@ func randomCaseOf(t simkernel.Transport, rng *rand.Rand) (simkernel.Params, *Cas
 
 // randomFeedback adds random feedback to the case.
 func randomFeedback(rng *rand.Rand, p *simkernel.Params, c *Case) {
-	longest := pick[int32](rng, 1, 1000, 1000, 50_000)
+	longest := kerneltest.Pick[int32](rng, 1, 1000, 1000, 50_000)
 	often := 1 + rng.IntN(4)
 	for _, size := range c.SizeBytes {
 		for range p.Layout().Blocks(p.Packets(size)) {
@@ -231,7 +232,7 @@ func TestKernelAgreesWithTwinFarAhead(t *testing.T) {
 			}
 		}
 		k := mustKernel(t, p)
-		k.picker.leastBits = pick[uint](rng, 28, 34, 38)
+		k.picker.leastBits = kerneltest.Pick[uint](rng, 28, 34, 38)
 		if _, err := agreeWithTwin(k, c); err != nil {
 			t.Fatalf("seed %d, %d bits: %v\nparams %+v\ncase %+v", seed, k.picker.leastBits, err, p, c)
 		}
@@ -241,32 +242,32 @@ func TestKernelAgreesWithTwinFarAhead(t *testing.T) {
 // longFlows makes a case of few long flows with sparse feedback, as most packets are in.
 func longFlows(rng *rand.Rand) (simkernel.Params, *Case) {
 	p := simkernel.DefaultParams()
-	p.SetWindow(pick[int64](rng, 18_000, 18_000, 18_000, 30_000, 5000))
+	p.SetWindow(kerneltest.Pick[int64](rng, 18_000, 18_000, 18_000, 30_000, 5000))
 	c := &Case{Kind: Kind(rng.IntN(2)), Record: rng.IntN(2) == 0}
-	sources := pick(rng, 1, 1, 2, 3)
+	sources := kerneltest.Pick(rng, 1, 1, 2, 3)
 	if c.Kind == FirstHop {
 		sources = 1
 	} else {
-		c.TargetBps = pick[int64](rng, 9_900_000_000, 10_000_000_000, 40_000_000_000)
-		c.MarkBytes = pick[int64](rng, 30_000, 3144)
+		c.TargetBps = kerneltest.Pick[int64](rng, 9_900_000_000, 10_000_000_000, 40_000_000_000)
+		c.MarkBytes = kerneltest.Pick[int64](rng, 30_000, 3144)
 	}
 	for range sources {
-		c.SourceBps = append(c.SourceBps, pick[int64](rng, 10_000_000_000, 9_950_000_000))
-		c.SourceDelayNS = append(c.SourceDelayNS, int64(c.Kind)*pick[int64](rng, 0, 1000, 3000))
+		c.SourceBps = append(c.SourceBps, kerneltest.Pick[int64](rng, 10_000_000_000, 9_950_000_000))
+		c.SourceDelayNS = append(c.SourceDelayNS, int64(c.Kind)*kerneltest.Pick[int64](rng, 0, 1000, 3000))
 	}
-	start, beyond := int64(0), pick[int64](rng, 1000, 3000, 6000)
+	start, beyond := int64(0), kerneltest.Pick[int64](rng, 1000, 3000, 6000)
 	for range 1 + rng.IntN(8) {
 		s := rng.IntN(sources)
 		c.Source = append(c.Source, int32(s))
-		c.SizeBytes = append(c.SizeBytes, 1+rng.Int64N(pick[int64](rng, 20_000, 300_000, 600_000)))
+		c.SizeBytes = append(c.SizeBytes, 1+rng.Int64N(kerneltest.Pick[int64](rng, 20_000, 300_000, 600_000)))
 		c.StartNS = append(c.StartNS, start)
 		c.PathDelayNS = append(c.PathDelayNS, c.SourceDelayNS[s]+beyond)
-		start += rng.Int64N(pick[int64](rng, 1, 5000, 100_000, 400_000))
+		start += rng.Int64N(kerneltest.Pick[int64](rng, 1, 5000, 100_000, 400_000))
 	}
 	if rng.IntN(4) == 0 {
 		return p, c
 	}
-	often, longest := pick(rng, 2, 10, 50), pick[int32](rng, 100, 1000, 20_000)
+	often, longest := kerneltest.Pick(rng, 2, 10, 50), kerneltest.Pick[int32](rng, 100, 1000, 20_000)
 	for _, size := range c.SizeBytes {
 		for range p.Layout().Blocks(p.Packets(size)) {
 			var b simkernel.Block
@@ -419,12 +420,12 @@ func TestFlowAloneIsIdeal(t *testing.T) {
 		_, c := randomCase(rng)
 		c.Feedback, c.ReturnNS, c.UpstreamBps, c.DownstreamBps, c.BetweenPS = nil, nil, nil, nil, nil
 		if c.Kind == FirstHop { // the ideal FCT of other cases is that of the links that they simulate
-			c.DownstreamBps = []int64{pick[int64](rng, 0, 1e9, 1e10, 4e10)}
-			c.BetweenPS = []int32{pick[int32](rng, 0, 200, 800, 8000)}
+			c.DownstreamBps = []int64{kerneltest.Pick[int64](rng, 0, 1e9, 1e10, 4e10)}
+			c.BetweenPS = []int32{kerneltest.Pick[int32](rng, 0, 200, 800, 8000)}
 		}
 		c.MarkBytes = 1 << 40
 		c.Source, c.StartNS, c.PathDelayNS = c.Source[:1], c.StartNS[:1], c.PathDelayNS[:1]
-		c.SizeBytes = []int64{1 + rng.Int64N(pick[int64](rng, 1, 3000, 1_000_000))}
+		c.SizeBytes = []int64{1 + rng.Int64N(kerneltest.Pick[int64](rng, 1, 3000, 1_000_000))}
 		if err := k.Simulate(c, &r); err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/kerneltest"
 )
 
 // incast is a case of long flows that start one after the other, each from a host of 10G, into one link
@@ -32,8 +33,8 @@ func TestTransportsLoneFlow(t *testing.T) {
 		p := simkernel.ParamsOf(kind)
 		k := mustKernel(t, p)
 		for range 300 {
-			c := columns(Behind, 1, 1, 1+rng.Int64N(pick[int64](rng, 1000, 20_000, 2_000_000)), 0)
-			c.TargetBps = pick[int64](rng, 10e9, 40e9)
+			c := columns(Behind, 1, 1, 1+rng.Int64N(kerneltest.Pick[int64](rng, 1000, 20_000, 2_000_000)), 0)
+			c.TargetBps = kerneltest.Pick[int64](rng, 10e9, 40e9)
 			c.MarkBytes, c.MaxMarkBytes = p.MarkBytes(c.TargetBps, 0)
 			if err := k.Simulate(c, &r); err != nil {
 				t.Fatal(err)
@@ -185,16 +186,16 @@ func TestTransportsKeepTheirBounds(t *testing.T) {
 		for seed := range uint64(100) {
 			rng := rand.New(rand.NewPCG(seed, 12))
 			p := simkernel.ParamsOf(kind)
-			randomConstants(rng, &p)
-			lineBps := pick(rng, 1e8, 10e9, 100e9)
+			kerneltest.RandomConstants(rng, &p)
+			lineBps := kerneltest.Pick(rng, 1e8, 10e9, 100e9)
 			s, often := simkernel.NewSender(kind), simkernel.NewSender(kind)
 			s.Start(&p, p.Limits(lineBps, simkernel.Path{Hops: 4}))
 			often.Start(&p, p.Limits(lineBps, simkernel.Path{Hops: 4}))
 			h := simkernel.AckInfo{SentBytes: 18_000, Links: make([]simkernel.Telemetry, 1), Bps: []float64{10e9}}
 			for range 300 {
 				was := h.NowPS
-				h.NowPS += rng.Int64N(pick[int64](rng, 1, 1e6, 1e9, 1e12))
-				h.RTTPS = rng.Int64N(pick[int64](rng, 1, 20e6, 1e9))
+				h.NowPS += rng.Int64N(kerneltest.Pick[int64](rng, 1, 1e6, 1e9, 1e12))
+				h.RTTPS = rng.Int64N(kerneltest.Pick[int64](rng, 1, 20e6, 1e9))
 				h.AckedBytes += 1000
 				h.SentBytes += rng.Int64N(3000)
 				h.Marked = rng.IntN(5) == 0

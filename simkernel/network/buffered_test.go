@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/kerneltest"
 )
 
 func runBuffered(t testing.TB, e *netExample, b BufferParams, chunk int) *Buffered {
@@ -34,16 +35,16 @@ func TestBufferedAgreesWithTwin(t *testing.T) {
 		for seed := range cases {
 			e := randomNetworkOf(kind, seed)
 			rng := rand.New(rand.NewPCG(seed, 10))
-			randomConstants(rng, &e.params)
+			kerneltest.RandomConstants(rng, &e.params)
 			rtts := int64(1) // of long paths, so that not every packet is sent many times
 			if slices.ContainsFunc(e.links, func(l Link) bool { return l.DelayNS >= 100_000 }) {
 				rtts = 100
 			}
 			packet := e.params.PayloadBytes + e.params.HeaderBytes
 			for _, b := range []BufferParams{{SwitchBytes: 1 << 50, Alpha: 8}, {
-				SwitchBytes:  packet * pick[int64](rng, 4, 5, 20, 60),
-				Alpha:        pick(rng, 0.5, 1, 2, 8),
-				RetransmitNS: pick[int64](rng, 0, 0, 20_000, 100_000) * rtts,
+				SwitchBytes:  packet * kerneltest.Pick[int64](rng, 4, 5, 20, 60),
+				Alpha:        kerneltest.Pick(rng, 0.5, 1, 2, 8),
+				RetransmitNS: kerneltest.Pick[int64](rng, 0, 0, 20_000, 100_000) * rtts,
 			}} {
 				want := runBuffered(t, &e, b, 3)
 				n, got := runIn(t, &e, b, nil, 1, 1000)
@@ -83,10 +84,10 @@ func TestBufferedLaws(t *testing.T) {
 		for seed := range uint64(120) {
 			e := randomNetworkOf(kind, seed)
 			rng := rand.New(rand.NewPCG(seed, 31))
-			randomConstants(rng, &e.params)
+			kerneltest.RandomConstants(rng, &e.params)
 			packet := e.params.PayloadBytes + e.params.HeaderBytes
-			b := BufferParams{SwitchBytes: packet * pick[int64](rng, 2, 3, 5, 20), Alpha: pick(rng, 0.5, 1, 2, 8),
-				RetransmitNS: pick[int64](rng, 0, 0, 1000, 100_000)}
+			b := BufferParams{SwitchBytes: packet * kerneltest.Pick[int64](rng, 2, 3, 5, 20), Alpha: kerneltest.Pick(rng, 0.5, 1, 2, 8),
+				RetransmitNS: kerneltest.Pick[int64](rng, 0, 0, 1000, 100_000)}
 			n, r := runIn(t, &e, b, nil, 1, 1000)
 			packets := int64(0)
 			for i, row := range r.Row {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/kerneltest"
 )
 
 // twoHosts is a flow of so many packets from one host over a switch to another, all at 10 Gbps and 100 µs apart.
@@ -67,12 +68,12 @@ func TestClockedLaws(t *testing.T) {
 		for seed := range uint64(150) {
 			e := randomNetworkOf(kind, seed)
 			rng := rand.New(rand.NewPCG(seed, 8))
-			e.params.TCP.DelayedAckNS = pick[int64](rng, 0, 40e6, 100_000)
-			e.params.TCP.MinTimeoutNS = pick[int64](rng, 1e6, 200e6)
+			e.params.TCP.DelayedAckNS = kerneltest.Pick[int64](rng, 0, 40e6, 100_000)
+			e.params.TCP.MinTimeoutNS = kerneltest.Pick[int64](rng, 1e6, 200e6)
 			packet := e.params.PayloadBytes + e.params.HeaderBytes
 			b := BufferParams{}
 			if seed%4 > 0 {
-				b = BufferParams{SwitchBytes: packet * pick[int64](rng, 3, 8, 30), Alpha: 8}
+				b = BufferParams{SwitchBytes: packet * kerneltest.Pick[int64](rng, 3, 8, 30), Alpha: 8}
 			}
 			if seed%4 == 1 && len(e.links)/2 == len(e.hosts)-1 {
 				b = pfcBuffer(t, &e, rng, 0)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/kerneltest"
 	"parsimon/simkernel/linkcase"
 )
 
@@ -110,8 +111,8 @@ func TestNetworkIsTheSameForAnyDomains(t *testing.T) {
 		var b BufferParams
 		if seed%2 == 0 {
 			packet := e.params.PayloadBytes + e.params.HeaderBytes
-			b = BufferParams{SwitchBytes: packet * pick[int64](rng, 2, 5, 20), Alpha: 1,
-				RetransmitNS: pick[int64](rng, 0, 20_000)}
+			b = BufferParams{SwitchBytes: packet * kerneltest.Pick[int64](rng, 2, 5, 20), Alpha: 1,
+				RetransmitNS: kerneltest.Pick[int64](rng, 0, 20_000)}
 		}
 		one, want := runIn(t, &e, b, nil, 1, 1000)
 		for _, domains := range []int{1, 2, 4} {
@@ -174,7 +175,7 @@ func TestNetworkOfOneQueueIsTheLinkKernel(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		p := simkernel.ParamsOf(simkernel.Transport(seed) % simkernel.TransportCount)
-		randomConstants(rng, &p)
+		kerneltest.RandomConstants(rng, &p)
 		p.Seed = seed
 		p.AckBytes = 0 // the link kernel's ACKs take no bandwidth
 		if seed%4 == 0 {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/kerneltest"
 )
 
 // A twinPFC is PFC of a Buffered: the rules of the HPCC simulator's SwitchMmu, packet by packet. All slices are by the
@@ -132,14 +133,14 @@ func (q *twinPFC) toggle(n *Buffered, link int32, pause bool, nowPS int64) {
 func pfcExample(kind simkernel.Transport, seed uint64) (e netExample, rng *rand.Rand, ok bool) {
 	e = randomNetworkOf(kind, seed)
 	rng = rand.New(rand.NewPCG(seed, 77))
-	randomConstants(rng, &e.params)
+	kerneltest.RandomConstants(rng, &e.params)
 	return e, rng, len(e.links)/2 == len(e.hosts)-1
 }
 
 // pfcBuffer draws a buffer that is small for the network: bytes of shared pool at the switch with the most ports.
 func pfcBuffer(t testing.TB, e *netExample, rng *rand.Rand, headroom int64) BufferParams {
 	packet := e.params.PayloadBytes + e.params.HeaderBytes
-	b := BufferParams{SwitchBytes: 1 << 40, PFC: true, HeadroomBytes: headroom, Alpha: pick(rng, 1.0/8, 0.5, 1, 4)}
+	b := BufferParams{SwitchBytes: 1 << 40, PFC: true, HeadroomBytes: headroom, Alpha: kerneltest.Pick(rng, 1.0/8, 0.5, 1, 4)}
 	n, err := New(e.params, b, e.links, e.hosts, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -150,9 +151,9 @@ func pfcBuffer(t testing.TB, e *netExample, rng *rand.Rand, headroom int64) Buff
 			least = min(least, n.buffers[v].poolBytes)
 		}
 	}
-	b.SwitchBytes += packet*pick[int64](rng, 1, 3, 10, 60) - least
+	b.SwitchBytes += packet*kerneltest.Pick[int64](rng, 1, 3, 10, 60) - least
 	if rng.IntN(3) == 0 {
-		b.XOFFBytes = packet * pick[int64](rng, 1, 2, 8) / 2
+		b.XOFFBytes = packet * kerneltest.Pick[int64](rng, 1, 2, 8) / 2
 	}
 	return b
 }
@@ -172,7 +173,7 @@ func TestPFCAgreesWithTwin(t *testing.T) {
 				continue
 			}
 			packet := e.params.PayloadBytes + e.params.HeaderBytes
-			b := pfcBuffer(t, &e, rng, pick(rng, 0, packet, 2*packet))
+			b := pfcBuffer(t, &e, rng, kerneltest.Pick(rng, 0, packet, 2*packet))
 			want := runBuffered(t, &e, b, 3)
 			n, got := runIn(t, &e, b, nil, 1, 1000)
 			_, divided := runIn(t, &e, b, randomDomains(rng, len(e.hosts)), 2, 1000)

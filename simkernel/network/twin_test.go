@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/kerneltest"
 )
 
 // The twin is the whole-network engine as one would first write it: one heap of events, packets as
@@ -529,7 +530,7 @@ func TestNetworkAgreesWithTwin(t *testing.T) {
 	for kind := range simkernel.TransportCount {
 		for seed := range cases / min(4, uint64(kind)+1) {
 			e := randomNetworkOf(kind, seed)
-			randomConstants(rand.New(rand.NewPCG(seed, 10)), &e.params)
+			kerneltest.RandomConstants(rand.New(rand.NewPCG(seed, 10)), &e.params)
 			if err := agree(t, &e); err != nil {
 				t.Fatalf("%v, seed %d: %v", kind, seed, err)
 			}

@@ -3,6 +3,8 @@ package rng
 import (
 	"math"
 	"testing"
+
+	"parsimon/stages/rng/rngtest"
 )
 
 // The numbers are part of every result: a change here changes the rows of all lakes.
@@ -55,22 +57,6 @@ func TestStreamDistributions(t *testing.T) {
 		if math.Abs(sum/n) > tolerance || math.Abs(sum2/n-1) > 2*tolerance || math.Abs(u/n-0.5) > tolerance {
 			t.Errorf("%s: normal mean %v and square %v, uniform mean %v", name, sum/n, sum2/n, u/n)
 		}
-		chiSquare(t, name, counts, n)
-	}
-}
-
-// chiSquare fails if counts of equally likely cells differ from their mean more, or less, than happens by chance in
-// about one of a million cases (Wilson and Hilferty's normal approximation).
-func chiSquare(t *testing.T, what string, counts []int, total int) {
-	t.Helper()
-	want := float64(total) / float64(len(counts))
-	x := 0.0
-	for _, k := range counts {
-		x += (float64(k) - want) * (float64(k) - want) / want
-	}
-	df := float64(len(counts) - 1)
-	z := (math.Cbrt(x/df) - (1 - 2/(9*df))) / math.Sqrt(2/(9*df))
-	if math.Abs(z) > 5 {
-		t.Errorf("%s: chi-square %.1f with %.0f degrees of freedom, %.1f standard deviations off", what, x, df, z)
+		rngtest.ChiSquare(t, name, counts, n)
 	}
 }

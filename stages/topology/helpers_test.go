@@ -1,7 +1,6 @@
 package topology
 
 import (
-	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -82,22 +81,6 @@ func MustRouter(t testing.TB, n *Network, seed uint64) *Router {
 		t.Fatal(err)
 	}
 	return r
-}
-
-// ChiSquare fails if the counts of equally likely cells deviate from even, in either direction, more
-// than chance does about once in a million (Wilson and Hilferty's normal approximation).
-func ChiSquare(t *testing.T, what string, counts []int, total int) {
-	t.Helper()
-	want := float64(total) / float64(len(counts))
-	x := 0.0
-	for _, k := range counts {
-		x += (float64(k) - want) * (float64(k) - want) / want
-	}
-	df := float64(len(counts) - 1)
-	z := (math.Cbrt(x/df) - (1 - 2/(9*df))) / math.Sqrt(2/(9*df))
-	if math.Abs(z) > 5 {
-		t.Errorf("%s: chi-square %.1f with %.0f degrees of freedom, %.1f standard deviations off", what, x, df, z)
-	}
 }
 
 // Repository returns the root of the repository, the directory of go.mod.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"parsimon/stages/rng"
+	"parsimon/stages/rng/rngtest"
 )
 
 // checkPath holds a path to the laws: connected from src to dst, over cables that are up, through
@@ -239,7 +240,7 @@ func TestECMPIsEvenAndUncorrelated(t *testing.T) {
 				if lo < 0.95 || hi > 1.05 {
 					t.Errorf("%s: a link carries %.3f to %.3f of its share", tier, lo, hi)
 				}
-				ChiSquare(t, tier, counts, flows)
+				rngtest.ChiSquare(t, tier, counts, flows)
 			}
 			var cells []int
 			for _, k := range pairs {
@@ -248,7 +249,7 @@ func TestECMPIsEvenAndUncorrelated(t *testing.T) {
 			if len(cells) != want["fabric-spine"] {
 				t.Errorf("%d pairs of choices occur, want %d", len(cells), want["fabric-spine"])
 			}
-			ChiSquare(t, "pairs of choices", cells, flows)
+			rngtest.ChiSquare(t, "pairs of choices", cells, flows)
 		})
 	}
 }
@@ -314,7 +315,7 @@ func TestECMPChoicesOfTwoNodesAreIndependent(t *testing.T) {
 		}
 		table[index[out[2]]*8+index[back[2]]]++
 	}
-	ChiSquare(t, "the same flow there and back", table, flows)
+	rngtest.ChiSquare(t, "the same flow there and back", table, flows)
 }
 
 func TestRouterIsConcurrentAndSmall(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"parsimon/schema/columns"
+	"parsimon/stages/rng/rngtest"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/topologytest"
 	"parsimon/stages/workload"
@@ -121,7 +122,7 @@ func TestGenerateDistributions(t *testing.T) {
 			for _, h := range in {
 				k += h
 			}
-			chiSquare(t, "hosts of a rack", in, k)
+			rngtest.ChiSquare(t, "hosts of a rack", in, k)
 		}
 	}
 }
@@ -304,21 +305,5 @@ func BenchmarkPlan(b *testing.B) {
 		b.ReportMetric(100*mean(loads[len(loads)-100:]), "%top100")
 		b.ReportMetric(100*mean(loads[len(loads)*9/10:]), "%top10%")
 		b.ReportMetric(p.ServiceFlowsPerSecond[0]/1e6, "Mflows/s")
-	}
-}
-
-// chiSquare fails if the counts of equally likely cells deviate from even, in either direction, more
-// than chance does about once in a million (Wilson and Hilferty's normal approximation).
-func chiSquare(t *testing.T, what string, counts []int, total int) {
-	t.Helper()
-	want := float64(total) / float64(len(counts))
-	x := 0.0
-	for _, k := range counts {
-		x += (float64(k) - want) * (float64(k) - want) / want
-	}
-	df := float64(len(counts) - 1)
-	z := (math.Cbrt(x/df) - (1 - 2/(9*df))) / math.Sqrt(2/(9*df))
-	if math.Abs(z) > 5 {
-		t.Errorf("%s: chi-square %.1f with %.0f degrees of freedom, %.1f standard deviations off", what, x, df, z)
 	}
 }
