@@ -61,32 +61,25 @@ var convertCommand = command{
 
 // readTrace reads a trace, of all ranks.
 func readTrace(path string) (t *jobs.Trace, err error) {
-	files := []string{path}
-	if filepath.Ext(path) == ".et" {
-		if files, err = rankFiles(path); err != nil {
-			return nil, err
-		}
-	}
-	var open []io.Reader
-	for _, file := range files {
-		f, err := os.Open(file)
+	open := func(file string) (io.ReadCloser, error) { return os.Open(file) }
+	readers := map[string]func(io.Reader) (*jobs.Trace, error){".goal": jobs.ReadGOAL, ".cm": jobs.ReadHtsim}
+	read := readers[filepath.Ext(path)]
+	switch {
+	case filepath.Ext(path) == ".et":
+		files, err := rankFiles(path)
 		if err != nil {
 			return nil, err
 		}
-		defer func() { _ = f.Close() }() // read only
-		open = append(open, f)
-	}
-	switch filepath.Ext(path) {
-	case ".et":
-		return jobs.ReadChakra(open, func(rank int) string { return files[rank] })
-	case ".goal":
-		t, err = jobs.ReadGOAL(open[0])
-	case ".cm":
-		t, err = jobs.ReadHtsim(open[0])
-	default:
+		return jobs.ReadChakra(files, open)
+	case read == nil:
 		return nil, fmt.Errorf("%s: the name does not end in .goal, .cm or .et", path)
 	}
+	f, err := open(path)
 	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // read only
+	if t, err = read(f); err != nil {
 		err = fmt.Errorf("%s: %w", path, err)
 	}
 	return t, err

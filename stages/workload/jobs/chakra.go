@@ -11,17 +11,21 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// ReadChakra reads the execution traces of all ranks, in their order, in the form of MLCommons Chakra (et_def.proto: a
-// GlobalMetadata and Nodes, each after its length). A node waits for its control and data dependencies. Sends, receives
-// and collectives use the network. A collective of a process group (attribute pg_name) runs by the default algorithm of
-// its kind; comm_size is what a rank has before it, as in ASTRA-sim. Every other node takes duration_micros. Errors
-// name the file, which name(rank) is, and the node.
-func ReadChakra(ranks []io.Reader, name func(rank int) string) (*Trace, error) {
-	t := &Trace{Ranks: len(ranks)}
-	for rank, in := range ranks {
-		r := &chakraReader{Trace: t, rank: rank, file: name(rank), byID: map[uint64]int{}}
-		if err := r.readAll(bufio.NewReader(in)); err != nil {
-			return nil, fmt.Errorf("%s: %w", r.file, err)
+// ReadChakra reads the execution traces of all ranks in the form of MLCommons Chakra (et_def.proto: a
+// GlobalMetadata and Nodes, each after its length). A node waits for its control and data dependencies. Sends,
+// receives and collectives use the network. A collective of a process group (attribute pg_name) runs by the
+// default algorithm of its kind; comm_size is what a rank has before it, as in ASTRA-sim. Every other node takes
+// duration_micros. files are by rank, and open opens one at a time. Errors name the file and the node.
+func ReadChakra(files []string, open func(file string) (io.ReadCloser, error)) (*Trace, error) {
+	t := &Trace{Ranks: len(files)}
+	for rank, file := range files {
+		in, err := open(file)
+		if err != nil {
+			return nil, err
+		}
+		r := &chakraReader{Trace: t, rank: rank, file: file, byID: map[uint64]int{}}
+		if err := errors.Join(r.readAll(bufio.NewReader(in)), in.Close()); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 	}
 	return t, nil

@@ -165,11 +165,15 @@ func chakraTrace() [][]byte {
 }
 
 func readChakra(files [][]byte) (*Trace, error) {
-	var in []io.Reader
-	for _, f := range files {
-		in = append(in, bytes.NewReader(f))
+	content := map[string][]byte{}
+	var names []string
+	for rank, f := range files {
+		names = append(names, fmt.Sprintf("x.%d.et", rank))
+		content[names[rank]] = f
 	}
-	return ReadChakra(in, func(rank int) string { return fmt.Sprintf("x.%d.et", rank) })
+	return ReadChakra(names, func(file string) (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(content[file])), nil
+	})
 }
 
 func TestChakra(t *testing.T) {
