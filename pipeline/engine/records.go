@@ -76,8 +76,15 @@ func ReadRecords(l *lake.Lake, s *Stage) (r Records, found bool, err error) {
 	if r.layout, found, err = readLayout(l, s); err != nil || !found {
 		return r, false, err
 	}
+	there, err := l.StateFiles(s.StatePath()) // one listing: a plan may name millions of tasks that never ran
+	if err != nil {
+		return r, true, err
+	}
 	r.Done = make([]*Record, len(r.Tasks))
 	for n := range r.Tasks {
+		if !there[recordName(n)] {
+			continue
+		}
 		if r.Done[n], err = readRecord(l, s, n); err != nil {
 			return r, true, err
 		}

@@ -52,6 +52,16 @@ func (l *Lake) ReadState(path string, v any) (found bool, err error) {
 	return true, nil
 }
 
+// StateFiles are the names of the files in a lake-relative directory of state files; none where there is no directory.
+func (l *Lake) StateFiles(path string) (map[string]bool, error) {
+	entries, err := l.readDir(path)
+	names := make(map[string]bool, len(entries))
+	for _, e := range entries {
+		names[e.Name()] = true
+	}
+	return names, err
+}
+
 // sealOf is the digest of a state, white space removed.
 func sealOf(state []byte) (string, error) {
 	var b bytes.Buffer
