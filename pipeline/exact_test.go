@@ -44,7 +44,7 @@ func TestWholeNetwork(t *testing.T) {
 	o := options{Lake: t.TempDir(), Variant: flowOf(2)}
 	estimate(t, topology, flows, o)
 	run := resume(t, o)
-	if err := run.Exact(t.Context(), Exact{}); err != nil {
+	if err := run.Exact(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	run.Close()

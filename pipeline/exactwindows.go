@@ -36,7 +36,7 @@ func (m *method) exactWindowsStage() *engine.Stage {
 		if err != nil {
 			return err
 		}
-		stats, err := m.simulatePart(ctx, part, t.Hi, t.Sink(schema.Slowdowns))
+		stats, err := m.simulatePart(ctx, part, t.Sink(schema.Slowdowns))
 		t.SetStats(stats)
 		t.Add(t.Cost)
 		return err
@@ -58,15 +58,14 @@ func readPart(in schema.Batches, fromNS, toNS int64) (part []workload.Row, err e
 }
 
 // simulatePart simulates the flows of a part until those of the spans have finished, and writes the rows of these.
-func (m *method) simulatePart(ctx context.Context, part []workload.Row, toNS int64,
-	out schema.Sink) (stages.ExactStats, error) {
+func (m *method) simulatePart(ctx context.Context, part []workload.Row, out schema.Sink) (stages.ExactStats, error) {
 	if len(part) == 0 {
 		return stages.ExactStats{}, nil
 	}
 	n := len(part)
 	found := partFCTs{make([]int64, n), make([]int64, n), make([]int64, n), make([]int16, n)}
 	stats, err := stages.Exact(ctx, m.Network, m.Router, m.Spec.Params, &rowStream{rows: part}, stages.ExactOptions{
-		Workers: 1, ToNS: toNS, Counts: m.Spec.Windows.counts, AllowUnreachable: m.Spec.AllowUnreachable,
+		Workers: 1, Counts: m.Spec.Windows.counts, AllowUnreachable: m.Spec.AllowUnreachable,
 		Buffer: m.Spec.Switches,
 	}, stages.ExactTables{FCTs: &found}, nil)
 	if err != nil {

@@ -58,7 +58,7 @@ type foundStarts struct {
 
 func newFoundStarts(m *Model, base lake.ScenarioID) *foundStarts {
 	of := newMethod(&Model{Lake: m.Lake, Spec: Spec{ScenarioID: base}}, Variant{}, Settings{}, nil)
-	return &foundStarts{m, of.generate, of.exactStage(Exact{})}
+	return &foundStarts{m, of.generate, of.exactStage()}
 }
 
 func (s *foundStarts) reads() []engine.Output {

@@ -35,8 +35,7 @@ type Spec struct {
 	Canonical        json.RawMessage  `json:"canonical"`
 	Windows          *WindowsSpec     `json:"windows,omitempty"` // of a scenario of windows of another
 	// Aliases are names under which the scenario was asked for later. Name is the first one, as in table scenarios.
-	Aliases []string               `json:"aliases,omitempty"`
-	Buffer  *scenario.SwitchBuffer `json:"switch_buffer,omitempty"` // as the configurations of the switches state it
+	Aliases []string `json:"aliases,omitempty"`
 	// Switches are the buffers of the scenario's switches; zero: unlimited.
 	Switches network.BufferParams  `json:"switches,omitzero"`
 	Planned  []format.PlannedCable `json:"planned,omitempty"` // cables that the topology lists and that are not installed

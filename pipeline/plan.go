@@ -73,7 +73,7 @@ func (m *method) exactPlan() engine.Plan {
 	if m.Spec.Windows != nil {
 		return engine.Plan{m.generate, m.exactWindowsStage()}
 	}
-	exact := m.exactStage(Exact{})
+	exact := m.exactStage()
 	sample := m.sampleExactStage(exact)
 	plan := engine.Plan{m.generate, m.route, exact, sample}
 	if !m.Ephemeral {

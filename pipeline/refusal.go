@@ -29,7 +29,6 @@ const (
 	telemetry    Feature = "transport %v"
 	unreachable  Feature = "--allow-unreachable"
 	changedFlows Feature = "a change of flows"
-	stretch      Feature = "a stretch of time"
 )
 
 // conflicts lists the features that do not go together, and what to do instead.
@@ -41,7 +40,6 @@ var conflicts = []struct {
 		"others take them from there"},
 	{waiting, ForWindows, "estimate the whole workload, without --within; or --starts-from exact first"},
 	{waiting, changedFlows, "change the workload, or a scenario made with --starts-from exact"},
-	{waiting, stretch, "simulate the whole workload"},
 	{waiting, unreachable, "flows that wait for one without a path would wait for ever"},
 	{waiting, moving, "use --balance ecmp or wcmp and no events"},
 	{moving, linkCases, "only the whole network has that: use --estimator exact, or --balance ecmp or wcmp and no events"},

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"sync"
 
@@ -22,11 +21,8 @@ type ExactOptions struct {
 	// Workers simulate parts of the network at the same time; 0: one for each processor. The result does not depend on
 	// their number.
 	Workers int
-	// Flows that start in [FromNS, ToNS) are reported. Those that start up to WarmupNS earlier are simulated
-	// too, so that the first reported flow finds queues in place. ToNS 0 means no bound.
-	FromNS, ToNS, WarmupNS int64
-	// Counts selects the flows that are reported, by their start, of those in [FromNS, ToNS); the simulation ends when
-	// these have finished, whatever else is under way. nil: all are, and it ends when no flow is left.
+	// Counts selects the flows that are reported, by their start; the simulation ends when these have finished, whatever
+	// else is under way. nil: all are, and it ends when no flow is left.
 	Counts func(startNS int64) bool
 	// AllowUnreachable counts flows without a path instead of refusing them.
 	AllowUnreachable bool
@@ -45,7 +41,7 @@ type ExactOptions struct {
 
 // reports returns whether a flow that starts at a time is reported.
 func (o *ExactOptions) reports(startNS int64) bool {
-	return startNS >= o.FromNS && (o.Counts == nil || o.Counts(startNS))
+	return o.Counts == nil || o.Counts(startNS)
 }
 
 // ExactTables are the tables that a whole-network simulation writes.
@@ -56,8 +52,7 @@ type ExactTables struct {
 
 // ExactStats counts what a whole-network simulation did.
 type ExactStats struct {
-	Flows       int64 `json:"flows"`  // reported
-	Warmup      int64 `json:"warmup"` // simulated but not reported
+	Flows       int64 `json:"flows"` // reported
 	Unreachable int64 `json:"unreachable"`
 	PacketHops  int64 `json:"packet_hops"` // packets × links crossed, of all simulated flows
 	LastEndNS   int64 `json:"last_end_ns"` // of the reported flows
@@ -85,9 +80,6 @@ type ExactStats struct {
 // with the workload. progress, if not nil, is called with the packet-hops of flows that finish.
 func Exact(ctx context.Context, n *topology.Network, r *topology.Router, p simkernel.Params, flows schema.Batches,
 	o ExactOptions, out ExactTables, progress func(int64)) (ExactStats, error) {
-	if o.ToNS == 0 {
-		o.ToNS = math.MaxInt64
-	}
 	x := &exact{
 		net: n, router: r, params: p, in: flows, options: o, out: out, progress: progress,
 		active: map[int64]exactFlow{}, waitNS: make([]int64, len(n.Links)),
@@ -186,9 +178,6 @@ func (x *exact) flowsOf(id []int64, src, dst []int32, size, start []int64) (*net
 	for i := range id {
 		row := x.row
 		x.row++
-		if start[i] < x.options.FromNS-x.options.WarmupNS || start[i] >= x.options.ToNS {
-			continue
-		}
 		var err error
 		if step := x.waits != nil && ComputeStep(src[i], dst[i], size[i]); step {
 			path = path[:0]
@@ -224,8 +213,6 @@ func (x *exact) flowsOf(id []int64, src, dst []int32, size, start []int64) (*net
 		x.stats.PacketHops += x.params.Packets(size[i]) * int64(len(path))
 		if x.options.reports(start[i]) {
 			reported++
-		} else {
-			x.stats.Warmup++
 		}
 	}
 	x.mu.Lock()

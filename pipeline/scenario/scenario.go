@@ -40,7 +40,7 @@ type Scenario struct {
 	delaysSaid []string       // which cables of another topology have other delays
 	// What was taken from the configurations of its switches.
 	switchNotes  []string
-	switchBuffer *SwitchBuffer
+	switchBuffer *switchBuffer // nil: none is stated
 	switches     Switches
 	workload     workloadSpec
 	params       simkernel.Params      // the transport and its constants

@@ -16,17 +16,16 @@ import (
 	"parsimon/stages/topology/format"
 )
 
-// A SwitchBuffer is what the configurations of the switches say of their packet memory, for simulations of the whole
-// network.
-type SwitchBuffer struct {
-	Bytes int64   `json:"bytes"`
-	Alpha float64 `json:"alpha"` // dynamic threshold: what share of the free memory a port may hold
+// A switchBuffer is what the configurations of the switches say of their packet memory.
+type switchBuffer struct {
+	Bytes int64
+	Alpha float64 // dynamic threshold: what share of the free memory a port may hold
 }
 
 // Switches are the switches of a scenario: key switches of its file. The zero value has unlimited buffers.
 type Switches struct {
 	network.BufferParams
-	OfTopology bool // size and alpha are what the configurations of the switches state (SwitchBuffer)
+	OfTopology bool // size and alpha are what the configurations of the switches state (switchBuffer)
 }
 
 // SetSwitches changes the switches.
@@ -82,24 +81,16 @@ func (w *Switches) SetDefaults() {
 	}
 }
 
-// With returns the buffers that the configurations of the switches state, with what else w says. The threshold is
-// theirs, but that of PFC.
-func (w Switches) With(stated *SwitchBuffer) network.BufferParams {
-	b := w.BufferParams
-	if b.SwitchBytes = stated.Bytes; !b.PFC {
-		b.Alpha = stated.Alpha
-	}
-	return b
-}
-
 // Buffers are the packet buffers of the switches; the zero value is unlimited. The network must have been built.
 func (s *Scenario) Buffers() (network.BufferParams, error) {
 	b := s.switches.BufferParams
-	if s.switches.OfTopology {
-		if s.switchBuffer == nil {
+	if stated := s.switchBuffer; s.switches.OfTopology {
+		if stated == nil {
 			return b, errors.New("switches.buffer is topology, which has no SONiC configurations with a BUFFER_POOL")
 		}
-		b = s.switches.With(s.switchBuffer)
+		if b.SwitchBytes = stated.Bytes; !b.PFC { // the threshold is that of the configurations, but that of PFC
+			b.Alpha = stated.Alpha
+		}
 	}
 	if b.IsZero() {
 		return b, nil
@@ -204,7 +195,7 @@ func (s *Scenario) takeBuffer(l *format.Loaded) {
 		return
 	}
 	bytes, rest := mostCommon(sizes)
-	s.switchBuffer = &SwitchBuffer{Bytes: bytes, Alpha: network.DefaultAlpha}
+	s.switchBuffer = &switchBuffer{Bytes: bytes, Alpha: network.DefaultAlpha}
 	alpha := fmt.Sprintf("alpha %g, the default", s.switchBuffer.Alpha)
 	if len(thresholds) > 0 {
 		th, rest := mostCommon(thresholds)

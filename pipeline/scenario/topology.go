@@ -123,10 +123,6 @@ func (s *Scenario) TopologyNotes() []string {
 	return append(s.loaded.AllNotes(), s.switchNotes...)
 }
 
-// SwitchBuffer is the packet memory that the configurations of the switches state; nil where there are none. It is
-// known once the network was built.
-func (s *Scenario) SwitchBuffer() *SwitchBuffer { return s.switchBuffer }
-
 // PlannedCables are the cables that the topology file lists and that are not installed. It is empty until the network
 // was built.
 func (s *Scenario) PlannedCables() []format.PlannedCable {

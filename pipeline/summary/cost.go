@@ -30,7 +30,7 @@ func AddCost(a *text.Answer, e *pipeline.Estimation) {
 	table.Add("all", seconds+other, cpu+otherCPU, critical+other, nil, nil, nil)
 	writeCases(a, e)
 	if e.Variant().Estimator == stages.WholeNetwork {
-		_ = addWhole(a, e, pipeline.Exact{}) // status reports it
+		_ = addWhole(a, e) // status reports it
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 )
 
 // exactCost is what a complete whole-network simulation did, and how long it took.
-func exactCost(e *pipeline.Estimation, x pipeline.Exact) (did stages.ExactStats, seconds float64, err error) {
-	r, err := e.ExactRecords(x)
+func exactCost(e *pipeline.Estimation) (did stages.ExactStats, seconds float64, err error) {
+	r, err := e.ExactRecords()
 	if err != nil {
 		return did, 0, err
 	}
@@ -24,16 +24,15 @@ func exactCost(e *pipeline.Estimation, x pipeline.Exact) (did stages.ExactStats,
 }
 
 // addWhole adds what a whole-network simulation did and cost.
-func addWhole(a *text.Answer, e *pipeline.Estimation, x pipeline.Exact) error {
-	s, seconds, err := exactCost(e, x)
+func addWhole(a *text.Answer, e *pipeline.Estimation) error {
+	s, seconds, err := exactCost(e)
 	if err != nil {
 		return err
 	}
-	a.Linef("whole network: %d flows reported, %d of warm-up; %s packet-hops in %s, %.0f ns each", s.Flows, s.Warmup,
-		units.Human(float64(s.PacketHops)), time.Duration(seconds*1e9).Round(time.Millisecond),
-		seconds*1e9/float64(max(1, s.PacketHops)))
+	a.Linef("whole network: %d flows; %s packet-hops in %s, %.0f ns each", s.Flows, units.Human(float64(s.PacketHops)),
+		time.Duration(seconds*1e9).Round(time.Millisecond), seconds*1e9/float64(max(1, s.PacketHops)))
 	a.Linef("no switch held more than %d bytes (switch %d)", s.DeepestSwitchBytes, s.DeepestSwitch)
-	l, buffer := s.Losses, e.BufferOf(x)
+	l, buffer := s.Losses, e.Spec.Switches
 	if !buffer.IsZero() {
 		a.Linef("switch buffers of %d bytes, alpha %g: %d of %d packets dropped, %d discarded out of order, %d sent again; "+
 			"%d NACKs, %d timeouts; links were paused for %s in all", buffer.SwitchBytes, buffer.Alpha, l.Dropped, l.Sent,
@@ -51,16 +50,12 @@ func addWhole(a *text.Answer, e *pipeline.Estimation, x pipeline.Exact) error {
 }
 
 // AddExact adds what a whole-network simulation that an estimate is held against did and cost.
-func AddExact(a *text.Answer, e *pipeline.Estimation, x pipeline.Exact) error {
-	if err := addWhole(a, e, x); err != nil {
+func AddExact(a *text.Answer, e *pipeline.Estimation) error {
+	if err := addWhole(a, e); err != nil {
 		return err
 	}
-	if e.Variant().Estimator == stages.WholeNetwork && x.Buffer.IsZero() {
-		what := "is this simulation, and its errors below are 0"
-		if x.Window != (pipeline.Window{}) {
-			what = "is such a simulation of all flows: differences come from the start of the stretch"
-		}
-		a.Linef("the estimate %s (--estimator flow holds link cases against it)", what)
+	if e.Variant().Estimator == stages.WholeNetwork {
+		a.Linef("the estimate is this simulation, and its errors below are 0 (--estimator flow holds link cases against it)")
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ func ReadResult(ctx context.Context, e *pipeline.Estimation) (_ *Result, err err
 		return nil, err
 	}
 	if e.Variant().Estimator == stages.WholeNetwork {
-		did, _, err := exactCost(e, pipeline.Exact{})
+		did, _, err := exactCost(e)
 		if err != nil {
 			return nil, err
 		}

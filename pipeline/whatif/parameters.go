@@ -263,10 +263,10 @@ func (p *Parameters) run(ctx context.Context, i int, plan ParameterPlan, o Setti
 	run.P50, run.P90, run.P99, run.P999 = of.P50, of.P90, of.P99, of.P999
 	run.P50FCT, run.P99FCT = of.P50FCT, of.P99FCT
 	if plan.Exact {
-		if err := e.Exact(ctx, pipeline.Exact{}); err != nil {
+		if err := e.Exact(ctx); err != nil {
 			return false, err
 		}
-		v, err := Validate(ctx, e, "", pipeline.Exact{})
+		v, err := Validate(ctx, e, "")
 		if err != nil {
 			return false, err
 		}

@@ -28,10 +28,10 @@ func TestTransportsEstimate(t *testing.T) {
 		if err := run.Estimate(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if err := run.Exact(ctx, pipeline.Exact{}); err != nil {
+		if err := run.Exact(ctx); err != nil {
 			t.Fatal(err)
 		}
-		v, err := Validate(ctx, run, "", pipeline.Exact{})
+		v, err := Validate(ctx, run, "")
 		run.Close()
 		if err != nil {
 			t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/schema/sizebin"
+	"parsimon/stages"
 )
 
 // A Validation holds an estimate against a truth.
@@ -32,9 +33,9 @@ type Validation struct {
 // FCT, so that only FCTs are compared.
 type ValidationRow = quantileRow
 
-// Validate holds an estimate against a truth: the whole-network simulation x of the scenario, or a Parquet file with
+// Validate holds an estimate against a truth: the whole-network simulation of the scenario, or a Parquet file with
 // flow_id and fct_ns. It writes table validations.
-func Validate(ctx context.Context, e *pipeline.Estimation, truthFile string, x pipeline.Exact) (*Validation, error) {
+func Validate(ctx context.Context, e *pipeline.Estimation, truthFile string) (*Validation, error) {
 	if _, err := e.Records(schema.Slowdowns); err != nil {
 		return nil, err
 	}
@@ -46,22 +47,18 @@ func Validate(ctx context.Context, e *pipeline.Estimation, truthFile string, x p
 	v := &Validation{Truth: truthFile}
 	var truth string
 	if truthFile == "" {
-		r, err := e.ExactRecords(x)
+		r, err := e.ExactRecords()
 		if err != nil {
 			return nil, err
 		}
-		v.Truth, truth = x.Variant(), pipeline.ScanFiles(e.Lake, r.Files(schema.ExactFCTs))
+		v.Truth, truth = stages.WholeNetwork.String(), pipeline.ScanFiles(e.Lake, r.Files(schema.ExactFCTs))
 	} else if truth, err = openTruth(ctx, db, truthFile); err != nil {
 		return nil, err
 	}
 	if v.Rows, v.Matched, err = compareQuantiles(ctx, e, db, truth); err != nil {
 		return nil, fmt.Errorf("estimate against %s: %w", v.Truth, duckdb.FirstLine(err))
 	}
-	switch {
-	case v.Rows != nil:
-	case x.Window != pipeline.Window{}:
-		return nil, errors.New("no flow starts in the sampled window")
-	default:
+	if v.Rows == nil {
 		return nil, fmt.Errorf("truth %s: no flow has both an estimate and a truth: do the flow ids agree?", v.Truth)
 	}
 	return v, writeValidation(e, v)

@@ -50,7 +50,7 @@ func TestValidateAgainstKnownErrors(t *testing.T) {
 	all := fmt.Sprintf("SELECT flow_id, fct_ns FROM read_parquet('%s/slowdowns/*/*/*.parquet')", run.Lake.Path())
 	refuse := func(file, want string) { // with one line that names the file
 		t.Helper()
-		_, err := Validate(t.Context(), run, file, pipeline.Exact{})
+		_, err := Validate(t.Context(), run, file)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file) ||
 			strings.Contains(err.Error(), "\n") {
 			t.Errorf("truth %s: error %v, want %q", file, err, want)
@@ -63,7 +63,7 @@ func TestValidateAgainstKnownErrors(t *testing.T) {
 	}{{"fct_ns", 0, 0}, {"fct_ns * 2", -0.5, math.Log(2)}, {"fct_ns / 1.25", 0.25, math.Log(1.25)}} {
 		file := filepath.Join(t.TempDir(), "truth.parquet")
 		copyTo(t, db, fmt.Sprintf("SELECT flow_id, %s AS fct_ns FROM (%s)", c.fct, all), file)
-		v, err := Validate(t.Context(), run, file, pipeline.Exact{})
+		v, err := Validate(t.Context(), run, file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +107,7 @@ func TestValidateAgainstKnownErrors(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "t1.parquet"), []byte("no Parquet"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	v, err := Validate(t.Context(), run, filepath.Join(dir, "t[1].parquet"), pipeline.Exact{})
+	v, err := Validate(t.Context(), run, filepath.Join(dir, "t[1].parquet"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestValidateAgainstKnownErrors(t *testing.T) {
 		refuse(file, want)
 	}
 	refuse("no-truth.parquet", "no-truth.parquet")
-	if _, err := Validate(t.Context(), run, "", pipeline.Exact{}); err == nil || !strings.Contains(err.Error(), "not complete") {
+	if _, err := Validate(t.Context(), run, ""); err == nil || !strings.Contains(err.Error(), "not complete") {
 		t.Errorf("no whole-network simulation: %v", err)
 	}
 }
@@ -156,41 +156,24 @@ func TestBootstrapCoverage(t *testing.T) {
 	}
 }
 
-// The whole-network simulation of a small scenario, of all flows and of a window, is a truth to validate against.
+// The whole-network simulation of a small scenario is a truth to validate against.
 func TestExactEndToEnd(t *testing.T) {
 	t.Parallel()
 	run := tracedEstimate(t)
-	g, err := run.Generated()
+	if err := run.Exact(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	v, err := Validate(t.Context(), run, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	sampled := g.Middle(4_000_000, 0)
-	for _, x := range []pipeline.Exact{{}, {Window: sampled}} {
-		if err := run.Exact(t.Context(), x); err != nil {
-			t.Fatal(err)
-		}
-		v, err := Validate(t.Context(), run, "", x)
-		if err != nil {
-			t.Fatal(err)
-		}
-		last := v.Rows[len(v.Rows)-1]
-		whole := x.Window == pipeline.Window{}
-		if whole && last.Flows != 4000 || !whole && (last.Flows < 400 || last.Flows > 1600) {
-			t.Errorf("%s: %d flows compared", x.Variant(), last.Flows)
-		}
-		for _, r := range v.Rows {
-			if r.Name == "all" && r.Quantile == 0.9 && math.Abs(r.Error) > 0.5 {
-				t.Errorf("%s: p90 is off by %+.2f", x.Variant(), r.Error)
-			}
-		}
+	if last := v.Rows[len(v.Rows)-1]; last.Flows != 4000 {
+		t.Errorf("%d flows compared", last.Flows)
 	}
-	late := pipeline.Exact{Window: pipeline.Window{FromNS: 1 << 50, ToNS: 1<<50 + 1000}}
-	if err := run.Exact(t.Context(), late); err != nil {
-		t.Fatal(err)
-	}
-	_, err = Validate(t.Context(), run, "", late)
-	if err == nil || err.Error() != "no flow starts in the sampled window" {
-		t.Errorf("a window after the last flow: %v", err)
+	for _, r := range v.Rows {
+		if r.Name == "all" && r.Quantile == 0.9 && math.Abs(r.Error) > 0.5 {
+			t.Errorf("p90 is off by %+.2f", r.Error)
+		}
 	}
 	status, err := pipeline.ReadStatus(run.Lake, true)
 	if err != nil || status.Scenarios[0].State != pipeline.StateComplete || len(status.Scenarios[0].Variants) != 1 {

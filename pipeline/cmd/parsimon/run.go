@@ -23,7 +23,6 @@ var runCommand = command{
 	setup: func(e *env, f *pflag.FlagSet) runFunc {
 		var s scenarioFlags
 		var r runFlags
-		var whole exactFlags
 		var exact bool
 		var within withinFlags
 		var startsFrom string
@@ -35,9 +34,7 @@ var runCommand = command{
 			"network first, then estimate the scenario in which they start when it found that they do")
 		group(f, "Whole-network simulation", func() {
 			f.BoolVar(&exact, "exact", false, "simulate the whole network beside the estimate, too, packet by packet, "+
-				"and hold the estimate against it (slow); flags of switches are then about this simulation, not about the "+
-				"scenario")
-			whole.declare(f)
+				"and hold the estimate against it (slow)")
 		})
 		group(f, machineGroup, func() { r.declareKeep(f) })
 		group(f, "Answer", func() {
@@ -46,13 +43,6 @@ var runCommand = command{
 		})
 		group(f, "Windows of time", func() { within.declare(f) })
 		return func(ctx context.Context, args []string) error {
-			switches, err := whole.switches()
-			if err != nil {
-				return err
-			}
-			if !exact { // they are the scenario's
-				s.switches, switches = switches, scenario.Switches{}
-			}
 			ask, sampling, err := within.ask()
 			if err != nil {
 				return err
@@ -74,10 +64,6 @@ var runCommand = command{
 			if err != nil {
 				return err
 			}
-			x, err := exactOf(run, switches)
-			if err != nil {
-				return err
-			}
 			if sampling {
 				return within.runWithin(ctx, e, run, ask)
 			}
@@ -88,17 +74,17 @@ var runCommand = command{
 				return err
 			}
 			if exact {
-				if err := run.Exact(ctx, x); err != nil {
+				if err := run.Exact(ctx); err != nil {
 					return err
 				}
 			}
-			return answer(ctx, e, run, exact, x)
+			return answer(ctx, e, run, exact)
 		}
 	},
 }
 
 // answer writes what an estimate found and holds it against the gates.
-func answer(ctx context.Context, e *env, run *pipeline.Estimation, exact bool, x pipeline.Exact) error {
+func answer(ctx context.Context, e *env, run *pipeline.Estimation, exact bool) error {
 	verdicts, failed := summary.Judge(ctx, run, e.gates)
 	if failed != nil && verdicts == nil {
 		return failed
@@ -120,7 +106,7 @@ func answer(ctx context.Context, e *env, run *pipeline.Estimation, exact bool, x
 	}
 	if exact {
 		people.Linef("")
-		if result.Validation, err = validate(ctx, e, run, "", x, people); err != nil {
+		if result.Validation, err = validate(ctx, run, "", people); err != nil {
 			return err
 		}
 	}
@@ -246,7 +232,7 @@ func openStage(ctx context.Context, e *env, f *pflag.FlagSet, s *scenarioFlags, 
 		return begin(ctx, e, s, r, args)
 	}
 	f.Visit(func(flag *pflag.Flag) {
-		if of := groupOf(flag); of == scenarioGroup || of == topologyGroup {
+		if slices.Contains([]string{scenarioGroup, topologyGroup, movesGroup, switchGroup}, groupOf(flag)) {
 			err = usagef("--%s goes with stage generate", flag.Name)
 		}
 	})

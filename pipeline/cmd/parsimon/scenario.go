@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -24,7 +25,8 @@ type scenarioFlags struct {
 	fail               []string
 	allowUnreachable   bool
 	options            topologyOptions
-	switches           scenario.Switches // of a run's flags
+	switches           scenario.Switches // the zero value without --switch-buffer
+	retransmit         time.Duration
 	moves              moves.Text
 	flagSet            *pflag.FlagSet
 }
@@ -34,6 +36,7 @@ const (
 	scenarioGroup = "Scenario"
 	topologyGroup = "Topology"
 	movesGroup    = "Paths that move"
+	switchGroup   = "Switches"
 )
 
 func (s *scenarioFlags) declare(f *pflag.FlagSet) {
@@ -41,6 +44,7 @@ func (s *scenarioFlags) declare(f *pflag.FlagSet) {
 	group(f, scenarioGroup, func() { s.declareInput(f) })
 	group(f, topologyGroup, func() { s.options.declare(f) })
 	group(f, movesGroup, func() { declareMoves(f, &s.moves) })
+	group(f, switchGroup, func() { s.declareSwitches(f) })
 }
 
 func (s *scenarioFlags) declareInput(f *pflag.FlagSet) {
@@ -65,6 +69,25 @@ func (s *scenarioFlags) declareInput(f *pflag.FlagSet) {
 	parse(f, &s.maxRejects, "string", shareOf(0, 1), "max-rejects", "1%",
 		"share of the flow file's rows that may be rejected before the run fails")
 	needs(f, "workload", "from", "to")
+}
+
+// declareSwitches declares the switches of the scenario.
+func (s *scenarioFlags) declareSwitches(f *pflag.FlagSet) {
+	parse(f, &s.switches, "string", func(text string) (w scenario.Switches, err error) {
+		if w = s.switches; w.ParseBuffer(text) != nil {
+			err = errors.New("want a size such as 12MB, or topology")
+		}
+		return w, err
+	}, "switch-buffer", "", "buffer that the ports of a switch share, e.g. 12MB, or topology: as the SONiC "+
+		"configurations of the topology state it; switches then drop packets, and senders recover; only the "+
+		"whole-network simulation knows it (scenario file: switches.buffer); default: unlimited")
+	f.Float64Var(&s.switches.Alpha, "switch-alpha", 0, "with --switch-buffer: how much of what is free in a switch one "+
+		"port may hold (dynamic threshold); 0: 1, and with --pfc 1/8")
+	f.BoolVar(&s.switches.PFC, "pfc", false, "with --switch-buffer: switches pause the senders of a link whose packets "+
+		"hold too much, instead of dropping packets (priority flow control, one class; scenario file: switches.pfc)")
+	durationVar(f, &s.retransmit, "retransmit-timeout", "", "with --switch-buffer: how long senders wait for an ACK "+
+		"before they send again; 0: as long as the slowest packet can take")
+	needs(f, "switch-buffer", "switch-alpha", "pfc", "retransmit-timeout")
 }
 
 // load makes the scenario.
@@ -111,8 +134,13 @@ func (s *scenarioFlags) override(sc *scenario.Scenario) error {
 			}
 		}
 	}
-	if s.switches != (scenario.Switches{}) {
-		sc.SetSwitches(s.switches)
+	if w := s.switches; w != (scenario.Switches{}) {
+		if w.Alpha != 0 && !(w.Alpha >= 1.0/1024 && w.Alpha <= 1024) {
+			return usagef("--switch-alpha %v: must be 1/1024 to 1024", w.Alpha)
+		}
+		w.RetransmitNS = s.retransmit.Nanoseconds()
+		w.SetDefaults()
+		sc.SetSwitches(w)
 	}
 	if s.flagSet.Changed("max-rejects") {
 		sc.MaxRejects = s.maxRejects
