@@ -24,7 +24,7 @@ var (
 		Columns: []Column{
 			{"node_id", i32, false, "", "id in the topology file"},
 			{"name", str, false, "", "name in the topology file, or the id as text if it has none"},
-			{"kind", str, false, "", "host, tor, fabric, spine or switch"},
+			{"kind", str, false, "", "host, tor, fabric, spine, switch or inner (a switch inside of a server)"},
 			{"pod", i32, true, "", "pod, from 0; null if the topology has no pods"},
 			{"rack", i32, true, "", "rack, from 0 over the whole network; null if the topology has no racks"},
 			{"rack_name", str, true, "", "name of the rack: the topology's, or that of its switches; null outside racks"},

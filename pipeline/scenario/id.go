@@ -43,9 +43,10 @@ type canonicalScenario struct {
 }
 
 type canonicalTopology struct {
-	Clos  *topology.ClosSpec `json:"clos,omitempty"`
-	Graph *canonicalGraph    `json:"graph,omitempty"`
-	Files []string           `json:"files,omitempty"`
+	Clos   *topology.ClosSpec   `json:"clos,omitempty"`
+	Fabric *topology.FabricSpec `json:"fabric,omitempty"`
+	Graph  *canonicalGraph      `json:"graph,omitempty"`
+	Files  []string             `json:"files,omitempty"`
 	// Later keys are left out where they say nothing, so that older scenarios keep their ids.
 	Options json.RawMessage `json:"options,omitempty"`
 }
@@ -123,7 +124,7 @@ func (s *Scenario) Canonical() ([]byte, error) {
 // canonicalTopology names files by the digest of their content, in the order in which the topology lists them.
 func (s *Scenario) canonicalTopology() (c canonicalTopology, err error) {
 	if g := s.topology.generated; g != nil {
-		if c.Clos = g.Clos; g.Clos == nil {
+		if c.Clos, c.Fabric = g.Clos, g.Fabric; g.Clos == nil && g.Fabric == nil {
 			c.Graph = canonicalGraphOf(g)
 		}
 		return c, nil

@@ -34,7 +34,7 @@ var aliases = map[string]string{"load.max": "workload.max_load", "window": windo
 
 // exclusive lists the keys of a mapping of which a file has one: setting one removes the others.
 var exclusive = [][]string{
-	{"topology.name", "topology.file", "topology.clos", "topology.graph"},
+	{"topology.name", "topology.file", "topology.clos", "topology.fabric", "topology.graph"},
 	{"topology.clos.oversubscription", "topology.clos.spines_per_plane"},
 	{"workload.duration", "workload.flows_count"},
 }

@@ -40,6 +40,12 @@ func TestLoadWith(t *testing.T) {
 			"topology.clos={pods: 1, racks_per_pod: 3, hosts_per_rack: 2, planes: 1, spines_per_plane: 1, host_bandwidth: 10Gbps, fabric_bandwidth: 40Gbps}",
 			"topology.clos.host_delay=1us", "topology.clos.fabric_delay=1500",
 		}, "", ""},
+		{"", []string{
+			"topology.fabric={kind: torus, x: 3, y: 1, z: 1, hosts_per_switch: 2, host_bandwidth: 10Gbps, fabric_bandwidth: 40Gbps}",
+			"topology.fabric.gpus=3", "workload.services=[{name: a, sizes: webserver}]", "fail=[]",
+		}, tinyScenario[strings.Index(tinyScenario, "topology:"):strings.Index(tinyScenario, "fail:")],
+			"topology: {fabric: {kind: torus, x: 3, y: 1, z: 1, hosts_per_switch: 2, gpus: 3, host_bandwidth: 10G, fabric_bandwidth: 40G}}\n" +
+				"workload: {max_load: 40%, duration: 2ms, services: [{name: a, sizes: webserver}]}\n"},
 		{
 			"", []string{"fail=['pod0-tor0:pod0-fabric0']", "allow_unreachable=true"},
 			"fail: []", "fail: ['pod0-tor0:pod0-fabric0']\nallow_unreachable: true",

@@ -148,15 +148,15 @@ func (r *scenarioReader) readTopology(f tree.Field) error {
 	case err != nil:
 		return err
 	case named+len(generated) != 1:
-		return f.Failf("needs one of name, file, clos and graph")
+		return f.Failf("needs one of name, file, clos, fabric and graph")
 	case r.topology.file == "" && !reflect.DeepEqual(options, format.Options{Delays: options.Delays}):
 		return f.Failf("host_patterns, nodes, exclude, speeds, default_speed, default_delay and repair go with a file that " +
-			"is not clos or graph")
+			"is not clos, fabric or graph")
 	}
 	return nil
 }
 
-// parseTopologyFile reads a topology file of its own: the key clos or graph and no other.
+// parseTopologyFile reads a topology file of its own: the key clos, fabric or graph and no other.
 func (s *Scenario) parseTopologyFile(file string, data []byte) error {
 	top, err := parseYAML(file, data)
 	if err != nil {
@@ -167,7 +167,7 @@ func (s *Scenario) parseTopologyFile(file string, data []byte) error {
 		return err
 	}
 	if len(generated) != 1 {
-		return top.Failf("needs one of clos and graph")
+		return top.Failf("needs one of clos, fabric and graph")
 	}
 	s.topology.generated = generated[0]
 	return nil

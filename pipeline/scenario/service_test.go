@@ -78,7 +78,7 @@ func TestGraphScenarioErrors(t *testing.T) {
 		{"- a:left", "", "topology.graph.hosts[0]: host 0 (a) has no cable"},
 		{"    bandwidth: 10Gbps\n", "", "topology.graph.cables[0]: has no bandwidth"},
 		{"delay: 1us", "delay: 1Gbps", "topology.graph.delay: is \"1Gbps\""},
-		{"  graph:", "  name: small-1to1\n  graph:", "topology: needs one of name, file, clos and graph"},
+		{"  graph:", "  name: small-1to1\n  graph:", "topology: needs one of name, file, clos, fabric and graph"},
 		{`"0:d"]`, `"x:d"]`, `workload.services[0].pairs[1]: is "x:d": no node has the name or id "x"`},
 		{`"0:d"]`, `"d"]`, `workload.services[0].pairs[1]: is "d", want two hosts as A:B`},
 		{`"0:d"]`, `"0:left"]`, "node 4 is not a host of the network"},

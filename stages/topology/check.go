@@ -82,9 +82,9 @@ func checkNodes(nodes []Node) (found faults) {
 			v.Kind = KindSwitch
 		case KindHost:
 			hosts++
-		case KindTor, KindFabric, KindSpine, KindSwitch:
+		case KindTor, KindFabric, KindSpine, KindSwitch, KindInner:
 		default:
-			found.add(i, -1, FaultRole, "node %d: unknown kind %q (host, tor, fabric, spine or switch)", v.ID, v.Kind)
+			found.add(i, -1, FaultRole, "node %d: unknown kind %q (host, tor, fabric, spine, switch or inner)", v.ID, v.Kind)
 		}
 		switch {
 		case v.ID < 0:

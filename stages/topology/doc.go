@@ -2,7 +2,7 @@
 // files.
 //
 //	nodes, cables ─ NewNetwork (Check) ─► Network ─ NewRouter ─► Router ─ Path ─► links of each flow
-//	ClosSpec ─ Clos ──────────────────────┘
+//	ClosSpec ─ Clos ──────────────────────┘   FabricSpec: fat-tree, rails, dragonfly, torus
 //
 // Describe says what a Network looks like; WriteTables, NodesRecord and LinksRecord store it.
 //

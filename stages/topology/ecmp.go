@@ -57,6 +57,19 @@ func linkHash(flow, salt uint64) uint64 {
 	return x ^ x>>32
 }
 
+// firstCost orders the switches of a host by how near they lead to an attachment: twice the number of links, but one
+// less for the switch inside of a server, which two hosts prefer to a leaf that they share.
+func (r *Router) firstCost(sw int32, base int) int {
+	d := int(r.dist[base+int(sw)])
+	if d == unreachableDist {
+		return d
+	}
+	if d *= 2; r.Net.Nodes[r.nodeOf[sw]].Kind == KindInner {
+		d--
+	}
+	return d
+}
+
 // firstLink returns the flow's link out of a host with several links, or -1.
 func (r *Router) firstLink(flow uint64, from *routeHost, base int, dst int32) int32 {
 	best, bestDist, bestHash := int32(-1), unreachableDist, uint64(0)
@@ -64,7 +77,7 @@ func (r *Router) firstLink(flow uint64, from *routeHost, base int, dst int32) in
 		l := r.setLink[k]
 		d := unreachableDist
 		if sw := r.switchOf[l]; sw >= 0 {
-			d = int(r.dist[base+int(sw)])
+			d = r.firstCost(sw, base)
 		} else if r.Net.Links[l].Dst == dst {
 			d = 0
 		}

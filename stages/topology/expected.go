@@ -170,11 +170,11 @@ func (w *spreader) send(from, to *groupPart, perHost float64) {
 	}
 }
 
-// distOver returns the number of links between the far end of a host's link and the destination.
+// distOver orders the links of a host by how near they lead to the destination (firstCost).
 func (w *spreader) distOver(link int32, base int, to *groupPart) int {
 	r := w.r
 	if sw := r.switchOf[link]; sw >= 0 {
-		return int(r.dist[base+int(sw)])
+		return r.firstCost(sw, base)
 	}
 	// Only a part of one host can be the other end of a cable between hosts.
 	if len(to.hosts) == 1 && r.Net.Nodes[to.hosts[0]].ID == r.Net.Links[link].Dst {

@@ -19,6 +19,7 @@ const (
 	KindFabric = "fabric"
 	KindSpine  = "spine"
 	KindSwitch = "switch"
+	KindInner  = "inner" // inside of a server, with its hosts only: NVLink
 )
 
 // A Node is a host or a switch.

@@ -14,7 +14,8 @@ import (
 //
 // A destination attachment is a set of switches; hosts with the same neighbour switches share one.
 // The tables hold, for each attachment and switch, the distance and the number of the set of links
-// that lead nearer: 6 bytes. Equal sets are stored once. Hosts never forward traffic of others.
+// that lead nearer: 6 bytes. Equal sets are stored once. Hosts never forward traffic of others. Of two switches that
+// both lead to a host in two links, a host takes the one inside of its server (KindInner).
 //
 // A Router is a snapshot of the network at the time it was made. It is safe for concurrent use.
 type Router struct {

@@ -6,7 +6,7 @@
 //	Batfish layer-1 JSON              │                       │
 //	containerlab YAML                ─┘                       ▼
 //	JSON, HPCC, nodes + links,      ──────────────────────► draft ─ finish ─► topology.Network
-//	clos and graph YAML               (nodes, cables, lines)    └─► faults (file, line, text)
+//	clos, fabric and graph YAML       (nodes, cables, lines)    └─► faults (file, line, text)
 //
 // A sighting is one statement that two ports are joined. Assemble turns sightings into cables: it matches the two ends,
 // resolves speeds and delays, joins the members of link aggregation groups, and infers hosts, roles, racks and pods

@@ -274,12 +274,20 @@ func TestYAML(t *testing.T) {
 	clos := "clos: {pods: 2, racks_per_pod: 16, hosts_per_rack: 8, planes: 2, oversubscription: 4,\n" +
 		"  host_bandwidth: 10Gbps, fabric_bandwidth: 40Gbps, host_delay: 1us, fabric_delay: 1us}\n"
 	sameNetwork(t, "clos", loadText(t, "clos.yaml", clos, Options{}).Network, topologytest.MustClos(t, topologytest.SmallClos(4)))
+	fabric := "fabric: {kind: fat-tree, ports: 4, gpus: 2, host_bandwidth: 10Gbps, fabric_bandwidth: 40Gbps, inner_bandwidth: 1Tbps}\n"
+	if l := loadText(t, "fabric.yaml", fabric, Options{}); l.Network == nil || len(l.Network.Hosts()) != 16 || len(l.Network.Nodes) != 44 {
+		t.Errorf("fabric: %v", l.Faults)
+	}
 	graph := string(fixture(t, "graph.yaml"))
 	for _, c := range []struct{ text, old, new, want string }{
 		{clos, "oversubscription: 4", "oversubscription: 3", "1 format clos: oversubscription of 3"},
 		{clos, "10Gbps", "10 parsecs", `2 format clos.host_bandwidth: is "10 parsecs"`},
 		{clos, "pods: 2", "pads: 2", "1 format clos.pads: is no key here"},
 		{clos, "host_bandwidth: 10Gbps,", "", "1 format clos: has no host_bandwidth"},
+		{fabric, "ports: 4", "ports: 5", "1 format fabric: ports is 5, must be even"},
+		{fabric, "ports: 4", "ports: 4, x: 3", "1 format fabric: x has no meaning for a fat-tree"},
+		{fabric, "ports: 4", "prots: 4", "1 format fabric.prots: is no key here"},
+		{fabric, "kind: fat-tree,", "", "1 format fabric: has no kind"},
 		{graph, "[web1, web2]", "[web1, web1]", `2 format graph.hosts[1]: is "web1", want a name that no other node has`},
 		{graph, "- web1:leaf1", "- web1:leaf7", `7 format graph.cables[0]: is "web1:leaf7", want the names of two nodes`},
 		{graph, "bandwidth: 25Gbps", "", "7 format graph.cables[0]: has no bandwidth"},
@@ -304,6 +312,7 @@ var threeDigits = regexp.MustCompile(`[0-9][0-9_]{2}|[0-9]e|0[xob]`)
 func FuzzYAML(f *testing.F) {
 	f.Add(fixture(f, "graph.yaml"), false)
 	f.Add([]byte("clos: {pods: 1, racks_per_pod: 1, hosts_per_rack: 2, planes: 1, spines_per_plane: 1, host_bandwidth: 1Gbps, fabric_bandwidth: 1Gbps}"), false)
+	f.Add([]byte("fabric: {kind: torus, x: 2, y: 3, z: 1, hosts_per_switch: 2, gpus: 2, host_bandwidth: 1G, fabric_bandwidth: 1G}"), false)
 	f.Fuzz(func(t *testing.T, data []byte, repair bool) {
 		if !threeDigits.Match(data) {
 			fuzzFormat(t, "fuzz.yaml", data, repair)

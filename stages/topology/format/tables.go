@@ -16,7 +16,7 @@ import (
 
 const tablesDoc = `
 Two tables, nodes and links, as .csv or .parquet: a directory that holds both, or NODES,LINKS. Columns
-of nodes: node_id, kind (host, tor, fabric, spine or switch) and optionally name, pod, rack, rack_name. Columns
+of nodes: node_id, kind (host, tor, fabric, spine, switch or inner) and optionally name, pod, rack, rack_name. Columns
 of links: src_node and dst_node (or a and b), bandwidth_bps, delay_ns, and optionally failed, src_port and dst_port. A
 cable has one row, or one row per direction as in table links of a lake. Other columns are ignored.
 

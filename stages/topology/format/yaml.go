@@ -11,12 +11,19 @@ import (
 )
 
 const yamlDoc = `
-One YAML file with the key clos or graph, as in scenario files. clos describes a three-tier data
-centre: give spines_per_plane, or oversubscription (racks per pod / spines per plane). graph names
-every node and cable; a cable is A:B, or has its own bandwidth and delay.
+One YAML file with the key clos, fabric or graph, as in scenario files. clos describes a three-tier
+data centre: give spines_per_plane, or oversubscription (racks per pod / spines per plane). fabric has
+a kind and its sizes: fat-tree (ports), rail-optimized and dual-plane (units, servers_per_unit, gpus,
+spines), dragonfly (groups, switches_per_group, hosts_per_switch, global_ports), torus (x, y, z,
+hosts_per_switch). In all of them gpus successive hosts are a server; with inner_bandwidth a switch
+inside of it joins them. graph names every node and cable; a cable is A:B, or has its own bandwidth
+and delay.
 
   clos: {pods: 2, racks_per_pod: 16, hosts_per_rack: 8, planes: 2, oversubscription: 4,
          host_bandwidth: 10Gbps, fabric_bandwidth: 40Gbps, host_delay: 1us, fabric_delay: 1us}
+
+  fabric: {kind: rail-optimized, units: 4, servers_per_unit: 32, gpus: 8, spines: 32,
+           host_bandwidth: 400Gbps, fabric_bandwidth: 400Gbps, inner_bandwidth: 3600Gbps}
 
   graph:
     hosts: [web1, web2]
@@ -27,12 +34,13 @@ every node and cable; a cable is A:B, or has its own bandwidth and delay.
       - web1:leaf1
       - {ends: "web2:leaf1", bandwidth: 10Gbps, delay: 500ns}`
 
-// A Generated is a network that is described under one key of a YAML file: clos or graph.
+// A Generated is a network that is described under one key of a YAML file: clos, fabric or graph.
 type Generated struct {
 	Clos   *topology.ClosSpec // resolved
-	Nodes  []topology.Node    // of a graph: hosts, then switches, by id from 0
-	Cables []topology.Cable   // of a graph
-	at     []tree.Field       // where a graph's nodes and then its cables stand
+	Fabric *topology.FabricSpec
+	Nodes  []topology.Node  // of a fabric or a graph: hosts, then switches, by id from 0
+	Cables []topology.Cable // of a fabric or a graph
+	at     []tree.Field     // where a graph's nodes and then its cables stand
 }
 
 // GeneratedKeys are the readers of the keys of Generated, which append what they read. The errors are *tree.FieldError.
@@ -45,7 +53,7 @@ func GeneratedKeys(to *[]*Generated) tree.Keys {
 		}
 		return err
 	}
-	return tree.Keys{"clos": read, "graph": read}
+	return tree.Keys{"clos": read, "fabric": read, "graph": read}
 }
 
 // Network builds the network.
@@ -58,7 +66,7 @@ func (g *Generated) parts() ([]topology.Node, []topology.Cable) {
 	return g.Nodes, g.Cables
 }
 
-// check finds what is wrong with a graph as a network.
+// check finds what is wrong with a fabric or a graph as a network.
 func (g *Generated) check(f tree.Field) error {
 	if g.Clos != nil {
 		return nil
@@ -66,7 +74,9 @@ func (g *Generated) check(f tree.Field) error {
 	var errs []error
 	for _, e := range topology.Check(g.Nodes, g.Cables) {
 		at := f
-		if e.Node >= 0 {
+		if g.Fabric != nil {
+			return at.Fail(e)
+		} else if e.Node >= 0 {
 			at = g.at[e.Node]
 		} else if e.Cable >= 0 {
 			at = g.at[len(g.Nodes)+e.Cable]
@@ -78,8 +88,11 @@ func (g *Generated) check(f tree.Field) error {
 
 func readGenerated(f tree.Field) (g *Generated, err error) {
 	g = &Generated{}
-	if strings.HasSuffix(f.Key, "graph") {
+	switch {
+	case strings.HasSuffix(f.Key, "graph"):
 		return g, g.readGraph(f)
+	case strings.HasSuffix(f.Key, "fabric"):
+		return g, g.readFabric(f)
 	}
 	g.Clos, err = readClos(f)
 	return g, err
@@ -105,8 +118,8 @@ func (d *draft) readYAML() {
 		}
 		return nil
 	}
-	if d.take(top.Object(tree.Keys{"clos": read, "graph": read})) && len(top.Value.Keys) != 1 {
-		d.bad(top, "needs one of clos and graph")
+	if d.take(top.Object(tree.Keys{"clos": read, "fabric": read, "graph": read})) && len(top.Value.Keys) != 1 {
+		d.bad(top, "needs one of clos, fabric and graph")
 	}
 }
 
@@ -136,6 +149,36 @@ func readClos(f tree.Field) (*topology.ClosSpec, error) {
 		return nil, f.Failf("%s", strings.TrimPrefix(err.Error(), "clos: "))
 	}
 	return &c, nil
+}
+
+func (g *Generated) readFabric(f tree.Field) (err error) {
+	s := topology.FabricSpec{GPUs: 1, Sizes: map[string]int{}}
+	keys := tree.Keys{
+		"kind": tree.ReadText(&s.Kind), "gpus": tree.ReadInt(&s.GPUs, 1, topology.MaxNodes),
+		"host_bandwidth": readSpeed(&s.HostBps), "fabric_bandwidth": readSpeed(&s.FabricBps),
+		"inner_bandwidth": readSpeed(&s.InnerBps),
+		"host_delay":      tree.ReadParsed(&s.HostDelayNS, topology.ParseDelay),
+		"fabric_delay":    tree.ReadParsed(&s.FabricDelayNS, topology.ParseDelay),
+		"inner_delay":     tree.ReadParsed(&s.InnerDelayNS, topology.ParseDelay),
+	}
+	for _, sizes := range topology.FabricKinds() {
+		for _, name := range sizes {
+			keys[name] = func(f tree.Field) error {
+				n := 0
+				err := tree.ReadInt(&n, 1, topology.MaxNodes)(f)
+				s.Sizes[name] = n
+				return err
+			}
+		}
+	}
+	if err := errors.Join(f.Object(keys), f.Need("kind", "host_bandwidth", "fabric_bandwidth")); err != nil {
+		return err
+	}
+	if g.Nodes, g.Cables, err = s.Parts(); err != nil {
+		return f.Fail(err)
+	}
+	g.Fabric = &s
+	return nil
 }
 
 // readGraph reads named hosts, switches and cables. Ids count the hosts and then the switches, from 0.

@@ -1,0 +1,263 @@
+package topology
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// A FabricSpec describes a network of one of FabricKinds by the numbers of its parts:
+//
+//	fat-tree        ports k of each switch: k pods of k/2 edge and k/2 aggregation switches, k²/4 core switches and k³/4
+//	                hosts (Al-Fares, Loukissas and Vahdat, SIGCOMM'08)
+//	rail-optimized  units of servers; the i-th hosts of a unit's servers are on leaf i, its rail, and every leaf on all
+//	                spines (NVIDIA DGX SuperPOD H100, RA-11333-001: units of 32 servers with 8 GPUs, 8 leaves each)
+//	dual-plane      the same twice: the two ports of a NIC are in separate planes of leaves and spines (Alibaba HPN,
+//	                Qian et al., SIGCOMM'24)
+//	dragonfly       groups of switches, all joined; a cable between any two groups (Kim, Dally, Scott and Abts, ISCA'08:
+//	                p hosts_per_switch, a switches_per_group, h global_ports; at most ah + 1 groups; balanced if
+//	                a = 2p = 2h)
+//	torus           x × y × z switches, each joined to the next and the last in each dimension (Adiga et al., IBM JRD 49,
+//	                2005: Blue Gene/L; Jouppi et al., ISCA'23: TPU v4)
+//
+// Paths are shortest ones (Router): in a torus all minimal ones by turns, not one dimension after the other; in a
+// dragonfly also those over a third group, if they have no more links than the one that the two groups share. Detours
+// (Valiant, UGAL) and forwarding by GPUs (PXN) are not modelled.
+//
+// GPUs successive hosts are a server; with InnerBps each has a cable to a switch inside of it (NVLink; 450 GB/s each
+// way from an H100), over which the server's hosts reach each other.
+type FabricSpec struct {
+	Kind          string         `json:"kind"`
+	Sizes         map[string]int `json:"sizes"` // by the names of FabricKinds
+	GPUs          int            `json:"gpus"`
+	HostBps       int64          `json:"host_bps"`
+	FabricBps     int64          `json:"fabric_bps"` // cables between switches
+	InnerBps      int64          `json:"inner_bps,omitempty"`
+	HostDelayNS   int64          `json:"host_delay_ns"`
+	FabricDelayNS int64          `json:"fabric_delay_ns"`
+	InnerDelayNS  int64          `json:"inner_delay_ns,omitempty"`
+}
+
+// A fabricKind has sizes, a bound of the number of its nodes and cables, and what builds it and returns what is wrong.
+type fabricKind struct {
+	sizes []string
+	parts func(n func(string) float64) float64
+	build func(b *fabricBuilder) string
+}
+
+var (
+	rail = fabricKind{[]string{"units", "servers_per_unit", "spines"}, func(n func(string) float64) float64 {
+		return n("units")*n("gpus")*(5*n("servers_per_unit")+2*n("spines")+2) + 2*n("spines")
+	}, nil}
+	fabricKinds = map[string]fabricKind{
+		"fat-tree": {[]string{"ports"}, func(n func(string) float64) float64 {
+			return n("ports") * n("ports") * (n("ports") + 2)
+		}, (*fabricBuilder).fatTree},
+		"rail-optimized": {rail.sizes, rail.parts, func(b *fabricBuilder) string { return b.rails(1) }},
+		"dual-plane":     {rail.sizes, rail.parts, func(b *fabricBuilder) string { return b.rails(2) }},
+		"dragonfly": {[]string{"groups", "switches_per_group", "hosts_per_switch", "global_ports"},
+			func(n func(string) float64) float64 {
+				a := n("switches_per_group")
+				return n("groups") * (n("groups") + a*(a+2*n("hosts_per_switch")+1))
+			}, (*fabricBuilder).dragonfly},
+		"torus": {[]string{"x", "y", "z", "hosts_per_switch"}, func(n func(string) float64) float64 {
+			return n("x") * n("y") * n("z") * (4 + 2*n("hosts_per_switch"))
+		}, (*fabricBuilder).torus},
+	}
+)
+
+// FabricKinds are the kinds of fabrics and the names of their sizes, each 1 or more.
+func FabricKinds() map[string][]string {
+	sizes := map[string][]string{}
+	for kind, k := range fabricKinds {
+		sizes[kind] = k.sizes
+	}
+	return sizes
+}
+
+// Parts lists the nodes and the cables: hosts, switches of the fabric, switches inside of servers.
+func (s *FabricSpec) Parts() ([]Node, []Cable, error) {
+	k, known := fabricKinds[s.Kind]
+	if !known {
+		return nil, nil, fmt.Errorf("kind is %q, want %s", s.Kind,
+			strings.Join(slices.Sorted(maps.Keys(fabricKinds)), ", "))
+	}
+	for name, n := range s.Sizes {
+		if !slices.Contains(k.sizes, name) {
+			return nil, nil, fmt.Errorf("%s has no meaning for a %s, whose sizes are %s", name, s.Kind,
+				strings.Join(k.sizes, ", "))
+		}
+		if n < 1 || n > MaxNodes {
+			return nil, nil, fmt.Errorf("%s is %d, must be 1 to %d", name, n, MaxNodes)
+		}
+	}
+	if len(s.Sizes) < len(k.sizes) {
+		return nil, nil, fmt.Errorf("a %s has sizes %s, and one is missing", s.Kind, strings.Join(k.sizes, ", "))
+	}
+	size := func(name string) float64 {
+		if name == "gpus" {
+			return float64(s.GPUs)
+		}
+		return float64(s.Sizes[name])
+	}
+	if parts := k.parts(size); parts > 8*MaxNodes {
+		return nil, nil, fmt.Errorf("%.0f nodes and cables are more than %d", parts, 8*MaxNodes)
+	}
+	b := &fabricBuilder{FabricSpec: s}
+	if wrong := k.build(b); wrong != "" {
+		return nil, nil, fmt.Errorf("%s", wrong)
+	}
+	if b.hosts%s.GPUs != 0 {
+		return nil, nil, fmt.Errorf("%d hosts are not whole servers of gpus %d", b.hosts, s.GPUs)
+	}
+	for h := 0; h < b.hosts && s.InnerBps > 0; h++ {
+		if h%s.GPUs == 0 {
+			b.node(KindInner, b.nodes[h].Pod, -1, "server%d", h/s.GPUs)
+		}
+		b.cables = append(b.cables, Cable{int32(h), int32(len(b.nodes) - 1), s.InnerBps, s.InnerDelayNS})
+	}
+	return b.nodes, b.cables, nil
+}
+
+// A fabricBuilder collects nodes and cables. Hosts come first.
+type fabricBuilder struct {
+	*FabricSpec
+	nodes  []Node
+	cables []Cable
+	hosts  int
+}
+
+// node adds a node and returns its id.
+func (b *fabricBuilder) node(kind string, pod, rack int32, name string, of ...any) int {
+	if kind == KindHost {
+		b.hosts++
+	}
+	b.nodes = append(b.nodes, Node{int32(len(b.nodes)), fmt.Sprintf(name, of...), kind, pod, rack})
+	return len(b.nodes) - 1
+}
+
+// cable joins a host or a switch to a switch.
+func (b *fabricBuilder) cable(from, to int) {
+	c := Cable{int32(from), int32(to), b.FabricBps, b.FabricDelayNS}
+	if from < b.hosts {
+		c.BandwidthBps, c.DelayNS = b.HostBps, b.HostDelayNS
+	}
+	b.cables = append(b.cables, c)
+}
+
+func (b *fabricBuilder) fatTree() string {
+	k := b.Sizes["ports"]
+	half := k / 2
+	if k%2 != 0 {
+		return fmt.Sprintf("ports is %d, must be even", k)
+	}
+	for h := range k * half * half {
+		pod, edge := h/half/half, h/half
+		b.node(KindHost, int32(pod), int32(edge), "pod%d-rack%d-host%d", pod, edge%half, h%half)
+	}
+	for e := range k * half {
+		edge := b.node(KindTor, int32(e/half), int32(e), "pod%d-edge%d", e/half, e%half)
+		for h := range half {
+			b.cable(e*half+h, edge)
+		}
+	}
+	edge0, agg0 := b.hosts, b.hosts+k*half
+	for a := range k * half {
+		agg := b.node(KindFabric, int32(a/half), -1, "pod%d-agg%d", a/half, a%half)
+		for e := range half {
+			b.cable(edge0+a/half*half+e, agg)
+		}
+	}
+	for c := range half * half {
+		core := b.node(KindSpine, -1, -1, "core%d", c)
+		for pod := range k {
+			b.cable(agg0+pod*half+c/half, core)
+		}
+	}
+	return ""
+}
+
+func (b *fabricBuilder) rails(planes int) string {
+	units, servers, spines := b.Sizes["units"], b.Sizes["servers_per_unit"], b.Sizes["spines"]
+	for h := range units * servers * b.GPUs {
+		server := h / b.GPUs
+		unit := server / servers
+		b.node(KindHost, int32(unit), int32(server), "unit%d-server%d-gpu%d", unit, server%servers, h%b.GPUs)
+	}
+	for plane := range planes {
+		at := ""
+		if planes > 1 {
+			at = fmt.Sprintf("plane%d-", plane)
+		}
+		leaf0 := len(b.nodes)
+		for l := range units * b.GPUs {
+			unit, rail := l/b.GPUs, l%b.GPUs
+			leaf := b.node(KindTor, int32(unit), -1, "%sunit%d-leaf%d", at, unit, rail)
+			for s := range servers {
+				b.cable((unit*servers+s)*b.GPUs+rail, leaf)
+			}
+		}
+		for s := range spines {
+			spine := b.node(KindSpine, -1, -1, "%sspine%d", at, s)
+			for l := range units * b.GPUs {
+				b.cable(leaf0+l, spine)
+			}
+		}
+	}
+	return ""
+}
+
+func (b *fabricBuilder) dragonfly() string {
+	groups, a, p := b.Sizes["groups"], b.Sizes["switches_per_group"], b.Sizes["hosts_per_switch"]
+	if most := a*b.Sizes["global_ports"] + 1; groups > most {
+		return fmt.Sprintf("groups is %d, and global_ports are enough for %d", groups, most)
+	}
+	for h := range groups * a * p {
+		s := h / p
+		b.node(KindHost, int32(s/a), int32(s), "group%d-switch%d-host%d", s/a, s%a, h%p)
+	}
+	for s := range groups * a {
+		sw := b.node(KindTor, int32(s/a), int32(s), "group%d-switch%d", s/a, s%a)
+		for h := range p {
+			b.cable(s*p+h, sw)
+		}
+		for other := sw - s%a; other < sw; other++ {
+			b.cable(other, sw)
+		}
+	}
+	for i := range groups { // the ports of a group's switches by turns
+		for j := range i {
+			b.cable(b.hosts+j*a+(i-1)%a, b.hosts+i*a+j%a)
+		}
+	}
+	return ""
+}
+
+func (b *fabricBuilder) torus() string {
+	size, p := [3]int{b.Sizes["x"], b.Sizes["y"], b.Sizes["z"]}, b.Sizes["hosts_per_switch"]
+	at := func(s int) [3]int { return [3]int{s / size[2] / size[1], s / size[2] % size[1], s % size[2]} }
+	switches := size[0] * size[1] * size[2]
+	for h := range switches * p {
+		c := at(h / p)
+		b.node(KindHost, -1, int32(h/p), "x%d-y%d-z%d-host%d", c[0], c[1], c[2], h%p)
+	}
+	for s := range switches {
+		c := at(s)
+		b.node(KindTor, -1, int32(s), "x%d-y%d-z%d", c[0], c[1], c[2])
+		for h := range p {
+			b.cable(s*p+h, b.hosts+s)
+		}
+	}
+	for s := range switches {
+		for d := range 3 {
+			c := at(s)
+			if size[d] == 1 || size[d] == 2 && c[d] == 1 { // two switches have one cable
+				continue
+			}
+			c[d] = (c[d] + 1) % size[d]
+			b.cable(b.hosts+s, b.hosts+(c[0]*size[1]+c[1])*size[2]+c[2])
+		}
+	}
+	return ""
+}
