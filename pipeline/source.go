@@ -125,7 +125,7 @@ func (f *flowFile) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowW
 	return &GenerateStats{
 		Flows: stats.Flows, Merged: stats.Merged, Rejects: stats.Rejects, SetAside: stats.SetAside,
 		SyntheticStarts: stats.SyntheticStarts, Dependencies: stats.Dependencies, ComputeSteps: stats.ComputeSteps,
-		RejectReasons: stats.Reasons, FirstStartNS: stats.FirstStartNS, LastStartNS: stats.LastStartNS,
+		RejectReasons: stats.Reasons, Notes: stats.Notes, FirstStartNS: stats.FirstStartNS, LastStartNS: stats.LastStartNS,
 	}, nil
 }
 

@@ -23,6 +23,7 @@ type GenerateStats struct {
 	SetAside        int64                `json:"set_aside"`        // rejects that are no flows by their own account
 	SyntheticStarts int64                `json:"synthetic_starts"` // flows whose start was not measured
 	RejectReasons   []ingest.RejectCount `json:"reject_reasons,omitempty"`
+	Notes           []string             `json:"notes,omitempty"` // what a user should know of the flow file
 	Dependencies    int64                `json:"dependencies,omitempty"`
 	ComputeSteps    int64                `json:"compute_steps,omitempty"`
 	FirstStartNS    int64                `json:"first_start_ns"`

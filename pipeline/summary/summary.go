@@ -85,6 +85,9 @@ func summarizeWorkload(a *text.Answer, e *pipeline.Estimation, g pipeline.Genera
 		a.Linef("%.1f%% of the flows have synthetic starts, drawn where the trace does not record them: the estimate is of a workload LIKE the trace",
 			100*float64(g.SyntheticStarts)/float64(g.Flows))
 	}
+	for _, note := range g.Notes {
+		a.Linef("warning: %s", note)
+	}
 	if g.Rejects > 0 {
 		a.Linef("%d rows of the flow file could not be simulated (table rejects):", g.Rejects)
 		for _, why := range g.RejectReasons {

@@ -117,6 +117,16 @@ func TestIngestRefuses(t *testing.T) {
 	}
 }
 
+// A file whose last line has no line end may have been cut while it was copied.
+func TestIngestSaysThatTheLastRowMayBeCut(t *testing.T) {
+	for text, notes := range map[string]int{"src,dst,size_bytes,start_ns\n0,1,100,0\n": 0, "src,dst,start_ns,size_bytes\n0,1,0,100": 1} {
+		stats, err := ingestText(t, text, 0)
+		if err != nil || len(stats.Notes) != notes {
+			t.Errorf("%q: notes %q, error %v", text, stats.Notes, err)
+		}
+	}
+}
+
 // The flows of a file without ids have row numbers as ids.
 func TestIngestNumbersFlows(t *testing.T) {
 	stats, err := ingestText(t, "start_ns,size_bytes,dst,src\n9,100,1,0\n3,200,2,1\n3,300,2,0\n", 0)

@@ -61,6 +61,7 @@ type Stats struct {
 	Dependencies     int64 // rows of table dependencies, in DependenciesFile
 	DependenciesFile string
 	ComputeSteps     int64 // of Flows
+	Notes            []string
 }
 
 // CheckRejects returns an error that lists the reasons if more than the fraction limit of the rows were rejected. Rows
