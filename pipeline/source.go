@@ -111,7 +111,7 @@ func (f *flowFile) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowW
 	if err != nil {
 		return nil, err
 	}
-	err = copyBatches(ctx, parquet.OpenFile(schema.Flows, stats.FlowsFiles[0]), out)
+	err = copyBatches(ctx, parquet.OpenFile(schema.Flows, stats.FlowsFile), out)
 	if err == nil && stats.Dependencies > 0 {
 		in := parquet.OpenFile(schema.Dependencies, stats.DependenciesFile)
 		err = copyBatches(ctx, in, t.Sink(schema.Dependencies))

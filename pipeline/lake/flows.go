@@ -30,16 +30,10 @@ func NewFlowWriter(s *Session, p Place, add func(rows int64)) *FlowWriter {
 	return &FlowWriter{session: s, place: p, add: add}
 }
 
-// Full reports whether data file n of some flows, counted from 0, is as long as a FlowWriter makes it, so that no later
-// flow belongs into it.
-func Full(n int, d DataFile) bool { return d.Rows == chunkRows(n) }
-
-// Keep makes files that are there already the first ones. All of them are Full, and nothing was written yet.
-func (c *FlowWriter) Keep(files []DataFile) { c.files = append(c.files, files...) }
-
-// Share makes a committed file of another place the next one, if it is Full and none is open.
+// Share makes a committed file of another place the next one, if it is as long as a FlowWriter makes it and none is
+// open.
 func (c *FlowWriter) Share(d DataFile) (done bool, err error) {
-	if c.open != nil || !Full(len(c.files), d) {
+	if c.open != nil || d.Rows != chunkRows(len(c.files)) {
 		return false, nil
 	}
 	if d, err = c.session.Share(d, c.path()); err != nil {
@@ -92,7 +86,7 @@ func (c *FlowWriter) closeFile() error {
 	return nil
 }
 
-// Finish commits the last file and returns all of them, with those that were kept.
+// Finish commits the last file and returns all of them.
 func (c *FlowWriter) Finish() ([]DataFile, error) {
 	if c.open != nil {
 		if err := c.closeFile(); err != nil {

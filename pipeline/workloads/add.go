@@ -42,7 +42,7 @@ func (in *ingestion) add(ctx context.Context, fresh []Source) (err error) {
 		return err
 	}
 	in.Progress.Begin("merge", "flows", 0)
-	err = in.merge(ctx, ingester, fresh)
+	err = in.merge(ctx, ingester)
 	in.Progress.End()
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 	"parsimon/stages/workload"
 )
 
-// routeChunks routes the flows of new data files on their paths, and writes what crosses each link. A flow without a
+// routeChunks routes the flows of data files on their paths, and writes what crosses each link. A flow without a
 // path counts as unreachable; whether that is an error is for the run to say.
 func (in *ingestion) routeChunks(ctx context.Context, m *Merged, files []lake.DataFile) ([]lake.DataFile, error) {
 	router, err := topology.NewRouter(in.net, in.Seed)
@@ -24,8 +24,7 @@ func (in *ingestion) routeChunks(ctx context.Context, m *Merged, files []lake.Da
 		return nil, err
 	}
 	params := simkernel.DefaultParams()
-	first := len(m.Chunks)
-	m.Chunks = append(m.Chunks, make([]Chunk, len(files))...)
+	m.Chunks = make([]Chunk, len(files))
 	loads := make([]lake.DataFile, len(files))
 	return loads, engine.Parallel(ctx, in.Workers, len(files), func() (func(context.Context, int) error, error) {
 		return func(ctx context.Context, i int) error {
@@ -35,13 +34,13 @@ func (in *ingestion) routeChunks(ctx context.Context, m *Merged, files []lake.Da
 			}
 			defer w.Abandon()
 			rows := &counting{Batches: in.session.Read(schema.Flows, files[i:i+1], nil, nil)}
-			stats, err := stages.Route(ctx, router, &params, rows, int32(first+i), 0, nil, w,
+			stats, err := stages.Route(ctx, router, &params, rows, int32(i), 0, nil, w,
 				stages.RouteOptions{AllowUnreachable: true, LoadsOnly: true})
 			if err := errors.Join(err, rows.Close()); err != nil {
 				return err
 			}
 			rows.chunk.UnreachableFlows, rows.chunk.PacketHops = stats.Unreachable, stats.PacketHops
-			m.Chunks[first+i] = rows.chunk
+			m.Chunks[i] = rows.chunk
 			loads[i], err = w.Commit()
 			return err
 		}, nil
@@ -75,8 +74,8 @@ func (c *counting) Next() (arrow.Record, error) {
 	return rec, nil
 }
 
-// tables adds what else is known of the workload: its source files and the topology, which is that of the merge before.
-func (in *ingestion) tables(m, before *Merged) error {
+// tables adds what else is known of the workload: its source files and the topology.
+func (in *ingestion) tables(m *Merged) error {
 	add := func(t schema.Table, record func() arrow.Record) error {
 		rec := record()
 		defer rec.Release()
@@ -84,15 +83,8 @@ func (in *ingestion) tables(m, before *Merged) error {
 		m.Files = append(m.Files, p)
 		return err
 	}
-	if err := add(schema.Workloads, in.sourcesRecord); err != nil {
-		return err
-	}
-	topology := append(lake.FilesOf(before.Files, schema.Nodes), lake.FilesOf(before.Files, schema.Links)...)
-	if len(topology) > 0 {
-		m.Files = append(m.Files, topology...)
-		return nil
-	}
-	return errors.Join(add(schema.Nodes, in.net.NodesRecord), add(schema.Links, in.net.LinksRecord))
+	return errors.Join(add(schema.Workloads, in.sourcesRecord), add(schema.Nodes, in.net.NodesRecord),
+		add(schema.Links, in.net.LinksRecord))
 }
 
 func (in *ingestion) sourcesRecord() arrow.Record {

@@ -54,10 +54,9 @@ type ingestion struct {
 }
 
 // Ingest brings a trace into the lake: its rows become table records, the records flows, and the load of every link is
-// worked out. Files that the workload already holds, by their content, are passed over. Others are added to it. Flows
-// that start before the first that they add or change stay; the others are made again, so that it does not matter in
-// how many steps a trace comes. Rows that cannot be used go to table rejects; more of them than t.MaxRejects fail the
-// call. A call that fails changes nothing.
+// worked out. Files that the workload already holds, by their content, are passed over. Others are added to it, and the
+// flows of all records are made again, so that it does not matter in how many steps a trace comes. Rows that cannot be
+// used go to table rejects; more of them than t.MaxRejects fail the call. A call that fails changes nothing.
 func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 	if err := queries.CheckLakePath(o.Lake); err != nil {
 		return nil, err

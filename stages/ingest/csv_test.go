@@ -38,7 +38,7 @@ func TestCSV(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := askParquet(t, `SELECT dst || ' ' || size_bytes || ' ' || service FROM read_parquet(%s)`, stats.FlowsFiles[0])
+	got := askParquet(t, `SELECT dst || ' ' || size_bytes || ' ' || service FROM read_parquet(%s)`, stats.FlowsFile)
 	if got != "1 1000 a # b; 2 100 c;d" || stats.Rejects != 1 {
 		t.Errorf("%s, %+v", got, stats)
 	}
@@ -78,7 +78,7 @@ func TestParquetRowNumberColumn(t *testing.T) {
 	if err != nil || stats.Flows != 3 {
 		t.Fatalf("%+v, %v", stats, err)
 	}
-	got := askParquet(t, "SELECT flow_id || ' ' || size_bytes FROM read_parquet(%s)", stats.FlowsFiles[0])
+	got := askParquet(t, "SELECT flow_id || ' ' || size_bytes FROM read_parquet(%s)", stats.FlowsFile)
 	if got != "0 1000; 1 1001; 2 1002" {
 		t.Error(got)
 	}

@@ -35,7 +35,7 @@ func File(ctx context.Context, n *topology.Network, file string, o Options) (sta
 	}
 	source := MergeSource{N: 1, File: file, FileStats: f}
 	stats = Stats{Rows: f.Rows, SetAside: f.SetAside, Dependencies: f.Waits, ComputeSteps: f.ComputeSteps}
-	if stats.MergeStats, err = in.Merge(ctx, []MergeSource{source}, HeldFlows{}); err != nil {
+	if stats.MergeStats, err = in.Merge(ctx, []MergeSource{source}); err != nil {
 		return stats, inFile(file, err)
 	}
 	if f.Waits > 0 {
@@ -43,7 +43,7 @@ func File(ctx context.Context, n *topology.Network, file string, o Options) (sta
 			return stats, inFile(file, errors.New("column after: flow ids stand in several rows, which one is meant?"))
 		}
 		stats.DependenciesFile = filepath.Join(o.TmpDir, "dependencies.parquet")
-		if err := in.dependencies(ctx, &f, stats.FlowsFiles[0], stats.DependenciesFile); err != nil {
+		if err := in.dependencies(ctx, &f, stats.FlowsFile, stats.DependenciesFile); err != nil {
 			return stats, inFile(file, err)
 		}
 	}

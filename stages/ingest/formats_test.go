@@ -93,7 +93,7 @@ func TestFormats(t *testing.T) {
 			if strings.HasPrefix(c.file, "plain") {
 				divisor = "1"
 			}
-			got := askParquet(t, `SELECT concat_ws(' ', src, dst, size_bytes, start_ns // `+divisor+`, service || '|' || vnet || CASE WHEN synthetic_start THEN '~' ELSE '' END) AS f FROM read_parquet(%s) ORDER BY f`, stats.FlowsFiles[0])
+			got := askParquet(t, `SELECT concat_ws(' ', src, dst, size_bytes, start_ns // `+divisor+`, service || '|' || vnet || CASE WHEN synthetic_start THEN '~' ELSE '' END) AS f FROM read_parquet(%s) ORDER BY f`, stats.FlowsFile)
 			if want := sortedList(c.want); got != want {
 				t.Errorf("flows\n got %s\nwant %s", got, want)
 			}
@@ -129,7 +129,7 @@ func TestFormatsCompressedAndAsLists(t *testing.T) {
 	if stats.Rows != 4 || stats.Flows != 1 || stats.Merged != 2 || stats.SetAside != 1 {
 		t.Errorf("%+v", stats)
 	}
-	if got := askParquet(t, `SELECT concat_ws(' ', src, dst, size_bytes, service) FROM read_parquet(%s)`, stats.FlowsFiles[0]); got != "0 2 5000 web" {
+	if got := askParquet(t, `SELECT concat_ws(' ', src, dst, size_bytes, service) FROM read_parquet(%s)`, stats.FlowsFile); got != "0 2 5000 web" {
 		t.Errorf("flows %s", got)
 	}
 	lines, err := os.ReadFile(filepath.Join("testdata", "gcp.jsonl"))
@@ -185,10 +185,10 @@ func TestStartsAreDrawn(t *testing.T) {
 		}
 		// Log-normal gaps of shape 1 have a coefficient of variation of sqrt(e - 1) = 1.31.
 		if got := askParquet(t, `SELECT CASE WHEN stddev_pop(gap) / avg(gap) BETWEEN 1.05 AND 1.6 AND avg(gap) BETWEEN 1.9e6 AND 2.1e6 THEN 'ok' ELSE concat_ws(' ', stddev_pop(gap) / avg(gap), avg(gap)) END
-			FROM (SELECT start_ns - lag(start_ns) OVER (ORDER BY start_ns) AS gap FROM read_parquet(%s))`, stats.FlowsFiles[0]); got != "ok" {
+			FROM (SELECT start_ns - lag(start_ns) OVER (ORDER BY start_ns) AS gap FROM read_parquet(%s))`, stats.FlowsFile); got != "ok" {
 			t.Errorf("gaps: variation and mean %s", got)
 		}
-		return askParquet(t, `SELECT md5(string_agg(concat_ws(' ', flow_id, start_ns), ',' ORDER BY flow_id)) FROM read_parquet(%s)`, stats.FlowsFiles[0])
+		return askParquet(t, `SELECT md5(string_agg(concat_ws(' ', flow_id, start_ns), ',' ORDER BY flow_id)) FROM read_parquet(%s)`, stats.FlowsFile)
 	}
 	if a := starts(1); a != starts(1) || a == starts(2) {
 		t.Error("starts do not follow the seed")
@@ -215,7 +215,7 @@ func TestOneSamplerApplies(t *testing.T) {
 	if err != nil || stats.Flows != 200 || stats.Merged != 100 {
 		t.Errorf("%+v, %v", stats, err)
 	}
-	if got := askParquet(t, `SELECT CAST(sum(size_bytes) AS VARCHAR) FROM read_parquet(%s)`, stats.FlowsFiles[0]); got != "2000000" {
+	if got := askParquet(t, `SELECT CAST(sum(size_bytes) AS VARCHAR) FROM read_parquet(%s)`, stats.FlowsFile); got != "2000000" {
 		t.Errorf("%s bytes", got)
 	}
 }
@@ -241,7 +241,7 @@ func TestOwnMapping(t *testing.T) {
 	if err != nil || stats.Rows != 3 || stats.Flows != 2 || stats.Rejects != 1 {
 		t.Fatalf("%+v, %v", stats, err)
 	}
-	if got := askParquet(t, `SELECT concat_ws(' ', flow_id, src, start_ns) FROM read_parquet(%s)`, stats.FlowsFiles[0]); got != "0 0 2500000000; 2 2 3250000000" {
+	if got := askParquet(t, `SELECT concat_ws(' ', flow_id, src, start_ns) FROM read_parquet(%s)`, stats.FlowsFile); got != "0 0 2500000000; 2 2 3250000000" {
 		t.Errorf("flows %s", got)
 	}
 	if got := askParquet(t, `SELECT "row" || ' ' || reason || ': ' || raw FROM read_parquet(%s)`, stats.RejectsFile); got != "2 left out by the mapping: 1,2,20,3" {

@@ -77,7 +77,7 @@ x,1,2,100,60,web,prod
 	if stats.Rows != 13 || stats.Flows != 2 || stats.Rejects != 11 {
 		t.Errorf("rows %d, flows %d, rejects %d; want 13, 2, 11", stats.Rows, stats.Flows, stats.Rejects)
 	}
-	got := askParquet(t, `SELECT concat_ws(' ', flow_id, src, dst, size_bytes, start_ns, '<' || service || '|' || vnet || '>') FROM read_parquet(%s)`, stats.FlowsFiles[0])
+	got := askParquet(t, `SELECT concat_ws(' ', flow_id, src, dst, size_bytes, start_ns, '<' || service || '|' || vnet || '>') FROM read_parquet(%s)`, stats.FlowsFile)
 	if want := `19 2 3 1500 400 <|>; 10 0 1 1000 500 <web|prod, blue>`; got != want {
 		t.Errorf("flows\n got %s\nwant %s", got, want)
 	}
@@ -133,7 +133,7 @@ func TestIngestNumbersFlows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := askParquet(t, `SELECT flow_id || ':' || size_bytes FROM read_parquet(%s)`, stats.FlowsFiles[0]); got != "1:200; 2:300; 0:100" {
+	if got := askParquet(t, `SELECT flow_id || ':' || size_bytes FROM read_parquet(%s)`, stats.FlowsFile); got != "1:200; 2:300; 0:100" {
 		t.Errorf("flows %s", got)
 	}
 	if stats.FirstStartNS != 3 || stats.LastStartNS != 9 {
@@ -209,7 +209,7 @@ func TestIngestNames(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		got := askParquet(t, `SELECT concat_ws(' ', src, dst, size_bytes, start_ns) FROM read_parquet(%s)`, stats.FlowsFiles[0])
+		got := askParquet(t, `SELECT concat_ws(' ', src, dst, size_bytes, start_ns) FROM read_parquet(%s)`, stats.FlowsFile)
 		if got != "0 1 100 5" {
 			t.Errorf("%s: flows %s", name, got)
 		}
@@ -285,7 +285,7 @@ func TestIngestTakesWholeNumbersOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	flows := `SELECT concat_ws(' ', flow_id, src, dst, size_bytes, start_ns) FROM read_parquet(%s)`
-	if got := askParquet(t, flows, stats.FlowsFiles[0]); got != "8 0 1 100 8" || stats.Rejects != 8 {
+	if got := askParquet(t, flows, stats.FlowsFile); got != "8 0 1 100 8" || stats.Rejects != 8 {
 		t.Errorf("flows %s, %d rejects", got, stats.Rejects)
 	}
 	for _, c := range []struct{ typ, good, bad string }{
@@ -302,7 +302,7 @@ func TestIngestTakesWholeNumbersOnly(t *testing.T) {
 			t.Errorf("%s: %v", c.typ, err)
 			continue
 		}
-		if got := askParquet(t, flows, stats.FlowsFiles[0]); got != "1 0 1 100 5" || stats.Rejects != 1 {
+		if got := askParquet(t, flows, stats.FlowsFile); got != "1 0 1 100 5" || stats.Rejects != 1 {
 			t.Errorf("%s: flows %s, %d rejects", c.typ, got, stats.Rejects)
 		}
 	}
