@@ -109,6 +109,8 @@ func (s *jobSpec) readSteps(f tree.Field) error {
 			"collective": tree.ReadText(&c.Kind),
 			"algorithm":  tree.ReadText(&c.Algorithm),
 			"size":       tree.ReadQuantity(&c.Bytes, units.Bytes, 1, 1<<50),
+			"channels":   tree.ReadInt(&c.Channels, 1, jobs.MaxParts),
+			"chunks":     tree.ReadInt(&c.Chunks, 1, jobs.MaxParts),
 		})
 		if err != nil {
 			return err

@@ -62,7 +62,8 @@ var convertCommand = command{
 // readTrace reads a trace, of all ranks.
 func readTrace(path string) (t *jobs.Trace, err error) {
 	open := func(file string) (io.ReadCloser, error) { return os.Open(file) }
-	readers := map[string]func(io.Reader) (*jobs.Trace, error){".goal": jobs.ReadGOAL, ".cm": jobs.ReadHtsim}
+	readers := map[string]func(io.Reader) (*jobs.Trace, error){".goal": jobs.ReadGOAL, ".cm": jobs.ReadHtsim,
+		".csv": jobs.ReadSimCCL}
 	read := readers[filepath.Ext(path)]
 	switch {
 	case filepath.Ext(path) == ".et":
@@ -72,7 +73,7 @@ func readTrace(path string) (t *jobs.Trace, err error) {
 		}
 		return jobs.ReadChakra(files, open)
 	case read == nil:
-		return nil, fmt.Errorf("%s: the name does not end in .goal, .cm or .et", path)
+		return nil, fmt.Errorf("%s: the name does not end in .goal, .cm, .csv or .et", path)
 	}
 	f, err := open(path)
 	if err != nil {

@@ -15,8 +15,8 @@ func TestConvert(t *testing.T) {
 	for name, text := range map[string]string{
 		"ring.goal": "num_ranks 2\nrank 0 {\na: calc 50000\nb: send 4000b to 1\nb requires a\nrecv 8b from 1\n}\n" +
 			"rank 1 {\nc: recv 4000b from 0\nd: send 8b to 0\nd requires c\n}\n",
-		"wide.goal": "num_ranks 60000\n",
-		"x.0.et":    "\x00", "x.2.et": "\x00", "other.txt": "",
+		"wide.goal":     "num_ranks 60000\n",
+		"flows.csv.csv": "a,b\n", "x.0.et": "\x00", "x.2.et": "\x00", "other.txt": "",
 	} {
 		if err := os.WriteFile(at(name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -31,10 +31,11 @@ func TestConvert(t *testing.T) {
 		t.Error(out)
 	}
 	for want, args := range map[string][]string{
-		"60000 ranks, but the topology has": {at("wide.goal")},
-		"no trace of rank 1":                {at("x.0.et")},
-		"does not end in .goal":             {at("other.txt")},
-		"no such file":                      {at("none.cm")},
+		"60000 ranks, but the topology has":  {at("wide.goal")},
+		"line 1: there is no column flow_id": {at("flows.csv.csv")},
+		"no trace of rank 1":                 {at("x.0.et")},
+		"does not end in .goal":              {at("other.txt")},
+		"no such file":                       {at("none.cm")},
 	} {
 		mustFail(t, failure{exitFailed, want, append([]string{"convert", "--topology", "parking-lot", "-o", at("no.csv")}, args...)})
 	}

@@ -12,7 +12,17 @@ type Collective struct {
 	Kind      string `json:"kind"`
 	Algorithm string `json:"algorithm"`
 	Bytes     int64  `json:"bytes"`
+	// Channels parts of the bytes go by rings of their own at the same time (NCCL): ring c begins each block of Channels
+	// ranks at its rank c, and every second block runs backwards, so that it leaves a block and enters the next in the
+	// same place. With as many channels as a server has ranks, all of its NICs send, each on its rail.
+	Channels int `json:"channels,omitempty"`
+	// Chunks parts of the bytes of a channel follow each other: a rank begins with the next one when the first of what it
+	// sends of the one before has been delivered.
+	Chunks int `json:"chunks,omitempty"`
 }
+
+// MaxParts is the most channels, and the most chunks, of a collective.
+const MaxParts = 1024
 
 // An algorithm sends what a collective does. Rank i of the group begins after the flows after[i], and has its result
 // after the flows that it returns.
@@ -96,7 +106,8 @@ func broadcast(g *generator, kind string, group []int, s int64, after [][]int64)
 	})
 }
 
-// Check reports a collective that there is not, or that n ranks cannot have. It sets the default algorithm.
+// Check reports a collective that there is not, or that n ranks cannot have. It sets the default algorithm, and one
+// channel and one chunk to the 0 of those that have none.
 func (c *Collective) Check(n int) error {
 	var kinds, names []string
 	for _, a := range algorithms {
@@ -116,6 +127,19 @@ func (c *Collective) Check(n int) error {
 	if !slices.Contains(names, c.Algorithm) {
 		return fmt.Errorf("algorithm %q of %s, want %s", c.Algorithm, c.Kind, strings.Join(names, ", "))
 	}
+	for _, parts := range []*int{&c.Channels, &c.Chunks} {
+		if *parts == 1 {
+			*parts = 0
+		}
+	}
+	switch {
+	case c.Channels > 1 && c.Algorithm != "ring":
+		return fmt.Errorf("channels are for algorithm ring, not %s", c.Algorithm)
+	case c.Channels > 1 && n%c.Channels != 0:
+		return fmt.Errorf("%d channels do not divide %d ranks", c.Channels, n)
+	case c.Chunks > 1 && c.Algorithm == direct:
+		return fmt.Errorf("algorithm %s has no chunks", direct)
+	}
 	if c.Algorithm == direct && n > maxDirect {
 		return fmt.Errorf("algorithm %s takes at most %d ranks, not %d", direct, maxDirect, n)
 	}
@@ -131,7 +155,40 @@ func (g *generator) collective(c Collective, kind string, group []int, after [][
 		return after
 	}
 	at := slices.IndexFunc(algorithms, func(a algorithm) bool { return a.kind == c.Kind && a.name == c.Algorithm })
-	return algorithms[at].run(g, kind, group, c.Bytes, after)
+	channels, chunks := max(c.Channels, 1), max(c.Chunks, 1)
+	done = make([][]int64, len(group))
+	for channel := range channels {
+		order := ringOrder(len(group), channels, channel)
+		ranks, begin := make([]int, len(group)), make([][]int64, len(group))
+		for i, of := range order {
+			ranks[i], begin[i] = group[of], after[of]
+		}
+		for range chunks {
+			g.first = map[int]int64{}
+			end := algorithms[at].run(g, kind, ranks, part(c.Bytes, channels*chunks), begin)
+			begin = slices.Clone(begin)
+			for i, of := range order {
+				done[of] = append(done[of], end[i]...)
+				if f, sent := g.first[ranks[i]]; sent {
+					begin[i] = append(slices.Clone(after[of]), f)
+				}
+			}
+		}
+	}
+	return done
+}
+
+// ringOrder lists the places of n ranks in the order of a channel's ring.
+func ringOrder(n, channels, channel int) (order []int) {
+	for block := 0; block < n; block += channels {
+		for i := range channels {
+			if block/channels%2 == 1 {
+				i = channels - 1 - i
+			}
+			order = append(order, block+(channel+i)%channels)
+		}
+	}
+	return order
 }
 
 // none is the receiver of a rank that does not send in a round.

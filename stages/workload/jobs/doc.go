@@ -4,7 +4,7 @@
 //	                   └─ Training: micro-batches through the stages of ─┴─► Flow: transfer or compute step,
 //	                      a pipeline, then the gradients of each layer        and the flows that it waits for
 //
-//	Trace ─► operations of ranks: GOAL, htsim, Chakra ────────────────────► TraceFlow
+//	Trace ─► operations of ranks: GOAL, htsim, Chakra, SimCCL ────────────► TraceFlow
 //
 // A flow waits for flows before it only, so that no job has a cycle. With n ranks, and T(b) for the time of one
 // transfer of b bytes between two of them, a collective of S bytes takes this where no two transfers share a link
@@ -19,6 +19,8 @@
 //	                direct             all n(n-1) transfers of S/n at the same time
 //	broadcast       tree               ⌈log2 n⌉ T(S): binomial, from rank 0
 //	pipeline        chain              (n-1) T(S): each rank sends to the next
+//
+// With Chunks m a chain takes (n-2+m) T(S/m).
 //
 // In a network ACKs take their part of T where both directions of a cable send. An all-reduce by tree takes any n, but
 // then transfers share links.

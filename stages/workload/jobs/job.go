@@ -105,7 +105,8 @@ type generator struct {
 	err       error // of emit; nothing is emitted after it
 	next      int64
 	iteration int32
-	tail      [][]int64 // by rank: what its next operation waits for
+	tail      [][]int64     // by rank: what its next operation waits for
+	first     map[int]int64 // by rank: the first of what it sends of a chunk
 }
 
 // add emits a flow and returns its number.
@@ -120,7 +121,11 @@ func (g *generator) add(f *Flow) int64 {
 }
 
 func (g *generator) transfer(kind string, from, to int, bytes int64, after []int64) int64 {
-	return g.add(&Flow{Src: g.hosts[from], Dst: g.hosts[to], Bytes: bytes, Kind: kind, After: after})
+	f := g.add(&Flow{Src: g.hosts[from], Dst: g.hosts[to], Bytes: bytes, Kind: kind, After: after})
+	if _, sent := g.first[from]; !sent && g.first != nil {
+		g.first[from] = f
+	}
+	return f
 }
 
 // compute lets ranks compute.

@@ -144,6 +144,46 @@ func TestCollectivesTakeWhatFormulasSay(t *testing.T) {
 	}
 }
 
+// A chain in m chunks is a pipeline: (n-2+m) T(S/m). Two channels of a ring take as long as one, where the hosts of a
+// block are on the same switch; they cross from block to block at the first and the last host.
+func TestChunksAndChannels(t *testing.T) {
+	p := starParams()
+	const s = 8 * 3600 * 9000 // bytes
+	run := func(c jobs.Collective, ranks int) (int64, int) {
+		ends, transfers := star(t, &jobs.Job{Hosts: hostList(ranks), Iterations: 1, Steps: []jobs.Step{{Collective: &c}}}, p)
+		return ends[0], transfers
+	}
+	end, transfers := run(jobs.Collective{Kind: "pipeline", Bytes: s, Chunks: 16}, 5)
+	within(t, "chunks", end, 19*transferNS(&p, s/16, true))
+	if transfers != 16*4 {
+		t.Errorf("%d transfers in chunks", transfers)
+	}
+	end, transfers = run(jobs.Collective{Kind: "all-gather", Bytes: s, Channels: 4}, 8)
+	if want := 7 * transferNS(&p, s/8, true); transfers != 4*56 || math.Abs(float64(end)/want-1) > 0.02 {
+		t.Errorf("%d transfers of 4 channels in %d ns, want 224 in %.0f", transfers, end, want)
+	}
+	crossing := map[[2]int32]bool{}
+	j := jobs.Job{Hosts: hostList(8), Iterations: 1, Steps: []jobs.Step{{Collective: &jobs.Collective{Kind: "all-gather", Bytes: s,
+		Channels: 4}}}}
+	if err := j.Check(); err != nil {
+		t.Fatal(err)
+	}
+	err := j.Generate(func(f *jobs.Flow) error {
+		if f.Src/4 != f.Dst/4 {
+			crossing[[2]int32{f.Src, f.Dst}] = true
+		}
+		return nil
+	})
+	if err != nil || len(crossing) != 8 {
+		t.Errorf("%v, %v: want 8 pairs", crossing, err)
+	}
+	for pair := range crossing {
+		if pair[0]%4 != pair[1]%4 {
+			t.Errorf("host %d sends to host %d, on another rail", pair[0], pair[1])
+		}
+	}
+}
+
 // Larger packets have a smaller share of headers and ACKs; nothing else changes on an idle path.
 func TestMTU(t *testing.T) {
 	for _, mtu := range []int64{1000, 4096, 9000} {
@@ -205,12 +245,18 @@ func TestCheck(t *testing.T) {
 		return []jobs.Step{{Collective: &jobs.Collective{Kind: kind, Algorithm: algorithm, Bytes: 1}}}
 	}
 	for want, j := range map[string]jobs.Job{
-		"0 ranks":                           {},
-		"either steps or training":          {Hosts: hostList(1)},
-		"either a time to compute":          {Hosts: hostList(1), Steps: []jobs.Step{{}}},
-		`collective "x", want all-reduce`:   {Hosts: hostList(2), Steps: steps("x", "")},
-		`algorithm "x" of broadcast, want`:  {Hosts: hostList(2), Steps: steps("broadcast", "x")},
-		"needs a power of two of ranks":     {Hosts: hostList(3), Steps: steps("all-reduce", "halving-doubling")},
+		"0 ranks":                          {},
+		"either steps or training":         {Hosts: hostList(1)},
+		"either a time to compute":         {Hosts: hostList(1), Steps: []jobs.Step{{}}},
+		`collective "x", want all-reduce`:  {Hosts: hostList(2), Steps: steps("x", "")},
+		`algorithm "x" of broadcast, want`: {Hosts: hostList(2), Steps: steps("broadcast", "x")},
+		"needs a power of two of ranks":    {Hosts: hostList(3), Steps: steps("all-reduce", "halving-doubling")},
+		"channels are for algorithm ring": {Hosts: hostList(2), Steps: []jobs.Step{{Collective: &jobs.Collective{
+			Kind: "broadcast", Bytes: 1, Channels: 2}}}},
+		"3 channels do not divide 4 ranks": {Hosts: hostList(4), Steps: []jobs.Step{{Collective: &jobs.Collective{
+			Kind: "all-reduce", Bytes: 1, Channels: 3}}}},
+		"algorithm direct has no chunks": {Hosts: hostList(4), Steps: []jobs.Step{{Collective: &jobs.Collective{
+			Kind: "all-to-all", Algorithm: "direct", Bytes: 1, Chunks: 3}}}},
 		"direct takes at most 4096 ranks":   {Hosts: hostList(5000), Steps: steps("all-to-all", "direct")},
 		"data 1 × tensor 1 × pipeline 2 is": {Hosts: hostList(3), Training: &jobs.Training{Pipeline: 2, Layers: layers}},
 		"expert 2 does not divide data 3":   {Hosts: hostList(3), Training: &jobs.Training{Data: 3, Expert: 2, Layers: layers}},

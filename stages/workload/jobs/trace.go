@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// A Trace is the operations of a recorded or generated job, by rank, and what each waits for. ReadGOAL, ReadHtsim and
-// ReadChakra read one.
+// A Trace is the operations of a recorded or generated job, by rank, and what each waits for. ReadGOAL, ReadHtsim,
+// ReadSimCCL and ReadChakra read one.
 type Trace struct {
 	Ranks int
 	ops   []op

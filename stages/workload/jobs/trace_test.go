@@ -164,6 +164,31 @@ func chakraTrace() [][]byte {
 	}
 }
 
+// The flows of a ring of three ranks, one of which has two parents, as SimCCL's mocks of NCCL 2.30 and 2.20 list them.
+const simccl = `collective,op,data_size,algorithm,protocol,channel_id,flow_id,src,dest,flow_size,chunk_id,chunk_count,conn_type,parent_flow_ids,prev_flow_ids
+TP_0_0_0_1_300,1,300,1,0,0,4,0,1,100,0,2,RING,,2
+TP_0_0_0_1_300,1,300,1,0,0,6,2,0,100,0,2,PTP_PXN_END,5;4,1
+TP_0_0_0_1_300,1,300,1,0,0,5,1,2,0,0,2,RING,4,0
+`
+
+func TestSimCCL(t *testing.T) {
+	var older []string
+	for line := range strings.Lines(simccl) {
+		f := strings.Split(line, ",")
+		older = append(older, strings.Join(slices.Delete(f, 3, 5), ","))
+	}
+	for _, text := range []string{simccl, strings.Join(older, "")} {
+		trace, err := ReadSimCCL(strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"0,10,11,100,0,job,,0", "1,11,12,1,0,job,0,0", "2,12,10,100,0,job,0 1,0"}
+		if got := csvOf(t, trace); !slices.Equal(got, want) {
+			t.Errorf("got\n%s", strings.Join(got, "\n"))
+		}
+	}
+}
+
 func readChakra(files [][]byte) (*Trace, error) {
 	content := map[string][]byte{}
 	var names []string
@@ -202,6 +227,9 @@ func TestTraceErrors(t *testing.T) {
 	cm := func(text string) func() (*Trace, error) {
 		return func() (*Trace, error) { return ReadHtsim(strings.NewReader("Nodes 2\n" + text)) }
 	}
+	ccl := func(from, to string) func() (*Trace, error) {
+		return func() (*Trace, error) { return ReadSimCCL(strings.NewReader(strings.Replace(simccl, from, to, 1))) }
+	}
 	et := func(change func([][]byte) [][]byte) func() (*Trace, error) {
 		return func() (*Trace, error) { return readChakra(change(chakraTrace())) }
 	}
@@ -213,18 +241,28 @@ func TestTraceErrors(t *testing.T) {
 		"any rank": goal("recv 1b from -1\n}"),
 		"line 3: rank 0 receives 1 messages from rank 1 with tag 0, which sends 0": goal("recv 1b from 1\n}"),
 		"line 3: rank 0 sends 1 messages to rank 1 with tag 3, which receives 0":   goal("send 1b to 1 tag 3\n}"),
-		"line 3 waits for itself":                        goal("a: calc 1\nb: calc 1\na requires b\nb requires a\n}"),
-		"line 5: rank 0 comes twice":                     goal("calc 1\n}\nrank 0 {\n}"),
-		"is too large":                                   goal("calc 99999999999999999999\n}"),
-		"Connections says 0, but there are 1":            cm("0->1 start 0 size 1"),
-		"line 2: node 2, want 0 to 1":                    cm("2->1 start 0 size 1"),
-		"line 2: 0->1 has neither start nor trigger":     cm("0->1 size 1"),
-		"line 2: 0->1 has no size":                       cm("0->1 start 0"),
-		`line 2: key "start_bcast" is not supported`:     cm("0->1 start_bcast 0 size 1"),
-		`line 2: "Grp" is not supported`:                 cm("Grp 0 1"),
-		"line 3 waits for trigger 5, which needs 0 ends": cm("Connections 1\n0->1 trigger 5 size 1"),
-		"needs 1 ends of connections and has 2":          cm("Connections 3\nTriggers 1\n0->1 start 0 size 1 send_done_trigger 1\n0->1 start 0 size 1 send_done_trigger 1\n0->1 trigger 1 size 1\ntrigger id 1 oneshot"),
-		"x.1.et: message 3: the file is cut off":         et(func(f [][]byte) [][]byte { f[1] = f[1][:len(f[1])-2]; return f }),
+		"line 3 waits for itself":                                         goal("a: calc 1\nb: calc 1\na requires b\nb requires a\n}"),
+		"line 5: rank 0 comes twice":                                      goal("calc 1\n}\nrank 0 {\n}"),
+		"is too large":                                                    goal("calc 99999999999999999999\n}"),
+		"Connections says 0, but there are 1":                             cm("0->1 start 0 size 1"),
+		"line 2: node 2, want 0 to 1":                                     cm("2->1 start 0 size 1"),
+		"line 2: 0->1 has neither start nor trigger":                      cm("0->1 size 1"),
+		"line 2: 0->1 has no size":                                        cm("0->1 start 0"),
+		`line 2: key "start_bcast" is not supported`:                      cm("0->1 start_bcast 0 size 1"),
+		`line 2: "Grp" is not supported`:                                  cm("Grp 0 1"),
+		"line 3 waits for trigger 5, which needs 0 ends":                  cm("Connections 1\n0->1 trigger 5 size 1"),
+		"needs 1 ends of connections and has 2":                           cm("Connections 3\nTriggers 1\n0->1 start 0 size 1 send_done_trigger 1\n0->1 start 0 size 1 send_done_trigger 1\n0->1 trigger 1 size 1\ntrigger id 1 oneshot"),
+		"line 1: there is no column parent_flow_ids":                      ccl("parent_flow_ids", "parents"),
+		"line 1: the file is cut off":                                     ccl(simccl, ""),
+		"record on line 4: wrong number of fields":                        ccl("RING,4,0", "RING"),
+		`line 3: src "x", want a number from 0 to 65535`:                  ccl("6,2,0", "6,x,0"),
+		`line 2: dest "65536"`:                                            ccl("0,1,100", "0,65536,100"),
+		`line 3: parent_flow_ids "-1"`:                                    ccl("5;4", "-1"),
+		"line 3: flow 4 comes twice":                                      ccl("6,2,0", "4,2,0"),
+		"line 3 waits for flow 7, which the file has not":                 ccl("5;4", "7"),
+		"line 3 waits for itself, by way":                                 ccl("RING,4,0", "RING,6,0"),
+		"line 2: conn_type NVLS_TREE: sums in switches are not supported": ccl("RING", "NVLS_TREE"),
+		"x.1.et: message 3: the file is cut off":                          et(func(f [][]byte) [][]byte { f[1] = f[1][:len(f[1])-2]; return f }),
 		"x.0.et node 3: rank 0 sends 1 messages to rank 1": et(func(f [][]byte) [][]byte {
 			f[1] = chakraFile(chakraNodeBytes(7, 7, 0, nil, map[string]int64{"comm_type": 2, "comm_size": 100}, "dp"))
 			return f
@@ -242,7 +280,7 @@ func TestTraceErrors(t *testing.T) {
 	} {
 		trace, err := read()
 		if err == nil {
-			err = trace.Flows([]int32{0, 1}, func(*TraceFlow) error { return nil })
+			err = trace.Flows([]int32{0, 1, 2}, func(*TraceFlow) error { return nil })
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
@@ -272,14 +310,17 @@ func FuzzTrace(f *testing.F) {
 	f.Add([]byte("Nodes 2\nConnections 1\n0->1 start 0 size 1"), byte(1))
 	f.Add(chakraTrace()[0], byte(2))
 	f.Add(chakraFile(chakraNodeBytes(1, 7, 0, nil, map[string]int64{"comm_type": 6, "comm_size": 5}, "")), byte(2))
+	f.Add([]byte(simccl), byte(3))
 	f.Fuzz(func(t *testing.T, data []byte, kind byte) {
 		var trace *Trace
 		var err error
-		switch kind % 3 {
+		switch kind % 4 {
 		case 0:
 			trace, err = ReadGOAL(bytes.NewReader(data))
 		case 1:
 			trace, err = ReadHtsim(bytes.NewReader(data))
+		case 3:
+			trace, err = ReadSimCCL(bytes.NewReader(data))
 		default:
 			trace, err = readChakra([][]byte{data, data})
 		}

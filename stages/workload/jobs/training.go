@@ -201,11 +201,13 @@ func (x *trainer) compute(p int, isForward, last bool) {
 		}
 		x.generator.compute(ranks, ns)
 		ns = 0
+		reduction := Collective{Kind: "all-reduce", Algorithm: "ring", Bytes: l.TensorBytes}
+		exchange := Collective{Kind: "all-to-all", Algorithm: "pairwise", Bytes: l.ExpertBytes}
 		for range 2 {
-			x.among(ranks, x.Tensor, 1, Collective{"all-reduce", "ring", l.TensorBytes}, tensors, tensor)
+			x.among(ranks, x.Tensor, 1, reduction, tensors, tensor)
 		}
 		for range 2 {
-			x.among(ranks, x.Expert, x.Tensor, Collective{"all-to-all", "pairwise", l.ExpertBytes}, experts, expert)
+			x.among(ranks, x.Expert, x.Tensor, exchange, experts, expert)
 		}
 		if reduces {
 			x.reduce(p, l)
@@ -237,7 +239,7 @@ func (x *trainer) reduce(p int, l Layer) {
 		for i, r := range group {
 			after[i] = slices.Concat(x.tail[r], x.sending[r])
 		}
-		c := Collective{"all-reduce", x.Gradients, l.GradientBytes}
+		c := Collective{Kind: "all-reduce", Algorithm: x.Gradients, Bytes: l.GradientBytes}
 		for i, done := range x.collective(c, gradients, group, after) {
 			x.sending[group[i]] = done
 		}
