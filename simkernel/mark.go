@@ -8,10 +8,10 @@ package simkernel
 func (p *Params) MarkBytes(bandwidthBps, delayNS int64) (from, always int64) {
 	of := p.Transport.spec().markBytes
 	if of == nil {
-		return unreachable, unreachable
+		return Unreachable, Unreachable
 	}
 	from, always = of(p)
-	from, always = perGbps(from, bandwidthBps), perGbps(always, bandwidthBps)
+	from, always = PerGbps(from, bandwidthBps), PerGbps(always, bandwidthBps)
 	if p.WANWindowBytes == AutoWindow && !p.StatedMarks {
 		long := int64(float64(bandwidthBps) / 8e9 * float64(2*delayNS) * markRoundTrips)
 		from, always = max(from, long), max(always, long)
@@ -19,8 +19,8 @@ func (p *Params) MarkBytes(bandwidthBps, delayNS int64) (from, always int64) {
 	return from, always
 }
 
-// perGbps scales a threshold per Gbps to a bandwidth.
-func perGbps(bytes, bandwidthBps int64) int64 {
+// PerGbps scales a threshold per Gbps to a bandwidth.
+func PerGbps(bytes, bandwidthBps int64) int64 {
 	const gbps = 1_000_000_000 // split, because the product of the largest valid values overflows
 	return bytes*(bandwidthBps/gbps) + bytes*(bandwidthBps%gbps)/gbps
 }

@@ -261,5 +261,5 @@ func (p *Params) Constants() any {
 	return nil
 }
 
-// unreachable is a marking threshold that no queue reaches.
-const unreachable = math.MaxInt64
+// Unreachable is a marking threshold that no queue reaches.
+const Unreachable = math.MaxInt64

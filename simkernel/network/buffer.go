@@ -24,6 +24,10 @@ type BufferParams struct {
 	PFC           bool  `json:"pfc,omitempty"`
 	XOFFBytes     int64 `json:"xoff_bytes,omitempty"`     // of the packets of a link; 0: dynamic, by Alpha
 	HeadroomBytes int64 `json:"headroom_bytes,omitempty"` // of the packets of a link; 0: fits the link
+	// The watchdog drops a queue of a switch that was paused for WatchdogNS, and the port ignores pauses of its class for
+	// RestoreNS. 0: there is none.
+	WatchdogNS int64 `json:"watchdog_ns,omitempty"`
+	RestoreNS  int64 `json:"restore_ns,omitempty"`
 }
 
 // IsZero reports whether buffers are unlimited.
@@ -65,9 +69,14 @@ type buffer struct {
 }
 
 // admits reports whether a data packet fits at a switch's port.
-func (n *Network) admits(b *buffer, p *port, wireBytes int64) bool {
+func (d *domain) admits(b *buffer, p *port, it *item, wireBytes int64) bool {
+	n, alpha, held := d.net, d.net.buffer.Alpha, p.heldBytes
+	if d.classed {
+		class := d.classOf(it)
+		alpha, held = n.alphaOf(&n.classes[class]), p.classes.queues[class].heldBytes
+	}
 	return b.usedBytes+wireBytes <= n.buffer.SwitchBytes &&
-		float64(p.heldBytes+wireBytes) <= n.buffer.Alpha*float64(n.buffer.SwitchBytes-b.usedBytes)
+		float64(held+wireBytes) <= alpha*float64(n.buffer.SwitchBytes-b.usedBytes)
 }
 
 // The ports of a switch with a limited buffer depend on each other, within a window too. But only where a packet may be
@@ -120,9 +129,9 @@ func (d *domain) runNode(b *buffer, arrivals []arrival, work []uint64) {
 		for k := range in {
 			if a := &in[k]; a.bits&flagAck == 0 {
 				bytes := d.wireBytes(&a.item)
-				p.heldBytes += bytes
+				d.hold(p, &a.item, bytes)
 				if d.lossless {
-					b.add(d.net.ports[d.net.portOf[a.link^1]].pfc, bytes)
+					b.add(d.pauserOf(a.link^1, d.classOf(&a.item)), bytes)
 				}
 			}
 		}
@@ -142,37 +151,37 @@ func (d *domain) runMerged(b *buffer, arrivals []arrival) {
 		a := &all[i]
 		p := &d.ports[a.port-d.low]
 		if a.bits&flagAck != 0 {
-			if d.shared {
-				p.data.push(a.item)
-			} else {
-				p.acks.push(a.item)
-			}
+			d.put(p, &a.item)
 			continue
 		}
 		bytes := d.wireBytes(&a.item)
 		if d.lossless {
-			if !d.takeIn(b, a, bytes) {
-				d.drop(p, a)
+			if !d.takeIn(b, p, a, bytes) {
+				d.drop(p, &a.item)
 				continue
 			}
-		} else if !d.net.admits(b, p, bytes) || b.usedBytes+bytes > b.peakBytes {
+		} else if !d.admits(b, p, &a.item, bytes) || b.usedBytes+bytes > b.peakBytes {
 			// What has left since makes room only. So a packet that fits without it fits, and is no new maximum.
 			d.serveActive(a.atPS)
-			if !d.net.admits(b, p, bytes) {
-				d.drop(p, a)
+			if !d.admits(b, p, &a.item, bytes) {
+				d.drop(p, &a.item)
 				continue
 			}
 		}
 		b.peakBytes = max(b.peakBytes, b.usedBytes+bytes)
-		p.heldBytes += bytes
+		d.hold(p, &a.item, bytes)
 		b.usedBytes += bytes
-		p.data.push(a.item)
+		d.put(p, &a.item)
 	}
 	d.serveActive(d.endPS)
 	d.settleLeaving(b)
 	d.merging = false
 	for _, u := range d.active {
 		p := &d.ports[u]
+		if d.classed {
+			d.runQueues(u, p)
+			continue
+		}
 		p.data.trim()
 		p.acks.trim()
 		p.noteAcks()
@@ -186,15 +195,28 @@ func (d *domain) runMerged(b *buffer, arrivals []arrival) {
 func (d *domain) serveActive(untilPS int64) {
 	for _, u := range d.active {
 		p := &d.ports[u]
-		if p.bits&portChanges != 0 || p.freePS < untilPS && (!p.data.empty() || !p.acks.empty()) {
+		if d.classed {
+			d.serveClasses(p, untilPS)
+		} else if p.bits&portChanges != 0 || p.freePS < untilPS && (!p.data.empty() || !p.acks.empty()) {
 			d.serve(p, &p.data, &p.acks, untilPS)
 		}
 	}
 }
 
-// drop discards a packet that found no room.
-func (d *domain) drop(p *port, a *arrival) {
+// hold counts a data packet that takes room at a switch's port.
+func (d *domain) hold(p *port, it *item, bytes int64) {
+	p.heldBytes += bytes
+	if d.classed {
+		p.classes.queues[d.classOf(it)].heldBytes += bytes
+	}
+}
+
+// drop discards a data packet at a switch's port.
+func (d *domain) drop(p *port, it *item) {
 	p.dropped++
+	if d.classed {
+		p.classes.queues[d.classOf(it)].dropped++
+	}
 	d.losses.Dropped++
-	d.gone = append(d.gone, d.net.flows.hops[a.hop].flow)
+	d.gone = append(d.gone, d.net.flows.hops[it.hop].flow)
 }

@@ -14,7 +14,7 @@ import (
 
 func runBuffered(t testing.TB, e *netExample, b BufferParams, chunk int) *Buffered {
 	t.Helper()
-	n, err := NewBuffered(e.params, b, e.links, e.hosts, chunks(&e.flows, chunk))
+	n, err := NewBuffered(e.params, b, e.classes, e.links, e.hosts, chunks(&e.flows, chunk))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,6 +27,7 @@ import (
 type Buffered struct {
 	params   simkernel.Params
 	buffer   BufferParams
+	classes  []Class
 	links    []Link
 	host     []bool
 	feed     feed
@@ -66,17 +67,20 @@ type bufferedFinish struct {
 }
 
 // NewBuffered returns an idle network; for hosts and more see New.
-func NewBuffered(params simkernel.Params, buffer BufferParams, links []Link, hosts []bool,
+func NewBuffered(params simkernel.Params, buffer BufferParams, classes []Class, links []Link, hosts []bool,
 	more func() (*Flows, error)) (*Buffered, error) {
 	whole, err := New(params, BufferParams{}, links, hosts, more)
 	if err != nil {
 		return nil, err
 	}
+	if whole.classes = classes; classes == nil {
+		classes = make([]Class, 1)
+	}
 	if err := buffer.Validate(&params); err != nil {
 		return nil, err
 	}
 	n := &Buffered{
-		params: params, buffer: buffer, links: slices.Clone(links), host: slices.Clone(hosts),
+		params: params, buffer: buffer, classes: classes, links: slices.Clone(links), host: slices.Clone(hosts),
 		feed: feed{net: whole}, ports: make([]bufferedPort, len(links)),
 		used: make([]int64, len(hosts)), peak: make([]int64, len(hosts)),
 	}
@@ -86,9 +90,14 @@ func NewBuffered(params simkernel.Params, buffer BufferParams, links []Link, hos
 		p.sendAtPS = never
 		p.isHost = hosts[link.SrcNode]
 		p.node = link.SrcNode
-		from, always := params.MarkBytes(link.BandwidthBps, link.DelayNS)
-		p.markBytes = from
-		p.red = params.RedMark(from, always)
+		for _, c := range classes {
+			from, always := params.MarkBytes(link.BandwidthBps, link.DelayNS)
+			if c.MarkPerGbps > 0 {
+				from = simkernel.PerGbps(c.MarkPerGbps, link.BandwidthBps)
+				always = max(from, simkernel.PerGbps(c.MaxMarkPerGbps, link.BandwidthBps))
+			}
+			p.classes = append(p.classes, bufferedClass{markBytes: from, red: params.RedMark(from, always)})
+		}
 		p.markKey = simkernel.MarkKey(params.Seed, int32(l))
 	}
 	if buffer.PFC {
@@ -141,6 +150,8 @@ func (n *Buffered) run(finished func(*Results) error) error {
 			}
 		}
 		switch {
+		case e.rank == rankWatch:
+			n.pfc.watch(n, e.port, int(e.item), e.atPS)
 		case e.rank >= rankSend:
 			if p := &n.ports[e.port]; p.sendAtPS == e.atPS {
 				p.sendAtPS = never
@@ -158,7 +169,7 @@ func (n *Buffered) run(finished func(*Results) error) error {
 			}
 		default:
 			if e.item < 0 {
-				n.pfc.toggle(n, e.port, e.item == pauseItem, e.atPS)
+				n.pfc.toggle(n, e.port, e.item, e.atPS)
 				break
 			}
 			n.arrive(e.port, n.packets[e.item], e.atPS, int32(e.rank))
@@ -213,8 +224,7 @@ func (n *Buffered) admitNext() error {
 	path := c.path
 	size, startNS := c.size, c.startPS/simkernel.PSPerNS
 	f := &bufferedFlow{row: n.rows, path: path, size: size, startPS: startNS * simkernel.PSPerNS,
-		key: uint64(n.rows)}
-	f.key = c.key
+		key: c.key, class: int(c.class)}
 	n.ideal.Reset(&n.params)
 	idlePS := int64(0)
 	for _, l := range path {
@@ -248,6 +258,9 @@ func (n *Buffered) timeoutPS(path []int32, idlePS int64) int64 {
 		return pfcTimeoutNS * simkernel.PSPerNS
 	}
 	deepest := n.buffer.Alpha / (1 + n.buffer.Alpha) * float64(n.buffer.SwitchBytes)
+	if n.feed.net.classes != nil {
+		deepest = float64(n.buffer.SwitchBytes)
+	}
 	sum := 2 * float64(idlePS)
 	for _, l := range path {
 		slower := min(n.links[l].BandwidthBps, n.links[l^1].BandwidthBps)
@@ -269,6 +282,7 @@ type event struct {
 const (
 	rankStart   = uint64(1) << 32
 	rankTimeout = uint64(1) << 62
+	rankWatch   = rankSend - 1
 	rankSend    = uint64(1) << 63
 )
 
@@ -344,14 +358,63 @@ func (h *eventHeap) pop() event {
 // sharesQueue reports whether ACKs share one queue with data at switches.
 func (n *Buffered) sharesQueue() bool { return n.params.Transport.Traits().AcksQueue }
 
-// threshold returns how many bytes may wait at a port of a node.
-func (n *Buffered) threshold(node int32) float64 {
-	return n.buffer.Alpha * float64(n.buffer.SwitchBytes-n.used[node])
+// alpha is the dynamic threshold of a class.
+func (n *Buffered) alpha(class int) float64 {
+	c := n.classes[class]
+	if c.Alpha == 0 && c.Lossy {
+		return 1
+	}
+	if c.Alpha == 0 {
+		return n.buffer.Alpha
+	}
+	return c.Alpha
 }
 
-// admits reports whether a data packet of that size fits at a switch's port.
-func (n *Buffered) admits(p *bufferedPort, wireBytes int64) bool {
-	return n.used[p.node]+wireBytes <= n.buffer.SwitchBytes && float64(p.dataBytes+wireBytes) <= n.threshold(p.node)
+// admits reports whether a data packet of a class of that size fits at a switch's port.
+func (n *Buffered) admits(p *bufferedPort, class int, wireBytes int64) bool {
+	free := n.buffer.SwitchBytes - n.used[p.node]
+	return wireBytes <= free && float64(p.classes[class].dataBytes+wireBytes) <= n.alpha(class)*float64(free)
+}
+
+// nextClass chooses the class that a port serves, of those whose next packets have so many bytes; below 0: none is ready. The
+// quantum of the smallest weight is a full packet.
+func (n *Buffered) nextClass(p *bufferedPort, bytes []int64) int {
+	for q := len(bytes) - 1; q >= 0; q-- {
+		if bytes[q] >= 0 && n.classes[q].Weight == 0 {
+			return q
+		}
+	}
+	least := int64(1 << 60)
+	for _, c := range n.classes {
+		if c.Weight > 0 {
+			least = min(least, c.Weight)
+		}
+	}
+	for {
+		q := p.turn
+		c := &p.classes[q]
+		if bytes[q] >= 0 {
+			if !p.granted {
+				c.deficit += (n.params.PayloadBytes + n.params.HeaderBytes) * n.classes[q].Weight / least
+				p.granted = true
+			}
+			if c.deficit >= bytes[q] {
+				c.deficit -= bytes[q]
+				return q
+			}
+		}
+		p.pass()
+	}
+}
+
+// pass gives the turn to the next class.
+func (p *bufferedPort) pass() { p.turn, p.granted = (p.turn+1)%len(p.classes), false }
+
+// ended: after a service nothing of the class waits.
+func (p *bufferedPort) ended(class int) {
+	if p.classes[class].deficit = 0; p.turn == class {
+		p.pass()
+	}
 }
 
 // A bufferedFlow is a flow in a buffered network, sender and receiver. Packets are counted; all but the last are
@@ -365,6 +428,7 @@ type bufferedFlow struct {
 	startPS int64
 	idealNS int64
 	key     uint64 // in random marks
+	class   int
 
 	// Sender.
 	sender  simkernel.Sender
@@ -420,23 +484,36 @@ func (n *Buffered) startFlow(f *bufferedFlow, nowPS int64) {
 		f.slot = int32(len(n.slots))
 		n.slots = append(n.slots, f)
 	}
-	if c := &p.nic; c.vacated > 32 && c.vacated*2 > len(c.places) {
+	c := &p.classes[f.class].ring
+	if c.vacated > 32 && c.vacated*2 > len(c.places) {
 		c.compact(func(slot, place int32) { n.slots[slot].place = place })
 	}
-	f.place = p.nic.add(f.slot, nowPS)
+	f.place = c.add(f.slot, nowPS)
 	n.scheduleSend(port, max(nowPS, p.freePS))
 }
 
 // sendNext sends a packet of the flow that is next in the round robin, or schedules a send for when there is one.
 func (n *Buffered) sendNext(port int32, p *bufferedPort, nowPS int64) {
-	c := &p.nic
-	c.choose(p.freePS)
-	if c.sendPS > nowPS {
-		if c.sendPS != never {
-			n.scheduleSend(port, c.sendPS)
+	bytes, nextPS := slices.Repeat([]int64{-1}, len(n.classes)), int64(never)
+	for q := range p.classes {
+		c := &p.classes[q].ring
+		if n.pfc != nil && n.pfc.of(port, q).paused {
+			continue
+		}
+		c.choose(p.freePS)
+		if nextPS = min(nextPS, c.sendPS); c.sendPS <= nowPS {
+			f := n.slots[c.places[c.sendAt].slot]
+			bytes[q] = n.bytes(f, f.nxt+1) - n.bytes(f, f.nxt) + n.params.HeaderBytes
+		}
+	}
+	if nextPS > nowPS {
+		if nextPS != never {
+			n.scheduleSend(port, nextPS)
 		}
 		return
 	}
+	class := n.nextClass(p, bytes)
+	c := &p.classes[class].ring
 	place := c.sendAt
 	f := n.slots[c.places[place].slot]
 	k := n.newPacket()
@@ -460,6 +537,9 @@ func (n *Buffered) sendNext(port int32, p *bufferedPort, nowPS int64) {
 		n.arm(f, nowPS)
 	}
 	n.passData(port, p, k, nowPS)
+	if c.choose(p.freePS); c.sendPS > p.freePS {
+		p.ended(class)
+	}
 }
 
 // open reports whether a flow has a packet to send and its window allows it.
@@ -533,7 +613,7 @@ func (n *Buffered) receiveAck(port int32, p *bufferedPort, k *bufferedPacket, no
 
 // updateOpen opens or closes a flow at its NIC.
 func (n *Buffered) updateOpen(p *bufferedPort, f *bufferedFlow, nowPS int64) {
-	c := &p.nic
+	c := &p.classes[f.class].ring
 	c.fresh = false
 	if open := n.open(f); open != c.isOpen(f.place) {
 		if open {
@@ -546,7 +626,7 @@ func (n *Buffered) updateOpen(p *bufferedPort, f *bufferedFlow, nowPS int64) {
 
 // endFlow removes a flow whose packets are all acknowledged from its NIC.
 func (n *Buffered) endFlow(p *bufferedPort, f *bufferedFlow) {
-	c := &p.nic
+	c := &p.classes[f.class].ring
 	f.done = true
 	c.close(f.place)
 	c.places[f.place].slot = -1
@@ -608,17 +688,27 @@ type bufferedPort struct {
 	freePS   int64 // the wire is free from here on
 	sendAtPS int64 // time of its scheduled send; never if none
 
-	acks, data bufferedQueue
-	queueBytes int64 // wire bytes of the items in data
-	dataBytes  int64 // wire bytes of the data packets among them, which take buffer
-	nic        nic   // at a host
+	acks    bufferedQueue
+	classes []bufferedClass
+	turn    int
+	granted bool
 
-	markBytes int64
-	red       simkernel.RedMark
 	markKey   uint64
 	sentBytes int64 // wire bytes so far, for telemetry
 	counters  Counters
 	dropped   int64
+}
+
+// A bufferedClass is a class at a port.
+type bufferedClass struct {
+	data       bufferedQueue
+	queueBytes int64 // wire bytes of the items in data
+	dataBytes  int64 // wire bytes of the data packets among them, which take buffer
+	dropped    int64
+	deficit    int64
+	ring       ring // at a host
+	markBytes  int64
+	red        simkernel.RedMark
 }
 
 // A bufferedQueue is a FIFO.
@@ -692,88 +782,131 @@ func (n *Buffered) arrive(port int32, k *bufferedPacket, nowPS int64, over int32
 			return
 		}
 	}
+	c := &p.classes[k.flow.class]
 	switch {
 	case k.ack && (p.isHost || !n.sharesQueue()):
 		p.acks.put(k)
 	case k.ack:
-		p.data.put(k)
-		p.queueBytes += k.wire
+		c.data.put(k)
+		c.queueBytes += k.wire
 	default:
-		if n.pfc == nil && !n.admits(p, k.wire) || n.pfc != nil && !n.pfc.takeIn(n, over, k.wire, nowPS) {
-			p.dropped++
-			n.Losses.Dropped++
-			n.release(k)
+		if n.pfc == nil && !n.admits(p, k.flow.class, k.wire) || n.pfc != nil && !n.pfc.takeIn(n, over, p, k, nowPS) {
+			n.drop(p, k)
 			return
 		}
-		p.data.put(k)
-		p.queueBytes += k.wire
-		p.dataBytes += k.wire
+		c.data.put(k)
+		c.queueBytes += k.wire
+		c.dataBytes += k.wire
 		n.used[p.node] += k.wire
 		n.peak[p.node] = max(n.peak[p.node], n.used[p.node])
 	}
 	n.scheduleSend(port, max(nowPS, p.freePS))
 }
 
+func (n *Buffered) drop(p *bufferedPort, k *bufferedPacket) {
+	p.dropped++
+	p.classes[k.flow.class].dropped++
+	n.Losses.Dropped++
+	n.release(k)
+}
+
 // send sends what a port has to send now, if anything.
 func (n *Buffered) send(port int32, p *bufferedPort, nowPS int64) {
-	switch {
-	case p.freePS > nowPS:
+	if p.freePS > nowPS {
 		n.scheduleSend(port, p.freePS)
-	case n.pfc != nil && n.pfc.paused[port] && (p.acks.empty() || n.sharesQueue()): // until it is resumed
-	case !p.acks.empty():
+		return
+	}
+	for i := p.acks.head; i < len(p.acks.items); i++ {
+		k := p.acks.items[i]
+		if n.pfc != nil && n.sharesQueue() && n.pfc.of(port, k.flow.class).paused {
+			continue
+		}
+		copy(p.acks.items[p.acks.head+1:], p.acks.items[p.acks.head:i])
+		p.acks.items[p.acks.head] = k
 		n.passACK(port, p, p.acks.take(), nowPS)
-	case p.isHost:
+		return
+	}
+	if p.isHost {
 		n.sendNext(port, p, nowPS)
-	case !p.data.empty():
-		k := p.data.take()
-		left := n.bytesBehind(p, k, nowPS)
-		if k.ack {
-			n.passACK(port, p, k, nowPS)
-			return
+		return
+	}
+	bytes, waits := slices.Repeat([]int64{-1}, len(n.classes)), false
+	for q := range p.classes {
+		if d := &p.classes[q].data; !d.empty() && (n.pfc == nil || !n.pfc.of(port, q).paused) {
+			waits, bytes[q] = true, d.items[d.head].wire
 		}
-		p.dataBytes -= k.wire
-		n.used[p.node] -= k.wire
-		if n.pfc != nil {
-			n.pfc.leave(k, nowPS)
-		}
-		if n.marks(p, k, left) {
-			k.marked = true
-			k.flow.marks[k.hop]++
-			p.counters.PacketsMarked++
-		}
-		if n.params.Transport.Traits().Telemetry {
-			k.links = append(k.links, simkernel.Telemetry{AtPS: nowPS, SentBytes: p.sentBytes, LeftBytes: left})
-			k.bps = append(k.bps, float64(n.links[port].BandwidthBps))
-		}
-		f := k.flow
-		waitPS := nowPS - k.atPS
-		f.waitPS[k.hop] += waitPS
-		if k.number == f.packets-1 {
-			f.lastPS[k.hop] = waitPS
-		}
-		n.passData(port, p, k, nowPS)
+	}
+	if !waits {
+		return
+	}
+	n.sendFrom(port, p, n.nextClass(p, bytes), nowPS)
+}
+
+// sendFrom sends the next packet of a class.
+func (n *Buffered) sendFrom(port int32, p *bufferedPort, class int, nowPS int64) {
+	c := &p.classes[class]
+	k := c.data.take()
+	c.queueBytes -= k.wire
+	left, all := n.bytesBehind(p, class, nowPS)
+	if all+k.wire > p.counters.MaxQueueBytes {
+		p.counters.MaxQueueBytes, p.counters.MaxQueueAtNS = all+k.wire, nowPS/simkernel.PSPerNS
+	}
+	if left == 0 {
+		p.ended(class)
+	}
+	if k.ack {
+		n.passACK(port, p, k, nowPS)
+		return
+	}
+	n.leave(p, k, nowPS)
+	if n.marks(p, k, left) {
+		k.marked = true
+		k.flow.marks[k.hop]++
+		p.counters.PacketsMarked++
+	}
+	if n.params.Transport.Traits().Telemetry {
+		k.links = append(k.links, simkernel.Telemetry{AtPS: nowPS, SentBytes: p.sentBytes, LeftBytes: all})
+		k.bps = append(k.bps, float64(n.links[port].BandwidthBps))
+	}
+	f := k.flow
+	waitPS := nowPS - k.atPS
+	f.waitPS[k.hop] += waitPS
+	if k.number == f.packets-1 {
+		f.lastPS[k.hop] = waitPS
+	}
+	n.passData(port, p, k, nowPS)
+}
+
+// leave frees the buffer that a packet takes.
+func (n *Buffered) leave(p *bufferedPort, k *bufferedPacket, nowPS int64) {
+	p.classes[k.flow.class].dataBytes -= k.wire
+	n.used[p.node] -= k.wire
+	if n.pfc != nil {
+		n.pfc.leave(k, nowPS)
 	}
 }
 
-// bytesBehind returns how many bytes a packet that has just been taken off the queue leaves behind: those of
-// packets that arrived before now.
-func (n *Buffered) bytesBehind(p *bufferedPort, k *bufferedPacket, nowPS int64) int64 {
-	p.queueBytes -= k.wire
-	left := p.queueBytes
-	for i := len(p.data.items) - 1; i >= p.data.head && p.data.items[i].atPS == nowPS; i-- {
-		left -= p.data.items[i].wire
+// bytesBehind returns how many bytes of a class, and of all, have arrived before now and wait.
+func (n *Buffered) bytesBehind(p *bufferedPort, class int, nowPS int64) (own, all int64) {
+	for q := range p.classes {
+		c := &p.classes[q]
+		left := c.queueBytes
+		for i := len(c.data.items) - 1; i >= c.data.head && c.data.items[i].atPS == nowPS; i-- {
+			left -= c.data.items[i].wire
+		}
+		if all += left; q == class {
+			own = left
+		}
 	}
-	if left+k.wire > p.counters.MaxQueueBytes {
-		p.counters.MaxQueueBytes, p.counters.MaxQueueAtNS = left+k.wire, nowPS/simkernel.PSPerNS
-	}
-	return left
+	return own, all
 }
 
 func (n *Buffered) marks(p *bufferedPort, k *bufferedPacket, left int64) bool {
 	if n.params.Transport.Traits().RandomMarks {
-		return left > p.red.MinBytes && p.red.Marks(left, simkernel.MixKey(simkernel.MixKey(p.markKey, k.flow.key), uint64(k.number)))
+		red := &p.classes[k.flow.class].red
+		return left > red.MinBytes && red.Marks(left, simkernel.MixKey(simkernel.MixKey(p.markKey, k.flow.key), uint64(k.number)))
 	}
-	return left > p.markBytes
+	return left > p.classes[k.flow.class].markBytes
 }
 
 // passData sends a data packet over its hop.
@@ -799,8 +932,6 @@ func (n *Buffered) passACK(port int32, p *bufferedPort, k *bufferedPacket, nowPS
 func (n *Buffered) transmit(port, to int32, p *bufferedPort, k *bufferedPacket, wireBytes, nowPS int64) {
 	p.sentBytes += wireBytes
 	p.freePS = nowPS + p.wire.PS(wireBytes)
-	if !p.acks.empty() || !p.data.empty() || p.isHost {
-		n.scheduleSend(port, p.freePS)
-	}
+	n.scheduleSend(port, p.freePS)
 	n.push(event{atPS: p.freePS + n.links[port].DelayNS*simkernel.PSPerNS, rank: uint64(port), port: to, item: k.id})
 }

@@ -25,6 +25,7 @@ type domain struct {
 	random              bool   // marks are random
 	limited             bool   // switches have limited buffers
 	lossless            bool   // with PFC
+	classed             bool   // ports have queues by class
 	recovers            bool   // senders recover from losses
 	clocked             bool   // senders are clocked by ACKs; they recover, too
 	plain               bool   // neither telemetry nor shared

@@ -17,6 +17,7 @@ type Flows struct {
 	PathEnds  []int32
 	PathLinks []int32
 	Key       []uint64 // identifies the flow in random marks, together with Params.Seed; nil: its row
+	Class     []uint8  // index of the classes of Classify; nil: 0
 
 	// With Network.WaitFor flow i starts DelayNS[k] after the delivery of the flow in row After[k] of the workload, for k
 	// in AfterEnds[i-1]:AfterEnds[i], and not before StartNS; nil: flows wait for none. A flow of 0 bytes without a path
@@ -37,6 +38,7 @@ type newFlow struct {
 	timeoutPS int64 // with recovery
 	limits    simkernel.Limits
 	path      []int32 // empty: a compute step
+	class     int32
 	after     []after
 	waits     int // for so many flows that have not ended, once it is read
 }
@@ -84,6 +86,7 @@ func (f *feed) next() *batch {
 	}
 	rows := len(c.StartNS)
 	if rows != len(c.SizeBytes) || rows != len(c.PathEnds) || c.Key != nil && rows != len(c.Key) ||
+		c.Class != nil && rows != len(c.Class) ||
 		c.AfterEnds != nil && rows != len(c.AfterEnds) {
 		return &batch{err: fmt.Errorf("flow columns differ in length: %d starts, %d sizes, %d paths", rows,
 			len(c.SizeBytes), len(c.PathEnds))}
@@ -142,6 +145,11 @@ func (f *feed) add(b *batch, c *Flows, links []int32, i int) error {
 	}
 	if c.Key != nil {
 		flow.key = c.Key[i]
+	}
+	if c.Class != nil {
+		if flow.class = int32(c.Class[i]); int(flow.class) >= max(1, len(n.classes)) {
+			return fmt.Errorf("its class is %d, of %d", flow.class, len(n.classes))
+		}
 	}
 	if n.recovery != nil {
 		if err := n.recovery.check(size); err != nil {

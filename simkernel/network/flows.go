@@ -30,6 +30,7 @@ type flowInfo struct {
 	firstHop int32
 	hops     int32
 	domain   int32 // of its source
+	class    int32
 }
 
 // A sender is the sending end of a flow. Its owner is the domain of its host.
@@ -41,7 +42,8 @@ type sender struct {
 	gap         simkernel.WireTime // pacing time per byte at the present rate
 	external    *externalSender    // nil if dctcp is used
 	next        uint32             // number of the next packet
-	place       int32              // index of nic.places
+	place       int32              // index of ring.places
+	class       int32
 	dctcp       simkernel.DCTCPSender
 }
 
@@ -114,7 +116,7 @@ func (d *domain) admit(f *newFlow) {
 	}
 	pool.live++
 	t.info[slot] = flowInfo{row: f.row, startPS: f.startPS, idealNS: f.idealNS, key: f.key, firstHop: base,
-		hops: int32(len(path)), domain: d.id}
+		hops: int32(len(path)), domain: d.id, class: f.class}
 	lastWire := int32(n.params.LastBytes(f.size))
 	for h := range len(path) + 1 {
 		forward, backward := path[len(path)-1]^1, path[0]
@@ -139,7 +141,7 @@ func (d *domain) admit(f *newFlow) {
 func (d *domain) startSender(slot int32, f *newFlow) {
 	n := d.net
 	s := &n.flows.senders[slot]
-	*s = sender{sizeBytes: f.size, external: s.external}
+	*s = sender{sizeBytes: f.size, external: s.external, class: f.class}
 	if !n.traits.Embedded {
 		if s.external == nil {
 			s.external = &externalSender{Sender: simkernel.NewSender(n.params.Transport)}

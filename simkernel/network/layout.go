@@ -70,7 +70,8 @@ func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 	d.lossless, d.clocked = n.pausers != nil, n.traits.AckClocked
 	d.limited, d.recovers = n.buffers != nil, n.recovery != nil
 	d.fullBytes, d.ackBytes = n.fullBytes, n.params.AckBytes
-	d.plain = !d.shared && !d.telemetry
+	d.classed = n.classes != nil
+	d.plain = !d.shared && !d.telemetry && !d.classed
 	d.numberShift = flagBits
 	if d.recovers {
 		d.numberShift, d.againMask, d.lateMask = recoveryShift, attemptMask, attemptMask
@@ -85,8 +86,8 @@ func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 		if n.moves != nil {
 			n.moves.initRates(n, p)
 		}
-		if d.lossless {
-			p.pfc = &n.pausers[l]
+		if d.classed {
+			p.classes = &portClasses{}
 		}
 		p.farDomain = uint16(domainOf[link.DstNode])
 		if p.farDomain == uint16(id) {
@@ -95,7 +96,15 @@ func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 		if n.host[link.SrcNode] {
 			d.first = min(d.first, int32(u))
 			d.nics = append(d.nics, nic{timerPS: never})
-		} else if d.limited {
+			if d.classed {
+				d.nics[len(d.nics)-1].classes = make([]ring, len(n.classes))
+			}
+			continue
+		}
+		if d.classed {
+			p.classes.queues = make([]queue, len(n.classes))
+		}
+		if d.limited {
 			b := &n.buffers[link.SrcNode]
 			if b.high == 0 {
 				b.low = int32(u)

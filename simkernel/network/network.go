@@ -10,7 +10,7 @@
 // for both, and marks are random.) Every data packet is acknowledged by one ACK of AckBytes, which returns over
 // the reverse links and through the destination's NIC. A NIC sends ACKs first, then serves its sendable
 // flows round robin, one packet each, and never marks. A flow with less than its window in flight is sendable
-// and sends a full packet even if that exceeds the window. Not modelled: several classes of data.
+// and sends a full packet even if that exceeds the window. Data can have several classes (classes.go).
 //
 // Buffers of switches are unlimited, or the data packets that wait at the ports of a switch share one of limited size
 // (BufferParams). Each takes its wire bytes from its arrival until its service starts. A packet is dropped on arrival
@@ -85,10 +85,15 @@ type Network struct {
 	kinds     []portKind
 	kindIndex map[portKind]uint32
 	buffers   []buffer  // by node; empty if they are unlimited
-	pausers   []pauser  // by link; nil without PFC
+	pausers   []pauser  // by link and class; nil without PFC
 	recovery  *recovery // nil if nothing is lost
 	moves     *moves    // nil if every flow has one path
 	frontier  *frontier // nil if no flow waits for others
+
+	classes   []Class // nil: there are none
+	strict    uint32  // bits of those without a weight
+	quantum   [MaxClasses]int64
+	classReds [][MaxClasses]simkernel.RedMark // by kind
 
 	alone     bool  // one worker simulates all domains of this step
 	leastWork int64 // of a step that several workers simulate
@@ -147,7 +152,7 @@ func New(params simkernel.Params, limits BufferParams, links []Link, hosts []boo
 		n.recovery = &recovery{net: n}
 	}
 	if limits.PFC {
-		return n, n.initPFC()
+		return n, n.Classify(make([]Class, 1))
 	}
 	return n, nil
 }
@@ -181,6 +186,14 @@ func (n *Network) Counters(link int32) Counters {
 
 // Dropped returns the number of packets dropped at the sending end of a link, after Run.
 func (n *Network) Dropped(link int32) int64 { return n.ports[n.portOf[link]].dropped }
+
+// DroppedOf is Dropped of a class.
+func (n *Network) DroppedOf(link int32, class int) int64 {
+	if c := n.ports[n.portOf[link]].classes; c != nil && c.queues != nil {
+		return c.queues[class].dropped
+	}
+	return 0
+}
 
 // MostBytes returns the maximum number of bytes in the limited buffer of a node, after Run.
 func (n *Network) MostBytes(node int32) int64 { return n.buffers[node].peakBytes }

@@ -6,9 +6,19 @@ import (
 	"parsimon/simkernel"
 )
 
-// A nic is the sending half of a host port: the flows that have bytes to send, in start order, which is the order of
-// the round robin.
+// A nic is the sending half of a host port.
 type nic struct {
+	ring
+	classes []ring // with classes, in place of ring
+	delayed []item // clocked by ACKs: ACKs and when they are sent at the latest, by time
+	timers  minHeap[timer]
+	timerPS int64 // none goes off before
+	lookPS  int64 // when a look at them is scheduled
+}
+
+// A ring is the flows of a NIC, or of one of its classes, that have bytes to send, in start order, which is the order
+// of the round robin.
+type ring struct {
 	places    []nicPlace
 	open      []uint64 // bit per place: the flow has bytes to send and its window is open
 	nextPlace int      // the place after the one served last
@@ -16,10 +26,14 @@ type nic struct {
 	fresh     bool     // sendPS and sendAt are valid
 	sendPS    int64    // when the next data packet can be sent; never if none
 	sendAt    int      // and the place of its flow
-	delayed   []item   // clocked by ACKs: ACKs and when they are sent at the latest, by time
-	timers    minHeap[timer]
-	timerPS   int64 // none goes off before
-	lookPS    int64 // when a look at them is scheduled
+}
+
+// ringOf returns the ring that a flow is in.
+func (d *domain) ringOf(c *nic, s *sender) *ring {
+	if c.classes == nil {
+		return &c.ring
+	}
+	return &c.classes[s.class]
 }
 
 // A nicPlace is one flow of a NIC.
@@ -29,7 +43,7 @@ type nicPlace struct {
 }
 
 // add appends a flow to the round robin.
-func (c *nic) add(slot int32, nowPS int64) (place int32) {
+func (c *ring) add(slot int32, nowPS int64) (place int32) {
 	k := len(c.places)
 	c.places = append(c.places, nicPlace{nowPS, slot})
 	if k%64 == 0 {
@@ -40,14 +54,14 @@ func (c *nic) add(slot int32, nowPS int64) (place int32) {
 	return int32(k)
 }
 
-func (c *nic) isOpen(place int32) bool { return c.open[place/64]>>(place%64)&1 != 0 }
+func (c *ring) isOpen(place int32) bool { return c.open[place/64]>>(place%64)&1 != 0 }
 
-func (c *nic) close(place int32) {
+func (c *ring) close(place int32) {
 	c.open[place/64] &^= 1 << (place % 64)
 	c.fresh = false
 }
 
-func (c *nic) reopen(place int32, nowPS int64) {
+func (c *ring) reopen(place int32, nowPS int64) {
 	c.open[place/64] |= 1 << (place % 64)
 	c.places[place].readyPS = max(c.places[place].readyPS, nowPS)
 	c.fresh = false
@@ -55,7 +69,7 @@ func (c *nic) reopen(place int32, nowPS int64) {
 
 // choose selects the flow that sends next, and when, if the wire is free from freePS on: of the flows that are
 // ready first (all that are ready by freePS count as equal) the first after the one served last.
-func (c *nic) choose(freePS int64) {
+func (c *ring) choose(freePS int64) {
 	c.fresh = true
 	c.sendPS = never
 	k := c.nextPlace / 64
@@ -89,7 +103,7 @@ func (c *nic) choose(freePS int64) {
 
 // compact removes the places of flows that have sent everything and keeps the order of the others. It calls moved
 // with the new place of each remaining slot.
-func (c *nic) compact(moved func(slot, place int32)) {
+func (c *ring) compact(moved func(slot, place int32)) {
 	kept, after := 0, -1
 	for i, p := range c.places {
 		if i == c.nextPlace {
@@ -129,20 +143,22 @@ func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 		if len(in) > 0 {
 			inPS = in[0].atPS
 		}
-		paused := p.bits&portPaused != 0
-		if !acks.empty() && !(paused && d.shared) {
-			ackPS = max(p.freePS, acks.buf[acks.head].atPS)
+		ackAt := int(acks.head)
+		if p.bits&portPaused != 0 && d.shared {
+			ackAt = d.unpausedAck(p, acks)
+		}
+		if ackAt < len(acks.buf) {
+			ackPS = max(p.freePS, acks.buf[ackAt].atPS)
 		}
 		if d.recovers {
 			timerPS = c.timerPS
 		}
-		if !c.fresh {
+		if c.classes != nil {
+			d.chooseClasses(p, c)
+		} else if !c.fresh {
 			c.choose(p.freePS)
 		}
 		outPS := min(ackPS, c.sendPS)
-		if paused {
-			outPS = ackPS
-		}
 		next := min(inPS, timerPS, outPS)
 		if p.bits&portChanges != 0 && p.changeAtPS <= min(next, d.endPS-1) {
 			p.bits &^= portChanges
@@ -164,7 +180,10 @@ func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 				d.timeout(c)
 			}
 		case ackPS <= outPS:
-			it := acks.buf[acks.head]
+			it := acks.buf[ackAt]
+			if ackAt != int(acks.head) {
+				copy(acks.buf[acks.head+1:], acks.buf[acks.head:ackAt])
+			}
 			acks.head++
 			c.fresh = false
 			d.sendAck(p, &d.kinds[p.kind()], it, ackPS)
@@ -229,10 +248,11 @@ func (d *domain) receive(c *nic, it *item) {
 	slot := t.hops[it.hop].flow
 	s := &t.senders[slot]
 	if it.bits&flagStart != 0 {
-		if c.vacated > 32 && c.vacated*2 > len(c.places) {
-			c.compact(func(slot, place int32) { t.senders[slot].place = place })
+		r := d.ringOf(c, s)
+		if r.vacated > 32 && r.vacated*2 > len(r.places) {
+			r.compact(func(slot, place int32) { t.senders[slot].place = place })
 		}
-		s.place = c.add(slot, it.atPS)
+		s.place = r.add(slot, it.atPS)
 		return
 	}
 	switch {
@@ -273,18 +293,19 @@ func (s *sender) updateDCTCP(p *simkernel.Params, it *item) {
 
 // updateOpen opens or closes a flow at its NIC.
 func (d *domain) updateOpen(c *nic, s *sender, open bool, nowPS int64) {
-	if open == c.isOpen(s.place) {
+	r := d.ringOf(c, s)
+	if open == r.isOpen(s.place) {
 		return
 	}
 	if open {
-		c.reopen(s.place, nowPS)
+		r.reopen(s.place, nowPS)
 	} else {
-		c.close(s.place)
+		r.close(s.place)
 	}
 }
 
 // vacate removes the place of a flow that sends nothing any more.
-func (c *nic) vacate(place int32) {
+func (c *ring) vacate(place int32) {
 	c.close(place)
 	c.places[place].slot = -1
 	c.vacated++
@@ -297,8 +318,13 @@ func (c *nic) vacate(place int32) {
 // never how much: the last packet may exceed it, as in ns-3.
 func (d *domain) sendNext(p *port, c *nic) {
 	t, params := &d.net.flows, &d.net.params
-	nowPS, place := c.sendPS, c.sendAt
-	slot := c.places[place].slot
+	r, class := &c.ring, 0
+	if c.classes != nil {
+		class = d.pickClass(p, c)
+		r = &c.classes[class]
+	}
+	nowPS, place := c.sendPS, r.sendAt
+	slot := r.places[place].slot
 	s := &t.senders[slot]
 	base := t.info[slot].firstHop
 	number, attempt := s.next, uint32(0)
@@ -317,13 +343,13 @@ func (d *domain) sendNext(p *port, c *nic) {
 	} else if s.external != nil {
 		s.onSend(params, number, attempt, nowPS)
 	}
-	c.nextPlace = place + 1
+	r.nextPlace = place + 1
 	c.fresh = false
-	c.places[place].readyPS = nowPS + s.gap.PS(payload+params.HeaderBytes)
+	r.places[place].readyPS = nowPS + s.gap.PS(payload+params.HeaderBytes)
 	if flags != 0 && !d.recovers {
-		c.vacate(int32(place))
+		r.vacate(int32(place))
 	} else if s.sentBytes == s.sizeBytes || s.sentBytes-s.ackedBytes >= s.windowBytes {
-		c.close(int32(place))
+		r.close(int32(place))
 	}
 	if d.recovers {
 		if f := &d.net.recovery.flows[slot]; !f.timerSet {
@@ -333,6 +359,9 @@ func (d *domain) sendNext(p *port, c *nic) {
 	it := item{0, base, number<<d.numberShift | attempt<<flagBits | flags}
 	k := &d.kinds[p.kind()]
 	p.freePS = nowPS + d.sendTime(k, &it)
+	if c.classes != nil {
+		d.sentClass(p, r, class)
+	}
 	it.atPS = p.freePS + k.delayPS
 	it.hop++
 	if d.net.frontier != nil && (it.bits&flagLast != 0 || d.recovers) {

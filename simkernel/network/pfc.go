@@ -3,13 +3,14 @@ package network
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"parsimon/simkernel"
 )
 
-// Priority flow control (IEEE 802.1Qbb) of one class, all data, as in the HPCC simulator. A switch counts the packets
-// that wait in it by the link that they came over:
+// Priority flow control (IEEE 802.1Qbb), as in the HPCC simulator. A switch counts the packets that wait in it by the
+// link that they came over and by their class (classes.go); "link" below stands for both:
 //
 //	SwitchBytes ─┬─ reserve of each link: pfcReserve
 //	             ├─ headroom of each link
@@ -19,14 +20,16 @@ import (
 // threshold it takes headroom, and is dropped if that is full. At the threshold the switch pauses the sender of the
 // link, and resumes it when a packet of the link has left, no headroom is taken and the pool part is pfcHysteresis
 // or more below the threshold, or 0. The threshold is XOFFBytes, or dynamic: Alpha × what is free in the pool, and
-// as many times more as the link is faster than the slowest link of a host.
+// as many times more as the link is faster than the slowest link of a host. A lossy class has neither reserve nor
+// headroom: its packets take of the pool, and are dropped where their queue would hold more than Alpha × what is free.
 //
 // The frame that says so takes the time to send pauseBytes and the propagation delay. It waits for no packet, and
-// delays none. A paused port, of a switch or a NIC, ends the packet that it sends and starts no other but ACKs that
-// have a queue of their own. Pauses have no end of their own: a watchdog is not modelled.
+// delays none. A paused port, of a switch or a NIC, ends the packet that it sends and starts no other of the class but
+// ACKs that have a queue of their own. Pauses have no end of their own. A watchdog (WatchdogNS) looks at the paused
+// queues of switches: one that has waited for so long is dropped, and for RestoreNS the port ignores pauses.
 //
 // Order of events: what leaves a switch at a time is counted before thresholds are compared; a pause that arrives at
-// the time when a packet would be sent holds it back.
+// the time when a packet would be sent holds it back. The watchdog looks after what arrives, before what is sent.
 const (
 	pfcReserve    = 4096
 	pfcHysteresis = 3072
@@ -36,6 +39,9 @@ const (
 	pfcTimeoutNS = 67_108_864
 )
 
+// DefaultWatchdogNS is the detection and the restoration time of SONiC's watchdog (sonic-utilities, pfcwd/main.py).
+const DefaultWatchdogNS = 200_000_000
+
 // DefaultPFCAlpha is Alpha of the HPCC simulator for links as fast as those of hosts.
 const DefaultPFCAlpha = 1.0 / 8
 
@@ -44,32 +50,49 @@ const DefaultPFCAlpha = 1.0 / 8
 type pauser struct {
 	bytes     int64 // in the reserve and in the pool
 	headBytes int64 // in the headroom
+	reserve   int64
 	headroom  int64
 	alpha     float64
 	told      bool // the sender is to pause
 
-	toggles  []toggle // that have arrived, or will in the present window
+	toggles  []toggle // of the first class: of all, that have arrived, or will in the present window
+	asked    bool     // the last toggle began a pause
+	paused   bool
+	ignores  bool  // the watchdog has found a storm
+	lookPS   int64 // with paused and ignores: when the watchdog looks next
 	sincePS  int64
 	pausedPS int64 // sum of the pauses that are over
+	storms   int64
 }
 
 // A toggle is the begin or the end of a pause.
 type toggle struct {
 	atPS  int64
+	class int32
 	pause bool
 }
 
-// pauseHop as item.hop marks a toggle on its way to a port; its bits are 1 for a pause, 0 for its end.
+// pauseHop as item.hop marks a toggle on its way to a port; its bits are twice the class, and 1 for a pause.
 const pauseHop = -3
 
-// A leaving is a packet that came over a link (the other direction of port over) and leaves the switch.
+// A leaving is a packet of a class that came over a link and leaves the switch.
 type leaving struct {
 	atPS, bytes int64
-	over        int32
+	back, class int32 // the other direction of the link
+}
+
+// pauserOf returns PFC of a class at the port of a link.
+func (d *domain) pauserOf(link, class int32) *pauser {
+	return &d.net.pausers[int(link)*len(d.net.classes)+int(class)]
+}
+
+// paused reports whether a class of a port is paused.
+func (d *domain) paused(p *port, class int) bool {
+	return p.bits&portPaused != 0 && d.pauserOf(p.link, int32(class)).paused
 }
 
 // poolPart returns what the packets of a link have of the pool.
-func (u *pauser) poolPart() int64 { return max(0, u.bytes-pfcReserve) }
+func (u *pauser) poolPart() int64 { return max(0, u.bytes-u.reserve) }
 
 // add counts a packet outside of the headroom.
 func (b *buffer) add(u *pauser, bytes int64) {
@@ -90,6 +113,9 @@ func (b *BufferParams) checkPFC(packetBytes int64) error {
 	switch {
 	case !b.PFC && (b.XOFFBytes != 0 || b.HeadroomBytes != 0):
 		return fmt.Errorf("PFC is off, and has a threshold of %d bytes and a headroom of %d", b.XOFFBytes, b.HeadroomBytes)
+	case b.WatchdogNS < 0 || b.RestoreNS < 0 || b.WatchdogNS > 0 && !b.PFC || b.WatchdogNS == 0 && b.RestoreNS > 0:
+		return fmt.Errorf("PFC watchdog detects in %d ns and restores in %d, must be above 0, and with PFC", b.WatchdogNS,
+			b.RestoreNS)
 	case b.XOFFBytes < 0 || b.XOFFBytes > b.SwitchBytes:
 		return fmt.Errorf("PFC threshold is %d bytes, must be within the switch buffer of %d", b.XOFFBytes, b.SwitchBytes)
 	case b.HeadroomBytes < 0 || b.HeadroomBytes > 0 && b.HeadroomBytes < packetBytes || b.HeadroomBytes > b.SwitchBytes:
@@ -120,16 +146,20 @@ func (n *Network) initPFC() error {
 			slowest = min(slowest, link.BandwidthBps)
 		}
 	}
-	n.pausers = make([]pauser, len(n.links))
+	n.pausers = make([]pauser, len(n.links)*len(n.classes))
 	for l, link := range n.links {
-		u := &n.pausers[l^1] // at the port of the other direction
-		u.headroom = n.headroom(link)
-		u.alpha = n.buffer.Alpha * max(1, float64(link.BandwidthBps)/float64(slowest))
-		v := link.DstNode
-		reserve[v] += pfcReserve
-		headroom[v] += u.headroom
-		if alpha[v] == 0 || u.alpha < alpha[v] {
-			alpha[v] = u.alpha
+		v, faster := link.DstNode, max(1, float64(link.BandwidthBps)/float64(slowest))
+		for i := range n.classes {
+			u := &n.pausers[(l^1)*len(n.classes)+i] // at the port of the other direction
+			if u.alpha = n.alphaOf(&n.classes[i]); !n.classes[i].Lossy {
+				u.alpha *= faster
+				u.reserve, u.headroom = pfcReserve, n.headroom(link)
+			}
+			reserve[v] += u.reserve
+			headroom[v] += u.headroom
+			if lossy := n.classes[i].Lossy; (lossy || n.buffer.XOFFBytes == 0) && (alpha[v] == 0 || u.alpha < alpha[v]) {
+				alpha[v] = u.alpha
+			}
 		}
 	}
 	share := make([]float64, len(n.host)) // of the default headroom
@@ -140,19 +170,34 @@ func (n *Network) initPFC() error {
 			share[v], b.poolBytes = float64(left/2)/float64(headroom[v]), left-left/2
 		}
 		if !n.host[v] && b.poolBytes < n.fullBytes {
-			return fmt.Errorf("switch buffer is %d bytes: the %d ports of node %d have %d bytes of reserve and PFC headroom, "+
-				"which leave no packet", n.buffer.SwitchBytes, reserve[v]/pfcReserve, v, reserve[v]+headroom[v])
+			return fmt.Errorf("switch buffer is %d bytes: the ports of node %d have %d bytes of reserve and PFC headroom, "+
+				"which leave no packet", n.buffer.SwitchBytes, v, reserve[v]+headroom[v])
 		}
-		b.freeBytes = int64(alpha[v]/(1+alpha[v])*float64(b.poolBytes)) - 1
-		if x := n.buffer.XOFFBytes; x > 0 {
-			b.freeBytes = min(x, b.poolBytes) - 1
+		if most := n.alphaLossy() * float64(b.poolBytes); !n.host[v] && most < float64(n.fullBytes) {
+			return fmt.Errorf("a lossy class has %.0f bytes of the shared pool of node %d, which never admits a packet of %d",
+				most, v, n.fullBytes)
+		}
+		b.freeBytes = min(b.poolBytes, cmp.Or(n.buffer.XOFFBytes, b.poolBytes)) - 1
+		if alpha[v] != 0 {
+			b.freeBytes = min(b.freeBytes, int64(alpha[v]/(1+alpha[v])*float64(b.poolBytes))-1)
 		}
 	}
-	for l, link := range n.links {
-		u := &n.pausers[l^1]
-		u.headroom = int64(float64(u.headroom) * share[link.DstNode])
+	for i := range n.pausers {
+		u := &n.pausers[i]
+		u.headroom = int64(float64(u.headroom) * share[n.links[i/len(n.classes)].SrcNode])
 	}
 	return nil
+}
+
+// alphaLossy is the least threshold of lossy classes.
+func (n *Network) alphaLossy() float64 {
+	least := math.Inf(1)
+	for i := range n.classes {
+		if n.classes[i].Lossy {
+			least = min(least, n.alphaOf(&n.classes[i]))
+		}
+	}
+	return least
 }
 
 // pfcThreshold returns the threshold of a link's part of the pool, of which so many bytes are free.
@@ -166,22 +211,28 @@ func (n *Network) pfcThreshold(u *pauser, freeBytes int64) float64 {
 // crosses reports whether a packet that is counted now can pause its sender, or not find room. Counters that are too
 // high, since packets have left that are counted, err on the safe side.
 func (n *Network) crosses(b *buffer, u *pauser, bytes int64) bool {
-	part := max(0, u.bytes+bytes-pfcReserve)
+	part := max(0, u.bytes+bytes-u.reserve)
 	free := b.poolBytes - b.sharedBytes + u.poolPart() - part
-	return part > 0 && (free < 0 || float64(part) >= n.pfcThreshold(u, free))
+	return part > 0 && (free < 0 || u.reserve == 0 || float64(part) >= n.pfcThreshold(u, free))
 }
 
-// takeIn counts a packet that arrives at a switch with PFC; false if there is no room for it.
-func (d *domain) takeIn(b *buffer, a *arrival, bytes int64) bool {
-	n := d.net
-	over := n.portOf[a.link^1]
-	u := n.ports[over].pfc
+// takeIn counts a packet that arrives at a switch's port with PFC; false if there is no room for it.
+func (d *domain) takeIn(b *buffer, p *port, a *arrival, bytes int64) bool {
+	n, class := d.net, d.classOf(&a.item)
+	u := d.pauserOf(a.link^1, class)
 	if b.told > 0 || b.usedBytes+bytes > b.peakBytes || n.crosses(b, u, bytes) {
 		d.serveActive(a.atPS)
 		d.settleLeaving(b)
 	}
-	part := max(0, u.bytes+bytes-pfcReserve)
+	part := max(0, u.bytes+bytes-u.reserve)
 	free := b.poolBytes - b.sharedBytes
+	if n.classes[class].Lossy {
+		fits := bytes <= free && float64(p.classes.queues[class].heldBytes+bytes) <= u.alpha*float64(free)
+		if fits {
+			b.add(u, bytes)
+		}
+		return fits
+	}
 	switch above := float64(part) > n.pfcThreshold(u, free) || part-u.poolPart() > free; {
 	case part == 0 || !above:
 		b.add(u, bytes)
@@ -194,50 +245,51 @@ func (d *domain) takeIn(b *buffer, a *arrival, bytes int64) bool {
 	if !u.told && (u.headBytes > 0 || part > 0 && float64(part) >= n.pfcThreshold(u, free)) {
 		u.told = true
 		b.told++
-		d.tell(over, toggle{a.atPS, true})
+		d.tell(a.link^1, toggle{a.atPS, class, true})
 	}
 	return true
 }
 
-// tell sends a toggle to the sender over the other direction of a port's cable.
-func (d *domain) tell(over int32, t toggle) {
-	p := &d.net.ports[over]
+// tell sends a toggle to the sender over the other direction of a link.
+func (d *domain) tell(link int32, t toggle) {
+	p := &d.net.ports[d.net.portOf[link]]
 	k := &d.kinds[p.kind()]
-	it := item{atPS: t.atPS + k.wire.PS(pauseBytes) + k.delayPS, hop: pauseHop}
+	it := item{atPS: t.atPS + k.wire.PS(pauseBytes) + k.delayPS, hop: pauseHop, bits: uint32(t.class) << 1}
 	if t.pause {
-		it.bits = 1
+		it.bits |= 1
 	}
-	d.forward(p, d.net.portOf[p.link^1], it)
+	d.forward(p, d.net.portOf[link^1], it)
 }
 
 // leaves counts a packet that leaves a switch: when the order of events is known (settleLeaving), or at once where no
 // sender can be paused.
-func (d *domain) leaves(node, over int32, bytes, nowPS int64) {
+func (d *domain) leaves(node int32, it *item, bytes, nowPS int64) {
+	back := d.net.ports[d.net.flows.hops[it.hop+1].backward].link
 	if d.merging {
-		d.leaving = append(d.leaving, leaving{nowPS, bytes, over})
+		d.leaving = append(d.leaving, leaving{nowPS, bytes, back, d.classOf(it)})
 		return
 	}
-	d.net.buffers[node].remove(d.net.ports[over].pfc, bytes)
+	d.net.buffers[node].remove(d.pauserOf(back, d.classOf(it)), bytes)
 }
 
 // settleLeaving counts what has left, in order of time, and resumes senders.
 func (d *domain) settleLeaving(b *buffer) {
 	left := d.leaving
 	slices.SortFunc(left, func(x, y leaving) int {
-		return cmp.Or(cmp.Compare(x.atPS, y.atPS), cmp.Compare(x.over, y.over))
+		return cmp.Or(cmp.Compare(x.atPS, y.atPS), cmp.Compare(x.back, y.back))
 	})
 	for len(left) > 0 {
 		k := 0
 		for ; k < len(left) && left[k].atPS == left[0].atPS; k++ {
-			b.remove(d.net.ports[left[k].over].pfc, left[k].bytes)
+			b.remove(d.pauserOf(left[k].back, left[k].class), left[k].bytes)
 		}
 		for _, l := range left[:k] {
-			u := d.net.ports[l.over].pfc
+			u := d.pauserOf(l.back, l.class)
 			part, free := u.poolPart(), b.poolBytes-b.sharedBytes
 			if u.told && u.headBytes == 0 && (part == 0 || float64(part+pfcHysteresis) <= d.net.pfcThreshold(u, free)) {
 				u.told = false
 				b.told--
-				d.tell(l.over, toggle{l.atPS, false})
+				d.tell(l.back, toggle{l.atPS, l.class, false})
 			}
 		}
 		left = left[k:]
@@ -254,41 +306,132 @@ func (d *domain) takeToggles(arrivals []arrival, work []uint64) []arrival {
 			kept = append(kept, a)
 			continue
 		}
-		u := a.port - d.low
-		p := &d.ports[u]
-		p.pfc.toggles = append(p.pfc.toggles, toggle{a.atPS, a.bits != 0})
-		slices.SortStableFunc(p.pfc.toggles, func(x, y toggle) int { return cmp.Compare(x.atPS, y.atPS) })
-		p.bits |= portChanges
-		p.changeAtPS = p.pfc.toggles[0].atPS
-		work[u/64] |= 1 << (u % 64)
+		at := a.port - d.low
+		p := &d.ports[at]
+		u := d.pauserOf(p.link, 0)
+		u.toggles = append(u.toggles, toggle{a.atPS, int32(a.bits >> 1), a.bits&1 != 0})
+		slices.SortStableFunc(u.toggles, func(x, y toggle) int { return cmp.Compare(x.atPS, y.atPS) })
+		d.setNextChange(p)
+		work[at/64] |= 1 << (at % 64)
 	}
 	return kept
 }
 
-// toggle begins or ends a pause of a port.
-func (d *domain) toggle(p *port) {
-	u := p.pfc
-	t := u.toggles[0]
-	u.toggles = u.toggles[:copy(u.toggles, u.toggles[1:])]
-	switch paused := p.bits&portPaused != 0; {
-	case t.pause && !paused:
-		p.bits |= portPaused
-		u.sincePS = t.atPS
-	case !t.pause && paused:
-		p.bits &^= portPaused
-		u.pausedPS += t.atPS - u.sincePS
-		p.freePS = max(p.freePS, t.atPS)
+// setNextChange sets when a pause of a port begins or ends next, or the watchdog looks.
+func (d *domain) setNextChange(p *port) {
+	p.bits &^= portChanges | portPaused
+	p.changeAtPS = never
+	if t := d.pauserOf(p.link, 0).toggles; len(t) > 0 {
+		p.changeAtPS = t[0].atPS
 	}
-	if len(u.toggles) > 0 {
+	for i := range d.net.classes {
+		u := d.pauserOf(p.link, int32(i))
+		if u.paused {
+			p.bits |= portPaused
+		}
+		if (u.paused || u.ignores) && d.net.buffer.WatchdogNS > 0 && p.classes.queues != nil {
+			p.changeAtPS = min(p.changeAtPS, u.lookPS)
+		}
+	}
+	if p.changeAtPS != never {
 		p.bits |= portChanges
-		p.changeAtPS = u.toggles[0].atPS
 	}
 }
 
-// PausedNS returns how long the sending end of a link was paused, after Run.
-func (n *Network) PausedNS(link int32) int64 {
+// changePauses begins and ends pauses of a port at p.changeAtPS.
+func (d *domain) changePauses(p *port) {
+	nowPS, first := p.changeAtPS, d.pauserOf(p.link, 0)
+	for len(first.toggles) > 0 && first.toggles[0].atPS == nowPS {
+		t := first.toggles[0]
+		first.toggles = first.toggles[:copy(first.toggles, first.toggles[1:])]
+		u := d.pauserOf(p.link, t.class)
+		u.asked = t.pause
+		d.setPaused(p, u, t.pause && !u.ignores, nowPS)
+	}
+	for i := range p.classes.queues {
+		switch u := d.pauserOf(p.link, int32(i)); {
+		case u.lookPS != nowPS || d.net.buffer.WatchdogNS == 0:
+		case u.ignores:
+			u.ignores = false
+			d.setPaused(p, u, u.asked, nowPS)
+		case u.paused:
+			d.watch(p, u, i, nowPS)
+		}
+	}
+	d.setNextChange(p)
+}
+
+// setPaused begins or ends a pause of a class of a port.
+func (d *domain) setPaused(p *port, u *pauser, paused bool, nowPS int64) {
+	switch {
+	case paused && !u.paused:
+		u.sincePS, u.lookPS = nowPS, nowPS+d.net.buffer.WatchdogNS*simkernel.PSPerNS
+	case !paused && u.paused:
+		u.pausedPS += nowPS - u.sincePS
+		p.freePS = max(p.freePS, nowPS)
+	}
+	u.paused = paused
+}
+
+// watch is the look of the watchdog at a queue that was paused for its time: what waits is dropped, and pauses are
+// ignored for a while.
+func (d *domain) watch(p *port, u *pauser, class int, nowPS int64) {
+	f := &p.classes.queues[class]
+	if f.empty() || f.buf[f.head].atPS > nowPS {
+		u.lookPS += d.net.buffer.WatchdogNS * simkernel.PSPerNS
+		return
+	}
+	u.storms++
+	d.setPaused(p, u, false, nowPS)
+	u.ignores, u.lookPS = true, nowPS+d.net.buffer.RestoreNS*simkernel.PSPerNS
+	kept := f.buf[:0]
+	for _, it := range f.buf[f.head:] {
+		if it.bits&flagAck != 0 || it.atPS > nowPS {
+			kept = append(kept, it)
+			continue
+		}
+		bytes := d.wireBytes(&it)
+		d.drop(p, &it)
+		d.hold(p, &it, -bytes)
+		d.net.buffers[p.node].usedBytes -= bytes
+		d.leaves(p.node, &it, bytes, nowPS)
+	}
+	f.buf, f.head, f.arrived, f.leftBytes = kept, 0, 0, 0
+	d.net.emptied(p.classes, class)
+}
+
+// deadlock is the error for flows that do not drain with PFC.
+func (n *Network) deadlock(flows int64) error {
+	var links []int32
+	for l := range n.links {
+		if p := &n.ports[n.portOf[l]]; p.bits&portPaused != 0 && p.classes.queues != nil {
+			links = append(links, int32(l))
+		}
+	}
+	return fmt.Errorf("%d flows never end: the pauses of links %v between switches wait for each other in a circle "+
+		"(a watchdog would drop packets there)", flows, links)
+}
+
+// PausedNS returns how long the classes of the sending end of a link were paused, all together, after Run.
+func (n *Network) PausedNS(link int32) (ns int64) {
+	for i := range n.classes {
+		ns += n.PausedOf(link, i)
+	}
+	return ns
+}
+
+// PausedOf is PausedNS of a class.
+func (n *Network) PausedOf(link int32, class int) int64 {
 	if n.pausers == nil {
 		return 0
 	}
-	return n.pausers[link].pausedPS / simkernel.PSPerNS
+	return n.pausers[int(link)*len(n.classes)+class].pausedPS / simkernel.PSPerNS
+}
+
+// Storms returns how many times the watchdog has found a queue that was paused for too long, after Run.
+func (n *Network) Storms() (count int64) {
+	for i := range n.pausers {
+		count += n.pausers[i].storms
+	}
+	return count
 }

@@ -11,31 +11,34 @@ import (
 	"parsimon/simkernel/kerneltest"
 )
 
-// A twinPFC is PFC of a Buffered: the rules of the HPCC simulator's SwitchMmu, packet by packet. All slices are by the
-// link that packets came over, but paused, sincePS and pausedPS, which are by the link that is paused: the same.
+// A twinPFC is PFC of a Buffered: the rules of the HPCC simulator's SwitchMmu, packet by packet.
 type twinPFC struct {
-	buffer            BufferParams
-	pool              []int64 // by node
-	headroom          []int64
-	alpha             []float64
-	inBytes, hdrm     []int64
-	told, paused      []bool
-	sincePS, pausedPS []int64
-	left              []int32 // links whose packets left at leftPS
-	leftPS            int64
+	buffer BufferParams
+	pool   []int64       // by node
+	links  [][]twinPFCOf // by link, and class
+	left   [][2]int32    // links and classes whose packets left at leftPS
+	leftPS int64
 }
 
-// Items of events that are no packets.
-const (
-	pauseItem  = -1
-	resumeItem = -2
-)
+// A twinPFCOf is what is known of a class of a link. What comes over the link is counted at its destination, told is
+// what that has told the source, and the rest is the source's.
+type twinPFCOf struct {
+	headroom, reserve, inBytes, hdrm int64
+	alpha                            float64
+	told, asked, paused, ignores     bool
+	sincePS, pausedPS, lookPS        int64
+}
+
+// Items of events that are no packets: a pause of class q is -1 - 2q, its end -2 - 2q.
+func pauseItem(class int, pause bool) int32 {
+	if pause {
+		return int32(-1 - 2*class)
+	}
+	return int32(-2 - 2*class)
+}
 
 func newTwinPFC(n *Buffered) *twinPFC {
-	links := len(n.links)
-	q := &twinPFC{buffer: n.buffer, pool: make([]int64, len(n.host)), headroom: make([]int64, links),
-		alpha: make([]float64, links), inBytes: make([]int64, links), hdrm: make([]int64, links),
-		told: make([]bool, links), paused: make([]bool, links), sincePS: make([]int64, links), pausedPS: make([]int64, links)}
+	q := &twinPFC{buffer: n.buffer, pool: make([]int64, len(n.host)), links: make([][]twinPFCOf, len(n.links))}
 	slowest := int64(never)
 	for _, l := range n.links {
 		if n.host[l.SrcNode] {
@@ -46,48 +49,67 @@ func newTwinPFC(n *Buffered) *twinPFC {
 		q.pool[v] = n.buffer.SwitchBytes
 	}
 	for i, l := range n.links {
-		if q.headroom[i] = n.buffer.HeadroomBytes; q.headroom[i] == 0 {
-			q.headroom[i] = n.feed.net.headroom(l)
+		for class, c := range n.classes {
+			of := twinPFCOf{alpha: n.alpha(class)}
+			if !c.Lossy {
+				of.reserve = 4096
+				if of.headroom = n.buffer.HeadroomBytes; of.headroom == 0 {
+					of.headroom = n.feed.net.headroom(l)
+				}
+				of.alpha *= max(1, float64(l.BandwidthBps)/float64(slowest))
+			}
+			q.links[i] = append(q.links[i], of)
+			q.pool[l.DstNode] -= of.reserve + of.headroom
 		}
-		q.alpha[i] = n.buffer.Alpha * max(1, float64(l.BandwidthBps)/float64(slowest))
-		q.pool[l.DstNode] -= 4096 + q.headroom[i]
 	}
 	return q
 }
 
-func (q *twinPFC) shared(n *Buffered, node int32) (sum int64) {
+func (q *twinPFC) of(link int32, class int) *twinPFCOf { return &q.links[link][class] }
+
+func (q *twinPFC) free(n *Buffered, node int32) int64 {
+	free := q.pool[node]
 	for i, l := range n.links {
 		if l.DstNode == node {
-			sum += max(0, q.inBytes[i]-4096)
+			for _, of := range q.links[i] {
+				free -= max(0, of.inBytes-of.reserve)
+			}
 		}
 	}
-	return sum
+	return free
 }
 
-func (q *twinPFC) threshold(n *Buffered, link int32) float64 {
+func (q *twinPFC) threshold(n *Buffered, link int32, class int) float64 {
 	if q.buffer.XOFFBytes > 0 {
 		return float64(q.buffer.XOFFBytes)
 	}
-	node := n.links[link].DstNode
-	return q.alpha[link] * float64(q.pool[node]-q.shared(n, node))
+	return q.of(link, class).alpha * float64(q.free(n, n.links[link].DstNode))
 }
 
-func (q *twinPFC) takeIn(n *Buffered, link int32, bytes, nowPS int64) bool {
-	node := n.links[link].DstNode
-	after := max(0, q.inBytes[link]+bytes-4096)
-	takes := after - max(0, q.inBytes[link]-4096)
+func (q *twinPFC) takeIn(n *Buffered, link int32, p *bufferedPort, k *bufferedPacket, nowPS int64) bool {
+	class, bytes, free := k.flow.class, k.wire, q.free(n, n.links[link].DstNode)
+	of := q.of(link, class)
+	if n.classes[class].Lossy {
+		if bytes > free || float64(p.classes[class].dataBytes+bytes) > of.alpha*float64(free) {
+			return false
+		}
+		of.inBytes += bytes
+		return true
+	}
+	after := max(0, of.inBytes+bytes-4096)
+	takes := after - max(0, of.inBytes-4096)
 	switch {
-	case after == 0 || float64(after) <= q.threshold(n, link) && q.shared(n, node)+takes <= q.pool[node]:
-		q.inBytes[link] += bytes
-	case q.hdrm[link]+bytes <= q.headroom[link]:
-		q.hdrm[link] += bytes
+	case after == 0 || float64(after) <= q.threshold(n, link, class) && takes <= free:
+		of.inBytes += bytes
+	case of.hdrm+bytes <= of.headroom:
+		of.hdrm += bytes
 	default:
 		return false
 	}
-	part := max(0, q.inBytes[link]-4096)
-	if !q.told[link] && (q.hdrm[link] > 0 || part > 0 && float64(part) >= q.threshold(n, link)) {
-		q.told[link] = true
-		q.tell(n, link, pauseItem, nowPS)
+	part := max(0, of.inBytes-4096)
+	if !of.told && (of.hdrm > 0 || part > 0 && float64(part) >= q.threshold(n, link, class)) {
+		of.told = true
+		q.tell(n, link, pauseItem(class, true), nowPS)
 	}
 	return true
 }
@@ -100,33 +122,100 @@ func (q *twinPFC) tell(n *Buffered, link, item int32, nowPS int64) {
 
 func (q *twinPFC) leave(k *bufferedPacket, nowPS int64) {
 	link := k.flow.path[k.hop-1]
-	head := min(q.hdrm[link], k.wire)
-	q.hdrm[link] -= head
-	q.inBytes[link] -= k.wire - head
-	q.left, q.leftPS = append(q.left, link), nowPS
+	of := q.of(link, k.flow.class)
+	head := min(of.hdrm, k.wire)
+	of.hdrm -= head
+	of.inBytes -= k.wire - head
+	q.left, q.leftPS = append(q.left, [2]int32{link, int32(k.flow.class)}), nowPS
 }
 
 // resume compares with thresholds when all that leaves at a time has left.
 func (q *twinPFC) resume(n *Buffered) {
-	for _, link := range q.left {
-		part := max(0, q.inBytes[link]-4096)
-		if q.told[link] && q.hdrm[link] == 0 && (part == 0 || float64(part+3072) <= q.threshold(n, link)) {
-			q.told[link] = false
-			q.tell(n, link, resumeItem, q.leftPS)
+	for _, l := range q.left {
+		link, class := l[0], int(l[1])
+		of := q.of(link, class)
+		part := max(0, of.inBytes-4096)
+		if of.told && of.hdrm == 0 && (part == 0 || float64(part+3072) <= q.threshold(n, link, class)) {
+			of.told = false
+			q.tell(n, link, pauseItem(class, false), q.leftPS)
 		}
 	}
 	q.left = q.left[:0]
 }
 
-func (q *twinPFC) toggle(n *Buffered, link int32, pause bool, nowPS int64) {
-	if q.paused[link] = pause; pause {
-		q.sincePS[link] = nowPS
-		return
+func (q *twinPFC) toggle(n *Buffered, link, item int32, nowPS int64) {
+	class := int(-1-item) / 2
+	of := q.of(link, class)
+	of.asked = item == pauseItem(class, true)
+	switch {
+	case of.asked && !of.paused && !of.ignores:
+		q.pause(n, link, class, nowPS)
+	case !of.asked && of.paused:
+		q.end(n, link, class, nowPS)
 	}
-	q.pausedPS[link] += nowPS - q.sincePS[link]
-	p := &n.ports[link]
+}
+
+func (q *twinPFC) pause(n *Buffered, link int32, class int, nowPS int64) {
+	of := q.of(link, class)
+	of.paused, of.sincePS = true, nowPS
+	q.look(n, link, class, nowPS+q.buffer.WatchdogNS*simkernel.PSPerNS)
+}
+
+func (q *twinPFC) end(n *Buffered, link int32, class int, nowPS int64) {
+	of, p := q.of(link, class), &n.ports[link]
+	of.paused = false
+	of.pausedPS += nowPS - of.sincePS
 	p.freePS = max(p.freePS, nowPS) // of a NIC's flows, all that are ready by now count as equal
 	n.scheduleSend(link, p.freePS)
+}
+
+func (q *twinPFC) look(n *Buffered, link int32, class int, atPS int64) {
+	if q.buffer.WatchdogNS > 0 && !n.ports[link].isHost {
+		q.of(link, class).lookPS = atPS
+		n.push(event{atPS: atPS, rank: rankWatch, port: link, item: int32(class)})
+	}
+}
+
+// watch drops a queue that was paused for the time of the watchdog, and later obeys pauses again.
+func (q *twinPFC) watch(n *Buffered, link int32, class int, nowPS int64) {
+	of, p := q.of(link, class), &n.ports[link]
+	c := &p.classes[class]
+	switch {
+	case nowPS != of.lookPS:
+	case of.ignores:
+		if of.ignores = false; of.asked {
+			q.pause(n, link, class, nowPS)
+		}
+	case of.paused && c.data.empty():
+		q.look(n, link, class, nowPS+q.buffer.WatchdogNS*simkernel.PSPerNS)
+	case of.paused:
+		q.end(n, link, class, nowPS)
+		of.ignores = true
+		q.look(n, link, class, nowPS+q.buffer.RestoreNS*simkernel.PSPerNS)
+		var kept []*bufferedPacket
+		for !c.data.empty() {
+			k := c.data.take()
+			if k.ack {
+				kept = append(kept, k)
+				continue
+			}
+			c.queueBytes -= k.wire
+			n.leave(p, k, nowPS)
+			n.drop(p, k)
+		}
+		for _, k := range kept {
+			c.data.put(k)
+		}
+		p.ended(class)
+	}
+}
+
+// pausedNS is how long classes of a link were paused.
+func (n *Buffered) pausedNS(link int32) (ns int64) {
+	for _, of := range n.pfc.links[link] {
+		ns += of.pausedPS / simkernel.PSPerNS
+	}
+	return ns
 }
 
 // pfcExample is a random network without circles of links, in which pauses cannot wait for each other.
@@ -141,10 +230,7 @@ func pfcExample(kind simkernel.Transport, seed uint64) (e netExample, rng *rand.
 func pfcBuffer(t testing.TB, e *netExample, rng *rand.Rand, headroom int64) BufferParams {
 	packet := e.params.PayloadBytes + e.params.HeaderBytes
 	b := BufferParams{SwitchBytes: 1 << 40, PFC: true, HeadroomBytes: headroom, Alpha: kerneltest.Pick(rng, 1.0/8, 0.5, 1, 4)}
-	n, err := New(e.params, b, e.links, e.hosts, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := newExampleNetwork(t, e, b, 1)
 	least := b.SwitchBytes
 	for v := range e.hosts {
 		if !e.hosts[v] {
@@ -185,9 +271,9 @@ func TestPFCAgreesWithTwin(t *testing.T) {
 				t.Fatalf("%v, seed %d, %+v:\n%+v\n%+v\ntwin:\n%+v\n%+v", kind, seed, b, got, n.Losses(), want.Results, want.Losses)
 			}
 			for l := range int32(len(e.links)) {
-				if n.Counters(l) != want.Counters(l) || n.PausedNS(l) != want.pfc.pausedPS[l]/simkernel.PSPerNS {
-					t.Fatalf("%v, seed %d, link %d: %+v, paused %d ns, twin %+v, %d ps", kind, seed, l, n.Counters(l), n.PausedNS(l),
-						want.Counters(l), want.pfc.pausedPS[l])
+				if n.Counters(l) != want.Counters(l) || n.PausedNS(l) != want.pausedNS(l) {
+					t.Fatalf("%v, seed %d, link %d: %+v, paused %d ns, twin %+v, %d ns", kind, seed, l, n.Counters(l), n.PausedNS(l),
+						want.Counters(l), want.pausedNS(l))
 				}
 				paused += n.PausedNS(l)
 			}
@@ -231,8 +317,10 @@ func TestPFCLaws(t *testing.T) {
 				t.Fatalf("%v, seed %d: %d of %d flows, %+v", kind, seed, len(r.Row), len(e.flows.StartNS), l)
 			}
 			for l := range n.ports {
-				if p := &n.ports[l]; p.bits&portPaused != 0 || p.pfc.told || p.pfc.bytes+p.pfc.headBytes+p.heldBytes != 0 {
-					t.Fatalf("%v, seed %d: port %d at the end: %+v", kind, seed, l, p.pfc)
+				p := &n.ports[l]
+				u := &n.pausers[p.link]
+				if p.bits&portPaused != 0 || u.told || u.bytes+u.headBytes+p.heldBytes != 0 {
+					t.Fatalf("%v, seed %d: port %d at the end: %+v", kind, seed, l, u)
 				}
 			}
 			for v := range n.buffers {

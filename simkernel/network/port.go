@@ -24,16 +24,16 @@ type port struct {
 	dropped    int64
 	node       int32
 	farDomain  uint16
-	markKey    uint64  // of random marks
-	changeAtPS int64   // with portChanges: when its rate changes next, or a pause begins or ends
-	pfc        *pauser // nil without PFC
+	markKey    uint64       // of random marks
+	changeAtPS int64        // with portChanges: when its rate changes next, or a pause begins or ends
+	classes    *portClasses // nil without classes
 }
 
 const (
 	portNear     = 1 << iota // the far end is in this domain
 	portAckWaits             // acks is not empty
 	portChanges              // its rate will change (Network.Move), or a pause begin or end (pfc.go)
-	portPaused               // by PFC
+	portPaused               // a class of it, by PFC
 	portBits     = 4
 )
 
@@ -71,6 +71,7 @@ func (n *Network) kindOf(link Link) uint32 {
 		i = uint32(len(n.kinds))
 		n.kindIndex[k] = i
 		n.kinds = append(n.kinds, k)
+		n.classReds = append(n.classReds, n.redsOf(link))
 	}
 	return i
 }
@@ -79,7 +80,7 @@ func (p *port) kind() uint32 { return p.bits >> portBits }
 
 // idle reports whether nothing waits, nor will the rate change.
 func (p *port) idle() bool {
-	return len(p.data.buf) == 0 && p.bits&(portAckWaits|portChanges|portPaused) == 0
+	return len(p.data.buf) == 0 && p.bits&(portAckWaits|portChanges) == 0
 }
 
 // noteAcks sets whether ACKs wait.
@@ -98,6 +99,13 @@ func (d *domain) runPort(u int32, p *port, arrivals []arrival) {
 		if len(arrivals) == 0 {
 			return
 		}
+	}
+	if d.classed {
+		for i := range arrivals {
+			d.put(p, &arrivals[i].item)
+		}
+		d.runQueues(u, p)
+		return
 	}
 	data, acks := &p.data, &p.acks
 	if data.empty() {
@@ -156,7 +164,7 @@ func (d *domain) serveInTurn(p *port, arrivals []arrival) int {
 // change makes the change of a port that is due at p.changeAtPS; portChanges is not set.
 func (d *domain) change(p *port) {
 	if d.lossless {
-		d.toggle(p)
+		d.changePauses(p)
 	} else {
 		d.changeRate(p)
 	}
@@ -186,7 +194,7 @@ func (d *domain) serve(p *port, data, acks *fifo, untilPS int64) (nextPS int64) 
 		if !acks.empty() {
 			ackPS = max(p.freePS, acks.buf[acks.head].atPS)
 		}
-		if !data.empty() && p.bits&portPaused == 0 {
+		if !data.empty() {
 			dataPS = max(p.freePS, data.buf[data.head].atPS)
 		}
 		if nowPS := min(ackPS, dataPS); nowPS >= untilPS {
@@ -208,7 +216,7 @@ func (d *domain) serve(p *port, data, acks *fifo, untilPS int64) (nextPS int64) 
 			d.sendAck(p, k, it, dataPS)
 			continue
 		}
-		if leftBytes > k.red.MinBytes && (!d.random || d.drawsMark(p, k, &it, leftBytes)) {
+		if leftBytes > k.red.MinBytes && (!d.random || d.drawsMark(p, &k.red, &it, leftBytes)) {
 			d.mark(p, &it, dataPS)
 		}
 		if d.telemetry {
@@ -219,10 +227,10 @@ func (d *domain) serve(p *port, data, acks *fifo, untilPS int64) (nextPS int64) 
 }
 
 // drawsMark draws whether a packet that leaves more than the threshold is marked.
-func (d *domain) drawsMark(p *port, k *portKind, it *item, leftBytes int64) bool {
+func (d *domain) drawsMark(p *port, red *simkernel.RedMark, it *item, leftBytes int64) bool {
 	t := &d.net.flows
 	key := simkernel.MixKey(p.markKey, t.info[t.hops[it.hop].flow].key)
-	return k.red.Marks(leftBytes, simkernel.MixKey(key, uint64(it.bits>>d.numberShift)))
+	return red.Marks(leftBytes, simkernel.MixKey(key, uint64(it.bits>>d.numberShift)))
 }
 
 // leftBehind counts what has arrived before a service starts, and returns how many of the bytes stay behind. The
@@ -296,7 +304,7 @@ func (d *domain) sendData(p *port, k *portKind, it item, nowPS int64) {
 		p.heldBytes -= bytes
 		d.net.buffers[p.node].usedBytes -= bytes
 		if d.lossless {
-			d.leaves(p.node, t.hops[it.hop+1].backward, bytes, nowPS)
+			d.leaves(p.node, &it, bytes, nowPS)
 		}
 	}
 	p.freePS = nowPS + d.sendTime(k, &it)

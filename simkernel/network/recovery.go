@@ -149,6 +149,9 @@ func (n *Network) timeoutPS(path []int32) int64 {
 		return recoverNS * simkernel.PSPerNS
 	}
 	deepest := n.buffer.Alpha / (1 + n.buffer.Alpha) * float64(n.buffer.SwitchBytes)
+	if n.classes != nil { // what others send before it may take longer still
+		deepest = float64(n.buffer.SwitchBytes)
+	}
 	idlePS := int64(0)
 	for _, l := range path {
 		idlePS += simkernel.NewWireTime(float64(n.slowestBps(l))).PS(n.fullBytes) +
@@ -305,7 +308,7 @@ func (d *domain) ended(c *nic, slot int32, s *sender, f *recoveryFlow) bool {
 		return false
 	}
 	f.done = true
-	c.vacate(s.place)
+	d.ringOf(c, s).vacate(s.place)
 	if f.inNetwork == 0 {
 		d.free(slot)
 	}

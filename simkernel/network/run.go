@@ -111,17 +111,19 @@ func (p *pacer) advance() (fromPS int64, err error) {
 			return 0, x.stuck()
 		}
 		if live := n.live(); live != 0 {
+			if n.pausers != nil {
+				return 0, n.deadlock(live)
+			}
 			panic(fmt.Sprintf("network: idle with %d unfinished flows", live))
 		}
 		return never, nil
 	}
 	fromPS = next / n.stepPS * n.stepPS
 	if fromPS+n.stepPS > horizonPS {
-		why := ""
 		if n.pausers != nil {
-			why = ": pauses may wait for each other in a circle of links"
+			return 0, n.deadlock(n.live())
 		}
-		return 0, fmt.Errorf("%d flows have not drained after 26 days of simulated time%s", n.live(), why)
+		return 0, fmt.Errorf("%d flows have not drained after 26 days of simulated time", n.live())
 	}
 	n.step++
 	p.doneTo = fromPS + n.stepPS

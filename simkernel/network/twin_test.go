@@ -356,6 +356,8 @@ type netExample struct {
 	links  []Link
 	hosts  []bool
 	flows  Flows
+
+	classes []Class // nil: none
 }
 
 // randomNetworkOf makes a connected network of switches with hosts, one cable each, and flows on
@@ -449,6 +451,9 @@ func chunks(flows *Flows, size int) func() (*Flows, error) {
 		}
 		end := min(row+size, len(flows.StartNS))
 		c := &Flows{SizeBytes: flows.SizeBytes[row:end], StartNS: flows.StartNS[row:end]}
+		if flows.Class != nil {
+			c.Class = flows.Class[row:end]
+		}
 		if flows.AfterEnds != nil {
 			c.After, c.DelayNS, c.AfterEnds = flows.After, flows.DelayNS, flows.AfterEnds[row:end]
 			if row > 0 { // as if the chunk began with what it waits for
@@ -477,6 +482,11 @@ func newExampleNetwork(t testing.TB, e *netExample, b BufferParams, chunk int) *
 	n, err := New(e.params, b, e.links, e.hosts, chunks(&e.flows, chunk))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if e.classes != nil {
+		if err := n.Classify(e.classes); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return n
 }

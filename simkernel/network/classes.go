@@ -1,0 +1,346 @@
+package network
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"parsimon/simkernel"
+)
+
+// Classes divide the data of a network: each has a queue of its own at every port, with its own marking threshold, part
+// of the buffer and pauses. ACKs still come before all data, or with Traits.AcksQueue wait in the queue of their flow's
+// class.
+//
+// A port serves the classes without a weight first, the highest of them before the others, without preemption. What
+// they leave, those with a weight share by deficit round robin (Shreedhar and Varghese, SIGCOMM'95): in turn, each is
+// given its quantum, and sends as long as its next packet is within its deficit, which is 0 when nothing waits. The
+// smallest quantum is that of a full packet. NICs serve the classes of their flows by the same rules, and the flows of
+// a class round robin; a flow that may not send when the packet before has been sent does not wait.
+//
+// Ports without classes are served in domain.serve and domain.runNIC as ever. PFC is of classes: without others there
+// is one.
+
+// MaxClasses is how many queues a port can have.
+const MaxClasses = 8
+
+// A Class is traffic that has its own queue at every port. Of two without a weight the later one in Classify has
+// priority.
+type Class struct {
+	Weight int64 `json:"weight,omitempty"` // of the deficit round robin; 0: strict priority over those with a weight
+	// Marking thresholds in bytes per Gbps of a link; 0: those of the transport. With random marks they begin at the
+	// first, and all are marked from the second on.
+	MarkPerGbps    int64 `json:"mark_per_gbps,omitempty"`
+	MaxMarkPerGbps int64 `json:"max_mark_per_gbps,omitempty"`
+	// Alpha is BufferParams.Alpha for the queues of the class; 0: the same. With PFC it is that of what came over a link.
+	Alpha float64 `json:"alpha,omitempty"`
+	Lossy bool    `json:"lossy,omitempty"` // with PFC: it is dropped as without, and never paused
+}
+
+// MaxWeight is the largest weight of a class.
+const MaxWeight = 1000
+
+// portClasses are the classes of a port.
+type portClasses struct {
+	queues  []queue // of a switch's port
+	deficit [MaxClasses]int64
+	turn    int
+	granted bool // turn has got its quantum
+}
+
+// A queue is that of one class at a switch's port.
+type queue struct {
+	fifo
+	leftBytes int64 // port.leftBytes of it
+	heldBytes int64 // likewise
+	dropped   int64
+}
+
+// Classify gives the network classes. It is called before Run.
+func (n *Network) Classify(classes []Class) error {
+	if len(classes) < 1 || len(classes) > MaxClasses {
+		return fmt.Errorf("%d classes, must be 1 to %d", len(classes), MaxClasses)
+	}
+	n.classes, n.strict = classes, 0
+	least := int64(MaxWeight)
+	for i := range classes {
+		if err := n.checkClass(&classes[i]); err != nil {
+			return fmt.Errorf("class %d: %w", i, err)
+		}
+		if w := classes[i].Weight; w > 0 {
+			least = min(least, w)
+		} else {
+			n.strict |= 1 << i
+		}
+	}
+	if !slices.ContainsFunc(classes, func(c Class) bool { return !c.Lossy }) {
+		return errors.New("all classes are lossy: PFC pauses none")
+	}
+	for i, c := range classes {
+		n.quantum[i] = n.fullBytes * c.Weight / least
+	}
+	if n.buffer.PFC {
+		return n.initPFC()
+	}
+	for v := range n.buffers {
+		for _, c := range classes {
+			alpha := n.alphaOf(&c)
+			n.buffers[v].freeBytes = min(n.buffers[v].freeBytes, int64(alpha/(1+alpha)*float64(n.buffer.SwitchBytes))-1)
+		}
+	}
+	return nil
+}
+
+func (n *Network) checkClass(c *Class) error {
+	from, _ := n.params.MarkBytes(1e9, 1)
+	switch {
+	case c.Weight < 0 || c.Weight > MaxWeight:
+		return fmt.Errorf("weight is %d, must be 1 to %d, or 0 for strict priority", c.Weight, MaxWeight)
+	case c.MarkPerGbps < 0 || c.MarkPerGbps > 1<<30 || c.MaxMarkPerGbps < 0 || c.MaxMarkPerGbps > 1<<30:
+		return fmt.Errorf("marking thresholds are %d and %d bytes per Gbps, must be 0 to 2^30", c.MarkPerGbps,
+			c.MaxMarkPerGbps)
+	case c.MarkPerGbps > 0 && from == simkernel.Unreachable:
+		return fmt.Errorf("switches do not mark for transport %v: there is no marking threshold", n.params.Transport)
+	case c.MaxMarkPerGbps > 0 && (!n.traits.RandomMarks || c.MaxMarkPerGbps < c.MarkPerGbps || c.MarkPerGbps == 0):
+		return fmt.Errorf("max_mark_per_gbps is %d, must be at least mark_per_gbps (%d), with random marks", c.MaxMarkPerGbps,
+			c.MarkPerGbps)
+	case c.Alpha == 0 && !c.Lossy:
+		return nil
+	case n.buffers == nil:
+		return errors.New("alpha or lossy, but switches have unlimited buffers")
+	case c.Lossy && !n.buffer.PFC:
+		return errors.New("lossy, but PFC is off")
+	case c.Alpha != 0 && !(c.Alpha >= 1.0/1024 && c.Alpha <= 1024):
+		return fmt.Errorf("alpha is %v, must be 1/1024 to 1024", c.Alpha)
+	case (c.Lossy || !n.buffer.PFC) && float64(n.fullBytes) > n.alphaOf(c)*float64(n.buffer.SwitchBytes):
+		return fmt.Errorf("alpha is %v, which of %d bytes never admits a packet of %d", n.alphaOf(c), n.buffer.SwitchBytes,
+			n.fullBytes)
+	}
+	return nil
+}
+
+// alphaOf is the dynamic threshold of a class.
+func (n *Network) alphaOf(c *Class) float64 {
+	switch {
+	case c.Alpha != 0:
+		return c.Alpha
+	case c.Lossy:
+		return DefaultAlpha
+	}
+	return n.buffer.Alpha
+}
+
+// redsOf returns the marking rules of the classes at a link's port.
+func (n *Network) redsOf(link Link) (reds [MaxClasses]simkernel.RedMark) {
+	for i, c := range n.classes {
+		from, always := n.params.MarkBytes(link.BandwidthBps, link.DelayNS)
+		if c.MarkPerGbps > 0 {
+			from = simkernel.PerGbps(c.MarkPerGbps, link.BandwidthBps)
+			always = max(from, simkernel.PerGbps(c.MaxMarkPerGbps, link.BandwidthBps))
+		}
+		reds[i] = n.params.RedMark(from, always)
+	}
+	return reds
+}
+
+// classOf returns the class of a packet or an ACK.
+func (d *domain) classOf(it *item) int32 {
+	t := &d.net.flows
+	return t.info[t.hops[it.hop].flow].class
+}
+
+// pick returns the class that a port serves next, of those that are ready, whose next packets have so many bytes.
+func (n *Network) pick(c *portClasses, ready uint32, bytes *[MaxClasses]int64) int {
+	if strict := ready & n.strict; strict != 0 {
+		return bits.Len32(strict) - 1
+	}
+	for {
+		if q := c.turn; ready>>q&1 != 0 {
+			if !c.granted {
+				c.deficit[q] += n.quantum[q]
+				c.granted = true
+			}
+			if bytes[q] <= c.deficit[q] {
+				c.deficit[q] -= bytes[q]
+				return q
+			}
+		}
+		c.turn, c.granted = (c.turn+1)%len(n.classes), false
+	}
+}
+
+// emptied notes that nothing of the class that was served waits.
+func (n *Network) emptied(c *portClasses, q int) {
+	c.deficit[q] = 0
+	if c.turn == q {
+		c.turn, c.granted = (c.turn+1)%len(n.classes), false
+	}
+}
+
+// put adds what arrives at a switch's port to its queues.
+func (d *domain) put(p *port, it *item) {
+	switch {
+	case it.bits&flagAck != 0 && !d.shared:
+		p.acks.push(*it)
+	case d.classed:
+		p.classes.queues[d.classOf(it)].push(*it)
+	default:
+		p.data.push(*it)
+	}
+}
+
+// runQueues is runPort with classes, and what has arrived is in the queues.
+func (d *domain) runQueues(u int32, p *port) {
+	nextPS := d.serveClasses(p, d.endPS)
+	p.acks.trim()
+	for q := range p.classes.queues {
+		p.classes.queues[q].trim()
+	}
+	if nextPS != never {
+		d.schedule(u, nextPS)
+	}
+}
+
+// serveClasses is serve with classes.
+func (d *domain) serveClasses(p *port, untilPS int64) (nextPS int64) {
+	for p.bits&portChanges != 0 && p.changeAtPS < untilPS {
+		p.bits &^= portChanges
+		d.serveClasses(p, p.changeAtPS)
+		d.change(p)
+	}
+	k := &d.kinds[p.kind()]
+	for {
+		nowPS, ackPS := int64(never), int64(never)
+		if !p.acks.empty() {
+			ackPS = max(p.freePS, p.acks.buf[p.acks.head].atPS)
+		}
+		for q := range p.classes.queues {
+			if f := &p.classes.queues[q]; !f.empty() && !d.paused(p, q) {
+				nowPS = min(nowPS, max(p.freePS, f.buf[f.head].atPS))
+			}
+		}
+		if nextPS = min(nowPS, ackPS); nextPS >= untilPS {
+			if d.lossless && p.bits&portChanges != 0 {
+				nextPS = min(nextPS, max(untilPS, p.changeAtPS))
+			}
+			return nextPS
+		}
+		if ackPS <= nowPS {
+			it := p.acks.buf[p.acks.head]
+			p.acks.head++
+			if d.telemetry {
+				p.sentBytes += d.ackBytes
+			}
+			d.sendAck(p, k, it, ackPS)
+			continue
+		}
+		d.serveClass(p, k, nowPS)
+	}
+}
+
+// serveClass starts the service of a packet of the class that is next.
+func (d *domain) serveClass(p *port, k *portKind, nowPS int64) {
+	var bytes [MaxClasses]int64
+	ready, c := uint32(0), p.classes
+	for q := range c.queues {
+		if f := &c.queues[q]; !f.empty() && f.buf[f.head].atPS <= nowPS && !d.paused(p, q) {
+			ready |= 1 << q
+			bytes[q] = d.wireBytes(&f.buf[f.head])
+		}
+	}
+	served := d.net.pick(c, ready, &bytes)
+	f := &c.queues[served]
+	it := f.buf[f.head]
+	f.head++
+	p.leftBytes = d.leftIn(f, &it, nowPS)
+	for q := range c.queues {
+		if q != served {
+			p.leftBytes += d.leftIn(&c.queues[q], nil, nowPS)
+		}
+	}
+	if own := p.leftBytes + bytes[served]; own > p.maxQueue {
+		p.maxQueue, p.maxAtPS = own, nowPS
+	}
+	if f.leftBytes == 0 {
+		d.net.emptied(c, served)
+	}
+	if it.bits&flagAck != 0 {
+		d.sendAck(p, k, it, nowPS)
+		return
+	}
+	red := &d.net.classReds[p.kind()][served]
+	if f.leftBytes > red.MinBytes && (!d.random || d.drawsMark(p, red, &it, f.leftBytes)) {
+		d.mark(p, &it, nowPS)
+	}
+	if d.telemetry {
+		d.writeTelemetry(p, &it, nowPS)
+	}
+	f.heldBytes -= bytes[served]
+	d.sendData(p, k, it, nowPS)
+}
+
+// leftIn counts what has arrived in a queue before a time, and returns how many bytes of it wait; taken, if not nil, is
+// the item that has just been taken off.
+func (d *domain) leftIn(f *queue, taken *item, nowPS int64) int64 {
+	if taken != nil {
+		if f.head > f.arrived { // it has not been counted yet
+			f.arrived++
+		} else {
+			f.leftBytes -= d.wireBytes(taken)
+		}
+	}
+	for int(f.arrived) != len(f.buf) && f.buf[f.arrived].atPS < nowPS {
+		f.leftBytes += d.wireBytes(&f.buf[f.arrived])
+		f.arrived++
+	}
+	return f.leftBytes
+}
+
+// chooseClasses is ring.choose for a NIC with classes; pickClass then chooses the class.
+func (d *domain) chooseClasses(p *port, c *nic) {
+	c.sendPS = never
+	for q := range c.classes {
+		r := &c.classes[q]
+		if !r.fresh || !c.fresh {
+			r.choose(p.freePS)
+		}
+		if !d.paused(p, q) {
+			c.sendPS = min(c.sendPS, r.sendPS)
+		}
+	}
+	c.fresh = true
+}
+
+// pickClass returns the class of the packet that a NIC sends at c.sendPS.
+func (d *domain) pickClass(p *port, c *nic) int {
+	var bytes [MaxClasses]int64
+	ready := uint32(0)
+	for q := range c.classes {
+		r := &c.classes[q]
+		if r.sendPS > c.sendPS || d.paused(p, q) {
+			continue
+		}
+		ready |= 1 << q
+		s := &d.net.flows.senders[r.places[r.sendAt].slot]
+		bytes[q] = min(s.sizeBytes-s.sentBytes, d.net.params.PayloadBytes) + d.net.params.HeaderBytes
+	}
+	return d.net.pick(p.classes, ready, &bytes)
+}
+
+// sentClass notes that a NIC sends a packet of a class.
+func (d *domain) sentClass(p *port, r *ring, q int) {
+	if r.choose(p.freePS); r.sendPS > p.freePS {
+		d.net.emptied(p.classes, q)
+	}
+	r.fresh = false
+}
+
+// unpausedAck returns the place of the first ACK of a NIC that no pause holds back, len(acks.buf) if there is none.
+func (d *domain) unpausedAck(p *port, acks *fifo) int {
+	i := int(acks.head)
+	for i < len(acks.buf) && d.paused(p, int(d.classOf(&acks.buf[i]))) {
+		i++
+	}
+	return i
+}

@@ -1,0 +1,319 @@
+package network
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+
+	"parsimon/simkernel"
+	"parsimon/simkernel/kerneltest"
+)
+
+// classify gives an example random classes.
+func classify(e *netExample, rng *rand.Rand, b *BufferParams) {
+	marks := e.params.Transport.Traits().RandomMarks || e.params.Transport == simkernel.DCTCP
+	for range 1 + rng.IntN(MaxClasses) {
+		c := Class{Weight: kerneltest.Pick[int64](rng, 0, 1, 2, 7)}
+		if marks && rng.IntN(2) == 0 {
+			c.MarkPerGbps = kerneltest.Pick[int64](rng, 1, 300, 3000)
+			if e.params.Transport != simkernel.DCTCP && rng.IntN(2) == 0 {
+				c.MaxMarkPerGbps = 2 * c.MarkPerGbps
+			}
+		}
+		if rng.IntN(2) == 0 {
+			c.Alpha = kerneltest.Pick(rng, 0.5, 1, 4)
+		}
+		if c.Lossy = b.PFC && e.classes != nil && rng.IntN(4) == 0; c.Lossy {
+			c.Alpha = 4
+		}
+		e.classes = append(e.classes, c)
+	}
+	for range e.flows.StartNS {
+		e.flows.Class = append(e.flows.Class, uint8(rng.IntN(len(e.classes))))
+	}
+}
+
+// With classes the network agrees with the slow one in every bit, divided among domains and workers too: with buffers
+// without an end and small ones, with PFC, lossy classes beside it, and a watchdog.
+func TestClassesAgreeWithTwin(t *testing.T) {
+	cases := uint64(200)
+	if testing.Short() {
+		cases = 40
+	}
+	paused, dropped, storms := int64(0), int64(0), int64(0)
+	for kind := range simkernel.TransportCount {
+		for seed := range cases {
+			e, rng, tree := pfcExample(kind, seed+1000)
+			packet := e.params.PayloadBytes + e.params.HeaderBytes
+			b := BufferParams{SwitchBytes: 1 << 50, Alpha: 8}
+			switch pfc := tree && seed%4 > 1; {
+			case pfc: // the watchdog is faster than packets of slow links
+				b.PFC = true
+				classify(&e, rng, &b)
+				b = pfcBuffer(t, &e, rng, kerneltest.Pick(rng, 0, packet, 2*packet))
+				if seed%4 == 3 {
+					b.WatchdogNS, b.RestoreNS = kerneltest.Pick[int64](rng, 2000, 20_000), kerneltest.Pick[int64](rng, 1, 5000, 100_000)
+				}
+			case seed%2 == 0:
+				b.SwitchBytes, b.Alpha = packet*kerneltest.Pick[int64](rng, 4, 20, 60), kerneltest.Pick(rng, 0.5, 1, 8)
+				classify(&e, rng, &b)
+			default:
+				classify(&e, rng, &b)
+			}
+			want := runBuffered(t, &e, b, 3)
+			n, got := runIn(t, &e, b, nil, 1, 1000)
+			_, divided := runIn(t, &e, b, randomDomains(rng, len(e.hosts)), 2, 7)
+			if !reflect.DeepEqual(got, divided) {
+				t.Fatalf("%v, seed %d: other results in several domains", kind, seed)
+			}
+			got.StartNS, got.Again, got.Reordered = nil, nil, nil // the twin does not report them
+			if !reflect.DeepEqual(got, &want.Results) || n.Losses() != want.Losses {
+				t.Fatalf("%v, seed %d, %+v, %+v:\n%+v\n%+v\ntwin:\n%+v\n%+v", kind, seed, b, e.classes, got, n.Losses(),
+					want.Results, want.Losses)
+			}
+			if l := n.Losses(); l.Sent != l.Delivered+l.Dropped+l.Discarded || len(got.Row) != len(e.flows.StartNS) {
+				t.Fatalf("%v, seed %d: %d of %d flows, %+v", kind, seed, len(got.Row), len(e.flows.StartNS), l)
+			}
+			for l := range int32(len(e.links)) {
+				if n.Counters(l) != want.Counters(l) {
+					t.Fatalf("%v, seed %d, link %d: %+v, twin %+v", kind, seed, l, n.Counters(l), want.Counters(l))
+				}
+				for q := range e.classes {
+					if n.DroppedOf(l, q) != want.ports[l].classes[q].dropped ||
+						b.PFC && n.PausedOf(l, q) != want.pfc.of(l, q).pausedPS/simkernel.PSPerNS {
+						t.Fatalf("%v, seed %d, link %d, class %d: other drops or pauses", kind, seed, l, q)
+					}
+				}
+				paused += n.PausedNS(l)
+			}
+			dropped += want.Losses.Dropped
+			storms += n.Storms()
+		}
+	}
+	if paused < 100_000 || dropped == 0 || storms == 0 {
+		t.Errorf("hardly anything is paused (%d ns), dropped (%d) or stormy (%d): the test tests nothing", paused, dropped, storms)
+	}
+}
+
+// One class is none: the same results, whatever its weight.
+func TestOneClassIsNone(t *testing.T) {
+	for kind := range simkernel.TransportCount {
+		for seed := range uint64(40) {
+			e, rng, _ := pfcExample(kind, seed)
+			for _, b := range []BufferParams{{}, {SwitchBytes: 20 * (e.params.PayloadBytes + e.params.HeaderBytes), Alpha: 1,
+				RetransmitNS: 2_000_000}} {
+				n, want := runIn(t, &e, b, nil, 1, 1000)
+				one := e
+				one.classes = []Class{{Weight: rng.Int64N(3)}}
+				m, got := runIn(t, &one, b, nil, 1, 1000)
+				if !reflect.DeepEqual(got, want) || n.Losses() != m.Losses() {
+					t.Fatalf("%v, seed %d, %+v: other results with one class", kind, seed, b)
+				}
+				for l := range int32(len(e.links)) {
+					if n.Counters(l) != m.Counters(l) {
+						t.Fatalf("%v, seed %d, link %d: %+v, with one class %+v", kind, seed, l, n.Counters(l), m.Counters(l))
+					}
+				}
+			}
+		}
+	}
+}
+
+// star is hosts around a switch, all at 10 Gbps and 1 µs apart from it: a packet takes 838.4 ns. Link 2h leads from
+// host h, link 2h + 1 to it. No flow is limited by its window or marked.
+func star(hosts int32) netExample {
+	e := netExample{params: simkernel.DefaultParams(), hosts: make([]bool, hosts+1)}
+	e.params.MarkBytesPerGbps = 1 << 20
+	e.params.SetWindow(1 << 20)
+	for h := range hosts {
+		e.hosts[h] = true
+		e.links = append(e.links, Link{h, hosts, 10e9, 1000}, Link{hosts, h, 10e9, 1000})
+	}
+	return e
+}
+
+// add adds a flow of full packets.
+func (e *netExample) add(packets, startNS int64, class uint8, path ...int32) {
+	f := &e.flows
+	f.SizeBytes, f.StartNS = append(f.SizeBytes, packets*e.params.PayloadBytes), append(f.StartNS, startNS)
+	f.PathLinks, f.Class = append(f.PathLinks, path...), append(f.Class, class)
+	f.PathEnds = append(f.PathEnds, int32(len(f.PathLinks)))
+}
+
+const starPacketNS = 838.4
+
+// byRow returns FCTs by row.
+func byRow(r *Results) []int64 {
+	fcts := make([]int64, len(r.Row))
+	for i, row := range r.Row {
+		fcts[row] = r.FCTNS[i]
+	}
+	return fcts
+}
+
+// At each hop, NIC and switch, a flow waits for at most one packet of classes below its own.
+func TestPriorityDelaysByOnePacket(t *testing.T) {
+	for seed := range uint64(50) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		e := star(4)
+		e.classes = make([]Class, 3)
+		e.classes[0].Weight = 1
+		for range 20 { // from three hosts to the fourth
+			e.add(1+rng.Int64N(200), 0, uint8(rng.IntN(2)), 2*rng.Int32N(3), 7)
+		}
+		e.add(1+rng.Int64N(100), 1+rng.Int64N(50_000), 2, 0, 7)
+		_, r := runIn(t, &e, BufferParams{}, nil, 1, 1000)
+		last := len(r.Row) - 1
+		for r.Row[last] != 20 {
+			last--
+		}
+		if most := float64(r.IdealNS[last]) + 2*starPacketNS + 1; float64(r.FCTNS[last]) > most {
+			t.Errorf("seed %d: the flow of the highest class takes %d ns, at most %g were right", seed, r.FCTNS[last], most)
+		}
+	}
+}
+
+// What two classes that wait all the time send differs from their weights by a quantum and a packet at most, of equal
+// and of other sizes: of the scheduler itself, and of flows that share a NIC or a switch's port.
+func TestDWRRShares(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 4))
+	e := star(3)
+	for range 30 {
+		n := newExampleNetwork(t, &e, BufferParams{}, 1)
+		classes := make([]Class, 2+rng.IntN(7))
+		for i := range classes {
+			classes[i].Weight = 1 + rng.Int64N(20)
+		}
+		if err := n.Classify(classes); err != nil {
+			t.Fatal(err)
+		}
+		var c portClasses
+		var heads [MaxClasses]int64
+		sent := make([]float64, len(classes)) // bytes per quantum
+		for i := range heads {
+			heads[i] = 1 + rng.Int64N(n.fullBytes)
+		}
+		for range 3000 {
+			q := n.pick(&c, 1<<len(classes)-1, &heads)
+			sent[q] += float64(heads[q]) / float64(n.quantum[q])
+			heads[q] = 1 + rng.Int64N(n.fullBytes)
+			for i := range sent {
+				for k := range sent {
+					packets := float64(n.fullBytes)/float64(n.quantum[i]) + float64(n.fullBytes)/float64(n.quantum[k])
+					if diff := math.Abs(sent[i] - sent[k]); diff > 1+packets {
+						t.Fatalf("weights %d and %d have sent %g and %g quanta", classes[i].Weight, classes[k].Weight, sent[i], sent[k])
+					}
+				}
+			}
+		}
+	}
+	for _, from := range []int32{0, 2} { // of one host, and of two
+		e := star(3)
+		e.classes = []Class{{Weight: 2}, {Weight: 6}}
+		e.add(100, 0, 0, 0, 5)
+		e.add(300, 0, 1, from, 5)
+		_, r := runIn(t, &e, BufferParams{}, nil, 1, 1000)
+		fcts := byRow(r)
+		if diff := math.Abs(float64(fcts[0] - fcts[1])); diff > 5*starPacketNS {
+			t.Errorf("flows of weights 1 and 3 with 1 to 3 bytes end %g ns apart", diff)
+		}
+	}
+}
+
+// An incast of one class pauses its senders, hosts and a switch, and not the other class of the same links.
+func TestPFCPausesOneClass(t *testing.T) {
+	e := star(4)
+	e.hosts = append(e.hosts, false, true) // behind the switch another, with host 6
+	e.links = append(e.links, Link{5, 4, 20e9, 1000}, Link{4, 5, 20e9, 1000}, Link{6, 5, 10e9, 1000}, Link{5, 6, 10e9, 1000})
+	e.classes = []Class{{Weight: 1}, {Weight: 1}}
+	for range 10 {
+		e.add(200, 0, 0, 0, 7)
+		e.add(200, 0, 0, 2, 7)
+		e.add(200, 0, 0, 10, 8, 7)
+	}
+	e.add(100, 100_000, 1, 10, 8, 5)
+	b := BufferParams{SwitchBytes: 400_000, Alpha: DefaultPFCAlpha, PFC: true}
+	n, r := runIn(t, &e, b, nil, 1, 1000)
+	for _, l := range []int32{0, 2, 8, 10} {
+		if n.PausedOf(l, 0) == 0 || n.PausedOf(l, 1) != 0 {
+			t.Errorf("link %d: class 0 was paused for %d ns, class 1 for %d", l, n.PausedOf(l, 0), n.PausedOf(l, 1))
+		}
+	}
+	if l := n.Losses(); l.Dropped != 0 || l.Sent != l.Delivered {
+		t.Errorf("%+v", l)
+	}
+	// The other class has half of the host's NIC, and later all that pauses leave.
+	if got, most := byRow(r)[30], int64(2*100*starPacketNS+10*starPacketNS); got > most {
+		t.Errorf("the flow of the other class takes %d ns, at most %d were right", got, most)
+	}
+}
+
+// Flows around a ring of switches, each over two of its links, wait for each other's pauses for ever. That is an error
+// without a watchdog; with one all end.
+func TestPFCDeadlockOnRing(t *testing.T) {
+	e := netExample{params: simkernel.DefaultParams(), hosts: []bool{false, false, false, true, true, true}}
+	e.params.MarkBytesPerGbps = 1 << 20
+	e.params.SetWindow(1 << 20)
+	for i := range int32(3) {
+		e.links = append(e.links, Link{i, (i + 1) % 3, 10e9, 1000}, Link{(i + 1) % 3, i, 10e9, 1000})
+	}
+	for i := range int32(3) {
+		e.links = append(e.links, Link{3 + i, i, 40e9, 1000}, Link{i, 3 + i, 40e9, 1000})
+	}
+	for i := range int32(3) { // from host i over two links of the ring to host i + 2
+		e.add(400, 0, 0, 6+2*i, 2*i, 2*((i+1)%3), 7+2*((i+2)%3))
+	}
+	b := BufferParams{SwitchBytes: 100_000, Alpha: 1, PFC: true, XOFFBytes: 5000}
+	n := newExampleNetwork(t, &e, b, 10)
+	err := n.Run(context.Background(), 1, nil)
+	if err == nil || !strings.Contains(err.Error(), "3 flows never end: the pauses of links [0 2 4] between switches "+
+		"wait for each other in a circle") {
+		t.Errorf("without a watchdog: %v", err)
+	}
+	b.WatchdogNS, b.RestoreNS = 1_000_000, 1_000_000
+	n, r := runIn(t, &e, b, nil, 1, 10)
+	if l := n.Losses(); len(r.Row) != 3 || n.Storms() == 0 || l.Dropped == 0 || l.Sent != l.Delivered+l.Dropped+l.Discarded {
+		t.Errorf("with a watchdog: %d flows, %d storms, %+v", len(r.Row), n.Storms(), l)
+	}
+}
+
+func TestClassesRefused(t *testing.T) {
+	e := star(2)
+	small, pfc := BufferParams{SwitchBytes: 10_000, Alpha: 1}, BufferParams{SwitchBytes: 100_000, Alpha: 1, PFC: true}
+	for want, c := range map[string]struct {
+		b       BufferParams
+		classes []Class
+	}{
+		"0 classes, must be 1 to 8":          {classes: []Class{}},
+		"9 classes, must be 1 to 8":          {classes: make([]Class, 9)},
+		"class 1: weight is -1":              {classes: []Class{{}, {Weight: -1}}},
+		"class 0: weight is 1001":            {classes: []Class{{Weight: 1001}}},
+		"marking thresholds are -1 and 0":    {classes: []Class{{MarkPerGbps: -1}}},
+		"max_mark_per_gbps is 5, must be at": {classes: []Class{{MarkPerGbps: 1, MaxMarkPerGbps: 5}}},
+		"unlimited buffers":                  {classes: []Class{{Alpha: 1}}},
+		"lossy, but PFC is off":              {small, []Class{{Lossy: true}}},
+		"alpha is 2000":                      {small, []Class{{Alpha: 2000}}},
+		"never admits a packet of 1048":      {small, []Class{{Alpha: 0.01}}},
+		"all classes are lossy":              {pfc, []Class{{Lossy: true}}},
+		"never admits a packet of":           {pfc, []Class{{}, {Lossy: true, Alpha: 0.011}}},
+	} {
+		n, err := New(e.params, c.b, e.links, e.hosts, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := n.Classify(c.classes); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", c, err, want)
+		}
+	}
+	e.add(1, 0, 1, 0, 3)
+	n, err := New(e.params, small, e.links, e.hosts, once(&e.flows))
+	if err == nil {
+		err = n.Run(context.Background(), 1, nil)
+	}
+	if err == nil || !strings.Contains(err.Error(), "flow row 0: its class is 1, of 0") {
+		t.Errorf("a flow of an unknown class: %v", err)
+	}
+}
