@@ -71,6 +71,28 @@ func TestMoves(t *testing.T) {
 	}
 }
 
+// The flows of jobs, and of TCP, move as well.
+func TestMovesOfJobsAndTCP(t *testing.T) {
+	jobs, err := scenario.Load("two-jobs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs.PathMoves.Balance = "spray"
+	tcp := movingScenario(t, moves.Text{Balance: "flowlet", Gap: "100ns", Events: []string{"pod0-fabric0 down 1ms..1500us"},
+		Converge: "200us", Repair: "10us"})
+	if err := tcp.Set("transport.kind", simkernel.CUBIC.String()); err != nil {
+		t.Fatal(err)
+	}
+	for s, want := range map[*scenario.Scenario]string{jobs: "[3552 true false]", tcp: "[553 true true]"} {
+		dir := t.TempDir()
+		estimates.Of(t, dir, s, pipeline.Variant{Auto: true}, pipeline.Settings{})
+		got := rows.Ask(t, dir, "SELECT count(*), sum(reordered) > 0, sum(retransmissions) > 0 FROM slowdowns")
+		if got != want {
+			t.Errorf("%s: %s, want %s", s.Name, got, want)
+		}
+	}
+}
+
 func mustID(t *testing.T, s *scenario.Scenario) string {
 	t.Helper()
 	id, err := s.ID()

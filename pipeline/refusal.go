@@ -3,6 +3,7 @@ package pipeline
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"parsimon/stages"
 )
@@ -41,11 +42,9 @@ var conflicts = []struct {
 	{waiting, ForWindows, "estimate the whole workload, without --within; or --starts-from exact first"},
 	{waiting, changedFlows, "change the workload, or a scenario made with --starts-from exact"},
 	{waiting, unreachable, "flows that wait for one without a path would wait for ever"},
-	{waiting, moving, "use --balance ecmp or wcmp and no events"},
 	{moving, linkCases, "only the whole network has that: use --estimator exact, or --balance ecmp or wcmp and no events"},
 	{moving, ForWindows, "estimate the whole workload, without --within"},
 	{moving, ForNewFlows, "add them to the workload"},
-	{moving, tcp, "use dctcp, or --balance ecmp or wcmp and no events"},
 	{moving, telemetry, "packets of a flow take one path there: use dctcp, or --balance ecmp or wcmp and no events"},
 	{moving, pausing, "leave out --pfc, or use --balance ecmp or wcmp and no events"},
 	{tcp, linkCases, "its senders send when ACKs come, which link cases do not model: use --estimator exact or auto"},
@@ -122,7 +121,11 @@ func (m *method) refuseFlows(g *GenerateStats) error {
 	if err := m.Refuse(m.variant, m.For); err != nil || !m.Spec.Moves.Whole() {
 		return err
 	}
-	return m.Spec.Moves.CheckSpan(m.Network, g.FirstStartNS, g.LastStartNS)
+	lastNS := g.LastStartNS
+	if m.waits {
+		lastNS = math.MaxInt64
+	}
+	return m.Spec.Moves.CheckSpan(m.Network, g.FirstStartNS, lastNS)
 }
 
 // Closed reports whether flows of the workload wait for others, or are compute steps.

@@ -188,7 +188,7 @@ func (x *exact) flowsOf(id []int64, src, dst []int32, size, start []int64) (*net
 			x.stats.Unreachable++
 			continue
 		}
-		if err == nil && x.routes != nil {
+		if err == nil && x.routes != nil && len(path) > 0 {
 			if _, ends := x.routes.Last().Path(id[i], src[i], dst[i], nil); ends != nil {
 				err = fmt.Errorf("with the cables that go down and stay down it would never end: %w", ends)
 			}

@@ -20,6 +20,7 @@ func (d *domain) receiveClocked(c *nic, it *item, acks *fifo) {
 	r := &d.net.recovery.receivers[slot]
 	number := nearest(r.expected, it.bits)
 	inOrder := number == r.expected && r.beyond <= number
+	r.countOrder(it, number)
 	d.receiveAny(slot, r, number, it.atPS)
 	r.beyond = max(r.beyond, number+1)
 	waits := slices.IndexFunc(c.delayed, func(o item) bool { return d.net.flows.hops[o.hop].flow == slot })
@@ -52,7 +53,10 @@ func (d *domain) receiveClockedAck(c *nic, slot int32, s *sender, it *item) {
 	if d.returned(slot, f) {
 		return
 	}
-	una := max(f.una, nearest(f.una, it.bits)+1)
+	una := nearest(f.una, it.bits) + 1
+	if una < f.una { // a later one overtook it
+		return
+	}
 	resend := tcp.OnACK(it.atPS, min(s.sizeBytes, una*p.PayloadBytes), min(s.sizeBytes, f.maxSent*p.PayloadBytes))
 	if una > f.una {
 		f.una, f.backoff, f.timeoutPS = una, 0, tcp.TimeoutPS()

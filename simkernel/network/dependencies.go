@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"parsimon/simkernel"
 )
@@ -14,9 +15,10 @@ import (
 // compute step: it ends when it starts.
 //
 // When a flow ends is known one lookahead before, when its last packet leaves the last port of its path: the link
-// delivers in order. (With recovery the port tracks which packet the receiver expects.) A step is not longer than the
-// least lookahead of a link that ends at a host. So the coordinator learns of every delivery in a step before it
-// happens, at whatever host, and passes on the starts that follow before their own step. This is the rule of
+// delivers in order. (With recovery the port tracks which packet the receiver expects. Where paths move, a host can
+// have several such ports: the coordinator tracks it, of packets that will not be lost on the link.) A step is not
+// longer than the least lookahead of a link that ends at a host. So the coordinator learns of every delivery in a step
+// before it happens, at whatever host, and passes on the starts that follow before their own step. This is the rule of
 // conservative simulation (Chandy and Misra, IEEE TSE SE-5(5), 1979): no result depends on domains or workers.
 //
 // The frontier holds the flows that were read and wait, and when flows ended that ones not yet read can wait for.
@@ -37,6 +39,7 @@ type frontier struct {
 	first   int64
 	last    int64 // the highest row that has ended
 	ready   minHeap[*newFlow]
+	coming  []arrival  // of domain.coming: those that have not arrived
 	ending  []delivery // scratch
 	steps   []*newFlow
 }
@@ -81,25 +84,55 @@ func (d *domain) foresee(p *port, it *item) {
 	if !n.host[n.links[p.link].DstNode] {
 		return
 	}
-	slot := n.flows.hops[it.hop].flow
-	if d.recovers {
-		r := &n.recovery.receivers[slot]
-		if d.clocked {
-			before := r.coming.base
-			r.coming.add(nearest(before, it.bits))
-			if before != r.coming.base && r.coming.base == n.recovery.flows[slot].packets {
-				d.foreseen = append(d.foreseen, delivery{n.flows.info[slot].row, simkernel.CeilNS(it.atPS) * simkernel.PSPerNS})
-			}
-			return
+	if d.moves != nil {
+		a := arrival{*it, 0, p.link}
+		if !d.moves.isLost(d, &a, n.flows.info[n.flows.hops[it.hop].flow].key, sending) {
+			d.coming = append(d.coming, a)
 		}
+		return
+	}
+	if e, ends := n.delivers(it); ends {
+		d.foreseen = append(d.foreseen, e)
+	}
+}
+
+// delivers notes that a packet will arrive at its host, and reports whether that ends its flow. It is called in the
+// order in which packets arrive.
+func (n *Network) delivers(it *item) (e delivery, ends bool) {
+	slot := n.flows.hops[it.hop].flow
+	ends = it.bits&flagLast != 0
+	switch {
+	case n.recovery == nil:
+	case n.traits.AckClocked || n.moves.selective():
+		r := &n.recovery.receivers[slot]
+		before := r.coming.base
+		r.coming.add(nearest(before, it.bits))
+		ends = before != r.coming.base && r.coming.base == n.recovery.flows[slot].packets
+	default:
+		r := &n.recovery.receivers[slot]
 		if nearest(r.sent, it.bits) != r.sent {
-			return
+			return e, false
 		}
 		r.sent++
 	}
-	if it.bits&flagLast != 0 {
-		d.foreseen = append(d.foreseen, delivery{n.flows.info[slot].row, simkernel.CeilNS(it.atPS) * simkernel.PSPerNS})
+	return delivery{n.flows.info[slot].row, simkernel.CeilNS(it.atPS) * simkernel.PSPerNS}, ends
+}
+
+// receive ends the flows that packets end which arrive before untilPS, where paths move. All that do have been sent.
+func (x *frontier) receive(untilPS int64) {
+	for i := range x.net.domains {
+		d := &x.net.domains[i]
+		x.coming = append(x.coming, d.coming...)
+		d.coming = d.coming[:0]
 	}
+	slices.SortFunc(x.coming, compareArrivals)
+	arrived := 0
+	for ; arrived < len(x.coming) && x.coming[arrived].atPS < untilPS; arrived++ {
+		if e, ends := x.net.delivers(&x.coming[arrived].item); ends {
+			x.end(e)
+		}
+	}
+	x.coming = slices.Delete(x.coming, 0, arrived)
 }
 
 // settle ends the flows whose delivery the domains have foreseen, and adds results of compute steps.

@@ -59,12 +59,14 @@ type domain struct {
 	needHops      int        // units of hop entries that they need
 	results       resultPart
 	foreseen      []delivery // of flows in this step, if flows wait for others
+	coming        []arrival  // at hosts, in this step, if paths move, too
 	finished      []finish   // with recovery: flows delivered in this step
 	late          []lateStat
 	gone          []int32 // with recovery: the slots of packets and ACKs that have left the network in this step
 	losses        Losses
 	flowlets      map[flowletKey]flowlet
-	flowletsUntil int   // how many there can be until those that have ended are removed
+	flowletsUntil int // how many there can be until those that have ended are removed
+	repaired      []int32
 	work          int64 // items processed in this step
 
 	portArrivals, in, merged []arrival // scratch
@@ -151,7 +153,7 @@ func (d *domain) runWindow() {
 	d.busy &^= 1 << slot
 	d.work += int64(len(arrivals))
 	if d.moves != nil {
-		arrivals = d.choosePorts(arrivals)
+		arrivals = d.choosePorts(arrivals, ports)
 	}
 	if d.lossless {
 		arrivals = d.takeToggles(arrivals, ports)

@@ -1,7 +1,6 @@
 package network
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -25,6 +24,9 @@ type Moves struct {
 	Routes  Routes
 	Faults  []Fault
 	Rates   []Rate
+	// RepairNS is how long the two ends of a cable that went down, or came up, take to stop or begin using it, before the
+	// routes of others change; 0: they change with the routes.
+	RepairNS int64
 }
 
 // A Balance is how a switch chooses a link for a data packet.
@@ -53,21 +55,6 @@ type Routes interface {
 	Starts() (ns []int64)
 }
 
-// A Fault is a time in which a link loses packets. With Share 1 the link is down: what is on it at any time in
-// [FromNS, ToNS) is lost. Else a packet whose transmission starts then is lost with probability Share.
-type Fault struct {
-	Link         int32
-	FromNS, ToNS int64
-	Share        float64
-}
-
-// A Rate is the bandwidth of a link from a time on, at most that of the network's link.
-type Rate struct {
-	Link         int32
-	FromNS       int64
-	BandwidthBps int64
-}
-
 // recoverNS is the least retransmission timeout of a network with Moves and unlimited buffers: the InfiniBand local
 // ACK timeout of exponent 10, 4.096 µs × 2^10.
 const recoverNS = 4_194_304
@@ -75,8 +62,8 @@ const recoverNS = 4_194_304
 // moves is the state of Moves.
 type moves struct {
 	Moves
-	startPS []int64   // of the routes' states
-	faults  [][]Fault // by link, in order of time; nil where there is none
+	startPS []int64       // of the routes' states
+	faults  [][]linkFault // by link, in order of time; nil where there is none
 	rates   [][]Rate
 	busyPS  []int64     // Adaptive, by port: when it has sent all that has arrived, ACKs too
 	turns   []int32     // by set of links: the place of the next in turn
@@ -103,34 +90,14 @@ func (n *Network) Move(m Moves) error {
 	if n.buffer.PFC {
 		return errors.New("PFC counts packets by the links of their flows' paths: paths cannot move")
 	}
-	if n.traits.AckClocked {
-		return fmt.Errorf("transport %v takes packets that overtake each other for losses: paths cannot move",
-			n.params.Transport)
-	}
 	links := len(n.links)
-	v := &moves{Moves: m, faults: make([][]Fault, links), rates: make([][]Rate, links), busyPS: make([]int64, links),
+	v := &moves{Moves: m, faults: make([][]linkFault, links), rates: make([][]Rate, links), busyPS: make([]int64, links),
 		links: make([]LinkMoves, links), turns: make([]int32, m.Routes.Sets())}
 	for _, ns := range m.Routes.Starts() {
 		v.startPS = append(v.startPS, psOf(ns))
 	}
-	for _, f := range m.Faults {
-		if f.Link < 0 || int(f.Link) >= len(n.links) || f.ToNS <= f.FromNS || !(f.Share > 0 && f.Share <= 1) {
-			return fmt.Errorf("link %d loses %v of the packets from %d to %d ns: no such link, time or share", f.Link, f.Share,
-				f.FromNS, f.ToNS)
-		}
-		v.faults[f.Link] = append(v.faults[f.Link], f)
-	}
-	for _, r := range m.Rates {
-		if r.Link < 0 || int(r.Link) >= len(n.links) || r.BandwidthBps < simkernel.MinBps ||
-			r.BandwidthBps > n.links[r.Link].BandwidthBps {
-			return fmt.Errorf("link %d has %d bps from %d ns on: no such link, or not 10,000 bps to its bandwidth", r.Link,
-				r.BandwidthBps, r.FromNS)
-		}
-		v.rates[r.Link] = append(v.rates[r.Link], r)
-	}
-	for l := range n.links {
-		slices.SortStableFunc(v.faults[l], func(a, b Fault) int { return cmp.Compare(a.FromNS, b.FromNS) })
-		slices.SortStableFunc(v.rates[l], func(a, b Rate) int { return cmp.Compare(a.FromNS, b.FromNS) })
+	if err := v.addFaults(n); err != nil {
+		return err
 	}
 	n.moves = v
 	if n.recovery == nil {
@@ -169,7 +136,7 @@ func (m *moves) selective() bool { return m != nil && m.Balance != ECMP }
 // choosePorts is the part of runWindow that depends on Moves. In order of time it removes what was lost, gives what
 // arrives at switches a port, and turns data that arrives at hosts, over any of their links, into ACKs, whose link is
 // then below 0.
-func (d *domain) choosePorts(arrivals []arrival) []arrival {
+func (d *domain) choosePorts(arrivals []arrival, work []uint64) []arrival {
 	slices.SortStableFunc(arrivals, compareArrivals)
 	kept := arrivals[:0]
 	for _, a := range arrivals {
@@ -192,6 +159,12 @@ func (d *domain) choosePorts(arrivals []arrival) []arrival {
 			continue
 		}
 		if data && d.net.host[d.net.links[a.link].DstNode] {
+			if d.clocked { // the ACK waits in the NIC, if at all
+				u := a.port - d.low
+				d.receiveClocked(&d.nics[u-d.first], &a.item, &d.ports[u].data)
+				work[u/64] |= 1 << (u % 64)
+				continue
+			}
 			if !d.receiveInOrder(&a.item) {
 				continue
 			}
@@ -214,7 +187,7 @@ func (d *domain) choosePort(a *arrival) bool {
 	slot, node, ack := t.hops[a.hop].flow, n.links[a.link].DstNode, a.bits&flagAck != 0
 	info := &t.info[slot]
 	first, last := info.firstHop, info.firstHop+info.hops
-	if m.faults[a.link] != nil && m.isLost(d, a, info.key) {
+	if m.faults[a.link] != nil && m.isLost(d, a, info.key, arriving) {
 		return false
 	}
 	if n.host[node] {
@@ -235,8 +208,9 @@ func (d *domain) choosePort(a *arrival) bool {
 	for state+1 < len(m.startPS) && m.startPS[state+1] <= a.atPS {
 		state++
 	}
-	if !onFirst || state > 0 || !ack && m.Balance != ECMP {
+	if !onFirst || state > 0 || !ack && m.Balance != ECMP || m.avoids(n.ports[a.port].link, a.atPS) {
 		set, links := m.Routes.Links(state, node, host)
+		links = m.repaired(d, links, a.atPS)
 		if len(links) == 0 {
 			return false
 		}
@@ -251,6 +225,30 @@ func (d *domain) choosePort(a *arrival) bool {
 		m.busyPS[a.port] = busyPS + m.sendTime(n, link, d.wireBytes(&a.item), busyPS)
 	}
 	return true
+}
+
+// avoids reports whether the ends of a link's cable know that it is down.
+func (m *moves) avoids(link int32, atPS int64) bool {
+	if m.RepairNS == 0 {
+		return false
+	}
+	knowPS := atPS - psOf(m.RepairNS)
+	down := func(f linkFault) bool { return f.Share == 1 && psOf(f.FromNS) <= knowPS && knowPS < psOf(f.ToNS) }
+	return slices.ContainsFunc(m.faults[link], down) || slices.ContainsFunc(m.faults[link^1], down)
+}
+
+// repaired are those links of a switch that it does not avoid.
+func (m *moves) repaired(d *domain, links []int32, atPS int64) []int32 {
+	if !slices.ContainsFunc(links, func(l int32) bool { return m.avoids(l, atPS) }) {
+		return links
+	}
+	d.repaired = d.repaired[:0]
+	for _, l := range links {
+		if !m.avoids(l, atPS) {
+			d.repaired = append(d.repaired, l)
+		}
+	}
+	return d.repaired
 }
 
 // choose chooses one of the links of a set. stays is that of the flow's first path; -1: it is not among them.
@@ -331,66 +329,6 @@ func (m *moves) hash(key, number uint64, of int32) uint64 {
 // unit is a hash as a number in (0, 1).
 func unit(hash uint64) float64 { return (float64(hash>>11) + 0.5) / (1 << 53) }
 
-// isLost reports whether what arrives over a link was lost on it.
-func (m *moves) isLost(d *domain, a *arrival, key uint64) bool {
-	n := d.net
-	leftPS := d.leftPS(a)
-	fromPS := leftPS - m.sendTime(n, a.link, d.wireBytes(&a.item), leftPS)
-	for i := range m.faults[a.link] {
-		switch f := &m.faults[a.link][i]; {
-		case psOf(f.FromNS) > a.atPS:
-			return false
-		case f.Share == 1:
-			if psOf(f.ToNS) > fromPS {
-				return true
-			}
-		case psOf(f.FromNS) <= fromPS && fromPS < psOf(f.ToNS):
-			if unit(m.hash(^key, uint64(a.bits&^flagMarked), a.link)) < f.Share {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// sendTime returns the time that a link takes for so many bytes, the last of which leaves at leftPS.
-func (m *moves) sendTime(n *Network, link int32, bytes, leftPS int64) int64 {
-	rates := m.rates[link]
-	for i := len(rates) - 1; i >= 0; i-- {
-		if ps := simkernel.NewWireTime(float64(rates[i].BandwidthBps)).PS(bytes); psOf(rates[i].FromNS) <= leftPS-ps {
-			return ps
-		}
-	}
-	return simkernel.NewWireTime(float64(n.links[link].BandwidthBps)).PS(bytes)
-}
-
-// initRates prepares a port for the changes of its rate.
-func (m *moves) initRates(n *Network, p *port) {
-	for _, r := range m.rates[p.link] {
-		link := n.links[p.link]
-		link.BandwidthBps = r.BandwidthBps
-		n.kindOf(link)
-		p.bits |= portChanges
-	}
-	if p.bits&portChanges != 0 {
-		p.changeAtPS = psOf(m.rates[p.link][0].FromNS)
-	}
-}
-
-// changeRate gives a port the rate that it has from p.changeAtPS on.
-func (d *domain) changeRate(p *port) {
-	link := d.net.links[p.link]
-	for _, r := range d.moves.rates[p.link] {
-		if psOf(r.FromNS) > p.changeAtPS {
-			p.changeAtPS = psOf(r.FromNS)
-			p.bits |= portChanges
-			return
-		}
-		link.BandwidthBps = r.BandwidthBps
-		p.bits = d.net.kindIndex[d.net.kind(link)]<<portBits | p.bits&(1<<portBits-1)
-	}
-}
-
 // A packetSet is a set of numbers of packets: all below base, and those whose bits are set in words from base on.
 type packetSet struct {
 	base int64
@@ -418,15 +356,4 @@ func (s *packetSet) add(number int64) {
 			s.bits = s.bits[:copy(s.bits, s.bits[1:])]
 		}
 	}
-}
-
-// slowestBps is the least bandwidth that a link has at any time.
-func (n *Network) slowestBps(link int32) int64 {
-	bps := n.links[link].BandwidthBps
-	if n.moves != nil {
-		for _, r := range n.moves.rates[link] {
-			bps = min(bps, r.BandwidthBps)
-		}
-	}
-	return bps
 }

@@ -201,12 +201,7 @@ func (d *domain) receiveInOrder(it *item) bool {
 	slot := d.net.flows.hops[it.hop].flow
 	r := &d.net.recovery.receivers[slot]
 	number := nearest(r.expected, it.bits)
-	if it.bits&attemptMask == 0 && number >= r.expected && !r.got.has(number) {
-		if number < r.highest {
-			r.reordered++
-		}
-		r.highest = max(r.highest, number)
-	}
+	r.countOrder(it, number)
 	switch {
 	case d.moves.selective():
 		d.receiveAny(slot, r, number, it.atPS)
@@ -234,6 +229,17 @@ func (d *domain) receiveInOrder(it *item) bool {
 	}
 	it.bits |= flagAck
 	return true
+}
+
+// countOrder counts a data packet that was overtaken.
+func (r *receiver) countOrder(it *item, number int64) {
+	if it.bits&attemptMask != 0 || number < r.expected || r.got.has(number) {
+		return
+	}
+	if number < r.highest {
+		r.reordered++
+	}
+	r.highest = max(r.highest, number)
 }
 
 // receiveAny processes a data packet that the receiver takes in any order.

@@ -2,7 +2,6 @@ package network
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -22,9 +21,6 @@ func (n *Network) Run(ctx context.Context, workers int, finished func(*Results) 
 
 // run is Run with given domains of the nodes.
 func (n *Network) run(ctx context.Context, workers int, domainOf []int32, finished func(*Results) error) error {
-	if n.frontier != nil && n.moves != nil {
-		return errors.New("flows wait for others, and paths move: the end of a flow is not known before it happens")
-	}
 	n.layOut(domainOf)
 	var all sync.WaitGroup
 	stop := make(chan struct{})
@@ -106,6 +102,9 @@ func (p *pacer) advance() (fromPS int64, err error) {
 		next = min(next, d.mailPS, d.nextPS())
 	}
 	next = min(next, p.nextStart())
+	if n.frontier != nil && next != never {
+		n.frontier.receive((next/n.stepPS + 1) * n.stepPS)
+	}
 	if next == never {
 		if x := n.frontier; x != nil && (x.held > 0 || p.pending != nil) {
 			return 0, x.stuck()

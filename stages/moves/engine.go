@@ -121,7 +121,7 @@ func (m *Moves) Engine(n *topology.Network, x *Routes, seed uint64, originNS int
 		from.startNS[i] = max(0, ns-originNS)
 	}
 	out := network.Moves{Balance: balances[cmp.Or(m.Balance, ECMP)], GapNS: m.GapNS, Seed: seed, Weights: m.LinkWeights(n),
-		Routes: &from}
+		Routes: &from, RepairNS: m.RepairNS}
 	for _, e := range m.Events {
 		fromNS, toNS := max(0, e.FromNS-originNS), e.ToNS-originNS
 		if e.ToNS == 0 {
@@ -131,6 +131,10 @@ func (m *Moves) Engine(n *topology.Network, x *Routes, seed uint64, originNS int
 		}
 		links, _ := n.CableOf(e.Cable[0], e.Cable[1])
 		for _, l := range links {
+			switch lower := n.Links[l].Src == e.Cable[0]; {
+			case e.OneWay == 1 && !lower || e.OneWay == -1 && lower:
+				continue
+			}
 			switch e.Kind {
 			case Rate:
 				out.Rates = append(out.Rates, network.Rate{Link: l, FromNS: fromNS, BandwidthBps: e.BandwidthBps})
@@ -140,7 +144,8 @@ func (m *Moves) Engine(n *topology.Network, x *Routes, seed uint64, originNS int
 			case Down:
 				out.Faults = append(out.Faults, network.Fault{Link: l, FromNS: fromNS, ToNS: toNS, Share: 1})
 			case Loss:
-				out.Faults = append(out.Faults, network.Fault{Link: l, FromNS: fromNS, ToNS: toNS, Share: e.Share})
+				out.Faults = append(out.Faults, network.Fault{Link: l, FromNS: fromNS, ToNS: toNS, Share: e.Share,
+					BurstNS: e.BurstNS})
 			}
 		}
 	}

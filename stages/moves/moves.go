@@ -53,6 +53,7 @@ type Moves struct {
 	Balance    string     `json:"balance,omitempty"` // empty: ecmp
 	GapNS      int64      `json:"flowlet_gap_ns,omitempty"`
 	ConvergeNS int64      `json:"converge_ns,omitempty"` // from an event "down", or its end, to routes that know
+	RepairNS   int64      `json:"repair_ns,omitempty"`   // the same of the ends of the cable; 0: ConvergeNS
 	Weights    [][3]int64 `json:"weights,omitempty"`     // of cables whose weight is not their bandwidth: ends, bps
 	Events     []Event    `json:"events,omitempty"`      // by cable, kind and time
 }
@@ -64,11 +65,13 @@ const (
 	Rate = "rate"
 )
 
-// An Event is what happens to both directions of a cable in [FromNS, ToNS), in the time of flow starts.
+// An Event is what happens to a cable in [FromNS, ToNS), in the time of flow starts.
 type Event struct {
-	Cable        [2]int32 `json:"cable"` // ids of its ends, the lower first
+	Cable        [2]int32 `json:"cable"`             // ids of its ends, the lower first
+	OneWay       int8     `json:"one_way,omitempty"` // 1: to the link from the lower id only, -1: to the other; 0: to both
 	Kind         string   `json:"kind"`
 	Share        float64  `json:"share,omitempty"`         // Loss: of the packets, by chance
+	BurstNS      int64    `json:"burst_ns,omitempty"`      // Loss: mean length of bursts; 0: each packet by itself
 	BandwidthBps int64    `json:"bandwidth_bps,omitempty"` // Rate
 	FromNS       int64    `json:"from_ns"`
 	ToNS         int64    `json:"to_ns,omitempty"` // 0: for ever
@@ -81,9 +84,9 @@ func (m *Moves) Whole() bool {
 
 // Text is Moves as scenario files and flags state them; empty: as before.
 type Text struct {
-	Balance, Gap, Converge string
-	Weights                []string // SELECTOR=SPEED
-	Events                 []string // CABLE down|loss SHARE|rate SPEED [FROM..[TO]]
+	Balance, Gap, Converge, Repair string
+	Weights                        []string // SELECTOR=SPEED
+	Events                         []string // CABLES down|loss SHARE [burst TIME]|rate SPEED [FROM..[TO]]
 }
 
 // A TextError is about one of the texts.
@@ -123,7 +126,7 @@ func (t *Text) Apply(n *topology.Network, former *Moves) (*Moves, error) {
 		}
 	}
 	for _, e := range t.Events {
-		if err := m.addEvent(n, e); err != nil {
+		if err := m.addEvents(n, e); err != nil {
 			return nil, &TextError{e, err}
 		}
 	}
@@ -134,6 +137,14 @@ func (t *Text) Apply(n *topology.Network, former *Moves) (*Moves, error) {
 		`the time to converge goes with an event "down"`); err != nil {
 		return nil, err
 	}
+	if err := setDuration(&m.RepairNS, t.Repair, 1, m.ConvergeNS > 1,
+		"local repair goes with a time to converge"); err != nil {
+		return nil, err
+	}
+	if m.RepairNS > 0 && m.RepairNS >= m.ConvergeNS {
+		return nil, &TextError{t.Repair, fmt.Errorf("local repair must be faster than routes converge, %s",
+			FormatTime(m.ConvergeNS))}
+	}
 	if m.Balance == "" && len(m.Events) == 0 {
 		return nil, nil
 	}
@@ -143,13 +154,14 @@ func (t *Text) Apply(n *topology.Network, former *Moves) (*Moves, error) {
 // Add changes what other texts say: they add weights and events, and replace the rest.
 func (t *Text) Add(more Text) {
 	t.Balance, t.Gap = cmp.Or(more.Balance, t.Balance), cmp.Or(more.Gap, t.Gap)
-	t.Converge = cmp.Or(more.Converge, t.Converge)
+	t.Converge, t.Repair = cmp.Or(more.Converge, t.Converge), cmp.Or(more.Repair, t.Repair)
 	t.Weights, t.Events = append(t.Weights, more.Weights...), append(t.Events, more.Events...)
 }
 
 // Said are the changes in words, for names of scenarios.
 func (t *Text) Said() (said []string) {
-	for _, x := range [][2]string{{"balance ", t.Balance}, {"flowlet gap ", t.Gap}, {"converge ", t.Converge}} {
+	for _, x := range [][2]string{{"balance ", t.Balance}, {"flowlet gap ", t.Gap}, {"converge ", t.Converge},
+		{"local repair ", t.Repair}} {
 		if x[1] != "" {
 			said = append(said, x[0]+x[1])
 		}
@@ -209,29 +221,49 @@ func (m *Moves) addWeight(n *topology.Network, text string) error {
 	return nil
 }
 
-// addEvent adds an event to those before it, which are in order and apart.
-func (m *Moves) addEvent(n *topology.Network, text string) error {
-	cable, e, err := ParseEvent(text)
+// addEvents adds what a text says of one or more cables.
+func (m *Moves) addEvents(n *topology.Network, text string) error {
+	where, e, err := ParseEvent(text)
 	if err != nil {
 		return err
 	}
-	if e.Cable[0], e.Cable[1], err = n.Cable(cable); err != nil {
-		return err
+	cables := make([][2]int32, 1)
+	if from, to, oneWay := strings.Cut(where, "->"); oneWay {
+		ends := strings.TrimSpace(from) + ":" + strings.TrimSpace(to)
+		if cables[0][0], cables[0][1], err = n.Cable(ends); err == nil {
+			e.OneWay = 1
+			if src, _, _ := n.Pair(ends); src != cables[0][0] {
+				e.OneWay = -1
+			}
+		}
+	} else {
+		cables, err = n.Select(where)
 	}
+	for _, e.Cable = range cables {
+		if err == nil {
+			err = m.addEvent(n, e)
+		}
+	}
+	return err
+}
+
+// addEvent adds an event to those before it, which are in order and apart.
+func (m *Moves) addEvent(n *topology.Network, e Event) error {
 	if err := e.check(n); err != nil {
 		return err
 	}
-	order := func(a, b Event) int {
-		return cmp.Or(slices.Compare(a.Cable[:], b.Cable[:]), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.FromNS, b.FromNS))
-	}
-	at, _ := slices.BinarySearchFunc(m.Events, e, order)
-	m.Events = slices.Insert(m.Events, at, e)
-	for i := max(0, at-1); i < min(at+1, len(m.Events)-1); i++ {
-		a, b := &m.Events[i], &m.Events[i+1]
-		if a.Cable == b.Cable && a.Kind == b.Kind && (a.ToNS == 0 || a.ToNS > b.FromNS) {
-			return fmt.Errorf("events of one kind overlap on a cable: %s and %s", a.Describe(n), b.Describe(n))
+	for i := range m.Events {
+		o := &m.Events[i]
+		if o.Cable == e.Cable && o.Kind == e.Kind && o.OneWay*e.OneWay >= 0 && (o.ToNS == 0 || o.ToNS > e.FromNS) &&
+			(e.ToNS == 0 || e.ToNS > o.FromNS) {
+			return fmt.Errorf("events of one kind overlap on a cable: %s and %s", o.Describe(n), e.Describe(n))
 		}
 	}
+	at, _ := slices.BinarySearchFunc(m.Events, e, func(a, b Event) int {
+		return cmp.Or(slices.Compare(a.Cable[:], b.Cable[:]), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.FromNS, b.FromNS),
+			cmp.Compare(a.OneWay, b.OneWay))
+	})
+	m.Events = slices.Insert(m.Events, at, e)
 	return nil
 }
 
@@ -260,7 +292,8 @@ func (e *Event) check(n *topology.Network) error {
 	return nil
 }
 
-// CheckSpan reports the first event that happens before the first of a workload's flows starts or after the last.
+// CheckSpan reports the first event that happens before the first of a workload's flows starts or after the last. Where
+// flows wait for others, lastNS is not known: math.MaxInt64.
 func (m *Moves) CheckSpan(n *topology.Network, firstNS, lastNS int64) error {
 	for i := range m.Events {
 		if e := &m.Events[i]; e.FromNS > lastNS || e.ToNS != 0 && e.ToNS <= firstNS {
@@ -286,10 +319,20 @@ func (m *Moves) Said(n *topology.Network) string {
 
 // Describe writes the event as it is parsed.
 func (e *Event) Describe(n *topology.Network) string {
-	text := n.Ends(e.Cable[0], e.Cable[1]) + " " + e.Kind
+	text := n.Ends(e.Cable[0], e.Cable[1])
+	switch e.OneWay {
+	case 1:
+		text = n.Name(e.Cable[0]) + "->" + n.Name(e.Cable[1])
+	case -1:
+		text = n.Name(e.Cable[1]) + "->" + n.Name(e.Cable[0])
+	}
+	text += " " + e.Kind
 	switch e.Kind {
 	case Loss:
 		text += fmt.Sprintf(" %v", e.Share)
+		if e.BurstNS > 0 {
+			text += " burst " + FormatTime(e.BurstNS)
+		}
 	case Rate:
 		text += " " + topology.FormatBps(e.BandwidthBps)
 	}
@@ -310,13 +353,14 @@ func FormatTime(ns int64) string {
 	return time.Duration(ns).String()
 }
 
-// ParseEvent reads CABLE down|loss SHARE|rate SPEED [FROM..[TO]]. Times are those of flow starts: 10ms, ns, or
-// 2026-01-31T09:00:00Z.
+// ParseEvent reads CABLES down|loss SHARE [burst TIME]|rate SPEED [FROM..[TO]]. CABLES is a selector, or A->B for one
+// direction. Times are those of flow starts: 10ms, ns, or 2026-01-31T09:00:00Z.
 func ParseEvent(text string) (cable string, e Event, err error) {
 	words := strings.Fields(text)
 	at := slices.IndexFunc(words, func(w string) bool { return w == Down || w == Loss || w == Rate })
 	if at < 1 {
-		return "", e, errors.New("want CABLE down|loss SHARE|rate SPEED [FROM..[TO]], such as 'leaf1:spine3 down 10ms..50ms'")
+		return "", e, errors.New("want CABLES down|loss SHARE [burst TIME]|rate SPEED [FROM..[TO]], such as " +
+			"'leaf1:spine3 down 10ms..50ms'")
 	}
 	cable, e.Kind = strings.Join(words[:at], " "), words[at]
 	words = words[at+1:]
@@ -332,6 +376,13 @@ func ParseEvent(text string) (cable string, e Event, err error) {
 			e.BandwidthBps, err = topology.ParseSpeed(words[0])
 		}
 		words = words[1:]
+	}
+	if err == nil && e.Kind == Loss && len(words) > 1 && words[0] == "burst" {
+		e.BurstNS, err = units.Parse(words[1], units.Duration)
+		if err == nil && (e.BurstNS < network.MinBurstNS || e.BurstNS > network.MaxNS) {
+			err = fmt.Errorf("%q: bursts of losses must last 1µs to 13 days in the mean", words[1])
+		}
+		words = words[2:]
 	}
 	switch {
 	case err != nil:

@@ -20,11 +20,12 @@ func square(t *testing.T) *topology.Network {
 func TestEvents(t *testing.T) {
 	n := square(t)
 	for text, want := range map[string]string{
-		"4:2 down 10ms..50ms":  "2:4 down 10ms..50ms",
-		"2:4 down 50000..":     "2:4 down 50µs..",
-		"2:4 loss 1e-4":        "2:4 loss 0.0001",
-		"2:4 loss 0.01% ..2us": "2:4 loss 0.0001 0s..2µs",
-		"2:4 rate 1G 1us..2us": "2:4 rate 1 Gbps 1µs..2µs",
+		"4:2 down 10ms..50ms":     "2:4 down 10ms..50ms",
+		"2:4 down 50000..":        "2:4 down 50µs..",
+		"2:4 loss 1e-4":           "2:4 loss 0.0001",
+		"2:4 loss 0.01% ..2us":    "2:4 loss 0.0001 0s..2µs",
+		"2:4 rate 1G 1us..2us":    "2:4 rate 1 Gbps 1µs..2µs",
+		"4->2 loss 1% burst 20us": "4->2 loss 0.01 burst 20µs", "2 -> 4 down 1us..2us": "2->4 down 1µs..2µs",
 		"2:4 down 2026-01-31T09:00:00Z..2026-01-31T09:00:00.04Z": "2:4 down 2026-01-31T09:00:00Z..2026-01-31T09:00:00.04Z",
 	} {
 		m, err := (&Text{Events: []string{text}}).Apply(n, nil)
@@ -33,7 +34,8 @@ func TestEvents(t *testing.T) {
 			continue
 		}
 		said := m.Events[0].Describe(n)
-		if names := strings.NewReplacer(n.Name(2)+":"+n.Name(4), "2:4"); names.Replace(said) != want {
+		if names := strings.NewReplacer(n.Name(2)+":"+n.Name(4), "2:4", n.Name(2)+"->"+n.Name(4), "2->4",
+			n.Name(4)+"->"+n.Name(2), "4->2"); names.Replace(said) != want {
 			t.Errorf("%s is described as %s", text, said)
 		}
 		again, err := (&Text{Events: []string{strings.Replace(said, " Gbps", "G", 1)}}).Apply(n, nil)
@@ -53,6 +55,10 @@ func TestEvents(t *testing.T) {
 		{Text{Events: []string{"2:4 down 2ms..1ms"}}, "ends before"}, {Text{Events: []string{"2:4 down 2ms"}}, "FROM..TO"},
 		{Text{Events: []string{down, "4:2 down 1500us.."}}, "overlap"},
 		{Text{Events: []string{"2:4 down 1500us..", down}}, "overlap"},
+		{Text{Events: []string{"2->4 down 1500us..", down}}, "overlap"}, {Text{Events: []string{"2->3 down 1us.."}}, "2:3"},
+		{Text{Events: []string{"2:4 loss 1e-3 burst"}}, "burst"}, {Text{Events: []string{"2:4 loss 1e-3 burst 1ns"}}, "1µs"},
+		{Text{Events: []string{down}, Repair: "1us"}, "local repair"},
+		{Text{Events: []string{down}, Converge: "1ms", Repair: "2ms"}, "faster"},
 		{Text{Balance: "best"}, "best"}, {Text{Balance: "flowlet", Gap: "0"}, "13 days"},
 		{Text{Gap: "1us"}, "flowlet"}, {Text{Converge: "1ms"}, "down"},
 		{Text{Weights: []string{"2:4=1G"}}, "wcmp"}, {Text{Balance: WCMP, Weights: []string{"2:4=0G"}}, "2:4=0G"},
@@ -62,6 +68,15 @@ func TestEvents(t *testing.T) {
 		if _, err := c.text.Apply(n, nil); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %s", c.text, err, c.want)
 		}
+	}
+	both, err := (&Text{Events: []string{"2->4 down 1ms..2ms", "4->2 down 1ms..2ms"}}).Apply(n, nil)
+	if err != nil || len(both.Events) != 2 {
+		t.Errorf("%+v: %v", both, err)
+	}
+	// A switch is all of its cables.
+	if m, err := (&Text{Events: []string{"5 down 1ms..2ms"}}).Apply(n, nil); err != nil || len(m.Events) != 2 ||
+		m.Events[0].Cable != [2]int32{2, 5} || m.Events[1].Cable != [2]int32{3, 5} {
+		t.Errorf("%+v: %v", m, err)
 	}
 	m, err := (&Text{Events: []string{down, "2:4 loss 1e-3 1ms..2ms", "2:4 down 2ms..3ms"}}).Apply(n, nil)
 	if err != nil || m.CheckSpan(n, 0, 2_500_000) != nil || m.CheckSpan(n, 0, 1_999_999) == nil ||

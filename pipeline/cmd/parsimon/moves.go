@@ -26,7 +26,8 @@ func declareMoves(f *pflag.FlagSet, t *moves.Text) {
 		_, _, err := moves.ParseEvent(text)
 		return text, err
 	}, "event", "what happens to a cable while flows run (estimator exact): 'A:B down 10ms..50ms', 'A:B loss 1e-4', "+
-		"'A:B rate 10G 10ms..'; times are those of flow starts, or such as 2026-01-31T09:00:00Z; may be repeated")
+		"'A:B loss 1e-4 burst 20us' (mean length of bursts), 'A:B rate 10G 10ms..'; A->B is one direction, SWITCH all of "+
+		"its cables; times are those of flow starts, or such as 2026-01-31T09:00:00Z; may be repeated")
 	f.Var(&parsed{kind: "string", read: func(file string) error {
 		in, err := os.Open(file)
 		if err != nil {
@@ -36,6 +37,8 @@ func declareMoves(f *pflag.FlagSet, t *moves.Text) {
 		t.Events = append(t.Events, events...)
 		return errors.Join(err, in.Close())
 	}}, "events", "CSV file of events: columns cable, event, value, from, to")
+	parse(f, &t.Repair, "string", isDuration, "local-repair", "",
+		"with --converge: how long the two ends of such a cable take, if they are faster than the routes of others")
 	parse(f, &t.Converge, "string", isDuration, "converge", "",
 		"how long routes take to avoid a cable that went down, and to use it again; default 0")
 }

@@ -1,0 +1,172 @@
+package network
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"parsimon/simkernel"
+)
+
+// A Fault is a time in which a link loses packets. With Share 1 the link is down: what is on it at any time in
+// [FromNS, ToNS) is lost. Else a packet whose transmission starts then is lost with probability Share: each by itself
+// or, with BurstNS, if the link is in a burst.
+//
+// Bursts are those of Gilbert's model (Bell System Technical Journal 39, 1960), which is Elliott's with nothing lost
+// between bursts and all in them, in time: bursts, and what is between them, have exponential lengths. BurstNS is the
+// mean of the former.
+type Fault struct {
+	Link         int32
+	FromNS, ToNS int64
+	Share        float64
+	BurstNS      int64 // 0 or at least MinBurstNS
+}
+
+// MinBurstNS bounds how many bursts there are.
+const MinBurstNS = 1000
+
+// A Rate is the bandwidth of a link from a time on, at most that of the network's link.
+type Rate struct {
+	Link         int32
+	FromNS       int64
+	BandwidthBps int64
+}
+
+// The two who ask what a link loses: its sending end, where flows wait for others (dependencies.go), and its receiving
+// end. Each asks in order of time.
+const (
+	sending = iota
+	arriving
+	askers
+)
+
+// A linkFault is a Fault and the bursts as far as each asker has come.
+type linkFault struct {
+	Fault
+	bursts [askers]burst
+}
+
+// A burst is a time in which a link loses all packets, or one between two.
+type burst struct {
+	untilPS int64
+	loses   bool
+	drawn   uint64
+}
+
+// addFaults sorts faults and rates by link and time, and checks them.
+func (m *moves) addFaults(n *Network) error {
+	for _, f := range m.Faults {
+		if f.Link < 0 || int(f.Link) >= len(n.links) || f.ToNS <= f.FromNS || !(f.Share > 0 && f.Share <= 1) ||
+			f.BurstNS != 0 && (f.BurstNS < MinBurstNS || f.Share == 1) {
+			return fmt.Errorf("link %d loses %v of the packets from %d to %d ns, in bursts of %d ns: no such link, time, "+
+				"share or burst", f.Link, f.Share, f.FromNS, f.ToNS, f.BurstNS)
+		}
+		m.faults[f.Link] = append(m.faults[f.Link], linkFault{Fault: f})
+	}
+	for _, r := range m.Rates {
+		if r.Link < 0 || int(r.Link) >= len(n.links) || r.BandwidthBps < simkernel.MinBps ||
+			r.BandwidthBps > n.links[r.Link].BandwidthBps {
+			return fmt.Errorf("link %d has %d bps from %d ns on: no such link, or not 10,000 bps to its bandwidth", r.Link,
+				r.BandwidthBps, r.FromNS)
+		}
+		m.rates[r.Link] = append(m.rates[r.Link], r)
+	}
+	for l := range n.links {
+		slices.SortStableFunc(m.faults[l], func(a, b linkFault) int { return cmp.Compare(a.FromNS, b.FromNS) })
+		slices.SortStableFunc(m.rates[l], func(a, b Rate) int { return cmp.Compare(a.FromNS, b.FromNS) })
+	}
+	return nil
+}
+
+// isLost reports whether what arrives over a link was lost on it.
+func (m *moves) isLost(d *domain, a *arrival, key uint64, asker int) bool {
+	n := d.net
+	leftPS := d.leftPS(a)
+	fromPS := leftPS - m.sendTime(n, a.link, d.wireBytes(&a.item), leftPS)
+	for i := range m.faults[a.link] {
+		switch f := &m.faults[a.link][i]; {
+		case psOf(f.FromNS) > a.atPS:
+			return false
+		case f.Share == 1:
+			if psOf(f.ToNS) > fromPS {
+				return true
+			}
+		case psOf(f.FromNS) > fromPS || fromPS >= psOf(f.ToNS):
+		case f.BurstNS > 0:
+			if m.inBurst(f, fromPS, asker) {
+				return true
+			}
+		case unit(m.hash(^key, uint64(a.bits&^flagMarked), a.link)) < f.Share:
+			return true
+		}
+	}
+	return false
+}
+
+// inBurst reports whether a link is in a burst at a time, not before the last that the asker asked for.
+func (m *moves) inBurst(f *linkFault, atPS int64, asker int) bool {
+	b := &f.bursts[asker]
+	for b.drawn == 0 || b.untilPS <= atPS {
+		u := unit(m.hash(uint64(f.FromNS), b.drawn, ^f.Link))
+		if b.drawn++; b.drawn == 1 {
+			b.untilPS, b.loses = psOf(f.FromNS), u >= f.Share // before the first time, which is a burst with this probability
+			continue
+		}
+		meanPS := float64(psOf(f.BurstNS))
+		if b.loses = !b.loses; !b.loses {
+			meanPS *= (1 - f.Share) / f.Share
+		}
+		b.untilPS += 1 + int64(min(-math.Log(u)*meanPS, horizonPS))
+	}
+	return b.loses
+}
+
+// sendTime returns the time that a link takes for so many bytes, the last of which leaves at leftPS.
+func (m *moves) sendTime(n *Network, link int32, bytes, leftPS int64) int64 {
+	rates := m.rates[link]
+	for i := len(rates) - 1; i >= 0; i-- {
+		if ps := simkernel.NewWireTime(float64(rates[i].BandwidthBps)).PS(bytes); psOf(rates[i].FromNS) <= leftPS-ps {
+			return ps
+		}
+	}
+	return simkernel.NewWireTime(float64(n.links[link].BandwidthBps)).PS(bytes)
+}
+
+// initRates prepares a port for the changes of its rate.
+func (m *moves) initRates(n *Network, p *port) {
+	for _, r := range m.rates[p.link] {
+		link := n.links[p.link]
+		link.BandwidthBps = r.BandwidthBps
+		n.kindOf(link)
+		p.bits |= portChanges
+	}
+	if p.bits&portChanges != 0 {
+		p.changeAtPS = psOf(m.rates[p.link][0].FromNS)
+	}
+}
+
+// changeRate gives a port the rate that it has from p.changeAtPS on.
+func (d *domain) changeRate(p *port) {
+	link := d.net.links[p.link]
+	for _, r := range d.moves.rates[p.link] {
+		if psOf(r.FromNS) > p.changeAtPS {
+			p.changeAtPS = psOf(r.FromNS)
+			p.bits |= portChanges
+			return
+		}
+		link.BandwidthBps = r.BandwidthBps
+		p.bits = d.net.kindIndex[d.net.kind(link)]<<portBits | p.bits&(1<<portBits-1)
+	}
+}
+
+// slowestBps is the least bandwidth that a link has at any time.
+func (n *Network) slowestBps(link int32) int64 {
+	bps := n.links[link].BandwidthBps
+	if n.moves != nil {
+		for _, r := range n.moves.rates[link] {
+			bps = min(bps, r.BandwidthBps)
+		}
+	}
+	return bps
+}
