@@ -93,7 +93,7 @@ func TestClassesAgreeWithTwin(t *testing.T) {
 			storms += n.Storms()
 		}
 	}
-	if paused < 100_000 || dropped == 0 || storms == 0 {
+	if paused < 100_000 || dropped == 0 || storms == 0 && !testing.Short() {
 		t.Errorf("hardly anything is paused (%d ns), dropped (%d) or stormy (%d): the test tests nothing", paused, dropped, storms)
 	}
 }
