@@ -41,7 +41,7 @@ func topologyTail() string {
 	for _, r := range format.Repairs() {
 		fmt.Fprintf(&b, "  %-14s %s\n", r.Kind, r.Doc)
 	}
-	b.WriteString("\nFormats, in order of detection:\n")
+	b.WriteString("\nFormats:\n")
 	for _, d := range format.Docs() {
 		fmt.Fprintf(&b, "\n%s\n%s\n", strings.ToUpper(d[0]), d[1])
 	}

@@ -2,7 +2,6 @@ package format
 
 import (
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"parsimon/schema/tree"
@@ -26,14 +25,6 @@ const batfishFile = "layer1_topology.json"
 func batfishFiles(dir string) ([]string, error) {
 	files, err := glob(dir, filepath.Join("batfish", batfishFile), batfishFile)
 	return files[max(0, len(files)-1):], err
-}
-
-// detectBatfish accepts the file name that Batfish prescribes, or any JSON file with edges.
-func detectBatfish(s *source) bool {
-	if !s.single(".json") {
-		return false
-	}
-	return filepath.Base(s.files[0]) == batfishFile || slices.Contains(topLevelKeys(s.content(s.files[0])), "edges")
 }
 
 // readBatfish makes one sighting of each edge, seen from node1. Names are compared without case, as

@@ -1,7 +1,6 @@
 package format
 
 import (
-	"bytes"
 	"fmt"
 	"regexp"
 	"slices"
@@ -70,15 +69,6 @@ var (
 	cablingTypeB      = &column{names: []string{"side_b_type", "termination_b_type", "type_b"}, several: true}
 	cablingMedium     = &column{names: []string{"type", "media", "cable_type"}, several: true}
 )
-
-// detectCabling accepts every table, and JSON files of a list of objects.
-func detectCabling(s *source) bool {
-	if len(s.files) != 1 || !s.single(".json") {
-		return len(s.files) == 1 && tabular(s.files[0])
-	}
-	rest, isList := bytes.CutPrefix(bytes.TrimSpace(s.content(s.files[0])), []byte("["))
-	return isList && bytes.HasPrefix(bytes.TrimSpace(rest), []byte("{"))
-}
 
 func readCabling(d *draft) {
 	r := cablingReader{portA: cablingPortA, portB: cablingPortB}

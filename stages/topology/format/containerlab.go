@@ -32,10 +32,6 @@ format has no speeds: give them with --speed.
 
   parsimon topology lab.clab.yml --speed 'leaf*:e1-4?=100G' --speed '*=25G'`
 
-func isContainerlabName(name string) bool {
-	return strings.HasSuffix(name, ".clab.yml") || strings.HasSuffix(name, ".clab.yaml")
-}
-
 // containerlabFiles returns the one lab of a directory. Several are an error: a guess could take a
 // network for another.
 func containerlabFiles(dir string) ([]string, error) {
@@ -47,18 +43,6 @@ func containerlabFiles(dir string) ([]string, error) {
 		return nil, fmt.Errorf("topology %s: holds several containerlab files: %s", dir, strings.Join(files, ", "))
 	}
 	return files, nil
-}
-
-// detectContainerlab accepts containerlab's file name, or any YAML file with the key topology.
-func detectContainerlab(s *source) bool {
-	if !s.single(".yaml", ".yml") {
-		return false
-	}
-	if isContainerlabName(s.files[0]) {
-		return true
-	}
-	top, _ := tree.YAML(s.files[0], s.content(s.files[0]))
-	return top.Value.Get("topology") != nil
 }
 
 // containerlabSpecial are names that stand for the machine that the lab runs on.

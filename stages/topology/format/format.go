@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -17,25 +18,53 @@ import (
 type format struct {
 	name string
 	doc  string // for "parsimon help topology": what it is, then an example
-	// detect reports whether a path holds this format. The first format of the table wins.
-	detect func(s *source) bool
 	// read fills the draft with what the files hold. Whatever is wrong with their content is a fault of the draft.
 	read func(d *draft)
 }
 
-// formats lists every format in order of detection.
+// formats lists every format.
 func formats() []format {
 	return []format{
-		{"tables", tablesDoc, detectTables, (*draft).readTables},
-		{"cabling", cablingDoc, detectCabling, readCabling},
-		{"sonic", sonicDoc, detectSONiC, readSONiC},
-		{"hpcc", hpccDoc, func(s *source) bool { return s.single(".txt") }, readHPCC},
-		{"containerlab", containerlabDoc, detectContainerlab, readContainerlab},
-		{"yaml", yamlDoc, func(s *source) bool { return s.single(".yaml", ".yml") }, (*draft).readYAML},
-		{"batfish", batfishDoc, detectBatfish, (*draft).readBatfish},
-		{"json", jsonDoc, func(s *source) bool { return s.single(".json") }, (*draft).readJSON},
+		{"tables", tablesDoc, (*draft).readTables}, {"cabling", cablingDoc, readCabling}, {"sonic", sonicDoc, readSONiC},
+		{"hpcc", hpccDoc, readHPCC}, {"containerlab", containerlabDoc, readContainerlab},
+		{"yaml", yamlDoc, (*draft).readYAML}, {"batfish", batfishDoc, (*draft).readBatfish},
+		{"json", jsonDoc, (*draft).readJSON},
 	}
 }
+
+// detect names the format of the files, by their names and the keys of JSON and YAML; empty: unknown.
+func (s *source) detect() string {
+	first := s.files[0]
+	has := func(keys ...string) bool {
+		return slices.ContainsFunc(s.topLevelKeys(first), func(key string) bool { return slices.Contains(keys, key) })
+	}
+	ext, single := extension(first), len(s.files) == 1
+	switch {
+	case !single && tabular(first) && tabular(s.files[1]):
+		return "tables"
+	case single && (tabular(first) || ext == ".json" && objectList.Match(s.content(first))):
+		return "cabling"
+	case ext == ".json" && has("DEVICE_NEIGHBOR", "DEVICE_METADATA", "PORT", "lldp"):
+		return "sonic"
+	case !single:
+		return ""
+	case ext == ".txt":
+		return "hpcc"
+	case ext == ".yaml" || ext == ".yml":
+		if has("topology") || strings.HasSuffix(strings.TrimSuffix(first, ext), ".clab") {
+			return "containerlab"
+		}
+		return "yaml"
+	case ext == ".json" && (filepath.Base(first) == batfishFile || has("edges")):
+		return "batfish"
+	case ext == ".json":
+		return "json"
+	}
+	return ""
+}
+
+// objectList matches JSON that is a list of objects.
+var objectList = regexp.MustCompile(`^\s*\[\s*\{`)
 
 // Docs returns the name and the documentation, with an example, of every format.
 func Docs() (docs [][2]string) {
@@ -167,24 +196,16 @@ func Of(path string) string {
 	if err != nil {
 		return ""
 	}
-	return (&source{path: path, files: files}).format().name
-}
-
-// format detects the format; the zero format is an unknown one.
-func (s *source) format() format {
-	for _, f := range formats() {
-		if f.detect(s) {
-			return f
-		}
-	}
-	return format{}
+	return (&source{path: path, files: files}).detect()
 }
 
 func load(s *source, o *Options) (*Loaded, error) {
-	f := s.format()
-	if f.read == nil {
+	name := s.detect()
+	at := slices.IndexFunc(formats(), func(f format) bool { return f.name == name })
+	if at < 0 {
 		return nil, errors.Join(s.err, unknownFormat(s.path))
 	}
+	f := formats()[at]
 	d := &draft{source: s, o: o}
 	if f.read(d); s.err != nil {
 		return nil, fmt.Errorf("topology: %w", s.err)
@@ -235,12 +256,12 @@ func unknownFormat(path string) error {
 	for _, f := range formats() {
 		names = append(names, f.name)
 	}
-	return fmt.Errorf("topology %s: no known format (%s); \"parsimon help topology\" shows an example of each",
-		path, strings.Join(names, ", "))
+	return fmt.Errorf("topology %s: no known format (%s); \"parsimon help topology\" shows an example of each "+
+		"(minigraph.xml: %s)", path, strings.Join(names, ", "), sonicConvert)
 }
 
 // extensions are those of single files.
-var extensions = []string{".json", ".jsonl", ".txt", ".csv", ".tsv", ".parquet", ".yaml", ".yml", ".xml"}
+var extensions = []string{".json", ".jsonl", ".txt", ".csv", ".tsv", ".parquet", ".yaml", ".yml"}
 
 // Files returns the files of a topology: the file itself, two files separated by a comma (nodes, then
 // links), or the files of a directory: nodes and links as .csv or .parquet, a Batfish snapshot, one
@@ -267,7 +288,7 @@ func Files(path string) ([]string, error) {
 		}
 	}
 	return nil, fmt.Errorf("topology %s: the directory holds neither nodes and links (.csv or .parquet), nor layer1_topology.json, "+
-		"nor a *.clab.yml file, nor files of SONiC switches (config_db.json, lldp.json, lldp.txt)", path)
+		"nor a *.clab.yml file, nor files of SONiC switches (config_db.json, lldp.json)", path)
 }
 
 func extension(path string) string { return strings.ToLower(filepath.Ext(path)) }
@@ -305,9 +326,4 @@ func (s *source) content(file string) []byte {
 		s.err = err
 	}
 	return data
-}
-
-// single reports whether the topology is one file with one of the extensions.
-func (s *source) single(extensions ...string) bool {
-	return len(s.files) == 1 && slices.Contains(extensions, extension(s.files[0]))
 }

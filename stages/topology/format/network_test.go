@@ -1,6 +1,7 @@
 package format
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -146,35 +147,15 @@ const lldpctl = `{"lldp": {"interface": [
  {"Ethernet48": {"chassis": {"spine1.dc.example": {"id": {"type": "mac", "value": "x"}}},
    "port": {"id": {"type": "local", "value": "etp1"}, "descr": "Ethernet0"}}}]}}`
 
-const lldpTable = `Capability codes: (R) Router, (B) Bridge, (O) Other
-LocalPort    RemoteDevice    RemotePortID    Capability    RemotePortDescr
------------  --------------  --------------  ------------  -----------------
-Ethernet0    leaf1           etp49           BR            Ethernet48
-Ethernet4    leaf2           etp49           BR            Ethernet48
---------------------------------------------------
-Total entries displayed:  2
-`
-
-const lldpNeighbors = `-------------------------------------------------------------------------------
-LLDP neighbors:
--------------------------------------------------------------------------------
-Interface:    Ethernet0, via: LLDP, RID: 1, Time: 0 day, 00:00:21
-  Chassis:
-    SysName:      web2
-    Capability:   Bridge, off
-    Capability:   Station, on
-  Port:
-    PortID:       mac 00:02
-    PortDescr:    ens3
--------------------------------------------------------------------------------
-Interface:    Ethernet48, via: LLDP, RID: 2, Time: 0 day, 00:00:21
-  Chassis:
-    SysName:      spine1
-    Capability:   Bridge, on
-  Port:
-    PortID:       ifname Ethernet4
--------------------------------------------------------------------------------
-`
+// lldpOf is the output of lldpctl for neighbours given as local port, device, port and capability.
+func lldpOf(neighbors ...[4]string) string {
+	var all []string
+	for _, n := range neighbors {
+		all = append(all, fmt.Sprintf(`{%q: {"chassis": {%q: {"id": {"type": "mac", "value": "x"}, "capability": {"type": %q, "enabled": true}}},
+			"port": {"id": {"type": "local", "value": "etp49"}, "descr": %q}}}`, n[0], n[1], n[3], n[2]))
+	}
+	return `{"lldp": {"interface": [` + strings.Join(all, ", ") + `]}}`
+}
 
 func writeFiles(t *testing.T, files map[string]string) string {
 	t.Helper()
@@ -199,7 +180,11 @@ func TestSONiCNeighbours(t *testing.T) {
 	}
 	o := Options{Repair: []topology.FaultKind{topology.FaultContradictory}}
 	for name, files := range map[string]map[string]string{
-		"LLDP": {"leaf1/lldp.json": lldpctl, "leaf2/lldp.txt": lldpNeighbors, "spine1/lldp.txt": lldpTable},
+		"LLDP": {"leaf1/lldp.json": lldpctl,
+			"leaf2/lldp.json": lldpOf([4]string{"Ethernet0", "web2", "ens3", "Station"},
+				[4]string{"Ethernet48", "spine1", "Ethernet4", "Bridge"}),
+			"spine1/lldp.json": lldpOf([4]string{"Ethernet0", "leaf1", "Ethernet48", "Router"},
+				[4]string{"Ethernet4", "leaf2", "Ethernet48", "Router"})},
 	} {
 		for _, switchName := range []string{"leaf1", "leaf2", "spine1"} {
 			files[switchName+"/config_db.json"] = config(switchName)
@@ -221,19 +206,16 @@ func TestSONiCNeighbours(t *testing.T) {
 	if len(l.Faults) != 2 || !strings.Contains(l.Faults[1].Text, "as leaf1/lldp.json; on the switch, sonic-cfggen -m") {
 		t.Errorf("no neighbours: %v", l.Faults)
 	}
-	for name, text := range map[string]string{"x.xml": "<DeviceMiniGraph>", "lldp.txt": "LocalPort\n", "a_lldp.json": `{"lldp": {}}`} {
-		if l := loadText(t, name, text, o); len(l.Faults) == 0 || l.Faults[0].Line == 0 {
-			t.Errorf("%s: %v", name, l.Faults)
-		}
+	if l := loadText(t, "a_lldp.json", `{"lldp": {}}`, o); len(l.Faults) == 0 || l.Faults[0].Line == 0 {
+		t.Errorf("no interface: %v", l.Faults)
+	}
+	if _, err := Load(writeFiles(t, map[string]string{"x.xml": "<DeviceMiniGraph>"})+"/x.xml", o); err == nil ||
+		!strings.Contains(err.Error(), "sonic-cfggen -m") {
+		t.Errorf("minigraph: %v", err)
 	}
 }
 
 func FuzzLLDP(f *testing.F) {
-	f.Add([]byte(lldpTable), 0)
-	f.Add([]byte(lldpNeighbors), 0)
-	f.Add([]byte(lldpctl), 1)
-	f.Add([]byte("<DeviceMiniGraph/>"), 2)
-	f.Fuzz(func(t *testing.T, data []byte, kind int) {
-		fuzzFormat(t, []string{"lldp.txt", "a_lldp.json", "minigraph.xml"}[uint(kind)%3], data, kind%2 == 0)
-	})
+	f.Add([]byte(lldpctl), true)
+	f.Fuzz(func(t *testing.T, data []byte, repair bool) { fuzzFormat(t, "a_lldp.json", data, repair) })
 }

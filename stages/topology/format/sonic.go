@@ -1,9 +1,9 @@
 package format
 
 import (
-	"bytes"
 	"cmp"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,13 +15,13 @@ import (
 const sonicDoc = `
 SONiC switches: a directory with the files of each switch (leaf1.json, or leaf1/config_db.json), or one
 such file. Cables come from DEVICE_NEIGHBOR of config_db.json, with either the local port or the
-neighbour as the key; where it is missing from LLDP neighbours: the output of lldpctl -f json, show lldp
-table or show lldp neighbors, as leaf1/lldp.json or leaf1/lldp.txt (or leaf1_lldp.json). Speeds come from
-PORT, in Mbps; delays from CABLE_LENGTH at 5 ns/m; roles from DEVICE_METADATA and
-DEVICE_NEIGHBOR_METADATA (type Server is a host). A cable between two switches of the directory must be
-in the files of both. WRED_PROFILE, BUFFER_POOL, BUFFER_PROFILE and PORT_QOS_MAP (PFC) are listed as
-switch settings. A run takes the marking thresholds from them (dctcp, dcqcn; unless its scenario file
-states them), --switch-buffer topology the buffers; log lines say from which key of which file.
+neighbour as the key; where it is missing from LLDP neighbours: the output of lldpctl -f json as
+leaf1/lldp.json (or leaf1_lldp.json). Speeds come from PORT, in Mbps; delays from CABLE_LENGTH at 5 ns/m;
+roles from DEVICE_METADATA and DEVICE_NEIGHBOR_METADATA (type Server is a host). A cable between two
+switches of the directory must be in the files of both. WRED_PROFILE, BUFFER_POOL, BUFFER_PROFILE and
+PORT_QOS_MAP (PFC) are listed as switch settings. A run takes the marking thresholds from them (dctcp,
+dcqcn; unless its scenario file states them), --switch-buffer topology the buffers; log lines say from
+which key of which file.
 
   {"DEVICE_METADATA": {"localhost": {"hostname": "leaf1", "type": "ToRRouter"}},
    "PORT": {"Ethernet0": {"speed": "25000"}, "Ethernet48": {"speed": "100000"}},
@@ -53,27 +53,7 @@ func sonicKind(text string) string {
 }
 
 func sonicFiles(dir string) ([]string, error) {
-	return glob(dir, "*.json", "*.xml", "*lldp*.txt", "*/*config_db.json", "*/*minigraph.xml", "*/*lldp*.json",
-		"*/*lldp*.txt")
-}
-
-// isLLDP reports whether a file is the output of lldpctl, show lldp table or show lldp neighbors.
-func isLLDP(file string, data []byte) bool {
-	if extension(file) == ".json" {
-		return slices.Contains(topLevelKeys(data), "lldp")
-	}
-	return bytes.Contains(data, []byte("LocalPort")) || bytes.Contains(data, []byte("LLDP neighbors:"))
-}
-
-// detectSONiC looks at the first file for what a switch has.
-func detectSONiC(s *source) bool {
-	data := s.content(s.files[0])
-	if extension(s.files[0]) != ".json" {
-		return isLLDP(s.files[0], data) || bytes.Contains(data, []byte("DeviceMiniGraph"))
-	}
-	return slices.ContainsFunc(topLevelKeys(data), func(key string) bool {
-		return slices.Contains([]string{"DEVICE_NEIGHBOR", "DEVICE_METADATA", "PORT", "lldp"}, key)
-	})
+	return glob(dir, "*.json", "*/*config_db.json", "*/*lldp*.json")
 }
 
 // readSONiC reads the configurations one by one, since a directory may hold a thousand large ones, and then the
@@ -82,24 +62,14 @@ func readSONiC(d *draft) {
 	r := &sonicReader{draft: d, switches: map[string]*sonicSwitch{}, byFile: map[string]*sonicSwitch{}}
 	var found []string // by LLDP
 	for _, file := range d.files {
-		switch {
-		case isLLDP(file, d.content(file)):
+		if slices.Contains(d.topLevelKeys(file), "lldp") {
 			found = append(found, file)
-			continue
-		case extension(file) == ".json":
+		} else {
 			r.config(file)
-		case len(d.files) == 1:
-			r.syntax(file, 1, "minigraph.xml is not read: %s", sonicConvert)
-		default:
-			r.count(1, "file", "files: %s without neighbours not read")
 		}
 	}
 	for _, file := range found {
-		if extension(file) == ".json" {
-			r.lldpJSON(file)
-		} else {
-			r.lldpText(file)
-		}
+		r.readLLDP(file)
 	}
 	r.combine()
 }
@@ -193,7 +163,7 @@ func (r *sonicReader) kind(name, text string, at place) {
 // leaf1/config_db.json.
 func sonicFileName(file string) string {
 	base := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
-	for _, kind := range []string{"config_db", "minigraph", "lldp", "lldp_table", "lldp_neighbors", "lldpctl"} {
+	for _, kind := range []string{"config_db", "lldp", "lldpctl"} {
 		if base == kind {
 			return filepath.Base(filepath.Dir(file))
 		}
@@ -267,7 +237,7 @@ func (r *sonicReader) combine() {
 		s.devices = append(s.devices, device{name: v.name, kind: kind, stated: kind != topology.KindSwitch, at: v.at})
 		if len(v.neighbors) == 0 && !r.o.excluded(v.name) {
 			r.fault(v.at, topology.FaultFormat, "%s has no neighbours (DEVICE_NEIGHBOR), so that its cables are unknown: put "+
-				"the output of lldpctl -f json (lldp.json) or of show lldp table (lldp.txt) beside it, as %s/lldp.json; %s",
+				"the output of lldpctl -f json beside it, as %s/lldp.json; %s",
 				v.name, v.name, sonicConvert)
 		}
 		if v.listed {
@@ -314,4 +284,76 @@ func (r *sonicReader) sighting(v *sonicSwitch, n sonicNeighbor) sighting {
 	}
 	return sighting{a: end{v.name, n.local}, b: end{n.device, n.port}, bps: port.bps,
 		delayNS: port.delayNS, down: port.down, at: n.at}
+}
+
+// managementPort matches the ports of a switch's own management.
+var managementPort = regexp.MustCompile(`(?i)^(eth0$|mgmt|management|ma\d)`)
+
+// readLLDP reads the output of lldpctl -f json: lldp.interface is a list of objects, or one object, by local port.
+func (r *sonicReader) readLLDP(file string) {
+	top := r.document(file, tree.JSON)
+	if top.Value == nil {
+		return
+	}
+	ports := top.Of("lldp").Of("interface")
+	if ports.Value == nil {
+		r.syntax(file, 1, "lldp.interface is missing: no neighbour was found, or this is not lldpctl -f json")
+	}
+	for _, object := range listOrOne(ports.Value) {
+		for i, local := range object.Keys {
+			r.neighbor(local, object.Items[i], place{file: file, line: object.Items[i].Line})
+		}
+	}
+}
+
+// listOrOne is the items of a list, or an object as the only one.
+func listOrOne(t *tree.Value) []*tree.Value {
+	switch {
+	case t == nil:
+		return nil
+	case t.Kind == tree.Object:
+		return []*tree.Value{t}
+	}
+	return t.Items
+}
+
+// neighbor takes a neighbour that LLDP has found at a local port.
+func (r *sonicReader) neighbor(local string, item *tree.Value, at place) {
+	if managementPort.MatchString(local) {
+		r.count(1, "cable", "left out: %s of the management and console networks")
+		return
+	}
+	chassis, port := item.Get("chassis"), item.Get("port")
+	name := chassis.Get("name").Scalar()
+	if name == "" && chassis.Get("id") == nil && chassis != nil && len(chassis.Keys) > 0 {
+		name, chassis = chassis.Keys[0], chassis.Items[0]
+	}
+	if name == "" {
+		r.fault(at, topology.FaultFormat, "the neighbour at %s has no system name: LLDP gives no name for it", local)
+		return
+	}
+	label, _, _ := strings.Cut(name, ".")
+	if r.switches[name] == nil && (r.switches[label] != nil || r.byFile[label] != nil) {
+		name = r.of(label, at).name
+	}
+	n := sonicNeighbor{local: local, device: name, port: port.Get("id").Get("value").Scalar(), at: at}
+	// A port id may be an address or the alias of a port; then the description has its name, if it is one word.
+	descr, kind := port.Get("descr").Scalar(), port.Get("id").Get("type").Scalar()
+	if !strings.EqualFold(kind, "ifname") && descr != "" && !strings.ContainsAny(descr, " \t") {
+		n.port = descr
+	}
+	medium, _, _ := strings.Cut(port.Get("auto-negotiation").Get("current").Scalar(), " ") // 25GbaseCR - long
+	if bps, err := topology.ParseSpeed(strings.TrimSuffix(medium, ",")); err == nil {
+		n.bps = bps
+	}
+	on := map[string]bool{} // capabilities
+	for _, c := range listOrOne(chassis.Get("capability")) {
+		on[strings.ToLower(c.Get("type").Scalar())] = c.Get("enabled").Scalar() == "true"
+	}
+	if on["station"] && !on["bridge"] && !on["router"] {
+		r.kinds = append(r.kinds, device{name: name, kind: topology.KindHost, at: at})
+	}
+	if v := r.of(sonicFileName(at.file), place{file: at.file, line: 1}); !v.listed {
+		v.neighbors = append(v.neighbors, n)
+	}
 }

@@ -56,10 +56,6 @@ func tableFiles(dir string) ([]string, error) {
 	return files, err
 }
 
-func detectTables(s *source) bool {
-	return len(s.files) == 2 && tabular(s.files[0]) && tabular(s.files[1])
-}
-
 func (d *draft) readTables() {
 	d.ofTables(openTable(d, d.files[0], idColumn, kindColumn, nameColumn, podColumn, rackColumn, rackNameColumn),
 		openTable(d, d.files[1], srcColumn, dstColumn, bandwidthColumn, delayColumn, failedColumn, srcPortColumn,

@@ -72,9 +72,15 @@ func (d *draft) members(f tree.Field) iter.Seq2[string, tree.Field] {
 	}
 }
 
-// topLevelKeys returns the keys of a JSON object, without their values; nil where the data is none.
-func topLevelKeys(data []byte) []string {
-	top, err := tree.JSONOf("", data, func(string) bool { return false })
+// topLevelKeys returns the keys of a JSON or YAML object, without their values; nil where the file is none.
+func (s *source) topLevelKeys(file string) []string {
+	parse := tree.YAML
+	if extension(file) == ".json" {
+		parse = func(file string, data []byte) (tree.Field, error) {
+			return tree.JSONOf(file, data, func(string) bool { return false })
+		}
+	}
+	top, err := parse(file, s.content(file))
 	if err != nil {
 		return nil
 	}
