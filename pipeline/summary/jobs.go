@@ -2,6 +2,7 @@ package summary
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -17,6 +18,22 @@ type JobResult struct {
 	// Iterations are their times in ns: from the end of the one before, or the start of the job, to the last delivery.
 	Iterations   []int64 `json:"iterations"`
 	CompletionNS int64   `json:"completion_ns"` // from the start of the job
+}
+
+// MeanNS is the mean time of an iteration.
+func (j *JobResult) MeanNS() float64 { return float64(j.CompletionNS) / float64(len(j.Iterations)) }
+
+// Jobs reads the times of the jobs of a complete estimate; none if no flow waits for others.
+func Jobs(ctx context.Context, e *pipeline.Estimation) (all []JobResult, err error) {
+	if g, err := e.Generated(); err != nil || !g.Closed() {
+		return nil, err
+	}
+	db, err := e.OpenQueries(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err = jobResults(ctx, e, db)
+	return all, errors.Join(err, db.Close())
 }
 
 // jobResults reads the times of the jobs; none if no flow waits for others.

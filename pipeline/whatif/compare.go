@@ -17,6 +17,7 @@ import (
 	"parsimon/pipeline/gate"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
+	"parsimon/pipeline/summary"
 	"parsimon/queries/duckdb"
 	"parsimon/schema/sizebin"
 	"parsimon/schema/units"
@@ -61,6 +62,7 @@ type Comparison struct {
 	Rows         []ComparisonRow     `json:"percentiles"`
 	TailFlows    int64               `json:"tail_flows"`
 	Links        []LinkDifference    `json:"links"`
+	Jobs         []JobComparison     `json:"jobs,omitempty"` // if flows wait for others
 	Gates        []gate.Verdict      `json:"gates,omitempty"`
 	// Changed are the cables that a what-if changes.
 	Changed []scenario.CableChange `json:"changed_cables,omitempty"`
@@ -158,6 +160,15 @@ func Compare(ctx context.Context, l *lake.Lake, base, other Side, o CompareOptio
 	if err := c.compare(ctx, session, cmp.Or(o.MemoryBytes, pipeline.DefaultMemory), o.Links); err != nil {
 		return nil, fmt.Errorf("comparing %s with %s: %w", other.Scenario, base.Scenario, err)
 	}
+	before, err := summary.Jobs(ctx, c.joined.base.Estimation)
+	if err != nil {
+		return nil, err
+	}
+	after, err := summary.Jobs(ctx, c.joined.other.Estimation)
+	if err != nil {
+		return nil, err
+	}
+	c.Jobs = compareJobs(before, after)
 	return c, c.write(session)
 }
 

@@ -54,6 +54,7 @@ func (c *Comparison) Text() *text.Answer {
 		a.Linef("The ideal FCT of %d of these flows differs, because bandwidth, delay or length of their paths does. Their "+
 			"slowdown is relative to another ideal: compare the FCTs.", c.IdealChanged)
 	}
+	c.addJobs(a)
 	a.Linef("")
 	by := c.by
 	if len(by) == 0 && len(c.Services) > 1 {

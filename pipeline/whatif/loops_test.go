@@ -1,6 +1,7 @@
 package whatif
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,8 +9,54 @@ import (
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/scenario"
+	"parsimon/pipeline/text"
 	"parsimon/stages"
 )
+
+func textOf(t *testing.T, a *text.Answer) string {
+	t.Helper()
+	var out strings.Builder
+	if err := a.Write(&out, "text"); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// A sweep says how long the iterations of each run take, and what that comes to over the seeds.
+func TestSweepOfJobs(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "job.yaml")
+	err := os.WriteFile(file, []byte(`topology: {clos: {pods: 1, racks_per_pod: 2, hosts_per_rack: 4, planes: 1, spines_per_plane: 1,
+  host_bandwidth: 10Gbps, fabric_bandwidth: 10Gbps, host_delay: 1us, fabric_delay: 1us}}
+workload: {jobs: [{name: j, ranks: 4, iterations: 2, steps: [{collective: all-to-all, size: 400KB}, {compute: 5us}]}]}
+transport: {window: 18KB}
+`), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := SweepParameters(t.Context(), ParameterPlan{Scenario: file, MaxRuns: 9, Axes: []Axis{
+		{"workload.jobs[0].hosts", []string{"contiguous", "random"}}, {"seed", []string{"1", "2", "3"}}}},
+		settings(t, stages.WholeNetwork))
+	if err != nil || len(p.Runs) != 6 || len(p.OverSeeds) != 2 {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	mean := 0.0
+	for _, r := range p.Runs[3:] {
+		if len(r.Jobs) != 1 || len(r.Jobs[0].Iterations) != 2 {
+			t.Fatalf("jobs %+v", r.Jobs)
+		}
+		mean += r.Jobs[0].MeanNS() / 3
+	}
+	near, far := p.OverSeeds[0], p.OverSeeds[1]
+	if near.LoNS != near.HiNS || near.Seeds != 3 || near.Settings != "workload.jobs[0].hosts=contiguous" {
+		t.Errorf("in one rack: %+v, want no difference between seeds", near)
+	}
+	if math.Abs(far.MeanNS/mean-1) > 1e-12 || far.LoNS >= far.MeanNS || far.HiNS <= far.MeanNS || far.MeanNS <= near.MeanNS {
+		t.Errorf("at random: %+v, want a mean of %v", far, mean)
+	}
+	if text := textOf(t, p.Text()); !strings.Contains(text, "over_best") || !strings.Contains(text, "95% intervals") {
+		t.Error(text)
+	}
+}
 
 // Flows that wait for others start at other times when a cable is slower, and are compared all the same; those of a
 // scenario in which they do not wait are others.
@@ -27,6 +74,12 @@ workload: {jobs: [{name: j, ranks: 2, iterations: 3, steps: [{collective: all-re
 	w, err := WhatIf(t.Context(), base, slower, o, CompareOptions{})
 	if err != nil || w.Both != 12 || w.BaseFlows != 12 {
 		t.Fatalf("%+v, %v: want 12 flows in both", w, err)
+	}
+	if j := w.Jobs; len(j) != 1 || len(j[0].Base.Iterations) != 3 || j[0].Change < 0.5 || j[0].Change > 1 {
+		t.Errorf("jobs %+v, want iterations that take up to twice as long", w.Jobs)
+	}
+	if text := textOf(t, w.Text()); !strings.Contains(text, "Iterations of the jobs") {
+		t.Error(text)
 	}
 	open, err := pipeline.Derive(t.Context(), o.Lake, base, scenario.Changes{FoundStarts: true},
 		pipeline.Variant{Estimator: stages.Flow}, o.Settings)

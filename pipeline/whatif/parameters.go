@@ -63,12 +63,14 @@ type ParameterPlan struct {
 
 // Parameters is the answer of a sweep of parameters.
 type Parameters struct {
-	Name    string         `json:"sweep"`
-	Axes    []Axis         `json:"axes"`
-	Runs    []ParameterRun `json:"runs"`
-	Until   string         `json:"until,omitempty"`
-	Found   *ParameterRun  `json:"found,omitempty"` // the first run with condition Until
-	Seconds float64        `json:"seconds"`
+	Name  string         `json:"sweep"`
+	Axes  []Axis         `json:"axes"`
+	Runs  []ParameterRun `json:"runs"`
+	Until string         `json:"until,omitempty"`
+	Found *ParameterRun  `json:"found,omitempty"` // the first run with condition Until
+	// OverSeeds are the jobs over the seeds, if one of the axes is the seed.
+	OverSeeds []JobSpread `json:"over_seeds,omitempty"`
+	Seconds   float64     `json:"seconds"`
 }
 
 // A ParameterRun is one combination.
@@ -84,7 +86,9 @@ type ParameterRun struct {
 	P50FCT     float64           `json:"p50_fct_ms"`
 	P99FCT     float64           `json:"p99_fct_ms"`
 	Exact      []float64         `json:"exact,omitempty"` // the same percentiles of the whole-network simulation
-	Seconds    float64           `json:"seconds"`
+	// Jobs are there if flows wait for others.
+	Jobs    []summary.JobResult `json:"jobs,omitempty"`
+	Seconds float64             `json:"seconds"`
 
 	scenario *scenario.Scenario // of a file
 	changes  scenario.Changes   // of a scenario of the lake
@@ -114,7 +118,7 @@ func SweepParameters(ctx context.Context, plan ParameterPlan, o Settings) (*Para
 	if err := p.runAll(plan, run); err != nil {
 		return nil, err
 	}
-	p.Seconds = time.Since(began).Seconds()
+	p.OverSeeds, p.Seconds = p.overSeeds(), time.Since(began).Seconds()
 	return p, nil
 }
 
@@ -262,6 +266,9 @@ func (p *Parameters) run(ctx context.Context, i int, plan ParameterPlan, o Setti
 	run.ScenarioID, run.Variant, run.Flows = string(e.ID()), e.Variant().String(), of.Flows
 	run.P50, run.P90, run.P99, run.P999 = of.P50, of.P90, of.P99, of.P999
 	run.P50FCT, run.P99FCT = of.P50FCT, of.P99FCT
+	if run.Jobs, err = summary.Jobs(ctx, e); err != nil {
+		return false, err
+	}
 	if plan.Exact {
 		if err := e.Exact(ctx); err != nil {
 			return false, err

@@ -76,6 +76,7 @@ func (p *Parameters) Text() *text.Answer {
 		}
 		table.Add(append(row, r.P50, r.P90, r.P99, r.P999, r.P50FCT, r.P99FCT, r.Seconds, r.ScenarioID)...)
 	}
+	p.addJobs(a, slices.Clip(head[:len(p.Axes)]))
 	switch {
 	case p.Found != nil:
 		a.Linef("\nthe first value with %s: %s=%s", p.Until, p.Axes[0].Key, p.Found.Settings[p.Axes[0].Key])

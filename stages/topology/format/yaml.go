@@ -23,7 +23,8 @@ and delay.
          host_bandwidth: 10Gbps, fabric_bandwidth: 40Gbps, host_delay: 1us, fabric_delay: 1us}
 
   fabric: {kind: rail-optimized, units: 4, servers_per_unit: 32, gpus: 8, spines: 32,
-           host_bandwidth: 400Gbps, fabric_bandwidth: 400Gbps, inner_bandwidth: 3600Gbps}
+           host_bandwidth: 400Gbps, fabric_bandwidth: 400Gbps, inner_bandwidth: 3600Gbps,
+           host_delay: 500ns, fabric_delay: 500ns, inner_delay: 100ns}
 
   graph:
     hosts: [web1, web2]
