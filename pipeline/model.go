@@ -37,9 +37,8 @@ type Spec struct {
 	// Aliases are names under which the scenario was asked for later. Name is the first one, as in table scenarios.
 	Aliases []string `json:"aliases,omitempty"`
 	// Switches are the buffers of the scenario's switches; zero: unlimited.
-	Switches network.BufferParams  `json:"switches,omitzero"`
-	Planned  []format.PlannedCable `json:"planned,omitempty"` // cables that the topology lists and that are not installed
-	Moves    *moves.Moves          `json:"moves,omitempty"`   // how paths move; nil: each flow has one, by ECMP
+	Switches network.BufferParams `json:"switches,omitzero"`
+	Moves    *moves.Moves         `json:"moves,omitempty"` // how paths move; nil: each flow has one, by ECMP
 }
 
 // A Model is a scenario of a lake, ready to be estimated.
@@ -220,7 +219,7 @@ func change(dir, base string, c *scenario.Changes) (from, changed *Model, applie
 		return nil, nil, nil, err
 	}
 	spec := from.Spec
-	if applied, err = c.Apply(from.Network, spec.Planned, spec.Canonical, spec.Seed); err != nil {
+	if applied, err = c.Apply(from.Network, spec.Canonical, spec.Seed); err != nil {
 		return nil, nil, nil, fmt.Errorf("scenario %s (%s): %w", from.ID(), spec.Name, err)
 	}
 	spec.Aliases, spec.Moves = nil, applied.Moves

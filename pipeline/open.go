@@ -57,7 +57,7 @@ func modelOf(s *scenario.Scenario) (*Model, error) {
 	spec := Spec{
 		ScenarioID: lake.ScenarioID(scenario.IDOf(canonical)), Name: s.Name, Seed: s.Seed, Params: s.Params(),
 		AllowUnreachable: s.AllowUnreachable, MaxRejects: s.MaxRejects, MaxLoad: s.MaxLoad(), Canonical: canonical,
-		Planned: s.PlannedCables(), Moves: moves,
+		Moves: moves,
 	}
 	if spec.Switches, err = s.Buffers(); err != nil {
 		return nil, err

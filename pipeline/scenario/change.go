@@ -75,9 +75,6 @@ func ParseChange(kind, text string) (c Change, err error) {
 	return c, fmt.Errorf("a scenario of the lake has the keys %s", strings.Join(names, ", "))
 }
 
-// plannedCables as the ends of a cable to add are all planned cables of the topology.
-const plannedCables = "planned"
-
 // canonicalChanges are what a scenario has of changes that a scenario file cannot say. They follow
 // those of its base, step after step.
 type canonicalChanges struct {
@@ -124,13 +121,12 @@ type CableChange struct {
 // An application makes changes to a network and to the canonical form of its scenario, step by step.
 type application struct {
 	*Changes
-	n       *topology.Network
-	planned []format.PlannedCable
-	seed    uint64
-	form    canonicalScenario
-	said    []string
-	flows   workload.FlowChanges
-	drew    bool // cables of FailTier
+	n     *topology.Network
+	seed  uint64
+	form  canonicalScenario
+	said  []string
+	flows workload.FlowChanges
+	drew  bool // cables of FailTier
 }
 
 func (a *application) say(format string, args ...any) {
@@ -138,9 +134,8 @@ func (a *application) say(format string, args ...any) {
 }
 
 // Apply makes the changes to a network and to the canonical form of its scenario.
-func (c *Changes) Apply(n *topology.Network, planned []format.PlannedCable, canonical []byte,
-	seed uint64) (*Applied, error) {
-	a := &application{Changes: c, n: n, planned: planned, seed: seed,
+func (c *Changes) Apply(n *topology.Network, canonical []byte, seed uint64) (*Applied, error) {
+	a := &application{Changes: c, n: n, seed: seed,
 		flows: workload.FlowChanges{Scale: map[string]float64{}, Move: map[string][]int{}}}
 	if err := json.Unmarshal(canonical, &a.form); err != nil {
 		return nil, err
@@ -225,20 +220,11 @@ func cutValue(text string) (name, value string, err error) {
 	return text[:at], text[at+1:], nil
 }
 
-// parseAddition reads a cable to install, A:B=BANDWIDTH[,DELAY], or one of the planned cables, A:B, or all of these.
+// parseAddition reads a cable to install, A:B=BANDWIDTH[,DELAY].
 func parseAddition(text string) (func(*application) error, error) {
-	if text == plannedCables || !strings.Contains(text, "=") {
-		if text != plannedCables && !strings.Contains(text, ":") {
-			return nil, errors.New("want A:B=100G, A:B or planned")
-		}
-		return func(a *application) error {
-			cables, err := plannedOf(text, a.n, a.planned)
-			return errors.Join(err, a.addCables(cables...))
-		}, nil
-	}
 	ends, value, err := cutValue(text)
 	if err != nil {
-		return nil, err
+		return nil, errors.New("want A:B=100G or A:B=100G,500ns")
 	}
 	c := topology.Cable{DelayNS: format.DefaultDelayNS}
 	bandwidth, delay, hasDelay := strings.Cut(value, ",")
@@ -251,52 +237,14 @@ func parseAddition(text string) (func(*application) error, error) {
 			return fmt.Errorf("%q: %w", ends, err)
 		}
 		c.A, c.B = min(x, y), max(x, y)
-		return a.addCables(c)
-	}, err
-}
-
-// addCables installs cables.
-func (a *application) addCables(cables ...topology.Cable) error {
-	for _, c := range cables {
 		if err := a.n.AddCable(c); err != nil {
 			return err
 		}
 		a.say("%s added at %s", a.n.Ends(c.A, c.B), topology.FormatBps(c.BandwidthBps))
 		added := [4]int64{int64(c.A), int64(c.B), c.BandwidthBps, c.DelayNS}
 		a.form.Changes.Cables = append(a.form.Changes.Cables, added)
-	}
-	return nil
-}
-
-// plannedOf are the planned cables between two nodes, or all of them.
-func plannedOf(ends string, n *topology.Network, planned []format.PlannedCable) (cables []topology.Cable, err error) {
-	x, y, err := n.Pair(ends)
-	var list []string
-	for _, p := range planned {
-		u, v, unknown := n.Pair(p.A + ":" + p.B)
-		if unknown != nil { // a device that is planned too
-			if ends == plannedCables || ends == p.A+":"+p.B {
-				return nil, fmt.Errorf("planned cable %s:%s (%s, line %d): %w", p.A, p.B, p.File, p.Line, unknown)
-			}
-			continue
-		}
-		list = append(list, p.A+":"+p.B)
-		c := topology.Cable{A: min(u, v), B: max(u, v), BandwidthBps: p.BandwidthBps, DelayNS: p.DelayNS}
-		if ends != plannedCables && (err != nil || c.A != min(x, y) || c.B != max(x, y)) {
-			continue
-		}
-		if i := slices.IndexFunc(cables, func(o topology.Cable) bool { return o.A == c.A && o.B == c.B }); i >= 0 {
-			cables[i].BandwidthBps += c.BandwidthBps // parallel ones are one cable
-			cables[i].DelayNS = max(cables[i].DelayNS, c.DelayNS)
-		} else {
-			cables = append(cables, c)
-		}
-	}
-	if len(cables) == 0 {
-		return nil, fmt.Errorf("%q is none of the planned cables of the topology (%s); give the bandwidth, %s=100Gbps",
-			ends, cmp.Or(strings.Join(list, ", "), "it lists none"), ends)
-	}
-	return cables, nil
+		return nil
+	}, err
 }
 
 // parseFailure reads what goes down, as Scenario.Fail, or random:K.

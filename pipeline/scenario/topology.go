@@ -123,15 +123,6 @@ func (s *Scenario) TopologyNotes() []string {
 	return append(s.loaded.AllNotes(), s.switchNotes...)
 }
 
-// PlannedCables are the cables that the topology file lists and that are not installed. It is empty until the network
-// was built.
-func (s *Scenario) PlannedCables() []format.PlannedCable {
-	if s.loaded == nil {
-		return nil
-	}
-	return s.loaded.Planned
-}
-
 // canonicalOptions are the fields of format.Options that change a network, as the canonical form has them; delays are
 // there by cable.
 type canonicalOptions struct {

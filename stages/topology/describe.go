@@ -220,12 +220,8 @@ func (g *levelGraph) oversubscription() (list []Oversubscription) {
 // asymmetries compares the uplinks of the nodes of each kind and level, and the downlinks of the top
 // level. A group's most frequent number of cables and bandwidth is taken as intended.
 func (g *levelGraph) asymmetries() (list []Asymmetry) {
-	groups := map[RoleCount]map[string][]int{}
+	groups := map[RoleCount]map[string][]string{} // by what they have, the names of the nodes
 	for i, v := range g.n.Nodes {
-		key := RoleCount{Kind: v.Kind, Level: g.level[i]}
-		if groups[key] == nil {
-			groups[key] = map[string][]int{}
-		}
 		bps, cables := g.bandwidths(i)
 		have := fmt.Sprintf("%s up (%s)", Count(cables[2], "cable"), FormatBps(bps[2]))
 		if cables[2] == 0 {
@@ -234,24 +230,20 @@ func (g *levelGraph) asymmetries() (list []Asymmetry) {
 				continue // racks differ in hosts; that is no asymmetry
 			}
 		}
-		groups[key][have] = append(groups[key][have], i)
-	}
-	for key, kinds := range groups {
-		most := ""
-		for have, nodes := range kinds {
-			if most == "" || len(nodes) > len(kinds[most]) || len(nodes) == len(kinds[most]) && have < most {
-				most = have
-			}
+		key := RoleCount{Kind: v.Kind, Level: g.level[i]}
+		if groups[key] == nil {
+			groups[key] = map[string][]string{}
 		}
-		for have, nodes := range kinds {
-			if have == most {
-				continue
+		groups[key][have] = append(groups[key][have], v.Name)
+	}
+	for key, names := range groups {
+		most := slices.MaxFunc(slices.Sorted(maps.Keys(names)), func(a, b string) int {
+			return cmp.Compare(len(names[a]), len(names[b]))
+		})
+		for have, of := range names {
+			if have != most {
+				list = append(list, Asymmetry{Kind: key.Kind, Have: have, Most: most, Nodes: of})
 			}
-			a := Asymmetry{Kind: key.Kind, Have: have, Most: most}
-			for _, i := range nodes {
-				a.Nodes = append(a.Nodes, g.n.Nodes[i].Name)
-			}
-			list = append(list, a)
 		}
 	}
 	slices.SortFunc(list, func(a, b Asymmetry) int {

@@ -64,7 +64,7 @@ func trialLog(of map[string][]string, ports map[string]int) string {
 // services and links that are slow, what-ifs by name, and an empty lake.
 func TestFirstHour(t *testing.T) {
 	writeTrial(t)
-	contains(t, must(t, "topology", "cables.csv"), "64 hosts, 10 switches, 80 cables", "Planned cables", "leaf7:Ethernet60")
+	contains(t, must(t, "topology", "cables.csv"), "64 hosts, 10 switches, 80 cables", "planned: 1 cable not part of the network")
 	ingest := []string{"ingest", "logs", "--format", "vpc", "--hosts", "hosts.csv", "--labels", "labels.csv", "--topology", "cables.csv",
 		"--workload", "day", "--lake", "lake"}
 	mustFail(t, failure{exitFailed, "A line 203.0.113.0/24,NODE in the hosts table finds the first", ingest})
@@ -93,7 +93,7 @@ func TestFirstHour(t *testing.T) {
 	contains(t, must(t, change("--fail", "leaf8:spine1")...), "(day, leaf8:spine1 down)")
 	contains(t, must(t, change("--add-cable", "leaf1:leaf2=100G", "--bandwidth", "leaf3:spine1=40000")...),
 		"(day, leaf1:leaf2 added at 100 Gbps, leaf3:spine1 at 40 Gbps)")
-	contains(t, must(t, change("--scale", "db=1.5,storage=+50%", "--add-cable", "planned")...),
+	contains(t, must(t, change("--scale", "db=1.5,storage=+50%", "--add-cable", "leaf7:leaf8=100G")...),
 		"(day, leaf7:leaf8 added at 100 Gbps, db ×1.5, storage ×1.5)")
 	contains(t, must(t, "compare", "day", "day, leaf8:spine1 down", "--lake", "lake"), "flows are in both")
 	mustFail(t,
@@ -101,7 +101,7 @@ func TestFirstHour(t *testing.T) {
 		failure{exitFailed, `did you mean "storage"`, change("--scale", "storge=2")},
 		failure{exitFailed, "the cables of leaf8 go to ", change("--fail", "leaf8:web1")},
 		failure{exitFailed, `it holds `, []string{"what-if", "dya", "--lake", "lake", "--fail", "leaf8:spine1"}},
-		failure{exitFailed, `(leaf7:leaf8); give the bandwidth`, change("--add-cable", "leaf1:leaf2")},
+		failure{exitUsage, "want A:B=100G", change("--add-cable", "leaf1:leaf2")},
 		failure{exitFailed, "are joined already", change("--add-cable", "leaf1:spine1=100Gbps")},
 		failure{exitUsage, "want a factor", change("--scale", "db=much")},
 		failure{exitFailed, `no host has the name or id "wob1"; did you mean "web1"`,

@@ -177,10 +177,9 @@ func topologyJSON(l *format.Loaded, d *topology.Description) any {
 		Files       []string                   `json:"files"`
 		Notes       []string                   `json:"notes"`
 		Repaired    map[topology.FaultKind]int `json:"repaired"`
-		Planned     []format.PlannedCable      `json:"planned"`
 		Settings    []format.SwitchSettings    `json:"settings"`
 		Description *topology.Description      `json:"description,omitempty"`
-	}{l.Hosts, l.Switches, l.Cables, l.Faults, l.Format, l.Files, l.Notes, l.Repaired, l.Planned, l.Settings, d}
+	}{l.Hosts, l.Switches, l.Cables, l.Faults, l.Format, l.Files, l.Notes, l.Repaired, l.Settings, d}
 	if out.Faults == nil {
 		out.Faults = []format.Fault{}
 	}
@@ -194,7 +193,6 @@ func topologyJSON(l *format.Loaded, d *topology.Description) any {
 // with faults, which has no network to describe.
 var topologyPage = template.Must(template.New("").Funcs(template.FuncMap{
 	"count": topology.Count, "bps": topology.FormatBps, "ns": formatNS, "names": nameList,
-	"port": func(device, port string) string { return strings.TrimSuffix(device+":"+port, ":") },
 }).Parse(`{{.Path}} ({{.Format}}{{if gt (len .Files) 1}}, {{len .Files}} files{{end}}): {{count .Hosts "host"}}, ` +
 	`{{count .Switches "switch"}}, {{count .Cables "cable"}}
 {{with .AllNotes}}
@@ -218,13 +216,7 @@ Oversubscription (bandwidth towards hosts / bandwidth upwards)
 {{end}}{{end}}{{with .Asymmetries}}
 Asymmetries
 {{range .}}  {{names .Nodes}}: {{.Have}}; most of role {{.Kind}} have {{.Most}}
-{{end}}{{end}}{{end}}{{with .Planned}}
-Planned cables (not part of the network)
-  from	to	bandwidth	delay	line
-{{range $i, $p := .}}{{if lt $i 10}}  {{port .A .PortA}}	{{port .B .PortB}}	` +
-	`{{if .BandwidthBps}}{{bps .BandwidthBps}}{{else}}unknown{{end}}	{{ns .DelayNS}}	{{.Line}}
-{{end}}{{end}}{{if gt (len .) 10}}  the first 10 of {{len .}} (--format json lists all)
-{{end}}{{end}}{{with .DistinctSettings}}
+{{end}}{{end}}{{end}}{{with .DistinctSettings}}
 Switch settings
   setting	value	from	switches	first in
 {{range .}}  {{.Name}}	{{.Value}}{{with .Unit}} {{.}}{{end}}	{{.Key}}	{{.Switches}}	{{.File}}:{{.Line}}

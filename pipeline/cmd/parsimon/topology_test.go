@@ -24,8 +24,7 @@ func TestTopologyTable(t *testing.T) {
 	out := must(t, "topology", topologyFixture(t, "cabling.csv"))
 	for _, want := range []string{
 		"12 hosts, 6 switches, 20 cables", "12 devices with one cable (inferred", "24 cables with a length, at 5 ns/m", "columns not used: label",
-		"tor    1                       4", "tor-spine  100 Gbps   150 ns  8       0", "0.38:1", "Planned cables (not part of the network)",
-		"leaf1:Ethernet51  spine3:Ethernet1  100 Gbps   150 ns  22",
+		"tor    1                       4", "tor-spine  100 Gbps   150 ns  8       0", "0.38:1", "planned: 4 cables not part of the network",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
@@ -74,7 +73,7 @@ func TestTopologyJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &answer); err != nil {
 		t.Fatal(err)
 	}
-	if answer["hosts"] != 12.0 || answer["switches"] != 6.0 || answer["cables"] != 20.0 || len(answer["faults"].([]any)) != 0 || len(answer["planned"].([]any)) != 4 {
+	if answer["hosts"] != 12.0 || answer["switches"] != 6.0 || answer["cables"] != 20.0 || len(answer["faults"].([]any)) != 0 {
 		t.Errorf("%v", answer)
 	}
 }

@@ -24,7 +24,7 @@ any order and spelling of "Device A", "device_a", "device-a":
                       TwentyFiveGigE1/0/1, 100GE1/0/1) or --default-speed says it
   delay               optional: 500ns, 1.2us; a plain number is ns
   length              optional: 30m, 12ft; a plain number is in length_unit, else metres. 5 ns/m
-  status              optional: connected, active; planned (not part of the network, but listed);
+  status              optional: connected, active; planned (left out and counted);
                       failed, offline, down (part of it, and down); decommissioning (part of it)
 A cable with neither delay nor length has a delay of 1,000 ns (--default-delay). A list may give each
 cable once, or once from each end as LLDP does. Left out and counted: cables that end at power, console and management
@@ -107,7 +107,7 @@ func (r *cablingReader) end(i int, device, port *column) end {
 	return e
 }
 
-// row reads one row: a sighting, a planned cable, a row that is left out and counted, or a fault. Rows of patch panels
+// row reads one row: a sighting, a row that is left out and counted, or a fault. Rows of patch panels
 // are faults, because leaving them out could hide a cable of the network.
 func (r *cablingReader) row(i int) {
 	at := r.place(i)
@@ -143,7 +143,7 @@ func (r *cablingReader) row(i int) {
 	case "failed", "offline", "down", "broken":
 		s.down = true
 	case "planned":
-		r.plan(s)
+		r.count(1, "cable", "planned: %s not part of the network (what-if --add-cable A:B=SPEED adds one)")
 		return
 	default:
 		r.fault(at, topology.FaultStatus, "status %q is unknown (connected, planned, decommissioning, failed)", status)
@@ -172,23 +172,6 @@ func otherNetwork(types string, ports ...string) string {
 		}
 	}
 	return ""
-}
-
-// plan lists a cable that is not part of the network.
-func (r *cablingReader) plan(s sighting) {
-	if r.o.excluded(s.a.device) || r.o.excluded(s.b.device) {
-		r.leaveOut("planned cables of excluded devices")
-		return
-	}
-	c := cable{a: s.a, b: s.b, bps: s.bps}
-	c.applyRules(r.o, make([]bool, len(r.o.Speeds)))
-	p := PlannedCable{A: s.a.device, PortA: s.a.port, B: s.b.device, PortB: s.b.port, BandwidthBps: c.bps,
-		DelayNS: s.delayNS, File: s.at.file, Line: s.at.line}
-	if p.DelayNS < 0 {
-		p.DelayNS = r.o.defaultDelay()
-	}
-	r.draft.planned = append(r.draft.planned, p)
-	r.count(1, "cable", "planned: %s not part of the network")
 }
 
 // unknownBps stands for a speed that is a fault already.

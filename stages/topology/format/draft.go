@@ -87,7 +87,6 @@ type draft struct {
 	cables   []draftCable
 	faults   []Fault
 	notes    []note
-	planned  []PlannedCable
 	settings []SwitchSettings
 	repairs  map[topology.FaultKind]int
 	unmerged int // cables that are not in cables because they are parallel to one

@@ -138,18 +138,6 @@ func (o *Options) excluded(device string) bool {
 	return slices.ContainsFunc(o.Exclude, func(p string) bool { return topology.MatchPattern(p, device) })
 }
 
-// A PlannedCable is listed in the topology but not installed. It is not part of the network.
-type PlannedCable struct {
-	A            string `json:"a"` // device
-	PortA        string `json:"port_a,omitempty"`
-	B            string `json:"b"`
-	PortB        string `json:"port_b,omitempty"`
-	BandwidthBps int64  `json:"bandwidth_bps,omitempty"` // 0 where unknown
-	DelayNS      int64  `json:"delay_ns"`
-	File         string `json:"file"`
-	Line         int    `json:"line"`
-}
-
 // A Loaded is what Load found.
 type Loaded struct {
 	Format  string
@@ -159,7 +147,6 @@ type Loaded struct {
 	Notes   []string          // what was inferred and which defaults apply
 	// Repaired counts the repairs that Options.Repair allowed, by kind.
 	Repaired map[topology.FaultKind]int
-	Planned  []PlannedCable
 	Settings []SwitchSettings // SONiC only
 	// Hosts, Switches and Cables count what the file describes, faulty or not.
 	Hosts, Switches, Cables int
@@ -239,7 +226,7 @@ func (l *Loaded) take(d *draft) {
 	slices.SortStableFunc(d.faults, func(a, b Fault) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
 	})
-	l.Faults, l.Planned, l.Settings, l.Repaired = d.faults, d.planned, d.settings, d.repairs
+	l.Faults, l.Settings, l.Repaired = d.faults, d.settings, d.repairs
 	for _, n := range d.notes {
 		l.Notes = append(l.Notes, n.String())
 	}
