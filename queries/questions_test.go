@@ -94,6 +94,10 @@ jjj,exact,all-reduce to h1,a,b,102,0.055,0,0,"{""name"":null,""size_bytes"":1000
 jjj,exact,all-reduce to h1,a,e,102,0.175,0,0,"{""name"":null,""size_bytes"":1000}"
 jjj,exact,all-reduce to h1,a,b,103,0.175,0,0,"{""name"":null,""size_bytes"":2000}"
 jjj,exact,all-reduce to h1,a,e,103,0.275,0,0,"{""name"":null,""size_bytes"":2000}"`},
+	// The start, which takes no time, is not drawn; the two transfers follow each other without a pause.
+	{"job_gantt", map[string]string{"scenario": "jjj", "variant": ""}, `scenario,variant,job,place,host,kind,begin_ms,end_ms,flows
+jjj,exact,a,1,h0,compute,0,5e-05,1
+jjj,exact,a,1,h0,all-reduce,5e-05,0.00027,2`},
 	{"job_links", map[string]string{"scenario": "jjj", "variant": ""}, `scenario,variant,job,place,link_id,link,tier,flows,delay_ns,job_share,other_bytes
 jjj,exact,a,1,0,h0 → t0,host-tor,2,15,0.75,500
 jjj,exact,a,2,1,t0 → h1,tor-host,2,5,0.25,0`},

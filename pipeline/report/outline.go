@@ -57,6 +57,7 @@ var plan = []section{
 	{"jobs", "Jobs", "", []figureChart{
 		{ID: "job_iterations", Title: "Iterations",
 			Columns: "job iteration flows bytes iteration_ns:took completion_ns:job_took"},
+		{ID: "job_gantt", Title: "What the hosts do", Wide: true},
 		{ID: "job_critical_path", Title: "What each job’s critical path consists of",
 			Columns: "job kind flows waited_ns ideal_ns delay_ns"},
 		{ID: "job_links", Title: "Links that cost a job time",

@@ -81,7 +81,7 @@ func TestSectionsOfWhatHappened(t *testing.T) {
 		}
 	}
 	for _, want := range []string{`<section id="jobs"`, "completion of the last job", "<td>gather</td><td>2</td>",
-		"<td>gather</td><td>compute</td>"} {
+		"<td>gather</td><td>compute</td>", `data-chart="job_gantt"`} {
 		if strings.Contains(lost, want) || !strings.Contains(job, want) {
 			t.Errorf("a job should have %s, drops and an event alone should not", want)
 		}
