@@ -62,6 +62,7 @@ func newModel(l *lake.Lake, spec Spec, n *topology.Network) (*Model, error) {
 		return nil, err
 	}
 	router.SetWeights(spec.Moves.LinkWeights(n))
+	router.SetHash(spec.Moves.RouterHash())
 	return &Model{l, spec, n, router, false}, nil
 }
 

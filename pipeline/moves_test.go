@@ -116,7 +116,7 @@ func TestMovesAreRefused(t *testing.T) {
 		want string
 	}{
 		{movingScenario(t, spray), flow, "balance spray"},
-		{movingScenario(t, moves.Text{Balance: "wcmp"}), flow, ""},
+		{movingScenario(t, moves.Text{Balance: "wcmp", Hash: "polarized"}), flow, ""},
 		{hpcc, pipeline.Variant{Auto: true}, "hpcc"},
 		{movingScenario(t, moves.Text{Events: []string{"pod0-fabric0:plane0-spine0 down 3ms.."}}),
 			pipeline.Variant{Auto: true}, "outside the trace"},

@@ -89,6 +89,7 @@ func (r *scenarioReader) keys() tree.Keys {
 		"balance":           r.readMove(&r.PathMoves.Balance),
 		"flowlet_gap":       r.readMove(&r.PathMoves.Gap),
 		"converge":          r.readMove(&r.PathMoves.Converge),
+		"hash":              r.readMove(&r.PathMoves.Hash),
 		"local_repair":      r.readMove(&r.PathMoves.Repair),
 		"weights":           r.readTexts(&r.PathMoves.Weights),
 		"events":            r.readTexts(&r.PathMoves.Events),

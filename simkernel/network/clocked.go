@@ -18,7 +18,7 @@ func (d *domain) receiveClocked(c *nic, it *item, acks *fifo) {
 	d.sendDelayed(c, acks, it.atPS)
 	slot := d.net.flows.hops[it.hop].flow
 	r := &d.net.recovery.receivers[slot]
-	number := nearest(r.expected, it.bits)
+	number := d.net.nearest(r.expected, it.bits)
 	inOrder := number == r.expected && r.beyond <= number
 	r.countOrder(it, number)
 	d.receiveAny(slot, r, number, it.atPS)
@@ -30,7 +30,7 @@ func (d *domain) receiveClocked(c *nic, it *item, acks *fifo) {
 	}
 	delayPS := d.net.params.TCP.DelayedAckNS * simkernel.PSPerNS
 	delay := waits < 0 && inOrder && it.bits&flagLast == 0 && delayPS > 0
-	it.bits = uint32(r.expected-1)<<recoveryShift | flagAck
+	it.bits = uint32(r.expected-1)<<d.numberShift | it.bits&d.tagMask | flagAck
 	if delay {
 		it.atPS += delayPS
 		c.delayed = append(c.delayed, *it)
@@ -53,7 +53,7 @@ func (d *domain) receiveClockedAck(c *nic, slot int32, s *sender, it *item) {
 	if d.returned(slot, f) {
 		return
 	}
-	una := nearest(f.una, it.bits) + 1
+	una := d.net.nearest(f.una, it.bits) + 1
 	if una < f.una { // a later one overtook it
 		return
 	}

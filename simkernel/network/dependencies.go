@@ -106,11 +106,11 @@ func (n *Network) delivers(it *item) (e delivery, ends bool) {
 	case n.traits.AckClocked || n.moves.selective():
 		r := &n.recovery.receivers[slot]
 		before := r.coming.base
-		r.coming.add(nearest(before, it.bits))
+		r.coming.add(n.nearest(before, it.bits))
 		ends = before != r.coming.base && r.coming.base == n.recovery.flows[slot].packets
 	default:
 		r := &n.recovery.receivers[slot]
-		if nearest(r.sent, it.bits) != r.sent {
+		if n.nearest(r.sent, it.bits) != r.sent {
 			return e, false
 		}
 		r.sent++

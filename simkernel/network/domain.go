@@ -32,6 +32,7 @@ type domain struct {
 	moves               *moves // that of the network
 	againMask           uint32 // bits of items that are set in a packet that is sent again
 	lateMask, lateNot   uint32 // what packets with bits&lateMask != lateNot meet is counted between steps
+	tagMask             uint32 // bits of items for the balance (conga.go)
 	numberShift         uint8
 	fullBytes, ackBytes int64
 
@@ -65,6 +66,7 @@ type domain struct {
 	gone          []int32 // with recovery: the slots of packets and ACKs that have left the network in this step
 	losses        Losses
 	flowlets      map[flowletKey]flowlet
+	remote        map[congaKey]congaMetric
 	flowletsUntil int // how many there can be until those that have ended are removed
 	repaired      []int32
 	work          int64 // items processed in this step

@@ -6,6 +6,7 @@ import "cmp"
 // 16 bytes, because queues are most of the memory of a loaded network.
 //
 //	bits   31 … numberShift   number of the packet in its flow; of an ACK: of the packet that it answers
+//	       16 … 10            with PLB and CONGA: tag (conga.go)
 //	       9 … 5              with recovery: in which attempt the packet was sent, 0 the first (recovery.go)
 //	       4 … 0              flags
 //
@@ -26,6 +27,7 @@ const (
 	flagBits    = 5
 	attemptBits = 5 // with recovery
 	attemptMask = (1<<attemptBits - 1) << flagBits
+	tagBits     = 7 // with PLB and CONGA
 )
 
 // An arrival is an item on its way to a port.

@@ -72,12 +72,12 @@ func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 	d.fullBytes, d.ackBytes = n.fullBytes, n.params.AckBytes
 	d.classed = n.classes != nil
 	d.plain = !d.shared && !d.telemetry && !d.classed
-	d.numberShift = flagBits
+	d.numberShift = n.numberShift
 	if d.recovers {
-		d.numberShift, d.againMask, d.lateMask = recoveryShift, attemptMask, attemptMask
+		d.againMask, d.lateMask = attemptMask, attemptMask
 	}
 	if d.moves = n.moves; d.moves != nil { // the packets of a flow meet ports of several domains at the same hop
-		d.lateMask, d.lateNot = flagAck, flagAck
+		d.lateMask, d.lateNot, d.tagMask = flagAck, flagAck, n.moves.tagMask()
 	}
 	for u, l := range links {
 		p, link := &d.ports[u], n.links[l]

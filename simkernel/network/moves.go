@@ -18,7 +18,7 @@ import (
 // Routes have, by weighted rendezvous hashing of flow and link. A sender stays at the NIC of its first path.
 type Moves struct {
 	Balance Balance
-	GapNS   int64 // of Flowlet: a pause of more than this at a switch begins a new flowlet
+	GapNS   int64 // of Flowlet and CONGA: a pause of more than this at a switch begins a new flowlet
 	Seed    uint64
 	Weights []float64 // by link, of the choice between routes of a flow; nil: all equal
 	Routes  Routes
@@ -43,6 +43,10 @@ const (
 	// Adaptive takes the link whose port would be idle first, of equals the next in turn. What is dropped or paused there
 	// counts as if it were sent.
 	Adaptive
+	// PLB is ECMP whose senders choose another path after congested rounds and timeouts (conga.go).
+	PLB
+	// CONGA chooses for each flowlet, at the first switch of a flow, the path with the least congestion (conga.go).
+	CONGA
 )
 
 // Routes are the routing tables of switches. They do not change during Run.
@@ -67,6 +71,7 @@ type moves struct {
 	rates   [][]Rate
 	busyPS  []int64     // Adaptive, by port: when it has sent all that has arrived, ACKs too
 	turns   []int32     // by set of links: the place of the next in turn
+	rate    []dre       // CONGA, by port
 	links   []LinkMoves // times are in ps
 }
 
@@ -92,7 +97,8 @@ func (n *Network) Move(m Moves) error {
 	}
 	links := len(n.links)
 	v := &moves{Moves: m, faults: make([][]linkFault, links), rates: make([][]Rate, links), busyPS: make([]int64, links),
-		links: make([]LinkMoves, links), turns: make([]int32, m.Routes.Sets())}
+		links: make([]LinkMoves, links), turns: make([]int32, m.Routes.Sets()),
+		rate: make([]dre, links)}
 	for _, ns := range m.Routes.Starts() {
 		v.startPS = append(v.startPS, psOf(ns))
 	}
@@ -101,7 +107,10 @@ func (n *Network) Move(m Moves) error {
 	}
 	n.moves = v
 	if n.recovery == nil {
-		n.recovery = &recovery{net: n}
+		n.recover()
+	}
+	if v.tagMask() != 0 {
+		n.numberShift += tagBits
 	}
 	return nil
 }
@@ -220,6 +229,9 @@ func (d *domain) choosePort(a *arrival) bool {
 		}
 		a.port = n.portOf[m.choose(d, a, info, set, links, stays)]
 	}
+	if m.Balance == CONGA {
+		m.measure(d, a)
+	}
 	if m.Balance == Adaptive {
 		busyPS, link := max(m.busyPS[a.port], a.atPS), n.ports[a.port].link
 		m.busyPS[a.port] = busyPS + m.sendTime(n, link, d.wireBytes(&a.item), busyPS)
@@ -253,16 +265,19 @@ func (m *moves) repaired(d *domain, links []int32, atPS int64) []int32 {
 
 // choose chooses one of the links of a set. stays is that of the flow's first path; -1: it is not among them.
 func (m *moves) choose(d *domain, a *arrival, info *flowInfo, set int32, links []int32, stays int32) int32 {
+	ack, label := a.bits&flagAck != 0, uint64(a.bits&d.tagMask)
 	switch {
 	case len(links) == 1:
 		return links[0]
-	case a.bits&flagAck != 0 || m.Balance == ECMP:
+	case !ack && (m.Balance == Flowlet || m.Balance == CONGA && m.congaLeaf(d, a)):
+		return m.flowletLink(d, a, info, links, stays)
+	case !ack && m.Balance == PLB && label > 0:
+		return m.byHash(simkernel.MixKey(info.key, label), links)
+	case ack || m.Balance != Spray && m.Balance != Adaptive:
 		if stays >= 0 {
 			return stays
 		}
 		return m.byHash(info.key, links)
-	case m.Balance == Flowlet:
-		return m.flowletLink(d, a, info, links, stays)
 	}
 	at := m.turns[set] % int32(len(links))
 	if m.Balance == Adaptive {
@@ -284,13 +299,22 @@ func (m *moves) flowletLink(d *domain, a *arrival, info *flowInfo, links []int32
 	key := flowletKey{info.row, node}
 	f, known := d.flowlets[key]
 	if !known || a.atPS-f.atPS > gapPS || !slices.Contains(links, f.link) {
-		number := uint64(a.bits >> flagBits)
+		number, before := uint64(a.bits>>flagBits), f.link
+		if !known {
+			before = stays
+		}
 		f.link = links[m.hash(info.key, number, node)%uint64(len(links))]
-		if stays >= 0 && number == 0 {
+		switch {
+		case m.Balance == CONGA:
+			f.link = m.leastCongested(d, a, links, before, f.link)
+		case stays >= 0 && number == 0:
 			f.link = stays
 		}
 	}
 	f.atPS = a.atPS
+	if m.Balance == CONGA {
+		a.bits |= uint32(slices.Index(links, f.link)) << (recoveryShift + congaBits) & d.tagMask
+	}
 	if !known && len(d.flowlets) >= d.flowletsUntil { // what has ended is as if it were not known
 		for k, old := range d.flowlets {
 			if a.atPS-old.atPS > gapPS {

@@ -251,7 +251,7 @@ func movesExample(e *netExample, seed uint64) (b BufferParams, m Moves) {
 	if seed%3 == 0 {
 		b = BufferParams{SwitchBytes: 20_000, Alpha: 1}
 	}
-	m = Moves{Balance: Balance(rng.IntN(5)), GapNS: rng.Int64N(20_000)}
+	m = Moves{Balance: Balance(rng.IntN(6)), GapNS: rng.Int64N(20_000)}
 	if seed%2 == 0 {
 		m.Faults = []Fault{{Link: 0, FromNS: 10_000, ToNS: 60_000, Share: 1}, {Link: 1, FromNS: 10_000, ToNS: 60_000, Share: 1},
 			{Link: 2, ToNS: 1 << 40, Share: 0.01}, {Link: 4, FromNS: 5000, ToNS: 1 << 40, Share: 0.02, BurstNS: 5000}}
@@ -361,6 +361,41 @@ func TestLocalRepair(t *testing.T) {
 		if lost[0] == 0 || lost[1] > lost[0]*2/3 {
 			t.Errorf("balance %d: %d packets are lost with local repair, %d without", balance, lost[1], lost[0])
 		}
+	}
+}
+
+// Where the path over one spine is slow behind it, flows leave it: nearly all with CONGA, to which it is reported; some
+// with PLB, when their packets are marked, and with flowlets, of which slow senders make more. ECMP stays.
+func TestRemoteCongestion(t *testing.T) {
+	e := netExample{params: simkernel.DefaultParams(), hosts: make([]bool, 4)} // leaves 0, 1 and spines 2, 3
+	cable := func(a, b int, bps int64) {
+		e.links = append(e.links, Link{int32(a), int32(b), bps, 1000}, Link{int32(b), int32(a), bps, 1000})
+	}
+	for spine := 2; spine < 4; spine++ {
+		cable(0, spine, 10e9)
+		cable(spine, 1, []int64{2e9, 10e9}[spine-2])
+	}
+	for h := range 8 {
+		cable(4+h, h%2, 10e9)
+		e.hosts = append(e.hosts, true)
+	}
+	for i := range 400 {
+		spine := i % 2
+		from, to := int32(8+4*(i%4)), int32(8+4*(i/4%4)+3)
+		e.flows.PathLinks = append(e.flows.PathLinks, from, int32(4*spine), int32(4*spine+2), to)
+		e.flows.PathEnds = append(e.flows.PathEnds, int32(4*i+4))
+		e.flows.SizeBytes, e.flows.StartNS = append(e.flows.SizeBytes, 50_000), append(e.flows.StartNS, int64(i)*55_000)
+	}
+	slow := map[Balance]float64{}
+	for _, b := range []Balance{ECMP, Flowlet, PLB, CONGA} { // the slow path is that of half of the flows
+		n, r := runMoving(t, &e, BufferParams{}, Moves{Balance: b, GapNS: 3000}, nil, 1)
+		slow[b] = float64(n.Moved(0).Sent) / float64(n.Moved(0).Sent+n.Moved(4).Sent)
+		if len(r.Row) != 400 {
+			t.Fatalf("balance %d: %d flows", b, len(r.Row))
+		}
+	}
+	if slow[ECMP] < 0.5 || slow[PLB] > 0.45 || slow[Flowlet] > 0.45 || slow[CONGA] > 0.1 {
+		t.Errorf("shares of the slow path: %v", slow)
 	}
 }
 

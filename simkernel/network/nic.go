@@ -357,6 +357,9 @@ func (d *domain) sendNext(p *port, c *nic) {
 		}
 	}
 	it := item{0, base, number<<d.numberShift | attempt<<flagBits | flags}
+	if d.tagMask != 0 {
+		it.bits |= d.net.recovery.flows[slot].plb.label << recoveryShift & d.tagMask
+	}
 	k := &d.kinds[p.kind()]
 	p.freePS = nowPS + d.sendTime(k, &it)
 	if c.classes != nil {

@@ -52,6 +52,7 @@ type recoveryFlow struct {
 	done       bool
 	again      int32     // packets sent again before the last was delivered
 	acked      packetSet // if the receiver accepts packets in any order
+	plb        plbRounds
 }
 
 // A receiver belongs to the domain of the destination.
@@ -107,6 +108,12 @@ func (l *Losses) add(o *Losses) {
 // recoveryShift is where the number of a packet begins.
 const recoveryShift = flagBits + attemptBits
 
+// recover makes senders recover from losses.
+func (n *Network) recover() {
+	n.recovery = &recovery{net: n}
+	n.numberShift = recoveryShift
+}
+
 // check returns an error if the packets in flight of a flow could not be told apart by their numbers.
 func (r *recovery) check(size int64) error {
 	p := &r.net.params
@@ -114,9 +121,9 @@ func (r *recovery) check(size int64) error {
 	if p.Transport.Traits().AckClocked {
 		window = p.TCP.ReceiveWindow
 	}
-	if most := min(p.Packets(size), p.Packets(window)); most >= 1<<(31-recoveryShift) {
+	if most := min(p.Packets(size), p.Packets(window)); most >= 1<<(31-r.net.numberShift) {
 		return fmt.Errorf("%d of its packets can be in flight, with limited buffers at most %d can be", most,
-			1<<(31-recoveryShift)-1)
+			1<<(31-r.net.numberShift)-1)
 	}
 	return nil
 }
@@ -165,8 +172,8 @@ func (n *Network) timeoutPS(path []int32) int64 {
 }
 
 // nearest returns the number closest to near whose lowest bits are those of an item's number.
-func nearest(near int64, itemBits uint32) int64 {
-	return near + int64(int32(itemBits-uint32(near)<<recoveryShift)>>recoveryShift)
+func (n *Network) nearest(near int64, itemBits uint32) int64 {
+	return near + int64(int32(itemBits-uint32(near)<<n.numberShift)>>n.numberShift)
 }
 
 // onSend counts a packet that is sent, and returns in which attempt.
@@ -200,7 +207,7 @@ func (d *domain) skipAcked(slot int32, f *recoveryFlow) {
 func (d *domain) receiveInOrder(it *item) bool {
 	slot := d.net.flows.hops[it.hop].flow
 	r := &d.net.recovery.receivers[slot]
-	number := nearest(r.expected, it.bits)
+	number := d.net.nearest(r.expected, it.bits)
 	r.countOrder(it, number)
 	switch {
 	case d.moves.selective():
@@ -261,7 +268,8 @@ func (d *domain) receiveAck(c *nic, slot int32, s *sender, it *item) {
 	if d.returned(slot, f) {
 		return
 	}
-	number := nearest(f.una, it.bits)
+	number := d.net.nearest(f.una, it.bits)
+	d.repath(f, number, it.bits&flagMarked != 0)
 	known := it.bits&flagNack == 0 && (number < f.una || d.moves.selective() && f.acked.has(number))
 	if it.bits&flagNack != 0 {
 		s.goBack(p, f)
@@ -388,6 +396,7 @@ func (d *domain) timeout(c *nic) {
 	}
 	d.losses.Timeouts++
 	s.goBack(&d.net.params, f)
+	f.plb.label++
 	if d.clocked {
 		f.resume = 0
 		s.external.tcp.OnTimeout(min(s.sizeBytes, f.maxSent*d.net.params.PayloadBytes))

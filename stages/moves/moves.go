@@ -27,14 +27,36 @@ const (
 	ECMP    = "ecmp" // the default
 	WCMP    = "wcmp" // ECMP by weight
 	flowlet = "flowlet"
+	conga   = "conga"
 )
 
 var balances = map[string]network.Balance{ECMP: network.ECMP, WCMP: network.ECMP, flowlet: network.Flowlet,
-	"spray": network.Spray, "adaptive": network.Adaptive}
+	"spray": network.Spray, "adaptive": network.Adaptive, "plb": network.PLB, conga: network.CONGA}
 
 // Balances describes the choices for help texts.
 const Balances = "ecmp, wcmp (a flow's path is chosen by bandwidth or --weight), flowlet (a path for each burst), " +
-	"spray (packets take links in turn) or adaptive (each packet takes the shortest queue)"
+	"spray (packets take links in turn), adaptive (each packet takes the shortest queue), plb (senders choose another path " +
+	"after congestion) or conga (each burst takes the least congested path)"
+
+// hashes are what switches hash, by name.
+var hashes = map[string]topology.Hash{"flow": {}, "addresses": {Addresses: true}, "polarized": {Polarized: true},
+	"addresses,polarized": {Addresses: true, Polarized: true}}
+
+// ParseHash returns a text that names a hash.
+func ParseHash(text string) (string, error) {
+	if _, known := hashes[text]; !known {
+		return "", errors.New("no hash: want flow, addresses, polarized or addresses,polarized")
+	}
+	return text, nil
+}
+
+// RouterHash is what switches hash.
+func (m *Moves) RouterHash() topology.Hash {
+	if m == nil {
+		return topology.Hash{}
+	}
+	return hashes[m.Hash]
+}
 
 // ParseBalance returns a text that is one of Balances.
 func ParseBalance(text string) (string, error) {
@@ -52,6 +74,7 @@ const DefaultGapNS = 50_000
 type Moves struct {
 	Balance    string     `json:"balance,omitempty"` // empty: ecmp
 	GapNS      int64      `json:"flowlet_gap_ns,omitempty"`
+	Hash       string     `json:"hash,omitempty"`        // as of ParseHash; empty: by flow and switch
 	ConvergeNS int64      `json:"converge_ns,omitempty"` // from an event "down", or its end, to routes that know
 	RepairNS   int64      `json:"repair_ns,omitempty"`   // the same of the ends of the cable; 0: ConvergeNS
 	Weights    [][3]int64 `json:"weights,omitempty"`     // of cables whose weight is not their bandwidth: ends, bps
@@ -84,9 +107,9 @@ func (m *Moves) Whole() bool {
 
 // Text is Moves as scenario files and flags state them; empty: as before.
 type Text struct {
-	Balance, Gap, Converge, Repair string
-	Weights                        []string // SELECTOR=SPEED
-	Events                         []string // CABLES down|loss SHARE [burst TIME]|rate SPEED [FROM..[TO]]
+	Balance, Gap, Converge, Repair, Hash string
+	Weights                              []string // SELECTOR=SPEED
+	Events                               []string // CABLES down|loss SHARE [burst TIME]|rate SPEED [FROM..[TO]]
 }
 
 // A TextError is about one of the texts.
@@ -116,8 +139,17 @@ func (t *Text) Apply(n *topology.Network, former *Moves) (*Moves, error) {
 		}
 		m.GapNS, m.Weights = 0, nil
 	}
-	if m.Balance == flowlet && m.GapNS == 0 {
+	bursts := m.Balance == flowlet || m.Balance == conga
+	if bursts && m.GapNS == 0 {
 		m.GapNS = DefaultGapNS
+	}
+	if t.Hash != "" {
+		if _, err := ParseHash(t.Hash); err != nil {
+			return nil, &TextError{t.Hash, err}
+		}
+		if m.Hash = t.Hash; hashes[m.Hash] == (topology.Hash{}) {
+			m.Hash = ""
+		}
 	}
 	hasDown := func(e Event) bool { return e.Kind == Down }
 	for _, w := range t.Weights {
@@ -130,7 +162,7 @@ func (t *Text) Apply(n *topology.Network, former *Moves) (*Moves, error) {
 			return nil, &TextError{e, err}
 		}
 	}
-	if err := setDuration(&m.GapNS, t.Gap, 1, m.Balance == flowlet, "the gap goes with balance flowlet"); err != nil {
+	if err := setDuration(&m.GapNS, t.Gap, 1, bursts, "the gap goes with balance flowlet or conga"); err != nil {
 		return nil, err
 	}
 	if err := setDuration(&m.ConvergeNS, t.Converge, 0, slices.ContainsFunc(m.Events, hasDown),
@@ -145,7 +177,7 @@ func (t *Text) Apply(n *topology.Network, former *Moves) (*Moves, error) {
 		return nil, &TextError{t.Repair, fmt.Errorf("local repair must be faster than routes converge, %s",
 			FormatTime(m.ConvergeNS))}
 	}
-	if m.Balance == "" && len(m.Events) == 0 {
+	if m.Balance == "" && m.Hash == "" && len(m.Events) == 0 {
 		return nil, nil
 	}
 	return &m, nil
@@ -154,6 +186,7 @@ func (t *Text) Apply(n *topology.Network, former *Moves) (*Moves, error) {
 // Add changes what other texts say: they add weights and events, and replace the rest.
 func (t *Text) Add(more Text) {
 	t.Balance, t.Gap = cmp.Or(more.Balance, t.Balance), cmp.Or(more.Gap, t.Gap)
+	t.Hash = cmp.Or(more.Hash, t.Hash)
 	t.Converge, t.Repair = cmp.Or(more.Converge, t.Converge), cmp.Or(more.Repair, t.Repair)
 	t.Weights, t.Events = append(t.Weights, more.Weights...), append(t.Events, more.Events...)
 }
@@ -161,7 +194,7 @@ func (t *Text) Add(more Text) {
 // Said are the changes in words, for names of scenarios.
 func (t *Text) Said() (said []string) {
 	for _, x := range [][2]string{{"balance ", t.Balance}, {"flowlet gap ", t.Gap}, {"converge ", t.Converge},
-		{"local repair ", t.Repair}} {
+		{"local repair ", t.Repair}, {"hash ", t.Hash}} {
 		if x[1] != "" {
 			said = append(said, x[0]+x[1])
 		}
@@ -307,6 +340,9 @@ func (m *Moves) CheckSpan(n *topology.Network, firstNS, lastNS int64) error {
 // Said names the balance and the events.
 func (m *Moves) Said(n *topology.Network) string {
 	said := []string{"balance " + cmp.Or(m.Balance, ECMP)}
+	if m.Hash != "" {
+		said = append(said, "hash "+m.Hash)
+	}
 	for i := range m.Events {
 		said = append(said, m.Events[i].Describe(n))
 	}

@@ -59,7 +59,7 @@ func TestEvents(t *testing.T) {
 		{Text{Events: []string{"2:4 loss 1e-3 burst"}}, "burst"}, {Text{Events: []string{"2:4 loss 1e-3 burst 1ns"}}, "1µs"},
 		{Text{Events: []string{down}, Repair: "1us"}, "local repair"},
 		{Text{Events: []string{down}, Converge: "1ms", Repair: "2ms"}, "faster"},
-		{Text{Balance: "best"}, "best"}, {Text{Balance: "flowlet", Gap: "0"}, "13 days"},
+		{Text{Hash: "crc"}, "crc"}, {Text{Balance: "best"}, "best"}, {Text{Balance: "flowlet", Gap: "0"}, "13 days"},
 		{Text{Gap: "1us"}, "flowlet"}, {Text{Converge: "1ms"}, "down"},
 		{Text{Weights: []string{"2:4=1G"}}, "wcmp"}, {Text{Balance: WCMP, Weights: []string{"2:4=0G"}}, "2:4=0G"},
 		{Text{Balance: WCMP, Weights: []string{"2:3=1G"}}, "2:3"},
@@ -117,6 +117,13 @@ func TestRoutes(t *testing.T) {
 	w := (&Moves{Balance: WCMP, Weights: [][3]int64{{2, 4, 7}}}).LinkWeights(n)
 	if w[4] != 7 || w[5] != 7 || w[8] != 10e9 {
 		t.Errorf("weights %v", w)
+	}
+	hash, err := (&Text{Hash: "polarized"}).Apply(n, nil)
+	if err != nil || hash.Whole() || !hash.RouterHash().Polarized {
+		t.Errorf("%+v: %v", hash, err)
+	}
+	if m, err := (&Text{Hash: "flow"}).Apply(n, hash); err != nil || m != nil {
+		t.Errorf("%+v: %v", m, err)
 	}
 	var none *Moves
 	if none.Whole() || none.LinkWeights(n) != nil || topology.Reverse(4) != 5 {

@@ -15,6 +15,9 @@ func (r *Router) choose(flow uint64, lo, hi int32) int32 {
 	if len(links) == 1 {
 		return links[0]
 	}
+	if r.hash.Polarized {
+		return r.chooseAlike(linkHash(flow, 0), links)
+	}
 	salts := r.setSalt[lo:hi]
 	salts = salts[:len(links)]
 	if r.weights != nil {
@@ -33,6 +36,25 @@ func (r *Router) choose(flow uint64, lo, hi int32) int32 {
 		}
 	}
 	return best
+}
+
+// chooseAlike chooses by a hash that all switches have in common: its value modulo the links or, with weights, the link
+// in whose part of the sum of weights it falls.
+func (r *Router) chooseAlike(hash uint64, links []int32) int32 {
+	if r.weights == nil {
+		return links[hash%uint64(len(links))]
+	}
+	sum := 0.0
+	for _, l := range links {
+		sum += r.weights[l]
+	}
+	rest := (float64(hash>>11) + 0.5) / (1 << 53) * sum
+	for _, l := range links[:len(links)-1] {
+		if rest -= r.weights[l]; rest < 0 {
+			return l
+		}
+	}
+	return links[len(links)-1]
 }
 
 // rank is what a flow takes the link at setLink[k] by: its hash or, with weights, by weighted rendezvous hashing

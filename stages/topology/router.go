@@ -33,7 +33,8 @@ type Router struct {
 	setSalt  []uint64
 	attached [][]int32 // by attachment: its switches, ascending
 	weights  []float64 // by link; nil: all equal
-	toHost   []int32   // the links to hosts: the reverses of the last of setLink
+	hash     Hash
+	toHost   []int32 // the links to hosts: the reverses of the last of setLink
 }
 
 type routeHost struct {
@@ -78,6 +79,9 @@ func (r *Router) AppendPath(flowID int64, src, dst int32, path []int32) ([]int32
 	}
 	from, to := &r.hosts[i], &r.hosts[j]
 	flow := rng.Hash(r.key, uint64(flowID))
+	if r.hash.Addresses {
+		flow = rng.Hash(r.key, uint64(uint32(src))<<32|uint64(uint32(dst)))
+	}
 	base := int(to.attachment) * r.switches
 	var link int32
 	if from.only >= 0 {
@@ -134,6 +138,15 @@ func (r *Router) Sets() int { return len(r.setAt) - 1 }
 // SetWeights makes flows choose links in proportion to their weights, above 0, by id (WCMP); nil: evenly. It must not
 // run while others use the router.
 func (r *Router) SetWeights(weights []float64) { r.weights = weights }
+
+// A Hash is what switches choose links by. The zero value: by flow and switch.
+type Hash struct {
+	Addresses bool // by source and destination in place of the flow
+	Polarized bool // by the same hash at every switch
+}
+
+// SetHash sets the hash of the switches. It must not run while others use the router.
+func (r *Router) SetHash(h Hash) { r.hash = h }
 
 func (r *Router) unreachable(flowID int64, src, dst int32) error {
 	a, _ := r.Net.Node(src)

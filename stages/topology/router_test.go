@@ -404,3 +404,48 @@ func BenchmarkPath(b *testing.B) {
 		})
 	}
 }
+
+// Polarized switches choose alike: behind the first choice the second is none. With addresses all flows of two hosts
+// take one path. Shares follow the weights either way.
+func TestHash(t *testing.T) {
+	// Hosts 0 and 1; switch 2 has two choices, and both have the same two again.
+	n := Wire(t, 8, 2, [2]int32{0, 2}, [2]int32{2, 3}, [2]int32{2, 4}, [2]int32{3, 5}, [2]int32{3, 6}, [2]int32{4, 5},
+		[2]int32{4, 6}, [2]int32{5, 7}, [2]int32{6, 7}, [2]int32{7, 1})
+	for _, c := range []struct {
+		h     Hash
+		paths int
+	}{{Hash{}, 4}, {Hash{Polarized: true}, 2}, {Hash{Addresses: true}, 1}, {Hash{true, true}, 1}} {
+		r := MustRouter(t, n, 7)
+		r.SetHash(c.h)
+		seen, over := map[string]bool{}, 0
+		for flow := range int64(4000) {
+			path, err := r.Path(flow, 0, 1, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkPath(t, n, path, 0, 1)
+			seen[fmt.Sprint(path)] = true
+			if path[1] == 2 {
+				over++
+			}
+		}
+		if len(seen) != c.paths || c.paths > 1 && math.Abs(float64(over)-2000) > 5*math.Sqrt(1000) {
+			t.Errorf("%+v: %d paths, %d flows on one of two links", c.h, len(seen), over)
+		}
+		weights := make([]float64, len(n.Links))
+		for i := range weights {
+			weights[i] = 1
+		}
+		weights[2] = 3
+		r.SetWeights(weights)
+		over = 0
+		for flow := range int64(4000) {
+			if path, _ := r.Path(flow, 0, 1, nil); path[1] == 2 {
+				over++
+			}
+		}
+		if c.paths > 1 && math.Abs(float64(over)-3000) > 5*math.Sqrt(750) {
+			t.Errorf("%+v: %d of 4000 flows on a link of weight 3 of 4", c.h, over)
+		}
+	}
+}

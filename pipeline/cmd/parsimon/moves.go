@@ -14,9 +14,13 @@ import (
 // declareMoves declares the flags that say how paths move while flows run.
 func declareMoves(f *pflag.FlagSet, t *moves.Text) {
 	parse(f, &t.Balance, "string", moves.ParseBalance, "balance", "",
-		"how paths are chosen: "+moves.Balances+"; the last three in the whole network only (estimator exact); default: ecmp")
+		"how paths are chosen: "+moves.Balances+"; all but the first two in the whole network only (estimator exact); "+
+			"default: ecmp")
+	parse(f, &t.Hash, "string", moves.ParseHash, "hash", "",
+		"what switches hash: flow, addresses (of the two hosts, in place of the flow), polarized (alike at every switch) or "+
+			"addresses,polarized; default: flow")
 	parse(f, &t.Gap, "string", isDuration, "flowlet-gap", "",
-		"with --balance flowlet: a pause of a flow at a switch that begins a new flowlet; default 50us")
+		"with --balance flowlet or conga: a pause of a flow at a switch that begins a new flowlet; default 50us")
 	parseEach(f, &t.Weights, func(text string) (string, error) {
 		_, err := scenario.ParseChange("bandwidth", text) // of the same form
 		return text, err
