@@ -187,7 +187,6 @@ func (r *scenarioReader) readWorkload(f tree.Field) error {
 			return checkFile(w.flowFile)
 		},
 		"services": r.readServices,
-		"vnets":    r.readVNets,
 		"jobs":     r.readJobs,
 		"only": func(f tree.Field) error {
 			w.only = nil
@@ -215,8 +214,6 @@ func (r *scenarioReader) readWorkload(f tree.Field) error {
 		return f.Failf("has a flow file, and so workload.%s has no meaning", f.Value.Keys[notFlows])
 	case w.flowFile != "":
 		return nil
-	case r.unusedVNet() != nil:
-		return r.unusedVNet().at.Failf("no service is in virtual network %q", r.unusedVNet().name)
 	case len(w.services)+len(w.jobs) == 0:
 		return f.Failf("needs services, jobs, or flows: FILE")
 	case slices.ContainsFunc(w.jobs, sameAsService):

@@ -54,7 +54,6 @@ type workloadSpec struct {
 	ingested     *Ingested
 	fromNS, toNS int64 // of the ingested one, flows that start there; toNS 0: to its end
 	services     []serviceSpec
-	vnets        []vnetSpec
 	jobs         []jobSpec
 	only         []string // names of the jobs that run; nil: all
 	maxLoad      float64
@@ -69,13 +68,8 @@ type serviceSpec struct {
 	matrixSeed uint64
 	racksAt    []tree.Field // where the file says Racks
 	pairs      []tree.Field // "A:B"; nil: a matrix
-}
-
-// A vnetSpec is a virtual network that spans some of the hosts.
-type vnetSpec struct {
-	name  string
-	hosts []string // see stages.Network.HostList
-	at    tree.Field
+	hosts      []string     // see topology.Network.HostList; nil: all
+	hostsAt    tree.Field
 }
 
 // Limits of what a scenario can ask for.
@@ -277,22 +271,14 @@ func (s *Scenario) failedNetwork() (n *topology.Network, all []topology.Failure,
 
 // Workload is what to generate on the network, whose racks the matrices are made for: by pods if
 // all pods have the same number of racks, else as if in one pod; likewise for a service that is
-// confined to some racks.
+// confined to some racks or hosts.
 func (s *Scenario) Workload(n *topology.Network) (*workload.Workload, error) {
 	if s.traced() {
 		return nil, errors.New("the flows come from a trace, there is nothing to generate")
 	}
 	w := &workload.Workload{MaxLoad: s.workload.maxLoad, DurationNS: s.workload.durationNS, Flows: s.workload.flowsCount}
-	span := map[string][]int32{}
-	for _, v := range s.workload.vnets {
-		hosts, err := n.HostList(v.hosts)
-		if err != nil {
-			return nil, v.at.Fail(err)
-		}
-		span[v.name] = hosts
-	}
 	for _, v := range s.workload.services {
-		service, err := v.on(n, span[v.VNet])
+		service, err := v.on(n)
 		if err != nil {
 			return nil, err
 		}
@@ -301,8 +287,8 @@ func (s *Scenario) Workload(n *topology.Network) (*workload.Workload, error) {
 	return w, nil
 }
 
-// on makes a service for a network. hosts are those of its virtual network; nil for all.
-func (s *serviceSpec) on(n *topology.Network, hosts []int32) (v workload.Service, err error) {
+// on makes a service for a network.
+func (s *serviceSpec) on(n *topology.Network) (v workload.Service, err error) {
 	v = s.Service
 	for i, rack := range s.Racks {
 		if racks := len(n.Racks()); rack >= racks {
@@ -314,28 +300,28 @@ func (s *serviceSpec) on(n *topology.Network, hosts []int32) (v workload.Service
 		if err != nil {
 			return v, at.Failf("is %q: %w", at.Value.Text, err)
 		}
-		for _, h := range []int32{a, b} {
-			if _, inside := slices.BinarySearch(hosts, h); hosts != nil && !inside {
-				return v, at.Failf("host %d is not in virtual network %q", h, s.VNet)
-			}
-		}
 		v.Pairs = append(v.Pairs, [2]int32{a, b})
 	}
 	if v.Pairs != nil {
 		return v, nil
 	}
-	if v.Hosts = hosts; v.Matrix != nil {
+	if s.hosts != nil {
+		if v.Hosts, err = n.HostList(s.hosts); err != nil {
+			return v, s.hostsAt.Fail(err)
+		}
+	}
+	if v.Matrix != nil {
 		return v, nil
 	}
 	pods, racks := n.Pods(), len(n.Racks())
-	if s.Racks != nil || hosts != nil {
+	if s.Racks != nil || v.Hosts != nil {
 		pods = 1
-		if racks, err = workload.HostRacks(n, s.Racks, hosts); err != nil {
+		if racks, err = workload.HostRacks(n, s.Racks, v.Hosts); err != nil {
 			return v, fmt.Errorf("service %q: %w", s.Name, err)
 		}
 	}
 	if racks == 0 {
-		return v, fmt.Errorf("service %q: no host of virtual network %q stands in its racks", s.Name, s.VNet)
+		return v, fmt.Errorf("service %q: none of its hosts stands in its racks", s.Name)
 	}
 	if racks%pods != 0 {
 		pods = 1

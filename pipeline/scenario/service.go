@@ -33,8 +33,12 @@ func (r *scenarioReader) readService(item tree.Field) (s serviceSpec, err error)
 		"vnet":   tree.ReadText(&s.VNet),
 		"matrix": func(f tree.Field) error { return r.readMatrix(f, &s) },
 		"racks":  s.readRacks,
-		"pairs":  s.readPairs,
-		"sizes":  func(f tree.Field) error { return r.readSizes(f, &s) },
+		"hosts": func(f tree.Field) error {
+			s.hosts, s.hostsAt = []string{}, f
+			return tree.ReadList(&s.hosts, tree.Verbatim)(f)
+		},
+		"pairs": s.readPairs,
+		"sizes": func(f tree.Field) error { return r.readSizes(f, &s) },
 		"arrivals": tree.ReadParsed(&s.Poisson, func(text string) (bool, error) {
 			if text != "poisson" && text != "lognormal" {
 				return false, fmt.Errorf("is %q, want poisson or lognormal", text)
@@ -47,7 +51,7 @@ func (r *scenarioReader) readService(item tree.Field) (s serviceSpec, err error)
 		"twin_of": tree.ReadText(&s.TwinOf),
 	})
 	given := func(key string) bool { return item.Value.Get(key) != nil }
-	for _, pair := range [][2]string{{"pairs", "matrix"}, {"pairs", "racks"}, {"twin_of", "sizes"},
+	for _, pair := range [][2]string{{"pairs", "matrix"}, {"pairs", "racks"}, {"pairs", "hosts"}, {"twin_of", "sizes"},
 		{"twin_of", "arrivals"}, {"twin_of", "sigma"}, {"twin_of", "share"}} {
 		if err == nil && given(pair[0]) && given(pair[1]) {
 			err = item.Of(pair[1]).Failf("has no meaning beside %s", pair[0])
