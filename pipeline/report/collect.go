@@ -120,7 +120,7 @@ func parameters(of Estimate, base *Estimate) map[string]string {
 // collect asks every question.
 func (c *content) collect(ctx context.Context) error {
 	first, library := []queries.Query{scenarioQuery, warningsQuery, shortQuery, sweepQuery, truthQuery}, questions
-	if c.estimate.Windows > 0 {
+	if c.estimate.Windows {
 		first, library = []queries.Query{scenarioQuery, warningsQuery, shortQuery, sampledQuery}, sampledQuestions
 	}
 	if c.base != nil {
@@ -143,7 +143,7 @@ func (c *content) collect(ctx context.Context) error {
 		return fmt.Errorf("the lake holds no comparison of %s@%s with %s@%s: parsimon compare makes it",
 			c.estimate.Scenario, c.estimate.Variant, c.base.Scenario, c.base.Variant)
 	}
-	if c.estimate.Windows > 0 {
+	if c.estimate.Windows {
 		all := c.answers["sampled_percentiles"] // for the filter, and for sentences
 		c.answers["percentiles_by_group"] = all.where(func(i int) bool { return all.Text(i, "size_bin") == "all" })
 		return nil

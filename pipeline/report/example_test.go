@@ -32,7 +32,8 @@ func Example() {
 	files, err := catalog.Options(e.Lake, duckdb.Options{})
 	check(err)
 	var page bytes.Buffer
-	check(report.Write(ctx, &page, dir, report.Options{Scenario: string(e.ID()) + "@independent", Query: files}))
+	check(report.Write(ctx, &page, dir, report.Options{Query: files,
+		Estimate: report.Estimate{Scenario: string(e.ID()), Variant: "independent"}}))
 	text := page.String()
 	fmt.Println(strings.HasPrefix(text, "<!DOCTYPE html>"), strings.Contains(text, string(e.ID())), strings.Contains(text, `src="http`))
 	// Output:

@@ -3,6 +3,8 @@ package report
 import (
 	"strings"
 	"testing"
+
+	"parsimon/queries"
 )
 
 // sampledContent is a content of two rounds of windows by link cases.
@@ -12,7 +14,7 @@ func sampledContent() *content {
 	headline := &answer{columns: []string{"flows", "sampled_flows", "windows", "rounds", "window_ns", "warmup_ns", "p50_slowdown",
 		"p99_slowdown", "p99_lo", "p99_hi", "synthetic_flows"},
 		rows: [][]any{{int64(1000), int64(125), int64(48), int64(2), int64(2e6), int64(1e6), 1.0, 4.0, 3.8, 4.24, int64(0)}}}
-	c := &content{estimate: Estimate{Variant: "flow-3-sampled-48-confidence-90%", Windows: 48}, answers: map[string]*answer{
+	c := &content{estimate: Estimate{Variant: "flow-3-sampled-48-confidence-90%", Windows: true}, answers: map[string]*answer{
 		"headline": headline, "sampled_percentiles": percentiles,
 		"percentiles_by_group": percentiles, "short": {},
 		"scenario": {columns: []string{"rejects"}, rows: [][]any{{int64(0)}}}}}
@@ -45,20 +47,22 @@ func TestSampledInWords(t *testing.T) {
 
 // Without a variant, the answer of the scenario is meant.
 func TestChoose(t *testing.T) {
-	of := func(variant string, answer bool) Estimate {
-		return Estimate{Scenario: "abcdef", Variant: variant, Name: "name@x", answer: answer}
+	var files []queries.File
+	for variant, table := range map[string]string{"exact": "slowdowns", "flow-2": "slowdowns", "flow-2-sampled-48": "windows"} {
+		files = append(files, queries.File{Table: table, Scenario: "abcdef", Variant: variant, Answer: variant == "flow-2"})
 	}
-	all := []Estimate{of("exact", false), of("flow-2", true), of("flow-2-sampled-48", false)}
-	for _, c := range []struct{ text, prefer, want string }{
-		{"name@x", "", "flow-2"}, {"abcd", "", "flow-2"}, {"abcdef@exact", "flow-2", "exact"}, {"name@x", "exact", "exact"},
-		{"abcdef", "none", "flow-2"},
+	for _, c := range []struct{ variant, prefer, want string }{
+		{"", "", "flow-2"}, {"exact", "flow-2", "exact"}, {"", "exact", "exact"}, {"", "none", "flow-2"},
+		{"flow-2-sampled-48", "", "flow-2-sampled-48"},
 	} {
-		if got, err := choose(all, c.text, c.prefer); err != nil || got.Variant != c.want {
+		got, err := Choose(files, "abcdef", "name", c.variant, c.prefer)
+		if want := (Estimate{"abcdef", c.want, "name", c.want == "flow-2-sampled-48"}); err != nil || got != want {
 			t.Errorf("%v: %v, %v", c, got, err)
 		}
 	}
-	_, err := choose(all, "abcdef@independent", "")
-	if err == nil || !strings.Contains(err.Error(), "it has exact, flow-2, flow-2-sampled-48") {
-		t.Error(err)
+	for scenario, want := range map[string]string{"abcdef": "it has exact, flow-2, flow-2-sampled-48", "other": "is not estimated"} {
+		if _, err := Choose(files, scenario, "", "independent", ""); err == nil || !strings.Contains(err.Error(), want) {
+			t.Error(err)
+		}
 	}
 }

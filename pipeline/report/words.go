@@ -42,7 +42,7 @@ func (c *content) sampled() string {
 	h := c.answers["headline"]
 	share := h.Float(0, "sampled_flows") / h.Float(0, "flows")
 	switch {
-	case c.estimate.Windows == 0:
+	case !c.estimate.Windows:
 		return ""
 	case share == 1:
 		return "not sampled"
@@ -80,7 +80,7 @@ func (c *content) figures() []figure {
 		out = slices.Insert(out, at, figure{"p99 FCT", millis(h.Float(0, "p99_fct_ms")),
 			"the median flow takes " + millis(h.Float(0, "p50_fct_ms"))})
 	}
-	if c.estimate.Windows > 0 {
+	if c.estimate.Windows {
 		out = append(out, figure{"flows that were estimated", thousands(h.Int(0, "sampled_flows")),
 			fmt.Sprintf("of %s, in %s windows", thousands(h.Int(0, "flows")), thousands(h.Int(0, "windows")))})
 	}
@@ -134,7 +134,7 @@ func (c *content) sentences() []string {
 	out := []string{fmt.Sprintf("One flow in a hundred takes at least %s as long as it would take alone in the "+
 		"network%s; the median flow takes %s.", times(h.Float(0, "p99_slowdown")), sure, times(h.Float(0, "p50_slowdown")))}
 	out = append(out, c.worstService()...)
-	if c.estimate.Windows > 0 {
+	if c.estimate.Windows {
 		return append(out, c.windowsText())
 	}
 	return append(out, c.tailPlace(), c.trust())
@@ -252,7 +252,7 @@ func (c *content) warnings() []warning {
 		}
 	}
 	few := warning{Weight: "short", Text: "The workload is too short to be sure of some percentiles."}
-	if c.estimate.Windows > 0 {
+	if c.estimate.Windows {
 		few.Text = "Windows have too few flows to be sure of some percentiles, or too many that outlast them."
 		if !strings.HasPrefix(c.estimate.Variant, "exact") {
 			out = append(out, warning{"weak", "The intervals leave out the error of link cases: without --estimator, " +

@@ -299,11 +299,10 @@ var reportCommand = command{
 		var limits duckdb.Options
 		var o report.Options
 		e.declareLake(f)
-		f.StringVar(&o.Compare, "compare", "", "scenario to compare with, the base")
+		compare := f.String("compare", "", "scenario to compare with, the base")
 		output := f.StringP("output", "o", "report.html", "file to write; a regular file is replaced in one step")
 		declareMemory(f, &limits.MemoryBytes, "4GiB", "memory DuckDB may use; it spills beyond it")
 		return func(ctx context.Context, args []string) error {
-			o.Scenario = args[0]
 			o.Command = "parsimon report"
 			for _, word := range os.Args[min(2, len(os.Args)):] {
 				o.Command += " " + report.ShellQuote(word)
@@ -319,7 +318,7 @@ var reportCommand = command{
 				return err
 			}
 			defer func() { _ = os.RemoveAll(limits.SpillDir) }()
-			if err := prepareReport(ctx, e, l, limits, &o); err != nil {
+			if err := prepareReport(ctx, e, l, limits, &o, args[0], *compare); err != nil {
 				return err
 			}
 			lock := l.LockForReading()
@@ -341,31 +340,44 @@ var reportCommand = command{
 	},
 }
 
-// prepareReport checks the scenarios of a report, and makes their comparison if the lake lacks it.
-func prepareReport(ctx context.Context, e *env, l *lake.Lake, limits duckdb.Options, o *report.Options) error {
-	var err error
+// prepareReport finds the estimates of a report, and makes their comparison if the lake lacks it.
+func prepareReport(ctx context.Context, e *env, l *lake.Lake, limits duckdb.Options, o *report.Options, of,
+	compare string) (err error) {
 	if o.Query, err = catalog.Options(l, limits); err != nil {
 		return err
 	}
-	found, err := report.Find(ctx, l.Path(), *o)
+	find := func(text, prefer string) (found report.Estimate, err error) {
+		at := side(text)
+		if id, whole := pipeline.ResolveWhole(l, text); whole == nil && at.Variant != "" { // a name with an @
+			at = whatif.Side{Scenario: string(id)}
+		}
+		id, err := pipeline.Resolve(l, at.Scenario)
+		if err != nil {
+			return found, err
+		}
+		spec, err := pipeline.ReadSpec(l, id)
+		if err == nil {
+			err = warnDamaged(e, l, string(id))
+		}
+		if err != nil {
+			return found, err
+		}
+		return report.Choose(o.Query.Files, string(id), spec.Name, at.Variant, prefer)
+	}
+	if o.Estimate, err = find(of, ""); err != nil || compare == "" {
+		return err
+	}
+	base, err := find(compare, o.Estimate.Variant)
 	if err != nil {
 		return err
 	}
-	if err := warnDamaged(e, l, found.Estimate.Scenario); err != nil {
+	o.Base = &base
+	compared, err := report.Compared(ctx, l.Path(), *o)
+	if err != nil || compared {
 		return err
 	}
-	if base := found.Base; base != nil {
-		if err := warnDamaged(e, l, base.Scenario); err != nil {
-			return err
-		}
-		if !found.Compared {
-			_, err := whatif.Compare(ctx, l, whatif.Side{Scenario: base.Scenario, Variant: base.Variant},
-				whatif.Side{Scenario: found.Estimate.Scenario, Variant: found.Estimate.Variant},
-				whatif.CompareOptions{By: []string{"service"}, Links: 12})
-			if err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	_, err = whatif.Compare(ctx, l, whatif.Side{Scenario: base.Scenario, Variant: base.Variant},
+		whatif.Side{Scenario: o.Estimate.Scenario, Variant: o.Estimate.Variant},
+		whatif.CompareOptions{By: []string{"service"}, Links: 12})
+	return err
 }

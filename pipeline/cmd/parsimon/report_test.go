@@ -356,7 +356,7 @@ func TestReportCommand(t *testing.T) {
 		t.Errorf("the same report differs: %v", err)
 	}
 	mustFail(t, []failure{
-		{exitFailed, `no estimated scenario "other" in the lake; it holds `,
+		{exitFailed, `no scenario "other" in `,
 			[]string{"report", "other", "--lake", lake, "--output", out}},
 		{exitFailed, "has no estimate \"flow-9\"", []string{"report", "tiny@flow-9", "--lake", lake, "--output", out}},
 		{exitFailed, "compared with itself",
