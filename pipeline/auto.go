@@ -157,11 +157,7 @@ func look(ctx context.Context, e *Estimation) (first firstLook, err error) {
 	if err := e.exec.Run(ctx, plan[:slices.Index(plan, route)+1]); err != nil {
 		return first, e.forgetUnborn(err)
 	}
-	records, err := e.exec.Records(route)
-	if err != nil {
-		return first, err
-	}
-	routed, err := RouteStats(records)
+	g, err := e.Generated()
 	if err != nil {
 		return first, err
 	}
@@ -170,13 +166,14 @@ func look(ctx context.Context, e *Estimation) (first firstLook, err error) {
 	if err != nil {
 		return first, err
 	}
-	first.workSize = workSize{flows: routed.Flows, packetHops: routed.PacketHops, flowHops: routed.Hops}
+	first.flows = g.Flows
+	_, first.flowHops, first.packetHops = loads.Totals(e.Network)
 	for _, n := range e.Network.Nodes {
 		if n.Kind == topology.KindHost {
 			first.hosts++
 		}
 	}
-	first.unable = stages.CheckWholeNetwork(e.Network, e.Spec.Params, e.Spec.Switches, routed, loads)
+	first.unable = stages.CheckWholeNetwork(e.Network, e.Spec.Params, e.Spec.Switches, loads)
 	first.insufficient = len(stages.ForeseenWarnings(e.Network, &e.Spec.Params, e.Spec.Switches, stages.Flow, loads)) > 0
 	if !first.insufficient {
 		_, err = e.Lake.ReadState(e.base().StatePath(insufficientState), &first.insufficient)

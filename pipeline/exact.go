@@ -24,8 +24,12 @@ func (m *method) exactStage() *engine.Stage {
 		Reads:   []engine.Output{m.route.Output(schema.LinkLoads), flows, waits},
 		Writes:  []schema.Table{schema.ExactFCTs, schema.ExactHops, schema.LinkStats},
 		Cut: func(in *engine.Inputs, _ []engine.Task) ([]engine.Task, error) {
-			routed, err := RouteStats(in.Records(m.route))
-			return []engine.Task{{Cost: routed.PacketHops}}, err
+			loads, err := m.readLoads(in)
+			if err != nil {
+				return nil, err
+			}
+			_, _, packetHops := loads.Totals(m.Network)
+			return []engine.Task{{Cost: packetHops}}, nil
 		},
 	}
 	s.Open = func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {

@@ -142,7 +142,7 @@ func (e *Estimation) ChooseForWindows() {
 		return
 	}
 	e.variant.Auto = false
-	err := stages.CheckWholeNetwork(e.Network, e.Spec.Params, e.Spec.Switches, stages.RouteStats{}, &stages.Loads{})
+	err := stages.CheckWholeNetwork(e.Network, e.Spec.Params, e.Spec.Switches, &stages.Loads{})
 	if err != nil {
 		e.Log.Info().Err(err).Msg("windows by link cases: the whole network cannot be simulated")
 		e.variant = Variant{Estimator: stages.Flow, Passes: MaxPasses}

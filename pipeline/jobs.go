@@ -21,7 +21,7 @@ type jobWriter struct {
 	waits schema.Sink // dependencies
 	parts schema.Sink // job_flows
 	rows  int64       // written
-	stats *GenerateStats
+	stats *Generated
 
 	stopped func() error
 	job     []jobFlow
@@ -52,7 +52,7 @@ var (
 )
 
 // newJobWriter returns a writer of jobs. stats counts what they have.
-func newJobWriter(all []jobs.Job, flows, waits, parts schema.Sink, stats *GenerateStats) *jobWriter {
+func newJobWriter(all []jobs.Job, flows, waits, parts schema.Sink, stats *Generated) *jobWriter {
 	byStart := slices.SortedStableFunc(slices.Values(all),
 		func(a, b jobs.Job) int { return cmp.Compare(a.StartNS, b.StartNS) })
 	return &jobWriter{jobs: byStart, flows: flows, waits: waits, parts: parts, stats: stats}

@@ -24,7 +24,7 @@ func (m *method) dependencies(t *engine.Attempt, o *stages.ExactOptions) error {
 	if err != nil {
 		return err
 	}
-	g, err := generateStats(r)
+	g, err := readGenerated(m.Lake, r)
 	if err != nil || !g.Closed() {
 		return err
 	}
@@ -37,16 +37,18 @@ func (m *method) dependencies(t *engine.Attempt, o *stages.ExactOptions) error {
 
 // setClosedSpan sets the time of a workload whose flows wait for others: what links are offered depends on what the
 // network delivers, and flows start until the last one ends.
-func setClosedSpan(in *engine.Inputs, generate, sample *engine.Stage, loads *stages.Loads) error {
-	g, err := generateStats(in.Records(generate))
+func (m *method) setClosedSpan(in *engine.Inputs, slowdowns engine.Output, loads *stages.Loads) error {
+	g, err := readGenerated(m.Lake, in.Records(m.generate))
 	if err != nil || !g.Closed() {
 		return err
 	}
-	chunks, err := engine.Stats[stages.SampleStats](in.Records(sample))
-	for _, c := range chunks {
-		loads.LastStartNS = max(loads.LastStartNS, c.LastEndNS)
-	}
-	return err
+	return columns.Consume(in.Read(slowdowns, []string{"start_ns", "fct_ns"}, nil), func(rec arrow.Record) error {
+		fct := columns.Int64s(rec, "fct_ns")
+		for i, start := range columns.Int64s(rec, "start_ns") {
+			loads.LastStartNS = max(loads.LastStartNS, start+fct[i])
+		}
+		return nil
+	})
 }
 
 // foundStarts are the flows of a base scenario as an open loop: they start when the simulation of its whole network
@@ -65,7 +67,7 @@ func (s *foundStarts) reads() []engine.Output {
 	return []engine.Output{s.base.Output(schema.Flows), s.exact.Output(schema.ExactFCTs)}
 }
 
-func (s *foundStarts) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*GenerateStats, error) {
+func (s *foundStarts) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*Generated, error) {
 	var scans [2]string
 	for i, of := range s.reads() {
 		r, err := engine.Complete(s.Lake, of.Stage, methodVersion)
@@ -87,7 +89,7 @@ func (s *foundStarts) flows(ctx context.Context, t *engine.Attempt, out *lake.Fl
 	if err != nil {
 		return nil, duckdb.FirstLine(err)
 	}
-	stats := &GenerateStats{FirstStartNS: -1}
+	stats := &Generated{FirstStartNS: -1}
 	err = columns.Consume(parquet.OpenForeign(schema.Flows, file), func(rec arrow.Record) error {
 		starts := columns.Int64s(rec, "start_ns")
 		stats.add(rec.NumRows(), starts[0], starts[len(starts)-1])

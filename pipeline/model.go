@@ -87,7 +87,7 @@ func OpenModel(l *lake.Lake, scenario string) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := generateStats(r)
+	g, err := readGenerated(l, r)
 	if err != nil {
 		return nil, err
 	}

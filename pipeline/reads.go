@@ -10,6 +10,7 @@ import (
 	"parsimon/queries/duckdb"
 	"parsimon/schema"
 	"parsimon/stages"
+	"parsimon/stages/topology"
 )
 
 // This file is what packages above read of an estimate.
@@ -60,13 +61,26 @@ func ScanFiles(l *lake.Lake, files []lake.DataFile) string {
 	return duckdb.ScanParquet(paths...)
 }
 
-// Generated are the statistics of the scenario's flows.
-func (e *Estimation) Generated() (GenerateStats, error) {
+// Generated is what is known of the scenario's flows.
+func (e *Estimation) Generated() (Generated, error) {
 	r, err := e.Records(schema.Flows)
 	if err != nil {
-		return GenerateStats{}, err
+		return Generated{}, err
 	}
-	return generateStats(r)
+	return readGenerated(e.Lake, r)
+}
+
+// Unreachable counts the flows without a path, and finds the first of them.
+func (e *Estimation) Unreachable() (n int64, first *topology.UnreachableError, err error) {
+	generate, err := e.Records(schema.Flows)
+	if err != nil {
+		return 0, nil, err
+	}
+	loads, err := Loads(e)
+	if err != nil {
+		return 0, nil, err
+	}
+	return e.unreachable(generate, loads)
 }
 
 // Loads is what each link of an estimate carries: flows, bytes and packets by link id, summed over the chunks of route.

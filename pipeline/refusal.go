@@ -101,7 +101,7 @@ func (m *Model) check(v Variant, o Settings) error {
 	if err != nil || !exact && !(v.Auto && (m.onlyWhole() || !m.Spec.Switches.IsZero())) {
 		return err
 	}
-	return stages.CheckWholeNetwork(m.Network, m.Spec.Params, m.Spec.Switches, stages.RouteStats{}, &stages.Loads{})
+	return stages.CheckWholeNetwork(m.Network, m.Spec.Params, m.Spec.Switches, &stages.Loads{})
 }
 
 // onlyWhole reports whether link cases are refused.
@@ -116,7 +116,7 @@ func checkVariant(v Variant) error {
 }
 
 // refuseFlows is Refuse for a workload, and an error for events outside its time.
-func (m *method) refuseFlows(g *GenerateStats) error {
+func (m *method) refuseFlows(g *Generated) error {
 	m.waits = g.Closed()
 	if err := m.Refuse(m.variant, m.For); err != nil || !m.Spec.Moves.Whole() {
 		return err
@@ -129,4 +129,4 @@ func (m *method) refuseFlows(g *GenerateStats) error {
 }
 
 // Closed reports whether flows of the workload wait for others, or are compute steps.
-func (g *GenerateStats) Closed() bool { return g.Dependencies > 0 || g.ComputeSteps > 0 }
+func (g *Generated) Closed() bool { return g.Dependencies > 0 || g.ComputeSteps > 0 }

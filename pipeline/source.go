@@ -26,7 +26,7 @@ type source interface {
 	// reads are the tables of other scenarios that the flows come from.
 	reads() []engine.Output
 	// flows writes the flows in start order and, if there are any, the rejects.
-	flows(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*GenerateStats, error)
+	flows(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*Generated, error)
 }
 
 // sourceOf is the source of a scenario that was not made from another.
@@ -47,7 +47,7 @@ type generatedFlows struct {
 }
 
 func (*generatedFlows) reads() []engine.Output { return nil }
-func (g *generatedFlows) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*GenerateStats, error) {
+func (g *generatedFlows) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*Generated, error) {
 	// The load is that of the network before anything fails: a failure does not change what hosts send.
 	n, err := g.scenario.IntactNetwork()
 	if err != nil {
@@ -57,7 +57,7 @@ func (g *generatedFlows) flows(ctx context.Context, t *engine.Attempt, out *lake
 	if err != nil {
 		return nil, err
 	}
-	stats := &GenerateStats{FirstStartNS: -1}
+	stats := &Generated{FirstStartNS: -1}
 	if len(run) == 0 {
 		return stats, g.draw(ctx, n, stats, out)
 	}
@@ -70,7 +70,7 @@ func (g *generatedFlows) flows(ctx context.Context, t *engine.Attempt, out *lake
 }
 
 // draw draws the flows of services.
-func (g *generatedFlows) draw(ctx context.Context, n *topology.Network, stats *GenerateStats, out schema.Sink) error {
+func (g *generatedFlows) draw(ctx context.Context, n *topology.Network, stats *Generated, out schema.Sink) error {
 	w, err := g.scenario.Workload(n)
 	if err != nil || len(w.Services) == 0 {
 		return err
@@ -98,12 +98,12 @@ type flowFile struct {
 func (*flowFile) reads() []engine.Output { return nil }
 
 // accept reports flows that were accepted with another limit of rejects.
-func (f *flowFile) accept(g GenerateStats) error {
+func (f *flowFile) accept(g *Generated) error {
 	rows := g.Flows + g.Merged + g.Rejects
 	return ingest.CheckRejects(f.path, rows, g.Rejects, g.SetAside, f.Spec.MaxRejects, g.RejectReasons)
 }
 
-func (f *flowFile) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*GenerateStats, error) {
+func (f *flowFile) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*Generated, error) {
 	stats, err := ingest.File(ctx, f.Network, f.path, ingest.Options{
 		TmpDir: t.Session().TmpPath(), Seed: f.Spec.Seed, MemoryBytes: f.MemoryBytes, Threads: f.Workers,
 		MaxRejects: f.Spec.MaxRejects,
@@ -122,10 +122,11 @@ func (f *flowFile) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowW
 	if err != nil {
 		return nil, err
 	}
-	return &GenerateStats{
+	return &Generated{
 		Flows: stats.Flows, Merged: stats.Merged, Rejects: stats.Rejects, SetAside: stats.SetAside,
 		SyntheticStarts: stats.SyntheticStarts, Dependencies: stats.Dependencies, ComputeSteps: stats.ComputeSteps,
-		RejectReasons: stats.Reasons, Notes: stats.Notes, FirstStartNS: stats.FirstStartNS, LastStartNS: stats.LastStartNS,
+		FirstStartNS: stats.FirstStartNS, LastStartNS: stats.LastStartNS,
+		GenerateStats: GenerateStats{RejectReasons: stats.Reasons, Notes: stats.Notes},
 	}, nil
 }
 
@@ -147,12 +148,12 @@ type ingestedFlows struct {
 }
 
 func (*ingestedFlows) reads() []engine.Output { return nil }
-func (w *ingestedFlows) flows(ctx context.Context, _ *engine.Attempt, out *lake.FlowWriter) (*GenerateStats, error) {
+func (w *ingestedFlows) flows(ctx context.Context, _ *engine.Attempt, out *lake.FlowWriter) (*Generated, error) {
 	files, chunks, err := workloads.FlowFiles(w.Lake, lake.WorkloadID(w.workload.ID))
 	if err != nil {
 		return nil, err
 	}
-	g := &GenerateStats{FirstStartNS: -1}
+	g := &Generated{FirstStartNS: -1}
 	shared, err := w.share(files, chunks, g, out)
 	if err != nil {
 		return nil, err
@@ -184,7 +185,7 @@ func (w *ingestedFlows) flows(ctx context.Context, _ *engine.Attempt, out *lake.
 
 // share makes the first data files of the workload also those of the scenario, as far as all of their flows are in its
 // time. It returns how many.
-func (w *ingestedFlows) share(files []lake.DataFile, chunks []workloads.Chunk, g *GenerateStats,
+func (w *ingestedFlows) share(files []lake.DataFile, chunks []workloads.Chunk, g *Generated,
 	out *lake.FlowWriter) (int, error) {
 	for i, c := range chunks {
 		if c.FirstStartNS < w.fromNS || c.LastStartNS >= w.toNS {
@@ -204,7 +205,7 @@ func (w *ingestedFlows) share(files []lake.DataFile, chunks []workloads.Chunk, g
 }
 
 // count adds a batch of flows, whose first and last start are given.
-func (g *GenerateStats) count(flows arrow.Record, firstNS, lastNS int64) {
+func (g *Generated) count(flows arrow.Record, firstNS, lastNS int64) {
 	synthetic := columns.Named(flows, "synthetic_start").(*array.Boolean)
 	for i := range synthetic.Len() {
 		if synthetic.Value(i) {
@@ -215,7 +216,7 @@ func (g *GenerateStats) count(flows arrow.Record, firstNS, lastNS int64) {
 }
 
 // countRow adds a flow.
-func (g *GenerateStats) countRow(f workload.Row) {
+func (g *Generated) countRow(f workload.Row) {
 	if f.Synthetic {
 		g.SyntheticStarts++
 	}
@@ -223,7 +224,7 @@ func (g *GenerateStats) countRow(f workload.Row) {
 }
 
 // add adds a number of flows, whose first and last start are given.
-func (g *GenerateStats) add(flows, firstNS, lastNS int64) {
+func (g *Generated) add(flows, firstNS, lastNS int64) {
 	if g.FirstStartNS < 0 || firstNS < g.FirstStartNS {
 		g.FirstStartNS = firstNS
 	}
@@ -243,12 +244,12 @@ func (d *derivedFlows) reads() []engine.Output {
 		d.base.Output(schema.Dependencies), d.base.Output(schema.JobFlows)}
 }
 
-func (d *derivedFlows) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*GenerateStats, error) {
+func (d *derivedFlows) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*Generated, error) {
 	base, err := engine.Complete(d.Lake, d.base, methodVersion)
 	if err != nil {
 		return nil, err
 	}
-	stats, err := generateStats(base)
+	stats, err := readGenerated(d.Lake, base)
 	if err != nil {
 		return nil, err
 	}

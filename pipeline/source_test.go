@@ -47,7 +47,7 @@ func TestIngestedFlows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	generate := func(from, to string) ([]lake.DataFile, GenerateStats) {
+	generate := func(from, to string) ([]lake.DataFile, Generated) {
 		t.Helper()
 		s, err := scenario.FromWorkload("small-2to1", state.Ingested())
 		if err != nil {

@@ -13,23 +13,61 @@ import (
 	"parsimon/schema/columns"
 	"parsimon/stages"
 	"parsimon/stages/ingest"
+	"parsimon/stages/topology"
 )
 
-// GenerateStats are the statistics of stage generate: what is known of a workload once its flows are in the lake.
+// Generated is what is known of a workload once its flows are in the lake: the scenario's row of table scenarios.
+type Generated struct {
+	Flows           int64
+	Rejects         int64
+	SetAside        int64 // rejects that are no flows by their own account
+	Merged          int64 // rows of a trace that were merged into flows
+	SyntheticStarts int64 // flows whose start was not measured
+	Dependencies    int64
+	ComputeSteps    int64
+	FirstStartNS    int64
+	LastStartNS     int64
+	GenerateStats
+}
+
+// GenerateStats are the statistics of stage generate, for people.
 type GenerateStats struct {
-	Flows           int64                `json:"flows"`
-	Rejects         int64                `json:"rejects"`
-	Merged          int64                `json:"merged"`           // rows of a trace that were merged into flows
-	SetAside        int64                `json:"set_aside"`        // rejects that are no flows by their own account
-	SyntheticStarts int64                `json:"synthetic_starts"` // flows whose start was not measured
 	RejectReasons   []ingest.RejectCount `json:"reject_reasons,omitempty"`
 	Notes           []string             `json:"notes,omitempty"` // what a user should know of the flow file
-	Dependencies    int64                `json:"dependencies,omitempty"`
-	ComputeSteps    int64                `json:"compute_steps,omitempty"`
-	FirstStartNS    int64                `json:"first_start_ns"`
-	LastStartNS     int64                `json:"last_start_ns"`
 	ExpectedMaxLoad float64              `json:"expected_max_load"` // of the most loaded link, from the matrices; 0 for traces
 	ExpectedMaxLink int32                `json:"expected_max_link"`
+}
+
+// columns are the columns of table scenarios.
+func (g *Generated) columns() map[string]*int64 {
+	return map[string]*int64{
+		"flows": &g.Flows, "rejects": &g.Rejects, "set_aside": &g.SetAside, "merged": &g.Merged,
+		"synthetic_starts": &g.SyntheticStarts, "dependencies": &g.Dependencies, "compute_steps": &g.ComputeSteps,
+		"first_start_ns": &g.FirstStartNS, "last_start_ns": &g.LastStartNS,
+	}
+}
+
+// readGenerated reads what a complete stage generate found.
+func readGenerated(l *lake.Lake, r engine.Records) (g Generated, err error) {
+	rows := int64(0)
+	err = columns.Consume(l.Read(schema.Scenarios, r.Files(schema.Scenarios), nil, nil), func(rec arrow.Record) error {
+		rows += rec.NumRows()
+		for name, value := range g.columns() {
+			*value = columns.Int64s(rec, name)[0]
+		}
+		return nil
+	})
+	if err == nil && rows != 1 {
+		err = fmt.Errorf("table scenarios has %d rows for a scenario, want 1", rows)
+	}
+	if err != nil {
+		return g, err
+	}
+	stats, err := engine.Stats[GenerateStats](r)
+	if err == nil && len(stats) > 0 {
+		g.GenerateStats = stats[0]
+	}
+	return g, err
 }
 
 // generateStage writes the topology and the flows of the scenario. It is one task: the flows are one stream in start
@@ -51,12 +89,12 @@ func (m *method) generateStage() *engine.Stage {
 		return func() (engine.Worker, error) { return m.writeScenario, nil }, nil
 	}
 	s.Check = func(r engine.Records) error {
-		g, err := engine.Stats[GenerateStats](r)
-		if err == nil && len(g) > 0 {
-			err = m.refuseFlows(&g[0])
+		g, err := readGenerated(m.Lake, r)
+		if err == nil {
+			err = m.refuseFlows(&g)
 		}
 		if file, ok := m.source.(*flowFile); ok && err == nil {
-			err = file.accept(g[0])
+			err = file.accept(&g)
 		}
 		return err
 	}
@@ -73,9 +111,9 @@ func (m *method) writeScenario(ctx context.Context, t *engine.Attempt) error {
 	}
 	chunks := lake.NewFlowWriter(t.Session(), m.base(), t.Add)
 	defer chunks.Abandon()
-	stats, err := m.source.flows(ctx, t, chunks)
+	g, err := m.source.flows(ctx, t, chunks)
 	if err == nil {
-		err = m.refuseFlows(stats)
+		err = m.refuseFlows(g)
 	}
 	if err != nil {
 		return err
@@ -85,20 +123,22 @@ func (m *method) writeScenario(ctx context.Context, t *engine.Attempt) error {
 		return err
 	}
 	t.Adopt(flows...)
-	if stats.Flows == 0 {
+	if g.Flows == 0 {
 		return errors.New("the workload has no flow that can be simulated")
 	}
-	row := m.scenarioRecord(stats)
+	row := m.scenarioRecord(g)
 	defer row.Release()
-	t.SetStats(stats)
+	t.SetStats(g.GenerateStats)
 	return t.Sink(schema.Scenarios).Write(row)
 }
 
 // scenarioRecord is the scenario's row of table scenarios.
-func (m *method) scenarioRecord(g *GenerateStats) arrow.Record {
+func (m *method) scenarioRecord(g *Generated) arrow.Record {
 	row := columns.Row{
 		"scenario_id": string(m.ID()), "name": m.Spec.Name, "seed": int64(m.Spec.Seed), "spec": string(m.Spec.Canonical),
-		"flows": g.Flows, "rejects": g.Rejects, "first_start_ns": g.FirstStartNS, "last_start_ns": g.LastStartNS,
+	}
+	for name, value := range g.columns() {
+		row[name] = *value
 	}
 	if m.Base != "" {
 		row["base_id"] = string(m.Base)
@@ -111,18 +151,6 @@ func (m *method) scenarioRecord(g *GenerateStats) arrow.Record {
 	return rows.Record()
 }
 
-// generateStats are the statistics of a complete stage generate.
-func generateStats(r engine.Records) (GenerateStats, error) {
-	all, err := engine.Stats[GenerateStats](r)
-	if err == nil && len(all) != 1 {
-		err = fmt.Errorf("stage generate has %d tasks, want 1", len(all))
-	}
-	if err != nil {
-		return GenerateStats{}, err
-	}
-	return all[0], nil
-}
-
 // routeStage chooses each flow's path and explodes flows to hops, a chunk of flows a task.
 func (m *method) routeStage() *engine.Stage {
 	flows := m.generate.Output(schema.Flows)
@@ -132,31 +160,67 @@ func (m *method) routeStage() *engine.Stage {
 		Writes:      []schema.Table{schema.Hops, schema.LinkLoads},
 		BytesPerRow: 250,
 		Cut:         m.byChunk,
-		Check: func(r engine.Records) error {
-			routed, err := RouteStats(r)
-			if err == nil && routed.Unreachable > 0 && !m.Spec.AllowUnreachable {
-				err = fmt.Errorf("%d flows have no path, among them one %w (--allow-unreachable counts them instead)",
-					routed.Unreachable, routed.UnreachableExamples[0])
-			}
-			return err
-		},
+		Check:       m.checkReachable,
 	}
 	s.Open = always(func(ctx context.Context, t *engine.Attempt) error {
 		in := t.ReadChunk(flows, stages.RouteColumns())
-		stats, err := stages.Route(ctx, m.Router, &m.Spec.Params, in, int32(t.N), t.Lo, t.Sink(schema.Hops),
+		_, err := stages.Route(ctx, m.Router, &m.Spec.Params, in, int32(t.N), t.Lo, t.Sink(schema.Hops),
 			t.Sink(schema.LinkLoads), stages.RouteOptions{AllowUnreachable: m.Spec.AllowUnreachable})
-		t.SetStats(stats)
 		t.Add(t.Cost)
 		return err
 	})
 	return s
 }
 
-// RouteStats adds up the statistics of stage route.
-func RouteStats(r engine.Records) (all stages.RouteStats, err error) {
-	tasks, err := engine.Stats[stages.RouteStats](r)
-	for _, s := range tasks {
-		all.Add(s)
+// checkReachable reports flows without a path, unless they are accepted.
+func (m *method) checkReachable(r engine.Records) error {
+	if m.Spec.AllowUnreachable {
+		return nil
 	}
-	return all, err
+	generate, err := engine.Complete(m.Lake, m.generate, methodVersion)
+	if err != nil {
+		return err
+	}
+	rows := m.Lake.Read(schema.LinkLoads, r.Files(schema.LinkLoads), nil, nil)
+	defer func() { _ = rows.Close() }() // read to its end, or an error is reported
+	loads, err := stages.ReadLoads(m.Network, rows)
+	if err != nil {
+		return err
+	}
+	n, first, err := m.unreachable(generate, loads)
+	if err == nil && n > 0 {
+		err = fmt.Errorf("%d flows have no path, among them one %w (--allow-unreachable counts them instead)", n, first)
+	}
+	return err
+}
+
+// unreachable counts the flows without a path, and finds the first of them.
+func (m *Model) unreachable(generate engine.Records, loads *stages.Loads) (n int64, first *topology.UnreachableError,
+	err error) {
+	g, err := readGenerated(m.Lake, generate)
+	if err != nil {
+		return 0, nil, err
+	}
+	routed, _, _ := loads.Totals(m.Network)
+	if n = g.Flows - g.ComputeSteps - routed; n <= 0 {
+		return 0, nil, nil
+	}
+	var path []int32
+	in := m.Lake.Read(schema.Flows, generate.Files(schema.Flows), stages.RouteColumns(), nil)
+	err = columns.Consume(in, func(rec arrow.Record) error {
+		src, dst, size := columns.Int32s(rec, "src"), columns.Int32s(rec, "dst"), columns.Int64s(rec, "size_bytes")
+		for i, id := range columns.Int64s(rec, "flow_id") {
+			if stages.ComputeStep(src[i], dst[i], size[i]) {
+				continue
+			}
+			if path, err = m.Router.Path(id, src[i], dst[i], path); err != nil {
+				return err
+			}
+		}
+		return fmt.Errorf("link_loads lacks %d flows, all of which have a path", n)
+	})
+	if errors.As(err, &first) {
+		err = nil
+	}
+	return n, first, err
 }

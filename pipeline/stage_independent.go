@@ -79,12 +79,6 @@ func (m *method) drawStage(bucket *engine.Stage) *engine.Stage {
 	return s
 }
 
-// ClusterStats are the statistics of stage cluster.
-type ClusterStats struct {
-	Links           int `json:"links"`
-	Representatives int `json:"representatives"`
-}
-
 // clusterStage finds links that are alike and, for each such cluster, the link whose case stands for all of them. It is
 // one task, which uses all workers.
 func (m *method) clusterStage() *engine.Stage {
@@ -109,13 +103,6 @@ func (m *method) clusterStage() *engine.Stage {
 			if err != nil {
 				return err
 			}
-			stats := ClusterStats{Links: len(clusters)}
-			for _, c := range clusters {
-				if c.Link == c.Representative {
-					stats.Representatives++
-				}
-			}
-			t.SetStats(stats)
 			return stages.WriteClusters(clusters, t.Sink(schema.LinkClusters))
 		}
 		return func() (engine.Worker, error) { return cluster, nil }, nil

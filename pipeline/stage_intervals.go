@@ -27,10 +27,13 @@ func (m *method) intervalsStage(sample, contributions *engine.Stage) *engine.Sta
 			return []engine.Task{all}, nil
 		},
 	}
+	if sample.WritesTable(schema.CaseSlowdowns) {
+		s.Reads = append(s.Reads, sample.Output(schema.CaseSlowdowns))
+	}
 	s.Open = func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
 		loads, err := m.readLoads(in)
 		if err == nil {
-			err = setClosedSpan(in, m.generate, sample, loads)
+			err = m.setClosedSpan(in, sample.Output(schema.Slowdowns), loads)
 		}
 		if err != nil {
 			return nil, err
@@ -99,17 +102,17 @@ func (r *estimateReader) intervals(ctx context.Context,
 
 // groups counts the slowdowns of the groups that have intervals.
 func (r *estimateReader) groups(ctx context.Context, loads *stages.Loads) (*stages.Intervals, error) {
-	g, err := generateStats(r.in.Records(r.method.generate))
-	if err != nil {
-		return nil, err
-	}
-	chunks, err := engine.Stats[stages.SampleStats](r.in.Records(r.slowdowns.Stage))
+	g, err := readGenerated(r.Lake, r.in.Records(r.method.generate))
 	if err != nil {
 		return nil, err
 	}
 	var cases stages.CaseSlowdowns
-	for i := range chunks {
-		cases.Add(chunks[i].Cases)
+	if sample := r.slowdowns.Stage; sample.WritesTable(schema.CaseSlowdowns) {
+		in := r.in.Read(sample.Output(schema.CaseSlowdowns), nil, nil)
+		defer func() { _ = in.Close() }() // read to its end, or an error is reported
+		if cases, err = stages.ReadCaseSlowdowns(in); err != nil {
+			return nil, err
+		}
 	}
 	x := stages.NewIntervals(g.FirstStartNS, max(g.LastStartNS, loads.LastStartNS), cases)
 	return x, r.eachChunk(ctx, stages.IntervalColumns(),

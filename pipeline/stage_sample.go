@@ -13,7 +13,7 @@ func (m *method) sampleStage(contributions *engine.Stage) *engine.Stage {
 	flows, hops := m.generate.Output(schema.Flows), contributions.Output(schema.HopContributions)
 	s := m.sampleOf(flows)
 	s.Reads, s.Writes = append(s.Reads, hops), []schema.Table{schema.Slowdowns}
-	s.Open = m.samplers(func(ctx context.Context, sampler *stages.Sampler, t *engine.Attempt) (stages.SampleStats, error) {
+	s.Open = m.samplers(func(ctx context.Context, sampler *stages.Sampler, t *engine.Attempt) error {
 		return sampler.Sample(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(flows, nil),
 			t.Read(hops, stages.ContributionColumns(), t.Range("flow_row")), t.Sink(schema.Slowdowns))
 	})
@@ -26,11 +26,11 @@ func (m *method) sampleReplaysStage(observed []engine.Output, replay *engine.Sta
 	flows, fcts := m.generate.Output(schema.Flows), replay.Output(schema.SenderFCTs)
 	s := m.sampleOf(flows)
 	s.Reads = append(append(s.Reads, observed...), fcts)
-	s.Writes = []schema.Table{schema.Slowdowns, schema.HopContributions}
-	s.Open = m.samplers(func(ctx context.Context, sampler *stages.Sampler, t *engine.Attempt) (stages.SampleStats, error) {
+	s.Writes = []schema.Table{schema.Slowdowns, schema.HopContributions, schema.CaseSlowdowns}
+	s.Open = m.samplers(func(ctx context.Context, sampler *stages.Sampler, t *engine.Attempt) error {
 		return sampler.SampleReplays(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(flows, nil),
 			readObserved(t, observed), t.Read(fcts, nil, t.Range("flow_row")),
-			t.Sink(schema.Slowdowns), t.Sink(schema.HopContributions))
+			t.Sink(schema.Slowdowns), t.Sink(schema.HopContributions), t.Sink(schema.CaseSlowdowns))
 	})
 	return s
 }
@@ -40,7 +40,7 @@ func (m *method) sampleExactStage(exact *engine.Stage) *engine.Stage {
 	flows, fcts, hops := m.generate.Output(schema.Flows), exact.Output(schema.ExactFCTs), exact.Output(schema.ExactHops)
 	s := m.sampleOf(flows)
 	s.Reads, s.Writes = append(s.Reads, fcts, hops), []schema.Table{schema.Slowdowns, schema.HopContributions}
-	s.Open = m.samplers(func(ctx context.Context, sampler *stages.Sampler, t *engine.Attempt) (stages.SampleStats, error) {
+	s.Open = m.samplers(func(ctx context.Context, sampler *stages.Sampler, t *engine.Attempt) error {
 		return sampler.SampleExact(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(flows, nil),
 			t.Read(fcts, stages.ExactFCTColumns(), t.Range("flow_row")),
 			t.Read(hops, stages.ExactHopColumns(), t.Range("flow_row")),
@@ -61,15 +61,13 @@ func (m *method) sampleOf(flows engine.Output) *engine.Stage {
 
 // samplers gives each worker a sampler.
 func (m *method) samplers(
-	sample func(context.Context, *stages.Sampler, *engine.Attempt) (stages.SampleStats, error)) engine.Opener {
+	sample func(context.Context, *stages.Sampler, *engine.Attempt) error) engine.Opener {
 	return func(context.Context, *engine.Inputs) (engine.NewWorker, error) {
 		return func() (engine.Worker, error) {
 			sampler := stages.NewSampler(m.Network, m.Spec.Params)
 			return func(ctx context.Context, t *engine.Attempt) error {
-				stats, err := sample(ctx, sampler, t)
-				t.SetStats(stats)
-				t.Add(t.Cost)
-				return err
+				defer t.Add(t.Cost)
+				return sample(ctx, sampler, t)
 			}, nil
 		}, nil
 	}

@@ -120,12 +120,12 @@ type windowFlows struct {
 }
 
 func (w *windowFlows) reads() []engine.Output { return []engine.Output{w.base.Output(schema.Flows)} }
-func (w *windowFlows) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*GenerateStats, error) {
+func (w *windowFlows) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*Generated, error) {
 	base, err := engine.Complete(w.Lake, w.base, methodVersion)
 	if err != nil {
 		return nil, err
 	}
-	of, err := generateStats(base)
+	of, err := readGenerated(w.Lake, base)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ type carrier struct {
 	held      []workload.Row // of the present part, not written yet
 	heldToNS  int64          // rows that start earlier are held
 	out       schema.Sink
-	stats     GenerateStats // of what is written
+	stats     Generated // of what is written
 }
 
 // A carried flow is in the fluid.

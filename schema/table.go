@@ -9,7 +9,7 @@ import (
 
 // Version is the version of the tables of a lake, and of its manifests. It changes whenever a column changes its name,
 // type or meaning. Every Parquet file has it in its metadata.
-const Version = 8
+const Version = 9
 
 // VersionKey and TableKey are the keys of Version and of the table's name in Parquet and Arrow metadata.
 const (
@@ -140,7 +140,7 @@ func (t Table) Index(column string) int {
 func Tables() []Table {
 	return []Table{
 		Scenarios, Nodes, Links, Flows, Dependencies, JobFlows, Rejects, Hops, LinkLoads, LinkClusters, LinkStats, HopDelays,
-		DelayBuckets, HopObservations, Feedback, SenderFeedback, SenderFCTs,
+		DelayBuckets, HopObservations, Feedback, SenderFeedback, SenderFCTs, CaseSlowdowns,
 		HopContributions, Slowdowns, Intervals, Warnings, Windows, SampledSlowdowns,
 		ExactFCTs, ExactHops, Validations, Workloads, Records,
 		Comparisons, ComparisonLinks, Sweeps, SweepRuns,

@@ -105,12 +105,24 @@ var (
 	}
 )
 
-// Tables of estimator flow: what the link cases exchange in two passes, and the final replay. All but the last are
+// Tables of estimator flow: what the link cases exchange in two passes, and the final replay. All but sender_fcts are
 // temporary.
 //
 //	hops, feedback ─ simulate ─→ hop_observations ─ feedback ─→ feedback of the second pass
 //	               last pass:    hop_observations ─→ sender_feedback ─ replay ─→ sender_fcts
+//	               hop_observations, sender_fcts ─ sample ─→ case_slowdowns
 var (
+	CaseSlowdowns = Table{
+		Name:  "case_slowdowns",
+		Doc:   "Flows by their slowdown according to the link case where they wait longest, of one chunk of flows.",
+		Grain: "size bin × cell of slowdown", Key: []string{"bin", "cell"}, Sort: []string{"bin", "cell"},
+		Variant: true, Temporary: true,
+		Columns: []Column{
+			{"bin", i32, false, "", "number of the size bin"},
+			{"cell", i32, false, "", "cell of slowdown: 0 is exactly 1, and cell k ends at exp(k × 0.002)"},
+			{"flows", i64, false, "", "number of flows"},
+		},
+	}
 	HopObservations = Table{
 		Name:  "hop_observations",
 		Doc:   "Observations of one pass: waits and ECN marks of each flow's packets at each hop.",

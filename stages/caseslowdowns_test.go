@@ -1,6 +1,7 @@
 package stages
 
 import (
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -12,17 +13,23 @@ import (
 func TestMethodPart(t *testing.T) {
 	const flows = 20_000
 	slow := func(i int) float64 { return 1 + float64(i%100)/10 }
-	var agree, differ, chunk CaseSlowdowns
+	agree, half, other := CaseSlowdowns{}, CaseSlowdowns{}, CaseSlowdowns{}
 	for i := range flows {
 		agree.count(500, slow(i))
 		if i%2 == 0 {
-			differ.count(500, 1.2*slow(i))
+			half.count(500, 1.2*slow(i))
 		} else {
-			chunk.count(500, 1.2*slow(i))
+			other.count(500, 1.2*slow(i))
 		}
 	}
-	differ.Add(chunk)
-	differ.Add(nil)
+	var chunks captured
+	if err := errors.Join(half.write(&chunks), other.write(&chunks)); err != nil {
+		t.Fatal(err)
+	}
+	differ, err := ReadCaseSlowdowns(chunks.rewound())
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name  string
 		cases CaseSlowdowns

@@ -54,8 +54,8 @@ func Example() {
 
 	// sample: FCTs → slowdowns
 	slowdowns := &captured{}
-	_, err = NewSampler(net, p).SampleReplays(ctx, 0, 2, flows.rewound(), observed.rewound(), senders,
-		slowdowns, &captured{})
+	err = NewSampler(net, p).SampleReplays(ctx, 0, 2, flows.rewound(), observed.rewound(), senders,
+		slowdowns, &captured{}, &captured{})
 	check(err)
 	for _, rec := range slowdowns.recs {
 		for i, id := range columns.Int64s(rec, "flow_id") {

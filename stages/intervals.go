@@ -1,8 +1,8 @@
 package stages
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
 	"math"
 	"math/bits"
 	"slices"
@@ -436,49 +436,61 @@ var poissonCDF = func() (cdf [16]uint64) {
 // case of the hop where a flow waits longest has that hop's queue packet by packet, and is given the others. At the
 // fixed point of the passes, with blocks of one packet, all cases of a flow agree; how far they disagree measures the
 // method's own error.
-type CaseSlowdowns []map[int]int64
+type CaseSlowdowns map[caseCell]int64
 
-func (c *CaseSlowdowns) count(sizeBytes int64, slowdown float64) {
-	if *c == nil {
-		*c = make(CaseSlowdowns, sizebin.Count)
-		for i := range *c {
-			(*c)[i] = map[int]int64{}
-		}
-	}
-	(*c)[sizebin.Of(sizeBytes)][cellOf(slowdown)]++
+type caseCell struct {
+	Bin  int32 `col:"bin"`
+	Cell int32 `col:"cell"`
 }
 
-// Add adds the counts of another chunk of flows.
-func (c *CaseSlowdowns) Add(more CaseSlowdowns) {
-	if *c == nil && more != nil {
-		*c = make(CaseSlowdowns, sizebin.Count)
-	}
-	for bin := range min(len(more), len(*c)) {
-		if (*c)[bin] == nil {
-			(*c)[bin] = map[int]int64{}
-		}
-		for cell, flows := range more[bin] {
-			(*c)[bin][cell] += flows
+func (c CaseSlowdowns) count(sizeBytes int64, slowdown float64) {
+	c[caseCell{int32(sizebin.Of(sizeBytes)), int32(cellOf(slowdown))}]++
+}
+
+// cells are the cells of one size bin that have flows, ascending; sizebin.Count is all bins.
+func (c CaseSlowdowns) cells(bin int) (all []caseCell) {
+	for cell := range c {
+		if bin == sizebin.Count || bin == int(cell.Bin) {
+			all = append(all, cell)
 		}
 	}
+	slices.SortFunc(all, func(a, b caseCell) int { return cmp.Compare(a.Cell, b.Cell) })
+	return all
+}
+
+// write writes table case_slowdowns.
+func (c CaseSlowdowns) write(out schema.Sink) error {
+	var rows []caseSlowdownRow
+	for bin := range sizebin.Count {
+		for _, cell := range c.cells(bin) {
+			rows = append(rows, caseSlowdownRow{cell, c[cell]})
+		}
+	}
+	return caseSlowdownTable.Write(out, rows)
+}
+
+// ReadCaseSlowdowns reads table case_slowdowns and adds up the rows of all chunks.
+func ReadCaseSlowdowns(in schema.Batches) (CaseSlowdowns, error) {
+	c := CaseSlowdowns{}
+	return c, columns.ForEach(in, func(rec arrow.Record) error {
+		cell, flows := columns.Int32s(rec, "cell"), columns.Int64s(rec, "flows")
+		for i, bin := range columns.Int32s(rec, "bin") {
+			c[caseCell{bin, cell[i]}] += flows[i]
+		}
+		return nil
+	})
 }
 
 // quantile returns the cell of a quantile of one size bin; sizebin.Count is all of them. ok is false without flows.
 func (c CaseSlowdowns) quantile(bin int, p float64) (cell int, ok bool) {
-	sum, total := map[int]int64{}, int64(0)
-	for b, counts := range c {
-		if b != bin && bin != sizebin.Count {
-			continue
-		}
-		for cell, flows := range counts {
-			sum[cell] += flows
-			total += flows
-		}
+	cells, total := c.cells(bin), int64(0)
+	for _, cell := range cells {
+		total += c[cell]
 	}
 	want := int64(math.Ceil(p * float64(total)))
-	for _, cell := range slices.Sorted(maps.Keys(sum)) {
-		if want -= sum[cell]; want <= 0 {
-			return cell, total > 0
+	for _, cell := range cells {
+		if want -= c[cell]; want <= 0 {
+			return int(cell.Cell), total > 0
 		}
 	}
 	return 0, false

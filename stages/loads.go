@@ -62,6 +62,18 @@ func ReadLoads(n *topology.Network, in schema.Batches) (*Loads, error) {
 	return l, err
 }
 
+// Totals adds up the links: flows that have a path, hops, and packets × links crossed.
+func (l *Loads) Totals(n *topology.Network) (flows, hops, packetHops int64) {
+	for id, x := range l.Links {
+		if n.FromHost(int32(id)) { // the first of a path, since hosts do not forward
+			flows += x.Flows
+		}
+		hops += x.Flows
+		packetHops += x.Packets
+	}
+	return flows, hops, packetHops
+}
+
 // Load returns the link's offered load, as the paper measures it: the bytes of its flows, without headers,
 // relative to what it could carry from the workload's first start to its last; 0 if these are the same.
 func (l *Loads) Load(link topology.Link) float64 {

@@ -59,13 +59,18 @@ func replays(t *testing.T, n *topology.Network, p simkernel.Params, flows arrow.
 		}
 	}
 	contributions, slowdowns = &captured{}, &captured{}
-	s, err := NewSampler(n, p).SampleReplays(ctx, 0, rows, &captured{recs: []arrow.Record{flows}}, observed.rewound(),
-		senders, slowdowns, contributions)
+	var cases captured
+	err = NewSampler(n, p).SampleReplays(ctx, 0, rows, &captured{recs: []arrow.Record{flows}}, observed.rewound(),
+		senders, slowdowns, contributions, &cases)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Flows != rows || s.Unreachable != 0 {
-		t.Fatalf("%d flows sampled, %d unreachable", s.Flows, s.Unreachable)
+	counted := int64(0)
+	for _, flows := range ints64(&cases, "flows") {
+		counted += flows
+	}
+	if sampled := int64(len(ints64(slowdowns, "flow_id"))); sampled != rows || counted != rows {
+		t.Fatalf("%d flows sampled, %d in case_slowdowns, want %d", sampled, counted, rows)
 	}
 	return stats, contributions, slowdowns
 }
@@ -95,13 +100,13 @@ func method(t *testing.T, n *topology.Network, flows arrow.Record,
 		}
 		delays.recs = append(delays.recs, d.recs...)
 	}
-	s, err := NewSampler(n, p).Sample(ctx, 0, flows.NumRows(), &captured{recs: []arrow.Record{flows}}, &contributions,
+	err = NewSampler(n, p).Sample(ctx, 0, flows.NumRows(), &captured{recs: []arrow.Record{flows}}, &contributions,
 		slowdowns)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Flows != flows.NumRows() || s.Unreachable != 0 {
-		t.Fatalf("%d flows sampled, %d unreachable", s.Flows, s.Unreachable)
+	if sampled := int64(len(ints64(slowdowns, "flow_id"))); sampled != flows.NumRows() {
+		t.Fatalf("%d flows sampled, want %d", sampled, flows.NumRows())
 	}
 	return delays, stats, slowdowns
 }

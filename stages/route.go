@@ -25,28 +25,10 @@ type RouteOptions struct {
 
 // RouteStats counts what Route did.
 type RouteStats struct {
-	Flows       int64 `json:"flows"`        // with a path or not
-	Hops        int64 `json:"hops"`         // rows of table hops
-	PacketHops  int64 `json:"packet_hops"`  // packets × links crossed, the cost of the link cases
-	LongestPath int64 `json:"longest_path"` // links
-	Unreachable int64 `json:"unreachable"`  // flows without a path; they have no hops
-	// UnreachableExamples are the first few flows without a path.
-	UnreachableExamples []*topology.UnreachableError `json:"unreachable_examples,omitempty"`
-}
-
-// unreachableExamples is the largest number of UnreachableExamples.
-const unreachableExamples = 10
-
-// Add adds the counts of the next chunk.
-func (s *RouteStats) Add(t RouteStats) {
-	s.Flows += t.Flows
-	s.Hops += t.Hops
-	s.PacketHops += t.PacketHops
-	s.LongestPath = max(s.LongestPath, t.LongestPath)
-	s.Unreachable += t.Unreachable
-	room := max(0, unreachableExamples-len(s.UnreachableExamples))
-	s.UnreachableExamples = append(s.UnreachableExamples,
-		t.UnreachableExamples[:min(room, len(t.UnreachableExamples))]...)
+	Flows       int64 // with a path or not
+	Hops        int64 // rows of table hops
+	PacketHops  int64 // packets × links crossed, the cost of the link cases
+	Unreachable int64 // flows without a path; they have no hops
 }
 
 // RouteColumns names the columns of table flows that Route reads.
@@ -169,14 +151,10 @@ func (c *routeChunk) add(r *topology.Router, p *simkernel.Params, rec arrow.Reco
 		paths, err := r.AppendPath(id, srcs[i], dsts[i], c.paths)
 		c.paths = paths
 		if err != nil {
-			var no *topology.UnreachableError
-			if !opt.AllowUnreachable || !errors.As(err, &no) {
+			if !opt.AllowUnreachable || !isUnreachable(err) {
 				return err
 			}
 			stats.Unreachable++
-			if len(stats.UnreachableExamples) < unreachableExamples {
-				stats.UnreachableExamples = append(stats.UnreachableExamples, no)
-			}
 		}
 		if len(paths) > math.MaxInt32 || len(c.flows) == math.MaxInt32 {
 			return errors.New("a chunk has more than 2^31 hops: use smaller chunks")
@@ -196,7 +174,6 @@ func (c *routeChunk) add(r *topology.Router, p *simkernel.Params, rec arrow.Reco
 		stats.Flows++
 		stats.Hops += int64(len(path))
 		stats.PacketHops += int64(len(path)) * packets
-		stats.LongestPath = max(stats.LongestPath, int64(len(path)))
 	}
 	return nil
 }

@@ -248,8 +248,7 @@ func TestRouteRefusesAndCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if stats.Flows != 3 || stats.Unreachable != 2 || stats.Hops != 2 || stats.PacketHops != 4 || hops.rows != 2 ||
-		len(stats.UnreachableExamples) != 2 || stats.UnreachableExamples[1].FlowID != 3 {
+	if stats.Flows != 3 || stats.Unreachable != 2 || stats.Hops != 2 || stats.PacketHops != 4 || hops.rows != 2 {
 		t.Errorf("%+v, %d rows", stats, hops.rows)
 	}
 	if !slices.Equal(hops.ints["flow_row"], []int64{1, 1}) {

@@ -16,15 +16,6 @@ import (
 	"parsimon/stages/workload"
 )
 
-// SampleStats counts what the sampling of one chunk did.
-type SampleStats struct {
-	Flows       int64 `json:"flows"` // with an estimate
-	LastEndNS   int64 `json:"last_end_ns"`
-	Unreachable int64 `json:"unreachable"` // without a path, and so without an estimate
-	// Flows by the cell of their slowdown according to the link case where they wait longest; nil for Independent.
-	Cases CaseSlowdowns `json:"cases,omitempty"`
-}
-
 // Sampler computes the FCT and the slowdown of each flow from its hops. It reuses its memory and is used by
 // one goroutine at a time.
 type Sampler struct {
@@ -38,6 +29,7 @@ type Sampler struct {
 	blocks        []simkernel.Block
 	rows          []SlowdownRow     // of the current batch
 	contributions []contributionRow // not written yet
+	cases         CaseSlowdowns     // for Flow
 }
 
 // A simulatedFlow is what a simulation, or a replay, says of a flow.
@@ -82,7 +74,7 @@ func NewSampler(n *topology.Network, p simkernel.Params) *Sampler {
 // contributions is table hop_contributions, in any order; rows of other flows before and after the chunk's
 // are skipped. A flow whose hops are not all there is an error that names it.
 func (s *Sampler) Sample(ctx context.Context, firstRow, rows int64, flows, contributed schema.Batches,
-	out schema.Sink) (SampleStats, error) {
+	out schema.Sink) error {
 	s.hops.begin(schema.HopContributions, firstRow, rows)
 	err := columns.Each(contributed, func(v *contributions) error {
 		for i, row := range v.FlowRow {
@@ -93,7 +85,7 @@ func (s *Sampler) Sample(ctx context.Context, firstRow, rows int64, flows, contr
 		return nil
 	})
 	if err != nil {
-		return SampleStats{}, err
+		return err
 	}
 	s.hops.end()
 	return s.each(ctx, firstRow, rows, flows, out, nil, func(f int, sizeBytes int64, to *sampledFlow) error {
@@ -114,8 +106,8 @@ type sampleFunc func(f int, sizeBytes int64, to *sampledFlow) error
 
 // each writes the slowdowns of a chunk of flows and the contributions of their hops; a nil sink: none.
 func (s *Sampler) each(ctx context.Context, firstRow, rows int64, flows schema.Batches, out, contributed schema.Sink,
-	sample sampleFunc) (SampleStats, error) {
-	var stats SampleStats
+	sample sampleFunc) error {
+	s.cases = CaseSlowdowns{}
 	s.contributions = s.contributions[:0]
 	at := 0
 	err := columns.ForEach(flows, func(rec arrow.Record) error {
@@ -125,7 +117,7 @@ func (s *Sampler) each(ctx context.Context, firstRow, rows int64, flows schema.B
 		if int64(at)+rec.NumRows() > rows {
 			return fmt.Errorf("flows: the chunk at row %d has more flows than the %d that were routed", firstRow, rows)
 		}
-		err := s.estimate(rec, firstRow, at, sample, out, &stats)
+		err := s.estimate(rec, firstRow, at, sample, out)
 		at += int(rec.NumRows())
 		if err == nil && contributed != nil {
 			err = contributionTable.Write(contributed, s.contributions)
@@ -136,13 +128,12 @@ func (s *Sampler) each(ctx context.Context, firstRow, rows int64, flows schema.B
 	if err == nil && int64(at) != rows {
 		err = fmt.Errorf("flows: the chunk at row %d has %d flows, %d were routed", firstRow, at, rows)
 	}
-	return stats, err
+	return err
 }
 
 // estimate writes the slowdowns of one batch of flows. The chunk begins at row chunkRow of table flows, the
 // batch at row at of the chunk.
-func (s *Sampler) estimate(rec arrow.Record, chunkRow int64, at int, sample sampleFunc, out schema.Sink,
-	stats *SampleStats) error {
+func (s *Sampler) estimate(rec arrow.Record, chunkRow int64, at int, sample sampleFunc, out schema.Sink) error {
 	var v workload.RowView
 	columns.ViewOf(rec, &v)
 	s.rows = s.rows[:0]
@@ -153,9 +144,6 @@ func (s *Sampler) estimate(rec arrow.Record, chunkRow int64, at int, sample samp
 			return fmt.Errorf("flow %d: %w", id, err)
 		}
 		if len(x.path) == 0 {
-			if !ComputeStep(v.Src[i], v.Dst[i], v.SizeBytes[i]) {
-				stats.Unreachable++
-			}
 			continue
 		}
 		ideal := s.idealNS(x.path, v.SizeBytes[i]) - x.fasterNS
@@ -163,12 +151,10 @@ func (s *Sampler) estimate(rec arrow.Record, chunkRow int64, at int, sample samp
 		s.rows = append(s.rows, SlowdownRow{id, chunkRow + int64(at+i), v.Src[i], v.Dst[i], v.Service.Value(i),
 			v.VNet.Value(i), v.SizeBytes[i], x.startNS, int16(len(x.path)), ideal, fct, x.windowNS,
 			float64(fct) / float64(ideal), x.again, x.reordered})
-		stats.LastEndNS = max(stats.LastEndNS, x.startNS+fct)
 		if x.caseNS >= 0 {
-			stats.Cases.count(v.SizeBytes[i], float64(ideal+x.caseNS)/float64(ideal))
+			s.cases.count(v.SizeBytes[i], float64(ideal+x.caseNS)/float64(ideal))
 		}
 	}
-	stats.Flows += int64(len(s.rows))
 	return SlowdownTable.Write(out, s.rows)
 }
 
@@ -195,7 +181,8 @@ func (s *Sampler) windowNS(path []int32, sizeBytes int64) int64 {
 
 // SampleReplays is Sample for estimator Flow. It reads, for the chunk, table hop_observations of the last
 // pass and table sender_fcts of the replay, in any order; rows of other flows are skipped.
-// SampleStats.Cases has what another link case says of each flow: that of the hop where its last packet waits longest.
+// To cases it writes table case_slowdowns: what another link case says of the flows, that of the hop where a flow's
+// last packet waits longest.
 //
 // A flow's delay is that of its replay and of its link cases (see blend). It is divided among the hops, for table
 // hop_contributions: each hop contributes the wait of the flow's last packet there.
@@ -203,14 +190,14 @@ func (s *Sampler) windowNS(path []int32, sizeBytes int64) int64 {
 // remains, which the sender lost by reducing its rate, is divided in proportion to the hops' marks; if there are none,
 // it belongs to hop 0, where the host's other flows compete with it.
 func (s *Sampler) SampleReplays(ctx context.Context, firstRow, rows int64, flows, observed, senders schema.Batches,
-	out, contributed schema.Sink) (SampleStats, error) {
+	out, contributed, cases schema.Sink) error {
 	if err := s.observed.read(firstRow, rows, observed); err != nil {
-		return SampleStats{}, err
+		return err
 	}
 	if err := s.readSenders(firstRow, rows, senders); err != nil {
-		return SampleStats{}, err
+		return err
 	}
-	return s.each(ctx, firstRow, rows, flows, out, contributed, func(f int, sizeBytes int64, to *sampledFlow) error {
+	err := s.each(ctx, firstRow, rows, flows, out, contributed, func(f int, sizeBytes int64, to *sampledFlow) error {
 		hops, err := s.observed.of(f)
 		if err != nil || len(hops) == 0 {
 			return err
@@ -229,6 +216,10 @@ func (s *Sampler) SampleReplays(ctx context.Context, firstRow, rows int64, flows
 		s.attribute(firstRow+int64(f), sizeBytes, hops, to)
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	return s.cases.write(cases)
 }
 
 // resetFCTs makes room for the flows of a chunk, none of which was simulated.
@@ -387,9 +378,9 @@ func ExactHopColumns() []string { return columns.Names[exactHops]() }
 // simulation of the whole workload, in any order; rows of other flows are skipped. A flow's FCT is the simulated one.
 // Its delay is divided among its hops as SampleReplays does it.
 func (s *Sampler) SampleExact(ctx context.Context, firstRow, rows int64, flows, fcts, hops schema.Batches,
-	out, contributed schema.Sink) (SampleStats, error) {
+	out, contributed schema.Sink) error {
 	if err := s.readExact(firstRow, rows, fcts, hops); err != nil {
-		return SampleStats{}, err
+		return err
 	}
 	return s.each(ctx, firstRow, rows, flows, out, contributed, func(f int, sizeBytes int64, to *sampledFlow) error {
 		x := &s.fcts[f]

@@ -36,6 +36,11 @@ type loadRow struct {
 	LastStartNS  int64 `col:"last_start_ns"`
 }
 
+type caseSlowdownRow struct {
+	caseCell
+	Flows int64 `col:"flows"`
+}
+
 type hopDelayRow struct {
 	LinkID    int32 `col:"link_id"`
 	FlowRow   int64 `col:"flow_row"`
@@ -169,6 +174,7 @@ var (
 	linkStatTable     = columns.TableOf[linkStatRow](schema.LinkStats)
 	hopObservations   = columns.TableOf[observationRow](schema.HopObservations)
 	senderTable       = columns.TableOf[senderRow](schema.SenderFCTs)
+	caseSlowdownTable = columns.TableOf[caseSlowdownRow](schema.CaseSlowdowns)
 	// SlowdownTable writes table slowdowns.
 	SlowdownTable = columns.TableOf[SlowdownRow](schema.Slowdowns)
 	exactTable    = columns.TableOf[exactRow](schema.ExactFCTs)

@@ -91,7 +91,7 @@ func slowestHostBps(base *pipeline.Estimation) int64 {
 }
 
 // slotFlows is how many flows a slot has for a warm-up.
-func slotFlows(g pipeline.GenerateStats, warmupNS int64) int64 {
+func slotFlows(g pipeline.Generated, warmupNS int64) int64 {
 	slots := (g.LastStartNS - g.FirstStartNS) / (slotWarmups * warmupNS)
 	return max(minSlotFlows, g.Flows/max(1, min(slots, maxSlots)))
 }
@@ -129,7 +129,7 @@ func (s *sampler) measureWarmup(ctx context.Context) error {
 }
 
 // cut cuts the workload into slots for the warm-up.
-func (s *sampler) cut(g pipeline.GenerateStats) {
+func (s *sampler) cut(g pipeline.Generated) {
 	s.index.cut(slotFlows(g, s.warmup.NS))
 	s.design = sampling.NewDesign(s.index.slots, s.base.Spec.Seed, loadWarmups*s.warmup.NS)
 }

@@ -23,7 +23,6 @@ import (
 	"parsimon/queries"
 	"parsimon/queries/duckdb"
 	"parsimon/queries/format"
-	"parsimon/schema"
 	"parsimon/stages"
 )
 
@@ -80,7 +79,7 @@ func Answer(ctx context.Context, e *pipeline.Estimation) (_ *text.Answer, err er
 }
 
 // summarizeWorkload writes what is not as it seems about the flows.
-func summarizeWorkload(a *text.Answer, e *pipeline.Estimation, g pipeline.GenerateStats) error {
+func summarizeWorkload(a *text.Answer, e *pipeline.Estimation, g pipeline.Generated) error {
 	if g.SyntheticStarts > 0 {
 		a.Linef("%.1f%% of the flows have synthetic starts, drawn where the trace does not record them: the estimate is of a workload LIKE the trace",
 			100*float64(g.SyntheticStarts)/float64(g.Flows))
@@ -94,14 +93,9 @@ func summarizeWorkload(a *text.Answer, e *pipeline.Estimation, g pipeline.Genera
 			a.Linef("  %d × %s (first: %s)", why.Rows, why.Reason, why.Example)
 		}
 	}
-	r, err := e.Records(schema.LinkLoads)
-	if err != nil {
-		return err
-	}
-	routed, err := pipeline.RouteStats(r)
-	if err == nil && routed.Unreachable > 0 {
-		first := routed.UnreachableExamples[0]
-		a.Linef("%d flows have no path and no estimate, e.g. from %s to %s", routed.Unreachable, e.Network.Name(first.Src), e.Network.Name(first.Dst))
+	n, first, err := e.Unreachable()
+	if err == nil && n > 0 {
+		a.Linef("%d flows have no path and no estimate, e.g. from %s to %s", n, e.Network.Name(first.Src), e.Network.Name(first.Dst))
 	}
 	return err
 }

@@ -211,15 +211,9 @@ func (s *sweeper) one(ctx context.Context, c [2]int32) (swept SweptCable, err er
 	if swept.Cases, err = pipeline.Cases(run.Lake, pipeline.CaseStages(run.Plan())...); err != nil {
 		return swept, err
 	}
-	r, err := run.Records(schema.LinkLoads)
-	if err != nil {
+	if swept.Unreachable, _, err = run.Unreachable(); err != nil {
 		return swept, err
 	}
-	routed, err := pipeline.RouteStats(r)
-	if err != nil {
-		return swept, err
-	}
-	swept.Unreachable = routed.Unreachable
 	swept.Seconds = time.Since(began).Seconds()
 	if err := run.Forget(); err != nil { // before it is done: what a killed sweep leaves of it is made and deleted again
 		return swept, err
