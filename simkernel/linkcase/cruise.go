@@ -32,7 +32,6 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 	s, f := k.at(root)
 	for s.plain && t.arrived != t.full {
 		now = p.base + root>>(p.bits&63)
-		f.upPassedPS = now
 		startPS := max(now, t.freePS)
 		if startPS > lastPS {
 			break
@@ -52,6 +51,7 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 			alonePS := max(now, f.alonePS)
 			f.alonePS = alonePS + servicePS
 			f.waitPS += startPS - alonePS
+			f.upPassedPS = now
 		}
 		acks[entry] = back
 		f.endsWindow = 0
@@ -74,9 +74,9 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 		a := &acks[f.base+f.tail&f.mask]
 		ready = max(ready, a.at&((f.windowPackets-1-out)>>63)) // with a closed window, not before that ACK
 		f.readyPS = ready
-		at, upstreamPS := ready, int64(0)
+		at := ready
 		if blocks {
-			at, upstreamPS = ready+f.nicWaitPS, f.upstreamPS
+			at += f.nicWaitPS
 		}
 		for a.at <= at {
 			flags := a.flags
@@ -101,22 +101,29 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 			next = left + header
 			reachPS = s.wire.PS(next) + s.delayPS - k.earlyOf(f.row)
 		}
-		arrival := max(at+reachPS+upstreamPS, f.upPassedPS+f.upWire.PS(next), now) - p.base
-		if arrival > p.far {
+		arrival := max(at+reachPS, now)
+		if blocks {
+			arrival = max(at+reachPS+f.upstreamPS, now+f.upWire.PS(next))
+		}
+		if arrival -= p.base; arrival > p.far {
 			goto unplanned
 		}
 		s.sendPS = at
 		s.plain = left > full && f.head-f.tail <= f.mask
 
 		key := arrival<<(p.bits&63) | int64(s.row)
-		root = p.push(key)
+		if root = key; key < keys[p.front+1] {
+			keys[p.front] = key // the next packet is the same flow's
+		} else {
+			root = p.push(key)
+			s, f = k.at(root)
+		}
 		if t.deep(departPS-now, now) {
 			return now, true
 		}
 		if root >= p.stop {
 			break
 		}
-		s, f = k.at(root)
 	}
 	return 0, false
 

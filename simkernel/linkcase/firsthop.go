@@ -29,6 +29,9 @@ func (k *Kernel) runFirstHop() {
 		}
 		if f := &k.flows[slot]; unbound {
 			f.tail = f.head // its ACKs change nothing
+			if s.count == 1 && !k.blocks && k.traits.Embedded {
+				k.sendBackToBack(s, f)
+			}
 		}
 	}
 }
@@ -79,6 +82,24 @@ func (k *Kernel) sendFirstHop(s *source, slot int32, at int64) bool {
 		k.retire(slot, 0)
 	}
 	return true
+}
+
+// sendBackToBack sends the next full packets of the host's only flow, which neither its window nor feedback delays: those
+// before its last one, before the next flow starts, and before the horizon.
+func (k *Kernel) sendBackToBack(s *source, f *flow) {
+	payload, fullPS := k.params.PayloadBytes, s.wire.PS(k.params.PayloadBytes+k.params.HeaderBytes)
+	beforePS := min(k.nextPS, horizonPS-fullPS+1)
+	n := min((f.left-1)/payload, (beforePS-s.freePS+fullPS-1)/fullPS)
+	if n <= 0 || f.readyPS > s.freePS {
+		return
+	}
+	f.left -= n * payload
+	f.head += uint32(n)
+	f.tail = f.head
+	k.r.PacketsSent += n
+	k.busyPS += n * fullPS
+	s.freePS += n * fullPS
+	f.readyPS, f.alonePS = s.freePS-fullPS+f.gapPS, s.freePS-fullPS+f.gapPS
 }
 
 // windowNeverBinds reports whether no flow of a first hop can ever wait for its window. Full packets leave at
