@@ -84,8 +84,8 @@ func (k *Kernel) sendFirstHop(s *source, slot int32, at int64) bool {
 	return true
 }
 
-// sendBackToBack sends the next full packets of the host's only flow, which neither its window nor feedback delays: those
-// before its last one, before the next flow starts, and before the horizon.
+// sendBackToBack sends the next full packets of the host's only flow, which neither its window nor feedback delays:
+// those before its last one, before the next flow starts, and before the horizon.
 func (k *Kernel) sendBackToBack(s *source, f *flow) {
 	payload, fullPS := k.params.PayloadBytes, s.wire.PS(k.params.PayloadBytes+k.params.HeaderBytes)
 	beforePS := min(k.nextPS, horizonPS-fullPS+1)
