@@ -33,7 +33,7 @@ type Generated struct {
 // GenerateStats are the statistics of stage generate, for people.
 type GenerateStats struct {
 	RejectReasons   []ingest.RejectCount `json:"reject_reasons,omitempty"`
-	Notes           []string             `json:"notes,omitempty"` // what a user should know of the flow file
+	Notes           []string             `json:"notes,omitempty"`   // what a user should know of the flow file
 	ExpectedMaxLoad float64              `json:"expected_max_load"` // of the most loaded link, from the matrices; 0 for traces
 	ExpectedMaxLink int32                `json:"expected_max_link"`
 }
