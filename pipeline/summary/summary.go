@@ -95,7 +95,8 @@ func summarizeWorkload(a *text.Answer, e *pipeline.Estimation, g pipeline.Genera
 	}
 	n, first, err := e.Unreachable()
 	if err == nil && n > 0 {
-		a.Linef("%d flows have no path and no estimate, e.g. from %s to %s", n, e.Network.Name(first.Src), e.Network.Name(first.Dst))
+		a.Linef("%d flows have no path and no estimate, e.g. from %s to %s", n, e.Network.Name(first.Src),
+			e.Network.Name(first.Dst))
 	}
 	return err
 }
