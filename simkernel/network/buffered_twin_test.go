@@ -34,8 +34,9 @@ type Buffered struct {
 	batch    *batch
 	ports    []bufferedPort
 	pfc      *twinPFC // nil: off
-	used     []int64  // by node: bytes of its buffer in use
-	peak     []int64  // by node: maximum of used
+	moves    *twinMoves
+	used     []int64 // by node: bytes of its buffer in use
+	peak     []int64 // by node: maximum of used
 	heap     eventHeap
 	timeouts eventHeap // timeouts, apart because most are far ahead
 	serial   uint64
@@ -521,10 +522,16 @@ func (n *Buffered) sendNext(port int32, p *bufferedPort, nowPS int64) {
 	k.flow, k.number, k.wire, k.atPS, k.sentPS = f, f.nxt, payload+n.params.HeaderBytes, nowPS, nowPS
 	if f.nxt < f.maxSent {
 		n.Losses.Again++
+		if n.moves != nil {
+			k.attempt = n.moves.flow(f).attempt
+		}
 	}
 	n.Losses.Sent++
 	f.nxt++
 	f.maxSent = max(f.maxSent, f.nxt)
+	if n.moves != nil {
+		n.moves.sent(f, k)
+	}
 	if f.sender.Tick(&n.params, nowPS) {
 		n.setRate(f)
 	}
@@ -550,6 +557,9 @@ func (n *Buffered) open(f *bufferedFlow) bool {
 // receiveData processes a data packet at its destination and turns it into its ACK or NACK; false if there is none.
 func (n *Buffered) receiveData(k *bufferedPacket, nowPS int64) bool {
 	f := k.flow
+	if n.moves != nil {
+		return n.moves.receiveData(n, k, nowPS)
+	}
 	switch {
 	case k.number == f.expected:
 		f.expected++
@@ -580,6 +590,11 @@ func (n *Buffered) receiveData(k *bufferedPacket, nowPS int64) bool {
 func (n *Buffered) receiveAck(port int32, p *bufferedPort, k *bufferedPacket, nowPS int64) {
 	f := k.flow
 	if f.done {
+		n.release(k)
+		return
+	}
+	if n.moves != nil {
+		n.moves.receiveAck(n, port, p, k, nowPS)
 		n.release(k)
 		return
 	}
@@ -671,6 +686,10 @@ func (n *Buffered) timeout(f *bufferedFlow, nowPS int64) {
 	case f.nxt == f.una: // nothing is in flight: the next packet sets the timer
 	default:
 		n.Losses.Timeouts++
+		if n.moves != nil {
+			n.moves.goBack(f)
+			n.moves.of[f].label++
+		}
 		f.nxt = f.una
 		f.backoff = min(f.backoff+1, maxBackoff)
 		n.arm(f, nowPS)
@@ -749,6 +768,9 @@ type bufferedPacket struct {
 	wire   int64 // bytes
 	links  []simkernel.Telemetry
 	bps    []float64
+
+	label, metric, way uint32 // of balances: PLB's label; CONGA's metric and the place of the first switch's link
+	attempt            uint32
 }
 
 func (n *Buffered) newPacket() *bufferedPacket {
@@ -770,6 +792,13 @@ func (n *Buffered) release(k *bufferedPacket) {
 
 // arrive processes a packet that arrives at a port's node.
 func (n *Buffered) arrive(port int32, k *bufferedPacket, nowPS int64, over int32) {
+	if n.moves != nil {
+		var kept bool
+		if port, kept = n.moves.place(n, port, k, nowPS, over); !kept {
+			n.release(k)
+			return
+		}
+	}
 	p := &n.ports[port]
 	k.atPS = nowPS
 	if k.ack && k.hop < 0 {

@@ -299,7 +299,7 @@ func (m *moves) flowletLink(d *domain, a *arrival, info *flowInfo, links []int32
 	key := flowletKey{info.row, node}
 	f, known := d.flowlets[key]
 	if !known || a.atPS-f.atPS > gapPS || !slices.Contains(links, f.link) {
-		number, before := uint64(a.bits>>flagBits), f.link
+		number, before := uint64(a.bits&^d.tagMask>>flagBits), f.link
 		if !known {
 			before = stays
 		}
@@ -313,7 +313,8 @@ func (m *moves) flowletLink(d *domain, a *arrival, info *flowInfo, links []int32
 	}
 	f.atPS = a.atPS
 	if m.Balance == CONGA {
-		a.bits |= uint32(slices.Index(links, f.link)) << (recoveryShift + congaBits) & d.tagMask
+		place := uint32(slices.Index(links, f.link)) << congaBits
+		a.bits = a.bits&^(d.tagMask&^(congaMax<<recoveryShift)) | place<<recoveryShift&d.tagMask
 	}
 	if !known && len(d.flowlets) >= d.flowletsUntil { // what has ended is as if it were not known
 		for k, old := range d.flowlets {

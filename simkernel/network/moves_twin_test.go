@@ -1,0 +1,391 @@
+package network
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"parsimon/simkernel"
+)
+
+// twinMoves is Moves in the twin of networks with buffers, in one time order and without any state that could be derived:
+// balances, cables that go down, and how senders and receivers recover. Shares of losses, and rates, are not in it.
+type twinMoves struct {
+	Moves
+	hashes   moves // its hash functions
+	of       map[*bufferedFlow]*twinMovesFlow
+	last     map[[2]int64]flowlet // by row and node
+	turns    map[int32]int
+	bytes    []float64 // CONGA, by link
+	tick     []int64
+	reported map[congaKey]congaMetric
+	carried  []LinkMoves
+	order    map[int64]int32 // by row: packets that were overtaken
+}
+
+// twinMovesFlow is what a flow has beside bufferedFlow.
+type twinMovesFlow struct {
+	got, acked          map[int64]bool
+	highest             int64
+	attempt             uint32
+	label               uint32
+	acks, marks, rounds int
+	roundEnds           int64
+}
+
+func newTwinMoves(n *Buffered, m Moves) *twinMoves {
+	links := len(n.links)
+	return &twinMoves{Moves: m, hashes: moves{Moves: m}, of: map[*bufferedFlow]*twinMovesFlow{}, turns: map[int32]int{},
+		last: map[[2]int64]flowlet{}, bytes: make([]float64, links), tick: make([]int64, links),
+		reported: map[congaKey]congaMetric{}, carried: make([]LinkMoves, links), order: map[int64]int32{}}
+}
+
+func (m *twinMoves) flow(f *bufferedFlow) *twinMovesFlow {
+	if m.of[f] == nil {
+		m.of[f] = &twinMovesFlow{got: map[int64]bool{}, acked: map[int64]bool{}}
+	}
+	return m.of[f]
+}
+
+func (m *twinMoves) down(link int32, fromPS, toPS int64) bool {
+	return slices.ContainsFunc(m.Faults, func(f Fault) bool {
+		return f.Link == link && psOf(f.FromNS) <= toPS && psOf(f.ToNS) > fromPS
+	})
+}
+
+// avoids reports whether the ends of a cable have known for a while that it is down.
+func (m *twinMoves) avoids(link int32, nowPS int64) bool {
+	at := nowPS - psOf(m.RepairNS)
+	return m.RepairNS > 0 && (m.down(link, at, at) || m.down(link^1, at, at))
+}
+
+// place says which port what arrives over a link gets; false if it is lost.
+func (m *twinMoves) place(n *Buffered, port int32, k *bufferedPacket, nowPS int64, over int32) (int32, bool) {
+	path, node := k.flow.path, n.links[over].DstNode
+	leftPS := nowPS - n.links[over].DelayNS*simkernel.PSPerNS
+	if !k.ack {
+		m.carried[over].Sent++
+	}
+	if m.down(over, leftPS-n.ports[over].wire.PS(k.wire), nowPS) {
+		return 0, m.lose(n, k, over)
+	}
+	switch {
+	case n.host[node] && k.ack:
+		k.hop = -1
+		return path[0], true
+	case n.host[node]:
+		k.hop = len(path)
+		return over ^ 1, true
+	case k.ack:
+		k.hop = max(k.hop, 0)
+	case k.hop == len(path):
+		port = path[len(path)-1] ^ 1
+	}
+	k.hop = min(k.hop, len(path)-1)
+	host := n.links[path[len(path)-1]].DstNode
+	if k.ack {
+		host = n.links[path[0]].SrcNode
+	}
+	state := 0
+	for i, ns := range m.Routes.Starts() {
+		if psOf(ns) <= nowPS {
+			state = i
+		}
+	}
+	first := n.links[port].SrcNode == node
+	if !first || state > 0 || !k.ack && m.Balance != ECMP || m.avoids(port, nowPS) {
+		set, all := m.Routes.Links(state, node, host)
+		var links []int32
+		for _, l := range all {
+			if !m.avoids(l, nowPS) {
+				links = append(links, l)
+			}
+		}
+		if len(links) == 0 {
+			return 0, m.lose(n, k, over)
+		}
+		stays := int32(-1)
+		if first && slices.Contains(links, port) {
+			stays = port
+		}
+		port = m.choose(n, k, node, set, links, stays, nowPS)
+	}
+	if m.Balance == CONGA {
+		metric := m.metric(n, port, nowPS)
+		m.bytes[port] += float64(k.wire)
+		if leaf := n.links[path[0]].DstNode; !k.ack {
+			k.metric = max(k.metric, metric)
+		} else if node == leaf {
+			m.reported[congaKey{leaf, n.links[path[len(path)-1]].SrcNode, k.way}] = congaMetric{k.metric, nowPS}
+		}
+	}
+	return port, true
+}
+
+func (m *twinMoves) lose(n *Buffered, k *bufferedPacket, over int32) bool {
+	if !k.ack {
+		n.Losses.Lost++
+		m.carried[over].Lost++
+	}
+	return false
+}
+
+func (m *twinMoves) choose(n *Buffered, k *bufferedPacket, node, set int32, links []int32, stays int32, nowPS int64) int32 {
+	f := k.flow
+	switch leaf := n.links[f.path[0]].DstNode; {
+	case len(links) == 1:
+		return links[0]
+	case !k.ack && (m.Balance == Flowlet || m.Balance == CONGA && node == leaf):
+		key := [2]int64{f.row, int64(node)}
+		was, known := m.last[key]
+		link := was.link
+		if !known || nowPS-was.atPS > psOf(m.GapNS) || !slices.Contains(links, link) {
+			bits := uint64(k.number)<<attemptBits | uint64(k.attempt)
+			if m.Balance == CONGA {
+				bits = uint64(k.number)<<(attemptBits+tagBits) | uint64(k.attempt)
+			}
+			link = links[m.hashes.hash(f.key, bits, node)%uint64(len(links))]
+			if m.Balance == CONGA {
+				former := was.link
+				if !known {
+					former = stays
+				}
+				link = m.leastCongested(n, f, links, former, link, nowPS)
+			} else if stays >= 0 && bits == 0 {
+				link = stays
+			}
+		}
+		m.last[key] = flowlet{nowPS, link}
+		if m.Balance == CONGA {
+			k.way = uint32(slices.Index(links, link))
+		}
+		return link
+	case !k.ack && m.Balance == PLB && k.label > 0:
+		return m.hashes.byHash(simkernel.MixKey(f.key, uint64(k.label)<<recoveryShift), links)
+	case k.ack || m.Balance != Spray && m.Balance != Adaptive:
+		if stays >= 0 {
+			return stays
+		}
+		return m.hashes.byHash(f.key, links)
+	}
+	at, least := m.turns[set]%len(links), int64(math.MaxInt64)
+	if m.Balance == Adaptive { // the port whose queue will be empty first
+		for i := range links {
+			l := links[(m.turns[set]+i)%len(links)]
+			p := &n.ports[l]
+			idlePS := max(nowPS, p.freePS)
+			for _, q := range []*bufferedQueue{&p.acks, &p.classes[0].data} {
+				for _, waiting := range q.items[q.head:] {
+					idlePS += p.wire.PS(waiting.wire)
+				}
+			}
+			if idlePS < least {
+				at, least = (m.turns[set]+i)%len(links), idlePS
+			}
+		}
+	}
+	m.turns[set] = at + 1
+	return links[at]
+}
+
+// metric discounts a port's bytes tick by tick.
+func (m *twinMoves) metric(n *Buffered, port int32, nowPS int64) uint32 {
+	ticks := (nowPS - m.tick[port]) / dreEveryPS
+	m.tick[port] += ticks * dreEveryPS
+	m.bytes[port] *= math.Pow(7.0/8, float64(ticks))
+	share := m.bytes[port] * 8e12 / float64(n.links[port].BandwidthBps) / 160e6
+	return uint32(min(7, share*8))
+}
+
+func (m *twinMoves) leastCongested(n *Buffered, f *bufferedFlow, links []int32, former, other int32, nowPS int64) int32 {
+	of := map[int32]uint32{}
+	for i, l := range links {
+		of[l] = m.metric(n, l, nowPS)
+		r := m.reported[congaKey{n.links[f.path[0]].DstNode, n.links[f.path[len(f.path)-1]].SrcNode, uint32(i)}]
+		if nowPS-r.atPS < 10e9 {
+			of[l] = max(of[l], r.value)
+		}
+	}
+	least := uint32(8)
+	for _, x := range of {
+		least = min(least, x)
+	}
+	if x, there := of[former]; there && x == least {
+		return former
+	}
+	from := slices.Index(links, other)
+	for _, l := range append(slices.Clone(links[from:]), links[:from]...) {
+		if of[l] == least {
+			return l
+		}
+	}
+	panic("no link is the least congested")
+}
+
+// sent follows the sending of a packet.
+func (m *twinMoves) sent(f *bufferedFlow, k *bufferedPacket) {
+	x := m.flow(f)
+	if m.Balance == PLB {
+		k.label = x.label % 128
+	}
+	m.skip(f)
+}
+
+func (m *twinMoves) skip(f *bufferedFlow) {
+	for f.nxt < f.maxSent && m.flow(f).acked[f.nxt] {
+		f.nxt++
+	}
+}
+
+func (m *twinMoves) goBack(f *bufferedFlow) {
+	if x := m.flow(f); f.nxt > f.una {
+		x.attempt = x.attempt%31 + 1
+	}
+	f.nxt = f.una
+}
+
+// receiveData answers a packet, in any order but with ECMP; false if it does not.
+func (m *twinMoves) receiveData(n *Buffered, k *bufferedPacket, nowPS int64) bool {
+	f, x := k.flow, m.flow(k.flow)
+	if k.attempt == 0 && k.number >= f.expected && !x.got[k.number] {
+		if k.number < x.highest {
+			m.order[f.row]++
+		}
+		x.highest = max(x.highest, k.number)
+	}
+	switch inOrder := m.Balance == ECMP; {
+	case x.got[k.number]:
+		n.Losses.Discarded++
+	case inOrder && k.number > f.expected:
+		n.Losses.Discarded++
+		if f.nacked == f.expected+1 && nowPS < f.nackPS+nackEveryNS*simkernel.PSPerNS {
+			return false
+		}
+		f.nacked, f.nackPS, k.nack = f.expected+1, nowPS, true
+		n.Losses.NACKs++
+	default:
+		n.Losses.Delivered++
+		x.got[k.number] = true
+		for x.got[f.expected] {
+			f.expected++
+		}
+		if f.expected == f.packets {
+			n.finished = append(n.finished, bufferedFinish{f, nowPS})
+		}
+	}
+	k.ack, k.wire = true, n.params.AckBytes
+	k.hop--
+	return true
+}
+
+// receiveAck processes the answer to a packet.
+func (m *twinMoves) receiveAck(n *Buffered, port int32, p *bufferedPort, k *bufferedPacket, nowPS int64) {
+	f, x := k.flow, m.flow(k.flow)
+	if m.Balance == PLB {
+		m.countRound(f, x, k)
+	}
+	known := !k.nack && x.acked[k.number]
+	switch {
+	case k.nack:
+		m.goBack(f)
+	case !known:
+		before := f.una
+		x.acked[k.number] = true
+		if m.Balance == ECMP {
+			for i := before; i <= k.number; i++ { // the receiver has all before
+				x.acked[i] = true
+			}
+		}
+		for x.acked[f.una] {
+			f.una++
+		}
+		if f.una > before {
+			f.backoff, f.deadlinePS = 0, nowPS+f.timeoutPS
+		} else if k.number == f.nxt-1 && !n.open(f) && f.nxt < f.packets {
+			m.goBack(f)
+		}
+		f.nxt = max(f.nxt, f.una)
+		m.skip(f)
+	}
+	if f.una == f.packets {
+		n.endFlow(p, f)
+		return
+	}
+	if f.nxt < f.packets && !known {
+		changed := f.sender.Tick(&n.params, nowPS)
+		h := simkernel.AckInfo{NowPS: nowPS, RTTPS: nowPS - k.sentPS, AckedBytes: n.bytes(f, f.una),
+			SentBytes: n.bytes(f, f.nxt), Marked: k.marked}
+		if f.sender.OnAck(&n.params, &h) || changed {
+			n.setRate(f)
+		}
+	}
+	n.updateOpen(p, f, nowPS)
+	n.scheduleSend(port, max(nowPS, p.freePS))
+}
+
+func (m *twinMoves) countRound(f *bufferedFlow, x *twinMovesFlow, k *bufferedPacket) {
+	x.acks++
+	if k.marked {
+		x.marks++
+	}
+	if k.number < x.roundEnds {
+		return
+	}
+	if x.rounds++; x.marks*2 < x.acks {
+		x.rounds = 0
+	}
+	if x.rounds >= 12 || x.rounds >= 3 && k.number+1 >= f.nxt {
+		x.label, x.rounds = x.label+1, 0
+	}
+	x.acks, x.marks, x.roundEnds = 0, 0, f.nxt
+}
+
+// Networks whose paths move agree with a simulation that is slow and obvious: FCTs, packets that were overtaken, what
+// each link carried and lost, and all counts, with every balance, with and without a cable that goes down, before and
+// after routes know.
+func TestMovesAgreeWithTwin(t *testing.T) {
+	var lost, again int64
+	for seed := range uint64(180) {
+		kind := []simkernel.Transport{simkernel.DCTCP, simkernel.DCTCP, simkernel.Swift, simkernel.TIMELY}[seed/6%4]
+		e := leafSpine(kind, seed)
+		m := Moves{Balance: Balance(seed % 6), GapNS: int64(seed%7) * 1500, Seed: 5}
+		m.Routes = routesOf(e.links, e.hosts, []int64{0}, nil)
+		if seed/2%3 > 0 {
+			m.Faults = []Fault{{Link: 0, FromNS: 10_000, ToNS: 60_000, Share: 1}, {Link: 1, FromNS: 10_000, ToNS: 60_000, Share: 1}}
+			m.Routes = routesOf(e.links, e.hosts, []int64{0, 30_000, 80_000}, nil, []int32{0, 1}, nil)
+			m.RepairNS = int64(seed/2%3-1) * 4000
+		}
+		twin, err := NewBuffered(e.params, BufferParams{SwitchBytes: 1 << 40, Alpha: 1, RetransmitNS: recoverNS}, nil, e.links, e.hosts,
+			chunks(&e.flows, 1000))
+		if err != nil {
+			t.Fatal(err)
+		}
+		twin.moves = newTwinMoves(twin, m)
+		if err := twin.Run(nil); err != nil {
+			t.Fatal(err)
+		}
+		n, got := runMoving(t, &e, BufferParams{}, m, nil, 1)
+		fct := map[int64]int64{}
+		for i, row := range twin.Results.Row {
+			fct[row] = twin.Results.FCTNS[i]
+		}
+		for i, row := range got.Row {
+			if got.FCTNS[i] != fct[row] || got.Reordered[i] != twin.moves.order[row] {
+				t.Fatalf("seed %d, balance %d, row %d: FCT %d, twin %d; overtaken %d, twin %d", seed, m.Balance, row,
+					got.FCTNS[i], fct[row], got.Reordered[i], twin.moves.order[row])
+			}
+		}
+		for l := range e.links {
+			if x, y := n.Moved(int32(l)), twin.moves.carried[l]; x.Sent != y.Sent || x.Lost != y.Lost {
+				t.Fatalf("seed %d, balance %d, link %d: %+v, twin %+v", seed, m.Balance, l, x, y)
+			}
+		}
+		if n.Losses() != twin.Losses || len(fct) != len(got.Row) {
+			t.Fatalf("seed %d, balance %d: %+v, twin %+v", seed, m.Balance, n.Losses(), twin.Losses)
+		}
+		lost, again = lost+twin.Losses.Lost, again+twin.Losses.Again
+	}
+	if lost == 0 || again == 0 {
+		t.Errorf("%d packets lost, %d sent again: the examples test little", lost, again)
+	}
+}
