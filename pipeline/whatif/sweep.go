@@ -16,7 +16,6 @@ import (
 	"parsimon/schema"
 	"parsimon/stages"
 	"parsimon/stages/moves"
-	"parsimon/stages/topology"
 )
 
 // A SweepPlan says what fails, one after the other, and what makes a failure bad.
@@ -121,7 +120,7 @@ func RunSweep(ctx context.Context, base string, plan SweepPlan, o Settings) (*Sw
 	}
 	defer run.Close()
 	s := &sweeper{Sweep: &Sweep{Base: string(run.ID()), Variant: run.Variant().String(), Plan: plan}, o: o, base: run}
-	cables, err := upCables(run.Network, plan.Tier)
+	cables, err := run.Network.SelectUp(plan.Tier)
 	if err == nil {
 		_, err = pipeline.CheckChanges(o.Lake, s.Base, plan.changes(cables[0]), o.Variant, o.Settings)
 	}
@@ -149,25 +148,6 @@ func RunSweep(ctx context.Context, base string, plan SweepPlan, o Settings) (*Sw
 	s.rank()
 	s.Seconds = time.Since(began).Seconds()
 	return s.Sweep, s.write()
-}
-
-// upCables returns the cables of a tier that are up, by their ends.
-func upCables(n *topology.Network, tier string) ([][2]int32, error) {
-	cables, err := n.Select(tier)
-	if err != nil {
-		return nil, err
-	}
-	up := map[[2]int32]bool{}
-	for _, l := range n.Links {
-		if !l.Failed {
-			up[[2]int32{min(l.Src, l.Dst), max(l.Src, l.Dst)}] = true
-		}
-	}
-	cables = slices.DeleteFunc(cables, func(c [2]int32) bool { return !up[c] })
-	if len(cables) == 0 {
-		return nil, fmt.Errorf("all cables of %q are down", tier)
-	}
-	return cables, nil
 }
 
 // estimateEach estimates the failure of each cable.

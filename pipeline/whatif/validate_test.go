@@ -84,7 +84,7 @@ func TestValidateAgainstKnownErrors(t *testing.T) {
 	copyTo(t, db, "SELECT -1 AS flow_id, 5 AS fct_ns", empty)
 	refuse(empty, "flow ids")
 	for _, c := range [][2]string{
-		{"SELECT flow_id FROM (" + all + ")", "no column fct_ns (it has flow_id)"},
+		{"SELECT flow_id FROM (" + all + ")", `column "fct_ns" not found`},
 		{"SELECT CAST(flow_id AS VARCHAR) AS flow_id, fct_ns FROM (" + all + ")", "column flow_id is of type VARCHAR"},
 		{"SELECT flow_id, CAST(fct_ns AS VARCHAR) AS fct_ns FROM (" + all + ")", "column fct_ns is of type VARCHAR"},
 		{all + " UNION ALL (" + all + " ORDER BY flow_id LIMIT 2)", "2 flow ids stand there more than once"},

@@ -85,15 +85,24 @@ func (n *Network) cablesWhere(accept func(l *Link) bool) (found [][2]int32) {
 	return found
 }
 
+// SelectUp is Select without the cables that are down. None is an error.
+func (n *Network) SelectUp(selector string) ([][2]int32, error) {
+	cables, err := n.Select(selector)
+	cables = slices.DeleteFunc(cables, func(c [2]int32) bool { return n.Links[2*n.cableOf[c]].Failed })
+	if err == nil && len(cables) == 0 {
+		err = fmt.Errorf("all cables of %q are down", selector)
+	}
+	return cables, err
+}
+
 // DrawCables draws k different cables of a tier that are up. The draw depends on seed and draw only,
 // and the k cables are among the k + 1 of a larger draw: they are the first k by a hash of seed, draw
 // and ends.
 func (n *Network) DrawCables(tier string, k int, seed, draw uint64) ([][2]int32, error) {
-	cables, err := n.Select(tier)
+	cables, err := n.SelectUp(tier)
 	if err != nil {
 		return nil, err
 	}
-	cables = slices.DeleteFunc(cables, func(c [2]int32) bool { return n.Links[2*n.cableOf[c]].Failed })
 	if k < 1 || k > len(cables) {
 		return nil, fmt.Errorf("%d cables of %q cannot be drawn: %d are up", k, tier, len(cables))
 	}
