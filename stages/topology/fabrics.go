@@ -15,9 +15,9 @@ import (
 //	                spines (NVIDIA DGX SuperPOD H100, RA-11333-001: units of 32 servers with 8 GPUs, 8 leaves each)
 //	dual-plane      the same twice: the two ports of a NIC are in separate planes of leaves and spines (Alibaba HPN,
 //	                Qian et al., SIGCOMM'24)
-//	dragonfly       groups of switches, all joined; a cable between any two groups (Kim, Dally, Scott and Abts, ISCA'08:
-//	                p hosts_per_switch, a switches_per_group, h global_ports; at most ah + 1 groups; balanced if
-//	                a = 2p = 2h)
+//	dragonfly       groups of switches, all joined; equally many cables, a at most, between any two groups (Kim, Dally,
+//	                Scott and Abts, ISCA'08: p hosts_per_switch, a switches_per_group, h global_ports; at most ah + 1
+//	                groups; balanced if a = 2p = 2h)
 //	torus           x × y × z switches, each joined to the next and the last in each dimension (Adiga et al., IBM JRD 49,
 //	                2005: Blue Gene/L; Jouppi et al., ISCA'23: TPU v4)
 //
@@ -226,9 +226,12 @@ func (b *fabricBuilder) dragonfly() string {
 			b.cable(other, sw)
 		}
 	}
-	for i := range groups { // the ports of a group's switches by turns
+	each := min(a, a*b.Sizes["global_ports"]/max(groups-1, 1)) // cables between two groups
+	for i := range groups {
 		for j := range i {
-			b.cable(b.hosts+j*a+(i-1)%a, b.hosts+i*a+j%a)
+			for k := range each { // by the switches of a group in turn
+				b.cable(b.hosts+j*a+((i-1)*each+k)%a, b.hosts+i*a+(j*each+k)%a)
+			}
 		}
 	}
 	return ""

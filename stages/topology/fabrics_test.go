@@ -35,6 +35,8 @@ func TestFabrics(t *testing.T) {
 			map[string]int{KindTor: 5, KindSpine: 8, KindInner: 4}},
 		{fabric("dragonfly", 1, "groups", 9, "switches_per_group", 4, "hosts_per_switch", 2, "global_ports", 2), 72, 36, 5,
 			map[string]int{KindTor: 2 + 3 + 2}},
+		{fabric("dragonfly", 1, "groups", 4, "switches_per_group", 8, "hosts_per_switch", 4, "global_ports", 4), 128, 32, 4,
+			map[string]int{KindTor: 4 + 7 + 3}},
 		{fabric("torus", 1, "x", 4, "y", 4, "z", 4, "hosts_per_switch", 1), 64, 64, 8, map[string]int{KindTor: 7}},
 		{fabric("torus", 1, "x", 2, "y", 3, "z", 1, "hosts_per_switch", 2), 12, 6, 4, map[string]int{KindTor: 5}},
 	} {
