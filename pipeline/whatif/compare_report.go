@@ -1,9 +1,7 @@
 package whatif
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
@@ -101,13 +99,9 @@ func (c *Comparison) Text() *text.Answer {
 
 // changedCables lists the first cables that a what-if changes.
 func changedCables(changed []scenario.CableChange) string {
-	const most = 8
-	var first []string
-	for _, cable := range changed[:min(len(changed), most)] {
-		first = append(first, cable.String())
+	var all []string
+	for _, cable := range changed {
+		all = append(all, cable.String())
 	}
-	if n := len(changed) - most; n > 0 {
-		first = append(first, fmt.Sprintf("%d more (--format json lists all)", n))
-	}
-	return strings.Join(first, "; ")
+	return topology.Listed(all, 8) // --format json has all
 }

@@ -277,7 +277,7 @@ func (n *Network) RackList(text string) (places []int, err error) {
 		switch {
 		case !ok:
 			return nil, fmt.Errorf("no rack is named %q, and it is no place such as 4-7 or 0,2,5; the racks are %s", piece,
-				listed(all, mostListed))
+				Listed(all, mostListed))
 		case to >= len(n.racks):
 			return nil, fmt.Errorf("rack %d: the topology has racks 0 to %d", to, len(n.racks)-1)
 		}

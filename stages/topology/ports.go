@@ -116,14 +116,14 @@ func (n *Network) failPort(id int32, port string) (f Failure, err error) {
 	}
 	slices.SortFunc(known, CompareNatural)
 	return f, fmt.Errorf("%s has neither a port nor a neighbour %q%s; its ports with cables are %s", n.Name(id), port,
-		names.DidYouMean(port, append(near, known...)), listed(known, mostListed))
+		names.DidYouMean(port, append(near, known...)), Listed(known, mostListed))
 }
 
 // mostListed is how many names an error lists.
 const mostListed = 20
 
-// listed joins names with commas, up to most of them, and says how many more there are.
-func listed(all []string, most int) string {
+// Listed joins names with commas, up to most of them, and says how many more there are.
+func Listed(all []string, most int) string {
 	if more := len(all) - most; more > 0 {
 		all = append(slices.Clone(all[:most]), fmt.Sprintf("%d more", more))
 	}
@@ -173,5 +173,5 @@ func (n *Network) EndsList(cables [][2]int32, most int) string {
 	for _, c := range cables {
 		names = append(names, n.Ends(c[0], c[1]))
 	}
-	return listed(names, most)
+	return Listed(names, most)
 }

@@ -159,7 +159,7 @@ func (n *Network) neighbours(id int32) string {
 			list = append(list, n.Name(l.Dst))
 		}
 	}
-	return listed(list, mostListed)
+	return Listed(list, mostListed)
 }
 
 // find returns the id of the node with that name or, where no node has the name, with that id.

@@ -192,7 +192,7 @@ func topologyJSON(l *format.Loaded, d *topology.Description) any {
 // topologyPage is what a topology file holds, for people, with tabs between columns. Description is nil for a topology
 // with faults, which has no network to describe.
 var topologyPage = template.Must(template.New("").Funcs(template.FuncMap{
-	"count": topology.Count, "bps": topology.FormatBps, "ns": formatNS, "names": nameList,
+	"count": topology.Count, "bps": topology.FormatBps, "ns": formatNS, "listed": topology.Listed,
 }).Parse(`{{.Path}} ({{.Format}}{{if gt (len .Files) 1}}, {{len .Files}} files{{end}}): {{count .Hosts "host"}}, ` +
 	`{{count .Switches "switch"}}, {{count .Cables "cable"}}
 {{with .AllNotes}}
@@ -215,7 +215,7 @@ Oversubscription (bandwidth towards hosts / bandwidth upwards)
 {{range .}}  {{.Kind}}	{{.Switches}}	{{printf "%.2f:1\t%.2f:1\t%.2f:1" .Min .Median .Max}}
 {{end}}{{end}}{{with .Asymmetries}}
 Asymmetries
-{{range .}}  {{names .Nodes}}: {{.Have}}; most of role {{.Kind}} have {{.Most}}
+{{range .}}  {{listed .Nodes 10}}: {{.Have}}; most of role {{.Kind}} have {{.Most}}
 {{end}}{{end}}{{end}}{{with .DistinctSettings}}
 Switch settings
   setting	value	from	switches	first in
@@ -253,14 +253,6 @@ func formatNS(ns int64) string {
 		return strconv.FormatFloat(float64(ns)/1000, 'f', -1, 64) + " µs"
 	}
 	return strconv.FormatInt(ns, 10) + " ns"
-}
-
-// nameList writes ten names, and how many more there are.
-func nameList(names []string) string {
-	if len(names) <= 10 {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:10], ", "), len(names)-10)
 }
 
 // A distinctSetting is a value of a setting, where it was read first, and how many switches have it.

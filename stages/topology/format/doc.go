@@ -1,6 +1,6 @@
 // Package format reads networks from files of any of the formats that "parsimon help topology" documents.
 //
-//	cabling list: CSV, JSON, Parquet ─┐
+//	cabling list: CSV, Parquet       ─┐
 //	SONiC: config_db.json,            │ sightings ─ assemble ─┐
 //	  LLDP neighbours                 │ (one per cable end)   │
 //	Batfish layer-1 JSON              │                       │

@@ -376,13 +376,10 @@ func (d *draft) islands() (list [][]int) {
 // nameList names up to three nodes of a draft and counts the rest.
 func (d *draft) nameList(nodes []int) string {
 	var names []string
-	for i, k := range nodes {
-		if i == 3 && len(nodes) > 4 {
-			return fmt.Sprintf("%s and %d more", strings.Join(names, ", "), len(nodes)-i)
-		}
+	for _, k := range nodes {
 		names = append(names, cmp.Or(d.nodes[k].Name, fmt.Sprintf("node %d", d.nodes[k].ID)))
 	}
-	return strings.Join(names, ", ")
+	return topology.Listed(names, 3)
 }
 
 // dropNodes removes nodes and their cables.

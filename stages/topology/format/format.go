@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -42,7 +41,7 @@ func (s *source) detect() string {
 	switch {
 	case !single && tabular(first) && tabular(s.files[1]):
 		return "tables"
-	case single && (tabular(first) || ext == ".json" && objectList.Match(s.content(first))):
+	case single && tabular(first):
 		return "cabling"
 	case ext == ".json" && has("DEVICE_NEIGHBOR", "DEVICE_METADATA", "PORT", "lldp"):
 		return "sonic"
@@ -62,9 +61,6 @@ func (s *source) detect() string {
 	}
 	return ""
 }
-
-// objectList matches JSON that is a list of objects.
-var objectList = regexp.MustCompile(`^\s*\[\s*\{`)
 
 // Docs returns the name and the documentation, with an example, of every format.
 func Docs() (docs [][2]string) {
@@ -248,7 +244,7 @@ func unknownFormat(path string) error {
 }
 
 // extensions are those of single files.
-var extensions = []string{".json", ".jsonl", ".txt", ".csv", ".tsv", ".parquet", ".yaml", ".yml"}
+var extensions = []string{".json", ".txt", ".csv", ".tsv", ".parquet", ".yaml", ".yml"}
 
 // Files returns the files of a topology: the file itself, two files separated by a comma (nodes, then
 // links), or the files of a directory: nodes and links as .csv or .parquet, a Batfish snapshot, one

@@ -80,7 +80,7 @@ func TestOperatorList(t *testing.T) {
 	}
 }
 
-// A cable list with other networks' cables by type, unused ports, DEVICE:PORT in one column, and JSON rows.
+// A cable list with other networks' cables by type, unused ports, and DEVICE:PORT in one column.
 func TestCablingShapes(t *testing.T) {
 	netbox := "side_a_device,side_a_type,side_a_name,side_b_device,side_b_type,side_b_name,speed\n" +
 		"a1,dcim.interface,eth0,sw,dcim.interface,1,10G\na2,dcim.interface,eth0,sw,dcim.interface,2,10G\n" +
@@ -90,9 +90,7 @@ func TestCablingShapes(t *testing.T) {
 	wantNotes(t, l, "1 row: power cables", "1 row: console cables", "1 row: unused ports")
 	joined := loadText(t, "c.csv", "a,b,speed\na1:eth0,sw:1,10G\na2:eth0,sw:2,10G\n", Options{})
 	ports := loadText(t, "c.tsv", "port_a\tport_b\tspeed\na1:eth0\tsw:1\t10G\na2:eth0\tsw:2\t10G\n", Options{})
-	rows := loadText(t, "c.json", `[{"device_a": "a1", "port_a": "eth0", "device_b": {"id": 7, "name": "sw"}, "port_b": 1, "speed": "10G"},
-		{"device_a": "a2", "port_a": "eth0", "device_b": "sw", "port_b": 2, "speed": "10G"}]`, Options{})
-	for name, other := range map[string]*Loaded{"a:p": joined, "ports": ports, "JSON": rows} {
+	for name, other := range map[string]*Loaded{"a:p": joined, "ports": ports} {
 		wantFaults(t, other)
 		sameNetwork(t, name, other.Network, l.Network)
 		if f, err := other.Network.FailNamed("sw:2"); err != nil || len(f) != 1 {

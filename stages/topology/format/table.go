@@ -12,7 +12,6 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"parsimon/schema/tree"
 	"parsimon/stages/topology"
 )
 
@@ -25,7 +24,7 @@ type column struct {
 	several bool
 }
 
-// A table is rows as text, from CSV, JSON rows or Parquet. An empty cell is a null.
+// A table is rows as text, from CSV or Parquet. An empty cell is a null.
 type table struct {
 	*draft
 	file    string
@@ -37,16 +36,16 @@ type table struct {
 }
 
 func tabular(file string) bool {
-	return slices.Contains([]string{".csv", ".tsv", ".jsonl", ".parquet"}, extension(file))
+	return slices.Contains([]string{".csv", ".tsv", ".parquet"}, extension(file))
 }
 
 // openTable reads a table and checks that it has the required columns, and one column of each meaning. Faulty rows are
 // faults of the draft and left out. It is nil where there is no such table.
 func openTable(d *draft, file string, columns ...*column) *table {
-	parse := map[string]func(*draft, string, []byte) *table{".csv": parseCSV, ".tsv": parseCSV, ".json": parseJSONRows,
-		".jsonl": parseJSONRows, ".parquet": parseParquet}[extension(file)]
+	parse := map[string]func(*draft, string, []byte) *table{".csv": parseCSV, ".tsv": parseCSV,
+		".parquet": parseParquet}[extension(file)]
 	if parse == nil {
-		d.syntax(file, 0, "want .csv, .tsv, .jsonl or .parquet")
+		d.syntax(file, 0, "want .csv, .tsv or .parquet")
 		return nil
 	}
 	t := parse(d, file, d.content(file))
@@ -172,48 +171,6 @@ func (d *draft) csvFault(file string, err error) {
 	} else {
 		d.syntax(file, 1, "%v", err)
 	}
-}
-
-// parseJSONRows reads a list of objects, or one object per line. Values that are objects count by their name or display
-// (NetBox), and lists and other objects as nothing.
-func parseJSONRows(d *draft, file string, data []byte) *table {
-	if extension(file) == ".jsonl" {
-		lines := bytes.Split(bytes.TrimSpace(data), []byte("\n"))
-		data = slices.Concat([]byte("["), bytes.Join(lines, []byte(",\n")), []byte("]"))
-	}
-	top, err := tree.JSON(file, data)
-	if !d.take(err) {
-		return nil
-	}
-	root := top.Value
-	var header []string
-	at := map[string]int{}
-	for _, row := range root.Items {
-		for _, key := range row.Keys {
-			if _, known := at[key]; !known {
-				at[key] = len(header)
-				header = append(header, key)
-			}
-		}
-	}
-	t := newTable(d, file, header)
-	for _, row := range root.Items {
-		if row.Kind != tree.Object {
-			d.syntax(file, row.Line, "is %s, want an object", row)
-			continue
-		}
-		cells := make([]string, len(header))
-		for i, key := range row.Keys {
-			cells[at[key]] = row.Items[i].Scalar()
-			for _, name := range []string{"display", "name", "value"} {
-				if v := row.Items[i].Get(name); v != nil {
-					cells[at[key]] = v.Text
-				}
-			}
-		}
-		t.add(cells, row.Line)
-	}
-	return t
 }
 
 // parseParquet reads all columns as text; nested columns have dotted names.
