@@ -52,8 +52,10 @@ type domain struct {
 
 	// outbox[step % 2][domain] are packets for ports of other domains. They are read in the next step, while this
 	// domain fills the other half. mailPS is the earliest arrival among them.
-	outbox [2][][]arrival
-	mailPS int64
+	outbox    [2][][]arrival
+	out       [][]arrival // the half that is filled
+	mailPS    int64
+	neighbors []int32 // domains that it shares cables with
 
 	pool          flowPool
 	starting      []*newFlow // flows of its hosts that start in this step
@@ -69,7 +71,7 @@ type domain struct {
 	remote        map[congaKey]congaMetric
 	flowletsUntil int // how many there can be until those that have ended are removed
 	repaired      []int32
-	work          int64 // items processed in this step
+	work          int64 // items processed in this epoch
 
 	portArrivals, in, merged []arrival // scratch
 	active                   []int32
@@ -88,12 +90,10 @@ type windowWork struct {
 // run simulates the domain from fromPS to toPS.
 func (d *domain) run(step, fromPS, toPS int64) {
 	d.setWindow(fromPS / d.lengthPS)
-	d.mailPS, d.work = never, 0
-	out := d.outbox[step&1]
-	for i := range out {
-		out[i] = out[i][:0]
-	}
-	for i := range d.net.domains {
+	d.mailPS = never
+	d.out = d.outbox[step&1]
+	for _, i := range d.neighbors {
+		d.out[i] = d.out[i][:0]
 		for _, a := range d.net.domains[i].outbox[step&1^1][d.id] {
 			d.insert(a)
 		}
@@ -273,7 +273,7 @@ func (d *domain) mail(to int32, a arrival) {
 		d.net.domains[to].insert(a)
 		return
 	}
-	box := &d.outbox[d.net.step&1][to]
+	box := &d.out[to]
 	*box = append(*box, a)
 	d.mailPS = min(d.mailPS, a.atPS)
 }

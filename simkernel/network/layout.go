@@ -7,10 +7,11 @@ import (
 	"parsimon/simkernel"
 )
 
-// Ports per domain: less is not worth the mail between domains.
+// There are a few domains per worker, so that their work can be balanced, but each costs mail and waits.
 const (
-	domainsPerWorker = 2
-	leastPorts       = 16
+	domainsPerWorker = 8
+	leastPorts       = 16  // of a domain
+	fitPorts         = 500 // of a domain, if there are more than workers
 )
 
 // lookaheadPS is the least time from the start of a service at a link to the arrival of what it sends: propagation, and
@@ -92,6 +93,8 @@ func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 		p.farDomain = uint16(domainOf[link.DstNode])
 		if p.farDomain == uint16(id) {
 			p.bits |= portNear
+		} else if !slices.Contains(d.neighbors, int32(p.farDomain)) {
+			d.neighbors = append(d.neighbors, int32(p.farDomain))
 		}
 		if n.host[link.SrcNode] {
 			d.first = min(d.first, int32(u))
@@ -152,10 +155,10 @@ func (n *Network) setWindows(domainOf []int32) {
 	}
 }
 
-// partition divides the nodes of a network into at most that many domains with about the same number of links. Hosts
-// are in the domain of their first switch, the ends of short links in the same one, and adjacent switches mostly:
-// domains are consecutive sections of one breadth-first search over groups of nodes. The division affects the speed of
-// a Network, never its results.
+// partition divides the nodes of a network into at most that many domains with about the same bandwidth. Hosts are in
+// the domain of their first switch, and the ends of short links in the same one. A domain grows by the group of nodes
+// that has the largest share of its bandwidth to the domain, so that few packets leave it (greedy graph growing: Karypis
+// and Kumar, SIAM J. Sci. Comput. 20(1), 1998). The division affects the speed of a Network, never its results.
 func (n *Network) partition(domains int) []int32 {
 	out := make([][]int32, len(n.host)) // links of each node
 	for l, link := range n.links {
@@ -167,28 +170,32 @@ func (n *Network) partition(domains int) []int32 {
 	for v, g := range groupOf {
 		nodes[g] = append(nodes[g], int32(v))
 	}
-	seen, domainOf := make([]bool, groups), make([]int32, len(n.host))
-	weight, used, last := 0, int32(-1), -1
-	for first := range groups {
-		if seen[first] {
-			continue
-		}
-		seen[first] = true
-		queue := []int32{first}
-		for ; len(queue) > 0; queue = queue[1:] {
-			if to := weight * domains / len(n.links); to > last { // domains without a group are left out
-				last = to
-				used++
+	domainOf := slices.Repeat([]int32{-1}, len(n.host))
+	near, weight := make([]float64, groups), make([]float64, groups) // bandwidth of a group to the domain, and in all
+	total, sum, end, domain := 0.0, 0.0, 0.0, int32(-1)
+	for _, link := range n.links {
+		weight[groupOf[link.SrcNode]] += float64(link.BandwidthBps)
+		total += float64(link.BandwidthBps)
+	}
+	for range groups {
+		if sum >= end { // the next domain
+			clear(near)
+			domain++
+			for end <= sum {
+				end += total / float64(domains)
 			}
-			for _, v := range nodes[queue[0]] {
-				domainOf[v] = used
-				weight += len(out[v])
-				for _, l := range out[v] {
-					if next := groupOf[n.links[l].DstNode]; !seen[next] {
-						seen[next] = true
-						queue = append(queue, next)
-					}
-				}
+		}
+		best := int32(-1)
+		for g := range groups {
+			if domainOf[nodes[g][0]] < 0 && (best < 0 || near[g]*weight[best] > near[best]*weight[g]) {
+				best = g
+			}
+		}
+		sum += weight[best]
+		for _, v := range nodes[best] {
+			domainOf[v] = domain
+			for _, l := range out[v] {
+				near[groupOf[n.links[l].DstNode]] += float64(n.links[l].BandwidthBps)
 			}
 		}
 	}

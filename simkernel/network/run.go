@@ -14,7 +14,7 @@ import (
 func (n *Network) Run(ctx context.Context, workers int, finished func(*Results) error) error {
 	domains := 1
 	if workers = min(workers, runtime.GOMAXPROCS(0)); workers > 1 {
-		domains = max(1, min(workers*domainsPerWorker, len(n.links)/leastPorts))
+		domains = max(1, min(len(n.links)/leastPorts, max(workers, min(workers*domainsPerWorker, len(n.links)/fitPorts))))
 	}
 	return n.run(ctx, workers, n.partition(domains), finished)
 }
@@ -50,12 +50,13 @@ type pacer struct {
 	feed    *feed
 	pending *batch // the present batch of flows; next is the next of them
 	next    int
-	doneTo  int64 // the end of the present step
+	doneTo  int64 // the end of the present epoch
+	steps   int64 // of the present epoch
 }
 
 // steps simulates step by step.
 func (n *Network) steps(ctx context.Context, workers int, f *feed, c *collector) error {
-	p := &pacer{net: n, feed: f}
+	p := &pacer{net: n, feed: f, steps: 1}
 	w := n.startWorkers(workers)
 	defer w.stop()
 	for {
@@ -71,12 +72,11 @@ func (n *Network) steps(ctx context.Context, workers int, f *feed, c *collector)
 		if c.failed.Load() {
 			return nil
 		}
-		if n.step%256 == 0 {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
+		if err := ctx.Err(); err != nil {
+			return err
 		}
-		w.run(fromPS)
+		w.run(fromPS, p.steps)
+		p.steps = w.settle(p.steps)
 		if n.recovery != nil {
 			n.recovery.settle()
 		}
@@ -124,8 +124,7 @@ func (p *pacer) advance() (fromPS int64, err error) {
 		}
 		return 0, fmt.Errorf("%d flows have not drained after 26 days of simulated time", n.live())
 	}
-	n.step++
-	p.doneTo = fromPS + n.stepPS
+	p.doneTo = fromPS + p.steps*n.stepPS
 	if err := p.take(p.doneTo); err != nil {
 		return 0, err
 	}

@@ -9,210 +9,224 @@ import (
 	"time"
 )
 
-// Workers simulate the domains of a step at the same time. Each has domains of its own, so that these stay in its
-// core's cache, and takes over others' when it is done with them. So a worker whose core was taken away delays a
-// step by one domain at most. Who waits long sleeps, and how many workers take part follows from what is measured: on a
-// machine whose cores are busy fewer of them are faster.
+// Workers simulate the domains of an epoch, which is one step or several. A domain can be simulated to the end of a step
+// when all its neighbors, from which its packets come, have been simulated to the beginning of it: nobody waits for
+// those that are no neighbors. Each worker has domains of its own, so that these stay in its core's cache, and takes a
+// step of others' when its own wait. How many workers take part follows from what is measured: on a machine whose cores
+// are busy fewer of them are faster.
 const (
-	spinFor       = 30 * time.Microsecond // before a worker sleeps
-	leastWork     = 64                    // items: a step of less is not worth the exchange between cores
-	balanceEvery  = 64                    // steps
-	unbalanced    = 1.1                   // most of a worker over the mean, for domains to change hands
-	trialFor      = 3 * time.Millisecond  // to measure a number of workers
-	trialsBetween = 40                    // times trialFor, from one measurement of another number to the next
-	better        = 1.1                   // rate of another number over that of the present one, to take it
+	leastWork     = 64                     // items: a step of less is not worth the exchange between cores
+	epochWork     = 20_000                 // items of an epoch
+	epochSteps    = 64                     // at most
+	balanceEvery  = 100 * epochWork        // items
+	unbalanced    = 1.1                    // most of a worker over the mean, for domains to change hands
+	looksAtOnce   = 128                    // for work, before a worker takes others'
+	spinFor       = 200 * time.Microsecond // before a worker that waits sleeps
+	trialFor      = 3 * time.Millisecond   // to measure a number of workers
+	trialsBetween = 40                     // times trialFor, from one measurement of another number to the next
+	better        = 1.1                    // rate of another number over that of the present one, to take it
 )
 
 type workers struct {
-	net     *Network
-	helpers []helper      // all workers but the one that calls run
-	order   []int32       // domains, those with most work first
-	owner   []int32       // by domain: the worker that takes it first
-	claimed []atomicInt64 // by domain: the last step in which it was taken
-	work    []int64       // by domain: since the last balance
-
-	fromPS  int64
-	step    atomic.Int64 // 0 before the first; stopped
-	active  atomic.Int32 // workers that take part
-	left    atomic.Int32 // domains that are not done
-	waiting atomic.Bool  // run sleeps until left is 0
-	done    chan struct{}
-	all     sync.WaitGroup
-
-	chosen trials
+	net          *Network
+	owned        [][]int32  // by worker: the domains that it takes first
+	work         []int64    // by domain: since the last balance
+	progress     []progress // by domain
+	active       int        // workers that take part
+	sinceBalance int64      // items
+	epoch        atomic.Pointer[epoch]
+	all          sync.WaitGroup
+	chosen       trials
 }
 
-// An atomicInt64 has a cache line of its own.
-type atomicInt64 struct {
-	atomic.Int64
-	_ [56]byte
+// An epoch is some steps that workers simulate; a worker that comes late sees that nothing is left of it.
+type epoch struct {
+	fromPS      int64
+	first, last int64 // steps
+	owned       [][]int32
+	left        atomic.Int32 // domains that are not done
 }
 
-// A helper is a worker's goroutine.
-type helper struct {
-	asleep atomic.Bool
-	wake   chan struct{}
-	_      [40]byte
-}
+var stopped epoch
 
-const stopped = -1
+// Progress of a domain has a cache line of its own.
+type progress struct {
+	taken atomic.Int64 // the last step that was begun
+	done  atomic.Int64 // and that has ended
+	_     [48]byte
+}
 
 func (n *Network) startWorkers(count int) *workers {
 	count = max(1, min(count, len(n.domains)))
-	w := &workers{net: n, helpers: make([]helper, count-1), claimed: make([]atomicInt64, len(n.domains)),
-		owner: make([]int32, len(n.domains)), work: make([]int64, len(n.domains)), done: make(chan struct{}, 1)}
+	w := &workers{net: n, progress: make([]progress, len(n.domains)), work: make([]int64, len(n.domains)), active: count}
+	w.owned = make([][]int32, count)
 	for d := range n.domains {
-		w.order = append(w.order, int32(d))
-		w.owner[d] = int32(d * count / len(n.domains))
+		w.owned[d*count/len(n.domains)] = append(w.owned[d*count/len(n.domains)], int32(d))
 	}
-	w.active.Store(int32(count))
+	w.epoch.Store(&epoch{})
 	w.chosen.init(count)
-	for i := range w.helpers {
-		h := &w.helpers[i]
-		h.wake = make(chan struct{}, 1)
-		w.all.Go(func() { w.help(h, int32(i+1)) })
+	n.alone = count == 1
+	for i := 1; i < count; i++ {
+		w.all.Go(func() { w.help(i) })
 	}
 	return w
 }
 
-// run simulates a step of all domains.
-func (w *workers) run(fromPS int64) {
+// run simulates so many steps.
+func (w *workers) run(fromPS, steps int64) {
 	n := w.net
-	active := w.active.Load()
+	e := &epoch{fromPS: fromPS, first: n.step + 1, last: n.step + steps, owned: w.owned}
+	n.step = e.last
+	if n.alone {
+		for step := e.first; step <= e.last; step++ {
+			for i := range n.domains {
+				n.domains[i].run(step, fromPS, fromPS+n.stepPS)
+			}
+			fromPS += n.stepPS
+		}
+		return
+	}
+	for i := range w.progress {
+		w.progress[i].taken.Store(e.first - 1)
+		w.progress[i].done.Store(e.first - 1)
+	}
+	e.left.Store(int32(len(n.domains)))
+	w.epoch.Store(e)
+	w.take(e, 0)
+}
+
+// settle counts the work of an epoch of so many steps, and chooses workers and number of steps of the next.
+func (w *workers) settle(steps int64) int64 {
+	n := w.net
 	work := int64(0)
 	for i := range n.domains {
 		work += n.domains[i].work
 		w.work[i] += n.domains[i].work
+		n.domains[i].work = 0
 	}
-	n.alone = active == 1 || work < n.leastWork
-	if n.alone {
-		for i := range n.domains {
-			n.domains[i].run(n.step, fromPS, fromPS+n.stepPS)
-			w.claimed[i].Store(n.step)
+	if len(w.chosen.counts) > 1 {
+		count := int(w.chosen.next(work))
+		if w.sinceBalance += work; w.sinceBalance > balanceEvery || count != w.active {
+			w.active, w.sinceBalance = count, 0
+			w.balance()
 		}
-	} else {
-		if n.step%balanceEvery == 0 {
-			w.balance(active)
-		}
-		w.fromPS = fromPS
-		w.left.Store(int32(len(n.domains)))
-		w.step.Store(n.step)
-		for i := range w.helpers[:active-1] {
-			w.helpers[i].rouse()
-		}
-		w.take(0, n.step)
-		w.wait()
 	}
-	if len(w.helpers) > 0 {
-		if count := w.chosen.next(work); count != active {
-			w.active.Store(count)
-			w.balance(count)
+	n.alone = w.active == 1 || work < n.leastWork*steps
+	if n.recovery != nil || n.frontier != nil || work < n.leastWork*steps { // they act on all domains between steps
+		return 1
+	}
+	return max(1, min(epochSteps, steps*epochWork/max(1, work)))
+}
+
+// take simulates domains until the epoch has ended.
+func (w *workers) take(e *epoch, worker int) {
+	var wait waiting
+	for e.left.Load() > 0 {
+		some := false
+		for _, d := range e.owned[worker] {
+			some = w.advance(e, d) || some
+		}
+		for other := 1; other < len(e.owned) && !some && wait.isLong(); other++ {
+			some = slices.ContainsFunc(e.owned[(worker+other)%len(e.owned)], func(d int32) bool { return w.advance(e, d) })
+		}
+		if some {
+			wait = waiting{}
+		} else {
+			wait.pause()
 		}
 	}
 }
 
-// take simulates domains that nobody has taken in a step: first those of a worker, then the others.
-func (w *workers) take(worker int32, step int64) {
-	n := w.net
-	for _, own := range [...]bool{true, false} {
-		for _, d := range w.order {
-			if own != (w.owner[d] == worker) || !w.claimed[d].CompareAndSwap(step-1, step) {
-				continue
-			}
-			n.domains[d].run(step, w.fromPS, w.fromPS+n.stepPS)
-			if w.left.Add(-1) == 0 && w.waiting.Swap(false) {
-				w.done <- struct{}{}
-			}
-		}
+// advance simulates a step of a domain, if it can be, and reports whether it was.
+func (w *workers) advance(e *epoch, d int32) bool {
+	n, p := w.net, &w.progress[d]
+	step := p.done.Load() + 1
+	if step > e.last || p.taken.Load() != step-1 {
+		return false
 	}
-}
-
-// wait returns when all domains of the step are done.
-func (w *workers) wait() {
-	if spin(func() bool { return w.left.Load() == 0 }) {
-		return
-	}
-	w.waiting.Store(true)
-	if w.left.Load() == 0 && w.waiting.Swap(false) {
-		return
-	}
-	<-w.done
-}
-
-// help takes part in steps until they are stopped.
-func (w *workers) help(h *helper, worker int32) {
-	last := int64(0)
-	for {
-		ready := func() bool {
-			s := w.step.Load()
-			return s == stopped || s != last && worker < w.active.Load()
-		}
-		if !spin(ready) {
-			h.asleep.Store(true)
-			if !ready() || !h.asleep.Swap(false) {
-				<-h.wake
-			}
-		}
-		switch s := w.step.Load(); {
-		case s == stopped:
-			return
-		case s != last:
-			last = s
-			w.take(worker, s)
-		}
-	}
-}
-
-// rouse wakes a helper that sleeps.
-func (h *helper) rouse() {
-	if h.asleep.Load() && h.asleep.Swap(false) {
-		h.wake <- struct{}{}
-	}
-}
-
-func (w *workers) stop() {
-	w.step.Store(stopped)
-	for i := range w.helpers {
-		w.helpers[i].rouse()
-	}
-	w.all.Wait()
-}
-
-// spin waits for a condition for a short while and reports whether it holds.
-func spin(ready func() bool) bool {
-	var since time.Time
-	for i := 0; !ready(); i++ {
-		if i%128 != 127 {
-			continue
-		}
-		if since.IsZero() {
-			since = time.Now()
-		} else if time.Since(since) > spinFor {
+	for _, from := range n.domains[d].neighbors {
+		if w.progress[from].done.Load() < step-1 {
 			return false
 		}
-		runtime.Gosched()
+	}
+	if !p.taken.CompareAndSwap(step-1, step) {
+		return false
+	}
+	fromPS := e.fromPS + (step-e.first)*n.stepPS
+	n.domains[d].run(step, fromPS, fromPS+n.stepPS)
+	p.done.Store(step)
+	if step == e.last {
+		e.left.Add(-1)
 	}
 	return true
 }
 
+// help takes part in epochs until there are no more.
+func (w *workers) help(worker int) {
+	for seen := (*epoch)(nil); ; {
+		var wait waiting
+		e := w.epoch.Load()
+		for ; e == seen || worker >= len(e.owned) && e != &stopped; e = w.epoch.Load() {
+			wait.pause()
+		}
+		if e == &stopped {
+			return
+		}
+		w.take(e, worker)
+		seen = e
+	}
+}
+
+func (w *workers) stop() {
+	w.epoch.Store(&stopped)
+	w.all.Wait()
+}
+
+// Waiting is a worker's wait for others.
+type waiting struct {
+	looks int
+	since time.Time
+}
+
+// pause ends a look for work that was in vain. Who waits lets goroutines have its core, and later other processes.
+func (w *waiting) pause() {
+	if w.looks++; w.looks%looksAtOnce != 0 {
+		return
+	}
+	if w.since.IsZero() {
+		w.since = time.Now()
+	} else if time.Since(w.since) > spinFor {
+		time.Sleep(time.Millisecond)
+		*w = waiting{}
+	} else {
+		runtime.Gosched()
+	}
+}
+
+// isLong is true at some looks, after the first ones.
+func (w *waiting) isLong() bool { return w.looks%looksAtOnce == looksAtOnce-1 }
+
 // balance gives the domains with most work, one after the other, to the worker with the least so far, if the present
 // owners are not balanced.
-func (w *workers) balance(active int32) {
-	slices.SortFunc(w.order, func(a, b int32) int { return cmp.Or(cmp.Compare(w.work[b], w.work[a]), cmp.Compare(a, b)) })
-	load, total := make([]int64, active), int64(0)
+func (w *workers) balance() {
+	load, total := make([]int64, w.active), int64(0)
+	order := make([]int32, len(w.work))
 	for d, work := range w.work {
 		total += work
-		if w.owner[d] < active {
-			load[w.owner[d]] += work
-		} else {
-			load[0] += total // nobody's
+		order[d] = int32(d)
+	}
+	for i, owned := range w.owned {
+		for _, d := range owned {
+			load[min(i, w.active-1)] += w.work[d]
 		}
 	}
-	if float64(slices.Max(load)) > unbalanced*float64(total)/float64(active) {
+	if len(w.owned) != w.active || float64(slices.Max(load)) > unbalanced*float64(total)/float64(w.active) {
 		clear(load)
-		for _, d := range w.order {
+		w.owned = make([][]int32, w.active)
+		slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(w.work[b], w.work[a]) })
+		for _, d := range order {
 			least := slices.Index(load, slices.Min(load))
-			w.owner[d] = int32(least)
+			w.owned[least] = append(w.owned[least], d)
 			load[least] += w.work[d]
 		}
 	}
@@ -230,7 +244,6 @@ type trials struct {
 	before float64 // rate of the best one before the trial
 	trial  float64 // rate of the trial
 	since  time.Time
-	steps  int
 	items  int64
 	left   int // periods of the best one until the next trial
 	up     bool
@@ -250,9 +263,6 @@ func (t *trials) init(count int) {
 // next counts a step and returns how many workers take part in the next one.
 func (t *trials) next(items int64) int32 {
 	t.items += items
-	if t.steps++; t.steps%16 != 0 {
-		return t.counts[t.at]
-	}
 	now := time.Now()
 	if t.since.IsZero() {
 		t.since, t.items = now, 0
