@@ -157,8 +157,8 @@ func (n *Network) setWindows(domainOf []int32) {
 
 // partition divides the nodes of a network into at most that many domains with about the same bandwidth. Hosts are in
 // the domain of their first switch, and the ends of short links in the same one. A domain grows by the group of nodes
-// that has the largest share of its bandwidth to the domain, so that few packets leave it (greedy graph growing: Karypis
-// and Kumar, SIAM J. Sci. Comput. 20(1), 1998). The division affects the speed of a Network, never its results.
+// that has the largest share of its bandwidth to the domain, so that few packets leave it (greedy graph growing:
+// Karypis and Kumar, SIAM J. Sci. Comput. 20(1), 1998). The division affects the speed of a Network, never its results.
 func (n *Network) partition(domains int) []int32 {
 	out := make([][]int32, len(n.host)) // links of each node
 	for l, link := range n.links {

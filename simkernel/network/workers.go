@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// Workers simulate the domains of an epoch, which is one step or several. A domain can be simulated to the end of a step
-// when all its neighbors, from which its packets come, have been simulated to the beginning of it: nobody waits for
-// those that are no neighbors. Each worker has domains of its own, so that these stay in its core's cache, and takes a
-// step of others' when its own wait. How many workers take part follows from what is measured: on a machine whose cores
-// are busy fewer of them are faster.
+// Workers simulate the domains of an epoch, which is one step or several. A domain can be simulated to the end of a
+// step when its neighbors, from which its packets come, have been simulated to the beginning of it: nobody waits for
+// those that are no neighbors. Each worker has domains of its own, so that these stay in its core's cache, and takes
+// others' when its own wait for long. How many workers take part follows from what is measured: on a machine whose
+// cores are busy fewer of them are faster.
 const (
 	leastWork     = 64                     // items: a step of less is not worth the exchange between cores
 	epochWork     = 20_000                 // items of an epoch
@@ -22,8 +22,8 @@ const (
 	unbalanced    = 1.1                    // most of a worker over the mean, for domains to change hands
 	looksAtOnce   = 128                    // for work, before a worker takes others'
 	spinFor       = 200 * time.Microsecond // before a worker that waits sleeps
-	trialFor      = 3 * time.Millisecond   // to measure a number of workers
-	trialsBetween = 40                     // times trialFor, from one measurement of another number to the next
+	trialFor      = 3 * time.Millisecond   // a period
+	trialsBetween = 20                     // periods
 	better        = 1.1                    // rate of another number over that of the present one, to take it
 )
 
@@ -32,11 +32,11 @@ type workers struct {
 	owned        [][]int32  // by worker: the domains that it takes first
 	work         []int64    // by domain: since the last balance
 	progress     []progress // by domain
-	active       int        // workers that take part
+	most, active int        // workers, and how many of them take part
 	sinceBalance int64      // items
 	epoch        atomic.Pointer[epoch]
 	all          sync.WaitGroup
-	chosen       trials
+	trial        trial
 }
 
 // An epoch is some steps that workers simulate; a worker that comes late sees that nothing is left of it.
@@ -58,13 +58,12 @@ type progress struct {
 
 func (n *Network) startWorkers(count int) *workers {
 	count = max(1, min(count, len(n.domains)))
-	w := &workers{net: n, progress: make([]progress, len(n.domains)), work: make([]int64, len(n.domains)), active: count}
-	w.owned = make([][]int32, count)
+	w := &workers{net: n, progress: make([]progress, len(n.domains)), work: make([]int64, len(n.domains)), most: count,
+		active: count, owned: make([][]int32, count), trial: trial{left: 2}}
 	for d := range n.domains {
 		w.owned[d*count/len(n.domains)] = append(w.owned[d*count/len(n.domains)], int32(d))
 	}
 	w.epoch.Store(&epoch{})
-	w.chosen.init(count)
 	n.alone = count == 1
 	for i := 1; i < count; i++ {
 		w.all.Go(func() { w.help(i) })
@@ -104,8 +103,8 @@ func (w *workers) settle(steps int64) int64 {
 		w.work[i] += n.domains[i].work
 		n.domains[i].work = 0
 	}
-	if len(w.chosen.counts) > 1 {
-		count := int(w.chosen.next(work))
+	if w.most > 1 {
+		count := w.trial.next(w.active, w.most, work)
 		if w.sinceBalance += work; w.sinceBalance > balanceEvery || count != w.active {
 			w.active, w.sinceBalance = count, 0
 			w.balance()
@@ -233,67 +232,40 @@ func (w *workers) balance() {
 	clear(w.work)
 }
 
-// Trials choose the number of workers by what is measured. Now and then another number than the best one has a period
-// of its own, between two of the best. It is taken if its rate is better than both of theirs, which differ with the
-// traffic. Rates are items per ns.
-type trials struct {
-	counts []int32 // that are tried: 1, 2, 4, … and all
-	at     int     // the present one
-	best   int
-	tried  int     // whose trial has just ended; none
-	before float64 // rate of the best one before the trial
-	trial  float64 // rate of the trial
+// A trial is of another number of workers. Now and then one has a period, and is kept if it was better.
+type trial struct {
 	since  time.Time
-	items  int64
-	left   int // periods of the best one until the next trial
+	items  int64   // in this period
+	left   int     // periods until the next trial
+	former int     // number of workers before the trial; 0: there is none
+	before float64 // and their rate, in items per ns
 	up     bool
 }
 
-// none is no number of workers.
-const none = -1
-
-func (t *trials) init(count int) {
-	for k := 1; k < count; k *= 2 {
-		t.counts = append(t.counts, int32(k))
-	}
-	t.counts = append(t.counts, int32(count))
-	t.at, t.best, t.tried, t.left = len(t.counts)-1, len(t.counts)-1, none, 2
-}
-
-// next counts a step and returns how many workers take part in the next one.
-func (t *trials) next(items int64) int32 {
+// next counts items and returns how many workers take part from now on, of at most that many.
+func (t *trial) next(active, most int, items int64) int {
 	t.items += items
-	now := time.Now()
-	if t.since.IsZero() {
-		t.since, t.items = now, 0
+	took := time.Since(t.since)
+	if took < trialFor {
+		return active
 	}
-	if took := now.Sub(t.since); took > trialFor {
-		t.choose(float64(t.items) / float64(took))
-		t.since, t.items = now, 0
-	}
-	return t.counts[t.at]
-}
-
-// choose chooses the number for the next period from the rate of the last.
-func (t *trials) choose(rate float64) {
-	switch {
-	case t.at != t.best: // a trial has ended: the best one again, to compare with
-		t.tried, t.trial, t.at = t.at, rate, t.best
-	case t.tried != none:
-		if t.trial > better*max(t.before, rate) {
-			t.best, t.at = t.tried, t.tried
+	rate := float64(t.items) / float64(took)
+	t.since, t.items = time.Now(), 0
+	switch former := t.former; {
+	case former > 0:
+		t.former, t.left = 0, trialsBetween
+		if rate < better*t.before {
+			return former
 		}
-		t.tried, t.left = none, trialsBetween
-	default:
+	case t.left > 0:
+		t.left--
 		t.before = rate
-		if t.left--; t.left > 0 {
-			return
+	default:
+		t.former, t.up = active, !t.up
+		if t.up {
+			return min(2*active, most)
 		}
-		t.up = !t.up
-		if t.at == 0 || t.up && t.at+1 < len(t.counts) {
-			t.at++
-		} else {
-			t.at--
-		}
+		return max(1, active/2)
 	}
+	return active
 }
