@@ -134,19 +134,3 @@ func (s *rowStream) Next() (arrow.Record, error) {
 }
 
 func (s *rowStream) Close() error { return nil }
-
-// ChooseForWindows settles a variant that leaves the choice to the estimate (Variant.Auto): windows are simulated as
-// whole networks, which costs no more than link cases and has no error of the method, unless the network cannot be.
-func (e *Estimation) ChooseForWindows() {
-	if !e.variant.Auto {
-		return
-	}
-	e.variant.Auto = false
-	err := stages.CheckWholeNetwork(e.Network, e.Spec.Params, e.Spec.Switches, &stages.Loads{})
-	if err != nil {
-		e.Log.Info().Err(err).Msg("windows by link cases: the whole network cannot be simulated")
-		e.variant = Variant{Estimator: stages.Flow, Passes: MaxPasses}
-		return
-	}
-	e.variant = Variant{Estimator: stages.WholeNetwork}
-}

@@ -91,11 +91,7 @@ func always(work engine.Worker) engine.Opener {
 func (m *method) readLoads(in *engine.Inputs) (*stages.Loads, error) {
 	rows := in.Read(m.route.Output(schema.LinkLoads), nil, nil)
 	defer func() { _ = rows.Close() }() // read to its end, or an error is reported
-	loads, err := stages.ReadLoads(m.Network, rows)
-	if w := m.Spec.Windows; err == nil && w != nil { // loads are relative to the time of the windows
-		loads.LastStartNS = loads.FirstStartNS + w.activeNS()
-	}
-	return loads, err
+	return stages.ReadLoads(m.Network, rows)
 }
 
 // representatives returns, by link id, the link whose case stands for it; nil without clustering.

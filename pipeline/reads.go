@@ -140,7 +140,7 @@ func NewTaskRunner(dir, scenario string, v Variant, o Settings) (*engine.TaskRun
 	if err != nil {
 		return nil, err
 	}
-	if v.Estimator == stages.WholeNetwork && model.Spec.Windows == nil {
+	if v.Estimator == stages.WholeNetwork {
 		return nil, errors.New("estimator exact is one task: parsimon run does it")
 	}
 	e := ReadOnly(model, v, o)

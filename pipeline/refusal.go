@@ -97,7 +97,7 @@ func (m *Model) Refuse(v Variant, others ...Feature) error {
 // where only that answers.
 func (m *Model) check(v Variant, o Settings) error {
 	err := errors.Join(checkVariant(v), m.Refuse(v, o.For))
-	exact := v.Estimator == stages.WholeNetwork && o.For == "" // what-if then takes link cases
+	exact := v.Estimator == stages.WholeNetwork && o.For != ForDifference // what-if then takes link cases
 	if err != nil || !exact && !(v.Auto && (m.onlyWhole() || !m.Spec.Switches.IsZero())) {
 		return err
 	}

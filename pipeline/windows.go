@@ -18,7 +18,6 @@ import (
 	"parsimon/pipeline/scenario"
 	"parsimon/schema"
 	"parsimon/schema/columns"
-	"parsimon/stages"
 	"parsimon/stages/rng"
 	"parsimon/stages/topology"
 	"parsimon/stages/workload"
@@ -31,7 +30,8 @@ import (
 //	|─────| flows that began earlier and are still active begin here, with the bytes that they have left
 //
 // Flows that start in a span count. Flows of the warm-up and the cool-down are simulated for their effect on those that
-// count. Parts that overlap are one.
+// count. Parts that overlap are one. Each part is simulated without the others: flows that outlast a part begin again in
+// the next one.
 type Windows struct {
 	Spans      [][2]int64 `json:"spans"` // starts in ns, from and to (excluded), ascending
 	WarmupNS   int64      `json:"warmup_ns"`
@@ -39,8 +39,6 @@ type Windows struct {
 	// LongestBytes is the size of the workload's largest flow, which says how long before a window flows are looked
 	// for that are still active.
 	LongestBytes int64 `json:"longest_bytes"`
-	// Alone says that each part is simulated without the others: flows that outlast a part begin again in the next one.
-	Alone bool `json:"alone,omitempty"`
 }
 
 // WindowsVersion changes whenever windows of the same scenario would get other numbers than before.
@@ -51,14 +49,6 @@ type WindowsSpec struct {
 	Of    lake.ScenarioID `json:"of"`
 	Parts [][2]int64      `json:"parts"` // of the time, in ns: see Windows.Parts
 	Spans [][2]int64      `json:"spans"` // see Windows
-}
-
-// activeNS is the time of all parts, warm-up and cool-down included.
-func (w *WindowsSpec) activeNS() (sum int64) {
-	for _, p := range w.Parts {
-		sum += p[1] - p[0]
-	}
-	return sum
 }
 
 // Parts are the simulated parts of the time, ascending and apart, within the workload's starts.
@@ -79,13 +69,13 @@ func join(all [][2]int64, from, to int64) [][2]int64 {
 }
 
 // DeriveWindows opens the scenario of some windows of one that the lake holds, for an estimate. It is a scenario of its
-// own, which commands do not list, and is removed with the one that it was made from.
+// own, which commands do not list, and is removed with the one that it was made from. The variant of base is that of
+// the whole network.
 func DeriveWindows(ctx context.Context, base *Estimation, w Windows, o Settings) (*Estimation, error) {
 	g, err := base.Generated()
 	if err != nil {
 		return nil, err
 	}
-	w.Alone = base.variant.Estimator == stages.WholeNetwork
 	spec := base.Spec
 	spec.Canonical, err = json.Marshal(struct {
 		WindowsOf lake.ScenarioID `json:"windows_of"`
@@ -129,8 +119,7 @@ func (w *windowFlows) flows(ctx context.Context, t *engine.Attempt, out *lake.Fl
 	if err != nil {
 		return nil, err
 	}
-	bps := accessBandwidths(w.Network)
-	c := carrier{windows: w.windows, fluid: newFluid(bps), simulated: newFluid(bps), out: out}
+	c := carrier{windows: w.windows, fluid: newFluid(accessBandwidths(w.Network)), out: out}
 	c.key = rng.New(w.Spec.Seed, rng.Carried).Key()
 	c.parts = w.windows.Parts(of.FirstStartNS, of.LastStartNS)
 	c.stats.FirstStartNS = -1
@@ -159,17 +148,16 @@ func accessBandwidths(n *topology.Network) map[int32]int64 {
 
 // A carrier passes on the flows of the parts and finds those that are still active when a part begins.
 type carrier struct {
-	windows   Windows
-	parts     [][2]int64
-	key       uint64         // of the times at which active flows begin
-	next      int            // the first part that has not begun
-	fluid     *fluid         // of the whole workload
-	simulated *fluid         // of what is simulated: flows that outlast a part are alone after it, and end early
-	due       []workload.Row // flows that are to begin in the present part, if they are active then, by time
-	held      []workload.Row // of the present part, not written yet
-	heldToNS  int64          // rows that start earlier are held
-	out       schema.Sink
-	stats     Generated // of what is written
+	windows  Windows
+	parts    [][2]int64
+	key      uint64         // of the times at which active flows begin
+	next     int            // the first part that has not begun
+	fluid    *fluid         // of the whole workload
+	due      []workload.Row // flows that are to begin in the present part, if they are active then, by time
+	held     []workload.Row // of the present part, not written yet
+	heldToNS int64          // rows that start earlier are held
+	out      schema.Sink
+	stats    Generated // of what is written
 }
 
 // A carried flow is in the fluid.
@@ -238,7 +226,7 @@ func (c *carrier) batch(rec arrow.Record) error {
 				c.drain(starts[i])
 				f := carriedOf(&v, i)
 				c.fluid.add(starts[i], f)
-				c.include(f)
+				c.hold(f)
 			}
 			if !hold {
 				if err := c.pass(rec.NewSlice(int64(at), int64(end))); err != nil {
@@ -266,9 +254,8 @@ func (c *carrier) pass(flows arrow.Record) error {
 	return c.out.Write(flows)
 }
 
-// include adds a flow to those that are simulated, and holds it while others may begin before it.
-func (c *carrier) include(f carried) {
-	c.simulated.add(f.StartNS, f)
+// hold holds a flow while others may begin before it.
+func (c *carrier) hold(f carried) {
 	if f.StartNS < c.heldToNS {
 		f.SizeBytes = int64(f.remaining)
 		c.held = append(c.held, f.Row)
@@ -290,10 +277,11 @@ func (c *carrier) begin(ns int64) error {
 		c.next++
 		spreadNS := min(c.windows.WarmupNS/2, part[1]-part[0]-1)
 		c.heldToNS = part[0] + spreadNS + 1
-		for _, id := range c.carry(part[0]) {
-			offsetNS := rng.Below32(uint32(rng.Hash(c.key, uint64(id))), int(spreadNS+1))
-			c.due = append(c.due, workload.Row{ID: id, StartNS: part[0] + int64(offsetNS)})
-		}
+		c.fluid.advance(part[0])
+		c.fluid.each(func(x *carried) {
+			offsetNS := rng.Below32(uint32(rng.Hash(c.key, uint64(x.ID))), int(spreadNS+1))
+			c.due = append(c.due, workload.Row{ID: x.ID, StartNS: part[0] + int64(offsetNS)})
+		})
 		slices.SortFunc(c.due, byStart)
 	}
 	return nil
@@ -317,7 +305,7 @@ func (c *carrier) drain(ns int64) {
 		})
 		slices.SortFunc(begin, func(a, b carried) int { return byStart(a.Row, b.Row) })
 		for _, f := range begin {
-			c.include(f)
+			c.hold(f)
 		}
 	}
 }
@@ -339,23 +327,4 @@ func (c *carrier) write(beforeNS int64) error {
 	err := workload.RowTable.Write(c.out, c.held[:n])
 	c.held = slices.Delete(c.held, 0, n)
 	return err
-}
-
-// carry returns the ids of the flows that are active when a part begins. A flow of an earlier part is carried over
-// again, unless its simulation goes on.
-func (c *carrier) carry(ns int64) (ids []int64) {
-	c.fluid.advance(ns)
-	c.simulated.advance(ns)
-	goesOn := map[int64]bool{}
-	if !c.windows.Alone {
-		c.simulated.each(func(x *carried) {
-			goesOn[x.ID] = true
-		})
-	}
-	c.fluid.each(func(x *carried) {
-		if !goesOn[x.ID] {
-			ids = append(ids, x.ID)
-		}
-	})
-	return ids
 }

@@ -73,26 +73,6 @@ func TestFluidACKs(t *testing.T) {
 	}
 }
 
-// A flow that is active when a second part begins is carried over although it began in the first one, unless it goes
-// on in the simulation, where it is alone after the first part.
-func TestCarryAgain(t *testing.T) {
-	const bps = 8_000_000_000 * 1.048 // a byte of payload per ns
-	hosts := map[int32]int64{1: bps, 2: bps, 3: bps}
-	c := carrier{fluid: newFluid(hosts), simulated: newFluid(hosts)}
-	first := carried{Row: workload.Row{ID: 1, Src: 1, Dst: 2}, remaining: 1e6}
-	c.fluid.add(0, first) // in the first part
-	c.simulated.add(0, first)
-	c.fluid.add(100_000, carried{Row: workload.Row{ID: 2, Src: 1, Dst: 3}, remaining: 1e6}) // after it
-	if got := c.carry(500_000); !slices.Equal(got, []int64{2}) {
-		t.Errorf("flows %v begin the second part, want 2: 1 goes on", got)
-	}
-	c.due = []workload.Row{{ID: 2, StartNS: 500_000}}
-	c.drain(500_000)
-	if got := c.carry(1_700_000); !slices.Equal(got, []int64{1}) {
-		t.Errorf("flows %v begin the third part, want 1: 2 goes on", got)
-	}
-}
-
 // Flows that are active when a part begins begin at times of their own in the first half of the warm-up, with what they
 // have left then. Those that have ended by then do not.
 func TestCarriedFlowsBeginApart(t *testing.T) {
@@ -102,7 +82,7 @@ func TestCarriedFlowsBeginApart(t *testing.T) {
 	for i := range int32(200) {
 		hosts[i] = bps
 	}
-	c.fluid, c.simulated = newFluid(hosts), newFluid(hosts)
+	c.fluid = newFluid(hosts)
 	for i := range int32(100) {
 		bytes := 5e6
 		if i%2 == 1 {
@@ -147,7 +127,7 @@ func TestWindowsKeepTheOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	topology, _ := fixture.Trace(t, 100)
-	o := options{Lake: t.TempDir(), Variant: flowOf(2)}
+	o := options{Lake: t.TempDir(), Variant: whole}
 	base := estimate(t, topology, flows, o)
 	w := Windows{WarmupNS: 800_000, CooldownNS: 500_000, LongestBytes: 6_000_000}
 	for k := range int64(12) {

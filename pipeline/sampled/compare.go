@@ -2,7 +2,6 @@ package sampled
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -18,11 +17,7 @@ import (
 // both sides cancels in the difference. The flows of other are those of base, or made from them. Both estimates go to
 // the lake, as those of Run do.
 func Compare(ctx context.Context, base, other *pipeline.Estimation, ask Ask) (*Comparison, error) {
-	base.ChooseForWindows()
-	if other.ChooseForWindows(); base.Variant().String() != other.Variant().String() {
-		return nil, errors.New("the whole network of one scenario only can be simulated: compare by --estimator flow")
-	}
-	s, err := start(ctx, base, ask, nil)
+	s, err := start(ctx, base, ask)
 	if err != nil {
 		return nil, err
 	}

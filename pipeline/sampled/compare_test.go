@@ -23,7 +23,7 @@ func begin(t *testing.T, dir, flows string) *pipeline.Estimation {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := pipeline.Begin(context.Background(), dir, s, pipeline.Variant{Estimator: stages.Independent}, pipeline.Settings{})
+	e, err := pipeline.Begin(context.Background(), dir, s, pipeline.Variant{Estimator: stages.WholeNetwork}, pipeline.Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func slow(t *testing.T, dir string, base *pipeline.Estimation, bps int64) *pipel
 		t.Fatal(err)
 	}
 	c := scenario.Changes{Do: []scenario.Change{change}}
-	variant := pipeline.Variant{Estimator: stages.Independent}
+	variant := pipeline.Variant{Estimator: stages.WholeNetwork}
 	e, err := pipeline.Derive(context.Background(), dir, string(base.ID()), c, variant, pipeline.Settings{})
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func TestCompare(t *testing.T) {
 	}
 	i := slices.IndexFunc(r.Changes, func(x Change) bool { return x.Group == "all" && x.SizeBin == "all" && x.Quantile == 0.9 })
 	x := r.Changes[i]
-	alone, err := Run(ctx, base, ask, nil)
+	alone, err := Run(ctx, base, ask)
 	if err != nil {
 		t.Fatal(err)
 	}

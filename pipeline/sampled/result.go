@@ -31,15 +31,11 @@ func (s *sampler) result(rows []Row, stopped string, seconds float64) *Result {
 		Result: &summary.Result{
 			ScenarioID: string(s.base.ID()), Name: s.base.Spec.Name, Variant: s.variant(),
 			Lake: s.base.Lake.Path(), Flows: s.index.totals[all],
-			Warnings: []string{}, Stages: append(s.stages, s.base.Executor().Reports...), Cases: s.cases, Seconds: seconds,
+			Warnings: []string{}, Stages: append(s.stages, s.base.Executor().Reports...), Seconds: seconds,
 		},
 		SampledShare: s.sampledShare(), Windows: len(s.counts), Stopped: stopped,
 		Confidence: s.ask.Confidence, Within: s.ask.Within,
 		Goals: s.goals(), Warmup: s.warmup, Rows: rows,
-	}
-	if s.base.Variant().Estimator != stages.WholeNetwork {
-		r.Warnings = append(r.Warnings, "the intervals leave out the error of link cases: without --estimator, windows are "+
-			"simulated packet by packet")
 	}
 	for i := range rows {
 		row := &rows[i]

@@ -37,38 +37,13 @@ func (s *sampler) estimate(ctx context.Context, slots []int, warmupNS int64) (*r
 	if err != nil {
 		return nil, err
 	}
-	if s.execute != nil && !estimated(run) { // it gets the scenario with its flows
-		err := run.Generate(ctx)
-		run.Close()
-		if err == nil {
-			err = s.execute(ctx, run.ID())
-		}
-		if err == nil {
-			run, err = pipeline.DeriveWindows(ctx, s.base, w, how)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
 	defer run.Close()
 	if err := run.Estimate(ctx); err != nil {
 		return nil, fmt.Errorf("%d windows from %d ns on: %w", len(slots), s.index.slots[slots[0]].FromNS, err)
 	}
 	s.stages = append(s.stages, run.Executor().Reports...)
-	cases, err := pipeline.Cases(run.Lake, pipeline.CaseStages(run.Plan())...)
-	if err != nil {
-		return nil, err
-	}
-	s.cases.Add(cases)
 	g, err := s.base.Generated()
 	return &round{slots: slots, run: run, parts: w.Parts(g.FirstStartNS, g.LastStartNS)}, err
-}
-
-// estimated reports whether an estimate is complete.
-func estimated(run *pipeline.Estimation) bool {
-	plan := run.Plan()
-	_, err := run.Executor().Records(plan[len(plan)-1])
-	return err == nil
 }
 
 // slotOf is the drawn slot in which a flow starts; false for a flow of a warm-up, a cool-down or an earlier time.

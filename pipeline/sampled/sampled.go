@@ -3,7 +3,6 @@ package sampled
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -11,9 +10,7 @@ import (
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/engine"
-	"parsimon/pipeline/lake"
 	"parsimon/pipeline/sampling"
-	"parsimon/stages"
 )
 
 // wholeShare is the share of the workload, warm-ups included, from which on the whole is estimated instead of windows.
@@ -25,14 +22,6 @@ const (
 	Spent   = "budget"  // the next round would take longer than what is left of the budget
 	Whole   = "whole"   // windows would be most of the workload: all of it was estimated
 )
-
-// Execute estimates a scenario of windows, whose flows the lake holds, in the variant and the lake of the base, by
-// other processes or machines. No process holds the scenario meanwhile.
-type Execute func(ctx context.Context, id lake.ScenarioID) error
-
-// ErrWhole says that windows would be most of the workload, and that the whole is to be estimated instead.
-var ErrWhole = errors.New("windows would be most of the workload: share the stages of its whole estimate among " +
-	"processes instead")
 
 // sampler is an estimate from windows at work. It keeps the base's scenario locked.
 type sampler struct {
@@ -50,19 +39,16 @@ type sampler struct {
 	outlast map[Key]int64  // cut flows
 
 	windowError float64 // 0 if the whole is estimated
-	cases       stages.SimulateStats
 	stages      []engine.Report
-	execute     Execute // nil: this process estimates windows
 
 	other      *sampler       // of a comparison: the other side, by the same windows; else nil
 	here, over map[int]counts // by slot: slowdowns of the flows of both scenarios, here and on the other side
 }
 
-// Run estimates a scenario, whose flows are generated if they are not, from windows, which execute estimates unless it
-// is nil. The variant has a number of passes. The error is ErrWhole if execute should estimate the base, which this
-// process holds: Run may then be called again and takes that estimate over.
-func Run(ctx context.Context, base *pipeline.Estimation, ask Ask, execute Execute) (*Result, error) {
-	s, err := start(ctx, base, ask, execute)
+// Run estimates a scenario, whose flows are generated if they are not, from windows. The variant is that of the whole
+// network.
+func Run(ctx context.Context, base *pipeline.Estimation, ask Ask) (*Result, error) {
+	s, err := start(ctx, base, ask)
 	if err != nil {
 		return nil, err
 	}
@@ -73,34 +59,12 @@ func Run(ctx context.Context, base *pipeline.Estimation, ask Ask, execute Execut
 	return s.combine(ctx, stopped)
 }
 
-// errPrepared says that windows are prepared and not estimated.
-var errPrepared = errors.New("windows are prepared")
-
-// Prepare writes the flows of the windows that Run would estimate next into hidden scenarios, and returns their ids;
-// none if the windows that are there are enough. Processes that share the work then do the stages of each
-// (pipeline.Resume, Settings.Shard), and Run takes them over.
-func Prepare(ctx context.Context, base *pipeline.Estimation, ask Ask) (ids []string, err error) {
-	ids = []string{}
-	s, err := start(ctx, base, ask, func(_ context.Context, id lake.ScenarioID) error {
-		ids = append(ids, string(id))
-		return errPrepared
-	})
-	if err == nil {
-		_, err = s.draw(ctx)
-	}
-	if errors.Is(err, errPrepared) {
-		err = nil
-	}
-	return ids, err
-}
-
 // start generates and reads the workload and finds its warm-up.
-func start(ctx context.Context, base *pipeline.Estimation, ask Ask, execute Execute) (*sampler, error) {
+func start(ctx context.Context, base *pipeline.Estimation, ask Ask) (*sampler, error) {
 	if err := ask.Validate(); err != nil {
 		return nil, err
 	}
-	base.ChooseForWindows()
-	s := &sampler{base: base, ask: ask, began: time.Now(), windowError: windowError, execute: execute}
+	s := &sampler{base: base, ask: ask, began: time.Now(), windowError: windowError}
 	s.forget()
 	var err error
 	if err = base.Generate(ctx); err != nil {
@@ -204,9 +168,6 @@ func (s *sampler) take(ctx context.Context, r *round) error {
 
 // whole estimates the whole workload: every slot is drawn.
 func (s *sampler) whole(ctx context.Context) error {
-	if s.execute != nil && !estimated(s.base) {
-		return ErrWhole
-	}
 	if err := s.base.Estimate(ctx); err != nil {
 		return err
 	}

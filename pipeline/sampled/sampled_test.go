@@ -44,13 +44,13 @@ func runAsk(t *testing.T, dir, flows string, ask Ask) *Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := pipeline.Variant{Estimator: stages.Independent}
+	v := pipeline.Variant{Estimator: stages.WholeNetwork}
 	e, err := pipeline.Begin(context.Background(), dir, s, v, pipeline.Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	r, err := Run(context.Background(), e, ask, nil)
+	r, err := Run(context.Background(), e, ask)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package sampled
 
 import (
 	"context"
-	"errors"
 	"math"
 	"math/bits"
 	"slices"
@@ -144,11 +143,11 @@ func (s *sampler) measure(ctx context.Context, first []int) error {
 	}
 	slices.Sort(some)
 	whole, err := s.estimated(ctx, first, s.warmup.NS)
-	if err != nil && !errors.Is(err, errPrepared) {
+	if err != nil {
 		return err
 	}
-	half, errHalf := s.estimated(ctx, some, s.warmup.NS/2)
-	if err := errors.Join(err, errHalf); err != nil { // both are prepared at once
+	half, err := s.estimated(ctx, some, s.warmup.NS/2)
+	if err != nil {
 		return err
 	}
 	var pairs []halfPair

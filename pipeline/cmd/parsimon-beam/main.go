@@ -26,7 +26,6 @@ import (
 	"parsimon/pipeline/catalog"
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
-	"parsimon/pipeline/sampled"
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/summary"
 	"parsimon/stages"
@@ -37,15 +36,11 @@ const usage = `parsimon-beam: estimate a scenario on many machines, by Apache Be
 Usage:
   parsimon-beam SCENARIO.yaml --lake DIR [--runner prism]
   parsimon-beam --scenario ID --lake DIR --runner flink --endpoint HOST:PORT
-  parsimon-beam --scenario ID --lake DIR --within 2% [--of p99]
 
 The scenario is a file, the name of a shipped one, or the id of one whose flows are in the lake
 (parsimon stage generate makes it from other inputs). Its flows are generated here. All other stages run on
 the workers of the runner, which need the lake under the same path. The rows are those of
 "parsimon run". The same command continues a job that failed. pipeline/OPERATORS.md describes setups.
-
-With --within, windows of time are drawn here, and each round of them is one job; the answer is that of
-"parsimon run --within".
 
 Flags:
 `
@@ -57,7 +52,6 @@ type flags struct {
 	seed                                  uint64
 	passes, workers, partitions, resubmit int
 	keep, quiet                           bool
-	ask                                   sampled.AskText
 	set                                   *pflag.FlagSet
 }
 
@@ -67,7 +61,7 @@ func (f *flags) declare(set *pflag.FlagSet) {
 	set.StringVar(&f.scenario, "scenario", "", "scenario of the lake, by its id or the beginning of it, instead of a scenario file")
 	set.Uint64Var(&f.seed, "seed", 1, "seed of every random choice, instead of the scenario file's")
 	set.StringVar(&f.duration, "duration", "", "simulated time to generate, e.g. 500ms, instead of the scenario file's")
-	set.StringVar(&f.estimator, "estimator", stages.Flow.String(), "flow or independent; with --within also exact: windows are simulated packet by packet")
+	set.StringVar(&f.estimator, "estimator", stages.Flow.String(), "flow or independent")
 	set.IntVar(&f.passes, "passes", pipeline.MaxPasses, "passes of estimator flow over all link cases: 2, or 1 to see what feedback is worth")
 	set.StringVar(&f.cluster, "cluster", "", "with --estimator independent: simulate one link of each cluster of similar links: the accepted error of a slowdown at a link, e.g. 5%")
 	set.IntVar(&f.partitions, "partitions", 0, "tasks that the links are divided into; 0: by size. Should exceed the number of workers. Does not change the results")
@@ -75,11 +69,6 @@ func (f *flags) declare(set *pflag.FlagSet) {
 	set.BoolVar(&f.keep, "keep", false, "keep the temporary tables hop_observations, feedback and sender_feedback, which are removed otherwise as soon as no stage needs them")
 	set.StringVar(&f.runner, "runner", "prism", "prism, in this process; flink; or any other Beam runner with a job service (portable)")
 	set.IntVar(&f.resubmit, "resubmit", 3, "how often a job that failed on a cluster is submitted again")
-	set.StringVar(&f.ask.Within, "within", "", "estimate windows of time instead of the whole workload, a round in one job, until the interval of the percentile is no wider than ± this share of it, e.g. 2%")
-	set.StringArrayVar(&f.ask.Of, "of", []string{"p99"}, "with --within: percentile that has to be precise: p50, p90, p99 or p99.9; may be repeated")
-	set.StringVar(&f.ask.By, "by", "", "with --within: groups whose percentiles have to be precise: service, vnet or size_bin, or one group such as service=storage; default: all flows together")
-	set.StringVar(&f.ask.Confidence, "confidence", "95%", "with --within: how often the intervals hold the value of the whole workload")
-	set.DurationVar(&f.ask.Budget, "budget", 0, "with --within: stop before a round of windows that would end later than this, e.g. 5m; 0: no limit")
 	set.BoolVarP(&f.quiet, "quiet", "q", false, "no log lines but warnings")
 }
 
@@ -141,15 +130,8 @@ func (f *flags) run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	beamlog.SetupLogging(level.String(), "text")
 	o.Log = zerolog.New(os.Stderr).Level(level).With().Timestamp().Logger()
-	ask, windows, err := f.asked()
-	if err != nil {
-		return usageError{err}
-	}
 	if j.Scenario, err = f.generate(ctx, args, j.Lake, v, o); err != nil {
 		return err
-	}
-	if windows {
-		return f.runWindows(ctx, j, v, o, ask, out)
 	}
 	if err := f.complete(ctx, j, o.Log); err != nil {
 		return err

@@ -83,7 +83,7 @@ func sampledLake(t *testing.T) (lake string) {
 	if err := errors.Join(w.WriteAll(rows), os.WriteFile(path, text.Bytes(), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	must(t, "run", "--topology", "small-2to1", "--flows", path, "--lake", lake, "--estimator", "independent", "--within", "8%",
+	must(t, "run", "--topology", "small-2to1", "--flows", path, "--lake", lake, "--within", "8%",
 		"--of", "p99", "--by", "service", "--quiet")
 	return lake
 }

@@ -44,11 +44,14 @@ var runCommand = command{
 		group(f, "Windows of time", func() { within.declare(f) })
 		return func(ctx context.Context, args []string) error {
 			ask, sampling, err := within.ask()
-			if err != nil {
-				return err
-			}
 			if sampling && exact {
 				return usagef("--within does not go with --exact")
+			}
+			if sampling {
+				err = within.simulate(&r)
+			}
+			if err != nil {
+				return err
 			}
 			if startsFrom != "" && startsFrom != stages.WholeNetwork.String() {
 				return usagef("--starts-from %q: want exact", startsFrom)
@@ -57,15 +60,12 @@ var runCommand = command{
 			if startsFrom != "" {
 				open = beginFromExact
 			}
-			if sampling {
-				r.how.For = pipeline.ForWindows
-			}
 			run, err := open(ctx, e, &s, &r, args)
 			if err != nil {
 				return err
 			}
 			if sampling {
-				return within.runWithin(ctx, e, run, ask)
+				return runWithin(ctx, e, run, ask)
 			}
 			if err := run.Estimate(ctx); err != nil {
 				return err

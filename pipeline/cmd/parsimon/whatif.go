@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -14,6 +13,7 @@ import (
 	"parsimon/pipeline/sampled"
 	"parsimon/pipeline/text"
 	"parsimon/pipeline/whatif"
+	"parsimon/stages"
 )
 
 // compareFlags say how two estimates are compared, and what is written of it.
@@ -62,6 +62,9 @@ var whatIfCommand = command{
 				return err
 			}
 			ask, sampling, err := how.within.askChange(how.By, "links")
+			if sampling {
+				err = how.within.simulate(&r)
+			}
 			if err != nil {
 				return err
 			}
@@ -76,14 +79,12 @@ var whatIfCommand = command{
 				}
 				return how.write(ctx, e, w.Comparison, w.Text())
 			}
-			o.For = pipeline.ForWindows
 			return compareWithin(ctx, e, o, ask, args[0],
 				func(base *pipeline.Estimation) (*pipeline.Estimation, error) {
-					base.ChooseForWindows()
 					if err := base.Generate(ctx); err != nil {
 						return nil, err
 					}
-					return pipeline.Derive(ctx, o.Lake, string(base.ID()), changes, base.Variant(), o.Settings)
+					return pipeline.Derive(ctx, o.Lake, string(base.ID()), changes, o.Variant, o.Settings)
 				})
 		}
 	},
@@ -97,7 +98,6 @@ var compareCommand = command{
 		var how compareFlags
 		r.declareLake(e, f)
 		how.declare(e, f)
-		r.declareEstimator(f)
 		r.declareWorkers(f)
 		r.declareMemory(f)
 		f.BoolVar(&how.Across, "across", false, "compare although the ways of estimating differ")
@@ -118,13 +118,13 @@ var compareCommand = command{
 				return how.write(ctx, e, c, c.Text())
 			}
 			if strings.Contains(args[0]+args[1], "@") {
-				return usagef("--within estimates both scenarios in the same way: name no variant, but --estimator")
+				return usagef("--within simulates windows of both scenarios packet by packet: name no variant")
 			}
+			r.estimator, r.how.For = stages.WholeNetwork.String(), pipeline.ForWindows
 			o, err := r.settings(e)
 			if err != nil {
 				return err
 			}
-			o.For = pipeline.ForWindows
 			return compareWithin(ctx, e, o, ask, args[0],
 				func(*pipeline.Estimation) (*pipeline.Estimation, error) {
 					return pipeline.Resume(ctx, o.Lake, args[1], o.Variant, o.Settings)
@@ -142,8 +142,7 @@ func side(text string) whatif.Side {
 // withinFlags ask for an estimate from windows of time.
 type withinFlags struct {
 	sampled.AskText
-	prepare bool
-	flags   *pflag.FlagSet
+	flags *pflag.FlagSet
 }
 
 // declare declares the flags of run.
@@ -151,10 +150,7 @@ func (w *withinFlags) declare(f *pflag.FlagSet) {
 	w.declareCommon(f)
 	f.StringVar(&w.By, "by", "", "with --within: groups whose percentiles have to be precise: service, vnet or "+
 		"size_bin, or one group such as service=storage; default: all flows together")
-	f.BoolVar(&w.prepare, "prepare", false, "with --within: write the flows of the next windows into scenarios of their "+
-		"own and print the ids of these, for stages in shards (--scenario ID --shard I/N); the same command without "+
-		"--prepare takes the windows over")
-	needs(f, "within", "by", "prepare")
+	needs(f, "within", "by")
 }
 
 // declareCommon declares the flags of run, what-if and compare.
@@ -182,6 +178,16 @@ func (w *withinFlags) ask() (a sampled.Ask, ok bool, err error) {
 	return a, true, nil
 }
 
+// simulate makes the command simulate windows packet by packet.
+func (w *withinFlags) simulate(r *runFlags) error {
+	v, err := r.variant()
+	if err == nil && !v.Auto && v.Estimator != stages.WholeNetwork {
+		err = usagef("--within simulates windows packet by packet: leave out --estimator, --passes and --cluster")
+	}
+	r.estimator, r.how.For = stages.WholeNetwork.String(), pipeline.ForWindows
+	return err
+}
+
 // askChange is what the flags ask a comparison for, whose --by names at most one kind of groups.
 func (w *withinFlags) askChange(by []string, others ...string) (sampled.Ask, bool, error) {
 	if w.Within != "" {
@@ -198,18 +204,9 @@ func (w *withinFlags) askChange(by []string, others ...string) (sampled.Ask, boo
 	return w.ask()
 }
 
-// runWithin estimates a scenario from windows and writes the answer, or prepares the next windows.
-func (w *withinFlags) runWithin(
-	ctx context.Context, e *env, run *pipeline.Estimation, a sampled.Ask,
-) error {
-	if w.prepare {
-		ids, err := sampled.Prepare(ctx, run, a)
-		if err == nil {
-			_, err = fmt.Fprintln(e.stdout, strings.Join(ids, "\n"))
-		}
-		return err
-	}
-	result, err := sampled.Run(ctx, run, a, nil)
+// runWithin estimates a scenario from windows and writes the answer.
+func runWithin(ctx context.Context, e *env, run *pipeline.Estimation, a sampled.Ask) error {
+	result, err := sampled.Run(ctx, run, a)
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,7 @@ func TestWithinJSON(t *testing.T) {
 			Reached   bool    `json:"reached"`
 		} `json:"goals"`
 	}
-	args := []string{"run", "--topology", "small-2to1", "--flows", flows, "--lake", dir, "--estimator", "independent",
+	args := []string{"run", "--topology", "small-2to1", "--flows", flows, "--lake", dir,
 		"--within", "20%", "--of", "p99", "--by", "service", "--confidence", "95%", "--budget", "5m"}
 	if err := json.Unmarshal([]byte(must(t, append(args, "--format", "json")...)), &out); err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func TestWithinJSON(t *testing.T) {
 		}
 	}
 	text := must(t, args...)
-	contains(t, text, fmt.Sprintf("sampled, %d windows, ", *out.Windows), "service storage", "reached", "leave out the error of link cases",
+	contains(t, text, fmt.Sprintf("sampled, %d windows, ", *out.Windows), "service storage", "reached",
 		"all 2 asked intervals are within ±20%")
 	contains(t, must(t, "query", "sampled_percentiles", "--lake", dir), fmt.Sprintf("sampled, %d windows, ", *out.Windows), "storage")
 	contains(t, must(t, "query", "--lake", dir, "--sql", "SELECT count(*) AS n FROM windows"), fmt.Sprint(*out.Windows))
@@ -97,8 +97,9 @@ func TestWithinJSON(t *testing.T) {
 	failsGate(t, "--fail-if 'service=storage p99_slowdown > 1': the value is", append(args, "--fail-if", "service=storage p99_slowdown > 1")...)
 	mustFail(t, failure{exitFailed, "no flow in windows is of service nosuch", append(args, "--fail-if", "service=nosuch p99_slowdown > 1")},
 		failure{exitFailed, "virtual networks of all services and sizes only", append(args, "--fail-if", "vnet=v service=storage p99_slowdown > 1")})
-	mustFail(t, failure{exitUsage, "--by goes with --within", append(args[:9:9], "--by", "service")},
-		failure{exitFailed, "no flow is of service=nosuch", append(args, "--by", "service=nosuch")})
+	mustFail(t, failure{exitUsage, "--by goes with --within", append(args[:7:7], "--by", "service")},
+		failure{exitFailed, "no flow is of service=nosuch", append(args, "--by", "service=nosuch")},
+		failure{exitUsage, "--within simulates windows packet by packet", append(args, "--estimator", "flow")})
 }
 
 // failsGate runs a command that answers, and fails by a gate.
@@ -127,7 +128,7 @@ func TestWhatIfWithin(t *testing.T) {
 		} `json:"other"`
 	}
 	must(t, "stage", "generate", "--topology", "small-2to1", "--flows", flows, "--lake", dir)
-	how := []string{"--lake", dir, "--estimator", "independent", "--within", "20%", "--format", "json"}
+	how := []string{"--lake", dir, "--within", "20%", "--format", "json"}
 	text := must(t, append([]string{"what-if", "flows", "--bandwidth", "tor-fabric=20Gbps"}, how...)...)
 	if err := json.Unmarshal([]byte(text), &out); err != nil {
 		t.Fatal(err)
@@ -176,7 +177,7 @@ func TestHourlyIngest(t *testing.T) {
 			Stopped      string  `json:"stopped"`
 			SampledShare float64 `json:"sampled_share"`
 		}
-		answer := must(t, "run", "--workload", "trace", "--topology", "small-2to1", "--lake", lake, "--estimator", "independent",
+		answer := must(t, "run", "--workload", "trace", "--topology", "small-2to1", "--lake", lake,
 			"--within", "30%", "--of", "p90", "--format", "json", "-q")
 		if err := json.Unmarshal([]byte(answer), &out); err != nil {
 			t.Fatal(err)
