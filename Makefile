@@ -38,7 +38,7 @@ clean: ## remove what was built, but not lakes
 	@rm -rf $(BIN)
 
 ##@ Test
-.PHONY: test tools unit lint notebooks flink chromium flink-test cluster-test exact-accuracy question-accuracy race fuzz browser-test sampling-test faults
+.PHONY: test tools unit lint notebooks flink chromium flink-test cluster-test exact-accuracy race fuzz browser-test sampling-test faults
 test: setup ## everything that CI runs: lint, all tests, the notebooks
 	@$(MAKE) --no-print-directory -j2 lint tools
 	@$(MAKE) --no-print-directory unit notebooks
@@ -82,9 +82,6 @@ browser-test: setup chromium ## every kind of report in Chromium on a screen and
 
 exact-accuracy: ## the whole-network simulation against ns-3, several seeds and transports (minutes; needs ../shared)
 	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run 'TestNetworkAgainstNS3|TestTransportsAgainstNS3' -v ./simkernel/network
-
-question-accuracy: ## answers of estimate against the estimate's own flows (minutes; needs ../shared)
-	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run TestQuestionAccuracy -v ./pipeline/newflows
 
 race: setup ## the race detector over all tests in their short forms (hours)
 	@go test -race -short -timeout 3h ./...

@@ -17,7 +17,7 @@
 //
 //	cmd/parsimon, cmd/parsimon-beam   the programs; cmd/measure repeats the figures of the pages
 //	report, summary                   an estimate as an HTML page; as text or JSON
-//	whatif, sampled, newflows         questions: two or many estimates; windows of time; flows not in the workload
+//	whatif, sampled                   questions: two or many estimates; windows of time
 //	pipeline                          this package
 //	cache                             results of link cases by content
 //	workloads                         ingested traces

@@ -47,7 +47,6 @@ var mayImport = map[string][]string{
 	"pipeline/sampling":            {"stages/rng"},
 	"pipeline/workloads":           append(below, "pipeline/scenario", "pipeline/engine", "pipeline/catalog"),
 	"pipeline":                     append(below, "pipeline/scenario", "pipeline/engine", "pipeline/catalog", "pipeline/cache", "pipeline/workloads"),
-	"pipeline/newflows":            append(below, "pipeline"),
 	"pipeline/summary":             append(below, "pipeline", "pipeline/engine"),
 	"pipeline/whatif":              append(below, "pipeline", "pipeline/summary", "pipeline/scenario", "pipeline/engine"),
 	"pipeline/sampled":             append(below, "pipeline", "pipeline/summary", "pipeline/engine", "pipeline/sampling"),

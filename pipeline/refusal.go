@@ -16,7 +16,6 @@ type Feature string
 const (
 	ForWindows    Feature = "windows of time (--within)"
 	ForDifference Feature = "a comparison of estimates by link cases"
-	ForNewFlows   Feature = "flows outside the workload"
 )
 
 // Features of scenarios and of changes, and the estimators by link cases.
@@ -44,7 +43,6 @@ var conflicts = []struct {
 	{waiting, unreachable, "flows that wait for one without a path would wait for ever"},
 	{moving, linkCases, "only the whole network has that: use --estimator exact, or --balance ecmp or wcmp and no events"},
 	{moving, ForWindows, "estimate the whole workload, without --within"},
-	{moving, ForNewFlows, "add them to the workload"},
 	{moving, telemetry, "packets of a flow take one path there: use dctcp, or --balance ecmp or wcmp and no events"},
 	{moving, pausing, "leave out --pfc, or use --balance ecmp or wcmp and no events"},
 	{tcp, linkCases, "its senders send when ACKs come, which link cases do not model: use --estimator exact or auto"},

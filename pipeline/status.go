@@ -235,30 +235,6 @@ func readStageStatus(l *lake.Lake, s *engine.Stage, thorough bool) StageStatus {
 	return out
 }
 
-// BestVariant is the answer of the last run or, if the lake does not have it any more, the best estimate that it holds
-// of a scenario: that of the whole network or, if there is none, of estimator flow with the most passes or, if there is
-// none, the paper's, preferably without clustering.
-func BestVariant(model *Model) (best Variant, err error) {
-	names, err := model.Lake.Variants(model.ID())
-	answer, found := model.Lake.Answer(model.ID()), false
-	for _, name := range names {
-		v, notEstimate := ParseVariant(name) // a simulation of a window, or from windows
-		if notEstimate != nil || !model.estimated(v) {
-			continue
-		}
-		if name == answer {
-			return v, nil
-		}
-		if !found || v.better(best) {
-			best, found = v, true
-		}
-	}
-	if err == nil && !found {
-		err = fmt.Errorf("scenario %s has not been estimated: run it (parsimon run)", model.ID())
-	}
-	return best, err
-}
-
 // held is a variant with what it leaves open settled by the answer of the scenario's last run, if that is one of those
 // that an estimate may choose.
 func held(model *Model, like Variant) Variant {

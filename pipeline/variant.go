@@ -107,18 +107,6 @@ func (v Variant) Flags() string {
 	return flags
 }
 
-// better reports whether a variant is to be preferred to another for answering questions: the whole network, estimator
-// flow, more passes, no clustering.
-func (v Variant) better(than Variant) bool {
-	switch {
-	case v.Estimator != than.Estimator:
-		return v.Estimator > than.Estimator
-	case v.Estimator == stages.Flow && v.Passes != than.Passes:
-		return v.Passes > than.Passes
-	}
-	return v.Cluster == nil && than.Cluster != nil
-}
-
 // withDefaults completes a variant whose settings leave the passes open.
 func (v Variant) withDefaults() Variant {
 	if v.Passes == 0 && v.Estimator == stages.Flow {

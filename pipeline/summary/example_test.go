@@ -8,13 +8,12 @@ import (
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/gate"
-	"parsimon/pipeline/newflows"
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/summary"
 	"parsimon/stages"
 )
 
-// A scenario that ships, shortened, is estimated in a new lake, judged, and asked about a flow that it does not have.
+// A scenario that ships, shortened, is estimated in a new lake, and judged.
 func Example() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "lake")
@@ -38,18 +37,9 @@ func Example() {
 	verdicts, err := summary.Judge(ctx, e, []gate.Gate{g})
 	check(err)
 	fmt.Println(verdicts[0].Gate, verdicts[0].Failed)
-
-	src, err := e.Network.FindHost("zero")
-	check(err)
-	dst, err := e.Network.FindHost("six")
-	check(err)
-	answer, err := newflows.Ask(ctx, e, newflows.Question{Src: src, Dst: dst, SizeBytes: 1000, N: 100, Seed: 1})
-	check(err)
-	fmt.Println(answer.Paths, "path,", len(answer.Quantiles), "quantiles")
 	// Output:
 	// short, workload.duration=10ms flow-1 all true true
 	// p99_slowdown > 1000 false
-	// 1 path, 4 quantiles
 }
 
 func check(err error) {

@@ -15,7 +15,6 @@ const (
 	Service   Kind = 3  // the flows of a service
 	Matrix    Kind = 4  // traffic matrices
 	Bucket    Kind = 5  // draws from a link's bucket, by flow and hop
-	Sample    Kind = 6  // hops of flows that are not in the workload
 	Bootstrap Kind = 7  // weights in bootstrap replicates
 	Failure   Kind = 8  // cables that fail at random
 	Change    Kind = 9  // flows of a service that is scaled

@@ -174,30 +174,11 @@ func (n *Network) find(name string) (int32, error) {
 	if id, err := strconv.ParseInt(name, 10, 32); err == nil && n.index.of(int32(id)) >= 0 {
 		return int32(id), nil
 	}
-	return 0, fmt.Errorf("no node has the name or id %q%s", name, names.DidYouMean(name, n.nodeNames("")))
-}
-
-// nodeNames lists the names of the nodes of a kind, or of all.
-func (n *Network) nodeNames(kind string) []string {
 	var all []string
 	for i := range n.Nodes {
-		if kind == "" || n.Nodes[i].Kind == kind {
-			all = append(all, n.Nodes[i].Name)
-		}
+		all = append(all, n.Nodes[i].Name)
 	}
-	return all
-}
-
-// FindHost finds a host by its name or id.
-func (n *Network) FindHost(name string) (int32, error) {
-	id, err := n.find(name)
-	if err != nil {
-		return 0, fmt.Errorf("no host has the name or id %q%s", name, names.DidYouMean(name, n.nodeNames(KindHost)))
-	}
-	if v, _ := n.Node(id); v.Kind != KindHost {
-		return 0, fmt.Errorf("%s is a %s, not a host%s", v.Name, v.Kind, names.DidYouMean(name, n.nodeNames(KindHost)))
-	}
-	return id, nil
+	return 0, fmt.Errorf("no node has the name or id %q%s", name, names.DidYouMean(name, all))
 }
 
 // Name returns the name of a node or, where no node has the id, the id.

@@ -142,7 +142,6 @@ func TestOtherSchemaVersion(t *testing.T) {
 	for _, args := range [][]string{
 		{"status"}, {"query", "slowdown_by_size"}, {"query", "--sql", "FROM scenarios"}, {"report", "tiny"},
 		{"run", r.scenario}, {"what-if", "tiny", "--scale", "web=2"}, {"compare", "tiny", "tiny"},
-		{"estimate", "--src", "0", "--dst", "1", "--size", "1KB"},
 	} {
 		mustFail(t, failure{exitFailed, "this program reads and writes version", append(args, "--lake", r.lake)})
 	}
@@ -165,7 +164,6 @@ func TestOtherMethodVersion(t *testing.T) {
 		}
 	}
 	mustFail(t,
-		failure{exitFailed, "was made by version", []string{"estimate", "--src", "0", "--dst", "1", "--size", "1KB", "--scenario", "tiny", "--lake", r.lake}},
 		failure{exitFailed, "was made by version", []string{"what-if", "tiny", "--scale", "web=2", "--lake", r.lake}})
 	must(t, "run", r.scenario, "--lake", r.lake, "--passes", "1", "-q")
 	contains(t, must(t, "status", "--lake", r.lake), r.id)

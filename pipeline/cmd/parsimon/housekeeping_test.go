@@ -191,7 +191,6 @@ func TestUnknownScenario(t *testing.T) {
 		{"what-if", name, "--scale", "web=2"}, {"compare", "tiny", name}, {"sweep", name, "--fail", "each:fabric-spine"},
 		{"report", name, "--output", filepath.Join(t.TempDir(), "r.html")}, {"rm", name},
 		{"validate", "--scenario", name}, {"stage", "route", "--scenario", name},
-		{"estimate", "--scenario", name, "--src", "0", "--dst", "1", "--size", "1KB"},
 		{"query", "slowdown_by_size", "--param", "scenario=" + name},
 	} {
 		mustFail(t, failure{exitFailed, name, append(args, "--lake", r.lake)})

@@ -317,8 +317,8 @@ var runID = sync.OnceValue(func() string {
 func commands() []*command {
 	return []*command{
 		&runCommand, &ingestCommand, &convertCommand, &topologyCommand, &queryCommand, &whatIfCommand, &compareCommand,
-		&sweepCommand, &reportCommand, &statusCommand, &estimateCommand, &validateCommand,
-		&stageCommand, &schemaCommand, &removeCommand, &usageCommand, &cacheCommand, &versionCommand, &benchKernelCommand,
+		&sweepCommand, &reportCommand, &statusCommand, &validateCommand, &stageCommand, &schemaCommand, &removeCommand,
+		&usageCommand, &cacheCommand, &versionCommand, &benchKernelCommand,
 	}
 }
 

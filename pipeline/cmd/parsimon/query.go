@@ -17,7 +17,6 @@ import (
 	"parsimon/pipeline"
 	"parsimon/pipeline/catalog"
 	"parsimon/pipeline/lake"
-	"parsimon/pipeline/newflows"
 	"parsimon/pipeline/report"
 	"parsimon/pipeline/text"
 	"parsimon/pipeline/whatif"
@@ -225,70 +224,6 @@ func helpQuery(w io.Writer, name string) error {
 	}
 	a.Linef("\n%s", strings.TrimSpace(q.SQL))
 	return a.Write(w, "text")
-}
-
-var estimateCommand = command{
-	name: "estimate",
-	setup: func(e *env, f *pflag.FlagSet) runFunc {
-		var r runFlags
-		var o pipeline.Settings
-		o.MemoryBytes = 1 << 30 // for DuckDB
-		q := newflows.Question{N: 10_000}
-		r.declareLake(e, f)
-		r.declareScenario(f)
-		r.declareEstimator(f)
-		f.Lookup("estimator").DefValue = "what the lake holds: exact before flow before independent"
-		r.declareCluster(f)
-		src := f.String("src", "", "sending host, by name or id (required)")
-		dst := f.String("dst", "", "receiving host, by name or id (required)")
-		parse(f, &q.SizeBytes, "string", sizeOf("1B"), "size", "", "flow size, e.g. 1500 or 100KB (required)")
-		intVar(f, &q.N, 1, 1_000_000, "n", "flows to draw")
-		f.Uint64Var(&q.Seed, "seed", 1, "seed of the draws")
-		e.declareForm(f, "table", "csv", "json")
-		return func(ctx context.Context, _ []string) error {
-			if *src == "" || *dst == "" || q.SizeBytes == 0 {
-				return usagef("--src, --dst and --size are required")
-			}
-			if q.SizeBytes > 1<<50 {
-				return usagef("--size: must be 1 to 2^50 bytes")
-			}
-			v, err := r.variant()
-			if err != nil {
-				return err
-			}
-			l, err := e.openLake(lake.Open)
-			if err != nil {
-				return err
-			}
-			model, err := pipeline.OpenModel(l, r.scenario)
-			if err != nil {
-				return err
-			}
-			if !f.Changed("estimator") && !f.Changed("passes") && !f.Changed("cluster") {
-				if v, err = pipeline.BestVariant(model); err != nil {
-					return err
-				}
-			}
-			if q.Src, err = model.Network.FindHost(*src); err != nil {
-				return fmt.Errorf("--src: %w", err)
-			}
-			if q.Dst, err = model.Network.FindHost(*dst); err != nil {
-				return fmt.Errorf("--dst: %w", err)
-			}
-			answer, err := newflows.Ask(ctx, pipeline.ReadOnly(model, v, o), q)
-			if err != nil {
-				return err
-			}
-			a := &text.Answer{}
-			a.Linef("%d draws of %d bytes from %s to %s, over %d paths", q.N, q.SizeBytes, model.Network.Name(q.Src),
-				model.Network.Name(q.Dst), answer.Paths)
-			table := a.Table("quantile", "slowdown", "fct_ns", "ideal_ns")
-			for _, x := range answer.Quantiles {
-				table.Add(x.P, x.Slowdown, x.FCTNS, x.IdealNS)
-			}
-			return e.write(answer.Quantiles, a)
-		}
-	},
 }
 
 var reportCommand = command{

@@ -43,20 +43,6 @@ func TestRunThenAsk(t *testing.T) {
 	mustFail(t, failure{exitFailed, "", []string{"query", "--lake", r.lake, "--sql", "DROP VIEW slowdowns"}})
 }
 
-// estimate answers in every format, from the estimate that the lake holds.
-func TestEstimate(t *testing.T) {
-	t.Parallel()
-	r := tinyLake(t)
-	ask := []string{"estimate", "--src", "0", "--dst", "31", "--size", "10KB", "--n", "500", "--lake"}
-	for _, format := range []string{"table", "csv", "json"} {
-		contains(t, must(t, append(ask, r.lake, "--format", format)...), "0.999")
-	}
-	mustFail(t, failure{exitFailed, "--estimator independent", append(ask, r.lake, "--estimator", "independent")})
-	other := filepath.Join(t.TempDir(), "lake")
-	must(t, "run", r.scenario, "--lake", other, "--estimator", "independent", "--quiet")
-	contains(t, must(t, append(ask, other)...), "0.999")
-}
-
 // A damaged lake exits 5 from every command that reads the damaged files, and the same run repairs it.
 func TestDamagedLake(t *testing.T) {
 	t.Parallel()
