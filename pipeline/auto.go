@@ -174,7 +174,8 @@ func look(ctx context.Context, e *Estimation) (first firstLook, err error) {
 		}
 	}
 	first.unable = stages.CheckWholeNetwork(e.Network, e.Spec.Params, e.Spec.Switches, loads)
-	first.insufficient = len(stages.ForeseenWarnings(e.Network, &e.Spec.Params, e.Spec.Switches, stages.Flow, loads)) > 0
+	reasons := stages.ReasonsForWholeNetwork(e.Network, &e.Spec.Params, e.Spec.Switches, loads)
+	first.insufficient = len(reasons) > 0
 	if !first.insufficient {
 		_, err = e.Lake.ReadState(e.base().StatePath(insufficientState), &first.insufficient)
 	}

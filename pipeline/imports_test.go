@@ -51,7 +51,7 @@ var mayImport = map[string][]string{
 	"pipeline/whatif":              append(below, "pipeline", "pipeline/summary", "pipeline/scenario", "pipeline/engine"),
 	"pipeline/sampled":             append(below, "pipeline", "pipeline/summary", "pipeline/engine", "pipeline/sampling"),
 	"pipeline/cmd":                 {"schema/...", "simkernel/...", "stages/...", "queries/...", "pipeline/...", "datasets"},
-	"pipeline/cmd/measure":         nil,
+	"pipeline/cmd/measure":         {"pipeline"},
 	"stages/topology/topologytest": {"stages/topology"},
 	"simkernel/kerneltest":         {"simkernel"},
 }

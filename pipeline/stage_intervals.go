@@ -45,7 +45,10 @@ func (m *method) intervalsStage(sample, contributions *engine.Stage) *engine.Sta
 			if err != nil {
 				return err
 			}
-			found := stages.ForeseenWarnings(m.Network, &m.Spec.Params, m.Spec.Switches, m.variant.Estimator, loads)
+			found := stages.ReasonsForWholeNetwork(m.Network, &m.Spec.Params, m.Spec.Switches, loads)
+			if m.variant.Estimator == stages.WholeNetwork {
+				found = stages.FullLinks(m.Network, &m.Spec.Params, loads)
+			}
 			found = append(watch.Warnings(m.variant.Estimator, m.variant.Passes, intervals), found...)
 			rows, warnings := stages.IntervalsRecord(intervals), stages.WarningsRecord(found)
 			defer rows.Release()

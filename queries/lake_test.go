@@ -314,7 +314,7 @@ func answer(t testing.TB, db *DB, name, format string, params map[string]string)
 
 // written is the answer of a statement in a format.
 func written(db *DB, text, format string) (string, error) {
-	if err := db.Write(context.Background(), text, format); err != nil {
+	if _, err := db.Write(context.Background(), text, format); err != nil {
 		return "", err
 	}
 	data, err := os.ReadFile(db.output)

@@ -5,9 +5,12 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"math"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"parsimon/queries/duckdb"
@@ -96,21 +99,55 @@ func (db *DB) SQL(ctx context.Context, text string) (*format.Rows, error) {
 	return format.Query(ctx, conn, func(err error) error { return duckdb.OrCause(ctx, err) }, text)
 }
 
-// Write writes the answer of a text that SQL would run, in one of format.Names, to Options.Output.
-func (db *DB) Write(ctx context.Context, text, form string) error {
+// Write writes the answer of a text that SQL would run, in one of format.Names, to Options.Output. It returns the number
+// of rows.
+func (db *DB) Write(ctx context.Context, text, form string) (rows int64, err error) {
 	conn, err := db.admitted(ctx, text)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() { _ = conn.Close() }() // of the pool
 	if form != "table" {
-		return duckdb.OrCause(ctx, format.Copy(ctx, conn, text, form, db.output))
+		rows, err = format.Copy(ctx, conn, text, form, db.output)
+		return rows, duckdb.OrCause(ctx, err)
 	}
 	out, err := os.OpenFile(db.output, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return errors.Join(duckdb.OrCause(ctx, format.Table(ctx, conn, text, out)), out.Close())
+	rows, err = format.Table(ctx, conn, text, out)
+	return rows, errors.Join(duckdb.OrCause(ctx, err), out.Close())
+}
+
+// widest are the values of parameters that leave out no rows, but for those of type text: there it is the empty one.
+var widest = map[string]string{"min_flows": "1", "from_ns": "0", "to_ns": strconv.Itoa(math.MaxInt64)}
+
+// Emptied explains the empty answer of a question: it names a parameter without which there are rows, and the value
+// that leaves it out. It is empty if no single parameter is the reason.
+func (db *DB) Emptied(ctx context.Context, q Query, params map[string]string) (string, error) {
+	for _, p := range q.Params {
+		all, known := widest[p.Name]
+		value, given := params[p.Name]
+		if !given {
+			value = p.Default
+		}
+		if value == all || !known && p.Type != "text" || p.Name == "scenario" || p.Name == "variant" {
+			continue
+		}
+		wider := maps.Clone(params)
+		wider[p.Name] = all
+		rows, err := db.Run(ctx, q, wider)
+		if err != nil {
+			return "", err
+		}
+		_, err = rows.Next()
+		if none := errors.Is(err, io.EOF); !none && err != nil || rows.Close() != nil {
+			return "", duckdb.OrCause(ctx, err)
+		} else if !none {
+			return fmt.Sprintf("%s=%s leaves out all rows; %s=%s leaves out none", p.Name, value, p.Name, all), nil
+		}
+	}
+	return "", nil
 }
 
 // admitted returns a connection on which a text may run.

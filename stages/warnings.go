@@ -76,14 +76,10 @@ type Warning struct {
 	Text      string
 }
 
-// ForeseenWarnings returns the warnings that follow from the network, the transport and the loads, before any link case
-// runs. With estimator Flow there are some only if two passes do not suffice. WholeNetwork is what estimates are
-// compared with: what it has is about the workload.
-func ForeseenWarnings(n *topology.Network, p *simkernel.Params, b network.BufferParams, e Estimator,
-	loads *Loads) []Warning {
-	if e == WholeNetwork {
-		return overloads(n, p, loads, fullLoad)
-	}
+// ReasonsForWholeNetwork returns why link cases do not suffice, as far as the network, the transport and the loads say it
+// before any link case runs. If there are any, an estimate that chooses is of the whole network (pipeline/auto.go);
+// estimates by link cases have them as warnings.
+func ReasonsForWholeNetwork(n *topology.Network, p *simkernel.Params, b network.BufferParams, loads *Loads) []Warning {
 	out := append(overloads(n, p, loads, overload), unusualTransport(n, p, loads)...)
 	if !b.IsZero() {
 		out = append(out, Warning{buffersKind, math.NaN(), math.NaN(), -1, fmt.Sprintf(
@@ -91,6 +87,11 @@ func ForeseenWarnings(n *topology.Network, p *simkernel.Params, b network.Buffer
 				"in the estimate; use --estimator exact", b.SwitchBytes)})
 	}
 	return out
+}
+
+// FullLinks returns the warnings of an estimate of the whole network before it is simulated. They are about the workload.
+func FullLinks(n *topology.Network, p *simkernel.Params, loads *Loads) []Warning {
+	return overloads(n, p, loads, fullLoad)
 }
 
 // overloads returns a row for each link that is offered that load or more, the most loaded first.

@@ -136,7 +136,7 @@ func TestSpread(t *testing.T) {
 }
 
 // What follows from the scenario alone: loads, the transport and its constants.
-func TestForeseenWarnings(t *testing.T) {
+func TestWarningsBeforeLinkCases(t *testing.T) {
 	n := topologytest.SmallNetwork(t)
 	for _, c := range []struct {
 		name   string
@@ -160,14 +160,20 @@ func TestForeseenWarnings(t *testing.T) {
 		bytes := int64(c.load * float64(n.Links[0].BandwidthBps) * 1e6 / 8e9)
 		loads.Links[0] = LinkLoad{Flows: 1, Bytes: bytes, Packets: p.Packets(bytes), LastStartNS: 1e6}
 		loads.Links[1] = LinkLoad{Flows: 1, Bytes: 1000, Packets: 1, LastStartNS: 1e6}
+		of := func(b network.BufferParams) []Warning {
+			if c.by == WholeNetwork {
+				return FullLinks(n, &p, &loads)
+			}
+			return ReasonsForWholeNetwork(n, &p, b, &loads)
+		}
 		got := ""
-		for _, x := range ForeseenWarnings(n, &p, network.BufferParams{}, c.by, &loads) {
+		for _, x := range of(network.BufferParams{}) {
 			got += x.Kind
 		}
 		if got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
-		limited := ForeseenWarnings(n, &p, network.BufferParams{SwitchBytes: 400_000, Alpha: 1}, c.by, &loads)
+		limited := of(network.BufferParams{SwitchBytes: 400_000, Alpha: 1})
 		if c.by == Flow && (len(limited) == 0 || limited[len(limited)-1].Kind != "buffers") {
 			t.Errorf("%s: limited buffers: %+v", c.name, limited)
 		}

@@ -65,6 +65,9 @@ func Answer(ctx context.Context, e *pipeline.Estimation) (_ *text.Answer, err er
 	if err := addQuery(ctx, a, e, db, queries.HottestLinks, map[string]string{"n": "5"}); err != nil {
 		return nil, err
 	}
+	if err := addTailLink(ctx, a, e, db); err != nil {
+		return nil, err
+	}
 	a.Linef("\nLoad of the network")
 	if err := addQuery(ctx, a, e, db, queries.LoadTop10, nil); err != nil {
 		return nil, err
@@ -159,6 +162,20 @@ func addQuery(ctx context.Context, a *text.Answer, e *pipeline.Estimation, db *q
 		return nil
 	})
 	return errors.Join(err, rows.Close())
+}
+
+// addTailLink names the link that delays the slowest flows most.
+func addTailLink(ctx context.Context, a *text.Answer, e *pipeline.Estimation, db *queries.DB) error {
+	links, err := answers[struct {
+		Link  string   `json:"link"`
+		ID    int32    `json:"link_id"`
+		Share *float64 `json:"link_share"` // nil: no flow is delayed
+	}](ctx, e, db, "p99_links")
+	if len(links) > 0 && links[0].Share != nil {
+		a.Linef("most of what delays the slowest 1%% of the flows, %.0f%% of it, is at %s (link %d); parsimon query p99_links "+
+			"lists others", 100**links[0].Share, links[0].Link, links[0].ID)
+	}
+	return err
 }
 
 // addIntervals adds the intervals of all flows, then their two parts if the method's is known.

@@ -18,15 +18,18 @@ var copyOptions = map[string]string{
 	"parquet": "FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 65536",
 }
 
-// Copy writes the answer of a SELECT to a file or a pipe, as csv, json or parquet.
-func Copy(ctx context.Context, conn *sql.Conn, text, format, path string) error {
-	text, err := project(ctx, conn, text, format)
+// Copy writes the answer of a SELECT to a file or a pipe, as csv, json or parquet, and returns its number of rows.
+func Copy(ctx context.Context, conn *sql.Conn, text, format, path string) (rows int64, err error) {
+	text, err = project(ctx, conn, text, format)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	_, err = conn.ExecContext(ctx, fmt.Sprintf("COPY (%s) TO %s (%s, USE_TMP_FILE false)", text, duckdb.Quote(path),
+	done, err := conn.ExecContext(ctx, fmt.Sprintf("COPY (%s) TO %s (%s, USE_TMP_FILE false)", text, duckdb.Quote(path),
 		copyOptions[format]))
-	return err
+	if err != nil {
+		return 0, err
+	}
+	return done.RowsAffected()
 }
 
 // end is the semicolon of a statement with the comments behind it.

@@ -18,7 +18,8 @@ func Example() {
 	const text = "SELECT service, p99 FROM (VALUES ('web', 1.25), ('db', NULL)) AS v(service, p99)"
 	conn, err := db.Conn(ctx)
 	check(err)
-	check(format.Table(ctx, conn, text, os.Stdout)) // closes the connection
+	_, err = format.Table(ctx, conn, text, os.Stdout) // closes the connection
+	check(err)
 	// Output:
 	// service   p99
 	// -------  ----

@@ -45,11 +45,11 @@ func tryWrite(t *testing.T, text, format string) (string, error) {
 	defer conn.Close()
 	if format == "table" {
 		var b strings.Builder
-		err := Table(t.Context(), conn, text, &b)
+		_, err := Table(t.Context(), conn, text, &b)
 		return b.String(), err
 	}
 	path := filepath.Join(t.TempDir(), "answer")
-	if err := Copy(t.Context(), conn, text, format, path); err != nil {
+	if _, err := Copy(t.Context(), conn, text, format, path); err != nil {
 		return "", err
 	}
 	data, err := os.ReadFile(path)

@@ -122,7 +122,14 @@ func answerQuery(ctx context.Context, e *env, l *lake.Lake, limits duckdb.Option
 			return err
 		}
 	}
-	err = db.Write(ctx, text, e.form)
+	rows, err := db.Write(ctx, text, e.form)
+	if err == nil && rows == 0 && q.Name != "" {
+		why, err := db.Emptied(ctx, q, params)
+		if err == nil && why != "" {
+			_, err = fmt.Fprintf(e.stderr, "parsimon: no rows: --param %s\n", format.Escape(why))
+		}
+		return err
+	}
 	if err != nil && strings.Contains(err.Error(), "Broken pipe") { // DuckDB's words
 		return syscall.EPIPE
 	}

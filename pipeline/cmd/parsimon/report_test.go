@@ -195,7 +195,7 @@ func TestReportSampled(t *testing.T) {
 		t.Errorf("%d percentiles and %d charts say what they were estimated from, want 3 and %d", said[0], said[1], len(sampledCharts))
 	}
 	text := eval[string](t, b, `document.querySelector('main').textContent`)
-	contains(t, text, "95% interval", "Charts of links and of time", "leave out the error of link cases")
+	contains(t, text, "95% interval", "Charts of links and of time")
 	if over := eval[int](t, b, "document.documentElement.scrollWidth - innerWidth"); over > 0 {
 		t.Errorf("the page is %d px too wide", over)
 	}

@@ -41,6 +41,12 @@ func TestRunThenAsk(t *testing.T) {
 		t.Error("no Parquet on stdout")
 	}
 	mustFail(t, failure{exitFailed, "", []string{"query", "--lake", r.lake, "--sql", "DROP VIEW slowdowns"}})
+	for given, form := range map[string]string{"min_flows=99999": "table", "service=nosuch": "csv"} {
+		code, _, log := parsimon(t, "query", "worst_pairs_of_service", "--lake", r.lake, "--format", form, "--param", given)
+		if code != exitOK || !strings.Contains(log, "no rows: --param "+given+" leaves out all rows") {
+			t.Errorf("%s: exit %d, %q", given, code, log)
+		}
+	}
 }
 
 // A damaged lake exits 5 from every command that reads the damaged files, and the same run repairs it.
