@@ -172,8 +172,8 @@ func addTailLink(ctx context.Context, a *text.Answer, e *pipeline.Estimation, db
 		Share *float64 `json:"link_share"` // nil: no flow is delayed
 	}](ctx, e, db, "p99_links")
 	if len(links) > 0 && links[0].Share != nil {
-		a.Linef("most of what delays the slowest 1%% of the flows, %.0f%% of it, is at %s (link %d); parsimon query p99_links "+
-			"lists others", 100**links[0].Share, links[0].Link, links[0].ID)
+		a.Linef("the slowest 1%% of the flows lose most time at %s (link %d): %.0f%% of their delay; parsimon query p99_links "+
+			"lists others", links[0].Link, links[0].ID, 100**links[0].Share)
 	}
 	return err
 }
