@@ -45,6 +45,9 @@ const (
 
 	// packBytes is where a pack ends and the next begins, so that pruning can remove some.
 	packBytes = 64 << 20
+
+	// maxBytes is what a cache may take on disk when it is opened.
+	maxBytes = 10 << 30
 )
 
 // A Cache is a directory of packs. Runs share it, also at the same time, and lakes may.
@@ -76,8 +79,11 @@ type entry struct {
 	digest         uint64
 }
 
-// Open opens the cache in a directory, and makes the directory if there is none.
-func Open(dir string, log zerolog.Logger) (*Cache, error) {
+// Open opens the cache in a directory, and makes the directory if there is none. Of a cache above maxBytes it removes
+// what was of no use for longest.
+func Open(dir string, log zerolog.Logger) (*Cache, error) { return open(dir, maxBytes, log) }
+
+func open(dir string, mostBytes int64, log zerolog.Logger) (*Cache, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("cache: %w", err)
 	}
@@ -87,6 +93,9 @@ func Open(dir string, log zerolog.Logger) (*Cache, error) {
 	}
 	c := &Cache{dir: dir, root: root, log: log, found: map[stages.CaseKey]entry{}}
 	entries, err := fs.ReadDir(root.FS(), ".")
+	if err == nil {
+		err = c.prune(entries, mostBytes)
+	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cache: %w", err), root.Close())
 	}
@@ -279,71 +288,33 @@ func (c *Cache) Close() {
 	_ = c.root.Close() // nothing is written through it
 }
 
-// A PruneReport says what pruning a cache left and took.
-type PruneReport struct {
-	Packs, Bytes               int64 // left
-	RemovedPacks, RemovedBytes int64
-}
-
-// Prune removes the packs of a cache that were of no use for longest, until those left have at most so many bytes, and
-// packs of other versions. It leaves those that a run is writing, and files of other programs.
-func Prune(dir string, mostBytes int64) (report PruneReport, err error) {
-	root, err := openRoot(dir)
-	if err != nil {
-		return report, err
-	}
-	defer func() { err = errors.Join(err, root.Close()) }()
-	entries, err := fs.ReadDir(root.FS(), ".")
-	if err != nil {
-		return report, fmt.Errorf("cache: %w", err)
-	}
+// prune removes the packs that were of no use for longest, of any version, until those left have at most so many bytes.
+// It leaves those that a run is writing, and files of other programs.
+func (c *Cache) prune(entries []fs.DirEntry, mostBytes int64) error {
 	var packs []fs.FileInfo
-	current := map[string]bool{}
 	for _, e := range entries {
-		info, err := e.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return report, fmt.Errorf("cache: %w", err)
-		}
-		ours := false
-		if ours, current[e.Name()] = prunable(root, info); ours {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() { // else it was removed meanwhile, or is no pack
 			packs = append(packs, info)
 		}
 	}
 	slices.SortFunc(packs, func(a, b fs.FileInfo) int {
 		return cmp.Or(b.ModTime().Compare(a.ModTime()), strings.Compare(b.Name(), a.Name()))
 	})
-	full := false // then older ones do not stay either
+	var bytes int64
 	for _, p := range packs {
-		if current[p.Name()] {
-			full = full || report.Bytes+p.Size() > mostBytes
-			if !full {
-				report.Packs++
-				report.Bytes += p.Size()
-				continue
-			}
+		if bytes += p.Size(); bytes <= mostBytes {
+			continue
 		}
-		if err := root.Remove(p.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return report, fmt.Errorf("cache: %w", err)
+		f, err := c.root.Open(p.Name())
+		if err == nil && begins(f, packFamily) && syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			err = c.root.Remove(p.Name())
 		}
-		report.RemovedPacks++
-		report.RemovedBytes += p.Size()
+		if f != nil {
+			_ = f.Close() // and with it the lock
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
-	return report, nil
-}
-
-// prunable reports whether a file is a pack, of any version, that no run is writing, and whether it is of this version.
-func prunable(root disk.Root, info fs.FileInfo) (ours, current bool) {
-	if !info.Mode().IsRegular() {
-		return false, false
-	}
-	f, err := root.Open(info.Name())
-	if err != nil {
-		return false, false
-	}
-	defer func() { _ = f.Close() }() // and with it the lock
-	ours = begins(f, packFamily) && syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
-	return ours, begins(f, packMagic)
+	return nil
 }

@@ -35,26 +35,43 @@ func TestPrune(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "ffff"+packSuffix), []byte(packFamily+"2\nold"), 0o644); err != nil {
+	old := filepath.Join(dir, "ffff"+packSuffix)
+	if err := os.WriteFile(old, []byte(packFamily+"2\nold"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	other := filepath.Join(dir, "pack-of-git"+packSuffix)
 	if err := os.WriteFile(other, []byte("PACK"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	open, err := Open(dir, zerolog.Nop())
+	for i, file := range []string{old, other} {
+		if err := os.Chtimes(file, time.Unix(int64(i), 0), time.Unix(int64(i), 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writing, err := Open(dir, zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}
-	open.Store(key(9), []byte("being written"))
-	report, err := Prune(dir, 2500)
-	if err != nil || report.Packs != 2 || report.RemovedPacks != 3 {
-		t.Fatalf("%+v, %v", report, err)
+	writing.Store(key(9), []byte("being written"))
+	at := time.Unix(0, 0) // it would be the first to go
+	if names, err = filepath.Glob(filepath.Join(dir, "*"+packSuffix)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(filepath.Join(dir, writing.packs[len(writing.packs)-1].name), at, at); err != nil {
+		t.Fatal(err)
+	}
+	pruned, err := open(dir, 2500, zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pruned.Close()
+	if left, err := filepath.Glob(filepath.Join(dir, "*"+packSuffix)); err != nil || len(left) != len(names)-3 {
+		t.Fatalf("%v left of %v, %v", left, names, err)
 	}
 	if _, err := os.Stat(other); err != nil {
 		t.Errorf("a file of another program: %v", err)
 	}
-	open.Close()
+	writing.Close()
 	c, err := Open(dir, zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)

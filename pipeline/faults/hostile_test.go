@@ -191,7 +191,7 @@ var strangersCommands = [][]string{
 	{"query", "slowdown_by_size", "--lake", "lake"},
 	runOf("tiny.yaml"), whatIfOf("--fail", "pod0-tor0:pod0-fabric0"),
 	{"stage", "route", "-q", "--lake", "lake"}, {"stage", "sample", "--passes", "1", "-q", "--lake", "lake"},
-	ingestOf("day0.log"), {"cache", "prune", "--keep", "0", "--lake", "lake"},
+	ingestOf("day0.log"),
 	{"rm", "tiny", "--lake", "lake"}, {"rm", "--workload", "days", "--lake", "lake"},
 }
 

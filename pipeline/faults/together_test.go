@@ -24,7 +24,6 @@ var together = []job{
 	{"sweep", nil, []string{"sweep", "tiny", "--fail", "each:tor-fabric", "--passes", "1", "-q", "--lake", "lake"}},
 	{"ingest of a second day", nil, ingestOf("day0.log", "day1.log")},
 	{"rm of a workload", nil, []string{"rm", "--workload", "days", "--lake", "lake"}},
-	{"cache prune", nil, []string{"cache", "prune", "--keep", "0", "--lake", "lake"}},
 	{"query", nil, []string{"query", "--lake", "lake", "--sql", "SELECT count(*), sum(slowdown) FROM slowdowns"}},
 	{"question", nil, []string{"query", "slowdown_by_size", "--lake", "lake"}},
 	{"status", nil, []string{"status", "--lake", "lake"}},
@@ -32,7 +31,7 @@ var together = []job{
 	{"report", nil, []string{"report", "tiny", "--lake", "lake", "-o", "report.html", "-q"}},
 }
 
-const readingFrom = 7
+const readingFrom = 6
 
 // allowed is whether a command that runs beside others may end so.
 func allowed(j job, err error) error {

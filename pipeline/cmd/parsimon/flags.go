@@ -222,7 +222,7 @@ const auto = "auto"
 func (r *runFlags) declareCache(f *pflag.FlagSet) {
 	r.cached = true
 	f.StringVar(&r.cache, "cache", "", "directory of link-case results found by earlier runs, which this one uses and "+
-		"adds to; off: none; default: _cache in the lake")
+		"adds to; at most 10 GB of those last used stay; off: none; default: _cache in the lake")
 }
 
 func (r *runFlags) declareWorkers(f *pflag.FlagSet) {

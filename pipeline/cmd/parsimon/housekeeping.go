@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"parsimon/pipeline"
-	"parsimon/pipeline/cache"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/text"
 	"parsimon/pipeline/workloads"
@@ -199,39 +198,6 @@ func usageText(u *pipeline.Usage) *text.Answer {
 	}
 	a.Linef("tables and state %s, cache %s", human(u.Bytes), human(u.CacheBytes))
 	return a
-}
-
-var cacheCommand = command{
-	name: "cache", least: 1, most: 1,
-	setup: func(e *env, f *pflag.FlagSet) runFunc {
-		var keep int64
-		lakePath := f.String("lake", "", "directory of the lake whose own cache is meant")
-		dir := f.String("cache", "", "directory of the cache, instead of --lake")
-		parse(f, &keep, "string", func(text string) (int64, error) {
-			if text == "0" {
-				return 0, nil
-			}
-			return units.Parse(text, units.Bytes)
-		}, "keep", "10GB", "what may be left; 0: nothing")
-		return func(_ context.Context, args []string) error {
-			if args[0] != "prune" {
-				return usagef("say what to do: prune")
-			}
-			if (*lakePath == "") == (*dir == "") {
-				return usagef("one of --lake and --cache is required")
-			}
-			if *dir == "" {
-				*dir = lake.CachePath(*lakePath)
-			}
-			report, err := cache.Prune(*dir, keep)
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(e.stdout, "removed %d packs (%sB), left %d (%sB)\n", report.RemovedPacks,
-				units.Human(float64(report.RemovedBytes)), report.Packs, units.Human(float64(report.Bytes)))
-			return err
-		}
-	},
 }
 
 var versionCommand = command{

@@ -318,7 +318,7 @@ func commands() []*command {
 	return []*command{
 		&runCommand, &ingestCommand, &convertCommand, &topologyCommand, &queryCommand, &whatIfCommand, &compareCommand,
 		&sweepCommand, &reportCommand, &statusCommand, &validateCommand, &stageCommand, &schemaCommand, &removeCommand,
-		&usageCommand, &cacheCommand, &versionCommand, &benchKernelCommand,
+		&usageCommand, &versionCommand, &benchKernelCommand,
 	}
 }
 
