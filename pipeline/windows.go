@@ -30,8 +30,8 @@ import (
 //	|─────| flows that began earlier and are still active begin here, with the bytes that they have left
 //
 // Flows that start in a span count. Flows of the warm-up and the cool-down are simulated for their effect on those that
-// count. Parts that overlap are one. Each part is simulated without the others: flows that outlast a part begin again in
-// the next one.
+// count. Parts that overlap are one. Each part is simulated without the others: flows that outlast a part begin again
+// in the next one.
 type Windows struct {
 	Spans      [][2]int64 `json:"spans"` // starts in ns, from and to (excluded), ascending
 	WarmupNS   int64      `json:"warmup_ns"`

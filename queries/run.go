@@ -99,8 +99,8 @@ func (db *DB) SQL(ctx context.Context, text string) (*format.Rows, error) {
 	return format.Query(ctx, conn, func(err error) error { return duckdb.OrCause(ctx, err) }, text)
 }
 
-// Write writes the answer of a text that SQL would run, in one of format.Names, to Options.Output. It returns the number
-// of rows.
+// Write writes the answer of a text that SQL would run, in one of format.Names, to Options.Output. It returns the
+// number of rows.
 func (db *DB) Write(ctx context.Context, text, form string) (rows int64, err error) {
 	conn, err := db.admitted(ctx, text)
 	if err != nil {

@@ -76,9 +76,9 @@ type Warning struct {
 	Text      string
 }
 
-// ReasonsForWholeNetwork returns why link cases do not suffice, as far as the network, the transport and the loads say it
-// before any link case runs. If there are any, an estimate that chooses is of the whole network (pipeline/auto.go);
-// estimates by link cases have them as warnings.
+// ReasonsForWholeNetwork returns why link cases do not suffice, as far as the network, the transport and the loads say
+// it before any link case runs. If there are any, an estimate that chooses is of the whole network (pipeline/auto.go).
+// Estimates by link cases have them as warnings.
 func ReasonsForWholeNetwork(n *topology.Network, p *simkernel.Params, b network.BufferParams, loads *Loads) []Warning {
 	out := append(overloads(n, p, loads, overload), unusualTransport(n, p, loads)...)
 	if !b.IsZero() {
@@ -89,7 +89,7 @@ func ReasonsForWholeNetwork(n *topology.Network, p *simkernel.Params, b network.
 	return out
 }
 
-// FullLinks returns the warnings of an estimate of the whole network before it is simulated. They are about the workload.
+// FullLinks returns the warnings of an estimate of the whole network that are known before it is simulated.
 func FullLinks(n *topology.Network, p *simkernel.Params, loads *Loads) []Warning {
 	return overloads(n, p, loads, fullLoad)
 }
