@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
 // Under a limit of the address space that the Go runtime cannot start or work in, the program says so. This is the test
@@ -28,7 +30,7 @@ func TestLimitedAddressSpace(t *testing.T) {
 func TestMemoryOfAddressSpace(t *testing.T) {
 	const child = "PARSIMON_TEST_ADDRESS_SPACE"
 	if os.Getenv(child) != "" {
-		fmt.Println("default", defaultMemory(t.TempDir()))
+		fmt.Println("default", defaultMemory(memlimit.Limit(64<<30)))
 		return
 	}
 	kib := fmt.Sprint(4<<20 + runtime.NumCPU()*(512<<10))

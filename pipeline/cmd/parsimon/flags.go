@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -14,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/spf13/pflag"
 
 	"parsimon/pipeline"
@@ -336,18 +335,17 @@ const autoMemoryDoc = "auto: 4GiB, or less where the control group (container) o
 func declareMemory(f *pflag.FlagSet, to *int64, byDefault, usage string) {
 	parse(f, to, "string", func(text string) (int64, error) {
 		if text == autoMemory {
-			return defaultMemory("/"), nil
+			return defaultMemory(memlimit.FromCgroup), nil
 		}
 		return sizeOf("128MiB")(text)
 	}, "memory-limit", byDefault, usage)
 }
 
-// defaultMemory is what a command may use unless it is told otherwise. root is where the file systems /proc and /sys
-// are.
-func defaultMemory(root string) int64 {
+// defaultMemory is what a command may use unless it is told otherwise. groups is the limit of the control groups.
+func defaultMemory(groups memlimit.Provider) int64 {
 	limit := int64(pipeline.DefaultMemory)
-	if allowed := cgroupLimit(root); allowed > 0 {
-		limit = min(limit, allowed/4*3)
+	if allowed, err := groups(); err == nil && allowed < math.MaxInt64 { // else there is no limit
+		limit = min(limit, int64(allowed)/4*3)
 	}
 	var space syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_AS, &space); err == nil && space.Cur < math.MaxInt64 {
@@ -360,36 +358,4 @@ func defaultMemory(root string) int64 {
 // small", is not available. Of the rest it may use half: the stages' heap stays reserved when DuckDB begins.
 func memoryWithin(addressSpace int64, cores int) int64 {
 	return (addressSpace - 1<<30 - int64(cores)*(512<<20)) / 2
-}
-
-// cgroupLimit is the least memory limit of the control groups of this process, of version 2 or 1; 0: none.
-func cgroupLimit(root string) (limit int64) {
-	text, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(text)) {
-		fields := strings.SplitN(strings.TrimSpace(line), ":", 3) // hierarchy, controllers, path
-		if len(fields) != 3 {
-			continue
-		}
-		mount, file := filepath.Join(root, "sys/fs/cgroup"), "memory.max"
-		if fields[1] == "memory" {
-			mount, file = filepath.Join(mount, "memory"), "memory.limit_in_bytes"
-		} else if fields[1] != "" {
-			continue
-		}
-		// In a container, only the last of these may be visible.
-		for dir := filepath.Clean("/" + fields[2]); ; dir = filepath.Dir(dir) {
-			text, err := os.ReadFile(filepath.Join(mount, dir, file))
-			bytes, nerr := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64) // "max" is no number
-			if err == nil && nerr == nil && bytes > 0 && (limit == 0 || bytes < limit) {
-				limit = bytes
-			}
-			if dir == "/" {
-				break
-			}
-		}
-	}
-	return limit
 }

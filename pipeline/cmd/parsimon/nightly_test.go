@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	"go.yaml.in/yaml/v4"
 )
 
@@ -122,25 +123,12 @@ func TestNightlyExamples(t *testing.T) {
 
 // The default memory limit is three quarters of what the control groups allow.
 func TestMemoryOfControlGroups(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		files map[string]string
-		want  int64
-	}{
-		{"none", nil, 4 << 30},
-		{"version 2", map[string]string{"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/b/memory.max": "max\n",
-			"sys/fs/cgroup/a/memory.max": "2147483648\n"}, 3 << 29},
-		{"version 1", map[string]string{"proc/self/cgroup": "4:memory:/docker/x\n3:cpu:/\n",
-			"sys/fs/cgroup/memory/memory.limit_in_bytes": "1073741824\n"}, 3 << 28},
-		{"much", map[string]string{"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "68719476736\n"}, 4 << 30},
-		{"little", map[string]string{"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "67108864\n"}, minMemory},
+	none := func() (uint64, error) { return 0, memlimit.ErrNoLimit }
+	for want, groups := range map[int64]memlimit.Provider{
+		4 << 30: none, 3 << 29: memlimit.Limit(2 << 30), minMemory: memlimit.Limit(64 << 20),
 	} {
-		root := t.TempDir()
-		for name, text := range c.files {
-			writeFiles(t, map[string]string{filepath.Join(root, name): text})
-		}
-		if got := defaultMemory(root); got != c.want {
-			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		if got := defaultMemory(groups); got != want {
+			t.Errorf("%d, want %d", got, want)
 		}
 	}
 }
