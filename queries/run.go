@@ -122,21 +122,32 @@ func (db *DB) Write(ctx context.Context, text, form string) (rows int64, err err
 // widest are the values of parameters that leave out no rows, but for those of type text: there it is the empty one.
 var widest = map[string]string{"min_flows": "1", "from_ns": "0", "to_ns": strconv.Itoa(math.MaxInt64)}
 
-// Emptied explains the empty answer of a question: it names a parameter without which there are rows, and the value
-// that leaves it out. It is empty if no single parameter is the reason.
+// Emptied explains the empty answer of a question: it names a parameter without whose value there are rows, or all such
+// parameters if it takes several. It is empty if the parameters are not the reason.
 func (db *DB) Emptied(ctx context.Context, q Query, params map[string]string) (string, error) {
+	type try struct {
+		without string
+		params  map[string]string
+	}
+	var tries []try
+	all := try{"", map[string]string{}}
+	maps.Copy(all.params, params)
 	for _, p := range q.Params {
-		all, known := widest[p.Name]
+		wide, known := widest[p.Name]
 		value, given := params[p.Name]
 		if !given {
 			value = p.Default
 		}
-		if value == all || !known && p.Type != "text" || p.Name == "scenario" || p.Name == "variant" {
+		if value == wide || !known && p.Type != "text" || p.Name == "scenario" || p.Name == "variant" {
 			continue
 		}
-		wider := maps.Clone(params)
-		wider[p.Name] = all
-		rows, err := db.Run(ctx, q, wider)
+		one := try{p.Name + "=" + value, map[string]string{}}
+		maps.Copy(one.params, params)
+		one.params[p.Name], all.params[p.Name] = wide, wide
+		tries, all.without = append(tries, one), strings.TrimPrefix(all.without+", "+one.without, ", ")
+	}
+	for _, t := range append(tries, all) {
+		rows, err := db.Run(ctx, q, t.params)
 		if err != nil {
 			return "", err
 		}
@@ -144,7 +155,7 @@ func (db *DB) Emptied(ctx context.Context, q Query, params map[string]string) (s
 		if none := errors.Is(err, io.EOF); !none && err != nil || rows.Close() != nil {
 			return "", duckdb.OrCause(ctx, err)
 		} else if !none {
-			return fmt.Sprintf("%s=%s leaves out all rows; %s=%s leaves out none", p.Name, value, p.Name, all), nil
+			return t.without, nil
 		}
 	}
 	return "", nil

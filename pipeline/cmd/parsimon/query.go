@@ -126,7 +126,7 @@ func answerQuery(ctx context.Context, e *env, l *lake.Lake, limits duckdb.Option
 	if err == nil && rows == 0 && q.Name != "" {
 		why, err := db.Emptied(ctx, q, params)
 		if err == nil && why != "" {
-			_, err = fmt.Fprintf(e.stderr, "parsimon: no rows: --param %s\n", format.Escape(why))
+			_, err = fmt.Fprintf(e.stderr, "parsimon: no rows with %s; there are some without\n", format.Escape(why))
 		}
 		return err
 	}

@@ -43,7 +43,7 @@ func TestRunThenAsk(t *testing.T) {
 	mustFail(t, failure{exitFailed, "", []string{"query", "--lake", r.lake, "--sql", "DROP VIEW slowdowns"}})
 	for given, form := range map[string]string{"min_flows=99999": "table", "service=nosuch": "csv"} {
 		code, _, log := parsimon(t, "query", "worst_pairs_of_service", "--lake", r.lake, "--format", form, "--param", given)
-		if code != exitOK || !strings.Contains(log, "no rows: --param "+given+" leaves out all rows") {
+		if code != exitOK || !strings.Contains(log, "no rows with "+given) {
 			t.Errorf("%s: exit %d, %q", given, code, log)
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	"parsimon/pipeline/sampled"
 	"parsimon/pipeline/text"
 	"parsimon/pipeline/whatif"
+	"parsimon/schema/units"
 	"parsimon/stages"
 )
 
@@ -141,7 +143,7 @@ func side(text string) whatif.Side {
 
 // withinFlags ask for an estimate from windows of time.
 type withinFlags struct {
-	sampled.AskText
+	sampled.Ask
 	flags *pflag.FlagSet
 }
 
@@ -156,11 +158,16 @@ func (w *withinFlags) declare(f *pflag.FlagSet) {
 // declareCommon declares the flags of run, what-if and compare.
 func (w *withinFlags) declareCommon(f *pflag.FlagSet) {
 	w.flags = f
-	f.StringVar(&w.Within, "within", "", "estimate windows of time that are drawn at random instead of the whole "+
+	parse(f, &w.Within, "string", units.ParseShare, "within", "", "estimate windows of time that are drawn at random instead of the whole "+
 		"workload, until the interval of the percentile is no wider than ± this share of it, e.g. 2%")
-	f.StringArrayVar(&w.Of, "of", []string{"p99"},
-		"with --within: percentile that has to be precise: p50, p90, p99 or p99.9; may be repeated")
-	f.StringVar(&w.Confidence, "confidence", "95%",
+	parseEach(f, &w.Of, func(text string) (float64, error) {
+		at := slices.Index([]string{"50", "90", "99", "99.9"}, strings.TrimPrefix(text, "p")) // pipeline.Quantiles
+		if at < 0 {
+			return 0, errors.New("want p50, p90, p99 or p99.9")
+		}
+		return pipeline.Quantiles[at], nil
+	}, "of", "with --within: percentile that has to be precise: p50, p90, p99 or p99.9; may be repeated; default: p99")
+	parse(f, &w.Confidence, "string", units.ParseShare, "confidence", "95%",
 		"with --within: how often the intervals hold the value of the whole workload")
 	durationVar(f, &w.Budget, "budget", "",
 		"with --within: stop before a round of windows that would end later than this, e.g. 5m; 0: no limit")
@@ -169,10 +176,13 @@ func (w *withinFlags) declareCommon(f *pflag.FlagSet) {
 
 // ask is what the flags ask for; ok is false without --within.
 func (w *withinFlags) ask() (a sampled.Ask, ok bool, err error) {
-	if w.Within == "" {
+	if !w.flags.Changed("within") {
 		return a, false, nil
 	}
-	if a, err = w.Parse(); err != nil {
+	if a = w.Ask; a.Of == nil {
+		a.Of = []float64{0.99}
+	}
+	if err = a.Validate(); err != nil {
 		return a, false, usageError{err}
 	}
 	return a, true, nil
@@ -190,7 +200,7 @@ func (w *withinFlags) simulate(r *runFlags) error {
 
 // askChange is what the flags ask a comparison for, whose --by names at most one kind of groups.
 func (w *withinFlags) askChange(by []string, others ...string) (sampled.Ask, bool, error) {
-	if w.Within != "" {
+	if w.flags.Changed("within") {
 		if len(by) > 1 || slices.Contains(by, "hops") {
 			return sampled.Ask{}, false, usagef("with --within, --by names one of service, vnet and size_bin")
 		}
