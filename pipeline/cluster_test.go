@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"parsimon/pipeline/internal/fixture"
-	"parsimon/pipeline/internal/rows"
 	"parsimon/pipeline/scenario"
 	"parsimon/schema"
 	"parsimon/stages"
@@ -36,7 +35,7 @@ func TestClusteredRuns(t *testing.T) {
 		if state, status := stateOf(t, o.Lake); state != StateComplete {
 			t.Errorf("status %+v", status)
 		}
-		text := rows.Text(t, o.Lake, schema.Slowdowns, r.ID(), variant)
+		text := textOf(t, o.Lake, schema.Slowdowns, r.ID(), variant)
 		everyHopOnce(t, r)
 		return text, casesOf(t, r)
 	}

@@ -19,14 +19,14 @@ func TestCollection(t *testing.T) {
 	o := options{Lake: collected, Variant: flowOf(2), Cache: lake.CachePath(collected)}
 	estimate(t, topology, flows, o)
 	for _, table := range schema.Tables() {
-		want := rows.Files(t, kept, table)
+		want := dataFiles(t, kept, table)
 		if table.Temporary {
 			if want == 0 {
 				t.Errorf("with Keep there are no files of %s", table.Name)
 			}
 			want = 0
 		}
-		if got := rows.Files(t, collected, table); got != want && table.Variant {
+		if got := dataFiles(t, collected, table); got != want && table.Variant {
 			t.Errorf("%d files of %s, want %d", got, table.Name, want)
 		}
 	}
@@ -66,7 +66,7 @@ func TestCollectedIsMadeAgain(t *testing.T) {
 		if digestOf(t, dir, stages.Flow) != before {
 			t.Errorf("after damage to %s the rows are others", table.Name)
 		}
-		if n := rows.Files(t, dir, temporaryTables...); n > 0 {
+		if n := dataFiles(t, dir, temporaryTables...); n > 0 {
 			t.Errorf("after damage to %s, %d temporary files stay", table.Name, n)
 		}
 	}
@@ -74,7 +74,7 @@ func TestCollectedIsMadeAgain(t *testing.T) {
 	more := o
 	more.Variant, more.Partitions = flowOf(2), 5
 	estimate(t, topology, flows, more)
-	if rows.Text(t, dir, schema.Slowdowns, run.ID(), "flow-2") != rows.Text(t, fresh, schema.Slowdowns, run.ID(), "flow-2") {
+	if textOf(t, dir, schema.Slowdowns, run.ID(), "flow-2") != textOf(t, fresh, schema.Slowdowns, run.ID(), "flow-2") {
 		t.Error("two passes after one are not what two passes are")
 	}
 }

@@ -121,7 +121,7 @@ func TestWholeNetworkInsteadOfPasses(t *testing.T) {
 			t.Errorf("keep %v: state %s, estimates %v", keep, state, got)
 		}
 		names, err := run.Lake.Variants(run.ID())
-		if err != nil || !keep && len(names) != 1 || rows.Files(t, o.Lake, schema.HopObservations) > 0 != keep {
+		if err != nil || !keep && len(names) != 1 || dataFiles(t, o.Lake, schema.HopObservations) > 0 != keep {
 			t.Errorf("keep %v: variants %v, %v", keep, names, err)
 		}
 		again := begin(t, topology, flows, o)

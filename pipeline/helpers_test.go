@@ -8,10 +8,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 
+	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/rs/zerolog"
 
 	"parsimon/pipeline/cache"
@@ -21,6 +23,7 @@ import (
 	"parsimon/pipeline/lake/parquet"
 	"parsimon/pipeline/scenario"
 	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/stages"
 )
 
@@ -203,7 +206,7 @@ func digestOf(t testing.TB, dir string, by stages.Estimator) string {
 		tables = append(tables, schema.HopDelays, schema.DelayBuckets)
 	} else {
 		tables = append(tables, schema.HopContributions)
-		if rows.Files(t, dir, schema.Feedback) > 0 { // kept
+		if dataFiles(t, dir, schema.Feedback) > 0 { // kept
 			tables = append(tables, schema.Feedback)
 		}
 	}
@@ -266,4 +269,45 @@ func paperScenario(topology, flows string) (*scenario.Scenario, error) {
 		err = s.Set("transport.window", "18KB")
 	}
 	return s, err
+}
+
+// textOf is every committed row of a table of a scenario and variant, one a line, in the order of the files.
+func textOf(t testing.TB, dir string, table schema.Table, id lake.ScenarioID, variant string) string {
+	t.Helper()
+	l := rows.Open(t, dir)
+	m, found, err := l.ReadManifest(lake.Place{Scenario: id, Variant: variant})
+	if err != nil || !found {
+		t.Fatalf("%s, %s: manifest %v, %v", id, variant, found, err)
+	}
+	var b strings.Builder
+	n := 0
+	err = columns.Consume(l.Read(table, lake.FilesOf(m.Files, table), nil, nil), func(rec arrow.Record) error {
+		for i := range int(rec.NumRows()) {
+			for _, c := range rec.Columns() {
+				b.WriteString(c.ValueStr(i) + " ")
+			}
+			b.WriteByte('\n')
+			n++
+		}
+		return nil
+	})
+	if err != nil || n == 0 {
+		t.Fatalf("%s, %s: %d rows of table %s, %v", id, variant, n, table.Name, err)
+	}
+	return b.String()
+}
+
+// dataFiles counts the data files of some tables that exist, of all scenarios and variants.
+func dataFiles(t testing.TB, dir string, tables ...schema.Table) (n int) {
+	t.Helper()
+	for _, table := range tables {
+		for _, depth := range []string{"*", "*/variant=*"} {
+			found, err := filepath.Glob(filepath.Join(dir, table.Name, depth, "part-*"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += len(found)
+		}
+	}
+	return n
 }

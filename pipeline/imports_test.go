@@ -41,7 +41,7 @@ var mayImport = map[string][]string{
 	"pipeline/cache":               {"stages", "pipeline/lake/disk"},
 	"pipeline/scenario":            {"datasets", "simkernel/...", "schema/...", "stages/..."},
 	"pipeline/internal/fixture":    {"schema"},
-	"pipeline/internal/estimates":  {"pipeline", "pipeline/internal/rows", "pipeline/scenario"},
+	"pipeline/internal/estimates":  {"pipeline", "pipeline/scenario"},
 	"pipeline/internal/rows":       {"schema/...", "queries/...", "pipeline/lake/...", "pipeline/catalog"},
 	"pipeline/report":              {"schema/...", "queries", "stages/moves"},
 	"pipeline/sampling":            {"stages/rng"},

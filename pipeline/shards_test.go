@@ -15,7 +15,6 @@ import (
 
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/internal/fixture"
-	"parsimon/pipeline/internal/rows"
 	"parsimon/schema"
 	"parsimon/stages"
 )
@@ -135,13 +134,13 @@ func (t *arrayJob) step(step, next string) {
 	if t.by == stages.Flow {
 		last = lastReader[step]
 	}
-	if n := rows.Files(t, t.lake, last...); (n > 0) != (len(last) > 0) {
+	if n := dataFiles(t, t.lake, last...); (n > 0) != (len(last) > 0) {
 		t.Errorf("%s, with a shard missing: %d files of what it is the last to read", step, n)
 	}
 	if out, _ := t.shard(step, "0/4", 0); out != "" {
 		t.Fatalf("%s 0/4 again: %s", step, out)
 	}
-	if n := rows.Files(t, t.lake, last...); n > 0 { // the shard that completes a stage collects what it was the last to read
+	if n := dataFiles(t, t.lake, last...); n > 0 { // the shard that completes a stage collects what it was the last to read
 		t.Errorf("%s leaves %d temporary files", step, n)
 	}
 	if out, _ := t.shard(step, "1/4", 0); out != "" { // done is done, also where the files are collected

@@ -13,12 +13,35 @@ import (
 	"time"
 
 	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+	"github.com/apache/arrow/go/v17/arrow/memory"
 
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/pipeline/lake"
 	"parsimon/schema"
 	"parsimon/schema/columns"
 )
+
+// sorted is random rows of a table with these keys in the column that the table is sorted by.
+func sorted(t schema.Table, rng *rand.Rand, keys []int64) arrow.Record {
+	random := fixture.Batch(t, rng, len(keys))
+	defer random.Release()
+	key := t.Index(t.Sort[0])
+	b := array.NewBuilder(memory.DefaultAllocator, t.Columns[key].Type)
+	defer b.Release()
+	for _, k := range keys {
+		switch b := b.(type) {
+		case *array.Int32Builder:
+			b.Append(int32(k))
+		case *array.Int64Builder:
+			b.Append(k)
+		}
+	}
+	columns := slices.Clone(random.Columns())
+	columns[key] = b.NewArray()
+	defer columns[key].Release()
+	return array.NewRecord(t.Arrow(), columns, int64(len(keys)))
+}
 
 // tasksOf are tasks of given costs.
 func tasksOf(costs ...int64) []Task {
@@ -187,7 +210,7 @@ func writeRandom(out schema.Sink, t schema.Table, seed, n uint64, rows int) erro
 	for i := range keys {
 		keys[i] = int64(i)
 	}
-	rec := fixture.Sorted(t, rand.New(rand.NewPCG(seed, n)), keys)
+	rec := sorted(t, rand.New(rand.NewPCG(seed, n)), keys)
 	defer rec.Release()
 	return out.Write(rec)
 }

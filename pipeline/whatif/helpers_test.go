@@ -14,6 +14,7 @@ import (
 	"parsimon/pipeline"
 	"parsimon/pipeline/cache"
 	"parsimon/pipeline/internal/estimates"
+	"parsimon/pipeline/internal/rows"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/lake/parquet"
 	"parsimon/pipeline/scenario"
@@ -31,6 +32,16 @@ func TestMain(m *testing.M) {
 func settings(t testing.TB, by stages.Estimator) Settings {
 	t.Helper()
 	return Settings{Lake: t.TempDir(), Variant: pipeline.Variant{Estimator: by}}
+}
+
+// opened opens an estimate of a scenario for reading; of the one last worked on if the scenario is empty.
+func opened(t testing.TB, dir, scenario string, v pipeline.Variant) *pipeline.Estimation {
+	t.Helper()
+	model, err := pipeline.OpenModel(rows.Open(t, dir), scenario)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pipeline.ReadOnly(model, v, pipeline.Settings{})
 }
 
 // do reads changes such as "bandwidth=fabric-spine=20G".

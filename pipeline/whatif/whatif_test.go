@@ -13,7 +13,6 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"parsimon/pipeline"
-	"parsimon/pipeline/internal/estimates"
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/pipeline/internal/rows"
 	"parsimon/pipeline/lake"
@@ -50,7 +49,7 @@ func testWhatIfIsTheRun(t *testing.T, file string, by stages.Estimator) {
 	if w.Other.Scenario != want || w.Both != w.BaseFlows || w.Both != 3000 {
 		t.Fatalf("what-if makes %+v, want %s with all flows in both", w.Other, want)
 	}
-	derived, run := estimates.Open(t, o.Lake, want, o.Variant), estimates.Open(t, fresh.Lake, want, o.Variant)
+	derived, run := opened(t, o.Lake, want, o.Variant), opened(t, fresh.Lake, want, o.Variant)
 	if v := derived.Variant().String(); v != w.Other.Variant {
 		t.Fatalf("variant is %s, want %s", w.Other.Variant, v)
 	}
@@ -105,7 +104,7 @@ func TestAddedCable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		made[i] = estimates.Open(t, o.Lake, w.Other.Scenario, o.Variant)
+		made[i] = opened(t, o.Lake, w.Other.Scenario, o.Variant)
 		got := rows.Ask(t, o.Lake, "SELECT count(DISTINCT link_id) FROM link_stats WHERE flows > 0 AND scenario = '"+
 			w.Other.Scenario+"' AND link_id >= (SELECT count(*) FROM links WHERE scenario = '"+base+"')")
 		if got != "[2]" {
@@ -130,7 +129,7 @@ type testFlow struct {
 // ascend, and no flow is from a host to itself.
 func readFlows(t *testing.T, o Settings, id string) (flows map[int64]testFlow, last int64) {
 	t.Helper()
-	in, err := estimates.Open(t, o.Lake, id, o.Variant).Read(schema.Flows, nil, nil)
+	in, err := opened(t, o.Lake, id, o.Variant).Read(schema.Flows, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +201,7 @@ func TestChangedFlows(t *testing.T) {
 		}
 	}
 	inside := map[int32]bool{}
-	for _, h := range estimates.Open(t, o.Lake, base, o.Variant).Network.Racks()[6] {
+	for _, h := range opened(t, o.Lake, base, o.Variant).Network.Racks()[6] {
 		inside[h] = true
 	}
 	for id, f := range changed("move=web=6") {

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"parsimon/pipeline"
-	"parsimon/pipeline/internal/rows"
 	"parsimon/pipeline/scenario"
 )
 
@@ -31,14 +30,4 @@ func Of(t testing.TB, dir string, s *scenario.Scenario, v pipeline.Variant, o pi
 		t.Fatal(err)
 	}
 	return e
-}
-
-// Open opens an estimate of a scenario for reading; of the one last worked on if the scenario is empty.
-func Open(t testing.TB, dir, scenario string, v pipeline.Variant) *pipeline.Estimation {
-	t.Helper()
-	model, err := pipeline.OpenModel(rows.Open(t, dir), scenario)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pipeline.ReadOnly(model, v, pipeline.Settings{})
 }

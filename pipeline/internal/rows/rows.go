@@ -7,7 +7,6 @@ import (
 	"hash/fnv"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -31,29 +30,6 @@ func Open(t testing.TB, dir string) *lake.Lake {
 	return l
 }
 
-// Text is every committed row of a table of a scenario and variant, one a line, in the order of the files; without some
-// columns.
-func Text(t testing.TB, dir string, table schema.Table, id lake.ScenarioID, variant string, without ...string) string {
-	t.Helper()
-	l := Open(t, dir)
-	p := lake.Of(id)
-	if table.Variant {
-		p.Variant = variant
-	}
-	m, found, err := l.ReadManifest(p)
-	if err != nil || !found {
-		t.Fatalf("%s: manifest %v, %v", p, found, err)
-	}
-	files := lake.FilesOf(m.Files, table)
-	if len(files) == 0 {
-		t.Fatalf("%s has no files of table %s", p, table.Name)
-	}
-	var b strings.Builder
-	value := func(text string) { b.WriteString(text + " ") }
-	each(t, l.Read(table, files, nil, nil), without, value, func() { b.WriteByte('\n') })
-	return b.String()
-}
-
 // Digest hashes every committed row of some tables of all scenarios of a lake, and those of temporary tables that were
 // kept. Column cached of link_stats is left out: it says where a result is from.
 func Digest(t testing.TB, dir string, tables ...schema.Table) string {
@@ -70,7 +46,7 @@ func Digest(t testing.TB, dir string, tables ...schema.Table) string {
 			files = append(files, lake.FilesOf(m.Files, table)...)
 		}
 		value := func(text string) { _, _ = h.Write(append([]byte(text), 0)) }
-		read := func(in schema.Batches) { each(t, in, []string{"cached"}, value, func() { n++ }) }
+		read := func(in schema.Batches) { n += each(t, in, value) }
 		read(l.Read(table, files, nil, nil))
 		if table.Temporary {
 			for _, path := range paths(t, dir, table) {
@@ -84,23 +60,24 @@ func Digest(t testing.TB, dir string, tables ...schema.Table) string {
 	return fmt.Sprintf("%d rows %x", n, h.Sum64())
 }
 
-// each calls value for each value of a stream, and row after those of a row. It closes the stream.
-func each(t testing.TB, in schema.Batches, without []string, value func(string), row func()) {
+// each calls value for each value of a stream, but those of column cached. It closes the stream and counts its rows.
+func each(t testing.TB, in schema.Batches, value func(string)) (n int) {
 	t.Helper()
 	err := columns.Consume(in, func(rec arrow.Record) error {
 		for i := range int(rec.NumRows()) {
 			for c := range int(rec.NumCols()) {
-				if !slices.Contains(without, rec.ColumnName(c)) {
+				if rec.ColumnName(c) != "cached" {
 					value(rec.Column(c).ValueStr(i))
 				}
 			}
-			row()
+			n++
 		}
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return n
 }
 
 // paths are the lake-relative paths of the data files of a table that exist, of all scenarios and variants.
@@ -120,15 +97,6 @@ func paths(t testing.TB, dir string, table schema.Table) []string {
 		}
 	}
 	return found
-}
-
-// Files counts the data files of some tables that exist, of all scenarios and variants.
-func Files(t testing.TB, dir string, tables ...schema.Table) (n int) {
-	t.Helper()
-	for _, table := range tables {
-		n += len(paths(t, dir, table))
-	}
-	return n
 }
 
 // Ask is the first row that a SELECT over the views of a lake returns, in brackets, values parted by spaces.
