@@ -48,7 +48,7 @@ var mayImport = map[string][]string{
 	"pipeline/workloads":           append(below, "pipeline/scenario", "pipeline/engine", "pipeline/catalog"),
 	"pipeline":                     append(below, "pipeline/scenario", "pipeline/engine", "pipeline/catalog", "pipeline/cache", "pipeline/workloads"),
 	"pipeline/summary":             append(below, "pipeline", "pipeline/engine"),
-	"pipeline/whatif":              append(below, "pipeline", "pipeline/summary", "pipeline/scenario", "pipeline/engine"),
+	"pipeline/whatif":              append(below, "pipeline", "pipeline/summary", "pipeline/scenario", "pipeline/engine", "pipeline/sampling"),
 	"pipeline/sampled":             append(below, "pipeline", "pipeline/summary", "pipeline/engine", "pipeline/sampling"),
 	"pipeline/cmd":                 {"schema/...", "simkernel/...", "stages/...", "queries/...", "pipeline/...", "datasets"},
 	"pipeline/cmd/measure":         {"pipeline"},

@@ -7,13 +7,13 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/schema/sizebin"
+	"parsimon/schema/units"
 	"parsimon/simkernel"
 	"parsimon/stages/topology"
 )
@@ -29,11 +29,7 @@ const DefaultClusteringError = "10%"
 
 // ParseClustering parses the accepted error, as 5% or 0.05.
 func ParseClustering(text string) (*Clustering, error) {
-	number, percent := strings.CutSuffix(text, "%")
-	x, err := strconv.ParseFloat(number, 64)
-	if percent {
-		x /= 100
-	}
+	x, err := units.ParseShare(text)
 	if err != nil || !(x > 0 && x <= 10) {
 		return nil, fmt.Errorf("clustering %q: must be an error above 0 such as 5%%", text)
 	}

@@ -133,7 +133,7 @@ type exact struct {
 	allRead bool
 	waitNS  []int64 // by link: sum of the waits of its packets
 	engine  *network.Network
-	outFCT  []exactRow
+	outFCT  []SlowdownRow
 	outHops []exactHopRow
 }
 
@@ -249,8 +249,9 @@ func (x *exact) take(r *network.Results) error {
 		}
 		if x.options.reports(f.start) {
 			x.stats.Flows++
-			row := exactRow{f.id, f.row, f.size, x.originNS + r.StartNS[i], int16(len(f.path)), r.IdealNS[i], r.FCTNS[i], 0, 1,
-				r.Again[i], r.Reordered[i]}
+			row := SlowdownRow{FlowID: f.id, FlowRow: f.row, SizeBytes: f.size, StartNS: x.originNS + r.StartNS[i],
+				Hops: int16(len(f.path)), IdealNS: r.IdealNS[i], FCTNS: r.FCTNS[i], Slowdown: 1,
+				Retransmissions: r.Again[i], Reordered: r.Reordered[i]}
 			x.stats.Retransmissions += int64(r.Again[i])
 			x.stats.Reordered += int64(r.Reordered[i])
 			if len(f.path) > 0 {

@@ -62,7 +62,7 @@ type FeedbackBuilder struct {
 	upstream   []blockSum          // by block: hops 1 to h-1
 	downstream []blockSum          // by hop and block: all hops behind it
 
-	out feedbackRows
+	out observationRows
 }
 
 // NewFeedbackBuilder returns a builder. The seed keys the random bits that select marks. omitted are links that need no
@@ -96,7 +96,7 @@ func (x *FeedbackBuilder) Build(ctx context.Context, scope FeedbackScope, firstR
 			return err
 		}
 	}
-	return x.out.flush(out)
+	return x.out.flushFeedback(out)
 }
 
 // flow appends the feedback of flow f of the chunk.
@@ -152,7 +152,7 @@ func (x *FeedbackBuilder) senderFeedback(row int64, longest int) {
 		x.blocks[b] = simkernel.Block{UpstreamNS: clampNS(s.waitNS - behind), WaitNS: clampNS(behind), Marks: s.marks,
 			Denied: s.denied}
 	}
-	x.out.append(x.path[0], row, 0, x.blocks)
+	x.out.addFeedback(x.path[0], row, 0, x.blocks)
 }
 
 // networkFeedback appends the feedback of the hops behind hop 0.
@@ -172,7 +172,7 @@ func (x *FeedbackBuilder) networkFeedback(row int64, longest int) {
 		for b := range x.blocks {
 			x.setFeedback(&x.blocks[b], b, &x.upstream[b], &x.downstream[h*longest+b])
 		}
-		x.out.append(x.path[h], row, int16(h), x.blocks)
+		x.out.addFeedback(x.path[h], row, int16(h), x.blocks)
 	}
 }
 
@@ -239,44 +239,4 @@ func (x *FeedbackBuilder) takes(row int64, b int, probability float64) bool {
 	}
 	s := rng.New(x.seed, rng.Feedback, 1, uint64(row), uint64(window))
 	return float64(s.Uint64()>>11)/(1<<53) < probability
-}
-
-// feedbackRow is a row of table feedback or sender_feedback.
-type feedbackRow struct {
-	LinkID   int32        `col:"link_id"`
-	FlowRow  int64        `col:"flow_row"`
-	Hop      int16        `col:"hop"`
-	Observed columns.Item `col:"observed"`
-}
-
-// feedbackTable is bound to the columns of both.
-var feedbackTable = columns.TableOf[feedbackRow](schema.Feedback)
-
-// feedbackRows are rows under construction.
-type feedbackRows struct {
-	rows     []feedbackRow
-	observed columns.Arena // of the rows, in their order
-	sorter   sorter
-}
-
-func (r *feedbackRows) reset() {
-	r.observed.Reset()
-	r.rows = r.rows[:0]
-}
-
-// append appends a row, unless all blocks are zero. A reader takes a missing row as zero blocks.
-func (r *feedbackRows) append(link int32, row int64, hop int16, blocks []simkernel.Block) {
-	before := len(r.observed.Bytes)
-	r.observed.Bytes = appendBlocks(r.observed.Bytes, blocks)
-	if len(r.observed.Bytes) == before {
-		return
-	}
-	r.observed.Done()
-	r.rows = append(r.rows, feedbackRow{link, row, hop, columns.Item(len(r.rows))})
-}
-
-// flush writes the rows by link; the rows of a link stay in the order of the flows.
-func (r *feedbackRows) flush(out schema.Sink) error {
-	places := r.sorter.order(len(r.rows), func(i int) uint64 { return uint64(r.rows[i].LinkID) })
-	return feedbackTable.WriteOrdered(out, r.rows, places, &r.observed)
 }

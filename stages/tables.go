@@ -3,6 +3,7 @@ package stages
 import (
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/simkernel"
 	"parsimon/simkernel/linkcase"
 	"parsimon/stages/topology"
 )
@@ -105,6 +106,7 @@ type switchCounters struct {
 	PausedNS int64 `col:"paused_ns"`
 }
 
+// observationRow is also a row of tables feedback and sender_feedback, which have some of its columns.
 type observationRow struct {
 	FlowRow  int64        `col:"flow_row"`
 	Hop      int16        `col:"hop"`
@@ -120,7 +122,7 @@ type senderRow struct {
 	IdealNS int64 `col:"ideal_ns"`
 }
 
-// A SlowdownRow is a row of table slowdowns.
+// A SlowdownRow is a row of table slowdowns, and of exact_fcts, which has some of its columns.
 type SlowdownRow struct {
 	FlowID    int64   `col:"flow_id"`
 	FlowRow   int64   `col:"flow_row"`
@@ -128,21 +130,6 @@ type SlowdownRow struct {
 	Dst       int32   `col:"dst"`
 	Service   string  `col:"service"`
 	VNet      string  `col:"vnet"`
-	SizeBytes int64   `col:"size_bytes"`
-	StartNS   int64   `col:"start_ns"`
-	Hops      int16   `col:"hops"`
-	IdealNS   int64   `col:"ideal_ns"`
-	FCTNS     int64   `col:"fct_ns"`
-	WindowNS  int64   `col:"window_ns"`
-	Slowdown  float64 `col:"slowdown"`
-
-	Retransmissions int32 `col:"retransmissions"`
-	Reordered       int32 `col:"reordered"`
-}
-
-type exactRow struct {
-	FlowID    int64   `col:"flow_id"`
-	FlowRow   int64   `col:"flow_row"`
 	SizeBytes int64   `col:"size_bytes"`
 	StartNS   int64   `col:"start_ns"`
 	Hops      int16   `col:"hops"`
@@ -173,11 +160,12 @@ var (
 	contributionTable = columns.TableOf[contributionRow](schema.HopContributions)
 	linkStatTable     = columns.TableOf[linkStatRow](schema.LinkStats)
 	hopObservations   = columns.TableOf[observationRow](schema.HopObservations)
+	feedbackTable     = columns.TableOf[observationRow](schema.Feedback)
 	senderTable       = columns.TableOf[senderRow](schema.SenderFCTs)
 	caseSlowdownTable = columns.TableOf[caseSlowdownRow](schema.CaseSlowdowns)
 	// SlowdownTable writes table slowdowns.
 	SlowdownTable = columns.TableOf[SlowdownRow](schema.Slowdowns)
-	exactTable    = columns.TableOf[exactRow](schema.ExactFCTs)
+	exactTable    = columns.TableOf[SlowdownRow](schema.ExactFCTs)
 	exactHopTable = columns.TableOf[exactHopRow](schema.ExactHops)
 )
 
@@ -237,7 +225,7 @@ func (s *Simulator) addSenders(rows []int32) {
 	}
 }
 
-// observationRows are rows of a table of observations under construction.
+// observationRows are rows of a table of observations or feedback under construction.
 type observationRows struct {
 	rows     []observationRow
 	observed columns.Arena // of the rows, in their order
@@ -263,4 +251,22 @@ func (w *observationRows) add(s *Simulator, link topology.Link, rows []int32) {
 func (w *observationRows) flush(out schema.Sink) error {
 	places := w.sorter.byFlow(len(w.rows), func(i int) (int64, int16) { return w.rows[i].FlowRow, w.rows[i].Hop })
 	return hopObservations.WriteOrdered(out, w.rows, places, &w.observed)
+}
+
+// addFeedback appends the feedback of a flow at a hop, unless all blocks are zero. A reader takes a missing row as zero
+// blocks.
+func (w *observationRows) addFeedback(link int32, row int64, hop int16, blocks []simkernel.Block) {
+	before := len(w.observed.Bytes)
+	w.observed.Bytes = appendBlocks(w.observed.Bytes, blocks)
+	if len(w.observed.Bytes) == before {
+		return
+	}
+	w.observed.Done()
+	w.rows = append(w.rows, observationRow{FlowRow: row, Hop: hop, LinkID: link, Observed: columns.Item(len(w.rows))})
+}
+
+// flushFeedback writes the rows by link; the rows of a link stay in the order of the flows.
+func (w *observationRows) flushFeedback(out schema.Sink) error {
+	places := w.sorter.order(len(w.rows), func(i int) uint64 { return uint64(w.rows[i].LinkID) })
+	return feedbackTable.WriteOrdered(out, w.rows, places, &w.observed)
 }
