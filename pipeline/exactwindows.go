@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"sort"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -62,51 +63,28 @@ func (m *method) simulatePart(ctx context.Context, part []workload.Row, out sche
 	if len(part) == 0 {
 		return stages.ExactStats{}, nil
 	}
-	n := len(part)
-	found := partFCTs{make([]int64, n), make([]int64, n), make([]int64, n), make([]int16, n)}
+	found := make([]stages.SlowdownRow, len(part)) // by row; without hops: it does not count or has no path
 	stats, err := stages.Exact(ctx, m.Network, m.Router, m.Spec.Params, &rowStream{rows: part}, stages.ExactOptions{
-		Workers: 1, Counts: m.Spec.Windows.counts, AllowUnreachable: m.Spec.AllowUnreachable,
-		Buffer: m.Spec.Switches,
-	}, stages.ExactTables{FCTs: &found}, nil)
+		Workers: 1, Counts: m.Spec.Windows.counts, AllowUnreachable: m.Spec.AllowUnreachable, Buffer: m.Spec.Switches,
+	}, stages.ExactTables{Report: func(rows []stages.SlowdownRow) error {
+		for _, r := range rows {
+			x := &part[r.FlowRow]
+			r.Src, r.Dst, r.Service, r.VNet = x.Src, x.Dst, x.Service, x.VNet
+			found[r.FlowRow] = r
+		}
+		return nil
+	}}, nil)
 	if err != nil {
 		return stats, err
 	}
-	return stats, found.write(part, out)
+	rows := slices.DeleteFunc(found, func(r stages.SlowdownRow) bool { return r.Hops == 0 })
+	return stats, stages.SlowdownTable.Write(out, rows)
 }
 
 // counts reports whether flows that start at a time are in a span.
 func (w *WindowsSpec) counts(ns int64) bool {
 	i := sort.Search(len(w.Spans), func(i int) bool { return w.Spans[i][1] > ns })
 	return i < len(w.Spans) && w.Spans[i][0] <= ns
-}
-
-// partFCTs are the results of the flows of a part, by row: hops is 0 for a flow that does not count or has no path.
-type partFCTs struct {
-	fct, ideal, window []int64
-	hops               []int16
-}
-
-// Write takes a batch of table exact_fcts.
-func (f *partFCTs) Write(rec arrow.Record) error {
-	fct, ideal, hops := columns.Int64s(rec, "fct_ns"), columns.Int64s(rec, "ideal_ns"), columns.Int16s(rec, "hops")
-	window := columns.Int64s(rec, "window_ns")
-	for i, row := range columns.Int64s(rec, "flow_row") {
-		f.fct[row], f.ideal[row], f.window[row], f.hops[row] = fct[i], ideal[i], window[i], hops[i]
-	}
-	return nil
-}
-
-// write writes table slowdowns.
-func (f *partFCTs) write(part []workload.Row, out schema.Sink) error {
-	var rows []stages.SlowdownRow
-	for i, x := range part {
-		if f.hops[i] > 0 {
-			rows = append(rows, stages.SlowdownRow{FlowID: x.ID, FlowRow: int64(i), Src: x.Src, Dst: x.Dst, Service: x.Service,
-				VNet: x.VNet, SizeBytes: x.SizeBytes, StartNS: x.StartNS, Hops: f.hops[i], IdealNS: f.ideal[i], FCTNS: f.fct[i],
-				WindowNS: f.window[i], Slowdown: float64(f.fct[i]) / float64(f.ideal[i])})
-		}
-	}
-	return stages.SlowdownTable.Write(out, rows)
 }
 
 // A rowStream is a stream of rows of table flows.

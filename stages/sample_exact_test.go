@@ -22,7 +22,7 @@ func simulated(t *testing.T, n *topology.Network, flows arrow.Record) (fcts, hop
 	_, loads = routed(t, n, &p, flows)
 	fcts, hops, links = &captured{}, &captured{}, &captured{}
 	if _, err := Exact(context.Background(), n, testRouter(t, n), p, &captured{recs: []arrow.Record{flows}}, ExactOptions{Loads: loads},
-		ExactTables{fcts, hops, links}, nil); err != nil {
+		ExactTables{FCTs: fcts, Hops: hops, Links: links}, nil); err != nil {
 		t.Fatal(err)
 	}
 	return fcts, hops, links, loads
