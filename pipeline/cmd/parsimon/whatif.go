@@ -158,8 +158,8 @@ func (w *withinFlags) declare(f *pflag.FlagSet) {
 // declareCommon declares the flags of run, what-if and compare.
 func (w *withinFlags) declareCommon(f *pflag.FlagSet) {
 	w.flags = f
-	parse(f, &w.Within, "string", units.ParseShare, "within", "", "estimate windows of time that are drawn at random instead of the whole "+
-		"workload, until the interval of the percentile is no wider than ± this share of it, e.g. 2%")
+	parse(f, &w.Within, "string", units.ParseShare, "within", "", "estimate windows of time that are drawn at random "+
+		"instead of the whole workload, until the interval of the percentile is no wider than ± this share of it, e.g. 2%")
 	parseEach(f, &w.Of, func(text string) (float64, error) {
 		at := slices.Index([]string{"50", "90", "99", "99.9"}, strings.TrimPrefix(text, "p")) // pipeline.Quantiles
 		if at < 0 {
