@@ -74,6 +74,8 @@ type domain struct {
 	work          int64 // items processed in this epoch
 
 	portArrivals, in, merged []arrival // scratch
+	parted                   []arrival // scratch of sortWindow
+	partEnds                 []int32
 	active                   []int32
 	merging                  bool      // with PFC: what leaves is counted by settleLeaving
 	leaving                  []leaving // with PFC: what has left and is not counted

@@ -72,7 +72,8 @@ func (m *moves) addFaults(n *Network) error {
 		}
 		m.rates[r.Link] = append(m.rates[r.Link], r)
 	}
-	for l := range n.links {
+	for l, link := range n.links {
+		m.wires = append(m.wires, simkernel.NewWireTime(float64(link.BandwidthBps)))
 		slices.SortStableFunc(m.faults[l], func(a, b linkFault) int { return cmp.Compare(a.FromNS, b.FromNS) })
 		slices.SortStableFunc(m.rates[l], func(a, b Rate) int { return cmp.Compare(a.FromNS, b.FromNS) })
 	}
@@ -81,9 +82,8 @@ func (m *moves) addFaults(n *Network) error {
 
 // isLost reports whether what arrives over a link was lost on it.
 func (m *moves) isLost(d *domain, a *arrival, key uint64, asker int) bool {
-	n := d.net
 	leftPS := d.leftPS(a)
-	fromPS := leftPS - m.sendTime(n, a.link, d.wireBytes(&a.item), leftPS)
+	fromPS := leftPS - m.sendTime(a.link, d.wireBytes(&a.item), leftPS)
 	for i := range m.faults[a.link] {
 		switch f := &m.faults[a.link][i]; {
 		case psOf(f.FromNS) > a.atPS:
@@ -123,14 +123,14 @@ func (m *moves) inBurst(f *linkFault, atPS int64, asker int) bool {
 }
 
 // sendTime returns the time that a link takes for so many bytes, the last of which leaves at leftPS.
-func (m *moves) sendTime(n *Network, link int32, bytes, leftPS int64) int64 {
+func (m *moves) sendTime(link int32, bytes, leftPS int64) int64 {
 	rates := m.rates[link]
 	for i := len(rates) - 1; i >= 0; i-- {
 		if ps := simkernel.NewWireTime(float64(rates[i].BandwidthBps)).PS(bytes); psOf(rates[i].FromNS) <= leftPS-ps {
 			return ps
 		}
 	}
-	return simkernel.NewWireTime(float64(n.links[link].BandwidthBps)).PS(bytes)
+	return m.wires[link].PS(bytes)
 }
 
 // initRates prepares a port for the changes of its rate.

@@ -1,6 +1,9 @@
 package network
 
-import "cmp"
+import (
+	"cmp"
+	"slices"
+)
 
 // An item is a packet or an ACK in flight or in a queue, or the start of a flow on its way to the source's NIC. It has
 // 16 bytes, because queues are most of the memory of a loaded network.
@@ -58,6 +61,37 @@ func sortArrivals(s []arrival) {
 			s[k] = s[k-1]
 		}
 		s[k] = a
+	}
+}
+
+// sortWindow sorts the arrivals of the present window and keeps the order of equals: it divides them into as many parts
+// of the time of the window as there are, and sorts each.
+func (d *domain) sortWindow(arrivals []arrival) {
+	n := len(arrivals)
+	d.partEnds, d.parted = slices.Grow(d.partEnds[:0], n+1)[:n+1], slices.Grow(d.parted[:0], n)[:n]
+	ends, scale := d.partEnds, float64(n)/float64(d.lengthPS)
+	clear(ends)
+	part := func(a *arrival) int { return min(max(0, int(float64(a.atPS-d.startPS)*scale)), n-1) }
+	for i := range arrivals {
+		ends[part(&arrivals[i])+1]++
+	}
+	for i := range n {
+		ends[i+1] += ends[i]
+	}
+	for i := range arrivals { // ends[k] goes from the start of part k to its end
+		k := part(&arrivals[i])
+		d.parted[ends[k]] = arrivals[i]
+		ends[k]++
+	}
+	copy(arrivals, d.parted)
+	from := int32(0)
+	for _, to := range ends[:n] {
+		if same := arrivals[from:to]; len(same) > 16 {
+			slices.SortStableFunc(same, compareArrivals)
+		} else {
+			sortArrivals(same)
+		}
+		from = to
 	}
 }
 

@@ -69,10 +69,11 @@ type moves struct {
 	startPS []int64       // of the routes' states
 	faults  [][]linkFault // by link, in order of time; nil where there is none
 	rates   [][]Rate
-	busyPS  []int64     // Adaptive, by port: when it has sent all that has arrived, ACKs too
-	turns   []int32     // by set of links: the place of the next in turn
-	rate    []dre       // CONGA, by port
-	links   []LinkMoves // times are in ps
+	wires   []simkernel.WireTime // by link, without rates
+	busyPS  []int64              // Adaptive, by port: when it has sent all that has arrived, ACKs too
+	turns   []int32              // by set of links: the place of the next in turn
+	rate    []dre                // CONGA, by port
+	links   []LinkMoves          // times are in ps
 }
 
 // A flowlet is the last packet of a flow at a switch, and where it went.
@@ -146,7 +147,7 @@ func (m *moves) selective() bool { return m != nil && m.Balance != ECMP }
 // arrives at switches a port, and turns data that arrives at hosts, over any of their links, into ACKs, whose link is
 // then below 0.
 func (d *domain) choosePorts(arrivals []arrival, work []uint64) []arrival {
-	slices.SortStableFunc(arrivals, compareArrivals)
+	d.sortWindow(arrivals)
 	kept := arrivals[:0]
 	for _, a := range arrivals {
 		if a.link == startLink {
@@ -157,7 +158,7 @@ func (d *domain) choosePorts(arrivals []arrival, work []uint64) []arrival {
 		if data {
 			of.Sent++
 			of.SentBytes += d.wireBytes(&a.item)
-			of.BusyNS += d.moves.sendTime(d.net, a.link, d.wireBytes(&a.item), d.leftPS(&a))
+			of.BusyNS += d.moves.sendTime(a.link, d.wireBytes(&a.item), d.leftPS(&a))
 		}
 		if !d.choosePort(&a) {
 			d.gone = append(d.gone, d.net.flows.hops[a.hop].flow)
@@ -234,7 +235,7 @@ func (d *domain) choosePort(a *arrival) bool {
 	}
 	if m.Balance == Adaptive {
 		busyPS, link := max(m.busyPS[a.port], a.atPS), n.ports[a.port].link
-		m.busyPS[a.port] = busyPS + m.sendTime(n, link, d.wireBytes(&a.item), busyPS)
+		m.busyPS[a.port] = busyPS + m.sendTime(link, d.wireBytes(&a.item), busyPS)
 	}
 	return true
 }
@@ -251,7 +252,7 @@ func (m *moves) avoids(link int32, atPS int64) bool {
 
 // repaired are those links of a switch that it does not avoid.
 func (m *moves) repaired(d *domain, links []int32, atPS int64) []int32 {
-	if !slices.ContainsFunc(links, func(l int32) bool { return m.avoids(l, atPS) }) {
+	if m.RepairNS == 0 || !slices.ContainsFunc(links, func(l int32) bool { return m.avoids(l, atPS) }) {
 		return links
 	}
 	d.repaired = d.repaired[:0]
