@@ -1,13 +1,14 @@
 package topology
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 )
 
-// A FabricSpec describes a network of one of FabricKinds by the numbers of its parts:
+// A FabricSpec describes a network by its kind and the numbers of its parts:
 //
 //	fat-tree        ports k of each switch: k pods of k/2 edge and k/2 aggregation switches, k²/4 core switches and k³/4
 //	                hosts (Al-Fares, Loukissas and Vahdat, SIGCOMM'08)
@@ -29,7 +30,7 @@ import (
 // way from an H100), over which the server's hosts reach each other.
 type FabricSpec struct {
 	Kind          string         `json:"kind"`
-	Sizes         map[string]int `json:"sizes"` // by the names of FabricKinds
+	Sizes         map[string]int `json:"sizes"` // by the names of FabricSizes
 	GPUs          int            `json:"gpus"`
 	HostBps       int64          `json:"host_bps"`
 	FabricBps     int64          `json:"fabric_bps"` // cables between switches
@@ -39,39 +40,33 @@ type FabricSpec struct {
 	InnerDelayNS  int64          `json:"inner_delay_ns,omitempty"`
 }
 
-// A fabricKind has sizes, a bound of the number of its nodes and cables, and what builds it and returns what is wrong.
+// A fabricKind has products of its sizes, each a bound of a number of nodes or cables and at most MaxNodes, and what
+// builds it and returns what is wrong.
 type fabricKind struct {
-	sizes []string
-	parts func(n func(string) float64) float64
-	build func(b *fabricBuilder) string
+	products string
+	build    func(b *fabricBuilder) string
 }
 
-var (
-	rail = fabricKind{[]string{"units", "servers_per_unit", "spines"}, func(n func(string) float64) float64 {
-		return n("units")*n("gpus")*(5*n("servers_per_unit")+2*n("spines")+2) + 2*n("spines")
-	}, nil}
-	fabricKinds = map[string]fabricKind{
-		"fat-tree": {[]string{"ports"}, func(n func(string) float64) float64 {
-			return n("ports") * n("ports") * (n("ports") + 2)
-		}, (*fabricBuilder).fatTree},
-		"rail-optimized": {rail.sizes, rail.parts, func(b *fabricBuilder) string { return b.rails(1) }},
-		"dual-plane":     {rail.sizes, rail.parts, func(b *fabricBuilder) string { return b.rails(2) }},
-		"dragonfly": {[]string{"groups", "switches_per_group", "hosts_per_switch", "global_ports"},
-			func(n func(string) float64) float64 {
-				a := n("switches_per_group")
-				return n("groups") * (n("groups") + a*(a+2*n("hosts_per_switch")+1))
-			}, (*fabricBuilder).dragonfly},
-		"torus": {[]string{"x", "y", "z", "hosts_per_switch"}, func(n func(string) float64) float64 {
-			return n("x") * n("y") * n("z") * (4 + 2*n("hosts_per_switch"))
-		}, (*fabricBuilder).torus},
-	}
-)
+const railProducts = "units*servers_per_unit*gpus units*gpus*spines"
 
-// FabricKinds are the kinds of fabrics and the names of their sizes, each 1 or more.
-func FabricKinds() map[string][]string {
+var fabricKinds = map[string]fabricKind{
+	"fat-tree":       {"ports*ports*ports", (*fabricBuilder).fatTree},
+	"rail-optimized": {railProducts, func(b *fabricBuilder) string { return b.rails(1) }},
+	"dual-plane":     {railProducts, func(b *fabricBuilder) string { return b.rails(2) }},
+	"dragonfly": {"groups*switches_per_group*hosts_per_switch groups*groups*switches_per_group " +
+		"groups*switches_per_group*switches_per_group switches_per_group*global_ports", (*fabricBuilder).dragonfly},
+	"torus": {"x*y*z*hosts_per_switch", (*fabricBuilder).torus},
+}
+
+// FabricSizes are the sizes of the kinds of fabrics, by kind. Each is 1 or more.
+func FabricSizes() map[string][]string {
 	sizes := map[string][]string{}
 	for kind, k := range fabricKinds {
-		sizes[kind] = k.sizes
+		for _, name := range strings.FieldsFunc(k.products, func(c rune) bool { return c == '*' || c == ' ' }) {
+			if name != "gpus" && !slices.Contains(sizes[kind], name) {
+				sizes[kind] = append(sizes[kind], name)
+			}
+		}
 	}
 	return sizes
 }
@@ -79,30 +74,23 @@ func FabricKinds() map[string][]string {
 // Parts lists the nodes and the cables: hosts, switches of the fabric, switches inside of servers.
 func (s *FabricSpec) Parts() ([]Node, []Cable, error) {
 	k, known := fabricKinds[s.Kind]
+	sizes := FabricSizes()
 	if !known {
-		return nil, nil, fmt.Errorf("kind is %q, want %s", s.Kind,
-			strings.Join(slices.Sorted(maps.Keys(fabricKinds)), ", "))
+		return nil, nil, fmt.Errorf("kind is %q, want %s", s.Kind, strings.Join(slices.Sorted(maps.Keys(sizes)), ", "))
 	}
-	for name, n := range s.Sizes {
-		if !slices.Contains(k.sizes, name) {
-			return nil, nil, fmt.Errorf("%s has no meaning for a %s, whose sizes are %s", name, s.Kind,
-				strings.Join(k.sizes, ", "))
+	want, has := slices.Sorted(slices.Values(sizes[s.Kind])), slices.Sorted(maps.Keys(s.Sizes))
+	if !slices.Equal(want, has) {
+		return nil, nil, fmt.Errorf("a %s has the sizes %s, not %s", s.Kind, strings.Join(want, ", "),
+			strings.Join(has, ", "))
+	}
+	for product := range strings.FieldsSeq(k.products) {
+		n := 1.0
+		for name := range strings.SplitSeq(product, "*") {
+			n *= float64(cmp.Or(s.Sizes[name], s.GPUs))
 		}
 		if n < 1 || n > MaxNodes {
-			return nil, nil, fmt.Errorf("%s is %d, must be 1 to %d", name, n, MaxNodes)
+			return nil, nil, fmt.Errorf("%s is %.0f, must be 1 to %d", product, n, MaxNodes)
 		}
-	}
-	if len(s.Sizes) < len(k.sizes) {
-		return nil, nil, fmt.Errorf("a %s has sizes %s, and one is missing", s.Kind, strings.Join(k.sizes, ", "))
-	}
-	size := func(name string) float64 {
-		if name == "gpus" {
-			return float64(s.GPUs)
-		}
-		return float64(s.Sizes[name])
-	}
-	if parts := k.parts(size); parts > 8*MaxNodes {
-		return nil, nil, fmt.Errorf("%.0f nodes and cables are more than %d", parts, 8*MaxNodes)
 	}
 	b := &fabricBuilder{FabricSpec: s}
 	if wrong := k.build(b); wrong != "" {

@@ -285,7 +285,7 @@ func TestYAML(t *testing.T) {
 		{clos, "pods: 2", "pads: 2", "1 format clos.pads: is no key here"},
 		{clos, "host_bandwidth: 10Gbps,", "", "1 format clos: has no host_bandwidth"},
 		{fabric, "ports: 4", "ports: 5", "1 format fabric: ports is 5, must be even"},
-		{fabric, "ports: 4", "ports: 4, x: 3", "1 format fabric: x has no meaning for a fat-tree"},
+		{fabric, "ports: 4", "ports: 4, x: 3", "1 format fabric: a fat-tree has the sizes ports, not ports, x"},
 		{fabric, "ports: 4", "prots: 4", "1 format fabric.prots: is no key here"},
 		{fabric, "kind: fat-tree,", "", "1 format fabric: has no kind"},
 		{graph, "[web1, web2]", "[web1, web1]", `2 format graph.hosts[1]: is "web1", want a name that no other node has`},

@@ -162,7 +162,7 @@ func (g *Generated) readFabric(f tree.Field) (err error) {
 		"fabric_delay":    tree.ReadParsed(&s.FabricDelayNS, topology.ParseDelay),
 		"inner_delay":     tree.ReadParsed(&s.InnerDelayNS, topology.ParseDelay),
 	}
-	for _, sizes := range topology.FabricKinds() {
+	for _, sizes := range topology.FabricSizes() {
 		for _, name := range sizes {
 			keys[name] = func(f tree.Field) error {
 				n := 0
