@@ -2,10 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"errors"
-	"io"
-
-	"github.com/apache/arrow/go/v17/arrow"
 
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
@@ -254,29 +250,8 @@ func (m *method) feedbackOf(name string, v Variant, observed []engine.Output, wr
 
 // readObserved streams the observations of the task's flows, those of the last pass first.
 func readObserved(t *engine.Attempt, observed []engine.Output) schema.Batches {
-	var all inTurn
-	for _, o := range observed {
-		all = append(all, t.Read(o, stages.ObservationColumns(), t.Range("flow_row")))
-	}
-	return &all
+	return t.ReadAll(observed, stages.ObservationColumns(), t.Range("flow_row"))
 }
-
-// inTurn is one stream after the other. Its owner closes the streams.
-type inTurn []schema.Batches
-
-// Next returns the next batch.
-func (s *inTurn) Next() (arrow.Record, error) {
-	for {
-		rec, err := (*s)[0].Next()
-		if len(*s) == 1 || !errors.Is(err, io.EOF) {
-			return rec, err
-		}
-		*s = (*s)[1:]
-	}
-}
-
-// Close does nothing: the engine closes what a task reads.
-func (s *inTurn) Close() error { return nil }
 
 // replayStage runs the cases of the hosts' uplinks with complete feedback, which yields each flow's FCT.
 func (m *method) replayStage(sender *engine.Stage) *engine.Stage {

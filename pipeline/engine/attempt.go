@@ -34,7 +34,16 @@ type Attempt struct {
 // Read streams columns (all if nil) of a table that the stage declares; see lake.Lake.Read. The engine closes the
 // stream.
 func (t *Attempt) Read(o Output, columns []string, keep *lake.Range) schema.Batches {
-	return t.read(o, t.in.Files(o), columns, keep)
+	return t.ReadAll([]Output{o}, columns, keep)
+}
+
+// ReadAll is Read of a table that several stages write, one after the other.
+func (t *Attempt) ReadAll(of []Output, columns []string, keep *lake.Range) schema.Batches {
+	var files []lake.DataFile
+	for _, o := range of {
+		files = append(files, t.in.Files(o)...)
+	}
+	return t.read(of[0], files, columns, keep)
 }
 
 func (t *Attempt) read(o Output, files []lake.DataFile, columns []string, keep *lake.Range) schema.Batches {

@@ -29,7 +29,7 @@ func (k *Kernel) runFirstHop() {
 		}
 		if f := &k.flows[slot]; unbound {
 			f.tail = f.head // its ACKs change nothing
-			if s.count == 1 && !k.blocks && k.traits.Embedded {
+			if s.count == 1 && k.traits.Embedded {
 				k.sendBackToBack(s, f)
 			}
 		}
@@ -90,7 +90,10 @@ func (k *Kernel) sendBackToBack(s *source, f *flow) {
 	payload, fullPS := k.params.PayloadBytes, s.wire.PS(k.params.PayloadBytes+k.params.HeaderBytes)
 	beforePS := min(k.nextPS, horizonPS-fullPS+1)
 	n := min((f.left-1)/payload, (beforePS-s.freePS+fullPS-1)/fullPS)
-	if n <= 0 || f.readyPS > s.freePS {
+	if k.blocks { // the last packet of a block goes alone
+		n = min(n, int64(f.nextBlockAt-f.head)-1)
+	}
+	if n <= 0 || f.readyPS > s.freePS || k.blocks && f.readyPS < s.freePS {
 		return
 	}
 	f.left -= n * payload
@@ -99,7 +102,9 @@ func (k *Kernel) sendBackToBack(s *source, f *flow) {
 	k.r.PacketsSent += n
 	k.busyPS += n * fullPS
 	s.freePS += n * fullPS
-	f.readyPS, f.alonePS = s.freePS-fullPS+f.gapPS, s.freePS-fullPS+f.gapPS
+	f.downPassedPS = s.freePS
+	f.readyPS = s.freePS - fullPS + f.gapPS
+	f.alonePS = f.readyPS
 }
 
 // windowNeverBinds reports whether no flow of a first hop can ever wait for its window. Full packets leave at

@@ -13,6 +13,9 @@ import (
 // connection lists the columns that the records of one connection share.
 const connection = "src, dst, protocol, src_port, dst_port"
 
+// kept are the columns of a flow that do not depend on the order of its records, nor on who observed them.
+const kept = "min(resolution_ns) AS resolution_ns, bool_or(sampled) AS sampled, max(service) AS service, max(vnet) AS vnet"
+
 // passBytes is an upper bound, measured, of DuckDB's memory per record or flow while it merges or draws starts.
 const passBytes = 1024
 
@@ -52,14 +55,12 @@ WITH marked AS (
   FROM marked
 ), observed AS (
   SELECT
-    %[1]s, flow, observer, CAST(sum(size_bytes) AS HUGEINT) AS size_bytes, min(start_ns) AS start_ns,
-    min(resolution_ns) AS resolution_ns, bool_or(sampled) AS sampled, max(service) AS service, max(vnet) AS vnet
+    %[1]s, flow, observer, CAST(sum(size_bytes) AS HUGEINT) AS size_bytes, min(start_ns) AS start_ns, %[7]s
   FROM numbered GROUP BY %[1]s, flow, observer
 )
 SELECT
-  %[1]s, CAST(least(max(size_bytes), %[6]d) AS BIGINT) AS size_bytes, min(start_ns) AS start_ns,
-  min(resolution_ns) AS resolution_ns, bool_or(sampled) AS sampled, max(service) AS service, max(vnet) AS vnet
-FROM observed GROUP BY %[1]s, flow`, connection, records, in.o.IdleNS, passes, p, maxFlowBytes)
+  %[1]s, CAST(least(max(size_bytes), %[6]d) AS BIGINT) AS size_bytes, min(start_ns) AS start_ns, %[7]s
+FROM observed GROUP BY %[1]s, flow`, connection, records, in.o.IdleNS, passes, p, maxFlowBytes, kept)
 		if err := in.copy(ctx, query, file, false); err != nil {
 			return err
 		}
@@ -89,12 +90,12 @@ WITH part AS (
   FROM drawn
 )
 SELECT
-  %[1]s, size_bytes, start_ns AS logged_ns, service, vnet, true AS synthetic_start,
-  start_ns + CAST(floor(CAST(reached AS DOUBLE)
-    / CAST(gaps + (start_draw(src, -1, -1, -1, -1, start_ns) & %[3]d) AS DOUBLE) * resolution_ns) AS BIGINT) AS start_ns
+  * EXCLUDE (draw, reached, gaps) REPLACE (start_ns + CAST(floor(CAST(reached AS DOUBLE)
+    / CAST(gaps + (start_draw(src, -1, -1, -1, -1, start_ns) & %[3]d) AS DOUBLE) * resolution_ns) AS BIGINT) AS start_ns),
+  start_ns AS logged_ns, true AS synthetic_start
 FROM sums
 UNION ALL BY NAME
-SELECT %[1]s, size_bytes, start_ns AS logged_ns, service, vnet, sampled AS synthetic_start, start_ns
+SELECT *, start_ns AS logged_ns, sampled AS synthetic_start
 FROM part WHERE resolution_ns = 0`,
 			connection, merged, drawGaps-1, drawGapBits, passes, p)
 		if err := in.copy(ctx, query, file, false); err != nil {
@@ -103,14 +104,12 @@ FROM part WHERE resolution_ns = 0`,
 		drawn = append(drawn, file)
 	}
 	sorted := filepath.Join(in.o.TmpDir, "sorted.parquet")
-	query := fmt.Sprintf(`
-SELECT src, dst, size_bytes, start_ns, service, vnet, synthetic_start
-FROM %s ORDER BY start_ns, %s, logged_ns`, duckdb.ScanParquet(drawn...), connection)
+	query := fmt.Sprintf("SELECT %s FROM %s ORDER BY start_ns, %s, logged_ns", flowColumns("flow_id"),
+		duckdb.ScanParquet(drawn...), connection)
 	if err := in.copy(ctx, query, sorted, true); err != nil {
 		return err
 	}
-	flows := `SELECT file_row_number AS flow_id, src, dst, size_bytes, start_ns, service, vnet, synthetic_start
-FROM read_parquet(` + duckdb.Quote(duckdb.EscapeGlob(sorted)) + ", hive_partitioning=false, file_row_number=true)"
+	flows := "SELECT file_row_number AS flow_id, " + flowColumns("flow_id") + " FROM read_parquet(" + duckdb.Quote(duckdb.EscapeGlob(sorted)) + ", hive_partitioning=false, file_row_number=true)"
 	return in.exec(ctx, copyTo(schema.Flows, flows, out))
 }
 

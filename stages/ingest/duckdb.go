@@ -104,6 +104,17 @@ func (c flowColumn) asText() string {
 	return ""
 }
 
+// flowColumns lists the columns of table flows, but one if it is named.
+func flowColumns(without string) string {
+	var names []string
+	for _, c := range schema.Flows.Columns {
+		if c.Name != without {
+			names = append(names, c.Name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
 // copyTo returns the SQL that writes the result of a query as a Parquet file of a table.
 func copyTo(t schema.Table, query, file string) string {
 	return fmt.Sprintf("COPY (%s) TO %s (FORMAT parquet, COMPRESSION snappy, ROW_GROUP_SIZE 122880, "+

@@ -156,9 +156,8 @@ func (m *merging) wholeFlows(ctx context.Context, records string) (err error) {
 			return err
 		}
 	}
-	query := `
-SELECT flow_id, src, dst, size_bytes, start_ns, service, vnet, resolution_ns > 0 OR sampled AS synthetic_start
-FROM ` + flows + " ORDER BY start_ns, flow_id"
+	query := "SELECT " + flowColumns("") + " FROM (SELECT *, resolution_ns > 0 OR sampled AS synthetic_start FROM " +
+		flows + ") ORDER BY start_ns, flow_id"
 	return m.exec(ctx, copyTo(schema.Flows, query, m.stats.FlowsFile))
 }
 
