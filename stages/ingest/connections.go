@@ -91,8 +91,8 @@ WITH part AS (
 )
 SELECT
   * EXCLUDE (draw, reached, gaps) REPLACE (start_ns + CAST(floor(CAST(reached AS DOUBLE)
-    / CAST(gaps + (start_draw(src, -1, -1, -1, -1, start_ns) & %[3]d) AS DOUBLE) * resolution_ns) AS BIGINT) AS start_ns),
-  start_ns AS logged_ns, true AS synthetic_start
+    / CAST(gaps + (start_draw(src, -1, -1, -1, -1, start_ns) & %[3]d) AS DOUBLE) * resolution_ns) AS BIGINT)
+    AS start_ns), start_ns AS logged_ns, true AS synthetic_start
 FROM sums
 UNION ALL BY NAME
 SELECT *, start_ns AS logged_ns, sampled AS synthetic_start
