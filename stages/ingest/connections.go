@@ -109,7 +109,8 @@ FROM part WHERE resolution_ns = 0`,
 	if err := in.copy(ctx, query, sorted, true); err != nil {
 		return err
 	}
-	flows := "SELECT file_row_number AS flow_id, " + flowColumns("flow_id") + " FROM read_parquet(" + duckdb.Quote(duckdb.EscapeGlob(sorted)) + ", hive_partitioning=false, file_row_number=true)"
+	flows := fmt.Sprintf("SELECT file_row_number AS flow_id, %s FROM read_parquet(%s, hive_partitioning=false, "+
+		"file_row_number=true)", flowColumns("flow_id"), duckdb.Quote(duckdb.EscapeGlob(sorted)))
 	return in.exec(ctx, copyTo(schema.Flows, flows, out))
 }
 
