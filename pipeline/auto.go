@@ -173,7 +173,7 @@ func look(ctx context.Context, e *Estimation) (first firstLook, err error) {
 			first.hosts++
 		}
 	}
-	first.unable = stages.CheckWholeNetwork(e.Network, e.Spec.Params, e.Spec.Switches, loads)
+	first.unable = stages.CheckWholeNetwork(e.Network, e.Spec.Params, e.Spec.Switches, e.Spec.Classes, loads)
 	reasons := stages.ReasonsForWholeNetwork(e.Network, &e.Spec.Params, e.Spec.Switches, loads)
 	first.insufficient = len(reasons) > 0
 	if !first.insufficient {

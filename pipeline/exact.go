@@ -32,6 +32,9 @@ func (m *method) exactStage() *engine.Stage {
 			return []engine.Task{{Cost: packetHops}}, nil
 		},
 	}
+	if m.Spec.Classes != nil {
+		s.Writes = append(s.Writes, schema.LinkClasses)
+	}
 	s.Open = func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
 		loads, err := m.readLoads(in)
 		if err != nil {
@@ -40,9 +43,13 @@ func (m *method) exactStage() *engine.Stage {
 		work := func(ctx context.Context, t *engine.Attempt) error {
 			out := stages.ExactTables{FCTs: t.Sink(schema.ExactFCTs), Hops: t.Sink(schema.ExactHops),
 				Links: t.Sink(schema.LinkStats)}
+			if m.Spec.Classes != nil {
+				out.Classes = t.Sink(schema.LinkClasses)
+			}
 			o := stages.ExactOptions{
 				Workers: m.Workers, AllowUnreachable: m.Spec.AllowUnreachable, Buffer: m.Spec.Switches,
-				Loads: loads, Moves: m.Spec.Moves, Seed: m.Spec.Seed,
+				Classes: m.Spec.Classes,
+				Loads:   loads, Moves: m.Spec.Moves, Seed: m.Spec.Seed,
 			}
 			if err := m.dependencies(t, &o); err != nil {
 				return err

@@ -18,6 +18,7 @@ import (
 	"parsimon/schema/names"
 	"parsimon/simkernel"
 	"parsimon/simkernel/network"
+	"parsimon/stages"
 	"parsimon/stages/moves"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/format"
@@ -37,8 +38,9 @@ type Spec struct {
 	// Aliases are names under which the scenario was asked for later. Name is the first one, as in table scenarios.
 	Aliases []string `json:"aliases,omitempty"`
 	// Switches are the buffers of the scenario's switches; zero: unlimited.
-	Switches network.BufferParams `json:"switches,omitzero"`
-	Moves    *moves.Moves         `json:"moves,omitempty"` // how paths move; nil: each flow has one, by ECMP
+	Switches network.BufferParams  `json:"switches,omitzero"`
+	Classes  []stages.TrafficClass `json:"classes,omitempty"` // the queues of ports; nil: one
+	Moves    *moves.Moves          `json:"moves,omitempty"`   // how paths move; nil: each flow has one, by ECMP
 }
 
 // A Model is a scenario of a lake, ready to be estimated.

@@ -62,6 +62,9 @@ func modelOf(s *scenario.Scenario) (*Model, error) {
 	if spec.Switches, err = s.Buffers(); err != nil {
 		return nil, err
 	}
+	if spec.Classes, err = s.Classes(); err != nil {
+		return nil, err
+	}
 	m, err := newModel(nil, spec, n)
 	if err == nil {
 		m.waits = s.HasJobs()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"parsimon/pipeline/scenario"
 	"parsimon/stages"
 )
 
@@ -25,6 +26,7 @@ const (
 	moving       Feature = "paths that move (%s)"
 	limited      Feature = "switches with buffers of %d bytes"
 	pausing      Feature = "priority flow control"
+	classed      Feature = "traffic classes"
 	tcp          Feature = "TCP %v"
 	telemetry    Feature = "transport %v"
 	unreachable  Feature = "--allow-unreachable"
@@ -46,6 +48,8 @@ var conflicts = []struct {
 	{moving, telemetry, "packets of a flow take one path there: use dctcp, or --balance ecmp or wcmp and no events"},
 	{moving, pausing, "leave out --pfc, or use --balance ecmp or wcmp and no events"},
 	{tcp, linkCases, "its senders send when ACKs come, which link cases do not model: use --estimator exact or auto"},
+	{classed, linkCases, "link cases have one queue at each port: use --estimator exact or auto"},
+	{classed, ForDifference, "link cases have one queue at each port: use --estimator exact"},
 	{limited, ForDifference, "link cases have buffers without an end: use --estimator exact"},
 }
 
@@ -77,6 +81,7 @@ func (m *Model) Refuse(v Variant, others ...Feature) error {
 	}
 	add(!spec.Switches.IsZero(), limited, spec.Switches.SwitchBytes)
 	add(spec.Switches.PFC, pausing)
+	add(spec.Classes != nil, classed)
 	add(t.Traits().AckClocked, tcp, t)
 	add(t.Traits().Telemetry, telemetry, t)
 	add(spec.AllowUnreachable, unreachable)
@@ -99,7 +104,11 @@ func (m *Model) check(v Variant, o Settings) error {
 	if err != nil || !exact && !(v.Auto && (m.onlyWhole() || !m.Spec.Switches.IsZero())) {
 		return err
 	}
-	return stages.CheckWholeNetwork(m.Network, m.Spec.Params, m.Spec.Switches, &stages.Loads{})
+	err = stages.CheckWholeNetwork(m.Network, m.Spec.Params, m.Spec.Switches, m.Spec.Classes, &stages.Loads{})
+	if err != nil && (m.Spec.Classes != nil || !m.Spec.Switches.IsZero()) {
+		return scenario.SwitchesError{Err: fmt.Errorf("switches: %w", err)}
+	}
+	return err
 }
 
 // onlyWhole reports whether link cases are refused.

@@ -24,7 +24,8 @@ import (
 // own, and paper with every slowdown one higher. Six of them have a truth. Scenario 007, whose id looks like a
 // number, has four flows of one size.
 var knownLake = []struct{ table, path, rows string }{
-	{"scenarios", "scenario=aaa", `('aaa', NULL, 'known', 1, '{}', 7, 0, 0, 149999999, NULL)`},
+	{"scenarios", "scenario=aaa", `('aaa', NULL, 'known', 1, '{"classes": [{"name": "bulk", "queue": 0, "weight": 1},
+		{"name": "rpc", "queue": 3, "services": ["web"]}, {"name": "red", "queue": 5, "vnets": ["red"]}]}', 7, 0, 0, 149999999, NULL)`},
 	{"scenarios", "scenario=007", `('007', 'aaa', 'ties', 2, '{}', 4, 0, 0, 3, 0.5)`},
 	{"nodes", "scenario=aaa", `(0, 'h0', 'host', 0, 0, 't0'), (1, 'h1', 'host', 0, 1, 'rack 1'), (2, 't0', 'tor', 0, NULL, NULL), (3, 's0', 'spine', NULL, NULL, NULL)`},
 	{"links", "scenario=aaa", `(0, 0, 2, 10000000000, 1000, 'host-tor', false, NULL, NULL), (1, 2, 0, 10000000000, 1000, 'tor-host', false, NULL, NULL),
@@ -36,6 +37,7 @@ var knownLake = []struct{ table, path, rows string }{
 		(12, 1, 0, 9999, 1000000, 'web', 'blue', false)`},
 	{"flows", "scenario=aaa", `(13, 1, 0, 10000, 5000000, 'db', 'blue', false), (14, 0, 1, 100000, 50000000, 'db', 'red', true),
 		(15, 0, 1, 1000000, 100000000, 'db', 'red', false), (16, 1, 0, 1000001, 149999999, 'web', 'red', true)`},
+	{"link_classes", "scenario=aaa/variant=own", `(0, 'rpc', 2, 0), (1, 'rpc', 1, 30)`},
 	{"link_stats", "scenario=aaa/variant=own", `(0, 0, 2, 'host-tor', 10000000000, 9000000000, 4, 1000, 4, 0.5, 4, 0, 100, 2000, 7, 0.25, 1.5, 0.5, false, 0, 0),
 		(2, 2, 3, 'tor-spine', 10000000000, 9000000000, 4, 500, 4, 0.25, 4, 0, 100, 3000, 7, 0.25, 1.5, 0.5, false, 0, 0),
 		(4, 1, 2, 'host-tor', 10000000000, 9000000000, 4, 1500, 4, 0.75, 4, 0, 100, 4000, 7, 0.25, 1.5, 0.5, false, 0, 0)`},

@@ -139,8 +139,8 @@ func (t Table) Index(column string) int {
 // Tables returns all tables of a lake.
 func Tables() []Table {
 	return []Table{
-		Scenarios, Nodes, Links, Flows, Dependencies, JobFlows, Rejects, Hops, LinkLoads, LinkClusters, LinkStats, HopDelays,
-		DelayBuckets, HopObservations, Feedback, SenderFeedback, SenderFCTs, CaseSlowdowns,
+		Scenarios, Nodes, Links, Flows, Dependencies, JobFlows, Rejects, Hops, LinkLoads, LinkClusters, LinkStats,
+		LinkClasses, HopDelays, DelayBuckets, HopObservations, Feedback, SenderFeedback, SenderFCTs, CaseSlowdowns,
 		HopContributions, Slowdowns, Intervals, Warnings, Windows, SampledSlowdowns,
 		ExactFCTs, ExactHops, Validations, Workloads, Records,
 		Comparisons, ComparisonLinks, Sweeps, SweepRuns,

@@ -52,6 +52,16 @@ var (
 			{"paused_ns", i64, false, "ns", "estimator exact: how long the switch at its end paused the sender (PFC)"},
 		},
 	}
+	LinkClasses = Table{
+		Name: "link_classes", Doc: "What each traffic class met at each link, with estimator exact and classes; else empty.",
+		Grain: "link × class", Key: []string{"link_id", "class"}, Sort: []string{"link_id"}, Variant: true,
+		Columns: []Column{
+			{"link_id", i32, false, "", "link"},
+			{"class", str, false, "", "name of the class"},
+			{"drops", i64, false, "", "its packets that the switch dropped before the link"},
+			{"paused_ns", i64, false, "ns", "how long the switch at the link's end paused it (PFC)"},
+		},
+	}
 	Intervals = Table{
 		Name: "intervals",
 		Doc: "95% confidence intervals of the percentiles of slowdown. They have two parts: the variation between " +

@@ -28,6 +28,8 @@ type ExactOptions struct {
 	AllowUnreachable bool
 	// Buffer is the packet buffer of switches; the zero value is unlimited.
 	Buffer network.BufferParams
+	// Classes are the queues of ports, as SettleClasses has them; nil: all data wait in one.
+	Classes []TrafficClass
 	// Dependencies opens table dependencies, by flow_row, of a workload of that many Flows; nil: no flow waits for
 	// others. With it all flows are simulated and reported, and each has a path or is a compute step.
 	Dependencies func() schema.Batches
@@ -48,6 +50,7 @@ func (o *ExactOptions) reports(startNS int64) bool {
 type ExactTables struct {
 	FCTs, Hops schema.Sink // exact_fcts and exact_hops; Hops nil: not written
 	Links      schema.Sink // link_stats; nil: not written
+	Classes    schema.Sink // link_classes; nil: not written
 	// Report takes the rows of exact_fcts instead of FCTs, valid until it returns; nil: FCTs does.
 	Report func(rows []SlowdownRow) error
 }
@@ -105,6 +108,17 @@ func Exact(ctx context.Context, n *topology.Network, r *topology.Router, p simke
 			return x.stats, err
 		}
 	}
+	if out.Classes != nil {
+		var rows []linkClassRow
+		for _, l := range n.Links {
+			for i, c := range o.Classes {
+				rows = append(rows, linkClassRow{l.ID, c.Name, x.engine.DroppedOf(l.ID, i), x.engine.PausedOf(l.ID, i)})
+			}
+		}
+		if err := linkClassTable.Write(out.Classes, rows); err != nil {
+			return x.stats, err
+		}
+	}
 	return x.stats, x.flush()
 }
 
@@ -121,10 +135,11 @@ type exact struct {
 	stats    ExactStats
 
 	waits    *dependencyReader // nil: no flow waits for others
-	routes   *moves.Routes     // nil: paths do not move
-	first    *network.Flows    // read before the simulation, if not nil
-	row      int64             // rows of table flows that have been read
-	started  int64             // flows that the engine has received
+	classOf  func(service, vnet string) uint8
+	routes   *moves.Routes  // nil: paths do not move
+	first    *network.Flows // read before the simulation, if not nil
+	row      int64          // rows of table flows that have been read
+	started  int64          // flows that the engine has received
 	originNS int64
 	ideal    simkernel.IdealPath
 	took     []exactFlow // the flows of the results at hand
@@ -162,8 +177,13 @@ func (x *exact) nextFlows() (*network.Flows, error) {
 		if err != nil {
 			return nil, err
 		}
+		class := func(int) uint8 { return 0 }
+		if x.classOf != nil {
+			services, vnets := columns.Text(rec, "service"), columns.Text(rec, "vnet")
+			class = func(i int) uint8 { return x.classOf(services.Value(i), vnets.Value(i)) }
+		}
 		chunk, err := x.flowsOf(columns.Int64s(rec, "flow_id"), columns.Int32s(rec, "src"), columns.Int32s(rec, "dst"),
-			columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns"))
+			columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns"), class)
 		rec.Release()
 		if err != nil || len(chunk.SizeBytes) > 0 {
 			return chunk, err
@@ -172,7 +192,8 @@ func (x *exact) nextFlows() (*network.Flows, error) {
 }
 
 // flowsOf routes those flows of a batch that are to be simulated.
-func (x *exact) flowsOf(id []int64, src, dst []int32, size, start []int64) (*network.Flows, error) {
+func (x *exact) flowsOf(id []int64, src, dst []int32, size, start []int64, class func(i int) uint8) (*network.Flows,
+	error) {
 	chunk, first := &network.Flows{}, x.started
 	var flows []exactFlow
 	var path []int32
@@ -202,7 +223,7 @@ func (x *exact) flowsOf(id []int64, src, dst []int32, size, start []int64) (*net
 			x.originNS = start[i]
 		}
 		chunk.SizeBytes, chunk.StartNS = append(chunk.SizeBytes, size[i]), append(chunk.StartNS, start[i]-x.originNS)
-		chunk.Key = append(chunk.Key, uint64(row))
+		chunk.Key, chunk.Class = append(chunk.Key, uint64(row)), append(chunk.Class, class(i))
 		if x.waits != nil {
 			if err := x.waits.add(chunk, row); err != nil {
 				return nil, err

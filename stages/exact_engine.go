@@ -17,6 +17,9 @@ func (x *exact) simulate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if x.classOf, err = classify(engine, x.options.Classes); err != nil {
+		return err
+	}
 	x.engine = engine
 	if m := x.options.Moves; m.Whole() {
 		if x.routes, err = m.NewRoutes(x.router, x.options.Seed); err != nil {
@@ -60,12 +63,16 @@ func (x *exact) simulate(ctx context.Context) error {
 
 // CheckWholeNetwork returns an error if Exact cannot simulate flows that load the links so: over a link without a
 // delay, for example.
-func CheckWholeNetwork(n *topology.Network, p simkernel.Params, b network.BufferParams, loads *Loads) error {
+func CheckWholeNetwork(n *topology.Network, p simkernel.Params, b network.BufferParams, classes []TrafficClass,
+	loads *Loads) error {
 	if span := loads.LastStartNS - loads.FirstStartNS; span > network.MaxNS {
 		return fmt.Errorf("the flows start within %d s, more than %d", span/1e9, network.MaxNS/int64(1e9))
 	}
 	links, hosts := (&exact{net: n}).engineTopology()
-	_, err := network.New(p, b, links, hosts, func() (*network.Flows, error) { return nil, nil })
+	engine, err := network.New(p, b, links, hosts, func() (*network.Flows, error) { return nil, nil })
+	if err == nil {
+		_, err = classify(engine, classes)
+	}
 	return err
 }
 

@@ -15,6 +15,7 @@ import (
 	"parsimon/simkernel"
 	"parsimon/simkernel/network"
 	"parsimon/stages/topology"
+	"parsimon/stages/workload"
 )
 
 func simulateExactly(t *testing.T, n *topology.Network, flows []arrow.Record,
@@ -105,7 +106,7 @@ func TestCheckWholeNetwork(t *testing.T) {
 		spanNS int64
 		want   string
 	}{{network.MaxNS, ""}, {network.MaxNS + 1, "flows start within"}} {
-		err := CheckWholeNetwork(n, p, network.BufferParams{}, &Loads{LastStartNS: c.spanNS})
+		err := CheckWholeNetwork(n, p, network.BufferParams{}, nil, &Loads{LastStartNS: c.spanNS})
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%+v: %v", c, err)
 		}
@@ -113,7 +114,7 @@ func TestCheckWholeNetwork(t *testing.T) {
 	for i := range n.Links[:2] {
 		n.Links[i].DelayNS = 0
 	}
-	if err := CheckWholeNetwork(n, p, network.BufferParams{}, &Loads{}); err == nil || !strings.Contains(err.Error(), "delay") {
+	if err := CheckWholeNetwork(n, p, network.BufferParams{}, nil, &Loads{}); err == nil || !strings.Contains(err.Error(), "delay") {
 		t.Errorf("a link without delay: %v", err)
 	}
 }
@@ -166,3 +167,52 @@ func TestExactSwitchBuffer(t *testing.T) {
 		t.Error("a small buffer: other rows the second time")
 	}
 }
+
+// A class of higher priority has faster flows, by service and by virtual network; table link_classes has the drops of
+// each class.
+func TestExactClasses(t *testing.T) {
+	n := testClos(t)
+	var v workload.RowView
+	columns.ViewOf(randomFlows(n, rand.New(rand.NewPCG(4, 6)), 3000), &v)
+	var rows []workload.Row
+	for i := range v.ID {
+		row := v.Row(i)
+		row.Service, row.VNet = []string{"bulk", "rpc", "other"}[i%3], []string{"", "", "fast"}[i%3]
+		rows = append(rows, row)
+	}
+	flows := flowRecord(rows...)
+	classes, err := SettleClasses([]TrafficClass{{Name: "fast", Queue: 5, Services: []string{"rpc"}, VNets: []string{"fast"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	small := network.BufferParams{SwitchBytes: 20_000, Alpha: 1, RetransmitNS: 1_000_000}
+	_, loads := routed(t, n, ptr(simkernel.DefaultParams()), flows)
+	run := func(classes []TrafficClass) (slow [2]float64, links *captured, stats ExactStats) {
+		fcts, links := &captured{}, &captured{}
+		stats, err := Exact(context.Background(), n, testRouter(t, n), simkernel.DefaultParams(), &captured{recs: []arrow.Record{flows}},
+			ExactOptions{Loads: loads, Buffer: small, Classes: classes}, ExactTables{FCTs: fcts, Classes: links}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range fcts.recs {
+			for i, row := range columns.Int64s(r, "flow_row") {
+				slow[min(1, row%3)] += columns.Float64s(r, "slowdown")[i]
+			}
+		}
+		return slow, links, stats
+	}
+	before, _, _ := run(nil)
+	after, links, stats := run(classes)
+	if after[1] > 0.9*before[1] || after[0] < before[0] {
+		t.Errorf("sums of slowdowns of queue 0 and 5: %v, without classes %v", after, before)
+	}
+	drops := int64(0)
+	for _, d := range ints64(links, "drops") {
+		drops += d
+	}
+	if drops != stats.Losses.Dropped || drops == 0 || len(ints64(links, "drops")) != 2*len(n.Links) {
+		t.Errorf("%d drops in link_classes, %d in all", drops, stats.Losses.Dropped)
+	}
+}
+
+func ptr[T any](x T) *T { return &x }

@@ -142,6 +142,13 @@ type SlowdownRow struct {
 	Reordered       int32 `col:"reordered"`
 }
 
+type linkClassRow struct {
+	LinkID   int32  `col:"link_id"`
+	Class    string `col:"class"`
+	Drops    int64  `col:"drops"`
+	PausedNS int64  `col:"paused_ns"`
+}
+
 type exactHopRow struct {
 	FlowRow       int64 `col:"flow_row"`
 	Hop           int16 `col:"hop"`
@@ -158,6 +165,7 @@ var (
 	hopDelayTable     = columns.TableOf[hopDelayRow](schema.HopDelays)
 	bucketTable       = columns.TableOf[bucketRow](schema.DelayBuckets)
 	contributionTable = columns.TableOf[contributionRow](schema.HopContributions)
+	linkClassTable    = columns.TableOf[linkClassRow](schema.LinkClasses)
 	linkStatTable     = columns.TableOf[linkStatRow](schema.LinkStats)
 	hopObservations   = columns.TableOf[observationRow](schema.HopObservations)
 	feedbackTable     = columns.TableOf[observationRow](schema.Feedback)

@@ -14,6 +14,7 @@ import (
 	"slices"
 
 	"parsimon/simkernel/network"
+	"parsimon/stages"
 	"parsimon/stages/moves"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/format"
@@ -36,10 +37,11 @@ type canonicalScenario struct {
 	Workload  canonicalWorkload `json:"workload"`
 	Transport json.RawMessage   `json:"transport"` // canonicalTransport
 	// Later keys are left out where they say nothing, so that older scenarios keep their ids.
-	LoadOf   string               `json:"load_of,omitempty"` // "intact": the load was set before the failures
-	Changes  *canonicalChanges    `json:"changes,omitempty"`
-	Switches network.BufferParams `json:"switches,omitzero"`
-	Moves    *moves.Moves         `json:"moves,omitempty"`
+	LoadOf   string                `json:"load_of,omitempty"` // "intact": the load was set before the failures
+	Changes  *canonicalChanges     `json:"changes,omitempty"`
+	Switches network.BufferParams  `json:"switches,omitzero"`
+	Classes  []stages.TrafficClass `json:"classes,omitempty"`
+	Moves    *moves.Moves          `json:"moves,omitempty"`
 }
 
 type canonicalTopology struct {
@@ -103,6 +105,9 @@ func (s *Scenario) Canonical() ([]byte, error) {
 		return nil, err
 	}
 	if c.Switches, err = s.Buffers(); err != nil {
+		return nil, err
+	}
+	if c.Classes, err = s.Classes(); err != nil {
 		return nil, err
 	}
 	if c.Topology, err = s.canonicalTopology(); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"parsimon/schema/tree"
 	"parsimon/simkernel"
+	"parsimon/stages"
 	"parsimon/stages/moves"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/format"
@@ -42,6 +43,7 @@ type Scenario struct {
 	switchNotes  []string
 	switchBuffer *switchBuffer // nil: none is stated
 	switches     Switches
+	classes      []stages.TrafficClass
 	workload     workloadSpec
 	params       simkernel.Params      // the transport and its constants
 	at           map[string]tree.Field // where the file says what is in Fail and in PathMoves

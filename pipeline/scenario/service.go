@@ -85,12 +85,12 @@ func (r *scenarioReader) readService(item tree.Field) (s serviceSpec, err error)
 }
 
 // service returns the service of that name among those read so far, or nil.
-func (r *scenarioReader) service(name string) *serviceSpec {
-	i := slices.IndexFunc(r.workload.services, func(o serviceSpec) bool { return o.Name == name })
+func (s *Scenario) service(name string) *serviceSpec {
+	i := slices.IndexFunc(s.workload.services, func(o serviceSpec) bool { return o.Name == name })
 	if i < 0 {
 		return nil
 	}
-	return &r.workload.services[i]
+	return &s.workload.services[i]
 }
 
 // matrixKinds are the matrices that are made for a network.

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"parsimon/schema/tree"
 	"parsimon/schema/units"
 	"parsimon/simkernel"
 	"parsimon/simkernel/network"
+	"parsimon/stages"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/format"
 )
@@ -57,19 +59,90 @@ func (r *scenarioReader) readSwitches(f tree.Field) error {
 			}
 			return w.ParseBuffer(text)
 		},
-		"alpha": tree.ReadFloat(&w.Alpha, false, "1/1024 to 1024",
-			func(x float64) bool { return x >= 1.0/1024 && x <= 1024 }),
+		"alpha":              readAlpha(&w.Alpha),
 		"pfc":                tree.ReadBool(&w.PFC),
 		"xoff":               tree.ReadQuantity(&w.XOFFBytes, units.Bytes, 1, 1<<40),
 		"headroom":           tree.ReadQuantity(&w.HeadroomBytes, units.Bytes, 1, 1<<40),
 		"retransmit_timeout": tree.ReadQuantity(&w.RetransmitNS, units.Duration, 1, 1e12),
+		"watchdog":           tree.ReadQuantity(&w.WatchdogNS, units.Duration, 1, 1e12),
+		"restore":            tree.ReadQuantity(&w.RestoreNS, units.Duration, 1, 1e12),
+		"classes":            r.readClasses,
 	})
-	w.SetDefaults()
-	if err != nil {
-		return err
+	if err == nil && (*w != Switches{} || r.classes == nil) {
+		w.SetDefaults()
+		err = f.Need("buffer")
 	}
-	return f.Need("buffer")
+	var field *tree.FieldError
+	if errors.As(err, &field) {
+		field.Err = SwitchesError{field.Err}
+	}
+	return err
 }
+
+// readClasses reads the traffic classes.
+func (r *scenarioReader) readClasses(f tree.Field) error {
+	r.classes = nil
+	err := f.Each(func(item tree.Field) error {
+		c, pfc := stages.TrafficClass{}, true
+		var dscp []string
+		err := item.Object(tree.Keys{
+			"name":     tree.ReadText(&c.Name),
+			"queue":    tree.ReadInt(&c.Queue, 0, network.MaxClasses-1),
+			"services": tree.ReadList(&c.Services, tree.Verbatim),
+			"vnets":    tree.ReadList(&c.VNets, tree.Verbatim),
+			"dscp": tree.ReadList(&dscp, func(text string) (string, error) {
+				n, err := strconv.Atoi(text)
+				if err != nil || n < 0 || n > 63 {
+					return "", fmt.Errorf("is %s, must be 0 to 63", text)
+				}
+				return fmt.Sprintf("dscp %d", n), nil
+			}),
+			"weight":            tree.ReadInt(&c.Weight, 1, network.MaxWeight),
+			"mark_per_gbps":     tree.ReadQuantity(&c.MarkPerGbps, units.Bytes, 1, 1<<30),
+			"max_mark_per_gbps": tree.ReadQuantity(&c.MaxMarkPerGbps, units.Bytes, 1, 1<<30),
+			"alpha":             readAlpha(&c.Alpha),
+			"pfc":               tree.ReadBool(&pfc),
+		})
+		c.Lossy, c.Services = !pfc, append(c.Services, dscp...)
+		r.classes = append(r.classes, c)
+		if err != nil {
+			return err
+		}
+		return item.Need("name", "queue")
+	})
+	if err == nil {
+		r.classes, err = stages.SettleClasses(r.classes)
+	}
+	return f.Fail(err)
+}
+
+// Classes are the queues of the ports; nil: there is one.
+func (s *Scenario) Classes() ([]stages.TrafficClass, error) {
+	classes := slices.Clone(s.classes)
+	for i, c := range classes {
+		for _, service := range c.Services {
+			isJob := slices.ContainsFunc(s.workload.jobs, func(j jobSpec) bool { return j.Name == service })
+			if !s.traced() && s.service(service) == nil && !isJob {
+				return nil, SwitchesError{fmt.Errorf("switches.classes: class %s has service %q, and the workload has none of "+
+					"that name", c.Name, service)}
+			}
+		}
+		classes[i].Lossy = c.Lossy && s.switches.PFC
+	}
+	return classes, nil
+}
+
+func readAlpha(to *float64) func(tree.Field) error {
+	return tree.ReadFloat(to, false, "1/1024 to 1024", func(x float64) bool { return x >= 1.0/1024 && x <= 1024 })
+}
+
+// A SwitchesError is the error for switches that cannot be simulated: a mistake of whoever asks for them.
+type SwitchesError struct{ Err error }
+
+func (e SwitchesError) Error() string { return e.Err.Error() }
+
+// Unwrap is the reason.
+func (e SwitchesError) Unwrap() error { return e.Err }
 
 // SetDefaults sets the threshold if none is stated.
 func (w *Switches) SetDefaults() {
@@ -79,6 +152,9 @@ func (w *Switches) SetDefaults() {
 			w.Alpha = network.DefaultPFCAlpha
 		}
 	}
+	if w.WatchdogNS > 0 && w.RestoreNS == 0 {
+		w.RestoreNS = network.DefaultWatchdogNS
+	}
 }
 
 // Buffers are the packet buffers of the switches; the zero value is unlimited. The network must have been built.
@@ -86,7 +162,7 @@ func (s *Scenario) Buffers() (network.BufferParams, error) {
 	b := s.switches.BufferParams
 	if stated := s.switchBuffer; s.switches.OfTopology {
 		if stated == nil {
-			return b, errors.New("switches.buffer is topology, which has no SONiC configurations with a BUFFER_POOL")
+			return b, SwitchesError{errors.New("switches.buffer is topology, which has no SONiC configurations with a BUFFER_POOL")}
 		}
 		if b.SwitchBytes = stated.Bytes; !b.PFC { // the threshold is that of the configurations, but that of PFC
 			b.Alpha = stated.Alpha
@@ -95,7 +171,10 @@ func (s *Scenario) Buffers() (network.BufferParams, error) {
 	if b.IsZero() {
 		return b, nil
 	}
-	return b, b.Validate(&s.params)
+	if err := b.Validate(&s.params); err != nil {
+		return b, SwitchesError{fmt.Errorf("switches.buffer, --switch-buffer: %w", err)}
+	}
+	return b, nil
 }
 
 // takeSettings makes constants of the transport and of the switches from the configurations of the switches: of each

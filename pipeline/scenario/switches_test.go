@@ -1,12 +1,16 @@
 package scenario
 
 import (
+	"errors"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"parsimon/simkernel"
 	"parsimon/simkernel/network"
+	"parsimon/stages"
 )
 
 const sonicFixture = "../../stages/topology/format/testdata/sonic"
@@ -112,6 +116,7 @@ func TestSwitchesKey(t *testing.T) {
 		"switches: {buffer: 1KB}":                       "must hold a packet",
 		"switches: {buffer: 1MB, xoff: 10KB}":           "PFC is off, and has a threshold of 10000",
 		"switches: {buffer: 1MB, pfc: true, xoff: 2MB}": "PFC threshold is 2000000 bytes",
+		"switches: {buffer: 1MB, watchdog: 1ms}":        "PFC watchdog detects in 1000000 ns",
 		"switches: {buffer: topology}":                  "has no SONiC configurations",
 	} {
 		s, err := file(text)
@@ -119,6 +124,58 @@ func TestSwitchesKey(t *testing.T) {
 			_, err = s.Canonical()
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+		if refused := (SwitchesError{}); err != nil && !errors.As(err, &refused) {
+			t.Errorf("%q: %T", text, err)
+		}
+	}
+	checkClasses(t, file)
+}
+
+// checkClasses checks key switches.classes.
+func checkClasses(t *testing.T, file func(string) (*Scenario, error)) {
+	s, err := file("switches: {buffer: 400KB, pfc: true, watchdog: 1ms, classes: [{name: rdma, queue: 3, services: [web], vnets: [v], " +
+		"weight: 2, mark_per_gbps: 5KB, alpha: 0.5}, {name: rest, queue: 1, pfc: false}]}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Classes()
+	want := []stages.TrafficClass{{Name: "default", Class: network.Class{Weight: 1}},
+		{Name: "rest", Queue: 1, Class: network.Class{Lossy: true}},
+		{Name: "rdma", Queue: 3, Services: []string{"web"}, VNets: []string{"v"}, Class: network.Class{Weight: 2, MarkPerGbps: 5000, Alpha: 0.5}}}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if b, err := s.Buffers(); err != nil || b.WatchdogNS != 1e6 || b.RestoreNS != network.DefaultWatchdogNS {
+		t.Errorf("%+v, %v", b, err)
+	}
+	if s, err = file("switches: {classes: [{name: a, queue: 0, dscp: [46]}]}"); err == nil {
+		s.workload.flowFile = "trace.csv" // whose services are not known before
+		got, err = s.Classes()
+	}
+	if b, _ := s.Buffers(); err != nil || len(got) != 1 || !slices.Equal(got[0].Services, []string{"dscp 46"}) || !b.IsZero() {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for text, want := range map[string]string{
+		"{queue: 1}":                         "switches.classes[0]: has no name",
+		"{name: a}":                          "switches.classes[0]: has no queue",
+		"{name: a, queue: 8}":                "switches.classes[0].queue: is 8, must be 0 to 7",
+		"{name: a, queue: 1, weight: 0}":     "switches.classes[0].weight: is 0, must be 1 to 1000",
+		"{name: a, queue: 1, dscp: [64]}":    "switches.classes[0].dscp[0]: is 64, must be 0 to 63",
+		"{name: a, queue: 1, alpha: -1}":     "switches.classes[0].alpha: is -1",
+		"{name: a, queue: 1, colour: red}":   "switches.classes[0].colour",
+		"{name: a, queue: 1, services: [x]}": `switches.classes: class a has service "x", and the workload has none`,
+		"{name: a, queue: 1, services: [web]}, {name: b, queue: 2, services: [web]}": "classes a and b both have service web",
+		"{name: a, queue: 1}, {name: b, queue: 1}":                                   "classes a and b both have queue 1",
+		"{name: a, queue: 1}, {name: a, queue: 2}":                                   "classes a and a both have name a",
+		"{name: a, queue: 1, vnets: [v]}, {name: b, queue: 2, vnets: [v]}":           "classes a and b both have virtual network v",
+	} {
+		s, err := file("switches: {buffer: 1MB, classes: [" + text + "]}")
+		if err == nil {
+			_, err = s.Canonical()
+		}
+		if refused := (SwitchesError{}); !errors.As(err, &refused) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}

@@ -66,7 +66,7 @@ func (n *Network) Classify(classes []Class) error {
 	least := int64(MaxWeight)
 	for i := range classes {
 		if err := n.checkClass(&classes[i]); err != nil {
-			return fmt.Errorf("class %d: %w", i, err)
+			return fmt.Errorf("traffic class %d: %w", i, err)
 		}
 		if w := classes[i].Weight; w > 0 {
 			least = min(least, w)

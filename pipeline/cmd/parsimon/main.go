@@ -39,6 +39,7 @@ import (
 	"parsimon/pipeline/catalog"
 	"parsimon/pipeline/gate"
 	"parsimon/pipeline/lake"
+	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/text"
 	"parsimon/queries/subprocess"
 )
@@ -252,7 +253,8 @@ func exitCode(err error) int {
 		return exitOK
 	case errors.Is(err, context.Canceled):
 		return exitInterrupt
-	case errors.As(err, new(usageError)), errors.As(err, new(*pipeline.Refusal)):
+	case errors.As(err, new(usageError)), errors.As(err, new(*pipeline.Refusal)),
+		errors.As(err, new(scenario.SwitchesError)):
 		return exitUsage
 	case errors.Is(err, syscall.EPIPE): // the reader of our answer has enough
 		return exitOK

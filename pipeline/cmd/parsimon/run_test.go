@@ -146,6 +146,21 @@ func TestSwitches(t *testing.T) {
 	contains(t, out, "warning: buffers: the switches have buffers of 20000 bytes")
 }
 
+// Traffic classes are simulated in the whole network, which estimator auto takes. Their weights can be swept.
+func TestClasses(t *testing.T) {
+	dir := t.TempDir()
+	lake, file := filepath.Join(dir, "lake"), filepath.Join(dir, "classes.yaml")
+	writeFiles(t, map[string]string{file: tinyText + "switches: {buffer: 100KB, classes: [{name: web, queue: 2, services: [web], weight: 3}]}\n"})
+	contains(t, must(t, "run", file, "--lake", lake, "--quiet"), "variant exact", "switch buffers of 100000 bytes")
+	contains(t, must(t, "query", "slowdown_by_class", "--lake", lake, "--format", "csv"), ",exact,2,web,")
+	links := must(t, "query", "--lake", lake, "--format", "csv", "--sql", "SELECT class, count(*) > 0 AS n FROM link_classes GROUP BY class ORDER BY class")
+	if links != "class,n\ndefault,true\nweb,true\n" {
+		t.Errorf("link_classes: %q", links)
+	}
+	contains(t, must(t, "sweep", file, "--lake", lake, "--quiet", "--estimator", "exact", "--set", "switches.classes[0].weight=1,4"),
+		"weight", "4")
+}
+
 // TCP is simulated in the whole network, which estimator auto takes; link cases refuse it.
 func TestTCP(t *testing.T) {
 	r := tinyLake(t)
@@ -157,13 +172,15 @@ func TestTCP(t *testing.T) {
 // What no estimate of the kind can answer is refused before anything is stored, with what to do instead.
 func TestRefusals(t *testing.T) {
 	dir := t.TempDir()
+	classes := filepath.Join(dir, "classes.yaml")
 	tiny, jobs, closed, lake := filepath.Join(dir, "tiny.yaml"), filepath.Join(dir, "jobs.yaml"), filepath.Join(dir, "f.csv"),
 		filepath.Join(dir, "lake")
 	network, services, _ := strings.Cut(tinyText, "workload:")
 	writeFiles(t, map[string]string{
-		tiny:   network + "workload:" + strings.Replace(services, "3000", "100", 1),
-		jobs:   network + "workload: {jobs: [{name: j, ranks: 4, steps: [{collective: all-reduce, size: 100KB}]}]}\n",
-		closed: "flow_id,src,dst,size_bytes,start_ns,after,delay_ns\n1,0,1,1000,0,,\n2,1,2,1000,0,1,0\n",
+		tiny:    network + "workload:" + strings.Replace(services, "3000", "100", 1),
+		jobs:    network + "workload: {jobs: [{name: j, ranks: 4, steps: [{collective: all-reduce, size: 100KB}]}]}\n",
+		classes: network + "workload:" + services + "switches: {classes: [{name: web, queue: 2, services: [web]}]}\n",
+		closed:  "flow_id,src,dst,size_bytes,start_ns,after,delay_ns\n1,0,1,1000,0,,\n2,1,2,1000,0,1,0\n",
 	})
 	writeRack(t, dir)
 	for name, flags := range map[string][]string{"t": {tiny}, "b": {tiny, "--switch-buffer", "200KB", "--pfc"}, "j": {jobs}} {
@@ -180,6 +197,10 @@ func TestRefusals(t *testing.T) {
 		{exitUsage, "TCP newreno and estimator flow", []string{"run", tiny, "--transport", "newreno", "--estimator", "flow"}},
 		{exitUsage, "TCP cubic and estimator independent",
 			[]string{"run", tiny, "--transport", "cubic", "--estimator", "independent"}},
+		{exitUsage, "traffic classes and estimator flow", []string{"run", classes, "--estimator", "flow"}},
+		{exitUsage, "traffic classes and estimator flow", []string{"sweep", classes, "--set", "switches.classes[0].queue=2,3"}},
+		{exitUsage, "switches.classes[0].weight: is 0, must be 1 to 1000",
+			[]string{"sweep", classes, "--set", "switches.classes[0].weight=0"}},
 		{exitUsage, "tiny, balance=spray: paths that move", []string{"sweep", tiny, "--set", "balance=ecmp,spray"}},
 		{exitUsage, "switches with buffers", []string{"sweep", tiny, "--set", "switches.buffer=100KB,400KB"}},
 		{exitUsage, "switches with buffers of 200000 bytes", []string{"sweep", "b", "--fail", "each:fabric-spine"}},
@@ -190,7 +211,6 @@ func TestRefusals(t *testing.T) {
 		{exitUsage, "windows of time", []string{"what-if", "t", "--balance", "spray", "--within", "5%"}},
 		{exitUsage, "windows of time", []string{"run", jobs, "--within", "5%"}},
 		{exitUsage, "a change of flows", []string{"what-if", "j", "--scale", "j=2"}},
-		{exitUsage, "paths that move", []string{"what-if", "j", "--balance", "spray"}},
 		{exitFailed, "outside the trace", []string{"what-if", "t", "--event", cable + " down 3s.."}},
 		{exitUsage, "flows that wait", []string{"run", "--topology", dir, "--flows", closed, "--estimator", "flow"}},
 		{exitUsage, "transport hpcc", []string{"run", tiny, "--balance", "spray", "--transport", "hpcc"}},

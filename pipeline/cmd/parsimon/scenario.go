@@ -84,7 +84,7 @@ func (s *scenarioFlags) declareSwitches(f *pflag.FlagSet) {
 	f.Float64Var(&s.switches.Alpha, "switch-alpha", 0, "with --switch-buffer: how much of what is free in a switch one "+
 		"port may hold (dynamic threshold); 0: 1, and with --pfc 1/8")
 	f.BoolVar(&s.switches.PFC, "pfc", false, "with --switch-buffer: switches pause the senders of a link whose packets "+
-		"hold too much, instead of dropping packets (priority flow control, one class; scenario file: switches.pfc)")
+		"hold too much, instead of dropping packets (priority flow control; scenario file: switches.pfc, switches.classes)")
 	durationVar(f, &s.retransmit, "retransmit-timeout", "", "with --switch-buffer: how long senders wait for an ACK "+
 		"before they send again; 0: as long as the slowest packet can take")
 	needs(f, "switch-buffer", "switch-alpha", "pfc", "retransmit-timeout")
