@@ -162,7 +162,8 @@ func (s *Scenario) Buffers() (network.BufferParams, error) {
 	b := s.switches.BufferParams
 	if stated := s.switchBuffer; s.switches.OfTopology {
 		if stated == nil {
-			return b, SwitchesError{errors.New("switches.buffer is topology, which has no SONiC configurations with a BUFFER_POOL")}
+			return b, SwitchesError{errors.New("switches.buffer is topology, which has no SONiC configurations with a " +
+				"BUFFER_POOL")}
 		}
 		if b.SwitchBytes = stated.Bytes; !b.PFC { // the threshold is that of the configurations, but that of PFC
 			b.Alpha = stated.Alpha
