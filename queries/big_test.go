@@ -54,7 +54,7 @@ func makeBigLake(t testing.TB, n int) string {
 	writePart(t, db, lake, "intervals", "scenario=big/variant=own", `SELECT NULL, NULL, 'all', q, 128, 2.0, 1.5, 2.5, '', 1.6, 2.4, 0.1 FROM (VALUES (0.5), (0.99)) AS r(q)`)
 	writePart(t, db, lake, "links", "scenario=big", `SELECT i, i % 257, (i + 1) % 257, 10000000000, 1000, 'x-y', false, NULL, NULL FROM range(512) AS r(i)`)
 	writePart(t, db, lake, "scenarios", "scenario=big", fmt.Sprintf(`VALUES ('big', 'big', 'big', 1, '{"classes": [{"name": "a", "queue": 0},
-		{"name": "b", "queue": 1, "services": ["service 1"], "vnets": ["net 1"]}]}', %d, 0, 0, 1, NULL)`, n))
+		{"name": "b", "queue": 1, "services": ["service 1"], "vnets": ["net 1"]}]}', %d, 0, 0, 0, 0, 0, 0, 0, 1, NULL)`, n))
 	writePart(t, db, lake, "validations", "scenario=big/variant=own", `SELECT 'exact', 'bin ' || i, 7, 0.99, 9.5, 10, -0.05, -0.1, 0.1, 0.2 FROM range(4) AS r(i)`)
 	writePart(t, db, lake, "sweep_runs", "scenario=big/variant=own", `SELECT 'small', 'seed=' || i, 'seed', i || '', i, 7, 1.5, NULL, 2.5, NULL, 3.5, NULL, 4.5, NULL, NULL, NULL, 1.0 FROM range(512) AS r(i)`)
 	writePart(t, db, lake, "sweep_runs", "scenario=big/variant=own", `SELECT 'grid', 'load.max=' || i || ', sigma=' || i, p, i || '', i, 7, 1.5, NULL, 2.5, NULL, 3.5, NULL, 4.5, NULL, NULL, NULL, 1.0 FROM range(512) AS r(i), (VALUES ('load.max'), ('sigma')) AS v(p)`)
@@ -71,7 +71,7 @@ func TestManyServices(t *testing.T) {
 	lake := filepath.Join(t.TempDir(), "many")
 	writePart(t, db, lake, "slowdowns", "scenario=big/variant=own", `SELECT i, i, i % 32, i % 31, 'service ' || (i % 40000),
 		'net ' || (i % 20000), 100 + hash(i) % 100000, i * 2500, 2, 1000, 2000, 0, 1 + i % 97, 0, 0 FROM range(80000) AS r(i)`)
-	writePart(t, db, lake, "scenarios", "scenario=big", `VALUES ('big', 'big', 'big', 1, '{}', 80000, 0, 0, 1, NULL)`)
+	writePart(t, db, lake, "scenarios", "scenario=big", `VALUES ('big', 'big', 'big', 1, '{}', 80000, 0, 0, 0, 0, 0, 0, 0, 1, NULL)`)
 	of := open(t, lake, limits(2, 300e6))
 	for name, most := range map[string]int{"percentiles_by_group": 400, "slowdown_vs_size_by_group": 60, "slowdown_and_load_over_time": 500} {
 		out := answer(t, of, name, "csv", map[string]string{"scenario": "big", "variant": "own"})

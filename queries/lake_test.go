@@ -25,8 +25,8 @@ import (
 // number, has four flows of one size.
 var knownLake = []struct{ table, path, rows string }{
 	{"scenarios", "scenario=aaa", `('aaa', NULL, 'known', 1, '{"classes": [{"name": "bulk", "queue": 0, "weight": 1},
-		{"name": "rpc", "queue": 3, "services": ["web"]}, {"name": "red", "queue": 5, "vnets": ["red"]}]}', 7, 0, 0, 149999999, NULL)`},
-	{"scenarios", "scenario=007", `('007', 'aaa', 'ties', 2, '{}', 4, 0, 0, 3, 0.5)`},
+		{"name": "rpc", "queue": 3, "services": ["web"]}, {"name": "red", "queue": 5, "vnets": ["red"]}]}', 7, 0, 0, 0, 0, 0, 0, 0, 149999999, NULL)`},
+	{"scenarios", "scenario=007", `('007', 'aaa', 'ties', 2, '{}', 4, 0, 0, 0, 0, 0, 0, 0, 3, 0.5)`},
 	{"nodes", "scenario=aaa", `(0, 'h0', 'host', 0, 0, 't0'), (1, 'h1', 'host', 0, 1, 'rack 1'), (2, 't0', 'tor', 0, NULL, NULL), (3, 's0', 'spine', NULL, NULL, NULL)`},
 	{"links", "scenario=aaa", `(0, 0, 2, 10000000000, 1000, 'host-tor', false, NULL, NULL), (1, 2, 0, 10000000000, 1000, 'tor-host', false, NULL, NULL),
 		(2, 2, 3, 10000000000, 1000, 'tor-spine', false, NULL, NULL), (3, 3, 2, 10000000000, 1000, 'spine-tor', false, NULL, NULL),
