@@ -19,7 +19,8 @@ import (
 // has met at a port. Its ACK returns both, and the first switch keeps the metric by last switch and place; it is
 // forgotten after congaAgePS. (In CONGA any packet of the reverse direction returns it, and metrics fade.) A flowlet
 // takes the link whose maximum of own and returned metric is the least: of equals its former one, else by hash.
-// Other switches keep to the first path, or choose by hash. A dre counts a packet when it arrives at the port.
+// Other switches keep to the first path, or choose by hash. A dre counts a packet when it arrives at
+// the port, and so forgets a queue that drains.
 const (
 	plbRoundsLimit = 12
 	plbIdleRounds  = 3
