@@ -13,7 +13,7 @@ import (
 type TrafficClass struct {
 	Name     string   `json:"name"`
 	Queue    int      `json:"queue"`
-	Services []string `json:"services,omitempty"` // "dscp 26": flows without another service of that DSCP
+	Services []string `json:"services,omitempty"` // "dscp 26": what a flow file may name flows of that DSCP
 	VNets    []string `json:"vnets,omitempty"`
 	network.Class
 }
