@@ -38,7 +38,7 @@ clean: ## remove what was built, but not lakes
 	@rm -rf $(BIN)
 
 ##@ Test
-.PHONY: test tools unit lint notebooks flink chromium flink-test cluster-test exact-accuracy race fuzz browser-test sampling-test faults
+.PHONY: test tools unit lint notebooks flink chromium flink-test cluster-test exact-accuracy tcp-ns3 race fuzz browser-test sampling-test faults
 test: setup ## everything that CI runs: lint, all tests, the notebooks
 	@$(MAKE) --no-print-directory -j2 lint tools
 	@$(MAKE) --no-print-directory unit notebooks
@@ -82,6 +82,10 @@ browser-test: setup chromium ## every kind of report in Chromium on a screen and
 
 exact-accuracy: ## the whole-network simulation against ns-3, several seeds and transports (minutes; needs ../shared)
 	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run 'TestNetworkAgainstNS3|TestTransportsAgainstNS3' -v ./simkernel/network
+
+tcp-ns3: ## TCP against Debian's ns-3 3.37, which it installs: FCTs and drops (minutes)
+	@test -e /usr/include/ns3/internet-module.h || (apt-get update && apt-get install -y libns3-dev) || true
+	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run TestTCPAgainstNS3 -v ./simkernel/network
 
 race: setup ## the race detector over all tests in their short forms (hours)
 	@go test -race -short -timeout 3h ./...

@@ -174,7 +174,7 @@ func look(ctx context.Context, e *Estimation) (first firstLook, err error) {
 		}
 	}
 	first.unable = stages.CheckWholeNetwork(e.Network, e.Spec.Params, e.Spec.Switches, e.Spec.Classes, loads)
-	reasons := stages.ReasonsForWholeNetwork(e.Network, &e.Spec.Params, e.Spec.Switches, loads)
+	reasons := stages.ReasonsForWholeNetwork(e.Network, &e.Spec.Params, loads)
 	first.insufficient = len(reasons) > 0
 	if !first.insufficient {
 		_, err = e.Lake.ReadState(e.base().StatePath(insufficientState), &first.insufficient)

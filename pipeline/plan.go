@@ -38,7 +38,7 @@ func (m *method) independentPlan() engine.Plan {
 	sample := m.sampleStage(contributions)
 	plan = append(plan, sample)
 	if !m.Ephemeral {
-		plan = append(plan, m.intervalsStage(sample, contributions))
+		plan = append(plan, m.intervalsStage(sample, contributions, simulate))
 	}
 	return plan
 }
@@ -49,13 +49,14 @@ func (m *method) flowPlan() engine.Plan {
 	// barrier: a link case needs all of its flows
 	first := m.passStage(1, engine.Output{}, nil)
 	plan := engine.Plan{m.generate, m.route, first}
+	last := first
 	observed := []engine.Output{first.Output(schema.HopObservations)}
 	if m.variant.Passes > 1 {
 		// barrier: a flow needs all of its hops
 		feedback := m.feedbackStage(first)
-		second := m.passStage(2, feedback.Output(schema.Feedback), first)
-		plan = append(plan, feedback, second)
-		observed = append([]engine.Output{second.Output(schema.HopObservations)}, observed...) // the newest first
+		last = m.passStage(2, feedback.Output(schema.Feedback), first)
+		plan = append(plan, feedback, last)
+		observed = append([]engine.Output{last.Output(schema.HopObservations)}, observed...) // the newest first
 	}
 	// barrier: a flow needs all of its hops
 	sender := m.senderFeedbackStage(observed)
@@ -63,7 +64,7 @@ func (m *method) flowPlan() engine.Plan {
 	sample := m.sampleReplaysStage(observed, replay)
 	plan = append(plan, sender, replay, sample)
 	if !m.Ephemeral {
-		plan = append(plan, m.intervalsStage(sample, sample))
+		plan = append(plan, m.intervalsStage(sample, sample, last))
 	}
 	return plan
 }
@@ -77,7 +78,7 @@ func (m *method) exactPlan() engine.Plan {
 	sample := m.sampleExactStage(exact)
 	plan := engine.Plan{m.generate, m.route, exact, sample}
 	if !m.Ephemeral {
-		plan = append(plan, m.intervalsStage(sample, sample))
+		plan = append(plan, m.intervalsStage(sample, sample, nil))
 	}
 	return plan
 }

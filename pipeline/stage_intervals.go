@@ -12,8 +12,8 @@ import (
 )
 
 // intervalsStage writes the intervals of the percentiles of slowdown and the warnings. It is one task, which reads the
-// estimate twice, a chunk of flows at a time.
-func (m *method) intervalsStage(sample, contributions *engine.Stage) *engine.Stage {
+// estimate twice, a chunk of flows at a time. cases is the stage with the last link cases; nil: there are none.
+func (m *method) intervalsStage(sample, contributions, cases *engine.Stage) *engine.Stage {
 	s := &engine.Stage{
 		Name: "intervals", Place: m.variant.place(m.ID()), Unit: "flows", Command: m.command("intervals", m.variant),
 		Reads: []engine.Output{m.generate.Output(schema.Flows), sample.Output(schema.Slowdowns),
@@ -30,6 +30,10 @@ func (m *method) intervalsStage(sample, contributions *engine.Stage) *engine.Sta
 	if sample.WritesTable(schema.CaseSlowdowns) {
 		s.Reads = append(s.Reads, sample.Output(schema.CaseSlowdowns))
 	}
+	limited := cases != nil && !m.Spec.Switches.IsZero()
+	if limited {
+		s.Reads = append(s.Reads, cases.Output(schema.LinkStats))
+	}
 	s.Open = func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
 		loads, err := m.readLoads(in)
 		if err == nil {
@@ -45,9 +49,18 @@ func (m *method) intervalsStage(sample, contributions *engine.Stage) *engine.Sta
 			if err != nil {
 				return err
 			}
-			found := stages.ReasonsForWholeNetwork(m.Network, &m.Spec.Params, m.Spec.Switches, loads)
+			found := stages.ReasonsForWholeNetwork(m.Network, &m.Spec.Params, loads)
 			if m.variant.Estimator == stages.WholeNetwork {
 				found = stages.FullLinks(m.Network, &m.Spec.Params, loads)
+			}
+			if limited {
+				rows := in.Read(cases.Output(schema.LinkStats), []string{"link_id", "max_queue_bytes"}, nil)
+				full, err := stages.BufferWarnings(m.Network, m.Spec.Switches, loads, rows)
+				_ = rows.Close() // read to its end, or an error is reported
+				if err != nil {
+					return err
+				}
+				found = append(found, full...)
 			}
 			found = append(watch.Warnings(m.variant.Estimator, m.variant.Passes, intervals), found...)
 			rows, warnings := stages.IntervalsRecord(intervals), stages.WarningsRecord(found)

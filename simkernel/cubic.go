@@ -5,7 +5,7 @@ import "math"
 // CUBIC is TCP with the congestion avoidance of RFC 9438. HyStart++ is not done: slow start is that of RFC 5681.
 const CUBIC Transport = 6
 
-var cubicSpec = tcpSpec("cubic", func() growth { return &cubic{} })
+var cubicSpec = tcpSpec("cubic", 2, func() growth { return &cubic{} })
 
 // Constants of RFC 9438: §4.1.2 and §4.6. cubicAlpha is α of the Reno-friendly region, §4.3.
 const (
@@ -16,6 +16,7 @@ const (
 
 // cubic is the state of congestion avoidance. Windows are in packets. The conversions prevent fused multiply-add.
 type cubic struct {
+	unmarked
 	window  float64 // cwnd, exactly; 0: no epoch has begun
 	maximum float64 // W_max; 0: not known, or after a timeout
 	prior   float64 // cwnd_prior
@@ -24,7 +25,7 @@ type cubic struct {
 	epochPS int64
 }
 
-func (c *cubic) start() { *c = cubic{} }
+func (c *cubic) start(*Params) { *c = cubic{} }
 
 // at returns W_cubic at a time after the begin of the epoch (§4.2, fig. 1).
 func (c *cubic) at(seconds float64) float64 {

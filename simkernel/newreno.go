@@ -1,13 +1,13 @@
 package simkernel
 
-// NewReno is TCP with the congestion avoidance of RFC 5681 and the fast recovery of RFC 6582.
+// NewReno is TCP with the congestion avoidance of RFC 5681 and the loss recovery of RFC 6675.
 const NewReno Transport = 5
 
-var newRenoSpec = tcpSpec("newreno", func() growth { return newReno{} })
+var newRenoSpec = tcpSpec("newreno", 1, func() growth { return newReno{} })
 
-type newReno struct{}
+type newReno struct{ unmarked }
 
-func (newReno) start() {}
+func (newReno) start(*Params) {}
 
 // avoid raises the window by one packet for each window of bytes that is acknowledged (RFC 5681, §3.1, last way).
 func (newReno) avoid(t *TCP, _, newBytes int64) int64 {

@@ -1,17 +1,19 @@
 package simkernel
 
-// TCPParams are the constants of the transports that are clocked by ACKs (Transport.AckClocked): newreno and cubic.
+// TCPParams are the constants of the transports that are clocked by ACKs (Transport.AckClocked): newreno, cubic
+// and dctcp-window.
 type TCPParams struct {
 	InitialWindow   int64 // packets (RFC 6928)
 	MinTimeoutNS    int64 // least retransmission timeout: Linux's 200 ms instead of the second of RFC 6298, §2.4
 	DelayedAckNS    int64 // longest delay of an ACK (RFC 5681, §4.2: at most 500 ms; Linux: 40 ms)
 	ReceiveWindow   int64 // bytes that a receiver takes: Linux's default for the largest buffer
-	DuplicateAckMax int64 // duplicate ACKs that give a loss away (RFC 5681, §3.2: 3)
+	DuplicateAckMax int64 // packets received behind a missing one that make it a lost one (RFC 6675, §2, DupThresh: 3)
 }
 
-func tcpSpec(name string, newGrowth func() growth) transportSpec {
+// tcpSpec registers a TCP whose window grows in slow start by so many packets per ACK at most (L of RFC 3465, §2.2).
+func tcpSpec(name string, slowStart int64, newGrowth func() growth) transportSpec {
 	return transportSpec{
-		name: name, version: 1,
+		name: name, version: 2,
 		// Those of Linux.
 		defaults: func(p *Params) {
 			p.TCP = TCPParams{InitialWindow: 10, MinTimeoutNS: 200e6, DelayedAckNS: 40e6, ReceiveWindow: 6 << 20,
@@ -28,38 +30,62 @@ func tcpSpec(name string, newGrowth func() growth) transportSpec {
 				{Name: "duplicate_acks", Unit: Count, Int: &c.DuplicateAckMax, Min: 1, Max: 1000},
 			}
 		},
-		newSender: func() Sender { return &TCP{growth: newGrowth()} },
+		newSender: func() Sender { return &TCP{growth: newGrowth(), slowStart: slowStart} },
 		Traits:    Traits{AckClocked: true, AcksQueue: true},
 	}
 }
 
 // A growth is the part of congestion control that TCPs differ in.
 type growth interface {
-	start()
+	start(p *Params)
 	// avoid returns the window after an ACK for so many new bytes in congestion avoidance.
 	avoid(t *TCP, nowPS, newBytes int64) (windowBytes int64)
 	// reduce returns the slow start threshold after a loss with so many bytes in flight. timeout: found by the timer.
 	reduce(t *TCP, flightBytes int64, timeout bool) (thresholdBytes int64)
+	// observe sees every ACK before the others, and cut returns the threshold after a mark (RFC 3168, §6.1.2).
+	observe(a *TCPAck)
+	cut(t *TCP) (thresholdBytes int64)
 }
 
-// TCP is the sending end of a TCP connection: slow start (RFC 5681, §3.1), fast retransmit and fast recovery without
-// SACK (RFC 6582, §3.2), and the retransmission timeout (RFC 6298). A growth does the rest. All packets but the last
-// are full (SMSS is Params.PayloadBytes), sequence numbers are bytes from 0, and there is no handshake: the timeout
-// before the first sample is that of a sample of the idle path. Not done: limited transmit (RFC 3042), SACK, time
-// stamps, ECN, pacing, a restart after idle times.
+// unmarked is the part of a growth whose packets switches do not mark.
+type unmarked struct{}
+
+func (unmarked) observe(*TCPAck) {}
+
+func (unmarked) cut(t *TCP) int64 { return t.threshold }
+
+// A TCPAck is what an ACK says, and what its sender knows then.
+type TCPAck struct {
+	NowPS          int64
+	AckedBytes     int64 // all before are acknowledged
+	DeliveredBytes int64 // that this ACK acknowledges first, selectively or not
+	SentBytes      int64 // have been sent at least once
+	PipeBytes      int64 // are in the network (RFC 6675, §4, SetPipe)
+	Lost           bool  // the packet at AckedBytes is lost (RFC 6675, §4, IsLost)
+	Marked         bool  // ECN-echo
+}
+
+// TCP is the sending end of a connection: slow start (RFC 5681, §3.1), loss recovery with SACK (RFC 6675) and limited
+// transmit, of which the simulator keeps the scoreboard, with the window of proportional rate reduction (RFC 6937), and
+// the retransmission timeout (RFC 6298). A growth does the rest. All packets but the last are full (SMSS is
+// Params.PayloadBytes), sequence numbers are bytes from 0, no handshake is made: the timeout before the first sample
+// is that of a sample of the idle path. Not done: time stamps, pacing, a restart after idle times.
 type TCP struct {
 	Rates     // none
 	growth    growth
+	slowStart int64 // packets
 	smss      int64
 	most      int64 // of the receiver's window
-	dupMost   int64
 	windowB   int64 // cwnd
 	threshold int64 // ssthresh
 	acked     int64 // SND.UNA
-	dups      int64 // duplicate ACKs in a row
-	recover   int64 // SND.NXT when the last recovery began: up to there losses are of the same event
+	recover   int64 // RecoveryPoint: SND.NXT when the last recovery began; up to there losses are of the same event
 	recovers  bool
+	marked    bool  // likewise after a mark: nothing is lost
 	credit    int64 // bytes acknowledged in congestion avoidance that have not raised the window
+	flight    int64 // RecoverFS: SND.NXT - SND.UNA when the recovery began
+	delivered int64 // prr_delivered
+	out       int64 // prr_out
 
 	timedEnd       int64 // the packet that is timed ends there; 0: none is
 	timedPS        int64 // and was sent then
@@ -72,11 +98,11 @@ type TCP struct {
 // Start implements Sender.
 func (t *TCP) Start(p *Params, l Limits) {
 	g := t.growth
-	g.start()
+	g.start(p)
 	c := &p.TCP
-	*t = TCP{growth: g, smss: p.PayloadBytes, most: c.ReceiveWindow, dupMost: c.DuplicateAckMax,
-		windowB: c.InitialWindow * p.PayloadBytes, threshold: c.ReceiveWindow, recover: -1,
-		minTimeoutPS: c.MinTimeoutNS * PSPerNS}
+	*t = TCP{growth: g, slowStart: t.slowStart, smss: p.PayloadBytes, most: c.ReceiveWindow,
+		windowB:   c.InitialWindow * p.PayloadBytes,
+		threshold: c.ReceiveWindow, recover: -1, minTimeoutPS: c.MinTimeoutNS * PSPerNS}
 	t.windowB = min(t.windowB, t.most)
 	t.setTimeout(l.RoundTripNS*PSPerNS, l.RoundTripNS*PSPerNS/2)
 }
@@ -87,73 +113,89 @@ func (t *TCP) OnAck(*Params, *AckInfo) bool { return false }
 // Window returns how many bytes may be in flight.
 func (t *TCP) Window() int64 { return min(t.windowB, t.most) }
 
+// Recovers reports whether losses are being recovered without a timeout.
+func (t *TCP) Recovers() bool { return t.recovers && !t.marked }
+
+// MayRecover reports whether packets that are lost behind a byte are recovered without a timeout.
+func (t *TCP) MayRecover(ackedBytes int64) bool { return t.recovers || ackedBytes >= t.recover }
+
+// Partial reports whether an ACK for all before a byte is partial: the packet there is lost (RFC 6582, §3.2, step 3).
+func (t *TCP) Partial(ackedBytes int64) bool {
+	return t.Recovers() && ackedBytes > t.acked && ackedBytes < t.recover
+}
+
 // TimeoutPS returns the retransmission timeout, before it is doubled.
 func (t *TCP) TimeoutPS() int64 { return t.timeoutPS }
 
-// OnSend notes a packet that is sent for the first time and ends at byte end: one in a round trip is timed.
-func (t *TCP) OnSend(end, nowPS int64) {
-	if t.timedEnd == 0 {
+// OnSend notes a packet of so many bytes that ends at byte end. One in a round trip is timed, of those that are sent
+// for the first time.
+func (t *TCP) OnSend(end, bytes, nowPS int64, again bool) {
+	t.out += bytes
+	if t.timedEnd == 0 && !again && (!t.recovers || t.marked) {
 		t.timedEnd, t.timedPS = end, nowPS
 	}
 }
 
-// OnACK processes an ACK for all bytes before ackedBytes. sentBytes have been sent at least once. resend: the packet
-// at ackedBytes is to be sent again, at once.
-func (t *TCP) OnACK(nowPS, ackedBytes, sentBytes int64) (resend bool) {
-	newBytes := ackedBytes - t.acked
-	if newBytes <= 0 {
-		return sentBytes > t.acked && t.duplicate(sentBytes)
-	}
-	t.acked, t.dups = ackedBytes, 0
-	if t.timedEnd != 0 && ackedBytes >= t.timedEnd {
-		t.sample(nowPS - t.timedPS)
+// OnACK processes an ACK. begins: from now on lost packets are sent again, the first at once.
+func (t *TCP) OnACK(a *TCPAck) (begins bool) {
+	newBytes := a.AckedBytes - t.acked
+	t.acked = a.AckedBytes
+	if t.timedEnd != 0 && t.acked >= t.timedEnd {
+		t.sample(a.NowPS - t.timedPS)
 		t.timedEnd = 0
 	}
+	t.growth.observe(a)
 	switch {
-	case t.recovers && ackedBytes < t.recover: // partial: the next hole (RFC 6582, §3.2, step 3)
-		t.windowB = max(t.smss, t.windowB-newBytes)
-		if newBytes >= t.smss {
-			t.windowB += t.smss
-		}
-		t.timedEnd = 0
-		return true
+	case a.Lost && (t.acked >= t.recover || t.marked):
+		t.begin(a, t.growth.reduce(t, a.SentBytes-t.acked, false), false)
+		t.timedEnd, begins = 0, true
+	case t.recovers && t.acked >= t.recover:
+		t.recovers, t.marked = false, false
+		t.windowB = t.threshold
 	case t.recovers:
-		t.recovers = false
-		t.windowB = min(t.threshold, max(sentBytes-ackedBytes, t.smss)+t.smss)
+		t.recoverBy(a)
+	case a.Marked && t.acked >= t.recover:
+		t.begin(a, t.growth.cut(t), true)
+	case newBytes == 0:
 	case t.windowB < t.threshold:
-		t.windowB += min(newBytes, t.smss)
+		t.windowB += min(newBytes, t.slowStart*t.smss)
 	default:
-		t.windowB = t.growth.avoid(t, nowPS, newBytes)
+		t.windowB = t.growth.avoid(t, a.NowPS, newBytes)
 	}
 	t.windowB = min(t.windowB, t.most)
-	return false
+	return begins
 }
 
-// duplicate processes a duplicate ACK. One that is for what the last recovery ended with counts, too: a packet lost
-// right behind is found, at the price of a needless cut where packets were sent twice (RFC 6582, §4.1).
-func (t *TCP) duplicate(sentBytes int64) (resend bool) {
-	t.dups++
-	switch {
-	case t.recovers:
-		t.windowB += t.smss
-	case t.dups == t.dupMost && t.acked >= t.recover:
-		t.threshold = t.growth.reduce(t, sentBytes-t.acked, false)
-		t.windowB = t.threshold + t.dupMost*t.smss
-		t.recover, t.recovers, t.timedEnd = sentBytes, true, 0
-		return true
+// begin begins a recovery, or the reduction after a mark.
+func (t *TCP) begin(a *TCPAck, threshold int64, marked bool) {
+	t.threshold, t.marked, t.recovers = threshold, marked, true
+	t.recover, t.flight, t.delivered, t.out = a.SentBytes, a.SentBytes-t.acked, 0, 0
+	t.recoverBy(a)
+}
+
+// recoverBy sets the window after an ACK in recovery (RFC 6937, §3, with the slow start reduction bound).
+func (t *TCP) recoverBy(a *TCPAck) {
+	t.delivered += a.DeliveredBytes
+	var send int64
+	if a.PipeBytes > t.threshold {
+		send = (t.delivered*t.threshold+t.flight-1)/t.flight - t.out
+	} else {
+		send = min(t.threshold-a.PipeBytes, max(t.delivered-t.out, a.DeliveredBytes)+t.smss)
 	}
-	return false
+	if t.out == 0 && !t.marked { // the first packet is sent again at once
+		send = max(send, t.smss)
+	}
+	t.windowB = a.PipeBytes + max(0, send)
 }
 
-// OnTimeout processes a timeout: all is sent again from the first byte that is not acknowledged, in slow start (RFC
-// 5681, §3.1, eq. 4).
+// OnTimeout processes a timeout: all that was not received is sent again, in slow start (RFC 5681, §3.1, eq. 4).
 func (t *TCP) OnTimeout(sentBytes int64) {
 	if t.lastTimeoutEnd != t.acked+1 {
 		t.threshold = t.growth.reduce(t, sentBytes-t.acked, true)
 		t.lastTimeoutEnd = t.acked + 1
 	}
 	t.windowB = t.smss
-	t.recover, t.recovers, t.dups, t.timedEnd = sentBytes, false, 0, 0
+	t.recover, t.recovers, t.marked, t.timedEnd = sentBytes, false, false, 0
 }
 
 // sample takes a round-trip time (RFC 6298, §2).

@@ -13,56 +13,53 @@ func newTCP(kind Transport, windowPackets int64) *TCP {
 	return t
 }
 
+func ack(c *TCP, nowPS, acked, sent int64, lost bool) {
+	c.OnACK(&TCPAck{NowPS: nowPS, AckedBytes: acked, SentBytes: sent, PipeBytes: sent - acked, Lost: lost})
+}
+
 // The window after each ACK of a NewReno connection, by hand: 10 packets of 1,000 B at first, an ACK for every second,
-// and packet 4 is lost.
+// and packet 4 is lost. Proportional rate reduction sends one packet for every two that arrive.
 func TestNewRenoWindows(t *testing.T) {
 	c := newTCP(NewReno, 10)
-	step := func(what string, acked, sent, wantWindow int64, wantResend bool) {
+	step := func(what string, acked, sent, delivered, pipe int64, lost bool, wantWindow int64, wantBegins bool) {
 		t.Helper()
-		if resend := c.OnACK(0, acked, sent); resend != wantResend || c.Window() != wantWindow {
-			t.Fatalf("%s: window %d, resend %v, want %d, %v", what, c.Window(), resend, wantWindow, wantResend)
+		a := TCPAck{AckedBytes: acked, SentBytes: sent, DeliveredBytes: delivered, PipeBytes: pipe, Lost: lost}
+		if begins := c.OnACK(&a); begins != wantBegins || c.Window() != wantWindow {
+			t.Fatalf("%s: window %d, begins %v, want %d, %v", what, c.Window(), begins, wantWindow, wantBegins)
 		}
 	}
-	step("slow start: one packet for an ACK of two", 2000, 10_000, 11_000, false)
-	step("slow start", 4000, 13_000, 12_000, false)
-	step("first duplicate", 4000, 16_000, 12_000, false)
-	step("second duplicate", 4000, 16_000, 12_000, false)
-	step("third: half of 12 in flight, and 3", 4000, 16_000, 9000, true)
-	for i := range int64(8) { // packets 8 to 15
-		step("inflation", 4000, 16_000, 10_000+1000*i, false)
+	send := func(bytes int64) { c.OnSend(0, bytes, 0, true) }
+	step("slow start: one packet for an ACK of two", 2000, 10_000, 2000, 8000, false, 11_000, false)
+	step("slow start", 4000, 13_000, 2000, 9000, false, 12_000, false)
+	step("first duplicate", 4000, 16_000, 1000, 11_000, false, 12_000, false)
+	step("second: limited transmit by the pipe", 4000, 16_000, 1000, 10_000, false, 12_000, false)
+	step("third: the first packet at once", 4000, 18_000, 1000, 10_000, true, 11_000, true) // threshold 7,000 of 14,000
+	send(1000)
+	step("one for two", 4000, 18_000, 1000, 10_000, true, 10_000, false)
+	step("one for two", 4000, 18_000, 1000, 9000, true, 9500, false) // 3,000 × 7 / 14 - 1,000
+	step("below the threshold: as much as arrives, and one", 4000, 18_000, 4000, 5000, true, 7000, false)
+	send(2000)
+	step("all there: the threshold", 18_000, 23_000, 4000, 5000, false, 7000, false)
+	for i := range int64(6) {
+		step("congestion avoidance", 19_000+1000*i, 24_000, 1000, 6000, false, 7000, false)
 	}
-	step("all there: half of the flight", 16_000, 21_000, 6000, false)
-	for i := range int64(5) {
-		step("congestion avoidance", 17_000+1000*i, 22_000, 6000, false)
-	}
-	step("a window was acknowledged", 22_000, 27_000, 7000, false)
-
-	// Two losses in one window: a partial ACK resends the second at once and deflates by what it acknowledges, plus one.
-	for i := range 3 {
-		step("duplicates", 22_000, 29_000, []int64{7000, 7000, 6500}[i], i == 2) // flight 7,000: 3,500 + 3,000
-	}
-	step("partial", 25_000, 29_000, 4500, true)
-	step("full: the flight is 2,000, and one more", 29_000, 31_000, 3000, false)
-	step("slow start up to the threshold of 3,500", 30_000, 32_000, 4000, false)
+	step("a window was acknowledged", 25_000, 30_000, 1000, 5000, false, 8000, false)
 
 	// Timeouts: one packet, half of the flight as the threshold, not halved again for the same packet.
-	c.OnTimeout(38_000)
+	c.OnTimeout(33_000)
 	if c.Window() != 1000 || c.threshold != 4000 {
 		t.Fatalf("after a timeout: %d, threshold %d", c.Window(), c.threshold)
 	}
-	c.OnTimeout(38_000)
+	c.OnTimeout(33_000)
 	if c.threshold != 4000 {
 		t.Fatalf("after another: threshold %d", c.threshold)
 	}
-	for range 5 { // of the packets that were in flight before the timeout
-		step("duplicates after a timeout", 30_000, 38_000, 1000, false)
-	}
-	step("slow start", 31_000, 38_000, 2000, false)
-	c.OnACK(0, 4_000_000, 4_000_000)
+	step("losses of before the timeout", 25_000, 33_000, 0, 1000, true, 1000, false)
+	step("slow start", 26_000, 33_000, 1000, 0, false, 2000, false)
 	for acked := int64(4_000_000); c.Window() < c.most && acked < 1<<36; acked += c.Window() {
-		c.OnACK(0, acked, acked)
+		c.OnACK(&TCPAck{AckedBytes: acked, SentBytes: acked})
 	}
-	if c.OnACK(0, 1<<37, 1<<37); c.Window() != 6<<20 {
+	if c.OnACK(&TCPAck{AckedBytes: 1 << 37, SentBytes: 1 << 37}); c.Window() != 6<<20 {
 		t.Errorf("the window is %d, of a receiver with %d", c.Window(), 6<<20)
 	}
 }
@@ -74,20 +71,20 @@ func TestTCPTimeout(t *testing.T) {
 	if c.TimeoutPS() != 200*ms {
 		t.Errorf("at least %d ps, want 200 ms", c.TimeoutPS())
 	}
-	c.OnSend(1000, 0)
-	c.OnSend(2000, 100*ms) // not timed: one is
-	c.OnACK(400*ms, 2000, 10_000)
+	c.OnSend(1000, 1000, 0, false)
+	c.OnSend(2000, 1000, 100*ms, false) // not timed: one is
+	ack(c, 400*ms, 2000, 10_000, false)
 	if c.TimeoutPS() != 1200*ms {
 		t.Errorf("%d ps after 400 ms, want 1.2 s", c.TimeoutPS())
 	}
-	c.OnSend(11_000, 500*ms)
-	c.OnACK(700*ms, 11_000, 12_000)
+	c.OnSend(11_000, 1000, 500*ms, false)
+	ack(c, 700*ms, 11_000, 12_000, false)
 	if c.TimeoutPS() != 1175*ms { // 375 + 4 × 200
 		t.Errorf("%d ps after 200 ms more, want 1,175 ms", c.TimeoutPS())
 	}
-	c.OnSend(12_000, 700*ms)
+	c.OnSend(12_000, 1000, 700*ms, false)
 	c.OnTimeout(12_000)
-	c.OnACK(9000*ms, 12_000, 12_000)
+	ack(c, 9000*ms, 12_000, 12_000, false)
 	if c.TimeoutPS() != 1175*ms {
 		t.Errorf("%d ps: a packet that was sent twice is timed", c.TimeoutPS())
 	}
@@ -97,19 +94,17 @@ func TestTCPTimeout(t *testing.T) {
 // again. At short round trips it is as fast as Reno with α = 9/17: 70 ACKs raise 70 packets by 0.53.
 func TestCUBICWindows(t *testing.T) {
 	c := newTCP(CUBIC, 100)
-	for range 3 {
-		c.OnACK(0, 0, 100_000)
-	}
+	ack(c, 0, 0, 100_000, true)
 	if c.threshold != 70_000 {
 		t.Fatalf("threshold %d, want 70,000", c.threshold)
 	}
-	c.OnACK(0, 100_000, 170_000) // the end of recovery: 70 packets in flight
+	ack(c, 0, 100_000, 170_000, false) // the end of recovery: 70 packets in flight
 	if c.Window() != 70_000 {
 		t.Fatalf("window %d, want 70,000", c.Window())
 	}
 	g := c.growth.(*cubic)
 	for i := range int64(70) {
-		c.OnACK(1e9, 101_000+1000*i, 170_000+1000*i)
+		ack(c, 1e9, 101_000+1000*i, 170_000+1000*i, false)
 	}
 	if w := c.Window(); w < 70_500 || w > 70_530 {
 		t.Errorf("Reno-friendly: window %d, want 70,527 at most and nearly that", w)
@@ -122,7 +117,7 @@ func TestCUBICWindows(t *testing.T) {
 	for tenth := int64(1); tenth <= 45; tenth++ { // round trips of 100 ms: Reno would come to 94 packets
 		for range 10 {
 			acked += c.Window() / 10
-			c.OnACK(tenth*1e11, acked, acked+c.Window())
+			ack(c, tenth*1e11, acked, acked+c.Window(), false)
 		}
 	}
 	if w := c.Window(); w < 99_000 || w > 100_100 {
@@ -131,9 +126,7 @@ func TestCUBICWindows(t *testing.T) {
 
 	c = newTCP(CUBIC, 90)
 	c.growth.(*cubic).maximum = 100
-	for range 3 {
-		c.OnACK(0, 0, 90_000)
-	}
+	ack(c, 0, 0, 90_000, true)
 	if m := c.growth.(*cubic).maximum; math.Abs(m-76.5) > 1e-9 {
 		t.Errorf("fast convergence: W_max %v, want 90 × 0.85", m)
 	}

@@ -19,13 +19,14 @@ type Transport uint8
 // registry has the spec of every transport. Scenario files name a transport by transportSpec.name;
 // Params are stored by that name too, so the numbers may change.
 var registry = [...]*transportSpec{
-	DCTCP:   &dctcpSpec,
-	DCQCN:   &dcqcnSpec,
-	TIMELY:  &timelySpec,
-	HPCC:    &hpccSpec,
-	Swift:   &swiftSpec,
-	NewReno: &newRenoSpec,
-	CUBIC:   &cubicSpec,
+	DCTCP:       &dctcpSpec,
+	DCQCN:       &dcqcnSpec,
+	TIMELY:      &timelySpec,
+	HPCC:        &hpccSpec,
+	Swift:       &swiftSpec,
+	NewReno:     &newRenoSpec,
+	CUBIC:       &cubicSpec,
+	DCTCPWindow: &dctcpWindowSpec,
 }
 
 // TransportCount is the number of transports that have a rate: all are below it. Those from it on are clocked by ACKs.

@@ -49,6 +49,13 @@ const (
 	// 3.3 on a chain of six links, whose p99.9 is off by 10%.
 	spreadLinks = 2
 
+	// Longest queue of a port, relative to what the buffer of its switch can hold there, from which on packets are
+	// dropped; and relative to what of the packets of one link makes the switch pause its sender. A long queue has packets
+	// of several links: on a sweep of buffers, loads and fan-in (datasets/results/buffers.md) pauses change percentiles by
+	// 10% or more from 5 times on, by 4% at 4.2.
+	fullBuffer  = 1.0
+	pauseBuffer = 4.5
+
 	// Fraction of flows that cross two links above loadedLink, under estimator Independent. Of 14 scenarios that were
 	// compared with ns-3, the four at 4% and more have a p99 off by 20% and more; those below, by 12% at most.
 	loadedTwice = 0.02
@@ -79,14 +86,35 @@ type Warning struct {
 // ReasonsForWholeNetwork returns why link cases do not suffice, as far as the network, the transport and the loads say
 // it before any link case runs. If there are any, an estimate that chooses is of the whole network (pipeline/auto.go).
 // Estimates by link cases have them as warnings.
-func ReasonsForWholeNetwork(n *topology.Network, p *simkernel.Params, b network.BufferParams, loads *Loads) []Warning {
-	out := append(overloads(n, p, loads, overload), unusualTransport(n, p, loads)...)
-	if !b.IsZero() {
-		out = append(out, Warning{buffersKind, math.NaN(), math.NaN(), -1, fmt.Sprintf(
-			"the switches have buffers of %d bytes, and link cases have buffers without an end: drops and pauses are not "+
-				"in the estimate; use --estimator exact", b.SwitchBytes)})
+func ReasonsForWholeNetwork(n *topology.Network, p *simkernel.Params, loads *Loads) []Warning {
+	return append(overloads(n, p, loads, overload), unusualTransport(n, p, loads)...)
+}
+
+// BufferWarnings returns a row for each port of a switch with a limited buffer whose queue can be too long for it, the
+// longest first. stats are rows of table link_stats from link cases, whose buffers have no end: their queues bound what
+// waits there. Beyond them nothing is dropped and no sender paused, so that the estimate holds.
+func BufferWarnings(n *topology.Network, b network.BufferParams, loads *Loads, stats schema.Batches) (out []Warning,
+	err error) {
+	holds, least := float64(b.PortBytes()), fullBuffer
+	if b.PFC {
+		least = pauseBuffer
 	}
-	return out
+	err = columns.ForEach(stats, func(rec arrow.Record) error {
+		queue := columns.Int64s(rec, "max_queue_bytes")
+		for i, link := range columns.Int32s(rec, "link_id") {
+			share := float64(queue[i]) / holds
+			if share < least || n.FromHost(link) {
+				continue
+			}
+			out = append(out, Warning{buffersKind, share, least, link, fmt.Sprintf(
+				"%d bytes wait at %s (link %d), of %d that its switch's buffer of %d can hold there: drops and pauses are not in "+
+					"the estimate, and concern the %d flows of the link; use --estimator exact", queue[i], n.LinkName(link), link,
+				int64(holds), b.SwitchBytes, loads.Links[link].Flows)})
+		}
+		return nil
+	})
+	slices.SortStableFunc(out, func(a, b Warning) int { return cmp.Compare(b.Measure, a.Measure) })
+	return out, err
 }
 
 // FullLinks returns the warnings of an estimate of the whole network that are known before it is simulated.

@@ -160,22 +160,46 @@ func TestWarningsBeforeLinkCases(t *testing.T) {
 		bytes := int64(c.load * float64(n.Links[0].BandwidthBps) * 1e6 / 8e9)
 		loads.Links[0] = LinkLoad{Flows: 1, Bytes: bytes, Packets: p.Packets(bytes), LastStartNS: 1e6}
 		loads.Links[1] = LinkLoad{Flows: 1, Bytes: 1000, Packets: 1, LastStartNS: 1e6}
-		of := func(b network.BufferParams) []Warning {
+		of := func() []Warning {
 			if c.by == WholeNetwork {
 				return FullLinks(n, &p, &loads)
 			}
-			return ReasonsForWholeNetwork(n, &p, b, &loads)
+			return ReasonsForWholeNetwork(n, &p, &loads)
 		}
 		got := ""
-		for _, x := range of(network.BufferParams{}) {
+		for _, x := range of() {
 			got += x.Kind
 		}
 		if got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
-		limited := of(network.BufferParams{SwitchBytes: 400_000, Alpha: 1})
-		if c.by == Flow && (len(limited) == 0 || limited[len(limited)-1].Kind != "buffers") {
-			t.Errorf("%s: limited buffers: %+v", c.name, limited)
+	}
+}
+
+// A queue that the buffer of a switch cannot hold, or hardly, is named with its link and its flows; those of hosts are not.
+func TestBufferWarnings(t *testing.T) {
+	n := topologytest.SmallNetwork(t)
+	var up, down int32 = -1, -1
+	for _, l := range n.Links {
+		if n.FromHost(l.ID) && up < 0 {
+			up, down = l.ID, l.ID^1
+		}
+	}
+	loads := Loads{Links: make([]LinkLoad, len(n.Links))}
+	loads.Links[down].Flows = 7
+	for queue, want := range map[int64]float64{10_000: 0, 199_000: 0, 200_000: 1, 500_000: 2.5} {
+		var stats captured
+		if err := linkStatTable.Write(&stats, []linkStatRow{{LinkID: up, linkCounters: linkCounters{MaxQueueBytes: 1e9}},
+			{LinkID: down, linkCounters: linkCounters{MaxQueueBytes: queue}}}); err != nil {
+			t.Fatal(err)
+		}
+		got, err := BufferWarnings(n, network.BufferParams{SwitchBytes: 400_000, Alpha: 1}, &loads, stats.rewound())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want == 0 && len(got) > 0 || want > 0 && (len(got) != 1 || got[0].Link != down || got[0].Measure != want ||
+			!strings.Contains(got[0].Text, "7 flows")) {
+			t.Errorf("a queue of %d bytes: %+v", queue, got)
 		}
 	}
 }

@@ -63,6 +63,7 @@ func (r *scenarioReader) readSwitches(f tree.Field) error {
 		"pfc":                tree.ReadBool(&w.PFC),
 		"xoff":               tree.ReadQuantity(&w.XOFFBytes, units.Bytes, 1, 1<<40),
 		"headroom":           tree.ReadQuantity(&w.HeadroomBytes, units.Bytes, 1, 1<<40),
+		"selective_recovery": tree.ReadBool(&w.Selective),
 		"retransmit_timeout": tree.ReadQuantity(&w.RetransmitNS, units.Duration, 1, 1e12),
 		"watchdog":           tree.ReadQuantity(&w.WatchdogNS, units.Duration, 1, 1e12),
 		"restore":            tree.ReadQuantity(&w.RestoreNS, units.Duration, 1, 1e12),
@@ -229,12 +230,12 @@ func (s *Scenario) takeMarking(l *format.Loaded) {
 	from := fmt.Sprintf("%s = %d bytes at %g Gbps, the speed of most switch ports%s", origin(l, "marking_min", t.min),
 		t.min, gbps, rest)
 	switch s.params.Transport {
-	case simkernel.DCTCP:
+	case simkernel.DCTCP, simkernel.DCTCPWindow:
 		s.params.MarkBytesPerGbps = perGbps(t.min)
 		s.settingsNotef("mark_per_gbps is %d bytes: %s", s.params.MarkBytesPerGbps, from)
 		if t.max > t.min {
-			s.settingsNotef("dctcp marks at one threshold: green_max_threshold = %d bytes and green_drop_probability are "+
-				"not used", t.max)
+			s.settingsNotef("%s marks at one threshold: green_max_threshold = %d bytes and green_drop_probability are "+
+				"not used", s.params.Transport, t.max)
 		}
 	case simkernel.DCQCN:
 		c := &s.params.DCQCN

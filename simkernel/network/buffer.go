@@ -20,6 +20,9 @@ type BufferParams struct {
 	// al., SIGCOMM'18, §3.1).
 	RetransmitNS int64 `json:"retransmit_ns,omitempty"`
 
+	// Selective makes senders resend what is lost and nothing else (irn.go), instead of going back.
+	Selective bool `json:"selective,omitempty"`
+
 	// PFC pauses senders, instead of dropping their packets (pfc.go).
 	PFC           bool  `json:"pfc,omitempty"`
 	XOFFBytes     int64 `json:"xoff_bytes,omitempty"`     // of the packets of a link; 0: dynamic, by Alpha
@@ -53,6 +56,15 @@ func (b *BufferParams) Validate(p *simkernel.Params) error {
 		return fmt.Errorf("retransmission timeout is %d ns, must be 0 to 1,000 s", b.RetransmitNS)
 	}
 	return b.checkPFC(p.PayloadBytes + p.HeaderBytes)
+}
+
+// PortBytes returns how many bytes can wait at one port, if none do at others, before a packet is dropped or a sender
+// paused; with PFC, of packets that came over one link.
+func (b *BufferParams) PortBytes() int64 {
+	if b.XOFFBytes > 0 {
+		return b.XOFFBytes
+	}
+	return int64(b.Alpha / (1 + b.Alpha) * float64(b.SwitchBytes))
 }
 
 // A buffer is that of one switch.

@@ -54,6 +54,7 @@ type Buffered struct {
 	freeSlots   []int32
 	ideal       simkernel.IdealPath
 	finished    []bufferedFinish // at the present time
+	delayed     []delayedACK
 	err         error
 
 	// Results are as in Network.
@@ -153,6 +154,8 @@ func (n *Buffered) run(finished func(*Results) error) error {
 		switch {
 		case e.rank == rankWatch:
 			n.pfc.watch(n, e.port, int(e.item), e.atPS)
+		case e.item == delayedItem:
+			n.sendDelayed(e.port, e.atPS)
 		case e.rank >= rankSend:
 			if p := &n.ports[e.port]; p.sendAtPS == e.atPS {
 				p.sendAtPS = never
@@ -239,6 +242,10 @@ func (n *Buffered) admitNext() error {
 	f.limits = n.params.Limits(float64(n.links[path[0]].BandwidthBps), n.ideal.Path())
 	f.packets = n.params.Packets(size)
 	f.timeoutPS = n.timeoutPS(path, idlePS)
+	f.lowPS = max(100_000, 3*n.ideal.Path().RoundTripNS) * simkernel.PSPerNS
+	if n.params.Transport.Traits().AckClocked {
+		f.limits.RoundTripNS = n.ideal.Path().RoundTripNS
+	}
 	f.waitPS, f.lastPS, f.marks = make([]int64, len(path)), make([]int64, len(path)), make([]int32, len(path))
 	n.starting = f
 	n.push(event{atPS: f.startPS, rank: rankStart + uint64(n.rows)})
@@ -452,6 +459,8 @@ type bufferedFlow struct {
 	nacked   int64 // 1 + the packet that the last NACK named
 	nackPS   int64 // and when
 
+	twinTCP
+	twinIRN
 	waitPS, lastPS []int64 // by hop
 	marks          []int32 // by hop
 }
@@ -477,6 +486,11 @@ func (n *Buffered) startFlow(f *bufferedFlow, nowPS int64) {
 	f.sender.Start(&n.params, f.limits)
 	n.setRate(f)
 	f.gap = simkernel.NewWireTime(f.limits.LineBps)
+	n.startTCP(f)
+	if n.buffer.Selective && f.tcp == nil {
+		f.twinIRN = twinIRN{acked: map[int64]bool{}, resent: map[int64]bool{}, lowPS: f.lowPS}
+		f.lost, f.got = map[int64]bool{}, map[int64]bool{}
+	}
 	if k := len(n.freeSlots); k > 0 {
 		f.slot = n.freeSlots[k-1]
 		n.freeSlots = n.freeSlots[:k-1]
@@ -527,12 +541,21 @@ func (n *Buffered) sendNext(port int32, p *bufferedPort, nowPS int64) {
 		}
 	}
 	n.Losses.Sent++
+	n.sentTCP(f, nowPS)
+	if f.acked != nil {
+		f.resent[f.nxt] = f.nxt < f.maxSent
+	}
 	f.nxt++
 	f.maxSent = max(f.maxSent, f.nxt)
 	if n.moves != nil {
 		n.moves.sent(f, k)
 	}
-	if f.sender.Tick(&n.params, nowPS) {
+	if f.acked != nil {
+		f.chooseIRN()
+	}
+	if f.tcp != nil {
+		f.chooseTCP(&n.params)
+	} else if f.sender.Tick(&n.params, nowPS) {
 		n.setRate(f)
 	}
 	c.nextPlace = place + 1
@@ -551,6 +574,9 @@ func (n *Buffered) sendNext(port int32, p *bufferedPort, nowPS int64) {
 
 // open reports whether a flow has a packet to send and its window allows it.
 func (n *Buffered) open(f *bufferedFlow) bool {
+	if f.tcp != nil {
+		return f.nxt < f.packets && (f.pipe()+1)*n.params.PayloadBytes <= f.tcp.Window()
+	}
 	return f.nxt < f.packets && n.bytes(f, f.nxt)-n.bytes(f, f.una) < f.window
 }
 
@@ -591,6 +617,14 @@ func (n *Buffered) receiveAck(port int32, p *bufferedPort, k *bufferedPacket, no
 	f := k.flow
 	if f.done {
 		n.release(k)
+		return
+	}
+	if f.tcp != nil {
+		n.receiveTCPAck(port, p, k, nowPS)
+		return
+	}
+	if f.acked != nil {
+		n.receiveIRNAck(port, p, k, nowPS)
 		return
 	}
 	if n.moves != nil {
@@ -657,7 +691,7 @@ func (n *Buffered) endFlow(p *bufferedPort, f *bufferedFlow) {
 
 // arm sets the flow's timer.
 func (n *Buffered) arm(f *bufferedFlow, nowPS int64) {
-	f.deadlinePS = nowPS + min(f.timeoutPS, horizonPS/4>>f.backoff)<<f.backoff
+	f.deadlinePS = nowPS + min(f.patience(), horizonPS/4>>f.backoff)<<f.backoff
 	n.scheduleTimeout(f)
 }
 
@@ -683,14 +717,24 @@ func (n *Buffered) timeout(f *bufferedFlow, nowPS int64) {
 	case f.done:
 	case nowPS < f.deadlinePS:
 		n.scheduleTimeout(f)
-	case f.nxt == f.una: // nothing is in flight: the next packet sets the timer
+	case f.nxt == f.una && f.tcp == nil && f.acked == nil || f.maxSent == f.una: // nothing is in flight: the next packet sets the timer
+	case f.acked != nil && !f.waited && f.lowPS < f.timeoutPS && f.maxSent-f.una > 3:
+		f.waited, f.deadlinePS = true, nowPS+f.timeoutPS-f.lowPS
+		n.scheduleTimeout(f)
 	default:
+		f.waited = false
 		n.Losses.Timeouts++
 		if n.moves != nil {
 			n.moves.goBack(f)
 			n.moves.of[f].label++
 		}
 		f.nxt = f.una
+		n.timeoutTCP(f)
+		if f.acked != nil {
+			f.recoverTo, f.resent = f.maxSent, map[int64]bool{}
+			f.lost[f.una] = true
+			f.chooseIRN()
+		}
 		f.backoff = min(f.backoff+1, maxBackoff)
 		n.arm(f, nowPS)
 		p := &n.ports[f.path[0]]
@@ -756,18 +800,19 @@ func (q *bufferedQueue) take() *bufferedPacket {
 
 // A bufferedPacket is a data packet in flight, and then the ACK or NACK that answers it.
 type bufferedPacket struct {
-	id     int32
-	flow   *bufferedFlow
-	number int64 // data: its number in the flow, from 0; ACK: of the next expected packet
-	hop    int   // the hop that it waits for or has come over; of an ACK on the reverse path
-	ack    bool
-	nack   bool
-	marked bool
-	atPS   int64 // arrival at the port
-	sentPS int64 // when the data packet left its host
-	wire   int64 // bytes
-	links  []simkernel.Telemetry
-	bps    []float64
+	id      int32
+	flow    *bufferedFlow
+	number  int64 // data: its number in the flow, from 0; ACK: of the next expected packet
+	hop     int   // the hop that it waits for or has come over; of an ACK on the reverse path
+	ack     bool
+	nack    bool
+	marked  bool
+	atPS    int64 // arrival at the port
+	sentPS  int64 // when the data packet left its host
+	wire    int64 // bytes
+	links   []simkernel.Telemetry
+	bps     []float64
+	answers []int64 // an ACK of TCP: the packets that it is for
 
 	label, metric, way uint32 // of balances: PLB's label; CONGA's metric and the place of the first switch's link
 	attempt            uint32
@@ -806,7 +851,12 @@ func (n *Buffered) arrive(port int32, k *bufferedPacket, nowPS int64, over int32
 		return
 	}
 	if !k.ack && k.hop == len(k.flow.path) {
-		if !n.receiveData(k, nowPS) {
+		if k.flow.acked != nil {
+			n.receiveIRN(k, nowPS)
+		} else if k.flow.tcp != nil {
+			n.receiveTCP(port, k, nowPS)
+			return
+		} else if !n.receiveData(k, nowPS) {
 			n.release(k)
 			return
 		}

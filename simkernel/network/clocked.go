@@ -9,9 +9,10 @@ import (
 // Flows of transports that are clocked by ACKs (simkernel.TCP) send whenever their window allows it, without pacing. A
 // receiver takes packets in any order and acknowledges what it has without a gap (RFC 5681, §4.2): every second packet
 // in order, or one after DelayedAckNS; at once what is out of order, fills a gap or was received before, and a flow's
-// last packet. ACKs are never lost, as in the rest of the package.
+// first packet (as Linux and ns-3) and last. ACKs are never lost, as in the rest of the package.
 //
-// The number in an ACK is that of the last packet without a gap: -1 if the first packet is missing.
+// ACKs are selective (RFC 2018): the number in one is that of the packet that caused it, and flagNack says that it is
+// for the packet before, too. So the sender knows what the receiver has, and sends again what is lost (RFC 6675).
 
 // receiveClocked processes a data packet at its destination and sends what ACK it causes, now or later.
 func (d *domain) receiveClocked(c *nic, it *item, acks *fifo) {
@@ -19,19 +20,24 @@ func (d *domain) receiveClocked(c *nic, it *item, acks *fifo) {
 	slot := d.net.flows.hops[it.hop].flow
 	r := &d.net.recovery.receivers[slot]
 	number := d.net.nearest(r.expected, it.bits)
-	inOrder := number == r.expected && r.beyond <= number
+	delayPS := d.net.params.TCP.DelayedAckNS * simkernel.PSPerNS
+	wait := number == r.expected && r.beyond <= number && it.bits&flagLast == 0 && number > 0 && delayPS > 0
 	r.countOrder(it, number)
 	d.receiveAny(slot, r, number, it.atPS)
-	r.beyond = max(r.beyond, number+1)
-	waits := slices.IndexFunc(c.delayed, func(o item) bool { return d.net.flows.hops[o.hop].flow == slot })
-	if waits >= 0 { // this ACK is for both packets
-		c.delayed = slices.Delete(c.delayed, waits, waits+1)
-		d.gone = append(d.gone, slot)
+	it.bits = uint32(number)<<d.numberShift | it.bits&(d.tagMask|flagMarked) | flagAck
+	if i := slices.IndexFunc(c.delayed, func(o item) bool { return d.net.flows.hops[o.hop].flow == slot }); i >= 0 {
+		held := c.delayed[i]
+		c.delayed = slices.Delete(c.delayed, i, i+1)
+		if number == r.beyond && (held.bits^it.bits)&flagMarked == 0 { // one ACK is for equal marks (RFC 8257, §3.2)
+			d.gone = append(d.gone, slot)
+			it.bits |= flagNack
+			wait = false
+		} else {
+			acks.push(item{it.atPS, held.hop, held.bits})
+		}
 	}
-	delayPS := d.net.params.TCP.DelayedAckNS * simkernel.PSPerNS
-	delay := waits < 0 && inOrder && it.bits&flagLast == 0 && delayPS > 0
-	it.bits = uint32(r.expected-1)<<d.numberShift | it.bits&d.tagMask | flagAck
-	if delay {
+	r.beyond = max(r.beyond, number+1)
+	if wait {
 		it.atPS += delayPS
 		c.delayed = append(c.delayed, *it)
 		return
@@ -53,45 +59,71 @@ func (d *domain) receiveClockedAck(c *nic, slot int32, s *sender, it *item) {
 	if d.returned(slot, f) {
 		return
 	}
-	una := d.net.nearest(f.una, it.bits) + 1
-	if una < f.una { // a later one overtook it
-		return
+	before, number := f.received, d.net.nearest(f.una, it.bits)
+	if it.bits&flagNack != 0 {
+		f.receive(number - 1)
 	}
-	resend := tcp.OnACK(it.atPS, min(s.sizeBytes, una*p.PayloadBytes), min(s.sizeBytes, f.maxSent*p.PayloadBytes))
+	f.receive(number)
+	una := f.acked.base
+	a := simkernel.TCPAck{NowPS: it.atPS, AckedBytes: min(s.sizeBytes, una*p.PayloadBytes),
+		DeliveredBytes: (f.received - before) * p.PayloadBytes, SentBytes: min(s.sizeBytes, f.maxSent*p.PayloadBytes),
+		Lost: f.received-una >= p.TCP.DuplicateAckMax, Marked: it.bits&flagMarked != 0}
+	if a.Lost && tcp.MayRecover(a.AckedBytes) {
+		f.lostTo = max(f.lostTo, f.acked.highest(p.TCP.DuplicateAckMax))
+	}
+	if tcp.Partial(a.AckedBytes) {
+		f.lostTo = max(f.lostTo, una+1)
+	}
+	a.PipeBytes = f.pipe(una) * p.PayloadBytes
+	begins := tcp.OnACK(&a)
 	if una > f.una {
 		f.una, f.backoff, f.timeoutPS = una, 0, tcp.TimeoutPS()
 		f.deadlinePS = it.atPS + f.timeoutPS
-		s.ackedBytes = min(s.sizeBytes, una*p.PayloadBytes)
-		if f.next < una {
-			s.setNext(p, f, max(una, f.resume))
-			f.resume = 0
-		}
+		s.ackedBytes = a.AckedBytes
 	}
 	if d.ended(c, slot, s, f) {
 		return
 	}
-	if resend && f.resume == 0 && f.next > f.una {
-		next := f.next
-		s.goBack(p, f)
-		f.resume = next
+	if begins {
+		s.begin(f)
 	}
-	s.setClockedWindow(p)
+	s.chooseClocked(p, f)
 	d.updateOpen(c, s, f.open(s), it.atPS)
 }
 
-// setClockedWindow adopts the window of the flow's TCP, which full packets must fit in.
-func (s *sender) setClockedWindow(p *simkernel.Params) {
-	s.windowBytes = max(1, s.external.tcp.Window()-p.PayloadBytes+1)
+// receive notes that the receiver has a packet.
+func (f *recoveryFlow) receive(number int64) {
+	if !f.acked.has(number) {
+		f.received++
+		f.acked.add(number)
+	}
 }
 
-// sentClocked follows onSend: after a packet that was sent again alone, the next is the one that would have been.
+// pipe returns how many packets are in the network: those that were not received, once if they are not lost and once
+// if they were sent again (RFC 6675, §4, SetPipe).
+func (f *recoveryFlow) pipe(una int64) int64 {
+	return f.acked.missing(max(una, f.lostTo), f.maxSent) + f.acked.missing(una, f.sentAgain)
+}
+
+// chooseClocked adopts the window of the flow's TCP, which full packets must fit in, and chooses the next packet: a
+// lost one, a new one, or one that may be lost (RFC 6675, §4, NextSeg, rules 1 to 3).
+func (s *sender) chooseClocked(p *simkernel.Params, f *recoveryFlow) {
+	next := f.acked.next(max(f.una, f.sentAgain))
+	if next >= f.lostTo {
+		if f.maxSent < f.packets || !s.external.tcp.Recovers() || next >= f.acked.highest(1) {
+			next = f.maxSent
+		}
+	}
+	s.setNext(p, f, next)
+	s.windowBytes = s.sentBytes - s.ackedBytes + s.external.tcp.Window() - (f.pipe(f.una)+1)*p.PayloadBytes + 1
+}
+
+// sentClocked follows onSend.
 func (d *domain) sentClocked(slot int32, s *sender, number int64, again bool, nowPS int64) {
 	f, p := &d.net.recovery.flows[slot], &d.net.params
-	if !again {
-		s.external.tcp.OnSend(min(s.sizeBytes, (number+1)*p.PayloadBytes), nowPS)
+	if again {
+		f.sentAgain = number + 1
 	}
-	if f.resume > 0 {
-		s.setNext(p, f, max(f.resume, f.next))
-		f.resume = 0
-	}
+	s.external.tcp.OnSend(min(s.sizeBytes, (number+1)*p.PayloadBytes), p.PayloadBytes, nowPS, again)
+	s.chooseClocked(p, f)
 }

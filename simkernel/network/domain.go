@@ -27,6 +27,8 @@ type domain struct {
 	lossless            bool   // with PFC
 	classed             bool   // ports have queues by class
 	recovers            bool   // senders recover from losses
+	selective           bool   // receivers of transports with a rate take packets in any order
+	irn                 bool   // senders recover as IRN
 	clocked             bool   // senders are clocked by ACKs; they recover, too
 	plain               bool   // neither telemetry nor shared
 	moves               *moves // that of the network

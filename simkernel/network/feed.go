@@ -36,6 +36,7 @@ type newFlow struct {
 	idealNS   int64
 	key       uint64
 	timeoutPS int64 // with recovery
+	lowPS     int64 // with IRN
 	limits    simkernel.Limits
 	path      []int32 // empty: a compute step
 	class     int32
@@ -155,7 +156,7 @@ func (f *feed) add(b *batch, c *Flows, links []int32, i int) error {
 		if err := n.recovery.check(size); err != nil {
 			return err
 		}
-		flow.timeoutPS = n.timeoutPS(path)
+		flow.timeoutPS, flow.lowPS = n.timeoutPS(path), n.lowTimeoutPS(f.ideal.Path().RoundTripNS)
 	}
 	return f.append(b, c, i, flow)
 }

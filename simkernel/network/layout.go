@@ -70,6 +70,8 @@ func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 	d.shared, d.random, d.telemetry = n.traits.AcksQueue, n.traits.RandomMarks, n.traits.Telemetry
 	d.lossless, d.clocked = n.pausers != nil, n.traits.AckClocked
 	d.limited, d.recovers = n.buffers != nil, n.recovery != nil
+	d.irn = n.irn()
+	d.selective = d.irn || n.moves.selective()
 	d.fullBytes, d.ackBytes = n.fullBytes, n.params.AckBytes
 	d.classed = n.classes != nil
 	d.plain = !d.shared && !d.telemetry && !d.classed

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 
 	"parsimon/simkernel"
@@ -382,4 +383,51 @@ func (s *packetSet) add(number int64) {
 			s.bits = s.bits[:copy(s.bits, s.bits[1:])]
 		}
 	}
+}
+
+// next returns the first number from one on that is not in the set.
+func (s *packetSet) next(number int64) int64 {
+	number = max(number, s.base)
+	for s.has(number) {
+		number++
+	}
+	return number
+}
+
+// highest returns the k-th highest number, 0 if there are fewer from base on.
+func (s *packetSet) highest(k int64) int64 {
+	for i := len(s.bits) - 1; i >= 0; i-- {
+		first := s.base&^63 + int64(i)*64
+		word := s.bits[i]
+		if i == 0 {
+			word &^= 1<<(s.base%64) - 1
+		}
+		for ; word != 0; k-- {
+			top := int64(bits.Len64(word)) - 1
+			if k == 1 {
+				return first + top
+			}
+			word &^= 1 << top
+		}
+	}
+	return 0
+}
+
+// missing returns how many numbers from one to below another are not in the set.
+func (s *packetSet) missing(from, to int64) int64 {
+	from = max(from, s.base)
+	count := max(0, to-from)
+	for from < to {
+		i := from/64 - s.base/64
+		if i >= int64(len(s.bits)) {
+			break
+		}
+		word := s.bits[i] >> (from % 64)
+		if rest := to - from; rest < 64 {
+			word &= 1<<rest - 1
+		}
+		count -= int64(bits.OnesCount64(word))
+		from = from&^63 + 64
+	}
+	return count
 }

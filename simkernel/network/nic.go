@@ -176,7 +176,7 @@ func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 			d.receive(c, &in[0].item)
 			in = in[1:]
 		case timerPS <= outPS:
-			if c.timerPS = d.nextTimer(c); c.timerPS == timerPS {
+			if c.timerPS = d.nextTimer(c, timerPS); c.timerPS == timerPS {
 				d.timeout(c)
 			}
 		case ackPS <= outPS:

@@ -14,6 +14,8 @@ import (
 // duplicates. A timeout covers the loss of a flow's last packets. The transport processes a NACK like an ACK of
 // what was acknowledged before; losses have no other effect on it.
 //
+// With BufferParams.Selective recovery is IRN's (irn.go).
+//
 // An ACK or NACK carries the number of the packet that it answers. That of a NACK's expected packet is what the sender
 // has an ACK of already, because ACKs are never lost and stay in order.
 //
@@ -47,7 +49,12 @@ type recoveryFlow struct {
 	inNetwork  int32 // packets and ACKs
 	attempt    uint8 // of packets that are sent again: 1 to 2^attemptBits - 1, round and round
 	backoff    uint8 // timeouts in a row
-	resume     int64 // clocked by ACKs: the next to send after one that is sent again alone; 0: none is
+	received   int64 // clocked by ACKs: number of packets that the receiver has
+	lostTo     int64 // likewise, and with IRN: those before that it has not are lost
+	sentAgain  int64 // likewise: those before that it has not were sent again
+	recoverTo  int64 // with IRN: up to there losses are of the present event
+	lowPS      int64 // with IRN: RTO_low
+	waited     bool  // likewise: beyond RTO_low
 	timerSet   bool  // its NIC has a timer for it
 	done       bool
 	again      int32     // packets sent again before the last was delivered
@@ -137,8 +144,8 @@ func (r *recovery) start(slot int32, f *newFlow) {
 	if s := &r.net.flows.senders[slot]; s.external != nil && s.external.tcp != nil {
 		f.timeoutPS = s.external.tcp.TimeoutPS()
 	}
-	r.flows[slot] = recoveryFlow{packets: r.net.params.Packets(f.size), timeoutPS: f.timeoutPS, deliverPS: never,
-		acked: acked}
+	r.flows[slot] = recoveryFlow{packets: r.net.params.Packets(f.size), timeoutPS: f.timeoutPS, lowPS: f.lowPS,
+		deliverPS: never, acked: acked}
 	r.receivers[slot] = receiver{got: got, coming: coming}
 }
 
@@ -183,6 +190,7 @@ func (d *domain) onSend(slot int32, nowPS int64) (attempt uint32) {
 	if f.next < f.maxSent {
 		d.losses.Again++
 		attempt = uint32(f.attempt)
+		f.sentAgain = f.next + 1
 		d.late = append(d.late, lateStat{item: item{hop: d.net.flows.info[slot].firstHop}, startPS: nowPS, again: true})
 	}
 	f.next++
@@ -195,6 +203,9 @@ func (d *domain) onSend(slot int32, nowPS int64) (attempt uint32) {
 // skipAcked moves the next packet to send behind those that the receiver has.
 func (d *domain) skipAcked(slot int32, f *recoveryFlow) {
 	next := f.next
+	if d.irn {
+		next = f.nextSelective()
+	}
 	for next < f.maxSent && f.acked.has(next) {
 		next++
 	}
@@ -210,7 +221,7 @@ func (d *domain) receiveInOrder(it *item) bool {
 	number := d.net.nearest(r.expected, it.bits)
 	r.countOrder(it, number)
 	switch {
-	case d.moves.selective():
+	case d.selective:
 		d.receiveAny(slot, r, number, it.atPS)
 	case number == r.expected:
 		r.expected++
@@ -270,25 +281,28 @@ func (d *domain) receiveAck(c *nic, slot int32, s *sender, it *item) {
 	}
 	number := d.net.nearest(f.una, it.bits)
 	d.repath(f, number, it.bits&flagMarked != 0)
-	known := it.bits&flagNack == 0 && (number < f.una || d.moves.selective() && f.acked.has(number))
+	known := it.bits&flagNack == 0 && (number < f.una || d.selective && f.acked.has(number))
 	if it.bits&flagNack != 0 {
 		s.goBack(p, f)
 	} else if !known {
 		una := number + 1
-		if d.moves.selective() {
+		if d.selective {
 			f.acked.add(number)
 			una = f.acked.base
 		}
 		if una > f.una {
 			f.una = una
 			f.backoff = 0
-			f.deadlinePS = it.atPS + f.timeoutPS
+			f.deadlinePS = it.atPS + f.patiencePS()
 			s.ackedBytes = min(s.sizeBytes, f.una*p.PayloadBytes)
-		} else if number == f.next-1 && !f.open(s) && f.next < f.packets {
+		} else if !d.irn && number == f.next-1 && !f.open(s) && f.next < f.packets {
 			s.goBack(p, f) // the window is full, its last packet is there, its first is not: that counts as lost
 		}
 		if f.next < f.una { // it had gone back to before packets still in flight
 			s.setNext(p, f, f.una)
+		}
+		if d.irn {
+			s.findLosses(f)
 		}
 		d.skipAcked(slot, f)
 	}
@@ -337,12 +351,17 @@ func (f *recoveryFlow) open(s *sender) bool {
 // goBack makes the sender send again from the first packet that is not acknowledged.
 func (s *sender) goBack(p *simkernel.Params, f *recoveryFlow) {
 	if f.next > f.una {
-		f.attempt = f.attempt%(1<<attemptBits-1) + 1
-		if s.external != nil {
-			s.external.makeTelemetry(uint32(f.attempt))
-		}
+		s.begin(f)
 	}
 	s.setNext(p, f, f.una)
+}
+
+// begin begins another attempt.
+func (s *sender) begin(f *recoveryFlow) {
+	f.attempt = f.attempt%(1<<attemptBits-1) + 1
+	if s.external != nil {
+		s.external.makeTelemetry(uint32(f.attempt))
+	}
 }
 
 func (s *sender) setNext(p *simkernel.Params, f *recoveryFlow, next int64) {
@@ -361,21 +380,21 @@ type timer struct {
 func (t timer) Before(o timer) bool { return t.atPS < o.atPS || t.atPS == o.atPS && t.row < o.row }
 
 func (d *domain) setTimer(c *nic, slot int32, f *recoveryFlow, nowPS int64) {
-	f.deadlinePS = nowPS + min(f.timeoutPS, horizonPS/4>>f.backoff)<<f.backoff
+	f.deadlinePS = nowPS + min(f.patiencePS(), horizonPS/4>>f.backoff)<<f.backoff
 	f.timerSet = true
 	c.timerPS = min(c.timerPS, f.deadlinePS)
 	c.timers.push(timer{f.deadlinePS, d.net.flows.info[slot].row, slot})
 }
 
-// nextTimer returns when the first timer of a NIC goes off.
-func (d *domain) nextTimer(c *nic) int64 {
+// nextTimer returns when the first timer of a NIC goes off, from now on.
+func (d *domain) nextTimer(c *nic, nowPS int64) int64 {
 	for len(c.timers) > 0 {
 		t := c.timers[0]
 		f := &d.net.recovery.flows[t.slot]
 		switch {
 		case f.done || d.net.flows.info[t.slot].row != t.row:
 			c.timers.pop()
-		case f.deadlinePS > t.atPS:
+		case f.deadlinePS > t.atPS && t.atPS <= nowPS: // not before: with IRN a deadline can move either way
 			t.atPS = f.deadlinePS
 			c.timers.replace(t)
 		default:
@@ -391,16 +410,24 @@ func (d *domain) timeout(c *nic) {
 	t := c.timers.pop()
 	f, s := &d.net.recovery.flows[t.slot], &d.net.flows.senders[t.slot]
 	f.timerSet = false
-	if f.next == f.una { // nothing is in flight: the next packet sets the timer
+	if f.next == f.una && (!d.clocked && !d.irn || f.maxSent == f.una) { // nothing is in flight: the next sets the timer
+		return
+	}
+	if d.irn && f.tooEarly(c, t) {
 		return
 	}
 	d.losses.Timeouts++
 	s.goBack(&d.net.params, f)
 	f.plb.label++
 	if d.clocked {
-		f.resume = 0
+		f.attempt, f.lostTo, f.sentAgain = max(1, f.attempt), f.maxSent, f.una
 		s.external.tcp.OnTimeout(min(s.sizeBytes, f.maxSent*d.net.params.PayloadBytes))
-		s.setClockedWindow(&d.net.params)
+		s.chooseClocked(&d.net.params, f)
+	}
+	if d.irn {
+		s.begin(f)
+		f.recoverTo, f.sentAgain, f.lostTo = f.maxSent, f.una, max(f.una+1, f.acked.highest(1))
+		d.skipAcked(t.slot, f)
 	}
 	f.backoff = min(f.backoff+1, maxBackoff)
 	d.setTimer(c, t.slot, f, t.atPS)

@@ -143,7 +143,7 @@ func TestSwitches(t *testing.T) {
 		t.Errorf("%d drops, pauses of %d ns: the buffers are too large to show anything", drops, pausedNS)
 	}
 	out := must(t, "run", r.scenario, "--lake", lake, "--quiet", "--estimator", "flow", "--switch-buffer", "20KB")
-	contains(t, out, "warning: buffers: the switches have buffers of 20000 bytes")
+	contains(t, out, "warning: buffers: ", "that its switch's buffer of 20000 can hold there")
 }
 
 // Traffic classes are simulated in the whole network, which estimator auto takes. Their weights can be swept.

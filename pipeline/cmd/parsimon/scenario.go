@@ -87,7 +87,9 @@ func (s *scenarioFlags) declareSwitches(f *pflag.FlagSet) {
 		"hold too much, instead of dropping packets (priority flow control; scenario file: switches.pfc, switches.classes)")
 	durationVar(f, &s.retransmit, "retransmit-timeout", "", "with --switch-buffer: how long senders wait for an ACK "+
 		"before they send again; 0: as long as the slowest packet can take")
-	needs(f, "switch-buffer", "switch-alpha", "pfc", "retransmit-timeout")
+	f.BoolVar(&s.switches.Selective, "selective-recovery", false, "with --switch-buffer: senders resend what is lost and "+
+		"nothing else, as IRN (scenario file: switches.selective_recovery); default: they go back to the first lost packet")
+	needs(f, "switch-buffer", "switch-alpha", "pfc", "retransmit-timeout", "selective-recovery")
 }
 
 // load makes the scenario.
@@ -183,7 +185,7 @@ func (s *scenarioFlags) giveName(sc *scenario.Scenario) {
 			sc.Name += ", " + name + " " + s.flagSet.Lookup(name).Value.String()
 		}
 	}
-	for _, name := range []string{"switch-buffer", "switch-alpha", "pfc"} {
+	for _, name := range []string{"switch-buffer", "switch-alpha", "pfc", "selective-recovery"} {
 		if s.switches != (scenario.Switches{}) && s.flagSet.Changed(name) {
 			sc.Name += ", " + name + " " + s.flagSet.Lookup(name).Value.String()
 		}

@@ -1,0 +1,137 @@
+// TCP in ns-3 on the network and flows of a file: the truth of `make tcp-ns3`. Written for ns-3.37 (Debian: libns3-dev).
+//
+// tcp TCP FILE QUEUE_BYTES MARK_BYTES MIN_RTO_NS: TCP is TcpNewReno, TcpLinuxReno, TcpCubic or TcpDctcp; ports of
+// switches are drop-tail, and mark from MARK_BYTES on unless it is 0. FILE has numbers: nodes, hosts (0 to hosts-1),
+// links and flows; for each link two nodes, bps and delay in ns; for each flow source, destination, bytes and start in ns. It
+// prints "fct FLOW NS" for each flow, and "drops PACKETS".
+//
+// Connections are made before the first flow starts, so that FCTs have no handshake, and stay open.
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <vector>
+
+#include "ns3/core-module.h"
+#include "ns3/internet-module.h"
+#include "ns3/network-module.h"
+#include "ns3/point-to-point-module.h"
+#include "ns3/traffic-control-module.h"
+
+using namespace ns3;
+
+struct Flow {
+  uint32_t src, dst;
+  uint64_t size, startNS, received = 0, written = 0;
+  Ptr<Socket> sender, listener;
+};
+
+static std::vector<Flow> flows;
+static uint64_t drops = 0, done = 0;
+static const int64_t kFirstNS = 2'000'000'000;  // when flows begin
+
+static void Received(size_t i, Ptr<Socket> s) {
+  while (Ptr<Packet> p = s->Recv()) flows[i].received += p->GetSize();
+  if (flows[i].received == flows[i].size) {
+    std::printf("fct %zu %ld\n", i, Simulator::Now().GetNanoSeconds() - kFirstNS - (int64_t)flows[i].startNS);
+    if (++done == flows.size()) Simulator::Stop();
+  }
+}
+
+static void Write(size_t i) {
+  Flow& f = flows[i];
+  while (f.written < f.size) {
+    uint64_t n = std::min<uint64_t>(f.size - f.written, 1'000'000);
+    int sent = f.sender->Send(Create<Packet>(n));
+    if (sent <= 0) return;
+    f.written += sent;
+  }
+}
+
+static void Connect(size_t i, Ipv4Address to, std::vector<Ptr<Node>> nodes) {
+  Flow& f = flows[i];
+  f.sender = Socket::CreateSocket(nodes[f.src], TcpSocketFactory::GetTypeId());
+  f.sender->Bind();
+  f.sender->Connect(InetSocketAddress(to, 1024 + i));
+}
+
+int main(int argc, char** argv) {
+  if (argc != 6) return std::fprintf(stderr, "tcp TCP FILE QUEUE_BYTES MARK_BYTES MIN_RTO_NS\n"), 2;
+  const std::string kind = argv[1], queue = std::string(argv[3]) + "B";
+  const double mark = std::stod(argv[4]);
+  Config::SetDefault("ns3::TcpL4Protocol::SocketType", TypeIdValue(TypeId::LookupByName("ns3::" + kind)));
+  Config::SetDefault("ns3::TcpSocket::SegmentSize", UintegerValue(1000));
+  Config::SetDefault("ns3::TcpSocket::InitialCwnd", UintegerValue(10));
+  Config::SetDefault("ns3::TcpSocket::DelAckCount", UintegerValue(2));
+  Config::SetDefault("ns3::TcpSocket::DelAckTimeout", TimeValue(MilliSeconds(40)));
+  Config::SetDefault("ns3::TcpSocket::SndBufSize", UintegerValue(1 << 30));
+  Config::SetDefault("ns3::TcpSocket::RcvBufSize", UintegerValue(6 << 20));
+  Config::SetDefault("ns3::TcpSocketBase::MinRto", TimeValue(NanoSeconds(std::stoll(argv[5]))));
+  Config::SetDefault("ns3::TcpSocketBase::ClockGranularity", TimeValue(NanoSeconds(1)));
+  Config::SetDefault("ns3::TcpSocketBase::Timestamp", BooleanValue(false));
+  Config::SetDefault("ns3::TcpCubic::HyStart", BooleanValue(false));
+  Config::SetDefault("ns3::RedQueueDisc::UseEcn", BooleanValue(true));
+  Config::SetDefault("ns3::RedQueueDisc::UseHardDrop", BooleanValue(false));
+  Config::SetDefault("ns3::RedQueueDisc::Gentle", BooleanValue(false));
+  Config::SetDefault("ns3::RedQueueDisc::QW", DoubleValue(1));
+  Config::SetDefault("ns3::RedQueueDisc::MinTh", DoubleValue(mark));
+  Config::SetDefault("ns3::RedQueueDisc::MaxTh", DoubleValue(mark));
+  if (mark > 0) Config::SetDefault("ns3::TcpSocketBase::UseEcn", StringValue("On"));
+
+  std::ifstream in(argv[2]);
+  size_t nodeCount, hosts, links, flowCount;
+  if (!(in >> nodeCount >> hosts >> links >> flowCount)) return std::fprintf(stderr, "%s: not read\n", argv[2]), 1;
+  std::vector<Ptr<Node>> nodes;
+  for (size_t i = 0; i < nodeCount; i++) nodes.push_back(CreateObject<Node>());
+  InternetStackHelper stack;
+  stack.InstallAll();
+  std::vector<Ipv4Address> address(nodeCount);
+  // Switches have one FIFO a port. Hosts serve their flows round robin, as fq does and ours do.
+  TrafficControlHelper fifo, fair;
+  if (mark > 0) fifo.SetRootQueueDisc("ns3::RedQueueDisc", "MaxSize", StringValue(queue));
+  else fifo.SetRootQueueDisc("ns3::FifoQueueDisc", "MaxSize", StringValue(queue));
+  fair.SetRootQueueDisc("ns3::FqCoDelQueueDisc", "MaxSize", StringValue("1000000p"), "Target", StringValue("1000s"),
+                        "Interval", StringValue("1000s"), "Flows", UintegerValue(65536));
+  Ipv4AddressHelper net("10.0.0.0", "255.255.255.252");
+  for (size_t l = 0; l < links; l++) {
+    uint32_t end[2];
+    uint64_t bps, delay;
+    in >> end[0] >> end[1] >> bps >> delay;
+    PointToPointHelper link;
+    link.SetDeviceAttribute("DataRate", DataRateValue(DataRate(bps)));
+    link.SetDeviceAttribute("Mtu", UintegerValue(1040));  // the quantum of fair
+    link.SetQueue("ns3::DropTailQueue", "MaxSize", StringValue("1p"));
+    link.SetChannelAttribute("Delay", TimeValue(NanoSeconds(delay)));
+    NetDeviceContainer devices = link.Install(nodes[end[0]], nodes[end[1]]);
+    Ipv4InterfaceContainer got = net.Assign(devices);
+    net.NewNetwork();
+    for (int k = 0; k < 2; k++) {
+      auto control = nodes[end[k]]->GetObject<TrafficControlLayer>();
+      if (control->GetRootQueueDiscOnDevice(devices.Get(k))) TrafficControlHelper().Uninstall(devices.Get(k));
+      auto disc = (end[k] < hosts ? fair : fifo).Install(devices.Get(k)).Get(0);
+      if (end[k] < hosts) {
+        address[end[k]] = got.GetAddress(k);
+      } else {
+        disc->TraceConnectWithoutContext(
+            "DropBeforeEnqueue", MakeCallback(+[](Ptr<const QueueDiscItem>, const char*) { drops++; }));
+      }
+    }
+  }
+  Ipv4GlobalRoutingHelper::PopulateRoutingTables();
+  flows.resize(flowCount);
+  for (size_t i = 0; i < flowCount; i++) {
+    Flow& f = flows[i];
+    if (!(in >> f.src >> f.dst >> f.size >> f.startNS)) return std::fprintf(stderr, "%s: flow %zu\n", argv[2], i), 1;
+    f.listener = Socket::CreateSocket(nodes[f.dst], TcpSocketFactory::GetTypeId());
+    f.listener->Bind(InetSocketAddress(address[f.dst], 1024 + i));
+    f.listener->Listen();
+    f.listener->SetAcceptCallback(MakeNullCallback<bool, Ptr<Socket>, const Address&>(),
+        Callback<void, Ptr<Socket>, const Address&>([i](Ptr<Socket> s, const Address&) {
+          s->SetRecvCallback(Callback<void, Ptr<Socket>>([i](Ptr<Socket> t) { Received(i, t); }));
+        }));
+    Simulator::Schedule(NanoSeconds(100'000 + i * 50'000), [i, &nodes, to = address[f.dst]] { Connect(i, to, nodes); });
+    Simulator::Schedule(NanoSeconds(kFirstNS + f.startNS), [i] { Write(i); });
+  }
+  Simulator::Stop(Seconds(600));
+  Simulator::Run();
+  std::printf("drops %lu\n", drops);
+}
