@@ -46,19 +46,17 @@ func Open(dir string, create bool) (*Lake, error) {
 
 // checkVersion looks at one manifest: all of a lake are of one version.
 func (l *Lake) checkVersion() error {
-	entries, err := l.readDir(stateDir)
-	for _, e := range entries {
+	places, err := l.places()
+	for _, p := range places {
 		var m Manifest
-		if p, ok := parseOwner(e.Name()); ok {
-			found, err := l.ReadState(p.StatePath(manifestFile), &m)
-			switch {
-			case !found || err != nil:
-				continue
-			case m.SchemaVersion != schema.Version:
-				return &VersionError{l.path, m.SchemaVersion}
-			}
-			return nil
+		found, err := l.ReadState(p.StatePath(manifestFile), &m)
+		switch {
+		case !found || err != nil:
+			continue
+		case m.SchemaVersion != schema.Version:
+			return &VersionError{l.path, m.SchemaVersion}
 		}
+		return nil
 	}
 	return err
 }
@@ -100,24 +98,20 @@ func CachePath(lake string) string { return filepath.Join(lake, cacheDir) }
 // Scenarios lists the scenarios of the lake, the one last worked on last. Directories that are not named by
 // a scenario id are passed over.
 func (l *Lake) Scenarios() ([]ScenarioID, error) {
-	names, err := l.owners("scenario=")
+	places, err := l.places()
 	if err != nil {
 		return nil, err
 	}
 	modified := map[ScenarioID]time.Time{}
-	for _, name := range names {
-		id, err := ParseScenarioID(name)
-		if err != nil {
-			continue
-		}
-		info, err := l.root.Lstat(Of(id).StatePath(specFile))
-		if errors.Is(err, fs.ErrNotExist) {
+	for _, p := range places {
+		info, err := l.root.Lstat(p.StatePath(specFile))
+		if p.Scenario == "" || errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		modified[id] = info.ModTime()
+		modified[p.Scenario] = info.ModTime()
 	}
 	return slices.SortedFunc(maps.Keys(modified), func(a, b ScenarioID) int {
 		return cmp.Or(modified[a].Compare(modified[b]), cmp.Compare(a, b))
@@ -125,18 +119,14 @@ func (l *Lake) Scenarios() ([]ScenarioID, error) {
 }
 
 // Workloads lists the ingested workloads of the lake, in the order of their names.
-func (l *Lake) Workloads() ([]WorkloadID, error) {
-	names, err := l.owners("workload=")
-	if err != nil {
-		return nil, err
-	}
-	var ids []WorkloadID
-	for _, name := range names {
-		if id, err := ParseWorkloadID(name); err == nil && l.Exists(Place{Workload: id}.StatePath(workloadFile)) {
-			ids = append(ids, id)
+func (l *Lake) Workloads() (ids []WorkloadID, err error) {
+	places, err := l.places()
+	for _, p := range places {
+		if p.Workload != "" && l.Exists(p.StatePath(workloadFile)) {
+			ids = append(ids, p.Workload)
 		}
 	}
-	return ids, nil
+	return ids, err
 }
 
 // workloadFile is the state file that makes a workload known.
@@ -160,16 +150,15 @@ func (l *Lake) Variants(id ScenarioID) ([]string, error) {
 	return names, err
 }
 
-// owners lists the names behind a prefix below _state, sorted.
-func (l *Lake) owners(prefix string) ([]string, error) {
+// places lists the scenarios and workloads below _state, in the order of names.
+func (l *Lake) places() (all []Place, err error) {
 	entries, err := l.readDir(stateDir)
-	var names []string
 	for _, e := range entries {
-		if name, ok := strings.CutPrefix(e.Name(), prefix); ok {
-			names = append(names, name)
+		if p, ok := parseOwner(e.Name()); ok {
+			all = append(all, p)
 		}
 	}
-	return names, err
+	return all, err
 }
 
 // readDir lists a lake-relative directory in the order of names; one that is not there is empty.

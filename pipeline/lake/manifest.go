@@ -82,15 +82,11 @@ func (l *Lake) ReadManifest(p Place) (m Manifest, found bool, err error) {
 // Manifests reads all manifests of the lake, by scenario and variant, then by workload. Damaged ones are returned as
 // one joined error beside those that can be read.
 func (l *Lake) Manifests() (all []Manifest, errs error) {
-	entries, err := l.readDir(stateDir)
+	places, err := l.places()
 	if err != nil {
 		return nil, err
 	}
-	for _, e := range entries {
-		owner, ok := parseOwner(e.Name())
-		if !ok {
-			continue
-		}
+	for _, owner := range places {
 		variants, err := l.variantsOf(owner)
 		if err != nil {
 			return nil, err
