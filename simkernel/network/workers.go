@@ -22,7 +22,7 @@ const (
 	unbalanced    = 1.1                    // most of a worker over the mean, for domains to change hands
 	looksAtOnce   = 128                    // for work, before a worker takes others'
 	spinFor       = 200 * time.Microsecond // before a worker that waits sleeps
-	trialFor      = 3 * time.Millisecond   // a period
+	trialFor      = 15 * time.Millisecond  // a period: several time slices of an operating system
 	trialsBetween = 20                     // periods
 	better        = 1.1                    // rate of another number over that of the present one, to take it
 )
@@ -59,7 +59,7 @@ type progress struct {
 func (n *Network) startWorkers(count int) *workers {
 	count = max(1, min(count, len(n.domains)))
 	w := &workers{net: n, progress: make([]progress, len(n.domains)), work: make([]int64, len(n.domains)), most: count,
-		active: count, owned: make([][]int32, count), trial: trial{left: 2}}
+		active: count, owned: make([][]int32, count), trial: trial{left: 2, up: true}}
 	for d := range n.domains {
 		w.owned[d*count/len(n.domains)] = append(w.owned[d*count/len(n.domains)], int32(d))
 	}
@@ -196,7 +196,6 @@ func (w *waiting) pause() {
 		w.since = time.Now()
 	} else if time.Since(w.since) > spinFor {
 		time.Sleep(time.Millisecond)
-		*w = waiting{}
 	} else {
 		runtime.Gosched()
 	}
