@@ -40,7 +40,7 @@ type workSize struct {
 }
 
 // Processor time of a simulation of the whole network (exact) and of two passes of link cases, in ns. "make
-// bench-exact" holds the model against measurements.
+// bench-exact" measures both.
 //
 // A packet-hop of the whole network costs more with more hosts, because their state does not fit the caches: it grows
 // with the logarithm of the number of hosts between the two that were measured.
@@ -63,12 +63,6 @@ func (w workSize) exactNS() float64 {
 // ExactSeconds is the processor time that a simulation of the whole network is expected to take.
 func ExactSeconds(hosts int, flows, packetHops int64) float64 {
 	return workSize{hosts: hosts, flows: flows, packetHops: packetHops}.exactNS() / 1e9
-}
-
-// TwoPassesSeconds is the processor time that two passes of link cases are expected to take; flowHops are flows × links
-// of their paths.
-func TwoPassesSeconds(flowHops, packetHops int64) float64 {
-	return workSize{packetHops: packetHops, flowHops: flowHops}.twoPassesNS() / 1e9
 }
 
 // twoPassesNS is the processor time of two passes of link cases.

@@ -203,7 +203,7 @@ func TestScenarioErrorsNameThePlace(t *testing.T) {
 		{"fail: []", "allow_unreachable: perhaps", "allow_unreachable: want true or false"},
 		{"fail: []", "---\na: 1", "more than one document"},
 		{"topology:", "topology:\n  file: net.json\nhuh:", "tiny.yaml:5: topology.file"},
-		{"topology:", "topology:\n  name: tiny\nhuh:", "topology.name: is \"tiny\", and these ship: large-2to1"},
+		{"topology:", "topology:\n  name: tiny\nhuh:", "topology.name: is \"tiny\", and these ship: dragonfly-128, "},
 	} {
 		text := strings.Replace(tinyScenario, c.old, c.new, 1)
 		if text == tinyScenario {

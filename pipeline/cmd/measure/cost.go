@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"parsimon/pipeline"
 )
 
 // alternate measures several things in turn, so that what else the machine does slows all of them.
@@ -74,32 +72,21 @@ func benchRun(ctx context.Context, b *bench) {
 // benchExact compares what estimates by link cases, in two passes, cost with the simulation of the whole network,
 // alternating, and with what a run chooses by default.
 func benchExact(ctx context.Context, b *bench) {
-	b.printf("Medians of whole runs in processor seconds, cache off. Ratios of each round: median, least, greatest. Behind " +
-		"a median: its ratio to what --estimator auto expects (pipeline/auto.go), of which it chooses.")
+	b.printf("Medians of whole runs in processor seconds, cache off. Ratios of each round: median, least, greatest.")
 	b.header("scenario", "packet-hops", "`flow`", "`exact`", "default", "`flow` / `exact`")
 	names := []string{"chain-60", "slowplane-60", "ft8-ws-60", "95", "47", "7", "1001", "incast-64k-30"}
 	for _, s := range b.sources(b.names([]string{"mini-mix"}, names)) {
 		var hops float64
 		var chosen string
-		var sizes []struct{ Hosts, Flows, FlowHops int64 }
 		side := func(way string) func() float64 {
 			return func() float64 {
-				lake := b.lake()
-				e := b.run(ctx, lake, slices.Concat(s.flags, []string{"--cache", "off"}, estimator(way))...)
+				e := b.run(ctx, b.lake(), slices.Concat(s.flags, []string{"--cache", "off"}, estimator(way))...)
 				hops, chosen = max(hops, e.Whole), e.Variant
-				sizes = query[struct{ Hosts, Flows, FlowHops int64 }](ctx, b, lake, `SELECT count(*) AS flows,
-					sum(hops)::BIGINT AS flowHops, (SELECT count(*) FROM nodes WHERE kind = 'host') AS hosts FROM slowdowns`)
 				return e.processor
 			}
 		}
 		took := b.alternate(b.count(3), side("flow"), side("exact"), side("auto"))
-		if len(sizes) == 0 {
-			return // of an error
-		}
-		flow, exact, size := took[0].median(), took[1].median(), sizes[0]
-		b.row(s.name, si(hops),
-			decimal(flow)+" ("+decimal(flow/pipeline.TwoPassesSeconds(size.FlowHops, int64(hops)))+")",
-			decimal(exact)+" ("+decimal(exact/pipeline.ExactSeconds(int(size.Hosts), size.Flows, int64(hops)))+")",
+		b.row(s.name, si(hops), decimal(took[0].median()), decimal(took[1].median()),
 			decimal(took[2].median())+" ("+chosen+")", took[0].over(took[1]))
 	}
 }
