@@ -94,7 +94,7 @@ race: setup ## the race detector over all tests in their short forms (hours)
 # Minimizing new inputs takes up to a minute each, and slow targets would do nothing else.
 FUZZTIME := 30s
 FUZZ := stages/ingest:FuzzFormats stages/ingest:FuzzIngestCSV stages/topology/format:FuzzTopologyJSON stages/topology/format:FuzzTopologyCSV \
-	stages/topology/format:FuzzSONiC stages/topology/format:FuzzBatfish stages/topology/format:FuzzContainerlab stages/topology/format:FuzzYAML \
+	stages/topology/format:FuzzSONiC stages/topology/format:FuzzBatfish stages/topology/format:FuzzYAML \
 	stages/topology/format:FuzzHPCC stages/topology/format:FuzzLLDP stages/topology/format:FuzzCabling pipeline/scenario:FuzzLoadScenario pipeline/lake:FuzzManifest \
 	pipeline/lake:FuzzState pipeline/cache:FuzzPack pipeline/cmd/parsimon:FuzzParseLinkCase \
 	stages:FuzzBlocks queries/duckdb:FuzzLock simkernel/linkcase:FuzzKernelAgainstTwin \

@@ -50,8 +50,7 @@ func (r *scenarioReader) readTopologyFile(path string) error {
 	if _, err := format.Files(path); err != nil {
 		return err
 	}
-	ext := strings.ToLower(filepath.Ext(path))
-	if (ext == ".yaml" || ext == ".yml") && format.Of(path) != "containerlab" {
+	if ext := strings.ToLower(filepath.Ext(path)); ext == ".yaml" || ext == ".yml" {
 		data, err := topology.ReadFile(path)
 		if err != nil {
 			return err

@@ -124,14 +124,9 @@ func TestTopologyOptionsOfRuns(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
 	writeFiles(t, map[string]string{
-		in("net/lab.clab.yml"): `topology:
-  nodes: {h1: {kind: linux}, h2: {kind: linux}, sw: {kind: nokia_srlinux}}
-  links:
-    - endpoints: ["h1:eth1", "sw:e1"]
-    - endpoints: ["h2:eth1", "sw:e2"]
-`,
-		in("flows.csv"): "src,dst,size_bytes,start_ns\nh1,h2,10000,0\nh2,h1,20000,500\n",
-		in("s.yaml"): `topology: {file: net/lab.clab.yml, host_patterns: ["h*"], speeds: ["*=10G"], default_delay: 2us}
+		in("net/cables.csv"): "a,port_a,b,port_b\nh1,eth1,sw,e1\nh2,eth1,sw,e2\n",
+		in("flows.csv"):      "src,dst,size_bytes,start_ns\nh1,h2,10000,0\nh2,h1,20000,500\n",
+		in("s.yaml"): `topology: {file: net/cables.csv, host_patterns: ["h*"], speeds: ["*=10G"], default_delay: 2us}
 workload: {flows: flows.csv}
 `,
 	})
@@ -143,7 +138,7 @@ workload: {flows: flows.csv}
 		contains(t, log, `"message":"topology: hosts: `, `"run":"`)
 		return out
 	}
-	files := []string{"--topology", in("net/lab.clab.yml"), "--flows", in("flows.csv"), "--speed", "*=10G"}
+	files := []string{"--topology", in("net/cables.csv"), "--flows", in("flows.csv"), "--speed", "*=10G"}
 	plain := run(files...)
 	if again := run(append(files, "--default-delay", "1us")...); again != plain {
 		t.Errorf("the default said aloud makes %s, not %s", again, plain)

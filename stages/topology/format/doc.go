@@ -3,8 +3,7 @@
 //	cabling list: CSV, Parquet       ─┐
 //	SONiC: config_db.json,            │ sightings ─ assemble ─┐
 //	  LLDP neighbours                 │ (one per cable end)   │
-//	Batfish layer-1 JSON              │                       │
-//	containerlab YAML                ─┘                       ▼
+//	Batfish layer-1 JSON             ─┘                       ▼
 //	JSON, HPCC, nodes + links,      ──────────────────────► draft ─ finish ─► topology.Network
 //	clos, fabric and graph YAML       (nodes, cables, lines)    └─► faults (file, line, text)
 //

@@ -25,9 +25,8 @@ type format struct {
 func formats() []format {
 	return []format{
 		{"tables", tablesDoc, (*draft).readTables}, {"cabling", cablingDoc, readCabling}, {"sonic", sonicDoc, readSONiC},
-		{"hpcc", hpccDoc, readHPCC}, {"containerlab", containerlabDoc, readContainerlab},
-		{"yaml", yamlDoc, (*draft).readYAML}, {"batfish", batfishDoc, (*draft).readBatfish},
-		{"json", jsonDoc, (*draft).readJSON},
+		{"hpcc", hpccDoc, readHPCC}, {"yaml", yamlDoc, (*draft).readYAML},
+		{"batfish", batfishDoc, (*draft).readBatfish}, {"json", jsonDoc, (*draft).readJSON},
 	}
 }
 
@@ -50,9 +49,6 @@ func (s *source) detect() string {
 	case ext == ".txt":
 		return "hpcc"
 	case ext == ".yaml" || ext == ".yml":
-		if has("topology") || strings.HasSuffix(strings.TrimSuffix(first, ext), ".clab") {
-			return "containerlab"
-		}
 		return "yaml"
 	case ext == ".json" && (filepath.Base(first) == batfishFile || has("edges")):
 		return "batfish"
@@ -173,15 +169,6 @@ func LoadData(name string, data []byte, o Options) (*Loaded, error) {
 	return load(&source{path: name, files: []string{name}, data: map[string][]byte{name: data}}, &o)
 }
 
-// Of returns the name of the format of a path; empty where it is unknown.
-func Of(path string) string {
-	files, err := Files(path)
-	if err != nil {
-		return ""
-	}
-	return (&source{path: path, files: files}).detect()
-}
-
 func load(s *source, o *Options) (*Loaded, error) {
 	name := s.detect()
 	at := slices.IndexFunc(formats(), func(f format) bool { return f.name == name })
@@ -247,8 +234,8 @@ func unknownFormat(path string) error {
 var extensions = []string{".json", ".txt", ".csv", ".tsv", ".parquet", ".yaml", ".yml"}
 
 // Files returns the files of a topology: the file itself, two files separated by a comma (nodes, then
-// links), or the files of a directory: nodes and links as .csv or .parquet, a Batfish snapshot, one
-// containerlab file, or the files of SONiC switches.
+// links), or the files of a directory: nodes and links as .csv or .parquet, a Batfish snapshot, or
+// the files of SONiC switches.
 func Files(path string) ([]string, error) {
 	if nodes, links, pair := strings.Cut(path, ","); pair {
 		if _, err := os.Stat(path); err != nil {
@@ -265,13 +252,13 @@ func Files(path string) ([]string, error) {
 		}
 		return nil, unknownFormat(path)
 	}
-	for _, find := range []func(string) ([]string, error){tableFiles, batfishFiles, containerlabFiles, sonicFiles} {
+	for _, find := range []func(string) ([]string, error){tableFiles, batfishFiles, sonicFiles} {
 		if files, err := find(path); err != nil || len(files) > 0 {
 			return files, err
 		}
 	}
 	return nil, fmt.Errorf("topology %s: the directory holds neither nodes and links (.csv or .parquet), nor layer1_topology.json, "+
-		"nor a *.clab.yml file, nor files of SONiC switches (config_db.json, lldp.json)", path)
+		"nor files of SONiC switches (config_db.json, lldp.json)", path)
 }
 
 func extension(path string) string { return strings.ToLower(filepath.Ext(path)) }

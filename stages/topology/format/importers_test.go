@@ -220,51 +220,6 @@ func FuzzBatfish(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, repair bool) { fuzzFormat(t, "layer1_topology.json", data, repair) })
 }
 
-func TestContainerlab(t *testing.T) {
-	o := Options{Speeds: parseSpeedRules(t, "leaf*:e1-4?=100G", "*=25G")}
-	l := loadFixture(t, "lab.clab.yml", o)
-	wantFaults(t, l)
-	if l.Format != "containerlab" || l.Hosts != 3 || l.Switches != 3 || l.Cables != 5 {
-		t.Errorf("%s: %d hosts, %d switches, %d cables", l.Format, l.Hosts, l.Switches, l.Cables)
-	}
-	wantNotes(t, l, "2 links to the lab's own machine left out")
-	if k := l.Network.Links[8]; k.BandwidthBps != 100e9 || k.Tier != "tor-spine" {
-		t.Errorf("link %+v", k)
-	}
-	text := string(fixture(t, "lab.clab.yml"))
-	for _, c := range []struct{ old, new, want string }{
-		{`"client1:eth1", "leaf1:e1-1"`, `"client1:eth1", "leaf7:e1-1"`, `22 unknown-node topology.links[0]: no node has the name "leaf7"`},
-		{`"client1:eth1", "leaf1:e1-1"`, `"client1:eth1"`, "22 format topology.links[0]: has 1 endpoints, want 2"},
-		{`"client1:eth1", "leaf1:e1-1"`, `"client1", "leaf1:e1-1"`, `22 format topology.links[0].endpoints[0]: endpoint "client1", want node:interface`},
-		{"type: veth", "type: carrier-pigeon", `26 format topology.links[4]: link type "carrier-pigeon" is unknown`},
-		{"topology:", "topologie:", "2 format has no key topology"},
-		{"links:", "links: [", "22 format not readable as YAML"},
-	} {
-		l := loadText(t, "lab.clab.yml", strings.Replace(text, c.old, c.new, 1), o)
-		found := false
-		for _, f := range l.Faults {
-			part := strings.SplitN(c.want, " ", 3)
-			found = found || itoa(f.Line) == part[0] && string(f.Kind) == part[1] && strings.Contains(f.Text, part[2])
-		}
-		if !found {
-			t.Errorf("%s → %s: %v, want %q", c.old, c.new, l.Faults, c.want)
-		}
-	}
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "x.clab.yaml"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if l, err := Load(dir, o); err != nil || l.Format != "containerlab" {
-		t.Errorf("a directory with one lab: %v, %v", l, err)
-	}
-}
-
-func FuzzContainerlab(f *testing.F) {
-	f.Add(fixture(f, "lab.clab.yml"), false)
-	f.Add([]byte("topology: {nodes: {a: }, links: [{endpoints: [a:1, a:2]}]}"), true)
-	f.Fuzz(func(t *testing.T, data []byte, repair bool) { fuzzFormat(t, "fuzz.clab.yml", data, repair) })
-}
-
 func TestYAML(t *testing.T) {
 	l := loadFixture(t, "graph.yaml", Options{})
 	wantFaults(t, l)
@@ -327,7 +282,7 @@ func FuzzHPCC(f *testing.F) {
 
 // The example in every format's documentation is read without a fault.
 func TestFormatDocs(t *testing.T) {
-	files := map[string]string{"cabling": "x.csv", "hpcc": "x.txt", "containerlab": "x.clab.yml", "yaml": "x.yaml", "batfish": "x.json", "sonic": "x.json", "json": "x.json"}
+	files := map[string]string{"cabling": "x.csv", "hpcc": "x.txt", "yaml": "x.yaml", "batfish": "x.json", "sonic": "x.json", "json": "x.json"}
 	o := Options{Speeds: parseSpeedRules(t, "*=10G")}
 	for _, d := range Docs() {
 		name, doc := d[0], d[1]
