@@ -95,7 +95,7 @@ race: setup ## the race detector over all tests in their short forms (hours)
 FUZZTIME := 30s
 FUZZ := stages/ingest:FuzzFormats stages/ingest:FuzzIngestCSV stages/topology/format:FuzzTopologyJSON stages/topology/format:FuzzTopologyCSV \
 	stages/topology/format:FuzzSONiC stages/topology/format:FuzzBatfish stages/topology/format:FuzzYAML \
-	stages/topology/format:FuzzHPCC stages/topology/format:FuzzLLDP stages/topology/format:FuzzCabling pipeline/scenario:FuzzLoadScenario pipeline/lake:FuzzManifest \
+	stages/topology/format:FuzzLLDP stages/topology/format:FuzzCabling pipeline/scenario:FuzzLoadScenario pipeline/lake:FuzzManifest \
 	pipeline/lake:FuzzState pipeline/cache:FuzzPack pipeline/cmd/parsimon:FuzzParseLinkCase \
 	stages:FuzzBlocks queries/duckdb:FuzzLock simkernel/linkcase:FuzzKernelAgainstTwin \
 	stages/workload/jobs:FuzzTrace
@@ -109,22 +109,17 @@ sampling-test: ## estimates from windows: coverage, changes by common windows, a
 	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run 'TestCoverage|TestCompareCoverage|TestHourlyIngest' -v ./pipeline/sampling ./pipeline/cmd/parsimon
 
 ##@ Measure (minutes to hours; ARGS="--short" tries one, ARGS="--write" writes its page of datasets/results)
-MEASUREMENTS := accuracy own-accuracy constants transport-accuracy large-exact honesty held-out bench-kernel bench-run bench-exact \
-	large what-if failures sampled-growth
+MEASUREMENTS := accuracy own-accuracy constants transport-accuracy honesty held-out bench-kernel bench-run bench-exact large
 .PHONY: $(MEASUREMENTS)
 accuracy: ## estimators against ns-3 on the shared scenarios (needs ../shared)
 own-accuracy: ## estimators against --exact on the shipped scenarios
 constants: ## unusual transport constants, against --exact
 transport-accuracy: ## every transport against --exact (needs ../shared)
-large-exact: ## 0.2 s of 6,144 hosts against --exact
 honesty: ## warnings and intervals of the default against its errors (needs ../shared)
 held-out: ## the same on networks and traffic of other kinds, on which nothing was chosen, against --exact
 bench-kernel: ## link kernel against the reference link simulator, alternating (needs ../shared)
 bench-run: ## a whole estimate against the reference's, alternating (needs ../shared)
 bench-exact: ## two passes of link cases against the whole network, alternating (needs ../shared)
 large: ## 6,144 hosts for 1 s and 5 s: time, memory, disk
-what-if: ## a what-if and a sweep against runs from nothing
-failures: ## errors with one random cable down, against --exact
-sampled-growth: ## p99 within 2% of 10^7 to 10^8 flows of 6,144 hosts; ARGS=FLOWS
 $(MEASUREMENTS): build
 	@go run ./pipeline/cmd/measure $@ --parsimon $(BIN)/parsimon --shared $(SHARED) $(ARGS)

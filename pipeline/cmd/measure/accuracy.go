@@ -15,7 +15,6 @@ import (
 type source struct {
 	name   string
 	flags  []string // of parsimon run
-	change []string // of parsimon what-if, whose other side is then judged
 	truth  string   // exact, or a Parquet file
 	beside string   // published errors
 }
@@ -97,15 +96,6 @@ func otherKinds(*bench) []string {
 		"7", "47", "65", "95", "121", "145", "1001", "1003"}
 }
 
-// largeExact compares the estimate of a stretch of 6,144 hosts with the simulation of the whole network.
-func largeExact(ctx context.Context, b *bench) {
-	duration := "0.2s"
-	if b.short {
-		duration = "0.002s"
-	}
-	b.compare(ctx, []source{{name: "large", flags: []string{"large", "--duration", duration}, truth: "exact"}}, "flow")
-}
-
 // transportAccuracy compares the estimate of each transport with the simulation of the whole network in the setting of
 // the paper's table 4 (§5.3: matrix A, Hadoop sizes, σ = 1, 2:1).
 func transportAccuracy(ctx context.Context, b *bench) {
@@ -136,23 +126,6 @@ workload:
 	b.compare(ctx, all, "flow")
 }
 
-// ecmpTiers are the tiers whose cables have alternatives.
-const ecmpTiers = "tor-fabric,fabric-spine"
-
-// failures repeats the paper's failure experiment (appendix "Link failures", p99 errors of 11% to 14%): one random ECMP
-// cable down.
-func failures(ctx context.Context, b *bench) {
-	base := source{name: "none down", flags: append([]string{"failures"}, b.shortened()...), truth: "exact"}
-	all := []source{base}
-	for draw := range b.count(10) {
-		down := base
-		down.name = fmt.Sprintf("draw %d", draw+1)
-		down.change = []string{"--fail", "random:1", "--tier", ecmpTiers, "--draw", strconv.Itoa(draw + 1)}
-		all = append(all, down)
-	}
-	b.compare(ctx, all, "flow")
-}
-
 // compare prints the errors of estimates of scenarios, each in several ways: of the slowdown percentiles of all flows,
 // and of p99 by flow size; and what each estimate says of itself.
 func (b *bench) compare(ctx context.Context, from []source, ways ...string) {
@@ -170,10 +143,6 @@ func (b *bench) compare(ctx context.Context, from []source, ways ...string) {
 		for i, way := range ways {
 			flags := estimator(way)
 			e := b.run(ctx, lake, slices.Concat(s.flags, flags)...)
-			if s.change != nil {
-				other, _ := b.whatIf(ctx, slices.Concat([]string{e.Scenario, "--lake", lake}, s.change, flags)...)
-				e = other.Other
-			}
 			j, of := b.judge(ctx, lake, e, flags, s.truth), b.loads(ctx, lake, e)
 			cells[1], cells[2] = share(of.Largest), share(of.Top10)
 			shown := j.errors.String()

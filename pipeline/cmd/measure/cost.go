@@ -4,9 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
-	"time"
 )
 
 // alternate measures several things in turn, so that what else the machine does slows all of them.
@@ -115,81 +112,4 @@ func large(ctx context.Context, b *bench) {
 				fmt.Sprintf("%.0f + %.0f", disk.Bytes/e.Flows, disk.Cache/e.Flows))
 		}
 	}
-}
-
-// flowsPerSecond are those of scenario large.
-const flowsPerSecond = 6_810_000
-
-// sampledGrowth asks for p99 within 2% of workloads of scenario large with more and more flows, whose flows are in the
-// lake before.
-func sampledGrowth(ctx context.Context, b *bench) {
-	b.header("flows", "generate: processor, s", "ask: time, s", "processor, s", "memory, GB", "windows", "share of flows",
-		"p99", "stopped")
-	for _, name := range b.names([]string{"3e6"}, []string{"1e7", "3.405e7", "1e8"}) {
-		lake := b.lake()
-		duration := strconv.FormatFloat(b.parse(name)/flowsPerSecond, 'f', 3, 64) + "s"
-		flags := []string{"large", "--lake", lake, "--duration", duration}
-		_, generate := b.parsimon(ctx, append([]string{"stage", "generate"}, flags...)...)
-		peak, began := b.peak, time.Now()
-		flags = append(flags, "--within", "2%", "--of", "p99", "--format", "json")
-		text, ask := b.parsimon(ctx, append([]string{"run"}, flags...)...)
-		took := time.Since(began).Seconds()
-		var answer struct {
-			Flows       float64
-			Windows     int
-			Share       float64 `json:"sampled_share"`
-			Stopped     string
-			Percentiles []struct {
-				Bin   string `json:"size_bin"`
-				P99   float64
-				P99Lo float64 `json:"p99_lo"`
-				P99Hi float64 `json:"p99_hi"`
-			}
-		}
-		b.decode(text, &answer)
-		p99 := "–"
-		for _, p := range answer.Percentiles {
-			if p.Bin == "all" {
-				p99 = fmt.Sprintf("%.3f (%.3f to %.3f)", p.P99, p.P99Lo, p.P99Hi)
-			}
-		}
-		b.row(si(answer.Flows), decimal(generate), decimal(took), decimal(ask), fmt.Sprintf("%.2f", max(peak, b.peak)/1e9),
-			answer.Windows, fmt.Sprintf("%.3g%%", 100*answer.Share), p99, answer.Stopped)
-	}
-}
-
-// whatIf compares a what-if with the same scenario estimated from nothing, in processor seconds; their rows are equal
-// (TestWhatIfIsTheRun). For estimator flow it also times a sweep, unless short.
-func whatIf(ctx context.Context, b *bench) {
-	const cable = "pod0-fabric0:plane0-spine0"
-	b.header("estimator", "what", "processor, s", "run from nothing / this")
-	for _, way := range b.ways("independent", "flow") {
-		from, lake := slices.Concat([]string{"small"}, estimator(way), b.shortened()), b.lake()
-		base := b.run(ctx, lake, from...)
-		_, second := b.whatIf(ctx, append([]string{base.Scenario, "--lake", lake, "--fail", cable}, estimator(way)...)...)
-		nothing := b.run(ctx, b.tmp+"/nothing", append(from, "--fail", cable, "--cache", "off")...)
-		line := func(what string, seconds, runs float64) {
-			b.row(way, what, decimal(seconds), decimal(runs*nothing.processor/seconds))
-		}
-		line("first run of `small`", base.processor, 1)
-		line("the same with a cable down, from nothing", nothing.processor, 1)
-		line("the same as a what-if", second, 1)
-		if !b.short && strings.HasPrefix(way, "flow") {
-			text, swept := b.parsimon(ctx, append([]string{"sweep", base.Scenario, "--lake", lake,
-				"--fail", "each:" + ecmpTiers}, estimator(way)...)...)
-			cables := b.number(text, `^(\d+) cables`)
-			line(fmt.Sprintf("sweep of %.0f cables", cables), swept, cables)
-		}
-	}
-}
-
-// A whatIfAnswer is what parsimon what-if reports.
-type whatIfAnswer struct {
-	Other estimate // its scenario and variant
-}
-
-func (b *bench) whatIf(ctx context.Context, args ...string) (answer whatIfAnswer, processor float64) {
-	text, processor := b.parsimon(ctx, append([]string{"what-if", "--format", "json"}, args...)...)
-	b.decode(text, &answer)
-	return answer, processor
 }

@@ -32,7 +32,6 @@ func measurements() []measurement {
 		{"constants", "SCENARIO", "unusual transport constants, against --exact",
 			compared("constants/jumbo-9000", shipped("constants"), "flow", "auto")},
 		{"transport-accuracy", "TRANSPORT", "every transport against --exact", transportAccuracy},
-		{"large-exact", "", "0.2 s of 6,144 hosts against --exact", largeExact},
 		{"honesty", "SCENARIO", "warnings and intervals of the default against its errors",
 			compared("mini-mix", otherKinds, "flow", "auto")},
 		{"held-out", "SCENARIO", "the same on networks and traffic of other kinds, against --exact",
@@ -41,9 +40,6 @@ func measurements() []measurement {
 		{"bench-run", "SCENARIO", "a whole estimate against the reference", benchRun},
 		{"bench-exact", "SCENARIO", "estimates by link cases against the whole-network simulation", benchExact},
 		{"large", "DURATION", "6,144 hosts: time, memory, disk", large},
-		{"what-if", "", "a what-if and a sweep against runs from nothing", whatIf},
-		{"failures", "", "errors with one random cable down, against --exact", failures},
-		{"sampled-growth", "FLOWS", "p99 within 2% of more and more flows of 6,144 hosts", sampledGrowth},
 	}
 }
 

@@ -4,7 +4,7 @@
 //	SONiC: config_db.json,            │ sightings ─ assemble ─┐
 //	  LLDP neighbours                 │ (one per cable end)   │
 //	Batfish layer-1 JSON             ─┘                       ▼
-//	JSON, HPCC, nodes + links,      ──────────────────────► draft ─ finish ─► topology.Network
+//	JSON, nodes + links,            ──────────────────────► draft ─ finish ─► topology.Network
 //	clos, fabric and graph YAML       (nodes, cables, lines)    └─► faults (file, line, text)
 //
 // A sighting is one statement that two ports are joined. Assemble turns sightings into cables: it matches the two ends,

@@ -25,8 +25,7 @@ type format struct {
 func formats() []format {
 	return []format{
 		{"tables", tablesDoc, (*draft).readTables}, {"cabling", cablingDoc, readCabling}, {"sonic", sonicDoc, readSONiC},
-		{"hpcc", hpccDoc, readHPCC}, {"yaml", yamlDoc, (*draft).readYAML},
-		{"batfish", batfishDoc, (*draft).readBatfish}, {"json", jsonDoc, (*draft).readJSON},
+		{"yaml", yamlDoc, (*draft).readYAML}, {"batfish", batfishDoc, (*draft).readBatfish}, {"json", jsonDoc, (*draft).readJSON},
 	}
 }
 
@@ -46,8 +45,6 @@ func (s *source) detect() string {
 		return "sonic"
 	case !single:
 		return ""
-	case ext == ".txt":
-		return "hpcc"
 	case ext == ".yaml" || ext == ".yml":
 		return "yaml"
 	case ext == ".json" && (filepath.Base(first) == batfishFile || has("edges")):
@@ -231,7 +228,7 @@ func unknownFormat(path string) error {
 }
 
 // extensions are those of single files.
-var extensions = []string{".json", ".txt", ".csv", ".tsv", ".parquet", ".yaml", ".yml"}
+var extensions = []string{".json", ".csv", ".tsv", ".parquet", ".yaml", ".yml"}
 
 // Files returns the files of a topology: the file itself, two files separated by a comma (nodes, then
 // links), or the files of a directory: nodes and links as .csv or .parquet, a Batfish snapshot, or

@@ -275,14 +275,9 @@ func FuzzYAML(f *testing.F) {
 	})
 }
 
-func FuzzHPCC(f *testing.F) {
-	f.Add([]byte("3 1 2\n2\n0 2 100Gbps 0.001ms 0\n1 2 100Gbps 1us 0\n"), false)
-	f.Fuzz(func(t *testing.T, data []byte, repair bool) { fuzzFormat(t, "fuzz.txt", data, repair) })
-}
-
 // The example in every format's documentation is read without a fault.
 func TestFormatDocs(t *testing.T) {
-	files := map[string]string{"cabling": "x.csv", "hpcc": "x.txt", "yaml": "x.yaml", "batfish": "x.json", "sonic": "x.json", "json": "x.json"}
+	files := map[string]string{"cabling": "x.csv", "yaml": "x.yaml", "batfish": "x.json", "sonic": "x.json", "json": "x.json"}
 	o := Options{Speeds: parseSpeedRules(t, "*=10G")}
 	for _, d := range Docs() {
 		name, doc := d[0], d[1]
