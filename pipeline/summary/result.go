@@ -113,6 +113,17 @@ func ReadResult(ctx context.Context, e *pipeline.Estimation) (_ *Result, err err
 	return r, err
 }
 
+// Warnings are what speaks against the estimate, without those about the length of the workload.
+func Warnings(ctx context.Context, e *pipeline.Estimation) (lines []string, err error) {
+	db, err := e.OpenQueries(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	lines, err = warnings(ctx, e, db)
+	return slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, "few flows: ") }), err
+}
+
 // warnings are what speaks against the estimate: a line for each cause, with how many links it concerns and what to do,
 // and one about the percentiles for which the workload is too short.
 func warnings(ctx context.Context, e *pipeline.Estimation, db *queries.DB) (_ []string, err error) {

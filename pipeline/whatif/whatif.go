@@ -21,7 +21,8 @@ type Settings struct {
 // An Answer is the comparison of a what-if and the estimate of what changed.
 type Answer struct {
 	*Comparison
-	changed *pipeline.Estimation
+	Warnings []string `json:"warnings"` // of what changed
+	changed  *pipeline.Estimation
 }
 
 // WhatIf estimates a scenario of the lake, if that is not done yet, and what changes make of it in the same way, and
@@ -77,7 +78,11 @@ func whatIf(ctx context.Context, base string, c scenario.Changes, o Settings, ho
 	}
 	how.MemoryBytes = o.MemoryBytes
 	compared, err := Compare(ctx, before.Lake, SideOf(before), SideOf(changed), how)
-	return &Answer{compared, changed}, err
+	if err != nil {
+		return nil, err
+	}
+	warnings, err := summary.Warnings(ctx, changed)
+	return &Answer{compared, warnings, changed}, err
 }
 
 // finish makes an estimate, does what follows, and closes it.
@@ -97,6 +102,9 @@ func finish(ctx context.Context, e *pipeline.Estimation, then ...func(*pipeline.
 // Text is the comparison for people, and what it took to estimate what changed.
 func (a *Answer) Text() *text.Answer {
 	out := a.Comparison.Text()
+	for _, line := range a.Warnings {
+		out.Linef("warning: %s", line)
+	}
 	summary.AddCost(out, a.changed)
 	l := a.changed.Lake
 	base := pipeline.ShellName(l, lake.ScenarioID(a.Base.Scenario))

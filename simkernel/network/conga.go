@@ -20,7 +20,7 @@ import (
 // forgotten after congaAgePS. (In CONGA any packet of the reverse direction returns it, and metrics fade.) A flowlet
 // takes the link whose maximum of own and returned metric is the least: of equals its former one, else by hash.
 // Other switches keep to the first path, or choose by hash. A dre counts a packet when it arrives at
-// the port, and forgets nothing while the port is busy.
+// the port, and so forgets a queue that drains.
 const (
 	plbRoundsLimit = 12
 	plbIdleRounds  = 3
@@ -75,7 +75,7 @@ func (m *moves) tagMask() uint32 {
 // A dre is CONGA's discounting rate estimator of a port: bytes, of which an eighth goes every dreEveryPS.
 type dre struct {
 	bytes float64
-	atPS  int64 // discounted so far; later than now while the port is busy
+	atPS  int64 // discounted so far
 }
 
 // metric is the rate, as a share of the link's, in steps of 1 / 2^congaBits.
@@ -119,7 +119,6 @@ func (m *moves) measure(d *domain, a *arrival) {
 	rate, link := &m.rate[a.port], d.net.ports[a.port].link
 	metric := rate.metric(d.net.links[link].BandwidthBps, a.atPS)
 	rate.bytes += float64(d.wireBytes(&a.item))
-	rate.atPS = max(rate.atPS, m.busyPS[a.port])
 	if a.bits&flagAck == 0 {
 		carried := a.bits >> recoveryShift & congaMax
 		a.bits = a.bits&^(congaMax<<recoveryShift) | max(carried, metric)<<recoveryShift

@@ -62,7 +62,10 @@ type Routes interface {
 
 // recoverNS is the least retransmission timeout of a network with Moves and unlimited buffers: the InfiniBand local
 // ACK timeout of exponent 10, 4.096 µs × 2^10.
-const recoverNS = 4_194_304
+const (
+	recoverNS    = 4_194_304
+	recoverTrips = 8 // queues may hold several bandwidth-delay products
+)
 
 // moves is the state of Moves.
 type moves struct {
@@ -71,7 +74,7 @@ type moves struct {
 	faults  [][]linkFault // by link, in order of time; nil where there is none
 	rates   [][]Rate
 	wires   []simkernel.WireTime // by link, without rates
-	busyPS  []int64              // Adaptive and CONGA, by port: when it has sent all that has arrived, ACKs too
+	busyPS  []int64              // Adaptive, by port: when it has sent all that has arrived, ACKs too
 	turns   []int32              // by set of links: the place of the next in turn
 	rate    []dre                // CONGA, by port
 	links   []LinkMoves          // times are in ps
@@ -231,12 +234,12 @@ func (d *domain) choosePort(a *arrival) bool {
 		}
 		a.port = n.portOf[m.choose(d, a, info, set, links, stays)]
 	}
-	if m.Balance == Adaptive || m.Balance == CONGA {
-		busyPS, link := max(m.busyPS[a.port], a.atPS), n.ports[a.port].link
-		m.busyPS[a.port] = busyPS + m.sendTime(link, d.wireBytes(&a.item), busyPS)
-	}
 	if m.Balance == CONGA {
 		m.measure(d, a)
+	}
+	if m.Balance == Adaptive {
+		busyPS, link := max(m.busyPS[a.port], a.atPS), n.ports[a.port].link
+		m.busyPS[a.port] = busyPS + m.sendTime(link, d.wireBytes(&a.item), busyPS)
 	}
 	return true
 }

@@ -113,7 +113,6 @@ func (m *twinMoves) place(n *Buffered, port int32, k *bufferedPacket, nowPS int6
 	if m.Balance == CONGA {
 		metric := m.metric(n, port, nowPS)
 		m.bytes[port] += float64(k.wire)
-		m.tick[port] = max(m.tick[port], idleAt(n, port, nowPS)+n.ports[port].wire.PS(k.wire))
 		if leaf := n.links[path[0]].DstNode; !k.ack {
 			k.metric = max(k.metric, metric)
 		} else if node == leaf {
@@ -172,7 +171,14 @@ func (m *twinMoves) choose(n *Buffered, k *bufferedPacket, node, set int32, link
 	at, least := m.turns[set]%len(links), int64(math.MaxInt64)
 	if m.Balance == Adaptive { // the port whose queue will be empty first
 		for i := range links {
-			idlePS := idleAt(n, links[(m.turns[set]+i)%len(links)], nowPS)
+			l := links[(m.turns[set]+i)%len(links)]
+			p := &n.ports[l]
+			idlePS := max(nowPS, p.freePS)
+			for _, q := range []*bufferedQueue{&p.acks, &p.classes[0].data} {
+				for _, waiting := range q.items[q.head:] {
+					idlePS += p.wire.PS(waiting.wire)
+				}
+			}
 			if idlePS < least {
 				at, least = (m.turns[set]+i)%len(links), idlePS
 			}
@@ -182,21 +188,9 @@ func (m *twinMoves) choose(n *Buffered, k *bufferedPacket, node, set int32, link
 	return links[at]
 }
 
-// idleAt is when a port has sent all that is there.
-func idleAt(n *Buffered, port int32, nowPS int64) int64 {
-	p := &n.ports[port]
-	idlePS := max(nowPS, p.freePS)
-	for _, q := range []*bufferedQueue{&p.acks, &p.classes[0].data} {
-		for _, waiting := range q.items[q.head:] {
-			idlePS += p.wire.PS(waiting.wire)
-		}
-	}
-	return idlePS
-}
-
-// metric discounts a port's bytes tick by tick, unless it is busy.
+// metric discounts a port's bytes tick by tick.
 func (m *twinMoves) metric(n *Buffered, port int32, nowPS int64) uint32 {
-	ticks := max(0, nowPS-m.tick[port]) / dreEveryPS
+	ticks := (nowPS - m.tick[port]) / dreEveryPS
 	m.tick[port] += ticks * dreEveryPS
 	m.bytes[port] *= math.Pow(7.0/8, float64(ticks))
 	share := m.bytes[port] * 8e12 / float64(n.links[port].BandwidthBps) / 160e6

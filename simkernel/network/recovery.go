@@ -151,7 +151,8 @@ func (r *recovery) start(slot int32, f *newFlow) {
 
 // timeoutPS returns the retransmission timeout of flows of a path. By default it covers a packet that waits behind
 // the largest possible queue (Alpha/(1+Alpha) of the buffer) at every switch, and whose ACK waits at each for one
-// packet and for as many ACKs as such a queue has packets.
+// packet and for as many ACKs as such a queue has packets. With unlimited buffers it is recoverNS or, on long paths,
+// recoverTrips round trips without a queue.
 func (n *Network) timeoutPS(path []int32) int64 {
 	if n.buffer.RetransmitNS > 0 {
 		return n.buffer.RetransmitNS * simkernel.PSPerNS
@@ -159,17 +160,17 @@ func (n *Network) timeoutPS(path []int32) int64 {
 	if n.buffer.PFC {
 		return pfcTimeoutNS * simkernel.PSPerNS
 	}
-	if n.buffers == nil {
-		return recoverNS * simkernel.PSPerNS
-	}
-	deepest := n.buffer.Alpha / (1 + n.buffer.Alpha) * float64(n.buffer.SwitchBytes)
-	if n.classes != nil { // what others send before it may take longer still
-		deepest = float64(n.buffer.SwitchBytes)
-	}
 	idlePS := int64(0)
 	for _, l := range path {
 		idlePS += simkernel.NewWireTime(float64(n.slowestBps(l))).PS(n.fullBytes) +
 			simkernel.NewWireTime(float64(n.slowestBps(l^1))).PS(n.params.AckBytes) + 2*n.links[l].DelayNS*simkernel.PSPerNS
+	}
+	if n.buffers == nil {
+		return max(recoverNS*simkernel.PSPerNS, recoverTrips*idlePS)
+	}
+	deepest := n.buffer.Alpha / (1 + n.buffer.Alpha) * float64(n.buffer.SwitchBytes)
+	if n.classes != nil { // what others send before it may take longer still
+		deepest = float64(n.buffer.SwitchBytes)
 	}
 	sum := 2 * float64(idlePS)
 	for _, l := range path {

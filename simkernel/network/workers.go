@@ -260,11 +260,11 @@ func (t *trial) next(active, most int, items int64) int {
 		t.left--
 		t.before = rate
 	default:
-		t.former, t.up = active, !t.up
+		t.former, t.up = active, active == 1 || !t.up && active < most
 		if t.up {
 			return min(2*active, most)
 		}
-		return max(1, active/2)
+		return active / 2
 	}
 	return active
 }
