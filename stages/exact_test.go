@@ -60,7 +60,7 @@ func TestExactLaws(t *testing.T) {
 				t.Fatalf("flow %d is faster than ideal", columns.Int64s(r, "flow_id")[i])
 			}
 			queued = queued || fct > columns.Int64s(r, "ideal_ns")[i]
-			want += int(columns.Int16s(r, "hops")[i])
+			want += int(columns.Named(r, "hops").(*array.Int16).Value(i))
 		}
 	}
 	if !queued {

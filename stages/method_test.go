@@ -124,7 +124,7 @@ func TestMethodLaws(t *testing.T) {
 			if x < 1 || columns.Int64s(r, "fct_ns")[i] < columns.Int64s(r, "ideal_ns")[i] {
 				t.Fatalf("flow %d: slowdown %v", columns.Int64s(r, "flow_id")[i], x)
 			}
-			hops += int64(columns.Int16s(r, "hops")[i])
+			hops += int64(columns.Named(r, "hops").(*array.Int16).Value(i))
 		}
 	}
 	if !slices.Equal(ints64(slowdowns, "flow_id"), columns.Int64s(flows, "flow_id")) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
@@ -41,7 +42,7 @@ func (k *kept) Write(rec arrow.Record) error {
 	for _, c := range k.table.Columns {
 		switch c.Type.ID() {
 		case arrow.INT16:
-			for _, x := range columns.Int16s(rec, c.Name) {
+			for _, x := range columns.Named(rec, c.Name).(*array.Int16).Int16Values() {
 				k.ints[c.Name] = append(k.ints[c.Name], int64(x))
 			}
 		case arrow.INT32:

@@ -64,6 +64,7 @@ type Comparison struct {
 	Links        []LinkDifference    `json:"links"`
 	Jobs         []JobComparison     `json:"jobs,omitempty"` // if flows wait for others
 	Gates        []gate.Verdict      `json:"gates,omitempty"`
+	Warnings     []string            `json:"warnings,omitempty"` // of what a what-if has changed
 	// Changed are the cables that a what-if changes.
 	Changed []scenario.CableChange `json:"changed_cables,omitempty"`
 

@@ -21,8 +21,7 @@ type Settings struct {
 // An Answer is the comparison of a what-if and the estimate of what changed.
 type Answer struct {
 	*Comparison
-	Warnings []string `json:"warnings"` // of what changed
-	changed  *pipeline.Estimation
+	changed *pipeline.Estimation
 }
 
 // WhatIf estimates a scenario of the lake, if that is not done yet, and what changes make of it in the same way, and
@@ -81,8 +80,8 @@ func whatIf(ctx context.Context, base string, c scenario.Changes, o Settings, ho
 	if err != nil {
 		return nil, err
 	}
-	warnings, err := summary.Warnings(ctx, changed)
-	return &Answer{compared, warnings, changed}, err
+	compared.Warnings, err = summary.Warnings(ctx, changed)
+	return &Answer{compared, changed}, err
 }
 
 // finish makes an estimate, does what follows, and closes it.

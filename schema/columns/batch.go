@@ -42,11 +42,6 @@ func Consume(in schema.Batches, f func(arrow.Record) error) error {
 	return err
 }
 
-// Int16s returns the values of a column, valid until the batch is released.
-func Int16s(rec arrow.Record, name string) []int16 {
-	return Named(rec, name).(*array.Int16).Int16Values()
-}
-
 // Int32s returns the values of a column, valid until the batch is released.
 func Int32s(rec arrow.Record, name string) []int32 {
 	return Named(rec, name).(*array.Int32).Int32Values()

@@ -427,11 +427,3 @@ func (n *Network) PausedOf(link int32, class int) int64 {
 	}
 	return n.pausers[int(link)*len(n.classes)+class].pausedPS / simkernel.PSPerNS
 }
-
-// Storms returns how many times the watchdog has found a queue that was paused for too long, after Run.
-func (n *Network) Storms() (count int64) {
-	for i := range n.pausers {
-		count += n.pausers[i].storms
-	}
-	return count
-}

@@ -2,6 +2,8 @@ package network
 
 import (
 	"cmp"
+	"math"
+	"math/bits"
 	"runtime"
 	"slices"
 	"sync"
@@ -24,7 +26,7 @@ const (
 	spinFor       = 200 * time.Microsecond // before a worker that waits sleeps
 	trialFor      = 15 * time.Millisecond  // a period: several time slices of an operating system
 	trialsBetween = 20                     // periods
-	better        = 1.1                    // rate of another number over that of the present one, to take it
+	leastGain     = 0.05                   // logarithm of a rate over another, to change the number
 )
 
 type workers struct {
@@ -59,7 +61,7 @@ type progress struct {
 func (n *Network) startWorkers(count int) *workers {
 	count = max(1, min(count, len(n.domains)))
 	w := &workers{net: n, progress: make([]progress, len(n.domains)), work: make([]int64, len(n.domains)), most: count,
-		active: count, owned: make([][]int32, count), trial: trial{left: 2, up: true}}
+		active: count, owned: make([][]int32, count), trial: trial{left: 3}}
 	for d := range n.domains {
 		w.owned[d*count/len(n.domains)] = append(w.owned[d*count/len(n.domains)], int32(d))
 	}
@@ -231,14 +233,17 @@ func (w *workers) balance() {
 	clear(w.work)
 }
 
-// A trial is of another number of workers. Now and then one has a period, and is kept if it was better.
+// A trial is of another number of workers. Now and then one has a period between two of the present number. What these
+// say is averaged, for a period's rate depends on the traffic and on what else the machine does.
 type trial struct {
 	since  time.Time
-	items  int64   // in this period
-	left   int     // periods until the next trial
-	former int     // number of workers before the trial; 0: there is none
-	before float64 // and their rate, in items per ns
-	up     bool
+	items  int64       // in this period
+	left   int         // periods until the next trial
+	up     bool        // it is of more workers
+	former int         // number of workers before it
+	before float64     // rate of the period before it, in items per ns
+	during float64     // its rate; 0: it has not ended
+	gains  [64]float64 // logarithms of rates over those of fewer workers, by the bits of the fewer
 }
 
 // next counts items and returns how many workers take part from now on, of at most that many.
@@ -250,21 +255,32 @@ func (t *trial) next(active, most int, items int64) int {
 	}
 	rate := float64(t.items) / float64(took)
 	t.since, t.items = time.Now(), 0
-	switch former := t.former; {
-	case former > 0:
-		t.former, t.left = 0, trialsBetween
-		if rate < better*t.before {
-			return former
-		}
-	case t.left > 0:
-		t.left--
-		t.before = rate
-	default:
-		t.former, t.up = active, active == 1 || !t.up && active < most
+	other := func() int {
 		if t.up {
 			return min(2*active, most)
 		}
 		return active / 2
+	}
+	switch t.left--; {
+	case t.left > 0:
+		return active
+	case t.left == 0:
+		t.before, t.former = rate, active
+		t.up = active == 1 || !t.up && active < most
+		return other()
+	case t.during == 0:
+		t.during = rate
+		return t.former
+	}
+	gain := min(1, max(-1, math.Log(2*t.during/(t.before+rate))))
+	if !t.up {
+		gain = -gain
+	}
+	mean := &t.gains[bits.Len(uint(min(active, other())))]
+	*mean = (*mean + gain) / 2
+	t.left, t.during = trialsBetween, 0
+	if t.up && *mean > leastGain || !t.up && *mean < -leastGain {
+		return other()
 	}
 	return active
 }
