@@ -104,14 +104,6 @@ func (b *bench) names(short, long []string) []string {
 	return long
 }
 
-// shortened are flags of a small workload, with --short.
-func (b *bench) shortened() []string {
-	if b.short {
-		return []string{"--duration", "10ms"}
-	}
-	return nil
-}
-
 // sharedPath returns a path below the shared folder, which must exist.
 func (b *bench) sharedPath(elem ...string) string {
 	path, err := filepath.Abs(filepath.Join(append([]string{b.shared}, elem...)...))
