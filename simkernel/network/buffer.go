@@ -64,8 +64,11 @@ func (b *BufferParams) PortBytes() int64 {
 	if b.XOFFBytes > 0 {
 		return b.XOFFBytes
 	}
-	return int64(b.Alpha / (1 + b.Alpha) * float64(b.SwitchBytes))
+	return int64(loneQueue(b.Alpha, b.SwitchBytes))
 }
+
+// loneQueue returns how many bytes of a buffer a queue with a dynamic threshold may hold if no other holds any.
+func loneQueue(alpha float64, bytes int64) float64 { return alpha / (1 + alpha) * float64(bytes) }
 
 // A buffer is that of one switch.
 type buffer struct {

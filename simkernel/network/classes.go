@@ -85,8 +85,7 @@ func (n *Network) Classify(classes []Class) error {
 	}
 	for v := range n.buffers {
 		for _, c := range classes {
-			alpha := n.alphaOf(&c)
-			n.buffers[v].freeBytes = min(n.buffers[v].freeBytes, int64(alpha/(1+alpha)*float64(n.buffer.SwitchBytes))-1)
+			n.buffers[v].freeBytes = min(n.buffers[v].freeBytes, int64(loneQueue(n.alphaOf(&c), n.buffer.SwitchBytes))-1)
 		}
 	}
 	return nil

@@ -145,7 +145,7 @@ func New(params simkernel.Params, limits BufferParams, links []Link, hosts []boo
 			return nil, err
 		}
 		n.buffers = make([]buffer, len(hosts))
-		most := limits.Alpha / (1 + limits.Alpha) * float64(limits.SwitchBytes)
+		most := loneQueue(limits.Alpha, limits.SwitchBytes)
 		for i := range n.buffers {
 			n.buffers[i].freeBytes = int64(most) - 1
 		}

@@ -179,7 +179,7 @@ func (n *Network) initPFC() error {
 		}
 		b.freeBytes = min(b.poolBytes, cmp.Or(n.buffer.XOFFBytes, b.poolBytes)) - 1
 		if alpha[v] != 0 {
-			b.freeBytes = min(b.freeBytes, int64(alpha[v]/(1+alpha[v])*float64(b.poolBytes))-1)
+			b.freeBytes = min(b.freeBytes, int64(loneQueue(alpha[v], b.poolBytes))-1)
 		}
 	}
 	for i := range n.pausers {

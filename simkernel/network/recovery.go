@@ -168,7 +168,7 @@ func (n *Network) timeoutPS(path []int32) int64 {
 	if n.buffers == nil {
 		return max(recoverNS*simkernel.PSPerNS, recoverTrips*idlePS)
 	}
-	deepest := n.buffer.Alpha / (1 + n.buffer.Alpha) * float64(n.buffer.SwitchBytes)
+	deepest := loneQueue(n.buffer.Alpha, n.buffer.SwitchBytes)
 	if n.classes != nil { // what others send before it may take longer still
 		deepest = float64(n.buffer.SwitchBytes)
 	}
