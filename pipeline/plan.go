@@ -1,11 +1,116 @@
 package pipeline
 
 import (
+	"context"
+	"fmt"
+	"time"
+
+	"parsimon/pipeline/cache"
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
 	"parsimon/schema"
 	"parsimon/stages"
 )
+
+// A method makes the stages of one estimate. Those that every plan has are made with it.
+type method struct {
+	*Model
+	variant Variant
+	Settings
+	source source // of the flows; nil: the lake holds them
+
+	generate, route *engine.Stage
+	cluster         *engine.Stage // nil without clustering
+}
+
+func newMethod(model *Model, v Variant, o Settings, flows source) *method {
+	m := &method{Model: model, variant: v, Settings: o, source: flows}
+	m.generate = m.generateStage()
+	m.route = m.routeStage()
+	if v.Cluster != nil {
+		m.cluster = m.clusterStage()
+	}
+	return m
+}
+
+// Settings say how an estimate is worked on. None of them changes its rows.
+type Settings struct {
+	engine.Settings
+	Partitions int           // partitions of the links; 0: by size
+	Cache      *cache.Cache  // of link-case results; nil: none
+	Wait       time.Duration // while another process works on the scenario
+	// ExactLimit is the number of packet-hops up to which an estimate that chooses (Variant.Auto) is of the whole
+	// network where two passes do not suffice; 0: DefaultExactLimit.
+	ExactLimit int64
+	Ephemeral  bool    // the scenario is deleted after the estimate: no intervals, no views
+	For        Feature // what the estimate is for; empty: its own answer
+	// Base is the scenario that this one was made from; empty: none.
+	Base lake.ScenarioID
+}
+
+// DefaultMemory is the default memory limit of an estimate.
+const DefaultMemory = 4 << 30
+
+// command is the command line that runs a stage alone.
+func (m *method) command(name string, v Variant) string {
+	return m.baseCommand(name) + " " + v.Flags()
+}
+
+// baseCommand is the command line that runs a stage alone that does not depend on the variant.
+func (m *method) baseCommand(name string) string {
+	return fmt.Sprintf("parsimon stage %s --lake %s --scenario %s", name, m.Lake.Path(), m.ID())
+}
+
+// chunkTasks are the chunks of table flows as tasks: one for each data file.
+func chunkTasks(files []lake.DataFile) []engine.Task {
+	tasks := make([]engine.Task, len(files))
+	var row int64
+	for n, f := range files {
+		tasks[n] = engine.Task{Lo: row, Hi: row + f.Rows, Cost: f.Rows, Rows: f.Rows}
+		row += f.Rows
+	}
+	return tasks
+}
+
+// byChunk cuts a stage into one task for each data file of table flows.
+func (m *method) byChunk(in *engine.Inputs, _ []engine.Task) ([]engine.Task, error) {
+	return chunkTasks(in.Files(m.generate.Output(schema.Flows))), nil
+}
+
+// oneTask is the Cut of a stage that is not divided.
+func oneTask(*engine.Inputs, []engine.Task) ([]engine.Task, error) { return []engine.Task{{}}, nil }
+
+// always is the Opener of a stage whose workers have no memory of their own.
+func always(work engine.Worker) engine.Opener {
+	return func(context.Context, *engine.Inputs) (engine.NewWorker, error) {
+		return func() (engine.Worker, error) { return work, nil }, nil
+	}
+}
+
+// readLoads reads what each link carries.
+func (m *method) readLoads(in *engine.Inputs) (*stages.Loads, error) {
+	rows := in.Read(m.route.Output(schema.LinkLoads), nil, nil)
+	defer func() { _ = rows.Close() }() // read to its end, or an error is reported
+	return stages.ReadLoads(m.Network, rows)
+}
+
+// representatives returns, by link id, the link whose case stands for it; nil without clustering.
+func (m *method) representatives(in *engine.Inputs) ([]int32, error) {
+	if m.cluster == nil {
+		return nil, nil
+	}
+	rows := in.Read(m.cluster.Output(schema.LinkClusters), []string{"link_id", "representative"}, nil)
+	defer func() { _ = rows.Close() }() // read to its end, or an error is reported
+	return stages.ReadClusters(m.Network, rows)
+}
+
+// withCluster adds the table of clusters to what a stage reads.
+func (m *method) withCluster(reads ...engine.Output) []engine.Output {
+	if m.cluster != nil {
+		reads = append(reads, m.cluster.Output(schema.LinkClusters))
+	}
+	return reads
+}
 
 // plan is the list of stages of an estimate, in order.
 func (m *method) plan() engine.Plan {

@@ -1,9 +1,12 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -14,11 +17,14 @@ import (
 	"parsimon/pipeline/lake/parquet"
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/workloads"
+	"parsimon/queries/duckdb"
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/stages"
 	"parsimon/stages/ingest"
 	"parsimon/stages/topology"
 	"parsimon/stages/workload"
+	"parsimon/stages/workload/jobs"
 )
 
 // A source provides the flows of a scenario.
@@ -279,4 +285,200 @@ func (d *derivedFlows) share(t *engine.Attempt, base engine.Records, table schem
 		t.Adopt(shared)
 	}
 	return nil
+}
+
+// dependencies sets what the simulation of a workload whose flows wait for others needs.
+func (m *method) dependencies(t *engine.Attempt, o *stages.ExactOptions) error {
+	r, err := engine.Complete(m.Lake, m.generate, methodVersion)
+	if err != nil {
+		return err
+	}
+	g, err := readGenerated(m.Lake, r)
+	if err != nil || !g.Closed() {
+		return err
+	}
+	o.Flows = g.Flows
+	o.Dependencies = func() schema.Batches {
+		return t.Read(m.generate.Output(schema.Dependencies), []string{"flow_row", "after_row", "delay_ns"}, nil)
+	}
+	return nil
+}
+
+// setClosedSpan sets the time of a workload whose flows wait for others: what links are offered depends on what the
+// network delivers, and flows start until the last one ends.
+func (m *method) setClosedSpan(in *engine.Inputs, slowdowns engine.Output, loads *stages.Loads) error {
+	g, err := readGenerated(m.Lake, in.Records(m.generate))
+	if err != nil || !g.Closed() {
+		return err
+	}
+	return columns.Consume(in.Read(slowdowns, []string{"start_ns", "fct_ns"}, nil), func(rec arrow.Record) error {
+		fct := columns.Int64s(rec, "fct_ns")
+		for i, start := range columns.Int64s(rec, "start_ns") {
+			loads.LastStartNS = max(loads.LastStartNS, start+fct[i])
+		}
+		return nil
+	})
+}
+
+// foundStarts are the flows of a base scenario as an open loop: they start when the simulation of its whole network
+// found that they do. Compute steps, which have no hops, are no flows then.
+type foundStarts struct {
+	*Model
+	base, exact *engine.Stage // stages generate and exact of the base
+}
+
+func newFoundStarts(m *Model, base lake.ScenarioID) *foundStarts {
+	of := newMethod(&Model{Lake: m.Lake, Spec: Spec{ScenarioID: base}}, Variant{}, Settings{}, nil)
+	return &foundStarts{m, of.generate, of.exactStage()}
+}
+
+func (s *foundStarts) reads() []engine.Output {
+	return []engine.Output{s.base.Output(schema.Flows), s.exact.Output(schema.ExactFCTs)}
+}
+
+func (s *foundStarts) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*Generated, error) {
+	var scans [2]string
+	for i, of := range s.reads() {
+		r, err := engine.Complete(s.Lake, of.Stage, methodVersion)
+		if err != nil {
+			return nil, err
+		}
+		scans[i] = ScanFiles(s.Lake, r.Files(of.Table))
+	}
+	dir := t.Session().TmpPath()
+	db, err := duckdb.Open(ctx, duckdb.Options{MemoryBytes: DefaultMemory / 4, SpillDir: filepath.Join(dir, "duckdb")})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = db.Close() }() // nothing was written
+	file := filepath.Join(dir, "starts.parquet")
+	_, err = db.ExecContext(ctx, fmt.Sprintf(`COPY (SELECT f.* REPLACE (x.start_ns AS start_ns)
+		FROM %s f JOIN %s x ON f.flow_id = x.flow_id WHERE x.hops > 0 ORDER BY x.start_ns, x.flow_id) TO %s (FORMAT parquet)`,
+		scans[0], scans[1], duckdb.Quote(file)))
+	if err != nil {
+		return nil, duckdb.FirstLine(err)
+	}
+	stats := &Generated{FirstStartNS: -1}
+	err = columns.Consume(parquet.OpenForeign(schema.Flows, file), func(rec arrow.Record) error {
+		starts := columns.Int64s(rec, "start_ns")
+		stats.add(rec.NumRows(), starts[0], starts[len(starts)-1])
+		return out.Write(rec)
+	})
+	return stats, errors.Join(err, os.Remove(file))
+}
+
+// A jobWriter writes flows of services and of jobs in start order; of those that start at the same time services come
+// first, then jobs in the order of the scenario.
+type jobWriter struct {
+	jobs  []jobs.Job // not yet written, by start
+	flows schema.Sink
+	waits schema.Sink // dependencies
+	parts schema.Sink // job_flows
+	rows  int64       // written
+	stats *Generated
+
+	stopped func() error
+	job     []jobFlow
+	after   []jobWait
+}
+
+// A jobFlow is a row of tables flows and job_flows.
+type jobFlow struct {
+	workload.Row
+	FlowRow   int64  `col:"flow_row"`
+	Job       string `col:"job"`
+	Iteration int32  `col:"iteration"`
+	Kind      string `col:"kind"`
+}
+
+type jobWait struct {
+	FlowRow     int64 `col:"flow_row"`
+	FlowID      int64 `col:"flow_id"`
+	AfterRow    int64 `col:"after_row"`
+	AfterFlowID int64 `col:"after_flow_id"`
+	DelayNS     int64 `col:"delay_ns"`
+}
+
+var (
+	jobAsFlow = columns.TableOf[jobFlow](schema.Flows)
+	jobAsPart = columns.TableOf[jobFlow](schema.JobFlows)
+	jobWaits  = columns.TableOf[jobWait](schema.Dependencies)
+)
+
+// newJobWriter returns a writer of jobs. stats counts what they have.
+func newJobWriter(all []jobs.Job, flows, waits, parts schema.Sink, stats *Generated) *jobWriter {
+	byStart := slices.SortedStableFunc(slices.Values(all),
+		func(a, b jobs.Job) int { return cmp.Compare(a.StartNS, b.StartNS) })
+	return &jobWriter{jobs: byStart, flows: flows, waits: waits, parts: parts, stats: stats}
+}
+
+// Write writes flows of services, and before each the jobs that start before it.
+func (w *jobWriter) Write(rec arrow.Record) error {
+	starts := columns.Int64s(rec, "start_ns")
+	for at := 0; at < len(starts); {
+		to := len(starts)
+		if len(w.jobs) > 0 {
+			to, _ = slices.BinarySearch(starts, w.jobs[0].StartNS+1)
+		}
+		if to > at {
+			part := rec.NewSlice(int64(at), int64(to))
+			err := w.flows.Write(part)
+			part.Release()
+			if err != nil {
+				return err
+			}
+			w.rows += int64(to - at)
+		}
+		if at = to; at < len(starts) {
+			if err := w.next(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// finish writes the jobs that are left.
+func (w *jobWriter) finish() error {
+	for len(w.jobs) > 0 {
+		if err := w.next(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// next writes the next job.
+func (w *jobWriter) next() error {
+	j := w.jobs[0]
+	w.jobs = w.jobs[1:]
+	row, id := w.rows, int64(j.ID+1)<<40
+	err := j.Generate(func(f *jobs.Flow) error {
+		n := w.rows - row
+		for _, a := range f.After {
+			w.after = append(w.after, jobWait{w.rows, id + n, row + a, id + a, f.DelayNS})
+		}
+		w.job = append(w.job, jobFlow{workload.Row{ID: id + n, Src: f.Src, Dst: f.Dst, SizeBytes: f.Bytes, StartNS: j.StartNS,
+			Service: j.Name}, w.rows, j.Name, f.Iteration, f.Kind})
+		w.rows++
+		w.stats.Dependencies += int64(len(f.After))
+		if f.Bytes == 0 {
+			w.stats.ComputeSteps++
+		}
+		if len(w.job) < columns.BatchRows {
+			return nil
+		}
+		return w.flush()
+	})
+	if w.rows > row {
+		w.stats.add(w.rows-row, j.StartNS, j.StartNS)
+	}
+	return errors.Join(err, w.flush())
+}
+
+func (w *jobWriter) flush() error {
+	err := errors.Join(w.stopped(), jobAsFlow.Write(w.flows, w.job), jobAsPart.Write(w.parts, w.job),
+		jobWaits.Write(w.waits, w.after))
+	w.job, w.after = w.job[:0], w.after[:0]
+	return err
 }

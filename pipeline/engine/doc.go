@@ -7,7 +7,7 @@
 //	stage A ──► table of A ──►  tasks of B on workers, shards or Beam ──► tables of B ──► stage C
 //
 // Everything else follows from these declarations: the order of work, what a killed run continues with, which shard
-// does which task, how many tasks fit in memory at once, when a temporary table can be removed (collect.go), and
+// does which task, how many tasks fit in memory at once, when a temporary table can be removed, and
 // which stages run again when a removed or damaged file is needed (repair.go).
 //
 // A task is the unit of work and of retry. Its files are installed first; the task is done when its record
@@ -18,6 +18,6 @@
 // that would be cut into other tasks begins again.
 //
 // Retry: a task that fails ends the run of its process, and tasks that are done stay done. The next run of the same
-// plan does the others (resume.go). A task that another process has done meanwhile has not failed (runTask in
+// plan does the others. A task that another process has done meanwhile has not failed (runTask in
 // attempt.go). Beam repeats failed tasks by itself: TaskRunner.Do (runner.go) may be called again.
 package engine

@@ -22,7 +22,7 @@ import (
 // moment the last record stands; the rows are the same whoever wrote them, and files that no record names are removed
 // by the next process that works alone, or with their temporary table.
 //
-// A late attempt may also meet a collected table (collect.go): it began before another process did its task, and works
+// A late attempt may also meet a collected table (repair.go): it began before another process did its task, and works
 // when what it reads, or what it writes, was removed. An attempt that fails while its task is done has not failed. A
 // file that it installs all the same is removed by the next collection.
 

@@ -2,6 +2,7 @@ package sampling
 
 import (
 	"math"
+	"slices"
 	"sort"
 )
 
@@ -155,3 +156,162 @@ func first(largest int32, reached func(cell int32) bool) int32 {
 }
 
 func logit(p float64) float64 { return math.Log(p / (1 - p)) }
+
+// Step is the relative width of a cell of slowdown.
+const Step = 2e-4
+
+// CellOf returns the cell of a slowdown of at least 1: cell 0 is exactly 1, and cell k ends at exp(k × Step).
+func CellOf(slowdown float64) int32 {
+	if !(slowdown > 1) {
+		return 0
+	}
+	return 1 + int32(math.Log(slowdown)/Step)
+}
+
+// Slowdown returns the slowdown at a fraction of a cell's width.
+func Slowdown(cell int32, fraction float64) float64 {
+	if cell == 0 {
+		return 1
+	}
+	return math.Exp((float64(cell-1) + fraction) * Step)
+}
+
+// Counts are the slowdowns of a group of flows in one slot. The zero value is empty. Add, then Seal, then the others.
+type Counts struct {
+	cells []int32 // ascending once sealed
+	upTo  []int64 // flows up to and including the cell
+}
+
+// Add adds a flow.
+func (c *Counts) Add(cell int32) { c.cells = append(c.cells, cell) }
+
+// Seal sorts the flows.
+func (c *Counts) Seal() {
+	slices.Sort(c.cells)
+	cells := c.cells[:0]
+	c.upTo = nil
+	for i, cell := range c.cells {
+		if n := len(cells) - 1; n >= 0 && cells[n] == cell {
+			c.upTo[n] = int64(i) + 1
+			continue
+		}
+		cells, c.upTo = append(cells, cell), append(c.upTo, int64(i)+1)
+	}
+	c.cells = slices.Clip(cells)
+}
+
+// Flows is the number of flows.
+func (c *Counts) Flows() int64 {
+	if len(c.upTo) == 0 {
+		return 0
+	}
+	return c.upTo[len(c.upTo)-1]
+}
+
+// UpTo is the number of flows up to and including a cell.
+func (c *Counts) UpTo(cell int32) int64 {
+	n := sort.Search(len(c.cells), func(i int) bool { return c.cells[i] > cell })
+	if n == 0 {
+		return 0
+	}
+	return c.upTo[n-1]
+}
+
+// last is the greatest cell with a flow; -1 without flows.
+func (c *Counts) last() int32 {
+	if len(c.cells) == 0 {
+		return -1
+	}
+	return c.cells[len(c.cells)-1]
+}
+
+// A Difference is a quantile of slowdown of two estimates of a workload, from the same windows.
+type Difference struct {
+	Base, Other    float64
+	Change, Lo, Hi float64 // Other / Base - 1
+}
+
+// Compare compares a quantile of two samples of the same windows. ok is false if one side has no flows, or only in one
+// window.
+//
+// The interval is of log(other/base), with the variance of the jackknife that leaves out a window of a stratum at a
+// time, the same on both sides (Wolter, Introduction to Variance Estimation, 2nd ed., §4.5). What a window does to
+// both cancels. The degrees of freedom are those of Sample.variance.
+func Compare(base, other Sample, p, confidence float64) (d Difference, ok bool) {
+	change := func(a, b Sample) (log float64, ok bool) {
+		x, okX := a.value(p)
+		y, okY := b.value(p)
+		return math.Log(y / x), okX && okY
+	}
+	middle, ok := change(base, other)
+	if !ok {
+		return d, false
+	}
+	var v, fourth, squares, slots, free float64
+	for h, stratum := range base {
+		n := float64(len(stratum.Drawn))
+		if n < 2 || len(stratum.Drawn) == stratum.Slots {
+			continue // as in Sample.variance
+		}
+		left, mean := make([]float64, len(stratum.Drawn)), 0.0
+		for i := range left {
+			if left[i], ok = change(base.without(h, i), other.without(h, i)); !ok {
+				return d, false
+			}
+			mean += left[i] / n
+		}
+		part, factor := 0.0, (n-1)/n*(1-n/float64(stratum.Slots))
+		for _, x := range left {
+			u := factor * (x - mean) * (x - mean)
+			part += u
+			fourth += u * u
+		}
+		v += part
+		squares += part * part / (n - 1)
+		slots, free = slots+n, free+n-1
+	}
+	half := StudentT(confidence, max(1, degrees(v, squares, fourth, slots, free))) * math.Sqrt(v)
+	d.Base, _ = base.value(p)
+	d.Other, _ = other.value(p)
+	d.Change, d.Lo, d.Hi = math.Exp(middle)-1, math.Exp(middle-half)-1, math.Exp(middle+half)-1
+	return d, true
+}
+
+// without is the sample without a drawn slot.
+func (s Sample) without(h, i int) Sample {
+	out := slices.Clone(s)
+	out[h].Drawn = slices.Concat(s[h].Drawn[:i], s[h].Drawn[i+1:])
+	return out
+}
+
+// StudentT returns the quantile t of Student's distribution with df degrees of freedom such that |T| ≤ t has the
+// probability confidence. df is at least 1 and need not be whole. Source: Hill, Algorithm 396, CACM 13(10), 1970, to
+// about 6 digits.
+func StudentT(confidence, df float64) float64 {
+	p, n := 1-confidence, max(1, df)
+	switch n {
+	case 1:
+		return 1 / math.Tan(p*math.Pi/2)
+	case 2:
+		return math.Sqrt(2/(p*(2-p)) - 2)
+	}
+	a := 1 / (n - 0.5)
+	b := 48 / (a * a)
+	c := ((20700*a/b-98)*a-16)*a + 96.36
+	d := ((94.5/(b+c)-3)/b + 1) * math.Sqrt(a*math.Pi/2) * n
+	x := d * p
+	y := math.Pow(x, 2/n)
+	if y > 0.05+a {
+		x = -math.Sqrt2 * math.Erfinv(1-p)
+		y = x * x
+		if n < 5 {
+			c += 0.3 * (n - 4.5) * (x + 0.6)
+		}
+		c += (((0.05*d*x-5)*x-7)*x-2)*x + b
+		y = (((((0.4*y+6.3)*y+36)*y+94.5)/c-y-3)/b + 1) * x
+		y = math.Expm1(a * y * y)
+	} else {
+		y = ((1/(((n+6)/(n*y)-0.089*d-0.822)*(n+2)*3)+0.5/(n+4))*y-1)*(n+1)/(n+2) + 1/y
+	}
+	return math.Sqrt(n * y)
+}

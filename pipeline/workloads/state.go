@@ -1,13 +1,13 @@
 // Package workloads ingests logs of flows into the lake and holds what came of them. A workload is kept apart from
 // scenarios: a run takes a range of its time (scenario.FromWorkload), and more files can be added to it.
 //
-//	log files ─ ingest.Ingester ─► records, addresses, rejects   one set of data files per source     (add.go)
+//	log files ─ ingest.Ingester ─► records, addresses, rejects   one set of data files per source
 //	                                  │ merge of all sources
 //	                                  ▼
-//	                               flows, rejects                 rows = flows + merged + rejected    (merge.go)
+//	                               flows, rejects                 rows = flows + merged + rejected
 //	                                  │ routed on the network, one data file at a time
 //	                                  ▼
-//	                               Report: load of each link, work of a simulation                     (forecast.go)
+//	                               Report: load of each link, work of a simulation
 //
 // State names the sources by digest, so that a file counts once, and all data files. It is written after them and
 // before the manifest; the next ingest removes what a killed one left.
@@ -216,4 +216,45 @@ func (s *State) files() []lake.DataFile {
 		files = append(files, source.Files...)
 	}
 	return files
+}
+
+// Status says what an ingested workload holds. State is "complete", or "damaged": ingest its
+// sources again.
+type Status struct {
+	ID      lake.WorkloadID `json:"workload"`
+	Format  string          `json:"format"`
+	State   string          `json:"state"`
+	Sources int             `json:"sources"`
+	Rows    int64           `json:"rows"` // flows + merged + rejects
+	Flows   int64           `json:"flows"`
+	Merged  int64           `json:"merged"`
+	Rejects int64           `json:"rejects"`
+	Damage  []string        `json:"damage,omitempty"`
+}
+
+// ReadStatus looks at a workload and at every file it should hold: at its bytes if thorough, or else only whether it is
+// there and of the right size.
+func ReadStatus(l *lake.Lake, id lake.WorkloadID, thorough bool) Status {
+	out := Status{ID: id, State: "complete"}
+	s, _, err := Read(l, id)
+	if err != nil {
+		out.State, out.Damage = "damaged", []string{err.Error()}
+		return out
+	}
+	out.Format, out.Sources, out.Flows, out.Merged = s.formats(), len(s.Sources), s.Merge.Flows, s.Merge.Merged
+	out.Rows, out.Rejects, _, _ = s.counts()
+	check := l.CheckSize
+	if thorough {
+		check = l.Check
+	}
+	_, _, err = l.ReadManifest(lake.Place{Workload: id})
+	if err != nil {
+		out.State, out.Damage = "damaged", append(out.Damage, err.Error())
+	}
+	for _, f := range s.files() {
+		if err := check(f); err != nil {
+			out.State, out.Damage = "damaged", append(out.Damage, err.Error())
+		}
+	}
+	return out
 }

@@ -95,3 +95,61 @@ func quoteList(texts []string) string {
 	}
 	return strings.Join(quoted, ", ")
 }
+
+// shortError is an error of DuckDB without the statement's text. It unwraps to the full error.
+type shortError struct {
+	line string
+	err  error
+}
+
+func (e *shortError) Error() string { return e.line }
+func (e *shortError) Unwrap() error { return e.err }
+
+// FirstLine returns an error whose message is the first line of err's. The other lines of DuckDB's
+// messages quote the statement, which means nothing to a reader who did not write it. nil stays nil.
+func FirstLine(err error) error {
+	if err == nil {
+		return nil
+	}
+	line, _, more := strings.Cut(err.Error(), "\n")
+	if !more {
+		return err
+	}
+	return &shortError{line, err}
+}
+
+// IsOutOfMemory reports whether a statement failed because it needs more than the memory limit.
+func IsOutOfMemory(err error) bool {
+	var e *driver.Error
+	return errors.As(err, &e) && (e.Type == driver.ErrorTypeOutOfMemory || strings.Contains(e.Msg, "bad_alloc"))
+}
+
+// OrCause returns the cause of the context's end if it has ended, and err otherwise: DuckDB reports an
+// interrupted statement in several ways.
+func OrCause(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// Quote returns the text as an SQL string literal.
+func Quote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+
+// Ident returns the name as a quoted SQL identifier.
+func Ident(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
+
+var globEscapes = strings.NewReplacer("[", "[[]", "*", "[*]", "?", "[?]")
+
+// EscapeGlob returns a path that DuckDB's file functions take for one file, not for a pattern.
+func EscapeGlob(path string) string { return globEscapes.Replace(path) }
+
+// ScanParquet returns the table function call that reads the files and adds no columns from their
+// paths.
+func ScanParquet(files ...string) string {
+	escaped := make([]string, len(files))
+	for i, f := range files {
+		escaped[i] = EscapeGlob(f)
+	}
+	return "read_parquet([" + quoteList(escaped) + "], hive_partitioning = false)"
+}
