@@ -18,7 +18,7 @@ import (
 // cores are busy fewer of them are faster.
 const (
 	leastWork     = 64                     // items: a step of less is not worth the exchange between cores
-	epochWork     = 20_000                 // items of an epoch
+	epochWork     = 20_000                 // items of an epoch, for each worker
 	epochSteps    = 64                     // at most
 	balanceEvery  = 100 * epochWork        // items
 	unbalanced    = 1.1                    // most of a worker over the mean, for domains to change hands
@@ -116,7 +116,7 @@ func (w *workers) settle(steps int64) int64 {
 	if n.recovery != nil || n.frontier != nil || work < n.leastWork*steps { // they act on all domains between steps
 		return 1
 	}
-	return max(1, min(epochSteps, steps*epochWork/max(1, work)))
+	return max(1, min(epochSteps, steps*epochWork*int64(w.active)/max(1, work)))
 }
 
 // take simulates domains until the epoch has ended.

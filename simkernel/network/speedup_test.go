@@ -1,0 +1,204 @@
+package network
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"parsimon/simkernel"
+)
+
+// BenchmarkSpeedup computes the speed-up of more workers than a machine has cores. One worker simulates the domains of
+// sixteen, which yields the items of each domain in each step, the processor time of an item and of a step of a domain,
+// and the time between epochs, when one worker acts alone. The schedule of workers.go is then followed with these. Two
+// workers show how much dearer an item becomes if its packet comes from another core; that grows with the share of
+// neighbors that other workers have. They are measured, too, so that the model can be held against them.
+func BenchmarkSpeedup(b *testing.B) {
+	for _, c := range []*clos{newClos(2, 8), newClos(8, 16), newClos(8, 48)} {
+		params := simkernel.DefaultParams()
+		hosts := c.pods * c.racks * closHosts
+		flows, _ := c.flows(&params, 0.2, 8e9/float64(hosts))
+		b.Run(fmt.Sprintf("hosts=%d", hosts), func(b *testing.B) {
+			for range b.N {
+				var took, processor [3]time.Duration // by workers
+				for workers := 1; workers <= 2; workers++ {
+					n, err := New(params, BufferParams{}, c.links, c.hosts, once(flows))
+					must(b, err)
+					start, startCPU := time.Now(), cpuTime(unix.CLOCK_PROCESS_CPUTIME_ID)
+					must(b, n.run(context.Background(), workers, n.partition(16), nil))
+					took[workers], processor[workers] = time.Since(start), cpuTime(unix.CLOCK_PROCESS_CPUTIME_ID)-startCPU
+				}
+				b.ReportMetric(took[1].Seconds()/took[2].Seconds(), "measured-2")
+				dearer := max(1, processor[2].Seconds()/processor[1].Seconds())
+				for _, workers := range []int{2, 4, 8, 16} {
+					n, err := New(params, BufferParams{}, c.links, c.hosts, once(flows))
+					must(b, err)
+					one := traceOf(b, n, n.partition(max(16, domainsPerWorker*workers)), workers)
+					b.ReportMetric(one.alone/one.with(workers, dearer), fmt.Sprintf("computed-%d", workers))
+				}
+			}
+		})
+	}
+}
+
+func cpuTime(clock int32) time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(clock, &t); err != nil {
+		panic(err)
+	}
+	return time.Duration(t.Nano())
+}
+
+// A trace is what the domains did in each epoch of a simulation.
+type trace struct {
+	net     *Network
+	epochs  [][][]int32 // items by epoch, step and domain
+	serial  []float64   // ns before each epoch
+	alone   float64     // ns of one worker
+	perItem float64     // ns
+	perStep float64     // ns of a domain in a step, whatever it has to do
+}
+
+// traceOf simulates with one worker, in the epochs of several. Costs are the least-squares fit of the epochs' processor time.
+func traceOf(b *testing.B, n *Network, domainOf []int32, workers int) *trace {
+	runtime.LockOSThread() // the clock is the thread's
+	defer runtime.UnlockOSThread()
+	n.layOut(domainOf)
+	var feeding sync.WaitGroup
+	f, stop := &feed{net: n, batches: make(chan *batch, batchesAhead)}, make(chan struct{})
+	feeding.Go(func() { f.run(stop) })
+	defer feeding.Wait()
+	defer close(stop)
+	c := &collector{parts: make(chan []resultPart, 1<<20)}
+	p, w := &pacer{net: n, feed: f, steps: 1}, n.startWorkers(1)
+	defer w.stop()
+	t := &trace{net: n}
+	var xx, xy, yy, xt, yt float64 // sums of products of steps x, items y, ns t
+	for {
+		began := cpuTime(unix.CLOCK_THREAD_CPUTIME_ID)
+		fromPS, err := p.advance()
+		must(b, err)
+		if fromPS == never {
+			break
+		}
+		n.passOn(c, resultsAtOnce)
+		ready := cpuTime(unix.CLOCK_THREAD_CPUTIME_ID)
+		var epoch [][]int32
+		items := 0.0
+		for range p.steps {
+			n.step++
+			did := make([]int32, len(n.domains))
+			for i := range n.domains {
+				before := n.domains[i].work
+				n.domains[i].run(n.step, fromPS, fromPS+n.stepPS)
+				did[i] = int32(n.domains[i].work - before)
+				items += float64(did[i])
+			}
+			epoch = append(epoch, did)
+			fromPS += n.stepPS
+		}
+		end := cpuTime(unix.CLOCK_THREAD_CPUTIME_ID)
+		x, ns := float64(len(epoch)*len(n.domains)), float64(end-ready)
+		xx, xy, yy, xt, yt = xx+x*x, xy+x*items, yy+items*items, xt+x*ns, yt+items*ns
+		w.active = workers // for the length of the next epoch
+		p.steps = w.settle(p.steps)
+		n.alone, w.active = true, 1
+		t.epochs = append(t.epochs, epoch)
+		t.serial = append(t.serial, float64(ready-began+cpuTime(unix.CLOCK_THREAD_CPUTIME_ID)-end))
+		t.alone += ns + t.serial[len(t.serial)-1]
+	}
+	t.perStep = max(0, (xt*yy-yt*xy)/(xx*yy-xy*xy))
+	t.perItem = (yt - t.perStep*xy) / yy
+	return t
+}
+
+// lookNS is the time to look at a neighbor's progress in another core's cache.
+const lookNS = 60
+
+// with returns the ns that several workers take, if an item is that much dearer with two.
+func (t *trace) with(workers int, dearer float64) (ns float64) {
+	dearer = 1 + (dearer-1)*2*(1-1/float64(workers))
+	w := t.net.startWorkers(1)
+	defer w.stop()
+	w.active = workers
+	var owners []int32
+	for i, epoch := range t.epochs {
+		if ns += t.serial[i]; i%10 == 0 {
+			for _, epoch := range t.epochs[max(0, i-10):max(1, i)] {
+				for _, did := range epoch {
+					for d, items := range did {
+						w.work[d] += int64(items)
+					}
+				}
+			}
+			w.balance()
+			owners = slices.Repeat([]int32{0}, len(w.work))
+			for worker, owned := range w.owned {
+				for _, d := range owned {
+					owners[d] = int32(worker)
+				}
+			}
+		}
+		ns += t.follow(epoch, w.owned, owners, dearer)
+	}
+	return ns
+}
+
+// follow returns the ns of an epoch: the worker whose clock is least simulates the next of its domains that can be.
+func (t *trace) follow(epoch [][]int32, owned [][]int32, owners []int32, dearer float64) float64 {
+	domains := t.net.domains
+	clock, next := make([]float64, len(owned)), make([]int, len(owned))
+	done, doneAt := make([]int, len(domains)), make([]float64, len(domains)) // steps
+	left := len(domains) * len(epoch)
+	for left > 0 {
+		worker := slices.Index(clock, slices.Min(clock))
+		ran := false
+		for range owned[worker] {
+			d := owned[worker][next[worker]]
+			next[worker] = (next[worker] + 1) % len(owned[worker])
+			ready := done[d] < len(epoch)
+			for _, from := range domains[d].neighbors {
+				ready = ready && (done[from] > done[d] || done[from] == done[d] && doneAt[from] <= clock[worker])
+			}
+			if !ready {
+				continue
+			}
+			foreign := 0.0
+			for _, from := range domains[d].neighbors {
+				if owners[from] != owners[d] {
+					foreign++
+				}
+			}
+			clock[worker] += lookNS*foreign + t.perStep + t.perItem*dearer*float64(epoch[done[d]][d])
+			done[d]++
+			doneAt[d] = clock[worker]
+			left--
+			ran = true
+			break
+		}
+		if !ran { // until another has done something
+			later := 0.0
+			for _, at := range doneAt {
+				if at > clock[worker] && (later == 0 || at < later) {
+					later = at
+				}
+			}
+			for _, at := range clock {
+				if at > clock[worker] && (later == 0 || at < later) {
+					later = at
+				}
+			}
+			if later == 0 {
+				later = clock[worker] + lookNS
+			}
+			clock[worker] = later
+		}
+	}
+	return slices.Max(doneAt)
+}
