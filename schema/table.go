@@ -136,6 +136,14 @@ func (t Table) Index(column string) int {
 	panic("schema: table " + t.Name + " has no column " + column)
 }
 
+// Select returns columns of the table.
+func (t Table) Select(names ...string) (columns []Column) {
+	for _, name := range names {
+		columns = append(columns, t.Columns[t.Index(name)])
+	}
+	return columns
+}
+
 // Tables returns all tables of a lake.
 func Tables() []Table {
 	return []Table{

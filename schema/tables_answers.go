@@ -1,5 +1,7 @@
 package schema
 
+import "slices"
+
 // Tables of an estimate.
 var (
 	Slowdowns = Table{
@@ -14,9 +16,9 @@ var (
 			{"vnet", str, false, "", "as in flows"},
 			{"size_bytes", i64, false, "bytes", "size of the flow"},
 			{"start_ns", i64, false, "ns", "start time of the flow; of one that waits for others, when it started"},
-			{"hops", i16, false, "", "number of links on the path; where paths move, the first"},
+			{"hops", i16, false, "", "number of links on the path; where paths move, of the first; 0: a compute step (exact_fcts)"},
 			{"ideal_ns", i64, false, "ns", "FCT of the flow alone on this path, with a window that never binds; at most fct_ns"},
-			{"fct_ns", i64, false, "ns", "estimated FCT"},
+			{"fct_ns", i64, false, "ns", "FCT, estimated or simulated"},
 			{"window_ns", i64, false, "ns", "part of fct_ns - ideal_ns that is due to a window smaller than the path needs"},
 			{"slowdown", f64, false, "", "fct_ns / ideal_ns, at least 1"},
 			{"retransmissions", i32, false, "", "packets of the flow that were sent again; 0 where nothing is lost"},
@@ -126,20 +128,10 @@ var (
 		Name: "sampled_slowdowns", Doc: "Estimates of the flows of the windows, with their weights: percentiles are " +
 			"weighted ones. ",
 		Grain: "flow", Key: []string{"flow_id"}, Sort: []string{}, Variant: true,
-		Columns: []Column{
-			{"flow_id", i64, false, "", "flow"},
+		Columns: slices.Concat(Slowdowns.Select("flow_id"), []Column{
 			{"window", i32, false, "", "window in which the flow starts"},
 			{"weight", f64, false, "", "as in windows"},
-			{"src", i32, false, "", "sending host"},
-			{"dst", i32, false, "", "receiving host"},
-			{"service", str, false, "", "as in flows"},
-			{"vnet", str, false, "", "as in flows"},
-			{"size_bytes", i64, false, "bytes", "size of the flow"},
-			{"start_ns", i64, false, "ns", "start time of the flow"},
-			{"ideal_ns", i64, false, "ns", "FCT of the flow alone in the network, on this path, with a window that never binds"},
-			{"fct_ns", i64, false, "ns", "estimated FCT"},
-			{"slowdown", f64, false, "", "fct_ns / ideal_ns, at least 1"},
-		},
+		}, Slowdowns.Select("src", "dst", "service", "vnet", "size_bytes", "start_ns", "ideal_ns", "fct_ns", "slowdown")),
 	}
 )
 
@@ -150,31 +142,17 @@ var (
 	ExactFCTs = Table{
 		Name: "exact_fcts", Doc: "FCT of each flow in a packet simulation of the whole network.",
 		Grain: "flow", Key: []string{"flow_id"}, Sort: []string{}, Variant: true,
-		Columns: []Column{
-			{"flow_id", i64, false, "", "flow"},
-			{"flow_row", i64, false, "", "row of the flow in table flows"},
-			{"size_bytes", i64, false, "bytes", "size of the flow"},
-			{"start_ns", i64, false, "ns", "start time of the flow; of one that waits for others, when it started"},
-			{"hops", i16, false, "", "number of links on the path; 0: a compute step, which ends when it starts"},
-			{"ideal_ns", i64, false, "ns", "FCT of the flow alone in the network, on this path, with a window that never binds"},
-			{"fct_ns", i64, false, "ns", "simulated FCT"},
-			{"window_ns", i64, false, "ns", "part of fct_ns - ideal_ns that is due to a window smaller than the path needs"},
-			{"slowdown", f64, false, "", "fct_ns / ideal_ns, at least 1"},
-			{"retransmissions", i32, false, "", "packets of the flow that were sent again; 0 where nothing is lost"},
-			{"reordered", i32, false, "", "packets that arrived after one that was sent later (RFC 4737)"},
-		},
+		Columns: Slowdowns.Select("flow_id", "flow_row", "size_bytes", "start_ns", "hops", "ideal_ns", "fct_ns", "window_ns",
+			"slowdown", "retransmissions", "reordered"),
 	}
 	ExactHops = Table{
 		Name: "exact_hops", Doc: "Queueing waits and marks of each flow of exact_fcts at each hop.",
 		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{}, Variant: true,
-		Columns: []Column{
-			{"flow_row", i64, false, "", "row of the flow in table flows"},
-			{"hop", i16, false, "", "index of the link on the path, from 0"},
-			{"link_id", i32, false, "", "link"},
+		Columns: append(Hops.Select("flow_row", "hop", "link_id"), []Column{
 			{"wait_ns", i64, false, "ns", "sum of the queueing waits of the flow's packets; 0 at hop 0"},
 			{"last_wait_ns", i64, false, "ns", "queueing wait of the flow's last packet"},
 			{"packets_marked", i32, false, "", "number of the flow's packets that the link marked (ECN)"},
-		},
+		}...),
 	}
 	Validations = Table{
 		Name: "validations",

@@ -65,17 +65,11 @@ var (
 		Doc:   "Results of the link cases: the FCT of each flow in the case of each link that it crosses.",
 		Grain: "flow × hop", Key: []string{"link_id", "flow_id"},
 		Sort: []string{"link_id", "flow_row"}, Variant: true,
-		Columns: []Column{
-			{"link_id", i32, false, "", "link"},
-			{"flow_row", i64, false, "", "row of the flow in table flows"},
-			{"flow_id", i64, false, "", "flow"},
-			{"hop", i16, false, "", "index of the link on the path, from 0"},
-			{"hops", i16, false, "", "number of links on the path"},
-			{"size_bytes", i64, false, "bytes", "size of the flow"},
+		Columns: append(Hops.Select("link_id", "flow_row", "flow_id", "hop", "hops", "size_bytes"), []Column{
 			{"fct_ns", i64, false, "ns", "FCT in the link case"},
 			{"ideal_ns", i64, false, "ns", "FCT of the flow alone in the link case"},
 			{"wait_ns", i64, false, "ns", "queueing wait of the flow's last packet at the link"},
-		},
+		}...),
 	}
 	DelayBuckets = Table{
 		Name: "delay_buckets", Doc: "Distributions of the packet-normalised delay of each link, by flow size.",
@@ -94,14 +88,10 @@ var (
 		Name:  "hop_contributions",
 		Doc:   "The part of each flow's estimated FCT that each hop adds, ordered by flow for stage sample.",
 		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"}, Variant: true,
-		Columns: []Column{
-			{"flow_row", i64, false, "", "row of the flow in table flows"},
-			{"hop", i16, false, "", "index of the link on the path, from 0"},
-			{"hops", i16, false, "", "number of links on the path"},
-			{"link_id", i32, false, "", "link"},
+		Columns: append(Hops.Select("flow_row", "hop", "hops", "link_id"), []Column{
 			{"delay_ns", f64, false, "ns", "delay that the hop adds to the FCT"},
 			{"wait_ns", f64, false, "ns", "the part that is the wait of the flow's last packet; 0 if not known"},
-		},
+		}...),
 	}
 )
 
@@ -128,26 +118,18 @@ var (
 		Doc:   "Observations of one pass: waits and ECN marks of each flow's packets at each hop.",
 		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"},
 		Variant: true, Temporary: true,
-		Columns: []Column{
-			{"flow_row", i64, false, "", "row of the flow in table flows"},
-			{"hop", i16, false, "", "index of the link on the path, from 0"},
-			{"hops", i16, false, "", "number of links on the path"},
-			{"link_id", i32, false, "", "link"},
+		Columns: append(Hops.Select("flow_row", "hop", "hops", "link_id"), []Column{
 			{"observed", bin, false, "", "waits and marks of the packets, encoded in blocks; at hop 0 the NIC waits"},
 			{"delay_ns", i64, false, "ns", "FCT of the flow in the link's case less its ideal FCT there"},
-		},
+		}...),
 	}
 	Feedback = Table{
 		Name:  "feedback",
 		Doc:   "Feedback for the link cases of the second pass: observations of each flow's packets at its other hops.",
 		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"link_id", "flow_row"},
 		Variant: true, Temporary: true,
-		Columns: []Column{
-			{"link_id", i32, false, "", "link whose case is given the feedback"},
-			{"flow_row", i64, false, "", "row of the flow in table flows"},
-			{"hop", i16, false, "", "index of the link on the path, from 0"},
-			{"observed", bin, false, "", "NIC waits, queueing waits and marks of the packets, encoded in blocks"},
-		},
+		Columns: append(Hops.Select("link_id", "flow_row", "hop"),
+			Column{"observed", bin, false, "", "NIC waits, queueing waits and marks of the packets, encoded in blocks"}),
 	}
 	SenderFeedback = Table{
 		Name: "sender_feedback",

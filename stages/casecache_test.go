@@ -35,7 +35,7 @@ func (m *mapStore) Store(key CaseKey, b []byte) { m.results[key] = append([]byte
 // Results are read from a store as they were written. A workload shifted in time finds them too. Bytes that are no
 // result of the case are ignored.
 func TestCachedResultsAreTheSame(t *testing.T) {
-	n := topologytest.MustClos(t, topologytest.TinyClos())
+	n := topologytest.MustClos(t, tinyClos())
 	for _, of := range []struct {
 		by Estimator
 		p  simkernel.Params

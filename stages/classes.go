@@ -52,7 +52,7 @@ func SettleClasses(classes []TrafficClass) ([]TrafficClass, error) {
 // classify gives an engine classes, and returns which of them the flows of a service and virtual network are in.
 func classify(engine *network.Network, classes []TrafficClass) (of func(service, vnet string) uint8, err error) {
 	if classes == nil {
-		return nil, nil
+		return func(_, _ string) uint8 { return 0 }, nil
 	}
 	services, vnets := map[string]uint8{}, map[string]uint8{}
 	var queues []network.Class

@@ -90,7 +90,7 @@ func TestClustersAreGreedy(t *testing.T) {
 
 // Expected slowdowns grow with bursts and do not depend on the range of links.
 func TestExpectedFeatures(t *testing.T) {
-	n := topologytest.MustClos(t, topologytest.TinyClos())
+	n := topologytest.MustClos(t, tinyClos())
 	p := simkernel.DefaultParams()
 	hops, loads := routed(t, n, &p, randomFlows(n, rand.New(rand.NewPCG(1, 2)), 4000))
 	whole, parts := make([]LinkFeatures, len(n.Links)), make([]LinkFeatures, len(n.Links))

@@ -14,6 +14,7 @@ import (
 	"parsimon/simkernel/network"
 	"parsimon/stages/moves"
 	"parsimon/stages/topology"
+	"parsimon/stages/workload"
 )
 
 // ExactOptions bound a whole-network simulation.
@@ -177,13 +178,9 @@ func (x *exact) nextFlows() (*network.Flows, error) {
 		if err != nil {
 			return nil, err
 		}
-		class := func(int) uint8 { return 0 }
-		if x.classOf != nil {
-			services, vnets := columns.Text(rec, "service"), columns.Text(rec, "vnet")
-			class = func(i int) uint8 { return x.classOf(services.Value(i), vnets.Value(i)) }
-		}
-		chunk, err := x.flowsOf(columns.Int64s(rec, "flow_id"), columns.Int32s(rec, "src"), columns.Int32s(rec, "dst"),
-			columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns"), class)
+		var v workload.RowView
+		columns.ViewOf(rec, &v)
+		chunk, err := x.flowsOf(&v)
 		rec.Release()
 		if err != nil || len(chunk.SizeBytes) > 0 {
 			return chunk, err
@@ -192,38 +189,36 @@ func (x *exact) nextFlows() (*network.Flows, error) {
 }
 
 // flowsOf routes those flows of a batch that are to be simulated.
-func (x *exact) flowsOf(id []int64, src, dst []int32, size, start []int64, class func(i int) uint8) (*network.Flows,
-	error) {
+func (x *exact) flowsOf(v *workload.RowView) (*network.Flows, error) {
 	chunk, first := &network.Flows{}, x.started
 	var flows []exactFlow
 	var path []int32
 	reported := 0
-	for i := range id {
-		row := x.row
+	for i, id := range v.ID {
+		row, src, dst, size, start := x.row, v.Src[i], v.Dst[i], v.SizeBytes[i], v.StartNS[i]
 		x.row++
 		var err error
-		if step := x.waits != nil && ComputeStep(src[i], dst[i], size[i]); step {
-			path = path[:0]
-		} else {
-			path, err = x.router.Path(id[i], src[i], dst[i], path)
+		if path = path[:0]; x.waits == nil || !ComputeStep(src, dst, size) {
+			path, err = x.router.Path(id, src, dst, path)
 		}
 		if x.options.AllowUnreachable && x.waits == nil && isUnreachable(err) {
 			x.stats.Unreachable++
 			continue
 		}
 		if err == nil && x.routes != nil && len(path) > 0 {
-			if _, ends := x.routes.Last().Path(id[i], src[i], dst[i], nil); ends != nil {
+			if _, ends := x.routes.Last().Path(id, src, dst, nil); ends != nil {
 				err = fmt.Errorf("with the cables that go down and stay down it would never end: %w", ends)
 			}
 		}
 		if err != nil {
-			return nil, fmt.Errorf("flow %d: %w", id[i], err)
+			return nil, fmt.Errorf("flow %d: %w", id, err)
 		}
 		if x.started == 0 {
-			x.originNS = start[i]
+			x.originNS = start
 		}
-		chunk.SizeBytes, chunk.StartNS = append(chunk.SizeBytes, size[i]), append(chunk.StartNS, start[i]-x.originNS)
-		chunk.Key, chunk.Class = append(chunk.Key, uint64(row)), append(chunk.Class, class(i))
+		chunk.SizeBytes, chunk.StartNS = append(chunk.SizeBytes, size), append(chunk.StartNS, start-x.originNS)
+		chunk.Key = append(chunk.Key, uint64(row))
+		chunk.Class = append(chunk.Class, x.classOf(v.Service.Value(i), v.VNet.Value(i)))
 		if x.waits != nil {
 			if err := x.waits.add(chunk, row); err != nil {
 				return nil, err
@@ -231,10 +226,10 @@ func (x *exact) flowsOf(id []int64, src, dst []int32, size, start []int64, class
 		}
 		chunk.PathLinks = append(chunk.PathLinks, path...)
 		chunk.PathEnds = append(chunk.PathEnds, int32(len(chunk.PathLinks)))
-		flows = append(flows, exactFlow{row, id[i], size[i], start[i], chunk.PathLinks[len(chunk.PathLinks)-len(path):]})
+		flows = append(flows, exactFlow{row, id, size, start, chunk.PathLinks[len(chunk.PathLinks)-len(path):]})
 		x.started++
-		x.stats.PacketHops += x.params.Packets(size[i]) * int64(len(path))
-		if x.options.reports(start[i]) {
+		x.stats.PacketHops += x.params.Packets(size) * int64(len(path))
+		if x.options.reports(start) {
 			reported++
 		}
 	}

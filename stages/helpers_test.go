@@ -15,6 +15,7 @@ import (
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
 	"parsimon/stages/topology"
+	"parsimon/stages/topology/topologytest"
 	"parsimon/stages/workload"
 )
 
@@ -128,4 +129,11 @@ func testClos(t *testing.T) *topology.Network {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// tinyClos is 2 pods × 2 racks × 2 hosts, 2 planes, 1 spine each.
+func tinyClos() topology.ClosSpec {
+	c := topologytest.SmallClos(2)
+	c.RacksPerPod, c.HostsPerRack = 2, 2
+	return c
 }

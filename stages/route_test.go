@@ -80,7 +80,7 @@ func (f sinkFunc) Write(rec arrow.Record) error { return f(rec) }
 // drawnFlows draws flows of a mix of sizes.
 func drawnFlows(t testing.TB, r *topology.Router, flows int64) (rows []workload.Row) {
 	t.Helper()
-	sizes, err := workload.ReadSizeCDF(filepath.Join(topologytest.Repository(t), "datasets", "sizes", "webserver.txt"))
+	sizes, err := workload.ReadSizeCDF(filepath.Join("..", "datasets", "sizes", "webserver.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,21 +44,6 @@ func (s *SimulateStats) Add(o SimulateStats) {
 	s.CachedNS += o.CachedNS
 }
 
-func (s *SimulateStats) count(link int32, packetHops, tookNS int64, cached bool) {
-	if cached {
-		s.CachedCases++
-		s.CachedHops += packetHops
-		s.CachedNS += tookNS
-	} else {
-		s.Cases++
-		s.PacketHops += packetHops
-		s.KernelNS += tookNS
-	}
-	if tookNS > s.LongestCaseNS {
-		s.LongestCaseNS, s.LongestLink = tookNS, link
-	}
-}
-
 // Simulator runs the link cases of one scenario, a range of links at a time. It reuses its memory and is
 // used by one goroutine at a time.
 type Simulator struct {
@@ -221,7 +206,11 @@ func (s *Simulator) run(ctx context.Context, lo, hi int32, hops, feedback schema
 		if len(rows) == 0 {
 			continue
 		}
-		stats.count(id, packets, took, cached)
+		if cached {
+			stats.Add(SimulateStats{CachedCases: 1, CachedHops: packets, CachedNS: took, LongestCaseNS: took, LongestLink: id})
+		} else {
+			stats.Add(SimulateStats{Cases: 1, PacketHops: packets, KernelNS: took, LongestCaseNS: took, LongestLink: id})
+		}
 		if r.progress != nil {
 			r.progress(packets)
 		}

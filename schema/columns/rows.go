@@ -51,27 +51,23 @@ func (r *Rows) Add(row Row) {
 func appendValue(to array.Builder, value any) bool {
 	switch to := to.(type) {
 	case *array.Int32Builder:
-		x, ok := value.(int32)
-		to.Append(x)
-		return ok
+		return appendTo(to.Append, value)
 	case *array.Int64Builder:
-		x, ok := value.(int64)
-		to.Append(x)
-		return ok
+		return appendTo(to.Append, value)
 	case *array.Float64Builder:
-		x, ok := value.(float64)
-		to.Append(x)
-		return ok
+		return appendTo(to.Append, value)
 	case *array.StringBuilder:
-		x, ok := value.(string)
-		to.Append(x)
-		return ok
+		return appendTo(to.Append, value)
 	case *array.BooleanBuilder:
-		x, ok := value.(bool)
-		to.Append(x)
-		return ok
+		return appendTo(to.Append, value)
 	}
 	return false
+}
+
+func appendTo[T any](add func(T), value any) bool {
+	x, ok := value.(T)
+	add(x)
+	return ok
 }
 
 // Record returns the rows as a batch, which the caller releases, and ends the building.

@@ -75,27 +75,36 @@ func Clos(spec ClosSpec) (*Network, error) {
 	return NewNetwork(c.Parts())
 }
 
+// Names of the nodes of a Clos network, by pod (a spine: by plane) and number. Racks count within their pod, hosts
+// within their rack.
+const (
+	ClosHostName   = "pod%d-rack%d-host%d"
+	ClosTorName    = "pod%d-tor%d"
+	ClosFabricName = "pod%d-fabric%d"
+	ClosSpineName  = "plane%d-spine%d"
+)
+
 // Parts lists the nodes and the cables of a resolved description.
 func (c *ClosSpec) Parts() (nodes []Node, cables []Cable) {
 	racks := c.Pods * c.RacksPerPod
 	tor0 := racks * c.HostsPerRack
 	fabric0 := tor0 + racks
 	spine0 := fabric0 + c.Pods*c.Planes
-	node := func(kind, name string, pod, rack int) {
-		nodes = append(nodes, Node{int32(len(nodes)), name, kind, int32(pod), int32(rack)})
+	node := func(kind string, pod, rack int, name string, of ...any) {
+		nodes = append(nodes, Node{int32(len(nodes)), fmt.Sprintf(name, of...), kind, int32(pod), int32(rack)})
 	}
 	for h := range tor0 {
 		r := h / c.HostsPerRack
-		node(KindHost, ClosHostName(r/c.RacksPerPod, r%c.RacksPerPod, h%c.HostsPerRack), r/c.RacksPerPod, r)
+		node(KindHost, r/c.RacksPerPod, r, ClosHostName, r/c.RacksPerPod, r%c.RacksPerPod, h%c.HostsPerRack)
 	}
 	for r := range racks {
-		node(KindTor, ClosTorName(r/c.RacksPerPod, r%c.RacksPerPod), r/c.RacksPerPod, r)
+		node(KindTor, r/c.RacksPerPod, r, ClosTorName, r/c.RacksPerPod, r%c.RacksPerPod)
 	}
 	for f := range c.Pods * c.Planes {
-		node(KindFabric, ClosFabricName(f/c.Planes, f%c.Planes), f/c.Planes, -1)
+		node(KindFabric, f/c.Planes, -1, ClosFabricName, f/c.Planes, f%c.Planes)
 	}
 	for s := range c.Planes * c.SpinesPerPlane {
-		node(KindSpine, ClosSpineName(s/c.SpinesPerPlane, s%c.SpinesPerPlane), -1, -1)
+		node(KindSpine, -1, -1, ClosSpineName, s/c.SpinesPerPlane, s%c.SpinesPerPlane)
 	}
 	for p := range c.Pods {
 		tors := tor0 + p*c.RacksPerPod
@@ -115,20 +124,4 @@ func (c *ClosSpec) Parts() (nodes []Node, cables []Cable) {
 		}
 	}
 	return nodes, cables
-}
-
-// ClosHostName is the name of a host of a Clos network. Racks count within their pod, hosts within their rack.
-func ClosHostName(pod, rack, host int) string {
-	return fmt.Sprintf("pod%d-rack%d-host%d", pod, rack, host)
-}
-
-// ClosTorName is the name of a top-of-rack switch.
-func ClosTorName(pod, rack int) string { return fmt.Sprintf("pod%d-tor%d", pod, rack) }
-
-// ClosFabricName is the name of a fabric switch.
-func ClosFabricName(pod, plane int) string { return fmt.Sprintf("pod%d-fabric%d", pod, plane) }
-
-// ClosSpineName is the name of a spine switch.
-func ClosSpineName(plane, spine int) string {
-	return fmt.Sprintf("plane%d-spine%d", plane, spine)
 }

@@ -1,10 +1,6 @@
 package topology
 
-import (
-	"os"
-	"path/filepath"
-	"testing"
-)
+import "testing"
 
 // SmallClos is the paper's small topology: 2 pods × 16 racks × 8 hosts, 2 planes.
 func SmallClos(oversubscription float64) ClosSpec {
@@ -27,17 +23,6 @@ func MustClos(t testing.TB, c ClosSpec) *Network {
 		t.Fatal(err)
 	}
 	return n
-}
-
-// SharedReference returns a file of the reference data, which some machines keep beside the
-// repository. Where it is missing the test is skipped.
-func SharedReference(t testing.TB, parts ...string) string {
-	t.Helper()
-	path := filepath.Join(append([]string{Repository(t), "..", "shared", "reference"}, parts...)...)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("reference data is missing: %v", err)
-	}
-	return path
 }
 
 // Wire makes a small network. The first nodes are hosts, the others switches; every cable has 10 Gbps
@@ -81,17 +66,4 @@ func MustRouter(t testing.TB, n *Network, seed uint64) *Router {
 		t.Fatal(err)
 	}
 	return r
-}
-
-// Repository returns the root of the repository, the directory of go.mod.
-func Repository(t testing.TB) string {
-	t.Helper()
-	for dir := "."; ; dir = filepath.Join(dir, "..") {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
-		}
-		if abs, err := filepath.Abs(dir); err != nil || abs == filepath.Dir(abs) {
-			t.Fatal("no go.mod in any parent directory")
-		}
-	}
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"parsimon/stages/rng"
-	"parsimon/stages/topology/topologytest"
 	"parsimon/stages/workload"
 )
 
@@ -87,7 +86,7 @@ func TestShippedSizes(t *testing.T) {
 func TestShippedSizesAreClose(t *testing.T) {
 	for _, name := range []string{"webserver", "cachefollower", "hadoop"} {
 		ours := shippedSizes(t, name)
-		theirs, err := workload.ReadSizeCDF(topologytest.SharedReference(t, "sizes", name+"-all.txt"))
+		theirs, err := workload.ReadSizeCDF(sharedFile(t, "sizes", name+"-all.txt"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package workload_test
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -52,7 +53,7 @@ func (nullSink) Write(arrow.Record) error { return nil }
 // shippedSizes reads a distribution of datasets/sizes.
 func shippedSizes(t testing.TB, name string) *workload.SizeCDF {
 	t.Helper()
-	c, err := workload.ReadSizeCDF(filepath.Join(topologytest.Repository(t), "datasets", "sizes", name+".txt"))
+	c, err := workload.ReadSizeCDF(filepath.Join("..", "..", "datasets", "sizes", name+".txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,4 +92,15 @@ func mustGenerate(t testing.TB, n *topology.Network, w *workload.Workload,
 		t.Fatal(err)
 	}
 	return out, stats
+}
+
+// sharedFile returns a file of the reference data, which some machines keep beside the repository. Where it is missing
+// the test is skipped.
+func sharedFile(t testing.TB, parts ...string) string {
+	t.Helper()
+	path := filepath.Join(append([]string{"..", "..", "..", "shared", "reference"}, parts...)...)
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("reference data is missing: %v", err)
+	}
+	return path
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"parsimon/stages/topology/topologytest"
 	"parsimon/stages/workload"
 )
 
@@ -97,7 +96,7 @@ func TestMatrixKinds(t *testing.T) {
 func TestMatrixKindsAreClose(t *testing.T) {
 	for kind, file := range map[string]string{workload.MatrixDatabase: "cluster_a_2_16.json",
 		workload.MatrixWebServer: "cluster_b_2_16.json", workload.MatrixHadoop: "cluster_c_2_16.json"} {
-		theirs, err := workload.ReadMatrix(topologytest.SharedReference(t, "matrices", file))
+		theirs, err := workload.ReadMatrix(sharedFile(t, "matrices", file))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -64,10 +64,7 @@ type Reader struct {
 func NewReader(t schema.Table, open Opener, files, columns []string, keep *Range, f *Footers) *Reader {
 	r := &Reader{table: t, opener: open, files: files, keep: keep, footers: f, columns: t.Columns}
 	if columns != nil {
-		r.columns = nil
-		for _, name := range columns {
-			r.columns = append(r.columns, t.Columns[t.Index(name)])
-		}
+		r.columns = t.Select(columns...)
 	}
 	fields := make([]arrow.Field, len(r.columns))
 	for i, c := range r.columns {

@@ -1,6 +1,7 @@
 package format
 
 import (
+	"fmt"
 	"math"
 	"strings"
 
@@ -34,7 +35,8 @@ func (d *draft) readJSON() {
 	}
 	for p, plane := range d.list(planes) {
 		for s, v := range d.list(plane) {
-			d.jsonNode(v, topology.Node{Kind: topology.KindSpine, Name: topology.ClosSpineName(p, s), Pod: -1, Rack: -1})
+			name := fmt.Sprintf(topology.ClosSpineName, p, s)
+			d.jsonNode(v, topology.Node{Kind: topology.KindSpine, Name: name, Pod: -1, Rack: -1})
 		}
 	}
 	d.jsonCables(cross)
@@ -56,10 +58,10 @@ func (d *draft) jsonPod(pod tree.Field, p int, number *int32) {
 		}
 		v := topology.Node{Kind: topology.KindHost, Pod: int32(p), Rack: *number}
 		for h, host := range d.list(hosts) {
-			v.Name = topology.ClosHostName(p, k, h)
+			v.Name = fmt.Sprintf(topology.ClosHostName, p, k, h)
 			d.jsonNode(host, v)
 		}
-		v.Kind, v.Name = topology.KindTor, topology.ClosTorName(p, k)
+		v.Kind, v.Name = topology.KindTor, fmt.Sprintf(topology.ClosTorName, p, k)
 		if d.take(rack.Need("tor")) {
 			d.jsonNode(tor, v)
 		}
@@ -67,7 +69,8 @@ func (d *draft) jsonPod(pod tree.Field, p int, number *int32) {
 		*number++
 	}
 	for i, v := range d.list(fabs) {
-		d.jsonNode(v, topology.Node{Kind: topology.KindFabric, Name: topology.ClosFabricName(p, i), Pod: int32(p), Rack: -1})
+		name := fmt.Sprintf(topology.ClosFabricName, p, i)
+		d.jsonNode(v, topology.Node{Kind: topology.KindFabric, Name: name, Pod: int32(p), Rack: -1})
 	}
 	d.jsonCables(cross)
 }

@@ -2,8 +2,6 @@
 package topologytest
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 
 	"parsimon/stages/topology"
@@ -22,13 +20,6 @@ func LargeClos(oversubscription float64) topology.ClosSpec {
 	return c
 }
 
-// TinyClos is 2 pods × 2 racks × 2 hosts, 2 planes, 1 spine each.
-func TinyClos() topology.ClosSpec {
-	c := SmallClos(2)
-	c.RacksPerPod, c.HostsPerRack = 2, 2
-	return c
-}
-
 // MustClos builds a Clos network, or fails the test.
 func MustClos(t testing.TB, c topology.ClosSpec) *topology.Network {
 	t.Helper()
@@ -37,17 +28,6 @@ func MustClos(t testing.TB, c topology.ClosSpec) *topology.Network {
 		t.Fatal(err)
 	}
 	return n
-}
-
-// SharedReference returns a file of the reference data, which some machines keep beside the
-// repository. Where it is missing the test is skipped.
-func SharedReference(t testing.TB, parts ...string) string {
-	t.Helper()
-	path := filepath.Join(append([]string{Repository(t), "..", "shared", "reference"}, parts...)...)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("reference data is missing: %v", err)
-	}
-	return path
 }
 
 // Wire makes a small network. The first nodes are hosts, the others switches; every cable has 10 Gbps
@@ -84,30 +64,7 @@ func MustRouter(t testing.TB, n *topology.Network, seed uint64) *topology.Router
 }
 
 // SmallNetwork is a rack of four hosts, ids 0 to 3, and a switch, 4.
-func SmallNetwork(t *testing.T) *topology.Network {
+func SmallNetwork(t testing.TB) *topology.Network {
 	t.Helper()
-	nodes := []topology.Node{{ID: 4, Kind: topology.KindTor, Pod: -1, Rack: -1}}
-	var cables []topology.Cable
-	for h := range int32(4) {
-		nodes = append(nodes, topology.Node{ID: h, Kind: topology.KindHost, Pod: -1, Rack: -1})
-		cables = append(cables, topology.Cable{A: h, B: 4, BandwidthBps: 1e10, DelayNS: 1000})
-	}
-	n, err := topology.NewNetwork(nodes, cables)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
-// Repository returns the root of the repository, the directory of go.mod.
-func Repository(t testing.TB) string {
-	t.Helper()
-	for dir := "."; ; dir = filepath.Join(dir, "..") {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
-		}
-		if abs, err := filepath.Abs(dir); err != nil || abs == filepath.Dir(abs) {
-			t.Fatal("no go.mod in any parent directory")
-		}
-	}
+	return Wire(t, 5, 4, [2]int32{0, 4}, [2]int32{1, 4}, [2]int32{2, 4}, [2]int32{3, 4})
 }
