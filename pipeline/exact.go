@@ -48,6 +48,10 @@ func (m *method) exactStage() *engine.Stage {
 		if err != nil {
 			return nil, err
 		}
+		for _, w := range stages.GoBackWarnings(m.Network, &m.Spec.Params, m.Spec.Switches, loads) {
+			m.Log.Warn().Msg(w.Text)
+			break // the others are in table warnings
+		}
 		work := func(ctx context.Context, t *engine.Attempt) error {
 			out := stages.ExactTables{FCTs: t.Sink(schema.ExactFCTs), Hops: t.Sink(schema.ExactHops),
 				Links: t.Sink(schema.LinkStats)}

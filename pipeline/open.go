@@ -135,13 +135,25 @@ func Derive(ctx context.Context, dir, base string, c scenario.Changes, v Variant
 	if c.FoundStarts {
 		e.source = newFoundStarts(model, from.ID())
 	}
-	if e.Ephemeral && !e.existed {
-		if err := e.exec.Session().WriteState(e.base().StatePath(lake.EphemeralFile), true); err != nil {
-			e.Close()
-			return nil, err
-		}
+	if err := e.markEphemeral(); err != nil {
+		e.Close()
+		return nil, err
 	}
 	return e, e.begin()
+}
+
+// markEphemeral marks a scenario that is made to be deleted. One that a user has made stays, and is estimated whole.
+func (e *Estimation) markEphemeral() error {
+	state, session := e.base().StatePath(lake.EphemeralFile), e.exec.Session()
+	switch {
+	case !e.Ephemeral:
+		return nil
+	case !e.existed:
+		return session.WriteState(state, true)
+	}
+	found, err := e.Lake.ReadState(state, &e.Ephemeral)
+	e.Ephemeral = found
+	return err
 }
 
 // Forget deletes the scenario if it was made to be deleted. What a user has made of the same changes stays.

@@ -51,7 +51,8 @@ func (m *method) intervalsStage(sample, contributions, cases *engine.Stage) *eng
 			}
 			found := stages.ReasonsForWholeNetwork(m.Network, &m.Spec.Params, loads)
 			if m.variant.Estimator == stages.WholeNetwork {
-				found = stages.FullLinks(m.Network, &m.Spec.Params, loads)
+				found = append(stages.FullLinks(m.Network, &m.Spec.Params, loads),
+					stages.GoBackWarnings(m.Network, &m.Spec.Params, m.Spec.Switches, loads)...)
 			}
 			if limited {
 				rows := in.Read(cases.Output(schema.LinkStats), []string{"link_id", "max_queue_bytes"}, nil)

@@ -56,6 +56,10 @@ const (
 	fullBuffer  = 1.0
 	pauseBuffer = 4.5
 
+	// What can be in flight on a cable, relative to what its port's buffer holds, from which on senders that go back may
+	// not come to an end.
+	goBackFlight = 1.0
+
 	// Fraction of flows that cross two links above loadedLink, under estimator Independent. Of 14 scenarios that were
 	// compared with ns-3, the four at 4% and more have a p99 off by 20% and more; those below, by 12% at most.
 	loadedTwice = 0.02
@@ -115,6 +119,37 @@ func BufferWarnings(n *topology.Network, b network.BufferParams, loads *Loads, s
 	})
 	slices.SortStableFunc(out, func(a, b Warning) int { return cmp.Compare(b.Measure, a.Measure) })
 	return out, err
+}
+
+// GoBackWarnings returns a row for each port of a switch with a limited buffer that holds little of what is in flight on
+// its cable, where senders send all of that again after a loss and do not slow down, the shortest of room first.
+func GoBackWarnings(n *topology.Network, p *simkernel.Params, b network.BufferParams, loads *Loads) (out []Warning) {
+	if b.IsZero() || b.PFC || b.Selective || p.Transport.Traits().AckClocked {
+		return nil
+	}
+	fastest := int64(0)
+	for id := range n.Links {
+		if n.FromHost(n.Links[id].ID) {
+			fastest = max(fastest, n.Links[id].BandwidthBps)
+		}
+	}
+	for id := range n.Links {
+		l := &n.Links[id]
+		flight := 2 * float64(l.DelayNS) * float64(min(fastest, l.BandwidthBps)) / 8e9
+		if p.WANWindowBytes != simkernel.AutoWindow {
+			flight = min(flight, float64(max(p.WindowBytes, p.WANWindowBytes)))
+		}
+		share := flight / float64(b.PortBytes())
+		if share < goBackFlight || loads.Links[id].Flows == 0 || n.FromHost(l.ID) {
+			continue
+		}
+		out = append(out, Warning{buffersKind, share, goBackFlight, l.ID, fmt.Sprintf(
+			"%.0f bytes can be in flight on %s (link %d, %d ns), and its switch's buffer of %d holds %d there: senders of %s go "+
+				"back after a loss and send all of that again, which may come to no end; use --transport cubic or newreno, or "+
+				"--selective-recovery", flight, n.LinkName(l.ID), l.ID, l.DelayNS, b.SwitchBytes, b.PortBytes(), p.Transport)})
+	}
+	slices.SortStableFunc(out, func(a, b Warning) int { return cmp.Compare(b.Measure, a.Measure) })
+	return out
 }
 
 // FullLinks returns the warnings of an estimate of the whole network that are known before it is simulated.

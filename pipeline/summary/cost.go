@@ -97,9 +97,12 @@ func addWhole(a *text.Answer, e *pipeline.Estimation) error {
 	}
 	a.Linef("whole network: %d flows; %s packet-hops in %s, %.0f ns each", s.Flows, units.Human(float64(s.PacketHops)),
 		time.Duration(seconds*1e9).Round(time.Millisecond), seconds*1e9/float64(max(1, s.PacketHops)))
-	a.Linef("no switch held more than %d bytes (switch %d)", s.DeepestSwitchBytes, s.DeepestSwitch)
-	l, buffer := s.Losses, e.Spec.Switches
-	if !buffer.IsZero() {
+	l, buffer, deepest := s.Losses, e.Spec.Switches, e.Network.Name(s.DeepestSwitch)
+	if buffer.IsZero() {
+		a.Linef("the longest queues of a switch's ports, at different times, add up to %d bytes (%s)", s.DeepestSwitchBytes,
+			deepest)
+	} else {
+		a.Linef("no switch held more than %d bytes at a time (%s)", s.DeepestSwitchBytes, deepest)
 		a.Linef("switch buffers of %d bytes, alpha %g: %d of %d packets dropped, %d discarded out of order, %d sent again; "+
 			"%d NACKs, %d timeouts; links were paused for %s in all", buffer.SwitchBytes, buffer.Alpha, l.Dropped, l.Sent,
 			l.Discarded, l.Again, l.NACKs, l.Timeouts, time.Duration(s.PausedNS))

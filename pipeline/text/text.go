@@ -16,7 +16,7 @@ import (
 // the display of a terminal.
 type Answer struct{ parts []any } // string or *Table
 
-// A Table is a part of an answer. Its values are texts, whole numbers, floats, Percent, or nil for none.
+// A Table is a part of an answer. Its values are texts, whole numbers, floats, Figure, Percent, or nil for none.
 type Table struct {
 	columns []string
 	rows    [][]any
@@ -25,12 +25,27 @@ type Table struct {
 // A Percent is a share, written as a change in percent: +1.2%. CSV has the share.
 type Percent float64
 
-// String is the share in percent, with its sign.
+// String is the share in percent, with its sign. A share below 0.05% has three decimals.
 func (p Percent) String() string {
-	if math.IsNaN(float64(p)) {
+	switch x := math.Abs(float64(p)); {
+	case math.IsNaN(x):
 		return "-"
+	case x > 0 && x < 0.0005:
+		return fmt.Sprintf("%+.3f%%", 100*float64(p))
 	}
 	return fmt.Sprintf("%+.1f%%", 100*float64(p))
+}
+
+// A Figure is a float with five significant digits, for tables in which small differences count. CSV has all digits.
+type Figure float64
+
+// String has at most ten decimals.
+func (f Figure) String() string {
+	x, before := math.Abs(float64(f)), 1 // digits before the point
+	if x > 0 && !math.IsInf(x, 0) {
+		before = 1 + int(math.Floor(math.Log10(x)))
+	}
+	return strconv.FormatFloat(float64(f), 'f', min(10, max(0, 5-before)), 64)
 }
 
 // Linef adds a line.
@@ -87,6 +102,8 @@ func (t *Table) csv(w io.Writer) error {
 			switch v := v.(type) {
 			case nil:
 			case Percent:
+				record[i] = strconv.FormatFloat(float64(v), 'g', -1, 64)
+			case Figure:
 				record[i] = strconv.FormatFloat(float64(v), 'g', -1, 64)
 			case float64:
 				record[i] = strconv.FormatFloat(v, 'g', -1, 64)

@@ -435,8 +435,10 @@ func (c *Comparison) Text() *text.Answer {
 			}
 		}
 		row = append(row, r.Flows, r.Quantile)
-		fct := []any{r.BaseFCT, r.OtherFCT, text.Percent(r.FCTChange), text.Percent(r.FCTLo), text.Percent(r.FCTHi)}
-		slowdown := []any{r.Base, r.Other, text.Percent(r.Change), text.Percent(r.Lo), text.Percent(r.Hi)}
+		fct := []any{text.Figure(r.BaseFCT), text.Figure(r.OtherFCT), text.Percent(r.FCTChange), text.Percent(r.FCTLo),
+			text.Percent(r.FCTHi)}
+		slowdown := []any{text.Figure(r.Base), text.Figure(r.Other), text.Percent(r.Change), text.Percent(r.Lo),
+			text.Percent(r.Hi)}
 		if c.IdealChanged > 0 {
 			table.Add(slices.Concat(row, fct, slowdown[:3])...)
 		} else {

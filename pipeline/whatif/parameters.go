@@ -347,12 +347,15 @@ func (p *Parameters) Text() *text.Answer {
 			row = append(row, r.Settings[axis.Key])
 		}
 		for _, x := range r.Exact {
-			row = append(row, x)
+			row = append(row, text.Figure(x))
 		}
 		if exact {
 			row = append(row, text.Percent(r.P99/r.Exact[2]-1))
 		}
-		table.Add(append(row, r.P50, r.P90, r.P99, r.P999, r.P50FCT, r.P99FCT, r.Seconds, r.ScenarioID)...)
+		for _, x := range []float64{r.P50, r.P90, r.P99, r.P999, r.P50FCT, r.P99FCT} {
+			row = append(row, text.Figure(x))
+		}
+		table.Add(append(row, r.Seconds, r.ScenarioID)...)
 	}
 	p.addJobs(a, slices.Clip(head[:len(p.Axes)]))
 	switch {

@@ -299,13 +299,14 @@ func (s *Sweep) Text(most int) *text.Answer {
 	}
 	a.Linef("base %s, each of %d cables of %s%s, by what it does to quantile %g of slowdown (flows: %s)",
 		s.Base, len(s.Cables), s.Plan.what(), down, s.Plan.Quantile, s.Plan.Service)
-	a.Linef("there the base has slowdown %.3f, FCT %.4g ms (%s)", before.Slowdowns[q], before.fct(q), s.Variant)
+	a.Linef("there the base has slowdown %s, FCT %s ms (%s)", text.Figure(before.Slowdowns[q]), text.Figure(before.fct(q)),
+		s.Variant)
 	table := a.Table("place", "cable", "slowdown", "change", "fct_ms", "no_path")
 	for i := range s.Cables[:min(most, len(s.Cables))] {
 		c := &s.Cables[i]
 		var slowdown, fct any
 		if p, ok := c.Full[s.Plan.Service]; ok {
-			slowdown, fct = p.Slowdowns[q], p.fct(q)
+			slowdown, fct = text.Figure(p.Slowdowns[q]), text.Figure(p.fct(q))
 		}
 		table.Add(i+1, c.NameA+":"+c.NameB, slowdown, text.Percent(s.changeOf(c, s.Plan.Service, q)), fct, c.Unreachable)
 	}

@@ -17,7 +17,7 @@ import (
 //
 // Recovery is go-back-N, as in RDMA NICs and the HPCC simulator. A receiver accepts packets in order only, and
 // acknowledges them. It discards packets beyond the expected one and answers the first of them, and then one
-// per nackEveryNS without progress, by a NACK that names the expected packet; the sender goes back to it. It
+// per nackEveryNS, or round trip if that is longer, without progress, by a NACK that names the expected packet; the sender goes back to it. It
 // also discards duplicates. A timeout covers the loss of a flow's last packets. The transport processes a
 // NACK like an ACK of the same number; losses have no other effect on it.
 //
@@ -243,6 +243,7 @@ func (n *Buffered) admitNext() error {
 	f.packets = n.params.Packets(size)
 	f.timeoutPS = n.timeoutPS(path, idlePS)
 	f.lowPS = max(100_000, 3*n.ideal.Path().RoundTripNS) * simkernel.PSPerNS
+	f.nackWaitPS = max(nackEveryNS, n.ideal.Path().RoundTripNS) * simkernel.PSPerNS
 	if n.params.Transport.Traits().AckClocked {
 		f.limits.RoundTripNS = n.ideal.Path().RoundTripNS
 	}
@@ -455,9 +456,10 @@ type bufferedFlow struct {
 	timerSet   bool // there is an event for it
 
 	// Receiver.
-	expected int64 // packets received in order
-	nacked   int64 // 1 + the packet that the last NACK named
-	nackPS   int64 // and when
+	expected   int64 // packets received in order
+	nacked     int64 // 1 + the packet that the last NACK named
+	nackPS     int64 // when the next may be sent
+	nackWaitPS int64
 
 	twinTCP
 	twinIRN
@@ -598,10 +600,10 @@ func (n *Buffered) receiveData(k *bufferedPacket, nowPS int64) bool {
 		return false
 	default:
 		n.Losses.Discarded++
-		if f.nacked == f.expected+1 && nowPS < f.nackPS+nackEveryNS*simkernel.PSPerNS {
+		if f.nacked == f.expected+1 && nowPS < f.nackPS {
 			return false
 		}
-		f.nacked, f.nackPS = f.expected+1, nowPS
+		f.nacked, f.nackPS = f.expected+1, nowPS+f.nackWaitPS
 		k.nack = true
 		n.Losses.NACKs++
 	}

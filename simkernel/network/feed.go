@@ -37,6 +37,7 @@ type newFlow struct {
 	key       uint64
 	timeoutPS int64 // with recovery
 	lowPS     int64 // with IRN
+	nackPS    int64 // with recovery: from one NACK for a packet to the next
 	limits    simkernel.Limits
 	path      []int32 // empty: a compute step
 	class     int32
@@ -156,7 +157,9 @@ func (f *feed) add(b *batch, c *Flows, links []int32, i int) error {
 		if err := n.recovery.check(size); err != nil {
 			return err
 		}
-		flow.timeoutPS, flow.lowPS = n.timeoutPS(path), n.lowTimeoutPS(f.ideal.Path().RoundTripNS)
+		roundTripNS := f.ideal.Path().RoundTripNS
+		flow.timeoutPS, flow.lowPS = n.timeoutPS(path), n.lowTimeoutPS(roundTripNS)
+		flow.nackPS = max(nackEveryNS, roundTripNS) * simkernel.PSPerNS
 	}
 	return f.append(b, c, i, flow)
 }

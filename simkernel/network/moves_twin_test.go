@@ -258,10 +258,10 @@ func (m *twinMoves) receiveData(n *Buffered, k *bufferedPacket, nowPS int64) boo
 		n.Losses.Discarded++
 	case inOrder && k.number > f.expected:
 		n.Losses.Discarded++
-		if f.nacked == f.expected+1 && nowPS < f.nackPS+nackEveryNS*simkernel.PSPerNS {
+		if f.nacked == f.expected+1 && nowPS < f.nackPS {
 			return false
 		}
-		f.nacked, f.nackPS, k.nack = f.expected+1, nowPS, true
+		f.nacked, f.nackPS, k.nack = f.expected+1, nowPS+f.nackWaitPS, true
 		n.Losses.NACKs++
 	default:
 		n.Losses.Delivered++

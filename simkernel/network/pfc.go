@@ -125,10 +125,10 @@ func (b *BufferParams) checkPFC(packetBytes int64) error {
 	return nil
 }
 
-// headroom returns that of packets of a link: by default all that can arrive over it after the threshold was passed,
+// Headroom returns that of packets of a link: by default all that can arrive over it after the threshold was passed,
 // which is what is sent in a round trip of propagation and pause frame, the packet in transmission at either end, and
 // the one that passed it.
-func (n *Network) headroom(link Link) int64 {
+func (n *Network) Headroom(link Link) int64 {
 	if n.buffer.HeadroomBytes > 0 {
 		return n.buffer.HeadroomBytes
 	}
@@ -153,7 +153,7 @@ func (n *Network) initPFC() error {
 			u := &n.pausers[(l^1)*len(n.classes)+i] // at the port of the other direction
 			if u.alpha = n.alphaOf(&n.classes[i]); !n.classes[i].Lossy {
 				u.alpha *= faster
-				u.reserve, u.headroom = pfcReserve, n.headroom(link)
+				u.reserve, u.headroom = pfcReserve, n.Headroom(link)
 			}
 			reserve[v] += u.reserve
 			headroom[v] += u.headroom

@@ -10,7 +10,7 @@ import (
 
 // Recovery from losses is go-back-N, as in RDMA NICs and the HPCC simulator. A receiver accepts packets in order only,
 // and acknowledges them. It discards packets beyond the expected one and answers the first of them, and then one
-// per nackEveryNS without progress, by a NACK; the sender goes back to the expected packet. It also discards
+// per nackEveryNS or round trip without progress, by a NACK; the sender goes back to the expected packet. It also discards
 // duplicates. A timeout covers the loss of a flow's last packets. The transport processes a NACK like an ACK of
 // what was acknowledged before; losses have no other effect on it.
 //
@@ -23,7 +23,8 @@ import (
 // counted between steps (lateStat), as long as their flow was not delivered; and a flow's slot is free only when
 // nothing of it is in the network.
 
-// nackEveryNS is the least time between two NACKs for the same packet (the HPCC simulator's default).
+// nackEveryNS is the least time between two NACKs for the same packet (the HPCC simulator's default). On paths with a
+// longer round trip it is that: what the first makes the sender send again cannot be there before.
 const nackEveryNS = 500_000
 
 // maxBackoff bounds how often a timeout is doubled.
@@ -69,7 +70,8 @@ type receiver struct {
 	reordered int32     // of those, the packets that came after one with a higher number (RFC 4737)
 	expected  int64     // packets received in order
 	nacked    int64     // 1 + the packet that the last NACK asked for
-	nackPS    int64     // and when
+	nackPS    int64     // when the next NACK for it may be sent
+	waitPS    int64     // from one NACK for a packet to the next
 	beyond    int64     // clocked by ACKs: 1 + the highest packet received
 	coming    packetSet // likewise: those that left the last port (dependencies.go)
 	sent      int64     // packets that will be received in order, of those that left the last port (dependencies.go)
@@ -146,7 +148,7 @@ func (r *recovery) start(slot int32, f *newFlow) {
 	}
 	r.flows[slot] = recoveryFlow{packets: r.net.params.Packets(f.size), timeoutPS: f.timeoutPS, lowPS: f.lowPS,
 		deliverPS: never, acked: acked}
-	r.receivers[slot] = receiver{got: got, coming: coming}
+	r.receivers[slot] = receiver{got: got, coming: coming, waitPS: f.nackPS}
 }
 
 // timeoutPS returns the retransmission timeout of flows of a path. By default it covers a packet that waits behind
@@ -238,11 +240,11 @@ func (d *domain) receiveInOrder(it *item) bool {
 		}
 	default:
 		d.losses.Discarded++
-		if r.nacked == r.expected+1 && it.atPS < r.nackPS+nackEveryNS*simkernel.PSPerNS {
+		if r.nacked == r.expected+1 && it.atPS < r.nackPS {
 			d.gone = append(d.gone, slot)
 			return false
 		}
-		r.nacked, r.nackPS = r.expected+1, it.atPS
+		r.nacked, r.nackPS = r.expected+1, it.atPS+r.waitPS
 		it.bits |= flagNack
 		d.losses.NACKs++
 	}

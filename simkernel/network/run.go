@@ -79,8 +79,28 @@ func (n *Network) steps(ctx context.Context, workers int, f *feed, c *collector)
 		p.steps = w.settle(p.steps)
 		if n.recovery != nil {
 			n.recovery.settle()
+			if err := n.storm(); err != nil {
+				return err
+			}
 		}
 	}
+}
+
+// Packets sent again per packet, and in all, from which on senders are not expected to come to an end: without losses
+// being taken as congestion, those that go back can send as much as a link carries for ever.
+const (
+	stormRatio = 20
+	stormLeast = 10_000_000
+)
+
+// storm reports a retransmission storm.
+func (n *Network) storm() error {
+	l := n.Losses()
+	if l.Again < stormLeast || l.Again/stormRatio < l.Sent-l.Again {
+		return nil
+	}
+	return fmt.Errorf("a retransmission storm: the senders have sent packets again more than %d times each in the mean "+
+		"(larger buffers, selective recovery, and TCP, which slows down after a loss, avoid it)", stormRatio)
 }
 
 // advance sets the next step and returns when it begins; never if every flow has finished and every ACK was received.

@@ -465,7 +465,10 @@ func ParseTime(text string) (int64, error) {
 		return t.UnixNano(), nil
 	}
 	ns, err := units.Parse(text, units.Duration)
-	if err == nil && ns < 0 {
+	switch {
+	case err != nil:
+		err = fmt.Errorf("%q is no time: want one such as 2026-01-31T09:00:00Z, a duration such as 10ms, or ns", text)
+	case ns < 0:
 		err = fmt.Errorf("%q is before the trace", text)
 	}
 	return ns, err
