@@ -121,8 +121,8 @@ func BufferWarnings(n *topology.Network, b network.BufferParams, loads *Loads, s
 	return out, err
 }
 
-// GoBackWarnings returns a row for each port of a switch with a limited buffer that holds little of what is in flight on
-// its cable, where senders send all of that again after a loss and do not slow down, the shortest of room first.
+// GoBackWarnings returns a row for each port of a switch with a limited buffer that holds less than what can be in
+// flight on its cable, where senders send all of that again after a loss and do not slow down, the worst first.
 func GoBackWarnings(n *topology.Network, p *simkernel.Params, b network.BufferParams, loads *Loads) (out []Warning) {
 	if b.IsZero() || b.PFC || b.Selective || p.Transport.Traits().AckClocked {
 		return nil

@@ -2,11 +2,13 @@ package stages
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	"parsimon/simkernel"
 	"parsimon/simkernel/network"
+	"parsimon/stages/topology"
 	"parsimon/stages/topology/topologytest"
 )
 
@@ -201,5 +203,41 @@ func TestBufferWarnings(t *testing.T) {
 			!strings.Contains(got[0].Text, "7 flows")) {
 			t.Errorf("a queue of %d bytes: %+v", queue, got)
 		}
+	}
+}
+
+// A cable that holds more in flight than its port's buffer is named where senders go back, and only there; so is one
+// that sends more before a pause than a buffer holds.
+func TestLongCables(t *testing.T) {
+	n := topologytest.SmallNetwork(t)
+	long := int32(slices.IndexFunc(n.Links, func(l topology.Link) bool { return !n.FromHost(l.ID) }))
+	for _, l := range []int32{long, long ^ 1} {
+		n.Links[l].DelayNS = 2_000_000
+	}
+	loads := Loads{Links: make([]LinkLoad, len(n.Links))}
+	loads.Links[long].Flows = 7
+	b := network.BufferParams{SwitchBytes: 400_000, Alpha: 1}
+	p := simkernel.DefaultParams()
+	p.SetWindow(simkernel.AutoWindow)
+	got := GoBackWarnings(n, &p, b, &loads)
+	if len(got) != 1 || got[0].Link != long || !strings.Contains(got[0].Text, "holds 200000 there") {
+		t.Errorf("%+v", got)
+	}
+	if err := CheckWholeNetwork(n, p, b, nil, &loads); err != nil {
+		t.Error(err)
+	}
+	tcp, selective, stated := simkernel.ParamsOf(simkernel.CUBIC), b, p
+	selective.Selective = true
+	stated.SetWindow(18_000)
+	for i, x := range [][]Warning{GoBackWarnings(n, &tcp, b, &loads), GoBackWarnings(n, &p, selective, &loads),
+		GoBackWarnings(n, &stated, b, &loads), GoBackWarnings(n, &p, network.BufferParams{}, &loads)} {
+		if len(x) > 0 {
+			t.Errorf("%d: %+v", i, x)
+		}
+	}
+	b.PFC = true
+	err := CheckWholeNetwork(n, p, b, nil, &loads)
+	if err == nil || !strings.Contains(err.Error(), n.LinkName(long)) && !strings.Contains(err.Error(), n.LinkName(long^1)) {
+		t.Errorf("PFC without room: %v", err)
 	}
 }

@@ -9,9 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"parsimon/pipeline"
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/pipeline/internal/rows"
+	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
 	"parsimon/stages"
 )
@@ -77,6 +79,13 @@ func TestSweep(t *testing.T) {
 	s, err = RunSweep(ctx, base, SweepPlan{Tier: "pod0-rack0-host0:pod0-tor0", Quantile: 0.99}, o)
 	if err != nil || s.Cables[0].Unreachable == 0 || s.Cables[0].Full == nil {
 		t.Errorf("hosts without a cable: %v", err)
+	}
+	if _, err = RunSweep(ctx, base, SweepPlan{Tier: "pod0-fabric0:plane0-spine0", Quantile: 0.99}, o); err != nil {
+		t.Fatal(err)
+	}
+	user, err := pipeline.ReadScenarioStatus(rows.Open(t, o.Lake), lake.ScenarioID(mine.Other.Scenario), false)
+	if err != nil || user.State != pipeline.StateComplete {
+		t.Errorf("the user's what-if of a cable of the sweep is %s, %v", user.State, err)
 	}
 	for _, bad := range []SweepPlan{
 		{Tier: "fabric-spine,nothing", Quantile: 0.9},

@@ -54,7 +54,7 @@ func newTwinPFC(n *Buffered) *twinPFC {
 			if !c.Lossy {
 				of.reserve = 4096
 				if of.headroom = n.buffer.HeadroomBytes; of.headroom == 0 {
-					of.headroom = n.feed.net.headroom(l)
+					of.headroom = n.feed.net.Headroom(l)
 				}
 				of.alpha *= max(1, float64(l.BandwidthBps)/float64(slowest))
 			}
