@@ -11,8 +11,8 @@ import (
 // Recovery from losses is go-back-N, as in RDMA NICs and the HPCC simulator. A receiver accepts packets in order only,
 // and acknowledges them. It discards packets beyond the expected one and answers the first of them, and then one
 // per nackEveryNS or round trip without progress, by a NACK; the sender goes back to the expected packet. It also
-// discards duplicates. A timeout covers the loss of a flow's last packets. The transport processes a NACK like an ACK of
-// what was acknowledged before; losses have no other effect on it.
+// discards duplicates. A timeout covers the loss of a flow's last packets. The transport processes a NACK like an ACK
+// of what was acknowledged before; losses have no other effect on it.
 //
 // With BufferParams.Selective recovery is IRN's (irn.go).
 //
