@@ -100,22 +100,22 @@ func (d *domain) admits(b *buffer, p *port, it *item, wireBytes int64) bool {
 // are simulated only when the decision, or the maximum of the bytes in the buffer, depends on them.
 
 // runNodes is the part of runWindow that depends on limited buffers: it runs the ports with work, switch by switch.
-func (d *domain) runNodes(arrivals []arrival, work []uint64) {
+func (d *domain) runNodes(work []uint64) {
 	for i := range work {
 		for work[i] != 0 {
 			u := int32(i*64 + bits.TrailingZeros64(work[i]))
 			if u < d.first {
-				d.runNode(&d.net.buffers[d.ports[u].node], arrivals, work)
+				d.runNode(&d.net.buffers[d.ports[u].node], work)
 				continue
 			}
 			work[i] &= work[i] - 1
-			d.runNIC(u, &d.ports[u], &d.nics[u-d.first], d.arrivalsOf(u, arrivals))
+			d.runNIC(u, &d.ports[u], &d.nics[u-d.first], d.arrivalsOf(u))
 		}
 	}
 }
 
 // runNode runs the ports of a switch that have work, and clears their bits.
-func (d *domain) runNode(b *buffer, arrivals []arrival, work []uint64) {
+func (d *domain) runNode(b *buffer, work []uint64) {
 	active := d.active[:0]
 	mostBytes := b.usedBytes
 	for i := b.low / 64; i <= (b.high-1)/64; i++ {
@@ -126,21 +126,22 @@ func (d *domain) runNode(b *buffer, arrivals []arrival, work []uint64) {
 			}
 			work[i] &^= 1 << (u % 64)
 			active = append(active, u)
-			for k := d.heads[u]; k != 0; k = d.chain[k-1] {
-				if a := &arrivals[k-1]; a.bits&flagAck == 0 {
-					mostBytes += d.wireBytes(&a.item)
-				}
-			}
 		}
 	}
 	d.active = active
+	all := d.sorted[d.taken:d.ends[active[len(active)-1]]]
+	for i := range all {
+		if a := &all[i]; a.bits&flagAck == 0 {
+			mostBytes += d.wireBytes(&a.item)
+		}
+	}
 	if mostBytes > min(b.freeBytes, b.peakBytes) || b.told > 0 {
-		d.runMerged(b, arrivals)
+		d.runMerged(b, all)
 		return
 	}
 	b.usedBytes = mostBytes
 	for _, u := range active {
-		p, in := &d.ports[u], d.arrivalsOf(u, arrivals)
+		p, in := &d.ports[u], d.arrivalsOf(u)
 		for k := range in {
 			if a := &in[k]; a.bits&flagAck == 0 {
 				bytes := d.wireBytes(&a.item)
@@ -155,12 +156,11 @@ func (d *domain) runNode(b *buffer, arrivals []arrival, work []uint64) {
 }
 
 // runMerged runs the active ports of a switch and admits what arrives in order of time.
-func (d *domain) runMerged(b *buffer, arrivals []arrival) {
-	all := d.merged[:0]
+func (d *domain) runMerged(b *buffer, all []arrival) {
 	for _, u := range d.active {
-		all = append(all, d.arrivalsOf(u, arrivals)...)
+		d.taken, d.ends[u] = d.ends[u], 0
 	}
-	d.merged, d.merging = all, d.lossless
+	d.merging = d.lossless
 	slices.SortStableFunc(all, compareArrivals)
 	for i := range all {
 		a := &all[i]

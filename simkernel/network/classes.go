@@ -231,7 +231,7 @@ func (d *domain) serveClasses(p *port, untilPS int64) (nextPS int64) {
 			if d.telemetry {
 				p.sentBytes += d.ackBytes
 			}
-			d.sendAck(p, k, it, ackPS)
+			d.send(p, k, it, ackPS)
 			continue
 		}
 		d.serveClass(p, k, nowPS)
@@ -265,7 +265,7 @@ func (d *domain) serveClass(p *port, k *portKind, nowPS int64) {
 		d.net.emptied(c, served)
 	}
 	if it.bits&flagAck != 0 {
-		d.sendAck(p, k, it, nowPS)
+		d.send(p, k, it, nowPS)
 		return
 	}
 	red := &d.net.classReds[p.kind()][served]
@@ -276,7 +276,7 @@ func (d *domain) serveClass(p *port, k *portKind, nowPS int64) {
 		d.writeTelemetry(p, &it, nowPS)
 	}
 	f.heldBytes -= bytes[served]
-	d.sendData(p, k, it, nowPS)
+	d.send(p, k, it, nowPS)
 }
 
 // leftIn counts what has arrived in a queue before a time, and returns how many bytes of it wait; taken, if not nil, is

@@ -102,8 +102,8 @@ type congaMetric struct {
 func (d *domain) congaEnds(it *item) (first, last int32) {
 	n, t := d.net, &d.net.flows
 	info := &t.info[t.hops[it.hop].flow]
-	uplink := n.ports[t.hops[info.firstHop].backward].link
-	downlink := n.ports[t.hops[info.firstHop+info.hops-1].forward].link ^ 1
+	uplink := n.ports[t.hops[info.firstHop].to[backward]].link
+	downlink := n.ports[t.hops[info.firstHop+info.hops-1].to[forward]].link ^ 1
 	return n.links[uplink].DstNode, n.links[downlink].SrcNode
 }
 

@@ -31,6 +31,7 @@ type domain struct {
 	irn                 bool   // senders recover as IRN
 	clocked             bool   // senders are clocked by ACKs; they recover, too
 	plain               bool   // neither telemetry nor shared
+	simple              bool   // plain, and nothing is lost, moves or waits for others
 	moves               *moves // that of the network
 	againMask           uint32 // bits of items that are set in a packet that is sent again
 	lateMask, lateNot   uint32 // what packets with bits&lateMask != lateNot meet is counted between steps
@@ -38,7 +39,8 @@ type domain struct {
 	numberShift         uint8
 	fullBytes, ackBytes int64
 
-	window, startPS, endPS, lengthPS int64 // the present window
+	window, startPS, endPS, lengthPS int64  // the present window
+	perWindow                        uint64 // 2^64 / lengthPS
 
 	// Work of the present block, in slot w % blockWindows. Bit w % blockWindows of busy is set if there is any.
 	block   uint64
@@ -49,8 +51,9 @@ type domain struct {
 	recent  int                      // index in later of the block that was added to last
 	spare   []arrival                // memory
 
-	heads []int32 // by port: 1 + the last of its arrivals in the present window; 0 if there is none
-	chain []int32 // by arrival: the one before it at the same port, likewise
+	ends   []int32   // by port: scratch of sortByPort
+	sorted []arrival // likewise
+	taken  int32     // likewise: how many of sorted have been taken
 
 	// outbox[step % 2][domain] are packets for ports of other domains. They are read in the next step, while this
 	// domain fills the other half. mailPS is the earliest arrival among them.
@@ -75,14 +78,14 @@ type domain struct {
 	repaired      []int32
 	work          int64 // items processed in this epoch
 
-	portArrivals, in, merged []arrival // scratch
-	parted                   []arrival // scratch of sortWindow
-	partEnds                 []int32
-	active                   []int32
-	merging                  bool      // with PFC: what leaves is counted by settleLeaving
-	leaving                  []leaving // with PFC: what has left and is not counted
-	dataScratch, ackScratch  fifo
-	_                        [64]byte // the next domain is another worker's
+	in                      []arrival // scratch
+	parted                  []arrival // scratch of sortWindow
+	partEnds                []int32
+	active                  []int32
+	merging                 bool      // with PFC: what leaves is counted by settleLeaving
+	leaving                 []leaving // with PFC: what has left and is not counted
+	dataScratch, ackScratch fifo
+	_                       [64]byte // the next domain is another worker's
 }
 
 // windowWork is what a domain has to do in a window.
@@ -164,25 +167,21 @@ func (d *domain) runWindow() {
 	if d.lossless {
 		arrivals = d.takeToggles(arrivals, ports)
 	}
-	d.chain = slices.Grow(d.chain[:0], len(arrivals))[:len(arrivals)]
-	for i := range arrivals {
-		u := arrivals[i].port - d.low
-		d.chain[i] = d.heads[u]
-		d.heads[u] = int32(i + 1)
-		ports[u/64] |= 1 << (u % 64)
-	}
+	d.sortByPort(arrivals, ports)
 	if d.limited {
-		d.runNodes(arrivals, ports)
+		d.runNodes(ports)
 	} else {
 		for i, word := range ports {
 			ports[i] = 0
 			for ; word != 0; word &= word - 1 {
 				u := int32(i*64 + bits.TrailingZeros64(word))
-				p := &d.ports[u]
+				p, in := &d.ports[u], d.arrivalsOf(u)
 				if u >= d.first {
-					d.runNIC(u, p, &d.nics[u-d.first], d.arrivalsOf(u, arrivals))
-				} else {
-					d.runPort(u, p, d.arrivalsOf(u, arrivals))
+					d.runNIC(u, p, &d.nics[u-d.first], in)
+				} else if !d.simple || !p.idle() {
+					d.runPort(u, p, in)
+				} else if in = in[d.serveInTurn(p, in):]; len(in) > 0 {
+					d.runPort(u, p, in)
 				}
 			}
 		}
@@ -190,37 +189,50 @@ func (d *domain) runWindow() {
 	d.unused = append(d.unused, windowWork{arrivals[:0], ports})
 }
 
-// arrivalsOf returns what arrives at a port in the present window, in order. It is valid until the next call.
-func (d *domain) arrivalsOf(u int32, arrivals []arrival) []arrival {
-	i := d.heads[u]
-	if i == 0 {
-		return nil
+// sortByPort sorts the arrivals of a window into d.sorted, by port, and keeps the order of equals. Those of a port with
+// work end at its d.ends and begin where those of the port with work before it end.
+func (d *domain) sortByPort(arrivals []arrival, work []uint64) {
+	ends := d.ends
+	for i := range arrivals {
+		u := arrivals[i].port - d.low
+		ends[u]++
+		work[u/64] |= 1 << (u % 64)
 	}
-	d.heads[u] = 0
-	if d.chain[i-1] == 0 {
-		return arrivals[i-1 : i]
+	at := int32(0)
+	for i, word := range work {
+		for ; word != 0; word &= word - 1 {
+			u := i*64 + bits.TrailingZeros64(word)
+			ends[u], at = at, at+ends[u]
+		}
 	}
-	s := d.portArrivals[:0]
-	for ; i != 0; i = d.chain[i-1] {
-		s = append(s, arrivals[i-1])
+	d.sorted, d.taken = slices.Grow(d.sorted[:0], len(arrivals))[:len(arrivals)], 0
+	sorted := d.sorted
+	for i := range arrivals {
+		a := &arrivals[i]
+		u := a.port - d.low
+		sorted[ends[u]] = *a
+		ends[u]++
 	}
-	d.portArrivals = s
-	slices.Reverse(s)
-	sortArrivals(s)
-	return s
+}
+
+// arrivalsOf returns what arrives at a port in the present window, in order. It is called for each port with work, in
+// their order.
+func (d *domain) arrivalsOf(u int32) []arrival {
+	in := d.sorted[d.taken:d.ends[u]]
+	d.taken, d.ends[u] = d.ends[u], 0
+	sortArrivals(in)
+	return in
 }
 
 // slotAt returns the slot of the window of a time, which is not before the present window; false if that is in a later
 // block.
 func (d *domain) slotAt(atPS int64) (slot uint64, ok bool) {
-	ahead, w := atPS-d.startPS, uint64(d.window)
-	switch {
-	case ahead < d.lengthPS:
-	case ahead < 2*d.lengthPS:
-		w++
-	default:
-		w += uint64(ahead / d.lengthPS)
+	ahead := uint64(atPS - d.startPS)
+	w, _ := bits.Mul64(ahead, d.perWindow)
+	if w*uint64(d.lengthPS) > ahead { // perWindow is rounded up
+		w--
 	}
+	w += uint64(d.window)
 	return w % blockWindows, w/blockWindows == d.block
 }
 

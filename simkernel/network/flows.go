@@ -9,11 +9,12 @@ const MaxHops = 250
 // waits for hop h is at entry h, delivered data at H; its ACK starts at H, waits for the reverse of hop h at entry
 // h + 1, and reaches the host at 0. Nothing changes them while the flow lives: all workers read them.
 type hop struct {
-	forward  int32 // port that data is sent to from here
-	backward int32 // port that an ACK is sent to from here
-	flow     int32 // its slot
-	lastWire int32 // bytes on the wire of the flow's last packet
+	to       [2]int32 // port that data (forward) or an ACK (backward) is sent to from here
+	flow     int32    // its slot
+	lastWire int32    // bytes on the wire of the flow's last packet
 }
+
+const forward, backward = 0, 1 // backward is flagAck
 
 // A hopStat counts what a flow's packets met at one hop. Its owner is the domain of the hop's port.
 type hopStat struct {
@@ -58,6 +59,14 @@ type flowTable struct {
 	hops    []hop // by hop entry
 	stats   []hopStat
 	lastPS  []int64 // wait of the flow's last packet for that hop
+}
+
+// count counts the wait of a packet.
+func (t *flowTable) count(it *item, waitPS int64) {
+	t.stats[it.hop].waitPS += waitPS
+	if it.bits&flagLast != 0 {
+		t.lastPS[it.hop] = waitPS
+	}
 }
 
 // A flowPool is the free part of the flow table that a domain may take.
@@ -119,14 +128,14 @@ func (d *domain) admit(f *newFlow) {
 		hops: int32(len(path)), domain: d.id, class: f.class}
 	lastWire := int32(n.params.LastBytes(f.size))
 	for h := range len(path) + 1 {
-		forward, backward := path[len(path)-1]^1, path[0]
+		ahead, back := path[len(path)-1]^1, path[0]
 		if h+1 < len(path) {
-			forward = path[h+1]
+			ahead = path[h+1]
 		}
 		if h > 1 {
-			backward = path[h-2] ^ 1
+			back = path[h-2] ^ 1
 		}
-		t.hops[int(base)+h] = hop{n.portOf[forward], n.portOf[backward], slot, lastWire}
+		t.hops[int(base)+h] = hop{[2]int32{n.portOf[ahead], n.portOf[back]}, slot, lastWire}
 	}
 	clear(t.stats[base:][:len(path)])
 	clear(t.lastPS[base:][:len(path)])

@@ -1,6 +1,7 @@
 package network
 
 import (
+	"math"
 	"math/bits"
 	"slices"
 
@@ -75,6 +76,7 @@ func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 	d.fullBytes, d.ackBytes = n.fullBytes, n.params.AckBytes
 	d.classed = n.classes != nil
 	d.plain = !d.shared && !d.telemetry && !d.classed
+	d.simple = d.plain && n.recovery == nil && n.moves == nil && n.frontier == nil
 	d.numberShift = n.numberShift
 	if d.recovers {
 		d.againMask, d.lateMask = attemptMask, attemptMask
@@ -117,7 +119,7 @@ func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 			b.high = int32(u) + 1
 		}
 	}
-	d.heads = make([]int32, len(links))
+	d.ends = make([]int32, len(links))
 	d.outbox[0], d.outbox[1] = make([][]arrival, len(n.domains)), make([][]arrival, len(n.domains))
 	d.mailPS = never
 }
@@ -154,6 +156,7 @@ func (n *Network) setWindows(domainOf []int32) {
 	n.stepPS = between >> most << most
 	for i := range n.domains {
 		n.domains[i].lengthPS = n.stepPS >> shift[i]
+		n.domains[i].perWindow = math.MaxUint64/uint64(n.domains[i].lengthPS) + 1
 	}
 }
 

@@ -207,13 +207,13 @@ func (d *domain) choosePort(a *arrival) bool {
 	if n.host[node] {
 		a.hop, a.port = last, n.portOf[a.link^1]
 		if ack {
-			a.hop, a.port = first, t.hops[first].backward
+			a.hop, a.port = first, t.hops[first].to[backward]
 		}
 		return true
 	}
-	host := n.ports[t.hops[last-1].forward].node
+	host := n.ports[t.hops[last-1].to[forward]].node
 	if ack {
-		a.hop, host = max(a.hop, first+1), n.ports[t.hops[first].backward].node
+		a.hop, host = max(a.hop, first+1), n.ports[t.hops[first].to[backward]].node
 	} else {
 		a.hop = min(a.hop, last-1)
 	}

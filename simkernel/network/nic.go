@@ -186,7 +186,7 @@ func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 			}
 			acks.head++
 			c.fresh = false
-			d.sendAck(p, &d.kinds[p.kind()], it, ackPS)
+			d.transmit(p, &d.kinds[p.kind()], it, ackPS)
 		default:
 			d.sendNext(p, c)
 		}
@@ -356,19 +356,12 @@ func (d *domain) sendNext(p *port, c *nic) {
 			d.setTimer(c, slot, f, nowPS)
 		}
 	}
-	it := item{0, base, number<<d.numberShift | attempt<<flagBits | flags}
+	it := item{nowPS, base, number<<d.numberShift | attempt<<flagBits | flags}
 	if d.tagMask != 0 {
 		it.bits |= d.net.recovery.flows[slot].plb.label << recoveryShift & d.tagMask
 	}
-	k := &d.kinds[p.kind()]
-	p.freePS = nowPS + d.sendTime(k, &it)
+	d.transmit(p, &d.kinds[p.kind()], it, nowPS)
 	if c.classes != nil {
 		d.sentClass(p, r, class)
 	}
-	it.atPS = p.freePS + k.delayPS
-	it.hop++
-	if d.net.frontier != nil && (it.bits&flagLast != 0 || d.recovers) {
-		d.foresee(p, &it)
-	}
-	d.forward(p, t.hops[base].forward, it)
 }

@@ -264,7 +264,7 @@ func (d *domain) tell(link int32, t toggle) {
 // leaves counts a packet that leaves a switch: when the order of events is known (settleLeaving), or at once where no
 // sender can be paused.
 func (d *domain) leaves(node int32, it *item, bytes, nowPS int64) {
-	back := d.net.ports[d.net.flows.hops[it.hop+1].backward].link
+	back := d.net.ports[d.net.flows.hops[it.hop+1].to[backward]].link
 	if d.merging {
 		d.leaving = append(d.leaving, leaving{nowPS, bytes, back, d.classOf(it)})
 		return

@@ -39,8 +39,7 @@ const (
 
 // A portKind is what the ports of links with one bandwidth and delay have in common.
 type portKind struct {
-	fullPS  int64 // time to send a full packet, and an ACK
-	ackPS   int64
+	sendPS  [2]int64 // time to send a full packet (forward) or an ACK (backward)
 	delayPS int64
 	wire    simkernel.WireTime
 	red     simkernel.RedMark
@@ -59,7 +58,7 @@ func (n *Network) kind(link Link) portKind {
 	from, always := p.MarkBytes(link.BandwidthBps, link.DelayNS)
 	k := portKind{wire: simkernel.NewWireTime(float64(link.BandwidthBps)), delayPS: link.DelayNS * simkernel.PSPerNS,
 		red: p.RedMark(from, always)}
-	k.fullPS, k.ackPS = k.wire.PS(n.fullBytes), k.wire.PS(p.AckBytes)
+	k.sendPS = [2]int64{k.wire.PS(n.fullBytes), k.wire.PS(p.AckBytes)}
 	return k
 }
 
@@ -94,12 +93,6 @@ func (p *port) noteAcks() {
 // runPort simulates a switch's port to the end of the window. arrivals have reached it in the window, in order. What is
 // served in the window that it arrived in never touches the port's own queues.
 func (d *domain) runPort(u int32, p *port, arrivals []arrival) {
-	if d.plain && p.idle() {
-		arrivals = arrivals[d.serveInTurn(p, arrivals):]
-		if len(arrivals) == 0 {
-			return
-		}
-	}
 	if d.classed {
 		for i := range arrivals {
 			d.put(p, &arrivals[i].item)
@@ -139,24 +132,37 @@ func (d *domain) runPort(u int32, p *port, arrivals []arrival) {
 	}
 }
 
-// serveInTurn serves those first arrivals at a port at which nothing waits that find it without others: each is served
-// before the next one arrives. It returns how many.
+// serveInTurn serves those first arrivals at a port of a simple domain at which nothing waits that find it without
+// others: each is served before the next one arrives. It returns how many. Most packets are served here: this is send
+// and transmit in one piece, without what a simple domain does not have.
 func (d *domain) serveInTurn(p *port, arrivals []arrival) int {
-	k := &d.kinds[p.kind()]
+	t, k := &d.net.flows, &d.kinds[p.kind()]
 	for i := range arrivals {
 		it := arrivals[i].item
 		nowPS := max(p.freePS, it.atPS)
 		if nowPS >= d.endPS || i+1 < len(arrivals) && arrivals[i+1].atPS <= nowPS {
 			return i
 		}
-		if it.bits&flagAck != 0 {
-			d.sendAck(p, k, it, nowPS)
-			continue
+		h, ack := &t.hops[it.hop], it.bits&flagAck
+		sendPS := k.sendPS[ack]
+		if it.bits&(flagLast|flagAck) == flagLast {
+			sendPS = k.wire.PS(int64(h.lastWire))
 		}
-		if bytes := d.wireBytes(&it); bytes > p.maxQueue {
-			p.maxQueue, p.maxAtPS = bytes, nowPS
+		if waitPS := nowPS - it.atPS; waitPS != 0 && ack == 0 {
+			t.count(&it, waitPS)
 		}
-		d.sendData(p, k, it, nowPS)
+		if p.maxQueue < d.fullBytes && ack == 0 && d.wireBytes(&it) > p.maxQueue {
+			p.maxQueue, p.maxAtPS = d.wireBytes(&it), nowPS
+		}
+		p.freePS = nowPS + sendPS
+		it.atPS = p.freePS + k.delayPS
+		it.hop += 1 - 2*int32(ack)
+		if slot, ok := d.slotAt(it.atPS); ok && p.bits&portNear != 0 && d.busy>>slot&1 != 0 {
+			w := &d.windows[slot].arrivals
+			*w = append(*w, arrival{it, h.to[ack], p.link})
+		} else {
+			d.forward(p, h.to[ack], it)
+		}
 	}
 	return len(arrivals)
 }
@@ -168,15 +174,6 @@ func (d *domain) change(p *port) {
 	} else {
 		d.changeRate(p)
 	}
-}
-
-// sendAck sends an ACK over a port at nowPS.
-func (d *domain) sendAck(p *port, k *portKind, it item, nowPS int64) {
-	p.freePS = nowPS + k.ackPS
-	it.atPS = p.freePS + k.delayPS
-	to := d.net.flows.hops[it.hop].backward
-	it.hop--
-	d.forward(p, to, it)
 }
 
 // serve starts the services of a switch's port before untilPS, and returns when the next one will start. Everything
@@ -206,14 +203,14 @@ func (d *domain) serve(p *port, data, acks *fifo, untilPS int64) (nextPS int64) 
 			if d.telemetry {
 				p.sentBytes += d.ackBytes
 			}
-			d.sendAck(p, k, it, ackPS)
+			d.send(p, k, it, ackPS)
 			continue
 		}
 		it := data.buf[data.head]
 		data.head++
 		leftBytes := d.leftBehind(p, data, &it, dataPS)
 		if it.bits&flagAck != 0 {
-			d.sendAck(p, k, it, dataPS)
+			d.send(p, k, it, dataPS)
 			continue
 		}
 		if leftBytes > k.red.MinBytes && (!d.random || d.drawsMark(p, &k.red, &it, leftBytes)) {
@@ -222,7 +219,7 @@ func (d *domain) serve(p *port, data, acks *fifo, untilPS int64) (nextPS int64) 
 		if d.telemetry {
 			d.writeTelemetry(p, &it, dataPS)
 		}
-		d.sendData(p, k, it, dataPS)
+		d.send(p, k, it, dataPS)
 	}
 }
 
@@ -265,14 +262,6 @@ func (d *domain) wireBytes(it *item) int64 {
 	return d.fullBytes
 }
 
-// sendTime returns the time to send a data packet.
-func (d *domain) sendTime(k *portKind, it *item) int64 {
-	if it.bits&flagLast != 0 {
-		return k.wire.PS(int64(d.net.flows.hops[it.hop].lastWire))
-	}
-	return k.fullPS
-}
-
 // mark marks a data packet.
 func (d *domain) mark(p *port, it *item, nowPS int64) {
 	it.bits |= flagMarked
@@ -284,37 +273,48 @@ func (d *domain) mark(p *port, it *item, nowPS int64) {
 	d.net.flows.stats[it.hop].marks++
 }
 
-// sendData sends a data packet over a switch's port at nowPS, and counts how long it waited.
-func (d *domain) sendData(p *port, k *portKind, it item, nowPS int64) {
-	t := &d.net.flows
-	if waitPS := nowPS - it.atPS; waitPS != 0 {
-		if it.bits&d.lateMask != d.lateNot {
-			d.late = append(d.late, lateStat{item: it, startPS: nowPS, link: p.link})
-		} else {
-			t.stats[it.hop].waitPS += waitPS
-			if it.bits&flagLast != 0 {
-				t.lastPS[it.hop] = waitPS
-			}
+// send sends an item over a switch's port at nowPS, and counts how long data waited.
+func (d *domain) send(p *port, k *portKind, it item, nowPS int64) {
+	if it.bits&flagAck == 0 {
+		if !d.simple {
+			d.countSent(p, &it, nowPS)
 		}
-	} else if it.bits&d.lateMask != d.lateNot && it.bits&flagLast != 0 {
-		d.late = append(d.late, lateStat{item: it, startPS: nowPS, link: p.link})
+		if waitPS := nowPS - it.atPS; waitPS != 0 && it.bits&d.lateMask == d.lateNot {
+			d.net.flows.count(&it, waitPS)
+		}
+	}
+	d.transmit(p, k, it, nowPS)
+}
+
+// countSent is the part of send of data that depends on losses and limited buffers.
+func (d *domain) countSent(p *port, it *item, nowPS int64) {
+	if it.bits&d.lateMask != d.lateNot && (nowPS != it.atPS || it.bits&flagLast != 0) {
+		d.late = append(d.late, lateStat{item: *it, startPS: nowPS, link: p.link})
 	}
 	if d.limited {
-		bytes := d.wireBytes(&it)
+		bytes := d.wireBytes(it)
 		p.heldBytes -= bytes
 		d.net.buffers[p.node].usedBytes -= bytes
 		if d.lossless {
-			d.leaves(p.node, &it, bytes, nowPS)
+			d.leaves(p.node, it, bytes, nowPS)
 		}
 	}
-	p.freePS = nowPS + d.sendTime(k, &it)
+}
+
+// transmit sends an item over a port at nowPS.
+func (d *domain) transmit(p *port, k *portKind, it item, nowPS int64) {
+	ack, h := it.bits&flagAck, &d.net.flows.hops[it.hop]
+	sendPS := k.sendPS[ack]
+	if it.bits&(flagLast|flagAck) == flagLast {
+		sendPS = k.wire.PS(int64(h.lastWire))
+	}
+	p.freePS = nowPS + sendPS
 	it.atPS = p.freePS + k.delayPS
-	to := t.hops[it.hop].forward
-	it.hop++
-	if d.net.frontier != nil && (it.bits&flagLast != 0 || d.recovers) {
+	it.hop += 1 - 2*int32(ack)
+	if d.net.frontier != nil && ack == 0 && (it.bits&flagLast != 0 || d.recovers) {
 		d.foresee(p, &it)
 	}
-	d.forward(p, to, it)
+	d.forward(p, h.to[ack], it)
 }
 
 // writeTelemetry writes the port's telemetry into a packet.
