@@ -112,8 +112,11 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 		s.plain = left > full && f.head-f.tail <= f.mask
 
 		key := arrival<<(p.bits&63) | int64(s.row)
-		if root = key; key < keys[p.front+1] {
-			keys[p.front] = key // the next packet is the same flow's
+		if root = key; key < keys[p.front+1] { // the next packet is the same flow's
+			if f.endsWindow != 0 && s.plain {
+				root = k.train(s, f, key)
+			}
+			keys[p.front] = root
 		} else {
 			root = p.push(key)
 			s, f = k.at(root)
@@ -137,4 +140,81 @@ unplanned:
 func (k *Kernel) at(key int64) (*source, *flow) {
 	s := &k.sources[key&k.picker.mask]
 	return s, &k.flows[s.planned]
+}
+
+// train passes whole round trips of a flow at line rate in one step, and returns the key of the packet after them. key
+// is the planned packet's, the first one after the end of a window. If the packets since the last such one, whose ACK
+// has ended the window, were equally spaced and met nothing, then so are the next ones, up to the flow's last packet, a
+// block with feedback, or the next event of another source: each finds the target idle, and each round trip ends a
+// window.
+func (k *Kernel) train(s *source, f *flow, key int64) int64 {
+	p, t := &k.picker, &k.target
+	payload, gapPS, trip := k.params.PayloadBytes, f.gapPS, int64(f.head-f.tail)+1
+	wire := payload + k.params.HeaderBytes
+	now, servicePS := p.base+key>>p.bits, t.wire.PS(wire)
+	beforePS := min(p.base+min(p.stop, p.keys[p.front+1])>>p.bits, horizonPS-servicePS)
+	packets := min((f.left-1)/payload-1, (beforePS-1-now)/gapPS)
+	if packets < 2*trip || f.dctcp.RateBps != f.dctcp.LineBps || now != s.sendPS+f.reachPS || now < t.freePS ||
+		max(servicePS, f.upWire.PS(wire), f.downWire.PS(wire)) > gapPS {
+		return key
+	}
+	backPS := now + servicePS + f.ackPS
+	for i := int64(1); i <= trip; i++ { // from the packet before to the one whose ACK has ended the window
+		want := ack{at: backPS - i*gapPS}
+		if i == trip {
+			want.flags = ackEndsWindow
+		}
+		if k.acks[f.base+(f.head-uint32(i))&f.mask] != want {
+			return key
+		}
+	}
+	rounds := k.withoutFeedback(f, packets) / trip
+	if rounds <= 0 {
+		return key
+	}
+	packets = rounds * trip
+	for range rounds {
+		f.left -= trip * payload
+		k.onAckEmbedded(f, ackEndsWindow)
+	}
+	k.skip(f, packets)
+	f.tail += uint32(packets)
+	for i := int64(1); i < trip; i++ {
+		k.acks[f.base+(f.head-uint32(i))&f.mask] = ack{at: backPS + (packets-i)*gapPS}
+	}
+	lastPS := now + (packets-1)*gapPS
+	t.arrived += uint64(packets)
+	t.waiting, t.full = t.arrived, t.arrived+t.logMask
+	t.log[(t.arrived-1)&t.logMask] = logEntry{startPS: lastPS, before: t.bytes + (packets-1)*wire}
+	t.bytes += packets * wire
+	t.busyPS += packets * servicePS
+	t.freePS = lastPS + servicePS
+	f.upPassedPS, f.downPassedPS, f.alonePS = lastPS, t.freePS, t.freePS
+	s.sendPS += packets * gapPS
+	s.freePS += packets * gapPS
+	f.readyPS = s.sendPS
+	return key + packets*gapPS<<p.bits
+}
+
+// withoutFeedback returns how many of the flow's next packets, limit at most, have no feedback, and neither has the one
+// after them.
+func (k *Kernel) withoutFeedback(f *flow, limit int64) int64 {
+	if len(k.c.Feedback) == 0 {
+		return limit
+	}
+	end := f.head
+	for b := f.block; int64(end-f.head) <= limit && k.c.Feedback[b] == (simkernel.Block{}); b++ {
+		end = k.layout.End(end)
+	}
+	return min(int64(end-f.head)-1, limit)
+}
+
+// skip advances the flow by packets that have not waited.
+func (k *Kernel) skip(f *flow, packets int64) {
+	f.head += uint32(packets)
+	if k.blocks && f.head >= f.nextBlockAt {
+		k.recordBlock(f, f.nextBlockAt-k.layout.Start(f.nextBlockAt-1))
+		f.block = k.blockOf(f, f.head)
+		k.loadBlock(f)
+	}
 }

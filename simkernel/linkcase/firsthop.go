@@ -90,14 +90,11 @@ func (k *Kernel) sendBackToBack(s *source, f *flow) {
 	payload, fullPS := k.params.PayloadBytes, s.wire.PS(k.params.PayloadBytes+k.params.HeaderBytes)
 	beforePS := min(k.nextPS, horizonPS-fullPS+1)
 	n := min((f.left-1)/payload, (beforePS-s.freePS+fullPS-1)/fullPS)
-	if k.blocks { // the last packet of a block goes alone
-		n = min(n, int64(f.nextBlockAt-f.head)-1)
-	}
 	if n <= 0 || f.readyPS > s.freePS || k.blocks && f.readyPS < s.freePS {
 		return
 	}
 	f.left -= n * payload
-	f.head += uint32(n)
+	k.skip(f, n)
 	f.tail = f.head
 	k.r.PacketsSent += n
 	k.busyPS += n * fullPS
