@@ -122,6 +122,49 @@ func TestOneClassIsNone(t *testing.T) {
 	}
 }
 
+// Classes and paths that move, with every balance, events and small buffers: all packets are accounted for, the drops of
+// the classes are those of their ports, and domains and workers change no bit.
+func TestClassesOnMovingPaths(t *testing.T) {
+	var lost, dropped, moved int64
+	for seed := range uint64(60) {
+		e := leafSpine(transportOf(seed), seed)
+		b, m := movesExample(&e, seed)
+		m.Balance = Balance(seed % 6)
+		classify(&e, rand.New(rand.NewPCG(seed, 15)), &b)
+		for i := range e.classes {
+			if b.SwitchBytes == 0 {
+				e.classes[i].Alpha = 0
+			}
+		}
+		one, want := runMoving(t, &e, b, m, nil, 1)
+		l := one.Losses()
+		if l.Sent != l.Delivered+l.Dropped+l.Discarded+l.Lost || one.live() != 0 || len(want.Row) != len(e.flows.StartNS) {
+			t.Fatalf("seed %d: %+v, %d of %d flows", seed, l, len(want.Row), len(e.flows.StartNS))
+		}
+		for link := range int32(len(e.links)) {
+			for q := range e.classes {
+				l.Dropped -= one.DroppedOf(link, q)
+			}
+		}
+		if l.Dropped != 0 {
+			t.Fatalf("seed %d: the drops of the classes are %d less than all", seed, l.Dropped)
+		}
+		lost, dropped = lost+l.Lost, dropped+one.Losses().Dropped
+		for _, n := range want.Reordered {
+			moved += int64(n)
+		}
+		for workers := 1; workers <= 3; workers++ {
+			n, got := runMoving(t, &e, b, m, domainsOf(len(e.hosts), 2*workers-1, seed), workers)
+			if !reflect.DeepEqual(want, got) || n.Losses() != one.Losses() || !reflect.DeepEqual(n.moves.links, one.moves.links) {
+				t.Fatalf("seed %d: %d workers yield other results than one", seed, workers)
+			}
+		}
+	}
+	if lost == 0 || dropped == 0 || moved == 0 {
+		t.Errorf("%d packets lost, %d dropped, %d reordered: the examples test little", lost, dropped, moved)
+	}
+}
+
 // star is hosts around a switch, all at 10 Gbps and 1 µs apart from it: a packet takes 838.4 ns. Link 2h leads from
 // host h, link 2h + 1 to it. No flow is limited by its window or marked.
 func star(hosts int32) netExample {
