@@ -22,13 +22,13 @@ func makeBigLake(t testing.TB, n int) string {
 	const perFile = 250_000
 	for from := 0; from < n; from += perFile {
 		flows := fmt.Sprintf(`SELECT i, CAST(256 * %s AS INTEGER), 7, CAST(10 ** (2 + 5 * %s) AS BIGINT),
-			i * 2500, 'service ' || (i %% 3), 'net ' || (i %% 2), i %% 5 = 0 FROM range(%d, %d) AS r(i)`, u("i", "1"), u("i", "2"), from, min(n, from+perFile))
+			i * 2500, 'service ' || (i %% 3), 'net ' || (i %% 2), i %% 5 = 0, CAST(i %% 64 AS SMALLINT) FROM range(%d, %d) AS r(i)`, u("i", "1"), u("i", "2"), from, min(n, from+perFile))
 		writePart(t, db, lake, "flows", "scenario=big", flows)
 		for _, variant := range []string{"own", "paper"} {
 			writePart(t, db, lake, "slowdowns", "scenario=big/variant="+variant, fmt.Sprintf(
 				`SELECT i, i, s, d, service, net, size, start, CAST(2 + 2 * (i %% 3) AS SMALLINT), 1000,
 					CAST(1000 * slow AS BIGINT), 0, slow, i %% 3, i %% 2
-				FROM (SELECT *, 1 - ln(1 - %s) AS slow FROM (%s) AS f(i, s, d, size, start, service, net, synthetic))`, u("i", duckdb.Quote(variant)), flows))
+				FROM (SELECT *, 1 - ln(1 - %s) AS slow FROM (%s) AS f(i, s, d, size, start, service, net, synthetic, dscp))`, u("i", duckdb.Quote(variant)), flows))
 			writePart(t, db, lake, "hop_contributions", "scenario=big/variant="+variant, fmt.Sprintf(
 				`SELECT i, h, 2 + 2 * (i %% 3), CAST(511 * %s AS INTEGER), 1000 * %s, 0
 				FROM range(%d, %d) AS r(i), range(2 + 2 * (i %% 3)) AS hops(h)`, u("i", "h"), u("i", "h + 10"), from, min(n, from+perFile)))
@@ -54,7 +54,8 @@ func makeBigLake(t testing.TB, n int) string {
 	writePart(t, db, lake, "intervals", "scenario=big/variant=own", `SELECT NULL, NULL, 'all', q, 128, 2.0, 1.5, 2.5, '', 1.6, 2.4, 0.1 FROM (VALUES (0.5), (0.99)) AS r(q)`)
 	writePart(t, db, lake, "links", "scenario=big", `SELECT i, i % 257, (i + 1) % 257, 10000000000, 1000, 'x-y', false, NULL, NULL FROM range(512) AS r(i)`)
 	writePart(t, db, lake, "scenarios", "scenario=big", fmt.Sprintf(`VALUES ('big', 'big', 'big', 1, '{"classes": [{"name": "a", "queue": 0},
-		{"name": "b", "queue": 1, "services": ["service 1"], "vnets": ["net 1"]}]}', %d, 0, 0, 0, 0, 0, 0, 0, 1, NULL)`, n))
+		{"name": "b", "queue": 1, "services": ["service 1"], "vnets": ["net 1"]},
+		{"name": "c", "queue": 2, "dscp": [46]}]}', %d, 0, 0, 0, 0, 0, 0, 0, 1, NULL)`, n))
 	writePart(t, db, lake, "validations", "scenario=big/variant=own", `SELECT 'exact', 'bin ' || i, 7, 0.99, 9.5, 10, -0.05, -0.1, 0.1, 0.2 FROM range(4) AS r(i)`)
 	writePart(t, db, lake, "sweep_runs", "scenario=big/variant=own", `SELECT 'small', 'seed=' || i, 'seed', i || '', i, 7, 1.5, NULL, 2.5, NULL, 3.5, NULL, 4.5, NULL, NULL, NULL, 1.0 FROM range(512) AS r(i)`)
 	writePart(t, db, lake, "sweep_runs", "scenario=big/variant=own", `SELECT 'grid', 'load.max=' || i || ', sigma=' || i, p, i || '', i, 7, 1.5, NULL, 2.5, NULL, 3.5, NULL, 4.5, NULL, NULL, NULL, 1.0 FROM range(512) AS r(i), (VALUES ('load.max'), ('sigma')) AS v(p)`)

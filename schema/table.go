@@ -9,7 +9,7 @@ import (
 
 // Version is the version of the tables of a lake, and of its manifests. It changes whenever a column changes its name,
 // type or meaning. Every Parquet file has it in its metadata.
-const Version = 9
+const Version = 10
 
 // VersionKey and TableKey are the keys of Version and of the table's name in Parquet and Arrow metadata.
 const (

@@ -60,6 +60,7 @@ var (
 		Columns: []Column{
 			{"link_id", i32, false, "", "link"},
 			{"class", str, false, "", "name of the class"},
+			{"marks", i64, false, "", "its packets that the switch marked (ECN)"},
 			{"drops", i64, false, "", "its packets that the switch dropped before the link"},
 			{"paused_ns", i64, false, "ns", "how long the switch at the link's end paused it (PFC)"},
 		},

@@ -62,6 +62,7 @@ var (
 			{"service", str, false, "", "service of the flow; empty if unknown"},
 			{"vnet", str, false, "", "virtual network of the flow; empty if unknown"},
 			{"synthetic_start", boo, false, "", "whether the start time was drawn, or is that of a sampled packet"},
+			{"dscp", i16, true, "", "DSCP of its packets, 0 to 63; null if unknown, which classes take for 0"},
 		},
 	}
 	Dependencies = Table{

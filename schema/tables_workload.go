@@ -39,6 +39,7 @@ var (
 			{"sampled", boo, false, "", "whether the record was made from sampled packets"},
 			{"service", str, false, "", "service; empty if unknown"},
 			{"vnet", str, false, "", "virtual network; empty if unknown"},
+			{"dscp", i16, true, "", "DSCP, 0 to 63; null if unknown"},
 		},
 	}
 )

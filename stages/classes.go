@@ -6,20 +6,23 @@ import (
 	"slices"
 
 	"parsimon/simkernel/network"
+	"parsimon/stages/workload"
 )
 
-// A TrafficClass is a queue of every port, and the flows whose data wait there: those of its services, and of other
-// services those in its virtual networks. All others are in queue 0.
+// A TrafficClass is a queue of every port, and the flows whose data wait there: those of its services, of others those
+// in its virtual networks, and of the rest those of its DSCPs, where an unknown DSCP is 0, the default (RFC 2474). All
+// others are in queue 0.
 type TrafficClass struct {
 	Name     string   `json:"name"`
 	Queue    int      `json:"queue"`
-	Services []string `json:"services,omitempty"` // "dscp 26": what a flow file may name flows of that DSCP
+	Services []string `json:"services,omitempty"`
 	VNets    []string `json:"vnets,omitempty"`
+	DSCP     []int16  `json:"dscp,omitempty"`
 	network.Class
 }
 
 // SettleClasses sorts classes by queue, and adds the one of queue 0 if it is missing, with the lowest weight or
-// priority. Two with one queue, name, service or virtual network are an error.
+// priority. Two with one queue, name, service, virtual network or DSCP are an error.
 func SettleClasses(classes []TrafficClass) ([]TrafficClass, error) {
 	classes = slices.Clone(classes)
 	slices.SortStableFunc(classes, func(a, b TrafficClass) int { return cmp.Compare(a.Queue, b.Queue) })
@@ -39,6 +42,9 @@ func SettleClasses(classes []TrafficClass) ([]TrafficClass, error) {
 		for _, v := range c.VNets {
 			claims = append(claims, "virtual network "+v)
 		}
+		for _, d := range c.DSCP {
+			claims = append(claims, fmt.Sprintf("dscp %d", d))
+		}
 		for _, claim := range claims {
 			if other, taken := of[claim]; taken {
 				return nil, fmt.Errorf("classes %s and %s both have %s", other, c.Name, claim)
@@ -49,15 +55,18 @@ func SettleClasses(classes []TrafficClass) ([]TrafficClass, error) {
 	return classes, nil
 }
 
-// classify gives an engine classes, and returns which of them the flows of a service and virtual network are in.
-func classify(engine *network.Network, classes []TrafficClass) (of func(service, vnet string) uint8, err error) {
+// classify gives an engine classes, and returns which of them each flow of a batch is in.
+func classify(engine *network.Network, classes []TrafficClass) (of func(*workload.RowView, int) uint8, err error) {
 	if classes == nil {
-		return func(_, _ string) uint8 { return 0 }, nil
+		return func(*workload.RowView, int) uint8 { return 0 }, nil
 	}
-	services, vnets := map[string]uint8{}, map[string]uint8{}
+	services, vnets, dscps := map[string]uint8{}, map[string]uint8{}, map[int16]uint8{}
 	var queues []network.Class
 	for i, c := range classes {
 		queues = append(queues, c.Class)
+		for _, d := range c.DSCP {
+			dscps[d] = uint8(i)
+		}
 		for _, s := range c.Services {
 			services[s] = uint8(i)
 		}
@@ -65,10 +74,14 @@ func classify(engine *network.Network, classes []TrafficClass) (of func(service,
 			vnets[v] = uint8(i)
 		}
 	}
-	return func(service, vnet string) uint8 {
-		if class, ok := services[service]; ok {
-			return class
+	return func(v *workload.RowView, i int) uint8 {
+		class, ok := services[v.Service.Value(i)]
+		if !ok {
+			class, ok = vnets[v.VNet.Value(i)]
 		}
-		return vnets[vnet]
+		if !ok {
+			class = dscps[max(0, v.Row(i).DSCP)]
+		}
+		return class
 	}, engine.Classify(queues)
 }

@@ -113,7 +113,8 @@ func Exact(ctx context.Context, n *topology.Network, r *topology.Router, p simke
 		var rows []linkClassRow
 		for _, l := range n.Links {
 			for i, c := range o.Classes {
-				rows = append(rows, linkClassRow{l.ID, c.Name, x.engine.DroppedOf(l.ID, i), x.engine.PausedOf(l.ID, i)})
+				marked, dropped := x.engine.CountersOf(l.ID, i)
+				rows = append(rows, linkClassRow{l.ID, c.Name, marked, dropped, x.engine.PausedOf(l.ID, i)})
 			}
 		}
 		if err := linkClassTable.Write(out.Classes, rows); err != nil {
@@ -136,7 +137,7 @@ type exact struct {
 	stats    ExactStats
 
 	waits    *dependencyReader // nil: no flow waits for others
-	classOf  func(service, vnet string) uint8
+	classOf  func(v *workload.RowView, i int) uint8
 	routes   *moves.Routes  // nil: paths do not move
 	first    *network.Flows // read before the simulation, if not nil
 	row      int64          // rows of table flows that have been read
@@ -218,7 +219,7 @@ func (x *exact) flowsOf(v *workload.RowView) (*network.Flows, error) {
 		}
 		chunk.SizeBytes, chunk.StartNS = append(chunk.SizeBytes, size), append(chunk.StartNS, start-x.originNS)
 		chunk.Key = append(chunk.Key, uint64(row))
-		chunk.Class = append(chunk.Class, x.classOf(v.Service.Value(i), v.VNet.Value(i)))
+		chunk.Class = append(chunk.Class, x.classOf(v, i))
 		if x.waits != nil {
 			if err := x.waits.add(chunk, row); err != nil {
 				return nil, err

@@ -145,6 +145,7 @@ type SlowdownRow struct {
 type linkClassRow struct {
 	LinkID   int32  `col:"link_id"`
 	Class    string `col:"class"`
+	Marks    int64  `col:"marks"`
 	Drops    int64  `col:"drops"`
 	PausedNS int64  `col:"paused_ns"`
 }

@@ -85,6 +85,7 @@ type canonicalService struct {
 	Poisson bool       `json:"poisson,omitempty"`
 	TwinOf  string     `json:"twin_of,omitempty"`
 	Hosts   []int32    `json:"hosts,omitempty"`
+	DSCP    int16      `json:"dscp,omitempty"`
 }
 
 // Canonical is everything the results depend on, in JSON that is the same for scenarios that come
@@ -229,7 +230,7 @@ func (s *Scenario) canonicalWorkload(n *topology.Network) (c canonicalWorkload, 
 	c.MaxLoad, c.DurationNS, c.FlowsCount = w.MaxLoad, w.DurationNS, w.Flows
 	for _, v := range w.Services {
 		c.Services = append(c.Services, canonicalService{v.Name, v.VNet, digestMatrix(v.Matrix), digestSizes(v.Sizes),
-			v.Sigma, v.Share, v.Racks, v.Pairs, v.Poisson, v.TwinOf, v.Hosts})
+			v.Sigma, v.Share, v.Racks, v.Pairs, v.Poisson, v.TwinOf, v.Hosts, v.DSCP})
 	}
 	c.Jobs, err = s.Jobs(n)
 	return c, err

@@ -40,14 +40,16 @@ type Scenario struct {
 	loaded     *format.Loaded // what the topology file holds, once it was read
 	delaysSaid []string       // which cables of another topology have other delays
 	// What was taken from the configurations of its switches.
-	switchNotes  []string
-	switchBuffer *switchBuffer // nil: none is stated
-	switches     Switches
-	classes      []stages.TrafficClass
-	workload     workloadSpec
-	params       simkernel.Params      // the transport and its constants
-	at           map[string]tree.Field // where the file says what is in Fail and in PathMoves
-	digests      map[string]string     // of files, by path, size and time: see FileDigest
+	switchNotes   []string
+	switchBuffer  *switchBuffer // nil: none is stated
+	switchClasses []stages.TrafficClass
+	switches      Switches
+	classes       []stages.TrafficClass
+	ofSwitches    bool // the classes are switchClasses
+	workload      workloadSpec
+	params        simkernel.Params      // the transport and its constants
+	at            map[string]tree.Field // where the file says what is in Fail and in PathMoves
+	digests       map[string]string     // of files, by path, size and time: see FileDigest
 }
 
 // A workloadSpec is a flow file, a workload of the lake, or services and jobs.

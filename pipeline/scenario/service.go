@@ -31,6 +31,7 @@ func (r *scenarioReader) readService(item tree.Field) (s serviceSpec, err error)
 	err = item.Object(tree.Keys{
 		"name":   tree.ReadText(&s.Name),
 		"vnet":   tree.ReadText(&s.VNet),
+		"dscp":   tree.ReadParsed(&s.DSCP, parseDSCP),
 		"matrix": func(f tree.Field) error { return r.readMatrix(f, &s) },
 		"racks":  s.readRacks,
 		"hosts": func(f tree.Field) error {

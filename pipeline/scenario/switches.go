@@ -33,12 +33,15 @@ type Switches struct {
 // SetSwitches changes the switches.
 func (s *Scenario) SetSwitches(w Switches) { s.switches = w }
 
-// topologyBuffer as the size of a buffer stands for what the configurations of the switches state.
-const topologyBuffer = "topology"
+// UseTopologyClasses makes the traffic classes those that the configurations of the switches state.
+func (s *Scenario) UseTopologyClasses() { s.ofSwitches = true }
+
+// ofTopology as the size of a buffer, or as classes, stands for what the configurations of the switches state.
+const ofTopology = "topology"
 
 // ParseBuffer reads the size of a buffer: "400KB", or "topology".
 func (w *Switches) ParseBuffer(text string) (err error) {
-	if w.OfTopology = text == topologyBuffer; w.OfTopology {
+	if w.OfTopology = text == ofTopology; w.OfTopology {
 		return nil
 	}
 	w.SwitchBytes, err = units.Parse(text, units.Bytes)
@@ -69,7 +72,7 @@ func (r *scenarioReader) readSwitches(f tree.Field) error {
 		"restore":            tree.ReadQuantity(&w.RestoreNS, units.Duration, 1, 1e12),
 		"classes":            r.readClasses,
 	})
-	if err == nil && (*w != Switches{} || r.classes == nil) {
+	if err == nil && (*w != Switches{} || r.classes == nil && !r.ofSwitches) {
 		w.SetDefaults()
 		err = f.Need("buffer")
 	}
@@ -80,31 +83,26 @@ func (r *scenarioReader) readSwitches(f tree.Field) error {
 	return err
 }
 
-// readClasses reads the traffic classes.
+// readClasses reads the traffic classes, or "topology".
 func (r *scenarioReader) readClasses(f tree.Field) error {
-	r.classes = nil
+	if r.classes, r.ofSwitches = nil, f.Value.Scalar() == ofTopology; r.ofSwitches {
+		return nil
+	}
 	err := f.Each(func(item tree.Field) error {
 		c, pfc := stages.TrafficClass{}, true
-		var dscp []string
 		err := item.Object(tree.Keys{
-			"name":     tree.ReadText(&c.Name),
-			"queue":    tree.ReadInt(&c.Queue, 0, network.MaxClasses-1),
-			"services": tree.ReadList(&c.Services, tree.Verbatim),
-			"vnets":    tree.ReadList(&c.VNets, tree.Verbatim),
-			"dscp": tree.ReadList(&dscp, func(text string) (string, error) {
-				n, err := strconv.Atoi(text)
-				if err != nil || n < 0 || n > 63 {
-					return "", fmt.Errorf("is %s, must be 0 to 63", text)
-				}
-				return fmt.Sprintf("dscp %d", n), nil
-			}),
+			"name":              tree.ReadText(&c.Name),
+			"queue":             tree.ReadInt(&c.Queue, 0, network.MaxClasses-1),
+			"services":          tree.ReadList(&c.Services, tree.Verbatim),
+			"vnets":             tree.ReadList(&c.VNets, tree.Verbatim),
+			"dscp":              tree.ReadList(&c.DSCP, parseDSCP),
 			"weight":            tree.ReadInt(&c.Weight, 1, network.MaxWeight),
 			"mark_per_gbps":     tree.ReadQuantity(&c.MarkPerGbps, units.Bytes, 1, 1<<30),
 			"max_mark_per_gbps": tree.ReadQuantity(&c.MaxMarkPerGbps, units.Bytes, 1, 1<<30),
 			"alpha":             readAlpha(&c.Alpha),
 			"pfc":               tree.ReadBool(&pfc),
 		})
-		c.Lossy, c.Services = !pfc, append(c.Services, dscp...)
+		c.Lossy = !pfc
 		r.classes = append(r.classes, c)
 		if err != nil {
 			return err
@@ -117,9 +115,24 @@ func (r *scenarioReader) readClasses(f tree.Field) error {
 	return f.Fail(err)
 }
 
+// parseDSCP reads a DSCP (RFC 2474).
+func parseDSCP(text string) (int16, error) {
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || n > 63 {
+		return 0, fmt.Errorf("is %s, must be 0 to 63", text)
+	}
+	return int16(n), nil
+}
+
 // Classes are the queues of the ports; nil: there is one.
 func (s *Scenario) Classes() ([]stages.TrafficClass, error) {
 	classes := slices.Clone(s.classes)
+	if s.ofSwitches {
+		if classes = slices.Clone(s.switchClasses); classes == nil {
+			return nil, SwitchesError{errors.New("switches.classes is topology, which has no SONiC configurations with a " +
+				"DSCP_TO_TC_MAP of ports")}
+		}
+	}
 	for i, c := range classes {
 		for _, service := range c.Services {
 			isJob := slices.ContainsFunc(s.workload.jobs, func(j jobSpec) bool { return j.Name == service })
@@ -187,6 +200,7 @@ func (s *Scenario) takeSettings(l *format.Loaded) {
 	}
 	s.takeMarking(l)
 	s.takeBuffer(l)
+	s.takeQueues(l)
 	pfc := 0
 	for _, of := range l.Settings {
 		if slices.ContainsFunc(of.Taken, func(k format.TakenSetting) bool { return k.Name == "pfc_priorities" }) {
@@ -225,8 +239,7 @@ func (s *Scenario) takeMarking(l *format.Loaded) {
 		return
 	}
 	t, rest := mostCommon(all)
-	gbps := float64(portSpeed(l.Network)) / 1e9
-	perGbps := func(bytes int64) int64 { return int64(math.Round(float64(bytes) / gbps)) }
+	gbps, perGbps := marksOf(l)
 	from := fmt.Sprintf("%s = %d bytes at %g Gbps, the speed of most switch ports%s", origin(l, "marking_min", t.min),
 		t.min, gbps, rest)
 	switch s.params.Transport {
@@ -285,6 +298,53 @@ func (s *Scenario) takeBuffer(l *format.Loaded) {
 	}
 	s.settingsNotef("--switch-buffer topology simulates buffers of %d bytes (%s%s), %s", bytes,
 		origin(l, "pool_size", bytes), rest, alpha)
+}
+
+// marksOf returns the speed of most ports, and what turns marking thresholds there into bytes per Gbps.
+func marksOf(l *format.Loaded) (gbps float64, perGbps func(bytes int64) int64) {
+	gbps = float64(portSpeed(l.Network)) / 1e9
+	return gbps, func(bytes int64) int64 { return int64(math.Round(float64(bytes) / gbps)) }
+}
+
+// takeQueues notes the classes of the switches: the queues that most of their ports have, with the thresholds of their
+// WRED_PROFILE if the transport has marks and the scenario file does not state them. A queue without one does not mark.
+func (s *Scenario) takeQueues(l *format.Loaded) {
+	var ports []format.PortQueues
+	for _, of := range l.Settings {
+		ports = append(ports, of.Queues...)
+	}
+	if len(ports) == 0 {
+		return
+	}
+	_, perGbps := marksOf(l)
+	unmarked, _ := s.params.MarkBytes(1e9, 1)
+	queues, rest := mostCommon(ports)
+	var said []string
+	s.switchClasses = nil
+	for i, q := range queues {
+		if q.DSCPs == 0 && i > 0 {
+			continue
+		}
+		c := stages.TrafficClass{Name: fmt.Sprintf("queue%d", i), Queue: i}
+		c.Weight, c.Lossy = q.Weight, !q.PFC
+		for d := range int16(64) {
+			if q.DSCPs>>d&1 != 0 {
+				c.DSCP = append(c.DSCP, d)
+			}
+		}
+		if unmarked != simkernel.Unreachable && !s.params.StatedMarks {
+			if c.MarkPerGbps = max(1, perGbps(q.MarkMin)); q.MarkMin == 0 {
+				c.MarkPerGbps = network.MaxMarkPerGbps
+			} else if s.params.Transport.Traits().RandomMarks {
+				c.MaxMarkPerGbps = max(c.MarkPerGbps, perGbps(q.MarkMax))
+			}
+		}
+		s.switchClasses = append(s.switchClasses, c)
+		said = append(said, fmt.Sprintf("%d (%d DSCPs, weight %d, marks from %d bytes, PFC %v)", i, len(c.DSCP), q.Weight,
+			q.MarkMin, q.PFC))
+	}
+	s.settingsNotef("switches.classes: topology, --switch-classes simulate the queues (weight 0: strict; 0 bytes: no marks) "+
+		"of most of %d ports: %s%s", len(ports), strings.Join(said, ", "), rest)
 }
 
 // origin says where a value stands first.

@@ -57,6 +57,40 @@ func TestSwitchSettings(t *testing.T) {
 	}
 }
 
+// Classes of SONiC switches: those of most ports, with marks for transports that have them.
+func TestSwitchClasses(t *testing.T) {
+	for transport, marks := range map[string][4]int64{ // of queues 1 and 3: mark_per_gbps, max_mark_per_gbps
+		"dctcp": {network.MaxMarkPerGbps, 0, 10486, 0}, "dcqcn": {network.MaxMarkPerGbps, 0, 10486, 20972}, "hpcc": {}} {
+		s, err := OfTopology(filepath.FromSlash(sonicFixture))
+		if err == nil {
+			err = s.Set("transport.kind", transport)
+		}
+		if err == nil {
+			s.UseTopologyClasses()
+			_, err = s.Network()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.switches.PFC = true
+		got, err := s.Classes()
+		if err != nil || len(got) != 7 {
+			t.Fatalf("%s: %+v, %v", transport, got, err)
+		}
+		want := stages.TrafficClass{Name: "queue3", Queue: 3, DSCP: []int16{3}, Class: network.Class{Weight: 15}}
+		want.MarkPerGbps, want.MaxMarkPerGbps = marks[2], marks[3]
+		one := got[1]
+		if !reflect.DeepEqual(got[3], want) || len(one.DSCP) != 58 || one.Weight != 1 || !one.Lossy || one.MarkPerGbps != marks[0] ||
+			one.MaxMarkPerGbps != marks[1] || got[5].Weight != 14 {
+			t.Errorf("%s: %+v", transport, got)
+		}
+		if notes := strings.Join(s.TopologyNotes(), "\n"); !strings.Contains(notes, "of most of 4 ports: 0 (1 DSCPs, weight 1, marks from 0 bytes, "+
+			"PFC false), 1 (58 DSCPs, weight 1") {
+			t.Errorf("%s: %s", transport, notes)
+		}
+	}
+}
+
 // Thresholds of a scenario file stay.
 func TestSwitchSettingsOfAFile(t *testing.T) {
 	path, err := filepath.Abs(sonicFixture)
@@ -150,12 +184,17 @@ func checkClasses(t *testing.T, file func(string) (*Scenario, error)) {
 	if b, err := s.Buffers(); err != nil || b.WatchdogNS != 1e6 || b.RestoreNS != network.DefaultWatchdogNS {
 		t.Errorf("%+v, %v", b, err)
 	}
-	if s, err = file("switches: {classes: [{name: a, queue: 0, dscp: [46]}]}"); err == nil {
-		s.workload.flowFile = "trace.csv" // whose services are not known before
+	if s, err = file("switches: {classes: [{name: a, queue: 0, dscp: [46, 0]}]}"); err == nil {
 		got, err = s.Classes()
 	}
-	if b, _ := s.Buffers(); err != nil || len(got) != 1 || !slices.Equal(got[0].Services, []string{"dscp 46"}) || !b.IsZero() {
+	if b, _ := s.Buffers(); err != nil || len(got) != 1 || !slices.Equal(got[0].DSCP, []int16{46, 0}) || !b.IsZero() {
 		t.Errorf("%+v, %v", got, err)
+	}
+	if s, err = file("switches: {classes: topology}"); err == nil {
+		_, err = s.Canonical()
+	}
+	if err == nil || !strings.Contains(err.Error(), "switches.classes is topology, which has no SONiC configurations") {
+		t.Errorf("%v", err)
 	}
 	for text, want := range map[string]string{
 		"{queue: 1}":                         "switches.classes[0]: has no name",
@@ -167,6 +206,8 @@ func checkClasses(t *testing.T, file func(string) (*Scenario, error)) {
 		"{name: a, queue: 1, colour: red}":   "switches.classes[0].colour",
 		"{name: a, queue: 1, services: [x]}": `switches.classes: class a has service "x", and the workload has none`,
 		"{name: a, queue: 1, services: [web]}, {name: b, queue: 2, services: [web]}": "classes a and b both have service web",
+		"{name: a, queue: 1, dscp: [7, 8]}, {name: b, queue: 2, dscp: [8]}":          "classes a and b both have dscp 8",
+		"{name: a, queue: 1, dscp: [8, 8]}":                                          "classes a and a both have dscp 8",
 		"{name: a, queue: 1}, {name: b, queue: 1}":                                   "classes a and b both have queue 1",
 		"{name: a, queue: 1}, {name: a, queue: 2}":                                   "classes a and a both have name a",
 		"{name: a, queue: 1, vnets: [v]}, {name: b, queue: 2, vnets: [v]}":           "classes a and b both have virtual network v",

@@ -44,6 +44,18 @@ func bools(values []bool) arrow.Array {
 	return b.NewArray()
 }
 
+// orNull returns a column of the values, with null for those below 0. It copies them.
+func orNull(values []int16) arrow.Array {
+	b := array.NewInt16Builder(memory.DefaultAllocator)
+	defer b.Release()
+	known := make([]bool, len(values))
+	for i, v := range values {
+		known[i] = v >= 0
+	}
+	b.AppendValues(values, known)
+	return b.NewArray()
+}
+
 // ofBytes returns a column of variable-width values, which are concatenated in items; value i ends at
 // ends[i+1], and ends[0] is 0.
 func ofBytes(typ arrow.DataType, ends []int32, items []byte) arrow.Array {

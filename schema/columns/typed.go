@@ -25,7 +25,8 @@ const writeRows = 4_096
 //	LinkID int32 `col:"link_id"`
 //
 // The types of fields are those of the columns: int16, int32, int64, float64, string, bool, []float64 for a list and
-// Item for byte strings; a column that can be null has no field. Safe for any number of goroutines.
+// Item for byte strings. Of columns that can be null only those of int16 have a field: below 0 it stands for null. Safe
+// for any number of goroutines.
 type Table[T any] struct {
 	table   schema.Table
 	arrow   *arrow.Schema
@@ -57,7 +58,7 @@ func TableOf[T any](t schema.Table) *Table[T] {
 	}
 	for _, c := range t.Columns {
 		f, ok := fields[c.Name]
-		if !ok || f.Type != fieldTypes[c.Type.ID()] || c.Nullable {
+		if !ok || f.Type != fieldTypes[c.Type.ID()] || c.Nullable && c.Type.ID() != arrow.INT16 {
 			panic(fmt.Sprintf("columns: %s has no field for %s.%s, %s", row, t.Name, c.Name, c.Type))
 		}
 		r.offsets = append(r.offsets, f.Offset)
@@ -130,6 +131,9 @@ func (t *Table[T]) record(buffers []buffer, rows []T, places []int32, items *Are
 func (f fieldOf) column(b *buffer, c schema.Column, items *Arena) arrow.Array {
 	switch c.Type.ID() {
 	case arrow.INT16:
+		if c.Nullable {
+			return orNull(gather[int16](f, b))
+		}
 		return Of(gather[int16](f, b))
 	case arrow.INT32:
 		return Of(gather[int32](f, b))

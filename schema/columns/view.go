@@ -50,6 +50,8 @@ func ViewOf[T any](rec arrow.Record, v *T) {
 			*to = column.(*array.Int64).Int64Values()
 		case *[]float64:
 			*to = column.(*array.Float64).Float64Values()
+		case **array.Int16:
+			*to = column.(*array.Int16)
 		case **array.String:
 			*to = column.(*array.String)
 		case **array.Binary:

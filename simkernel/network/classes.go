@@ -38,8 +38,11 @@ type Class struct {
 	Lossy bool    `json:"lossy,omitempty"` // with PFC: it is dropped as without, and never paused
 }
 
-// MaxWeight is the largest weight of a class.
-const MaxWeight = 1000
+// MaxWeight and MaxMarkPerGbps are the largest values of a class. No queue is so long that it marks then.
+const (
+	MaxWeight      = 1000
+	MaxMarkPerGbps = 1 << 30
+)
 
 // portClasses are the classes of a port.
 type portClasses struct {
@@ -54,6 +57,7 @@ type queue struct {
 	fifo
 	leftBytes int64 // port.leftBytes of it
 	heldBytes int64 // likewise
+	marked    int64
 	dropped   int64
 }
 
@@ -96,7 +100,7 @@ func (n *Network) checkClass(c *Class) error {
 	switch {
 	case c.Weight < 0 || c.Weight > MaxWeight:
 		return fmt.Errorf("weight is %d, must be 1 to %d, or 0 for strict priority", c.Weight, MaxWeight)
-	case c.MarkPerGbps < 0 || c.MarkPerGbps > 1<<30 || c.MaxMarkPerGbps < 0 || c.MaxMarkPerGbps > 1<<30:
+	case min(c.MarkPerGbps, c.MaxMarkPerGbps) < 0 || max(c.MarkPerGbps, c.MaxMarkPerGbps) > MaxMarkPerGbps:
 		return fmt.Errorf("marking thresholds are %d and %d bytes per Gbps, must be 0 to 2^30", c.MarkPerGbps,
 			c.MaxMarkPerGbps)
 	case c.MarkPerGbps > 0 && from == simkernel.Unreachable:
@@ -271,6 +275,7 @@ func (d *domain) serveClass(p *port, k *portKind, nowPS int64) {
 	red := &d.net.classReds[p.kind()][served]
 	if f.leftBytes > red.MinBytes && (!d.random || d.drawsMark(p, red, &it, f.leftBytes)) {
 		d.mark(p, &it, nowPS)
+		f.marked++
 	}
 	if d.telemetry {
 		d.writeTelemetry(p, &it, nowPS)

@@ -81,11 +81,16 @@ func TestClassesAgreeWithTwin(t *testing.T) {
 				if n.Counters(l) != want.Counters(l) {
 					t.Fatalf("%v, seed %d, link %d: %+v, twin %+v", kind, seed, l, n.Counters(l), want.Counters(l))
 				}
+				marks := n.Counters(l).PacketsMarked
 				for q := range e.classes {
-					if n.DroppedOf(l, q) != want.ports[l].classes[q].dropped ||
+					marked, dropped := n.CountersOf(l, q)
+					if marks -= marked; dropped != want.ports[l].classes[q].dropped ||
 						b.PFC && n.PausedOf(l, q) != want.pfc.of(l, q).pausedPS/simkernel.PSPerNS {
 						t.Fatalf("%v, seed %d, link %d, class %d: other drops or pauses", kind, seed, l, q)
 					}
+				}
+				if marks != 0 {
+					t.Fatalf("%v, seed %d, link %d: the marks of the classes are %d less than all", kind, seed, l, marks)
 				}
 				paused += n.PausedNS(l)
 			}
@@ -143,7 +148,8 @@ func TestClassesOnMovingPaths(t *testing.T) {
 		}
 		for link := range int32(len(e.links)) {
 			for q := range e.classes {
-				l.Dropped -= one.DroppedOf(link, q)
+				_, drops := one.CountersOf(link, q)
+				l.Dropped -= drops
 			}
 		}
 		if l.Dropped != 0 {

@@ -189,12 +189,12 @@ func (n *Network) Counters(link int32) Counters {
 // Dropped returns the number of packets dropped at the sending end of a link, after Run.
 func (n *Network) Dropped(link int32) int64 { return n.ports[n.portOf[link]].dropped }
 
-// DroppedOf is Dropped of a class.
-func (n *Network) DroppedOf(link int32, class int) int64 {
+// CountersOf returns how many packets of a class were marked and dropped at the sending end of a link, after Run.
+func (n *Network) CountersOf(link int32, class int) (marked, dropped int64) {
 	if c := n.ports[n.portOf[link]].classes; c != nil && c.queues != nil {
-		return c.queues[class].dropped
+		return c.queues[class].marked, c.queues[class].dropped
 	}
-	return 0
+	return 0, 0
 }
 
 // MostBytes returns the maximum number of bytes in the limited buffer of a node, after Run.

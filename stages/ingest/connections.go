@@ -14,7 +14,8 @@ import (
 const connection = "src, dst, protocol, src_port, dst_port"
 
 // kept are the columns of a flow that do not depend on the order of its records, nor on who observed them.
-const kept = "min(resolution_ns) AS resolution_ns, bool_or(sampled) AS sampled, max(service) AS service, max(vnet) AS vnet"
+const kept = "min(resolution_ns) AS resolution_ns, bool_or(sampled) AS sampled, max(service) AS service, " +
+	"max(vnet) AS vnet, max(dscp) AS dscp"
 
 // passBytes is an upper bound, measured, of DuckDB's memory per record or flow while it merges or draws starts.
 const passBytes = 1024

@@ -482,3 +482,36 @@ func textRows(m *Mapping, text string) (n int64) {
 	}
 	return n
 }
+
+// A flow's DSCP is that of column dscp, or the upper six bits of the type of service; what is none rejects the row.
+func TestDSCP(t *testing.T) {
+	nfdump := "ts,te,td,sa,da,sp,dp,pr,flg,fwd,stos,ipkt,ibyt\n"
+	for _, c := range []struct{ format, text, want, reasons string }{
+		{"csv", "src,dst,size_bytes,start_ns,dscp\n0,1,10,1,46\n0,1,20,2,\n0,1,30,3,64\n0,1,40,4,ef\n0,1,50,5,-1\n0,1,60,6, 0\n",
+			"10 46; 20 -; 60 0", "3 dscp is not an integer from 0 to 63; 4 dscp is not an integer from 0 to 63; 5 dscp is not an integer from 0 to 63"},
+		{"jsonl", `{"src": 0, "dst": 1, "size_bytes": 10, "start_ns": 1, "dscp": 26}` + "\n", "10 26", ""},
+		{"nfdump", nfdump + "2026-01-31 09:00:00,2026-01-31 09:00:01,1.0,10.0.0.1,10.0.1.5,1,443,6,.,0,184,10,9000\n", "9000 46", ""},
+		{"goflow2", `{"type":"IPFIX","time_received_ns":1681583295157626000,"bytes":1500,"packets":1,"src_addr":"10.0.0.1","dst_addr":"10.0.1.5","ip_tos":105}` + "\n" +
+			`{"Type":"SFLOW_5","TimeReceived":1681583295,"Bytes":900,"SrcAddr":"10.0.1.5","DstAddr":"10.0.0.1","IPTos":32}` + "\n", "1500 26; 900 8", ""},
+		{"sflowtool", "unixSecondsUTC,srcIP,dstIP,IPTOS,sampledPacketSize,meanSkipCount\n1769850000,10.0.0.1,10.0.1.5,184,1500,1\n", "1500 46", ""},
+		{"sflowtool", "unixSecondsUTC,srcIP,dstIP,ip_tos,packet_size,sampling_rate\n1769850000,10.0.0.1,10.0.1.5,0xb8,1500,1\n", "1500 46", ""},
+	} {
+		file := filepath.Join(t.TempDir(), "log")
+		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		stats, err := ingestFixture(t, c.format, file)
+		if err != nil {
+			t.Fatalf("%s: %v", c.format, err)
+		}
+		got := askParquet(t, `SELECT concat_ws(' ', size_bytes, coalesce(dscp::VARCHAR, '-')) AS f FROM read_parquet(%s) ORDER BY f`, stats.FlowsFile)
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", c.format, got, c.want)
+		}
+		if c.reasons != "" {
+			if got = askParquet(t, `SELECT "row" || ' ' || reason FROM read_parquet(%s)`, stats.RejectsFile); got != c.reasons {
+				t.Errorf("%s: %s, want %s", c.format, got, c.reasons)
+			}
+		}
+	}
+}

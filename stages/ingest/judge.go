@@ -98,6 +98,7 @@ SELECT l.*, %d AS source,
     WHEN sampling_rate < 1 THEN 'sampling_rate is not positive'
     WHEN start_ns < 0 OR start_ns > %d THEN 'start_ns is negative or beyond 2^62'
     WHEN last_ns < start_ns THEN 'end_ns is before start_ns'
+    WHEN trim(dscp) <> '' AND coalesce(whole(dscp), -1) NOT BETWEEN 0 AND 63 THEN 'dscp is not an integer from 0 to 63'
     WHEN alone THEN %s`+waitReasons+`
     WHEN start_ns < %d OR start_ns > %d OR last_ns > %d
       THEN 'start_ns is out of time: over 15 days from the middle of the file (is it in ns?)'

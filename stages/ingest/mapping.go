@@ -26,6 +26,7 @@ import (
 //	protocol, src_port, dst_port    distinguish connections of two hosts
 //	observer              where the record was made; a connection seen by several observers counts once
 //	service, vnet         labels
+//	dscp                  of the packets, 0 to 63: the upper six bits of their type of service
 //	after                 ids of flows that the flow waits for, separated by spaces or commas
 //	delay_ns              from the last of their deliveries to the start; without after, from start_ns
 //	set_aside             why the row is not a flow, although it is not an error either

@@ -104,7 +104,8 @@ type merging struct {
 }
 
 // wholeRecord lists all that a record says, its place apart.
-const wholeRecord = connection + ", observer, size_bytes, start_ns, end_ns, resolution_ns, sampled, flow_id, service, vnet"
+const wholeRecord = connection + ", observer, size_bytes, start_ns, end_ns, resolution_ns, sampled, flow_id, " +
+	"service, vnet, dscp"
 
 // withoutRepeated returns the records without those that a source with a lower number has, too: a log that is ingested
 // while it grows, and again when it is complete, counts once. Equal records of one source stay: of each record the

@@ -20,7 +20,7 @@ var canonical = []canonicalColumn{
 	{"src_port", "INTEGER"}, {"dst_port", "INTEGER"}, {"observer", "VARCHAR"}, {"size_bytes", "BIGINT"},
 	{"sampling_rate", "BIGINT"}, {"start_ns", "BIGINT"}, {"end_ns", "BIGINT"}, {"start_resolution_ns", "BIGINT"},
 	{"packets", "BIGINT"}, {"sampled", "BOOLEAN"}, {"service", "VARCHAR"}, {"vnet", "VARCHAR"}, {"set_aside", "VARCHAR"},
-	{"after", "VARCHAR"}, {"delay_ns", "VARCHAR"},
+	{"after", "VARCHAR"}, {"delay_ns", "VARCHAR"}, {"dscp", "VARCHAR"},
 }
 
 // typed runs the mapping and writes the canonical columns with their types; NULL where a value is not of the type.

@@ -44,7 +44,7 @@ func Generate(ctx context.Context, n *topology.Network, r *topology.Router, w *W
 	for i := range sources {
 		s := &w.Services[i]
 		sources[i] = flowSource{
-			plan: &plan.services[i], sizes: s.Sizes, service: s.Name, vnet: s.VNet,
+			plan: &plan.services[i], sizes: s.Sizes, service: s.Name, vnet: s.VNet, dscp: s.DSCP,
 			key: rng.MixString(rng.New(seed, rng.Service).Key(), cmp.Or(s.TwinOf, s.Name)),
 		}
 		sources[i].next()
@@ -59,7 +59,7 @@ func Generate(ctx context.Context, n *topology.Network, r *topology.Router, w *W
 			return stats, fmt.Errorf("generate: service %q is so slow that its flow %d would start after 146 years",
 				s.service, s.index)
 		}
-		row := Row{stats.Flows, s.src, s.dst, s.sizeBytes, int64(s.clockNS), s.service, s.vnet, false}
+		row := Row{stats.Flows, s.src, s.dst, s.sizeBytes, int64(s.clockNS), s.service, s.vnet, false, s.dscp}
 		if stats.LastStartNS = row.StartNS; stats.Flows == 0 {
 			stats.FirstStartNS = row.StartNS
 		}
@@ -91,6 +91,7 @@ type flowSource struct {
 	plan          *servicePlan
 	sizes         *SizeCDF
 	service, vnet string
+	dscp          int16
 	key           uint64
 	index         uint64  // of the flow after the current one
 	clockNS       float64 // start of the current flow
@@ -157,6 +158,7 @@ type Row struct {
 	Service   string `col:"service"`
 	VNet      string `col:"vnet"`
 	Synthetic bool   `col:"synthetic_start"`
+	DSCP      int16  `col:"dscp"` // below 0: unknown
 }
 
 // A RowView is a view of table flows. Its rows are valid as long as the batch.
@@ -169,12 +171,21 @@ type RowView struct {
 	Service   *array.String  `col:"service"`
 	VNet      *array.String  `col:"vnet"`
 	Synthetic *array.Boolean `col:"synthetic_start"`
+	DSCP      *array.Int16   `col:"dscp"`
 }
 
 // Row returns row i of the batch. Its labels are in the batch's memory.
 func (v *RowView) Row(i int) Row {
 	return Row{v.ID[i], v.Src[i], v.Dst[i], v.SizeBytes[i], v.StartNS[i], v.Service.Value(i), v.VNet.Value(i),
-		v.Synthetic.Value(i)}
+		v.Synthetic.Value(i), orUnknown(v.DSCP, i)}
+}
+
+// orUnknown is a DSCP, below 0 where it is null.
+func orUnknown(dscp *array.Int16, i int) int16 {
+	if dscp.IsNull(i) {
+		return -1
+	}
+	return dscp.Value(i)
 }
 
 // RowTable writes table flows.

@@ -17,6 +17,7 @@ type Workload struct {
 type Service struct {
 	Name string // label of its flows; names of services differ
 	VNet string // virtual network of its flows; may be empty
+	DSCP int16  // of its packets
 	// Matrix has a row and a column for each rack of Network.Racks, or of Racks if set. Nil means equal weights
 	// from each rack to every other.
 	Matrix *Matrix

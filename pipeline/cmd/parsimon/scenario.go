@@ -26,6 +26,7 @@ type scenarioFlags struct {
 	allowUnreachable   bool
 	options            topologyOptions
 	switches           scenario.Switches // the zero value without --switch-buffer
+	classes            bool
 	retransmit         time.Duration
 	moves              moves.Text
 	flagSet            *pflag.FlagSet
@@ -50,7 +51,7 @@ func (s *scenarioFlags) declare(f *pflag.FlagSet) {
 func (s *scenarioFlags) declareInput(f *pflag.FlagSet) {
 	f.StringVar(&s.topology, "topology", "", "topology: a file or directory (parsimon help topology), or the name of one that ships; instead of a scenario file")
 	f.StringVar(&s.flows, "flows", "", "flow file (.parquet, .jsonl or CSV with src, dst, size_bytes, start_ns "+
-		"and, if there, flow_id, service, vnet, after, delay_ns), with --topology; other formats: parsimon ingest")
+		"and, if there, flow_id, service, vnet, dscp, after, delay_ns), with --topology; other formats: parsimon ingest")
 	f.StringVar(&s.workload, "workload", "", "workload that was ingested into the lake (parsimon ingest): its name, or the first letters of one that is a hash; on the topology of the ingest, or another --topology")
 	f.StringVar(&s.from, "from", "", "of a workload, flows that start from then on: ns, or a time such as 2026-01-31T09:00:00Z")
 	f.StringVar(&s.to, "to", "", "of a workload, flows that start before then")
@@ -89,6 +90,8 @@ func (s *scenarioFlags) declareSwitches(f *pflag.FlagSet) {
 		"before they send again; 0: as long as the slowest packet can take")
 	f.BoolVar(&s.switches.Selective, "selective-recovery", false, "with --switch-buffer: senders resend what is lost and "+
 		"nothing else, as IRN (scenario file: switches.selective_recovery); default: they go back to the first lost packet")
+	f.BoolVar(&s.classes, "switch-classes", false, "queues of the ports by DSCP, as the SONiC configurations of the topology "+
+		"state them: priorities, weights, marking thresholds, PFC (scenario file: switches.classes, which states others)")
 	needs(f, "switch-buffer", "switch-alpha", "pfc", "retransmit-timeout", "selective-recovery")
 }
 
@@ -144,6 +147,9 @@ func (s *scenarioFlags) override(sc *scenario.Scenario) error {
 		w.SetDefaults()
 		sc.SetSwitches(w)
 	}
+	if s.classes {
+		sc.UseTopologyClasses()
+	}
 	if s.flagSet.Changed("max-rejects") {
 		sc.MaxRejects = s.maxRejects
 	}
@@ -185,8 +191,8 @@ func (s *scenarioFlags) giveName(sc *scenario.Scenario) {
 			sc.Name += ", " + name + " " + s.flagSet.Lookup(name).Value.String()
 		}
 	}
-	for _, name := range []string{"switch-buffer", "switch-alpha", "pfc", "selective-recovery"} {
-		if s.switches != (scenario.Switches{}) && s.flagSet.Changed(name) {
+	for _, name := range []string{"switch-buffer", "switch-alpha", "pfc", "selective-recovery", "switch-classes"} {
+		if (s.classes || s.switches != (scenario.Switches{})) && s.flagSet.Changed(name) {
 			sc.Name += ", " + name + " " + s.flagSet.Lookup(name).Value.String()
 		}
 	}

@@ -1,6 +1,6 @@
 -- format: csv
 -- title: Flows in CSV with a header line, or in Parquet: one flow a row
--- from: this project: src, dst, size_bytes, start_ns and, if there, end_ns, flow_id, service, vnet, src_port, dst_port, protocol, after, delay_ns
+-- from: this project: src, dst, size_bytes, start_ns and, if there, end_ns, flow_id, service, vnet, src_port, dst_port, protocol, dscp, after, delay_ns
 -- rows: flows
 -- reads: csv
 -- column: flow_id
@@ -14,10 +14,11 @@
 -- column: dst_port
 -- column: service
 -- column: vnet
+-- column: dscp
 -- column: after
 -- column: delay_ns
 -- needs: src dst size_bytes start_ns
 
-SELECT "row", flow_id, src, dst, size_bytes, start_ns, end_ns, protocol, src_port, dst_port, service, vnet,
+SELECT "row", flow_id, src, dst, size_bytes, start_ns, end_ns, protocol, src_port, dst_port, service, vnet, dscp,
   nullif(trim(after, ' []'), '') AS after, delay_ns
 FROM source

@@ -9,6 +9,7 @@
 -- column: src_port = $.src_port | $.SrcPort
 -- column: dst_port = $.dst_port | $.DstPort
 -- column: proto = $.proto | $.Proto
+-- column: ip_tos = $.ip_tos | $.IPTos
 -- column: sampler_address = $.sampler_address | $.SamplerAddress
 -- column: in_if = $.in_if | $.InIf
 -- column: bytes = $.bytes | $.Bytes
@@ -30,6 +31,7 @@ SELECT "row",
   src_port,
   dst_port,
   proto AS protocol,
+  TRY_CAST(ip_tos AS UTINYINT) // 4 AS dscp,
   concat_ws(' ', sampler_address, in_if) AS observer,
   bytes AS size_bytes,
   CASE WHEN type <> 'SFLOW_5' THEN packets END AS packets,

@@ -12,6 +12,7 @@
 -- column: sp
 -- column: dp
 -- column: pr
+-- column: stos
 -- column: ipkt
 -- column: ibyt
 -- column: ra
@@ -38,6 +39,7 @@ SELECT "row",
   concat_ws(' ', ra, "in") AS observer,
   coalesce(ibyt, bytes) AS size_bytes,
   coalesce(ipkt, packets) AS packets,
+  TRY_CAST(stos AS UTINYINT) // 4 AS dscp,
   datetime_ns(coalesce(ts, firstseen)) AS start_ns,
   coalesce(datetime_ns(te), datetime_ns(coalesce(ts, firstseen)) + coalesce(seconds_ns(coalesce(duration, td)), 0)) AS end_ns,
   rfc3339_resolution_ns(coalesce(ts, firstseen)) AS start_resolution_ns

@@ -10,6 +10,8 @@
 -- column: dstip6
 -- column: ipprotocol
 -- column: ip_protocol
+-- column: iptos
+-- column: ip_tos
 -- column: tcpsrcport
 -- column: tcpdstport
 -- column: udpsrcport
@@ -33,6 +35,7 @@ SELECT "row",
   coalesce(tcpsrcport, udpsrcport, src_port_or_icmp_type) AS src_port,
   coalesce(tcpdstport, udpdstport, dst_port_or_icmp_code) AS dst_port,
   coalesce(ipprotocol, ip_protocol) AS protocol,
+  TRY_CAST(coalesce(iptos, ip_tos) AS UTINYINT) // 4 AS dscp,
   concat_ws(' ', agent, inputport) AS observer,
   coalesce(sampledpacketsize, packet_size) AS size_bytes,
   greatest(coalesce(whole(meanskipcount), whole(sampling_rate), 1), 1) AS sampling_rate,

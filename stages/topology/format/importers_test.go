@@ -109,6 +109,17 @@ func TestSONiCFaults(t *testing.T) {
 		{"syntax", "tor02", [2]string{`{`, `{}`}, []string{"format content after the end of the document"}},
 		{"another file", "tor02", [2]string{`{`, `{"a": {}, "b": {`}, []string{"format not readable as JSON"}},
 		{"priority", "tor01", [2]string{`"pfc_enable": "3,4"`, `"pfc_enable": "3,9"`}, []string{"format want priorities from 0 to 7"}},
+		{"DSCP", "tor01", [2]string{`"63": "1"`, `"64": "1"`}, []string{"format DSCP_TO_TC_MAP.AZURE.64: the key must be 0 to 63"}},
+		{"class", "tor01", [2]string{`"63": "1"`, `"63": "x"`}, []string{`format DSCP_TO_TC_MAP.AZURE.63: is "x", want a whole number`}},
+		{"queue", "tor02", [2]string{`"AZURE": {"0": "0"`, `"AZURE": {"0": "8"`}, []string{"format TC_TO_QUEUE_MAP.AZURE.0: is 8, must be 0 to 7"}},
+		{"no DSCP map", "tor01", [2]string{`"dscp_to_tc_map": "AZURE"`, `"dscp_to_tc_map": "A"`},
+			[]string{`format PORT_QOS_MAP.Ethernet112,Ethernet114.dscp_to_tc_map: is "A", and DSCP_TO_TC_MAP has no such object`}},
+		{"no queue map", "tor01", [2]string{`[TC_TO_QUEUE_MAP|AZURE]`, `[TC_TO_QUEUE_MAP|B]`}, []string{"format .tc_to_queue_map: is"}},
+		{"no scheduler", "tor01", [2]string{`"scheduler.0": {`, `"s": {`}, []string{`format QUEUE.Ethernet112,Ethernet114|5.scheduler: is "scheduler.0", and SCHEDULER has`}},
+		{"no profile", "tor01", [2]string{`"wred_profile": "AZURE_LOSSLESS"`, `"wred_profile": "x"`}, []string{"format WRED_PROFILE has no such object"}},
+		{"weight", "tor01", [2]string{`"weight": "14"`, `"weight": "0"`}, []string{"format SCHEDULER.scheduler.0.weight: is 0, must be 1 to 100"}},
+		{"scheduling", "tor01", [2]string{`"STRICT"`, `"FIFO"`}, []string{`format SCHEDULER.scheduler.2.type: is "FIFO", want STRICT, DWRR or WRR`}},
+		{"queues", "tor01", [2]string{`Ethernet114|5"`, `Ethernet114|5-"`}, []string{"format QUEUE.Ethernet112,Ethernet114|5-: want PORTS|QUEUE or PORTS|FIRST-LAST"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l, err := Load(sonicCopy(t, map[string][2]string{c.file: c.edit}), Options{})
@@ -134,6 +145,40 @@ func TestSONiCFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantFaults(t, l)
+}
+
+// The queues of ports by DSCP: priorities, weights, marks and PFC; what is not simulated is counted. A range of queues,
+// the DSCP map of all ports, and what maps leave out.
+func TestSONiCQueues(t *testing.T) {
+	l := loadFixture(t, "sonic", Options{})
+	if len(l.Settings) != 2 || len(l.Settings[0].Queues) != 2 || l.Settings[0].Queues[0] != l.Settings[1].Queues[1] {
+		t.Fatalf("%+v", l.Settings)
+	}
+	lossless := QueueSetting{Weight: 1, MarkMin: 1 << 20, MarkMax: 1 << 21, PFC: true}
+	want := PortQueues{{1 << 8, 1, 0, 0, false}, {}, {1 << 5, 1, 0, 0, false}, lossless, lossless, {1 << 46, 14, 0, 0, false}, {1 << 48, 1, 0, 0, false}, {0, 1, 0, 0, false}}
+	want[3].DSCPs, want[3].Weight, want[4].DSCPs = 1<<3, 15, 1<<4
+	want[1] = QueueSetting{^(uint64(1)<<3 | 1<<4 | 1<<5 | 1<<8 | 1<<46 | 1<<48), 1, 0, 0, false}
+	if got := l.Settings[0].Queues[0]; got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	l, err := LoadData("tor.json", []byte(`{"DEVICE_METADATA": {"localhost": {"hostname": "tor", "type": "ToRRouter"}},
+		"PORT": {"Ethernet0": {"speed": "10000"}, "Ethernet4": {"speed": "10000"}},
+		"DEVICE_NEIGHBOR": {"Ethernet0": {"name": "a"}, "Ethernet4": {"name": "b"}},
+		"DEVICE_NEIGHBOR_METADATA": {"a": {"type": "Server"}, "b": {"type": "Server"}},
+		"DSCP_TO_TC_MAP": {"A": {"46": "9"}}, "TC_TO_QUEUE_MAP": {"B": {"9": "5"}}, "MAP_PFC_PRIORITY_TO_QUEUE": {"C": {"3": "5"}},
+		"SCHEDULER": {"w": {"type": "WRR", "weight": "7", "pir": "1000"}, "s": {"type": "STRICT"}},
+		"PORT_QOS_MAP": {"global": {"dscp_to_tc_map": "A"}, "Ethernet0": {"tc_to_queue_map": "B", "pfc_to_queue_map": "C", "pfc_enable": "3", "dot1p_to_tc_map": "D"}},
+		"QUEUE": {"Ethernet0|5-9": {"scheduler": "s"}, "Ethernet0|0": {"scheduler": "w"}, "tor|asic0|Ethernet0|1": {"scheduler": "w"}, "CPU|1": {}}}`), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantFaults(t, l)
+	wantNotes(t, l, "left out: dot1p_to_tc_map of 1 port", "weights of 1 scheduler count bytes", "the rates (pir, cir) of 1 scheduler",
+		"queues above 7 in 1 row of QUEUE", "2 rows of QUEUE, of the CPU or of system ports")
+	got := l.Settings[0].Queues
+	if len(got) != 1 || got[0][5] != (QueueSetting{1 << 46, 0, 0, 0, true}) || got[0][0] != (QueueSetting{^(uint64(1) << 46), 7, 0, 0, false}) || got[0][7].Weight != 0 || got[0][1].Weight != 1 {
+		t.Errorf("%+v", got)
+	}
 }
 
 // A folder per switch, as Batfish expects them, and a single file.

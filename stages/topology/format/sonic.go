@@ -21,7 +21,10 @@ roles from DEVICE_METADATA and DEVICE_NEIGHBOR_METADATA (type Server is a host).
 switches of the directory must be in the files of both. WRED_PROFILE, BUFFER_POOL, BUFFER_PROFILE and
 PORT_QOS_MAP (PFC) are listed as switch settings. A run takes the marking thresholds from them (dctcp,
 dcqcn; unless its scenario file states them), --switch-buffer topology the buffers; log lines say from
-which key of which file.
+which key of which file. With --switch-classes it takes the queues that most ports have: their DSCPs from
+PORT_QOS_MAP, DSCP_TO_TC_MAP and TC_TO_QUEUE_MAP, priority or weight and marking thresholds from QUEUE,
+SCHEDULER and WRED_PROFILE, PFC from pfc_enable and MAP_PFC_PRIORITY_TO_QUEUE. What has no entry is
+traffic class 0, queue 0 or weight 1. Shapers and BUFFER_QUEUE are not simulated.
 
   {"DEVICE_METADATA": {"localhost": {"hostname": "leaf1", "type": "ToRRouter"}},
    "PORT": {"Ethernet0": {"speed": "25000"}, "Ethernet48": {"speed": "100000"}},
@@ -34,7 +37,8 @@ which key of which file.
 
 // sonicTables are the tables of a configuration that are read; the others are skipped unparsed.
 var sonicTables = []string{"DEVICE_METADATA", "DEVICE_NEIGHBOR", "DEVICE_NEIGHBOR_METADATA", "PORT", "CABLE_LENGTH",
-	"WRED_PROFILE", "BUFFER_POOL", "BUFFER_PROFILE", "PORT_QOS_MAP", "lldp"}
+	"WRED_PROFILE", "BUFFER_POOL", "BUFFER_PROFILE", "PORT_QOS_MAP", "DSCP_TO_TC_MAP", "TC_TO_QUEUE_MAP",
+	"MAP_PFC_PRIORITY_TO_QUEUE", "SCHEDULER", "QUEUE", "lldp"}
 
 // sonicKinds maps SONiC's device types to kinds of nodes. Every other type is a switch.
 var sonicKinds = map[string]string{

@@ -14,6 +14,8 @@ type SwitchSettings struct {
 	Switch string         `json:"switch"`
 	File   string         `json:"file"`
 	Taken  []TakenSetting `json:"taken"`
+	// Queues are those of each port that classifies by DSCP, by the names of the ports.
+	Queues []PortQueues `json:"-"`
 }
 
 // A TakenSetting is one value and where it comes from.
@@ -51,7 +53,6 @@ var sonicSettings = []struct {
 		{"xoff", "xoff", "bytes"}, {"xon_offset", "xon_offset", "bytes"},
 		{"dynamic_th", "dynamic_threshold", "log2"}, // the share alpha of the free pool is 2^dynamic_th
 		{"static_th", "static_threshold", "bytes"}}},
-	{"PORT_QOS_MAP", [][3]string{{"pfc_enable", "pfc_priorities"}}},
 }
 
 // readSettings reads the settings of one configuration.
@@ -71,25 +72,16 @@ func (d *draft) readSettings(name string, top tree.Field) {
 				switch {
 				case err != nil && taken.Unit != "":
 					d.bad(f, "is %s, want a whole number", f.Value)
-				case k[0] == "pfc_enable" && !priorities(taken.Value):
-					d.bad(f, "is %q, want priorities from 0 to 7", taken.Value)
 				case taken.Value != "":
 					s.Taken = append(s.Taken, taken)
 				}
 			}
 		}
 	}
-	if len(s.Taken) > 0 {
+	d.readQueues(&s, top)
+	if len(s.Taken)+len(s.Queues) > 0 {
 		d.settings = append(d.settings, s)
 	}
-}
-
-// priorities reports whether a text is numbers from 0 to 7, separated by commas, or empty.
-func priorities(text string) bool {
-	return text == "" || !slices.ContainsFunc(strings.Split(text, ","), func(one string) bool {
-		one = strings.TrimSpace(one)
-		return len(one) != 1 || one < "0" || one > "7"
-	})
 }
 
 // reference reads a value or the name of another object: NAME, or [TABLE|NAME] in older releases.
