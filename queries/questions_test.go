@@ -46,10 +46,10 @@ aaa,own,blue,2,3.5,3.9,3.99,3.999,4,,,,,,,,,
 aaa,own,red,5,5,8.4,9.84,9.984,10,,,,,9,10,,,"p99: short; see warnings: fan-in, loaded twice"`},
 	// Flow 13, of no known DSCP, is in the class of DSCP 0; 14 and 15 are in the one of their virtual network, the others in
 	// that of service web.
-	{"slowdown_by_class", nil, `scenario,variant,queue,class,flows,` + percentiles + `,marks,drops,paused_ns
-aaa,own,3,rpc,4,2.5,7.9,9.79,9.979,10,6,3,30
-aaa,own,5,red,2,5.5,5.9,5.99,5.999,6,,,
-aaa,own,6,ef,1,4,4,4,4,4,,,`},
+	{"slowdown_by_class", nil, `scenario,variant,scenario_name,queue,class,flows,` + percentiles + `,marks,drops,paused_ns
+aaa,own,known,3,rpc,4,2.5,7.9,9.79,9.979,10,6,3,30
+aaa,own,known,5,red,2,5.5,5.9,5.99,5.999,6,,,
+aaa,own,known,6,ef,1,4,4,4,4,4,,,`},
 	{"slowdown_by_service_size", nil, `scenario,variant,service,size_bin,flows,` + trust + `
 aaa,own,db,10-100 KB,1,4,4,4,4,4,,,,,,,,,
 aaa,own,db,100 KB-1 MB,2,5.5,5.9,5.99,5.999,6,,,,,,,,,

@@ -5,7 +5,7 @@
 -- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
 
 WITH classes AS (
-    SELECT scenario, unnest(from_json(json_extract(spec, '$.classes'),
+    SELECT scenario, name AS scenario_name, unnest(from_json(json_extract(spec, '$.classes'),
         '[{"name": "VARCHAR", "queue": "INTEGER", "services": ["VARCHAR"], "vnets": ["VARCHAR"], "dscp": ["SMALLINT"]}]'), recursive := true)
     FROM scenarios
     WHERE $scenario = '' OR scenario = $scenario
@@ -39,7 +39,7 @@ WITH classes AS (
     GROUP BY ALL
 )
 SELECT
-    g.scenario, g.variant, g.queue, c.name AS class, g.flows,
+    g.scenario, g.variant, c.scenario_name, g.queue, c.name AS class, g.flows,
     g.q[1] AS p50_slowdown, g.q[2] AS p90_slowdown, g.q[3] AS p99_slowdown, g.q[4] AS p999_slowdown,
     g.max_slowdown, l.marks, l.drops, l.paused_ns
 FROM groups AS g

@@ -37,7 +37,7 @@ var (
 	}
 	sampledQuestions = []question{{"sampled_percentiles", nil}}
 	// Of estimates that simulated every packet, and of scenarios with jobs.
-	exactQuestions = []question{{"drops_and_pauses", nil}, {"resent_packets", nil}}
+	exactQuestions = []question{{"slowdown_by_class", nil}, {"drops_and_pauses", nil}, {"resent_packets", nil}}
 	jobQuestions   = []question{
 		{"job_iterations", nil}, {"job_gantt", nil}, {"job_critical_path", nil}, {"job_links", nil},
 	}

@@ -63,6 +63,9 @@ var plan = []section{
 		{ID: "job_links", Title: "Links that cost a job time",
 			Columns: "job link tier flows delay_ns job_share other_bytes"},
 	}},
+	{"classes", "Traffic classes", "Each class has a queue of its own at every port. Drops and pauses are of all links.",
+		[]figureChart{{ID: "slowdown_by_class", Title: "Slowdown, marks, drops and pauses by class",
+			Columns: "class queue flows p50_slowdown p99_slowdown max_slowdown marks drops paused_ns"}}},
 	{"lost", "Drops and pauses", "A switch that has no buffer left drops packets, or pauses the nodes that send to " +
 		"it. A node that is paused itself passes pauses on.", []figureChart{
 		{ID: "drops_and_pauses", Title: "Links with drops or pauses",

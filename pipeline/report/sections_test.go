@@ -26,7 +26,7 @@ workload:
     - {name: main, pairs: ["zero:six"], sizes: 100KB, arrivals: poisson}
     - {name: five, pairs: ["five:six"], sizes: 100KB, arrivals: poisson}
 transport: {window: 44KB}
-switches: {buffer: 40KB}
+switches: {buffer: 40KB, classes: [{name: fast, queue: 4, services: [five]}]}
 events: ["middle:right loss 1e-2 500us..1ms"]
 `
 
@@ -71,10 +71,10 @@ func page(t *testing.T, text string) string {
 	return html.UnescapeString(out.String())
 }
 
-// Jobs, drops, retransmissions and events have sections where a scenario has them, and no section elsewhere.
+// Classes, jobs, drops, retransmissions and events have sections where a scenario has them, and no section elsewhere.
 func TestSectionsOfWhatHappened(t *testing.T) {
 	lost, job := page(t, lossy), page(t, jobs)
-	for _, want := range []string{`<section id="lost"`, "packets dropped", "<td>right → six</td><td>switch-host</td>",
+	for _, want := range []string{`<section id="classes"`, "<td>fast</td><td>4</td>", `<section id="lost"`, "packets dropped", "<td>right → six</td><td>switch-host</td>",
 		`<section id="resent"`, `<section id="events"`, "<td>during</td>"} {
 		if !strings.Contains(lost, want) || strings.Contains(job, want) {
 			t.Errorf("drops and an event should have %s, a job alone should not", want)

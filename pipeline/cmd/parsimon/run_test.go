@@ -152,13 +152,45 @@ func TestClasses(t *testing.T) {
 	lake, file := filepath.Join(dir, "lake"), filepath.Join(dir, "classes.yaml")
 	writeFiles(t, map[string]string{file: tinyText + "switches: {buffer: 100KB, classes: [{name: web, queue: 2, services: [web], weight: 3}]}\n"})
 	contains(t, must(t, "run", file, "--lake", lake, "--quiet"), "variant exact", "switch buffers of 100000 bytes")
-	contains(t, must(t, "query", "slowdown_by_class", "--lake", lake, "--format", "csv"), ",exact,2,web,")
+	contains(t, must(t, "query", "slowdown_by_class", "--lake", lake, "--format", "csv"), ",exact,classes,2,web,")
 	links := must(t, "query", "--lake", lake, "--format", "csv", "--sql", "SELECT class, count(*) > 0 AS n FROM link_classes GROUP BY class ORDER BY class")
 	if links != "class,n\ndefault,true\nweb,true\n" {
 		t.Errorf("link_classes: %q", links)
 	}
 	contains(t, must(t, "sweep", file, "--lake", lake, "--quiet", "--estimator", "exact", "--set", "switches.classes[0].weight=1,4"),
 		"weight", "4")
+	var all []string
+	for _, workers := range []string{"1", "2", "3"} { // other paths change no class, and workers no bit
+		other := filepath.Join(dir, "lake"+workers)
+		must(t, "run", file, "--lake", other, "--quiet", "--workers", workers, "--balance", "spray")
+		all = append(all, must(t, "query", "slowdown_by_class", "--lake", other, "--format", "csv")+must(t, "query", "--lake", other, "--format", "csv", "--sql",
+			"SELECT flow_id, fct_ns FROM slowdowns ORDER BY flow_id"))
+	}
+	if all[0] != all[1] || all[0] != all[2] || !strings.Contains(all[0], ",2,web,") {
+		t.Errorf("1, 2 and 3 workers differ: %.300s", all[0])
+	}
+}
+
+// Flows are in classes by the DSCP of their service, or of a flow file; that of the file's is checked.
+func TestClassesByDSCP(t *testing.T) {
+	dir := t.TempDir()
+	lake, file, flows := filepath.Join(dir, "lake"), filepath.Join(dir, "classes.yaml"), filepath.Join(dir, "f.csv")
+	sonic := topologyFixture(t, "sonic")
+	writeFiles(t, map[string]string{
+		file: strings.Replace(tinyText, "{name: web,", "{name: web, dscp: 46,", 1) +
+			"switches: {classes: [{name: ef, queue: 2, dscp: [46]}, {name: be, queue: 1, dscp: [0]}]}\n",
+		flows: "src,dst,size_bytes,start_ns,dscp\nserver1,server3,90000,0,3\nserver2,server3,90000,0,\n",
+	})
+	must(t, "run", file, "--lake", lake, "--quiet")
+	out := must(t, "query", "slowdown_by_class", "--lake", lake, "--format", "csv")
+	contains(t, out, ",exact,classes,2,ef,")
+	must(t, "run", "--topology", sonic, "--flows", flows, "--lake", lake, "--quiet", "--switch-classes", "--name", "s")
+	out = must(t, "query", "slowdown_by_class", "--lake", lake, "--format", "csv", "--param", "scenario=s")
+	contains(t, out, ",exact,s,1,queue1,1,", ",exact,s,3,queue3,1,")
+	writeFiles(t, map[string]string{flows: "src,dst,size_bytes,start_ns,dscp\nserver1,server3,90000,0,64\n"})
+	mustFail(t, failure{exitFailed, "f.csv: 1 of 1 rows cannot be simulated, more than the accepted 1% (--max-rejects): 1 × dscp is not an integer from 0 to 63 (first: row 1",
+		[]string{"run", "--topology", sonic, "--flows", flows, "--lake", lake}},
+		failure{exitUsage, "switches.classes is topology, which has no SONiC", []string{"run", file, "--lake", lake, "--switch-classes"}})
 }
 
 // TCP is simulated in the whole network, which estimator auto takes; link cases refuse it.
