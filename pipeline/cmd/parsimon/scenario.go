@@ -90,8 +90,8 @@ func (s *scenarioFlags) declareSwitches(f *pflag.FlagSet) {
 		"before they send again; 0: as long as the slowest packet can take")
 	f.BoolVar(&s.switches.Selective, "selective-recovery", false, "with --switch-buffer: senders resend what is lost and "+
 		"nothing else, as IRN (scenario file: switches.selective_recovery); default: they go back to the first lost packet")
-	f.BoolVar(&s.classes, "switch-classes", false, "queues of the ports by DSCP, as the SONiC configurations of the topology "+
-		"state them: priorities, weights, marking thresholds, PFC (scenario file: switches.classes, which states others)")
+	f.BoolVar(&s.classes, "switch-classes", false, "queues of the ports by DSCP, as the SONiC configurations of the "+
+		"topology state them: priorities, weights, marking thresholds, PFC (scenario file: switches.classes)")
 	needs(f, "switch-buffer", "switch-alpha", "pfc", "retransmit-timeout", "selective-recovery")
 }
 

@@ -22,8 +22,8 @@ type QueueSetting struct {
 type PortQueues [8]QueueSetting
 
 // readQueues reads the queues of the ports that classify by DSCP. The tables are described by sonic-yang-models and its
-// doc/Configuration.md. What the DSCP map of a port, or that of "global", does not have is traffic class 0, and what its
-// TC_TO_QUEUE_MAP does not have is queue 0; a queue without a scheduler has weight 1 (the defaults of SAI).
+// doc/Configuration.md. What the DSCP map of a port, or that of "global", does not have is traffic class 0, and what
+// its TC_TO_QUEUE_MAP does not have is queue 0; a queue without a scheduler has weight 1 (the defaults of SAI).
 func (d *draft) readQueues(s *SwitchSettings, top tree.Field) {
 	dscps, queues := d.numberMaps(top.Of("DSCP_TO_TC_MAP"), 63, 15), d.numberMaps(top.Of("TC_TO_QUEUE_MAP"), 15, 7)
 	pfcQueues := d.numberMaps(top.Of("MAP_PFC_PRIORITY_TO_QUEUE"), 7, 7)
