@@ -80,7 +80,7 @@ func classify(engine *network.Network, classes []TrafficClass) (of func(*workloa
 			class, ok = vnets[v.VNet.Value(i)]
 		}
 		if !ok {
-			class = dscps[max(0, v.Row(i).DSCP)]
+			class = dscps[max(0, v.DSCP[i])]
 		}
 		return class
 	}, engine.Classify(queues)

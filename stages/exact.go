@@ -104,24 +104,20 @@ func Exact(ctx context.Context, n *topology.Network, r *topology.Router, p simke
 	if len(x.active) > 0 && !ended {
 		return x.stats, fmt.Errorf("whole-network simulation: %d flows did not finish", len(x.active))
 	}
-	if out.Links != nil {
-		if err := x.writeLinks(); err != nil {
-			return x.stats, err
+	if err = x.flush(); err == nil && out.Links != nil {
+		err = x.writeLinks()
+	}
+	var classes []linkClassRow
+	for _, l := range n.Links {
+		for i, c := range o.Classes {
+			marked, dropped := x.engine.CountersOf(l.ID, i)
+			classes = append(classes, linkClassRow{l.ID, c.Name, marked, dropped, x.engine.PausedOf(l.ID, i)})
 		}
 	}
-	if out.Classes != nil {
-		var rows []linkClassRow
-		for _, l := range n.Links {
-			for i, c := range o.Classes {
-				marked, dropped := x.engine.CountersOf(l.ID, i)
-				rows = append(rows, linkClassRow{l.ID, c.Name, marked, dropped, x.engine.PausedOf(l.ID, i)})
-			}
-		}
-		if err := linkClassTable.Write(out.Classes, rows); err != nil {
-			return x.stats, err
-		}
+	if err == nil && out.Classes != nil {
+		err = linkClassTable.Write(out.Classes, classes)
 	}
-	return x.stats, x.flush()
+	return x.stats, err
 }
 
 // exact is one whole-network simulation. The engine numbers flows in the order in which it receives them and

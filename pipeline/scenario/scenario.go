@@ -12,6 +12,7 @@ import (
 
 	"parsimon/schema/tree"
 	"parsimon/simkernel"
+	"parsimon/simkernel/network"
 	"parsimon/stages"
 	"parsimon/stages/moves"
 	"parsimon/stages/topology"
@@ -41,7 +42,7 @@ type Scenario struct {
 	delaysSaid []string       // which cables of another topology have other delays
 	// What was taken from the configurations of its switches.
 	switchNotes   []string
-	switchBuffer  *switchBuffer // nil: none is stated
+	switchBuffer  *network.BufferParams // size and alpha; nil: none is stated
 	switchClasses []stages.TrafficClass
 	switches      Switches
 	classes       []stages.TrafficClass

@@ -18,16 +18,10 @@ import (
 	"parsimon/stages/topology/format"
 )
 
-// A switchBuffer is what the configurations of the switches say of their packet memory.
-type switchBuffer struct {
-	Bytes int64
-	Alpha float64 // dynamic threshold: what share of the free memory a port may hold
-}
-
 // Switches are the switches of a scenario: key switches of its file. The zero value has unlimited buffers.
 type Switches struct {
 	network.BufferParams
-	OfTopology bool // size and alpha are what the configurations of the switches state (switchBuffer)
+	OfTopology bool // size and alpha are what the configurations of the switches state
 }
 
 // SetSwitches changes the switches.
@@ -179,7 +173,7 @@ func (s *Scenario) Buffers() (network.BufferParams, error) {
 			return b, SwitchesError{errors.New("switches.buffer is topology, which has no SONiC configurations with a " +
 				"BUFFER_POOL")}
 		}
-		if b.SwitchBytes = stated.Bytes; !b.PFC { // the threshold is that of the configurations, but that of PFC
+		if b.SwitchBytes = stated.SwitchBytes; !b.PFC { // the threshold is that of the configurations, but that of PFC
 			b.Alpha = stated.Alpha
 		}
 	}
@@ -289,7 +283,7 @@ func (s *Scenario) takeBuffer(l *format.Loaded) {
 		return
 	}
 	bytes, rest := mostCommon(sizes)
-	s.switchBuffer = &switchBuffer{Bytes: bytes, Alpha: network.DefaultAlpha}
+	s.switchBuffer = &network.BufferParams{SwitchBytes: bytes, Alpha: network.DefaultAlpha}
 	alpha := fmt.Sprintf("alpha %g, the default", s.switchBuffer.Alpha)
 	if len(thresholds) > 0 {
 		th, rest := mostCommon(thresholds)

@@ -51,7 +51,7 @@ func TestSwitchSettings(t *testing.T) {
 				t.Errorf("%s: no %q in\n%s", c.transport, want, notes)
 			}
 		}
-		if b := s.switchBuffer; b == nil || b.Bytes < 1<<20 || b.Alpha <= 0 {
+		if b := s.switchBuffer; b == nil || b.SwitchBytes < 1<<20 || b.Alpha <= 0 {
 			t.Errorf("%s: buffer %+v", c.transport, b)
 		}
 	}

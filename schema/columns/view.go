@@ -15,7 +15,7 @@ import (
 //
 //	Size []int64 `col:"size_bytes"`
 //
-// A field is a slice of int16, int32, int64 or float64, or an Arrow array, such as *array.String.
+// A field is a slice of int16 (-1 for null), int32, int64 or float64, or an Arrow array, such as *array.String.
 func Names[T any]() (names []string) {
 	t := reflect.TypeFor[T]()
 	for i := range t.NumField() {
@@ -43,15 +43,13 @@ func ViewOf[T any](rec arrow.Record, v *T) {
 		column := Named(rec, name)
 		switch to := fields.Field(i).Addr().Interface().(type) {
 		case *[]int16:
-			*to = column.(*array.Int16).Int16Values()
+			*to = orBelow(column.(*array.Int16))
 		case *[]int32:
 			*to = column.(*array.Int32).Int32Values()
 		case *[]int64:
 			*to = column.(*array.Int64).Int64Values()
 		case *[]float64:
 			*to = column.(*array.Float64).Float64Values()
-		case **array.Int16:
-			*to = column.(*array.Int16)
 		case **array.String:
 			*to = column.(*array.String)
 		case **array.Binary:

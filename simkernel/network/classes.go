@@ -39,10 +39,7 @@ type Class struct {
 }
 
 // MaxWeight and MaxMarkPerGbps are the largest values of a class. No queue is so long that it marks then.
-const (
-	MaxWeight      = 1000
-	MaxMarkPerGbps = 1 << 30
-)
+const MaxWeight, MaxMarkPerGbps = 1000, 1 << 30
 
 // portClasses are the classes of a port.
 type portClasses struct {

@@ -171,21 +171,13 @@ type RowView struct {
 	Service   *array.String  `col:"service"`
 	VNet      *array.String  `col:"vnet"`
 	Synthetic *array.Boolean `col:"synthetic_start"`
-	DSCP      *array.Int16   `col:"dscp"`
+	DSCP      []int16        `col:"dscp"`
 }
 
 // Row returns row i of the batch. Its labels are in the batch's memory.
 func (v *RowView) Row(i int) Row {
 	return Row{v.ID[i], v.Src[i], v.Dst[i], v.SizeBytes[i], v.StartNS[i], v.Service.Value(i), v.VNet.Value(i),
-		v.Synthetic.Value(i), orUnknown(v.DSCP, i)}
-}
-
-// orUnknown is a DSCP, below 0 where it is null.
-func orUnknown(dscp *array.Int16, i int) int16 {
-	if dscp.IsNull(i) {
-		return -1
-	}
-	return dscp.Value(i)
+		v.Synthetic.Value(i), v.DSCP[i]}
 }
 
 // RowTable writes table flows.
