@@ -19,8 +19,8 @@ import (
 // smallest quantum is that of a full packet. NICs serve the classes of their flows by the same rules, and the flows of
 // a class round robin; a flow that may not send when the packet before has been sent does not wait.
 //
-// Ports without classes are served in domain.serve and domain.runNIC as ever. PFC is of classes: without others there
-// is one.
+// Ports without classes, or with one that differs in nothing, are served in domain.serve and domain.runNIC as ever. PFC
+// is of classes: without others there is one.
 
 // MaxClasses is how many queues a port can have.
 const MaxClasses = 8
@@ -81,11 +81,14 @@ func (n *Network) Classify(classes []Class) error {
 	for i, c := range classes {
 		n.quantum[i] = n.fullBytes * c.Weight / least
 	}
-	if n.buffer.PFC {
+	switch one := classes[0]; {
+	case n.buffer.PFC:
 		return n.initPFC()
+	case len(classes) == 1 && one.MarkPerGbps == 0 && one.Alpha == 0: // as without
+		n.classes = nil
 	}
 	for v := range n.buffers {
-		for _, c := range classes {
+		for _, c := range n.classes {
 			n.buffers[v].freeBytes = min(n.buffers[v].freeBytes, int64(loneQueue(n.alphaOf(&c), n.buffer.SwitchBytes))-1)
 		}
 	}

@@ -191,10 +191,11 @@ func (n *Network) Dropped(link int32) int64 { return n.ports[n.portOf[link]].dro
 
 // CountersOf returns how many packets of a class were marked and dropped at the sending end of a link, after Run.
 func (n *Network) CountersOf(link int32, class int) (marked, dropped int64) {
-	if c := n.ports[n.portOf[link]].classes; c != nil && c.queues != nil {
-		return c.queues[class].marked, c.queues[class].dropped
+	p := &n.ports[n.portOf[link]]
+	if p.classes == nil || p.classes.queues == nil { // there is one, or it is a NIC, which does neither
+		return p.marked, p.dropped
 	}
-	return 0, 0
+	return p.classes.queues[class].marked, p.classes.queues[class].dropped
 }
 
 // MostBytes returns the maximum number of bytes in the limited buffer of a node, after Run.

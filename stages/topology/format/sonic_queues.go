@@ -28,10 +28,9 @@ func (d *draft) readQueues(s *SwitchSettings, top tree.Field) {
 	dscps, queues := d.numberMaps(top.Of("DSCP_TO_TC_MAP"), 63, 15), d.numberMaps(top.Of("TC_TO_QUEUE_MAP"), 15, 7)
 	pfcQueues := d.numberMaps(top.Of("MAP_PFC_PRIORITY_TO_QUEUE"), 7, 7)
 	chosen, ports := top.Of("PORT_QOS_MAP"), map[string]*PortQueues{}
-	const dscpMap = "dscp_to_tc_map"
-	global, classified := find(d, chosen.Of("global").Of(dscpMap), "DSCP_TO_TC_MAP", dscps)
+	global, classified := find(d, chosen.Of("global").Of("dscp_to_tc_map"), "DSCP_TO_TC_MAP", dscps)
 	for list, f := range d.members(chosen) {
-		classOf, own := find(d, f.Of(dscpMap), "DSCP_TO_TC_MAP", dscps)
+		classOf, own := find(d, f.Of("dscp_to_tc_map"), "DSCP_TO_TC_MAP", dscps)
 		if !own {
 			classOf = global
 		}
@@ -90,12 +89,12 @@ func (d *draft) readQueueTable(s *SwitchSettings, top tree.Field, ports map[stri
 			continue
 		}
 		from, to, isRange := strings.Cut(span, "-")
-		lo, err := strconv.ParseUint(from, 10, 8)
-		hi := lo
-		if isRange && err == nil {
-			hi, err = strconv.ParseUint(to, 10, 8)
+		if !isRange {
+			to = from
 		}
-		if !ok || err != nil || lo > hi {
+		lo, wrong := strconv.ParseUint(from, 10, 8)
+		hi, err := strconv.ParseUint(to, 10, 8)
+		if !ok || wrong != nil || err != nil || lo > hi {
 			d.bad(f, "want PORTS|QUEUE or PORTS|FIRST-LAST")
 			continue
 		}
@@ -152,10 +151,9 @@ func (d *draft) numberMaps(f tree.Field, maxKey, maxValue int) map[string]map[in
 				d.bad(item, "the key must be 0 to %d", maxKey)
 				continue
 			}
-			to := 0
-			if d.take(tree.ReadInt(&to, 0, maxValue)(item)) {
-				all[name][from] = to
-			}
+			to := 0 // also where it is bad
+			d.take(tree.ReadInt(&to, 0, maxValue)(item))
+			all[name][from] = to
 		}
 	}
 	return all
