@@ -119,11 +119,9 @@ func (m *method) exactWindowsStage() *engine.Stage {
 
 // readPart reads the flows that start in a part, and closes the stream.
 func readPart(in schema.Batches, fromNS, toNS int64) (part []workload.Row, err error) {
-	err = columns.Each(in, func(v *workload.RowView) error {
-		for i, ns := range v.StartNS {
-			if fromNS <= ns && ns < toNS {
-				part = append(part, carriedOf(v, i).Row)
-			}
+	err = columns.Each(in, func(r *workload.Row) error {
+		if fromNS <= r.StartNS && r.StartNS < toNS {
+			part = append(part, carriedOf(*r).Row)
 		}
 		return nil
 	})

@@ -99,7 +99,7 @@ func (m *method) representatives(in *engine.Inputs) ([]int32, error) {
 	if m.cluster == nil {
 		return nil, nil
 	}
-	rows := in.Read(m.cluster.Output(schema.LinkClusters), []string{"link_id", "representative"}, nil)
+	rows := in.Read(m.cluster.Output(schema.LinkClusters), nil, nil)
 	defer func() { _ = rows.Close() }() // read to its end, or an error is reported
 	return stages.ReadClusters(m.Network, rows)
 }

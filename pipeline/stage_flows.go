@@ -163,7 +163,7 @@ func (m *method) routeStage() *engine.Stage {
 		Check:       m.checkReachable,
 	}
 	s.Open = always(func(ctx context.Context, t *engine.Attempt) error {
-		in := t.ReadChunk(flows, stages.RouteColumns())
+		in := t.ReadChunk(flows)
 		_, err := stages.Route(ctx, m.Router, &m.Spec.Params, in, int32(t.N), t.Lo, t.Sink(schema.Hops),
 			t.Sink(schema.LinkLoads), stages.RouteOptions{AllowUnreachable: m.Spec.AllowUnreachable})
 		t.Add(t.Cost)
@@ -206,7 +206,7 @@ func (m *Model) unreachable(generate engine.Records, loads *stages.Loads) (n int
 		return 0, nil, nil
 	}
 	var path []int32
-	in := m.Lake.Read(schema.Flows, generate.Files(schema.Flows), stages.RouteColumns(), nil)
+	in := m.Lake.Read(schema.Flows, generate.Files(schema.Flows), nil, nil)
 	err = columns.Consume(in, func(rec arrow.Record) error {
 		src, dst, size := columns.Int32s(rec, "src"), columns.Int32s(rec, "dst"), columns.Int64s(rec, "size_bytes")
 		for i, id := range columns.Int64s(rec, "flow_id") {

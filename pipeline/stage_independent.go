@@ -38,7 +38,7 @@ func (m *method) bucketStage(simulate *engine.Stage) *engine.Stage {
 					contributions = t.Sink(schema.HopContributions)
 				}
 				defer t.Add(t.Cost)
-				return b.Bucket(ctx, t.ReadChunk(delays, stages.BucketColumns()), t.Sink(schema.DelayBuckets), contributions)
+				return b.Bucket(ctx, t.ReadChunk(delays), t.Sink(schema.DelayBuckets), contributions)
 			}, nil
 		}, nil
 	}
@@ -71,8 +71,8 @@ func (m *method) drawStage(bucket *engine.Stage) *engine.Stage {
 			d := stages.NewDrawer(m.Spec.Params, m.Spec.Seed, of)
 			return func(ctx context.Context, t *engine.Attempt) error {
 				defer t.Add(t.Cost)
-				return d.Draw(ctx, int32(t.Lo), int32(t.Hi), t.Read(hops, stages.DrawColumns(), t.Range("link_id")),
-					t.Read(buckets, stages.DrawBucketColumns(), nil), t.Sink(schema.HopContributions))
+				return d.Draw(ctx, int32(t.Lo), int32(t.Hi), t.Read(hops, nil, t.Range("link_id")),
+					t.Read(buckets, nil, nil), t.Sink(schema.HopContributions))
 			}, nil
 		}, err
 	}
@@ -118,7 +118,7 @@ func (m *method) features(ctx context.Context, t *engine.Attempt, in *engine.Inp
 	err := engine.Parallel(ctx, m.Workers, len(ranges), func() (func(context.Context, int) error, error) {
 		return func(ctx context.Context, i int) error {
 			lo, hi := ranges[i].Lo, ranges[i].Hi
-			rows := in.Read(m.route.Output(schema.Hops), stages.FeatureColumns(), linkRange(lo, hi))
+			rows := in.Read(m.route.Output(schema.Hops), nil, linkRange(lo, hi))
 			defer func() { _ = rows.Close() }() // read to its end, or an error is reported
 			t.Add(hi - lo)
 			return stages.Features(ctx, m.Network, &m.Spec.Params, loads, int32(lo), int32(hi), rows, features)

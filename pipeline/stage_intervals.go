@@ -55,7 +55,7 @@ func (m *method) intervalsStage(sample, contributions, cases *engine.Stage) *eng
 					stages.GoBackWarnings(m.Network, &m.Spec.Params, m.Spec.Switches, loads)...)
 			}
 			if limited {
-				rows := in.Read(cases.Output(schema.LinkStats), []string{"link_id", "max_queue_bytes"}, nil)
+				rows := in.Read(cases.Output(schema.LinkStats), nil, nil)
 				full, err := stages.BufferWarnings(m.Network, m.Spec.Switches, loads, rows)
 				_ = rows.Close() // read to its end, or an error is reported
 				if err != nil {
@@ -85,13 +85,13 @@ type estimateReader struct {
 }
 
 // eachChunk gives do the slowdowns of each chunk of flows.
-func (r *estimateReader) eachChunk(ctx context.Context, columns []string,
+func (r *estimateReader) eachChunk(ctx context.Context,
 	do func(c engine.Task, slowdowns schema.Batches) error) error {
 	for n, c := range r.chunks {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		slowdowns := r.Lake.Read(schema.Slowdowns, r.in.Files(r.slowdowns)[n:n+1], columns, nil)
+		slowdowns := r.Lake.Read(schema.Slowdowns, r.in.Files(r.slowdowns)[n:n+1], nil, nil)
 		err := do(c, slowdowns)
 		_ = slowdowns.Close() // read to its end, or an error is reported
 		if err != nil {
@@ -132,7 +132,7 @@ func (r *estimateReader) groups(ctx context.Context, loads *stages.Loads) (*stag
 		}
 	}
 	x := stages.NewIntervals(g.FirstStartNS, max(g.LastStartNS, loads.LastStartNS), cases)
-	return x, r.eachChunk(ctx, stages.IntervalColumns(),
+	return x, r.eachChunk(ctx,
 		func(_ engine.Task, slowdowns schema.Batches) error { return x.Read(slowdowns) })
 }
 
@@ -140,11 +140,11 @@ func (r *estimateReader) groups(ctx context.Context, loads *stages.Loads) (*stag
 func (r *estimateReader) watch(ctx context.Context, tails stages.Tails,
 	loads *stages.Loads) (*stages.TailWatch, error) {
 	watch := stages.NewTailWatch(r.Network, loads, tails)
-	return watch, r.eachChunk(ctx, stages.TailColumns(), func(c engine.Task, slowdowns schema.Batches) error {
+	return watch, r.eachChunk(ctx, func(c engine.Task, slowdowns schema.Batches) error {
 		if r.variant.Estimator == stages.WholeNetwork {
 			return watch.Watch(c.Lo, c.Hi-c.Lo, slowdowns, nil)
 		}
-		hops := r.in.Read(r.contributions, stages.ContributionColumns(), &lake.Range{Column: "flow_row", Lo: c.Lo, Hi: c.Hi})
+		hops := r.in.Read(r.contributions, nil, &lake.Range{Column: "flow_row", Lo: c.Lo, Hi: c.Hi})
 		defer func() { _ = hops.Close() }() // read to its end, or an error is reported
 		return watch.Watch(c.Lo, c.Hi-c.Lo, slowdowns, hops)
 	})

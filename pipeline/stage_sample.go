@@ -14,8 +14,8 @@ func (m *method) sampleStage(contributions *engine.Stage) *engine.Stage {
 	s := m.sampleOf(flows)
 	s.Reads, s.Writes = append(s.Reads, hops), []schema.Table{schema.Slowdowns}
 	s.Open = m.samplers(func(ctx context.Context, sampler *stages.Sampler, t *engine.Attempt) error {
-		return sampler.Sample(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(flows, nil),
-			t.Read(hops, stages.ContributionColumns(), t.Range("flow_row")), t.Sink(schema.Slowdowns))
+		return sampler.Sample(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(flows),
+			t.Read(hops, nil, t.Range("flow_row")), t.Sink(schema.Slowdowns))
 	})
 	return s
 }
@@ -28,7 +28,7 @@ func (m *method) sampleReplaysStage(observed []engine.Output, replay *engine.Sta
 	s.Reads = append(append(s.Reads, observed...), fcts)
 	s.Writes = []schema.Table{schema.Slowdowns, schema.HopContributions, schema.CaseSlowdowns}
 	s.Open = m.samplers(func(ctx context.Context, sampler *stages.Sampler, t *engine.Attempt) error {
-		return sampler.SampleReplays(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(flows, nil),
+		return sampler.SampleReplays(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(flows),
 			readObserved(t, observed), t.Read(fcts, nil, t.Range("flow_row")),
 			t.Sink(schema.Slowdowns), t.Sink(schema.HopContributions), t.Sink(schema.CaseSlowdowns))
 	})
@@ -41,9 +41,9 @@ func (m *method) sampleExactStage(exact *engine.Stage) *engine.Stage {
 	s := m.sampleOf(flows)
 	s.Reads, s.Writes = append(s.Reads, fcts, hops), []schema.Table{schema.Slowdowns, schema.HopContributions}
 	s.Open = m.samplers(func(ctx context.Context, sampler *stages.Sampler, t *engine.Attempt) error {
-		return sampler.SampleExact(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(flows, nil),
-			t.Read(fcts, stages.ExactFCTColumns(), t.Range("flow_row")),
-			t.Read(hops, stages.ExactHopColumns(), t.Range("flow_row")),
+		return sampler.SampleExact(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(flows),
+			t.Read(fcts, nil, t.Range("flow_row")),
+			t.Read(hops, nil, t.Range("flow_row")),
 			t.Sink(schema.Slowdowns), t.Sink(schema.HopContributions))
 	})
 	return s

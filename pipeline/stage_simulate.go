@@ -51,9 +51,9 @@ func (m *method) caseStage(v Variant, feedback engine.Output, first *engine.Stag
 		links := t.Range("link_id")
 		var given schema.Batches
 		if first != nil {
-			given = t.Read(feedback, stages.FeedbackColumns(), links)
+			given = t.Read(feedback, nil, links)
 		}
-		return sim.Simulate(ctx, int32(t.Lo), int32(t.Hi), t.Read(hops, stages.HopColumns(), links), given,
+		return sim.Simulate(ctx, int32(t.Lo), int32(t.Hi), t.Read(hops, nil, links), given,
 			t.Sink(out), t.Sink(schema.LinkStats), t.Add)
 	})
 	return s
@@ -250,7 +250,7 @@ func (m *method) feedbackOf(name string, v Variant, observed []engine.Output, wr
 
 // readObserved streams the observations of the task's flows, those of the last pass first.
 func readObserved(t *engine.Attempt, observed []engine.Output) schema.Batches {
-	return t.ReadAll(observed, stages.ObservationColumns(), t.Range("flow_row"))
+	return t.ReadAll(observed, nil, t.Range("flow_row"))
 }
 
 // replayStage runs the cases of the hosts' uplinks with complete feedback, which yields each flow's FCT.
@@ -272,8 +272,8 @@ func (m *method) replayStage(sender *engine.Stage) *engine.Stage {
 	s.Open = m.openCases(nil, func(ctx context.Context, sim *stages.Simulator, t *engine.Attempt) (stages.SimulateStats,
 		error) {
 		links := t.Range("link_id")
-		return sim.Replay(ctx, int32(t.Lo), int32(t.Hi), t.Read(hops, stages.HopColumns(), links),
-			t.Read(feedback, stages.FeedbackColumns(), links), t.Sink(schema.SenderFCTs), t.Add)
+		return sim.Replay(ctx, int32(t.Lo), int32(t.Hi), t.Read(hops, nil, links),
+			t.Read(feedback, nil, links), t.Sink(schema.SenderFCTs), t.Add)
 	})
 	return s
 }

@@ -156,6 +156,7 @@ type carrier struct {
 	due      []workload.Row // flows that are to begin in the present part, if they are active then, by time
 	held     []workload.Row // of the present part, not written yet
 	heldToNS int64          // rows that start earlier are held
+	rows     []workload.Row // of the present batch
 	out      schema.Sink
 	stats    Generated // of what is written
 }
@@ -169,8 +170,7 @@ type carried struct {
 }
 
 // carriedOf is the flow of a row, before it begins.
-func carriedOf(v *workload.RowView, i int) carried {
-	r := v.Row(i)
+func carriedOf(r workload.Row) carried {
 	r.Service, r.VNet = strings.Clone(r.Service), strings.Clone(r.VNet) // the batch's memory is used again
 	return carried{Row: r, remaining: float64(r.SizeBytes)}
 }
@@ -199,9 +199,8 @@ func (c *carrier) reads() (all [][2]int64) {
 
 // batch passes on the flows of a batch that are in a part, and holds those that are active when one begins.
 func (c *carrier) batch(rec arrow.Record) error {
-	var v workload.RowView
-	columns.ViewOf(rec, &v)
-	starts := v.StartNS
+	c.rows = columns.Append(c.rows[:0], rec)
+	starts := columns.Int64s(rec, "start_ns")
 	for at := 0; at < len(starts); {
 		if err := c.begin(starts[at]); err != nil {
 			return err
@@ -224,7 +223,7 @@ func (c *carrier) batch(rec arrow.Record) error {
 			}
 			for i := at; i < end; i++ {
 				c.drain(starts[i])
-				f := carriedOf(&v, i)
+				f := carriedOf(c.rows[i])
 				c.fluid.add(starts[i], f)
 				c.hold(f)
 			}
@@ -238,7 +237,7 @@ func (c *carrier) batch(rec arrow.Record) error {
 				end, _ = slices.BinarySearch(starts, c.parts[c.next][0])
 			}
 			for i := at; i < end; i++ {
-				c.fluid.add(starts[i], carriedOf(&v, i))
+				c.fluid.add(starts[i], carriedOf(c.rows[i]))
 			}
 		}
 		at = end

@@ -2,10 +2,10 @@ package stages
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
-
-	"github.com/apache/arrow/go/v17/arrow/array"
+	"sort"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
@@ -32,9 +32,6 @@ type Bucketer struct {
 	normalised            []float64         // delays by size, ascending within buckets
 	buckets               []bucketRow       // their delays are parts of normalised
 }
-
-// BucketColumns names the columns of table hop_delays that Bucket reads.
-func BucketColumns() []string { return columns.Names[hopDelays]() }
 
 // NewBucketer returns a bucketer. The seed keys the draws.
 func NewBucketer(p simkernel.Params, seed uint64) *Bucketer {
@@ -74,30 +71,16 @@ func (b *Bucketer) Bucket(ctx context.Context, in schema.Batches, buckets, contr
 	return b.sorter.writeByFlow(contributions, b.rows)
 }
 
-// hopDelays is a view of table hop_delays.
-type hopDelays struct {
-	Link    []int32 `col:"link_id"`
-	FlowRow []int64 `col:"flow_row"`
-	FlowID  []int64 `col:"flow_id"`
-	Hop     []int16 `col:"hop"`
-	Hops    []int16 `col:"hops"`
-	Size    []int64 `col:"size_bytes"`
-	FCT     []int64 `col:"fct_ns"`
-	Ideal   []int64 `col:"ideal_ns"`
-}
-
 func (b *Bucketer) read(in schema.Batches) error {
 	b.rows, b.flowID, b.size, b.delayNS = b.rows[:0], b.flowID[:0], b.size[:0], b.delayNS[:0]
-	return columns.Each(in, func(v *hopDelays) error {
-		b.flowID, b.size = append(b.flowID, v.FlowID...), append(b.size, v.Size...)
-		for i, fct := range v.FCT {
-			if fct < v.Ideal[i] {
-				return fmt.Errorf("hop_delays: flow %d on link %d has an FCT of %d ns, below its ideal FCT of %d ns",
-					v.FlowID[i], v.Link[i], fct, v.Ideal[i])
-			}
-			b.delayNS = append(b.delayNS, fct-v.Ideal[i])
-			b.rows = append(b.rows, contributionRow{v.FlowRow[i], v.Hop[i], v.Hops[i], v.Link[i], 0, 0})
+	return columns.Each(in, func(r *hopDelay) error {
+		if r.FCTNS < r.IdealNS {
+			return fmt.Errorf("hop_delays: flow %d on link %d has an FCT of %d ns, below its ideal FCT of %d ns",
+				r.FlowID, r.LinkID, r.FCTNS, r.IdealNS)
 		}
+		b.flowID, b.size = append(b.flowID, r.FlowID), append(b.size, r.SizeBytes)
+		b.delayNS = append(b.delayNS, r.FCTNS-r.IdealNS)
+		b.rows = append(b.rows, contributionRow{contribution{r.FlowRow, r.Hop, r.Hops, r.LinkID, 0}, 0})
 		return nil
 	})
 }
@@ -155,39 +138,17 @@ type Drawer struct {
 	sorter         sorter
 }
 
-// drawBucket is one row of table delay_buckets.
-type drawBucket struct {
-	maxBytes int64
-	delays   []float64
-}
-
 // NewDrawer returns a drawer. of is the representative of each link (ReadClusters).
 func NewDrawer(p simkernel.Params, seed uint64, of []int32) *Drawer {
 	return &Drawer{params: p, seed: seed, representative: of}
 }
 
-// drawHops is a view of table hops.
-type drawHops struct {
-	Link    []int32 `col:"link_id"`
-	FlowRow []int64 `col:"flow_row"`
-	FlowID  []int64 `col:"flow_id"`
-	Hop     []int16 `col:"hop"`
-	Hops    []int16 `col:"hops"`
-	Size    []int64 `col:"size_bytes"`
+// A drawBucket is the columns of table delay_buckets that Draw reads.
+type drawBucket struct {
+	Link     int32     `col:"link_id"`
+	MaxBytes int64     `col:"size_max_bytes"`
+	Delays   []float64 `col:"delays"`
 }
-
-// drawBuckets is a view of table delay_buckets.
-type drawBuckets struct {
-	Link     []int32     `col:"link_id"`
-	MaxBytes []int64     `col:"size_max_bytes"`
-	Delays   *array.List `col:"delays"`
-}
-
-// DrawColumns names the columns of table hops that Draw reads.
-func DrawColumns() []string { return columns.Names[drawHops]() }
-
-// DrawBucketColumns names the columns of table delay_buckets that Draw reads.
-func DrawBucketColumns() []string { return columns.Names[drawBuckets]() }
 
 // Draw reads the rows of table hops of the links in [lo, hi) and all of table delay_buckets, by link and size,
 // and writes table hop_contributions by flow_row and hop: the same draws as Bucket makes, from the buckets of
@@ -197,29 +158,21 @@ func (d *Drawer) Draw(ctx context.Context, lo, hi int32, hops, buckets schema.Ba
 		return err
 	}
 	d.rows = d.rows[:0]
-	err := columns.Each(hops, func(v *drawHops) error {
-		for i, l := range v.Link {
-			if l < lo || l >= hi {
-				continue
-			}
-			buckets := d.buckets[d.representative[l]]
-			if len(buckets) == 0 {
-				return fmt.Errorf("link %d has representative %d, which has no rows in delay_buckets", l,
-					d.representative[l])
-			}
-			at, _ := slices.BinarySearchFunc(buckets, v.Size[i], func(b drawBucket, s int64) int {
-				if b.maxBytes < s {
-					return -1
-				}
-				return 1
-			})
-			delay := drawDelay(d.seed, v.FlowID[i], v.Hop[i], buckets[min(at, len(buckets)-1)].delays)
-			d.rows = append(d.rows, contributionRow{v.FlowRow[i], v.Hop[i], v.Hops[i], l,
-				delay * float64(d.params.Packets(v.Size[i])), 0})
+	err := columns.Each(hops, func(r *flowAtHop) error {
+		if r.LinkID < lo || r.LinkID >= hi {
+			return nil
 		}
-		return ctx.Err()
+		buckets := d.buckets[d.representative[r.LinkID]]
+		if len(buckets) == 0 {
+			return fmt.Errorf("link %d has representative %d, which has no rows in delay_buckets", r.LinkID,
+				d.representative[r.LinkID])
+		}
+		at := sort.Search(len(buckets)-1, func(i int) bool { return buckets[i].MaxBytes >= r.SizeBytes })
+		delay := drawDelay(d.seed, r.FlowID, r.Hop, buckets[at].Delays) * float64(d.params.Packets(r.SizeBytes))
+		d.rows = append(d.rows, contributionRow{contribution{r.FlowRow, r.Hop, r.Hops, r.LinkID, delay}, 0})
+		return nil
 	})
-	if err != nil {
+	if err = errors.Join(err, ctx.Err()); err != nil {
 		return err
 	}
 	return d.sorter.writeByFlow(out, d.rows)
@@ -232,13 +185,9 @@ func (d *Drawer) readBuckets(lo, hi int32, in schema.Batches) error {
 	for l := lo; l < hi; l++ {
 		wanted[d.representative[l]] = true
 	}
-	return columns.Each(in, func(v *drawBuckets) error {
-		values := v.Delays.ListValues().(*array.Float64).Float64Values()
-		for i, l := range v.Link {
-			if wanted[l] {
-				from, to := v.Delays.ValueOffsets(i)
-				d.buckets[l] = append(d.buckets[l], drawBucket{v.MaxBytes[i], slices.Clone(values[from:to])})
-			}
+	return columns.Each(in, func(b *drawBucket) error {
+		if wanted[b.Link] {
+			d.buckets[b.Link] = append(d.buckets[b.Link], drawBucket{b.Link, b.MaxBytes, slices.Clone(b.Delays)})
 		}
 		return nil
 	})

@@ -78,8 +78,8 @@ func delaysTable(rng *rand.Rand, links, flowsPerLink int) *captured {
 		for i := range flowsPerLink {
 			size := 1 + rng.Int64N(50_000)
 			ideal := 1000 + size
-			rows = append(rows, hopDelayRow{int32(l), int64(i*links + l), int64(1000 + i*links + l), int16(l % 3), 3, size,
-				ideal + rng.Int64N(5000), ideal, 0})
+			rows = append(rows, hopDelayRow{hopDelay: hopDelay{flowAtHop{int32(l), int64(i*links + l), int64(1000 + i*links + l),
+				int16(l % 3), 3, size}, ideal + rng.Int64N(5000), ideal}})
 		}
 	}
 	var c captured
@@ -180,7 +180,7 @@ func TestBucketDrawsFromTheFlowsOwnBucket(t *testing.T) {
 // An FCT below the ideal FCT is an error.
 func TestBucketRefusesDelaysBelowIdeal(t *testing.T) {
 	var c, b, out captured
-	if err := hopDelayTable.Write(&c, []hopDelayRow{{3, 0, 77, 0, 1, 100, 900, 1000, 0}}); err != nil {
+	if err := hopDelayTable.Write(&c, []hopDelayRow{{hopDelay{flowAtHop{3, 0, 77, 0, 1, 100}, 900, 1000}, 0}}); err != nil {
 		t.Fatal(err)
 	}
 	err := NewBucketer(simkernel.DefaultParams(), 1).Bucket(context.Background(), &c, &b, &out)

@@ -55,10 +55,10 @@ func SettleClasses(classes []TrafficClass) ([]TrafficClass, error) {
 	return classes, nil
 }
 
-// classify gives an engine classes, and returns which of them each flow of a batch is in.
-func classify(engine *network.Network, classes []TrafficClass) (of func(*workload.RowView, int) uint8, err error) {
+// classify gives an engine classes, and returns which of them a flow is in.
+func classify(engine *network.Network, classes []TrafficClass) (of func(*workload.Row) uint8, err error) {
 	if classes == nil {
-		return func(*workload.RowView, int) uint8 { return 0 }, nil
+		return func(*workload.Row) uint8 { return 0 }, nil
 	}
 	services, vnets, dscps := map[string]uint8{}, map[string]uint8{}, map[int16]uint8{}
 	var queues []network.Class
@@ -74,13 +74,13 @@ func classify(engine *network.Network, classes []TrafficClass) (of func(*workloa
 			vnets[v] = uint8(i)
 		}
 	}
-	return func(v *workload.RowView, i int) uint8 {
-		class, ok := services[v.Service.Value(i)]
+	return func(f *workload.Row) uint8 {
+		class, ok := services[f.Service]
 		if !ok {
-			class, ok = vnets[v.VNet.Value(i)]
+			class, ok = vnets[f.VNet]
 		}
 		if !ok {
-			class = dscps[max(0, v.DSCP[i])]
+			class = dscps[max(0, f.DSCP)]
 		}
 		return class
 	}, engine.Classify(queues)

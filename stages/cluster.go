@@ -3,12 +3,11 @@ package stages
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
-
-	"github.com/apache/arrow/go/v17/arrow"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
@@ -116,18 +115,14 @@ func ReadClusters(n *topology.Network, in schema.Batches) ([]int32, error) {
 	for i := range of {
 		of[i] = -1
 	}
-	err := columns.ForEach(in, func(rec arrow.Record) error {
-		link, representative := columns.Int32s(rec, "link_id"), columns.Int32s(rec, "representative")
-		for i, id := range link {
-			if id < 0 || int(id) >= len(of) || representative[i] < 0 || int(representative[i]) >= len(of) {
-				return fmt.Errorf("link_clusters: link %d has representative %d, the topology has %d links", id,
-					representative[i], len(of))
-			}
-			of[id] = representative[i]
+	return of, columns.Each(in, func(c *LinkCluster) error {
+		if c.Link < 0 || int(c.Link) >= len(of) || c.Representative < 0 || int(c.Representative) >= len(of) {
+			return fmt.Errorf("link_clusters: link %d has representative %d, the topology has %d links", c.Link,
+				c.Representative, len(of))
 		}
+		of[c.Link] = c.Representative
 		return nil
 	})
-	return of, err
 }
 
 // LinkFeatures are the features by which links are clustered: logarithms of expected slowdowns (contention), so that
@@ -139,28 +134,18 @@ type LinkFeatures struct {
 
 var expectedQuantiles = [...]float64{0.5, 0.9, 0.99}
 
-// FeatureColumns names the columns of table hops that Features reads.
-func FeatureColumns() []string {
-	return []string{"link_id", "first_link", "size_bytes", "start_ns", "path_delay_ns"}
-}
-
 // Features computes the features of the links in [lo, hi) and stores them in features, by link id. It reads
 // the links' rows of table hops; those of a link must come in start order.
 func Features(ctx context.Context, n *topology.Network, p *simkernel.Params, loads *Loads,
 	lo, hi int32, hops schema.Batches, features []LinkFeatures) error {
 	flows := make([][]featureFlow, hi-lo)
-	err := columns.ForEach(hops, func(rec arrow.Record) error {
-		link, first := columns.Int32s(rec, "link_id"), columns.Int32s(rec, "first_link")
-		size, start, delay := columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns"),
-			columns.Int64s(rec, "path_delay_ns")
-		for i, id := range link {
-			if id >= lo && id < hi {
-				flows[id-lo] = append(flows[id-lo], featureFlow{size[i], start[i], delay[i], first[i]})
-			}
+	err := columns.Each(hops, func(f *featureFlow) error {
+		if f.Link >= lo && f.Link < hi {
+			flows[f.Link-lo] = append(flows[f.Link-lo], *f)
 		}
-		return ctx.Err()
+		return nil
 	})
-	if err != nil {
+	if err = errors.Join(err, ctx.Err()); err != nil {
 		return err
 	}
 	x := contention{params: p}
@@ -171,22 +156,25 @@ func Features(ctx context.Context, n *topology.Network, p *simkernel.Params, loa
 		}
 		link := n.Links[id]
 		f.Class = 2 * link.BandwidthBps
-		if of[0].firstLink == id {
+		if of[0].FirstLink == id {
 			f.Class++
 		}
 		x.reset(loads.AvailableBps(p, link))
 		for i := range of {
-			x.add(of[i].size, of[i].start, loads.AvailableBps(p, n.Links[of[i].firstLink]))
+			x.add(of[i].SizeBytes, of[i].StartNS, loads.AvailableBps(p, n.Links[of[i].FirstLink]))
 		}
 		f.Values = x.features(of)
 	}
 	return nil
 }
 
-// featureFlow is a flow of a link.
+// featureFlow are the columns of table hops that Features reads.
 type featureFlow struct {
-	size, start, pathDelay int64
-	firstLink              int32
+	Link        int32 `col:"link_id"`
+	FirstLink   int32 `col:"first_link"`
+	SizeBytes   int64 `col:"size_bytes"`
+	StartNS     int64 `col:"start_ns"`
+	PathDelayNS int64 `col:"path_delay_ns"`
 }
 
 // quantileSorted returns a quantile of sorted values, interpolated linearly.
@@ -201,8 +189,8 @@ func quantileSorted(values []float64, p float64) float64 {
 func (x *contention) features(flows []featureFlow) []float32 {
 	var byBin [sizebin.Count][]float64
 	for i, f := range x.done() {
-		bin := sizebin.Of(flows[i].size)
-		byBin[bin] = append(byBin[bin], math.Log(f.expectedSlowdown(x, flows[i].pathDelay)))
+		bin := sizebin.Of(flows[i].SizeBytes)
+		byBin[bin] = append(byBin[bin], math.Log(f.expectedSlowdown(x, flows[i].PathDelayNS)))
 	}
 	out := make([]float32, 0, len(byBin)*len(expectedQuantiles))
 	for _, values := range byBin {

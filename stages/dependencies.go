@@ -6,8 +6,6 @@ import (
 	"io"
 	"math"
 
-	"github.com/apache/arrow/go/v17/arrow"
-
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/simkernel/network"
@@ -22,20 +20,18 @@ const dependencyBlock = 4096
 // A dependencyReader gives the flows of a workload what they wait for. Table dependencies is by flow_row.
 type dependencyReader struct {
 	in     schema.Batches
-	at     int // next row of the present batch
-	view   dependencies
-	rec    arrow.Record
+	rows   []dependency       // of the present batch, from the next one on
 	bounds []dependencyBounds // by block of flows, of it and all later ones
 }
 
 // dependencyBounds are network.Flows.KeepRow and HeldBy.
 type dependencyBounds struct{ keepRow, heldBy int64 }
 
-// dependencies is a view of table dependencies.
-type dependencies struct {
-	Row   []int64 `col:"flow_row"`
-	After []int64 `col:"after_row"`
-	Delay []int64 `col:"delay_ns"`
+// dependency is a row of table dependencies.
+type dependency struct {
+	Row   int64 `col:"flow_row"`
+	After int64 `col:"after_row"`
+	Delay int64 `col:"delay_ns"`
 }
 
 // newDependencies reads the table once, for the bounds, and opens it again.
@@ -52,18 +48,16 @@ func newDependencies(open func() schema.Batches, flows int64) (*dependencyReader
 		}
 		row, latest = to, 0
 	}
-	err := columns.Each(open(), func(v *dependencies) error {
-		for i, r := range v.Row {
-			if r < row || r >= flows || v.After[i] < 0 || v.After[i] >= flows || v.After[i] == r || v.Delay[i] < 0 {
-				return fmt.Errorf("dependencies: flow row %d waits for row %d and %d ns, out of order or of range", r,
-					v.After[i], v.Delay[i])
-			}
-			if r != row {
-				next(r)
-			}
-			latest = max(latest, v.After[i])
-			d.bound(r).keepRow = min(d.bound(r).keepRow, v.After[i])
+	err := columns.Each(open(), func(r *dependency) error {
+		if r.Row < row || r.Row >= flows || r.After < 0 || r.After >= flows || r.After == r.Row || r.Delay < 0 {
+			return fmt.Errorf("dependencies: flow row %d waits for row %d and %d ns, out of order or of range", r.Row,
+				r.After, r.Delay)
 		}
+		if r.Row != row {
+			next(r.Row)
+		}
+		latest = max(latest, r.After)
+		d.bound(r.Row).keepRow = min(d.bound(r.Row).keepRow, r.After)
 		return nil
 	})
 	next(flows)
@@ -85,26 +79,22 @@ func (d *dependencyReader) add(c *network.Flows, row int64) error {
 		c.KeepRow, c.HeldBy = d.bound(row).keepRow, d.bound(row).heldBy
 	}
 	for {
-		for ; d.at < len(d.view.Row) && d.view.Row[d.at] == row; d.at++ {
-			c.After, c.DelayNS = append(c.After, d.view.After[d.at]), append(c.DelayNS, d.view.Delay[d.at])
+		for ; len(d.rows) > 0 && d.rows[0].Row == row; d.rows = d.rows[1:] {
+			c.After, c.DelayNS = append(c.After, d.rows[0].After), append(c.DelayNS, d.rows[0].Delay)
 		}
-		if d.in == nil || d.at < len(d.view.Row) {
+		if d.in == nil || len(d.rows) > 0 {
 			c.AfterEnds = append(c.AfterEnds, int32(len(c.After)))
 			return nil
 		}
-		if d.rec != nil {
-			d.rec.Release()
-			d.rec = nil
-		}
 		rec, err := d.in.Next()
-		if errors.Is(err, io.EOF) {
-			d.at, d.view, d.in, err = 0, dependencies{}, nil, nil
-		} else if err == nil {
-			columns.ViewOf(rec, &d.view)
-			d.at, d.rec = 0, rec
-		}
-		if err != nil {
+		switch {
+		case errors.Is(err, io.EOF):
+			d.in = nil
+		case err != nil:
 			return err
+		default:
+			d.rows = columns.Append(d.rows[:0], rec)
+			rec.Release()
 		}
 	}
 }

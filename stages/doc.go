@@ -27,6 +27,5 @@
 //
 // A stage's object is the reusable memory of one worker. What it writes is a function of its input alone: it does
 // not depend on partitions, on the order of tasks or on the worker. Random numbers are keyed by seed, purpose and
-// id (stages/rng). Each function that reads a table has a companion, such as RouteColumns, that names the columns
-// it reads.
+// id (stages/rng). The columns that a stage reads of a table are the fields of a struct (columns.Each).
 package stages

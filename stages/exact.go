@@ -133,7 +133,7 @@ type exact struct {
 	stats    ExactStats
 
 	waits    *dependencyReader // nil: no flow waits for others
-	classOf  func(v *workload.RowView, i int) uint8
+	classOf  func(f *workload.Row) uint8
 	routes   *moves.Routes  // nil: paths do not move
 	first    *network.Flows // read before the simulation, if not nil
 	row      int64          // rows of table flows that have been read
@@ -141,6 +141,7 @@ type exact struct {
 	originNS int64
 	ideal    simkernel.IdealPath
 	took     []exactFlow // the flows of the results at hand
+	read     []workload.Row
 
 	mu      sync.Mutex          // of what follows: flows are read and results taken at the same time
 	active  map[int64]exactFlow // by the engine's number
@@ -175,9 +176,8 @@ func (x *exact) nextFlows() (*network.Flows, error) {
 		if err != nil {
 			return nil, err
 		}
-		var v workload.RowView
-		columns.ViewOf(rec, &v)
-		chunk, err := x.flowsOf(&v)
+		x.read = columns.Append(x.read[:0], rec)
+		chunk, err := x.flowsOf(x.read)
 		rec.Release()
 		if err != nil || len(chunk.SizeBytes) > 0 {
 			return chunk, err
@@ -186,36 +186,35 @@ func (x *exact) nextFlows() (*network.Flows, error) {
 }
 
 // flowsOf routes those flows of a batch that are to be simulated.
-func (x *exact) flowsOf(v *workload.RowView) (*network.Flows, error) {
+func (x *exact) flowsOf(batch []workload.Row) (*network.Flows, error) {
 	chunk, first := &network.Flows{}, x.started
 	var flows []exactFlow
 	var path []int32
 	reported := 0
-	for i, id := range v.ID {
-		row, src, dst, size, start := x.row, v.Src[i], v.Dst[i], v.SizeBytes[i], v.StartNS[i]
+	for _, f := range batch {
+		row := x.row
 		x.row++
 		var err error
-		if path = path[:0]; x.waits == nil || !ComputeStep(src, dst, size) {
-			path, err = x.router.Path(id, src, dst, path)
+		if path = path[:0]; x.waits == nil || !ComputeStep(f.Src, f.Dst, f.SizeBytes) {
+			path, err = x.router.Path(f.ID, f.Src, f.Dst, path)
 		}
 		if x.options.AllowUnreachable && x.waits == nil && isUnreachable(err) {
 			x.stats.Unreachable++
 			continue
 		}
 		if err == nil && x.routes != nil && len(path) > 0 {
-			if _, ends := x.routes.Last().Path(id, src, dst, nil); ends != nil {
+			if _, ends := x.routes.Last().Path(f.ID, f.Src, f.Dst, nil); ends != nil {
 				err = fmt.Errorf("with the cables that go down and stay down it would never end: %w", ends)
 			}
 		}
 		if err != nil {
-			return nil, fmt.Errorf("flow %d: %w", id, err)
+			return nil, fmt.Errorf("flow %d: %w", f.ID, err)
 		}
 		if x.started == 0 {
-			x.originNS = start
+			x.originNS = f.StartNS
 		}
-		chunk.SizeBytes, chunk.StartNS = append(chunk.SizeBytes, size), append(chunk.StartNS, start-x.originNS)
-		chunk.Key = append(chunk.Key, uint64(row))
-		chunk.Class = append(chunk.Class, x.classOf(v, i))
+		chunk.SizeBytes, chunk.StartNS = append(chunk.SizeBytes, f.SizeBytes), append(chunk.StartNS, f.StartNS-x.originNS)
+		chunk.Key, chunk.Class = append(chunk.Key, uint64(row)), append(chunk.Class, x.classOf(&f))
 		if x.waits != nil {
 			if err := x.waits.add(chunk, row); err != nil {
 				return nil, err
@@ -223,10 +222,10 @@ func (x *exact) flowsOf(v *workload.RowView) (*network.Flows, error) {
 		}
 		chunk.PathLinks = append(chunk.PathLinks, path...)
 		chunk.PathEnds = append(chunk.PathEnds, int32(len(chunk.PathLinks)))
-		flows = append(flows, exactFlow{row, id, size, start, chunk.PathLinks[len(chunk.PathLinks)-len(path):]})
+		flows = append(flows, exactFlow{row, f.ID, f.SizeBytes, f.StartNS, chunk.PathLinks[len(chunk.PathLinks)-len(path):]})
 		x.started++
-		x.stats.PacketHops += x.params.Packets(size) * int64(len(path))
-		if x.options.reports(start) {
+		x.stats.PacketHops += x.params.Packets(f.SizeBytes) * int64(len(path))
+		if x.options.reports(f.StartNS) {
 			reported++
 		}
 	}

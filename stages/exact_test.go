@@ -172,13 +172,9 @@ func TestExactSwitchBuffer(t *testing.T) {
 // each class.
 func TestExactClasses(t *testing.T) {
 	n := testClos(t)
-	var v workload.RowView
-	columns.ViewOf(randomFlows(n, rand.New(rand.NewPCG(4, 6)), 3000), &v)
-	var rows []workload.Row
-	for i := range v.ID {
-		row := v.Row(i)
-		row.Service, row.VNet = []string{"bulk", "rpc", "other"}[i%3], []string{"", "", "fast"}[i%3]
-		rows = append(rows, row)
+	rows := columns.Append[workload.Row](nil, randomFlows(n, rand.New(rand.NewPCG(4, 6)), 3000))
+	for i := range rows {
+		rows[i].Service, rows[i].VNet = []string{"bulk", "rpc", "other"}[i%3], []string{"", "", "fast"}[i%3]
 	}
 	flows := flowRecord(rows...)
 	classes, err := SettleClasses([]TrafficClass{{Name: "fast", Queue: 5, Services: []string{"rpc"}, VNets: []string{"fast"}}})

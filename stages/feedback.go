@@ -71,11 +71,6 @@ func NewFeedbackBuilder(n *topology.Network, p *simkernel.Params, seed uint64, o
 	return &FeedbackBuilder{net: n, params: p, layout: p.Layout(), seed: seed, omitted: omitted}
 }
 
-// FeedbackColumns names the columns of tables feedback and sender_feedback.
-func FeedbackColumns() []string {
-	return []string{"link_id", "flow_row", "hop", "observed"}
-}
-
 // Build writes the feedback of one chunk of flows, rows firstRow to firstRow+rows-1 of table flows, by link
 // and flow, in the order of table hops; hops without feedback have no rows.
 //

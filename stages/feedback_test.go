@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/apache/arrow/go/v17/arrow/array"
+
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
 	"parsimon/stages/topology"
@@ -49,7 +51,7 @@ func feedbackOf(t *testing.T, c *captured) map[int32][]simkernel.Block {
 				t.Error("table feedback is not sorted by link")
 			}
 			last = link
-			blocks, err := readBlocks(nil, columns.Bytes(r, "observed").Value(i))
+			blocks, err := readBlocks(nil, columns.Named(r, "observed").(*array.Binary).Value(i))
 			if err != nil {
 				t.Fatal(err)
 			}

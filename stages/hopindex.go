@@ -3,8 +3,6 @@ package stages
 import (
 	"fmt"
 
-	"github.com/apache/arrow/go/v17/arrow/array"
-
 	"parsimon/schema"
 	"parsimon/schema/columns"
 )
@@ -87,35 +85,28 @@ type observationIndex struct {
 	encoded columns.Arena
 }
 
-// observations is a view of table hop_observations.
-type observations struct {
-	Row      []int64       `col:"flow_row"`
-	Hop      []int16       `col:"hop"`
-	Hops     []int16       `col:"hops"`
-	Link     []int32       `col:"link_id"`
-	Observed *array.Binary `col:"observed"`
-	Delay    []int64       `col:"delay_ns"`
+// observation is a row of table hop_observations.
+type observation struct {
+	Row      int64  `col:"flow_row"`
+	Hop      int16  `col:"hop"`
+	Hops     int16  `col:"hops"`
+	Link     int32  `col:"link_id"`
+	Observed []byte `col:"observed"`
+	Delay    int64  `col:"delay_ns"`
 }
-
-// ObservationColumns names the columns of table hop_observations that Build and SampleReplays read.
-func ObservationColumns() []string { return columns.Names[observations]() }
 
 // read reads the chunk's rows.
 func (x *observationIndex) read(firstRow, flows int64, in schema.Batches) error {
 	x.begin(schema.HopObservations, firstRow, flows)
 	x.encoded.Reset()
-	err := columns.Each(in, func(v *observations) error {
-		for i, row := range v.Row {
-			before := len(x.rows)
-			is := hopOfFlow{link: v.Link[i], observed: int32(before), delayNS: float64(v.Delay[i])}
-			if err := x.add(row, v.Hop[i], v.Hops[i], is); err != nil {
-				return err
-			}
-			if len(x.rows) > before {
-				x.encoded.Add(v.Observed.Value(i))
-			}
+	err := columns.Each(in, func(r *observation) error {
+		before := len(x.rows)
+		is := hopOfFlow{link: r.Link, observed: int32(before), delayNS: float64(r.Delay)}
+		err := x.add(r.Row, r.Hop, r.Hops, is)
+		if len(x.rows) > before {
+			x.encoded.Add(r.Observed)
 		}
-		return nil
+		return err
 	})
 	x.end()
 	return err

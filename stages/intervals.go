@@ -68,7 +68,18 @@ type Intervals struct {
 }
 
 // flowLabels are the labels of a flow, or those that the flows of a group share.
-type flowLabels struct{ service, vnet string }
+type flowLabels struct {
+	Service string `col:"service"`
+	VNet    string `col:"vnet"`
+}
+
+// groupedFlow are the columns of table slowdowns that Read reads.
+type groupedFlow struct {
+	flowLabels
+	SizeBytes int64   `col:"size_bytes"`
+	StartNS   int64   `col:"start_ns"`
+	Slowdown  float64 `col:"slowdown"`
+}
 
 // intervalSet has the groups of the flows with the same labels: by size bin, then all sizes.
 type intervalSet struct {
@@ -109,29 +120,19 @@ func NewIntervals(firstNS, lastNS int64, cases CaseSlowdowns) *Intervals {
 	return x
 }
 
-// IntervalColumns names the columns of table slowdowns that Read reads.
-func IntervalColumns() []string {
-	return []string{"service", "vnet", "size_bytes", "start_ns", "slowdown"}
-}
-
 // Read adds rows of table slowdowns, in start order. If there are more services, virtual networks or pairs of them than
 // have intervals, the first ones have them. A flow that starts outside the time of NewIntervals is an error.
 func (x *Intervals) Read(slowdowns schema.Batches) error {
-	return columns.ForEach(slowdowns, func(rec arrow.Record) error {
-		service, vnet := columns.Text(rec, "service"), columns.Text(rec, "vnet")
-		size, start := columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns")
-		for i, slowdown := range columns.Float64s(rec, "slowdown") {
-			if start[i] < x.firstNS || start[i] >= x.firstNS+x.spanNS {
-				return fmt.Errorf("slowdowns: a flow starts at %d ns, outside the workload", start[i])
-			}
-			block := int(float64(start[i]-x.firstNS) / float64(x.spanNS) * intervalBlocks)
-			cell := cellOf(slowdown)
-			bin := sizebin.Of(size[i])
-			for _, set := range x.groupsOf(flowLabels{service.Value(i), vnet.Value(i)}) {
-				set.bins[sizebin.Count].count(block, cell)
-				if set.by <= ByService {
-					set.bins[bin].count(block, cell)
-				}
+	return columns.Each(slowdowns, func(r *groupedFlow) error {
+		if r.StartNS < x.firstNS || r.StartNS >= x.firstNS+x.spanNS {
+			return fmt.Errorf("slowdowns: a flow starts at %d ns, outside the workload", r.StartNS)
+		}
+		block := int(float64(r.StartNS-x.firstNS) / float64(x.spanNS) * intervalBlocks)
+		cell, bin := cellOf(r.Slowdown), sizebin.Of(r.SizeBytes)
+		for _, set := range x.groupsOf(r.flowLabels) {
+			set.bins[sizebin.Count].count(block, cell)
+			if set.by <= ByService {
+				set.bins[bin].count(block, cell)
 			}
 		}
 		return nil
@@ -151,9 +152,9 @@ func (x *Intervals) groupsOf(of flowLabels) []*intervalSet {
 	if known {
 		return sets
 	}
-	of = flowLabels{strings.Clone(of.service), strings.Clone(of.vnet)}
+	of = flowLabels{strings.Clone(of.Service), strings.Clone(of.VNet)}
 	sets = []*intervalSet{x.all}
-	for i, labels := range []flowLabels{{service: of.service}, {vnet: of.vnet}, of} {
+	for i, labels := range []flowLabels{{Service: of.Service}, {VNet: of.VNet}, of} {
 		if set := x.find(ByService+GroupBy(i), labels); set != nil {
 			sets = append(sets, set)
 		}
@@ -262,7 +263,7 @@ func (x *Intervals) Rows() []Interval {
 			}
 			g.accumulate()
 			for _, q := range intervalQuantiles {
-				out = append(out, Interval{By: set.by, Service: set.labels.service, VNet: set.labels.vnet,
+				out = append(out, Interval{By: set.by, Service: set.labels.Service, VNet: set.labels.VNet,
 					SizeBin: bins[b].Name, Flows: g.flows, Quantile: q})
 				of, binOf = append(of, g), append(binOf, b)
 			}
@@ -472,11 +473,8 @@ func (c CaseSlowdowns) write(out schema.Sink) error {
 // ReadCaseSlowdowns reads table case_slowdowns and adds up the rows of all chunks.
 func ReadCaseSlowdowns(in schema.Batches) (CaseSlowdowns, error) {
 	c := CaseSlowdowns{}
-	return c, columns.ForEach(in, func(rec arrow.Record) error {
-		cell, flows := columns.Int32s(rec, "cell"), columns.Int64s(rec, "flows")
-		for i, bin := range columns.Int32s(rec, "bin") {
-			c[caseCell{bin, cell[i]}] += flows[i]
-		}
+	return c, columns.Each(in, func(r *caseSlowdownRow) error {
+		c[r.caseCell] += r.Flows
 		return nil
 	})
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/apache/arrow/go/v17/arrow"
-
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
@@ -14,8 +12,11 @@ import (
 
 // LinkLoad is what one link carries: its flows, and the starts of the first and of the last of them.
 type LinkLoad struct {
-	Flows, Bytes, Packets     int64
-	FirstStartNS, LastStartNS int64
+	Flows        int64 `col:"flows"`
+	Bytes        int64 `col:"bytes"`
+	Packets      int64 `col:"packets"`
+	FirstStartNS int64 `col:"first_start_ns"`
+	LastStartNS  int64 `col:"last_start_ns"`
 }
 
 // busyNS returns the time in which a link of a bandwidth sends what it carries, with headers.
@@ -45,21 +46,14 @@ type Loads struct {
 // is an error.
 func ReadLoads(n *topology.Network, in schema.Batches) (*Loads, error) {
 	l := &Loads{Links: make([]LinkLoad, len(n.Links)), FirstStartNS: math.MaxInt64, LastStartNS: math.MinInt64}
-	err := columns.ForEach(in, func(rec arrow.Record) error {
-		link, flows, bytes, packets := columns.Int32s(rec, "link_id"), columns.Int64s(rec, "flows"),
-			columns.Int64s(rec, "bytes"), columns.Int64s(rec, "packets")
-		first, last := columns.Int64s(rec, "first_start_ns"), columns.Int64s(rec, "last_start_ns")
-		for i, id := range link {
-			if id < 0 || int(id) >= len(l.Links) {
-				return fmt.Errorf("link_loads: link %d is not in the topology, which has %d links", id, len(l.Links))
-			}
-			l.Links[id].add(LinkLoad{flows[i], bytes[i], packets[i], first[i], last[i]})
-			l.FirstStartNS = min(l.FirstStartNS, first[i])
-			l.LastStartNS = max(l.LastStartNS, last[i])
+	return l, columns.Each(in, func(r *loadRow) error {
+		if r.LinkID < 0 || int(r.LinkID) >= len(l.Links) {
+			return fmt.Errorf("link_loads: link %d is not in the topology, which has %d links", r.LinkID, len(l.Links))
 		}
+		l.Links[r.LinkID].add(r.LinkLoad)
+		l.FirstStartNS, l.LastStartNS = min(l.FirstStartNS, r.FirstStartNS), max(l.LastStartNS, r.LastStartNS)
 		return nil
 	})
-	return l, err
 }
 
 // Totals adds up the links: flows that have a path, hops, and packets × links crossed.

@@ -7,8 +7,6 @@ import (
 	"math"
 	"sync"
 
-	"github.com/apache/arrow/go/v17/arrow"
-
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
@@ -31,13 +29,17 @@ type RouteStats struct {
 	Unreachable int64 // flows without a path; they have no hops
 }
 
-// RouteColumns names the columns of table flows that Route reads.
-func RouteColumns() []string {
-	return []string{"flow_id", "src", "dst", "size_bytes", "start_ns"}
+// A RoutedFlow is the columns of table flows that Route reads.
+type RoutedFlow struct {
+	ID        int64 `col:"flow_id"`
+	Src       int32 `col:"src"`
+	Dst       int32 `col:"dst"`
+	SizeBytes int64 `col:"size_bytes"`
+	StartNS   int64 `col:"start_ns"`
 }
 
 // Route lists the hops of one chunk of the workload; the router chooses the paths (stages/topology/ecmp.go). in is
-// table flows, at least its RouteColumns; the first row is row firstRow of the table. Route writes table hops, by
+// table flows, at least the columns of a RoutedFlow; the first row is row firstRow of the table. Route writes table hops, by
 // link and flow_row, and table link_loads, what each link carries of this chunk, by link.
 //
 // It holds the chunk in memory: about 50 bytes per flow and 30 per hop. Errors name the flow: a source or
@@ -49,11 +51,11 @@ func Route(ctx context.Context, r *topology.Router, p *simkernel.Params, in sche
 	defer chunkPool.Put(c)
 	c.reset(r.Net, p)
 	var stats RouteStats
-	err := columns.ForEach(in, func(rec arrow.Record) error {
-		if err := ctx.Err(); err != nil {
-			return err
+	err := columns.Each(in, func(f *RoutedFlow) error {
+		if len(c.flows)%4096 == 0 && ctx.Err() != nil {
+			return ctx.Err()
 		}
-		return c.add(r, p, rec, opt, &stats)
+		return c.add(r, p, f, opt, &stats)
 	})
 	if err != nil {
 		return stats, fmt.Errorf("route: %w", err)
@@ -95,7 +97,7 @@ type chunkLink struct {
 }
 
 type chunkFlow struct {
-	id, sizeBytes, startNS  int64
+	RoutedFlow
 	pathDelayNS, pathSendNS int64
 	firstLink               int32 // -1: no path
 	hops                    int16
@@ -127,54 +129,49 @@ func sendAndAckNS(p *simkernel.Params, n *topology.Network, l topology.Link) int
 		p.SendNS(p.AckBytes, n.Links[topology.Reverse(l.ID)].BandwidthBps)
 }
 
-// add chooses the paths of a batch of flows.
-func (c *routeChunk) add(r *topology.Router, p *simkernel.Params, rec arrow.Record, opt RouteOptions,
+// add chooses the path of a flow.
+func (c *routeChunk) add(r *topology.Router, p *simkernel.Params, of *RoutedFlow, opt RouteOptions,
 	stats *RouteStats) error {
-	ids, sizes, starts := columns.Int64s(rec, "flow_id"), columns.Int64s(rec, "size_bytes"),
-		columns.Int64s(rec, "start_ns")
-	srcs, dsts := columns.Int32s(rec, "src"), columns.Int32s(rec, "dst")
-	for i, id := range ids {
-		if ComputeStep(srcs[i], dsts[i], sizes[i]) {
-			c.flows = append(c.flows, chunkFlow{id: id, startNS: starts[i], firstLink: -1})
-			stats.Flows++
-			continue
-		}
-		if sizes[i] < 1 {
-			return fmt.Errorf("flow %d: size of %d bytes, must be at least 1", id, sizes[i])
-		}
-		packets := p.Packets(sizes[i])
-		if packets > simkernel.MaxPackets && !opt.LoadsOnly {
-			return fmt.Errorf("flow %d: %d bytes are %d packets, and a simulation takes at most 2^28 (%d bytes) of one flow: "+
-				"leave it out, or divide it", id, sizes[i], packets, simkernel.MaxPackets*p.PayloadBytes)
-		}
-		before := len(c.paths)
-		paths, err := r.AppendPath(id, srcs[i], dsts[i], c.paths)
-		c.paths = paths
-		if err != nil {
-			if !opt.AllowUnreachable || !isUnreachable(err) {
-				return err
-			}
-			stats.Unreachable++
-		}
-		if len(paths) > math.MaxInt32 || len(c.flows) == math.MaxInt32 {
-			return errors.New("a chunk has more than 2^31 hops: use smaller chunks")
-		}
-		path := paths[before:]
-		f := chunkFlow{id: id, sizeBytes: sizes[i], startNS: starts[i], firstLink: -1, hops: int16(len(path))}
-		if len(path) > 0 {
-			f.firstLink = path[0]
-		}
-		for _, id := range path {
-			l := &c.links[id]
-			f.pathDelayNS += l.delayNS
-			f.pathSendNS += l.sendNS
-			l.load.add(LinkLoad{1, sizes[i], packets, starts[i], starts[i]})
-		}
+	f := chunkFlow{RoutedFlow: *of, firstLink: -1}
+	stats.Flows++
+	if ComputeStep(f.Src, f.Dst, f.SizeBytes) {
 		c.flows = append(c.flows, f)
-		stats.Flows++
-		stats.Hops += int64(len(path))
-		stats.PacketHops += int64(len(path)) * packets
+		return nil
 	}
+	if f.SizeBytes < 1 {
+		return fmt.Errorf("flow %d: size of %d bytes, must be at least 1", f.ID, f.SizeBytes)
+	}
+	packets := p.Packets(f.SizeBytes)
+	if packets > simkernel.MaxPackets && !opt.LoadsOnly {
+		return fmt.Errorf("flow %d: %d bytes are %d packets, and a simulation takes at most 2^28 (%d bytes) of one flow: "+
+			"leave it out, or divide it", f.ID, f.SizeBytes, packets, simkernel.MaxPackets*p.PayloadBytes)
+	}
+	before := len(c.paths)
+	paths, err := r.AppendPath(f.ID, f.Src, f.Dst, c.paths)
+	c.paths = paths
+	if err != nil {
+		if !opt.AllowUnreachable || !isUnreachable(err) {
+			return err
+		}
+		stats.Unreachable++
+	}
+	if len(paths) > math.MaxInt32 || len(c.flows) == math.MaxInt32 {
+		return errors.New("a chunk has more than 2^31 hops: use smaller chunks")
+	}
+	path := paths[before:]
+	f.hops = int16(len(path))
+	if len(path) > 0 {
+		f.firstLink = path[0]
+	}
+	for _, id := range path {
+		l := &c.links[id]
+		f.pathDelayNS += l.delayNS
+		f.pathSendNS += l.sendNS
+		l.load.add(LinkLoad{1, f.SizeBytes, packets, f.StartNS, f.StartNS})
+	}
+	c.flows = append(c.flows, f)
+	stats.Hops += int64(len(path))
+	stats.PacketHops += int64(len(path)) * packets
 	return nil
 }
 
@@ -230,7 +227,7 @@ func (c *routeChunk) writeHops(ctx context.Context, firstRow int64, hops schema.
 		}
 		for k := range rows {
 			h, f := &rows[k], &c.batchFlows[k]
-			c.out = append(c.out, hopRow{h.link, firstRow + int64(h.flow), f.id, h.hop, f.hops, f.sizeBytes, f.startNS,
+			c.out = append(c.out, hopRow{flowAtHop{h.link, firstRow + int64(h.flow), f.ID, h.hop, f.hops, f.SizeBytes}, f.StartNS,
 				f.firstLink, h.delayToNS, f.pathDelayNS, f.pathSendNS, h.upBps, h.downBps, h.betweenPS})
 		}
 		err := hopTable.Write(hops, c.out)
@@ -246,7 +243,7 @@ func (c *routeChunk) writeLoads(chunk int32, loads schema.Sink) error {
 	var rows []loadRow
 	for id := range c.links {
 		if l := &c.links[id].load; l.Flows > 0 {
-			rows = append(rows, loadRow{int32(id), chunk, l.Flows, l.Bytes, l.Packets, l.FirstStartNS, l.LastStartNS})
+			rows = append(rows, loadRow{int32(id), chunk, *l})
 		}
 	}
 	return loadTable.Write(loads, rows)

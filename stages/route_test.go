@@ -86,12 +86,9 @@ func drawnFlows(t testing.TB, r *topology.Router, flows int64) (rows []workload.
 	}
 	w := &workload.Workload{MaxLoad: 0.5, Flows: flows, Services: []workload.Service{{Name: "web", Sizes: sizes, Sigma: 2, Share: 1}}}
 	_, err = workload.Generate(t.Context(), r.Net, r, w, 1, sinkFunc(func(rec arrow.Record) error {
-		var v workload.RowView
-		columns.ViewOf(rec, &v)
-		for i := range v.ID {
-			row := v.Row(i)
-			row.Service, row.VNet = "web", ""
-			rows = append(rows, row)
+		rows = columns.Append(rows, rec)
+		for i := range rows {
+			rows[i].Service, rows[i].VNet = "web", ""
 		}
 		return nil
 	}))

@@ -27,6 +27,7 @@ type Sampler struct {
 	observed      observationIndex // for Flow
 	fcts          []simulatedFlow  // for Flow and WholeNetwork: by flow of the chunk
 	blocks        []simkernel.Block
+	flows         []workload.Row    // of the current batch
 	rows          []SlowdownRow     // of the current batch
 	contributions []contributionRow // not written yet
 	cases         CaseSlowdowns     // for Flow
@@ -49,18 +50,6 @@ type sampledFlow struct {
 	again, reordered  int32 // packets
 }
 
-// ContributionColumns names the columns of table hop_contributions that Sample reads.
-func ContributionColumns() []string { return columns.Names[contributions]() }
-
-// contributions is a view of table hop_contributions.
-type contributions struct {
-	FlowRow []int64   `col:"flow_row"`
-	Hop     []int16   `col:"hop"`
-	Hops    []int16   `col:"hops"`
-	Link    []int32   `col:"link_id"`
-	Delay   []float64 `col:"delay_ns"`
-}
-
 // NewSampler returns a sampler for a scenario.
 func NewSampler(n *topology.Network, p simkernel.Params) *Sampler {
 	return &Sampler{net: n, params: p}
@@ -76,13 +65,8 @@ func NewSampler(n *topology.Network, p simkernel.Params) *Sampler {
 func (s *Sampler) Sample(ctx context.Context, firstRow, rows int64, flows, contributed schema.Batches,
 	out schema.Sink) error {
 	s.hops.begin(schema.HopContributions, firstRow, rows)
-	err := columns.Each(contributed, func(v *contributions) error {
-		for i, row := range v.FlowRow {
-			if err := s.hops.add(row, v.Hop[i], v.Hops[i], hopOfFlow{link: v.Link[i], delayNS: v.Delay[i]}); err != nil {
-				return err
-			}
-		}
-		return nil
+	err := columns.Each(contributed, func(r *contribution) error {
+		return s.hops.add(r.FlowRow, r.Hop, r.Hops, hopOfFlow{link: r.LinkID, delayNS: r.DelayNS})
 	})
 	if err != nil {
 		return err
@@ -134,25 +118,22 @@ func (s *Sampler) each(ctx context.Context, firstRow, rows int64, flows schema.B
 // estimate writes the slowdowns of one batch of flows. The chunk begins at row chunkRow of table flows, the
 // batch at row at of the chunk.
 func (s *Sampler) estimate(rec arrow.Record, chunkRow int64, at int, sample sampleFunc, out schema.Sink) error {
-	var v workload.RowView
-	columns.ViewOf(rec, &v)
-	s.rows = s.rows[:0]
+	s.flows, s.rows = columns.Append(s.flows[:0], rec), s.rows[:0]
 	var x sampledFlow
-	for i, id := range v.ID {
-		x = sampledFlow{path: x.path[:0], startNS: v.StartNS[i], caseNS: -1}
-		if err := sample(at+i, v.SizeBytes[i], &x); err != nil {
-			return fmt.Errorf("flow %d: %w", id, err)
+	for i, f := range s.flows {
+		x = sampledFlow{path: x.path[:0], startNS: f.StartNS, caseNS: -1}
+		if err := sample(at+i, f.SizeBytes, &x); err != nil {
+			return fmt.Errorf("flow %d: %w", f.ID, err)
 		}
 		if len(x.path) == 0 {
 			continue
 		}
-		ideal := s.idealNS(x.path, v.SizeBytes[i]) - x.fasterNS
+		ideal := s.idealNS(x.path, f.SizeBytes) - x.fasterNS
 		fct := ideal + x.delayNS
-		s.rows = append(s.rows, SlowdownRow{id, chunkRow + int64(at+i), v.Src[i], v.Dst[i], v.Service.Value(i),
-			v.VNet.Value(i), v.SizeBytes[i], x.startNS, int16(len(x.path)), ideal, fct, x.windowNS,
-			float64(fct) / float64(ideal), x.again, x.reordered})
+		s.rows = append(s.rows, SlowdownRow{f.ID, chunkRow + int64(at+i), f.Src, f.Dst, f.Service, f.VNet, f.SizeBytes,
+			x.startNS, int16(len(x.path)), ideal, fct, x.windowNS, float64(fct) / float64(ideal), x.again, x.reordered})
 		if x.caseNS >= 0 {
-			s.cases.count(v.SizeBytes[i], float64(ideal+x.caseNS)/float64(ideal))
+			s.cases.count(f.SizeBytes, float64(ideal+x.caseNS)/float64(ideal))
 		}
 	}
 	return SlowdownTable.Write(out, s.rows)
@@ -230,27 +211,18 @@ func (s *Sampler) resetFCTs(rows int64) {
 	}
 }
 
-// senders is a view of table sender_fcts.
-type senders struct {
-	Row   []int64 `col:"flow_row"`
-	FCT   []int64 `col:"fct_ns"`
-	Ideal []int64 `col:"ideal_ns"`
-}
-
 // readSenders reads the chunk's rows of table sender_fcts.
 func (s *Sampler) readSenders(firstRow, rows int64, in schema.Batches) error {
 	s.resetFCTs(rows)
-	return columns.Each(in, func(v *senders) error {
-		for i, row := range v.Row {
-			if row < firstRow || row >= firstRow+rows {
-				continue
-			}
-			if v.FCT[i] < v.Ideal[i] {
-				return fmt.Errorf("sender_fcts: flow row %d has an FCT of %d ns, below its ideal FCT of %d ns", row,
-					v.FCT[i], v.Ideal[i])
-			}
-			s.fcts[row-firstRow] = simulatedFlow{fctNS: v.FCT[i], idealNS: v.Ideal[i]}
+	return columns.Each(in, func(r *senderRow) error {
+		switch {
+		case r.FlowRow < firstRow || r.FlowRow >= firstRow+rows:
+			return nil
+		case r.FCTNS < r.IdealNS:
+			return fmt.Errorf("sender_fcts: flow row %d has an FCT of %d ns, below its ideal FCT of %d ns", r.FlowRow,
+				r.FCTNS, r.IdealNS)
 		}
+		s.fcts[r.FlowRow-firstRow] = simulatedFlow{fctNS: r.FCTNS, idealNS: r.IdealNS}
 		return nil
 	})
 }
@@ -345,34 +317,20 @@ func (s *Sampler) attribute(row, sizeBytes int64, hops []hopOfFlow, to *sampledF
 		}
 		wait := float64(hop.lastNS)
 		s.contributions = append(s.contributions,
-			contributionRow{row, int16(h), int16(len(hops)), hop.link, wait + share, wait})
+			contributionRow{contribution{row, int16(h), int16(len(hops)), hop.link, wait + share}, wait})
 	}
 }
 
-// exactFCTs and exactHops are views of tables exact_fcts and exact_hops.
-type exactFCTs struct {
-	Row       []int64 `col:"flow_row"`
-	Start     []int64 `col:"start_ns"`
-	Hops      []int16 `col:"hops"`
-	Ideal     []int64 `col:"ideal_ns"`
-	FCT       []int64 `col:"fct_ns"`
-	Again     []int32 `col:"retransmissions"`
-	Reordered []int32 `col:"reordered"`
+// exactFCT are the columns of table exact_fcts that SampleExact reads.
+type exactFCT struct {
+	Row       int64 `col:"flow_row"`
+	Start     int64 `col:"start_ns"`
+	Hops      int16 `col:"hops"`
+	Ideal     int64 `col:"ideal_ns"`
+	FCT       int64 `col:"fct_ns"`
+	Again     int32 `col:"retransmissions"`
+	Reordered int32 `col:"reordered"`
 }
-
-type exactHops struct {
-	Row      []int64 `col:"flow_row"`
-	Hop      []int16 `col:"hop"`
-	Link     []int32 `col:"link_id"`
-	LastWait []int64 `col:"last_wait_ns"`
-	Marked   []int32 `col:"packets_marked"`
-}
-
-// ExactFCTColumns and ExactHopColumns name the columns of tables exact_fcts and exact_hops that SampleExact reads.
-func ExactFCTColumns() []string { return columns.Names[exactFCTs]() }
-
-// ExactHopColumns is explained at ExactFCTColumns.
-func ExactHopColumns() []string { return columns.Names[exactHops]() }
 
 // SampleExact is Sample for estimator WholeNetwork. It reads, for the chunk, tables exact_fcts and exact_hops of the
 // simulation of the whole workload, in any order; rows of other flows are skipped. A flow's FCT is the simulated one.
@@ -412,36 +370,29 @@ func (s *Sampler) SampleExact(ctx context.Context, firstRow, rows int64, flows, 
 // readExact reads the chunk's rows of tables exact_fcts and exact_hops.
 func (s *Sampler) readExact(firstRow, rows int64, fcts, hops schema.Batches) error {
 	s.resetFCTs(rows)
-	err := columns.Each(fcts, func(v *exactFCTs) error {
-		for i, row := range v.Row {
-			if row < firstRow || row >= firstRow+rows || v.FCT[i] == 0 && v.Hops[i] == 0 { // the latter: a compute step
-				continue
-			}
-			if v.FCT[i] < 0 || v.Hops[i] < 1 {
-				return fmt.Errorf("exact_fcts: flow row %d has an FCT of %d ns over %d hops", row, v.FCT[i], v.Hops[i])
-			}
-			s.fcts[row-firstRow] = simulatedFlow{v.Start[i], v.FCT[i], v.Ideal[i], v.Hops[i], v.Again[i], v.Reordered[i]}
+	err := columns.Each(fcts, func(r *exactFCT) error {
+		switch {
+		case r.Row < firstRow || r.Row >= firstRow+rows || r.FCT == 0 && r.Hops == 0: // the latter: a compute step
+			return nil
+		case r.FCT < 0 || r.Hops < 1:
+			return fmt.Errorf("exact_fcts: flow row %d has an FCT of %d ns over %d hops", r.Row, r.FCT, r.Hops)
 		}
+		s.fcts[r.Row-firstRow] = simulatedFlow{r.Start, r.FCT, r.Ideal, r.Hops, r.Again, r.Reordered}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
 	s.hops.begin(schema.ExactHops, firstRow, rows)
-	err = columns.Each(hops, func(v *exactHops) error {
-		for i, row := range v.Row {
-			if row < firstRow || row >= firstRow+rows {
-				continue
-			}
-			if v.LastWait[i] < 0 || v.Marked[i] < 0 {
-				return fmt.Errorf("exact_hops: flow row %d has a wait or marks below 0 at hop %d", row, v.Hop[i])
-			}
-			is := hopOfFlow{link: v.Link[i], lastNS: v.LastWait[i], marks: int64(v.Marked[i])}
-			if err := s.hops.add(row, v.Hop[i], s.fcts[row-firstRow].hops, is); err != nil {
-				return err
-			}
+	err = columns.Each(hops, func(r *exactHopRow) error {
+		switch {
+		case r.FlowRow < firstRow || r.FlowRow >= firstRow+rows:
+			return nil
+		case r.LastWaitNS < 0 || r.PacketsMarked < 0:
+			return fmt.Errorf("exact_hops: flow row %d has a wait or marks below 0 at hop %d", r.FlowRow, r.Hop)
 		}
-		return nil
+		return s.hops.add(r.FlowRow, r.Hop, s.fcts[r.FlowRow-firstRow].hops,
+			hopOfFlow{link: r.LinkID, lastNS: r.LastWaitNS, marks: int64(r.PacketsMarked)})
 	})
 	s.hops.end()
 	for f := range s.fcts {

@@ -6,8 +6,6 @@ import (
 	"math/bits"
 	"time"
 
-	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/apache/arrow/go/v17/arrow/array"
 	"github.com/zeebo/xxh3"
 
 	"parsimon/schema"
@@ -118,7 +116,7 @@ func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, feedback s
 		done: func(link topology.Link, rows []int32, cached bool) error {
 			s.addStats(link, rows, cached)
 			if s.Estimator == Independent {
-				return s.addDelays(link, rows, out)
+				return s.addDelays(rows, out)
 			}
 			s.observations.add(s, link, rows)
 			return nil
@@ -277,22 +275,20 @@ func (s *Simulator) feedbackShare(rows []int32) float64 {
 // table link_stats.
 type Omitted map[int32]linkCounters
 
+// caseStats are the columns of table link_stats that ReadOmitted reads.
+type caseStats struct {
+	LinkID int32 `col:"link_id"`
+	linkCounters
+}
+
 // ReadOmitted returns the links that pass 2 omits: those that matter so little to others that their feedback_share is
 // up to omittedShare, and hosts' uplinks, whose queues no other host fills and which the replay simulates again. stats
 // is table link_stats of pass 1.
 func ReadOmitted(n *topology.Network, stats schema.Batches) (Omitted, error) {
 	omitted := Omitted{}
-	return omitted, columns.ForEach(stats, func(rec arrow.Record) error {
-		share, cached := columns.Float64s(rec, "feedback_share"), columns.Named(rec, "cached").(*array.Boolean)
-		sent, marked, busy := columns.Int64s(rec, "packets_sent"), columns.Int64s(rec, "packets_marked"),
-			columns.Int64s(rec, "busy_ns")
-		queue, at := columns.Int64s(rec, "max_queue_bytes"), columns.Int64s(rec, "max_queue_at_ns")
-		meanQueue, meanWait := columns.Float64s(rec, "mean_queue_packets"), columns.Float64s(rec, "mean_wait_ns")
-		for i, link := range columns.Int32s(rec, "link_id") {
-			if sent[i] > 0 && (share[i] <= omittedShare || n.FromHost(link)) {
-				omitted[link] = linkCounters{sent[i], marked[i], busy[i], queue[i], at[i], meanQueue[i], meanWait[i],
-					share[i], cached.Value(i)}
-			}
+	return omitted, columns.Each(stats, func(r *caseStats) error {
+		if r.PacketsSent > 0 && (r.FeedbackShare <= omittedShare || n.FromHost(r.LinkID)) {
+			omitted[r.LinkID] = r.linkCounters
 		}
 		return nil
 	})

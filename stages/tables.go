@@ -8,15 +8,20 @@ import (
 	"parsimon/stages/topology"
 )
 
-// Rows of the tables that stages write, in the order of the method. Columns, units and keys: package schema.
+// Rows of the tables that stages write, in the order of the method. Columns, units and keys: package schema. What a stage
+// reads of a table, where that is not all of a row, is embedded in it.
+
+type flowAtHop struct {
+	LinkID    int32 `col:"link_id"`
+	FlowRow   int64 `col:"flow_row"`
+	FlowID    int64 `col:"flow_id"`
+	Hop       int16 `col:"hop"`
+	Hops      int16 `col:"hops"`
+	SizeBytes int64 `col:"size_bytes"`
+}
 
 type hopRow struct {
-	LinkID        int32 `col:"link_id"`
-	FlowRow       int64 `col:"flow_row"`
-	FlowID        int64 `col:"flow_id"`
-	Hop           int16 `col:"hop"`
-	Hops          int16 `col:"hops"`
-	SizeBytes     int64 `col:"size_bytes"`
+	flowAtHop
 	StartNS       int64 `col:"start_ns"`
 	FirstLink     int32 `col:"first_link"`
 	DelayToLinkNS int64 `col:"delay_to_link_ns"`
@@ -28,13 +33,9 @@ type hopRow struct {
 }
 
 type loadRow struct {
-	LinkID       int32 `col:"link_id"`
-	Chunk        int32 `col:"chunk"`
-	Flows        int64 `col:"flows"`
-	Bytes        int64 `col:"bytes"`
-	Packets      int64 `col:"packets"`
-	FirstStartNS int64 `col:"first_start_ns"`
-	LastStartNS  int64 `col:"last_start_ns"`
+	LinkID int32 `col:"link_id"`
+	Chunk  int32 `col:"chunk"`
+	LinkLoad
 }
 
 type caseSlowdownRow struct {
@@ -42,16 +43,15 @@ type caseSlowdownRow struct {
 	Flows int64 `col:"flows"`
 }
 
+type hopDelay struct {
+	flowAtHop
+	FCTNS   int64 `col:"fct_ns"`
+	IdealNS int64 `col:"ideal_ns"`
+}
+
 type hopDelayRow struct {
-	LinkID    int32 `col:"link_id"`
-	FlowRow   int64 `col:"flow_row"`
-	FlowID    int64 `col:"flow_id"`
-	Hop       int16 `col:"hop"`
-	Hops      int16 `col:"hops"`
-	SizeBytes int64 `col:"size_bytes"`
-	FCTNS     int64 `col:"fct_ns"`
-	IdealNS   int64 `col:"ideal_ns"`
-	WaitNS    int64 `col:"wait_ns"`
+	hopDelay
+	WaitNS int64 `col:"wait_ns"`
 }
 
 type bucketRow struct {
@@ -63,13 +63,17 @@ type bucketRow struct {
 	Delays       []float64 `col:"delays"` // ns per packet
 }
 
-type contributionRow struct {
+type contribution struct {
 	FlowRow int64   `col:"flow_row"`
 	Hop     int16   `col:"hop"`
 	Hops    int16   `col:"hops"`
 	LinkID  int32   `col:"link_id"`
 	DelayNS float64 `col:"delay_ns"`
-	WaitNS  float64 `col:"wait_ns"`
+}
+
+type contributionRow struct {
+	contribution
+	WaitNS float64 `col:"wait_ns"`
 }
 
 type linkStatRow struct {
@@ -200,11 +204,10 @@ func (s *sorter) writeByFlow(out schema.Sink, rows []contributionRow) error {
 }
 
 // addDelays appends the result of the current case to table hop_delays.
-func (s *Simulator) addDelays(link topology.Link, rows []int32, out schema.Sink) error {
+func (s *Simulator) addDelays(rows []int32, out schema.Sink) error {
 	r, res := s.input.rows, &s.result
 	for k, i := range rows {
-		s.delays = append(s.delays, hopDelayRow{link.ID, r[i].FlowRow, r[i].FlowID, r[i].Hop, r[i].Hops, r[i].SizeBytes,
-			res.FCTNS[k], res.IdealNS[k], res.WaitNS[k]})
+		s.delays = append(s.delays, hopDelayRow{hopDelay{r[i].flowAtHop, res.FCTNS[k], res.IdealNS[k]}, res.WaitNS[k]})
 	}
 	if len(s.delays) < columns.BatchRows {
 		return nil

@@ -103,17 +103,16 @@ func BufferWarnings(n *topology.Network, b network.BufferParams, loads *Loads, s
 	if b.PFC {
 		least = pauseBuffer
 	}
-	err = columns.ForEach(stats, func(rec arrow.Record) error {
-		queue := columns.Int64s(rec, "max_queue_bytes")
-		for i, link := range columns.Int32s(rec, "link_id") {
-			share := float64(queue[i]) / holds
-			if share < least || n.FromHost(link) {
-				continue
-			}
-			out = append(out, Warning{buffersKind, share, least, link, fmt.Sprintf(
+	type queue struct {
+		Link  int32 `col:"link_id"`
+		Bytes int64 `col:"max_queue_bytes"`
+	}
+	err = columns.Each(stats, func(q *queue) error {
+		if share := float64(q.Bytes) / holds; share >= least && !n.FromHost(q.Link) {
+			out = append(out, Warning{buffersKind, share, least, q.Link, fmt.Sprintf(
 				"%d bytes wait at %s (link %d), of %d that its switch's buffer of %d can hold there: drops and pauses are not in "+
-					"the estimate, and concern the %d flows of the link; use --estimator exact", queue[i], n.LinkName(link), link,
-				int64(holds), b.SwitchBytes, loads.Links[link].Flows)})
+					"the estimate, and concern the %d flows of the link; use --estimator exact", q.Bytes, n.LinkName(q.Link), q.Link,
+				int64(holds), b.SwitchBytes, loads.Links[q.Link].Flows)})
 		}
 		return nil
 	})
@@ -266,20 +265,16 @@ func NewTailWatch(n *topology.Network, loads *Loads, tails Tails) *TailWatch {
 	return w
 }
 
-// watchedColumns is a view of table slowdowns.
-type watchedColumns struct {
-	Row      []int64   `col:"flow_row"`
-	Src      []int32   `col:"src"`
-	Dst      []int32   `col:"dst"`
-	FCT      []int64   `col:"fct_ns"`
-	Window   []int64   `col:"window_ns"`
-	Size     []int64   `col:"size_bytes"`
-	Slowdown []float64 `col:"slowdown"`
+// watchedRow are the columns of table slowdowns that Watch reads.
+type watchedRow struct {
+	Row      int64   `col:"flow_row"`
+	Src      int32   `col:"src"`
+	Dst      int32   `col:"dst"`
+	FCT      int64   `col:"fct_ns"`
+	Window   int64   `col:"window_ns"`
+	Size     int64   `col:"size_bytes"`
+	Slowdown float64 `col:"slowdown"`
 }
-
-// TailColumns names the columns of table slowdowns that Watch reads. Of table hop_contributions it reads
-// ContributionColumns.
-func TailColumns() []string { return columns.Names[watchedColumns]() }
 
 // Watch reads one chunk of flows, rows firstRow to firstRow+rows-1 of table flows: their rows of tables slowdowns
 // and, unless it is nil, hop_contributions. Rows of other flows are skipped. Sums over the hops of a flow are in the
@@ -289,23 +284,21 @@ func (w *TailWatch) Watch(firstRow, rows int64, slowdowns, hops schema.Batches) 
 	for i := range w.chunk {
 		w.chunk[i] = watchedFlow{bin: -1}
 	}
-	err := columns.Each(slowdowns, func(v *watchedColumns) error {
-		for i, row := range v.Row {
-			if row < firstRow || row >= firstRow+rows {
-				continue
-			}
-			bin, late := sizebin.Of(v.Size[i]), v.Slowdown[i] > 1
-			w.chunk[row-firstRow] = watchedFlow{bin: bin, ofAll: late && v.Slowdown[i] >= w.tails.All,
-				ofBin: late && v.Slowdown[i] >= w.tails.Bins[bin]}
-			w.flows++
-			w.windows.add(float64(v.FCT[i]), v.Window[i], v.Src[i], v.Dst[i])
+	err := columns.Each(slowdowns, func(r *watchedRow) error {
+		if r.Row < firstRow || r.Row >= firstRow+rows {
+			return nil
 		}
+		bin, late := sizebin.Of(r.Size), r.Slowdown > 1
+		w.chunk[r.Row-firstRow] = watchedFlow{bin: bin, ofAll: late && r.Slowdown >= w.tails.All,
+			ofBin: late && r.Slowdown >= w.tails.Bins[bin]}
+		w.flows++
+		w.windows.add(float64(r.FCT), r.Window, r.Src, r.Dst)
 		return nil
 	})
 	if err != nil || hops == nil {
 		return err
 	}
-	if err := columns.Each(hops, func(v *contributions) error { return w.addHops(firstRow, v) }); err != nil {
+	if err := columns.Each(hops, func(r *contribution) error { return w.addHop(firstRow, r) }); err != nil {
 		return err
 	}
 	for i := range w.chunk {
@@ -323,23 +316,20 @@ func (w *TailWatch) Watch(firstRow, rows int64, slowdowns, hops schema.Batches) 
 	return nil
 }
 
-func (w *TailWatch) addHops(firstRow int64, v *contributions) error {
-	for i, row := range v.FlowRow {
-		if row < firstRow || row >= firstRow+int64(len(w.chunk)) || w.chunk[row-firstRow].bin < 0 {
-			continue
-		}
-		link, ns := v.Link[i], v.Delay[i]
-		if link < 0 || int(link) >= len(w.net.Links) {
-			return fmt.Errorf("hop_contributions: flow row %d crosses link %d, of %d links", row, link, len(w.net.Links))
-		}
-		f := &w.chunk[row-firstRow]
-		if w.loaded[link] {
-			f.loadedLinks++
-		}
-		if v.Hop[i] > 0 {
-			f.sum += ns
-			f.squares += float64(ns * ns)
-		}
+func (w *TailWatch) addHop(firstRow int64, r *contribution) error {
+	if r.FlowRow < firstRow || r.FlowRow >= firstRow+int64(len(w.chunk)) || w.chunk[r.FlowRow-firstRow].bin < 0 {
+		return nil
+	}
+	if r.LinkID < 0 || int(r.LinkID) >= len(w.net.Links) {
+		return fmt.Errorf("hop_contributions: flow row %d crosses link %d, of %d links", r.FlowRow, r.LinkID, len(w.net.Links))
+	}
+	f := &w.chunk[r.FlowRow-firstRow]
+	if w.loaded[r.LinkID] {
+		f.loadedLinks++
+	}
+	if r.Hop > 0 {
+		f.sum += r.DelayNS
+		f.squares += float64(r.DelayNS * r.DelayNS)
 	}
 	return nil
 }

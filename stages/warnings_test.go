@@ -31,7 +31,7 @@ func watched(t *testing.T, load func(int32) float64, first func(i int) bool,
 			path = [2]int32{0, 3}
 		}
 		for h, d := range delays(i) {
-			out = append(out, contributionRow{int64(i), int16(h), 2, path[h], d, 0})
+			out = append(out, contributionRow{contribution{int64(i), int16(h), 2, path[h], d}, 0})
 		}
 	}
 	if err := contributionTable.Write(&hops, out); err != nil {
@@ -119,7 +119,7 @@ func TestSpread(t *testing.T) {
 		var slowdowns, hops captured
 		var rows []contributionRow
 		for h, ns := range c.delays {
-			rows = append(rows, contributionRow{0, int16(h), int16(len(c.delays)), int32(h), ns, 0})
+			rows = append(rows, contributionRow{contribution{0, int16(h), int16(len(c.delays)), int32(h), ns}, 0})
 		}
 		err := errors.Join(SlowdownTable.Write(&slowdowns, []SlowdownRow{{SizeBytes: 50_000, Slowdown: 3}}),
 			contributionTable.Write(&hops, rows))

@@ -53,8 +53,8 @@ func (t *Attempt) read(o Output, files []lake.DataFile, columns []string, keep *
 }
 
 // ReadChunk is Read of the one file that the task of the same number wrote.
-func (t *Attempt) ReadChunk(o Output, columns []string) schema.Batches {
-	return t.read(o, t.in.Files(o)[t.N:t.N+1], columns, nil)
+func (t *Attempt) ReadChunk(o Output) schema.Batches {
+	return t.read(o, t.in.Files(o)[t.N:t.N+1], nil, nil)
 }
 
 // Range selects the task's rows of a column.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
 	"github.com/rs/zerolog"
 
 	"parsimon/pipeline/lake"
@@ -167,7 +168,7 @@ func (t *toy) writeSums(_ context.Context, a *Attempt) error {
 	in := a.Read(t.squares.Output(schema.SenderFeedback), []string{"observed"}, a.Range("link_id"))
 	sum, count := int64(0), 0
 	err := columns.ForEach(in, func(rec arrow.Record) error {
-		texts := columns.Bytes(rec, "observed")
+		texts := columns.Named(rec, "observed").(*array.Binary)
 		for i := range texts.Len() {
 			square, err := strconv.ParseInt(string(texts.Value(i)), 10, 64)
 			if err != nil {

@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/apache/arrow/go/v17/arrow/array"
-
 	"parsimon/pipeline"
 	"parsimon/pipeline/gate"
 	"parsimon/pipeline/lake"
@@ -247,9 +245,9 @@ func chooseVariants(l *lake.Lake, base, other *Side) error {
 // A compared is a group of flows that are in both: their slowdowns and their FCTs in ms.
 type compared struct{ slowdowns, fcts sample }
 
-func (g *compared) add(v *pairs, i int) {
-	g.slowdowns.add(v.Row[i], v.Other[i], v.Base[i])
-	g.fcts.add(v.Row[i], v.OtherFCT[i], v.BaseFCT[i])
+func (g *compared) add(p *pair) {
+	g.slowdowns.add(p.Row, p.Other, p.Base)
+	g.fcts.add(p.Row, p.OtherFCT, p.BaseFCT)
 }
 
 // rows are those of table comparisons, and the values of a service.
@@ -277,24 +275,22 @@ func (c *Comparison) percentiles(ctx context.Context, db *sql.DB, file string) e
 	for i, g := range ComparisonGroups() {
 		grouped[i] = slices.Contains(by, g)
 	}
-	err := eachBatch(ctx, db, file, pairTable, c.joined.sql(), func(v *pairs) error {
-		for i := range v.Row {
-			all.add(v, i)
-			c.IdealChanged += v.Ideal[i]
-			key := [4]string{AllFlows, AllFlows, AllFlows, AllFlows}
-			for g, column := range []*array.String{v.Service, v.VNet, v.SizeBin, v.Hops} {
-				if grouped[g] {
-					key[g] = column.Value(i)
-				}
+	err := eachRow(ctx, db, file, pairTable, c.joined.sql(), func(p *pair) error {
+		all.add(p)
+		c.IdealChanged += p.Ideal
+		key := [4]string{AllFlows, AllFlows, AllFlows, AllFlows}
+		for g, group := range []string{p.Service, p.VNet, p.SizeBin, p.Hops} {
+			if grouped[g] {
+				key[g] = group
 			}
-			if groups[key] == nil {
-				for g := range key {
-					key[g] = strings.Clone(key[g]) // a batch's memory is used again
-				}
-				groups[key] = &compared{}
-			}
-			groups[key].add(v, i)
 		}
+		if groups[key] == nil {
+			for g := range key {
+				key[g] = strings.Clone(key[g]) // a batch's memory is used again
+			}
+			groups[key] = &compared{}
+		}
+		groups[key].add(p)
 		return ctx.Err()
 	})
 	if c.Both = int64(len(all.fcts.tru)); err != nil || c.Both == 0 {

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/lake"
@@ -101,18 +100,18 @@ var pairTable = schema.Table{Name: "pairs", Columns: []schema.Column{
 	{Name: "ideal_changed", Type: arrow.PrimitiveTypes.Int64},
 }}
 
-// pairs is a view of pairTable: rows of table flows of either scenario, groups (hops are the base's), slowdowns.
-type pairs struct {
-	Row      []int64       `col:"flow_row"`
-	Service  *array.String `col:"service"`
-	VNet     *array.String `col:"vnet"`
-	SizeBin  *array.String `col:"size_bin"`
-	Hops     *array.String `col:"hops"`
-	Base     []float64     `col:"base"`
-	Other    []float64     `col:"other"`
-	BaseFCT  []float64     `col:"base_fct_ms"`
-	OtherFCT []float64     `col:"other_fct_ms"`
-	Ideal    []int64       `col:"ideal_changed"` // 0 or 1
+// A pair is a row of pairTable: the row of table flows of the base, groups (hops are the base's), slowdowns.
+type pair struct {
+	Row      int64   `col:"flow_row"`
+	Service  string  `col:"service"`
+	VNet     string  `col:"vnet"`
+	SizeBin  string  `col:"size_bin"`
+	Hops     string  `col:"hops"`
+	Base     float64 `col:"base"`
+	Other    float64 `col:"other"`
+	BaseFCT  float64 `col:"base_fct_ms"`
+	OtherFCT float64 `col:"other_fct_ms"`
+	Ideal    int64   `col:"ideal_changed"` // 0 or 1
 }
 
 // sql selects the rows of pairTable.
@@ -132,10 +131,10 @@ func (j *join) sql() string {
 		bin, j.base.scans[schema.Slowdowns.Name], j.other.scans[schema.Slowdowns.Name], same)
 }
 
-// eachBatch has DuckDB write the rows of a SELECT to a file and calls do with each batch of them as a view, which is
-// many times faster than through database/sql. The file is removed.
-func eachBatch[T any](
-	ctx context.Context, db *sql.DB, file string, t schema.Table, rows string, do func(v *T) error,
+// eachRow has DuckDB write the rows of a SELECT to a file and calls do with each of them, which is many times faster
+// than through database/sql. The file is removed.
+func eachRow[T any](
+	ctx context.Context, db *sql.DB, file string, t schema.Table, rows string, do func(r *T) error,
 ) error {
 	_, err := db.ExecContext(ctx, fmt.Sprintf("COPY (%s) TO %s (FORMAT parquet)", rows, duckdb.Quote(file)))
 	if err != nil {

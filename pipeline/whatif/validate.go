@@ -122,11 +122,11 @@ var matchTable = schema.Table{Name: "matches", Columns: []schema.Column{
 	{Name: "estimate", Type: arrow.PrimitiveTypes.Float64}, {Name: "truth", Type: arrow.PrimitiveTypes.Float64},
 }}
 
-type matches struct {
-	Row      []int64   `col:"flow_row"`
-	Size     []int64   `col:"size_bytes"`
-	Estimate []float64 `col:"estimate"`
-	Truth    []float64 `col:"truth"`
+type match struct {
+	Row      int64   `col:"flow_row"`
+	Size     int64   `col:"size_bytes"`
+	Estimate float64 `col:"estimate"`
+	Truth    float64 `col:"truth"`
 }
 
 // compareQuantiles joins estimate and truth and compares the quantiles of every size bin; no rows if no flow has both.
@@ -148,14 +148,12 @@ func compareQuantiles(ctx context.Context, e *pipeline.Estimation, db *sql.DB,
 	}
 	all := &sample{name: sizebin.All}
 	file := filepath.Join(e.Executor().Session().TmpPath(), "matches.parquet")
-	err = eachBatch(ctx, db, file, matchTable, fmt.Sprintf(`
+	err = eachRow(ctx, db, file, matchTable, fmt.Sprintf(`
 		SELECT e.flow_row, e.size_bytes, e.slowdown AS estimate, CAST(t.fct_ns / e.ideal_ns AS DOUBLE) AS truth
-		FROM %s e JOIN %s t USING (flow_id)`, pipeline.ScanFiles(e.Lake, estimates), truth), func(v *matches) error {
-		for i, size := range v.Size {
-			at := slices.IndexFunc(bins, func(b *sample) bool { return size <= b.most })
-			bins[at].add(v.Row[i], v.Estimate[i], v.Truth[i])
-			all.add(v.Row[i], v.Estimate[i], v.Truth[i])
-		}
+		FROM %s e JOIN %s t USING (flow_id)`, pipeline.ScanFiles(e.Lake, estimates), truth), func(m *match) error {
+		at := slices.IndexFunc(bins, func(b *sample) bool { return m.Size <= b.most })
+		bins[at].add(m.Row, m.Estimate, m.Truth)
+		all.add(m.Row, m.Estimate, m.Truth)
 		return nil
 	})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
@@ -22,7 +23,6 @@ import (
 	"parsimon/stages"
 	"parsimon/stages/ingest"
 	"parsimon/stages/topology"
-	"parsimon/stages/workload"
 )
 
 // add reads the new files, makes the flows of all records, and commits.
@@ -246,14 +246,13 @@ func (c *counting) Next() (arrow.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	var v workload.RowView
-	columns.ViewOf(rec, &v)
+	starts, synthetic := columns.Int64s(rec, "start_ns"), columns.Named(rec, "synthetic_start").(*array.Boolean)
 	if !c.any {
-		c.chunk.FirstStartNS, c.any = v.StartNS[0], true
+		c.chunk.FirstStartNS, c.any = starts[0], true
 	}
-	c.chunk.LastStartNS = v.StartNS[len(v.StartNS)-1]
-	for i := range v.StartNS {
-		if v.Synthetic.Value(i) {
+	c.chunk.LastStartNS = starts[len(starts)-1]
+	for i := range starts {
+		if synthetic.Value(i) {
 			c.chunk.SyntheticStarts++
 		}
 	}

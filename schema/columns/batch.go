@@ -60,9 +60,6 @@ func Float64s(rec arrow.Record, name string) []float64 {
 // Text returns a column of strings. Its values are valid until the batch is released.
 func Text(rec arrow.Record, name string) *array.String { return Named(rec, name).(*array.String) }
 
-// Bytes returns a column of byte strings. Its values are valid until the batch is released.
-func Bytes(rec arrow.Record, name string) *array.Binary { return Named(rec, name).(*array.Binary) }
-
 // Named returns a column of any type. It panics if the batch does not have exactly one column of that name.
 func Named(rec arrow.Record, name string) arrow.Array {
 	at := rec.Schema().FieldIndices(name)

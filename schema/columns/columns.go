@@ -1,7 +1,6 @@
 package columns
 
 import (
-	"slices"
 	"unsafe"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -55,20 +54,6 @@ func orNull(values []int16) arrow.Array {
 	}
 	b.AppendValues(values, known)
 	return b.NewArray()
-}
-
-// orBelow is the inverse of orNull. It copies values only where there is a null.
-func orBelow(column *array.Int16) []int16 {
-	values := column.Int16Values()
-	if column.NullN() > 0 {
-		values = slices.Clone(values)
-		for i := range values {
-			if column.IsNull(i) {
-				values[i] = -1
-			}
-		}
-	}
-	return values
 }
 
 // ofBytes returns a column of variable-width values, which are concatenated in items; value i ends at

@@ -1,14 +1,14 @@
 // Package columns reads and builds the record batches of the lake's tables (schema.Batches, schema.Sink)
 // without copying values one by one.
 //
-// Reading: a batch's columns are Go slices or Arrow arrays, found by name.
+// Reading and writing: the rows of a table are structs with a field for each column (Each, Table).
 //
-//	err := columns.ForEach(in, func(rec arrow.Record) error {
-//		sizes := columns.Int64s(rec, "size_bytes") // valid until the batch is released
-//		…
-//	})
+//	type flow struct {
+//		Size int64 `col:"size_bytes"`
+//	}
+//	err := columns.Each(in, func(f *flow) error { … })
 //
-// Writing: rows of a struct become batches of a large table (Table), maps those of a small one (Rows).
+// A small table is built of maps (Rows), and single columns of a batch are Go slices or Arrow arrays (Int64s, Named).
 //
 // Views of a column that the batch lacks, or that has another type, panic: readers check a file's columns
 // against its table before they return a batch.

@@ -48,20 +48,14 @@ type buffer struct {
 // other columns are ignored, so that one struct can be bound to several tables.
 func TableOf[T any](t schema.Table) *Table[T] {
 	r := &Table[T]{table: t, arrow: t.Arrow()}
-	row := reflect.TypeFor[T]()
-	fields := map[string]reflect.StructField{}
-	for _, f := range reflect.VisibleFields(row) {
-		if len(f.Index) > 1 { // of an embedded struct
-			f.Offset += row.Field(f.Index[0]).Offset
-		}
-		fields[f.Tag.Get("col")] = f
-	}
+	fields := fieldsOf(reflect.TypeFor[T]())
 	for _, c := range t.Columns {
-		f, ok := fields[c.Name]
-		if !ok || f.Type != fieldTypes[c.Type.ID()] || c.Nullable && c.Type.ID() != arrow.INT16 {
-			panic(fmt.Sprintf("columns: %s has no field for %s.%s, %s", row, t.Name, c.Name, c.Type))
+		at := slices.IndexFunc(fields, func(f reflect.StructField) bool { return f.Tag.Get("col") == c.Name })
+		if at < 0 || fields[at].Type != fieldTypes[c.Type.ID()] ||
+			c.Nullable && c.Type.ID() != arrow.INT16 {
+			panic(fmt.Sprintf("columns: %T has no field for %s.%s, %s", *new(T), t.Name, c.Name, c.Type))
 		}
-		r.offsets = append(r.offsets, f.Offset)
+		r.offsets = append(r.offsets, fields[at].Offset)
 	}
 	r.memory.New = func() any { return new(make([]buffer, len(t.Columns))) }
 	return r

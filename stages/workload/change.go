@@ -142,23 +142,20 @@ var errStopped = errors.New("stopped")
 func (x *flowChanger) flows(p flowPart, in schema.Batches) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		place := int64(-1)
-		err := columns.Each(in, func(v *RowView) error {
-			for i := range v.ID {
-				place++
-				row := v.Row(i)
-				if p.copy > 0 && (row.Service != p.service || (row.StartNS > p.cutNS) != p.tail) ||
-					!x.kept(row.Service, row.ID, p.copy) {
-					continue
-				}
-				row.Src, row.Dst = x.hostsOf(row.Service, row.Src, row.Dst)
-				row.Service, row.VNet = strings.Clone(row.Service), strings.Clone(row.VNet) // they outlast the batch
-				row.StartNS += p.shiftNS
-				if p.copy > 0 {
-					row.ID, row.Synthetic = p.baseID+place, true
-				}
-				if !yield(row, nil) {
-					return errStopped
-				}
+		err := columns.Each(in, func(row *Row) error {
+			place++
+			if p.copy > 0 && (row.Service != p.service || (row.StartNS > p.cutNS) != p.tail) ||
+				!x.kept(row.Service, row.ID, p.copy) {
+				return nil
+			}
+			row.Src, row.Dst = x.hostsOf(row.Service, row.Src, row.Dst)
+			row.Service, row.VNet = strings.Clone(row.Service), strings.Clone(row.VNet) // they outlast the batch
+			row.StartNS += p.shiftNS
+			if p.copy > 0 {
+				row.ID, row.Synthetic = p.baseID+place, true
+			}
+			if !yield(*row, nil) {
+				return errStopped
 			}
 			return nil
 		})
@@ -184,21 +181,19 @@ type flowChanger struct {
 func (x *flowChanger) scan(in schema.Batches) error {
 	seen := map[string]bool{}
 	x.firstNS, x.lastNS, x.maxID = math.MaxInt64, math.MinInt64, -1
-	err := columns.Each(in, func(v *RowView) error {
-		for i, id := range v.ID {
-			x.rows++
-			x.maxID = max(x.maxID, id)
-			x.firstNS, x.lastNS = min(x.firstNS, v.StartNS[i]), max(x.lastNS, v.StartNS[i])
-			name := v.Service.Value(i) // in the memory of the batch
-			if !seen[name] {
-				seen[strings.Clone(name)] = true
+	err := columns.Each(in, func(row *Row) error {
+		x.rows++
+		x.maxID = max(x.maxID, row.ID)
+		x.firstNS, x.lastNS = min(x.firstNS, row.StartNS), max(x.lastNS, row.StartNS)
+		name := row.Service // in the memory of the batch
+		if !seen[name] {
+			seen[strings.Clone(name)] = true
+		}
+		if _, ok := x.changes.Move[name]; ok {
+			if x.hosts[name] == nil {
+				x.hosts[strings.Clone(name)] = map[int32]bool{}
 			}
-			if _, ok := x.changes.Move[name]; ok {
-				if x.hosts[name] == nil {
-					x.hosts[strings.Clone(name)] = map[int32]bool{}
-				}
-				x.hosts[name][v.Src[i]], x.hosts[name][v.Dst[i]] = true, true
-			}
+			x.hosts[name][row.Src], x.hosts[name][row.Dst] = true, true
 		}
 		return nil
 	})

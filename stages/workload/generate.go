@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/apache/arrow/go/v17/arrow/array"
-
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/stages/rng"
@@ -159,25 +157,6 @@ type Row struct {
 	VNet      string `col:"vnet"`
 	Synthetic bool   `col:"synthetic_start"`
 	DSCP      int16  `col:"dscp"` // below 0: unknown
-}
-
-// A RowView is a view of table flows. Its rows are valid as long as the batch.
-type RowView struct {
-	ID        []int64        `col:"flow_id"`
-	Src       []int32        `col:"src"`
-	Dst       []int32        `col:"dst"`
-	SizeBytes []int64        `col:"size_bytes"`
-	StartNS   []int64        `col:"start_ns"`
-	Service   *array.String  `col:"service"`
-	VNet      *array.String  `col:"vnet"`
-	Synthetic *array.Boolean `col:"synthetic_start"`
-	DSCP      []int16        `col:"dscp"`
-}
-
-// Row returns row i of the batch. Its labels are in the batch's memory.
-func (v *RowView) Row(i int) Row {
-	return Row{v.ID[i], v.Src[i], v.Dst[i], v.SizeBytes[i], v.StartNS[i], v.Service.Value(i), v.VNet.Value(i),
-		v.Synthetic.Value(i), v.DSCP[i]}
 }
 
 // RowTable writes table flows.

@@ -62,16 +62,22 @@ type Reader struct {
 // NewReader streams the given columns (all if nil) of Parquet files of one table, file after file. Footers that
 // are nil are read with every file.
 func NewReader(t schema.Table, open Opener, files, columns []string, keep *Range, f *Footers) *Reader {
-	r := &Reader{table: t, opener: open, files: files, keep: keep, footers: f, columns: t.Columns}
-	if columns != nil {
-		r.columns = t.Select(columns...)
+	r := &Reader{table: t, opener: open, files: files, keep: keep, footers: f}
+	if r.use(t.Columns); columns != nil {
+		r.Select(columns...)
 	}
-	fields := make([]arrow.Field, len(r.columns))
-	for i, c := range r.columns {
+	return r
+}
+
+// Select reads only the given columns from here on.
+func (r *Reader) Select(columns ...string) { r.use(r.table.Select(columns...)) }
+
+func (r *Reader) use(columns []schema.Column) {
+	fields := make([]arrow.Field, len(columns))
+	for i, c := range columns {
 		fields[i] = arrow.Field{Name: c.Name, Type: c.Type, Nullable: c.Nullable}
 	}
-	r.schema = arrow.NewSchema(fields, nil)
-	return r
+	r.columns, r.schema = columns, arrow.NewSchema(fields, nil)
 }
 
 // Next returns the next batch (schema.Batches).
