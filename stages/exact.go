@@ -339,15 +339,14 @@ func (x *exact) writeLinks() error {
 			c = linkCounters{
 				PacketsSent: carried.Packets, PacketsMarked: queue.PacketsMarked, BusyNS: busyNS,
 				MaxQueueBytes:    queue.MaxQueueBytes,
-				MeanQueuePackets: float64(waitNS(l.ID)) / float64(max(1, busyNS)), // Little's law, as in countersOf
+				MeanQueuePackets: float64(waitNS(l.ID)) / float64(max(1, busyNS)), // Little's law, as in addStats
 				MeanWaitNS:       float64(waitNS(l.ID)) / float64(carried.Packets),
 			}
 			if queue.MaxQueueBytes > 0 {
 				c.MaxQueueAtNS = x.originNS + queue.MaxQueueAtNS
 			}
 		}
-		available := loads.AvailableBps(&x.params, l)
-		row := linkStat(l, carried, available, loads.Load(l), c)
+		row := loads.stat(&x.params, l, c)
 		row.Drops, row.PausedNS = x.engine.Dropped(l.ID), x.engine.PausedNS(l.ID)
 		rows = append(rows, row)
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"math/bits"
 	"slices"
 	"sort"
 	"strings"
@@ -423,10 +422,8 @@ var poissonCDF = func() (cdf [16]uint64) {
 	for k := range cdf {
 		sum += p
 		p /= float64(k + 1)
-		if hi := sum * 0x1p64; hi < 0x1p64 {
-			cdf[k] = uint64(hi)
-		} else {
-			cdf[k], _ = bits.Sub64(0, 1, 0)
+		if cdf[k] = math.MaxUint64; sum < 1 {
+			cdf[k] = uint64(sum * 0x1p64)
 		}
 	}
 	return cdf

@@ -39,8 +39,8 @@ type RoutedFlow struct {
 }
 
 // Route lists the hops of one chunk of the workload; the router chooses the paths (stages/topology/ecmp.go). in is
-// table flows, at least the columns of a RoutedFlow; the first row is row firstRow of the table. Route writes table hops, by
-// link and flow_row, and table link_loads, what each link carries of this chunk, by link.
+// table flows, at least the columns of a RoutedFlow; the first row is row firstRow of the table. Route writes table
+// hops, by link and flow_row, and table link_loads, what each link carries of this chunk, by link.
 //
 // It holds the chunk in memory: about 50 bytes per flow and 30 per hop. Errors name the flow: a source or
 // destination that is not a host, a source that is the destination, a size below 1, and a pair of hosts
@@ -227,8 +227,8 @@ func (c *routeChunk) writeHops(ctx context.Context, firstRow int64, hops schema.
 		}
 		for k := range rows {
 			h, f := &rows[k], &c.batchFlows[k]
-			c.out = append(c.out, hopRow{flowAtHop{h.link, firstRow + int64(h.flow), f.ID, h.hop, f.hops, f.SizeBytes}, f.StartNS,
-				f.firstLink, h.delayToNS, f.pathDelayNS, f.pathSendNS, h.upBps, h.downBps, h.betweenPS})
+			c.out = append(c.out, hopRow{flowAtHop{h.link, firstRow + int64(h.flow), f.ID, h.hop, f.hops, f.SizeBytes},
+				f.StartNS, f.firstLink, h.delayToNS, f.pathDelayNS, f.pathSendNS, h.upBps, h.downBps, h.betweenPS})
 		}
 		err := hopTable.Write(hops, c.out)
 		if err != nil {

@@ -122,8 +122,7 @@ func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, feedback s
 			return nil
 		},
 		omitted: func(link topology.Link) {
-			s.stats = append(s.stats, linkStat(link, s.Loads.Links[link.ID], s.Loads.AvailableBps(&s.Params, link),
-				s.Loads.Load(link), s.Omitted[link.ID])) // zero for a link without flows
+			s.stats = append(s.stats, s.Loads.stat(&s.Params, link, s.Omitted[link.ID]))
 		},
 		progress: progress,
 	})
@@ -149,7 +148,9 @@ func (s *Simulator) Replay(ctx context.Context, lo, hi int32, hops, feedback sch
 	done, err := s.run(ctx, lo, hi, hops, feedback, caseRun{
 		wants: s.Network.FromHost,
 		done: func(_ topology.Link, rows []int32, _ bool) error {
-			s.addSenders(rows)
+			for k, i := range rows {
+				s.senders = append(s.senders, senderRow{s.input.rows[i].FlowRow, s.result.FCTNS[k], s.result.IdealNS[k]})
+			}
 			return nil
 		},
 		omitted:  func(topology.Link) {},

@@ -4,12 +4,11 @@ import (
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
-	"parsimon/simkernel/linkcase"
 	"parsimon/stages/topology"
 )
 
-// Rows of the tables that stages write, in the order of the method. Columns, units and keys: package schema. What a stage
-// reads of a table, where that is not all of a row, is embedded in it.
+// Rows of the tables that stages write, in the order of the method. Columns, units and keys: package schema. What a
+// stage reads of a table, where that is not all of a row, is embedded in it.
 
 type flowAtHop struct {
 	LinkID    int32 `col:"link_id"`
@@ -182,19 +181,11 @@ var (
 	exactHopTable = columns.TableOf[exactHopRow](schema.ExactHops)
 )
 
-// countersOf returns the columns that describe the result of a case.
-func countersOf(c *linkcase.Counters, feedbackShare float64, cached bool) linkCounters {
-	return linkCounters{
-		c.PacketsSent, c.PacketsMarked, c.BusyNS, c.MaxQueueBytes, c.MaxQueueAtNS,
-		// Little's law: the sum of waits is the number of waiting packets, integrated over time.
-		float64(c.WaitSumNS) / float64(max(1, c.BusyNS)),
-		float64(c.WaitSumNS) / float64(max(1, c.PacketsSent)), feedbackShare, cached,
-	}
-}
-
-func linkStat(l topology.Link, carried LinkLoad, availableBps int64, load float64, c linkCounters) linkStatRow {
-	return linkStatRow{l.ID, l.Src, l.Dst, l.Tier, l.BandwidthBps, availableBps, carried.Flows, carried.Bytes,
-		carried.Packets, load, c, switchCounters{}}
+// stat returns the row of a link in table link_stats; counters are zero for a link without flows.
+func (l *Loads) stat(p *simkernel.Params, link topology.Link, counters linkCounters) linkStatRow {
+	x := &l.Links[link.ID]
+	return linkStatRow{link.ID, link.Src, link.Dst, link.Tier, link.BandwidthBps, l.AvailableBps(p, link), x.Flows, x.Bytes,
+		x.Packets, l.Load(link), counters, switchCounters{}}
 }
 
 // writeByFlow writes contributions by flow_row and hop.
@@ -223,18 +214,16 @@ func (s *Simulator) flushDelays(out schema.Sink) error {
 
 // addStats appends the counters of the current case to table link_stats.
 func (s *Simulator) addStats(link topology.Link, rows []int32, cached bool) {
-	counters := countersOf(&s.result.Counters, s.share, cached)
-	if len(rows) == 0 {
-		counters = linkCounters{}
+	var counters linkCounters
+	if c := &s.result.Counters; len(rows) > 0 {
+		counters = linkCounters{
+			c.PacketsSent, c.PacketsMarked, c.BusyNS, c.MaxQueueBytes, c.MaxQueueAtNS,
+			// Little's law: the sum of waits is the number of waiting packets, integrated over time.
+			float64(c.WaitSumNS) / float64(max(1, c.BusyNS)),
+			float64(c.WaitSumNS) / float64(max(1, c.PacketsSent)), s.share, cached,
+		}
 	}
-	s.stats = append(s.stats, linkStat(link, s.Loads.Links[link.ID], s.c.TargetBps, s.Loads.Load(link), counters))
-}
-
-// addSenders appends the FCTs of the current case to table sender_fcts.
-func (s *Simulator) addSenders(rows []int32) {
-	for k, i := range rows {
-		s.senders = append(s.senders, senderRow{s.input.rows[i].FlowRow, s.result.FCTNS[k], s.result.IdealNS[k]})
-	}
+	s.stats = append(s.stats, s.Loads.stat(&s.Params, link, counters))
 }
 
 // observationRows are rows of a table of observations or feedback under construction.

@@ -66,18 +66,6 @@ const (
 	loadedLink  = 0.6
 )
 
-// Kinds of warnings.
-const (
-	overloadKind     = "overload"
-	transportKind    = "transport"
-	windowKind       = "window"
-	disagreementKind = "disagreement"
-	unsettledKind    = "unsettled"
-	spreadKind       = "spread"
-	loadedTwiceKind  = "loaded twice"
-	buffersKind      = "buffers"
-)
-
 // Warning is one row of table warnings.
 type Warning struct {
 	Kind      string
@@ -109,7 +97,7 @@ func BufferWarnings(n *topology.Network, b network.BufferParams, loads *Loads, s
 	}
 	err = columns.Each(stats, func(q *queue) error {
 		if share := float64(q.Bytes) / holds; share >= least && !n.FromHost(q.Link) {
-			out = append(out, Warning{buffersKind, share, least, q.Link, fmt.Sprintf(
+			out = append(out, Warning{"buffers", share, least, q.Link, fmt.Sprintf(
 				"%d bytes wait at %s (link %d), of %d that its switch's buffer of %d can hold there: drops and pauses are not in "+
 					"the estimate, and concern the %d flows of the link; use --estimator exact", q.Bytes, n.LinkName(q.Link), q.Link,
 				int64(holds), b.SwitchBytes, loads.Links[q.Link].Flows)})
@@ -165,7 +153,7 @@ func overloads(n *topology.Network, p *simkernel.Params, loads *Loads, least flo
 		if load < least {
 			continue
 		}
-		out = append(out, Warning{overloadKind, load, least, l.ID, fmt.Sprintf(
+		out = append(out, Warning{"overload", load, least, l.ID, fmt.Sprintf(
 			"%s (link %d) is offered %.0f%% of what it can send, headers included: its queue grows as long as the workload "+
 				"lasts; estimate a workload of the length that is meant", n.LinkName(l.ID), l.ID, 100*load)})
 	}
@@ -186,7 +174,7 @@ func (l *Loads) offered(p *simkernel.Params, link topology.Link) float64 {
 // unusualTransport returns a row if link cases are known to be wrong about a transport or its constants.
 func unusualTransport(n *topology.Network, p *simkernel.Params, loads *Loads) []Warning {
 	row := func(measure, threshold float64, format string, args ...any) []Warning {
-		return []Warning{{transportKind, measure, threshold, -1, fmt.Sprintf(format, args...) + "; use --estimator exact"}}
+		return []Warning{{"transport", measure, threshold, -1, fmt.Sprintf(format, args...) + "; use --estimator exact"}}
 	}
 	if p.Transport != simkernel.DCTCP {
 		return row(math.NaN(), math.NaN(), "senders of %s react to more than marks, which two passes do not settle: "+
@@ -209,12 +197,10 @@ func unusualTransport(n *topology.Network, p *simkernel.Params, loads *Loads) []
 	switch {
 	case window > largeWindow:
 		return row(window, largeWindow, "the window is %.0f times what fits between two hosts of one rack: p99 was 23%% "+
-			"too low "+
-			"at 69 times", window)
+			"too low at 69 times", window)
 	case acks > largeACKs:
 		return row(acks, largeACKs, "ACKs have %.0f%% of the size of full data packets, and link cases know only their "+
-			"mean rate: "+
-			"p99 of a flow size was off by 9%% at 20%%, and by 22%% at 48%%", 100*acks)
+			"mean rate: p99 of a flow size was off by 9%% at 20%%, and by 22%% at 48%%", 100*acks)
 	}
 	return nil
 }
@@ -236,7 +222,9 @@ type TailWatch struct {
 	tails  Tails
 
 	flows, loadedTwice int64
-	windows            windowCost
+	limited            int64                     // flows with a window that is smaller than their path needs
+	fctNS, limitedNS   float64                   // sums of FCTs, and of the parts that are due to such windows
+	worst              watchedRow                // the flow with the longest such part
 	spread             [sizebin.Count + 1]spread // of the slowest flows of each size bin, and of all
 
 	chunk []watchedFlow // by row of the chunk
@@ -292,7 +280,14 @@ func (w *TailWatch) Watch(firstRow, rows int64, slowdowns, hops schema.Batches) 
 		w.chunk[r.Row-firstRow] = watchedFlow{bin: bin, ofAll: late && r.Slowdown >= w.tails.All,
 			ofBin: late && r.Slowdown >= w.tails.Bins[bin]}
 		w.flows++
-		w.windows.add(float64(r.FCT), r.Window, r.Src, r.Dst)
+		w.fctNS += float64(r.FCT)
+		if r.Window > 0 {
+			w.limited++
+			w.limitedNS += float64(r.Window)
+		}
+		if r.Window > w.worst.Window {
+			w.worst = *r
+		}
 		return nil
 	})
 	if err != nil || hops == nil {
@@ -342,39 +337,16 @@ func (s *spread) add(f *watchedFlow) {
 	}
 }
 
-// A windowCost is what windows cost that are smaller than their paths need.
-type windowCost struct {
-	limited      int64
-	fctNS, ownNS float64 // sums of FCTs, and of the parts that are due to the window
-	worstNS      int64   // the longest such part
-	src, dst     int32   // of that flow
-}
-
-// add counts a flow.
-func (c *windowCost) add(fctNS float64, windowNS int64, src, dst int32) {
-	c.fctNS += fctNS
-	if windowNS > 0 {
-		c.limited++
-		c.ownNS += float64(windowNS)
-	}
-	if windowNS > c.worstNS {
-		c.worstNS, c.src, c.dst = windowNS, src, dst
-	}
-}
-
 // smallWindows returns a row if windows cost much.
 func (w *TailWatch) smallWindows() []Warning {
-	c := &w.windows
-	share := c.ownNS / max(1, c.fctNS)
+	share := w.limitedNS / max(1, w.fctNS)
 	if share < smallWindow {
 		return nil
 	}
-	return []Warning{{windowKind, share, smallWindow, -1, fmt.Sprintf(
+	return []Warning{{"window", share, smallWindow, -1, fmt.Sprintf(
 		"the window is smaller than the paths of %.0f%% of the flows need, which makes %.0f%% of all FCT, most from %s "+
-			"to %s; use "+
-			"--window auto (scenario file: transport.window), which fits it to each "+
-			"path", 100*float64(c.limited)/float64(w.flows),
-		100*share, w.net.Name(c.src), w.net.Name(c.dst))}}
+			"to %s; use --window auto (scenario file: transport.window), which fits it to each path",
+		100*float64(w.limited)/float64(w.flows), 100*share, w.net.Name(w.worst.Src), w.net.Name(w.worst.Dst))}}
 }
 
 // Warnings returns the conditions that hold of an estimate. passes are those of Flow. The other estimators ignore it,
@@ -384,7 +356,7 @@ func (w *TailWatch) Warnings(e Estimator, passes int, intervals []Interval) []Wa
 	switch e {
 	case Flow:
 		if passes == 1 {
-			out = append(out, Warning{unsettledKind, math.NaN(), math.NaN(), -1, "one pass only: no link case has received " +
+			out = append(out, Warning{"unsettled", math.NaN(), math.NaN(), -1, "one pass only: no link case has received " +
 				"feedback from the others, and waits tend to be too long; use --passes 2"})
 		}
 		return slices.Concat(out, disagreements(intervals), w.spreadOut())
@@ -395,7 +367,7 @@ func (w *TailWatch) Warnings(e Estimator, passes int, intervals []Interval) []Wa
 	if share <= loadedTwice {
 		return out
 	}
-	return append(out, Warning{loadedTwiceKind, share, loadedTwice, -1, fmt.Sprintf(
+	return append(out, Warning{"loaded twice", share, loadedTwice, -1, fmt.Sprintf(
 		"%.0f%% of the flows cross two links that are loaded above %.0f%%: such links limit each other's traffic, which "+
 			"estimator independent does not know, and the percentiles, p50 above all, tend to be too high; use --estimator flow",
 		100*share, 100*loadedLink)})
@@ -424,7 +396,7 @@ func disagreements(intervals []Interval) []Warning {
 	if by < 0 {
 		side = "high"
 	}
-	return []Warning{{disagreementKind, math.Abs(by), disagreement, -1, fmt.Sprintf(
+	return []Warning{{"disagreement", math.Abs(by), disagreement, -1, fmt.Sprintf(
 		"p%g of all flows%s is estimated at %.3f, and is %.3f by the link cases where they wait longest (%+.0f%%): "+
 			"the estimate is probably too %s there; use --estimator exact",
 		math.Round(1000*worst.Quantile)/10, ofBin(worst.SizeBin), worst.Estimate, worst.Estimate*(1+by), 100*by, side)}}
@@ -449,7 +421,7 @@ func (w *TailWatch) spreadOut() []Warning {
 	if most <= spreadLinks {
 		return nil
 	}
-	return []Warning{{spreadKind, most, spreadLinks, -1, fmt.Sprintf(
+	return []Warning{{"spread", most, spreadLinks, -1, fmt.Sprintf(
 		"the slowest 1%% of flows%s wait at %.1f links of their paths, in the mean: percentiles of size bins and beyond "+
 			"p99 may be off by more than 10%%; use --estimator exact", of, most)}}
 }

@@ -53,11 +53,9 @@ type RejectCount struct {
 
 // Stats counts the rows of one flow file: Rows = Flows + Merged + Rejects.
 type Stats struct {
-	MergeStats // with the rejects of reading
-	Rows       int64
-	// SetAside is the number of rejects that say themselves that they are not flows, such as log lines without data
-	// and refused connections. They do not count against MaxRejects.
-	SetAside         int64
+	MergeStats       // with the rejects of reading
+	Rows             int64
+	SetAside         int64 // as in FileStats
 	Dependencies     int64 // rows of table dependencies, in DependenciesFile
 	DependenciesFile string
 	ComputeSteps     int64 // of Flows

@@ -85,31 +85,31 @@ func openText(file string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case isGzip(file):
-		z, err := gzip.NewReader(bufio.NewReaderSize(f, 1<<20))
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("damaged: %w", err), f.Close())
+	var z io.ReadCloser
+	switch strings.ToLower(filepath.Ext(file)) {
+	default:
+		return f, nil
+	case ".gz":
+		z, err = gzip.NewReader(bufio.NewReaderSize(f, 1<<20))
+	case ".zst":
+		var decoder *zstd.Decoder
+		if decoder, err = zstd.NewReader(f); err == nil {
+			z = decoder.IOReadCloser()
 		}
-		return closeBoth{z, z.Close, f}, nil
-	case isZstd(file):
-		z, err := zstd.NewReader(f)
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("damaged: %w", err), f.Close())
-		}
-		return closeBoth{z, func() error { z.Close(); return nil }, f}, nil
 	}
-	return f, nil
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("damaged: %w", err), f.Close())
+	}
+	return closeBoth{z, f}, nil
 }
 
 // closeBoth is a decompressed file.
 type closeBoth struct {
-	io.Reader
-	inner func() error
-	file  *os.File
+	io.ReadCloser
+	file *os.File
 }
 
-func (c closeBoth) Close() error { return errors.Join(c.inner(), c.file.Close()) }
+func (c closeBoth) Close() error { return errors.Join(c.ReadCloser.Close(), c.file.Close()) }
 
 // Digest is the SHA-256 of a file's content, decompressed, so that it is the same before and after the file is
 // compressed. It reports what DuckDB would not, or not clearly: a file that is missing or empty, and compressed data
@@ -146,9 +146,6 @@ func Digest(ctx context.Context, what, file string) (string, error) {
 	}
 	return "", ctx.Err()
 }
-
-func isGzip(file string) bool { return strings.EqualFold(filepath.Ext(file), ".gz") }
-func isZstd(file string) bool { return strings.EqualFold(filepath.Ext(file), ".zst") }
 
 // isParquet decides by the name or, for other names, by the first bytes.
 func isParquet(file string) bool {

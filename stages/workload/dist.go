@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -25,7 +26,6 @@ type SizePoint struct {
 type SizeCDF struct {
 	points []SizePoint
 	pieces []sizePiece
-	guide  [sizeGuide]int32 // piece of the quantile k / sizeGuide, where the search begins
 	mean   float64
 }
 
@@ -36,8 +36,6 @@ type sizePiece struct {
 	base, span  int64
 	probability float64
 }
-
-const sizeGuide = 256
 
 // maxSizeBytes bounds a flow, far below what the kernel's integers can represent on the slowest link.
 const maxSizeBytes = int64(1) << 44
@@ -81,13 +79,6 @@ func NewSizeCDF(points []SizePoint) (*SizeCDF, error) {
 	if last.Percent != 100 {
 		return nil, fmt.Errorf("ends at %v%%, must end at 100", last.Percent)
 	}
-	k := int32(0)
-	for i := range c.guide {
-		for c.pieces[k].to <= float64(i)/sizeGuide {
-			k++
-		}
-		c.guide[i] = k
-	}
 	return c, nil
 }
 
@@ -107,11 +98,7 @@ func (c *SizeCDF) Mean() float64 { return c.mean }
 // Size is the quantile function: for u in [0, 1), the size in bytes, at least 1, below which lies the fraction u of
 // the flows.
 func (c *SizeCDF) Size(u float64) int64 {
-	k := c.guide[int(u*sizeGuide)]
-	for u >= c.pieces[k].to {
-		k++
-	}
-	q := &c.pieces[k]
+	q := &c.pieces[sort.Search(len(c.pieces)-1, func(k int) bool { return u < c.pieces[k].to })]
 	if q.span == 0 {
 		return q.base
 	}
