@@ -184,8 +184,8 @@ var (
 // stat returns the row of a link in table link_stats; counters are zero for a link without flows.
 func (l *Loads) stat(p *simkernel.Params, link topology.Link, counters linkCounters) linkStatRow {
 	x := &l.Links[link.ID]
-	return linkStatRow{link.ID, link.Src, link.Dst, link.Tier, link.BandwidthBps, l.AvailableBps(p, link), x.Flows, x.Bytes,
-		x.Packets, l.Load(link), counters, switchCounters{}}
+	return linkStatRow{link.ID, link.Src, link.Dst, link.Tier, link.BandwidthBps, l.AvailableBps(p, link), x.Flows,
+		x.Bytes, x.Packets, l.Load(link), counters, switchCounters{}}
 }
 
 // writeByFlow writes contributions by flow_row and hop.

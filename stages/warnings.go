@@ -316,7 +316,8 @@ func (w *TailWatch) addHop(firstRow int64, r *contribution) error {
 		return nil
 	}
 	if r.LinkID < 0 || int(r.LinkID) >= len(w.net.Links) {
-		return fmt.Errorf("hop_contributions: flow row %d crosses link %d, of %d links", r.FlowRow, r.LinkID, len(w.net.Links))
+		return fmt.Errorf("hop_contributions: flow row %d crosses link %d, of %d links", r.FlowRow, r.LinkID,
+			len(w.net.Links))
 	}
 	f := &w.chunk[r.FlowRow-firstRow]
 	if w.loaded[r.LinkID] {
