@@ -130,7 +130,7 @@ func GoBackWarnings(n *topology.Network, p *simkernel.Params, b network.BufferPa
 		if share < goBackFlight || loads.Links[id].Flows == 0 || n.FromHost(l.ID) {
 			continue
 		}
-		out = append(out, Warning{buffersKind, share, goBackFlight, l.ID, fmt.Sprintf(
+		out = append(out, Warning{"buffers", share, goBackFlight, l.ID, fmt.Sprintf(
 			"%.0f bytes can be in flight on %s (link %d, %d ns), and its switch's buffer of %d holds %d there: senders of %s go "+
 				"back after a loss and send all of that again, which may come to no end; use --transport cubic or newreno, or "+
 				"--selective-recovery", flight, n.LinkName(l.ID), l.ID, l.DelayNS, b.SwitchBytes, b.PortBytes(), p.Transport)})
