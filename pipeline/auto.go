@@ -155,7 +155,7 @@ func look(ctx context.Context, e *Estimation) (first firstLook, err error) {
 	if err != nil {
 		return first, err
 	}
-	first.whole = e.onlyWhole()
+	first.whole = e.Refuse(Variant{Estimator: stages.Flow}, e.For) != nil
 	loads, err := Loads(e)
 	if err != nil {
 		return first, err

@@ -222,10 +222,10 @@ func change(dir, base string, c *scenario.Changes) (from, changed *Model, applie
 		return nil, nil, nil, err
 	}
 	spec := from.Spec
-	if applied, err = c.Apply(from.Network, spec.Canonical, spec.Seed); err != nil {
+	if applied, err = c.Apply(from.Network, spec.Canonical, spec.Seed, spec.Params); err != nil {
 		return nil, nil, nil, fmt.Errorf("scenario %s (%s): %w", from.ID(), spec.Name, err)
 	}
-	spec.Aliases, spec.Moves = nil, applied.Moves
+	spec.Aliases, spec.Moves, spec.Params, spec.Switches = nil, applied.Moves, applied.Params, applied.Switches
 	spec.Canonical, spec.ScenarioID = applied.Canonical, lake.ScenarioID(scenario.IDOf(applied.Canonical))
 	spec.AllowUnreachable = spec.AllowUnreachable || c.AllowUnreachable
 	spec.Name = cmp.Or(c.Name, spec.Name+", "+strings.Join(applied.Said, ", "))

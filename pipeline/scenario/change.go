@@ -18,6 +18,9 @@ import (
 	"strconv"
 	"strings"
 
+	"parsimon/schema/tree"
+	"parsimon/simkernel"
+	"parsimon/simkernel/network"
 	"parsimon/stages/moves"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/format"
@@ -33,6 +36,8 @@ type Changes struct {
 	Draw     uint64
 	// PathMoves change the choice of paths, and add events.
 	PathMoves moves.Text
+	// Settings change the transport, the switches and the choice of paths, as keys of a scenario file (IsSetting).
+	Settings []Setting
 	// FoundStarts lets flows start when the simulation of the base's whole network found that they do, and no flow wait
 	// for others. It goes with no change of flows.
 	FoundStarts bool
@@ -72,7 +77,15 @@ func ParseChange(kind, text string) (c Change, err error) {
 		}
 		names = append(names, k.name+k.of)
 	}
-	return c, fmt.Errorf("a scenario of the lake has the keys %s", strings.Join(names, ", "))
+	return c, fmt.Errorf("a scenario of the lake has the keys transport.KEY, switches.KEY, balance, %s",
+		strings.Join(names, ", "))
+}
+
+// IsSetting reports whether a key of a scenario file is one of Changes.Settings.
+func IsSetting(key string) bool {
+	top, _, _ := strings.Cut(Setting{Key: key}.FullKey(), ".")
+	return slices.Contains([]string{"transport", "switches", "balance", "flowlet_gap", "converge", "hash", "local_repair",
+		"weights", "events"}, top)
 }
 
 // canonicalChanges are what a scenario has of changes that a scenario file cannot say. They follow
@@ -101,6 +114,8 @@ type Applied struct {
 	Failed    [][2]int32    // the cables that are down, by the ids of their ends
 	Cables    []CableChange // every cable that is not as it was
 	Moves     *moves.Moves
+	Params    simkernel.Params
+	Switches  network.BufferParams
 	Flows     workload.FlowChanges // the base's are shared where none does
 }
 
@@ -124,6 +139,7 @@ type application struct {
 	n     *topology.Network
 	seed  uint64
 	form  canonicalScenario
+	of    Scenario // its transport, switches and moves
 	said  []string
 	flows workload.FlowChanges
 	drew  bool // cables of FailTier
@@ -133,8 +149,8 @@ func (a *application) say(format string, args ...any) {
 	a.said = append(a.said, fmt.Sprintf(format, args...))
 }
 
-// Apply makes the changes to a network and to the canonical form of its scenario.
-func (c *Changes) Apply(n *topology.Network, canonical []byte, seed uint64) (*Applied, error) {
+// Apply makes the changes to a network, to the transport and to the canonical form of its scenario.
+func (c *Changes) Apply(n *topology.Network, canonical []byte, seed uint64, p simkernel.Params) (*Applied, error) {
 	a := &application{Changes: c, n: n, seed: seed,
 		flows: workload.FlowChanges{Scale: map[string]float64{}, Move: map[string][]int{}}}
 	if err := json.Unmarshal(canonical, &a.form); err != nil {
@@ -154,7 +170,8 @@ func (c *Changes) Apply(n *topology.Network, canonical []byte, seed uint64) (*Ap
 		return nil, errors.New("--tier goes with --fail random:K")
 	}
 	a.changeFlows()
-	if err := a.changeMoves(); err != nil {
+	a.of = Scenario{Seed: seed, params: p, switches: Switches{BufferParams: a.form.Switches}, at: map[string]tree.Field{}}
+	if err := errors.Join(a.changeSettings(), a.changeMoves()); err != nil {
 		return nil, err
 	}
 	if c.FoundStarts {
@@ -163,15 +180,57 @@ func (c *Changes) Apply(n *topology.Network, canonical []byte, seed uint64) (*Ap
 	}
 	a.form.settle()
 	form, err := json.Marshal(a.form)
-	return &Applied{form, a.said, a.form.Fail, changedCables(n, before), a.form.Moves, a.flows}, err
+	return &Applied{form, a.said, a.form.Fail, changedCables(n, before), a.form.Moves, a.of.Params(), a.form.Switches,
+		a.flows}, err
+}
+
+// changeSettings changes what Settings say. A threshold that nobody has stated follows PFC.
+func (a *application) changeSettings() (err error) {
+	if len(a.Settings) == 0 {
+		return nil
+	}
+	w, had := &a.of.switches, a.of.switches.PFC
+	if stated := w.Alpha; stated > 0 {
+		unstated := Switches{BufferParams: network.BufferParams{PFC: had}}
+		if unstated.SetDefaults(); unstated.Alpha == stated {
+			w.Alpha = 0
+		}
+	}
+	err = a.of.SetAll(a.Settings)
+	var field *tree.FieldError
+	if errors.As(err, &field) {
+		return fmt.Errorf("%s: %w", field.Key, field.Err)
+	}
+	if err != nil {
+		return err
+	}
+	switch {
+	case w.OfTopology:
+		return SwitchesError{errors.New("a scenario of the lake has no configurations of switches: give the size of the buffer")}
+	case a.of.classes != nil || a.of.ofSwitches || had != w.PFC && a.form.Classes != nil:
+		return SwitchesError{errors.New("traffic classes and their PFC are part of a scenario file: change them there")}
+	case w.SwitchBytes > 0:
+		w.SetDefaults()
+	}
+	for _, s := range a.Settings {
+		if key := s.FullKey(); strings.Contains(key, ".") { // else moves say it
+			a.say("%s", s)
+		}
+	}
+	if a.form.Switches, err = a.of.Buffers(); err == nil {
+		a.form.Transport, err = json.Marshal(canonicalTransport(a.of.params))
+	}
+	return err
 }
 
 // changeMoves changes how paths move.
 func (a *application) changeMoves() (err error) {
-	if a.form.Moves, err = a.PathMoves.Apply(a.n, a.form.Moves); err != nil {
+	text := a.of.PathMoves
+	text.Add(a.PathMoves)
+	if a.form.Moves, err = text.Apply(a.n, a.form.Moves); err != nil {
 		return err
 	}
-	a.said = append(a.said, a.PathMoves.Said()...)
+	a.said = append(a.said, text.Said()...)
 	return a.form.Moves.Check(a.n)
 }
 

@@ -7,7 +7,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"parsimon/schema/tree"
@@ -213,26 +212,34 @@ func (s *Scenario) traced() bool { return s.workload.flowFile != "" || s.workloa
 // MaxLoad is the expected load of the most loaded link, and 0 for traces.
 func (s *Scenario) MaxLoad() float64 { return s.workload.maxLoad }
 
-// Set gives a key of a scenario file ("workload.max_load") the value of a text, as a flag of run does. A transport of
-// another kind has its default constants and the window that was. The scenario is unchanged if there is an error.
+// Set gives a key of a scenario file ("workload.max_load") the value of a text, as SetAll does.
 func (s *Scenario) Set(key, text string) error {
-	parsed, err := tree.YAML("", []byte(text))
+	err := s.SetAll([]Setting{{key, text}})
 	var field *tree.FieldError
 	if errors.As(err, &field) {
 		return field.Err
 	}
-	value := parsed.Value
-	for _, k := range slices.Backward(strings.Split(key, ".")) {
-		value = &tree.Value{Kind: tree.Object, Keys: []string{k}, Items: []*tree.Value{value}}
-	}
+	return err
+}
+
+// SetAll gives keys of a scenario file other values, at once, as flags of run do. A transport of another kind has its
+// default constants and the window that was. The scenario is unchanged if there is an error (*tree.FieldError).
+func (s *Scenario) SetAll(settings []Setting) error {
+	top := &tree.Value{Kind: tree.Object}
 	before := *s
-	if key == "workload.duration" { // in place of it
-		s.workload.flowsCount = 0
+	for _, c := range settings {
+		parsed, err := tree.YAML("", []byte(c.Value))
+		if err == nil {
+			err = set(top, strings.Split(c.FullKey(), "."), parsed.Value)
+		}
+		if err != nil {
+			return (tree.Field{Key: c.FullKey(), Value: top}).Fail(errors.Unwrap(err))
+		}
+		if c.FullKey() == "workload.duration" { // in place of it
+			s.workload.flowsCount = 0
+		}
 	}
-	err = tree.Field{Value: value}.Object((&scenarioReader{Scenario: s}).keys())
-	if errors.As(err, &field) {
-		err = field.Err
-	}
+	err := tree.Field{Value: top}.Object((&scenarioReader{Scenario: s}).keys())
 	if err != nil {
 		*s = before
 	}

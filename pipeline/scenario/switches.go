@@ -24,9 +24,6 @@ type Switches struct {
 	OfTopology bool // size and alpha are what the configurations of the switches state
 }
 
-// SetSwitches changes the switches.
-func (s *Scenario) SetSwitches(w Switches) { s.switches = w }
-
 // UseTopologyClasses makes the traffic classes those that the configurations of the switches state.
 func (s *Scenario) UseTopologyClasses() { s.ofSwitches = true }
 
@@ -38,11 +35,10 @@ func (w *Switches) ParseBuffer(text string) (err error) {
 	if w.OfTopology = text == ofTopology; w.OfTopology {
 		return nil
 	}
-	w.SwitchBytes, err = units.Parse(text, units.Bytes)
-	if err == nil && w.SwitchBytes < 1 {
-		err = fmt.Errorf("is %s, must be above 0", text)
+	if w.SwitchBytes, err = units.Parse(text, units.Bytes); err != nil || w.SwitchBytes < 1 {
+		return fmt.Errorf("is %q, want a size such as 12MB, or topology", text)
 	}
-	return err
+	return nil
 }
 
 // readSwitches reads key switches.
@@ -68,7 +64,9 @@ func (r *scenarioReader) readSwitches(f tree.Field) error {
 	})
 	if err == nil && (*w != Switches{} || r.classes == nil && !r.ofSwitches) {
 		w.SetDefaults()
-		err = f.Need("buffer")
+		if w.SwitchBytes == 0 && !w.OfTopology {
+			err = f.Need("buffer")
+		}
 	}
 	var field *tree.FieldError
 	if errors.As(err, &field) {

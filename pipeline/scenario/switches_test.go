@@ -144,7 +144,7 @@ func TestSwitchesKey(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"switches: {alpha: 1}":                          "switches: has no buffer",
-		"switches: {buffer: 0}":                         "switches.buffer: is 0",
+		"switches: {buffer: 0}":                         "switches.buffer: is \"0\"",
 		"switches: {buffer: 1MB, alpha: 0}":             "switches.alpha: is 0",
 		"switches: {buffer: 1MB, pfc: maybe}":           "switches.pfc: want true or false",
 		"switches: {buffer: 1KB}":                       "must hold a packet",

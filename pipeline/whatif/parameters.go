@@ -93,6 +93,7 @@ type ParameterRun struct {
 	P50FCT     float64           `json:"p50_fct_ms"`
 	P99FCT     float64           `json:"p99_fct_ms"`
 	Exact      []float64         `json:"exact,omitempty"` // the same percentiles of the whole-network simulation
+	Until      *gate.Verdict     `json:"until,omitempty"` // of condition Until: it is true if Failed
 	// Jobs are there if flows wait for others.
 	Jobs    []summary.JobResult `json:"jobs,omitempty"`
 	Seconds float64             `json:"seconds"`
@@ -119,6 +120,9 @@ func SweepParameters(ctx context.Context, plan ParameterPlan, o Settings) (*Para
 			return false, fmt.Errorf("run %d of %d (%s): %w", i+1, len(p.Runs), p.SettingsOf(i), err)
 		}
 		line := o.Log.Info().Int("run", i+1).Int("of", len(p.Runs)).Str("settings", p.SettingsOf(i))
+		if v := p.Runs[i].Until; v != nil {
+			line = line.Str("condition", v.Gate).Float64("value", v.Value).Bool("true", v.Failed)
+		}
 		line.Float64("p99", p.Runs[i].P99).Msg("sweep")
 		return until, nil
 	}
@@ -263,7 +267,7 @@ func (p *Parameters) run(ctx context.Context, i int, plan ParameterPlan, o Setti
 		if verdicts == nil {
 			return false, err
 		}
-		until = verdicts[0].Failed
+		run.Until, until = &verdicts[0], verdicts[0].Failed
 	}
 	all, err := servicePercentiles(ctx, e)
 	if err != nil {
@@ -340,6 +344,13 @@ func (p *Parameters) Text() *text.Answer {
 	if exact {
 		head = append(head, "exact_p50", "exact_p90", "exact_p99", "exact_p999", "error_p99")
 	}
+	mixed := slices.ContainsFunc(p.Runs, func(r ParameterRun) bool { return r.Variant != p.Runs[0].Variant })
+	if p.Until != "" {
+		head = append(head, "tested", "true")
+	}
+	if mixed {
+		head = append(head, "variant")
+	}
 	table := a.Table(append(head, "p50", "p90", "p99", "p999", "p50_fct_ms", "p99_fct_ms", "seconds", "scenario")...)
 	for _, r := range p.Runs {
 		var row []any
@@ -352,10 +363,19 @@ func (p *Parameters) Text() *text.Answer {
 		if exact {
 			row = append(row, text.Percent(r.P99/r.Exact[2]-1))
 		}
+		if r.Until != nil {
+			row = append(row, text.Figure(r.Until.Value), map[bool]string{true: "yes", false: "no"}[r.Until.Failed])
+		}
+		if mixed {
+			row = append(row, r.Variant)
+		}
 		for _, x := range []float64{r.P50, r.P90, r.P99, r.P999, r.P50FCT, r.P99FCT} {
 			row = append(row, text.Figure(x))
 		}
 		table.Add(append(row, r.Seconds, r.ScenarioID)...)
+	}
+	if mixed {
+		a.Linef("the runs are estimated in different ways, whose differences count too: --estimator makes them alike")
 	}
 	p.addJobs(a, slices.Clip(head[:len(p.Axes)]))
 	switch {

@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"parsimon/pipeline"
+	"parsimon/pipeline/gate"
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/pipeline/internal/rows"
 	"parsimon/pipeline/lake"
@@ -310,5 +311,94 @@ func TestCompareCommitted(t *testing.T) {
 	}
 	if !reflect.DeepEqual(got.Rows, want.Rows) || !reflect.DeepEqual(got.Links, want.Links) || len(got.Links) != 1 {
 		t.Errorf("%+v, %+v; want %+v, %+v", got.Rows, got.Links, want.Rows, want.Links)
+	}
+}
+
+// Settings of the transport, the switches and the paths make the scenario that a file with them is, step by step too.
+// What goes with no scenario of the lake is refused.
+func TestWhatIfSettings(t *testing.T) {
+	t.Parallel()
+	o := settings(t, stages.Flow)
+	o.Variant.Auto = true
+	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
+	at := base
+	var all []scenario.Setting
+	for _, s := range []scenario.Setting{{Key: "switches.buffer", Value: "400KB"}, {Key: "switches.pfc", Value: "true"},
+		{Key: "transport.kind", Value: "dcqcn"}, {Key: "window", Value: "18KB"}} {
+		all = append(all, s)
+		file, err := scenario.LoadWith(fixture.Services(t), all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := file.ID()
+		if err != nil {
+			t.Fatal(err)
+		}
+		step, err := pipeline.Derive(t.Context(), o.Lake, at, scenario.Changes{Settings: []scenario.Setting{s}}, o.Variant,
+			o.Settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = step.Generate(t.Context())
+		if step.Close(); err != nil {
+			t.Fatal(err)
+		}
+		once, err := pipeline.Derive(t.Context(), o.Lake, base, scenario.Changes{Settings: all}, o.Variant, o.Settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		once.Close()
+		if at = string(step.ID()); at != want || string(once.ID()) != want {
+			t.Errorf("%v: %s, at once %s, of a file %s", all, at, once.ID(), want)
+		}
+	}
+	if w, err := WhatIf(t.Context(), base, scenario.Changes{Settings: all}, o, CompareOptions{}); err != nil ||
+		w.Other.Scenario != at || w.Other.Variant != "exact" {
+		t.Errorf("%+v, %v", w, err)
+	}
+	for want, s := range map[string]scenario.Setting{
+		"has no buffer":      {Key: "switches.pfc", Value: "true"},
+		"no configurations":  {Key: "switches.buffer", Value: "topology"},
+		"transport.kind: is": {Key: "transport.kind", Value: "fast"},
+		"must hold a packet": {Key: "switches.buffer", Value: "10"},
+		"transport.gain: is": {Key: "transport.gain", Value: "7"},
+		"no balance":         {Key: "balance", Value: "best"},
+	} {
+		_, err := WhatIf(t.Context(), base, scenario.Changes{Settings: []scenario.Setting{s}}, o, CompareOptions{})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %q", s, err, want)
+		}
+	}
+}
+
+// A search says what it tested and found of each value; the runs of a scenario with jobs choose exact by themselves.
+func TestSweepUntil(t *testing.T) {
+	t.Parallel()
+	o := settings(t, stages.Flow)
+	o.Variant.Auto = true
+	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
+	until, err := gate.Parse("p99_slowdown > 1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := ParameterPlan{Scenario: base, Until: &until, MaxRuns: 9,
+		Axes: []Axis{{"switches.buffer", []string{"100KB", "200KB", "400KB"}}},
+		Change: func(settings []scenario.Setting) (scenario.Changes, error) {
+			return scenario.Changes{Settings: settings}, nil
+		}}
+	p, err := SweepParameters(t.Context(), plan, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	err = p.Text().Write(&text, "text")
+	if err != nil || len(p.Runs) != 2 || p.Found == nil || p.Found.Settings["switches.buffer"] != "100KB" ||
+		!strings.Contains(text.String(), "tested") || strings.Contains(text.String(), "variant") {
+		t.Errorf("%v %+v\n%s", err, p, text.String())
+	}
+	for _, r := range p.Runs {
+		if r.Until == nil || r.Until.Value != r.P99 || !r.Until.Failed || r.Variant != "exact" {
+			t.Errorf("%+v", r)
+		}
 	}
 }

@@ -27,15 +27,16 @@ func (c *changeFlags) declare(f *pflag.FlagSet) {
 	f.StringVar(&c.FailTier, "tier", "", "tier of the cables of random:K, e.g. fabric-spine or tor-fabric,fabric-spine")
 	f.Uint64Var(&c.Draw, "draw", 1, "which random:K: another number, other cables")
 	declareMoves(f, &c.PathMoves)
+	declareSettings(f, &c.Settings)
 	f.StringVar(&c.Name, "name", "", "name of the new scenario in the lake; default: the base's, and what was changed")
 	f.BoolVar(&c.AllowUnreachable, "allow-unreachable", false, "count flows without a path instead of refusing them")
 }
 
 // changes are what the flags say, in no scenario yet. At least one change is required.
 func (c *changeFlags) changes() (scenario.Changes, error) {
-	if len(c.Do)+len(c.PathMoves.Said()) == 0 {
+	if len(c.Do)+len(c.PathMoves.Said())+len(c.Settings) == 0 {
 		return c.Changes, usagef("say what changes: --fail, --add-cable, --bandwidth, --delay, --scale, --move, " +
-			"--balance or --event")
+			"--balance, --event, --transport, --window or --switch-buffer")
 	}
 	return c.Changes, nil
 }

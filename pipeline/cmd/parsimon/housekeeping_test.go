@@ -151,7 +151,7 @@ func TestSweepJSON(t *testing.T) {
 		t.Errorf("scenarios %v", ids)
 	}
 	id := sweep.Runs[0]["scenario_id"].(string)
-	mustFail(t, failure{exitUsage, "a scenario of the lake has the keys add-cable, fail, bandwidth.CABLES",
+	mustFail(t, failure{exitUsage, "balance, add-cable, fail, bandwidth.CABLES",
 		[]string{"sweep", id, "--set", "workload.max_load=20%", "--lake", lake}})
 	type search struct {
 		Runs  []map[string]any `json:"runs"`

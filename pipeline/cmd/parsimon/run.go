@@ -232,7 +232,7 @@ func openStage(ctx context.Context, e *env, f *pflag.FlagSet, s *scenarioFlags, 
 		return begin(ctx, e, s, r, args)
 	}
 	f.Visit(func(flag *pflag.Flag) {
-		if slices.Contains([]string{scenarioGroup, topologyGroup, movesGroup, switchGroup}, groupOf(flag)) {
+		if slices.Contains([]string{scenarioGroup, topologyGroup, movesGroup, settingsGroup}, groupOf(flag)) {
 			err = usagef("--%s goes with stage generate", flag.Name)
 		}
 	})

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/workloads"
+	"parsimon/schema/tree"
 	"parsimon/simkernel"
 	"parsimon/stages/moves"
 )
@@ -25,9 +25,8 @@ type scenarioFlags struct {
 	fail               []string
 	allowUnreachable   bool
 	options            topologyOptions
-	switches           scenario.Switches // the zero value without --switch-buffer
 	classes            bool
-	retransmit         time.Duration
+	settings           []scenario.Setting
 	moves              moves.Text
 	flagSet            *pflag.FlagSet
 }
@@ -37,7 +36,7 @@ const (
 	scenarioGroup = "Scenario"
 	topologyGroup = "Topology"
 	movesGroup    = "Paths that move"
-	switchGroup   = "Switches"
+	settingsGroup = "Transport and switches"
 )
 
 func (s *scenarioFlags) declare(f *pflag.FlagSet) {
@@ -45,7 +44,12 @@ func (s *scenarioFlags) declare(f *pflag.FlagSet) {
 	group(f, scenarioGroup, func() { s.declareInput(f) })
 	group(f, topologyGroup, func() { s.options.declare(f) })
 	group(f, movesGroup, func() { declareMoves(f, &s.moves) })
-	group(f, switchGroup, func() { s.declareSwitches(f) })
+	group(f, settingsGroup, func() {
+		declareSettings(f, &s.settings)
+		f.BoolVar(&s.classes, "switch-classes", false, "queues of the ports by DSCP, as the SONiC configurations of the "+
+			"topology state them: priorities, weights, marking thresholds, PFC (scenario file: switches.classes)")
+	})
+	needs(f, "switch-buffer", "switch-alpha", "pfc", "retransmit-timeout", "selective-recovery")
 }
 
 func (s *scenarioFlags) declareInput(f *pflag.FlagSet) {
@@ -59,12 +63,7 @@ func (s *scenarioFlags) declareInput(f *pflag.FlagSet) {
 	f.Uint64("seed", 1, "seed of every random choice")
 	f.String("duration", "", "simulated time to generate, e.g. 500ms, instead of the scenario file's")
 	f.String("max-load", "", "expected load of the most loaded link, e.g. 50%, instead of the scenario file's")
-	f.String("transport", "", "congestion control of all senders, with its default constants: "+
-		""+strings.Join(simkernel.Transports(), ", ")+"; default: the scenario file's, or dctcp")
 	f.StringArrayVar(&s.fail, "fail", nil, "take down a cable A:B (ids or names), all cables of a SWITCH, or what is plugged into DEVICE:PORT; may be repeated")
-	f.String("window", "auto", "what a sender may have in flight: auto, the bandwidth-delay product of each path, or a "+
-		"size for all, e.g. 18KB; default: the scenario file's, or auto")
-	f.String("mtu", "", "largest payload of a packet, 1 to 65536 bytes; default: the scenario file's, or 1000")
 	f.String("only", "", "jobs of the scenario file that run, with commas between: the hosts of the others stay empty")
 	f.BoolVar(&s.allowUnreachable, "allow-unreachable", false, "count flows without a path instead of refusing them")
 	parse(f, &s.maxRejects, "string", shareOf(0, 1), "max-rejects", "1%",
@@ -72,27 +71,47 @@ func (s *scenarioFlags) declareInput(f *pflag.FlagSet) {
 	needs(f, "workload", "from", "to")
 }
 
-// declareSwitches declares the switches of the scenario.
-func (s *scenarioFlags) declareSwitches(f *pflag.FlagSet) {
-	parse(f, &s.switches, "string", func(text string) (w scenario.Switches, err error) {
-		if w = s.switches; w.ParseBuffer(text) != nil {
-			err = errors.New("want a size such as 12MB, or topology")
+// settingFlags are the flags that give keys of a scenario file other values, and what they stand for where they have no
+// value.
+var settingFlags = []struct{ flag, key, kind, alone, usage string }{
+	{"transport", "transport.kind", "string", "", "congestion control of all senders, with its default constants: " +
+		strings.Join(simkernel.Transports(), ", ") + "; default: the scenario's, or dctcp"},
+	{"window", "transport.window", "string", "", "what a sender may have in flight: auto, the bandwidth-delay product of " +
+		"each path, or a size for all, e.g. 18KB; default: the scenario's, or auto"},
+	{"mtu", "transport.payload", "string", "", "largest payload of a packet, 1 to 65536 bytes; default: the scenario's, or 1000"},
+	{"switch-buffer", "switches.buffer", "string", "", "buffer that the ports of a switch share, e.g. 12MB, or topology: " +
+		"as the SONiC configurations of the topology state it; switches then drop packets, and senders recover; only the " +
+		"whole-network simulation knows it; default: unlimited"},
+	{"switch-alpha", "switches.alpha", "float", "", "with --switch-buffer: how much of what is free in a switch one " +
+		"port may hold (dynamic threshold); default: 1, and with --pfc 1/8"},
+	{"pfc", "switches.pfc", "bool", "true", "with --switch-buffer: switches pause the senders of a link whose packets " +
+		"hold too much, instead of dropping packets (priority flow control; of some classes: switches.classes of a scenario file)"},
+	{"retransmit-timeout", "switches.retransmit_timeout", "duration", "", "with --switch-buffer: how long senders wait for " +
+		"an ACK before they send again; default: as long as the slowest packet can take (after losses by --event alone, that " +
+		"is not variable)"},
+	{"selective-recovery", "switches.selective_recovery", "bool", "true", "with --switch-buffer: senders resend what is " +
+		"lost and nothing else, as IRN; default: they go back to the first lost packet"},
+}
+
+// declareSettings declares settingFlags.
+func declareSettings(f *pflag.FlagSet, to *[]scenario.Setting) {
+	for _, s := range settingFlags {
+		f.Var(&parsed{kind: s.kind, read: func(text string) error {
+			*to = append(*to, scenario.Setting{Key: s.key, Value: text})
+			return nil
+		}}, s.flag, s.usage)
+		f.Lookup(s.flag).NoOptDefVal = s.alone
+	}
+}
+
+// flagOf is the flag of a key.
+func flagOf(key string) string {
+	for _, s := range settingFlags {
+		if s.key == key {
+			return "--" + s.flag
 		}
-		return w, err
-	}, "switch-buffer", "", "buffer that the ports of a switch share, e.g. 12MB, or topology: as the SONiC "+
-		"configurations of the topology state it; switches then drop packets, and senders recover; only the "+
-		"whole-network simulation knows it (scenario file: switches.buffer); default: unlimited")
-	f.Float64Var(&s.switches.Alpha, "switch-alpha", 0, "with --switch-buffer: how much of what is free in a switch one "+
-		"port may hold (dynamic threshold); 0: 1, and with --pfc 1/8")
-	f.BoolVar(&s.switches.PFC, "pfc", false, "with --switch-buffer: switches pause the senders of a link whose packets "+
-		"hold too much, instead of dropping packets (priority flow control; scenario file: switches.pfc, switches.classes)")
-	durationVar(f, &s.retransmit, "retransmit-timeout", "", "with --switch-buffer: how long senders wait for an ACK "+
-		"before they send again; 0: as long as the slowest packet can take")
-	f.BoolVar(&s.switches.Selective, "selective-recovery", false, "with --switch-buffer: senders resend what is lost and "+
-		"nothing else, as IRN (scenario file: switches.selective_recovery); default: they go back to the first lost packet")
-	f.BoolVar(&s.classes, "switch-classes", false, "queues of the ports by DSCP, as the SONiC configurations of the "+
-		"topology state them: priorities, weights, marking thresholds, PFC (scenario file: switches.classes)")
-	needs(f, "switch-buffer", "switch-alpha", "pfc", "retransmit-timeout", "selective-recovery")
+	}
+	return key
 }
 
 // load makes the scenario.
@@ -124,9 +143,7 @@ func (s *scenarioFlags) load(lakePath string, args []string) (*scenario.Scenario
 // override applies the flags that replace values of the scenario file.
 func (s *scenarioFlags) override(sc *scenario.Scenario) error {
 	for _, o := range []struct{ flag, key string }{
-		{"seed", "seed"}, {"duration", "workload.duration"}, {"max-load", "workload.max_load"},
-		{"transport", "transport.kind"}, {"window", "transport.window"}, {"mtu", "transport.payload"},
-		{"only", "workload.only"},
+		{"seed", "seed"}, {"duration", "workload.duration"}, {"max-load", "workload.max_load"}, {"only", "workload.only"},
 	} {
 		flag := s.flagSet.Lookup(o.flag)
 		text := flag.Value.String()
@@ -139,13 +156,11 @@ func (s *scenarioFlags) override(sc *scenario.Scenario) error {
 			}
 		}
 	}
-	if w := s.switches; w != (scenario.Switches{}) {
-		if w.Alpha != 0 && !(w.Alpha >= 1.0/1024 && w.Alpha <= 1024) {
-			return usagef("--switch-alpha %v: must be 1/1024 to 1024", w.Alpha)
-		}
-		w.RetransmitNS = s.retransmit.Nanoseconds()
-		w.SetDefaults()
-		sc.SetSwitches(w)
+	var field *tree.FieldError
+	if err := sc.SetAll(s.settings); errors.As(err, &field) {
+		return usagef("%s: %v", flagOf(field.Key), field.Err)
+	} else if err != nil {
+		return err
 	}
 	if s.classes {
 		sc.UseTopologyClasses()
@@ -186,13 +201,9 @@ func (s *scenarioFlags) giveName(sc *scenario.Scenario) {
 		sc.Name = s.flagSet.Lookup("name").Value.String()
 		return
 	}
-	for _, name := range []string{"seed", "duration", "max-load", "transport", "window"} {
+	for _, name := range []string{"seed", "duration", "max-load", "transport", "window", "switch-buffer", "switch-alpha",
+		"pfc", "selective-recovery", "switch-classes"} {
 		if s.flagSet.Changed(name) {
-			sc.Name += ", " + name + " " + s.flagSet.Lookup(name).Value.String()
-		}
-	}
-	for _, name := range []string{"switch-buffer", "switch-alpha", "pfc", "selective-recovery", "switch-classes"} {
-		if (s.classes || s.switches != (scenario.Switches{})) && s.flagSet.Changed(name) {
 			sc.Name += ", " + name + " " + s.flagSet.Lookup(name).Value.String()
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"parsimon/pipeline/text"
 	"parsimon/pipeline/whatif"
 	"parsimon/schema/units"
+	"parsimon/stages"
 )
 
 var sweepCommand = command{
@@ -45,7 +46,7 @@ var sweepCommand = command{
 				err = errors.New("must be above 0 and below 1")
 			}
 			return share, err
-		}, "loss", "", "share of its packets that each cable loses, e.g. 1e-4, in place of going down (--estimator exact)")
+		}, "loss", "", "share of its packets that each cable loses, e.g. 1e-4, in place of going down")
 		parseEach(f, &parameters.Axes, whatif.ParseAxis, "set", "key of the scenario file, or change of the scenario of "+
 			"the lake, and its values, KEY=V,V; may be repeated: every combination is run")
 		parse(f, &parameters.Until, "string", func(text string) (*gate.Gate, error) {
@@ -63,6 +64,7 @@ var sweepCommand = command{
 		intVar(f, &show, 0, math.MaxInt32, "show", "how many to show")
 		e.declareForm(f, forms...)
 		r.declareEstimate(f)
+		r.defaultAuto(f, "as run chooses; with --exact: flow")
 		return func(ctx context.Context, args []string) error {
 			if seeds > 0 {
 				axis := whatif.Axis{Key: "seed"}
@@ -79,6 +81,9 @@ var sweepCommand = command{
 				return usagef("--fail each:TIER does not go with --set, where fail=[A:B],[C:D] and events=[...] are keys")
 			case !slices.Contains(pipeline.Quantiles, plan.Quantile):
 				return usagef("--quantile %v: must be one of %v", plan.Quantile, pipeline.Quantiles)
+			}
+			if parameters.Exact && !f.Changed("estimator") { // to see what link cases are off by
+				r.estimator = stages.Flow.String()
 			}
 			o, err := r.settings(e)
 			if err != nil {
@@ -122,6 +127,10 @@ func holds(dir, name string) bool {
 // --bandwidth CABLES=40G of what-if.
 func changesOf(settings []scenario.Setting) (c scenario.Changes, err error) {
 	for _, s := range settings {
+		if scenario.IsSetting(s.Key) {
+			c.Settings = append(c.Settings, s)
+			continue
+		}
 		kind, of, has := strings.Cut(s.Key, ".")
 		value := s.Value
 		if has {

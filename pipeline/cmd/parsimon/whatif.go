@@ -47,8 +47,8 @@ var whatIfCommand = command{
 	least:  1,
 	most:   1,
 	writes: true,
-	first: []string{"lake", "fail", "add-cable", "bandwidth", "delay", "scale", "move", "balance", "event", "by", "within",
-		"format", "fail-if"},
+	first: []string{"lake", "fail", "add-cable", "bandwidth", "delay", "scale", "move", "balance", "event", "transport",
+		"switch-buffer", "by", "within", "format", "fail-if"},
 	setup: func(e *env, f *pflag.FlagSet) runFunc {
 		var r runFlags
 		var c changeFlags
