@@ -206,7 +206,7 @@ func (a *application) changeSettings() (err error) {
 	}
 	switch {
 	case w.OfTopology:
-		return SwitchesError{errors.New("a scenario of the lake has no configurations of switches: give the size of the buffer")}
+		return SwitchesError{errors.New("a scenario of the lake has no configurations of switches: give the buffer's size")}
 	case a.of.classes != nil || a.of.ofSwitches || had != w.PFC && a.form.Classes != nil:
 		return SwitchesError{errors.New("traffic classes and their PFC are part of a scenario file: change them there")}
 	case w.SwitchBytes > 0:

@@ -74,23 +74,30 @@ func (s *scenarioFlags) declareInput(f *pflag.FlagSet) {
 // settingFlags are the flags that give keys of a scenario file other values, and what they stand for where they have no
 // value.
 var settingFlags = []struct{ flag, key, kind, alone, usage string }{
-	{"transport", "transport.kind", "string", "", "congestion control of all senders, with its default constants: " +
-		strings.Join(simkernel.Transports(), ", ") + "; default: the scenario's, or dctcp"},
-	{"window", "transport.window", "string", "", "what a sender may have in flight: auto, the bandwidth-delay product of " +
-		"each path, or a size for all, e.g. 18KB; default: the scenario's, or auto"},
-	{"mtu", "transport.payload", "string", "", "largest payload of a packet, 1 to 65536 bytes; default: the scenario's, or 1000"},
-	{"switch-buffer", "switches.buffer", "string", "", "buffer that the ports of a switch share, e.g. 12MB, or topology: " +
-		"as the SONiC configurations of the topology state it; switches then drop packets, and senders recover; only the " +
-		"whole-network simulation knows it; default: unlimited"},
-	{"switch-alpha", "switches.alpha", "float", "", "with --switch-buffer: how much of what is free in a switch one " +
-		"port may hold (dynamic threshold); default: 1, and with --pfc 1/8"},
-	{"pfc", "switches.pfc", "bool", "true", "with --switch-buffer: switches pause the senders of a link whose packets " +
-		"hold too much, instead of dropping packets (priority flow control; of some classes: switches.classes of a scenario file)"},
-	{"retransmit-timeout", "switches.retransmit_timeout", "duration", "", "with --switch-buffer: how long senders wait for " +
-		"an ACK before they send again; default: as long as the slowest packet can take (after losses by --event alone, that " +
-		"is not variable)"},
-	{"selective-recovery", "switches.selective_recovery", "bool", "true", "with --switch-buffer: senders resend what is " +
-		"lost and nothing else, as IRN; default: they go back to the first lost packet"},
+	{"transport", "transport.kind", "string", "",
+		"congestion control of all senders, with its default constants: " + strings.Join(simkernel.Transports(), ", ") +
+			"; default: the scenario's, or dctcp"},
+	{"window", "transport.window", "string", "",
+		"what a sender may have in flight: auto, the bandwidth-delay product of each path, or a size for all, e.g. " +
+			"18KB; default: the scenario's, or auto"},
+	{"mtu", "transport.payload", "string", "",
+		"largest payload of a packet, 1 to 65536 bytes; default: the scenario's, or 1000"},
+	{"switch-buffer", "switches.buffer", "string", "",
+		"buffer that the ports of a switch share, e.g. 12MB, or topology: as the SONiC configurations of the topology " +
+			"state it; switches then drop packets, and senders recover; only the whole-network simulation knows it; " +
+			"default: unlimited"},
+	{"switch-alpha", "switches.alpha", "float", "",
+		"with --switch-buffer: how much of what is free in a switch one port may hold (dynamic threshold); default: 1, " +
+			"and with --pfc 1/8"},
+	{"pfc", "switches.pfc", "bool", "true",
+		"with --switch-buffer: switches pause the senders of a link whose packets hold too much, instead of dropping " +
+			"packets (priority flow control; of some classes: switches.classes of a scenario file)"},
+	{"retransmit-timeout", "switches.retransmit_timeout", "duration", "",
+		"with --switch-buffer: how long senders wait for an ACK before they send again; default: as long as the slowest " +
+			"packet can take (after losses by --event alone, that is not variable)"},
+	{"selective-recovery", "switches.selective_recovery", "bool", "true",
+		"with --switch-buffer: senders resend what is lost and nothing else, as IRN; default: they go back to the first " +
+			"lost packet"},
 }
 
 // declareSettings declares settingFlags.
