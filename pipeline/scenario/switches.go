@@ -193,15 +193,6 @@ func (s *Scenario) takeSettings(l *format.Loaded) {
 	s.takeMarking(l)
 	s.takeBuffer(l)
 	s.takeQueues(l)
-	pfc := 0
-	for _, of := range l.Settings {
-		if slices.ContainsFunc(of.Taken, func(k format.TakenSetting) bool { return k.Name == "pfc_priorities" }) {
-			pfc++
-		}
-	}
-	if pfc > 0 {
-		s.settingsNotef("%d switches state pfc_enable: --switch-buffer with --pfc simulates it", pfc)
-	}
 }
 
 func (s *Scenario) settingsNotef(format string, args ...any) {

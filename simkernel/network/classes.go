@@ -38,8 +38,11 @@ type Class struct {
 	Lossy bool    `json:"lossy,omitempty"` // with PFC: it is dropped as without, and never paused
 }
 
-// MaxWeight and MaxMarkPerGbps are the largest values of a class. No queue is so long that it marks then.
-const MaxWeight, MaxMarkPerGbps = 1000, 1 << 30
+// The largest values of a class. No queue is so long that it marks at MaxMarkPerGbps.
+const (
+	MaxWeight      = 1000
+	MaxMarkPerGbps = 1 << 30
+)
 
 // portClasses are the classes of a port.
 type portClasses struct {

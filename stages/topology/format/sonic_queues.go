@@ -183,6 +183,7 @@ func (d *draft) pfcPriorities(s *SwitchSettings, port string, f tree.Field) (lis
 		}
 		list = append(list, int(priority))
 	}
+	d.count(1, "row", "pfc_enable in %s of PORT_QOS_MAP: --switch-buffer with --pfc simulates it")
 	s.Taken = append(s.Taken, TakenSetting{Name: "pfc_priorities", Value: f.Value.Text,
 		Key: "PORT_QOS_MAP|" + port + "|pfc_enable", File: f.File, Line: f.Value.Line})
 	return list
