@@ -265,9 +265,7 @@ func (d *domain) serveClass(p *port, k *portKind, nowPS int64) {
 			p.leftBytes += d.leftIn(&c.queues[q], nil, nowPS)
 		}
 	}
-	if own := p.leftBytes + bytes[served]; own > p.maxQueue {
-		p.maxQueue, p.maxAtPS = own, nowPS
-	}
+	p.noteQueue(p.leftBytes+bytes[served], nowPS)
 	if f.leftBytes == 0 {
 		d.net.emptied(c, served)
 	}

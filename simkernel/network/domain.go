@@ -102,7 +102,11 @@ func (d *domain) run(step, fromPS, toPS int64) {
 	for _, i := range d.neighbors {
 		d.out[i] = d.out[i][:0]
 		for _, a := range d.net.domains[i].outbox[step&1^1][d.id] {
-			d.insert(a)
+			if w := d.arrivalsAt(a.atPS); w != nil {
+				*w = append(*w, a)
+			} else {
+				d.insert(a)
+			}
 		}
 	}
 	for _, f := range d.starting {
@@ -234,6 +238,16 @@ func (d *domain) slotAt(atPS int64) (slot uint64, ok bool) {
 	}
 	w += uint64(d.window)
 	return w % blockWindows, w/blockWindows == d.block
+}
+
+// arrivalsAt returns the arrivals in the window of a time, to add to them in a loop that takes no call for most; nil if
+// that is in a later block or has no work yet.
+func (d *domain) arrivalsAt(atPS int64) *[]arrival {
+	slot, ok := d.slotAt(atPS)
+	if !ok || d.busy>>slot&1 == 0 {
+		return nil
+	}
+	return &d.windows[slot].arrivals
 }
 
 // workIn returns the work of a slot's window, to add to it.

@@ -45,6 +45,7 @@ type sender struct {
 	next        uint32             // number of the next packet
 	place       int32              // index of ring.places
 	class       int32
+	firstHop    int32 // that of flowInfo
 	dctcp       simkernel.DCTCPSender
 }
 
@@ -150,7 +151,8 @@ func (d *domain) admit(f *newFlow) {
 func (d *domain) startSender(slot int32, f *newFlow) {
 	n := d.net
 	s := &n.flows.senders[slot]
-	*s = sender{sizeBytes: f.size, external: s.external, class: f.class}
+	*s = sender{sizeBytes: f.size, external: s.external, class: f.class,
+		firstHop: n.flows.info[slot].firstHop}
 	if !n.traits.Embedded {
 		if s.external == nil {
 			s.external = &externalSender{Sender: simkernel.NewSender(n.params.Transport)}

@@ -84,8 +84,10 @@ func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 	if d.moves = n.moves; d.moves != nil { // the packets of a flow meet ports of several domains at the same hop
 		d.lateMask, d.lateNot, d.tagMask = flagAck, flagAck, n.moves.tagMask()
 	}
+	rest := make([]portRest, len(links))
 	for u, l := range links {
 		p, link := &d.ports[u], n.links[l]
+		p.portRest = &rest[u]
 		p.link, p.node, p.markKey = l, link.SrcNode, simkernel.MarkKey(n.params.Seed, l)
 		p.bits = n.kindOf(link) << portBits
 		if n.moves != nil {

@@ -326,7 +326,6 @@ func (d *domain) sendNext(p *port, c *nic) {
 	nowPS, place := c.sendPS, r.sendAt
 	slot := r.places[place].slot
 	s := &t.senders[slot]
-	base := t.info[slot].firstHop
 	number, attempt := s.next, uint32(0)
 	s.next++
 	var flags uint32
@@ -356,7 +355,7 @@ func (d *domain) sendNext(p *port, c *nic) {
 			d.setTimer(c, slot, f, nowPS)
 		}
 	}
-	it := item{nowPS, base, number<<d.numberShift | attempt<<flagBits | flags}
+	it := item{nowPS, s.firstHop, number<<d.numberShift | attempt<<flagBits | flags}
 	if d.tagMask != 0 {
 		it.bits |= d.net.recovery.flows[slot].plb.label << recoveryShift & d.tagMask
 	}

@@ -2,22 +2,26 @@ package network
 
 import "parsimon/simkernel"
 
-// A port is the sending end of one link, at a switch or at a host (NIC). Its first 64 bytes are one cache line, and all
-// that most packets need.
+// A port is the sending end of one link, at a switch or at a host (NIC). It is one cache line, all that most packets
+// need; ports that are served one after the other lie side by side.
 //
 // A switch's port has the data to send in one FIFO and the ACKs in the other, or both in data (Transport.AcksQueue).
 // A NIC's has in data the ACKs to send.
 type port struct {
 	freePS    int64 // the wire is free from here on
 	leftBytes int64 // wire bytes of the data that has arrived
-	maxQueue  int64 // Counters.MaxQueueBytes
-	data      fifo
-	link      int32  // its number in the input
-	bits      uint32 // index of Network.kinds << portBits, and flags
+	*portRest
+	data fifo
+	link int32  // its number in the input
+	bits uint32 // index of Network.kinds << portBits, and flags
+}
 
+// A portRest is what fewer packets need.
+type portRest struct {
 	acks      fifo
-	marked    int64
+	maxQueue  int64 // Counters.MaxQueueBytes
 	maxAtPS   int64
+	marked    int64
 	sentBytes int64 // on the wire so far, for telemetry
 	heldBytes int64 // with limited buffers: wire bytes of the data that waits
 
@@ -34,7 +38,8 @@ const (
 	portAckWaits             // acks is not empty
 	portChanges              // its rate will change (Network.Move), or a pause begin or end (pfc.go)
 	portPaused               // a class of it, by PFC
-	portBits     = 4
+	portFull                 // maxQueue is at least a full packet
+	portBits     = 5
 )
 
 // A portKind is what the ports of links with one bandwidth and delay have in common.
@@ -80,6 +85,13 @@ func (p *port) kind() uint32 { return p.bits >> portBits }
 // idle reports whether nothing waits, nor will the rate change.
 func (p *port) idle() bool {
 	return len(p.data.buf) == 0 && p.bits&(portAckWaits|portChanges) == 0
+}
+
+// noteQueue notes the bytes of the data at the start of a service.
+func (p *port) noteQueue(bytes, nowPS int64) {
+	if bytes > p.maxQueue {
+		p.maxQueue, p.maxAtPS = bytes, nowPS
+	}
 }
 
 // noteAcks sets whether ACKs wait.
@@ -151,14 +163,16 @@ func (d *domain) serveInTurn(p *port, arrivals []arrival) int {
 		if waitPS := nowPS - it.atPS; waitPS != 0 && ack == 0 {
 			t.count(&it, waitPS)
 		}
-		if p.maxQueue < d.fullBytes && ack == 0 && d.wireBytes(&it) > p.maxQueue {
-			p.maxQueue, p.maxAtPS = d.wireBytes(&it), nowPS
+		if p.bits&portFull == 0 && ack == 0 {
+			p.noteQueue(d.wireBytes(&it), nowPS)
+			if it.bits&flagLast == 0 {
+				p.bits |= portFull
+			}
 		}
 		p.freePS = nowPS + sendPS
 		it.atPS = p.freePS + k.delayPS
 		it.hop += 1 - 2*int32(ack)
-		if slot, ok := d.slotAt(it.atPS); ok && p.bits&portNear != 0 && d.busy>>slot&1 != 0 {
-			w := &d.windows[slot].arrivals
+		if w := d.arrivalsAt(it.atPS); w != nil && p.bits&portNear != 0 {
 			*w = append(*w, arrival{it, h.to[ack], p.link})
 		} else {
 			d.forward(p, h.to[ack], it)
@@ -243,9 +257,7 @@ func (d *domain) leftBehind(p *port, queue *fifo, it *item, nowPS int64) int64 {
 		left += d.wireBytes(&queue.buf[arrived])
 		arrived++
 	}
-	if left > p.maxQueue {
-		p.maxQueue, p.maxAtPS = left, nowPS
-	}
+	p.noteQueue(left, nowPS)
 	left -= own
 	p.leftBytes, queue.arrived = left, arrived
 	return left
@@ -314,7 +326,11 @@ func (d *domain) transmit(p *port, k *portKind, it item, nowPS int64) {
 	if d.net.frontier != nil && ack == 0 && (it.bits&flagLast != 0 || d.recovers) {
 		d.foresee(p, &it)
 	}
-	d.forward(p, h.to[ack], it)
+	if w := d.arrivalsAt(it.atPS); w != nil && p.bits&portNear != 0 {
+		*w = append(*w, arrival{it, h.to[ack], p.link})
+	} else {
+		d.forward(p, h.to[ack], it)
+	}
 }
 
 // writeTelemetry writes the port's telemetry into a packet.
