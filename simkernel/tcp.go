@@ -13,7 +13,7 @@ type TCPParams struct {
 // tcpSpec registers a TCP whose window grows in slow start by so many packets per ACK at most (L of RFC 3465, §2.2).
 func tcpSpec(name string, slowStart int64, newGrowth func() growth) transportSpec {
 	return transportSpec{
-		name: name, version: 2,
+		name: name, version: 3,
 		// Those of Linux.
 		defaults: func(p *Params) {
 			p.TCP = TCPParams{InitialWindow: 10, MinTimeoutNS: 200e6, DelayedAckNS: 40e6, ReceiveWindow: 6 << 20,

@@ -26,7 +26,7 @@ type BufferParams struct {
 	// PFC pauses senders, instead of dropping their packets (pfc.go).
 	PFC           bool  `json:"pfc,omitempty"`
 	XOFFBytes     int64 `json:"xoff_bytes,omitempty"`     // of the packets of a link; 0: dynamic, by Alpha
-	HeadroomBytes int64 `json:"headroom_bytes,omitempty"` // of the packets of a link; 0: fits the link
+	HeadroomBytes int64 `json:"headroom_bytes,omitempty"` // likewise, as alpha times more for faster links; 0: fits each
 	// The watchdog drops a queue of a switch that was paused for WatchdogNS, and the port ignores pauses of its class for
 	// RestoreNS. 0: there is none.
 	WatchdogNS int64 `json:"watchdog_ns,omitempty"`

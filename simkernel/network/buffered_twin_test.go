@@ -506,6 +506,9 @@ func (n *Buffered) startFlow(f *bufferedFlow, nowPS int64) {
 		c.compact(func(slot, place int32) { n.slots[slot].place = place })
 	}
 	f.place = c.add(f.slot, nowPS)
+	if f.tcp != nil {
+		n.handOver(f, nowPS)
+	}
 	n.scheduleSend(port, max(nowPS, p.freePS))
 }
 
@@ -543,7 +546,6 @@ func (n *Buffered) sendNext(port int32, p *bufferedPort, nowPS int64) {
 		}
 	}
 	n.Losses.Sent++
-	n.sentTCP(f, nowPS)
 	if f.acked != nil {
 		f.resent[f.nxt] = f.nxt < f.maxSent
 	}
@@ -556,7 +558,8 @@ func (n *Buffered) sendNext(port int32, p *bufferedPort, nowPS int64) {
 		f.chooseIRN()
 	}
 	if f.tcp != nil {
-		f.chooseTCP(&n.params)
+		f.handed = f.handed[1:]
+		f.chooseHanded()
 	} else if f.sender.Tick(&n.params, nowPS) {
 		n.setRate(f)
 	}
@@ -577,7 +580,7 @@ func (n *Buffered) sendNext(port int32, p *bufferedPort, nowPS int64) {
 // open reports whether a flow has a packet to send and its window allows it.
 func (n *Buffered) open(f *bufferedFlow) bool {
 	if f.tcp != nil {
-		return f.nxt < f.packets && (f.pipe()+1)*n.params.PayloadBytes <= f.tcp.Window()
+		return len(f.handed) > 0
 	}
 	return f.nxt < f.packets && n.bytes(f, f.nxt)-n.bytes(f, f.una) < f.window
 }
@@ -731,7 +734,7 @@ func (n *Buffered) timeout(f *bufferedFlow, nowPS int64) {
 			n.moves.of[f].label++
 		}
 		f.nxt = f.una
-		n.timeoutTCP(f)
+		n.timeoutTCP(f, nowPS)
 		if f.acked != nil {
 			f.recoverTo, f.resent = f.maxSent, map[int64]bool{}
 			f.lost[f.una] = true

@@ -1,15 +1,17 @@
 package network
 
 import (
+	"math"
 	"slices"
 
 	"parsimon/simkernel"
 )
 
-// Flows of transports that are clocked by ACKs (simkernel.TCP) send whenever their window allows it, without pacing. A
-// receiver takes packets in any order and acknowledges what it has without a gap (RFC 5681, §4.2): every second packet
-// in order, or one after DelayedAckNS; at once what is out of order, fills a gap or was received before, and a flow's
-// first packet (as Linux and ns-3) and last. ACKs are never lost, as in the rest of the package.
+// Flows of transports that are clocked by ACKs (simkernel.TCP) hand over to their NIC what their window allows, when it
+// does, without pacing. There it waits in order, also when a loss is found meanwhile, as in the queueing disciplines of
+// Linux and ns-3. A receiver takes packets in any order and acknowledges what it has without a gap (RFC 5681, §4.2):
+// every second packet in order, or one after DelayedAckNS; at once what is out of order, fills a gap or was received
+// before, and a flow's first packet (as Linux and ns-3) and last. ACKs are never lost, as in the rest of the package.
 //
 // ACKs are selective (RFC 2018): the number in one is that of the packet that caused it, and flagNack says that it is
 // for the packet before, too. So the sender knows what the receiver has, and sends again what is lost (RFC 6675).
@@ -66,15 +68,16 @@ func (d *domain) receiveClockedAck(c *nic, slot int32, s *sender, it *item) {
 	f.receive(number)
 	una := f.acked.base
 	a := simkernel.TCPAck{NowPS: it.atPS, AckedBytes: min(s.sizeBytes, una*p.PayloadBytes),
-		DeliveredBytes: (f.received - before) * p.PayloadBytes, SentBytes: min(s.sizeBytes, f.maxSent*p.PayloadBytes),
-		Lost: f.received-una >= p.TCP.DuplicateAckMax, Marked: it.bits&flagMarked != 0}
+		DeliveredBytes: (f.received - before) * p.PayloadBytes,
+		SentBytes:      min(s.sizeBytes, s.external.handedTo*p.PayloadBytes),
+		Lost:           f.received-una >= p.TCP.DuplicateAckMax, Marked: it.bits&flagMarked != 0}
 	if a.Lost && tcp.MayRecover(a.AckedBytes) {
 		f.lostTo = max(f.lostTo, f.acked.highest(p.TCP.DuplicateAckMax))
 	}
 	if tcp.Partial(a.AckedBytes) {
 		f.lostTo = max(f.lostTo, una+1)
 	}
-	a.PipeBytes = f.pipe(una) * p.PayloadBytes
+	a.PipeBytes = s.pipe(f) * p.PayloadBytes
 	begins := tcp.OnACK(&a)
 	if una > f.una {
 		f.una, f.backoff, f.timeoutPS = una, 0, tcp.TimeoutPS()
@@ -87,7 +90,7 @@ func (d *domain) receiveClockedAck(c *nic, slot int32, s *sender, it *item) {
 	if begins {
 		s.begin(f)
 	}
-	s.chooseClocked(p, f)
+	s.handOver(p, f, it.atPS)
 	d.updateOpen(c, s, f.open(s), it.atPS)
 }
 
@@ -99,31 +102,43 @@ func (f *recoveryFlow) receive(number int64) {
 	}
 }
 
-// pipe returns how many packets are in the network: those that were not received, once if they are not lost and once
-// if they were sent again (RFC 6675, §4, SetPipe).
-func (f *recoveryFlow) pipe(una int64) int64 {
-	return f.acked.missing(max(una, f.lostTo), f.maxSent) + f.acked.missing(una, f.sentAgain)
+// pipe returns how many packets are in the network or wait for it: those that were not received, once if they are not
+// lost and once if they were sent again (RFC 6675, §4, SetPipe).
+func (s *sender) pipe(f *recoveryFlow) int64 {
+	una := f.acked.base
+	return f.acked.missing(max(una, f.lostTo), s.external.handedTo) + f.acked.missing(una, f.sentAgain)
 }
 
-// chooseClocked adopts the window of the flow's TCP, which full packets must fit in, and chooses the next packet: a
-// lost one, a new one, or one that may be lost (RFC 6675, §4, NextSeg, rules 1 to 3).
-func (s *sender) chooseClocked(p *simkernel.Params, f *recoveryFlow) {
-	next := f.acked.next(max(f.una, f.sentAgain))
-	if next >= f.lostTo {
-		if f.maxSent < f.packets || !s.external.tcp.Recovers() || next >= f.acked.highest(1) {
-			next = f.maxSent
+// handOver gives the NIC what the window of the flow's TCP allows, which full packets must fit in: lost packets, new
+// ones, and those that may be lost (RFC 6675, §4, NextSeg, rules 1 to 3).
+func (s *sender) handOver(p *simkernel.Params, f *recoveryFlow, nowPS int64) {
+	o := s.external
+	for {
+		next := f.acked.next(max(f.una, f.sentAgain))
+		if next >= f.lostTo && (o.handedTo < f.packets || !o.tcp.Recovers() || next >= f.acked.highest(1)) {
+			next = o.handedTo
 		}
+		if next >= f.packets || (s.pipe(f)+1)*p.PayloadBytes > o.tcp.Window() {
+			break
+		}
+		again := next < o.handedTo
+		if again {
+			f.sentAgain = next + 1
+		} else {
+			o.handedTo++
+		}
+		o.handed = append(o.handed, next)
+		o.tcp.OnSend(min(s.sizeBytes, (next+1)*p.PayloadBytes), p.PayloadBytes, nowPS, again)
+	}
+	s.takeHanded(p, f)
+}
+
+// takeHanded chooses the next packet of those that were handed over, and closes the flow where there is none.
+func (s *sender) takeHanded(p *simkernel.Params, f *recoveryFlow) {
+	next := f.maxSent
+	s.windowBytes = 0
+	if len(s.external.handed) > 0 {
+		next, s.windowBytes = s.external.handed[0], math.MaxInt64
 	}
 	s.setNext(p, f, next)
-	s.windowBytes = s.sentBytes - s.ackedBytes + s.external.tcp.Window() - (f.pipe(f.una)+1)*p.PayloadBytes + 1
-}
-
-// sentClocked follows onSend.
-func (d *domain) sentClocked(slot int32, s *sender, number int64, again bool, nowPS int64) {
-	f, p := &d.net.recovery.flows[slot], &d.net.params
-	if again {
-		f.sentAgain = number + 1
-	}
-	s.external.tcp.OnSend(min(s.sizeBytes, (number+1)*p.PayloadBytes), p.PayloadBytes, nowPS, again)
-	s.chooseClocked(p, f)
 }

@@ -16,6 +16,8 @@ type twinTCP struct {
 	sacked  map[int64]bool // the receiver has it, as the sender knows
 	lost    map[int64]bool
 	again   int64          // those before were sent again, if they are missing
+	handed  []int64        // packets that wait in the NIC
+	known   int64          // how many packets were given to it at least once
 	got     map[int64]bool // of the receiver
 	highest int64          // 1 + the highest of got
 }
@@ -48,7 +50,7 @@ func (f *bufferedFlow) above(number int64) (count int64) {
 }
 
 func (f *bufferedFlow) pipe() (count int64) {
-	for k := f.una; k < f.maxSent; k++ {
+	for k := f.una; k < f.known; k++ {
 		if !f.sacked[k] && !f.lost[k] {
 			count++
 		}
@@ -59,46 +61,55 @@ func (f *bufferedFlow) pipe() (count int64) {
 	return count
 }
 
-// chooseTCP is NextSeg.
-func (f *bufferedFlow) chooseTCP(*simkernel.Params) {
-	for k := max(f.una, f.again); k < f.maxSent; k++ { // rule 1
+// nextSeg is NextSeg; f.known if it is a new packet.
+func (f *bufferedFlow) nextSeg() int64 {
+	for k := max(f.una, f.again); k < f.known; k++ { // rule 1
 		if !f.sacked[k] && f.lost[k] {
-			f.nxt = k
-			return
+			return k
 		}
 	}
-	if f.nxt = f.maxSent; f.nxt < f.packets || !f.tcp.Recovers() { // rule 2
-		return
+	if f.known < f.packets || !f.tcp.Recovers() { // rule 2
+		return f.known
 	}
-	for k := max(f.una, f.again); k < f.maxSent; k++ { // rule 3
+	for k := max(f.una, f.again); k < f.known; k++ { // rule 3
 		if !f.sacked[k] && f.above(k) > 0 {
-			f.nxt = k
-			return
+			return k
 		}
 	}
+	return f.known
 }
 
-func (n *Buffered) sentTCP(f *bufferedFlow, nowPS int64) {
+// handOver gives the NIC what the window allows.
+func (n *Buffered) handOver(f *bufferedFlow, nowPS int64) {
+	for k := f.nextSeg(); k < f.packets && (f.pipe()+1)*n.params.PayloadBytes <= f.tcp.Window(); k = f.nextSeg() {
+		again := k < f.known
+		if again {
+			f.again = k + 1
+		} else {
+			f.known++
+		}
+		f.handed = append(f.handed, k)
+		f.tcp.OnSend(n.bytes(f, k+1), n.params.PayloadBytes, nowPS, again)
+	}
+	f.chooseHanded()
+}
+
+func (f *bufferedFlow) chooseHanded() {
+	if f.nxt = f.maxSent; len(f.handed) > 0 {
+		f.nxt = f.handed[0]
+	}
+}
+
+func (n *Buffered) timeoutTCP(f *bufferedFlow, nowPS int64) {
 	if f.tcp == nil {
 		return
 	}
-	again := f.nxt < f.maxSent
-	if again {
-		f.again = f.nxt + 1
-	}
-	f.tcp.OnSend(n.bytes(f, f.nxt+1), n.params.PayloadBytes, nowPS, again)
-}
-
-func (n *Buffered) timeoutTCP(f *bufferedFlow) {
-	if f.tcp == nil {
-		return
-	}
-	for k := f.una; k < f.maxSent; k++ {
+	for k := f.una; k < f.known; k++ {
 		f.lost[k] = true
 	}
 	f.again = f.una
-	f.tcp.OnTimeout(n.bytes(f, f.maxSent))
-	f.chooseTCP(&n.params)
+	f.tcp.OnTimeout(n.bytes(f, f.known))
+	n.handOver(f, nowPS)
 }
 
 // receiveTCP processes a data packet at its destination.
@@ -171,9 +182,9 @@ func (n *Buffered) receiveTCPAck(port int32, p *bufferedPort, k *bufferedPacket,
 		delete(f.sacked, number)
 	}
 	a := simkernel.TCPAck{NowPS: nowPS, AckedBytes: n.bytes(f, una), DeliveredBytes: delivered * n.params.PayloadBytes,
-		SentBytes: n.bytes(f, f.maxSent), Lost: f.above(una) >= n.params.TCP.DuplicateAckMax,
+		SentBytes: n.bytes(f, f.known), Lost: f.above(una) >= n.params.TCP.DuplicateAckMax,
 		Marked: k.marked}
-	for number := una; f.tcp.MayRecover(a.AckedBytes) && number < f.maxSent; number++ {
+	for number := una; f.tcp.MayRecover(a.AckedBytes) && number < f.known; number++ {
 		if f.above(number) >= n.params.TCP.DuplicateAckMax {
 			f.lost[number] = true
 		}
@@ -190,7 +201,7 @@ func (n *Buffered) receiveTCPAck(port int32, p *bufferedPort, k *bufferedPacket,
 	if una == f.packets {
 		n.endFlow(p, f)
 	} else {
-		f.chooseTCP(&n.params)
+		n.handOver(f, nowPS)
 		n.updateOpen(p, f, nowPS)
 		n.scheduleSend(port, max(nowPS, p.freePS))
 	}

@@ -168,7 +168,6 @@ func (d *domain) startSender(slot int32, f *newFlow) {
 	s.windowBytes = s.dctcp.Window()
 	if d.clocked {
 		s.gap = 0
-		s.windowBytes = s.external.tcp.Window() - n.params.PayloadBytes + 1
 	}
 }
 

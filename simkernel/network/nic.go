@@ -253,6 +253,9 @@ func (d *domain) receive(c *nic, it *item) {
 			r.compact(func(slot, place int32) { t.senders[slot].place = place })
 		}
 		s.place = r.add(slot, it.atPS)
+		if d.clocked {
+			s.handOver(&d.net.params, &d.net.recovery.flows[slot], it.atPS)
+		}
 		return
 	}
 	switch {
@@ -338,7 +341,8 @@ func (d *domain) sendNext(p *port, c *nic) {
 		attempt = d.onSend(slot, nowPS)
 	}
 	if d.clocked {
-		d.sentClocked(slot, s, int64(number), attempt != 0, nowPS)
+		s.external.handed = s.external.handed[1:]
+		s.takeHanded(params, &d.net.recovery.flows[slot])
 	} else if s.external != nil {
 		s.onSend(params, number, attempt, nowPS)
 	}

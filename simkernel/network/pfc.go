@@ -127,7 +127,7 @@ func (b *BufferParams) checkPFC(packetBytes int64) error {
 
 // Headroom returns that of packets of a link: by default all that can arrive over it after the threshold was passed,
 // which is what is sent in a round trip of propagation and pause frame, the packet in transmission at either end, and
-// the one that passed it.
+// the one that passed it. One that is given is that of the slowest link of a host, and grows as alpha does.
 func (n *Network) Headroom(link Link) int64 {
 	if n.buffer.HeadroomBytes > 0 {
 		return n.buffer.HeadroomBytes
@@ -154,6 +154,9 @@ func (n *Network) initPFC() error {
 			if u.alpha = n.alphaOf(&n.classes[i]); !n.classes[i].Lossy {
 				u.alpha *= faster
 				u.reserve, u.headroom = pfcReserve, n.Headroom(link)
+				if n.buffer.HeadroomBytes > 0 {
+					u.headroom = int64(float64(u.headroom) * faster)
+				}
 			}
 			reserve[v] += u.reserve
 			headroom[v] += u.headroom

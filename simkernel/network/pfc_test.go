@@ -53,10 +53,11 @@ func newTwinPFC(n *Buffered) *twinPFC {
 			of := twinPFCOf{alpha: n.alpha(class)}
 			if !c.Lossy {
 				of.reserve = 4096
-				if of.headroom = n.buffer.HeadroomBytes; of.headroom == 0 {
+				faster := max(1, float64(l.BandwidthBps)/float64(slowest))
+				if of.headroom = int64(float64(n.buffer.HeadroomBytes) * faster); of.headroom == 0 {
 					of.headroom = n.feed.net.Headroom(l)
 				}
-				of.alpha *= max(1, float64(l.BandwidthBps)/float64(slowest))
+				of.alpha *= faster
 			}
 			q.links[i] = append(q.links[i], of)
 			q.pool[l.DstNode] -= of.reserve + of.headroom

@@ -193,7 +193,9 @@ func (d *domain) onSend(slot int32, nowPS int64) (attempt uint32) {
 	if f.next < f.maxSent {
 		d.losses.Again++
 		attempt = uint32(f.attempt)
-		f.sentAgain = f.next + 1
+		if !d.clocked {
+			f.sentAgain = f.next + 1
+		}
 		d.late = append(d.late, lateStat{item: item{hop: d.net.flows.info[slot].firstHop}, startPS: nowPS, again: true})
 	}
 	f.next++
@@ -423,9 +425,9 @@ func (d *domain) timeout(c *nic) {
 	s.goBack(&d.net.params, f)
 	f.plb.label++
 	if d.clocked {
-		f.attempt, f.lostTo, f.sentAgain = max(1, f.attempt), f.maxSent, f.una
-		s.external.tcp.OnTimeout(min(s.sizeBytes, f.maxSent*d.net.params.PayloadBytes))
-		s.chooseClocked(&d.net.params, f)
+		f.attempt, f.lostTo, f.sentAgain = max(1, f.attempt), s.external.handedTo, f.una
+		s.external.tcp.OnTimeout(min(s.sizeBytes, s.external.handedTo*d.net.params.PayloadBytes))
+		s.handOver(&d.net.params, f, t.atPS)
 	}
 	if d.irn {
 		s.begin(f)

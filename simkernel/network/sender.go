@@ -17,6 +17,10 @@ type externalSender struct {
 	acked  uint32  // number of the first packet that is not acknowledged
 	sent   uint32  // one more than the highest that was sent
 
+	// Clocked by ACKs: packets that wait in the NIC, and how many were given to it at least once.
+	handed   []int64
+	handedTo int64
+
 	// With telemetry: what switches wrote into the packets in flight, in rings of constant size by packet number, with
 	// hops entries per packet; one ring for each attempt. A switch writes into the packet that it sends, and the sender
 	// reads when the ACK is received.
@@ -57,7 +61,7 @@ func (d *domain) telemetryOf(o *externalSender, itemBits uint32) []simkernel.Tel
 func (o *externalSender) start(p *simkernel.Params, l simkernel.Limits) {
 	o.Start(p, l)
 	o.limits = l
-	o.sent, o.acked = 0, 0
+	o.sent, o.acked, o.handed, o.handedTo = 0, 0, o.handed[:0], 0
 }
 
 // onAck passes a received ACK or NACK to the sender. number and attempt are those of the packet that it answers.
