@@ -62,11 +62,12 @@ type TCPAck struct {
 	SentBytes      int64 // have been sent at least once
 	PipeBytes      int64 // are in the network (RFC 6675, §4, SetPipe)
 	Lost           bool  // the packet at AckedBytes is lost (RFC 6675, §4, IsLost)
+	NewLoss        bool  // this ACK is the first to show that a packet is lost
 	Marked         bool  // ECN-echo
 }
 
 // TCP is the sending end of a connection: slow start (RFC 5681, §3.1), loss recovery with SACK (RFC 6675) and limited
-// transmit, of which the simulator keeps the scoreboard, with the window of proportional rate reduction (RFC 6937), and
+// transmit, of which the simulator keeps the scoreboard, with the window of proportional rate reduction (RFC 9937), and
 // the retransmission timeout (RFC 6298). A growth does the rest. All packets but the last are full (SMSS is
 // Params.PayloadBytes), sequence numbers are bytes from 0, no handshake is made: the timeout before the first sample
 // is that of a sample of the idle path. Not done: time stamps, pacing, a restart after idle times.
@@ -153,7 +154,7 @@ func (t *TCP) OnACK(a *TCPAck) (begins bool) {
 		t.recovers, t.marked = false, false
 		t.windowB = t.threshold
 	case t.recovers:
-		t.recoverBy(a)
+		t.recoverBy(a, newBytes > 0 && !a.NewLoss)
 	case a.Marked && t.acked >= t.recover:
 		t.begin(a, t.growth.cut(t), true)
 	case newBytes == 0:
@@ -170,17 +171,22 @@ func (t *TCP) OnACK(a *TCPAck) (begins bool) {
 func (t *TCP) begin(a *TCPAck, threshold int64, marked bool) {
 	t.threshold, t.marked, t.recovers = threshold, marked, true
 	t.recover, t.flight, t.delivered, t.out = a.SentBytes, a.SentBytes-t.acked, 0, 0
-	t.recoverBy(a)
+	t.recoverBy(a, false)
 }
 
-// recoverBy sets the window after an ACK in recovery (RFC 6937, §3, with the slow start reduction bound).
-func (t *TCP) recoverBy(a *TCPAck) {
+// recoverBy sets the window after an ACK in recovery (RFC 9937, §6.2): below the threshold it grows by what was
+// delivered, and by a packet more if the ACK is safe, which is for new bytes and shows no new loss.
+func (t *TCP) recoverBy(a *TCPAck, safe bool) {
 	t.delivered += a.DeliveredBytes
 	var send int64
 	if a.PipeBytes > t.threshold {
 		send = (t.delivered*t.threshold+t.flight-1)/t.flight - t.out
 	} else {
-		send = min(t.threshold-a.PipeBytes, max(t.delivered-t.out, a.DeliveredBytes)+t.smss)
+		send = max(t.delivered-t.out, a.DeliveredBytes)
+		if safe {
+			send += t.smss
+		}
+		send = min(send, t.threshold-a.PipeBytes)
 	}
 	if t.out == 0 && !t.marked { // the first packet is sent again at once
 		send = max(send, t.smss)

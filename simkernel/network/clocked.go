@@ -61,7 +61,7 @@ func (d *domain) receiveClockedAck(c *nic, slot int32, s *sender, it *item) {
 	if d.returned(slot, f) {
 		return
 	}
-	before, number := f.received, d.net.nearest(f.una, it.bits)
+	before, lostTo, number := f.received, f.lostTo, d.net.nearest(f.una, it.bits)
 	if it.bits&flagNack != 0 {
 		f.receive(number - 1)
 	}
@@ -77,7 +77,7 @@ func (d *domain) receiveClockedAck(c *nic, slot int32, s *sender, it *item) {
 	if tcp.Partial(a.AckedBytes) {
 		f.lostTo = max(f.lostTo, una+1)
 	}
-	a.PipeBytes = s.pipe(f) * p.PayloadBytes
+	a.NewLoss, a.PipeBytes = f.acked.missing(lostTo, f.lostTo) > 0, s.pipe(f)*p.PayloadBytes
 	begins := tcp.OnACK(&a)
 	if una > f.una {
 		f.una, f.backoff, f.timeoutPS = una, 0, tcp.TimeoutPS()

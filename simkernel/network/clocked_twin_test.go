@@ -185,12 +185,10 @@ func (n *Buffered) receiveTCPAck(port int32, p *bufferedPort, k *bufferedPacket,
 		SentBytes: n.bytes(f, f.known), Lost: f.above(una) >= n.params.TCP.DuplicateAckMax,
 		Marked: k.marked}
 	for number := una; f.tcp.MayRecover(a.AckedBytes) && number < f.known; number++ {
-		if f.above(number) >= n.params.TCP.DuplicateAckMax {
+		if f.above(number) >= n.params.TCP.DuplicateAckMax || number == una && f.tcp.Partial(a.AckedBytes) {
+			a.NewLoss = a.NewLoss || !f.lost[number] && !f.sacked[number]
 			f.lost[number] = true
 		}
-	}
-	if f.tcp.Partial(a.AckedBytes) {
-		f.lost[una] = true
 	}
 	a.PipeBytes = f.pipe() * n.params.PayloadBytes
 	f.tcp.OnACK(&a)

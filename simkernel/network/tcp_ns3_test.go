@@ -48,7 +48,8 @@ func poisson(rng *rand.Rand, count int, perSecond float64, add func(sizeBytes, s
 }
 
 // tcpCases are a dumbbell of 16 + 16 hosts around a link of 10 Gbps with 70% load, 20 incasts of 32 hosts with 64 KB each, and
-// four racks of eight with 40 Gbps to one spine switch, 40% load.
+// four racks of eight with 40 Gbps to one spine switch, 40% load. Cables of the incast differ in length: with equal ones packets
+// arrive in phase, and the order of events decides whose are dropped (Floyd and Jacobson, CCR 21(2), 1991).
 func tcpCases(seed uint64) []*tcpCase {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	dumbbell := &tcpCase{name: "dumbbell", queueBytes: 150_000, minTimeoutNS: 10e6}
@@ -66,7 +67,7 @@ func tcpCases(seed uint64) []*tcpCase {
 	incast.hosts = make([]bool, 34)
 	for h := range int32(33) {
 		incast.hosts[h] = true
-		incast.cable(h, 33, 10, 10_000)
+		incast.cable(h, 33, 10, 9_000+rng.Int64N(2000))
 	}
 	for round := range int64(20) {
 		starts := make([]int64, 32)
@@ -106,7 +107,7 @@ func (c *tcpCase) ours(t *testing.T, kind simkernel.Transport) (fctNS []int64, d
 	e := c.netExample
 	e.params = simkernel.ParamsOf(kind)
 	e.params.HeaderBytes, e.params.AckBytes = 42, 42 // IP, TCP without options, and PPP
-	e.params.TCP.MinTimeoutNS = c.minTimeoutNS
+	e.params.TCP.MinTimeoutNS, e.params.TCP.DelayedAckNS = c.minTimeoutNS, 1e6
 	// So that each port has its own part: alpha times what is free of a buffer a thousand times as large.
 	n, r := runIn(t, &e, BufferParams{SwitchBytes: 1024 * c.queueBytes, Alpha: 1.0 / 1024}, nil, 1, 1000)
 	fctNS = make([]int64, len(c.flows.StartNS))
@@ -184,8 +185,7 @@ func TestTCPAgainstNS3(t *testing.T) {
 		kind      simkernel.Transport
 		ns3       string
 		markBytes int64
-	}{{simkernel.NewReno, "TcpNewReno", 0}, {simkernel.CUBIC, "TcpCubic", 0},
-		{simkernel.DCTCPWindow, "TcpDctcp", 30_000}} {
+	}{{simkernel.NewReno, "NewReno", 0}, {simkernel.CUBIC, "Cubic", 0}, {simkernel.DCTCPWindow, "Dctcp", 30_000}} {
 		for _, c := range tcpCases(1) {
 			t.Run(of.ns3+"/"+c.name, func(t *testing.T) {
 				began := time.Now()
@@ -193,7 +193,7 @@ func TestTCPAgainstNS3(t *testing.T) {
 				theirs := time.Since(began)
 				began = time.Now()
 				got, gotDrops := c.ours(t, of.kind)
-				line := fmt.Sprintf("| %v, %s | %s |", of.kind, of.ns3, c.name)
+				line := fmt.Sprintf("| %v | %s |", of.kind, c.name)
 				slices.Sort(got)
 				slices.Sort(want)
 				for _, q := range []float64{0.5, 0.9, 0.99} {

@@ -1,7 +1,8 @@
 // TCP in ns-3 on the network and flows of a file: the truth of `make tcp-ns3`. Written for ns-3.37 (Debian: libns3-dev).
 //
-// tcp TCP FILE QUEUE_BYTES MARK_BYTES MIN_RTO_NS: TCP is TcpNewReno, TcpLinuxReno, TcpCubic or TcpDctcp; ports of
-// switches are drop-tail, and mark from MARK_BYTES on unless it is 0. FILE has numbers: nodes, hosts (0 to hosts-1),
+// tcp TCP FILE QUEUE_BYTES MARK_BYTES MIN_RTO_NS: TCP is TcpNewReno, TcpCubic or TcpDctcp, or NewReno, Cubic or Dctcp, which
+// are these with what RFCs say and ns-3 3.37 does not do; ports of switches are drop-tail, and mark from MARK_BYTES per 10 Gbps
+// on unless it is 0. FILE has numbers: nodes, hosts (0 to hosts-1),
 // links and flows; for each link two nodes, bps and delay in ns; for each flow source, destination, bytes and start in ns. It
 // prints "fct FLOW NS" for each flow, and "drops PACKETS".
 //
@@ -28,6 +29,66 @@ struct Flow {
 static std::vector<Flow> flows;
 static uint64_t drops = 0, done = 0;
 static const int64_t kFirstNS = 2'000'000'000;  // when flows begin
+
+// What has been sent and is not acknowledged (RFC 5681, section 2). ns-3 leaves out what SACKs and losses say.
+static uint32_t FlightSize(Ptr<const TcpSocketState> s) { return s->m_highTxMark.Get() - s->m_lastAckedSeq; }
+
+#define TCP(name, parent)                                                                                   \
+  static TypeId GetTypeId() {                                                                               \
+    static TypeId id = TypeId("ns3::" #name).SetParent<parent>().AddConstructor<name>();                    \
+    return id;                                                                                              \
+  }                                                                                                         \
+  Ptr<TcpCongestionOps> Fork() override { return CopyObject<name>(this); }
+
+struct NewReno : public TcpNewReno {
+  TCP(NewReno, TcpNewReno)
+  uint32_t GetSsThresh(Ptr<const TcpSocketState> s, uint32_t) override {
+    return TcpNewReno::GetSsThresh(s, FlightSize(s));  // RFC 5681, eq. 4
+  }
+};
+NS_OBJECT_ENSURE_REGISTERED(NewReno);
+
+struct Cubic : public TcpCubic {
+  TCP(Cubic, TcpCubic)
+  double est = 0, prior = 0;  // W_est and cwnd_prior
+  uint32_t GetSsThresh(Ptr<const TcpSocketState> s, uint32_t flight) override {
+    TcpCubic::GetSsThresh(s, flight);
+    est = 0, prior = s->m_cWnd;
+    return std::max<uint32_t>(0.7 * FlightSize(s), 2 * s->m_segmentSize);  // RFC 9438, section 4.6: not of cwnd
+  }
+  void IncreaseWindow(Ptr<TcpSocketState> s, uint32_t segments) override {  // section 4.3, which 3.37 has not
+    if (s->m_cWnd >= s->m_ssThresh) {
+      if (est == 0) est = s->m_cWnd;
+      est += (est >= prior ? 1 : 0.9 / 1.7) * segments * s->m_segmentSize * s->m_segmentSize / s->m_cWnd;
+    }
+    TcpCubic::IncreaseWindow(s, segments);
+    if (est > 0 && s->m_cWnd + s->m_segmentSize <= est) s->m_cWnd += s->m_segmentSize;
+  }
+};
+NS_OBJECT_ENSURE_REGISTERED(Cubic);
+
+struct Dctcp : public TcpDctcp {
+  TCP(Dctcp, TcpDctcp)
+  bool ce = false, delayed = false;
+  // When marks begin or end, what waited for an ACK gets one at once (RFC 8257, section 3.2). That of 3.37 is for a packet
+  // less, because the event comes before the new packet is in the buffer: nothing is acknowledged.
+  void CwndEvent(Ptr<TcpSocketState> s, const TcpSocketState::TcpCAEvent_t event) override {
+    const bool marked = event == TcpSocketState::CA_EVENT_ECN_IS_CE;
+    if (event == TcpSocketState::CA_EVENT_DELAYED_ACK || event == TcpSocketState::CA_EVENT_NON_DELAYED_ACK) {
+      delayed = event == TcpSocketState::CA_EVENT_DELAYED_ACK;
+      return;
+    }
+    if (marked || event == TcpSocketState::CA_EVENT_ECN_NO_CE) {
+      if (marked != ce && delayed) s->m_sendEmptyPacketCallback(ce ? TcpHeader::ACK | TcpHeader::ECE : TcpHeader::ACK);
+      ce = marked;
+    }
+    TcpDctcp::CwndEvent(s, event);
+  }
+  uint32_t GetSsThresh(Ptr<const TcpSocketState> s, uint32_t flight) override {  // RFC 5681, eq. 4: at least 2 packets
+    return std::max<uint32_t>(TcpDctcp::GetSsThresh(s, flight), 2 * s->m_segmentSize);
+  }
+};
+NS_OBJECT_ENSURE_REGISTERED(Dctcp);
 
 static void Received(size_t i, Ptr<Socket> s) {
   while (Ptr<Packet> p = s->Recv()) flows[i].received += p->GetSize();
@@ -62,7 +123,7 @@ int main(int argc, char** argv) {
   Config::SetDefault("ns3::TcpSocket::SegmentSize", UintegerValue(1000));
   Config::SetDefault("ns3::TcpSocket::InitialCwnd", UintegerValue(10));
   Config::SetDefault("ns3::TcpSocket::DelAckCount", UintegerValue(2));
-  Config::SetDefault("ns3::TcpSocket::DelAckTimeout", TimeValue(MilliSeconds(40)));
+  Config::SetDefault("ns3::TcpSocket::DelAckTimeout", TimeValue(MilliSeconds(1)));
   Config::SetDefault("ns3::TcpSocket::SndBufSize", UintegerValue(1 << 30));
   Config::SetDefault("ns3::TcpSocket::RcvBufSize", UintegerValue(6 << 20));
   Config::SetDefault("ns3::TcpSocketBase::MinRto", TimeValue(NanoSeconds(std::stoll(argv[5]))));
@@ -73,8 +134,6 @@ int main(int argc, char** argv) {
   Config::SetDefault("ns3::RedQueueDisc::UseHardDrop", BooleanValue(false));
   Config::SetDefault("ns3::RedQueueDisc::Gentle", BooleanValue(false));
   Config::SetDefault("ns3::RedQueueDisc::QW", DoubleValue(1));
-  Config::SetDefault("ns3::RedQueueDisc::MinTh", DoubleValue(mark));
-  Config::SetDefault("ns3::RedQueueDisc::MaxTh", DoubleValue(mark));
   if (mark > 0) Config::SetDefault("ns3::TcpSocketBase::UseEcn", StringValue("On"));
 
   std::ifstream in(argv[2]);
@@ -87,8 +146,7 @@ int main(int argc, char** argv) {
   std::vector<Ipv4Address> address(nodeCount);
   // Switches have one FIFO a port. Hosts serve their flows round robin, as fq does and ours do.
   TrafficControlHelper fifo, fair;
-  if (mark > 0) fifo.SetRootQueueDisc("ns3::RedQueueDisc", "MaxSize", StringValue(queue));
-  else fifo.SetRootQueueDisc("ns3::FifoQueueDisc", "MaxSize", StringValue(queue));
+  if (mark == 0) fifo.SetRootQueueDisc("ns3::FifoQueueDisc", "MaxSize", StringValue(queue));
   fair.SetRootQueueDisc("ns3::FqCoDelQueueDisc", "MaxSize", StringValue("1000000p"), "Target", StringValue("1000s"),
                         "Interval", StringValue("1000s"), "Flows", UintegerValue(65536));
   Ipv4AddressHelper net("10.0.0.0", "255.255.255.252");
@@ -104,10 +162,13 @@ int main(int argc, char** argv) {
     NetDeviceContainer devices = link.Install(nodes[end[0]], nodes[end[1]]);
     Ipv4InterfaceContainer got = net.Assign(devices);
     net.NewNetwork();
+    const DoubleValue threshold(mark * bps / 1e10);
+    TrafficControlHelper red;
+    red.SetRootQueueDisc("ns3::RedQueueDisc", "MaxSize", StringValue(queue), "MinTh", threshold, "MaxTh", threshold);
     for (int k = 0; k < 2; k++) {
       auto control = nodes[end[k]]->GetObject<TrafficControlLayer>();
       if (control->GetRootQueueDiscOnDevice(devices.Get(k))) TrafficControlHelper().Uninstall(devices.Get(k));
-      auto disc = (end[k] < hosts ? fair : fifo).Install(devices.Get(k)).Get(0);
+      auto disc = (end[k] < hosts ? fair : mark > 0 ? red : fifo).Install(devices.Get(k)).Get(0);
       if (end[k] < hosts) {
         address[end[k]] = got.GetAddress(k);
       } else {
