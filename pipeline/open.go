@@ -133,7 +133,8 @@ func Derive(ctx context.Context, dir, base string, c scenario.Changes, v Variant
 	}
 	e.source = &derivedFlows{model, generated(model.Lake, from.ID()), applied.Flows}
 	if c.FoundStarts {
-		e.source = newFoundStarts(model, from.ID())
+		of := newMethod(&Model{Lake: model.Lake, Spec: Spec{ScenarioID: from.ID()}}, Variant{}, Settings{}, nil)
+		e.source = &foundStarts{model, of.generate, of.exactStage()}
 	}
 	if err := e.markEphemeral(); err != nil {
 		e.Close()

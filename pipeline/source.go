@@ -221,14 +221,6 @@ func (g *Generated) count(flows arrow.Record, firstNS, lastNS int64) {
 	g.add(flows.NumRows(), firstNS, lastNS)
 }
 
-// countRow adds a flow.
-func (g *Generated) countRow(f workload.Row) {
-	if f.Synthetic {
-		g.SyntheticStarts++
-	}
-	g.add(1, f.StartNS, f.StartNS)
-}
-
 // add adds a number of flows, whose first and last start are given.
 func (g *Generated) add(flows, firstNS, lastNS int64) {
 	if g.FirstStartNS < 0 || firstNS < g.FirstStartNS {
@@ -325,11 +317,6 @@ func (m *method) setClosedSpan(in *engine.Inputs, slowdowns engine.Output, loads
 type foundStarts struct {
 	*Model
 	base, exact *engine.Stage // stages generate and exact of the base
-}
-
-func newFoundStarts(m *Model, base lake.ScenarioID) *foundStarts {
-	of := newMethod(&Model{Lake: m.Lake, Spec: Spec{ScenarioID: base}}, Variant{}, Settings{}, nil)
-	return &foundStarts{m, of.generate, of.exactStage()}
 }
 
 func (s *foundStarts) reads() []engine.Output {

@@ -321,7 +321,10 @@ func (c *carrier) write(beforeNS int64) error {
 		return nil
 	}
 	for _, x := range c.held[:n] {
-		c.stats.countRow(x)
+		if x.Synthetic {
+			c.stats.SyntheticStarts++
+		}
+		c.stats.add(1, x.StartNS, x.StartNS)
 	}
 	err := workload.RowTable.Write(c.out, c.held[:n])
 	c.held = slices.Delete(c.held, 0, n)

@@ -38,19 +38,6 @@ type caseCache struct {
 	value  []byte
 }
 
-// cachedResult sets s.result to the stored result of the current case and reports whether there is one.
-func (s *Simulator) cachedResult(key CaseKey) bool {
-	value, ok := s.Cache.Lookup(key, s.cache.value[:0])
-	s.cache.value = value
-	return ok && s.decodeResult(value) == nil
-}
-
-// storeResult stores s.result as that of the current case.
-func (s *Simulator) storeResult(key CaseKey) {
-	s.cache.value = s.encodeResult(s.cache.value[:0])
-	s.Cache.Store(key, s.cache.value)
-}
-
 // caseKey returns the digest of the current case: of all fields, in the byte order of the machine. The length of every
 // column precedes it, so that different cases never have the same bytes.
 func (s *Simulator) caseKey() CaseKey {

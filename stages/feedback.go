@@ -91,7 +91,9 @@ func (x *FeedbackBuilder) Build(ctx context.Context, scope FeedbackScope, firstR
 			return err
 		}
 	}
-	return x.out.flushFeedback(out)
+	w := &x.out // by link; the rows of a link stay in the order of the flows
+	places := w.sorter.order(len(w.rows), func(i int) uint64 { return uint64(w.rows[i].LinkID) })
+	return feedbackTable.WriteOrdered(out, w.rows, places, &w.observed)
 }
 
 // flow appends the feedback of flow f of the chunk.

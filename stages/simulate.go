@@ -87,7 +87,9 @@ func NewSimulator(o SimulatorOptions) (*Simulator, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Simulator{SimulatorOptions: o, kernel: k, build: newCaseBuilder(len(o.Network.Links))}
+	links := len(o.Network.Links)
+	s := &Simulator{SimulatorOptions: o, kernel: k,
+		build: caseBuilder{source: make([]int32, links), sourceOwner: make([]int32, links)}}
 	s.cache.hash = xxh3.New()
 	s.cache.head, err = s.Params.AppendIdentity(nil)
 	return s, err
@@ -228,13 +230,15 @@ func (s *Simulator) solve(link topology.Link, from, to int, packets int64) (cach
 		return false, s.simulateCase(rows)
 	}
 	key := s.caseKey()
-	if s.cachedResult(key) {
+	value, ok := s.Cache.Lookup(key, s.cache.value[:0])
+	if s.cache.value = value; ok && s.decodeResult(value) == nil {
 		return true, nil
 	}
 	if err := s.simulateCase(rows); err != nil {
 		return false, err
 	}
-	s.storeResult(key)
+	s.cache.value = s.encodeResult(s.cache.value[:0])
+	s.Cache.Store(key, s.cache.value)
 	return false, nil
 }
 

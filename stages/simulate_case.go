@@ -19,10 +19,6 @@ type caseBuilder struct {
 	other       []int32 // by source of the case: the place of another source of the same host; -1: none
 }
 
-func newCaseBuilder(links int) caseBuilder {
-	return caseBuilder{source: make([]int32, links), sourceOwner: make([]int32, links)}
-}
-
 // buildCase builds the link case of the rows at places from..to-1 of the input's order (paper, §3.2).
 func (s *Simulator) buildCase(link topology.Link, from, to int) error {
 	r, c, b := s.input.rows, &s.c, &s.build

@@ -266,8 +266,3 @@ func (w *observationRows) addFeedback(link int32, row int64, hop int16, blocks [
 	w.rows = append(w.rows, observationRow{FlowRow: row, Hop: hop, LinkID: link, Observed: columns.Item(len(w.rows))})
 }
 
-// flushFeedback writes the rows by link; the rows of a link stay in the order of the flows.
-func (w *observationRows) flushFeedback(out schema.Sink) error {
-	places := w.sorter.order(len(w.rows), func(i int) uint64 { return uint64(w.rows[i].LinkID) })
-	return feedbackTable.WriteOrdered(out, w.rows, places, &w.observed)
-}

@@ -153,7 +153,10 @@ func (x *frontier) settle() {
 
 // add takes the next flow of a batch.
 func (x *frontier) add(b *batch, f *newFlow) {
-	x.keepFrom(b.keepRow)
+	if drop := b.keepRow - x.first; drop > int64(len(x.endedPS))/2 { // forgotten is when flows before ended
+		x.endedPS = x.endedPS[:copy(x.endedPS, x.endedPS[min(drop, int64(len(x.endedPS))):])]
+		x.first = b.keepRow
+	}
 	for _, a := range f.after {
 		if k := a.row - x.first; k >= 0 && k < int64(len(x.endedPS)) && x.endedPS[k] >= 0 {
 			f.startPS = max(f.startPS, x.endedPS[k]+a.delayPS)
@@ -193,14 +196,6 @@ func (x *frontier) end(e delivery) {
 			}
 		}
 		delete(x.waiting, e.row)
-	}
-}
-
-// keepFrom forgets when flows before a row ended.
-func (x *frontier) keepFrom(row int64) {
-	if drop := row - x.first; drop > int64(len(x.endedPS))/2 {
-		x.endedPS = x.endedPS[:copy(x.endedPS, x.endedPS[min(drop, int64(len(x.endedPS))):])]
-		x.first = row
 	}
 }
 
