@@ -265,4 +265,3 @@ func (w *observationRows) addFeedback(link int32, row int64, hop int16, blocks [
 	w.observed.Done()
 	w.rows = append(w.rows, observationRow{FlowRow: row, Hop: hop, LinkID: link, Observed: columns.Item(len(w.rows))})
 }
-
