@@ -12,18 +12,23 @@ import (
 	"parsimon/stages"
 )
 
+// costlyShare is the simulated share of the workload from which on windows save little.
+const costlyShare = 0.4
+
 // A Result is the answer, for scripts. Its percentiles are of the whole workload, by size bin, and their bounds those
 // of Rows.
 type Result struct {
 	*summary.Result
 	SampledShare float64 `json:"sampled_share"` // of the flows, that are in windows
-	Windows      int     `json:"windows"`
-	Stopped      string  `json:"stopped"`    // Precise, Spent or Whole
-	Confidence   float64 `json:"confidence"` // of all intervals
-	Within       float64 `json:"within"`     // asked for
-	Goals        []Goal  `json:"goals"`      // every asked percentile of every asked group
-	Warmup       Warmup  `json:"warmup"`
-	Rows         []Row   `json:"intervals"`
+	// SimulatedShare is what was simulated for that, warm-ups and their measurement included, about.
+	SimulatedShare float64 `json:"simulated_share"`
+	Windows        int     `json:"windows"`
+	Stopped        string  `json:"stopped"`    // Precise, Spent or Whole
+	Confidence     float64 `json:"confidence"` // of all intervals
+	Within         float64 `json:"within"`     // asked for
+	Goals          []Goal  `json:"goals"`      // every asked percentile of every asked group
+	Warmup         Warmup  `json:"warmup"`
+	Rows           []Row   `json:"intervals"`
 }
 
 func (s *sampler) result(rows []Row, stopped string, seconds float64) *Result {
@@ -37,6 +42,7 @@ func (s *sampler) result(rows []Row, stopped string, seconds float64) *Result {
 		Confidence: s.ask.Confidence, Within: s.ask.Within,
 		Goals: s.goals(), Warmup: s.warmup, Rows: rows,
 	}
+	r.SimulatedShare = s.share(s.design.Drawn(s.drawn), s.warmup.NS) * (1 + float64(s.warmup.Windows)/float64(max(1, r.Windows)))
 	for i := range rows {
 		row := &rows[i]
 		if row.Key.By != stages.ByNothing {
@@ -105,6 +111,10 @@ func (r *Result) Text() *text.Answer {
 	}
 	for _, w := range r.Warnings {
 		a.Linef("warning: %s", w)
+	}
+	if r.Stopped != Whole && r.SimulatedShare > costlyShare {
+		a.Linef("windows, warm-ups and their measurement have simulated about %.0f%% of what the whole is: the whole costs "+
+			"little more, and its percentiles have no interval of windows; leave out --within", 100*r.SimulatedShare)
 	}
 	a.Linef("\n%.1f s, %s", r.Seconds, map[string]string{
 		Precise: fmt.Sprintf("all %d asked intervals are within ±%g%%", len(r.Goals), 100*r.Within),

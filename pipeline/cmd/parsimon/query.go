@@ -123,7 +123,10 @@ func answerQuery(ctx context.Context, e *env, l *lake.Lake, limits duckdb.Option
 		}
 	}
 	rows, err := db.Write(ctx, text, e.form)
-	if err == nil && rows == 0 && q.Name != "" {
+	if err == nil && rows == 0 {
+		if err := explainWindows(e, l, params["scenario"]); err != nil || q.Name == "" {
+			return err
+		}
 		why, err := db.Emptied(ctx, q, params)
 		if err == nil && why != "" {
 			_, err = fmt.Fprintf(e.stderr, "parsimon: no rows with %s; there are some without\n", format.Escape(why))
@@ -132,6 +135,20 @@ func answerQuery(ctx context.Context, e *env, l *lake.Lake, limits duckdb.Option
 	}
 	if err != nil && strings.Contains(err.Error(), "Broken pipe") { // DuckDB's words
 		return syscall.EPIPE
+	}
+	return err
+}
+
+// explainWindows says which scenarios, of one or all that the lake holds, have estimates from windows only.
+func explainWindows(e *env, l *lake.Lake, scenario string) error {
+	ids, err := l.Scenarios()
+	for _, id := range ids {
+		if variant := l.Answer(id); err == nil && strings.Contains(variant, pipeline.SampledPart) &&
+			(scenario == "" || scenario == string(id)) {
+			_, err = fmt.Fprintf(e.stderr, "parsimon: scenario %s is estimated from windows of time (%s): question "+
+				"sampled_percentiles and tables windows and sampled_slowdowns have it; for all others estimate the whole, "+
+				"\"parsimon run\" without --within\n", id, variant)
+		}
 	}
 	return err
 }

@@ -56,6 +56,7 @@ func TestWithinJSON(t *testing.T) {
 		} `json:"percentiles"`
 		Stopped      string   `json:"stopped"`
 		SampledShare *float64 `json:"sampled_share"`
+		Simulated    float64  `json:"simulated_share"`
 		Windows      *int     `json:"windows"`
 		Goals        []struct {
 			Group     string  `json:"group"`
@@ -70,6 +71,9 @@ func TestWithinJSON(t *testing.T) {
 	}
 	if out.SampledShare == nil || out.Windows == nil || !(*out.SampledShare > 0 && *out.SampledShare < 0.6) || *out.Windows < 16 {
 		t.Fatalf("stopped %s, sampled_share %v, windows %v", out.Stopped, *out.SampledShare, *out.Windows)
+	}
+	if out.Simulated <= *out.SampledShare {
+		t.Errorf("simulated_share is %v, of it sampled %v", out.Simulated, *out.SampledShare)
 	}
 	for _, p := range out.Percentiles {
 		if p.P99Lo == nil || p.P99Hi == nil || !(1 <= *p.P99Lo && *p.P99Lo <= p.P99 && p.P99 <= *p.P99Hi && *p.P99Lo < *p.P99Hi) {
@@ -92,6 +96,8 @@ func TestWithinJSON(t *testing.T) {
 		"all 2 asked intervals are within ±20%")
 	contains(t, must(t, "query", "sampled_percentiles", "--lake", dir), fmt.Sprintf("sampled, %d windows, ", *out.Windows), "storage")
 	contains(t, must(t, "query", "--lake", dir, "--sql", "SELECT count(*) AS n FROM windows"), fmt.Sprint(*out.Windows))
+	_, _, hint := parsimon(t, "query", "slowdown_by_service", "--lake", dir)
+	contains(t, hint, "is estimated from windows of time", "question sampled_percentiles")
 	gated := must(t, append(args, "--format", "json", "--fail-if", "service=storage p99_slowdown > 1000")...)
 	contains(t, gated, `"gate": "service=storage p99_slowdown > 1000"`, `"lo": `, `"failed": false`)
 	failsGate(t, "--fail-if 'service=storage p99_slowdown > 1': the value is", append(args, "--fail-if", "service=storage p99_slowdown > 1")...)
