@@ -104,7 +104,7 @@ type Error struct{ Failed []Verdict }
 func (e *Error) Error() string {
 	lines := make([]string, len(e.Failed))
 	for i, v := range e.Failed {
-		lines[i] = fmt.Sprintf("--fail-if '%s': the value is %.4g", v.Gate, v.Value)
+		lines[i] = fmt.Sprintf("--fail-if '%s': the value is %.6g", v.Gate, v.Value)
 		if v.Lo != nil {
 			lines[i] += fmt.Sprintf(" (%.4g to %.4g)", *v.Lo, *v.Hi)
 		}

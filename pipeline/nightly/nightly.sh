@@ -9,7 +9,8 @@ set -euo pipefail
 day=${1:-$(date -u -d yesterday +%F)}
 parsimon=${PARSIMON:-parsimon}
 metrics=${METRICS:-$LAKE}                       # textfile directory of node_exporter
-mkdir -p "$LAKE" "$metrics"
+answers=${ANSWERS:-$LAKE}                       # ingest-DAY.json, run-DAY.json and removed-DAY.json
+mkdir -p "$LAKE" "$metrics" "$answers"
 common=(--lake "$LAKE" --log-format json --quiet --wait "${WAIT:-30m}")
 
 options=()
@@ -17,7 +18,7 @@ options=()
 [ -z "${LABELS:-}" ] || options+=(--labels "$LABELS")
 
 "$parsimon" ingest "$LOGS/$day" --format "${FORMAT:-vpc},json" --topology "$TOPOLOGY" --workload "day-$day" "${options[@]}" \
-  --max-rejects "${MAX_REJECTS:-1%}" --metrics-file "$metrics/parsimon-ingest.prom" "${common[@]}" >"$LAKE/ingest-$day.json"
+  --max-rejects "${MAX_REJECTS:-1%}" --metrics-file "$metrics/parsimon-ingest.prom" "${common[@]}" >"$answers/ingest-$day.json"
 
 # A day that does not fit a simulation: FROM and TO cut out a part, such as T09:00:00Z to T09:10:00Z.
 part=()
@@ -28,8 +29,8 @@ while IFS= read -r gate; do [ -z "$gate" ] || gates+=(--fail-if "$gate"); done <
 
 code=0
 "$parsimon" run --workload "day-$day" --name "$day" "${part[@]}" "${gates[@]}" "${more[@]}" --format json \
-  --metrics-file "$metrics/parsimon-run.prom" "${common[@]}" >"$LAKE/run-$day.json" || code=$?
+  --metrics-file "$metrics/parsimon-run.prom" "${common[@]}" >"$answers/run-$day.json" || code=$?
 [ "$code" = 0 ] || [ "$code" = 3 ] || exit "$code"
 
-"$parsimon" rm --older-than "${KEEP:-30d}" --keep-last 7 --workloads --lake "$LAKE" --format json >"$LAKE/removed-$day.json"
+"$parsimon" rm --older-than "${KEEP:-30d}" --keep-last 7 --workloads --lake "$LAKE" --format json >"$answers/removed-$day.json"
 exit "$code"

@@ -42,7 +42,8 @@ func (s *sampler) result(rows []Row, stopped string, seconds float64) *Result {
 		Confidence: s.ask.Confidence, Within: s.ask.Within,
 		Goals: s.goals(), Warmup: s.warmup, Rows: rows,
 	}
-	r.SimulatedShare = s.share(s.design.Drawn(s.drawn), s.warmup.NS) * (1 + float64(s.warmup.Windows)/float64(max(1, r.Windows)))
+	measured := float64(s.warmup.Windows) / float64(max(1, r.Windows)) // again, with another warm-up
+	r.SimulatedShare = (1 + measured) * s.share(s.design.Drawn(s.drawn), s.warmup.NS)
 	for i := range rows {
 		row := &rows[i]
 		if row.Key.By != stages.ByNothing {
