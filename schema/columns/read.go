@@ -80,12 +80,12 @@ func fill[T any](rows []T, fields []reflect.StructField, rec arrow.Record, from 
 			n: len(rows)}
 		switch c := column.(type) {
 		case *array.Int16:
-			set(to, from, func(i int) int16 {
+			scatter(to, c.Int16Values()[from:])
+			for i := from; c.NullN() > 0 && i < from+len(rows); i++ {
 				if c.IsNull(i) {
-					return -1 // the inverse of orNull
+					*at[int16](to, i-from) = -1 // the inverse of orNull
 				}
-				return c.Value(i)
-			})
+			}
 		case *array.Int32:
 			scatter(to, c.Int32Values()[from:])
 		case *array.Int64:

@@ -155,8 +155,8 @@ FROM (` + rejects + `) ORDER BY "row"`
 	}
 	var beyond int64
 	from := duckdb.ScanParquet(stats.RejectsFile)
-	query = fmt.Sprintf("SELECT count(*) FROM %s WHERE reason IN (%s, "+
-		"%s)", from, duckdb.Quote(afterCount), duckdb.Quote(afterEnd))
+	query = fmt.Sprintf("SELECT count(*) FROM %s WHERE reason IN (%s, %s)", from, duckdb.Quote(afterCount),
+		duckdb.Quote(afterEnd))
 	err := in.query(ctx, query, &beyond)
 	if err != nil {
 		return err
