@@ -12,7 +12,6 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/schema"
 	"parsimon/stages"
-	"parsimon/stages/topology"
 )
 
 // An estimate that chooses (Variant.Auto) is of the whole network, estimator exact, where that is affordable: it takes
@@ -160,13 +159,8 @@ func look(ctx context.Context, e *Estimation) (first firstLook, err error) {
 	if err != nil {
 		return first, err
 	}
-	first.flows = g.Flows
+	first.hosts, first.flows = len(e.Network.Hosts()), g.Flows
 	_, first.flowHops, first.packetHops = loads.Totals(e.Network)
-	for _, n := range e.Network.Nodes {
-		if n.Kind == topology.KindHost {
-			first.hosts++
-		}
-	}
 	first.unable = stages.CheckWholeNetwork(e.Network, e.Spec.Params, e.Spec.Switches, e.Spec.Classes, loads)
 	reasons := stages.ReasonsForWholeNetwork(e.Network, &e.Spec.Params, loads)
 	first.insufficient = len(reasons) > 0

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"parsimon/pipeline/internal/fixture"
-	"parsimon/pipeline/internal/rows"
 	"parsimon/pipeline/lake"
 	"parsimon/schema"
 	"parsimon/stages"
@@ -31,7 +30,7 @@ func TestCollection(t *testing.T) {
 		}
 	}
 	digest := func(dir string) string {
-		return rows.Digest(t, dir, schema.Hops, schema.LinkStats, schema.SenderFCTs, schema.HopContributions, schema.Slowdowns, schema.Intervals)
+		return RowDigest(t, dir, schema.Hops, schema.LinkStats, schema.SenderFCTs, schema.HopContributions, schema.Slowdowns, schema.Intervals)
 	}
 	if digest(kept) != digest(collected) {
 		t.Error("the rows are not those of a run that keeps everything")

@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -43,35 +42,31 @@ func (m *method) exactStage() *engine.Stage {
 	if m.Spec.Classes != nil {
 		s.Writes = append(s.Writes, schema.LinkClasses)
 	}
-	s.Open = func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
-		loads, err := m.readLoads(in)
+	s.Open = engine.Always(func(ctx context.Context, t *engine.Attempt) error {
+		loads, err := m.readLoads(t.Inputs())
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, w := range stages.GoBackWarnings(m.Network, &m.Spec.Params, m.Spec.Switches, loads) {
 			m.Log.Warn().Msg(w.Text)
 			break // the others are in table warnings
 		}
-		work := func(ctx context.Context, t *engine.Attempt) error {
-			out := stages.ExactTables{FCTs: t.Sink(schema.ExactFCTs), Hops: t.Sink(schema.ExactHops),
-				Links: t.Sink(schema.LinkStats)}
-			if m.Spec.Classes != nil {
-				out.Classes = t.Sink(schema.LinkClasses)
-			}
-			o := stages.ExactOptions{
-				Workers: m.Workers, AllowUnreachable: m.Spec.AllowUnreachable, Buffer: m.Spec.Switches,
-				Classes: m.Spec.Classes,
-				Loads:   loads, Moves: m.Spec.Moves, Seed: m.Spec.Seed,
-			}
-			if err := m.dependencies(t, &o); err != nil {
-				return err
-			}
-			stats, err := stages.Exact(ctx, m.Network, m.Router, m.Spec.Params, t.Read(flows, nil, nil), o, out, t.Add)
-			t.SetStats(stats)
+		out := stages.ExactTables{FCTs: t.Sink(schema.ExactFCTs), Hops: t.Sink(schema.ExactHops),
+			Links: t.Sink(schema.LinkStats)}
+		if m.Spec.Classes != nil {
+			out.Classes = t.Sink(schema.LinkClasses)
+		}
+		o := stages.ExactOptions{
+			Workers: m.Workers, AllowUnreachable: m.Spec.AllowUnreachable, Buffer: m.Spec.Switches, Classes: m.Spec.Classes,
+			Loads: loads, Moves: m.Spec.Moves, Seed: m.Spec.Seed,
+		}
+		if err := m.dependencies(t, &o); err != nil {
 			return err
 		}
-		return func() (engine.Worker, error) { return work, nil }, nil
-	}
+		stats, err := stages.Exact(ctx, m.Network, m.Router, m.Spec.Params, t.Read(flows, nil, nil), o, out, t.Add)
+		t.SetStats(stats)
+		return err
+	})
 	return s
 }
 
@@ -104,7 +99,7 @@ func (m *method) exactWindowsStage() *engine.Stage {
 			return tasks, nil
 		},
 	}
-	s.Open = always(func(ctx context.Context, t *engine.Attempt) error {
+	s.Open = engine.Always(func(ctx context.Context, t *engine.Attempt) error {
 		part, err := readPart(t.Read(flows, nil, &lake.Range{Column: "start_ns", Lo: t.Lo, Hi: t.Hi}), t.Lo, t.Hi)
 		if err != nil {
 			return err
@@ -125,7 +120,7 @@ func readPart(in schema.Batches, fromNS, toNS int64) (part []workload.Row, err e
 		}
 		return nil
 	})
-	return part, errors.Join(err, in.Close())
+	return part, err
 }
 
 // simulatePart simulates the flows of a part until those of the spans have finished, and writes the rows of these.

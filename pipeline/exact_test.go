@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"parsimon/pipeline/internal/fixture"
-	"parsimon/pipeline/internal/rows"
 	"parsimon/schema"
 	"parsimon/stages"
 )
@@ -27,7 +26,7 @@ func TestWholeNetwork(t *testing.T) {
 	for _, o := range []options{{Workers: 1, Partitions: 1}, {Workers: 4, Partitions: 7}, {}} {
 		o.Lake, o.Variant = t.TempDir(), whole
 		run := estimate(t, topology, flows, o)
-		got := rows.Digest(t, o.Lake, tables...)
+		got := RowDigest(t, o.Lake, tables...)
 		if want == "" {
 			want = got
 		}

@@ -210,7 +210,7 @@ func digestOf(t testing.TB, dir string, by stages.Estimator) string {
 			tables = append(tables, schema.Feedback)
 		}
 	}
-	return rows.Digest(t, dir, tables...)
+	return RowDigest(t, dir, tables...)
 }
 
 // stateOf is the state of the one scenario of a lake, all bytes read.
@@ -281,7 +281,7 @@ func textOf(t testing.TB, dir string, table schema.Table, id lake.ScenarioID, va
 	}
 	var b strings.Builder
 	n := 0
-	err = columns.Consume(l.Read(table, lake.FilesOf(m.Files, table), nil, nil), func(rec arrow.Record) error {
+	err = columns.ForEach(l.Read(table, lake.FilesOf(m.Files, table), nil, nil), func(rec arrow.Record) error {
 		for i := range int(rec.NumRows()) {
 			for _, c := range rec.Columns() {
 				b.WriteString(c.ValueStr(i) + " ")

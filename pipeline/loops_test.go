@@ -41,7 +41,7 @@ func TestClosedLoops(t *testing.T) {
 		if got := e.Variant().Estimator; got != stages.WholeNetwork {
 			t.Fatalf("auto took %s", got)
 		}
-		tables := rows.Digest(t, dir, schema.ExactFCTs, schema.ExactHops, schema.Slowdowns, schema.LinkStats)
+		tables := pipeline.RowDigest(t, dir, schema.ExactFCTs, schema.ExactHops, schema.Slowdowns, schema.LinkStats)
 		if once == "" {
 			once = tables
 		} else if once != tables {

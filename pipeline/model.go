@@ -2,17 +2,21 @@ package pipeline
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
+	"parsimon/queries"
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/schema/names"
@@ -81,15 +85,11 @@ func OpenModel(l *lake.Lake, scenario string) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := engine.Complete(l, generated(l, id), methodVersion)
+	r, g, err := completeGenerated(l, generated(l, id))
 	if err != nil {
 		return nil, err
 	}
 	n, err := readNetwork(l, id, r)
-	if err != nil {
-		return nil, err
-	}
-	g, err := readGenerated(l, r)
 	if err != nil {
 		return nil, err
 	}
@@ -122,11 +122,8 @@ func ReadSpec(l *lake.Lake, id lake.ScenarioID) (spec Spec, err error) {
 
 // readNetwork rebuilds a scenario's topology from tables nodes and links.
 func readNetwork(l *lake.Lake, id lake.ScenarioID, r engine.Records) (*topology.Network, error) {
-	nodes := l.Read(schema.Nodes, r.Files(schema.Nodes), nil, nil)
-	defer func() { _ = nodes.Close() }() // read to its end, or an error is reported
-	links := l.Read(schema.Links, r.Files(schema.Links), nil, nil)
-	defer func() { _ = links.Close() }() // likewise
-	n, err := format.FromTables(nodes, links)
+	n, err := format.FromTables(l.Read(schema.Nodes, r.Files(schema.Nodes), nil, nil),
+		l.Read(schema.Links, r.Files(schema.Links), nil, nil))
 	if err != nil {
 		return nil, fmt.Errorf("topology of scenario %s: %w", id, err)
 	}
@@ -250,7 +247,7 @@ func (m *Model) checkServices(asked []string) error {
 	}
 	seen := map[string]bool{}
 	flows := m.Lake.Read(schema.Flows, r.Files(schema.Flows), []string{"service"}, nil)
-	err = columns.Consume(flows, func(rec arrow.Record) error {
+	err = columns.ForEach(flows, func(rec arrow.Record) error {
 		service := columns.Text(rec, "service")
 		for i := range service.Len() {
 			if name := service.Value(i); !seen[name] {
@@ -267,4 +264,192 @@ func (m *Model) checkServices(asked []string) error {
 		}
 	}
 	return err
+}
+
+// Begin opens a scenario for an estimate from its beginning, in the lake in a directory, which is made if there is
+// none.
+func Begin(ctx context.Context, dir string, s *scenario.Scenario, v Variant, o Settings) (*Estimation, error) {
+	// What would fail after the work fails before it.
+	if err := queries.CheckLakePath(dir); err != nil {
+		return nil, err
+	}
+	model, err := modelOf(s)
+	if err == nil {
+		err = model.check(v, o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	l, err := lake.Open(dir, true)
+	if err != nil {
+		return nil, err
+	}
+	model.Lake = l
+	e, err := newEstimation(ctx, model, v, o)
+	if err == nil {
+		e.source = sourceOf(model, e.Settings, s)
+	}
+	return e, err
+}
+
+// modelOf is the model of a scenario, in no lake.
+func modelOf(s *scenario.Scenario) (*Model, error) {
+	n, err := s.Network()
+	if err != nil {
+		return nil, err
+	}
+	canonical, err := s.Canonical()
+	if err != nil {
+		return nil, err
+	}
+	moves, err := s.Moves(n)
+	if err != nil {
+		return nil, err
+	}
+	spec := Spec{
+		ScenarioID: lake.ScenarioID(scenario.IDOf(canonical)), Name: s.Name, Seed: s.Seed, Params: s.Params(),
+		AllowUnreachable: s.AllowUnreachable, MaxRejects: s.MaxRejects, MaxLoad: s.MaxLoad(), Canonical: canonical,
+		Moves: moves,
+	}
+	if spec.Switches, err = s.Buffers(); err != nil {
+		return nil, err
+	}
+	if spec.Classes, err = s.Classes(); err != nil {
+		return nil, err
+	}
+	m, err := newModel(nil, spec, n)
+	if err == nil {
+		m.waits = s.HasJobs()
+	}
+	return m, err
+}
+
+// CheckScenario reports what is wrong with a scenario, and with estimates of it, before any work.
+func CheckScenario(s *scenario.Scenario, v Variant, o Settings) error {
+	m, err := modelOf(s)
+	if err != nil {
+		return err
+	}
+	return m.check(v, o)
+}
+
+// Resume opens a scenario that the lake holds (see OpenModel) for an estimate or single stages. With Auto, the variant
+// is the answer of the last run if the lake still has it.
+func Resume(ctx context.Context, dir, name string, v Variant, o Settings) (*Estimation, error) {
+	l, err := lake.Open(dir, false)
+	if err != nil {
+		return nil, err
+	}
+	model, err := OpenModel(l, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := model.check(v, o); err != nil {
+		return nil, err
+	}
+	return newEstimation(ctx, model, held(model, v), o)
+}
+
+// ReadOnly opens an estimate of a model for reading. It neither locks nor writes.
+func ReadOnly(model *Model, v Variant, o Settings) *Estimation {
+	exec := engine.Reader(model.Lake, withDefaults(o).Settings)
+	o.Settings = exec.Settings
+	return &Estimation{Model: model, Settings: o, variant: v.withDefaults(), exec: exec}
+}
+
+// ErrUnchanged is Derive's error for changes to what is there already.
+var ErrUnchanged = errors.New("nothing would change")
+
+// Derive opens a scenario made from one that the lake holds, for an estimate from its beginning. Its flows are those of
+// the base, whose files it shares unless the changes are of flows. A cable that fails makes the same scenario, under
+// the same id, as it does for Begin.
+func Derive(ctx context.Context, dir, base string, c scenario.Changes, v Variant, o Settings) (*Estimation, error) {
+	from, model, applied, err := change(dir, base, &c)
+	if err == nil && model.ID() == from.ID() {
+		err = fmt.Errorf("scenario %s: %w", from.ID(), ErrUnchanged)
+	}
+	if err == nil {
+		err = model.check(v, o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	o.Base = from.ID()
+	e, err := newEstimation(ctx, model, v, o)
+	switch {
+	case err != nil:
+		return nil, err
+	case c.FoundStarts:
+		of := newMethod(&Model{Lake: model.Lake, Spec: Spec{ScenarioID: from.ID()}}, Variant{}, Settings{}, nil)
+		e.source = &foundStarts{model, of.generate, of.exactStage()}
+	default:
+		e.source = &derivedFlows{model, generated(model.Lake, from.ID()), applied.Flows}
+	}
+	return e, nil
+}
+
+// Forget deletes the scenario if it was made to be deleted. What a user has made of the same changes stays.
+func (e *Estimation) Forget() error {
+	var ephemeral bool
+	if found, err := e.Lake.ReadState(e.base().StatePath(lake.EphemeralFile), &ephemeral); err != nil || !found {
+		return err
+	}
+	return e.exec.Session().RemovePlace(e.base())
+}
+
+func withDefaults(o Settings) Settings {
+	if o.MemoryBytes <= 0 {
+		o.MemoryBytes = DefaultMemory
+	}
+	o.Method = methodVersion
+	return o
+}
+
+// newEstimation locks the scenario, makes the executor, and makes the scenario the one last worked on.
+func newEstimation(ctx context.Context, model *Model, v Variant, o Settings) (*Estimation, error) {
+	o, v = withDefaults(o), v.withDefaults()
+	lock := model.Lake.Lock
+	if o.Shard.Count > 0 {
+		lock = model.Lake.LockShared
+	}
+	at := lake.Of(model.ID())
+	known := model.Lake.Exists(at.SpecPath())
+	session, err := lake.Waiting(ctx, o.Wait, func() (*lake.Session, error) { return lock(ctx, at) })
+	if err != nil {
+		return nil, err
+	}
+	o.Log = o.Log.With().Str("scenario", string(model.ID())).Str("name", model.Spec.Name).Logger()
+	switch deleted := at.StatePath(lake.EphemeralFile); {
+	case !o.Ephemeral: // a scenario that a user works on is no longer a sweep's to delete
+		err = session.RemoveState(deleted)
+	case model.Spec.Windows != nil: // they go with the scenario that they were drawn from
+	case !known:
+		err = session.WriteState(deleted, true)
+	default: // one that a user has made stays, and is estimated whole
+		o.Ephemeral, err = session.ReadState(deleted, new(bool))
+	}
+	if err == nil {
+		err = model.begin(session)
+	}
+	if err != nil {
+		session.Close()
+		return nil, err
+	}
+	exec := engine.New(session, o.Settings)
+	o.Settings = exec.Settings
+	return &Estimation{Model: model, Settings: o, variant: v, exec: exec, began: time.Now(),
+		beganCPU: engine.ProcessorSeconds()}, nil
+}
+
+// begin makes the scenario known, and the one last worked on. A scenario keeps its first name, which table scenarios
+// has too; another one becomes an alias.
+func (m *Model) begin(session *lake.Session) error {
+	if known, err := ReadSpec(m.Lake, m.ID()); err == nil {
+		m.Spec.Aliases = known.Aliases
+		if name := m.Spec.Name; name != known.Name && !slices.Contains(known.Aliases, name) {
+			m.Spec.Aliases = append(m.Spec.Aliases, name)
+		}
+		m.Spec.Name = known.Name
+	}
+	return session.WriteState(m.base().SpecPath(), m.Spec)
 }

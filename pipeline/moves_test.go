@@ -52,7 +52,7 @@ func TestMoves(t *testing.T) {
 			dir := t.TempDir()
 			e := estimates.Of(t, dir, movingScenario(t, c.text), pipeline.Variant{Auto: true},
 				pipeline.Settings{Settings: engine.Settings{Workers: workers}})
-			digests[rows.Digest(t, dir, schema.ExactFCTs, schema.ExactHops, schema.Slowdowns, schema.LinkStats)] = true
+			digests[pipeline.RowDigest(t, dir, schema.ExactFCTs, schema.ExactHops, schema.Slowdowns, schema.LinkStats)] = true
 			if got := rows.Ask(t, dir, sent); got != c.want || e.Variant().Estimator != stages.WholeNetwork {
 				t.Errorf("%+v: %s, want %s (%s)", c.text, got, c.want, e.Variant())
 			}

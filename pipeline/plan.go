@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -80,18 +79,9 @@ func (m *method) byChunk(in *engine.Inputs, _ []engine.Task) ([]engine.Task, err
 // oneTask is the Cut of a stage that is not divided.
 func oneTask(*engine.Inputs, []engine.Task) ([]engine.Task, error) { return []engine.Task{{}}, nil }
 
-// always is the Opener of a stage whose workers have no memory of their own.
-func always(work engine.Worker) engine.Opener {
-	return func(context.Context, *engine.Inputs) (engine.NewWorker, error) {
-		return func() (engine.Worker, error) { return work, nil }, nil
-	}
-}
-
 // readLoads reads what each link carries.
 func (m *method) readLoads(in *engine.Inputs) (*stages.Loads, error) {
-	rows := in.Read(m.route.Output(schema.LinkLoads), nil, nil)
-	defer func() { _ = rows.Close() }() // read to its end, or an error is reported
-	return stages.ReadLoads(m.Network, rows)
+	return stages.ReadLoads(m.Network, in.Read(m.route.Output(schema.LinkLoads), nil, nil))
 }
 
 // representatives returns, by link id, the link whose case stands for it; nil without clustering.
@@ -99,9 +89,7 @@ func (m *method) representatives(in *engine.Inputs) ([]int32, error) {
 	if m.cluster == nil {
 		return nil, nil
 	}
-	rows := in.Read(m.cluster.Output(schema.LinkClusters), nil, nil)
-	defer func() { _ = rows.Close() }() // read to its end, or an error is reported
-	return stages.ReadClusters(m.Network, rows)
+	return stages.ReadClusters(m.Network, in.Read(m.cluster.Output(schema.LinkClusters), nil, nil))
 }
 
 // withCluster adds the table of clusters to what a stage reads.

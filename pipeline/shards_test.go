@@ -159,7 +159,10 @@ func testArrayJobs(tt *testing.T, by stages.Estimator) {
 		t.Fatal(err)
 	}
 	run.Close()
-	steps := run.Plan().Steps()
+	var steps []string
+	for _, s := range run.Plan() {
+		steps = append(steps, s.String())
+	}
 	if steps[0] != "generate" || steps[len(steps)-1] != "intervals" {
 		t.Fatalf("steps %v", steps)
 	}

@@ -67,8 +67,9 @@ func (g *generatedFlows) flows(ctx context.Context, t *engine.Attempt, out *lake
 	if len(run) == 0 {
 		return stats, g.draw(ctx, n, stats, out)
 	}
-	w := newJobWriter(run, out, t.Sink(schema.Dependencies), t.Sink(schema.JobFlows), stats)
-	w.stopped = ctx.Err
+	slices.SortStableFunc(run, func(a, b jobs.Job) int { return cmp.Compare(a.StartNS, b.StartNS) })
+	w := &jobWriter{jobs: run, flows: out, waits: t.Sink(schema.Dependencies), parts: t.Sink(schema.JobFlows),
+		stats: stats, stopped: ctx.Err}
 	if err := g.draw(ctx, n, stats, w); err != nil {
 		return nil, err
 	}
@@ -138,7 +139,7 @@ func (f *flowFile) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowW
 
 // copyBatches writes a stream to a sink and closes the stream.
 func copyBatches(ctx context.Context, in schema.Batches, out schema.Sink) error {
-	return columns.Consume(in, func(rec arrow.Record) error {
+	return columns.ForEach(in, func(rec arrow.Record) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -165,7 +166,7 @@ func (w *ingestedFlows) flows(ctx context.Context, _ *engine.Attempt, out *lake.
 		return nil, err
 	}
 	rows := w.Lake.Read(schema.Flows, files[shared:], nil, &lake.Range{Column: "start_ns", Lo: w.fromNS, Hi: w.toNS})
-	err = columns.Consume(rows, func(rec arrow.Record) error {
+	err = columns.ForEach(rows, func(rec arrow.Record) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -177,7 +178,7 @@ func (w *ingestedFlows) flows(ctx context.Context, _ *engine.Attempt, out *lake.
 		}
 		part := rec.NewSlice(int64(lo), int64(hi))
 		defer part.Release()
-		g.count(part, starts[lo], starts[hi-1])
+		g.count(part)
 		return out.Write(part)
 	})
 	if err != nil {
@@ -210,15 +211,16 @@ func (w *ingestedFlows) share(files []lake.DataFile, chunks []workloads.Chunk, g
 	return len(chunks), nil
 }
 
-// count adds a batch of flows, whose first and last start are given.
-func (g *Generated) count(flows arrow.Record, firstNS, lastNS int64) {
+// count adds a batch of flows.
+func (g *Generated) count(flows arrow.Record) {
 	synthetic := columns.Named(flows, "synthetic_start").(*array.Boolean)
 	for i := range synthetic.Len() {
 		if synthetic.Value(i) {
 			g.SyntheticStarts++
 		}
 	}
-	g.add(flows.NumRows(), firstNS, lastNS)
+	starts := columns.Int64s(flows, "start_ns")
+	g.add(flows.NumRows(), starts[0], starts[len(starts)-1])
 }
 
 // add adds a number of flows, whose first and last start are given.
@@ -243,11 +245,7 @@ func (d *derivedFlows) reads() []engine.Output {
 }
 
 func (d *derivedFlows) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*Generated, error) {
-	base, err := engine.Complete(d.Lake, d.base, methodVersion)
-	if err != nil {
-		return nil, err
-	}
-	stats, err := readGenerated(d.Lake, base)
+	base, stats, err := completeGenerated(d.Lake, d.base)
 	if err != nil {
 		return nil, err
 	}
@@ -281,11 +279,7 @@ func (d *derivedFlows) share(t *engine.Attempt, base engine.Records, table schem
 
 // dependencies sets what the simulation of a workload whose flows wait for others needs.
 func (m *method) dependencies(t *engine.Attempt, o *stages.ExactOptions) error {
-	r, err := engine.Complete(m.Lake, m.generate, methodVersion)
-	if err != nil {
-		return err
-	}
-	g, err := readGenerated(m.Lake, r)
+	_, g, err := completeGenerated(m.Lake, m.generate)
 	if err != nil || !g.Closed() {
 		return err
 	}
@@ -303,7 +297,7 @@ func (m *method) setClosedSpan(in *engine.Inputs, slowdowns engine.Output, loads
 	if err != nil || !g.Closed() {
 		return err
 	}
-	return columns.Consume(in.Read(slowdowns, []string{"start_ns", "fct_ns"}, nil), func(rec arrow.Record) error {
+	return columns.ForEach(in.Read(slowdowns, []string{"start_ns", "fct_ns"}, nil), func(rec arrow.Record) error {
 		fct := columns.Int64s(rec, "fct_ns")
 		for i, start := range columns.Int64s(rec, "start_ns") {
 			loads.LastStartNS = max(loads.LastStartNS, start+fct[i])
@@ -346,7 +340,7 @@ func (s *foundStarts) flows(ctx context.Context, t *engine.Attempt, out *lake.Fl
 		return nil, duckdb.FirstLine(err)
 	}
 	stats := &Generated{FirstStartNS: -1}
-	err = columns.Consume(parquet.OpenForeign(schema.Flows, file), func(rec arrow.Record) error {
+	err = columns.ForEach(parquet.OpenForeign(schema.Flows, file), func(rec arrow.Record) error {
 		starts := columns.Int64s(rec, "start_ns")
 		stats.add(rec.NumRows(), starts[0], starts[len(starts)-1])
 		return out.Write(rec)
@@ -391,13 +385,6 @@ var (
 	jobAsPart = columns.TableOf[jobFlow](schema.JobFlows)
 	jobWaits  = columns.TableOf[jobWait](schema.Dependencies)
 )
-
-// newJobWriter returns a writer of jobs. stats counts what they have.
-func newJobWriter(all []jobs.Job, flows, waits, parts schema.Sink, stats *Generated) *jobWriter {
-	byStart := slices.SortedStableFunc(slices.Values(all),
-		func(a, b jobs.Job) int { return cmp.Compare(a.StartNS, b.StartNS) })
-	return &jobWriter{jobs: byStart, flows: flows, waits: waits, parts: parts, stats: stats}
-}
 
 // Write writes flows of services, and before each the jobs that start before it.
 func (w *jobWriter) Write(rec arrow.Record) error {

@@ -47,10 +47,18 @@ func (g *Generated) columns() map[string]*int64 {
 	}
 }
 
+// completeGenerated reads what stage generate found, which must be complete.
+func completeGenerated(l *lake.Lake, generate *engine.Stage) (r engine.Records, g Generated, err error) {
+	if r, err = engine.Complete(l, generate, methodVersion); err == nil {
+		g, err = readGenerated(l, r)
+	}
+	return r, g, err
+}
+
 // readGenerated reads what a complete stage generate found.
 func readGenerated(l *lake.Lake, r engine.Records) (g Generated, err error) {
 	rows := int64(0)
-	err = columns.Consume(l.Read(schema.Scenarios, r.Files(schema.Scenarios), nil, nil), func(rec arrow.Record) error {
+	err = columns.ForEach(l.Read(schema.Scenarios, r.Files(schema.Scenarios), nil, nil), func(rec arrow.Record) error {
 		rows += rec.NumRows()
 		for name, value := range g.columns() {
 			*value = columns.Int64s(rec, name)[0]
@@ -162,7 +170,7 @@ func (m *method) routeStage() *engine.Stage {
 		Cut:         m.byChunk,
 		Check:       m.checkReachable,
 	}
-	s.Open = always(func(ctx context.Context, t *engine.Attempt) error {
+	s.Open = engine.Always(func(ctx context.Context, t *engine.Attempt) error {
 		in := t.ReadChunk(flows)
 		_, err := stages.Route(ctx, m.Router, &m.Spec.Params, in, int32(t.N), t.Lo, t.Sink(schema.Hops),
 			t.Sink(schema.LinkLoads), stages.RouteOptions{AllowUnreachable: m.Spec.AllowUnreachable})
@@ -181,9 +189,7 @@ func (m *method) checkReachable(r engine.Records) error {
 	if err != nil {
 		return err
 	}
-	rows := m.Lake.Read(schema.LinkLoads, r.Files(schema.LinkLoads), nil, nil)
-	defer func() { _ = rows.Close() }() // read to its end, or an error is reported
-	loads, err := stages.ReadLoads(m.Network, rows)
+	loads, err := stages.ReadLoads(m.Network, m.Lake.Read(schema.LinkLoads, r.Files(schema.LinkLoads), nil, nil))
 	if err != nil {
 		return err
 	}
@@ -207,7 +213,7 @@ func (m *Model) unreachable(generate engine.Records, loads *stages.Loads) (n int
 	}
 	var path []int32
 	in := m.Lake.Read(schema.Flows, generate.Files(schema.Flows), nil, nil)
-	err = columns.Consume(in, func(rec arrow.Record) error {
+	err = columns.ForEach(in, func(rec arrow.Record) error {
 		src, dst, size := columns.Int32s(rec, "src"), columns.Int32s(rec, "dst"), columns.Int64s(rec, "size_bytes")
 		for i, id := range columns.Int64s(rec, "flow_id") {
 			if stages.ComputeStep(src[i], dst[i], size[i]) {

@@ -89,37 +89,32 @@ func (m *method) clusterStage() *engine.Stage {
 		Writes: []schema.Table{schema.LinkClusters},
 		Cut:    oneTask,
 	}
-	s.Open = func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
-		loads, err := m.readLoads(in)
+	s.Open = engine.Always(func(ctx context.Context, t *engine.Attempt) error {
+		features, err := m.features(ctx, t)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		cluster := func(ctx context.Context, t *engine.Attempt) error {
-			features, err := m.features(ctx, t, in, loads)
-			if err != nil {
-				return err
-			}
-			clusters, err := m.variant.Cluster.Cluster(ctx, features)
-			if err != nil {
-				return err
-			}
-			return stages.WriteClusters(clusters, t.Sink(schema.LinkClusters))
+		clusters, err := m.variant.Cluster.Cluster(ctx, features)
+		if err != nil {
+			return err
 		}
-		return func() (engine.Worker, error) { return cluster, nil }, nil
-	}
+		return stages.WriteClusters(clusters, t.Sink(schema.LinkClusters))
+	})
 	return s
 }
 
 // features works out the features of all links on all workers, a range of links at a time.
-func (m *method) features(ctx context.Context, t *engine.Attempt, in *engine.Inputs,
-	loads *stages.Loads) ([]stages.LinkFeatures, error) {
+func (m *method) features(ctx context.Context, t *engine.Attempt) ([]stages.LinkFeatures, error) {
+	loads, err := m.readLoads(t.Inputs())
+	if err != nil {
+		return nil, err
+	}
 	features := make([]stages.LinkFeatures, len(m.Network.Links))
 	ranges := m.cutLinks(loads, everyLink)
-	err := engine.Parallel(ctx, m.Workers, len(ranges), func() (func(context.Context, int) error, error) {
+	err = engine.Parallel(ctx, m.Workers, len(ranges), func() (func(context.Context, int) error, error) {
 		return func(ctx context.Context, i int) error {
 			lo, hi := ranges[i].Lo, ranges[i].Hi
-			rows := in.Read(m.route.Output(schema.Hops), nil, linkRange(lo, hi))
-			defer func() { _ = rows.Close() }() // read to its end, or an error is reported
+			rows := t.Inputs().Read(m.route.Output(schema.Hops), nil, linkRange(lo, hi))
 			t.Add(hi - lo)
 			return stages.Features(ctx, m.Network, &m.Spec.Params, loads, int32(lo), int32(hi), rows, features)
 		}, nil

@@ -122,9 +122,7 @@ func (m *method) omitted(in *engine.Inputs, first *engine.Stage) (stages.Omitted
 	if first == nil {
 		return nil, nil
 	}
-	rows := in.Read(first.Output(schema.LinkStats), nil, nil)
-	defer func() { _ = rows.Close() }() // read to its end, or an error is reported
-	return stages.ReadOmitted(m.Network, rows)
+	return stages.ReadOmitted(m.Network, in.Read(first.Output(schema.LinkStats), nil, nil))
 }
 
 // Rows that a partition of links should have, so that several fit the memory of a worker (about 100 bytes a row, and

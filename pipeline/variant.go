@@ -29,10 +29,7 @@ type Variant struct {
 
 // Names of variants: "exact", "flow-2" and "flow-1", "independent", the latter with
 // "-cluster-10%" where links were clustered. The first pass of flow-2 is stored as, and shared with, that of flow-1.
-const (
-	flowPrefix  = "flow-"
-	clusterPart = "-cluster-"
-)
+const clusterPart = "-cluster-"
 
 // SampledPart marks the names of estimates from windows (package sampled): the variant of the windows, SampledPart, how
 // many windows, and their warm-up.
@@ -51,7 +48,7 @@ func CombineStage(id lake.ScenarioID, variant string) *engine.Stage {
 func (v Variant) String() string {
 	name := v.Estimator.String()
 	if v.Estimator == stages.Flow {
-		name = flowPrefix + strconv.Itoa(v.Passes)
+		name += "-" + strconv.Itoa(v.Passes)
 	}
 	if v.Cluster != nil {
 		name += clusterPart + v.Cluster.String()
@@ -79,17 +76,11 @@ func ParseVariant(name string) (v Variant, err error) {
 			return v, err
 		}
 	}
-	rest, ok := strings.CutPrefix(whole, flowPrefix)
-	if !ok {
-		v.Estimator, err = stages.ParseEstimator(whole)
-		if err != nil || v.Estimator == stages.Flow || checkVariant(v) != nil {
-			return v, fmt.Errorf("no variant %q", name)
-		}
-		return v, nil
-	}
-	v.Estimator = stages.Flow
-	v.Passes, err = strconv.Atoi(rest)
-	if err != nil || strconv.Itoa(v.Passes) != rest || v.Passes < 1 || v.Passes > MaxPasses || clustered {
+	estimator, passes, _ := strings.Cut(whole, "-")
+	v.Estimator, err = stages.ParseEstimator(estimator)
+	v.Passes, _ = strconv.Atoi(passes) // 0 where there are none
+	unknown := v.Estimator == stages.Flow && (v.Passes < 1 || v.Passes > MaxPasses)
+	if err != nil || unknown || v.String() != name || checkVariant(v) != nil {
 		return v, fmt.Errorf("no variant %q", name)
 	}
 	return v, nil

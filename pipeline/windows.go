@@ -95,11 +95,10 @@ func DeriveWindows(ctx context.Context, base *Estimation, w Windows, o Settings)
 	}
 	o.Base, o.Ephemeral = base.ID(), true
 	e, err := newEstimation(ctx, model, base.variant, o)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		e.source = &windowFlows{model, generated(base.Lake, base.ID()), w}
 	}
-	e.source = &windowFlows{model, generated(base.Lake, base.ID()), w}
-	return e, e.begin()
+	return e, err
 }
 
 // windowFlows are the flows of a base scenario in windows.
@@ -111,11 +110,7 @@ type windowFlows struct {
 
 func (w *windowFlows) reads() []engine.Output { return []engine.Output{w.base.Output(schema.Flows)} }
 func (w *windowFlows) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*Generated, error) {
-	base, err := engine.Complete(w.Lake, w.base, methodVersion)
-	if err != nil {
-		return nil, err
-	}
-	of, err := readGenerated(w.Lake, base)
+	base, of, err := completeGenerated(w.Lake, w.base)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +121,7 @@ func (w *windowFlows) flows(ctx context.Context, t *engine.Attempt, out *lake.Fl
 	files := base.Files(schema.Flows)
 	for _, r := range c.reads() {
 		in := w.Lake.Read(schema.Flows, files, nil, &lake.Range{Column: "start_ns", Lo: r[0], Hi: r[1]})
-		err := columns.Consume(in, func(rec arrow.Record) error {
+		err := columns.ForEach(in, func(rec arrow.Record) error {
 			return errors.Join(ctx.Err(), c.batch(rec))
 		})
 		if err != nil {
@@ -248,8 +243,7 @@ func (c *carrier) batch(rec arrow.Record) error {
 // pass writes flows of a part.
 func (c *carrier) pass(flows arrow.Record) error {
 	defer flows.Release()
-	starts := columns.Int64s(flows, "start_ns")
-	c.stats.count(flows, starts[0], starts[len(starts)-1])
+	c.stats.count(flows)
 	return c.out.Write(flows)
 }
 

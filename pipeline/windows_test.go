@@ -146,7 +146,7 @@ func TestWindowsKeepTheOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	last, rows, carried := int64(0), 0, 0
-	err = columns.Consume(in, func(rec arrow.Record) error {
+	err = columns.ForEach(in, func(rec arrow.Record) error {
 		size := columns.Int64s(rec, "size_bytes")
 		for i, ns := range columns.Int64s(rec, "start_ns") {
 			if ns < last {
@@ -186,7 +186,7 @@ func TestFluidOfLake(t *testing.T) {
 	const every = int64(5e6)
 	f, at := newFluid(accessBandwidths(e.Network)), every
 	var sums [64]struct{ flows, active, left, fluidLeft float64 }
-	err = columns.Consume(in, func(rec arrow.Record) error {
+	err = columns.ForEach(in, func(rec arrow.Record) error {
 		size, start, fct := columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns"), columns.Int64s(rec, "fct_ns")
 		src, dst := columns.Int32s(rec, "src"), columns.Int32s(rec, "dst")
 		for i := range size {

@@ -34,14 +34,10 @@ func WriteCatalog(lake, temp string, files []File) (err error) {
 			err = fmt.Errorf("write the catalog of lake %s: %w", lake, duckdb.FirstLine(err))
 		}
 	}()
-	root, err := lakeRoot(lake)
-	if err != nil {
-		return err
+	root, all, err := viewsOf(lake, files)
+	if err == nil {
+		err = CheckLakePath(root)
 	}
-	if err := CheckLakePath(root); err != nil {
-		return err
-	}
-	all, err := views(files, root+string(filepath.Separator))
 	if err != nil {
 		return err
 	}
@@ -67,6 +63,14 @@ func WriteCatalog(lake, temp string, files []File) (err error) {
 		return err
 	}
 	return flush(root)
+}
+
+// viewsOf returns the absolute path of a lake and the views over files of it.
+func viewsOf(lake string, files []File) (root string, all []view, err error) {
+	if root, err = lakeRoot(lake); err == nil {
+		all, err = views(files, root+string(filepath.Separator))
+	}
+	return root, all, err
 }
 
 // flush writes a file or a directory to the disk.
@@ -125,11 +129,7 @@ func commentView(ctx context.Context, conn *sql.Conn, v view) error {
 
 // CatalogDigest returns a digest of the catalog's views over the files: while it is the same, so are the views.
 func CatalogDigest(lake string, files []File) (string, error) {
-	root, err := lakeRoot(lake)
-	if err != nil {
-		return "", err
-	}
-	all, err := views(files, root+string(filepath.Separator))
+	_, all, err := viewsOf(lake, files)
 	if err != nil {
 		return "", err
 	}

@@ -139,7 +139,7 @@ func TestUnknownIDs(t *testing.T) {
 		{"007", "paper", `no variant "paper" of scenario 007; it has exact, own`},
 		{"", "flow-9", `no variant "flow-9" in the lake; it has flow-1, flow-2, own, exact, paper`},
 	} {
-		q, err := Get(SlowdownBySize)
+		q, err := Get("slowdown_by_size")
 		if err != nil {
 			t.Fatal(err)
 		}

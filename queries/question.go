@@ -2,23 +2,17 @@ package queries
 
 import (
 	"embed"
+	"encoding/json"
 	"fmt"
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
+	"parsimon/queries/duckdb"
 	"parsimon/schema/names"
-)
-
-// Names of the questions whose answers `parsimon run` prints when it is done.
-const (
-	SlowdownBySize    = "slowdown_by_size"
-	SlowdownByService = "slowdown_by_service"
-	HottestLinks      = "hottest_links"
-	LoadTop10         = "load_top10"
-	JobIterations     = "job_iterations"
 )
 
 // Query is one question of the library. To add one, add a file NAME.sql to this folder: parseQuery describes it, and
@@ -71,13 +65,7 @@ func read(file string) []byte {
 }
 
 // List returns all questions, sorted by name.
-func List() []Query {
-	all := slices.Clone(library())
-	for i := range all {
-		all[i].Params = slices.Clone(all[i].Params)
-	}
-	return all
-}
+func List() []Query { return slices.Clone(library()) }
 
 // Get returns the question of that name. The error for an unknown name suggests similar ones.
 func Get(name string) (Query, error) {
@@ -90,4 +78,144 @@ func Get(name string) (Query, error) {
 		known[i] = q.Name
 	}
 	return Query{}, fmt.Errorf("no query %q; did you mean %s?", name, strings.Join(names.Nearest(name, known, 3), ", "))
+}
+
+// Param is one parameter of a question.
+type Param struct {
+	Name    string
+	Default string // as text; may be empty for type text
+	Doc     string
+	// Type is the set of allowed values: text; count (integer from 1 to 100,000); positive (number
+	// above 0); fraction (number above 0 and below 1); time (integer of ns, 0 or more).
+	Type string
+}
+
+// maxCount limits the parameters of type count, which are numbers of rows and of bins. Memory grows with them.
+const maxCount = 100_000
+
+// literal returns a value of the parameter, given as text, as SQL.
+func (p Param) literal(text string) (string, error) {
+	want, sql := "", ""
+	switch p.Type {
+	case "text":
+		return duckdb.Quote(text), nil
+	case "count", "time":
+		n, err := strconv.ParseInt(text, 10, 64)
+		sql = fmt.Sprintf("CAST(%d AS BIGINT)", n)
+		switch {
+		case p.Type == "count" && (err != nil || n < 1 || n > maxCount):
+			want = fmt.Sprintf("a whole number from 1 to %d", maxCount)
+		case err != nil || n < 0:
+			want = "a whole number of ns, 0 or more"
+		}
+	default:
+		f, err := strconv.ParseFloat(text, 64)
+		sql = "CAST(" + strconv.FormatFloat(f, 'e', -1, 64) + " AS DOUBLE)"
+		switch {
+		case p.Type == "fraction" && (err != nil || !(f > 0 && f < 1)):
+			want = "a number above 0 and below 1"
+		case err != nil || !(f > 0) || f > 1e12: // milliseconds of up to 1e12 fit 64 bits as nanoseconds
+			want = "a number above 0, at most 1e12"
+		}
+	}
+	if want != "" {
+		return "", fmt.Errorf("parameter %s: want %s, got %q", p.Name, want, text)
+	}
+	return sql, nil
+}
+
+var (
+	questionFile = regexp.MustCompile(`^-- question: (.+)\n-- grain: (.+)\n-- units: (.+)\n((?:-- .+\n)*)\n([^;]+)$`)
+	paramLine    = regexp.MustCompile(
+		`^-- param: ([a-z][a-z0-9_]*) (text|count|positive|fraction|time) = (\S+) : (.+)\n$`)
+	paramUse = regexp.MustCompile(`\$[A-Za-z_][A-Za-z0-9_]*`)
+)
+
+// parseQuery parses the file of a question: a header, an empty line, and one SELECT without a semicolon.
+//
+//	-- question: one line
+//	-- grain: one line
+//	-- units: one line
+//	-- param: NAME TYPE = DEFAULT : what it is     (any number of them; DEFAULT '' is the empty string)
+//
+//	SELECT … WHERE column = $NAME
+//
+// Every parameter must be declared and used.
+func parseQuery(file, text string) (Query, error) {
+	m := questionFile.FindStringSubmatch(text)
+	if m == nil {
+		return Query{}, fmt.Errorf("%s: want lines question, grain, units and param, an empty line, and one "+
+			"SELECT without a semicolon", file)
+	}
+	q := Query{Name: strings.TrimSuffix(file, ".sql"), Question: m[1], Grain: m[2], Units: m[3],
+		SQL: strings.TrimSpace(m[5])}
+	uses := paramUse.FindAllString(q.SQL, -1)
+	for line := range strings.Lines(m[4]) {
+		p := paramLine.FindStringSubmatch(line)
+		if p == nil || q.hasParam(p[1]) || !slices.Contains(uses, "$"+p[1]) {
+			return q, fmt.Errorf("%s: want `-- param: NAME TYPE = DEFAULT : what it is`, once and used, got %q", file, line)
+		}
+		q.Params = append(q.Params, Param{Name: p[1], Type: p[2], Default: strings.TrimPrefix(p[3], "''"), Doc: p[4]})
+	}
+	if _, err := q.With(nil); err != nil {
+		return q, fmt.Errorf("%s: %w", file, err)
+	}
+	return q, nil
+}
+
+func (q Query) hasParam(name string) bool {
+	return slices.ContainsFunc(q.Params, func(p Param) bool { return p.Name == name })
+}
+
+// Chart is a Vega-Lite specification that draws the answer of a question. It stands beside the question:
+// X.vl.json draws X.sql.
+//
+// A specification has no rows: its data has the name of the question, and whoever draws it
+// binds the rows of the answer to that name. It has no colours either: a theme gives them. The width "container"
+// stands for the width that the page has. Charts with parameters service and vnet show one group of flows: null is
+// all of them.
+type Chart struct {
+	Name    string // of the chart and of the question
+	Caption string // what the chart shows, in words
+	Spec    json.RawMessage
+	// Filtered says that the chart has the parameters service and vnet.
+	Filtered bool
+}
+
+func parseChart(name string, text []byte) (Chart, error) {
+	var spec struct {
+		Description string `json:"description"`
+		Params      []struct {
+			Name string `json:"name"`
+		} `json:"params"`
+	}
+	if err := json.Unmarshal(text, &spec); err != nil {
+		return Chart{}, fmt.Errorf("%s.vl.json: %w", name, err)
+	}
+	if spec.Description == "" {
+		return Chart{}, fmt.Errorf("%s.vl.json: no description", name)
+	}
+	c := Chart{Name: name, Caption: spec.Description, Spec: text}
+	for _, p := range spec.Params {
+		c.Filtered = c.Filtered || p.Name == "service"
+	}
+	return c, nil
+}
+
+// GetChart returns the chart of that name.
+func GetChart(name string) (Chart, error) {
+	text, err := files.ReadFile(name + ".vl.json")
+	if err != nil {
+		return Chart{}, fmt.Errorf("no chart %q", name)
+	}
+	return parseChart(name, text)
+}
+
+// Theme returns a Vega-Lite configuration that gives charts their colours, which colour-blind readers can
+// distinguish, on a light or a dark page.
+func Theme(dark bool) json.RawMessage {
+	if dark {
+		return read("theme_dark.json")
+	}
+	return read("theme_light.json")
 }

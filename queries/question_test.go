@@ -38,7 +38,7 @@ func TestLibrary(t *testing.T) {
 			t.Errorf("%s: question %q, grain %q", path, q.Question, q.Grain)
 		}
 	}
-	for _, name := range []string{SlowdownBySize, HottestLinks, LoadTop10} {
+	for _, name := range []string{"slowdown_by_size", "hottest_links", "load_top10"} {
 		if _, err := Get(name); err != nil {
 			t.Error(err)
 		}

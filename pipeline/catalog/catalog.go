@@ -73,13 +73,18 @@ func Write(l *lake.Lake) error {
 	if err != nil {
 		return err
 	}
+	root, err := os.OpenRoot(l.Path())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }() // what is noted by it may be lost
 	digest, err := queries.CatalogDigest(l.Path(), files)
-	if err != nil || upToDate(l, digest) {
+	if err != nil || upToDate(root, digest) {
 		return err
 	}
 	err = errors.Join(queries.WriteCatalog(l.Path(), lake.CatalogTemp, files), l.RemoveCatalogTemp())
 	if err == nil {
-		noteWritten(l, digest)
+		noteWritten(root, digest)
 		return nil
 	}
 	for _, f := range byPath { // a view cannot be made of a damaged file, and DuckDB does not name it
@@ -104,12 +109,7 @@ func stamp(root *os.Root, digest string) string {
 }
 
 // upToDate reports whether the catalog has the views of a digest and was not changed since it was written.
-func upToDate(l *lake.Lake, digest string) bool {
-	root, err := os.OpenRoot(l.Path())
-	if err != nil {
-		return false
-	}
-	defer func() { _ = root.Close() }() // only read
+func upToDate(root *os.Root, digest string) bool {
 	want := stamp(root, digest)
 	if info, err := root.Lstat(writtenFile); err != nil || !info.Mode().IsRegular() || info.Size() != int64(len(want)) {
 		return false // a pipe, for example, would block
@@ -119,17 +119,10 @@ func upToDate(l *lake.Lake, digest string) bool {
 }
 
 // noteWritten notes that the catalog has the views of a digest. Where that fails, the next command writes it again.
-func noteWritten(l *lake.Lake, digest string) {
-	root, err := os.OpenRoot(l.Path())
-	if err != nil {
-		return
-	}
-	defer func() { _ = root.Close() }()
+func noteWritten(root *os.Root, digest string) {
 	_ = root.Remove(writtenFile) // it may be a link
-	f, err := root.OpenFile(writtenFile, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-	if err != nil {
-		return
+	if f, err := root.OpenFile(writtenFile, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644); err == nil {
+		_, _ = f.WriteString(stamp(root, digest))
+		_ = f.Close()
 	}
-	_, _ = f.WriteString(stamp(root, digest))
-	_ = f.Close()
 }

@@ -57,6 +57,9 @@ func (t *Attempt) ReadChunk(o Output) schema.Batches {
 	return t.read(o, t.in.Files(o)[t.N:t.N+1], nil, nil)
 }
 
+// Inputs are the records of the stages that the stage reads from.
+func (t *Attempt) Inputs() *Inputs { return t.in }
+
 // Range selects the task's rows of a column.
 func (t *Attempt) Range(column string) *lake.Range {
 	return &lake.Range{Column: column, Lo: t.Lo, Hi: t.Hi}

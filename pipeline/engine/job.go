@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"runtime/pprof"
 	"slices"
@@ -120,7 +121,7 @@ func (e *Executor) settle(j *job) error {
 // the new ones are committed.
 func (e *Executor) begin(s *Stage, l layout) error {
 	old, found, err := readLayout(e.lake, s)
-	if err != nil && !isDamage(err) {
+	if err != nil && !errors.As(err, new(*lake.DamageError)) {
 		return err
 	}
 	if err != nil {

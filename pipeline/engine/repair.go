@@ -49,7 +49,7 @@ func (e *Executor) dropDamaged(r Records) error {
 		if err == nil {
 			continue
 		}
-		if !isDamage(err) {
+		if !errors.As(err, new(*lake.DamageError)) {
 			return err
 		}
 		e.Log.Warn().Err(err).Str("stage", r.Stage.String()).Int("task", n).Msg("damaged: the task runs again")
@@ -73,11 +73,6 @@ func (e *Executor) verify(rec *Record, check func(lake.DataFile) error) error {
 		e.verified[f.Path] = true
 	}
 	return nil
-}
-
-func isDamage(err error) bool {
-	var damage *lake.DamageError
-	return errors.As(err, &damage)
 }
 
 // invalidate makes a stage do those of its tasks again whose files of a table were collected.

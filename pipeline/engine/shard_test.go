@@ -252,7 +252,7 @@ func testDoubledAttempts(t *testing.T, table schema.Table) {
 				t.Errorf("round %d: %v", round, err)
 			}
 			rows := int64(0)
-			err := columns.Consume(l.Read(table, []lake.DataFile{f}, nil, nil), func(rec arrow.Record) error {
+			err := columns.ForEach(l.Read(table, []lake.DataFile{f}, nil, nil), func(rec arrow.Record) error {
 				rows += rec.NumRows()
 				return nil
 			})

@@ -49,6 +49,13 @@ type Opener func(ctx context.Context, in *Inputs) (NewWorker, error)
 // NewWorker makes a worker with scratch memory of its own.
 type NewWorker func() (Worker, error)
 
+// Always is the Opener of a stage whose workers have no memory of their own.
+func Always(work Worker) Opener {
+	return func(context.Context, *Inputs) (NewWorker, error) {
+		return func() (Worker, error) { return work, nil }, nil
+	}
+}
+
 // An Output is one table of the stage that writes it.
 type Output struct {
 	Stage *Stage

@@ -224,7 +224,7 @@ func (t *toy) check(tb testing.TB, l *lake.Lake) {
 		tb.Fatal(err)
 	}
 	var sums []int64
-	err = columns.Consume(l.Read(schema.SenderFCTs, r.Files(schema.SenderFCTs), nil, nil), func(rec arrow.Record) error {
+	err = columns.ForEach(l.Read(schema.SenderFCTs, r.Files(schema.SenderFCTs), nil, nil), func(rec arrow.Record) error {
 		sums = append(sums, columns.Int64s(rec, "fct_ns")...)
 		return nil
 	})

@@ -172,7 +172,7 @@ func (w world) look() (snapshot, error) {
 			if len(files) == 0 {
 				continue
 			}
-			unit := m.Place().String()
+			unit := m.Place.String()
 			if t.Published { // a transaction of its own
 				unit += " (answers)"
 			}

@@ -60,10 +60,7 @@ func (e *CollectedError) Error() string {
 }
 
 // IsCollected reports whether an error is, or wraps, a *CollectedError.
-func IsCollected(err error) bool {
-	var collected *CollectedError
-	return errors.As(err, &collected)
-}
+func IsCollected(err error) bool { return errors.As(err, new(*CollectedError)) }
 
 // Collected reports whether a file was collected.
 func (l *Lake) Collected(d DataFile) bool {
@@ -318,7 +315,7 @@ func (s *Session) Share(d DataFile, path string) (DataFile, error) {
 	if err != nil {
 		return fail(err)
 	}
-	_, err = io.Copy(out, in)
+	_, err = io.Copy(struct{ io.Writer }{out}, in) // by Write
 	if err := errors.Join(err, out.Close()); err != nil {
 		return fail(errors.Join(err, s.root.Remove(tmp)))
 	}

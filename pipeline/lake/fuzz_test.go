@@ -43,8 +43,8 @@ func FuzzManifest(f *testing.F) {
 			}
 			return
 		}
-		if !found || m.Place() != p {
-			t.Errorf("%v, of %v", found, m.Place())
+		if !found || m.Place != p {
+			t.Errorf("%v, of %v", found, m.Place)
 		}
 		for _, d := range m.Files {
 			if table, err := d.Table(); err != nil || filepath.Dir(d.Path) != p.Dir(table) || !filepath.IsLocal(d.Path) {

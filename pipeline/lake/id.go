@@ -38,9 +38,9 @@ func ParseWorkloadID(text string) (WorkloadID, error) {
 // A Place says what the rows of a data file belong to: a scenario and, for tables that depend on how the
 // scenario was estimated, a variant; or a workload.
 type Place struct {
-	Scenario ScenarioID
-	Variant  string
-	Workload WorkloadID
+	Scenario ScenarioID `json:"scenario,omitempty"`
+	Variant  string     `json:"variant,omitempty"`
+	Workload WorkloadID `json:"workload,omitempty"`
 }
 
 // Of returns the place of a scenario's tables that do not depend on a variant.

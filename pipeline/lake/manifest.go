@@ -22,22 +22,17 @@ import (
 //
 // A reader or a killed writer at any point finds the files of the old manifest or those of the new one, all of them.
 type Manifest struct {
-	SchemaVersion int        `json:"schema_version"`
-	Scenario      ScenarioID `json:"scenario,omitempty"`
-	Variant       string     `json:"variant,omitempty"`
-	Workload      WorkloadID `json:"workload,omitempty"`
-	Files         []DataFile `json:"files"`
+	SchemaVersion int `json:"schema_version"`
+	Place
+	Files []DataFile `json:"files"`
 }
 
 const manifestFile = "manifest.json"
 
-// Place is what the manifest's files belong to.
-func (m Manifest) Place() Place { return Place{m.Scenario, m.Variant, m.Workload} }
-
 // check reports a manifest that is not of its place, or names files that are not.
 func (m Manifest) check(p Place) error {
-	if m.Place() != p {
-		return fmt.Errorf("it is the manifest of %s", m.Place())
+	if m.Place != p {
+		return fmt.Errorf("it is the manifest of %s", m.Place)
 	}
 	if m.SchemaVersion != schema.Version {
 		return &VersionError{p.String(), m.SchemaVersion}
@@ -151,9 +146,7 @@ func (s *Session) Commit(p Place, files []DataFile) error {
 	if err := s.syncAll(slices.Sorted(maps.Keys(dirs))); err != nil {
 		return err
 	}
-	m := Manifest{SchemaVersion: schema.Version, Scenario: p.Scenario, Variant: p.Variant, Workload: p.Workload,
-		Files: files}
-	return s.WriteStateDurably(p.StatePath(manifestFile), m)
+	return s.WriteStateDurably(p.StatePath(manifestFile), Manifest{schema.Version, p, files})
 }
 
 // syncsAtOnce is how many files are made durable at a time: the file system writes them to the disk together.

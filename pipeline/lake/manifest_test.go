@@ -44,7 +44,7 @@ func TestSnapshots(t *testing.T) {
 
 	keep := map[string]bool{}
 	all, err := l.Manifests()
-	if err != nil || len(all) != 2 || all[0].Place() != at || all[1].Place() != variant {
+	if err != nil || len(all) != 2 || all[0].Place != at || all[1].Place != variant {
 		t.Fatalf("manifests %+v, %v", all, err)
 	}
 	for _, m := range all {
@@ -96,13 +96,13 @@ func TestManifestsAreChecked(t *testing.T) {
 	s := lock(t, l, at)
 	path := at.StatePath(manifestFile)
 	for want, m := range map[string]Manifest{
-		"it is the manifest of scenario beefbeefbeefbeef": {SchemaVersion: schema.Version, Scenario: "beefbeefbeefbeef"},
-		"has schema version 1, this program":              {SchemaVersion: 1, Scenario: at.Scenario},
-		"no table":                                        {SchemaVersion: schema.Version, Scenario: at.Scenario, Files: []DataFile{{Path: "../etc/passwd"}}},
-		`it names file "nodes/../../x.parquet"`:           {SchemaVersion: schema.Version, Scenario: at.Scenario, Files: []DataFile{{Path: "nodes/../../x.parquet"}}},
-		`it names file "nodes/scenario=beef`:              {SchemaVersion: schema.Version, Scenario: at.Scenario, Files: []DataFile{{Path: Of("beefbeefbeefbeef").File(schema.Nodes, 0)}}},
-		`part-*.parquet"`:                                 {SchemaVersion: schema.Version, Scenario: at.Scenario, Files: []DataFile{{Path: at.Dir(schema.Nodes) + "/part-*.parquet"}}},
-		`it names file "feedback`: {SchemaVersion: schema.Version, Scenario: at.Scenario,
+		"it is the manifest of scenario beefbeefbeefbeef": {SchemaVersion: schema.Version, Place: Of("beefbeefbeefbeef")},
+		"has schema version 1, this program":              {SchemaVersion: 1, Place: at},
+		"no table":                                        {SchemaVersion: schema.Version, Place: at, Files: []DataFile{{Path: "../etc/passwd"}}},
+		`it names file "nodes/../../x.parquet"`:           {SchemaVersion: schema.Version, Place: at, Files: []DataFile{{Path: "nodes/../../x.parquet"}}},
+		`it names file "nodes/scenario=beef`:              {SchemaVersion: schema.Version, Place: at, Files: []DataFile{{Path: Of("beefbeefbeefbeef").File(schema.Nodes, 0)}}},
+		`part-*.parquet"`:                                 {SchemaVersion: schema.Version, Place: at, Files: []DataFile{{Path: at.Dir(schema.Nodes) + "/part-*.parquet"}}},
+		`it names file "feedback`: {SchemaVersion: schema.Version, Place: at,
 			Files: []DataFile{{Path: at.File(schema.Feedback, 0)}}},
 	} {
 		if err := s.WriteState(path, m); err != nil {
@@ -117,7 +117,7 @@ func TestManifestsAreChecked(t *testing.T) {
 	if err := s.Commit(other, []DataFile{write(t, s, other, schema.Nodes, 0, 5)}); err != nil {
 		t.Fatal(err)
 	}
-	newer := Manifest{SchemaVersion: schema.Version + 1, Scenario: at.Scenario}
+	newer := Manifest{SchemaVersion: schema.Version + 1, Place: at}
 	if err := s.WriteState(path, newer); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestManifestsAreChecked(t *testing.T) {
 		t.Errorf("commit over another version: %v", err)
 	}
 	all, err := l.Manifests() // the damaged one is reported, the other is read
-	if err == nil || len(all) != 1 || all[0].Place() != other {
+	if err == nil || len(all) != 1 || all[0].Place != other {
 		t.Errorf("%+v, %v", all, err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -20,12 +19,11 @@ type answer struct {
 }
 
 // ask runs a question and reads its rows.
-func ask(ctx context.Context, db *queries.DB, q queries.Query, params map[string]string) (_ *answer, err error) {
+func ask(ctx context.Context, db *queries.DB, q queries.Query, params map[string]string) (*answer, error) {
 	rows, err := db.Run(ctx, q, params)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
 	a := &answer{columns: rows.Columns()}
 	err = rows.Each(func(row []any) error {
 		kept := make([]any, len(row))

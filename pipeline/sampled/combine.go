@@ -39,12 +39,9 @@ func (s *sampler) combine(ctx context.Context, stopped string) (*Result, error) 
 		outputs[i] = r.run.Plan().Writer(schema.Slowdowns).Output(schema.Slowdowns)
 	}
 	stage.Reads = outputs
-	stage.Open = func(context.Context, *engine.Inputs) (engine.NewWorker, error) {
-		work := func(ctx context.Context, t *engine.Attempt) error {
-			return s.write(ctx, t, rows, outputs)
-		}
-		return func() (engine.Worker, error) { return work, nil }, nil
-	}
+	stage.Open = engine.Always(func(ctx context.Context, t *engine.Attempt) error {
+		return s.write(ctx, t, rows, outputs)
+	})
 	if err := s.base.Executor().RunStage(ctx, nil, stage); err != nil {
 		return nil, err
 	}

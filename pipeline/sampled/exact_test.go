@@ -8,6 +8,7 @@ import (
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/engine"
+	"parsimon/pipeline/sampling"
 	"parsimon/pipeline/scenario"
 	"parsimon/stages"
 )
@@ -65,14 +66,14 @@ func TestExactWindows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var pairs []halfPair
+	var halves, wholes []*sampling.Counts
 	for _, n := range slots {
 		if got, want := part[n][all].Flows(), whole.found[n][all].Flows(); got != want {
 			t.Errorf("window %d has %d flows of %d", n, got, want)
 		}
-		pairs = append(pairs, halfPair{*part[n][all], *whole.found[n][all]})
+		halves, wholes = append(halves, part[n][all]), append(wholes, whole.found[n][all])
 	}
-	for _, m := range effects(pairs) {
+	for _, m := range effects(halves, wholes) {
 		if math.Abs(m.Error) > 0.005 {
 			t.Errorf("%s of windows is %+.2f%% off", percentileName(m.Quantile), 100*m.Error)
 		}

@@ -67,7 +67,7 @@ func readCut(ctx context.Context, base *pipeline.Estimation, cutter *sampling.Cu
 		return nil, err
 	}
 	x.addLabel(stages.ByNothing, "")
-	err = columns.Consume(in, func(rec arrow.Record) error {
+	err = columns.ForEach(in, func(rec arrow.Record) error {
 		service, vnet := columns.Text(rec, "service"), columns.Text(rec, "vnet")
 		size, start := columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns")
 		for i := range size {

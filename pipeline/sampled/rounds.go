@@ -71,7 +71,7 @@ func (s *sampler) each(ctx context.Context, r *round, do func(slot int, f flow))
 	if err != nil {
 		return err
 	}
-	return columns.Consume(in, func(rec arrow.Record) error {
+	return columns.ForEach(in, func(rec arrow.Record) error {
 		service, vnet := columns.Text(rec, "service"), columns.Text(rec, "vnet")
 		id, size, start := columns.Int64s(rec, "flow_id"), columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns")
 		fct, src := columns.Int64s(rec, "fct_ns"), columns.Int32s(rec, "src")

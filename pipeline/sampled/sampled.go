@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/sampling"
+	"parsimon/schema/sizebin"
+	"parsimon/stages"
 )
 
 // wholeShare is the share of the workload, warm-ups included, from which on the whole is estimated instead of windows.
@@ -220,3 +223,46 @@ func (s *sampler) sampledShare() float64 {
 func ns(n int64) time.Duration { return time.Duration(n) }
 
 func round4(x float64) float64 { return float64(int64(x*1e4+0.5)) / 1e4 }
+
+// An Ask says which percentiles are wanted, and how precisely.
+type Ask struct {
+	Within     float64   // half of the width of an interval, relative to the percentile
+	Of         []float64 // quantiles of pipeline.Quantiles
+	By         string    // "", service, vnet or size_bin; with "=NAME" of one group only
+	Confidence float64   // of the intervals, such as 0.95
+	Budget     time.Duration
+}
+
+// Validate reports an Ask that cannot be answered.
+func (a Ask) Validate() error {
+	switch name, _, _ := strings.Cut(a.By, "="); {
+	case !(a.Within > 0 && a.Within < 1):
+		return fmt.Errorf("precision %v: must be above 0 and below 100%%", a.Within)
+	case !(a.Confidence >= 0.5 && a.Confidence <= 0.999):
+		return fmt.Errorf("confidence %v: must be 50%% to 99.9%%", a.Confidence)
+	case name != "" && !slices.Contains([]string{"service", "vnet", "size_bin"}, name):
+		return fmt.Errorf("group %q: must be service, vnet or size_bin, or one of these with =NAME", a.By)
+	case len(a.Of) == 0:
+		return fmt.Errorf("no percentile is asked for")
+	}
+	for _, q := range a.Of {
+		if !slices.Contains(pipeline.Quantiles, q) {
+			return fmt.Errorf("quantile %v: must be one of %v", q, pipeline.Quantiles)
+		}
+	}
+	return nil
+}
+
+// wants reports whether the intervals of a group have to be narrow.
+func (a Ask) wants(k Key) bool {
+	column, name, one := strings.Cut(a.By, "=")
+	switch column {
+	case "service":
+		return k.By == stages.ByService && k.Bin == sizebin.Count && (!one || k.Label == name)
+	case "vnet":
+		return k.By == stages.ByVNet && (!one || k.Label == name)
+	case "size_bin":
+		return k.By == stages.ByNothing && (one && k.binName() == name || !one && k.Bin != sizebin.Count)
+	}
+	return k == all
+}

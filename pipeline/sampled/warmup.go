@@ -77,12 +77,8 @@ func (x *index) firstWarmupNS(slowestBps int64) int64 {
 // slowestHostBps is the least bandwidth of a host's links.
 func slowestHostBps(base *pipeline.Estimation) int64 {
 	slowest := int64(math.MaxInt64)
-	hosts := map[int32]bool{}
-	for _, h := range base.Network.Hosts() {
-		hosts[h] = true
-	}
 	for _, l := range base.Network.Links {
-		if hosts[l.Src] {
+		if base.Network.FromHost(l.ID) {
 			slowest = min(slowest, l.BandwidthBps)
 		}
 	}
@@ -150,11 +146,11 @@ func (s *sampler) measure(ctx context.Context, first []int) error {
 	if err != nil {
 		return err
 	}
-	var pairs []halfPair
+	var halves, wholes []*sampling.Counts
 	for _, n := range some {
-		pairs = append(pairs, halfPair{*half[n][all], *whole[n][all]})
+		halves, wholes = append(halves, half[n][all]), append(wholes, whole[n][all])
 	}
-	s.warmup.Windows, s.warmup.Effect = len(some), effects(pairs)
+	s.warmup.Windows, s.warmup.Effect = len(some), effects(halves, wholes)
 	log := s.base.Log.Info().Dur("warmup", ns(s.warmup.NS))
 	for _, m := range s.warmup.Effect {
 		log = log.Floats64(percentileName(m.Quantile), []float64{round4(m.Error), round4(m.ErrorLo), round4(m.ErrorHi)})
@@ -188,15 +184,13 @@ type Effect struct {
 	ErrorHi  float64 `json:"error_hi"`
 }
 
-// A halfPair are the slowdowns of the same flows with half of the warm-up and with the warm-up.
-type halfPair struct{ half, whole sampling.Counts }
-
-// effects are the errors of the percentiles of all pairs together.
-func effects(pairs []halfPair) (out []Effect) {
+// effects are the errors of the percentiles of all windows together, whose flows have slowdowns with half of the
+// warm-up and with the whole.
+func effects(halves, wholes []*sampling.Counts) (out []Effect) {
 	half, whole, flows := sampling.Stratum{Slots: math.MaxInt}, sampling.Stratum{Slots: math.MaxInt}, int64(0)
-	for i := range pairs {
-		if n := pairs[i].whole.Flows(); n > 0 {
-			half.Drawn, whole.Drawn = append(half.Drawn, &pairs[i].half), append(whole.Drawn, &pairs[i].whole)
+	for i, c := range wholes {
+		if n := c.Flows(); n > 0 {
+			half.Drawn, whole.Drawn = append(half.Drawn, halves[i]), append(whole.Drawn, c)
 			flows += n
 		}
 	}

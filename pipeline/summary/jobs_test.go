@@ -52,9 +52,11 @@ func TestJobs(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	e, all := run(dir, 1)
 	run(other, 2)
-	tables := []schema.Table{schema.Flows, schema.Dependencies, schema.JobFlows, schema.ExactFCTs, schema.Slowdowns}
-	if rows.Digest(t, dir, tables...) != rows.Digest(t, other, tables...) {
-		t.Error("tables differ by workers")
+	for _, table := range []schema.Table{schema.Flows, schema.Dependencies, schema.JobFlows, schema.ExactFCTs, schema.Slowdowns} {
+		digest := "SELECT count(*) > 0, bit_xor(hash(t)) FROM " + table.Name + " AS t"
+		if one, two := rows.Ask(t, dir, digest), rows.Ask(t, other, digest); one != two || !strings.HasPrefix(one, "[true") {
+			t.Errorf("%s differs by workers: %s, %s", table.Name, one, two)
+		}
 	}
 	if len(all) != 2 || all[0].Name != "a" || len(all[0].Iterations) != 3 || len(all[1].Iterations) != 1 {
 		t.Fatalf("jobs %+v", all)

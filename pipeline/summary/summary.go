@@ -52,7 +52,7 @@ func Answer(ctx context.Context, e *pipeline.Estimation) (_ *text.Answer, err er
 		return nil, err
 	}
 	a.Linef("\nSlowdown (FCT / ideal FCT) by flow size")
-	if err := addQuery(ctx, a, e, db, queries.SlowdownBySize, nil); err != nil {
+	if err := addQuery(ctx, a, e, db, "slowdown_by_size", nil); err != nil {
 		return nil, err
 	}
 	if err := addIntervals(ctx, a, e, db); err != nil {
@@ -66,14 +66,14 @@ func Answer(ctx context.Context, e *pipeline.Estimation) (_ *text.Answer, err er
 		a.Linef("warning: %s", line)
 	}
 	a.Linef("\nMost loaded links")
-	if err := addQuery(ctx, a, e, db, queries.HottestLinks, map[string]string{"n": "5"}); err != nil {
+	if err := addQuery(ctx, a, e, db, "hottest_links", map[string]string{"n": "5"}); err != nil {
 		return nil, err
 	}
 	if err := addTailLink(ctx, a, e, db); err != nil {
 		return nil, err
 	}
 	a.Linef("\nLoad of the network")
-	if err := addQuery(ctx, a, e, db, queries.LoadTop10, nil); err != nil {
+	if err := addQuery(ctx, a, e, db, "load_top10", nil); err != nil {
 		return nil, err
 	}
 	if g.ExpectedMaxLoad > 0 {
@@ -128,7 +128,6 @@ func answers[T any](ctx context.Context, e *pipeline.Estimation, db *queries.DB,
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
 	names := rows.Columns()
 	err = rows.Each(func(row []any) error {
 		values := map[string]any{}
@@ -155,7 +154,7 @@ func addQuery(ctx context.Context, a *text.Answer, e *pipeline.Estimation, db *q
 	// Intervals and warnings have lines of their own.
 	other := regexp.MustCompile(`^(scenario|variant|warning|p\d+_(lo|hi))$`)
 	table := a.Table(slices.DeleteFunc(rows.Columns(), other.MatchString)...)
-	err = rows.Each(func(row []any) error {
+	return rows.Each(func(row []any) error {
 		var shown []any
 		for i, name := range rows.Columns() {
 			if !other.MatchString(name) {
@@ -165,7 +164,6 @@ func addQuery(ctx context.Context, a *text.Answer, e *pipeline.Estimation, db *q
 		table.Add(shown...)
 		return nil
 	})
-	return errors.Join(err, rows.Close())
 }
 
 // addTailLink names the link that delays the slowest flows most.

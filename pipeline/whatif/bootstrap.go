@@ -1,6 +1,7 @@
 package whatif
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -89,15 +90,7 @@ func ranked(values []float64) []int32 {
 	for i := range order {
 		order[i] = int32(i)
 	}
-	slices.SortFunc(order, func(a, b int32) int {
-		switch {
-		case values[a] < values[b]:
-			return -1
-		case values[a] > values[b]:
-			return 1
-		}
-		return int(a - b)
-	})
+	slices.SortFunc(order, func(a, b int32) int { return cmp.Or(cmp.Compare(values[a], values[b]), cmp.Compare(a, b)) })
 	return order
 }
 

@@ -410,12 +410,7 @@ func (c *Comparison) Text() *text.Answer {
 	if len(by) == 0 && len(c.Services) > 1 {
 		by = []string{"service"}
 	}
-	var head []string
-	for _, g := range ComparisonGroups() {
-		if slices.Contains(by, g) {
-			head = append(head, g)
-		}
-	}
+	head := slices.DeleteFunc(ComparisonGroups(), func(g string) bool { return !slices.Contains(by, g) })
 	fct := []string{"base_fct_ms", "fct_ms", "fct_change", "fct_change_lo", "fct_change_hi"}
 	slowdown := []string{"base_slowdown", "slowdown", "change", "change_lo", "change_hi"}
 	first, second := slowdown, fct[:3]

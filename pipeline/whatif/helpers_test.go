@@ -113,7 +113,7 @@ func tableRows(t testing.TB, e *pipeline.Estimation, table schema.Table, without
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	err = columns.Consume(in, func(rec arrow.Record) error {
+	err = columns.ForEach(in, func(rec arrow.Record) error {
 		for row := range int(rec.NumRows()) {
 			for c := range int(rec.NumCols()) {
 				if !slices.Contains(without, rec.ColumnName(c)) {

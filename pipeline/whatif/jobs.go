@@ -92,7 +92,7 @@ func (p *Parameters) overSeeds() (out []JobSpread) {
 }
 
 // addJobs adds the jobs of each run, and how much longer their iterations are than in the best run of a job.
-func (p *Parameters) addJobs(a *text.Answer, axes []string) {
+func (p *Parameters) addJobs(a *text.Answer) {
 	best := map[string]float64{}
 	for _, r := range p.Runs {
 		for _, j := range r.Jobs {
@@ -105,7 +105,7 @@ func (p *Parameters) addJobs(a *text.Answer, axes []string) {
 		return
 	}
 	a.Linef("\nIterations of the jobs; over_best: the mean against the run where it is the shortest")
-	t := a.Table(append(axes, "job", "iterations", "mean_ns", "shortest_ns", "longest_ns", "completion_ns",
+	t := a.Table(append(p.keys(), "job", "iterations", "mean_ns", "shortest_ns", "longest_ns", "completion_ns",
 		"over_best")...)
 	for _, r := range p.Runs {
 		for _, j := range r.Jobs {

@@ -140,9 +140,7 @@ func eachRow[T any](
 	if err != nil {
 		return duckdb.FirstLine(err)
 	}
-	in := parquet.OpenForeign(t, file)
-	err = columns.Each(in, do)
-	return errors.Join(err, in.Close(), os.Remove(file))
+	return errors.Join(columns.Each(parquet.OpenForeign(t, file), do), os.Remove(file))
 }
 
 // findLinks finds where the flows of the tail, those above the p99 slowdown in either estimate, are delayed more or

@@ -113,7 +113,7 @@ func SweepParameters(ctx context.Context, plan ParameterPlan, o Settings) (*Para
 	if err := p.combine(plan, o); err != nil {
 		return nil, err
 	}
-	p.Name = p.name(plan.Scenario)
+	p.Name = plan.Scenario + ": " + strings.Join(p.keys(), ", ") // two sweeps of a scenario do not mix
 	run := func(i int) (bool, error) {
 		until, err := p.run(ctx, i, plan, o)
 		if err != nil {
@@ -229,13 +229,12 @@ func (r *ParameterRun) open(ctx context.Context, plan ParameterPlan, o Settings)
 	return e, err
 }
 
-// name names a sweep by its scenario and its parameters, so that two sweeps of a scenario do not mix.
-func (p *Parameters) name(scenario string) string {
-	var keys []string
+// keys are those of the axes.
+func (p *Parameters) keys() (keys []string) {
 	for _, a := range p.Axes {
 		keys = append(keys, a.Key)
 	}
-	return scenario + ": " + strings.Join(keys, ", ")
+	return keys
 }
 
 // SettingsOf are the settings of a run, in the order of the axes.
@@ -335,11 +334,7 @@ func numberOf(value string) float64 {
 
 // Text has the runs for people, in the order of the combinations.
 func (p *Parameters) Text() *text.Answer {
-	a := &text.Answer{}
-	var head []string
-	for _, axis := range p.Axes {
-		head = append(head, axis.Key)
-	}
+	a, head := &text.Answer{}, p.keys()
 	exact := len(p.Runs) > 0 && p.Runs[0].Exact != nil
 	if exact {
 		head = append(head, "exact_p50", "exact_p90", "exact_p99", "exact_p999", "error_p99")
@@ -377,7 +372,7 @@ func (p *Parameters) Text() *text.Answer {
 	if mixed {
 		a.Linef("the runs are estimated in different ways, whose differences count too: --estimator makes them alike")
 	}
-	p.addJobs(a, slices.Clip(head[:len(p.Axes)]))
+	p.addJobs(a)
 	switch {
 	case p.Found != nil:
 		a.Linef("\nthe first value with %s: %s=%s", p.Until, p.Axes[0].Key, p.Found.Settings[p.Axes[0].Key])

@@ -42,11 +42,8 @@ func whatIf(ctx context.Context, base string, c scenario.Changes, o Settings, ho
 	if err != nil {
 		return nil, err
 	}
-	var then []func(*pipeline.Estimation) error
-	if before.Lake.Answer(before.ID()) == "" { // a question does not change the answer of a run
-		then = append(then, (*pipeline.Estimation).MakeAnswer)
-	}
-	if err := finish(ctx, before, then...); err != nil {
+	// A question does not change the answer of a run.
+	if err := finish(ctx, before, before.Lake.Answer(before.ID()) == ""); err != nil {
 		return nil, err
 	}
 	same := before.Variant()
@@ -68,7 +65,7 @@ func whatIf(ctx context.Context, base string, c scenario.Changes, o Settings, ho
 			return whatIf(ctx, base, c, o, how)
 		}
 	}
-	if err := finish(ctx, changed, (*pipeline.Estimation).MakeAnswer); err != nil {
+	if err := finish(ctx, changed, true); err != nil {
 		return nil, err
 	}
 	if changed.Variant().String() != before.Variant().String() {
@@ -84,18 +81,13 @@ func whatIf(ctx context.Context, base string, c scenario.Changes, o Settings, ho
 	return &Answer{compared, changed}, err
 }
 
-// finish makes an estimate, does what follows, and closes it.
-func finish(ctx context.Context, e *pipeline.Estimation, then ...func(*pipeline.Estimation) error) error {
+// finish makes an estimate, and an answer of it if it is to be one, and closes it.
+func finish(ctx context.Context, e *pipeline.Estimation, answer bool) error {
 	defer e.Close()
-	if err := e.Estimate(ctx); err != nil {
+	if err := e.Estimate(ctx); err != nil || !answer {
 		return err
 	}
-	for _, do := range then {
-		if err := do(e); err != nil {
-			return err
-		}
-	}
-	return nil
+	return e.MakeAnswer()
 }
 
 // Text is the comparison for people, and what it took to estimate what changed.

@@ -135,7 +135,7 @@ func readFlows(t *testing.T, o Settings, id string) (flows map[int64]testFlow, l
 		t.Fatal(err)
 	}
 	flows = map[int64]testFlow{}
-	err = columns.Consume(in, func(rec arrow.Record) error {
+	err = columns.ForEach(in, func(rec arrow.Record) error {
 		src, dst, service := columns.Int32s(rec, "src"), columns.Int32s(rec, "dst"), columns.Text(rec, "service")
 		size, start := columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns")
 		for i, id := range columns.Int64s(rec, "flow_id") {

@@ -118,7 +118,7 @@ func (in *ingestion) adopt(t schema.Table, file string, n int) (lake.DataFile, e
 	}
 	defer w.Abandon()
 	rows := parquet.OpenFile(t, file)
-	if err := columns.Consume(rows, w.Write); err != nil {
+	if err := columns.ForEach(rows, w.Write); err != nil {
 		return lake.DataFile{}, err
 	}
 	d, err := w.Commit()
@@ -168,7 +168,7 @@ func (in *ingestion) merge(ctx context.Context, ingester *ingest.Ingester) error
 	}
 	chunks := lake.NewFlowWriter(in.session, in.place(), in.Progress.Add)
 	defer chunks.Abandon()
-	if err := columns.Consume(parquet.OpenFile(schema.Flows, stats.FlowsFile), chunks.Write); err != nil {
+	if err := columns.ForEach(parquet.OpenFile(schema.Flows, stats.FlowsFile), chunks.Write); err != nil {
 		return err
 	}
 	flows, err := chunks.Finish()
@@ -222,7 +222,7 @@ func (in *ingestion) routeChunks(ctx context.Context, m *Merged, files []lake.Da
 			rows := &counting{Batches: in.session.Read(schema.Flows, files[i:i+1], nil, nil)}
 			stats, err := stages.Route(ctx, router, &params, rows, int32(i), 0, nil, w,
 				stages.RouteOptions{AllowUnreachable: true, LoadsOnly: true})
-			if err := errors.Join(err, rows.Close()); err != nil {
+			if err != nil {
 				return err
 			}
 			rows.chunk.UnreachableFlows, rows.chunk.PacketHops = stats.Unreachable, stats.PacketHops

@@ -2,7 +2,6 @@ package workloads
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -99,7 +98,7 @@ func (in *ingestion) reportLinks() error {
 	r := in.report
 	loads := in.session.Read(schema.LinkLoads, lake.FilesOf(in.state.Merge.Files, schema.LinkLoads), nil, nil)
 	all, err := stages.ReadLoads(in.net, loads)
-	if err := errors.Join(err, loads.Close()); err != nil {
+	if err != nil {
 		return err
 	}
 	span := float64(r.LastStartNS - r.FirstStartNS)

@@ -5,7 +5,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"runtime"
 	"strings"
+	"syscall"
 
 	driver "github.com/marcboeker/go-duckdb/v2"
 )
@@ -152,4 +156,56 @@ func ScanParquet(files ...string) string {
 		escaped[i] = EscapeGlob(f)
 	}
 	return "read_parquet([" + quoteList(escaped) + "], hive_partitioning = false)"
+}
+
+// LimitProcess bounds, on Linux, how much this process may allocate beyond what it has now, until undo: to the memory
+// limit and an allowance. DuckDB does not count all of its allocations: SELECT len(range(2000000000)) passes any
+// limit of the buffer manager. Under this one its statement fails with an error that IsOutOfMemory reports. What
+// fails to allocate outside of DuckDB ends the process. Without a memory limit nothing is bounded. One limit at a
+// time: undo restores what was set before.
+func (o Options) LimitProcess() (undo func() error, err error) {
+	if o.MemoryBytes == 0 {
+		return func() error { return nil }, nil
+	}
+	undo, err = limitData(o.MemoryBytes + o.Allowance())
+	if err != nil {
+		return nil, fmt.Errorf("limit the memory of the process: %w", err)
+	}
+	return undo, nil
+}
+
+// limitData lets the process allocate so many more bytes than it has now, until undo. It limits RLIMIT_DATA, private
+// writable memory, and not RLIMIT_AS, which also counts what Go's runtime and malloc reserve and never use. A limit
+// that is already lower stays. Where /proc does not say what the process has, DuckDB's own limit is the only one.
+func limitData(more int64) (undo func() error, err error) {
+	status, err := os.ReadFile("/proc/self/status")
+	if errors.Is(err, fs.ErrNotExist) {
+		return func() error { return nil }, nil
+	}
+	_, text, _ := strings.Cut(string(status), "\nVmData:")
+	var now int64 // KiB
+	if _, scanErr := fmt.Sscan(text, &now); err == nil && scanErr != nil {
+		err = fmt.Errorf("/proc/self/status, VmData: %w", scanErr)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var was syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_DATA, &was); err != nil {
+		return nil, err
+	}
+	limit := was
+	limit.Cur = min(limit.Cur, limit.Max, uint64(now<<10+more))
+	undo = func() error { return syscall.Setrlimit(syscall.RLIMIT_DATA, &was) }
+	return undo, syscall.Setrlimit(syscall.RLIMIT_DATA, &limit)
+}
+
+// Allowance returns how much more memory than DuckDB the process may have: for Go's heap, the code and data of
+// the program, what DuckDB does not count in an ordinary query, and the stacks and malloc arenas of the threads.
+func (o Options) Allowance() int64 {
+	threads := o.Threads
+	if threads == 0 {
+		threads = runtime.NumCPU()
+	}
+	return 192<<20 + int64(threads)*(16<<20)
 }

@@ -83,8 +83,9 @@ func (r *Rows) Next() ([]any, error) {
 	return r.values, nil
 }
 
-// Each calls do with each row that is left, as Next returns it. It stops at the first error.
-func (r *Rows) Each(do func(row []any) error) error {
+// Each calls do with each row that is left, as Next returns it, up to the first error. Then it closes the rows.
+func (r *Rows) Each(do func(row []any) error) (err error) {
+	defer func() { err = errors.Join(err, r.Close()) }()
 	for {
 		row, err := r.Next()
 		if errors.Is(err, io.EOF) {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -33,7 +32,6 @@ func Table(ctx context.Context, conn *sql.Conn, text string, w io.Writer) (total
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, r.Close()) }()
 	var rows [][]any
 	err = r.Each(func(row []any) error {
 		if total++; total <= TableRows {

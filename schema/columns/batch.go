@@ -14,9 +14,14 @@ import (
 // BatchRows is the largest number of rows that stages write in one batch.
 const BatchRows = 65_536
 
-// ForEach calls f with each batch of a stream and releases the batch afterwards. It stops at the first error.
-// It does not close the stream: whoever opened it does.
-func ForEach(in schema.Batches, f func(arrow.Record) error) error {
+// ForEach calls f with each batch of a stream, and releases the batch afterwards, up to the first error. Then it closes
+// the stream.
+func ForEach(in schema.Batches, f func(arrow.Record) error) (err error) {
+	defer func() {
+		if closeErr := in.Close(); err == nil {
+			err = closeErr
+		}
+	}()
 	for {
 		rec, err := in.Next()
 		if errors.Is(err, io.EOF) {
@@ -31,15 +36,6 @@ func ForEach(in schema.Batches, f func(arrow.Record) error) error {
 			return err
 		}
 	}
-}
-
-// Consume is ForEach for a stream that nobody else uses: it closes the stream, also after an error.
-func Consume(in schema.Batches, f func(arrow.Record) error) error {
-	err := ForEach(in, f)
-	if closeErr := in.Close(); err == nil {
-		err = closeErr
-	}
-	return err
 }
 
 // Int32s returns the values of a column, valid until the batch is released.

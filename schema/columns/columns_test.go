@@ -56,7 +56,7 @@ func Example() {
 	if err := fcts.Write(&lake, []fct{{0, 1500, 1000}, {1, 900, 900}}); err != nil {
 		fmt.Println(err)
 	}
-	err := columns.Consume(&lake, func(rec arrow.Record) error {
+	err := columns.ForEach(&lake, func(rec arrow.Record) error {
 		ideal := columns.Int64s(rec, "ideal_ns")
 		for i, fct := range columns.Int64s(rec, "fct_ns") {
 			fmt.Println(fct - ideal[i])
@@ -81,19 +81,12 @@ func TestStreamsAreClosed(t *testing.T) {
 		if err := fcts.Write(&in, []fct{{1, 2, 3}}); err != nil {
 			t.Fatal(err)
 		}
-		batches := in.batches
-		for _, read := range []struct {
-			each   func(schema.Batches, func(arrow.Record) error) error
-			closed int
-		}{{columns.ForEach, 0}, {columns.Consume, 1}} {
-			batches[0].Retain()
-			s := &table{batches: batches, err: c.stream}
-			if err := read.each(s, func(arrow.Record) error { return c.function }); !errors.Is(err, c.want) {
-				t.Errorf("error %v, want %v", err, c.want)
-			}
-			if s.closed != read.closed {
-				t.Errorf("closed %d times, want %d", s.closed, read.closed)
-			}
+		s := &table{batches: in.batches, err: c.stream}
+		if err := columns.ForEach(s, func(arrow.Record) error { return c.function }); !errors.Is(err, c.want) {
+			t.Errorf("error %v, want %v", err, c.want)
+		}
+		if s.closed != 1 {
+			t.Errorf("closed %d times, want once", s.closed)
 		}
 	}
 }

@@ -17,8 +17,7 @@ const readRows = 256
 
 // Each calls do with each row of a stream. A row is a struct as of a Table, with a field for each column that is read
 // ([]byte for byte strings); a stream that can Select decodes these columns only. The row, and what it refers to, is
-// valid until do returns. Each panics if a batch lacks a column or has one of another type. It does not close the
-// stream: whoever opened it does.
+// valid until do returns. Each panics if a batch lacks a column or has one of another type. It closes the stream.
 func Each[T any](in schema.Batches, do func(row *T) error) error {
 	fields := fieldsOf(reflect.TypeFor[T]())
 	if s, ok := in.(interface{ Select(columns ...string) }); ok {

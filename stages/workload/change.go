@@ -47,9 +47,7 @@ func ChangeFlows(ctx context.Context, n *topology.Network, c FlowChanges, seed u
 	out schema.Sink) (done ChangedFlows, err error) {
 	x := &flowChanger{net: n, changes: c, seed: seed, hosts: map[string]map[int32]bool{},
 		moved: map[string]map[int32]int32{}}
-	in := open()
-	err = x.scan(in)
-	if err := errors.Join(err, in.Close()); err != nil {
+	if err := x.scan(open()); err != nil {
 		return done, err
 	}
 	if err := x.assignHosts(); err != nil {
@@ -159,7 +157,7 @@ func (x *flowChanger) flows(p flowPart, in schema.Batches) iter.Seq2[Row, error]
 			}
 			return nil
 		})
-		if err = errors.Join(err, in.Close()); err != nil && !errors.Is(err, errStopped) {
+		if err != nil && !errors.Is(err, errStopped) {
 			yield(Row{}, err)
 		}
 	}
@@ -177,7 +175,7 @@ type flowChanger struct {
 	targets         map[string][]int32         // all hosts of the racks that a service moves to
 }
 
-// scan reads all flows.
+// scan reads all flows, and closes their stream.
 func (x *flowChanger) scan(in schema.Batches) error {
 	seen := map[string]bool{}
 	x.firstNS, x.lastNS, x.maxID = math.MaxInt64, math.MinInt64, -1

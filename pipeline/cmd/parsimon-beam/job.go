@@ -3,7 +3,7 @@
 //
 // Flows are generated where the command runs, since they are one stream. One Beam pipeline then does all other stages.
 // Its elements are task numbers only: data stays in the lake, on a path that all workers share. Each step of the
-// estimate (engine.Plan.Steps; a pass of estimator flow has two) adds to it
+// estimate (engine.TaskRunner.Steps; a pass of estimator flow has two) adds to it
 //
 //	group ─► plan ─► reshuffle ─► do ─┬─► group ─► plan ─► …
 //	            └── noTask ───────────┘

@@ -31,7 +31,7 @@ func guarded(op, path string, do func() error) error {
 
 // Create creates a file that must not exist.
 func (r Root) Create(path string) (*File, error) {
-	if err := before(opCreate, path); err != nil {
+	if err := before("create", path); err != nil {
 		return nil, err
 	}
 	f, err := r.Root.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
@@ -43,7 +43,7 @@ func (r Root) Create(path string) (*File, error) {
 
 // Open opens a file for reading.
 func (r Root) Open(path string) (*os.File, error) {
-	if err := before(opOpen, path); err != nil {
+	if err := before("open", path); err != nil {
 		return nil, err
 	}
 	return r.Root.Open(path)
@@ -51,7 +51,7 @@ func (r Root) Open(path string) (*os.File, error) {
 
 // OpenLock opens a file without content, and makes it if there is none.
 func (r Root) OpenLock(path string) (*os.File, error) {
-	if err := before(opLock, path); err != nil {
+	if err := before("lock", path); err != nil {
 		return nil, err
 	}
 	return r.Root.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
@@ -59,32 +59,32 @@ func (r Root) OpenLock(path string) (*os.File, error) {
 
 // MkdirAll is that of os.Root.
 func (r Root) MkdirAll(path string, perm fs.FileMode) error {
-	return guarded(opMkdir, path, func() error { return r.Root.MkdirAll(path, perm) })
+	return guarded("mkdir", path, func() error { return r.Root.MkdirAll(path, perm) })
 }
 
 // Rename is that of os.Root.
 func (r Root) Rename(from, to string) error {
-	return guarded(opRename, to, func() error { return r.Root.Rename(from, to) })
+	return guarded("rename", to, func() error { return r.Root.Rename(from, to) })
 }
 
 // Link is that of os.Root.
 func (r Root) Link(from, to string) error {
-	return guarded(opLink, to, func() error { return r.Root.Link(from, to) })
+	return guarded("link", to, func() error { return r.Root.Link(from, to) })
 }
 
 // Remove is that of os.Root.
 func (r Root) Remove(path string) error {
-	return guarded(opRemove, path, func() error { return r.Root.Remove(path) })
+	return guarded("remove", path, func() error { return r.Root.Remove(path) })
 }
 
 // RemoveAll is that of os.Root.
 func (r Root) RemoveAll(path string) error {
-	return guarded(opRemoveAll, path, func() error { return r.Root.RemoveAll(path) })
+	return guarded("removeall", path, func() error { return r.Root.RemoveAll(path) })
 }
 
 // Sync makes a file or the entries of a directory durable.
 func (r Root) Sync(path string) error {
-	if err := before(opSync, path); err != nil {
+	if err := before("sync", path); err != nil {
 		return err
 	}
 	f, err := r.Root.Open(path)
@@ -94,55 +94,29 @@ func (r Root) Sync(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// A File is one that is being written.
+// A File is one that is being written. Its methods that are not here, which write nothing, are those of os.File.
 type File struct {
-	file *os.File
+	*os.File
 	path string
 }
 
 // Write is that of os.File. Where it is made to fail, half of p is written.
 func (f *File) Write(p []byte) (int, error) {
-	if err := before(opWrite, f.path); err != nil {
-		n, _ := f.file.Write(p[:len(p)/2])
+	if err := before("write", f.path); err != nil {
+		n, _ := f.File.Write(p[:len(p)/2])
 		return n, err
 	}
-	return f.file.Write(p)
+	return f.File.Write(p)
 }
-
-// ReadAt is that of os.File.
-func (f *File) ReadAt(p []byte, at int64) (int, error) { return f.file.ReadAt(p, at) }
-
-// Stat is that of os.File.
-func (f *File) Stat() (fs.FileInfo, error) { return f.file.Stat() }
 
 // Sync makes the file's content durable.
-func (f *File) Sync() error {
-	return guarded(opSync, f.path, f.file.Sync)
-}
+func (f *File) Sync() error { return guarded("sync", f.path, f.File.Sync) }
 
 // Close is that of os.File. Where it is made to fail, the file is closed all the same.
 func (f *File) Close() error {
-	if err := before(opClose, f.path); err != nil {
-		_ = f.file.Close()
+	if err := before("close", f.path); err != nil {
+		_ = f.File.Close()
 		return err
 	}
-	return f.file.Close()
+	return f.File.Close()
 }
-
-// Fd is that of os.File, for locks.
-func (f *File) Fd() uintptr { return f.file.Fd() }
-
-// Operations, as the tag faults counts them.
-const (
-	opCreate    = "create"
-	opOpen      = "open"
-	opLock      = "lock"
-	opMkdir     = "mkdir"
-	opRename    = "rename"
-	opLink      = "link"
-	opRemove    = "remove"
-	opRemoveAll = "removeall"
-	opSync      = "sync"
-	opWrite     = "write"
-	opClose     = "close"
-)

@@ -46,7 +46,7 @@ var plan = sync.OnceValue(func() *injection {
 })
 
 // space are the operations that a full disk refuses.
-var space = map[string]bool{opCreate: true, opLock: true, opMkdir: true, opLink: true, opWrite: true, opSync: true}
+var space = map[string]bool{"create": true, "lock": true, "mkdir": true, "link": true, "write": true, "sync": true}
 
 // before is called before each operation. Its error is that of the operation.
 func before(op, path string) error {

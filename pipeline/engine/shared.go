@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -9,6 +10,109 @@ import (
 
 	"parsimon/pipeline/lake"
 )
+
+// A TaskRunner does single tasks of a plan while other runners, in this process or another, do others. Its memory does
+// not grow with the number of flows. Its methods are safe for any number of goroutines. It is for engines that assign
+// tasks to processes on many machines, such as the runners of Apache Beam: they pass on steps and task numbers, and all
+// else is in the lake.
+type TaskRunner struct {
+	lake     *lake.Lake
+	place    lake.Place
+	plan     Plan
+	settings Settings
+}
+
+// NewTaskRunner makes a task runner for a plan on a scenario whose flows the lake holds. Settings.Shard must be zero.
+func NewTaskRunner(l *lake.Lake, p lake.Place, plan Plan, s Settings) *TaskRunner {
+	return &TaskRunner{l, p, plan, s}
+}
+
+// Steps are the names of the plan's stages, in order. A step needs all tasks of the steps before it.
+func (r *TaskRunner) Steps() (steps []string) {
+	for _, s := range r.plan {
+		steps = append(steps, s.String())
+	}
+	return steps
+}
+
+// Plan cuts a step into tasks, unless that is done, and returns the numbers of those that are not done. A task whose
+// files were collected is done. The steps before it must be complete.
+func (r *TaskRunner) Plan(ctx context.Context, step string) (todo []int, err error) {
+	err = r.step(ctx, step, everyTask, func(e *Executor, stage *Stage) error {
+		job, err := e.prepare(stage)
+		if err != nil {
+			return err
+		}
+		defer job.release()
+		todo, _ = job.todo()
+		return nil
+	})
+	return todo, err
+}
+
+// Complete reports whether all tasks of all steps are done. If not, tasks whose collected files other tasks need are
+// made to run again: Plan will name them.
+func (r *TaskRunner) Complete(ctx context.Context) (done bool, err error) {
+	err = r.with(ctx, everyTask, func(e *Executor) error {
+		err := e.Repair(r.plan)
+		done = !slices.ContainsFunc(r.plan, func(s *Stage) bool { return !e.isComplete(s) })
+		return err
+	})
+	return done, err
+}
+
+// Do does task n of a step that is planned, or finds it done. It may be repeated, also at the same time.
+func (r *TaskRunner) Do(ctx context.Context, step string, n int) error {
+	only := func(tasks []Task) []bool {
+		mine := noTask(tasks)
+		if n >= 0 && n < len(mine) {
+			mine[n] = true
+		}
+		return mine
+	}
+	return r.step(ctx, step, only, func(e *Executor, stage *Stage) error { return e.runStage(ctx, stage) })
+}
+
+// Finish does what is to be done once when all tasks of a step are done: it reports results that the settings refuse,
+// and collects, unless Settings.Keep. It may be repeated, also at the same time.
+func (r *TaskRunner) Finish(ctx context.Context, step string) error {
+	return r.step(ctx, step, noTask, func(e *Executor, stage *Stage) error {
+		if err := e.accept(stage); err != nil {
+			return err
+		}
+		return e.Collect(r.plan)
+	})
+}
+
+// Hold keeps processes that work alone out of the scenario until release.
+func (r *TaskRunner) Hold(ctx context.Context) (release func(), err error) {
+	s, err := r.lake.LockShared(ctx, r.place)
+	if err != nil {
+		return nil, err
+	}
+	return s.Close, nil
+}
+
+// step is with for a step.
+func (r *TaskRunner) step(ctx context.Context, step string, choose choice, do func(*Executor, *Stage) error) error {
+	at := slices.IndexFunc(r.plan, func(s *Stage) bool { return s.String() == step })
+	if at < 0 {
+		return fmt.Errorf("the plan has no step %s", step)
+	}
+	return r.with(ctx, choose, func(e *Executor) error { return do(e, r.plan[at]) })
+}
+
+// with gives do an executor with a session of its own.
+func (r *TaskRunner) with(ctx context.Context, choose choice, do func(e *Executor) error) error {
+	session, err := r.lake.LockShared(ctx, r.place)
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	e := New(session, r.settings)
+	e.choose = choose
+	return do(e)
+}
 
 // Several processes, on one machine or many, divide the tasks of a stage among themselves. Nothing passes between
 // them but files of the lake, which all of them see.
