@@ -197,6 +197,9 @@ func (a *application) changeSettings() (err error) {
 		}
 	}
 	err = a.of.SetAll(a.Settings)
+	if slices.ContainsFunc(a.Settings, ofClasses) || had != w.PFC && a.form.Classes != nil {
+		return SwitchesError{errors.New("traffic classes and their PFC are part of a scenario file: change them there")}
+	}
 	var field *tree.FieldError
 	if errors.As(err, &field) {
 		return fmt.Errorf("%s: %w", field.Key, field.Err)
@@ -207,8 +210,6 @@ func (a *application) changeSettings() (err error) {
 	switch {
 	case w.OfTopology:
 		return SwitchesError{errors.New("a scenario of the lake has no configurations of switches: give the buffer's size")}
-	case a.of.classes != nil || a.of.ofSwitches || had != w.PFC && a.form.Classes != nil:
-		return SwitchesError{errors.New("traffic classes and their PFC are part of a scenario file: change them there")}
 	case w.SwitchBytes > 0:
 		w.SetDefaults()
 	}
@@ -222,6 +223,8 @@ func (a *application) changeSettings() (err error) {
 	}
 	return err
 }
+
+func ofClasses(s Setting) bool { return strings.HasPrefix(s.FullKey(), "switches.classes") }
 
 // changeMoves changes how paths move.
 func (a *application) changeMoves() (err error) {

@@ -187,6 +187,9 @@ func TestClassesByDSCP(t *testing.T) {
 	must(t, "run", "--topology", sonic, "--flows", flows, "--lake", lake, "--quiet", "--switch-classes", "--name", "s")
 	out = must(t, "query", "slowdown_by_class", "--lake", lake, "--format", "csv", "--param", "scenario=s")
 	contains(t, out, ",exact,s,1,queue1,1,", ",exact,s,3,queue3,1,")
+	mustFail(t, failure{exitUsage, "traffic classes and their PFC are part of a scenario file", []string{"sweep", "s", "--lake", lake, "--estimator", "exact",
+		"--set", "switches.classes=[],[{name: a, queue: 1}]"}}, failure{exitUsage, "traffic classes and their PFC are part", []string{"sweep", "s",
+		"--lake", lake, "--estimator", "exact", "--set", "switches.classes[0].weight=1,2"}})
 	writeFiles(t, map[string]string{flows: "src,dst,size_bytes,start_ns,dscp\nserver1,server3,90000,0,64\n"})
 	mustFail(t, failure{exitFailed, "f.csv: 1 of 1 rows cannot be simulated, more than the accepted 1% (--max-rejects): 1 × dscp is not an integer from 0 to 63 (first: row 1",
 		[]string{"run", "--topology", sonic, "--flows", flows, "--lake", lake}},
@@ -230,7 +233,7 @@ func TestRefusals(t *testing.T) {
 		{exitUsage, "TCP cubic and estimator independent",
 			[]string{"run", tiny, "--transport", "cubic", "--estimator", "independent"}},
 		{exitUsage, "traffic classes and estimator flow", []string{"run", classes, "--estimator", "flow"}},
-		{exitUsage, "traffic classes and estimator flow", []string{"sweep", classes, "--set", "switches.classes[0].queue=2,3"}},
+		{exitUsage, "traffic classes and estimator flow", []string{"sweep", classes, "--estimator", "flow", "--set", "switches.classes[0].queue=2,3"}},
 		{exitUsage, "switches.classes[0].weight: is 0, must be 1 to 1000",
 			[]string{"sweep", classes, "--set", "switches.classes[0].weight=0"}},
 		{exitUsage, "tiny, balance=spray: paths that move", []string{"sweep", tiny, "--set", "balance=ecmp,spray"}},
