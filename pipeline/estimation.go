@@ -86,8 +86,7 @@ func (e *Estimation) forgetUnborn(err error) error {
 	if _, incomplete := engine.Complete(e.Lake, generate, methodVersion); incomplete == nil {
 		return err
 	}
-	s := e.exec.Session()
-	return errors.Join(err, s.RemoveState(e.base().SpecPath()), engine.RemoveStage(s, generate))
+	return errors.Join(err, e.exec.Session().RemovePlace(e.base()))
 }
 
 // RunStage runs one stage alone, by its name. Stages of one pass run for the variant's number of passes.

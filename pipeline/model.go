@@ -67,8 +67,9 @@ func newModel(l *lake.Lake, spec Spec, n *topology.Network) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	router.SetWeights(spec.Moves.LinkWeights(n))
-	router.SetHash(spec.Moves.RouterHash())
+	if err := spec.Moves.Configure(router); err != nil {
+		return nil, fmt.Errorf("scenario %s: %w", spec.ScenarioID, err)
+	}
 	return &Model{l, spec, n, router, false}, nil
 }
 

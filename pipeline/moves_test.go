@@ -1,6 +1,8 @@
 package pipeline_test
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"parsimon/simkernel"
 	"parsimon/stages"
 	"parsimon/stages/moves"
+	"parsimon/stages/topology"
 )
 
 func movingScenario(t *testing.T, text moves.Text) *scenario.Scenario {
@@ -43,6 +46,7 @@ func TestMoves(t *testing.T) {
 		{moves.Text{Balance: "flowlet", Gap: "100ns"}, "[false true 553 true]"},
 		{moves.Text{Balance: "spray"}, "[false true 553 true]"},
 		{moves.Text{Balance: "adaptive"}, "[false true 553 true]"},
+		{moves.Text{Balance: "tor=spray,spine=adaptive"}, "[false true 553 true]"},
 		{moves.Text{Events: []string{cable + " down 1ms..1500us", "pod1-fabric0:plane0-spine0 loss 0.01"},
 			Converge: "100us"}, "[true false 553 true]"},
 	} {
@@ -93,6 +97,64 @@ func TestMovesOfJobsAndTCP(t *testing.T) {
 	}
 }
 
+// Routes of files give flows the paths of any estimator, also when the scenario is opened from the lake; what-if takes
+// them back.
+func TestRoutesOfFiles(t *testing.T) {
+	dir, routes := t.TempDir(), t.TempDir()
+	n, err := movingScenario(t, moves.Text{}).Network()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hosts := "address,node\n"
+	for _, v := range n.Nodes {
+		hosts += fmt.Sprintf("10.0.%d.%d,%d\n", v.ID/200, v.ID%200, v.ID)
+	}
+	tables := map[int32][]string{}
+	for _, l := range n.Links { // the first fabric switch of each pod, the first spine of each plane
+		to, _ := n.Node(l.Dst)
+		hop := fmt.Sprintf(`{"fib":true,"ip":"10.0.%d.%d"}`, l.Dst/200, l.Dst%200)
+		for _, h := range n.Hosts() {
+			host, _ := n.Node(h)
+			src, _ := n.Node(l.Src)
+			down := to.ID == h || to.Kind == topology.KindTor && to.Rack == host.Rack || to.Kind == topology.KindFabric && src.Kind == topology.KindSpine && to.Pod == host.Pod
+			up := src.Kind == topology.KindTor && to.Kind == topology.KindFabric && src.Rack != host.Rack && strings.HasSuffix(to.Name, "fabric0") ||
+				src.Kind == topology.KindFabric && to.Kind == topology.KindSpine && src.Pod != host.Pod && to.Name == fmt.Sprintf("plane%s-spine0", src.Name[len(src.Name)-1:])
+			if src.Kind != topology.KindHost && (down || up) {
+				tables[l.Src] = append(tables[l.Src], fmt.Sprintf(`"10.0.%d.%d/32":[{"selected":true,"nexthops":[%s]}]`, h/200, h%200, hop))
+			}
+		}
+	}
+	files := map[string]string{"hosts.csv": hosts}
+	for id, table := range tables {
+		files[n.Name(id)+".json"] = "{" + strings.Join(table, ",") + "}"
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(routes, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const at1 = "SELECT count(*), count(DISTINCT flow_row) FROM hops AS h JOIN links AS l USING (scenario, link_id) JOIN nodes AS n " +
+		"ON n.scenario = h.scenario AND n.node_id = l.dst_node WHERE n.name LIKE '%fabric1'"
+	for _, v := range []pipeline.Variant{{Estimator: stages.Independent, Passes: 1}, {Estimator: stages.WholeNetwork}} {
+		e := estimates.Of(t, dir, movingScenario(t, moves.Text{Routes: routes}), v, pipeline.Settings{})
+		if got := rows.Ask(t, dir, at1); got != "[0 0]" {
+			t.Errorf("%s: hops and flows over the other plane: %s", v, got)
+		}
+		if got := rows.Ask(t, dir, "SELECT count(*) FROM slowdowns WHERE variant = '"+e.Variant().String()+"'"); got != "[553]" {
+			t.Errorf("%s: %s flows", v, got)
+		}
+	}
+	back := scenario.Changes{PathMoves: moves.Text{Routes: "none"}}
+	e, err := pipeline.Derive(t.Context(), dir, "small", back, pipeline.Variant{Estimator: stages.Independent, Passes: 1}, pipeline.Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if plain := mustID(t, movingScenario(t, moves.Text{})); string(e.ID()) != plain {
+		t.Errorf("without its routes the scenario is %s, want %s", e.ID(), plain)
+	}
+}
+
 func mustID(t *testing.T, s *scenario.Scenario) string {
 	t.Helper()
 	id, err := s.ID()
@@ -127,6 +189,9 @@ func TestMovesAreRefused(t *testing.T) {
 		if err == nil {
 			err = e.Estimate(t.Context())
 			e.Close()
+		}
+		if left, _ := os.ReadDir(filepath.Join(dir, "_state", "scenario="+mustID(t, c.s))); c.want == "outside the trace" && len(left) > 0 {
+			t.Errorf("%v: %v, and %v is left", c.v, err, left)
 		}
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%v: %v, want %s", c.v, err, c.want)

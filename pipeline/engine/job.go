@@ -133,7 +133,7 @@ func (e *Executor) begin(s *Stage, l layout) error {
 	if found && old.Method == l.Method && e.shared() { // one of several processes must not remove what others have done
 		return otherLayout(s, old, l)
 	}
-	if err := RemoveStage(e.session, s); err != nil {
+	if err := removeStage(e.session, s); err != nil {
 		return err
 	}
 	return e.session.WriteState(s.StatePath("plan.json"), l)
@@ -157,9 +157,9 @@ func (e *Executor) resume(j *job) (err error) {
 	return e.dropDamaged(j.Records)
 }
 
-// RemoveStage removes the records of a stage and its temporary tables. Its other data files stay until a commit does
+// removeStage removes the records of a stage and its temporary tables. Its other data files stay until a commit does
 // not name them.
-func RemoveStage(session *lake.Session, s *Stage) error {
+func removeStage(session *lake.Session, s *Stage) error {
 	if err := session.RemoveState(s.StatePath()); err != nil {
 		return err
 	}

@@ -86,7 +86,8 @@ func (r *scenarioReader) keys() tree.Keys {
 		"transport":         r.readTransport,
 		"switches":          r.readSwitches,
 		"fail":              r.readTexts(&r.Fail),
-		"balance":           r.readMove(&r.PathMoves.Balance),
+		"balance":           r.readBalance,
+		"routes":            r.readRoutes,
 		"flowlet_gap":       r.readMove(&r.PathMoves.Gap),
 		"converge":          r.readMove(&r.PathMoves.Converge),
 		"hash":              r.readMove(&r.PathMoves.Hash),
@@ -239,6 +240,31 @@ func (r *scenarioReader) readMove(to *string) func(tree.Field) error {
 		r.at[*to] = f
 		return err
 	}
+}
+
+// readBalance reads a balance, or those of switches: an object of SWITCHES: BALANCE.
+func (r *scenarioReader) readBalance(f tree.Field) (err error) {
+	text := f.Value.Text
+	if f.Value.Kind == tree.Object {
+		var rules []string
+		for i, which := range f.Value.Keys {
+			rules = append(rules, which+"="+f.Value.Items[i].Scalar())
+		}
+		text = strings.Join(rules, ",")
+	} else if text, err = f.Scalar(); err != nil {
+		return err
+	}
+	r.PathMoves.Balance, r.at[text] = text, f
+	return nil
+}
+
+// readRoutes reads a directory of routes, or none.
+func (r *scenarioReader) readRoutes(f tree.Field) (err error) {
+	if r.PathMoves.Routes = f.Value.Text; r.PathMoves.Routes != "none" {
+		r.PathMoves.Routes, err = r.path(f)
+	}
+	r.at[r.PathMoves.Routes] = f
+	return err
 }
 
 func (r *scenarioReader) readTexts(to *[]string) func(tree.Field) error {

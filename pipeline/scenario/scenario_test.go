@@ -306,6 +306,7 @@ func TestScenarioID(t *testing.T) {
 		"a default said":      with("sizes: s.txt", "sizes: s.txt\n      matrix: {kind: uniform, seed: 1}"),
 		"a default transport": with("fail: []", "transport: {kind: dctcp, window: auto, gain: 0.0625}"),
 		"ecmp":                with("fail: []", "balance: ecmp"),
+		"ecmp by switch":      with("fail: []", "balance: {tor: ecmp, \"*spine*\": ecmp}"),
 		"what is tolerated":   with("fail: []", "allow_unreachable: true\nmax_rejects: 50%"),
 	} {
 		if id := scenarioID(t, s); id != base {
@@ -339,6 +340,11 @@ func TestScenarioID(t *testing.T) {
 	differ("weights by bandwidth", with("fail: []", `balance: wcmp`))
 	differ("other weights", with("fail: []", "balance: wcmp\nweights: [\"6:9=20G\"]"))
 	differ("flowlets", with("fail: []", "balance: flowlet"))
+	differ("flowlets at leaves", with("fail: []", "balance: {tor: flowlet}"))
+	differ("spines that spray", with("fail: []", "balance: {tor: flowlet, spine: spray}"))
+	if a, b := with("fail: []", "balance: {tor: spray, \"*\": spray}"), with("fail: []", "balance: spray"); scenarioID(t, a) != scenarioID(t, b) {
+		t.Error("spray at every switch is not spray")
+	}
 	differ("a gap", with("fail: []", "balance: flowlet\nflowlet_gap: 60us"))
 	differ("an event", with("fail: []", `events: ["6:9 down 1ms..2ms"]`))
 	differ("another event", with("fail: []", `events: ["6:9 loss 0.1%"]`))

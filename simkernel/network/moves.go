@@ -19,7 +19,8 @@ import (
 // Routes have, by weighted rendezvous hashing of flow and link. A sender stays at the NIC of its first path.
 type Moves struct {
 	Balance Balance
-	GapNS   int64 // of Flowlet and CONGA: a pause of more than this at a switch begins a new flowlet
+	At      []Balance // by node, in place of Balance: ECMP, Flowlet, Spray or Adaptive; nil: Balance at all
+	GapNS   int64     // of Flowlet and CONGA: a pause of more than this at a switch begins a new flowlet
 	Seed    uint64
 	Weights []float64 // by link, of the choice between routes of a flow; nil: all equal
 	Routes  Routes
@@ -100,6 +101,11 @@ func (n *Network) Move(m Moves) error {
 	if n.buffer.PFC {
 		return errors.New("PFC counts packets by the links of their flows' paths: paths cannot move")
 	}
+	if m.At == nil {
+		m.At = slices.Repeat([]Balance{m.Balance}, len(n.host))
+	} else if i := slices.IndexFunc(m.At, func(b Balance) bool { return b > Adaptive }); i >= 0 || m.Balance != ECMP {
+		return fmt.Errorf("balance %d of node %d or of all: it is of senders and paths, or there are two", m.Balance, i)
+	}
 	links := len(n.links)
 	v := &moves{Moves: m, faults: make([][]linkFault, links), rates: make([][]Rate, links), busyPS: make([]int64, links),
 		links: make([]LinkMoves, links), turns: make([]int32, m.Routes.Sets()),
@@ -145,7 +151,9 @@ func (n *Network) Moved(link int32) LinkMoves {
 }
 
 // selective reports whether receivers accept packets in any order, and senders resend only what was not received.
-func (m *moves) selective() bool { return m != nil && m.Balance != ECMP }
+func (m *moves) selective() bool {
+	return m != nil && slices.ContainsFunc(m.At, func(b Balance) bool { return b != ECMP })
+}
 
 // choosePorts is the part of runWindow that depends on Moves. In order of time it removes what was lost, gives what
 // arrives at switches a port, and turns data that arrives at hosts, over any of their links, into ACKs, whose link is
@@ -222,7 +230,7 @@ func (d *domain) choosePort(a *arrival) bool {
 	for state+1 < len(m.startPS) && m.startPS[state+1] <= a.atPS {
 		state++
 	}
-	if !onFirst || state > 0 || !ack && m.Balance != ECMP || m.avoids(n.ports[a.port].link, a.atPS) {
+	if !onFirst || state > 0 || !ack && m.At[node] != ECMP || m.avoids(n.ports[a.port].link, a.atPS) {
 		set, links := m.Routes.Links(state, node, host)
 		links = m.repaired(d, links, a.atPS)
 		if len(links) == 0 {
@@ -237,7 +245,7 @@ func (d *domain) choosePort(a *arrival) bool {
 	if m.Balance == CONGA {
 		m.measure(d, a)
 	}
-	if m.Balance == Adaptive {
+	if m.At[node] == Adaptive {
 		busyPS, link := max(m.busyPS[a.port], a.atPS), n.ports[a.port].link
 		m.busyPS[a.port] = busyPS + m.sendTime(link, d.wireBytes(&a.item), busyPS)
 	}
@@ -270,22 +278,22 @@ func (m *moves) repaired(d *domain, links []int32, atPS int64) []int32 {
 
 // choose chooses one of the links of a set. stays is that of the flow's first path; -1: it is not among them.
 func (m *moves) choose(d *domain, a *arrival, info *flowInfo, set int32, links []int32, stays int32) int32 {
-	ack, label := a.bits&flagAck != 0, uint64(a.bits&d.tagMask)
+	ack, label, balance := a.bits&flagAck != 0, uint64(a.bits&d.tagMask), m.At[d.net.links[a.link].DstNode]
 	switch {
 	case len(links) == 1:
 		return links[0]
-	case !ack && (m.Balance == Flowlet || m.Balance == CONGA && m.congaLeaf(d, a)):
+	case !ack && (balance == Flowlet || balance == CONGA && m.congaLeaf(d, a)):
 		return m.flowletLink(d, a, info, links, stays)
-	case !ack && m.Balance == PLB && label > 0:
+	case !ack && balance == PLB && label > 0:
 		return m.byHash(simkernel.MixKey(info.key, label), links)
-	case ack || m.Balance != Spray && m.Balance != Adaptive:
+	case ack || balance != Spray && balance != Adaptive:
 		if stays >= 0 {
 			return stays
 		}
 		return m.byHash(info.key, links)
 	}
 	at := m.turns[set] % int32(len(links))
-	if m.Balance == Adaptive {
+	if balance == Adaptive {
 		best := int64(never)
 		for i := range links {
 			k := (m.turns[set] + int32(i)) % int32(len(links))

@@ -36,6 +36,9 @@ type twinMovesFlow struct {
 
 func newTwinMoves(n *Buffered, m Moves) *twinMoves {
 	links := len(n.links)
+	if m.At == nil {
+		m.At = slices.Repeat([]Balance{m.Balance}, len(n.host))
+	}
 	return &twinMoves{Moves: m, hashes: moves{Moves: m}, of: map[*bufferedFlow]*twinMovesFlow{}, turns: map[int32]int{},
 		last: map[[2]int64]flowlet{}, bytes: make([]float64, links), tick: make([]int64, links),
 		reported: map[congaKey]congaMetric{}, carried: make([]LinkMoves, links), order: map[int64]int32{}}
@@ -94,7 +97,7 @@ func (m *twinMoves) place(n *Buffered, port int32, k *bufferedPacket, nowPS int6
 		}
 	}
 	first := n.links[port].SrcNode == node
-	if !first || state > 0 || !k.ack && m.Balance != ECMP || m.avoids(port, nowPS) {
+	if !first || state > 0 || !k.ack && m.At[node] != ECMP || m.avoids(port, nowPS) {
 		set, all := m.Routes.Links(state, node, host)
 		var links []int32
 		for _, l := range all {
@@ -132,11 +135,11 @@ func (m *twinMoves) lose(n *Buffered, k *bufferedPacket, over int32) bool {
 }
 
 func (m *twinMoves) choose(n *Buffered, k *bufferedPacket, node, set int32, links []int32, stays int32, nowPS int64) int32 {
-	f := k.flow
+	f, balance := k.flow, m.At[node]
 	switch leaf := n.links[f.path[0]].DstNode; {
 	case len(links) == 1:
 		return links[0]
-	case !k.ack && (m.Balance == Flowlet || m.Balance == CONGA && node == leaf):
+	case !k.ack && (balance == Flowlet || m.Balance == CONGA && node == leaf):
 		key := [2]int64{f.row, int64(node)}
 		was, known := m.last[key]
 		link := was.link
@@ -163,14 +166,14 @@ func (m *twinMoves) choose(n *Buffered, k *bufferedPacket, node, set int32, link
 		return link
 	case !k.ack && m.Balance == PLB && k.label > 0:
 		return m.hashes.byHash(simkernel.MixKey(f.key, uint64(k.label)<<recoveryShift), links)
-	case k.ack || m.Balance != Spray && m.Balance != Adaptive:
+	case k.ack || balance != Spray && balance != Adaptive:
 		if stays >= 0 {
 			return stays
 		}
 		return m.hashes.byHash(f.key, links)
 	}
 	at, least := m.turns[set]%len(links), int64(math.MaxInt64)
-	if m.Balance == Adaptive { // the port whose queue will be empty first
+	if balance == Adaptive { // the port whose queue will be empty first
 		for i := range links {
 			l := links[(m.turns[set]+i)%len(links)]
 			p := &n.ports[l]
@@ -189,7 +192,7 @@ func (m *twinMoves) choose(n *Buffered, k *bufferedPacket, node, set int32, link
 			}
 		}
 	}
-	m.turns[set] = at + 1
+	m.turns[set] = (at + 1) % len(links)
 	return links[at]
 }
 
@@ -258,7 +261,7 @@ func (m *twinMoves) receiveData(n *Buffered, k *bufferedPacket, nowPS int64) boo
 		}
 		x.highest = max(x.highest, k.number)
 	}
-	switch inOrder := m.Balance == ECMP; {
+	switch inOrder := m.inOrder(); {
 	case x.got[k.number]:
 		n.Losses.Discarded++
 	case inOrder && k.number > f.expected:
@@ -296,7 +299,7 @@ func (m *twinMoves) receiveAck(n *Buffered, port int32, p *bufferedPort, k *buff
 	case !known:
 		before := f.una
 		x.acked[k.number] = true
-		if m.Balance == ECMP {
+		if m.inOrder() {
 			for i := before; i <= k.number; i++ { // the receiver has all before
 				x.acked[i] = true
 			}
@@ -328,6 +331,11 @@ func (m *twinMoves) receiveAck(n *Buffered, port int32, p *bufferedPort, k *buff
 	n.scheduleSend(port, max(nowPS, p.freePS))
 }
 
+// inOrder reports whether no switch changes the order of packets.
+func (m *twinMoves) inOrder() bool {
+	return !slices.ContainsFunc(m.At, func(b Balance) bool { return b != ECMP })
+}
+
 func (m *twinMoves) countRound(f *bufferedFlow, x *twinMovesFlow, k *bufferedPacket) {
 	x.acks++
 	if k.marked {
@@ -346,14 +354,20 @@ func (m *twinMoves) countRound(f *bufferedFlow, x *twinMovesFlow, k *bufferedPac
 }
 
 // Networks whose paths move agree with a simulation that is slow and obvious: FCTs, packets that were overtaken, what
-// each link carried and lost, and all counts, with every balance, with and without a cable that goes down, before and
-// after routes know, and the last seeds with classes.
+// each link carried and lost, and all counts, with every balance, also of single switches, with and without a cable that
+// goes down, before and after routes know, and the last seeds with classes.
 func TestMovesAgreeWithTwin(t *testing.T) {
 	var lost, again int64
 	for seed := range uint64(270) {
 		kind := []simkernel.Transport{simkernel.DCTCP, simkernel.DCTCP, simkernel.Swift, simkernel.TIMELY}[seed/6%4]
 		e := leafSpine(kind, seed)
 		m := Moves{Balance: Balance(seed % 6), GapNS: int64(seed%7) * 1500, Seed: 5}
+		if seed%5 == 4 { // switches differ
+			m.Balance = ECMP
+			for node := range e.hosts {
+				m.At = append(m.At, Balance((seed+uint64(node*node))%4))
+			}
+		}
 		m.Routes = routesOf(e.links, e.hosts, []int64{0}, nil)
 		if seed/2%3 > 0 {
 			m.Faults = []Fault{{Link: 0, FromNS: 10_000, ToNS: 60_000, Share: 1}, {Link: 1, FromNS: 10_000, ToNS: 60_000, Share: 1}}

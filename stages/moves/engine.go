@@ -13,9 +13,9 @@ import (
 	"parsimon/stages/topology"
 )
 
-// LinkWeights are the weights of links in the choice of paths, by id; nil: they are equal.
-func (m *Moves) LinkWeights(n *topology.Network) []float64 {
-	if m == nil || m.Balance != WCMP {
+// linkWeights are the weights of links in the choice of paths, by id; nil: they are equal.
+func (m *Moves) linkWeights(n *topology.Network) []float64 {
+	if !m.has(WCMP) {
 		return nil
 	}
 	of := map[[2]int32]int64{}
@@ -24,7 +24,9 @@ func (m *Moves) LinkWeights(n *topology.Network) []float64 {
 	}
 	weights := make([]float64, len(n.Links))
 	for i, l := range n.Links {
-		weights[i] = float64(cmp.Or(of[[2]int32{min(l.Src, l.Dst), max(l.Src, l.Dst)}], l.BandwidthBps))
+		if weights[i] = 1; m.Balance == WCMP || slices.Contains(m.At[WCMP], l.Src) {
+			weights[i] = float64(cmp.Or(of[[2]int32{min(l.Src, l.Dst), max(l.Src, l.Dst)}], l.BandwidthBps))
+		}
 	}
 	return weights
 }
@@ -82,6 +84,9 @@ func (m *Moves) NewRoutes(r *topology.Router, seed uint64) (*Routes, error) {
 				}
 			}
 			router, err := topology.NewRouter(without, seed)
+			if err == nil {
+				err = router.SetRoutes(m.Routes)
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -120,8 +125,17 @@ func (m *Moves) Engine(n *topology.Network, x *Routes, seed uint64, originNS int
 	for i, ns := range x.startNS {
 		from.startNS[i] = max(0, ns-originNS)
 	}
-	out := network.Moves{Balance: balances[cmp.Or(m.Balance, ECMP)], GapNS: m.GapNS, Seed: seed, Weights: m.LinkWeights(n),
+	out := network.Moves{Balance: balances[cmp.Or(m.Balance, ECMP)], GapNS: m.GapNS, Seed: seed, Weights: m.linkWeights(n),
 		Routes: &from, RepairNS: m.RepairNS}
+	if m.At != nil {
+		out.At = make([]network.Balance, len(n.Nodes))
+	}
+	for balance, ids := range m.At {
+		for _, id := range ids {
+			place, _ := slices.BinarySearchFunc(n.Nodes, id, func(v topology.Node, id int32) int { return cmp.Compare(v.ID, id) })
+			out.At[place] = balances[balance]
+		}
+	}
 	for _, e := range m.Events {
 		fromNS, toNS := max(0, e.FromNS-originNS), e.ToNS-originNS
 		if e.ToNS == 0 {

@@ -1,16 +1,18 @@
 // Package moves is about paths that move while flows run: how switches choose among links, and cables that go down,
 // lose packets or have another bandwidth for a time.
 //
-//	scenario file, flags ─► Text ─► Moves (part of the scenario's id) ─┬─► Weights ─► topology.Router
+//	scenario file, flags ─► Text ─► Moves (part of the scenario's id) ─┬─► weights, hash, routes ─► topology.Router
 //	                                                                   └─► Routes, Engine ─► network.Move
 //
-// Balances ecmp and wcmp give each flow one path; every estimator has them. All else exists in the whole network only.
+// Balances ecmp and wcmp, and routes of files, give each flow one path; every estimator has them. All else exists in the
+// whole network only.
 package moves
 
 import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,20 +52,82 @@ func ParseHash(text string) (string, error) {
 	return text, nil
 }
 
-// RouterHash is what switches hash.
-func (m *Moves) RouterHash() topology.Hash {
-	if m == nil {
-		return topology.Hash{}
-	}
-	return hashes[m.Hash]
-}
-
-// ParseBalance returns a text that is one of Balances.
+// ParseBalance returns a text that is one of Balances, or SWITCHES=BALANCE,... of those that single switches can have.
+// SWITCHES is a kind of switch (tor) or a pattern of names (leaf*).
 func ParseBalance(text string) (string, error) {
-	if _, known := balances[text]; !known {
-		return "", fmt.Errorf("no balance: want %s", Balances)
+	for rule := range strings.SplitSeq(text, ",") {
+		_, balance, at := strings.Cut(rule, "=")
+		of, known := balances[balance]
+		if !at {
+			of, known = balances[text]
+		}
+		switch {
+		case !known:
+			return "", fmt.Errorf("no balance: want %s; or SWITCHES=BALANCE,SWITCHES=BALANCE, such as tor=flowlet,spine*=spray",
+				Balances)
+		case at && of > network.Adaptive:
+			return "", errors.New("plb and conga are of all switches: single ones can have ecmp, wcmp, flowlet, spray, adaptive")
+		}
 	}
 	return text, nil
+}
+
+// setBalance sets the balance of all switches, or of those that the rules of a text name, the first that fits.
+func (m *Moves) setBalance(n *topology.Network, text string) error {
+	if _, err := ParseBalance(text); err != nil {
+		return err
+	}
+	m.Balance, m.At, m.GapNS, m.Weights = text, nil, 0, nil
+	if text == ECMP {
+		m.Balance = ""
+	}
+	if !strings.Contains(text, "=") {
+		return nil
+	}
+	m.Balance, m.At = "", map[string][]int32{}
+	of := map[int32]string{}
+	for rule := range strings.SplitSeq(text, ",") {
+		which, balance, _ := strings.Cut(rule, "=")
+		fits := false
+		for _, v := range n.Nodes {
+			if v.Kind == topology.KindHost || v.Kind != which && !topology.MatchPattern(which, v.Name) {
+				continue
+			}
+			if fits = true; of[v.ID] == "" {
+				of[v.ID] = balance
+				m.At[balance] = append(m.At[balance], v.ID)
+			}
+		}
+		if !fits {
+			return fmt.Errorf("no switch is of kind %q or has such a name", which)
+		}
+	}
+	for balance, ids := range m.At {
+		slices.Sort(ids)
+		if len(ids) == len(n.Nodes)-len(n.Hosts()) { // one form of what is the same
+			m.Balance = balance
+		}
+	}
+	if delete(m.At, ECMP); m.Balance != "" || len(m.At) == 0 {
+		m.At = nil
+	}
+	if m.Balance == ECMP {
+		m.Balance = ""
+	}
+	return nil
+}
+
+// has reports whether switches have a balance.
+func (m *Moves) has(balance string) bool { return m.Balance == balance || m.At[balance] != nil }
+
+// Configure gives a router the weights, the hash and the routes of files.
+func (m *Moves) Configure(r *topology.Router) error {
+	if m == nil {
+		return nil
+	}
+	r.SetWeights(m.linkWeights(r.Net))
+	r.SetHash(hashes[m.Hash])
+	return r.SetRoutes(m.Routes)
 }
 
 // DefaultGapNS begins a flowlet: three round trips of the paper's networks. (CONGA, SIGCOMM'14, has 500 µs for slower
@@ -72,13 +136,15 @@ const DefaultGapNS = 50_000
 
 // Moves are those of a scenario, with all defaults, in one form only. nil: each flow has one path, by ECMP.
 type Moves struct {
-	Balance    string     `json:"balance,omitempty"` // empty: ecmp
-	GapNS      int64      `json:"flowlet_gap_ns,omitempty"`
-	Hash       string     `json:"hash,omitempty"`        // as of ParseHash; empty: by flow and switch
-	ConvergeNS int64      `json:"converge_ns,omitempty"` // from an event "down", or its end, to routes that know
-	RepairNS   int64      `json:"repair_ns,omitempty"`   // the same of the ends of the cable; 0: ConvergeNS
-	Weights    [][3]int64 `json:"weights,omitempty"`     // of cables whose weight is not their bandwidth: ends, bps
-	Events     []Event    `json:"events,omitempty"`      // by cable, kind and time
+	Balance    string             `json:"balance,omitempty"`    // empty: ecmp
+	At         map[string][]int32 `json:"balance_at,omitempty"` // in place of Balance: switches by it; others have ecmp
+	Routes     *topology.FIB      `json:"routes,omitempty"`     // of files; nil: shortest paths
+	GapNS      int64              `json:"flowlet_gap_ns,omitempty"`
+	Hash       string             `json:"hash,omitempty"`        // as of ParseHash; empty: by flow and switch
+	ConvergeNS int64              `json:"converge_ns,omitempty"` // from an event "down", or its end, to routes that know
+	RepairNS   int64              `json:"repair_ns,omitempty"`   // the same of the ends of the cable; 0: ConvergeNS
+	Weights    [][3]int64         `json:"weights,omitempty"`     // of cables whose weight is not their bandwidth: ends, bps
+	Events     []Event            `json:"events,omitempty"`      // by cable, kind and time
 }
 
 // Kinds of events.
@@ -102,12 +168,14 @@ type Event struct {
 
 // Whole reports whether only a simulation of the whole network can have the moves: a flow has more than one path.
 func (m *Moves) Whole() bool {
-	return m != nil && (len(m.Events) > 0 || balances[m.Balance] != network.ECMP)
+	return m != nil && (len(m.Events) > 0 || balances[cmp.Or(m.Balance, ECMP)] != network.ECMP ||
+		len(m.At) > 1 || len(m.At) == 1 && !m.has(WCMP))
 }
 
 // Text is Moves as scenario files and flags state them; empty: as before.
 type Text struct {
 	Balance, Gap, Converge, Repair, Hash string
+	Routes                               string   // directory (topology.ReadFIB), or none
 	Weights                              []string // SELECTOR=SPEED
 	Events                               []string // CABLES down|loss SHARE [burst TIME]|rate SPEED [FROM..[TO]]
 }
@@ -131,15 +199,14 @@ func (t *Text) Apply(n *topology.Network, former *Moves) (*Moves, error) {
 		m.Weights, m.Events = slices.Clone(m.Weights), slices.Clone(m.Events)
 	}
 	if t.Balance != "" {
-		if _, err := ParseBalance(t.Balance); err != nil {
+		if err := m.setBalance(n, t.Balance); err != nil {
 			return nil, &TextError{t.Balance, err}
 		}
-		if m.Balance = t.Balance; m.Balance == ECMP {
-			m.Balance = ""
-		}
-		m.GapNS, m.Weights = 0, nil
 	}
-	bursts := m.Balance == flowlet || m.Balance == conga
+	if err := m.setRoutes(n, t.Routes); err != nil {
+		return nil, &TextError{t.Routes, err}
+	}
+	bursts := m.has(flowlet) || m.Balance == conga
 	if bursts && m.GapNS == 0 {
 		m.GapNS = DefaultGapNS
 	}
@@ -177,16 +244,33 @@ func (t *Text) Apply(n *topology.Network, former *Moves) (*Moves, error) {
 		return nil, &TextError{t.Repair, fmt.Errorf("local repair must be faster than routes converge, %s",
 			FormatTime(m.ConvergeNS))}
 	}
-	if m.Balance == "" && m.Hash == "" && len(m.Events) == 0 {
+	if m.Balance == "" && m.At == nil && m.Routes == nil && m.Hash == "" && len(m.Events) == 0 {
 		return nil, nil
 	}
 	return &m, nil
 }
 
+// setRoutes reads the routes of a directory; empty: as before.
+func (m *Moves) setRoutes(n *topology.Network, dir string) (err error) {
+	switch dir {
+	case "":
+	case "none":
+		m.Routes = nil
+	default:
+		if m.Routes, err = topology.ReadFIB(n, dir); err != nil {
+			return err
+		}
+	}
+	if m.Routes != nil && m.has(WCMP) {
+		return errors.New("balance wcmp has weights of its own, routes of files have theirs: use another balance")
+	}
+	return nil
+}
+
 // Add changes what other texts say: they add weights and events, and replace the rest.
 func (t *Text) Add(more Text) {
 	t.Balance, t.Gap = cmp.Or(more.Balance, t.Balance), cmp.Or(more.Gap, t.Gap)
-	t.Hash = cmp.Or(more.Hash, t.Hash)
+	t.Hash, t.Routes = cmp.Or(more.Hash, t.Hash), cmp.Or(more.Routes, t.Routes)
 	t.Converge, t.Repair = cmp.Or(more.Converge, t.Converge), cmp.Or(more.Repair, t.Repair)
 	t.Weights, t.Events = append(t.Weights, more.Weights...), append(t.Events, more.Events...)
 }
@@ -194,7 +278,7 @@ func (t *Text) Add(more Text) {
 // Said are the changes in words, for names of scenarios.
 func (t *Text) Said() (said []string) {
 	for _, x := range [][2]string{{"balance ", t.Balance}, {"flowlet gap ", t.Gap}, {"converge ", t.Converge},
-		{"local repair ", t.Repair}, {"hash ", t.Hash}} {
+		{"local repair ", t.Repair}, {"hash ", t.Hash}, {"routes ", t.Routes}} {
 		if x[1] != "" {
 			said = append(said, x[0]+x[1])
 		}
@@ -228,7 +312,7 @@ func setDuration(to *int64, text string, least int64, goes bool, with string) er
 // addWeight adds SELECTOR=SPEED.
 func (m *Moves) addWeight(n *topology.Network, text string) error {
 	at := strings.LastIndex(text, "=")
-	if m.Balance != WCMP {
+	if !m.has(WCMP) {
 		return errors.New("weights go with balance wcmp")
 	}
 	if at < 1 {
@@ -340,6 +424,9 @@ func (m *Moves) CheckSpan(n *topology.Network, firstNS, lastNS int64) error {
 // Said names the balance and the events.
 func (m *Moves) Said(n *topology.Network) string {
 	said := []string{"balance " + cmp.Or(m.Balance, ECMP)}
+	for _, balance := range slices.Sorted(maps.Keys(m.At)) {
+		said = append(said, fmt.Sprintf("%s at %s", balance, topology.Count(len(m.At[balance]), "switch")))
+	}
 	if m.Hash != "" {
 		said = append(said, "hash "+m.Hash)
 	}

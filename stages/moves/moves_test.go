@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"parsimon/simkernel/network"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/topologytest"
 )
@@ -59,6 +60,8 @@ func TestEvents(t *testing.T) {
 		{Text{Events: []string{"2:4 loss 1e-3 burst"}}, "burst"}, {Text{Events: []string{"2:4 loss 1e-3 burst 1ns"}}, "1µs"},
 		{Text{Events: []string{down}, Repair: "1us"}, "local repair"},
 		{Text{Events: []string{down}, Converge: "1ms", Repair: "2ms"}, "faster"},
+		{Text{Balance: "2=spray,crc"}, "no balance"}, {Text{Balance: "switch=conga"}, "of all switches"},
+		{Text{Balance: "leaf=spray"}, `kind "leaf"`}, {Text{Routes: "none/such"}, "none/such"},
 		{Text{Hash: "crc"}, "crc"}, {Text{Balance: "best"}, "best"}, {Text{Balance: "flowlet", Gap: "0"}, "13 days"},
 		{Text{Gap: "1us"}, "flowlet"}, {Text{Converge: "1ms"}, "down"},
 		{Text{Weights: []string{"2:4=1G"}}, "wcmp"}, {Text{Balance: WCMP, Weights: []string{"2:4=0G"}}, "2:4=0G"},
@@ -114,19 +117,30 @@ func TestRoutes(t *testing.T) {
 	if _, err := r.Last().Path(0, 0, 1, nil); err != nil {
 		t.Error(err)
 	}
-	w := (&Moves{Balance: WCMP, Weights: [][3]int64{{2, 4, 7}}}).LinkWeights(n)
+	w := (&Moves{Balance: WCMP, Weights: [][3]int64{{2, 4, 7}}}).linkWeights(n)
 	if w[4] != 7 || w[5] != 7 || w[8] != 10e9 {
 		t.Errorf("weights %v", w)
 	}
+	at, err := (&Text{Balance: "switch 2=flowlet,*3=spray,switch=wcmp", Weights: []string{"4:2=1G"}}).Apply(n, nil)
+	if err != nil || !at.Whole() || at.GapNS != DefaultGapNS {
+		t.Fatalf("%+v: %v", at, err)
+	}
+	if w := at.linkWeights(n); w[4] != 1 || w[5] != 1e9 || w[8] != 1 || w[9] != 10e9 {
+		t.Errorf("weights of switches 4 and 5 only: %v", w)
+	}
+	e = at.Engine(n, r, 1, 0)
+	if want := []network.Balance{0, 0, network.Flowlet, network.Spray, 0, 0}; !reflect.DeepEqual(e.At, want) {
+		t.Errorf("%v, want %v", e.At, want)
+	}
 	hash, err := (&Text{Hash: "polarized"}).Apply(n, nil)
-	if err != nil || hash.Whole() || !hash.RouterHash().Polarized {
+	if err != nil || hash.Whole() || !hashes[hash.Hash].Polarized {
 		t.Errorf("%+v: %v", hash, err)
 	}
 	if m, err := (&Text{Hash: "flow"}).Apply(n, hash); err != nil || m != nil {
 		t.Errorf("%+v: %v", m, err)
 	}
 	var none *Moves
-	if none.Whole() || none.LinkWeights(n) != nil || topology.Reverse(4) != 5 {
+	if none.Whole() || none.Configure(nil) != nil || topology.Reverse(4) != 5 {
 		t.Error("paths move that do not")
 	}
 }

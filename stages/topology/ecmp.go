@@ -16,7 +16,7 @@ func (r *Router) choose(flow uint64, lo, hi int32) int32 {
 		return links[0]
 	}
 	if r.hash.Polarized {
-		return r.chooseAlike(linkHash(flow, 0), links)
+		return r.chooseAlike(linkHash(flow, 0), lo, hi)
 	}
 	salts := r.setSalt[lo:hi]
 	salts = salts[:len(links)]
@@ -40,21 +40,21 @@ func (r *Router) choose(flow uint64, lo, hi int32) int32 {
 
 // chooseAlike chooses by a hash that all switches have in common: its value modulo the links or, with weights, the link
 // in whose part of the sum of weights it falls.
-func (r *Router) chooseAlike(hash uint64, links []int32) int32 {
+func (r *Router) chooseAlike(hash uint64, lo, hi int32) int32 {
 	if r.weights == nil {
-		return links[hash%uint64(len(links))]
+		return r.setLink[lo+int32(hash%uint64(hi-lo))]
 	}
 	sum := 0.0
-	for _, l := range links {
-		sum += r.weights[l]
+	for _, w := range r.weights[lo:hi] {
+		sum += w
 	}
 	rest := (float64(hash>>11) + 0.5) / (1 << 53) * sum
-	for _, l := range links[:len(links)-1] {
-		if rest -= r.weights[l]; rest < 0 {
-			return l
+	for k := lo; k < hi-1; k++ {
+		if rest -= r.weights[k]; rest < 0 {
+			return r.setLink[k]
 		}
 	}
-	return links[len(links)-1]
+	return r.setLink[hi-1]
 }
 
 // rank is what a flow takes the link at setLink[k] by: its hash or, with weights, by weighted rendezvous hashing
@@ -65,7 +65,7 @@ func (r *Router) rank(flow uint64, k int32) uint64 {
 		return h
 	}
 	u := (float64(h>>11) + 0.5) / (1 << 53)
-	return ^math.Float64bits(-math.Log(u) / r.weights[r.setLink[k]])
+	return ^math.Float64bits(-math.Log(u) / r.weights[k])
 }
 
 // linkHash hashes a flow's key and a link's salt. Both are well mixed, so one more round of mixing

@@ -32,7 +32,9 @@ type Router struct {
 	setLink  []int32 // links of the sets, then the links of the hosts
 	setSalt  []uint64
 	attached [][]int32 // by attachment: its switches, ascending
-	weights  []float64 // by link; nil: all equal
+	weights  []float64 // of the links of setLink; nil: all equal
+	salts    []uint64  // by link
+	fib      *FIB      // nil: shortest paths
 	hash     Hash
 	toHost   []int32 // the links to hosts: the reverses of the last of setLink
 }
@@ -57,11 +59,16 @@ type UnreachableError struct {
 	FlowID           int64
 	Src, Dst         int32
 	SrcName, DstName string
+	Why              string // of a switch whose routes are those of a FIB
 }
 
 func (e *UnreachableError) Error() string {
-	return fmt.Sprintf("flow %d: no path from host %d (%s) to host %d (%s)", e.FlowID, e.Src, e.SrcName, e.Dst,
+	text := fmt.Sprintf("flow %d: no path from host %d (%s) to host %d (%s)", e.FlowID, e.Src, e.SrcName, e.Dst,
 		e.DstName)
+	if e.Why != "" {
+		text += ": " + e.Why
+	}
+	return text
 }
 
 // Path returns the ids of the links that the flow crosses, in order, in buf[:0]. It does not allocate
@@ -87,7 +94,7 @@ func (r *Router) AppendPath(flowID int64, src, dst int32, path []int32) ([]int32
 	if from.only >= 0 {
 		link = from.only
 	} else if link = r.firstLink(flow, from, base, dst); link < 0 {
-		return path, r.unreachable(flowID, src, dst)
+		return path, r.unreachable(flowID, src, dst, setNone)
 	}
 	start := len(path)
 	path = append(path, link)
@@ -106,7 +113,7 @@ func (r *Router) AppendPath(flowID int64, src, dst int32, path []int32) ([]int32
 			panic("topology: a switch of the destination's attachment has no link to it")
 		}
 		if set == setNone {
-			return path[:start], r.unreachable(flowID, src, dst)
+			return path[:start], r.unreachable(flowID, src, dst, at)
 		}
 		link = r.choose(flow, r.setAt[set], r.setAt[set+1])
 		path = append(path, link)
@@ -135,9 +142,17 @@ func (r *Router) Next(node, host int32) (set int32, links []int32) {
 // Sets is the number of different sets of links.
 func (r *Router) Sets() int { return len(r.setAt) - 1 }
 
-// SetWeights makes flows choose links in proportion to their weights, above 0, by id (WCMP); nil: evenly. It must not
-// run while others use the router.
-func (r *Router) SetWeights(weights []float64) { r.weights = weights }
+// SetWeights makes flows choose links in proportion to their weights, above 0, by id (WCMP), unless they are nil. It
+// must not run while others use the router.
+func (r *Router) SetWeights(weights []float64) {
+	if weights == nil {
+		return
+	}
+	r.weights = nil
+	for _, l := range r.setLink {
+		r.weights = append(r.weights, weights[l])
+	}
+}
 
 // A Hash is what switches choose links by. The zero value: by flow and switch.
 type Hash struct {
@@ -148,10 +163,13 @@ type Hash struct {
 // SetHash sets the hash of the switches. It must not run while others use the router.
 func (r *Router) SetHash(h Hash) { r.hash = h }
 
-func (r *Router) unreachable(flowID int64, src, dst int32) error {
-	a, _ := r.Net.Node(src)
-	b, _ := r.Net.Node(dst)
-	return &UnreachableError{flowID, src, dst, a.Name, b.Name}
+// unreachable is the error for a flow that ends at a switch, or nowhere.
+func (r *Router) unreachable(flowID int64, src, dst, at int32) error {
+	err := &UnreachableError{FlowID: flowID, Src: src, Dst: dst, SrcName: r.Net.Name(src), DstName: r.Net.Name(dst)}
+	if host, _ := slices.BinarySearch(r.Net.hosts, dst); r.fib != nil && at >= 0 {
+		err.Why = r.fib.why(r.Net, int32(host), at)
+	}
+	return err
 }
 
 func (r *Router) endpointError(flowID int64, src, dst int32) error {
@@ -195,16 +213,16 @@ func NewRouter(n *Network, seed uint64) (*Router, error) {
 		out[i] = slices.DeleteFunc(out[i], func(l int32) bool { return r.switchOf[l] < 0 })
 	}
 	hostLinks := r.attach(out)
-	salts := make([]uint64, len(n.Links))
+	r.salts = make([]uint64, len(n.Links))
 	for i, l := range n.Links {
 		// The nodes' ids, not the link's: ids of links move when a file's cables are reordered.
 		s := rng.New(seed, rng.ECMP, uint64(uint32(l.Src)), uint64(uint32(l.Dst)))
-		salts[i] = s.Uint64()
+		r.salts[i] = s.Uint64()
 	}
-	if err := r.buildTables(out, salts); err != nil {
+	if err := r.buildTables(out); err != nil {
 		return nil, err
 	}
-	r.addHostLinks(hostLinks, salts)
+	r.addHostLinks(hostLinks)
 	return r, nil
 }
 
@@ -263,7 +281,7 @@ func (x *interned) of(set []int32) (id int32, added bool) {
 }
 
 // buildTables searches breadth first from every attachment.
-func (r *Router) buildTables(out [][]int32, salts []uint64) error {
+func (r *Router) buildTables(out [][]int32) error {
 	cells := len(r.attached) * r.switches
 	r.dist = make([]uint16, cells)
 	r.next = make([]int32, cells)
@@ -296,7 +314,7 @@ func (r *Router) buildTables(out [][]int32, salts []uint64) error {
 			if added {
 				for _, l := range members {
 					r.setLink = append(r.setLink, l)
-					r.setSalt = append(r.setSalt, salts[l])
+					r.setSalt = append(r.setSalt, r.salts[l])
 				}
 				r.setAt = append(r.setAt, int32(len(r.setLink)))
 			}
@@ -331,11 +349,11 @@ func (r *Router) search(at []int32, dist []uint16, out [][]int32, queue []int32)
 }
 
 // addHostLinks stores the links of the hosts after the sets, where choose and firstLink read them.
-func (r *Router) addHostLinks(links []int32, salts []uint64) {
+func (r *Router) addHostLinks(links []int32) {
 	at := int32(len(r.setLink))
 	for _, l := range links {
 		r.setLink = append(r.setLink, l)
-		r.setSalt = append(r.setSalt, salts[l])
+		r.setSalt = append(r.setSalt, r.salts[l])
 		r.toHost = append(r.toHost, Reverse(l))
 	}
 	for i := range r.hosts {
