@@ -132,7 +132,7 @@ func (m *Moves) Engine(n *topology.Network, x *Routes, seed uint64, originNS int
 	}
 	for balance, ids := range m.At {
 		for _, id := range ids {
-			place, _ := slices.BinarySearchFunc(n.Nodes, id, func(v topology.Node, id int32) int { return cmp.Compare(v.ID, id) })
+			place := slices.IndexFunc(n.Nodes, func(v topology.Node) bool { return v.ID == id })
 			out.At[place] = balances[balance]
 		}
 	}

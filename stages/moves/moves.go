@@ -4,8 +4,8 @@
 //	scenario file, flags ─► Text ─► Moves (part of the scenario's id) ─┬─► weights, hash, routes ─► topology.Router
 //	                                                                   └─► Routes, Engine ─► network.Move
 //
-// Balances ecmp and wcmp, and routes of files, give each flow one path; every estimator has them. All else exists in the
-// whole network only.
+// Balances ecmp and wcmp, and routes of files, give each flow one path; every estimator has them. All else exists in
+// the whole network only.
 package moves
 
 import (
@@ -143,7 +143,7 @@ type Moves struct {
 	Hash       string             `json:"hash,omitempty"`        // as of ParseHash; empty: by flow and switch
 	ConvergeNS int64              `json:"converge_ns,omitempty"` // from an event "down", or its end, to routes that know
 	RepairNS   int64              `json:"repair_ns,omitempty"`   // the same of the ends of the cable; 0: ConvergeNS
-	Weights    [][3]int64         `json:"weights,omitempty"`     // of cables whose weight is not their bandwidth: ends, bps
+	Weights    [][3]int64         `json:"weights,omitempty"`     // ends, bps: of cables with another than their bandwidth
 	Events     []Event            `json:"events,omitempty"`      // by cable, kind and time
 }
 

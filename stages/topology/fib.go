@@ -58,7 +58,8 @@ func (f *FIB) check(n *Network) error {
 		ok = ok && len(row) == len(switches)
 		for s, set := range row {
 			ok = ok && set >= setArrive && int(set) < len(f.Sets)
-			ok = ok && (set < 0 || !slices.ContainsFunc(f.Sets[set], func(m [2]int32) bool { return n.Links[m[0]].Src != switches[s] }))
+			others := func(m [2]int32) bool { return n.Links[m[0]].Src != switches[s] }
+			ok = ok && (set < 0 || !slices.ContainsFunc(f.Sets[set], others))
 		}
 	}
 	if !ok {

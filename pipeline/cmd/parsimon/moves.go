@@ -16,8 +16,8 @@ func declareMoves(f *pflag.FlagSet, t *moves.Text) {
 	parse(f, &t.Balance, "string", moves.ParseBalance, "balance", "",
 		"how paths are chosen: "+moves.Balances+"; all but the first two in the whole network only (estimator exact); or "+
 			"SWITCHES=BALANCE,..., by kind or name: 'tor=flowlet,spine*=spray', others ecmp; default: ecmp")
-	f.StringVar(&t.Routes, "routes", "", "directory of the switches' routes, in place of shortest paths: SWITCH.json as FRR "+
-		"and SONiC write it (vtysh -c 'show ip route json') and hosts.csv (columns address, node); none: shortest paths again")
+	f.StringVar(&t.Routes, "routes", "", "directory of the switches' routes, in place of shortest paths: SWITCH.json as "+
+		"FRR and SONiC write it (vtysh -c 'show ip route json') and hosts.csv (columns address, node); none: shortest paths")
 	parse(f, &t.Hash, "string", moves.ParseHash, "hash", "",
 		"what switches hash: flow, addresses (of the two hosts, in place of the flow), polarized (alike at every switch) or "+
 			"addresses,polarized; default: flow")
