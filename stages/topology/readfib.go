@@ -68,8 +68,8 @@ type fibRoute struct {
 // longest prefix counts that has the host's first address, and of its next hops those in the forwarding table. A next
 // hop is the cable at its interface or, where the topology names no such port, to the node with its address.
 func ReadFIB(n *Network, dir string) (*FIB, error) {
-	x := &fibFiles{n: n, dir: dir, switches: n.switches(), nodeOf: map[netip.Addr]int32{}, address: make([]netip.Addr, len(n.hosts)),
-		ports: map[fibPort]int32{}}
+	x := &fibFiles{n: n, dir: dir, switches: n.switches(), nodeOf: map[netip.Addr]int32{},
+		address: make([]netip.Addr, len(n.hosts)), ports: map[fibPort]int32{}}
 	for _, l := range n.Links {
 		names, _ := n.portsOf(l.ID)
 		for _, name := range names {
