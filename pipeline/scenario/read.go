@@ -79,15 +79,19 @@ func read(top tree.Field, dir string) (*Scenario, error) {
 // keys read the keys of a scenario file.
 func (r *scenarioReader) keys() tree.Keys {
 	return tree.Keys{
-		"name":              tree.ReadText(&r.Name),
-		"seed":              tree.ReadParsed(&r.Seed, units.ParseSeed),
-		"topology":          r.readTopology,
-		"workload":          r.readWorkload,
-		"transport":         r.readTransport,
-		"switches":          r.readSwitches,
-		"fail":              r.readTexts(&r.Fail),
-		"balance":           r.readBalance,
-		"routes":            r.readRoutes,
+		"name":      tree.ReadText(&r.Name),
+		"seed":      tree.ReadParsed(&r.Seed, units.ParseSeed),
+		"topology":  r.readTopology,
+		"workload":  r.readWorkload,
+		"transport": r.readTransport,
+		"switches":  r.readSwitches,
+		"fail":      r.readTexts(&r.Fail),
+		"balance":   r.readBalance,
+		"routes": func(f tree.Field) (err error) {
+			r.PathMoves.Routes, err = r.path(f)
+			r.at[r.PathMoves.Routes] = f
+			return err
+		},
 		"flowlet_gap":       r.readMove(&r.PathMoves.Gap),
 		"converge":          r.readMove(&r.PathMoves.Converge),
 		"hash":              r.readMove(&r.PathMoves.Hash),
@@ -243,28 +247,17 @@ func (r *scenarioReader) readMove(to *string) func(tree.Field) error {
 }
 
 // readBalance reads a balance, or those of switches: an object of SWITCHES: BALANCE.
-func (r *scenarioReader) readBalance(f tree.Field) (err error) {
-	text := f.Value.Text
-	if f.Value.Kind == tree.Object {
-		var rules []string
-		for i, which := range f.Value.Keys {
-			rules = append(rules, which+"="+f.Value.Items[i].Scalar())
-		}
-		text = strings.Join(rules, ",")
-	} else if text, err = f.Scalar(); err != nil {
-		return err
+func (r *scenarioReader) readBalance(f tree.Field) error {
+	if f.Value.Kind != tree.Object {
+		return r.readMove(&r.PathMoves.Balance)(f)
 	}
-	r.PathMoves.Balance, r.at[text] = text, f
+	var rules []string
+	for i, which := range f.Value.Keys {
+		rules = append(rules, which+"="+f.Value.Items[i].Scalar())
+	}
+	r.PathMoves.Balance = strings.Join(rules, ",")
+	r.at[r.PathMoves.Balance] = f
 	return nil
-}
-
-// readRoutes reads a directory of routes, or none.
-func (r *scenarioReader) readRoutes(f tree.Field) (err error) {
-	if r.PathMoves.Routes = f.Value.Text; r.PathMoves.Routes != "none" {
-		r.PathMoves.Routes, err = r.path(f)
-	}
-	r.at[r.PathMoves.Routes] = f
-	return err
 }
 
 func (r *scenarioReader) readTexts(to *[]string) func(tree.Field) error {

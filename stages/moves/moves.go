@@ -57,16 +57,12 @@ func ParseHash(text string) (string, error) {
 func ParseBalance(text string) (string, error) {
 	for rule := range strings.SplitSeq(text, ",") {
 		_, balance, at := strings.Cut(rule, "=")
-		of, known := balances[balance]
 		if !at {
-			of, known = balances[text]
+			balance = text
 		}
-		switch {
-		case !known:
-			return "", fmt.Errorf("no balance: want %s; or SWITCHES=BALANCE,SWITCHES=BALANCE, such as tor=flowlet,spine*=spray",
+		if of, known := balances[balance]; !known || at && of > network.Adaptive {
+			return "", fmt.Errorf("no balance: want %s; or SWITCHES=BALANCE,..., such as tor=flowlet, with one of the first five",
 				Balances)
-		case at && of > network.Adaptive:
-			return "", errors.New("plb and conga are of all switches: single ones can have ecmp, wcmp, flowlet, spray, adaptive")
 		}
 	}
 	return text, nil
@@ -78,32 +74,30 @@ func (m *Moves) setBalance(n *topology.Network, text string) error {
 		return err
 	}
 	m.Balance, m.At, m.GapNS, m.Weights = text, nil, 0, nil
-	if text == ECMP {
-		m.Balance = ""
-	}
-	if !strings.Contains(text, "=") {
-		return nil
-	}
-	m.Balance, m.At = "", map[string][]int32{}
 	of := map[int32]string{}
 	for rule := range strings.SplitSeq(text, ",") {
-		which, balance, _ := strings.Cut(rule, "=")
-		fits := false
-		for _, v := range n.Nodes {
-			if v.Kind == topology.KindHost || v.Kind != which && !topology.MatchPattern(which, v.Name) {
-				continue
-			}
-			if fits = true; of[v.ID] == "" {
-				of[v.ID] = balance
-				m.At[balance] = append(m.At[balance], v.ID)
-			}
+		which, balance, at := strings.Cut(rule, "=")
+		if !at {
+			break
 		}
-		if !fits {
+		m.Balance = ""
+		fits := func(v topology.Node) bool {
+			return v.Kind != topology.KindHost && (v.Kind == which || topology.MatchPattern(which, v.Name))
+		}
+		if !slices.ContainsFunc(n.Nodes, fits) {
 			return fmt.Errorf("no switch is of kind %q or has such a name", which)
 		}
+		for _, v := range n.Nodes {
+			if fits(v) && of[v.ID] == "" {
+				of[v.ID] = balance
+			}
+		}
+	}
+	m.At = map[string][]int32{}
+	for _, id := range slices.Sorted(maps.Keys(of)) {
+		m.At[of[id]] = append(m.At[of[id]], id)
 	}
 	for balance, ids := range m.At {
-		slices.Sort(ids)
 		if len(ids) == len(n.Nodes)-len(n.Hosts()) { // one form of what is the same
 			m.Balance = balance
 		}

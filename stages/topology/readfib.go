@@ -7,41 +7,27 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// addressFile is the file of a directory of routes that says which node has an address.
-const addressFile = "hosts.csv"
-
 // fibFiles are the files of a directory of routes.
 type fibFiles struct {
 	n        *Network
 	dir      string
-	switches []int32              // ids
-	tables   []*fibTable          // by switch; nil: there is no file
-	nodeOf   map[netip.Addr]int32 // ids, of hosts and switches
-	address  []netip.Addr         // by host
-	ports    map[fibPort]int32    // links
-}
-
-type fibPort struct {
-	node int32
-	name string
-}
-
-// A fibTable is the routes of a switch.
-type fibTable struct {
-	routes map[netip.Prefix]*fibRoute
-	bits   []int // lengths of prefixes, longest first
+	switches []int32                      // ids
+	tables   []map[netip.Prefix]*fibRoute // by switch; nil: there is no file
+	nodeOf   map[netip.Addr]int32         // ids, of hosts and switches
+	address  []netip.Addr                 // by host
+	ports    map[[2]string]int32          // links by switch and interface
+	sets     interned                     // those of FIB.Sets
 }
 
 // A fibEntry is a route as `show ip route json` of FRR's zebra has it (zebra_vty.c).
 type fibEntry struct {
-	Protocol string
 	Selected bool
 	Nexthops []fibNexthop
 }
@@ -51,7 +37,7 @@ type fibNexthop struct {
 	Direct                                      bool `json:"directlyConnected"`
 	Unreachable, Blackhole, Reject              bool // it discards
 	IP, InterfaceName                           string
-	Weight                                      *int64
+	Weight                                      *int32
 }
 
 // A fibRoute is where a switch sends packets to a prefix.
@@ -60,36 +46,49 @@ type fibRoute struct {
 	resolved bool
 	set      int32   // place in FIB.Sets, or setNone
 	direct   bool    // to hosts that are attached to the switch
-	hosts    []int32 // to these, which are attached
+	hosts    []int32 // to these
 }
 
 // ReadFIB reads the routes of a network's switches from a directory: of each switch SWITCH.json, as FRR and SONiC write
 // it (vtysh -c 'show ip route json'), and hosts.csv with columns address and node. Of a switch's selected routes the
 // longest prefix counts that has the host's first address, and of its next hops those in the forwarding table. A next
-// hop is the cable at its interface or, where the topology names no such port, to the node with its address.
+// hop is the cable at its interface or, where the topology names no such port, to the node with its address. A switch
+// without a file has the routes to its own hosts.
 func ReadFIB(n *Network, dir string) (*FIB, error) {
 	x := &fibFiles{n: n, dir: dir, switches: n.switches(), nodeOf: map[netip.Addr]int32{},
-		address: make([]netip.Addr, len(n.hosts)), ports: map[fibPort]int32{}}
+		address: make([]netip.Addr, len(n.hosts)), ports: map[[2]string]int32{},
+		sets: interned{ids: map[string]int32{}}}
 	for _, l := range n.Links {
 		names, _ := n.portsOf(l.ID)
 		for _, name := range names {
-			x.ports[fibPort{l.Src, name}] = l.ID
+			x.ports[[2]string{n.Name(l.Src), name}] = l.ID
 		}
 	}
-	if err := x.readAddresses(); err != nil {
+	if err := x.readAddresses(filepath.Join(dir, "hosts.csv")); err != nil {
 		return nil, err
 	}
-	if err := x.readTables(); err != nil {
-		return nil, err
+	x.tables = make([]map[netip.Prefix]*fibRoute, len(x.switches))
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if len(files) == 0 {
+		return nil, fmt.Errorf("%s: holds no routes, SWITCH.json: %w", dir, cmp.Or(err, io.EOF))
+	}
+	for _, file := range files {
+		id, unknown := n.find(strings.TrimSuffix(filepath.Base(file), ".json"))
+		place, isSwitch := slices.BinarySearch(x.switches, id)
+		if unknown != nil || !isSwitch {
+			return nil, fmt.Errorf("%s: routes of no switch: %w", file, cmp.Or(unknown, errors.New("it is a host")))
+		}
+		if x.tables[place], err = readRoutes(file); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
 	}
 	f := &FIB{files: x}
-	near, sets, rows := n.nearHosts(), map[string]int32{}, interned{ids: map[string]int32{}}
-	for i := range n.hosts {
+	near, rows := n.nearHosts(), interned{ids: map[string]int32{}}
+	for i, id := range n.hosts {
 		row := make([]int32, len(x.tables))
-		for s := range row {
-			var err error
-			if row[s], err = x.next(f, sets, near[n.hosts[i]], int32(i), int32(s)); err != nil {
-				return nil, err
+		for s, at := range x.switches {
+			if row[s], err = x.next(f, slices.Contains(near[id], at), int32(i), int32(s)); err != nil {
+				return nil, fmt.Errorf("%s: %w", x.where(int32(i), int32(s)), err)
 			}
 		}
 		number, added := rows.of(row)
@@ -102,151 +101,105 @@ func ReadFIB(n *Network, dir string) (*FIB, error) {
 }
 
 // readAddresses reads hosts.csv.
-func (x *fibFiles) readAddresses() error {
-	path := filepath.Join(x.dir, addressFile)
-	data, err := ReadFile(path)
+func (x *fibFiles) readAddresses(file string) error {
+	data, err := ReadFile(file)
 	if err != nil {
 		return err
 	}
 	in := csv.NewReader(strings.NewReader(string(data)))
 	in.Comment, in.TrimLeadingSpace = '#', true
-	head, err := in.Read()
-	at := slices.Index(head, "address")
-	of := slices.IndexFunc(head, func(name string) bool { return name == "node" || name == "node_id" })
-	if err != nil || at < 0 || of < 0 {
-		return fmt.Errorf("%s: want the columns address and node: %w", path, cmp.Or(err, io.EOF))
+	rows, err := in.ReadAll()
+	at, of := -1, -1
+	if len(rows) > 0 {
+		at, of = slices.Index(rows[0], "address"), slices.Index(rows[0], "node")
 	}
-	for {
-		row, err := in.Read()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-		line, _ := in.FieldPos(0)
+	if err != nil || at < 0 || of < 0 {
+		return fmt.Errorf("%s: want the columns address and node: %w", file, cmp.Or(err, io.EOF))
+	}
+	for i, row := range rows[1:] {
 		text, _, _ := strings.Cut(row[at], "/")
 		addr, err := netip.ParseAddr(text)
-		var id int32
-		if err == nil {
-			id, err = x.n.find(row[of])
-		}
-		if other, taken := x.nodeOf[addr]; err == nil && taken && other != id {
+		id, unknown := x.n.find(row[of])
+		if other, taken := x.nodeOf[addr]; taken && other != id {
 			err = fmt.Errorf("%s is the address of %s too", addr, x.n.Name(other))
 		}
-		if err != nil {
-			return fmt.Errorf("%s, line %d: %w", path, line, err)
+		if err = cmp.Or(err, unknown); err != nil {
+			return fmt.Errorf("%s, row %d: %w", file, i+1, err)
 		}
 		x.nodeOf[addr] = id
 		if host, isHost := slices.BinarySearch(x.n.hosts, id); isHost && !x.address[host].IsValid() {
 			x.address[host] = addr
 		}
 	}
+	return nil
 }
 
-// readTables reads the files of all switches.
-func (x *fibFiles) readTables() error {
-	number := map[int32]int{}
-	for i, id := range x.switches {
-		number[id] = i
-	}
-	x.tables = make([]*fibTable, len(number))
-	files, err := filepath.Glob(filepath.Join(x.dir, "*.json"))
-	if err == nil && len(files) == 0 {
-		err = fmt.Errorf("%s: holds no routes, SWITCH.json: %w", x.dir, os.ErrNotExist)
-	}
-	for _, file := range files {
-		if err != nil {
-			return err
-		}
-		id, unknown := x.n.find(strings.TrimSuffix(filepath.Base(file), ".json"))
-		place, isSwitch := number[id]
-		if unknown != nil || !isSwitch {
-			return fmt.Errorf("%s: routes of no switch of the topology: %w", file, cmp.Or(unknown, errors.New("it is a host")))
-		}
-		x.tables[place], err = x.readTable(file, id)
-	}
-	return err
-}
-
-// readTable reads the selected routes of a switch. Those of protocol local say which addresses it has.
-func (x *fibFiles) readTable(file string, id int32) (*fibTable, error) {
+// readRoutes reads the selected routes of a switch.
+func readRoutes(file string) (map[netip.Prefix]*fibRoute, error) {
 	data, err := ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
 	var entries map[string][]fibEntry
 	if err := json.Unmarshal(data, &entries); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+		return nil, err
 	}
-	t := &fibTable{routes: map[netip.Prefix]*fibRoute{}}
+	routes := map[netip.Prefix]*fibRoute{}
 	for text, all := range entries {
 		p, err := netip.ParsePrefix(text)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
+			return nil, err
 		}
-		at := slices.IndexFunc(all, func(e fibEntry) bool { return e.Selected })
-		if at < 0 {
-			continue
-		}
-		route, inFIB := &fibRoute{set: setNone}, false
-		for _, h := range all[at].Nexthops {
-			inFIB = inFIB || h.FIB
-		}
-		for _, h := range all[at].Nexthops {
-			if (h.FIB || !inFIB && h.Active) && !h.Recursive && !h.Duplicate && !h.LinkDown {
-				route.nexthops = append(route.nexthops, h)
+		for _, e := range all {
+			if !e.Selected {
+				continue
 			}
-			if h.Weight != nil && (*h.Weight < 1 || *h.Weight > 1<<20) {
-				return nil, fmt.Errorf("%s, route %s: a next hop has a weight of %d, must be 1 to 2^20", file, p, *h.Weight)
-			}
-		}
-		t.routes[p.Masked()] = route
-		if !slices.Contains(t.bits, p.Bits()) {
-			t.bits = append(t.bits, p.Bits())
-		}
-		if _, known := x.nodeOf[p.Addr()]; !known && all[at].Protocol == "local" && p.IsSingleIP() {
-			x.nodeOf[p.Addr()] = id
+			inFIB := slices.ContainsFunc(e.Nexthops, func(h fibNexthop) bool { return h.FIB })
+			e.Nexthops = slices.DeleteFunc(e.Nexthops, func(h fibNexthop) bool {
+				return inFIB && !h.FIB || !inFIB && !h.Active || h.Recursive || h.Duplicate || h.LinkDown
+			})
+			routes[p.Masked()] = &fibRoute{nexthops: e.Nexthops, set: setNone}
 		}
 	}
-	slices.SortFunc(t.bits, func(a, b int) int { return b - a })
-	return t, nil
+	return routes, nil
 }
 
 // match returns the route of a switch with the longest prefix that has the address of a host; nil: there is none.
 func (x *fibFiles) match(host, sw int32) (netip.Prefix, *fibRoute) {
-	if t := x.tables[sw]; t != nil && x.address[host].IsValid() {
-		for _, bits := range t.bits {
-			p, err := x.address[host].Prefix(bits)
-			if route := t.routes[p]; err == nil && route != nil {
-				return p, route
-			}
+	for bits := x.address[host].BitLen(); bits >= 0 && x.tables[sw] != nil; bits-- {
+		p, err := x.address[host].Prefix(bits)
+		if route := x.tables[sw][p]; err == nil && route != nil {
+			return p, route
 		}
 	}
 	return netip.Prefix{}, nil
 }
 
-// next is where a switch sends what is for a host: a set of links, setNone or setArrive. near are the host's switches.
-func (x *fibFiles) next(f *FIB, sets map[string]int32, near []int32, host, sw int32) (int32, error) {
-	id := x.switches[sw]
-	v, _ := x.n.Node(id)
-	attached := slices.Contains(near, id)
+// next is where a switch sends what is for a host: a set of links, setNone or setArrive.
+func (x *fibFiles) next(f *FIB, attached bool, host, sw int32) (int32, error) {
 	_, route := x.match(host, sw)
-	switch {
-	case route == nil && attached && v.Kind == KindInner && x.tables[sw] == nil:
-		return setArrive, nil // switches inside of servers have no routes
-	case route == nil:
+	if route == nil {
+		if attached && x.tables[sw] == nil {
+			return setArrive, nil
+		}
 		return setNone, nil
 	}
 	if !route.resolved {
-		weights := map[int32]int64{}
+		weights := map[int32]int32{}
 		for i := range route.nexthops {
-			if err := x.resolve(route, id, &route.nexthops[i], weights); err != nil {
-				return 0, fmt.Errorf("%s: %w", x.where(host, sw), err)
+			if err := x.resolve(route, x.switches[sw], &route.nexthops[i], weights); err != nil {
+				return 0, err
 			}
 		}
 		if route.resolved = true; len(weights) > 0 {
-			route.set = f.newSet(sets, weights)
+			var set []int32
+			for _, link := range slices.Sorted(maps.Keys(weights)) {
+				set = append(set, link, weights[link])
+			}
+			var added bool
+			if route.set, added = x.sets.of(set); added {
+				f.Sets = append(f.Sets, set)
+			}
 		}
 	}
 	if attached && (route.direct || slices.Contains(route.hosts, x.n.hosts[host])) {
@@ -256,33 +209,34 @@ func (x *fibFiles) next(f *FIB, sets map[string]int32, near []int32, host, sw in
 }
 
 // resolve adds where a next hop of a switch leads: links with their weights, or hosts.
-func (x *fibFiles) resolve(r *fibRoute, id int32, h *fibNexthop, weights map[int32]int64) error {
+func (x *fibFiles) resolve(r *fibRoute, id int32, h *fibNexthop, weights map[int32]int32) error {
 	if h.Unreachable || h.Blackhole || h.Reject {
 		return nil
 	}
-	link, found := x.ports[fibPort{id, h.InterfaceName}]
-	if addr, err := netip.ParseAddr(h.IP); !found && err == nil {
-		to, known := x.nodeOf[addr]
-		if links, cabled := x.n.CableOf(id, to); known && cabled {
-			link, found = links[0], true
-			if x.n.Links[link].Src != id {
-				link = links[1]
-			}
+	addr, _ := netip.ParseAddr(h.IP)
+	to, known := x.nodeOf[addr]
+	link, found := x.ports[[2]string{x.n.Name(id), h.InterfaceName}]
+	if links, cabled := x.n.CableOf(id, to); !found && known && cabled {
+		link, found = links[0], true
+		if x.n.Links[link].Src != id {
+			link = links[1]
 		}
 	}
+	weight := int32(1)
+	if h.Weight != nil {
+		weight = *h.Weight
+	}
 	r.direct = r.direct || h.Direct
-	switch dst := x.n.Links[link].Dst; {
-	case !found && h.Direct:
+	switch {
+	case weight < 1 || weight > 1<<20:
+		return fmt.Errorf("next hop %s at %s has a weight of %d, must be 1 to 2^20", h.IP, h.InterfaceName, weight)
+	case !found && !h.Direct:
+		return fmt.Errorf("next hop %q at %q: %s has no cable at such an interface, nor to a node with this address (hosts.csv)",
+			h.IP, h.InterfaceName, x.n.Name(id))
 	case !found:
-		return fmt.Errorf("next hop %q at interface %q: %s has no cable at such a port, nor to a node with this address (%s)",
-			h.IP, h.InterfaceName, x.n.Name(id), addressFile)
-	case slices.Contains(x.n.hosts, dst):
-		r.hosts = append(r.hosts, dst)
+	case x.n.FromHost(Reverse(link)):
+		r.hosts = append(r.hosts, x.n.Links[link].Dst)
 	default:
-		weight := int64(1)
-		if h.Weight != nil {
-			weight = *h.Weight
-		}
 		weights[link] += weight
 	}
 	return nil
@@ -290,26 +244,10 @@ func (x *fibFiles) resolve(r *fibRoute, id int32, h *fibNexthop, weights map[int
 
 // where names the file of a switch and its route to a host.
 func (x *fibFiles) where(host, sw int32) string {
-	p, _ := x.match(host, sw)
-	return fmt.Sprintf("%s, route %s", x.file(sw), p)
-}
-
-func (x *fibFiles) file(sw int32) string {
-	return filepath.Join(x.dir, x.n.Name(x.switches[sw])+".json")
-}
-
-// why says why a switch has no route to a host.
-func (x *fibFiles) why(host, sw int32) string {
-	_, route := x.match(host, sw)
-	switch {
-	case !x.address[host].IsValid():
-		return filepath.Join(x.dir, addressFile) + " has no address of it"
-	case x.tables[sw] == nil:
-		return x.file(sw) + " is missing"
-	case route == nil:
-		return fmt.Sprintf("%s has no route to %s", x.file(sw), x.address[host])
-	case route.set == setNone:
-		return x.where(host, sw) + " leads nowhere"
+	file := filepath.Join(x.dir, x.n.Name(x.switches[sw])+".json")
+	p, route := x.match(host, sw)
+	if route != nil {
+		return fmt.Sprintf("%s, route %s", file, p)
 	}
-	return x.where(host, sw) + " leads to cables that are down"
+	return fmt.Sprintf("%s, no route to %s (address %v)", file, x.n.Name(x.n.hosts[host]), x.address[host])
 }

@@ -66,7 +66,7 @@ func (e *UnreachableError) Error() string {
 	text := fmt.Sprintf("flow %d: no path from host %d (%s) to host %d (%s)", e.FlowID, e.Src, e.SrcName, e.Dst,
 		e.DstName)
 	if e.Why != "" {
-		text += ": " + e.Why
+		text += ": the packets end at " + e.Why
 	}
 	return text
 }
@@ -167,7 +167,7 @@ func (r *Router) SetHash(h Hash) { r.hash = h }
 func (r *Router) unreachable(flowID int64, src, dst, at int32) error {
 	err := &UnreachableError{FlowID: flowID, Src: src, Dst: dst, SrcName: r.Net.Name(src), DstName: r.Net.Name(dst)}
 	if host, _ := slices.BinarySearch(r.Net.hosts, dst); r.fib != nil && at >= 0 {
-		err.Why = r.fib.why(r.Net, int32(host), at)
+		err.Why = r.fib.where(r.Net, int32(host), at)
 	}
 	return err
 }
