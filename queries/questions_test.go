@@ -178,6 +178,16 @@ aaa,own,0,50000000,4,2.5,3.7,3.97,3.997,4
 aaa,own,50000000,100000000,1,5,5,5,5,5
 aaa,own,100000000,150000000,2,8,9.6,9.96,9.996,10`},
 	// Flows of 10 to 40 ns that start at 0, 1, 2 and 3 ns.
+	{"recovery_after_event", map[string]string{"scenario": "007", "from_ns": "1", "to_ns": "3", "slot_ms": "0.000001", "within": "1"},
+		`scenario,variant,measure,before,worst,worst_ns,recovered_ns,flows_hit
+007,own,p99_slowdown,,4.0,2,,2`},
+	// Links that nothing crosses.
+	{"path_shares", map[string]string{"switch": "t0"}, `scenario,variant,switch,tier,link_id,link,bytes,share,fair_share,ratio,spread
+aaa,own,t0,x,6,t0 → s0,0,,0.2,,
+aaa,own,t0,x,7,t0 → s0,0,,0.2,,
+aaa,own,t0,x,8,t0 → s0,0,,0.2,,
+aaa,own,t0,x,9,t0 → s0,0,,0.2,,
+aaa,own,t0,x,10,t0 → s0,0,,0.2,,`},
 	{"slowdown_around_event", map[string]string{"scenario": "007", "from_ns": "12", "to_ns": "3", "slot_ms": "0.000002"},
 		`scenario,variant,phase,from_ns,to_ns,flows,p50_slowdown,p99_slowdown,max_slowdown,retransmissions,reordered
 007,own,before,0,2,1,1,1,1,0,0
