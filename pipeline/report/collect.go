@@ -178,9 +178,10 @@ func (c *content) collectExact(ctx context.Context) error {
 	}
 	from, to := c.eventSpan()
 	if to > from {
-		more = append(slices.Clone(more), question{"slowdown_around_event", map[string]string{
-			"from_ns": strconv.FormatInt(from, 10), "to_ns": strconv.FormatInt(to, 10),
-			"slot_ms": strconv.FormatFloat(float64(to-from)/1e6/eventSlots, 'g', 6, 64)}})
+		of := map[string]string{"from_ns": strconv.FormatInt(from, 10), "to_ns": strconv.FormatInt(to, 10),
+			"slot_ms": strconv.FormatFloat(float64(to-from)/1e6/eventSlots, 'g', 6, 64)}
+		more = append(slices.Clone(more), question{"slowdown_around_event", of}, question{"recovery_after_event", of},
+			question{"path_shares", nil})
 	}
 	for _, q := range more {
 		if err := c.put(ctx, q.name, q.params); err != nil {

@@ -78,6 +78,9 @@ var plan = []section{
 	{"events", "Around the events", "", []figureChart{
 		{ID: "slowdown_around_event", Title: "Slowdown before, during and after",
 			Columns: "phase from_ns to_ns flows p50_slowdown p99_slowdown max_slowdown retransmissions reordered"},
+		{ID: "recovery_after_event", Title: "Time until it was as before",
+			Columns: "measure worst_ns:worst_after recovered_ns:recovered_after flows_hit"},
+		{ID: "path_shares", Title: "How bytes are spread over links", Columns: "switch link bytes share fair_share"},
 	}},
 	{"sweep", "What if a cable fails", "", []figureChart{
 		{ID: "worst_failures", Title: "The worst failures of one cable"},
