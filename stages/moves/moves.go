@@ -97,12 +97,7 @@ func (m *Moves) setBalance(n *topology.Network, text string) error {
 	for _, id := range slices.Sorted(maps.Keys(of)) {
 		m.At[of[id]] = append(m.At[of[id]], id)
 	}
-	for balance, ids := range m.At {
-		if len(ids) == len(n.Nodes)-len(n.Hosts()) { // one form of what is the same
-			m.Balance = balance
-		}
-	}
-	if delete(m.At, ECMP); m.Balance != "" || len(m.At) == 0 {
+	if delete(m.At, ECMP); len(m.At) == 0 {
 		m.At = nil
 	}
 	if m.Balance == ECMP {

@@ -13,15 +13,14 @@ type FIB struct {
 	Rows  [][]int32 `json:"rows"`   // by switch: place in Sets, setNone or setArrive
 	RowOf []int32   `json:"row_of"` // by host: place in Rows
 
-	files *fibFiles // that it was read from; nil: it was not
+	where func(host, sw int32) string // names the route; nil: the FIB was not read from files
 }
 
-// where says what sends packets from a switch to a host.
-func (f *FIB) where(n *Network, host, sw int32) string {
-	if f.files == nil {
-		return "routes of " + n.Name(n.switches()[sw])
+func (f *FIB) name(host, sw int32) string {
+	if f.where == nil {
+		return "routes of files"
 	}
-	return f.files.where(host, sw)
+	return f.where(host, sw)
 }
 
 // switches are the ids of the switches, as a FIB counts them.
@@ -52,50 +51,44 @@ func (f *FIB) check(n *Network) error {
 			}
 		}
 	}
-	checked := map[int32]bool{}
+	for host := 0; ok && host < len(f.RowOf); host++ {
+		ok = f.RowOf[host] >= 0 && int(f.RowOf[host]) < len(f.Rows)
+	}
+	if !ok {
+		return errors.New("routes of files: they are not those of the network's switches")
+	}
+	checked := make([]bool, len(f.Rows))
 	for host, row := range f.RowOf {
-		if ok = ok && row >= 0 && int(row) < len(f.Rows); !ok {
-			break
-		}
-		links := make([]int, len(switches)) // by switch: most links to the host, 0: not known yet
+		known := make([]bool, len(switches)) // that all routes from there end
 		for s := 0; s < len(switches) && !checked[row]; s++ {
-			if err := f.follow(n, switches, int32(host), int32(s), links, nil); err != nil {
+			if err := f.follow(n, switches, int32(host), int32(s), known, nil); err != nil {
 				return err
 			}
 		}
 		checked[row] = true
 	}
-	if !ok {
-		return errors.New("routes of files: they are not those of the network's switches")
-	}
 	return nil
 }
 
 // follow follows all routes to a host from a switch, to which those before it have led.
-func (f *FIB) follow(n *Network, switches []int32, host, s int32, links []int, before []int32) error {
-	set, most := f.Rows[f.RowOf[host]][s], 1
-	switch {
-	case links[s] > 0:
-		return nil
-	case slices.Contains(before, s) || len(before) >= maxHops-2:
+func (f *FIB) follow(n *Network, switches []int32, host, s int32, known []bool, before []int32) error {
+	if at := slices.Index(before, s); at >= 0 {
 		var names []string
-		for _, at := range append(before[max(0, slices.Index(before, s)):], s) {
+		for _, at := range append(before[at:], s) {
 			names = append(names, n.Name(switches[at]))
 		}
-		return fmt.Errorf("%s: packets to %s take a loop, or more than %d links: %s", f.where(n, host, s),
-			n.Name(n.hosts[host]), maxHops, Listed(names, mostListed))
-	case set >= 0:
+		return fmt.Errorf("%s: packets to %s take a loop: %s", f.name(host, s), n.Name(n.hosts[host]),
+			Listed(names, mostListed))
+	}
+	if set := f.Rows[f.RowOf[host]][s]; set >= 0 && !known[s] {
 		for m := range slices.Chunk(f.Sets[set], 2) {
 			next, _ := slices.BinarySearch(switches, n.Links[m[0]].Dst)
-			if err := f.follow(n, switches, host, int32(next), links, append(before, s)); err != nil {
+			if err := f.follow(n, switches, host, int32(next), known, append(before, s)); err != nil {
 				return err
 			}
-			most = max(most, 1+links[next])
 		}
 	}
-	if links[s] = most; most >= maxHops-1 {
-		return fmt.Errorf("routes to %s have more than %d links", n.Name(n.hosts[host]), maxHops)
-	}
+	known[s] = true
 	return nil
 }
 

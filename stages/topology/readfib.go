@@ -2,7 +2,6 @@ package topology
 
 import (
 	"cmp"
-	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -82,7 +81,7 @@ func ReadFIB(n *Network, dir string) (*FIB, error) {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 	}
-	f := &FIB{files: x}
+	f := &FIB{where: x.where}
 	near, rows := n.nearHosts(), interned{ids: map[string]int32{}}
 	for i, id := range n.hosts {
 		row := make([]int32, len(x.tables))
@@ -103,35 +102,27 @@ func ReadFIB(n *Network, dir string) (*FIB, error) {
 // readAddresses reads hosts.csv.
 func (x *fibFiles) readAddresses(file string) error {
 	data, err := ReadFile(file)
-	if err != nil {
-		return err
+	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+	if err == nil && strings.TrimSpace(lines[0]) != "address,node" {
+		err = fmt.Errorf("%s: want the columns address,node", file)
 	}
-	in := csv.NewReader(strings.NewReader(string(data)))
-	in.Comment, in.TrimLeadingSpace = '#', true
-	rows, err := in.ReadAll()
-	at, of := -1, -1
-	if len(rows) > 0 {
-		at, of = slices.Index(rows[0], "address"), slices.Index(rows[0], "node")
-	}
-	if err != nil || at < 0 || of < 0 {
-		return fmt.Errorf("%s: want the columns address and node: %w", file, cmp.Or(err, io.EOF))
-	}
-	for i, row := range rows[1:] {
-		text, _, _ := strings.Cut(row[at], "/")
-		addr, err := netip.ParseAddr(text)
-		id, unknown := x.n.find(row[of])
+	for i := 1; i < len(lines) && err == nil; i++ {
+		text, node, _ := strings.Cut(strings.TrimSpace(lines[i]), ",")
+		text, _, _ = strings.Cut(text, "/")
+		addr, bad := netip.ParseAddr(text)
+		id, unknown := x.n.find(node)
 		if other, taken := x.nodeOf[addr]; taken && other != id {
-			err = fmt.Errorf("%s is the address of %s too", addr, x.n.Name(other))
+			bad = fmt.Errorf("%s is the address of %s too", addr, x.n.Name(other))
 		}
-		if err = cmp.Or(err, unknown); err != nil {
-			return fmt.Errorf("%s, row %d: %w", file, i+1, err)
+		if bad = cmp.Or(bad, unknown); bad != nil {
+			return fmt.Errorf("%s, line %d: %w", file, i+1, bad)
 		}
 		x.nodeOf[addr] = id
 		if host, isHost := slices.BinarySearch(x.n.hosts, id); isHost && !x.address[host].IsValid() {
 			x.address[host] = addr
 		}
 	}
-	return nil
+	return err
 }
 
 // readRoutes reads the selected routes of a switch.

@@ -167,7 +167,7 @@ func (r *Router) SetHash(h Hash) { r.hash = h }
 func (r *Router) unreachable(flowID int64, src, dst, at int32) error {
 	err := &UnreachableError{FlowID: flowID, Src: src, Dst: dst, SrcName: r.Net.Name(src), DstName: r.Net.Name(dst)}
 	if host, _ := slices.BinarySearch(r.Net.hosts, dst); r.fib != nil && at >= 0 {
-		err.Why = r.fib.where(r.Net, int32(host), at)
+		err.Why = r.fib.name(int32(host), at)
 	}
 	return err
 }
