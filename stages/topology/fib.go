@@ -101,14 +101,14 @@ func (r *Router) SetRoutes(f *FIB) error {
 	if err := f.check(r.Net); err != nil {
 		return err
 	}
-	first := len(r.setLink) - len(r.toHost)
-	hostLinks := slices.Clone(r.setLink[first:])
-	r.fib, r.setLink, r.setSalt, r.setAt, r.toHost, r.weights = f, nil, nil, []int32{0}, nil, nil
+	of := len(r.toHost) // the links of hosts stay
+	r.fib, r.setLink, r.setSalt, r.setAt = f, r.setLink[:of], r.setSalt[:of], []int32{int32(of)}
+	r.weights = slices.Repeat([]float64{1}, of)
 	place := make([]int32, len(f.Sets))
 	for i, set := range f.Sets {
 		for m := range slices.Chunk(set, 2) {
 			if !r.Net.Links[m[0]].Failed {
-				r.setLink, r.setSalt = append(r.setLink, m[0]), append(r.setSalt, r.salts[m[0]])
+				r.addLink(m[0])
 				r.weights = append(r.weights, float64(m[1]))
 			}
 		}
@@ -117,12 +117,6 @@ func (r *Router) SetRoutes(f *FIB) error {
 			r.setAt = append(r.setAt, int32(len(r.setLink)))
 		}
 	}
-	r.weights = append(r.weights, slices.Repeat([]float64{1}, len(hostLinks))...)
-	for i := range r.hosts {
-		r.hosts[i].from -= int32(first)
-		r.hosts[i].to -= int32(first)
-	}
-	r.addHostLinks(hostLinks)
 	dist, attached, known := r.dist, r.attached, map[[2]int32]int32{}
 	r.dist, r.next, r.attached = nil, nil, nil
 	for i, id := range r.Net.hosts { // hosts with the same row and attachment share one

@@ -29,14 +29,14 @@ type Router struct {
 	next     []int32 // number of a set of links, by attachment × switches + switch
 	setAt    []int32 // by set: its start in setLink and setSalt; one more than sets
 	number   []int32 // by index of the node: the switch number, -1 for hosts
-	setLink  []int32 // links of the sets, then the links of the hosts
+	setLink  []int32 // links of the hosts, then the links of the sets
 	setSalt  []uint64
 	attached [][]int32 // by attachment: its switches, ascending
 	weights  []float64 // of the links of setLink; nil: all equal
 	salts    []uint64  // by link
 	fib      *FIB      // nil: shortest paths
 	hash     Hash
-	toHost   []int32 // the links to hosts: the reverses of the last of setLink
+	toHost   []int32 // the links to hosts: the reverses of the first of setLink
 }
 
 type routeHost struct {
@@ -129,10 +129,9 @@ func (r *Router) Next(node, host int32) (set int32, links []int32) {
 	case setNone:
 		return 0, nil
 	case setArrive:
-		first := len(r.setLink) - len(r.toHost)
-		for k := int(to.from); k < int(to.to); k++ {
+		for k := to.from; k < to.to; k++ {
 			if r.switchOf[r.setLink[k]] == r.number[node] {
-				return 0, r.toHost[k-first : k-first+1]
+				return 0, r.toHost[k : k+1]
 			}
 		}
 	}
@@ -212,23 +211,23 @@ func NewRouter(n *Network, seed uint64) (*Router, error) {
 	for _, i := range r.nodeOf {
 		out[i] = slices.DeleteFunc(out[i], func(l int32) bool { return r.switchOf[l] < 0 })
 	}
-	hostLinks := r.attach(out)
 	r.salts = make([]uint64, len(n.Links))
 	for i, l := range n.Links {
 		// The nodes' ids, not the link's: ids of links move when a file's cables are reordered.
 		s := rng.New(seed, rng.ECMP, uint64(uint32(l.Src)), uint64(uint32(l.Dst)))
 		r.salts[i] = s.Uint64()
 	}
-	if err := r.buildTables(out); err != nil {
-		return nil, err
-	}
-	r.addHostLinks(hostLinks)
-	return r, nil
+	r.attach(out)
+	return r, r.buildTables(out)
 }
 
-// attach groups the hosts by the switches they are attached to. It returns the links out of the
-// hosts; from and to of each host count in them.
-func (r *Router) attach(out [][]int32) (links []int32) {
+// addLink adds a link to the set, or the host, at the end of setLink.
+func (r *Router) addLink(l int32) {
+	r.setLink, r.setSalt = append(r.setLink, l), append(r.setSalt, r.salts[l])
+}
+
+// attach adds the links of the hosts, and groups the hosts by the switches they are attached to.
+func (r *Router) attach(out [][]int32) {
 	r.attached = [][]int32{nil}
 	known := interned{ids: map[string]int32{"": 0}}
 	for i, v := range r.Net.Nodes {
@@ -237,19 +236,20 @@ func (r *Router) attach(out [][]int32) (links []int32) {
 		if v.Kind != KindHost {
 			continue
 		}
-		h.from = int32(len(links))
+		h.from = int32(len(r.setLink))
 		var at []int32
 		for _, l := range out[i] {
-			links = append(links, l)
+			r.addLink(l)
+			r.toHost = append(r.toHost, Reverse(l))
 			if sw := r.switchOf[l]; sw >= 0 {
 				at = append(at, sw)
 			} else {
 				h.direct = true
 			}
 		}
-		h.to = int32(len(links))
+		h.to = int32(len(r.setLink))
 		if len(at) == 1 && !h.direct {
-			h.only = links[h.from]
+			h.only = r.setLink[h.from]
 		}
 		slices.Sort(at)
 		var added bool
@@ -257,7 +257,6 @@ func (r *Router) attach(out [][]int32) (links []int32) {
 			r.attached = append(r.attached, at)
 		}
 	}
-	return links
 }
 
 // interned numbers sets of ids.
@@ -285,7 +284,7 @@ func (r *Router) buildTables(out [][]int32) error {
 	cells := len(r.attached) * r.switches
 	r.dist = make([]uint16, cells)
 	r.next = make([]int32, cells)
-	r.setAt = []int32{0}
+	r.setAt = []int32{int32(len(r.setLink))}
 	sets := interned{ids: map[string]int32{}}
 	queue := make([]int32, 0, r.switches)
 	var members []int32
@@ -313,8 +312,7 @@ func (r *Router) buildTables(out [][]int32) error {
 			id, added := sets.of(members)
 			if added {
 				for _, l := range members {
-					r.setLink = append(r.setLink, l)
-					r.setSalt = append(r.setSalt, r.salts[l])
+					r.addLink(l)
 				}
 				r.setAt = append(r.setAt, int32(len(r.setLink)))
 			}
@@ -346,18 +344,4 @@ func (r *Router) search(at []int32, dist []uint16, out [][]int32, queue []int32)
 		}
 	}
 	return queue, nil
-}
-
-// addHostLinks stores the links of the hosts after the sets, where choose and firstLink read them.
-func (r *Router) addHostLinks(links []int32) {
-	at := int32(len(r.setLink))
-	for _, l := range links {
-		r.setLink = append(r.setLink, l)
-		r.setSalt = append(r.setSalt, r.salts[l])
-		r.toHost = append(r.toHost, Reverse(l))
-	}
-	for i := range r.hosts {
-		r.hosts[i].from += at
-		r.hosts[i].to += at
-	}
 }

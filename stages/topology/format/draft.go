@@ -274,30 +274,27 @@ func (d *draft) repairCables() {
 	d.cables = kept
 }
 
-// A unionFind holds disjoint sets of the integers below its length.
-type unionFind []int32
-
-func newUnionFind(n int) unionFind {
-	u := make(unionFind, n)
-	for i := range u {
-		u[i] = int32(i)
+// joined returns, of each of n things, the lowest that pairs join it to.
+func joined(n int, pairs [][2]int32) []int32 {
+	of := make([]int32, n)
+	for i := range of {
+		of[i] = int32(i)
 	}
-	return u
-}
-
-// find returns the representative of the set that holds i, and shortens the way there.
-func (u unionFind) find(i int32) int32 {
-	for u[i] != i {
-		u[i] = u[u[i]]
-		i = u[i]
+	lowest := func(i int32) int32 {
+		for of[i] != i {
+			of[i] = of[of[i]]
+			i = of[i]
+		}
+		return i
 	}
-	return i
-}
-
-// join makes one set of two; the lower representative stays.
-func (u unionFind) join(a, b int32) {
-	a, b = u.find(a), u.find(b)
-	u[max(a, b)] = min(a, b)
+	for _, p := range pairs {
+		a, b := lowest(p[0]), lowest(p[1])
+		of[max(a, b)] = min(a, b)
+	}
+	for i := range of {
+		of[i] = lowest(int32(i))
+	}
+	return of
 }
 
 // A numbering numbers values in order of their first occurrence.
@@ -354,17 +351,17 @@ func (d *draft) islands() (list [][]int) {
 	for i, v := range d.nodes {
 		at[v.ID] = int32(i)
 	}
-	sets := newUnionFind(len(d.nodes))
+	var cables [][2]int32
 	for _, c := range d.cables {
 		a, knownA := at[c.A]
 		b, knownB := at[c.B]
 		if knownA && knownB {
-			sets.join(a, b)
+			cables = append(cables, [2]int32{a, b})
 		}
 	}
-	number := numbering[int32]{}
+	lowest, number := joined(len(d.nodes), cables), numbering[int32]{}
 	for i, v := range d.nodes {
-		k := number.of(sets.find(at[v.ID])) // of two nodes with one id the cables are those of the last
+		k := number.of(lowest[at[v.ID]]) // of two nodes with one id the cables are those of the last
 		if int(k) == len(list) {
 			list = append(list, nil)
 		}

@@ -314,16 +314,11 @@ func (p *plan) inferPods() {
 		return
 	}
 	below := func(i int32) bool { return p.level[i] >= 0 && p.level[i] < p.top && !p.devices[i].untiered() }
-	sets := newUnionFind(len(p.devices))
-	for _, e := range p.ends {
-		if below(e[0]) && below(e[1]) {
-			sets.join(e[0], e[1])
-		}
-	}
-	numbers := numbering[int32]{}
+	cables := slices.DeleteFunc(slices.Clone(p.ends), func(e [2]int32) bool { return !below(e[0]) || !below(e[1]) })
+	lowest, numbers := joined(len(p.devices), cables), numbering[int32]{}
 	for _, i := range p.naturalOrder() {
 		if below(int32(i)) {
-			p.pod[i] = numbers.of(sets.find(int32(i)))
+			p.pod[i] = numbers.of(lowest[i])
 		}
 	}
 	if len(numbers) > 0 {
