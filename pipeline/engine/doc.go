@@ -19,5 +19,5 @@
 //
 // Retry: a task that fails ends the run of its process, and tasks that are done stay done. The next run of the same
 // plan does the others. A task that another process has done meanwhile has not failed (runTask in
-// attempt.go). Beam repeats failed tasks by itself: TaskRunner.Do may be called again.
+// job.go). Beam repeats failed tasks by itself: TaskRunner.Do may be called again.
 package engine
