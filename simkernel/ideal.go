@@ -42,10 +42,6 @@ func (p *IdealPath) Path() Path { return p.path }
 
 // FCTNS returns the ideal FCT in ns, rounded up, of a flow of sizeBytes > 0 whose window never binds.
 func (p *IdealPath) FCTNS(sizeBytes int64) int64 {
-	return CeilNS(p.fctPS(sizeBytes))
-}
-
-func (p *IdealPath) fctPS(sizeBytes int64) int64 {
 	n := p.params.Packets(sizeBytes)
 	last := p.params.LastBytes(sizeBytes)
 	var lastSum int64
@@ -53,7 +49,7 @@ func (p *IdealPath) fctPS(sizeBytes int64) int64 {
 		lastSum += h.PS(last)
 	}
 	if n == 1 {
-		return p.propPS + lastSum
+		return CeilNS(p.propPS + lastSum)
 	}
 	full := p.params.PayloadBytes + p.params.HeaderBytes
 	var best, fullSum, fullMax int64
@@ -64,7 +60,7 @@ func (p *IdealPath) fctPS(sizeBytes int64) int64 {
 		best = max(best, fullSum+(n-2)*fullMax+lastSum)
 		lastSum -= h.PS(last)
 	}
-	return p.propPS + best
+	return CeilNS(p.propPS + best)
 }
 
 // CeilNS rounds a duration up to whole ns. FCTs and ideals use the same rule, which keeps FCT >= ideal.

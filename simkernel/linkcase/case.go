@@ -250,12 +250,6 @@ type aloneTimes struct {
 	pace simkernel.WireTime // between packets, at line rate, where that is below the source's bandwidth
 }
 
-// longestPS returns the longest time of a packet of that size.
-func (a *aloneTimes) longestPS(bytes int64) int64 {
-	return max(a.source.PS(bytes), a.upstream.PS(bytes), a.target.PS(bytes), a.downstream.PS(bytes),
-		a.pace.PS(bytes))
-}
-
 // of makes the times those of a flow; target stays.
 func (a *aloneTimes) of(k *Kernel, c *Case, row int) {
 	s := &k.sources[c.Source[row]]
@@ -328,7 +322,8 @@ func (k *Kernel) checkFlows(c *Case, idealNS []int64) error {
 		times.of(k, c, i)
 		size := c.SizeBytes[i]
 		packets := k.params.Packets(size)
-		if float64(packets+2)*float64(times.longestPS(full)) >= 2*horizonPS {
+		slowest := max(times.source, times.upstream, times.target, times.downstream, times.pace)
+		if float64(packets+2)*float64(slowest.PS(full)) >= 2*horizonPS {
 			continue
 		}
 		ps := times.fctPS(packets, full, k.params.LastBytes(size), early) + c.PathDelayNS[i]*simkernel.PSPerNS

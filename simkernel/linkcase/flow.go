@@ -278,11 +278,6 @@ func (k *Kernel) slot(now int64) int32 {
 	return int32(len(k.flows) - 1)
 }
 
-// retire returns the slot of a flow whose last packet's service starts at startPS.
-func (k *Kernel) retire(slot int32, startPS int64) {
-	k.retired = append(k.retired, retiredSlot{slot, startPS})
-}
-
 // freeSlots returns all slots, the least on top.
 func (k *Kernel) freeSlots() {
 	k.retired, k.retiredAt = k.retired[:0], 0

@@ -288,16 +288,15 @@ func (k *Kernel) forward(s *source, f *flow, now int64) bool {
 	s.next = f.nextSlot
 	s.served = f.row
 	if f.left == 0 {
-		k.finish(s, s.planned, departPS+downstreamPS, startPS-now)
-		k.retire(s.planned, startPS)
+		k.finish(s, retiredSlot{s.planned, startPS}, departPS+downstreamPS, startPS-now)
 	}
 	return true
 }
 
 // finish removes a flow whose last packet left the target at departPS from its source, and writes its result. FCTs are
 // rounded up, like the ideal FCT, and waits down, so that no wait exceeds the delay that it is part of.
-func (k *Kernel) finish(s *source, slot int32, departPS, waitPS int64) {
-	f := &k.flows[slot]
+func (k *Kernel) finish(s *source, last retiredSlot, departPS, waitPS int64) {
+	f := &k.flows[last.slot]
 	if k.blocks {
 		k.recordBlock(f, f.head-k.layout.Start(f.head-1))
 	}
@@ -305,7 +304,8 @@ func (k *Kernel) finish(s *source, slot int32, departPS, waitPS int64) {
 	k.r.FCTNS[f.row] = simkernel.CeilNS(departPS - s.delayPS + (delayNS-startNS)*simkernel.PSPerNS)
 	k.r.WaitNS[f.row] = waitPS / simkernel.PSPerNS
 	k.finished++
-	s.remove(k.flows, slot)
+	s.remove(k.flows, last.slot)
+	k.retired = append(k.retired, last)
 }
 
 // loadBlock reads the feedback of the flow's next packets, block f.block.

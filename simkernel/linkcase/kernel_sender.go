@@ -29,16 +29,12 @@ func (k *Kernel) startSender(f *flow, slot int32) {
 	if k.traits.IgnoresWindowEnds {
 		f.endsWindow = 0
 	}
-	markKey := uint64(0)
-	if k.traits.RandomMarks {
-		markKey = k.flowKey(f.row)
-	}
 	for int(slot) >= len(k.senders) {
 		k.senders = append(k.senders, simkernel.NewSender(k.params.Transport))
 		k.clocks = append(k.clocks, senderClock{})
 	}
 	k.senders[slot].Start(&k.params, limits)
-	k.clocks[slot] = senderClock{limits: limits, tickPS: k.senders[slot].NextTick(), markKey: markKey}
+	k.clocks[slot] = senderClock{limits: limits, tickPS: k.senders[slot].NextTick(), markKey: k.flowKey(f.row)}
 	k.updateRate(f)
 }
 

@@ -325,14 +325,14 @@ func (d *domain) receiveAck(c *nic, slot int32, s *sender, it *item) {
 	d.updateOpen(c, s, f.open(s), it.atPS)
 }
 
-// returned counts an ACK or a NACK that is back at the source, and reports whether its flow had ended before.
-func (d *domain) returned(slot int32, f *recoveryFlow) (done bool) {
+// returned counts what of a flow has left the network: an ACK or a NACK that is back at the source, or what was lost on
+// the way. It reports whether the flow had ended before.
+func (d *domain) returned(slot int32, f *recoveryFlow) bool {
 	f.inNetwork--
-	done = f.done
-	if done && f.inNetwork == 0 {
+	if f.done && f.inNetwork == 0 {
 		d.free(slot)
 	}
-	return done
+	return f.done
 }
 
 // ended ends a flow if all of its packets are acknowledged, and reports whether it did.
@@ -466,21 +466,17 @@ func (r *recovery) settle() {
 			if n.moves != nil && !l.mark && !l.again {
 				n.moves.links[l.link].WaitNS += l.startPS - l.atPS
 			}
-			if slot := t.hops[l.hop].flow; l.startPS > r.flows[slot].deliverPS {
-				continue
-			}
-			if l.again {
-				r.flows[t.hops[l.hop].flow].again++
-				continue
-			}
-			if l.mark {
+			switch f := &r.flows[t.hops[l.hop].flow]; {
+			case l.startPS > f.deliverPS:
+			case l.again:
+				f.again++
+			case l.mark:
 				t.stats[l.hop].marks++
-				continue
-			}
-			waitPS := l.startPS - l.atPS
-			t.stats[l.hop].waitPS += waitPS
-			if l.bits&flagLast != 0 {
-				r.lasts = append(r.lasts, *l)
+			default:
+				t.stats[l.hop].waitPS += l.startPS - l.atPS
+				if l.bits&flagLast != 0 {
+					r.lasts = append(r.lasts, *l)
+				}
 			}
 		}
 		d.late = d.late[:0]
@@ -498,11 +494,7 @@ func (r *recovery) settle() {
 		}
 		d.finished = d.finished[:0]
 		for _, slot := range d.gone {
-			f := &r.flows[slot]
-			f.inNetwork--
-			if f.done && f.inNetwork == 0 {
-				n.domains[t.info[slot].domain].free(slot)
-			}
+			n.domains[t.info[slot].domain].returned(slot, &r.flows[slot])
 		}
 		d.gone = d.gone[:0]
 	}
