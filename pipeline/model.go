@@ -231,7 +231,7 @@ func change(dir, base string, c *scenario.Changes) (from, changed *Model, applie
 		return nil, nil, nil, err
 	}
 	changed.waits = from.waits && !c.FoundStarts
-	if from.waits && applied.ChangesFlows() {
+	if from.waits && len(applied.Flows.Scale)+len(applied.Flows.Move) > 0 {
 		err = from.Refuse(Variant{Auto: true}, changedFlows)
 	}
 	return from, changed, applied, err

@@ -157,11 +157,11 @@ func TestRoutesOfFiles(t *testing.T) {
 
 func mustID(t *testing.T, s *scenario.Scenario) string {
 	t.Helper()
-	id, err := s.ID()
+	c, err := s.Canonical()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return id
+	return scenario.IDOf(c)
 }
 
 // Errors say which moves cannot be simulated, and by whom.

@@ -103,10 +103,6 @@ type canonicalFlowChange struct {
 	Move  map[string][]int   `json:"move,omitempty"`
 }
 
-func (c *canonicalChanges) empty() bool {
-	return len(c.Cables)+len(c.Bandwidth)+len(c.Delays)+len(c.Flows) == 0 && c.Starts == ""
-}
-
 // Applied is what Apply has done.
 type Applied struct {
 	Canonical []byte        // form of the changed scenario
@@ -118,9 +114,6 @@ type Applied struct {
 	Switches  network.BufferParams
 	Flows     workload.FlowChanges // the base's are shared where none does
 }
-
-// ChangesFlows reports whether flows change, not only the network.
-func (a *Applied) ChangesFlows() bool { return len(a.Flows.Scale)+len(a.Flows.Move) > 0 }
 
 // A CableChange says how a cable differs from what it was.
 type CableChange struct {
@@ -197,6 +190,7 @@ func (a *application) changeSettings() (err error) {
 		}
 	}
 	err = a.of.SetAll(a.Settings)
+	ofClasses := func(s Setting) bool { return strings.HasPrefix(s.FullKey(), "switches.classes") }
 	if slices.ContainsFunc(a.Settings, ofClasses) || had != w.PFC && a.form.Classes != nil {
 		return SwitchesError{errors.New("traffic classes and their PFC are part of a scenario file: change them there")}
 	}
@@ -223,8 +217,6 @@ func (a *application) changeSettings() (err error) {
 	}
 	return err
 }
-
-func ofClasses(s Setting) bool { return strings.HasPrefix(s.FullKey(), "switches.classes") }
 
 // changeMoves changes how paths move.
 func (a *application) changeMoves() (err error) {

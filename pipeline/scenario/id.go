@@ -91,9 +91,6 @@ type canonicalService struct {
 // Canonical is everything the results depend on, in JSON that is the same for scenarios that come
 // to the same. It reads the files the scenario refers to.
 func (s *Scenario) Canonical() ([]byte, error) {
-	if err := s.Validate(); err != nil {
-		return nil, err
-	}
 	n, failures, err := s.failedNetwork()
 	if err != nil {
 		return nil, err
@@ -249,23 +246,13 @@ func (c *canonicalScenario) failed(f topology.Failure) {
 func (c *canonicalScenario) settle() {
 	slices.SortFunc(c.Fail, func(a, b [2]int32) int { return slices.Compare(a[:], b[:]) })
 	c.Fail = slices.Compact(c.Fail)
-	if c.Changes != nil && c.Changes.empty() {
+	if v := c.Changes; v != nil && len(v.Cables)+len(v.Bandwidth)+len(v.Delays)+len(v.Flows) == 0 && v.Starts == "" {
 		c.Changes = nil
 	}
 	c.LoadOf = ""
 	if len(c.Fail) > 0 && len(c.Workload.Services) > 0 {
 		c.LoadOf = "intact"
 	}
-}
-
-// ID names the scenario in the lake: the first 16 hexadecimal digits of the SHA-256 of its
-// canonical form.
-func (s *Scenario) ID() (string, error) {
-	c, err := s.Canonical()
-	if err != nil {
-		return "", err
-	}
-	return IDOf(c), nil
 }
 
 // IDOf returns the id of a scenario with that canonical form (Scenario.Canonical): 16 hexadecimal digits, which

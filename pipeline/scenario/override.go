@@ -30,7 +30,8 @@ func (s Setting) FullKey() string {
 }
 
 // aliases are short names of keys.
-var aliases = map[string]string{"load.max": "workload.max_load", "window": windowKey, "mtu": "transport.payload"}
+var aliases = map[string]string{"load.max": "workload.max_load", "window": "transport.window",
+	"mtu": "transport.payload"}
 
 // exclusive lists the keys of a mapping of which a file has one: setting one removes the others.
 var exclusive = [][]string{
@@ -76,11 +77,7 @@ func LoadWith(path string, settings []Setting) (*Scenario, error) {
 	return sc, err
 }
 
-// kindKey is the key of the transport's kind, windowKey that of its window.
-const (
-	kindKey   = "transport.kind"
-	windowKey = "transport.window"
-)
+const kindKey = "transport.kind"
 
 // apply changes one key.
 func apply(top *tree.Value, s Setting) error {

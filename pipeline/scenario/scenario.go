@@ -343,14 +343,3 @@ func (s *serviceSpec) on(n *topology.Network) (v workload.Service, err error) {
 	}
 	return v, nil
 }
-
-// Validate checks what may have been changed since the scenario was read.
-func (s *Scenario) Validate() error {
-	switch {
-	case s.Seed > math.MaxInt64:
-		return fmt.Errorf("seed is %d, must be below 2^63", s.Seed)
-	case !(s.MaxRejects >= 0 && s.MaxRejects <= 1):
-		return fmt.Errorf("max_rejects is %v, must be 0 to 1", s.MaxRejects)
-	}
-	return nil
-}

@@ -241,6 +241,12 @@ func TestScenarioNamedLikeAFolder(t *testing.T) {
 	}
 }
 
+// ID names the scenario in the lake.
+func (s *Scenario) ID() (string, error) {
+	c, err := s.Canonical()
+	return IDOf(c), err
+}
+
 // Errors that only the topology shows name the file, line and key too.
 func TestScenarioErrorsAgainstTheTopology(t *testing.T) {
 	for _, c := range []struct{ old, new, want string }{

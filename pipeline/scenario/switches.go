@@ -24,34 +24,26 @@ type Switches struct {
 	OfTopology bool // size and alpha are what the configurations of the switches state
 }
 
-// UseTopologyClasses makes the traffic classes those that the configurations of the switches state.
-func (s *Scenario) UseTopologyClasses() { s.ofSwitches = true }
-
 // ofTopology as the size of a buffer, or as classes, stands for what the configurations of the switches state.
 const ofTopology = "topology"
 
-// ParseBuffer reads the size of a buffer: "400KB", or "topology".
-func (w *Switches) ParseBuffer(text string) (err error) {
+// parseBuffer reads the size of a buffer: "400KB", or "topology", which leaves the size as it is.
+func (w *Switches) parseBuffer(text string) (int64, error) {
 	if w.OfTopology = text == ofTopology; w.OfTopology {
-		return nil
+		return w.SwitchBytes, nil
 	}
-	if w.SwitchBytes, err = units.Parse(text, units.Bytes); err != nil || w.SwitchBytes < 1 {
-		return fmt.Errorf("is %q, want a size such as 12MB, or topology", text)
+	bytes, err := units.Parse(text, units.Bytes)
+	if err != nil || bytes < 1 {
+		err = fmt.Errorf("is %q, want a size such as 12MB, or topology", text)
 	}
-	return nil
+	return bytes, err
 }
 
 // readSwitches reads key switches.
 func (r *scenarioReader) readSwitches(f tree.Field) error {
 	w := &r.switches
 	err := f.Object(tree.Keys{
-		"buffer": func(f tree.Field) error {
-			text, err := f.Scalar()
-			if err != nil {
-				return err
-			}
-			return w.ParseBuffer(text)
-		},
+		"buffer":             tree.ReadParsed(&w.SwitchBytes, w.parseBuffer),
 		"alpha":              readAlpha(&w.Alpha),
 		"pfc":                tree.ReadBool(&w.PFC),
 		"xoff":               tree.ReadQuantity(&w.XOFFBytes, units.Bytes, 1, 1<<40),
@@ -187,12 +179,11 @@ func (s *Scenario) Buffers() (network.BufferParams, error) {
 // takeSettings makes constants of the transport and of the switches from the configurations of the switches: of each
 // kind of value the one that most switches have. It notes what was taken from where and what was not.
 func (s *Scenario) takeSettings(l *format.Loaded) {
-	if len(l.Settings) == 0 || l.Network == nil {
-		return
+	if len(l.Settings) > 0 && l.Network != nil {
+		s.takeMarking(l)
+		s.takeBuffer(l)
+		s.takeQueues(l)
 	}
-	s.takeMarking(l)
-	s.takeBuffer(l)
-	s.takeQueues(l)
 }
 
 func (s *Scenario) settingsNotef(format string, args ...any) {

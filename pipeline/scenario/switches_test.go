@@ -66,7 +66,9 @@ func TestSwitchClasses(t *testing.T) {
 			err = s.Set("transport.kind", transport)
 		}
 		if err == nil {
-			s.UseTopologyClasses()
+			err = s.Set("switches.classes", "topology")
+		}
+		if err == nil {
 			_, err = s.Network()
 		}
 		if err != nil {

@@ -82,11 +82,15 @@ func (r *scenarioReader) topologyOptionKeys() tree.Keys {
 // IntactNetwork builds the topology as it is before anything fails.
 func (s *Scenario) IntactNetwork() (*topology.Network, error) {
 	if s.topology.file != "" {
-		l, err := s.load()
-		if err != nil {
-			return nil, err
+		if s.loaded == nil {
+			l, err := format.Load(s.topology.file, s.topology.options)
+			if err != nil {
+				return nil, err
+			}
+			s.loaded = l
+			s.takeSettings(l)
 		}
-		n, err := l.Usable()
+		n, err := s.loaded.Usable()
 		if err != nil {
 			return nil, err
 		}
@@ -97,20 +101,6 @@ func (s *Scenario) IntactNetwork() (*topology.Network, error) {
 		s.delaysSaid, err = n.SetDelays(s.topology.options.Delays)
 	}
 	return n, err
-}
-
-// load reads the topology file, once.
-func (s *Scenario) load() (*format.Loaded, error) {
-	if s.loaded != nil {
-		return s.loaded, nil
-	}
-	l, err := format.Load(s.topology.file, s.topology.options)
-	if err != nil {
-		return nil, err
-	}
-	s.loaded = l
-	s.takeSettings(l)
-	return l, nil
 }
 
 // TopologyNotes say what was inferred of the topology file, which defaults apply and what was repaired. They are empty

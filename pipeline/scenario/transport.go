@@ -20,11 +20,8 @@ func (s *Scenario) Params() simkernel.Params {
 	return p
 }
 
-// autoWindow is the value of key window that fits windows to paths.
-const autoWindow = "auto"
-
 func parseWindow(text string) (int64, error) {
-	if text == autoWindow {
+	if text == "auto" {
 		return simkernel.AutoWindow, nil
 	}
 	bytes, err := units.Parse(text, units.Bytes)

@@ -330,10 +330,11 @@ func TestWhatIfSettings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := file.ID()
+		form, err := file.Canonical()
 		if err != nil {
 			t.Fatal(err)
 		}
+		want := scenario.IDOf(form)
 		step, err := pipeline.Derive(t.Context(), o.Lake, at, scenario.Changes{Settings: []scenario.Setting{s}}, o.Variant,
 			o.Settings)
 		if err != nil {

@@ -277,12 +277,3 @@ func (k *Kernel) slot(now int64) int32 {
 	}
 	return int32(len(k.flows) - 1)
 }
-
-// freeSlots returns all slots, the least on top.
-func (k *Kernel) freeSlots() {
-	k.retired, k.retiredAt = k.retired[:0], 0
-	k.free = k.free[:0]
-	for i := len(k.flows) - 1; i >= 0; i-- {
-		k.free = append(k.free, int32(i))
-	}
-}

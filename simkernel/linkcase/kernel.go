@@ -138,9 +138,9 @@ func (k *Kernel) prepare(c *Case, r *Result) error {
 		r.Observed = resize(r.Observed, int(blocks))
 		clear(r.Observed)
 	}
+	clear(r.WaitNS)
 	for i := range n {
 		r.FCTNS[i] = -1
-		r.WaitNS[i] = 0
 	}
 	k.c, k.r = c, r
 	k.finished = 0
@@ -151,7 +151,10 @@ func (k *Kernel) prepare(c *Case, r *Result) error {
 		k.firstNS = c.StartNS[0]
 		k.nextPS = 0
 	}
-	k.freeSlots()
+	k.retired, k.retiredAt, k.free = k.retired[:0], 0, k.free[:0]
+	for i := len(k.flows) - 1; i >= 0; i-- {
+		k.free = append(k.free, int32(i)) // the least on top
+	}
 	return nil
 }
 

@@ -232,10 +232,11 @@ func TestJobErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, err := s.ID()
+	c, err := s.Canonical()
 	if err != nil {
 		t.Fatal(err)
 	}
+	id := scenario.IDOf(c)
 	if err := os.RemoveAll(filepath.Join(lake, "flows", "scenario="+id)); err != nil {
 		t.Fatal(err)
 	}

@@ -48,8 +48,7 @@ Flags:
 // flags are the flags of parsimon run that apply here. Beam adds its own.
 type flags struct {
 	lake, scenario, estimator, cluster    string
-	duration, runner                      string
-	seed                                  uint64
+	runner                                string
 	passes, workers, partitions, resubmit int
 	keep, quiet                           bool
 	set                                   *pflag.FlagSet
@@ -59,8 +58,8 @@ func (f *flags) declare(set *pflag.FlagSet) {
 	f.set = set
 	set.StringVar(&f.lake, "lake", "", "directory of the lake, on a path that all workers share (required)")
 	set.StringVar(&f.scenario, "scenario", "", "scenario of the lake, by its id or the beginning of it, instead of a scenario file")
-	set.Uint64Var(&f.seed, "seed", 1, "seed of every random choice, instead of the scenario file's")
-	set.StringVar(&f.duration, "duration", "", "simulated time to generate, e.g. 500ms, instead of the scenario file's")
+	set.Uint64("seed", 1, "seed of every random choice, instead of the scenario file's")
+	set.String("duration", "", "simulated time to generate, e.g. 500ms, instead of the scenario file's")
 	set.StringVar(&f.estimator, "estimator", stages.Flow.String(), "flow or independent")
 	set.IntVar(&f.passes, "passes", pipeline.MaxPasses, "passes of estimator flow over all link cases: 2, or 1 to see what feedback is worth")
 	set.StringVar(&f.cluster, "cluster", "", "with --estimator independent: simulate one link of each cluster of similar links: the accepted error of a slowdown at a link, e.g. 5%")
@@ -239,12 +238,11 @@ func (f *flags) generate(ctx context.Context, args []string, dir string, v pipel
 	if err != nil {
 		return "", err
 	}
-	if f.set.Changed("seed") {
-		s.Seed = f.seed
-	}
-	if f.set.Changed("duration") {
-		if err := s.Set("workload.duration", f.duration); err != nil {
-			return "", usageError{err}
+	for flag, key := range map[string]string{"seed": "seed", "duration": "workload.duration"} {
+		if of := f.set.Lookup(flag); of.Changed {
+			if err := s.Set(key, of.Value.String()); err != nil {
+				return "", usageError{err}
+			}
 		}
 	}
 	run, err := pipeline.Begin(ctx, dir, s, v, o)

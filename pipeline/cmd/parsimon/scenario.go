@@ -163,14 +163,14 @@ func (s *scenarioFlags) override(sc *scenario.Scenario) error {
 			}
 		}
 	}
+	if s.classes {
+		s.settings = append(s.settings, scenario.Setting{Key: "switches.classes", Value: "topology"})
+	}
 	var field *tree.FieldError
 	if err := sc.SetAll(s.settings); errors.As(err, &field) {
 		return usagef("%s: %v", flagOf(field.Key), field.Err)
 	} else if err != nil {
 		return err
-	}
-	if s.classes {
-		sc.UseTopologyClasses()
 	}
 	if s.flagSet.Changed("max-rejects") {
 		sc.MaxRejects = s.maxRejects
