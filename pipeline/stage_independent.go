@@ -98,7 +98,7 @@ func (m *method) clusterStage() *engine.Stage {
 		if err != nil {
 			return err
 		}
-		return stages.WriteClusters(clusters, t.Sink(schema.LinkClusters))
+		return stages.ClusterTable.Write(t.Sink(schema.LinkClusters), clusters)
 	})
 	return s
 }

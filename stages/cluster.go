@@ -103,11 +103,6 @@ func (c *Clustering) central(features []LinkFeatures, members []int32) int32 {
 	return best
 }
 
-// WriteClusters writes table link_clusters.
-func WriteClusters(clusters []LinkCluster, out schema.Sink) error {
-	return clusterTable.Write(out, clusters)
-}
-
 // ReadClusters reads table link_clusters and returns the representative of each link, by link id; -1 for
 // links without flows. Link ids that the topology does not have are an error.
 func ReadClusters(n *topology.Network, in schema.Batches) ([]int32, error) {

@@ -88,7 +88,7 @@ func Exact(ctx context.Context, n *topology.Network, r *topology.Router, p simke
 	o ExactOptions, out ExactTables, progress func(int64)) (ExactStats, error) {
 	x := &exact{
 		net: n, router: r, params: p, in: flows, options: o, out: out, progress: progress,
-		active: map[int64]exactFlow{}, waitNS: make([]int64, len(n.Links)),
+		active: map[int64]exactFlow{}, waitNS: make([]int64, len(n.Links)), alone: NewSampler(n, p),
 	}
 	if o.Dependencies != nil {
 		var err error
@@ -139,7 +139,7 @@ type exact struct {
 	row      int64          // rows of table flows that have been read
 	started  int64          // flows that the engine has received
 	originNS int64
-	ideal    simkernel.IdealPath
+	alone    *Sampler    // knows what windows delay
 	took     []exactFlow // the flows of the results at hand
 	read     []workload.Row
 
@@ -269,7 +269,7 @@ func (x *exact) take(r *network.Results) error {
 			x.stats.Retransmissions += int64(r.Again[i])
 			x.stats.Reordered += int64(r.Reordered[i])
 			if len(f.path) > 0 {
-				row.WindowNS = x.windowNS(f, row.FCTNS-row.IdealNS)
+				row.WindowNS = min(x.alone.windowNS(f.path, f.size), row.FCTNS-row.IdealNS)
 				row.Slowdown = float64(row.FCTNS) / float64(row.IdealNS)
 			}
 			x.stats.LastEndNS = max(x.stats.LastEndNS, row.StartNS+row.FCTNS)
@@ -288,18 +288,6 @@ func (x *exact) take(r *network.Results) error {
 		return nil
 	}
 	return x.flush()
-}
-
-// windowNS returns how much of a flow's delay is due to a window that is smaller than its path needs.
-func (x *exact) windowNS(f exactFlow, delayNS int64) int64 {
-	if x.params.WindowBytes == simkernel.AutoWindow && x.params.WANWindowBytes == simkernel.AutoWindow {
-		return 0
-	}
-	x.ideal.Reset(&x.params)
-	for _, l := range f.path {
-		x.ideal.Add(x.net.Links[l].BandwidthBps, x.net.Links[l].DelayNS)
-	}
-	return min(delayNS, x.params.WindowDelayNS(x.ideal.Path(), f.size))
 }
 
 // errCounted ends a simulation whose flows that count have finished.

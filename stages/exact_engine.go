@@ -43,14 +43,8 @@ func (x *exact) simulate(ctx context.Context) error {
 		return err
 	}
 	x.stats.Losses = engine.Losses()
-	if x.options.Buffer.IsZero() {
-		x.findDeepest(engine)
+	if x.findDeepest(engine); x.options.Buffer.IsZero() {
 		return nil
-	}
-	for i, v := range x.net.Nodes {
-		if held := engine.MostBytes(int32(i)); held > x.stats.DeepestSwitchBytes {
-			x.stats.DeepestSwitch, x.stats.DeepestSwitchBytes = v.ID, held
-		}
 	}
 	for _, l := range x.net.Links {
 		if dropped := engine.Dropped(l.ID); dropped > x.stats.MostDropped {
@@ -84,8 +78,8 @@ func CheckWholeNetwork(n *topology.Network, p simkernel.Params, b network.Buffer
 	return err
 }
 
-// findDeepest finds the switch that may have held the most bytes. The length of a queue is recorded when a
-// packet starts to be sent, so each port may have held one more packet.
+// findDeepest finds the switch that held the most bytes or, without a limited buffer, that may have: the length of a
+// queue is recorded when a packet starts to be sent, so each port may have held one more packet.
 func (x *exact) findDeepest(engine *network.Network) {
 	held := map[int32]int64{}
 	for _, l := range x.net.Links {
@@ -95,7 +89,10 @@ func (x *exact) findDeepest(engine *network.Network) {
 			}
 		}
 	}
-	for _, v := range x.net.Nodes { // the first of equals, in the order of ids
+	for i, v := range x.net.Nodes { // the first of equals, in the order of ids
+		if !x.options.Buffer.IsZero() {
+			held[v.ID] = engine.MostBytes(int32(i))
+		}
 		if held[v.ID] > x.stats.DeepestSwitchBytes {
 			x.stats.DeepestSwitch, x.stats.DeepestSwitchBytes = v.ID, held[v.ID]
 		}

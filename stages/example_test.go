@@ -14,10 +14,11 @@ import (
 // Estimator Flow with two passes on two flows that start at the same time and end at the same host.
 func Example() {
 	ctx, p := context.Background(), simkernel.DefaultParams()
-	net, err := topology.Clos(topology.ClosSpec{
+	spec := topology.ClosSpec{
 		Pods: 2, RacksPerPod: 2, HostsPerRack: 2, Planes: 1, SpinesPerPlane: 1,
 		HostBps: 10e9, FabricBps: 40e9, HostDelayNS: 1000, FabricDelayNS: 1000,
-	})
+	}
+	net, err := topology.NewNetwork(spec.Parts())
 	check(err)
 	hosts := net.Hosts()
 	flows := &captured{}

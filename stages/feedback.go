@@ -56,7 +56,6 @@ type FeedbackBuilder struct {
 
 	observed observationIndex // of this pass
 
-	path       []int32             // of the current flow
 	hops       [][]simkernel.Block // observations of the current flow; then what its hops send
 	blocks     []simkernel.Block   // feedback of the current hop
 	upstream   []blockSum          // by block: hops 1 to h-1
@@ -103,18 +102,16 @@ func (x *FeedbackBuilder) flow(scope FeedbackScope, firstRow int64, f int) error
 		return err
 	}
 	row := firstRow + int64(f)
-	x.path = x.path[:0]
 	x.hops = columns.Grow(x.hops[:0], len(hops))[:len(hops)]
 	longest := 0
 	for h := range hops {
 		if x.hops[h], err = readBlocks(x.hops[h][:0], x.observed.encoded.At(int(hops[h].observed))); err != nil {
 			return fmt.Errorf("hop_observations: flow row %d, hop %d: %w", row, h, err)
 		}
-		x.path = append(x.path, hops[h].link)
 		longest = max(longest, len(x.hops[h]))
 	}
 	if scope == PassScope {
-		for h, trip := 1, roundTripNS(x.net, x.params, x.path); h < len(hops); h++ {
+		for h, trip := 1, roundTripNS(x.net, x.params, x.observed.path); h < len(hops); h++ {
 			x.damp(x.hops[h], row, trip)
 		}
 	}
@@ -142,14 +139,14 @@ func (x *FeedbackBuilder) sumDownstream(longest int) {
 
 // senderFeedback appends the feedback of hop 0: the sum over all other hops, divided at the slowest one.
 func (x *FeedbackBuilder) senderFeedback(row int64, longest int) {
-	slowest := slowestHop(x.path, func(link int32) int64 { return x.net.Links[link].BandwidthBps })
+	slowest := slowestHop(x.observed.path, func(link int32) int64 { return x.net.Links[link].BandwidthBps })
 	x.blocks = resize(x.blocks, longest)
 	for b, s := range x.downstream[:longest] {
 		behind := x.downstream[max(0, slowest-1)*longest+b].waitNS
 		x.blocks[b] = simkernel.Block{UpstreamNS: clampNS(s.waitNS - behind), WaitNS: clampNS(behind), Marks: s.marks,
 			Denied: s.denied}
 	}
-	x.out.addFeedback(x.path[0], row, 0, x.blocks)
+	x.out.addFeedback(x.observed.path[0], row, 0, x.blocks)
 }
 
 // networkFeedback appends the feedback of the hops behind hop 0.
@@ -162,14 +159,21 @@ func (x *FeedbackBuilder) networkFeedback(row int64, longest int) {
 				x.upstream[b].add(&x.hops[h-1][b])
 			}
 		}
-		if _, omitted := x.omitted[x.path[h]]; omitted {
+		if _, omitted := x.omitted[x.observed.path[h]]; omitted {
 			continue
 		}
 		x.blocks = resize(x.blocks, longest)
 		for b := range x.blocks {
-			x.setFeedback(&x.blocks[b], b, &x.upstream[b], &x.downstream[h*longest+b])
+			up, down := &x.upstream[b], &x.downstream[h*longest+b]
+			out := simkernel.Block{UpstreamNS: clampNS(up.waitNS), WaitNS: clampNS(down.waitNS), Marks: up.marks | down.marks,
+				Denied: max(up.denied, down.denied)}
+			if b < len(x.hops[0]) { // the only wait at a host's uplink is the NIC wait
+				out.NICWaitNS = x.hops[0][b].WaitNS
+				out.Marks |= x.hops[0][b].Marks
+			}
+			x.blocks[b] = out
 		}
-		x.out.addFeedback(x.path[h], row, int16(h), x.blocks)
+		x.out.addFeedback(x.observed.path[h], row, int16(h), x.blocks)
 	}
 }
 
@@ -184,18 +188,6 @@ func (s *blockSum) add(b *simkernel.Block) {
 	s.waitNS += int64(b.WaitNS)
 	s.marks |= b.Marks
 	s.denied = max(s.denied, b.Denied)
-}
-
-// setFeedback sets out to the feedback for block b of the current flow at a hop behind hop 0, given the sums over the
-// hops before and behind that hop.
-func (x *FeedbackBuilder) setFeedback(out *simkernel.Block, b int, upstream, downstream *blockSum) {
-	out.NICWaitNS, out.UpstreamNS, out.WaitNS = 0, clampNS(upstream.waitNS), clampNS(downstream.waitNS)
-	out.Marks = upstream.marks | downstream.marks
-	out.Denied = max(upstream.denied, downstream.denied)
-	if b < len(x.hops[0]) { // the only wait at a host's uplink is the NIC wait
-		out.NICWaitNS = x.hops[0][b].WaitNS
-		out.Marks |= x.hops[0][b].Marks
-	}
 }
 
 // damp replaces the blocks that the packets of a flow observed at a hop behind their host's uplink by what the hop

@@ -123,12 +123,8 @@ func routed(t *testing.T, n *topology.Network, p *simkernel.Params,
 // testClos returns a network of 24 hosts in two pods.
 func testClos(t *testing.T) *topology.Network {
 	t.Helper()
-	n, err := topology.Clos(topology.ClosSpec{Pods: 2, RacksPerPod: 3, HostsPerRack: 4, Planes: 2, SpinesPerPlane: 2,
-		HostBps: 1e10, FabricBps: 4e10, HostDelayNS: 1000, FabricDelayNS: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return topologytest.MustClos(t, topology.ClosSpec{Pods: 2, RacksPerPod: 3, HostsPerRack: 4, Planes: 2,
+		SpinesPerPlane: 2, HostBps: 1e10, FabricBps: 4e10, HostDelayNS: 1000, FabricDelayNS: 1000})
 }
 
 // tinyClos is 2 pods × 2 racks × 2 hosts, 2 planes, 1 spine each.

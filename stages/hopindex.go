@@ -28,6 +28,7 @@ type hopIndex struct {
 	hops     []int16     // by flow of the chunk: length of its path; 0: it has no row
 	width    int         // most hops of a flow
 	flow     []hopOfFlow // that was asked for last
+	path     []int32     // its links
 }
 
 // begin begins the rows of a chunk of flows.
@@ -64,13 +65,13 @@ func (x *hopIndex) end() {
 	}
 }
 
-// of returns the hops of a flow, valid until the next call. A hop of its path without a row is an error.
+// of returns the hops of a flow, and sets path, valid until the next call. A hop of its path without a row is an error.
 func (x *hopIndex) of(f int) ([]hopOfFlow, error) {
-	x.flow = x.flow[:0]
+	x.flow, x.path = x.flow[:0], x.path[:0]
 	hops := int(x.hops[f])
 	for _, at := range x.place[f*x.width:][:min(hops, x.width)] {
 		if at >= 0 {
-			x.flow = append(x.flow, x.rows[at])
+			x.flow, x.path = append(x.flow, x.rows[at]), append(x.path, x.rows[at].link)
 		}
 	}
 	if len(x.flow) != hops {

@@ -324,13 +324,10 @@ func (x *Intervals) addMethod(bin int, row *Interval) {
 		return
 	}
 	m := &MethodPart{WorkloadLo: row.Lo, WorkloadHi: row.Hi}
-	own := row
-	if row.By != ByNothing {
-		own = &Interval{Estimate: x.estimates[bin][row.Quantile]}
-	} else {
+	if row.By == ByNothing {
 		x.estimates[bin][row.Quantile] = row.Estimate
 	}
-	m.Disagreement = cellEdge(cell, 0.5)/own.Estimate - 1
+	m.Disagreement = cellEdge(cell, 0.5)/x.estimates[bin][row.Quantile] - 1
 	m.Error = methodError(row.Estimate, m.Disagreement)
 	row.Lo = max(1, row.Estimate-math.Hypot(row.Estimate-row.Lo, m.Error*row.Estimate))
 	row.Hi = row.Estimate + math.Hypot(row.Hi-row.Estimate, m.Error*row.Estimate)

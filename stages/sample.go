@@ -77,9 +77,8 @@ func (s *Sampler) Sample(ctx context.Context, firstRow, rows int64, flows, contr
 		var sum float64
 		for h := range hops {
 			sum += hops[h].delayNS
-			to.path = append(to.path, hops[h].link)
 		}
-		to.delayNS = int64(math.Round(sum))
+		to.path, to.delayNS = s.hops.path, int64(math.Round(sum))
 		to.windowNS = min(s.windowNS(to.path, sizeBytes), to.delayNS)
 		return err
 	})
@@ -121,7 +120,7 @@ func (s *Sampler) estimate(rec arrow.Record, chunkRow int64, at int, sample samp
 	s.flows, s.rows = columns.Append(s.flows[:0], rec), s.rows[:0]
 	var x sampledFlow
 	for i, f := range s.flows {
-		x = sampledFlow{path: x.path[:0], startNS: f.StartNS, caseNS: -1}
+		x = sampledFlow{startNS: f.StartNS, caseNS: -1}
 		if err := sample(at+i, f.SizeBytes, &x); err != nil {
 			return fmt.Errorf("flow %d: %w", f.ID, err)
 		}
@@ -189,9 +188,7 @@ func (s *Sampler) SampleReplays(ctx context.Context, firstRow, rows int64, flows
 		if err := s.decode(hops, sizeBytes); err != nil {
 			return err
 		}
-		for h := range hops {
-			to.path = append(to.path, hops[h].link)
-		}
+		to.path = s.observed.path
 		to.delayNS = s.blend(to.path, hops, s.fcts[f].fctNS-s.fcts[f].idealNS)
 		to.caseNS = longestWaitCase(hops, to.delayNS)
 		s.attribute(firstRow+int64(f), sizeBytes, hops, to)
@@ -349,12 +346,12 @@ func (s *Sampler) SampleExact(ctx context.Context, firstRow, rows int64, flows, 
 		if err != nil {
 			return err
 		}
-		for h := range hops {
-			if link := hops[h].link; link < 0 || int(link) >= len(s.net.Links) {
+		for _, link := range s.hops.path {
+			if link < 0 || int(link) >= len(s.net.Links) {
 				return fmt.Errorf("exact_hops: link %d is not in the topology, which has %d links", link, len(s.net.Links))
 			}
-			to.path = append(to.path, hops[h].link)
 		}
+		to.path = s.hops.path
 		ideal := s.idealNS(to.path, sizeBytes)
 		to.startNS, to.again, to.reordered, to.fasterNS = x.startNS, x.again, x.reordered, ideal-x.idealNS
 		if x.fctNS < x.idealNS || to.fasterNS < 0 || to.fasterNS > 0 && x.fctNS != x.idealNS {

@@ -165,7 +165,6 @@ type exactHopRow struct {
 var (
 	hopTable          = columns.TableOf[hopRow](schema.Hops)
 	loadTable         = columns.TableOf[loadRow](schema.LinkLoads)
-	clusterTable      = columns.TableOf[LinkCluster](schema.LinkClusters)
 	hopDelayTable     = columns.TableOf[hopDelayRow](schema.HopDelays)
 	bucketTable       = columns.TableOf[bucketRow](schema.DelayBuckets)
 	contributionTable = columns.TableOf[contributionRow](schema.HopContributions)
@@ -175,6 +174,8 @@ var (
 	feedbackTable     = columns.TableOf[observationRow](schema.Feedback)
 	senderTable       = columns.TableOf[senderRow](schema.SenderFCTs)
 	caseSlowdownTable = columns.TableOf[caseSlowdownRow](schema.CaseSlowdowns)
+	// ClusterTable writes table link_clusters.
+	ClusterTable = columns.TableOf[LinkCluster](schema.LinkClusters)
 	// SlowdownTable writes table slowdowns.
 	SlowdownTable = columns.TableOf[SlowdownRow](schema.Slowdowns)
 	exactTable    = columns.TableOf[SlowdownRow](schema.ExactFCTs)

@@ -325,20 +325,20 @@ func (s *serviceSpec) on(n *topology.Network) (v workload.Service, err error) {
 	if v.Matrix != nil {
 		return v, nil
 	}
-	pods, racks := n.Pods(), len(n.Racks())
+	pods, racks := n.Pods(), n.Racks()
 	if s.Racks != nil || v.Hosts != nil {
 		pods = 1
 		if racks, err = workload.HostRacks(n, s.Racks, v.Hosts); err != nil {
 			return v, fmt.Errorf("service %q: %w", s.Name, err)
 		}
 	}
-	if racks == 0 {
+	if len(racks) == 0 {
 		return v, fmt.Errorf("service %q: none of its hosts stands in its racks", s.Name)
 	}
-	if racks%pods != 0 {
+	if len(racks)%pods != 0 {
 		pods = 1
 	}
-	if v.Matrix, err = workload.NewMatrixOf(s.matrixKind, pods, racks/pods, s.matrixSeed); err != nil {
+	if v.Matrix, err = workload.NewMatrixOf(s.matrixKind, pods, len(racks)/pods, s.matrixSeed); err != nil {
 		return v, fmt.Errorf("service %q: %w", s.Name, err)
 	}
 	return v, nil

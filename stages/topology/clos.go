@@ -65,16 +65,6 @@ func (c ClosSpec) Resolved() (ClosSpec, error) {
 	return c, nil
 }
 
-// Clos builds the network. Ids count hosts first (by pod, rack, place), then tors, fabric switches
-// and spines (by plane). Cables follow pod by pod, hosts before tors, and then fabric to spine.
-func Clos(spec ClosSpec) (*Network, error) {
-	c, err := spec.Resolved()
-	if err != nil {
-		return nil, err
-	}
-	return NewNetwork(c.Parts())
-}
-
 // Names of the nodes of a Clos network, by pod (a spine: by plane) and number. Racks count within their pod, hosts
 // within their rack.
 const (
@@ -84,7 +74,8 @@ const (
 	ClosSpineName  = "plane%d-spine%d"
 )
 
-// Parts lists the nodes and the cables of a resolved description.
+// Parts lists the nodes and the cables of a resolved description. Ids count hosts first (by pod, rack, place), then
+// tors, fabric switches and spines (by plane). Cables follow pod by pod, hosts before tors, and then fabric to spine.
 func (c *ClosSpec) Parts() (nodes []Node, cables []Cable) {
 	racks := c.Pods * c.RacksPerPod
 	tor0 := racks * c.HostsPerRack

@@ -3,7 +3,6 @@ package topology
 import (
 	"cmp"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -188,8 +187,6 @@ func compareTiers(a, b string) int {
 	return cmp.Or(cmp.Compare(kindRank(a), kindRank(b)), strings.Compare(a, b))
 }
 
-func sortedKinds(kinds iter.Seq[string]) []string { return slices.SortedFunc(kinds, compareTiers) }
-
 // bandwidths sums the cables of a node to lower, equal and higher levels.
 func (g *levelGraph) bandwidths(i int) (bps [3]int64, cables [3]int) {
 	for _, id := range g.out[i] {
@@ -209,7 +206,7 @@ func (g *levelGraph) oversubscription() (list []Oversubscription) {
 			ratios[v.Kind] = append(ratios[v.Kind], float64(bps[0])/float64(bps[2]))
 		}
 	}
-	for _, kind := range sortedKinds(maps.Keys(ratios)) {
+	for _, kind := range slices.SortedFunc(maps.Keys(ratios), compareTiers) {
 		x := ratios[kind]
 		slices.Sort(x)
 		list = append(list, Oversubscription{kind, len(x), x[0], x[len(x)/2], x[len(x)-1]})

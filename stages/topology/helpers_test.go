@@ -67,3 +67,12 @@ func MustRouter(t testing.TB, n *Network, seed uint64) *Router {
 	}
 	return r
 }
+
+// Clos builds the network of a description.
+func Clos(spec ClosSpec) (*Network, error) {
+	c, err := spec.Resolved()
+	if err != nil {
+		return nil, err
+	}
+	return NewNetwork(c.Parts())
+}

@@ -21,9 +21,6 @@ func (n *Network) SetPorts(cable int, p Ports) {
 	if len(p.A) != len(p.B) || slices.ContainsFunc(p.A, comma) || slices.ContainsFunc(p.B, comma) {
 		return
 	}
-	if n.ports == nil {
-		n.ports = make([]Ports, len(n.Links)/2)
-	}
 	for len(n.ports) < len(n.Links)/2 {
 		n.ports = append(n.ports, Ports{})
 	}

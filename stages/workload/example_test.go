@@ -19,10 +19,11 @@ func ExampleSizeCDF_Size() {
 }
 
 func ExampleGenerate() {
-	net, err := topology.Clos(topology.ClosSpec{
+	spec := topology.ClosSpec{
 		Pods: 1, RacksPerPod: 2, HostsPerRack: 4, Planes: 1, SpinesPerPlane: 1,
 		HostBps: 10e9, FabricBps: 40e9, HostDelayNS: 1000, FabricDelayNS: 1000,
-	})
+	}
+	net, err := topology.NewNetwork(spec.Parts())
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func Generate(ctx context.Context, n *topology.Network, r *topology.Router, w *W
 	for i := range sources {
 		s := &w.Services[i]
 		sources[i] = flowSource{
-			plan: &plan.services[i], sizes: s.Sizes, service: s.Name, vnet: s.VNet, dscp: s.DSCP,
+			Service: s, plan: &plan.services[i],
 			key: rng.MixString(rng.New(seed, rng.Service).Key(), cmp.Or(s.TwinOf, s.Name)),
 		}
 		sources[i].next()
@@ -55,9 +55,9 @@ func Generate(ctx context.Context, n *topology.Network, r *topology.Router, w *W
 		}
 		if s.clockNS >= 1<<62 {
 			return stats, fmt.Errorf("generate: service %q is so slow that its flow %d would start after 146 years",
-				s.service, s.index)
+				s.Name, s.index)
 		}
-		row := Row{stats.Flows, s.src, s.dst, s.sizeBytes, int64(s.clockNS), s.service, s.vnet, false, s.dscp}
+		row := Row{stats.Flows, s.src, s.dst, s.sizeBytes, int64(s.clockNS), s.Name, s.VNet, false, s.DSCP}
 		if stats.LastStartNS = row.StartNS; stats.Flows == 0 {
 			stats.FirstStartNS = row.StartNS
 		}
@@ -86,16 +86,14 @@ func earliest(sources []flowSource) *flowSource {
 
 // flowSource draws the flows of one service, one after the other.
 type flowSource struct {
-	plan          *servicePlan
-	sizes         *SizeCDF
-	service, vnet string
-	dscp          int16
-	key           uint64
-	index         uint64  // of the flow after the current one
-	clockNS       float64 // start of the current flow
-	drawnFlow             // the current flow
-	ahead         []drawnFlow
-	block         []drawnFlow // memory of ahead
+	*Service
+	plan      *servicePlan
+	key       uint64
+	index     uint64  // of the flow after the current one
+	clockNS   float64 // start of the current flow
+	drawnFlow         // the current flow
+	ahead     []drawnFlow
+	block     []drawnFlow // memory of ahead
 }
 
 type drawnFlow struct {
@@ -141,7 +139,7 @@ func (s *flowSource) draw() {
 		} else {
 			j = rng.Below32(uint32(x), len(to))
 		}
-		s.block[k] = drawnFlow{from[i], to[j], s.sizes.Size(st.Float64()), s.plan.gapNS.Draw(st)}
+		s.block[k] = drawnFlow{from[i], to[j], s.Sizes.Size(st.Float64()), s.plan.gapNS.Draw(st)}
 	}
 	s.ahead = s.block
 }

@@ -14,8 +14,9 @@ import (
 // weightFunc returns the weight from group i to group j.
 type weightFunc func(i, j int) float64
 
-// racksOf returns the racks of a service that is confined to some racks and hosts, with only these; nil means all.
-func racksOf(n *topology.Network, places []int, hosts []int32) ([][]int32, error) {
+// HostRacks returns the racks of a service that is confined to some racks and hosts, with only these; nil means all.
+// The service's matrix has a row for each.
+func HostRacks(n *topology.Network, places []int, hosts []int32) ([][]int32, error) {
 	all := n.Racks()
 	racks := all
 	if places != nil {
@@ -48,17 +49,10 @@ func racksOf(n *topology.Network, places []int, hosts []int32) ([][]int32, error
 	return left, nil
 }
 
-// HostRacks returns the number of racks of a service that is confined to racks and hosts; nil means all. It is the
-// number of rows that the service's matrix must have.
-func HostRacks(n *topology.Network, racks []int, hosts []int32) (int, error) {
-	left, err := racksOf(n, racks, hosts)
-	return len(left), err
-}
-
 // rackGroups returns the racks of a service and its matrix over them. The weight from a rack of a single host to
 // itself is 0.
 func rackGroups(n *topology.Network, s *Service) (racks [][]int32, weight weightFunc, err error) {
-	if racks, err = racksOf(n, s.Racks, s.Hosts); err != nil {
+	if racks, err = HostRacks(n, s.Racks, s.Hosts); err != nil {
 		return nil, nil, err
 	}
 	if s.Hosts != nil && len(racks) == 0 {

@@ -23,7 +23,11 @@ func LargeClos(oversubscription float64) topology.ClosSpec {
 // MustClos builds a Clos network, or fails the test.
 func MustClos(t testing.TB, c topology.ClosSpec) *topology.Network {
 	t.Helper()
-	n, err := topology.Clos(c)
+	c, err := c.Resolved()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := topology.NewNetwork(c.Parts())
 	if err != nil {
 		t.Fatal(err)
 	}
