@@ -25,19 +25,12 @@ type Sampler struct {
 
 	hops          hopIndex         // of contributions, and of exact_hops
 	observed      observationIndex // for Flow
-	fcts          []simulatedFlow  // for Flow and WholeNetwork: by flow of the chunk
+	fcts          []exactFCT       // for Flow and WholeNetwork: by flow of the chunk
 	blocks        []simkernel.Block
 	flows         []workload.Row    // of the current batch
 	rows          []SlowdownRow     // of the current batch
 	contributions []contributionRow // not written yet
 	cases         CaseSlowdowns     // for Flow
-}
-
-// A simulatedFlow is what a simulation, or a replay, says of a flow.
-type simulatedFlow struct {
-	startNS, fctNS, idealNS int64 // fctNS -1: it was not simulated
-	hops                    int16
-	again, reordered        int32 // packets
 }
 
 // A sampledFlow is what an estimator says of a flow.
@@ -182,14 +175,14 @@ func (s *Sampler) SampleReplays(ctx context.Context, firstRow, rows int64, flows
 		if err != nil || len(hops) == 0 {
 			return err
 		}
-		if s.fcts[f].fctNS < 0 {
+		if s.fcts[f].FCT < 0 {
 			return errors.New("no row in sender_fcts")
 		}
 		if err := s.decode(hops, sizeBytes); err != nil {
 			return err
 		}
 		to.path = s.observed.path
-		to.delayNS = s.blend(to.path, hops, s.fcts[f].fctNS-s.fcts[f].idealNS)
+		to.delayNS = s.blend(to.path, hops, s.fcts[f].FCT-s.fcts[f].Ideal)
 		to.caseNS = longestWaitCase(hops, to.delayNS)
 		s.attribute(firstRow+int64(f), sizeBytes, hops, to)
 		return nil
@@ -204,7 +197,7 @@ func (s *Sampler) SampleReplays(ctx context.Context, firstRow, rows int64, flows
 func (s *Sampler) resetFCTs(rows int64) {
 	s.fcts = resize(s.fcts, int(rows))
 	for i := range s.fcts {
-		s.fcts[i] = simulatedFlow{fctNS: -1}
+		s.fcts[i] = exactFCT{FCT: -1}
 	}
 }
 
@@ -219,7 +212,7 @@ func (s *Sampler) readSenders(firstRow, rows int64, in schema.Batches) error {
 			return fmt.Errorf("sender_fcts: flow row %d has an FCT of %d ns, below its ideal FCT of %d ns", r.FlowRow,
 				r.FCTNS, r.IdealNS)
 		}
-		s.fcts[r.FlowRow-firstRow] = simulatedFlow{fctNS: r.FCTNS, idealNS: r.IdealNS}
+		s.fcts[r.FlowRow-firstRow] = exactFCT{FCT: r.FCTNS, Ideal: r.IdealNS}
 		return nil
 	})
 }
@@ -318,7 +311,8 @@ func (s *Sampler) attribute(row, sizeBytes int64, hops []hopOfFlow, to *sampledF
 	}
 }
 
-// exactFCT are the columns of table exact_fcts that SampleExact reads.
+// exactFCT is what a simulation says of a flow, in the columns of table exact_fcts, or a replay. An FCT of -1: it was
+// not simulated.
 type exactFCT struct {
 	Row       int64 `col:"flow_row"`
 	Start     int64 `col:"start_ns"`
@@ -339,7 +333,7 @@ func (s *Sampler) SampleExact(ctx context.Context, firstRow, rows int64, flows, 
 	}
 	return s.each(ctx, firstRow, rows, flows, out, contributed, func(f int, sizeBytes int64, to *sampledFlow) error {
 		x := &s.fcts[f]
-		if x.fctNS < 0 {
+		if x.FCT < 0 {
 			return nil
 		}
 		hops, err := s.hops.of(f)
@@ -353,12 +347,12 @@ func (s *Sampler) SampleExact(ctx context.Context, firstRow, rows int64, flows, 
 		}
 		to.path = s.hops.path
 		ideal := s.idealNS(to.path, sizeBytes)
-		to.startNS, to.again, to.reordered, to.fasterNS = x.startNS, x.again, x.reordered, ideal-x.idealNS
-		if x.fctNS < x.idealNS || to.fasterNS < 0 || to.fasterNS > 0 && x.fctNS != x.idealNS {
+		to.startNS, to.again, to.reordered, to.fasterNS = x.Start, x.Again, x.Reordered, ideal-x.Ideal
+		if x.FCT < x.Ideal || to.fasterNS < 0 || to.fasterNS > 0 && x.FCT != x.Ideal {
 			return fmt.Errorf("exact_fcts has an FCT of %d ns and an ideal FCT of %d ns; on this path it is %d ns",
-				x.fctNS, x.idealNS, ideal)
+				x.FCT, x.Ideal, ideal)
 		}
-		to.delayNS = x.fctNS - x.idealNS
+		to.delayNS = x.FCT - x.Ideal
 		s.attribute(firstRow+int64(f), sizeBytes, hops, to)
 		return nil
 	})
@@ -374,7 +368,7 @@ func (s *Sampler) readExact(firstRow, rows int64, fcts, hops schema.Batches) err
 		case r.FCT < 0 || r.Hops < 1:
 			return fmt.Errorf("exact_fcts: flow row %d has an FCT of %d ns over %d hops", r.Row, r.FCT, r.Hops)
 		}
-		s.fcts[r.Row-firstRow] = simulatedFlow{r.Start, r.FCT, r.Ideal, r.Hops, r.Again, r.Reordered}
+		s.fcts[r.Row-firstRow] = *r
 		return nil
 	})
 	if err != nil {
@@ -388,12 +382,12 @@ func (s *Sampler) readExact(firstRow, rows int64, fcts, hops schema.Batches) err
 		case r.LastWaitNS < 0 || r.PacketsMarked < 0:
 			return fmt.Errorf("exact_hops: flow row %d has a wait or marks below 0 at hop %d", r.FlowRow, r.Hop)
 		}
-		return s.hops.add(r.FlowRow, r.Hop, s.fcts[r.FlowRow-firstRow].hops,
+		return s.hops.add(r.FlowRow, r.Hop, s.fcts[r.FlowRow-firstRow].Hops,
 			hopOfFlow{link: r.LinkID, lastNS: r.LastWaitNS, marks: int64(r.PacketsMarked)})
 	})
 	s.hops.end()
 	for f := range s.fcts {
-		s.hops.hops[f] = s.fcts[f].hops
+		s.hops.hops[f] = s.fcts[f].Hops
 	}
 	return err
 }

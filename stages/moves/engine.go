@@ -70,10 +70,8 @@ func (m *Moves) NewRoutes(r *topology.Router, seed uint64) (*Routes, error) {
 				down = append(down, e.Cable)
 			}
 		}
-		at, ok := known[fmt.Sprint(down)]
-		if !ok {
-			at = len(x.states)
-			known[fmt.Sprint(down)] = at
+		if at, ok := known[fmt.Sprint(down)]; !ok {
+			known[fmt.Sprint(down)] = len(x.states)
 			if len(known) > maxRouters {
 				return nil, fmt.Errorf("more than %d different sets of cables are down, one after the other", maxRouters)
 			}
@@ -90,17 +88,14 @@ func (m *Moves) NewRoutes(r *topology.Router, seed uint64) (*Routes, error) {
 			if err != nil {
 				return nil, err
 			}
-			x.add(router, x.sets, ns)
+			x.states, x.firstSet = append(x.states, router), append(x.firstSet, x.sets)
 			x.sets += int32(router.Sets())
-			continue
+		} else {
+			x.states, x.firstSet = append(x.states, x.states[at]), append(x.firstSet, x.firstSet[at])
 		}
-		x.add(x.states[at], x.firstSet[at], ns)
+		x.startNS = append(x.startNS, ns)
 	}
 	return x, nil
-}
-
-func (x *Routes) add(r *topology.Router, firstSet int32, ns int64) {
-	x.states, x.firstSet, x.startNS = append(x.states, r), append(x.firstSet, firstSet), append(x.startNS, ns)
 }
 
 // Last is the router of the last state: what it does not reach is never reached again.

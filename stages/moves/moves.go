@@ -514,22 +514,15 @@ func parseSpan(text string) (fromNS, toNS int64, err error) {
 	if !ok {
 		return 0, 0, fmt.Errorf("%q: want times FROM..TO or FROM.., such as 10ms..50ms", text)
 	}
-	for _, part := range []struct {
-		text string
-		ns   *int64
-	}{{from, &fromNS}, {to, &toNS}} {
-		if part.text == "" {
-			continue
-		}
-		*part.ns, err = ParseTime(part.text)
-		if err != nil {
-			return 0, 0, err
+	if from != "" {
+		fromNS, err = ParseTime(from)
+	}
+	if to != "" && err == nil {
+		if toNS, err = ParseTime(to); err == nil && toNS <= fromNS {
+			err = fmt.Errorf("%q ends before it begins", text)
 		}
 	}
-	if to != "" && toNS <= fromNS {
-		return 0, 0, fmt.Errorf("%q ends before it begins", text)
-	}
-	return fromNS, toNS, nil
+	return fromNS, toNS, err
 }
 
 // ParseTime reads a time of flow starts: ns, a duration, or a time such as 2026-01-31T09:00:00Z.

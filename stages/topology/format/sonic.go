@@ -50,10 +50,7 @@ func sonicKind(text string) string {
 	if text == "" {
 		return ""
 	}
-	if kind := sonicKinds[strings.ToLower(text)]; kind != "" {
-		return kind
-	}
-	return topology.KindSwitch
+	return cmp.Or(sonicKinds[strings.ToLower(text)], topology.KindSwitch)
 }
 
 func sonicFiles(dir string) ([]string, error) {
