@@ -210,7 +210,6 @@ func TestBufferedRefuses(t *testing.T) {
 		"at most 2^60":          {SwitchBytes: 1 << 61, Alpha: 1},
 		"alpha":                 {SwitchBytes: 1 << 20},
 		"never admits a packet": {SwitchBytes: 1100, Alpha: 0.5},
-		"timeout":               {SwitchBytes: 1 << 20, Alpha: 1, RetransmitNS: -1},
 	} {
 		if _, err := New(e.params, b, e.links, e.hosts, chunks(&e.flows, 1)); err == nil ||
 			!strings.Contains(err.Error(), want) {

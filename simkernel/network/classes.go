@@ -98,11 +98,11 @@ func (n *Network) Classify(classes []Class) error {
 	return nil
 }
 
+// checkClass checks what depends on the transport, the buffers and the configurations of switches. Who reads a class
+// checks the ranges of its weight and of Alpha.
 func (n *Network) checkClass(c *Class) error {
 	from, _ := n.params.MarkBytes(1e9, 1)
 	switch {
-	case c.Weight < 0 || c.Weight > MaxWeight:
-		return fmt.Errorf("weight is %d, must be 1 to %d, or 0 for strict priority", c.Weight, MaxWeight)
 	case min(c.MarkPerGbps, c.MaxMarkPerGbps) < 0 || max(c.MarkPerGbps, c.MaxMarkPerGbps) > MaxMarkPerGbps:
 		return fmt.Errorf("marking thresholds are %d and %d bytes per Gbps, must be 0 to 2^30", c.MarkPerGbps,
 			c.MaxMarkPerGbps)
@@ -117,8 +117,6 @@ func (n *Network) checkClass(c *Class) error {
 		return errors.New("alpha or lossy, but switches have unlimited buffers")
 	case c.Lossy && !n.buffer.PFC:
 		return errors.New("lossy, but PFC is off")
-	case c.Alpha != 0 && !(c.Alpha >= 1.0/1024 && c.Alpha <= 1024):
-		return fmt.Errorf("alpha is %v, must be 1/1024 to 1024", c.Alpha)
 	case (c.Lossy || !n.buffer.PFC) && float64(n.fullBytes) > n.alphaOf(c)*float64(n.buffer.SwitchBytes):
 		return fmt.Errorf("alpha is %v, which of %d bytes never admits a packet of %d", n.alphaOf(c), n.buffer.SwitchBytes,
 			n.fullBytes)

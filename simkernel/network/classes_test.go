@@ -338,13 +338,10 @@ func TestClassesRefused(t *testing.T) {
 	}{
 		"0 classes, must be 1 to 8":          {classes: []Class{}},
 		"9 classes, must be 1 to 8":          {classes: make([]Class, 9)},
-		"class 1: weight is -1":              {classes: []Class{{}, {Weight: -1}}},
-		"class 0: weight is 1001":            {classes: []Class{{Weight: 1001}}},
 		"marking thresholds are -1 and 0":    {classes: []Class{{MarkPerGbps: -1}}},
 		"max_mark_per_gbps is 5, must be at": {classes: []Class{{MarkPerGbps: 1, MaxMarkPerGbps: 5}}},
 		"unlimited buffers":                  {classes: []Class{{Alpha: 1}}},
 		"lossy, but PFC is off":              {small, []Class{{Lossy: true}}},
-		"alpha is 2000":                      {small, []Class{{Alpha: 2000}}},
 		"never admits a packet of 1048":      {small, []Class{{Alpha: 0.01}}},
 		"all classes are lossy":              {pfc, []Class{{Lossy: true}}},
 		"never admits a packet of":           {pfc, []Class{{}, {Lossy: true, Alpha: 0.011}}},

@@ -158,8 +158,10 @@ func (f *feed) add(b *batch, c *Flows, links []int32, i int) error {
 			return err
 		}
 		roundTripNS := f.ideal.Path().RoundTripNS
-		flow.timeoutPS, flow.lowPS = n.timeoutPS(path), n.lowTimeoutPS(roundTripNS)
-		flow.nackPS = max(nackEveryNS, roundTripNS) * simkernel.PSPerNS
+		flow.timeoutPS, flow.nackPS = n.timeoutPS(path), max(nackEveryNS, roundTripNS)*simkernel.PSPerNS
+		if n.irn() {
+			flow.lowPS = max(irnLowNS, 3*roundTripNS) * simkernel.PSPerNS
+		}
 	}
 	return f.append(b, c, i, flow)
 }

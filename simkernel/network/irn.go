@@ -1,7 +1,5 @@
 package network
 
-import "parsimon/simkernel"
-
 // Selective recovery of transports with a rate is that of IRN (Mittal et al., SIGCOMM'18, §3). Receivers take
 // packets in any order, and each ACK names its packet. A packet is lost if one that was sent behind it is
 // acknowledged. The sender then sends all such packets again, each once, and new ones again until all that it had
@@ -28,14 +26,6 @@ func (s *sender) findLosses(f *recoveryFlow) {
 	f.lostTo = max(f.lostTo, top)
 }
 
-// nextSelective returns the next packet to send: a lost one, or a new one.
-func (f *recoveryFlow) nextSelective() int64 {
-	if next := f.acked.next(max(f.una, f.sentAgain)); next < f.lostTo {
-		return next
-	}
-	return f.maxSent
-}
-
 // patiencePS returns the timeout with the packets that are in flight.
 func (f *recoveryFlow) patiencePS() int64 {
 	if f.lowPS > 0 && f.maxSent-f.una <= irnFew {
@@ -55,14 +45,6 @@ func (f *recoveryFlow) tooEarly(c *nic, t timer) bool {
 	c.timerPS = min(c.timerPS, f.deadlinePS)
 	c.timers.push(timer{f.deadlinePS, t.row, t.slot})
 	return true
-}
-
-// lowTimeoutPS returns RTO_low of a path with that round trip when it is idle; 0 without IRN.
-func (n *Network) lowTimeoutPS(roundTripNS int64) int64 {
-	if !n.irn() {
-		return 0
-	}
-	return max(irnLowNS, 3*roundTripNS) * simkernel.PSPerNS
 }
 
 // irn reports whether recovery is IRN's.

@@ -208,8 +208,10 @@ func (d *domain) onSend(slot int32, nowPS int64) (attempt uint32) {
 // skipAcked moves the next packet to send behind those that the receiver has.
 func (d *domain) skipAcked(slot int32, f *recoveryFlow) {
 	next := f.next
-	if d.irn {
-		next = f.nextSelective()
+	if d.irn { // a lost packet, or a new one
+		if next = f.acked.next(max(f.una, f.sentAgain)); next >= f.lostTo {
+			next = f.maxSent
+		}
 	}
 	for next < f.maxSent && f.acked.has(next) {
 		next++
