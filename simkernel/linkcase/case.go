@@ -117,23 +117,8 @@ const (
 	MaxBlocks    = 1<<32 - 1           // of a case, where blocks are counted
 )
 
-// A column is one of a table: its length has to be that of the others, unless it may be missing.
-type column struct {
-	name     string
-	rows     int
-	optional bool
-}
-
-func checkLengths(table string, rows int, columns ...column) error {
-	for _, c := range columns {
-		if c.rows != rows && !(c.optional && c.rows == 0) {
-			return fmt.Errorf("columns of %s differ in length: %d rows, %s has %d", table, rows, c.name, c.rows)
-		}
-	}
-	return nil
-}
-
-// checkTables validates the numbers of sources and flows.
+// checkTables validates the numbers of sources and flows, and that all columns of a table have them. Those of paths are
+// needed where windows depend on paths, and later ones may be missing.
 func (k *Kernel) checkTables(c *Case) error {
 	flows, sources := len(c.StartNS), len(c.SourceBps)
 	switch {
@@ -141,21 +126,17 @@ func (k *Kernel) checkTables(c *Case) error {
 		return fmt.Errorf("%d sources, the limit is %d", sources, MaxSources)
 	case flows > MaxFlows:
 		return fmt.Errorf("%d flows, the limit is %d", flows, MaxFlows)
+	case len(c.SourceDelayNS) != sources:
+		return fmt.Errorf("columns of sources differ in length: %d bandwidths, %d delays", sources, len(c.SourceDelayNS))
 	}
-	if err := checkLengths("sources", sources, column{"SourceDelayNS", len(c.SourceDelayNS), false}); err != nil {
-		return err
-	}
-	if k.needsPaths {
-		if err := checkLengths("flows", flows, column{"SlowestBps", len(c.SlowestBps), false},
-			column{"RoundTripNS", len(c.RoundTripNS), false}); err != nil {
-			return fmt.Errorf("windows depend on paths: %w", err)
+	for i, rows := range [...]int{len(c.Source), len(c.SizeBytes), len(c.PathDelayNS), len(c.SlowestBps),
+		len(c.RoundTripNS), len(c.Hops), len(c.FlowKey), len(c.ReturnNS), len(c.UpstreamBps), len(c.DownstreamBps),
+		len(c.BetweenPS)} {
+		if needed := i < 3 || i < 5 && k.needsPaths; rows != flows && (needed || rows != 0) {
+			return fmt.Errorf("columns of flows differ in length: %d starts, %d rows of another", flows, rows)
 		}
 	}
-	return checkLengths("flows", flows, column{"Source", len(c.Source), false},
-		column{"SizeBytes", len(c.SizeBytes), false}, column{"PathDelayNS", len(c.PathDelayNS), false},
-		column{"Hops", len(c.Hops), true}, column{"FlowKey", len(c.FlowKey), true},
-		column{"ReturnNS", len(c.ReturnNS), true}, column{"UpstreamBps", len(c.UpstreamBps), true},
-		column{"DownstreamBps", len(c.DownstreamBps), true}, column{"BetweenPS", len(c.BetweenPS), true})
+	return nil
 }
 
 // checkSources validates all columns that are not per flow, and sets up k.sources.

@@ -39,8 +39,8 @@ func (b BufferParams) IsZero() bool { return b == BufferParams{} }
 // DefaultAlpha is the common setting of switches for lossy traffic.
 const DefaultAlpha = 1
 
-// Validate reports the first value that cannot be simulated with packets as in p. Who reads Alpha and RetransmitNS checks
-// their ranges.
+// Validate reports the first value that cannot be simulated with packets as in p. Who reads Alpha and RetransmitNS
+// checks their ranges.
 func (b *BufferParams) Validate(p *simkernel.Params) error {
 	switch {
 	case b.SwitchBytes < p.PayloadBytes+p.HeaderBytes:
