@@ -132,7 +132,7 @@ func (k *Kernel) checkTables(c *Case) error {
 	for i, rows := range [...]int{len(c.Source), len(c.SizeBytes), len(c.PathDelayNS), len(c.SlowestBps),
 		len(c.RoundTripNS), len(c.Hops), len(c.FlowKey), len(c.ReturnNS), len(c.UpstreamBps), len(c.DownstreamBps),
 		len(c.BetweenPS)} {
-		if needed := i < 3 || i < 5 && k.needsPaths; rows != flows && (needed || rows != 0) {
+		if rows != flows && (i < 3 || i < 5 && k.needsPaths || i >= 5 && rows != 0) {
 			return fmt.Errorf("columns of flows differ in length: %d starts, %d rows of another", flows, rows)
 		}
 	}

@@ -33,8 +33,13 @@ func (k *Kernel) startSender(f *flow, slot int32) {
 		k.senders = append(k.senders, simkernel.NewSender(k.params.Transport))
 		k.clocks = append(k.clocks, senderClock{})
 	}
+	key := uint64(f.row)
+	if len(k.c.FlowKey) > 0 {
+		key = k.c.FlowKey[f.row]
+	}
 	k.senders[slot].Start(&k.params, limits)
-	k.clocks[slot] = senderClock{limits: limits, tickPS: k.senders[slot].NextTick(), markKey: k.flowKey(f.row)}
+	k.clocks[slot] = senderClock{limits: limits, tickPS: k.senders[slot].NextTick(),
+		markKey: simkernel.MixKey(k.c.MarkKey, key)}
 	k.updateRate(f)
 }
 
@@ -48,15 +53,6 @@ type senderClock struct {
 	reduced    float64 // of the ACKs of a block, with telemetry: sum of Reduction, and their number
 	reductions uint32
 	block      uint32
-}
-
-// flowKey returns the key of the flow's random marks at this link.
-func (k *Kernel) flowKey(row int32) uint64 {
-	key := uint64(row)
-	if len(k.c.FlowKey) > 0 {
-		key = k.c.FlowKey[row]
-	}
-	return simkernel.MixKey(k.c.MarkKey, key)
 }
 
 // onAckExternal passes the ACK read last, received at its clock's lastAckPS, to the flow's sender.

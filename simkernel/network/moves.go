@@ -264,15 +264,11 @@ func (m *moves) avoids(link int32, atPS int64) bool {
 
 // repaired are those links of a switch that it does not avoid.
 func (m *moves) repaired(d *domain, links []int32, atPS int64) []int32 {
-	if m.RepairNS == 0 || !slices.ContainsFunc(links, func(l int32) bool { return m.avoids(l, atPS) }) {
+	if m.RepairNS == 0 {
 		return links
 	}
-	d.repaired = d.repaired[:0]
-	for _, l := range links {
-		if !m.avoids(l, atPS) {
-			d.repaired = append(d.repaired, l)
-		}
-	}
+	avoided := func(l int32) bool { return m.avoids(l, atPS) }
+	d.repaired = slices.DeleteFunc(append(d.repaired[:0], links...), avoided)
 	return d.repaired
 }
 
