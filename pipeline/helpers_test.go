@@ -266,7 +266,7 @@ func spoil(t testing.TB, dir string, p lake.Place, table schema.Table) string {
 func paperScenario(topology, flows string) (*scenario.Scenario, error) {
 	s, err := scenario.FromFiles(topology, flows)
 	if err == nil {
-		err = s.Set("transport.window", "18KB")
+		err = s.SetAll([]scenario.Setting{{Key: "transport.window", Value: "18KB"}})
 	}
 	return s, err
 }

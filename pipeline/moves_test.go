@@ -25,7 +25,7 @@ func movingScenario(t *testing.T, text moves.Text) *scenario.Scenario {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Set("workload.duration", "2ms"); err != nil {
+	if err := s.SetAll([]scenario.Setting{{Key: "workload.duration", Value: "2ms"}}); err != nil {
 		t.Fatal(err)
 	}
 	s.PathMoves = text
@@ -84,7 +84,7 @@ func TestMovesOfJobsAndTCP(t *testing.T) {
 	jobs.PathMoves.Balance = "spray"
 	tcp := movingScenario(t, moves.Text{Balance: "flowlet", Gap: "100ns", Events: []string{"pod0-fabric0 down 1ms..1500us"},
 		Converge: "200us", Repair: "10us"})
-	if err := tcp.Set("transport.kind", simkernel.CUBIC.String()); err != nil {
+	if err := tcp.SetAll([]scenario.Setting{{Key: "transport.kind", Value: simkernel.CUBIC.String()}}); err != nil {
 		t.Fatal(err)
 	}
 	for s, want := range map[*scenario.Scenario]string{jobs: "[3552 true false]", tcp: "[553 true true]"} {
@@ -169,7 +169,7 @@ func TestMovesAreRefused(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "lake")
 	spray, flow := moves.Text{Balance: "spray"}, pipeline.Variant{Estimator: stages.Flow, Passes: 2}
 	hpcc := movingScenario(t, spray)
-	if err := hpcc.Set("transport.kind", simkernel.HPCC.String()); err != nil {
+	if err := hpcc.SetAll([]scenario.Setting{{Key: "transport.kind", Value: simkernel.HPCC.String()}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {

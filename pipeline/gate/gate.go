@@ -65,6 +65,9 @@ func Parse(text string) (Gate, error) {
 		if !slices.Contains(Columns(), s[1]) {
 			return fail(fmt.Sprintf("flows cannot be selected by %s, only by %s", s[1], strings.Join(Columns(), ", ")))
 		}
+		if _, twice := g.Filter[s[1]]; twice {
+			return fail("it selects by " + s[1] + " twice")
+		}
 		g.Filter[s[1]] = strings.Trim(s[2], `"`)
 		rest = rest[len(s[0]):]
 	}

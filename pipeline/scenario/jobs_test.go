@@ -94,8 +94,8 @@ func TestJobErrorsNameThePlace(t *testing.T) {
 		}
 	}
 	s := mustLoad(t, tinyFiles(t, tinyJobs))
-	if s.Set("workload.only", "[b, c]") == nil || s.Set("workload.duration", "1ms") == nil ||
-		s.Set("workload.max_load", "50%") == nil {
+	if s.SetAll([]Setting{{"workload.only", "[b, c]"}}) == nil || s.SetAll([]Setting{{"workload.duration", "1ms"}}) == nil ||
+		s.SetAll([]Setting{{"workload.max_load", "50%"}}) == nil {
 		t.Error("a job that there is not, a duration, or a load of jobs")
 	}
 }

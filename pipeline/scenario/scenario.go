@@ -169,7 +169,7 @@ func (s *Scenario) SetWindow(from, to string) (err error) {
 		return fmt.Errorf("workload %s has %w that was asked for: its flows start %s", w.ID, ErrNoFlows, w.span())
 	case to != "" && hi <= lo:
 		return fmt.Errorf("the part from %s to %s is empty", cmp.Or(from, "its beginning"), to)
-	case lo > 0 && lo < w.FirstStartNS/aeons:
+	case lo > 0 && lo < w.FirstStartNS/moves.Aeons:
 		return fmt.Errorf("%s is long before the first flow: times are in ns since 1970, and the flows of workload %s start %s",
 			from, w.ID, w.span())
 	}
@@ -178,10 +178,6 @@ func (s *Scenario) SetWindow(from, to string) (err error) {
 
 // ErrNoFlows is wrapped by the error for a part of a workload in which no flow starts.
 var ErrNoFlows = errors.New("no flow in the part")
-
-// aeons is how many times smaller a time is than the first of a workload if it is not in its unit: of ns and of the
-// next unit, µs, a thousand.
-const aeons = 500
 
 // span says when the flows start.
 func (w Ingested) span() string {
@@ -212,16 +208,6 @@ func (s *Scenario) traced() bool { return s.workload.flowFile != "" || s.workloa
 // MaxLoad is the expected load of the most loaded link, and 0 for traces.
 func (s *Scenario) MaxLoad() float64 { return s.workload.maxLoad }
 
-// Set gives a key of a scenario file ("workload.max_load") the value of a text, as SetAll does.
-func (s *Scenario) Set(key, text string) error {
-	err := s.SetAll([]Setting{{key, text}})
-	var field *tree.FieldError
-	if errors.As(err, &field) {
-		return field.Err
-	}
-	return err
-}
-
 // SetAll gives keys of a scenario file other values, at once, as flags of run do. A transport of another kind has its
 // default constants and the window that was. The scenario is unchanged if there is an error (*tree.FieldError).
 func (s *Scenario) SetAll(settings []Setting) error {
@@ -232,8 +218,13 @@ func (s *Scenario) SetAll(settings []Setting) error {
 		if err == nil {
 			err = set(top, strings.Split(c.FullKey(), "."), parsed.Value)
 		}
+		var field *tree.FieldError
+		if errors.As(err, &field) {
+			err = field.Err
+		}
 		if err != nil {
-			return (tree.Field{Key: c.FullKey(), Value: top}).Fail(errors.Unwrap(err))
+			*s = before
+			return &tree.FieldError{Key: c.FullKey(), Err: err}
 		}
 		if c.FullKey() == "workload.duration" { // in place of it
 			s.workload.flowsCount = 0

@@ -357,11 +357,11 @@ func TestScenarioID(t *testing.T) {
 	differ("two failures", with("fail: []", `fail: ["6:9", "7:9"]`))
 	differ("a flow file", with("max_load: 40%", "flows: flows.csv", "  duration: 2ms\n", "", tinyScenario[strings.Index(tinyScenario, "  services:"):strings.Index(tinyScenario, "fail:")], ""))
 	s := with()
-	if err := s.Set("workload.duration", "1s"); err != nil {
+	if err := s.SetAll([]Setting{{"workload.duration", "1s"}}); err != nil {
 		t.Fatal(err)
 	}
 	differ("Set duration", s)
-	if err := s.Set("workload.max_load", "90%"); err != nil {
+	if err := s.SetAll([]Setting{{"workload.max_load", "90%"}}); err != nil {
 		t.Fatal(err)
 	}
 	differ("Set max_load", s)
@@ -408,7 +408,7 @@ func TestTraceScenario(t *testing.T) {
 	if b, _ = FromFiles("small-4to1", moved); scenarioID(t, b) == before {
 		t.Error("the content of the flow file does not change the id")
 	}
-	if a.FlowFile() != flows || a.Set("workload.max_load", "50%") == nil || a.Set("workload.duration", "1s") == nil {
+	if a.FlowFile() != flows || a.SetAll([]Setting{{"workload.max_load", "50%"}}) == nil || a.SetAll([]Setting{{"workload.duration", "1s"}}) == nil {
 		t.Error("a trace has neither a load nor a duration to set")
 	}
 	if _, err := a.Workload(nil); err == nil {

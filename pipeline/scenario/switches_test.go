@@ -32,7 +32,7 @@ func TestSwitchSettings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Set("transport.kind", c.transport); err != nil {
+		if err := s.SetAll([]Setting{{"transport.kind", c.transport}}); err != nil {
 			t.Fatal(err)
 		}
 		n, err := s.Network()
@@ -63,10 +63,10 @@ func TestSwitchClasses(t *testing.T) {
 		"dctcp": {network.MaxMarkPerGbps, 0, 10486, 0}, "dcqcn": {network.MaxMarkPerGbps, 0, 10486, 20972}, "hpcc": {}} {
 		s, err := OfTopology(filepath.FromSlash(sonicFixture))
 		if err == nil {
-			err = s.Set("transport.kind", transport)
+			err = s.SetAll([]Setting{{"transport.kind", transport}})
 		}
 		if err == nil {
-			err = s.Set("switches.classes", "topology")
+			err = s.SetAll([]Setting{{"switches.classes", "topology"}})
 		}
 		if err == nil {
 			_, err = s.Network()

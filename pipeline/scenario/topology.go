@@ -29,7 +29,7 @@ func (s *Scenario) setTopology(name string) error {
 	}
 	shipped, e := datasets.Read(datasets.Topologies, name)
 	if e != nil {
-		return err
+		return fmt.Errorf("%w; shipped topologies: %s", err, strings.Join(datasets.Names(datasets.Topologies), ", "))
 	}
 	return s.parseTopologyFile(name+" (shipped)", shipped)
 }

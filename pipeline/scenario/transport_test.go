@@ -36,7 +36,7 @@ func TestTransportKinds(t *testing.T) {
 		seen[id] = kind
 		// The flag comes to the same as the file.
 		flagged := mustLoad(t, tinyFiles(t, tinyScenario))
-		if err := flagged.Set("transport.kind", kind); err != nil || scenarioID(t, flagged) != id {
+		if err := flagged.SetAll([]Setting{{"transport.kind", kind}}); err != nil || scenarioID(t, flagged) != id {
 			t.Errorf("Set(%s): %v, id %s, want %s", kind, err, scenarioID(t, flagged), id)
 		}
 		// What the lake keeps of the constants comes back.
@@ -49,7 +49,7 @@ func TestTransportKinds(t *testing.T) {
 			t.Errorf("%s: %s comes back as %+v, %v", kind, text, back, err)
 		}
 	}
-	if err := mustLoad(t, tinyFiles(t, tinyScenario)).Set("transport.kind", "tcp"); err == nil {
+	if err := mustLoad(t, tinyFiles(t, tinyScenario)).SetAll([]Setting{{"transport.kind", "tcp"}}); err == nil {
 		t.Error("SetTransport took tcp")
 	}
 }
@@ -73,7 +73,7 @@ func TestTransportConstants(t *testing.T) {
 		}
 	}
 	s := transported(t, "{window: 30KB, header: 50B, gain: 0.5}")
-	if err := s.Set("transport.kind", "timely"); err != nil {
+	if err := s.SetAll([]Setting{{"transport.kind", "timely"}}); err != nil {
 		t.Fatal(err)
 	}
 	want := simkernel.ParamsOf(simkernel.TIMELY)
@@ -111,11 +111,11 @@ func TestTransportRefuses(t *testing.T) {
 // An MTU is the payload of packets.
 func TestMTU(t *testing.T) {
 	s := mustLoad(t, tinyFiles(t, tinyScenario))
-	if err := s.Set("transport.payload", "9KB"); err != nil || s.Params().PayloadBytes != 9000 {
+	if err := s.SetAll([]Setting{{"transport.payload", "9KB"}}); err != nil || s.Params().PayloadBytes != 9000 {
 		t.Errorf("%v, %+v", err, s.Params())
 	}
 	for _, bad := range []string{"65537", "0", "-1", "jumbo"} {
-		if s.Set("transport.payload", bad) == nil || s.Params().PayloadBytes != 9000 {
+		if s.SetAll([]Setting{{"transport.payload", bad}}) == nil || s.Params().PayloadBytes != 9000 {
 			t.Errorf("--mtu %s", bad)
 		}
 	}

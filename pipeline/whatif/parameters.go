@@ -48,6 +48,11 @@ func ParseAxis(axis string) (a Axis, err error) {
 	if !ok || a.Key == "" || depth != 0 || slices.Contains(a.Values, "") {
 		return a, axisError(axis)
 	}
+	for i, value := range a.Values {
+		if slices.Contains(a.Values[:i], value) {
+			return a, fmt.Errorf("%q: the value %s stands twice", axis, value)
+		}
+	}
 	return a, nil
 }
 

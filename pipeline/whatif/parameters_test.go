@@ -31,6 +31,9 @@ func TestParseAxis(t *testing.T) {
 			t.Errorf("%q is %+v, %v", text, got, err)
 		}
 	}
+	if _, err := ParseAxis("seed=1,2,1"); err == nil || !strings.Contains(err.Error(), "the value 1 stands twice") {
+		t.Errorf("seeds that count twice: %v", err)
+	}
 }
 
 // Every combination of values is a run, the last axis fastest.

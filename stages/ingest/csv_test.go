@@ -42,6 +42,15 @@ func TestCSV(t *testing.T) {
 	if got != "1 1000 a # b; 2 100 c;d" || stats.Rejects != 1 {
 		t.Errorf("%s, %+v", got, stats)
 	}
+	stats, err = ingest("flow_id\tsrc\tdst\tsize_bytes\tstart_ns\tservice\n7\t0\t1\t1000\t5\t\n8\t0\t2\t100\t6\tdb\n", Options{})
+	got = askParquet(t, `SELECT flow_id || ' ' || service FROM read_parquet(%s)`, stats.FlowsFile)
+	if err != nil || got != "7 ; 8 db" || stats.Rejects != 0 {
+		t.Errorf("empty fields at the end of lines with tabs: %v, %s, %+v", err, got, stats)
+	}
+	stats, err = ingest("service\tsrc\tdst\tsize_bytes\tstart_ns\n\t0\t1\t1000\t5\n", Options{})
+	if err != nil || stats.Flows != 1 {
+		t.Errorf("an empty field at the beginning: %v, %+v", err, stats)
+	}
 	for text, want := range map[string]string{
 		"src,dst,size_bytes,start_ns,size_bytes\n" + row: `columns 3, "size_bytes", and 5, "size_bytes", have one meaning`,
 		"src,dst,size_bytes,start_ns,Size-Bytes\n" + row: `columns 3, "size_bytes", and 5, "Size-Bytes", have one meaning`,
@@ -64,6 +73,19 @@ func TestCSV(t *testing.T) {
 		if _, err := ingest(header+row, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
 		}
+	}
+}
+
+// JSON in which a key stands twice is rejected: either value could be meant.
+func TestRepeatedKeys(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "flows.jsonl")
+	text := `{"src":0,"dst":1,"size_bytes":1000,"start_ns":5}` + "\n" + `{"src":0,"dst":1,"size_bytes":7,"size_bytes":1000,"start_ns":5}` + "\n"
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	stats, err := ingestFixture(t, "jsonl", file)
+	if err != nil || stats.Flows != 1 || len(stats.Reasons) != 1 || stats.Reasons[0].Reason != "broken line: a key stands there twice" {
+		t.Errorf("%+v, %v", stats, err)
 	}
 }
 

@@ -107,6 +107,9 @@ func eachLine(ctx context.Context, m *Mapping, r *lineReader, w *lineWriter) (he
 	var split splitter = words
 	for r.next() {
 		line := bytes.TrimSpace(r.line)
+		if m.reads == "csv" && len(line) > 0 { // the first and the last field between tabs may be empty
+			line = bytes.Trim(r.line, " ")
+		}
 		switch {
 		case len(line) == 0 && !r.long, first && m.reads == "csv" && line[0] == '#':
 			continue

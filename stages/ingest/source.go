@@ -119,10 +119,12 @@ func Digest(ctx context.Context, what, file string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", what, err)
 	}
-	if info.IsDir() {
+	switch mode := info.Mode(); {
+	case mode.IsDir():
 		return "", fmt.Errorf("%s %s: is a directory, want a file", what, file)
-	}
-	if info.Size() == 0 && info.Mode().IsRegular() {
+	case !mode.IsRegular():
+		return "", fmt.Errorf("%s %s: is a pipe or a device, want a file: it is read more than once", what, file)
+	case info.Size() == 0:
 		return "", fmt.Errorf("%s %s: is empty", what, file)
 	}
 	content, err := openText(file)

@@ -181,6 +181,7 @@ func jsonRelation(m *Mapping, staged string) string {
       WHEN broken <> '' THEN broken
       WHEN NOT json_valid(line) THEN 'broken line: not JSON'
       WHEN json_type(line) <> 'OBJECT' THEN 'broken line: not a JSON object'
+      WHEN len(json_keys(line)) > len(list_distinct(json_keys(line))) THEN 'broken line: a key stands there twice'
       ELSE ''
     END AS broken
     FROM %s))`, strings.Join(list, ", "), strings.Join(paths, ", "), duckdb.ScanParquet(staged))

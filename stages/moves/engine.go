@@ -1,14 +1,14 @@
 package moves
 
 import (
+	"bytes"
 	"cmp"
-	"encoding/csv"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
+	"parsimon/schema/tree"
 	"parsimon/simkernel/network"
 	"parsimon/stages/topology"
 )
@@ -161,33 +161,28 @@ func (m *Moves) Engine(n *topology.Network, x *Routes, seed uint64, originNS int
 	return out
 }
 
-// ReadCSV reads events as monitoring exports them: columns cable, event, value (of loss and rate), from and to; empty
-// times are the beginning and the end of the trace.
-func ReadCSV(in io.Reader, file string) (events []string, err error) {
-	r := csv.NewReader(in)
-	r.Comment, r.TrimLeadingSpace = '#', true
-	names, err := r.Read()
-	for err == nil {
-		var row []string
-		if row, err = r.Read(); err != nil {
-			break
-		}
-		of := map[string]string{}
-		for i, name := range names {
-			of[strings.TrimSpace(name)] = strings.TrimSpace(row[i])
-		}
-		text := strings.Join([]string{of["cable"], of["event"], of["value"]}, " ")
-		if of["from"]+of["to"] != "" {
-			text += " " + of["from"] + ".." + of["to"]
-		}
-		line, _ := r.FieldPos(0)
-		if _, _, bad := ParseEvent(text); bad != nil {
-			return nil, fmt.Errorf("%s, line %d: %w (columns cable, event, value, from, to)", file, line, bad)
-		}
-		events = append(events, text)
+// ReadCSV reads a file of events as monitoring exports them: columns cable, event, value (of loss and rate), from and
+// to; empty times are the beginning and the end of the trace.
+func ReadCSV(file string) (events []string, err error) {
+	data, err := topology.ReadFile(file)
+	if err != nil {
+		return nil, err
 	}
-	if !errors.Is(err, io.EOF) || len(events) == 0 {
-		return nil, fmt.Errorf("%s: no event: %w", file, err)
+	err = tree.CSV(bytes.NewReader(data), []string{"cable", "event", "value?", "from?", "to?"},
+		func(_ int, of []string) error {
+			text := strings.Join(of[:3], " ")
+			if of[3]+of[4] != "" {
+				text += " " + of[3] + ".." + of[4]
+			}
+			events = append(events, text)
+			_, _, err := ParseEvent(text)
+			return err
+		})
+	if err == nil && events == nil {
+		err = errors.New("no event")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s, %w", file, err)
 	}
 	return events, nil
 }

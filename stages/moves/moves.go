@@ -402,7 +402,9 @@ func (e *Event) check(n *topology.Network) error {
 // flows wait for others, lastNS is not known: math.MaxInt64.
 func (m *Moves) CheckSpan(n *topology.Network, firstNS, lastNS int64) error {
 	for i := range m.Events {
-		if e := &m.Events[i]; e.FromNS > lastNS || e.ToNS != 0 && e.ToNS <= firstNS {
+		e := &m.Events[i]
+		otherUnit := e.FromNS > 0 && firstNS > centuryNS && e.FromNS < firstNS/Aeons
+		if e.FromNS > lastNS || e.ToNS != 0 && e.ToNS <= firstNS || otherUnit {
 			return fmt.Errorf("event %s is outside the trace, whose flows start from %s to %s", e.Describe(n),
 				FormatTime(firstNS), FormatTime(lastNS))
 		}
@@ -457,9 +459,16 @@ func (e *Event) Describe(n *topology.Network) string {
 	return text
 }
 
+// Aeons is how many times smaller a time is than the first of a trace if it is not in its unit: of ns and of the next
+// unit, µs, a thousand.
+const Aeons = 500
+
+// centuryNS tells times since 1970 from those since the beginning of a trace.
+const centuryNS = 1e17
+
 // FormatTime writes a time of flow starts: a duration, or a time of this century.
 func FormatTime(ns int64) string {
-	if ns > 1e17 {
+	if ns > centuryNS {
 		return time.Unix(0, ns).UTC().Format(time.RFC3339Nano)
 	}
 	return time.Duration(ns).String()

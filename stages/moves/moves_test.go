@@ -1,6 +1,9 @@
 package moves
 
 import (
+	"math"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -146,16 +149,49 @@ func TestRoutes(t *testing.T) {
 }
 
 func TestReadCSV(t *testing.T) {
-	const given = "cable,event,value,from,to\nA:B,down,,10ms,50ms\n# quiet\nA:C, loss,1e-4,,\n"
-	got, err := ReadCSV(strings.NewReader(given), "e.csv")
+	file := filepath.Join(t.TempDir(), "e.csv")
+	read := func(text string) ([]string, error) {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return ReadCSV(file)
+	}
+	const given = "\ufeff# of the night\r\ncable,event,value,from,to\r\nA:B,down,,10ms,50ms\n# quiet\nA:C, loss,1e-4,,\n"
+	got, err := read(given)
 	if want := []string{"A:B down  10ms..50ms", "A:C loss 1e-4"}; err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%q, %v", got, err)
 	}
-	for text, want := range map[string]string{"": "no event", "cable,event\n": "no event",
+	for text, want := range map[string]string{"": "is empty", "cable,event\n": "no event",
 		"cable,event,from\nA:B,up,1ms\n":                             "e.csv, line 2",
-		"cable,event,value,from,to\nA:B,down,,10ms,50ms\nA:B,down\n": "line 3"} {
-		if _, err := ReadCSV(strings.NewReader(text), "e.csv"); err == nil || !strings.Contains(err.Error(), want) {
+		"cable,event,value,from,to\nA:B,down,,10ms,50ms\nA:B,down\n": "line 3",
+		"cable,event,form,to\nA:B,down,10ms,\n":                      "line 1: it has cable, event, form, to: want the columns cable, event, value (if any)",
+		"cable,event,from,from\nA:B,down,10ms,\n":                    "line 1: 2 columns are named from",
+		"cable,value\nA:B,1\n":                                       "line 1: 0 columns are named event",
+	} {
+		if _, err := read(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
+		}
+	}
+	if _, err := ReadCSV("/dev/zero"); err == nil || !strings.Contains(err.Error(), "device") {
+		t.Errorf("a device without an end: %v", err)
+	}
+}
+
+// An event at a time in seconds is not one at the beginning of a trace of this century.
+func TestEventInSeconds(t *testing.T) {
+	n := square(t)
+	const first = 1769850300e9
+	for from, ok := range map[string]bool{"1769850300": false, "1769850300000": false, "10ms": false,
+		"1769850300000000000": true, "2026-01-31T09:05:00Z": true} {
+		m, err := (&Text{Events: []string{"2:4 loss 1e-3 " + from + ".."}}).Apply(n, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.CheckSpan(n, first, first+1e9); (err == nil) != ok {
+			t.Errorf("from %s: %v", from, err)
+		}
+		if err := m.CheckSpan(n, 0, math.MaxInt64); err != nil {
+			t.Errorf("from %s, of a trace that begins at 0: %v", from, err)
 		}
 	}
 }

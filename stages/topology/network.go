@@ -264,20 +264,32 @@ func (n *Network) attachmentName(hosts []int32, near map[int32][]int32) string {
 	return name
 }
 
-// RackList finds racks by name, or by place in Racks: "R1,R7", "4-7" or "0,2,5". Names come before places.
+// RackList finds racks by name, by a switch that hosts of no other rack have, or by place in Racks: "R1,R7",
+// "leaf1+leaf2", "leaf1", "4-7" or "0,2,5". Names come before switches, and these before places.
 func (n *Network) RackList(text string) (places []int, err error) {
-	all := n.RackNames()
+	all, near := n.RackNames(), n.nearHosts()
 	for piece := range strings.SplitSeq(text, ",") {
 		piece = strings.TrimSpace(piece)
 		if at := slices.Index(all, piece); at >= 0 {
 			places = append(places, at)
 			continue
 		}
+		var at []int // racks with hosts at the switch
+		id, isNode := n.byName[piece]
+		for i, hosts := range n.racks {
+			if isNode && slices.ContainsFunc(hosts, func(h int32) bool { return slices.Contains(near[h], id) }) {
+				at = append(at, i)
+			}
+		}
 		from, to, ok := span(piece)
 		switch {
+		case len(at) == 1:
+			from, to = at[0], at[0]
+		case len(at) > 1:
+			return nil, fmt.Errorf("%s has hosts of %d racks, such as %s and %s: name one", piece, len(at), all[at[0]], all[at[1]])
 		case !ok:
-			return nil, fmt.Errorf("no rack is named %q, and it is no place such as 4-7 or 0,2,5; the racks are %s", piece,
-				Listed(all, mostListed))
+			return nil, fmt.Errorf("no rack is named %q, no hosts are at such a switch, and it is no place such as 4-7 or "+
+				"0,2,5; the racks are %s", piece, Listed(slices.SortedFunc(slices.Values(all), CompareNatural), mostListed))
 		case to >= len(n.racks):
 			return nil, fmt.Errorf("rack %d: the topology has racks 0 to %d", to, len(n.racks)-1)
 		}

@@ -1,16 +1,21 @@
 package topology
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"parsimon/schema/tree"
 )
 
 // fibFiles are the files of a directory of routes.
@@ -67,12 +72,13 @@ func ReadFIB(n *Network, dir string) (*FIB, error) {
 		return nil, err
 	}
 	x.tables = make([]map[netip.Prefix]*fibRoute, len(x.switches))
-	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	files, err := fs.Glob(os.DirFS(dir), "*.json")
 	if len(files) == 0 {
 		return nil, fmt.Errorf("%s: holds no routes, SWITCH.json: %w", dir, cmp.Or(err, io.EOF))
 	}
 	for _, file := range files {
-		id, unknown := n.find(strings.TrimSuffix(filepath.Base(file), ".json"))
+		id, unknown := n.find(strings.TrimSuffix(file, ".json"))
+		file = filepath.Join(dir, file)
 		place, isSwitch := slices.BinarySearch(x.switches, id)
 		if unknown != nil || !isSwitch {
 			return nil, fmt.Errorf("%s: routes of no switch: %w", file, cmp.Or(unknown, errors.New("it is a host")))
@@ -102,32 +108,35 @@ func ReadFIB(n *Network, dir string) (*FIB, error) {
 // readAddresses reads hosts.csv.
 func (x *fibFiles) readAddresses(file string) error {
 	data, err := ReadFile(file)
-	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
-	if err == nil && strings.TrimSpace(lines[0]) != "address,node" {
-		err = fmt.Errorf("%s: want the columns address,node", file)
+	if err != nil {
+		return err
 	}
-	for i := 1; i < len(lines) && err == nil; i++ {
-		text, node, _ := strings.Cut(strings.TrimSpace(lines[i]), ",")
-		text, _, _ = strings.Cut(text, "/")
+	err = tree.CSV(bytes.NewReader(data), []string{"address", "node", "*"}, func(_ int, cells []string) error {
+		text, _, _ := strings.Cut(cells[0], "/")
 		addr, bad := netip.ParseAddr(text)
-		id, unknown := x.n.find(node)
+		id, unknown := x.n.find(cells[1])
 		if other, taken := x.nodeOf[addr]; taken && other != id {
 			bad = fmt.Errorf("%s is the address of %s too", addr, x.n.Name(other))
-		}
-		if bad = cmp.Or(bad, unknown); bad != nil {
-			return fmt.Errorf("%s, line %d: %w", file, i+1, bad)
 		}
 		x.nodeOf[addr] = id
 		if host, isHost := slices.BinarySearch(x.n.hosts, id); isHost && !x.address[host].IsValid() {
 			x.address[host] = addr
 		}
+		return cmp.Or(bad, unknown)
+	})
+	if err != nil {
+		return fmt.Errorf("%s, %w", file, err)
 	}
-	return err
+	return nil
 }
 
-// readRoutes reads the selected routes of a switch.
+// readRoutes reads the selected routes of a switch: an object of lists by prefix.
 func readRoutes(file string) (map[netip.Prefix]*fibRoute, error) {
 	data, err := ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	top, err := tree.JSONOf(file, data, func(string) bool { return false }) // json.Unmarshal does not see repeated keys
 	if err != nil {
 		return nil, err
 	}
@@ -136,14 +145,17 @@ func readRoutes(file string) (map[netip.Prefix]*fibRoute, error) {
 		return nil, err
 	}
 	routes := map[netip.Prefix]*fibRoute{}
-	for text, all := range entries {
+	for _, text := range top.Value.Keys {
 		p, err := netip.ParsePrefix(text)
 		if err != nil {
 			return nil, err
 		}
-		for _, e := range all {
+		for _, e := range entries[text] {
 			if !e.Selected {
 				continue
+			}
+			if routes[p.Masked()] != nil {
+				return nil, fmt.Errorf("%s: a second selected route to %s: which one counts?", text, p.Masked())
 			}
 			inFIB := slices.ContainsFunc(e.Nexthops, func(h fibNexthop) bool { return h.FIB })
 			e.Nexthops = slices.DeleteFunc(e.Nexthops, func(h fibNexthop) bool {

@@ -165,9 +165,12 @@ func (m *metrics) estimate(run *pipeline.Estimation, r *summary.Result) error {
 		if p.SizeBin == "" {
 			of = []string{"service", p.Service, "size_bin", "all"}
 		}
-		m.slowdowns(of, []float64{p.P50, p.P90, p.P99, p.P999})
-		if p.P50FCT != nil && p.P99FCT != nil {
-			m.fcts(of, *p.P50FCT, *p.P99FCT)
+		for i, slowdown := range []float64{p.P50, p.P90, p.P99, p.P999} {
+			of := append(slices.Clone(of), "quantile", plainFloat(pipeline.Quantiles[i]))
+			m.add("slowdown", slowdown, of...)
+			if ms := []*float64{p.P50FCT, nil, p.P99FCT, nil}[i]; ms != nil {
+				m.add("fct_seconds", *ms/1e3, of...)
+			}
 		}
 	}
 	for _, v := range r.Gates {
@@ -206,19 +209,6 @@ func (m *metrics) comparison(c *whatif.Comparison) {
 		m.add("slowdown_change", r.Change, of...)
 		m.add("fct_seconds", r.OtherFCT/1e3, of...)
 		m.add("fct_change", r.FCTChange, of...)
-	}
-}
-
-// fcts adds two percentiles, given in ms.
-func (m *metrics) fcts(of []string, p50, p99 float64) {
-	m.add("fct_seconds", p50/1e3, slices.Concat(of, []string{"quantile", "0.5"})...)
-	m.add("fct_seconds", p99/1e3, slices.Concat(of, []string{"quantile", "0.99"})...)
-}
-
-// slowdowns adds one sample for each of pipeline.Quantiles.
-func (m *metrics) slowdowns(of []string, values []float64) {
-	for i, q := range pipeline.Quantiles {
-		m.add("slowdown", values[i], slices.Concat(of, []string{"quantile", plainFloat(q)})...)
 	}
 }
 
@@ -261,7 +251,11 @@ func (m *metrics) write(command string, code int) error {
 }
 
 // checkOutput returns an error if a file that a flag names cannot be written: commands check before they begin to work.
+// A pipe is not opened: its reader would see the end of what it is to get.
 func checkOutput(flag, path string) error {
+	if info, err := os.Stat(path); err == nil && info.Mode()&fs.ModeNamedPipe != 0 {
+		return nil
+	}
 	f, err := openOutput(path, 0)
 	if err != nil {
 		return fmt.Errorf("--%s: %w", flag, err)
@@ -353,6 +347,11 @@ func notOfLake(path string) error {
 	}
 	if target, err := filepath.EvalSymlinks(full); err == nil {
 		full = target
+	} else if target, isLink := os.Readlink(full); isLink == nil && errors.Is(err, fs.ErrNotExist) { // to what is not there
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(full), target)
+		}
+		return notOfLake(target)
 	} else if dir, err := filepath.EvalSymlinks(filepath.Dir(full)); err == nil {
 		full = filepath.Join(dir, filepath.Base(full))
 	}

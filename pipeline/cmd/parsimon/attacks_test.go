@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -44,6 +45,10 @@ func TestWholeNames(t *testing.T) {
 	mustFail(t, failure{exitFailed, "may be any of", []string{"report", named, "--lake", r.lake}})
 	must(t, "rm", named, "--lake", r.lake)
 	contains(t, must(t, "status", "--lake", r.lake), r.id)
+	must(t, "what-if", "tiny", "--scale", "web=0.5", "--name", "a@b", "--passes", "1", "--lake", r.lake, "-q")
+	for _, other := range []string{"a@b", "a@b@flow-1"} {
+		contains(t, must(t, "compare", "tiny@flow-2", other, "--across", "--lake", r.lake, "-q"), "a@b")
+	}
 	tr := newTrace(t)
 	must(t, append(tr.args(tr.lake, tr.first), "--workload", "prod-canary")...)
 	mustFail(t,
@@ -81,6 +86,23 @@ func TestOutputs(t *testing.T) {
 	if err != nil || !strings.HasPrefix(string(text), "# HELP") || !strings.HasSuffix(string(text), "\n") {
 		t.Errorf("the target of the link: %v, %.80q", err, text)
 	}
+	if err := errors.Join(os.Symlink("new.html", at("tonight")), syscall.Mkfifo(at("pipe"), 0o644),
+		os.Symlink(filepath.Join(r.lake, "flows", "new.html"), at("inside"))); err != nil {
+		t.Fatal(err)
+	}
+	must(t, append(report, at("tonight"))...) // to what is not there yet
+	if _, err := os.Stat(at("new.html")); err != nil {
+		t.Error(err)
+	}
+	read := make(chan []byte)
+	go func() {
+		text, _ := os.ReadFile(at("pipe"))
+		read <- text
+	}()
+	must(t, append(report, at("pipe"))...)
+	if page := <-read; !strings.HasSuffix(strings.TrimSpace(string(page)), "</html>") {
+		t.Errorf("a pipe got %d bytes", len(page))
+	}
 	before := files(t, r.lake)
 	for _, path := range []string{"parsimon.duckdb", "_state/readers.lock", "_cache/x", "slowdowns", "flows/new", "_new"} {
 		mustFail(t, failure{exitFailed, "belongs to the lake", append(report, filepath.Join(r.lake, path))})
@@ -89,6 +111,8 @@ func TestOutputs(t *testing.T) {
 	}
 	mustFail(t,
 		failure{exitFailed, "belongs to the lake", append(report, at("views"))},
+		failure{exitFailed, "belongs to the lake", append(report, at("inside"))},
+		failure{exitFailed, "is a pipe", []string{"ingest", at("pipe"), "--format", "csv", "--topology", "small-4to1", "--lake", r.lake}},
 		failure{exitFailed, "is a directory", append(report, dir)},
 		failure{exitFailed, "no such file", []string{"rm", "tiny", "--lake", r.lake, "--metrics-file", at("no/where")}})
 	after := files(t, r.lake)

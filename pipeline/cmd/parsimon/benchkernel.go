@@ -30,34 +30,15 @@ type linkCase struct {
 	name    string // file name without .txt
 	flowIDs []int64
 	c       linkcase.Case
-	answers []linkAnswer
-}
-
-// A linkAnswer is what another simulator found for a flow.
-type linkAnswer struct {
-	flowID, fctNS, idealNS int64
 }
 
 // standInBps: a case with one source at no distance and a target so fast is a first hop; the
 // target's bandwidth then stands for "no queue", and the source's link is the one under study.
 const standInBps = 1_000_000_000_000
 
-// benchKernel simulates all link cases (*.txt) of dir on one thread, by name. It writes the answers
-// to outCSV (case, flow_id, fct_ns, ideal_ns), unless that is empty, and ends its output with
-// "packet_hops N ns_per_packet_hop X": the packets of all flows, payload 1,000 bytes, and the wall
-// time over them of everything but reading and writing. A malformed file is an error that names it
-// and the line.
-func benchKernel(dir, outCSV string, stdout io.Writer) error {
-	cases, err := readLinkCases(dir)
-	if err != nil {
-		return err
-	}
-	if outCSV == "" {
-		return simulateLinkCases(cases, io.Discard, stdout)
-	}
-	return writeOutput(outCSV, func(w io.Writer) error { return simulateLinkCases(cases, w, stdout) })
-}
-
+// simulateLinkCases simulates link cases on one thread, in order. It writes the answers to out (case, flow_id, fct_ns,
+// ideal_ns), and ends its other output with "packet_hops N ns_per_packet_hop X": the packets of all flows, payload 1,000
+// bytes, and the wall time over them of everything but reading and writing.
 func simulateLinkCases(cases []linkCase, out, stdout io.Writer) error {
 	params := simkernel.DefaultParams()
 	kernel, err := linkcase.NewKernel(params)
@@ -147,8 +128,7 @@ func parseLinkCase(text []byte, named bool) (lc linkCase, line int, err error) {
 		p.flow(&lc, rows)
 	}
 	for p.err == nil && len(bytes.TrimSpace(p.rest)) > 0 {
-		v := p.next(3)
-		lc.answers = append(lc.answers, linkAnswer{v[0], v[1], v[2]})
+		p.next(3) // an answer
 	}
 	lc.c.Kind = linkcase.Behind
 	if sources == 1 && p.err == nil && lc.c.SourceDelayNS[0] == 0 && (named || lc.c.TargetBps >= standInBps) {
@@ -229,7 +209,14 @@ var benchKernelCommand = command{
 			if *cases == "" {
 				return usagef("--cases is required")
 			}
-			return benchKernel(*cases, *out, e.stdout)
+			all, err := readLinkCases(*cases)
+			if err != nil {
+				return err
+			}
+			if *out == "" {
+				return simulateLinkCases(all, io.Discard, e.stdout)
+			}
+			return writeOutput(*out, func(w io.Writer) error { return simulateLinkCases(all, w, e.stdout) })
 		}
 	},
 }

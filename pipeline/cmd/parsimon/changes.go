@@ -1,9 +1,6 @@
 package main
 
 import (
-	"errors"
-	"os"
-
 	"github.com/spf13/pflag"
 
 	"parsimon/pipeline/scenario"
@@ -32,7 +29,7 @@ func (c *changeFlags) declare(f *pflag.FlagSet) {
 	f.StringVar(&c.FailTier, "tier", "", "tier of the cables of random:K, e.g. fabric-spine or tor-fabric,fabric-spine")
 	f.Uint64Var(&c.Draw, "draw", 1, "which random:K: another number, other cables")
 	declareMoves(f, &c.PathMoves)
-	declareSettings(f, &c.Settings)
+	declareSettings(f, settingFlags, &c.Settings)
 	f.StringVar(&c.Name, "name", "", "name of the new scenario in the lake; default: the base's, and what was changed")
 	f.BoolVar(&c.AllowUnreachable, "allow-unreachable", false, "count flows without a path instead of refusing them")
 }
@@ -70,13 +67,9 @@ func declareMoves(f *pflag.FlagSet, t *moves.Text) {
 		"'A:B loss 1e-4 burst 20us' (mean length of bursts), 'A:B rate 10G 10ms..'; A->B is one direction, SWITCH all of "+
 		"its cables; times are those of flow starts, or such as 2026-01-31T09:00:00Z; may be repeated")
 	f.Var(&parsed{kind: "string", read: func(file string) error {
-		in, err := os.Open(file)
-		if err != nil {
-			return err
-		}
-		events, err := moves.ReadCSV(in, file)
+		events, err := moves.ReadCSV(file)
 		t.Events = append(t.Events, events...)
-		return errors.Join(err, in.Close())
+		return err
 	}}, "events", "CSV file of events: columns cable, event, value, from, to")
 	parse(f, &t.Repair, "string", isDuration, "local-repair", "",
 		"with --converge: how long the two ends of such a cable take, if they are faster than the routes of others")

@@ -104,18 +104,6 @@ func durationVar(f *pflag.FlagSet, to *time.Duration, name, byDefault, usage str
 	}, name, byDefault, usage)
 }
 
-// sizeOf reads a number of bytes of at least least.
-func sizeOf(least string) func(string) (int64, error) {
-	lowest, _ := units.Parse(least, units.Bytes)
-	return func(text string) (int64, error) {
-		bytes, err := units.Parse(text, units.Bytes)
-		if err != nil || bytes < lowest {
-			err = fmt.Errorf("want a size of at least %s, such as 2GB", least)
-		}
-		return bytes, err
-	}
-}
-
 // shareOf reads a share from lo to hi.
 func shareOf(lo, hi float64) func(string) (float64, error) {
 	return func(text string) (float64, error) {
@@ -253,12 +241,6 @@ func (r *runFlags) declareEstimate(f *pflag.FlagSet) {
 	})
 }
 
-// declareShard is for stages of many tasks.
-func (r *runFlags) declareShard(f *pflag.FlagSet) {
-	parse(f, &r.how.Shard, "string", engine.ParseShard, "shard", "", "do shard I (0 to N - 1) of N of the stage's "+
-		"tasks, I/N, while other processes do the others on the same lake; the next stage needs all of them")
-}
-
 // declareKeep is for commands after which temporary tables are removed.
 func (r *runFlags) declareKeep(f *pflag.FlagSet) {
 	f.BoolVar(&r.how.Keep, "keep", false, "keep the temporary tables hop_observations, feedback and sender_feedback, "+
@@ -337,7 +319,11 @@ func declareMemory(f *pflag.FlagSet, to *int64, byDefault, usage string) {
 		if text == autoMemory {
 			return defaultMemory(memlimit.FromCgroup), nil
 		}
-		return sizeOf("128MiB")(text)
+		bytes, err := units.Parse(text, units.Bytes)
+		if err != nil || bytes < minMemory {
+			err = errors.New("want a size of at least 128MiB, such as 2GB")
+		}
+		return bytes, err
 	}, "memory-limit", byDefault, usage)
 }
 

@@ -114,6 +114,7 @@ func TestGates(t *testing.T) {
 	}
 	mustFail(t,
 		failure{exitUsage, "not a condition", append(run, "--fail-if", "slow")},
+		failure{exitUsage, "selects by service twice", append(run, "--fail-if", "service=web service=db p99_slowdown > 1")},
 		failure{exitUsage, "needs a base", append(run, "--fail-if", "p99_change > 1%")},
 		failure{exitFailed, "nobody", append(run, "--fail-if", "service=nobody p99_slowdown > 1")})
 }

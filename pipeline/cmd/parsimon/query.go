@@ -306,10 +306,7 @@ func prepareReport(ctx context.Context, e *env, l *lake.Lake, limits duckdb.Opti
 		return err
 	}
 	find := func(text, prefer string) (found report.Estimate, err error) {
-		at := side(text)
-		if id, whole := pipeline.ResolveWhole(l, text); whole == nil && at.Variant != "" { // a name with an @
-			at = whatif.Side{Scenario: string(id)}
-		}
+		at := side(l, text)
 		id, err := pipeline.Resolve(l, at.Scenario)
 		if err != nil {
 			return found, err

@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"parsimon/pipeline"
+	"parsimon/pipeline/engine"
+	"parsimon/pipeline/sampled"
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/summary"
 	"parsimon/pipeline/text"
@@ -65,7 +67,14 @@ var runCommand = command{
 				return err
 			}
 			if sampling {
-				return runWithin(ctx, e, run, ask)
+				result, err := sampled.Run(ctx, run, ask)
+				if err == nil {
+					err = run.Executor().Session().SetAnswer(run.ID(), result.Variant)
+				}
+				if err != nil {
+					return err
+				}
+				return writeWindows(e, result, result.Judge(e.gates))
 			}
 			if err := run.Estimate(ctx); err != nil {
 				return err
@@ -195,7 +204,8 @@ var stageCommand = command{
 		s.declare(f)
 		group(f, "Stages after it", func() {
 			r.declareScenario(f)
-			r.declareShard(f)
+			parse(f, &r.how.Shard, "string", engine.ParseShard, "shard", "", "do shard I (0 to N - 1) of N of the stage's "+
+				"tasks, I/N, while other processes do the others on the same lake; the next stage needs all of them")
 			r.declareKeep(f)
 		})
 		r.declareEstimate(f)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -45,7 +46,7 @@ func (s *scenarioFlags) declare(f *pflag.FlagSet) {
 	group(f, topologyGroup, func() { s.options.declare(f) })
 	group(f, movesGroup, func() { declareMoves(f, &s.moves) })
 	group(f, settingsGroup, func() {
-		declareSettings(f, &s.settings)
+		declareSettings(f, settingFlags, &s.settings)
 		f.BoolVar(&s.classes, "switch-classes", false, "queues of the ports by DSCP, as the SONiC configurations of the "+
 			"topology state them: priorities, weights, marking thresholds, PFC (scenario file: switches.classes)")
 	})
@@ -60,20 +61,29 @@ func (s *scenarioFlags) declareInput(f *pflag.FlagSet) {
 	f.StringVar(&s.from, "from", "", "of a workload, flows that start from then on: ns, or a time such as 2026-01-31T09:00:00Z")
 	f.StringVar(&s.to, "to", "", "of a workload, flows that start before then")
 	f.String("name", "", "name of the scenario in the lake")
-	f.Uint64("seed", 1, "seed of every random choice")
-	f.String("duration", "", "simulated time to generate, e.g. 500ms, instead of the scenario file's")
-	f.String("max-load", "", "expected load of the most loaded link, e.g. 50%, instead of the scenario file's")
+	declareSettings(f, workloadFlags, &s.settings)
 	f.StringArrayVar(&s.fail, "fail", nil, "take down a cable A:B (ids or names), all cables of a SWITCH, or what is plugged into DEVICE:PORT; may be repeated")
-	f.String("only", "", "jobs of the scenario file that run, with commas between: the hosts of the others stay empty")
 	f.BoolVar(&s.allowUnreachable, "allow-unreachable", false, "count flows without a path instead of refusing them")
 	parse(f, &s.maxRejects, "string", shareOf(0, 1), "max-rejects", "1%",
 		"share of the flow file's rows that may be rejected before the run fails")
 	needs(f, "workload", "from", "to")
 }
 
-// settingFlags are the flags that give keys of a scenario file other values, and what they stand for where they have no
-// value.
-var settingFlags = []struct{ flag, key, kind, alone, usage string }{
+// A settingFlag is a flag that gives a key of a scenario file another value; alone is what it stands for without one.
+type settingFlag struct{ flag, key, kind, alone, usage string }
+
+// workloadFlags are settings that a scenario of the lake cannot change.
+var workloadFlags = []settingFlag{
+	{"seed", "seed", "uint", "", "seed of every random choice; default: the scenario file's, or 1"},
+	{"duration", "workload.duration", "string", "", "simulated time to generate, e.g. 500ms, instead of the scenario file's"},
+	{"max-load", "workload.max_load", "string", "",
+		"expected load of the most loaded link, e.g. 50%, instead of the scenario file's"},
+	{"only", "workload.only", "string", "",
+		"jobs of the scenario file that run, with commas between: the hosts of the others stay empty"},
+}
+
+// settingFlags are settings of every scenario.
+var settingFlags = []settingFlag{
 	{"transport", "transport.kind", "string", "",
 		"congestion control of all senders, with its default constants: " + strings.Join(simkernel.Transports(), ", ") +
 			"; default: the scenario's, or dctcp"},
@@ -100,10 +110,13 @@ var settingFlags = []struct{ flag, key, kind, alone, usage string }{
 			"lost packet"},
 }
 
-// declareSettings declares settingFlags.
-func declareSettings(f *pflag.FlagSet, to *[]scenario.Setting) {
-	for _, s := range settingFlags {
+// declareSettings declares flags of settings.
+func declareSettings(f *pflag.FlagSet, flags []settingFlag, to *[]scenario.Setting) {
+	for _, s := range flags {
 		f.Var(&parsed{kind: s.kind, read: func(text string) error {
+			if s.flag == "only" { // a list
+				text = "[" + text + "]"
+			}
 			*to = append(*to, scenario.Setting{Key: s.key, Value: text})
 			return nil
 		}}, s.flag, s.usage)
@@ -113,7 +126,7 @@ func declareSettings(f *pflag.FlagSet, to *[]scenario.Setting) {
 
 // flagOf is the flag of a key.
 func flagOf(key string) string {
-	for _, s := range settingFlags {
+	for _, s := range slices.Concat(workloadFlags, settingFlags) {
 		if s.key == key {
 			return "--" + s.flag
 		}
@@ -149,20 +162,6 @@ func (s *scenarioFlags) load(lakePath string, args []string) (*scenario.Scenario
 
 // override applies the flags that replace values of the scenario file.
 func (s *scenarioFlags) override(sc *scenario.Scenario) error {
-	for _, o := range []struct{ flag, key string }{
-		{"seed", "seed"}, {"duration", "workload.duration"}, {"max-load", "workload.max_load"}, {"only", "workload.only"},
-	} {
-		flag := s.flagSet.Lookup(o.flag)
-		text := flag.Value.String()
-		if o.flag == "only" {
-			text = "[" + text + "]"
-		}
-		if flag.Changed {
-			if err := sc.Set(o.key, text); err != nil {
-				return usagef("--%s %q: %v", o.flag, flag.Value, err)
-			}
-		}
-	}
 	if s.classes {
 		s.settings = append(s.settings, scenario.Setting{Key: "switches.classes", Value: "topology"})
 	}

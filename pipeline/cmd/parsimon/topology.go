@@ -126,15 +126,15 @@ func (t *topologyFlags) run(e *env, path string) error {
 	if err != nil {
 		return err
 	}
-	var d *topology.Description
+	data := topologyData{Loaded: l, Path: path, maxFaults: t.maxFaults}
 	if l.Network != nil {
-		d = topology.Describe(l.Network)
+		data.Description = topology.Describe(l.Network)
 	}
-	people, err := topologyData{l, path, d, t.maxFaults}.answer()
+	people, err := data.answer()
 	if err != nil {
 		return err
 	}
-	if err := e.write(topologyJSON(l, d), people); err != nil {
+	if err := e.write(data, people); err != nil {
 		return err
 	}
 	if len(l.Faults) > 0 {
@@ -164,29 +164,6 @@ func loadTopology(path string, o format.Options) (*format.Loaded, error) {
 		return nil, fmt.Errorf("%w; shipped topologies: %s", err, names)
 	}
 	return nil, err
-}
-
-// topologyJSON has all faults, not only the first of each kind as the table does.
-func topologyJSON(l *format.Loaded, d *topology.Description) any {
-	out := struct {
-		Hosts       int                        `json:"hosts"`
-		Switches    int                        `json:"switches"`
-		Cables      int                        `json:"cables"`
-		Faults      []format.Fault             `json:"faults"`
-		Format      string                     `json:"format"`
-		Files       []string                   `json:"files"`
-		Notes       []string                   `json:"notes"`
-		Repaired    map[topology.FaultKind]int `json:"repaired"`
-		Settings    []format.SwitchSettings    `json:"settings"`
-		Description *topology.Description      `json:"description,omitempty"`
-	}{l.Hosts, l.Switches, l.Cables, l.Faults, l.Format, l.Files, l.Notes, l.Repaired, l.Settings, d}
-	if out.Faults == nil {
-		out.Faults = []format.Fault{}
-	}
-	if out.Repaired == nil {
-		out.Repaired = map[topology.FaultKind]int{}
-	}
-	return out
 }
 
 // topologyPage is what a topology file holds, for people, with tabs between columns. Description is nil for a topology
@@ -227,12 +204,12 @@ Faults: {{len .Faults}} {{.Kind}}
 {{end}}{{with .Repair}}  repair: --repair {{.Kind}}: {{.Doc}}
 {{end}}{{end}}`))
 
-// A topologyData is what topologyPage shows.
+// A topologyData is what topologyPage shows. JSON has all faults.
 type topologyData struct {
 	*format.Loaded
-	Path        string
-	Description *topology.Description
-	maxFaults   int // of each kind; 0: all
+	Path        string                `json:"-"`
+	Description *topology.Description `json:"description,omitempty"`
+	maxFaults   int                   // of each kind; 0: all
 }
 
 // answer is the page.

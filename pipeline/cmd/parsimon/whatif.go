@@ -108,18 +108,19 @@ var compareCommand = command{
 			if err != nil {
 				return err
 			}
+			l, err := e.openLake(lake.Open)
+			if err != nil {
+				return err
+			}
+			base, other := side(l, args[0]), side(l, args[1])
 			if !sampling {
-				l, err := e.openLake(lake.Open)
-				if err != nil {
-					return err
-				}
-				c, err := whatif.Compare(ctx, l, side(args[0]), side(args[1]), how.CompareOptions)
+				c, err := whatif.Compare(ctx, l, base, other, how.CompareOptions)
 				if err != nil {
 					return err
 				}
 				return how.write(ctx, e, c, c.Text())
 			}
-			if strings.Contains(args[0]+args[1], "@") {
+			if base.Variant+other.Variant != "" {
 				return usagef("--within simulates windows of both scenarios packet by packet: name no variant")
 			}
 			r.estimator, r.how.For = stages.WholeNetwork.String(), pipeline.ForWindows
@@ -135,10 +136,15 @@ var compareCommand = command{
 	},
 }
 
-// side reads SCENARIO[@VARIANT].
-func side(text string) whatif.Side {
-	scenario, variant, _ := strings.Cut(text, "@")
-	return whatif.Side{Scenario: scenario, Variant: variant}
+// side reads SCENARIO[@VARIANT]. The name of a scenario may have an @.
+func side(l *lake.Lake, text string) whatif.Side {
+	at := strings.LastIndexByte(text, '@')
+	if at < 0 {
+		return whatif.Side{Scenario: text}
+	} else if id, err := pipeline.ResolveWhole(l, text); err == nil {
+		return whatif.Side{Scenario: string(id)}
+	}
+	return whatif.Side{Scenario: text[:at], Variant: text[at+1:]}
 }
 
 // withinFlags ask for an estimate from windows of time.
@@ -212,18 +218,6 @@ func (w *withinFlags) askChange(by []string, others ...string) (sampled.Ask, boo
 		}
 	}
 	return w.ask()
-}
-
-// runWithin estimates a scenario from windows and writes the answer.
-func runWithin(ctx context.Context, e *env, run *pipeline.Estimation, a sampled.Ask) error {
-	result, err := sampled.Run(ctx, run, a)
-	if err != nil {
-		return err
-	}
-	if err := run.Executor().Session().SetAnswer(run.ID(), result.Variant); err != nil {
-		return err
-	}
-	return writeWindows(e, result, result.Judge(e.gates))
 }
 
 // writeWindows writes an answer from windows and then reports the gates that failed.

@@ -324,7 +324,7 @@ func (s *assembler) resolve(c *cable) {
 			c.a, c.b, c.a.device)
 	}
 	if c.delayNS < 0 {
-		c.delayNS = s.o.defaultDelay()
+		c.delayNS = cmp.Or(s.o.DefaultDelayNS, DefaultDelayNS)
 		s.count(1, "cable", fmt.Sprintf("delays: %%s without delay or length: %d ns by default", c.delayNS))
 	}
 	if c.failed {

@@ -133,9 +133,6 @@ func (d *draft) repaired(kind topology.FaultKind) bool {
 	if !slices.Contains(d.o.Repair, kind) {
 		return false
 	}
-	if d.repairs == nil {
-		d.repairs = map[topology.FaultKind]int{}
-	}
 	d.repairs[kind]++
 	return true
 }

@@ -120,8 +120,6 @@ func (r SpeedRule) matches(e end) bool {
 	return topology.MatchPattern(r.Device, e.device) && topology.MatchPattern(r.Port, e.port)
 }
 
-func (o *Options) defaultDelay() int64 { return cmp.Or(o.DefaultDelayNS, DefaultDelayNS) }
-
 // excluded reports whether a device is left out.
 func (o *Options) excluded(device string) bool {
 	return slices.ContainsFunc(o.Exclude, func(p string) bool { return topology.MatchPattern(p, device) })
@@ -129,16 +127,18 @@ func (o *Options) excluded(device string) bool {
 
 // A Loaded is what Load found.
 type Loaded struct {
-	Format  string
-	Files   []string
-	Network *topology.Network // nil where faults other than islands remain
-	Faults  []Fault           // in order of file and line
-	Notes   []string          // what was inferred and which defaults apply
-	// Repaired counts the repairs that Options.Repair allowed, by kind.
-	Repaired map[topology.FaultKind]int
-	Settings []SwitchSettings // SONiC only
 	// Hosts, Switches and Cables count what the file describes, faulty or not.
-	Hosts, Switches, Cables int
+	Hosts    int               `json:"hosts"`
+	Switches int               `json:"switches"`
+	Cables   int               `json:"cables"`
+	Faults   []Fault           `json:"faults"` // in order of file and line; not nil
+	Format   string            `json:"format"`
+	Files    []string          `json:"files"`
+	Notes    []string          `json:"notes"` // what was inferred and which defaults apply
+	Network  *topology.Network `json:"-"`     // nil where faults other than islands remain
+	// Repaired counts the repairs that Options.Repair allowed, by kind; not nil.
+	Repaired map[topology.FaultKind]int `json:"repaired"`
+	Settings []SwitchSettings           `json:"settings"` // SONiC only
 }
 
 // Usable returns the network. The error joins all faults, each with its file and line, but islands, which a network may
@@ -173,7 +173,7 @@ func load(s *source, o *Options) (*Loaded, error) {
 		return nil, errors.Join(s.err, unknownFormat(s.path))
 	}
 	f := formats()[at]
-	d := &draft{source: s, o: o}
+	d := &draft{source: s, o: o, faults: []Fault{}, repairs: map[topology.FaultKind]int{}}
 	if f.read(d); s.err != nil {
 		return nil, fmt.Errorf("topology: %w", s.err)
 	}

@@ -125,6 +125,34 @@ func TestStatedRoles(t *testing.T) {
 	}
 }
 
+// Racks of dual-homed hosts are known by both switches, and by one that no other rack has.
+func TestRacksOfTwoSwitches(t *testing.T) {
+	text := "a,b,speed\n"
+	for rack, leaves := range [][2]string{{"leaf1a", "leaf1b"}, {"leaf2a", "leaf2b"}, {"leaf2b", "leaf3"}, {"7", "8"}} {
+		for _, leaf := range leaves {
+			text += fmt.Sprintf("srv%d,%s,25G\nsrv%d,%[2]s,25G\n", 2*rack, leaf, 2*rack+1)
+		}
+	}
+	for _, leaf := range []string{"leaf1a", "leaf1b", "leaf2a", "leaf2b", "leaf3", "7", "8"} {
+		text += leaf + ",spine1,100G\n"
+	}
+	l := loadText(t, "c.csv", text, Options{})
+	wantFaults(t, l)
+	for given, want := range map[string][]int{"leaf1a+leaf1b": {0}, "leaf1b": {0}, "leaf2a, leaf3": {1, 2}, "leaf2b+leaf3,0": {2, 0},
+		"7": {3}, "1-2": {1, 2}} {
+		if places, err := l.Network.RackList(given); err != nil || !slices.Equal(places, want) {
+			t.Errorf("%s: %v, %v, want %v", given, places, err, want)
+		}
+	}
+	for given, want := range map[string]string{"leaf2b": "leaf2b has hosts of 2 racks, such as leaf2a+leaf2b and leaf2b+leaf3: name one",
+		"spine1": `no rack is named "spine1", no hosts are at such a switch, and it is no place such as 4-7 or 0,2,5; ` +
+			"the racks are leaf1a+leaf1b, leaf2a+leaf2b, leaf2b+leaf3, 7+8", "": "the racks are", "9": "racks 0 to 3"} {
+		if _, err := l.Network.RackList(given); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", given, err)
+		}
+	}
+}
+
 func TestPortSpeed(t *testing.T) {
 	for name, gbps := range map[string]int64{
 		"100GE1/0/1": 100, "TwentyFiveGigE1/0/1": 25, "TenGigabitEthernet1/1": 10, "GigabitEthernet0/1": 1, "Gi1/0/1": 1, "xe-0/0/1": 10,
