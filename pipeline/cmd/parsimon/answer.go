@@ -347,7 +347,7 @@ func notOfLake(path string) error {
 	}
 	if target, err := filepath.EvalSymlinks(full); err == nil {
 		full = target
-	} else if target, isLink := os.Readlink(full); isLink == nil && errors.Is(err, fs.ErrNotExist) { // to what is not there
+	} else if target, isLink := os.Readlink(full); isLink == nil && errors.Is(err, fs.ErrNotExist) { // to nothing yet
 		if !filepath.IsAbs(target) {
 			target = filepath.Join(filepath.Dir(full), target)
 		}
