@@ -286,7 +286,8 @@ func (n *Network) RackList(text string) (places []int, err error) {
 		case len(at) == 1:
 			from, to = at[0], at[0]
 		case len(at) > 1:
-			return nil, fmt.Errorf("%s has hosts of %d racks, such as %s and %s: name one", piece, len(at), all[at[0]], all[at[1]])
+			return nil, fmt.Errorf("%s has hosts of %d racks, such as %s and %s: name one", piece, len(at), all[at[0]],
+				all[at[1]])
 		case !ok:
 			return nil, fmt.Errorf("no rack is named %q, no hosts are at such a switch, and it is no place such as 4-7 or "+
 				"0,2,5; the racks are %s", piece, Listed(slices.SortedFunc(slices.Values(all), CompareNatural), mostListed))

@@ -37,8 +37,8 @@ type linkCase struct {
 const standInBps = 1_000_000_000_000
 
 // simulateLinkCases simulates link cases on one thread, in order. It writes the answers to out (case, flow_id, fct_ns,
-// ideal_ns), and ends its other output with "packet_hops N ns_per_packet_hop X": the packets of all flows, payload 1,000
-// bytes, and the wall time over them of everything but reading and writing.
+// ideal_ns), and ends its other output with "packet_hops N ns_per_packet_hop X": the packets of all flows, payload
+// 1,000 bytes, and the wall time over them of everything but reading and writing.
 func simulateLinkCases(cases []linkCase, out, stdout io.Writer) error {
 	params := simkernel.DefaultParams()
 	kernel, err := linkcase.NewKernel(params)

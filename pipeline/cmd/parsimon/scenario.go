@@ -75,7 +75,8 @@ type settingFlag struct{ flag, key, kind, alone, usage string }
 // workloadFlags are settings that a scenario of the lake cannot change.
 var workloadFlags = []settingFlag{
 	{"seed", "seed", "uint", "", "seed of every random choice; default: the scenario file's, or 1"},
-	{"duration", "workload.duration", "string", "", "simulated time to generate, e.g. 500ms, instead of the scenario file's"},
+	{"duration", "workload.duration", "string", "",
+		"simulated time to generate, e.g. 500ms, instead of the scenario file's"},
 	{"max-load", "workload.max_load", "string", "",
 		"expected load of the most loaded link, e.g. 50%, instead of the scenario file's"},
 	{"only", "workload.only", "string", "",
