@@ -42,6 +42,9 @@ func (m *method) exactStage() *engine.Stage {
 	if m.Spec.Classes != nil {
 		s.Writes = append(s.Writes, schema.LinkClasses)
 	}
+	if m.Spec.Moves.Whole() {
+		s.Writes = append(s.Writes, schema.LinkSlots)
+	}
 	s.Open = engine.Always(func(ctx context.Context, t *engine.Attempt) error {
 		loads, err := m.readLoads(t.Inputs())
 		if err != nil {
@@ -55,6 +58,9 @@ func (m *method) exactStage() *engine.Stage {
 			Links: t.Sink(schema.LinkStats)}
 		if m.Spec.Classes != nil {
 			out.Classes = t.Sink(schema.LinkClasses)
+		}
+		if m.Spec.Moves.Whole() {
+			out.Slots = t.Sink(schema.LinkSlots)
 		}
 		o := stages.ExactOptions{
 			Workers: m.Workers, AllowUnreachable: m.Spec.AllowUnreachable, Buffer: m.Spec.Switches, Classes: m.Spec.Classes,

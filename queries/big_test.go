@@ -49,6 +49,7 @@ func makeBigLake(t testing.TB, n int) string {
 		writePart(t, db, lake, "link_stats", "scenario=big/variant="+pass, fmt.Sprintf(
 			`SELECT i, i, i + 1, 'x-y', 10000000000, 9000000000, 1, 1, 1, 0.5, 1, 0, 1, 1, 1, 0.5, %s, 0.5, false, 0, 0 FROM range(512) AS r(i)`, u("i", duckdb.Quote(pass))))
 	}
+	writePart(t, db, lake, "link_slots", "scenario=big/variant=own", `SELECT i // 128, i % 128 * 1000, (i % 128 + 1) * 1000, i, i / 65536 FROM range(65536) AS r(i)`)
 	writePart(t, db, lake, "windows", "scenario=big/variant=own", `SELECT i, 1, 'w', 0, 4, 2, 2.0, i, i + 1, 1, 1, 1 FROM range(64) AS r(i)`)
 	writePart(t, db, lake, "sampled_slowdowns", "scenario=big/variant=own", `SELECT i, i // 100, 2.0, 0, 1, 'service ' || (i % 3), 'net ' || (i % 2), 1000 + i, i * 2500, 1000, 2000, 2.0 FROM range(6400) AS r(i)`)
 	writePart(t, db, lake, "intervals", "scenario=big/variant=own", `SELECT NULL, NULL, 'all', q, 128, 2.0, 1.5, 2.5, '', 1.6, 2.4, 0.1 FROM (VALUES (0.5), (0.99)) AS r(q)`)

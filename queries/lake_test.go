@@ -39,6 +39,7 @@ var knownLake = []struct{ table, path, rows string }{
 	{"flows", "scenario=aaa", `(13, 1, 0, 10000, 5000000, 'db', 'blue', false, NULL), (14, 0, 1, 100000, 50000000, 'db', 'red', true, NULL),
 		(15, 0, 1, 1000000, 100000000, 'db', 'red', false, NULL), (16, 1, 0, 1000001, 149999999, 'web', 'red', true, NULL)`},
 	{"link_classes", "scenario=aaa/variant=own", `(0, 'rpc', 5, 2, 0), (1, 'rpc', 1, 1, 30)`},
+	{"link_slots", "scenario=aaa/variant=own", `(0, 10, 110, 80, 0.4), (0, 110, 210, 40, 0.2), (2, 10, 110, 10, 0.25), (4, 110, 210, 100, 0.5)`},
 	{"link_stats", "scenario=aaa/variant=own", `(0, 0, 2, 'host-tor', 10000000000, 9000000000, 4, 1000, 4, 0.5, 4, 0, 100, 2000, 7, 0.25, 1.5, 0.5, false, 0, 0),
 		(2, 2, 3, 'tor-spine', 10000000000, 9000000000, 4, 500, 4, 0.25, 4, 0, 100, 3000, 7, 0.25, 1.5, 0.5, false, 0, 0),
 		(4, 1, 2, 'host-tor', 10000000000, 9000000000, 4, 1500, 4, 0.75, 4, 0, 100, 4000, 7, 0.25, 1.5, 0.5, false, 0, 0)`},

@@ -188,6 +188,9 @@ aaa,own,t0,x,7,t0 → s0,0,,0.2,,
 aaa,own,t0,x,8,t0 → s0,0,,0.2,,
 aaa,own,t0,x,9,t0 → s0,0,,0.2,,
 aaa,own,t0,x,10,t0 → s0,0,,0.2,,`},
+	{"link_loads_over_time", map[string]string{"links": "1"}, `scenario,variant,tier,link_id,link,place,from_ns,to_ns,time_s,bytes,load
+aaa,own,host-tor,4,h1 → t0,1,110,210,0.0000001,100,0.5
+aaa,own,tor-spine,2,t0 → s0,1,10,110,0,10,0.25`},
 	{"slowdown_around_event", map[string]string{"scenario": "007", "from_ns": "12", "to_ns": "3", "slot_ms": "0.000002"},
 		`scenario,variant,phase,from_ns,to_ns,flows,p50_slowdown,p99_slowdown,max_slowdown,retransmissions,reordered
 007,own,before,0,2,1,1,1,1,0,0

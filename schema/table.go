@@ -148,7 +148,7 @@ func (t Table) Select(names ...string) (columns []Column) {
 func Tables() []Table {
 	return []Table{
 		Scenarios, Nodes, Links, Flows, Dependencies, JobFlows, Rejects, Hops, LinkLoads, LinkClusters, LinkStats,
-		LinkClasses, HopDelays, DelayBuckets, HopObservations, Feedback, SenderFeedback, SenderFCTs, CaseSlowdowns,
+		LinkClasses, LinkSlots, HopDelays, DelayBuckets, HopObservations, Feedback, SenderFeedback, SenderFCTs, CaseSlowdowns,
 		HopContributions, Slowdowns, Intervals, Warnings, Windows, SampledSlowdowns,
 		ExactFCTs, ExactHops, Validations, Workloads, Records,
 		Comparisons, ComparisonLinks, Sweeps, SweepRuns,

@@ -65,6 +65,18 @@ var (
 			{"paused_ns", i64, false, "ns", "how long the switch at the link's end paused it (PFC)"},
 		},
 	}
+	LinkSlots = Table{
+		Name: "link_slots", Doc: "What each link sent over time, with estimator exact and paths that move; else empty.",
+		Grain: "link × slot in which it sent", Key: []string{"link_id", "from_ns"}, Sort: []string{"link_id", "from_ns"},
+		Variant: true,
+		Columns: []Column{
+			{"link_id", i32, false, "", "link"},
+			{"from_ns", i64, false, "ns", "begin of the slot, in the time of flow starts"},
+			{"to_ns", i64, false, "ns", "end of the slot; all are as long, at most 128"},
+			{"bytes", i64, false, "bytes", "data that it sent, with headers and retransmissions"},
+			{"load", f64, false, "", "bytes as a fraction of what its bandwidth could send"},
+		},
+	}
 	Intervals = Table{
 		Name: "intervals",
 		Doc: "95% confidence intervals of the percentiles of slowdown. They have two parts: the variation between " +

@@ -52,6 +52,7 @@ type ExactTables struct {
 	FCTs, Hops schema.Sink // exact_fcts and exact_hops; Hops nil: not written
 	Links      schema.Sink // link_stats; nil: not written
 	Classes    schema.Sink // link_classes; nil: not written
+	Slots      schema.Sink // link_slots; nil: not written
 	// Report takes the rows of exact_fcts instead of FCTs, valid until it returns; nil: FCTs does.
 	Report func(rows []SlowdownRow) error
 }
@@ -116,6 +117,9 @@ func Exact(ctx context.Context, n *topology.Network, r *topology.Router, p simke
 	}
 	if err == nil && out.Classes != nil {
 		err = linkClassTable.Write(out.Classes, classes)
+	}
+	if err == nil && out.Slots != nil {
+		err = x.writeSlots()
 	}
 	return x.stats, err
 }
@@ -339,6 +343,22 @@ func (x *exact) writeLinks() error {
 		rows = append(rows, row)
 	}
 	return linkStatTable.Write(x.out.Links, rows)
+}
+
+// writeSlots writes table link_slots.
+func (x *exact) writeSlots() error {
+	var rows []linkSlotRow
+	slotNS, all := x.engine.LoadsOverTime()
+	for _, l := range x.net.Links {
+		for i, bytes := range all[l.ID] {
+			if bytes > 0 {
+				fromNS := x.originNS + int64(i)*slotNS
+				rows = append(rows, linkSlotRow{l.ID, fromNS, fromNS + slotNS, bytes,
+					float64(bytes) * 8e9 / float64(slotNS) / float64(l.BandwidthBps)})
+			}
+		}
+	}
+	return linkSlotTable.Write(x.out.Slots, rows)
 }
 
 // movedLoads is what the links have carried where paths move: packets and bytes as they were sent.

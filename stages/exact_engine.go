@@ -35,6 +35,9 @@ func (x *exact) simulate(ctx context.Context) error {
 	if x.waits != nil {
 		engine.WaitFor()
 	}
+	if x.out.Slots != nil {
+		engine.CountLoads()
+	}
 	workers := x.options.Workers
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)

@@ -153,6 +153,14 @@ type linkClassRow struct {
 	PausedNS int64  `col:"paused_ns"`
 }
 
+type linkSlotRow struct {
+	LinkID int32   `col:"link_id"`
+	FromNS int64   `col:"from_ns"`
+	ToNS   int64   `col:"to_ns"`
+	Bytes  int64   `col:"bytes"`
+	Load   float64 `col:"load"`
+}
+
 type exactHopRow struct {
 	FlowRow       int64 `col:"flow_row"`
 	Hop           int16 `col:"hop"`
@@ -169,6 +177,7 @@ var (
 	bucketTable       = columns.TableOf[bucketRow](schema.DelayBuckets)
 	contributionTable = columns.TableOf[contributionRow](schema.HopContributions)
 	linkClassTable    = columns.TableOf[linkClassRow](schema.LinkClasses)
+	linkSlotTable     = columns.TableOf[linkSlotRow](schema.LinkSlots)
 	linkStatTable     = columns.TableOf[linkStatRow](schema.LinkStats)
 	hopObservations   = columns.TableOf[observationRow](schema.HopObservations)
 	feedbackTable     = columns.TableOf[observationRow](schema.Feedback)

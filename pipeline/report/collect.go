@@ -37,7 +37,8 @@ var (
 	}
 	sampledQuestions = []question{{"sampled_percentiles", nil}}
 	// Of estimates that simulated every packet, and of scenarios with jobs.
-	exactQuestions = []question{{"slowdown_by_class", nil}, {"drops_and_pauses", nil}, {"resent_packets", nil}}
+	exactQuestions = []question{{"slowdown_by_class", nil}, {"drops_and_pauses", nil}, {"resent_packets", nil},
+		{"link_loads_over_time", map[string]string{"links": "8"}}}
 	jobQuestions   = []question{
 		{"job_iterations", nil}, {"job_gantt", nil}, {"job_critical_path", nil}, {"job_links", nil},
 	}
@@ -180,11 +181,15 @@ func (c *content) collectExact(ctx context.Context) error {
 	if to > from {
 		of := map[string]string{"from_ns": strconv.FormatInt(from, 10), "to_ns": strconv.FormatInt(to, 10),
 			"slot_ms": strconv.FormatFloat(float64(to-from)/1e6/eventSlots, 'g', 6, 64)}
-		more = append(slices.Clone(more), question{"slowdown_around_event", of}, question{"recovery_after_event", of},
-			question{"path_shares", nil})
+		more = append(slices.Clone(more), question{"slowdown_around_event", of}, question{"recovery_after_event", of})
 	}
 	for _, q := range more {
 		if err := c.put(ctx, q.name, q.params); err != nil {
+			return err
+		}
+	}
+	if c.answers["link_loads_over_time"].Len() > 0 { // paths move
+		if err := c.put(ctx, "path_shares", nil); err != nil {
 			return err
 		}
 	}

@@ -80,6 +80,9 @@ var plan = []section{
 			Columns: "phase from_ns to_ns flows p50_slowdown p99_slowdown max_slowdown retransmissions reordered"},
 		{ID: "recovery_after_event", Title: "Time until it was as before",
 			Columns: "measure worst_ns:worst_after recovered_ns:recovered_after flows_hit"},
+	}},
+	{"paths", "Paths that move", "", []figureChart{
+		{ID: "link_loads_over_time", Title: "Load of links over time", Wide: true},
 		{ID: "path_shares", Title: "How bytes are spread over links", Columns: "switch link bytes share fair_share"},
 	}},
 	{"sweep", "What if a cable fails", "", []figureChart{

@@ -85,11 +85,12 @@ type Network struct {
 	portOf      []int32 // by link: its port
 	kinds       []portKind
 	kindIndex   map[portKind]uint32
-	buffers     []buffer  // by node; empty if they are unlimited
-	pausers     []pauser  // by link and class; nil without PFC
-	recovery    *recovery // nil if nothing is lost
-	moves       *moves    // nil if every flow has one path
-	frontier    *frontier // nil if no flow waits for others
+	buffers     []buffer   // by node; empty if they are unlimited
+	pausers     []pauser   // by link and class; nil without PFC
+	recovery    *recovery  // nil if nothing is lost
+	moves       *moves     // nil if every flow has one path
+	frontier    *frontier  // nil if no flow waits for others
+	loads       []linkLoad // by link; nil: not counted
 
 	classes   []Class // nil: there are none
 	strict    uint32  // bits of those without a weight

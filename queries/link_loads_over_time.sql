@@ -1,0 +1,29 @@
+-- question: How loaded is each link over time?
+-- grain: one row per scenario, variant, link and slot of time in which it sent something; none where paths do not move (link_slots)
+-- units: from_ns and to_ns in ns; time_s is from_ns after the first slot, in s; bytes as sent, with headers and retransmissions; load is bytes as a fraction of what the link's bandwidth could send in the slot; place is that of the link among those of its tier, by its highest load and then its bytes
+-- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
+-- param: links count = 16 : links of each tier, those with the highest load in a slot
+
+WITH slots AS (
+    SELECT scenario, variant, link_id, from_ns, to_ns, bytes, load, min(from_ns) OVER (PARTITION BY scenario, variant) AS first_ns
+    FROM link_slots
+    WHERE ($scenario = '' OR scenario = $scenario)
+      AND ($variant = '' OR variant = $variant)
+), peaks AS (
+    SELECT scenario, variant, link_id, max(load) AS highest, sum(bytes) AS bytes FROM slots GROUP BY ALL
+), placed AS (
+    SELECT p.scenario, p.variant, p.link_id, l.tier, a.name || ' → ' || b.name AS link,
+        row_number() OVER (PARTITION BY p.scenario, p.variant, l.tier ORDER BY p.highest DESC, p.bytes DESC, p.link_id) AS place
+    FROM peaks AS p
+    JOIN links AS l ON l.scenario = p.scenario AND l.link_id = p.link_id
+    JOIN nodes AS a ON a.scenario = p.scenario AND a.node_id = l.src_node
+    JOIN nodes AS b ON b.scenario = p.scenario AND b.node_id = l.dst_node
+)
+SELECT
+    s.scenario, s.variant, p.tier, s.link_id, p.link, p.place, s.from_ns, s.to_ns, (s.from_ns - s.first_ns) / 1e9 AS time_s,
+    s.bytes, s.load
+FROM slots AS s
+JOIN placed AS p ON p.scenario = s.scenario AND p.variant = s.variant AND p.link_id = s.link_id
+WHERE p.place <= $links
+ORDER BY s.scenario, s.variant, p.tier, p.place, s.from_ns
