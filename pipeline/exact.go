@@ -137,7 +137,7 @@ func (m *method) simulatePart(ctx context.Context, part []workload.Row, out sche
 	found := make([]stages.SlowdownRow, len(part)) // by row; without hops: it does not count or has no path
 	stats, err := stages.Exact(ctx, m.Network, m.Router, m.Spec.Params, &rowStream{rows: part}, stages.ExactOptions{
 		Workers: 1, Counts: m.Spec.Windows.counts, AllowUnreachable: m.Spec.AllowUnreachable, Buffer: m.Spec.Switches,
-		Classes: m.Spec.Classes,
+		Classes: m.Spec.Classes, Moves: m.Spec.Moves, Seed: m.Spec.Seed,
 	}, stages.ExactTables{Report: func(rows []stages.SlowdownRow) error {
 		for _, r := range rows {
 			x := &part[r.FlowRow]

@@ -1,6 +1,7 @@
 package pipeline_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -56,7 +57,7 @@ func TestMoves(t *testing.T) {
 			dir := t.TempDir()
 			e := estimates.Of(t, dir, movingScenario(t, c.text), pipeline.Variant{Auto: true},
 				pipeline.Settings{Settings: engine.Settings{Workers: workers}})
-			digests[pipeline.RowDigest(t, dir, schema.ExactFCTs, schema.ExactHops, schema.Slowdowns, schema.LinkStats)] = true
+			digests[pipeline.RowDigest(t, dir, schema.ExactFCTs, schema.ExactHops, schema.Slowdowns, schema.LinkStats, schema.LinkSlots)] = true
 			if got := rows.Ask(t, dir, sent); got != c.want || e.Variant().Estimator != stages.WholeNetwork {
 				t.Errorf("%+v: %s, want %s (%s)", c.text, got, c.want, e.Variant())
 			}
@@ -172,12 +173,18 @@ func TestMovesAreRefused(t *testing.T) {
 	if err := hpcc.SetAll([]scenario.Setting{{Key: "transport.kind", Value: simkernel.HPCC.String()}}); err != nil {
 		t.Fatal(err)
 	}
+	pfc, flowlets := movingScenario(t, spray), movingScenario(t, moves.Text{Balance: "flowlet"})
+	if err := errors.Join(pfc.Set("switches.buffer", "4MB"), pfc.Set("switches.pfc", "true"),
+		flowlets.Set("transport.kind", simkernel.HPCC.String())); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		s    *scenario.Scenario
 		v    pipeline.Variant
 		want string
 	}{
-		{movingScenario(t, spray), flow, "balance spray"},
+		{movingScenario(t, spray), flow, "balance spray"}, {pfc, pipeline.Variant{Auto: true}, ""},
+		{flowlets, pipeline.Variant{Auto: true}, ""},
 		{movingScenario(t, moves.Text{Balance: "wcmp", Hash: "polarized"}), flow, ""},
 		{hpcc, pipeline.Variant{Auto: true}, "hpcc"},
 		{movingScenario(t, moves.Text{Events: []string{"pod0-fabric0:plane0-spine0 down 3ms.."}}),

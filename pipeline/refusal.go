@@ -24,8 +24,9 @@ const (
 	linkCases    Feature = "estimator %s"
 	waiting      Feature = "flows that wait for the delivery of others"
 	moving       Feature = "paths that move (%s)"
+	sprayed      Feature = "packets of a flow on several paths (%s)"
+	timed        Feature = "events at given times (%s)"
 	limited      Feature = "switches with buffers of %d bytes"
-	pausing      Feature = "priority flow control"
 	classed      Feature = "traffic classes"
 	tcp          Feature = "TCP %v"
 	telemetry    Feature = "transport %v"
@@ -44,9 +45,8 @@ var conflicts = []struct {
 	{waiting, changedFlows, "change the workload, or a scenario made with --starts-from exact"},
 	{waiting, unreachable, "flows that wait for one without a path would wait for ever"},
 	{moving, linkCases, "only the whole network has that: use --estimator exact, or --balance ecmp or wcmp and no events"},
-	{moving, ForWindows, "estimate the whole workload, without --within"},
-	{moving, telemetry, "packets of a flow take one path there: use dctcp, or --balance ecmp or wcmp and no events"},
-	{moving, pausing, "leave out --pfc, or use --balance ecmp or wcmp and no events"},
+	{timed, ForWindows, "a sample of windows meets them by chance: estimate the whole workload, without --within"},
+	{sprayed, telemetry, "its senders compare what switches report of one path: use dctcp, or a balance by flow or flowlet"},
 	{tcp, linkCases, "its senders send when ACKs come, which link cases do not model: use --estimator exact or auto"},
 	{classed, linkCases, "link cases have one queue at each port: use --estimator exact or auto"},
 	{classed, ForDifference, "link cases have one queue at each port: use --estimator exact"},
@@ -77,10 +77,12 @@ func (m *Model) Refuse(v Variant, others ...Feature) error {
 	add(byLinkCases, linkCases, v.Estimator)
 	add(spec.Windows != nil, ForWindows)
 	if spec.Moves.Whole() {
-		add(true, moving, spec.Moves.Said(m.Network))
+		said := spec.Moves.Said(m.Network)
+		add(true, moving, said)
+		add(spec.Moves.Sprays(), sprayed, said)
+		add(spec.Moves.Timed(), timed, said)
 	}
 	add(!spec.Switches.IsZero(), limited, spec.Switches.SwitchBytes)
-	add(spec.Switches.PFC, pausing)
 	add(spec.Classes != nil, classed)
 	add(t.Traits().AckClocked, tcp, t)
 	add(t.Traits().Telemetry, telemetry, t)

@@ -38,6 +38,8 @@ type Telemetry struct {
 	AtPS      int64
 	SentBytes int64 // on the wire, by that link, before the packet
 	LeftBytes int64 // on the wire, left behind in the queue
+	Bps       float64
+	Link      int32
 }
 
 // hpcc is the sender of one flow: HPCC (Li et al., SIGCOMM'19, algorithm 1) with the rate in place of the window,
@@ -122,17 +124,21 @@ func (d *hpcc) compute(p *Params, update bool) {
 }
 
 // measure is the paper's MeasureInflight: it updates U by the ACK's telemetry: of each link the queue, in round
-// trips, plus its utilisation since the last ACK. It returns false if there is no telemetry.
+// trips, plus its utilisation since the last ACK. It returns false if there is no telemetry, or the last ACK's is of
+// another path (pathID, §4.1).
 func (d *hpcc) measure(p *Params, h *AckInfo) (known bool) {
 	roundPS := d.roundPS
 	use, tauPS := -1.0, 0.0
 	for i := range min(len(d.last), len(h.Links)) {
 		now, was := &h.Links[i], &d.last[i]
+		if now.Link != was.Link {
+			return false
+		}
 		took := float64(now.AtPS - was.AtPS)
 		if took <= 0 {
 			continue
 		}
-		bytesPerPS := h.Bps[i] / 8e12
+		bytesPerPS := now.Bps / 8e12
 		queue := float64(min(now.LeftBytes, was.LeftBytes)) / (bytesPerPS * roundPS)
 		u := queue + float64(now.SentBytes-was.SentBytes)/(took*bytesPerPS)
 		if u > use {

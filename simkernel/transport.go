@@ -168,9 +168,8 @@ type AckInfo struct {
 	SentBytes  int64 // payload sent so far (snd_nxt)
 	Marked     bool
 
-	// With telemetry: what each link that writes telemetry wrote into the packet, and its bandwidth.
+	// With telemetry: what each link that writes telemetry wrote into the packet.
 	Links []Telemetry
-	Bps   []float64
 	// The share of the line rate that the path's other links deny the flow, from Block.Denied; 0 in a whole network,
 	// where all links are in Links.
 	Feedback float64

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sync"
 
 	"parsimon/schema"
@@ -310,29 +309,39 @@ func (x *exact) flush() error {
 	return err
 }
 
-// writeLinks writes table link_stats: what each link carried, and its queue. Everything is of data packets.
+// writeLinks writes table link_stats: what each link carried, and its queue. Everything is of data packets; where paths
+// move, as they were sent.
 func (x *exact) writeLinks() error {
 	var rows []linkStatRow
+	loads := x.options.Loads
 	if x.waits != nil { // what is offered depends on what the network delivers
-		x.options.Loads.LastStartNS = x.stats.LastEndNS
+		loads.LastStartNS = x.stats.LastEndNS
 	}
-	loads, waitNS := x.options.Loads, func(link int32) int64 { return x.waitNS[link] }
-	if x.routes != nil {
-		loads = x.movedLoads()
-		waitNS = func(link int32) int64 { return x.engine.Moved(link).WaitNS }
+	for i := range loads.Links {
+		if x.routes == nil {
+			break
+		}
+		m, l := x.engine.Moved(int32(i)), &loads.Links[i]
+		l.Packets, l.Bytes = m.Sent, -m.Sent*x.params.HeaderBytes
+		for _, bytes := range m.SentBytes {
+			l.Bytes += bytes
+		}
+		if l.Flows == 0 {
+			l.FirstStartNS, l.LastStartNS = loads.FirstStartNS, loads.LastStartNS
+		}
 	}
 	for _, l := range x.net.Links {
-		carried, c := loads.Links[l.ID], linkCounters{}
+		carried, waitNS, c := &loads.Links[l.ID], x.waitNS[l.ID], linkCounters{}
 		if carried.Packets > 0 {
 			queue, busyNS := x.engine.Counters(l.ID), int64(carried.busyNS(l.BandwidthBps, &x.params))
 			if x.routes != nil {
-				busyNS = x.engine.Moved(l.ID).BusyNS
+				waitNS, busyNS = x.engine.Moved(l.ID).WaitNS, x.engine.Moved(l.ID).BusyNS
 			}
 			c = linkCounters{
 				PacketsSent: carried.Packets, PacketsMarked: queue.PacketsMarked, BusyNS: busyNS,
 				MaxQueueBytes:    queue.MaxQueueBytes,
-				MeanQueuePackets: float64(waitNS(l.ID)) / float64(max(1, busyNS)), // Little's law, as in addStats
-				MeanWaitNS:       float64(waitNS(l.ID)) / float64(carried.Packets),
+				MeanQueuePackets: float64(waitNS) / float64(max(1, busyNS)), // Little's law, as in addStats
+				MeanWaitNS:       float64(waitNS) / float64(carried.Packets),
 			}
 			if queue.MaxQueueBytes > 0 {
 				c.MaxQueueAtNS = x.originNS + queue.MaxQueueAtNS
@@ -345,32 +354,24 @@ func (x *exact) writeLinks() error {
 	return linkStatTable.Write(x.out.Links, rows)
 }
 
-// writeSlots writes table link_slots.
+// writeSlots writes table link_slots. Slots of a link are joined to those of the link whose are longest.
 func (x *exact) writeSlots() error {
-	var rows []linkSlotRow
-	slotNS, all := x.engine.LoadsOverTime()
+	slotNS := int64(0)
 	for _, l := range x.net.Links {
-		for i, bytes := range all[l.ID] {
-			if bytes > 0 {
-				fromNS := x.originNS + int64(i)*slotNS
+		slotNS = max(slotNS, x.engine.Moved(l.ID).SlotNS)
+	}
+	var rows []linkSlotRow
+	for _, l := range x.net.Links {
+		m, sums := x.engine.Moved(l.ID), [network.LoadSlots]int64{}
+		for i, bytes := range m.SentBytes {
+			sums[int64(i)*m.SlotNS/slotNS] += bytes
+		}
+		for i, bytes := range sums {
+			if fromNS := x.originNS + int64(i)*slotNS; bytes > 0 {
 				rows = append(rows, linkSlotRow{l.ID, fromNS, fromNS + slotNS, bytes,
 					float64(bytes) * 8e9 / float64(slotNS) / float64(l.BandwidthBps)})
 			}
 		}
 	}
 	return linkSlotTable.Write(x.out.Slots, rows)
-}
-
-// movedLoads is what the links have carried where paths move: packets and bytes as they were sent.
-func (x *exact) movedLoads() *Loads {
-	loads := *x.options.Loads
-	loads.Links = slices.Clone(loads.Links)
-	for i := range loads.Links {
-		m, l := x.engine.Moved(int32(i)), &loads.Links[i]
-		l.Packets, l.Bytes = m.Sent, m.SentBytes-m.Sent*x.params.HeaderBytes
-		if l.Flows == 0 {
-			l.FirstStartNS, l.LastStartNS = loads.FirstStartNS, loads.LastStartNS
-		}
-	}
-	return &loads
 }

@@ -28,15 +28,10 @@ func (x *exact) simulate(ctx context.Context) error {
 		if x.first, err = x.nextFlows(); err != nil { // times of the engine begin with the first flow
 			return err
 		}
-		if err := engine.Move(m.Engine(x.net, x.routes, x.options.Seed, x.originNS)); err != nil {
-			return err
-		}
+		engine.Move(m.Engine(x.net, x.routes, x.options.Seed, x.originNS))
 	}
 	if x.waits != nil {
 		engine.WaitFor()
-	}
-	if x.out.Slots != nil {
-		engine.CountLoads()
 	}
 	workers := x.options.Workers
 	if workers <= 0 {

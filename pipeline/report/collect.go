@@ -39,7 +39,7 @@ var (
 	// Of estimates that simulated every packet, and of scenarios with jobs.
 	exactQuestions = []question{{"slowdown_by_class", nil}, {"drops_and_pauses", nil}, {"resent_packets", nil},
 		{"link_loads_over_time", map[string]string{"links": "8"}}}
-	jobQuestions   = []question{
+	jobQuestions = []question{
 		{"job_iterations", nil}, {"job_gantt", nil}, {"job_critical_path", nil}, {"job_links", nil},
 	}
 )

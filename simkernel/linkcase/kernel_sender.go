@@ -85,10 +85,10 @@ func (k *Kernel) onAckExternal(f *flow, flags int64) {
 // reduction by other links.
 func (k *Kernel) telemetry(f *flow, st *stamp) {
 	h := &k.ackScratch
-	h.Links, h.Bps = h.Links[:0], h.Bps[:0]
+	h.Links = h.Links[:0]
 	if k.c.Kind == Behind {
 		h.Links = append(h.Links, st.telemetry)
-		h.Bps = append(h.Bps, float64(k.c.TargetBps))
+		h.Links[0].Bps = float64(k.c.TargetBps)
 	}
 	h.Feedback = 0
 	if len(k.c.Feedback) > 0 {

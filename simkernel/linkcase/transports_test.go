@@ -191,7 +191,7 @@ func TestTransportsKeepTheirBounds(t *testing.T) {
 			s, often := simkernel.NewSender(kind), simkernel.NewSender(kind)
 			s.Start(&p, p.Limits(lineBps, simkernel.Path{Hops: 4}))
 			often.Start(&p, p.Limits(lineBps, simkernel.Path{Hops: 4}))
-			h := simkernel.AckInfo{SentBytes: 18_000, Links: make([]simkernel.Telemetry, 1), Bps: []float64{10e9}}
+			h := simkernel.AckInfo{SentBytes: 18_000, Links: []simkernel.Telemetry{{Bps: 10e9}}}
 			for range 300 {
 				was := h.NowPS
 				h.NowPS += rng.Int64N(kerneltest.Pick[int64](rng, 1, 1e6, 1e9, 1e12))

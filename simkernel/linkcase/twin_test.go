@@ -54,7 +54,6 @@ type slowPacket struct {
 	acked         int64 // when its ACK is at the host, but for earlier ones
 	marked        bool
 	links         []simkernel.Telemetry
-	bps           []float64
 	feedback      float64
 }
 
@@ -185,7 +184,7 @@ func runLinkTwin(p simkernel.Params, c *Case) *linkTwin {
 func (t *linkTwin) onAck(f *slowFlow, pk *slowPacket, now int64) {
 	f.sender.OnAck(&t.p, &simkernel.AckInfo{
 		NowPS: now, RTTPS: now - pk.sentAt, AckedBytes: f.acked, SentBytes: f.sent, Marked: pk.marked,
-		Links: pk.links, Bps: pk.bps, Feedback: pk.feedback,
+		Links: pk.links, Feedback: pk.feedback,
 	})
 	if d, ok := f.sender.(simkernel.Reducer); ok {
 		f.uses[pk.n] = d.Reduction()
@@ -422,8 +421,7 @@ func (t *linkTwin) serve(now int64) {
 		pk.flow.marks[pk.n] = true
 		t.r.PacketsMarked++
 	}
-	pk.links = []simkernel.Telemetry{{AtPS: now, SentBytes: t.sent, LeftBytes: t.bytes - pk.wire}}
-	pk.bps = []float64{float64(t.c.TargetBps)}
+	pk.links = []simkernel.Telemetry{{AtPS: now, SentBytes: t.sent, LeftBytes: t.bytes - pk.wire, Bps: float64(t.c.TargetBps)}}
 	t.sent += pk.wire
 	t.at(now+simkernel.NewWireTime(float64(t.c.TargetBps)).PS(pk.wire), slowDepart, 0, nil, nil)
 }

@@ -159,7 +159,7 @@ func BenchmarkMoves(b *testing.B) {
 				n, err := New(params, BufferParams{}, c.links, c.hosts, once(flows))
 				must(b, err)
 				if m.Routes = routes; m.name != "none" {
-					must(b, n.Move(m.Moves))
+					n.Move(m.Moves)
 				}
 				must(b, n.Run(context.Background(), 1, nil))
 			}

@@ -163,7 +163,7 @@ func (d *domain) runMerged(b *buffer, all []arrival) {
 		a := &all[i]
 		p := &d.ports[a.port-d.low]
 		if a.bits&flagAck != 0 {
-			d.put(p, &a.item)
+			d.put(p, a)
 			continue
 		}
 		bytes := d.wireBytes(&a.item)
@@ -183,7 +183,7 @@ func (d *domain) runMerged(b *buffer, all []arrival) {
 		b.peakBytes = max(b.peakBytes, b.usedBytes+bytes)
 		d.hold(p, &a.item, bytes)
 		b.usedBytes += bytes
-		d.put(p, &a.item)
+		d.put(p, a)
 	}
 	d.serveActive(d.endPS)
 	d.settleLeaving(b)

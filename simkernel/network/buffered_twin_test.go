@@ -653,7 +653,7 @@ func (n *Buffered) receiveAck(port int32, p *bufferedPort, k *bufferedPacket, no
 			changed := f.sender.Tick(&n.params, nowPS)
 			h := simkernel.AckInfo{
 				NowPS: nowPS, RTTPS: nowPS - k.sentPS, AckedBytes: n.bytes(f, f.una), SentBytes: n.bytes(f, f.nxt),
-				Marked: k.marked, Links: k.links, Bps: k.bps,
+				Marked: k.marked, Links: k.links,
 			}
 			if f.sender.OnAck(&n.params, &h) || changed {
 				n.setRate(f)
@@ -816,7 +816,7 @@ type bufferedPacket struct {
 	sentPS  int64 // when the data packet left its host
 	wire    int64 // bytes
 	links   []simkernel.Telemetry
-	bps     []float64
+	over    int32   // the link that it came over
 	answers []int64 // an ACK of TCP: the packets that it is for
 
 	label, metric, way uint32 // of balances: PLB's label; CONGA's metric and the place of the first switch's link
@@ -827,7 +827,7 @@ func (n *Buffered) newPacket() *bufferedPacket {
 	if k := len(n.freePackets); k > 0 {
 		p := n.freePackets[k-1]
 		n.freePackets = n.freePackets[:k-1]
-		*p = bufferedPacket{id: p.id, links: p.links[:0], bps: p.bps[:0]}
+		*p = bufferedPacket{id: p.id, links: p.links[:0]}
 		return p
 	}
 	p := &bufferedPacket{id: int32(len(n.packets))}
@@ -850,7 +850,7 @@ func (n *Buffered) arrive(port int32, k *bufferedPacket, nowPS int64, over int32
 		}
 	}
 	p := &n.ports[port]
-	k.atPS = nowPS
+	k.atPS, k.over = nowPS, over
 	if k.ack && k.hop < 0 {
 		n.receiveAck(port, p, k, nowPS)
 		return
@@ -949,8 +949,11 @@ func (n *Buffered) sendFrom(port int32, p *bufferedPort, class int, nowPS int64)
 		p.counters.PacketsMarked++
 	}
 	if n.params.Transport.Traits().Telemetry {
-		k.links = append(k.links, simkernel.Telemetry{AtPS: nowPS, SentBytes: p.sentBytes, LeftBytes: all})
-		k.bps = append(k.bps, float64(n.links[port].BandwidthBps))
+		for len(k.links) < k.hop {
+			k.links = append(k.links, simkernel.Telemetry{})
+		}
+		k.links[k.hop-1] = simkernel.Telemetry{AtPS: nowPS, SentBytes: p.sentBytes, LeftBytes: all,
+			Bps: float64(n.links[port].BandwidthBps), Link: port}
 	}
 	f := k.flow
 	waitPS := nowPS - k.atPS
@@ -1016,6 +1019,9 @@ func (n *Buffered) passACK(port int32, p *bufferedPort, k *bufferedPacket, nowPS
 func (n *Buffered) transmit(port, to int32, p *bufferedPort, k *bufferedPacket, wireBytes, nowPS int64) {
 	p.sentBytes += wireBytes
 	p.freePS = nowPS + p.wire.PS(wireBytes)
+	if n.moves != nil && n.moves.Balance == CONGA {
+		n.moves.busy[port] = append(n.moves.busy[port], [2]int64{nowPS, p.freePS})
+	}
 	n.scheduleSend(port, p.freePS)
 	n.push(event{atPS: p.freePS + n.links[port].DelayNS*simkernel.PSPerNS, rank: uint64(port), port: to, item: k.id})
 }

@@ -55,8 +55,9 @@ type portClasses struct {
 // A queue is that of one class at a switch's port.
 type queue struct {
 	fifo
-	leftBytes int64 // port.leftBytes of it
-	heldBytes int64 // likewise
+	came      []int32 // with PFC: the links that buf came over
+	leftBytes int64   // port.leftBytes of it
+	heldBytes int64   // likewise
 	marked    int64
 	dropped   int64
 }
@@ -182,15 +183,25 @@ func (n *Network) emptied(c *portClasses, q int) {
 	}
 }
 
+// trim is fifo.trim.
+func (q *queue) trim() {
+	if taken := q.fifo.trim(); q.came != nil {
+		q.came = q.came[:copy(q.came, q.came[taken:])]
+	}
+}
+
 // put adds what arrives at a switch's port to its queues.
-func (d *domain) put(p *port, it *item) {
+func (d *domain) put(p *port, a *arrival) {
 	switch {
-	case it.bits&flagAck != 0 && !d.shared:
-		p.acks.push(*it)
+	case a.bits&flagAck != 0 && !d.shared:
+		p.acks.push(a.item)
 	case d.classed:
-		p.classes.queues[d.classOf(it)].push(*it)
+		q := &p.classes.queues[d.classOf(&a.item)]
+		if q.push(a.item); d.lossless {
+			q.came = append(q.came, a.link)
+		}
 	default:
-		p.data.push(*it)
+		p.data.push(a.item)
 	}
 }
 
@@ -279,7 +290,9 @@ func (d *domain) serveClass(p *port, k *portKind, nowPS int64) {
 	if d.telemetry {
 		d.writeTelemetry(p, &it, nowPS)
 	}
-	f.heldBytes -= bytes[served]
+	if f.heldBytes -= bytes[served]; d.lossless {
+		d.leaves(p.node, f.came[f.head-1]^1, &it, bytes[served], nowPS)
+	}
 	d.send(p, k, it, nowPS)
 }
 

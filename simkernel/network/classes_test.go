@@ -133,8 +133,10 @@ func TestClassesOnMovingPaths(t *testing.T) {
 	var lost, dropped, moved int64
 	for seed := range uint64(60) {
 		e := leafSpine(transportOf(seed), seed)
-		b, m := movesExample(&e, seed)
-		m.Balance = Balance(seed % 6)
+		b, m := movesExample(t, &e, seed)
+		if b.PFC {
+			b.SwitchBytes = 2 << 20
+		}
 		classify(&e, rand.New(rand.NewPCG(seed, 15)), &b)
 		for i := range e.classes {
 			if b.SwitchBytes == 0 {

@@ -30,7 +30,7 @@ type delayedACK struct {
 }
 
 // delayedItem marks the event for a delayed ACK.
-const delayedItem = -9
+const delayedItem = -99 // pauses have -16 to -1
 
 func (n *Buffered) startTCP(f *bufferedFlow) {
 	if f.tcp, _ = f.sender.(*simkernel.TCP); f.tcp != nil {

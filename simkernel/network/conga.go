@@ -1,9 +1,6 @@
 package network
 
-import (
-	"math"
-	"slices"
-)
+import "slices"
 
 // Balances whose packets carry a tag of tagBits above the attempt.
 //
@@ -17,10 +14,9 @@ import (
 // CONGA (Alizadeh et al., SIGCOMM'14), simplified. Every switch port estimates its rate (dre). A data packet carries
 // its place among the links of its first switch, congaPlaces of them, and the highest metric of congaBits that it
 // has met at a port. Its ACK returns both, and the first switch keeps the metric by last switch and place; it is
-// forgotten after congaAgePS. (In CONGA any packet of the reverse direction returns it, and metrics fade.) A flowlet
-// takes the link whose maximum of own and returned metric is the least: of equals its former one, else by hash.
-// Other switches keep to the first path, or choose by hash. A dre counts a packet when it arrives at
-// the port, and so forgets a queue that drains.
+// halved every congaAgePS without another. (In CONGA any packet of the reverse direction returns it, and how it fades
+// after 10 ms is not stated.) A flowlet takes the link whose maximum of own and returned metric is the least: of equals
+// its former one, else by hash. Other switches keep to the first path, or choose by hash.
 const (
 	plbRoundsLimit = 12
 	plbIdleRounds  = 3
@@ -72,19 +68,29 @@ func (m *moves) tagMask() uint32 {
 	return 0
 }
 
-// A dre is CONGA's discounting rate estimator of a port: bytes, of which an eighth goes every dreEveryPS.
+// A dre is CONGA's discounting rate estimator of a port: the time in which it has sent, of which an eighth goes every
+// dreEveryPS.
 type dre struct {
-	bytes float64
-	atPS  int64 // discounted so far
+	sentPS float64 // to the last multiple of dreEveryPS
+	morePS int64   // and since then
+	atPS   int64   // counted so far
 }
 
-// metric is the rate, as a share of the link's, in steps of 1 / 2^congaBits.
-func (r *dre) metric(bandwidthBps, nowPS int64) uint32 {
-	if k := (nowPS - r.atPS) / dreEveryPS; k > 0 {
-		r.bytes *= math.Pow(1-float64(dreEveryPS)/dreTauPS, float64(k))
-		r.atPS += k * dreEveryPS
+// utilization is the rate of a port, as a share of the link's, in steps of 1 / 2^congaBits.
+func (m *moves) utilization(port int32, nowPS int64) uint32 {
+	r, busyPS := &m.rate[port], m.busyPS[port]
+	if m.pauses[port] > 0 {
+		busyPS = 0
 	}
-	return uint32(min(congaMax, r.bytes*8e12/float64(bandwidthBps)/dreTauPS*(congaMax+1)))
+	for r.atPS < nowPS {
+		endPS := (r.atPS/dreEveryPS + 1) * dreEveryPS
+		toPS := min(nowPS, endPS)
+		r.morePS += max(0, min(toPS, busyPS)-r.atPS)
+		if r.atPS = toPS; toPS == endPS {
+			r.sentPS, r.morePS = (r.sentPS+float64(r.morePS))*(1-float64(dreEveryPS)/dreTauPS), 0
+		}
+	}
+	return uint32(min(congaMax, (r.sentPS+float64(r.morePS))/dreTauPS*(congaMax+1)))
 }
 
 // A congaKey is a path from a flow's first switch, by the place of its link there, to its last.
@@ -116,9 +122,7 @@ func (m *moves) congaLeaf(d *domain, a *arrival) bool {
 // measure counts what a switch sends to the chosen port: data carries the metric on, and an ACK leaves it at the first
 // switch of its flow.
 func (m *moves) measure(d *domain, a *arrival) {
-	rate, link := &m.rate[a.port], d.net.ports[a.port].link
-	metric := rate.metric(d.net.links[link].BandwidthBps, a.atPS)
-	rate.bytes += float64(d.wireBytes(&a.item))
+	metric := m.utilization(a.port, a.atPS)
 	if a.bits&flagAck == 0 {
 		carried := a.bits >> recoveryShift & congaMax
 		a.bits = a.bits&^(congaMax<<recoveryShift) | max(carried, metric)<<recoveryShift
@@ -138,22 +142,19 @@ func (m *moves) measure(d *domain, a *arrival) {
 // chosen by hash.
 func (m *moves) leastCongested(d *domain, a *arrival, links []int32, before, other int32) int32 {
 	node, last := d.congaEnds(&a.item)
-	least, of := uint32(congaMax+1), [congaPlaces]uint32{}
-	for i, l := range links[:min(len(links), congaPlaces)] {
-		of[i] = m.rate[d.net.portOf[l]].metric(d.net.links[l].BandwidthBps, a.atPS)
-		if r := d.remote[congaKey{node, last, uint32(i)}]; a.atPS-r.atPS < congaAgePS {
-			of[i] = max(of[i], r.value)
-		}
+	places := min(len(links), congaPlaces)
+	least, of := uint32(congaMax), [congaPlaces]uint32{}
+	for i, l := range links[:places] {
+		r := d.remote[congaKey{node, last, uint32(i)}]
+		of[i] = max(m.utilization(d.net.portOf[l], a.atPS), r.value>>((a.atPS-r.atPS)/congaAgePS))
 		least = min(least, of[i])
 	}
-	from := slices.Index(links, before)
-	if from < 0 || from >= congaPlaces || of[from] > least {
-		from = slices.Index(links, other)
+	at := slices.Index(links, before)
+	if at < 0 || at >= places || of[at] > least {
+		at = slices.Index(links, other)
 	}
-	for k := range links[:min(len(links), congaPlaces)] {
-		if at := (from + k) % min(len(links), congaPlaces); of[at] == least {
-			return links[at]
-		}
+	for of[at%places] > least {
+		at++
 	}
-	panic("network: no link is the least congested")
+	return links[at%places]
 }

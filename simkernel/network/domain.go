@@ -165,9 +165,6 @@ func (d *domain) runWindow() {
 	arrivals, ports := present.arrivals, present.ports
 	d.busy &^= 1 << slot
 	d.work += int64(len(arrivals))
-	if d.net.loads != nil {
-		d.countLoads(arrivals)
-	}
 	if d.moves != nil {
 		arrivals = d.choosePorts(arrivals, ports)
 	}

@@ -2,7 +2,6 @@ package network
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 
@@ -26,11 +25,19 @@ type Fault struct {
 // MinBurstNS bounds how many bursts there are.
 const MinBurstNS = 1000
 
-// A Rate is the bandwidth of a link from a time on, at most that of the network's link.
+// A Rate is what a link has from a time on: a bandwidth, at most that of the network's link, or a delay, at least its. 0
+// is as before. Where the delay falls, packets overtake those that are on the link.
 type Rate struct {
 	Link         int32
 	FromNS       int64
 	BandwidthBps int64
+	DelayNS      int64
+}
+
+// set makes a link what it is from then on.
+func (r *Rate) set(link *Link) {
+	link.BandwidthBps = cmp.Or(r.BandwidthBps, link.BandwidthBps)
+	link.DelayNS = cmp.Or(r.DelayNS, link.DelayNS)
 }
 
 // The two who ask what a link loses: its sending end, where flows wait for others (dependencies.go), and its receiving
@@ -54,22 +61,12 @@ type burst struct {
 	drawn   uint64
 }
 
-// addFaults sorts faults and rates by link and time, and checks them.
-func (m *moves) addFaults(n *Network) error {
+// addFaults sorts faults and rates by link and time.
+func (m *moves) addFaults(n *Network) {
 	for _, f := range m.Faults {
-		if f.Link < 0 || int(f.Link) >= len(n.links) || f.ToNS <= f.FromNS || !(f.Share > 0 && f.Share <= 1) ||
-			f.BurstNS != 0 && (f.BurstNS < MinBurstNS || f.Share == 1) {
-			return fmt.Errorf("link %d loses %v of the packets from %d to %d ns, in bursts of %d ns: no such link, time, "+
-				"share or burst", f.Link, f.Share, f.FromNS, f.ToNS, f.BurstNS)
-		}
 		m.faults[f.Link] = append(m.faults[f.Link], linkFault{Fault: f})
 	}
 	for _, r := range m.Rates {
-		if r.Link < 0 || int(r.Link) >= len(n.links) || r.BandwidthBps < simkernel.MinBps ||
-			r.BandwidthBps > n.links[r.Link].BandwidthBps {
-			return fmt.Errorf("link %d has %d bps from %d ns on: no such link, or not 10,000 bps to its bandwidth", r.Link,
-				r.BandwidthBps, r.FromNS)
-		}
 		m.rates[r.Link] = append(m.rates[r.Link], r)
 	}
 	for l, link := range n.links {
@@ -77,7 +74,6 @@ func (m *moves) addFaults(n *Network) error {
 		slices.SortStableFunc(m.faults[l], func(a, b linkFault) int { return cmp.Compare(a.FromNS, b.FromNS) })
 		slices.SortStableFunc(m.rates[l], func(a, b Rate) int { return cmp.Compare(a.FromNS, b.FromNS) })
 	}
-	return nil
 }
 
 // isLost reports whether what arrives over a link was lost on it.
@@ -126,6 +122,9 @@ func (m *moves) inBurst(f *linkFault, atPS int64, asker int) bool {
 func (m *moves) sendTime(link int32, bytes, leftPS int64) int64 {
 	rates := m.rates[link]
 	for i := len(rates) - 1; i >= 0; i-- {
+		if rates[i].BandwidthBps == 0 {
+			continue
+		}
 		if ps := simkernel.NewWireTime(float64(rates[i].BandwidthBps)).PS(bytes); psOf(rates[i].FromNS) <= leftPS-ps {
 			return ps
 		}
@@ -135,38 +134,40 @@ func (m *moves) sendTime(link int32, bytes, leftPS int64) int64 {
 
 // initRates prepares a port for the changes of its rate.
 func (m *moves) initRates(n *Network, p *port) {
+	link := n.links[p.link]
 	for _, r := range m.rates[p.link] {
-		link := n.links[p.link]
-		link.BandwidthBps = r.BandwidthBps
+		r.set(&link)
 		n.kindOf(link)
 		p.bits |= portChanges
 	}
 	if p.bits&portChanges != 0 {
-		p.changeAtPS = psOf(m.rates[p.link][0].FromNS)
+		p.rateAtPS = psOf(m.rates[p.link][0].FromNS)
+		p.changeAtPS = p.rateAtPS
 	}
 }
 
-// changeRate gives a port the rate that it has from p.changeAtPS on.
+// changeRate gives a port the rate that it has from p.rateAtPS on.
 func (d *domain) changeRate(p *port) {
-	link := d.net.links[p.link]
+	link, nowPS := d.net.links[p.link], p.rateAtPS
+	p.rateAtPS = never
 	for _, r := range d.moves.rates[p.link] {
-		if psOf(r.FromNS) > p.changeAtPS {
-			p.changeAtPS = psOf(r.FromNS)
+		if psOf(r.FromNS) > nowPS {
+			p.rateAtPS, p.changeAtPS = psOf(r.FromNS), psOf(r.FromNS)
 			p.bits |= portChanges
 			return
 		}
-		link.BandwidthBps = r.BandwidthBps
+		r.set(&link)
 		p.bits = d.net.kindIndex[d.net.kind(link)]<<portBits | p.bits&(1<<portBits-1)
 	}
 }
 
-// slowestBps is the least bandwidth that a link has at any time.
-func (n *Network) slowestBps(link int32) int64 {
-	bps := n.links[link].BandwidthBps
+// worst is a link with the least bandwidth and the longest delay that it has at any time.
+func (n *Network) worst(link int32) Link {
+	l := n.links[link]
 	if n.moves != nil {
 		for _, r := range n.moves.rates[link] {
-			bps = min(bps, r.BandwidthBps)
+			l.BandwidthBps, l.DelayNS = min(l.BandwidthBps, cmp.Or(r.BandwidthBps, l.BandwidthBps)), max(l.DelayNS, r.DelayNS)
 		}
 	}
-	return bps
+	return l
 }

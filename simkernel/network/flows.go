@@ -160,7 +160,7 @@ func (d *domain) startSender(slot int32, f *newFlow) {
 		}
 		s.external.start(&n.params, f.limits)
 		if d.telemetry {
-			s.external.startTelemetry(&n.params, f.size, f.path, n.links)
+			s.external.startTelemetry(&n.params, f.size, f.path)
 		}
 	}
 	s.dctcp.Start(&n.params, f.limits)

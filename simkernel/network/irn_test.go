@@ -80,7 +80,7 @@ func (n *Buffered) receiveIRNAck(port int32, p *bufferedPort, k *bufferedPacket,
 	if f.nxt < f.packets && !known {
 		changed := f.sender.Tick(&n.params, nowPS)
 		h := simkernel.AckInfo{NowPS: nowPS, RTTPS: nowPS - k.sentPS, AckedBytes: n.bytes(f, f.una),
-			SentBytes: n.bytes(f, f.nxt), Marked: k.marked, Links: k.links, Bps: k.bps}
+			SentBytes: n.bytes(f, f.nxt), Marked: k.marked, Links: k.links}
 		if f.sender.OnAck(&n.params, &h) || changed {
 			n.setRate(f)
 		}

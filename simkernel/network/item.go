@@ -106,16 +106,18 @@ func (f *fifo) empty() bool { return int(f.head) == len(f.buf) }
 
 func (f *fifo) push(it item) { f.buf = append(f.buf, it) }
 
-// trim removes what has been taken, if that is everything or most.
-func (f *fifo) trim() {
-	if n := len(f.buf); int(f.head) == n {
+// trim removes what has been taken, if that is everything or most, and returns how much.
+func (f *fifo) trim() (taken int32) {
+	if taken = f.head; int(taken) == len(f.buf) {
 		f.buf, f.head, f.arrived = f.buf[:0], 0, 0
-	} else if f.head >= 32 && int(f.head)*2 > n {
-		kept := copy(f.buf, f.buf[f.head:])
-		f.buf = f.buf[:kept]
-		f.arrived -= f.head
+	} else if taken >= 32 && int(taken)*2 > len(f.buf) {
+		f.buf = f.buf[:copy(f.buf, f.buf[taken:])]
+		f.arrived -= taken
 		f.head = 0
+	} else {
+		return 0
 	}
+	return taken
 }
 
 // reset empties the queue.

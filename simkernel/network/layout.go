@@ -89,7 +89,7 @@ func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 		p, link := &d.ports[u], n.links[l]
 		p.portRest = &rest[u]
 		p.link, p.node, p.markKey = l, link.SrcNode, simkernel.MarkKey(n.params.Seed, l)
-		p.bits = n.kindOf(link) << portBits
+		p.bits, p.rateAtPS = n.kindOf(link)<<portBits, never
 		if n.moves != nil {
 			n.moves.initRates(n, p)
 		}

@@ -1,8 +1,6 @@
 package network
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"math/bits"
 	"slices"
@@ -42,9 +40,11 @@ const (
 	Flowlet
 	// Spray takes the links of a switch in turn.
 	Spray
-	// Adaptive takes the link whose port would be idle first, of equals the next in turn. What is dropped or paused there
-	// counts as if it were sent.
+	// Adaptive takes the link whose port would be idle first, of equals the next in turn. What is dropped there counts as
+	// if it were sent. With PFC a port sends nothing as long as one of its classes is paused.
 	Adaptive
+	// Random takes one of the links for each packet.
+	Random
 	// PLB is ECMP whose senders choose another path after congested rounds and timeouts (conga.go).
 	PLB
 	// CONGA chooses for each flowlet, at the first switch of a flow, the path with the least congestion (conga.go).
@@ -75,10 +75,12 @@ type moves struct {
 	faults  [][]linkFault // by link, in order of time; nil where there is none
 	rates   [][]Rate
 	wires   []simkernel.WireTime // by link, without rates
-	busyPS  []int64              // Adaptive, by port: when it has sent all that has arrived, ACKs too
-	turns   []int32              // by set of links: the place of the next in turn
-	rate    []dre                // CONGA, by port
-	links   []LinkMoves          // times are in ps
+	busyPS  []int64              // Adaptive and CONGA, by port: when it has sent all that has arrived, ACKs too
+	pauses  []int32              // likewise: classes that are paused, and since when there are any
+	sincePS []int64
+	turns   []int32     // by set of links: the place of the next in turn
+	rate    []dre       // CONGA, by port
+	links   []LinkMoves // times are in ps
 }
 
 // A flowlet is the last packet of a flow at a switch, and where it went.
@@ -93,29 +95,20 @@ type flowletKey struct {
 }
 
 // Move makes the paths of the network's packets change. It is called before Run. Senders recover from losses then, also
-// with unlimited buffers.
-func (n *Network) Move(m Moves) error {
-	if n.traits.Telemetry {
-		return fmt.Errorf("transport %v compares what switches report of one path: paths cannot move", n.params.Transport)
-	}
-	if n.buffer.PFC {
-		return errors.New("PFC counts packets by the links of their flows' paths: paths cannot move")
-	}
+// with unlimited buffers. Who reads Moves checks them: bursts, rates and delays are in range, one of Balance and At is
+// ECMP, At has none of senders or of whole paths, and packets whose transport has telemetry are not sprayed.
+func (n *Network) Move(m Moves) {
 	if m.At == nil {
 		m.At = slices.Repeat([]Balance{m.Balance}, len(n.host))
-	} else if i := slices.IndexFunc(m.At, func(b Balance) bool { return b > Adaptive }); i >= 0 || m.Balance != ECMP {
-		return fmt.Errorf("balance %d of node %d or of all: it is of senders and paths, or there are two", m.Balance, i)
 	}
 	links := len(n.links)
 	v := &moves{Moves: m, faults: make([][]linkFault, links), rates: make([][]Rate, links), busyPS: make([]int64, links),
-		links: make([]LinkMoves, links), turns: make([]int32, m.Routes.Sets()),
-		rate: make([]dre, links)}
+		links: slices.Repeat([]LinkMoves{{SlotNS: 1000}}, links), turns: make([]int32, m.Routes.Sets()),
+		rate: make([]dre, links), pauses: make([]int32, links), sincePS: make([]int64, links)}
 	for _, ns := range m.Routes.Starts() {
 		v.startPS = append(v.startPS, psOf(ns))
 	}
-	if err := v.addFaults(n); err != nil {
-		return err
-	}
+	v.addFaults(n)
 	n.moves = v
 	if n.recovery == nil {
 		n.recover()
@@ -123,7 +116,6 @@ func (n *Network) Move(m Moves) error {
 	if v.tagMask() != 0 {
 		n.numberShift += tagBits
 	}
-	return nil
 }
 
 // psOf is a time of Moves in ps; what is not within the horizon is never.
@@ -134,13 +126,32 @@ func psOf(ns int64) int64 {
 	return ns * simkernel.PSPerNS
 }
 
+// LoadSlots is how many slots of time the bytes of a link are counted in at most.
+const LoadSlots = 128
+
 // LinkMoves counts the data packets of a link of a network with Moves.
 type LinkMoves struct {
 	Sent      int64
-	SentBytes int64 // with headers
+	SentBytes [LoadSlots]int64 // with headers, by slot of SlotNS, which is doubled when there are not enough
+	SlotNS    int64
 	Lost      int64 // on the link, or because there was no route behind it
 	WaitNS    int64 // sum of the waits for the link
 	BusyNS    int64 // time in which they were sent
+}
+
+// send counts a packet that has left at a time.
+func (m *LinkMoves) send(leftPS, bytes, tookPS int64) {
+	slot := leftPS / simkernel.PSPerNS / m.SlotNS
+	for ; slot >= LoadSlots; slot /= 2 {
+		for i, sum := range m.SentBytes {
+			m.SentBytes[i] = 0
+			m.SentBytes[i/2] += sum
+		}
+		m.SlotNS *= 2
+	}
+	m.SentBytes[slot] += bytes
+	m.Sent++
+	m.BusyNS += tookPS
 }
 
 // Moved returns what a link has sent, after Run of a network with Moves.
@@ -162,15 +173,15 @@ func (d *domain) choosePorts(arrivals []arrival, work []uint64) []arrival {
 	d.sortWindow(arrivals)
 	kept := arrivals[:0]
 	for _, a := range arrivals {
-		if a.link == startLink {
+		if a.link == startLink || a.hop == pauseHop {
+			d.moves.notePause(&a)
 			kept = append(kept, a)
 			continue
 		}
 		of, data := &d.moves.links[a.link], a.bits&flagAck == 0
 		if data {
-			of.Sent++
-			of.SentBytes += d.wireBytes(&a.item)
-			of.BusyNS += d.moves.sendTime(a.link, d.wireBytes(&a.item), d.leftPS(&a))
+			leftPS, bytes := d.leftPS(&a), d.wireBytes(&a.item)
+			of.send(leftPS, bytes, d.moves.sendTime(a.link, bytes, leftPS))
 		}
 		if !d.choosePort(&a) {
 			d.gone = append(d.gone, d.net.flows.hops[a.hop].flow)
@@ -197,9 +208,40 @@ func (d *domain) choosePorts(arrivals []arrival, work []uint64) []arrival {
 	return kept
 }
 
-// leftPS returns when the last byte of what arrives was sent.
+// clock is the time up to which a port has sent.
+func (m *moves) clock(port int32, nowPS int64) int64 {
+	if m.pauses[port] > 0 {
+		return m.sincePS[port]
+	}
+	return nowPS
+}
+
+// notePause follows the pauses of a port.
+func (m *moves) notePause(a *arrival) {
+	if a.hop != pauseHop {
+		return
+	}
+	m.utilization(a.port, a.atPS)
+	if pauses := &m.pauses[a.port]; a.bits&1 == 0 {
+		if *pauses--; *pauses == 0 {
+			m.busyPS[a.port] += a.atPS - m.sincePS[a.port]
+		}
+	} else if *pauses++; *pauses == 1 {
+		m.sincePS[a.port] = a.atPS
+	}
+}
+
+// leftPS returns when the last byte of what arrives was sent, if it was under the latest delay that it can have had.
 func (d *domain) leftPS(a *arrival) int64 {
-	return a.atPS - d.net.links[a.link].DelayNS*simkernel.PSPerNS
+	left := a.atPS - d.net.links[a.link].DelayNS*simkernel.PSPerNS
+	if d.moves != nil {
+		for _, r := range d.moves.rates[a.link] {
+			if by := a.atPS - r.DelayNS*simkernel.PSPerNS; r.DelayNS > 0 && psOf(r.FromNS) <= by {
+				left = by
+			}
+		}
+	}
+	return left
 }
 
 // choosePort chooses the port of what arrives over a link; false if it is lost. A packet's place among the hops of its
@@ -245,8 +287,8 @@ func (d *domain) choosePort(a *arrival) bool {
 	if m.Balance == CONGA {
 		m.measure(d, a)
 	}
-	if m.At[node] == Adaptive {
-		busyPS, link := max(m.busyPS[a.port], a.atPS), n.ports[a.port].link
+	if m.At[node] == Adaptive || m.Balance == CONGA {
+		busyPS, link := max(m.busyPS[a.port], m.clock(a.port, a.atPS)), n.ports[a.port].link
 		m.busyPS[a.port] = busyPS + m.sendTime(link, d.wireBytes(&a.item), busyPS)
 	}
 	return true
@@ -274,7 +316,8 @@ func (m *moves) repaired(d *domain, links []int32, atPS int64) []int32 {
 
 // choose chooses one of the links of a set. stays is that of the flow's first path; -1: it is not among them.
 func (m *moves) choose(d *domain, a *arrival, info *flowInfo, set int32, links []int32, stays int32) int32 {
-	ack, label, balance := a.bits&flagAck != 0, uint64(a.bits&d.tagMask), m.At[d.net.links[a.link].DstNode]
+	node := d.net.links[a.link].DstNode
+	ack, label, balance := a.bits&flagAck != 0, uint64(a.bits&d.tagMask), m.At[node]
 	switch {
 	case len(links) == 1:
 		return links[0]
@@ -282,6 +325,8 @@ func (m *moves) choose(d *domain, a *arrival, info *flowInfo, set int32, links [
 		return m.flowletLink(d, a, info, links, stays)
 	case !ack && balance == PLB && label > 0:
 		return m.byHash(simkernel.MixKey(info.key, label), links)
+	case !ack && balance == Random:
+		return links[m.hash(info.key, uint64(a.bits&^flagMarked), node)%uint64(len(links))]
 	case ack || balance != Spray && balance != Adaptive:
 		if stays >= 0 {
 			return stays
@@ -293,7 +338,8 @@ func (m *moves) choose(d *domain, a *arrival, info *flowInfo, set int32, links [
 		best := int64(never)
 		for i := range links {
 			k := (m.turns[set] + int32(i)) % int32(len(links))
-			if wait := max(0, m.busyPS[d.net.portOf[links[k]]]-a.atPS); wait < best {
+			port := d.net.portOf[links[k]]
+			if wait := max(0, m.busyPS[port]-m.clock(port, a.atPS)); wait < best {
 				at, best = k, wait
 			}
 		}

@@ -85,12 +85,11 @@ type Network struct {
 	portOf      []int32 // by link: its port
 	kinds       []portKind
 	kindIndex   map[portKind]uint32
-	buffers     []buffer   // by node; empty if they are unlimited
-	pausers     []pauser   // by link and class; nil without PFC
-	recovery    *recovery  // nil if nothing is lost
-	moves       *moves     // nil if every flow has one path
-	frontier    *frontier  // nil if no flow waits for others
-	loads       []linkLoad // by link; nil: not counted
+	buffers     []buffer  // by node; empty if they are unlimited
+	pausers     []pauser  // by link and class; nil without PFC
+	recovery    *recovery // nil if nothing is lost
+	moves       *moves    // nil if every flow has one path
+	frontier    *frontier // nil if no flow waits for others
 
 	classes   []Class // nil: there are none
 	strict    uint32  // bits of those without a weight
@@ -110,6 +109,8 @@ type Link struct {
 	BandwidthBps     int64 // total; at least MinBps
 	DelayNS          int64 // propagation; at least 1
 }
+
+const maxDelayNS = 60e9
 
 // horizonPS bounds simulated time, so that no sum of times overflows: 26 days.
 const horizonPS = math.MaxInt64 / 4
@@ -169,7 +170,7 @@ func (n *Network) checkLink(l int, link Link) error {
 			l, link.SrcNode, link.DstNode, l^1, back.SrcNode, back.DstNode)
 	case link.DelayNS < 1:
 		return fmt.Errorf("link %d: delay_ns is %d, must be at least 1 to simulate the whole network", l, link.DelayNS)
-	case link.DelayNS > 60e9:
+	case link.DelayNS > maxDelayNS:
 		return fmt.Errorf("link %d: delay_ns is %d, must be at most a minute", l, link.DelayNS)
 	}
 	return nil

@@ -363,6 +363,9 @@ func (d *domain) sendNext(p *port, c *nic) {
 	if d.tagMask != 0 {
 		it.bits |= d.net.recovery.flows[slot].plb.label << recoveryShift & d.tagMask
 	}
+	if d.telemetry && d.moves != nil { // this path may be shorter than that of the packet before
+		clear(d.telemetryOf(s.external, it.bits))
+	}
 	d.transmit(p, &d.kinds[p.kind()], it, nowPS)
 	if c.classes != nil {
 		d.sentClass(p, r, class)

@@ -265,9 +265,8 @@ func (d *domain) tell(link int32, t toggle) {
 }
 
 // leaves counts a packet that leaves a switch: when the order of events is known (settleLeaving), or at once where no
-// sender can be paused.
-func (d *domain) leaves(node int32, it *item, bytes, nowPS int64) {
-	back := d.net.ports[d.net.flows.hops[it.hop+1].to[backward]].link
+// sender can be paused. back is the other direction of the link that it came over.
+func (d *domain) leaves(node, back int32, it *item, bytes, nowPS int64) {
 	if d.merging {
 		d.leaving = append(d.leaving, leaving{nowPS, bytes, back, d.classOf(it)})
 		return
@@ -314,18 +313,18 @@ func (d *domain) takeToggles(arrivals []arrival, work []uint64) []arrival {
 		u := d.pauserOf(p.link, 0)
 		u.toggles = append(u.toggles, toggle{a.atPS, int32(a.bits >> 1), a.bits&1 != 0})
 		slices.SortStableFunc(u.toggles, func(x, y toggle) int { return cmp.Compare(x.atPS, y.atPS) })
-		d.setNextChange(p)
+		d.setNextPause(p)
 		work[at/64] |= 1 << (at % 64)
 	}
 	return kept
 }
 
-// setNextChange sets when a pause of a port begins or ends next, or the watchdog looks.
-func (d *domain) setNextChange(p *port) {
+// setNextPause sets when a port changes next: its rate, a pause that begins or ends, or the watchdog looks.
+func (d *domain) setNextPause(p *port) {
 	p.bits &^= portChanges | portPaused
-	p.changeAtPS = never
+	p.changeAtPS = p.rateAtPS
 	if t := d.pauserOf(p.link, 0).toggles; len(t) > 0 {
-		p.changeAtPS = t[0].atPS
+		p.changeAtPS = min(p.changeAtPS, t[0].atPS)
 	}
 	for i := range d.net.classes {
 		u := d.pauserOf(p.link, int32(i))
@@ -341,9 +340,9 @@ func (d *domain) setNextChange(p *port) {
 	}
 }
 
-// changePauses begins and ends pauses of a port at p.changeAtPS.
-func (d *domain) changePauses(p *port) {
-	nowPS, first := p.changeAtPS, d.pauserOf(p.link, 0)
+// changePauses begins and ends pauses of a port at a time.
+func (d *domain) changePauses(p *port, nowPS int64) {
+	first := d.pauserOf(p.link, 0)
 	for len(first.toggles) > 0 && first.toggles[0].atPS == nowPS {
 		t := first.toggles[0]
 		first.toggles = first.toggles[:copy(first.toggles, first.toggles[1:])]
@@ -361,7 +360,7 @@ func (d *domain) changePauses(p *port) {
 			d.watch(p, u, i, nowPS)
 		}
 	}
-	d.setNextChange(p)
+	d.setNextPause(p)
 }
 
 // setPaused begins or ends a pause of a class of a port.
@@ -387,19 +386,20 @@ func (d *domain) watch(p *port, u *pauser, class int, nowPS int64) {
 	u.storms++
 	d.setPaused(p, u, false, nowPS)
 	u.ignores, u.lookPS = true, nowPS+d.net.buffer.RestoreNS*simkernel.PSPerNS
-	kept := f.buf[:0]
-	for _, it := range f.buf[f.head:] {
+	kept, came := f.buf[:0], f.came[:0]
+	for i, it := range f.buf[f.head:] {
+		over := f.came[int(f.head)+i]
 		if it.bits&flagAck != 0 || it.atPS > nowPS {
-			kept = append(kept, it)
+			kept, came = append(kept, it), append(came, over)
 			continue
 		}
 		bytes := d.wireBytes(&it)
 		d.drop(p, &it)
 		d.hold(p, &it, -bytes)
 		d.net.buffers[p.node].usedBytes -= bytes
-		d.leaves(p.node, &it, bytes, nowPS)
+		d.leaves(p.node, over^1, &it, bytes, nowPS)
 	}
-	f.buf, f.head, f.arrived, f.leftBytes = kept, 0, 0, 0
+	f.buf, f.came, f.head, f.arrived, f.leftBytes = kept, came, 0, 0, 0
 	d.net.emptied(p.classes, class)
 }
 

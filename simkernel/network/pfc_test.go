@@ -122,7 +122,7 @@ func (q *twinPFC) tell(n *Buffered, link, item int32, nowPS int64) {
 }
 
 func (q *twinPFC) leave(k *bufferedPacket, nowPS int64) {
-	link := k.flow.path[k.hop-1]
+	link := k.over
 	of := q.of(link, k.flow.class)
 	head := min(of.hdrm, k.wire)
 	of.hdrm -= head
@@ -147,6 +147,9 @@ func (q *twinPFC) resume(n *Buffered) {
 func (q *twinPFC) toggle(n *Buffered, link, item int32, nowPS int64) {
 	class := int(-1-item) / 2
 	of := q.of(link, class)
+	if n.moves != nil {
+		n.moves.toggle(link, item == pauseItem(class, true), nowPS)
+	}
 	of.asked = item == pauseItem(class, true)
 	switch {
 	case of.asked && !of.paused && !of.ignores:
@@ -435,13 +438,6 @@ func TestPFCRefuses(t *testing.T) {
 		if _, err := New(e.params, b, e.links, e.hosts, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", b, err, want)
 		}
-	}
-	n, err := New(e.params, BufferParams{SwitchBytes: 1 << 20, Alpha: 1, PFC: true}, e.links, e.hosts, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := n.Move(Moves{}); err == nil || !strings.Contains(err.Error(), "cannot move") {
-		t.Errorf("moves: %v", err)
 	}
 }
 

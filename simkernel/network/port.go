@@ -30,6 +30,7 @@ type portRest struct {
 	farDomain  uint16
 	markKey    uint64       // of random marks
 	changeAtPS int64        // with portChanges: when its rate changes next, or a pause begins or ends
+	rateAtPS   int64        // when its rate changes next; never: it does not
 	classes    *portClasses // nil without classes
 }
 
@@ -48,6 +49,7 @@ type portKind struct {
 	delayPS int64
 	wire    simkernel.WireTime
 	red     simkernel.RedMark
+	bps     float64
 }
 
 // Counters describe the queue of a switch's port; a NIC's are 0.
@@ -62,7 +64,7 @@ func (n *Network) kind(link Link) portKind {
 	p := &n.params
 	from, always := p.MarkBytes(link.BandwidthBps, link.DelayNS)
 	k := portKind{wire: simkernel.NewWireTime(float64(link.BandwidthBps)), delayPS: link.DelayNS * simkernel.PSPerNS,
-		red: p.RedMark(from, always)}
+		red: p.RedMark(from, always), bps: float64(link.BandwidthBps)}
 	k.sendPS = [2]int64{k.wire.PS(n.fullBytes), k.wire.PS(p.AckBytes)}
 	return k
 }
@@ -107,7 +109,7 @@ func (p *port) noteAcks() {
 func (d *domain) runPort(u int32, p *port, arrivals []arrival) {
 	if d.classed {
 		for i := range arrivals {
-			d.put(p, &arrivals[i].item)
+			d.put(p, &arrivals[i])
 		}
 		d.runQueues(u, p)
 		return
@@ -183,10 +185,12 @@ func (d *domain) serveInTurn(p *port, arrivals []arrival) int {
 
 // change makes the change of a port that is due at p.changeAtPS; portChanges is not set.
 func (d *domain) change(p *port) {
-	if d.lossless {
-		d.changePauses(p)
-	} else {
+	nowPS := p.changeAtPS
+	if nowPS == p.rateAtPS {
 		d.changeRate(p)
+	}
+	if d.lossless {
+		d.changePauses(p, nowPS)
 	}
 }
 
@@ -307,9 +311,6 @@ func (d *domain) countSent(p *port, it *item, nowPS int64) {
 		bytes := d.wireBytes(it)
 		p.heldBytes -= bytes
 		d.net.buffers[p.node].usedBytes -= bytes
-		if d.lossless {
-			d.leaves(p.node, it, bytes, nowPS)
-		}
 	}
 }
 
@@ -340,6 +341,6 @@ func (d *domain) writeTelemetry(p *port, it *item, nowPS int64) {
 	hop := int(it.hop - t.info[slot].firstHop)
 	o := t.senders[slot].external
 	d.telemetryOf(o, it.bits)[hop-1] = simkernel.Telemetry{AtPS: nowPS, SentBytes: p.sentBytes,
-		LeftBytes: p.leftBytes}
+		LeftBytes: p.leftBytes, Bps: d.kinds[p.kind()].bps, Link: p.link}
 	p.sentBytes += d.wireBytes(it)
 }

@@ -164,8 +164,10 @@ func (n *Network) timeoutPS(path []int32) int64 {
 	}
 	idlePS := int64(0)
 	for _, l := range path {
-		idlePS += simkernel.NewWireTime(float64(n.slowestBps(l))).PS(n.fullBytes) +
-			simkernel.NewWireTime(float64(n.slowestBps(l^1))).PS(n.params.AckBytes) + 2*n.links[l].DelayNS*simkernel.PSPerNS
+		there, back := n.worst(l), n.worst(l^1)
+		idlePS += simkernel.NewWireTime(float64(there.BandwidthBps)).PS(n.fullBytes) +
+			simkernel.NewWireTime(float64(back.BandwidthBps)).PS(n.params.AckBytes) +
+			(there.DelayNS+back.DelayNS)*simkernel.PSPerNS
 	}
 	if n.buffers == nil {
 		return max(recoverNS*simkernel.PSPerNS, recoverTrips*idlePS)
@@ -176,7 +178,7 @@ func (n *Network) timeoutPS(path []int32) int64 {
 	}
 	sum := 2 * float64(idlePS)
 	for _, l := range path {
-		sum += 2 * deepest * 8e12 / float64(min(n.slowestBps(l), n.slowestBps(l^1)))
+		sum += 2 * deepest * 8e12 / float64(min(n.worst(l).BandwidthBps, n.worst(l^1).BandwidthBps))
 	}
 	return int64(min(sum, horizonPS/4))
 }

@@ -27,15 +27,11 @@ type externalSender struct {
 	telemetry     [1 << attemptBits][]simkernel.Telemetry
 	telemetryRing uint32
 	hops          int
-	bps           []float64
 }
 
 // startTelemetry makes space for as many packets as can be in flight.
-func (o *externalSender) startTelemetry(p *simkernel.Params, sizeBytes int64, path []int32, links []Link) {
-	o.hops, o.bps = len(path)-1, o.bps[:0]
-	for _, l := range path[1:] {
-		o.bps = append(o.bps, float64(links[l].BandwidthBps))
-	}
+func (o *externalSender) startTelemetry(p *simkernel.Params, sizeBytes int64, path []int32) {
+	o.hops = len(path) - 1
 	o.telemetryRing = 1 << bits.Len(uint(min(p.Packets(sizeBytes), p.Packets(o.limits.WindowBytes))))
 	for a := range o.telemetry {
 		o.telemetry[a] = o.telemetry[a][:0]
@@ -74,7 +70,7 @@ func (s *sender) onAck(d *domain, it *item, number, attempt uint32) {
 		AckedBytes: s.ackedBytes, SentBytes: s.sentBytes, Marked: it.bits&flagMarked != 0,
 	}
 	if d.telemetry {
-		h.Links, h.Bps = d.telemetryOf(o, it.bits), o.bps
+		h.Links = d.telemetryOf(o, it.bits)
 	}
 	if o.OnAck(p, &h) || ticked {
 		s.setRate()

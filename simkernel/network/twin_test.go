@@ -60,7 +60,6 @@ type twinPacket struct {
 	sentPS  int64
 	n       uint64 // number in its flow
 	links   []simkernel.Telemetry
-	bps     []float64
 }
 
 type twinPort struct {
@@ -210,7 +209,7 @@ func (w *netTwin) arrive(port int32, k *twinPacket, nowPS int64) {
 		if f.sent < f.sizeBytes { // later ACKs change nothing, and may not make a difference
 			f.sender.Tick(&w.params, nowPS)
 			f.sender.OnAck(&w.params, &simkernel.AckInfo{NowPS: nowPS, RTTPS: nowPS - k.sentPS, AckedBytes: f.acked,
-				SentBytes: f.sent, Marked: k.marked, Links: k.links, Bps: k.bps})
+				SentBytes: f.sent, Marked: k.marked, Links: k.links})
 			f.window = f.limits.WindowAt(rateOf(f.sender))
 		}
 		w.look(port, max(nowPS, p.freePS, f.readyPS))
@@ -221,7 +220,7 @@ func (w *netTwin) arrive(port int32, k *twinPacket, nowPS int64) {
 			w.finish(f, nowPS)
 		}
 		k = &twinPacket{flow: f, hop: k.hop - 1, payload: k.payload, ack: true, marked: k.marked, atPS: nowPS,
-			sentPS: k.sentPS, links: k.links, bps: k.bps}
+			sentPS: k.sentPS, links: k.links}
 	}
 	if k.ack && (w.params.Transport != simkernel.DCQCN || w.hosts[w.links[port].SrcNode]) {
 		p.acks = append(p.acks, k)
@@ -290,7 +289,7 @@ func (w *netTwin) send(port int32, nowPS int64) {
 			k.marked = true
 			k.flow.marks[k.hop]++
 		}
-		k.links, k.bps = append(k.links, simkernel.Telemetry{AtPS: nowPS, SentBytes: p.sent, LeftBytes: left}), append(k.bps, float64(link.BandwidthBps))
+		k.links = append(k.links, simkernel.Telemetry{AtPS: nowPS, SentBytes: p.sent, LeftBytes: left, Bps: float64(link.BandwidthBps)})
 	}
 	k.flow.waitPS[k.hop] += nowPS - k.atPS
 	if k.last {

@@ -145,10 +145,14 @@ func (m *Moves) Engine(n *topology.Network, x *Routes, seed uint64, originNS int
 				continue
 			}
 			switch e.Kind {
-			case Rate:
-				out.Rates = append(out.Rates, network.Rate{Link: l, FromNS: fromNS, BandwidthBps: e.BandwidthBps})
+			case Rate, Delay:
+				out.Rates = append(out.Rates, network.Rate{Link: l, FromNS: fromNS, BandwidthBps: e.BandwidthBps, DelayNS: e.DelayNS})
+				after := network.Rate{Link: l, FromNS: toNS, BandwidthBps: n.Links[l].BandwidthBps}
+				if e.Kind == Delay {
+					after.BandwidthBps, after.DelayNS = 0, n.Links[l].DelayNS
+				}
 				if e.ToNS > 0 {
-					out.Rates = append(out.Rates, network.Rate{Link: l, FromNS: toNS, BandwidthBps: n.Links[l].BandwidthBps})
+					out.Rates = append(out.Rates, after)
 				}
 			case Down:
 				out.Faults = append(out.Faults, network.Fault{Link: l, FromNS: fromNS, ToNS: toNS, Share: 1})

@@ -33,11 +33,11 @@ const (
 )
 
 var balances = map[string]network.Balance{ECMP: network.ECMP, WCMP: network.ECMP, flowlet: network.Flowlet,
-	"spray": network.Spray, "adaptive": network.Adaptive, "plb": network.PLB, conga: network.CONGA}
+	"spray": network.Spray, "spray-random": network.Random, "adaptive": network.Adaptive, "plb": network.PLB, conga: network.CONGA}
 
 // Balances describes the choices for help texts.
 const Balances = "ecmp, wcmp (a flow's path is chosen by bandwidth or --weight), flowlet (a path for each burst), " +
-	"spray (packets take links in turn), adaptive (each packet takes the shortest queue), plb (senders choose another path " +
+	"spray (packets take links in turn), spray-random (at random), adaptive (each packet takes the shortest queue), plb (senders choose another path " +
 	"after congestion) or conga (each burst takes the least congested path)"
 
 // hashes are what switches hash, by name.
@@ -60,8 +60,8 @@ func ParseBalance(text string) (string, error) {
 		if !at {
 			balance = text
 		}
-		if of, known := balances[balance]; !known || at && of > network.Adaptive {
-			return "", fmt.Errorf("no balance: want %s; or SWITCHES=BALANCE,..., such as tor=flowlet, with one of the first five",
+		if of, known := balances[balance]; !known || at && of >= network.PLB {
+			return "", fmt.Errorf("no balance: want %s; or SWITCHES=BALANCE,..., such as tor=flowlet, with one of the first six",
 				Balances)
 		}
 	}
@@ -138,9 +138,10 @@ type Moves struct {
 
 // Kinds of events.
 const (
-	Down = "down"
-	Loss = "loss"
-	Rate = "rate"
+	Down  = "down"
+	Loss  = "loss"
+	Rate  = "rate"
+	Delay = "delay"
 )
 
 // An Event is what happens to a cable in [FromNS, ToNS), in the time of flow starts.
@@ -151,6 +152,7 @@ type Event struct {
 	Share        float64  `json:"share,omitempty"`         // Loss: of the packets, by chance
 	BurstNS      int64    `json:"burst_ns,omitempty"`      // Loss: mean length of bursts; 0: each packet by itself
 	BandwidthBps int64    `json:"bandwidth_bps,omitempty"` // Rate
+	DelayNS      int64    `json:"delay_ns,omitempty"`      // Delay
 	FromNS       int64    `json:"from_ns"`
 	ToNS         int64    `json:"to_ns,omitempty"` // 0: for ever
 }
@@ -161,12 +163,20 @@ func (m *Moves) Whole() bool {
 		len(m.At) > 1 || len(m.At) == 1 && !m.has(WCMP))
 }
 
+// Sprays reports whether packets of a flowlet take several paths.
+func (m *Moves) Sprays() bool { return m.has("spray") || m.has("spray-random") || m.has("adaptive") }
+
+// Timed reports whether an event begins or ends at a time.
+func (m *Moves) Timed() bool {
+	return slices.ContainsFunc(m.Events, func(e Event) bool { return e.FromNS > 0 || e.ToNS > 0 })
+}
+
 // Text is Moves as scenario files and flags state them; empty: as before.
 type Text struct {
 	Balance, Gap, Converge, Repair, Hash string
 	Routes                               string   // directory (topology.ReadFIB), or none
 	Weights                              []string // SELECTOR=SPEED
-	Events                               []string // CABLES down|loss SHARE [burst TIME]|rate SPEED [FROM..[TO]]
+	Events                               []string // CABLES down|loss SHARE [burst TIME]|rate SPEED|delay TIME [FROM..[TO]]
 }
 
 // A TextError is about one of the texts.
@@ -364,6 +374,10 @@ func (m *Moves) addEvent(n *topology.Network, e Event) error {
 			(e.ToNS == 0 || e.ToNS > o.FromNS) {
 			return fmt.Errorf("events of one kind overlap on a cable: %s and %s", o.Describe(n), e.Describe(n))
 		}
+		if o.Cable == e.Cable && (o.Kind == Delay && e.BurstNS > 0 || e.Kind == Delay && o.BurstNS > 0) {
+			return fmt.Errorf("bursts of losses are drawn in the order of packets, which a delay changes: %s and %s",
+				o.Describe(n), e.Describe(n))
+		}
 	}
 	at, _ := slices.BinarySearchFunc(m.Events, e, func(a, b Event) int {
 		return cmp.Or(slices.Compare(a.Cable[:], b.Cable[:]), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.FromNS, b.FromNS),
@@ -391,9 +405,12 @@ func (e *Event) check(n *topology.Network) error {
 	if !ok {
 		return fmt.Errorf("event %s: no such cable", e.Describe(n))
 	}
-	bps := n.Links[links[0]].BandwidthBps
-	if e.Kind == Rate && (e.BandwidthBps < simkernel.MinBps || e.BandwidthBps > bps) {
-		return fmt.Errorf("event %s: must be 10 kbps to the cable's %s", e.Describe(n), topology.FormatBps(bps))
+	l := n.Links[links[0]]
+	if e.Kind == Rate && (e.BandwidthBps < simkernel.MinBps || e.BandwidthBps > l.BandwidthBps) {
+		return fmt.Errorf("event %s: must be 10 kbps to the cable's %s", e.Describe(n), topology.FormatBps(l.BandwidthBps))
+	}
+	if e.Kind == Delay && (e.DelayNS < l.DelayNS || e.DelayNS > 60e9) {
+		return fmt.Errorf("event %s: must be the cable's %s to a minute", e.Describe(n), FormatTime(l.DelayNS))
 	}
 	return nil
 }
@@ -449,6 +466,8 @@ func (e *Event) Describe(n *topology.Network) string {
 		}
 	case Rate:
 		text += " " + topology.FormatBps(e.BandwidthBps)
+	case Delay:
+		text += " " + FormatTime(e.DelayNS)
 	}
 	if e.FromNS > 0 || e.ToNS > 0 {
 		text += " " + FormatTime(e.FromNS) + ".."
@@ -474,13 +493,13 @@ func FormatTime(ns int64) string {
 	return time.Duration(ns).String()
 }
 
-// ParseEvent reads CABLES down|loss SHARE [burst TIME]|rate SPEED [FROM..[TO]]. CABLES is a selector, or A->B for one
+// ParseEvent reads CABLES down|loss SHARE [burst TIME]|rate SPEED|delay TIME [FROM..[TO]]. CABLES is a selector, or A->B for one
 // direction. Times are those of flow starts: 10ms, ns, or 2026-01-31T09:00:00Z.
 func ParseEvent(text string) (cable string, e Event, err error) {
 	words := strings.Fields(text)
-	at := slices.IndexFunc(words, func(w string) bool { return w == Down || w == Loss || w == Rate })
+	at := slices.IndexFunc(words, func(w string) bool { return slices.Contains([]string{Down, Loss, Rate, Delay}, w) })
 	if at < 1 {
-		return "", e, errors.New("want CABLES down|loss SHARE [burst TIME]|rate SPEED [FROM..[TO]], such as " +
+		return "", e, errors.New("want CABLES down|loss SHARE [burst TIME]|rate SPEED|delay TIME [FROM..[TO]], such as " +
 			"'leaf1:spine3 down 10ms..50ms'")
 	}
 	cable, e.Kind = strings.Join(words[:at], " "), words[at]
@@ -489,12 +508,15 @@ func ParseEvent(text string) (cable string, e Event, err error) {
 		if len(words) == 0 {
 			return "", e, fmt.Errorf("event %s of cable %s has no value", e.Kind, cable)
 		}
-		if e.Kind == Loss {
+		switch e.Kind {
+		case Loss:
 			if e.Share, err = units.ParseShare(words[0]); err == nil && !(e.Share > 0 && e.Share < 1) {
 				err = errors.New("a share of lost packets must be above 0 and below 1")
 			}
-		} else {
+		case Rate:
 			e.BandwidthBps, err = topology.ParseSpeed(words[0])
+		default:
+			e.DelayNS, err = units.Parse(words[0], units.Duration)
 		}
 		words = words[1:]
 	}

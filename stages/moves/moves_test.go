@@ -29,6 +29,7 @@ func TestEvents(t *testing.T) {
 		"2:4 loss 1e-4":           "2:4 loss 0.0001",
 		"2:4 loss 0.01% ..2us":    "2:4 loss 0.0001 0s..2µs",
 		"2:4 rate 1G 1us..2us":    "2:4 rate 1 Gbps 1µs..2µs",
+		"2:4 delay 50us 1us..2us": "2:4 delay 50µs 1µs..2µs",
 		"4->2 loss 1% burst 20us": "4->2 loss 0.01 burst 20µs", "2 -> 4 down 1us..2us": "2->4 down 1µs..2µs",
 		"2:4 down 2026-01-31T09:00:00Z..2026-01-31T09:00:00.04Z": "2:4 down 2026-01-31T09:00:00Z..2026-01-31T09:00:00.04Z",
 	} {
@@ -56,6 +57,8 @@ func TestEvents(t *testing.T) {
 		{Text{Events: []string{"2:4 down"}}, "cable 2:4"}, {Text{Events: []string{"2:4 fails 1ms.."}}, "want CABLE"},
 		{Text{Events: []string{"2:4 loss 1ms..2ms"}}, "share"}, {Text{Events: []string{"2:4 loss 1"}}, "below 1"},
 		{Text{Events: []string{"2:4 rate 11G"}}, "10 Gbps"}, {Text{Events: []string{"2:4 rate"}}, "no value"},
+		{Text{Events: []string{"2:4 delay 1ns"}}, "to a minute"}, {Text{Events: []string{"2:4 delay 1"}}, "to a minute"},
+		{Text{Events: []string{"2:4 delay 1ms", "2->4 loss 1e-3 burst 2us"}}, "bursts"},
 		{Text{Events: []string{"2:4 down 2ms..1ms"}}, "ends before"}, {Text{Events: []string{"2:4 down 2ms"}}, "FROM..TO"},
 		{Text{Events: []string{down, "4:2 down 1500us.."}}, "overlap"},
 		{Text{Events: []string{"2:4 down 1500us..", down}}, "overlap"},
