@@ -25,8 +25,8 @@ type Fault struct {
 // MinBurstNS bounds how many bursts there are.
 const MinBurstNS = 1000
 
-// A Rate is what a link has from a time on: a bandwidth, at most that of the network's link, or a delay, at least its. 0
-// is as before. Where the delay falls, packets overtake those that are on the link.
+// A Rate is what a link has from a time on: a bandwidth, at most that of the network's link, or a delay, at least its.
+// 0 is as before. Where the delay falls, packets overtake those that are on the link.
 type Rate struct {
 	Link         int32
 	FromNS       int64

@@ -146,7 +146,8 @@ func (m *Moves) Engine(n *topology.Network, x *Routes, seed uint64, originNS int
 			}
 			switch e.Kind {
 			case Rate, Delay:
-				out.Rates = append(out.Rates, network.Rate{Link: l, FromNS: fromNS, BandwidthBps: e.BandwidthBps, DelayNS: e.DelayNS})
+				during := network.Rate{Link: l, FromNS: fromNS, BandwidthBps: e.BandwidthBps, DelayNS: e.DelayNS}
+				out.Rates = append(out.Rates, during)
 				after := network.Rate{Link: l, FromNS: toNS, BandwidthBps: n.Links[l].BandwidthBps}
 				if e.Kind == Delay {
 					after.BandwidthBps, after.DelayNS = 0, n.Links[l].DelayNS

@@ -66,7 +66,7 @@ func TestEvents(t *testing.T) {
 		{Text{Events: []string{"2:4 loss 1e-3 burst"}}, "burst"}, {Text{Events: []string{"2:4 loss 1e-3 burst 1ns"}}, "1µs"},
 		{Text{Events: []string{down}, Repair: "1us"}, "local repair"},
 		{Text{Events: []string{down}, Converge: "1ms", Repair: "2ms"}, "faster"},
-		{Text{Balance: "2=spray,crc"}, "no balance"}, {Text{Balance: "switch=conga"}, "first five"},
+		{Text{Balance: "2=spray,crc"}, "no balance"}, {Text{Balance: "switch=conga"}, "first six"},
 		{Text{Balance: "leaf=spray"}, `kind "leaf"`}, {Text{Routes: "none/such"}, "none/such"},
 		{Text{Hash: "crc"}, "crc"}, {Text{Balance: "best"}, "best"}, {Text{Balance: "flowlet", Gap: "0"}, "13 days"},
 		{Text{Gap: "1us"}, "flowlet"}, {Text{Converge: "1ms"}, "down"},
