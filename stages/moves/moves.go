@@ -33,7 +33,8 @@ const (
 )
 
 var balances = map[string]network.Balance{ECMP: network.ECMP, WCMP: network.ECMP, flowlet: network.Flowlet,
-	"spray": network.Spray, "spray-random": network.Random, "adaptive": network.Adaptive, "plb": network.PLB, conga: network.CONGA}
+	"spray": network.Spray, "spray-random": network.Random, "adaptive": network.Adaptive, "plb": network.PLB,
+	conga: network.CONGA}
 
 // Balances describes the choices for help texts.
 const Balances = "ecmp, wcmp (a flow's path is chosen by bandwidth or --weight), flowlet (a path for each burst), " +
@@ -493,8 +494,8 @@ func FormatTime(ns int64) string {
 	return time.Duration(ns).String()
 }
 
-// ParseEvent reads CABLES down|loss SHARE [burst TIME]|rate SPEED|delay TIME [FROM..[TO]]. CABLES is a selector, or A->B
-// for one direction. Times are those of flow starts: 10ms, ns, or 2026-01-31T09:00:00Z.
+// ParseEvent reads CABLES down|loss SHARE [burst TIME]|rate SPEED|delay TIME [FROM..[TO]]. CABLES is a selector, or
+// A->B for one direction. Times are those of flow starts: 10ms, ns, or 2026-01-31T09:00:00Z.
 func ParseEvent(text string) (cable string, e Event, err error) {
 	words := strings.Fields(text)
 	at := slices.IndexFunc(words, func(w string) bool { return slices.Contains([]string{Down, Loss, Rate, Delay}, w) })
