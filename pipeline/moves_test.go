@@ -174,8 +174,8 @@ func TestMovesAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	pfc, flowlets := movingScenario(t, spray), movingScenario(t, moves.Text{Balance: "flowlet"})
-	if err := errors.Join(pfc.Set("switches.buffer", "4MB"), pfc.Set("switches.pfc", "true"),
-		flowlets.Set("transport.kind", simkernel.HPCC.String())); err != nil {
+	if err := errors.Join(pfc.SetAll([]scenario.Setting{{Key: "switches.buffer", Value: "4MB"}, {Key: "switches.pfc", Value: "true"}}),
+		flowlets.SetAll([]scenario.Setting{{Key: "transport.kind", Value: simkernel.HPCC.String()}})); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
