@@ -44,7 +44,9 @@ type Spec struct {
 	// Switches are the buffers of the scenario's switches; zero: unlimited.
 	Switches network.BufferParams  `json:"switches,omitzero"`
 	Classes  []stages.TrafficClass `json:"classes,omitempty"` // the queues of ports; nil: one
-	Moves    *moves.Moves          `json:"moves,omitempty"`   // how paths move; nil: each flow has one, by ECMP
+	// FoundStarts says that the flows start when they did in a simulation of the whole network (Changes.FoundStarts).
+	FoundStarts bool         `json:"found_starts,omitempty"`
+	Moves       *moves.Moves `json:"moves,omitempty"` // how paths move; nil: each flow has one, by ECMP
 }
 
 // A Model is a scenario of a lake, ready to be estimated.
@@ -226,13 +228,14 @@ func change(dir, base string, c *scenario.Changes) (from, changed *Model, applie
 	spec.Aliases, spec.Moves, spec.Params, spec.Switches = nil, applied.Moves, applied.Params, applied.Switches
 	spec.Canonical, spec.ScenarioID = applied.Canonical, lake.ScenarioID(scenario.IDOf(applied.Canonical))
 	spec.AllowUnreachable = spec.AllowUnreachable || c.AllowUnreachable
+	spec.FoundStarts = spec.FoundStarts || c.FoundStarts
 	spec.Name = cmp.Or(c.Name, spec.Name+", "+strings.Join(applied.Said, ", "))
 	if changed, err = newModel(l, spec, from.Network); err != nil {
 		return nil, nil, nil, err
 	}
 	changed.waits = from.waits && !c.FoundStarts
-	if from.waits && len(applied.Flows.Scale)+len(applied.Flows.Move) > 0 {
-		err = from.Refuse(Variant{Auto: true}, changedFlows)
+	if from.waits && len(applied.Flows.Scale) > 0 {
+		err = from.Refuse(Variant{Auto: true}, scaled)
 	}
 	return from, changed, applied, err
 }

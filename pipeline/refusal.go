@@ -21,17 +21,17 @@ const (
 
 // Features of scenarios and of changes, and the estimators by link cases.
 const (
-	linkCases    Feature = "estimator %s"
-	waiting      Feature = "flows that wait for the delivery of others"
-	moving       Feature = "paths that move (%s)"
-	sprayed      Feature = "packets of a flow on several paths (%s)"
-	timed        Feature = "events at given times (%s)"
-	limited      Feature = "switches with buffers of %d bytes"
-	classed      Feature = "traffic classes"
-	tcp          Feature = "TCP %v"
-	telemetry    Feature = "transport %v"
-	unreachable  Feature = "--allow-unreachable"
-	changedFlows Feature = "a change of flows"
+	linkCases   Feature = "estimator %s"
+	waiting     Feature = "flows that wait for the delivery of others"
+	moving      Feature = "paths that move (%s)"
+	sprayed     Feature = "packets of a flow on several paths (%s)"
+	timed       Feature = "events at given times (%s)"
+	limited     Feature = "switches with buffers of %d bytes"
+	classed     Feature = "traffic classes"
+	tcp         Feature = "TCP %v"
+	telemetry   Feature = "transport %v"
+	unreachable Feature = "--allow-unreachable"
+	scaled      Feature = "services that are scaled"
 )
 
 // conflicts lists the features that do not go together, and what to do instead.
@@ -42,7 +42,7 @@ var conflicts = []struct {
 	{waiting, linkCases, "only the whole network finds their starts: use --estimator exact; with --starts-from exact " +
 		"others take them from there"},
 	{waiting, ForWindows, "estimate the whole workload, without --within; or --starts-from exact first"},
-	{waiting, changedFlows, "change the workload, or a scenario made with --starts-from exact"},
+	{waiting, scaled, "change the workload, or a scenario made with --starts-from exact"},
 	{waiting, unreachable, "flows that wait for one without a path would wait for ever"},
 	{moving, linkCases, "only the whole network has that: use --estimator exact, or --balance ecmp or wcmp and no events"},
 	{timed, ForWindows, "a sample of windows meets them by chance: estimate the whole workload, without --within"},

@@ -258,8 +258,12 @@ func (d *derivedFlows) flows(ctx context.Context, t *engine.Attempt, out *lake.F
 		t.Add(stats.Flows)
 		return &stats, err
 	}
+	d.changes.Ranks = stats.Closed()
 	open := func() schema.Batches { return d.Lake.Read(schema.Flows, base.Files(schema.Flows), nil, nil) }
 	changed, err := workload.ChangeFlows(ctx, d.Network, d.changes, d.Spec.Seed, open, out)
+	if d.changes.Ranks { // only their hosts change
+		err = errors.Join(err, d.share(t, base, schema.Dependencies), d.share(t, base, schema.JobFlows))
+	}
 	stats.Flows, stats.FirstStartNS, stats.LastStartNS = changed.Flows, changed.FirstStartNS, changed.LastStartNS
 	stats.ExpectedMaxLoad = 0 // it was that of the unchanged flows
 	return &stats, err

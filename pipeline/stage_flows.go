@@ -173,7 +173,8 @@ func (m *method) routeStage() *engine.Stage {
 	s.Open = engine.Always(func(ctx context.Context, t *engine.Attempt) error {
 		in := t.ReadChunk(flows)
 		_, err := stages.Route(ctx, m.Router, &m.Spec.Params, in, int32(t.N), t.Lo, t.Sink(schema.Hops),
-			t.Sink(schema.LinkLoads), stages.RouteOptions{AllowUnreachable: m.Spec.AllowUnreachable})
+			t.Sink(schema.LinkLoads), stages.RouteOptions{AllowUnreachable: m.Spec.AllowUnreachable,
+				Simultaneous: m.Spec.FoundStarts})
 		t.Add(t.Cost)
 		return err
 	})

@@ -5,14 +5,7 @@
 -- param: variant text = '' : variant of the estimate; empty means exact: only it finds when flows that wait for others start
 
 -- include critical_path
-, parts AS (
-    SELECT
-        p.scenario, p.variant, p.job, coalesce(j.kind, 'flow') AS kind, p.ideal_ns, p.fct_ns - p.ideal_ns AS delay_ns,
-        p.start_ns - coalesce(w.end_ns, p.earliest_ns) AS waited_ns
-    FROM path AS p
-    LEFT JOIN job_flows AS j ON j.scenario = p.scenario AND j.flow_id = p.flow_id
-    LEFT JOIN waited AS w ON w.n = p.n
-)
+-- include path_parts
 SELECT
     scenario, variant, job, kind, count(*) AS flows, CAST(sum(waited_ns) AS BIGINT) AS waited_ns,
     CAST(sum(ideal_ns) AS BIGINT) AS ideal_ns, CAST(sum(delay_ns) AS BIGINT) AS delay_ns

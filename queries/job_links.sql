@@ -1,6 +1,6 @@
--- question: Which links cost each job time?
+-- question: Which links cost each job time, and behind whom?
 -- grain: one row per scenario, variant, job and link, for the n links with the largest share of each job
--- units: delay in ns, a sum over the flows of the job's critical path; job_share is a fraction of all delay on that path; other_bytes are what other services send over the link
+-- units: delay in ns, a sum over the flows of the job's critical path; job_share is a fraction of all delay on that path; other_bytes are what other services send over the link; behind is the service, maybe the job itself, with most bytes of other flows that cross the link at the time of a flow of the path, and behind_share its share of these
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means exact: only it finds when flows that wait for others start
 -- param: n count = 5 : number of links to list for each job
@@ -17,21 +17,37 @@
         row_number() OVER (PARTITION BY scenario, variant, job ORDER BY delay_ns DESC, link_id) AS place,
         sum(delay_ns) OVER (PARTITION BY scenario, variant, job) AS all_ns
     FROM delays
-), others AS (
-    SELECT t.scenario, t.variant, t.job, t.link_id, sum(f.size_bytes) FILTER (WHERE f.service <> t.job) AS bytes
+), crossing AS MATERIALIZED (
+    SELECT t.scenario, t.variant, t.job, t.link_id, e.n, e.job AS service, f.size_bytes, e.start_ns, e.end_ns
     FROM placed AS t
     JOIN exact_hops AS x ON x.scenario = t.scenario AND x.variant = t.variant AND x.link_id = t.link_id
     JOIN ends AS e ON e.scenario = x.scenario AND e.variant = x.variant AND e.flow_row = x.flow_row
     JOIN flows AS f ON f.scenario = e.scenario AND f.flow_id = e.flow_id
     WHERE t.place <= $n
-    GROUP BY t.scenario, t.variant, t.job, t.link_id
+), others AS (
+    SELECT scenario, variant, job, link_id, sum(size_bytes) FILTER (WHERE service <> job) AS bytes
+    FROM crossing
+    GROUP BY scenario, variant, job, link_id
+), met AS (
+    SELECT DISTINCT o.*
+    FROM crossing AS o
+    JOIN crossing AS p ON p.scenario = o.scenario AND p.variant = o.variant AND p.job = o.job AND p.link_id = o.link_id
+        AND o.n <> p.n AND o.start_ns < p.end_ns AND o.end_ns > p.start_ns
+    SEMI JOIN path ON path.n = p.n
+), behind AS (
+    SELECT scenario, variant, job, link_id, service, sum(size_bytes) AS bytes,
+        sum(sum(size_bytes)) OVER (PARTITION BY scenario, variant, job, link_id) AS all_bytes
+    FROM met
+    GROUP BY scenario, variant, job, link_id, service
+    QUALIFY row_number() OVER (PARTITION BY scenario, variant, job, link_id ORDER BY sum(size_bytes) DESC, service) = 1
 )
 SELECT
     t.scenario, t.variant, t.job, t.place, t.link_id, a.name || ' → ' || b.name AS link, k.tier, t.flows,
     CAST(t.delay_ns AS DOUBLE) AS delay_ns, CAST(t.delay_ns AS DOUBLE) / nullif(CAST(t.all_ns AS DOUBLE), 0) AS job_share,
-    CAST(coalesce(o.bytes, 0) AS BIGINT) AS other_bytes
+    CAST(coalesce(o.bytes, 0) AS BIGINT) AS other_bytes, m.service AS behind, m.bytes / m.all_bytes AS behind_share
 FROM placed AS t
 LEFT JOIN others AS o ON o.scenario = t.scenario AND o.variant = t.variant AND o.job = t.job AND o.link_id = t.link_id
+LEFT JOIN behind AS m ON m.scenario = t.scenario AND m.variant = t.variant AND m.job = t.job AND m.link_id = t.link_id
 JOIN links AS k ON k.scenario = t.scenario AND k.link_id = t.link_id
 JOIN nodes AS a ON a.scenario = k.scenario AND a.node_id = k.src_node
 JOIN nodes AS b ON b.scenario = k.scenario AND b.node_id = k.dst_node

@@ -104,9 +104,11 @@ jjj,exact,all-reduce to h1,a,e,103,0.275,0,0,"{""name"":null,""size_bytes"":2000
 	{"job_gantt", map[string]string{"scenario": "jjj", "variant": ""}, `scenario,variant,job,place,host,kind,begin_ms,end_ms,flows
 jjj,exact,a,1,h0,compute,0,5e-05,1
 jjj,exact,a,1,h0,all-reduce,5e-05,0.00027,2`},
-	{"job_links", map[string]string{"scenario": "jjj", "variant": ""}, `scenario,variant,job,place,link_id,link,tier,flows,delay_ns,job_share,other_bytes
-jjj,exact,a,1,0,h0 → t0,host-tor,2,15,0.75,500
-jjj,exact,a,2,1,t0 → h1,tor-host,2,5,0.25,0`},
+	{"job_links", map[string]string{"scenario": "jjj", "variant": ""}, `scenario,variant,job,place,link_id,link,tier,flows,delay_ns,job_share,other_bytes,behind,behind_share
+jjj,exact,a,1,0,h0 → t0,host-tor,2,15,0.75,500,web,1
+jjj,exact,a,2,1,t0 → h1,tor-host,2,5,0.25,0,,`},
+	{"job_hosts", map[string]string{"scenario": "jjj", "variant": ""}, `scenario,variant,job,place,host,flows,waited_ns,ideal_ns,delay_ns,path_share
+jjj,exact,a,1,h0,4,50,200,20,1`},
 	// h1 pauses t0, which therefore pauses h0.
 	{"drops_and_pauses", map[string]string{"scenario": "jjj", "variant": "exact"}, `scenario,variant,place,link_id,link,tier,load,drops,paused_ns,paused_by,passed_on,all_drops,all_paused_ns,links
 jjj,exact,1,1,t0 → h1,tor-host,0.25,7,100,h1,false,7,400,2

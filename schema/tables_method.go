@@ -40,6 +40,7 @@ var (
 			{"packets", i64, false, "", "their packets"},
 			{"first_start_ns", i64, false, "ns", "start time of the first of them"},
 			{"last_start_ns", i64, false, "ns", "start time of the last of them"},
+			{"both_ns", i64, false, "ns", "with --starts-from: time in which this link and its reverse send; else 0"},
 		},
 	}
 	LinkClusters = Table{

@@ -17,6 +17,9 @@ type LinkLoad struct {
 	Packets      int64 `col:"packets"`
 	FirstStartNS int64 `col:"first_start_ns"`
 	LastStartNS  int64 `col:"last_start_ns"`
+	// BothNS is the time in which the link and its reverse send, if each sends its flows one after the other
+	// (RouteOptions.Simultaneous).
+	BothNS int64 `col:"both_ns"`
 }
 
 // busyNS returns the time in which a link of a bandwidth sends what it carries, with headers.
@@ -32,6 +35,7 @@ func (x *LinkLoad) add(y LinkLoad) {
 	x.Flows += y.Flows
 	x.Bytes += y.Bytes
 	x.Packets += y.Packets
+	x.BothNS += y.BothNS
 	x.FirstStartNS = min(x.FirstStartNS, y.FirstStartNS)
 	x.LastStartNS = max(x.LastStartNS, y.LastStartNS)
 }
@@ -40,6 +44,8 @@ func (x *LinkLoad) add(y LinkLoad) {
 type Loads struct {
 	Links                     []LinkLoad
 	FirstStartNS, LastStartNS int64
+	// Simultaneous says that BothNS is known.
+	Simultaneous bool
 }
 
 // ReadLoads reads table link_loads and adds up the rows of all chunks. A link id that the topology does not have
@@ -85,8 +91,9 @@ const minAvailable = 0.1
 
 // AvailableBps returns the link's bandwidth less that of the ACKs on it: one ACK for each packet of the flows on the
 // reverse link, which come while that sends. It is their mean rate (paper, §3.2, "Correcting for ACK traffic"): the
-// flows of the reverse link are spread from the first start to the last, but not sent faster than it can. Both
-// directions of a cable have the same bandwidth.
+// flows of the reverse link are spread from the first start to the last, but not sent faster than it can. Where BothNS
+// is known, ACKs come in the part of the time in which the link sends while the reverse one sends data and ACKs, too.
+// Both directions of a cable have the same bandwidth.
 func (l *Loads) AvailableBps(p *simkernel.Params, link topology.Link) int64 {
 	reverse := &l.Links[topology.Reverse(link.ID)]
 	if reverse.Flows+reverse.Packets == 0 {
@@ -94,6 +101,11 @@ func (l *Loads) AvailableBps(p *simkernel.Params, link topology.Link) int64 {
 	}
 	bps := float64(link.BandwidthBps)
 	busyNS := reverse.busyNS(link.BandwidthBps, p)
+	if l.Simultaneous {
+		own := l.Links[link.ID].busyNS(link.BandwidthBps, p)
+		acks := float64(reverse.Packets*p.AckBytes) / (float64(reverse.Bytes + reverse.Packets*(p.HeaderBytes+p.AckBytes)))
+		return max(simkernel.MinBps, int64(bps*(1-acks*float64(reverse.BothNS)/max(1, own))))
+	}
 	share := busyNS / max(1, busyNS, float64(reverse.LastStartNS-reverse.FirstStartNS)) // of the time, in which it sends
 	ackBps := math.Round(float64(reverse.Packets*p.AckBytes) * 8e9 / busyNS * share)
 	return max(simkernel.MinBps, int64(max(bps-ackBps, bps*minAvailable)))

@@ -272,6 +272,14 @@ func TestAvailableBandwidth(t *testing.T) {
 			t.Errorf("span %d ns: available %v bps, want %v", c.spanNS, got, c.want)
 		}
 	}
+	// With the times in which both directions send: ACKs come in a quarter of the link's own time.
+	l.Simultaneous = true
+	l.Links[0] = LinkLoad{Flows: 1, Packets: 2000, Bytes: 2_000_000}
+	l.Links[1] = LinkLoad{Flows: 10, Packets: 1000, Bytes: 1_000_000, LastStartNS: 1e9, BothNS: 2 * 838_400 / 4}
+	if got, want := available(), 1e10*(1-60.0/1108/4); math.Abs(got-want) > 1 {
+		t.Errorf("available %v bps, want %v", got, want)
+	}
+	l.Simultaneous = false
 	// One-byte packets: their ACKs outweigh them.
 	l.Links[1] = LinkLoad{Flows: 1, Packets: 1000, Bytes: 1000}
 	if got := available(); got != 1e9 {

@@ -19,6 +19,8 @@ type RouteOptions struct {
 	AllowUnreachable bool
 	// LoadsOnly writes no hops, and takes flows that are too large to be simulated.
 	LoadsOnly bool
+	// Simultaneous finds LinkLoad.BothNS.
+	Simultaneous bool
 }
 
 // RouteStats counts what Route did.
@@ -93,7 +95,8 @@ type chunkLink struct {
 	sendNS  int64 // transmission times of a full packet, and of its ACK on the reverse link
 	bps     int64
 	load    LinkLoad
-	nextHop int // place of its next hop in routeChunk.hops
+	sentNS  int64 // when it has sent what started so far, if it does nothing else
+	nextHop int   // place of its next hop in routeChunk.hops
 }
 
 type chunkFlow struct {
@@ -167,7 +170,14 @@ func (c *routeChunk) add(r *topology.Router, p *simkernel.Params, of *RoutedFlow
 		l := &c.links[id]
 		f.pathDelayNS += l.delayNS
 		f.pathSendNS += l.sendNS
-		l.load.add(LinkLoad{1, f.SizeBytes, packets, f.StartNS, f.StartNS})
+		load := LinkLoad{1, f.SizeBytes, packets, f.StartNS, f.StartNS, 0}
+		if opt.Simultaneous {
+			back, beginNS := &c.links[topology.Reverse(id)], max(l.sentNS, f.StartNS)
+			l.sentNS = beginNS + int64(load.busyNS(l.bps, p))
+			load.BothNS = max(0, min(l.sentNS, back.sentNS)-beginNS)
+			back.load.BothNS += load.BothNS
+		}
+		l.load.add(load)
 	}
 	c.flows = append(c.flows, f)
 	stats.Hops += int64(len(path))

@@ -252,6 +252,16 @@ func TestRouteRefusesAndCounts(t *testing.T) {
 	if !slices.Equal(hops.ints["flow_row"], []int64{1, 1}) {
 		t.Errorf("rows of the flows: %v", hops.ints["flow_row"])
 	}
+	// Flows of 1,048 B on the wire, 838 ns: two from host 0 at 100 ns, and one back at 1,000 ns.
+	hops, loads = newKept(t, schema.Hops), newKept(t, schema.LinkLoads)
+	in = table([4]int64{1, 0, 1, 1000}, [4]int64{2, 0, 1, 1000}, [4]int64{3, 1, 0, 1000})
+	in.rows[0].StartNS, in.rows[1].StartNS, in.rows[2].StartNS = 100, 100, 1000
+	if _, err = Route(context.Background(), r, &p, in, 0, 0, hops, loads, RouteOptions{Simultaneous: true}); err != nil {
+		t.Fatal(err)
+	}
+	if both := loads.ints["both_ns"]; !slices.Equal(both, []int64{776, 776, 776, 776}) {
+		t.Errorf("times in which both directions send: %v", both)
+	}
 	// No flows.
 	if stats, err = Route(context.Background(), r, &p, table(), 0, 0, hops, loads, RouteOptions{}); err != nil ||
 		stats.Flows != 0 {

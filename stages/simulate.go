@@ -151,7 +151,7 @@ func (s *Simulator) Replay(ctx context.Context, lo, hi int32, hops, feedback sch
 		wants: s.Network.FromHost,
 		done: func(_ topology.Link, rows []int32, _ bool) error {
 			for k, i := range rows {
-				s.senders = append(s.senders, senderRow{s.input.rows[i].FlowRow, s.result.FCTNS[k], s.result.IdealNS[k]})
+				s.senders = append(s.senders, senderRow{s.input.rows[i].FlowRow, s.result.FCTNS[k], s.idealNS(k, i)})
 			}
 			return nil
 		},

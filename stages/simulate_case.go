@@ -143,6 +143,21 @@ func (s *Simulator) availableBps(id int32) int64 {
 	return s.Loads.AvailableBps(&s.Params, s.Network.Links[id])
 }
 
+// idealNS returns the ideal FCT of flow k of the current case, in a row of the input. At its host's uplink ACKs that
+// come while it sends (Loads.Simultaneous) are no part of that: they delay it.
+func (s *Simulator) idealNS(k int, row int32) int64 {
+	r, ideal := &s.input.rows[row], s.result.IdealNS[k]
+	if !s.Loads.Simultaneous || r.Hop > 0 {
+		return ideal
+	}
+	slowest := s.Network.Links[r.LinkID].BandwidthBps
+	if r.DownstreamBps > 0 {
+		slowest = min(slowest, r.DownstreamBps)
+	}
+	flow := LinkLoad{Bytes: r.SizeBytes, Packets: s.Params.Packets(r.SizeBytes)}
+	return ideal - int64(max(0, flow.busyNS(s.availableBps(r.LinkID), &s.Params)-flow.busyNS(slowest, &s.Params)))
+}
+
 // sendNS returns the transmission time of a full packet on a link.
 func (s *Simulator) sendNS(id int32) int64 {
 	return s.Params.SendNS(s.Params.PayloadBytes+s.Params.HeaderBytes, s.Network.Links[id].BandwidthBps)

@@ -208,7 +208,7 @@ func (s *sorter) writeByFlow(out schema.Sink, rows []contributionRow) error {
 func (s *Simulator) addDelays(rows []int32, out schema.Sink) error {
 	r, res := s.input.rows, &s.result
 	for k, i := range rows {
-		s.delays = append(s.delays, hopDelayRow{hopDelay{r[i].flowAtHop, res.FCTNS[k], res.IdealNS[k]}, res.WaitNS[k]})
+		s.delays = append(s.delays, hopDelayRow{hopDelay{r[i].flowAtHop, res.FCTNS[k], s.idealNS(k, i)}, res.WaitNS[k]})
 	}
 	if len(s.delays) < columns.BatchRows {
 		return nil

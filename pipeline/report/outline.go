@@ -61,7 +61,7 @@ var plan = []section{
 		{ID: "job_critical_path", Title: "What each job’s critical path consists of",
 			Columns: "job kind flows waited_ns ideal_ns delay_ns"},
 		{ID: "job_links", Title: "Links that cost a job time",
-			Columns: "job link tier flows delay_ns job_share other_bytes"},
+			Columns: "job link tier flows delay_ns job_share other_bytes behind behind_share"},
 	}},
 	{"classes", "Traffic classes", "Each class has a queue of its own at every port. Drops and pauses are of all links.",
 		[]figureChart{{ID: "slowdown_by_class", Title: "Slowdown, marks, drops and pauses by class",

@@ -39,7 +39,7 @@ type Changes struct {
 	// Settings change the transport, the switches and the choice of paths, as keys of a scenario file (IsSetting).
 	Settings []Setting
 	// FoundStarts lets flows start when the simulation of the base's whole network found that they do, and no flow wait
-	// for others. It goes with no change of flows.
+	// for others.
 	FoundStarts bool
 
 	Name             string // of the scenario that comes of it; empty: the base's, and what was changed

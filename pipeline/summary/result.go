@@ -259,7 +259,7 @@ func addJobs(ctx context.Context, a *text.Answer, e *pipeline.Estimation, db *qu
 	if err != nil || len(all) == 0 {
 		return err
 	}
-	a.Linef("\nJobs (parsimon query job_links: the links that cost them time; job_critical_path: on what)")
+	a.Linef("\nJobs (parsimon query job_links: the links that cost them time; job_critical_path: on what; job_hosts: where)")
 	t := a.Table("job", "iterations", "first_iteration", "shortest", "longest", "completion")
 	for _, j := range all {
 		say := func(ns int64) string { return time.Duration(ns).Round(time.Microsecond).String() }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"parsimon/pipeline"
+	"parsimon/pipeline/internal/rows"
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/text"
 	"parsimon/stages"
@@ -64,6 +65,7 @@ func TestWhatIfOfClosedLoop(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "job.yaml")
 	err := os.WriteFile(file, []byte(`topology: {graph: {hosts: [a, b], switches: [s], bandwidth: 10Gbps, delay: 1us, cables: ["a:s", "b:s"]}}
 workload: {jobs: [{name: j, ranks: 2, iterations: 3, steps: [{collective: all-reduce, size: 100KB}, {compute: 5us}]}]}
+transport: {window: 30KB}
 `), 0o600)
 	if err != nil {
 		t.Fatal(err)
@@ -90,9 +92,44 @@ workload: {jobs: [{name: j, ranks: 2, iterations: 3, steps: [{collective: all-re
 	if err := open.Estimate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	// ACKs of the other direction take their part, though hosts compute in between.
+	acks := `SELECT count(*), count(*) FILTER (e.slowdown > 1.03), count(*) FILTER (abs(s.slowdown / e.slowdown - 1) < 0.02)
+FROM slowdowns_all AS s JOIN exact_fcts AS e USING (flow_id) WHERE s.variant = 'flow-2' AND e.scenario = '` + base + "'"
+	if got := rows.Ask(t, o.Lake, acks); got != "[12 12 12]" {
+		t.Errorf("flows, slow ones by exact, and those whose slowdown flow finds: %s", got)
+	}
 	_, err = Compare(t.Context(), open.Lake, Side{Scenario: base}, Side{Scenario: string(open.ID())},
 		CompareOptions{Across: true})
 	if err == nil || !strings.Contains(err.Error(), "flows wait for others in one of") {
 		t.Errorf("compared with the flows that do not wait: %v", err)
+	}
+}
+
+// A job that moves into another rack keeps its flows and what they wait for; two ranks on one host are an error.
+func TestWhatIfMovesJob(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "job.yaml")
+	err := os.WriteFile(file, []byte(`topology: {clos: {pods: 1, racks_per_pod: 3, hosts_per_rack: 2, planes: 1, spines_per_plane: 1,
+  host_bandwidth: 10Gbps, fabric_bandwidth: 10Gbps, host_delay: 1us, fabric_delay: 1us}}
+workload:
+  jobs:
+    - {name: j, hosts: [0, 1], iterations: 2, steps: [{collective: all-reduce, size: 100KB}, {compute: 5us}]}
+    - {name: k, hosts: [0, 2], iterations: 2, steps: [{collective: all-reduce, size: 100KB}]}
+`), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := settings(t, stages.WholeNetwork)
+	base := estimate(t, mustLoad(t, file), o)
+	w, err := WhatIf(t.Context(), base, do(t, "move=j=2"), o, CompareOptions{})
+	if err != nil || len(w.Jobs) != 2 || w.Jobs[0].Change > -0.3 || len(w.Jobs[0].Other.Iterations) != 2 {
+		t.Fatalf("%+v, %v: want iterations of j without those of k on the same host", w, err)
+	}
+	other := opened(t, o.Lake, w.Other.Scenario, o.Variant)
+	if got := rows.Ask(t, other.Lake.Path(), `SELECT min(src), max(src), count(*) FROM flows WHERE service = 'j' AND scenario = '`+w.Other.Scenario+"'"); got != "[4 5 13]" {
+		t.Errorf("hosts and flows of the job: %s", got)
+	}
+	if _, err := WhatIf(t.Context(), base, do(t, "move=k=2"), o, CompareOptions{}); err == nil ||
+		!strings.Contains(err.Error(), `job "k" has 2 hosts in 2 racks: in those that it would move to, some would have two ranks`) {
+		t.Errorf("two ranks on a host: %v", err)
 	}
 }

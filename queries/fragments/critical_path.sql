@@ -1,7 +1,7 @@
 -- The critical path of a job goes back from the flow that ends last, always to the one that it waited for. Level k of
 -- the walk knows of each flow the one 2^k steps back, and marks those on the path that are fewer steps from its end.
 WITH RECURSIVE ends AS MATERIALIZED (
-    SELECT row_number() OVER () AS n, e.scenario, e.variant, e.flow_row, e.flow_id, f.service AS job, f.start_ns AS earliest_ns,
+    SELECT row_number() OVER () AS n, e.scenario, e.variant, e.flow_row, e.flow_id, f.service AS job, f.src, f.start_ns AS earliest_ns,
         e.start_ns, e.start_ns + e.fct_ns AS end_ns, e.ideal_ns, e.fct_ns
     FROM exact_fcts AS e
     JOIN flows AS f ON f.scenario = e.scenario AND f.flow_id = e.flow_id

@@ -28,6 +28,8 @@ type FlowChanges struct {
 	// Move moves a service's hosts to other racks (places in Network.Racks). The service's racks, ascending by
 	// place, are assigned to the given racks in turn, and the hosts of a rack to those of the new one in turn.
 	Move map[string][]int
+	// Ranks says that no two hosts of a service may become one: its flows wait for each other.
+	Ranks bool
 }
 
 // MaxScale is the largest factor by which a service can be scaled.
@@ -234,9 +236,15 @@ func (x *flowChanger) assignHosts() error {
 		slices.Sort(from)
 		from = slices.Compact(from)
 		x.moved[name] = map[int32]int32{}
+		taken := map[int32]bool{}
 		for h := range x.hosts[name] {
 			target := racks[to[slices.Index(from, rackOf[h])%len(to)]]
 			x.moved[name][h] = target[placeIn[h]%len(target)]
+			taken[x.moved[name][h]] = true
+		}
+		if x.changes.Ranks && len(taken) < len(x.hosts[name]) {
+			return fmt.Errorf("job %q has %d hosts in %d racks: in those that it would move to, some would have two ranks",
+				name, len(x.hosts[name]), len(from))
 		}
 	}
 	return nil
@@ -262,7 +270,9 @@ func (x *flowChanger) hostsOf(service string, src, dst int32) (int32, int32) {
 	if !ok {
 		return src, dst
 	}
-	src, dst = to[src], to[dst]
+	if src, dst = to[src], to[dst]; x.changes.Ranks {
+		return src, dst
+	}
 	if src == dst {
 		targets := x.targets[service]
 		at := slices.Index(targets, dst)

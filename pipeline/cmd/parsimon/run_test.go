@@ -245,7 +245,7 @@ func TestRefusals(t *testing.T) {
 		{exitUsage, "switches with buffers", []string{"what-if", "b", "--fail", cable, "--estimator", "flow"}},
 		{exitUsage, "windows of time", []string{"what-if", "t", "--balance", "spray", "--within", "5%"}},
 		{exitUsage, "windows of time", []string{"run", jobs, "--within", "5%"}},
-		{exitUsage, "a change of flows", []string{"what-if", "j", "--scale", "j=2"}},
+		{exitUsage, "services that are scaled", []string{"what-if", "j", "--scale", "j=2"}},
 		{exitFailed, "outside the trace", []string{"what-if", "t", "--event", cable + " down 3s.."}},
 		{exitUsage, "flows that wait", []string{"run", "--topology", dir, "--flows", closed, "--estimator", "flow"}},
 		{exitUsage, "transport hpcc", []string{"run", tiny, "--balance", "spray", "--transport", "hpcc"}},

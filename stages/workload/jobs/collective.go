@@ -54,21 +54,9 @@ var algorithms = []algorithm{
 		n := len(group)
 		return g.rounds(kind, group, after, n-1, func(r, i int) (int, int64) { return (i + r + 1) % n, part(s, n) })
 	}},
-	{"all-to-all", direct, func(g *generator, kind string, group []int, s int64, after [][]int64) [][]int64 {
-		n := len(group)
-		done := make([][]int64, n)
-		for r := range n - 1 {
-			for i := range group {
-				to := (i + r + 1) % n
-				f := g.transfer(kind, group[i], group[to], part(s, n), after[i])
-				done[i], done[to] = append(done[i], f), append(done[to], f)
-			}
-		}
-		for i, r := range group { // one flow for the next operation to wait for
-			done[i] = []int64{g.step(r, done[i], 0)}
-		}
-		return done
-	}},
+	{"all-to-all", direct, atOnce(func(_, _ int) bool { return true })},
+	{"scatter", direct, atOnce(func(from, _ int) bool { return from == 0 })},
+	{"gather", direct, atOnce(func(_, to int) bool { return to == 0 })},
 	{"broadcast", "tree", broadcast},
 	{"pipeline", "chain", func(g *generator, kind string, group []int, s int64, after [][]int64) [][]int64 {
 		return g.rounds(kind, group, after, len(group)-1, func(r, i int) (int, int64) {
@@ -92,6 +80,29 @@ func ring(times int) func(*generator, string, []int, int64, [][]int64) [][]int64
 	return func(g *generator, kind string, group []int, s int64, after [][]int64) [][]int64 {
 		n := len(group)
 		return g.rounds(kind, group, after, times*(n-1), func(_, i int) (int, int64) { return (i + 1) % n, part(s, n) })
+	}
+}
+
+// atOnce sends a part from each rank to each other that it sends to, all at the same time.
+func atOnce(sends func(from, to int) bool) func(*generator, string, []int, int64, [][]int64) [][]int64 {
+	return func(g *generator, kind string, group []int, s int64, after [][]int64) [][]int64 {
+		n := len(group)
+		done, sent := make([][]int64, n), make([]bool, n)
+		for r := range n - 1 {
+			for i := range group {
+				if to := (i + r + 1) % n; sends(i, to) {
+					f := g.transfer(kind, group[i], group[to], part(s, n), after[i])
+					done[i], done[to], sent[i] = append(done[i], f), append(done[to], f), true
+				}
+			}
+		}
+		for i, r := range group { // one flow for the next operation to wait for
+			if !sent[i] {
+				done[i] = append(done[i], after[i]...)
+			}
+			done[i] = []int64{g.step(r, done[i], 0)}
+		}
+		return done
 	}
 }
 

@@ -17,15 +17,20 @@
 //	all-gather      ring               (n-1) T(S/n)
 //	all-to-all      pairwise           (n-1) T(S/n): in round r rank i sends to rank i+r
 //	                direct             all n(n-1) transfers of S/n at the same time
+//	scatter         direct             T((n-1) S/n): rank 0 sends a part to each other, at the same time
+//	gather          direct             T((n-1) S/n): each sends a part to rank 0, at the same time
 //	broadcast       tree               ⌈log2 n⌉ T(S): binomial, from rank 0
 //	pipeline        chain              (n-1) T(S): each rank sends to the next
+//
+// A request that fans out is a scatter, a time to compute and a gather; the iterations of such a job are a closed loop.
 //
 // With Chunks m a chain takes (n-2+m) T(S/m).
 //
 // In a network ACKs take their part of T where both directions of a cable send. An all-reduce by tree takes any n, but
 // then transfers share links.
 //
-// S is what a rank holds before an all-reduce, reduce-scatter, all-to-all or broadcast, and after an all-gather. Parts
+// S is what a rank holds before an all-reduce, reduce-scatter, all-to-all or broadcast, and after an all-gather; rank 0
+// before a scatter and after a gather, its own part included. Parts
 // are rounded up to whole bytes. A rank sends in a round when it has sent and received what it does in the rounds
 // before. The arithmetic of reductions takes no time.
 package jobs

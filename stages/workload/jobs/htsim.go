@@ -137,9 +137,6 @@ func (r *htsimReader) trigger(words []string) error {
 
 // connect lets connections wait for those that fire their triggers.
 func (r *htsimReader) connect() error {
-	for i := range r.ops {
-		r.ops[i].after = nil
-	}
 	for id, ops := range r.waits {
 		if n, known := r.triggers[id]; !known || n != len(r.fires[id]) {
 			return fmt.Errorf("%s waits for trigger %d, which needs %d ends of connections and has %d", r.ops[ops[0]].at, id, n,

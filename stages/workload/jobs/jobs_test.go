@@ -123,6 +123,7 @@ func TestCollectivesTakeWhatFormulasSay(t *testing.T) {
 		{"reduce-scatter", "ring", 8, one(7, s/8, true), 56},
 		{"all-gather", "ring", 4, one(3, s/4, true), 12},
 		{"all-to-all", "pairwise", 8, one(7, s/8, true), 56},
+		{"scatter", "direct", 8, one(1, 7*s/8, false), 7},
 		{"broadcast", "tree", 6, one(3, s, false), 5},
 		{"pipeline", "chain", 5, one(4, s, false), 4},
 		{"all-reduce", "", 1, 0, 0},
@@ -208,6 +209,27 @@ func TestDirectAllToAll(t *testing.T) {
 	bound := transferNS(&p, 27_000_000, true)
 	if got := float64(ends[0]); transfers != 12 || got < 0.999*bound || got > 1.1*bound {
 		t.Errorf("%d transfers in %v ns, want 12 in %v", transfers, got, bound)
+	}
+}
+
+// Requests that fan out, each once the replies to the one before are there: 3 KB to each of 15 servers, 20 us of theirs, and
+// replies of 2 KB.
+func TestRequestsThatFanOut(t *testing.T) {
+	p := starParams()
+	call := func(kind string, bytes int64) jobs.Step {
+		return jobs.Step{Collective: &jobs.Collective{Kind: kind, Bytes: 16 * bytes}}
+	}
+	j := jobs.Job{Hosts: hostList(16), Iterations: 3, Steps: []jobs.Step{call("scatter", 3000), {ComputeNS: 20_000},
+		call("gather", 2000)}}
+	ends, transfers := star(t, &j, p)
+	const latencyNS = 2 * starDelayNS
+	one := func(bytes float64) float64 { return (bytes + float64(p.HeaderBytes)) * 8e9 / starBps }
+	// The last request leaves behind 14 others; its server's reply arrives alone.
+	want := 16*one(3000) + latencyNS + 20_000 + 2*one(2000) + latencyNS
+	within(t, "fan-out", ends[0], want)
+	within(t, "three", ends[2], 3*want)
+	if transfers != 3*2*15 {
+		t.Errorf("%d transfers", transfers)
 	}
 }
 
