@@ -56,7 +56,9 @@ const (
 
 // exactNS is the processor time of a simulation of the whole network.
 func (w workSize) exactNS() float64 {
-	return float64(w.packetHops)*exactHopNSOf(w.hosts) + float64(w.flows)*exactFlowNS
+	grown := math.Log(float64(max(1, w.hosts))/smallHosts) / math.Log(float64(largeHosts)/smallHosts)
+	hopNS := exactHopNS + min(1, max(0, grown))*(exactHopMostNS-exactHopNS)
+	return float64(w.packetHops)*hopNS + float64(w.flows)*exactFlowNS
 }
 
 // ExactSeconds is the processor time that a simulation of the whole network is expected to take.
@@ -64,20 +66,10 @@ func ExactSeconds(hosts int, flows, packetHops int64) float64 {
 	return workSize{hosts: hosts, flows: flows, packetHops: packetHops}.exactNS() / 1e9
 }
 
-// twoPassesNS is the processor time of two passes of link cases.
-func (w workSize) twoPassesNS() float64 {
-	return float64(w.packetHops)*passesHopNS + float64(w.flowHops)*passesFlowHopNS
-}
-
-// exactHopNSOf is what a packet-hop costs in a network of so many hosts.
-func exactHopNSOf(hosts int) float64 {
-	grown := math.Log(float64(max(1, hosts))/smallHosts) / math.Log(float64(largeHosts)/smallHosts)
-	return exactHopNS + min(1, max(0, grown))*(exactHopMostNS-exactHopNS)
-}
-
 // affordable reports whether the whole network is simulated without asking two passes.
 func (w workSize) affordable() bool {
-	return w.exactNS() <= max(affordableNS, affordableRatio*w.twoPassesNS())
+	twoPassesNS := float64(w.packetHops)*passesHopNS + float64(w.flowHops)*passesFlowHopNS
+	return w.exactNS() <= max(affordableNS, affordableRatio*twoPassesNS)
 }
 
 // estimateAuto makes the estimate of a variant that chooses.

@@ -44,7 +44,7 @@ var mayImport = map[string][]string{
 	"pipeline/internal/estimates":  {"pipeline", "pipeline/scenario"},
 	"pipeline/internal/rows":       {"schema/...", "queries/...", "pipeline/lake/...", "pipeline/catalog"},
 	"pipeline/report":              {"schema/...", "queries", "stages/moves"},
-	"pipeline/sampling":            {"stages/rng"},
+	"pipeline/sampling":            {"stages", "stages/rng"},
 	"pipeline/workloads":           append(below, "pipeline/scenario", "pipeline/engine", "pipeline/catalog"),
 	"pipeline":                     append(below, "pipeline/scenario", "pipeline/engine", "pipeline/catalog", "pipeline/cache", "pipeline/workloads"),
 	"pipeline/summary":             append(below, "pipeline", "pipeline/engine"),

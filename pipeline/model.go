@@ -92,9 +92,10 @@ func OpenModel(l *lake.Lake, scenario string) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := readNetwork(l, id, r)
+	n, err := format.FromTables(l.Read(schema.Nodes, r.Files(schema.Nodes), nil, nil),
+		l.Read(schema.Links, r.Files(schema.Links), nil, nil))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("topology of scenario %s: %w", id, err)
 	}
 	m, err := newModel(l, spec, n)
 	if err == nil {
@@ -121,16 +122,6 @@ func ReadSpec(l *lake.Lake, id lake.ScenarioID) (spec Spec, err error) {
 		err = spec.Switches.Validate(&spec.Params)
 	}
 	return spec, err
-}
-
-// readNetwork rebuilds a scenario's topology from tables nodes and links.
-func readNetwork(l *lake.Lake, id lake.ScenarioID, r engine.Records) (*topology.Network, error) {
-	n, err := format.FromTables(l.Read(schema.Nodes, r.Files(schema.Nodes), nil, nil),
-		l.Read(schema.Links, r.Files(schema.Links), nil, nil))
-	if err != nil {
-		return nil, fmt.Errorf("topology of scenario %s: %w", id, err)
-	}
-	return n, nil
 }
 
 // Resolve finds the scenario that a user names: by its id, its name or an alias, or the beginning of the id (at least 4

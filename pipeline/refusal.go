@@ -103,7 +103,8 @@ func (m *Model) Refuse(v Variant, others ...Feature) error {
 func (m *Model) check(v Variant, o Settings) error {
 	err := errors.Join(checkVariant(v), m.Refuse(v, o.For))
 	exact := v.Estimator == stages.WholeNetwork && o.For != ForDifference // what-if then takes link cases
-	if err != nil || !exact && !(v.Auto && (m.onlyWhole() || !m.Spec.Switches.IsZero())) {
+	whole := v.Auto && (m.Refuse(Variant{Estimator: stages.Flow}) != nil || !m.Spec.Switches.IsZero())
+	if err != nil || !exact && !whole {
 		return err
 	}
 	err = stages.CheckWholeNetwork(m.Network, m.Spec.Params, m.Spec.Switches, m.Spec.Classes, &stages.Loads{})
@@ -112,9 +113,6 @@ func (m *Model) check(v Variant, o Settings) error {
 	}
 	return err
 }
-
-// onlyWhole reports whether link cases are refused.
-func (m *Model) onlyWhole() bool { return m.Refuse(Variant{Estimator: stages.Flow}) != nil }
 
 // checkVariant reports settings that do not go together.
 func checkVariant(v Variant) error {

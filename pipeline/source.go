@@ -70,10 +70,11 @@ func (g *generatedFlows) flows(ctx context.Context, t *engine.Attempt, out *lake
 	slices.SortStableFunc(run, func(a, b jobs.Job) int { return cmp.Compare(a.StartNS, b.StartNS) })
 	w := &jobWriter{jobs: run, flows: out, waits: t.Sink(schema.Dependencies), parts: t.Sink(schema.JobFlows),
 		stats: stats, stopped: ctx.Err}
-	if err := g.draw(ctx, n, stats, w); err != nil {
-		return nil, err
+	err = g.draw(ctx, n, stats, w)
+	for err == nil && len(w.jobs) > 0 {
+		err = w.next()
 	}
-	return stats, w.finish()
+	return stats, err
 }
 
 // draw draws the flows of services.
@@ -103,12 +104,6 @@ type flowFile struct {
 }
 
 func (*flowFile) reads() []engine.Output { return nil }
-
-// accept reports flows that were accepted with another limit of rejects.
-func (f *flowFile) accept(g *Generated) error {
-	rows := g.Flows + g.Merged + g.Rejects
-	return ingest.CheckRejects(f.path, rows, g.Rejects, g.SetAside, f.Spec.MaxRejects, g.RejectReasons)
-}
 
 func (f *flowFile) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*Generated, error) {
 	stats, err := ingest.File(ctx, f.Network, f.path, ingest.Options{
@@ -411,16 +406,6 @@ func (w *jobWriter) Write(rec arrow.Record) error {
 			if err := w.next(); err != nil {
 				return err
 			}
-		}
-	}
-	return nil
-}
-
-// finish writes the jobs that are left.
-func (w *jobWriter) finish() error {
-	for len(w.jobs) > 0 {
-		if err := w.next(); err != nil {
-			return err
 		}
 	}
 	return nil

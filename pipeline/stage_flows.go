@@ -101,8 +101,9 @@ func (m *method) generateStage() *engine.Stage {
 		if err == nil {
 			err = m.refuseFlows(&g)
 		}
-		if file, ok := m.source.(*flowFile); ok && err == nil {
-			err = file.accept(&g)
+		if file, ok := m.source.(*flowFile); ok && err == nil { // the limit may be another one now
+			err = ingest.CheckRejects(file.path, g.Flows+g.Merged+g.Rejects, g.Rejects, g.SetAside, m.Spec.MaxRejects,
+				g.RejectReasons)
 		}
 		return err
 	}

@@ -1,3 +1,16 @@
+// Package schema defines the tables of a lake (columns, units, keys, sort orders and partitions) and the streams of
+// record batches that stages pass to each other. GLOSSARY.md defines the terms.
+//
+//	LAKE/TABLE/scenario=ID/part-NNNNN.parquet                   input            tables_scenario.go
+//	LAKE/TABLE/scenario=ID/variant=NAME/part-NNNNN.parquet      method           tables_method.go
+//	                                                            results          tables_answers.go
+//	                                                            comparisons      tables_compare.go
+//	LAKE/TABLE/workload=ID/part-NNNNN.parquet                   ingested traces  tables_workload.go
+//
+// Only the stages of a running estimate read the temporary tables of the method.
+//
+// Names of columns end in their unit: _ns, _bytes, _bps. Times are integers. The package imports no other package of
+// this module.
 package schema
 
 import (
@@ -163,4 +176,22 @@ func ByName(name string) (Table, error) {
 		}
 	}
 	return Table{}, fmt.Errorf("no table %q in the lake", name)
+}
+
+// Batches is a stream of record batches of one table.
+//
+//   - Next returns the next batch, or io.EOF after the last one. A batch is never empty. After an
+//     error, Next returns that error again.
+//   - The caller owns a returned batch and releases it. Its columns are valid until then.
+//   - A stream is used by one goroutine at a time. Close may be called at any time, once, and frees the
+//     resources of the stream. Batches that were returned before stay valid.
+type Batches interface {
+	Next() (arrow.Record, error)
+	Close() error
+}
+
+// Sink accepts the record batches of one table, in order. Write does not retain the batch: the caller owns it
+// before and after. A sink is used by one goroutine at a time.
+type Sink interface {
+	Write(arrow.Record) error
 }

@@ -68,7 +68,7 @@ func (s *Simulator) caseKey() CaseKey {
 //	counters := uvarint × 6      MaxQueueAtNS relative to the first start; 0 if nothing was queued
 //	share    := 8 bytes          the case's feedbackShare
 //	flow     := uvarint(ideal) uvarint(fct - ideal) uvarint(wait) uvarint(length) block*
-//	block    := as in blocks.go; none unless the case records observations
+//	block    := as in observations.go; none unless the case records observations
 
 // encodeResult appends s.result.
 func (s *Simulator) encodeResult(b []byte) []byte {

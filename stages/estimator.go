@@ -1,3 +1,33 @@
+// Package stages is the estimation method: from flows on a network to the slowdown of every flow.
+//
+//	flows
+//	  │ route                 path of each flow → its hops, by link
+//	  ▼
+//	hops ═══ barrier 1: a link case needs all of its flows
+//	  │ simulate              link case of each link → observations of each flow's packets   ◄──┐
+//	  ▼                                                                                         │ one pass
+//	observations ═══ barrier 2: a flow needs all of its hops                                    │
+//	  │ feedback              observations at the other hops → feedback of each hop  ───────────┘
+//	  ▼ after the last pass
+//	sender feedback
+//	  │ replay                hosts' uplinks with complete feedback → an FCT of each flow
+//	  ▼
+//	sample                    FCT of each flow → slowdown, and what each hop contributes
+//	  ▼
+//	intervals, warnings       confidence intervals of percentiles; conditions of lower accuracy
+//
+// That is estimator Flow. Estimator Independent is the paper's: it has one pass, and in place of feedback and
+// replay the stage bucket, from hop delays of each link to delay distributions by flow size and to a random draw
+// for each hop. With clustering, only one link of each cluster is simulated, and the delays at the others are drawn
+// from the representative's.
+//
+// Stages read and write record batches (schema.Batches, schema.Sink). They do not know files, tasks, workers or
+// retries; package pipeline does. The files that users provide are read by the packages below: stages/topology,
+// stages/workload and stages/ingest.
+//
+// A stage's object is the reusable memory of one worker. What it writes is a function of its input alone: it does
+// not depend on partitions, on the order of tasks or on the worker. Random numbers are keyed by seed, purpose and
+// id (stages/rng). The columns that a stage reads of a table are the fields of a struct (columns.Each).
 package stages
 
 import (

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"runtime"
 	"sync"
 
 	"parsimon/schema"
@@ -374,4 +376,194 @@ func (x *exact) writeSlots() error {
 		}
 	}
 	return linkSlotTable.Write(x.out.Slots, rows)
+}
+
+// simulate runs the engine.
+func (x *exact) simulate(ctx context.Context) error {
+	links, hosts := x.engineTopology()
+	engine, err := network.New(x.params, x.options.Buffer, links, hosts, x.nextFlows)
+	if err != nil {
+		return err
+	}
+	if x.classOf, err = classify(engine, x.options.Classes); err != nil {
+		return err
+	}
+	x.engine = engine
+	if m := x.options.Moves; m.Whole() {
+		if x.routes, err = m.NewRoutes(x.router, x.options.Seed); err != nil {
+			return err
+		}
+		if x.first, err = x.nextFlows(); err != nil { // times of the engine begin with the first flow
+			return err
+		}
+		engine.Move(m.Engine(x.net, x.routes, x.options.Seed, x.originNS))
+	}
+	if x.waits != nil {
+		engine.WaitFor()
+	}
+	workers := x.options.Workers
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	if err := engine.Run(ctx, workers, x.take); err != nil {
+		return err
+	}
+	x.stats.Losses = engine.Losses()
+	if x.findDeepest(engine); x.options.Buffer.IsZero() {
+		return nil
+	}
+	for _, l := range x.net.Links {
+		if dropped := engine.Dropped(l.ID); dropped > x.stats.MostDropped {
+			x.stats.MostDroppedLink, x.stats.MostDropped = l.ID, dropped
+		}
+		x.stats.PausedNS += engine.PausedNS(l.ID)
+	}
+	return nil
+}
+
+// CheckWholeNetwork returns an error if Exact cannot simulate flows that load the links so: over a link without a
+// delay, for example.
+func CheckWholeNetwork(n *topology.Network, p simkernel.Params, b network.BufferParams, classes []TrafficClass,
+	loads *Loads) error {
+	if span := loads.LastStartNS - loads.FirstStartNS; span > network.MaxNS {
+		return fmt.Errorf("the flows start within %d s, more than %d", span/1e9, network.MaxNS/int64(1e9))
+	}
+	links, hosts := (&exact{net: n}).engineTopology()
+	engine, err := network.New(p, b, links, hosts, func() (*network.Flows, error) { return nil, nil })
+	if err == nil {
+		_, err = classify(engine, classes)
+	}
+	for id, link := range links {
+		if err == nil && b.PFC && !hosts[link.DstNode] && engine.Headroom(link) > b.SwitchBytes {
+			l := n.Links[id]
+			err = fmt.Errorf("%s (link %d, %d ns) sends %d bytes before a pause reaches it: PFC needs that headroom, and the "+
+				"buffer is %d bytes; use a larger buffer, state a headroom (switches.headroom), or leave out PFC (--pfc)",
+				n.LinkName(l.ID), l.ID, l.DelayNS, engine.Headroom(link), b.SwitchBytes)
+		}
+	}
+	return err
+}
+
+// findDeepest finds the switch that held the most bytes or, without a limited buffer, that may have: the length of a
+// queue is recorded when a packet starts to be sent, so each port may have held one more packet.
+func (x *exact) findDeepest(engine *network.Network) {
+	held := map[int32]int64{}
+	for _, l := range x.net.Links {
+		if v, _ := x.net.Node(l.Src); v.Kind != topology.KindHost {
+			if deepest := engine.Counters(l.ID).MaxQueueBytes; deepest > 0 {
+				held[l.Src] += deepest + x.params.PayloadBytes + x.params.HeaderBytes
+			}
+		}
+	}
+	for i, v := range x.net.Nodes { // the first of equals, in the order of ids
+		if !x.options.Buffer.IsZero() {
+			held[v.ID] = engine.MostBytes(int32(i))
+		}
+		if held[v.ID] > x.stats.DeepestSwitchBytes {
+			x.stats.DeepestSwitch, x.stats.DeepestSwitchBytes = v.ID, held[v.ID]
+		}
+	}
+}
+
+// engineTopology returns the network as the engine expects it, with places of nodes instead of ids.
+func (x *exact) engineTopology() (links []network.Link, hosts []bool) {
+	place := make(map[int32]int32, len(x.net.Nodes))
+	hosts = make([]bool, len(x.net.Nodes))
+	for i, v := range x.net.Nodes {
+		place[v.ID], hosts[i] = int32(i), v.Kind == topology.KindHost
+	}
+	for _, l := range x.net.Links {
+		links = append(links, network.Link{
+			SrcNode: place[l.Src], DstNode: place[l.Dst], BandwidthBps: l.BandwidthBps, DelayNS: l.DelayNS,
+		})
+	}
+	return links, hosts
+}
+
+// ComputeStep reports whether a flow is a compute step: no bytes on one host. It has no path, and ends when it starts.
+func ComputeStep(src, dst int32, sizeBytes int64) bool { return sizeBytes == 0 && src == dst }
+
+// dependencyBlock is for how many flows the bounds of a dependencyReader are known.
+const dependencyBlock = 4096
+
+// A dependencyReader gives the flows of a workload what they wait for. Table dependencies is by flow_row.
+type dependencyReader struct {
+	in     schema.Batches
+	rows   []dependency       // of the present batch, from the next one on
+	bounds []dependencyBounds // by block of flows, of it and all later ones
+}
+
+// dependencyBounds are network.Flows.KeepRow and HeldBy.
+type dependencyBounds struct{ keepRow, heldBy int64 }
+
+// dependency is a row of table dependencies.
+type dependency struct {
+	Row   int64 `col:"flow_row"`
+	After int64 `col:"after_row"`
+	Delay int64 `col:"delay_ns"`
+}
+
+// newDependencies reads the table once, for the bounds, and opens it again.
+func newDependencies(open func() schema.Batches, flows int64) (*dependencyReader, error) {
+	d := &dependencyReader{bounds: make([]dependencyBounds, flows/dependencyBlock+2)}
+	for i := range d.bounds {
+		d.bounds[i] = dependencyBounds{math.MaxInt64, math.MaxInt64}
+	}
+	row, latest := int64(-1), int64(-1) // the flow at hand, and the last that it waits for
+	next := func(to int64) {
+		d.bound(row).heldBy = min(d.bound(row).heldBy, latest)
+		for free := row + 1; free < to; free = (free/dependencyBlock + 1) * dependencyBlock { // they wait for none
+			d.bound(free).heldBy = 0
+		}
+		row, latest = to, 0
+	}
+	err := columns.Each(open(), func(r *dependency) error {
+		if r.Row < row || r.Row >= flows || r.After < 0 || r.After >= flows || r.After == r.Row || r.Delay < 0 {
+			return fmt.Errorf("dependencies: flow row %d waits for row %d and %d ns, out of order or of range", r.Row,
+				r.After, r.Delay)
+		}
+		if r.Row != row {
+			next(r.Row)
+		}
+		latest = max(latest, r.After)
+		d.bound(r.Row).keepRow = min(d.bound(r.Row).keepRow, r.After)
+		return nil
+	})
+	next(flows)
+	for i := len(d.bounds) - 2; i >= 0; i-- {
+		b, later := &d.bounds[i], d.bounds[i+1]
+		b.keepRow, b.heldBy = min(b.keepRow, later.keepRow), min(b.heldBy, later.heldBy)
+	}
+	d.in = open()
+	return d, err
+}
+
+func (d *dependencyReader) bound(row int64) *dependencyBounds {
+	return &d.bounds[max(0, row)/dependencyBlock]
+}
+
+// add appends to a chunk what the flow in a row of table flows, its next one, waits for.
+func (d *dependencyReader) add(c *network.Flows, row int64) error {
+	if len(c.AfterEnds) == 0 {
+		c.KeepRow, c.HeldBy = d.bound(row).keepRow, d.bound(row).heldBy
+	}
+	for {
+		for ; len(d.rows) > 0 && d.rows[0].Row == row; d.rows = d.rows[1:] {
+			c.After, c.DelayNS = append(c.After, d.rows[0].After), append(c.DelayNS, d.rows[0].Delay)
+		}
+		if d.in == nil || len(d.rows) > 0 {
+			c.AfterEnds = append(c.AfterEnds, int32(len(c.After)))
+			return nil
+		}
+		rec, err := d.in.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			d.in = nil
+		case err != nil:
+			return err
+		default:
+			d.rows = columns.Append(d.rows[:0], rec)
+			rec.Release()
+		}
+	}
 }

@@ -127,7 +127,7 @@ func (x *Intervals) Read(slowdowns schema.Batches) error {
 			return fmt.Errorf("slowdowns: a flow starts at %d ns, outside the workload", r.StartNS)
 		}
 		block := int(float64(r.StartNS-x.firstNS) / float64(x.spanNS) * intervalBlocks)
-		cell, bin := cellOf(r.Slowdown), sizebin.Of(r.SizeBytes)
+		cell, bin := cells.Of(r.Slowdown), sizebin.Of(r.SizeBytes)
 		for _, set := range x.groupsOf(r.flowLabels) {
 			set.bins[sizebin.Count].count(block, cell)
 			if set.by <= ByService {
@@ -185,20 +185,26 @@ func (g *intervalGroup) count(block, cell int) {
 	g.flows++
 }
 
-// cellOf returns the cell of a slowdown: cell 0 is exactly 1, and cell k ends at exp(k × intervalStep).
-func cellOf(slowdown float64) int {
+// Cells divide slowdowns: cell 0 is exactly 1, and cell k ends at exp(k × the width, which is relative).
+type Cells float64
+
+// cells are those that intervals count in.
+const cells = Cells(intervalStep)
+
+// Of returns the cell of a slowdown of at least 1.
+func (width Cells) Of(slowdown float64) int {
 	if !(slowdown > 1) {
 		return 0
 	}
-	return 1 + int(math.Log(slowdown)/intervalStep)
+	return 1 + int(math.Log(slowdown)/float64(width))
 }
 
-// cellEdge returns the slowdown at a fraction of the cell's width.
-func cellEdge(cell int, fraction float64) float64 {
+// Slowdown returns the slowdown at a fraction of the cell's width.
+func (width Cells) Slowdown(cell int, fraction float64) float64 {
 	if cell == 0 {
 		return 1
 	}
-	return math.Exp((float64(cell-1) + fraction) * intervalStep)
+	return math.Exp((float64(cell-1) + fraction) * float64(width))
 }
 
 // A percentile gets a warning if fewer flows are beyond it, or if its interval is wider relative to it. With
@@ -238,7 +244,7 @@ func (x *Intervals) Tails() Tails {
 			return math.Inf(1)
 		}
 		g.accumulate()
-		return cellEdge(g.cellOfAll(0.99), 0.5)
+		return cells.Slowdown(g.cellOfAll(0.99), 0.5)
 	}
 	t := Tails{All: p99(sizebin.Count, 0)}
 	for b := range t.Bins {
@@ -298,7 +304,7 @@ func (x *Intervals) interval(g *intervalGroup, row *Interval) {
 		outside := len(cells) * 25 / 1000 // at either end
 		lo, hi = min(lo, cells[outside]), max(hi, cells[len(cells)-1-outside])
 	}
-	row.Estimate, row.Lo, row.Hi = cellEdge(at, 0.5), cellEdge(lo, 0), cellEdge(hi, 1)
+	row.Estimate, row.Lo, row.Hi = cells.Slowdown(at, 0.5), cells.Slowdown(lo, 0), cells.Slowdown(hi, 1)
 	row.Warning = intervalWarning(row)
 }
 
@@ -327,7 +333,7 @@ func (x *Intervals) addMethod(bin int, row *Interval) {
 	if row.By == ByNothing {
 		x.estimates[bin][row.Quantile] = row.Estimate
 	}
-	m.Disagreement = cellEdge(cell, 0.5)/x.estimates[bin][row.Quantile] - 1
+	m.Disagreement = cells.Slowdown(cell, 0.5)/x.estimates[bin][row.Quantile] - 1
 	m.Error = methodError(row.Estimate, m.Disagreement)
 	row.Lo = max(1, row.Estimate-math.Hypot(row.Estimate-row.Lo, m.Error*row.Estimate))
 	row.Hi = row.Estimate + math.Hypot(row.Hi-row.Estimate, m.Error*row.Estimate)
@@ -439,7 +445,7 @@ type caseCell struct {
 }
 
 func (c CaseSlowdowns) count(sizeBytes int64, slowdown float64) {
-	c[caseCell{int32(sizebin.Of(sizeBytes)), int32(cellOf(slowdown))}]++
+	c[caseCell{int32(sizebin.Of(sizeBytes)), int32(cells.Of(slowdown))}]++
 }
 
 // cells are the cells of one size bin that have flows, ascending; sizebin.Count is all bins.

@@ -40,7 +40,7 @@ type RoutedFlow struct {
 	StartNS   int64 `col:"start_ns"`
 }
 
-// Route lists the hops of one chunk of the workload; the router chooses the paths (stages/topology/ecmp.go). in is
+// Route lists the hops of one chunk of the workload; the router chooses the paths (topology.Router). in is
 // table flows, at least the columns of a RoutedFlow; the first row is row firstRow of the table. Route writes table
 // hops, by link and flow_row, and table link_loads, what each link carries of this chunk, by link.
 //
@@ -257,4 +257,65 @@ func (c *routeChunk) writeLoads(chunk int32, loads schema.Sink) error {
 		}
 	}
 	return loadTable.Write(loads, rows)
+}
+
+// roundTripNS returns the round trip on a path without waits: of a full packet, and of its ACK on the way back.
+func roundTripNS(n *topology.Network, p *simkernel.Params, path []int32) (ns int64) {
+	for _, id := range path {
+		l := n.Links[id]
+		ns += l.DelayNS + n.Links[topology.Reverse(id)].DelayNS + sendAndAckNS(p, n, l)
+	}
+	return ns
+}
+
+// slowestHop returns the last hop of least bandwidth behind hop 0; 0 if the path has one hop only.
+func slowestHop(path []int32, bps func(link int32) int64) int {
+	slowest := min(1, len(path)-1)
+	for h := 2; h < len(path); h++ {
+		if bps(path[h]) <= bps(path[slowest]) {
+			slowest = h
+		}
+	}
+	return slowest
+}
+
+// between returns the time per byte, in ps, of the links between hop 0 and a hop, as simkernel.Case.BetweenPS; for
+// hop 0, between it and the slowest hop.
+func between(path []int32, hop int, bps func(link int32) int64) int32 {
+	if hop == 0 {
+		hop = slowestHop(path, bps)
+	}
+	var ps float64
+	for h := 1; h < hop; h++ {
+		ps += 8e12 / float64(bps(path[h]))
+	}
+	return int32(min(math.Round(ps), math.MaxInt32))
+}
+
+// slowestLinks returns the bandwidths of the slowest link before and of the slowest link behind a hop, as
+// simkernel.Case.UpstreamBps and DownstreamBps; 0 where the link case need not know.
+//
+// A link matters where it is slower than the links that the case simulates: those space a flow's packets
+// already. Before the hop this is the source, behind it the target. At hop 0 the slowest link counts even if it is as
+// fast as the source, because waits before it move packets together.
+func slowestLinks(path []int32, hop int, bps func(link int32) int64) (upstream, downstream int64) {
+	if hop == 0 {
+		if slowest := slowestHop(path, bps); slowest > 0 {
+			downstream = bps(path[slowest])
+		}
+		return 0, downstream
+	}
+	least := bps(path[0])
+	for h := 1; h < hop; h++ {
+		if b := bps(path[h]); b < least {
+			least, upstream = b, b
+		}
+	}
+	least = bps(path[hop])
+	for _, link := range path[hop+1:] {
+		if b := bps(link); b < least {
+			least, downstream = b, b
+		}
+	}
+	return upstream, downstream
 }

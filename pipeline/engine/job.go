@@ -154,7 +154,7 @@ func (e *Executor) resume(j *job) (err error) {
 		if j.Done[n], err = readRecord(e.lake, j.Stage, n); err != nil {
 			return err
 		}
-		if rec := j.Done[n]; rec != nil && !e.whole && !e.shared() && e.collected(rec) {
+		if rec := j.Done[n]; rec != nil && !e.whole && !e.shared() && slices.ContainsFunc(rec.Files, e.lake.Collected) {
 			j.Done[n] = nil
 		}
 	}
@@ -295,7 +295,11 @@ func (t *Attempt) SetCritical(ns int64) { t.critical = max(1, ns) }
 // failed.
 func (e *Executor) runTask(ctx context.Context, j *job, n int, worker Worker) (rec *Record, err error) {
 	t := &Attempt{Task: j.Tasks[n], N: n, in: j.in, session: e.session, stage: j.Stage, progress: e.Progress}
-	defer t.abandon()
+	defer func() {
+		for _, w := range t.out {
+			w.Abandon() // unfinished files
+		}
+	}()
 	began := time.Now()
 	err = t.work(ctx, worker)
 	if rec := e.taken(j.Stage, n); rec != nil {
@@ -336,13 +340,6 @@ func (t *Attempt) commit(took time.Duration) (rec *Record, err error) {
 	}
 	rec.Stats, err = json.Marshal(t.stats)
 	return rec, err
-}
-
-// abandon removes unfinished files.
-func (t *Attempt) abandon() {
-	for _, w := range t.out {
-		w.Abandon()
-	}
 }
 
 type failedSink struct{ err error }

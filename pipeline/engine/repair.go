@@ -185,8 +185,3 @@ func (e *Executor) collect(s *Stage, t schema.Table) error {
 	}
 	return err
 }
-
-// collected reports whether files of a task were removed.
-func (e *Executor) collected(rec *Record) bool {
-	return slices.ContainsFunc(rec.Files, e.lake.Collected)
-}

@@ -35,8 +35,7 @@ func TestSampledInWords(t *testing.T) {
 	if !strings.Contains(text, want) {
 		t.Errorf("%q lacks %q", text, want)
 	}
-	w := c.warnings()
-	if len(w) != 1 || !strings.Contains(w[0].Text, "The intervals leave out the error of link cases") {
+	if w := c.warnings(); len(w) != 0 {
 		t.Errorf("warnings %+v", w)
 	}
 	want = "48 windows of time, half of them at most 2 ms long, were drawn at random in 2 rounds"

@@ -254,10 +254,6 @@ func (c *content) warnings() []warning {
 	few := warning{Weight: "short", Text: "The workload is too short to be sure of some percentiles."}
 	if c.estimate.Windows {
 		few.Text = "Windows have too few flows to be sure of some percentiles, or too many that outlast them."
-		if !strings.HasPrefix(c.estimate.Variant, "exact") {
-			out = append(out, warning{"weak", "The intervals leave out the error of link cases: without --estimator, " +
-				"windows are simulated packet by packet.", nil})
-		}
 	}
 	for i := range short.Len() {
 		bin := "all flows"

@@ -1,16 +1,24 @@
 package sampled
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"time"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/pipeline"
+	"parsimon/pipeline/engine"
 	"parsimon/pipeline/gate"
 	"parsimon/pipeline/sampling"
 	"parsimon/pipeline/summary"
 	"parsimon/pipeline/text"
+	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/schema/sizebin"
 	"parsimon/stages"
 )
@@ -59,16 +67,10 @@ func (s *sampler) result(rows []Row, stopped string, seconds float64) *Result {
 			r.Percentiles = append(r.Percentiles, summary.PercentilesResult{SizeBin: row.SizeBin, Flows: row.Flows})
 		}
 		p := &r.Percentiles[len(r.Percentiles)-1]
-		switch row.Quantile {
-		case 0.5:
-			p.P50, p.P50Lo, p.P50Hi = row.Estimate, &row.Lo, &row.Hi
-		case 0.9:
-			p.P90, p.P90Lo, p.P90Hi = row.Estimate, &row.Lo, &row.Hi
-		case 0.99:
-			p.P99, p.P99Lo, p.P99Hi = row.Estimate, &row.Lo, &row.Hi
-		case 0.999:
-			p.P999, p.P999Lo, p.P999Hi = row.Estimate, &row.Lo, &row.Hi
-		}
+		q := slices.Index(pipeline.Quantiles, row.Quantile)
+		*[]*float64{&p.P50, &p.P90, &p.P99, &p.P999}[q] = row.Estimate
+		*[]**float64{&p.P50Lo, &p.P90Lo, &p.P99Lo, &p.P999Lo}[q] = &row.Lo
+		*[]**float64{&p.P50Hi, &p.P90Hi, &p.P99Hi, &p.P999Hi}[q] = &row.Hi
 	}
 	return r
 }
@@ -319,4 +321,132 @@ func (k Key) String() string {
 		return "vnet " + k.Label
 	}
 	return "all"
+}
+
+// variant names the estimate in the lake: the variant of the windows, how many, and what else its intervals depend on.
+func (s *sampler) variant() string {
+	name := s.base.Variant().String() + pipeline.SampledPart + fmt.Sprint(len(s.counts))
+	if s.ask.Confidence != 0.95 {
+		name += fmt.Sprintf("-confidence-%g%%", math.Round(s.ask.Confidence*1e4)/100)
+	}
+	return name
+}
+
+// combine writes the tables and the answer.
+func (s *sampler) combine(ctx context.Context, stopped string) (*Result, error) {
+	rows := s.rows()
+	stage := pipeline.CombineStage(s.base.ID(), s.variant())
+	stage.Cut = func(*engine.Inputs, []engine.Task) ([]engine.Task, error) {
+		return []engine.Task{{Lo: 0, Hi: int64(len(s.counts)),
+			Cost: int64(s.sampledShare() * float64(s.index.totals[all]))}}, nil
+	}
+	outputs := make([]engine.Output, len(s.rounds))
+	for i, r := range s.rounds {
+		outputs[i] = r.run.Plan().Writer(schema.Slowdowns).Output(schema.Slowdowns)
+	}
+	stage.Reads = outputs
+	stage.Open = engine.Always(func(ctx context.Context, t *engine.Attempt) error {
+		return s.write(ctx, t, rows, outputs)
+	})
+	if err := s.base.Executor().RunStage(ctx, nil, stage); err != nil {
+		return nil, err
+	}
+	if err := s.base.Publish(); err != nil {
+		return nil, err
+	}
+	return s.result(rows, stopped, time.Since(s.began).Seconds()), nil
+}
+
+// A drawnWindow is a window of table windows.
+type drawnWindow struct {
+	stratum, round int
+	weight         float64
+}
+
+func (s *sampler) write(ctx context.Context, t *engine.Attempt, rows []Row, outputs []engine.Output) error {
+	all := make([]stages.Interval, len(rows))
+	for i, r := range rows {
+		all[i] = stages.Interval{By: r.Key.By, Service: r.Key.Label, VNet: r.Key.Label, SizeBin: r.SizeBin,
+			Flows: r.Flows, Quantile: r.Quantile, Estimate: r.Estimate, Lo: r.Lo, Hi: r.Hi, Warning: r.Warning}
+	}
+	drawn := map[int]*drawnWindow{}
+	for h, slots := range s.design.Strata {
+		for _, n := range slots[:s.drawn[h]] {
+			drawn[n] = &drawnWindow{stratum: h, weight: float64(len(slots)) / float64(s.drawn[h])}
+		}
+	}
+	for i, r := range s.rounds {
+		for _, n := range r.slots {
+			drawn[n].round = i
+		}
+	}
+	intervals, windows := stages.IntervalsRecord(all), s.windowsRecord(drawn)
+	defer intervals.Release()
+	defer windows.Release()
+	err := errors.Join(t.Sink(schema.Intervals).Write(intervals), t.Sink(schema.Windows).Write(windows))
+	for i, r := range s.rounds {
+		if err != nil {
+			break
+		}
+		err = columns.ForEach(t.Read(outputs[i], nil, nil), func(rec arrow.Record) error {
+			t.Add(rec.NumRows())
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			return s.writeSampled(t.Sink(schema.SampledSlowdowns), rec, r.slots, drawn)
+		})
+	}
+	return err
+}
+
+// windowsRecord is the batch of table windows.
+func (s *sampler) windowsRecord(drawn map[int]*drawnWindow) arrow.Record {
+	out := columns.NewRows(schema.Windows)
+	for _, n := range s.design.Drawn(s.drawn) {
+		x, w := s.index.slots[n], drawn[n]
+		out.Add(columns.Row{
+			"window": int32(n), "round": int32(w.round + 1), "window_scenario": string(s.rounds[w.round].run.ID()),
+			"stratum": int32(w.stratum), "stratum_slots": int32(len(s.design.Strata[w.stratum])),
+			"stratum_drawn": int32(s.drawn[w.stratum]), "weight": w.weight, "from_ns": x.FromNS, "to_ns": x.ToNS,
+			"warmup_ns": s.warmup.NS, "flows": x.Flows, "bytes": x.Bytes,
+		})
+	}
+	return out.Record()
+}
+
+// writeSampled writes those rows of table slowdowns that are in windows to table sampled_slowdowns.
+func (s *sampler) writeSampled(to schema.Sink, rec arrow.Record, slots []int,
+	drawn map[int]*drawnWindow) error {
+	starts := columns.Int64s(rec, "start_ns")
+	for from, end := 0, 0; from < len(starts); from = end {
+		n, counted := s.slotOf(starts[from], slots)
+		for end = from + 1; end < len(starts); end++ { // rows of a window are neighbors, in general
+			if m, too := s.slotOf(starts[end], slots); m != n || too != counted {
+				break
+			}
+		}
+		if !counted {
+			continue
+		}
+		part := rec.NewSlice(int64(from), int64(end))
+		var out []arrow.Array
+		for _, c := range schema.SampledSlowdowns.Columns {
+			switch c.Name {
+			case "window":
+				out = append(out, columns.Of(slices.Repeat([]int32{int32(n)}, end-from)))
+			case "weight":
+				out = append(out, columns.Of(slices.Repeat([]float64{drawn[n].weight}, end-from)))
+			default:
+				out = append(out, columns.Named(part, c.Name))
+			}
+		}
+		rows := array.NewRecord(schema.SampledSlowdowns.Arrow(), out, int64(end-from))
+		err := to.Write(rows)
+		rows.Release()
+		part.Release()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -3,7 +3,6 @@ package sampled
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sort"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -58,7 +57,6 @@ func (s *sampler) slotOf(startNS int64, slots []int) (int, bool) {
 // A flow of a slot. Its texts are those of a batch, whose memory is used again.
 type flow struct {
 	id, bytes     int64
-	src           int32
 	service, vnet string
 	slowdown      float64
 	cut           *cut // nil for a flow that ends in its simulated part
@@ -66,7 +64,7 @@ type flow struct {
 
 // each calls do with the flows of a round's slots.
 func (s *sampler) each(ctx context.Context, r *round, do func(slot int, f flow)) error {
-	names := []string{"flow_id", "src", "service", "vnet", "size_bytes", "start_ns", "fct_ns", "slowdown"}
+	names := []string{"flow_id", "service", "vnet", "size_bytes", "start_ns", "fct_ns", "slowdown"}
 	in, err := r.run.Read(schema.Slowdowns, names, nil)
 	if err != nil {
 		return err
@@ -74,11 +72,10 @@ func (s *sampler) each(ctx context.Context, r *round, do func(slot int, f flow))
 	return columns.ForEach(in, func(rec arrow.Record) error {
 		service, vnet := columns.Text(rec, "service"), columns.Text(rec, "vnet")
 		id, size, start := columns.Int64s(rec, "flow_id"), columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns")
-		fct, src := columns.Int64s(rec, "fct_ns"), columns.Int32s(rec, "src")
+		fct := columns.Int64s(rec, "fct_ns")
 		for i, slowdown := range columns.Float64s(rec, "slowdown") {
 			if slot, counted := s.slotOf(start[i], r.slots); counted {
-				f := flow{id: id[i], src: src[i], bytes: size[i], service: service.Value(i), vnet: vnet.Value(i),
-					slowdown: slowdown}
+				f := flow{id: id[i], bytes: size[i], service: service.Value(i), vnet: vnet.Value(i), slowdown: slowdown}
 				if c, ok := r.cutOf(start[i], fct[i], slowdown); ok {
 					f.cut = &c
 				}
@@ -188,14 +185,4 @@ func (s *sampler) sampleFrom(k Key, of map[int]counts) sampling.Sample {
 		}
 	}
 	return sample
-}
-
-// without are the slots of a that are not in b.
-func without(a, b []int) (left []int) {
-	for _, n := range a {
-		if _, found := slices.BinarySearch(b, n); !found {
-			left = append(left, n)
-		}
-	}
-	return left
 }

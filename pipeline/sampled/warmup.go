@@ -85,12 +85,6 @@ func slowestHostBps(base *pipeline.Estimation) int64 {
 	return slowest
 }
 
-// slotFlows is how many flows a slot has for a warm-up.
-func slotFlows(g pipeline.Generated, warmupNS int64) int64 {
-	slots := (g.LastStartNS - g.FirstStartNS) / (slotWarmups * warmupNS)
-	return max(minSlotFlows, g.Flows/max(1, min(slots, maxSlots)))
-}
-
 // measureWarmup finds the warm-up, the slots and their design: it estimates the first round, and the first window of
 // every other stratum with half of the warm-up.
 func (s *sampler) measureWarmup(ctx context.Context) error {
@@ -125,7 +119,8 @@ func (s *sampler) measureWarmup(ctx context.Context) error {
 
 // cut cuts the workload into slots for the warm-up.
 func (s *sampler) cut(g pipeline.Generated) {
-	s.index.cut(slotFlows(g, s.warmup.NS))
+	slots := (g.LastStartNS - g.FirstStartNS) / (slotWarmups * s.warmup.NS)
+	s.index.cut(max(minSlotFlows, g.Flows/max(1, min(slots, maxSlots))))
 	s.design = sampling.NewDesign(s.index.slots, s.base.Spec.Seed, loadWarmups*s.warmup.NS)
 }
 

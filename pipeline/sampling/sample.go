@@ -1,9 +1,36 @@
+// Package sampling draws windows of time from a workload and estimates quantiles of the whole workload from the flows
+// of the drawn windows, with confidence intervals.
+//
+//	flows by start ──► slots of equal flows ──► strata by load and time ──► drawn slots (windows), in rounds
+//	                                                                            │
+//	whole workload's quantile, interval ◄── weighted counts of slowdown by window ◄── estimates of the windows
+//
+// The design is stratified cluster sampling without replacement (Cochran, Sampling Techniques, 3rd ed., ch. 5 and
+// 9A): a slot is a cluster, and flows of one slot depend on each other in any way. With N slots in stratum h, n of
+// them drawn, a flow of a drawn slot has the weight N/n. The distribution function is a ratio of two weighted totals,
+//
+//	F(x) = Σ w·y(x) / Σ w·m        m flows of a slot, y(x) of them of slowdown at most x
+//
+// and its variance is that of the linearized totals z = y − F·m between the slots of each stratum, with the finite
+// population correction 1 − n/N (Cochran §6.11; Särndal, Swensson, Wretman, Model Assisted Survey Sampling, §5.6):
+//
+//	V(x) = Σ_h (N/n)² · (1 − n/N) · n/(n−1) · Σ_i (z_i − z̄)² / (Σ w·m)²
+//
+// The interval of a quantile p contains every x at which a t test does not reject F(x) = p (test inversion: Woodruff,
+// JASA 47, 1952; Francisco and Fuller, Annals of Statistics 19(1), 1991). The test is of logit F, whose standard
+// error is that of F divided by F(1 − F) (Korn and Graubard, Survey Methodology 24(2), 1998): near 1 the error of F
+// is skewed. The degrees of freedom are Satterthwaite's.
+//
+// The interval is of the whole workload's quantile as the same method would estimate it. It does not contain the
+// method's own error. README.md has its measured coverage.
 package sampling
 
 import (
 	"math"
 	"slices"
 	"sort"
+
+	"parsimon/stages"
 )
 
 // A Stratum is what is known of one stratum: the counts of the slots drawn from it.
@@ -132,7 +159,7 @@ func (s Sample) Quantile(p, confidence float64) (e Estimate, ok bool) {
 	// The bounds of the test: F is significantly below p left of lo, and above p right of hi.
 	lo := min(at, first(largest, func(c int32) bool { return above(c, 1) }))
 	hi := max(at, first(largest, func(c int32) bool { return above(c, -1) }))
-	e = Estimate{Value: Slowdown(at, 0.5), Lo: Slowdown(lo, 0), Hi: Slowdown(hi, 1)}
+	e = Estimate{Value: cells.Slowdown(int(at), 0.5), Lo: cells.Slowdown(int(lo), 0), Hi: cells.Slowdown(int(hi), 1)}
 	for _, h := range s {
 		for _, c := range h.Drawn {
 			if c != nil {
@@ -147,7 +174,7 @@ func (s Sample) Quantile(p, confidence float64) (e Estimate, ok bool) {
 func (s Sample) value(p float64) (slowdown float64, ok bool) {
 	flows, largest := s.flows()
 	at := first(largest, func(c int32) bool { return s.at(c, flows) >= p })
-	return Slowdown(at, 0.5), flows > 0
+	return cells.Slowdown(int(at), 0.5), flows > 0
 }
 
 // first is the first cell up to largest for which reached holds.
@@ -157,24 +184,11 @@ func first(largest int32, reached func(cell int32) bool) int32 {
 
 func logit(p float64) float64 { return math.Log(p / (1 - p)) }
 
-// Step is the relative width of a cell of slowdown.
-const Step = 2e-4
+// cells are those that slowdowns are counted in.
+const cells = stages.Cells(2e-4)
 
-// CellOf returns the cell of a slowdown of at least 1: cell 0 is exactly 1, and cell k ends at exp(k × Step).
-func CellOf(slowdown float64) int32 {
-	if !(slowdown > 1) {
-		return 0
-	}
-	return 1 + int32(math.Log(slowdown)/Step)
-}
-
-// Slowdown returns the slowdown at a fraction of a cell's width.
-func Slowdown(cell int32, fraction float64) float64 {
-	if cell == 0 {
-		return 1
-	}
-	return math.Exp((float64(cell-1) + fraction) * Step)
-}
+// CellOf returns the cell of a slowdown of at least 1.
+func CellOf(slowdown float64) int32 { return int32(cells.Of(slowdown)) }
 
 // Counts are the slowdowns of a group of flows in one slot. The zero value is empty. Add, then Seal, then the others.
 type Counts struct {

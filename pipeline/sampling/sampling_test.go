@@ -87,7 +87,7 @@ func TestCensus(t *testing.T) {
 	for _, p := range []float64{0.5, 0.9, 0.99} {
 		e, ok := sample.Quantile(p, 0.95)
 		want := values[int(math.Ceil(p*float64(len(values))))-1]
-		if !ok || e.Lo > want || e.Hi < want || (e.Hi-e.Lo)/2/e.Value > Step {
+		if !ok || e.Lo > want || e.Hi < want || (e.Hi-e.Lo)/2/e.Value > float64(cells) {
 			t.Errorf("p%v: %v to %v, want %v", 100*p, e.Lo, e.Hi, want)
 		}
 	}

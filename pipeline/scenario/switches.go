@@ -176,16 +176,6 @@ func (s *Scenario) Buffers() (network.BufferParams, error) {
 	return b, nil
 }
 
-// takeSettings makes constants of the transport and of the switches from the configurations of the switches: of each
-// kind of value the one that most switches have. It notes what was taken from where and what was not.
-func (s *Scenario) takeSettings(l *format.Loaded) {
-	if len(l.Settings) > 0 && l.Network != nil {
-		s.takeMarking(l)
-		s.takeBuffer(l)
-		s.takeQueues(l)
-	}
-}
-
 func (s *Scenario) settingsNotef(format string, args ...any) {
 	s.switchNotes = append(s.switchNotes, "switch settings: "+fmt.Sprintf(format, args...))
 }

@@ -89,7 +89,11 @@ func (s *Scenario) IntactNetwork() (*topology.Network, error) {
 				return nil, err
 			}
 			s.loaded = l
-			s.takeSettings(l)
+			if len(l.Settings) > 0 && l.Network != nil { // of each kind of value the one that most switches have
+				s.takeMarking(l)
+				s.takeBuffer(l)
+				s.takeQueues(l)
+			}
 		}
 		n, err := s.loaded.Usable()
 		if err != nil {

@@ -150,7 +150,11 @@ func RunSweep(ctx context.Context, base string, plan SweepPlan, o Settings) (*Sw
 	if err := s.estimateEach(ctx, cables); err != nil {
 		return nil, err
 	}
-	s.rank()
+	q := slices.Index(pipeline.Quantiles, plan.Quantile) // the worst first: by flows without a path, then by the change
+	slices.SortStableFunc(s.Cables, func(a, b SweptCable) int {
+		return cmp.Or(cmp.Compare(b.Unreachable, a.Unreachable),
+			cmp.Compare(s.changeOf(&b, plan.Service, q), s.changeOf(&a, plan.Service, q)))
+	})
 	s.Seconds = time.Since(began).Seconds()
 	return s.Sweep, s.write()
 }
@@ -253,15 +257,6 @@ func (s *Sweep) changeOf(c *SweptCable, service string, q int) float64 {
 
 func (p ServicePercentiles) fct(q int) float64 {
 	return []float64{p.P50FCT, p.P90FCT, p.P99FCT, p.P999FCT}[q]
-}
-
-// rank puts the worst first: those without a path for some flows by how many, then by the change.
-func (s *Sweep) rank() {
-	q := slices.Index(pipeline.Quantiles, s.Plan.Quantile)
-	slices.SortStableFunc(s.Cables, func(a, b SweptCable) int {
-		return cmp.Or(cmp.Compare(b.Unreachable, a.Unreachable),
-			cmp.Compare(s.changeOf(&b, s.Plan.Service, q), s.changeOf(&a, s.Plan.Service, q)))
-	})
 }
 
 // write puts the sweep into the lake.

@@ -1,11 +1,31 @@
+// Package columns reads and builds the record batches of the lake's tables (schema.Batches, schema.Sink)
+// without copying values one by one.
+//
+// Reading and writing: the rows of a table are structs with a field for each column (Each, Table).
+//
+//	type flow struct {
+//		Size int64 `col:"size_bytes"`
+//	}
+//	err := columns.Each(in, func(f *flow) error { … })
+//
+// A small table is built of maps (Rows), and single columns of a batch are Go slices or Arrow arrays (Int64s, Named).
+//
+// Views of a column that the batch lacks, or that has another type, panic: readers check a file's columns
+// against its table before they return a batch.
 package columns
 
 import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
 	"unsafe"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
 	"github.com/apache/arrow/go/v17/arrow/memory"
+
+	"parsimon/schema"
 )
 
 // fixedWidth are the Go types of the tables' fixed-width columns.
@@ -64,4 +84,103 @@ func ofBytes(typ arrow.DataType, ends []int32, items []byte) arrow.Array {
 	data := array.NewData(typ, len(ends)-1, buffers, nil, 0, 0)
 	defer data.Release()
 	return array.MakeFromData(data)
+}
+
+// BatchRows is the largest number of rows that stages write in one batch.
+const BatchRows = 65_536
+
+// ForEach calls f with each batch of a stream, and releases the batch afterwards, up to the first error. Then it closes
+// the stream.
+func ForEach(in schema.Batches, f func(arrow.Record) error) (err error) {
+	defer func() {
+		if closeErr := in.Close(); err == nil {
+			err = closeErr
+		}
+	}()
+	for {
+		rec, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		err = f(rec)
+		rec.Release()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// Int32s returns the values of a column, valid until the batch is released.
+func Int32s(rec arrow.Record, name string) []int32 {
+	return Named(rec, name).(*array.Int32).Int32Values()
+}
+
+// Int64s returns the values of a column, valid until the batch is released.
+func Int64s(rec arrow.Record, name string) []int64 {
+	return Named(rec, name).(*array.Int64).Int64Values()
+}
+
+// Float64s returns the values of a column, valid until the batch is released.
+func Float64s(rec arrow.Record, name string) []float64 {
+	return Named(rec, name).(*array.Float64).Float64Values()
+}
+
+// Text returns a column of strings. Its values are valid until the batch is released.
+func Text(rec arrow.Record, name string) *array.String { return Named(rec, name).(*array.String) }
+
+// Named returns a column of any type. It panics if the batch does not have exactly one column of that name.
+func Named(rec arrow.Record, name string) arrow.Array {
+	at := rec.Schema().FieldIndices(name)
+	if len(at) != 1 {
+		panic(fmt.Sprintf("columns: batch has %d columns %q: %s", len(at), name, rec.Schema()))
+	}
+	return rec.Column(at[0])
+}
+
+// Grow returns s with room for n more elements. It doubles the memory, so that growing takes little time.
+func Grow[T any](s []T, n int) []T {
+	if cap(s)-len(s) < n {
+		s = slices.Grow(s, max(n, len(s)))
+	}
+	return s
+}
+
+// Arena holds many byte strings in one allocation, numbered from 0 in the order in which they were added.
+// A string is added as a whole (Add), or by appending to Bytes and then calling Done.
+type Arena struct {
+	Bytes []byte
+	ends  []int
+}
+
+// Reset removes all strings and keeps the memory.
+func (a *Arena) Reset() { a.Bytes, a.ends = a.Bytes[:0], a.ends[:0] }
+
+// Add appends a string.
+func (a *Arena) Add(b []byte) {
+	a.Bytes = append(a.Bytes, b...)
+	a.Done()
+}
+
+// Done ends the string that was appended to Bytes.
+func (a *Arena) Done() { a.ends = append(a.ends, len(a.Bytes)) }
+
+// AddArena appends all strings of another arena.
+func (a *Arena) AddArena(b *Arena) {
+	base := len(a.Bytes)
+	a.Bytes = append(a.Bytes, b.Bytes...)
+	for _, end := range b.ends {
+		a.ends = append(a.ends, base+end)
+	}
+}
+
+// At returns string i, valid until the arena changes.
+func (a *Arena) At(i int) []byte {
+	from := 0
+	if i > 0 {
+		from = a.ends[i-1]
+	}
+	return a.Bytes[from:a.ends[i]]
 }

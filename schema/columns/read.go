@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync"
 	"unsafe"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
+	"github.com/apache/arrow/go/v17/arrow/memory"
 
 	"parsimon/schema"
 )
@@ -119,4 +121,178 @@ func set[V any](f fieldOf, from int, value func(i int) V) {
 	for i := range f.n {
 		*at[V](f, i) = value(from + i)
 	}
+}
+
+// writeRows is how many rows are written in one batch: few enough that their columns are still in the processor's
+// second-level cache when the sink reads them. A reader of a table that only stages exchange takes whole batches, and
+// those that hold rows of several ranges of links or flows are read once for each.
+const writeRows = 4_096
+
+// A Table writes rows of a large table; of a small one, see Rows. A row is a struct of type T with a field for each
+// column, tagged with its name:
+//
+//	LinkID int32 `col:"link_id"`
+//
+// The types of fields are those of the columns: int16, int32, int64, float64, string, bool, []float64 for a list and
+// Item for byte strings. Of columns that can be null only those of int16 have a field: below 0 it stands for null. Safe
+// for any number of goroutines.
+type Table[T any] struct {
+	table   schema.Table
+	arrow   *arrow.Schema
+	offsets []uintptr // by column: of its field
+	memory  sync.Pool // of *[]buffer, by column
+}
+
+// Item is the number of a byte string in an Arena.
+type Item int32
+
+// buffer is reusable memory of one column.
+type buffer struct {
+	words []uint64
+	ends  []int32
+	items []byte
+}
+
+// TableOf binds a struct to a table. It panics if a column of the table has no field, or one of another type. Fields of
+// other columns are ignored, so that one struct can be bound to several tables.
+func TableOf[T any](t schema.Table) *Table[T] {
+	r := &Table[T]{table: t, arrow: t.Arrow()}
+	fields := fieldsOf(reflect.TypeFor[T]())
+	for _, c := range t.Columns {
+		at := slices.IndexFunc(fields, func(f reflect.StructField) bool { return f.Tag.Get("col") == c.Name })
+		if at < 0 || fields[at].Type != fieldTypes[c.Type.ID()] ||
+			c.Nullable && c.Type.ID() != arrow.INT16 {
+			panic(fmt.Sprintf("columns: %T has no field for %s.%s, %s", *new(T), t.Name, c.Name, c.Type))
+		}
+		r.offsets = append(r.offsets, fields[at].Offset)
+	}
+	r.memory.New = func() any { return new(make([]buffer, len(t.Columns))) }
+	return r
+}
+
+var fieldTypes = map[arrow.Type]reflect.Type{
+	arrow.INT16: reflect.TypeFor[int16](), arrow.INT32: reflect.TypeFor[int32](), arrow.INT64: reflect.TypeFor[int64](),
+	arrow.FLOAT64: reflect.TypeFor[float64](), arrow.STRING: reflect.TypeFor[string](),
+	arrow.BOOL: reflect.TypeFor[bool](), arrow.BINARY: reflect.TypeFor[Item](), arrow.LIST: reflect.TypeFor[[]float64](),
+}
+
+// Write writes rows to a sink, in their order.
+func (t *Table[T]) Write(out schema.Sink, rows []T) error {
+	for part := range slices.Chunk(rows, writeRows) {
+		if err := t.write(out, part, nil, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// WriteOrdered writes the rows at the given places, in that order. items has the byte strings that Items name; nil if
+// the table has none.
+func (t *Table[T]) WriteOrdered(out schema.Sink, rows []T, places []int32, items *Arena) error {
+	for part := range slices.Chunk(places, writeRows) {
+		if err := t.write(out, rows, part, items); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Table[T]) write(out schema.Sink, rows []T, places []int32, items *Arena) error {
+	buffers := t.memory.Get().(*[]buffer)
+	defer t.memory.Put(buffers)
+	rec := t.record(*buffers, rows, places, items)
+	defer rec.Release()
+	return out.Write(rec)
+}
+
+// fieldOf locates one field of the rows to write.
+type fieldOf struct {
+	first  unsafe.Pointer // of row 0
+	stride uintptr
+	places []int32 // nil: the first n rows
+	n      int
+}
+
+func (t *Table[T]) record(buffers []buffer, rows []T, places []int32, items *Arena) arrow.Record {
+	f := fieldOf{stride: unsafe.Sizeof(*new(T)), places: places, n: len(rows)}
+	if places != nil {
+		f.n = len(places)
+	}
+	all := make([]arrow.Array, len(t.offsets))
+	for i, c := range t.table.Columns {
+		f.first = unsafe.Add(unsafe.Pointer(unsafe.SliceData(rows)), t.offsets[i])
+		all[i] = f.column(&buffers[i], c, items)
+	}
+	rec := array.NewRecord(t.arrow, all, int64(f.n))
+	for _, c := range all {
+		c.Release()
+	}
+	return rec
+}
+
+// column returns the field of all rows as a column, in the memory of b.
+func (f fieldOf) column(b *buffer, c schema.Column, items *Arena) arrow.Array {
+	switch c.Type.ID() {
+	case arrow.INT16:
+		if c.Nullable {
+			return orNull(gather[int16](f, b))
+		}
+		return Of(gather[int16](f, b))
+	case arrow.INT32:
+		return Of(gather[int32](f, b))
+	case arrow.INT64:
+		return Of(gather[int64](f, b))
+	case arrow.FLOAT64:
+		return Of(gather[float64](f, b))
+	case arrow.BOOL:
+		return bools(gather[bool](f, b))
+	case arrow.STRING:
+		b.ends, b.items = append(b.ends[:0], 0), b.items[:0]
+		for i := range f.n {
+			b.items = append(b.items, *at[string](f, i)...)
+			b.ends = append(b.ends, int32(len(b.items)))
+		}
+	case arrow.BINARY:
+		b.ends, b.items = append(b.ends[:0], 0), b.items[:0]
+		for i := range f.n {
+			b.items = append(b.items, items.At(int(*at[Item](f, i)))...)
+			b.ends = append(b.ends, int32(len(b.items)))
+		}
+	case arrow.LIST:
+		lists := array.NewListBuilderWithField(memory.DefaultAllocator, c.Type.(*arrow.ListType).ElemField())
+		defer lists.Release()
+		for i := range f.n {
+			lists.Append(true)
+			lists.ValueBuilder().(*array.Float64Builder).AppendValues(*at[[]float64](f, i), nil)
+		}
+		return lists.NewArray()
+	}
+	return ofBytes(c.Type, b.ends, b.items)
+}
+
+// at returns the field of the i-th row to write.
+func at[V any](f fieldOf, i int) *V {
+	if f.places != nil {
+		i = int(f.places[i])
+	}
+	return (*V)(unsafe.Add(f.first, uintptr(i)*f.stride))
+}
+
+// gather copies the field of all rows.
+func gather[V fixedWidth | bool](f fieldOf, b *buffer) []V {
+	size := int(unsafe.Sizeof(*new(V)))
+	if need := (f.n*size + 7) / 8; cap(b.words) < need {
+		b.words = make([]uint64, need)
+	}
+	out := unsafe.Slice((*V)(unsafe.Pointer(unsafe.SliceData(b.words))), f.n)
+	if f.places == nil {
+		for i := range out {
+			out[i] = *(*V)(unsafe.Add(f.first, uintptr(i)*f.stride))
+		}
+		return out
+	}
+	for i, p := range f.places {
+		out[i] = *(*V)(unsafe.Add(f.first, uintptr(p)*f.stride))
+	}
+	return out
 }

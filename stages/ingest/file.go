@@ -3,7 +3,9 @@ package ingest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"strings"
 
 	"parsimon/queries/duckdb"
 	"parsimon/schema"
@@ -74,4 +76,84 @@ func (in *Ingester) allRejects(ctx context.Context, stats *Stats, f *FileStats) 
 	stats.Reasons = AddReasons(f.Reasons, stats.Reasons)
 	query := "SELECT * FROM " + duckdb.ScanParquet(lists...) + ` ORDER BY "row"`
 	return in.exec(ctx, copyTo(schema.Rejects, query, stats.RejectsFile))
+}
+
+// Limits of a flow that can be simulated.
+const (
+	maxFlowBytes = int64(1) << 50
+	maxStartNS   = int64(1) << 62
+	// maxSpanNS is what the kernel can represent in picoseconds, with time left for the last flow to finish.
+	maxSpanNS = int64(15 * 24 * 3600 * 1e9)
+)
+
+// Options say how source files are read and bound what that may cost.
+type Options struct {
+	Mapping *Mapping
+	// Hosts and Labels are files, CSV or Parquet; empty for none. Hosts has columns address and node, Labels
+	// has cidr, port, service and vnet, or one of their other names. Addresses may be CIDRs, of which the longest
+	// applies; an empty port is any port.
+	Hosts, Labels string
+	LabelsFirst   bool   // labels of the table win over those that the rows bring
+	TmpDir        string // for DuckDB's spill files and for the result files
+	MemoryBytes   int64  // memory limit of DuckDB
+	Threads       int
+	MaxRejects    float64 // fraction of the rows that may be rejected, 0 to 1
+
+	Seed uint64 // of synthetic starts
+	// GapSigma is the shape of the log-normal gaps between synthetic starts; 0 for DefaultGapSigma.
+	GapSigma float64
+	// IdleNS separates flows of one connection: a record that starts later than this after the end of the ones
+	// before it begins another flow. 0 for DefaultIdleNS.
+	IdleNS int64
+}
+
+// Defaults of merging. Flow logs divide connections into records of one or ten minutes, each with the times of its own
+// first and last packet, so a minute between two records is a minute without packets. The shape of the gaps is the
+// lower one of the paper's two (section 5.1).
+const (
+	DefaultIdleNS   = int64(60e9)
+	DefaultGapSigma = 1.0
+)
+
+// RejectCount is the number of rows that were rejected for one reason.
+type RejectCount struct {
+	Reason  string `json:"reason"`
+	Rows    int64  `json:"rows"`
+	Example string `json:"example"` // the first such row
+	// Unknown lists the addresses that are no hosts, if that is the reason: those with the most bytes.
+	Unknown []UnknownAddress `json:"unknown_addresses,omitempty"`
+}
+
+// Stats counts the rows of one flow file: Rows = Flows + Merged + Rejects.
+type Stats struct {
+	MergeStats       // with the rejects of reading
+	Rows             int64
+	SetAside         int64 // as in FileStats
+	Dependencies     int64 // rows of table dependencies, in DependenciesFile
+	DependenciesFile string
+	ComputeSteps     int64 // of Flows
+	Notes            []string
+}
+
+// CheckRejects returns an error that lists the reasons if more than the fraction limit of the rows were rejected. Rows
+// set aside do not count.
+func CheckRejects(file string, rows, rejects, setAside int64, limit float64, reasons []RejectCount) error {
+	if float64(rejects-setAside) <= limit*float64(rows) {
+		return nil
+	}
+	why := make([]string, len(reasons))
+	for i, r := range reasons {
+		why[i] = r.String()
+	}
+	return fmt.Errorf("%s: %d of %d rows cannot be simulated, more than the accepted %g%% (--max-rejects): %s", file,
+		rejects-setAside, rows, 100*limit, strings.Join(why, "; "))
+}
+
+// CheckSpan returns an error if a workload lasts longer than the simulator's clock can represent.
+func CheckSpan(what string, firstNS, lastNS int64) error {
+	if span := lastNS - firstNS; span > maxSpanNS {
+		return fmt.Errorf("%s: starts span %.1f days, the simulator can represent %d: are the times in ns? (of a workload, "+
+			"take a part: --from, --to)", what, float64(span)/86400e9, maxSpanNS/86400e9)
+	}
+	return nil
 }

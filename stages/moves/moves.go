@@ -53,56 +53,61 @@ func ParseHash(text string) (string, error) {
 	return text, nil
 }
 
-// ParseBalance returns a text that is one of Balances, or SWITCHES=BALANCE,... of those that single switches can have.
-// SWITCHES is a kind of switch (tor) or a pattern of names (leaf*).
-func ParseBalance(text string) (string, error) {
-	for rule := range strings.SplitSeq(text, ",") {
-		_, balance, at := strings.Cut(rule, "=")
+// A rule gives switches a balance.
+type rule struct{ which, balance string } // which: a kind of switch (tor) or a pattern of names (leaf*)
+
+// fits reports whether a node is a switch that the rule names.
+func (r rule) fits(v topology.Node) bool {
+	return v.Kind != topology.KindHost && (v.Kind == r.which || topology.MatchPattern(r.which, v.Name))
+}
+
+// parseRules reads one of Balances, a rule without switches, or SWITCHES=BALANCE,... of those that single switches can
+// have.
+func parseRules(text string) (rules []rule, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		which, balance, at := strings.Cut(part, "=")
 		if !at {
-			balance = text
+			which, balance = "", text
 		}
 		if of, known := balances[balance]; !known || at && of >= network.PLB {
-			return "", fmt.Errorf("no balance: want %s; or SWITCHES=BALANCE,..., such as tor=flowlet, with one of the first six",
+			return nil, fmt.Errorf("no balance: want %s; or SWITCHES=BALANCE,..., such as tor=flowlet, with one of the first six",
 				Balances)
 		}
+		rules = append(rules, rule{which, balance})
 	}
-	return text, nil
+	return rules, nil
+}
+
+// ParseBalance returns a text that is one of Balances, or SWITCHES=BALANCE,... of those that single switches can have.
+func ParseBalance(text string) (string, error) {
+	_, err := parseRules(text)
+	return text, err
 }
 
 // setBalance sets the balance of all switches, or of those that the rules of a text name, the first that fits.
 func (m *Moves) setBalance(n *topology.Network, text string) error {
-	if _, err := ParseBalance(text); err != nil {
+	rules, err := parseRules(text)
+	if err != nil {
 		return err
 	}
-	m.Balance, m.At, m.GapNS, m.Weights = text, nil, 0, nil
-	of := map[int32]string{}
-	for rule := range strings.SplitSeq(text, ",") {
-		which, balance, at := strings.Cut(rule, "=")
-		if !at {
-			break
-		}
-		m.Balance = ""
-		fits := func(v topology.Node) bool {
-			return v.Kind != topology.KindHost && (v.Kind == which || topology.MatchPattern(which, v.Name))
-		}
-		if !slices.ContainsFunc(n.Nodes, fits) {
-			return fmt.Errorf("no switch is of kind %q or has such a name", which)
-		}
-		for _, v := range n.Nodes {
-			if fits(v) && of[v.ID] == "" {
-				of[v.ID] = balance
-			}
+	m.Balance, m.At, m.GapNS, m.Weights = "", nil, 0, nil
+	if rules[0].balance == text { // of all switches
+		m.Balance = strings.TrimPrefix(text, ECMP)
+		return nil
+	}
+	for _, r := range rules {
+		if !slices.ContainsFunc(n.Nodes, r.fits) {
+			return fmt.Errorf("no switch is of kind %q or has such a name", r.which)
 		}
 	}
 	m.At = map[string][]int32{}
-	for _, id := range slices.Sorted(maps.Keys(of)) {
-		m.At[of[id]] = append(m.At[of[id]], id)
+	for _, v := range n.Nodes {
+		if i := slices.IndexFunc(rules, func(r rule) bool { return r.fits(v) }); i >= 0 && rules[i].balance != ECMP {
+			m.At[rules[i].balance] = append(m.At[rules[i].balance], v.ID)
+		}
 	}
-	if delete(m.At, ECMP); len(m.At) == 0 {
+	if len(m.At) == 0 {
 		m.At = nil
-	}
-	if m.Balance == ECMP {
-		m.Balance = ""
 	}
 	return nil
 }

@@ -1,9 +1,21 @@
 package topology
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
+
+	"parsimon/schema/tree"
 )
 
 // A FIB is the forwarding tables of all switches, which stay as they are, whatever happens. Switches are the nodes that
@@ -138,4 +150,241 @@ func (r *Router) SetRoutes(f *FIB) error {
 		h.attachment = known[key]
 	}
 	return nil
+}
+
+// fibFiles are the files of a directory of routes.
+type fibFiles struct {
+	n        *Network
+	dir      string
+	switches []int32                      // ids
+	tables   []map[netip.Prefix]*fibRoute // by switch; nil: there is no file
+	nodeOf   map[netip.Addr]int32         // ids, of hosts and switches
+	address  []netip.Addr                 // by host
+	ports    map[[2]string]int32          // links by switch and interface
+	sets     interned                     // those of FIB.Sets
+}
+
+// A fibEntry is a route as `show ip route json` of FRR's zebra has it (zebra_vty.c).
+type fibEntry struct {
+	Selected bool
+	Nexthops []fibNexthop
+}
+
+type fibNexthop struct {
+	FIB, Active, Recursive, Duplicate, LinkDown bool
+	Direct                                      bool `json:"directlyConnected"`
+	Unreachable, Blackhole, Reject              bool // it discards
+	IP, InterfaceName                           string
+	Weight                                      *int32
+}
+
+// A fibRoute is where a switch sends packets to a prefix.
+type fibRoute struct {
+	nexthops []fibNexthop
+	resolved bool
+	set      int32   // place in FIB.Sets, or setNone
+	direct   bool    // to hosts that are attached to the switch
+	hosts    []int32 // to these
+}
+
+// ReadFIB reads the routes of a network's switches from a directory: of each switch SWITCH.json, as FRR and SONiC write
+// it (vtysh -c 'show ip route json'), and hosts.csv with columns address and node. Of a switch's selected routes the
+// longest prefix counts that has the host's first address, and of its next hops those in the forwarding table. A next
+// hop is the cable at its interface or, where the topology names no such port, to the node with its address. A switch
+// without a file has the routes to its own hosts.
+func ReadFIB(n *Network, dir string) (*FIB, error) {
+	x := &fibFiles{n: n, dir: dir, switches: n.switches(), nodeOf: map[netip.Addr]int32{},
+		address: make([]netip.Addr, len(n.hosts)), ports: map[[2]string]int32{},
+		sets: interned{ids: map[string]int32{}}}
+	for _, l := range n.Links {
+		names, _ := n.portsOf(l.ID)
+		for _, name := range names {
+			x.ports[[2]string{n.Name(l.Src), name}] = l.ID
+		}
+	}
+	if err := x.readAddresses(filepath.Join(dir, "hosts.csv")); err != nil {
+		return nil, err
+	}
+	x.tables = make([]map[netip.Prefix]*fibRoute, len(x.switches))
+	files, err := fs.Glob(os.DirFS(dir), "*.json")
+	if len(files) == 0 {
+		return nil, fmt.Errorf("%s: holds no routes, SWITCH.json: %w", dir, cmp.Or(err, io.EOF))
+	}
+	for _, file := range files {
+		id, unknown := n.find(strings.TrimSuffix(file, ".json"))
+		file = filepath.Join(dir, file)
+		place, isSwitch := slices.BinarySearch(x.switches, id)
+		if unknown != nil || !isSwitch {
+			return nil, fmt.Errorf("%s: routes of no switch: %w", file, cmp.Or(unknown, errors.New("it is a host")))
+		}
+		if x.tables[place], err = readRoutes(file); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	f := &FIB{where: x.where}
+	near, rows := n.nearHosts(), interned{ids: map[string]int32{}}
+	for i, id := range n.hosts {
+		row := make([]int32, len(x.tables))
+		for s, at := range x.switches {
+			if row[s], err = x.next(f, slices.Contains(near[id], at), int32(i), int32(s)); err != nil {
+				return nil, fmt.Errorf("%s: %w", x.where(int32(i), int32(s)), err)
+			}
+		}
+		number, added := rows.of(row)
+		if added {
+			f.Rows = append(f.Rows, row)
+		}
+		f.RowOf = append(f.RowOf, number)
+	}
+	return f, f.check(n)
+}
+
+// readAddresses reads hosts.csv.
+func (x *fibFiles) readAddresses(file string) error {
+	data, err := ReadFile(file)
+	if err != nil {
+		return err
+	}
+	err = tree.CSV(bytes.NewReader(data), []string{"address", "node", "*"}, func(_ int, cells []string) error {
+		text, _, _ := strings.Cut(cells[0], "/")
+		addr, bad := netip.ParseAddr(text)
+		id, unknown := x.n.find(cells[1])
+		if other, taken := x.nodeOf[addr]; taken && other != id {
+			bad = fmt.Errorf("%s is the address of %s too", addr, x.n.Name(other))
+		}
+		x.nodeOf[addr] = id
+		if host, isHost := slices.BinarySearch(x.n.hosts, id); isHost && !x.address[host].IsValid() {
+			x.address[host] = addr
+		}
+		return cmp.Or(bad, unknown)
+	})
+	if err != nil {
+		return fmt.Errorf("%s, %w", file, err)
+	}
+	return nil
+}
+
+// readRoutes reads the selected routes of a switch: an object of lists by prefix.
+func readRoutes(file string) (map[netip.Prefix]*fibRoute, error) {
+	data, err := ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	top, err := tree.JSONOf(file, data, func(string) bool { return false }) // json.Unmarshal does not see repeated keys
+	if err != nil {
+		return nil, err
+	}
+	var entries map[string][]fibEntry
+	if err := json.Unmarshal(data, &entries); err != nil {
+		return nil, err
+	}
+	routes := map[netip.Prefix]*fibRoute{}
+	for _, text := range top.Value.Keys {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries[text] {
+			if !e.Selected {
+				continue
+			}
+			if routes[p.Masked()] != nil {
+				return nil, fmt.Errorf("%s: a second selected route to %s: which one counts?", text, p.Masked())
+			}
+			inFIB := slices.ContainsFunc(e.Nexthops, func(h fibNexthop) bool { return h.FIB })
+			e.Nexthops = slices.DeleteFunc(e.Nexthops, func(h fibNexthop) bool {
+				return inFIB && !h.FIB || !inFIB && !h.Active || h.Recursive || h.Duplicate || h.LinkDown
+			})
+			routes[p.Masked()] = &fibRoute{nexthops: e.Nexthops, set: setNone}
+		}
+	}
+	return routes, nil
+}
+
+// match returns the route of a switch with the longest prefix that has the address of a host; nil: there is none.
+func (x *fibFiles) match(host, sw int32) (netip.Prefix, *fibRoute) {
+	for bits := x.address[host].BitLen(); bits >= 0 && x.tables[sw] != nil; bits-- {
+		p, err := x.address[host].Prefix(bits)
+		if route := x.tables[sw][p]; err == nil && route != nil {
+			return p, route
+		}
+	}
+	return netip.Prefix{}, nil
+}
+
+// next is where a switch sends what is for a host: a set of links, setNone or setArrive.
+func (x *fibFiles) next(f *FIB, attached bool, host, sw int32) (int32, error) {
+	_, route := x.match(host, sw)
+	if route == nil {
+		if attached && x.tables[sw] == nil {
+			return setArrive, nil
+		}
+		return setNone, nil
+	}
+	if !route.resolved {
+		weights := map[int32]int32{}
+		for i := range route.nexthops {
+			if err := x.resolve(route, x.switches[sw], &route.nexthops[i], weights); err != nil {
+				return 0, err
+			}
+		}
+		if route.resolved = true; len(weights) > 0 {
+			var set []int32
+			for _, link := range slices.Sorted(maps.Keys(weights)) {
+				set = append(set, link, weights[link])
+			}
+			var added bool
+			if route.set, added = x.sets.of(set); added {
+				f.Sets = append(f.Sets, set)
+			}
+		}
+	}
+	if attached && (route.direct || slices.Contains(route.hosts, x.n.hosts[host])) {
+		return setArrive, nil
+	}
+	return route.set, nil
+}
+
+// resolve adds where a next hop of a switch leads: links with their weights, or hosts.
+func (x *fibFiles) resolve(r *fibRoute, id int32, h *fibNexthop, weights map[int32]int32) error {
+	if h.Unreachable || h.Blackhole || h.Reject {
+		return nil
+	}
+	addr, _ := netip.ParseAddr(h.IP)
+	to, known := x.nodeOf[addr]
+	link, found := x.ports[[2]string{x.n.Name(id), h.InterfaceName}]
+	if links, cabled := x.n.CableOf(id, to); !found && known && cabled {
+		link, found = links[0], true
+		if x.n.Links[link].Src != id {
+			link = links[1]
+		}
+	}
+	weight := int32(1)
+	if h.Weight != nil {
+		weight = *h.Weight
+	}
+	r.direct = r.direct || h.Direct
+	switch {
+	case weight < 1 || weight > 1<<20:
+		return fmt.Errorf("next hop %s at %s has a weight of %d, must be 1 to 2^20", h.IP, h.InterfaceName, weight)
+	case !found && !h.Direct:
+		return fmt.Errorf("next hop %q at %q: %s has no cable at such an interface, nor to a node with this address (hosts.csv)",
+			h.IP, h.InterfaceName, x.n.Name(id))
+	case !found:
+	case x.n.FromHost(Reverse(link)):
+		r.hosts = append(r.hosts, x.n.Links[link].Dst)
+	default:
+		weights[link] += weight
+	}
+	return nil
+}
+
+// where names the file of a switch and its route to a host.
+func (x *fibFiles) where(host, sw int32) string {
+	file := filepath.Join(x.dir, x.n.Name(x.switches[sw])+".json")
+	p, route := x.match(host, sw)
+	if route != nil {
+		return fmt.Sprintf("%s, route %s", file, p)
+	}
+	return fmt.Sprintf("%s, no route to %s (address %v)", file, x.n.Name(x.n.hosts[host]), x.address[host])
 }

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"parsimon/stages/rng"
 	"parsimon/stages/topology"
 )
 
@@ -114,4 +115,169 @@ func parseMatrixJSON(data []byte) ([][]float64, error) {
 		return nil, errors.New("has no matrix.inner")
 	}
 	return file.Matrix.Inner, nil
+}
+
+// Kinds of matrices that NewMatrixOf creates. The last three imitate the spatial patterns of the paper's clusters
+// (§4.1 and its figure of 32-rack samples; Roy et al., SIGCOMM'15, §4) as far as these are described. The
+// numbers were chosen for this project.
+const (
+	MatrixUniform   = "uniform"   // equal weights from every rack to every other
+	MatrixDatabase  = "database"  // matrix A
+	MatrixWebServer = "webserver" // matrix B
+	MatrixHadoop    = "hadoop"    // matrix C
+)
+
+// NewMatrixOf creates a matrix of a kind for pods × racksPerPod racks, numbered pod by pod. The same arguments give
+// the same matrix.
+//
+// database (A): nearly all traffic leaves the rack, and little depends on place. Three racks in ten are nearly idle
+// and communicate with few others. The rest exchange log-normal amounts (σ 0.85: the busiest tenth of their pairs
+// carries a third), equal in both directions, except for one pair in eight without traffic.
+//
+// webserver (B): racks have roles. Two thirds are web servers, a quarter are caches, the rest have other roles. Web
+// and cache racks communicate with each other and hardly among themselves (a hundredth or less); requests to
+// caches weigh a third more than responses. Every second pod has web racks only, and the others have all caches, so
+// most cache traffic crosses pods. Popularity differs between caches (σ 0.45), and one rack in ten is spare, with a
+// tenth of the traffic.
+//
+// hadoop (C): with 32 peers, half of a rack's traffic stays in the rack: the diagonal is 32 times the other weights,
+// which are nearly uniform (σ 0.15, equal in both directions). One rack in thirty is nearly idle, and jobs that fit
+// in a rack make some diagonals larger (σ 0.6).
+func NewMatrixOf(kind string, pods, racksPerPod int, seed uint64) (*Matrix, error) {
+	if pods < 1 || racksPerPod < 1 || pods > 4096 || racksPerPod > 4096 || pods*racksPerPod > 4096 {
+		return nil, fmt.Errorf("matrix %s of %d pods × %d racks: must have 1 to 4,096 racks", kind, pods, racksPerPod)
+	}
+	var cell func(i, j int) float64
+	n := pods * racksPerPod
+	switch kind {
+	case MatrixUniform:
+		cell = func(i, j int) float64 {
+			if i == j && n > 1 {
+				return 0
+			}
+			return 1
+		}
+	case MatrixDatabase:
+		cell = databaseCell(seed)
+	case MatrixWebServer:
+		cell = webServerCell(pods, racksPerPod, seed)
+	case MatrixHadoop:
+		cell = hadoopCell(seed)
+	default:
+		return nil, fmt.Errorf("unknown kind of matrix %q (%s, %s, %s or %s)", kind, MatrixUniform, MatrixDatabase,
+			MatrixWebServer, MatrixHadoop)
+	}
+	rows := make([][]float64, n)
+	for i := range rows {
+		rows[i] = make([]float64, n)
+		for j := range rows[i] {
+			rows[i][j] = cell(i, j)
+		}
+	}
+	m, err := NewMatrix(rows)
+	if err != nil { // all weights are 0, which can happen with a few racks
+		return nil, fmt.Errorf("matrix %s of %d racks and seed %d: %w", kind, n, seed, err)
+	}
+	return m, nil
+}
+
+// drawPair returns the stream of a pair of racks, the same in both directions.
+func drawPair(seed uint64, kind, i, j int) rng.Stream {
+	return rng.New(seed, rng.Matrix, uint64(kind), uint64(min(i, j)), uint64(max(i, j)))
+}
+
+// databaseCell returns the weights of matrix A, described at NewMatrixOf. A cell depends on the seed and its two racks
+// alone, so that a matrix of more racks has the same cells for the first ones.
+func databaseCell(seed uint64) func(i, j int) float64 {
+	idle := func(i int) bool {
+		s := rng.New(seed, rng.Matrix, 1, uint64(i))
+		return s.Float64() < 0.3 && i > 0 // at least rack 0 is not idle
+	}
+	return func(i, j int) float64 {
+		s := drawPair(seed, 1, i, j)
+		amount, chance := math.Exp(0.85*s.Normal()), s.Float64()
+		switch {
+		case i == j:
+			return 0.02
+		case idle(i) || idle(j):
+			if chance < 0.25 {
+				return 0.01 * amount
+			}
+			return 0
+		case chance < 1.0/8:
+			return 0
+		}
+		return amount
+	}
+}
+
+// webServerCell returns the weights of matrix B, described at NewMatrixOf. The place of a rack in its pod decides its
+// role; with one pod, it has all roles.
+func webServerCell(pods, racksPerPod int, seed uint64) func(i, j int) float64 {
+	const web, cache, other = 0, 1, 2
+	role := func(i int) int {
+		place := (float64(i%racksPerPod) + 0.5) / float64(racksPerPod)
+		webs, caches := 1.0/3, 1.0/2
+		switch {
+		case pods == 1:
+			webs, caches = 2.0/3, 1.0/4
+		case i/racksPerPod%2 == 0:
+			webs, caches = 1, 0
+		}
+		switch {
+		case place < webs:
+			return web
+		case place < webs+caches:
+			return cache
+		}
+		return other
+	}
+	// Weights between roles, [sender][receiver], relative to the requests of a web rack to a cache rack.
+	base := [3][3]float64{
+		web:   {web: 0.001, cache: 1, other: 0.02},
+		cache: {web: 0.75, cache: 0.006, other: 0.01},
+		other: {web: 0.02, cache: 0.01, other: 0.03},
+	}
+	// Caches differ in popularity; spare racks have little traffic.
+	popular := func(i int) float64 {
+		s := rng.New(seed, rng.Matrix, 2, uint64(i))
+		sigma := 0.05
+		if role(i) == cache {
+			sigma = 0.45
+		}
+		p := math.Exp(float64(sigma * s.Normal()))
+		if s.Float64() < 0.1 {
+			p *= 0.1
+		}
+		return p
+	}
+	return func(i, j int) float64 {
+		s := drawPair(seed, 2, i, j)
+		w := base[role(i)][role(j)] * popular(i) * popular(j) * math.Exp(0.05*s.Normal())
+		if i == j {
+			w *= 20 // traffic within the rack
+		}
+		return w
+	}
+}
+
+// hadoopCell draws logs with mean 1: exp(σZ − σ²/2) has it, and 0.18 is σ²/2 for σ = 0.6.
+func hadoopCell(seed uint64) func(i, j int) float64 {
+	heat := func(i int) (peers, own float64) {
+		s := rng.New(seed, rng.Matrix, 3, uint64(i))
+		peers, own = 1, 32*math.Exp(float64(0.6*s.Normal())-0.18) // mean 32: 0.18 = σ²/2
+		if s.Float64() < 1.0/30 {
+			peers, own = 0.2, own/4
+		}
+		return peers, own
+	}
+	return func(i, j int) float64 {
+		pi, own := heat(i)
+		if i == j {
+			return own
+		}
+		pj, _ := heat(j)
+		s := drawPair(seed, 3, i, j)
+		return pi * pj * math.Exp(0.15*s.Normal())
+	}
 }

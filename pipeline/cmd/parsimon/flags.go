@@ -205,13 +205,6 @@ func (r *runFlags) defaultAuto(f *pflag.FlagSet, how string) {
 // auto as --estimator leaves the choice to the estimate.
 const auto = "auto"
 
-// declareCache is for commands that run link cases and may find their results in a cache.
-func (r *runFlags) declareCache(f *pflag.FlagSet) {
-	r.cached = true
-	f.StringVar(&r.cache, "cache", "", "directory of link-case results found by earlier runs, which this one uses and "+
-		"adds to; at most 10 GB of those last used stay; off: none; default: _cache in the lake")
-}
-
 func (r *runFlags) declareWorkers(f *pflag.FlagSet) {
 	intVar(f, &r.how.Workers, 0, 4096, "workers", "goroutines that work at once; 0: one per core")
 }
@@ -234,7 +227,9 @@ func (r *runFlags) declareEstimate(f *pflag.FlagSet) {
 		r.declareCluster(f)
 	})
 	group(f, machineGroup, func() {
-		r.declareCache(f)
+		r.cached = true
+		f.StringVar(&r.cache, "cache", "", "directory of link-case results found by earlier runs, which this one uses and "+
+			"adds to; at most 10 GB of those last used stay; off: none; default: _cache in the lake")
 		r.declareWorkers(f)
 		intVar(f, &r.how.Partitions, 0, 99_999, "partitions", "tasks that the links are divided into; 0: by size")
 		r.declareMemory(f)

@@ -13,6 +13,7 @@ import (
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/workloads"
 	"parsimon/schema/tree"
+	"parsimon/schema/units"
 	"parsimon/simkernel"
 	"parsimon/stages/moves"
 )
@@ -26,7 +27,6 @@ type scenarioFlags struct {
 	fail               []string
 	allowUnreachable   bool
 	options            topologyOptions
-	classes            bool
 	settings           []scenario.Setting
 	moves              moves.Text
 	flagSet            *pflag.FlagSet
@@ -46,9 +46,8 @@ func (s *scenarioFlags) declare(f *pflag.FlagSet) {
 	group(f, topologyGroup, func() { s.options.declare(f) })
 	group(f, movesGroup, func() { declareMoves(f, &s.moves) })
 	group(f, settingsGroup, func() {
-		declareSettings(f, settingFlags, &s.settings)
-		f.BoolVar(&s.classes, "switch-classes", false, "queues of the ports by DSCP, as the SONiC configurations of the "+
-			"topology state them: priorities, weights, marking thresholds, PFC (scenario file: switches.classes)")
+		declareSettings(f, &s.settings, settingFlags)
+		declareSettings(f, &s.settings, classFlags)
 	})
 	needs(f, "switch-buffer", "switch-alpha", "pfc", "retransmit-timeout", "selective-recovery")
 }
@@ -61,7 +60,7 @@ func (s *scenarioFlags) declareInput(f *pflag.FlagSet) {
 	f.StringVar(&s.from, "from", "", "of a workload, flows that start from then on: ns, or a time such as 2026-01-31T09:00:00Z")
 	f.StringVar(&s.to, "to", "", "of a workload, flows that start before then")
 	f.String("name", "", "name of the scenario in the lake")
-	declareSettings(f, workloadFlags, &s.settings)
+	declareSettings(f, &s.settings, inputFlags)
 	f.StringArrayVar(&s.fail, "fail", nil, "take down a cable A:B (ids or names), all cables of a SWITCH, or what is plugged into DEVICE:PORT; may be repeated")
 	f.BoolVar(&s.allowUnreachable, "allow-unreachable", false, "count flows without a path instead of refusing them")
 	parse(f, &s.maxRejects, "string", shareOf(0, 1), "max-rejects", "1%",
@@ -72,18 +71,21 @@ func (s *scenarioFlags) declareInput(f *pflag.FlagSet) {
 // A settingFlag is a flag that gives a key of a scenario file another value; alone is what it stands for without one.
 type settingFlag struct{ flag, key, kind, alone, usage string }
 
-// workloadFlags are settings that a scenario of the lake cannot change.
-var workloadFlags = []settingFlag{
+var inputFlags = []settingFlag{
 	{"seed", "seed", "uint", "", "seed of every random choice; default: the scenario file's, or 1"},
 	{"duration", "workload.duration", "string", "",
 		"simulated time to generate, e.g. 500ms, instead of the scenario file's"},
 	{"max-load", "workload.max_load", "string", "",
 		"expected load of the most loaded link, e.g. 50%, instead of the scenario file's"},
-	{"only", "workload.only", "string", "",
+	{"only", "workload.only", "strings", "",
 		"jobs of the scenario file that run, with commas between: the hosts of the others stay empty"},
 }
 
-// settingFlags are settings of every scenario.
+var classFlags = []settingFlag{{"switch-classes", "switches.classes", "string", "topology",
+	"queues of the ports by DSCP, as the SONiC configurations of the topology state them: priorities, weights, marking " +
+		"thresholds, PFC (scenario file: switches.classes)"}}
+
+// settingFlags are those of scenarios and of changes.
 var settingFlags = []settingFlag{
 	{"transport", "transport.kind", "string", "",
 		"congestion control of all senders, with its default constants: " + strings.Join(simkernel.Transports(), ", ") +
@@ -111,11 +113,10 @@ var settingFlags = []settingFlag{
 			"lost packet"},
 }
 
-// declareSettings declares flags of settings.
-func declareSettings(f *pflag.FlagSet, flags []settingFlag, to *[]scenario.Setting) {
+func declareSettings(f *pflag.FlagSet, to *[]scenario.Setting, flags []settingFlag) {
 	for _, s := range flags {
 		f.Var(&parsed{kind: s.kind, read: func(text string) error {
-			if s.flag == "only" { // a list
+			if s.kind == "strings" {
 				text = "[" + text + "]"
 			}
 			*to = append(*to, scenario.Setting{Key: s.key, Value: text})
@@ -125,14 +126,16 @@ func declareSettings(f *pflag.FlagSet, flags []settingFlag, to *[]scenario.Setti
 	}
 }
 
-// flagOf is the flag of a key.
-func flagOf(key string) string {
-	for _, s := range slices.Concat(workloadFlags, settingFlags) {
-		if s.key == key {
-			return "--" + s.flag
+// flagsOf are the flags of a key and of those below it that were given; without any, the key.
+func flagsOf(given []scenario.Setting, key string) string {
+	var flags []string
+	for _, s := range slices.Concat(inputFlags, settingFlags, classFlags) {
+		has := slices.ContainsFunc(given, func(g scenario.Setting) bool { return g.Key == s.key })
+		if has && strings.HasPrefix(s.key+".", key+".") {
+			flags = append(flags, "--"+s.flag)
 		}
 	}
-	return key
+	return cmp.Or(strings.Join(flags, ", "), key)
 }
 
 // load makes the scenario.
@@ -163,12 +166,9 @@ func (s *scenarioFlags) load(lakePath string, args []string) (*scenario.Scenario
 
 // override applies the flags that replace values of the scenario file.
 func (s *scenarioFlags) override(sc *scenario.Scenario) error {
-	if s.classes {
-		s.settings = append(s.settings, scenario.Setting{Key: "switches.classes", Value: "topology"})
-	}
 	var field *tree.FieldError
 	if err := sc.SetAll(s.settings); errors.As(err, &field) {
-		return usagef("%s: %v", flagOf(field.Key), field.Err)
+		return usagef("%s: %v", flagsOf(s.settings, field.Key), field.Err)
 	} else if err != nil {
 		return err
 	}
@@ -208,10 +208,9 @@ func (s *scenarioFlags) giveName(sc *scenario.Scenario) {
 		sc.Name = s.flagSet.Lookup("name").Value.String()
 		return
 	}
-	for _, name := range []string{"seed", "duration", "max-load", "transport", "window", "switch-buffer", "switch-alpha",
-		"pfc", "selective-recovery", "switch-classes"} {
-		if s.flagSet.Changed(name) {
-			sc.Name += ", " + name + " " + s.flagSet.Lookup(name).Value.String()
+	for _, of := range slices.Concat(inputFlags, settingFlags, classFlags) {
+		if flag := s.flagSet.Lookup(of.flag); flag.Changed {
+			sc.Name += ", " + of.flag + " " + flag.Value.String()
 		}
 	}
 	if s.from != "" || s.to != "" {
@@ -263,4 +262,69 @@ func (s *scenarioFlags) loadWorkload(lakePath string, args []string) (*scenario.
 		}
 	}
 	return sc, nil
+}
+
+// declareChanges declares the flags that say how one scenario is made from another.
+func declareChanges(f *pflag.FlagSet, c *scenario.Changes) {
+	for _, k := range [][2]string{
+		{"fail", "take down a cable A:B (ids or names), all cables of a SWITCH, what is plugged into DEVICE:PORT (one " +
+			"member of a LAG), or random:K, K cables of --tier; may be repeated"},
+		{"add-cable", "install a cable: A:B=100G or A:B=100G,500ns; may be repeated"},
+		{"bandwidth", "change a bandwidth: A:B=100G for a cable, TIER=100G for all of a tier, or a pattern such as " +
+			"'leaf*:spine1=40G'; may be repeated"},
+		{"delay", "change a propagation delay, of cables as in --bandwidth: 'wan*:*=2ms' or tor-spine=500ns; may be repeated"},
+		{"scale", "multiply services' flows: SERVICE=1.5, SERVICE=+50% or db=1.5,storage=2 (0 to 16); may be repeated"},
+		{"move", "put a service into other racks, by their names or places: SERVICE=leaf3,leaf4, SERVICE=4-7 or " +
+			"SERVICE=0,2,5; may be repeated"},
+	} {
+		read := func(text string) (scenario.Change, error) { return scenario.ParseChange(k[0], text) }
+		parseEach(f, &c.Do, read, k[0], k[1])
+	}
+	f.StringVar(&c.FailTier, "tier", "", "tier of the cables of random:K, e.g. fabric-spine or tor-fabric,fabric-spine")
+	f.Uint64Var(&c.Draw, "draw", 1, "which random:K: another number, other cables")
+	declareMoves(f, &c.PathMoves)
+	declareSettings(f, &c.Settings, settingFlags)
+	f.StringVar(&c.Name, "name", "", "name of the new scenario in the lake; default: the base's, and what was changed")
+	f.BoolVar(&c.AllowUnreachable, "allow-unreachable", false, "count flows without a path instead of refusing them")
+}
+
+// declareMoves declares the flags that say how paths move while flows run.
+func declareMoves(f *pflag.FlagSet, t *moves.Text) {
+	parse(f, &t.Balance, "string", moves.ParseBalance, "balance", "",
+		"how paths are chosen: "+moves.Balances+"; all but the first two in the whole network only (estimator exact); or "+
+			"SWITCHES=BALANCE,..., by kind or name: 'tor=flowlet,spine*=spray', others ecmp; default: ecmp")
+	f.StringVar(&t.Routes, "routes", "", "directory of the switches' routes, in place of shortest paths: SWITCH.json as "+
+		"FRR and SONiC write it (vtysh -c 'show ip route json') and hosts.csv (columns address, node); none: shortest paths")
+	parse(f, &t.Hash, "string", moves.ParseHash, "hash", "",
+		"what switches hash: flow, addresses (of the two hosts, in place of the flow), polarized (alike at every switch) or "+
+			"addresses,polarized; default: flow")
+	parse(f, &t.Gap, "string", isDuration, "flowlet-gap", "",
+		"with --balance flowlet or conga: a pause of a flow at a switch that begins a new flowlet; default 50us")
+	parseEach(f, &t.Weights, func(text string) (string, error) {
+		_, err := scenario.ParseChange("bandwidth", text) // of the same form
+		return text, err
+	}, "weight", "with --balance wcmp: cables and their weight in place of their "+
+		"bandwidth, CABLES=SPEED; may be repeated")
+	parseEach(f, &t.Events, func(text string) (string, error) {
+		_, _, err := moves.ParseEvent(text)
+		return text, err
+	}, "event", "what happens to a cable while flows run (estimator exact): 'A:B down 10ms..50ms', 'A:B loss 1e-4', "+
+		"'A:B loss 1e-4 burst 20us' (mean length of bursts), 'A:B rate 10G 10ms..', 'A:B delay 50us 10ms..'; A->B is one "+
+		"direction, SWITCH all of "+
+		"its cables; times are those of flow starts, or such as 2026-01-31T09:00:00Z; may be repeated")
+	f.Var(&parsed{kind: "string", read: func(file string) error {
+		events, err := moves.ReadCSV(file)
+		t.Events = append(t.Events, events...)
+		return err
+	}}, "events", "CSV file of events: columns cable, event, value, from, to")
+	parse(f, &t.Repair, "string", isDuration, "local-repair", "",
+		"with --converge: how long the two ends of such a cable take, if they are faster than the routes of others")
+	parse(f, &t.Converge, "string", isDuration, "converge", "",
+		"how long routes take to avoid a cable that went down, and to use it again; default 0")
+}
+
+// isDuration returns a text that is a duration.
+func isDuration(text string) (string, error) {
+	_, err := units.Parse(text, units.Duration)
+	return text, err
 }
