@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
@@ -439,6 +440,9 @@ func newEstimation(ctx context.Context, model *Model, v Variant, o Settings) (*E
 // begin makes the scenario known, and the one last worked on. A scenario keeps its first name, which table scenarios
 // has too; another one becomes an alias.
 func (m *Model) begin(session *lake.Session) error {
+	if !utf8.ValidString(m.Spec.Name) { // no table can hold it
+		return fmt.Errorf("the name %q of the scenario is not UTF-8 text: give another with --name", m.Spec.Name)
+	}
 	if known, err := ReadSpec(m.Lake, m.ID()); err == nil {
 		m.Spec.Aliases = known.Aliases
 		if name := m.Spec.Name; name != known.Name && !slices.Contains(known.Aliases, name) {

@@ -347,7 +347,11 @@ func (db *DB) Emptied(ctx context.Context, q Query, params map[string]string) (s
 		one := try{p.Name + "=" + value, map[string]string{}}
 		maps.Copy(one.params, params)
 		one.params[p.Name], all.params[p.Name] = wide, wide
-		tries, all.without = append(tries, one), strings.TrimPrefix(all.without+", "+one.without, ", ")
+		at := len(tries)
+		if !given { // a default, which the user may not know, explains more
+			at = 0
+		}
+		tries, all.without = slices.Insert(tries, at, one), strings.TrimPrefix(all.without+", "+one.without, ", ")
 	}
 	for _, t := range append(tries, all) {
 		rows, err := db.Run(ctx, q, t.params)

@@ -125,6 +125,8 @@ func Digest(ctx context.Context, what, file string) (string, error) {
 		return "", fmt.Errorf("%s: %w", what, err)
 	}
 	switch mode := info.Mode(); {
+	case !utf8.ValidString(file):
+		return "", fmt.Errorf("%s %q: the name of the file is not UTF-8 text", what, file)
 	case mode.IsDir():
 		return "", fmt.Errorf("%s %s: is a directory, want a file", what, file)
 	case !mode.IsRegular():

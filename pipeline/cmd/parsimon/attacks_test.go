@@ -103,6 +103,8 @@ func TestOutputs(t *testing.T) {
 	if page := <-read; !strings.HasSuffix(strings.TrimSpace(string(page)), "</html>") {
 		t.Errorf("a pipe got %d bytes", len(page))
 	}
+	mustFail(t, failure{exitFailed, `the name "\xff" of the scenario is not UTF-8 text`,
+		[]string{"what-if", "tiny", "--scale", "web=0.5", "--name", "\xff", "--lake", r.lake, "-q"}})
 	before := files(t, r.lake)
 	for _, path := range []string{"parsimon.duckdb", "_state/readers.lock", "_cache/x", "slowdowns", "flows/new", "_new"} {
 		mustFail(t, failure{exitFailed, "belongs to the lake", append(report, filepath.Join(r.lake, path))})

@@ -8,10 +8,10 @@ import (
 	"math"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"text/template"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -169,7 +169,7 @@ func loadTopology(path string, o format.Options) (*format.Loaded, error) {
 // topologyPage is what a topology file holds, for people, with tabs between columns. Description is nil for a topology
 // with faults, which has no network to describe.
 var topologyPage = template.Must(template.New("").Funcs(template.FuncMap{
-	"count": topology.Count, "bps": topology.FormatBps, "ns": formatNS, "listed": topology.Listed,
+	"count": topology.Count, "bps": topology.FormatBps, "ns": func(ns int64) time.Duration { return time.Duration(ns) }, "listed": topology.Listed,
 }).Parse(`{{.Path}} ({{.Format}}{{if gt (len .Files) 1}}, {{len .Files}} files{{end}}): {{count .Hosts "host"}}, ` +
 	`{{count .Switches "switch"}}, {{count .Cables "cable"}}
 {{with .AllNotes}}
@@ -222,14 +222,6 @@ func (d topologyData) answer() (*text.Answer, error) {
 	a := &text.Answer{}
 	a.Linef("%s", strings.TrimSuffix(b.String(), "\n"))
 	return a, nil
-}
-
-// formatNS writes a time in the unit in which it is short.
-func formatNS(ns int64) string {
-	if ns >= 1000 {
-		return strconv.FormatFloat(float64(ns)/1000, 'f', -1, 64) + " µs"
-	}
-	return strconv.FormatInt(ns, 10) + " ns"
 }
 
 // A distinctSetting is a value of a setting, where it was read first, and how many switches have it.

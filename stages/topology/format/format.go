@@ -17,6 +17,7 @@
 package format
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -25,6 +26,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"parsimon/stages/topology"
 )
@@ -299,12 +301,21 @@ type source struct {
 	err   error             // why a file cannot be read
 }
 
-// content returns a file; nil, and an error of the source, where it cannot be read.
+// content returns a file; nil, and an error of the source, where it cannot be read or is text of another encoding than
+// UTF-8, which no table of a lake can hold.
 func (s *source) content(file string) []byte {
 	if data, known := s.data[file]; known {
 		return data
 	}
 	data, err := topology.ReadFile(file)
+	line := 1
+	for text := range bytes.Lines(data) {
+		if extension(file) != ".parquet" && !utf8.Valid(text) {
+			data, err = nil, fmt.Errorf("%s: line %d is not UTF-8 text: save the file as UTF-8", file, line)
+			break
+		}
+		line++
+	}
 	if err != nil {
 		s.err = err
 	}

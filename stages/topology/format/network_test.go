@@ -125,6 +125,20 @@ func TestStatedRoles(t *testing.T) {
 	}
 }
 
+// Text of another encoding, as spreadsheets write it, is refused with its line: a lake could not be read.
+func TestOtherEncoding(t *testing.T) {
+	for line, text := range map[int]string{2: "a,b,speed\nZ\xfcrich1,leaf1,10G\n", 1: "\xff\xfea\x00,\x00b\x00\n\x00"} {
+		file := filepath.Join(t.TempDir(), "cables.csv")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprintf("%s: line %d is not UTF-8 text", file, line)
+		if _, err := Load(file, Options{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
 // Racks of dual-homed hosts are known by both switches, and by one that no other rack has.
 func TestRacksOfTwoSwitches(t *testing.T) {
 	text := "a,b,speed\n"
@@ -146,7 +160,7 @@ func TestRacksOfTwoSwitches(t *testing.T) {
 	}
 	for given, want := range map[string]string{"leaf2b": "leaf2b has hosts of 2 racks, such as leaf2a+leaf2b and leaf2b+leaf3: name one",
 		"spine1": `no rack is named "spine1", no hosts are at such a switch, and it is no place such as 4-7 or 0,2,5; ` +
-			"the racks are leaf1a+leaf1b, leaf2a+leaf2b, leaf2b+leaf3, 7+8", "": "the racks are", "9": "racks 0 to 3"} {
+			"the racks are 7+8, leaf1a+leaf1b, leaf2a+leaf2b, leaf2b+leaf3", "": "the racks are", "9": "racks 0 to 3"} {
 		if _, err := l.Network.RackList(given); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", given, err)
 		}

@@ -75,10 +75,10 @@ func openTable(d *draft, file string, columns ...*column) *table {
 	return t
 }
 
-// normalise makes one spelling of "Device A", "device-a" and "device_a".
+// normalise makes one spelling of "Device A", "device-a" and "device_a", and length_m of "Length (m)".
 func normalise(header string) string {
 	header = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(header, "\ufeff")))
-	return strings.NewReplacer(" ", "_", "-", "_", ".", "_").Replace(header)
+	return strings.NewReplacer(" ", "_", "-", "_", ".", "_", "(", "", ")", "").Replace(header)
 }
 
 // newTable names the columns. Two columns of one name are a fault: a value could come from either.
@@ -208,7 +208,7 @@ func (t *table) WriteRows(rows []parquet.Row) (int, error) {
 		cells := make([]string, len(t.headers))
 		for _, v := range row {
 			if !v.IsNull() && v.Column() >= 0 && v.Column() < len(cells) {
-				cells[v.Column()] = v.String()
+				cells[v.Column()] = strings.ToValidUTF8(v.String(), "\ufffd")
 			}
 		}
 		t.rows, t.line = append(t.rows, cells), append(t.line, len(t.rows)+1)
