@@ -114,7 +114,7 @@ func (s *Scenario) TopologyNotes() []string {
 	if s.loaded == nil {
 		return s.delaysSaid
 	}
-	return append(s.loaded.AllNotes(), s.switchNotes...)
+	return slices.Concat(s.loaded.Notes, s.switchNotes)
 }
 
 // canonicalOptions are the fields of format.Options that change a network, as the canonical form has them; delays are

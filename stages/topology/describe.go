@@ -58,7 +58,14 @@ type Asymmetry struct {
 
 // Describe describes a network.
 func Describe(n *Network) *Description {
-	g := newLevelGraph(n)
+	g := &levelGraph{n: n, out: n.linksUp()}
+	adjacent := make([][]int32, len(n.Nodes))
+	for i, links := range g.out {
+		for _, l := range links {
+			adjacent[i] = append(adjacent[i], n.index.of(n.Links[l].Dst))
+		}
+	}
+	g.level = Levels(adjacent, func(i int) bool { return n.Nodes[i].Kind == KindHost })
 	d := &Description{
 		Racks: len(n.Racks()), Pods: n.Pods(), Roles: g.roles(), Speeds: speedCounts(n),
 		Oversubscription: g.oversubscription(), Asymmetries: g.asymmetries(),
@@ -77,18 +84,6 @@ type levelGraph struct {
 	n     *Network
 	out   [][]int32 // see Network.linksUp
 	level []int     // by node; -1 where no host is reached
-}
-
-func newLevelGraph(n *Network) *levelGraph {
-	g := &levelGraph{n: n, out: n.linksUp()}
-	adjacent := make([][]int32, len(n.Nodes))
-	for i, links := range g.out {
-		for _, l := range links {
-			adjacent[i] = append(adjacent[i], n.index.of(n.Links[l].Dst))
-		}
-	}
-	g.level = Levels(adjacent, func(i int) bool { return n.Nodes[i].Kind == KindHost })
-	return g
 }
 
 // Levels are the distances of nodes to the nearest host, in cables; -1 where no host is reached. adjacent lists the

@@ -75,7 +75,13 @@ func NewNetwork(nodes []Node, cables []Cable) (*Network, error) {
 	}
 	n := &Network{Nodes: nodes}
 	slices.SortFunc(n.Nodes, func(a, b Node) int { return int(a.ID) - int(b.ID) })
-	n.index = newNodeIndex(n.Nodes)
+	n.index.nodes = n.Nodes
+	if top := int(nodes[len(nodes)-1].ID); top < 4*len(nodes)+1<<16 {
+		n.index.dense = slices.Repeat([]int32{-1}, top+1)
+		for i, v := range nodes {
+			n.index.dense[v.ID] = int32(i)
+		}
+	}
 	if faults := checkCables(n.Nodes, cables, n.index.of); len(faults) > 0 {
 		return nil, faults[0]
 	}
@@ -156,19 +162,7 @@ func (n *Network) Hosts() []int32 { return n.hosts }
 // map is an array.
 type nodeIndex struct {
 	dense []int32
-	nodes []Node
-}
-
-// newNodeIndex expects nodes in ascending order of id.
-func newNodeIndex(nodes []Node) nodeIndex {
-	x := nodeIndex{nodes: nodes}
-	if top := int(nodes[len(nodes)-1].ID); top < 4*len(nodes)+1<<16 {
-		x.dense = slices.Repeat([]int32{-1}, top+1)
-		for i, v := range nodes {
-			x.dense[v.ID] = int32(i)
-		}
-	}
-	return x
+	nodes []Node // in ascending order of id
 }
 
 // of returns the index of the node with that id, or -1.

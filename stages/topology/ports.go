@@ -155,24 +155,17 @@ func (n *Network) SetDelays(rules []DelayRule) (said []string, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("delay %s: %w", r.Selector, err)
 		}
+		var names []string
 		for _, c := range cables {
 			if err := n.SetDelay(c[0], c[1], r.DelayNS); err != nil {
 				return nil, err
 			}
+			names = append(names, n.Ends(c[0], c[1]))
 		}
 		said = append(said, fmt.Sprintf("delays: %s of %s have %d ns (%s)", Count(len(cables), "cable"), r.Selector, r.DelayNS,
-			n.EndsList(cables, 3)))
+			Listed(names, 3)))
 	}
 	return said, nil
-}
-
-// EndsList names up to so many cables, and says how many more there are.
-func (n *Network) EndsList(cables [][2]int32, most int) string {
-	var names []string
-	for _, c := range cables {
-		names = append(names, n.Ends(c[0], c[1]))
-	}
-	return Listed(names, most)
 }
 
 // both changes the two directions of the cable between two nodes.

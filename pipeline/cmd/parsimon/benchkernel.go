@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -106,7 +105,7 @@ func readLinkCases(dir string) (cases []linkCase, err error) {
 
 // parseLinkCase parses a link case; an error comes with its line, from 1.
 func parseLinkCase(text []byte, named bool) (lc linkCase, line int, err error) {
-	p := lineParser{rest: text}
+	p := lineParser{lines: strings.Split(strings.TrimSpace(string(text)), "\n")}
 	head := p.next(4)
 	lc.c.TargetBps, lc.c.MarkBytes = head[0], head[1]
 	sources, flows := head[2], head[3]
@@ -127,7 +126,7 @@ func parseLinkCase(text []byte, named bool) (lc linkCase, line int, err error) {
 	for i := int64(0); i < flows && p.err == nil; i++ {
 		p.flow(&lc, rows)
 	}
-	for p.err == nil && len(bytes.TrimSpace(p.rest)) > 0 {
+	for p.err == nil && p.line < len(p.lines) {
 		p.next(3) // an answer
 	}
 	lc.c.Kind = linkcase.Behind
@@ -139,10 +138,9 @@ func parseLinkCase(text []byte, named bool) (lc linkCase, line int, err error) {
 
 // A lineParser takes lines of integers from a text until one is wrong.
 type lineParser struct {
-	rest   []byte
-	line   int // of the last line taken, from 1
-	fields [5]int64
-	err    error // the first, about line
+	lines []string
+	line  int   // of the last line taken, from 1
+	err   error // the first, about line
 }
 
 func (p *lineParser) fail(format string, args ...any) {
@@ -151,29 +149,24 @@ func (p *lineParser) fail(format string, args ...any) {
 	}
 }
 
-// next takes a line of n integers. The answer is good until the following call.
+// next takes a line of n integers.
 func (p *lineParser) next(n int) []int64 {
-	p.line++
-	if len(p.rest) == 0 {
+	v := make([]int64, n)
+	if p.line++; p.line > len(p.lines) {
 		p.fail("the file ends where a line of %d numbers should be", n)
+		return v
 	}
-	text, rest, _ := bytes.Cut(p.rest, []byte{'\n'})
-	p.rest = rest
-	got := 0
-	for field := range bytes.FieldsSeq(text) {
-		v, err := strconv.ParseInt(string(field), 10, 64)
-		if err != nil {
-			p.fail("%q is not a whole number of 64 bits", field)
+	words := strings.Fields(p.lines[p.line-1])
+	if len(words) != n {
+		p.fail("%d numbers, want %d", len(words), n)
+	}
+	for i, word := range words[:min(n, len(words))] {
+		var err error
+		if v[i], err = strconv.ParseInt(word, 10, 64); err != nil {
+			p.fail("%q is not a whole number of 64 bits", word)
 		}
-		if got < n {
-			p.fields[got] = v
-		}
-		got++
 	}
-	if got != n {
-		p.fail("%d numbers, want %d", got, n)
-	}
-	return p.fields[:n]
+	return v
 }
 
 // flow takes the line of a flow. rows are those of the sources.

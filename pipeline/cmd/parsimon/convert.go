@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -98,20 +96,18 @@ func rankFiles(path string) (files []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	rank := func(file string) int {
-		n, _ := strconv.Atoi(rankFile.FindStringSubmatch(filepath.Base(file))[2])
-		return n
-	}
+	there := 0
 	for _, e := range entries {
 		if m := rankFile.FindStringSubmatch(e.Name()); m != nil && m[1] == parts[1] {
-			files = append(files, filepath.Join(filepath.Dir(path), e.Name()))
+			there++
 		}
 	}
-	slices.SortFunc(files, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
-	for i, file := range files {
-		if rank(file) != i {
-			return nil, fmt.Errorf("%s: there is no trace of rank %d (%s)", path, i, strings.TrimPrefix(file, "./"))
+	for rank := range there {
+		file := filepath.Join(filepath.Dir(path), fmt.Sprintf("%s%d.et", parts[1], rank))
+		if _, err := os.Stat(file); err != nil {
+			return nil, fmt.Errorf("%s: there is no trace of rank %d, and there are %d traces", path, rank, there)
 		}
+		files = append(files, file)
 	}
 	if len(files) == 0 {
 		return nil, errors.New(path + ": no such file")

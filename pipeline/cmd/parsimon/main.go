@@ -138,9 +138,10 @@ func (e *env) main(ctx context.Context, args []string) int {
 	flags, run := e.flags(cmd)
 	e.metrics.started = time.Now()
 	err := flags.Parse(args[1:])
-	switch topic := helpTopic(args[1:]); {
-	case errors.Is(err, pflag.ErrHelp) && cmd.name == "query" && topic != "":
-		return e.exit(cmd, helpQuery(e.stdout, topic))
+	topic := slices.IndexFunc(args[1:], func(arg string) bool { return !strings.HasPrefix(arg, "-") }) // a question
+	switch {
+	case errors.Is(err, pflag.ErrHelp) && cmd.name == "query" && topic >= 0:
+		return e.exit(cmd, helpQuery(e.stdout, args[1+topic]))
 	case errors.Is(err, pflag.ErrHelp) || err == nil && e.helpAll:
 		printManual(e.stdout, cmd, flags, e.helpAll)
 		return exitOK
@@ -178,16 +179,6 @@ func (c *command) check(args []string) error {
 		return fmt.Errorf("unexpected arguments %q", args[c.most:])
 	}
 	return nil
-}
-
-// helpTopic is the argument beside --help: the name of a question.
-func helpTopic(args []string) string {
-	for _, arg := range args {
-		if !strings.HasPrefix(arg, "-") {
-			return arg
-		}
-	}
-	return ""
 }
 
 // updateViews brings the views of a command's lake up to date. err is the command's own error, which matters more.

@@ -42,7 +42,12 @@ var queryCommand = command{
 		return func(ctx context.Context, args []string) (err error) {
 			switch {
 			case *list:
-				return listQueries(e.stdout)
+				a := &text.Answer{}
+				for _, q := range queries.List() {
+					a.Linef("%-28s %s", q.Name, q.Question)
+				}
+				a.Linef("\nparsimon query --help NAME explains one: parameters, units, SQL")
+				return a.Write(e.stdout, "text")
 			case (len(args) == 1) == (*sql != ""):
 				return usagef("give the name of a question or --sql, one of the two")
 			case e.form == "parquet" && isTerminal(e.stdout):
@@ -223,16 +228,6 @@ func parseParams(params []string) (map[string]string, error) {
 		values[name] = value
 	}
 	return values, nil
-}
-
-// listQueries writes one line for each question.
-func listQueries(w io.Writer) error {
-	a := &text.Answer{}
-	for _, q := range queries.List() {
-		a.Linef("%-28s %s", q.Name, q.Question)
-	}
-	a.Linef("\nparsimon query --help NAME explains one: parameters, units, SQL")
-	return a.Write(w, "text")
 }
 
 // helpQuery writes the page of one question.

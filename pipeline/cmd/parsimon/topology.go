@@ -169,10 +169,11 @@ func loadTopology(path string, o format.Options) (*format.Loaded, error) {
 // topologyPage is what a topology file holds, for people, with tabs between columns. Description is nil for a topology
 // with faults, which has no network to describe.
 var topologyPage = template.Must(template.New("").Funcs(template.FuncMap{
-	"count": topology.Count, "bps": topology.FormatBps, "ns": func(ns int64) time.Duration { return time.Duration(ns) }, "listed": topology.Listed,
+	"count": topology.Count, "bps": topology.FormatBps, "listed": topology.Listed,
+	"ns": func(ns int64) string { return time.Duration(ns).String() },
 }).Parse(`{{.Path}} ({{.Format}}{{if gt (len .Files) 1}}, {{len .Files}} files{{end}}): {{count .Hosts "host"}}, ` +
 	`{{count .Switches "switch"}}, {{count .Cables "cable"}}
-{{with .AllNotes}}
+{{with .Notes}}
 Inferred and set by default
 {{range .}}  {{.}}
 {{end}}{{end}}{{with .Description}}

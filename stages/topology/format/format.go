@@ -152,7 +152,7 @@ type Loaded struct {
 	Faults   []Fault           `json:"faults"` // in order of file and line; not nil
 	Format   string            `json:"format"`
 	Files    []string          `json:"files"`
-	Notes    []string          `json:"notes"` // what was inferred and which defaults apply
+	Notes    []string          `json:"notes"` // what was inferred, which defaults apply, and what was repaired
 	Network  *topology.Network `json:"-"`     // nil where faults other than islands remain
 	// Repaired counts the repairs that Options.Repair allowed, by kind; not nil.
 	Repaired map[topology.FaultKind]int `json:"repaired"`
@@ -209,17 +209,6 @@ func load(s *source, o *Options) (*Loaded, error) {
 	return l, nil
 }
 
-// AllNotes are the notes, and what was repaired.
-func (l *Loaded) AllNotes() []string {
-	notes := slices.Clone(l.Notes)
-	for _, r := range Repairs() {
-		if n := l.Repaired[r.Kind]; n > 0 {
-			notes = append(notes, fmt.Sprintf("repaired: %d %s: %s", n, r.Kind, r.Doc))
-		}
-	}
-	return notes
-}
-
 func (l *Loaded) take(d *draft) {
 	slices.SortStableFunc(d.faults, func(a, b Fault) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
@@ -227,6 +216,11 @@ func (l *Loaded) take(d *draft) {
 	l.Faults, l.Settings, l.Repaired = d.faults, d.settings, d.repairs
 	for _, n := range d.notes {
 		l.Notes = append(l.Notes, n.String())
+	}
+	for _, r := range Repairs() {
+		if n := l.Repaired[r.Kind]; n > 0 {
+			l.Notes = append(l.Notes, fmt.Sprintf("repaired: %d %s: %s", n, r.Kind, r.Doc))
+		}
 	}
 	for _, v := range d.nodes {
 		if v.Kind == topology.KindHost {
