@@ -31,11 +31,11 @@ func TestConvert(t *testing.T) {
 		t.Error(out)
 	}
 	for want, args := range map[string][]string{
-		"60000 ranks, but the topology has":  {at("wide.goal")},
-		"line 1: there is no column flow_id": {at("flows.csv.csv")},
-		"no trace of rank 1":                 {at("x.0.et")},
-		"does not end in .goal":              {at("other.txt")},
-		"no such file":                       {at("none.cm")},
+		"60000 ranks, but the topology has":   {at("wide.goal")},
+		"line 1: 0 columns are named flow_id": {at("flows.csv.csv")},
+		"no trace of rank 1":                  {at("x.0.et")},
+		"does not end in .goal":               {at("other.txt")},
+		"no such file":                        {at("none.cm")},
 	} {
 		mustFail(t, failure{exitFailed, want, append([]string{"convert", "--topology", "parking-lot", "-o", at("no.csv")}, args...)})
 	}

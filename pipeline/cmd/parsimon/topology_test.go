@@ -24,7 +24,7 @@ func TestTopologyTable(t *testing.T) {
 	out := must(t, "topology", topologyFixture(t, "cabling.csv"))
 	for _, want := range []string{
 		"12 hosts, 6 switches, 20 cables", "12 devices with one cable (inferred", "24 cables with a length, at 5 ns/m", "columns not used: label",
-		"tor    1                       4", "tor-spine  100 Gbps   150 ns  8       0", "0.38:1", "planned: 4 cables not part of the network",
+		"tor    1                       4", "tor-spine  100 Gbps   150ns  8       0", "0.38:1", "planned: 4 cables not part of the network",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)

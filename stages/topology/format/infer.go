@@ -107,7 +107,8 @@ var (
 	switchWords = []string{"switch", "sw", "leaf", "spine", "tor", "agg", "aggregation", "core", "fabric", "superspine",
 		"dist", "access", "oob", "mgmt"}
 	// routerWords name what forwards and is no part of the data centre's tiers.
-	routerWords = []string{"router", "rtr", "wan", "border", "br", "gw", "gateway", "firewall", "fw", "isp", "internet", "dci"}
+	routerWords = []string{"router", "rtr", "wan", "border", "br", "gw", "gateway", "firewall", "fw", "isp", "internet",
+		"dci"}
 )
 
 // named reports whether one of the words is in a name, between digits and other signs.

@@ -99,6 +99,8 @@ func TestCablingShapes(t *testing.T) {
 	}
 	wantFaults(t, loadText(t, "c.csv", "a,b,speed,rate\nx,y,1G,1G\nz,y,1G,1G\n", Options{}), "1 format columns speed and rate mean the same")
 	wantFaults(t, loadText(t, "c.csv", "a,b\nx,y\nz,y\n", Options{DefaultSpeedBps: 1e10}))
+	wantNotes(t, loadText(t, "c.csv", "Device A,Device B,Speed (Gbps),Length (m)\nx,y,25,3\nz,y,25,3\ny,fra-br-1,25,3\ny,w,25,3\n", Options{}),
+		"4 cables with a length, at 5 ns/m", "3 devices with one cable")
 	wantNotes(t, loadText(t, "c.csv", "# site 1\na,b,speed\nx,y,1G\n# later\nz,y,1G\n", Options{}), "comments: 2 lines that begin with #")
 }
 
