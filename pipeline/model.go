@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -201,6 +202,11 @@ func CheckChanges(dir, base string, c scenario.Changes, v Variant, o Settings) (
 		return nil, err
 	}
 	services := slices.AppendSeq(slices.Collect(maps.Keys(applied.Flows.Scale)), maps.Keys(applied.Flows.Move))
+	if classes := changed.Spec.Classes; !reflect.DeepEqual(classes, from.Spec.Classes) {
+		for _, c := range classes {
+			services = append(services, c.Services...)
+		}
+	}
 	return applied.Cables, from.checkServices(services)
 }
 
@@ -218,6 +224,7 @@ func change(dir, base string, c *scenario.Changes) (from, changed *Model, applie
 		return nil, nil, nil, fmt.Errorf("scenario %s (%s): %w", from.ID(), spec.Name, err)
 	}
 	spec.Aliases, spec.Moves, spec.Params, spec.Switches = nil, applied.Moves, applied.Params, applied.Switches
+	spec.Classes = applied.Classes
 	spec.Canonical, spec.ScenarioID = applied.Canonical, lake.ScenarioID(scenario.IDOf(applied.Canonical))
 	spec.AllowUnreachable = spec.AllowUnreachable || c.AllowUnreachable
 	spec.FoundStarts = spec.FoundStarts || c.FoundStarts

@@ -120,8 +120,11 @@ func (m *method) intervalsStage(sample, contributions, cases *engine.Stage) *eng
 				stages.GoBackWarnings(m.Network, &m.Spec.Params, m.Spec.Switches, loads)...)
 		}
 		if limited {
-			rows := in.Read(cases.Output(schema.LinkStats), nil, nil)
-			full, err := stages.BufferWarnings(m.Network, m.Spec.Switches, loads, rows)
+			rooms, err := stages.Rooms(m.Network, m.Spec.Params, m.Spec.Switches)
+			if err != nil {
+				return err
+			}
+			full, err := stages.BufferWarnings(m.Network, rooms, loads, in.Read(cases.Output(schema.LinkStats), nil, nil))
 			if err != nil {
 				return err
 			}

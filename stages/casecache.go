@@ -65,7 +65,7 @@ func (s *Simulator) caseKey() CaseKey {
 // A stored result of a link case:
 //
 //	result   := counters share flow*
-//	counters := uvarint × 6      MaxQueueAtNS relative to the first start; 0 if nothing was queued
+//	counters := uvarint × 7      MaxQueueAtNS relative to the first start; 0 if nothing was queued
 //	share    := 8 bytes          the case's feedbackShare
 //	flow     := uvarint(ideal) uvarint(fct - ideal) uvarint(wait) uvarint(length) block*
 //	block    := as in observations.go; none unless the case records observations
@@ -76,7 +76,8 @@ func (s *Simulator) encodeResult(b []byte) []byte {
 	if r.MaxQueueBytes > 0 {
 		maxQueueAt = r.MaxQueueAtNS - s.c.StartNS[0]
 	}
-	for _, x := range []int64{r.PacketsSent, r.PacketsMarked, r.BusyNS, r.MaxQueueBytes, maxQueueAt, r.WaitSumNS} {
+	for _, x := range []int64{r.PacketsSent, r.PacketsMarked, r.BusyNS, r.MaxQueueBytes, maxQueueAt, r.WaitSumNS,
+		r.CrowdedFlows} {
 		b = binary.AppendUvarint(b, uint64(x))
 	}
 	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(s.share))
@@ -136,6 +137,7 @@ func (s *Simulator) decodeResult(b []byte) error {
 	r.Counters = linkcase.Counters{
 		PacketsSent: in.next(), PacketsMarked: in.next(), BusyNS: in.next(),
 		MaxQueueBytes: in.next(), MaxQueueAtNS: in.next(), WaitSumNS: in.next(),
+		CrowdedFlows: in.next(),
 	}
 	if r.MaxQueueBytes > 0 {
 		r.MaxQueueAtNS += c.StartNS[0]

@@ -429,7 +429,7 @@ func CheckWholeNetwork(n *topology.Network, p simkernel.Params, b network.Buffer
 		return fmt.Errorf("the flows start within %d s, more than %d", span/1e9, network.MaxNS/int64(1e9))
 	}
 	links, hosts := (&exact{net: n}).engineTopology()
-	engine, err := network.New(p, b, links, hosts, func() (*network.Flows, error) { return nil, nil })
+	engine, err := network.New(p, b, links, hosts, noFlows)
 	if err == nil {
 		_, err = classify(engine, classes)
 	}
@@ -442,6 +442,21 @@ func CheckWholeNetwork(n *topology.Network, p simkernel.Params, b network.Buffer
 		}
 	}
 	return err
+}
+
+func noFlows() (*network.Flows, error) { return nil, nil }
+
+// Rooms are Network.Rooms; nil: buffers have no end.
+func Rooms(n *topology.Network, p simkernel.Params, b network.BufferParams) ([]int64, error) {
+	if b.IsZero() {
+		return nil, nil
+	}
+	links, hosts := (&exact{net: n}).engineTopology()
+	engine, err := network.New(p, b, links, hosts, noFlows)
+	if err != nil {
+		return nil, err
+	}
+	return engine.Rooms(), nil
 }
 
 // findDeepest finds the switch that held the most bytes or, without a limited buffer, that may have: the length of a

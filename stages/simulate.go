@@ -73,6 +73,8 @@ type SimulatorOptions struct {
 	// Estimator says how cases are built: for Independent as in the paper; for Flow also with the part of the round trip
 	// that the case leaves out, and with feedback.
 	Estimator Estimator
+	// Rooms are Case.RoomBytes by link; nil: all 0.
+	Rooms []int64
 	// Cache stores results of link cases; nil: none.
 	Cache CaseStore
 	// Representative is the representative of each link, by link id (ReadClusters); nil: each is its own. Simulate runs
@@ -321,8 +323,11 @@ func (s *Simulator) buildCase(link topology.Link, from, to int) error {
 	b.other = b.other[:0]
 	c.Record = s.Estimator == Flow && !s.replays
 	c.Kind = linkcase.Behind
+	c.RoomBytes = 0
 	if from < to && r[s.input.order[from]].Hop == 0 {
 		c.Kind = linkcase.FirstHop
+	} else if s.Rooms != nil {
+		c.RoomBytes = s.Rooms[link.ID]
 	}
 	c.TargetBps = s.availableBps(link.ID)
 	traits := s.Params.Transport.Traits()

@@ -100,6 +100,7 @@ type linkCounters struct {
 	MeanQueuePackets float64 `col:"mean_queue_packets"`
 	MeanWaitNS       float64 `col:"mean_wait_ns"`
 	FeedbackShare    float64 `col:"feedback_share"`
+	CrowdedFlows     int64   `col:"crowded_flows"`
 	Cached           bool    `col:"cached"`
 }
 
@@ -230,7 +231,7 @@ func (s *Simulator) addStats(link topology.Link, rows []int32, cached bool) {
 			c.PacketsSent, c.PacketsMarked, c.BusyNS, c.MaxQueueBytes, c.MaxQueueAtNS,
 			// Little's law: the sum of waits is the number of waiting packets, integrated over time.
 			float64(c.WaitSumNS) / float64(max(1, c.BusyNS)),
-			float64(c.WaitSumNS) / float64(max(1, c.PacketsSent)), s.share, cached,
+			float64(c.WaitSumNS) / float64(max(1, c.PacketsSent)), s.share, c.CrowdedFlows, cached,
 		}
 	}
 	s.stats = append(s.stats, s.Loads.stat(&s.Params, link, counters))

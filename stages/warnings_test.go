@@ -2,6 +2,7 @@ package stages
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -178,7 +179,8 @@ func TestWarningsBeforeLinkCases(t *testing.T) {
 	}
 }
 
-// A queue that the buffer of a switch cannot hold, or hardly, is named with its link and its flows; those of hosts are not.
+// Ports for which flows send more than the buffer of a switch has room for are named, the one of most flows first, if
+// these are half a percent of all.
 func TestBufferWarnings(t *testing.T) {
 	n := topologytest.SmallNetwork(t)
 	var up, down int32 = -1, -1
@@ -188,20 +190,24 @@ func TestBufferWarnings(t *testing.T) {
 		}
 	}
 	loads := Loads{Links: make([]LinkLoad, len(n.Links))}
-	loads.Links[down].Flows = 7
-	for queue, want := range map[int64]float64{10_000: 0, 199_000: 0, 200_000: 1, 500_000: 2.5} {
+	loads.Links[up].Flows, loads.Links[down].Flows = 1000, 7
+	for _, c := range []struct{ at, beside, ports int64 }{{0, 0, 0}, {4, 0, 0}, {5, 0, 1}, {3, 2, 2}, {1, 3, 0}} {
 		var stats captured
-		if err := linkStatTable.Write(&stats, []linkStatRow{{LinkID: up, linkCounters: linkCounters{MaxQueueBytes: 1e9}},
-			{LinkID: down, linkCounters: linkCounters{MaxQueueBytes: queue}}}); err != nil {
+		if err := linkStatTable.Write(&stats, []linkStatRow{{LinkID: down ^ 3, linkCounters: linkCounters{CrowdedFlows: c.beside}},
+			{LinkID: down, linkCounters: linkCounters{CrowdedFlows: c.at, MaxQueueBytes: 250_000}}}); err != nil {
 			t.Fatal(err)
 		}
-		got, err := BufferWarnings(n, network.BufferParams{SwitchBytes: 400_000, Alpha: 1}, &loads, stats.rewound())
+		rooms, err := Rooms(n, simkernel.DefaultParams(), network.BufferParams{SwitchBytes: 400_000, Alpha: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want == 0 && len(got) > 0 || want > 0 && (len(got) != 1 || got[0].Link != down || got[0].Measure != want ||
-			!strings.Contains(got[0].Text, "7 flows")) {
-			t.Errorf("a queue of %d bytes: %+v", queue, got)
+		got, err := BufferWarnings(n, rooms, &loads, stats.rewound())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got) != int(c.ports) || c.ports > 0 && (got[0].Link != down || got[0].Measure != float64(c.at+c.beside)/1000 ||
+			!strings.Contains(got[0].Text, fmt.Sprintf("%d of the 7 flows", c.at)) || !strings.Contains(got[0].Text, "the 200000 bytes that its switch's buffer has room for there (the longest queue has 250000)")) {
+			t.Errorf("%+v: %+v", c, got)
 		}
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"parsimon/schema/tree"
 	"parsimon/simkernel"
 	"parsimon/simkernel/network"
+	"parsimon/stages"
 	"parsimon/stages/moves"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/format"
@@ -112,6 +113,7 @@ type Applied struct {
 	Moves     *moves.Moves
 	Params    simkernel.Params
 	Switches  network.BufferParams
+	Classes   []stages.TrafficClass
 	Flows     workload.FlowChanges // the base's are shared where none does
 }
 
@@ -163,7 +165,8 @@ func (c *Changes) Apply(n *topology.Network, canonical []byte, seed uint64, p si
 		return nil, errors.New("--tier goes with --fail random:K")
 	}
 	a.changeFlows()
-	a.of = Scenario{Seed: seed, params: p, switches: Switches{BufferParams: a.form.Switches}, at: map[string]tree.Field{}}
+	a.of = Scenario{Seed: seed, params: p, switches: Switches{BufferParams: a.form.Switches}, classes: a.form.Classes,
+		at: map[string]tree.Field{}}
 	if err := errors.Join(a.changeSettings(), a.changeMoves()); err != nil {
 		return nil, err
 	}
@@ -174,7 +177,7 @@ func (c *Changes) Apply(n *topology.Network, canonical []byte, seed uint64, p si
 	a.form.settle()
 	form, err := json.Marshal(a.form)
 	return &Applied{form, a.said, a.form.Fail, changedCables(n, before), a.form.Moves, a.of.Params(), a.form.Switches,
-		a.flows}, err
+		a.form.Classes, a.flows}, err
 }
 
 // changeSettings changes what Settings say. A threshold that nobody has stated follows PFC.
@@ -190,10 +193,6 @@ func (a *application) changeSettings() (err error) {
 		}
 	}
 	err = a.of.SetAll(a.Settings)
-	ofClasses := func(s Setting) bool { return strings.HasPrefix(s.FullKey(), "switches.classes") }
-	if slices.ContainsFunc(a.Settings, ofClasses) || had != w.PFC && a.form.Classes != nil {
-		return SwitchesError{errors.New("traffic classes and their PFC are part of a scenario file: change them there")}
-	}
 	var field *tree.FieldError
 	if errors.As(err, &field) {
 		return fmt.Errorf("%s: %w", field.Key, field.Err)
@@ -202,8 +201,9 @@ func (a *application) changeSettings() (err error) {
 		return err
 	}
 	switch {
-	case w.OfTopology:
-		return SwitchesError{errors.New("a scenario of the lake has no configurations of switches: give the buffer's size")}
+	case w.OfTopology || a.of.ofSwitches:
+		return SwitchesError{errors.New("a scenario of the lake has no configurations of switches: give the buffer's size, " +
+			"and classes by name")}
 	case w.SwitchBytes > 0:
 		w.SetDefaults()
 	}
@@ -212,6 +212,7 @@ func (a *application) changeSettings() (err error) {
 			a.say("%s", s)
 		}
 	}
+	a.form.Classes = a.of.classes
 	if a.form.Switches, err = a.of.Buffers(); err == nil {
 		a.form.Transport, err = json.Marshal(canonicalTransport(a.of.params))
 	}

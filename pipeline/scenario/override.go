@@ -110,7 +110,7 @@ func apply(top *tree.Value, s Setting) error {
 }
 
 // set gives the key below an object a value. Objects on the way are made where they are missing; elements of lists
-// must be there.
+// must be there: NAME[I], or NAME.ELEMENT where elements have names.
 func set(m *tree.Value, path []string, v *tree.Value) error {
 	name, at, err := element(path[0])
 	if err != nil {
@@ -119,7 +119,7 @@ func set(m *tree.Value, path []string, v *tree.Value) error {
 	i := slices.Index(m.Keys, name)
 	if i < 0 {
 		if at >= 0 {
-			return fmt.Errorf("the file has no %s", name)
+			return fmt.Errorf("the file has no %s (an element that has a name is %s.NAME)", name, name)
 		}
 		i = len(m.Keys)
 		m.Keys, m.Items = append(m.Keys, name), append(m.Items, &tree.Value{Kind: tree.Object})
@@ -134,6 +134,13 @@ func set(m *tree.Value, path []string, v *tree.Value) error {
 	if len(path) == 1 {
 		*place = v
 		return nil
+	}
+	if (*place).Kind == tree.List && len(path) > 2 {
+		named := func(item *tree.Value) bool { return item.Get("name").Scalar() == path[1] }
+		if at = slices.IndexFunc((*place).Items, named); at < 0 {
+			return fmt.Errorf("%s has none of the name %s", path[0], path[1])
+		}
+		place, path = &(*place).Items[at], path[1:]
 	}
 	if (*place).Kind != tree.Object {
 		return fmt.Errorf("%s has no keys", path[0])

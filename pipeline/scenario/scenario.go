@@ -41,7 +41,8 @@ type Scenario struct {
 	delaysSaid []string       // which cables of another topology have other delays
 	// What was taken from the configurations of its switches.
 	switchNotes   []string
-	switchBuffer  *network.BufferParams // size and alpha; nil: none is stated
+	switchBuffer  *network.BufferParams // size, alpha and reserve; nil: none is stated
+	switchPFC     network.BufferParams  // what else is with PFC; 0 where nothing is stated
 	switchClasses []stages.TrafficClass
 	switches      Switches
 	classes       []stages.TrafficClass

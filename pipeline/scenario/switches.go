@@ -45,6 +45,7 @@ func (r *scenarioReader) readSwitches(f tree.Field) error {
 	err := f.Object(tree.Keys{
 		"buffer":             tree.ReadParsed(&w.SwitchBytes, w.parseBuffer),
 		"alpha":              readAlpha(&w.Alpha),
+		"reserved":           tree.ReadQuantity(&w.ReservedBytes, units.Bytes, 1, 1<<40),
 		"pfc":                tree.ReadBool(&w.PFC),
 		"xoff":               tree.ReadQuantity(&w.XOFFBytes, units.Bytes, 1, 1<<40),
 		"headroom":           tree.ReadQuantity(&w.HeadroomBytes, units.Bytes, 1, 1<<40),
@@ -67,20 +68,26 @@ func (r *scenarioReader) readSwitches(f tree.Field) error {
 	return err
 }
 
-// readClasses reads the traffic classes, or "topology".
+// readClasses reads the traffic classes, or "topology", or an object of changes by the name of a class.
 func (r *scenarioReader) readClasses(f tree.Field) error {
+	had := slices.Clone(r.classes)
 	if r.classes, r.ofSwitches = nil, f.Value.Scalar() == ofTopology; r.ofSwitches {
 		return nil
 	}
-	err := f.Each(func(item tree.Field) error {
-		c, pfc := stages.TrafficClass{}, true
+	read := func(item tree.Field, c stages.TrafficClass) error {
+		pfc := !c.Lossy
 		err := item.Object(tree.Keys{
-			"name":              tree.ReadText(&c.Name),
-			"queue":             tree.ReadInt(&c.Queue, 0, network.MaxClasses-1),
-			"services":          tree.ReadList(&c.Services, tree.Verbatim),
-			"vnets":             tree.ReadList(&c.VNets, tree.Verbatim),
-			"dscp":              tree.ReadList(&c.DSCP, parseDSCP),
-			"weight":            tree.ReadInt(&c.Weight, 1, network.MaxWeight),
+			"name":     tree.ReadText(&c.Name),
+			"queue":    tree.ReadInt(&c.Queue, 0, network.MaxClasses-1),
+			"services": tree.ReadList(&c.Services, tree.Verbatim),
+			"vnets":    tree.ReadList(&c.VNets, tree.Verbatim),
+			"dscp":     tree.ReadList(&c.DSCP, parseDSCP),
+			"weight": func(f tree.Field) error {
+				if c.Weight = 0; f.Value.Scalar() == "strict" { // as if it were not stated
+					return nil
+				}
+				return tree.ReadInt(&c.Weight, 1, network.MaxWeight)(f)
+			},
 			"mark_per_gbps":     tree.ReadQuantity(&c.MarkPerGbps, units.Bytes, 1, 1<<30),
 			"max_mark_per_gbps": tree.ReadQuantity(&c.MaxMarkPerGbps, units.Bytes, 1, 1<<30),
 			"alpha":             readAlpha(&c.Alpha),
@@ -88,11 +95,23 @@ func (r *scenarioReader) readClasses(f tree.Field) error {
 		})
 		c.Lossy = !pfc
 		r.classes = append(r.classes, c)
-		if err != nil {
-			return err
+		return err
+	}
+	err := error(nil)
+	if len(had) > 0 && f.Value.Kind == tree.Object {
+		keys := tree.Keys{}
+		for _, c := range had {
+			if f.Value.Get(c.Name) == nil {
+				r.classes = append(r.classes, c)
+			}
+			keys[strings.ToLower(c.Name)] = func(item tree.Field) error { return read(item, c) }
 		}
-		return item.Need("name", "queue")
-	})
+		err = f.Object(keys)
+	} else {
+		err = f.Each(func(item tree.Field) error {
+			return cmp.Or(read(item, stages.TrafficClass{}), item.Need("name", "queue"))
+		})
+	}
 	if err == nil {
 		r.classes, err = stages.SettleClasses(r.classes)
 	}
@@ -117,7 +136,7 @@ func (s *Scenario) Classes() ([]stages.TrafficClass, error) {
 				"DSCP_TO_TC_MAP of ports")}
 		}
 	}
-	for i, c := range classes {
+	for _, c := range classes {
 		for _, service := range c.Services {
 			isJob := slices.ContainsFunc(s.workload.jobs, func(j jobSpec) bool { return j.Name == service })
 			if !s.traced() && s.service(service) == nil && !isJob {
@@ -125,7 +144,6 @@ func (s *Scenario) Classes() ([]stages.TrafficClass, error) {
 					"that name", c.Name, service)}
 			}
 		}
-		classes[i].Lossy = c.Lossy && s.switches.PFC
 	}
 	return classes, nil
 }
@@ -163,9 +181,13 @@ func (s *Scenario) Buffers() (network.BufferParams, error) {
 			return b, SwitchesError{errors.New("switches.buffer is topology, which has no SONiC configurations with a " +
 				"BUFFER_POOL")}
 		}
-		if b.SwitchBytes = stated.SwitchBytes; !b.PFC { // the threshold is that of the configurations, but that of PFC
-			b.Alpha = stated.Alpha
+		b.SwitchBytes = stated.SwitchBytes
+		if b.PFC {
+			stated = &s.switchPFC
 		}
+		b.Alpha, b.XOFFBytes = cmp.Or(stated.Alpha, b.Alpha), cmp.Or(b.XOFFBytes, stated.XOFFBytes)
+		b.HeadroomBytes = cmp.Or(b.HeadroomBytes, stated.HeadroomBytes)
+		b.ReservedBytes = cmp.Or(b.ReservedBytes, stated.ReservedBytes)
 	}
 	if b.IsZero() {
 		return b, nil
@@ -230,7 +252,7 @@ func (s *Scenario) takeMarking(l *format.Loaded) {
 // takeBuffer notes the packet memory of the switches: the largest pool, and the dynamic threshold of most profiles of
 // it.
 func (s *Scenario) takeBuffer(l *format.Loaded) {
-	var sizes, thresholds []int64
+	var sizes, thresholds, reserves []int64
 	for _, of := range l.Settings {
 		var largest format.TakenSetting
 		for _, k := range of.Taken {
@@ -243,9 +265,14 @@ func (s *Scenario) takeBuffer(l *format.Loaded) {
 		}
 		sizes = append(sizes, largest.Number)
 		for _, k := range of.Taken {
-			th, has := of.Beside(k, "dynamic_th")
-			if has && k.Name == "pool" && largest.Key == "BUFFER_POOL|"+k.Value+"|size" {
+			if k.Name != "pool" || largest.Key != "BUFFER_POOL|"+k.Value+"|size" {
+				continue
+			}
+			if th, has := of.Beside(k, "dynamic_th"); has {
 				thresholds = append(thresholds, th)
+			}
+			if own, has := of.Beside(k, "size"); has {
+				reserves = append(reserves, own)
 			}
 		}
 	}
@@ -257,11 +284,49 @@ func (s *Scenario) takeBuffer(l *format.Loaded) {
 	alpha := fmt.Sprintf("alpha %g, the default", s.switchBuffer.Alpha)
 	if len(thresholds) > 0 {
 		th, rest := mostCommon(thresholds)
-		s.switchBuffer.Alpha = math.Exp2(float64(min(10, max(-10, th))))
+		s.switchBuffer.Alpha = alphaOf(th)
 		alpha = fmt.Sprintf("alpha %g from %s = %d%s", s.switchBuffer.Alpha, origin(l, "dynamic_threshold", th), th, rest)
 	}
-	s.settingsNotef("--switch-buffer topology simulates buffers of %d bytes (%s%s), %s", bytes,
-		origin(l, "pool_size", bytes), rest, alpha)
+	s.switchBuffer.ReservedBytes, _ = mostCommon(reserves)
+	s.settingsNotef("--switch-buffer topology simulates buffers of %d bytes (%s%s), %d reserved for each queue, %s", bytes,
+		origin(l, "pool_size", bytes), rest, s.switchBuffer.ReservedBytes, alpha)
+	s.takePFC(l)
+}
+
+// alphaOf is the dynamic threshold of a dynamic_th.
+func alphaOf(th int64) float64 { return math.Exp2(float64(min(10, max(-10, th)))) }
+
+// takePFC notes the BUFFER_PROFILE that most switches have for lossless priority groups: it has a headroom, xoff, which
+// is that of ports of the speed in its name (pg_lossless_40000_5m_profile: 40,000 Mbps), if that has one.
+func (s *Scenario) takePFC(l *format.Loaded) {
+	var profiles []network.BufferParams
+	slowest := int64(math.MaxInt64) // link of a host
+	for _, link := range l.Network.Links {
+		if l.Network.FromHost(link.ID) {
+			slowest = min(slowest, link.BandwidthBps)
+		}
+	}
+	for _, of := range l.Settings {
+		for _, k := range of.Taken {
+			if k.Name != "xoff" || k.Number < 1 || !strings.HasPrefix(k.Key, "BUFFER_PROFILE|") {
+				continue
+			}
+			mbps := float64(slowest) / 1e6
+			_, _ = fmt.Sscanf(k.Key, "BUFFER_PROFILE|pg_lossless_%f", &mbps)
+			p := network.BufferParams{HeadroomBytes: int64(float64(k.Number) * float64(slowest) / 1e6 / max(1, mbps))}
+			p.ReservedBytes, _ = of.Beside(k, "size")
+			p.XOFFBytes, _ = of.Beside(k, "static_th")
+			if th, has := of.Beside(k, "dynamic_th"); has {
+				p.Alpha = alphaOf(th)
+			}
+			profiles = append(profiles, p)
+		}
+	}
+	if p, rest := mostCommon(profiles); len(profiles) > 0 {
+		s.switchPFC = p
+		s.settingsNotef("with --pfc a link has %d bytes reserved, %d of headroom as fast as hosts' (xoff), and alpha %g or a "+
+			"threshold of %d%s", p.ReservedBytes, p.HeadroomBytes, p.Alpha, p.XOFFBytes, rest)
+	}
 }
 
 // marksOf returns the speed of most ports, and what turns marking thresholds there into bytes per Gbps.

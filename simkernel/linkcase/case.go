@@ -99,6 +99,9 @@ type Case struct {
 	Feedback []simkernel.Block
 	// Record requests Result.Observed.
 	Record bool
+	// RoomBytes requests Counters.CrowdedFlows: what a limited buffer can hold of the queue of a
+	// target Behind. 0 is unlimited.
+	RoomBytes int64
 }
 
 // Counters describe what passed the target of a case.
@@ -109,6 +112,7 @@ type Counters struct {
 	MaxQueueBytes int64 // maximum queue in wire bytes, packet in service included
 	MaxQueueAtNS  int64 // the first time of that maximum
 	WaitSumNS     int64 // sum of the packets' waits in the target's queue; 0 for FirstHop
+	CrowdedFlows  int64 // flows of which a packet, with what it found in the queue, is more than Case.RoomBytes
 }
 
 // Result is the output of one case: one row per flow, and counters. Simulate reuses its slices.

@@ -6,7 +6,8 @@ import "parsimon/simkernel"
 // its last (so it is full), and the ACKs due before the flow's next packet leave its window open. cruise does the
 // work of forward and plan for them in one loop. It returns before the first packet that is not plain; after a packet
 // whose successor it could not plan (the source is then marked to be planned again at once, since it still
-// has the least key); and after a packet that found a deep queue: then deep is true and now is its time.
+// has the least key); and after a packet that found a deep queue: then row is its flow's and now its time. Else row is
+// below 0.
 //
 // Performance: a packet's key depends on a chain of loads and compares of some 40 cycles. Because the keys are
 // in order, the processor can start on the next packet before it knows where this packet's next key belongs,
@@ -14,7 +15,7 @@ import "parsimon/simkernel"
 // branches was slower, because it makes one dependency chain of all packets. The number of instructions counts as
 // well: the next packet's source and flow are assigned at the end of the loop, not at its beginning, because the
 // compiler then keeps each address in one register (5% less time).
-func (k *Kernel) cruise() (now int64, deep bool) {
+func (k *Kernel) cruise() (now int64, row int32) {
 	p, t := &k.picker, &k.target
 	acks, log := k.acks, t.log
 	full := k.params.PayloadBytes
@@ -27,7 +28,7 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 	var departPS int64
 	root := keys[p.front]
 	if root >= p.stop {
-		return 0, false
+		return 0, -1
 	}
 	s, f := k.at(root)
 	for s.plain && t.arrived != t.full {
@@ -122,18 +123,21 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 			s, f = k.at(root)
 		}
 		if t.deep(departPS-now, now) {
-			return now, true
+			return now, k.sources[key&p.mask].served
 		}
 		if root >= p.stop {
 			break
 		}
 	}
-	return 0, false
+	return 0, -1
 
 unplanned:
 	s.known = false
 	s.plain = false
-	return now, t.deep(departPS-now, now)
+	if t.deep(departPS-now, now) {
+		return now, s.served
+	}
+	return now, -1
 }
 
 // at returns the source of a key and the flow of its planned packet.

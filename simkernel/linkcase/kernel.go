@@ -50,6 +50,7 @@ type Kernel struct {
 	nextRow  int   // the next flow to start
 	nextPS   int64 // its start; unbounded if there is none
 	finished int64
+	crowded  []bool // by row: counted in CrowdedFlows
 	// Blocks, and the slowest links of flows, are tracked only in cases that have them or record.
 	blocks    bool
 	nextBlock uint32 // first block of the next flow
@@ -139,6 +140,10 @@ func (k *Kernel) prepare(c *Case, r *Result) error {
 		clear(r.Observed)
 	}
 	clear(r.WaitNS)
+	if c.RoomBytes > 0 {
+		k.crowded = resize(k.crowded, n)
+		clear(k.crowded)
+	}
 	for i := range n {
 		r.FCTNS[i] = -1
 	}
@@ -177,8 +182,8 @@ func (k *Kernel) runQueue() {
 	p.reset(len(k.c.SourceBps))
 	for {
 		if !p.many && k.traits.Embedded {
-			if now, deep := k.cruise(); deep {
-				k.target.onDeepQueue(k.acks, k.r.Observed, now)
+			if now, row := k.cruise(); row >= 0 {
+				k.onDeepQueue(row, now)
 				continue
 			}
 		}
@@ -280,7 +285,7 @@ func (k *Kernel) forward(s *source, f *flow, now int64) bool {
 	if k.watchesService {
 		k.drawMark(f, f.head, now)
 	} else if t.deep(departPS-now, now) {
-		t.onDeepQueue(k.acks, k.r.Observed, now)
+		k.onDeepQueue(f.row, now)
 	}
 	s.freePS = s.sendPS + s.wire.PS(wire)
 	f.readyPS = s.sendPS + f.gapPS // only a flow's last packet is shorter
@@ -294,6 +299,20 @@ func (k *Kernel) forward(s *source, f *flow, now int64) bool {
 		k.finish(s, retiredSlot{s.planned, startPS}, departPS+downstreamPS, startPS-now)
 	}
 	return true
+}
+
+// onDeepQueue is target.onDeepQueue for a packet of a flow.
+func (k *Kernel) onDeepQueue(row int32, now int64) {
+	k.target.onDeepQueue(k.acks, k.r.Observed, now)
+	k.countCrowded(row, k.target.queueBytes())
+}
+
+// countCrowded counts the flow of the packet that has just arrived, if the queue is longer than its room.
+func (k *Kernel) countCrowded(row int32, queueBytes int64) {
+	if queueBytes > k.target.roomBytes && !k.crowded[row] {
+		k.crowded[row] = true
+		k.r.CrowdedFlows++
+	}
 }
 
 // finish removes a flow whose last packet left the target at departPS from its source, and writes its result. FCTs are
@@ -509,7 +528,7 @@ func (k *Kernel) advanceService(now int64) {
 	}
 }
 
-// drawMark stores the random number of the packet logged last, and updates the maximum queue.
+// drawMark stores the random number of the packet logged last, and updates what depends on the queue.
 func (k *Kernel) drawMark(f *flow, packet uint32, now int64) {
 	t := &k.target
 	first := t.arrived - 1 // in service
@@ -518,7 +537,9 @@ func (k *Kernel) drawMark(f *flow, packet uint32, now int64) {
 	if last.startPS > now {
 		first = t.waiting - 1
 	}
-	if queue := t.bytes - t.log[first&t.logMask].before; queue > t.maxBytes {
+	queue := t.bytes - t.log[first&t.logMask].before
+	if queue > t.maxBytes {
 		t.maxBytes, t.maxAtPS = queue, now
 	}
+	k.countCrowded(f.row, queue)
 }

@@ -125,6 +125,9 @@ func randomCaseOf(t simkernel.Transport, rng *rand.Rand) (simkernel.Params, *Cas
 			c.BetweenPS = append(c.BetweenPS, kerneltest.Pick[int32](rng, 0, 200, 1800, rng.Int32N(100_000)))
 		}
 	}
+	if c.Kind == Behind {
+		c.RoomBytes = kerneltest.Pick(rng, 0, 1, p.PayloadBytes, rng.Int64N(50_000), rng.Int64N(500_000))
+	}
 	return p, c
 }
 

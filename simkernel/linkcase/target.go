@@ -30,12 +30,13 @@ type target struct {
 	unmarked  uint64 // no packet before this number can still be marked
 
 	markBytes int64
-	markPS    int64 // a queue with at most this much work has at most markBytes behind any packet
+	markPS    int64 // a queue with at most this much work has at most markBytes behind any packet, and roomBytes
 	header    int64
 	wireMax   int64
 	marked    int64
 	maxBytes  int64
 	maxAtPS   int64
+	roomBytes int64 // Case.RoomBytes; unbounded: there is no limit
 	// A queue of at most so many packets is not longer than maxBytes; 0: unknown.
 	maxPackets uint64
 
@@ -64,6 +65,7 @@ func (t *target) reset(c *Case, p *simkernel.Params) {
 		logMask:   uint64(len(log) - 1),
 		full:      uint64(len(log) - 1),
 		markBytes: c.MarkBytes,
+		roomBytes: unbounded,
 		wireMax:   p.PayloadBytes + p.HeaderBytes,
 		header:    p.HeaderBytes,
 		red:       p.RedMark(c.MarkBytes, c.MaxMarkBytes),
@@ -71,7 +73,10 @@ func (t *target) reset(c *Case, p *simkernel.Params) {
 	if !p.Transport.Traits().Embedded {
 		t.markBytes = unbounded // Kernel.advanceService decides marks
 	}
-	t.markPS = t.least(t.markBytes)
+	if c.RoomBytes > 0 {
+		t.roomBytes = c.RoomBytes
+	}
+	t.markPS = t.least(min(t.markBytes, t.roomBytes-t.wireMax))
 	t.shallowPS = min(t.markPS, t.least(0))
 	t.deepPS = t.shallowPS
 }
@@ -86,9 +91,9 @@ func (t *target) least(bytes int64) int64 {
 }
 
 // deep reports whether the packet logged last, which arrives now and finds workPS of work including itself, may decide
-// something: a mark, or the maximum queue. More than maxPackets packets are in the queue only if the packet that many
-// before it is still in service, so that the next one has not started. The rare conditions come first: a branch that
-// depends on shallowPS alone cannot be predicted.
+// something: a mark, the maximum queue, or whether there is room. More than maxPackets packets are in the queue only if
+// the packet that many before it is still in service, so that the next one has not started. The rare conditions come
+// first: a branch that depends on shallowPS alone cannot be predicted.
 func (t *target) deep(workPS, now int64) bool {
 	return workPS > t.deepPS || t.log[(t.arrived-t.maxPackets)&t.logMask].startPS > now && workPS > t.shallowPS
 }
@@ -101,8 +106,7 @@ func (t *target) onDeepQueue(acks []ack, observed []simkernel.Block, now int64) 
 		w++
 	}
 	t.waiting = w
-	// The packet before the first waiting one is in service. It exists: an idle target starts service at once.
-	if queue := t.bytes - t.log[(w-1)&t.logMask].before; queue > t.maxBytes {
+	if queue := t.queueBytes(); queue > t.maxBytes {
 		t.maxBytes = queue
 		t.maxAtPS = now
 		t.shallowPS = min(t.markPS, t.least(queue-t.wireMax))
@@ -127,6 +131,10 @@ func (t *target) onDeepQueue(acks []ack, observed []simkernel.Block, now int64) 
 	t.waitNS += t.waitPS / simkernel.PSPerNS
 	t.waitPS %= simkernel.PSPerNS
 }
+
+// queueBytes returns the bytes in the queue, where waiting is the first packet that waits. The packet before it is in
+// service. It exists: an idle target starts service at once.
+func (t *target) queueBytes() int64 { return t.bytes - t.log[(t.waiting-1)&t.logMask].before }
 
 // trimLog drops packets that no longer wait from the log, or doubles the log. It keeps the last packet that does
 // not wait, which may be in service.

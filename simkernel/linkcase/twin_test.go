@@ -71,6 +71,7 @@ type slowFlow struct {
 	marks                         []bool
 	uses                          []float64 // how far the target slows it, as of the ACK of each packet; HPCC
 	sender                        simkernel.Sender
+	crowded                       bool
 	window                        int64
 }
 
@@ -405,6 +406,10 @@ func (t *linkTwin) arrive(now int64, pk *slowPacket) {
 	t.queue = append(t.queue, pk)
 	t.bytes += pk.wire
 	t.deepest(t.bytes, now)
+	if f := pk.flow; t.c.RoomBytes > 0 && t.bytes > t.c.RoomBytes && !f.crowded {
+		f.crowded = true
+		t.r.CrowdedFlows++
+	}
 	if len(t.queue) == 1 {
 		t.serve(now)
 	}

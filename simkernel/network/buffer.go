@@ -1,6 +1,7 @@
 package network
 
 import (
+	"cmp"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -14,6 +15,9 @@ type BufferParams struct {
 	// Alpha is the parameter of dynamic thresholds (Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998): a packet is dropped
 	// if its port would then hold more than Alpha times the free bytes of the buffer.
 	Alpha float64 `json:"alpha"`
+	// ReservedBytes of it are each port's own, for each class; alpha is of what is left of the buffer, and of what a port
+	// holds beyond. With PFC it is the reserve of a link, for each lossless class; 0 is pfcReserve.
+	ReservedBytes int64 `json:"reserved_bytes,omitempty"`
 	// RetransmitNS is the retransmission timeout: without an ACK for new data for this time, a sender resends from
 	// the first unacknowledged packet. It doubles with every timeout in a row. 0 chooses the longest time that a
 	// packet of the flow can take, so that only lost packets are resent (the rule of IRN's RTO_high: Mittal et
@@ -61,7 +65,35 @@ func (b *BufferParams) PortBytes() int64 {
 	if b.XOFFBytes > 0 {
 		return b.XOFFBytes
 	}
-	return int64(loneQueue(b.Alpha, b.SwitchBytes))
+	return int64(loneQueue(b.Alpha, b.SwitchBytes)) + b.ReservedBytes
+}
+
+// Rooms returns, by link, how many bytes can wait at its port, if none do at others of its switch, before a packet is
+// dropped or, with PFC, another switch is paused, for that delays flows that do not go there. Where only hosts send to
+// the port, it is all that they share. The switches have limited buffers.
+func (n *Network) Rooms() []int64 {
+	bySwitch, hosts, rooms := make([]int64, len(n.host)), make([]bool, len(n.host)), make([]int64, len(n.links))
+	for l, link := range n.links {
+		v := link.DstNode
+		if n.host[link.SrcNode] {
+			hosts[v] = true
+		} else if n.buffer.PFC && !n.host[v] {
+			u := &n.pausers[(l^1)*len(n.classes)]
+			one := u.reserve + cmp.Or(n.buffer.XOFFBytes, int64(loneQueue(u.alpha, n.buffers[v].poolBytes)))
+			bySwitch[v] = min(one, cmp.Or(bySwitch[v], one))
+		}
+	}
+	for l, link := range n.links {
+		switch v := link.SrcNode; {
+		case !n.buffer.PFC:
+			rooms[l] = n.buffer.ReservedBytes + int64(loneQueue(n.buffer.Alpha, n.buffers[v].poolBytes))
+		case bySwitch[v] > 0 && (n.host[link.DstNode] || !hosts[v]):
+			rooms[l] = bySwitch[v]
+		default:
+			rooms[l] = n.buffers[v].poolBytes
+		}
+	}
+	return rooms
 }
 
 // loneQueue returns how many bytes of a buffer a queue with a dynamic threshold may hold if no other holds any.
@@ -74,8 +106,8 @@ type buffer struct {
 	peakBytes int64
 	freeBytes int64 // how many can be in it so that no packet finds its port, or its link, above the threshold
 
+	poolBytes int64 // without what is reserved
 	// With PFC.
-	poolBytes   int64
 	sharedBytes int64 // of the pool
 	told        int32 // senders that are to pause
 }
@@ -87,8 +119,47 @@ func (d *domain) admits(b *buffer, p *port, it *item, wireBytes int64) bool {
 		class := d.classOf(it)
 		alpha, held = n.alphaOf(&n.classes[class]), p.classes.queues[class].heldBytes
 	}
-	return b.usedBytes+wireBytes <= n.buffer.SwitchBytes &&
-		float64(held+wireBytes) <= alpha*float64(n.buffer.SwitchBytes-b.usedBytes)
+	free, part := n.buffer.SwitchBytes-b.usedBytes, held+wireBytes
+	if n.buffer.ReservedBytes > 0 {
+		free, part = b.poolBytes-d.sharedBytes(b), part-n.buffer.ReservedBytes
+	}
+	return min(part, wireBytes) <= max(0, free) && float64(part) <= alpha*float64(max(0, free))
+}
+
+// sharedBytes returns what the ports of a switch hold beyond their reserves.
+func (d *domain) sharedBytes(b *buffer) (bytes int64) {
+	for u := b.low; u < b.high; u++ {
+		p := &d.ports[u]
+		if !d.classed {
+			bytes += max(0, p.heldBytes-d.net.buffer.ReservedBytes)
+			continue
+		}
+		for q := range p.classes.queues {
+			bytes += max(0, p.classes.queues[q].heldBytes-d.net.buffer.ReservedBytes)
+		}
+	}
+	return bytes
+}
+
+// initPools divides the buffers of switches without PFC, and reports the first that is too small.
+func (n *Network) initPools() error {
+	queues, alpha := make([]int64, len(n.host)), n.buffer.Alpha
+	for _, link := range n.links {
+		queues[link.SrcNode] += max(1, int64(len(n.classes)))
+	}
+	for i := range n.classes {
+		alpha = min(alpha, n.alphaOf(&n.classes[i]))
+	}
+	for v := range n.buffers {
+		b := &n.buffers[v]
+		b.poolBytes = n.buffer.SwitchBytes - queues[v]*n.buffer.ReservedBytes
+		if !n.host[v] && alpha*float64(b.poolBytes) < float64(n.fullBytes) {
+			return fmt.Errorf("switch buffer is %d bytes: of %d reserved for each of %d queues of node %d, the rest never admits "+
+				"a packet of %d", n.buffer.SwitchBytes, n.buffer.ReservedBytes, queues[v], v, n.fullBytes)
+		}
+		b.freeBytes = int64(loneQueue(alpha, b.poolBytes)) - 1
+	}
+	return nil
 }
 
 // The ports of a switch with a limited buffer depend on each other, within a window too. But only where a packet may be

@@ -45,7 +45,7 @@ func TestBufferedAgreesWithTwin(t *testing.T) {
 				SwitchBytes:  packet * kerneltest.Pick[int64](rng, 4, 5, 20, 60),
 				Alpha:        kerneltest.Pick(rng, 0.5, 1, 2, 8),
 				RetransmitNS: kerneltest.Pick[int64](rng, 0, 0, 20_000, 100_000) * rtts,
-			}} {
+			}, reservedBuffer(&e, rng, 1)} {
 				want := runBuffered(t, &e, b, 3)
 				n, got := runIn(t, &e, b, nil, 1, 1000)
 				got.StartNS, got.Again, got.Reordered = nil, nil, nil // the twin does not report them
@@ -73,6 +73,17 @@ func TestBufferedAgreesWithTwin(t *testing.T) {
 			}
 		}
 	}
+}
+
+// reservedBuffer draws a small buffer of which ports of so many classes reserve a part.
+func reservedBuffer(e *netExample, rng *rand.Rand, classes int64) BufferParams {
+	packet, ports := e.params.PayloadBytes+e.params.HeaderBytes, make([]int64, len(e.hosts))
+	for _, l := range e.links {
+		ports[l.SrcNode] += classes
+	}
+	reserved := packet * kerneltest.Pick[int64](rng, 1, 2, 5) / 2
+	return BufferParams{SwitchBytes: slices.Max(ports)*reserved + packet*kerneltest.Pick[int64](rng, 2, 5, 20), ReservedBytes: reserved,
+		Alpha: kerneltest.Pick(rng, 0.5, 1, 8)}
 }
 
 // With small buffers every flow finishes, not before its ideal; every packet is delivered in order once;

@@ -266,7 +266,7 @@ func (n *Buffered) timeoutPS(path []int32, idlePS int64) int64 {
 	if n.pfc != nil {
 		return pfcTimeoutNS * simkernel.PSPerNS
 	}
-	deepest := n.buffer.Alpha / (1 + n.buffer.Alpha) * float64(n.buffer.SwitchBytes)
+	deepest := n.buffer.Alpha/(1+n.buffer.Alpha)*float64(n.buffer.SwitchBytes) + float64(n.buffer.ReservedBytes)
 	if n.feed.net.classes != nil {
 		deepest = float64(n.buffer.SwitchBytes)
 	}
@@ -381,8 +381,20 @@ func (n *Buffered) alpha(class int) float64 {
 
 // admits reports whether a data packet of a class of that size fits at a switch's port.
 func (n *Buffered) admits(p *bufferedPort, class int, wireBytes int64) bool {
-	free := n.buffer.SwitchBytes - n.used[p.node]
-	return wireBytes <= free && float64(p.classes[class].dataBytes+wireBytes) <= n.alpha(class)*float64(free)
+	free, own := n.buffer.SwitchBytes-n.used[p.node], int64(0)
+	if n.buffer.ReservedBytes > 0 {
+		own, free = n.buffer.ReservedBytes, n.buffer.SwitchBytes
+		for i := range n.ports {
+			for _, c := range n.ports[i].classes {
+				if n.ports[i].node == p.node {
+					free -= max(own, c.dataBytes)
+				}
+			}
+		}
+	}
+	held := p.classes[class].dataBytes
+	beyond := max(0, held+wireBytes-own)
+	return beyond == 0 || beyond-max(0, held-own) <= free && float64(beyond) <= n.alpha(class)*float64(free)
 }
 
 // nextClass chooses the class that a port serves, of those whose next packets have so many bytes; below 0: none is ready. The

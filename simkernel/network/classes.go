@@ -35,7 +35,7 @@ type Class struct {
 	MaxMarkPerGbps int64 `json:"max_mark_per_gbps,omitempty"`
 	// Alpha is BufferParams.Alpha for the queues of the class; 0: the same. With PFC it is that of what came over a link.
 	Alpha float64 `json:"alpha,omitempty"`
-	Lossy bool    `json:"lossy,omitempty"` // with PFC: it is dropped as without, and never paused
+	Lossy bool    `json:"lossy,omitempty"` // with PFC, else as if false: it is dropped as without, and never paused
 }
 
 // The largest values of a class. No queue is so long that it marks at MaxMarkPerGbps.
@@ -67,9 +67,11 @@ func (n *Network) Classify(classes []Class) error {
 	if len(classes) < 1 || len(classes) > MaxClasses {
 		return fmt.Errorf("%d classes, must be 1 to %d", len(classes), MaxClasses)
 	}
+	classes = slices.Clone(classes)
 	n.classes, n.strict = classes, 0
 	least := int64(MaxWeight)
 	for i := range classes {
+		classes[i].Lossy = classes[i].Lossy && n.buffer.PFC
 		if err := n.checkClass(&classes[i]); err != nil {
 			return fmt.Errorf("traffic class %d: %w", i, err)
 		}
@@ -91,12 +93,7 @@ func (n *Network) Classify(classes []Class) error {
 	case len(classes) == 1 && one.MarkPerGbps == 0 && one.Alpha == 0: // as without
 		n.classes = nil
 	}
-	for v := range n.buffers {
-		for _, c := range n.classes {
-			n.buffers[v].freeBytes = min(n.buffers[v].freeBytes, int64(loneQueue(n.alphaOf(&c), n.buffer.SwitchBytes))-1)
-		}
-	}
-	return nil
+	return n.initPools()
 }
 
 // checkClass checks what depends on the transport, the buffers and the configurations of switches. Who reads a class
@@ -115,9 +112,7 @@ func (n *Network) checkClass(c *Class) error {
 	case c.Alpha == 0 && !c.Lossy:
 		return nil
 	case n.buffers == nil:
-		return errors.New("alpha or lossy, but switches have unlimited buffers")
-	case c.Lossy && !n.buffer.PFC:
-		return errors.New("lossy, but PFC is off")
+		return errors.New("alpha, but switches have unlimited buffers")
 	case (c.Lossy || !n.buffer.PFC) && float64(n.fullBytes) > n.alphaOf(c)*float64(n.buffer.SwitchBytes):
 		return fmt.Errorf("alpha is %v, which of %d bytes never admits a packet of %d", n.alphaOf(c), n.buffer.SwitchBytes,
 			n.fullBytes)
@@ -205,12 +200,30 @@ func (d *domain) put(p *port, a *arrival) {
 	}
 }
 
+// servedInTurn notes what pick and emptied would of packets that were served while nothing else waited.
+func (d *domain) servedInTurn(p *port, arrivals []arrival) {
+	c := p.classes
+	for i := range arrivals {
+		a := &arrivals[i]
+		if a.bits&flagAck != 0 {
+			continue
+		}
+		if q := int(d.classOf(&a.item)); d.net.strict>>q&1 == 0 || c.turn == q {
+			c.turn, c.granted = (q+1)%len(d.net.classes), false
+		}
+	}
+}
+
 // runQueues is runPort with classes, and what has arrived is in the queues.
 func (d *domain) runQueues(u int32, p *port) {
 	nextPS := d.serveClasses(p, d.endPS)
 	p.acks.trim()
+	p.noteAcks()
 	for q := range p.classes.queues {
-		p.classes.queues[q].trim()
+		f := &p.classes.queues[q]
+		if f.trim(); len(f.buf) > 0 {
+			p.bits |= portAckWaits // or data does
+		}
 	}
 	if nextPS != never {
 		d.schedule(u, nextPS)
@@ -258,21 +271,30 @@ func (d *domain) serveClasses(p *port, untilPS int64) (nextPS int64) {
 func (d *domain) serveClass(p *port, k *portKind, nowPS int64) {
 	var bytes [MaxClasses]int64
 	ready, c := uint32(0), p.classes
+	p.leftBytes = 0
 	for q := range c.queues {
-		if f := &c.queues[q]; !f.empty() && f.buf[f.head].atPS <= nowPS && !d.paused(p, q) {
-			ready |= 1 << q
-			bytes[q] = d.wireBytes(&f.buf[f.head])
+		f := &c.queues[q]
+		if f.empty() {
+			continue
 		}
+		if it := &f.buf[f.head]; it.atPS <= nowPS && !d.paused(p, q) {
+			ready |= 1 << q
+			bytes[q] = d.wireBytes(it)
+		}
+		for int(f.arrived) != len(f.buf) && f.buf[f.arrived].atPS < nowPS {
+			f.leftBytes += d.wireBytes(&f.buf[f.arrived])
+			f.arrived++
+		}
+		p.leftBytes += f.leftBytes
 	}
 	served := d.net.pick(c, ready, &bytes)
 	f := &c.queues[served]
 	it := f.buf[f.head]
-	f.head++
-	p.leftBytes = d.leftIn(f, &it, nowPS)
-	for q := range c.queues {
-		if q != served {
-			p.leftBytes += d.leftIn(&c.queues[q], nil, nowPS)
-		}
+	if f.head++; f.head > f.arrived { // it has not been counted yet
+		f.arrived++
+	} else {
+		f.leftBytes -= bytes[served]
+		p.leftBytes -= bytes[served]
 	}
 	p.noteQueue(p.leftBytes+bytes[served], nowPS)
 	if f.leftBytes == 0 {
@@ -296,36 +318,18 @@ func (d *domain) serveClass(p *port, k *portKind, nowPS int64) {
 	d.send(p, k, it, nowPS)
 }
 
-// leftIn counts what has arrived in a queue before a time, and returns how many bytes of it wait; taken, if not nil, is
-// the item that has just been taken off.
-func (d *domain) leftIn(f *queue, taken *item, nowPS int64) int64 {
-	if taken != nil {
-		if f.head > f.arrived { // it has not been counted yet
-			f.arrived++
-		} else {
-			f.leftBytes -= d.wireBytes(taken)
-		}
-	}
-	for int(f.arrived) != len(f.buf) && f.buf[f.arrived].atPS < nowPS {
-		f.leftBytes += d.wireBytes(&f.buf[f.arrived])
-		f.arrived++
-	}
-	return f.leftBytes
-}
-
 // chooseClasses is ring.choose for a NIC with classes; pickClass then chooses the class.
 func (d *domain) chooseClasses(p *port, c *nic) {
 	c.sendPS = never
 	for q := range c.classes {
 		r := &c.classes[q]
-		if !r.fresh || !c.fresh {
+		if !r.fresh || r.freePS != p.freePS {
 			r.choose(p.freePS)
 		}
 		if !d.paused(p, q) {
 			c.sendPS = min(c.sendPS, r.sendPS)
 		}
 	}
-	c.fresh = true
 }
 
 // pickClass returns the class of the packet that a NIC sends at c.sendPS.
@@ -349,7 +353,6 @@ func (d *domain) sentClass(p *port, r *ring, q int) {
 	if r.choose(p.freePS); r.sendPS > p.freePS {
 		d.net.emptied(p.classes, q)
 	}
-	r.fresh = false
 }
 
 // unpausedAck returns the place of the first ACK of a NIC that no pause holds back, len(acks.buf) if there is none.

@@ -30,8 +30,7 @@ type domain struct {
 	selective           bool   // receivers of transports with a rate take packets in any order
 	irn                 bool   // senders recover as IRN
 	clocked             bool   // senders are clocked by ACKs; they recover, too
-	plain               bool   // neither telemetry nor shared
-	simple              bool   // plain, and nothing is lost, moves or waits for others
+	simple              bool   // neither telemetry nor shared, and nothing is lost, moves or waits for others
 	moves               *moves // that of the network
 	againMask           uint32 // bits of items that are set in a packet that is sent again
 	lateMask, lateNot   uint32 // what packets with bits&lateMask != lateNot meet is counted between steps
@@ -184,8 +183,13 @@ func (d *domain) runWindow() {
 					d.runNIC(u, p, &d.nics[u-d.first], in)
 				} else if !d.simple || !p.idle() {
 					d.runPort(u, p, in)
-				} else if in = in[d.serveInTurn(p, in):]; len(in) > 0 {
-					d.runPort(u, p, in)
+				} else if k := d.serveInTurn(p, in); k < len(in) || d.classed {
+					if d.classed {
+						d.servedInTurn(p, in[:k])
+					}
+					if in = in[k:]; len(in) > 0 {
+						d.runPort(u, p, in)
+					}
 				}
 			}
 		}

@@ -75,8 +75,7 @@ func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 	d.selective = d.irn || n.moves.selective()
 	d.fullBytes, d.ackBytes = n.fullBytes, n.params.AckBytes
 	d.classed = n.classes != nil
-	d.plain = !d.shared && !d.telemetry && !d.classed
-	d.simple = d.plain && n.recovery == nil && n.moves == nil && n.frontier == nil
+	d.simple = !d.shared && !d.telemetry && n.recovery == nil && n.moves == nil && n.frontier == nil
 	d.numberShift = n.numberShift
 	if d.recovers {
 		d.againMask, d.lateMask = attemptMask, attemptMask

@@ -147,10 +147,6 @@ func New(params simkernel.Params, limits BufferParams, links []Link, hosts []boo
 			return nil, err
 		}
 		n.buffers = make([]buffer, len(hosts))
-		most := loneQueue(limits.Alpha, limits.SwitchBytes)
-		for i := range n.buffers {
-			n.buffers[i].freeBytes = int64(most) - 1
-		}
 	}
 	if n.buffers != nil || n.traits.AckClocked {
 		n.recover()
@@ -158,7 +154,7 @@ func New(params simkernel.Params, limits BufferParams, links []Link, hosts []boo
 	if limits.PFC {
 		return n, n.Classify(make([]Class, 1))
 	}
-	return n, nil
+	return n, n.initPools()
 }
 
 // checkLink checks a link of nodes that there are. Bounds of bandwidths are checked where a topology is read.

@@ -23,9 +23,10 @@ type ring struct {
 	open      []uint64 // bit per place: the flow has bytes to send and its window is open
 	nextPlace int      // the place after the one served last
 	vacated   int      // number of places whose flows have sent everything
-	fresh     bool     // sendPS and sendAt are valid
-	sendPS    int64    // when the next data packet can be sent; never if none
-	sendAt    int      // and the place of its flow
+	fresh     bool     // sendPS and sendAt are valid, for a wire that is free from freePS on
+	freePS    int64
+	sendPS    int64 // when the next data packet can be sent; never if none
+	sendAt    int   // and the place of its flow
 }
 
 // ringOf returns the ring that a flow is in.
@@ -70,7 +71,7 @@ func (c *ring) reopen(place int32, nowPS int64) {
 // choose selects the flow that sends next, and when, if the wire is free from freePS on: of the flows that are
 // ready first (all that are ready by freePS count as equal) the first after the one served last.
 func (c *ring) choose(freePS int64) {
-	c.fresh = true
+	c.fresh, c.freePS = true, freePS
 	c.sendPS = never
 	k := c.nextPlace / 64
 	rest := uint64(1)<<(c.nextPlace%64) - 1 // places before the one served last, in its word

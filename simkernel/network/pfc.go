@@ -12,7 +12,7 @@ import (
 // Priority flow control (IEEE 802.1Qbb), as in the HPCC simulator. A switch counts the packets that wait in it by the
 // link that they came over and by their class (classes.go); "link" below stands for both:
 //
-//	SwitchBytes ─┬─ reserve of each link: pfcReserve
+//	SwitchBytes ─┬─ reserve of each link: ReservedBytes or pfcReserve
 //	             ├─ headroom of each link
 //	             └─ shared pool
 //
@@ -153,7 +153,7 @@ func (n *Network) initPFC() error {
 			u := &n.pausers[(l^1)*len(n.classes)+i] // at the port of the other direction
 			if u.alpha = n.alphaOf(&n.classes[i]); !n.classes[i].Lossy {
 				u.alpha *= faster
-				u.reserve, u.headroom = pfcReserve, n.Headroom(link)
+				u.reserve, u.headroom = cmp.Or(n.buffer.ReservedBytes, pfcReserve), n.Headroom(link)
 				if n.buffer.HeadroomBytes > 0 {
 					u.headroom = int64(float64(u.headroom) * faster)
 				}

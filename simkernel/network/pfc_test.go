@@ -1,6 +1,7 @@
 package network
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -52,7 +53,7 @@ func newTwinPFC(n *Buffered) *twinPFC {
 		for class, c := range n.classes {
 			of := twinPFCOf{alpha: n.alpha(class)}
 			if !c.Lossy {
-				of.reserve = 4096
+				of.reserve = cmp.Or(n.buffer.ReservedBytes, 4096)
 				faster := max(1, float64(l.BandwidthBps)/float64(slowest))
 				if of.headroom = int64(float64(n.buffer.HeadroomBytes) * faster); of.headroom == 0 {
 					of.headroom = n.feed.net.Headroom(l)
@@ -97,8 +98,8 @@ func (q *twinPFC) takeIn(n *Buffered, link int32, p *bufferedPort, k *bufferedPa
 		of.inBytes += bytes
 		return true
 	}
-	after := max(0, of.inBytes+bytes-4096)
-	takes := after - max(0, of.inBytes-4096)
+	after := max(0, of.inBytes+bytes-of.reserve)
+	takes := after - max(0, of.inBytes-of.reserve)
 	switch {
 	case after == 0 || float64(after) <= q.threshold(n, link, class) && takes <= free:
 		of.inBytes += bytes
@@ -107,7 +108,7 @@ func (q *twinPFC) takeIn(n *Buffered, link int32, p *bufferedPort, k *bufferedPa
 	default:
 		return false
 	}
-	part := max(0, of.inBytes-4096)
+	part := max(0, of.inBytes-of.reserve)
 	if !of.told && (of.hdrm > 0 || part > 0 && float64(part) >= q.threshold(n, link, class)) {
 		of.told = true
 		q.tell(n, link, pauseItem(class, true), nowPS)
@@ -135,7 +136,7 @@ func (q *twinPFC) resume(n *Buffered) {
 	for _, l := range q.left {
 		link, class := l[0], int(l[1])
 		of := q.of(link, class)
-		part := max(0, of.inBytes-4096)
+		part := max(0, of.inBytes-of.reserve)
 		if of.told && of.hdrm == 0 && (part == 0 || float64(part+3072) <= q.threshold(n, link, class)) {
 			of.told = false
 			q.tell(n, link, pauseItem(class, false), q.leftPS)
@@ -234,6 +235,7 @@ func pfcExample(kind simkernel.Transport, seed uint64) (e netExample, rng *rand.
 func pfcBuffer(t testing.TB, e *netExample, rng *rand.Rand, headroom int64) BufferParams {
 	packet := e.params.PayloadBytes + e.params.HeaderBytes
 	b := BufferParams{SwitchBytes: 1 << 40, PFC: true, HeadroomBytes: headroom, Alpha: kerneltest.Pick(rng, 1.0/8, 0.5, 1, 4)}
+	b.ReservedBytes = kerneltest.Pick(rng, 0, 0, packet, 3*packet)
 	n := newExampleNetwork(t, e, b, 1)
 	least := b.SwitchBytes
 	for v := range e.hosts {
@@ -464,6 +466,40 @@ func TestPFCWithoutRoomForHeadroom(t *testing.T) {
 		}
 		if l := n.Losses(); l.Sent != l.Delivered+l.Dropped+l.Discarded || len(r.Row) != len(e.flows.StartNS) {
 			t.Errorf("seed %d: %d of %d flows, %+v", seed, len(r.Row), len(e.flows.StartNS), l)
+		}
+	}
+}
+
+// What can wait at a port before drops, or before pauses of other switches: two racks of two hosts below one switch.
+func TestRooms(t *testing.T) {
+	var links []Link
+	for _, c := range [][2]int32{{0, 4}, {1, 4}, {2, 5}, {3, 5}, {4, 6}, {5, 6}} {
+		bps := int64(10e9)
+		if c[0] >= 4 {
+			bps = 40e9
+		}
+		links = append(links, Link{c[0], c[1], bps, 1000}, Link{c[1], c[0], bps, 1000})
+	}
+	hosts := []bool{true, true, true, true, false, false, false}
+	const down, up, far = 1, 8, 11 // tor to host, tor to switch, switch to tor
+	pool := int64(100_000)
+	torPool, topPool := pool-3*1000-2*2000-8000, pool-2*1000-2*8000
+	for _, c := range []struct {
+		b             BufferParams
+		down, up, far int64
+	}{
+		{BufferParams{SwitchBytes: pool, Alpha: 1}, 50_000, 50_000, 50_000},
+		{BufferParams{SwitchBytes: pool, Alpha: 1, ReservedBytes: 5000}, 5000 + (pool-15_000)/2, 5000 + (pool-15_000)/2, 5000 + (pool-10_000)/2},
+		{BufferParams{SwitchBytes: pool, Alpha: 0.125, PFC: true, HeadroomBytes: 2000, ReservedBytes: 1000},
+			1000 + torPool/3, torPool, 1000 + topPool/3},
+		{BufferParams{SwitchBytes: pool, Alpha: 0.125, PFC: true, HeadroomBytes: 2000, ReservedBytes: 1000, XOFFBytes: 3000}, 4000, torPool, 4000},
+	} {
+		n, err := New(simkernel.DefaultParams(), c.b, links, hosts, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := n.Rooms(); got[down] != c.down || got[up] != c.up || got[far] != c.far {
+			t.Errorf("%+v: %d, %d and %d bytes, want %d, %d and %d", c.b, got[down], got[up], got[far], c.down, c.up, c.far)
 		}
 	}
 }

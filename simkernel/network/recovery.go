@@ -172,7 +172,7 @@ func (n *Network) timeoutPS(path []int32) int64 {
 	if n.buffers == nil {
 		return max(recoverNS*simkernel.PSPerNS, recoverTrips*idlePS)
 	}
-	deepest := loneQueue(n.buffer.Alpha, n.buffer.SwitchBytes)
+	deepest := loneQueue(n.buffer.Alpha, n.buffer.SwitchBytes) + float64(n.buffer.ReservedBytes)
 	if n.classes != nil { // what others send before it may take longer still
 		deepest = float64(n.buffer.SwitchBytes)
 	}

@@ -493,6 +493,8 @@ func TestDSCP(t *testing.T) {
 		{"nfdump", nfdump + "2026-01-31 09:00:00,2026-01-31 09:00:01,1.0,10.0.0.1,10.0.1.5,1,443,6,.,0,184,10,9000\n", "9000 46", ""},
 		{"goflow2", `{"type":"IPFIX","time_received_ns":1681583295157626000,"bytes":1500,"packets":1,"src_addr":"10.0.0.1","dst_addr":"10.0.1.5","ip_tos":105}` + "\n" +
 			`{"Type":"SFLOW_5","TimeReceived":1681583295,"Bytes":900,"SrcAddr":"10.0.1.5","DstAddr":"10.0.0.1","IPTos":32}` + "\n", "1500 26; 900 8", ""},
+		{"gcp", `{"jsonPayload":{"bytes_sent":"1500","connection":{"dest_ip":"10.0.1.5","dest_port":443,"protocol":6,"src_ip":"10.0.0.1","src_port":1},` +
+			`"network_service":{"dscp":26},"reporter":"SRC","start_time":"2018-11-28T17:35:11Z","end_time":"2018-11-28T17:35:12Z"}}` + "\n", "1500 26", ""},
 		{"sflowtool", "unixSecondsUTC,srcIP,dstIP,IPTOS,sampledPacketSize,meanSkipCount\n1769850000,10.0.0.1,10.0.1.5,184,1500,1\n", "1500 46", ""},
 		{"sflowtool", "unixSecondsUTC,srcIP,dstIP,ip_tos,packet_size,sampling_rate\n1769850000,10.0.0.1,10.0.1.5,0xb8,1500,1\n", "1500 46", ""},
 	} {

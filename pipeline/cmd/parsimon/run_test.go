@@ -143,7 +143,7 @@ func TestSwitches(t *testing.T) {
 		t.Errorf("%d drops, pauses of %d ns: the buffers are too large to show anything", drops, pausedNS)
 	}
 	out := must(t, "run", r.scenario, "--lake", lake, "--quiet", "--estimator", "flow", "--switch-buffer", "20KB")
-	contains(t, out, "warning: buffers: ", "that its switch's buffer of 20000 can hold there")
+	contains(t, out, "warning: buffers: ", "send more than the 10000 bytes that its switch's buffer has room for there (the longest queue has ")
 }
 
 // Traffic classes are simulated in the whole network, which estimator auto takes. Their weights can be swept.
@@ -157,8 +157,13 @@ func TestClasses(t *testing.T) {
 	if links != "class,n\ndefault,true\nweb,true\n" {
 		t.Errorf("link_classes: %q", links)
 	}
-	contains(t, must(t, "sweep", file, "--lake", lake, "--quiet", "--estimator", "exact", "--set", "switches.classes[0].weight=1,4"),
+	contains(t, must(t, "sweep", file, "--lake", lake, "--quiet", "--estimator", "exact", "--set", "switches.classes.web.weight=1,4"),
 		"weight", "4")
+	contains(t, must(t, "sweep", "classes", "--lake", lake, "--quiet", "--set", "switches.classes.web.weight=1,strict", "--set",
+		"switches.classes.web.mark_per_gbps=1KB,3KB"), "switches.classes.web.weight", "strict")
+	must(t, "what-if", "classes", "--lake", lake, "--quiet", "--set", "switches.classes.web.queue=7", "--set",
+		"switches.classes.web.weight=strict", "--name", "first")
+	contains(t, must(t, "query", "slowdown_by_class", "--lake", lake, "--format", "csv"), ",exact,first,0,default,", ",exact,first,7,web,")
 	var all []string
 	for _, workers := range []string{"1", "2", "3"} { // other paths change no class, and workers no bit
 		other := filepath.Join(dir, "lake"+workers)
@@ -187,9 +192,13 @@ func TestClassesByDSCP(t *testing.T) {
 	must(t, "run", "--topology", sonic, "--flows", flows, "--lake", lake, "--quiet", "--switch-classes", "--name", "s")
 	out = must(t, "query", "slowdown_by_class", "--lake", lake, "--format", "csv", "--param", "scenario=s")
 	contains(t, out, ",exact,s,1,queue1,1,", ",exact,s,3,queue3,1,")
-	mustFail(t, failure{exitUsage, "traffic classes and their PFC are part of a scenario file", []string{"sweep", "s", "--lake", lake, "--estimator", "exact",
-		"--set", "switches.classes=[],[{name: a, queue: 1}]"}}, failure{exitUsage, "traffic classes and their PFC are part", []string{"sweep", "s",
-		"--lake", lake, "--estimator", "exact", "--set", "switches.classes[0].weight=1,2"}})
+	mustFail(t, failure{exitFailed, "an element that has a name is classes.NAME", []string{"sweep", "s", "--lake", lake, "--set",
+		"switches.classes[0].weight=1,2"}}, failure{exitUsage, "a scenario of the lake has no configurations of switches",
+		[]string{"what-if", "s", "--lake", lake, "--set", "switches.classes=topology"}},
+		failure{exitUsage, "switches.classes.gold: is no key here (queue0, queue1", []string{"what-if", "s", "--lake", lake, "--set",
+			"switches.classes.gold.weight=2"}}, failure{exitUsage, "switches.classes.queue3.weight: is 0, must be 1 to 1000",
+			[]string{"what-if", "s", "--lake", lake, "--set", "switches.classes.queue3.weight=0"}},
+		failure{exitFailed, `no service "x"`, []string{"what-if", "s", "--lake", lake, "--set", "switches.classes=[{name: a, queue: 1, services: [x]}]"}})
 	writeFiles(t, map[string]string{flows: "src,dst,size_bytes,start_ns,dscp\nserver1,server3,90000,0,64\n"})
 	mustFail(t, failure{exitFailed, "f.csv: 1 of 1 rows cannot be simulated, more than the accepted 1% (--max-rejects): 1 × dscp is not an integer from 0 to 63 (first: row 1",
 		[]string{"run", "--topology", sonic, "--flows", flows, "--lake", lake}},

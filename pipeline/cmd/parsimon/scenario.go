@@ -48,6 +48,7 @@ func (s *scenarioFlags) declare(f *pflag.FlagSet) {
 	group(f, settingsGroup, func() {
 		declareSettings(f, &s.settings, settingFlags)
 		declareSettings(f, &s.settings, classFlags)
+		declareSet(f, &s.settings)
 	})
 	needs(f, "switch-buffer", "switch-alpha", "pfc", "retransmit-timeout", "selective-recovery")
 }
@@ -111,6 +112,18 @@ var settingFlags = []settingFlag{
 	{"selective-recovery", "switches.selective_recovery", "bool", "true",
 		"with --switch-buffer: senders resend what is lost and nothing else, as IRN; default: they go back to the first " +
 			"lost packet"},
+}
+
+// declareSet declares --set, for the keys of settings that have no flag.
+func declareSet(f *pflag.FlagSet, to *[]scenario.Setting) {
+	parseEach(f, to, func(text string) (s scenario.Setting, err error) {
+		s.Key, s.Value, _ = strings.Cut(text, "=")
+		if !scenario.IsSetting(s.Key) || s.Value == "" {
+			err = errors.New("want KEY=VALUE, such as switches.classes.storage.weight=2")
+		}
+		return s, err
+	}, "set", "key of transport, switches or moves as in a scenario file, KEY=VALUE, e.g. transport.gain=0.1, or "+
+		"switches.classes.storage.weight=2 of the class with that name; may be repeated")
 }
 
 func declareSettings(f *pflag.FlagSet, to *[]scenario.Setting, flags []settingFlag) {
@@ -213,6 +226,9 @@ func (s *scenarioFlags) giveName(sc *scenario.Scenario) {
 			sc.Name += ", " + of.flag + " " + flag.Value.String()
 		}
 	}
+	if set := s.flagSet.Lookup("set"); set.Changed {
+		sc.Name += ", " + set.Value.String()
+	}
 	if s.from != "" || s.to != "" {
 		sc.Name += ", " + cmp.Or(s.from, "start") + " to " + cmp.Or(s.to, "end")
 	}
@@ -284,6 +300,7 @@ func declareChanges(f *pflag.FlagSet, c *scenario.Changes) {
 	f.Uint64Var(&c.Draw, "draw", 1, "which random:K: another number, other cables")
 	declareMoves(f, &c.PathMoves)
 	declareSettings(f, &c.Settings, settingFlags)
+	declareSet(f, &c.Settings)
 	f.StringVar(&c.Name, "name", "", "name of the new scenario in the lake; default: the base's, and what was changed")
 	f.BoolVar(&c.AllowUnreachable, "allow-unreachable", false, "count flows without a path instead of refusing them")
 }

@@ -65,7 +65,7 @@ var whatIfCommand = command{
 		return func(ctx context.Context, args []string) error {
 			if len(c.Do)+len(c.PathMoves.Said())+len(c.Settings) == 0 {
 				return usagef("say what changes: --fail, --add-cable, --bandwidth, --delay, --scale, --move, --balance, --event, " +
-					"--transport, --window or --switch-buffer")
+					"--transport, --window, --switch-buffer or --set")
 			}
 			ask, sampling, err := how.within.askChange(how.By, "links")
 			if sampling {

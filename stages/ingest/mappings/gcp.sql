@@ -14,6 +14,7 @@
 -- column: start_time = $.jsonPayload.start_time | $.start_time
 -- column: end_time = $.jsonPayload.end_time | $.end_time
 -- column: src_vpc = $.jsonPayload.src_vpc.vpc_name | $.src_vpc.vpc_name
+-- column: dscp = $.jsonPayload.network_service.dscp | $.network_service.dscp
 -- column: dest_vpc = $.jsonPayload.dest_vpc.vpc_name | $.dest_vpc.vpc_name
 
 -- Google samples packets and scales the byte counts up before it logs them, so that start_time is
@@ -32,5 +33,6 @@ SELECT "row",
   rfc3339_ns(end_time) AS end_ns,
   rfc3339_resolution_ns(start_time) AS start_resolution_ns,
   true AS sampled,
+  dscp,
   coalesce(dest_vpc, src_vpc) AS vnet
 FROM source
