@@ -83,11 +83,7 @@ func oneTask(*engine.Inputs, []engine.Task) ([]engine.Task, error) { return []en
 
 // readLoads reads what each link carries.
 func (m *method) readLoads(in *engine.Inputs) (*stages.Loads, error) {
-	loads, err := stages.ReadLoads(m.Network, in.Read(m.route.Output(schema.LinkLoads), nil, nil))
-	if err == nil {
-		loads.Simultaneous = m.Spec.FoundStarts
-	}
-	return loads, err
+	return stages.ReadLoads(m.Network, in.Read(m.route.Output(schema.LinkLoads), nil, nil))
 }
 
 // representatives returns, by link id, the link whose case stands for it; nil without clustering.

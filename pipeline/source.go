@@ -244,34 +244,31 @@ func (d *derivedFlows) flows(ctx context.Context, t *engine.Attempt, out *lake.F
 	if err != nil {
 		return nil, err
 	}
-	if err := d.share(t, base, schema.Rejects); err != nil {
+	if err := d.share(t, base, schema.Rejects, schema.Dependencies, schema.JobFlows); err != nil {
 		return nil, err
 	}
 	if len(d.changes.Scale)+len(d.changes.Move) == 0 {
-		err := errors.Join(d.share(t, base, schema.Flows), d.share(t, base, schema.Dependencies),
-			d.share(t, base, schema.JobFlows))
 		t.Add(stats.Flows)
-		return &stats, err
+		return &stats, d.share(t, base, schema.Flows)
 	}
 	d.changes.Ranks = stats.Closed()
 	open := func() schema.Batches { return d.Lake.Read(schema.Flows, base.Files(schema.Flows), nil, nil) }
 	changed, err := workload.ChangeFlows(ctx, d.Network, d.changes, d.Spec.Seed, open, out)
-	if d.changes.Ranks { // only their hosts change
-		err = errors.Join(err, d.share(t, base, schema.Dependencies), d.share(t, base, schema.JobFlows))
-	}
 	stats.Flows, stats.FirstStartNS, stats.LastStartNS = changed.Flows, changed.FirstStartNS, changed.LastStartNS
 	stats.ExpectedMaxLoad = 0 // it was that of the unchanged flows
 	return &stats, err
 }
 
-// share makes the base's files of a table also those of the scenario.
-func (d *derivedFlows) share(t *engine.Attempt, base engine.Records, table schema.Table) error {
-	for n, f := range base.Files(table) {
-		shared, err := t.Session().Share(f, lake.Of(d.ID()).File(table, n))
-		if err != nil {
-			return err
+// share makes the base's files of tables also those of the scenario.
+func (d *derivedFlows) share(t *engine.Attempt, base engine.Records, tables ...schema.Table) error {
+	for _, table := range tables {
+		for n, f := range base.Files(table) {
+			shared, err := t.Session().Share(f, lake.Of(d.ID()).File(table, n))
+			if err != nil {
+				return err
+			}
+			t.Adopt(shared)
 		}
-		t.Adopt(shared)
 	}
 	return nil
 }

@@ -44,8 +44,7 @@ func (x *LinkLoad) add(y LinkLoad) {
 type Loads struct {
 	Links                     []LinkLoad
 	FirstStartNS, LastStartNS int64
-	// Simultaneous says that BothNS is known.
-	Simultaneous bool
+	Simultaneous              bool // BothNS is known, and not 0 everywhere
 }
 
 // ReadLoads reads table link_loads and adds up the rows of all chunks. A link id that the topology does not have
@@ -57,6 +56,7 @@ func ReadLoads(n *topology.Network, in schema.Batches) (*Loads, error) {
 			return fmt.Errorf("link_loads: link %d is not in the topology, which has %d links", r.LinkID, len(l.Links))
 		}
 		l.Links[r.LinkID].add(r.LinkLoad)
+		l.Simultaneous = l.Simultaneous || r.BothNS > 0
 		l.FirstStartNS, l.LastStartNS = min(l.FirstStartNS, r.FirstStartNS), max(l.LastStartNS, r.LastStartNS)
 		return nil
 	})

@@ -168,11 +168,8 @@ func Compare(ctx context.Context, l *lake.Lake, base, other Side, o CompareOptio
 		return nil, fmt.Errorf("comparing %s with %s: %w", other.Scenario, base.Scenario, err)
 	}
 	before, err := summary.Jobs(ctx, c.joined.base.Estimation)
-	if err != nil {
-		return nil, err
-	}
-	after, err := summary.Jobs(ctx, c.joined.other.Estimation)
-	if err != nil {
+	after, failed := summary.Jobs(ctx, c.joined.other.Estimation)
+	if err = errors.Join(err, failed); err != nil {
 		return nil, err
 	}
 	c.Jobs = compareJobs(before, after)

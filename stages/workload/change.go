@@ -28,7 +28,8 @@ type FlowChanges struct {
 	// Move moves a service's hosts to other racks (places in Network.Racks). The service's racks, ascending by
 	// place, are assigned to the given racks in turn, and the hosts of a rack to those of the new one in turn.
 	Move map[string][]int
-	// Ranks says that no two hosts of a service may become one: its flows wait for each other.
+	// Ranks says that flows wait for each other. The hosts of a service are then assigned to all hosts of the given racks
+	// in turn, both by id, so that each rank keeps a host of its own.
 	Ranks bool
 }
 
@@ -236,15 +237,18 @@ func (x *flowChanger) assignHosts() error {
 		slices.Sort(from)
 		from = slices.Compact(from)
 		x.moved[name] = map[int32]int32{}
-		taken := map[int32]bool{}
+		if n := len(x.hosts[name]); x.changes.Ranks {
+			if n > len(x.targets[name]) {
+				return fmt.Errorf("job %q has %d hosts, and the racks that it would move to %d", name, n, len(x.targets[name]))
+			}
+			for i, h := range slices.Sorted(maps.Keys(x.hosts[name])) {
+				x.moved[name][h] = x.targets[name][i]
+			}
+			continue
+		}
 		for h := range x.hosts[name] {
 			target := racks[to[slices.Index(from, rackOf[h])%len(to)]]
 			x.moved[name][h] = target[placeIn[h]%len(target)]
-			taken[x.moved[name][h]] = true
-		}
-		if x.changes.Ranks && len(taken) < len(x.hosts[name]) {
-			return fmt.Errorf("job %q has %d hosts in %d racks: in those that it would move to, some would have two ranks",
-				name, len(x.hosts[name]), len(from))
 		}
 	}
 	return nil

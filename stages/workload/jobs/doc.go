@@ -4,7 +4,7 @@
 //	                   └─ Training: micro-batches through the stages of ─┴─► Flow: transfer or compute step,
 //	                      a pipeline, then the gradients of each layer        and the flows that it waits for
 //
-//	Trace ─► operations of ranks: GOAL, htsim, Chakra, SimCCL ────────────► TraceFlow
+//	Trace ─► operations of ranks: GOAL, htsim, Chakra, SimCCL ────────────► Flow
 //
 // A flow waits for flows before it only, so that no job has a cycle. With n ranks, and T(b) for the time of one
 // transfer of b bytes between two of them, a collective of S bytes takes this where no two transfers share a link

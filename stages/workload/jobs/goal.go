@@ -14,28 +14,19 @@ import (
 // runs at the same time. Errors name the line.
 func ReadGOAL(in io.Reader) (*Trace, error) {
 	r := &goalReader{Trace: &Trace{Ranks: -1}, rank: -1}
-	lines := bufio.NewScanner(in)
-	lines.Buffer(nil, maxLineBytes)
-	for lines.Scan() {
-		r.line++
-		text, comment := lines.Text(), false
+	err := eachLine(in, &r.line, func(text string) error {
 		if r.comment {
-			if _, text, comment = strings.Cut(text, "*/"); !comment {
-				continue
+			var ends bool
+			if _, text, ends = strings.Cut(text, "*/"); !ends {
+				return nil
 			}
-			r.comment = false
 		}
-		text = goalComment.ReplaceAllString(text, " ")
-		if text, _, comment = strings.Cut(text, "/*"); comment {
-			r.comment = true
-		}
-		if err := r.read(strings.Fields(goalTokens.ReplaceAllString(text, " $0 "))); err != nil {
-			return nil, fmt.Errorf("line %d: %w", r.line, err)
-		}
-	}
-	switch err := lines.Err(); {
+		text, _, r.comment = strings.Cut(goalComment.ReplaceAllString(text, " "), "/*")
+		return r.read(strings.Fields(goalTokens.ReplaceAllString(text, " $0 ")))
+	})
+	switch {
 	case err != nil:
-		return nil, fmt.Errorf("line %d: %w", r.line+1, err)
+		return nil, err
 	case r.rank >= 0:
 		return nil, fmt.Errorf("rank %d has no }", r.rank)
 	case r.Ranks < 0:
@@ -53,6 +44,21 @@ var (
 
 // maxLineBytes is the longest line of a trace.
 const maxLineBytes = 1 << 20
+
+// eachLine reads the lines of a file, counts them, and names the one of an error.
+func eachLine(in io.Reader, line *int, read func(text string) error) (err error) {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxLineBytes)
+	for *line = 1; err == nil && lines.Scan(); *line++ {
+		err = read(lines.Text())
+	}
+	if err != nil {
+		*line--
+	} else if err = lines.Err(); err == nil {
+		return nil
+	}
+	return fmt.Errorf("line %d: %w", *line, err)
+}
 
 type goalReader struct {
 	*Trace

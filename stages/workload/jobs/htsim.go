@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"math"
@@ -17,16 +16,9 @@ import (
 func ReadHtsim(in io.Reader) (*Trace, error) {
 	r := &htsimReader{Trace: &Trace{Ranks: -1}}
 	r.fires, r.waits, r.triggers = map[int64][]int{}, map[int64][]int{}, map[int64]int{}
-	lines := bufio.NewScanner(in)
-	lines.Buffer(nil, maxLineBytes)
-	for lines.Scan() {
-		r.line++
-		if err := r.read(strings.Fields(lines.Text())); err != nil {
-			return nil, fmt.Errorf("line %d: %w", r.line, err)
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("line %d: %w", r.line+1, err)
+	err := eachLine(in, &r.line, func(text string) error { return r.read(strings.Fields(text)) })
+	if err != nil {
+		return nil, err
 	}
 	for _, c := range []struct {
 		name     string

@@ -30,6 +30,7 @@ type Flow struct {
 	Iteration int32
 	Kind      string // compute, or what is sent: gradients, activations, a collective, …
 	After     []int64
+	StartNS   int64 // of a trace: it does not start before
 	DelayNS   int64 // from the delivery of the last of After, flows of the job from 0, to the start
 }
 
@@ -77,9 +78,8 @@ func (j *Job) Check() error {
 func (j *Job) Generate(emit func(*Flow) error) error {
 	g := &generator{hosts: j.Hosts, emit: emit, tail: make([][]int64, len(j.Hosts))}
 	first := g.step(0, nil, 0)
-	all := make([]int, len(j.Hosts))
-	for rank := range all {
-		all[rank], g.tail[rank] = rank, []int64{first}
+	for rank := range j.Hosts {
+		g.all, g.tail[rank] = append(g.all, rank), []int64{first}
 	}
 	for i := 0; i < j.Iterations && g.err == nil; i++ {
 		g.iteration = int32(i)
@@ -89,9 +89,9 @@ func (j *Job) Generate(emit func(*Flow) error) error {
 		}
 		for _, s := range j.Steps {
 			if s.Collective != nil {
-				g.tail = g.collective(*s.Collective, s.Collective.Kind, all, g.tail)
+				g.tail = g.collective(*s.Collective, s.Collective.Kind, g.all, g.tail)
 			} else {
-				g.compute(all, s.ComputeNS)
+				g.compute(g.all, s.ComputeNS)
 			}
 		}
 	}
@@ -105,6 +105,7 @@ type generator struct {
 	err       error // of emit; nothing is emitted after it
 	next      int64
 	iteration int32
+	all       []int         // ranks
 	tail      [][]int64     // by rank: what its next operation waits for
 	first     map[int]int64 // by rank: the first of what it sends of a chunk
 }

@@ -41,23 +41,20 @@ const (
 	opCollective
 )
 
-// A TraceFlow is a flow with the earliest time of its start.
-type TraceFlow struct {
-	Flow
-	StartNS int64
-}
-
 // Flows calls emit with the flows of the trace, rank i on hosts[i], each after those that it waits for, until one
 // fails. A message ends for its sender and its receiver when it is delivered; a message to the same rank and one of
 // no bytes take a compute step without time and one byte. Messages match in the order of the trace by sender,
 // receiver and tag; the k-th collective of a group is the same at all of its ranks. Errors: too few hosts,
 // operations without their counterpart, operations that wait for each other.
-func (t *Trace) Flows(hosts []int32, emit func(*TraceFlow) error) error {
+func (t *Trace) Flows(hosts []int32, emit func(*Flow) error) error {
 	if t.Ranks > len(hosts) {
 		return fmt.Errorf("%d ranks, but the topology has %d hosts", t.Ranks, len(hosts))
 	}
 	p := &player{ops: t.ops, nodes: make([]node, 2*len(t.ops))}
-	p.g = &generator{hosts: hosts, emit: func(f *Flow) error { return emit(&TraceFlow{*f, p.startNS}) }}
+	p.g = &generator{hosts: hosts, emit: func(f *Flow) error {
+		f.StartNS = p.startNS
+		return emit(f)
+	}}
 	if err := p.match(); err != nil {
 		return err
 	}
@@ -255,7 +252,7 @@ func (t *Trace) WriteCSV(out io.Writer, job string, hosts []int32) (flows int64,
 	if err != nil {
 		return 0, err
 	}
-	err = t.Flows(hosts, func(f *TraceFlow) error {
+	err = t.Flows(hosts, func(f *Flow) error {
 		if len(f.After) == 0 { // a time to compute from the start
 			f.StartNS, f.DelayNS = f.StartNS+f.DelayNS, 0
 		}

@@ -281,7 +281,7 @@ func TestTraceErrors(t *testing.T) {
 	} {
 		trace, err := read()
 		if err == nil {
-			err = trace.Flows([]int32{0, 1, 2}, func(*TraceFlow) error { return nil })
+			err = trace.Flows([]int32{0, 1, 2}, func(*Flow) error { return nil })
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
@@ -296,7 +296,7 @@ func TestTraceErrors(t *testing.T) {
 	}
 	full := errors.New("full")
 	if trace, err = ReadGOAL(strings.NewReader(goal0)); err == nil {
-		err = trace.Flows([]int32{1, 2}, func(*TraceFlow) error { return full })
+		err = trace.Flows([]int32{1, 2}, func(*Flow) error { return full })
 	}
 	if !errors.Is(err, full) {
 		t.Error(err)
@@ -329,7 +329,7 @@ func FuzzTrace(f *testing.F) {
 			return
 		}
 		n := int64(0)
-		_ = trace.Flows(make([]int32, max(0, min(trace.Ranks, 64))), func(f *TraceFlow) error {
+		_ = trace.Flows(make([]int32, max(0, min(trace.Ranks, 64))), func(f *Flow) error {
 			for _, of := range f.After {
 				if of >= n {
 					t.Fatalf("flow %d waits for flow %d", n, of)

@@ -91,12 +91,12 @@ func (t *Training) check(ranks int) error {
 type trainer struct {
 	*generator
 	*Training
-	layers    []Layer   // one each
-	sending   [][]int64 // by rank: its last flows of gradients
-	forward   []progress
-	backward  []progress
-	perStage  int
-	warm, did []int // by stage: micro-batches forward before the first backward; operations that it did
+	layers   []Layer   // one each
+	sending  [][]int64 // by rank: its last flows of gradients
+	forward  []progress
+	backward []progress
+	perStage int
+	did      []int // by stage: operations
 }
 
 // progress is what a stage has sent on in one direction.
@@ -112,9 +112,6 @@ func newTrainer(g *generator, t *Training) *trainer {
 		x.layers = append(x.layers, slices.Repeat([]Layer{l}, l.Count)...)
 	}
 	x.perStage = len(x.layers) / t.Pipeline
-	for p := range t.Pipeline {
-		x.warm = append(x.warm, min(t.Pipeline-p-1, t.MicroBatches))
-	}
 	return x
 }
 
@@ -143,7 +140,8 @@ func (x *trainer) iterate() {
 // step runs the next micro-batch of a stage, if what it needs was sent.
 func (x *trainer) step(p int) bool {
 	k, m := x.did[p], x.MicroBatches
-	isForward := k < x.warm[p] || k < 2*m-x.warm[p] && (k-x.warm[p])%2 == 0
+	warm := min(x.Pipeline-p-1, m) // micro-batches forward before the first backward
+	isForward := k < warm || k < 2*m-warm && (k-warm)%2 == 0
 	to, from := &x.forward[p], (*progress)(nil)
 	next := p + 1
 	if isForward && p > 0 {
@@ -189,14 +187,13 @@ func (x *trainer) compute(p int, isForward, last bool) {
 			l = x.layers[(p+1)*x.perStage-1-i]
 			ns += l.BackwardNS - l.ForwardNS
 		}
-		reduces := last && x.Overlap && x.Data > 1 && l.GradientBytes > 0
-		tensors := x.Tensor > 1 && x.LocalBps == 0 && l.TensorBytes > 0
-		experts := x.Expert > 1 && l.ExpertBytes > 0
 		if x.LocalBps > 0 {
 			bits := 8 * float64(l.TensorBytes) * 2 * float64(x.Tensor-1) / float64(x.Tensor)
 			ns += 2 * int64(math.Round(bits/float64(x.LocalBps)*1e9))
+			l.TensorBytes = 0
 		}
-		if !reduces && !tensors && !experts {
+		reduces := last && x.Overlap && x.Data > 1 && l.GradientBytes > 0
+		if !reduces && (x.Tensor == 1 || l.TensorBytes == 0) && (x.Expert == 1 || l.ExpertBytes == 0) {
 			continue
 		}
 		x.generator.compute(ranks, ns)
@@ -204,10 +201,10 @@ func (x *trainer) compute(p int, isForward, last bool) {
 		reduction := Collective{Kind: "all-reduce", Algorithm: "ring", Bytes: l.TensorBytes}
 		exchange := Collective{Kind: "all-to-all", Algorithm: "pairwise", Bytes: l.ExpertBytes}
 		for range 2 {
-			x.among(ranks, x.Tensor, 1, reduction, tensors, tensor)
+			x.among(ranks, x.Tensor, 1, reduction, tensor)
 		}
 		for range 2 {
-			x.among(ranks, x.Expert, x.Tensor, exchange, experts, expert)
+			x.among(ranks, x.Expert, x.Tensor, exchange, expert)
 		}
 		if reduces {
 			x.reduce(p, l)
@@ -217,10 +214,7 @@ func (x *trainer) compute(p int, isForward, last bool) {
 }
 
 // among runs a collective in each group of n ranks, stride apart, of a stage.
-func (x *trainer) among(ranks []int, n, stride int, c Collective, wanted bool, kind string) {
-	if !wanted {
-		return
-	}
+func (x *trainer) among(ranks []int, n, stride int, c Collective, kind string) {
 	for _, group := range groups(ranks, n, stride) {
 		after := make([][]int64, n)
 		for i, r := range group {
@@ -249,11 +243,7 @@ func (x *trainer) reduce(p int, l Layer) {
 // stage lists the ranks of a pipeline stage.
 func (x *trainer) stage(p int) []int {
 	n := x.Tensor * x.Data
-	ranks := make([]int, n)
-	for i := range ranks {
-		ranks[i] = p*n + i
-	}
-	return ranks
+	return x.all[p*n:][:n]
 }
 
 // groups divides ranks into groups of n whose members stand stride apart.
