@@ -8,12 +8,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/apache/arrow/go/v17/arrow"
+
 	"parsimon/pipeline"
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/internal/estimates"
 	"parsimon/pipeline/internal/rows"
 	"parsimon/pipeline/scenario"
 	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/simkernel"
 	"parsimon/stages"
 	"parsimon/stages/moves"
@@ -73,6 +76,51 @@ func TestMoves(t *testing.T) {
 		if infinite := c.text.Gap == "10s"; infinite && seen[mustID(t, movingScenario(t, moves.Text{}))] != rowsOf {
 			t.Error("flowlets that never end are not ECMP")
 		}
+	}
+}
+
+// Windows have the balance, and the cables that lose packets: one over all flows has the rows of the whole.
+func TestWindowsOfMoves(t *testing.T) {
+	dir := t.TempDir()
+	s := movingScenario(t, moves.Text{Balance: "spray", Events: []string{"pod0-tor0:pod0-fabric0 loss 0.01"}})
+	v := pipeline.Variant{Estimator: stages.WholeNetwork}
+	base := estimates.Of(t, dir, s, v, pipeline.Settings{})
+	base, err := pipeline.Resume(t.Context(), dir, string(base.ID()), v, pipeline.Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer base.Close()
+	windows, err := pipeline.DeriveWindows(t.Context(), base, pipeline.Windows{Spans: [][2]int64{{0, 1e9}}, LongestBytes: 1e6},
+		pipeline.Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer windows.Close()
+	if err := windows.Estimate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var sums []string
+	for _, e := range []*pipeline.Estimation{base, windows} {
+		in, err := e.Read(schema.Slowdowns, []string{"fct_ns", "retransmissions", "reordered"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum, again, reordered := int64(0), int64(0), int64(0)
+		err = columns.ForEach(in, func(rec arrow.Record) error {
+			for i, ns := range columns.Int64s(rec, "fct_ns") {
+				sum += ns
+				again += int64(columns.Int32s(rec, "retransmissions")[i])
+				reordered += int64(columns.Int32s(rec, "reordered")[i])
+			}
+			return nil
+		})
+		if err != nil || again == 0 || reordered == 0 {
+			t.Errorf("%d sent again, %d reordered: %v", again, reordered, err)
+		}
+		sums = append(sums, fmt.Sprint(sum, again, reordered))
+	}
+	if sums[0] != sums[1] {
+		t.Errorf("windows have %s, the whole %s", sums[1], sums[0])
 	}
 }
 

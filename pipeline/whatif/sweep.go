@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -28,26 +29,31 @@ type SweepPlan struct {
 	Tier     string  `json:"tier"`     // of the cables, in either direction, as topology.Network.Select takes it
 	Quantile float64 `json:"quantile"` // of slowdown: 0.5, 0.9, 0.99 or 0.999
 	Service  string  `json:"service"`  // whose flows count; empty: all
-	// Loss is the share of its packets that each cable loses, instead of going down; 0: it goes down. Estimator exact.
-	Loss float64 `json:"loss,omitempty"`
+	// Each is what happens to each cable, one after the other: "loss SHARE" (estimator exact), "bandwidth SPEED" or "delay
+	// TIME"; empty: it goes down.
+	Each string `json:"each,omitempty"`
 }
 
 // what names the cables and what happens to each.
-func (p *SweepPlan) what() string {
-	if p.Loss == 0 {
-		return p.Tier
-	}
-	return fmt.Sprintf("%s loss %v", p.Tier, p.Loss)
-}
+func (p *SweepPlan) what() string { return strings.TrimSpace(p.Tier + " " + p.Each) }
 
-// changes are what happens to a cable.
-func (p *SweepPlan) changes(c [2]int32) scenario.Changes {
+// Changes are what happens to a cable.
+func (p *SweepPlan) Changes(c [2]int32) (all scenario.Changes, err error) {
 	cable := fmt.Sprintf("%d:%d", c[0], c[1])
-	if p.Loss > 0 {
-		return scenario.Changes{PathMoves: moves.Text{Events: []string{fmt.Sprintf("%s loss %v", cable, p.Loss)}}}
+	kind, value, _ := strings.Cut(p.Each, " ")
+	switch kind {
+	case moves.Loss:
+		all.PathMoves.Events = []string{cable + " " + p.Each}
+		_, _, err = moves.ParseEvent(all.PathMoves.Events[0])
+		return all, err
+	case "":
+		kind, all.AllowUnreachable = "fail", true
+	default:
+		cable += "=" + value
 	}
-	fail, _ := scenario.ParseChange("fail", cable) // a cable is one
-	return scenario.Changes{Do: []scenario.Change{fail}, AllowUnreachable: true}
+	change, err := scenario.ParseChange(kind, cable)
+	all.Do = []scenario.Change{change}
+	return all, err
 }
 
 // AllFlows stands for the flows of all services.
@@ -126,8 +132,12 @@ func RunSweep(ctx context.Context, base string, plan SweepPlan, o Settings) (*Sw
 	defer run.Close()
 	s := &sweeper{Sweep: &Sweep{Base: string(run.ID()), Variant: run.Variant().String(), Plan: plan}, o: o, base: run}
 	cables, err := run.Network.SelectUp(plan.Tier)
+	var first scenario.Changes
 	if err == nil {
-		_, err = pipeline.CheckChanges(o.Lake, s.Base, plan.changes(cables[0]), o.Variant, o.Settings)
+		first, err = plan.Changes(cables[0])
+	}
+	if err == nil {
+		_, err = pipeline.CheckChanges(o.Lake, s.Base, first, o.Variant, o.Settings)
 	}
 	if err == nil {
 		err = run.Estimate(ctx)
@@ -144,8 +154,8 @@ func RunSweep(ctx context.Context, base string, plan SweepPlan, o Settings) (*Sw
 	s.o.Variant = run.Variant()
 	s.Variant = run.Variant().String()
 	s.dir = lake.Of(run.ID()).StatePath(fmt.Sprintf("sweep-%d", pipeline.MethodVersion), s.Variant)
-	if plan.Loss > 0 {
-		s.dir += fmt.Sprintf("/loss-%v", plan.Loss)
+	if plan.Each != "" {
+		s.dir += "/" + strings.ReplaceAll(plan.Each, " ", "-")
 	}
 	if err := s.estimateEach(ctx, cables); err != nil {
 		return nil, err
@@ -184,7 +194,11 @@ func (s *sweeper) one(ctx context.Context, c [2]int32) (swept SweptCable, err er
 	}
 	how := s.o.Settings
 	how.Log, how.Progress, how.Ephemeral = how.Log.Level(zerolog.WarnLevel), nil, true
-	run, err := pipeline.Derive(ctx, s.o.Lake, s.Base, s.Plan.changes(c), s.o.Variant, how)
+	changes, err := s.Plan.Changes(c)
+	if err != nil {
+		return swept, err
+	}
+	run, err := pipeline.Derive(ctx, s.o.Lake, s.Base, changes, s.o.Variant, how)
 	if err != nil {
 		return swept, err
 	}
@@ -289,7 +303,7 @@ func (s *sweeper) write() error {
 func (s *Sweep) Text(most int) *text.Answer {
 	a, q := &text.Answer{}, slices.Index(pipeline.Quantiles, s.Plan.Quantile)
 	before, down := s.before[s.Plan.Service], ""
-	if s.Plan.Loss == 0 {
+	if s.Plan.Each == "" {
 		down = " down"
 	}
 	a.Linef("base %s, each of %d cables of %s%s, by what it does to quantile %g of slowdown (flows: %s)",

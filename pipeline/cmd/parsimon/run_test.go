@@ -252,13 +252,13 @@ func TestRefusals(t *testing.T) {
 			[]string{"sweep", "t", "--estimator", "flow", "--fail", "each:fabric-spine", "--loss", "1e-3"}},
 		{exitUsage, "flows that wait", []string{"sweep", "j", "--estimator", "flow", "--fail", "each:fabric-spine"}},
 		{exitUsage, "switches with buffers", []string{"what-if", "b", "--fail", cable, "--estimator", "flow"}},
-		{exitUsage, "windows of time", []string{"what-if", "t", "--balance", "spray", "--within", "5%"}},
+		{exitUsage, "windows of time", []string{"what-if", "t", "--event", cable + " loss 0.1 1ms..2ms", "--within", "5%"}},
+		{exitUsage, "one of --loss", []string{"sweep", "t", "--fail", "each:fabric-spine", "--loss", "1e-3", "--delay", "5us"}},
 		{exitUsage, "windows of time", []string{"run", jobs, "--within", "5%"}},
 		{exitUsage, "services that are scaled", []string{"what-if", "j", "--scale", "j=2"}},
 		{exitFailed, "outside the trace", []string{"what-if", "t", "--event", cable + " down 3s.."}},
 		{exitUsage, "flows that wait", []string{"run", "--topology", dir, "--flows", closed, "--estimator", "flow"}},
 		{exitUsage, "transport hpcc", []string{"run", tiny, "--balance", "spray", "--transport", "hpcc"}},
-		{exitUsage, "priority flow control", []string{"run", tiny, "--balance", "spray", "--switch-buffer", "1MB", "--pfc"}},
 	} {
 		c.args = append(c.args, "--lake", lake, "--quiet")
 		mustFail(t, c)

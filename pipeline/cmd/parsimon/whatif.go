@@ -255,7 +255,7 @@ func compareWithin(
 var sweepCommand = command{
 	name: "sweep", least: 1, most: 1,
 	writes: true,
-	first: []string{"lake", "fail", "loss", "set", "seeds", "exact", "quantile", "service", "show", "format",
+	first: []string{"lake", "fail", "loss", "bandwidth", "delay", "set", "seeds", "exact", "quantile", "service", "show", "format",
 		"estimator"},
 	setup: func(e *env, f *pflag.FlagSet) runFunc {
 		var r runFlags
@@ -271,13 +271,14 @@ var sweepCommand = command{
 			}
 			return tier, nil
 		}, "fail", "", "each:TIER, e.g. each:fabric-spine, or each:TIER,TIER")
-		parse(f, &plan.Loss, "string", func(text string) (float64, error) {
-			share, err := units.ParseShare(text)
-			if err == nil && !(share > 0 && share < 1) {
-				err = errors.New("must be above 0 and below 1")
-			}
-			return share, err
-		}, "loss", "", "share of its packets that each cable loses, e.g. 1e-4, in place of going down")
+		for kind, doc := range map[string]string{"loss": "share of its packets that each cable loses, e.g. 1e-4",
+			"bandwidth": "that each cable has, e.g. 1G", "delay": "propagation delay that each cable has, e.g. 50us"} {
+			parse(f, &plan.Each, "string", func(text string) (string, error) {
+				each := whatif.SweepPlan{Each: kind + " " + text}
+				_, err := each.Changes([2]int32{})
+				return each.Each, err
+			}, kind, "", doc+", in place of going down")
+		}
 		parseEach(f, &parameters.Axes, whatif.ParseAxis, "set", "key of the scenario file, or change of the scenario of "+
 			"the lake, and its values, KEY=V,V; may be repeated: every combination is run")
 		parse(f, &parameters.Until, "string", func(text string) (*gate.Gate, error) {
@@ -308,6 +309,8 @@ var sweepCommand = command{
 			switch {
 			case !set && (plan.Tier == "" || parameters.Exact):
 				return usagef("want --fail each:TIER or --set KEY=V,V (--exact goes with --set)")
+			case f.Changed("loss") && (f.Changed("bandwidth") || f.Changed("delay")) || f.Changed("bandwidth") && f.Changed("delay"):
+				return usagef("one of --loss, --bandwidth and --delay happens to each cable")
 			case set && plan.Tier != "":
 				return usagef("--fail each:TIER does not go with --set, where fail=[A:B],[C:D] and events=[...] are keys")
 			case !slices.Contains(pipeline.Quantiles, plan.Quantile):
