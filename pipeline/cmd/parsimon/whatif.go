@@ -255,8 +255,8 @@ func compareWithin(
 var sweepCommand = command{
 	name: "sweep", least: 1, most: 1,
 	writes: true,
-	first: []string{"lake", "fail", "loss", "bandwidth", "delay", "set", "seeds", "exact", "quantile", "service", "show", "format",
-		"estimator"},
+	first: []string{"lake", "fail", "loss", "bandwidth", "delay", "set", "seeds", "exact", "quantile", "service", "show",
+		"format", "estimator"},
 	setup: func(e *env, f *pflag.FlagSet) runFunc {
 		var r runFlags
 		plan := whatif.SweepPlan{Quantile: 0.99}
@@ -309,7 +309,7 @@ var sweepCommand = command{
 			switch {
 			case !set && (plan.Tier == "" || parameters.Exact):
 				return usagef("want --fail each:TIER or --set KEY=V,V (--exact goes with --set)")
-			case f.Changed("loss") && (f.Changed("bandwidth") || f.Changed("delay")) || f.Changed("bandwidth") && f.Changed("delay"):
+			case f.Changed("loss") && f.Changed("bandwidth"), f.Changed("delay") && (f.Changed("loss") || f.Changed("bandwidth")):
 				return usagef("one of --loss, --bandwidth and --delay happens to each cable")
 			case set && plan.Tier != "":
 				return usagef("--fail each:TIER does not go with --set, where fail=[A:B],[C:D] and events=[...] are keys")
