@@ -309,7 +309,8 @@ var sweepCommand = command{
 			switch {
 			case !set && (plan.Tier == "" || parameters.Exact):
 				return usagef("want --fail each:TIER or --set KEY=V,V (--exact goes with --set)")
-			case f.Changed("loss") && f.Changed("bandwidth"), f.Changed("delay") && (f.Changed("loss") || f.Changed("bandwidth")):
+			case f.Changed("loss") && f.Changed("bandwidth"), f.Changed("loss") && f.Changed("delay"),
+				f.Changed("bandwidth") && f.Changed("delay"):
 				return usagef("one of --loss, --bandwidth and --delay happens to each cable")
 			case set && plan.Tier != "":
 				return usagef("--fail each:TIER does not go with --set, where fail=[A:B],[C:D] and events=[...] are keys")
