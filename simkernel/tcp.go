@@ -13,7 +13,7 @@ type TCPParams struct {
 // tcpSpec registers a TCP whose window grows in slow start by so many packets per ACK at most (L of RFC 3465, §2.2).
 func tcpSpec(name string, slowStart int64, newGrowth func() growth) transportSpec {
 	return transportSpec{
-		name: name, version: 3,
+		name: name, version: 4,
 		// Those of Linux.
 		defaults: func(p *Params) {
 			p.TCP = TCPParams{InitialWindow: 10, MinTimeoutNS: 200e6, DelayedAckNS: 40e6, ReceiveWindow: 6 << 20,
@@ -64,6 +64,7 @@ type TCPAck struct {
 	Lost           bool  // the packet at AckedBytes is lost (RFC 6675, §4, IsLost)
 	NewLoss        bool  // this ACK is the first to show that a packet is lost
 	Marked         bool  // ECN-echo
+	Duplicate      bool  // this ACK is the first to acknowledge a packet behind a missing one (RFC 6675, §2)
 }
 
 // TCP is the sending end of a connection: slow start (RFC 5681, §3.1), loss recovery with SACK (RFC 6675) and limited
@@ -157,7 +158,7 @@ func (t *TCP) OnACK(a *TCPAck) (begins bool) {
 		t.recoverBy(a, newBytes > 0 && !a.NewLoss)
 	case a.Marked && t.acked >= t.recover:
 		t.begin(a, t.growth.cut(t), true)
-	case newBytes == 0:
+	case newBytes == 0 || a.Duplicate: // limited transmit keeps the window (RFC 5681, §3.2, step 1; RFC 6675, §5)
 	case t.windowB < t.threshold:
 		t.windowB += min(newBytes, t.slowStart*t.smss)
 	default:

@@ -192,6 +192,10 @@ func (s *Scenario) Buffers() (network.BufferParams, error) {
 	if b.IsZero() {
 		return b, nil
 	}
+	if s.params.Transport.Traits().AckClocked && (b.RetransmitNS > 0 || b.Selective) {
+		return b, SwitchesError{fmt.Errorf("switches.retransmit_timeout and switches.selective_recovery are of transports with a "+
+			"rate: %v recovers by SACK, and its least timeout is transport.min_timeout", s.params.Transport)}
+	}
 	if err := b.Validate(&s.params); err != nil {
 		return b, SwitchesError{fmt.Errorf("switches.buffer, --switch-buffer: %w", err)}
 	}

@@ -145,15 +145,17 @@ func TestSwitchesKey(t *testing.T) {
 		ids[id] = c.text + " "
 	}
 	for text, want := range map[string]string{
-		"switches: {alpha: 1}":                          "switches: has no buffer",
-		"switches: {buffer: 0}":                         "switches.buffer: is \"0\"",
-		"switches: {buffer: 1MB, alpha: 0}":             "switches.alpha: is 0",
-		"switches: {buffer: 1MB, pfc: maybe}":           "switches.pfc: want true or false",
-		"switches: {buffer: 1KB}":                       "must hold a packet",
-		"switches: {buffer: 1MB, xoff: 10KB}":           "PFC is off, and has a threshold of 10000",
-		"switches: {buffer: 1MB, pfc: true, xoff: 2MB}": "PFC threshold is 2000000 bytes",
-		"switches: {buffer: 1MB, watchdog: 1ms}":        "PFC watchdog detects in 1000000 ns",
-		"switches: {buffer: topology}":                  "has no SONiC configurations",
+		"switches: {alpha: 1}":                                                               "switches: has no buffer",
+		"switches: {buffer: 0}":                                                              "switches.buffer: is \"0\"",
+		"switches: {buffer: 1MB, alpha: 0}":                                                  "switches.alpha: is 0",
+		"switches: {buffer: 1MB, pfc: maybe}":                                                "switches.pfc: want true or false",
+		"switches: {buffer: 1KB}":                                                            "must hold a packet",
+		"switches: {buffer: 1MB, xoff: 10KB}":                                                "PFC is off, and has a threshold of 10000",
+		"switches: {buffer: 1MB, pfc: true, xoff: 2MB}":                                      "PFC threshold is 2000000 bytes",
+		"switches: {buffer: 1MB, watchdog: 1ms}":                                             "PFC watchdog detects in 1000000 ns",
+		"switches: {buffer: topology}":                                                       "has no SONiC configurations",
+		"switches: {buffer: 1MB, retransmit_timeout: 1ms}\ntransport: {kind: cubic}":         "cubic recovers by SACK",
+		"switches: {buffer: 1MB, selective_recovery: true}\ntransport: {kind: dctcp-window}": "dctcp-window recovers by SACK",
 	} {
 		s, err := file(text)
 		if err == nil {

@@ -749,7 +749,9 @@ func (n *Buffered) timeout(f *bufferedFlow, nowPS int64) {
 		n.timeoutTCP(f, nowPS)
 		if f.acked != nil {
 			f.recoverTo, f.resent = f.maxSent, map[int64]bool{}
-			f.lost[f.una] = true
+			for k := f.una; k < f.maxSent; k++ {
+				f.lost[k] = true
+			}
 			f.chooseIRN()
 		}
 		f.backoff = min(f.backoff+1, maxBackoff)

@@ -14,7 +14,7 @@ import (
 // before, and a flow's first packet (as Linux and ns-3) and last. ACKs are never lost, as in the rest of the package.
 //
 // ACKs are selective (RFC 2018): the number in one is that of the packet that caused it, and flagNack says that it is
-// for the packet before, too. So the sender knows what the receiver has, and sends again what is lost (RFC 6675).
+// for the first packet that had none, too. So the sender knows what the receiver has, and sends again what is lost (RFC 6675).
 
 // receiveClocked processes a data packet at its destination and sends what ACK it causes, now or later.
 func (d *domain) receiveClocked(c *nic, it *item, acks *fifo) {
@@ -30,7 +30,7 @@ func (d *domain) receiveClocked(c *nic, it *item, acks *fifo) {
 	if i := slices.IndexFunc(c.delayed, func(o item) bool { return d.net.flows.hops[o.hop].flow == slot }); i >= 0 {
 		held := c.delayed[i]
 		c.delayed = slices.Delete(c.delayed, i, i+1)
-		if number == r.beyond && (held.bits^it.bits)&flagMarked == 0 { // one ACK is for equal marks (RFC 8257, §3.2)
+		if (held.bits^it.bits)&flagMarked == 0 { // one ACK is for equal marks (RFC 8257, §3.2)
 			d.gone = append(d.gone, slot)
 			it.bits |= flagNack
 			wait = false
@@ -63,14 +63,15 @@ func (d *domain) receiveClockedAck(c *nic, slot int32, s *sender, it *item) {
 	}
 	before, lostTo, number := f.received, f.lostTo, d.net.nearest(f.una, it.bits)
 	if it.bits&flagNack != 0 {
-		f.receive(number - 1)
+		f.receive(f.una)
 	}
 	f.receive(number)
 	una := f.acked.base
 	a := simkernel.TCPAck{NowPS: it.atPS, AckedBytes: min(s.sizeBytes, una*p.PayloadBytes),
 		DeliveredBytes: (f.received - before) * p.PayloadBytes,
 		SentBytes:      min(s.sizeBytes, s.external.handedTo*p.PayloadBytes),
-		Lost:           f.received-una >= p.TCP.DuplicateAckMax, Marked: it.bits&flagMarked != 0}
+		Lost:           f.received-una >= p.TCP.DuplicateAckMax, Marked: it.bits&flagMarked != 0,
+		Duplicate: number >= una}
 	if a.Lost && tcp.MayRecover(a.AckedBytes) {
 		f.lostTo = max(f.lostTo, f.acked.highest(p.TCP.DuplicateAckMax))
 	}

@@ -134,7 +134,7 @@ func (n *Buffered) receiveTCP(port int32, k *bufferedPacket, nowPS int64) {
 	k.hop--
 	k.answers = append(k.answers[:0], k.number)
 	if i := slices.IndexFunc(n.delayed, func(w delayedACK) bool {
-		return w.packet.flow == f && (w.packet.marked != k.marked || w.packet.number != k.number-1)
+		return w.packet.flow == f && w.packet.marked != k.marked
 	}); i >= 0 {
 		n.ports[port].acks.put(n.delayed[i].packet)
 		n.scheduleSend(port, max(nowPS, n.ports[port].freePS))
@@ -183,7 +183,7 @@ func (n *Buffered) receiveTCPAck(port int32, p *bufferedPort, k *bufferedPacket,
 	}
 	a := simkernel.TCPAck{NowPS: nowPS, AckedBytes: n.bytes(f, una), DeliveredBytes: delivered * n.params.PayloadBytes,
 		SentBytes: n.bytes(f, f.known), Lost: f.above(una) >= n.params.TCP.DuplicateAckMax,
-		Marked: k.marked}
+		Marked: k.marked, Duplicate: slices.Max(k.answers) >= una}
 	for number := una; f.tcp.MayRecover(a.AckedBytes) && number < f.known; number++ {
 		if f.above(number) >= n.params.TCP.DuplicateAckMax || number == una && f.tcp.Partial(a.AckedBytes) {
 			a.NewLoss = a.NewLoss || !f.lost[number] && !f.sacked[number]

@@ -435,7 +435,7 @@ func (d *domain) timeout(c *nic) {
 	}
 	if d.irn {
 		s.begin(f)
-		f.recoverTo, f.sentAgain, f.lostTo = f.maxSent, f.una, max(f.una+1, f.acked.highest(1))
+		f.recoverTo, f.sentAgain, f.lostTo = f.maxSent, f.una, f.maxSent
 		d.skipAcked(t.slot, f)
 	}
 	f.backoff = min(f.backoff+1, maxBackoff)

@@ -51,12 +51,12 @@ func poisson(rng *rand.Rand, count int, perSecond float64, add func(sizeBytes, s
 // four racks of eight with 40 Gbps to one spine switch, 40% load. Cables of the incast differ in length: with equal ones packets
 // arrive in phase, and the order of events decides whose are dropped (Floyd and Jacobson, CCR 21(2), 1991).
 func tcpCases(seed uint64) []*tcpCase {
-	rng := rand.New(rand.NewPCG(seed, 1))
+	rng, lengths := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2))
 	dumbbell := &tcpCase{name: "dumbbell", queueBytes: 150_000, minTimeoutNS: 10e6}
 	dumbbell.hosts = make([]bool, 34)
 	for h := range int32(32) {
 		dumbbell.hosts[h] = true
-		dumbbell.cable(h, 32+h/16, 10, 10_000)
+		dumbbell.cable(h, 32+h/16, 10, 9_000+lengths.Int64N(2000))
 	}
 	dumbbell.cable(32, 33, 10, 20_000)
 	poisson(rng, 1500, 0.7*10e9/8/33_000, func(size, start int64) {
@@ -83,10 +83,10 @@ func tcpCases(seed uint64) []*tcpCase {
 	clos.hosts = make([]bool, 37)
 	for h := range int32(32) {
 		clos.hosts[h] = true
-		clos.cable(h, 32+h/8, 10, 5000)
+		clos.cable(h, 32+h/8, 10, 4500+lengths.Int64N(1000))
 	}
 	for l := range int32(4) {
-		clos.cable(32+l, 36, 40, 5000)
+		clos.cable(32+l, 36, 40, 4500+lengths.Int64N(1000))
 	}
 	poisson(rng, 2000, 0.4*320e9/8/33_000, func(size, start int64) {
 		src, dst := rng.Int32N(32), rng.Int32N(31)

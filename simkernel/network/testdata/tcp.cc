@@ -1,10 +1,10 @@
 // TCP in ns-3 on the network and flows of a file: the truth of `make tcp-ns3`. Written for ns-3.37 (Debian: libns3-dev).
 //
 // tcp TCP FILE QUEUE_BYTES MARK_BYTES MIN_RTO_NS: TCP is TcpNewReno, TcpCubic or TcpDctcp, or NewReno, Cubic or Dctcp, which
-// are these with what RFCs say and ns-3 3.37 does not do; ports of switches are drop-tail, and mark from MARK_BYTES per 10 Gbps
-// on unless it is 0. FILE has numbers: nodes, hosts (0 to hosts-1),
+// are these with what RFCs say and ns-3 3.37 does not do; ports of switches are drop-tail, and mark packets that leave more than
+// MARK_BYTES per 10 Gbps behind, unless it is 0. FILE has numbers: nodes, hosts (0 to hosts-1),
 // links and flows; for each link two nodes, bps and delay in ns; for each flow source, destination, bytes and start in ns. It
-// prints "fct FLOW NS" for each flow, and "drops PACKETS".
+// prints "fct FLOW NS" for each flow, and "drops PACKETS" of data.
 //
 // Connections are made before the first flow starts, so that FCTs have no handshake, and stay open.
 #include <cstdio>
@@ -29,6 +29,88 @@ struct Flow {
 static std::vector<Flow> flows;
 static uint64_t drops = 0, done = 0;
 static const int64_t kFirstNS = 2'000'000'000;  // when flows begin
+
+static const uint32_t kIP = 1040, kWire = 1042;  // bytes of a full packet
+
+namespace ns3 {
+// RFC 6675, section 4, NextSeg. That of 3.37 lacks (1.b) in rule 3: packets in flight are sent again.
+bool TcpTxBuffer::NextSeg(SequenceNumber32* seq, SequenceNumber32* end, bool recovers) const {
+  SequenceNumber32 at = m_firstByteSeq, third;
+  bool found = false;
+  for (const TcpTxItem* item : m_sentList) {
+    if (!item->m_retrans && !item->m_sacked) {
+      if (item->m_lost) return *seq = at, *end = at + m_segmentSize, true;
+      if (recovers && !found && m_highestSack.first != m_sentList.end() && at < m_highestSack.second) {
+        third = at, found = true;
+      }
+    }
+    at += item->m_packet->GetSize();
+  }
+  if (SizeFromSequence(m_firstByteSeq + m_sentSize) > 0) {
+    const uint32_t window = m_rWndCallback();
+    *seq = m_firstByteSeq + m_sentSize;
+    return *end = *seq + std::min(m_segmentSize, window - m_sentSize), m_sentSize <= window;
+  }
+  if (found) *seq = third, *end = third + m_segmentSize;
+  return found;
+}
+}  // namespace ns3
+
+// Marks packets when they leave, as the HPCC simulator and ours do. When one leaves the queue, one is before it in the device.
+struct Switch : public FifoQueueDisc {
+  static TypeId GetTypeId() {
+    static TypeId id = TypeId("ns3::Switch").SetParent<FifoQueueDisc>().AddConstructor<Switch>().AddAttribute(
+        "Mark", "bytes; 0: none", UintegerValue(0), MakeUintegerAccessor(&Switch::mark), MakeUintegerChecker<uint32_t>());
+    return id;
+  }
+  uint32_t mark = 0;
+  Ptr<QueueDiscItem> DoDequeue() override {
+    auto item = GetInternalQueue(0)->Dequeue();
+    if (item && mark > 0 && GetInternalQueue(0)->GetNBytes() + kIP > mark) item->Mark();
+    return item;
+  }
+};
+NS_OBJECT_ENSURE_REGISTERED(Switch);
+
+// RFC 9937, section 6.2. That of 3.37 counts what is delivered twice where an ACK is partial and has a new SACK.
+struct Prr : public TcpRecoveryOps {
+  static TypeId GetTypeId() {
+    static TypeId id = TypeId("ns3::Prr").SetParent<TcpRecoveryOps>().AddConstructor<Prr>();
+    return id;
+  }
+  int64_t delivered = 0, out = 0, flight = 0, last = 0;
+  SequenceNumber32 una;
+  Time when;
+  std::string GetName() const override { return "Prr"; }
+  void EnterRecovery(Ptr<TcpSocketState> s, uint32_t, uint32_t unacked, uint32_t now) override {
+    delivered = out = 0, flight = unacked, una = s->m_lastAckedSeq;
+    Set(s, now, false);
+  }
+  void DoRecovery(Ptr<TcpSocketState> s, uint32_t now) override {
+    if (when == Simulator::Now() && last == now) return;
+    const bool safe = s->m_lastAckedSeq > una;
+    una = s->m_lastAckedSeq;
+    Set(s, now, safe);
+  }
+  void Set(Ptr<TcpSocketState> s, int64_t now, bool safe) {
+    const int64_t pipe = s->m_bytesInFlight, threshold = s->m_ssThresh, packet = s->m_segmentSize;
+    when = Simulator::Now(), last = now, delivered += now;
+    int64_t send = (delivered * threshold + flight - 1) / flight - out;
+    if (pipe <= threshold) send = std::min(std::max(delivered - out, now) + (safe ? packet : 0), threshold - pipe);
+    if (out == 0 && s->m_congState != TcpSocketState::CA_CWR) send = std::max(send, packet);
+    s->m_cWnd = pipe + std::max<int64_t>(0, send);
+    s->m_cWndInfl = s->m_cWnd;
+  }
+  void ExitRecovery(Ptr<TcpSocketState> s) override { s->m_cWndInfl = s->m_cWnd; }
+  void UpdateBytesSent(uint32_t bytes) override { out += bytes; }
+  Ptr<TcpRecoveryOps> Fork() override { return CopyObject<Prr>(this); }
+};
+NS_OBJECT_ENSURE_REGISTERED(Prr);
+
+// Slow start of ns-3's CUBIC and DCTCP has no limit per ACK (L of RFC 3465, section 2.2: at most 2).
+static uint32_t Limited(Ptr<const TcpSocketState> s, uint32_t segments) {
+  return s->m_cWnd < s->m_ssThresh ? std::min<uint32_t>(segments, 2) : segments;
+}
 
 // What has been sent and is not acknowledged (RFC 5681, section 2). ns-3 leaves out what SACKs and losses say.
 static uint32_t FlightSize(Ptr<const TcpSocketState> s) { return s->m_highTxMark.Get() - s->m_lastAckedSeq; }
@@ -57,6 +139,7 @@ struct Cubic : public TcpCubic {
     return std::max<uint32_t>(0.7 * FlightSize(s), 2 * s->m_segmentSize);  // RFC 9438, section 4.6: not of cwnd
   }
   void IncreaseWindow(Ptr<TcpSocketState> s, uint32_t segments) override {  // section 4.3, which 3.37 has not
+    segments = Limited(s, segments);
     if (s->m_cWnd >= s->m_ssThresh) {
       if (est == 0) est = s->m_cWnd;
       est += (est >= prior ? 1 : 0.9 / 1.7) * segments * s->m_segmentSize * s->m_segmentSize / s->m_cWnd;
@@ -70,6 +153,9 @@ NS_OBJECT_ENSURE_REGISTERED(Cubic);
 struct Dctcp : public TcpDctcp {
   TCP(Dctcp, TcpDctcp)
   bool ce = false, delayed = false;
+  void IncreaseWindow(Ptr<TcpSocketState> s, uint32_t segments) override {
+    TcpDctcp::IncreaseWindow(s, Limited(s, segments));
+  }
   // When marks begin or end, what waited for an ACK gets one at once (RFC 8257, section 3.2). That of 3.37 is for a packet
   // less, because the event comes before the new packet is in the buffer: nothing is acknowledged.
   void CwndEvent(Ptr<TcpSocketState> s, const TcpSocketState::TcpCAEvent_t event) override {
@@ -117,7 +203,8 @@ static void Connect(size_t i, Ipv4Address to, std::vector<Ptr<Node>> nodes) {
 
 int main(int argc, char** argv) {
   if (argc != 6) return std::fprintf(stderr, "tcp TCP FILE QUEUE_BYTES MARK_BYTES MIN_RTO_NS\n"), 2;
-  const std::string kind = argv[1], queue = std::string(argv[3]) + "B";
+  const std::string kind = argv[1];
+  const std::string queue = std::to_string((std::stoul(argv[3]) / kWire - 1) * kIP) + "B";  // and a packet in the device
   const double mark = std::stod(argv[4]);
   Config::SetDefault("ns3::TcpL4Protocol::SocketType", TypeIdValue(TypeId::LookupByName("ns3::" + kind)));
   Config::SetDefault("ns3::TcpSocket::SegmentSize", UintegerValue(1000));
@@ -130,10 +217,8 @@ int main(int argc, char** argv) {
   Config::SetDefault("ns3::TcpSocketBase::ClockGranularity", TimeValue(NanoSeconds(1)));
   Config::SetDefault("ns3::TcpSocketBase::Timestamp", BooleanValue(false));
   Config::SetDefault("ns3::TcpCubic::HyStart", BooleanValue(false));
-  Config::SetDefault("ns3::RedQueueDisc::UseEcn", BooleanValue(true));
-  Config::SetDefault("ns3::RedQueueDisc::UseHardDrop", BooleanValue(false));
-  Config::SetDefault("ns3::RedQueueDisc::Gentle", BooleanValue(false));
-  Config::SetDefault("ns3::RedQueueDisc::QW", DoubleValue(1));
+  Config::SetDefault("ns3::TcpCubic::CntClamp", UintegerValue(255));  // growth by 5% at least: not of RFC 9438
+  Config::SetDefault("ns3::TcpL4Protocol::RecoveryType", TypeIdValue(Prr::GetTypeId()));
   if (mark > 0) Config::SetDefault("ns3::TcpSocketBase::UseEcn", StringValue("On"));
 
   std::ifstream in(argv[2]);
@@ -145,8 +230,7 @@ int main(int argc, char** argv) {
   stack.InstallAll();
   std::vector<Ipv4Address> address(nodeCount);
   // Switches have one FIFO a port. Hosts serve their flows round robin, as fq does and ours do.
-  TrafficControlHelper fifo, fair;
-  if (mark == 0) fifo.SetRootQueueDisc("ns3::FifoQueueDisc", "MaxSize", StringValue(queue));
+  TrafficControlHelper fair;
   fair.SetRootQueueDisc("ns3::FqCoDelQueueDisc", "MaxSize", StringValue("1000000p"), "Target", StringValue("1000s"),
                         "Interval", StringValue("1000s"), "Flows", UintegerValue(65536));
   Ipv4AddressHelper net("10.0.0.0", "255.255.255.252");
@@ -162,18 +246,17 @@ int main(int argc, char** argv) {
     NetDeviceContainer devices = link.Install(nodes[end[0]], nodes[end[1]]);
     Ipv4InterfaceContainer got = net.Assign(devices);
     net.NewNetwork();
-    const DoubleValue threshold(mark * bps / 1e10);
-    TrafficControlHelper red;
-    red.SetRootQueueDisc("ns3::RedQueueDisc", "MaxSize", StringValue(queue), "MinTh", threshold, "MaxTh", threshold);
+    TrafficControlHelper fifo;
+    fifo.SetRootQueueDisc("ns3::Switch", "MaxSize", StringValue(queue), "Mark", UintegerValue(mark * bps / 1e10));
     for (int k = 0; k < 2; k++) {
       auto control = nodes[end[k]]->GetObject<TrafficControlLayer>();
       if (control->GetRootQueueDiscOnDevice(devices.Get(k))) TrafficControlHelper().Uninstall(devices.Get(k));
-      auto disc = (end[k] < hosts ? fair : mark > 0 ? red : fifo).Install(devices.Get(k)).Get(0);
+      auto disc = (end[k] < hosts ? fair : fifo).Install(devices.Get(k)).Get(0);
       if (end[k] < hosts) {
         address[end[k]] = got.GetAddress(k);
       } else {
         disc->TraceConnectWithoutContext(
-            "DropBeforeEnqueue", MakeCallback(+[](Ptr<const QueueDiscItem>, const char*) { drops++; }));
+            "DropBeforeEnqueue", MakeCallback(+[](Ptr<const QueueDiscItem> p, const char*) { drops += p->GetSize() > 120; }));
       }
     }
   }
