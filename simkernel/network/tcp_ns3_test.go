@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,7 +49,7 @@ func poisson(rng *rand.Rand, count int, perSecond float64, add func(sizeBytes, s
 }
 
 // tcpCases are a dumbbell of 16 + 16 hosts around a link of 10 Gbps with 70% load, 20 incasts of 32 hosts with 64 KB each, and
-// four racks of eight with 40 Gbps to one spine switch, 40% load. Cables of the incast differ in length: with equal ones packets
+// four racks of eight with 40 Gbps to one spine switch, 40% load. Cables differ in length by up to 20%: with equal ones packets
 // arrive in phase, and the order of events decides whose are dropped (Floyd and Jacobson, CCR 21(2), 1991).
 func tcpCases(seed uint64) []*tcpCase {
 	rng, lengths := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2))
@@ -174,8 +175,8 @@ func compileNS3(t *testing.T) (program string) {
 	return program
 }
 
-// FCTs and drops of TCP are near those of ns-3, on a dumbbell, an incast and a leaf–spine network: p50 within 10%. The
-// table is that of datasets/results/tcp.md: p90 and p99 can lie where the flows with a timeout begin.
+// FCTs and drops of TCP are near those of ns-3, on a dumbbell, an incast and a leaf–spine network, seeds 1 to 3 together:
+// p50, p90 and p99 within 10%, drops within 15%. The table is that of datasets/results/tcp.md, which says where they are not.
 func TestTCPAgainstNS3(t *testing.T) {
 	if os.Getenv("PARSIMON_LONG") == "" {
 		t.Skip("takes minutes: PARSIMON_LONG=1")
@@ -186,26 +187,43 @@ func TestTCPAgainstNS3(t *testing.T) {
 		ns3       string
 		markBytes int64
 	}{{simkernel.NewReno, "NewReno", 0}, {simkernel.CUBIC, "Cubic", 0}, {simkernel.DCTCPWindow, "Dctcp", 30_000}} {
-		for _, c := range tcpCases(1) {
-			t.Run(of.ns3+"/"+c.name, func(t *testing.T) {
-				began := time.Now()
-				want, wantDrops := c.ns3(t, program, of.ns3, of.markBytes)
-				theirs := time.Since(began)
-				began = time.Now()
-				got, gotDrops := c.ours(t, of.kind)
-				line := fmt.Sprintf("| %v | %s |", of.kind, c.name)
-				slices.Sort(got)
-				slices.Sort(want)
-				for _, q := range []float64{0.5, 0.9, 0.99} {
-					x, y := float64(got[int(q*float64(len(got)))]), float64(want[int(q*float64(len(want)))])
-					if q == 0.5 && math.Abs(x/y-1) > 0.1 {
-						t.Errorf("p50 is %.1f µs, of ns-3 %.1f µs", x/1000, y/1000)
-					}
-					line += fmt.Sprintf(" %.1f / %.1f (%+.1f%%) |", y/1000, x/1000, 100*(x/y-1))
+		for network, name := range []string{"dumbbell", "incast", "leaf-spine"} {
+			t.Run(of.ns3+"/"+name, func(t *testing.T) {
+				var got, want []int64
+				var gotDrops, wantDrops int64
+				var ours, theirs time.Duration
+				for seed := range uint64(3) {
+					c := tcpCases(seed + 1)[network]
+					began := time.Now()
+					fctNS, drops := c.ns3(t, program, of.ns3, of.markBytes)
+					want, wantDrops, theirs = append(want, fctNS...), wantDrops+drops, theirs+time.Since(began)
+					began = time.Now()
+					fctNS, drops = c.ours(t, of.kind)
+					got, gotDrops, ours = append(got, fctNS...), gotDrops+drops, ours+time.Since(began)
 				}
-				t.Logf("%s %d / %d (%+.1f%%) | %.1f / %.2f |", line, wantDrops, gotDrops,
-					100*(float64(gotDrops)/float64(wantDrops)-1), theirs.Seconds(), time.Since(began).Seconds())
+				checkTCP(t, fmt.Sprintf("| %v | %s |", of.kind, name), got, want, gotDrops, wantDrops)
+				t.Logf("%.1f s and %.2f s", theirs.Seconds(), ours.Seconds())
 			})
 		}
 	}
+}
+
+// checkTCP compares FCTs and drops with those of ns-3, and logs a line of the table.
+func checkTCP(t *testing.T, line string, got, want []int64, gotDrops, wantDrops int64) {
+	t.Helper()
+	slices.Sort(got)
+	slices.Sort(want)
+	known := map[string]string{"| cubic | dumbbell |": "p90", "| dctcp-window | leaf-spine |": "p99 and drops"}[line]
+	for _, q := range []float64{0.5, 0.9, 0.99} {
+		x, y := float64(got[int(q*float64(len(got)))]), float64(want[int(q*float64(len(want)))])
+		if name := fmt.Sprintf("p%g", 100*q); math.Abs(x/y-1) > 0.1 && !strings.Contains(known, name) {
+			t.Errorf("%s is %.1f µs, of ns-3 %.1f µs", name, x/1000, y/1000)
+		}
+		line += fmt.Sprintf(" %.1f / %.1f (%+.1f%%) |", y/1000, x/1000, 100*(x/y-1))
+	}
+	off := float64(gotDrops)/float64(max(1, wantDrops)) - 1
+	if wantDrops+gotDrops > 0 && math.Abs(off) > 0.15 && !strings.Contains(known, "drops") {
+		t.Errorf("%d drops, of ns-3 %d", gotDrops, wantDrops)
+	}
+	t.Logf("%s %d / %d (%+.1f%%) |", line, wantDrops, gotDrops, 100*off)
 }
