@@ -107,7 +107,7 @@ var settingFlags = []settingFlag{
 		"with --switch-buffer: switches pause the senders of a link whose packets hold too much, instead of dropping " +
 			"packets (priority flow control; of some classes: switches.classes of a scenario file)"},
 	{"retransmit-timeout", "switches.retransmit_timeout", "duration", "",
-		"with --switch-buffer: how long senders wait for an ACK before they send again; default: as long as the slowest " +
+		"with --switch-buffer: how long senders, but of TCP, wait for an ACK before they send again; default: as long as the slowest " +
 			"packet can take (after losses by --event alone, that is not variable)"},
 	{"selective-recovery", "switches.selective_recovery", "bool", "true",
 		"with --switch-buffer: senders resend what is lost and nothing else, as IRN; default: they go back to the first " +
