@@ -193,8 +193,8 @@ func (s *Scenario) Buffers() (network.BufferParams, error) {
 		return b, nil
 	}
 	if s.params.Transport.Traits().AckClocked && (b.RetransmitNS > 0 || b.Selective) {
-		return b, SwitchesError{fmt.Errorf("switches.retransmit_timeout and switches.selective_recovery are of transports with a "+
-			"rate: %v recovers by SACK, and its least timeout is transport.min_timeout", s.params.Transport)}
+		return b, SwitchesError{fmt.Errorf("switches.retransmit_timeout and switches.selective_recovery are of transports "+
+			"with a rate: %v recovers by SACK, and its least timeout is transport.min_timeout", s.params.Transport)}
 	}
 	if err := b.Validate(&s.params); err != nil {
 		return b, SwitchesError{fmt.Errorf("switches.buffer, --switch-buffer: %w", err)}

@@ -14,7 +14,8 @@ import (
 // before, and a flow's first packet (as Linux and ns-3) and last. ACKs are never lost, as in the rest of the package.
 //
 // ACKs are selective (RFC 2018): the number in one is that of the packet that caused it, and flagNack says that it is
-// for the first packet that had none, too. So the sender knows what the receiver has, and sends again what is lost (RFC 6675).
+// for the first packet that had none, too. So the sender knows what the receiver has, and sends again what is lost
+// (RFC 6675).
 
 // receiveClocked processes a data packet at its destination and sends what ACK it causes, now or later.
 func (d *domain) receiveClocked(c *nic, it *item, acks *fifo) {

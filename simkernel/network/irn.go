@@ -5,9 +5,9 @@ package network
 // acknowledged. The sender then sends all such packets again, each once, and new ones again until all that it had
 // sent is acknowledged. At most a window, by default one bandwidth-delay product (Params.WindowBytes), is between
 // the first packet that is not acknowledged and the last that was sent. The timeout is RTO_low with up to irnFew
-// packets in flight and RTO_high, which is RetransmitNS, with more. After it all that is not acknowledged is lost, as in
-// TCP (RFC 6675, §5.1), where IRN takes the first packet only: of a window whose end is lost it would then wait for a
-// timeout for each packet.
+// packets in flight and RTO_high, which is RetransmitNS, with more. After it all that is not acknowledged is lost, as
+// in TCP (RFC 6675, §5.1), where IRN takes the first packet only: of a window whose end is lost it would then wait for
+// a timeout for each packet.
 //
 // Where paths move, packets overtake each other, and only timeouts and full windows find losses (moves.go).
 const (
