@@ -95,7 +95,9 @@ func createCatalog(ctx context.Context, path string, all []view) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	attach := "ATTACH " + duckdb.Quote(path) + " AS catalog_file; USE catalog_file; BEGIN"
+	// With a low threshold the commit writes the file itself, and no log of each view and comment before.
+	attach := "ATTACH " + duckdb.Quote(path) + " AS catalog_file; USE catalog_file; " +
+		"SET checkpoint_threshold = '1KB'; BEGIN"
 	if _, err := conn.ExecContext(ctx, attach); err != nil {
 		return err
 	}

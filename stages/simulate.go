@@ -558,7 +558,7 @@ func (in *caseInput) readFeedback(lo, hi int32, feedback schema.Batches, want fu
 			at++
 		}
 		if at == end || in.rows[in.order[at]].FlowRow != r.Row {
-			return fmt.Errorf("feedback: flow row %d is on link %d, which is not so in table hops", r.Row, r.Link)
+			return fmt.Errorf("feedback: flow row %d does not cross link %d in table hops", r.Row, r.Link)
 		}
 		next[r.Link-lo] = at + 1
 		in.feedbackAt[at] = n

@@ -239,8 +239,8 @@ func (r *runFlags) declareEstimate(f *pflag.FlagSet) {
 // declareKeep is for commands after which temporary tables are removed.
 func (r *runFlags) declareKeep(f *pflag.FlagSet) {
 	f.BoolVar(&r.how.Keep, "keep", false, "keep the temporary tables hop_observations, feedback and sender_feedback, "+
-		"most of what a run writes, which are removed as soon as no stage needs them (by stages that run alone: with "+
-		"--shard)")
+		"most of the bytes that a run writes; default: they are removed as soon as no stage needs them (by a single "+
+		"stage only with --shard)")
 }
 
 func (r *runFlags) declareMemory(f *pflag.FlagSet) {

@@ -32,7 +32,7 @@ var ingestCommand = command{
 		f.StringVar(&t.Workload, "workload", "", "name of the workload; default: a hash of everything but the sources")
 		formats := f.StringSlice("format", nil, "formats of the sources: "+strings.Join(ingest.Formats(), ", ")+"; of "+
 			"several, such as vpc,gcp, each file has the one that fits; default: by the files' names. json: the report as "+
-			"JSON; both: --format vpc,json")
+			"JSON, alone or with a format, such as vpc,json")
 		mapping := f.String("mapping", "", "a format of your own: an SQL file")
 		show := f.String("show-mapping", "", "print a built-in format, and do nothing else")
 		f.StringVar(&t.Hosts, "hosts", "", "table address, node: a file, CSV or Parquet")

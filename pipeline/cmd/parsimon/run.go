@@ -33,11 +33,11 @@ var runCommand = command{
 		s.declare(f)
 		r.declareEstimate(f)
 		r.defaultAuto(f, "exact where it takes a minute or at most twice as long as flow, and up to --exact-limit where two passes of flow do not suffice; else flow")
-		f.StringVar(&startsFrom, "starts-from", "", "exact: of flows that wait for others; simulate the whole "+
-			"network first, then estimate the scenario in which they start when it found that they do")
+		f.StringVar(&startsFrom, "starts-from", "", "exact: for flows that wait for others: simulate the whole "+
+			"network first; the estimate then takes the starts that it found")
 		group(f, "Whole-network simulation", func() {
-			f.BoolVar(&exact, "exact", false, "simulate the whole network beside the estimate, too, packet by packet, "+
-				"and hold the estimate against it (slow)")
+			f.BoolVar(&exact, "exact", false, "also simulate the whole network, packet by packet, and hold the "+
+				"estimate against it (slow)")
 		})
 		group(f, machineGroup, func() { r.declareKeep(f) })
 		group(f, "Answer", func() {

@@ -92,7 +92,7 @@ var settingFlags = []settingFlag{
 		"congestion control of all senders, with its default constants: " + strings.Join(simkernel.Transports(), ", ") +
 			"; default: the scenario's, or dctcp"},
 	{"window", "transport.window", "string", "",
-		"what a sender may have in flight: auto, the bandwidth-delay product of each path, or a size for all, e.g. " +
+		"bytes that a sender may have in flight: auto, the bandwidth-delay product of each path, or a size for all, e.g. " +
 			"18KB; default: the scenario's, or auto"},
 	{"mtu", "transport.payload", "string", "",
 		"largest payload of a packet, 1 to 65536 bytes; default: the scenario's, or 1000"},
@@ -101,16 +101,16 @@ var settingFlags = []settingFlag{
 			"state it; switches then drop packets, and senders recover; only the whole-network simulation knows it; " +
 			"default: unlimited"},
 	{"switch-alpha", "switches.alpha", "float", "",
-		"with --switch-buffer: how much of what is free in a switch one port may hold (dynamic threshold); default: 1, " +
+		"with --switch-buffer: share of a switch's free buffer that one port may hold (dynamic threshold); default: 1, " +
 			"and with --pfc 1/8"},
 	{"pfc", "switches.pfc", "bool", "true",
-		"with --switch-buffer: switches pause the senders of a link whose packets hold too much, instead of dropping " +
-			"packets (priority flow control; of some classes: switches.classes of a scenario file)"},
+		"with --switch-buffer: switches pause the senders of a link whose packets fill too much buffer, instead of " +
+			"dropping packets (priority flow control; of some classes: switches.classes of a scenario file)"},
 	{"retransmit-timeout", "switches.retransmit_timeout", "duration", "",
-		"with --switch-buffer: how long senders, but of TCP, wait for an ACK before they send again; default: as long as the slowest " +
-			"packet can take (after losses by --event alone, that is not variable)"},
+		"with --switch-buffer: how long senders, but of TCP, wait for an ACK before they send again; default: as long " +
+			"as the slowest packet can take (without --switch-buffer, the timeout after losses is fixed)"},
 	{"selective-recovery", "switches.selective_recovery", "bool", "true",
-		"with --switch-buffer: senders resend what is lost and nothing else, as IRN; default: they go back to the first " +
+		"with --switch-buffer: senders resend lost packets only, as IRN; default: they go back to the first " +
 			"lost packet"},
 }
 
@@ -316,7 +316,7 @@ func declareMoves(f *pflag.FlagSet, t *moves.Text) {
 		"what switches hash: flow, addresses (of the two hosts, in place of the flow), polarized (alike at every switch) or "+
 			"addresses,polarized; default: flow")
 	parse(f, &t.Gap, "string", isDuration, "flowlet-gap", "",
-		"with --balance flowlet or conga: a pause of a flow at a switch that begins a new flowlet; default 50us")
+		"with --balance flowlet or conga: a flow begins a new flowlet at a switch after so long a pause; default 50us")
 	parseEach(f, &t.Weights, func(text string) (string, error) {
 		_, err := scenario.ParseChange("bandwidth", text) // of the same form
 		return text, err
@@ -335,7 +335,7 @@ func declareMoves(f *pflag.FlagSet, t *moves.Text) {
 		return err
 	}}, "events", "CSV file of events: columns cable, event, value, from, to")
 	parse(f, &t.Repair, "string", isDuration, "local-repair", "",
-		"with --converge: how long the two ends of such a cable take, if they are faster than the routes of others")
+		"with --converge: time after which the two ends of such a cable use their other links, if that is sooner")
 	parse(f, &t.Converge, "string", isDuration, "converge", "",
 		"how long routes take to avoid a cable that went down, and to use it again; default 0")
 }

@@ -64,16 +64,17 @@ type topologyOptions struct {
 func (t *topologyOptions) declare(f *pflag.FlagSet) {
 	t.flagSet = f
 	f.StringSliceVar(&t.given.HostPatterns, "host-pattern", nil,
-		"names of hosts, with * and ? (repeatable); without it, devices with one cable and what looks like a host")
+		"names of hosts, with * and ? (repeatable); default: devices with one cable, and those named or cabled "+
+			"like hosts")
 	f.StringSliceVar(&t.given.Exclude, "exclude", nil,
-		"names of devices that are no part of the network, with * and ?, such as 'oob-*' (repeatable)")
+		"names of devices to leave out, with * and ?, such as 'oob-*' (repeatable)")
 	f.StringVar(&t.given.NodeList, "nodes", "",
-		"CSV or Parquet `file` of devices: device, role, pod, rack; without role, the hosts")
+		"CSV or Parquet `file` of devices: device, role, pod, rack; without column role, all in it are hosts")
 	parseEach(f, &t.given.Speeds, format.ParseSpeedRule, "speed",
 		"`DEVICE[:PORT]=SPEED` for cables without a speed, such as 'leaf*:Ethernet*=25G' (repeatable; the first match "+
 			"applies)")
 	parse(f, &t.given.DefaultSpeedBps, "string", topology.ParseSpeed, "default-speed", "",
-		"bandwidth of cables of which neither the file nor --speed nor the name of a port says one")
+		"bandwidth of cables without a speed in the file, by --speed or in the name of a port")
 	parseEach(f, &t.given.Delays, topology.ParseDelayRule, "delay", "`CABLES=DELAY`, whatever the file says, such as "+
 		"'wan*:*=2ms' or tor-spine=500ns (repeatable): a tier, A:B, DEVICE:PORT, with * and ?")
 	parse(f, &t.given.DefaultDelayNS, "string", topology.ParseDelay, "default-delay", "1us",

@@ -270,7 +270,8 @@ var sweepCommand = command{
 				return "", errors.New("want each:TIER")
 			}
 			return tier, nil
-		}, "fail", "", "each:TIER, e.g. each:fabric-spine, or each:TIER,TIER")
+		}, "fail", "", "each:TIER, such as each:fabric-spine: each cable of the tier is down, one at a time; "+
+			"or each:TIER,TIER")
 		for kind, doc := range map[string]string{"loss": "share of its packets that each cable loses, e.g. 1e-4",
 			"bandwidth": "that each cable has, e.g. 1G", "delay": "propagation delay that each cable has, e.g. 50us"} {
 			parse(f, &plan.Each, "string", func(text string) (string, error) {
