@@ -180,7 +180,7 @@ func TestWarningsBeforeLinkCases(t *testing.T) {
 }
 
 // Ports for which flows send more than the buffer of a switch has room for are named, the one of most flows first, if
-// these are half a percent of all.
+// these are one percent of all.
 func TestBufferWarnings(t *testing.T) {
 	n := topologytest.SmallNetwork(t)
 	var up, down int32 = -1, -1
@@ -190,8 +190,8 @@ func TestBufferWarnings(t *testing.T) {
 		}
 	}
 	loads := Loads{Links: make([]LinkLoad, len(n.Links))}
-	loads.Links[up].Flows, loads.Links[down].Flows = 1000, 7
-	for _, c := range []struct{ at, beside, ports int64 }{{0, 0, 0}, {4, 0, 0}, {5, 0, 1}, {3, 2, 2}, {1, 3, 0}} {
+	loads.Links[up].Flows, loads.Links[down].Flows = 1000, 70
+	for _, c := range []struct{ at, beside, ports int64 }{{0, 0, 0}, {9, 0, 0}, {10, 0, 1}, {6, 4, 2}, {3, 6, 0}} {
 		var stats captured
 		if err := linkStatTable.Write(&stats, []linkStatRow{{LinkID: down ^ 3, linkCounters: linkCounters{CrowdedFlows: c.beside}},
 			{LinkID: down, linkCounters: linkCounters{CrowdedFlows: c.at, MaxQueueBytes: 250_000}}}); err != nil {
@@ -206,7 +206,7 @@ func TestBufferWarnings(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(got) != int(c.ports) || c.ports > 0 && (got[0].Link != down || got[0].Measure != float64(c.at+c.beside)/1000 ||
-			!strings.Contains(got[0].Text, fmt.Sprintf("%d of the 7 flows", c.at)) || !strings.Contains(got[0].Text, "the 200000 bytes that its switch's buffer has room for there (the longest queue has 250000)")) {
+			!strings.Contains(got[0].Text, fmt.Sprintf("%d of the 70 flows", c.at)) || !strings.Contains(got[0].Text, "the 200000 bytes that its switch's buffer has room for there (the longest queue has 250000)")) {
 			t.Errorf("%+v: %+v", c, got)
 		}
 	}
