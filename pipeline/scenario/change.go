@@ -180,17 +180,10 @@ func (c *Changes) Apply(n *topology.Network, canonical []byte, seed uint64, p si
 		a.form.Classes, a.flows}, err
 }
 
-// changeSettings changes what Settings say. A threshold that nobody has stated follows PFC.
+// changeSettings changes what Settings say.
 func (a *application) changeSettings() (err error) {
 	if len(a.Settings) == 0 {
 		return nil
-	}
-	w, had := &a.of.switches, a.of.switches.PFC
-	if stated := w.Alpha; stated > 0 {
-		unstated := Switches{BufferParams: network.BufferParams{PFC: had}}
-		if unstated.SetDefaults(); unstated.Alpha == stated {
-			w.Alpha = 0
-		}
 	}
 	err = a.of.SetAll(a.Settings)
 	var field *tree.FieldError
@@ -200,12 +193,9 @@ func (a *application) changeSettings() (err error) {
 	if err != nil {
 		return err
 	}
-	switch {
-	case w.OfTopology || a.of.ofSwitches:
+	if a.of.switches.OfTopology || a.of.ofSwitches {
 		return SwitchesError{errors.New("a scenario of the lake has no configurations of switches: give the buffer's size, " +
 			"and classes by name")}
-	case w.SwitchBytes > 0:
-		w.SetDefaults()
 	}
 	for _, s := range a.Settings {
 		if key := s.FullKey(); strings.Contains(key, ".") { // else moves say it

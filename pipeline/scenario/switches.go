@@ -39,9 +39,13 @@ func (w *Switches) parseBuffer(text string) (int64, error) {
 	return bytes, err
 }
 
-// readSwitches reads key switches.
+// readSwitches reads key switches. A threshold that nobody has stated follows PFC.
 func (r *scenarioReader) readSwitches(f tree.Field) error {
 	w := &r.switches
+	unstated := Switches{BufferParams: network.BufferParams{PFC: w.PFC}}
+	if unstated.SetDefaults(); unstated.Alpha == w.Alpha {
+		w.Alpha = 0
+	}
 	err := f.Object(tree.Keys{
 		"buffer":             tree.ReadParsed(&w.SwitchBytes, w.parseBuffer),
 		"alpha":              readAlpha(&w.Alpha),

@@ -225,3 +225,16 @@ func checkClasses(t *testing.T, file func(string) (*Scenario, error)) {
 		}
 	}
 }
+
+// A threshold that nobody has stated follows PFC; one that is stated stays.
+func TestAlphaFollowsPFC(t *testing.T) {
+	for alpha, want := range map[string]float64{"": network.DefaultAlpha, "alpha: 3, ": 3} {
+		s, err := parse("s.yaml", ".", []byte("topology: {name: fat-tree-128}\nworkload: {flows: switches_test.go}\nswitches: {"+alpha+"buffer: 1MB, pfc: true}\n"))
+		if err == nil {
+			err = s.SetAll([]Setting{{"switches.pfc", "false"}})
+		}
+		if err != nil || s.switches.Alpha != want {
+			t.Errorf("%q: alpha %v, want %v, %v", alpha, s.switches.Alpha, want, err)
+		}
+	}
+}
