@@ -291,23 +291,13 @@ func (d *domain) insert(a arrival) {
 	}
 }
 
-// forward sends an item that has left port p and reaches port to at it.atPS.
-func (d *domain) forward(p *port, to int32, it item) {
-	a := arrival{it, to, p.link}
+// forward sends what has left a port of a kind to the next.
+func (d *domain) forward(p *port, k *portKind, a arrival) {
 	if p.bits&portNear != 0 {
 		d.insert(a)
-	} else {
-		d.mail(int32(p.farDomain), a)
-	}
-}
-
-// mail sends an item to a port of another domain.
-func (d *domain) mail(to int32, a arrival) {
-	if d.net.alone {
-		d.net.domains[to].insert(a)
 		return
 	}
-	box := &d.out[to]
+	box := &d.out[k.far]
 	*box = append(*box, a)
 	d.mailPS = min(d.mailPS, a.atPS)
 }

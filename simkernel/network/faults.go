@@ -51,7 +51,7 @@ const (
 // A linkFault is a Fault and the bursts as far as each asker has come.
 type linkFault struct {
 	Fault
-	bursts [askers]burst
+	bursts *[askers]burst // each is changed by one asker, while others read the fault
 }
 
 // A burst is a time in which a link loses all packets, or one between two.
@@ -64,7 +64,7 @@ type burst struct {
 // addFaults sorts faults and rates by link and time.
 func (m *moves) addFaults(n *Network) {
 	for _, f := range m.Faults {
-		m.faults[f.Link] = append(m.faults[f.Link], linkFault{Fault: f})
+		m.faults[f.Link] = append(m.faults[f.Link], linkFault{f, &[askers]burst{}})
 	}
 	for _, r := range m.Rates {
 		m.rates[r.Link] = append(m.rates[r.Link], r)

@@ -10,7 +10,7 @@ import (
 
 // There are a few domains per worker, so that their work can be balanced, but each costs mail and waits.
 const (
-	domainsPerWorker = 8
+	domainsPerWorker = 4
 	leastPorts       = 16  // of a domain
 	fitPorts         = 500 // of a domain, if there are more than workers
 )
@@ -95,11 +95,10 @@ func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 		if d.classed {
 			p.classes = &portClasses{}
 		}
-		p.farDomain = uint16(domainOf[link.DstNode])
-		if p.farDomain == uint16(id) {
+		if far := domainOf[link.DstNode]; far == id {
 			p.bits |= portNear
-		} else if !slices.Contains(d.neighbors, int32(p.farDomain)) {
-			d.neighbors = append(d.neighbors, int32(p.farDomain))
+		} else if !slices.Contains(d.neighbors, far) {
+			d.neighbors = append(d.neighbors, far)
 		}
 		if n.host[link.SrcNode] {
 			d.first = min(d.first, int32(u))
@@ -121,7 +120,8 @@ func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 		}
 	}
 	d.ends = make([]int32, len(links))
-	d.outbox[0], d.outbox[1] = make([][]arrival, len(n.domains)), make([][]arrival, len(n.domains))
+	boxes := (len(n.domains) + 7) / 8 * 8 // whole cache lines
+	d.outbox[0], d.outbox[1] = make([][]arrival, boxes), make([][]arrival, boxes)
 	d.mailPS = never
 }
 

@@ -319,7 +319,7 @@ func TestBursts(t *testing.T) {
 	const meanNS, share = 20_000, 0.05
 	for seed := range uint64(5) {
 		m := &moves{Moves: Moves{Seed: seed}}
-		f := linkFault{Fault: Fault{Link: 3, ToNS: 1 << 60, Share: share, BurstNS: meanNS}}
+		f := linkFault{Fault{Link: 3, ToNS: 1 << 60, Share: share, BurstNS: meanNS}, &[askers]burst{}}
 		var bursts, lossPS, allPS, fromPS int64
 		for atPS := int64(0); bursts < 4000; {
 			loses := m.inBurst(&f, atPS, sending)

@@ -96,7 +96,6 @@ type Network struct {
 	quantum   [MaxClasses]int64
 	classReds [][MaxClasses]simkernel.RedMark // by kind
 
-	alone     bool  // one worker simulates all domains of this step
 	leastWork int64 // of a step that several workers simulate
 	stepPS    int64
 	step      int64 // steps so far

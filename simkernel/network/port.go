@@ -27,7 +27,6 @@ type portRest struct {
 
 	dropped    int64
 	node       int32
-	farDomain  uint16
 	markKey    uint64       // of random marks
 	changeAtPS int64        // with portChanges: when its rate changes next, or a pause begins or ends
 	rateAtPS   int64        // when its rate changes next; never: it does not
@@ -43,10 +42,11 @@ const (
 	portBits     = 5
 )
 
-// A portKind is what the ports of links with one bandwidth and delay have in common.
+// A portKind is what the ports of links with one bandwidth and delay to one domain have in common.
 type portKind struct {
 	sendPS  [2]int64 // time to send a full packet (forward) or an ACK (backward)
 	delayPS int64
+	far     int32 // domain of the far end
 	wire    simkernel.WireTime
 	red     simkernel.RedMark
 	bps     float64
@@ -64,7 +64,7 @@ func (n *Network) kind(link Link) portKind {
 	p := &n.params
 	from, always := p.MarkBytes(link.BandwidthBps, link.DelayNS)
 	k := portKind{wire: simkernel.NewWireTime(float64(link.BandwidthBps)), delayPS: link.DelayNS * simkernel.PSPerNS,
-		red: p.RedMark(from, always), bps: float64(link.BandwidthBps)}
+		far: n.domainOf[link.DstNode], red: p.RedMark(from, always), bps: float64(link.BandwidthBps)}
 	k.sendPS = [2]int64{k.wire.PS(n.fullBytes), k.wire.PS(p.AckBytes)}
 	return k
 }
@@ -177,7 +177,7 @@ func (d *domain) serveInTurn(p *port, arrivals []arrival) int {
 		if w := d.arrivalsAt(it.atPS); w != nil && p.bits&portNear != 0 {
 			*w = append(*w, arrival{it, h.to[ack], p.link})
 		} else {
-			d.forward(p, h.to[ack], it)
+			d.forward(p, k, arrival{it, h.to[ack], p.link})
 		}
 	}
 	return len(arrivals)
@@ -330,7 +330,7 @@ func (d *domain) transmit(p *port, k *portKind, it item, nowPS int64) {
 	if w := d.arrivalsAt(it.atPS); w != nil && p.bits&portNear != 0 {
 		*w = append(*w, arrival{it, h.to[ack], p.link})
 	} else {
-		d.forward(p, h.to[ack], it)
+		d.forward(p, k, arrival{it, h.to[ack], p.link})
 	}
 }
 

@@ -13,19 +13,21 @@ import (
 
 // Workers simulate the domains of an epoch, which is one step or several. A domain can be simulated to the end of a
 // step when its neighbors, from which its packets come, have been simulated to the beginning of it: nobody waits for
-// those that are no neighbors. Each worker has domains of its own, so that these stay in its core's cache, and takes
-// others' when its own wait for long. How many workers take part follows from what is measured: on a machine whose
-// cores are busy fewer of them are faster.
+// those that are no neighbors. Each worker has domains of its own, so that these stay in its core's cache. While they
+// wait it takes those that others have no time for yet. How many workers take part follows from what is measured: on a
+// machine whose cores are busy fewer of them are faster.
 const (
-	leastWork     = 64                     // items: a step of less is not worth the exchange between cores
+	leastWork     = 32                     // items of a domain: steps of less are not worth the exchange between cores
+	idleWork      = 4                      // items: with less, steps in which nothing happens are skipped
 	epochWork     = 20_000                 // items of an epoch, for each worker
 	epochSteps    = 64                     // at most
-	balanceEvery  = 100 * epochWork        // items
+	balanceEvery  = 20 * epochWork         // items
 	unbalanced    = 1.1                    // most of a worker over the mean, for domains to change hands
-	looksAtOnce   = 128                    // for work, before a worker takes others'
+	looksAtOnce   = 128                    // for work, before a worker takes others' last
 	spinFor       = 200 * time.Microsecond // before a worker that waits sleeps
 	trialFor      = 15 * time.Millisecond  // a period: several time slices of an operating system
-	trialsBetween = 20                     // periods
+	trialsBetween = 4                      // periods, at least
+	trialCost     = 0.005                  // share of the time that trials take at most
 	leastGain     = 0.05                   // logarithm of a rate over another, to change the number
 )
 
@@ -35,6 +37,7 @@ type workers struct {
 	work         []int64    // by domain: since the last balance
 	progress     []progress // by domain
 	most, active int        // workers, and how many of them take part
+	alone        bool       // one of them simulates the next epoch
 	sinceBalance int64      // items
 	epoch        atomic.Pointer[epoch]
 	all          sync.WaitGroup
@@ -61,14 +64,13 @@ type progress struct {
 func (n *Network) startWorkers(count int) *workers {
 	count = max(1, min(count, len(n.domains)))
 	w := &workers{net: n, progress: make([]progress, len(n.domains)), work: make([]int64, len(n.domains)), most: count,
-		active: count, owned: make([][]int32, count), trial: trial{left: 3}}
+		active: count, owned: make([][]int32, count), trial: trial{left: 3}, alone: count == 1}
 	for d := range n.domains {
 		w.owned[d*count/len(n.domains)] = append(w.owned[d*count/len(n.domains)], int32(d))
 	}
 	w.epoch.Store(&epoch{})
-	n.alone = count == 1
 	for i := 1; i < count; i++ {
-		w.all.Go(func() { w.help(i) })
+		w.all.Go(func() { w.takePart(i) })
 	}
 	return w
 }
@@ -78,7 +80,7 @@ func (w *workers) run(fromPS, steps int64) {
 	n := w.net
 	e := &epoch{fromPS: fromPS, first: n.step + 1, last: n.step + steps, owned: w.owned}
 	n.step = e.last
-	if n.alone {
+	if w.alone {
 		for step := e.first; step <= e.last; step++ {
 			for i := range n.domains {
 				n.domains[i].run(step, fromPS, fromPS+n.stepPS)
@@ -112,8 +114,8 @@ func (w *workers) settle(steps int64) int64 {
 			w.balance()
 		}
 	}
-	n.alone = w.active == 1 || work < n.leastWork*steps
-	if n.recovery != nil || n.frontier != nil || work < n.leastWork*steps { // they act on all domains between steps
+	w.alone = w.active == 1 || work < n.leastWork*int64(len(n.domains))*steps
+	if n.recovery != nil || n.frontier != nil || work < idleWork*steps { // those act on all domains between steps
 		return 1
 	}
 	return max(1, min(epochSteps, steps*epochWork*int64(w.active)/max(1, work)))
@@ -127,10 +129,7 @@ func (w *workers) take(e *epoch, worker int) {
 		for _, d := range e.owned[worker] {
 			some = w.advance(e, d) || some
 		}
-		for other := 1; other < len(e.owned) && !some && wait.isLong(); other++ {
-			some = slices.ContainsFunc(e.owned[(worker+other)%len(e.owned)], func(d int32) bool { return w.advance(e, d) })
-		}
-		if some {
+		if some || w.help(e, worker, wait.looks%looksAtOnce == looksAtOnce-1) {
 			wait = waiting{}
 		} else {
 			wait.pause()
@@ -162,8 +161,23 @@ func (w *workers) advance(e *epoch, d int32) bool {
 	return true
 }
 
-// help takes part in epochs until there are no more.
-func (w *workers) help(worker int) {
+// help simulates a step of another worker's domain, of those which that worker has another to simulate before; of all
+// with last.
+func (w *workers) help(e *epoch, worker int, last bool) bool {
+	for other := 1; other < len(e.owned); other++ {
+		owned := e.owned[(worker+other)%len(e.owned)]
+		for i, d := range slices.Backward(owned) {
+			busy := i > 0 && w.progress[owned[i-1]].taken.Load() <= w.progress[d].done.Load()
+			if (busy || last) && w.advance(e, d) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// takePart takes part in epochs until there are no more.
+func (w *workers) takePart(worker int) {
 	for seen := (*epoch)(nil); ; {
 		var wait waiting
 		e := w.epoch.Load()
@@ -202,9 +216,6 @@ func (w *waiting) pause() {
 		runtime.Gosched()
 	}
 }
-
-// isLong is true at some looks, after the first ones.
-func (w *waiting) isLong() bool { return w.looks%looksAtOnce == looksAtOnce-1 }
 
 // balance gives the domains with most work, one after the other, to the worker with the least so far, if the present
 // owners are not balanced.
@@ -282,5 +293,6 @@ func (t *trial) next(active, most int, items int64) int {
 	if t.up && *mean > leastGain || !t.up && *mean < -leastGain {
 		return other()
 	}
+	t.left += int(math.Abs(*mean) / trialCost)
 	return active
 }
