@@ -172,14 +172,6 @@ type featureFlow struct {
 	PathDelayNS int64 `col:"path_delay_ns"`
 }
 
-// quantileSorted returns a quantile of sorted values, interpolated linearly.
-func quantileSorted(values []float64, p float64) float64 {
-	at := p * float64(len(values)-1)
-	lo := int(at)
-	hi := min(lo+1, len(values)-1)
-	return values[lo] + (at-float64(lo))*(values[hi]-values[lo])
-}
-
 // features returns the features of the link whose flows have been added.
 func (x *contention) features(flows []featureFlow) []float32 {
 	var byBin [sizebin.Count][]float64
@@ -196,7 +188,10 @@ func (x *contention) features(flows []featureFlow) []float32 {
 			weight := math.Min(1, float64(len(values))*(1-q)/10)
 			v := 0.0
 			if weight > 0 {
-				v = quantileSorted(values, q) * weight
+				at := q * float64(len(values)-1)
+				lo := int(at)
+				v = values[lo] + (at-float64(lo))*(values[min(lo+1, len(values)-1)]-values[lo])
+				v *= weight
 			}
 			out = append(out, float32(v))
 		}

@@ -379,19 +379,15 @@ func (w *TailWatch) Warnings(e Estimator, passes int, intervals []Interval) []Wa
 		100*share, 100*loadedLink)})
 }
 
-// disagrees reports whether a row's disagreement counts: of all flows, or of p99 of a size bin, with at least ten flows
-// beyond the percentile.
-func (r *Interval) disagrees() bool {
-	shown := r.SizeBin == sizebin.All || r.Quantile == 0.99 && r.Flows > fewInBin
-	return r.By == ByNothing && shown && r.Method != nil && float64(r.Flows)*(1-r.Quantile) >= 10
-}
-
 // disagreements returns a row if link cases disagree about a percentile of all flows, or about p99 of a size bin.
 func disagreements(intervals []Interval) []Warning {
 	var worst *Interval
 	for i := range intervals {
 		r := &intervals[i]
-		if r.disagrees() && (worst == nil || math.Abs(r.Method.Disagreement) > math.Abs(worst.Method.Disagreement)) {
+		// It counts of all flows, or of p99 of a size bin, with at least ten flows beyond the percentile.
+		shown := r.SizeBin == sizebin.All || r.Quantile == 0.99 && r.Flows > fewInBin
+		counts := r.By == ByNothing && shown && r.Method != nil && float64(r.Flows)*(1-r.Quantile) >= 10
+		if counts && (worst == nil || math.Abs(r.Method.Disagreement) > math.Abs(worst.Method.Disagreement)) {
 			worst = r
 		}
 	}

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -120,13 +119,6 @@ func (a *answer) where(keep func(row int) bool) *answer {
 		}
 	}
 	return out
-}
-
-// sortDown sorts the rows by a number, the largest first.
-func (a *answer) sortDown(column string) {
-	if at := slices.Index(a.columns, column); at >= 0 {
-		slices.SortStableFunc(a.rows, func(x, y []any) int { return cmp.Compare(number(y[at]), number(x[at])) })
-	}
 }
 
 // without leaves columns out.

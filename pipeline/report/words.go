@@ -157,7 +157,9 @@ func (c *content) servicesByP99() *answer {
 	p99 := all.where(func(i int) bool {
 		return all.Float(i, "quantile") == 0.99 && !all.Null(i, "service") && all.Null(i, "vnet")
 	})
-	p99.sortDown("slowdown")
+	if at := slices.Index(p99.columns, "slowdown"); at >= 0 { // the largest first
+		slices.SortStableFunc(p99.rows, func(x, y []any) int { return cmp.Compare(number(y[at]), number(x[at])) })
+	}
 	return p99
 }
 

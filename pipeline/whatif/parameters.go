@@ -315,13 +315,9 @@ func (p *Parameters) publish(e *pipeline.Estimation, i int) error {
 		}
 		rows.Add(row)
 	}
-	return e.Executor().Session().PublishRows(lake.Place{Scenario: e.ID(), Variant: run.Variant}, fileOf(p.Name), rows)
-}
-
-// fileOf names the data file of a sweep: the beginning of the sweep's name, for people, and a digest of all of it.
-func fileOf(sweep string) string {
-	digest := sha256.Sum256([]byte(sweep))
-	return fmt.Sprintf("%.40s-%x", fileSafe(sweep), digest[:8])
+	digest := sha256.Sum256([]byte(p.Name)) // the beginning of the sweep's name is for people
+	file := fmt.Sprintf("%.40s-%x", fileSafe(p.Name), digest[:8])
+	return e.Executor().Session().PublishRows(lake.Place{Scenario: e.ID(), Variant: run.Variant}, file, rows)
 }
 
 // numberOf is the number that a value begins with, in percent a share; NaN if there is none.
