@@ -170,8 +170,19 @@ struct Dctcp : public TcpDctcp {
     }
     TcpDctcp::CwndEvent(s, event);
   }
-  uint32_t GetSsThresh(Ptr<const TcpSocketState> s, uint32_t flight) override {  // RFC 5681, eq. 4: at least 2 packets
-    return std::max<uint32_t>(TcpDctcp::GetSsThresh(s, flight), 2 * s->m_segmentSize);
+  // RFC 8257, section 3.3, steps 1 to 9: the first window ends with the first ACK. That of 3.37 is one longer.
+  double alpha = 1;
+  uint32_t acked = 0, echoed = 0;
+  SequenceNumber32 end{1};
+  void PktsAcked(Ptr<TcpSocketState> s, uint32_t segments, const Time&) override {
+    acked += segments;
+    if (s->m_ecnState == TcpSocketState::ECN_ECE_RCVD) echoed += segments;
+    if (s->m_lastAckedSeq <= end || acked == 0) return;
+    alpha += (double(echoed) / acked - alpha) / 16;
+    end = s->m_highTxMark, acked = echoed = 0;
+  }
+  uint32_t GetSsThresh(Ptr<const TcpSocketState> s, uint32_t) override {  // RFC 5681, eq. 4: at least 2 packets
+    return std::max<uint32_t>((1 - alpha / 2) * s->m_cWnd, 2 * s->m_segmentSize);
   }
 };
 NS_OBJECT_ENSURE_REGISTERED(Dctcp);
