@@ -11,8 +11,8 @@ import (
 )
 
 const cablingDoc = `
-A cabling list, .csv or .tsv (comma, semicolon or tab) or .parquet, one row per cable; also NetBox's cable
-and interface-connection exports. Columns, in any order and spelling of "Device A", "device_a", "device-a":
+A cabling list, .csv or .tsv (UTF-8; comma, semicolon or tab) or .parquet, a row per cable; also NetBox's cable
+and interface-connection exports. Columns, in any order and spelling of "Device A", "device_a", "Length (m)":
   device_a, device_b  or a/b, src/dst, source/target, from/to, local_device/remote_device,
                       side_a_device/side_b_device, node1/node2: names, or ids where all are numbers;
                       without columns of ports also DEVICE:PORT
