@@ -185,11 +185,13 @@ func (w Ingested) span() string {
 	return fmt.Sprintf("from %s to %s", moves.FormatTime(w.FirstStartNS), moves.FormatTime(w.LastStartNS))
 }
 
-// checkFile refuses what is not there and what is a directory.
+// checkFile refuses what is not there and what is no file: opening a pipe would wait for its writer.
 func checkFile(path string) error {
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {
 		err = fmt.Errorf("%s is a directory, want a file", path)
+	} else if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is a pipe or a device, want a file", path)
 	}
 	return err
 }

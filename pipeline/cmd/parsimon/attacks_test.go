@@ -114,6 +114,7 @@ func TestOutputs(t *testing.T) {
 	mustFail(t,
 		failure{exitFailed, "belongs to the lake", append(report, at("views"))},
 		failure{exitFailed, "belongs to the lake", append(report, at("inside"))},
+		failure{exitFailed, "is a pipe", []string{"run", "--flows", at("pipe"), "--topology", "small-4to1", "--lake", r.lake}},
 		failure{exitFailed, "is a pipe", []string{"ingest", at("pipe"), "--format", "csv", "--topology", "small-4to1", "--lake", r.lake}},
 		failure{exitFailed, "is a directory", append(report, dir)},
 		failure{exitFailed, "no such file", []string{"rm", "tiny", "--lake", r.lake, "--metrics-file", at("no/where")}})

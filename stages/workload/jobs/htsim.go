@@ -75,8 +75,12 @@ func (r *htsimReader) connection(pair, words []string) (err error) {
 			return fmt.Errorf("node %s, want 0 to %d (Nodes)", pair[i+1], r.Ranks-1)
 		}
 	}
-	begins := false
+	begins, seen := false, map[string]bool{}
 	for ; len(words) >= 2; words = words[2:] {
+		if seen[words[0]] && !strings.HasSuffix(words[0], "_trigger") {
+			return fmt.Errorf("key %q comes twice", words[0])
+		}
+		seen[words[0]] = true
 		n, err := strconv.ParseInt(words[1], 10, 64)
 		if err != nil || n < 0 {
 			return fmt.Errorf("%s %s is not a number", words[0], words[1])

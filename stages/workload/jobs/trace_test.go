@@ -248,6 +248,7 @@ func TestTraceErrors(t *testing.T) {
 		"line 2: node 2, want 0 to 1":                    cm("2->1 start 0 size 1"),
 		"line 2: 0->1 has neither start nor trigger":     cm("0->1 size 1"),
 		"line 2: 0->1 has no size":                       cm("0->1 start 0"),
+		`line 2: key "size" comes twice`:                 cm("0->1 start 0 size 1 size 2"),
 		`line 2: key "start_bcast" is not supported`:     cm("0->1 start_bcast 0 size 1"),
 		`line 2: "Grp" is not supported`:                 cm("Grp 0 1"),
 		"line 3 waits for trigger 5, which needs 0 ends": cm("Connections 1\n0->1 trigger 5 size 1"),
