@@ -1,6 +1,7 @@
 package stages
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/bits"
@@ -440,10 +441,8 @@ func (s *Simulator) idealNS(k int, row int32) int64 {
 	if !s.Loads.Simultaneous || r.Hop > 0 {
 		return ideal
 	}
-	slowest := s.Network.Links[r.LinkID].BandwidthBps
-	if r.DownstreamBps > 0 {
-		slowest = min(slowest, r.DownstreamBps)
-	}
+	link := &s.Network.Links[r.LinkID]
+	slowest := min(link.BandwidthBps, cmp.Or(r.DownstreamBps, link.BandwidthBps))
 	flow := LinkLoad{Bytes: r.SizeBytes, Packets: s.Params.Packets(r.SizeBytes)}
 	return ideal - int64(max(0, flow.busyNS(s.availableBps(r.LinkID), &s.Params)-flow.busyNS(slowest, &s.Params)))
 }

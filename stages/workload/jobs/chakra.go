@@ -37,12 +37,7 @@ type chakraReader struct {
 	rank int
 	file string
 	byID map[uint64]int // operations of the nodes
-	deps []chakraDep
-}
-
-type chakraDep struct {
-	op int
-	of uint64
+	deps [][]uint64     // by node
 }
 
 // chakraNode are the fields of a Node that count.
@@ -89,12 +84,15 @@ func (r *chakraReader) readAll(in *bufio.Reader) error {
 			return fmt.Errorf("message %d: %w", i, noEOF(err))
 		}
 	}
-	for _, d := range r.deps {
-		of, known := r.byID[d.of]
-		if !known {
-			return fmt.Errorf("%s waits for node %d, which the file has not", r.ops[d.op].at, d.of)
+	for i, deps := range r.deps {
+		o := &r.ops[len(r.ops)-len(r.deps)+i]
+		for _, id := range deps {
+			of, known := r.byID[id]
+			if !known {
+				return fmt.Errorf("%s waits for node %d, which the file has not", o.at, id)
+			}
+			o.after = append(o.after, of)
 		}
-		r.ops[d.op].after = append(r.ops[d.op].after, of)
 	}
 	return nil
 }
@@ -145,10 +143,7 @@ func (r *chakraReader) node(message []byte) error {
 		return fmt.Errorf("node %d comes twice", n.id)
 	}
 	r.byID[n.id] = len(r.ops)
-	for _, of := range n.deps {
-		r.deps = append(r.deps, chakraDep{len(r.ops), of})
-	}
-	r.ops = append(r.ops, o)
+	r.deps, r.ops = append(r.deps, n.deps), append(r.ops, o)
 	return nil
 }
 

@@ -16,10 +16,7 @@ func ReadGOAL(in io.Reader) (*Trace, error) {
 	r := &goalReader{Trace: &Trace{Ranks: -1}, rank: -1}
 	err := eachLine(in, &r.line, func(text string) error {
 		if r.comment {
-			var ends bool
-			if _, text, ends = strings.Cut(text, "*/"); !ends {
-				return nil
-			}
+			text = "/*" + text
 		}
 		text, _, r.comment = strings.Cut(goalComment.ReplaceAllString(text, " "), "/*")
 		return r.read(strings.Fields(goalTokens.ReplaceAllString(text, " $0 ")))

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -40,8 +41,8 @@ type htsimReader struct {
 }
 
 var (
-	htsimPair = regexp.MustCompile(`^(\d+)->(\d+)$`)
-	htsimSkip = map[string]bool{"id": true, "prio": true}
+	htsimPair    = regexp.MustCompile(`^(\d+)->(\d+)$`)
+	htsimTrigger = regexp.MustCompile(`^id (\S+) (?:oneshot|multishot|barrier (?:count )?(\S+))$`)
 )
 
 // read reads the words of a line.
@@ -94,10 +95,9 @@ func (r *htsimReader) connection(pair, words []string) (err error) {
 			r.waits[n], begins = append(r.waits[n], i), true
 		case "send_done_trigger", "recv_done_trigger":
 			r.fires[n] = append(r.fires[n], i)
+		case "id", "prio":
 		default:
-			if !htsimSkip[words[0]] {
-				return fmt.Errorf("key %q is not supported", words[0])
-			}
+			return fmt.Errorf("key %q is not supported", words[0])
 		}
 	}
 	switch {
@@ -115,16 +115,13 @@ func (r *htsimReader) connection(pair, words []string) (err error) {
 // trigger reads id N oneshot, multishot, or barrier [count] N.
 func (r *htsimReader) trigger(words []string) error {
 	text := strings.Join(words, " ")
-	words = strings.Fields(strings.Replace(text, "barrier count ", "barrier ", 1))
-	needs := []string{"1"}
-	if len(words) == 4 && words[2] == "barrier" {
-		needs = words[3:]
-	} else if len(words) != 3 || words[2] != "oneshot" && words[2] != "multishot" {
+	m := htsimTrigger.FindStringSubmatch(text)
+	if m == nil {
 		return fmt.Errorf("trigger %s, want id N oneshot, multishot or barrier N", text)
 	}
-	id, err := strconv.ParseInt(words[1], 10, 64)
-	n, wrong := strconv.Atoi(needs[0])
-	if _, twice := r.triggers[id]; err != nil || wrong != nil || twice || n < 1 || words[0] != "id" {
+	id, err := strconv.ParseInt(m[1], 10, 64)
+	n, wrong := strconv.Atoi(cmp.Or(m[2], "1"))
+	if _, twice := r.triggers[id]; err != nil || wrong != nil || twice || n < 1 {
 		return fmt.Errorf("trigger %s: a number is wrong, or the id comes twice", text)
 	}
 	r.triggers[id] = n

@@ -105,6 +105,7 @@ type generator struct {
 	err       error // of emit; nothing is emitted after it
 	next      int64
 	iteration int32
+	startNS   int64
 	all       []int         // ranks
 	tail      [][]int64     // by rank: what its next operation waits for
 	first     map[int]int64 // by rank: the first of what it sends of a chunk
@@ -112,7 +113,7 @@ type generator struct {
 
 // add emits a flow and returns its number.
 func (g *generator) add(f *Flow) int64 {
-	f.Iteration = g.iteration
+	f.Iteration, f.StartNS = g.iteration, g.startNS
 	f.After = slices.Compact(slices.Sorted(slices.Values(f.After)))
 	if g.err == nil {
 		g.err = g.emit(f)

@@ -51,10 +51,7 @@ func (t *Trace) Flows(hosts []int32, emit func(*Flow) error) error {
 		return fmt.Errorf("%d ranks, but the topology has %d hosts", t.Ranks, len(hosts))
 	}
 	p := &player{ops: t.ops, nodes: make([]node, 2*len(t.ops))}
-	p.g = &generator{hosts: hosts, emit: func(f *Flow) error {
-		f.StartNS = p.startNS
-		return emit(f)
-	}}
+	p.g = &generator{hosts: hosts, emit: emit}
 	if err := p.match(); err != nil {
 		return err
 	}
@@ -67,10 +64,9 @@ func (t *Trace) Flows(hosts []int32, emit func(*Flow) error) error {
 // A player turns operations into flows, each after those that it waits for. Operation i begins at node 2i and ends at
 // node 2i+1 of a graph.
 type player struct {
-	ops     []op
-	nodes   []node
-	g       *generator
-	startNS int64 // of the operation whose flows are emitted
+	ops   []op
+	nodes []node
+	g     *generator
 }
 
 // A node is reached when all nodes before it have been.
@@ -223,7 +219,7 @@ func (p *player) play() error {
 // end emits the flows of an operation, and sets after which flows it has ended.
 func (p *player) end(i int) {
 	o, n := &p.ops[i], &p.nodes[2*i+1]
-	p.startNS = o.startNS
+	p.g.startNS = o.startNS
 	switch {
 	case o.kind == opCompute, o.kind == opSend && o.peer == o.rank:
 		n.flows = []int64{p.g.step(o.rank, n.flows, o.durationNS)}
