@@ -120,8 +120,7 @@ func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 		}
 	}
 	d.ends = make([]int32, len(links))
-	boxes := (len(n.domains) + 7) / 8 * 8 // whole cache lines
-	d.outbox[0], d.outbox[1] = make([][]arrival, boxes), make([][]arrival, boxes)
+	d.outbox[0], d.outbox[1] = make([][]arrival, len(n.domains)), make([][]arrival, len(n.domains))
 	d.mailPS = never
 }
 
