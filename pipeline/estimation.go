@@ -176,8 +176,6 @@ func LimitHeap(bytes int64) (undo func()) {
 	}
 }
 
-// This file is what packages above read of an estimate.
-
 // Records are the records of the last stage of the plan that writes a table. It must be complete. A table that no stage
 // writes has none.
 func (e *Estimation) Records(t schema.Table) (engine.Records, error) {

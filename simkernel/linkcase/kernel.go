@@ -360,9 +360,6 @@ func (k *Kernel) recordBlock(f *flow, packets uint32) {
 	f.waitPS = 0
 }
 
-// This file connects Kernel to senders that are not embedded in flow. Their flows take the general path
-// (forward and plan): cruise assumes DCTCP.
-
 // limitsOf returns what bounds the sender of a flow, a row of the case.
 func (k *Kernel) limitsOf(c *Case, row int) simkernel.Limits {
 	path := simkernel.Path{}
