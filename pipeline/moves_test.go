@@ -226,11 +226,17 @@ func TestMovesAreRefused(t *testing.T) {
 		flowlets.SetAll([]scenario.Setting{{Key: "transport.kind", Value: simkernel.HPCC.String()}})); err != nil {
 		t.Fatal(err)
 	}
+	inOrder := moves.Text{Balance: "spray", Receivers: moves.InOrder}
+	ordered, tcp := movingScenario(t, inOrder), movingScenario(t, inOrder)
+	if err := tcp.SetAll([]scenario.Setting{{Key: "transport.kind", Value: simkernel.NewReno.String()}}); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		s    *scenario.Scenario
 		v    pipeline.Variant
 		want string
 	}{
+		{ordered, pipeline.Variant{Auto: true}, ""}, {tcp, pipeline.Variant{Auto: true}, "in order only"},
 		{movingScenario(t, spray), flow, "balance spray"}, {pfc, pipeline.Variant{Auto: true}, ""},
 		{flowlets, pipeline.Variant{Auto: true}, ""},
 		{movingScenario(t, moves.Text{Balance: "wcmp", Hash: "polarized"}), flow, ""},

@@ -26,7 +26,9 @@ const (
 	moving      Feature = "paths that move (%s)"
 	sprayed     Feature = "packets of a flow on several paths (%s)"
 	timed       Feature = "events at given times (%s)"
+	inOrder     Feature = "receivers that take packets in order only"
 	limited     Feature = "switches with buffers of %d bytes"
+	selective   Feature = "selective recovery"
 	classed     Feature = "traffic classes"
 	tcp         Feature = "TCP %v"
 	telemetry   Feature = "transport %v"
@@ -47,6 +49,8 @@ var conflicts = []struct {
 	{moving, linkCases, "only the whole network has that: use --estimator exact, or --balance ecmp or wcmp and no events"},
 	{timed, ForWindows, "a sample of windows meets them by chance: estimate the whole workload, without --within"},
 	{sprayed, telemetry, "its senders compare what switches report of one path: use dctcp, or a balance by flow or flowlet"},
+	{inOrder, tcp, "TCP's receivers take packets in any order (SACK): use another transport, or --receivers any-order"},
+	{inOrder, selective, "selective recovery is of receivers that take packets in any order: use one of them"},
 	{tcp, linkCases, "its senders send when ACKs come, which link cases do not model: use --estimator exact or auto"},
 	{classed, linkCases, "link cases have one queue at each port: use --estimator exact or auto"},
 	{classed, ForDifference, "link cases have one queue at each port: use --estimator exact"},
@@ -81,8 +85,10 @@ func (m *Model) Refuse(v Variant, others ...Feature) error {
 		add(true, moving, said)
 		add(spec.Moves.Sprays(), sprayed, said)
 		add(spec.Moves.Timed(), timed, said)
+		add(spec.Moves.Receivers != "", inOrder)
 	}
 	add(!spec.Switches.IsZero(), limited, spec.Switches.SwitchBytes)
+	add(spec.Switches.Selective, selective)
 	add(spec.Classes != nil, classed)
 	add(t.Traits().AckClocked, tcp, t)
 	add(t.Traits().Telemetry, telemetry, t)

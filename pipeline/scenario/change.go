@@ -86,7 +86,7 @@ func ParseChange(kind, text string) (c Change, err error) {
 func IsSetting(key string) bool {
 	top, _, _ := strings.Cut(Setting{Key: key}.FullKey(), ".")
 	return slices.Contains([]string{"transport", "switches", "balance", "flowlet_gap", "converge", "hash", "local_repair",
-		"weights", "events"}, top)
+		"receivers", "weights", "events"}, top)
 }
 
 // canonicalChanges are what a scenario has of changes that a scenario file cannot say. They follow

@@ -96,6 +96,7 @@ func (r *scenarioReader) keys() tree.Keys {
 		"converge":          r.readMove(&r.PathMoves.Converge),
 		"hash":              r.readMove(&r.PathMoves.Hash),
 		"local_repair":      r.readMove(&r.PathMoves.Repair),
+		"receivers":         r.readMove(&r.PathMoves.Receivers),
 		"weights":           r.readTexts(&r.PathMoves.Weights),
 		"events":            r.readTexts(&r.PathMoves.Events),
 		"allow_unreachable": tree.ReadBool(&r.AllowUnreachable),

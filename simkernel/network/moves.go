@@ -27,12 +27,14 @@ type Moves struct {
 	// RepairNS is how long the two ends of a cable that went down, or came up, take to stop or begin using it, before the
 	// routes of others change; 0: they change with the routes.
 	RepairNS int64
+	// InOrder: receivers of transports with a rate take packets in order only, and their senders go back N.
+	InOrder bool
 }
 
 // A Balance is how a switch chooses a link for a data packet.
 type Balance uint8
 
-// The balances. All but ECMP reorder packets: receivers accept them in any order then.
+// The balances. All but ECMP reorder packets: receivers accept them in any order then, unless Moves.InOrder.
 const (
 	// ECMP keeps a flow on its first path.
 	ECMP Balance = iota
@@ -163,7 +165,7 @@ func (n *Network) Moved(link int32) LinkMoves {
 
 // selective reports whether receivers accept packets in any order, and senders resend only what was not received.
 func (m *moves) selective() bool {
-	return m != nil && slices.ContainsFunc(m.At, func(b Balance) bool { return b != ECMP })
+	return m != nil && !m.InOrder && slices.ContainsFunc(m.At, func(b Balance) bool { return b != ECMP })
 }
 
 // choosePorts is the part of runWindow that depends on Moves. In order of time it removes what was lost, gives what

@@ -121,7 +121,7 @@ func (m *Moves) Engine(n *topology.Network, x *Routes, seed uint64, originNS int
 		from.startNS[i] = max(0, ns-originNS)
 	}
 	out := network.Moves{Balance: balances[cmp.Or(m.Balance, ECMP)], GapNS: m.GapNS, Seed: seed, Weights: m.linkWeights(n),
-		Routes: &from, RepairNS: m.RepairNS}
+		Routes: &from, RepairNS: m.RepairNS, InOrder: m.Receivers == InOrder}
 	if m.At != nil {
 		out.At = make([]network.Balance, len(n.Nodes))
 	}

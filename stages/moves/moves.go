@@ -45,6 +45,21 @@ const Balances = "ecmp, wcmp (a flow's path is chosen by bandwidth or --weight),
 var hashes = map[string]topology.Hash{"flow": {}, "addresses": {Addresses: true}, "polarized": {Polarized: true},
 	"addresses,polarized": {Addresses: true, Polarized: true}}
 
+// InOrder are receivers that drop packets which arrive out of order, as network cards with go-back-N do; anyOrder is
+// the default of balances that reorder.
+const (
+	InOrder  = "in-order"
+	anyOrder = "any-order"
+)
+
+// ParseReceivers returns a text that names receivers.
+func ParseReceivers(text string) (string, error) {
+	if text != InOrder && text != anyOrder {
+		return "", errors.New("no receivers: want in-order or any-order")
+	}
+	return text, nil
+}
+
 // ParseHash returns a text that names a hash.
 func ParseHash(text string) (string, error) {
 	if _, known := hashes[text]; !known {
@@ -90,7 +105,7 @@ func (m *Moves) setBalance(n *topology.Network, text string) error {
 	if err != nil {
 		return err
 	}
-	m.Balance, m.At, m.GapNS, m.Weights = "", nil, 0, nil
+	m.Balance, m.At, m.GapNS, m.Weights, m.Receivers = "", nil, 0, nil, ""
 	if rules[0].balance == text { // of all switches
 		m.Balance = strings.TrimPrefix(text, ECMP)
 		return nil
@@ -140,6 +155,7 @@ type Moves struct {
 	RepairNS   int64              `json:"repair_ns,omitempty"`   // the same of the ends of the cable; 0: ConvergeNS
 	Weights    [][3]int64         `json:"weights,omitempty"`     // ends, bps: of cables with another than their bandwidth
 	Events     []Event            `json:"events,omitempty"`      // by cable, kind and time
+	Receivers  string             `json:"receivers,omitempty"`   // InOrder; empty: any order
 }
 
 // Kinds of events.
@@ -180,6 +196,7 @@ func (m *Moves) Timed() bool {
 // Text is Moves as scenario files and flags state them; empty: as before.
 type Text struct {
 	Balance, Gap, Converge, Repair, Hash string
+	Receivers                            string   // InOrder or anyOrder
 	Routes                               string   // directory (topology.ReadFIB), or none
 	Weights                              []string // SELECTOR=SPEED
 	Events                               []string // CABLES down|loss SHARE [burst TIME]|rate SPEED|delay TIME [FROM..[TO]]
@@ -222,6 +239,12 @@ func (t *Text) Apply(n *topology.Network, former *Moves) (*Moves, error) {
 		if m.Hash = t.Hash; hashes[m.Hash] == (topology.Hash{}) {
 			m.Hash = ""
 		}
+	}
+	switch reorders := len(m.At) > 0 || balances[cmp.Or(m.Balance, ECMP)] != network.ECMP; {
+	case t.Receivers == InOrder && !reorders:
+		return nil, &TextError{t.Receivers, errors.New("such receivers go with a balance that reorders packets")}
+	case t.Receivers != "":
+		m.Receivers = strings.TrimPrefix(t.Receivers, anyOrder)
 	}
 	hasDown := func(e Event) bool { return e.Kind == Down }
 	for _, w := range t.Weights {
@@ -276,6 +299,7 @@ func (m *Moves) setRoutes(n *topology.Network, dir string) (err error) {
 func (t *Text) Add(more Text) {
 	t.Balance, t.Gap = cmp.Or(more.Balance, t.Balance), cmp.Or(more.Gap, t.Gap)
 	t.Hash, t.Routes = cmp.Or(more.Hash, t.Hash), cmp.Or(more.Routes, t.Routes)
+	t.Receivers = cmp.Or(more.Receivers, t.Receivers)
 	t.Converge, t.Repair = cmp.Or(more.Converge, t.Converge), cmp.Or(more.Repair, t.Repair)
 	t.Weights, t.Events = append(t.Weights, more.Weights...), append(t.Events, more.Events...)
 }
@@ -283,7 +307,7 @@ func (t *Text) Add(more Text) {
 // Said are the changes in words, for names of scenarios.
 func (t *Text) Said() (said []string) {
 	for _, x := range [][2]string{{"balance ", t.Balance}, {"flowlet gap ", t.Gap}, {"converge ", t.Converge},
-		{"local repair ", t.Repair}, {"hash ", t.Hash}, {"routes ", t.Routes}} {
+		{"local repair ", t.Repair}, {"hash ", t.Hash}, {"routes ", t.Routes}, {"receivers ", t.Receivers}} {
 		if x[1] != "" {
 			said = append(said, x[0]+x[1])
 		}

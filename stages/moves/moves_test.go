@@ -69,6 +69,7 @@ func TestEvents(t *testing.T) {
 		{Text{Balance: "2=spray,crc"}, "no balance"}, {Text{Balance: "switch=conga"}, "first six"},
 		{Text{Balance: "leaf=spray"}, `kind "leaf"`}, {Text{Routes: "none/such"}, "none/such"},
 		{Text{Hash: "crc"}, "crc"}, {Text{Balance: "best"}, "best"}, {Text{Balance: "flowlet", Gap: "0"}, "13 days"},
+		{Text{Receivers: InOrder}, "reorders"}, {Text{Balance: WCMP, Receivers: InOrder}, "reorders"},
 		{Text{Gap: "1us"}, "flowlet"}, {Text{Converge: "1ms"}, "down"},
 		{Text{Weights: []string{"2:4=1G"}}, "wcmp"}, {Text{Balance: WCMP, Weights: []string{"2:4=0G"}}, "2:4=0G"},
 		{Text{Balance: WCMP, Weights: []string{"2:3=1G"}}, "2:3"},

@@ -240,7 +240,7 @@ func (f *flags) generate(ctx context.Context, args []string, dir string, v pipel
 	}
 	for flag, key := range map[string]string{"seed": "seed", "duration": "workload.duration"} {
 		if of := f.set.Lookup(flag); of.Changed {
-			if err := s.Set(key, of.Value.String()); err != nil {
+			if err := s.SetAll([]scenario.Setting{{Key: key, Value: of.Value.String()}}); err != nil {
 				return "", usageError{err}
 			}
 		}

@@ -315,6 +315,8 @@ func declareMoves(f *pflag.FlagSet, t *moves.Text) {
 	parse(f, &t.Hash, "string", moves.ParseHash, "hash", "",
 		"what switches hash: flow, addresses (of the two hosts, in place of the flow), polarized (alike at every switch) or "+
 			"addresses,polarized; default: flow")
+	parse(f, &t.Receivers, "string", moves.ParseReceivers, "receivers", "",
+		"with a balance that reorders packets: any-order (the default), or in-order, which drop what overtakes (go-back-N)")
 	parse(f, &t.Gap, "string", isDuration, "flowlet-gap", "",
 		"with --balance flowlet or conga: a flow begins a new flowlet at a switch after so long a pause; default 50us")
 	parseEach(f, &t.Weights, func(text string) (string, error) {
