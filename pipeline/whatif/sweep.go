@@ -68,6 +68,9 @@ type Sweep struct {
 	Reused  int          `json:"reused"` // estimates found done
 	Seconds float64      `json:"seconds"`
 
+	// Confirmed is the same of the first cables by the whole network; nil: see Confirm.
+	Confirmed *Sweep `json:"confirmed,omitempty"`
+
 	before percentilesOf // of the base
 }
 
@@ -167,6 +170,21 @@ func RunSweep(ctx context.Context, base string, plan SweepPlan, o Settings) (*Sw
 	})
 	s.Seconds = time.Since(began).Seconds()
 	return s.Sweep, s.write()
+}
+
+// Confirm simulates the whole network with each of the first so many cables failing, unless the sweep did so already.
+func (s *Sweep) Confirm(ctx context.Context, count int, o Settings) (err error) {
+	o.Variant = pipeline.Variant{Estimator: stages.WholeNetwork}
+	if count == 0 || s.Variant == o.Variant.String() {
+		return nil
+	}
+	plan, cables := s.Plan, make([]string, min(count, len(s.Cables)))
+	for i := range cables {
+		cables[i] = fmt.Sprintf("%d:%d", s.Cables[i].A, s.Cables[i].B)
+	}
+	plan.Tier = strings.Join(cables, ",")
+	s.Confirmed, err = RunSweep(ctx, s.Base, plan, o)
+	return err
 }
 
 // estimateEach estimates the failure of each cable.
@@ -310,14 +328,27 @@ func (s *Sweep) Text(most int) *text.Answer {
 		s.Base, len(s.Cables), s.Plan.what(), down, s.Plan.Quantile, s.Plan.Service)
 	a.Linef("there the base has slowdown %s, FCT %s ms (%s)", text.Figure(before.Slowdowns[q]), text.Figure(before.fct(q)),
 		s.Variant)
-	table := a.Table("place", "cable", "slowdown", "change", "fct_ms", "no_path")
+	names := []string{"place", "cable", "slowdown", "change", "fct_ms", "no_path"}
+	if s.Confirmed != nil {
+		names = append(names, "change_exact")
+	}
+	table := a.Table(names...)
 	for i := range s.Cables[:min(most, len(s.Cables))] {
 		c := &s.Cables[i]
 		var slowdown, fct any
 		if p, ok := c.Full[s.Plan.Service]; ok {
 			slowdown, fct = text.Figure(p.Slowdowns[q]), text.Figure(p.fct(q))
 		}
-		table.Add(i+1, c.NameA+":"+c.NameB, slowdown, text.Percent(s.changeOf(c, s.Plan.Service, q)), fct, c.Unreachable)
+		row := []any{i + 1, c.NameA + ":" + c.NameB, slowdown, text.Percent(s.changeOf(c, s.Plan.Service, q)), fct, c.Unreachable}
+		if x := s.Confirmed; x != nil {
+			row = append(row, nil)
+			for k := range x.Cables {
+				if confirmed := &x.Cables[k]; confirmed.A == c.A && confirmed.B == c.B {
+					row[len(row)-1] = text.Percent(x.changeOf(confirmed, x.Plan.Service, q))
+				}
+			}
+		}
+		table.Add(row...)
 	}
 	var cases stages.SimulateStats
 	var seconds float64

@@ -71,8 +71,18 @@ func TestSweep(t *testing.T) {
 	if s, err = RunSweep(ctx, base, plan, o); err != nil || s.Reused != 8 {
 		t.Fatalf("again, ranked otherwise: %+v, %v", s, err)
 	}
+	if err := s.Confirm(ctx, 2, o); err != nil || s.Confirmed.Variant != "exact" || len(s.Confirmed.Cables) != 2 {
+		t.Fatalf("confirmed: %+v, %v", s.Confirmed, err)
+	}
+	found := func(a, b SweptCable) bool { return a.A == b.A && a.B == b.B }
+	for _, c := range s.Confirmed.Cables {
+		if !found(c, s.Cables[0]) && !found(c, s.Cables[1]) || s.Confirmed.Confirm(ctx, 1, o) != nil || s.Confirmed.Confirmed != nil {
+			t.Errorf("%s:%s is confirmed", c.NameA, c.NameB)
+		}
+	}
 	var text bytes.Buffer
-	if err := s.Text(4).Write(&text, "text"); err != nil || !strings.Contains(text.String(), "flows: batch") {
+	if err := s.Text(4).Write(&text, "text"); err != nil || !strings.Contains(text.String(), "flows: batch") ||
+		!strings.Contains(text.String(), "change_exact") {
 		t.Errorf("%v\n%s", err, text.String())
 	}
 	o.Variant.Estimator = stages.Independent

@@ -240,11 +240,8 @@ func (t *Text) Apply(n *topology.Network, former *Moves) (*Moves, error) {
 			m.Hash = ""
 		}
 	}
-	switch reorders := len(m.At) > 0 || balances[cmp.Or(m.Balance, ECMP)] != network.ECMP; {
-	case t.Receivers == InOrder && !reorders:
-		return nil, &TextError{t.Receivers, errors.New("such receivers go with a balance that reorders packets")}
-	case t.Receivers != "":
-		m.Receivers = strings.TrimPrefix(t.Receivers, anyOrder)
+	if err := m.setReceivers(t.Receivers); err != nil {
+		return nil, &TextError{t.Receivers, err}
 	}
 	hasDown := func(e Event) bool { return e.Kind == Down }
 	for _, w := range t.Weights {
@@ -276,6 +273,21 @@ func (t *Text) Apply(n *topology.Network, former *Moves) (*Moves, error) {
 		return nil, nil
 	}
 	return &m, nil
+}
+
+// setReceivers sets what receivers do, as ParseReceivers takes it; empty: as before.
+func (m *Moves) setReceivers(text string) error {
+	if text == "" {
+		return nil
+	}
+	if _, err := ParseReceivers(text); err != nil {
+		return err
+	}
+	if text == InOrder && len(m.At) == 0 && balances[cmp.Or(m.Balance, ECMP)] == network.ECMP {
+		return errors.New("such receivers go with a balance that reorders packets")
+	}
+	m.Receivers = strings.TrimPrefix(text, anyOrder)
+	return nil
 }
 
 // setRoutes reads the routes of a directory; empty: as before.

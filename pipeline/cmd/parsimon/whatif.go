@@ -255,13 +255,13 @@ func compareWithin(
 var sweepCommand = command{
 	name: "sweep", least: 1, most: 1,
 	writes: true,
-	first: []string{"lake", "fail", "loss", "bandwidth", "delay", "set", "seeds", "exact", "quantile", "service", "show",
-		"format", "estimator"},
+	first: []string{"lake", "fail", "loss", "bandwidth", "delay", "confirm", "set", "seeds", "exact", "quantile",
+		"service", "show", "format", "estimator"},
 	setup: func(e *env, f *pflag.FlagSet) runFunc {
 		var r runFlags
 		plan := whatif.SweepPlan{Quantile: 0.99}
 		parameters := whatif.ParameterPlan{MaxRuns: 100}
-		var seeds int
+		var seeds, confirm int
 		show := 20
 		r.declareLake(e, f)
 		parse(f, &plan.Tier, "string", func(text string) (string, error) {
@@ -280,6 +280,9 @@ var sweepCommand = command{
 				return each.Each, err
 			}, kind, "", doc+", in place of going down")
 		}
+		intVar(f, &confirm, 0, math.MaxInt32, "confirm", "with --fail, by link cases (--estimator flow or independent): "+
+			"how many of the worst cables are simulated in the whole network, too")
+		needs(f, "fail", "confirm")
 		parseEach(f, &parameters.Axes, whatif.ParseAxis, "set", "key of the scenario file, or change of the scenario of "+
 			"the lake, and its values, KEY=V,V; may be repeated: every combination is run")
 		parse(f, &parameters.Until, "string", func(text string) (*gate.Gate, error) {
@@ -342,6 +345,9 @@ var sweepCommand = command{
 				return e.write(p, nextReport(p.Text(), show, e.lake))
 			}
 			s, err := whatif.RunSweep(ctx, args[0], plan, o)
+			if err == nil {
+				err = s.Confirm(ctx, confirm, o)
+			}
 			if err != nil {
 				return err
 			}
