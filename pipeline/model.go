@@ -71,7 +71,11 @@ func newModel(l *lake.Lake, spec Spec, n *topology.Network) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := spec.Moves.Configure(router); err != nil {
+	err = spec.Moves.Check(n)
+	if err == nil {
+		err = spec.Moves.Configure(router)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", spec.ScenarioID, err)
 	}
 	return &Model{l, spec, n, router, false}, nil

@@ -120,10 +120,7 @@ func (m *method) intervalsStage(sample, contributions, cases *engine.Stage) *eng
 				stages.GoBackWarnings(m.Network, &m.Spec.Params, m.Spec.Switches, loads)...)
 		}
 		if limited {
-			rooms, err := stages.Rooms(m.Network, m.Spec.Params, m.Spec.Switches)
-			if err != nil {
-				return err
-			}
+			rooms := stages.Rooms(m.Network, m.Spec.Params, m.Spec.Switches)
 			full, err := stages.BufferWarnings(m.Network, rooms, loads, in.Read(cases.Output(schema.LinkStats), nil, nil))
 			if err != nil {
 				return err

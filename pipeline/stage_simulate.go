@@ -101,10 +101,8 @@ func (m *method) caseWork(tasks []engine.Task, o *stages.SimulatorOptions) []int
 
 // simulatorOptions are those of stages that run link cases. first is pass 1, for pass 2, which omits links.
 func (m *method) simulatorOptions(in *engine.Inputs, first *engine.Stage) (o stages.SimulatorOptions, err error) {
-	o = stages.SimulatorOptions{Network: m.Network, Params: m.Spec.Params, Estimator: m.variant.Estimator}
-	if o.Rooms, err = stages.Rooms(m.Network, m.Spec.Params, m.Spec.Switches); err != nil {
-		return o, err
-	}
+	o = stages.SimulatorOptions{Network: m.Network, Params: m.Spec.Params, Estimator: m.variant.Estimator,
+		Rooms: stages.Rooms(m.Network, m.Spec.Params, m.Spec.Switches)}
 	if m.Cache != nil {
 		o.Cache = m.Cache
 	}

@@ -39,12 +39,11 @@ const (
 //	packet  0   1   2  …  47   48 … 63   64 … 79   …
 //	block   0   1   2  …  47      48        49     …
 //
-// The packets of the first window leave at line rate, whatever the network does, and queue behind those of
-// other flows that start at the same time. The packets of the second leave as the ACKs of the first return,
-// which ends that queue. Within these two windows waits differ from packet to packet by more than their mean,
-// so they are described singly. Afterwards a mean over a window is the resolution at which senders react: a block is
-// the largest power of two that is not above a window, at most MarkBits packets, so a flow of a million packets needs
-// 1/16 of the memory. At most maxSingles packets are single: a window of more packets fills
+// The packets of the first window leave at line rate, whatever the network does, and queue behind those of other flows
+// that start at the same time. The packets of the second leave as the ACKs of the first return, which ends that queue.
+// Within these two windows waits differ from packet to packet by more than their mean, so they are described singly.
+// Afterwards a mean over a window is the resolution at which senders react: a block is the largest power of two that is
+// not above a window, at most MarkBits packets. At most maxSingles packets are single: a window of more packets fills
 // long paths rather than queues.
 //
 // A flow's number of single packets is a multiple of MarkBits, so that the packets of a block have different

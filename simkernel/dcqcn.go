@@ -68,9 +68,8 @@ type DCQCNParams struct {
 //     cut), rate ← rate (1 − α/2); the sequence of increases restarts.
 //   - Increase timer: target ← target + 0, AdditiveBps, and HyperBps from then on; rate ← (rate + target) / 2.
 //
-// Timers are not events: tick applies all ticks up to a time. This is exact, since the rate is only read
-// after tick, when the flow sends or receives an ACK. A flow that is idle for long costs only the ticks until
-// its rate stops changing.
+// Timers are not events: tick applies all ticks up to a time. This is exact, since the rate is only read after tick,
+// when the flow sends or receives an ACK.
 type dcqcn struct {
 	Rates
 	targetBps           float64

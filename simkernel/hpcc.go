@@ -46,14 +46,13 @@ type Telemetry struct {
 // which follows from it. The reference rate follows the utilisation of the busiest link once per round
 // trip; every ACK in between sets the rate from it.
 //
-// A link case has the telemetry of its own link only. The other links' effect comes as feedback: the share of
-// the line rate that they deny the flow, which bounds the rate. This is a rate that was computed where those
-// links' queues were simulated; their utilisations would not respond to any queue here.
+// A link case has the telemetry of its own link only. The other links' effect comes as feedback: the share of the line
+// rate that they deny the flow, which bounds the rate. This is a rate that was computed where those links' queues were
+// simulated; their utilisations would not respond to any queue here.
 //
 // Where the others' links bound the rate, the case's own link reports what it would allow without them: by algorithm 1
-// the reference rate times η / U, which is the others' rate on a link that is busy, and more on one that is not. The
-// rate that it computes is only a step above the reference rate, which is theirs: reported, it would bound them in the
-// next pass, and rates could fall from pass to pass but not rise.
+// the reference rate times η / U. Reported, the rate that it computes, which is only a step above theirs, would bound
+// them in the next pass: rates could fall from pass to pass but not rise.
 type hpcc struct {
 	Rates
 	refBps    float64     // the rate of W^c

@@ -16,10 +16,10 @@
 //	  ▼
 //	intervals, warnings       confidence intervals of percentiles; conditions of lower accuracy
 //
-// That is estimator Flow. Estimator Independent is the paper's: it has one pass, and in place of feedback and
-// replay the stage bucket, from hop delays of each link to delay distributions by flow size and to a random draw
-// for each hop. With clustering, only one link of each cluster is simulated, and the delays at the others are drawn
-// from the representative's.
+// That is estimator Flow. Estimator Independent is the paper's: it has one pass, and in place of feedback and replay
+// the stage bucket, from hop delays of each link to delay distributions by flow size and to a random draw for each hop.
+// With clustering, only one link of each cluster is simulated, and the delays at the others are drawn from the
+// representative's.
 //
 // Stages read and write record batches (schema.Batches, schema.Sink). They do not know files, tasks, workers or
 // retries; package pipeline does. The files that users provide are read by the packages below: stages/topology,

@@ -25,10 +25,9 @@ const (
 
 // FeedbackBuilder computes the feedback of link cases from the observations of one pass.
 //
-// A link case on its own does not know that its flows are delayed and marked at other links too, so it
-// overestimates queues, the more the busier the network is. Estimator Flow therefore simulates all link
-// cases repeatedly. Before each pass, every hop of a flow receives as feedback what the flow's packets
-// observed at the other hops of the path:
+// A link case on its own does not know that its flows are delayed and marked at other links too, so it overestimates
+// queues, the more the busier the network is. Estimator Flow therefore simulates all link cases repeatedly. Before
+// each pass, every hop of a flow receives as feedback what the flow's packets observed at the other hops of the path:
 //
 //	observations of the path:   hop 0      hop 1 … h-1     hop h     hop h+1 …
 //	feedback of hop h:          NICWaitNS  UpstreamNS      -         WaitNS
@@ -41,10 +40,10 @@ const (
 // Hop 0 is the exception: what its packets waited at the slowest link of the path and behind it is in WaitNS,
 // and what they waited before it in UpstreamNS (linkcase.Case.DownstreamBps).
 //
-// Link cases react against the sense of a change: longer waits at other links make the queue of this link
-// shorter. Undamped feedback therefore overshoots, so each hop sends damped observations (see damp), and the
-// feedback of a hop is the sum over what the other hops send. The replay receives the last observations
-// undamped, because a host's uplink has no queue that other hosts fill.
+// Link cases react against the sense of a change: longer waits at other links make the queue of this link shorter.
+// Undamped feedback therefore overshoots, so each hop sends damped observations (see damp), and the feedback of a hop
+// is the sum over what the other hops send. The replay receives the last observations undamped, because a host's uplink
+// has no queue that other hosts fill.
 //
 // A FeedbackBuilder is used by one goroutine at a time.
 type FeedbackBuilder struct {

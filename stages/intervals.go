@@ -44,9 +44,9 @@ const (
 // percentiles. The method's part (methodError) is the error of the estimate itself; it is known for estimator Flow
 // only.
 //
-// Flows of one burst are slow together, so n flows of a few bursts are less informative than n independent
-// flows, and a bootstrap of single flows would be too narrow. This one draws blocks of time (block bootstrap:
-// Künsch, Annals of Statistics 17(3), 1989), each with a weight from a Poisson distribution of mean 1.
+// Flows of one burst are slow together, so n flows of a few bursts are less informative than n independent flows, and a
+// bootstrap of single flows would be too narrow. This one draws blocks of time (block bootstrap: Künsch, Annals of
+// Statistics 17(3), 1989), each with a weight from a Poisson distribution of mean 1.
 //
 //	slowdowns → counts[time block][cell of slowdown], by group → 200 weighted quantiles → 5th and 196th
 //

@@ -106,9 +106,9 @@ func BufferWarnings(n *topology.Network, rooms []int64, loads *Loads, stats sche
 	for _, q := range crowds {
 		out = append(out, Warning{"buffers", share, crowdedShare, q.Link, fmt.Sprintf(
 			"%d of the %d flows of %s (link %d) send more than the %d bytes that its switch's buffer has room for there (the "+
-				"longest queue has %d): drops and pauses are not in the estimate, and concern %.1f%% of all flows; use "+
+				"longest queue has %d): drops and pauses are not in the estimate, and concern up to %.1f%% of all flows; use "+
 				"--estimator exact", q.Flows, loads.Links[q.Link].Flows, n.LinkName(q.Link), q.Link, rooms[q.Link], q.Bytes,
-			100*share)})
+			100*min(1, share))})
 	}
 	return out, err
 }

@@ -197,10 +197,7 @@ func TestBufferWarnings(t *testing.T) {
 			{LinkID: down, linkCounters: linkCounters{CrowdedFlows: c.at, MaxQueueBytes: 250_000}}}); err != nil {
 			t.Fatal(err)
 		}
-		rooms, err := Rooms(n, simkernel.DefaultParams(), network.BufferParams{SwitchBytes: 400_000, Alpha: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rooms := Rooms(n, simkernel.DefaultParams(), network.BufferParams{SwitchBytes: 400_000, Alpha: 1})
 		got, err := BufferWarnings(n, rooms, &loads, stats.rewound())
 		if err != nil {
 			t.Fatal(err)

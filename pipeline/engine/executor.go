@@ -26,6 +26,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"time"
 
@@ -185,7 +186,8 @@ func (e *Executor) runStage(ctx context.Context, s *Stage) error {
 			CPUSeconds: ProcessorSeconds() - cpu, CriticalSeconds: critical, PeakBytes: PeakBytes()}
 		e.Reports = append(e.Reports, r)
 		e.Log.Info().Str("stage", r.Stage).Int("tasks", r.Tasks).Int("reused", r.Reused).
-			Float64("seconds", round3(r.Seconds)).Float64("cpu_seconds", round3(r.CPUSeconds)).Msg("stage done")
+			Float64("seconds", math.Round(r.Seconds*1e3)/1e3).
+			Float64("cpu_seconds", math.Round(r.CPUSeconds*1e3)/1e3).Msg("stage done")
 	}
 	return e.accept(s)
 }
@@ -205,5 +207,3 @@ func (e *Executor) accept(s *Stage) error {
 	}
 	return s.Check(r)
 }
-
-func round3(x float64) float64 { return float64(int64(x*1000+0.5)) / 1000 }

@@ -126,9 +126,8 @@ func (r *TaskRunner) with(ctx context.Context, choose choice, do func(e *Executo
 // moment the last record stands; the rows are the same whoever wrote them, and files that no record names are removed
 // by the next process that works alone, or with their temporary table.
 //
-// A late attempt may also meet a collected table (repair.go): it began before another process did its task, and works
-// when what it reads, or what it writes, was removed. An attempt that fails while its task is done has not failed. A
-// file that it installs all the same is removed by the next collection.
+// An attempt that fails while its task is done has not failed: tables may have been collected since (repair.go). A file
+// that it installs all the same is removed by the next collection.
 
 // A Shard says which tasks of a stage a process does when Count processes divide them among themselves: those of number
 // Index, from 0 to Count - 1. The zero Shard is that of a process that does all tasks and keeps others out.

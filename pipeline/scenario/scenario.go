@@ -41,6 +41,7 @@ type Scenario struct {
 	delaysSaid []string       // which cables of another topology have other delays
 	// What was taken from the configurations of its switches.
 	switchNotes   []string
+	alphaStated   bool                  // key switches.alpha is there
 	switchBuffer  *network.BufferParams // size, alpha and reserve; nil: none is stated
 	switchPFC     network.BufferParams  // what else is with PFC; 0 where nothing is stated
 	switchClasses []stages.TrafficClass

@@ -43,7 +43,7 @@ func (w *Switches) parseBuffer(text string) (int64, error) {
 func (r *scenarioReader) readSwitches(f tree.Field) error {
 	w := &r.switches
 	unstated := Switches{BufferParams: network.BufferParams{PFC: w.PFC}}
-	if unstated.SetDefaults(); unstated.Alpha == w.Alpha {
+	if unstated.SetDefaults(); unstated.Alpha == w.Alpha && !r.alphaStated {
 		w.Alpha = 0
 	}
 	err := f.Object(tree.Keys{
@@ -59,6 +59,7 @@ func (r *scenarioReader) readSwitches(f tree.Field) error {
 		"restore":            tree.ReadQuantity(&w.RestoreNS, units.Duration, 1, 1e12),
 		"classes":            r.readClasses,
 	})
+	r.alphaStated = r.alphaStated || slices.Contains(f.Value.Keys, "alpha")
 	if err == nil && (*w != Switches{} || r.classes == nil && !r.ofSwitches) {
 		w.SetDefaults()
 		if w.SwitchBytes == 0 && !w.OfTopology {
@@ -189,7 +190,10 @@ func (s *Scenario) Buffers() (network.BufferParams, error) {
 		if b.PFC {
 			stated = &s.switchPFC
 		}
-		b.Alpha, b.XOFFBytes = cmp.Or(stated.Alpha, b.Alpha), cmp.Or(b.XOFFBytes, stated.XOFFBytes)
+		if !s.alphaStated {
+			b.Alpha = cmp.Or(stated.Alpha, b.Alpha)
+		}
+		b.XOFFBytes = cmp.Or(b.XOFFBytes, stated.XOFFBytes)
 		b.HeadroomBytes = cmp.Or(b.HeadroomBytes, stated.HeadroomBytes)
 		b.ReservedBytes = cmp.Or(b.ReservedBytes, stated.ReservedBytes)
 	}

@@ -228,7 +228,7 @@ func checkClasses(t *testing.T, file func(string) (*Scenario, error)) {
 
 // A threshold that nobody has stated follows PFC; one that is stated stays.
 func TestAlphaFollowsPFC(t *testing.T) {
-	for alpha, want := range map[string]float64{"": network.DefaultAlpha, "alpha: 3, ": 3} {
+	for alpha, want := range map[string]float64{"": network.DefaultAlpha, "alpha: 3, ": 3, "alpha: 0.125, ": 0.125} {
 		s, err := parse("s.yaml", ".", []byte("topology: {name: fat-tree-128}\nworkload: {flows: switches_test.go}\nswitches: {"+alpha+"buffer: 1MB, pfc: true}\n"))
 		if err == nil {
 			err = s.SetAll([]Setting{{"switches.pfc", "false"}})

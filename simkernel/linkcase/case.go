@@ -1,6 +1,5 @@
-// Package linkcase simulates one link and the flows that cross it (Parsimon, NSDI'23, §3.2). The rest of the network
-// is reduced to propagation delays and feedback: what the flows'
-// packets met at the other hops of their paths, from an earlier simulation of those.
+// Package linkcase simulates one link and the flows that cross it (Parsimon, NSDI'23, §3.2). The rest of the network is
+// reduced to propagation delays and feedback: what packets met at the other hops, from an earlier simulation of those.
 //
 //	source 0 ──┐                                            delivered: FCT
 //	source 1 ──┤                                                  ▲

@@ -5,16 +5,11 @@ import "parsimon/simkernel"
 // cruise is runQueue for plain packets, which nearly all are: the source has one active flow, the packet is not
 // its last (so it is full), and the ACKs due before the flow's next packet leave its window open. cruise does the
 // work of forward and plan for them in one loop. It returns before the first packet that is not plain; after a packet
-// whose successor it could not plan (the source is then marked to be planned again at once, since it still
-// has the least key); and after a packet that found a deep queue: then row is its flow's and now its time. Else row is
-// below 0.
+// whose successor it could not plan (its source, which still has the least key, is then planned again at once); and
+// after a packet that found a deep queue: then row is its flow's and now its time. Else row is below 0.
 //
-// Performance: a packet's key depends on a chain of loads and compares of some 40 cycles. Because the keys are
-// in order, the processor can start on the next packet before it knows where this packet's next key belongs,
-// predicting that place; a misprediction costs about as much as the rest. Selecting the least key without
-// branches was slower, because it makes one dependency chain of all packets. The number of instructions counts as
-// well: the next packet's source and flow are assigned at the end of the loop, not at its beginning, because the
-// compiler then keeps each address in one register (5% less time).
+// Because keys are in order, the processor starts on the next packet before it knows where this packet's next key
+// belongs. Selecting the least key without branches was slower: it makes one dependency chain of all packets.
 func (k *Kernel) cruise() (now int64, row int32) {
 	p, t := &k.picker, &k.target
 	acks, log := k.acks, t.log

@@ -21,11 +21,10 @@ import (
 //     unmarked.
 //
 // A packet takes at least 1 ps on every link, so no event causes one before it in this order.
-// twin_test.go contains that simulator. Kernel must agree with it in every bit.
 //
-// Kernel itself has one kind of event only: the next packet of a source arrives at the target. What
-// determines this time (ACKs, pacing, the window) depends on packets that left the target earlier, and is
-// evaluated when needed. See Kernel.runQueue.
+// Kernel itself has one kind of event only: the next packet of a source arrives at the target. What determines this
+// time (ACKs, pacing, the window) depends on packets that left the target earlier, and is evaluated when needed. See
+// Kernel.runQueue.
 
 // horizonPS is the length of a case, from its first flow start (26.7 days). A packet that would leave the
 // target (FirstHop: the host) later is not sent, and flows with undelivered bytes are unfinished. The limit

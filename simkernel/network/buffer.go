@@ -52,6 +52,8 @@ func (b *BufferParams) Validate(p *simkernel.Params) error {
 			p.PayloadBytes+p.HeaderBytes)
 	case b.SwitchBytes > 1<<60:
 		return fmt.Errorf("switch buffer is %d bytes, must be at most 2^60", b.SwitchBytes)
+	case b.ReservedBytes < 0 || b.ReservedBytes > 1<<40:
+		return fmt.Errorf("%d bytes are reserved for a port, must be 0 to 2^40", b.ReservedBytes)
 	case !b.PFC && float64(p.PayloadBytes+p.HeaderBytes) > b.Alpha*float64(b.SwitchBytes):
 		return fmt.Errorf("switch buffer of %d bytes with alpha %v never admits a packet of %d bytes", b.SwitchBytes,
 			b.Alpha, p.PayloadBytes+p.HeaderBytes)

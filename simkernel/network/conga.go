@@ -82,6 +82,9 @@ func (m *moves) utilization(port int32, nowPS int64) uint32 {
 	if m.pauses[port] > 0 {
 		busyPS = 0
 	}
+	if r.sentPS+float64(r.morePS) == 0 && busyPS <= r.atPS {
+		r.atPS = nowPS
+	}
 	for r.atPS < nowPS {
 		endPS := (r.atPS/dreEveryPS + 1) * dreEveryPS
 		toPS := min(nowPS, endPS)

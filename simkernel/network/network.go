@@ -4,13 +4,13 @@
 //
 // # Model
 //
-// Switches store and forward. Each port of a switch has two FIFOs, one for ACKs and one for data, with strict
-// priority for ACKs, without preemption. A data packet is marked if more than Params.MarkBytes(bandwidth) wire
-// bytes of data are left behind it when its service starts. (With Traits.RandomMarks there is one FIFO
-// for both, and marks are random.) Every data packet is acknowledged by one ACK of AckBytes, which returns over
-// the reverse links and through the destination's NIC. A NIC sends ACKs first, then serves its sendable
-// flows round robin, one packet each, and never marks. A flow with less than its window in flight is sendable
-// and sends a full packet even if that exceeds the window. Data can have several classes (classes.go).
+// Switches store and forward. Each port of a switch has two FIFOs, one for ACKs and one for data, with strict priority
+// for ACKs, without preemption. A data packet is marked if more than Params.MarkBytes(bandwidth) wire bytes of data
+// are left behind it when its service starts. (With Traits.RandomMarks there is one FIFO for both, and marks are
+// random.) Every data packet is acknowledged by one ACK of AckBytes, which returns over the reverse links and through
+// the destination's NIC. A NIC sends ACKs first, then serves its sendable flows round robin, one packet each, and
+// never marks. A flow with less than its window in flight is sendable and sends a full packet even if that exceeds the
+// window. Data can have several classes (classes.go).
 //
 // Buffers of switches are unlimited, or the data packets that wait at the ports of a switch share one of limited size
 // (BufferParams). Each takes its wire bytes from its arrival until its service starts. A packet is dropped on arrival
@@ -18,19 +18,14 @@
 // group 0 of the HPCC simulator). recovery.go describes how senders recover. With PFC (pfc.go) switches pause senders
 // instead. clocked.go has the flows of TCP, which send when ACKs come.
 //
-// Compared with ns-3, the ground truth: with times rounded down to whole ns as ns-3 does, small networks yield
-// its FCTs to the ns, marks and cuts included, with one exception. When several flows share a NIC after a cut,
-// ns-3 can let a paced flow wait until the next ACK, because it schedules its next send at the earliest
-// pacing time of all flows, including flows whose windows are closed. A Network does not.
-//
 // # Order of events
 //
-// Time is in ps. Items that reach a port in the same ps are ordered by the link that they came over; flows
-// that start in the same ps by row. A host first receives all ACKs of a time, then starts flows, then looks at timers,
-// and then sends. A switch that starts a service considers ACKs that arrive at this very time; data that does is not
-// left behind yet. At a switch with a limited buffer arrivals come before services. This is the link kernel's order:
-// a network of one queue yields its results bit by bit. Nothing else can tie: what leaves one port reaches the next
-// one later.
+// Time is in ps. Items that reach a port in the same ps are ordered by the link that they came over; flows that start
+// in the same ps by row. A host first receives all ACKs of a time, then starts flows, then looks at timers, and then
+// sends. A switch that starts a service considers ACKs that arrive at this very time; data that does is not left
+// behind yet. At a switch with a limited buffer arrivals come before services. This is the link kernel's order: a
+// network of one queue yields its results bit by bit. Nothing else can tie: what leaves one port reaches the next one
+// later.
 //
 // # Domains, steps and windows
 //
@@ -96,7 +91,7 @@ type Network struct {
 	quantum   [MaxClasses]int64
 	classReds [][MaxClasses]simkernel.RedMark // by kind
 
-	leastWork int64 // of a step that several workers simulate
+	leastWork int64 // of a domain in a step that several workers simulate
 	stepPS    int64
 	step      int64 // steps so far
 	flows     flowTable

@@ -53,7 +53,8 @@ type pauser struct {
 	reserve   int64
 	headroom  int64
 	alpha     float64
-	told      bool // the sender is to pause
+	told      bool  // the sender is to pause
+	toldPS    int64 // when it is told, at the earliest: frames keep their order where a delay falls
 
 	toggles  []toggle // of the first class: of all, that have arrived, or will in the present window
 	asked    bool     // the last toggle began a pause
@@ -255,9 +256,17 @@ func (d *domain) takeIn(b *buffer, p *port, a *arrival, bytes int64) bool {
 
 // tell sends a toggle to the sender over the other direction of a link.
 func (d *domain) tell(link int32, t toggle) {
-	p := &d.net.ports[d.net.portOf[link]]
-	k := &d.kinds[p.kind()]
-	it := item{atPS: t.atPS + k.wire.PS(pauseBytes) + k.delayPS, hop: pauseHop, bits: uint32(t.class) << 1}
+	p, u, l := &d.net.ports[d.net.portOf[link]], d.pauserOf(link, t.class), d.net.links[link]
+	if d.moves != nil { // not the kind of the port, which may have been served to another time
+		for _, r := range d.moves.rates[link] {
+			if psOf(r.FromNS) <= t.atPS {
+				r.set(&l)
+			}
+		}
+	}
+	k := &d.kinds[d.net.kindIndex[d.net.kind(l)]]
+	u.toldPS = max(u.toldPS, t.atPS+k.wire.PS(pauseBytes)+k.delayPS)
+	it := item{atPS: u.toldPS, hop: pauseHop, bits: uint32(t.class) << 1}
 	if t.pause {
 		it.bits |= 1
 	}

@@ -503,3 +503,38 @@ func TestRooms(t *testing.T) {
 		}
 	}
 }
+
+// Pauses of links whose delays change have an end, and results do not depend on the domains: a frame that is told later
+// does not overtake the one before, and takes the delay that the link has when it is sent.
+func TestPausesWithChangingDelays(t *testing.T) {
+	var paused int64
+	for seed := range uint64(40) {
+		e := leafSpine(simkernel.DCTCP, seed)
+		rng := rand.New(rand.NewPCG(seed, 99))
+		b := pfcBuffer(t, &e, rng, 0)
+		b.WatchdogNS, b.RestoreNS = 1_000_000, 1_000_000
+		var m Moves
+		for l := range e.links {
+			atNS := rng.Int64N(10_000)
+			for k := range int64(40) {
+				delayNS := e.links[l].DelayNS + (1-k%2)*(1+rng.Int64N(2000))
+				m.Rates = append(m.Rates, Rate{Link: int32(l), FromNS: atNS, DelayNS: delayNS})
+				atNS += 500 + rng.Int64N(8000)
+			}
+		}
+		m.Routes = routesOf(e.links, e.hosts, []int64{0}, nil)
+		one, want := runMoving(t, &e, b, m, nil, 1)
+		for l := range e.links {
+			paused += one.PausedNS(int32(l))
+		}
+		for _, domains := range []int{2, 7} {
+			n, got := runMoving(t, &e, b, m, domainsOf(len(e.hosts), min(domains, len(e.hosts)), seed), 1)
+			if !reflect.DeepEqual(want, got) || n.Losses() != one.Losses() {
+				t.Errorf("seed %d: results differ by domains", seed)
+			}
+		}
+	}
+	if paused == 0 {
+		t.Error("nothing was paused")
+	}
+}

@@ -166,7 +166,7 @@ func (m *Moves) Engine(n *topology.Network, x *Routes, seed uint64, originNS int
 	return out
 }
 
-// ReadCSV reads a file of events as monitoring exports them: columns cable, event, value (of loss and rate), from and
+// ReadCSV reads a file of events as monitoring exports them: columns cable, event, value (none: down), from and
 // to; empty times are the beginning and the end of the trace.
 func ReadCSV(file string) (events []string, err error) {
 	data, err := topology.ReadFile(file)

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -181,8 +182,12 @@ type Event struct {
 
 // Whole reports whether only a simulation of the whole network can have the moves: a flow has more than one path.
 func (m *Moves) Whole() bool {
-	return m != nil && (len(m.Events) > 0 || balances[cmp.Or(m.Balance, ECMP)] != network.ECMP ||
-		len(m.At) > 1 || len(m.At) == 1 && !m.has(WCMP))
+	return m != nil && (len(m.Events) > 0 || m.reorders())
+}
+
+// reorders reports whether a balance does not give each flow one path.
+func (m *Moves) reorders() bool {
+	return balances[cmp.Or(m.Balance, ECMP)] != network.ECMP || len(m.At) > 1 || len(m.At) == 1 && !m.has(WCMP)
 }
 
 // Sprays reports whether packets of a flowlet take several paths.
@@ -277,13 +282,12 @@ func (t *Text) Apply(n *topology.Network, former *Moves) (*Moves, error) {
 
 // setReceivers sets what receivers do, as ParseReceivers takes it; empty: as before.
 func (m *Moves) setReceivers(text string) error {
-	if text == "" {
+	switch _, err := ParseReceivers(text); {
+	case text == "":
 		return nil
-	}
-	if _, err := ParseReceivers(text); err != nil {
+	case err != nil:
 		return err
-	}
-	if text == InOrder && len(m.At) == 0 && balances[cmp.Or(m.Balance, ECMP)] == network.ECMP {
+	case text == InOrder && !m.reorders():
 		return errors.New("such receivers go with a balance that reorders packets")
 	}
 	m.Receivers = strings.TrimPrefix(text, anyOrder)
@@ -429,10 +433,23 @@ func (m *Moves) addEvent(n *topology.Network, e Event) error {
 	return nil
 }
 
-// Check reports the first event that the network cannot have.
+// Check reports what is not as Apply makes it, and the first event that the network cannot have.
 func (m *Moves) Check(n *topology.Network) error {
 	if m == nil {
 		return nil
+	}
+	_, known := balances[cmp.Or(m.Balance, ECMP)]
+	bad := !known || m.Balance != "" && m.At != nil || min(m.GapNS, m.ConvergeNS, m.RepairNS) < 0 ||
+		m.ConvergeNS > network.MaxNS || slices.ContainsFunc(m.Weights, func(w [3]int64) bool { return w[2] < 1 })
+	for balance, ids := range m.At {
+		of, known := balances[balance]
+		bad = bad || !known || of >= network.PLB || slices.ContainsFunc(ids, func(id int32) bool {
+			_, is := n.Node(id)
+			return !is
+		})
+	}
+	if bad {
+		return errors.New("its balances, weights or times of paths that move are damaged")
 	}
 	for i := range m.Events {
 		if err := m.Events[i].check(n); err != nil {
@@ -446,6 +463,11 @@ func (e *Event) check(n *topology.Network) error {
 	links, ok := n.CableOf(e.Cable[0], e.Cable[1])
 	if !ok {
 		return fmt.Errorf("event %s: no such cable", e.Describe(n))
+	}
+	lossy := min(e.Share, 1-e.Share) > 0 && (e.BurstNS == 0 || e.BurstNS >= network.MinBurstNS) && e.BurstNS <= network.MaxNS
+	if !slices.Contains([]string{Down, Loss, Rate, Delay}, e.Kind) || e.Kind == Loss && !lossy || e.FromNS < 0 ||
+		max(e.FromNS, e.ToNS) > math.MaxInt64/2 || e.ToNS != 0 && e.ToNS <= e.FromNS {
+		return fmt.Errorf("event %s: no such kind, share, burst or time", e.Describe(n))
 	}
 	l := n.Links[links[0]]
 	if e.Kind == Rate && (e.BandwidthBps < simkernel.MinBps || e.BandwidthBps > l.BandwidthBps) {

@@ -199,3 +199,27 @@ func TestEventInSeconds(t *testing.T) {
 		}
 	}
 }
+
+// What a lake says of moves is checked as what a user says.
+func TestCheckDamagedMoves(t *testing.T) {
+	n := topologytest.SmallNetwork(t)
+	event := Event{Cable: [2]int32{0, 4}, Kind: Down}
+	for _, change := range []func(*Moves){
+		func(m *Moves) { m.Balance = "best" }, func(m *Moves) { m.GapNS = -1 }, func(m *Moves) { m.ConvergeNS = 1 << 62 },
+		func(m *Moves) { m.At = map[string][]int32{"spray": {9}} }, func(m *Moves) { m.At = map[string][]int32{conga: {4}} },
+		func(m *Moves) { m.Balance, m.At = "spray", map[string][]int32{"spray": {4}} },
+		func(m *Moves) { m.Weights = [][3]int64{{0, 4, 0}} }, func(m *Moves) { m.Events[0].Cable[0] = 7 },
+		func(m *Moves) { m.Events[0].Kind = "up" }, func(m *Moves) { m.Events[0].Kind = Loss },
+		func(m *Moves) { m.Events[0].Kind, m.Events[0].Share, m.Events[0].BurstNS = Loss, 0.5, 1 },
+		func(m *Moves) { m.Events[0].Kind = Rate }, func(m *Moves) { m.Events[0].Kind = Delay },
+		func(m *Moves) { m.Events[0].FromNS = 5; m.Events[0].ToNS = 5 }, func(m *Moves) { m.Events[0].FromNS = -1 },
+	} {
+		m := &Moves{Events: []Event{event}}
+		if err := m.Check(n); err != nil {
+			t.Fatal(err)
+		}
+		if change(m); m.Check(n) == nil {
+			t.Errorf("%+v is taken", m)
+		}
+	}
+}

@@ -22,11 +22,11 @@ func Trace(t testing.TB, topology, flows string) *scenario.Scenario {
 func Of(t testing.TB, dir string, s *scenario.Scenario, v pipeline.Variant, o pipeline.Settings) *pipeline.Estimation {
 	t.Helper()
 	e, err := pipeline.Begin(t.Context(), dir, s, v, o)
-	if err != nil {
-		t.Fatal(err)
+	if err == nil {
+		defer e.Close()
+		err = e.Estimate(t.Context())
 	}
-	defer e.Close()
-	if err := e.Estimate(t.Context()); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
 	return e

@@ -25,30 +25,22 @@ func Open(t testing.TB, dir string) *lake.Lake {
 // Ask is the first row that a SELECT over the views of a lake returns, in brackets, values parted by spaces.
 func Ask(t testing.TB, dir, text string) string {
 	t.Helper()
-	o, err := catalog.Options(Open(t, dir), duckdb.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	db, err := queries.Open(t.Context(), dir, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
 		}
-	}()
+	}
+	o, err := catalog.Options(Open(t, dir), duckdb.Options{})
+	check(err)
+	db, err := queries.Open(t.Context(), dir, o)
+	check(err)
 	answer, err := db.SQL(t.Context(), text)
-	if err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
+	check(err)
 	values, err := answer.Next()
-	if err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
+	check(err)
 	line := fmt.Sprint(slices.Clone(values))
-	if err := answer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(answer.Close())
+	check(db.Close())
 	return line
 }

@@ -2,6 +2,7 @@
 package topologytest
 
 import (
+	"errors"
 	"testing"
 
 	"parsimon/stages/topology"
@@ -24,11 +25,8 @@ func LargeClos(oversubscription float64) topology.ClosSpec {
 func MustClos(t testing.TB, c topology.ClosSpec) *topology.Network {
 	t.Helper()
 	c, err := c.Resolved()
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := topology.NewNetwork(c.Parts())
-	if err != nil {
+	n, otherErr := topology.NewNetwork(c.Parts())
+	if err := errors.Join(err, otherErr); err != nil {
 		t.Fatal(err)
 	}
 	return n
