@@ -8,8 +8,7 @@ import "parsimon/simkernel"
 // whose successor it could not plan (its source, which still has the least key, is then planned again at once); and
 // after a packet that found a deep queue: then row is its flow's and now its time. Else row is below 0.
 //
-// Because keys are in order, the processor starts on the next packet before it knows where this packet's next key
-// belongs. Selecting the least key without branches was slower: it makes one dependency chain of all packets.
+// Selecting the least key without branches was slower: it makes one dependency chain of all packets.
 func (k *Kernel) cruise() (now int64, row int32) {
 	p, t := &k.picker, &k.target
 	acks, log := k.acks, t.log

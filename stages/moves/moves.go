@@ -464,9 +464,9 @@ func (e *Event) check(n *topology.Network) error {
 	if !ok {
 		return fmt.Errorf("event %s: no such cable", e.Describe(n))
 	}
-	lossy := min(e.Share, 1-e.Share) > 0 && (e.BurstNS == 0 || e.BurstNS >= network.MinBurstNS) && e.BurstNS <= network.MaxNS
+	lossy := min(e.Share, 1-e.Share) > 0 && (e.BurstNS == 0 || e.BurstNS >= network.MinBurstNS)
 	if !slices.Contains([]string{Down, Loss, Rate, Delay}, e.Kind) || e.Kind == Loss && !lossy || e.FromNS < 0 ||
-		max(e.FromNS, e.ToNS) > math.MaxInt64/2 || e.ToNS != 0 && e.ToNS <= e.FromNS {
+		max(e.FromNS, e.ToNS) > math.MaxInt64/2 || e.BurstNS > network.MaxNS || e.ToNS != 0 && e.ToNS <= e.FromNS {
 		return fmt.Errorf("event %s: no such kind, share, burst or time", e.Describe(n))
 	}
 	l := n.Links[links[0]]
