@@ -292,11 +292,7 @@ func NewTaskRunner(dir, scenario string, v Variant, o Settings) (*engine.TaskRun
 	if v.Auto {
 		return nil, errors.New("an estimate that chooses its estimator has no steps that are known in advance: name one")
 	}
-	l, err := lake.Open(dir, false)
-	if err != nil {
-		return nil, err
-	}
-	model, err := OpenModel(l, scenario)
+	model, err := openModelIn(dir, scenario)
 	if err != nil {
 		return nil, err
 	}
@@ -304,5 +300,5 @@ func NewTaskRunner(dir, scenario string, v Variant, o Settings) (*engine.TaskRun
 		return nil, errors.New("estimator exact is one task: parsimon run does it")
 	}
 	e := ReadOnly(model, v, o)
-	return engine.NewTaskRunner(l, lake.Of(model.ID()), e.Plan(), e.Settings.Settings), nil
+	return engine.NewTaskRunner(model.Lake, lake.Of(model.ID()), e.Plan(), e.Settings.Settings), nil
 }

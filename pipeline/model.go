@@ -110,6 +110,15 @@ func OpenModel(l *lake.Lake, scenario string) (*Model, error) {
 	return m, err
 }
 
+// openModelIn is OpenModel for the lake in a directory.
+func openModelIn(dir, scenario string) (*Model, error) {
+	l, err := lake.Open(dir, false)
+	if err != nil {
+		return nil, err
+	}
+	return OpenModel(l, scenario)
+}
+
 // ReadSpec reads the spec of a scenario, and checks its constants, since nothing that a lake contains is trusted. A
 // spec of another scenario, and none, are errors.
 func ReadSpec(l *lake.Lake, id lake.ScenarioID) (spec Spec, err error) {
@@ -216,11 +225,7 @@ func CheckChanges(dir, base string, c scenario.Changes, v Variant, o Settings) (
 
 // change makes changes of a scenario that the lake holds. Both models have the changed network.
 func change(dir, base string, c *scenario.Changes) (from, changed *Model, applied *scenario.Applied, err error) {
-	l, err := lake.Open(dir, false)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	if from, err = OpenModel(l, base); err != nil {
+	if from, err = openModelIn(dir, base); err != nil {
 		return nil, nil, nil, err
 	}
 	spec := from.Spec
@@ -233,7 +238,7 @@ func change(dir, base string, c *scenario.Changes) (from, changed *Model, applie
 	spec.AllowUnreachable = spec.AllowUnreachable || c.AllowUnreachable
 	spec.FoundStarts = spec.FoundStarts || c.FoundStarts
 	spec.Name = cmp.Or(c.Name, spec.Name+", "+strings.Join(applied.Said, ", "))
-	if changed, err = newModel(l, spec, from.Network); err != nil {
+	if changed, err = newModel(from.Lake, spec, from.Network); err != nil {
 		return nil, nil, nil, err
 	}
 	changed.waits = from.waits && !c.FoundStarts
@@ -343,11 +348,7 @@ func CheckScenario(s *scenario.Scenario, v Variant, o Settings) error {
 // Resume opens a scenario that the lake holds (see OpenModel) for an estimate or single stages. With Auto, the variant
 // is the answer of the last run if the lake still has it.
 func Resume(ctx context.Context, dir, name string, v Variant, o Settings) (*Estimation, error) {
-	l, err := lake.Open(dir, false)
-	if err != nil {
-		return nil, err
-	}
-	model, err := OpenModel(l, name)
+	model, err := openModelIn(dir, name)
 	if err != nil {
 		return nil, err
 	}

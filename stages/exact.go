@@ -448,9 +448,12 @@ func noFlows() (*network.Flows, error) { return nil, nil }
 
 // Rooms are Network.Rooms; nil: buffers have no end, or the whole network cannot be simulated.
 func Rooms(n *topology.Network, p simkernel.Params, b network.BufferParams) []int64 {
+	if b.IsZero() {
+		return nil
+	}
 	links, hosts := (&exact{net: n}).engineTopology()
 	engine, err := network.New(p, b, links, hosts, noFlows)
-	if err != nil || b.IsZero() {
+	if err != nil {
 		return nil
 	}
 	return engine.Rooms()

@@ -98,8 +98,7 @@ type Case struct {
 	Feedback []simkernel.Block
 	// Record requests Result.Observed.
 	Record bool
-	// RoomBytes requests Counters.CrowdedFlows: what a limited buffer can hold of the queue of a
-	// target Behind. 0 is unlimited.
+	// RoomBytes requests Counters.CrowdedFlows: what a limited buffer can hold at a target Behind. 0 is unlimited.
 	RoomBytes int64
 }
 

@@ -7,7 +7,6 @@ import "parsimon/simkernel"
 // work of forward and plan for them in one loop. It returns before the first packet that is not plain; after a packet
 // whose successor it could not plan (its source, which still has the least key, is then planned again at once); and
 // after a packet that found a deep queue: then row is its flow's and now its time. Else row is below 0.
-//
 // Selecting the least key without branches was slower: it makes one dependency chain of all packets.
 func (k *Kernel) cruise() (now int64, row int32) {
 	p, t := &k.picker, &k.target

@@ -148,17 +148,22 @@ func (m *moves) initRates(n *Network, p *port) {
 
 // changeRate gives a port the rate that it has from p.rateAtPS on.
 func (d *domain) changeRate(p *port) {
-	link, nowPS := d.net.links[p.link], p.rateAtPS
+	nowPS, rates := p.rateAtPS, d.moves.rates[p.link]
+	p.bits = d.kindAt(p.link, nowPS)<<portBits | p.bits&(1<<portBits-1)
 	p.rateAtPS = never
-	for _, r := range d.moves.rates[p.link] {
-		if psOf(r.FromNS) > nowPS {
-			p.rateAtPS, p.changeAtPS = psOf(r.FromNS), psOf(r.FromNS)
-			p.bits |= portChanges
-			return
-		}
-		r.set(&link)
-		p.bits = d.net.kindIndex[d.net.kind(link)]<<portBits | p.bits&(1<<portBits-1)
+	if next := slices.IndexFunc(rates, func(r Rate) bool { return psOf(r.FromNS) > nowPS }); next >= 0 {
+		p.rateAtPS, p.changeAtPS = psOf(rates[next].FromNS), psOf(rates[next].FromNS)
+		p.bits |= portChanges
 	}
+}
+
+// kindAt returns the index of the kind that the port of a link has at a time.
+func (d *domain) kindAt(id int32, atPS int64) uint32 {
+	link, rates := d.net.links[id], d.moves.rates[id]
+	for i := 0; i < len(rates) && psOf(rates[i].FromNS) <= atPS; i++ {
+		rates[i].set(&link)
+	}
+	return d.net.kindIndex[d.net.kind(link)]
 }
 
 // worst is a link with the least bandwidth and the longest delay that it has at any time.

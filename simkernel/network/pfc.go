@@ -256,15 +256,11 @@ func (d *domain) takeIn(b *buffer, p *port, a *arrival, bytes int64) bool {
 
 // tell sends a toggle to the sender over the other direction of a link.
 func (d *domain) tell(link int32, t toggle) {
-	p, u, l := &d.net.ports[d.net.portOf[link]], d.pauserOf(link, t.class), d.net.links[link]
-	if d.moves != nil { // not the kind of the port, which may have been served to another time
-		for _, r := range d.moves.rates[link] {
-			if psOf(r.FromNS) <= t.atPS {
-				r.set(&l)
-			}
-		}
+	p, u := &d.net.ports[d.net.portOf[link]], d.pauserOf(link, t.class)
+	k := &d.kinds[p.kind()]
+	if d.moves != nil && d.moves.rates[link] != nil { // the port may have been served to another time
+		k = &d.kinds[d.kindAt(link, t.atPS)]
 	}
-	k := &d.kinds[d.net.kindIndex[d.net.kind(l)]]
 	u.toldPS = max(u.toldPS, t.atPS+k.wire.PS(pauseBytes)+k.delayPS)
 	it := item{atPS: u.toldPS, hop: pauseHop, bits: uint32(t.class) << 1}
 	if t.pause {
