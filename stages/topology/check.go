@@ -56,19 +56,13 @@ func (f *faults) add(node, cable int, kind FaultKind, format string, args ...any
 
 // Check returns everything that is wrong with nodes and the cables between them. It sets empty kinds to "switch".
 func Check(nodes []Node, cables []Cable) []*Error {
-	at := map[int32]int32{} // of two nodes with one id, the first
+	at := map[int32]int32{} // of two nodes with one id, the first; by place + 1
 	for i, v := range nodes {
-		if _, twice := at[v.ID]; !twice && v.ID >= 0 {
-			at[v.ID] = int32(i)
+		if at[v.ID] == 0 && v.ID >= 0 {
+			at[v.ID] = int32(i + 1)
 		}
 	}
-	index := func(id int32) int32 {
-		if i, known := at[id]; known {
-			return i
-		}
-		return -1
-	}
-	return append(checkNodes(nodes), checkCables(nodes, cables, index)...)
+	return append(checkNodes(nodes), checkCables(nodes, cables, func(id int32) int32 { return at[id] - 1 })...)
 }
 
 // checkNodes sets empty kinds to "switch" and returns everything that is wrong with the nodes.
@@ -140,10 +134,8 @@ func checkCables(nodes []Node, cables []Cable, index func(id int32) int32) (foun
 // checkCable checks one cable by itself; an empty kind means that it is sound.
 func checkCable(c Cable, knownA, knownB bool) (FaultKind, string) {
 	switch {
-	case !knownA:
-		return FaultUnknownNode, fmt.Sprintf("no node has the id %d", c.A)
-	case !knownB:
-		return FaultUnknownNode, fmt.Sprintf("no node has the id %d", c.B)
+	case !knownA || !knownB:
+		return FaultUnknownNode, fmt.Sprintf("no node has the id %d", map[bool]int32{false: c.A, true: c.B}[knownA])
 	case c.A == c.B:
 		return FaultSelfLoop, "both ends are the same node"
 	case c.BandwidthBps < simkernel.MinBps || c.BandwidthBps > maxBps:

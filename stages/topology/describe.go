@@ -67,14 +67,11 @@ func Describe(n *Network) *Description {
 	}
 	g.level = Levels(adjacent, func(i int) bool { return n.Nodes[i].Kind == KindHost })
 	d := &Description{
-		Racks: len(n.Racks()), Pods: n.Pods(), Roles: g.roles(), Speeds: speedCounts(n),
+		Racks: len(n.Racks()), Pods: n.Pods(), Roles: g.roles(), Speeds: speedCounts(n), RackHostsMin: len(n.hosts),
 		Oversubscription: g.oversubscription(), Asymmetries: g.asymmetries(),
 	}
-	for i, rack := range n.Racks() {
-		if i == 0 || len(rack) < d.RackHostsMin {
-			d.RackHostsMin = len(rack)
-		}
-		d.RackHostsMax = max(d.RackHostsMax, len(rack))
+	for _, rack := range n.Racks() {
+		d.RackHostsMin, d.RackHostsMax = min(d.RackHostsMin, len(rack)), max(d.RackHostsMax, len(rack))
 	}
 	return d
 }

@@ -144,43 +144,31 @@ type spreader struct {
 func (w *spreader) send(from, to *groupPart, perHost float64) {
 	r := w.r
 	base := int(to.attachment) * r.switches
+	var ways []int32
 	for _, i := range from.hosts {
 		h := &r.hosts[i]
-		best, ways := unreachableDist, 0
+		best := unreachableDist
+		ways = ways[:0]
 		for _, l := range r.setLink[h.from:h.to] {
-			if d := w.distOver(l, base, to); d < best {
-				best, ways = d, 1
+			// Only a part of one host can be the other end of a cable between hosts: then it is the first.
+			if d := r.firstCost(l, base, r.Net.Nodes[to.hosts[0]].ID); d < best {
+				best, ways = d, append(ways[:0], l)
 			} else if d == best {
-				ways++
+				ways = append(ways, l)
 			}
 		}
 		if best == unreachableDist {
 			w.out.Unreachable += perHost
 			continue
 		}
-		each := perHost / float64(ways)
-		for _, l := range r.setLink[h.from:h.to] {
-			if w.distOver(l, base, to) == best {
-				w.out.Share[l] += each
-				if sw := r.switchOf[l]; sw >= 0 {
-					w.mass[sw] += each
-				}
+		each := perHost / float64(len(ways))
+		for _, l := range ways {
+			w.out.Share[l] += each
+			if sw := r.switchOf[l]; sw >= 0 {
+				w.mass[sw] += each
 			}
 		}
 	}
-}
-
-// distOver orders the links of a host by how near they lead to the destination (firstCost).
-func (w *spreader) distOver(link int32, base int, to *groupPart) int {
-	r := w.r
-	if sw := r.switchOf[link]; sw >= 0 {
-		return r.firstCost(sw, base)
-	}
-	// Only a part of one host can be the other end of a cable between hosts.
-	if len(to.hosts) == 1 && r.Net.Nodes[to.hosts[0]].ID == r.Net.Links[link].Dst {
-		return 0
-	}
-	return unreachableDist
 }
 
 // deliver moves the weight at the switches to the destination. order is farthestFirst: when a switch's turn comes, all

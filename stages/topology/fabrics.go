@@ -102,7 +102,7 @@ func (s *FabricSpec) Parts() ([]Node, []Cable, error) {
 	}
 	for h := 0; h < b.hosts && s.InnerBps > 0; h++ {
 		if h%s.GPUs == 0 {
-			b.node(KindInner, b.nodes[h].Pod, -1, "server%d", h/s.GPUs)
+			b.node(KindInner, int(b.nodes[h].Pod), -1, "server%d", h/s.GPUs)
 		}
 		b.cables = append(b.cables, Cable{int32(h), int32(len(b.nodes) - 1), s.InnerBps, s.InnerDelayNS})
 	}
@@ -118,11 +118,11 @@ type fabricBuilder struct {
 }
 
 // node adds a node and returns its id.
-func (b *fabricBuilder) node(kind string, pod, rack int32, name string, of ...any) int {
+func (b *fabricBuilder) node(kind string, pod, rack int, name string, of ...any) int {
 	if kind == KindHost {
 		b.hosts++
 	}
-	b.nodes = append(b.nodes, Node{int32(len(b.nodes)), fmt.Sprintf(name, of...), kind, pod, rack})
+	b.nodes = append(b.nodes, Node{int32(len(b.nodes)), fmt.Sprintf(name, of...), kind, int32(pod), int32(rack)})
 	return len(b.nodes) - 1
 }
 
@@ -143,17 +143,17 @@ func (b *fabricBuilder) fatTree() string {
 	}
 	for h := range k * half * half {
 		pod, edge := h/half/half, h/half
-		b.node(KindHost, int32(pod), int32(edge), "pod%d-rack%d-host%d", pod, edge%half, h%half)
+		b.node(KindHost, pod, edge, "pod%d-rack%d-host%d", pod, edge%half, h%half)
 	}
 	for e := range k * half {
-		edge := b.node(KindTor, int32(e/half), int32(e), "pod%d-edge%d", e/half, e%half)
+		edge := b.node(KindTor, e/half, e, "pod%d-edge%d", e/half, e%half)
 		for h := range half {
 			b.cable(e*half+h, edge)
 		}
 	}
 	edge0, agg0 := b.hosts, b.hosts+k*half
 	for a := range k * half {
-		agg := b.node(KindFabric, int32(a/half), -1, "pod%d-agg%d", a/half, a%half)
+		agg := b.node(KindFabric, a/half, -1, "pod%d-agg%d", a/half, a%half)
 		for e := range half {
 			b.cable(edge0+a/half*half+e, agg)
 		}
@@ -172,7 +172,7 @@ func (b *fabricBuilder) rails(planes int) string {
 	for h := range units * servers * b.GPUs {
 		server := h / b.GPUs
 		unit := server / servers
-		b.node(KindHost, int32(unit), int32(server), "unit%d-server%d-gpu%d", unit, server%servers, h%b.GPUs)
+		b.node(KindHost, unit, server, "unit%d-server%d-gpu%d", unit, server%servers, h%b.GPUs)
 	}
 	for plane := range planes {
 		at := ""
@@ -182,7 +182,7 @@ func (b *fabricBuilder) rails(planes int) string {
 		leaf0 := len(b.nodes)
 		for l := range units * b.GPUs {
 			unit, rail := l/b.GPUs, l%b.GPUs
-			leaf := b.node(KindTor, int32(unit), -1, "%sunit%d-leaf%d", at, unit, rail)
+			leaf := b.node(KindTor, unit, -1, "%sunit%d-leaf%d", at, unit, rail)
 			for s := range servers {
 				b.cable((unit*servers+s)*b.GPUs+rail, leaf)
 			}
@@ -204,10 +204,10 @@ func (b *fabricBuilder) dragonfly() string {
 	}
 	for h := range groups * a * p {
 		s := h / p
-		b.node(KindHost, int32(s/a), int32(s), "group%d-switch%d-host%d", s/a, s%a, h%p)
+		b.node(KindHost, s/a, s, "group%d-switch%d-host%d", s/a, s%a, h%p)
 	}
 	for s := range groups * a {
-		sw := b.node(KindTor, int32(s/a), int32(s), "group%d-switch%d", s/a, s%a)
+		sw := b.node(KindTor, s/a, s, "group%d-switch%d", s/a, s%a)
 		for h := range p {
 			b.cable(s*p+h, sw)
 		}
@@ -232,11 +232,11 @@ func (b *fabricBuilder) torus() string {
 	switches := size[0] * size[1] * size[2]
 	for h := range switches * p {
 		c := at(h / p)
-		b.node(KindHost, -1, int32(h/p), "x%d-y%d-z%d-host%d", c[0], c[1], c[2], h%p)
+		b.node(KindHost, -1, h/p, "x%d-y%d-z%d-host%d", c[0], c[1], c[2], h%p)
 	}
 	for s := range switches {
 		c := at(s)
-		b.node(KindTor, -1, int32(s), "x%d-y%d-z%d", c[0], c[1], c[2])
+		b.node(KindTor, -1, s, "x%d-y%d-z%d", c[0], c[1], c[2])
 		for h := range p {
 			b.cable(s*p+h, b.hosts+s)
 		}
@@ -326,42 +326,38 @@ const (
 // Parts lists the nodes and the cables of a resolved description. Ids count hosts first (by pod, rack, place), then
 // tors, fabric switches and spines (by plane). Cables follow pod by pod, hosts before tors, and then fabric to spine.
 func (c *ClosSpec) Parts() (nodes []Node, cables []Cable) {
+	b := &fabricBuilder{FabricSpec: &FabricSpec{HostBps: c.HostBps, FabricBps: c.FabricBps, HostDelayNS: c.HostDelayNS,
+		FabricDelayNS: c.FabricDelayNS}}
 	racks := c.Pods * c.RacksPerPod
 	tor0 := racks * c.HostsPerRack
 	fabric0 := tor0 + racks
 	spine0 := fabric0 + c.Pods*c.Planes
-	node := func(kind string, pod, rack int, name string, of ...any) {
-		nodes = append(nodes, Node{int32(len(nodes)), fmt.Sprintf(name, of...), kind, int32(pod), int32(rack)})
-	}
 	for h := range tor0 {
 		r := h / c.HostsPerRack
-		node(KindHost, r/c.RacksPerPod, r, ClosHostName, r/c.RacksPerPod, r%c.RacksPerPod, h%c.HostsPerRack)
+		b.node(KindHost, r/c.RacksPerPod, r, ClosHostName, r/c.RacksPerPod, r%c.RacksPerPod, h%c.HostsPerRack)
 	}
 	for r := range racks {
-		node(KindTor, r/c.RacksPerPod, r, ClosTorName, r/c.RacksPerPod, r%c.RacksPerPod)
+		b.node(KindTor, r/c.RacksPerPod, r, ClosTorName, r/c.RacksPerPod, r%c.RacksPerPod)
 	}
 	for f := range c.Pods * c.Planes {
-		node(KindFabric, f/c.Planes, -1, ClosFabricName, f/c.Planes, f%c.Planes)
+		b.node(KindFabric, f/c.Planes, -1, ClosFabricName, f/c.Planes, f%c.Planes)
 	}
 	for s := range c.Planes * c.SpinesPerPlane {
-		node(KindSpine, -1, -1, ClosSpineName, s/c.SpinesPerPlane, s%c.SpinesPerPlane)
+		b.node(KindSpine, -1, -1, ClosSpineName, s/c.SpinesPerPlane, s%c.SpinesPerPlane)
 	}
 	for p := range c.Pods {
 		tors := tor0 + p*c.RacksPerPod
 		for h := range c.RacksPerPod * c.HostsPerRack {
-			host := p*c.RacksPerPod*c.HostsPerRack + h
-			cables = append(cables, Cable{int32(host), int32(tors + h/c.HostsPerRack), c.HostBps, c.HostDelayNS})
+			b.cable(p*c.RacksPerPod*c.HostsPerRack+h, tors+h/c.HostsPerRack)
 		}
 		for t := range c.RacksPerPod * c.Planes {
-			fabric := fabric0 + p*c.Planes + t%c.Planes
-			cables = append(cables, Cable{int32(tors + t/c.Planes), int32(fabric), c.FabricBps, c.FabricDelayNS})
+			b.cable(tors+t/c.Planes, fabric0+p*c.Planes+t%c.Planes)
 		}
 	}
 	for f := range c.Pods * c.Planes {
 		for s := range c.SpinesPerPlane {
-			spine := spine0 + f%c.Planes*c.SpinesPerPlane + s
-			cables = append(cables, Cable{int32(fabric0 + f), int32(spine), c.FabricBps, c.FabricDelayNS})
+			b.cable(fabric0+f, spine0+f%c.Planes*c.SpinesPerPlane+s)
 		}
 	}
-	return nodes, cables
+	return b.nodes, b.cables
 }

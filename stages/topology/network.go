@@ -142,11 +142,10 @@ func (n *Network) Clone() *Network {
 
 // Node returns the node with that id.
 func (n *Network) Node(id int32) (Node, bool) {
-	i := n.index.of(id)
-	if i < 0 {
-		return Node{}, false
+	if i := n.index.of(id); i >= 0 {
+		return n.Nodes[i], true
 	}
-	return n.Nodes[i], true
+	return Node{}, false
 }
 
 // FromHost reports whether a link leaves a host: the first hop of the paths that start there.
@@ -170,11 +169,10 @@ func (x *nodeIndex) of(id int32) int32 {
 	if uint(id) < uint(len(x.dense)) {
 		return x.dense[id]
 	}
-	i, known := slices.BinarySearchFunc(x.nodes, id, func(v Node, id int32) int { return cmp.Compare(v.ID, id) })
-	if !known {
-		return -1
+	if i, known := slices.BinarySearchFunc(x.nodes, id, func(v Node, id int32) int { return cmp.Compare(v.ID, id) }); known {
+		return int32(i)
 	}
-	return int32(i)
+	return -1
 }
 
 // Racks returns the ids of each rack's hosts, by rack number, as traffic matrices count them. Hosts

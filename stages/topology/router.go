@@ -422,17 +422,20 @@ func linkHash(flow, salt uint64) uint64 {
 	return x ^ x>>32
 }
 
-// firstCost orders the switches of a host by how near they lead to an attachment: twice the number of links, but one
-// less for the switch inside of a server, which two hosts prefer to a leaf that they share.
-func (r *Router) firstCost(sw int32, base int) int {
-	d := int(r.dist[base+int(sw)])
-	if d == unreachableDist {
-		return d
+// firstCost orders the links of a host by how near they lead to host dst, of an attachment: 0 if they end there, else
+// twice the number of links, but one less over the switch inside of a server, which two hosts prefer to a leaf that they
+// share.
+func (r *Router) firstCost(link int32, base int, dst int32) int {
+	sw := r.switchOf[link]
+	switch {
+	case sw < 0 && r.Net.Links[link].Dst == dst:
+		return 0
+	case sw < 0 || r.dist[base+int(sw)] == unreachableDist:
+		return unreachableDist
+	case r.Net.Nodes[r.nodeOf[sw]].Kind == KindInner:
+		return 2*int(r.dist[base+int(sw)]) - 1
 	}
-	if d *= 2; r.Net.Nodes[r.nodeOf[sw]].Kind == KindInner {
-		d--
-	}
-	return d
+	return 2 * int(r.dist[base+int(sw)])
 }
 
 // firstLink returns the flow's link out of a host with several links, or -1.
@@ -440,12 +443,7 @@ func (r *Router) firstLink(flow uint64, from *routeHost, base int, dst int32) in
 	best, bestDist, bestHash := int32(-1), unreachableDist, uint64(0)
 	for k := from.from; k < from.to; k++ {
 		l := r.setLink[k]
-		d := unreachableDist
-		if sw := r.switchOf[l]; sw >= 0 {
-			d = r.firstCost(sw, base)
-		} else if r.Net.Links[l].Dst == dst {
-			d = 0
-		}
+		d := r.firstCost(l, base, dst)
 		if d == unreachableDist || d > bestDist {
 			continue
 		}

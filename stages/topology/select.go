@@ -51,19 +51,17 @@ func (n *Network) selectOne(selector string) ([][2]int32, error) {
 	if err == nil {
 		return [][2]int32{{a, b}}, nil
 	}
-	if id, unknown := n.find(selector); unknown == nil {
-		found = n.cablesWhere(func(l *Link) bool { return l.Src == id })
-	} else {
-		near, far, pair := strings.Cut(selector, ":")
-		found = n.cablesWhere(func(l *Link) bool {
-			if !MatchPattern(near, n.Name(l.Src)) {
-				return false
-			}
-			ports, _ := n.portsOf(l.ID)
-			matches := func(name string) bool { return MatchPattern(far, name) }
-			return !pair || matches(n.Name(l.Dst)) || slices.ContainsFunc(ports, matches)
-		})
-	}
+	id, unknown := n.find(selector)
+	near, far, pair := strings.Cut(selector, ":")
+	matches := func(name string) bool { return MatchPattern(far, name) }
+	found = n.cablesWhere(func(l *Link) bool {
+		if unknown == nil {
+			return l.Src == id
+		}
+		ports, _ := n.portsOf(l.ID)
+		return MatchPattern(near, n.Name(l.Src)) &&
+			(!pair || matches(n.Name(l.Dst)) || slices.ContainsFunc(ports, matches))
+	})
 	switch {
 	case found != nil:
 		return found, nil
@@ -145,21 +143,16 @@ func (n *Network) Cable(ends string) (a, b int32, err error) {
 		return 0, 0, fmt.Errorf("cable %q: %w", ends, err)
 	}
 	if _, ok := n.cableOf[cableKey(x, y)]; !ok {
+		var near []string
+		for _, l := range n.Links {
+			if l.Src == x {
+				near = append(near, n.Name(l.Dst))
+			}
+		}
 		return 0, 0, fmt.Errorf("cable %q: no cable joins %s and %s; the cables of %s go to %s", ends, n.Name(x), n.Name(y),
-			n.Name(x), n.neighbours(x))
+			n.Name(x), Listed(near, mostListed))
 	}
 	return min(x, y), max(x, y), nil
-}
-
-// neighbours names the nodes that cables join to a node.
-func (n *Network) neighbours(id int32) string {
-	var list []string
-	for i := range n.Links {
-		if l := &n.Links[i]; l.Src == id {
-			list = append(list, n.Name(l.Dst))
-		}
-	}
-	return Listed(list, mostListed)
 }
 
 // find returns the id of the node with that name or, where no node has the name, with that id.
@@ -210,14 +203,11 @@ func (n *Network) HostList(texts []string) ([]int32, error) {
 		if err != nil {
 			return nil, err
 		}
-		for id := lo; ; id++ {
-			if _, isHost := slices.BinarySearch(n.hosts, id); !isHost {
+		for id := int64(lo); id <= int64(hi); id++ {
+			if _, isHost := slices.BinarySearch(n.hosts, int32(id)); !isHost {
 				return nil, fmt.Errorf("%q: node %d is no host", text, id)
 			}
-			hosts = append(hosts, id)
-			if id == hi {
-				break
-			}
+			hosts = append(hosts, int32(id))
 		}
 	}
 	slices.Sort(hosts)

@@ -109,9 +109,6 @@ type assembler struct {
 
 // exclude leaves out the devices that Options.Exclude matches, with their cables.
 func (s *assembler) exclude() {
-	if len(s.o.Exclude) == 0 {
-		return
-	}
 	gone, cables := map[string]bool{}, map[[2]end]bool{}
 	drop := func(name string) bool {
 		if !s.o.excluded(name) {
@@ -128,7 +125,7 @@ func (s *assembler) exclude() {
 		}
 		return a || b
 	})
-	if len(gone) == 0 {
+	if len(gone) == 0 && len(s.o.Exclude) > 0 {
 		s.note("excluded: no device matches %s", strings.Join(s.o.Exclude, ", "))
 	}
 	s.noteExcluded(len(gone), len(cables))
@@ -239,23 +236,18 @@ func (s *assembler) checkReports(c *cable) {
 		if !s.bothEnds {
 			from = c.a
 		}
-		at, again := seen[from]
-		if !again {
+		if at, again := seen[from]; !again {
 			seen[from] = v.at
-			continue
-		}
-		switch {
-		case s.sums(c) || contradict(c.seen[0], v): // resolve adds the bandwidth, or reports the contradiction
-		case c.a.port == "" && c.b.port == "":
-			s.repair(v.at, topology.FaultDoubled,
-				"%s – %s is listed before (%s), and without ports it is unknown whether these are two cables: "+
-					"--repair doubled makes it one, --repair parallel one of the summed bandwidth", v.a, v.b, at.from(v.at))
-		default:
-			s.repair(v.at, topology.FaultDoubled, "%s – %s is listed before (%s)", v.a, v.b, at.from(v.at))
+		} else if !s.sums(c) && !contradict(c.seen[0], v) { // else resolve adds the bandwidth, or reports it
+			text := "%s – %s is listed before (%s)"
+			if c.a.port == "" && c.b.port == "" {
+				text += ", and without ports it is unknown whether these are two cables: --repair doubled makes it one, " +
+					"--repair parallel one of the summed bandwidth"
+			}
+			s.repair(v.at, topology.FaultDoubled, text, v.a, v.b, at.from(v.at))
 		}
 	}
-	twice := len(seen) > 1
-	if s.bothEnds && !twice && (s.reports == nil || s.reports(c.b.device)) {
+	if s.bothEnds && len(seen) == 1 && (s.reports == nil || s.reports(c.b.device)) {
 		s.repair(c.at, topology.FaultOneSided, "%s reports a cable to %s, which does not report it", c.a, c.b)
 	}
 }
@@ -274,20 +266,16 @@ func contradict(a, b *sighting) bool {
 // checkPorts finds ports that several cables end at.
 func (s *assembler) checkPorts(c *cable) {
 	for _, e := range c.seen[0].ends() {
-		before := s.ports[e]
-		switch {
-		case e.port == "":
-			continue
-		case before == nil:
+		if before := s.ports[e]; e.port != "" && before == nil {
 			s.ports[e] = c
-			continue
+		} else if e.port != "" {
+			before.sharedPort, c.sharedPort = true, true
+			other := before.a
+			if other == e {
+				other = before.b
+			}
+			s.repair(c.at, topology.FaultSharedPort, "port %s is cabled to %s as well (%s)", e, other, before.at.from(c.at))
 		}
-		before.sharedPort, c.sharedPort = true, true
-		other := before.a
-		if other == e {
-			other = before.b
-		}
-		s.repair(c.at, topology.FaultSharedPort, "port %s is cabled to %s as well (%s)", e, other, before.at.from(c.at))
 	}
 }
 

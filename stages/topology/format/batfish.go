@@ -7,18 +7,6 @@ import (
 	"parsimon/schema/tree"
 )
 
-const batfishDoc = `
-A layer-1 topology of Batfish: layer1_topology.json, or a snapshot directory that holds it (or
-batfish/layer1_topology.json). LLDP dumps are commonly converted to this form. Device names do not
-differ in case. A file may give each cable once, or once from each end. The format has no speeds: give
-them with --speed.
-
-  {"edges": [
-    {"node1": {"hostname": "leaf1", "interfaceName": "Ethernet49"},
-     "node2": {"hostname": "spine1", "interfaceName": "Ethernet1"}}]}
-
-  parsimon topology layer1_topology.json --speed 'spine*=100G' --speed '*=25G' --host-pattern 'srv*'`
-
 const batfishFile = "layer1_topology.json"
 
 // batfishFiles returns the layer-1 topology of a snapshot directory; none where there is none.

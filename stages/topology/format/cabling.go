@@ -10,30 +10,6 @@ import (
 	"parsimon/stages/topology"
 )
 
-const cablingDoc = `
-A cabling list, .csv or .tsv (UTF-8; comma, semicolon or tab) or .parquet, a row per cable; also NetBox's cable
-and interface-connection exports. Columns, in any order and spelling of "Device A", "device_a", "Length (m)":
-  device_a, device_b  or a/b, src/dst, source/target, from/to, local_device/remote_device,
-                      side_a_device/side_b_device, node1/node2: names, or ids where all are numbers;
-                      without columns of ports also DEVICE:PORT
-  port_a, port_b      optional; or interface_a, termination_a, side_a_name, local_port, …
-  speed               or bandwidth, rate: 10G, 100Gbps, 25GE, 100gbase-sr4; a plain number is Mbps from
-                      1,000 and bps from 10,000,000. speed_bps, speed_mbps, speed_gbps take plain numbers;
-                      empty, n/a, -, auto or unknown is no speed: --speed, the port's name (xe-0/0/1,
-                      TwentyFiveGigE1/0/1, 100GE1/0/1) or --default-speed says it
-  delay               optional: 500ns, 1.2us; a plain number is ns
-  length              optional: 30m, 12ft; a plain number is in length_unit, else metres. 5 ns/m
-  status              optional: connected, active; planned (left out and counted);
-                      failed, offline, down (part of it, and down); decommissioning (part of it)
-A cable with neither delay nor length has a delay of 1,000 ns (--default-delay). A list may give each
-cable once, or once from each end as LLDP does. Left out and counted: cables that end at power, console and management
-ports, by the type of the end, of the cable or the port's name, and rows with one end only, where they are unused ports.
-
-  device_a,port_a,device_b,port_b,speed,length,status
-  web1,eth0,leaf1,Ethernet1,25G,3m,connected
-  leaf1,Ethernet49,spine1,Ethernet1,100G,30m,connected
-  leaf1,Ethernet50,spine2,Ethernet1,100G,30m,planned`
-
 // The columns of a cabling list.
 var (
 	cablingPortA = &column{several: true, names: []string{

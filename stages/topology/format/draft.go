@@ -241,11 +241,9 @@ func (d *draft) exclude() {
 			drop[v.ID] = true
 		}
 	}
-	if len(drop) > 0 {
-		before := len(d.cables)
-		d.dropNodes(drop)
-		d.noteExcluded(len(drop), before-len(d.cables))
-	}
+	before := len(d.cables)
+	d.dropNodes(drop)
+	d.noteExcluded(len(drop), before-len(d.cables))
 }
 
 func (d *draft) noteExcluded(devices, cables int) {
@@ -314,13 +312,8 @@ func (d *draft) checkIslands() {
 	if len(islands) < 2 {
 		return
 	}
-	hosts := func(island []int) (n int) {
-		for _, i := range island {
-			if d.nodes[i].Kind == topology.KindHost {
-				n++
-			}
-		}
-		return n
+	hosts := func(island []int) int {
+		return len(slices.DeleteFunc(slices.Clone(island), func(i int) bool { return d.nodes[i].Kind != topology.KindHost }))
 	}
 	most := slices.MaxFunc(islands, func(a, b []int) int {
 		return cmp.Or(cmp.Compare(hosts(a), hosts(b)), cmp.Compare(len(a), len(b)))
@@ -334,8 +327,12 @@ func (d *draft) checkIslands() {
 				drop[d.nodes[i].ID] = true
 			}
 		case len(s) > 1 || hosts(s) == 0: // the checks report a host without a cable
-			d.fault(d.nodeAt[s[0]], topology.FaultIsland, "%s: no cable joins %s to the other %d nodes", d.nameList(s),
-				map[bool]string{true: "it", false: "them"}[len(s) == 1], len(d.nodes)-len(s))
+			var names []string
+			for _, i := range s {
+				names = append(names, cmp.Or(d.nodes[i].Name, fmt.Sprintf("node %d", d.nodes[i].ID)))
+			}
+			d.fault(d.nodeAt[s[0]], topology.FaultIsland, "%s: no cable joins %s to the other %d nodes",
+				topology.Listed(names, 3), map[bool]string{true: "it", false: "them"}[len(s) == 1], len(d.nodes)-len(s))
 		}
 	}
 	if len(drop) > 0 {
@@ -367,15 +364,6 @@ func (d *draft) islands() (list [][]int) {
 		list[k] = append(list[k], i)
 	}
 	return list
-}
-
-// nameList names up to three nodes of a draft and counts the rest.
-func (d *draft) nameList(nodes []int) string {
-	var names []string
-	for _, k := range nodes {
-		names = append(names, cmp.Or(d.nodes[k].Name, fmt.Sprintf("node %d", d.nodes[k].ID)))
-	}
-	return topology.Listed(names, 3)
 }
 
 // dropNodes removes nodes and their cables.

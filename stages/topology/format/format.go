@@ -19,6 +19,7 @@ package format
 import (
 	"bytes"
 	"cmp"
+	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -31,21 +32,18 @@ import (
 	"parsimon/stages/topology"
 )
 
-// A format is one way to describe a topology.
-type format struct {
-	name string
-	doc  string // for "parsimon help topology": what it is, then an example
-	// read fills the draft with what the files hold. Whatever is wrong with their content is a fault of the draft.
-	read func(d *draft)
+// readers are the formats by name: each fills the draft with what the files hold. Whatever is wrong with their content is
+// a fault of the draft.
+var readers = map[string]func(d *draft){
+	"tables": (*draft).readTables, "cabling": readCabling, "sonic": readSONiC, "yaml": (*draft).readYAML,
+	"batfish": (*draft).readBatfish, "json": (*draft).readJSON,
 }
 
-// formats lists every format.
-func formats() []format {
-	return []format{
-		{"tables", tablesDoc, (*draft).readTables}, {"cabling", cablingDoc, readCabling}, {"sonic", sonicDoc, readSONiC},
-		{"yaml", yamlDoc, (*draft).readYAML}, {"batfish", batfishDoc, (*draft).readBatfish}, {"json", jsonDoc, (*draft).readJSON},
-	}
-}
+// names are those of the formats, the most common first.
+var names = []string{"tables", "cabling", "sonic", "yaml", "batfish", "json"}
+
+//go:embed docs
+var docs embed.FS
 
 // detect names the format of the files, by their names and the keys of JSON and YAML; empty: unknown.
 func (s *source) detect() string {
@@ -73,12 +71,16 @@ func (s *source) detect() string {
 	return ""
 }
 
-// Docs returns the name and the documentation, with an example, of every format.
-func Docs() (docs [][2]string) {
-	for _, f := range formats() {
-		docs = append(docs, [2]string{f.name, strings.TrimSpace(f.doc)})
+// Docs returns the name and the documentation, what it is and then an example, of every format.
+func Docs() (all [][2]string) {
+	for _, name := range names {
+		text, err := docs.ReadFile("docs/" + name + ".txt")
+		if err != nil {
+			panic("format: " + err.Error()) // embedded in the program
+		}
+		all = append(all, [2]string{name, strings.TrimSpace(string(text))})
 	}
-	return docs
+	return all
 }
 
 // Options add what a file does not say about the network it describes. The zero value adds nothing.
@@ -186,16 +188,14 @@ func LoadData(name string, data []byte, o Options) (*Loaded, error) {
 
 func load(s *source, o *Options) (*Loaded, error) {
 	name := s.detect()
-	at := slices.IndexFunc(formats(), func(f format) bool { return f.name == name })
-	if at < 0 {
+	if name == "" {
 		return nil, errors.Join(s.err, unknownFormat(s.path))
 	}
-	f := formats()[at]
 	d := &draft{source: s, o: o, faults: []Fault{}, repairs: map[topology.FaultKind]int{}}
-	if f.read(d); s.err != nil {
+	if readers[name](d); s.err != nil {
 		return nil, fmt.Errorf("topology: %w", s.err)
 	}
-	l := &Loaded{Format: f.name, Files: s.files}
+	l := &Loaded{Format: name, Files: s.files}
 	if l.Network = d.finish(); l.Network != nil {
 		said, err := l.Network.SetDelays(o.Delays)
 		if err != nil {
@@ -231,10 +231,6 @@ func (l *Loaded) take(d *draft) {
 }
 
 func unknownFormat(path string) error {
-	var names []string
-	for _, f := range formats() {
-		names = append(names, f.name)
-	}
 	return fmt.Errorf("topology %s: no known format (%s); \"parsimon help topology\" shows an example of each "+
 		"(minigraph.xml: %s)", path, strings.Join(names, ", "), sonicConvert)
 }

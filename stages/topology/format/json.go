@@ -9,16 +9,6 @@ import (
 	"parsimon/stages/topology"
 )
 
-const jsonDoc = `
-One .json file with pods, planes and cables as in the Parsimon paper's public topologies, or with
-plain lists of nodes and links. bandwidth is in bps, delay in ns. Kinds of nodes: host, tor, fabric,
-spine, switch; name, pod and rack are optional.
-
-  {"nodes": [{"id": 0, "kind": "host", "name": "web1"}, {"id": 1, "kind": "host"},
-             {"id": 2, "kind": "tor", "name": "leaf1", "rack": 0}],
-   "links": [{"a": 0, "b": 2, "bandwidth": 10000000000, "delay": 1000},
-             {"a": 1, "b": 2, "bandwidth": 10000000000, "delay": 1000}]}`
-
 // readJSON reads the document in the order that gives links their ids: the racks of a pod with their hosts' cables, the
 // pod's other cables, the cables between pods, then the plain lists.
 func (d *draft) readJSON() {

@@ -12,29 +12,6 @@ import (
 	"parsimon/stages/topology"
 )
 
-const sonicDoc = `
-SONiC switches: a directory with the files of each switch (leaf1.json, or leaf1/config_db.json), or one
-such file. Cables come from DEVICE_NEIGHBOR of config_db.json, with either the local port or the
-neighbour as the key; where it is missing from LLDP neighbours: the output of lldpctl -f json as
-leaf1/lldp.json (or leaf1_lldp.json). Speeds come from PORT, in Mbps; delays from CABLE_LENGTH at 5 ns/m;
-roles from DEVICE_METADATA and DEVICE_NEIGHBOR_METADATA (type Server is a host). A cable between two
-switches of the directory must be in the files of both. WRED_PROFILE, BUFFER_POOL, BUFFER_PROFILE and
-PORT_QOS_MAP (PFC) are listed as switch settings. A run takes the marking thresholds from them (dctcp,
-dcqcn; unless its scenario file states them), --switch-buffer topology the buffers; log lines say from
-which key of which file. With --switch-classes it takes the queues that most ports have: their DSCPs from
-PORT_QOS_MAP, DSCP_TO_TC_MAP and TC_TO_QUEUE_MAP, priority or weight and marking thresholds from QUEUE,
-SCHEDULER and WRED_PROFILE, PFC from pfc_enable and MAP_PFC_PRIORITY_TO_QUEUE. What has no entry is
-traffic class 0, queue 0 or weight 1. Shapers and BUFFER_QUEUE are not simulated.
-
-  {"DEVICE_METADATA": {"localhost": {"hostname": "leaf1", "type": "ToRRouter"}},
-   "PORT": {"Ethernet0": {"speed": "25000"}, "Ethernet48": {"speed": "100000"}},
-   "DEVICE_NEIGHBOR": {"Ethernet0":  {"name": "web1", "port": "eth0"},
-                       "Ethernet48": {"name": "spine1", "port": "Ethernet0"}},
-   "DEVICE_NEIGHBOR_METADATA": {"web1": {"type": "Server"}, "spine1": {"type": "LeafRouter"}},
-   "CABLE_LENGTH": {"AZURE": {"Ethernet0": "5m", "Ethernet48": "40m"}},
-   "WRED_PROFILE": {"AZURE_LOSSLESS": {"ecn": "ecn_all", "green_min_threshold": "250000",
-     "green_max_threshold": "1048576", "green_drop_probability": "5"}}}`
-
 // sonicTables are the tables of a configuration that are read; the others are skipped unparsed.
 var sonicTables = []string{"DEVICE_METADATA", "DEVICE_NEIGHBOR", "DEVICE_NEIGHBOR_METADATA", "PORT", "CABLE_LENGTH",
 	"WRED_PROFILE", "BUFFER_POOL", "BUFFER_PROFILE", "PORT_QOS_MAP", "DSCP_TO_TC_MAP", "TC_TO_QUEUE_MAP",

@@ -14,18 +14,6 @@ import (
 	"parsimon/stages/topology"
 )
 
-const tablesDoc = `
-Two tables, nodes and links, as .csv or .parquet: a directory that holds both, or NODES,LINKS. Columns
-of nodes: node_id, kind (host, tor, fabric, spine, switch or inner) and optionally name, pod, rack, rack_name. Columns
-of links: src_node and dst_node (or a and b), bandwidth_bps, delay_ns, and optionally failed, src_port and dst_port. A
-cable has one row, or one row per direction as in table links of a lake. Other columns are ignored.
-
-  nodes.csv                 links.csv
-  node_id,name,kind,rack    a,b,bandwidth_bps,delay_ns
-  0,web1,host,0             0,2,10000000000,1000
-  1,web2,host,0             1,2,10000000000,1000
-  2,leaf1,tor,0`
-
 // The columns of the two tables.
 var (
 	idColumn        = &column{names: []string{"node_id", "id"}, required: true}

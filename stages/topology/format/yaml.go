@@ -10,31 +10,6 @@ import (
 	"parsimon/stages/topology"
 )
 
-const yamlDoc = `
-One YAML file with the key clos, fabric or graph, as in scenario files. clos describes a three-tier
-data centre: give spines_per_plane, or oversubscription (racks per pod / spines per plane). fabric has
-a kind and its sizes: fat-tree (ports), rail-optimized and dual-plane (units, servers_per_unit, gpus,
-spines), dragonfly (groups, switches_per_group, hosts_per_switch, global_ports), torus (x, y, z,
-hosts_per_switch). In all of them gpus successive hosts are a server; with inner_bandwidth a switch
-inside of it joins them. graph names every node and cable; a cable is A:B, or has its own bandwidth
-and delay.
-
-  clos: {pods: 2, racks_per_pod: 16, hosts_per_rack: 8, planes: 2, oversubscription: 4,
-         host_bandwidth: 10Gbps, fabric_bandwidth: 40Gbps, host_delay: 1us, fabric_delay: 1us}
-
-  fabric: {kind: rail-optimized, units: 4, servers_per_unit: 32, gpus: 8, spines: 32,
-           host_bandwidth: 400Gbps, fabric_bandwidth: 400Gbps, inner_bandwidth: 3600Gbps,
-           host_delay: 500ns, fabric_delay: 500ns, inner_delay: 100ns}
-
-  graph:
-    hosts: [web1, web2]
-    switches: [leaf1]
-    bandwidth: 25Gbps
-    delay: 1us
-    cables:
-      - web1:leaf1
-      - {ends: "web2:leaf1", bandwidth: 10Gbps, delay: 500ns}`
-
 // A Generated is a network that is described under one key of a YAML file: clos, fabric or graph.
 type Generated struct {
 	Clos   *topology.ClosSpec // resolved
