@@ -73,7 +73,6 @@ func viewsOf(lake string, files []File) (root string, all []view, err error) {
 	return root, all, err
 }
 
-// flush writes a file or a directory to the disk.
 func flush(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -82,7 +81,6 @@ func flush(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// createCatalog writes a database with the macros and views.
 func createCatalog(ctx context.Context, path string, all []view) (err error) {
 	// The database is attached: the driver would look for options in a path to open.
 	db, err := duckdb.Open(ctx, duckdb.Options{})

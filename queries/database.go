@@ -123,7 +123,6 @@ func Open(ctx context.Context, lake string, o Options) (_ *DB, err error) {
 	return db, nil
 }
 
-// prepare creates the macros and locks the database.
 func (db *DB) prepare(ctx context.Context) (err error) {
 	conn, err := db.sql.Conn(ctx)
 	if err != nil {
@@ -211,7 +210,6 @@ func (db *DB) closure(names []string) []view {
 	return found
 }
 
-// viewNames returns the names of all views.
 func (db *DB) viewNames() []string {
 	names := make([]string, len(db.views))
 	for i, v := range db.views {

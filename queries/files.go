@@ -31,7 +31,6 @@ type File struct {
 	Answer bool
 }
 
-// id returns the value of one of the columns scenario, variant and workload.
 func (f File) id(column string) string {
 	switch column {
 	case "scenario":

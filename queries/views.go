@@ -127,7 +127,6 @@ func tableView(t schema.Table, v schema.View, files []File, base string, answers
 // answerColumn is the column of view scenarios that names the variant that views without _all show.
 const answerColumn = "answer"
 
-// tableComment describes the view of a table.
 func tableComment(t schema.Table, v schema.View) string {
 	text := t.Doc + " One row per " + t.Grain + "."
 	if t.OfAnswer() {
@@ -136,7 +135,6 @@ func tableComment(t schema.Table, v schema.View) string {
 	return text
 }
 
-// ofVariants says which variants a view has.
 func ofVariants(answer bool) string {
 	if answer {
 		return " Of each scenario, the variant that its last run ended with (scenarios.answer); the view of the same name " +
@@ -173,7 +171,6 @@ func unionAll(selects []string) string {
 	return "(" + unionAll(selects[:middle]) + ") UNION ALL (" + unionAll(selects[middle:]) + ")"
 }
 
-// emptyTable returns a SELECT with a table's columns and no rows.
 func emptyTable(t schema.Table, ids []string) string {
 	var columns []string
 	for _, c := range t.Columns {

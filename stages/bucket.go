@@ -178,7 +178,6 @@ func (d *Drawer) Draw(ctx context.Context, lo, hi int32, hops, buckets schema.Ba
 	return d.sorter.writeByFlow(out, d.rows)
 }
 
-// readBuckets reads the buckets that the links in [lo, hi) draw from.
 func (d *Drawer) readBuckets(lo, hi int32, in schema.Batches) error {
 	d.buckets = map[int32][]drawBucket{}
 	wanted := map[int32]bool{}

@@ -70,7 +70,6 @@ func (s *Simulator) caseKey() CaseKey {
 //	flow     := uvarint(ideal) uvarint(fct - ideal) uvarint(wait) uvarint(length) block*
 //	block    := as in observations.go; none unless the case records observations
 
-// encodeResult appends s.result.
 func (s *Simulator) encodeResult(b []byte) []byte {
 	r, maxQueueAt := &s.result, int64(0)
 	if r.MaxQueueBytes > 0 {
@@ -120,7 +119,6 @@ func (r *resultReader) next() int64 {
 	return int64(v)
 }
 
-// bytes returns the next n bytes.
 func (r *resultReader) bytes(n int64) []byte {
 	if r.failed = r.failed || n < 0 || n > int64(len(r.b)); r.failed {
 		return make([]byte, 8)

@@ -246,7 +246,6 @@ type departure struct {
 	flow   int32
 }
 
-// reset begins a link of the given available bandwidth.
 func (x *contention) reset(bps int64) {
 	*x = contention{params: x.params, bps: float64(bps), present: x.present[:0], flows: x.flows[:0]}
 }
@@ -270,7 +269,6 @@ func (x *contention) done() []flowContention {
 	return x.flows
 }
 
-// advance serves the present flows until the given time.
 func (x *contention) advance(untilNS float64) {
 	for len(x.present) > 0 {
 		rate, gone := min(1, 1/x.demand), x.present[len(x.present)-1]

@@ -43,7 +43,6 @@ type ExactOptions struct {
 	Loads *Loads
 }
 
-// reports returns whether a flow that starts at a time is reported.
 func (o *ExactOptions) reports(startNS int64) bool {
 	return o.Counts == nil || o.Counts(startNS)
 }
@@ -190,7 +189,6 @@ func (x *exact) nextFlows() (*network.Flows, error) {
 	}
 }
 
-// flowsOf routes those flows of a batch that are to be simulated.
 func (x *exact) flowsOf(batch []workload.Row) (*network.Flows, error) {
 	chunk, first := &network.Flows{}, x.started
 	var flows []exactFlow
@@ -243,7 +241,6 @@ func (x *exact) flowsOf(batch []workload.Row) (*network.Flows, error) {
 	return chunk, nil
 }
 
-// take writes the flows that have finished.
 func (x *exact) take(r *network.Results) error {
 	x.took = x.took[:0]
 	x.mu.Lock()
@@ -378,7 +375,6 @@ func (x *exact) writeSlots() error {
 	return linkSlotTable.Write(x.out.Slots, rows)
 }
 
-// simulate runs the engine.
 func (x *exact) simulate(ctx context.Context) error {
 	links, hosts := x.engineTopology()
 	engine, err := network.New(x.params, x.options.Buffer, links, hosts, x.nextFlows)

@@ -94,7 +94,6 @@ func (x *FeedbackBuilder) Build(ctx context.Context, scope FeedbackScope, firstR
 	return feedbackTable.WriteOrdered(out, w.rows, places, &w.observed)
 }
 
-// flow appends the feedback of flow f of the chunk.
 func (x *FeedbackBuilder) flow(scope FeedbackScope, firstRow int64, f int) error {
 	hops, err := x.observed.of(f)
 	if err != nil || len(hops) == 0 {
@@ -182,7 +181,6 @@ type blockSum struct {
 	marks, denied uint16
 }
 
-// add adds what the packets of the block observed at another hop.
 func (s *blockSum) add(b *simkernel.Block) {
 	s.waitNS += int64(b.WaitNS)
 	s.marks |= b.Marks

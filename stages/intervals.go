@@ -289,7 +289,6 @@ func (x *Intervals) Rows() []Interval {
 	return out
 }
 
-// interval sets the estimate, the interval and the warning of a row.
 func (x *Intervals) interval(g *intervalGroup, row *Interval) {
 	at := g.cellOfAll(row.Quantile)
 	lo, hi := at, at
@@ -459,7 +458,6 @@ func (c CaseSlowdowns) cells(bin int) (all []caseCell) {
 	return all
 }
 
-// write writes table case_slowdowns.
 func (c CaseSlowdowns) write(out schema.Sink) error {
 	var rows []caseSlowdownRow
 	for bin := range sizebin.Count {

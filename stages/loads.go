@@ -27,7 +27,6 @@ func (x *LinkLoad) busyNS(bps int64, p *simkernel.Params) float64 {
 	return float64(x.Bytes+x.Packets*p.HeaderBytes) * 8e9 / float64(bps)
 }
 
-// add adds the flows of y.
 func (x *LinkLoad) add(y LinkLoad) {
 	if x.Flows == 0 {
 		x.FirstStartNS, x.LastStartNS = y.FirstStartNS, y.LastStartNS

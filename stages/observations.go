@@ -35,7 +35,6 @@ type hopIndex struct {
 	path     []int32     // its links
 }
 
-// begin begins the rows of a chunk of flows.
 func (x *hopIndex) begin(table schema.Table, firstRow, flows int64) {
 	x.table, x.firstRow, x.rows, x.width = table.Name, firstRow, x.rows[:0], 0
 	x.hops = resize(x.hops, int(flows))
@@ -100,7 +99,6 @@ type observation struct {
 	Delay    int64  `col:"delay_ns"`
 }
 
-// read reads the chunk's rows.
 func (x *observationIndex) read(firstRow, flows int64, in schema.Batches) error {
 	x.begin(schema.HopObservations, firstRow, flows)
 	x.encoded.Reset()

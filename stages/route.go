@@ -132,7 +132,6 @@ func sendAndAckNS(p *simkernel.Params, n *topology.Network, l topology.Link) int
 		p.SendNS(p.AckBytes, n.Links[topology.Reverse(l.ID)].BandwidthBps)
 }
 
-// add chooses the path of a flow.
 func (c *routeChunk) add(r *topology.Router, p *simkernel.Params, of *RoutedFlow, opt RouteOptions,
 	stats *RouteStats) error {
 	f := chunkFlow{RoutedFlow: *of, firstLink: -1}
@@ -212,7 +211,6 @@ func (c *routeChunk) sortByLink() {
 	}
 }
 
-// isUnreachable reports whether an error says that a flow has no path.
 func isUnreachable(err error) bool {
 	var unreachable *topology.UnreachableError
 	return errors.As(err, &unreachable)
@@ -222,7 +220,6 @@ func isUnreachable(err error) bool {
 // processor's second-level cache when the sink reads them.
 const hopBatchRows = 4_096
 
-// writeHops writes table hops.
 func (c *routeChunk) writeHops(ctx context.Context, firstRow int64, hops schema.Sink) error {
 	for lo := 0; lo < len(c.hops); lo += hopBatchRows {
 		if err := ctx.Err(); err != nil {
@@ -248,7 +245,6 @@ func (c *routeChunk) writeHops(ctx context.Context, firstRow int64, hops schema.
 	return nil
 }
 
-// writeLoads writes table link_loads.
 func (c *routeChunk) writeLoads(chunk int32, loads schema.Sink) error {
 	var rows []loadRow
 	for id := range c.links {

@@ -131,7 +131,6 @@ func (s *Sampler) estimate(rec arrow.Record, chunkRow int64, at int, sample samp
 	return SlowdownTable.Write(out, s.rows)
 }
 
-// alone makes s.ideal the path.
 func (s *Sampler) alone(path []int32) {
 	s.ideal.Reset(&s.params)
 	for _, l := range path {
@@ -140,7 +139,6 @@ func (s *Sampler) alone(path []int32) {
 	}
 }
 
-// idealNS returns the ideal FCT of a flow on a path.
 func (s *Sampler) idealNS(path []int32, sizeBytes int64) int64 {
 	s.alone(path)
 	return s.ideal.FCTNS(sizeBytes)
@@ -201,7 +199,6 @@ func (s *Sampler) resetFCTs(rows int64) {
 	}
 }
 
-// readSenders reads the chunk's rows of table sender_fcts.
 func (s *Sampler) readSenders(firstRow, rows int64, in schema.Batches) error {
 	s.resetFCTs(rows)
 	return columns.Each(in, func(r *senderRow) error {
@@ -358,7 +355,6 @@ func (s *Sampler) SampleExact(ctx context.Context, firstRow, rows int64, flows, 
 	})
 }
 
-// readExact reads the chunk's rows of tables exact_fcts and exact_hops.
 func (s *Sampler) readExact(firstRow, rows int64, fcts, hops schema.Batches) error {
 	s.resetFCTs(rows)
 	err := columns.Each(fcts, func(r *exactFCT) error {

@@ -429,7 +429,6 @@ func (s *Simulator) addFeedback(from, to int) error {
 	return nil
 }
 
-// availableBps returns a link's bandwidth less that of the ACKs on it.
 func (s *Simulator) availableBps(id int32) int64 {
 	return s.Loads.AvailableBps(&s.Params, s.Network.Links[id])
 }
@@ -462,7 +461,6 @@ func (s *Simulator) returnNS(link topology.Link, first int32, pathSendNS int64) 
 	return max(0, left)
 }
 
-// simulateCase runs the current case, that of the given rows.
 func (s *Simulator) simulateCase(rows []int32) error {
 	if err := s.kernel.Simulate(&s.c, &s.result); err != nil {
 		return err

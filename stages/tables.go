@@ -199,13 +199,11 @@ func (l *Loads) stat(p *simkernel.Params, link topology.Link, counters linkCount
 		x.Bytes, x.Packets, l.Load(link), counters, switchCounters{}}
 }
 
-// writeByFlow writes contributions by flow_row and hop.
 func (s *sorter) writeByFlow(out schema.Sink, rows []contributionRow) error {
 	places := s.byFlow(len(rows), func(i int) (int64, int16) { return rows[i].FlowRow, rows[i].Hop })
 	return contributionTable.WriteOrdered(out, rows, places, nil)
 }
 
-// addDelays appends the result of the current case to table hop_delays.
 func (s *Simulator) addDelays(rows []int32, out schema.Sink) error {
 	r, res := s.input.rows, &s.result
 	for k, i := range rows {
@@ -223,7 +221,6 @@ func (s *Simulator) flushDelays(out schema.Sink) error {
 	return err
 }
 
-// addStats appends the counters of the current case to table link_stats.
 func (s *Simulator) addStats(link topology.Link, rows []int32, cached bool) {
 	var counters linkCounters
 	if c := &s.result.Counters; len(rows) > 0 {
@@ -249,7 +246,6 @@ func (w *observationRows) reset() {
 	w.rows = w.rows[:0]
 }
 
-// add appends what the packets of the current case observed.
 func (w *observationRows) add(s *Simulator, link topology.Link, rows []int32) {
 	in := s.input.rows
 	w.observed.AddArena(&s.observed)
@@ -259,7 +255,6 @@ func (w *observationRows) add(s *Simulator, link topology.Link, rows []int32) {
 	}
 }
 
-// flush writes the rows by flow_row and hop.
 func (w *observationRows) flush(out schema.Sink) error {
 	places := w.sorter.byFlow(len(w.rows), func(i int) (int64, int16) { return w.rows[i].FlowRow, w.rows[i].Hop })
 	return hopObservations.WriteOrdered(out, w.rows, places, &w.observed)

@@ -343,7 +343,6 @@ func (s *spread) add(f *watchedFlow) {
 	}
 }
 
-// smallWindows returns a row if windows cost much.
 func (w *TailWatch) smallWindows() []Warning {
 	share := w.limitedNS / max(1, w.fctNS)
 	if share < smallWindow {

@@ -44,7 +44,6 @@ func (c *FlowWriter) Share(d DataFile) (done bool, err error) {
 	return true, nil
 }
 
-// path is that of the next file.
 func (c *FlowWriter) path() string { return c.place.File(schema.Flows, len(c.files)) }
 
 // Write appends a batch, across files where it must.

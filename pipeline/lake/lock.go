@@ -223,7 +223,6 @@ func (l *Lake) lock(ctx context.Context, p Place, how int, patience time.Duratio
 	return nil, fmt.Errorf("%s in lake %s: %w", p, l.path, ErrBusy)
 }
 
-// is reports whether a lake-relative path is that of an open file.
 func (l *Lake) is(path string, f *os.File) bool {
 	there, err := l.root.Stat(path)
 	if err != nil {

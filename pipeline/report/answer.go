@@ -17,7 +17,6 @@ type answer struct {
 	rows    [][]any // nil, bool, int64, float64 or string
 }
 
-// ask runs a question and reads its rows.
 func ask(ctx context.Context, db *queries.DB, q queries.Query, params map[string]string) (*answer, error) {
 	rows, err := db.Run(ctx, q, params)
 	if err != nil {
@@ -107,7 +106,6 @@ func (a *answer) Is(row int, column string) bool { v, _ := a.at(row, column).(bo
 // Null says whether a value is null.
 func (a *answer) Null(row int, column string) bool { return a.at(row, column) == nil }
 
-// where returns the rows that satisfy a condition.
 func (a *answer) where(keep func(row int) bool) *answer {
 	out := &answer{}
 	if a != nil {
@@ -121,7 +119,6 @@ func (a *answer) where(keep func(row int) bool) *answer {
 	return out
 }
 
-// without leaves columns out.
 func (a *answer) without(columns ...string) *answer {
 	out := &answer{rows: make([][]any, len(a.rows))}
 	for i, c := range a.columns {

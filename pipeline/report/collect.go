@@ -118,7 +118,6 @@ func parameters(of Estimate, base *Estimate) map[string]string {
 	return params
 }
 
-// collect asks every question.
 func (c *content) collect(ctx context.Context) error {
 	first, library := []queries.Query{scenarioQuery, warningsQuery, shortQuery, sweepQuery, truthQuery}, questions
 	if c.estimate.Windows {
@@ -237,7 +236,6 @@ func (c *content) curves(ctx context.Context) error {
 	}
 }
 
-// put asks a question of the library.
 func (c *content) put(ctx context.Context, name string, params map[string]string) error {
 	q, err := queries.Get(name)
 	if err != nil {

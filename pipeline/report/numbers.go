@@ -62,7 +62,6 @@ func millis(x float64) string {
 	return fmt.Sprintf("%.3g ms", x)
 }
 
-// thousands writes a whole number with commas.
 func thousands(n int64) string {
 	if n < 0 {
 		return "−" + thousands(-n)

@@ -47,7 +47,6 @@ type pageData struct {
 	Data                    template.JS
 }
 
-// writePage writes the page.
 func (c *content) writePage(w io.Writer, o Options) error {
 	sections, err := c.outline()
 	if err != nil {
@@ -160,7 +159,6 @@ func (c *content) spec() string {
 // A fact is one line about how the estimate or the report was made.
 type fact struct{ Label, Value string }
 
-// facts say how the estimate and the report were made.
 func (c *content) facts(o Options) []fact {
 	s := c.answers["scenario"]
 	program, charts, base := "parsimon, "+runtime.Version(), "", ""

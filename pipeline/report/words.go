@@ -24,7 +24,6 @@ type warning struct {
 // variantConfidence is the confidence of intervals that are not 95%, in the name of a variant.
 var variantConfidence = regexp.MustCompile(`-confidence-([0-9.]+%)`)
 
-// confidence is that of the intervals.
 func (c *content) confidence() string {
 	if found := variantConfidence.FindStringSubmatch(c.estimate.Variant); found != nil {
 		return found[1]
@@ -32,7 +31,6 @@ func (c *content) confidence() string {
 	return "95%"
 }
 
-// interval writes an interval.
 func (c *content) interval(lo, hi float64) string {
 	return fmt.Sprintf("%s interval %s to %s", c.confidence(), times(lo), times(hi))
 }
@@ -59,7 +57,6 @@ func (c *content) sure(percentile string) string {
 	return joined("; ", interval, c.sampled())
 }
 
-// joined joins the texts that are not empty.
 func joined(by string, texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), by)
 }
@@ -111,7 +108,6 @@ func (c *content) figures() []figure {
 	return out
 }
 
-// summary says in a line what was estimated.
 func (c *content) summary() string {
 	h := c.answers["headline"]
 	text := fmt.Sprintf("%s flows of %s over %s", thousands(h.Int(0, "flows")), bytesText(h.Int(0, "bytes")),
@@ -140,7 +136,6 @@ func (c *content) sentences() []string {
 	return append(out, c.tailPlace(), c.trust())
 }
 
-// windowsText says how windows were drawn.
 func (c *content) windowsText() string {
 	h := c.answers["headline"]
 	if c.sampled() == "not sampled" {
@@ -214,7 +209,6 @@ func (c *content) tailPlace() string {
 	return text
 }
 
-// trust says what the estimate was compared with.
 func (c *content) trust() string {
 	if c.estimate.Variant == "exact" {
 		return "Every packet of every flow was simulated in the whole network: the intervals say what other flows of the same " +
@@ -236,7 +230,6 @@ func (c *content) trust() string {
 // mostAlikeWarnings is how many warnings of one kind a page shows.
 const mostAlikeWarnings = 3
 
-// warnings are what a reader has to beware of.
 func (c *content) warnings() []warning {
 	var out []warning
 	w, s, short := c.answers["warnings"], c.answers["scenario"], c.answers["short"]
@@ -287,7 +280,6 @@ var tiers = map[string]string{
 	"switch-host": "the links to the receiving hosts", "switch-switch": "the links between switches",
 }
 
-// tier explains a tier of links.
 func tier(name string) string {
 	if text, ok := tiers[name]; ok {
 		return text + " (" + name + ")"

@@ -126,7 +126,6 @@ type Change struct {
 	Hi     float64 `json:"change_hi"`
 }
 
-// comparison writes both sides' tables and the comparison.
 func (s *sampler) comparison(ctx context.Context, stopped string) (*Comparison, error) {
 	r := &Comparison{SampledShare: s.sampledShare(), Windows: len(s.here), Stopped: stopped,
 		Confidence: s.ask.Confidence, Within: s.ask.Within}

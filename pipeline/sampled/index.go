@@ -58,7 +58,6 @@ func readIndex(ctx context.Context, base *pipeline.Estimation) (*index, error) {
 	return x, err
 }
 
-// readCut reads table flows and cuts it.
 func readCut(ctx context.Context, base *pipeline.Estimation, cutter *sampling.Cutter) (*index, error) {
 	x := &index{totals: map[Key]int64{}, pairs: map[[2]string]*pair{},
 		labels: map[stages.GroupBy]map[string]bool{stages.ByService: {}, stages.ByVNet: {}}}
@@ -152,7 +151,6 @@ func (x *index) addLabel(by stages.GroupBy, label string) {
 	}
 }
 
-// groups are the groups that a flow is in.
 func (x *index) groups(service, vnet string, bytes int64) []Key {
 	return x.pair(service, vnet).groups[sizebin.Of(bytes)]
 }

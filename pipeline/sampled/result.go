@@ -294,7 +294,6 @@ func (s *sampler) goals() (all []Goal) {
 	return all
 }
 
-// asked are the asked groups that have flows.
 func (s *sampler) asked() (all []Key) {
 	for _, k := range s.index.order {
 		if s.index.totals[k] > 0 && s.ask.wants(k) {
@@ -304,7 +303,6 @@ func (s *sampler) asked() (all []Key) {
 	return all
 }
 
-// binName is the name of a group's size bin.
 func (k Key) binName() string {
 	if k.Bin == sizebin.Count {
 		return sizebin.All
@@ -332,7 +330,6 @@ func (s *sampler) variant() string {
 	return name
 }
 
-// combine writes the tables and the answer.
 func (s *sampler) combine(ctx context.Context, stopped string) (*Result, error) {
 	rows := s.rows()
 	stage := pipeline.CombineStage(s.base.ID(), s.variant())
@@ -399,7 +396,6 @@ func (s *sampler) write(ctx context.Context, t *engine.Attempt, rows []Row, outp
 	return err
 }
 
-// windowsRecord is the batch of table windows.
 func (s *sampler) windowsRecord(drawn map[int]*drawnWindow) arrow.Record {
 	out := columns.NewRows(schema.Windows)
 	for _, n := range s.design.Drawn(s.drawn) {

@@ -62,7 +62,6 @@ type flow struct {
 	cut           *cut // nil for a flow that ends in its simulated part
 }
 
-// each calls do with the flows of a round's slots.
 func (s *sampler) each(ctx context.Context, r *round, do func(slot int, f flow)) error {
 	names := []string{"flow_id", "service", "vnet", "size_bytes", "start_ns", "fct_ns", "slowdown"}
 	in, err := r.run.Read(schema.Slowdowns, names, nil)
@@ -86,7 +85,6 @@ func (s *sampler) each(ctx context.Context, r *round, do func(slot int, f flow))
 	})
 }
 
-// add adds a flow.
 func (c counts) add(k Key, cell int32) {
 	of := c[k]
 	if of == nil {
@@ -109,7 +107,6 @@ type reading struct {
 	cuts      []cut
 }
 
-// read reads the slowdowns of a round's slots.
 func (s *sampler) read(ctx context.Context, r *round) (*reading, error) {
 	x := &reading{found: map[int]counts{}, sustained: map[int]counts{}}
 	for _, n := range r.slots {

@@ -108,7 +108,6 @@ func start(ctx context.Context, base *pipeline.Estimation, ask Ask) (*sampler, e
 	return s, s.measureWarmup(ctx)
 }
 
-// forget forgets all rounds.
 func (s *sampler) forget() {
 	s.rounds, s.counts, s.longer, s.outlast = nil, map[int]counts{}, map[int]counts{}, map[Key]int64{}
 	s.here, s.over = map[int]counts{}, map[int]counts{}
@@ -165,7 +164,6 @@ func (s *sampler) precise() bool {
 	return reached == len(goals)
 }
 
-// round estimates slots and reads them.
 func (s *sampler) round(ctx context.Context, slots []int) error {
 	r, err := s.estimate(ctx, slots, s.warmup.NS)
 	if err == nil {
@@ -181,7 +179,6 @@ func (s *sampler) round(ctx context.Context, slots []int) error {
 	return s.pair(ctx)
 }
 
-// take reads a round's slots.
 func (s *sampler) take(ctx context.Context, r *round) error {
 	x, err := s.read(ctx, r)
 	if err != nil {
@@ -238,7 +235,6 @@ func (s *sampler) share(slots []int, warmupNS int64) float64 {
 	return flows / float64(total)
 }
 
-// sampledShare is the share of the flows that count.
 func (s *sampler) sampledShare() float64 {
 	flows, total := int64(0), int64(0)
 	for n, x := range s.index.slots {

@@ -74,7 +74,6 @@ func (x *index) firstWarmupNS(slowestBps int64) int64 {
 	return minWarmup
 }
 
-// slowestHostBps is the least bandwidth of a host's links.
 func slowestHostBps(base *pipeline.Estimation) int64 {
 	slowest := int64(math.MaxInt64)
 	for _, l := range base.Network.Links {
@@ -117,7 +116,6 @@ func (s *sampler) measureWarmup(ctx context.Context) error {
 	}
 }
 
-// cut cuts the workload into slots for the warm-up.
 func (s *sampler) cut(g pipeline.Generated) {
 	slots := (g.LastStartNS - g.FirstStartNS) / (slotWarmups * s.warmup.NS)
 	s.index.cut(max(minSlotFlows, g.Flows/max(1, min(slots, maxSlots))))
@@ -154,7 +152,6 @@ func (s *sampler) measure(ctx context.Context, first []int) error {
 	return nil
 }
 
-// estimated are the slowdowns of some slots.
 func (s *sampler) estimated(ctx context.Context, slots []int, warmupNS int64) (map[int]counts, error) {
 	r, err := s.estimate(ctx, slots, warmupNS)
 	if err != nil {

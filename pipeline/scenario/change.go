@@ -180,7 +180,6 @@ func (c *Changes) Apply(n *topology.Network, canonical []byte, seed uint64, p si
 		a.form.Classes, a.flows}, err
 }
 
-// changeSettings changes what Settings say.
 func (a *application) changeSettings() (err error) {
 	if len(a.Settings) == 0 {
 		return nil
@@ -209,7 +208,6 @@ func (a *application) changeSettings() (err error) {
 	return err
 }
 
-// changeMoves changes how paths move.
 func (a *application) changeMoves() (err error) {
 	text := a.of.PathMoves
 	text.Add(a.PathMoves)
@@ -315,7 +313,6 @@ func parseFailure(text string) (func(*application) error, error) {
 	}, nil
 }
 
-// fail takes down what is named.
 func (a *application) fail(text string) error {
 	failures, err := a.n.FailNamed(text)
 	if err != nil {
@@ -431,7 +428,6 @@ func parseMove(text string) (func(*application) error, error) {
 	}, nil
 }
 
-// changeFlows notes the changes of services.
 func (a *application) changeFlows() {
 	for _, name := range slices.Sorted(maps.Keys(a.flows.Scale)) {
 		a.say("%s ×%v", name, a.flows.Scale[name])

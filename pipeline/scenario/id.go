@@ -233,7 +233,6 @@ func (s *Scenario) canonicalWorkload(n *topology.Network) (c canonicalWorkload, 
 	return c, err
 }
 
-// failed keeps what has failed of a cable.
 func (c *canonicalScenario) failed(f topology.Failure) {
 	if f.BandwidthBps > 0 {
 		c.Changes.Bandwidth = setCable(c.Changes.Bandwidth, f.Ends, f.BandwidthBps)

@@ -183,7 +183,6 @@ func (s *Scenario) Jobs(n *topology.Network) (run []jobs.Job, err error) {
 	return run, nil
 }
 
-// hosts are those of the ranks.
 func (s *jobSpec) hosts(n *topology.Network, free []int32, draw rng.Stream) (hosts []int32, err error) {
 	for _, item := range s.list {
 		text, err := item.Scalar()

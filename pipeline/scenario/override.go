@@ -79,7 +79,6 @@ func LoadWith(path string, settings []Setting) (*Scenario, error) {
 
 const kindKey = "transport.kind"
 
-// apply changes one key.
 func apply(top *tree.Value, s Setting) error {
 	key := s.FullKey()
 	transport := top.Get("transport")

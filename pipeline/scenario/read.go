@@ -76,7 +76,6 @@ func read(top tree.Field, dir string) (*Scenario, error) {
 	return r.Scenario, nil
 }
 
-// keys read the keys of a scenario file.
 func (r *scenarioReader) keys() tree.Keys {
 	return tree.Keys{
 		"name":      tree.ReadText(&r.Name),

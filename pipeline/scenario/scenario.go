@@ -181,7 +181,6 @@ func (s *Scenario) SetWindow(from, to string) (err error) {
 // ErrNoFlows is wrapped by the error for a part of a workload in which no flow starts.
 var ErrNoFlows = errors.New("no flow in the part")
 
-// span says when the flows start.
 func (w Ingested) span() string {
 	return fmt.Sprintf("from %s to %s", moves.FormatTime(w.FirstStartNS), moves.FormatTime(w.LastStartNS))
 }
@@ -206,7 +205,6 @@ func baseName(path string) string {
 // the lake.
 func (s *Scenario) FlowFile() string { return s.workload.flowFile }
 
-// traced says that the flows are there already.
 func (s *Scenario) traced() bool { return s.workload.flowFile != "" || s.workload.ingested != nil }
 
 // MaxLoad is the expected load of the most loaded link, and 0 for traces.
@@ -294,7 +292,6 @@ func (s *Scenario) Workload(n *topology.Network) (*workload.Workload, error) {
 	return w, nil
 }
 
-// on makes a service for a network.
 func (s *serviceSpec) on(n *topology.Network) (v workload.Service, err error) {
 	v = s.Service
 	for i, rack := range s.Racks {
@@ -322,10 +319,7 @@ func (s *serviceSpec) on(n *topology.Network) (v workload.Service, err error) {
 	}
 	pods, racks := n.Pods(), n.Racks()
 	if s.Racks != nil || v.Hosts != nil {
-		pods = 1
-		if racks, err = workload.HostRacks(n, s.Racks, v.Hosts); err != nil {
-			return v, fmt.Errorf("service %q: %w", s.Name, err)
-		}
+		pods, racks = 1, workload.HostRacks(n, s.Racks, v.Hosts)
 	}
 	if len(racks) == 0 {
 		return v, fmt.Errorf("service %q: none of its hosts stands in its racks", s.Name)

@@ -94,16 +94,12 @@ func (s *Scenario) service(name string) *serviceSpec {
 	return &s.workload.services[i]
 }
 
-// matrixKinds are the matrices that are made for a network.
-var matrixKinds = []string{workload.MatrixUniform, workload.MatrixDatabase, workload.MatrixWebServer,
-	workload.MatrixHadoop}
-
 // readMatrix reads the traffic matrix of a service: a kind, which is made for the scenario's network, or a .csv or
 // .json file of weights, [sending rack][receiving rack]; as text, or as an object with a seed of the kind.
 func (r *scenarioReader) readMatrix(f tree.Field, s *serviceSpec) error {
 	kind := tree.ReadParsed(&s.matrixKind, func(text string) (string, error) {
-		if !slices.Contains(matrixKinds, text) {
-			return "", fmt.Errorf("is %q, want %s, or a .csv or .json file", text, strings.Join(matrixKinds, ", "))
+		if !slices.Contains(workload.MatrixKinds, text) {
+			return "", fmt.Errorf("is %q, want %s, or a .csv or .json file", text, strings.Join(workload.MatrixKinds, ", "))
 		}
 		return text, nil
 	})

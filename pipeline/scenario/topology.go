@@ -46,7 +46,6 @@ func (s *Scenario) TopologyOptions() (o format.Options, isFile bool) {
 	return s.topology.options, s.topology.file != ""
 }
 
-// readTopologyFile takes a topology file of any format.
 func (r *scenarioReader) readTopologyFile(path string) error {
 	if _, err := format.Files(path); err != nil {
 		return err

@@ -84,7 +84,6 @@ func (s *sample) compare() []quantileRow {
 	return out
 }
 
-// ranked orders the places of values by value.
 func ranked(values []float64) []int32 {
 	order := make([]int32, len(values))
 	for i := range order {
@@ -102,7 +101,6 @@ func quantileOf(values []float64, order []int32, p float64) float64 {
 	return values[order[lo]] + (at-float64(lo))*(values[order[hi]]-values[order[lo]])
 }
 
-// weighted returns the quantiles of weighted values.
 func weighted(values []float64, order []int32, weight []uint8, total int) []float64 {
 	out := make([]float64, len(pipeline.Quantiles))
 	q, seen := 0, 0

@@ -251,7 +251,6 @@ func (g *compared) add(p *pair) {
 	g.fcts.add(p.Row, p.OtherFCT, p.BaseFCT)
 }
 
-// rows are those of table comparisons, and the values of a service.
 func (g *compared) rows(key [4]string) (out []ComparisonRow, s ServiceComparison) {
 	fcts := g.fcts.compare()
 	var base, other, baseFCT, otherFCT []float64
@@ -266,7 +265,6 @@ func (g *compared) rows(key [4]string) (out []ComparisonRow, s ServiceComparison
 	return out, ServiceComparison{key[0], n, newPercentiles(n, base, baseFCT), newPercentiles(n, other, otherFCT)}
 }
 
-// percentiles fills in the rows.
 func (c *Comparison) percentiles(ctx context.Context, db *sql.DB, file string) error {
 	all, groups, by := &compared{}, map[[4]string]*compared{}, c.by
 	if len(by) == 0 {
@@ -363,7 +361,6 @@ func (c *Comparison) Value(ctx context.Context, g gate.Gate) (float64, error) {
 	return after.Float64, nil
 }
 
-// write puts the comparison into the lake.
 func (c *Comparison) write(session *lake.Session) error {
 	at := lake.Place{Scenario: lake.ScenarioID(c.Other.Scenario), Variant: c.Other.Variant}
 	name := c.Base.Scenario + "-" + c.Base.Variant
@@ -543,7 +540,6 @@ type pair struct {
 	Ideal    int64   `col:"ideal_changed"` // 0 or 1
 }
 
-// sql selects the rows of pairTable.
 func (j *join) sql() string {
 	bin := "CASE"
 	for _, b := range sizebin.Bins() {

@@ -18,7 +18,6 @@ type JobComparison struct {
 	Change float64           `json:"change"` // of the mean iteration, Other / Base - 1
 }
 
-// compareJobs are the jobs that are in both.
 func compareJobs(base, other []summary.JobResult) (out []JobComparison) {
 	for _, b := range base {
 		i := slices.IndexFunc(other, func(o summary.JobResult) bool { return o.Name == b.Name })
@@ -29,7 +28,6 @@ func compareJobs(base, other []summary.JobResult) (out []JobComparison) {
 	return out
 }
 
-// addJobs adds the jobs of a comparison.
 func (c *Comparison) addJobs(a *text.Answer) {
 	if len(c.Jobs) == 0 {
 		return

@@ -234,7 +234,6 @@ func (r *ParameterRun) open(ctx context.Context, plan ParameterPlan, o Settings)
 	return e, err
 }
 
-// keys are those of the axes.
 func (p *Parameters) keys() (keys []string) {
 	for _, a := range p.Axes {
 		keys = append(keys, a.Key)

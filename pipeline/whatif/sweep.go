@@ -187,7 +187,6 @@ func (s *Sweep) Confirm(ctx context.Context, count int, o Settings) (err error) 
 	return err
 }
 
-// estimateEach estimates the failure of each cable.
 func (s *sweeper) estimateEach(ctx context.Context, cables [][2]int32) error {
 	s.base.Progress.Begin("sweep", "cables", int64(len(cables)))
 	defer s.base.Progress.End()
@@ -291,7 +290,6 @@ func (p ServicePercentiles) fct(q int) float64 {
 	return []float64{p.P50FCT, p.P90FCT, p.P99FCT, p.P999FCT}[q]
 }
 
-// write puts the sweep into the lake.
 func (s *sweeper) write() error {
 	rows := columns.NewRows(schema.Sweeps)
 	for i := range s.Cables {

@@ -167,7 +167,6 @@ func compareQuantiles(ctx context.Context, e *pipeline.Estimation, db *sql.DB,
 	return out, float64(len(all.estimate)) / float64(max(1, estimated)), nil
 }
 
-// writeValidation puts the comparison into the lake.
 func writeValidation(e *pipeline.Estimation, v *Validation) error {
 	rows := columns.NewRows(schema.Validations)
 	for _, row := range v.Rows {

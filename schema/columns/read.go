@@ -109,7 +109,6 @@ func fill[T any](rows []T, fields []reflect.StructField, rec arrow.Record, from 
 	}
 }
 
-// scatter sets the field of all rows.
 func scatter[V any](f fieldOf, values []V) {
 	for i, v := range values[:f.n] {
 		*(*V)(unsafe.Add(f.first, uintptr(i)*f.stride)) = v
@@ -278,7 +277,6 @@ func at[V any](f fieldOf, i int) *V {
 	return (*V)(unsafe.Add(f.first, uintptr(i)*f.stride))
 }
 
-// gather copies the field of all rows.
 func gather[V fixedWidth | bool](f fieldOf, b *buffer) []V {
 	size := int(unsafe.Sizeof(*new(V)))
 	if need := (f.n*size + 7) / 8; cap(b.words) < need {

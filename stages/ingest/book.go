@@ -31,7 +31,6 @@ type ranges[T any] struct {
 
 func newRanges[T any]() ranges[T] { return ranges[T]{map[string]T{}, map[netip.Prefix]T{}, nil} }
 
-// get returns what set has kept.
 func (r *ranges[T]) get(key string) (v T, ok bool) {
 	if p, isRange := parseRange(key); isRange {
 		v, ok = r.byRange[p]
@@ -109,7 +108,6 @@ func newAddressBook(n *topology.Network) *addressBook {
 	return b
 }
 
-// addHost adds a row of a hosts table. The node may be an id or a name.
 func (b *addressBook) addHost(at, address, node string) error {
 	address, node = strings.TrimSpace(address), strings.TrimSpace(node)
 	id, known := b.hosts.byText[node]
@@ -147,7 +145,6 @@ type label struct {
 	service, vnet string
 }
 
-// addLabel adds a row of a labels table.
 func (b *addressBook) addLabel(at, address, port, service, vnet string) error {
 	l, name := label{port: -1, service: strings.TrimSpace(service), vnet: strings.TrimSpace(vnet)}, "any"
 	if port = strings.TrimSpace(port); port != "" {

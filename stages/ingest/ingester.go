@@ -79,7 +79,6 @@ func (in *Ingester) limits(spill string) duckdb.Options {
 	}
 }
 
-// readBook reads the hosts and labels tables.
 func (in *Ingester) readBook(ctx context.Context) error {
 	if in.o.Hosts != "" {
 		names := [][]string{
@@ -192,13 +191,11 @@ func (in duck) exec(ctx context.Context, query string) error {
 	return duckdb.FirstLine(duckdb.OrCause(ctx, err))
 }
 
-// query scans the only row of a result.
 func (in duck) query(ctx context.Context, query string, to ...any) error {
 	err := in.conn.QueryRowContext(ctx, query).Scan(to...)
 	return duckdb.FirstLine(duckdb.OrCause(ctx, err))
 }
 
-// each calls do for every row of a result.
 func (in duck) each(ctx context.Context, query string, do func(rows *sql.Rows) error) error {
 	rows, err := in.conn.QueryContext(ctx, query)
 	if err != nil {
@@ -225,7 +222,6 @@ func (in duck) copy(ctx context.Context, query, file string, ordered bool) error
 // flowColumn is a column of a flow file, with DuckDB's name of its type.
 type flowColumn struct{ name, typ string }
 
-// columns returns the columns of a query.
 func (in duck) columns(ctx context.Context, query string) ([]flowColumn, error) {
 	rows, err := in.conn.QueryContext(ctx, query+" LIMIT 0")
 	if err != nil {

@@ -169,7 +169,6 @@ func (in *Ingester) addresses(ctx context.Context, typed string) error {
 	return err
 }
 
-// create creates a temporary table of some rows.
 func (in *Ingester) create(ctx context.Context, table string, rows []string) error {
 	err := in.exec(ctx, "CREATE OR REPLACE TEMP TABLE "+table)
 	name, _, _ := strings.Cut(table, " ")

@@ -132,7 +132,6 @@ func parseMapping(file, text string) (*Mapping, error) {
 	return m, nil
 }
 
-// setHeader sets what a header line says.
 func (m *Mapping) setHeader(key, value string) error {
 	switch key {
 	case "format":

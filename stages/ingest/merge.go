@@ -147,10 +147,8 @@ SELECT source, "row" FROM numbered QUALIFY row_number() OVER (PARTITION BY %[1]s
 		m.query(ctx, "SELECT count(*) FROM repeated", &m.stats.Repeated)
 }
 
-// tmp is the path of a result file.
 func (m *merging) tmp(name string) string { return filepath.Join(m.o.TmpDir, name) }
 
-// wholeFlows makes each record a flow.
 func (m *merging) wholeFlows(ctx context.Context, records string) (err error) {
 	id, offset, anyID := "CASE source", int64(0), false
 	for _, s := range m.sources {
@@ -216,7 +214,6 @@ func (in *Ingester) passes(rows int64) int64 {
 	return 1 + rows/max(10_000, in.o.MemoryBytes/passBytes)
 }
 
-// flowLogs makes flows of records of flow logs.
 func (m *merging) flowLogs(ctx context.Context, records string) error {
 	var samplers, rows int64
 	err := m.query(ctx, "SELECT count(DISTINCT observer) FILTER (sampled), count(*) FROM "+records, &samplers, &rows)
@@ -333,7 +330,6 @@ type startDraw struct {
 	gap    workload.LogNormal
 }
 
-// registerStartDraw registers the function with a connection.
 func registerStartDraw(conn *sql.Conn, seed uint64, sigma float64) error {
 	number, err := duckdriver.NewTypeInfo(duckdriver.TYPE_BIGINT)
 	if err != nil {

@@ -274,7 +274,6 @@ func AddReasons(lists ...[]RejectCount) (all []RejectCount) {
 	return all
 }
 
-// addAddresses adds up two lists and keeps the addresses with the most bytes.
 func addAddresses(a, b []UnknownAddress) []UnknownAddress {
 	all := slices.Clone(a)
 	for _, u := range b {

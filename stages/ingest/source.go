@@ -84,7 +84,6 @@ func filesOf(path string, seen map[string]bool) (files []string, err error) {
 	return files, nil
 }
 
-// openText opens a text file for reading, compressed (.gz, .zst) or not.
 func openText(file string) (io.ReadCloser, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -342,7 +341,6 @@ const fieldEnd = "\x1f"
 // A splitter divides a line into its fields.
 type splitter func(line []byte) ([]string, error)
 
-// words divides a line at white space.
 func words(line []byte) ([]string, error) { return strings.Fields(string(line)), nil }
 
 // csvSplitter divides lines of CSV, at the character of which the header has the most. Fields may be quoted, and a

@@ -92,7 +92,6 @@ FROM (SELECT %s AS n FROM (%s) WHERE broken = '' LIMIT %d)`, strings.Join(has, "
 	return nil, src, none
 }
 
-// stageParquet reads a Parquet file where it is.
 func (in *Ingester) stageParquet(ctx context.Context, m *Mapping, file string) (src rowSource, err error) {
 	src.file = file
 	read := duckdb.ScanParquet(file)

@@ -72,7 +72,6 @@ func ParseHash(text string) (string, error) {
 // A rule gives switches a balance.
 type rule struct{ which, balance string } // which: a kind of switch (tor) or a pattern of names (leaf*)
 
-// fits reports whether a node is a switch that the rule names.
 func (r rule) fits(v topology.Node) bool {
 	return v.Kind != topology.KindHost && (v.Kind == r.which || topology.MatchPattern(r.which, v.Name))
 }
@@ -128,7 +127,6 @@ func (m *Moves) setBalance(n *topology.Network, text string) error {
 	return nil
 }
 
-// has reports whether switches have a balance.
 func (m *Moves) has(balance string) bool { return m.Balance == balance || m.At[balance] != nil }
 
 // Configure gives a router the weights, the hash and the routes of files.
@@ -354,7 +352,6 @@ func setDuration(to *int64, text string, least int64, goes bool, with string) er
 	return nil
 }
 
-// addWeight adds SELECTOR=SPEED.
 func (m *Moves) addWeight(n *topology.Network, text string) error {
 	at := strings.LastIndex(text, "=")
 	if !m.has(WCMP) {

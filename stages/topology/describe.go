@@ -117,7 +117,6 @@ func (n *Network) linksUp() [][]int32 {
 	return out
 }
 
-// roles counts the nodes of each kind and level, from the hosts upwards.
 func (g *levelGraph) roles() (list []RoleCount) {
 	counts := map[RoleCount]int{}
 	for i, v := range g.n.Nodes {

@@ -117,7 +117,6 @@ type fabricBuilder struct {
 	hosts  int
 }
 
-// node adds a node and returns its id.
 func (b *fabricBuilder) node(kind string, pod, rack int, name string, of ...any) int {
 	if kind == KindHost {
 		b.hosts++

@@ -239,7 +239,6 @@ func ReadFIB(n *Network, dir string) (*FIB, error) {
 	return f, f.check(n)
 }
 
-// readAddresses reads hosts.csv.
 func (x *fibFiles) readAddresses(file string) error {
 	data, err := ReadFile(file)
 	if err != nil {
@@ -379,7 +378,6 @@ func (x *fibFiles) resolve(r *fibRoute, id int32, h *fibNexthop, weights map[int
 	return nil
 }
 
-// where names the file of a switch and its route to a host.
 func (x *fibFiles) where(host, sw int32) string {
 	file := filepath.Join(x.dir, x.n.Name(x.switches[sw])+".json")
 	p, route := x.match(host, sw)

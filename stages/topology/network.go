@@ -114,7 +114,6 @@ func (n *Network) addNames() {
 	}
 }
 
-// addCable gives a cable the next two links.
 func (n *Network) addCable(c Cable) {
 	id := int32(len(n.Links))
 	n.cableOf[cableKey(c.A, c.B)] = id / 2
@@ -164,7 +163,6 @@ type nodeIndex struct {
 	nodes []Node // in ascending order of id
 }
 
-// of returns the index of the node with that id, or -1.
 func (x *nodeIndex) of(id int32) int32 {
 	if uint(id) < uint(len(x.dense)) {
 		return x.dense[id]
@@ -180,7 +178,6 @@ func (x *nodeIndex) of(id int32) int32 {
 // their lowest host. Rack numbers without hosts are left out. The slices belong to the network.
 func (n *Network) Racks() [][]int32 { return n.racks }
 
-// findRacks groups the hosts as Racks documents.
 func (n *Network) findRacks() [][]int32 {
 	near := n.nearHosts()
 	groups := map[string][]int32{}
@@ -204,7 +201,6 @@ func (n *Network) findRacks() [][]int32 {
 	return racks
 }
 
-// nearHosts are the nodes that cables join to each host.
 func (n *Network) nearHosts() map[int32][]int32 {
 	near := make(map[int32][]int32, len(n.hosts))
 	for i := range n.Links {

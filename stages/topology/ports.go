@@ -85,7 +85,6 @@ func (n *Network) FailNamed(text string) (all []Failure, err error) {
 	return nil, err
 }
 
-// failPort takes down what is plugged into a port of a node.
 func (n *Network) failPort(id int32, port string) (f Failure, err error) {
 	var known, near []string
 	for i := range n.Links {
@@ -168,7 +167,6 @@ func (n *Network) SetDelays(rules []DelayRule) (said []string, err error) {
 	return said, nil
 }
 
-// both changes the two directions of the cable between two nodes.
 func (n *Network) both(a, b int32, change func(l *Link)) error {
 	c, ok := n.cableOf[cableKey(a, b)]
 	if !ok {

@@ -221,7 +221,6 @@ func NewRouter(n *Network, seed uint64) (*Router, error) {
 	return r, r.buildTables(out)
 }
 
-// addLink adds a link to the set, or the host, at the end of setLink.
 func (r *Router) addLink(l int32) {
 	r.setLink, r.setSalt = append(r.setLink, l), append(r.setSalt, r.salts[l])
 }

@@ -72,7 +72,6 @@ func (n *Network) selectOne(selector string) ([][2]int32, error) {
 		strings.Join(slices.Sorted(maps.Keys(tiers)), ", "))
 }
 
-// cablesWhere returns the cables of which a direction is accepted.
 func (n *Network) cablesWhere(accept func(l *Link) bool) (found [][2]int32) {
 	for i := 0; i < len(n.Links); i += 2 {
 		forth, back := accept(&n.Links[i]), accept(&n.Links[i+1])

@@ -68,7 +68,6 @@ func WriteTables(dir string, n *Network) error {
 		writeCSV(filepath.Join(dir, "links.csv"), n.LinksRecord()))
 }
 
-// writeCSV writes a record to a file, and releases it.
 func writeCSV(file string, rec arrow.Record) error {
 	defer rec.Release()
 	f, err := os.Create(file)

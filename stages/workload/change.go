@@ -116,7 +116,6 @@ type flowPart struct {
 	tail    bool
 }
 
-// parts returns the parts that make up the changed table.
 func (x *flowChanger) parts() ([]flowPart, error) {
 	parts := []flowPart{{}}
 	copies := int64(0)
@@ -178,7 +177,6 @@ type flowChanger struct {
 	targets         map[string][]int32         // all hosts of the racks that a service moves to
 }
 
-// scan reads all flows, and closes their stream.
 func (x *flowChanger) scan(in schema.Batches) error {
 	seen := map[string]bool{}
 	x.firstNS, x.lastNS, x.maxID = math.MaxInt64, math.MinInt64, -1
@@ -210,7 +208,6 @@ func (x *flowChanger) scan(in schema.Batches) error {
 	return nil
 }
 
-// assignHosts assigns a new host to each host of the services that move.
 func (x *flowChanger) assignHosts() error {
 	racks := x.net.Racks()
 	rackOf, placeIn := map[int32]int{}, map[int32]int{}

@@ -1,8 +1,6 @@
 package workload
 
 import (
-	"bufio"
-	"bytes"
 	"fmt"
 	"math"
 	"math/bits"
@@ -110,9 +108,10 @@ func (c *SizeCDF) Size(u float64) int64 {
 // the line.
 func ParseSizeCDF(name string, data []byte) (*SizeCDF, error) {
 	var points []SizePoint
-	lines := bufio.NewScanner(bytes.NewReader(data))
-	for n := 1; lines.Scan(); n++ {
-		text, _, _ := strings.Cut(lines.Text(), "#")
+	n := 0
+	for line := range strings.Lines(string(data)) {
+		n++
+		text, _, _ := strings.Cut(line, "#")
 		f := strings.Fields(text)
 		if len(f) == 0 {
 			continue
@@ -129,9 +128,6 @@ func ParseSizeCDF(name string, data []byte) (*SizeCDF, error) {
 			return nil, fmt.Errorf("sizes %s: line %d: percent is %q, want a number", name, n, f[1])
 		}
 		points = append(points, SizePoint{b, p})
-	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("sizes %s: %w", name, err)
 	}
 	c, err := NewSizeCDF(points)
 	if err != nil {

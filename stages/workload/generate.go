@@ -73,7 +73,6 @@ func Generate(ctx context.Context, n *topology.Network, r *topology.Router, w *W
 	return stats, rows.flush(out)
 }
 
-// earliest returns the service whose next flow starts first.
 func earliest(sources []flowSource) *flowSource {
 	at := 0
 	for i := range sources {
@@ -105,7 +104,6 @@ type drawnFlow struct {
 // blockFlows is the number of flows that are drawn at a time.
 const blockFlows = 256
 
-// next advances to the next flow.
 func (s *flowSource) next() {
 	if len(s.ahead) == 0 {
 		s.draw()

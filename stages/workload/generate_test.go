@@ -241,7 +241,6 @@ func TestGenerateRefuses(t *testing.T) {
 	for want, change := range map[string]func(*workload.Workload){
 		"either a duration": func(w *workload.Workload) { w.DurationNS = 5 },
 		"has 2 racks":       func(w *workload.Workload) { w.Services[0].Matrix = evenMatrix(t, 2) },
-		"racks 0 to 31":     func(w *workload.Workload) { w.Services[0].Racks = []int{32} },
 		"146 years":         func(w *workload.Workload) { w.MaxLoad = 1e-18 },
 		"no two hosts exchange": func(w *workload.Workload) {
 			w.Services[0].Matrix, w.Services[0].Racks = nil,

@@ -127,6 +127,9 @@ const (
 	MatrixHadoop    = "hadoop"    // matrix C
 )
 
+// MatrixKinds are all of them.
+var MatrixKinds = []string{MatrixUniform, MatrixDatabase, MatrixWebServer, MatrixHadoop}
+
 // NewMatrixOf creates a matrix of a kind for pods × racksPerPod racks, numbered pod by pod. The same arguments give
 // the same matrix.
 //
@@ -147,31 +150,28 @@ func NewMatrixOf(kind string, pods, racksPerPod int, seed uint64) (*Matrix, erro
 	if pods < 1 || racksPerPod < 1 || pods > 4096 || racksPerPod > 4096 || pods*racksPerPod > 4096 {
 		return nil, fmt.Errorf("matrix %s of %d pods × %d racks: must have 1 to 4,096 racks", kind, pods, racksPerPod)
 	}
-	var cell func(i, j int) float64
 	n := pods * racksPerPod
-	switch kind {
-	case MatrixUniform:
-		cell = func(i, j int) float64 {
-			if i == j && n > 1 {
-				return 0
-			}
-			return 1
+	cell := func(i, j int) float64 {
+		if i == j && n > 1 {
+			return 0
 		}
+		return 1
+	}
+	switch kind {
 	case MatrixDatabase:
 		cell = databaseCell(seed)
 	case MatrixWebServer:
 		cell = webServerCell(pods, racksPerPod, seed)
 	case MatrixHadoop:
 		cell = hadoopCell(seed)
+	case MatrixUniform:
 	default:
-		return nil, fmt.Errorf("unknown kind of matrix %q (%s, %s, %s or %s)", kind, MatrixUniform, MatrixDatabase,
-			MatrixWebServer, MatrixHadoop)
+		return nil, fmt.Errorf("unknown kind of matrix %q (%s)", kind, strings.Join(MatrixKinds, ", "))
 	}
 	rows := make([][]float64, n)
 	for i := range rows {
-		rows[i] = make([]float64, n)
-		for j := range rows[i] {
-			rows[i][j] = cell(i, j)
+		for j := range n {
+			rows[i] = append(rows[i], cell(i, j))
 		}
 	}
 	m, err := NewMatrix(rows)

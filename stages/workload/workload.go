@@ -64,45 +64,31 @@ type weightFunc func(i, j int) float64
 
 // HostRacks returns the racks of a service that is confined to some racks and hosts, with only these; nil means all.
 // The service's matrix has a row for each.
-func HostRacks(n *topology.Network, places []int, hosts []int32) ([][]int32, error) {
-	all := n.Racks()
-	racks := all
+func HostRacks(n *topology.Network, places []int, hosts []int32) [][]int32 {
+	racks := n.Racks()
 	if places != nil {
 		racks = nil
-		used := map[int]bool{}
 		for _, k := range places {
-			if k < 0 || k >= len(all) {
-				return nil, fmt.Errorf("rack %d: the network has racks 0 to %d", k, len(all)-1)
-			}
-			if used[k] {
-				return nil, fmt.Errorf("rack %d is listed twice", k)
-			}
-			used[k] = true
-			racks = append(racks, all[k])
+			racks = append(racks, n.Racks()[k])
 		}
 	}
 	if hosts == nil {
-		return racks, nil
+		return racks
 	}
 	var left [][]int32
 	for _, rack := range racks {
-		kept := slices.DeleteFunc(slices.Clone(rack), func(h int32) bool {
-			_, found := slices.BinarySearch(hosts, h)
-			return !found
-		})
+		kept := slices.DeleteFunc(slices.Clone(rack), func(h int32) bool { return !slices.Contains(hosts, h) })
 		if len(kept) > 0 {
 			left = append(left, kept)
 		}
 	}
-	return left, nil
+	return left
 }
 
 // rackGroups returns the racks of a service and its matrix over them. The weight from a rack of a single host to
 // itself is 0.
 func rackGroups(n *topology.Network, s *Service) (racks [][]int32, weight weightFunc, err error) {
-	if racks, err = HostRacks(n, s.Racks, s.Hosts); err != nil {
-		return nil, nil, err
-	}
+	racks = HostRacks(n, s.Racks, s.Hosts)
 	if s.Hosts != nil && len(racks) == 0 {
 		return nil, nil, errors.New("none of its hosts is in its racks")
 	}

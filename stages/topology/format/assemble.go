@@ -83,7 +83,6 @@ type cable struct {
 	each    int64          // bandwidth of each member; 0 where they differ
 }
 
-// assemble turns sightings into the nodes and cables of the draft.
 func (d *draft) assemble(s *sightings) {
 	a := &assembler{sightings: s, draft: d, ports: map[end]*cable{}, usedRules: make([]bool, len(d.o.Speeds))}
 	a.exclude()
@@ -131,7 +130,6 @@ func (s *assembler) exclude() {
 	s.noteExcluded(len(gone), len(cables))
 }
 
-// unifyNames finds devices whose names differ in case only.
 func (s *assembler) unifyNames() {
 	spelling := map[string]string{} // by the name in lower case
 	reported := map[string]bool{}
@@ -263,7 +261,6 @@ func contradict(a, b *sighting) bool {
 	return a.bps != b.bps && a.bps > 0 && b.bps > 0 || a.delayNS != b.delayNS && a.delayNS >= 0 && b.delayNS >= 0
 }
 
-// checkPorts finds ports that several cables end at.
 func (s *assembler) checkPorts(c *cable) {
 	for _, e := range c.seen[0].ends() {
 		if before := s.ports[e]; e.port != "" && before == nil {
@@ -279,7 +276,6 @@ func (s *assembler) checkPorts(c *cable) {
 	}
 }
 
-// resolve settles the speed and the delay of a cable.
 func (s *assembler) resolve(c *cable) {
 	sum := s.sums(c)
 	for _, v := range c.seen {
@@ -411,7 +407,6 @@ func (s *assembler) mergeParallel(into, c *cable) bool {
 	return true
 }
 
-// build infers roles, racks and pods, numbers the devices, and fills the draft.
 func (s *assembler) build() {
 	p := newPlan(s)
 	p.inferRoles()

@@ -71,7 +71,6 @@ type cablingReader struct {
 	sightings    sightings
 }
 
-// end reads one end of a row.
 func (r *cablingReader) end(i int, device, port *column) end {
 	e := end{r.cell(i, device), r.cell(i, port)}
 	if r.joined {
@@ -200,5 +199,4 @@ func (r *cablingReader) delay(i int, at place) int64 {
 	return ns
 }
 
-// leaveOut counts a row that is left out.
 func (r *cablingReader) leaveOut(what string) { r.count(1, "row", "left out: %s: "+what) }

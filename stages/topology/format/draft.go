@@ -66,7 +66,6 @@ func (f Fault) Error() string {
 // maxErrors bounds the lines of the error that Usable returns.
 const maxErrors = 50
 
-// joinFaults makes one error of faults; nil for none.
 func joinFaults(faults []Fault) error {
 	var errs []error
 	for i, f := range faults {
@@ -125,7 +124,6 @@ func (d *draft) fault(at place, kind topology.FaultKind, format string, args ...
 	d.faults = append(d.faults, Fault{File: at.file, Line: at.line, Text: text, Kind: kind})
 }
 
-// syntax is the fault of a file that cannot be parsed.
 func (d *draft) syntax(file string, line int, format string, args ...any) {
 	d.fault(place{file: file, line: line}, topology.FaultFormat, format, args...)
 }
@@ -366,7 +364,6 @@ func (d *draft) islands() (list [][]int) {
 	return list
 }
 
-// dropNodes removes nodes and their cables.
 func (d *draft) dropNodes(drop map[int32]bool) {
 	kept := 0
 	for i, v := range d.nodes {

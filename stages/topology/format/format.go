@@ -140,7 +140,6 @@ func (r SpeedRule) matches(e end) bool {
 	return topology.MatchPattern(r.Device, e.device) && topology.MatchPattern(r.Port, e.port)
 }
 
-// excluded reports whether a device is left out.
 func (o *Options) excluded(device string) bool {
 	return slices.ContainsFunc(o.Exclude, func(p string) bool { return topology.MatchPattern(p, device) })
 }

@@ -183,7 +183,6 @@ func (v *device) untiered() bool {
 	return v.kind == topology.KindSwitch && (v.stated || named(v.name, routerWords))
 }
 
-// measure computes each device's distance to the nearest host.
 func (p *plan) measure() {
 	p.level = topology.Levels(p.adjacent, func(i int) bool { return p.devices[i].kind == topology.KindHost })
 	for i := range p.devices {
@@ -257,7 +256,6 @@ func (p *plan) number() (ids []int32, order []int) {
 	return ids, order
 }
 
-// naturalOrder lists the hosts and then the switches by name.
 func (p *plan) naturalOrder() []int {
 	order := make([]int, len(p.devices))
 	for i := range order {
@@ -446,7 +444,6 @@ func (t *table) role(i int) (kind string, stated bool) {
 	return kind, true
 }
 
-// checkAgain compares a device's second row with its first.
 func (p *plan) checkAgain(first, again device, line int) {
 	kind, text := topology.FaultDoubled, "%s is listed before (line %d)"
 	if first.kind != again.kind || first.pod != again.pod || first.rack != again.rack {

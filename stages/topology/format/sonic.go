@@ -100,7 +100,6 @@ func (r *sonicReader) of(name string, at place) *sonicSwitch {
 	return v
 }
 
-// config reads one configuration.
 func (r *sonicReader) config(file string) {
 	top := r.document(file, func(file string, data []byte) (tree.Field, error) {
 		return tree.JSONOf(file, data, func(key string) bool { return slices.Contains(sonicTables, key) })
@@ -152,7 +151,6 @@ func sonicFileName(file string) string {
 	return base
 }
 
-// readPorts reads the speed, the status and the cable length of each port.
 func (r *sonicReader) readPorts(v *sonicSwitch, top tree.Field) {
 	for name, f := range r.members(top.Of("PORT")) {
 		p := sonicPort{delayNS: -1, down: strings.EqualFold(f.Value.Get("admin_status").Scalar(), "down")}

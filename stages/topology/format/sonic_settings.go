@@ -56,7 +56,6 @@ var sonicSettings = []struct {
 		{"static_th", "static_threshold", "bytes"}}},
 }
 
-// readSettings reads the settings of one configuration.
 func (d *draft) readSettings(name string, top tree.Field) {
 	s := SwitchSettings{Switch: name, File: top.File}
 	for _, t := range sonicSettings {

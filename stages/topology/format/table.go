@@ -163,7 +163,6 @@ func parseCSV(d *draft, file string, data []byte) *table {
 	}
 }
 
-// csvFault is the fault of a row that is not CSV.
 func (d *draft) csvFault(file string, err error) {
 	var bad *csv.ParseError
 	if errors.As(err, &bad) {
@@ -260,7 +259,6 @@ func (t *table) position(row int, c *column) int32 {
 	return int32(v)
 }
 
-// noteUnused lists the columns that nothing has asked for.
 func (t *table) noteUnused() {
 	var unused []string
 	for _, name := range t.headers {

@@ -118,7 +118,6 @@ func (d *draft) ofTables(nodes, links *table) {
 	}
 }
 
-// nameRack keeps the first name of a rack.
 func (d *draft) nameRack(rack int32, name string) {
 	if d.racks == nil {
 		d.racks = map[int32]string{}

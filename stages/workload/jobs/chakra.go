@@ -63,7 +63,6 @@ var chakraCollectives = map[int64]string{
 
 const chakraBarrier = 9
 
-// readAll reads the messages of a file.
 func (r *chakraReader) readAll(in *bufio.Reader) error {
 	for i := 0; ; i++ {
 		size, err := binary.ReadUvarint(in)
@@ -80,8 +79,11 @@ func (r *chakraReader) readAll(in *bufio.Reader) error {
 		if err == nil && i > 0 { // the first is the metadata
 			err = r.node(message)
 		}
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			err = errors.New("the file is cut off")
+		}
 		if err != nil {
-			return fmt.Errorf("message %d: %w", i, noEOF(err))
+			return fmt.Errorf("message %d: %w", i, err)
 		}
 	}
 	for i, deps := range r.deps {
@@ -97,15 +99,6 @@ func (r *chakraReader) readAll(in *bufio.Reader) error {
 	return nil
 }
 
-// noEOF says what the end of a file inside of a message means.
-func noEOF(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("the file is cut off")
-	}
-	return err
-}
-
-// node reads a Node and makes an operation of it.
 func (r *chakraReader) node(message []byte) error {
 	n := chakraNode{numbers: map[string]int64{}}
 	err := fields(message, func(number protowire.Number, value uint64, data []byte) error {
@@ -147,7 +140,6 @@ func (r *chakraReader) node(message []byte) error {
 	return nil
 }
 
-// operation sets what a node does.
 func (r *chakraReader) operation(n *chakraNode, o *op) error {
 	get := func(name string, least, below int64) (int64, error) {
 		v, known := n.numbers[name]

@@ -66,7 +66,6 @@ type goalReader struct {
 	seen    map[int]bool   // ranks
 }
 
-// read reads the tokens of a line.
 func (r *goalReader) read(words []string) error {
 	text := strings.Join(words, " ")
 	switch {
@@ -107,7 +106,6 @@ func (r *goalReader) read(words []string) error {
 	return nil
 }
 
-// operation reads calc, send or recv.
 func (r *goalReader) operation(text string) error {
 	m := goalOp.FindStringSubmatch(text)
 	if m == nil {
@@ -148,7 +146,6 @@ func (r *goalReader) operation(text string) error {
 	return nil
 }
 
-// rankOf reads the number of a rank.
 func (r *goalReader) rankOf(text string) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 || n >= r.Ranks {

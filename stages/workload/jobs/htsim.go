@@ -45,7 +45,6 @@ var (
 	htsimTrigger = regexp.MustCompile(`^id (\S+) (?:oneshot|multishot|barrier (?:count )?(\S+))$`)
 )
 
-// read reads the words of a line.
 func (r *htsimReader) read(words []string) (err error) {
 	if len(words) == 0 || strings.HasPrefix(words[0], "#") {
 		return nil
@@ -68,7 +67,6 @@ func (r *htsimReader) read(words []string) (err error) {
 	return fmt.Errorf("%q is not supported, want Nodes, Connections, Triggers, SRC->DST or trigger", words[0])
 }
 
-// connection reads the keys of a connection.
 func (r *htsimReader) connection(pair, words []string) (err error) {
 	o := op{kind: opSend, oneSided: true, at: fmt.Sprintf("line %d", r.line)}
 	for i, to := range []*int{&o.rank, &o.peer} {

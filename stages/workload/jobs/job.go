@@ -111,7 +111,6 @@ type generator struct {
 	first     map[int]int64 // by rank: the first of what it sends of a chunk
 }
 
-// add emits a flow and returns its number.
 func (g *generator) add(f *Flow) int64 {
 	f.Iteration, f.StartNS = g.iteration, g.startNS
 	f.After = slices.Compact(slices.Sorted(slices.Values(f.After)))
@@ -130,7 +129,6 @@ func (g *generator) transfer(kind string, from, to int, bytes int64, after []int
 	return f
 }
 
-// compute lets ranks compute.
 func (g *generator) compute(ranks []int, ns int64) {
 	if ns == 0 {
 		return

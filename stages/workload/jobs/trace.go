@@ -77,7 +77,6 @@ type node struct {
 	all    []int   // the operations of all ranks, at the end of a collective's first
 }
 
-// edge lets a node wait for another.
 func (p *player) edge(from, to int) {
 	p.nodes[from].next = append(p.nodes[from].next, to)
 	p.nodes[to].before++

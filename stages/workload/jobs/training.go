@@ -240,7 +240,6 @@ func (x *trainer) reduce(p int, l Layer) {
 	}
 }
 
-// stage lists the ranks of a pipeline stage.
 func (x *trainer) stage(p int) []int {
 	n := x.Tensor * x.Data
 	return x.all[p*n:][:n]
