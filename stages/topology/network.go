@@ -167,10 +167,11 @@ func (x *nodeIndex) of(id int32) int32 {
 	if uint(id) < uint(len(x.dense)) {
 		return x.dense[id]
 	}
-	if i, known := slices.BinarySearchFunc(x.nodes, id, func(v Node, id int32) int { return cmp.Compare(v.ID, id) }); known {
-		return int32(i)
+	i, known := slices.BinarySearchFunc(x.nodes, id, func(v Node, id int32) int { return cmp.Compare(v.ID, id) })
+	if !known {
+		return -1
 	}
-	return -1
+	return int32(i)
 }
 
 // Racks returns the ids of each rack's hosts, by rack number, as traffic matrices count them. Hosts

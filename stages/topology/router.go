@@ -421,9 +421,8 @@ func linkHash(flow, salt uint64) uint64 {
 	return x ^ x>>32
 }
 
-// firstCost orders the links of a host by how near they lead to host dst, of an attachment: 0 if they end there, else
-// twice the number of links, but one less over the switch inside of a server, which two hosts prefer to a leaf that they
-// share.
+// firstCost orders the links of a host by how near they lead to host dst: 0 if they end there, else twice the number of
+// links, but one less over the switch inside of a server, which two hosts prefer to a leaf that they share.
 func (r *Router) firstCost(link int32, base int, dst int32) int {
 	sw := r.switchOf[link]
 	switch {

@@ -32,8 +32,8 @@ import (
 	"parsimon/stages/topology"
 )
 
-// readers are the formats by name: each fills the draft with what the files hold. Whatever is wrong with their content is
-// a fault of the draft.
+// readers are the formats by name: each fills the draft with what the files hold. What is wrong with their content is a
+// fault of the draft.
 var readers = map[string]func(d *draft){
 	"tables": (*draft).readTables, "cabling": readCabling, "sonic": readSONiC, "yaml": (*draft).readYAML,
 	"batfish": (*draft).readBatfish, "json": (*draft).readJSON,
