@@ -40,7 +40,7 @@ func (m *RedMark) Marks(leftBytes int64, draw uint64) bool {
 	return float64(draw>>11)/(1<<53)*float64(m.MaxBytes-m.MinBytes) < m.Share*float64(leftBytes-m.MinBytes)
 }
 
-// RedMark returns the rule for random marks (Traits.RandomMarks) between two thresholds of MarkBytes.
+// RedMark returns the rule for random marks (Traits.RandomMarks) between two thresholds of MarkBytes: that of DCQCN.
 func (p *Params) RedMark(from, always int64) RedMark {
 	return RedMark{MinBytes: from, MaxBytes: always, Share: p.DCQCN.MaxMarking}
 }

@@ -100,9 +100,8 @@ func (p *Params) sharedKeys() []Key {
 	}
 }
 
-// AppendIdentity appends bytes that identify how results follow from cases: the version of the link
-// kernel and of the transport, and all constants that can matter. Results stored under another
-// identity must not be used.
+// AppendIdentity appends bytes that identify how results follow from cases: the versions of link kernel and transport,
+// and all constants that can matter. The cache of link cases uses no results that are stored under another identity.
 func (p Params) AppendIdentity(b []byte) ([]byte, error) {
 	if !p.Transport.Traits().RandomMarks {
 		p.Seed = 0

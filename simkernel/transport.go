@@ -35,7 +35,7 @@ const TransportCount = NewReno
 // A transportSpec is all that the simulators and the scenario reader know of one transport.
 type transportSpec struct {
 	name        string
-	version     uint64 // raised whenever the transport computes different results from equal input
+	version     uint64 // raised, with methodVersion of package pipeline, when equal input has other results
 	headerBytes int64  // added to the header of every packet and to every ACK: time stamps, telemetry
 
 	defaults  func(p *Params)                // sets the transport's own constants
@@ -55,10 +55,10 @@ type transportSpec struct {
 // Traits are what the simulators do for a transport besides calling its sender.
 type Traits struct {
 	// Embedded: the sender is the DCTCPSender struct inside the flow. Only DCTCP: it is the default
-	// and the fast path of Kernel (cruise) relies on its rules.
+	// and the fast path of Kernel (cruise) relies on its rules. No other trait goes with it.
 	Embedded bool
 	// RandomMarks: switches mark at random between two thresholds (RedMark) instead of at one. Results then depend on
-	// Params.Seed, Case.MarkKey, Case.FlowKey and Case.MaxMarkBytes.
+	// Params.Seed, DCQCN.MaxMarking, Case.MarkKey, Case.FlowKey and Case.MaxMarkBytes.
 	RandomMarks bool
 	// AcksQueue: at switches ACKs wait in the same FIFO as data, instead of one with priority.
 	AcksQueue bool

@@ -45,6 +45,9 @@ func TestRegistry(t *testing.T) {
 		if back, err := ParseTransport(kind.String()); back != kind || err != nil {
 			t.Errorf("%v is parsed as %v, %v", kind, back, err)
 		}
+		if traits := kind.Traits(); traits.Embedded && traits != (Traits{Embedded: true}) {
+			t.Errorf("%v: the fast path of the link kernel has embedded senders without other traits: %+v", kind, traits)
+		}
 		seen := map[string]bool{}
 		for _, k := range p.Keys() {
 			if seen[k.Name] || (k.Int == nil) == (k.Float == nil) {

@@ -63,7 +63,8 @@ const (
 	loadedLink  = 0.6
 )
 
-// Warning is one row of table warnings.
+// Warning is one row of table warnings. After any row of two passes an estimate that chooses simulates the whole
+// network (pipeline/auto.go). A warning of something else is for estimator WholeNetwork only, as FullLinks.
 type Warning struct {
 	Kind      string
 	Measure   float64 // NaN: not measured

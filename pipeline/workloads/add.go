@@ -87,12 +87,6 @@ func (in *ingestion) addFile(ctx context.Context, ingester *ingest.Ingester, s *
 		return err
 	}
 	s.Format, s.Mapping = s.FileStats.Mapping.Name, scenario.BytesDigest([]byte(s.FileStats.Mapping.Text))
-	for _, held := range in.state.Sources {
-		if held.Format == s.Format && held.Mapping != s.Mapping {
-			return fmt.Errorf("workload %s was ingested with another mapping %s: give the new one another name",
-				in.state.ID, s.Format)
-		}
-	}
 	if s.Waits+s.ComputeSteps > 0 {
 		return fmt.Errorf("%s: flows wait for others (column after): run takes such files with --flows", s.File)
 	}

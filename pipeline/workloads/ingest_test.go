@@ -269,6 +269,24 @@ func TestSeveralFormats(t *testing.T) {
 	}
 }
 
+// A workload has one mapping of each format. Another one is refused for files that it holds, too: what it holds of them
+// would not change.
+func TestOtherMapping(t *testing.T) {
+	d := newTrace(t, 1)
+	d.ingest(t, 0)
+	tr := d.trace(0)
+	other := *tr.Mappings[0]
+	other.Text = strings.Replace(other.Text, "vpc_id AS vnet", "interface_id AS vnet", 1)
+	tr.Mappings = []*ingest.Mapping{&other}
+	_, err := Ingest(t.Context(), tr, d.settings())
+	if want := "workload days was ingested with another mapping vpc"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want %q", err, want)
+	}
+	if r := d.ingest(t, 0); r.NewFiles != 0 || r.KnownFiles != 1 || d.count(t) != "100" {
+		t.Errorf("the same mapping again: %+v", r)
+	}
+}
+
 // Rows count once whatever files they stand in: in a log that has grown since it was ingested, in one that was
 // compressed, and in one that was cut in another way.
 func TestRowsCountOnce(t *testing.T) {

@@ -84,7 +84,7 @@ var (
 //	-- from: where the format is documented
 //	-- rows: flows | records
 //	-- reads: csv (or Parquet) | words (lines of words, or Parquet) | json (JSON lines, or one list)
-//	-- column: NAME            of CSV and Parquet; case is ignored, and - and a space equal _
+//	-- column: NAME            of CSV and Parquet; case is ignored, - and a space equal _; another spelling: a line more
 //	-- column: NAME = $.path | $.other     of JSON: the first path that has a value
 //	-- names: a b c            of words without a header line: the columns in order
 //	-- widths: 6 7             of words: the numbers of words that a line may have
