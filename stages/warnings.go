@@ -17,7 +17,7 @@ import (
 )
 
 // Conditions under which an estimate is known to be less accurate. Each has one measure and one threshold. Hits and
-// false alarms are measured (datasets/ACCURACY.md, "How honest an estimate is").
+// false alarms are measured (datasets/ACCURACY.md, "What an answer says of itself").
 const (
 	// Load from which a link's queue depends on how long the workload is. The time that a queue needs to forget
 	// its start grows with 1 / (1 - load)²: at 95% it is 400 times that of an idle link, at 60% 6 times.
