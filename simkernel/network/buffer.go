@@ -3,7 +3,6 @@ package network
 import (
 	"cmp"
 	"fmt"
-	"math/bits"
 	"slices"
 
 	"parsimon/simkernel"
@@ -169,36 +168,19 @@ func (n *Network) initPools() error {
 // ports without a limit. Otherwise arrivals of all ports are admitted in order of time. Even then a port's services
 // are simulated only when the decision, or the maximum of the bytes in the buffer, depends on them.
 
-// runNodes is the part of runWindow that depends on limited buffers: it runs the ports with work, switch by switch.
-func (d *domain) runNodes(work []uint64) {
-	for i := range work {
-		for work[i] != 0 {
-			u := int32(i*64 + bits.TrailingZeros64(work[i]))
-			if u < d.first {
-				d.runNode(&d.net.buffers[d.ports[u].node], work)
-				continue
-			}
-			work[i] &= work[i] - 1
-			d.runNIC(u, &d.ports[u], &d.nics[u-d.first], d.arrivalsOf(u))
-		}
-	}
+// sharing is what the ports of a switch with a limited buffer have in common in a window.
+type sharing struct {
+	active  []int32   // those with work
+	merging bool      // with PFC: what leaves is counted by settleLeaving
+	leaving []leaving // with PFC: what has left and is not counted
 }
 
-// runNode runs the ports of a switch that have work, and clears their bits.
-func (d *domain) runNode(b *buffer, work []uint64) {
-	active := d.active[:0]
-	mostBytes := b.usedBytes
-	for i := b.low / 64; i <= (b.high-1)/64; i++ {
-		for word := work[i]; word != 0; word &= word - 1 {
-			u := i*64 + int32(bits.TrailingZeros64(word))
-			if u < b.low || u >= b.high {
-				continue
-			}
-			work[i] &^= 1 << (u % 64)
-			active = append(active, u)
-		}
-	}
+// runNode runs the ports of a switch, which are the first of those with work, and returns how many they are.
+func (d *domain) runNode(b *buffer, due []int32) int {
+	last, _ := slices.BinarySearch(due, b.high)
+	active := due[:last]
 	d.active = active
+	mostBytes := b.usedBytes
 	all := d.sorted[d.taken:d.ends[active[len(active)-1]]]
 	for i := range all {
 		if a := &all[i]; a.bits&flagAck == 0 {
@@ -207,7 +189,7 @@ func (d *domain) runNode(b *buffer, work []uint64) {
 	}
 	if mostBytes > min(b.freeBytes, b.peakBytes) || b.told > 0 {
 		d.runMerged(b, all)
-		return
+		return len(active)
 	}
 	b.usedBytes = mostBytes
 	for _, u := range active {
@@ -223,6 +205,7 @@ func (d *domain) runNode(b *buffer, work []uint64) {
 		}
 		d.runPort(u, p, in)
 	}
+	return len(active)
 }
 
 // runMerged runs the active ports of a switch and admits what arrives in order of time.

@@ -103,7 +103,7 @@ func (n *Network) delivers(it *item) (e delivery, ends bool) {
 	ends = it.bits&flagLast != 0
 	switch {
 	case n.recovery == nil:
-	case n.traits.AckClocked || n.moves.selective() || n.irn():
+	case n.clocked || n.selective:
 		r := &n.recovery.receivers[slot]
 		before := r.coming.base
 		r.coming.add(n.nearest(before, it.bits))

@@ -159,7 +159,7 @@ func (f *feed) add(b *batch, c *Flows, links []int32, i int) error {
 		}
 		roundTripNS := f.ideal.Path().RoundTripNS
 		flow.timeoutPS, flow.nackPS = n.timeoutPS(path), max(nackEveryNS, roundTripNS)*simkernel.PSPerNS
-		if n.irn() {
+		if n.irn {
 			flow.lowPS = max(irnLowNS, 3*roundTripNS) * simkernel.PSPerNS
 		}
 	}

@@ -76,15 +76,17 @@ type flowPool struct {
 	hops    [MaxHops/hopUnit + 2][]int32 // first entries of free blocks, by length / hopUnit
 	low, hi int32                        // entries that were never used
 	live    int64
+
+	starting  []*newFlow // flows of its hosts that start in this step
+	needUnits int        // of hop entries, for them
 }
 
 // units returns how many units of hop entries a path takes.
 func units(hops int) int { return (hops + hopUnit) / hopUnit } // one entry more than hops, rounded up
 
-// reserve makes room for the flows that start in the next window, at most count of them with at most that many units
-// of hop entries in all.
-func (n *Network) reserve(pool *flowPool, count, needUnits int) {
-	t := &n.flows
+// reserve makes room for the flows that start in the next step.
+func (n *Network) reserve(pool *flowPool) {
+	t, count := &n.flows, len(pool.starting)
 	for len(pool.slots) < count {
 		add := max(64, count-len(pool.slots))
 		for i := range add {
@@ -97,8 +99,8 @@ func (n *Network) reserve(pool *flowPool, count, needUnits int) {
 			n.recovery.receivers = append(n.recovery.receivers, make([]receiver, add)...)
 		}
 	}
-	if int(pool.hi-pool.low) < needUnits*hopUnit {
-		add := max(1024, needUnits*hopUnit)
+	if int(pool.hi-pool.low) < pool.needUnits*hopUnit {
+		add := max(1024, pool.needUnits*hopUnit)
 		if int(pool.hi) != len(t.hops) {
 			pool.low = int32(len(t.hops)) // what is left of the old region is lost
 		}
@@ -107,6 +109,7 @@ func (n *Network) reserve(pool *flowPool, count, needUnits int) {
 		t.lastPS = append(t.lastPS, make([]int64, add)...)
 		pool.hi = int32(len(t.hops))
 	}
+	pool.needUnits = 0
 }
 
 // admit starts a flow: it takes a slot and sends the start to the source's NIC.

@@ -48,8 +48,3 @@ func (f *recoveryFlow) tooEarly(c *nic, t timer) bool {
 	c.timers.push(timer{f.deadlinePS, t.row, t.slot})
 	return true
 }
-
-// irn reports whether recovery is IRN's.
-func (n *Network) irn() bool {
-	return n.buffer.Selective && !n.traits.AckClocked && !n.moves.selective()
-}

@@ -2,6 +2,7 @@ package network
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 )
 
@@ -62,6 +63,69 @@ func sortArrivals(s []arrival) {
 		}
 		s[k] = a
 	}
+}
+
+// A sorter sorts what arrives in a window.
+type sorter struct {
+	sorted []arrival // by port
+	taken  int32     // how many of them have been taken
+	ends   []int32   // by port
+	due    []int32   // the ports with work, in order; its capacity is all of them
+
+	parted   []arrival // scratch of sortWindow
+	partEnds []int32
+}
+
+// sortByPort sorts arrivals into s.sorted, by port, and keeps the order of equals. Those of a port with work end at its
+// s.ends and begin where those of the port with work before it end. Those ports come from work, which is emptied, and
+// from the arrivals, to s.due. The first port is low.
+func (s *sorter) sortByPort(arrivals []arrival, low int32, work *portSet) {
+	ends, due, n := s.ends, s.due[:cap(s.due)], 0
+	if len(arrivals) < len(work.bits) {
+		for i := range arrivals {
+			u := arrivals[i].port - low
+			ends[u]++
+			work.add(u)
+		}
+	} else {
+		for i := range arrivals {
+			u := arrivals[i].port - low
+			ends[u]++
+			work.bits[u/64] |= 1 << (u % 64)
+		}
+		work.lookEverywhere()
+	}
+	at := int32(0)
+	for i, some := range work.words {
+		for work.words[i] = 0; some != 0; some &= some - 1 {
+			k := i*64 + bits.TrailingZeros64(some)
+			word := work.bits[k]
+			for work.bits[k] = 0; word != 0; word &= word - 1 {
+				u := int32(k*64 + bits.TrailingZeros64(word))
+				ends[u], at = at, at+ends[u]
+				due[n] = u
+				n++
+			}
+		}
+	}
+	s.due = due[:n]
+	s.sorted, s.taken = slices.Grow(s.sorted[:0], len(arrivals))[:len(arrivals)], 0
+	sorted := s.sorted
+	for i := range arrivals {
+		a := &arrivals[i]
+		u := a.port - low
+		sorted[ends[u]] = *a
+		ends[u]++
+	}
+}
+
+// arrivalsOf returns what arrives at a port in the present window, in order. It is called for each port with work, in
+// their order.
+func (s *sorter) arrivalsOf(u int32) []arrival {
+	in := s.sorted[s.taken:s.ends[u]]
+	s.taken, s.ends[u] = s.ends[u], 0
+	sortArrivals(in)
+	return in
 }
 
 // sortWindow sorts the arrivals of the present window and keeps the order of equals: it divides them into as many parts

@@ -29,6 +29,7 @@ func (n *Network) lookaheadPS(link Link) int64 {
 // node, from 0; every domain is there.
 func (n *Network) layOut(domainOf []int32) {
 	n.domainOf = domainOf
+	n.setRules()
 	domains := slices.Max(domainOf) + 1
 	n.domains = make([]domain, domains)
 	n.setWindows(domainOf)
@@ -66,23 +67,8 @@ func (n *Network) layOut(domainOf []int32) {
 
 // init sets up a domain whose ports are those of some links.
 func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
-	d.net, d.id, d.ports = n, id, n.ports[d.low:][:len(links)]
-	d.first = int32(len(links))
-	d.shared, d.random, d.telemetry = n.traits.AcksQueue, n.traits.RandomMarks, n.traits.Telemetry
-	d.lossless, d.clocked = n.pausers != nil, n.traits.AckClocked
-	d.limited, d.recovers = n.buffers != nil, n.recovery != nil
-	d.irn = n.irn()
-	d.selective = d.irn || n.moves.selective()
-	d.fullBytes, d.ackBytes = n.fullBytes, n.params.AckBytes
-	d.classed = n.classes != nil
-	d.simple = !d.shared && !d.telemetry && n.recovery == nil && n.moves == nil && n.frontier == nil
-	d.numberShift = n.numberShift
-	if d.recovers {
-		d.againMask, d.lateMask = attemptMask, attemptMask
-	}
-	if d.moves = n.moves; d.moves != nil { // the packets of a flow meet ports of several domains at the same hop
-		d.lateMask, d.lateNot, d.tagMask = flagAck, flagAck, n.moves.tagMask()
-	}
+	d.net, d.id, d.rules, d.moves, d.ports = n, id, n.rules, n.moves, n.ports[d.low:][:len(links)]
+	d.first, d.ofPorts = int32(len(links)), len(links)
 	rest := make([]portRest, len(links))
 	for u, l := range links {
 		p, link := &d.ports[u], n.links[l]
@@ -119,7 +105,7 @@ func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 			b.high = int32(u) + 1
 		}
 	}
-	d.ends = make([]int32, len(links))
+	d.ends, d.due = make([]int32, len(links)), make([]int32, len(links))
 	d.outbox[0], d.outbox[1] = make([][]arrival, len(n.domains)), make([][]arrival, len(n.domains))
 	d.mailPS = never
 }

@@ -85,6 +85,15 @@ type moves struct {
 	links   []LinkMoves // times are in ps
 }
 
+// pathMemory is what a domain needs to choose paths.
+type pathMemory struct {
+	moves         *moves // that of the network
+	flowlets      map[flowletKey]flowlet
+	flowletsUntil int // how many there can be until those that have ended are removed
+	remote        map[congaKey]congaMetric
+	repaired      []int32 // scratch
+}
+
 // A flowlet is the last packet of a flow at a switch, and where it went.
 type flowlet struct {
 	atPS int64
@@ -171,7 +180,7 @@ func (m *moves) selective() bool {
 // choosePorts is the part of runWindow that depends on Moves. In order of time it removes what was lost, gives what
 // arrives at switches a port, and turns data that arrives at hosts, over any of their links, into ACKs, whose link is
 // then below 0.
-func (d *domain) choosePorts(arrivals []arrival, work []uint64) []arrival {
+func (d *domain) choosePorts(arrivals []arrival, work *portSet) []arrival {
 	d.sortWindow(arrivals)
 	kept := arrivals[:0]
 	for _, a := range arrivals {
@@ -197,7 +206,7 @@ func (d *domain) choosePorts(arrivals []arrival, work []uint64) []arrival {
 			if d.clocked { // the ACK waits in the NIC, if at all
 				u := a.port - d.low
 				d.receiveClocked(&d.nics[u-d.first], &a.item, &d.ports[u].data)
-				work[u/64] |= 1 << (u % 64)
+				work.add(u)
 				continue
 			}
 			if !d.receiveInOrder(&a.item) {

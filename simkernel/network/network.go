@@ -74,17 +74,16 @@ type Network struct {
 	domains  []domain
 	domainOf []int32 // by node
 
-	fullBytes   int64 // a full packet on the wire
-	numberShift uint8 // of items: where the number of a packet begins
-	ports       []port
-	portOf      []int32 // by link: its port
-	kinds       []portKind
-	kindIndex   map[portKind]uint32
-	buffers     []buffer  // by node; empty if they are unlimited
-	pausers     []pauser  // by link and class; nil without PFC
-	recovery    *recovery // nil if nothing is lost
-	moves       *moves    // nil if every flow has one path
-	frontier    *frontier // nil if no flow waits for others
+	rules
+	ports     []port
+	portOf    []int32 // by link: its port
+	kinds     []portKind
+	kindIndex map[portKind]uint32
+	buffers   []buffer  // by node; empty if they are unlimited
+	pausers   []pauser  // by link and class; nil without PFC
+	recovery  *recovery // nil if nothing is lost
+	moves     *moves    // nil if every flow has one path
+	frontier  *frontier // nil if no flow waits for others
 
 	classes   []Class // nil: there are none
 	strict    uint32  // bits of those without a weight
@@ -128,8 +127,8 @@ func New(params simkernel.Params, limits BufferParams, links []Link, hosts []boo
 	}
 	n := &Network{
 		params: params, traits: params.Transport.Traits(), buffer: limits, links: slices.Clone(links),
-		host: slices.Clone(hosts), more: more, fullBytes: params.PayloadBytes + params.HeaderBytes, leastWork: leastWork,
-		numberShift: flagBits,
+		host: slices.Clone(hosts), more: more, leastWork: leastWork, rules: rules{numberShift: flagBits,
+			fullBytes: params.PayloadBytes + params.HeaderBytes, ackBytes: params.AckBytes},
 	}
 	for l, link := range links {
 		if err := n.checkLink(l, link); err != nil {

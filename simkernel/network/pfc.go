@@ -306,7 +306,7 @@ func (d *domain) settleLeaving(b *buffer) {
 
 // takeToggles is the part of runWindow that depends on PFC: it gives ports the pauses that arrive, and returns what
 // else does.
-func (d *domain) takeToggles(arrivals []arrival, work []uint64) []arrival {
+func (d *domain) takeToggles(arrivals []arrival, work *portSet) []arrival {
 	kept := arrivals[:0]
 	for _, a := range arrivals {
 		if a.hop != pauseHop {
@@ -319,7 +319,7 @@ func (d *domain) takeToggles(arrivals []arrival, work []uint64) []arrival {
 		u.toggles = append(u.toggles, toggle{a.atPS, int32(a.bits >> 1), a.bits&1 != 0})
 		slices.SortStableFunc(u.toggles, func(x, y toggle) int { return cmp.Compare(x.atPS, y.atPS) })
 		d.setNextPause(p)
-		work[at/64] |= 1 << (at % 64)
+		work.add(at)
 	}
 	return kept
 }

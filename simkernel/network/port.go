@@ -107,6 +107,15 @@ func (p *port) noteAcks() {
 // runPort simulates a switch's port to the end of the window. arrivals have reached it in the window, in order. What is
 // served in the window that it arrived in never touches the port's own queues.
 func (d *domain) runPort(u int32, p *port, arrivals []arrival) {
+	if d.simple && p.idle() {
+		k := d.serveInTurn(p, arrivals)
+		if d.classed {
+			d.servedInTurn(p, arrivals[:k])
+		}
+		if arrivals = arrivals[k:]; len(arrivals) == 0 {
+			return
+		}
+	}
 	if d.classed {
 		for i := range arrivals {
 			d.put(p, &arrivals[i])

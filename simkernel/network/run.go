@@ -155,10 +155,7 @@ func (p *pacer) advance() (fromPS int64, err error) {
 		p.startReady(p.doneTo)
 	}
 	for i := range n.domains {
-		if d := &n.domains[i]; len(d.starting) > 0 {
-			n.reserve(&d.pool, len(d.starting), d.needHops)
-			d.needHops = 0
-		}
+		n.reserve(&n.domains[i].pool)
 	}
 	return fromPS, nil
 }
@@ -166,9 +163,9 @@ func (p *pacer) advance() (fromPS int64, err error) {
 // start passes a flow on to its source's domain.
 func (p *pacer) start(f *newFlow) {
 	n := p.net
-	d := &n.domains[n.domainOf[n.links[f.path[0]].SrcNode]]
-	d.starting = append(d.starting, f)
-	d.needHops += units(len(f.path))
+	pool := &n.domains[n.domainOf[n.links[f.path[0]].SrcNode]].pool
+	pool.starting = append(pool.starting, f)
+	pool.needUnits += units(len(f.path))
 }
 
 // fill receives batches until pending contains the next flow; pending is nil after the last.
