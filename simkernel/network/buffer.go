@@ -3,6 +3,7 @@ package network
 import (
 	"cmp"
 	"fmt"
+	"math/bits"
 	"slices"
 
 	"parsimon/simkernel"
@@ -105,7 +106,8 @@ type buffer struct {
 	low, high int32 // its ports in domain.ports
 	usedBytes int64
 	peakBytes int64
-	freeBytes int64 // how many can be in it so that no packet finds its port, or its link, above the threshold
+	freeBytes int64   // how many can be in it so that no packet finds its port, or its link, above the threshold
+	alpha     float64 // the least of its queues
 
 	poolBytes int64 // without what is reserved
 	// With PFC.
@@ -158,7 +160,7 @@ func (n *Network) initPools() error {
 			return fmt.Errorf("switch buffer is %d bytes: of %d reserved for each of %d queues of node %d, the rest never admits "+
 				"a packet of %d", n.buffer.SwitchBytes, n.buffer.ReservedBytes, queues[v], v, n.fullBytes)
 		}
-		b.freeBytes = int64(loneQueue(alpha, b.poolBytes)) - 1
+		b.alpha, b.freeBytes = alpha, int64(loneQueue(alpha, b.poolBytes))-1
 	}
 	return nil
 }
@@ -166,46 +168,104 @@ func (n *Network) initPools() error {
 // The ports of a switch with a limited buffer depend on each other, within a window too. But only where a packet may be
 // dropped: in a window in which everything that arrives fits, whatever leaves, they are simulated one by one, like
 // ports without a limit. Otherwise arrivals of all ports are admitted in order of time. Even then a port's services
-// are simulated only when the decision, or the maximum of the bytes in the buffer, depends on them.
+// are simulated only when the decision depends on them.
 
 // sharing is what the ports of a switch with a limited buffer have in common in a window.
 type sharing struct {
 	active  []int32   // those with work
+	leveled bool      // there may be a new maximum of the bytes in the buffer
+	levels  []level   // if so: what changes them
 	merging bool      // with PFC: what leaves is counted by settleLeaving
 	leaving []leaving // with PFC: what has left and is not counted
 }
 
+// A level is a change of the bytes in a buffer.
+type level struct{ atPS, bytes int64 }
+
 // runNode runs the ports of a switch, which are the first of those with work, and returns how many they are.
 func (d *domain) runNode(b *buffer, due []int32) int {
-	last, _ := slices.BinarySearch(due, b.high)
-	active := due[:last]
-	d.active = active
-	mostBytes := b.usedBytes
-	all := d.sorted[d.taken:d.ends[active[len(active)-1]]]
+	last := 1
+	for last < len(due) && due[last] < b.high {
+		last++
+	}
+	d.active = due[:last]
+	all := d.sorted[d.taken:d.ends[due[last-1]]]
+	fromBytes, mostBytes := b.usedBytes, b.usedBytes
 	for i := range all {
-		if a := &all[i]; a.bits&flagAck == 0 {
-			mostBytes += d.wireBytes(&a.item)
+		mostBytes += d.fullBytes & (int64(all[i].bits&flagAck) - 1) // without a branch: ACKs are not foreseen
+	}
+	d.leveled, d.levels = mostBytes > b.peakBytes, d.levels[:0]
+	if b.told > 0 || mostBytes > b.freeBytes && !d.fits(b, mostBytes) {
+		d.runMerged(b, all)
+	} else {
+		for _, u := range d.active {
+			d.runPort(u, &d.ports[u], d.arrivalsOf(u))
 		}
 	}
-	if mostBytes > min(b.freeBytes, b.peakBytes) || b.told > 0 {
-		d.runMerged(b, all)
-		return len(active)
+	if d.leveled {
+		d.notePeak(b, fromBytes)
 	}
-	b.usedBytes = mostBytes
-	for _, u := range active {
-		p, in := &d.ports[u], d.arrivalsOf(u)
-		for k := range in {
-			if a := &in[k]; a.bits&flagAck == 0 {
-				bytes := d.wireBytes(&a.item)
-				d.hold(p, &a.item, bytes)
-				if d.lossless {
-					b.add(d.pauserOf(a.link^1, d.classOf(&a.item)), bytes)
+	return last
+}
+
+// fits reports whether each port has room for what arrives in the window, and all have for so many bytes, whatever
+// leaves. It errs on the safe side.
+func (d *domain) fits(b *buffer, mostBytes int64) bool {
+	if free := float64(b.poolBytes - mostBytes); !d.lossless && free > 0 {
+		from := d.taken
+		for _, u := range d.active {
+			if most := d.ports[u].heldBytes + int64(d.ends[u]-from)*d.fullBytes; float64(most) > b.alpha*free {
+				return false
+			}
+			from = d.ends[u]
+		}
+		return true
+	}
+	return false
+}
+
+// levelParts is how many parts of a window are looked at one by one.
+const levelParts = 64
+
+// noteLevels notes data that takes room from its arrival to a time.
+func (d *domain) noteLevels(it *item, untilPS int64) {
+	bytes := d.wireBytes(it)
+	d.levels = append(d.levels, level{it.atPS, bytes}, level{untilPS, -bytes})
+}
+
+// notePeak notes the maximum of the bytes in a buffer, which held so many when the window began. What arrives at a time
+// comes before what leaves.
+func (d *domain) notePeak(b *buffer, bytes int64) {
+	var more, all [levelParts]int64
+	part := func(l level) uint64 {
+		part, _ := bits.Mul64(uint64(l.atPS-d.startPS)*levelParts, d.perWindow)
+		return min(part, levelParts-1)
+	}
+	for _, l := range d.levels {
+		k := part(l)
+		more[k] += max(0, l.bytes)
+		all[k] += l.bytes
+	}
+	var of []level
+	for k := range all {
+		if bytes+more[k] > b.peakBytes {
+			of = of[:0]
+			for _, l := range d.levels {
+				if part(l) == uint64(k) {
+					of = append(of, l)
 				}
 			}
+			slices.SortFunc(of, func(x, y level) int {
+				return cmp.Or(cmp.Compare(x.atPS, y.atPS), cmp.Compare(y.bytes, x.bytes))
+			})
+			now := bytes
+			for _, l := range of {
+				now += l.bytes
+				b.peakBytes = max(b.peakBytes, now)
+			}
 		}
-		d.runPort(u, p, in)
+		bytes += all[k]
 	}
-	return len(active)
 }
 
 // runMerged runs the active ports of a switch and admits what arrives in order of time.
@@ -214,7 +274,7 @@ func (d *domain) runMerged(b *buffer, all []arrival) {
 		d.taken, d.ends[u] = d.ends[u], 0
 	}
 	d.merging = d.lossless
-	slices.SortStableFunc(all, compareArrivals)
+	d.sortWindow(all)
 	for i := range all {
 		a := &all[i]
 		p := &d.ports[a.port-d.low]
@@ -228,17 +288,15 @@ func (d *domain) runMerged(b *buffer, all []arrival) {
 				d.drop(p, &a.item)
 				continue
 			}
-		} else if !d.admits(b, p, &a.item, bytes) || b.usedBytes+bytes > b.peakBytes {
-			// What has left since makes room only. So a packet that fits without it fits, and is no new maximum.
+		} else if !d.admits(b, p, &a.item, bytes) {
+			// What has left since makes room only. So a packet that fits without it fits.
 			d.serveActive(a.atPS)
 			if !d.admits(b, p, &a.item, bytes) {
 				d.drop(p, &a.item)
 				continue
 			}
 		}
-		b.peakBytes = max(b.peakBytes, b.usedBytes+bytes)
-		d.hold(p, &a.item, bytes)
-		b.usedBytes += bytes
+		d.hold(b, p, &a.item, bytes, a.atPS)
 		d.put(p, a)
 	}
 	d.serveActive(d.endPS)
@@ -271,11 +329,38 @@ func (d *domain) serveActive(untilPS int64) {
 	}
 }
 
-// hold counts a data packet that takes room at a switch's port.
-func (d *domain) hold(p *port, it *item, bytes int64) {
-	p.heldBytes += bytes
+// hold counts a data packet that takes room at a switch's port, or with negative bytes one that gives it back.
+func (d *domain) hold(b *buffer, p *port, it *item, bytes, atPS int64) {
 	if d.classed {
 		p.classes.queues[d.classOf(it)].heldBytes += bytes
+	}
+	p.heldBytes += bytes
+	b.usedBytes += bytes
+	if d.leveled {
+		d.levels = append(d.levels, level{atPS, bytes})
+	}
+}
+
+// holdAll holds the data that arrives at a port and fits.
+func (d *domain) holdAll(b *buffer, p *port, arrivals []arrival) {
+	for i := range arrivals {
+		if a := &arrivals[i]; a.bits&flagAck == 0 {
+			bytes := d.wireBytes(&a.item)
+			d.hold(b, p, &a.item, bytes, a.atPS)
+			if d.lossless {
+				b.add(d.pauserOf(a.link^1, d.classOf(&a.item)), bytes)
+			}
+		}
+	}
+}
+
+// release counts a data packet that leaves a switch's port; its class has been counted.
+func (d *domain) release(p *port, it *item, nowPS int64) {
+	bytes := d.wireBytes(it)
+	p.heldBytes -= bytes
+	d.net.buffers[p.node].usedBytes -= bytes
+	if d.leveled {
+		d.levels = append(d.levels, level{nowPS, -bytes})
 	}
 }
 

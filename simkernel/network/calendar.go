@@ -31,16 +31,16 @@ type calendar struct {
 // windowWork is what a domain has to do in a window.
 type windowWork struct {
 	arrivals []arrival // at its ports
-	ports    portSet   // they may have something to send; superfluous ones are harmless
+	ports    *portSet  // they may have something to send; superfluous ones are harmless
 }
 
 // A portSet is a set of ports of a domain: bit u % 64 of bits[u / 64] is port u. Bit i % 64 of words[i / 64] is set
 // where bits[i] may not be 0, so that a window in which little happens costs little.
 type portSet struct{ bits, words []uint64 }
 
-func newPortSet(ports int) portSet {
+func newPortSet(ports int) *portSet {
 	words := (ports + 63) / 64
-	return portSet{make([]uint64, words), make([]uint64, (words+63)/64)}
+	return &portSet{make([]uint64, words), make([]uint64, (words+63)/64)}
 }
 
 func (s *portSet) add(u int32) {

@@ -28,7 +28,7 @@ type rules struct {
 	selective           bool   // receivers of transports with a rate take packets in any order
 	irn                 bool   // senders recover as IRN
 	clocked             bool   // senders are clocked by ACKs; they recover, too
-	simple              bool   // neither telemetry nor shared, and nothing is lost, moves or waits for others
+	inTurn              bool   // what finds a switch's port idle may be served at once (runPort)
 	againMask           uint32 // bits of items that are set in a packet that is sent again
 	lateMask, lateNot   uint32 // what packets with bits&lateMask != lateNot meet is counted between steps
 	tagMask             uint32 // bits of items for the balance (conga.go)
@@ -45,7 +45,7 @@ func (n *Network) setRules() {
 	moved := n.moves.selective()
 	r.irn = n.buffer.Selective && !r.clocked && !moved
 	r.selective = r.irn || moved
-	r.simple = !r.shared && !r.telemetry && n.recovery == nil && n.moves == nil && n.frontier == nil
+	r.inTurn = !r.shared && !r.telemetry && !r.lossless && n.frontier == nil
 	if r.recovers {
 		r.againMask, r.lateMask = attemptMask, attemptMask
 	}
@@ -126,19 +126,20 @@ func (d *domain) runWindow() {
 	d.busy &^= 1 << slot
 	d.work += int64(len(arrivals))
 	if d.moves != nil {
-		arrivals = d.choosePorts(arrivals, &present.ports)
+		arrivals = d.choosePorts(arrivals, present.ports)
 	}
 	if d.lossless {
-		arrivals = d.takeToggles(arrivals, &present.ports)
+		arrivals = d.takeToggles(arrivals, present.ports)
 	}
-	d.sortByPort(arrivals, d.low, &present.ports)
-	for i := 0; i < len(d.due); i++ {
-		u := d.due[i]
+	d.sortByPort(arrivals, d.low, present.ports)
+	due := d.due
+	for i := 0; i < len(due); i++ {
+		u := due[i]
 		switch p := &d.ports[u]; {
 		case u >= d.first:
 			d.runNIC(u, p, &d.nics[u-d.first], d.arrivalsOf(u))
 		case d.limited:
-			i += d.runNode(&d.net.buffers[p.node], d.due[i:]) - 1
+			i += d.runNode(&d.net.buffers[p.node], due[i:]) - 1
 		default:
 			d.runPort(u, p, d.arrivalsOf(u))
 		}

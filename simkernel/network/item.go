@@ -95,12 +95,11 @@ func (s *sorter) sortByPort(arrivals []arrival, low int32, work *portSet) {
 		}
 		work.lookEverywhere()
 	}
-	at := int32(0)
+	at, word := int32(0), uint64(0)
 	for i, some := range work.words {
 		for work.words[i] = 0; some != 0; some &= some - 1 {
 			k := i*64 + bits.TrailingZeros64(some)
-			word := work.bits[k]
-			for work.bits[k] = 0; word != 0; word &= word - 1 {
+			for word, work.bits[k] = work.bits[k], 0; word != 0; word &= word - 1 {
 				u := int32(k*64 + bits.TrailingZeros64(word))
 				ends[u], at = at, at+ends[u]
 				due[n] = u

@@ -224,7 +224,7 @@ func (n *Network) crosses(b *buffer, u *pauser, bytes int64) bool {
 func (d *domain) takeIn(b *buffer, p *port, a *arrival, bytes int64) bool {
 	n, class := d.net, d.classOf(&a.item)
 	u := d.pauserOf(a.link^1, class)
-	if b.told > 0 || b.usedBytes+bytes > b.peakBytes || n.crosses(b, u, bytes) {
+	if b.told > 0 || n.crosses(b, u, bytes) {
 		d.serveActive(a.atPS)
 		d.settleLeaving(b)
 	}
@@ -400,8 +400,7 @@ func (d *domain) watch(p *port, u *pauser, class int, nowPS int64) {
 		}
 		bytes := d.wireBytes(&it)
 		d.drop(p, &it)
-		d.hold(p, &it, -bytes)
-		d.net.buffers[p.node].usedBytes -= bytes
+		d.hold(&d.net.buffers[p.node], p, &it, -bytes, nowPS)
 		d.leaves(p.node, over^1, &it, bytes, nowPS)
 	}
 	f.buf, f.came, f.head, f.arrived, f.leftBytes = kept, came, 0, 0, 0

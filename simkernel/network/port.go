@@ -104,17 +104,63 @@ func (p *port) noteAcks() {
 	}
 }
 
-// runPort simulates a switch's port to the end of the window. arrivals have reached it in the window, in order. What is
-// served in the window that it arrived in never touches the port's own queues.
+// runPort simulates a switch's port to the end of the window. arrivals have reached it in the window, in order. Where
+// nothing waits, the first ones that find the port without others are served at once: each before the next one arrives.
+// Most packets are: this is send and transmit in one piece.
 func (d *domain) runPort(u int32, p *port, arrivals []arrival) {
-	if d.simple && p.idle() {
-		k := d.serveInTurn(p, arrivals)
-		if d.classed {
-			d.servedInTurn(p, arrivals[:k])
+	if !d.inTurn || !p.idle() {
+		d.runQueued(u, p, arrivals)
+		return
+	}
+	t, k := &d.net.flows, &d.kinds[p.kind()]
+	i := 0
+	for ; i < len(arrivals); i++ {
+		it := arrivals[i].item
+		nowPS := max(p.freePS, it.atPS)
+		if nowPS >= d.endPS || i+1 < len(arrivals) && arrivals[i+1].atPS <= nowPS {
+			break
 		}
-		if arrivals = arrivals[k:]; len(arrivals) == 0 {
-			return
+		h, ack := &t.hops[it.hop], it.bits&flagAck
+		sendPS := k.sendPS[ack]
+		if it.bits&(flagLast|flagAck) == flagLast {
+			sendPS = k.wire.PS(int64(h.lastWire))
 		}
+		if d.leveled && ack == 0 { // the conditions that are rarely true come first, for ACKs are not foreseen
+			d.noteLevels(&it, nowPS)
+		}
+		if it.bits&d.lateMask != d.lateNot {
+			d.countLate(p, &it, nowPS)
+		} else if waitPS := nowPS - it.atPS; waitPS != 0 && ack == 0 {
+			t.count(&it, waitPS)
+		}
+		if p.bits&portFull == 0 && ack == 0 {
+			p.noteQueue(d.wireBytes(&it), nowPS)
+			if it.bits&flagLast == 0 {
+				p.bits |= portFull
+			}
+		}
+		p.freePS = nowPS + sendPS
+		it.atPS = p.freePS + k.delayPS
+		it.hop += 1 - 2*int32(ack)
+		if w := d.arrivalsAt(it.atPS); w != nil && p.bits&portNear != 0 {
+			*w = append(*w, arrival{it, h.to[ack], p.link})
+		} else {
+			d.forward(p, k, arrival{it, h.to[ack], p.link})
+		}
+	}
+	if d.classed {
+		d.servedInTurn(p, arrivals[:i])
+	}
+	if i < len(arrivals) {
+		d.runQueued(u, p, arrivals[i:])
+	}
+}
+
+// runQueued is runPort where packets wait. What is served in the window that it arrived in never touches the port's own
+// queues.
+func (d *domain) runQueued(u int32, p *port, arrivals []arrival) {
+	if d.limited {
+		d.holdAll(&d.net.buffers[p.node], p, arrivals)
 	}
 	if d.classed {
 		for i := range arrivals {
@@ -153,43 +199,6 @@ func (d *domain) runPort(u int32, p *port, arrivals []arrival) {
 	if nextPS != never {
 		d.schedule(u, nextPS)
 	}
-}
-
-// serveInTurn serves those first arrivals at a port of a simple domain at which nothing waits that find it without
-// others: each is served before the next one arrives. It returns how many. Most packets are served here: this is send
-// and transmit in one piece, without what a simple domain does not have.
-func (d *domain) serveInTurn(p *port, arrivals []arrival) int {
-	t, k := &d.net.flows, &d.kinds[p.kind()]
-	for i := range arrivals {
-		it := arrivals[i].item
-		nowPS := max(p.freePS, it.atPS)
-		if nowPS >= d.endPS || i+1 < len(arrivals) && arrivals[i+1].atPS <= nowPS {
-			return i
-		}
-		h, ack := &t.hops[it.hop], it.bits&flagAck
-		sendPS := k.sendPS[ack]
-		if it.bits&(flagLast|flagAck) == flagLast {
-			sendPS = k.wire.PS(int64(h.lastWire))
-		}
-		if waitPS := nowPS - it.atPS; waitPS != 0 && ack == 0 {
-			t.count(&it, waitPS)
-		}
-		if p.bits&portFull == 0 && ack == 0 {
-			p.noteQueue(d.wireBytes(&it), nowPS)
-			if it.bits&flagLast == 0 {
-				p.bits |= portFull
-			}
-		}
-		p.freePS = nowPS + sendPS
-		it.atPS = p.freePS + k.delayPS
-		it.hop += 1 - 2*int32(ack)
-		if w := d.arrivalsAt(it.atPS); w != nil && p.bits&portNear != 0 {
-			*w = append(*w, arrival{it, h.to[ack], p.link})
-		} else {
-			d.forward(p, k, arrival{it, h.to[ack], p.link})
-		}
-	}
-	return len(arrivals)
 }
 
 // change makes the change of a port that is due at p.changeAtPS; portChanges is not set.
@@ -301,25 +310,22 @@ func (d *domain) mark(p *port, it *item, nowPS int64) {
 // send sends an item over a switch's port at nowPS, and counts how long data waited.
 func (d *domain) send(p *port, k *portKind, it item, nowPS int64) {
 	if it.bits&flagAck == 0 {
-		if !d.simple {
-			d.countSent(p, &it, nowPS)
+		if d.limited {
+			d.release(p, &it, nowPS)
 		}
-		if waitPS := nowPS - it.atPS; waitPS != 0 && it.bits&d.lateMask == d.lateNot {
+		if it.bits&d.lateMask != d.lateNot {
+			d.countLate(p, &it, nowPS)
+		} else if waitPS := nowPS - it.atPS; waitPS != 0 {
 			d.net.flows.count(&it, waitPS)
 		}
 	}
 	d.transmit(p, k, it, nowPS)
 }
 
-// countSent is the part of send of data that depends on losses and limited buffers.
-func (d *domain) countSent(p *port, it *item, nowPS int64) {
-	if it.bits&d.lateMask != d.lateNot && (nowPS != it.atPS || it.bits&flagLast != 0) {
+// countLate has the wait of data that leaves a switch's port counted between steps.
+func (d *domain) countLate(p *port, it *item, nowPS int64) {
+	if it.bits&flagAck == 0 && (nowPS != it.atPS || it.bits&flagLast != 0) {
 		d.late = append(d.late, lateStat{item: *it, startPS: nowPS, link: p.link})
-	}
-	if d.limited {
-		bytes := d.wireBytes(it)
-		p.heldBytes -= bytes
-		d.net.buffers[p.node].usedBytes -= bytes
 	}
 }
 

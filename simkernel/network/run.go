@@ -75,11 +75,12 @@ func (n *Network) steps(ctx context.Context, workers int, f *feed, c *collector)
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		w.run(fromPS, p.steps)
-		p.steps = w.settle(p.steps)
+		ran := p.steps
+		w.run(fromPS, ran)
+		p.steps = w.settle(ran)
 		if n.recovery != nil {
 			n.recovery.settle()
-			if n.step%stormSteps == 0 {
+			if n.step/stormSteps != (n.step-ran)/stormSteps {
 				if err := n.storm(); err != nil {
 					return err
 				}

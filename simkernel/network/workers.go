@@ -115,7 +115,7 @@ func (w *workers) settle(steps int64) int64 {
 		}
 	}
 	w.alone = w.active == 1 || work < n.leastWork*int64(len(n.domains))*steps
-	if n.recovery != nil || n.frontier != nil || work < idleWork*steps { // those act on all domains between steps
+	if n.frontier != nil || work < idleWork*steps { // the frontier acts on all domains between steps
 		return 1
 	}
 	return max(1, min(epochSteps, steps*epochWork*int64(w.active)/max(1, work)))
