@@ -6,7 +6,7 @@ import "fmt"
 const DCQCN Transport = 1
 
 var dcqcnSpec = transportSpec{
-	name: "dcqcn", version: 2,
+	name: "dcqcn", version: 3,
 	// Those of the paper's DCQCN runs in ns-3, with hosts of 10 Gbps. Marking
 	// follows what those runs do, not what they configure: they ask for random early detection from 4 to
 	// 16 KB per Gbps, up to 20%, but the simulator marks at DCTCP's single threshold. With that threshold
@@ -42,7 +42,7 @@ var dcqcnSpec = transportSpec{
 	},
 	newSender: func() Sender { return &dcqcn{} },
 	markBytes: func(p *Params) (lo, hi int64) { return p.DCQCN.MinMarkPerGbps, p.DCQCN.MaxMarkPerGbps },
-	Traits:    Traits{RandomMarks: true, AcksQueue: true, IgnoresWindowEnds: true},
+	Traits:    Traits{RandomMarks: true, AcksQueue: true, Timers: true},
 }
 
 // DCQCNParams are the constants of DCQCN.

@@ -67,9 +67,9 @@ type Traits struct {
 	// DelayBased: the sender uses only round-trip times, which the link kernel knows when the packet
 	// reaches the target, and no property of the packet that is decided later.
 	DelayBased bool
-	// IgnoresWindowEnds: the sender changes nothing at the first ACK beyond the snd_nxt noted last; it reacts to marks at
-	// the ticks of a timer, whatever its window.
-	IgnoresWindowEnds bool
+	// Timers: the rate changes when a timer ticks, by what was marked until then, whatever the window; the first ACK
+	// beyond the snd_nxt noted last changes nothing.
+	Timers bool
 	// UsesHops: the sender depends on the number of links of its path: results depend on Case.Hops.
 	UsesHops bool
 	// AckClocked: the sender is a TCP, which link cases do not model.
@@ -133,8 +133,8 @@ func (t *Transport) UnmarshalText(text []byte) (err error) {
 // just before OnAck, and when a packet is sent. Additional calls in between change nothing. OnAck and
 // tick report whether the rate changed.
 //
-// The window is computed at an ACK or when a packet is sent and is valid until the next such event: a
-// timer between them neither opens nor closes it, because a NIC looks at a flow only then.
+// The window is computed at an ACK or when a packet is sent. A timer between them opens or closes it when the NIC looks
+// at the flow next: in a whole network for whatever reason (package network), in a link case only for these two.
 type Sender interface {
 	Start(p *Params, l Limits)
 	OnAck(p *Params, h *AckInfo) (rateChanged bool)

@@ -220,7 +220,7 @@ func clampNS(ns int64) int32 { return int32(min(ns, math.MaxInt32)) }
 // for all its windows.
 func (x *FeedbackBuilder) takes(row int64, b int, probability float64) bool {
 	window := 0
-	if !x.params.Transport.Traits().IgnoresWindowEnds {
+	if !x.params.Transport.Traits().Timers {
 		window = x.layout.Window(b)
 	}
 	s := rng.New(x.seed, rng.Feedback, 1, uint64(row), uint64(window))

@@ -380,7 +380,7 @@ func (k *Kernel) startSender(f *flow, slot int32) {
 		k.setRate(f)
 		return
 	}
-	if k.traits.IgnoresWindowEnds {
+	if k.traits.Timers {
 		f.endsWindow = 0
 	}
 	for int(slot) >= len(k.senders) {

@@ -526,7 +526,7 @@ func (n *Buffered) startFlow(f *bufferedFlow, nowPS int64) {
 
 // sendNext sends a packet of the flow that is next in the round robin, or schedules a send for when there is one.
 func (n *Buffered) sendNext(port int32, p *bufferedPort, nowPS int64) {
-	bytes, nextPS := slices.Repeat([]int64{-1}, len(n.classes)), int64(never)
+	bytes, nextPS := slices.Repeat([]int64{-1}, len(n.classes)), n.tick(p, nowPS)
 	for q := range p.classes {
 		c := &p.classes[q].ring
 		if n.pfc != nil && n.pfc.of(port, q).paused {
@@ -589,6 +589,27 @@ func (n *Buffered) sendNext(port int32, p *bufferedPort, nowPS int64) {
 	}
 }
 
+// tick lets the windows of a NIC's flows follow their timers. It returns when the first pacing of one ends.
+func (n *Buffered) tick(p *bufferedPort, nowPS int64) (nextPS int64) {
+	nextPS = never
+	for q := range p.classes {
+		for _, place := range p.classes[q].ring.places {
+			if place.slot < 0 || !n.params.Transport.Traits().Timers || n.slots[place.slot].nxt == n.slots[place.slot].packets {
+				continue
+			}
+			f := n.slots[place.slot]
+			if f.sender.Tick(&n.params, nowPS) {
+				n.setRate(f)
+			}
+			n.updateOpen(p, f, nowPS)
+			if place.readyPS > nowPS {
+				nextPS = min(nextPS, place.readyPS)
+			}
+		}
+	}
+	return nextPS
+}
+
 // open reports whether a flow has a packet to send and its window allows it.
 func (n *Buffered) open(f *bufferedFlow) bool {
 	if f.tcp != nil {
@@ -632,6 +653,7 @@ func (n *Buffered) receiveData(k *bufferedPacket, nowPS int64) bool {
 // receiveAck processes an ACK or a NACK at the source.
 func (n *Buffered) receiveAck(port int32, p *bufferedPort, k *bufferedPacket, nowPS int64) {
 	f := k.flow
+	n.scheduleSend(port, max(nowPS, p.freePS))
 	if f.done {
 		n.release(k)
 		return

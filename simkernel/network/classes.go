@@ -347,19 +347,3 @@ func (d *domain) pickClass(p *port, c *nic) int {
 	}
 	return d.net.pick(p.classes, ready, &bytes)
 }
-
-// sentClass notes that a NIC sends a packet of a class.
-func (d *domain) sentClass(p *port, r *ring, q int) {
-	if r.choose(p.freePS); r.sendPS > p.freePS {
-		d.net.emptied(p.classes, q)
-	}
-}
-
-// unpausedAck returns the place of the first ACK of a NIC that no pause holds back, len(acks.buf) if there is none.
-func (d *domain) unpausedAck(p *port, acks *fifo) int {
-	i := int(acks.head)
-	for i < len(acks.buf) && d.paused(p, int(d.classOf(&acks.buf[i]))) {
-		i++
-	}
-	return i
-}

@@ -21,6 +21,7 @@ type rules struct {
 	telemetry           bool   // switches write telemetry into packets
 	shared              bool   // switches have one queue for ACKs and data
 	random              bool   // marks are random
+	ticks               bool   // senders have timers
 	limited             bool   // switches have limited buffers
 	lossless            bool   // with PFC
 	classed             bool   // ports have queues by class
@@ -41,6 +42,7 @@ func (n *Network) setRules() {
 	r := &n.rules
 	r.shared, r.random, r.telemetry = n.traits.AcksQueue, n.traits.RandomMarks, n.traits.Telemetry
 	r.lossless, r.clocked, r.classed = n.pausers != nil, n.traits.AckClocked, n.classes != nil
+	r.ticks = n.traits.Timers
 	r.limited, r.recovers = n.buffers != nil, n.recovery != nil
 	moved := n.moves.selective()
 	r.irn = n.buffer.Selective && !r.clocked && !moved

@@ -14,6 +14,7 @@ type nic struct {
 	timers  minHeap[timer]
 	timerPS int64 // none goes off before
 	lookPS  int64 // when a look at them is scheduled
+	tickPS  int64 // no timer of a transport ticks before
 }
 
 // A ring is the flows of a NIC, or of one of its classes, that have bytes to send, in start order, which is the order
@@ -136,20 +137,20 @@ func (c *ring) compact(moved func(slot, place int32)) {
 
 // runNIC simulates a host's NIC to the end of the window. arrivals have reached it in the window, in order. At equal
 // times ACKs and data arrive first, flows start then, timers go off then, and what is sent follows.
+//
+// A timer of a transport changes the rate of a flow when it ticks. The window follows, as in ns-3, when the NIC looks
+// at its flows: after an ACK, a start or a timeout of any, when the wire is free, and when the pacing of any ends.
 func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 	acks := &p.data
-	in := d.receiveAll(c, acks, arrivals)
+	in, sawPS := d.receiveAll(c, acks, arrivals), int64(-1)
 	for {
-		inPS, ackPS, timerPS := int64(never), int64(never), int64(never)
+		inPS, timerPS, tickedPS := int64(never), int64(never), int64(never)
 		if len(in) > 0 {
 			inPS = in[0].atPS
 		}
-		ackAt := int(acks.head)
-		if p.bits&portPaused != 0 && d.shared {
-			ackAt = d.unpausedAck(p, acks)
-		}
-		if ackAt < len(acks.buf) {
-			ackPS = max(p.freePS, acks.buf[ackAt].atPS)
+		ackAt, ackPS := d.nextAck(p, acks)
+		if c.tickPS != never {
+			tickedPS = d.look(p, c, sawPS)
 		}
 		if d.recovers {
 			timerPS = c.timerPS
@@ -160,7 +161,7 @@ func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 			c.choose(p.freePS)
 		}
 		outPS := min(ackPS, c.sendPS)
-		next := min(inPS, timerPS, outPS)
+		next := min(inPS, timerPS, tickedPS, outPS)
 		if p.bits&portChanges != 0 && p.changeAtPS <= min(next, d.endPS-1) {
 			p.bits &^= portChanges
 			c.fresh = false
@@ -173,13 +174,16 @@ func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 			return
 		}
 		switch {
-		case inPS <= min(timerPS, outPS):
+		case inPS == next:
 			d.receive(c, &in[0].item)
-			in = in[1:]
-		case timerPS <= outPS:
+			in, sawPS = in[1:], inPS
+		case timerPS == next:
 			if c.timerPS = d.nextTimer(c, timerPS); c.timerPS == timerPS {
 				d.timeout(c)
+				sawPS = timerPS
 			}
+		case tickedPS == next:
+			sawPS = tickedPS
 		case ackPS <= outPS:
 			it := acks.buf[ackAt]
 			if ackAt != int(acks.head) {
@@ -192,6 +196,45 @@ func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 			d.sendNext(p, c)
 		}
 	}
+}
+
+// nextAck returns the place of the first ACK of a NIC that no pause holds back, and when it can be sent, or never.
+func (d *domain) nextAck(p *port, acks *fifo) (at int, atPS int64) {
+	for at = int(acks.head); at < len(acks.buf); at++ {
+		if p.bits&portPaused == 0 || !d.shared || !d.paused(p, int(d.classOf(&acks.buf[at]))) {
+			return at, max(p.freePS, acks.buf[at].atPS)
+		}
+	}
+	return at, never
+}
+
+// look opens and closes the windows of flows whose timers have ticked by sawPS, when their NIC looked at them last. It
+// returns when the NIC looks at them next, if that can be after a tick and nothing comes.
+func (d *domain) look(p *port, c *nic, sawPS int64) (nextPS int64) {
+	rings, tickPS := c.classes, c.tickPS
+	if rings == nil {
+		rings = []ring{c.ring}
+	}
+	if nextPS = never; tickPS <= sawPS {
+		c.tickPS = never // updateOpen sets it
+	}
+	for _, r := range rings {
+		for _, place := range r.places {
+			if place.slot < 0 || d.net.flows.senders[place.slot].sentBytes == d.net.flows.senders[place.slot].sizeBytes {
+				continue
+			}
+			if s := &d.net.flows.senders[place.slot]; tickPS <= sawPS {
+				if s.external.Tick(&d.net.params, sawPS) {
+					s.setRate()
+				}
+				d.updateOpen(c, s, s.sentBytes-s.ackedBytes < s.windowBytes, sawPS)
+			}
+			if atPS := max(place.readyPS, p.freePS); atPS > sawPS && atPS >= tickPS {
+				nextPS = min(nextPS, atPS)
+			}
+		}
+	}
+	return nextPS
 }
 
 // receiveAll receives the data that arrives at a NIC in a window, adds its ACKs to acks, and returns what else arrives:
@@ -267,8 +310,7 @@ func (d *domain) receive(c *nic, it *item) {
 		d.receiveAck(c, slot, s, it)
 		return
 	}
-	last := it.bits&flagLast != 0
-	if last {
+	if it.bits&flagLast != 0 {
 		s.ackedBytes = s.sizeBytes
 		d.free(slot)
 		return
@@ -297,13 +339,14 @@ func (s *sender) updateDCTCP(p *simkernel.Params, it *item) {
 
 // updateOpen opens or closes a flow at its NIC.
 func (d *domain) updateOpen(c *nic, s *sender, open bool, nowPS int64) {
-	r := d.ringOf(c, s)
-	if open == r.isOpen(s.place) {
-		return
+	if d.ticks {
+		c.tickPS = min(c.tickPS, s.external.NextTick())
 	}
-	if open {
+	switch r := d.ringOf(c, s); {
+	case open == r.isOpen(s.place):
+	case open:
 		r.reopen(s.place, nowPS)
-	} else {
+	default:
 		r.close(s.place)
 	}
 }
@@ -368,7 +411,10 @@ func (d *domain) sendNext(p *port, c *nic) {
 		clear(d.telemetryOf(s.external, it.bits))
 	}
 	d.transmit(p, &d.kinds[p.kind()], it, nowPS)
-	if c.classes != nil {
-		d.sentClass(p, r, class)
+	if c.classes == nil {
+		return
+	}
+	if r.choose(p.freePS); r.sendPS > p.freePS { // nothing of the class waits
+		d.net.emptied(p.classes, class)
 	}
 }

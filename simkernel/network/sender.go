@@ -56,8 +56,7 @@ func (d *domain) telemetryOf(o *externalSender, itemBits uint32) []simkernel.Tel
 
 func (o *externalSender) start(p *simkernel.Params, l simkernel.Limits) {
 	o.Start(p, l)
-	o.limits = l
-	o.sent, o.acked, o.handed, o.handedTo = 0, 0, o.handed[:0], 0
+	o.limits, o.sent, o.acked, o.handed, o.handedTo = l, 0, 0, o.handed[:0], 0
 }
 
 // onAck passes a received ACK or NACK to the sender. number and attempt are those of the packet that it answers.

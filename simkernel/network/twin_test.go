@@ -212,6 +212,7 @@ func (w *netTwin) arrive(port int32, k *twinPacket, nowPS int64) {
 				SentBytes: f.sent, Marked: k.marked, Links: k.links})
 			f.window = f.limits.WindowAt(rateOf(f.sender))
 		}
+		w.look(port, max(nowPS, p.freePS))
 		w.look(port, max(nowPS, p.freePS, f.readyPS))
 		return
 	case !k.ack && k.hop == len(f.path): // delivered
@@ -260,7 +261,9 @@ func (w *netTwin) send(port int32, nowPS int64) {
 		rateBps := rateOf(f.sender)
 		f.window = f.limits.WindowAt(rateBps)
 		f.readyPS = nowPS + simkernel.NewWireTime(rateBps).PS(payload+w.params.HeaderBytes)
-		w.look(port, f.readyPS)
+		if f.sent < f.sizeBytes {
+			w.look(port, f.readyPS)
+		}
 		k = &twinPacket{flow: f, payload: payload, last: f.sent == f.sizeBytes, atPS: nowPS, sentPS: nowPS,
 			n: f.packets}
 		f.packets++
@@ -327,6 +330,12 @@ func (w *netTwin) marks(port int32, k *twinPacket, left int64) bool {
 // served last, or else the first of all.
 func (w *netTwin) choose(p *twinPort, nowPS int64) *twinFlow {
 	var first *twinFlow
+	for _, f := range p.flows {
+		if f.sent < f.sizeBytes {
+			f.sender.Tick(&w.params, nowPS)
+			f.window = f.limits.WindowAt(rateOf(f.sender))
+		}
+	}
 	for i, f := range p.flows {
 		if f.sent == f.sizeBytes || f.readyPS > nowPS || f.sent-f.acked >= f.window {
 			continue
