@@ -80,8 +80,9 @@ cluster-test: build flink ## a Flink cluster with killed workers against a local
 browser-test: setup chromium ## every kind of report in Chromium on a screen and a phone, with hostile names (minutes)
 	@PARSIMON_LONG=1 go test -timeout 30m -count 1 -run 'TestReport' -v ./pipeline/cmd/parsimon
 
-exact-accuracy: ## the whole-network simulation against ns-3, several seeds and transports (minutes; needs ../shared)
+exact-accuracy: ## the whole-network simulation against ns-3, several seeds and transports; what warning buffers names (minutes; needs ../shared)
 	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run 'TestNetworkAgainstNS3|TestTransportsAgainstNS3' -v ./simkernel/network
+	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run TestBuffersWarning -v ./pipeline/cmd/parsimon
 
 tcp-ns3: ## TCP against Debian's ns-3 3.37, which it installs: FCTs and drops (minutes)
 	@test -e /usr/include/ns3/internet-module.h || (apt-get update && apt-get install -y libns3-dev) || true

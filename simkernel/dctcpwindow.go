@@ -8,6 +8,7 @@ var dctcpWindowSpec = newDCTCPWindowSpec()
 
 func newDCTCPWindowSpec() transportSpec {
 	s := tcpSpec("dctcp-window", 2, func() growth { return &dctcpWindow{} })
+	s.version = 5
 	tcp := s.keys
 	s.keys = func(p *Params) []Key {
 		return append(tcp(p), Key{Name: "gain", Unit: Number, Float: &p.Gain, Max: 1, Positive: true},
@@ -24,15 +25,18 @@ type dctcpWindow struct {
 	alpha         float64
 	acked, marked int64 // DCTCP.BytesAcked, DCTCP.BytesMarked
 	windowEnd     int64 // DCTCP.WindowEnd
+	una           int64 // SND.UNA
 }
 
 func (d *dctcpWindow) start(p *Params) { *d = dctcpWindow{gain: p.Gain, alpha: 1} }
 
 // observe is steps 1 to 8. The conversions prevent fused multiply-add.
 func (d *dctcpWindow) observe(a *TCPAck) {
-	d.acked += a.DeliveredBytes
+	newBytes := a.AckedBytes - d.una // step 1: SACKs do not count
+	d.una = a.AckedBytes
+	d.acked += newBytes
 	if a.Marked {
-		d.marked += a.DeliveredBytes
+		d.marked += newBytes
 	}
 	if a.AckedBytes > d.windowEnd && d.acked > 0 {
 		share := float64(d.marked) / float64(d.acked)

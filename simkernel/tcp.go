@@ -149,14 +149,21 @@ func (t *TCP) OnACK(a *TCPAck) (begins bool) {
 	t.growth.observe(a)
 	switch {
 	case a.Lost && (t.acked >= t.recover || t.marked):
-		t.begin(a, t.growth.reduce(t, a.SentBytes-t.acked, false), false)
+		threshold := t.threshold // a window is reduced once, for marks and losses (RFC 3168, §6.1.2; RFC 8257, §3.5)
+		if t.acked >= t.recover {
+			threshold = t.growth.reduce(t, a.SentBytes-t.acked, false)
+		}
+		t.begin(a, threshold, false)
 		t.timedEnd, begins = 0, true
 	case t.recovers && t.acked >= t.recover:
 		t.recovers, t.marked = false, false
 		t.windowB = t.threshold
+		if a.Marked && t.acked > t.recover { // the mark is of data that were sent since the last reduction
+			t.begin(a, t.growth.cut(t), true)
+		}
 	case t.recovers:
 		t.recoverBy(a, newBytes > 0 && !a.NewLoss)
-	case a.Marked && t.acked >= t.recover:
+	case a.Marked && t.acked > t.recover:
 		t.begin(a, t.growth.cut(t), true)
 	case newBytes == 0 || a.Duplicate: // limited transmit keeps the window (RFC 5681, §3.2, step 1; RFC 6675, §5)
 	case t.windowB < t.threshold:

@@ -135,3 +135,27 @@ func TestCUBICWindows(t *testing.T) {
 		t.Errorf("after a timeout: window %d, W_max %v", c.Window(), c.growth.(*cubic).maximum)
 	}
 }
+
+// DCTCP over windows by hand: a window is reduced once, for marks and losses; α is of the bytes of cumulative ACKs. All of
+// those that are marked keep it 1: a mark halves.
+func TestDCTCPWindowReducesOnce(t *testing.T) {
+	c := newTCP(DCTCPWindow, 10)
+	step := func(what string, a TCPAck, wantThreshold int64, wantRecovers bool) {
+		t.Helper()
+		a.PipeBytes = a.SentBytes - a.AckedBytes
+		c.OnACK(&a)
+		if alpha := c.growth.(*dctcpWindow).alpha; c.threshold != wantThreshold || c.Recovers() != wantRecovers || alpha != 1 {
+			t.Fatalf("%s: threshold %d, recovers %v, want %d, %v; alpha %v", what, c.threshold, c.Recovers(), wantThreshold,
+				wantRecovers, alpha)
+		}
+	}
+	step("a mark", TCPAck{AckedBytes: 2000, SentBytes: 10_000, Marked: true}, 5000, false)
+	step("another", TCPAck{AckedBytes: 4000, SentBytes: 11_000, Marked: true}, 5000, false)
+	step("a SACK without", TCPAck{AckedBytes: 4000, SentBytes: 11_000, DeliveredBytes: 1000, Duplicate: true}, 5000, false)
+	step("a loss of that window", TCPAck{AckedBytes: 4000, SentBytes: 12_000, DeliveredBytes: 1000, Lost: true}, 5000, true)
+	step("a mark in recovery", TCPAck{AckedBytes: 6000, SentBytes: 13_000, Marked: true}, 5000, true)
+	step("its end: the mark is of before", TCPAck{AckedBytes: 12_000, SentBytes: 16_000, Marked: true}, 5000, false)
+	step("a mark of the next window", TCPAck{AckedBytes: 13_000, SentBytes: 17_000, Marked: true}, 2500, false)
+	step("and of the one after, at its end", TCPAck{AckedBytes: 18_000, SentBytes: 40_000, Marked: true}, 2000, false)
+	step("a loss of the one after that", TCPAck{AckedBytes: 42_000, SentBytes: 62_000, Marked: true, Lost: true}, 10_000, true)
+}

@@ -2,10 +2,13 @@ package stages
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"parsimon/simkernel/network"
+	"parsimon/stages/topology"
 	"parsimon/stages/workload"
 )
 
@@ -22,7 +25,8 @@ type TrafficClass struct {
 }
 
 // SettleClasses sorts classes by queue, and adds the one of queue 0 if it is missing, with the lowest weight or
-// priority. Two with one queue, name, service, virtual network or DSCP are an error.
+// priority. Two with one queue, name, service, virtual network or DSCP are an error, and one without any of the last
+// three.
 func SettleClasses(classes []TrafficClass) ([]TrafficClass, error) {
 	classes = slices.Clone(classes)
 	slices.SortStableFunc(classes, func(a, b TrafficClass) int { return cmp.Compare(a.Queue, b.Queue) })
@@ -35,7 +39,14 @@ func SettleClasses(classes []TrafficClass) ([]TrafficClass, error) {
 	}
 	of := map[string]string{}
 	for _, c := range classes {
-		claims := []string{"name " + c.Name, fmt.Sprintf("queue %d", c.Queue)}
+		if c.Name == "" {
+			return nil, fmt.Errorf("the class of queue %d has an empty name", c.Queue)
+		}
+		if c.Queue > 0 && len(c.Services)+len(c.VNets)+len(c.DSCP) == 0 {
+			return nil, fmt.Errorf("class %s of queue %d has no services, vnets or dscp: no data would wait there", c.Name,
+				c.Queue)
+		}
+		claims := []string{"name " + strings.ToLower(c.Name), fmt.Sprintf("queue %d", c.Queue)}
 		for _, s := range c.Services {
 			claims = append(claims, "service "+s)
 		}
@@ -84,4 +95,16 @@ func classify(engine *network.Network, classes []TrafficClass) (of func(*workloa
 		}
 		return class
 	}, engine.Classify(queues)
+}
+
+// named names the switch or the class of an error.
+func named(err error, n *topology.Network, classes []TrafficClass) error {
+	var at *network.PlaceError
+	switch {
+	case !errors.As(err, &at):
+		return err
+	case at.Class >= 0:
+		return fmt.Errorf("classes.%s: %w", classes[at.Class].Name, at.Err)
+	}
+	return fmt.Errorf("%w (switch %s)", at.Err, n.Name(n.Nodes[at.Node].ID))
 }

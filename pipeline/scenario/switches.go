@@ -54,7 +54,7 @@ func (r *scenarioReader) readSwitches(f tree.Field) error {
 		"xoff":               tree.ReadQuantity(&w.XOFFBytes, units.Bytes, 1, 1<<40),
 		"headroom":           tree.ReadQuantity(&w.HeadroomBytes, units.Bytes, 1, 1<<40),
 		"selective_recovery": tree.ReadBool(&w.Selective),
-		"retransmit_timeout": tree.ReadQuantity(&w.RetransmitNS, units.Duration, 1, 1e12),
+		"retransmit_timeout": tree.ReadQuantity(&w.RetransmitNS, units.Duration, 1000, 1e12),
 		"watchdog":           tree.ReadQuantity(&w.WatchdogNS, units.Duration, 1, 1e12),
 		"restore":            tree.ReadQuantity(&w.RestoreNS, units.Duration, 1, 1e12),
 		"classes":            r.readClasses,
@@ -76,6 +76,9 @@ func (r *scenarioReader) readSwitches(f tree.Field) error {
 // readClasses reads the traffic classes, or "topology", or an object of changes by the name of a class.
 func (r *scenarioReader) readClasses(f tree.Field) error {
 	had := slices.Clone(r.classes)
+	if len(had) == 0 && f.Value.Kind == tree.Object {
+		return f.Failf("there are no classes to change: want a list of them, or topology")
+	}
 	if r.classes, r.ofSwitches = nil, f.Value.Scalar() == ofTopology; r.ofSwitches {
 		return nil
 	}
@@ -149,6 +152,12 @@ func (s *Scenario) Classes() ([]stages.TrafficClass, error) {
 					"that name", c.Name, service)}
 			}
 		}
+		for _, vnet := range c.VNets {
+			if !s.traced() && !slices.ContainsFunc(s.workload.services, func(o serviceSpec) bool { return o.VNet == vnet }) {
+				return nil, SwitchesError{fmt.Errorf("switches.classes: class %s has virtual network %q, in which no service "+
+					"of the workload is", c.Name, vnet)}
+			}
+		}
 	}
 	return classes, nil
 }
@@ -205,7 +214,7 @@ func (s *Scenario) Buffers() (network.BufferParams, error) {
 			"with a rate: %v recovers by SACK, and its least timeout is transport.min_timeout", s.params.Transport)}
 	}
 	if err := b.Validate(&s.params); err != nil {
-		return b, SwitchesError{fmt.Errorf("switches.buffer, --switch-buffer: %w", err)}
+		return b, SwitchesError{fmt.Errorf("switches.%w", err)}
 	}
 	return b, nil
 }

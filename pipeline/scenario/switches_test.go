@@ -116,7 +116,7 @@ func TestSwitchesKey(t *testing.T) {
 	file := func(switches string) (*Scenario, error) {
 		return parse("s.yaml", ".", []byte("topology: {clos: {pods: 1, racks_per_pod: 2, hosts_per_rack: 2, planes: 1, spines_per_plane: 1, "+
 			"host_bandwidth: 10Gbps, host_delay: 1us, fabric_bandwidth: 40Gbps, fabric_delay: 1us}}\n"+
-			"workload: {max_load: 30%, flows_count: 10, services: [{name: web, matrix: uniform, sizes: 10KB}]}\n"+switches))
+			"workload: {max_load: 30%, flows_count: 10, services: [{name: web, vnet: v, matrix: uniform, sizes: 10KB}]}\n"+switches))
 	}
 	ids := map[string]string{}
 	for _, c := range []struct {
@@ -150,9 +150,9 @@ func TestSwitchesKey(t *testing.T) {
 		"switches: {buffer: 1MB, alpha: 0}":                                                  "switches.alpha: is 0",
 		"switches: {buffer: 1MB, pfc: maybe}":                                                "switches.pfc: want true or false",
 		"switches: {buffer: 1KB}":                                                            "must hold a packet",
-		"switches: {buffer: 1MB, xoff: 10KB}":                                                "PFC is off, and has a threshold of 10000",
-		"switches: {buffer: 1MB, pfc: true, xoff: 2MB}":                                      "PFC threshold is 2000000 bytes",
-		"switches: {buffer: 1MB, watchdog: 1ms}":                                             "PFC watchdog detects in 1000000 ns",
+		"switches: {buffer: 1MB, xoff: 10KB}":                                                "switches.pfc is false, and xoff is 10000",
+		"switches: {buffer: 1MB, pfc: true, xoff: 2MB}":                                      "switches.xoff is 2000000 bytes",
+		"switches: {buffer: 1MB, watchdog: 1ms}":                                             "switches.watchdog is 1000000 ns",
 		"switches: {buffer: topology}":                                                       "has no SONiC configurations",
 		"switches: {buffer: 1MB, retransmit_timeout: 1ms}\ntransport: {kind: cubic}":         "cubic recovers by SACK",
 		"switches: {buffer: 1MB, selective_recovery: true}\ntransport: {kind: dctcp-window}": "dctcp-window recovers by SACK",
@@ -174,13 +174,13 @@ func TestSwitchesKey(t *testing.T) {
 // checkClasses checks key switches.classes.
 func checkClasses(t *testing.T, file func(string) (*Scenario, error)) {
 	s, err := file("switches: {buffer: 400KB, pfc: true, watchdog: 1ms, classes: [{name: rdma, queue: 3, services: [web], vnets: [v], " +
-		"weight: 2, mark_per_gbps: 5KB, alpha: 0.5}, {name: rest, queue: 1, pfc: false}]}")
+		"weight: 2, mark_per_gbps: 5KB, alpha: 0.5}, {name: rest, queue: 1, pfc: false, dscp: [9]}]}")
 	if err != nil {
 		t.Fatal(err)
 	}
 	got, err := s.Classes()
 	want := []stages.TrafficClass{{Name: "default", Class: network.Class{Weight: 1}},
-		{Name: "rest", Queue: 1, Class: network.Class{Lossy: true}},
+		{Name: "rest", Queue: 1, DSCP: []int16{9}, Class: network.Class{Lossy: true}},
 		{Name: "rdma", Queue: 3, Services: []string{"web"}, VNets: []string{"v"}, Class: network.Class{Weight: 2, MarkPerGbps: 5000, Alpha: 0.5}}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v", got, err)
@@ -212,9 +212,12 @@ func checkClasses(t *testing.T, file func(string) (*Scenario, error)) {
 		"{name: a, queue: 1, services: [web]}, {name: b, queue: 2, services: [web]}": "classes a and b both have service web",
 		"{name: a, queue: 1, dscp: [7, 8]}, {name: b, queue: 2, dscp: [8]}":          "classes a and b both have dscp 8",
 		"{name: a, queue: 1, dscp: [8, 8]}":                                          "classes a and a both have dscp 8",
-		"{name: a, queue: 1}, {name: b, queue: 1}":                                   "classes a and b both have queue 1",
-		"{name: a, queue: 1}, {name: a, queue: 2}":                                   "classes a and a both have name a",
-		"{name: a, queue: 1, vnets: [v]}, {name: b, queue: 2, vnets: [v]}":           "classes a and b both have virtual network v",
+		"{name: a, queue: 1, dscp: [1]}, {name: b, queue: 1, dscp: [2]}":             "classes a and b both have queue 1",
+		"{name: a, queue: 1, dscp: [1]}, {name: A, queue: 2, dscp: [2]}":             "classes a and A both have name a",
+		"{name: a, queue: 1}":                                              "class a of queue 1 has no services, vnets or dscp",
+		"{name: '', queue: 1, dscp: [1]}":                                  "the class of queue 1 has an empty name",
+		"{name: a, queue: 1, vnets: [nope]}":                               `class a has virtual network "nope", in which no service`,
+		"{name: a, queue: 1, vnets: [v]}, {name: b, queue: 2, vnets: [v]}": "classes a and b both have virtual network v",
 	} {
 		s, err := file("switches: {buffer: 1MB, classes: [" + text + "]}")
 		if err == nil {

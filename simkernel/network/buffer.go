@@ -48,17 +48,27 @@ const DefaultAlpha = 1
 func (b *BufferParams) Validate(p *simkernel.Params) error {
 	switch {
 	case b.SwitchBytes < p.PayloadBytes+p.HeaderBytes:
-		return fmt.Errorf("switch buffer is %d bytes, must hold a packet of %d", b.SwitchBytes,
+		return fmt.Errorf("buffer is %d bytes, must hold a packet of %d", b.SwitchBytes,
 			p.PayloadBytes+p.HeaderBytes)
 	case b.SwitchBytes > 1<<60:
-		return fmt.Errorf("switch buffer is %d bytes, must be at most 2^60", b.SwitchBytes)
+		return fmt.Errorf("buffer is %d bytes, must be at most 2^60", b.SwitchBytes)
 	case b.ReservedBytes < 0 || b.ReservedBytes > 1<<40:
-		return fmt.Errorf("%d bytes are reserved for a port, must be 0 to 2^40", b.ReservedBytes)
+		return fmt.Errorf("reserved is %d bytes, must be 0 to 2^40", b.ReservedBytes)
 	case !b.PFC && float64(p.PayloadBytes+p.HeaderBytes) > b.Alpha*float64(b.SwitchBytes):
-		return fmt.Errorf("switch buffer of %d bytes with alpha %v never admits a packet of %d bytes", b.SwitchBytes,
-			b.Alpha, p.PayloadBytes+p.HeaderBytes)
+		return fmt.Errorf("alpha is %v, which of a buffer of %d bytes never admits a packet of %d", b.Alpha, b.SwitchBytes,
+			p.PayloadBytes+p.HeaderBytes)
 	}
 	return b.checkPFC(p.PayloadBytes + p.HeaderBytes)
+}
+
+// A PlaceError is the error for settings of switches at a node or for a class; the other is -1.
+type PlaceError struct {
+	Node, Class int
+	Err         error
+}
+
+func (e *PlaceError) Error() string {
+	return fmt.Sprintf("%v (node %d, class %d)", e.Err, e.Node, e.Class)
 }
 
 // PortBytes returns how many bytes can wait at one port, if none do at others, before a packet is dropped or a sender
@@ -157,8 +167,8 @@ func (n *Network) initPools() error {
 		b := &n.buffers[v]
 		b.poolBytes = n.buffer.SwitchBytes - queues[v]*n.buffer.ReservedBytes
 		if !n.host[v] && alpha*float64(b.poolBytes) < float64(n.fullBytes) {
-			return fmt.Errorf("switch buffer is %d bytes: of %d reserved for each of %d queues of node %d, the rest never admits "+
-				"a packet of %d", n.buffer.SwitchBytes, n.buffer.ReservedBytes, queues[v], v, n.fullBytes)
+			return &PlaceError{v, -1, fmt.Errorf("buffer is %d bytes: of %d reserved for each of %d queues, the rest never "+
+				"admits a packet of %d", n.buffer.SwitchBytes, n.buffer.ReservedBytes, queues[v], n.fullBytes)}
 		}
 		b.alpha, b.freeBytes = alpha, int64(loneQueue(alpha, b.poolBytes))-1
 	}

@@ -65,7 +65,7 @@ type queue struct {
 // Classify gives the network classes. It is called before Run.
 func (n *Network) Classify(classes []Class) error {
 	if len(classes) < 1 || len(classes) > MaxClasses {
-		return fmt.Errorf("%d classes, must be 1 to %d", len(classes), MaxClasses)
+		return fmt.Errorf("classes are %d, must be 1 to %d", len(classes), MaxClasses)
 	}
 	classes = slices.Clone(classes)
 	n.classes, n.strict = classes, 0
@@ -73,7 +73,7 @@ func (n *Network) Classify(classes []Class) error {
 	for i := range classes {
 		classes[i].Lossy = classes[i].Lossy && n.buffer.PFC
 		if err := n.checkClass(&classes[i]); err != nil {
-			return fmt.Errorf("traffic class %d: %w", i, err)
+			return &PlaceError{-1, i, err}
 		}
 		if w := classes[i].Weight; w > 0 {
 			least = min(least, w)
@@ -82,7 +82,7 @@ func (n *Network) Classify(classes []Class) error {
 		}
 	}
 	if !slices.ContainsFunc(classes, func(c Class) bool { return !c.Lossy }) {
-		return errors.New("all classes are lossy: PFC pauses none")
+		return errors.New("classes are all without pfc, which then pauses none")
 	}
 	for i, c := range classes {
 		n.quantum[i] = n.fullBytes * c.Weight / least
@@ -102,17 +102,18 @@ func (n *Network) checkClass(c *Class) error {
 	from, _ := n.params.MarkBytes(1e9, 1)
 	switch {
 	case min(c.MarkPerGbps, c.MaxMarkPerGbps) < 0 || max(c.MarkPerGbps, c.MaxMarkPerGbps) > MaxMarkPerGbps:
-		return fmt.Errorf("marking thresholds are %d and %d bytes per Gbps, must be 0 to 2^30", c.MarkPerGbps,
+		return fmt.Errorf("mark_per_gbps is %d, max_mark_per_gbps %d bytes, must be 0 to 2^30", c.MarkPerGbps,
 			c.MaxMarkPerGbps)
 	case c.MarkPerGbps > 0 && from == simkernel.Unreachable:
-		return fmt.Errorf("switches do not mark for transport %v: there is no marking threshold", n.params.Transport)
+		return fmt.Errorf("mark_per_gbps is %d bytes, and switches do not mark for transport %v", c.MarkPerGbps,
+			n.params.Transport)
 	case c.MaxMarkPerGbps > 0 && (!n.traits.RandomMarks || c.MaxMarkPerGbps < c.MarkPerGbps || c.MarkPerGbps == 0):
 		return fmt.Errorf("max_mark_per_gbps is %d, must be at least mark_per_gbps (%d), with random marks", c.MaxMarkPerGbps,
 			c.MarkPerGbps)
 	case c.Alpha == 0 && !c.Lossy:
 		return nil
 	case n.buffers == nil:
-		return errors.New("alpha, but switches have unlimited buffers")
+		return fmt.Errorf("alpha is %v, and switches have unlimited buffers", c.Alpha)
 	case (c.Lossy || !n.buffer.PFC) && float64(n.fullBytes) > n.alphaOf(c)*float64(n.buffer.SwitchBytes):
 		return fmt.Errorf("alpha is %v, which of %d bytes never admits a packet of %d", n.alphaOf(c), n.buffer.SwitchBytes,
 			n.fullBytes)

@@ -341,14 +341,14 @@ func TestClassesRefused(t *testing.T) {
 		b       BufferParams
 		classes []Class
 	}{
-		"0 classes, must be 1 to 8":          {classes: []Class{}},
-		"9 classes, must be 1 to 8":          {classes: make([]Class, 9)},
-		"marking thresholds are -1 and 0":    {classes: []Class{{MarkPerGbps: -1}}},
+		"classes are 0, must be 1 to 8":      {classes: []Class{}},
+		"classes are 9, must be 1 to 8":      {classes: make([]Class, 9)},
+		"mark_per_gbps is -1, max":           {classes: []Class{{MarkPerGbps: -1}}},
 		"max_mark_per_gbps is 5, must be at": {classes: []Class{{MarkPerGbps: 1, MaxMarkPerGbps: 5}}},
 		"unlimited buffers":                  {classes: []Class{{Alpha: 1}}},
 		"never admits a packet of 1048":      {small, []Class{{Alpha: 0.01}}},
-		"all classes are lossy":              {pfc, []Class{{Lossy: true}}},
-		"never admits a packet of":           {pfc, []Class{{}, {Lossy: true, Alpha: 0.011}}},
+		"classes are all without pfc":        {pfc, []Class{{Lossy: true}}},
+		"classes without pfc have":           {pfc, []Class{{}, {Lossy: true, Alpha: 0.011}}},
 	} {
 		n, err := New(e.params, c.b, e.links, e.hosts, nil)
 		if err != nil {

@@ -113,15 +113,15 @@ func (b *buffer) remove(u *pauser, bytes int64) {
 func (b *BufferParams) checkPFC(packetBytes int64) error {
 	switch {
 	case !b.PFC && (b.XOFFBytes != 0 || b.HeadroomBytes != 0):
-		return fmt.Errorf("PFC is off, and has a threshold of %d bytes and a headroom of %d", b.XOFFBytes, b.HeadroomBytes)
+		return fmt.Errorf("pfc is false, and xoff is %d bytes, headroom %d", b.XOFFBytes, b.HeadroomBytes)
 	case b.WatchdogNS < 0 || b.RestoreNS < 0 || b.WatchdogNS > 0 && !b.PFC || b.WatchdogNS == 0 && b.RestoreNS > 0:
-		return fmt.Errorf("PFC watchdog detects in %d ns and restores in %d, must be above 0, and with PFC", b.WatchdogNS,
-			b.RestoreNS)
+		return fmt.Errorf("watchdog is %d ns, restore %d, must be above 0, and with pfc (which is %v)", b.WatchdogNS,
+			b.RestoreNS, b.PFC)
 	case b.XOFFBytes < 0 || b.XOFFBytes > b.SwitchBytes:
-		return fmt.Errorf("PFC threshold is %d bytes, must be within the switch buffer of %d", b.XOFFBytes, b.SwitchBytes)
+		return fmt.Errorf("xoff is %d bytes, must be within the buffer of %d", b.XOFFBytes, b.SwitchBytes)
 	case b.HeadroomBytes < 0 || b.HeadroomBytes > 0 && b.HeadroomBytes < packetBytes || b.HeadroomBytes > b.SwitchBytes:
-		return fmt.Errorf("PFC headroom is %d bytes, must hold a packet of %d and be within the switch buffer of %d",
-			b.HeadroomBytes, packetBytes, b.SwitchBytes)
+		return fmt.Errorf("headroom is %d bytes, must hold a packet of %d and be within the buffer of %d", b.HeadroomBytes,
+			packetBytes, b.SwitchBytes)
 	}
 	return nil
 }
@@ -174,12 +174,16 @@ func (n *Network) initPFC() error {
 			share[v], b.poolBytes = float64(left/2)/float64(headroom[v]), left-left/2
 		}
 		if !n.host[v] && b.poolBytes < n.fullBytes {
-			return fmt.Errorf("switch buffer is %d bytes: the ports of node %d have %d bytes of reserve and PFC headroom, "+
-				"which leave no packet", n.buffer.SwitchBytes, v, reserve[v]+headroom[v])
+			return &PlaceError{v, -1, fmt.Errorf("buffer is %d bytes: the ports have %d bytes of reserve and PFC headroom, "+
+				"which leave no packet", n.buffer.SwitchBytes, reserve[v]+headroom[v])}
+		}
+		if !n.host[v] && n.buffer.XOFFBytes > b.poolBytes {
+			return &PlaceError{v, -1, fmt.Errorf("xoff is %d bytes, more than the pool of %d that reserve and headroom leave",
+				n.buffer.XOFFBytes, b.poolBytes)}
 		}
 		if most := n.alphaLossy() * float64(b.poolBytes); !n.host[v] && most < float64(n.fullBytes) {
-			return fmt.Errorf("a lossy class has %.0f bytes of the shared pool of node %d, which never admits a packet of %d",
-				most, v, n.fullBytes)
+			return &PlaceError{v, -1, fmt.Errorf("classes without pfc have %.0f bytes of the shared pool, which never admits a "+
+				"packet of %d", most, n.fullBytes)}
 		}
 		b.freeBytes = min(b.poolBytes, cmp.Or(n.buffer.XOFFBytes, b.poolBytes)) - 1
 		if alpha[v] != 0 {

@@ -243,9 +243,10 @@ func pfcBuffer(t testing.TB, e *netExample, rng *rand.Rand, headroom int64) Buff
 			least = min(least, n.buffers[v].poolBytes)
 		}
 	}
-	b.SwitchBytes += packet*kerneltest.Pick[int64](rng, 1, 3, 10, 60) - least
+	pool := packet * kerneltest.Pick[int64](rng, 1, 3, 10, 60)
+	b.SwitchBytes += pool - least
 	if rng.IntN(3) == 0 {
-		b.XOFFBytes = packet * kerneltest.Pick[int64](rng, 1, 2, 8) / 2
+		b.XOFFBytes = min(pool, packet*kerneltest.Pick[int64](rng, 1, 2, 8)/2)
 	}
 	return b
 }
@@ -432,9 +433,10 @@ func TestPFCByHand(t *testing.T) {
 func TestPFCRefuses(t *testing.T) {
 	e := randomNetworkOf(simkernel.DCTCP, 1)
 	for want, b := range map[string]BufferParams{
-		"PFC is off":                        {SwitchBytes: 1 << 20, Alpha: 1, XOFFBytes: 5},
-		"within the switch buffer of":       {SwitchBytes: 1 << 20, Alpha: 1, PFC: true, XOFFBytes: 1 << 21},
-		"must hold a packet":                {SwitchBytes: 1 << 20, Alpha: 1, PFC: true, HeadroomBytes: 10},
+		"pfc is false, and xoff is 5":       {SwitchBytes: 1 << 20, Alpha: 1, XOFFBytes: 5},
+		"xoff is 2097152 bytes, must be":    {SwitchBytes: 1 << 20, Alpha: 1, PFC: true, XOFFBytes: 1 << 21},
+		"xoff is 1048575 bytes, more than":  {SwitchBytes: 1 << 20, Alpha: 1, PFC: true, XOFFBytes: 1<<20 - 1},
+		"headroom is 10 bytes, must hold":   {SwitchBytes: 1 << 20, Alpha: 1, PFC: true, HeadroomBytes: 10},
 		"bytes of reserve and PFC headroom": {SwitchBytes: 9000, Alpha: 1, PFC: true},
 	} {
 		if _, err := New(e.params, b, e.links, e.hosts, nil); err == nil || !strings.Contains(err.Error(), want) {

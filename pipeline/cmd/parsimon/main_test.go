@@ -61,7 +61,7 @@ func TestExitCodes(t *testing.T) {
 		{exitUsage, "unknown flag", []string{"run", "small", "--lake", lake, "--bogus"}},
 		{exitUsage, "--estimator", []string{"run", "small", "--lake", lake, "--estimator", "guess"}},
 		{exitUsage, "want a size", []string{"run", "small", "--lake", lake, "--switch-buffer", "much"}},
-		{exitUsage, "--switch-buffer: switch buffer is 1000 bytes, must hold a packet", []string{"run", "small", "--lake", lake, "--switch-buffer", "1KB"}},
+		{exitUsage, "switches.buffer is 1000 bytes, must hold a packet", []string{"run", "small", "--lake", lake, "--switch-buffer", "1KB"}},
 		{exitUsage, "--passes is about estimator flow", []string{"run", "small", "--lake", lake, "--estimator", "exact", "--passes", "2"}},
 		{exitUsage, `no estimator "auto"`, []string{"stage", "simulate", "--lake", lake, "--estimator", "auto"}},
 		{exitUsage, "--cluster goes with --estimator independent", []string{"run", "small", "--lake", lake, "--estimator", "exact", "--cluster"}},

@@ -56,6 +56,74 @@ bool TcpTxBuffer::NextSeg(SequenceNumber32* seq, SequenceNumber32* end, bool rec
 }
 }  // namespace ns3
 
+// What RFCs say of marks, and 3.37 does not do. echo: the ACK that is processed has ECE. timeout: that of the sender is.
+static bool echo = false, timeout = false;
+struct Tcp : public TcpSocketBase {
+  static TypeId GetTypeId() {
+    static TypeId id = TypeId("ns3::Tcp").SetParent<TcpSocketBase>().AddConstructor<Tcp>();
+    return id;
+  }
+  Ptr<TcpSocketBase> Fork() override { return CopyObject<Tcp>(this); }
+  bool In(TcpSocketState::TcpCongState_t a, TcpSocketState::TcpCongState_t b) const {
+    return m_tcb->m_congState == a || m_tcb->m_congState == b;
+  }
+  void ReTxTimeout() override {
+    timeout = true;
+    TcpSocketBase::ReTxTimeout();
+    timeout = false;
+  }
+  // RFC 8257, section 3.2: every packet says whether it was marked. That of 3.37 knows marks of the highest number only.
+  void ReceivedData(Ptr<Packet> p, const TcpHeader& h) override {
+    TcpSocketBase::ReceivedData(p, h);
+    m_ecnCESeq = SequenceNumber32(0);
+  }
+  // RFC 3168, section 6.1.2: a window is reduced once. In 3.37 a mark ends the recovery from a loss or a timeout, and reduces
+  // the window again.
+  void ReceivedAck(Ptr<Packet> p, const TcpHeader& h) override {
+    TcpHeader unmarked = h;
+    echo = h.GetFlags() & TcpHeader::ECE;
+    if (In(TcpSocketState::CA_RECOVERY, TcpSocketState::CA_LOSS)) unmarked.SetFlags(h.GetFlags() & ~TcpHeader::ECE);
+    TcpSocketBase::ReceivedAck(p, unmarked);
+  }
+  // RFC 3168, section 6.1.2: a duplicate ACK echoes marks, too. RFC 8257, section 3.5, and RFC 6675, section 5: a loss begins a
+  // recovery also while the window is being reduced for marks, which is the reduction of that window. In 3.37 neither is so.
+  void ProcessAck(const SequenceNumber32& ack, bool sacks, uint32_t delivered, const SequenceNumber32& before) override {
+    if (echo && ack == before && In(TcpSocketState::CA_OPEN, TcpSocketState::CA_DISORDER)) EnterCwr(delivered);
+    if (sacks && m_tcb->m_congState == TcpSocketState::CA_CWR) {
+      m_tcb->m_lastAckedSeq = ack;
+      if (m_txBuffer->IsLost(ack)) {
+        m_recover = m_tcb->m_highTxMark;
+        m_recoverActive = true;
+        m_tcb->m_congState = TcpSocketState::CA_RECOVERY;
+        m_recoveryOps->EnterRecovery(m_tcb, m_dupAckCount, UnAckDataCount(), delivered);
+        SendDataPacket(ack, m_tcb->m_segmentSize, true);
+      } else {
+        m_recoveryOps->DoRecovery(m_tcb, delivered);
+      }
+    }
+    TcpSocketBase::ProcessAck(ack, sacks, delivered, before);
+  }
+};
+NS_OBJECT_ENSURE_REGISTERED(Tcp);
+
+// A socket of the TCP and recovery that are set, which is a Tcp.
+static Ptr<Tcp> NewSocket(Ptr<Node> node) {
+  Ptr<TcpL4Protocol> tcp = node->GetObject<TcpL4Protocol>();
+  auto create = [&](const char* attribute) {
+    TypeIdValue type;
+    tcp->GetAttribute(attribute, type);
+    return ObjectFactory(type.Get().GetName());
+  };
+  Ptr<Tcp> s = CreateObject<Tcp>();
+  s->SetNode(node);
+  s->SetTcp(tcp);
+  s->SetRtt(CreateObject<RttMeanDeviation>());
+  s->SetCongestionControlAlgorithm(create("SocketType").Create<TcpCongestionOps>());
+  s->SetRecoveryAlgorithm(create("RecoveryType").Create<TcpRecoveryOps>());
+  tcp->AddSocket(s);
+  return s;
+}
+
 // Marks packets when they leave, as the HPCC simulator and ours do. When one leaves the queue, one is before it in the device.
 struct Switch : public FifoQueueDisc {
   static TypeId GetTypeId() {
@@ -170,19 +238,23 @@ struct Dctcp : public TcpDctcp {
     }
     TcpDctcp::CwndEvent(s, event);
   }
-  // RFC 8257, section 3.3, steps 1 to 9: the first window ends with the first ACK. That of 3.37 is one longer.
+  // RFC 8257, section 3.3, steps 1 to 9: the first window ends with the first ACK, and SACKs do not count. In 3.37 the first
+  // is one longer, and each duplicate ACK counts as a packet.
   double alpha = 1;
   uint32_t acked = 0, echoed = 0;
-  SequenceNumber32 end{1};
-  void PktsAcked(Ptr<TcpSocketState> s, uint32_t segments, const Time&) override {
-    acked += segments;
-    if (s->m_ecnState == TcpSocketState::ECN_ECE_RCVD) echoed += segments;
-    if (s->m_lastAckedSeq <= end || acked == 0) return;
+  SequenceNumber32 una{1}, end{1};
+  void PktsAcked(Ptr<TcpSocketState> s, uint32_t, const Time&) override {
+    const uint32_t bytes = s->m_lastAckedSeq > una ? s->m_lastAckedSeq - una : 0;
+    una = s->m_lastAckedSeq, acked += bytes;
+    if (echo) echoed += bytes;
+    if (una <= end || acked == 0) return;
     alpha += (double(echoed) / acked - alpha) / 16;
     end = s->m_highTxMark, acked = echoed = 0;
   }
-  uint32_t GetSsThresh(Ptr<const TcpSocketState> s, uint32_t) override {  // RFC 5681, eq. 4: at least 2 packets
-    return std::max<uint32_t>((1 - alpha / 2) * s->m_cWnd, 2 * s->m_segmentSize);
+  // RFC 8257, section 3.5: a loss reduces as without marks, where 3.37 takes alpha. RFC 5681, eq. 4: at least 2 packets.
+  uint32_t GetSsThresh(Ptr<const TcpSocketState> s, uint32_t) override {
+    const bool loss = timeout || s->m_congState == TcpSocketState::CA_RECOVERY;
+    return std::max<uint32_t>(loss ? FlightSize(s) / 2 : (1 - alpha / 2) * s->m_cWnd.Get(), 2 * s->m_segmentSize);
   }
 };
 NS_OBJECT_ENSURE_REGISTERED(Dctcp);
@@ -207,7 +279,7 @@ static void Write(size_t i) {
 
 static void Connect(size_t i, Ipv4Address to, std::vector<Ptr<Node>> nodes) {
   Flow& f = flows[i];
-  f.sender = Socket::CreateSocket(nodes[f.src], TcpSocketFactory::GetTypeId());
+  f.sender = NewSocket(nodes[f.src]);
   f.sender->Bind();
   f.sender->Connect(InetSocketAddress(to, 1024 + i));
 }
@@ -276,7 +348,7 @@ int main(int argc, char** argv) {
   for (size_t i = 0; i < flowCount; i++) {
     Flow& f = flows[i];
     if (!(in >> f.src >> f.dst >> f.size >> f.startNS)) return std::fprintf(stderr, "%s: flow %zu\n", argv[2], i), 1;
-    f.listener = Socket::CreateSocket(nodes[f.dst], TcpSocketFactory::GetTypeId());
+    f.listener = NewSocket(nodes[f.dst]);
     f.listener->Bind(InetSocketAddress(address[f.dst], 1024 + i));
     f.listener->Listen();
     f.listener->SetAcceptCallback(MakeNullCallback<bool, Ptr<Socket>, const Address&>(),
