@@ -337,13 +337,11 @@ func (s *sampler) combine(ctx context.Context, stopped string) (*Result, error) 
 		return []engine.Task{{Lo: 0, Hi: int64(len(s.counts)),
 			Cost: int64(s.sampledShare() * float64(s.index.totals[all]))}}, nil
 	}
-	outputs := make([]engine.Output, len(s.rounds))
-	for i, r := range s.rounds {
-		outputs[i] = r.run.Plan().Writer(schema.Slowdowns).Output(schema.Slowdowns)
+	for _, r := range s.rounds {
+		stage.Reads = append(stage.Reads, r.run.Plan().Writer(schema.Slowdowns).Output(schema.Slowdowns))
 	}
-	stage.Reads = outputs
 	stage.Open = engine.Always(func(ctx context.Context, t *engine.Attempt) error {
-		return s.write(ctx, t, rows, outputs)
+		return s.write(ctx, t, rows, stage.Reads)
 	})
 	if err := s.base.Executor().RunStage(ctx, nil, stage); err != nil {
 		return nil, err

@@ -158,10 +158,7 @@ func (s *sampler) estimated(ctx context.Context, slots []int, warmupNS int64) (m
 		return nil, err
 	}
 	x, err := s.read(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	return x.found, nil
+	return x.found, err
 }
 
 // fewMeasured is the least number of measured flows beyond a percentile for its error to be reported.

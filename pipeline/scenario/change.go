@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 
+	"parsimon/schema/names"
 	"parsimon/schema/tree"
 	"parsimon/simkernel"
 	"parsimon/simkernel/network"
@@ -434,11 +435,8 @@ func (a *application) changeFlows() {
 	}
 	racks := a.n.RackNames()
 	for _, name := range slices.Sorted(maps.Keys(a.flows.Move)) {
-		var names []string
-		for _, r := range a.flows.Move[name] {
-			names = append(names, racks[r])
-		}
-		a.say("%s to %s", name, strings.Join(names, " "))
+		to := names.Of(a.flows.Move[name], func(r int) string { return racks[r] })
+		a.say("%s to %s", name, strings.Join(to, " "))
 	}
 	if len(a.flows.Scale)+len(a.flows.Move) > 0 {
 		a.form.Changes.Flows = append(a.form.Changes.Flows, canonicalFlowChange{a.flows.Scale, a.flows.Move})

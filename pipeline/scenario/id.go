@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -99,36 +100,37 @@ func (s *Scenario) Canonical() ([]byte, error) {
 	for _, f := range failures {
 		c.failed(f)
 	}
-	if c.Changes.Delays, err = s.canonicalDelays(n); err != nil {
-		return nil, err
-	}
-	if c.Switches, err = s.Buffers(); err != nil {
-		return nil, err
-	}
-	if c.Classes, err = s.Classes(); err != nil {
-		return nil, err
-	}
-	if c.Topology, err = s.canonicalTopology(); err != nil {
-		return nil, err
-	}
-	if c.Workload, err = s.canonicalWorkload(n); err != nil {
-		return nil, err
-	}
-	if c.Moves, err = s.Moves(n); err != nil {
+	var wrong [7]error // the first counts
+	c.Changes.Delays, wrong[0] = s.canonicalDelays(n)
+	c.Switches, wrong[1] = s.Buffers()
+	c.Classes, wrong[2] = s.Classes()
+	c.Topology, wrong[3] = s.canonicalTopology()
+	c.Workload, wrong[4] = s.canonicalWorkload(n)
+	c.Moves, wrong[5] = s.Moves(n)
+	c.Transport, wrong[6] = json.Marshal(canonicalTransport(s.params))
+	if err := cmp.Or(wrong[:]...); err != nil {
 		return nil, err
 	}
 	c.settle()
-	if c.Transport, err = json.Marshal(canonicalTransport(s.params)); err != nil {
-		return nil, err
-	}
 	return json.Marshal(c)
 }
 
 // canonicalTopology names files by the digest of their content, in the order in which the topology lists them.
 func (s *Scenario) canonicalTopology() (c canonicalTopology, err error) {
 	if g := s.topology.generated; g != nil {
-		if c.Clos, c.Fabric = g.Clos, g.Fabric; g.Clos == nil && g.Fabric == nil {
-			c.Graph = canonicalGraphOf(g)
+		if c.Clos, c.Fabric = g.Clos, g.Fabric; g.Clos != nil || g.Fabric != nil {
+			return c, nil
+		}
+		c.Graph = &canonicalGraph{}
+		for _, v := range g.Nodes {
+			names := &c.Graph.Switches
+			if v.Kind == topology.KindHost {
+				names = &c.Graph.Hosts
+			}
+			*names = append(*names, v.Name)
+		}
+		for _, v := range g.Cables {
+			c.Graph.Cables = append(c.Graph.Cables, [4]int64{int64(v.A), int64(v.B), v.BandwidthBps, v.DelayNS})
 		}
 		return c, nil
 	}
@@ -145,21 +147,6 @@ func (s *Scenario) canonicalTopology() (c canonicalTopology, err error) {
 	}
 	c.Options, err = s.canonicalOptions()
 	return c, err
-}
-
-func canonicalGraphOf(g *format.Generated) *canonicalGraph {
-	c := &canonicalGraph{}
-	for _, v := range g.Nodes {
-		if v.Kind == topology.KindHost {
-			c.Hosts = append(c.Hosts, v.Name)
-		} else {
-			c.Switches = append(c.Switches, v.Name)
-		}
-	}
-	for _, v := range g.Cables {
-		c.Cables = append(c.Cables, [4]int64{int64(v.A), int64(v.B), v.BandwidthBps, v.DelayNS})
-	}
-	return c
 }
 
 // canonicalDelays are the delays that rules have given cables of the network, by ends.
@@ -180,11 +167,11 @@ func (s *Scenario) canonicalDelays(n *topology.Network) (delays [][3]int64, err 
 func setCable(list [][3]int64, ends [2]int32, value int64) [][3]int64 {
 	row := [3]int64{int64(ends[0]), int64(ends[1]), value}
 	at, found := slices.BinarySearchFunc(list, row, func(a, b [3]int64) int { return slices.Compare(a[:2], b[:2]) })
-	if found {
-		list[at] = row
-		return list
+	if !found {
+		list = slices.Insert(list, at, row)
 	}
-	return slices.Insert(list, at, row)
+	list[at] = row
+	return list
 }
 
 // TopologyKey is the topology's part of the canonical form: equal for two scenarios exactly if their networks are,
@@ -194,20 +181,20 @@ func (s *Scenario) TopologyKey() (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	key := struct {
-		canonicalTopology
-		Delays [][3]int64 `json:"delays,omitempty"`
-	}{c, nil}
+	var delays [][3]int64
 	if len(s.topology.options.Delays) > 0 {
 		n, err := s.IntactNetwork()
 		if err != nil {
 			return nil, err
 		}
-		if key.Delays, err = s.canonicalDelays(n); err != nil {
+		if delays, err = s.canonicalDelays(n); err != nil {
 			return nil, err
 		}
 	}
-	return json.Marshal(key)
+	return json.Marshal(struct {
+		canonicalTopology
+		Delays [][3]int64 `json:"delays,omitempty"`
+	}{c, delays})
 }
 
 func (s *Scenario) canonicalWorkload(n *topology.Network) (c canonicalWorkload, err error) {
@@ -272,13 +259,10 @@ func (s *Scenario) digestTree(path string) ([]string, error) {
 		digests = append(digests, d)
 		return err
 	})
-	if err != nil {
-		return nil, err
+	if err == nil && len(digests) == 0 {
+		err = fmt.Errorf("%s: holds no file", path)
 	}
-	if len(digests) == 0 {
-		return nil, fmt.Errorf("%s: holds no file", path)
-	}
-	return digests, nil
+	return digests, err
 }
 
 // FileDigest is the digest of a file's content. It is kept for as long as the file's size and time

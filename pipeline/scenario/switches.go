@@ -230,11 +230,9 @@ func (s *Scenario) takeMarking(l *format.Loaded) {
 	var all []thresholds
 	for _, of := range l.Settings {
 		for _, k := range of.Taken {
-			least, _ := of.Beside(k, "green_min_threshold")
-			most, _ := of.Beside(k, "green_max_threshold")
-			percent, _ := of.Beside(k, "green_drop_probability")
+			least, most := k.Object["green_min_threshold"], k.Object["green_max_threshold"]
 			if k.Name == "marking" && k.Value != "ecn_none" && least > 0 {
-				all = append(all, thresholds{least, max(least, most), percent})
+				all = append(all, thresholds{least, max(least, most), k.Object["green_drop_probability"]})
 			}
 		}
 	}
@@ -289,10 +287,10 @@ func (s *Scenario) takeBuffer(l *format.Loaded) {
 			if k.Name != "pool" || largest.Key != "BUFFER_POOL|"+k.Value+"|size" {
 				continue
 			}
-			if th, has := of.Beside(k, "dynamic_th"); has {
+			if th, has := k.Object["dynamic_th"]; has {
 				thresholds = append(thresholds, th)
 			}
-			if own, has := of.Beside(k, "size"); has {
+			if own, has := k.Object["size"]; has {
 				reserves = append(reserves, own)
 			}
 		}
@@ -334,10 +332,9 @@ func (s *Scenario) takePFC(l *format.Loaded) {
 			}
 			mbps := float64(slowest) / 1e6
 			_, _ = fmt.Sscanf(k.Key, "BUFFER_PROFILE|pg_lossless_%f", &mbps)
-			p := network.BufferParams{HeadroomBytes: int64(float64(k.Number) * float64(slowest) / 1e6 / max(1, mbps))}
-			p.ReservedBytes, _ = of.Beside(k, "size")
-			p.XOFFBytes, _ = of.Beside(k, "static_th")
-			if th, has := of.Beside(k, "dynamic_th"); has {
+			p := network.BufferParams{HeadroomBytes: int64(float64(k.Number) * float64(slowest) / 1e6 / max(1, mbps)),
+				ReservedBytes: k.Object["size"], XOFFBytes: k.Object["static_th"]}
+			if th, has := k.Object["dynamic_th"]; has {
 				p.Alpha = alphaOf(th)
 			}
 			profiles = append(profiles, p)

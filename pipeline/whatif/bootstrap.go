@@ -18,8 +18,9 @@ const replicates = 100
 // 2^-16.
 const weightsPerDraw = 4
 
-// A quantileRow compares one quantile of two sets of slowdowns of the same flows.
-type quantileRow struct {
+// A ValidationRow compares one quantile of two sets of slowdowns of the same flows: of one size bin, by an estimate and by
+// the truth. Both slowdowns are over the estimate's ideal FCT, so that only FCTs are compared.
+type ValidationRow struct {
 	Name        string  `json:"size_bin"`
 	Flows       int64   `json:"flows"`
 	Quantile    float64 `json:"quantile"`
@@ -46,7 +47,7 @@ func (s *sample) add(row int64, estimate, tru float64) {
 // compare returns a row for each of pipeline.Quantiles. The intervals are of a Poisson bootstrap: each replicate
 // gives each flow a weight drawn from a Poisson distribution of mean 1, keyed by flow and replicate,
 // the same for its estimate and its truth, so that what is common to both cancels.
-func (s *sample) compare() []quantileRow {
+func (s *sample) compare() []ValidationRow {
 	n := len(s.estimate)
 	byEstimate, byTruth := ranked(s.estimate), ranked(s.tru)
 	errorsOf := make([][]float64, len(pipeline.Quantiles))
@@ -71,11 +72,11 @@ func (s *sample) compare() []quantileRow {
 	for i := range n {
 		distance += math.Abs(math.Log(s.estimate[byEstimate[i]]) - math.Log(max(1e-9, s.tru[byTruth[i]])))
 	}
-	var out []quantileRow
+	var out []ValidationRow
 	for q, p := range pipeline.Quantiles {
 		est, tru := quantileOf(s.estimate, byEstimate, p), quantileOf(s.tru, byTruth, p)
 		slices.Sort(errorsOf[q])
-		out = append(out, quantileRow{
+		out = append(out, ValidationRow{
 			Name: s.name, Flows: int64(n), Quantile: p, Estimate: est, True: tru, Error: est/tru - 1,
 			ErrorLo: errorsOf[q][replicates*25/1000], ErrorHi: errorsOf[q][replicates-1-replicates*25/1000],
 			Wasserstein: distance / float64(n),

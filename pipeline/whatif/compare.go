@@ -24,6 +24,7 @@ import (
 	"parsimon/queries/duckdb"
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/names"
 	"parsimon/schema/sizebin"
 	"parsimon/schema/units"
 	"parsimon/stages"
@@ -396,11 +397,8 @@ func (c *Comparison) Text() *text.Answer {
 	a.Linef("%d flows are in both (of %d and %d); changes with their 95%% bootstrap intervals", c.Both, c.BaseFlows,
 		c.Flows)
 	if n := len(c.Changed); n > 0 {
-		var names []string
-		for _, cable := range c.Changed {
-			names = append(names, cable.String())
-		}
-		a.Linef("%s changed: %s", topology.Count(n, "cable"), topology.Listed(names, 8)) // --format json has all
+		changed := names.Of(c.Changed, scenario.CableChange.String)
+		a.Linef("%s changed: %s", topology.Count(n, "cable"), topology.Listed(changed, 8)) // --format json has all
 	}
 	if c.IdealChanged > 0 {
 		a.Linef("The ideal FCT of %d of these flows differs, because bandwidth, delay or length of their paths does. Their "+

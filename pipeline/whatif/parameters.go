@@ -19,6 +19,7 @@ import (
 	"parsimon/pipeline/text"
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/names"
 )
 
 // An Axis is a key of a scenario file and the values that a sweep gives it.
@@ -234,20 +235,12 @@ func (r *ParameterRun) open(ctx context.Context, plan ParameterPlan, o Settings)
 	return e, err
 }
 
-func (p *Parameters) keys() (keys []string) {
-	for _, a := range p.Axes {
-		keys = append(keys, a.Key)
-	}
-	return keys
-}
+func (p *Parameters) keys() []string { return names.Of(p.Axes, func(a Axis) string { return a.Key }) }
 
 // SettingsOf are the settings of a run, in the order of the axes.
 func (p *Parameters) SettingsOf(i int) string {
-	var said []string
-	for _, a := range p.Axes {
-		said = append(said, a.Key+"="+p.Runs[i].Settings[a.Key])
-	}
-	return strings.Join(said, ", ")
+	said := func(a Axis) string { return a.Key + "=" + p.Runs[i].Settings[a.Key] }
+	return strings.Join(names.Of(p.Axes, said), ", ")
 }
 
 // run estimates one combination and publishes its row. until says whether it has condition Until.

@@ -28,10 +28,6 @@ type Validation struct {
 	Rows    []ValidationRow `json:"percentiles"`
 }
 
-// A ValidationRow compares one quantile of the slowdowns of one size bin. Both slowdowns are over the estimate's ideal
-// FCT, so that only FCTs are compared.
-type ValidationRow = quantileRow
-
 // Validate holds an estimate against a truth: the whole-network simulation of the scenario, or a Parquet file with
 // flow_id and fct_ns. It writes table validations.
 func Validate(ctx context.Context, e *pipeline.Estimation, truthFile string) (*Validation, error) {
@@ -52,7 +48,7 @@ func Validate(ctx context.Context, e *pipeline.Estimation, truthFile string) (*V
 		}
 		v.Truth, truth = stages.WholeNetwork.String(), pipeline.ScanFiles(e.Lake, r.Files(schema.ExactFCTs))
 	} else if truth, err = openTruth(ctx, db, truthFile); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("truth %s: %w", truthFile, err)
 	}
 	if v.Rows, v.Matched, err = compareQuantiles(ctx, e, db, truth); err != nil {
 		return nil, fmt.Errorf("estimate against %s: %w", v.Truth, duckdb.FirstLine(err))
@@ -63,36 +59,28 @@ func Validate(ctx context.Context, e *pipeline.Estimation, truthFile string) (*V
 	return v, writeValidation(e, v)
 }
 
-// openTruth checks a truth file and returns the SQL that reads it.
+// openTruth returns the SQL that reads a truth file, which has flow_id, whole and unique, and fct_ns, positive.
 func openTruth(ctx context.Context, db *sql.DB, file string) (string, error) {
 	info, err := os.Stat(file)
 	if err != nil {
-		return "", fmt.Errorf("truth: %w", err)
+		return "", err
 	}
 	if info.IsDir() {
-		return "", fmt.Errorf("truth %s: is a directory, want a Parquet file", file)
+		return "", errors.New("is a directory, want a Parquet file")
 	}
 	truth := duckdb.ScanParquet(file)
-	if err := checkTruth(ctx, db, truth); err != nil {
-		return "", fmt.Errorf("truth %s: %w", file, err)
-	}
-	return truth, nil
-}
-
-// checkTruth checks what the SQL of a truth reads: that it has flow_id, whole and unique, and fct_ns, positive.
-func checkTruth(ctx context.Context, db *sql.DB, truth string) error {
 	from := " FROM " + truth
 	var wrong sql.NullString
-	err := db.QueryRowContext(ctx, `
+	err = db.QueryRowContext(ctx, `
 		SELECT min('column ' || column_name || ' is of type ' || column_type || ', want numbers')
 		FROM (DESCRIBE SELECT flow_id, fct_ns`+from+`)
 		WHERE NOT regexp_matches(column_type, '^U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?$')
 			AND NOT (column_name = 'fct_ns' AND regexp_matches(column_type, '^(FLOAT|DOUBLE|DECIMAL)'))`).Scan(&wrong)
 	switch {
 	case err != nil:
-		return duckdb.FirstLine(err)
+		return "", duckdb.FirstLine(err)
 	case wrong.Valid:
-		return errors.New(wrong.String)
+		return "", errors.New(wrong.String)
 	}
 	var nulls, bad, repeated int64
 	var badID, repeatedID sql.NullString
@@ -105,15 +93,15 @@ func checkTruth(ctx context.Context, db *sql.DB, truth string) error {
 		FROM t`).Scan(&nulls, &bad, &badID, &repeated, &repeatedID)
 	switch {
 	case err != nil:
-		return duckdb.FirstLine(err)
+		return "", duckdb.FirstLine(err)
 	case nulls > 0:
-		return fmt.Errorf("%d rows have no flow_id or no fct_ns", nulls)
+		return "", fmt.Errorf("%d rows have no flow_id or no fct_ns", nulls)
 	case bad > 0:
-		return fmt.Errorf("fct_ns is not above 0 and finite in %d rows (first: flow_id %s)", bad, badID.String)
+		return "", fmt.Errorf("fct_ns is not above 0 and finite in %d rows (first: flow_id %s)", bad, badID.String)
 	case repeated > 0:
-		return fmt.Errorf("%d flow ids stand there more than once (first: %s)", repeated, repeatedID.String)
+		return "", fmt.Errorf("%d flow ids stand there more than once (first: %s)", repeated, repeatedID.String)
 	}
-	return nil
+	return truth, nil
 }
 
 // matchTable has a row for each flow that has an estimate and a truth.

@@ -1,4 +1,4 @@
-// Package names finds the names that are most like a name that nothing has, for error messages.
+// Package names is about names in messages: those that are most like a name that nothing has, and lists of them.
 package names
 
 import (
@@ -135,4 +135,13 @@ func list(asked string, all []Thing) string {
 		texts = append(texts, text)
 	}
 	return cmp.Or(strings.Join(texts, ", "), "none")
+}
+
+// Of returns the names of things.
+func Of[T any](all []T, name func(T) string) []string {
+	out := make([]string, len(all))
+	for i, v := range all {
+		out[i] = name(v)
+	}
+	return out
 }

@@ -10,6 +10,7 @@ import (
 
 	"parsimon/queries/duckdb"
 	"parsimon/schema"
+	"parsimon/schema/names"
 )
 
 // afterList is the SQL of the flow ids in column after: separated by spaces or commas, in brackets or not.
@@ -106,11 +107,9 @@ func (in *Ingester) checkCycles(ctx context.Context, file string) error {
 			state[last], waits[last] = onPath, waits[last][1:]
 			if state[next] == onPath {
 				cycle := path[slices.Index(path, next):]
-				var names []string
-				for _, flow := range append(slices.Clone(cycle[:min(len(cycle), 20)]), next) {
-					names = append(names, fmt.Sprint(flow))
-				}
-				return fmt.Errorf("column after: %d flows wait for each other: %s", len(cycle), strings.Join(names, " after "))
+				flows := names.Of(append(slices.Clone(cycle[:min(len(cycle), 20)]), next),
+					func(flow int64) string { return fmt.Sprint(flow) })
+				return fmt.Errorf("column after: %d flows wait for each other: %s", len(cycle), strings.Join(flows, " after "))
 			}
 			if state[next] != done {
 				path = append(path, next)

@@ -9,6 +9,7 @@ import (
 
 	"parsimon/queries/duckdb"
 	"parsimon/schema"
+	"parsimon/schema/names"
 	"parsimon/stages/topology"
 )
 
@@ -141,12 +142,8 @@ func CheckRejects(file string, rows, rejects, setAside int64, limit float64, rea
 	if float64(rejects-setAside) <= limit*float64(rows) {
 		return nil
 	}
-	why := make([]string, len(reasons))
-	for i, r := range reasons {
-		why[i] = r.String()
-	}
 	return fmt.Errorf("%s: %d of %d rows cannot be simulated, more than the accepted %g%% (--max-rejects): %s", file,
-		rejects-setAside, rows, 100*limit, strings.Join(why, "; "))
+		rejects-setAside, rows, 100*limit, strings.Join(names.Of(reasons, RejectCount.String), "; "))
 }
 
 // CheckSpan returns an error if a workload lasts longer than the simulator's clock can represent.

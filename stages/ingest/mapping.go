@@ -3,6 +3,7 @@ package ingest
 import (
 	"embed"
 	"fmt"
+	"io/fs"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"parsimon/schema/names"
 	"parsimon/stages/topology"
 )
 
@@ -201,32 +203,21 @@ func Formats() []string {
 	if err != nil {
 		panic("ingest: " + err.Error()) // embedded in the program
 	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, strings.TrimSuffix(e.Name(), ".sql"))
-	}
-	slices.Sort(names)
-	return names
+	return names.Of(entries, func(e fs.DirEntry) string { return strings.TrimSuffix(e.Name(), ".sql") })
 }
 
 // FormatMapping returns a built-in mapping by its name.
 func FormatMapping(name string) (*Mapping, error) {
-	if !slices.Contains(Formats(), name) {
-		return nil, fmt.Errorf("no format %q: must be one of %s", name, strings.Join(Formats(), ", "))
-	}
 	text, err := mappingFiles.ReadFile(path.Join("mappings", name+".sql"))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("no format %q: must be one of %s", name, strings.Join(Formats(), ", "))
 	}
 	return parseMapping(name+".sql", string(text))
 }
 
 // DetectFormat returns the built-in mapping for the name of a file: csv, jsonl or parquet.
 func DetectFormat(file string) (*Mapping, error) {
-	base := strings.ToLower(filepath.Base(file))
-	for _, z := range []string{".gz", ".zst"} {
-		base = strings.TrimSuffix(base, z)
-	}
+	base := strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(file), ".gz"), ".zst")
 	formats := map[string]string{
 		".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl",
 	}

@@ -13,6 +13,7 @@ import (
 
 	"parsimon/queries/duckdb"
 	"parsimon/schema"
+	"parsimon/schema/names"
 	"parsimon/stages/rng"
 	"parsimon/stages/workload"
 )
@@ -53,11 +54,7 @@ type MergeStats struct {
 // random order. Flows are numbered in start order.
 func (in *Ingester) Merge(ctx context.Context, sources []MergeSource) (stats MergeStats, err error) {
 	m := &merging{Ingester: in, sources: sources, stats: &stats}
-	var files []string
-	for _, s := range sources {
-		files = append(files, s.RecordsFile)
-	}
-	m.all = duckdb.ScanParquet(files...)
+	m.all = duckdb.ScanParquet(names.Of(sources, func(s MergeSource) string { return s.RecordsFile })...)
 	stats.FlowsFile = m.tmp("flows.parquet")
 	records, err := m.withoutRepeated(ctx)
 	if err == nil && in.o.Mapping.Records {

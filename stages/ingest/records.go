@@ -14,6 +14,7 @@ import (
 
 	"parsimon/queries/duckdb"
 	"parsimon/schema"
+	"parsimon/schema/names"
 )
 
 // FileStats counts the rows of a source file: Rows = Records + Rejects.
@@ -298,10 +299,8 @@ func (r RejectCount) String() string {
 	if len(r.Unknown) == 0 {
 		return text
 	}
-	var most []string
-	for _, u := range r.Unknown[:min(5, len(r.Unknown))] {
-		most = append(most, fmt.Sprintf("%s with %d bytes", u.Address, u.Bytes))
-	}
+	most := names.Of(r.Unknown[:min(5, len(r.Unknown))],
+		func(u UnknownAddress) string { return fmt.Sprintf("%s with %d bytes", u.Address, u.Bytes) })
 	near, all := hostsRules(r.Unknown[0].Address)
 	return text + fmt.Sprintf("\nmost bytes: %s. A line %s,NODE in the hosts table finds the first and those near it, "+
 		"%s,NODE all others; NODE is where they are attached, such as a gateway", strings.Join(most, ", "), near, all)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"parsimon/queries/duckdb"
+	"parsimon/schema/names"
 )
 
 // rowSource is a staged file: a relation with columns "row" and raw, the columns of the mapping as text, and broken,
@@ -52,10 +53,8 @@ func (in *Ingester) choose(ctx context.Context, of []*Mapping, file, dir string)
 		src, err = in.stage(ctx, of[0], file, dir)
 		return of[0], src, err
 	}
-	var names []string
 	var most int64
 	for i, m := range of {
-		names = append(names, m.Name)
 		own := filepath.Join(dir, strconv.Itoa(i))
 		if err := os.Mkdir(own, 0o755); err != nil {
 			return nil, src, err
@@ -68,10 +67,9 @@ func (in *Ingester) choose(ctx context.Context, of []*Mapping, file, dir string)
 			err = failed
 			continue
 		}
-		var has []string
-		for _, c := range m.columns {
-			has = append(has, "CAST("+duckdb.Ident(c.name)+" IS NOT NULL AS BIGINT)")
-		}
+		has := names.Of(m.columns, func(c mappingColumn) string {
+			return "CAST(" + duckdb.Ident(c.name) + " IS NOT NULL AS BIGINT)"
+		})
 		var values int64
 		query := fmt.Sprintf(`SELECT CAST(coalesce(sum(n), 0) AS BIGINT)
 FROM (SELECT %s AS n FROM (%s) WHERE broken = '' LIMIT %d)`, strings.Join(has, " + "), staged.relation, chosenBy)
@@ -85,7 +83,8 @@ FROM (SELECT %s AS n FROM (%s) WHERE broken = '' LIMIT %d)`, strings.Join(has, "
 	if best != nil {
 		return best, src, nil
 	}
-	none := fmt.Errorf("is none of %s: leave it out, or give its format too", strings.Join(names, ", "))
+	none := fmt.Errorf("is none of %s: leave it out, or give its format too",
+		strings.Join(names.Of(of, func(m *Mapping) string { return m.Name }), ", "))
 	if err != nil {
 		none = fmt.Errorf("%w: %w", none, err)
 	}
@@ -188,26 +187,23 @@ func jsonRelation(m *Mapping, staged string) string {
 
 // fieldsRelation returns the SQL that reads the columns of staged lines of fields. header is nil if the file has none.
 func fieldsRelation(m *Mapping, staged string, header []string) (string, error) {
-	names, widths, null := m.names, m.widths, "-"
+	have, widths, null := m.names, m.widths, "-"
 	if header != nil {
-		names, widths = header, nil
+		have, widths = header, nil
 	}
 	if m.reads == "csv" {
 		null = ""
 	}
-	list, err := m.selectColumns(names, func(at int) (string, error) {
+	list, err := m.selectColumns(have, func(at int) (string, error) {
 		return fmt.Sprintf("nullif(fields[%d], '%s')", at+1, null), nil
 	})
 	if err != nil {
 		return "", err
 	}
 	if widths == nil {
-		widths = []int{len(names)}
+		widths = []int{len(have)}
 	}
-	var counts []string
-	for _, w := range widths {
-		counts = append(counts, fmt.Sprint(w))
-	}
+	counts := names.Of(widths, strconv.Itoa)
 	return fmt.Sprintf(`SELECT "row", %s, replace(line, chr(31), %s) AS raw,
   CASE
     WHEN broken <> '' THEN broken

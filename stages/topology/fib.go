@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"parsimon/schema/names"
 	"parsimon/schema/tree"
 )
 
@@ -85,12 +86,9 @@ func (f *FIB) check(n *Network) error {
 // follow follows all routes to a host from a switch, to which those before it have led.
 func (f *FIB) follow(n *Network, switches []int32, host, s int32, known []bool, before []int32) error {
 	if at := slices.Index(before, s); at >= 0 {
-		var names []string
-		for _, at := range append(before[at:], s) {
-			names = append(names, n.Name(switches[at]))
-		}
+		loop := names.Of(append(before[at:], s), func(at int32) string { return n.Name(switches[at]) })
 		return fmt.Errorf("%s: packets to %s take a loop: %s", f.name(host, s), n.Name(n.hosts[host]),
-			Listed(names, mostListed))
+			Listed(loop, mostListed))
 	}
 	if set := f.Rows[f.RowOf[host]][s]; set >= 0 && !known[s] {
 		for m := range slices.Chunk(f.Sets[set], 2) {

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"unique"
+
+	"parsimon/schema/names"
 )
 
 // Kinds of nodes. Only hosts send and receive flows. The other kinds are switches; they differ in
@@ -239,10 +241,7 @@ func (n *Network) RackNames() []string {
 func (n *Network) attachmentName(hosts []int32, near map[int32][]int32) string {
 	var name string
 	for i, h := range hosts {
-		var at []string
-		for _, s := range near[h] {
-			at = append(at, n.Name(s))
-		}
+		at := names.Of(near[h], n.Name)
 		slices.SortFunc(at, CompareNatural)
 		joined := strings.Join(at, "+")
 		if len(at) > 2 || i > 0 && joined != name {

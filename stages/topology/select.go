@@ -166,10 +166,7 @@ func (n *Network) find(name string) (int32, error) {
 	if id, err := strconv.ParseInt(name, 10, 32); err == nil && n.index.of(int32(id)) >= 0 {
 		return int32(id), nil
 	}
-	var all []string
-	for i := range n.Nodes {
-		all = append(all, n.Nodes[i].Name)
-	}
+	all := names.Of(n.Nodes, func(v Node) string { return v.Name })
 	return 0, fmt.Errorf("no node has the name or id %q%s", name, names.DidYouMean(name, all))
 }
 

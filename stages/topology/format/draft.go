@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"parsimon/schema/names"
 	"parsimon/schema/tree"
 	"parsimon/stages/topology"
 )
@@ -325,12 +326,9 @@ func (d *draft) checkIslands() {
 				drop[d.nodes[i].ID] = true
 			}
 		case len(s) > 1 || hosts(s) == 0: // the checks report a host without a cable
-			var names []string
-			for _, i := range s {
-				names = append(names, cmp.Or(d.nodes[i].Name, fmt.Sprintf("node %d", d.nodes[i].ID)))
-			}
+			name := func(i int) string { return cmp.Or(d.nodes[i].Name, fmt.Sprintf("node %d", d.nodes[i].ID)) }
 			d.fault(d.nodeAt[s[0]], topology.FaultIsland, "%s: no cable joins %s to the other %d nodes",
-				topology.Listed(names, 3), map[bool]string{true: "it", false: "them"}[len(s) == 1], len(d.nodes)-len(s))
+				topology.Listed(names.Of(s, name), 3), map[bool]string{true: "it", false: "them"}[len(s) == 1], len(d.nodes)-len(s))
 		}
 	}
 	if len(drop) > 0 {

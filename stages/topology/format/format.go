@@ -39,8 +39,8 @@ var readers = map[string]func(d *draft){
 	"batfish": (*draft).readBatfish, "json": (*draft).readJSON,
 }
 
-// names are those of the formats, the most common first.
-var names = []string{"tables", "cabling", "sonic", "yaml", "batfish", "json"}
+// formatNames are those of the formats, the most common first.
+var formatNames = []string{"tables", "cabling", "sonic", "yaml", "batfish", "json"}
 
 //go:embed docs
 var docs embed.FS
@@ -73,7 +73,7 @@ func (s *source) detect() string {
 
 // Docs returns the name and the documentation, what it is and then an example, of every format.
 func Docs() (all [][2]string) {
-	for _, name := range names {
+	for _, name := range formatNames {
 		text, err := docs.ReadFile("docs/" + name + ".txt")
 		if err != nil {
 			panic("format: " + err.Error()) // embedded in the program
@@ -231,7 +231,7 @@ func (l *Loaded) take(d *draft) {
 
 func unknownFormat(path string) error {
 	return fmt.Errorf("topology %s: no known format (%s); \"parsimon help topology\" shows an example of each "+
-		"(minigraph.xml: %s)", path, strings.Join(names, ", "), sonicConvert)
+		"(minigraph.xml: %s)", path, strings.Join(formatNames, ", "), sonicConvert)
 }
 
 // extensions are those of single files.

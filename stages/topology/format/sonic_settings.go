@@ -28,16 +28,8 @@ type TakenSetting struct {
 	File   string `json:"file"`
 	Line   int    `json:"line"`
 	Number int64  `json:"-"` // the value, where it has a unit
-}
-
-// Beside returns the number of another field of the object that a value is of.
-func (s *SwitchSettings) Beside(k TakenSetting, field string) (number int64, has bool) {
-	key := k.Key[:strings.LastIndex(k.Key, "|")+1] + field
-	i := slices.IndexFunc(s.Taken, func(other TakenSetting) bool { return other.Key == key })
-	if i < 0 {
-		return 0, false
-	}
-	return s.Taken[i].Number, true
+	// Object are the numbers of the object that the value is of, by field.
+	Object map[string]int64 `json:"-"`
 }
 
 // sonicSettings are the fields of tables that are taken, with their names and units. The thresholds of a WRED_PROFILE
@@ -60,20 +52,21 @@ func (d *draft) readSettings(name string, top tree.Field) {
 	s := SwitchSettings{Switch: name, File: top.File}
 	for _, t := range sonicSettings {
 		for object, item := range d.members(top.Of(t.table)) {
+			numbers := map[string]int64{}
 			for _, k := range t.fields {
 				f := item.Of(k[0])
 				if f.Value == nil {
 					continue
 				}
-				taken := TakenSetting{Name: k[1], Value: reference(f.Value.Text), Unit: k[2],
-					Key: t.table + "|" + object + "|" + k[0], File: f.File, Line: f.Value.Line}
-				var err error
-				taken.Number, err = strconv.ParseInt(taken.Value, 10, 64)
+				text := reference(f.Value.Text)
+				number, err := strconv.ParseInt(text, 10, 64)
 				switch {
-				case err != nil && taken.Unit != "":
+				case err != nil && k[2] != "":
 					d.bad(f, "is %s, want a whole number", f.Value)
-				case taken.Value != "":
-					s.Taken = append(s.Taken, taken)
+				case text != "":
+					numbers[k[0]] = number
+					s.Taken = append(s.Taken, TakenSetting{k[1], text, k[2], t.table + "|" + object + "|" + k[0], f.File,
+						f.Value.Line, number, numbers})
 				}
 			}
 		}
@@ -159,9 +152,8 @@ func (d *draft) readQueueTable(s *SwitchSettings, top tree.Field, ports map[stri
 	}
 	for _, k := range s.Taken {
 		if k.Name == "marking" && k.Value != "ecn_none" {
-			least, _ := s.Beside(k, "green_min_threshold")
-			most, _ := s.Beside(k, "green_max_threshold")
-			marks[strings.Split(k.Key, "|")[1]] = [2]int64{least, max(least, most)}
+			least := k.Object["green_min_threshold"]
+			marks[strings.Split(k.Key, "|")[1]] = [2]int64{least, max(least, k.Object["green_max_threshold"])}
 		}
 	}
 	for key, f := range d.members(top.Of("QUEUE")) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"parsimon/schema/names"
 	"parsimon/stages/topology"
 )
 
@@ -188,11 +189,7 @@ func parseParquet(d *draft, file string, data []byte) (t *table) {
 	if err != nil {
 		return bad(err)
 	}
-	var header []string
-	for _, path := range f.Schema().Columns() {
-		header = append(header, strings.Join(path, "."))
-	}
-	t = newTable(d, file, header)
+	t = newTable(d, file, names.Of(f.Schema().Columns(), func(path []string) string { return strings.Join(path, ".") }))
 	rows := parquet.MultiRowGroup(f.RowGroups()...).Rows()
 	_, err = parquet.CopyRows(t, rows)
 	if err = errors.Join(err, rows.Close()); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/names"
 	"parsimon/stages/topology"
 )
 
@@ -76,10 +77,7 @@ func FromTables(nodes, links schema.Batches) (*topology.Network, error) {
 
 // ofBatches is a table of a lake as text; a null is an empty cell.
 func (d *draft) ofBatches(of schema.Table, in schema.Batches) (*table, error) {
-	var header []string
-	for _, c := range of.Columns {
-		header = append(header, c.Name)
-	}
+	header := names.Of(of.Columns, func(c schema.Column) string { return c.Name })
 	t := newTable(d, of.Name, header)
 	err := columns.ForEach(in, func(rec arrow.Record) error {
 		for i := range int(rec.NumRows()) {
