@@ -12,15 +12,14 @@
 //
 // # Questions
 //
-// A question is one file NAME.sql in this folder: a header with its description and parameters, and one SELECT.
-// Adding the file is all that the program needs (the tests also need its answer, questions_test.go). Every
-// question has the parameters scenario and variant. Without scenario the answer has separate rows for each scenario of
-// the lake. Without variant it is about the answer of each scenario (MarkAnswers), as the views of the tables are; with
-// one, the question reads the views of all variants, whose names end with _all. The catalog has a view of the same
-// name for each question, with the defaults of its parameters. A condition on scenario or variant around such a view
-// reaches the scans, so that other files are not opened. The exceptions are p99_links and tail_budget, which pass a
-// list of flows between two scans: only their parameters have that effect. A range of start_ns skips files and row
-// groups outside it.
+// A question is one file NAME.sql in this folder: a header with its description and parameters, and one SELECT. Adding
+// the file is all that the program needs (the tests also need its answer, questions_test.go). Every question has the
+// parameters scenario and variant. Without scenario the answer has separate rows for each scenario of the lake. Without
+// variant it is about the answer of each scenario (MarkAnswers), as the views of the tables are; with one, the question
+// reads the views of all variants, whose names end with _all. The catalog has a view of the same name for each
+// question, with the defaults of its parameters. A condition on scenario or variant around such a view reaches the
+// scans, so that other files are not opened. The exceptions are p99_links and tail_budget, which pass a list of flows
+// between two scans: only their parameters have that effect. A range of start_ns skips files and row groups outside it.
 //
 // # Percentiles
 //
@@ -58,6 +57,7 @@ import (
 
 	"parsimon/queries/duckdb"
 	"parsimon/queries/format"
+	"parsimon/schema/names"
 )
 
 // Options say what a database reads and what it may use.
@@ -210,13 +210,7 @@ func (db *DB) closure(names []string) []view {
 	return found
 }
 
-func (db *DB) viewNames() []string {
-	names := make([]string, len(db.views))
-	for i, v := range db.views {
-		names[i] = v.name
-	}
-	return names
-}
+func (db *DB) viewNames() []string { return names.Of(db.views, func(v view) string { return v.name }) }
 
 // Text returns the SELECT of a question. params overrides the defaults of its parameters by name.
 //
@@ -261,10 +255,7 @@ func (db *DB) Run(ctx context.Context, query Query, params map[string]string) (*
 func (q Query) With(params map[string]string) (string, error) {
 	for _, name := range slices.Sorted(maps.Keys(params)) {
 		if !q.hasParam(name) {
-			var known []string
-			for _, p := range q.Params {
-				known = append(known, p.Name)
-			}
+			known := names.Of(q.Params, func(p Param) string { return p.Name })
 			return "", fmt.Errorf("no parameter %q; the parameters are %s", name, strings.Join(known, ", "))
 		}
 	}
@@ -384,11 +375,9 @@ func (db *DB) admit(ctx context.Context, conn *sql.Conn, text string) error {
 	if err != nil {
 		return err
 	}
-	names := slices.Sorted(maps.Keys(s.Relations))
-	all := db.viewNames()
+	create, all := slices.Sorted(maps.Keys(s.Relations)), db.viewNames()
 	unknown := func(name string) bool { return !s.Defined[name] && !slices.Contains(all, name) }
-	create := names
-	if s.Metadata || slices.ContainsFunc(names, unknown) { // the latter for DuckDB's "Did you mean"
+	if s.Metadata || slices.ContainsFunc(create, unknown) { // the latter for DuckDB's "Did you mean"
 		create = all
 	}
 	if err := db.require(ctx, conn, create); err != nil {

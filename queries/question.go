@@ -170,10 +170,9 @@ func (q Query) hasParam(name string) bool {
 // Chart is a Vega-Lite specification that draws the answer of a question. It stands beside the question:
 // X.vl.json draws X.sql.
 //
-// A specification has no rows: its data has the name of the question, and whoever draws it
-// binds the rows of the answer to that name. It has no colours either: a theme gives them. The width "container"
-// stands for the width that the page has. Charts with parameters service and vnet show one group of flows: null is
-// all of them.
+// A specification has no rows: its data has the name of the question, and whoever draws it binds the rows of the answer
+// to that name. It has no colours either: a theme gives them. The width "container" stands for the width that the page
+// has. Charts with parameters service and vnet show one group of flows: null is all of them.
 type Chart struct {
 	Name    string // of the chart and of the question
 	Caption string // what the chart shows, in words

@@ -11,6 +11,7 @@ import (
 
 	"parsimon/queries/duckdb"
 	"parsimon/schema"
+	"parsimon/schema/names"
 	"parsimon/schema/sizebin"
 )
 
@@ -112,10 +113,7 @@ func tableView(t schema.Table, v schema.View, files []File, base string, answers
 		paths[group] = append(paths[group], base+f.Path)
 		result.files = append(result.files, base+f.Path)
 	}
-	columns := make([]string, len(t.Columns))
-	for i, c := range t.Columns {
-		columns[i] = duckdb.Ident(c.Name)
-	}
+	columns := names.Of(t.Columns, func(c schema.Column) string { return duckdb.Ident(c.Name) })
 	scans := make([]string, len(ids))
 	for i, group := range ids {
 		scans[i] = "SELECT " + strings.Join(columns, ", ") + group + " FROM " + duckdb.ScanParquet(paths[group]...)
@@ -172,10 +170,9 @@ func unionAll(selects []string) string {
 }
 
 func emptyTable(t schema.Table, ids []string) string {
-	var columns []string
-	for _, c := range t.Columns {
-		columns = append(columns, fmt.Sprintf("CAST(NULL AS %s) AS %s", sqlType(c.Type), duckdb.Ident(c.Name)))
-	}
+	columns := names.Of(t.Columns, func(c schema.Column) string {
+		return fmt.Sprintf("CAST(NULL AS %s) AS %s", sqlType(c.Type), duckdb.Ident(c.Name))
+	})
 	for _, name := range ids {
 		columns = append(columns, "CAST(NULL AS VARCHAR) AS "+duckdb.Ident(name))
 	}
@@ -212,11 +209,7 @@ var relationName = regexp.MustCompile(`\b(?:FROM|JOIN) ([a-z_0-9]+)`)
 
 // namesIn returns the names of the relations that a question's SELECT reads, its common table expressions included.
 func namesIn(text string) []string {
-	var names []string
-	for _, m := range relationName.FindAllStringSubmatch(text, -1) {
-		names = append(names, m[1])
-	}
-	return names
+	return names.Of(relationName.FindAllStringSubmatch(text, -1), func(m []string) string { return m[1] })
 }
 
 // questionView returns the view of a question, with the defaults of its parameters.
@@ -249,8 +242,7 @@ func sizeBinsView() string {
 		rows = append(rows, fmt.Sprintf("(CAST(%d AS INTEGER), %s, CAST(%d AS BIGINT), CAST(%d AS BIGINT))",
 			i, duckdb.Quote(b.Name), b.MinBytes, b.MaxBytes))
 	}
-	return "SELECT * FROM (VALUES " + strings.Join(rows, ", ") +
-		") AS bins(bin, size_bin, size_min_bytes, size_max_bytes)"
+	return "SELECT * FROM (VALUES " + strings.Join(rows, ", ") + ") AS bins(bin, size_bin, size_min_bytes, size_max_bytes)"
 }
 
 // sizeBinMacro returns the macro size_bin_of(bytes): the number of the bin that a flow of the size is in.

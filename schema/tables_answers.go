@@ -117,8 +117,7 @@ var (
 )
 
 // Tables of an estimate from windows of time (run --within). Its variant is that of the windows' estimates, followed by
-// "-sampled-<windows>". It has table intervals, too, whose estimates and bounds are those of the whole
-// workload.
+// "-sampled-<windows>". It has table intervals, too, whose estimates and bounds are those of the whole workload.
 var (
 	Windows = Table{
 		Name: "windows", Doc: "Windows of time that were drawn from the workload and estimated in place of the whole.",

@@ -109,8 +109,7 @@ func (b *Bucketer) bucketLink(from, to int) {
 	}
 }
 
-// drawDelay draws the delay of a flow at a hop from those of its bucket, sorted. The draw is keyed by flow and
-// hop.
+// drawDelay draws the delay of a flow at a hop from those of its bucket, sorted. The draw is keyed by flow and hop.
 func drawDelay(seed uint64, flowID int64, hop int16, delays []float64) float64 {
 	draw := rng.New(seed, rng.Bucket, uint64(flowID), uint64(hop))
 	return delays[draw.IntN(len(delays))]

@@ -183,8 +183,7 @@ func (x *contention) features(flows []featureFlow) []float32 {
 	for _, values := range byBin {
 		slices.Sort(values)
 		for _, q := range expectedQuantiles {
-			// A quantile with few flows beyond it is random, on this link as on others. It gets a
-			// proportionally lower weight.
+			// A quantile with few flows beyond it is random, on this link as on others. It gets a proportionally lower weight.
 			weight := math.Min(1, float64(len(values))*(1-q)/10)
 			v := 0.0
 			if weight > 0 {

@@ -150,10 +150,9 @@ func (s *Sampler) windowNS(path []int32, sizeBytes int64) int64 {
 	return s.params.WindowDelayNS(s.ideal.Path(), sizeBytes)
 }
 
-// SampleReplays is Sample for estimator Flow. It reads, for the chunk, table hop_observations of the last
-// pass and table sender_fcts of the replay, in any order; rows of other flows are skipped.
-// To cases it writes table case_slowdowns: what another link case says of the flows, that of the hop where a flow's
-// last packet waits longest.
+// SampleReplays is Sample for estimator Flow. It reads, for the chunk, table hop_observations of the last pass and
+// table sender_fcts of the replay, in any order; rows of other flows are skipped. To cases it writes table
+// case_slowdowns: what another link case says of the flows, that of the hop where a flow's last packet waits longest.
 //
 // A flow's delay is that of its replay and of its link cases (see blend). It is divided among the hops, for table
 // hop_contributions: each hop contributes the wait of the flow's last packet there.

@@ -101,15 +101,13 @@ func NewSimulator(o SimulatorOptions) (*Simulator, error) {
 
 // Simulate runs the link case of every link in [lo, hi) that carries flows.
 //
-// It reads hops, the rows of table hops of these links; rows of other links are skipped, and the rows of a
-// link must come in the order of flow_row. For Flow it also reads feedback, the same rows of table
-// feedback; nil for none. It writes table link_stats, one row for every link in [lo, hi), and to
-// out, for Independent, table hop_delays by link and flow_row, or, for Flow, table hop_observations by flow_row and
-// hop.
+// It reads hops, the rows of table hops of these links; rows of other links are skipped, and the rows of a link must
+// come in the order of flow_row. For Flow it also reads feedback, the same rows of table feedback; nil for none. It
+// writes table link_stats, one row for every link in [lo, hi), and to out, for Independent, table hop_delays by link
+// and flow_row, or, for Flow, table hop_observations by flow_row and hop.
 //
-// The result of a link is a function of its own rows and of the loads, so it does not depend on the range
-// or the worker. progress, if not nil, is called with the packet-hops of each finished case. Errors name
-// the link.
+// The result of a link is a function of its own rows and of the loads, so it does not depend on the range or the
+// worker. progress, if not nil, is called with the packet-hops of each finished case. Errors name the link.
 func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, feedback schema.Batches,
 	out, stats schema.Sink, progress func(packetHops int64)) (SimulateStats, error) {
 	s.delays, s.stats = s.delays[:0], s.stats[:0]

@@ -272,9 +272,8 @@ func (w *observationRows) addFeedback(link int32, row int64, hop int16, blocks [
 	w.rows = append(w.rows, observationRow{FlowRow: row, Hop: hop, LinkID: link, Observed: columns.Item(len(w.rows))})
 }
 
-// sorter sorts row numbers by integer keys, stably, in reused memory: a radix sort, least significant digit
-// first, 11 bits at a time. For the millions of rows of a partition it is several times faster than sorting by
-// comparison.
+// sorter sorts row numbers by integer keys, stably, in reused memory: a radix sort, least significant digit first, 11
+// bits at a time. For the millions of rows of a partition it is several times faster than sorting by comparison.
 type sorter struct {
 	keys, otherKeys []uint64
 	rows, otherRows []int32

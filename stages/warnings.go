@@ -120,12 +120,7 @@ func GoBackWarnings(n *topology.Network, p *simkernel.Params, b network.BufferPa
 	if b.IsZero() || b.PFC || b.Selective || p.Transport.Traits().AckClocked {
 		return nil
 	}
-	fastest := int64(0)
-	for id := range n.Links {
-		if n.FromHost(n.Links[id].ID) {
-			fastest = max(fastest, n.Links[id].BandwidthBps)
-		}
-	}
+	_, fastest := n.HostBps()
 	for id := range n.Links {
 		l := &n.Links[id]
 		flight := 2 * float64(l.DelayNS) * float64(min(fastest, l.BandwidthBps)) / 8e9
@@ -336,8 +331,7 @@ func (w *TailWatch) addHop(firstRow int64, r *contribution) error {
 	return nil
 }
 
-// add adds the number of links at which a flow waits: (Σ delay)² / Σ delay², which is n for equal delays at n
-// links.
+// add adds the number of links at which a flow waits: (Σ delay)² / Σ delay², which is n for equal delays at n links.
 func (s *spread) add(f *watchedFlow) {
 	if f.sum > 0 {
 		s.flows, s.links = s.flows+1, s.links+float64(f.sum*f.sum)/f.squares

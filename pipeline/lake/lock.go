@@ -14,8 +14,7 @@ import (
 	"time"
 )
 
-// ErrBusy is wrapped by the error of a command that finds another process at work on the same scenario or
-// workload.
+// ErrBusy is wrapped by the error of a command that finds another process at work on the same scenario or workload.
 var ErrBusy = errors.New("another process is working on it")
 
 // lockFile is the state file that is the lock of a scenario or workload.

@@ -118,8 +118,7 @@ func (s *Session) Commit(p Place, files []DataFile) error {
 	}
 	known := map[string]string{} // digests by path
 	if err == nil && found {
-		if slices.EqualFunc(old.Files, files,
-			func(a, b DataFile) bool { return a.Path == b.Path && a.Digest == b.Digest }) {
+		if slices.EqualFunc(old.Files, files, func(a, b DataFile) bool { return a.Path == b.Path && a.Digest == b.Digest }) {
 			return nil
 		}
 		for _, f := range old.Files {

@@ -409,8 +409,7 @@ func (s *sampler) windowsRecord(drawn map[int]*drawnWindow) arrow.Record {
 }
 
 // writeSampled writes those rows of table slowdowns that are in windows to table sampled_slowdowns.
-func (s *sampler) writeSampled(to schema.Sink, rec arrow.Record, slots []int,
-	drawn map[int]*drawnWindow) error {
+func (s *sampler) writeSampled(to schema.Sink, rec arrow.Record, slots []int, drawn map[int]*drawnWindow) error {
 	starts := columns.Int64s(rec, "start_ns")
 	for from, end := 0, 0; from < len(starts); from = end {
 		n, counted := s.slotOf(starts[from], slots)

@@ -74,16 +74,6 @@ func (x *index) firstWarmupNS(slowestBps int64) int64 {
 	return minWarmup
 }
 
-func slowestHostBps(base *pipeline.Estimation) int64 {
-	slowest := int64(math.MaxInt64)
-	for _, l := range base.Network.Links {
-		if base.Network.FromHost(l.ID) {
-			slowest = min(slowest, l.BandwidthBps)
-		}
-	}
-	return slowest
-}
-
 // measureWarmup finds the warm-up, the slots and their design: it estimates the first round, and the first window of
 // every other stratum with half of the warm-up.
 func (s *sampler) measureWarmup(ctx context.Context) error {
@@ -92,7 +82,8 @@ func (s *sampler) measureWarmup(ctx context.Context) error {
 		return err
 	}
 	path := lake.Of(s.base.ID()).StatePath("sampling", s.base.Variant().String(), warmupState)
-	next := s.index.firstWarmupNS(slowestHostBps(s.base))
+	slowest, _ := s.base.Network.HostBps()
+	next := s.index.firstWarmupNS(slowest)
 	if found, err := s.base.Lake.ReadState(path, &s.warmup); err == nil && found {
 		if s.warmup.settled(s.ask) {
 			s.cut(g)

@@ -168,9 +168,16 @@ func (c *Changes) Apply(n *topology.Network, canonical []byte, seed uint64, p si
 	a.changeFlows()
 	a.of = Scenario{Seed: seed, params: p, switches: Switches{BufferParams: a.form.Switches}, classes: a.form.Classes,
 		at: map[string]tree.Field{}}
-	if err := errors.Join(a.changeSettings(), a.changeMoves()); err != nil {
+	err := a.changeSettings()
+	text := a.of.PathMoves // of settings, and
+	text.Add(a.PathMoves)
+	if err == nil {
+		a.form.Moves, err = text.Apply(a.n, a.form.Moves)
+	}
+	if err = cmp.Or(err, a.form.Moves.Check(a.n)); err != nil {
 		return nil, err
 	}
+	a.said = append(a.said, text.Said()...)
 	if c.FoundStarts {
 		a.form.Changes.Starts = "exact"
 		a.say("starts from exact")
@@ -207,16 +214,6 @@ func (a *application) changeSettings() (err error) {
 		a.form.Transport, err = json.Marshal(canonicalTransport(a.of.params))
 	}
 	return err
-}
-
-func (a *application) changeMoves() (err error) {
-	text := a.of.PathMoves
-	text.Add(a.PathMoves)
-	if a.form.Moves, err = text.Apply(a.n, a.form.Moves); err != nil {
-		return err
-	}
-	a.said = append(a.said, text.Said()...)
-	return a.form.Moves.Check(a.n)
 }
 
 // changedCables compares a network with its links before.

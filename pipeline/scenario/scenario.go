@@ -201,8 +201,7 @@ func baseName(path string) string {
 	return strings.TrimSuffix(base, filepath.Ext(base))
 }
 
-// FlowFile is the path of the flow file, and empty for workloads that are generated or come from
-// the lake.
+// FlowFile is the path of the flow file, and empty for workloads that are generated or come from the lake.
 func (s *Scenario) FlowFile() string { return s.workload.flowFile }
 
 func (s *Scenario) traced() bool { return s.workload.flowFile != "" || s.workload.ingested != nil }
@@ -274,9 +273,8 @@ func (s *Scenario) failedNetwork() (n *topology.Network, all []topology.Failure,
 	return n, all, nil
 }
 
-// Workload is what to generate on the network, whose racks the matrices are made for: by pods if
-// all pods have the same number of racks, else as if in one pod; likewise for a service that is
-// confined to some racks or hosts.
+// Workload is what to generate on the network, whose racks the matrices are made for: by pods if all pods have the same
+// number of racks, else as if in one pod; likewise for a service that is confined to some racks or hosts.
 func (s *Scenario) Workload(n *topology.Network) (*workload.Workload, error) {
 	if s.traced() {
 		return nil, errors.New("the flows come from a trace, there is nothing to generate")

@@ -319,12 +319,7 @@ func alphaOf(th int64) float64 { return math.Exp2(float64(min(10, max(-10, th)))
 // is that of ports of the speed in its name (pg_lossless_40000_5m_profile: 40,000 Mbps), if that has one.
 func (s *Scenario) takePFC(l *format.Loaded) {
 	var profiles []network.BufferParams
-	slowest := int64(math.MaxInt64) // link of a host
-	for _, link := range l.Network.Links {
-		if l.Network.FromHost(link.ID) {
-			slowest = min(slowest, link.BandwidthBps)
-		}
-	}
+	slowest, _ := l.Network.HostBps()
 	for _, of := range l.Settings {
 		for _, k := range of.Taken {
 			if k.Name != "xoff" || k.Number < 1 || !strings.HasPrefix(k.Key, "BUFFER_PROFILE|") {

@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -89,20 +88,13 @@ func (r *scenarioReader) readTransport(f tree.Field) error {
 	if r.params.Transport.Traits().AckClocked { // its own is receive_window
 		r.params.SetWindow(simkernel.AutoWindow)
 	}
-	if err := cmp.Or(r.params.Validate(), checkWindow(r.params)); err != nil {
-		return f.Fail(err)
-	}
-	return nil
-}
-
-// checkWindow returns an error for a window that no packet fits into: no sender would send as it says.
-func checkWindow(p simkernel.Params) error {
-	for _, w := range []int64{p.WindowBytes, p.WANWindowBytes} {
-		if packet := p.PayloadBytes + p.HeaderBytes; w != simkernel.AutoWindow && w < packet {
-			return fmt.Errorf("window is %d bytes, must hold a packet of %d", w, packet)
+	err := r.params.Validate()
+	for _, w := range []int64{r.params.WindowBytes, r.params.WANWindowBytes} {
+		if packet := r.params.PayloadBytes + r.params.HeaderBytes; err == nil && w != simkernel.AutoWindow && w < packet {
+			err = fmt.Errorf("window is %d bytes, must hold a packet of %d", w, packet)
 		}
 	}
-	return nil
+	return f.Fail(err)
 }
 
 // readKey reads a value of a key into the constant that it points to.

@@ -581,33 +581,26 @@ func (c *Comparison) findLinks(ctx context.Context, db *sql.DB, p99 ComparisonRo
 		return fmt.Sprintf(`(SELECT link_id, sum(round(delay_ns * 1000)::BIGINT)::BIGINT::DOUBLE / 1000 AS ns
 			FROM %s h SEMI JOIN tail ON tail.%s = h.flow_row GROUP BY link_id)`, s.scans[schema.HopContributions.Name], row)
 	}
-	rows, err := db.QueryContext(ctx, fmt.Sprintf(`
+	n := c.joined.other.Network
+	if base := c.joined.base.Network; len(base.Links) > len(n.Links) { // cables were added to the base
+		n = base
+	}
+	return duckdb.Each(ctx, db, fmt.Sprintf(`
 		SELECT link_id, coalesce(b.ns, 0) AS base, coalesce(o.ns, 0) AS other, coalesce(k.load, 0), coalesce(l.load, 0)
 		FROM %s b FULL JOIN %s o USING (link_id)
 		LEFT JOIN %s k USING (link_id) LEFT JOIN %s l USING (link_id)
 		WHERE base <> other ORDER BY abs(other - base) DESC, link_id LIMIT %d`,
 		part(c.joined.base, "flow_row"), part(c.joined.other, "other_row"), c.joined.base.scans[schema.LinkStats.Name],
-		c.joined.other.scans[schema.LinkStats.Name], most))
-	if err != nil {
-		return duckdb.FirstLine(err)
-	}
-	defer rows.Close()
-	n := c.joined.other.Network
-	if base := c.joined.base.Network; len(base.Links) > len(n.Links) { // cables were added to the base
-		n = base
-	}
-	for rows.Next() {
+		c.joined.other.scans[schema.LinkStats.Name], most), func(rows *sql.Rows) error {
 		var d LinkDifference
-		if err := rows.Scan(&d.Link, &d.BaseDelayNS, &d.DelayNS, &d.BaseLoad, &d.Load); err != nil {
-			return err
-		}
+		err := rows.Scan(&d.Link, &d.BaseDelayNS, &d.DelayNS, &d.BaseLoad, &d.Load)
 		l := n.Links[d.Link]
 		d.Src, d.Dst, d.Tier = n.Name(l.Src), n.Name(l.Dst), l.Tier
 		d.BaseDelayNS /= float64(c.TailFlows)
 		d.DelayNS /= float64(c.TailFlows)
 		c.Links = append(c.Links, d)
-	}
-	return rows.Err()
+		return err
+	})
 }
 
 // fileSafe is a text with all but letters, digits and dashes made dashes.

@@ -3,6 +3,7 @@ package whatif
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"fmt"
 	"maps"
 	"math"
@@ -252,28 +253,21 @@ func servicePercentiles(ctx context.Context, e *pipeline.Estimation) (percentile
 		return nil, err
 	}
 	defer func() { _ = db.Close() }() // nothing was written
-	rows, err := db.QueryContext(ctx, fmt.Sprintf(`
+	out := percentilesOf{}
+	return out, duckdb.Each(ctx, db, fmt.Sprintf(`
 		SELECT CASE grouping(service) WHEN 1 THEN '%s' ELSE service END, count(*), quantile_cont(slowdown, 0.5), quantile_cont(slowdown, 0.9),
 			quantile_cont(slowdown, 0.99), quantile_cont(slowdown, 0.999), quantile_cont(fct_ns / 1e6, 0.5),
 			quantile_cont(fct_ns / 1e6, 0.9), quantile_cont(fct_ns / 1e6, 0.99), quantile_cont(fct_ns / 1e6, 0.999)
-		FROM %s GROUP BY GROUPING SETS ((service), ())`, AllFlows, slowdowns))
-	if err != nil {
-		return nil, duckdb.FirstLine(err)
-	}
-	defer rows.Close()
-	out := percentilesOf{}
-	for rows.Next() {
+		FROM %s GROUP BY GROUPING SETS ((service), ())`, AllFlows, slowdowns), func(rows *sql.Rows) error {
 		var service string
 		var flows int64
 		s, f := make([]float64, len(pipeline.Quantiles)), make([]float64, len(pipeline.Quantiles))
-		if err := rows.Scan(&service, &flows, &s[0], &s[1], &s[2], &s[3], &f[0], &f[1], &f[2], &f[3]); err != nil {
-			return nil, err
-		}
+		err := rows.Scan(&service, &flows, &s[0], &s[1], &s[2], &s[3], &f[0], &f[1], &f[2], &f[3])
 		if flows > out[service].Flows { // a service may be named like all
 			out[service] = newPercentiles(flows, s, f)
 		}
-	}
-	return out, rows.Err()
+		return err
+	})
 }
 
 // changeOf is what a cable's failure does to quantile q of a service; NaN if it has no flow left.

@@ -56,7 +56,16 @@ func Validate(ctx context.Context, e *pipeline.Estimation, truthFile string) (*V
 	if v.Rows == nil {
 		return nil, fmt.Errorf("truth %s: no flow has both an estimate and a truth: do the flow ids agree?", v.Truth)
 	}
-	return v, writeValidation(e, v)
+	rows := columns.NewRows(schema.Validations)
+	for _, row := range v.Rows {
+		rows.Add(columns.Row{
+			"truth": v.Truth, "size_bin": row.Name, "flows": row.Flows, "quantile": row.Quantile,
+			"estimate": row.Estimate, "true_slowdown": row.True,
+			"error": row.Error, "error_lo": row.ErrorLo, "error_hi": row.ErrorHi, "wasserstein": row.Wasserstein,
+		})
+	}
+	at := lake.Place{Scenario: e.ID(), Variant: e.Variant().String()}
+	return v, e.Executor().Session().PublishRows(at, fileSafe(filepath.Base(v.Truth)), rows)
 }
 
 // openTruth returns the SQL that reads a truth file, which has flow_id, whole and unique, and fct_ns, positive.
@@ -153,19 +162,6 @@ func compareQuantiles(ctx context.Context, e *pipeline.Estimation, db *sql.DB,
 		}
 	}
 	return out, float64(len(all.estimate)) / float64(max(1, estimated)), nil
-}
-
-func writeValidation(e *pipeline.Estimation, v *Validation) error {
-	rows := columns.NewRows(schema.Validations)
-	for _, row := range v.Rows {
-		rows.Add(columns.Row{
-			"truth": v.Truth, "size_bin": row.Name, "flows": row.Flows, "quantile": row.Quantile,
-			"estimate": row.Estimate, "true_slowdown": row.True,
-			"error": row.Error, "error_lo": row.ErrorLo, "error_hi": row.ErrorHi, "wasserstein": row.Wasserstein,
-		})
-	}
-	at := lake.Place{Scenario: e.ID(), Variant: e.Variant().String()}
-	return e.Executor().Session().PublishRows(at, fileSafe(filepath.Base(v.Truth)), rows)
 }
 
 // AddTo adds the comparison to an answer for people.

@@ -153,6 +153,23 @@ func OrCause(ctx context.Context, err error) error {
 	return err
 }
 
+// Each calls do for every row of an answer. An error of DuckDB is that of FirstLine, or the cause of the context's end.
+func Each(ctx context.Context, db interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}, query string, do func(rows *sql.Rows) error) error {
+	rows, err := db.QueryContext(ctx, query)
+	if err != nil {
+		return FirstLine(OrCause(ctx, err))
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := do(rows); err != nil {
+			return err
+		}
+	}
+	return FirstLine(OrCause(ctx, rows.Err()))
+}
+
 // Quote returns the text as an SQL string literal.
 func Quote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 

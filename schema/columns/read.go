@@ -159,8 +159,7 @@ func TableOf[T any](t schema.Table) *Table[T] {
 	fields := fieldsOf(reflect.TypeFor[T]())
 	for _, c := range t.Columns {
 		at := slices.IndexFunc(fields, func(f reflect.StructField) bool { return f.Tag.Get("col") == c.Name })
-		if at < 0 || fields[at].Type != fieldTypes[c.Type.ID()] ||
-			c.Nullable && c.Type.ID() != arrow.INT16 {
+		if at < 0 || fields[at].Type != fieldTypes[c.Type.ID()] || c.Nullable && c.Type.ID() != arrow.INT16 {
 			panic(fmt.Sprintf("columns: %T has no field for %s.%s, %s", *new(T), t.Name, c.Name, c.Type))
 		}
 		r.offsets = append(r.offsets, fields[at].Offset)

@@ -197,17 +197,7 @@ func (in duck) query(ctx context.Context, query string, to ...any) error {
 }
 
 func (in duck) each(ctx context.Context, query string, do func(rows *sql.Rows) error) error {
-	rows, err := in.conn.QueryContext(ctx, query)
-	if err != nil {
-		return duckdb.FirstLine(duckdb.OrCause(ctx, err))
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := do(rows); err != nil {
-			return err
-		}
-	}
-	return duckdb.FirstLine(duckdb.OrCause(ctx, rows.Err()))
+	return duckdb.Each(ctx, in.conn, query, do)
 }
 
 // copy writes the result of a query as Parquet. The order of rows is kept only if ordered.

@@ -15,10 +15,9 @@ type Expected struct {
 	Unreachable float64
 }
 
-// ExpectedLoads distributes weights over the links as the router's choices do on average. weight(i, j)
-// goes from the hosts of group i to those of group j, equally over all pairs of two different hosts,
-// and at every node equally over the links of equal cost. The result is the exact expectation of Path
-// over random flow ids, not a sample.
+// ExpectedLoads distributes weights over the links as the router's choices do on average. weight(i, j) goes from the
+// hosts of group i to those of group j, equally over all pairs of two different hosts, and at every node equally over
+// the links of equal cost. The result is the exact expectation of Path over random flow ids, not a sample.
 //
 // weight must be at least 0 and finite; a group's weight to itself must be 0 where the group has only
 // one host. No host may be in two groups, and all must be hosts of the network.
@@ -61,9 +60,8 @@ func (r *Router) ExpectedLoads(groups [][]int32, weight func(i, j int) float64) 
 	return e, nil
 }
 
-// perHost returns what one of from hosts sends to part of the to hosts of a group, of a weight
-// between the groups. No host sends to itself: sameGroup says that the groups are one, own that the
-// sender is in the part.
+// perHost returns what one of from hosts sends to part of the to hosts of a group, of a weight between the groups. No
+// host sends to itself: sameGroup says that the groups are one, own that the sender is in the part.
 func perHost(weight float64, from, to, part int, sameGroup, own bool) float64 {
 	if sameGroup {
 		to--

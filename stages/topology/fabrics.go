@@ -253,10 +253,9 @@ func (b *fabricBuilder) torus() string {
 	return ""
 }
 
-// A ClosSpec describes a three-tier data centre as in the paper's evaluation (§4.1, after Meta's
-// fabric). Hosts under a top-of-rack switch (tor) form a rack. Racks joined by fabric switches, one
-// per plane, form a pod. Pods are joined by spine switches: every spine of a plane has a cable to that
-// plane's fabric switch of every pod.
+// A ClosSpec describes a three-tier data centre as in the paper's evaluation (§4.1, after Meta's fabric). Hosts under a
+// top-of-rack switch (tor) form a rack. Racks joined by fabric switches, one per plane, form a pod. Pods are joined by
+// spine switches: every spine of a plane has a cable to that plane's fabric switch of every pod.
 type ClosSpec struct {
 	Pods         int `json:"pods"`
 	RacksPerPod  int `json:"racks_per_pod"`

@@ -13,8 +13,7 @@ import (
 	"parsimon/schema/names"
 )
 
-// Kinds of nodes. Only hosts send and receive flows. The other kinds are switches; they differ in
-// name only.
+// Kinds of nodes. Only hosts send and receive flows. The other kinds are switches; they differ in name only.
 const (
 	KindHost   = "host"
 	KindTor    = "tor"
@@ -158,8 +157,7 @@ func (n *Network) FromHost(link int32) bool {
 // Hosts returns the ids of all hosts, ascending. The slice belongs to the network.
 func (n *Network) Hosts() []int32 { return n.hosts }
 
-// A nodeIndex maps a node id to the node's index in Network.Nodes. Ids are usually dense; then the
-// map is an array.
+// A nodeIndex maps a node id to the node's index in Network.Nodes. Ids are usually dense; then the map is an array.
 type nodeIndex struct {
 	dense []int32
 	nodes []Node // in ascending order of id
@@ -202,6 +200,17 @@ func (n *Network) findRacks() [][]int32 {
 		racks = append(racks, groups[key])
 	}
 	return racks
+}
+
+// HostBps returns the least and the most bandwidth of hosts' links.
+func (n *Network) HostBps() (least, most int64) {
+	least = math.MaxInt64
+	for i := range n.Links {
+		if l := &n.Links[i]; n.FromHost(l.ID) {
+			least, most = min(least, l.BandwidthBps), max(most, l.BandwidthBps)
+		}
+	}
+	return least, most
 }
 
 func (n *Network) nearHosts() map[int32][]int32 {
@@ -269,7 +278,7 @@ func (n *Network) RackList(text string) (places []int, err error) {
 				at = append(at, i)
 			}
 		}
-		from, to, ok := span(piece)
+		from, to, ok := Span(piece)
 		switch {
 		case len(at) == 1:
 			from, to = at[0], at[0]
@@ -289,8 +298,8 @@ func (n *Network) RackList(text string) (places []int, err error) {
 	return places, nil
 }
 
-// span reads a number, or two in order with a dash between them.
-func span(text string) (from, to int, ok bool) {
+// Span reads a number, or two in order with a dash between them.
+func Span(text string) (from, to int, ok bool) {
 	lo, hi, isRange := strings.Cut(text, "-")
 	from, err := strconv.Atoi(strings.TrimSpace(lo))
 	if to = from; isRange && err == nil {

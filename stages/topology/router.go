@@ -63,8 +63,7 @@ type UnreachableError struct {
 }
 
 func (e *UnreachableError) Error() string {
-	text := fmt.Sprintf("flow %d: no path from host %d (%s) to host %d (%s)", e.FlowID, e.Src, e.SrcName, e.Dst,
-		e.DstName)
+	text := fmt.Sprintf("flow %d: no path from host %d (%s) to host %d (%s)", e.FlowID, e.Src, e.SrcName, e.Dst, e.DstName)
 	if e.Why != "" {
 		text += ": the packets end at " + e.Why
 	}

@@ -59,8 +59,7 @@ func (n *Network) selectOne(selector string) ([][2]int32, error) {
 			return l.Src == id
 		}
 		ports, _ := n.portsOf(l.ID)
-		return MatchPattern(near, n.Name(l.Src)) &&
-			(!pair || matches(n.Name(l.Dst)) || slices.ContainsFunc(ports, matches))
+		return MatchPattern(near, n.Name(l.Src)) && (!pair || matches(n.Name(l.Dst)) || slices.ContainsFunc(ports, matches))
 	})
 	switch {
 	case found != nil:
@@ -92,9 +91,8 @@ func (n *Network) SelectUp(selector string) ([][2]int32, error) {
 	return cables, err
 }
 
-// DrawCables draws k different cables of a tier that are up. The draw depends on seed and draw only,
-// and the k cables are among the k + 1 of a larger draw: they are the first k by a hash of seed, draw
-// and ends.
+// DrawCables draws k different cables of a tier that are up. The draw depends on seed and draw only, and the k cables
+// are among the k + 1 of a larger draw: they are the first k by a hash of seed, draw and ends.
 func (n *Network) DrawCables(tier string, k int, seed, draw uint64) ([][2]int32, error) {
 	cables, err := n.SelectUp(tier)
 	if err != nil {
@@ -186,14 +184,13 @@ func (n *Network) LinkName(id int32) string {
 // Ends names a cable by the names of its ends, "A:B".
 func (n *Network) Ends(a, b int32) string { return n.Name(a) + ":" + n.Name(b) }
 
-// HostList finds hosts by name, by id, or by a range of ids such as "0-63". Each host occurs once, in
-// order of id.
+// HostList finds hosts by name, by id, or by a range of ids such as "0-63". Each host occurs once, in order of id.
 func (n *Network) HostList(texts []string) ([]int32, error) {
 	var hosts []int32
 	for _, text := range texts {
 		id, err := n.find(text)
 		lo, hi := id, id
-		if from, to, ok := span(text); err != nil && ok && to-from < 1<<24 {
+		if from, to, ok := Span(text); err != nil && ok && to-from < 1<<24 {
 			lo, hi, err = int32(from), int32(to), nil
 		}
 		if err != nil {

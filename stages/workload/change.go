@@ -42,10 +42,9 @@ type ChangedFlows struct {
 	FirstStartNS, LastStartNS int64
 }
 
-// ChangeFlows writes the changed table flows in start order. open reads the unchanged table from its beginning;
-// it is called several times, and the streams are read at the same time, so that memory does not grow with the
-// flows. New flows have ids above all existing ones. A service without flows and a rack that the network does
-// not have are errors.
+// ChangeFlows writes the changed table flows in start order. open reads the unchanged table from its beginning; it is
+// called several times, and the streams are read at the same time, so that memory does not grow with the flows. New
+// flows have ids above all existing ones. A service without flows and a rack that the network does not have are errors.
 func ChangeFlows(ctx context.Context, n *topology.Network, c FlowChanges, seed uint64, open func() schema.Batches,
 	out schema.Sink) (done ChangedFlows, err error) {
 	x := &flowChanger{net: n, changes: c, seed: seed, hosts: map[string]map[int32]bool{},

@@ -137,11 +137,10 @@ var MatrixKinds = []string{MatrixUniform, MatrixDatabase, MatrixWebServer, Matri
 // and communicate with few others. The rest exchange log-normal amounts (σ 0.85: the busiest tenth of their pairs
 // carries a third), equal in both directions, except for one pair in eight without traffic.
 //
-// webserver (B): racks have roles. Two thirds are web servers, a quarter are caches, the rest have other roles. Web
-// and cache racks communicate with each other and hardly among themselves (a hundredth or less); requests to
-// caches weigh a third more than responses. Every second pod has web racks only, and the others have all caches, so
-// most cache traffic crosses pods. Popularity differs between caches (σ 0.45), and one rack in ten is spare, with a
-// tenth of the traffic.
+// webserver (B): racks have roles. Two thirds are web servers, a quarter are caches, the rest have other roles. Web and
+// cache racks communicate with each other and hardly among themselves (a hundredth or less); requests to caches weigh a
+// third more than responses. Every second pod has web racks only, and the others have all caches, so most cache traffic
+// crosses pods. Popularity differs between caches (σ 0.45), and one rack in ten is spare, with a tenth of the traffic.
 //
 // hadoop (C): with 32 peers, half of a rack's traffic stays in the rack: the diagonal is 32 times the other weights,
 // which are nearly uniform (σ 0.15, equal in both directions). One rack in thirty is nearly idle, and jobs that fit

@@ -23,8 +23,7 @@ import (
 // Whoever reads a description checks what is said here of its values (package scenario).
 type Workload struct {
 	Services []Service
-	// MaxLoad is the expected load of the most loaded link: payload bits per second relative to its bandwidth;
-	// above 0.
+	// MaxLoad is the expected load of the most loaded link: payload bits per second relative to its bandwidth; above 0.
 	MaxLoad float64
 	// DurationNS ends the workload before that time, Flows after that many flows. One of them is set.
 	DurationNS int64

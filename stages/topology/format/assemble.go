@@ -225,8 +225,7 @@ func (s *assembler) settle() {
 	}
 }
 
-// checkReports finds cables that are listed too often or, where both ends should list them, by one
-// end only.
+// checkReports finds cables that are listed too often or, where both ends should list them, by one end only.
 func (s *assembler) checkReports(c *cable) {
 	seen := map[end]place{c.a: c.at}
 	for _, v := range c.seen[1:] {

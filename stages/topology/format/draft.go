@@ -108,8 +108,7 @@ type place struct {
 	path string
 }
 
-// from names the place for a message about another place: by its line, and by its file where that
-// is another one.
+// from names the place for a message about another place: by its line, and by its file where that is another one.
 func (p place) from(other place) string {
 	if p.file == other.file {
 		return fmt.Sprintf("line %d", p.line)

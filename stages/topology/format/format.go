@@ -237,9 +237,8 @@ func unknownFormat(path string) error {
 // extensions are those of single files.
 var extensions = []string{".json", ".csv", ".tsv", ".parquet", ".yaml", ".yml"}
 
-// Files returns the files of a topology: the file itself, two files separated by a comma (nodes, then
-// links), or the files of a directory: nodes and links as .csv or .parquet, a Batfish snapshot, or
-// the files of SONiC switches.
+// Files returns the files of a topology: the file itself, two files separated by a comma (nodes, then links), or the
+// files of a directory: nodes and links as .csv or .parquet, a Batfish snapshot, or the files of SONiC switches.
 func Files(path string) ([]string, error) {
 	if nodes, links, pair := strings.Cut(path, ","); pair {
 		if _, err := os.Stat(path); err != nil {

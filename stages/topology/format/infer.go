@@ -126,33 +126,28 @@ func named(name string, words []string) bool {
 func (p *plan) guessHosts() {
 	like := map[string]bool{} // stems of the hosts so far
 	groups := map[string][]int{}
-	var order []string
 	for i, v := range p.devices {
-		s := stem(v.name)
-		switch v.kind {
-		case topology.KindHost:
+		if s := stem(v.name); v.kind == topology.KindHost {
 			like[s] = true
-		case "":
-			if groups[s] == nil {
-				order = append(order, s)
-			}
+		} else if v.kind == "" {
 			groups[s] = append(groups[s], i)
 		}
 	}
 	var guessed []int
-	for _, s := range order {
-		nics := true
-		cabled := false
+	for i, v := range p.devices {
+		s := stem(v.name)
+		if v.kind != "" || groups[s][0] != i {
+			continue
+		}
+		nics, cabled := true, false
 		for _, i := range groups[s] {
 			nics = nics && p.nics[i] > 0
 			cabled = cabled || slices.ContainsFunc(p.adjacent[i], func(k int32) bool {
 				return p.devices[k].kind == topology.KindHost || stem(p.devices[k].name) == s
 			})
 		}
-		first := p.devices[groups[s][0]].name
-		isHost := s != "" && !cabled && !named(first, switchWords) && !named(first, routerWords) &&
-			(like[s] || named(first, hostWords) || nics)
-		if isHost {
+		if s != "" && !cabled && !named(v.name, switchWords) && !named(v.name, routerWords) &&
+			(like[s] || named(v.name, hostWords) || nics) {
 			guessed = append(guessed, groups[s]...)
 		}
 	}
@@ -380,8 +375,7 @@ var roleNames = map[string]string{
 	"gateway": topology.KindSwitch, "firewall": topology.KindSwitch, "load-balancer": topology.KindSwitch,
 }
 
-// applyNodeList reads the list of devices that the options name into the plan, and reports whether
-// there is one.
+// applyNodeList reads the list of devices that the options name into the plan, and reports whether there is one.
 func (p *plan) applyNodeList(index map[string]int32) bool {
 	d, o := p.draft, p.o
 	if o.NodeList == "" {

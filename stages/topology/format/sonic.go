@@ -136,8 +136,7 @@ func (r *sonicReader) kind(name, text string, at place) {
 	}
 }
 
-// sonicFileName is the name of a switch by its file: leaf1.json, leaf1_config_db.json or
-// leaf1/config_db.json.
+// sonicFileName is the name of a switch by its file: leaf1.json, leaf1_config_db.json or leaf1/config_db.json.
 func sonicFileName(file string) string {
 	base := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
 	for _, kind := range []string{"config_db", "lldp", "lldpctl"} {
@@ -181,8 +180,7 @@ func (r *sonicReader) readPorts(v *sonicSwitch, top tree.Field) {
 	}
 }
 
-// readNeighbors reads DEVICE_NEIGHBOR, whose keys are local ports ({name, port}) or neighbours
-// ({local_port, port}).
+// readNeighbors reads DEVICE_NEIGHBOR, whose keys are local ports ({name, port}) or neighbours ({local_port, port}).
 func (r *sonicReader) readNeighbors(v *sonicSwitch, top tree.Field) {
 	for key, f := range r.members(top.Of("DEVICE_NEIGHBOR")) {
 		n := sonicNeighbor{local: key, device: f.Value.Get("name").Scalar(), port: f.Value.Get("port").Scalar(),

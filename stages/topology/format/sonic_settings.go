@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"parsimon/schema/tree"
+	"parsimon/stages/topology"
 )
 
 // SwitchSettings are what a switch's configuration says about marking, buffers and flow control, in
@@ -164,13 +165,8 @@ func (d *draft) readQueueTable(s *SwitchSettings, top tree.Field, ports map[stri
 			d.count(1, "row", "left out: %s of QUEUE, of the CPU or of system ports")
 			continue
 		}
-		from, to, isRange := strings.Cut(span, "-")
-		if !isRange {
-			to = from
-		}
-		lo, wrong := strconv.ParseUint(from, 10, 8)
-		hi, err := strconv.ParseUint(to, 10, 8)
-		if !ok || wrong != nil || err != nil || lo > hi {
+		lo, hi, numbers := topology.Span(span)
+		if !ok || !numbers {
 			d.bad(f, "want PORTS|QUEUE or PORTS|FIRST-LAST")
 			continue
 		}

@@ -30,7 +30,6 @@
 // then transfers share links.
 //
 // S is what a rank holds before an all-reduce, reduce-scatter, all-to-all or broadcast, and after an all-gather; rank 0
-// before a scatter and after a gather, its own part included. Parts
-// are rounded up to whole bytes. A rank sends in a round when it has sent and received what it does in the rounds
-// before. The arithmetic of reductions takes no time.
+// before a scatter and after a gather, its own part included. Parts are rounded up to whole bytes. A rank sends in a
+// round when it has sent and received what it does in the rounds before. The arithmetic of reductions takes no time.
 package jobs
