@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
@@ -9,6 +10,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"maps"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -183,4 +185,227 @@ func (c *content) facts(o Options) []fact {
 		{"Schema of the lake", fmt.Sprintf("version %d", schema.Version)}, {"Charts", charts},
 	}
 	return slices.DeleteFunc(all, func(f fact) bool { return f.Value == "" })
+}
+
+// A section is one part of the page, with its charts.
+type section struct {
+	ID, Title, Intro string
+	Charts           []figureChart
+}
+
+// A figureChart is one chart of the page with its table.
+type figureChart struct {
+	ID       string // of the element, of the chart, and of the question that it draws
+	Title    string
+	Caption  string
+	Wide     bool // spans the page; others stand side by side where there is room
+	Filtered bool
+	Zooms    bool
+	Table    string // data set whose rows the table has
+	Command  string // asks the question again
+	SQL      string
+	Columns  string // of a figure that is a table and no chart, each with a label if its name does not do: name:label
+	Head     []string
+	Rows     [][]string
+	More     int // rows that are left out
+	spec     []byte
+}
+
+// plan lists all sections and the charts that they may have, in the order of the page.
+var plan = []section{
+	{"changed", "What changed", "The flows that both scenarios have, flow by flow.", []figureChart{
+		{ID: "what_changed", Title: "Change of the percentiles"},
+		{ID: "explaining_links", Title: "Links that explain the difference"},
+	}},
+	{"slow", "How slow", "Slowdown is the time that a flow takes over the time that it would take alone in the network: " +
+		"1× is ideal.", []figureChart{
+		{ID: "slowdown_cdf", Title: "Distribution of slowdown"},
+		{ID: "slowdown_vs_size_by_group", Title: "Percentiles against flow size"},
+		{ID: "sampled_percentiles", Title: "Percentiles by service and virtual network"},
+	}},
+	{"whom", "For whom and when", "", []figureChart{
+		{ID: "percentiles_by_group", Title: "Percentiles by service and virtual network", Wide: true},
+		{ID: "slowdown_and_load_over_time", Title: "Slowdown and offered load over time", Wide: true},
+	}},
+	{"where", "Where", "The tail are the slowest 1% of the flows. Their time is the delay that other flows cause " +
+		"them.", []figureChart{
+		{ID: "tail_by_tier", Title: "Where the tail’s time goes, by tier of links", Wide: true},
+		{ID: "link_load_and_tail", Title: "Links by load and by share of the tail", Wide: true},
+	}},
+	{"jobs", "Jobs", "", []figureChart{
+		{ID: "job_iterations", Title: "Iterations",
+			Columns: "job iteration flows bytes iteration_ns:took completion_ns:job_took"},
+		{ID: "job_gantt", Title: "What the hosts do", Wide: true},
+		{ID: "job_critical_path", Title: "What each job’s critical path consists of",
+			Columns: "job kind flows waited_ns ideal_ns delay_ns"},
+		{ID: "job_links", Title: "Links that cost a job time",
+			Columns: "job link tier flows delay_ns job_share other_bytes behind behind_share"},
+	}},
+	{"classes", "Traffic classes", "Each class has a queue of its own at every port. Drops and pauses are of all links.",
+		[]figureChart{{ID: "slowdown_by_class", Title: "Slowdown, marks, drops and pauses by class",
+			Columns: "class queue flows p50_slowdown p99_slowdown max_slowdown marks drops paused_ns"}}},
+	{"lost", "Drops and pauses", "A switch that has no buffer left drops packets, or pauses the nodes that send to " +
+		"it. A node that is paused itself passes pauses on.", []figureChart{
+		{ID: "drops_and_pauses", Title: "Links with drops or pauses",
+			Columns: "link tier load drops paused_ns paused_by passed_on"},
+	}},
+	{"resent", "Packets sent again or out of order", "", []figureChart{
+		{ID: "resent_packets", Title: "Flows that were hit, by size",
+			Columns: "size_bin flows_hit flows_resent retransmissions flows_reordered reordered p99_hit_slowdown"},
+	}},
+	{"events", "Around the events", "", []figureChart{
+		{ID: "slowdown_around_event", Title: "Slowdown before, during and after",
+			Columns: "phase from_ns to_ns flows p50_slowdown p99_slowdown max_slowdown retransmissions reordered"},
+		{ID: "recovery_after_event", Title: "Time until it was as before",
+			Columns: "measure worst_ns:worst_after recovered_ns:recovered_after flows_hit"},
+	}},
+	{"paths", "Paths that move", "", []figureChart{
+		{ID: "link_loads_over_time", Title: "Load of links over time", Wide: true},
+		{ID: "path_shares", Title: "How bytes are spread over links", Columns: "switch link bytes share fair_share"},
+	}},
+	{"sweep", "What if a cable fails", "", []figureChart{
+		{ID: "worst_failures", Title: "The worst failures of one cable"},
+	}},
+	{"parameters", "Sweep of parameters", "", []figureChart{{ID: "parameter_sweep", Title: "Combinations by p99"}}},
+}
+
+// outline lists the sections and charts that have something to show.
+func (c *content) outline() ([]section, error) {
+	var out []section
+	for _, s := range plan {
+		var charts []figureChart
+		for _, f := range s.Charts {
+			if _, asked := c.asked[f.ID]; !asked || c.answers[f.ID].Len() == 0 {
+				continue
+			}
+			q, err := queries.Get(f.ID)
+			if err != nil {
+				return nil, err
+			}
+			f.SQL, f.Command, f.Table = q.SQL, c.command(q.Name), q.Name
+			if f.Columns != "" {
+				f.Caption, f.Wide = q.Question, true
+				f.fill(c.answers[f.ID])
+			} else {
+				chart, err := queries.GetChart(f.ID)
+				if err != nil {
+					return nil, err
+				}
+				f.Caption, f.Filtered, f.spec = chart.Caption, chart.Filtered, chart.Spec
+				f.Zooms = strings.Contains(string(chart.Spec), `"scales"`)
+			}
+			if f.ID == "parameter_sweep" {
+				f.Table = "parameter_sweep_runs"
+			}
+			charts = append(charts, f)
+		}
+		if len(charts) == 1 { // no empty place beside it
+			charts[0].Wide = true
+		}
+		if s.Charts = charts; len(charts) > 0 {
+			out = append(out, s)
+		}
+	}
+	return out, nil
+}
+
+// mostTableRows is how many rows a table of the page has.
+const mostTableRows = 24
+
+// fill fills a table. The ends of the columns' names are their units.
+func (f *figureChart) fill(a *answer) {
+	for column := range strings.FieldsSeq(f.Columns) {
+		column, head, _ := strings.Cut(column, ":")
+		head = cmp.Or(head, strings.TrimSuffix(strings.TrimSuffix(column, "_ns"), "_bytes"))
+		f.Head = append(f.Head, strings.ReplaceAll(head, "_", " "))
+	}
+	f.More = max(0, a.Len()-mostTableRows)
+	for i := range min(a.Len(), mostTableRows) {
+		var row []string
+		for column := range strings.FieldsSeq(f.Columns) {
+			column, _, _ = strings.Cut(column, ":")
+			row = append(row, cell(a, i, column))
+		}
+		f.Rows = append(f.Rows, row)
+	}
+}
+
+// cell writes a value in the unit of its column.
+func cell(a *answer, i int, column string) string {
+	_, unit, _ := strings.Cut(column, "_")
+	switch v := a.at(i, column).(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case bool:
+		return map[bool]string{true: "yes", false: "no"}[v]
+	default:
+		x := number(v)
+		switch {
+		case x == 0:
+			return "0"
+		case strings.HasSuffix(unit, "ns"):
+			return millis(x / 1e6)
+		case strings.HasSuffix(unit, "slowdown"):
+			return times(x)
+		case strings.HasSuffix(column, "bytes"):
+			return bytesText(int64(x))
+		case strings.HasSuffix(unit, "share"), column == "load":
+			return percent(x)
+		}
+		return thousands(int64(x))
+	}
+}
+
+// command writes the command line that asks a question of the report again.
+func (c *content) command(question string) string {
+	text := "parsimon query " + question + " --lake " + ShellQuote(c.lake)
+	params := c.asked[question]
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		text += " --param " + ShellQuote(name+"="+params[name])
+	}
+	return text
+}
+
+// ShellQuote quotes a word for a shell where it needs it.
+func ShellQuote(word string) string {
+	plain := strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./@:%+,") == ""
+	if plain && word != "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// mostTableLinks is how many links with the most load, and with the largest share of the tail, a page has.
+const mostTableLinks = 60
+
+// dataSets are the answers that the page draws or tabulates.
+func (c *content) dataSets(sections []section) map[string]*answer {
+	out := map[string]*answer{}
+	for _, s := range sections {
+		for _, f := range s.Charts {
+			if f.Columns != "" {
+				continue // it is part of the page's text
+			}
+			a := c.answers[f.ID]
+			switch f.ID {
+			case "link_load_and_tail":
+				a = a.where(func(i int) bool {
+					return a.Int(i, "load_place") <= mostTableLinks || a.Int(i, "tail_place") <= mostTableLinks
+				})
+			case "parameter_sweep":
+				out[f.Table] = c.runs()
+			}
+			out[f.ID] = a
+		}
+	}
+	return out
+}
+
+// runs has a row for each run of a sweep; the answer of question parameter_sweep has one for each run and parameter.
+func (c *content) runs() *answer {
+	long := c.answers["parameter_sweep"]
+	first := long.where(func(i int) bool { return long.Int(i, "parameter_place") == 1 })
+	return first.without("sweep", "label", "parameter", "name", "parameter_place", "value", "value_number", "value_place")
 }

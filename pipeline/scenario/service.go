@@ -9,7 +9,11 @@ import (
 	"parsimon/datasets"
 	"parsimon/schema/tree"
 	"parsimon/schema/units"
+	"parsimon/simkernel"
+	"parsimon/stages/rng"
+	"parsimon/stages/topology"
 	"parsimon/stages/workload"
+	"parsimon/stages/workload/jobs"
 )
 
 // readServices reads services in the order of the file: a twin refers to a service before it.
@@ -182,4 +186,210 @@ func (s *serviceSpec) readPairs(f tree.Field) error {
 		s.pairs = append(s.pairs, item)
 		return err
 	})
+}
+
+// A jobSpec is a job before its ranks have hosts.
+type jobSpec struct {
+	jobs.Job
+	ranks     int    // 0: as many as the list of hosts or the training has
+	placement string // one of placements; else
+	list      []tree.Field
+	at        tree.Field
+}
+
+// placements choose hosts for ranks from those that no earlier job has. racks are of the whole network.
+var placements = map[string]func(free []int32, ranks int, racks [][]int32, draw rng.Stream) []int32{
+	"contiguous": func(free []int32, ranks int, _ [][]int32, _ rng.Stream) []int32 {
+		return slices.Clone(free[:ranks])
+	},
+	"strided": func(free []int32, ranks int, _ [][]int32, _ rng.Stream) (hosts []int32) {
+		for i := range ranks {
+			hosts = append(hosts, free[i*len(free)/ranks])
+		}
+		return hosts
+	},
+	"racks": func(free []int32, ranks int, racks [][]int32, _ rng.Stream) (hosts []int32) {
+		racks = slices.Clone(racks)
+		for i, rack := range racks {
+			racks[i] = slices.DeleteFunc(slices.Clone(rack), func(h int32) bool { return !slices.Contains(free, h) })
+		}
+		for place := 0; len(hosts) < ranks; place++ { // the hosts in the same place of every rack, then the next ones
+			for _, rack := range racks {
+				if place < len(rack) {
+					hosts = append(hosts, rack[place])
+				}
+			}
+		}
+		return hosts[:ranks]
+	},
+	"random": func(free []int32, ranks int, _ [][]int32, draw rng.Stream) []int32 {
+		hosts := slices.Clone(free)
+		for i := range ranks {
+			j := i + draw.IntN(len(hosts)-i)
+			hosts[i], hosts[j] = hosts[j], hosts[i]
+		}
+		return hosts[:ranks]
+	},
+}
+
+// maxJobs is the most jobs of a scenario.
+const maxJobs = 1000
+
+func (r *scenarioReader) readJobs(f tree.Field) error {
+	return f.Each(func(item tree.Field) error {
+		if len(r.workload.jobs) == maxJobs {
+			return item.Failf("is one of more than %d", maxJobs)
+		}
+		s := jobSpec{Job: jobs.Job{Iterations: 1}, placement: "contiguous", at: item}
+		err := item.Object(tree.Keys{
+			"name":       tree.ReadText(&s.Name),
+			"ranks":      tree.ReadInt(&s.ranks, 1, jobs.MaxRanks),
+			"hosts":      s.readHosts,
+			"start":      tree.ReadQuantity(&s.StartNS, units.Duration, 0, maxDurationNS),
+			"iterations": tree.ReadInt(&s.Iterations, 1, jobs.MaxIterations),
+			"steps":      s.readSteps,
+			"training":   s.readTraining,
+		})
+		if err != nil {
+			return err
+		}
+		same := func(o jobSpec) bool { return o.Name == s.Name }
+		if s.Name == "" || slices.ContainsFunc(r.workload.jobs, same) {
+			return item.Failf("needs a name that no other job has")
+		}
+		r.workload.jobs = append(r.workload.jobs, s)
+		return nil
+	})
+}
+
+func (s *jobSpec) readHosts(f tree.Field) (err error) {
+	if f.Is(tree.List) {
+		s.list, err = f.List()
+		return err
+	}
+	if err := tree.ReadText(&s.placement)(f); err != nil {
+		return err
+	}
+	if placements[s.placement] == nil {
+		return f.Failf("is %q, want contiguous, strided, racks, random or a list of hosts", s.placement)
+	}
+	return nil
+}
+
+// readSteps reads what all ranks do one after the other.
+func (s *jobSpec) readSteps(f tree.Field) error {
+	return f.Each(func(item tree.Field) error {
+		var step jobs.Step
+		var c jobs.Collective
+		err := item.Object(tree.Keys{
+			"compute":    tree.ReadQuantity(&step.ComputeNS, units.Duration, 1, maxDurationNS),
+			"collective": tree.ReadText(&c.Kind),
+			"algorithm":  tree.ReadText(&c.Algorithm),
+			"size":       tree.ReadQuantity(&c.Bytes, units.Bytes, 1, 1<<50),
+			"channels":   tree.ReadInt(&c.Channels, 1, jobs.MaxParts),
+			"chunks":     tree.ReadInt(&c.Chunks, 1, jobs.MaxParts),
+		})
+		if err != nil {
+			return err
+		}
+		if c != (jobs.Collective{}) {
+			if c.Bytes == 0 {
+				return item.Failf("has no size")
+			}
+			step.Collective = &c
+		}
+		s.Steps = append(s.Steps, step)
+		return nil
+	})
+}
+
+func (s *jobSpec) readTraining(f tree.Field) error {
+	s.Training = &jobs.Training{Overlap: true}
+	t := s.Training
+	parts := func(to *int) func(tree.Field) error { return tree.ReadInt(to, 1, jobs.MaxRanks) }
+	return f.Object(tree.Keys{
+		"data":          parts(&t.Data),
+		"tensor":        parts(&t.Tensor),
+		"pipeline":      parts(&t.Pipeline),
+		"expert":        parts(&t.Expert),
+		"micro_batches": tree.ReadInt(&t.MicroBatches, 1, jobs.MaxMicroBatches),
+		"local":         tree.ReadBounded(&t.LocalBps, topology.ParseSpeed, simkernel.MinBps, 1e15, "bps"),
+		"gradients":     tree.ReadText(&t.Gradients),
+		"overlap":       tree.ReadBool(&t.Overlap),
+		"layers": func(f tree.Field) error {
+			return f.Each(func(item tree.Field) error {
+				l := jobs.Layer{Count: 1}
+				bytes := func(to *int64) func(tree.Field) error { return tree.ReadQuantity(to, units.Bytes, 0, 1<<50) }
+				time := func(to *int64) func(tree.Field) error { return tree.ReadQuantity(to, units.Duration, 0, maxDurationNS) }
+				err := item.Object(tree.Keys{
+					"count":      tree.ReadInt(&l.Count, 1, jobs.MaxLayers),
+					"forward":    time(&l.ForwardNS),
+					"backward":   time(&l.BackwardNS),
+					"gradient":   bytes(&l.GradientBytes),
+					"activation": bytes(&l.ActivationBytes),
+					"tensor":     bytes(&l.TensorBytes),
+					"expert":     bytes(&l.ExpertBytes),
+				})
+				t.Layers = append(t.Layers, l)
+				return err
+			})
+		},
+	})
+}
+
+// HasJobs reports whether the workload has jobs.
+func (s *Scenario) HasJobs() bool { return len(s.workload.jobs) > 0 }
+
+// Jobs are the jobs that run, checked, with their ranks on hosts of the network. The hosts of a job do not depend on
+// which jobs run.
+func (s *Scenario) Jobs(n *topology.Network) (run []jobs.Job, err error) {
+	free := slices.Clone(n.Hosts())
+	for i, v := range s.workload.jobs {
+		j := v.Job
+		if j.Hosts, err = v.hosts(n, free, rng.New(s.Seed, rng.Placement, uint64(i))); err == nil {
+			err = j.Check()
+		}
+		if err != nil {
+			return nil, v.at.Fail(err)
+		}
+		free = slices.DeleteFunc(free, func(h int32) bool { return slices.Contains(j.Hosts, h) })
+		if j.ID = i; len(s.workload.only) == 0 || slices.Contains(s.workload.only, j.Name) {
+			run = append(run, j)
+		}
+	}
+	return run, nil
+}
+
+func (s *jobSpec) hosts(n *topology.Network, free []int32, draw rng.Stream) (hosts []int32, err error) {
+	for _, item := range s.list {
+		text, err := item.Scalar()
+		if err != nil {
+			return nil, err
+		}
+		found, err := n.HostList([]string{text})
+		if err != nil {
+			return nil, item.Fail(err)
+		}
+		for _, h := range found {
+			if slices.Contains(hosts, h) {
+				return nil, item.Failf("host %s has a rank already", n.Name(h))
+			}
+			hosts = append(hosts, h)
+		}
+	}
+	ranks := s.ranks
+	if t := s.Training; ranks == 0 && t != nil {
+		ranks = max(1, t.Data) * max(1, t.Tensor) * max(1, t.Pipeline)
+	}
+	switch {
+	case s.list != nil && s.ranks != 0 && s.ranks != len(hosts):
+		return nil, s.at.Failf("has %d ranks and a list of %d hosts", s.ranks, len(hosts))
+	case s.list != nil:
+		return hosts, nil
+	case ranks == 0:
+		return nil, s.at.Failf("has neither ranks nor a list of hosts")
+	case ranks > len(free):
+		return nil, s.at.Failf("has %d ranks, and %d hosts of the topology have no rank of an earlier job", ranks, len(free))
+	}
+	return placements[s.placement](free, ranks, n.Racks(), draw), nil
 }

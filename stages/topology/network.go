@@ -2,15 +2,24 @@ package topology
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"unique"
 
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/csv"
+
+	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/schema/names"
+	"parsimon/simkernel"
 )
 
 // Kinds of nodes. Only hosts send and receive flows. The other kinds are switches; they differ in name only.
@@ -315,4 +324,208 @@ func (n *Network) Pods() int {
 		pods[n.Nodes[n.index.of(h)].Pod] = true
 	}
 	return max(1, len(pods))
+}
+
+// Limits of what the kernel's integers can express.
+const (
+	maxBps     = int64(1e15) // 1 Pbps
+	maxDelayNS = int64(1e12) // 1,000 s
+)
+
+// A FaultKind classifies what is wrong with a topology. Package format says which kinds it can repair.
+type FaultKind string
+
+// The kinds of faults.
+const (
+	FaultFormat        FaultKind = "format"        // not readable as its format: syntax, a missing column
+	FaultRange         FaultKind = "range"         // a number outside the limits
+	FaultRole          FaultKind = "role"          // an unknown kind of node
+	FaultStatus        FaultKind = "status"        // an unknown status, or not a network cable
+	FaultUnknownNode   FaultKind = "unknown-node"  // a cable end that no node has
+	FaultUncabled      FaultKind = "uncabled"      // a host without a cable
+	FaultNoHost        FaultKind = "no-host"       // no node is a host
+	FaultUnknownSpeed  FaultKind = "unknown-speed" // a cable without a speed
+	FaultOneSided      FaultKind = "one-sided"     // a cable that only one of its two ends reports
+	FaultDoubled       FaultKind = "doubled"       // the same cable or node listed twice
+	FaultContradictory FaultKind = "contradictory" // two different speeds, delays or roles for one cable or node
+	FaultSharedPort    FaultKind = "shared-port"   // one port at the end of two cables
+	FaultParallel      FaultKind = "parallel"      // several cables between the same two nodes
+	FaultSelfLoop      FaultKind = "self-loop"     // a cable from a node to itself
+	FaultIsland        FaultKind = "island"        // a part that no cable joins to the rest
+	FaultSimilarNames  FaultKind = "similar-names" // two names that differ in upper and lower case only
+)
+
+// An Error is a node or a cable that cannot be part of a network.
+type Error struct {
+	Node  int // index in the list of nodes, or -1
+	Cable int // index in the list of cables, or -1
+	What  string
+	Kind  FaultKind
+}
+
+func (e *Error) Error() string { return e.What }
+
+// faults are what is wrong with nodes and cables.
+type faults []*Error
+
+func (f *faults) add(node, cable int, kind FaultKind, format string, args ...any) {
+	*f = append(*f, &Error{node, cable, fmt.Sprintf(format, args...), kind})
+}
+
+// Check returns everything that is wrong with nodes and the cables between them. It sets empty kinds to "switch".
+func Check(nodes []Node, cables []Cable) []*Error {
+	at := map[int32]int32{} // of two nodes with one id, the first; by place + 1
+	for i, v := range nodes {
+		if at[v.ID] == 0 && v.ID >= 0 {
+			at[v.ID] = int32(i + 1)
+		}
+	}
+	return append(checkNodes(nodes), checkCables(nodes, cables, func(id int32) int32 { return at[id] - 1 })...)
+}
+
+// checkNodes sets empty kinds to "switch" and returns everything that is wrong with the nodes.
+func checkNodes(nodes []Node) (found faults) {
+	hosts := 0
+	seen := map[int32]bool{}
+	for i := range nodes {
+		v := &nodes[i]
+		switch v.Kind {
+		case "":
+			v.Kind = KindSwitch
+		case KindHost:
+			hosts++
+		case KindTor, KindFabric, KindSpine, KindSwitch, KindInner:
+		default:
+			found.add(i, -1, FaultRole, "node %d: unknown kind %q (host, tor, fabric, spine, switch or inner)", v.ID, v.Kind)
+		}
+		switch {
+		case v.ID < 0:
+			found.add(i, -1, FaultRange, "node %d: ids must not be negative", v.ID)
+		case v.Pod < -1 || v.Rack < -1:
+			found.add(i, -1, FaultRange, "node %d: pod and rack must not be negative", v.ID)
+		}
+		if seen[v.ID] {
+			found.add(i, -1, FaultDoubled, "node %d is listed twice", v.ID)
+		}
+		seen[v.ID] = true
+	}
+	if hosts == 0 {
+		found.add(-1, -1, FaultNoHost, "the topology has no host (%d nodes)", len(nodes))
+	}
+	return found
+}
+
+// checkCables returns everything that is wrong with the cables between nodes. index is the place of an id in nodes,
+// or -1.
+func checkCables(nodes []Node, cables []Cable, index func(id int32) int32) (found faults) {
+	if len(cables) > math.MaxInt32/2 {
+		found.add(-1, -1, FaultRange, "%d cables are more than link ids can count", len(cables))
+		return found
+	}
+	cabled := make([]bool, len(nodes))
+	joined := make(map[[2]int32]bool, len(cables))
+	for i, c := range cables {
+		a, b := index(c.A), index(c.B)
+		kind, what := checkCable(c, a >= 0, b >= 0)
+		if kind == "" && joined[cableKey(c.A, c.B)] {
+			kind, what = FaultParallel, "the two nodes are joined twice (use one cable of the summed bandwidth)"
+		}
+		joined[cableKey(c.A, c.B)] = true
+		if kind != "" {
+			found.add(-1, i, kind, "cable %d:%d: %s", c.A, c.B, what)
+		}
+		for _, end := range []int32{a, b} {
+			if end >= 0 {
+				cabled[end] = true
+			}
+		}
+	}
+	for i, v := range nodes {
+		if v.Kind == KindHost && !cabled[i] && index(v.ID) == int32(i) {
+			name := cmp.Or(v.Name, fmt.Sprintf("%s %d", v.Kind, v.ID))
+			found.add(i, -1, FaultUncabled, "host %d (%s) has no cable", v.ID, name)
+		}
+	}
+	return found
+}
+
+// checkCable checks one cable by itself; an empty kind means that it is sound.
+func checkCable(c Cable, knownA, knownB bool) (FaultKind, string) {
+	switch {
+	case !knownA || !knownB:
+		return FaultUnknownNode, fmt.Sprintf("no node has the id %d", map[bool]int32{false: c.A, true: c.B}[knownA])
+	case c.A == c.B:
+		return FaultSelfLoop, "both ends are the same node"
+	case c.BandwidthBps < simkernel.MinBps || c.BandwidthBps > maxBps:
+		return FaultRange, fmt.Sprintf("bandwidth of %d bps, must be %d to %d",
+			c.BandwidthBps, int64(simkernel.MinBps), maxBps)
+	case c.DelayNS < 0 || c.DelayNS > maxDelayNS:
+		return FaultRange, fmt.Sprintf("delay of %d ns, must be 0 to %d", c.DelayNS, maxDelayNS)
+	}
+	return "", ""
+}
+
+// NodesRecord returns table nodes of the lake. The caller releases it.
+func (n *Network) NodesRecord() arrow.Record {
+	rows := columns.NewRows(schema.Nodes)
+	key := func(v Node) int32 { // of a rack: its number or, where it has none, each of its hosts
+		if v.Rack >= 0 {
+			return -1 - v.Rack
+		}
+		return v.ID
+	}
+	names := map[int32]string{}
+	for i, name := range n.RackNames() {
+		for _, h := range n.racks[i] {
+			names[key(n.Nodes[n.index.of(h)])] = name
+		}
+	}
+	for _, v := range n.Nodes {
+		row := columns.Row{"node_id": v.ID, "name": v.Name, "kind": v.Kind}
+		if v.Pod >= 0 {
+			row["pod"] = v.Pod
+		}
+		if v.Rack >= 0 {
+			row["rack"] = v.Rack
+		}
+		if name := names[key(v)]; name != "" {
+			row["rack_name"] = name
+		}
+		rows.Add(row)
+	}
+	return rows.Record()
+}
+
+// LinksRecord returns table links of the lake. The caller releases it.
+func (n *Network) LinksRecord() arrow.Record {
+	rows := columns.NewRows(schema.Links)
+	for _, l := range n.Links {
+		row := columns.Row{"link_id": l.ID, "src_node": l.Src, "dst_node": l.Dst, "bandwidth_bps": l.BandwidthBps,
+			"delay_ns": l.DelayNS, "tier": l.Tier, "failed": l.Failed}
+		if from, to := n.portsOf(l.ID); len(from) > 0 {
+			row["src_port"], row["dst_port"] = strings.Join(from, ","), strings.Join(to, ",")
+		}
+		rows.Add(row)
+	}
+	return rows.Record()
+}
+
+// WriteTables writes tables nodes and links to nodes.csv and links.csv in a directory, which it creates where needed.
+// Reading the directory gives the same network: the same ids, links and paths.
+func WriteTables(dir string, n *Network) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return errors.Join(writeCSV(filepath.Join(dir, "nodes.csv"), n.NodesRecord()),
+		writeCSV(filepath.Join(dir, "links.csv"), n.LinksRecord()))
+}
+
+func writeCSV(file string, rec arrow.Record) error {
+	defer rec.Release()
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	w := csv.NewWriter(f, rec.Schema(), csv.WithHeader(true), csv.WithNullWriter(""))
+	return errors.Join(w.Write(rec), w.Flush(), f.Close())
 }

@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 
 	"parsimon/schema/names"
+	"parsimon/simkernel"
+	"parsimon/simkernel/linkcase"
 	"parsimon/stages/rng"
 )
 
@@ -205,4 +208,207 @@ func (n *Network) HostList(texts []string) ([]int32, error) {
 	}
 	slices.Sort(hosts)
 	return slices.Compact(hosts), nil
+}
+
+// Ports names the ports at the two ends of a cable, A in the direction of its first link. A cable with several ports is
+// a link aggregation group (LAG): its members have the same bandwidth, and one can fail alone.
+type Ports struct{ A, B []string }
+
+// SetPorts names the ports of a cable: of the links 2 × cable and 2 × cable + 1. Both ends have as many. Names that
+// table links cannot hold, which joins them with commas, are dropped.
+func (n *Network) SetPorts(cable int, p Ports) {
+	comma := func(name string) bool { return strings.Contains(name, ",") }
+	if len(p.A) != len(p.B) || slices.ContainsFunc(p.A, comma) || slices.ContainsFunc(p.B, comma) {
+		return
+	}
+	for len(n.ports) < len(n.Links)/2 {
+		n.ports = append(n.ports, Ports{})
+	}
+	n.ports[cable] = p
+}
+
+// portsOf returns the ports at the source and at the destination of a link; none where the topology names none.
+func (n *Network) portsOf(link int32) (src, dst []string) {
+	if int(link/2) >= len(n.ports) {
+		return nil, nil
+	}
+	p := n.ports[link/2]
+	if link%2 == 0 {
+		return p.A, p.B
+	}
+	return p.B, p.A
+}
+
+// A Failure is what has failed of one cable, by the ids of its ends, the lower first.
+type Failure struct {
+	Ends         [2]int32
+	BandwidthBps int64 // what is left, where a member of a LAG failed; 0 where the cable is down
+}
+
+// FailNamed takes down what a text names: a cable "A:B", all cables of a node "A", or what is plugged into a port
+// "DEVICE:PORT": a cable, or one member of a LAG, whose bandwidth the cable loses. Nodes are names or ids.
+func (n *Network) FailNamed(text string) (all []Failure, err error) {
+	a, b, err := n.Cable(text)
+	cables := [][2]int32{{a, b}}
+	id, unknown := n.find(text)
+	if err != nil && unknown == nil {
+		cables = n.cablesWhere(func(l *Link) bool { return l.Src == id })
+		if err = nil; len(cables) == 0 {
+			return nil, fmt.Errorf("%s has no cable", n.Name(id))
+		}
+	}
+	if err == nil {
+		for _, c := range cables {
+			all = append(all, Failure{Ends: c})
+			err = errors.Join(err, n.Fail(c[0], c[1]))
+		}
+		return all, err
+	}
+	for device, port := range splits(text) {
+		id, unknown := n.find(device)
+		if unknown != nil {
+			continue
+		}
+		f, failed := n.failPort(id, strings.TrimSpace(port))
+		if failed == nil {
+			return []Failure{f}, nil
+		}
+		if _, _, isPair := n.Pair(text); isPair != nil {
+			err = failed
+		}
+	}
+	if !strings.Contains(text, ":") {
+		err = unknown
+	}
+	return nil, err
+}
+
+func (n *Network) failPort(id int32, port string) (f Failure, err error) {
+	var known, near []string
+	for i := range n.Links {
+		l := &n.Links[i]
+		if l.Src != id {
+			continue
+		}
+		src, _ := n.portsOf(l.ID)
+		known, near = append(known, src...), append(near, n.Name(l.Dst))
+		at := slices.IndexFunc(src, func(p string) bool { return strings.EqualFold(p, port) })
+		if at < 0 {
+			continue
+		}
+		f.Ends = cableKey(l.Src, l.Dst)
+		if len(src) == 1 {
+			return f, n.Fail(l.Src, l.Dst)
+		}
+		left := float64(l.BandwidthBps) * float64(len(src)-1) / float64(len(src))
+		f.BandwidthBps = int64(math.Round(left))
+		p := n.ports[l.ID/2]
+		n.ports[l.ID/2] = Ports{slices.Delete(slices.Clone(p.A), at, at+1), slices.Delete(slices.Clone(p.B), at, at+1)}
+		return f, n.SetBandwidth(l.Src, l.Dst, f.BandwidthBps)
+	}
+	if len(known) == 0 {
+		return f, fmt.Errorf("no cable joins %s and %q%s, and the topology names no ports of %s", n.Name(id), port,
+			names.DidYouMean(port, near), n.Name(id))
+	}
+	slices.SortFunc(known, CompareNatural)
+	return f, fmt.Errorf("%s has neither a port nor a neighbour %q%s; its ports with cables are %s", n.Name(id), port,
+		names.DidYouMean(port, append(near, known...)), Listed(known, mostListed))
+}
+
+// mostListed is how many names an error lists.
+const mostListed = 20
+
+// Listed joins names with commas, up to most of them, and says how many more there are.
+func Listed(all []string, most int) string {
+	if more := len(all) - most; more > 0 {
+		all = append(slices.Clone(all[:most]), fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(all, ", ")
+}
+
+// A DelayRule gives the cables of a selector (see Select) a propagation delay.
+type DelayRule struct {
+	Selector string
+	DelayNS  int64
+}
+
+// ParseDelayRule reads SELECTOR=DELAY, such as tor-spine=500ns or wan*:*=2ms.
+func ParseDelayRule(text string) (r DelayRule, err error) {
+	at := strings.LastIndex(text, "=")
+	if at < 1 {
+		return r, fmt.Errorf("%q: want CABLES=DELAY, such as tor-spine=500ns or 'wan*:*=2ms'", text)
+	}
+	r.Selector = strings.TrimSpace(text[:at])
+	if r.DelayNS, err = ParseDelay(text[at+1:]); err != nil {
+		err = fmt.Errorf("%q: the delay %w", text, err)
+	}
+	return r, err
+}
+
+// SetDelays applies rules in order and describes each. A rule that no cable matches is an error.
+func (n *Network) SetDelays(rules []DelayRule) (said []string, err error) {
+	for _, r := range rules {
+		cables, err := n.Select(r.Selector)
+		if err != nil {
+			return nil, fmt.Errorf("delay %s: %w", r.Selector, err)
+		}
+		var names []string
+		for _, c := range cables {
+			if err := n.SetDelay(c[0], c[1], r.DelayNS); err != nil {
+				return nil, err
+			}
+			names = append(names, n.Ends(c[0], c[1]))
+		}
+		said = append(said, fmt.Sprintf("delays: %s of %s have %d ns (%s)", Count(len(cables), "cable"), r.Selector, r.DelayNS,
+			Listed(names, 3)))
+	}
+	return said, nil
+}
+
+func (n *Network) both(a, b int32, change func(l *Link)) error {
+	c, ok := n.cableOf[cableKey(a, b)]
+	if !ok {
+		return fmt.Errorf("no cable joins %s and %s", n.Name(a), n.Name(b))
+	}
+	change(&n.Links[2*c])
+	change(&n.Links[2*c+1])
+	return nil
+}
+
+// Fail takes the cable between two nodes down, in both directions. A cable may fail twice.
+func (n *Network) Fail(a, b int32) error { return n.both(a, b, func(l *Link) { l.Failed = true }) }
+
+// SetBandwidth changes the bandwidth of the cable between two nodes, in both directions.
+func (n *Network) SetBandwidth(a, b int32, bps int64) error {
+	if bps < simkernel.MinBps || bps > linkcase.MaxBps {
+		return fmt.Errorf("bandwidth is %d bps, must be 10,000 to 10^14", bps)
+	}
+	return n.both(a, b, func(l *Link) { l.BandwidthBps = bps })
+}
+
+// SetDelay changes the propagation delay of the cable between two nodes, in both directions.
+func (n *Network) SetDelay(a, b int32, ns int64) error {
+	if ns < 0 || ns > maxDelayNS {
+		return fmt.Errorf("delay is %d ns, must be 0 to 10^12", ns)
+	}
+	return n.both(a, b, func(l *Link) { l.DelayNS = ns })
+}
+
+// CableOf returns the two links of the cable between two nodes; ok is false where no cable joins them.
+func (n *Network) CableOf(a, b int32) (links [2]int32, ok bool) {
+	c, ok := n.cableOf[cableKey(a, b)]
+	return [2]int32{2 * c, 2*c + 1}, ok
+}
+
+// AddCable joins two nodes that no cable joins. Its links get the next ids, so that all others keep theirs.
+func (n *Network) AddCable(c Cable) error {
+	if kind, what := checkCable(c, n.index.of(c.A) >= 0, n.index.of(c.B) >= 0); kind != "" {
+		return fmt.Errorf("cable %s: %s", n.Ends(c.A, c.B), what)
+	}
+	if _, joined := n.cableOf[cableKey(c.A, c.B)]; joined {
+		return fmt.Errorf("cable %s: the two nodes are joined already; change its bandwidth instead", n.Ends(c.A, c.B))
+	}
+	n.addCable(c)
+	n.racks = n.findRacks()
+	return nil
 }
