@@ -4,7 +4,7 @@
 //	LAKE/<table>/workload=<id>/part-NNNNN.parquet                    ingested traces
 //	LAKE/parsimon.duckdb                                             views over the tables
 //	LAKE/_state/scenario=<id>[/variant=<name>]/manifest.json         data files that readers see (manifest.go)
-//	LAKE/_state/scenario=<id>[/variant=<name>]/...                   done tasks; state is JSON with a digest (manifest.go)
+//	LAKE/_state/scenario=<id>[/variant=<name>]/...                   done tasks; JSON with a digest (manifest.go)
 //	LAKE/_tmp/scenario=<id>/                                         files that are being written
 //
 // A data file is written below _tmp and moved to its place when it is complete, so that a reader never sees half a

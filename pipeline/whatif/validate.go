@@ -185,8 +185,8 @@ const replicates = 100
 // 2^-16.
 const weightsPerDraw = 4
 
-// A ValidationRow compares one quantile of two sets of slowdowns of the same flows: of one size bin, by an estimate and by
-// the truth. Both slowdowns are over the estimate's ideal FCT, so that only FCTs are compared.
+// A ValidationRow compares one quantile of two sets of slowdowns of the same flows: of one size bin, by an estimate and
+// by the truth. Both slowdowns are over the estimate's ideal FCT, so that only FCTs are compared.
 type ValidationRow struct {
 	Name        string  `json:"size_bin"`
 	Flows       int64   `json:"flows"`
