@@ -359,8 +359,8 @@ func (n *Network) SetDelays(rules []DelayRule) (said []string, err error) {
 			}
 			names = append(names, n.Ends(c[0], c[1]))
 		}
-		said = append(said, fmt.Sprintf("delays: %s of %s have %d ns (%s)", Count(len(cables), "cable"), r.Selector, r.DelayNS,
-			Listed(names, 3)))
+		said = append(said, fmt.Sprintf("delays: %s of %s have %d ns (%s)", Count(len(cables), "cable"), r.Selector,
+			r.DelayNS, Listed(names, 3)))
 	}
 	return said, nil
 }
