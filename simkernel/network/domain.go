@@ -42,8 +42,7 @@ func (n *Network) setRules() {
 	r := &n.rules
 	r.shared, r.random, r.telemetry = n.traits.AcksQueue, n.traits.RandomMarks, n.traits.Telemetry
 	r.lossless, r.clocked, r.classed = n.pausers != nil, n.traits.AckClocked, n.classes != nil
-	r.ticks = n.traits.Timers
-	r.limited, r.recovers = n.buffers != nil, n.recovery != nil
+	r.limited, r.recovers, r.ticks = n.buffers != nil, n.recovery != nil, n.traits.Timers
 	moved := n.moves.selective()
 	r.irn = n.buffer.Selective && !r.clocked && !moved
 	r.selective = r.irn || moved
