@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	duckdriver "github.com/marcboeker/go-duckdb/v2"
@@ -360,110 +359,4 @@ func (f *startDraw) Executor() duckdriver.ScalarFuncExecutor {
 		gap := int64(math.Min(f.gap.Draw(&s)*drawGapScale, float64(drawGaps-2))) + 1
 		return order<<drawGapBits | gap, nil
 	}}
-}
-
-// afterList is the SQL of the flow ids in column after: separated by spaces or commas, in brackets or not.
-const afterList = `list_distinct(list_transform(string_split_regex(after, '[ ,]+'), x -> whole(x)))`
-
-// computeStep is the SQL condition of a compute step: no bytes on one host, and a time or what it waits for.
-const computeStep = `(src_node = dst_node AND whole_bytes = 0 AND (after IS NOT NULL OR delay_ns IS NOT NULL))`
-
-// waitReasons are cases of why a row cannot wait as it says.
-var waitReasons = fmt.Sprintf(`
-    WHEN after IS NOT NULL AND (len(%[1]s) = 0 OR list_contains(list_transform(%[1]s, x -> x IS NULL), true))
-      THEN 'after is not a list of flow ids'
-    WHEN delay_ns IS NOT NULL AND coalesce(whole(delay_ns), -1) NOT BETWEEN 0 AND %[2]d
-      THEN 'delay_ns is not an integer from 0 to 13 days'`, afterList, maxDelayNS)
-
-// maxDelayNS is what the whole-network simulation can express.
-const maxDelayNS = int64(13 * 24 * 3600 * 1e9)
-
-// writeWaits writes which flows of the view judged wait for which others, if there are any.
-func (in *Ingester) writeWaits(ctx context.Context, n int32, stats *FileStats) error {
-	file := filepath.Join(in.o.TmpDir, fmt.Sprintf("waits-%d.parquet", n))
-	err := in.exec(ctx, `COPY (SELECT coalesce(flow_id, "row" - 1) AS flow_id, unnest(`+afterList+`) AS after_flow_id,
-coalesce(whole(delay_ns), 0) AS delay_ns FROM judged WHERE reason IS NULL AND after IS NOT NULL) TO `+
-		duckdb.Quote(file)+" (FORMAT parquet)")
-	if err != nil {
-		return err
-	}
-	err = in.query(ctx, "SELECT (SELECT count(*) FROM "+duckdb.ScanParquet(file)+"), (SELECT count(*) FROM "+
-		duckdb.ScanParquet(stats.RecordsFile)+" WHERE size_bytes = 0)", &stats.Waits, &stats.ComputeSteps)
-	stats.WaitsFile = file
-	return err
-}
-
-// dependencies writes table dependencies of the flows of a file. What a flow waits for must be a flow of the file, and
-// no flow may wait for itself, over others or not.
-func (in *Ingester) dependencies(ctx context.Context, f *FileStats, flowsFile, out string) error {
-	err := in.exec(ctx, fmt.Sprintf(`CREATE OR REPLACE TEMP VIEW waits AS
-WITH f AS (SELECT flow_id, file_row_number AS flow_row FROM %s)
-SELECT a.flow_row, w.flow_id, b.flow_row AS after_row, w.after_flow_id, w.delay_ns
-FROM %s AS w JOIN f AS a ON w.flow_id = a.flow_id LEFT JOIN f AS b ON w.after_flow_id = b.flow_id`,
-		strings.TrimSuffix(duckdb.ScanParquet(flowsFile), ")")+", file_row_number = true)",
-		duckdb.ScanParquet(f.WaitsFile)))
-	if err != nil {
-		return err
-	}
-	var wrong, backwards int64
-	var example string
-	err = in.query(ctx, `SELECT count(*), coalesce(arg_min('flow ' || flow_id || ' waits for ' ||
-  CASE WHEN after_flow_id = flow_id THEN 'itself' ELSE 'flow ' || after_flow_id ||
-  ', which is not in the file or was rejected' END,
-  flow_id), '') FROM waits WHERE after_row IS NULL OR after_flow_id = flow_id`, &wrong, &example)
-	if err == nil && wrong > 0 {
-		err = fmt.Errorf("column after: %s (the first of %d)", example, wrong)
-	}
-	if err == nil {
-		err = in.exec(ctx, copyTo(schema.Dependencies, "SELECT * FROM waits ORDER BY flow_row, after_row", out))
-	}
-	if err == nil {
-		err = in.query(ctx, "SELECT count(*) FROM "+duckdb.ScanParquet(out)+" WHERE after_row > flow_row", &backwards)
-	}
-	if err != nil || backwards == 0 { // in the order of the rows there is no cycle
-		return err
-	}
-	return in.checkCycles(ctx, out)
-}
-
-// checkCycles returns an error that names the flows of a cycle, if there is one. It holds the dependencies in memory.
-func (in *Ingester) checkCycles(ctx context.Context, file string) error {
-	waits := map[int64][]int64{} // by flow: for what it waits and what is not followed yet
-	var flows []int64
-	err := in.each(ctx, "SELECT flow_id, after_flow_id FROM "+duckdb.ScanParquet(file)+" ORDER BY flow_row, after_row",
-		func(rows *sql.Rows) error {
-			var flow, of int64
-			err := rows.Scan(&flow, &of)
-			if waits[flow] == nil {
-				flows = append(flows, flow)
-			}
-			waits[flow] = append(waits[flow], of)
-			return err
-		})
-	if err != nil {
-		return err
-	}
-	const onPath, done = 1, 2
-	state := map[int64]int{}
-	for _, flow := range flows { // depth first
-		for path := []int64{flow}; len(path) > 0; {
-			last := path[len(path)-1]
-			if len(waits[last]) == 0 {
-				state[last], path = done, path[:len(path)-1]
-				continue
-			}
-			next := waits[last][0]
-			state[last], waits[last] = onPath, waits[last][1:]
-			if state[next] == onPath {
-				cycle := path[slices.Index(path, next):]
-				flows := names.Of(append(slices.Clone(cycle[:min(len(cycle), 20)]), next),
-					func(flow int64) string { return fmt.Sprint(flow) })
-				return fmt.Errorf("column after: %d flows wait for each other: %s", len(cycle), strings.Join(flows, " after "))
-			}
-			if state[next] != done {
-				path = append(path, next)
-			}
-		}
-	}
-	return nil
 }

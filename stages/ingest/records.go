@@ -1,0 +1,307 @@
+package ingest
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"parsimon/queries/duckdb"
+	"parsimon/schema"
+	"parsimon/schema/names"
+)
+
+// FileStats counts the rows of a source file: Rows = Records + Rejects.
+type FileStats struct {
+	Rows    int64 `json:"rows"`
+	Records int64 `json:"records"`
+	Rejects int64 `json:"rejects"`
+	// SetAside is the number of rejects that say themselves that they are not flows, such as log lines without data
+	// and refused connections. They do not count against MaxRejects.
+	SetAside  int64         `json:"set_aside"`
+	Reasons   []RejectCount `json:"reasons"`     // most frequent first
+	AnyFlowID bool          `json:"any_flow_id"` // rows have ids of their own
+	Mapping   *Mapping      `json:"-"`           // that fits the file
+	// RecordsFile and RejectsFile are Parquet files of tables records and rejects, in TmpDir. RejectsFile exists only
+	// if there are rejects.
+	RecordsFile string `json:"-"`
+	RejectsFile string `json:"-"`
+	// Waits is how many rows the Parquet file WaitsFile has: which flows wait for which others.
+	Waits        int64  `json:"-"`
+	WaitsFile    string `json:"-"`
+	ComputeSteps int64  `json:"-"`
+}
+
+// File reads one source file, number n of the workload, through that of some mappings which fits it, and writes its
+// rows as tables records and rejects. Errors name the file.
+func (in *Ingester) File(ctx context.Context, of []*Mapping, file string, n int32) (FileStats, error) {
+	stats, err := in.file(ctx, of, file, n)
+	if err != nil && ctx.Err() != nil {
+		return stats, ctx.Err()
+	}
+	if err != nil {
+		return stats, inFile(file, err)
+	}
+	return stats, nil
+}
+
+// inFile adds the name of the file to an error that does not have it yet.
+func inFile(file string, err error) error {
+	if strings.HasPrefix(err.Error(), "flow file ") {
+		return err
+	}
+	return fmt.Errorf("flow file %s: %w", file, err)
+}
+
+// file takes one source file through the steps of the package comment: stage, typed, addresses, judge. Records and
+// rejects are left in TmpDir; what is between goes to a directory that is removed.
+func (in *Ingester) file(ctx context.Context, of []*Mapping, file string, n int32) (stats FileStats, err error) {
+	dir := filepath.Join(in.o.TmpDir, fmt.Sprintf("source-%d", n))
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return stats, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	m, src, err := in.choose(ctx, of, file, dir)
+	if err != nil {
+		return stats, err
+	}
+	stats.Mapping = m
+	if stats.Rows = src.rows; stats.Rows == 0 {
+		return stats, errors.New("has no flows")
+	}
+	if src.openEnd {
+		in.Notes = append(in.Notes, openEnd(file))
+	}
+	if err := in.exec(ctx, "CREATE OR REPLACE TEMP VIEW staged AS "+src.relation); err != nil {
+		return stats, err
+	}
+	typed := filepath.Join(dir, "typed.parquet")
+	if stats.AnyFlowID, err = in.typed(ctx, m, src, typed); err != nil {
+		return stats, err
+	}
+	if err := in.addresses(ctx, typed); err != nil {
+		return stats, err
+	}
+	if err := in.judge(ctx, typed, n, &stats); err != nil {
+		return stats, err
+	}
+	stats.RecordsFile = filepath.Join(in.o.TmpDir, fmt.Sprintf("records-%d.parquet", n))
+	stats.RejectsFile = filepath.Join(in.o.TmpDir, fmt.Sprintf("rejects-%d.parquet", n))
+	typedRows, err := in.writeRecords(ctx, m, src, &stats)
+	if err != nil {
+		return stats, err
+	}
+	if err := in.writeWaits(ctx, n, &stats); err != nil {
+		return stats, err
+	}
+	return stats, in.writeRejects(ctx, file, src, typedRows, &stats)
+}
+
+// writeRecords writes the rows of view judged that have no reason, and counts them. It returns the number of all
+// rows of the view.
+func (in *Ingester) writeRecords(ctx context.Context, m *Mapping, src rowSource, stats *FileStats) (typed int64,
+	err error) {
+	err = in.exec(ctx, `
+CREATE OR REPLACE TEMP TABLE refused AS
+SELECT "row", reason, set_aside IS NOT NULL OR reason = `+duckdb.Quote(acksAlone)+` AS aside
+FROM judged WHERE reason IS NOT NULL`)
+	if err != nil {
+		return 0, err
+	}
+	records := `
+SELECT
+  CAST(source AS INTEGER) AS source, "row", flow_id, src_node AS src, dst_node AS dst, protocol, src_port, dst_port,
+  coalesce(observer, '') AS observer, CAST(whole_bytes AS BIGINT) AS size_bytes,
+  start_ns + CASE WHEN after IS NULL THEN coalesce(whole(delay_ns), 0) ELSE 0 END AS start_ns, last_ns AS end_ns,
+  coalesce(start_resolution_ns, 0) AS resolution_ns,
+  coalesce(sampled, false) OR coalesce(sampling_rate, 1) > 1 AS sampled, service_name AS service, vnet_name AS vnet,
+  CAST(whole(dscp) AS SMALLINT) AS dscp
+FROM judged WHERE reason IS NULL`
+	if err := in.exec(ctx, copyTo(schema.Records, records, stats.RecordsFile)); err != nil {
+		return 0, err
+	}
+	var refused int64
+	err = in.query(ctx,
+		"SELECT count(*), count(*) FILTER (aside), (SELECT count(*) FROM "+duckdb.ScanParquet(stats.RecordsFile)+
+			") FROM refused", &refused, &stats.SetAside, &stats.Records)
+	if err != nil {
+		return 0, err
+	}
+	stats.Rejects = src.rows - stats.Records
+	typed = refused + stats.Records
+	return typed, in.checkRows(ctx, m, src, typed, stats.RecordsFile)
+}
+
+// writeRejects writes the rows that are not records: refused, broken, or left out by a WHERE of the mapping.
+func (in *Ingester) writeRejects(ctx context.Context, file string, src rowSource, typed int64, stats *FileStats) error {
+	if stats.Rejects == 0 {
+		return nil
+	}
+	rejects := `
+SELECT r."row", r.reason, left(s.raw, 4096) AS raw FROM refused AS r JOIN staged AS s ON r."row" = s."row"
+UNION ALL SELECT "row", broken AS reason, left(raw, 4096) FROM staged WHERE broken <> ''`
+	if typed+src.broken < src.rows {
+		rejects += `
+UNION ALL SELECT "row", 'left out by the mapping' AS reason, left(raw, 4096) FROM staged
+  WHERE broken = '' AND "row" NOT IN (SELECT "row" FROM refused)
+    AND "row" NOT IN (SELECT "row" FROM ` + duckdb.ScanParquet(stats.RecordsFile) + ")"
+	}
+	query := "SELECT CAST(" + duckdb.Quote(file) + ` AS VARCHAR) AS file, "row", reason, raw
+FROM (` + rejects + `) ORDER BY "row"`
+	if err := in.exec(ctx, copyTo(schema.Rejects, query, stats.RejectsFile)); err != nil {
+		return err
+	}
+	var beyond int64
+	from := duckdb.ScanParquet(stats.RejectsFile)
+	query = fmt.Sprintf("SELECT count(*) FROM %s WHERE reason IN (%s, %s)", from, duckdb.Quote(afterCount),
+		duckdb.Quote(afterEnd))
+	err := in.query(ctx, query, &beyond)
+	if err != nil {
+		return err
+	}
+	stats.SetAside += beyond
+	if stats.Reasons, err = in.reasons(ctx, from); err != nil {
+		return err
+	}
+	return in.addUnknown(ctx, stats.Reasons)
+}
+
+// checkRows returns an error if the mapping yields a row more than once. The built-in mappings do not.
+func (in *Ingester) checkRows(ctx context.Context, m *Mapping, src rowSource, typed int64, records string) error {
+	twice := typed+src.broken > src.rows
+	if !twice && m.foreign {
+		var distinct int64
+		err := in.query(ctx, `SELECT count(DISTINCT "row") FROM
+(SELECT "row" FROM refused UNION ALL SELECT "row" FROM `+duckdb.ScanParquet(records)+`)`, &distinct)
+		if err != nil {
+			return err
+		}
+		twice = distinct != typed
+	}
+	if twice {
+		return fmt.Errorf("mapping %s: yields a row of the source more than once, or one that the source does not have",
+			m.Name)
+	}
+	return nil
+}
+
+// reasons counts rejects by reason, most frequent first. The example is the same in whatever files the rejects are.
+func (in *Ingester) reasons(ctx context.Context, from string) (list []RejectCount, err error) {
+	err = in.each(ctx, `
+SELECT reason, count(*), 'row ' || min("row") || ': ' || arg_min(raw, ("row", file, raw))
+FROM `+from+` GROUP BY reason ORDER BY 2 DESC, 1`, func(rows *sql.Rows) error {
+		var r RejectCount
+		err := rows.Scan(&r.Reason, &r.Rows, &r.Example)
+		list = append(list, r)
+		return err
+	})
+	return list, err
+}
+
+// Reasons of rows whose addresses are no hosts.
+const (
+	unknownSrc = "src is not a host of the topology"
+	unknownDst = "dst is not a host of the topology"
+)
+
+// maxUnknown is the number of addresses that a RejectCount lists.
+const maxUnknown = 20
+
+// An UnknownAddress is an address that is no host of the topology, with the rows that were rejected for it.
+type UnknownAddress struct {
+	Address string `json:"address"`
+	Rows    int64  `json:"rows"`
+	Bytes   int64  `json:"bytes"`
+}
+
+// hostsRules are the ranges of a hosts table that find an address and those near it (its /24, or /64 for IPv6), and all
+// others.
+func hostsRules(address string) (near, all string) {
+	near, all = address, "0.0.0.0/0"
+	if a, err := netip.ParseAddr(strings.TrimSpace(address)); err == nil {
+		bits := 24
+		if !a.Is4() {
+			bits, all = 64, "::/0"
+		}
+		near = netip.PrefixFrom(a, bits).Masked().String()
+	}
+	return near, all
+}
+
+// addUnknown lists, with the reasons, the addresses that are no hosts: those with the most bytes, these first.
+func (in *Ingester) addUnknown(ctx context.Context, reasons []RejectCount) error {
+	for i := range reasons {
+		r := &reasons[i]
+		column := map[string]string{unknownSrc: "src", unknownDst: "dst"}[r.Reason]
+		if column == "" {
+			continue
+		}
+		err := in.each(ctx, fmt.Sprintf(`
+SELECT %s, count(*), CAST(least(sum(whole_bytes), 9e18) AS BIGINT) AS bytes
+FROM judged WHERE reason = %s GROUP BY ALL ORDER BY bytes DESC, 1 LIMIT %d`,
+			column, duckdb.Quote(r.Reason), maxUnknown), func(rows *sql.Rows) error {
+			var u UnknownAddress
+			err := rows.Scan(&u.Address, &u.Rows, &u.Bytes)
+			r.Unknown = append(r.Unknown, u)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// AddReasons adds up lists of reasons, most rows first.
+func AddReasons(lists ...[]RejectCount) (all []RejectCount) {
+	for _, r := range slices.Concat(lists...) {
+		i := slices.IndexFunc(all, func(a RejectCount) bool { return a.Reason == r.Reason })
+		if i < 0 {
+			all = append(all, r)
+			continue
+		}
+		all[i].Rows += r.Rows
+		all[i].Unknown = addAddresses(all[i].Unknown, r.Unknown)
+	}
+	slices.SortFunc(all, func(a, b RejectCount) int {
+		return cmp.Or(cmp.Compare(b.Rows, a.Rows), cmp.Compare(a.Reason, b.Reason))
+	})
+	return all
+}
+
+func addAddresses(a, b []UnknownAddress) []UnknownAddress {
+	all := slices.Clone(a)
+	for _, u := range b {
+		i := slices.IndexFunc(all, func(v UnknownAddress) bool { return v.Address == u.Address })
+		if i < 0 {
+			all = append(all, u)
+			continue
+		}
+		all[i].Rows += u.Rows
+		all[i].Bytes += u.Bytes
+	}
+	slices.SortFunc(all, func(a, b UnknownAddress) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Address, b.Address))
+	})
+	return all[:min(len(all), maxUnknown)]
+}
+
+// String is the reason with its number of rows, an example and, for addresses that are no hosts, those with the most
+// bytes and how to find them.
+func (r RejectCount) String() string {
+	text := fmt.Sprintf("%d × %s (first: %.120s)", r.Rows, r.Reason, r.Example)
+	if len(r.Unknown) == 0 {
+		return text
+	}
+	most := names.Of(r.Unknown[:min(5, len(r.Unknown))],
+		func(u UnknownAddress) string { return fmt.Sprintf("%s with %d bytes", u.Address, u.Bytes) })
+	near, all := hostsRules(r.Unknown[0].Address)
+	return text + fmt.Sprintf("\nmost bytes: %s. A line %s,NODE in the hosts table finds the first and those near it, "+
+		"%s,NODE all others; NODE is where they are attached, such as a gateway", strings.Join(most, ", "), near, all)
+}
