@@ -56,7 +56,8 @@ func makeBigLake(t testing.TB, n int) string {
 	writePart(t, db, lake, "links", "scenario=big", `SELECT i, i % 257, (i + 1) % 257, 10000000000, 1000, 'x-y', false, NULL, NULL FROM range(512) AS r(i)`)
 	writePart(t, db, lake, "scenarios", "scenario=big", fmt.Sprintf(`VALUES ('big', 'big', 'big', 1, '{"classes": [{"name": "a", "queue": 0},
 		{"name": "b", "queue": 1, "services": ["service 1"], "vnets": ["net 1"]},
-		{"name": "c", "queue": 2, "dscp": [46]}]}', %d, 0, 0, 0, 0, 0, 0, 0, 1, NULL)`, n))
+		{"name": "c", "queue": 2, "dscp": [46]}],
+		"moves": {"events": [{"from_ns": 10000000, "to_ns": 20000000}]}}', %d, 0, 0, 0, 0, 0, 0, 0, 1, NULL)`, n))
 	writePart(t, db, lake, "validations", "scenario=big/variant=own", `SELECT 'exact', 'bin ' || i, 7, 0.99, 9.5, 10, -0.05, -0.1, 0.1, 0.2 FROM range(4) AS r(i)`)
 	writePart(t, db, lake, "sweep_runs", "scenario=big/variant=own", `SELECT 'small', 'seed=' || i, 'seed', i || '', i, 7, 1.5, NULL, 2.5, NULL, 3.5, NULL, 4.5, NULL, NULL, NULL, 1.0 FROM range(512) AS r(i)`)
 	writePart(t, db, lake, "sweep_runs", "scenario=big/variant=own", `SELECT 'grid', 'load.max=' || i || ', sigma=' || i, p, i || '', i, 7, 1.5, NULL, 2.5, NULL, 3.5, NULL, 4.5, NULL, NULL, NULL, 1.0 FROM range(512) AS r(i), (VALUES ('load.max'), ('sigma')) AS v(p)`)

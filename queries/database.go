@@ -265,6 +265,10 @@ func (q Query) With(params map[string]string) (string, error) {
 		if !given {
 			text = p.Default
 		}
+		if !given && p.Default == "" && p.Type != "text" {
+			literals["$"+p.Name] = "NULL"
+			continue
+		}
 		literal, err := p.literal(text)
 		if err != nil {
 			return "", err
@@ -330,7 +334,7 @@ func (db *DB) Emptied(ctx context.Context, q Query, params map[string]string) (s
 		if !given {
 			value = p.Default
 		}
-		if value == wide || !known && p.Type != "text" || p.Name == "scenario" || p.Name == "variant" {
+		if value == wide || value == "" || !known && p.Type != "text" || p.Name == "scenario" || p.Name == "variant" {
 			continue
 		}
 		one := try{p.Name + "=" + value, map[string]string{}}

@@ -26,7 +26,8 @@ import (
 var knownLake = []struct{ table, path, rows string }{
 	{"scenarios", "scenario=aaa", `('aaa', NULL, 'known', 1, '{"classes": [{"name": "bulk", "queue": 0, "weight": 1},
 		{"name": "rpc", "queue": 3, "services": ["web"]}, {"name": "red", "queue": 5, "vnets": ["red"]},
-		{"name": "ef", "queue": 6, "dscp": [0, 46]}]}', 7, 0, 0, 0, 0, 0, 0, 0, 149999999, NULL)`},
+		{"name": "ef", "queue": 6, "dscp": [0, 46]}],
+		"moves": {"events": [{"from_ns": 50000000, "to_ns": 60000000}, {"from_ns": 4000000, "to_ns": 20000000}]}}', 7, 0, 0, 0, 0, 0, 0, 0, 149999999, NULL)`},
 	{"scenarios", "scenario=007", `('007', 'aaa', 'ties', 2, '{}', 4, 0, 0, 0, 0, 0, 0, 0, 3, 0.5)`},
 	{"nodes", "scenario=aaa", `(0, 'h0', 'host', 0, 0, 't0'), (1, 'h1', 'host', 0, 1, 'rack 1'), (2, 't0', 'tor', 0, NULL, NULL), (3, 's0', 'spine', NULL, NULL, NULL)`},
 	{"links", "scenario=aaa", `(0, 0, 2, 10000000000, 1000, 'host-tor', false, NULL, NULL), (1, 2, 0, 10000000000, 1000, 'tor-host', false, NULL, NULL),

@@ -83,7 +83,7 @@ func Get(name string) (Query, error) {
 // Param is one parameter of a question.
 type Param struct {
 	Name    string
-	Default string // as text; may be empty for type text
+	Default string // as text; empty for other types than text: NULL, which the question finds a value for
 	Doc     string
 	// Type is the set of allowed values: text; count (integer from 1 to 100,000); positive (number
 	// above 0); fraction (number above 0 and below 1); time (integer of ns, 0 or more).
@@ -161,6 +161,11 @@ func parseQuery(file, text string) (Query, error) {
 		return q, fmt.Errorf("%s: %w", file, err)
 	}
 	return q, nil
+}
+
+// OfEvent reports whether the question is about events, by default those of the scenario.
+func (q Query) OfEvent() bool {
+	return slices.ContainsFunc(q.Params, func(p Param) bool { return p.Type == "time" && p.Default == "" })
 }
 
 func (q Query) hasParam(name string) bool {

@@ -181,8 +181,8 @@ aaa,own,50000000,100000000,1,5,5,5,5,5
 aaa,own,100000000,150000000,2,8,9.6,9.96,9.996,10`},
 	// Flows of 10 to 40 ns that start at 0, 1, 2 and 3 ns.
 	{"recovery_after_event", map[string]string{"scenario": "007", "from_ns": "1", "to_ns": "3", "slot_ms": "0.000001", "within": "1"},
-		`scenario,variant,measure,before,worst,worst_ns,recovered_ns,flows_hit
-007,own,p99_slowdown,,4.0,2,,2`},
+		`scenario,variant,measure,before,worst,worst_ns,recovered_ns,flows_hit,event_ns,end_ns
+007,own,p99_slowdown,,4.0,2,,2,1,3`},
 	// Links that nothing crosses.
 	{"path_shares", map[string]string{"switch": "t0"}, `scenario,variant,switch,tier,link_id,link,bytes,share,fair_share,ratio,spread
 aaa,own,t0,x,6,t0 → s0,0,,0.2,,
@@ -193,12 +193,18 @@ aaa,own,t0,x,10,t0 → s0,0,,0.2,,`},
 	{"link_loads_over_time", map[string]string{"links": "1"}, `scenario,variant,tier,link_id,link,place,from_ns,to_ns,time_s,bytes,load
 aaa,own,host-tor,4,h1 → t0,1,110,210,0.0000001,100,0.5
 aaa,own,tor-spine,2,t0 → s0,1,10,110,0,10,0.25`},
-	{"slowdown_around_event", map[string]string{"scenario": "007", "from_ns": "12", "to_ns": "3", "slot_ms": "0.000002"},
-		`scenario,variant,phase,from_ns,to_ns,flows,p50_slowdown,p99_slowdown,max_slowdown,retransmissions,reordered
-007,own,before,0,2,1,1,1,1,0,0
-007,own,during,0,2,1,2,2,2,3,1
-007,own,during,2,4,1,3,3,3,2,0
-007,own,after,2,4,1,4,4,4,0,0`},
+	// From the first event, at 4 ms, to the end of the last, at 60 ms.
+	{"slowdown_around_event", nil,
+		`scenario,variant,phase,from_ns,to_ns,flows,p50_slowdown,p99_slowdown,max_slowdown,retransmissions,reordered,event_ns,end_ns
+aaa,own,before,0,14000000,3,2,2.98,3,0,0,4000000,60000000
+aaa,own,during,0,14000000,1,4,4,4,0,0,4000000,60000000
+aaa,own,during,42000000,56000000,1,5,5,5,0,0,4000000,60000000
+aaa,own,after,98000000,112000000,1,6,6,6,0,0,4000000,60000000
+aaa,own,after,140000000,154000000,1,10,10,10,0,0,4000000,60000000`},
+	{"slowdown_around_event", map[string]string{"scenario": "007", "from_ns": "11", "to_ns": "12", "slot_ms": "0.00002"},
+		`scenario,variant,phase,from_ns,to_ns,flows,p50_slowdown,p99_slowdown,max_slowdown,retransmissions,reordered,event_ns,end_ns
+007,own,before,0,20,1,1,1,1,0,0,11,12
+007,own,during,0,20,3,3,3.98,4,5,1,11,12`},
 	// Without scenario and variant: the answers of all scenarios, on separate rows.
 	{"slowdown_by_vnet", map[string]string{"scenario": "", "variant": ""}, `scenario,variant,vnet,flows,` + trust + `
 007,own,,4,2.5,3.7,3.97,3.997,4,,,,,,,,,

@@ -1,37 +1,40 @@
 -- question: How long after an event are tail and goodput as good as before it, and how many flows were hit?
--- grain: one row per scenario, variant and measure: p99_slowdown of the flows that start in a slot, goodput_gbps of those that end in it
--- units: before is the measure of all flows that ended before the event, of goodput the mean since the first start; worst is that of the worst slot since the event began, which begins worst_ns after it did; recovered_ns is from the beginning of the event to the first slot after the worst one that is within the limit: 0 where no slot is beyond it, null where it is never within it again; flows_hit are flows under way in the event of which a packet was sent again
+-- grain: one row per scenario, variant and measure: p99_slowdown of the flows that start in a slot, goodput_gbps of those that end in it; none without events
+-- units: before is the measure of all flows that ended before the event, of goodput the mean since the first start; worst is that of the worst slot since the event began, which begins worst_ns after it did; recovered_ns is from the beginning of the event to the first slot after the worst one that is within the limit: 0 where no slot is beyond it, null where it is never within it again; flows_hit are flows under way in the event of which a packet was sent again; event_ns and end_ns are its times
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
--- param: from_ns time = 10000000 : when the event begins, in ns
--- param: to_ns time = 50000000 : when it ends, in ns
--- param: slot_ms positive = 2 : length of a slot in ms, rounded to whole ns
+-- param: from_ns time = '' : when the event begins, in ns; default: the first of the scenario's events
+-- param: to_ns time = '' : when it ends, in ns; default: the last of the scenario's events
+-- param: slot_ms positive = '' : length of a slot in ms, rounded to whole ns; default: a quarter of the event
 -- param: within positive = 0.25 : how far from before a slot may be, as a fraction of it
 
-WITH chosen AS NOT MATERIALIZED (
-    SELECT scenario, variant, size_bytes, start_ns, start_ns + fct_ns AS end_ns, slowdown, retransmissions,
-        greatest(1, CAST($slot_ms * 1e6 AS BIGINT)) AS slot_ns, max(start_ns) OVER (PARTITION BY scenario, variant) AS last_ns
-    FROM slowdowns
-    WHERE ($scenario = '' OR scenario = $scenario)
-      AND ($variant = '' OR variant = $variant)
+-- include event_slots
+, chosen AS NOT MATERIALIZED (
+    SELECT s.scenario, s.variant, s.size_bytes, s.start_ns, s.start_ns + s.fct_ns AS done_ns, s.slowdown, s.retransmissions,
+        e.event_ns, e.end_ns, e.slot_ns, max(s.start_ns) OVER (PARTITION BY s.scenario, s.variant) AS last_ns
+    FROM slowdowns AS s
+    JOIN event_slots AS e ON e.scenario = s.scenario
+    WHERE ($scenario = '' OR s.scenario = $scenario)
+      AND ($variant = '' OR s.variant = $variant)
 ), hit AS (
-    SELECT scenario, variant, count(*) FILTER (start_ns < $to_ns AND end_ns > $from_ns AND retransmissions > 0) AS flows_hit,
-        quantile_cont(slowdown, 0.99) FILTER (end_ns <= $from_ns) AS p99,
-        sum(size_bytes) FILTER (end_ns <= $from_ns) * 8.0 / nullif($from_ns - min(start_ns), 0) AS gbps
+    SELECT scenario, variant, event_ns, end_ns,
+        count(*) FILTER (start_ns < end_ns AND done_ns > event_ns AND retransmissions > 0) AS flows_hit,
+        quantile_cont(slowdown, 0.99) FILTER (done_ns <= event_ns) AS p99,
+        sum(size_bytes) FILTER (done_ns <= event_ns) * 8.0 / nullif(any_value(event_ns) - min(start_ns), 0) AS gbps
     FROM chosen GROUP BY ALL
 ), slots AS (
-    SELECT scenario, variant, 'p99_slowdown' AS measure, (start_ns - $from_ns) // slot_ns * slot_ns AS at_ns,
+    SELECT scenario, variant, 'p99_slowdown' AS measure, (start_ns - event_ns) // slot_ns * slot_ns AS at_ns,
         quantile_cont(slowdown, 0.99) AS value
-    FROM chosen WHERE start_ns >= $from_ns GROUP BY ALL
+    FROM chosen WHERE start_ns >= event_ns GROUP BY ALL
     UNION ALL
     -- Only whole slots in which flows still start: the last flows leave the network idle.
-    SELECT scenario, variant, 'goodput_gbps', (end_ns - $from_ns) // slot_ns * slot_ns,
+    SELECT scenario, variant, 'goodput_gbps', (done_ns - event_ns) // slot_ns * slot_ns,
         sum(size_bytes) * 8.0 / any_value(slot_ns)
     FROM chosen
-    WHERE end_ns >= $from_ns AND (end_ns - $from_ns) // slot_ns < (last_ns - $from_ns) // slot_ns
+    WHERE done_ns >= event_ns AND (done_ns - event_ns) // slot_ns < (last_ns - event_ns) // slot_ns
     GROUP BY ALL
 ), judged AS (
-    SELECT s.*, h.flows_hit, CASE s.measure WHEN 'goodput_gbps' THEN h.gbps ELSE h.p99 END AS before,
+    SELECT s.*, h.flows_hit, h.event_ns, h.end_ns, CASE s.measure WHEN 'goodput_gbps' THEN h.gbps ELSE h.p99 END AS before,
         CASE s.measure WHEN 'goodput_gbps' THEN s.value >= h.gbps * (1 - $within) ELSE s.value <= h.p99 * (1 + $within) END AS good,
         row_number() OVER (PARTITION BY s.scenario, s.variant, s.measure
             ORDER BY CASE s.measure WHEN 'goodput_gbps' THEN s.value ELSE -s.value END, s.at_ns) AS place
@@ -41,7 +44,7 @@ WITH chosen AS NOT MATERIALIZED (
 SELECT
     j.scenario, j.variant, j.measure, w.before, w.value AS worst, w.at_ns AS worst_ns,
     CASE WHEN bool_and(j.good) THEN 0 ELSE min(j.at_ns) FILTER (j.good AND j.at_ns > w.at_ns) END AS recovered_ns,
-    w.flows_hit
+    w.flows_hit, w.event_ns, w.end_ns
 FROM judged AS j
 JOIN judged AS w ON w.place = 1 AND w.scenario = j.scenario AND w.variant = j.variant AND w.measure = j.measure
 GROUP BY ALL

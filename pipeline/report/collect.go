@@ -2,7 +2,6 @@ package report
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -11,7 +10,6 @@ import (
 	"strconv"
 
 	"parsimon/queries"
-	"parsimon/stages/moves"
 )
 
 // A content is everything that a page says.
@@ -39,6 +37,7 @@ var (
 	sampledQuestions = []question{{"sampled_percentiles", nil}}
 	// Of estimates that simulated every packet, and of scenarios with jobs.
 	exactQuestions = []question{{"slowdown_by_class", nil}, {"drops_and_pauses", nil}, {"resent_packets", nil},
+		{"slowdown_around_event", nil}, {"recovery_after_event", nil},
 		{"link_loads_over_time", map[string]string{"links": "8"}}}
 	jobQuestions = []question{
 		{"job_iterations", nil}, {"job_gantt", nil}, {"job_critical_path", nil}, {"job_links", nil},
@@ -54,8 +53,7 @@ type question struct {
 var (
 	scenarioQuery = own("scenario", `SELECT name, base_id, seed, spec, flows, rejects,
 			(SELECT count(*) FROM flows AS f WHERE f.scenario = $scenario AND synthetic_start) AS synthetic_flows,
-			(SELECT count(*) FROM dependencies AS d WHERE d.scenario = $scenario) AS dependencies,
-			(SELECT max(start_ns) FROM flows AS f WHERE f.scenario = $scenario) AS last_start_ns
+			(SELECT count(*) FROM dependencies AS d WHERE d.scenario = $scenario) AS dependencies
 		FROM scenarios WHERE scenario = $scenario`)
 	warningsQuery = own("warnings", `SELECT kind, warning FROM warnings
 		WHERE scenario = $scenario AND variant = $variant ORDER BY kind, warning`)
@@ -164,9 +162,6 @@ func (c *content) collect(ctx context.Context) error {
 	return c.curves(ctx)
 }
 
-// eventSlots is how many slots of time the table around events has for as long as the events last.
-const eventSlots = 4
-
 // collectExact asks what only a simulation of every packet of every flow knows.
 func (c *content) collectExact(ctx context.Context) error {
 	if c.estimate.Variant != "exact" {
@@ -176,12 +171,6 @@ func (c *content) collectExact(ctx context.Context) error {
 	more := exactQuestions
 	if s.Int(0, "dependencies") > 0 {
 		more = slices.Concat(more, jobQuestions)
-	}
-	from, to := c.eventSpan()
-	if to > from {
-		of := map[string]string{"from_ns": strconv.FormatInt(from, 10), "to_ns": strconv.FormatInt(to, 10),
-			"slot_ms": strconv.FormatFloat(float64(to-from)/1e6/eventSlots, 'g', 6, 64)}
-		more = append(slices.Clone(more), question{"slowdown_around_event", of}, question{"recovery_after_event", of})
 	}
 	for _, q := range more {
 		if err := c.put(ctx, q.name, q.params); err != nil {
@@ -193,31 +182,7 @@ func (c *content) collectExact(ctx context.Context) error {
 			return err
 		}
 	}
-	if a := c.answers["slowdown_around_event"]; a.Len() > 0 { // as long before the events, and twice as long after them
-		c.answers["slowdown_around_event"] = a.where(func(i int) bool {
-			return a.Int(i, "to_ns") > 2*from-to && a.Int(i, "from_ns") < 3*to-2*from
-		})
-	}
 	return nil
-}
-
-// eventSpan is the time from the first event of the scenario to the end of the last; 0, 0 without events.
-func (c *content) eventSpan() (from, to int64) {
-	s := c.answers["scenario"]
-	var spec struct {
-		Moves struct{ Events []moves.Event }
-	}
-	if json.Unmarshal([]byte(s.Text(0, "spec")), &spec) != nil || len(spec.Moves.Events) == 0 {
-		return 0, 0
-	}
-	from = spec.Moves.Events[0].FromNS
-	for _, e := range spec.Moves.Events {
-		if e.ToNS == 0 {
-			e.ToNS = s.Int(0, "last_start_ns") + 1 // for ever
-		}
-		from, to = min(from, e.FromNS), max(to, e.ToNS)
-	}
-	return from, to
 }
 
 // mostCurveRows bounds the points of curves, which are most of a page's data.

@@ -70,9 +70,8 @@ func (s Sample) Flows() (n int64) {
 
 func (h Stratum) weight() float64 { return float64(h.Slots) / float64(len(h.Drawn)) }
 
-// at returns the estimated distribution function at a cell.
-func (s Sample) at(cell int32, flows float64) float64 {
-	sum := 0.0
+// upTo is the weighted number of flows up to and including a cell.
+func (s Sample) upTo(cell int32) (sum float64) {
 	for _, h := range s {
 		for _, c := range h.Drawn {
 			if c != nil {
@@ -80,7 +79,7 @@ func (s Sample) at(cell int32, flows float64) float64 {
 			}
 		}
 	}
-	return sum / flows
+	return sum
 }
 
 // variance returns the estimated variance of the distribution function at a cell, and its degrees of freedom.
@@ -90,7 +89,7 @@ func (s Sample) at(cell int32, flows float64) float64 {
 // strata it does: Var(V) is about ⅔ Σ u⁴ (all of Σ u⁴ but the squares of the expectations, which for normal u are a
 // third of it). A few slots with most of the variance so give few degrees of freedom. The smaller of both counts.
 func (s Sample) variance(cell int32, flows float64) (v, df float64) {
-	f := s.at(cell, flows)
+	f := s.upTo(cell) / flows
 	fourth, squares, slots, free := 0.0, 0.0, 0.0, 0.0
 	for _, h := range s {
 		n := float64(len(h.Drawn))
@@ -143,23 +142,23 @@ type Estimate struct {
 // Quantile estimates a quantile with an interval of a confidence such as 0.95. ok is false for a sample without flows.
 func (s Sample) Quantile(p, confidence float64) (e Estimate, ok bool) {
 	flows, largest := s.flows()
-	if flows == 0 {
+	if e.Value, ok = s.value(p); !ok {
 		return e, false
 	}
-	at := first(largest, func(c int32) bool { return s.at(c, flows) >= p })
+	at := CellOf(e.Value)
 	// above tests F = p on the scale of logits, on which the error of F near 0 and 1 is symmetric.
 	above := func(c int32, sign float64) bool {
-		f := s.at(c, flows)
+		f := s.upTo(c) / flows
 		v, df := s.variance(c, flows)
 		if v == 0 || f <= 0 || f >= 1 {
-			return f >= p
+			return c >= at
 		}
 		return logit(f)+sign*StudentT(confidence, df)*math.Sqrt(v)/(f*(1-f)) >= logit(p)
 	}
 	// The bounds of the test: F is significantly below p left of lo, and above p right of hi.
 	lo := min(at, first(largest, func(c int32) bool { return above(c, 1) }))
 	hi := max(at, first(largest, func(c int32) bool { return above(c, -1) }))
-	e = Estimate{Value: cells.Slowdown(int(at), 0.5), Lo: cells.Slowdown(int(lo), 0), Hi: cells.Slowdown(int(hi), 1)}
+	e.Lo, e.Hi = cells.Slowdown(int(lo), 0), cells.Slowdown(int(hi), 1)
 	for _, h := range s {
 		for _, c := range h.Drawn {
 			if c != nil {
@@ -170,11 +169,15 @@ func (s Sample) Quantile(p, confidence float64) (e Estimate, ok bool) {
 	return e, true
 }
 
-// value is a quantile. ok is false for a sample without flows.
+// value is a quantile, interpolated between two flows as in package queries. ok is false for a sample without flows.
 func (s Sample) value(p float64) (slowdown float64, ok bool) {
 	flows, largest := s.flows()
-	at := first(largest, func(c int32) bool { return s.at(c, flows) >= p })
-	return cells.Slowdown(int(at), 0.5), flows > 0
+	below, part := math.Modf(p * max(0, flows-1))
+	of := func(place float64) float64 {
+		return cells.Slowdown(int(first(largest, func(c int32) bool { return s.upTo(c) > place })), 0.5)
+	}
+	low, high := of(below), of(math.Ceil(below+part))
+	return low + part*(high-low), flows > 0
 }
 
 // first is the first cell up to largest for which reached holds.

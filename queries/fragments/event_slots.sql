@@ -1,0 +1,14 @@
+-- When the event of each scenario begins and ends, and the length of a slot: a quarter of that by default.
+WITH events AS (
+    SELECT scenario, last_start_ns, from_json(json_extract(spec, '$.moves.events'), '[{"from_ns": "BIGINT", "to_ns": "BIGINT"}]') AS events
+    FROM scenarios
+    WHERE $scenario = '' OR scenario = $scenario
+), event_times AS (
+    SELECT scenario, coalesce($from_ns, list_min([e.from_ns FOR e IN events])) AS event_ns,
+        coalesce($to_ns, list_max([coalesce(e.to_ns, last_start_ns + 1) FOR e IN events])) AS end_ns
+    FROM events
+), event_slots AS (
+    SELECT *, greatest(1, CAST(coalesce($slot_ms * 1e6, (end_ns - event_ns) / 4) AS BIGINT)) AS slot_ns
+    FROM event_times
+    WHERE end_ns > event_ns
+)
