@@ -29,6 +29,7 @@ type Estimation struct {
 	variant  Variant
 	source   source // where the flows come from; nil: the lake holds them
 	exec     *engine.Executor
+	isNew    bool // the lake did not have the scenario
 	began    time.Time
 	beganCPU float64
 }
@@ -77,13 +78,16 @@ func (e *Estimation) Generate(ctx context.Context) error {
 	return nil
 }
 
-// forgetUnborn removes a scenario whose flows could not be made: it never existed.
+// forgetUnborn removes a scenario whose flows could not be made, and a new one whose flows could not be routed.
 func (e *Estimation) forgetUnborn(err error) error {
 	if e.source == nil || errors.Is(err, context.Canceled) {
 		return err
 	}
-	generate := e.method(e.variant).generate
-	if _, incomplete := engine.Complete(e.Lake, generate, methodVersion); incomplete == nil {
+	last := e.method(e.variant).generate
+	if e.isNew {
+		last = e.Plan().Writer(schema.LinkLoads)
+	}
+	if _, incomplete := engine.Complete(e.Lake, last, methodVersion); incomplete == nil {
 		return err
 	}
 	return errors.Join(err, e.exec.Session().RemovePlace(e.base()))

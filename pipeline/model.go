@@ -445,7 +445,7 @@ func newEstimation(ctx context.Context, model *Model, v Variant, o Settings) (*E
 	}
 	exec := engine.New(session, o.Settings)
 	o.Settings = exec.Settings
-	return &Estimation{Model: model, Settings: o, variant: v, exec: exec, began: time.Now(),
+	return &Estimation{Model: model, Settings: o, variant: v, exec: exec, isNew: !known, began: time.Now(),
 		beganCPU: engine.ProcessorSeconds()}, nil
 }
 

@@ -176,6 +176,9 @@ func (m *method) routeStage() *engine.Stage {
 		_, err := stages.Route(ctx, m.Router, &m.Spec.Params, in, int32(t.N), t.Lo, t.Sink(schema.Hops),
 			t.Sink(schema.LinkLoads), stages.RouteOptions{AllowUnreachable: m.Spec.AllowUnreachable,
 				Simultaneous: m.Spec.FoundStarts})
+		if unreachable := (*topology.UnreachableError)(nil); errors.As(err, &unreachable) {
+			err = fmt.Errorf("%w (--allow-unreachable counts such flows instead)", err)
+		}
 		t.Add(t.Cost)
 		return err
 	})

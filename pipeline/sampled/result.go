@@ -128,7 +128,11 @@ func (r *Result) Text() *text.Answer {
 			100*r.Within),
 		Whole: "the whole workload was estimated",
 	}[r.Stopped])
-	a.Linef("\nNext:\n  parsimon report %s@%s --lake %s", r.ScenarioID, r.Variant, r.Lake)
+	estimate := r.ScenarioID // whose answer is the whole
+	if r.Stopped != Whole {
+		estimate += "@" + r.Variant
+	}
+	a.Linef("\nNext:\n  parsimon report %s --lake %s", estimate, r.Lake)
 	return a
 }
 

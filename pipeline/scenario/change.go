@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"parsimon/schema/names"
 	"parsimon/schema/tree"
@@ -127,6 +128,8 @@ type CableChange struct {
 	BandwidthBps       int64  `json:"bandwidth_bps"`
 	BeforeDelayNS      int64  `json:"before_delay_ns"`
 	DelayNS            int64  `json:"delay_ns"`
+	// LongerNS is the delay of other cables of both ends, if that of an added one is the default and far below it.
+	LongerNS int64 `json:"longer_ns,omitempty"`
 }
 
 // An application makes changes to a network and to the canonical form of its scenario, step by step.
@@ -222,7 +225,12 @@ func changedCables(n *topology.Network, before []topology.Link) (list []CableCha
 		l := n.Links[i]
 		c := CableChange{Cable: n.Ends(l.Src, l.Dst), BandwidthBps: l.BandwidthBps, DelayNS: l.DelayNS,
 			Added: i >= len(before)}
-		if !c.Added {
+		if c.Added {
+			other := min(longest(before, l.Src), longest(before, l.Dst))
+			if l.DelayNS == format.DefaultDelayNS && other >= 10*l.DelayNS {
+				c.LongerNS = other
+			}
+		} else {
 			was := before[i]
 			if was == l {
 				continue
@@ -234,11 +242,24 @@ func changedCables(n *topology.Network, before []topology.Link) (list []CableCha
 	return list
 }
 
+// longest is the longest delay of a node's cables.
+func longest(links []topology.Link, node int32) (ns int64) {
+	for _, l := range links {
+		if l.Src == node {
+			ns = max(ns, l.DelayNS)
+		}
+	}
+	return ns
+}
+
 // String is one line for people.
 func (c CableChange) String() string {
 	switch {
+	case c.Added && c.LongerNS > 0:
+		return fmt.Sprintf("%s added at %s, delay %v by default, although both ends have cables of %v: say A:B=SPEED,DELAY",
+			c.Cable, topology.FormatBps(c.BandwidthBps), time.Duration(c.DelayNS), time.Duration(c.LongerNS))
 	case c.Added:
-		return fmt.Sprintf("%s added at %s", c.Cable, topology.FormatBps(c.BandwidthBps))
+		return fmt.Sprintf("%s added at %s, delay %v", c.Cable, topology.FormatBps(c.BandwidthBps), time.Duration(c.DelayNS))
 	case c.Down:
 		return c.Cable + " down"
 	}
@@ -247,7 +268,7 @@ func (c CableChange) String() string {
 		parts = append(parts, topology.FormatBps(c.BeforeBandwidthBps)+" → "+topology.FormatBps(c.BandwidthBps))
 	}
 	if c.DelayNS != c.BeforeDelayNS {
-		parts = append(parts, fmt.Sprintf("%d ns → %d ns", c.BeforeDelayNS, c.DelayNS))
+		parts = append(parts, fmt.Sprintf("%v → %v", time.Duration(c.BeforeDelayNS), time.Duration(c.DelayNS)))
 	}
 	return c.Cable + " " + strings.Join(parts, ", ")
 }
@@ -281,7 +302,11 @@ func parseAddition(text string) (func(*application) error, error) {
 		if err := a.n.AddCable(c); err != nil {
 			return err
 		}
-		a.say("%s added at %s", a.n.Ends(c.A, c.B), topology.FormatBps(c.BandwidthBps))
+		said := topology.FormatBps(c.BandwidthBps)
+		if c.DelayNS != format.DefaultDelayNS {
+			said += " " + time.Duration(c.DelayNS).String()
+		}
+		a.say("%s added at %s", a.n.Ends(c.A, c.B), said)
 		added := [4]int64{int64(c.A), int64(c.B), c.BandwidthBps, c.DelayNS}
 		a.form.Changes.Cables = append(a.form.Changes.Cables, added)
 		return nil

@@ -42,6 +42,10 @@ func open(path string) (top tree.Field, dir string, err error) {
 		if folder {
 			return top, "", fmt.Errorf("scenario %s: is a directory, and no scenario of that name ships (%s)", path, ships)
 		}
+		if slices.Contains(datasets.Names(datasets.Topologies), path) {
+			return top, "", fmt.Errorf("scenario %s: is a network, which has no flows: give it with --topology, and --flows; "+
+				"or as topology: {name: %s} of a scenario file with a workload", path, path)
+		}
 		return top, "", fmt.Errorf("scenario %s: %w (%s)", path, ErrNoFile, ships)
 	}
 	data, err := topology.ReadFile(path)

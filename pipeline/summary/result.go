@@ -132,13 +132,23 @@ func warnings(ctx context.Context, e *pipeline.Estimation, db *queries.DB) ([]st
 	of := selected(e)
 	more := duckdb.Quote(fmt.Sprintf(`; parsimon query --lake %s --sql "SELECT * FROM warnings_all WHERE %s" lists them)`,
 		e.Lake.Path(), of))
+	longer := "a longer workload (of an ingested one: --from and --to)"
+	if e.Spec.MaxLoad > 0 {
+		longer = "more time (--duration)"
+	}
+	jobs := ""
+	if g, err := e.Generated(); err != nil {
+		return nil, err
+	} else if g.Closed() {
+		jobs = fmt.Sprintf(sharedHosts, e.ID())
+	}
 	rows, err := db.SQL(ctx, `SELECT kind || ': ' || first(warning ORDER BY measure DESC NULLS LAST, link_id)
 			|| CASE WHEN count(*) > 1 THEN ' (the largest of ' || count(*) || `+more+` ELSE '' END, 1 AS place, kind
-		FROM warnings_all WHERE `+of+` GROUP BY kind
+		FROM warnings_all WHERE `+of+` GROUP BY kind`+jobs+`
 		UNION ALL
 		SELECT 'few flows: the workload is too short to be sure of ' || string_agg(percentiles
 			|| CASE size_bin WHEN 'all' THEN ' of all flows' ELSE ' of ' || size_bin END, '; ' ORDER BY bin)
-			|| '. Estimate more time (--duration, or --from and --to), or use lower percentiles', 2, ''
+			|| '. Estimate `+longer+`, or use lower percentiles', 2, ''
 		FROM (SELECT size_bin, any_value(b.bin) AS bin, string_agg('p' || replace(CAST(CAST(100 * quantile AS DECIMAL(4, 1)) AS VARCHAR), '.0', ''), ', ' ORDER BY quantile) AS percentiles
 			FROM intervals_all JOIN size_bins AS b USING (size_bin)
 			WHERE `+of+` AND service IS NULL AND vnet IS NULL AND warning <> '' GROUP BY size_bin)
@@ -154,6 +164,21 @@ func warnings(ctx context.Context, e *pipeline.Estimation, db *queries.DB) ([]st
 	})
 	return all, err
 }
+
+// sharedHosts is a line about the jobs of a scenario that share hosts, in SQL, if there are any.
+const sharedHosts = `
+		UNION ALL
+		SELECT 'jobs: ' || string_agg(pair, '; ') || ': each is slower than alone on its hosts', 0, '' FROM (
+			WITH jobs AS (
+				SELECT DISTINCT f.service FROM dependencies AS d JOIN flows AS f ON f.scenario = d.scenario AND f.flow_id = d.flow_id
+				WHERE d.scenario = '%[1]s' AND f.scenario = '%[1]s'
+			), hosts AS (
+				SELECT DISTINCT service, unnest([src, dst]) AS host FROM flows WHERE scenario = '%[1]s' AND service IN (FROM jobs)
+			)
+			SELECT a.service || ' and ' || b.service || ' share ' || count(*) || ' hosts' AS pair
+			FROM hosts AS a JOIN hosts AS b ON a.host = b.host AND a.service < b.service
+			GROUP BY a.service, b.service ORDER BY count(*) DESC, pair LIMIT 8
+		) HAVING count(*) > 0`
 
 // mostServices is how many services, those with the most flows, a result has.
 const mostServices = 1000

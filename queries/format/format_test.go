@@ -69,6 +69,12 @@ small     large  ü  nothing  list
 -----  --------  -  -------  ---------
 1e-07  123456.8  é        -  [1.5,2.0]
 `,
+		// One unit for times of one quantity.
+		`SELECT 4336::BIGINT AS base_delay_ns, 2434000::BIGINT AS delay_ns, 2000::BIGINT AS fct_ns, 5000000::BIGINT AS from_ns, 2000000000::BIGINT AS to_ns`: `
+base_delay_ms  delay_ms  fct_us  from_s   to_s
+-------------  --------  ------  ------  -----
+       0.0043     2.434   2.000  0.0050  2.000
+`,
 		`SELECT 1 AS a WHERE false`: `
 a
 -

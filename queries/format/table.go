@@ -78,9 +78,17 @@ func align(out *bufio.Writer, columns, types []string, rows [][]any) {
 	}
 	widths := make([]int, len(columns))
 	right := make([]bool, len(columns))
+	largest := make([]float64, len(columns))
+	for c, name := range columns {
+		for k, other := range columns {
+			if k == c || quantity(name) == quantity(other) {
+				largest[c] = max(largest[c], largestOf(rows, k))
+			}
+		}
+	}
 	for c, name := range columns {
 		right[c] = numeric(types[c])
-		name = forPeople(name, rows, c)
+		name = forPeople(name, rows, c, largest[c])
 		lines[0][c] = Escape(name)
 		widths[c] = utf8.RuneCountInString(lines[0][c])
 		format := floatFormat(rows, c)
@@ -156,12 +164,27 @@ func numeric(kind string) bool {
 // beginning of a workload.
 const firstDateNS = 1e17
 
-// forPeople writes the values of a column in ns, by its name, in the unit of the largest one: us, ms or s; or, where
-// they are points in time, as dates. It returns the name of the column with that unit. Other columns stay as they
-// are.
-func forPeople(name string, rows [][]any, column int) string {
+// quantity is what columns in ns that have one unit in a table are of, by the name of one: base_delay_ns and delay_ns
+// are delays, from_ns and end_ns points in time.
+func quantity(name string) string {
 	base, isNS := strings.CutSuffix(name, "_ns")
-	largest := largestOf(rows, column)
+	word := base[strings.LastIndexByte(base, '_')+1:]
+	switch {
+	case !isNS:
+		return name
+	case slices.Contains([]string{"from", "to", "start", "event", "end"}, word):
+		return "time"
+	case word == "difference":
+		return "delay"
+	}
+	return word
+}
+
+// forPeople writes the values of a column in ns, by its name, in the unit of the largest one of its quantity: us, ms or
+// s; or, where they are points in time, as dates. It returns the name of the column with that unit. Other columns stay
+// as they are.
+func forPeople(name string, rows [][]any, column int, largest float64) string {
+	base, isNS := strings.CutSuffix(name, "_ns")
 	switch {
 	case !isNS || largest < 1e3:
 		return name

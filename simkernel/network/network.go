@@ -103,7 +103,8 @@ type Link struct {
 	DelayNS          int64 // propagation; at least 1
 }
 
-const maxDelayNS = 60e9
+// MaxDelayNS is the longest propagation delay of a link: a minute.
+const MaxDelayNS = 60e9
 
 // horizonPS bounds simulated time, so that no sum of times overflows: 26 days.
 const horizonPS = math.MaxInt64 / 4
@@ -159,7 +160,7 @@ func (n *Network) checkLink(l int, link Link) error {
 			l, link.SrcNode, link.DstNode, l^1, back.SrcNode, back.DstNode)
 	case link.DelayNS < 1:
 		return fmt.Errorf("link %d: delay_ns is %d, must be at least 1 to simulate the whole network", l, link.DelayNS)
-	case link.DelayNS > maxDelayNS:
+	case link.DelayNS > MaxDelayNS:
 		return fmt.Errorf("link %d: delay_ns is %d, must be at most a minute", l, link.DelayNS)
 	}
 	return nil

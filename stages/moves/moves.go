@@ -470,7 +470,7 @@ func (e *Event) check(n *topology.Network) error {
 	if e.Kind == Rate && (e.BandwidthBps < simkernel.MinBps || e.BandwidthBps > l.BandwidthBps) {
 		return fmt.Errorf("event %s: must be 10 kbps to the cable's %s", e.Describe(n), topology.FormatBps(l.BandwidthBps))
 	}
-	if e.Kind == Delay && (e.DelayNS < l.DelayNS || e.DelayNS > 60e9) {
+	if e.Kind == Delay && (e.DelayNS < l.DelayNS || e.DelayNS > network.MaxDelayNS) {
 		return fmt.Errorf("event %s: must be the cable's %s to a minute", e.Describe(n), FormatTime(l.DelayNS))
 	}
 	return nil

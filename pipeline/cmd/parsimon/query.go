@@ -167,13 +167,17 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// resolveParams replaces the names of scenarios by their ids.
+// resolveParams replaces the names of scenarios by their ids, and SCENARIO@VARIANT by both.
 func resolveParams(l *lake.Lake, params map[string]string) error {
 	for _, name := range []string{"scenario", "base_scenario"} {
 		if params[name] == "" {
 			continue
 		}
-		id, err := pipeline.Resolve(l, params[name])
+		of, variant := side(l, params[name]), strings.Replace(name, "scenario", "variant", 1)
+		if of.Variant != "" && params[variant] == "" {
+			params[variant] = of.Variant
+		}
+		id, err := pipeline.Resolve(l, of.Scenario)
 		if err != nil {
 			return fmt.Errorf("--param %s: %w", name, err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/engine"
+	"parsimon/pipeline/lake"
 	"parsimon/pipeline/sampled"
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/summary"
@@ -69,7 +70,11 @@ var runCommand = command{
 			}
 			if sampling {
 				result, err := sampled.Run(ctx, run, ask)
-				if err == nil {
+				switch {
+				case err != nil:
+				case result.Stopped == sampled.Whole:
+					err = run.MakeAnswer()
+				default:
 					err = run.Executor().Session().SetAnswer(run.ID(), result.Variant)
 				}
 				if err != nil {
@@ -170,13 +175,23 @@ func beginFromExact(ctx context.Context, e *env, s *scenarioFlags, r *runFlags, 
 		o.Settings))
 }
 
-// resume opens a scenario of the lake.
+// resume opens a scenario of the lake, given as SCENARIO or SCENARIO@VARIANT.
 func resume(ctx context.Context, e *env, r *runFlags) (*pipeline.Estimation, error) {
 	o, err := r.settings(e)
 	if err != nil {
 		return nil, err
 	}
-	return e.open(pipeline.Resume(ctx, o.Lake, r.scenario, o.Variant, o.Settings))
+	l, err := e.openLake(lake.Open)
+	if err != nil {
+		return nil, err
+	}
+	of := side(l, r.scenario)
+	if of.Variant != "" {
+		if o.Variant, err = pipeline.ParseVariant(of.Variant); err != nil {
+			return nil, fmt.Errorf("--scenario: %w", err)
+		}
+	}
+	return e.open(pipeline.Resume(ctx, o.Lake, of.Scenario, o.Variant, o.Settings))
 }
 
 // open has an estimation closed when the command ends.

@@ -285,7 +285,7 @@ func declareChanges(f *pflag.FlagSet, c *scenario.Changes) {
 	for _, k := range [][2]string{
 		{"fail", "take down a cable A:B (ids or names), all cables of a SWITCH, what is plugged into DEVICE:PORT (one " +
 			"member of a LAG), or random:K, K cables of --tier; may be repeated"},
-		{"add-cable", "install a cable: A:B=100G or A:B=100G,500ns; may be repeated"},
+		{"add-cable", "install a cable: A:B=100G, of 1us, or A:B=100G,500ns; may be repeated"},
 		{"bandwidth", "change a bandwidth: A:B=100G for a cable, TIER=100G for all of a tier, or a pattern such as " +
 			"'leaf*:spine1=40G'; may be repeated"},
 		{"delay", "change a propagation delay, of cables as in --bandwidth: 'wan*:*=2ms' or tor-spine=500ns; may be repeated"},

@@ -275,6 +275,9 @@ var sweepCommand = command{
 		for kind, doc := range map[string]string{"loss": "share of its packets that each cable loses, e.g. 1e-4",
 			"bandwidth": "that each cable has, e.g. 1G", "delay": "propagation delay that each cable has, e.g. 50us"} {
 			parse(f, &plan.Each, "string", func(text string) (string, error) {
+				if plan.Each != "" {
+					return "", errors.New("one of --loss, --bandwidth and --delay happens to each cable")
+				}
 				each := whatif.SweepPlan{Each: kind + " " + text}
 				_, err := each.Changes([2]int32{})
 				return each.Each, err
@@ -282,7 +285,7 @@ var sweepCommand = command{
 		}
 		intVar(f, &confirm, 0, math.MaxInt32, "confirm", "with --fail, by link cases (--estimator flow or independent): "+
 			"how many of the worst cables are simulated in the whole network, too")
-		needs(f, "fail", "confirm")
+		needs(f, "fail", "confirm", "loss", "bandwidth", "delay")
 		parseEach(f, &parameters.Axes, whatif.ParseAxis, "set", "key of the scenario file, or change of the scenario of "+
 			"the lake, and its values, KEY=V,V; may be repeated: every combination is run")
 		parse(f, &parameters.Until, "string", func(text string) (*gate.Gate, error) {
@@ -313,9 +316,6 @@ var sweepCommand = command{
 			switch {
 			case !set && (plan.Tier == "" || parameters.Exact):
 				return usagef("want --fail each:TIER or --set KEY=V,V (--exact goes with --set)")
-			case f.Changed("loss") && f.Changed("bandwidth"), f.Changed("loss") && f.Changed("delay"),
-				f.Changed("bandwidth") && f.Changed("delay"):
-				return usagef("one of --loss, --bandwidth and --delay happens to each cable")
 			case set && plan.Tier != "":
 				return usagef("--fail each:TIER does not go with --set, where fail=[A:B],[C:D] and events=[...] are keys")
 			case !slices.Contains(pipeline.Quantiles, plan.Quantile):

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// What newcomers stumbled over, on two sites whose routers r1 to r3 are 2 ms apart.
+func TestNewcomers(t *testing.T) {
+	t.Chdir(t.TempDir())
+	writeFiles(t, map[string]string{
+		"sites.csv": "device_a,device_b,speed,delay\nh1,s1,25G,500ns\nh2,s1,25G,500ns\nh3,s2,25G,500ns\nh4,s2,25G,500ns\n" +
+			"s1,r1,100G,1us\ns2,r2,100G,1us\nr1,r2,10G,2ms\ns1,r3,100G,1us\nr3,r2,10G,2ms\n",
+		"day.csv": "src,dst,size_bytes,start_ns,service\nh1,h3,100000,0,db\nh2,h4,100000,10,db\nh3,h1,1000,5000000,web\n" +
+			"h1,h3,1000,9000000,web\n",
+		"strange.csv": "src,dst,size_bytes,start_ns\nh1,h3,1000,0\n10.0.0.1,h3,1000,0\n",
+	})
+	run := []string{"run", "--topology", "sites.csv", "--flows", "day.csv", "--lake", "lake"}
+	out := must(t, append(run, "--max-rejects", "0")...)
+	contains(t, out, "p50", "Estimate a longer workload")
+	_, _, none := parsimon(t, "query", "slowdown_around_event", "--lake", "lake", "--param", "scenario=day")
+	contains(t, none, "no event is known")
+
+	// Questions about an event know when it is.
+	must(t, append(run, "--event", "r1:r2 loss 1e-3 4ms..6ms", "--event", "r3:r2 loss 1e-3 4ms..7ms", "--name", "event")...)
+	contains(t, must(t, "query", "slowdown_around_event", "--lake", "lake", "--param", "scenario=event", "--format", "csv"),
+		",during,4500000,5250000,1,", ",4000000,7000000")
+	contains(t, must(t, "query", "recovery_after_event", "--lake", "lake", "--param", "scenario=event@exact", "--format", "csv"),
+		",4000000,7000000")
+
+	// The delay of a cable is said, and named as the default where the ends have much longer cables.
+	change := []string{"what-if", "day", "--lake", "lake", "--add-cable"}
+	contains(t, must(t, append(change, "r1:r3=10G")...), "delay 1µs by default, although both ends have cables of 2ms")
+	contains(t, must(t, append(change, "r1:r3=10G,2ms")...), "(day, r1:r3 added at 10 Gbps 2ms)", "10 Gbps, delay 2ms\n")
+
+	// A scenario whose flows cannot be routed leaves nothing.
+	before := must(t, "status", "--lake", "lake")
+	mustFail(t,
+		failure{exitFailed, "--allow-unreachable counts such flows", []string{"what-if", "day", "--lake", "lake", "--fail", "h3:s2"}},
+		failure{exitFailed, "--allow-unreachable counts such flows", append(run, "--fail", "h3:s2")})
+	if after := must(t, "status", "--lake", "lake"); strings.Count(after, "complete  day") != strings.Count(before, "complete  day") ||
+		strings.Contains(after, "partial") {
+		t.Errorf("failed runs left\n%s\nbefore\n%s", after, before)
+	}
+
+	contains(t, must(t, "validate", "--lake", "lake", "--scenario", "day@exact"), "100 KB-1 MB")
+	mustFail(t,
+		failure{exitFailed, "the table of parsimon ingest --hosts", []string{"run", "--topology", "sites.csv", "--flows",
+			"strange.csv", "--lake", "lake"}},
+		failure{exitFailed, `no variant "fast"`, []string{"validate", "--lake", "lake", "--scenario", "day@fast"}},
+		failure{exitFailed, "is a network, which has no flows", []string{"run", "rail-128", "--lake", "lake"}},
+		failure{exitUsage, "one of --loss, --bandwidth and --delay", []string{"sweep", "day", "--lake", "lake", "--fail",
+			"each:spine-spine", "--loss", "1e-4", "--delay", "5ms"}},
+		failure{exitUsage, "--loss goes with --fail", []string{"sweep", "day", "--lake", "lake", "--set", "seed=1,2", "--loss", "1e-4"}})
+}
+
+// A job that moves to the hosts of another one says so.
+func TestJobsShareHosts(t *testing.T) {
+	t.Chdir(t.TempDir())
+	writeFiles(t, map[string]string{"jobs.yaml": `topology: {clos: {pods: 1, racks_per_pod: 2, hosts_per_rack: 2, planes: 1, spines_per_plane: 1,
+  host_bandwidth: 10Gbps, fabric_bandwidth: 40Gbps, host_delay: 1us, fabric_delay: 1us}}
+workload:
+  jobs:
+    - {name: x, ranks: 2, hosts: contiguous, steps: [{collective: all-reduce, size: 9KB}]}
+    - {name: y, ranks: 2, hosts: contiguous, steps: [{collective: all-reduce, size: 9KB}]}
+`})
+	if out := must(t, "run", "jobs.yaml", "--lake", "lake"); strings.Contains(out, "share") {
+		t.Errorf("jobs on hosts of their own share some:\n%s", out)
+	}
+	contains(t, must(t, "what-if", "jobs", "--lake", "lake", "--move", "y=0"), "warning: jobs: x and y share 2 hosts")
+}
+
+// Windows that would be most of a workload give way to all of it: it is the answer that all questions have.
+func TestWithinOfAll(t *testing.T) {
+	dir, flows := t.TempDir(), writeSteadyTrace(t, 2_000, 20)
+	out := must(t, "run", "--topology", "small-2to1", "--flows", flows, "--lake", dir, "--within", "1%")
+	contains(t, out, "all of it was estimated")
+	if strings.Contains(out, "report") && strings.Contains(out[strings.Index(out, "Next:"):], "@") {
+		t.Errorf("the report is of windows:\n%s", out)
+	}
+	contains(t, must(t, "query", "slowdown_by_service", "--lake", dir), "storage")
+}
