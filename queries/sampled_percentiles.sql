@@ -2,18 +2,25 @@
 -- grain: one row per scenario, variant, group of flows and quantile
 -- units: slowdown is FCT / ideal FCT, no unit, of the whole workload; lo and hi are the ends of its interval; sampled_share is the share of all flows that are in windows
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
+-- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario, or that of the most windows if that was of the whole
 -- param: groups count = 24 : services, and virtual networks, those with the most flows, that have rows
 
 WITH drawn AS (
-    SELECT scenario, variant, count(*) AS windows, CAST(sum(flows) AS BIGINT) AS sampled_flows
-    FROM windows
+    SELECT w.scenario, w.variant, count(*) AS windows, CAST(sum(w.flows) AS BIGINT) AS sampled_flows
+    FROM windows_all AS w
+    LEFT JOIN scenarios AS s ON s.scenario = w.scenario
+    WHERE ($scenario = '' OR w.scenario = $scenario)
+      AND ($variant = '' OR w.variant = $variant)
+    GROUP BY w.scenario, w.variant, s.answer
+    QUALIFY row_number() OVER (PARTITION BY w.scenario ORDER BY w.variant = s.answer DESC NULLS LAST, count(*) DESC, w.variant) = 1
+), found AS (
+    SELECT *
+    FROM intervals_all
     WHERE ($scenario = '' OR scenario = $scenario)
       AND ($variant = '' OR variant = $variant)
-    GROUP BY scenario, variant
 ), whole AS (
     SELECT scenario, variant, flows
-    FROM intervals
+    FROM found
     WHERE service IS NULL AND vnet IS NULL AND size_bin = 'all' AND quantile = 0.5
 ), shares AS (
     SELECT d.scenario, d.variant, d.windows, d.sampled_flows / w.flows AS sampled_share
@@ -25,7 +32,7 @@ WITH drawn AS (
         s.sampled_share < 1 AS sampled,
         s.windows,
         s.sampled_share
-    FROM intervals AS i
+    FROM found AS i
     JOIN shares AS s ON s.scenario = i.scenario AND s.variant = i.variant
 ), sizes AS (
     SELECT scenario, variant, service, vnet, max(flows) AS flows

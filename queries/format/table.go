@@ -189,7 +189,7 @@ func forPeople(name string, rows [][]any, column int, largest float64) string {
 	case !isNS || largest < 1e3:
 		return name
 	case largest >= firstDateNS:
-		if !strings.HasSuffix(base, "start") {
+		if quantity(name) != "time" {
 			return name
 		}
 		for _, row := range rows {

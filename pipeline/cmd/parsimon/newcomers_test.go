@@ -79,4 +79,5 @@ func TestWithinOfAll(t *testing.T) {
 		t.Errorf("the report is of windows:\n%s", out)
 	}
 	contains(t, must(t, "query", "slowdown_by_service", "--lake", dir), "storage")
+	contains(t, must(t, "query", "sampled_percentiles", "--lake", dir), "exact-sampled-", "not sampled")
 }
