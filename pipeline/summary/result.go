@@ -12,6 +12,7 @@ import (
 	"parsimon/pipeline"
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/gate"
+	"parsimon/pipeline/lake"
 	"parsimon/pipeline/text"
 	"parsimon/queries"
 	"parsimon/queries/duckdb"
@@ -136,15 +137,9 @@ func warnings(ctx context.Context, e *pipeline.Estimation, db *queries.DB) ([]st
 	if e.Spec.MaxLoad > 0 {
 		longer = "more time (--duration)"
 	}
-	jobs := ""
-	if g, err := e.Generated(); err != nil {
-		return nil, err
-	} else if g.Closed() {
-		jobs = fmt.Sprintf(sharedHosts, e.ID())
-	}
 	rows, err := db.SQL(ctx, `SELECT kind || ': ' || first(warning ORDER BY measure DESC NULLS LAST, link_id)
 			|| CASE WHEN count(*) > 1 THEN ' (the largest of ' || count(*) || `+more+` ELSE '' END, 1 AS place, kind
-		FROM warnings_all WHERE `+of+` GROUP BY kind`+jobs+`
+		FROM warnings_all WHERE `+of+` GROUP BY kind
 		UNION ALL
 		SELECT 'few flows: the workload is too short to be sure of ' || string_agg(percentiles
 			|| CASE size_bin WHEN 'all' THEN ' of all flows' ELSE ' of ' || size_bin END, '; ' ORDER BY bin)
@@ -165,20 +160,40 @@ func warnings(ctx context.Context, e *pipeline.Estimation, db *queries.DB) ([]st
 	return all, err
 }
 
-// sharedHosts is a line about the jobs of a scenario that share hosts, in SQL, if there are any.
-const sharedHosts = `
-		UNION ALL
-		SELECT 'jobs: ' || string_agg(pair, '; ') || ': each is slower than alone on its hosts', 0, '' FROM (
-			WITH jobs AS (
-				SELECT DISTINCT f.service FROM dependencies AS d JOIN flows AS f ON f.scenario = d.scenario AND f.flow_id = d.flow_id
-				WHERE d.scenario = '%[1]s' AND f.scenario = '%[1]s'
-			), hosts AS (
-				SELECT DISTINCT service, unnest([src, dst]) AS host FROM flows WHERE scenario = '%[1]s' AND service IN (FROM jobs)
-			)
-			SELECT a.service || ' and ' || b.service || ' share ' || count(*) || ' hosts' AS pair
-			FROM hosts AS a JOIN hosts AS b ON a.host = b.host AND a.service < b.service
-			GROUP BY a.service, b.service ORDER BY count(*) DESC, pair LIMIT 8
-		) HAVING count(*) > 0`
+// SharedHosts are lines about the jobs of an estimate that share hosts, but not as many in a base.
+func SharedHosts(ctx context.Context, e *pipeline.Estimation, base lake.ScenarioID) (lines []string, err error) {
+	g, err := e.Generated()
+	if err != nil || !g.Closed() {
+		return nil, err
+	}
+	db, err := e.OpenQueries(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	rows, err := db.SQL(ctx, fmt.Sprintf(`
+		WITH jobs AS (
+			SELECT DISTINCT f.scenario, f.service FROM dependencies AS d JOIN flows AS f USING (scenario, flow_id)
+			WHERE scenario IN ('%[1]s', '%[2]s')
+		), hosts AS (
+			SELECT DISTINCT scenario, service AS job, unnest([src, dst]) AS host FROM flows JOIN jobs USING (scenario, service)
+			WHERE scenario IN ('%[1]s', '%[2]s')
+		), pairs AS (
+			SELECT scenario, a.job, b.job AS other, count(*) AS hosts FROM hosts AS a JOIN hosts AS b USING (scenario, host)
+			WHERE a.job < b.job GROUP BY ALL
+		)
+		SELECT 'jobs ' || job || ' and ' || other || ' share ' || hosts || ' hosts' FROM pairs WHERE scenario = '%[1]s'
+			AND (job, other, hosts) NOT IN (SELECT (job, other, hosts) FROM pairs WHERE scenario = '%[2]s')
+		ORDER BY hosts DESC, job, other`, e.ID(), base))
+	if err != nil {
+		return nil, err
+	}
+	err = rows.Each(func(row []any) error {
+		lines = append(lines, fmt.Sprint(row[0]))
+		return nil
+	})
+	return lines, err
+}
 
 // mostServices is how many services, those with the most flows, a result has.
 const mostServices = 1000

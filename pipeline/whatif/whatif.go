@@ -82,7 +82,11 @@ func whatIf(ctx context.Context, base string, c scenario.Changes, o Settings, ho
 	if err != nil {
 		return nil, err
 	}
-	compared.Warnings, err = summary.Warnings(ctx, changed)
+	shared, err := summary.SharedHosts(ctx, changed, before.ID())
+	if err == nil {
+		compared.Warnings, err = summary.Warnings(ctx, changed)
+	}
+	compared.Warnings = append(shared, compared.Warnings...)
 	return &Answer{compared, changed}, err
 }
 

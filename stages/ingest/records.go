@@ -303,5 +303,6 @@ func (r RejectCount) String() string {
 		func(u UnknownAddress) string { return fmt.Sprintf("%s with %d bytes", u.Address, u.Bytes) })
 	near, all := hostsRules(r.Unknown[0].Address)
 	return text + fmt.Sprintf("\nmost bytes: %s. A line %s,NODE in the table of parsimon ingest --hosts finds the first "+
-		"and those near it, %s,NODE all others; NODE is where they are attached, such as a gateway", strings.Join(most, ", "), near, all)
+		"and those near it, %s,NODE all others; NODE is where they are attached, such as a gateway",
+		strings.Join(most, ", "), near, all)
 }

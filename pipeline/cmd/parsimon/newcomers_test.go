@@ -67,7 +67,7 @@ workload:
 	if out := must(t, "run", "jobs.yaml", "--lake", "lake"); strings.Contains(out, "share") {
 		t.Errorf("jobs on hosts of their own share some:\n%s", out)
 	}
-	contains(t, must(t, "what-if", "jobs", "--lake", "lake", "--move", "y=0"), "warning: jobs: x and y share 2 hosts")
+	contains(t, must(t, "what-if", "jobs", "--lake", "lake", "--move", "y=0"), "warning: jobs x and y share 2 hosts")
 }
 
 // Windows that would be most of a workload give way to all of it: it is the answer that all questions have.

@@ -138,7 +138,8 @@ func answerQuery(ctx context.Context, e *env, l *lake.Lake, limits duckdb.Option
 		case why != "":
 			_, err = fmt.Fprintf(e.stderr, "parsimon: no rows with %s; there are some without\n", format.Escape(why))
 		case q.OfEvent() && params["from_ns"] == "":
-			_, err = fmt.Fprintln(e.stderr, "parsimon: no rows: no event is known; give the time of one by --param from_ns and to_ns")
+			_, err = fmt.Fprintln(e.stderr,
+				"parsimon: no rows: no event is known; give the time of one by --param from_ns and to_ns")
 		}
 		return err
 	}
