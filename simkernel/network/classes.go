@@ -147,8 +147,7 @@ func (n *Network) redsOf(link Link) (reds [MaxClasses]simkernel.RedMark) {
 
 // classOf returns the class of a packet or an ACK.
 func (d *domain) classOf(it *item) int32 {
-	t := &d.net.flows
-	return t.info[t.hops[it.hop].flow].class
+	return int32(d.net.flows.hops[it.hop].last % MaxClasses)
 }
 
 // pick returns the class that a port serves next, of those that are ready, whose next packets have so many bytes.

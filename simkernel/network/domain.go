@@ -25,6 +25,7 @@ type rules struct {
 	limited             bool   // switches have limited buffers
 	lossless            bool   // with PFC
 	classed             bool   // ports have queues by class
+	turns               bool   // of several classes
 	recovers            bool   // senders recover from losses
 	selective           bool   // receivers of transports with a rate take packets in any order
 	irn                 bool   // senders recover as IRN
@@ -46,7 +47,8 @@ func (n *Network) setRules() {
 	moved := n.moves.selective()
 	r.irn = n.buffer.Selective && !r.clocked && !moved
 	r.selective = r.irn || moved
-	r.inTurn = !r.shared && !r.telemetry && !r.lossless && n.frontier == nil
+	r.inTurn = !r.shared && !r.telemetry && n.frontier == nil
+	r.turns = len(n.classes) > 1
 	if r.recovers {
 		r.againMask, r.lateMask = attemptMask, attemptMask
 	}

@@ -9,10 +9,12 @@ const MaxHops = 250
 // waits for hop h is at entry h, delivered data at H; its ACK starts at H, waits for the reverse of hop h at entry
 // h + 1, and reaches the host at 0. Nothing changes them while the flow lives: all workers read them.
 type hop struct {
-	to       [2]int32 // port that data (forward) or an ACK (backward) is sent to from here
-	flow     int32    // its slot
-	lastWire int32    // bytes on the wire of the flow's last packet
+	to   [2]int32 // port that data (forward) or an ACK (backward) is sent to from here
+	flow int32    // its slot
+	last uint32   // bytes on the wire of the flow's last packet × MaxClasses, and its class
 }
+
+func (h *hop) lastWire() int64 { return int64(h.last / MaxClasses) }
 
 const forward, backward = 0, 1 // backward is flagAck
 
@@ -31,7 +33,6 @@ type flowInfo struct {
 	firstHop int32
 	hops     int32
 	domain   int32 // of its source
-	class    int32
 }
 
 // A sender is the sending end of a flow. Its owner is the domain of its host.
@@ -129,8 +130,8 @@ func (d *domain) admit(f *newFlow) {
 	}
 	pool.live++
 	t.info[slot] = flowInfo{row: f.row, startPS: f.startPS, idealNS: f.idealNS, key: f.key, firstHop: base,
-		hops: int32(len(path)), domain: d.id, class: f.class}
-	lastWire := int32(n.params.LastBytes(f.size))
+		hops: int32(len(path)), domain: d.id}
+	last := uint32(n.params.LastBytes(f.size)*MaxClasses) + uint32(f.class)
 	for h := range len(path) + 1 {
 		ahead, back := path[len(path)-1]^1, path[0]
 		if h+1 < len(path) {
@@ -139,7 +140,7 @@ func (d *domain) admit(f *newFlow) {
 		if h > 1 {
 			back = path[h-2] ^ 1
 		}
-		t.hops[int(base)+h] = hop{[2]int32{n.portOf[ahead], n.portOf[back]}, slot, lastWire}
+		t.hops[int(base)+h] = hop{[2]int32{n.portOf[ahead], n.portOf[back]}, slot, last}
 	}
 	clear(t.stats[base:][:len(path)])
 	clear(t.lastPS[base:][:len(path)])

@@ -84,9 +84,9 @@ func (n *Network) kindOf(link Link) uint32 {
 
 func (p *port) kind() uint32 { return p.bits >> portBits }
 
-// idle reports whether nothing waits, nor will the rate change.
+// idle reports whether nothing waits, nor will the rate change, nor is there a pause.
 func (p *port) idle() bool {
-	return len(p.data.buf) == 0 && p.bits&(portAckWaits|portChanges) == 0
+	return len(p.data.buf) == 0 && p.bits&(portAckWaits|portChanges|portPaused) == 0
 }
 
 // noteQueue notes the bytes of the data at the start of a service.
@@ -123,7 +123,7 @@ func (d *domain) runPort(u int32, p *port, arrivals []arrival) {
 		h, ack := &t.hops[it.hop], it.bits&flagAck
 		sendPS := k.sendPS[ack]
 		if it.bits&(flagLast|flagAck) == flagLast {
-			sendPS = k.wire.PS(int64(h.lastWire))
+			sendPS = k.wire.PS(h.lastWire())
 		}
 		if d.leveled && ack == 0 { // the conditions that are rarely true come first, for ACKs are not foreseen
 			d.noteLevels(&it, nowPS)
@@ -148,7 +148,7 @@ func (d *domain) runPort(u int32, p *port, arrivals []arrival) {
 			d.forward(p, k, arrival{it, h.to[ack], p.link})
 		}
 	}
-	if d.classed {
+	if d.turns {
 		d.servedInTurn(p, arrivals[:i])
 	}
 	if i < len(arrivals) {
@@ -291,7 +291,7 @@ func (d *domain) wireBytes(it *item) int64 {
 	case it.bits&flagAck != 0:
 		return d.ackBytes
 	case it.bits&flagLast != 0:
-		return int64(d.net.flows.hops[it.hop].lastWire)
+		return d.net.flows.hops[it.hop].lastWire()
 	}
 	return d.fullBytes
 }
@@ -334,7 +334,7 @@ func (d *domain) transmit(p *port, k *portKind, it item, nowPS int64) {
 	ack, h := it.bits&flagAck, &d.net.flows.hops[it.hop]
 	sendPS := k.sendPS[ack]
 	if it.bits&(flagLast|flagAck) == flagLast {
-		sendPS = k.wire.PS(int64(h.lastWire))
+		sendPS = k.wire.PS(h.lastWire())
 	}
 	p.freePS = nowPS + sendPS
 	it.atPS = p.freePS + k.delayPS
