@@ -166,7 +166,14 @@ func (n *Network) pick(c *portClasses, ready uint32, bytes *[MaxClasses]int64) i
 				return q
 			}
 		}
-		c.turn, c.granted = (c.turn+1)%len(n.classes), false
+		n.pass(c, c.turn)
+	}
+}
+
+// pass ends a class's turn.
+func (n *Network) pass(c *portClasses, q int) {
+	if c.turn, c.granted = q+1, false; c.turn == len(n.classes) {
+		c.turn = 0
 	}
 }
 
@@ -174,7 +181,7 @@ func (n *Network) pick(c *portClasses, ready uint32, bytes *[MaxClasses]int64) i
 func (n *Network) emptied(c *portClasses, q int) {
 	c.deficit[q] = 0
 	if c.turn == q {
-		c.turn, c.granted = (c.turn+1)%len(n.classes), false
+		n.pass(c, q)
 	}
 }
 
@@ -209,7 +216,7 @@ func (d *domain) servedInTurn(p *port, arrivals []arrival) {
 			continue
 		}
 		if q := int(d.classOf(&a.item)); d.net.strict>>q&1 == 0 || c.turn == q {
-			c.turn, c.granted = (q+1)%len(d.net.classes), false
+			d.net.pass(c, q)
 		}
 	}
 }

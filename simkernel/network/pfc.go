@@ -311,21 +311,23 @@ func (d *domain) settleLeaving(b *buffer) {
 // takeToggles is the part of runWindow that depends on PFC: it gives ports the pauses that arrive, and returns what
 // else does.
 func (d *domain) takeToggles(arrivals []arrival, work *portSet) []arrival {
-	kept := arrivals[:0]
-	for _, a := range arrivals {
-		if a.hop != pauseHop {
-			kept = append(kept, a)
-			continue
+	some := false
+	for i := range arrivals {
+		if a := &arrivals[i]; a.hop == pauseHop {
+			at := a.port - d.low
+			p := &d.ports[at]
+			u := d.pauserOf(p.link, 0)
+			u.toggles = append(u.toggles, toggle{a.atPS, int32(a.bits >> 1), a.bits&1 != 0})
+			slices.SortStableFunc(u.toggles, func(x, y toggle) int { return cmp.Compare(x.atPS, y.atPS) })
+			d.setNextPause(p)
+			work.add(at)
+			some = true
 		}
-		at := a.port - d.low
-		p := &d.ports[at]
-		u := d.pauserOf(p.link, 0)
-		u.toggles = append(u.toggles, toggle{a.atPS, int32(a.bits >> 1), a.bits&1 != 0})
-		slices.SortStableFunc(u.toggles, func(x, y toggle) int { return cmp.Compare(x.atPS, y.atPS) })
-		d.setNextPause(p)
-		work.add(at)
 	}
-	return kept
+	if some {
+		arrivals = slices.DeleteFunc(arrivals, func(a arrival) bool { return a.hop == pauseHop })
+	}
+	return arrivals
 }
 
 // setNextPause sets when a port changes next: its rate, a pause that begins or ends, or the watchdog looks.
