@@ -314,16 +314,10 @@ func (d *domain) runMerged(b *buffer, all []arrival) {
 	d.merging = false
 	for _, u := range d.active {
 		p := &d.ports[u]
-		if d.classed {
-			d.runQueues(u, p)
-			continue
-		}
 		p.data.trim()
 		p.acks.trim()
 		p.noteAcks()
-		if nextPS := d.serve(p, &p.data, &p.acks, d.startPS); nextPS != never {
-			d.schedule(u, nextPS)
-		}
+		d.runQueued(u, p, nil)
 	}
 }
 
@@ -361,16 +355,6 @@ func (d *domain) holdAll(b *buffer, p *port, arrivals []arrival) {
 				b.add(d.pauserOf(a.link^1, d.classOf(&a.item)), bytes)
 			}
 		}
-	}
-}
-
-// release counts a data packet that leaves a switch's port; its class has been counted.
-func (d *domain) release(p *port, it *item, nowPS int64) {
-	bytes := d.wireBytes(it)
-	p.heldBytes -= bytes
-	d.net.buffers[p.node].usedBytes -= bytes
-	if d.leveled {
-		d.levels = append(d.levels, level{nowPS, -bytes})
 	}
 }
 

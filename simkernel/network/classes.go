@@ -319,7 +319,7 @@ func (d *domain) serveClass(p *port, k *portKind, nowPS int64) {
 	if d.telemetry {
 		d.writeTelemetry(p, &it, nowPS)
 	}
-	if f.heldBytes -= bytes[served]; d.lossless {
+	if d.lossless {
 		d.leaves(p.node, f.came[f.head-1]^1, &it, bytes[served], nowPS)
 	}
 	d.send(p, k, it, nowPS)

@@ -141,7 +141,7 @@ func (n *Network) Headroom(link Link) int64 {
 // default headroom gives it half of what the reserves leave: such a switch drops what arrives after a pause.
 func (n *Network) initPFC() error {
 	reserve, headroom := make([]int64, len(n.host)), make([]int64, len(n.host))
-	alpha, slowest := make([]float64, len(n.host)), int64(never)
+	alpha, alphaLossy, slowest := make([]float64, len(n.host)), math.Inf(1), int64(never)
 	for _, link := range n.links {
 		if n.host[link.SrcNode] {
 			slowest = min(slowest, link.BandwidthBps)
@@ -158,6 +158,8 @@ func (n *Network) initPFC() error {
 				if n.buffer.HeadroomBytes > 0 {
 					u.headroom = int64(float64(u.headroom) * faster)
 				}
+			} else {
+				alphaLossy = min(alphaLossy, u.alpha)
 			}
 			reserve[v] += u.reserve
 			headroom[v] += u.headroom
@@ -181,7 +183,7 @@ func (n *Network) initPFC() error {
 			return &PlaceError{v, -1, fmt.Errorf("xoff is %d bytes, more than the pool of %d that reserve and headroom leave",
 				n.buffer.XOFFBytes, b.poolBytes)}
 		}
-		if most := n.alphaLossy() * float64(b.poolBytes); !n.host[v] && most < float64(n.fullBytes) {
+		if most := alphaLossy * float64(b.poolBytes); !n.host[v] && most < float64(n.fullBytes) {
 			return &PlaceError{v, -1, fmt.Errorf("classes without pfc have %.0f bytes of the shared pool, which never admits a "+
 				"packet of %d", most, n.fullBytes)}
 		}
@@ -195,17 +197,6 @@ func (n *Network) initPFC() error {
 		u.headroom = int64(float64(u.headroom) * share[n.links[i/len(n.classes)].SrcNode])
 	}
 	return nil
-}
-
-// alphaLossy is the least threshold of lossy classes.
-func (n *Network) alphaLossy() float64 {
-	least := math.Inf(1)
-	for i := range n.classes {
-		if n.classes[i].Lossy {
-			least = min(least, n.alphaOf(&n.classes[i]))
-		}
-	}
-	return least
 }
 
 // pfcThreshold returns the threshold of a link's part of the pool, of which so many bytes are free.

@@ -311,7 +311,7 @@ func (d *domain) mark(p *port, it *item, nowPS int64) {
 func (d *domain) send(p *port, k *portKind, it item, nowPS int64) {
 	if it.bits&flagAck == 0 {
 		if d.limited {
-			d.release(p, &it, nowPS)
+			d.hold(&d.net.buffers[p.node], p, &it, -d.wireBytes(&it), nowPS)
 		}
 		if it.bits&d.lateMask != d.lateNot {
 			d.countLate(p, &it, nowPS)
