@@ -237,12 +237,6 @@ func (d *domain) fits(b *buffer, mostBytes int64) bool {
 // levelParts is how many parts of a window are looked at one by one.
 const levelParts = 64
 
-// noteLevels notes data that takes room from its arrival to a time.
-func (d *domain) noteLevels(it *item, untilPS int64) {
-	bytes := d.wireBytes(it)
-	d.levels = append(d.levels, level{it.atPS, bytes}, level{untilPS, -bytes})
-}
-
 // notePeak notes the maximum of the bytes in a buffer, which held so many when the window began. What arrives at a time
 // comes before what leaves.
 func (d *domain) notePeak(b *buffer, bytes int64) {

@@ -15,13 +15,13 @@ const blockWindows = 64
 type calendar struct {
 	window, startPS, endPS, lengthPS int64  // the present window
 	perWindow                        uint64 // 2^64 / lengthPS
+	ofPorts                          int    // how many there are
 
 	// Work of the present block, in slot w % blockWindows. Bit w % blockWindows of busy is set if there is any.
 	block   uint64
 	busy    uint64
 	windows [blockWindows]windowWork // with memory only where there is any
 	unused  []windowWork             // memory
-	ofPorts int                      // how many there are
 
 	later  []laterBlock // blocks with work, in order
 	recent int          // index in later of the block that was added to last

@@ -5,8 +5,8 @@ type domain struct {
 	net *Network
 	id  int32
 	rules
-	portTable
 	calendar
+	portTable
 	sorter
 	mail
 	pool flowPool

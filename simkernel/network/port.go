@@ -125,12 +125,9 @@ func (d *domain) runPort(u int32, p *port, arrivals []arrival) {
 		if it.bits&(flagLast|flagAck) == flagLast {
 			sendPS = k.wire.PS(h.lastWire())
 		}
-		if d.leveled && ack == 0 { // the conditions that are rarely true come first, for ACKs are not foreseen
-			d.noteLevels(&it, nowPS)
-		}
-		if it.bits&d.lateMask != d.lateNot {
-			d.countLate(p, &it, nowPS)
-		} else if waitPS := nowPS - it.atPS; waitPS != 0 && ack == 0 {
+		if d.recovers && (d.leveled || it.bits&d.lateMask != d.lateNot) {
+			d.passes(p, &it, nowPS)
+		} else if waitPS := nowPS - it.atPS; waitPS != 0 && ack == 0 { // in this order: ACKs are not foreseen
 			t.count(&it, waitPS)
 		}
 		if p.bits&portFull == 0 && ack == 0 {
@@ -320,6 +317,19 @@ func (d *domain) send(p *port, k *portKind, it item, nowPS int64) {
 		}
 	}
 	d.transmit(p, k, it, nowPS)
+}
+
+// passes counts the wait of what is served in turn where senders recover, and the room that data takes meanwhile.
+func (d *domain) passes(p *port, it *item, nowPS int64) {
+	if d.leveled && it.bits&flagAck == 0 {
+		bytes := d.wireBytes(it)
+		d.levels = append(d.levels, level{it.atPS, bytes}, level{nowPS, -bytes})
+	}
+	if it.bits&d.lateMask != d.lateNot {
+		d.countLate(p, it, nowPS)
+	} else if waitPS := nowPS - it.atPS; waitPS != 0 && it.bits&flagAck == 0 {
+		d.net.flows.count(it, waitPS)
+	}
 }
 
 // countLate has the wait of data that leaves a switch's port counted between steps.
