@@ -32,7 +32,7 @@ type rules struct {
 	clocked             bool   // senders are clocked by ACKs; they recover, too
 	inTurn              bool   // what finds a switch's port idle may be served at once (runPort)
 	againMask           uint32 // bits of items that are set in a packet that is sent again
-	lateMask, lateNot   uint32 // what packets with bits&lateMask != lateNot meet is counted between steps
+	lateMask, lateNot   uint32 // what packets with bits&lateMask != lateNot meet is counted between epochs
 	tagMask             uint32 // bits of items for the balance (conga.go)
 	numberShift         uint8  // of items: where the number of a packet begins
 	fullBytes, ackBytes int64  // on the wire
@@ -77,14 +77,14 @@ type mail struct {
 	neighbors []int32     // domains that it shares cables with
 }
 
-// A journal is what a domain leaves to the coordinator, which reads it between steps.
+// A journal is what a domain leaves to the coordinator, which reads it between epochs.
 type journal struct {
 	results  resultPart
-	foreseen []delivery // of flows in this step, if flows wait for others
-	coming   []arrival  // at hosts, in this step, if paths move, too
-	finished []finish   // with recovery: flows delivered in this step
+	foreseen []delivery // of flows in this epoch, if flows wait for others
+	coming   []arrival  // at hosts, in this epoch, if paths move, too
+	finished []finish   // with recovery: flows delivered in this epoch
 	late     []lateStat
-	gone     []int32 // with recovery: the slots of packets and ACKs that have left the network in this step
+	gone     []int32 // with recovery: the slots of packets and ACKs that have left the network in this epoch
 	losses   Losses
 	work     int64 // items processed in this epoch
 }

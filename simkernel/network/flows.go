@@ -78,14 +78,14 @@ type flowPool struct {
 	low, hi int32                        // entries that were never used
 	live    int64
 
-	starting  []*newFlow // flows of its hosts that start in this step
+	starting  []*newFlow // flows of its hosts that start in this epoch
 	needUnits int        // of hop entries, for them
 }
 
 // units returns how many units of hop entries a path takes.
 func units(hops int) int { return (hops + hopUnit) / hopUnit } // one entry more than hops, rounded up
 
-// reserve makes room for the flows that start in the next step.
+// reserve makes room for the flows that start in the next epoch.
 func (n *Network) reserve(pool *flowPool) {
 	t, count := &n.flows, len(pool.starting)
 	for len(pool.slots) < count {

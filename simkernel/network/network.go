@@ -33,7 +33,7 @@
 // from one domain to another. In a step workers simulate the domains in any order or at the same time (workers.go);
 // what leaves a domain is read by the other in the next step. A domain divides a step into windows as long as the least
 // time from one of its ports to the next. What reaches a port in a window left another port before the window began.
-// So each port processes its arrivals of a window alone, in one pass, without an event heap (domain.go).
+// So each port processes its arrivals of a window alone, in one pass, without an event heap (calendar.go).
 //
 //	feed ──► flows ──► step: domain 0 │ domain 1 │ … ──► results ──► finished
 //	(goroutine)               windows │ windows  │       (goroutine)
@@ -51,7 +51,7 @@
 //     (Network.admits, domain.drop).
 //   - It leaves a switch's port in domain.runPort, if it need not wait for others, or in domain.serve
 //     (domain.serveClass with classes), and a NIC in domain.sendNext.
-//   - Its last packet is delivered in domain.receiveData (with recovery: Network settles it after the step, in
+//   - Its last packet is delivered in domain.receiveData (with recovery: Network settles it between epochs, in
 //     recovery.settle); the flow's slot is free when its source has received the last ACK (domain.free).
 package network
 

@@ -332,7 +332,7 @@ func (d *domain) passes(p *port, it *item, nowPS int64) {
 	}
 }
 
-// countLate has the wait of data that leaves a switch's port counted between steps.
+// countLate has the wait of data that leaves a switch's port counted between epochs.
 func (d *domain) countLate(p *port, it *item, nowPS int64) {
 	if it.bits&flagAck == 0 && (nowPS != it.atPS || it.bits&flagLast != 0) {
 		d.late = append(d.late, lateStat{item: *it, startPS: nowPS, link: p.link})

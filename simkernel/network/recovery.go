@@ -20,7 +20,7 @@ import (
 // has an ACK of already, because ACKs are never lost and stay in order.
 //
 // Copies of a packet that was sent again can be in the network when their flow has been delivered. What they meet is
-// counted between steps (lateStat), as long as their flow was not delivered; and a flow's slot is free only when
+// counted between epochs (lateStat), as long as their flow was not delivered; and a flow's slot is free only when
 // nothing of it is in the network.
 
 // nackEveryNS is the least time between two NACKs for the same packet (the HPCC simulator's default). On paths with a
@@ -38,7 +38,7 @@ type recovery struct {
 	lasts     []lateStat // scratch
 }
 
-// A recoveryFlow belongs to the domain of the source, between steps to the coordinator.
+// A recoveryFlow belongs to the domain of the source, between epochs to the coordinator.
 type recoveryFlow struct {
 	packets    int64
 	una        int64 // packets acknowledged
@@ -454,7 +454,7 @@ func (r *recovery) settleLasts() {
 	r.lasts = r.lasts[:0]
 }
 
-// settle counts between steps what concerns flows of several domains, and frees those that have left the network.
+// settle counts between epochs what concerns flows of several domains, and frees those that have left the network.
 func (r *recovery) settle() {
 	n := r.net
 	t := &n.flows
