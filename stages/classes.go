@@ -43,8 +43,7 @@ func SettleClasses(classes []TrafficClass) ([]TrafficClass, error) {
 			return nil, fmt.Errorf("the class of queue %d has an empty name", c.Queue)
 		}
 		if c.Queue > 0 && len(c.Services)+len(c.VNets)+len(c.DSCP) == 0 {
-			return nil, fmt.Errorf("class %s of queue %d has no services, vnets or dscp: no data would wait there", c.Name,
-				c.Queue)
+			return nil, fmt.Errorf("class %s of queue %d has no services, vnets or dscp", c.Name, c.Queue)
 		}
 		claims := []string{"name " + strings.ToLower(c.Name), fmt.Sprintf("queue %d", c.Queue)}
 		for _, s := range c.Services {

@@ -154,8 +154,7 @@ func (s *Scenario) Classes() ([]stages.TrafficClass, error) {
 		}
 		for _, vnet := range c.VNets {
 			if !s.traced() && !slices.ContainsFunc(s.workload.services, func(o serviceSpec) bool { return o.VNet == vnet }) {
-				return nil, SwitchesError{fmt.Errorf("switches.classes: class %s has virtual network %q, in which no service "+
-					"of the workload is", c.Name, vnet)}
+				return nil, SwitchesError{fmt.Errorf("switches.classes: class %s has vnet %q, which no service has", c.Name, vnet)}
 			}
 		}
 	}
@@ -193,7 +192,7 @@ func (s *Scenario) Buffers() (network.BufferParams, error) {
 	if stated := s.switchBuffer; s.switches.OfTopology {
 		if stated == nil {
 			return b, SwitchesError{errors.New("switches.buffer is topology, which has no SONiC configurations with a " +
-				"BUFFER_POOL")}
+				"BUFFER_POOL that has a size")}
 		}
 		b.SwitchBytes = stated.SwitchBytes
 		if b.PFC {
@@ -303,7 +302,7 @@ func (s *Scenario) takeBuffer(l *format.Loaded) {
 	alpha := fmt.Sprintf("alpha %g, the default", s.switchBuffer.Alpha)
 	if len(thresholds) > 0 {
 		th, rest := mostCommon(thresholds)
-		s.switchBuffer.Alpha = alphaOf(th)
+		s.switchBuffer.Alpha = math.Exp2(float64(th))
 		alpha = fmt.Sprintf("alpha %g from %s = %d%s", s.switchBuffer.Alpha, origin(l, "dynamic_threshold", th), th, rest)
 	}
 	s.switchBuffer.ReservedBytes, _ = mostCommon(reserves)
@@ -311,9 +310,6 @@ func (s *Scenario) takeBuffer(l *format.Loaded) {
 		origin(l, "pool_size", bytes), rest, s.switchBuffer.ReservedBytes, alpha)
 	s.takePFC(l)
 }
-
-// alphaOf is the dynamic threshold of a dynamic_th.
-func alphaOf(th int64) float64 { return math.Exp2(float64(min(10, max(-10, th)))) }
 
 // takePFC notes the BUFFER_PROFILE that most switches have for lossless priority groups: it has a headroom, xoff, which
 // is that of ports of the speed in its name (pg_lossless_40000_5m_profile: 40,000 Mbps), if that has one.
@@ -330,7 +326,7 @@ func (s *Scenario) takePFC(l *format.Loaded) {
 			p := network.BufferParams{HeadroomBytes: int64(float64(k.Number) * float64(slowest) / 1e6 / max(1, mbps)),
 				ReservedBytes: k.Object["size"], XOFFBytes: k.Object["static_th"]}
 			if th, has := k.Object["dynamic_th"]; has {
-				p.Alpha = alphaOf(th)
+				p.Alpha = math.Exp2(float64(th))
 			}
 			profiles = append(profiles, p)
 		}

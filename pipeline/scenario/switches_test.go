@@ -216,7 +216,7 @@ func checkClasses(t *testing.T, file func(string) (*Scenario, error)) {
 		"{name: a, queue: 1, dscp: [1]}, {name: A, queue: 2, dscp: [2]}":             "classes a and A both have name a",
 		"{name: a, queue: 1}":                                              "class a of queue 1 has no services, vnets or dscp",
 		"{name: '', queue: 1, dscp: [1]}":                                  "the class of queue 1 has an empty name",
-		"{name: a, queue: 1, vnets: [nope]}":                               `class a has virtual network "nope", in which no service`,
+		"{name: a, queue: 1, vnets: [nope]}":                               `class a has vnet "nope", which no service has`,
 		"{name: a, queue: 1, vnets: [v]}, {name: b, queue: 2, vnets: [v]}": "classes a and b both have virtual network v",
 	} {
 		s, err := file("switches: {buffer: 1MB, classes: [" + text + "]}")

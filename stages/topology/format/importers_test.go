@@ -120,6 +120,9 @@ func TestSONiCFaults(t *testing.T) {
 		{"no scheduler", "tor01", [2]string{`"scheduler.0": {`, `"s": {`}, []string{`format QUEUE.Ethernet112,Ethernet114|5.scheduler: is "scheduler.0", and SCHEDULER has`}},
 		{"no profile", "tor01", [2]string{`"wred_profile": "AZURE_LOSSLESS"`, `"wred_profile": "x"`}, []string{"format WRED_PROFILE has no such object"}},
 		{"weight", "tor01", [2]string{`"weight": "14"`, `"weight": "0"`}, []string{"format SCHEDULER.scheduler.0.weight: is 0, must be 1 to 100"}},
+		{"alpha", "tor01", [2]string{`"dynamic_th": "-3"`, `"dynamic_th": "1000"`}, []string{`format dynamic_th: is "1000", must be -10 to 10`}},
+		{"threshold", "tor01", [2]string{`"green_min_threshold": "1048576"`, `"green_min_threshold": "-1"`},
+			[]string{`format WRED_PROFILE.AZURE_LOSSLESS.green_min_threshold: is "-1", must be 0 to`}},
 		{"scheduling", "tor01", [2]string{`"STRICT"`, `"FIFO"`}, []string{`format SCHEDULER.scheduler.2.type: is "FIFO", want STRICT, DWRR or WRR`}},
 		{"queues", "tor01", [2]string{`Ethernet114|5"`, `Ethernet114|5-"`}, []string{"format QUEUE.Ethernet112,Ethernet114|5-: want PORTS|QUEUE or PORTS|FIRST-LAST"}},
 	} {

@@ -372,6 +372,9 @@ var sonicSettings = []struct {
 		{"static_th", "static_threshold", "bytes"}}},
 }
 
+// settingBounds are the least and the largest number of a setting by its unit.
+var settingBounds = map[string][2]int64{"bytes": {0, 1 << 60}, "%": {0, 100}, "log2": {-10, 10}}
+
 func (d *draft) readSettings(name string, top tree.Field) {
 	s := SwitchSettings{Switch: name, File: top.File}
 	for _, t := range sonicSettings {
@@ -384,9 +387,12 @@ func (d *draft) readSettings(name string, top tree.Field) {
 				}
 				text := reference(f.Value.Text)
 				number, err := strconv.ParseInt(text, 10, 64)
+				bounds, isNumber := settingBounds[k[2]]
 				switch {
-				case err != nil && k[2] != "":
+				case isNumber && err != nil:
 					d.bad(f, "is %s, want a whole number", f.Value)
+				case isNumber && (number < bounds[0] || number > bounds[1]):
+					d.bad(f, "is %s, must be %d to %d", f.Value, bounds[0], bounds[1])
 				case text != "":
 					numbers[k[0]] = number
 					s.Taken = append(s.Taken, TakenSetting{k[1], text, k[2], t.table + "|" + object + "|" + k[0], f.File,
