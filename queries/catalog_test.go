@@ -133,7 +133,8 @@ func TestCatalog(t *testing.T) {
 			t.Errorf("%d views without a comment", n)
 		}
 		if n := count(t, db, `SELECT count(*) FROM duckdb_columns() AS c WHERE NOT internal AND coalesce(comment, '') = ''
-			AND table_name IN (`+"'"+strings.Join(tableViewNames(), "','")+"'"+`)`); n != 0 {
+			AND table_name IN (`+"'"+strings.Join(tableViewNames(), "','")+"'"+`)
+			AND table_name NOT IN (SELECT view_name FROM duckdb_views() WHERE comment LIKE '% Its columns are those of view %.')`); n != 0 {
 			t.Errorf("%d columns of tables without a comment", n)
 		}
 	})

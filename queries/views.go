@@ -58,7 +58,7 @@ func views(files []File, base string) ([]view, error) {
 	}
 	var all []view
 	for _, t := range schema.Tables() {
-		for _, v := range t.Views() {
+		for i, v := range t.Views() {
 			name := t.Name
 			if v.Hive[0] == "workload" {
 				name += " of workload"
@@ -66,7 +66,11 @@ func views(files []File, base string) ([]view, error) {
 			if v.Answer {
 				name = "answer of " + name
 			}
-			all = append(all, tableView(t, v, byView[name], base, answers))
+			of := tableView(t, v, byView[name], base, answers)
+			if i > 0 { // DuckDB takes a statement for each column: a sixth of the time that a catalog takes
+				of.columns, of.comment = nil, of.comment+" Its columns are those of view "+t.Name+"."
+			}
+			all = append(all, of)
 		}
 	}
 	all = append(all, view{name: "size_bins", sql: sizeBinsView(), comment: "The size bins of answers, and all sizes."},

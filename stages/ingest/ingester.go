@@ -240,11 +240,17 @@ func (c flowColumn) asText() string {
 	case "DOUBLE", "FLOAT", "DECIMAL":
 		return "CASE WHEN " + name + " = floor(" + name + ") AND abs(" + name + ") < 9.2e18 " +
 			"THEN CAST(CAST(" + name + " AS BIGINT) AS VARCHAR) ELSE CAST(" + name + " AS VARCHAR) END"
-	case "INTEGER[]", "BIGINT[]", "UINTEGER[]", "UBIGINT[]", "VARCHAR[]",
-		"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT":
+	}
+	if c.whole() || slices.Contains([]string{"INTEGER[]", "BIGINT[]", "UINTEGER[]", "UBIGINT[]", "VARCHAR[]"}, c.typ) {
 		return "CAST(" + name + " AS VARCHAR)"
 	}
 	return ""
+}
+
+// whole reports whether the column holds whole numbers.
+func (c flowColumn) whole() bool {
+	return slices.Contains([]string{"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT",
+		"UINTEGER", "UBIGINT", "UHUGEINT"}, c.typ)
 }
 
 // flowColumns lists the columns of table flows, but one if it is named.

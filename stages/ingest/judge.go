@@ -24,9 +24,9 @@ var canonical = []canonicalColumn{
 	{"after", "VARCHAR"}, {"delay_ns", "VARCHAR"}, {"dscp", "VARCHAR"},
 }
 
-// typed runs the mapping and writes the canonical columns with their types; NULL where a value is not of the type.
-// Another column, has_id, says whether there is a value for flow_id. The mapping runs in a database of its own, which
-// opens no file but the staged rows and the result: its SQL may be a user's.
+// typed runs the mapping and makes view typed: the canonical columns with their types, NULL where a value is not of the
+// type. Another column, has_id, says whether there is a value for flow_id. The mapping runs in a database of its own,
+// which opens no file but the staged rows and the result: its SQL may be a user's.
 func (in *Ingester) typed(ctx context.Context, m *Mapping, src rowSource, out string) (anyFlowID bool, err error) {
 	undo := func() error { return nil }
 	if m.foreign { // DuckDB does not count all of its memory
@@ -41,7 +41,8 @@ func (in *Ingester) typed(ctx context.Context, m *Mapping, src rowSource, out st
 	if err = errors.Join(err, undo()); err != nil {
 		return false, fmt.Errorf("mapping %s: %w", m.Name, err)
 	}
-	err = in.query(ctx, "SELECT coalesce(bool_or(has_id), false) FROM "+duckdb.ScanParquet(out), &anyFlowID)
+	err = in.query(ctx, "CREATE OR REPLACE TEMP VIEW typed AS FROM "+duckdb.ScanParquet(out)+
+		"; SELECT coalesce(bool_or(has_id), false) FROM typed", &anyFlowID)
 	return anyFlowID, err
 }
 
@@ -76,9 +77,13 @@ func (in *Ingester) runMapping(ctx context.Context, m *Mapping, src rowSource, o
 			return err
 		}
 		list = append(list, text+" AS "+duckdb.Ident(k.name))
-		if k.name == "flow_id" && ok && column.typ == "VARCHAR" { // NULL and text that is not an id are different
-			list = append(list, "nullif(trim("+duckdb.Ident(column.name)+"), '') IS NOT NULL AS has_id")
-		} else if k.name == "flow_id" {
+		switch id := duckdb.Ident(column.name); {
+		case k.name != "flow_id":
+		case ok && column.typ == "VARCHAR": // NULL and text that is not an id are different
+			list = append(list, "nullif(trim("+id+"), '') IS NOT NULL AS has_id")
+		case ok && m.numbers:
+			list = append(list, id+" IS NOT NULL AS has_id")
+		default:
 			list = append(list, fmt.Sprintf("%v AS has_id", ok))
 		}
 	}
@@ -130,6 +135,8 @@ func (k canonicalColumn) cast(c flowColumn, ok bool) (string, error) {
 		return "CAST(" + name + " AS VARCHAR)", nil
 	case k.typ == "BOOLEAN":
 		return "TRY_CAST(" + name + " AS BOOLEAN)", nil
+	case c.whole():
+		return "TRY_CAST(" + name + " AS " + k.typ + ")", nil
 	}
 	text := c.asText()
 	if text == "" {
@@ -138,13 +145,12 @@ func (k canonicalColumn) cast(c flowColumn, ok bool) (string, error) {
 	return "TRY_CAST(whole(" + text + ") AS " + k.typ + ")", nil
 }
 
-// addresses looks up every address of a file once, and creates tables addresses, of those that are hosts, and
+// addresses looks up every address of view typed once, and creates tables addresses, of those that are hosts, and
 // class_labels, of the labels of all address classes so far.
-func (in *Ingester) addresses(ctx context.Context, typed string) error {
-	from := duckdb.ScanParquet(typed)
+func (in *Ingester) addresses(ctx context.Context) error {
 	var hosts, labels []string
 	err := in.each(ctx,
-		"SELECT src FROM "+from+" WHERE src IS NOT NULL UNION SELECT dst FROM "+from+" WHERE dst IS NOT NULL",
+		"SELECT src FROM typed WHERE src IS NOT NULL UNION SELECT dst FROM typed WHERE dst IS NOT NULL",
 		func(rows *sql.Rows) error {
 			var text string
 			if err := rows.Scan(&text); err != nil {
@@ -183,9 +189,8 @@ func (in *Ingester) create(ctx context.Context, table string, rows []string) err
 // judge creates the view judged: the typed rows with their hosts, labels and, for rows that cannot be used, the
 // reason. The labels of a row are its own (with Options.LabelsFirst the last choice), else those of its destination,
 // else those of its source.
-func (in *Ingester) judge(ctx context.Context, typed string, n int32, stats *FileStats) error {
-	from := duckdb.ScanParquet(typed)
-	lo, hi, err := in.plausible(ctx, from)
+func (in *Ingester) judge(ctx context.Context, n int32, stats *FileStats) error {
+	lo, hi, err := in.plausible(ctx)
 	if err != nil {
 		return err
 	}
@@ -197,7 +202,7 @@ WITH joined AS (
     coalesce(t.end_ns, t.start_ns) AS last_ns,
     coalesce(t.protocol = 6 AND t.size_bytes BETWEEN 40 * t.packets
       AND t.packets * CASE WHEN contains(t.src, ':') THEN %d ELSE %d END, false) AS alone
-  FROM %s AS t LEFT JOIN addresses AS s ON t.src = s.address LEFT JOIN addresses AS d ON t.dst = d.address
+  FROM typed AS t LEFT JOIN addresses AS s ON t.src = s.address LEFT JOIN addresses AS d ON t.dst = d.address
 ), labelled AS (
   SELECT j.*,
     coalesce(%s, '') AS service_name,
@@ -232,7 +237,7 @@ SELECT l.*, %d AS source,
     WHEN start_resolution_ns < 0 OR start_resolution_ns > 86400000000000
       THEN 'start_resolution_ns is negative or over a day'
   END AS reason
-FROM labelled AS l`, headerBytes+20, headerBytes, from, in.labelOrder("service"), in.labelOrder("vnet"), n,
+FROM labelled AS l`, headerBytes+20, headerBytes, in.labelOrder("service"), in.labelOrder("vnet"), n,
 		stats.AnyFlowID, duckdb.Quote(unknownSrc), duckdb.Quote(unknownDst), maxFlowBytes, maxStartNS,
 		duckdb.Quote(acksAlone), lo, hi, hi))
 }
@@ -258,16 +263,16 @@ func (in *Ingester) labelOrder(name string) string {
 
 // plausible returns the first and the last start that are accepted: what the simulator can represent before and
 // after the day in which the median row starts.
-func (in *Ingester) plausible(ctx context.Context, from string) (lo, hi int64, err error) {
+func (in *Ingester) plausible(ctx context.Context) (lo, hi int64, err error) {
 	var day sql.NullInt64
 	err = in.query(ctx, fmt.Sprintf(`
 WITH days AS (
   SELECT start_ns // 86400000000000 AS day, count(*) AS n
-  FROM %s WHERE start_ns BETWEEN 0 AND %d AND set_aside IS NULL GROUP BY day
+  FROM typed WHERE start_ns BETWEEN 0 AND %d AND set_aside IS NULL GROUP BY day
 ), sums AS (
   SELECT day, sum(n) OVER (ORDER BY day) AS upto, sum(n) OVER () AS n FROM days
 )
-SELECT min(day) FROM sums WHERE 2 * upto >= n`, from, maxStartNS), &day)
+SELECT min(day) FROM sums WHERE 2 * upto >= n`, maxStartNS), &day)
 	if err != nil || !day.Valid {
 		return 0, maxStartNS, err
 	}

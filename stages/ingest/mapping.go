@@ -16,7 +16,7 @@ import (
 )
 
 // Mapping says how the rows of a kind of file become flows: how the file is read, and one SELECT from the view source,
-// whose columns are all text, that yields the canonical columns:
+// whose columns are text, that yields the canonical columns:
 //
 //	"row"                 number of the row, as in source
 //	src, dst              hosts: addresses, names or node ids
@@ -51,6 +51,7 @@ type Mapping struct {
 	widths  []int      // of words: how many words a line may have; nil: as many as names
 	count   bool       // of words: the first line is the number of rows
 	end     string     // a line that ends the rows
+	numbers bool       // whole numbers of Parquet are numbers in source, too
 	query   string
 	foreign bool // not part of the program: its SQL is bounded by more than DuckDB
 }
@@ -74,7 +75,8 @@ func ReadMapping(file string) (*Mapping, error) {
 }
 
 var (
-	mappingLine  = regexp.MustCompile(`^-- (format|title|from|rows|reads|names|widths|count|end|column|needs): (.+)$`)
+	mappingLine = regexp.MustCompile(
+		`^-- (format|title|from|rows|reads|names|widths|count|end|numbers|column|needs): (.+)$`)
 	sqlComment   = regexp.MustCompile(`(?m)--.*$`)
 	mappingField = regexp.MustCompile(`^([a-z_][a-z0-9_]*)(?: = (.+))?$`)
 )
@@ -92,6 +94,7 @@ var (
 //	-- widths: 6 7             of words: the numbers of words that a line may have
 //	-- count: 1                of words: the first line is the number of rows
 //	-- end: Summary            of CSV and words: this line and those after it are no rows
+//	-- numbers: 1              of Parquet: columns of whole numbers are not text in source
 //	-- needs: a|b c            columns that a file must have
 func parseMapping(file, text string) (*Mapping, error) {
 	m := &Mapping{Name: strings.TrimSuffix(filepath.Base(file), ".sql"), Text: text}
@@ -154,6 +157,8 @@ func (m *Mapping) setHeader(key, value string) error {
 		m.names = strings.Fields(value)
 	case "count":
 		m.count = value == "1"
+	case "numbers":
+		m.numbers = value == "1"
 	case "widths":
 		for _, w := range strings.Fields(value) {
 			n, err := strconv.Atoi(w)

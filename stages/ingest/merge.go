@@ -166,7 +166,13 @@ func (m *merging) wholeFlows(ctx context.Context, records string) (err error) {
 
 // rejectRepeatedIDs writes flows whose id an earlier row has to table rejects, and returns the other flows.
 func (m *merging) rejectRepeatedIDs(ctx context.Context, flows string) (string, error) {
-	err := m.exec(ctx, `
+	var repeated int64
+	err := m.query(ctx, "SELECT count(*) FROM (SELECT flow_id FROM "+flows+" GROUP BY flow_id HAVING count(*) > 1)",
+		&repeated)
+	if err != nil || repeated == 0 {
+		return flows, err
+	}
+	err = m.exec(ctx, `
 CREATE OR REPLACE TEMP TABLE firsts AS
 SELECT flow_id, arg_min(source, (source, "row")) AS source, arg_min("row", (source, "row")) AS "row"
 FROM `+flows+` GROUP BY flow_id HAVING count(*) > 1`)
@@ -181,16 +187,14 @@ FROM `+flows+` GROUP BY flow_id HAVING count(*) > 1`)
   concat_ws(',', flow_id, src, dst, size_bytes, start_ns, service, vnet) AS raw
 FROM ` + flows + ` AS k SEMI JOIN firsts USING (flow_id) ANTI JOIN firsts USING (flow_id, source, "row")
 ORDER BY source, "row"`
-	rejected := m.tmp("merge-rejects.parquet")
-	from := duckdb.ScanParquet(rejected)
-	if err := m.exec(ctx, copyTo(schema.Rejects, query, rejected)); err != nil {
+	m.stats.RejectsFile = m.tmp("merge-rejects.parquet")
+	if err := m.exec(ctx, copyTo(schema.Rejects, query, m.stats.RejectsFile)); err != nil {
 		return "", err
 	}
-	if err := m.query(ctx, "SELECT count(*) FROM "+from, &m.stats.Rejects); err != nil || m.stats.Rejects == 0 {
-		return flows, err
+	m.stats.Reasons, err = m.reasons(ctx, duckdb.ScanParquet(m.stats.RejectsFile))
+	for _, r := range m.stats.Reasons {
+		m.stats.Rejects += r.Rows
 	}
-	m.stats.RejectsFile = rejected
-	m.stats.Reasons, err = m.reasons(ctx, from)
 	return "(SELECT k.* FROM " + flows + ` AS k LEFT JOIN firsts AS f ON k.flow_id = f.flow_id
 WHERE f.flow_id IS NULL OR k.source = f.source AND k."row" = f."row")`, err
 }

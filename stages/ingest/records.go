@@ -85,35 +85,29 @@ func (in *Ingester) file(ctx context.Context, of []*Mapping, file string, n int3
 	if stats.AnyFlowID, err = in.typed(ctx, m, src, typed); err != nil {
 		return stats, err
 	}
-	if err := in.addresses(ctx, typed); err != nil {
+	if err := in.addresses(ctx); err != nil {
 		return stats, err
 	}
-	if err := in.judge(ctx, typed, n, &stats); err != nil {
+	if err := in.judge(ctx, n, &stats); err != nil {
 		return stats, err
 	}
 	stats.RecordsFile = filepath.Join(in.o.TmpDir, fmt.Sprintf("records-%d.parquet", n))
 	stats.RejectsFile = filepath.Join(in.o.TmpDir, fmt.Sprintf("rejects-%d.parquet", n))
-	typedRows, err := in.writeRecords(ctx, m, src, &stats)
-	if err != nil {
+	if err := in.writeRecords(ctx, &stats); err != nil {
 		return stats, err
 	}
 	if err := in.writeWaits(ctx, n, &stats); err != nil {
 		return stats, err
 	}
+	typedRows, err := in.refuse(ctx, m, src, typed, &stats)
+	if err != nil {
+		return stats, err
+	}
 	return stats, in.writeRejects(ctx, file, src, typedRows, &stats)
 }
 
-// writeRecords writes the rows of view judged that have no reason, and counts them. It returns the number of all
-// rows of the view.
-func (in *Ingester) writeRecords(ctx context.Context, m *Mapping, src rowSource, stats *FileStats) (typed int64,
-	err error) {
-	err = in.exec(ctx, `
-CREATE OR REPLACE TEMP TABLE refused AS
-SELECT "row", reason, set_aside IS NOT NULL OR reason = `+duckdb.Quote(acksAlone)+` AS aside
-FROM judged WHERE reason IS NOT NULL`)
-	if err != nil {
-		return 0, err
-	}
+// writeRecords writes the rows of view judged that have no reason.
+func (in *Ingester) writeRecords(ctx context.Context, stats *FileStats) error {
 	records := `
 SELECT
   CAST(source AS INTEGER) AS source, "row", flow_id, src_node AS src, dst_node AS dst, protocol, src_port, dst_port,
@@ -123,19 +117,35 @@ SELECT
   coalesce(sampled, false) OR coalesce(sampling_rate, 1) > 1 AS sampled, service_name AS service, vnet_name AS vnet,
   CAST(whole(dscp) AS SMALLINT) AS dscp
 FROM judged WHERE reason IS NULL`
-	if err := in.exec(ctx, copyTo(schema.Records, records, stats.RecordsFile)); err != nil {
-		return 0, err
-	}
-	var refused int64
-	err = in.query(ctx,
-		"SELECT count(*), count(*) FILTER (aside), (SELECT count(*) FROM "+duckdb.ScanParquet(stats.RecordsFile)+
-			") FROM refused", &refused, &stats.SetAside, &stats.Records)
+	return in.exec(ctx, copyTo(schema.Records, records, stats.RecordsFile))
+}
+
+// refuse restricts the views typed and judged to the rows that are not records, keeps their reasons in table refused,
+// and counts. It returns the number of all typed rows. A mapping that yields a row more than once is an error; the
+// built-in ones do not.
+func (in *Ingester) refuse(ctx context.Context, m *Mapping, src rowSource, typed string, stats *FileStats) (rows int64,
+	err error) {
+	from, records := duckdb.ScanParquet(typed), duckdb.ScanParquet(stats.RecordsFile)
+	err = in.exec(ctx, `
+CREATE OR REPLACE TEMP VIEW typed AS FROM `+from+` ANTI JOIN (SELECT "row" FROM `+records+`) USING ("row");
+CREATE OR REPLACE TEMP TABLE refused AS
+SELECT "row", reason, set_aside IS NOT NULL OR reason = `+duckdb.Quote(acksAlone)+` AS aside FROM judged`)
 	if err != nil {
 		return 0, err
 	}
+	distinct := "count(*)"
+	if m.foreign {
+		distinct = `count(DISTINCT "row")`
+	}
+	var different int64
+	err = in.query(ctx, "SELECT count(*), "+distinct+", (SELECT count(*) FROM "+records+"), "+
+		"(SELECT count(*) FROM refused WHERE aside) FROM "+from, &rows, &different, &stats.Records, &stats.SetAside)
+	if err == nil && (rows+src.broken > src.rows || different < rows) {
+		err = fmt.Errorf("mapping %s: yields a row of the source more than once, or one that the source does not have",
+			m.Name)
+	}
 	stats.Rejects = src.rows - stats.Records
-	typed = refused + stats.Records
-	return typed, in.checkRows(ctx, m, src, typed, stats.RecordsFile)
+	return rows, err
 }
 
 // writeRejects writes the rows that are not records: refused, broken, or left out by a WHERE of the mapping.
@@ -157,38 +167,16 @@ FROM (` + rejects + `) ORDER BY "row"`
 	if err := in.exec(ctx, copyTo(schema.Rejects, query, stats.RejectsFile)); err != nil {
 		return err
 	}
-	var beyond int64
-	from := duckdb.ScanParquet(stats.RejectsFile)
-	query = fmt.Sprintf("SELECT count(*) FROM %s WHERE reason IN (%s, %s)", from, duckdb.Quote(afterCount),
-		duckdb.Quote(afterEnd))
-	err := in.query(ctx, query, &beyond)
-	if err != nil {
+	var err error
+	if stats.Reasons, err = in.reasons(ctx, duckdb.ScanParquet(stats.RejectsFile)); err != nil {
 		return err
 	}
-	stats.SetAside += beyond
-	if stats.Reasons, err = in.reasons(ctx, from); err != nil {
-		return err
+	for _, r := range stats.Reasons {
+		if r.Reason == afterCount || r.Reason == afterEnd {
+			stats.SetAside += r.Rows
+		}
 	}
 	return in.addUnknown(ctx, stats.Reasons)
-}
-
-// checkRows returns an error if the mapping yields a row more than once. The built-in mappings do not.
-func (in *Ingester) checkRows(ctx context.Context, m *Mapping, src rowSource, typed int64, records string) error {
-	twice := typed+src.broken > src.rows
-	if !twice && m.foreign {
-		var distinct int64
-		err := in.query(ctx, `SELECT count(DISTINCT "row") FROM
-(SELECT "row" FROM refused UNION ALL SELECT "row" FROM `+duckdb.ScanParquet(records)+`)`, &distinct)
-		if err != nil {
-			return err
-		}
-		twice = distinct != typed
-	}
-	if twice {
-		return fmt.Errorf("mapping %s: yields a row of the source more than once, or one that the source does not have",
-			m.Name)
-	}
-	return nil
 }
 
 // reasons counts rejects by reason, most frequent first. The example is the same in whatever files the rejects are.

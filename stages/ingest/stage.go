@@ -104,8 +104,11 @@ func (in *Ingester) stageParquet(ctx context.Context, m *Mapping, file string) (
 	}
 	list, err := m.selectColumns(names, func(at int) (string, error) {
 		text := columns[at].asText()
-		if text == "" {
+		switch {
+		case text == "":
 			return "", fmt.Errorf("column %s is of type %s, want integers or text", names[at], columns[at].typ)
+		case m.numbers && columns[at].whole():
+			text = duckdb.Ident(names[at])
 		}
 		return text, nil
 	})

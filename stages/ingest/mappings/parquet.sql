@@ -3,6 +3,7 @@
 -- from: this project: src, dst, size_bytes, start_ns and, if there, end_ns, flow_id, service, vnet, src_port, dst_port, protocol, dscp, after, delay_ns
 -- rows: flows
 -- reads: csv
+-- numbers: 1
 -- column: flow_id
 -- column: src
 -- column: dst
@@ -20,5 +21,5 @@
 -- needs: src dst size_bytes start_ns
 
 SELECT "row", flow_id, src, dst, size_bytes, start_ns, end_ns, protocol, src_port, dst_port, service, vnet, dscp,
-  nullif(trim(after, ' []'), '') AS after, delay_ns
+  nullif(trim(CAST(after AS VARCHAR), ' []'), '') AS after, delay_ns
 FROM source
