@@ -178,8 +178,8 @@ func (s *assembler) group() {
 	}
 }
 
-// findStyle decides whether cables are to be listed from both ends. Where the format does not say,
-// the list does: they are if at least half of its cables are.
+// findStyle decides whether cables are to be listed from both ends. Where the format does not say, the list does: they
+// are if at least half of its cables are, or half of those between devices that list any: servers often list none.
 func (s *assembler) findStyle() {
 	if s.bothEnds = s.reports != nil; s.bothEnds {
 		return
@@ -192,6 +192,20 @@ func (s *assembler) findStyle() {
 	}
 	if s.bothEnds = twice > 0 && 2*twice >= len(s.cables); s.bothEnds {
 		s.note("cables: listed from both ends (%d of %d)", twice, len(s.cables))
+		return
+	}
+	lists, between := map[string]bool{}, 0
+	for i := range s.all {
+		lists[s.all[i].a.device] = true
+	}
+	for _, c := range s.cables {
+		if lists[c.a.device] && lists[c.b.device] {
+			between++
+		}
+	}
+	if s.bothEnds = twice > 0 && 2*twice >= between; s.bothEnds {
+		s.reports = func(device string) bool { return lists[device] }
+		s.note("cables: listed from both ends (%d of %d between devices that list any)", twice, between)
 	}
 }
 

@@ -166,6 +166,19 @@ func TestCablingFromBothEnds(t *testing.T) {
 	}
 }
 
+// Switches list their neighbours, servers list none: most cables are listed from one end. A switch that does not list a
+// cable to itself is a fault.
+func TestCablingOfSilentServers(t *testing.T) {
+	list := "a,port_a,b,port_b,speed\nleaf1,1,h1,e,25G\nleaf1,2,h2,e,25G\nleaf1,3,h3,e,25G\nleaf2,1,h4,e,25G\nleaf2,2,h5,e,25G\n" +
+		"leaf1,49,spine,1,100G\nspine,1,leaf1,49,100G\nleaf2,49,spine,2,100G\n"
+	if l := loadText(t, "cables.csv", list+"spine,2,leaf2,49,100G\n", Options{}); len(l.Faults) > 0 || l.Cables != 7 {
+		t.Errorf("%d cables, want 7; faults %v", l.Cables, l.Faults)
+	}
+	if l := loadText(t, "cables.csv", list, Options{}); len(l.Faults) != 1 || l.Faults[0].Kind != topology.FaultOneSided {
+		t.Errorf("a cable that the spine does not list: faults %v", l.Faults)
+	}
+}
+
 // Without ports a cable listed twice looks like two cables: an option decides.
 func TestCablingWithoutPorts(t *testing.T) {
 	text := "source,target,bandwidth\nh1,s1,10G\nh2,s1,10000\nh2,s1,10G\n"
