@@ -205,6 +205,10 @@ aaa,own,after,140000000,154000000,1,10,10,10,0,0,4000000,60000000`},
 		`scenario,variant,phase,from_ns,to_ns,flows,p50_slowdown,p99_slowdown,max_slowdown,retransmissions,reordered,event_ns,end_ns
 007,own,before,0,20,1,1,1,1,0,0,11,12
 007,own,during,0,20,3,3,3.98,4,5,1,11,12`},
+	{"slowdown_around_event", map[string]string{"scenario": "007", "from_ns": "11", "to_ns": "9223372036854775807", "slot_ms": "0.00002"},
+		`scenario,variant,phase,from_ns,to_ns,flows,p50_slowdown,p99_slowdown,max_slowdown,retransmissions,reordered,event_ns,end_ns
+007,own,before,0,20,1,1,1,1,0,0,11,9223372036854775807
+007,own,during,0,20,3,3,3.98,4,5,1,11,9223372036854775807`},
 	// Without scenario and variant: the answers of all scenarios, on separate rows.
 	{"slowdown_by_vnet", map[string]string{"scenario": "", "variant": ""}, `scenario,variant,vnet,flows,` + trust + `
 007,own,,4,2.5,3.7,3.97,3.997,4,,,,,,,,,

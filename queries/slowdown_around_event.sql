@@ -16,8 +16,8 @@
     JOIN event_slots AS e ON e.scenario = s.scenario
     WHERE ($scenario = '' OR s.scenario = $scenario)
       AND ($variant = '' OR s.variant = $variant)
-      AND (s.start_ns // e.slot_ns + 1) * e.slot_ns > 2 * e.event_ns - e.end_ns
-      AND s.start_ns // e.slot_ns * e.slot_ns < 3 * e.end_ns - 2 * e.event_ns
+      AND (s.start_ns // e.slot_ns + 1) * e.slot_ns - e.event_ns > e.event_ns - e.end_ns
+      AND (s.start_ns // e.slot_ns * e.slot_ns - e.end_ns) // 2 < e.end_ns - e.event_ns
 ), picked AS NOT MATERIALIZED (
     SELECT scenario, variant, flow_group, slowdown AS value FROM chosen
 ), packets AS (
