@@ -8,7 +8,7 @@ var dctcpWindowSpec = newDCTCPWindowSpec()
 
 func newDCTCPWindowSpec() transportSpec {
 	s := tcpSpec("dctcp-window", 2, func() growth { return &dctcpWindow{} })
-	s.version = 5
+	s.version = 6
 	tcp := s.keys
 	s.keys = func(p *Params) []Key {
 		return append(tcp(p), Key{Name: "gain", Unit: Number, Float: &p.Gain, Max: 1, Positive: true},

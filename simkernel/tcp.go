@@ -13,7 +13,7 @@ type TCPParams struct {
 // tcpSpec registers a TCP whose window grows in slow start by so many packets per ACK at most (L of RFC 3465, §2.2).
 func tcpSpec(name string, slowStart int64, newGrowth func() growth) transportSpec {
 	return transportSpec{
-		name: name, version: 4,
+		name: name, version: 5,
 		// Those of Linux.
 		defaults: func(p *Params) {
 			p.TCP = TCPParams{InitialWindow: 10, MinTimeoutNS: 200e6, DelayedAckNS: 40e6, ReceiveWindow: 6 << 20,
@@ -84,6 +84,7 @@ type TCP struct {
 	recover   int64 // RecoveryPoint: SND.NXT when the last recovery began; up to there losses are of the same event
 	recovers  bool
 	marked    bool  // likewise after a mark: nothing is lost
+	partial   bool  // an ACK that was partial has restarted the timer in this recovery
 	credit    int64 // bytes acknowledged in congestion avoidance that have not raised the window
 	flight    int64 // RecoverFS: SND.NXT - SND.UNA when the recovery began
 	delivered int64 // prr_delivered
@@ -124,6 +125,16 @@ func (t *TCP) MayRecover(ackedBytes int64) bool { return t.recovers || ackedByte
 // Partial reports whether an ACK for all before a byte is partial: the packet there is lost (RFC 6582, §3.2, step 3).
 func (t *TCP) Partial(ackedBytes int64) bool {
 	return t.Recovers() && ackedBytes > t.acked && ackedBytes < t.recover
+}
+
+// RestartsTimer reports whether the retransmission timer begins anew with an ACK for new bytes. It does (RFC 6298,
+// §5.3), but of the ACKs in one recovery that alone show the next packet to be lost, partial ones, only the first
+// restarts it (RFC 6582, §3.2, step 3). So a timeout ends a recovery where all of a flow's last packets are lost: no
+// packet behind them shows that, and each takes a round trip and a delayed ACK.
+func (t *TCP) RestartsTimer(partial bool) bool {
+	restarts := !partial || !t.partial
+	t.partial = t.partial || partial
+	return restarts
 }
 
 // TimeoutPS returns the retransmission timeout, before it is doubled.
@@ -177,7 +188,7 @@ func (t *TCP) OnACK(a *TCPAck) (begins bool) {
 
 // begin begins a recovery, or the reduction after a mark.
 func (t *TCP) begin(a *TCPAck, threshold int64, marked bool) {
-	t.threshold, t.marked, t.recovers = threshold, marked, true
+	t.threshold, t.marked, t.recovers, t.partial = threshold, marked, true, false
 	t.recover, t.flight, t.delivered, t.out = a.SentBytes, a.SentBytes-t.acked, 0, 0
 	t.recoverBy(a, false)
 }

@@ -76,14 +76,17 @@ func (d *domain) receiveClockedAck(c *nic, slot int32, s *sender, it *item) {
 	if a.Lost && tcp.MayRecover(a.AckedBytes) {
 		f.lostTo = max(f.lostTo, f.acked.highest(p.TCP.DuplicateAckMax))
 	}
-	if tcp.Partial(a.AckedBytes) {
-		f.lostTo = max(f.lostTo, una+1)
+	partial := tcp.Partial(a.AckedBytes) && una >= f.lostTo
+	if partial {
+		f.lostTo = una + 1
 	}
 	a.NewLoss, a.PipeBytes = f.acked.missing(lostTo, f.lostTo) > 0, s.pipe(f)*p.PayloadBytes
 	begins := tcp.OnACK(&a)
 	if una > f.una {
 		f.una, f.backoff, f.timeoutPS = una, 0, tcp.TimeoutPS()
-		f.deadlinePS = it.atPS + f.timeoutPS
+		if tcp.RestartsTimer(partial) {
+			f.deadlinePS = it.atPS + f.timeoutPS
+		}
 		s.ackedBytes = a.AckedBytes
 	}
 	if d.ended(c, slot, s, f) {

@@ -63,6 +63,20 @@ func TestClockedFastRetransmit(t *testing.T) {
 	}
 }
 
+// All of a flow's last packets are lost, and no packet behind them shows it: each takes an ACK that its receiver delays by
+// 40 ms. A timeout ends that 200 ms after the first such ACK.
+func TestClockedTailIsLost(t *testing.T) {
+	for _, kind := range clockedKinds {
+		e := twoHosts(kind, 400)
+		e.params.TCP.InitialWindow = 400
+		e.links[2].BandwidthBps, e.links[3].BandwidthBps = 1e9, 1e9
+		n, r := runIn(t, &e, BufferParams{SwitchBytes: 100 * 1048, Alpha: 1024}, nil, 1, 1)
+		if l := n.Losses(); l.Timeouts != 1 || r.FCTNS[0] > 250e6 {
+			t.Errorf("%v: FCT %d ns, %+v", kind, r.FCTNS[0], l)
+		}
+	}
+}
+
 // With TCP every flow ends, not before its ideal; every packet is delivered once; what was sent was delivered, dropped or
 // discarded; nothing remains; and neither domains nor workers nor chunks change a bit. With PFC nothing is dropped.
 func TestClockedLaws(t *testing.T) {

@@ -184,6 +184,7 @@ func (n *Buffered) receiveTCPAck(port int32, p *bufferedPort, k *bufferedPacket,
 	a := simkernel.TCPAck{NowPS: nowPS, AckedBytes: n.bytes(f, una), DeliveredBytes: delivered * n.params.PayloadBytes,
 		SentBytes: n.bytes(f, f.known), Lost: f.above(una) >= n.params.TCP.DuplicateAckMax,
 		Marked: k.marked, Duplicate: slices.Max(k.answers) >= una}
+	partial := f.tcp.Partial(a.AckedBytes) && f.above(una) < n.params.TCP.DuplicateAckMax && !f.lost[una]
 	for number := una; f.tcp.MayRecover(a.AckedBytes) && number < f.known; number++ {
 		if f.above(number) >= n.params.TCP.DuplicateAckMax || number == una && f.tcp.Partial(a.AckedBytes) {
 			a.NewLoss = a.NewLoss || !f.lost[number] && !f.sacked[number]
@@ -194,7 +195,9 @@ func (n *Buffered) receiveTCPAck(port int32, p *bufferedPort, k *bufferedPacket,
 	f.tcp.OnACK(&a)
 	if una > before {
 		f.backoff, f.timeoutPS = 0, f.tcp.TimeoutPS()
-		f.deadlinePS = nowPS + f.timeoutPS
+		if f.tcp.RestartsTimer(partial) {
+			f.deadlinePS = nowPS + f.timeoutPS
+		}
 	}
 	if una == f.packets {
 		n.endFlow(p, f)
