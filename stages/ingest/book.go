@@ -17,6 +17,7 @@ import (
 type addressBook struct {
 	isHosts map[int32]bool
 	hosts   ranges[int32]
+	rowOf   map[int32][2]string // of the hosts table, the first that names a switch: place, node
 	labels  ranges[[]label]
 	classes map[string]int32 // by the labels that apply
 	classOf []class
@@ -92,8 +93,8 @@ func parseRange(text string) (netip.Prefix, bool) {
 // newAddressBook returns a book of the hosts of a topology, by id and name. Ids take precedence over names that look
 // like ids.
 func newAddressBook(n *topology.Network) *addressBook {
-	b := &addressBook{isHosts: map[int32]bool{}, hosts: newRanges[int32](), labels: newRanges[[]label](),
-		classes: map[string]int32{}, classOf: []class{nil}}
+	b := &addressBook{isHosts: map[int32]bool{}, hosts: newRanges[int32](), rowOf: map[int32][2]string{},
+		labels: newRanges[[]label](), classes: map[string]int32{}, classOf: []class{nil}}
 	for _, node := range n.Nodes {
 		if node.Name != "" {
 			b.hosts.byText[node.Name] = node.ID
@@ -122,6 +123,9 @@ func (b *addressBook) addHost(at, address, node string) error {
 		return fmt.Errorf("%s: %q is already node %d", at, address, other)
 	}
 	b.hosts.set(address, id)
+	if _, listed := b.rowOf[id]; !listed && !b.isHosts[id] {
+		b.rowOf[id] = [2]string{at, node}
+	}
 	return nil
 }
 
@@ -137,6 +141,20 @@ func (b *addressBook) host(text string) int32 {
 		}
 	}
 	return -1
+}
+
+// isSwitch says which row of the hosts table, a file, gives an address to a switch; empty: none does.
+func (b *addressBook) isSwitch(file, text string) string {
+	id := b.host(text)
+	if id < 0 || b.isHosts[id] {
+		return ""
+	}
+	at, name := "", strings.TrimSpace(text)
+	if row, listed := b.rowOf[id]; listed {
+		at, name = file+" "+row[0]+": ", row[1]
+	}
+	return fmt.Sprintf("%s%s is a switch of the topology; make it a host with --host-pattern %[2]s, and the patterns of "+
+		"all other hosts: --host-pattern %[2]s,'srv*'", at, name)
 }
 
 // label is a row of a labels table. A port of -1 is any port.

@@ -320,6 +320,13 @@ func TestAddressBook(t *testing.T) {
 			t.Errorf("%v: error %v", bad, err)
 		}
 	}
+	if err := b.addHost("row 98", "0.0.0.0/0", "4"); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.isSwitch("hosts.csv", "8.8.8.8"); !strings.HasPrefix(got, "hosts.csv row 98: 4 is a switch of the topology") ||
+		b.isSwitch("hosts.csv", "10.1.2.3") != "" {
+		t.Error(got)
+	}
 	for _, l := range [][4]string{{"10.0.0.0/8", "", "any", ""}, {"10.0.0.0/8", "443", "wide443", ""}, {"10.1.0.0/16", "", "narrow", ""}, {"10.1.2.0/24", "80", "port80", ""}} {
 		if err := b.addLabel("row 1", l[0], l[1], l[2], l[3]); err != nil {
 			t.Fatal(err)

@@ -206,6 +206,8 @@ type UnknownAddress struct {
 	Address string `json:"address"`
 	Rows    int64  `json:"rows"`
 	Bytes   int64  `json:"bytes"`
+	// Switch says which row of the hosts table gives the address to a switch.
+	Switch string `json:"switch,omitempty"`
 }
 
 // hostsRules are the ranges of a hosts table that find an address and those near it (its /24, or /64 for IPv6), and all
@@ -236,6 +238,7 @@ FROM judged WHERE reason = %s GROUP BY ALL ORDER BY bytes DESC, 1 LIMIT %d`,
 			column, duckdb.Quote(r.Reason), maxUnknown), func(rows *sql.Rows) error {
 			var u UnknownAddress
 			err := rows.Scan(&u.Address, &u.Rows, &u.Bytes)
+			u.Switch = in.book.isSwitch(in.o.Hosts, u.Address)
 			r.Unknown = append(r.Unknown, u)
 			return err
 		})
@@ -289,8 +292,11 @@ func (r RejectCount) String() string {
 	}
 	most := names.Of(r.Unknown[:min(5, len(r.Unknown))],
 		func(u UnknownAddress) string { return fmt.Sprintf("%s with %d bytes", u.Address, u.Bytes) })
+	text += "\nmost bytes: " + strings.Join(most, ", ") + ". "
+	if said := r.Unknown[0].Switch; said != "" {
+		return text + said
+	}
 	near, all := hostsRules(r.Unknown[0].Address)
-	return text + fmt.Sprintf("\nmost bytes: %s. A line %s,NODE in the table of parsimon ingest --hosts finds the first "+
-		"and those near it, %s,NODE all others; NODE is where they are attached, such as a gateway",
-		strings.Join(most, ", "), near, all)
+	return text + fmt.Sprintf("A line %s,NODE in the table of parsimon ingest --hosts finds the first "+
+		"and those near it, %s,NODE all others; NODE is where they are attached, such as a gateway", near, all)
 }

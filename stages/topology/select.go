@@ -406,7 +406,8 @@ func (n *Network) AddCable(c Cable) error {
 		return fmt.Errorf("cable %s: %s", n.Ends(c.A, c.B), what)
 	}
 	if _, joined := n.cableOf[cableKey(c.A, c.B)]; joined {
-		return fmt.Errorf("cable %s: the two nodes are joined already; change its bandwidth instead", n.Ends(c.A, c.B))
+		return fmt.Errorf("cable %s: the two nodes are joined already; change its bandwidth instead: --bandwidth %[1]s=%s",
+			n.Ends(c.A, c.B), strings.ReplaceAll(FormatBps(c.BandwidthBps), " ", ""))
 	}
 	n.addCable(c)
 	n.racks = n.findRacks()
