@@ -51,6 +51,10 @@ WITH picked AS NOT MATERIALIZED (
 SELECT
     scenario, variant, service, slowdown_limit, tier, crossings, CAST(delay_ns AS DOUBLE) AS delay_ns,
     CAST(delay_ns AS DOUBLE) / nullif(CAST(sum(delay_ns) OVER (PARTITION BY scenario, variant, service) AS DOUBLE), 0) AS share,
-    CASE WHEN slowdown_limit < 1.0005 THEN 'no tail: even this quantile is 1.000' ELSE '' END AS note
+    CASE
+        WHEN slowdown_limit < 1.0005 THEN 'no tail: even this quantile is 1.000'
+        WHEN starts_with(variant, 'exact') AND starts_with(tier, 'host-') THEN 'senders also wait here for windows, losses and timeouts'
+        ELSE ''
+    END AS note
 FROM tiers
 ORDER BY scenario, variant, service, tiers.delay_ns DESC, tier

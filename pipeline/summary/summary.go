@@ -173,11 +173,16 @@ func addTailLink(ctx context.Context, a *text.Answer, e *pipeline.Estimation, db
 	links, err := answers[struct {
 		Link  string   `json:"link"`
 		ID    int32    `json:"link_id"`
+		Tier  string   `json:"tier"`
 		Share *float64 `json:"link_share"` // nil: no flow is delayed
 	}](ctx, e, db, "p99_links")
 	if len(links) > 0 && links[0].Share != nil {
-		a.Linef("the slowest 1%% of the flows lose most time at %s (link %d): %.0f%% of their delay; parsimon query p99_links "+
-			"lists others", links[0].Link, links[0].ID, 100**links[0].Share)
+		also := ""
+		if e.Variant().Estimator == stages.WholeNetwork && strings.HasPrefix(links[0].Tier, "host-") {
+			also = ", where senders also wait for windows, losses and timeouts"
+		}
+		a.Linef("the slowest 1%% of the flows lose most time at %s (link %d): %.0f%% of their delay%s; parsimon query p99_links "+
+			"lists others", links[0].Link, links[0].ID, 100**links[0].Share, also)
 	}
 	return err
 }
