@@ -181,8 +181,15 @@ aaa,own,50000000,100000000,1,5,5,5,5,5
 aaa,own,100000000,150000000,2,8,9.6,9.96,9.996,10`},
 	// Flows of 10 to 40 ns that start at 0, 1, 2 and 3 ns.
 	{"recovery_after_event", map[string]string{"scenario": "007", "from_ns": "1", "to_ns": "3", "slot_ms": "0.000001", "within": "1"},
-		`scenario,variant,measure,before,worst,worst_ns,recovered_ns,flows_hit,event_ns,end_ns
-007,own,p99_slowdown,,4.0,2,,2,1,3`},
+		`scenario,variant,measure,before,worst,worst_ns,recovered_ns,flows_hit,event_ns,end_ns,note
+007,own,p99_slowdown,,4.0,2,,2,1,3,`},
+	{"recovery_after_event", map[string]string{"scenario": "007", "from_ns": "1", "to_ns": "2", "slot_ms": "0.000001", "event_lengths": "0.5"},
+		`scenario,variant,measure,before,worst,worst_ns,recovered_ns,flows_hit,event_ns,end_ns,note
+007,own,p99_slowdown,,3.0,1,,1,1,2,`},
+	{"recovery_after_event", map[string]string{"scenario": "aaa"},
+		`scenario,variant,measure,before,worst,worst_ns,recovered_ns,flows_hit,event_ns,end_ns,note
+aaa,own,p99_slowdown,2.98,10.0,140000000,,0,4000000,60000000,no flow was hit
+aaa,own,goodput_gbps,0.025998,0.005714285714285714,0,,0,4000000,60000000,no flow was hit`},
 	// Links that nothing crosses.
 	{"path_shares", map[string]string{"switch": "t0"}, `scenario,variant,switch,tier,link_id,link,bytes,share,fair_share,ratio,spread
 aaa,own,t0,x,6,t0 → s0,0,,0.2,,

@@ -1,23 +1,24 @@
 -- question: How long after an event are tail and goodput as good as before it, and how many flows were hit?
 -- grain: one row per scenario, variant and measure: p99_slowdown of the flows that start in a slot, goodput_gbps of those that end in it; none without events
--- units: before is the measure of all flows that ended before the event, of goodput the mean since the first start; worst is that of the worst slot since the event began, which begins worst_ns after it did; recovered_ns is from the beginning of the event to the first slot after the worst one that is within the limit: 0 where no slot is beyond it, null where it is never within it again; flows_hit are flows under way in the event of which a packet was sent again; event_ns and end_ns are its times
+-- units: before is the measure of all flows that ended before the event, of goodput the mean since the first start; worst is that of the worst slot from the beginning of the event to event_lengths times its length after its end, which begins worst_ns after it did; recovered_ns is from the beginning of the event to the first slot after the worst one that is within the limit: 0 where no slot to there is beyond it, null where it is never within it again, or where the event hit no flow (see note); flows_hit are flows under way in the event of which a packet was sent again; event_ns and end_ns are its times
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
 -- param: from_ns time = '' : when the event begins, in ns; default: the first of the scenario's events
 -- param: to_ns time = '' : when it ends, in ns; default: the last of the scenario's events
 -- param: slot_ms positive = '' : length of a slot in ms, rounded to whole ns; default: a quarter of the event
 -- param: within positive = 0.25 : how far from before a slot may be, as a fraction of it
+-- param: event_lengths positive = 10 : how long after the event its worst slot may begin, in lengths of the event
 
 -- include event_slots
 , chosen AS NOT MATERIALIZED (
     SELECT s.scenario, s.variant, s.size_bytes, s.start_ns, s.start_ns + s.fct_ns AS done_ns, s.slowdown, s.retransmissions,
-        e.event_ns, e.end_ns, e.slot_ns, max(s.start_ns) OVER (PARTITION BY s.scenario, s.variant) AS last_ns
+        e.event_ns, e.end_ns, e.slot_ns, e.loses_nothing, max(s.start_ns) OVER (PARTITION BY s.scenario, s.variant) AS last_ns
     FROM slowdowns AS s
     JOIN event_slots AS e ON e.scenario = s.scenario
     WHERE ($scenario = '' OR s.scenario = $scenario)
       AND ($variant = '' OR s.variant = $variant)
 ), hit AS (
-    SELECT scenario, variant, event_ns, end_ns,
+    SELECT scenario, variant, event_ns, end_ns, loses_nothing,
         count(*) FILTER (start_ns < end_ns AND done_ns > event_ns AND retransmissions > 0) AS flows_hit,
         quantile_cont(slowdown, 0.99) FILTER (done_ns <= event_ns) AS p99,
         sum(size_bytes) FILTER (done_ns <= event_ns) * 8.0 / nullif(any_value(event_ns) - min(start_ns), 0) AS gbps
@@ -34,18 +35,20 @@
     WHERE done_ns >= event_ns AND (done_ns - event_ns) // slot_ns < (last_ns - event_ns) // slot_ns
     GROUP BY ALL
 ), judged AS (
-    SELECT s.*, h.flows_hit, h.event_ns, h.end_ns, CASE s.measure WHEN 'goodput_gbps' THEN h.gbps ELSE h.p99 END AS before,
+    SELECT s.*, h.flows_hit, h.event_ns, h.end_ns, h.flows_hit = 0 AND NOT h.loses_nothing AS unhurt,
+        s.at_ns - (h.end_ns - h.event_ns) < $event_lengths * (h.end_ns - h.event_ns) AS near, CASE s.measure WHEN 'goodput_gbps' THEN h.gbps ELSE h.p99 END AS before,
         CASE s.measure WHEN 'goodput_gbps' THEN s.value >= h.gbps * (1 - $within) ELSE s.value <= h.p99 * (1 + $within) END AS good,
         row_number() OVER (PARTITION BY s.scenario, s.variant, s.measure
-            ORDER BY CASE s.measure WHEN 'goodput_gbps' THEN s.value ELSE -s.value END, s.at_ns) AS place
+            ORDER BY near DESC, CASE s.measure WHEN 'goodput_gbps' THEN s.value ELSE -s.value END, s.at_ns) AS place
     FROM slots AS s
     JOIN hit AS h ON h.scenario = s.scenario AND h.variant = s.variant
 )
 SELECT
     j.scenario, j.variant, j.measure, w.before, w.value AS worst, w.at_ns AS worst_ns,
-    CASE WHEN bool_and(j.good) THEN 0 ELSE min(j.at_ns) FILTER (j.good AND j.at_ns > w.at_ns) END AS recovered_ns,
-    w.flows_hit, w.event_ns, w.end_ns
+    CASE WHEN any_value(w.unhurt) THEN NULL WHEN bool_and(j.good) FILTER (j.near) THEN 0
+        ELSE min(j.at_ns) FILTER (j.good AND j.at_ns > w.at_ns) END AS recovered_ns,
+    w.flows_hit, w.event_ns, w.end_ns, CASE WHEN w.unhurt THEN 'no flow was hit' END AS note
 FROM judged AS j
-JOIN judged AS w ON w.place = 1 AND w.scenario = j.scenario AND w.variant = j.variant AND w.measure = j.measure
+JOIN judged AS w ON w.place = 1 AND w.near AND w.scenario = j.scenario AND w.variant = j.variant AND w.measure = j.measure
 GROUP BY ALL
 ORDER BY j.scenario, j.variant, j.measure DESC

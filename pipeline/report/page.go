@@ -257,7 +257,7 @@ var plan = []section{
 		{ID: "slowdown_around_event", Title: "Slowdown before, during and after",
 			Columns: "phase from_ns to_ns flows p50_slowdown p99_slowdown max_slowdown retransmissions reordered"},
 		{ID: "recovery_after_event", Title: "Time until it was as before",
-			Columns: "measure worst_ns:worst_after recovered_ns:recovered_after flows_hit"},
+			Columns: "measure worst_ns:worst_after recovered_ns:recovered_after flows_hit note"},
 	}},
 	{"paths", "Paths that move", "", []figureChart{
 		{ID: "link_loads_over_time", Title: "Load of links over time", Wide: true},

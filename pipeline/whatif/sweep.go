@@ -33,10 +33,12 @@ type SweepPlan struct {
 	// Each is what happens to each cable, one after the other: "loss SHARE" (estimator exact), "bandwidth SPEED" or "delay
 	// TIME"; empty: it goes down.
 	Each string `json:"each,omitempty"`
+
+	worst string // what the cables are of, where Tier lists those that another sweep found: see Confirm
 }
 
 // what names the cables and what happens to each.
-func (p *SweepPlan) what() string { return strings.TrimSpace(p.Tier + " " + p.Each) }
+func (p *SweepPlan) what() string { return strings.TrimSpace(cmp.Or(p.worst, p.Tier) + " " + p.Each) }
 
 // Changes are what happens to a cable.
 func (p *SweepPlan) Changes(c [2]int32) (all scenario.Changes, err error) {
@@ -183,7 +185,7 @@ func (s *Sweep) Confirm(ctx context.Context, count int, o Settings) (err error) 
 	for i := range cables {
 		cables[i] = fmt.Sprintf("%d:%d", s.Cables[i].A, s.Cables[i].B)
 	}
-	plan.Tier = strings.Join(cables, ",")
+	plan.worst, plan.Tier = fmt.Sprintf("%d worst of %s", len(cables), plan.Tier), strings.Join(cables, ",")
 	s.Confirmed, err = RunSweep(ctx, s.Base, plan, o)
 	return err
 }

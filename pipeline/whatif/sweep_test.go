@@ -71,7 +71,8 @@ func TestSweep(t *testing.T) {
 	if s, err = RunSweep(ctx, base, plan, o); err != nil || s.Reused != 8 {
 		t.Fatalf("again, ranked otherwise: %+v, %v", s, err)
 	}
-	if err := s.Confirm(ctx, 2, o); err != nil || s.Confirmed.Variant != "exact" || len(s.Confirmed.Cables) != 2 {
+	if err := s.Confirm(ctx, 2, o); err != nil || s.Confirmed.Variant != "exact" ||
+		s.Confirmed.Plan.what() != "2 worst of "+plan.Tier || len(s.Confirmed.Cables) != 2 {
 		t.Fatalf("confirmed: %+v, %v", s.Confirmed, err)
 	}
 	found := func(a, b SweptCable) bool { return a.A == b.A && a.B == b.B }

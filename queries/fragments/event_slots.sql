@@ -1,10 +1,11 @@
 -- When the event of each scenario begins and ends, and the length of a slot: a quarter of that by default.
 WITH events AS (
-    SELECT scenario, last_start_ns, from_json(json_extract(spec, '$.moves.events'), '[{"from_ns": "BIGINT", "to_ns": "BIGINT"}]') AS events
+    SELECT scenario, last_start_ns, from_json(json_extract(spec, '$.moves.events'), '[{"kind": "VARCHAR", "from_ns": "BIGINT", "to_ns": "BIGINT"}]') AS events
     FROM scenarios
     WHERE $scenario = '' OR scenario = $scenario
 ), event_times AS (
     SELECT scenario, coalesce($from_ns, list_min([e.from_ns FOR e IN events])) AS event_ns,
+        coalesce(list_bool_or([e.kind IN ('rate', 'delay') FOR e IN events]), false) AS loses_nothing,
         coalesce($to_ns, list_max([coalesce(e.to_ns, last_start_ns + 1) FOR e IN events])) AS end_ns
     FROM events
 ), event_slots AS (

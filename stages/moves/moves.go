@@ -483,11 +483,24 @@ func (m *Moves) CheckSpan(n *topology.Network, firstNS, lastNS int64) error {
 		e := &m.Events[i]
 		otherUnit := e.FromNS > 0 && firstNS > centuryNS && e.FromNS < firstNS/Aeons
 		if e.FromNS > lastNS || e.ToNS != 0 && e.ToNS <= firstNS || otherUnit {
-			return fmt.Errorf("event %s is outside the trace, whose flows start from %s to %s", e.Describe(n),
-				FormatTime(firstNS), FormatTime(lastNS))
+			return fmt.Errorf("event %s is outside the trace, whose flows start from %s to %s%s", e.Describe(n),
+				FormatTime(firstNS), FormatTime(lastNS), e.instead(n, firstNS))
 		}
 	}
 	return nil
+}
+
+// instead shows the event at its time after the first flow of a trace with dates, where it has none itself.
+func (e *Event) instead(n *topology.Network, firstNS int64) string {
+	if firstNS <= centuryNS || max(e.FromNS, e.ToNS) >= centuryNS {
+		return ""
+	}
+	later := *e
+	later.FromNS += firstNS
+	if e.ToNS != 0 {
+		later.ToNS += firstNS
+	}
+	return fmt.Sprintf("; from the first flow on, it is '%s'", later.Describe(n))
 }
 
 // Said names the balance and the events.

@@ -330,7 +330,7 @@ func declareMoves(f *pflag.FlagSet, t *moves.Text) {
 	}, "event", "what happens to a cable while flows run (estimator exact): 'A:B down 10ms..50ms', 'A:B loss 1e-4', "+
 		"'A:B loss 1e-4 burst 20us' (mean length of bursts), 'A:B rate 10G 10ms..', 'A:B delay 50us 10ms..'; A->B is one "+
 		"direction, SWITCH all of "+
-		"its cables; times are those of flow starts, or such as 2026-01-31T09:00:00Z; may be repeated")
+		"its cables; times are those of flow starts: 2026-01-31T09:00:00.5Z where those have dates; may be repeated")
 	f.Var(&parsed{kind: "string", read: func(file string) error {
 		events, err := moves.ReadCSV(file)
 		t.Events = append(t.Events, events...)

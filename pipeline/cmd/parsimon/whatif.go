@@ -351,7 +351,11 @@ var sweepCommand = command{
 			if err != nil {
 				return err
 			}
-			return e.write(s, nextReport(s.Text(show), s.Base, e.lake))
+			shown := s.Base + "@" + s.Variant // --confirm has estimated another one after it
+			a := nextReport(s.Text(show), shown, e.lake)
+			a.Linef("  parsimon query worst_failures --lake %s --param scenario=%s --param service=%s", report.ShellQuote(e.lake),
+				shown, report.ShellQuote(s.Plan.Service))
+			return e.write(s, a)
 		}
 	},
 }
