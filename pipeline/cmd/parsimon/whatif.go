@@ -353,8 +353,8 @@ var sweepCommand = command{
 			}
 			shown := s.Base + "@" + s.Variant // --confirm has estimated another one after it
 			a := nextReport(s.Text(show), shown, e.lake)
-			a.Linef("  parsimon query worst_failures --lake %s --param scenario=%s --param service=%s", report.ShellQuote(e.lake),
-				shown, report.ShellQuote(s.Plan.Service))
+			a.Linef("  parsimon query worst_failures --lake %s --param scenario=%s --param service=%s",
+				report.ShellQuote(e.lake), shown, report.ShellQuote(s.Plan.Service))
 			return e.write(s, a)
 		}
 	},
