@@ -92,7 +92,7 @@ func TestClosedLoopsAreRefused(t *testing.T) {
 		{pipeline.Variant{Estimator: stages.Flow}, "", "", "estimator flow do not go together: only the whole network finds their starts", true},
 		{pipeline.Variant{}, "", "", "estimator independent do not go together: only the whole network finds their starts", true},
 		{pipeline.Variant{Auto: true}, "0,,\n2", "0,4,\n2", "3 flows wait for each other: 1 after 4 after 2 after 1", false},
-		{pipeline.Variant{Auto: true}, "0,,\n2", "0,1,\n2", "flow 1 waits for itself", false},
+		{pipeline.Variant{Auto: true}, "0,,\n2", "0,1,\n2", "flow 1 waits for itself (the first of 1)", false},
 		{pipeline.Variant{Auto: true}, "0,,\n2", "0,9,\n2", "flow 1 waits for flow 9, which is not in the file", false},
 		{pipeline.Variant{Auto: true}, "0,4,\n6", "0,4x,\n6", "after is not a list of flow ids", false},
 		{pipeline.Variant{Auto: true}, ",7,0\n", ",7,-1\n", "delay_ns is not an integer from 0", false},

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"parsimon/queries/duckdb"
 	"parsimon/schema/names"
@@ -86,7 +87,8 @@ type Param struct {
 	Default string // as text; empty for other types than text: NULL, which the question finds a value for
 	Doc     string
 	// Type is the set of allowed values: text; count (integer from 1 to 100,000); positive (number
-	// above 0); fraction (number above 0 and below 1); time (integer of ns, 0 or more).
+	// above 0); fraction (number above 0 and below 1); time (integer of ns, 0 or
+	// more, or a time of RFC 3339 such as 2026-01-31T09:00:00.5Z, as ns since 1970).
 	Type string
 }
 
@@ -101,12 +103,16 @@ func (p Param) literal(text string) (string, error) {
 		return duckdb.Quote(text), nil
 	case "count", "time":
 		n, err := strconv.ParseInt(text, 10, 64)
+		t, noTime := time.Parse(time.RFC3339Nano, text)
+		if p.Type == "time" && noTime == nil && t.Year() < 2262 {
+			n, err = t.UnixNano(), nil
+		}
 		sql = fmt.Sprintf("CAST(%d AS BIGINT)", n)
 		switch {
 		case p.Type == "count" && (err != nil || n < 1 || n > maxCount):
 			want = fmt.Sprintf("a whole number from 1 to %d", maxCount)
 		case err != nil || n < 0:
-			want = "a whole number of ns, 0 or more"
+			want = "a whole number of ns, 0 or more, or a time such as 2026-01-31T09:00:00Z"
 		}
 	default:
 		f, err := strconv.ParseFloat(text, 64)

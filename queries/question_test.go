@@ -81,3 +81,20 @@ func TestGetSuggests(t *testing.T) {
 		}
 	}
 }
+
+// A time is ns or a time of RFC 3339, exact to the ns.
+func TestTimesOfParameters(t *testing.T) {
+	p := Param{Name: "from_ns", Type: "time"}
+	for text, want := range map[string]string{"5": "CAST(5 AS BIGINT)",
+		"2001-09-09T01:46:40.000000005Z": "CAST(1000000000000000005 AS BIGINT)",
+		"2001-09-09T03:46:40+02:00":      "CAST(1000000000000000000 AS BIGINT)"} {
+		if got, err := p.literal(text); got != want || err != nil {
+			t.Errorf("%s is %s, %v, want %s", text, got, err, want)
+		}
+	}
+	for _, bad := range []string{"-1", "1969-01-01T00:00:00Z", "2400-01-01T00:00:00Z", "2001-09-09", "0.5"} {
+		if got, err := p.literal(bad); err == nil {
+			t.Errorf("%s is %s", bad, got)
+		}
+	}
+}

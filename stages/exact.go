@@ -434,7 +434,7 @@ func CheckWholeNetwork(n *topology.Network, p simkernel.Params, b network.Buffer
 		if err == nil && b.PFC && !hosts[link.DstNode] && engine.Headroom(link) > b.SwitchBytes {
 			l := n.Links[id]
 			err = fmt.Errorf("%s (link %d, %d ns) sends %d bytes before a pause reaches it: PFC needs that headroom, and the "+
-				"buffer is %d bytes; use a larger buffer, state a headroom (switches.headroom), or leave out PFC (--pfc)",
+				"buffer is %d bytes; use a larger buffer, state a headroom (--set switches.headroom=200KB), or leave out PFC (--pfc)",
 				n.LinkName(l.ID), l.ID, l.DelayNS, engine.Headroom(link), b.SwitchBytes)
 		}
 	}

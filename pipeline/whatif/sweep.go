@@ -352,6 +352,8 @@ func (s *Sweep) Text(most int) *text.Answer {
 	}
 	a.Linef("\n%d cables, %d answers found done; this time %.1f s, in all %.1f s, %.2f s a cable", len(s.Cables), s.Reused,
 		s.Seconds, seconds, seconds/float64(len(s.Cables)))
-	a.Linef("link cases: %d simulated (%s packet-hops), %d found in the cache (%s)", cases.Cases, units.Human(float64(cases.PacketHops)), cases.CachedCases, units.Human(float64(cases.CachedHops)))
+	if cases.Cases+cases.CachedCases > 0 {
+		a.Linef("link cases: %d simulated (%s packet-hops), %d found in the cache (%s)", cases.Cases, units.Human(float64(cases.PacketHops)), cases.CachedCases, units.Human(float64(cases.CachedHops)))
+	}
 	return a
 }

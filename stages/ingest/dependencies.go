@@ -63,7 +63,7 @@ FROM %s AS w JOIN f AS a ON w.flow_id = a.flow_id LEFT JOIN f AS b ON w.after_fl
   ', which is not in the file or was rejected' END,
   flow_id), '') FROM waits WHERE after_row IS NULL OR after_flow_id = flow_id`, &wrong, &example)
 	if err == nil && wrong > 0 {
-		err = fmt.Errorf("column after: %s (the first of %d)", example, wrong)
+		err = fmt.Errorf("column after: %s (the first of %d)%s", example, wrong, rowIDs(f))
 	}
 	if err == nil {
 		err = in.exec(ctx, copyTo(schema.Dependencies, "SELECT * FROM waits ORDER BY flow_row, after_row", out))
@@ -74,7 +74,18 @@ FROM %s AS w JOIN f AS a ON w.flow_id = a.flow_id LEFT JOIN f AS b ON w.after_fl
 	if err != nil || backwards == 0 { // in the order of the rows there is no cycle
 		return err
 	}
-	return in.checkCycles(ctx, out)
+	if err = in.checkCycles(ctx, out); err != nil {
+		err = fmt.Errorf("%w%s", err, rowIDs(f))
+	}
+	return err
+}
+
+// rowIDs says what flow ids are where the rows of a file have none.
+func rowIDs(f *FileStats) string {
+	if f.AnyFlowID {
+		return ""
+	}
+	return "; without column flow_id, ids are the numbers of the rows, from 0"
 }
 
 // checkCycles returns an error that names the flows of a cycle, if there is one. It holds the dependencies in memory.

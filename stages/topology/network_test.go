@@ -138,4 +138,9 @@ func TestSelect(t *testing.T) {
 			t.Errorf("%q selects %v", bad, found)
 		}
 	}
+	_, err = n.Select("leaf-spine")
+	if want := "the tiers are host-tor, tor-fabric, fabric-spine (leaf switches are called tor)"; err == nil ||
+		!strings.HasSuffix(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
 }

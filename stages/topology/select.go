@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -42,11 +41,7 @@ func (n *Network) Select(selector string) ([][2]int32, error) {
 
 // selectOne resolves one part of a selector: the first of tier, cable, node, patterns that it can be.
 func (n *Network) selectOne(selector string) ([][2]int32, error) {
-	tiers := map[string]bool{}
-	found := n.cablesWhere(func(l *Link) bool {
-		tiers[l.Tier] = true
-		return l.Tier == selector
-	})
+	found := n.cablesWhere(func(l *Link) bool { return l.Tier == selector })
 	if found != nil {
 		return found, nil
 	}
@@ -70,8 +65,13 @@ func (n *Network) selectOne(selector string) ([][2]int32, error) {
 	case strings.Contains(selector, ":") && !strings.ContainsAny(selector, "*?"):
 		return nil, err
 	}
-	return nil, fmt.Errorf("no cables are of tier %q, and no node matches it; the tiers are %s", selector,
-		strings.Join(slices.Sorted(maps.Keys(tiers)), ", "))
+	tiers := slices.Compact(names.Of(speedCounts(n), func(c SpeedCount) string { return c.Tier }))
+	leaf := ""
+	if strings.Contains(selector, "leaf") && strings.Contains(strings.Join(tiers, " "), KindTor) {
+		leaf = " (leaf switches are called " + KindTor + ")"
+	}
+	return nil, fmt.Errorf("no cables are of tier %q, and no node matches it; the tiers are %s%s", selector,
+		strings.Join(tiers, ", "), leaf)
 }
 
 func (n *Network) cablesWhere(accept func(l *Link) bool) (found [][2]int32) {
