@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -152,7 +154,7 @@ func resolve(l *lake.Lake, name string, whole bool) (lake.ScenarioID, error) {
 	case err != nil:
 		return "", err
 	case len(ids) == 0:
-		return "", fmt.Errorf("%s holds no scenario: is it a lake?", l.Path())
+		return "", noScenario(l)
 	case slices.Contains(ids, lake.ScenarioID(name)):
 		return lake.ScenarioID(name), nil
 	}
@@ -160,7 +162,8 @@ func resolve(l *lake.Lake, name string, whole bool) (lake.ScenarioID, error) {
 	for _, id := range ids {
 		s, _ := ReadSpec(l, id) // a damaged one has no name
 		if s.Windows == nil {   // windows belong to the scenario that they were drawn from
-			all = append(all, names.Thing{ID: string(id), Names: append([]string{s.Name}, s.Aliases...)})
+			all = append(all, names.Thing{ID: string(id), Names: append([]string{s.Name}, s.Aliases...),
+				About: func() string { return about(l, id) }})
 		}
 	}
 	at, err := names.Find("scenario", name, l.Path(), all, whole)
@@ -168,6 +171,26 @@ func resolve(l *lake.Lake, name string, whole bool) (lake.ScenarioID, error) {
 		return "", err
 	}
 	return lake.ScenarioID(all[at].ID), nil
+}
+
+// about says when a scenario's flows start and when it was last worked on.
+func about(l *lake.Lake, id lake.ScenarioID) string {
+	var said []string
+	if _, g, err := completeGenerated(l, generated(l, id)); err == nil { // another one says nothing of its flows
+		said = append(said, "flows start "+moves.FormatTime(g.FirstStartNS)+" to "+moves.FormatTime(g.LastStartNS))
+	}
+	if info, err := os.Stat(filepath.Join(l.Path(), lake.Of(id).SpecPath())); err == nil {
+		said = append(said, "last worked on "+info.ModTime().UTC().Format(time.RFC3339))
+	}
+	return "[" + strings.Join(said, ", ") + "]"
+}
+
+// noScenario is the error for a lake without scenarios.
+func noScenario(l *lake.Lake) error {
+	if ids, err := l.Workloads(); err == nil && len(ids) > 0 {
+		return fmt.Errorf("%s holds no scenario yet; parsimon run --workload %s estimates one", l.Path(), ids[0])
+	}
+	return fmt.Errorf("%s holds no scenario: is it a lake?", l.Path())
 }
 
 // ShellName names a scenario in a command line: by its name, where that needs no quotes and only it has it, else by
@@ -191,7 +214,7 @@ func LastWorkedOn(l *lake.Lake) (lake.ScenarioID, error) {
 		return "", err
 	}
 	if len(ids) == 0 {
-		return "", fmt.Errorf("%s holds no scenario: is it a lake?", l.Path())
+		return "", noScenario(l)
 	}
 	for _, id := range slices.Backward(ids) {
 		if spec, err := ReadSpec(l, id); err == nil && spec.Windows != nil {

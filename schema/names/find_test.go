@@ -11,7 +11,7 @@ func TestFind(t *testing.T) {
 	all := []names.Thing{
 		{ID: "cafe0000deadbeef", Names: []string{"base"}},
 		{ID: "0123456789abcdef", Names: []string{"cafe", "old"}}, // its name begins the id of the first
-		{ID: "0123ffff00000000", Names: []string{"twice"}},
+		{ID: "0123ffff00000000", Names: []string{"twice"}, About: func() string { return "of today" }},
 		{ID: "feed000000000000", Names: []string{"twice", "0123456789abcdef"}},
 	}
 	for _, c := range []struct {
@@ -26,7 +26,7 @@ func TestFind(t *testing.T) {
 		{"cafe0", "cafe0000deadbeef", "no scenario"},
 		{"0123", "may be any of", "no scenario"},
 		{"caf", "no scenario", "no scenario"},
-		{"twice", "may be any of", "may be any of"},
+		{"twice", `0123ffff00000000 of today ("twice"), feed`, `0123ffff00000000 of today ("twice"), feed`},
 		{"", "is empty", "is empty"},
 		{"basf", `lake; it holds cafe0000deadbeef ("base")`, "lake; it holds cafe0000deadbeef"}, {"cafe00", "cafe0000deadbeef", "whole ids and names only"},
 	} {

@@ -71,6 +71,8 @@ type Thing struct {
 	ID     string
 	Names  []string
 	Chosen bool // the id is a name that a user chose: its beginning is another name
+	// About tells the thing from others of its name; nil: nothing does.
+	About func() string
 }
 
 // leastPrefix is how many characters of an id name it.
@@ -106,6 +108,9 @@ func Find(kind, asked, where string, all []Thing, whole bool) (int, error) {
 	several := make([]Thing, len(found))
 	for i, at := range found {
 		several[i] = all[at]
+		if about := several[i].About; about != nil {
+			several[i].ID += " " + about()
+		}
 	}
 	return 0, fmt.Errorf("%q may be any of %s in %s: give the whole id", asked, list(asked, several), where)
 }

@@ -74,6 +74,9 @@ func TestFirstHour(t *testing.T) {
 	}
 	writeFiles(t, map[string]string{"hosts.csv": string(text) + "203.0.113.0/24,web24\n"})
 	contains(t, must(t, ingest...), "1500 rows in = ", "storage", "infra", "run --workload day --lake")
+	mustFail(t,
+		failure{exitFailed, "day is a workload: parsimon rm --workload day", []string{"rm", "day", "--lake", "lake"}},
+		failure{exitFailed, "holds no scenario yet; parsimon run --workload day", []string{"rm", "dya", "--lake", "lake"}})
 
 	summary := must(t, "run", "--workload", "day", "--lake", "lake", "--passes", "1", "-q")
 	contains(t, summary, "(day), variant flow-1", "p99_fct_ms")
