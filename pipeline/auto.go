@@ -125,7 +125,7 @@ func (e *Estimation) throughPasses(ctx context.Context, possible bool) error {
 }
 
 // insufficientState is the state file of a scenario whose two passes did not suffice, by version of the method.
-var insufficientState = fmt.Sprintf("two-passes-insufficient-%d.json", methodVersion)
+var insufficientState = fmt.Sprintf("two-passes-insufficient-%d.json", MethodVersion)
 
 // A firstLook is what is known of a workload when it is routed.
 type firstLook struct {

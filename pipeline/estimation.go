@@ -87,7 +87,7 @@ func (e *Estimation) forgetUnborn(err error) error {
 	if e.isNew {
 		last = e.Plan().Writer(schema.LinkLoads)
 	}
-	if _, incomplete := engine.Complete(e.Lake, last, methodVersion); incomplete == nil {
+	if _, incomplete := engine.Complete(e.Lake, last, MethodVersion); incomplete == nil {
 		return err
 	}
 	return errors.Join(err, e.exec.Session().RemovePlace(e.base()))
@@ -270,7 +270,7 @@ func CaseStages(p engine.Plan) (all []*engine.Stage) {
 // Cases adds up the link cases of some complete stages.
 func Cases(l *lake.Lake, of ...*engine.Stage) (all stages.SimulateStats, err error) {
 	for _, s := range of {
-		r, err := engine.Complete(l, s, methodVersion)
+		r, err := engine.Complete(l, s, MethodVersion)
 		if err != nil {
 			return all, err
 		}
@@ -287,9 +287,6 @@ func Cases(l *lake.Lake, of ...*engine.Stage) (all stages.SimulateStats, err err
 
 // Quantiles are the quantiles of slowdown that answers report.
 var Quantiles = []float64{0.5, 0.9, 0.99, 0.999}
-
-// MethodVersion is the version of the method: results of another one do not count.
-const MethodVersion = methodVersion
 
 // NewTaskRunner makes a task runner for a scenario whose flows the lake holds.
 func NewTaskRunner(dir, scenario string, v Variant, o Settings) (*engine.TaskRunner, error) {

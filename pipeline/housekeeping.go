@@ -253,7 +253,7 @@ func (e *Estimation) commit() (named map[string]bool, replaced bool, err error) 
 				named[f.Path] = true
 			}
 		}
-		if r.Complete(methodVersion) {
+		if r.Complete(MethodVersion) {
 			committed[s.Place] = append(committed[s.Place], lasting(r)...)
 		}
 	}

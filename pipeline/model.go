@@ -220,7 +220,7 @@ func LastWorkedOn(l *lake.Lake) (lake.ScenarioID, error) {
 		if spec, err := ReadSpec(l, id); err == nil && spec.Windows != nil {
 			continue
 		}
-		if _, err := engine.Complete(l, generated(l, id), methodVersion); err == nil {
+		if _, err := engine.Complete(l, generated(l, id), MethodVersion); err == nil {
 			return id, nil
 		}
 	}
@@ -276,7 +276,7 @@ func (m *Model) checkServices(asked []string) error {
 	if len(asked) == 0 {
 		return nil
 	}
-	r, err := engine.Complete(m.Lake, generated(m.Lake, m.ID()), methodVersion)
+	r, err := engine.Complete(m.Lake, generated(m.Lake, m.ID()), MethodVersion)
 	if err != nil {
 		return err
 	}
@@ -432,7 +432,7 @@ func withDefaults(o Settings) Settings {
 	if o.MemoryBytes <= 0 {
 		o.MemoryBytes = DefaultMemory
 	}
-	o.Method = methodVersion
+	o.Method = MethodVersion
 	return o
 }
 

@@ -186,9 +186,9 @@ func generated(l *lake.Lake, id lake.ScenarioID) *engine.Stage {
 // MaxPasses are the passes of estimator flow, unless one is asked for to see what feedback is worth.
 const MaxPasses = 2
 
-// methodVersion changes whenever the same scenario would get other numbers than before. Results of another version do
+// MethodVersion changes whenever the same scenario would get other numbers than before. Results of another version do
 // not count.
-const methodVersion = 27
+const MethodVersion = 27
 
 // A Variant says how an estimate is made: everything but the scenario that its rows depend on.
 type Variant struct {

@@ -316,7 +316,7 @@ func (s *foundStarts) reads() []engine.Output {
 func (s *foundStarts) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*Generated, error) {
 	var scans [2]string
 	for i, of := range s.reads() {
-		r, err := engine.Complete(s.Lake, of.Stage, methodVersion)
+		r, err := engine.Complete(s.Lake, of.Stage, MethodVersion)
 		if err != nil {
 			return nil, err
 		}

@@ -49,7 +49,7 @@ func (g *Generated) columns() map[string]*int64 {
 
 // completeGenerated reads what stage generate found, which must be complete.
 func completeGenerated(l *lake.Lake, generate *engine.Stage) (r engine.Records, g Generated, err error) {
-	if r, err = engine.Complete(l, generate, methodVersion); err == nil {
+	if r, err = engine.Complete(l, generate, MethodVersion); err == nil {
 		g, err = readGenerated(l, r)
 	}
 	return r, g, err
@@ -190,7 +190,7 @@ func (m *method) checkReachable(r engine.Records) error {
 	if m.Spec.AllowUnreachable {
 		return nil
 	}
-	generate, err := engine.Complete(m.Lake, m.generate, methodVersion)
+	generate, err := engine.Complete(m.Lake, m.generate, MethodVersion)
 	if err != nil {
 		return err
 	}

@@ -227,7 +227,7 @@ func readStageStatus(l *lake.Lake, s *engine.Stage, thorough bool) StageStatus {
 	switch {
 	case out.Damage != nil:
 		out.State = StateDamaged
-	case r.Method != methodVersion:
+	case r.Method != MethodVersion:
 		out.State = StateOther
 	case out.Done < out.Tasks:
 		out.State = StatePartial

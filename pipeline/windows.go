@@ -42,7 +42,7 @@ type Windows struct {
 }
 
 // WindowsVersion changes whenever windows of the same scenario would get other numbers than before.
-func WindowsVersion() string { return fmt.Sprintf("%d-%d", methodVersion, fluidVersion) }
+func WindowsVersion() string { return fmt.Sprintf("%d-%d", MethodVersion, fluidVersion) }
 
 // A WindowsSpec marks the scenario of some windows of another one.
 type WindowsSpec struct {

@@ -8,6 +8,6 @@
 // have no mutable package state.
 package simkernel
 
-// Version is part of Params.AppendIdentity. It must change, and with it methodVersion of package pipeline, whenever
+// Version is part of Params.AppendIdentity. It must change, and with it MethodVersion of package pipeline, whenever
 // linkcase.Kernel computes a different Result from the same Case and Params.
 const Version = 5

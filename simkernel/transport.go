@@ -35,7 +35,7 @@ const TransportCount = NewReno
 // A transportSpec is all that the simulators and the scenario reader know of one transport.
 type transportSpec struct {
 	name        string
-	version     uint64 // raised, with methodVersion of package pipeline, when equal input has other results
+	version     uint64 // raised, with MethodVersion of package pipeline, when equal input has other results
 	headerBytes int64  // added to the header of every packet and to every ACK: time stamps, telemetry
 
 	defaults  func(p *Params)                // sets the transport's own constants

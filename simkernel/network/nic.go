@@ -220,10 +220,14 @@ func (d *domain) look(p *port, c *nic, sawPS int64) (nextPS int64) {
 	}
 	for _, r := range rings {
 		for _, place := range r.places {
-			if place.slot < 0 || d.net.flows.senders[place.slot].sentBytes == d.net.flows.senders[place.slot].sizeBytes {
+			if place.slot < 0 {
 				continue
 			}
-			if s := &d.net.flows.senders[place.slot]; tickPS <= sawPS {
+			s := &d.net.flows.senders[place.slot]
+			if s.sentBytes == s.sizeBytes {
+				continue
+			}
+			if tickPS <= sawPS {
 				if s.external.Tick(&d.net.params, sawPS) {
 					s.setRate()
 				}
