@@ -346,7 +346,7 @@ const ackShare = 60 * goodput / 1000
 // A fluid approximates which flows are active at a time, and how many bytes they have left: hosts divide their
 // bandwidth in equal parts among the flows that they send, and among those that they receive, and what a flow cannot
 // use on one side is divided once more among the others. ACKs of what a host receives take bandwidth from what it
-// sends, and the other way round. The network between hosts is not modelled.
+// sends, and the other way round. The network between hosts is not modeled.
 //
 // Flows arrive in start order. Work grows with the flows that are active at a time, in steps of fluidStepNS.
 type fluid struct {

@@ -59,7 +59,7 @@
     if (spec.params) spec.params.forEach(p => { if (p.name in filter) p.value = filter[p.name]; });
     const config = JSON.parse(JSON.stringify(dark() ? report.themes.dark : report.themes.light));
     config.legend.columns = narrow ? 3 : Math.max(3, Math.floor((width - 60) / 100));
-    if (id === 'slowdown_cdf' && width > 430) config.legend.columns = 5;
+    if (id === 'slowdown_cdf') config.legend.columns = width > 620 ? 5 : 3;
     if (narrow) {
       Object.assign(config.axis, { labelFontSize: 10.5, titleFontSize: 11, labelLimit: id.includes('link') || id.includes('load') ? 172 : 120 });
       if (id === 'link_load_and_tail') config.legend.columns = 1;

@@ -237,7 +237,7 @@ func (c *content) warnings() []warning {
 	var out []warning
 	w, s, short := c.answers["warnings"], c.answers["scenario"], c.answers["short"]
 	for i := range w.Len() { // in the order of their kinds
-		head := "Against the estimate, " + w.Text(i, "kind") + "."
+		head := "The estimate may be wrong: " + w.Text(i, "kind") + "."
 		if len(out) == 0 || out[len(out)-1].Text != head {
 			out = append(out, warning{"weak", head, nil})
 		}

@@ -9,7 +9,7 @@ import "slices"
 // of its ACKs or more are marked. After plbRoundsLimit congested rounds in a row, or plbIdleRounds where nothing is in
 // flight, and after each timeout, the sender takes the next label. The constants are the defaults of Linux
 // (tcp_plb_cong_thresh 128 of 256, tcp_plb_rehash_rounds 12, tcp_plb_idle_rehash_rounds 3). That PLB is suspended
-// after a timeout is not modelled.
+// after a timeout is not modeled.
 //
 // CONGA (Alizadeh et al., SIGCOMM'14), simplified. Every switch port estimates its rate (dre). A data packet carries
 // its place among the links of its first switch, congaPlaces of them, and the highest metric of congaBits that it

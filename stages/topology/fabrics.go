@@ -25,7 +25,7 @@ import (
 //
 // Paths are shortest ones (Router): in a torus all minimal ones by turns, not one dimension after the other; in a
 // dragonfly also those over a third group, if they have no more links than the one that the two groups share. Detours
-// (Valiant, UGAL) and forwarding by GPUs (PXN) are not modelled.
+// (Valiant, UGAL) and forwarding by GPUs (PXN) are not modeled.
 //
 // GPUs successive hosts are a server; with InnerBps each has a cable to a switch inside of it (NVLink; 450 GB/s each
 // way from an H100), over which the server's hosts reach each other.

@@ -14,7 +14,7 @@ import (
 )
 
 // ReadGOAL reads a schedule in the text form of the group operation assembly language (Hoefler, Siebert and Lumsdaine,
-// ICPP 2009), as LogGOPSim's txt2bin takes it. calc is in ns. cpu and nic are read and not modelled: what does not wait
+// ICPP 2009), as LogGOPSim's txt2bin takes it. calc is in ns. cpu and nic are read and not modeled: what does not wait
 // runs at the same time. Errors name the line.
 func ReadGOAL(in io.Reader) (*Trace, error) {
 	r := &goalReader{Trace: &Trace{Ranks: -1}, rank: -1}
@@ -160,7 +160,7 @@ func (r *goalReader) rankOf(text string) (int, error) {
 
 // ReadHtsim reads a connection matrix of htsim (.cm): connections with a start in ps or after a trigger, and triggers
 // (oneshot, multishot or barrier) that the ends of connections fire. A oneshot or multishot trigger that several
-// connections fire is an error: its first firing cannot be expressed. prio is read and not modelled; multicast groups
+// connections fire is an error: its first firing cannot be expressed. prio is read and not modeled; multicast groups
 // and failures are an error. Errors name the line.
 func ReadHtsim(in io.Reader) (*Trace, error) {
 	r := &htsimReader{Trace: &Trace{Ranks: -1}}
