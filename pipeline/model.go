@@ -193,18 +193,17 @@ func noScenario(l *lake.Lake) error {
 	return fmt.Errorf("%s holds no scenario: is it a lake?", l.Path())
 }
 
-// ShellName names a scenario in a command line: by its name, where that needs no quotes and only it has it, else by
+// ShellName names a scenario in a command line: by a name, where that needs no quotes and only it has it, else by
 // its id.
 func ShellName(l *lake.Lake, id lake.ScenarioID) string {
-	s, err := ReadSpec(l, id)
+	s, _ := ReadSpec(l, id) // a damaged one has no name
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
-	if err != nil || s.Name == "" || strings.Trim(s.Name, plain) != "" {
-		return string(id)
+	for _, name := range append([]string{s.Name}, s.Aliases...) {
+		if found, err := Resolve(l, name); err == nil && found == id && strings.Trim(name, plain) == "" {
+			return name
+		}
 	}
-	if found, err := Resolve(l, s.Name); err != nil || found != id {
-		return string(id)
-	}
-	return s.Name
+	return string(id)
 }
 
 // LastWorkedOn is the scenario with flows that was last worked on.

@@ -3,17 +3,20 @@
 -- units: slowdown is FCT / ideal FCT, no unit; percentiles of the FCT itself in ms; lo and hi are the bounds of its 95% confidence interval
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
+-- param: service text = '' : service; empty means all services
 
 WITH picked AS NOT MATERIALIZED (
     SELECT scenario, variant, service AS flow_group, slowdown AS value
     FROM slowdowns
     WHERE ($scenario = '' OR scenario = $scenario)
       AND ($variant = '' OR variant = $variant)
+      AND ($service = '' OR service = $service)
 ), times AS NOT MATERIALIZED (
     SELECT scenario, variant, service AS flow_group, CAST(fct_ns AS DOUBLE) AS value
     FROM slowdowns
     WHERE ($scenario = '' OR scenario = $scenario)
       AND ($variant = '' OR variant = $variant)
+      AND ($service = '' OR service = $service)
 ), fcts AS (
     SELECT scenario, variant, flow_group AS service, q FROM percentiles(times, [0.5, 0.99])
 ), groups AS (

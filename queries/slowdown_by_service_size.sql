@@ -3,12 +3,14 @@
 -- units: sizes in bytes; slowdown is FCT / ideal FCT, no unit; lo and hi are the bounds of its 95% confidence interval
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
+-- param: service text = '' : service; empty means all services
 
 WITH picked AS NOT MATERIALIZED (
     SELECT scenario, variant, {service: service, bin: size_bin_of(size_bytes)} AS flow_group, slowdown AS value
     FROM slowdowns
     WHERE ($scenario = '' OR scenario = $scenario)
       AND ($variant = '' OR variant = $variant)
+      AND ($service = '' OR service = $service)
 ), whole AS NOT MATERIALIZED (
     SELECT * REPLACE (flow_group.service AS flow_group) FROM picked
 ), groups AS (

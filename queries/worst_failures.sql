@@ -1,5 +1,5 @@
 -- question: Which cable failures increase slowdown most, according to parsimon sweep?
--- grain: one row per scenario, variant, tier, service and cable, the n cables with the highest p99
+-- grain: one row per scenario, variant, tier, service and cable, the n cables with the highest p99, of FCT where the sweep changes bandwidth or delay
 -- units: estimated is the variant; slowdown is FCT / ideal FCT, no unit; a change is the slowdown divided by that of the base, - 1
 -- param: scenario text = '' : scenario id of the base; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
@@ -7,7 +7,8 @@
 -- param: n count = 10 : number of cables to list
 
 WITH ranked AS (
-    SELECT *, row_number() OVER (PARTITION BY scenario, variant, tier, service ORDER BY p99_change DESC, node_a, node_b) AS place
+    SELECT *, row_number() OVER (PARTITION BY scenario, variant, tier, service
+        ORDER BY CASE WHEN regexp_matches(tier, ' (bandwidth|delay) ') THEN p99_fct_ns ELSE p99_change END DESC, node_a, node_b) AS place
     FROM sweeps
     WHERE ($scenario = '' OR scenario = $scenario)
       AND ($variant = '' OR variant = $variant)

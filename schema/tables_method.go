@@ -87,7 +87,7 @@ var (
 	}
 	HopContributions = Table{
 		Name:  "hop_contributions",
-		Doc:   "The part of each flow's estimated FCT that each hop adds, ordered by flow for stage sample.",
+		Doc:   "The part of each flow's estimated FCT that each hop adds, ordered by flow for stage sample; slowdowns has the flow_id of a flow_row.",
 		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"}, Variant: true,
 		Columns: append(Hops.Select("flow_row", "hop", "hops", "link_id"), []Column{
 			{"delay_ns", f64, false, "ns", "delay that the hop adds to the FCT"},

@@ -152,9 +152,9 @@ func (r *Comparison) Text() *text.Answer {
 	a.Linef("other  %s (%s), variant %s, %d flows", r.Other.ScenarioID, r.Other.Name, r.Other.Variant, r.Other.Flows)
 	sampled := fmt.Sprintf("sampled, the same %d windows of both, %.3g%% of flows", r.Windows, 100*r.SampledShare)
 	if r.Stopped == Whole {
-		sampled = "not sampled: all of both was estimated"
+		sampled = "not sampled: all of both was estimated; without --within, the answer has FCTs and links, too"
 	}
-	a.Linef("\nSlowdown of the flows of both, with %g%% intervals of the change (%s)", 100*r.Confidence, sampled)
+	a.Linef("\nSlowdown of the flows of both, over the ideal FCT in each, with %g%% intervals of the change (%s)", 100*r.Confidence, sampled)
 	table := a.Table("flows of", "size_bin", "quantile", "base", "other", "change", "from", "to", "few flows")
 	for _, x := range r.Changes {
 		if x.SizeBin == sizebin.All || x.Group == all.String() {

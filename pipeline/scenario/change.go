@@ -353,16 +353,21 @@ func (a *application) fail(text string) error {
 	return nil
 }
 
-// parseBandwidth reads CABLES=SPEED.
+// parseBandwidth reads CABLES=SPEED or CABLES=SHARE%.
 func parseBandwidth(text string) (func(*application) error, error) {
 	selector, value, err := cutValue(text)
 	if err != nil {
 		return nil, err
 	}
-	bps, err := topology.ParseSpeed(value)
+	speed, err := topology.ParseSpeedOrShare(value)
+	said := value
+	if speed.Share == 0 {
+		said = topology.FormatBps(speed.BPS)
+	}
+	of := func(l *topology.Link) (was, is int64) { return l.BandwidthBps, speed.Of(l.BandwidthBps) }
 	return func(a *application) error {
-		a.say("%s at %s", selector, topology.FormatBps(bps))
-		return a.setCables(selector, &a.form.Changes.Bandwidth, bps, a.n.SetBandwidth)
+		a.say("%s at %s", selector, said)
+		return a.setCables(selector, &a.form.Changes.Bandwidth, of, a.n.SetBandwidth)
 	}, err
 }
 
@@ -371,18 +376,20 @@ func parseDelay(text string) (func(*application) error, error) {
 	rule, err := topology.ParseDelayRule(text)
 	return func(a *application) error {
 		a.say("%s at %d ns", rule.Selector, rule.DelayNS)
-		return a.setCables(rule.Selector, &a.form.Changes.Delays, rule.DelayNS, a.n.SetDelay)
+		of := func(l *topology.Link) (was, is int64) { return l.DelayNS, rule.DelayNS }
+		return a.setCables(rule.Selector, &a.form.Changes.Delays, of, a.n.SetDelay)
 	}, err
 }
 
-// setCables gives cables another value, and keeps it in a list of the canonical form.
-func (a *application) setCables(selector string, list *[][3]int64, value int64,
+// setCables gives cables another value, and keeps it in a list of the canonical form where it is another one.
+func (a *application) setCables(selector string, list *[][3]int64, of func(*topology.Link) (was, is int64),
 	set func(a, b int32, value int64) error) error {
 	cables, err := a.n.Select(selector)
 	for _, cable := range cables {
-		if err == nil {
-			err = set(cable[0], cable[1], value)
-			*list = setCable(*list, cable, value)
+		links, _ := a.n.CableOf(cable[0], cable[1])
+		if was, is := of(&a.n.Links[links[0]]); err == nil && was != is {
+			err = set(cable[0], cable[1], is)
+			*list = setCable(*list, cable, is)
 		}
 	}
 	return err

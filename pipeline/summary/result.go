@@ -157,6 +157,10 @@ func warnings(ctx context.Context, e *pipeline.Estimation, db *queries.DB) ([]st
 		all = append(all, fmt.Sprint(row[0]))
 		return nil
 	})
+	_, many := pipeline.Resolve(e.Lake, e.Spec.Name)
+	if many != nil && e.Spec.Windows == nil && pipeline.ShellName(e.Lake, e.ID()) == string(e.ID()) {
+		all = append(all, fmt.Sprintf("name: %v; parsimon rm ID removes one of them", many))
+	}
 	return all, err
 }
 

@@ -96,6 +96,8 @@ type ParameterRun struct {
 	P90        float64           `json:"p90"`
 	P99        float64           `json:"p99"`
 	P999       float64           `json:"p999"`
+	P99Lo      *float64          `json:"p99_lo"` // 95% interval of P99; nil: not known
+	P99Hi      *float64          `json:"p99_hi"`
 	P50FCT     float64           `json:"p50_fct_ms"`
 	P99FCT     float64           `json:"p99_fct_ms"`
 	Exact      []float64         `json:"exact,omitempty"` // the same percentiles of the whole-network simulation
@@ -265,17 +267,14 @@ func (p *Parameters) run(ctx context.Context, i int, plan ParameterPlan, o Setti
 		}
 		run.Until, until = &verdicts[0], verdicts[0].Failed
 	}
-	all, err := servicePercentiles(ctx, e)
+	r, err := summary.ReadResult(ctx, e)
 	if err != nil {
 		return false, err
 	}
-	of := all[AllFlows]
-	run.ScenarioID, run.Variant, run.Flows = string(e.ID()), e.Variant().String(), of.Flows
+	of := r.Percentiles[len(r.Percentiles)-1] // all flows
+	run.ScenarioID, run.Variant, run.Flows, run.Jobs = r.ScenarioID, r.Variant, of.Flows, r.Jobs
 	run.P50, run.P90, run.P99, run.P999 = of.P50, of.P90, of.P99, of.P999
-	run.P50FCT, run.P99FCT = of.P50FCT, of.P99FCT
-	if run.Jobs, err = summary.Jobs(ctx, e); err != nil {
-		return false, err
-	}
+	run.P50FCT, run.P99FCT, run.P99Lo, run.P99Hi = *of.P50FCT, *of.P99FCT, of.P99Lo, of.P99Hi
 	if plan.Exact {
 		if err := e.Exact(ctx); err != nil {
 			return false, err
@@ -339,7 +338,8 @@ func (p *Parameters) Text() *text.Answer {
 	if mixed {
 		head = append(head, "variant")
 	}
-	table := a.Table(append(head, "p50", "p90", "p99", "p999", "p50_fct_ms", "p99_fct_ms", "seconds", "scenario")...)
+	table := a.Table(append(head, "p50", "p90", "p99", "p99_lo", "p99_hi", "p999", "p50_fct_ms", "p99_fct_ms", "seconds",
+		"scenario")...)
 	for _, r := range p.Runs {
 		var row []any
 		for _, axis := range p.Axes {
@@ -357,8 +357,12 @@ func (p *Parameters) Text() *text.Answer {
 		if mixed {
 			row = append(row, r.Variant)
 		}
-		for _, x := range []float64{r.P50, r.P90, r.P99, r.P999, r.P50FCT, r.P99FCT} {
-			row = append(row, text.Figure(x))
+		for _, x := range []*float64{&r.P50, &r.P90, &r.P99, r.P99Lo, r.P99Hi, &r.P999, &r.P50FCT, &r.P99FCT} {
+			if x == nil {
+				row = append(row, nil)
+				continue
+			}
+			row = append(row, text.Figure(*x))
 		}
 		table.Add(append(row, r.Seconds, r.ScenarioID)...)
 	}
@@ -372,7 +376,12 @@ func (p *Parameters) Text() *text.Answer {
 	case p.Until != "":
 		a.Linef("\nno value of %s has %s", p.Axes[0].Key, p.Until)
 	}
-	a.Linef("\n%d runs in %.1f s", len(p.Runs), p.Seconds)
+	if slices.ContainsFunc(p.Axes, func(x Axis) bool { return changesIdeal(x.Key) }) {
+		a.Linef("\nslowdowns are relative to each run's own ideal FCT, which bandwidths and delays change: compare the FCTs")
+	}
+	a.Linef("\np99_lo and p99_hi: the 95%% interval of p99 for other traffic of the same kind. Runs whose intervals overlap may " +
+		"be alike; where their flows are the same, parsimon compare has the interval of the difference, which is narrower")
+	a.Linef("%d runs in %.1f s", len(p.Runs), p.Seconds)
 	return a
 }
 

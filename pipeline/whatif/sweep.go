@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -79,14 +81,17 @@ type Sweep struct {
 
 // A SweptCable is what the failure of one cable does.
 type SweptCable struct {
-	A           int32                `json:"node_a"`
-	B           int32                `json:"node_b"`
-	NameA       string               `json:"name_a"`
-	NameB       string               `json:"name_b"`
-	Unreachable int64                `json:"unreachable"`
-	Full        percentilesOf        `json:"full"`
-	Cases       stages.SimulateStats `json:"link_cases"`
-	Seconds     float64              `json:"seconds"`
+	A           int32         `json:"node_a"`
+	B           int32         `json:"node_b"`
+	NameA       string        `json:"name_a"`
+	NameB       string        `json:"name_b"`
+	Unreachable int64         `json:"unreachable"`
+	Full        percentilesOf `json:"full"`
+	// Intervals are 95% bootstrap intervals of the changes at pipeline.Quantiles, by service: of FCT or of slowdown, as
+	// the plan ranks.
+	Intervals map[string][][2]float64 `json:"change_intervals,omitempty"`
+	Cases     stages.SimulateStats    `json:"link_cases"`
+	Seconds   float64                 `json:"seconds"`
 }
 
 // percentilesOf are those of each service, and of AllFlows.
@@ -169,7 +174,7 @@ func RunSweep(ctx context.Context, base string, plan SweepPlan, o Settings) (*Sw
 	q := slices.Index(pipeline.Quantiles, plan.Quantile) // the worst first: by flows without a path, then by the change
 	slices.SortStableFunc(s.Cables, func(a, b SweptCable) int {
 		return cmp.Or(cmp.Compare(b.Unreachable, a.Unreachable),
-			cmp.Compare(s.changeOf(&b, plan.Service, q), s.changeOf(&a, plan.Service, q)))
+			cmp.Compare(s.changeOf(&b, plan.Service, q, plan.byFCT()), s.changeOf(&a, plan.Service, q, plan.byFCT())))
 	})
 	s.Seconds = time.Since(began).Seconds()
 	return s.Sweep, s.write()
@@ -231,6 +236,9 @@ func (s *sweeper) one(ctx context.Context, c [2]int32) (swept SweptCable, err er
 	if swept.Full, err = servicePercentiles(ctx, run); err != nil {
 		return swept, err
 	}
+	if swept.Intervals, err = s.intervals(ctx, run); err != nil {
+		return swept, err
+	}
 	if swept.Cases, err = pipeline.Cases(run.Lake, pipeline.CaseStages(run.Plan())...); err != nil {
 		return swept, err
 	}
@@ -272,12 +280,64 @@ func servicePercentiles(ctx context.Context, e *pipeline.Estimation) (percentile
 	})
 }
 
-// changeOf is what a cable's failure does to quantile q of a service; NaN if it has no flow left.
-func (s *Sweep) changeOf(c *SweptCable, service string, q int) float64 {
+// intervals are those of a SweptCable. Flows are drawn in pairs, as in Compare.
+func (s *sweeper) intervals(ctx context.Context, run *pipeline.Estimation) (map[string][][2]float64, error) {
+	of := func(e *pipeline.Estimation) (*side, error) {
+		scan, err := e.Scan(schema.Slowdowns)
+		return &side{scans: map[string]string{schema.Slowdowns.Name: scan}}, err
+	}
+	g, err := run.Generated()
+	base, baseErr := of(s.base)
+	other, otherErr := of(run)
+	if err := errors.Join(err, baseErr, otherErr); err != nil {
+		return nil, err
+	}
+	db, err := run.OpenDuckDB(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = db.Close() }() // nothing was written
+	services, out := map[string]*sample{AllFlows: {}}, map[string][][2]float64{}
+	file := filepath.Join(run.Executor().Session().TmpPath(), "pairs.parquet")
+	err = eachRow(ctx, db, file, pairTable, (&join{base, other, g.Closed()}).sql(), func(p *pair) error {
+		if s.Plan.byFCT() {
+			p.Base, p.Other = p.BaseFCT, p.OtherFCT
+		}
+		services[AllFlows].add(p.Row, p.Other, p.Base)
+		if p.Service == AllFlows {
+			return nil
+		}
+		if services[p.Service] == nil {
+			services[strings.Clone(p.Service)] = &sample{} // a batch's memory is used again
+		}
+		services[p.Service].add(p.Row, p.Other, p.Base)
+		return ctx.Err()
+	})
+	for name, flows := range services {
+		for _, r := range flows.compare() {
+			out[name] = append(out[name], [2]float64{r.ErrorLo, r.ErrorHi})
+		}
+	}
+	return out, err
+}
+
+// byFCT reports whether cables are ranked by FCT.
+func (p *SweepPlan) byFCT() bool { return changesIdeal(p.Each) }
+
+// changesIdeal reports whether a change, by the beginning of its name, makes slowdowns relative to another ideal FCT.
+func changesIdeal(change string) bool {
+	return strings.HasPrefix(change, "bandwidth") || strings.HasPrefix(change, "delay")
+}
+
+// changeOf is what happens to quantile q of a service's slowdowns or, with fct, FCTs; NaN if it has no flow left.
+func (s *Sweep) changeOf(c *SweptCable, service string, q int, fct bool) float64 {
 	before, ok := s.before[service]
 	after, still := c.Full[service]
-	if !ok || !still {
+	switch {
+	case !ok || !still:
 		return math.NaN()
+	case fct:
+		return after.fct(q)/before.fct(q) - 1
 	}
 	return after.Slowdowns[q]/before.Slowdowns[q] - 1
 }
@@ -301,7 +361,7 @@ func (s *sweeper) write() error {
 				"simulated_cases": c.Cases.Cases, "cached_cases": c.Cases.CachedCases,
 			}
 			for q, name := range []string{"p50", "p90", "p99", "p999"} {
-				row[name+"_slowdown"], row[name+"_change"] = now[service].Slowdowns[q], s.changeOf(c, service, q)
+				row[name+"_slowdown"], row[name+"_change"] = now[service].Slowdowns[q], s.changeOf(c, service, q, false)
 			}
 			row["p50_fct_ns"], row["p99_fct_ns"] = now[service].P50FCT*1e6, now[service].P99FCT*1e6
 			rows.Add(row)
@@ -318,27 +378,32 @@ func (s *Sweep) Text(most int) *text.Answer {
 	if s.Plan.Each == "" {
 		down = " down"
 	}
-	a.Linef("base %s, each of %d cables of %s%s, by what it does to quantile %g of slowdown (flows: %s)",
-		s.Base, len(s.Cables), s.Plan.what(), down, s.Plan.Quantile, s.Plan.Service)
-	a.Linef("there the base has slowdown %s, FCT %s ms (%s)", text.Figure(before.Slowdowns[q]), text.Figure(before.fct(q)),
-		s.Variant)
-	names := []string{"place", "cable", "slowdown", "change", "fct_ms", "no_path"}
+	ranked := map[bool]string{true: "FCT", false: "slowdown"}[s.Plan.byFCT()]
+	a.Linef("base %s, each of %d cables of %s%s, by what it does to quantile %g of %s (flows: %s)",
+		s.Base, len(s.Cables), s.Plan.what(), down, s.Plan.Quantile, ranked, s.Plan.Service)
+	a.Linef("there the base has slowdown %s, FCT %s ms (%s); from and to: 95%% bootstrap interval of the change of %s",
+		text.Figure(before.Slowdowns[q]), text.Figure(before.fct(q)), s.Variant, ranked)
+	names := []string{"place", "cable", "slowdown", "change", "fct_ms", "fct_change", "from", "to", "no_path"}
 	if s.Confirmed != nil {
 		names = append(names, "change_exact")
 	}
 	table := a.Table(names...)
 	for i := range s.Cables[:min(most, len(s.Cables))] {
 		c := &s.Cables[i]
-		var slowdown, fct any
+		var slowdown, fct, from, to any
 		if p, ok := c.Full[s.Plan.Service]; ok {
 			slowdown, fct = text.Figure(p.Slowdowns[q]), text.Figure(p.fct(q))
 		}
-		row := []any{i + 1, c.NameA + ":" + c.NameB, slowdown, text.Percent(s.changeOf(c, s.Plan.Service, q)), fct, c.Unreachable}
+		if of := c.Intervals[s.Plan.Service]; of != nil {
+			from, to = text.Percent(of[q][0]), text.Percent(of[q][1])
+		}
+		row := []any{i + 1, c.NameA + ":" + c.NameB, slowdown, text.Percent(s.changeOf(c, s.Plan.Service, q, false)), fct,
+			text.Percent(s.changeOf(c, s.Plan.Service, q, true)), from, to, c.Unreachable}
 		if x := s.Confirmed; x != nil {
 			row = append(row, nil)
 			for k := range x.Cables {
 				if confirmed := &x.Cables[k]; confirmed.A == c.A && confirmed.B == c.B {
-					row[len(row)-1] = text.Percent(x.changeOf(confirmed, x.Plan.Service, q))
+					row[len(row)-1] = text.Percent(x.changeOf(confirmed, x.Plan.Service, q, x.Plan.byFCT()))
 				}
 			}
 		}

@@ -209,8 +209,9 @@ func (in *ingestion) open(ctx context.Context, files []string) (before *State, f
 			if slices.ContainsFunc(in.Mappings, func(m *ingest.Mapping) bool {
 				return m.Name == s.Format && scenario.BytesDigest([]byte(m.Text)) != s.Mapping
 			}) {
-				return nil, nil, fmt.Errorf("workload %s was ingested with another mapping %s, of --mapping or of another version "+
-					"of the program: give the new one another name", old.ID, s.Format)
+				return nil, nil, fmt.Errorf("workload %[1]s was ingested with another mapping %[2]s, of --mapping or of another "+
+					"version of the program, whose rows may differ: parsimon rm --workload %[1]s --lake %[3]s and ingest all of "+
+					"its files again, or give another --workload", old.ID, s.Format, in.session.Path())
 			}
 			next = max(next, s.N+1)
 			switch damage := in.damage(s.Files); {

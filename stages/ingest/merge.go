@@ -75,6 +75,16 @@ func (in *Ingester) Merge(ctx context.Context, sources []MergeSource) (stats Mer
 	return stats, err
 }
 
+// Missing counts the different records of some files, left by File, that the last of them lacks although they start
+// within its time.
+func (in *Ingester) Missing(ctx context.Context, files []string) (n int64, err error) {
+	last := len(files) - 1
+	err = in.query(ctx, fmt.Sprintf("SELECT count(*) FROM (SELECT %[1]s FROM %[2]s EXCEPT SELECT %[1]s FROM %[3]s) "+
+		"WHERE start_ns BETWEEN (SELECT min(start_ns) FROM %[3]s) AND (SELECT max(start_ns) FROM %[3]s)", wholeRecord,
+		duckdb.ScanParquet(files[:last]...), duckdb.ScanParquet(files[last])), &n)
+	return n, err
+}
+
 // LabelCount is what flows of one service and virtual network come to.
 type LabelCount struct {
 	Service string `json:"service"`

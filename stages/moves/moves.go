@@ -360,7 +360,7 @@ func (m *Moves) addWeight(n *topology.Network, text string) error {
 	if at < 1 {
 		return errors.New("want CABLES=SPEED, such as leaf1:spine3=400G")
 	}
-	bps, err := topology.ParseSpeed(text[at+1:])
+	speed, err := topology.ParseSpeedOrShare(text[at+1:])
 	if err != nil {
 		return err
 	}
@@ -369,6 +369,8 @@ func (m *Moves) addWeight(n *topology.Network, text string) error {
 		return err
 	}
 	for _, c := range cables {
+		links, _ := n.CableOf(c[0], c[1])
+		bps := speed.Of(n.Links[links[0]].BandwidthBps)
 		if bps < 1 {
 			return fmt.Errorf("cable %s has a weight of %d: must be above 0 (--fail takes a cable down)", n.Ends(c[0], c[1]),
 				bps)
@@ -398,7 +400,11 @@ func (m *Moves) addEvents(n *topology.Network, text string) error {
 	} else {
 		cables, err = n.Select(where)
 	}
+	rate := topology.SpeedOrShare{BPS: e.BandwidthBps, Share: e.Share}
 	for _, e.Cable = range cables {
+		if links, _ := n.CableOf(e.Cable[0], e.Cable[1]); e.Kind == Rate {
+			e.BandwidthBps, e.Share = rate.Of(n.Links[links[0]].BandwidthBps), 0
+		}
 		if err == nil {
 			err = m.addEvent(n, e)
 		}
@@ -588,7 +594,9 @@ func ParseEvent(text string) (cable string, e Event, err error) {
 				err = errors.New("a share of lost packets must be above 0 and below 1")
 			}
 		case Rate:
-			e.BandwidthBps, err = topology.ParseSpeed(words[0])
+			var rate topology.SpeedOrShare
+			rate, err = topology.ParseSpeedOrShare(words[0])
+			e.BandwidthBps, e.Share = rate.BPS, rate.Share
 		default:
 			e.DelayNS, err = units.Parse(words[0], units.Duration)
 		}

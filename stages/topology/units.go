@@ -59,6 +59,29 @@ func ParseSpeed(text string) (bps int64, err error) {
 	return int64(math.Round(x)), nil
 }
 
+// A SpeedOrShare is a bandwidth, or a share of the present one.
+type SpeedOrShare struct {
+	BPS   int64
+	Share float64
+}
+
+// ParseSpeedOrShare reads a speed, as ParseSpeed, or a share in percent, such as 50%.
+func ParseSpeedOrShare(text string) (s SpeedOrShare, err error) {
+	if !strings.HasSuffix(text, "%") {
+		s.BPS, err = ParseSpeed(text)
+		return s, err
+	}
+	if s.Share, err = units.ParseShare(text); err != nil || s.Share <= 0 {
+		err = fmt.Errorf("is %q, want a speed such as 40G, or a share of the present one above 0%% such as 50%%", text)
+	}
+	return s, err
+}
+
+// Of is the bandwidth of a cable that has bps at present.
+func (s SpeedOrShare) Of(bps int64) int64 {
+	return s.BPS + int64(math.Round(min(s.Share*float64(bps), 1<<62)))
+}
+
 // nsPerMetre is the propagation delay of copper and of fibre, at about two thirds of the speed of light.
 const nsPerMetre = 5
 

@@ -131,6 +131,10 @@ func (e *env) main(ctx context.Context, args []string) int {
 		args = []string{args[1], "--help"}
 	}
 	cmd, ok := find(args[0])
+	if topic, err := manual.ReadFile("manual/topic-" + strings.TrimSuffix(args[0], "s") + ".txt"); help && err == nil {
+		_, _ = e.stdout.Write(topic)
+		return exitOK
+	}
 	if !ok {
 		_, _ = fmt.Fprintf(e.stderr, "parsimon: no command %q; \"parsimon help\" lists them\n", args[0])
 		return exitUsage

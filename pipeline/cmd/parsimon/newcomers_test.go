@@ -43,6 +43,32 @@ func TestNewcomers(t *testing.T) {
 		t.Errorf("failed runs left\n%s\nbefore\n%s", after, before)
 	}
 
+	// A share of the present bandwidth, wherever a bandwidth is given.
+	half := []string{"what-if", "day", "--lake", "lake", "--bandwidth"}
+	contains(t, must(t, append(half, "r1:r2=50%")...), "(day, r1:r2 at 50%)", "r1:r2 10 Gbps → 5 Gbps\n")
+	contains(t, must(t, "what-if", "day", "--lake", "lake", "--event", "r1:r2 rate 25% 1ms..4ms"), "r1:r2 rate 2.5 Gbps 1ms..4ms")
+	contains(t, must(t, "sweep", "day", "--lake", "lake", "--set", "bandwidth.r1:r2=50%,100%"), "compare the FCTs", "p99_lo",
+		must(t, "query", "--lake", "lake", "--sql", "SELECT scenario FROM scenarios WHERE name = 'day'", "--format", "csv")[len("scenario\n"):])
+	contains(t, must(t, "sweep", "day", "--lake", "lake", "--fail", "each:spine-spine", "--bandwidth", "50%"), "quantile 0.99 of FCT",
+		"fct_change  ", "from  ")
+	mustFail(t, failure{exitFailed, "nothing would change", append(half, "r1:r2=100%")},
+		failure{exitFailed, "must be 10,000 to 10^14", append(half, "r1:r2=1e300%")})
+	for _, bad := range []string{"0%", "-50%", "NaN%", "%", ""} {
+		mustFail(t, failure{exitUsage, "want a", append(half, "r1:r2="+bad)})
+	}
+
+	// A name that becomes ambiguous, topics of the manual, and a list as topology.
+	writeFiles(t, map[string]string{"other.csv": "src,dst,size_bytes,start_ns\nh1,h3,1000,0\n", "list.json": "[]"})
+	second := []string{"run", "--topology", "sites.csv", "--flows", "other.csv", "--lake", "lake", "--name"}
+	contains(t, must(t, append(second, "day2")...), "scenario=day2")
+	contains(t, must(t, append(second, "event")...), "scenario=day2") // another name of the same
+	contains(t, must(t, append(run, "--fail", "r1:r2", "--name", "day2")...), `warning: name: "day2" may be any of`)
+	must(t, "rm", "--lake", "lake", strings.Fields(must(t, append(run, "--fail", "r1:r2", "--name", "gone")...))[1])
+	contains(t, must(t, "help", "flows"), "size_bytes", "after, delay_ns")
+	contains(t, must(t, "help", "event"), "down 10ms..50ms")
+	mustFail(t, failure{exitFailed, "see JSON in parsimon help topology", []string{"run", "--topology", "list.json", "--flows",
+		"day.csv", "--lake", "lake"}})
+
 	contains(t, must(t, "validate", "--lake", "lake", "--scenario", "day@exact"), "100 KB-1 MB")
 	mustFail(t,
 		failure{exitFailed, "the table of parsimon ingest --hosts", []string{"run", "--topology", "sites.csv", "--flows",
@@ -52,6 +78,26 @@ func TestNewcomers(t *testing.T) {
 		failure{exitUsage, "one of --loss, --bandwidth and --delay", []string{"sweep", "day", "--lake", "lake", "--fail",
 			"each:spine-spine", "--loss", "1e-4", "--delay", "5ms"}},
 		failure{exitUsage, "--loss goes with --fail", []string{"sweep", "day", "--lake", "lake", "--set", "seed=1,2", "--loss", "1e-4"}})
+}
+
+// A file that is ingested again after a correction is named, with the rows that it has no more; one that has only grown,
+// or that goes on after the rows that it had, is not.
+func TestCorrectedFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	rows := func(text string) string {
+		writeFiles(t, map[string]string{"log.csv": "src,dst,size_bytes,start_ns\n" + text})
+		return must(t, "ingest", "log.csv", "--topology", "net.csv", "--workload", "w", "--lake", "lake", "--quiet")
+	}
+	writeFiles(t, map[string]string{"net.csv": "device_a,device_b,speed\nh1,s1,25G\nh2,s1,25G\n"})
+	const before = "h1,h2,100,5\nh1,h2,200,7\nh2,h1,300,9\n"
+	grown, next := "h1,h2,900,12\n", "h2,h1,100,20\nh2,h1,100,25\n"
+	for _, text := range []string{before, before + grown, next} {
+		if out := rows(text); strings.Contains(out, "warning") {
+			t.Errorf("%q: %s", text, out)
+		}
+	}
+	contains(t, rows(strings.Replace(before, "200", "2000", 1)), "warning: log.csv was ingested before with other content: 1 of its",
+		"parsimon rm --workload w --lake", "7 flows")
 }
 
 // A job that moves to the hosts of another one says so.

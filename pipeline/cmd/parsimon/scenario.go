@@ -286,8 +286,8 @@ func declareChanges(f *pflag.FlagSet, c *scenario.Changes) {
 		{"fail", "take down a cable A:B (ids or names), all cables of a SWITCH, what is plugged into DEVICE:PORT (one " +
 			"member of a LAG), or random:K, K cables of --tier; may be repeated"},
 		{"add-cable", "install a cable: A:B=100G, of 1us, or A:B=100G,500ns; may be repeated"},
-		{"bandwidth", "change a bandwidth: A:B=100G for a cable, TIER=100G for all of a tier, or a pattern such as " +
-			"'leaf*:spine1=40G'; may be repeated"},
+		{"bandwidth", "change a bandwidth: A:B=100G for a cable, or A:B=50% of what it has; TIER=100G for all of a tier, or " +
+			"a pattern such as 'leaf*:spine1=40G'; may be repeated"},
 		{"delay", "change a propagation delay, of cables as in --bandwidth: 'wan*:*=2ms' or tor-spine=500ns; may be repeated"},
 		{"scale", "multiply services' flows: SERVICE=1.5, SERVICE=+50% or db=1.5,storage=2 (0 to 16); may be repeated"},
 		{"move", "put a service into other racks, by name, switch or place: SERVICE=leaf3,leaf4, SERVICE=4-7 or " +
@@ -328,7 +328,7 @@ func declareMoves(f *pflag.FlagSet, t *moves.Text) {
 		_, _, err := moves.ParseEvent(text)
 		return text, err
 	}, "event", "what happens to a cable while flows run (estimator exact): 'A:B down 10ms..50ms', 'A:B loss 1e-4', "+
-		"'A:B loss 1e-4 burst 20us' (mean length of bursts), 'A:B rate 10G 10ms..', 'A:B delay 50us 10ms..'; A->B is one "+
+		"'A:B loss 1e-4 burst 20us' (mean length of bursts), 'A:B rate 10G 10ms..' (or 50%), 'A:B delay 50us 10ms..'; A->B is one "+
 		"direction, SWITCH all of "+
 		"its cables; times are those of flow starts: 2026-01-31T09:00:00.5Z where those have dates; may be repeated")
 	f.Var(&parsed{kind: "string", read: func(file string) error {

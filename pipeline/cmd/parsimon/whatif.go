@@ -273,7 +273,7 @@ var sweepCommand = command{
 		}, "fail", "", "each:TIER, such as each:fabric-spine: each cable of the tier is down, one at a time; "+
 			"or each:TIER,TIER")
 		for kind, doc := range map[string]string{"loss": "share of its packets that each cable loses, e.g. 1e-4",
-			"bandwidth": "that each cable has, e.g. 1G", "delay": "propagation delay that each cable has, e.g. 50us"} {
+			"bandwidth": "that each cable has, e.g. 1G or 50%", "delay": "propagation delay that each cable has, e.g. 50us"} {
 			parse(f, &plan.Each, "string", func(text string) (string, error) {
 				if plan.Each != "" {
 					return "", errors.New("one of --loss, --bandwidth and --delay happens to each cable")

@@ -16,6 +16,11 @@ func (d *draft) readJSON() {
 	if top.Value == nil {
 		return
 	}
+	if !top.Is(tree.Object) {
+		d.take(top.Failf("is %s, want keys and values, such as nodes and links: see JSON in parsimon help topology",
+			top.Value))
+		return
+	}
 	var planes, pods, cross, nodes, links tree.Field
 	d.take(top.Object(tree.Keys{"planes": tree.Keep(&planes), "pods": tree.Keep(&pods), "fab2spine": tree.Keep(&cross),
 		"nodes": tree.Keep(&nodes), "links": tree.Keep(&links)}))
