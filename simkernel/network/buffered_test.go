@@ -240,11 +240,11 @@ func TestBufferedRefuses(t *testing.T) {
 // Senders that send packets again without an end are stopped; some losses are none.
 func TestStorm(t *testing.T) {
 	n := &Network{domains: make([]domain, 2)}
-	n.domains[0].losses, n.domains[1].losses = Losses{Sent: 1e6}, Losses{Sent: 21e6, Again: 21e6}
+	n.domains[0].storming, n.domains[1].storming = stormLeast/2, stormLeast/2
 	if err := n.storm(); err == nil || !strings.Contains(err.Error(), "retransmission storm") {
 		t.Error(err)
 	}
-	n.domains[0].losses.Sent = 2e6
+	n.domains[0].storming--
 	if err := n.storm(); err != nil {
 		t.Error(err)
 	}

@@ -683,15 +683,13 @@ func (n *Buffered) receiveAck(port int32, p *bufferedPort, k *bufferedPacket, no
 	if f.una == f.packets {
 		n.endFlow(p, f)
 	} else {
-		if f.nxt < f.packets { // later ACKs change nothing
-			changed := f.sender.Tick(&n.params, nowPS)
-			h := simkernel.AckInfo{
-				NowPS: nowPS, RTTPS: nowPS - k.sentPS, AckedBytes: n.bytes(f, f.una), SentBytes: n.bytes(f, f.nxt),
-				Marked: k.marked, Links: k.links,
-			}
-			if f.sender.OnAck(&n.params, &h) || changed {
-				n.setRate(f)
-			}
+		changed := f.sender.Tick(&n.params, nowPS)
+		h := simkernel.AckInfo{
+			NowPS: nowPS, RTTPS: nowPS - k.sentPS, AckedBytes: n.bytes(f, f.una), SentBytes: n.bytes(f, f.nxt),
+			Marked: k.marked, Links: k.links,
+		}
+		if f.sender.OnAck(&n.params, &h) || changed {
+			n.setRate(f)
 		}
 		n.updateOpen(p, f, nowPS)
 		n.scheduleSend(port, max(nowPS, p.freePS))

@@ -86,6 +86,7 @@ type journal struct {
 	late     []lateStat
 	gone     []int32 // with recovery: the slots of packets and ACKs that have left the network in this epoch
 	losses   Losses
+	storming int64 // packets that senders sent again after more than stormRatio for each of theirs
 	work     int64 // items processed in this epoch
 }
 

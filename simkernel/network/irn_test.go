@@ -77,7 +77,7 @@ func (n *Buffered) receiveIRNAck(port int32, p *bufferedPort, k *bufferedPacket,
 		return
 	}
 	f.chooseIRN()
-	if f.nxt < f.packets && !known {
+	if !known {
 		changed := f.sender.Tick(&n.params, nowPS)
 		h := simkernel.AckInfo{NowPS: nowPS, RTTPS: nowPS - k.sentPS, AckedBytes: n.bytes(f, f.una),
 			SentBytes: n.bytes(f, f.nxt), Marked: k.marked, Links: k.links}

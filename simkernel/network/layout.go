@@ -88,7 +88,7 @@ func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 		}
 		if n.host[link.SrcNode] {
 			d.first = min(d.first, int32(u))
-			d.nics = append(d.nics, nic{timerPS: never, tickPS: never})
+			d.nics = append(d.nics, nic{timerPS: never})
 			if d.classed {
 				d.nics[len(d.nics)-1].classes = make([]ring, len(n.classes))
 			}

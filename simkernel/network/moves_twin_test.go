@@ -379,7 +379,7 @@ func (m *twinMoves) receiveAck(n *Buffered, port int32, p *bufferedPort, k *buff
 		n.endFlow(p, f)
 		return
 	}
-	if f.nxt < f.packets && !known {
+	if !known {
 		changed := f.sender.Tick(&n.params, nowPS)
 		h := simkernel.AckInfo{NowPS: nowPS, RTTPS: nowPS - k.sentPS, AckedBytes: n.bytes(f, f.una),
 			SentBytes: n.bytes(f, f.nxt), Marked: k.marked, Links: k.links}

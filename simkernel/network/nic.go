@@ -14,7 +14,10 @@ type nic struct {
 	timers  minHeap[timer]
 	timerPS int64 // none goes off before
 	lookPS  int64 // when a look at them is scheduled
-	tickPS  int64 // no timer of a transport ticks before
+
+	// With timers of transports, by time; what has become invalid is removed when it is first.
+	ticks minHeap[timer] // no timer of a flow with bytes to send ticks before
+	ready minHeap[timer] // when the pacing of a flow with bytes to send ends: nicPlace.readyPS
 }
 
 // A ring is the flows of a NIC, or of one of its classes, that have bytes to send, in start order, which is the order
@@ -149,7 +152,7 @@ func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 			inPS = in[0].atPS
 		}
 		ackAt, ackPS := d.nextAck(p, acks)
-		if c.tickPS != never {
+		if len(c.ticks) > 0 {
 			tickedPS = d.look(p, c, sawPS)
 		}
 		if d.recovers {
@@ -211,34 +214,48 @@ func (d *domain) nextAck(p *port, acks *fifo) (at int, atPS int64) {
 // look opens and closes the windows of flows whose timers have ticked by sawPS, when their NIC looked at them last. It
 // returns when the NIC looks at them next, if that can be after a tick and nothing comes.
 func (d *domain) look(p *port, c *nic, sawPS int64) (nextPS int64) {
-	rings, tickPS := c.classes, c.tickPS
-	if rings == nil {
-		rings = []ring{c.ring}
+	for len(c.ticks) > 0 && c.ticks[0].atPS <= sawPS {
+		t := c.ticks[0]
+		s := &d.net.flows.senders[t.slot]
+		if d.net.flows.info[t.slot].row != t.row || s.ackedBytes == s.sizeBytes {
+			c.ticks.pop()
+			continue
+		}
+		if s.external.Tick(&d.net.params, sawPS) {
+			s.setRate()
+		}
+		if s.sentBytes < s.sizeBytes {
+			d.updateOpen(c, s, s.sentBytes-s.ackedBytes < s.windowBytes, sawPS)
+		}
+		t.atPS = s.external.NextTick()
+		c.ticks.replace(t)
 	}
-	if nextPS = never; tickPS <= sawPS {
-		c.tickPS = never // updateOpen sets it
+	if len(c.ticks) == 0 {
+		return never
 	}
-	for _, r := range rings {
-		for _, place := range r.places {
-			if place.slot < 0 {
-				continue
-			}
-			s := &d.net.flows.senders[place.slot]
-			if s.sentBytes == s.sizeBytes {
-				continue
-			}
-			if tickPS <= sawPS {
-				if s.external.Tick(&d.net.params, sawPS) {
-					s.setRate()
-				}
-				d.updateOpen(c, s, s.sentBytes-s.ackedBytes < s.windowBytes, sawPS)
-			}
-			if atPS := max(place.readyPS, p.freePS); atPS > sawPS && atPS >= tickPS {
-				nextPS = min(nextPS, atPS)
-			}
+	fromPS := max(sawPS+1, c.ticks[0].atPS)
+	if p.freePS >= fromPS {
+		return p.freePS
+	}
+	for ; len(c.ready) > 0; c.ready.pop() {
+		t := c.ready[0]
+		s := &d.net.flows.senders[t.slot]
+		if t.atPS >= fromPS && d.net.flows.info[t.slot].row == t.row && s.sentBytes < s.sizeBytes &&
+			d.ringOf(c, s).places[s.place].readyPS == t.atPS {
+			return t.atPS
 		}
 	}
-	return nextPS
+	return never
+}
+
+// noteReady notes when the pacing of a flow ends, for look: after a packet, and when it has gone back.
+func (d *domain) noteReady(c *nic, s *sender, nowPS int64) {
+	for len(c.ready) > 0 && c.ready[0].atPS <= nowPS {
+		c.ready.pop()
+	}
+	if at := &d.ringOf(c, s).places[s.place]; at.readyPS > nowPS {
+		c.ready.push(timer{at.readyPS, d.net.flows.info[at.slot].row, at.slot})
+	}
 }
 
 // receiveAll receives the data that arrives at a NIC in a window, adds its ACKs to acks, and returns what else arrives:
@@ -343,10 +360,13 @@ func (s *sender) updateDCTCP(p *simkernel.Params, it *item) {
 
 // updateOpen opens or closes a flow at its NIC.
 func (d *domain) updateOpen(c *nic, s *sender, open bool, nowPS int64) {
-	if d.ticks {
-		c.tickPS = min(c.tickPS, s.external.NextTick())
+	r := d.ringOf(c, s)
+	if d.ticks && !s.external.ticking && s.external.NextTick() != never {
+		slot := r.places[s.place].slot
+		s.external.ticking = true
+		c.ticks.push(timer{s.external.NextTick(), d.net.flows.info[slot].row, slot})
 	}
-	switch r := d.ringOf(c, s); {
+	switch {
 	case open == r.isOpen(s.place):
 	case open:
 		r.reopen(s.place, nowPS)
@@ -397,6 +417,9 @@ func (d *domain) sendNext(p *port, c *nic) {
 	r.nextPlace = place + 1
 	c.fresh = false
 	r.places[place].readyPS = nowPS + s.gap.PS(payload+params.HeaderBytes)
+	if d.ticks {
+		d.noteReady(c, s, nowPS)
+	}
 	if flags != 0 && !d.recovers {
 		r.vacate(int32(place))
 	} else if s.sentBytes == s.sizeBytes || s.sentBytes-s.ackedBytes >= s.windowBytes {

@@ -48,6 +48,7 @@ type recoveryFlow struct {
 	deadlinePS int64
 	deliverPS  int64 // when the last packet was delivered; never before
 	inNetwork  int32 // packets and ACKs
+	resent     int64 // packets sent again
 	attempt    uint8 // of packets that are sent again: 1 to 2^attemptBits - 1, round and round
 	backoff    uint8 // timeouts in a row
 	received   int64 // clocked by ACKs: number of packets that the receiver has
@@ -194,6 +195,9 @@ func (d *domain) onSend(slot int32, nowPS int64) (attempt uint32) {
 	d.losses.Sent++
 	if f.next < f.maxSent {
 		d.losses.Again++
+		if f.resent++; f.resent > stormRatio*f.maxSent {
+			d.storming++
+		}
 		attempt = uint32(f.attempt)
 		if !d.clocked {
 			f.sentAgain = f.next + 1
@@ -284,7 +288,7 @@ func (d *domain) receiveAny(slot int32, r *receiver, number, atPS int64) {
 
 // receiveAck processes an ACK or a NACK at the source.
 func (d *domain) receiveAck(c *nic, slot int32, s *sender, it *item) {
-	f, p := &d.net.recovery.flows[slot], &d.net.params
+	f, p, sentBytes := &d.net.recovery.flows[slot], &d.net.params, s.sentBytes
 	if d.returned(slot, f) {
 		return
 	}
@@ -318,13 +322,16 @@ func (d *domain) receiveAck(c *nic, slot int32, s *sender, it *item) {
 	if d.ended(c, slot, s, f) {
 		return
 	}
-	if f.next < f.packets && !known { // later ACKs change nothing
+	if !known {
 		if o := s.external; o != nil {
 			s.onAck(d, it, uint32(number), it.bits&attemptMask>>flagBits)
 			o.acked = uint32(f.una)
 		} else {
 			s.updateDCTCP(p, it)
 		}
+	}
+	if d.ticks && s.sentBytes < sentBytes {
+		d.noteReady(c, s, it.atPS)
 	}
 	d.updateOpen(c, s, f.open(s), it.atPS)
 }
@@ -427,6 +434,9 @@ func (d *domain) timeout(c *nic) {
 	}
 	d.losses.Timeouts++
 	s.goBack(&d.net.params, f)
+	if d.ticks {
+		d.noteReady(c, s, t.atPS)
+	}
 	f.plb.label++
 	if d.clocked {
 		f.attempt, f.lostTo, f.sentAgain = max(1, f.attempt), s.external.handedTo, f.una

@@ -66,7 +66,7 @@ func (n *Network) steps(ctx context.Context, workers int, f *feed, c *collector)
 		}
 		if fromPS == never {
 			n.passOn(c, 1)
-			return nil
+			return n.storm()
 		}
 		n.passOn(c, resultsAtOnce)
 		if c.failed.Load() {
@@ -89,8 +89,9 @@ func (n *Network) steps(ctx context.Context, workers int, f *feed, c *collector)
 	}
 }
 
-// Packets sent again per packet, and in all, from which on senders are not expected to come to an end: without losses
-// being taken as congestion, those that go back can send as much as a link carries for ever.
+// From so many packets on that were sent again by senders that had sent each of theirs again stormRatio times in the
+// mean, these are not expected to come to an end: without losses being taken as congestion, those that go back can send
+// as much as a link carries for ever. The number never falls, so that it does not matter when one looks.
 const (
 	stormRatio = 20
 	stormLeast = 10_000_000
@@ -99,12 +100,16 @@ const (
 
 // storm reports a retransmission storm.
 func (n *Network) storm() error {
-	l := n.Losses()
-	if l.Again < stormLeast || l.Again/stormRatio < l.Sent-l.Again {
+	packets := int64(0)
+	for i := range n.domains {
+		packets += n.domains[i].storming
+	}
+	if packets < stormLeast {
 		return nil
 	}
-	return fmt.Errorf("a retransmission storm: the senders have sent packets again more than %d times each in the mean "+
-		"(larger buffers, selective recovery, and TCP, which slows down after a loss, avoid it)", stormRatio)
+	return fmt.Errorf("a retransmission storm: senders have sent packets again more than %d times each in the mean, %d "+
+		"times beyond that (larger buffers, selective recovery, and TCP, which slows down after a loss, avoid it)",
+		stormRatio, stormLeast)
 }
 
 // advance sets the next step and returns when it begins; never if every flow has finished and every ACK was received.

@@ -10,12 +10,13 @@ import (
 // An externalSender is the sender of a flow that is not embedded in sender, with what it needs of the flow's packets.
 type externalSender struct {
 	simkernel.Sender
-	tcp    *simkernel.TCP // the same, if it is clocked by ACKs
-	limits simkernel.Limits
-	sentPS []int64 // when packets in flight were sent: rings by packet number, one for each attempt that there was
-	ring   uint32  // length of one of them, a power of two
-	acked  uint32  // number of the first packet that is not acknowledged
-	sent   uint32  // one more than the highest that was sent
+	tcp     *simkernel.TCP // the same, if it is clocked by ACKs
+	limits  simkernel.Limits
+	sentPS  []int64 // when packets in flight were sent: rings by packet number, one for each attempt that there was
+	ring    uint32  // length of one of them, a power of two
+	acked   uint32  // number of the first packet that is not acknowledged
+	sent    uint32  // one more than the highest that was sent
+	ticking bool    // its NIC waits for its timers (nic.ticks)
 
 	// Clocked by ACKs: packets that wait in the NIC, and how many were given to it at least once.
 	handed   []int64
@@ -56,7 +57,7 @@ func (d *domain) telemetryOf(o *externalSender, itemBits uint32) []simkernel.Tel
 
 func (o *externalSender) start(p *simkernel.Params, l simkernel.Limits) {
 	o.Start(p, l)
-	o.limits, o.sent, o.acked, o.handed, o.handedTo = l, 0, 0, o.handed[:0], 0
+	o.limits, o.sent, o.acked, o.handed, o.handedTo, o.ticking = l, 0, 0, o.handed[:0], 0, false
 }
 
 // onAck passes a received ACK or NACK to the sender. number and attempt are those of the packet that it answers.
