@@ -1,8 +1,6 @@
 package queries
 
 import (
-	"context"
-	"database/sql"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -52,7 +50,7 @@ func WriteCatalog(lake, temp string, files []File) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	path, to := filepath.Join(dir, CatalogFile), filepath.Join(root, CatalogFile)
-	if err := createCatalog(context.Background(), path, all); err != nil {
+	if err := createCatalog(path, all); err != nil {
 		return err
 	}
 	// After a power failure either the old or the new file is there, complete.
@@ -81,50 +79,36 @@ func flush(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-func createCatalog(ctx context.Context, path string, all []view) (err error) {
-	// The database is attached: the driver would look for options in a path to open.
-	db, err := duckdb.Open(ctx, duckdb.Options{})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	conn, err := db.Conn(ctx) // USE belongs to one connection
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
-	// With a low threshold the commit writes the file itself, and no log of each view and comment before.
-	attach := "ATTACH " + duckdb.Quote(path) + " AS catalog_file; USE catalog_file; " +
-		"SET checkpoint_threshold = '1KB'; BEGIN"
-	if _, err := conn.ExecContext(ctx, attach); err != nil {
-		return err
-	}
-	if err := createMacros(ctx, conn); err != nil {
-		return err
-	}
-	if err := createViews(ctx, conn, all); err != nil {
-		return err
-	}
-	for _, v := range all {
-		if err := commentView(ctx, conn, v); err != nil {
-			return fmt.Errorf("view %s: %w", v.name, err)
+func createCatalog(path string, all []view) error {
+	return duckdb.Build(path, func(run duckdb.Runner) error {
+		// With a low threshold the commit writes the file itself, and no log of each view and comment before.
+		if err := run("SET checkpoint_threshold = '1KB'; BEGIN"); err != nil {
+			return err
 		}
-	}
-	// The checkpoint leaves no log beside the file.
-	_, err = conn.ExecContext(ctx, "COMMIT; CHECKPOINT catalog_file; USE memory; DETACH catalog_file")
-	return err
+		if err := createMacros(run); err != nil {
+			return err
+		}
+		if err := createViews(run, all); err != nil {
+			return err
+		}
+		for _, v := range all {
+			if err := commentView(run, v); err != nil {
+				return fmt.Errorf("view %s: %w", v.name, err)
+			}
+		}
+		return run("COMMIT; CHECKPOINT") // the checkpoint leaves no log beside the file
+	})
 }
 
 // commentView says in the catalog what a view and its columns are.
-func commentView(ctx context.Context, conn *sql.Conn, v view) error {
+func commentView(run duckdb.Runner, v view) error {
 	name := duckdb.Ident(v.name)
 	comments := []string{"COMMENT ON VIEW " + name + " IS " + duckdb.Quote(v.comment)}
 	for column, comment := range v.columns {
 		comments = append(comments, "COMMENT ON COLUMN "+name+"."+duckdb.Ident(column)+" IS "+duckdb.Quote(comment))
 	}
 	slices.Sort(comments)
-	_, err := conn.ExecContext(ctx, strings.Join(comments, "; "))
-	return err
+	return run(strings.Join(comments, "; "))
 }
 
 // CatalogDigest returns a digest of the catalog's views over the files: while it is the same, so are the views.
@@ -157,9 +141,9 @@ func macros() []string {
 
 var sqlComment = regexp.MustCompile(`(?m)^\s*--.*\n`)
 
-func createMacros(ctx context.Context, conn *sql.Conn) error {
+func createMacros(run duckdb.Runner) error {
 	for _, m := range macros() {
-		if _, err := conn.ExecContext(ctx, "CREATE MACRO "+m); err != nil {
+		if err := run("CREATE MACRO " + m); err != nil {
 			name, _, _ := strings.Cut(m, "(")
 			return fmt.Errorf("macro %s: %w", name, err)
 		}
@@ -169,13 +153,13 @@ func createMacros(ctx context.Context, conn *sql.Conn) error {
 
 // createViews creates views that do not exist. Views of tables are empty until all others are created:
 // CREATE VIEW binds its SQL, and so opens a file of each scenario whenever it reads a table.
-func createViews(ctx context.Context, conn *sql.Conn, views []view) error {
+func createViews(run duckdb.Runner, views []view) error {
 	for _, v := range views {
 		text := v.sql
 		if v.empty != "" {
 			text = v.empty
 		}
-		if err := createView(ctx, conn, "CREATE VIEW ", v.name, text); err != nil {
+		if err := createView(run, "CREATE VIEW ", v.name, text); err != nil {
 			return err
 		}
 	}
@@ -183,15 +167,15 @@ func createViews(ctx context.Context, conn *sql.Conn, views []view) error {
 		if len(v.files) == 0 {
 			continue
 		}
-		if err := createView(ctx, conn, "CREATE OR REPLACE VIEW ", v.name, v.sql); err != nil {
+		if err := createView(run, "CREATE OR REPLACE VIEW ", v.name, v.sql); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func createView(ctx context.Context, conn *sql.Conn, create, name, text string) error {
-	if _, err := conn.ExecContext(ctx, create+duckdb.Ident(name)+" AS "+text); err != nil {
+func createView(run duckdb.Runner, create, name, text string) error {
+	if err := run(create + duckdb.Ident(name) + " AS " + text); err != nil {
 		return fmt.Errorf("view %s: %w", name, err)
 	}
 	return nil

@@ -129,7 +129,7 @@ func (db *DB) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	if err := createMacros(ctx, conn); err != nil {
+	if err := createMacros(duckdb.RunnerOf(ctx, conn)); err != nil {
 		return err
 	}
 	var paths []string
@@ -178,7 +178,7 @@ func (db *DB) create(ctx context.Context, conn *sql.Conn, missing []view) error 
 	if err != nil {
 		return err
 	}
-	if err := createViews(ctx, conn, missing); err != nil {
+	if err := createViews(duckdb.RunnerOf(ctx, conn), missing); err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
 	if err := tx.Commit(); err != nil {

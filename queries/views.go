@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
@@ -75,10 +76,7 @@ func views(files []File, base string) ([]view, error) {
 	}
 	all = append(all, view{name: "size_bins", sql: sizeBinsView(), comment: "The size bins of answers, and all sizes."},
 		intervalsByGroup(""), intervalsByGroup(schema.AllVariants))
-	for _, q := range List() {
-		all = append(all, questionView(q))
-	}
-	return all, nil
+	return append(all, questionViews()...), nil
 }
 
 // tableView returns the view of a table: for each group of files with the same ids
@@ -215,6 +213,14 @@ var relationName = regexp.MustCompile(`\b(?:FROM|JOIN) ([a-z_0-9]+)`)
 func namesIn(text string) []string {
 	return names.Of(relationName.FindAllStringSubmatch(text, -1), func(m []string) string { return m[1] })
 }
+
+// questionViews are the views of all questions.
+var questionViews = sync.OnceValue(func() (all []view) {
+	for _, q := range library() {
+		all = append(all, questionView(q))
+	}
+	return all
+})
 
 // questionView returns the view of a question, with the defaults of its parameters.
 func questionView(q Query) view {
