@@ -136,12 +136,20 @@ func (e *Estimation) Close() {
 // OpenQueries opens the lake for questions, within the memory of the estimate.
 func (e *Estimation) OpenQueries(ctx context.Context) (*queries.DB, error) {
 	debug.FreeOSMemory() // what the stages have left
-	o, err := catalog.Options(e.Lake, e.duckOptions())
+	limits := e.duckOptions()
+	if g, err := e.Generated(); err == nil && g.Flows < fewFlows {
+		limits.Threads = 1
+	}
+	o, err := catalog.Options(e.Lake, limits)
 	if err != nil {
 		return nil, err
 	}
 	return queries.Open(ctx, e.Lake.Path(), o)
 }
+
+// fewFlows is how many flows a summary reads in half a second: there two threads need a fifth more processor time than
+// one, which takes no longer.
+const fewFlows = 1_000_000
 
 // OpenDuckDB opens an empty DuckDB within the memory of the estimate, for SQL over the lake's files.
 func (e *Estimation) OpenDuckDB(ctx context.Context) (*sql.DB, error) {

@@ -50,6 +50,7 @@ func Example() {
 	// p99_links service
 	// p99_links vnet
 	// p99_links quantile
+	// p99_links limit
 	// p99_links n
 }
 

@@ -6,6 +6,7 @@
 -- param: service text = '' : service whose tail it is; empty means the flows of all services
 -- param: vnet text = '' : virtual network whose tail it is; empty means the flows of all
 -- param: quantile fraction = 0.99 : the tail is the flows whose slowdown is above this quantile
+-- param: limit positive = '' : the tail is the flows whose slowdown is above it; empty means that of the quantile
 -- param: n count = 10 : number of links to list
 
 WITH picked AS NOT MATERIALIZED (
@@ -18,14 +19,15 @@ WITH picked AS NOT MATERIALIZED (
 ), limits AS (
     SELECT scenario, variant, q[1] AS slowdown_limit
     FROM percentiles(picked, [$quantile])
+    WHERE $limit IS NULL
 ), tail AS (
     -- The flows pass through a list, so that DuckDB's estimate of their number is low: the join with
     -- hop_contributions then builds its hash table from them and not from all hops.
     SELECT unnest(list(row(s.scenario, s.variant, s.flow_row, s.service)
         ::STRUCT(scenario VARCHAR, variant VARCHAR, flow_row BIGINT, service VARCHAR)), recursive := true)
     FROM slowdowns AS s
-    JOIN limits AS l ON l.scenario = s.scenario AND l.variant = s.variant
-    WHERE s.slowdown > l.slowdown_limit
+    LEFT JOIN limits AS l ON l.scenario = s.scenario AND l.variant = s.variant
+    WHERE s.slowdown > coalesce($limit, l.slowdown_limit)
       AND ($scenario = '' OR s.scenario = $scenario)
       AND ($variant = '' OR s.variant = $variant)
       AND ($service = '' OR s.service = $service)

@@ -169,6 +169,8 @@ aaa,own,db,5.5,host-tor,1,200.5,1,
 aaa,own,db,5.5,tor-spine,1,0,0,`},
 	{"p99_links", map[string]string{"quantile": "0.5", "service": "db", "n": "1"}, `scenario,variant,place,link_id,link,src_node,dst_node,tier,load,link_share,service,tail_flows,delay_ns,service_share
 aaa,own,1,0,h0 → t0,0,2,host-tor,0.5,1,db,1,200.5,1`},
+	{"p99_links", map[string]string{"limit": "5.5", "n": "1"}, `scenario,variant,place,link_id,link,src_node,dst_node,tier,load,link_share,service,tail_flows,delay_ns,service_share
+aaa,own,1,4,h1 → t0,1,2,host-tor,0.75,0.5714285714285714,web,1,400.0,0.5714285714285714`},
 	{"slo_misses", map[string]string{"slo": "2.5"}, `scenario,variant,service,from_ns,flows,misses,miss_share,miss_byte_share,max_slowdown
 aaa,own,db,0,3,3,1,1,6
 aaa,own,web,0,4,2,0.5,0.9970384995064165,10`},

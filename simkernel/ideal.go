@@ -10,15 +10,15 @@ package simkernel
 // m is the hop at which the last packet catches up with the one before it for the last time. The zero value
 // is an empty path; Reset and Add build one without allocating.
 type IdealPath struct {
-	params Params
+	params *Params
 	hops   []WireTime
 	propPS int64
 	path   Path
 }
 
-// Reset empties the path.
+// Reset empties the path. It keeps params, which must not change.
 func (p *IdealPath) Reset(params *Params) {
-	p.params = *params
+	p.params = params
 	p.hops = p.hops[:0]
 	p.propPS, p.path = 0, Path{}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
@@ -22,6 +23,7 @@ type Sampler struct {
 	net    *topology.Network
 	params simkernel.Params
 	ideal  simkernel.IdealPath
+	path   []int32 // of ideal
 
 	hops          hopIndex         // of contributions, and of exact_hops
 	observed      observationIndex // for Flow
@@ -131,7 +133,12 @@ func (s *Sampler) estimate(rec arrow.Record, chunkRow int64, at int, sample samp
 	return SlowdownTable.Write(out, s.rows)
 }
 
+// alone makes ideal that of a path.
 func (s *Sampler) alone(path []int32) {
+	if slices.Equal(path, s.path) {
+		return
+	}
+	s.path = append(s.path[:0], path...)
 	s.ideal.Reset(&s.params)
 	for _, l := range path {
 		link := &s.net.Links[l]

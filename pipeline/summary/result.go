@@ -101,10 +101,10 @@ func ReadResult(ctx context.Context, e *pipeline.Estimation) (_ *Result, err err
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	if r.Percentiles, err = answers[PercentilesResult](ctx, e, db, "slowdown_by_size"); err != nil {
+	if r.Percentiles, err = answers[PercentilesResult](ctx, e, db, "slowdown_by_size", nil); err != nil {
 		return nil, err
 	}
-	if r.Services, err = answers[PercentilesResult](ctx, e, db, "slowdown_by_service"); err != nil {
+	if r.Services, err = answers[PercentilesResult](ctx, e, db, "slowdown_by_service", nil); err != nil {
 		return nil, err
 	}
 	if r.Jobs, err = jobResults(ctx, e, db); err != nil {
@@ -286,7 +286,7 @@ func jobResults(ctx context.Context, e *pipeline.Estimation, db *queries.DB) (al
 		IterationNS  int64 `json:"iteration_ns"`
 		CompletionNS int64 `json:"completion_ns"`
 	}
-	rows, err := answers[iteration](ctx, e, db, "job_iterations")
+	rows, err := answers[iteration](ctx, e, db, "job_iterations", nil)
 	for _, r := range rows {
 		if len(all) == 0 || all[len(all)-1].Name != r.Job {
 			all = append(all, JobResult{Name: r.Job, CompletionNS: r.CompletionNS})

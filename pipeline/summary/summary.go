@@ -54,7 +54,8 @@ func Answer(ctx context.Context, e *pipeline.Estimation) (_ *text.Answer, err er
 		return nil, err
 	}
 	a.Linef("\nSlowdown (FCT / ideal FCT) by flow size")
-	if err := addQuery(ctx, a, e, db, "slowdown_by_size", nil); err != nil {
+	all, err := addQuery(ctx, a, e, db, "slowdown_by_size", nil)
+	if err != nil {
 		return nil, err
 	}
 	if err := addIntervals(ctx, a, e, db); err != nil {
@@ -68,14 +69,14 @@ func Answer(ctx context.Context, e *pipeline.Estimation) (_ *text.Answer, err er
 		a.Linef("warning: %s", line)
 	}
 	a.Linef("\nMost loaded links")
-	if err := addQuery(ctx, a, e, db, "hottest_links", map[string]string{"n": "5"}); err != nil {
+	if _, err := addQuery(ctx, a, e, db, "hottest_links", map[string]string{"n": "5"}); err != nil {
 		return nil, err
 	}
-	if err := addTailLink(ctx, a, e, db); err != nil {
+	if err := addTailLink(ctx, a, e, db, all["p99_slowdown"]); err != nil {
 		return nil, err
 	}
 	a.Linef("\nLoad of the network")
-	if err := addQuery(ctx, a, e, db, "load_top10", nil); err != nil {
+	if _, err := addQuery(ctx, a, e, db, "load_top10", nil); err != nil {
 		return nil, err
 	}
 	if g.ExpectedMaxLoad > 0 {
@@ -125,8 +126,9 @@ func ask(ctx context.Context, e *pipeline.Estimation, db *queries.DB, name strin
 
 // answers reads the answer of a question. Its columns are the JSON names of the fields of T, the slowdowns without
 // _slowdown.
-func answers[T any](ctx context.Context, e *pipeline.Estimation, db *queries.DB, name string) (all []T, err error) {
-	rows, err := ask(ctx, e, db, name, nil)
+func answers[T any](ctx context.Context, e *pipeline.Estimation, db *queries.DB, name string,
+	more map[string]string) (all []T, err error) {
+	rows, err := ask(ctx, e, db, name, more)
 	if err != nil {
 		return nil, err
 	}
@@ -146,19 +148,21 @@ func answers[T any](ctx context.Context, e *pipeline.Estimation, db *queries.DB,
 	return all, err
 }
 
-// addQuery adds the answer of one question about the estimate.
+// addQuery adds the answer of one question about the estimate. It returns the last row, by column.
 func addQuery(ctx context.Context, a *text.Answer, e *pipeline.Estimation, db *queries.DB, name string,
-	more map[string]string) error {
+	more map[string]string) (last map[string]any, err error) {
 	rows, err := ask(ctx, e, db, name, more)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	// Intervals and warnings have lines of their own.
 	other := regexp.MustCompile(`^(scenario|variant|warning|p\d+_(lo|hi))$`)
 	table := a.Table(slices.DeleteFunc(rows.Columns(), other.MatchString)...)
-	return rows.Each(func(row []any) error {
+	last = map[string]any{}
+	return last, rows.Each(func(row []any) error {
 		var shown []any
 		for i, name := range rows.Columns() {
+			last[name] = row[i]
 			if !other.MatchString(name) {
 				shown = append(shown, row[i])
 			}
@@ -168,14 +172,14 @@ func addQuery(ctx context.Context, a *text.Answer, e *pipeline.Estimation, db *q
 	})
 }
 
-// addTailLink names the link that delays the slowest flows most.
-func addTailLink(ctx context.Context, a *text.Answer, e *pipeline.Estimation, db *queries.DB) error {
+// addTailLink names the link that delays the slowest flows most, those with slowdowns above p99.
+func addTailLink(ctx context.Context, a *text.Answer, e *pipeline.Estimation, db *queries.DB, p99 any) error {
 	links, err := answers[struct {
 		Link  string   `json:"link"`
 		ID    int32    `json:"link_id"`
 		Tier  string   `json:"tier"`
 		Share *float64 `json:"link_share"` // nil: no flow is delayed
-	}](ctx, e, db, "p99_links")
+	}](ctx, e, db, "p99_links", map[string]string{"limit": fmt.Sprint(p99)})
 	if len(links) > 0 && links[0].Share != nil {
 		also := ""
 		if e.Variant().Estimator == stages.WholeNetwork && strings.HasPrefix(links[0].Tier, "host-") {

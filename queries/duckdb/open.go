@@ -1,7 +1,7 @@
 // Package duckdb opens in-memory DuckDB databases with limits on memory, threads and disk.
 //
-// Every DuckDB that this program uses comes from Open, or from Build if it is a file that the program writes, so that the
-// limits are set in one place:
+// Every DuckDB that this program uses comes from Open, or from Build if it is a file to write, so that the limits are
+// set in one place:
 //
 //	Open(ctx, Options)            memory limit, threads, spill directory; no extension is ever loaded
 //	  │

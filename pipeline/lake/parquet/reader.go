@@ -366,8 +366,12 @@ func (d *decoder) read(in io.ReaderAt, chunk *parquet.FileColumnChunk, c schema.
 	return b.NewArray(), nil
 }
 
-// appendPage appends all rows of a page. Where none is null they are copied together, else one by one.
+// appendPage appends all rows of a page. Where none is null, or each, they are appended together, else one by one.
 func (d *decoder) appendPage(b array.Builder, page parquet.Page) error {
+	if page.NumNulls() == page.NumRows() && page.RepetitionLevels() == nil {
+		b.AppendNulls(int(page.NumRows()))
+		return nil
+	}
 	if page.NumNulls() > 0 || page.RepetitionLevels() != nil {
 		return d.appendValues(b, page)
 	}
