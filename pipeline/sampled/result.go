@@ -250,15 +250,15 @@ func (s *sampler) row(k Key, q float64) (row Row, ok bool) {
 	return row, true
 }
 
-// windowError is about the error of windows that are estimated without the rest of the workload, where it was measured
-// (pipeline/sampling/README.md).
+// windowError is about how far percentiles of windows are below those of the same flows in the whole workload, where it
+// was measured (datasets/results/coverage.md).
 const windowError = 0.01
 
-// widen combines the parts of an interval: what is cut off around windows is an error of its own, and is added in
-// quadrature, as a logarithm; what half of the warm-up changes is a bias, and is added.
+// widen adds to an interval what is cut off around windows and what half of the warm-up changes. Both are biases, which
+// do not average out over windows: an interval holds its confidence under a bias of at most B if it is longer by B on
+// each side (a little less would do: Armstrong and Kolesár, Econometrica 86(2), 2018).
 func (s *sampler) widen(e sampling.Estimate, warmup float64) (lo, hi float64) {
-	down, up := math.Hypot(math.Log(e.Value/e.Lo), s.windowError), math.Hypot(math.Log(e.Hi/e.Value), s.windowError)
-	return max(1, e.Value*math.Exp(-down)*(1-warmup)), e.Value * math.Exp(up) * (1 + warmup)
+	return max(1, e.Lo*(1-s.windowError)*(1-warmup)), e.Hi * (1 + s.windowError) * (1 + warmup)
 }
 
 // A Goal is an asked percentile of a group of flows and how precise it is.
