@@ -24,6 +24,9 @@ WITH crossing AS (
     QUALIFY place <= $n
 )
 SELECT
-    scenario, variant, link_id, place, flow_id, service, vnet, src, dst, size_bytes, start_ns, fct_ns, slowdown, link_delay_ns
-FROM crossing
-ORDER BY scenario, variant, link_id, place
+    c.scenario, c.variant, c.link_id, c.place, c.flow_id, c.service, c.vnet, c.src, c.dst, a.name AS src_name, b.name AS dst_name,
+    c.size_bytes, c.start_ns, c.fct_ns, c.slowdown, c.link_delay_ns
+FROM crossing AS c
+LEFT JOIN nodes AS a ON a.scenario = c.scenario AND a.node_id = c.src
+LEFT JOIN nodes AS b ON b.scenario = c.scenario AND b.node_id = c.dst
+ORDER BY c.scenario, c.variant, c.link_id, c.place

@@ -78,6 +78,9 @@ func Get(name string) (Query, error) {
 		}
 		known[i] = q.Name
 	}
+	if strings.Contains(name, " ") {
+		return Query{}, fmt.Errorf("no query %q: text in SQL goes with --sql", name)
+	}
 	return Query{}, fmt.Errorf("no query %q; did you mean %s?", name, strings.Join(names.Nearest(name, known, 3), ", "))
 }
 

@@ -85,11 +85,11 @@ jjj,exact,a,1,1,2000,175,275,100,270`},
 	{"job_critical_path", map[string]string{"scenario": "jjj", "variant": ""}, `scenario,variant,job,kind,flows,waited_ns,ideal_ns,delay_ns
 jjj,exact,a,all-reduce,2,0,200,20
 jjj,exact,a,compute,2,50,0,0`},
-	{"slowest_flows", map[string]string{"n": "2"}, `scenario,variant,place,flow_id,service,vnet,src,dst,size_bytes,start_ns,fct_ns,ideal_ns,slowdown,link_id,link,link_delay_ns
-aaa,own,1,16,web,red,1,0,1000001,149999999,1000,100,10.0,4,h1 → t0,400.0
-aaa,own,2,15,db,red,0,1,1000000,100000000,600,100,6.0,0,h0 → t0,200.5`},
-	{"flows_at_link", map[string]string{"link": "4", "to_ns": "200000000"}, `scenario,variant,link_id,place,flow_id,service,vnet,src,dst,size_bytes,start_ns,fct_ns,slowdown,link_delay_ns
-aaa,own,4,1,16,web,red,1,0,1000001,149999999,1000,10.0,400.0`},
+	{"slowest_flows", map[string]string{"n": "2"}, `scenario,variant,place,flow_id,service,vnet,src,dst,src_name,dst_name,size_bytes,start_ns,fct_ns,ideal_ns,slowdown,link_id,link,link_delay_ns
+aaa,own,1,16,web,red,1,0,h1,h0,1000001,149999999,1000,100,10.0,4,h1 → t0,400.0
+aaa,own,2,15,db,red,0,1,h0,h1,1000000,100000000,600,100,6.0,0,h0 → t0,200.5`},
+	{"flows_at_link", map[string]string{"link": "4", "to_ns": "200000000"}, `scenario,variant,link_id,place,flow_id,service,vnet,src,dst,src_name,dst_name,size_bytes,start_ns,fct_ns,slowdown,link_delay_ns
+aaa,own,4,1,16,web,red,1,0,h1,h0,1000001,149999999,1000,10.0,400.0`},
 	{"job_timeline", map[string]string{"scenario": "jjj", "variant": ""}, `scenario,variant,name,cat,ph,id,ts,pid,tid,args
 jjj,exact,process_name,,M,,,0,0,"{""name"":""h0"",""size_bytes"":null}"
 jjj,exact,compute,a,b,100,0.005,0,0,"{""name"":null,""size_bytes"":0}"
@@ -153,9 +153,9 @@ aaa,own,2,0,h0 → t0,0,2,host-tor,0.5,db,2,1100000,0.5235599602284815,0.0000003
 	{"worst_racks_of_service", map[string]string{"service": "web", "min_flows": "2"}, `scenario,variant,service,place,pod,rack,rack_name,flows,p50_slowdown,p99_slowdown,max_slowdown
 aaa,own,web,1,0,1,rack 1,2,6.5,9.93,10
 aaa,own,web,2,0,0,t0,2,1.5,1.99,2`},
-	{"worst_pairs_of_service", map[string]string{"n": "1", "min_flows": "1"}, `scenario,variant,service,place,src_rack,dst_rack,flows,p50_slowdown,p99_slowdown,max_slowdown
-aaa,own,db,1,0,1,2,5.5,5.99,6
-aaa,own,web,1,1,0,2,6.5,9.93,10`},
+	{"worst_pairs_of_service", map[string]string{"n": "1", "min_flows": "1"}, `scenario,variant,service,place,src_rack,dst_rack,src_rack_name,dst_rack_name,flows,p50_slowdown,p99_slowdown,max_slowdown
+aaa,own,db,1,0,1,t0,rack 1,2,5.5,5.99,6
+aaa,own,web,1,1,0,rack 1,t0,2,6.5,9.93,10`},
 	{"worst_minutes_of_service", map[string]string{"min_flows": "1"}, `scenario,variant,service,place,from_ns,to_ns,flows,p50_slowdown,p99_slowdown,max_slowdown
 aaa,own,db,1,0,60000000000,3,5,5.98,6
 aaa,own,web,1,0,60000000000,4,2.5,9.79,10`},

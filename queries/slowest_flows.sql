@@ -27,11 +27,13 @@ WITH ranked AS (
     GROUP BY c.scenario, c.variant, c.flow_row
 )
 SELECT
-    r.scenario, r.variant, r.place, r.flow_id, r.service, r.vnet, r.src, r.dst, r.size_bytes, r.start_ns, r.fct_ns,
+    r.scenario, r.variant, r.place, r.flow_id, r.service, r.vnet, r.src, r.dst, s.name AS src_name, d.name AS dst_name, r.size_bytes, r.start_ns, r.fct_ns,
     r.ideal_ns, r.slowdown, w.link_id, a.name || ' → ' || b.name AS link, w.link_delay_ns
 FROM ranked AS r
 LEFT JOIN worst AS w ON w.scenario = r.scenario AND w.variant = r.variant AND w.flow_row = r.flow_row
 LEFT JOIN links AS l ON l.scenario = r.scenario AND l.link_id = w.link_id
 LEFT JOIN nodes AS a ON a.scenario = r.scenario AND a.node_id = l.src_node
 LEFT JOIN nodes AS b ON b.scenario = r.scenario AND b.node_id = l.dst_node
+LEFT JOIN nodes AS s ON s.scenario = r.scenario AND s.node_id = r.src
+LEFT JOIN nodes AS d ON d.scenario = r.scenario AND d.node_id = r.dst
 ORDER BY r.scenario, r.variant, r.place

@@ -12,6 +12,7 @@
 WITH groups AS (
     SELECT
         s.scenario, s.variant, s.service, a.rack AS src_rack, b.rack AS dst_rack,
+        a.rack_name AS src_rack_name, b.rack_name AS dst_rack_name,
         count(*) AS flows,
         quantile_cont(s.slowdown, [0.5, 0.99]) AS q,
         max(s.slowdown) AS max_slowdown
@@ -30,7 +31,7 @@ WITH groups AS (
     FROM groups
 )
 SELECT
-    scenario, variant, service, place, src_rack, dst_rack, flows,
+    scenario, variant, service, place, src_rack, dst_rack, src_rack_name, dst_rack_name, flows,
     q[1] AS p50_slowdown, q[2] AS p99_slowdown, max_slowdown
 FROM ranked
 WHERE place <= $n

@@ -195,7 +195,8 @@ func (c *Comparison) compare(ctx context.Context, session *lake.Session, memoryB
 		return err
 	}
 	if c.Both == 0 {
-		return errors.New("they have no flow in common")
+		return errors.New("they have no flow in common, and are not compared flow by flow: question slowdown_by_service " +
+			"has both")
 	}
 	last := c.Rows[len(c.Rows)-len(pipeline.Quantiles):] // all flows
 	return c.findLinks(ctx, db, last[slices.Index(pipeline.Quantiles, 0.99)], links)

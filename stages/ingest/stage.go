@@ -150,7 +150,8 @@ func (m *Mapping) selectColumns(names []string, value func(at int) (string, erro
 		}
 	}
 	if missing != nil {
-		return "", fmt.Errorf("no column %s (it has %s)", strings.Join(missing, ", "), strings.Join(names, ", "))
+		return "", fmt.Errorf("no column %s (it has %s); for a format of your own, start from parsimon ingest "+
+			"--show-mapping %s and give --mapping FILE.sql", strings.Join(missing, ", "), strings.Join(names, ", "), m.Name)
 	}
 	list := make([]string, len(m.columns))
 	for i, c := range m.columns {

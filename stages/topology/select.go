@@ -245,8 +245,9 @@ type Failure struct {
 	BandwidthBps int64 // what is left, where a member of a LAG failed; 0 where the cable is down
 }
 
-// FailNamed takes down what a text names: a cable "A:B", all cables of a node "A", or what is plugged into a port
-// "DEVICE:PORT": a cable, or one member of a LAG, whose bandwidth the cable loses. Nodes are names or ids.
+// FailNamed takes down what a text names: a cable "A:B", the cables of a pattern with * or ?, all cables of a node "A",
+// or what is plugged into a port "DEVICE:PORT": a cable, or one member of a LAG, whose bandwidth the cable loses. Nodes
+// are names or ids.
 func (n *Network) FailNamed(text string) (all []Failure, err error) {
 	a, b, err := n.Cable(text)
 	cables := [][2]int32{{a, b}}
@@ -256,6 +257,9 @@ func (n *Network) FailNamed(text string) (all []Failure, err error) {
 		if err = nil; len(cables) == 0 {
 			return nil, fmt.Errorf("%s has no cable", n.Name(id))
 		}
+	}
+	if strings.ContainsAny(text, "*?") && unknown != nil {
+		cables, err = n.Select(text)
 	}
 	if err == nil {
 		for _, c := range cables {

@@ -110,8 +110,11 @@ func FormatBps(bps int64) string {
 	return strconv.FormatInt(bps, 10) + " bps"
 }
 
-// ParseDelay reads a propagation delay such as 500ns or 1.2us, in ns.
+// ParseDelay reads a propagation delay such as 500ns or 1.2us, or the length of a cable in km or m, in ns.
 func ParseDelay(text string) (int64, error) {
+	if strings.HasSuffix(text, "m") {
+		return LengthDelay(text, "")
+	}
 	v, err := units.Parse(text, units.Duration)
 	if err == nil && (v < 0 || v > maxDelayNS) {
 		err = fmt.Errorf("is %s, must be 0 to 1,000 s", text)

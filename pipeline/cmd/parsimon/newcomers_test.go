@@ -57,10 +57,16 @@ func TestNewcomers(t *testing.T) {
 		mustFail(t, failure{exitUsage, "want a", append(half, "r1:r2="+bad)})
 	}
 
+	contains(t, must(t, append(change, "r1:r3=10G,400km")...), "delay 2ms\n")
+	contains(t, must(t, "what-if", "day", "--lake", "lake", "--fail", "r3:*"), "r3:* with 2 cables down")
+	mustFail(t, failure{exitUsage, "goes with --sql", []string{"query", "SELECT 1", "--lake", "lake"}},
+		failure{exitFailed, "--show-mapping csv", []string{"ingest", "sites.csv", "--topology", "sites.csv", "--lake", "lake"}})
+
 	// A name that becomes ambiguous, topics of the manual, and a list as topology.
 	writeFiles(t, map[string]string{"other.csv": "src,dst,size_bytes,start_ns\nh1,h3,1000,0\n", "list.json": "[]"})
 	second := []string{"run", "--topology", "sites.csv", "--flows", "other.csv", "--lake", "lake", "--name"}
 	contains(t, must(t, append(second, "day2")...), "scenario=day2")
+	mustFail(t, failure{exitFailed, "question slowdown_by_service", []string{"compare", "day", "day2", "--lake", "lake"}})
 	contains(t, must(t, append(second, "event")...), "scenario=day2") // another name of the same
 	contains(t, must(t, append(run, "--fail", "r1:r2", "--name", "day2")...), `warning: name: "day2" may be any of`)
 	must(t, "rm", "--lake", "lake", strings.Fields(must(t, append(run, "--fail", "r1:r2", "--name", "gone")...))[1])

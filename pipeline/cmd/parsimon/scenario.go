@@ -283,8 +283,8 @@ func (s *scenarioFlags) loadWorkload(lakePath string, args []string) (*scenario.
 // declareChanges declares the flags that say how one scenario is made from another.
 func declareChanges(f *pflag.FlagSet, c *scenario.Changes) {
 	for _, k := range [][2]string{
-		{"fail", "take down a cable A:B (ids or names), all cables of a SWITCH, what is plugged into DEVICE:PORT (one " +
-			"member of a LAG), or random:K, K cables of --tier; may be repeated"},
+		{"fail", "take down a cable A:B (ids or names) or cables by a pattern such as 'wan*:*', all cables of a SWITCH, what " +
+			"is plugged into DEVICE:PORT (one member of a LAG), or random:K, K cables of --tier; may be repeated"},
 		{"add-cable", "install a cable: A:B=100G, of 1us, or A:B=100G,500ns; may be repeated"},
 		{"bandwidth", "change a bandwidth: A:B=100G for a cable, or A:B=50% of what it has; TIER=100G for all of a tier, or " +
 			"a pattern such as 'leaf*:spine1=40G'; may be repeated"},
