@@ -68,6 +68,7 @@ func (m *method) samplers(
 	return func(context.Context, *engine.Inputs) (engine.NewWorker, error) {
 		return func() (engine.Worker, error) {
 			sampler := stages.NewSampler(m.Network, m.Spec.Params)
+			sampler.Limited = !m.Spec.Switches.IsZero()
 			return func(ctx context.Context, t *engine.Attempt) error {
 				defer t.Add(t.Cost)
 				return sample(ctx, sampler, t)
@@ -109,7 +110,14 @@ func (m *method) intervalsStage(sample, contributions, cases *engine.Stage) *eng
 			return err
 		}
 		r := estimateReader{m, in, t, chunkTasks(in.Files(m.generate.Output(schema.Flows))), sample.Output(schema.Slowdowns),
-			contributions.Output(schema.HopContributions)}
+			contributions.Output(schema.HopContributions), nil}
+		if rooms := stages.Rooms(m.Network, m.Spec.Params, m.Spec.Switches); limited && rooms != nil {
+			r.overflow, err = stages.NewOverflow(m.Network, &m.Spec.Params, m.Spec.Switches, rooms, loads,
+				m.variant.Estimator, in.Read(cases.Output(schema.LinkStats), nil, nil))
+			if err != nil {
+				return err
+			}
+		}
 		intervals, watch, err := r.intervals(ctx, loads)
 		if err != nil {
 			return err
@@ -118,14 +126,6 @@ func (m *method) intervalsStage(sample, contributions, cases *engine.Stage) *eng
 		if m.variant.Estimator == stages.WholeNetwork {
 			found = append(stages.FullLinks(m.Network, &m.Spec.Params, loads),
 				stages.GoBackWarnings(m.Network, &m.Spec.Params, m.Spec.Switches, loads)...)
-		}
-		if limited {
-			rooms := stages.Rooms(m.Network, m.Spec.Params, m.Spec.Switches)
-			full, err := stages.BufferWarnings(m.Network, rooms, loads, in.Read(cases.Output(schema.LinkStats), nil, nil))
-			if err != nil {
-				return err
-			}
-			found = append(found, full...)
 		}
 		found = append(watch.Warnings(m.variant.Estimator, m.variant.Passes, intervals), found...)
 		rows, warnings := stages.IntervalsRecord(intervals), stages.WarningsRecord(found)
@@ -144,6 +144,7 @@ type estimateReader struct {
 	chunks        []engine.Task
 	slowdowns     engine.Output
 	contributions engine.Output
+	overflow      *stages.Overflow // nil: buffers have no end
 }
 
 // eachChunk gives do the slowdowns of each chunk of flows.
@@ -196,7 +197,7 @@ func (r *estimateReader) groups(ctx context.Context, loads *stages.Loads) (*stag
 // watch reads all flows again and, of an estimate by link cases, what their hops contribute.
 func (r *estimateReader) watch(ctx context.Context, tails stages.Tails,
 	loads *stages.Loads) (*stages.TailWatch, error) {
-	watch := stages.NewTailWatch(r.Network, loads, tails)
+	watch := stages.NewTailWatch(r.Network, loads, tails, r.overflow)
 	return watch, r.eachChunk(ctx, func(c engine.Task, slowdowns schema.Batches) error {
 		if r.variant.Estimator == stages.WholeNetwork {
 			return watch.Watch(c.Lo, c.Hi-c.Lo, slowdowns, nil)

@@ -30,7 +30,7 @@ func makeBigLake(t testing.TB, n int) string {
 					CAST(1000 * slow AS BIGINT), 0, slow, i %% 3, i %% 2
 				FROM (SELECT *, 1 - ln(1 - %s) AS slow FROM (%s) AS f(i, s, d, size, start, service, net, synthetic, dscp))`, u("i", duckdb.Quote(variant)), flows))
 			writePart(t, db, lake, "hop_contributions", "scenario=big/variant="+variant, fmt.Sprintf(
-				`SELECT i, h, 2 + 2 * (i %% 3), CAST(511 * %s AS INTEGER), 1000 * %s, 0
+				`SELECT i, h, 2 + 2 * (i %% 3), CAST(511 * %s AS INTEGER), 1000 * %s, 0, 0
 				FROM range(%d, %d) AS r(i), range(2 + 2 * (i %% 3)) AS hops(h)`, u("i", "h"), u("i", "h + 10"), from, min(n, from+perFile)))
 		}
 	}
@@ -39,7 +39,7 @@ func makeBigLake(t testing.TB, n int) string {
 			FROM range(%d) AS r(i)`, u("i", "'exact'"), n))
 	// The first 300 flows of each service are a chain.
 	writePart(t, db, lake, "dependencies", "scenario=big", `SELECT i, i, i - 3, i - 3, 100 FROM range(3, 900) AS r(i)`)
-	writePart(t, db, lake, "hop_contributions", "scenario=big/variant=exact", `SELECT i, 0, 1, i % 64, i % 7, 0 FROM range(900) AS r(i)`)
+	writePart(t, db, lake, "hop_contributions", "scenario=big/variant=exact", `SELECT i, 0, 1, i % 64, i % 7, 0, 0 FROM range(900) AS r(i)`)
 	writePart(t, db, lake, "exact_hops", "scenario=big/variant=exact", `SELECT i, 0, i % 64, 0, 0, 0 FROM range(900) AS r(i)`)
 	for _, variant := range []string{"own", "paper"} {
 		writePart(t, db, lake, "link_stats", "scenario=big/variant="+variant, fmt.Sprintf(

@@ -1,5 +1,5 @@
 -- question: Where are packets dropped, and who pauses whom?
--- grain: one row per scenario, variant and link with drops or pauses, the n with the most drops, then the longest pauses
+-- grain: one row per scenario, variant and link with drops or pauses, the n with the most drops, then the longest pauses; none where switches have no limited buffers (switches.buffer), where those never fill, and of estimates by link cases
 -- units: drops in packets, by the switch before the link; paused_ns in ns, how long paused_by, the node after the link, let the one before it not send; passed_on: paused_by is paused itself; all_drops, all_paused_ns and links are of all links
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario

@@ -1,5 +1,5 @@
 -- question: How long does each iteration of each job take?
--- grain: one row per scenario, variant, job and iteration
+-- grain: one row per scenario, variant, job and iteration; none without jobs
 -- units: bytes without headers; times in ns; an iteration lasts from the end of the one before, or the start of the job, to its last delivery; completion_ns from the start of the job to the end of its last iteration
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means exact: only it finds when flows that wait for others start

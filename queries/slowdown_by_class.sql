@@ -1,5 +1,5 @@
 -- question: What is the slowdown of each traffic class, and how much of it was marked, dropped or paused?
--- grain: one row per scenario, variant and class with flows; none without classes (switches.classes)
+-- grain: one row per scenario, variant and class with flows; none without classes (switches.classes), which only estimates of the whole network have
 -- units: slowdown is FCT / ideal FCT, no unit; marks and drops in packets, paused_ns in ns, summed over the links
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario

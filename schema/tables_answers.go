@@ -49,7 +49,7 @@ var (
 			{"mean_queue_packets", f64, false, "", "packets waiting, averaged over the time of sending"},
 			{"mean_wait_ns", f64, false, "ns", "mean queueing wait of a packet"},
 			{"feedback_share", f64, false, "", "estimator flow: mean of wait / round trip + marks, by packet"},
-			{"crowded_flows", i64, false, "", "link cases, limited buffers: flows of which a packet finds no room; else 0"},
+			{"crowded_ns", i64, false, "ns", "link cases, limited buffers: time during which the queue was longer than one has room for; else 0"},
 			{"cached", boo, false, "", "whether the result came from the cache (of a shared file: there)"},
 			{"drops", i64, false, "", "estimator exact: packets that the switch dropped before the link; else 0"},
 			{"paused_ns", i64, false, "ns", "estimator exact: how long the switch at its end paused the sender (PFC)"},

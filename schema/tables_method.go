@@ -92,6 +92,7 @@ var (
 		Columns: append(Hops.Select("flow_row", "hop", "hops", "link_id"), []Column{
 			{"delay_ns", f64, false, "ns", "delay that the hop adds to the FCT"},
 			{"wait_ns", f64, false, "ns", "the part that is the wait of the flow's last packet; 0 if not known"},
+			{"longest_wait_ns", i64, false, "ns", "estimator flow, limited buffers: longest of its blocks' waits; else 0"},
 		}...),
 	}
 )

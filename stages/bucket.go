@@ -80,7 +80,7 @@ func (b *Bucketer) read(in schema.Batches) error {
 		}
 		b.flowID, b.size = append(b.flowID, r.FlowID), append(b.size, r.SizeBytes)
 		b.delayNS = append(b.delayNS, r.FCTNS-r.IdealNS)
-		b.rows = append(b.rows, contributionRow{contribution{r.FlowRow, r.Hop, r.Hops, r.LinkID, 0}, 0})
+		b.rows = append(b.rows, contributionRow{contribution{r.FlowRow, r.Hop, r.Hops, r.LinkID, 0}, 0, 0})
 		return nil
 	})
 }
@@ -168,7 +168,7 @@ func (d *Drawer) Draw(ctx context.Context, lo, hi int32, hops, buckets schema.Ba
 		}
 		at := sort.Search(len(buckets)-1, func(i int) bool { return buckets[i].MaxBytes >= r.SizeBytes })
 		delay := drawDelay(d.seed, r.FlowID, r.Hop, buckets[at].Delays) * float64(d.params.Packets(r.SizeBytes))
-		d.rows = append(d.rows, contributionRow{contribution{r.FlowRow, r.Hop, r.Hops, r.LinkID, delay}, 0})
+		d.rows = append(d.rows, contributionRow{contribution{r.FlowRow, r.Hop, r.Hops, r.LinkID, delay}, 0, 0})
 		return nil
 	})
 	if err = errors.Join(err, ctx.Err()); err != nil {

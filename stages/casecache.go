@@ -76,7 +76,7 @@ func (s *Simulator) encodeResult(b []byte) []byte {
 		maxQueueAt = r.MaxQueueAtNS - s.c.StartNS[0]
 	}
 	for _, x := range []int64{r.PacketsSent, r.PacketsMarked, r.BusyNS, r.MaxQueueBytes, maxQueueAt, r.WaitSumNS,
-		r.CrowdedFlows} {
+		r.CrowdedNS} {
 		b = binary.AppendUvarint(b, uint64(x))
 	}
 	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(s.share))
@@ -135,7 +135,7 @@ func (s *Simulator) decodeResult(b []byte) error {
 	r.Counters = linkcase.Counters{
 		PacketsSent: in.next(), PacketsMarked: in.next(), BusyNS: in.next(),
 		MaxQueueBytes: in.next(), MaxQueueAtNS: in.next(), WaitSumNS: in.next(),
-		CrowdedFlows: in.next(),
+		CrowdedNS: in.next(),
 	}
 	if r.MaxQueueBytes > 0 {
 		r.MaxQueueAtNS += c.StartNS[0]

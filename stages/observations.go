@@ -13,14 +13,15 @@ import (
 
 // A hopOfFlow is what a table says of a flow at a hop.
 type hopOfFlow struct {
-	flow     int32 // of the chunk
-	hop      int16
-	link     int32
-	observed int32   // of observations: number of the encoded blocks in observationIndex
-	delayNS  float64 // of contributions: what the hop adds; of observations: by the hop's case, of the whole path
-	lastNS   int64   // wait of the last packet; 0 for hop 0, whose only wait is the NIC wait
-	meanNS   float64 // wait, mean over the packets
-	marks    int64
+	flow      int32 // of the chunk
+	hop       int16
+	link      int32
+	observed  int32   // of observations: number of the encoded blocks in observationIndex
+	delayNS   float64 // of contributions: what the hop adds; of observations: by the hop's case, of the whole path
+	lastNS    int64   // wait of the last packet; 0 for hop 0, whose only wait is the NIC wait
+	longestNS int64   // wait of the block with the longest, with Sampler.Limited
+	meanNS    float64 // wait, mean over the packets
+	marks     int64
 }
 
 // A hopIndex finds the rows of a table by flow, of a chunk of flows, and hop.

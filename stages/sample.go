@@ -25,6 +25,8 @@ type Sampler struct {
 	ideal  simkernel.IdealPath
 	path   []int32 // of ideal
 
+	Limited bool // buffers have an end: contributions have the longest waits
+
 	hops          hopIndex         // of contributions, and of exact_hops
 	observed      observationIndex // for Flow
 	fcts          []exactFCT       // for Flow and WholeNetwork: by flow of the chunk
@@ -238,6 +240,9 @@ func (s *Sampler) decode(hops []hopOfFlow, sizeBytes int64) error {
 			if s.blocks[i] == (simkernel.Block{}) {
 				continue
 			}
+			if s.Limited {
+				hop.longestNS = max(hop.longestNS, int64(s.blocks[i].WaitNS))
+			}
 			sum += layout.Packets(packets, int64(i)) * int64(s.blocks[i].WaitNS)
 			hop.marks += int64(bits.OnesCount16(s.blocks[i].Marks))
 		}
@@ -310,7 +315,8 @@ func (s *Sampler) attribute(row, sizeBytes int64, hops []hopOfFlow, to *sampledF
 		}
 		wait := float64(hop.lastNS)
 		s.contributions = append(s.contributions,
-			contributionRow{contribution{row, int16(h), int16(len(hops)), hop.link, wait + share}, wait})
+			contributionRow{contribution{row, int16(h), int16(len(hops)), hop.link, wait + share}, wait,
+				hop.longestNS})
 	}
 }
 

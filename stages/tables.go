@@ -72,7 +72,8 @@ type contribution struct {
 
 type contributionRow struct {
 	contribution
-	WaitNS float64 `col:"wait_ns"`
+	WaitNS    float64 `col:"wait_ns"`
+	LongestNS int64   `col:"longest_wait_ns"`
 }
 
 type linkStatRow struct {
@@ -100,7 +101,7 @@ type linkCounters struct {
 	MeanQueuePackets float64 `col:"mean_queue_packets"`
 	MeanWaitNS       float64 `col:"mean_wait_ns"`
 	FeedbackShare    float64 `col:"feedback_share"`
-	CrowdedFlows     int64   `col:"crowded_flows"`
+	CrowdedNS        int64   `col:"crowded_ns"`
 	Cached           bool    `col:"cached"`
 }
 
@@ -228,7 +229,7 @@ func (s *Simulator) addStats(link topology.Link, rows []int32, cached bool) {
 			c.PacketsSent, c.PacketsMarked, c.BusyNS, c.MaxQueueBytes, c.MaxQueueAtNS,
 			// Little's law: the sum of waits is the number of waiting packets, integrated over time.
 			float64(c.WaitSumNS) / float64(max(1, c.BusyNS)),
-			float64(c.WaitSumNS) / float64(max(1, c.PacketsSent)), s.share, c.CrowdedFlows, cached,
+			float64(c.WaitSumNS) / float64(max(1, c.PacketsSent)), s.share, c.CrowdedNS, cached,
 		}
 	}
 	s.stats = append(s.stats, s.Loads.stat(&s.Params, link, counters))

@@ -12,7 +12,6 @@ import (
 	"parsimon/schema/columns"
 	"parsimon/schema/sizebin"
 	"parsimon/simkernel"
-	"parsimon/simkernel/network"
 	"parsimon/stages/topology"
 )
 
@@ -49,14 +48,6 @@ const (
 	// 3.3 on a chain of six links, whose p99.9 is off by 10%.
 	spreadLinks = 2
 
-	// Flows that meet a full buffer, of all: fewer than the slowest 1% may all be beyond a p99, which then hardly moves
-	// (datasets/results/buffers.md).
-	crowdedShare = 0.01
-
-	// What can be in flight on a cable, relative to what its port's buffer holds, from which on senders that go back may
-	// not come to an end.
-	goBackFlight = 1.0
-
 	// Fraction of flows that cross two links above loadedLink, under estimator Independent. Of 14 scenarios that were
 	// compared with ns-3, the four at 4% and more have a p99 off by 20% and more; those below, by 12% at most.
 	loadedTwice = 0.02
@@ -78,66 +69,6 @@ type Warning struct {
 // Estimates by link cases have them as warnings.
 func ReasonsForWholeNetwork(n *topology.Network, p *simkernel.Params, loads *Loads) []Warning {
 	return append(overloads(n, p, loads, overload), unusualTransport(n, p, loads)...)
-}
-
-// BufferWarnings returns a row for each port of a switch with a limited buffer for which flows send more than there is
-// room (Rooms), the one of most flows first, if they are enough of all. stats are rows of table link_stats from link
-// cases, whose buffers have no end: their queues bound what waits there. Beyond them nothing is dropped and no sender
-// paused, so that the estimate holds.
-func BufferWarnings(n *topology.Network, rooms []int64, loads *Loads, stats schema.Batches) (out []Warning, err error) {
-	type crowd struct {
-		Link  int32 `col:"link_id"`
-		Bytes int64 `col:"max_queue_bytes"`
-		Flows int64 `col:"crowded_flows"`
-	}
-	var crowds []crowd
-	flows, _, _ := loads.Totals(n)
-	share := 0.0
-	err = columns.Each(stats, func(q *crowd) error {
-		if q.Flows > 0 {
-			crowds = append(crowds, *q)
-			share += float64(q.Flows) / float64(flows)
-		}
-		return nil
-	})
-	if share < crowdedShare {
-		return nil, err
-	}
-	slices.SortStableFunc(crowds, func(a, b crowd) int { return cmp.Compare(b.Flows, a.Flows) })
-	for _, q := range crowds {
-		out = append(out, Warning{"buffers", share, crowdedShare, q.Link, fmt.Sprintf(
-			"%d of the %d flows of %s (link %d) send more than the %d bytes that its switch's buffer has room for there (the "+
-				"longest queue has %d): drops and pauses are not in the estimate, and concern up to %.1f%% of all flows; use "+
-				"--estimator exact", q.Flows, loads.Links[q.Link].Flows, n.LinkName(q.Link), q.Link, rooms[q.Link], q.Bytes,
-			100*min(1, share))})
-	}
-	return out, err
-}
-
-// GoBackWarnings returns a row for each port of a switch with a limited buffer that holds less than what can be in
-// flight on its cable, where senders send all of that again after a loss and do not slow down, the worst first.
-func GoBackWarnings(n *topology.Network, p *simkernel.Params, b network.BufferParams, loads *Loads) (out []Warning) {
-	if b.IsZero() || b.PFC || b.Selective || p.Transport.Traits().AckClocked {
-		return nil
-	}
-	_, fastest := n.HostBps()
-	for id := range n.Links {
-		l := &n.Links[id]
-		flight := 2 * float64(l.DelayNS) * float64(min(fastest, l.BandwidthBps)) / 8e9
-		if p.WANWindowBytes != simkernel.AutoWindow {
-			flight = min(flight, float64(max(p.WindowBytes, p.WANWindowBytes)))
-		}
-		share := flight / float64(b.PortBytes())
-		if share < goBackFlight || loads.Links[id].Flows == 0 || n.FromHost(l.ID) {
-			continue
-		}
-		out = append(out, Warning{"buffers", share, goBackFlight, l.ID, fmt.Sprintf(
-			"%.0f bytes can be in flight on %s (link %d, %d ns), and its switch's buffer of %d holds %d there: senders of %s go "+
-				"back after a loss and send all of that again, which may come to no end; use --transport cubic or newreno, or "+
-				"--selective-recovery", flight, n.LinkName(l.ID), l.ID, l.DelayNS, b.SwitchBytes, b.PortBytes(), p.Transport)})
-	}
-	slices.SortStableFunc(out, func(a, b Warning) int { return cmp.Compare(b.Measure, a.Measure) })
-	return out
 }
 
 // FullLinks returns the warnings of an estimate of the whole network that are known before it is simulated.
@@ -228,7 +159,8 @@ type TailWatch struct {
 	worst              watchedRow                // the flow with the longest such part
 	spread             [sizebin.Count + 1]spread // of the slowest flows of each size bin, and of all
 
-	chunk []watchedFlow // by row of the chunk
+	chunk    []watchedFlow // by row of the chunk
+	overflow *Overflow     // nil: buffers have no end
 }
 
 // A watchedFlow is a flow of the chunk.
@@ -236,7 +168,8 @@ type watchedFlow struct {
 	bin          int  // size bin; -1: it has no estimate
 	ofAll, ofBin bool // among the slowest 1%
 	loadedLinks  int
-	sum, squares float64 // of its delays behind the host's uplink, where flows wait for those of their own host
+	hit          *overflowed // with limited buffers
+	sum, squares float64     // of its delays behind the host's uplink, where flows wait for those of their own host
 }
 
 // spread is over some of the slowest flows.
@@ -246,8 +179,8 @@ type spread struct {
 }
 
 // NewTailWatch returns a TailWatch for an estimate with these tails.
-func NewTailWatch(n *topology.Network, loads *Loads, tails Tails) *TailWatch {
-	w := &TailWatch{net: n, tails: tails, loaded: make([]bool, len(n.Links))}
+func NewTailWatch(n *topology.Network, loads *Loads, tails Tails, overflow *Overflow) *TailWatch {
+	w := &TailWatch{net: n, tails: tails, overflow: overflow, loaded: make([]bool, len(n.Links))}
 	for id := range n.Links {
 		w.loaded[id] = loads.Load(n.Links[id]) >= loadedLink
 	}
@@ -280,6 +213,9 @@ func (w *TailWatch) Watch(firstRow, rows int64, slowdowns, hops schema.Batches) 
 		bin, late := sizebin.Of(r.Size), r.Slowdown > 1
 		w.chunk[r.Row-firstRow] = watchedFlow{bin: bin, ofAll: late && r.Slowdown >= w.tails.All,
 			ofBin: late && r.Slowdown >= w.tails.Bins[bin]}
+		if w.overflow != nil {
+			w.chunk[r.Row-firstRow].hit = &overflowed{of: *r}
+		}
 		w.flows++
 		w.fctNS += float64(r.FCT)
 		if r.Window > 0 {
@@ -294,7 +230,7 @@ func (w *TailWatch) Watch(firstRow, rows int64, slowdowns, hops schema.Batches) 
 	if err != nil || hops == nil {
 		return err
 	}
-	if err := columns.Each(hops, func(r *contribution) error { return w.addHop(firstRow, r) }); err != nil {
+	if err := columns.Each(hops, func(r *contributionRow) error { return w.addHop(firstRow, r) }); err != nil {
 		return err
 	}
 	for i := range w.chunk {
@@ -305,6 +241,9 @@ func (w *TailWatch) Watch(firstRow, rows int64, slowdowns, hops schema.Batches) 
 		if f.ofAll {
 			w.spread[sizebin.Count].add(f)
 		}
+		if w.overflow != nil && f.bin >= 0 {
+			w.overflow.add(f.hit)
+		}
 		if f.ofBin {
 			w.spread[f.bin].add(f)
 		}
@@ -312,7 +251,7 @@ func (w *TailWatch) Watch(firstRow, rows int64, slowdowns, hops schema.Batches) 
 	return nil
 }
 
-func (w *TailWatch) addHop(firstRow int64, r *contribution) error {
+func (w *TailWatch) addHop(firstRow int64, r *contributionRow) error {
 	if r.FlowRow < firstRow || r.FlowRow >= firstRow+int64(len(w.chunk)) || w.chunk[r.FlowRow-firstRow].bin < 0 {
 		return nil
 	}
@@ -323,6 +262,9 @@ func (w *TailWatch) addHop(firstRow int64, r *contribution) error {
 	f := &w.chunk[r.FlowRow-firstRow]
 	if w.loaded[r.LinkID] {
 		f.loadedLinks++
+	}
+	if w.overflow != nil {
+		w.overflow.addHop(f.hit, r)
 	}
 	if r.Hop > 0 {
 		f.sum += r.DelayNS
@@ -352,7 +294,7 @@ func (w *TailWatch) smallWindows() []Warning {
 // Warnings returns the conditions that hold of an estimate. passes are those of Flow. The other estimators ignore it,
 // and the intervals.
 func (w *TailWatch) Warnings(e Estimator, passes int, intervals []Interval) []Warning {
-	out := w.smallWindows()
+	out := append(w.smallWindows(), w.overflow.warnings(w.net)...)
 	switch e {
 	case Flow:
 		if passes == 1 {

@@ -2,7 +2,7 @@ package stages
 
 import (
 	"errors"
-	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -23,7 +23,7 @@ func watched(t *testing.T, load func(int32) float64, first func(i int) bool,
 	for _, l := range n.Links {
 		loads.Links[l.ID] = LinkLoad{Flows: 1, Bytes: int64(load(l.ID) * float64(l.BandwidthBps) * 1e6 / 8e9)}
 	}
-	w := NewTailWatch(n, &loads, Tails{All: 5})
+	w := NewTailWatch(n, &loads, Tails{All: 5}, nil)
 	var hops captured
 	var out []contributionRow
 	for i := range 200 {
@@ -32,7 +32,7 @@ func watched(t *testing.T, load func(int32) float64, first func(i int) bool,
 			path = [2]int32{0, 3}
 		}
 		for h, d := range delays(i) {
-			out = append(out, contributionRow{contribution{int64(i), int16(h), 2, path[h], d}, 0})
+			out = append(out, contributionRow{contribution{int64(i), int16(h), 2, path[h], d}, 0, 0})
 		}
 	}
 	if err := contributionTable.Write(&hops, out); err != nil {
@@ -120,11 +120,11 @@ func TestSpread(t *testing.T) {
 		var slowdowns, hops captured
 		var rows []contributionRow
 		for h, ns := range c.delays {
-			rows = append(rows, contributionRow{contribution{0, int16(h), int16(len(c.delays)), int32(h), ns}, 0})
+			rows = append(rows, contributionRow{contribution{0, int16(h), int16(len(c.delays)), int32(h), ns}, 0, 0})
 		}
 		err := errors.Join(SlowdownTable.Write(&slowdowns, []SlowdownRow{{SizeBytes: 50_000, Slowdown: 3}}),
 			contributionTable.Write(&hops, rows))
-		w := NewTailWatch(n, &loads, c.tails)
+		w := NewTailWatch(n, &loads, c.tails, nil)
 		if err := errors.Join(err, w.Watch(0, 1, &slowdowns, &hops)); err != nil {
 			t.Fatal(err)
 		}
@@ -179,32 +179,81 @@ func TestWarningsBeforeLinkCases(t *testing.T) {
 	}
 }
 
-// Ports for which flows send more than the buffer of a switch has room for are named, the one of most flows first, if
-// these are one percent of all.
-func TestBufferWarnings(t *testing.T) {
-	n := topologytest.SmallNetwork(t)
-	var up, down int32 = -1, -1
-	for _, l := range n.Links {
-		if n.FromHost(l.ID) && up < 0 {
-			up, down = l.ID, l.ID^1
-		}
+// Warning buffers tells when drops and pauses raise a percentile: by how many of the flows are hit, by how long the queue
+// is beyond its room, the timeout of a lost last packet, and how long a link is paused on the way to another port.
+func TestOverflow(t *testing.T) {
+	n := topologytest.Wire(t, 6, 4, [2]int32{0, 4}, [2]int32{1, 4}, [2]int32{4, 5}, [2]int32{2, 5}, [2]int32{3, 5})
+	to2, beside := []int32{0, 4, 7}, []int32{0, 4, 9} // links of paths to host 2, whose port is full, and to host 3
+	loads := Loads{Links: make([]LinkLoad, len(n.Links)), LastStartNS: 1e7}
+	for id := range loads.Links {
+		loads.Links[id].Flows = 1
 	}
-	loads := Loads{Links: make([]LinkLoad, len(n.Links))}
-	loads.Links[up].Flows, loads.Links[down].Flows = 1000, 70
-	for _, c := range []struct{ at, beside, ports int64 }{{0, 0, 0}, {9, 0, 0}, {10, 0, 1}, {6, 4, 2}, {3, 6, 0}} {
-		var stats captured
-		if err := linkStatTable.Write(&stats, []linkStatRow{{LinkID: down ^ 3, linkCounters: linkCounters{CrowdedFlows: c.beside}},
-			{LinkID: down, linkCounters: linkCounters{CrowdedFlows: c.at, MaxQueueBytes: 250_000}}}); err != nil {
+	const fct = 100_000
+	p := simkernel.DefaultParams()
+	lossy := network.BufferParams{SwitchBytes: 400_000, Alpha: 1}
+	lossless := network.BufferParams{SwitchBytes: 400_000, Alpha: 1, PFC: true}
+	room := func(b network.BufferParams) int64 {
+		return Rooms(n, p, b)[7] * 8e9 / n.Links[7].BandwidthBps
+	}
+	timeout := float64(2 * 3 * room(lossy)) // all links are as fast
+	stated := lossy
+	stated.RetransmitNS = 40_000
+	for _, c := range []struct {
+		name      string
+		buffer    network.BufferParams
+		path      []int32
+		flows     int   // of 1000 that are hit
+		beyond    int64 // the room, ns
+		lastIs    bool  // the last packet is, too
+		crowdedNS int64
+		rise      float64 // of p99, relative; below 0: at least
+	}{
+		{"nothing is beyond", lossy, to2, 500, -1, false, 0, 0},
+		{"few flows", lossy, to2, 2, 90_000, false, 1e6, 0.9}, // p99.9
+		{"beyond for a fifth", lossy, to2, 20, 20_000, false, 1e6, 0.2},
+		{"beyond for little", lossy, to2, 20, 7_000, false, 1e6, 0},
+		{"last packets", lossy, to2, 20, 1, true, 1e6, timeout / fct},
+		{"last packets, stated timeout", stated, to2, 20, 1, true, 1e6, 0.4},
+		{"PFC, to the full port", lossless, to2, 500, 90_000, true, 5e6, 0},
+		{"PFC, beside it", lossless, beside, 500, -1, false, 5e6, -0.5},
+		{"PFC, beside it for a moment", lossless, beside, 500, -1, false, 1, 0},
+	} {
+		var stats, slowdowns, hops captured
+		var flows []SlowdownRow
+		var at []contributionRow
+		for i := range 1000 {
+			row := SlowdownRow{FlowRow: int64(i), SizeBytes: 50_000, FCTNS: fct, Slowdown: 2}
+			flows = append(flows, row)
+			for h, link := range c.path {
+				r := contributionRow{contribution: contribution{int64(i), int16(h), 3, link, 0}}
+				if i < c.flows && h == 2 {
+					r.LongestNS = room(c.buffer) + c.beyond
+					if c.lastIs {
+						r.WaitNS = float64(r.LongestNS)
+					}
+				}
+				at = append(at, r)
+			}
+		}
+		full := linkCounters{CrowdedNS: c.crowdedNS, MaxQueueBytes: Rooms(n, p, c.buffer)[7] +
+			c.crowdedNS*n.Links[7].BandwidthBps/8e9}
+		err := errors.Join(linkStatTable.Write(&stats, []linkStatRow{{LinkID: 7, linkCounters: full}}),
+			SlowdownTable.Write(&slowdowns, flows), contributionTable.Write(&hops, at))
+		o, overflowErr := NewOverflow(n, &p, c.buffer, Rooms(n, p, c.buffer), &loads, Flow, stats.rewound())
+		w := NewTailWatch(n, &loads, Tails{}, o)
+		if err := errors.Join(err, overflowErr, w.Watch(0, 1000, &slowdowns, &hops)); err != nil {
 			t.Fatal(err)
 		}
-		rooms := Rooms(n, simkernel.DefaultParams(), network.BufferParams{SwitchBytes: 400_000, Alpha: 1})
-		got, err := BufferWarnings(n, rooms, &loads, stats.rewound())
-		if err != nil {
-			t.Fatal(err)
+		got := o.warnings(n)
+		if c.rise == 0 {
+			if len(got) > 0 {
+				t.Errorf("%s: %+v", c.name, got)
+			}
+			continue
 		}
-		if len(got) != int(c.ports) || c.ports > 0 && (got[0].Link != down || got[0].Measure != float64(c.at+c.beside)/1000 ||
-			!strings.Contains(got[0].Text, fmt.Sprintf("%d of the 70 flows", c.at)) || !strings.Contains(got[0].Text, "the 200000 bytes that its switch's buffer has room for there (the longest queue has 250000)")) {
-			t.Errorf("%+v: %+v", c, got)
+		if len(got) != 1 || got[0].Link != 7 || c.rise > 0 && math.Abs(got[0].Measure-c.rise) > 2*intervalStep*(1+c.rise) ||
+			got[0].Measure < -c.rise || !strings.Contains(got[0].Text, "of 1000 flows, and may raise p99") {
+			t.Errorf("%s: %+v, want a rise of %g", c.name, got, c.rise)
 		}
 	}
 }

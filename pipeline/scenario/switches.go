@@ -63,7 +63,7 @@ func (r *scenarioReader) readSwitches(f tree.Field) error {
 	if err == nil && (*w != Switches{} || r.classes == nil && !r.ofSwitches) {
 		w.SetDefaults()
 		if w.SwitchBytes == 0 && !w.OfTopology {
-			err = f.Need("buffer")
+			err = f.Failf("has no buffer: key buffer, or --switch-buffer")
 		}
 	}
 	var field *tree.FieldError

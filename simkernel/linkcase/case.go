@@ -98,7 +98,8 @@ type Case struct {
 	Feedback []simkernel.Block
 	// Record requests Result.Observed.
 	Record bool
-	// RoomBytes requests Counters.CrowdedFlows: what a limited buffer can hold at a target Behind. 0 is unlimited.
+	// RoomBytes requests Counters.CrowdedNS: what a limited buffer can hold at a target Behind, at least
+	// a packet. 0 is unlimited.
 	RoomBytes int64
 }
 
@@ -110,7 +111,7 @@ type Counters struct {
 	MaxQueueBytes int64 // maximum queue in wire bytes, packet in service included
 	MaxQueueAtNS  int64 // the first time of that maximum
 	WaitSumNS     int64 // sum of the packets' waits in the target's queue; 0 for FirstHop
-	CrowdedFlows  int64 // flows of which a packet, with what it found in the queue, is more than Case.RoomBytes
+	CrowdedNS     int64 // time during which the queue was longer than Case.RoomBytes
 }
 
 // Result is the output of one case: one row per flow, and counters. Simulate reuses its slices.

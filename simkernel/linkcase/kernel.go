@@ -49,7 +49,6 @@ type Kernel struct {
 	nextRow  int   // the next flow to start
 	nextPS   int64 // its start; unbounded if there is none
 	finished int64
-	crowded  []bool // by row: counted in CrowdedFlows
 	// Blocks, and the slowest links of flows, are tracked only in cases that have them or record.
 	blocks    bool
 	nextBlock uint32 // first block of the next flow
@@ -139,10 +138,6 @@ func (k *Kernel) prepare(c *Case, r *Result) error {
 		clear(r.Observed)
 	}
 	clear(r.WaitNS)
-	if c.RoomBytes > 0 {
-		k.crowded = resize(k.crowded, n)
-		clear(k.crowded)
-	}
 	for i := range n {
 		r.FCTNS[i] = -1
 	}
@@ -182,7 +177,7 @@ func (k *Kernel) runQueue() {
 	for {
 		if !p.many && k.traits.Embedded {
 			if now, row := k.cruise(); row >= 0 {
-				k.onDeepQueue(row, now)
+				k.onDeepQueue(now)
 				continue
 			}
 		}
@@ -284,7 +279,7 @@ func (k *Kernel) forward(s *source, f *flow, now int64) bool {
 	if k.watchesService {
 		k.drawMark(f, f.head, now)
 	} else if t.deep(departPS-now, now) {
-		k.onDeepQueue(f.row, now)
+		k.onDeepQueue(now)
 	}
 	s.freePS = s.sendPS + s.wire.PS(wire)
 	f.readyPS = s.sendPS + f.gapPS // only a flow's last packet is shorter
@@ -300,18 +295,9 @@ func (k *Kernel) forward(s *source, f *flow, now int64) bool {
 	return true
 }
 
-// onDeepQueue is target.onDeepQueue for a packet of a flow.
-func (k *Kernel) onDeepQueue(row int32, now int64) {
+func (k *Kernel) onDeepQueue(now int64) {
 	k.target.onDeepQueue(k.acks, k.r.Observed, now)
-	k.countCrowded(row, k.target.queueBytes())
-}
-
-// countCrowded counts the flow of the packet that has just arrived, if the queue is longer than its room.
-func (k *Kernel) countCrowded(row int32, queueBytes int64) {
-	if queueBytes > k.target.roomBytes && !k.crowded[row] {
-		k.crowded[row] = true
-		k.r.CrowdedFlows++
-	}
+	k.target.countCrowded(k.target.queueBytes(), now)
 }
 
 // finish removes a flow whose last packet left the target at departPS from its source, and writes its result. FCTs are
@@ -537,5 +523,5 @@ func (k *Kernel) drawMark(f *flow, packet uint32, now int64) {
 	if queue > t.maxBytes {
 		t.maxBytes, t.maxAtPS = queue, now
 	}
-	k.countCrowded(f.row, queue)
+	t.countCrowded(queue, now)
 }

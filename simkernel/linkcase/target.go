@@ -37,6 +37,8 @@ type target struct {
 	maxBytes  int64
 	maxAtPS   int64
 	roomBytes int64 // Case.RoomBytes; unbounded: there is no limit
+	crowdedPS int64 // how long the queue was longer than that, until crowdedTo
+	crowdedTo int64
 	// A queue of at most so many packets is not longer than maxBytes; 0: unknown.
 	maxPackets uint64
 
@@ -74,7 +76,7 @@ func (t *target) reset(c *Case, p *simkernel.Params) {
 		t.markBytes = unbounded // Kernel.advanceService decides marks
 	}
 	if c.RoomBytes > 0 {
-		t.roomBytes = c.RoomBytes
+		t.roomBytes = max(c.RoomBytes, t.wireMax)
 	}
 	t.markPS = t.least(min(t.markBytes, t.roomBytes-t.wireMax))
 	t.shallowPS = min(t.markPS, t.least(0))
@@ -136,6 +138,15 @@ func (t *target) onDeepQueue(acks []ack, observed []simkernel.Block, now int64) 
 // service. It exists: an idle target starts service at once.
 func (t *target) queueBytes() int64 { return t.bytes - t.log[(t.waiting-1)&t.logMask].before }
 
+// countCrowded adds the time until a queue, which a packet has just joined, has room again if no other comes.
+func (t *target) countCrowded(queueBytes, now int64) {
+	if queueBytes > t.roomBytes {
+		to := max(t.crowdedTo, now+t.wire.PS(queueBytes-t.roomBytes))
+		t.crowdedPS += to - max(t.crowdedTo, now)
+		t.crowdedTo = to
+	}
+}
+
 // trimLog drops packets that no longer wait from the log, or doubles the log. It keeps the last packet that does
 // not wait, which may be in service.
 func (t *target) trimLog(now int64) {
@@ -162,5 +173,6 @@ func (t *target) count(r *Result, firstNS int64) {
 	r.BusyNS = t.busyPS / simkernel.PSPerNS
 	r.MaxQueueBytes = t.maxBytes
 	r.MaxQueueAtNS = firstNS + t.maxAtPS/simkernel.PSPerNS
+	r.CrowdedNS = t.crowdedPS / simkernel.PSPerNS
 	r.WaitSumNS = t.waitNS + t.waitPS/simkernel.PSPerNS
 }

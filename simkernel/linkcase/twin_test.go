@@ -71,7 +71,6 @@ type slowFlow struct {
 	marks                         []bool
 	uses                          []float64 // how far the target slows it, as of the ACK of each packet; HPCC
 	sender                        simkernel.Sender
-	crowded                       bool
 	window                        int64
 }
 
@@ -79,21 +78,22 @@ type slowFlow struct {
 // states, one struct per packet, no cleverness. It shares the transport (dctcp), the arithmetic of
 // time and the ideal with Kernel, and nothing else.
 type linkTwin struct {
-	p       simkernel.Params
-	c       *Case
-	r       *Result
-	flows   []*slowFlow
-	events  slowEvents
-	seq     int
-	active  [][]*slowFlow // by source, in row order
-	served  []int         // row served last, by source
-	free    []int64       // when the host's link is free, by source
-	queue   []*slowPacket // at the target; the first is in service
-	reached []int64       // by source: when its last packet reaches the target
-	bytes   int64         // of queue
-	busy    int64
-	sent    int64 // wire bytes the target has sent
-	waits   int64
+	p                    simkernel.Params
+	c                    *Case
+	r                    *Result
+	flows                []*slowFlow
+	events               slowEvents
+	seq                  int
+	active               [][]*slowFlow // by source, in row order
+	served               []int         // row served last, by source
+	free                 []int64       // when the host's link is free, by source
+	queue                []*slowPacket // at the target; the first is in service
+	reached              []int64       // by source: when its last packet reaches the target
+	crowdedPS, crowdedTo int64
+	bytes                int64 // of queue
+	busy                 int64
+	sent                 int64 // wire bytes the target has sent
+	waits                int64
 }
 
 func (t *linkTwin) at(at int64, kind slowKind, source int, packet *slowPacket, flow *slowFlow) {
@@ -406,9 +406,11 @@ func (t *linkTwin) arrive(now int64, pk *slowPacket) {
 	t.queue = append(t.queue, pk)
 	t.bytes += pk.wire
 	t.deepest(t.bytes, now)
-	if f := pk.flow; t.c.RoomBytes > 0 && t.bytes > t.c.RoomBytes && !f.crowded {
-		f.crowded = true
-		t.r.CrowdedFlows++
+	if over := t.bytes - max(t.c.RoomBytes, t.p.PayloadBytes+t.p.HeaderBytes); t.c.RoomBytes > 0 && over > 0 {
+		from := max(now, t.crowdedTo)
+		t.crowdedTo = max(from, now+simkernel.NewWireTime(float64(t.c.TargetBps)).PS(over))
+		t.crowdedPS += t.crowdedTo - from
+		t.r.CrowdedNS = t.crowdedPS / simkernel.PSPerNS
 	}
 	if len(t.queue) == 1 {
 		t.serve(now)

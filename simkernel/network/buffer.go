@@ -71,34 +71,28 @@ func (e *PlaceError) Error() string {
 	return fmt.Sprintf("%v (node %d, class %d)", e.Err, e.Node, e.Class)
 }
 
-// PortBytes returns how many bytes can wait at one port, if none do at others, before a packet is dropped or a sender
-// paused; with PFC, of packets that came over one link.
-func (b *BufferParams) PortBytes() int64 {
-	if b.XOFFBytes > 0 {
-		return b.XOFFBytes
-	}
-	return int64(loneQueue(b.Alpha, b.SwitchBytes)) + b.ReservedBytes
-}
-
 // Rooms returns, by link, how many bytes can wait at its port, if none do at others of its switch, before a packet is
 // dropped or, with PFC, another switch is paused, for that delays flows that do not go there. Where only hosts send to
-// the port, it is all that they share. The switches have limited buffers.
+// the port, it is all that they share. With PFC, that of a host's link is what can wait of its packets before the host
+// is paused. The switches have limited buffers.
 func (n *Network) Rooms() []int64 {
 	bySwitch, hosts, rooms := make([]int64, len(n.host)), make([]bool, len(n.host)), make([]int64, len(n.links))
 	for l, link := range n.links {
 		v := link.DstNode
-		if n.host[link.SrcNode] {
-			hosts[v] = true
-		} else if n.buffer.PFC && !n.host[v] {
-			u := &n.pausers[(l^1)*len(n.classes)]
-			one := u.reserve + cmp.Or(n.buffer.XOFFBytes, int64(loneQueue(u.alpha, n.buffers[v].poolBytes)))
-			bySwitch[v] = min(one, cmp.Or(bySwitch[v], one))
+		if !n.buffer.PFC || n.host[v] {
+			continue
+		}
+		u := &n.pausers[(l^1)*len(n.classes)]
+		rooms[l] = u.reserve + cmp.Or(n.buffer.XOFFBytes, int64(loneQueue(u.alpha, n.buffers[v].poolBytes)))
+		if hosts[v] = hosts[v] || n.host[link.SrcNode]; !n.host[link.SrcNode] {
+			bySwitch[v] = min(rooms[l], cmp.Or(bySwitch[v], rooms[l]))
 		}
 	}
 	for l, link := range n.links {
 		switch v := link.SrcNode; {
 		case !n.buffer.PFC:
 			rooms[l] = n.buffer.ReservedBytes + int64(loneQueue(n.buffer.Alpha, n.buffers[v].poolBytes))
+		case n.host[v]:
 		case bySwitch[v] > 0 && (n.host[link.DstNode] || !hosts[v]):
 			rooms[l] = bySwitch[v]
 		default:

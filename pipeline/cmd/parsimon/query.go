@@ -140,6 +140,8 @@ func answerQuery(ctx context.Context, e *env, l *lake.Lake, limits duckdb.Option
 		case q.OfEvent() && params["from_ns"] == "":
 			_, err = fmt.Fprintln(e.stderr,
 				"parsimon: no rows: no event is known; give the time of one by --param from_ns and to_ns")
+		default:
+			_, err = fmt.Fprintf(e.stderr, "parsimon: no rows: the answer has %s\n", q.Grain)
 		}
 		return err
 	}

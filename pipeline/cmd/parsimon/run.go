@@ -130,7 +130,10 @@ func answer(ctx context.Context, e *env, run *pipeline.Estimation, exact bool) e
 
 // begin opens a scenario for an estimate from its beginning.
 func begin(ctx context.Context, e *env, s *scenarioFlags, r *runFlags, args []string) (*pipeline.Estimation, error) {
-	sc, err := s.load(e.lake, args) // before the settings, which may make a cache
+	sc, err := s.load(e.lake, args)
+	if err == nil {
+		err = s.check(sc, r, args) // before the settings, which may make a cache
+	}
 	if err != nil {
 		return nil, err
 	}

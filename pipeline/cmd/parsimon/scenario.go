@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"parsimon/pipeline"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/workloads"
@@ -50,7 +51,6 @@ func (s *scenarioFlags) declare(f *pflag.FlagSet) {
 		declareSettings(f, &s.settings, classFlags)
 		declareSet(f, &s.settings)
 	})
-	needs(f, "switch-buffer", "switch-alpha", "pfc", "retransmit-timeout", "selective-recovery")
 }
 
 func (s *scenarioFlags) declareInput(f *pflag.FlagSet) {
@@ -139,16 +139,38 @@ func declareSettings(f *pflag.FlagSet, to *[]scenario.Setting, flags []settingFl
 	}
 }
 
-// flagsOf are the flags of a key and of those below it that were given; without any, the key.
-func flagsOf(given []scenario.Setting, key string) string {
+// flagsOf are the flags that gave a key of the scenario, one below it or one above; none: otherwise.
+func (s *scenarioFlags) flagsOf(key, otherwise string) string {
 	var flags []string
-	for _, s := range slices.Concat(inputFlags, settingFlags, classFlags) {
-		has := slices.ContainsFunc(given, func(g scenario.Setting) bool { return g.Key == s.key })
-		if has && strings.HasPrefix(s.key+".", key+".") {
-			flags = append(flags, "--"+s.flag)
+	for _, given := range s.settings {
+		if key, of := key+".", given.FullKey()+"."; !strings.HasPrefix(of, key) && !strings.HasPrefix(key, of) {
+			continue
 		}
+		flag := "--set " + given.FullKey()
+		for _, f := range slices.Concat(inputFlags, settingFlags, classFlags) {
+			if f.key == given.Key && s.flagSet.Changed(f.flag) {
+				flag = "--" + f.flag
+			}
+		}
+		flags = append(flags, flag)
 	}
-	return cmp.Or(strings.Join(flags, ", "), key)
+	return cmp.Or(strings.Join(flags, ", "), otherwise)
+}
+
+// check reports what is wrong with a scenario, of switches also where they are from, before there is a lake.
+func (s *scenarioFlags) check(sc *scenario.Scenario, r *runFlags, args []string) error {
+	v, err := r.variant()
+	if err == nil {
+		err = pipeline.CheckScenario(sc, v, r.how.Settings)
+	}
+	if !errors.As(err, new(scenario.SwitchesError)) {
+		return err
+	}
+	from, flags := strings.Join(args, ""), s.flagsOf("switches", "")
+	if from != "" && flags != "" {
+		from += " with "
+	}
+	return fmt.Errorf("%s: %w", from+flags, err)
 }
 
 // load makes the scenario.
@@ -181,7 +203,7 @@ func (s *scenarioFlags) load(lakePath string, args []string) (*scenario.Scenario
 func (s *scenarioFlags) override(sc *scenario.Scenario) error {
 	var field *tree.FieldError
 	if err := sc.SetAll(s.settings); errors.As(err, &field) {
-		return usagef("%s: %v", flagsOf(s.settings, field.Key), field.Err)
+		return usagef("%s: %v", s.flagsOf(field.Key, field.Key), field.Err)
 	} else if err != nil {
 		return err
 	}
