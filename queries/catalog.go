@@ -1,6 +1,7 @@
 package queries
 
 import (
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -155,11 +156,7 @@ func createMacros(run duckdb.Runner) error {
 // CREATE VIEW binds its SQL, and so opens a file of each scenario whenever it reads a table.
 func createViews(run duckdb.Runner, views []view) error {
 	for _, v := range views {
-		text := v.sql
-		if v.empty != "" {
-			text = v.empty
-		}
-		if err := createView(run, "CREATE VIEW ", v.name, text); err != nil {
+		if err := createView(run, "CREATE VIEW ", v.name, cmp.Or(v.empty, v.sql)); err != nil {
 			return err
 		}
 	}

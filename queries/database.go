@@ -145,7 +145,7 @@ func (db *DB) prepare(ctx context.Context) (err error) {
 // Close frees the database. Rows that are still open become unusable.
 func (db *DB) Close() error { return db.sql.Close() }
 
-// require creates the views of the given names that do not exist yet, and those that they read. Names of
+// require creates the views of the given names that do not exist yet, and those that they read, all or none. Names of
 // other relations are ignored.
 func (db *DB) require(ctx context.Context, conn *sql.Conn, names []string) error {
 	db.mu.Lock()
@@ -166,11 +166,6 @@ func (db *DB) require(ctx context.Context, conn *sql.Conn, names []string) error
 			}
 		}
 	}
-	return db.create(ctx, conn, missing)
-}
-
-// create creates views, all or none.
-func (db *DB) create(ctx context.Context, conn *sql.Conn, missing []view) error {
 	if len(missing) == 0 {
 		return nil
 	}
@@ -181,13 +176,11 @@ func (db *DB) create(ctx context.Context, conn *sql.Conn, missing []view) error 
 	if err := createViews(duckdb.RunnerOf(ctx, conn), missing); err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
-	if err := tx.Commit(); err != nil {
-		return err
-	}
+	err = tx.Commit()
 	for _, v := range missing {
-		db.created[v.name] = true
+		db.created[v.name] = err == nil
 	}
-	return nil
+	return err
 }
 
 // closure returns the views of the given names and those that they read, directly or not, in an order in

@@ -55,7 +55,7 @@ var library = sync.OnceValue(func() []Query {
 })
 
 // include is a line of a question in the place of which a file of folder fragments is read.
-var include = regexp.MustCompile(`(?m)^-- include (\w+)\n`)
+var include = regexp.MustCompile(`-- include (\w+)\n`)
 
 func read(file string) []byte {
 	text, err := files.ReadFile(file)
@@ -134,7 +134,7 @@ func (p Param) literal(text string) (string, error) {
 }
 
 var (
-	questionFile = regexp.MustCompile(`^-- question: (.+)\n-- grain: (.+)\n-- units: (.+)\n((?:-- .+\n)*)\n([^;]+)$`)
+	questionHead = regexp.MustCompile(`^-- question: (.+)\n-- grain: (.+)\n-- units: (.+)\n((?:-- .+\n)*)$`)
 	paramLine    = regexp.MustCompile(
 		`^-- param: ([a-z][a-z0-9_]*) (text|count|positive|fraction|time) = (\S+) : (.+)\n$`)
 	paramUse = regexp.MustCompile(`\$[A-Za-z_][A-Za-z0-9_]*`)
@@ -151,13 +151,14 @@ var (
 //
 // Every parameter must be declared and used.
 func parseQuery(file, text string) (Query, error) {
-	m := questionFile.FindStringSubmatch(text)
-	if m == nil {
+	head, body, _ := strings.Cut(text, "\n\n")
+	m := questionHead.FindStringSubmatch(head + "\n")
+	if m == nil || body == "" || strings.Contains(body, ";") {
 		return Query{}, fmt.Errorf("%s: want lines question, grain, units and param, an empty line, and one "+
 			"SELECT without a semicolon", file)
 	}
 	q := Query{Name: strings.TrimSuffix(file, ".sql"), Question: m[1], Grain: m[2], Units: m[3],
-		SQL: strings.TrimSpace(m[5])}
+		SQL: strings.TrimSpace(body)}
 	uses := paramUse.FindAllString(q.SQL, -1)
 	for line := range strings.Lines(m[4]) {
 		p := paramLine.FindStringSubmatch(line)
