@@ -110,12 +110,11 @@ sampling-test: ## estimates from windows: coverage, changes by common windows, a
 	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run 'TestCoverage|TestCompareCoverage|TestHourlyIngest' -v ./pipeline/sampling ./pipeline/cmd/parsimon
 
 ##@ Measure (minutes to hours; ARGS="--short" tries one, ARGS="--write" writes its page of datasets/results)
-MEASUREMENTS := accuracy own-accuracy constants transport-accuracy honesty held-out bench-kernel bench-run bench-exact large
+MEASUREMENTS := accuracy own-accuracy constants honesty held-out bench-kernel bench-run bench-exact large
 .PHONY: $(MEASUREMENTS)
 accuracy: ## estimators against ns-3 on the shared scenarios (needs ../shared)
 own-accuracy: ## estimators against --exact on the shipped scenarios
 constants: ## unusual transport constants, against --exact
-transport-accuracy: ## every transport against --exact (needs ../shared)
 honesty: ## warnings and intervals of the default against its errors (needs ../shared)
 held-out: ## the same on networks and traffic of other kinds, on which nothing was chosen, against --exact
 bench-kernel: ## link kernel against the reference link simulator, alternating (needs ../shared)

@@ -11,7 +11,7 @@ import (
 )
 
 // Estimator flow against the simulation of the whole network, with every transport that link cases model, on a network
-// small enough for a test: percentiles of slowdown within a tenth. make transport-accuracy has the
+// small enough for a test: percentiles of slowdown within a tenth. datasets/results/transport-accuracy.md has the
 // paper's setting.
 func TestTransportsEstimate(t *testing.T) {
 	t.Parallel()

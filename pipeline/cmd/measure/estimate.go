@@ -382,36 +382,6 @@ func otherKinds(*bench) []string {
 		"7", "47", "65", "95", "121", "145", "1001", "1003"}
 }
 
-// transportAccuracy compares the estimate of each transport with the simulation of the whole network in the setting of
-// the paper's table 4 (§5.3: matrix A, Hadoop sizes, σ = 1, 2:1).
-func transportAccuracy(ctx context.Context, b *bench) {
-	targets, flows := []int{45, 56, 67}, 40000
-	if b.short {
-		targets, flows = targets[:1], 5000
-	}
-	scenario := b.file("transport-accuracy.yaml", fmt.Sprintf(`
-topology: {name: small-2to1}
-workload:
-  max_load: 45%%
-  flows_count: %d
-  services:
-    - {name: all, matrix: %q, sizes: %q, sigma: 1}
-`, flows, b.sharedPath("reference", "matrices", "cluster_a_2_16.json"),
-		b.sharedPath("reference", "sizes", "hadoop-all.txt")))
-	// A few large flows move the load of the busiest link far from what the matrix promises. The flows of other loads
-	// differ in their start times only, so that it is in proportion.
-	lake := b.lake()
-	tenth := b.loads(ctx, lake, b.run(ctx, lake, scenario, "--max-load", "10%", "--estimator", "independent")).Largest
-	var all []source
-	for _, load := range targets {
-		for _, transport := range b.names([]string{"dctcp"}, []string{"dctcp", "timely", "dcqcn", "hpcc", "swift"}) {
-			all = append(all, source{name: transport, truth: "exact", flags: []string{scenario, "--transport", transport,
-				"--cache", "off", "--max-load", fmt.Sprintf("%.3f%%", 10*float64(load)/(100*tenth))}})
-		}
-	}
-	b.compare(ctx, all, "flow")
-}
-
 // compare prints the errors of estimates of scenarios, each in several ways: of the slowdown percentiles of all flows,
 // and of p99 by flow size; and what each estimate says of itself.
 func (b *bench) compare(ctx context.Context, from []source, ways ...string) {

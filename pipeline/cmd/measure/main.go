@@ -43,7 +43,6 @@ func measurements() []measurement {
 			compared("parking-lot/short-correlated", shipped("accuracy", "parking-lot"), "independent", "flow", "auto")},
 		{"constants", "SCENARIO", "unusual transport constants, against --exact",
 			compared("constants/jumbo-9000", shipped("constants"), "flow", "auto")},
-		{"transport-accuracy", "TRANSPORT", "every transport against --exact", transportAccuracy},
 		{"honesty", "SCENARIO", "warnings and intervals of the default against its errors",
 			compared("mini-mix", otherKinds, "flow", "auto")},
 		{"held-out", "SCENARIO", "the same on networks and traffic of other kinds, against --exact",
