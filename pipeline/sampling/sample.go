@@ -47,10 +47,8 @@ func (s Sample) flows() (weighted float64, largest int32) {
 	largest = -1
 	for _, h := range s {
 		for _, c := range h.Drawn {
-			if c != nil {
-				weighted += h.weight() * float64(c.Flows())
-				largest = max(largest, c.last())
-			}
+			weighted += h.weight() * float64(c.Flows())
+			largest = max(largest, c.last())
 		}
 	}
 	return weighted, largest
@@ -60,9 +58,7 @@ func (s Sample) flows() (weighted float64, largest int32) {
 func (s Sample) Flows() (n int64) {
 	for _, h := range s {
 		for _, c := range h.Drawn {
-			if c != nil {
-				n += c.Flows()
-			}
+			n += c.Flows()
 		}
 	}
 	return n
@@ -74,63 +70,57 @@ func (h Stratum) weight() float64 { return float64(h.Slots) / float64(len(h.Draw
 func (s Sample) upTo(cell int32) (sum float64) {
 	for _, h := range s {
 		for _, c := range h.Drawn {
-			if c != nil {
-				sum += h.weight() * float64(c.UpTo(cell))
-			}
+			sum += h.weight() * float64(c.UpTo(cell))
 		}
 	}
 	return sum
 }
 
-// variance returns the estimated variance of the distribution function at a cell, and its degrees of freedom.
+// variance returns the estimated variance of a sum over strata, and its degrees of freedom: of scale · Σ (x − x̄)² over
+// the drawn slots of each stratum, with the finite population correction. of gives the x of a stratum with n drawn
+// slots, and the scale.
 //
 // The variance is a sum of squares u² over the drawn slots. Satterthwaite's degrees of freedom, 2V² / Var(V), take
 // the u of a stratum as normal, and a sample of a few slots of a stratum does not show that they are not. Over all
 // strata it does: Var(V) is about ⅔ Σ u⁴ (all of Σ u⁴ but the squares of the expectations, which for normal u are a
 // third of it). A few slots with most of the variance so give few degrees of freedom. The smaller of both counts.
-func (s Sample) variance(cell int32, flows float64) (v, df float64) {
-	f := s.upTo(cell) / flows
+func (s Sample) variance(of func(h int, n float64) (x []float64, scale float64)) (v, df float64) {
 	fourth, squares, slots, free := 0.0, 0.0, 0.0, 0.0
-	for _, h := range s {
-		n := float64(len(h.Drawn))
-		if n < 2 || len(h.Drawn) == h.Slots {
+	for h, stratum := range s {
+		n := float64(len(stratum.Drawn))
+		if n < 2 || len(stratum.Drawn) == stratum.Slots {
 			continue // a stratum of one slot, or drawn whole, has no sampling variance
 		}
-		factor := h.weight() / flows
-		factor *= factor * (1 - n/float64(h.Slots)) * n / (n - 1)
-		sum := 0.0
-		for _, c := range h.Drawn {
-			sum += h.residual(c, cell, f)
+		all, scale := of(h, n)
+		sum, part := 0.0, 0.0
+		for _, x := range all {
+			sum += x
 		}
-		part := 0.0
-		for _, c := range h.Drawn {
-			u := h.residual(c, cell, f) - sum/n
-			part += factor * u * u
-			fourth += factor * factor * u * u * u * u
+		for _, x := range all {
+			square := scale * (1 - n/float64(stratum.Slots)) * (x - sum/n) * (x - sum/n)
+			part += square
+			fourth += square * square
 		}
 		v += part
 		squares += part * part / (n - 1)
-		slots += n
-		free += n - 1
+		slots, free = slots+n, free+n-1
 	}
-	return v, degrees(v, squares, fourth, slots, free)
-}
-
-// degrees are the degrees of freedom of a variance v of so many slots and at most free degrees, which is a sum of the
-// squares of strata. squares sums (the squares of a stratum)²/(n−1), fourth the fourth powers.
-func degrees(v, squares, fourth, slots, free float64) (df float64) {
 	if fourth > 0 {
-		df = min(v*v/squares, 3*v*v/fourth*free/slots)
+		df = min(v*v/squares, 3*v*v/fourth*free/slots, free)
 	}
-	return min(df, free)
+	return v, df
 }
 
-// residual is y − f·m of a drawn slot.
-func (Stratum) residual(c *Counts, cell int32, f float64) float64 {
-	if c == nil {
-		return 0
-	}
-	return float64(c.UpTo(cell)) - f*float64(c.Flows())
+// varianceAt is the variance of the distribution function at a cell.
+func (s Sample) varianceAt(cell int32, flows float64) (v, df float64) {
+	f := s.upTo(cell) / flows
+	return s.variance(func(h int, n float64) (x []float64, scale float64) {
+		for _, c := range s[h].Drawn {
+			x = append(x, float64(c.UpTo(cell))-f*float64(c.Flows())) // y − f·m
+		}
+		scale = s[h].weight() / flows
+		return x, scale * scale * n / (n - 1)
+	})
 }
 
 // An Estimate is a quantile of slowdown of the whole workload with its interval.
@@ -149,7 +139,7 @@ func (s Sample) Quantile(p, confidence float64) (e Estimate, ok bool) {
 	// above tests F = p on the scale of logits, on which the error of F near 0 and 1 is symmetric.
 	above := func(c int32, sign float64) bool {
 		f := s.upTo(c) / flows
-		v, df := s.variance(c, flows)
+		v, df := s.varianceAt(c, flows)
 		if v == 0 || f <= 0 || f >= 1 {
 			return c >= at
 		}
@@ -161,9 +151,7 @@ func (s Sample) Quantile(p, confidence float64) (e Estimate, ok bool) {
 	e.Lo, e.Hi = cells.Slowdown(int(lo), 0), cells.Slowdown(int(hi), 1)
 	for _, h := range s {
 		for _, c := range h.Drawn {
-			if c != nil {
-				e.Beyond += c.Flows() - c.UpTo(at)
-			}
+			e.Beyond += c.Flows() - c.UpTo(at)
 		}
 	}
 	return e, true
@@ -193,7 +181,8 @@ const cells = stages.Cells(2e-4)
 // CellOf returns the cell of a slowdown of at least 1.
 func CellOf(slowdown float64) int32 { return int32(cells.Of(slowdown)) }
 
-// Counts are the slowdowns of a group of flows in one slot. The zero value is empty. Add, then Seal, then the others.
+// Counts are the slowdowns of a group of flows in one slot. The zero value is empty. Add, then Seal, then the others,
+// for which nil is empty, too.
 type Counts struct {
 	cells []int32 // ascending once sealed
 	upTo  []int64 // flows up to and including the cell
@@ -219,7 +208,7 @@ func (c *Counts) Seal() {
 
 // Flows is the number of flows.
 func (c *Counts) Flows() int64 {
-	if len(c.upTo) == 0 {
+	if c == nil || len(c.upTo) == 0 {
 		return 0
 	}
 	return c.upTo[len(c.upTo)-1]
@@ -227,16 +216,15 @@ func (c *Counts) Flows() int64 {
 
 // UpTo is the number of flows up to and including a cell.
 func (c *Counts) UpTo(cell int32) int64 {
-	n := sort.Search(len(c.cells), func(i int) bool { return c.cells[i] > cell })
-	if n == 0 {
+	if c == nil || len(c.cells) == 0 || c.cells[0] > cell {
 		return 0
 	}
-	return c.upTo[n-1]
+	return c.upTo[sort.Search(len(c.cells), func(i int) bool { return c.cells[i] > cell })-1]
 }
 
 // last is the greatest cell with a flow; -1 without flows.
 func (c *Counts) last() int32 {
-	if len(c.cells) == 0 {
+	if c == nil || len(c.cells) == 0 {
 		return -1
 	}
 	return c.cells[len(c.cells)-1]
@@ -255,39 +243,25 @@ type Difference struct {
 // time, the same on both sides (Wolter, Introduction to Variance Estimation, 2nd ed., §4.5). What a window does to
 // both cancels. The degrees of freedom are those of Sample.variance.
 func Compare(base, other Sample, p, confidence float64) (d Difference, ok bool) {
-	change := func(a, b Sample) (log float64, ok bool) {
+	change := func(a, b Sample) float64 {
 		x, okX := a.value(p)
 		y, okY := b.value(p)
-		return math.Log(y / x), okX && okY
+		if !okX || !okY {
+			return math.NaN()
+		}
+		return math.Log(y / x)
 	}
-	middle, ok := change(base, other)
-	if !ok {
+	middle := change(base, other)
+	v, df := base.variance(func(h int, n float64) (left []float64, scale float64) {
+		for i := range base[h].Drawn {
+			left = append(left, change(base.without(h, i), other.without(h, i)))
+		}
+		return left, (n - 1) / n
+	})
+	if math.IsNaN(middle + v) {
 		return d, false
 	}
-	var v, fourth, squares, slots, free float64
-	for h, stratum := range base {
-		n := float64(len(stratum.Drawn))
-		if n < 2 || len(stratum.Drawn) == stratum.Slots {
-			continue // as in Sample.variance
-		}
-		left, mean := make([]float64, len(stratum.Drawn)), 0.0
-		for i := range left {
-			if left[i], ok = change(base.without(h, i), other.without(h, i)); !ok {
-				return d, false
-			}
-			mean += left[i] / n
-		}
-		part, factor := 0.0, (n-1)/n*(1-n/float64(stratum.Slots))
-		for _, x := range left {
-			u := factor * (x - mean) * (x - mean)
-			part += u
-			fourth += u * u
-		}
-		v += part
-		squares += part * part / (n - 1)
-		slots, free = slots+n, free+n-1
-	}
-	half := StudentT(confidence, max(1, degrees(v, squares, fourth, slots, free))) * math.Sqrt(v)
+	half := StudentT(confidence, df) * math.Sqrt(v)
 	d.Base, _ = base.value(p)
 	d.Other, _ = other.value(p)
 	d.Change, d.Lo, d.Hi = math.Exp(middle)-1, math.Exp(middle-half)-1, math.Exp(middle+half)-1
