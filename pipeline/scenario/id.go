@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -268,18 +267,15 @@ func (s *Scenario) digestTree(path string) ([]string, error) {
 // FileDigest is the digest of a file's content. It is kept for as long as the file's size and time
 // are the same, since flow files can be large.
 func (s *Scenario) FileDigest(path string) (string, error) {
+	info, err := checkFile(path)
+	if err != nil {
+		return "", err
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	info, err := f.Stat()
-	if err != nil {
-		return "", err
-	}
-	if info.Mode()&fs.ModeDevice != 0 {
-		return "", fmt.Errorf("%s: a device, want a file", path)
-	}
 	key := fmt.Sprint(path, info.Size(), info.ModTime().UnixNano())
 	if d, ok := s.digests[key]; ok {
 		return d, nil

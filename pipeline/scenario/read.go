@@ -192,10 +192,10 @@ func (r *scenarioReader) readWorkload(f tree.Field) error {
 	w := &r.workload
 	err := f.Object(tree.Keys{
 		"flows": func(f tree.Field) (err error) {
-			if w.flowFile, err = r.path(f); err != nil {
-				return err
+			if w.flowFile, err = r.path(f); err == nil {
+				_, err = checkFile(w.flowFile)
 			}
-			return checkFile(w.flowFile)
+			return err
 		},
 		"services": r.readServices,
 		"jobs":     r.readJobs,

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -104,7 +105,7 @@ func Load(path string) (*Scenario, error) { return LoadWith(path, nil) }
 // shipped one) and a flow file, with the defaults for all else.
 func FromFiles(topologyName, flowFile string) (*Scenario, error) {
 	s := newScenario()
-	if err := checkFile(flowFile); err != nil {
+	if _, err := checkFile(flowFile); err != nil {
 		return nil, fmt.Errorf("flow file: %w", err)
 	}
 	s.workload.flowFile = flowFile
@@ -186,14 +187,14 @@ func (w Ingested) span() string {
 }
 
 // checkFile refuses what is not there and what is no file: opening a pipe would wait for its writer.
-func checkFile(path string) error {
+func checkFile(path string) (fs.FileInfo, error) {
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {
 		err = fmt.Errorf("%s is a directory, want a file", path)
 	} else if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("%s is a pipe or a device, want a file", path)
 	}
-	return err
+	return info, err
 }
 
 func baseName(path string) string {

@@ -279,12 +279,7 @@ func (c *Comparison) percentiles(ctx context.Context, db *sql.DB, file string) e
 	err := eachRow(ctx, db, file, pairTable, c.joined.sql(), func(p *pair) error {
 		all.add(p)
 		c.IdealChanged += p.Ideal
-		key := [4]string{AllFlows, AllFlows, AllFlows, AllFlows}
-		for g, group := range []string{p.Service, p.VNet, p.SizeBin, p.Hops} {
-			if grouped[g] {
-				key[g] = group
-			}
-		}
+		key := groupOf(grouped, [4]string{p.Service, p.VNet, p.SizeBin, p.Hops})
 		if groups[key] == nil {
 			for g := range key {
 				key[g] = strings.Clone(key[g]) // a batch's memory is used again
@@ -310,6 +305,19 @@ func (c *Comparison) percentiles(ctx context.Context, db *sql.DB, file string) e
 	rows, service := all.rows([4]string{AllFlows, AllFlows, AllFlows, AllFlows})
 	c.Rows, c.Services = append(c.Rows, rows...), append(c.Services, service)
 	return nil
+}
+
+// groupOf is the group of a flow with these labels, of which some count. A service or vnet of the name AllFlows is in
+// parentheses.
+func groupOf(counts [4]bool, labels [4]string) [4]string {
+	for g, label := range labels {
+		if !counts[g] {
+			labels[g] = AllFlows
+		} else if label == AllFlows {
+			labels[g] = "(" + AllFlows + ")"
+		}
+	}
+	return labels
 }
 
 // keys are the groups to compare, in order: all if they were asked for, else the services with the most flows.

@@ -56,3 +56,11 @@ func TestComparisonValue(t *testing.T) {
 		t.Errorf("half of the bandwidth does not fail the gate: %+v, %v", verdicts, err)
 	}
 }
+
+// A service named like all flows is a group of its own.
+func TestGroupOfAServiceNamedAll(t *testing.T) {
+	got := groupOf([4]bool{true, true}, [4]string{"all", "blue", "<10 KB", "4"})
+	if want := [4]string{"(all)", "blue", "all", "all"}; got != want {
+		t.Errorf("%v, want %v", got, want)
+	}
+}

@@ -90,6 +90,14 @@ func parseRange(text string) (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
+// checkAddress refuses an empty text, and one that would be a CIDR.
+func checkAddress(at, text string) error {
+	if _, isRange := parseRange(text); !isRange && (text == "" || strings.Contains(text, "/")) {
+		return fmt.Errorf("%s: %q is neither an address, a CIDR nor a name", at, text)
+	}
+	return nil
+}
+
 // newAddressBook returns a book of the hosts of a topology, by id and name. Ids take precedence over names that look
 // like ids.
 func newAddressBook(n *topology.Network) *addressBook {
@@ -116,8 +124,8 @@ func (b *addressBook) addHost(at, address, node string) error {
 		return fmt.Errorf("%s: node %q is not a node of the topology%s", at, node,
 			names.DidYouMean(node, slices.Sorted(maps.Keys(b.hosts.byText))))
 	}
-	if address == "" {
-		return fmt.Errorf("%s: has no address", at)
+	if err := checkAddress(at, address); err != nil {
+		return err
 	}
 	if other, twice := b.hosts.get(address); twice && other != id {
 		return fmt.Errorf("%s: %q is already node %d", at, address, other)
@@ -173,8 +181,8 @@ func (b *addressBook) addLabel(at, address, port, service, vnet string) error {
 		l.port, name = int32(n), port
 	}
 	address = strings.TrimSpace(address)
-	if _, isRange := parseRange(address); !isRange && (address == "" || strings.Contains(address, "/")) {
-		return fmt.Errorf("%s: %q is neither an address, a CIDR nor a name", at, address)
+	if err := checkAddress(at, address); err != nil {
+		return err
 	}
 	held, _ := b.labels.get(address)
 	for _, other := range held {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parquet-go/parquet-go"
+
 	"parsimon/stages/topology/topologytest"
 )
 
@@ -68,11 +70,31 @@ func TestCSV(t *testing.T) {
 		`row 2: 10.0.0.0/24, port 443, is service "db" of network "", and an earlier row says service "web"`: {
 			Labels: table("labels.csv", "cidr,port,service\n10.0.0.0/24,443,web\n10.0.0.0/24,443,db\n")},
 		`row 2: broken line: a carriage return`:      {Hosts: table("cr.csv", "ip,node\n10.0.0.1,0\n10.0.0.2,\r1\n")},
+		`row 1: "10.0.0.0/33" is neither an address`: {Hosts: table("cidr.csv", "ip,node\n10.0.0.0/33,0\n")},
 		`columns 1, "ip", and 3, "IP", have one mea`: {Hosts: table("twice.csv", "ip,node,IP\n10.0.0.1,0,10.0.0.2\n")},
 	} {
 		if _, err := ingest(header+row, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
 		}
+	}
+}
+
+// Parquet files can have columns that differ in capitals alone, which DuckDB does not tell apart.
+func TestParquetColumnsOfOneName(t *testing.T) {
+	type row struct {
+		Src   int64 `parquet:"src"`
+		Dst   int64 `parquet:"dst"`
+		Size  int64 `parquet:"size_bytes"`
+		Other int64 `parquet:"Size_Bytes"`
+		Start int64 `parquet:"start_ns"`
+		N     int64 `parquet:"start_ns_1"`
+	}
+	file := filepath.Join(t.TempDir(), "flows.parquet")
+	if err := parquet.WriteFile(file, []row{{0, 1, 9, 7, 5, 3}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ingestFixture(t, "parquet", file); err == nil || !strings.Contains(err.Error(), "have one meaning") {
+		t.Error(err)
 	}
 }
 

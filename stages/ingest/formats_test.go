@@ -249,6 +249,7 @@ func TestOwnMapping(t *testing.T) {
 	}
 	for query, want := range map[string]string{
 		`SELECT "row", a AS src, b AS dst, n AS size_bytes, 1 AS start_ns FROM source, range(2)`:             "more than once",
+		`SELECT "row" + 1 AS "row", a AS src, b AS dst, n AS size_bytes, 1 AS start_ns FROM source`:          "does not have",
 		`SELECT greatest("row", 2) AS "row", a AS src, b AS dst, n AS size_bytes, 1 AS start_ns FROM source`: "more than once",
 		`SELECT "row", a AS src, b AS dst, n AS size_bytes FROM source`:                                      "yields no column start_ns",
 		`SELECT "row", a AS src, b AS dst, n AS size_bytes, 1 AS start_ns, 1 AS color FROM source`:           "color, which is not a canonical column",

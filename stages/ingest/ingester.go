@@ -18,6 +18,7 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	_ "embed" // for macros.sql
@@ -238,7 +239,8 @@ func (c flowColumn) asText() string {
 	case "VARCHAR":
 		return name
 	case "DOUBLE", "FLOAT", "DECIMAL":
-		return "CASE WHEN " + name + " = floor(" + name + ") AND abs(" + name + ") < 9.2e18 " +
+		exact := map[string]string{"DOUBLE": "2^53", "FLOAT": "2^24"}[base] // floats do not have all whole numbers beyond
+		return "CASE WHEN " + name + " = floor(" + name + ") AND abs(" + name + ") < " + cmp.Or(exact, "9.2e18") + " " +
 			"THEN CAST(CAST(" + name + " AS BIGINT) AS VARCHAR) ELSE CAST(" + name + " AS VARCHAR) END"
 	}
 	if c.whole() || slices.Contains([]string{"INTEGER[]", "BIGINT[]", "UINTEGER[]", "UBIGINT[]", "VARCHAR[]"}, c.typ) {

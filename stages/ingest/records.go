@@ -135,7 +135,7 @@ SELECT "row", reason, set_aside IS NOT NULL OR reason = `+duckdb.Quote(acksAlone
 	}
 	distinct := "count(*)"
 	if m.foreign {
-		distinct = `count(DISTINCT "row")`
+		distinct = `(SELECT count(DISTINCT "row") FROM ` + from + ` SEMI JOIN (FROM staged WHERE broken = '') USING ("row"))`
 	}
 	var different int64
 	err = in.query(ctx, "SELECT count(*), "+distinct+", (SELECT count(*) FROM "+records+"), "+

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	duckdriver "github.com/marcboeker/go-duckdb/v2"
+
 	"parsimon/queries/duckdb"
 	"parsimon/schema/names"
 )
@@ -95,12 +97,19 @@ func (in *Ingester) stageParquet(ctx context.Context, m *Mapping, file string) (
 	src.file = file
 	read := duckdb.ScanParquet(file)
 	columns, err := in.columns(ctx, "SELECT * FROM "+read)
+	var of duckdriver.Composite[[]string] // DuckDB has other names for columns that differ in capitals at most
+	if err == nil {
+		err = in.query(ctx, "SELECT list(name) FROM parquet_schema("+duckdb.Quote(duckdb.EscapeGlob(file))+")", &of)
+	}
 	if err != nil {
 		return src, err
 	}
 	names, texts := make([]string, len(columns)), make([]string, len(columns))
 	for i, c := range columns {
 		names[i], texts[i] = c.name, "coalesce(CAST("+duckdb.Ident(c.name)+" AS VARCHAR), '')"
+		if !slices.Contains(of.Get(), c.name) {
+			names[i] = strings.TrimRight(c.name, "_0123456789")
+		}
 	}
 	list, err := m.selectColumns(names, func(at int) (string, error) {
 		text := columns[at].asText()
@@ -108,7 +117,7 @@ func (in *Ingester) stageParquet(ctx context.Context, m *Mapping, file string) (
 		case text == "":
 			return "", fmt.Errorf("column %s is of type %s, want integers or text", names[at], columns[at].typ)
 		case m.numbers && columns[at].whole():
-			text = duckdb.Ident(names[at])
+			text = duckdb.Ident(columns[at].name)
 		}
 		return text, nil
 	})

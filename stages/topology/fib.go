@@ -363,7 +363,7 @@ func (x *fibFiles) resolve(r *fibRoute, id int32, h *fibNexthop, weights map[int
 	r.direct = r.direct || h.Direct
 	switch {
 	case weight < 1 || weight > 1<<20:
-		return fmt.Errorf("next hop %s at %s has a weight of %d, must be 1 to 2^20", h.IP, h.InterfaceName, weight)
+		return fmt.Errorf("next hop %q at %q has a weight of %d, must be 1 to 2^20", h.IP, h.InterfaceName, weight)
 	case !found && !h.Direct:
 		return fmt.Errorf("next hop %q at %q: %s has no cable at such an interface, nor to a node with this address (hosts.csv)",
 			h.IP, h.InterfaceName, x.n.Name(id))

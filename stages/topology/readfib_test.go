@@ -205,7 +205,7 @@ func TestFIBErrors(t *testing.T) {
 		{"spine2.json", strings.Replace(spineRoutes, `"ip":"10.1.0.2"`, `"ip":"10.1.0.1"`, 1), "leaf1.json, route 10.0.2.0/24: packets to h3 take a loop: leaf1, spine2, leaf1"},
 		{"leaf1.json", route("10.0.2.0/24", `{"fib":true,"ip":"10.7.7.7","interfaceName":"Ethernet9"}`),
 			`leaf1.json, route 10.0.2.0/24: next hop "10.7.7.7" at "Ethernet9": leaf1 has no cable`},
-		{"leaf1.json", route("10.0.2.0/24", `{"fib":true,"ip":"10.1.1.1","weight":0}`), "leaf1.json, route 10.0.2.0/24: next hop 10.1.1.1 at  has a weight of 0"},
+		{"leaf1.json", route("10.0.2.0/24", `{"fib":true,"ip":"10.1.1.1","weight":0}`), "leaf1.json, route 10.0.2.0/24: next hop \"10.1.1.1\" at \"\" has a weight of 0"},
 		{"leaf1.json", `{"x":[]}`, `leaf1.json: netip.ParsePrefix("x")`},
 		{"leaf1.json", strings.Replace(leaf1Routes, "10.0.2.4/32", "10.0.2.0/24", 1), "10.0.2.0/24: a second selected route"},
 		{"leaf1.json", strings.Replace(leaf1Routes, "10.0.2.4/32", "10.0.2.9/24", 1), "10.0.2.9/24: a second selected route to 10.0.2.0/24"},

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"parsimon/schema/units"
 )
@@ -132,12 +133,13 @@ func MatchPattern(pattern, name string) bool {
 	return matches && err == nil
 }
 
-// maxFileBytes bounds the files that are read whole: topologies, scenarios, sizes and matrices.
-const maxFileBytes = 512 << 20
+// MaxFileBytes bounds the files that are read whole: topologies, scenarios, sizes and matrices.
+const MaxFileBytes = 512 << 20
 
-// ReadFile reads a file of at most 512 MiB that is no device: such as /dev/zero never ends.
+// ReadFile reads a file of at most 512 MiB that is no device: such as /dev/zero never ends. A pipe without a writer is
+// empty.
 func ReadFile(file string) ([]byte, error) {
-	f, err := os.Open(file)
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -149,9 +151,9 @@ func ReadFile(file string) ([]byte, error) {
 	if info.Mode()&fs.ModeDevice != 0 {
 		return nil, fmt.Errorf("%s: a device, want a file", file)
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
-	if err == nil && len(data) > maxFileBytes {
-		err = fmt.Errorf("%s: more than %d MiB", file, maxFileBytes>>20)
+	data, err := io.ReadAll(io.LimitReader(f, MaxFileBytes+1))
+	if err == nil && len(data) > MaxFileBytes {
+		err = fmt.Errorf("%s: more than %d MiB", file, MaxFileBytes>>20)
 	}
 	return data, err
 }

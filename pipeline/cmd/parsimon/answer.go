@@ -72,9 +72,10 @@ func (e *env) declareGates(f *pflag.FlagSet, base bool) {
 // node_exporter reads it. Every metric is a gauge about the last command.
 type metrics struct {
 	file    string
-	labels  string // of all metrics that are about a scenario or workload
+	job     string // a label of all
 	lines   map[string][]string
-	order   []string // of the keys of lines
+	known   map[string]bool // the lines without their values
+	order   []string        // of the keys of lines
 	started time.Time
 }
 
@@ -108,23 +109,26 @@ func (m *metrics) declare(f *pflag.FlagSet) {
 		"text format (textfile collector of node_exporter)")
 }
 
-// add adds one sample. labels are names and values in turn.
+// add adds one sample. labels are names and values in turn. The first of samples with equal labels counts: collectors
+// refuse a file with both.
 func (m *metrics) add(name string, value float64, labels ...string) {
 	if m.file == "" {
 		return
 	}
 	if m.lines == nil {
-		m.lines = map[string][]string{}
+		m.lines, m.known = map[string][]string{}, map[string]bool{}
 	}
 	if m.lines[name] == nil {
 		m.order = append(m.order, name)
 	}
-	text := m.labels
-	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
-	for i := 0; i+1 < len(labels); i += 2 {
-		text += "," + labels[i] + `="` + escape.Replace(labels[i+1]) + `"`
+	text, escape := "", strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+	for label := range slices.Chunk(append([]string{"job", m.job}, labels...), 2) {
+		text += "," + label[0] + `="` + escape.Replace(label[1]) + `"`
 	}
-	m.lines[name] = append(m.lines[name], fmt.Sprintf("parsimon_%s{%s} %s\n", name, text, plainFloat(value)))
+	if series := fmt.Sprintf("parsimon_%s{%s}", name, text[1:]); !m.known[series] {
+		m.lines[name] = append(m.lines[name], series+" "+plainFloat(value)+"\n")
+		m.known[series] = true
+	}
 }
 
 func plainFloat(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
@@ -133,8 +137,7 @@ func plainFloat(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 // and what they are of: their labels stay the same when the next night's scenario has another id and name. The job is
 // the name of the file, which tells the metrics of several files apart.
 func (m *metrics) about(labels ...string) {
-	name := filepath.Base(m.file)
-	m.labels = fmt.Sprintf("job=%q", strings.TrimSuffix(name, filepath.Ext(name)))
+	m.job = strings.TrimSuffix(filepath.Base(m.file), filepath.Ext(m.file))
 	if labels != nil {
 		m.add("info", 1, labels...)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -116,6 +117,10 @@ func TestOutputs(t *testing.T) {
 		failure{exitFailed, "belongs to the lake", append(report, at("inside"))},
 		failure{exitFailed, "is a pipe", []string{"run", "--flows", at("pipe"), "--topology", "small-4to1", "--lake", r.lake}},
 		failure{exitFailed, "is a pipe", []string{"ingest", at("pipe"), "--format", "csv", "--topology", "small-4to1", "--lake", r.lake}},
+		failure{exitFailed, "no known format", []string{"topology", at("pipe")}},
+		failure{exitFailed, "pipe:1: is empty", []string{"run", at("pipe"), "--lake", r.lake}},
+		failure{exitFailed, "is a pipe", []string{"ingest", at("target"), "--format", "csv", "--hosts", at("pipe"),
+			"--topology", "small-4to1", "--lake", r.lake}},
 		failure{exitFailed, "is a directory", append(report, dir)},
 		failure{exitFailed, "no such file", []string{"rm", "tiny", "--lake", r.lake, "--metrics-file", at("no/where")}})
 	after := files(t, r.lake)
@@ -125,6 +130,18 @@ func TestOutputs(t *testing.T) {
 		}
 	}
 	must(t, append(report, filepath.Join(r.lake, "report.html"))...) // beside the lake's own files
+}
+
+// Prometheus refuses a file with two samples of the same labels, and knows three escapes.
+func TestMetricsAreReadable(t *testing.T) {
+	m := metrics{file: "a\t\"é\\.prom"}
+	m.about()
+	m.add("gate_failed", 0, "condition", "x > \"1\"\n")
+	m.add("gate_failed", 0, "condition", "x > \"1\"\n")
+	want := []string{"parsimon_gate_failed{job=\"a\t\\\"é\\\\\",condition=\"x > \\\"1\\\"\\n\"} 0\n"}
+	if got := m.lines["gate_failed"]; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
 }
 
 // rewrite changes a value in the state files of a lake whose names match, with the digests that belong to them.

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/pflag"
 
@@ -59,7 +60,7 @@ var convertCommand = command{
 
 // readTrace reads a trace, of all ranks.
 func readTrace(path string) (t *jobs.Trace, err error) {
-	open := func(file string) (io.ReadCloser, error) { return os.Open(file) }
+	open := func(file string) (io.ReadCloser, error) { return os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) }
 	readers := map[string]func(io.Reader) (*jobs.Trace, error){".goal": jobs.ReadGOAL, ".cm": jobs.ReadHtsim,
 		".csv": jobs.ReadSimCCL}
 	read := readers[filepath.Ext(path)]

@@ -223,6 +223,10 @@ func TestTopologyParquet(t *testing.T) {
 			t.Fatalf("a Parquet file cut at byte %d reads without error", cut)
 		}
 	}
+	large := &table{headers: []string{"a"}, bytes: topology.MaxFileBytes - 20} // a dictionary makes many rows of few bytes
+	if n, err := large.WriteRows([]parquet.Row{{parquet.ValueOf("1234")}, {}}); n != 0 || err == nil || len(large.rows) != 1 {
+		t.Errorf("%d rows, %d kept, %v", n, len(large.rows), err)
+	}
 }
 
 // A node's null is a missing key, except for the id.

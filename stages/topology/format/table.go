@@ -36,6 +36,7 @@ type table struct {
 	headers []string // normalised: lower case, with _ between words
 	column  map[string]int
 	rows    [][]string
+	bytes   int   // of the rows of a Parquet file, which can have many in little space
 	line    []int // by row: the line of a text file, the row of a Parquet file
 	used    map[string]bool
 }
@@ -209,7 +210,11 @@ func (t *table) WriteRows(rows []parquet.Row) (int, error) {
 		for _, v := range row {
 			if !v.IsNull() && v.Column() >= 0 && v.Column() < len(cells) {
 				cells[v.Column()] = strings.ToValidUTF8(v.String(), "\ufffd")
+				t.bytes += len(cells[v.Column()])
 			}
+		}
+		if t.bytes += len(cells) * 16; t.bytes > topology.MaxFileBytes {
+			return 0, fmt.Errorf("more than %d MiB of rows", topology.MaxFileBytes>>20)
 		}
 		t.rows, t.line = append(t.rows, cells), append(t.line, len(t.rows)+1)
 	}
