@@ -87,7 +87,7 @@ func (g *generatedFlows) draw(ctx context.Context, n *topology.Network, stats *G
 	if err != nil {
 		return err
 	}
-	drawn, err := workload.Generate(ctx, n, router, w, g.Spec.Seed, out)
+	drawn, err := workload.Generate(ctx, router, w, g.Spec.Seed, out)
 	if err != nil {
 		return err
 	}

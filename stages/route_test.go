@@ -85,7 +85,7 @@ func drawnFlows(t testing.TB, r *topology.Router, flows int64) (rows []workload.
 		t.Fatal(err)
 	}
 	w := &workload.Workload{MaxLoad: 0.5, Flows: flows, Services: []workload.Service{{Name: "web", Sizes: sizes, Sigma: 2, Share: 1}}}
-	_, err = workload.Generate(t.Context(), r.Net, r, w, 1, sinkFunc(func(rec arrow.Record) error {
+	_, err = workload.Generate(t.Context(), r, w, 1, sinkFunc(func(rec arrow.Record) error {
 		rows = columns.Append(rows, rec)
 		for i := range rows {
 			rows[i].Service, rows[i].VNet = "web", ""

@@ -478,7 +478,7 @@ func TestServiceOnSomeHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := map[string]map[int32]bool{"": {}, "blue": {}}
-	_, err = workload.Generate(t.Context(), n, router, w, 1, recordFunc(func(rec arrow.Record) error {
+	_, err = workload.Generate(t.Context(), router, w, 1, recordFunc(func(rec arrow.Record) error {
 		vnet := rec.Column(schema.Flows.Index("vnet")).(*array.String)
 		for _, end := range []string{"src", "dst"} {
 			for i, h := range rec.Column(schema.Flows.Index(end)).(*array.Int32).Int32Values() {

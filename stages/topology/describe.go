@@ -62,7 +62,7 @@ func Describe(n *Network) *Description {
 	adjacent := make([][]int32, len(n.Nodes))
 	for i, links := range g.out {
 		for _, l := range links {
-			adjacent[i] = append(adjacent[i], n.index.of(n.Links[l].Dst))
+			adjacent[i] = append(adjacent[i], n.place(n.Links[l].Dst))
 		}
 	}
 	g.level = Levels(adjacent, func(i int) bool { return n.Nodes[i].Kind == KindHost })
@@ -110,7 +110,7 @@ func (n *Network) linksUp() [][]int32 {
 	out := make([][]int32, len(n.Nodes))
 	for i := range n.Links {
 		if l := &n.Links[i]; !l.Failed {
-			src := n.index.of(l.Src)
+			src := n.place(l.Src)
 			out[src] = append(out[src], l.ID)
 		}
 	}
@@ -182,7 +182,7 @@ func compareTiers(a, b string) int {
 func (g *levelGraph) bandwidths(i int) (bps [3]int64, cables [3]int) {
 	for _, id := range g.out[i] {
 		l := &g.n.Links[id]
-		k := 1 + cmp.Compare(g.level[g.n.index.of(l.Dst)], g.level[i])
+		k := 1 + cmp.Compare(g.level[g.n.place(l.Dst)], g.level[i])
 		bps[k] += l.BandwidthBps
 		cables[k]++
 	}

@@ -90,7 +90,7 @@ func (r *Router) partition(groups [][]int32) ([][]groupPart, error) {
 		}
 		of := map[int32]int{}
 		for _, id := range ids {
-			i := r.Net.index.of(id)
+			i := r.Net.place(id)
 			if i < 0 || r.hosts[i].attachment < 0 {
 				return nil, fmt.Errorf("group %d: node %d is not a host of the network", g, id)
 			}

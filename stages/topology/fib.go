@@ -64,10 +64,7 @@ func (f *FIB) check(n *Network) error {
 			}
 		}
 	}
-	for host := 0; ok && host < len(f.RowOf); host++ {
-		ok = f.RowOf[host] >= 0 && int(f.RowOf[host]) < len(f.Rows)
-	}
-	if !ok {
+	if !ok || slices.ContainsFunc(f.RowOf, func(row int32) bool { return row < 0 || int(row) >= len(f.Rows) }) {
 		return errors.New("routes of files: they are not those of the network's switches")
 	}
 	checked := make([]bool, len(f.Rows))
@@ -130,7 +127,7 @@ func (r *Router) SetRoutes(f *FIB) error {
 	dist, attached, known := r.dist, r.attached, map[[2]int32]int32{}
 	r.dist, r.next, r.attached = nil, nil, nil
 	for i, id := range r.Net.hosts { // hosts with the same row and attachment share one
-		h := &r.hosts[r.Net.index.of(id)]
+		h := &r.hosts[r.Net.place(id)]
 		key := [2]int32{f.RowOf[i], h.attachment}
 		if _, shared := known[key]; !shared {
 			known[key] = int32(len(known))

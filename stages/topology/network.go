@@ -65,7 +65,7 @@ type Network struct {
 	Nodes []Node // by id
 	Links []Link // by id
 
-	index   nodeIndex
+	places  []int32            // by node id: the place in Nodes, or -1; nil where the ids are not dense
 	cableOf map[[2]int32]int32 // lower node id, higher node id → cable
 	byName  map[string]int32   // name → node id; -1 where several nodes have the name
 	hosts   []int32
@@ -85,14 +85,13 @@ func NewNetwork(nodes []Node, cables []Cable) (*Network, error) {
 	}
 	n := &Network{Nodes: nodes}
 	slices.SortFunc(n.Nodes, func(a, b Node) int { return int(a.ID) - int(b.ID) })
-	n.index.nodes = n.Nodes
 	if top := int(nodes[len(nodes)-1].ID); top < 4*len(nodes)+1<<16 {
-		n.index.dense = slices.Repeat([]int32{-1}, top+1)
+		n.places = slices.Repeat([]int32{-1}, top+1)
 		for i, v := range nodes {
-			n.index.dense[v.ID] = int32(i)
+			n.places[v.ID] = int32(i)
 		}
 	}
-	if faults := checkCables(n.Nodes, cables, n.index.of); len(faults) > 0 {
+	if faults := checkCables(n.Nodes, cables, n.place); len(faults) > 0 {
 		return nil, faults[0]
 	}
 	n.addNames()
@@ -127,7 +126,7 @@ func (n *Network) addNames() {
 func (n *Network) addCable(c Cable) {
 	id := int32(len(n.Links))
 	n.cableOf[cableKey(c.A, c.B)] = id / 2
-	a, b := n.Nodes[n.index.of(c.A)].Kind, n.Nodes[n.index.of(c.B)].Kind
+	a, b := n.Nodes[n.place(c.A)].Kind, n.Nodes[n.place(c.B)].Kind
 	n.Links = append(n.Links, Link{ID: id, Src: c.A, Dst: c.B, BandwidthBps: c.BandwidthBps, DelayNS: c.DelayNS,
 		Tier: tierName(a, b)}, Link{ID: id + 1, Src: c.B, Dst: c.A, BandwidthBps: c.BandwidthBps, DelayNS: c.DelayNS,
 		Tier: tierName(b, a)})
@@ -151,7 +150,7 @@ func (n *Network) Clone() *Network {
 
 // Node returns the node with that id.
 func (n *Network) Node(id int32) (Node, bool) {
-	if i := n.index.of(id); i >= 0 {
+	if i := n.place(id); i >= 0 {
 		return n.Nodes[i], true
 	}
 	return Node{}, false
@@ -166,17 +165,12 @@ func (n *Network) FromHost(link int32) bool {
 // Hosts returns the ids of all hosts, ascending. The slice belongs to the network.
 func (n *Network) Hosts() []int32 { return n.hosts }
 
-// A nodeIndex maps a node id to the node's index in Network.Nodes. Ids are usually dense; then the map is an array.
-type nodeIndex struct {
-	dense []int32
-	nodes []Node // in ascending order of id
-}
-
-func (x *nodeIndex) of(id int32) int32 {
-	if uint(id) < uint(len(x.dense)) {
-		return x.dense[id]
+// place is the index of the node with that id in Nodes, or -1.
+func (n *Network) place(id int32) int32 {
+	if uint(id) < uint(len(n.places)) {
+		return n.places[id]
 	}
-	i, known := slices.BinarySearchFunc(x.nodes, id, func(v Node, id int32) int { return cmp.Compare(v.ID, id) })
+	i, known := slices.BinarySearchFunc(n.Nodes, id, func(v Node, id int32) int { return cmp.Compare(v.ID, id) })
 	if !known {
 		return -1
 	}
@@ -193,7 +187,7 @@ func (n *Network) findRacks() [][]int32 {
 	groups := map[string][]int32{}
 	var numbered, others []string
 	for _, h := range n.hosts {
-		rack := n.Nodes[n.index.of(h)].Rack
+		rack := n.Nodes[n.place(h)].Rack
 		keys, key := &numbered, fmt.Sprintf("rack %010d", rack)
 		if rack < 0 {
 			keys, key = &others, fmt.Sprint(slices.Sorted(slices.Values(near[h])))
@@ -321,7 +315,7 @@ func Span(text string) (from, to int, ok bool) {
 func (n *Network) Pods() int {
 	pods := map[int32]bool{}
 	for _, h := range n.hosts {
-		pods[n.Nodes[n.index.of(h)].Pod] = true
+		pods[n.Nodes[n.place(h)].Pod] = true
 	}
 	return max(1, len(pods))
 }
@@ -477,7 +471,7 @@ func (n *Network) NodesRecord() arrow.Record {
 	names := map[int32]string{}
 	for i, name := range n.RackNames() {
 		for _, h := range n.racks[i] {
-			names[key(n.Nodes[n.index.of(h)])] = name
+			names[key(n.Nodes[n.place(h)])] = name
 		}
 	}
 	for _, v := range n.Nodes {

@@ -160,7 +160,7 @@ func TestFIBOfShortestPaths(t *testing.T) {
 	for _, id := range n.switches() {
 		table := map[string]any{}
 		for i, host := range n.hosts {
-			_, links := plain.Next(n.index.of(id), n.index.of(host))
+			_, links := plain.Next(n.place(id), n.place(host))
 			var hops []map[string]any
 			for _, l := range links {
 				hop := map[string]any{"fib": true, "directlyConnected": true, "interfaceName": "Vlan1"}

@@ -79,7 +79,7 @@ func (r *Router) Path(flowID int64, src, dst int32, buf []int32) ([]int32, error
 
 // AppendPath is Path, appending to path. After an error the result is path as it was.
 func (r *Router) AppendPath(flowID int64, src, dst int32, path []int32) ([]int32, error) {
-	i, j := r.Net.index.of(src), r.Net.index.of(dst)
+	i, j := r.Net.place(src), r.Net.place(dst)
 	if i < 0 || j < 0 || src == dst || r.hosts[i].attachment < 0 || r.hosts[j].attachment < 0 {
 		return path, r.endpointError(flowID, src, dst)
 	}
@@ -191,20 +191,18 @@ func NewRouter(n *Network, seed uint64) (*Router, error) {
 		hosts:    make([]routeHost, len(n.Nodes)),
 		switchOf: make([]int32, len(n.Links)),
 	}
-	number := make([]int32, len(n.Nodes))
+	r.number = slices.Repeat([]int32{-1}, len(n.Nodes))
 	for i, v := range n.Nodes {
-		number[i] = -1
 		if v.Kind != KindHost {
-			number[i] = int32(len(r.nodeOf))
+			r.number[i] = int32(len(r.nodeOf))
 			r.nodeOf = append(r.nodeOf, int32(i))
 		}
 	}
-	r.switches, r.number = len(r.nodeOf), number
-	if r.switches > maxSwitches {
+	if r.switches = len(r.nodeOf); r.switches > maxSwitches {
 		return nil, fmt.Errorf("%d switches are more than the router's limit of %d", r.switches, maxSwitches)
 	}
 	for i, l := range n.Links {
-		r.switchOf[i] = number[n.index.of(l.Dst)]
+		r.switchOf[i] = r.number[n.place(l.Dst)]
 	}
 	out := n.linksUp() // of switches only those to switches
 	for _, i := range r.nodeOf {

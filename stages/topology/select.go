@@ -164,7 +164,7 @@ func (n *Network) find(name string) (int32, error) {
 		}
 		return id, nil
 	}
-	if id, err := strconv.ParseInt(name, 10, 32); err == nil && n.index.of(int32(id)) >= 0 {
+	if id, err := strconv.ParseInt(name, 10, 32); err == nil && n.place(int32(id)) >= 0 {
 		return int32(id), nil
 	}
 	all := names.Of(n.Nodes, func(v Node) string { return v.Name })
@@ -406,7 +406,7 @@ func (n *Network) CableOf(a, b int32) (links [2]int32, ok bool) {
 
 // AddCable joins two nodes that no cable joins. Its links get the next ids, so that all others keep theirs.
 func (n *Network) AddCable(c Cable) error {
-	if kind, what := checkCable(c, n.index.of(c.A) >= 0, n.index.of(c.B) >= 0); kind != "" {
+	if kind, what := checkCable(c, n.place(c.A) >= 0, n.place(c.B) >= 0); kind != "" {
 		return fmt.Errorf("cable %s: %s", n.Ends(c.A, c.B), what)
 	}
 	if _, joined := n.cableOf[cableKey(c.A, c.B)]; joined {

@@ -230,8 +230,7 @@ func (x *flowChanger) assignHosts() error {
 		for h := range x.hosts[name] {
 			from = append(from, rackOf[h])
 		}
-		slices.Sort(from)
-		from = slices.Compact(from)
+		from = slices.Compact(slices.Sorted(slices.Values(from)))
 		x.moved[name] = map[int32]int32{}
 		if n := len(x.hosts[name]); x.changes.Ranks {
 			if n > len(x.targets[name]) {

@@ -39,7 +39,7 @@ func ExampleGenerate() {
 		MaxLoad: 0.5, DurationNS: 1_000_000,
 		Services: []workload.Service{{Name: "web", Sizes: sizes, Sigma: 1, Share: 1}},
 	}
-	stats, err := workload.Generate(context.Background(), net, router, w, 1, nullSink{})
+	stats, err := workload.Generate(context.Background(), router, w, 1, nullSink{})
 	if err != nil {
 		log.Fatal(err)
 	}

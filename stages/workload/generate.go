@@ -27,21 +27,18 @@ type GenerateStats struct {
 // service listed first. The numbers of a flow are drawn from a stream keyed by the seed, the name of the service
 // (or of the one it is a twin of) and the flow's place in the service. Another service, or more flows, therefore
 // changes only the ids of the others.
-func Generate(ctx context.Context, n *topology.Network, r *topology.Router, w *Workload, seed uint64,
-	out schema.Sink) (GenerateStats, error) {
+func Generate(ctx context.Context, r *topology.Router, w *Workload, seed uint64, out schema.Sink) (GenerateStats,
+	error) {
 	var stats GenerateStats
-	if r.Net != n {
-		return stats, errors.New("generate: the router belongs to another network")
-	}
 	plan, err := NewPlan(r, w)
 	if err != nil {
 		return stats, fmt.Errorf("generate: %w", err)
 	}
 	stats.Plan = plan
-	sources := make([]flowSource, len(w.Services))
+	sources := make([]*flowSource, len(w.Services))
 	for i := range sources {
 		s := &w.Services[i]
-		sources[i] = flowSource{
+		sources[i] = &flowSource{
 			Service: s, plan: &plan.services[i],
 			key: rng.MixString(rng.New(seed, rng.Service).Key(), cmp.Or(s.TwinOf, s.Name)),
 		}
@@ -49,7 +46,7 @@ func Generate(ctx context.Context, n *topology.Network, r *topology.Router, w *W
 	}
 	var rows flowRows
 	for w.Flows == 0 || stats.Flows < w.Flows {
-		s := earliest(sources)
+		s := slices.MinFunc(sources, func(a, b *flowSource) int { return cmp.Compare(a.clockNS, b.clockNS) })
 		if w.DurationNS > 0 && s.clockNS >= float64(w.DurationNS) {
 			break
 		}
@@ -71,16 +68,6 @@ func Generate(ctx context.Context, n *topology.Network, r *topology.Router, w *W
 		return stats, err
 	}
 	return stats, rows.flush(out)
-}
-
-func earliest(sources []flowSource) *flowSource {
-	at := 0
-	for i := range sources {
-		if sources[i].clockNS < sources[at].clockNS {
-			at = i
-		}
-	}
-	return &sources[at]
 }
 
 // flowSource draws the flows of one service, one after the other.

@@ -138,7 +138,7 @@ func TestExpectedLoadsAreRealised(t *testing.T) {
 		{Name: "b", Matrix: mustMatrix(t, workload.MatrixHadoop, 2, 16),
 			Sizes: mustSizes(t, workload.SizePoint{1000, 100}), Sigma: 0, Share: 3}}}
 	out := &flowTable{T: t}
-	stats, err := workload.Generate(context.Background(), n, r, w, 11, out)
+	stats, err := workload.Generate(context.Background(), r, w, 11, out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,14 +249,14 @@ func TestGenerateRefuses(t *testing.T) {
 	} {
 		w := mixedWorkload(t, 1000)
 		change(w)
-		if _, err := workload.Generate(context.Background(), n, r, w, 1, &flowTable{T: t}); err == nil ||
+		if _, err := workload.Generate(context.Background(), r, w, 1, &flowTable{T: t}); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := workload.Generate(ctx, n, r, mixedWorkload(t, 1000), 1,
+	if _, err := workload.Generate(ctx, r, mixedWorkload(t, 1000), 1,
 		&flowTable{T: t}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
@@ -274,7 +274,7 @@ func BenchmarkGenerate(b *testing.B) {
 				{Name: "web", Matrix: mustMatrix(b, workload.MatrixWebServer, c.spec.Pods,
 					c.spec.RacksPerPod), Sizes: shippedSizes(b, "webserver"), Sigma: 2, Share: 1}}}
 			for b.Loop() {
-				if _, err := workload.Generate(context.Background(), n, r, w, 1, nullSink{}); err != nil {
+				if _, err := workload.Generate(context.Background(), r, w, 1, nullSink{}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -87,7 +87,7 @@ func mustGenerate(t testing.TB, n *topology.Network, w *workload.Workload,
 	seed uint64) (*flowTable, workload.GenerateStats) {
 	t.Helper()
 	out := &flowTable{T: t}
-	stats, err := workload.Generate(context.Background(), n, topologytest.MustRouter(t, n, seed), w, seed, out)
+	stats, err := workload.Generate(context.Background(), topologytest.MustRouter(t, n, seed), w, seed, out)
 	if err != nil {
 		t.Fatal(err)
 	}

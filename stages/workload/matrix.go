@@ -2,6 +2,7 @@ package workload
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -66,13 +67,11 @@ func ReadMatrix(path string) (*Matrix, error) {
 	default:
 		err = errors.New("want .csv or .json")
 	}
-	if err == nil {
-		var m *Matrix
-		if m, err = NewMatrix(rows); err == nil {
-			return m, nil
-		}
+	m, wrong := NewMatrix(rows)
+	if err = cmp.Or(err, wrong); err != nil {
+		return nil, fmt.Errorf("matrix %s: %w", path, err)
 	}
-	return nil, fmt.Errorf("matrix %s: %w", path, err)
+	return m, nil
 }
 
 func parseMatrixCSV(data []byte) ([][]float64, error) {

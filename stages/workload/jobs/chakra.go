@@ -86,17 +86,7 @@ func (r *chakraReader) readAll(in *bufio.Reader) error {
 			return fmt.Errorf("message %d: %w", i, err)
 		}
 	}
-	for i, deps := range r.deps {
-		o := &r.ops[len(r.ops)-len(r.deps)+i]
-		for _, id := range deps {
-			of, known := r.byID[id]
-			if !known {
-				return fmt.Errorf("%s waits for node %d, which the file has not", o.at, id)
-			}
-			o.after = append(o.after, of)
-		}
-	}
-	return nil
+	return r.waitFor(r.deps, r.byID, "node")
 }
 
 func (r *chakraReader) node(message []byte) error {

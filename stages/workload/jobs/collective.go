@@ -150,11 +150,9 @@ func (c *Collective) Check(n int) error {
 		return fmt.Errorf("%d channels do not divide %d ranks", c.Channels, n)
 	case c.Chunks > 1 && c.Algorithm == direct:
 		return fmt.Errorf("algorithm %s has no chunks", direct)
-	}
-	if c.Algorithm == direct && n > maxDirect {
+	case c.Algorithm == direct && n > maxDirect:
 		return fmt.Errorf("algorithm %s takes at most %d ranks, not %d", direct, maxDirect, n)
-	}
-	if c.Algorithm == halvingDoubling && n&(n-1) != 0 {
+	case c.Algorithm == halvingDoubling && n&(n-1) != 0:
 		return fmt.Errorf("algorithm %s needs a power of two of ranks, not %d", halvingDoubling, n)
 	}
 	return nil

@@ -294,7 +294,7 @@ func (r *htsimReader) connect() error {
 // are not used, nor is prev_flow_ids, which holds ranks. Flows of NVLS have switches as ranks and are an error. Errors
 // name the line.
 func ReadSimCCL(in io.Reader) (*Trace, error) {
-	t, byID, parents := &Trace{}, map[int64]int{}, [][]int64{}
+	t, byID, parents := &Trace{}, map[uint64]int{}, [][]uint64{}
 	columns := []string{"flow_id", "src", "dest", "flow_size", "conn_type", "parent_flow_ids", "*"}
 	err := tree.CSV(in, columns, func(line int, cells []string) error {
 		o, id, of, err := simcclFlow(cells)
@@ -309,20 +309,11 @@ func ReadSimCCL(in io.Reader) (*Trace, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i, of := range parents {
-		for _, id := range of {
-			parent, known := byID[id]
-			if !known {
-				return nil, fmt.Errorf("%s waits for flow %d, which the file has not", t.ops[i].at, id)
-			}
-			t.ops[i].after = append(t.ops[i].after, parent)
-		}
-	}
-	return t, nil
+	return t, t.waitFor(parents, byID, "flow")
 }
 
 // simcclFlow reads a flow, its id and those of its parents.
-func simcclFlow(cells []string) (o op, id int64, parents []int64, err error) {
+func simcclFlow(cells []string) (o op, id uint64, parents []uint64, err error) {
 	number := func(what, text string, below int64) int64 {
 		n, e := strconv.ParseInt(text, 10, 64)
 		if (e != nil || n < 0 || n >= below) && err == nil {
@@ -330,12 +321,12 @@ func simcclFlow(cells []string) (o op, id int64, parents []int64, err error) {
 		}
 		return n
 	}
-	id = number("flow_id", cells[0], math.MaxInt64)
+	id = uint64(number("flow_id", cells[0], math.MaxInt64))
 	o = op{kind: opSend, oneSided: true, rank: int(number("src", cells[1], MaxRanks)),
 		peer: int(number("dest", cells[2], MaxRanks)), bytes: number("flow_size", cells[3], math.MaxInt64)}
 	if cells[5] != "" {
 		for of := range strings.SplitSeq(cells[5], ";") {
-			parents = append(parents, number("parent_flow_ids", of, math.MaxInt64))
+			parents = append(parents, uint64(number("parent_flow_ids", of, math.MaxInt64)))
 		}
 	}
 	if strings.HasPrefix(cells[4], "NVLS") && err == nil {

@@ -32,6 +32,21 @@ type op struct {
 	at            string // where it stands, for errors
 }
 
+// waitFor lets the last operations, as many as there are lists of ids, wait for those that the ids number.
+func (t *Trace) waitFor(lists [][]uint64, byID map[uint64]int, thing string) error {
+	for i, ids := range lists {
+		o := &t.ops[len(t.ops)-len(lists)+i]
+		for _, id := range ids {
+			of, known := byID[id]
+			if !known {
+				return fmt.Errorf("%s waits for %s %d, which the file has not", o.at, thing, id)
+			}
+			o.after = append(o.after, of)
+		}
+	}
+	return nil
+}
+
 type opKind int
 
 const (
@@ -117,25 +132,21 @@ func (p *player) match() error {
 
 // gather lets the first rank of each collective begin after all others.
 func (p *player) gather() error {
-	type instance struct {
+	type inGroup struct { // a rank, or the place of a collective among those of the group
 		group string
-		k     int
+		n     int
 	}
-	type member struct {
-		group string
-		rank  int
-	}
-	seen, ranks, members := map[member]int{}, map[string]int{}, map[instance][]int{}
-	var order []instance
+	seen, ranks, members := map[inGroup]int{}, map[string]int{}, map[inGroup][]int{}
+	var order []inGroup
 	for i, o := range p.ops {
 		if o.kind != opCollective {
 			continue
 		}
-		m := member{o.group, o.rank}
+		m := inGroup{o.group, o.rank}
 		if seen[m] == 0 {
 			ranks[o.group]++
 		}
-		in := instance{o.group, seen[m]}
+		in := inGroup{o.group, seen[m]}
 		if seen[m]++; members[in] == nil {
 			order = append(order, in)
 		}
