@@ -5,7 +5,7 @@ package simkernel
 const HPCC Transport = 3
 
 var hpccSpec = transportSpec{
-	name: "hpcc", version: 2, headerBytes: 42,
+	name: "hpcc", version: 3, headerBytes: 42,
 	// Those of HPCC's paper (§5.1: η 95%, maxStage 5, W_AI 80 bytes), except T, which is
 	// that of the networks here: 18,000 B at 10 Gbps.
 	defaults: func(p *Params) {

@@ -29,11 +29,14 @@ type Params struct {
 	TCP    TCPParams
 }
 
+// ackHeaders are Ethernet, IP and 12 bytes of an ACK, as in ns-3, which pads it to 60 bytes.
+const ackHeaders = 14 + 20 + 12
+
 // DefaultParams returns the constants of the paper's DCTCP runs in ns-3.
 func DefaultParams() Params { return ParamsOf(DCTCP) }
 
 // ParamsOf returns the default constants for a transport: packets as in the paper's ns-3 runs, plus
-// the header fields that the transport adds to packets and ACKs.
+// the header fields that the transport adds to packets and, beyond the padding, to ACKs.
 func ParamsOf(t Transport) Params {
 	p := Params{
 		Transport:    t,
@@ -48,7 +51,7 @@ func ParamsOf(t Transport) Params {
 	}
 	more := t.spec().headerBytes
 	p.HeaderBytes += more
-	p.AckBytes += more
+	p.AckBytes = max(p.AckBytes, ackHeaders+more)
 	return p
 }
 

@@ -10,7 +10,7 @@ import (
 const Swift Transport = 4
 
 var swiftSpec = transportSpec{
-	name: "swift", version: 3, headerBytes: 8,
+	name: "swift", version: 4, headerBytes: 8,
 	// A target of 25 µs for fabrics like the paper's (§3.1). Constants that the paper
 	// leaves open are those of htsim's Swift (swift.cpp, which calls them guesses): an increase of 1
 	// packet, β 0.8, cuts of at most a half, and up to five times the base target for windows from 100

@@ -7,7 +7,7 @@ import "fmt"
 const TIMELY Transport = 2
 
 var timelySpec = transportSpec{
-	name: "timely", version: 2, headerBytes: 8,
+	name: "timely", version: 3, headerBytes: 8,
 	// Those of the paper's TIMELY runs in ns-3, with hosts of 10 Gbps.
 	defaults: func(p *Params) {
 		p.TIMELY = TIMELYParams{

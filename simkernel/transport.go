@@ -36,7 +36,7 @@ const TransportCount = NewReno
 type transportSpec struct {
 	name        string
 	version     uint64 // raised, with MethodVersion of package pipeline, when equal input has other results
-	headerBytes int64  // added to the header of every packet and to every ACK: time stamps, telemetry
+	headerBytes int64  // added to the header of every packet, and to ACKs: time stamps, telemetry
 
 	defaults  func(p *Params)                // sets the transport's own constants
 	constants func(p *Params) any            // pointer to its struct in Params; nil: Params' own fields
