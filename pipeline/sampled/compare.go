@@ -38,18 +38,12 @@ func Compare(ctx context.Context, base, other *pipeline.Estimation, ask Ask) (*C
 	return s.comparison(ctx, stopped)
 }
 
-// flowCell is what pair keeps of a flow.
-type flowCell struct {
-	bytes int64
-	cell  int32
-}
-
 // pair adds the flows of the last round that are on both sides: of the same id and size.
 func (s *sampler) pair(ctx context.Context) error {
 	here, there := s.rounds[len(s.rounds)-1], s.other.rounds[len(s.rounds)-1]
-	cells := map[int64]flowCell{}
+	cells := map[[2]int64]int32{} // by id and size
 	err := s.other.each(ctx, there, func(_ int, f flow) {
-		cells[f.id] = flowCell{f.bytes, sampling.CellOf(f.slowdown)}
+		cells[[2]int64{f.id, f.bytes}] = sampling.CellOf(f.slowdown)
 	})
 	if err != nil {
 		return err
@@ -58,14 +52,14 @@ func (s *sampler) pair(ctx context.Context) error {
 		s.here[n], s.over[n] = counts{}, counts{}
 	}
 	err = s.each(ctx, here, func(slot int, f flow) {
-		of, found := cells[f.id]
-		if !found || of.bytes != f.bytes {
+		other, found := cells[[2]int64{f.id, f.bytes}]
+		if !found {
 			return
 		}
 		cell := sampling.CellOf(f.slowdown)
 		for _, k := range s.index.groups(f.service, f.vnet, f.bytes) {
 			s.here[slot].add(k, cell)
-			s.over[slot].add(k, of.cell)
+			s.over[slot].add(k, other)
 		}
 	})
 	for _, n := range here.slots {

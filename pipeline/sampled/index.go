@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
@@ -285,7 +286,7 @@ func (s *sampler) measure(ctx context.Context, first []int) error {
 		halves, wholes = append(halves, half[n][all]), append(wholes, whole[n][all])
 	}
 	s.warmup.Windows, s.warmup.Effect = len(some), effects(halves, wholes)
-	log := s.base.Log.Info().Dur("warmup", ns(s.warmup.NS))
+	log := s.base.Log.Info().Dur("warmup", time.Duration(s.warmup.NS))
 	for _, m := range s.warmup.Effect {
 		log = log.Floats64(percentileName(m.Quantile), []float64{round4(m.Error), round4(m.ErrorLo), round4(m.ErrorHi)})
 	}

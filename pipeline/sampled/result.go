@@ -101,8 +101,8 @@ func (r *Result) Text() *text.Answer {
 	if r.Stopped != Whole {
 		a.Linef("\nAsked: within ±%g%% for %d windows instead of the whole. The intervals above are wider: by ±%g%% for "+
 			"what is cut off around windows,\nby what half of the warm-up of %v changes (in %d windows), and up by flows that "+
-			"outlast the %v after a window.", 100*r.Within, r.Windows, 100*windowError, ns(r.Warmup.NS), r.Warmup.Windows,
-			ns(cooldown*r.Warmup.NS))
+			"outlast the %v after a window.", 100*r.Within, r.Windows, 100*windowError, time.Duration(r.Warmup.NS),
+			r.Warmup.Windows, time.Duration(cooldown*r.Warmup.NS))
 		table := a.Table("flows of", "size_bin", "percentile", "precision", "reached")
 		for _, g := range r.Goals {
 			precision := "too few flows"

@@ -246,8 +246,6 @@ func (s *sampler) sampledShare() float64 {
 	return float64(flows) / float64(total)
 }
 
-func ns(n int64) time.Duration { return time.Duration(n) }
-
 func round4(x float64) float64 { return float64(int64(x*1e4+0.5)) / 1e4 }
 
 // An Ask says which percentiles are wanted, and how precisely.
