@@ -108,7 +108,8 @@ func (m *Model) Refuse(v Variant, others ...Feature) error {
 // where only that answers.
 func (m *Model) check(v Variant, o Settings) error {
 	err := errors.Join(checkVariant(v), m.Refuse(v, o.For))
-	exact := v.Estimator == stages.WholeNetwork && o.For != ForDifference // what-if then takes link cases
+	// What-if then takes link cases, but with limited buffers.
+	exact := v.Estimator == stages.WholeNetwork && (o.For != ForDifference || !m.Spec.Switches.IsZero())
 	whole := v.Auto && (m.Refuse(Variant{Estimator: stages.Flow}) != nil || !m.Spec.Switches.IsZero())
 	if err != nil || !exact && !whole {
 		return err

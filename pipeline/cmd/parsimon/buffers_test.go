@@ -196,6 +196,8 @@ func TestSwitchMistakes(t *testing.T) {
 	mustFail(t, []failure{
 		{exitUsage, small + ": switches: buffer is 20000 bytes", []string{"run", small, "--lake", lake}},
 		{exitUsage, small + " with --switch-alpha: switches: buffer", []string{"run", small, "--lake", lake, "--switch-alpha", "0.5"}},
+		{exitUsage, "leave no packet (switch a)", []string{"sweep", file, "--lake", t.TempDir(), "--estimator", "exact",
+			"--set", "switches.pfc=true,false", "--set", "switches.buffer=20KB"}},
 		{exitUsage, "--set switches.alpha: is", []string{"run", file, "--lake", lake, "--set", "switches.alpha=NaN"}},
 		{exitUsage, "--switch-alpha: is", []string{"run", file, "--lake", lake, "--switch-alpha", "NaN"}},
 	}...)
