@@ -268,7 +268,8 @@ func servicePercentiles(ctx context.Context, e *pipeline.Estimation) (percentile
 		SELECT CASE grouping(service) WHEN 1 THEN '%s' ELSE service END, count(*), quantile_cont(slowdown, 0.5), quantile_cont(slowdown, 0.9),
 			quantile_cont(slowdown, 0.99), quantile_cont(slowdown, 0.999), quantile_cont(fct_ns / 1e6, 0.5),
 			quantile_cont(fct_ns / 1e6, 0.9), quantile_cont(fct_ns / 1e6, 0.99), quantile_cont(fct_ns / 1e6, 0.999)
-		FROM %s GROUP BY GROUPING SETS ((service), ())`, AllFlows, slowdowns), func(rows *sql.Rows) error {
+		FROM %s GROUP BY GROUPING SETS ((service), ())
+		HAVING count(*) > 0`, AllFlows, slowdowns), func(rows *sql.Rows) error {
 		var service string
 		var flows int64
 		s, f := make([]float64, len(pipeline.Quantiles)), make([]float64, len(pipeline.Quantiles))
@@ -282,14 +283,14 @@ func servicePercentiles(ctx context.Context, e *pipeline.Estimation) (percentile
 
 // intervals are those of a SweptCable. Flows are drawn in pairs, as in Compare.
 func (s *sweeper) intervals(ctx context.Context, run *pipeline.Estimation) (map[string][][2]float64, error) {
-	of := func(e *pipeline.Estimation) (*side, error) {
-		scan, err := e.Scan(schema.Slowdowns)
-		return &side{scans: map[string]string{schema.Slowdowns.Name: scan}}, err
-	}
 	g, err := run.Generated()
-	base, baseErr := of(s.base)
-	other, otherErr := of(run)
-	if err := errors.Join(err, baseErr, otherErr); err != nil {
+	c := Comparison{joined: &join{byRow: g.Closed()}, by: []string{"service"}}
+	for to, e := range map[**side]*pipeline.Estimation{&c.joined.base: s.base, &c.joined.other: run} {
+		scan, failed := e.Scan(schema.Slowdowns)
+		*to = &side{scans: map[string]string{schema.Slowdowns.Name: scan}}
+		err = errors.Join(err, failed)
+	}
+	if err != nil {
 		return nil, err
 	}
 	db, err := run.OpenDuckDB(ctx)
@@ -297,26 +298,17 @@ func (s *sweeper) intervals(ctx context.Context, run *pipeline.Estimation) (map[
 		return nil, err
 	}
 	defer func() { _ = db.Close() }() // nothing was written
-	services, out := map[string]*sample{AllFlows: {}}, map[string][][2]float64{}
-	file := filepath.Join(run.Executor().Session().TmpPath(), "pairs.parquet")
-	err = eachRow(ctx, db, file, pairTable, (&join{base, other, g.Closed()}).sql(), func(p *pair) error {
-		if s.Plan.byFCT() {
-			p.Base, p.Other = p.BaseFCT, p.OtherFCT
+	out := map[string][][2]float64{}
+	err = c.percentiles(ctx, db, filepath.Join(run.Executor().Session().TmpPath(), "pairs.parquet"))
+	for rows := range slices.Chunk(c.Rows, len(pipeline.Quantiles)) { // all flows last: a service may be named like them
+		var of [][2]float64
+		for _, r := range rows {
+			if s.Plan.byFCT() {
+				r.Lo, r.Hi = r.FCTLo, r.FCTHi
+			}
+			of = append(of, [2]float64{r.Lo, r.Hi})
 		}
-		services[AllFlows].add(p.Row, p.Other, p.Base)
-		if p.Service == AllFlows {
-			return nil
-		}
-		if services[p.Service] == nil {
-			services[strings.Clone(p.Service)] = &sample{} // a batch's memory is used again
-		}
-		services[p.Service].add(p.Row, p.Other, p.Base)
-		return ctx.Err()
-	})
-	for name, flows := range services {
-		for _, r := range flows.compare() {
-			out[name] = append(out[name], [2]float64{r.ErrorLo, r.ErrorHi})
-		}
+		out[rows[0].Group[0]] = of
 	}
 	return out, err
 }

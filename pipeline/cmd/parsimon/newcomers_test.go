@@ -67,7 +67,8 @@ func TestNewcomers(t *testing.T) {
 	second := []string{"run", "--topology", "sites.csv", "--flows", "other.csv", "--lake", "lake", "--name"}
 	contains(t, must(t, append(second, "day2")...), "scenario=day2")
 	mustFail(t, failure{exitFailed, "question slowdown_by_service", []string{"compare", "day", "day2", "--lake", "lake"}})
-	contains(t, must(t, append(second, "event")...), "scenario=day2") // another name of the same
+	contains(t, must(t, "sweep", "day2", "--lake", "lake", "--fail", "each:host-tor"), "1  h1:s1         -") // no flow is left
+	contains(t, must(t, append(second, "event")...), "scenario=day2")                                        // another name of the same
 	contains(t, must(t, append(run, "--fail", "r1:r2", "--name", "day2")...), `warning: name: "day2" may be any of`)
 	must(t, "rm", "--lake", "lake", strings.Fields(must(t, append(run, "--fail", "r1:r2", "--name", "gone")...))[1])
 	contains(t, must(t, "help", "flows"), "size_bytes", "after, delay_ns")
