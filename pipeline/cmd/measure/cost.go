@@ -87,29 +87,3 @@ func benchExact(ctx context.Context, b *bench) {
 			decimal(took[2].median())+" ("+chosen+")", took[0].over(took[1]))
 	}
 }
-
-// large estimates the paper's headline scenario, 6,144 hosts: time, memory and disk.
-func large(ctx context.Context, b *bench) {
-	b.header("arrivals", "how", "flows", "packet-hops", "time, s", "processor, s", "processor ns a packet-hop",
-		"critical path, s", "memory, GB", "bytes a flow: tables + cache")
-	for _, duration := range b.names([]string{"0.02s"}, []string{"1s", "5s"}) {
-		for _, way := range b.ways("independent", "flow --passes 1", "flow") {
-			lake := b.lake()
-			e := b.run(ctx, lake, append([]string{"large", "--duration", duration}, estimator(way)...)...)
-			memory := b.peak
-			var disk struct {
-				Bytes float64
-				Cache float64 `json:"cache_bytes"`
-			}
-			text, _ := b.parsimon(ctx, "du", "--lake", lake, "--format", "json")
-			b.decode(text, &disk)
-			var critical float64
-			for _, s := range e.Stages {
-				critical += s.Critical
-			}
-			b.row(duration, way, si(e.Flows), si(e.Cases.PacketHops), decimal(e.Seconds), decimal(e.processor),
-				decimal(1e9*e.processor/e.Cases.PacketHops), decimal(critical), fmt.Sprintf("%.2f", memory/1e9),
-				fmt.Sprintf("%.0f + %.0f", disk.Bytes/e.Flows, disk.Cache/e.Flows))
-		}
-	}
-}

@@ -13,14 +13,10 @@ import (
 
 // An estimate is what a run of parsimon reports.
 type estimate struct {
-	Scenario string `json:"scenario_id"`
-	Variant  string
-	Flows    float64
-	Seconds  float64
-	Stages   []stage
-	Cases    struct {
-		PacketHops float64 `json:"packet_hops"`
-	} `json:"link_cases"`
+	Scenario  string `json:"scenario_id"`
+	Variant   string
+	Seconds   float64
+	Stages    []struct{ Seconds float64 }
 	Whole     float64 `json:"whole_network_packet_hops"`
 	processor float64 // seconds of the process, user and system
 }
@@ -28,11 +24,6 @@ type estimate struct {
 // where selects the estimate's rows in SQL.
 func (e estimate) where() string {
 	return fmt.Sprintf("scenario = '%s' AND variant = '%s'", e.Scenario, e.Variant)
-}
-
-type stage struct {
-	Seconds  float64
-	Critical float64 `json:"critical_seconds"` // with a core for every task
 }
 
 // run estimates a scenario. The arguments are those of parsimon run.

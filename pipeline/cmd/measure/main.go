@@ -21,7 +21,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -50,7 +49,6 @@ func measurements() []measurement {
 		{"bench-kernel", "", "link kernel against the reference link simulator", benchKernel},
 		{"bench-run", "SCENARIO", "a whole estimate against the reference", benchRun},
 		{"bench-exact", "SCENARIO", "estimates by link cases against the whole-network simulation", benchExact},
-		{"large", "DURATION", "6,144 hosts: time, memory, disk", large},
 	}
 }
 
@@ -137,10 +135,9 @@ type bench struct {
 	short, write               bool
 	args                       []string
 
-	tmp  string
-	peak float64         // bytes of memory of the last process
-	out  strings.Builder // the Markdown that was printed
-	err  error
+	tmp string
+	out strings.Builder // the Markdown that was printed
+	err error
 }
 
 // fail records the first error. After it nothing is run or printed, and all values are zero.
@@ -251,9 +248,6 @@ func (b *bench) execute(ctx context.Context, env []string, program string, args 
 	if err := cmd.Run(); err != nil {
 		b.fail(fmt.Errorf("%s %s: %w\n%s", program, strings.Join(args, " "), err, log.String()))
 		return "", 0
-	}
-	if used, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		b.peak = float64(used.Maxrss) * 1024
 	}
 	return out.String(), (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
 }
