@@ -106,10 +106,7 @@ func (c *Clustering) central(features []LinkFeatures, members []int32) int32 {
 // ReadClusters reads table link_clusters and returns the representative of each link, by link id; -1 for
 // links without flows. Link ids that the topology does not have are an error.
 func ReadClusters(n *topology.Network, in schema.Batches) ([]int32, error) {
-	of := make([]int32, len(n.Links))
-	for i := range of {
-		of[i] = -1
-	}
+	of := slices.Repeat([]int32{-1}, len(n.Links))
 	return of, columns.Each(in, func(c *LinkCluster) error {
 		if c.Link < 0 || int(c.Link) >= len(of) || c.Representative < 0 || int(c.Representative) >= len(of) {
 			return fmt.Errorf("link_clusters: link %d has representative %d, the topology has %d links", c.Link,

@@ -376,7 +376,7 @@ func (x *exact) writeSlots() error {
 }
 
 func (x *exact) simulate(ctx context.Context) error {
-	links, hosts := x.engineTopology()
+	links, hosts := engineTopology(x.net)
 	engine, err := network.New(x.params, x.options.Buffer, links, hosts, x.nextFlows)
 	if err != nil {
 		return err
@@ -424,8 +424,8 @@ func CheckWholeNetwork(n *topology.Network, p simkernel.Params, b network.Buffer
 	if span := loads.LastStartNS - loads.FirstStartNS; span > network.MaxNS {
 		return fmt.Errorf("the flows start within %d s, more than %d", span/1e9, network.MaxNS/int64(1e9))
 	}
-	links, hosts := (&exact{net: n}).engineTopology()
-	engine, err := network.New(p, b, links, hosts, noFlows)
+	links, hosts := engineTopology(n)
+	engine, err := network.New(p, b, links, hosts, nil)
 	if err == nil {
 		_, err = classify(engine, classes)
 	}
@@ -441,15 +441,13 @@ func CheckWholeNetwork(n *topology.Network, p simkernel.Params, b network.Buffer
 	return err
 }
 
-func noFlows() (*network.Flows, error) { return nil, nil }
-
 // Rooms are Network.Rooms; nil: buffers have no end, or the whole network cannot be simulated.
 func Rooms(n *topology.Network, p simkernel.Params, b network.BufferParams) []int64 {
 	if b.IsZero() {
 		return nil
 	}
-	links, hosts := (&exact{net: n}).engineTopology()
-	engine, err := network.New(p, b, links, hosts, noFlows)
+	links, hosts := engineTopology(n)
+	engine, err := network.New(p, b, links, hosts, nil)
 	if err != nil {
 		return nil
 	}
@@ -478,13 +476,13 @@ func (x *exact) findDeepest(engine *network.Network) {
 }
 
 // engineTopology returns the network as the engine expects it, with places of nodes instead of ids.
-func (x *exact) engineTopology() (links []network.Link, hosts []bool) {
-	place := make(map[int32]int32, len(x.net.Nodes))
-	hosts = make([]bool, len(x.net.Nodes))
-	for i, v := range x.net.Nodes {
+func engineTopology(n *topology.Network) (links []network.Link, hosts []bool) {
+	place := make(map[int32]int32, len(n.Nodes))
+	hosts = make([]bool, len(n.Nodes))
+	for i, v := range n.Nodes {
 		place[v.ID], hosts[i] = int32(i), v.Kind == topology.KindHost
 	}
-	for _, l := range x.net.Links {
+	for _, l := range n.Links {
 		links = append(links, network.Link{
 			SrcNode: place[l.Src], DstNode: place[l.Dst], BandwidthBps: l.BandwidthBps, DelayNS: l.DelayNS,
 		})

@@ -59,16 +59,14 @@ func Route(ctx context.Context, r *topology.Router, p *simkernel.Params, in sche
 		}
 		return c.add(r, p, f, opt, &stats)
 	})
-	if err != nil {
-		return stats, fmt.Errorf("route: %w", err)
-	}
-	if !opt.LoadsOnly {
+	if err == nil && !opt.LoadsOnly {
 		c.sortByLink()
-		if err := c.writeHops(ctx, firstRow, hops); err != nil {
-			return stats, fmt.Errorf("route: %w", err)
-		}
+		err = c.writeHops(ctx, firstRow, hops)
 	}
-	if err := c.writeLoads(chunk, loads); err != nil {
+	if err == nil {
+		err = c.writeLoads(chunk, loads)
+	}
+	if err != nil {
 		return stats, fmt.Errorf("route: %w", err)
 	}
 	return stats, nil
@@ -118,11 +116,7 @@ func (c *routeChunk) reset(n *topology.Network, p *simkernel.Params) {
 	c.flows, c.paths = c.flows[:0], c.paths[:0]
 	c.links = resize(c.links, len(n.Links))
 	for id, l := range n.Links {
-		c.links[id] = chunkLink{
-			delayNS: l.DelayNS,
-			sendNS:  sendAndAckNS(p, n, l),
-			bps:     l.BandwidthBps,
-		}
+		c.links[id] = chunkLink{delayNS: l.DelayNS, sendNS: sendAndAckNS(p, n, l), bps: l.BandwidthBps}
 	}
 }
 
@@ -237,8 +231,7 @@ func (c *routeChunk) writeHops(ctx context.Context, firstRow int64, hops schema.
 			c.out = append(c.out, hopRow{flowAtHop{h.link, firstRow + int64(h.flow), f.ID, h.hop, f.hops, f.SizeBytes},
 				f.StartNS, f.firstLink, h.delayToNS, f.pathDelayNS, f.pathSendNS, h.upBps, h.downBps, h.betweenPS})
 		}
-		err := hopTable.Write(hops, c.out)
-		if err != nil {
+		if err := hopTable.Write(hops, c.out); err != nil {
 			return err
 		}
 	}
@@ -301,17 +294,13 @@ func slowestLinks(path []int32, hop int, bps func(link int32) int64) (upstream, 
 		}
 		return 0, downstream
 	}
-	least := bps(path[0])
-	for h := 1; h < hop; h++ {
-		if b := bps(path[h]); b < least {
-			least, upstream = b, b
+	slower := func(links []int32, than int64) (slowest int64) {
+		for _, link := range links {
+			if b := bps(link); b < than {
+				than, slowest = b, b
+			}
 		}
+		return slowest
 	}
-	least = bps(path[hop])
-	for _, link := range path[hop+1:] {
-		if b := bps(link); b < least {
-			least, downstream = b, b
-		}
-	}
-	return upstream, downstream
+	return slower(path[1:hop], bps(path[0])), slower(path[hop+1:], bps(path[hop]))
 }

@@ -398,14 +398,8 @@ func (s *Simulator) sourceOf(row int32) int32 {
 // addFeedback decodes the feedback of the rows into the case, all blocks of every flow.
 func (s *Simulator) addFeedback(from, to int) error {
 	in, c := &s.input, &s.c
-	if len(in.feedbackAt) == 0 {
-		return nil
-	}
-	none := true
-	for _, place := range in.feedbackAt[from:to] {
-		none = none && place < 0
-	}
-	if none {
+	given := func(place int32) bool { return place >= 0 }
+	if len(in.feedbackAt) == 0 || !slices.ContainsFunc(in.feedbackAt[from:to], given) {
 		return nil // the same case as with zero blocks, but the kernel is faster without feedback
 	}
 	layout := s.Params.Layout()
@@ -539,10 +533,7 @@ func (in *caseInput) readFeedback(lo, hi int32, feedback schema.Batches, want fu
 		return nil
 	}
 	next := slices.Clone(in.starts[:hi-lo])
-	in.feedbackAt = resize(in.feedbackAt, len(in.order))
-	for i := range in.feedbackAt {
-		in.feedbackAt[i] = -1
-	}
+	in.feedbackAt = slices.Repeat([]int32{-1}, len(in.order))
 	n := int32(0)
 	return columns.Each(feedback, func(r *givenRow) error {
 		if r.Link < lo || r.Link >= hi || !want(r.Link) {

@@ -160,13 +160,7 @@ func openEnd(file string) string {
 }
 
 // Close closes DuckDB. The files that were written remain.
-func (in *Ingester) Close() error {
-	var err error
-	if in.conn != nil {
-		err = in.conn.Close()
-	}
-	return errors.Join(err, in.db.Close())
-}
+func (in *Ingester) Close() error { return errors.Join(in.conn.Close(), in.db.Close()) }
 
 // A duck is a connection to DuckDB, with its temporary tables.
 type duck struct{ conn *sql.Conn }

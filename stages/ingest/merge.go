@@ -225,6 +225,9 @@ func (in *Ingester) passes(rows int64) int64 {
 	return 1 + rows/max(10_000, in.o.MemoryBytes/passBytes)
 }
 
+// flowLogs merges records to flows, one part of the pairs of hosts at a time, and then draws starts, one part of
+// the seconds at a time. A record begins another flow of its connection if it starts more than IdleNS after the end of
+// all records before it. A flow has the size that its best observer counted.
 func (m *merging) flowLogs(ctx context.Context, records string) error {
 	var samplers, rows int64
 	err := m.query(ctx, "SELECT count(DISTINCT observer) FILTER (sampled), count(*) FROM "+records, &samplers, &rows)
@@ -234,16 +237,10 @@ func (m *merging) flowLogs(ctx context.Context, records string) error {
 	if err != nil {
 		return err
 	}
-	return m.mergeRecords(ctx, records, m.stats.FlowsFile, m.passes(rows))
-}
-
-// mergeRecords merges records to flows, one part of the pairs of hosts at a time, and then draws starts, one part of
-// the seconds at a time. A record begins another flow of its connection if it starts more than IdleNS after the end of
-// all records before it. A flow has the size that its best observer counted.
-func (in *Ingester) mergeRecords(ctx context.Context, records, out string, passes int64) error {
 	var merged []string
+	passes := m.passes(rows)
 	for p := range passes {
-		file := filepath.Join(in.o.TmpDir, fmt.Sprintf("merged-%d.parquet", p))
+		file := m.tmp(fmt.Sprintf("merged-%d.parquet", p))
 		query := fmt.Sprintf(`
 WITH marked AS (
   SELECT *, CASE WHEN start_ns > max(end_ns) OVER before + %[3]d THEN 1 ELSE 0 END AS begins
@@ -259,22 +256,22 @@ WITH marked AS (
 )
 SELECT
   %[1]s, CAST(least(max(size_bytes), %[6]d) AS BIGINT) AS size_bytes, min(start_ns) AS start_ns, %[7]s
-FROM observed GROUP BY %[1]s, flow`, connection, records, in.o.IdleNS, passes, p, maxFlowBytes, kept)
-		if err := in.copy(ctx, query, file, false); err != nil {
+FROM observed GROUP BY %[1]s, flow`, connection, records, m.o.IdleNS, passes, p, maxFlowBytes, kept)
+		if err := m.copy(ctx, query, file, false); err != nil {
 			return err
 		}
 		merged = append(merged, file)
 	}
-	return in.drawStarts(ctx, duckdb.ScanParquet(merged...), passes, out)
+	return m.drawStarts(ctx, duckdb.ScanParquet(merged...), passes)
 }
 
 // drawStarts draws the starts that are not known exactly, sorts the flows by start and numbers them. The flows that
 // a host starts within one resolution are put in random order; their gaps, and one more at the end, are scaled to
 // the resolution.
-func (in *Ingester) drawStarts(ctx context.Context, merged string, passes int64, out string) error {
+func (m *merging) drawStarts(ctx context.Context, merged string, passes int64) error {
 	var drawn []string
 	for p := range passes {
-		file := filepath.Join(in.o.TmpDir, fmt.Sprintf("placed-%d.parquet", p))
+		file := m.tmp(fmt.Sprintf("placed-%d.parquet", p))
 		query := fmt.Sprintf(`
 WITH part AS (
   SELECT * FROM %[2]s WHERE (start_ns // 1000000000) %% %[5]d = %[6]d
@@ -297,20 +294,20 @@ UNION ALL BY NAME
 SELECT *, start_ns AS logged_ns, sampled AS synthetic_start
 FROM part WHERE resolution_ns = 0`,
 			connection, merged, drawGaps-1, drawGapBits, passes, p)
-		if err := in.copy(ctx, query, file, false); err != nil {
+		if err := m.copy(ctx, query, file, false); err != nil {
 			return err
 		}
 		drawn = append(drawn, file)
 	}
-	sorted := filepath.Join(in.o.TmpDir, "sorted.parquet")
+	sorted := m.tmp("sorted.parquet")
 	query := fmt.Sprintf("SELECT %s FROM %s ORDER BY start_ns, %s, logged_ns", flowColumns("flow_id"),
 		duckdb.ScanParquet(drawn...), connection)
-	if err := in.copy(ctx, query, sorted, true); err != nil {
+	if err := m.copy(ctx, query, sorted, true); err != nil {
 		return err
 	}
 	flows := fmt.Sprintf("SELECT file_row_number AS flow_id, %s FROM read_parquet(%s, hive_partitioning=false, "+
 		"file_row_number=true)", flowColumns("flow_id"), duckdb.Quote(duckdb.EscapeGlob(sorted)))
-	return in.exec(ctx, copyTo(schema.Flows, flows, out))
+	return m.exec(ctx, copyTo(schema.Flows, flows, m.stats.FlowsFile))
 }
 
 // oneSampler restricts sampled records to those of one observer for each pair of hosts.

@@ -42,13 +42,10 @@ type FileStats struct {
 // rows as tables records and rejects. Errors name the file.
 func (in *Ingester) File(ctx context.Context, of []*Mapping, file string, n int32) (FileStats, error) {
 	stats, err := in.file(ctx, of, file, n)
-	if err != nil && ctx.Err() != nil {
-		return stats, ctx.Err()
-	}
 	if err != nil {
-		return stats, inFile(file, err)
+		err = cmp.Or(ctx.Err(), inFile(file, err))
 	}
-	return stats, nil
+	return stats, err
 }
 
 // inFile adds the name of the file to an error that does not have it yet.

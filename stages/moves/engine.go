@@ -140,8 +140,7 @@ func (m *Moves) Engine(n *topology.Network, x *Routes, seed uint64, originNS int
 		}
 		links, _ := n.CableOf(e.Cable[0], e.Cable[1])
 		for _, l := range links {
-			switch lower := n.Links[l].Src == e.Cable[0]; {
-			case e.OneWay == 1 && !lower || e.OneWay == -1 && lower:
+			if lower := n.Links[l].Src == e.Cable[0]; e.OneWay == 1 && !lower || e.OneWay == -1 && lower {
 				continue
 			}
 			switch e.Kind {

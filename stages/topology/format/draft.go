@@ -225,9 +225,7 @@ func (d *draft) finish() *topology.Network {
 			n.SetPorts(i, c.ports)
 		}
 	}
-	if len(d.racks) > 0 {
-		n.SetRackNames(d.racks)
-	}
+	n.SetRackNames(d.racks)
 	return n
 }
 

@@ -190,7 +190,8 @@ func load(s *source, o *Options) (*Loaded, error) {
 	if name == "" {
 		return nil, errors.Join(s.err, unknownFormat(s.path))
 	}
-	d := &draft{source: s, o: o, faults: []Fault{}, repairs: map[topology.FaultKind]int{}}
+	d := &draft{source: s, o: o, faults: []Fault{}, repairs: map[topology.FaultKind]int{},
+		racks: map[int32]string{}}
 	if readers[name](d); s.err != nil {
 		return nil, fmt.Errorf("topology: %w", s.err)
 	}
@@ -234,9 +235,6 @@ func unknownFormat(path string) error {
 		"(minigraph.xml: %s)", path, strings.Join(formatNames, ", "), sonicConvert)
 }
 
-// extensions are those of single files.
-var extensions = []string{".json", ".csv", ".tsv", ".parquet", ".yaml", ".yml"}
-
 // Files returns the files of a topology: the file itself, two files separated by a comma (nodes, then links), or the
 // files of a directory: nodes and links as .csv or .parquet, a Batfish snapshot, or the files of SONiC switches.
 func Files(path string) ([]string, error) {
@@ -250,7 +248,7 @@ func Files(path string) ([]string, error) {
 		return nil, fmt.Errorf("topology: %w", err)
 	}
 	if !info.IsDir() {
-		if slices.Contains(extensions, extension(path)) {
+		if tabular(path) || slices.Contains([]string{".json", ".yaml", ".yml"}, extension(path)) {
 			return []string{path}, nil
 		}
 		return nil, unknownFormat(path)

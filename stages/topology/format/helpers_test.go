@@ -18,7 +18,7 @@ func Read(path string) (*topology.Network, error) {
 
 // draftOf reads files by one format's reader.
 func draftOf(read func(*draft), files map[string][]byte, names ...string) *draft {
-	d := &draft{source: &source{files: names, data: files}, o: &Options{}}
+	d := &draft{source: &source{files: names, data: files}, o: &Options{}, racks: map[int32]string{}}
 	read(d)
 	return d
 }

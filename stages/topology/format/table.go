@@ -324,7 +324,7 @@ func (d *draft) readTables() {
 // FromTables rebuilds a network from tables nodes and links of a lake, failed cables, ports and names of racks
 // included: the inverse of NodesRecord and LinksRecord.
 func FromTables(nodes, links schema.Batches) (*topology.Network, error) {
-	d := &draft{source: &source{files: []string{"nodes", "links"}}, o: &Options{}}
+	d := &draft{source: &source{files: []string{"nodes", "links"}}, o: &Options{}, racks: map[int32]string{}}
 	nodeTable, err := d.ofBatches(schema.Nodes, nodes)
 	if err != nil {
 		return nil, err
@@ -387,9 +387,6 @@ func (d *draft) ofTables(nodes, links *table) {
 }
 
 func (d *draft) nameRack(rack int32, name string) {
-	if d.racks == nil {
-		d.racks = map[int32]string{}
-	}
 	if d.racks[rack] == "" {
 		d.racks[rack] = name
 	}

@@ -21,15 +21,26 @@ type Generated struct {
 
 // GeneratedKeys are the readers of the keys of Generated, which append what they read. The errors are *tree.FieldError.
 func GeneratedKeys(to *[]*Generated) tree.Keys {
-	read := func(f tree.Field) error {
-		g, err := readGenerated(f)
+	return generatedKeys(func(g *Generated, f tree.Field) error {
 		*to = append(*to, g)
-		if err == nil {
-			err = g.check(f)
+		return g.check(f)
+	})
+}
+
+// generatedKeys are the readers of the keys; take takes what each has read.
+func generatedKeys(take func(g *Generated, f tree.Field) error) tree.Keys {
+	keys := tree.Keys{}
+	for key, read := range map[string]func(*Generated, tree.Field) error{"clos": (*Generated).readClos,
+		"fabric": (*Generated).readFabric, "graph": (*Generated).readGraph} {
+		keys[key] = func(f tree.Field) error {
+			g := &Generated{}
+			if err := read(g, f); err != nil {
+				return err
+			}
+			return take(g, f)
 		}
-		return err
 	}
-	return tree.Keys{"clos": read, "fabric": read, "graph": read}
+	return keys
 }
 
 // Network builds the network.
@@ -62,28 +73,12 @@ func (g *Generated) check(f tree.Field) error {
 	return errors.Join(errs...)
 }
 
-func readGenerated(f tree.Field) (g *Generated, err error) {
-	g = &Generated{}
-	switch {
-	case strings.HasSuffix(f.Key, "graph"):
-		return g, g.readGraph(f)
-	case strings.HasSuffix(f.Key, "fabric"):
-		return g, g.readFabric(f)
-	}
-	g.Clos, err = readClos(f)
-	return g, err
-}
-
 func (d *draft) readYAML() {
 	top := d.document(d.files[0], tree.YAML)
 	if top.Value == nil {
 		return
 	}
-	read := func(f tree.Field) error {
-		g, err := readGenerated(f)
-		if err != nil {
-			return err
-		}
+	keys := generatedKeys(func(g *Generated, f tree.Field) error {
 		nodes, cables := g.parts()
 		at := append(g.at, slices.Repeat([]tree.Field{f}, len(nodes)+len(cables)-len(g.at))...)
 		for i, v := range nodes {
@@ -93,8 +88,8 @@ func (d *draft) readYAML() {
 			d.addCable(c, false, placeOf(at[len(nodes)+i]))
 		}
 		return nil
-	}
-	if d.take(top.Object(tree.Keys{"clos": read, "fabric": read, "graph": read})) && len(top.Value.Keys) != 1 {
+	})
+	if d.take(top.Object(keys)) && len(top.Value.Keys) != 1 {
 		d.bad(top, "needs one of clos, fabric and graph")
 	}
 }
@@ -103,7 +98,7 @@ func readSpeed(to *int64) func(tree.Field) error {
 	return tree.ReadBounded(to, topology.ParseSpeed, simkernel.MinBps, 1e15, "bps")
 }
 
-func readClos(f tree.Field) (*topology.ClosSpec, error) {
+func (g *Generated) readClos(f tree.Field) error {
 	var c topology.ClosSpec
 	whole := func(to *int) func(tree.Field) error { return tree.ReadInt(to, 1, topology.MaxNodes) }
 	err := f.Object(tree.Keys{
@@ -119,12 +114,13 @@ func readClos(f tree.Field) (*topology.ClosSpec, error) {
 		err = f.Need("host_bandwidth", "fabric_bandwidth")
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if c, err = c.Resolved(); err != nil {
-		return nil, f.Failf("%s", strings.TrimPrefix(err.Error(), "clos: "))
+		return f.Failf("%s", strings.TrimPrefix(err.Error(), "clos: "))
 	}
-	return &c, nil
+	g.Clos = &c
+	return nil
 }
 
 func (g *Generated) readFabric(f tree.Field) (err error) {

@@ -262,13 +262,9 @@ func (t *Trace) WriteCSV(out io.Writer, job string, hosts []int32) (flows int64,
 		if len(f.After) == 0 { // a time to compute from the start
 			f.StartNS, f.DelayNS = f.StartNS+f.DelayNS, 0
 		}
-		after := make([]string, len(f.After))
-		for i, of := range f.After {
-			after[i] = strconv.FormatInt(of, 10)
-		}
 		flows++
 		return w.Write([]string{strconv.FormatInt(flows-1, 10), strconv.Itoa(int(f.Src)), strconv.Itoa(int(f.Dst)),
-			strconv.FormatInt(f.Bytes, 10), strconv.FormatInt(f.StartNS, 10), job, strings.Join(after, " "),
+			strconv.FormatInt(f.Bytes, 10), strconv.FormatInt(f.StartNS, 10), job, strings.Trim(fmt.Sprint(f.After), "[]"),
 			strconv.FormatInt(f.DelayNS, 10)})
 	})
 	w.Flush()
