@@ -246,6 +246,7 @@ func (t *Text) Apply(n *topology.Network, former *Moves) (*Moves, error) {
 	if err := m.setReceivers(t.Receivers); err != nil {
 		return nil, &TextError{t.Receivers, err}
 	}
+	hasDown := func(e Event) bool { return e.Kind == Down }
 	for _, w := range t.Weights {
 		if err := m.addWeight(n, w); err != nil {
 			return nil, &TextError{w, err}
@@ -259,7 +260,7 @@ func (t *Text) Apply(n *topology.Network, former *Moves) (*Moves, error) {
 	if err := setDuration(&m.GapNS, t.Gap, 1, bursts, "the gap goes with balance flowlet or conga"); err != nil {
 		return nil, err
 	}
-	if err := setDuration(&m.ConvergeNS, t.Converge, 0, slices.ContainsFunc(m.Events, func(e Event) bool { return e.Kind == Down }),
+	if err := setDuration(&m.ConvergeNS, t.Converge, 0, slices.ContainsFunc(m.Events, hasDown),
 		`the time to converge goes with an event "down"`); err != nil {
 		return nil, err
 	}

@@ -38,7 +38,7 @@ var topologyCommand = command{
 // topologyTail lists the kinds of faults that can be repaired, and the formats.
 func topologyTail() string {
 	var b strings.Builder
-	for _, r := range format.Repairs() {
+	for _, r := range format.Repairs {
 		fmt.Fprintf(&b, "  %-14s %s\n", r.Kind, r.Doc)
 	}
 	b.WriteString("\nFormats:\n")
@@ -262,7 +262,7 @@ func (d topologyData) Kinds() (all []*faultKind) {
 		at := slices.IndexFunc(all, func(k *faultKind) bool { return k.Kind == f.Kind })
 		if at < 0 {
 			at, all = len(all), append(all, &faultKind{Kind: f.Kind})
-			for _, r := range format.Repairs() {
+			for _, r := range format.Repairs {
 				if r.Kind == f.Kind {
 					all[at].Repair = &r
 				}

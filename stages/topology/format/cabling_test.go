@@ -338,7 +338,7 @@ func FuzzCabling(f *testing.F) {
 func fuzzFormat(t *testing.T, name string, data []byte, repair bool) {
 	o := Options{Speeds: []SpeedRule{{"*", "*1", 1e9}}}
 	if repair {
-		for _, r := range Repairs() {
+		for _, r := range Repairs {
 			o.Repair = append(o.Repair, r.Kind)
 		}
 	}

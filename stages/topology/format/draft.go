@@ -20,24 +20,22 @@ type Repair struct {
 	Doc  string
 }
 
-// Repairs lists the kinds of faults that can be repaired, in the order of the help text.
-func Repairs() []Repair {
-	return []Repair{
-		{topology.FaultOneSided, "keep the cable, as its one end reports it"},
-		{topology.FaultDoubled, "keep the first of the two"},
-		{topology.FaultContradictory, "keep the lower speed and the longer delay of a cable, and the first row of a node"},
-		{topology.FaultSharedPort, "keep all cables of the port"},
-		{topology.FaultParallel, "make one cable of the summed bandwidth (a link aggregation group)"},
-		{topology.FaultSelfLoop, "leave the cable out"},
-		{topology.FaultIsland, "leave out all parts but the one with the most hosts"},
-		{topology.FaultSimilarNames, "take the names as one, in the first spelling"},
-	}
+// Repairs are the kinds of faults that can be repaired, in the order of the help text.
+var Repairs = []Repair{
+	{topology.FaultOneSided, "keep the cable, as its one end reports it"},
+	{topology.FaultDoubled, "keep the first of the two"},
+	{topology.FaultContradictory, "keep the lower speed and the longer delay of a cable, and the first row of a node"},
+	{topology.FaultSharedPort, "keep all cables of the port"},
+	{topology.FaultParallel, "make one cable of the summed bandwidth (a link aggregation group)"},
+	{topology.FaultSelfLoop, "leave the cable out"},
+	{topology.FaultIsland, "leave out all parts but the one with the most hosts"},
+	{topology.FaultSimilarNames, "take the names as one, in the first spelling"},
 }
 
 // ParseRepair reads a kind of fault that has a repair.
 func ParseRepair(text string) (topology.FaultKind, error) {
 	var kinds []string
-	for _, r := range Repairs() {
+	for _, r := range Repairs {
 		if string(r.Kind) == text {
 			return r.Kind, nil
 		}

@@ -217,7 +217,7 @@ func (l *Loaded) take(d *draft) {
 	for _, n := range d.notes {
 		l.Notes = append(l.Notes, n.String())
 	}
-	for _, r := range Repairs() {
+	for _, r := range Repairs {
 		if n := l.Repaired[r.Kind]; n > 0 {
 			l.Notes = append(l.Notes, fmt.Sprintf("repaired: %d %s: %s", n, r.Kind, r.Doc))
 		}
