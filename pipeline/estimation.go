@@ -72,15 +72,13 @@ func (e *Estimation) run(ctx context.Context) error {
 
 // Generate runs stage generate alone.
 func (e *Estimation) Generate(ctx context.Context) error {
-	if err := e.exec.RunStage(ctx, nil, e.method(e.variant).generate); err != nil {
-		return e.forgetUnborn(err)
-	}
-	return nil
+	return e.forgetUnborn(e.exec.RunStage(ctx, nil, e.method(e.variant).generate))
 }
 
-// forgetUnborn removes a scenario whose flows could not be made, and a new one whose flows could not be routed.
+// forgetUnborn, given an error, removes a scenario whose flows could not be made, and a new one whose flows could not
+// be routed.
 func (e *Estimation) forgetUnborn(err error) error {
-	if e.source == nil || errors.Is(err, context.Canceled) {
+	if err == nil || e.source == nil || errors.Is(err, context.Canceled) {
 		return err
 	}
 	last := e.method(e.variant).generate
@@ -265,20 +263,13 @@ func Loads(e *Estimation) (*stages.Loads, error) {
 	return stages.ReadLoads(e.Network, in)
 }
 
-// CaseStages are the stages of a plan that run link cases. Their statistics are stages.SimulateStats.
-func CaseStages(p engine.Plan) (all []*engine.Stage) {
-	for _, s := range p {
-		if s.WritesTable(schema.LinkStats) && s.Name != exactName || s.WritesTable(schema.SenderFCTs) {
-			all = append(all, s)
+// Cases adds up the link cases of the plan, whose stages must be complete.
+func (e *Estimation) Cases() (all stages.SimulateStats, err error) {
+	for _, s := range e.Plan() {
+		if !s.WritesTable(schema.SenderFCTs) && (!s.WritesTable(schema.LinkStats) || s.Name == exactName) {
+			continue
 		}
-	}
-	return all
-}
-
-// Cases adds up the link cases of some complete stages.
-func Cases(l *lake.Lake, of ...*engine.Stage) (all stages.SimulateStats, err error) {
-	for _, s := range of {
-		r, err := engine.Complete(l, s, MethodVersion)
+		r, err := engine.Complete(e.Lake, s, MethodVersion)
 		if err != nil {
 			return all, err
 		}

@@ -229,7 +229,7 @@ func stateOf(t testing.TB, dir string) (string, *Status) {
 // casesOf adds up what the stages that run link cases did for an estimate.
 func casesOf(t testing.TB, run *Estimation) stages.SimulateStats {
 	t.Helper()
-	all, err := Cases(run.Lake, CaseStages(run.Plan())...)
+	all, err := run.Cases()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -245,13 +245,8 @@ func (e *Estimation) commit() (named map[string]bool, replaced bool, err error) 
 		if err != nil || !found {
 			continue // status reports it
 		}
-		for _, rec := range r.Done {
-			if rec == nil {
-				continue
-			}
-			for _, f := range rec.Files {
-				named[f.Path] = true
-			}
+		for _, f := range r.AllFiles() {
+			named[f.Path] = true
 		}
 		if r.Complete(MethodVersion) {
 			committed[s.Place] = append(committed[s.Place], lasting(r)...)

@@ -134,12 +134,7 @@ func (f *flowFile) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowW
 
 // copyBatches writes a stream to a sink and closes the stream.
 func copyBatches(ctx context.Context, in schema.Batches, out schema.Sink) error {
-	return columns.ForEach(in, func(rec arrow.Record) error {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		return out.Write(rec)
-	})
+	return columns.ForEach(in, func(rec arrow.Record) error { return cmp.Or(ctx.Err(), out.Write(rec)) })
 }
 
 // ingestedFlows are the flows of an ingested workload that start from fromNS until toNS, excluded.
@@ -162,14 +157,11 @@ func (w *ingestedFlows) flows(ctx context.Context, _ *engine.Attempt, out *lake.
 	}
 	rows := w.Lake.Read(schema.Flows, files[shared:], nil, &lake.Range{Column: "start_ns", Lo: w.fromNS, Hi: w.toNS})
 	err = columns.ForEach(rows, func(rec arrow.Record) error {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
 		starts := columns.Int64s(rec, "start_ns")
 		lo, _ := slices.BinarySearch(starts, w.fromNS)
 		hi, _ := slices.BinarySearch(starts, w.toNS)
-		if lo >= hi {
-			return nil
+		if lo >= hi || ctx.Err() != nil {
+			return ctx.Err()
 		}
 		part := rec.NewSlice(int64(lo), int64(hi))
 		defer part.Release()

@@ -57,12 +57,10 @@ func (m *method) caseStage(v Variant, feedback engine.Output, first *engine.Stag
 	return s
 }
 
-// runCases simulates the link cases of a task.
-type runCases func(ctx context.Context, sim *stages.Simulator, t *engine.Attempt) (stages.SimulateStats, error)
-
 // openCases opens a stage whose tasks run does, with a simulator for each worker. first is as in simulatorOptions.
-func (m *method) openCases(first *engine.Stage, run runCases) func(context.Context, *engine.Inputs) (
-	engine.NewWorker, error) {
+func (m *method) openCases(first *engine.Stage,
+	run func(context.Context, *stages.Simulator, *engine.Attempt) (stages.SimulateStats, error),
+) func(context.Context, *engine.Inputs) (engine.NewWorker, error) {
 	return func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
 		o, err := m.simulatorOptions(in, first)
 		return func() (engine.Worker, error) {

@@ -120,10 +120,7 @@ func ReadScenarioStatus(l *lake.Lake, id lake.ScenarioID, thorough bool) (Scenar
 			out.State, out.Damage = StateDamaged, append(out.Damage, err.Error())
 		}
 	}
-	if err != nil {
-		return out, err
-	}
-	return out, nil
+	return out, err
 }
 
 // begunStages are the stages of a scenario that were begun or, in a variant whose estimate was begun, are needed for
@@ -192,8 +189,7 @@ func readStageStatus(l *lake.Lake, s *engine.Stage, thorough bool) StageStatus {
 	out := StageStatus{Stage: s.Name, Variant: s.Place.Variant, State: StateComplete}
 	r, found, err := engine.ReadRecords(l, s)
 	if err != nil {
-		out.State = StateDamaged
-		out.Damage = append(out.Damage, err.Error())
+		out.State, out.Damage = StateDamaged, []string{err.Error()}
 		return out
 	}
 	if !found {

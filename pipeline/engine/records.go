@@ -38,11 +38,13 @@ type Records struct {
 }
 
 // Files are the data files of one table, in the order of the tasks.
-func (r Records) Files(t schema.Table) []lake.DataFile {
-	var files []lake.DataFile
+func (r Records) Files(t schema.Table) []lake.DataFile { return lake.FilesOf(r.AllFiles(), t) }
+
+// AllFiles are the data files of all tables, by task.
+func (r Records) AllFiles() (files []lake.DataFile) {
 	for _, rec := range r.Done {
 		if rec != nil {
-			files = append(files, lake.FilesOf(rec.Files, t)...)
+			files = append(files, rec.Files...)
 		}
 	}
 	return files

@@ -131,13 +131,21 @@ func (c *content) collect(ctx context.Context) error {
 			return err
 		}
 	}
+	if c.estimate.Variant == "exact" {
+		library = slices.Concat(library, exactQuestions)
+		if c.answers["scenario"].Int(0, "dependencies") > 0 {
+			library = append(library, jobQuestions...)
+		}
+	}
 	for _, q := range library {
 		if err := c.put(ctx, q.name, q.params); err != nil {
 			return err
 		}
 	}
-	if err := c.collectExact(ctx); err != nil {
-		return err
+	if c.answers["link_loads_over_time"].Len() > 0 { // paths move
+		if err := c.put(ctx, "path_shares", nil); err != nil {
+			return err
+		}
 	}
 	if c.base != nil && c.answers["what_changed"].Len() == 0 {
 		return fmt.Errorf("the lake holds no comparison of %s@%s with %s@%s: parsimon compare makes it",
@@ -161,29 +169,6 @@ func (c *content) collect(ctx context.Context) error {
 		}
 	}
 	return c.curves(ctx)
-}
-
-// collectExact asks what only a simulation of every packet of every flow knows.
-func (c *content) collectExact(ctx context.Context) error {
-	if c.estimate.Variant != "exact" {
-		return nil
-	}
-	s := c.answers["scenario"]
-	more := exactQuestions
-	if s.Int(0, "dependencies") > 0 {
-		more = slices.Concat(more, jobQuestions)
-	}
-	for _, q := range more {
-		if err := c.put(ctx, q.name, q.params); err != nil {
-			return err
-		}
-	}
-	if c.answers["link_loads_over_time"].Len() > 0 { // paths move
-		if err := c.put(ctx, "path_shares", nil); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // mostCurveRows bounds the points of curves, which are most of a page's data.

@@ -116,20 +116,29 @@ func (p *pageData) addAssets() error {
 
 // script is the page's data as JSON in which <, >, &, U+2028 and U+2029 are escaped.
 func (c *content) script(sections []section) ([]byte, error) {
-	specs := map[string]json.RawMessage{}
+	specs, data := map[string]json.RawMessage{}, map[string]*answer{}
 	for _, s := range sections {
 		for _, f := range s.Charts {
 			if f.Columns != "" {
-				continue
+				continue // it is part of the page's text
 			}
 			var compact bytes.Buffer
 			if err := json.Compact(&compact, f.spec); err != nil {
 				return nil, fmt.Errorf("chart %s: %w", f.ID, err)
 			}
-			specs[f.ID] = compact.Bytes()
+			a := c.answers[f.ID]
+			switch f.ID {
+			case "link_load_and_tail":
+				a = a.where(func(i int) bool {
+					return a.Int(i, "load_place") <= mostTableLinks || a.Int(i, "tail_place") <= mostTableLinks
+				})
+			case "parameter_sweep":
+				data[f.Table] = c.runs()
+			}
+			specs[f.ID], data[f.ID] = compact.Bytes(), a
 		}
 	}
-	return json.Marshal(map[string]any{"specs": specs, "data": c.dataSets(sections),
+	return json.Marshal(map[string]any{"specs": specs, "data": data,
 		"themes": map[string]json.RawMessage{"light": queries.Theme(false), "dark": queries.Theme(true)}})
 }
 
@@ -379,29 +388,6 @@ func ShellQuote(word string) string {
 
 // mostTableLinks is how many links with the most load, and with the largest share of the tail, a page has.
 const mostTableLinks = 60
-
-// dataSets are the answers that the page draws or tabulates.
-func (c *content) dataSets(sections []section) map[string]*answer {
-	out := map[string]*answer{}
-	for _, s := range sections {
-		for _, f := range s.Charts {
-			if f.Columns != "" {
-				continue // it is part of the page's text
-			}
-			a := c.answers[f.ID]
-			switch f.ID {
-			case "link_load_and_tail":
-				a = a.where(func(i int) bool {
-					return a.Int(i, "load_place") <= mostTableLinks || a.Int(i, "tail_place") <= mostTableLinks
-				})
-			case "parameter_sweep":
-				out[f.Table] = c.runs()
-			}
-			out[f.ID] = a
-		}
-	}
-	return out
-}
 
 // runs has a row for each run of a sweep; the answer of question parameter_sweep has one for each run and parameter.
 func (c *content) runs() *answer {

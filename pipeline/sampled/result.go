@@ -1,6 +1,7 @@
 package sampled
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -389,10 +390,7 @@ func (s *sampler) write(ctx context.Context, t *engine.Attempt, rows []Row, outp
 		}
 		err = columns.ForEach(t.Read(outputs[i], nil, nil), func(rec arrow.Record) error {
 			t.Add(rec.NumRows())
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			return s.writeSampled(t.Sink(schema.SampledSlowdowns), rec, r.slots, drawn)
+			return cmp.Or(ctx.Err(), s.writeSampled(t.Sink(schema.SampledSlowdowns), rec, r.slots, drawn))
 		})
 	}
 	return err

@@ -201,17 +201,13 @@ func (s *sampler) whole(ctx context.Context) error {
 	if err := s.base.Estimate(ctx); err != nil {
 		return err
 	}
-	every := make([]int, len(s.index.slots))
-	for i := range every {
-		every[i] = i
-	}
 	s.drawn = make([]int, len(s.design.Strata))
 	for h, stratum := range s.design.Strata {
 		s.drawn[h] = len(stratum)
 	}
 	s.forget()
 	s.warmup.Effect, s.windowError = nil, 0
-	err := s.take(ctx, &round{slots: every, run: s.base})
+	err := s.take(ctx, &round{slots: s.design.Drawn(s.drawn), run: s.base})
 	if err != nil || s.other == nil {
 		return err
 	}

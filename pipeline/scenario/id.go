@@ -284,9 +284,6 @@ func (s *Scenario) FileDigest(path string) (string, error) {
 	if _, err := io.Copy(h, f); err != nil {
 		return "", fmt.Errorf("%s: %w", path, err)
 	}
-	if s.digests == nil {
-		s.digests = map[string]string{}
-	}
 	s.digests[key] = "sha256:" + hex.EncodeToString(h.Sum(nil))
 	return s.digests[key], nil
 }

@@ -90,7 +90,7 @@ const (
 func newScenario() *Scenario {
 	return &Scenario{
 		Seed: 1, MaxRejects: 0.01,
-		params: paramsOf(simkernel.DCTCP), at: map[string]tree.Field{},
+		params: paramsOf(simkernel.DCTCP), at: map[string]tree.Field{}, digests: map[string]string{},
 	}
 }
 

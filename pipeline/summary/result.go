@@ -81,7 +81,7 @@ func ReadResult(ctx context.Context, e *pipeline.Estimation) (_ *Result, err err
 		Stages: e.Executor().Reports,
 	}
 	r.Seconds, _ = e.Took()
-	if r.Cases, err = pipeline.Cases(e.Lake, pipeline.CaseStages(e.Plan())...); err != nil {
+	if r.Cases, err = e.Cases(); err != nil {
 		return nil, err
 	}
 	if e.Variant().Estimator == stages.WholeNetwork {

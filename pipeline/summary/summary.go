@@ -259,14 +259,9 @@ func TableBytes(e *pipeline.Estimation) (bytes int64) {
 		if err != nil {
 			continue // status reports it
 		}
-		for _, rec := range r.Done {
-			if rec == nil {
-				continue
-			}
-			for _, f := range rec.Files {
-				if !e.Lake.Collected(f) {
-					bytes += f.Bytes
-				}
+		for _, f := range r.AllFiles() {
+			if !e.Lake.Collected(f) {
+				bytes += f.Bytes
 			}
 		}
 	}
@@ -275,7 +270,7 @@ func TableBytes(e *pipeline.Estimation) (bytes int64) {
 
 // writeCases writes how many packet-hops were simulated, and how many link cases were found in the cache.
 func writeCases(a *text.Answer, e *pipeline.Estimation) {
-	all, err := pipeline.Cases(e.Lake, pipeline.CaseStages(e.Plan())...)
+	all, err := e.Cases()
 	if err != nil {
 		return // status reports it
 	}

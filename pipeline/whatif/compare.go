@@ -9,6 +9,8 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -276,7 +278,7 @@ func (c *Comparison) percentiles(ctx context.Context, db *sql.DB, file string) e
 	for i, g := range ComparisonGroups() {
 		grouped[i] = slices.Contains(by, g)
 	}
-	err := eachRow(ctx, db, file, pairTable, c.joined.sql(), func(p *pair) error {
+	err := eachRow(ctx, db, file, c.joined.sql(), func(p *pair) error {
 		all.add(p)
 		c.IdealChanged += p.Ideal
 		key := groupOf(grouped, [4]string{p.Service, p.VNet, p.SizeBin, p.Hops})
@@ -523,17 +525,7 @@ func openJoin(l *lake.Lake, base, other Side) (j *join, err error) {
 	return j, nil
 }
 
-// pairTable has a row for each flow that is in both.
-var pairTable = schema.Table{Name: "pairs", Columns: []schema.Column{
-	{Name: "flow_row", Type: arrow.PrimitiveTypes.Int64}, {Name: "other_row", Type: arrow.PrimitiveTypes.Int64},
-	{Name: "service", Type: arrow.BinaryTypes.String}, {Name: "vnet", Type: arrow.BinaryTypes.String},
-	{Name: "size_bin", Type: arrow.BinaryTypes.String}, {Name: "hops", Type: arrow.BinaryTypes.String},
-	{Name: "base", Type: arrow.PrimitiveTypes.Float64}, {Name: "other", Type: arrow.PrimitiveTypes.Float64},
-	{Name: "base_fct_ms", Type: arrow.PrimitiveTypes.Float64}, {Name: "other_fct_ms", Type: arrow.PrimitiveTypes.Float64},
-	{Name: "ideal_changed", Type: arrow.PrimitiveTypes.Int64},
-}}
-
-// A pair is a row of pairTable: the row of table flows of the base, groups (hops are the base's), slowdowns.
+// A pair is a flow that is in both: its row of table flows of the base, groups (hops are the base's), slowdowns.
 type pair struct {
 	Row      int64   `col:"flow_row"`
 	Service  string  `col:"service"`
@@ -565,9 +557,13 @@ func (j *join) sql() string {
 
 // eachRow has DuckDB write the rows of a SELECT to a file and calls do with each of them, which is many times faster
 // than through database/sql. The file is removed.
-func eachRow[T any](
-	ctx context.Context, db *sql.DB, file string, t schema.Table, rows string, do func(r *T) error,
-) error {
+func eachRow[T any](ctx context.Context, db *sql.DB, file, rows string, do func(r *T) error) error {
+	types := map[reflect.Kind]arrow.DataType{reflect.Int64: arrow.PrimitiveTypes.Int64,
+		reflect.Float64: arrow.PrimitiveTypes.Float64, reflect.String: arrow.BinaryTypes.String}
+	t := schema.Table{Name: reflect.TypeFor[T]().Name()}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {
+		t.Columns = append(t.Columns, schema.Column{Name: f.Tag.Get("col"), Type: types[f.Type.Kind()]})
+	}
 	_, err := db.ExecContext(ctx, fmt.Sprintf("COPY (%s) TO %s (FORMAT parquet)", rows, duckdb.Quote(file)))
 	if err != nil {
 		return duckdb.FirstLine(err)
@@ -612,12 +608,7 @@ func (c *Comparison) findLinks(ctx context.Context, db *sql.DB, p99 ComparisonRo
 	})
 }
 
-// fileSafe is a text with all but letters, digits and dashes made dashes.
-func fileSafe(name string) string {
-	return strings.Map(func(c rune) rune {
-		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' {
-			return c
-		}
-		return '-'
-	}, name)
-}
+// notFileSafe is all but letters, digits and dashes, which fileSafe makes dashes.
+var notFileSafe = regexp.MustCompile(`[^a-zA-Z0-9-]`)
+
+func fileSafe(name string) string { return notFileSafe.ReplaceAllString(name, "-") }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -152,18 +153,15 @@ func (p *Parameters) runAll(plan ParameterPlan, run func(i int) (bool, error)) e
 		return nil
 	}
 	p.Until = plan.Until.Text
-	first, end := 0, len(p.Runs)
-	for first < end {
-		middle := (first + end) / 2
-		until, err := run(middle)
-		if err != nil {
-			return err
+	var failed error
+	first := sort.Search(len(p.Runs), func(i int) (until bool) {
+		if failed == nil {
+			until, failed = run(i)
 		}
-		if until {
-			end = middle
-		} else {
-			first = middle + 1
-		}
+		return until
+	})
+	if failed != nil {
+		return failed
 	}
 	if first < len(p.Runs) {
 		found := p.Runs[first]

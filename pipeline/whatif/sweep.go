@@ -239,7 +239,7 @@ func (s *sweeper) one(ctx context.Context, c [2]int32) (swept SweptCable, err er
 	if swept.Intervals, err = s.intervals(ctx, run); err != nil {
 		return swept, err
 	}
-	if swept.Cases, err = pipeline.Cases(run.Lake, pipeline.CaseStages(run.Plan())...); err != nil {
+	if swept.Cases, err = run.Cases(); err != nil {
 		return swept, err
 	}
 	if swept.Unreachable, _, err = run.Unreachable(); err != nil {

@@ -11,8 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/apache/arrow/go/v17/arrow"
-
 	"parsimon/pipeline"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/text"
@@ -116,12 +114,7 @@ func openTruth(ctx context.Context, db *sql.DB, file string) (string, error) {
 	return truth, nil
 }
 
-// matchTable has a row for each flow that has an estimate and a truth.
-var matchTable = schema.Table{Name: "matches", Columns: []schema.Column{
-	{Name: "flow_row", Type: arrow.PrimitiveTypes.Int64}, {Name: "size_bytes", Type: arrow.PrimitiveTypes.Int64},
-	{Name: "estimate", Type: arrow.PrimitiveTypes.Float64}, {Name: "truth", Type: arrow.PrimitiveTypes.Float64},
-}}
-
+// A match is a flow that has an estimate and a truth.
 type match struct {
 	Row      int64   `col:"flow_row"`
 	Size     int64   `col:"size_bytes"`
@@ -148,7 +141,7 @@ func compareQuantiles(ctx context.Context, e *pipeline.Estimation, db *sql.DB,
 	}
 	all := &sample{name: sizebin.All}
 	file := filepath.Join(e.Executor().Session().TmpPath(), "matches.parquet")
-	err = eachRow(ctx, db, file, matchTable, fmt.Sprintf(`
+	err = eachRow(ctx, db, file, fmt.Sprintf(`
 		SELECT e.flow_row, e.size_bytes, e.slowdown AS estimate, CAST(t.fct_ns / e.ideal_ns AS DOUBLE) AS truth
 		FROM %s e JOIN %s t USING (flow_id)`, pipeline.ScanFiles(e.Lake, estimates), truth), func(m *match) error {
 		at := slices.IndexFunc(bins, func(b *sample) bool { return m.Size <= b.most })

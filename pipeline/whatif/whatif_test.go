@@ -61,7 +61,7 @@ func testWhatIfIsTheRun(t *testing.T, file string, by stages.Estimator) {
 			t.Errorf("table %s differs from that of a run from nothing", table.Name)
 		}
 	}
-	cases, err := pipeline.Cases(w.changed.Lake, pipeline.CaseStages(w.changed.Plan())...)
+	cases, err := w.changed.Cases()
 	if err != nil || cases.CachedCases == 0 || cases.Cases == 0 {
 		t.Errorf("%+v, %v: want some cases cached and some not", cases, err)
 	}

@@ -14,8 +14,6 @@
 package workloads
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -122,8 +120,7 @@ func (s Setting) id() string {
 	if err != nil {
 		panic("pipeline: " + err.Error()) // it is plain data
 	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:8])
+	return scenario.IDOf(text)
 }
 
 // counts are rows, flows, merged, rejects and those of them set aside: the first is the sum of the
