@@ -95,7 +95,7 @@ func (e *Estimation) ExactRecords() (engine.Records, error) {
 // part.
 func (m *method) exactWindowsStage() *engine.Stage {
 	flows := m.generate.Output(schema.Flows)
-	s := &engine.Stage{
+	return &engine.Stage{
 		Name: exactName, Place: m.variant.place(m.ID()), Unit: "simulated ns", Command: m.command(exactName, m.variant),
 		Reads: []engine.Output{flows}, Writes: []schema.Table{schema.Slowdowns},
 		Cut: func(*engine.Inputs, []engine.Task) (tasks []engine.Task, err error) {
@@ -104,18 +104,17 @@ func (m *method) exactWindowsStage() *engine.Stage {
 			}
 			return tasks, nil
 		},
-	}
-	s.Open = engine.Always(func(ctx context.Context, t *engine.Attempt) error {
-		part, err := readPart(t.Read(flows, nil, &lake.Range{Column: "start_ns", Lo: t.Lo, Hi: t.Hi}), t.Lo, t.Hi)
-		if err != nil {
+		Open: engine.Always(func(ctx context.Context, t *engine.Attempt) error {
+			part, err := readPart(t.Read(flows, nil, &lake.Range{Column: "start_ns", Lo: t.Lo, Hi: t.Hi}), t.Lo, t.Hi)
+			if err != nil {
+				return err
+			}
+			stats, err := m.simulatePart(ctx, part, t.Sink(schema.Slowdowns))
+			t.SetStats(stats)
+			t.Add(t.Cost)
 			return err
-		}
-		stats, err := m.simulatePart(ctx, part, t.Sink(schema.Slowdowns))
-		t.SetStats(stats)
-		t.Add(t.Cost)
-		return err
-	})
-	return s
+		}),
+	}
 }
 
 // readPart reads the flows that start in a part, and closes the stream.

@@ -336,19 +336,15 @@ func modelOf(s *scenario.Scenario) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	moves, err := s.Moves(n)
-	if err != nil {
-		return nil, err
-	}
 	spec := Spec{
 		ScenarioID: lake.ScenarioID(scenario.IDOf(canonical)), Name: s.Name, Seed: s.Seed, Params: s.Params(),
 		AllowUnreachable: s.AllowUnreachable, MaxRejects: s.MaxRejects, MaxLoad: s.MaxLoad(), Canonical: canonical,
-		Moves: moves,
 	}
-	if spec.Switches, err = s.Buffers(); err != nil {
-		return nil, err
-	}
-	if spec.Classes, err = s.Classes(); err != nil {
+	var wrong [3]error
+	spec.Moves, wrong[0] = s.Moves(n)
+	spec.Switches, wrong[1] = s.Buffers()
+	spec.Classes, wrong[2] = s.Classes()
+	if err := cmp.Or(wrong[:]...); err != nil {
 		return nil, err
 	}
 	m, err := newModel(nil, spec, n)

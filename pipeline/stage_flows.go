@@ -163,26 +163,25 @@ func (m *method) scenarioRecord(g *Generated) arrow.Record {
 // routeStage chooses each flow's path and explodes flows to hops, a chunk of flows a task.
 func (m *method) routeStage() *engine.Stage {
 	flows := m.generate.Output(schema.Flows)
-	s := &engine.Stage{
+	return &engine.Stage{
 		Name: "route", Place: m.base(), Unit: "flows", Command: m.baseCommand("route"),
 		Reads:       []engine.Output{flows},
 		Writes:      []schema.Table{schema.Hops, schema.LinkLoads},
 		BytesPerRow: 250,
 		Cut:         m.byChunk,
 		Check:       m.checkReachable,
+		Open: engine.Always(func(ctx context.Context, t *engine.Attempt) error {
+			in := t.ReadChunk(flows)
+			_, err := stages.Route(ctx, m.Router, &m.Spec.Params, in, int32(t.N), t.Lo, t.Sink(schema.Hops),
+				t.Sink(schema.LinkLoads), stages.RouteOptions{AllowUnreachable: m.Spec.AllowUnreachable,
+					Simultaneous: m.Spec.FoundStarts})
+			if unreachable := (*topology.UnreachableError)(nil); errors.As(err, &unreachable) {
+				err = fmt.Errorf("%w (--allow-unreachable counts such flows instead)", err)
+			}
+			t.Add(t.Cost)
+			return err
+		}),
 	}
-	s.Open = engine.Always(func(ctx context.Context, t *engine.Attempt) error {
-		in := t.ReadChunk(flows)
-		_, err := stages.Route(ctx, m.Router, &m.Spec.Params, in, int32(t.N), t.Lo, t.Sink(schema.Hops),
-			t.Sink(schema.LinkLoads), stages.RouteOptions{AllowUnreachable: m.Spec.AllowUnreachable,
-				Simultaneous: m.Spec.FoundStarts})
-		if unreachable := (*topology.UnreachableError)(nil); errors.As(err, &unreachable) {
-			err = fmt.Errorf("%w (--allow-unreachable counts such flows instead)", err)
-		}
-		t.Add(t.Cost)
-		return err
-	})
-	return s
 }
 
 // checkReachable reports flows without a path, unless they are accepted.

@@ -238,7 +238,7 @@ func readObserved(t *engine.Attempt, observed []engine.Output) schema.Batches {
 // replayStage runs the cases of the hosts' uplinks with complete feedback, which yields each flow's FCT.
 func (m *method) replayStage(sender *engine.Stage) *engine.Stage {
 	hops, feedback := m.route.Output(schema.Hops), sender.Output(schema.SenderFeedback)
-	s := &engine.Stage{
+	return &engine.Stage{
 		Name: "replay", Place: m.variant.place(m.ID()), Unit: "packet-hops", Command: m.command("replay", m.variant),
 		Reads:       []engine.Output{m.route.Output(schema.LinkLoads), hops, feedback},
 		Writes:      []schema.Table{schema.SenderFCTs},
@@ -250,14 +250,13 @@ func (m *method) replayStage(sender *engine.Stage) *engine.Stage {
 			}
 			return m.linkTasks(loads, m.Network.FromHost, prior), nil
 		},
+		Open: m.openCases(nil, func(ctx context.Context, sim *stages.Simulator, t *engine.Attempt) (stages.SimulateStats,
+			error) {
+			links := t.Range("link_id")
+			return sim.Replay(ctx, int32(t.Lo), int32(t.Hi), t.Read(hops, nil, links),
+				t.Read(feedback, nil, links), t.Sink(schema.SenderFCTs), t.Add)
+		}),
 	}
-	s.Open = m.openCases(nil, func(ctx context.Context, sim *stages.Simulator, t *engine.Attempt) (stages.SimulateStats,
-		error) {
-		links := t.Range("link_id")
-		return sim.Replay(ctx, int32(t.Lo), int32(t.Hi), t.Read(hops, nil, links),
-			t.Read(feedback, nil, links), t.Sink(schema.SenderFCTs), t.Add)
-	})
-	return s
 }
 
 // bucketStage groups each partition's hop delays into distributions by flow size and, without clustering, draws what
@@ -300,7 +299,7 @@ func (m *method) bucketStage(simulate *engine.Stage) *engine.Stage {
 // drawStage draws what each hop contributes to each flow from the buckets of the link that stands for the hop's link.
 func (m *method) drawStage(bucket *engine.Stage) *engine.Stage {
 	hops, buckets := m.route.Output(schema.Hops), bucket.Output(schema.DelayBuckets)
-	s := &engine.Stage{
+	return &engine.Stage{
 		Name: "draw", Place: m.variant.place(m.ID()), Unit: "hops", Command: m.command("draw", m.variant),
 		Reads:       m.withCluster(m.route.Output(schema.LinkLoads), hops, buckets),
 		Writes:      []schema.Table{schema.HopContributions},
@@ -316,43 +315,41 @@ func (m *method) drawStage(bucket *engine.Stage) *engine.Stage {
 			}
 			return tasks, nil
 		},
+		Open: func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
+			of, err := m.representatives(in)
+			return func() (engine.Worker, error) {
+				d := stages.NewDrawer(m.Spec.Params, m.Spec.Seed, of)
+				return func(ctx context.Context, t *engine.Attempt) error {
+					defer t.Add(t.Cost)
+					return d.Draw(ctx, int32(t.Lo), int32(t.Hi), t.Read(hops, nil, t.Range("link_id")),
+						t.Read(buckets, nil, nil), t.Sink(schema.HopContributions))
+				}, nil
+			}, err
+		},
 	}
-	s.Open = func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
-		of, err := m.representatives(in)
-		return func() (engine.Worker, error) {
-			d := stages.NewDrawer(m.Spec.Params, m.Spec.Seed, of)
-			return func(ctx context.Context, t *engine.Attempt) error {
-				defer t.Add(t.Cost)
-				return d.Draw(ctx, int32(t.Lo), int32(t.Hi), t.Read(hops, nil, t.Range("link_id")),
-					t.Read(buckets, nil, nil), t.Sink(schema.HopContributions))
-			}, nil
-		}, err
-	}
-	return s
 }
 
 // clusterStage finds links that are alike and, for each such cluster, the link whose case stands for all of them. It is
 // one task, which uses all workers.
 func (m *method) clusterStage() *engine.Stage {
 	hops := m.route.Output(schema.Hops)
-	s := &engine.Stage{
+	return &engine.Stage{
 		Name: "cluster", Place: m.variant.place(m.ID()), Unit: "links", Command: m.command("cluster", m.variant),
 		Reads:  []engine.Output{m.route.Output(schema.LinkLoads), hops},
 		Writes: []schema.Table{schema.LinkClusters},
 		Cut:    oneTask,
+		Open: engine.Always(func(ctx context.Context, t *engine.Attempt) error {
+			features, err := m.features(ctx, t)
+			if err != nil {
+				return err
+			}
+			clusters, err := m.variant.Cluster.Cluster(ctx, features)
+			if err != nil {
+				return err
+			}
+			return stages.ClusterTable.Write(t.Sink(schema.LinkClusters), clusters)
+		}),
 	}
-	s.Open = engine.Always(func(ctx context.Context, t *engine.Attempt) error {
-		features, err := m.features(ctx, t)
-		if err != nil {
-			return err
-		}
-		clusters, err := m.variant.Cluster.Cluster(ctx, features)
-		if err != nil {
-			return err
-		}
-		return stages.ClusterTable.Write(t.Sink(schema.LinkClusters), clusters)
-	})
-	return s
 }
 
 // features works out the features of all links on all workers, a range of links at a time.

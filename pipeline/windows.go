@@ -443,23 +443,16 @@ func (f *fluid) step() {
 		c.from.left = c.from.capacity - ackShare*c.from.other.usedIn(before)
 		c.to.left = c.to.capacity - ackShare*c.to.other.usedIn(before)
 	}
-	for i := range f.active {
-		c := &f.active[i]
-		c.sent = min(c.remaining, c.from.left/c.from.flows, c.to.left/c.to.flows)
-	}
-	for round := range fluidRounds {
+	for range fluidRounds {
+		for i := range f.active {
+			c := &f.active[i]
+			c.sent = max(0, min(c.remaining, c.from.left/c.from.flows, c.to.left/c.to.flows))
+		}
 		for i := range f.active {
 			c := &f.active[i]
 			c.from.use(f.steps, c.sent)
 			c.to.use(f.steps, c.sent)
 			c.remaining -= c.sent
-		}
-		if round == fluidRounds-1 {
-			break
-		}
-		for i := range f.active {
-			c := &f.active[i]
-			c.sent = max(0, min(c.remaining, c.from.left/c.from.flows, c.to.left/c.to.flows))
 		}
 	}
 	kept := f.active

@@ -345,15 +345,11 @@ func (a *answer) without(columns ...string) *answer {
 //
 // Texts are places in a list of the distinct ones, -1 for null. Numbers have six significant digits, whole numbers all.
 func (a *answer) MarshalJSON() ([]byte, error) {
-	columns := a.columns
-	if columns == nil {
-		columns = []string{}
-	}
 	values := make([]any, len(a.columns))
 	for i := range a.columns {
 		values[i] = a.column(i)
 	}
-	return json.Marshal(map[string]any{"columns": columns, "values": values})
+	return json.Marshal(map[string]any{"columns": append([]string{}, a.columns...), "values": values})
 }
 
 // column is a column as MarshalJSON writes it. A column with one text is written as texts throughout.

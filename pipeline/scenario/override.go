@@ -90,11 +90,8 @@ func apply(top *tree.Value, s Setting) error {
 		}
 	}
 	for _, group := range exclusive {
-		if !slices.Contains(group, key) {
-			continue
-		}
 		for _, other := range group {
-			if other != key {
+			if other != key && slices.Contains(group, key) {
 				remove(top, strings.Split(other, "."))
 			}
 		}

@@ -117,14 +117,14 @@ func ReadResult(ctx context.Context, e *pipeline.Estimation) (_ *Result, err err
 }
 
 // Warnings are what speaks against the estimate, without those about the length of the workload.
-func Warnings(ctx context.Context, e *pipeline.Estimation) (lines []string, err error) {
+func Warnings(ctx context.Context, e *pipeline.Estimation) (all []string, err error) {
 	db, err := e.OpenQueries(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	lines, err = warnings(ctx, e, db)
-	return slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, "few flows: ") }), err
+	all, err = warnings(ctx, e, db)
+	return slices.DeleteFunc(all, func(line string) bool { return strings.HasPrefix(line, "few flows: ") }), err
 }
 
 // warnings are what speaks against the estimate: a line for each cause, with how many links it concerns and what to do,
@@ -137,7 +137,7 @@ func warnings(ctx context.Context, e *pipeline.Estimation, db *queries.DB) ([]st
 	if e.Spec.MaxLoad > 0 {
 		longer = "more time (--duration)"
 	}
-	rows, err := db.SQL(ctx, `SELECT kind || ': ' || first(warning ORDER BY measure DESC NULLS LAST, link_id)
+	all, err := lines(ctx, db, `SELECT kind || ': ' || first(warning ORDER BY measure DESC NULLS LAST, link_id)
 			|| CASE WHEN count(*) > 1 THEN ' (the largest of ' || count(*) || `+more+` ELSE '' END, 1 AS place, kind
 		FROM warnings_all WHERE `+of+` GROUP BY kind
 		UNION ALL
@@ -149,14 +149,6 @@ func warnings(ctx context.Context, e *pipeline.Estimation, db *queries.DB) ([]st
 			WHERE `+of+` AND service IS NULL AND vnet IS NULL AND warning <> '' GROUP BY size_bin)
 		HAVING count(*) > 0
 		ORDER BY place, kind`)
-	if err != nil {
-		return nil, err
-	}
-	all := []string{}
-	err = rows.Each(func(row []any) error {
-		all = append(all, fmt.Sprint(row[0]))
-		return nil
-	})
 	_, many := pipeline.Resolve(e.Lake, e.Spec.Name)
 	if many != nil && e.Spec.Windows == nil && pipeline.ShellName(e.Lake, e.ID()) == string(e.ID()) {
 		all = append(all, fmt.Sprintf("name: %v; parsimon rm ID removes one of them", many))
@@ -165,7 +157,7 @@ func warnings(ctx context.Context, e *pipeline.Estimation, db *queries.DB) ([]st
 }
 
 // SharedHosts are lines about the jobs of an estimate that share hosts, but not as many in a base.
-func SharedHosts(ctx context.Context, e *pipeline.Estimation, base lake.ScenarioID) (lines []string, err error) {
+func SharedHosts(ctx context.Context, e *pipeline.Estimation, base lake.ScenarioID) (_ []string, err error) {
 	g, err := e.Generated()
 	if err != nil || !g.Closed() {
 		return nil, err
@@ -175,7 +167,7 @@ func SharedHosts(ctx context.Context, e *pipeline.Estimation, base lake.Scenario
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	rows, err := db.SQL(ctx, fmt.Sprintf(`
+	return lines(ctx, db, fmt.Sprintf(`
 		WITH jobs AS (
 			SELECT DISTINCT f.scenario, f.service FROM dependencies AS d JOIN flows AS f USING (scenario, flow_id)
 			WHERE scenario IN ('%[1]s', '%[2]s')
@@ -189,14 +181,19 @@ func SharedHosts(ctx context.Context, e *pipeline.Estimation, base lake.Scenario
 		SELECT 'jobs ' || job || ' and ' || other || ' share ' || hosts || ' hosts' FROM pairs WHERE scenario = '%[1]s'
 			AND (job, other, hosts) NOT IN (SELECT (job, other, hosts) FROM pairs WHERE scenario = '%[2]s')
 		ORDER BY hosts DESC, job, other`, e.ID(), base))
-	if err != nil {
-		return nil, err
+}
+
+// lines are the texts that SQL answers with.
+func lines(ctx context.Context, db *queries.DB, sql string) ([]string, error) {
+	all := []string{}
+	rows, err := db.SQL(ctx, sql)
+	if err == nil {
+		err = rows.Each(func(row []any) error {
+			all = append(all, fmt.Sprint(row[0]))
+			return nil
+		})
 	}
-	err = rows.Each(func(row []any) error {
-		lines = append(lines, fmt.Sprint(row[0]))
-		return nil
-	})
-	return lines, err
+	return all, err
 }
 
 // mostServices is how many services, those with the most flows, a result has.

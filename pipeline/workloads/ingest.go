@@ -172,11 +172,8 @@ func (t *Trace) setMappings(files []string) error {
 
 // absolute is the absolute path of what exists: names of shipped topologies stay.
 func absolute(path string) string {
-	if _, err := os.Stat(path); err != nil {
-		return path
-	}
 	full, err := filepath.Abs(path)
-	if err != nil {
+	if _, missing := os.Stat(path); missing != nil || err != nil {
 		return path
 	}
 	return full
