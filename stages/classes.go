@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"parsimon/schema/names"
 	"parsimon/simkernel/network"
 	"parsimon/stages/topology"
 	"parsimon/stages/workload"
@@ -46,15 +47,9 @@ func SettleClasses(classes []TrafficClass) ([]TrafficClass, error) {
 			return nil, fmt.Errorf("class %s of queue %d has no services, vnets or dscp", c.Name, c.Queue)
 		}
 		claims := []string{"name " + strings.ToLower(c.Name), fmt.Sprintf("queue %d", c.Queue)}
-		for _, s := range c.Services {
-			claims = append(claims, "service "+s)
-		}
-		for _, v := range c.VNets {
-			claims = append(claims, "virtual network "+v)
-		}
-		for _, d := range c.DSCP {
-			claims = append(claims, fmt.Sprintf("dscp %d", d))
-		}
+		claims = append(claims, names.Of(c.Services, func(s string) string { return "service " + s })...)
+		claims = append(claims, names.Of(c.VNets, func(v string) string { return "virtual network " + v })...)
+		claims = append(claims, names.Of(c.DSCP, func(d int16) string { return fmt.Sprintf("dscp %d", d) })...)
 		for _, claim := range claims {
 			if other, taken := of[claim]; taken {
 				return nil, fmt.Errorf("classes %s and %s both have %s", other, c.Name, claim)

@@ -154,7 +154,13 @@ func (x *Intervals) groupsOf(of flowLabels) []*intervalSet {
 	of = flowLabels{strings.Clone(of.Service), strings.Clone(of.VNet)}
 	sets = []*intervalSet{x.all}
 	for i, labels := range []flowLabels{{Service: of.Service}, {VNet: of.VNet}, of} {
-		if set := x.find(ByService+GroupBy(i), labels); set != nil {
+		byLabels := x.labels[ByService+GroupBy(i)]
+		set := byLabels[labels]
+		if set == nil && len(byLabels) < intervalLabels { // else there are too many
+			set = x.add(ByService+GroupBy(i), labels)
+			byLabels[labels] = set
+		}
+		if set != nil {
 			sets = append(sets, set)
 		}
 	}
@@ -162,17 +168,6 @@ func (x *Intervals) groupsOf(of flowLabels) []*intervalSet {
 		x.groups[of] = sets
 	}
 	return sets
-}
-
-// find returns the group of labels; nil if there are too many.
-func (x *Intervals) find(by GroupBy, labels flowLabels) *intervalSet {
-	sets := x.labels[by]
-	set := sets[labels]
-	if set == nil && len(sets) < intervalLabels {
-		set = x.add(by, labels)
-		sets[labels] = set
-	}
-	return set
 }
 
 func (g *intervalGroup) count(block, cell int) {

@@ -326,9 +326,7 @@ func (d *draft) checkIslands() {
 				topology.Listed(names.Of(s, name), 3), map[bool]string{true: "it", false: "them"}[len(s) == 1], len(d.nodes)-len(s))
 		}
 	}
-	if len(drop) > 0 {
-		d.dropNodes(drop)
-	}
+	d.dropNodes(drop)
 }
 
 // islands returns the connected parts as places in nodes, in order of their first node. Failed cables count as cables:

@@ -201,10 +201,10 @@ func (x *trainer) compute(p int, isForward, last bool) {
 		reduction := Collective{Kind: "all-reduce", Algorithm: "ring", Bytes: l.TensorBytes}
 		exchange := Collective{Kind: "all-to-all", Algorithm: "pairwise", Bytes: l.ExpertBytes}
 		for range 2 {
-			x.among(ranks, x.Tensor, 1, reduction, tensor)
+			x.among(ranks, x.Tensor, 1, reduction, tensor, x.tail)
 		}
 		for range 2 {
-			x.among(ranks, x.Expert, x.Tensor, exchange, expert)
+			x.among(ranks, x.Expert, x.Tensor, exchange, expert, x.tail)
 		}
 		if reduces {
 			x.reduce(p, l)
@@ -213,31 +213,26 @@ func (x *trainer) compute(p int, isForward, last bool) {
 	x.generator.compute(ranks, ns)
 }
 
-// among runs a collective in each group of n ranks, stride apart, of a stage.
-func (x *trainer) among(ranks []int, n, stride int, c Collective, kind string) {
+// among runs a collective in each group of n ranks, stride apart, of a stage. A rank begins after the flows that it has
+// in each of some lists by rank, and ends with those that the last one then has.
+func (x *trainer) among(ranks []int, n, stride int, c Collective, kind string, lists ...[][]int64) {
 	for _, group := range groups(ranks, n, stride) {
 		after := make([][]int64, n)
 		for i, r := range group {
-			after[i] = x.tail[r]
+			for _, flows := range lists {
+				after[i] = slices.Concat(after[i], flows[r])
+			}
 		}
 		for i, done := range x.collective(c, kind, group, after) {
-			x.tail[group[i]] = done
+			lists[len(lists)-1][group[i]] = done
 		}
 	}
 }
 
 // reduce sends the gradients of a layer once those before it are sent.
 func (x *trainer) reduce(p int, l Layer) {
-	for _, group := range groups(x.stage(p), x.Data, x.Tensor) {
-		after := make([][]int64, len(group))
-		for i, r := range group {
-			after[i] = slices.Concat(x.tail[r], x.sending[r])
-		}
-		c := Collective{Kind: "all-reduce", Algorithm: x.Gradients, Bytes: l.GradientBytes}
-		for i, done := range x.collective(c, gradients, group, after) {
-			x.sending[group[i]] = done
-		}
-	}
+	c := Collective{Kind: "all-reduce", Algorithm: x.Gradients, Bytes: l.GradientBytes}
+	x.among(x.stage(p), x.Data, x.Tensor, c, gradients, x.tail, x.sending)
 }
 
 func (x *trainer) stage(p int) []int {
