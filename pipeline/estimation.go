@@ -17,6 +17,7 @@ import (
 	"parsimon/queries"
 	"parsimon/queries/duckdb"
 	"parsimon/schema"
+	"parsimon/schema/names"
 	"parsimon/stages"
 	"parsimon/stages/topology"
 )
@@ -225,11 +226,8 @@ func (e *Estimation) Scan(t schema.Table) (string, error) {
 
 // ScanFiles is the SQL that reads data files.
 func ScanFiles(l *lake.Lake, files []lake.DataFile) string {
-	paths := make([]string, len(files))
-	for i, f := range files {
-		paths[i] = filepath.Join(l.Path(), f.Path)
-	}
-	return duckdb.ScanParquet(paths...)
+	path := func(f lake.DataFile) string { return filepath.Join(l.Path(), f.Path) }
+	return duckdb.ScanParquet(names.Of(files, path)...)
 }
 
 // Generated is what is known of the scenario's flows.

@@ -101,19 +101,14 @@ func ReadResult(ctx context.Context, e *pipeline.Estimation) (_ *Result, err err
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	if r.Percentiles, err = answers[PercentilesResult](ctx, e, db, "slowdown_by_size", nil); err != nil {
-		return nil, err
-	}
-	if r.Services, err = answers[PercentilesResult](ctx, e, db, "slowdown_by_service", nil); err != nil {
-		return nil, err
-	}
-	if r.Jobs, err = jobResults(ctx, e, db); err != nil {
-		return nil, err
-	}
+	var wrong [4]error // the first counts
+	r.Percentiles, wrong[0] = answers[PercentilesResult](ctx, e, db, "slowdown_by_size", nil)
+	r.Services, wrong[1] = answers[PercentilesResult](ctx, e, db, "slowdown_by_service", nil)
+	r.Jobs, wrong[2] = jobResults(ctx, e, db)
+	r.Warnings, wrong[3] = warnings(ctx, e, db)
 	slices.SortStableFunc(r.Services, func(a, b PercentilesResult) int { return cmp.Compare(b.Flows, a.Flows) })
 	r.Services = r.Services[:min(mostServices, len(r.Services))]
-	r.Warnings, err = warnings(ctx, e, db)
-	return r, err
+	return r, cmp.Or(wrong[:]...)
 }
 
 // Warnings are what speaks against the estimate, without those about the length of the workload.

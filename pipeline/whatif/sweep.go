@@ -22,6 +22,7 @@ import (
 	"parsimon/queries/duckdb"
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/names"
 	"parsimon/schema/units"
 	"parsimon/stages"
 	"parsimon/stages/moves"
@@ -186,10 +187,8 @@ func (s *Sweep) Confirm(ctx context.Context, count int, o Settings) (err error) 
 	if count == 0 || s.Variant == o.Variant.String() {
 		return nil
 	}
-	plan, cables := s.Plan, make([]string, min(count, len(s.Cables)))
-	for i := range cables {
-		cables[i] = fmt.Sprintf("%d:%d", s.Cables[i].A, s.Cables[i].B)
-	}
+	plan, ends := s.Plan, func(c SweptCable) string { return fmt.Sprintf("%d:%d", c.A, c.B) }
+	cables := names.Of(s.Cables[:min(count, len(s.Cables))], ends)
 	plan.worst, plan.Tier = fmt.Sprintf("%d worst of %s", len(cables), plan.Tier), strings.Join(cables, ",")
 	s.Confirmed, err = RunSweep(ctx, s.Base, plan, o)
 	return err
@@ -233,16 +232,12 @@ func (s *sweeper) one(ctx context.Context, c [2]int32) (swept SweptCable, err er
 	if err := run.Estimate(ctx); err != nil {
 		return swept, fmt.Errorf("cable %s of %s: %w", n.Ends(c[0], c[1]), s.Plan.what(), err)
 	}
-	if swept.Full, err = servicePercentiles(ctx, run); err != nil {
-		return swept, err
-	}
-	if swept.Intervals, err = s.intervals(ctx, run); err != nil {
-		return swept, err
-	}
-	if swept.Cases, err = run.Cases(); err != nil {
-		return swept, err
-	}
-	if swept.Unreachable, _, err = run.Unreachable(); err != nil {
+	var wrong [4]error // the first counts
+	swept.Full, wrong[0] = servicePercentiles(ctx, run)
+	swept.Intervals, wrong[1] = s.intervals(ctx, run)
+	swept.Cases, wrong[2] = run.Cases()
+	swept.Unreachable, _, wrong[3] = run.Unreachable()
+	if err := cmp.Or(wrong[:]...); err != nil {
 		return swept, err
 	}
 	swept.Seconds = time.Since(began).Seconds()

@@ -20,6 +20,7 @@ import (
 	"parsimon/pipeline/scenario"
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/names"
 	"parsimon/simkernel"
 	"parsimon/stages"
 	"parsimon/stages/ingest"
@@ -68,13 +69,9 @@ func (in *ingestion) add(ctx context.Context, fresh []Source) (err error) {
 // noFlows is the error of a workload whose rows are all rejected, such as the log of an idle interface.
 func (in *ingestion) noFlows() error {
 	rows, _, setAside, reasons := in.state.counts()
-	why := make([]string, len(reasons))
-	for i, r := range reasons {
-		why[i] = fmt.Sprintf("%d × %s", r.Rows, r.Reason)
-	}
+	why := names.Of(reasons, func(r ingest.RejectCount) string { return fmt.Sprintf("%d × %s", r.Rows, r.Reason) })
 	return fmt.Errorf("workload %s has no flow that can be simulated: all of its %d rows are rejected, %d of them no "+
-		"flows by their own account (%s)",
-		in.state.ID, rows, setAside, strings.Join(why, ", "))
+		"flows by their own account (%s)", in.state.ID, rows, setAside, strings.Join(why, ", "))
 }
 
 func (in *ingestion) checkRejects() error {
@@ -181,11 +178,7 @@ func (in *ingestion) merge(ctx context.Context, ingester *ingest.Ingester) error
 	if err := in.tables(&m); err != nil {
 		return err
 	}
-	paths := make([]string, len(flows))
-	for i, f := range flows {
-		paths[i] = in.file(f)
-	}
-	if m.Labels, err = ingester.Labels(ctx, paths); err != nil {
+	if m.Labels, err = ingester.Labels(ctx, names.Of(flows, in.file)); err != nil {
 		return err
 	}
 	m.Next += max(1, len(flows))

@@ -97,20 +97,14 @@ func (m *Merged) described() bool {
 
 // formats lists the formats of the sources.
 func (s *State) formats() string {
-	var names []string
-	for _, source := range s.Sources {
-		names = append(names, source.Format)
-	}
-	slices.Sort(names)
-	return strings.Join(slices.Compact(names), ",")
+	all := names.Of(s.Sources, func(s Source) string { return s.Format })
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), ",")
 }
 
 // digests name what the flows come from, whatever the order of the files.
 func (s *State) digests() []string {
-	var list []string
-	for _, s := range s.Sources {
-		list = append(list, s.Digest)
-	}
+	list := names.Of(s.Sources, func(s Source) string { return s.Digest })
 	slices.Sort(list)
 	return append([]string{s.Setting.id()}, list...)
 }
