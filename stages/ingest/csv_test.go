@@ -96,6 +96,19 @@ func TestParquetColumnsOfOneName(t *testing.T) {
 	if _, err := ingestFixture(t, "parquet", file); err == nil || !strings.Contains(err.Error(), "have one meaning") {
 		t.Error(err)
 	}
+	type numbered struct {
+		Src   int64 `parquet:"src"`
+		Dst   int64 `parquet:"dst"`
+		Size  int64 `parquet:"Size_Bytes2"`
+		Other int64 `parquet:"size_bytes2"`
+		Start int64 `parquet:"start_ns"`
+	}
+	if err := parquet.WriteFile(file, []numbered{{0, 1, 9, 7, 5}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ingestFixture(t, "parquet", file); err == nil || !strings.Contains(err.Error(), "no column size_bytes (") {
+		t.Error(err)
+	}
 }
 
 // JSON in which a key stands twice is rejected: either value could be meant.

@@ -108,7 +108,7 @@ func (in *Ingester) stageParquet(ctx context.Context, m *Mapping, file string) (
 	for i, c := range columns {
 		names[i], texts[i] = c.name, "coalesce(CAST("+duckdb.Ident(c.name)+" AS VARCHAR), '')"
 		if !slices.Contains(of.Get(), c.name) {
-			names[i] = strings.TrimRight(c.name, "_0123456789")
+			names[i] = strings.TrimSuffix(strings.TrimRight(c.name, "0123456789"), "_")
 		}
 	}
 	list, err := m.selectColumns(names, func(at int) (string, error) {
