@@ -193,8 +193,7 @@ func noScenario(l *lake.Lake) error {
 	return fmt.Errorf("%s holds no scenario: is it a lake?", l.Path())
 }
 
-// ShellName names a scenario in a command line: by a name, where that needs no quotes and only it has it, else by
-// its id.
+// ShellName names a scenario in a command line: by a name that needs no quotes and that only it has, else by its id.
 func ShellName(l *lake.Lake, id lake.ScenarioID) string {
 	s, _ := ReadSpec(l, id) // a damaged one has no name
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."

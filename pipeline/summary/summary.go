@@ -8,6 +8,7 @@
 package summary
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -179,7 +180,7 @@ func addTailLink(ctx context.Context, a *text.Answer, e *pipeline.Estimation, db
 		ID    int32    `json:"link_id"`
 		Tier  string   `json:"tier"`
 		Share *float64 `json:"link_share"` // nil: no flow is delayed
-	}](ctx, e, db, "p99_links", map[string]string{"limit": fmt.Sprint(p99)})
+	}](ctx, e, db, "p99_links", map[string]string{"limit": fmt.Sprint(cmp.Or(p99, 1))})
 	if len(links) > 0 && links[0].Share != nil {
 		also := ""
 		if e.Variant().Estimator == stages.WholeNetwork && strings.HasPrefix(links[0].Tier, "host-") {

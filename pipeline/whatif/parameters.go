@@ -266,6 +266,9 @@ func (p *Parameters) run(ctx context.Context, i int, plan ParameterPlan, o Setti
 		run.Until, until = &verdicts[0], verdicts[0].Failed
 	}
 	r, err := summary.ReadResult(ctx, e)
+	if err == nil && len(r.Percentiles) == 0 {
+		err = errors.New("no flow has a path")
+	}
 	if err != nil {
 		return false, err
 	}

@@ -295,15 +295,11 @@ func (s *sweeper) intervals(ctx context.Context, run *pipeline.Estimation) (map[
 	defer func() { _ = db.Close() }() // nothing was written
 	out := map[string][][2]float64{}
 	err = c.percentiles(ctx, db, filepath.Join(run.Executor().Session().TmpPath(), "pairs.parquet"))
-	for rows := range slices.Chunk(c.Rows, len(pipeline.Quantiles)) { // all flows last: a service may be named like them
-		var of [][2]float64
-		for _, r := range rows {
-			if s.Plan.byFCT() {
-				r.Lo, r.Hi = r.FCTLo, r.FCTHi
-			}
-			of = append(of, [2]float64{r.Lo, r.Hi})
+	for _, r := range c.Rows {
+		if s.Plan.byFCT() {
+			r.Lo, r.Hi = r.FCTLo, r.FCTHi
 		}
-		out[rows[0].Group[0]] = of
+		out[r.Group[0]] = append(out[r.Group[0]], [2]float64{r.Lo, r.Hi})
 	}
 	return out, err
 }

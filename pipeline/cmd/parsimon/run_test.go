@@ -108,6 +108,9 @@ func TestUnreachableHost(t *testing.T) {
 		failure{exitFailed, "0:1", append(run, "0:1")}) // there is no such cable
 	contains(t, must(t, append(run, "0:3", "--allow-unreachable")...), "200 flows have no path")
 	mustFail(t, failure{exitFailed, "200 flows have no path", append(run, "0:3")})
+	contains(t, must(t, append(run, "3", "--allow-unreachable", "--name", "cut")...), "300 flows have no path")
+	mustFail(t, failure{exitFailed, "no flow has a path", []string{"sweep", "cut", "--lake", filepath.Join(dir, "lake"), "--set",
+		"delay.0:3=1us,2us"}})
 }
 
 // Buffers of switches belong to the scenario: the answer is of the whole network, with drops or pauses by link and in
