@@ -269,6 +269,27 @@ func TestSeveralFormats(t *testing.T) {
 	}
 }
 
+// A flow that two logs have starts when the log that knows it better says, whichever has the earlier time.
+func TestStartOfSeveralObservers(t *testing.T) {
+	d := newTrace(t, 1)
+	d.write(t, "nfdump.csv", "firstSeen,duration,proto,srcAddr,srcPort,dstAddr,dstPort,packets,bytes\n"+
+		"2026-01-31 00:00:00.302,0.6,TCP,10.0.0.1,40000,10.0.0.2,443,10,5000\n")
+	tr := d.trace(0)
+	m, err := ingest.FormatMapping("nfdump")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr.Mappings, tr.Sources = append(tr.Mappings, m), append(tr.Sources, d.path("nfdump.csv"))
+	if r, err := Ingest(t.Context(), tr, d.settings()); err != nil || r.Flows != 100 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	l, _ := d.open(t)
+	start, err := ask(t, l, "SELECT start_ns // 1000000 FROM workload_flows WHERE size_bytes = 5000")
+	if err != nil || start != "1769817600302" {
+		t.Errorf("start %s ms, %v", start, err)
+	}
+}
+
 // A workload has one mapping of each format. Another one is refused for files that it holds, too: what it holds of them
 // would not change.
 func TestOtherMapping(t *testing.T) {

@@ -49,9 +49,9 @@ type MergeStats struct {
 // Records of flow logs are merged: records of the same two hosts, protocol and ports are one flow until IdleNS pass
 // without a packet. If several observers saw the flow, the one that counted the most bytes of it applies. With
 // sampled packets an observer may by chance have sampled none of a flow, so there one observer applies for each pair
-// of hosts: the one that counted the most bytes between them. A start that is known to a second, say, is drawn within
-// that second: the flows that a host starts in it follow each other after log-normal gaps, scaled to fill it, in
-// random order. Flows are numbered in start order.
+// of hosts: the one that counted the most bytes between them. A start is known to a second, say, or, where several
+// observers saw the flow, within what they agree on. There it is drawn: the flows that a host starts in one second
+// follow each other after log-normal gaps, scaled to fill it, in random order. Flows are numbered in start order.
 func (in *Ingester) Merge(ctx context.Context, sources []MergeSource) (stats MergeStats, err error) {
 	m := &merging{Ingester: in, sources: sources, stats: &stats}
 	m.all = duckdb.ScanParquet(names.Of(sources, func(s MergeSource) string { return s.RecordsFile })...)
@@ -213,8 +213,10 @@ WHERE f.flow_id IS NULL OR k.source = f.source AND k."row" = f."row")`, err
 const connection = "src, dst, protocol, src_port, dst_port"
 
 // kept are the columns of a flow that do not depend on the order of its records, nor on who observed them.
-const kept = "min(resolution_ns) AS resolution_ns, bool_or(sampled) AS sampled, max(service) AS service, " +
-	"max(vnet) AS vnet, max(dscp) AS dscp"
+const kept = "bool_or(sampled) AS sampled, max(service) AS service, max(vnet) AS vnet, max(dscp) AS dscp"
+
+// latestStart is the start of a flow: the latest that agrees with the observer that knows soonest that it has begun.
+const latestStart = "max(start_ns) FILTER (start_ns < until_ns OR start_ns + resolution_ns = until_ns)"
 
 // passBytes is an upper bound, measured, of DuckDB's memory per record or flow while it merges or draws starts.
 const passBytes = 1024
@@ -251,12 +253,16 @@ WITH marked AS (
   FROM marked
 ), observed AS (
   SELECT
-    %[1]s, flow, observer, CAST(sum(size_bytes) AS HUGEINT) AS size_bytes, min(start_ns) AS start_ns, %[7]s
+    %[1]s, flow, observer, CAST(sum(size_bytes) AS HUGEINT) AS size_bytes, min(start_ns) AS start_ns,
+    min(resolution_ns) AS resolution_ns, %[7]s
   FROM numbered GROUP BY %[1]s, flow, observer
+), bounded AS (
+  SELECT *, min(start_ns + resolution_ns) OVER (PARTITION BY %[1]s, flow) AS until_ns FROM observed
 )
 SELECT
-  %[1]s, CAST(least(max(size_bytes), %[6]d) AS BIGINT) AS size_bytes, min(start_ns) AS start_ns, %[7]s
-FROM observed GROUP BY %[1]s, flow`, connection, records, m.o.IdleNS, passes, p, maxFlowBytes, kept)
+  %[1]s, CAST(least(max(size_bytes), %[6]d) AS BIGINT) AS size_bytes, %[8]s AS start_ns,
+  min(until_ns) - %[8]s AS resolution_ns, %[7]s
+FROM bounded GROUP BY %[1]s, flow`, connection, records, m.o.IdleNS, passes, p, maxFlowBytes, kept, latestStart)
 		if err := m.copy(ctx, query, file, false); err != nil {
 			return err
 		}

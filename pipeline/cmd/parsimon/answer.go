@@ -58,14 +58,18 @@ func (e *env) judged(value any, people *text.Answer, verdict error) error {
 
 // declareGates declares --fail-if. Conditions on changes need a base.
 func (e *env) declareGates(f *pflag.FlagSet, base bool) {
+	example := "'service=storage p99_slowdown > 5'"
+	if base {
+		example += " or 'p99_change > 10%'"
+	}
 	parseEach(f, &e.gates, func(condition string) (gate.Gate, error) {
 		g, err := gate.Parse(condition)
 		if err == nil && g.Change && !base {
 			err = errors.New("a change needs a base, which what-if and compare have")
 		}
 		return g, err
-	}, "fail-if", "exit with 3 if a condition is true, such as 'service=storage p99_slowdown > 5'; may be repeated. "+
-		"Selects flows by "+strings.Join(gate.Columns(), ", "))
+	}, "fail-if", "exit with 3 if a condition is true, such as "+example+"; may be repeated. Selects flows by "+
+		strings.Join(gate.Columns(), ", "))
 }
 
 // metrics are what --metrics-file gets when a command ends, in Prometheus' text format, as the textfile collector of

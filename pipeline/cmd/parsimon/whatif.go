@@ -61,7 +61,7 @@ var whatIfCommand = command{
 		group(f, "Changes", func() { declareChanges(f, &c) })
 		how.declare(e, f)
 		r.declareEstimate(f)
-		r.defaultAuto(f, "as BASE was estimated, if it was; else as run chooses")
+		r.defaultAuto(f, "exact for both if BASE was estimated by it; else as run chooses")
 		return func(ctx context.Context, args []string) error {
 			if len(c.Do)+len(c.PathMoves.Said())+len(c.Settings) == 0 {
 				return usagef("say what changes: --fail, --add-cable, --bandwidth, --delay, --scale, --move, --balance, --event, " +
@@ -298,8 +298,8 @@ var sweepCommand = command{
 		f.BoolVar(&parameters.Exact, "exact", false,
 			"with --set: also simulate the whole network, packet by packet, for each combination (slow)")
 		intVar(f, &parameters.MaxRuns, 1, math.MaxInt32, "max-runs", "with --set: refuse more combinations")
-		f.Float64Var(&plan.Quantile, "quantile", plan.Quantile, "quantile of slowdown to rank by: 0.5, 0.9, 0.99 or 0.999")
-		f.StringVar(&plan.Service, "service", "", "service whose flows count; default: all flows")
+		f.Float64Var(&plan.Quantile, "quantile", plan.Quantile, "with --fail: quantile to rank by: 0.5, 0.9, 0.99 or 0.999")
+		f.StringVar(&plan.Service, "service", "", "with --fail: service whose flows count; default: all flows")
 		intVar(f, &show, 0, math.MaxInt32, "show", "how many to show")
 		e.declareForm(f, forms...)
 		r.declareEstimate(f)
@@ -318,6 +318,9 @@ var sweepCommand = command{
 				return usagef("want --fail each:TIER or --set KEY=V,V (--exact goes with --set)")
 			case set && plan.Tier != "":
 				return usagef("--fail each:TIER does not go with --set, where fail=[A:B],[C:D] and events=[...] are keys")
+			case set && (f.Changed("service") || f.Changed("quantile")):
+				return usagef("--service and --quantile rank the cables of --fail; with --set, --until judges a service, and " +
+					"query slowdown_by_service has its percentiles")
 			case !slices.Contains(pipeline.Quantiles, plan.Quantile):
 				return usagef("--quantile %v: must be one of %v", plan.Quantile, pipeline.Quantiles)
 			}
