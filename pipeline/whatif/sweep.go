@@ -278,16 +278,17 @@ func servicePercentiles(ctx context.Context, e *pipeline.Estimation) (percentile
 
 // intervals are those of a SweptCable. Flows are drawn in pairs, as in Compare.
 func (s *sweeper) intervals(ctx context.Context, run *pipeline.Estimation) (map[string][][2]float64, error) {
-	g, err := run.Generated()
-	c := Comparison{joined: &join{byRow: g.Closed()}, by: []string{"service"}}
-	for to, e := range map[**side]*pipeline.Estimation{&c.joined.base: s.base, &c.joined.other: run} {
-		scan, failed := e.Scan(schema.Slowdowns)
-		*to = &side{scans: map[string]string{schema.Slowdowns.Name: scan}}
-		err = errors.Join(err, failed)
+	of := func(e *pipeline.Estimation) (*side, error) {
+		scan, err := e.Scan(schema.Slowdowns)
+		return &side{scans: map[string]string{schema.Slowdowns.Name: scan}}, err
 	}
-	if err != nil {
+	g, err := run.Generated()
+	base, baseErr := of(s.base)
+	other, otherErr := of(run)
+	if err := errors.Join(err, baseErr, otherErr); err != nil {
 		return nil, err
 	}
+	c := Comparison{joined: &join{base, other, g.Closed()}, by: []string{"service"}}
 	db, err := run.OpenDuckDB(ctx)
 	if err != nil {
 		return nil, err
