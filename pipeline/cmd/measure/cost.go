@@ -9,6 +9,9 @@ import (
 // alternate measures several things in turn, so that what else the machine does slows all of them.
 func (b *bench) alternate(rounds int, sides ...func() float64) []figures {
 	all := make([]figures, len(sides))
+	if b.short {
+		rounds = 1
+	}
 	for range rounds {
 		for i, side := range sides {
 			all[i].add("", side())
@@ -25,8 +28,8 @@ func (b *bench) ratios(what, unit string, ours, theirs figures) {
 // benchKernel compares the link kernel with the reference link simulator on the same link cases, alternating.
 func benchKernel(ctx context.Context, b *bench) {
 	reference, cases := b.sharedPath("tools", "minim-bench"), b.sharedPath("reference", "links")
-	figure := func(text string, _ float64) float64 { return b.number(text, `ns_per_packet_hop ([\d.]+)`) }
-	took := b.alternate(b.count(5),
+	figure := func(text string) float64 { return b.number(text, `ns_per_packet_hop ([\d.]+)`) }
+	took := b.alternate(5,
 		func() float64 { return figure(b.execute(ctx, nil, reference, cases)) },
 		func() float64 { return figure(b.parsimon(ctx, "bench-kernel", "--cases", cases)) })
 	b.header("what", "ours", "reference", "ratio")
@@ -41,49 +44,27 @@ func benchRun(ctx context.Context, b *bench) {
 	for _, s := range b.sources(b.names([]string{"95"}, []string{"47"})) {
 		lake := b.lake()
 		b.run(ctx, lake, append(slices.Clone(s.flags), "--estimator", "independent")...)
-		list, _ := b.parsimon(ctx, "query", "--lake", lake, "--format", "json", "--sql",
+		list := b.parsimon(ctx, "query", "--lake", lake, "--format", "json", "--sql",
 			"SELECT flow_id AS id, src, dst, size_bytes AS size, start_ns AS start FROM flows")
 		input := b.file("flows.json", list)
 		sides := []func() float64{func() float64 {
-			text, _ := b.execute(ctx, []string{"UNPOLAR=1", "RAYON_NUM_THREADS=2"},
+			text := b.execute(ctx, []string{"UNPOLAR=1", "RAYON_NUM_THREADS=2"},
 				reference, s.flags[1], input, b.tmp+"/out.csv") // the topology
 			return b.number(text, `total_without_read ([\d.]+)`)
 		}}
-		ways := b.ways("independent", "flow")
+		ways := []string{"independent", "flow"}
 		for _, way := range ways {
 			sides = append(sides, func() float64 {
-				e := b.run(ctx, b.lake(), slices.Concat(s.flags, []string{"--workers", "2"}, estimator(way))...)
+				e := b.run(ctx, b.lake(), append(slices.Clone(s.flags), "--workers", "2", "--estimator", way)...)
 				for _, first := range e.Stages[:min(1, len(e.Stages))] { // it reads the flow file
 					e.Seconds -= first.Seconds
 				}
 				return e.Seconds
 			})
 		}
-		took := b.alternate(b.count(3), sides...)
+		took := b.alternate(3, sides...)
 		for i, way := range ways {
 			b.ratios(fmt.Sprintf("estimate of scenario %s by `%s`, two threads", s.name, way), " s", took[i+1], took[0])
 		}
-	}
-}
-
-// benchExact compares what estimates by link cases, in two passes, cost with the simulation of the whole network,
-// alternating, and with what a run chooses by default.
-func benchExact(ctx context.Context, b *bench) {
-	b.printf("Medians of whole runs in processor seconds, cache off. Ratios of each round: median, least, greatest.")
-	b.header("scenario", "packet-hops", "`flow`", "`exact`", "default", "`flow` / `exact`")
-	names := []string{"chain-60", "slowplane-60", "ft8-ws-60", "95", "47", "7", "1001", "incast-64k-30"}
-	for _, s := range b.sources(b.names([]string{"mini-mix"}, names)) {
-		var hops float64
-		var chosen string
-		side := func(way string) func() float64 {
-			return func() float64 {
-				e := b.run(ctx, b.lake(), slices.Concat(s.flags, []string{"--cache", "off"}, estimator(way))...)
-				hops, chosen = max(hops, e.Whole), e.Variant
-				return e.processor
-			}
-		}
-		took := b.alternate(b.count(3), side("flow"), side("exact"), side("auto"))
-		b.row(s.name, si(hops), decimal(took[0].median()), decimal(took[1].median()),
-			decimal(took[2].median())+" ("+chosen+")", took[0].over(took[1]))
 	}
 }

@@ -13,12 +13,10 @@ import (
 
 // An estimate is what a run of parsimon reports.
 type estimate struct {
-	Scenario  string `json:"scenario_id"`
-	Variant   string
-	Seconds   float64
-	Stages    []struct{ Seconds float64 }
-	Whole     float64 `json:"whole_network_packet_hops"`
-	processor float64 // seconds of the process, user and system
+	Scenario string `json:"scenario_id"`
+	Variant  string
+	Seconds  float64
+	Stages   []struct{ Seconds float64 }
 }
 
 // where selects the estimate's rows in SQL.
@@ -28,9 +26,7 @@ func (e estimate) where() string {
 
 // run estimates a scenario. The arguments are those of parsimon run.
 func (b *bench) run(ctx context.Context, lake string, args ...string) (e estimate) {
-	text, processor := b.parsimon(ctx, append([]string{"run", "--lake", lake, "--format", "json"}, args...)...)
-	b.decode(text, &e)
-	e.processor = processor
+	b.decode(b.parsimon(ctx, append([]string{"run", "--lake", lake, "--format", "json"}, args...)...), &e)
 	return e
 }
 
@@ -88,15 +84,9 @@ func (v validation) bins() string {
 	return strings.Join(text, " / ")
 }
 
-// validate compares an estimate, made with the flags how, with a truth: exact or a Parquet file.
-func (b *bench) validate(ctx context.Context, lake string, e estimate, how []string, truth string) validation {
-	if slices.Contains(how, "auto") { // what it chose
-		how = []string{"--estimator", e.Variant}
-		if passes, ok := strings.CutPrefix(e.Variant, "flow-"); ok {
-			how = []string{"--estimator", "flow", "--passes", passes}
-		}
-	}
-	b.parsimon(ctx, append([]string{"validate", "--lake", lake, "--scenario", e.Scenario, "--truth", truth}, how...)...)
+// validate compares an estimate with a truth: exact or a Parquet file.
+func (b *bench) validate(ctx context.Context, lake string, e estimate, truth string) validation {
+	b.parsimon(ctx, "validate", "--lake", lake, "--scenario", e.Scenario+"@"+e.Variant, "--truth", truth)
 	v := validation{}
 	for _, r := range query[struct {
 		Bin    string `json:"size_bin"`
@@ -156,16 +146,6 @@ func abs(x float64) float64 { return max(x, -x) }
 
 func decimal(x float64) string { return fmt.Sprintf("%.1f", x) }
 
-// si prints a number with three digits and a prefix.
-func si(x float64) string {
-	prefixes := []string{"", " k", " M", " G", " T"}
-	i := 0
-	for ; x >= 1000 && i < len(prefixes)-1; i++ {
-		x /= 1000
-	}
-	return fmt.Sprintf("%.3g%s", x, prefixes[i])
-}
-
 // A warning must name an estimate with an error from the first on, and should not name one below the second.
 const (
 	namedError    = 0.1
@@ -203,8 +183,8 @@ type judged struct {
 }
 
 // judge holds an estimate against the truth. Bounds of intervals are known to the width of a cell of slowdown, 0.2%.
-func (b *bench) judge(ctx context.Context, lake string, e estimate, way []string, truth string) judged {
-	j := judged{bySize: b.validate(ctx, lake, e, way, truth)}
+func (b *bench) judge(ctx context.Context, lake string, e estimate, truth string) judged {
+	j := judged{bySize: b.validate(ctx, lake, e, truth)}
 	j.errors = j.bySize["all"].errors
 	for _, s := range question[serviceErrors](ctx, b, lake, "error_by_service", e) {
 		if s.Service == "main" && s.Truth == "exact" {
@@ -376,7 +356,6 @@ func otherKinds(*bench) []string {
 // compare prints the errors of estimates of scenarios, each in several ways: of the slowdown percentiles of all flows,
 // and of p99 by flow size; and what each estimate says of itself.
 func (b *bench) compare(ctx context.Context, from []source, ways ...string) {
-	ways = b.ways(ways...)
 	b.printf("Errors of p50 / p90 / p99 / p99.9 of slowdown, and of p99 by flow size, %s; – for 1,000 flows or fewer. "+
 		"The intervals of these four percentiles of all flows hold the truth or do not.", strings.Join(sizeBins, " / "))
 	head := []string{"scenario", "busiest link", "mean of the top 10%", "published"}
@@ -388,9 +367,8 @@ func (b *bench) compare(ctx context.Context, from []source, ways ...string) {
 	for _, s := range from {
 		lake, cells := b.lake(), []any{s.name, "", "", cmp.Or(s.beside, "–")}
 		for i, way := range ways {
-			flags := estimator(way)
-			e := b.run(ctx, lake, slices.Concat(s.flags, flags)...)
-			j, of := b.judge(ctx, lake, e, flags, s.truth), b.loads(ctx, lake, e)
+			e := b.run(ctx, lake, append(slices.Clone(s.flags), "--estimator", way)...)
+			j, of := b.judge(ctx, lake, e, s.truth), b.loads(ctx, lake, e)
 			cells[1], cells[2] = share(of.Largest), share(of.Top10)
 			shown := j.errors.String()
 			if way == "auto" {

@@ -48,7 +48,6 @@ func measurements() []measurement {
 			compared("held-out/microbursts", shipped("held-out"), "flow", "auto")},
 		{"bench-kernel", "", "link kernel against the reference link simulator", benchKernel},
 		{"bench-run", "SCENARIO", "a whole estimate against the reference", benchRun},
-		{"bench-exact", "SCENARIO", "estimates by link cases against the whole-network simulation", benchExact},
 	}
 }
 
@@ -71,10 +70,6 @@ func command(ctx context.Context, args []string) (err error) {
 	flags := pflag.NewFlagSet("measure", pflag.ContinueOnError)
 	flags.StringVar(&b.program, "parsimon", "bin/parsimon", "the program to measure")
 	flags.StringVar(&b.shared, "shared", "../shared", "folder of the ground truth and of the reference's programs")
-	flags.StringVar(&b.keep, "lake", "", "a lake to use and keep; default: temporary ones")
-	flags.StringVar(&b.how, "ways", "", "flags of the estimates to measure, separated by semicolons, "+
-		"e.g. \"independent;flow --passes 1\"; the first word is the estimator")
-	flags.IntVar(&b.rounds, "rounds", 0, "rounds, pairs or draws; 0: the measurement's own number")
 	flags.BoolVar(&b.short, "short", false, "a small part of the measurement, to try it")
 	flags.BoolVar(&b.write, "write", false, "write datasets/results/NAME.md")
 	flags.Usage = func() { fmt.Fprint(os.Stderr, usage(flags)) }
@@ -90,8 +85,8 @@ func command(ctx context.Context, args []string) (err error) {
 		if m.name != flags.Arg(0) {
 			continue
 		}
-		if b.write && (b.short || len(b.args) > 0 || b.how != "") {
-			return errors.New("--write is for the whole measurement: without --short, --ways and arguments")
+		if b.write && (b.short || len(b.args) > 0) {
+			return errors.New("--write is for the whole measurement: without --short and arguments")
 		}
 		if b.tmp, err = os.MkdirTemp("", "measure-"); err != nil {
 			return err
@@ -109,7 +104,7 @@ func command(ctx context.Context, args []string) (err error) {
 
 // provenance says at which commit, when and where figures were measured.
 func (b *bench) provenance(ctx context.Context) string {
-	commit, _ := b.execute(ctx, nil, "git", "describe", "--always", "--dirty", "--exclude=*")
+	commit := b.execute(ctx, nil, "git", "describe", "--always", "--dirty", "--exclude=*")
 	info, _ := os.ReadFile("/proc/cpuinfo") // absent on other systems
 	processor := runtime.GOARCH
 	if found := regexp.MustCompile(`(?m)^model name\s*: (.+)$`).FindSubmatch(info); found != nil {
@@ -130,10 +125,9 @@ func usage(flags *pflag.FlagSet) string {
 
 // A bench is what all measurements share: the settings of the command line, a temporary directory, and the output.
 type bench struct {
-	program, shared, keep, how string
-	rounds                     int
-	short, write               bool
-	args                       []string
+	program, shared string
+	short, write    bool
+	args            []string
 
 	tmp string
 	out strings.Builder // the Markdown that was printed
@@ -171,39 +165,11 @@ func (b *bench) row(cells ...any) {
 	b.printf("| %s |", strings.Join(text, " | "))
 }
 
-// lake returns the lake to use: the one of --lake, or a new one in place of the last temporary one.
+// lake returns a new lake in place of the last one.
 func (b *bench) lake() string {
-	if b.keep != "" {
-		return b.keep
-	}
 	path := filepath.Join(b.tmp, "lake")
 	b.fail(os.RemoveAll(path))
 	return path
-}
-
-// ways returns the values of --ways, or the given ones.
-func (b *bench) ways(otherwise ...string) (ways []string) {
-	if b.how == "" {
-		return otherwise
-	}
-	for way := range strings.SplitSeq(b.how, ";") {
-		ways = append(ways, strings.TrimSpace(way))
-	}
-	return ways
-}
-
-// estimator turns a way into flags.
-func estimator(way string) []string { return append([]string{"--estimator"}, strings.Fields(way)...) }
-
-// count returns the value of --rounds, 1 with --short, or the given one.
-func (b *bench) count(otherwise int) int {
-	switch {
-	case b.rounds > 0:
-		return b.rounds
-	case b.short:
-		return 1
-	}
-	return otherwise
 }
 
 // names returns the arguments, or the given names: the short ones with --short.
@@ -236,10 +202,10 @@ func (b *bench) file(name, content string) string {
 	return path
 }
 
-// execute runs a program and returns its stdout and the processor seconds it took.
-func (b *bench) execute(ctx context.Context, env []string, program string, args ...string) (string, float64) {
+// execute runs a program and returns its stdout.
+func (b *bench) execute(ctx context.Context, env []string, program string, args ...string) string {
 	if b.err != nil {
-		return "", 0
+		return ""
 	}
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), env...)
@@ -247,28 +213,26 @@ func (b *bench) execute(ctx context.Context, env []string, program string, args 
 	cmd.Stdout, cmd.Stderr = &out, &log
 	if err := cmd.Run(); err != nil {
 		b.fail(fmt.Errorf("%s %s: %w\n%s", program, strings.Join(args, " "), err, log.String()))
-		return "", 0
+		return ""
 	}
-	return out.String(), (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
+	return out.String()
 }
 
 // parsimon runs a command of the program.
-func (b *bench) parsimon(ctx context.Context, args ...string) (string, float64) {
+func (b *bench) parsimon(ctx context.Context, args ...string) string {
 	return b.execute(ctx, nil, b.program, append(args, "--quiet")...)
 }
 
 // query answers a SELECT. The names of its columns are the JSON names of T's fields.
 func query[T any](ctx context.Context, b *bench, lake, sql string) (rows []T) {
-	text, _ := b.parsimon(ctx, "query", "--lake", lake, "--format", "json", "--sql", sql)
-	b.decode(text, &rows)
+	b.decode(b.parsimon(ctx, "query", "--lake", lake, "--format", "json", "--sql", sql), &rows)
 	return rows
 }
 
 // question answers a question of the library about an estimate.
 func question[T any](ctx context.Context, b *bench, lake, name string, e estimate) (rows []T) {
-	text, _ := b.parsimon(ctx, "query", name, "--lake", lake, "--format", "json",
-		"--param", "scenario="+e.Scenario, "--param", "variant="+e.Variant)
-	b.decode(text, &rows)
+	b.decode(b.parsimon(ctx, "query", name, "--lake", lake, "--format", "json",
+		"--param", "scenario="+e.Scenario, "--param", "variant="+e.Variant), &rows)
 	return rows
 }
 
