@@ -110,7 +110,7 @@ sampling-test: ## estimates from windows: coverage, changes by common windows, a
 	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run 'TestCoverage|TestCompareCoverage|TestHourlyIngest' -v ./pipeline/sampling ./pipeline/cmd/parsimon
 
 ##@ Measure (minutes to hours; ARGS="--short" tries one, ARGS="--write" writes its page of datasets/results)
-MEASUREMENTS := accuracy own-accuracy constants honesty held-out bench-kernel bench-run
+MEASUREMENTS := accuracy own-accuracy constants honesty held-out bench-kernel bench-run bench-exact
 .PHONY: $(MEASUREMENTS)
 accuracy: ## estimators against ns-3 on the shared scenarios (needs ../shared)
 own-accuracy: ## estimators against --exact on the shipped scenarios
@@ -119,5 +119,6 @@ honesty: ## warnings and intervals of the default against its errors (needs ../s
 held-out: ## the same on networks and traffic of other kinds, on which nothing was chosen, against --exact
 bench-kernel: ## link kernel against the reference link simulator, alternating (needs ../shared)
 bench-run: ## a whole estimate against the reference's, alternating (needs ../shared)
+bench-exact: ## processor time of two passes of link cases and of the whole network, alternating (needs ../shared)
 $(MEASUREMENTS): build
 	@go run ./pipeline/cmd/measure $@ --parsimon $(BIN)/parsimon --shared $(SHARED) $(ARGS)

@@ -68,3 +68,21 @@ func benchRun(ctx context.Context, b *bench) {
 		}
 	}
 }
+
+// benchExact compares the processor time of two passes of link cases with that of the whole network, alternating. The
+// prediction by which a run chooses is fitted to its table (pipeline/auto.go).
+func benchExact(ctx context.Context, b *bench) {
+	b.printf("Medians of whole runs in processor seconds, cache off. Ratios of each round: median, least, greatest.")
+	b.header("scenario", "`flow`", "`exact`", "`flow` / `exact`")
+	names := []string{"chain-60", "slowplane-60", "ft8-ws-60", "95", "47", "7", "1001", "incast-64k-30"}
+	for _, s := range b.sources(b.names([]string{"mini-mix"}, names)) {
+		side := func(way string) func() float64 {
+			return func() float64 {
+				b.run(ctx, b.lake(), append(slices.Clone(s.flags), "--cache", "off", "--estimator", way)...)
+				return b.processor.Seconds()
+			}
+		}
+		took := b.alternate(3, side("flow"), side("exact"))
+		b.row(s.name, decimal(took[0].median()), decimal(took[1].median()), took[0].over(took[1]))
+	}
+}

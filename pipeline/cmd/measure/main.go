@@ -48,6 +48,7 @@ func measurements() []measurement {
 			compared("held-out/microbursts", shipped("held-out"), "flow", "auto")},
 		{"bench-kernel", "", "link kernel against the reference link simulator", benchKernel},
 		{"bench-run", "SCENARIO", "a whole estimate against the reference", benchRun},
+		{"bench-exact", "SCENARIO", "two passes of link cases against the whole network", benchExact},
 	}
 }
 
@@ -129,9 +130,10 @@ type bench struct {
 	short, write    bool
 	args            []string
 
-	tmp string
-	out strings.Builder // the Markdown that was printed
-	err error
+	tmp       string
+	out       strings.Builder // the Markdown that was printed
+	processor time.Duration   // of the last program, user and system
+	err       error
 }
 
 // fail records the first error. After it nothing is run or printed, and all values are zero.
@@ -215,6 +217,7 @@ func (b *bench) execute(ctx context.Context, env []string, program string, args 
 		b.fail(fmt.Errorf("%s %s: %w\n%s", program, strings.Join(args, " "), err, log.String()))
 		return ""
 	}
+	b.processor = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	return out.String()
 }
 
