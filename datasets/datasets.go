@@ -29,13 +29,7 @@ const (
 	Scenarios  Kind = "scenarios"
 )
 
-// ext returns the file extension of the kind.
-func (k Kind) ext() string {
-	if k == Sizes {
-		return ".txt"
-	}
-	return ".yaml"
-}
+var extensions = map[Kind]string{Sizes: ".txt", Topologies: ".yaml", Scenarios: ".yaml"}
 
 // Read returns the content of a data set. The name has neither the folder of the kind nor the extension, e.g.
 // "accuracy/calm". The error wraps fs.ErrNotExist if there is no such data set.
@@ -43,7 +37,7 @@ func Read(kind Kind, name string) ([]byte, error) {
 	if !fs.ValidPath(name) || strings.ContainsAny(name, `\.`) {
 		return nil, fs.ErrNotExist
 	}
-	return files.ReadFile(path.Join(string(kind), name+kind.ext()))
+	return files.ReadFile(path.Join(string(kind), name+extensions[kind]))
 }
 
 // Names returns the names of all data sets of a kind, sorted.
@@ -51,7 +45,7 @@ func Names(kind Kind) []string {
 	var names []string
 	err := fs.WalkDir(files, string(kind), func(name string, e fs.DirEntry, err error) error {
 		if err == nil && !e.IsDir() {
-			names = append(names, strings.TrimSuffix(strings.TrimPrefix(name, string(kind)+"/"), kind.ext()))
+			names = append(names, strings.TrimSuffix(strings.TrimPrefix(name, string(kind)+"/"), extensions[kind]))
 		}
 		return err
 	})

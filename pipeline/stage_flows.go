@@ -223,7 +223,7 @@ func (m *Model) unreachable(generate engine.Records, loads *stages.Loads) (n int
 			if stages.ComputeStep(src[i], dst[i], size[i]) {
 				continue
 			}
-			if path, err = m.Router.Path(id, src[i], dst[i], path); err != nil {
+			if path, err = m.Router.Path(id, src[i], dst[i], path[:0]); err != nil {
 				return err
 			}
 		}

@@ -110,22 +110,19 @@ func (t Table) Views() []View {
 	if t.Temporary {
 		return nil
 	}
-	scenario := View{Name: t.Name, Hive: []string{"scenario"}}
+	hive, workload := []string{"scenario"}, []string{"workload"}
 	if t.Variant {
-		scenario.Hive = append(scenario.Hive, "variant")
+		hive = append(hive, "variant")
 	}
 	switch {
 	case t.OfAnswer():
-		all := scenario
-		all.Name += AllVariants
-		scenario.Answer = true
-		return []View{scenario, all}
+		return []View{{t.Name, hive, true}, {t.Name + AllVariants, hive, false}}
 	case t.Scope == OfWorkload:
-		return []View{{Name: t.Name, Hive: []string{"workload"}}}
+		return []View{{t.Name, workload, false}}
 	case t.Scope == OfBoth:
-		return []View{scenario, {Name: "workload_" + t.Name, Hive: []string{"workload"}}}
+		return []View{{t.Name, hive, false}, {"workload_" + t.Name, workload, false}}
 	}
-	return []View{scenario}
+	return []View{{t.Name, hive, false}}
 }
 
 // Arrow returns the Arrow schema of the table. Its metadata has the table's name and Version.

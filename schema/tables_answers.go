@@ -7,35 +7,24 @@ var (
 	Slowdowns = Table{
 		Name: "slowdowns", Doc: "The estimate: one row per simulated flow.",
 		Grain: "flow", Key: []string{"flow_id"}, Sort: []string{"flow_row"}, Variant: true,
-		Columns: []Column{
-			{"flow_id", i64, false, "", "flow"},
-			{"flow_row", i64, false, "", "row of the flow in table flows; key for hop_contributions and hop_delays"},
-			{"src", i32, false, "", "sending host"},
-			{"dst", i32, false, "", "receiving host"},
-			{"service", str, false, "", "as in flows"},
-			{"vnet", str, false, "", "as in flows"},
-			{"size_bytes", i64, false, "bytes", "size of the flow"},
-			{"start_ns", i64, false, "ns", "start time of the flow; of one that waits for others, when it started"},
-			{"hops", i16, false, "", "number of links on the path; where paths move, of the first; 0: a compute step (exact_fcts)"},
-			{"ideal_ns", i64, false, "ns", "FCT of the flow alone on this path, with a window that never binds; at most fct_ns"},
-			{"fct_ns", i64, false, "ns", "FCT, estimated or simulated"},
-			{"window_ns", i64, false, "ns", "part of fct_ns - ideal_ns that is due to a window smaller than the path needs"},
-			{"slowdown", f64, false, "", "fct_ns / ideal_ns, at least 1"},
-			{"retransmissions", i32, false, "", "packets of the flow that were sent again; 0 where nothing is lost"},
-			{"reordered", i32, false, "", "packets that arrived after one that was sent later (RFC 4737)"},
-		},
+		Columns: slices.Concat(Flows.Select("flow_id"), Hops.Select("flow_row"),
+			Flows.Select("src", "dst", "service", "vnet", "size_bytes"), []Column{
+				{"start_ns", i64, false, "ns", "start time of the flow; of one that waits for others, when it started"},
+				{"hops", i16, false, "", "number of links on the path; where paths move, of the first; 0: a compute step (exact_fcts)"},
+				{"ideal_ns", i64, false, "ns", "FCT of the flow alone on this path, with an unlimited window; at most fct_ns"},
+				{"fct_ns", i64, false, "ns", "FCT, estimated or simulated"},
+				{"window_ns", i64, false, "ns", "part of fct_ns - ideal_ns that is due to a window smaller than the path needs"},
+				{"slowdown", f64, false, "", "fct_ns / ideal_ns, at least 1"},
+				{"retransmissions", i32, false, "", "packets of the flow that were sent again; 0 where nothing is lost"},
+				{"reordered", i32, false, "", "packets that arrived after one that was sent later (RFC 4737)"},
+			}),
 	}
 	LinkStats = Table{
 		Name: "link_stats",
 		Doc: "Traffic of each link and statistics of its link case or, with estimator exact, of the link in the whole " +
 			"network. The statistics are 0 for a link that was not simulated (see link_clusters).",
 		Grain: "link", Key: []string{"link_id"}, Sort: []string{"link_id"}, Variant: true,
-		Columns: []Column{
-			{"link_id", i32, false, "", "link"},
-			{"src_node", i32, false, "", "sending node"},
-			{"dst_node", i32, false, "", "receiving node"},
-			{"tier", str, false, "", "as in links"},
-			{"bandwidth_bps", i64, false, "bps", "bandwidth of the link"},
+		Columns: append(Links.Select("link_id", "src_node", "dst_node", "tier", "bandwidth_bps"), []Column{
 			{"available_bps", i64, false, "bps", "bandwidth less that of the ACKs that the link carries"},
 			{"flows", i64, false, "", "number of flows that cross the link; where paths move, on their first paths"},
 			{"bytes", i64, false, "bytes", "their bytes, without headers; where paths move, those sent, with retransmissions"},
@@ -53,7 +42,7 @@ var (
 			{"cached", boo, false, "", "whether the result came from the cache (of a shared file: there)"},
 			{"drops", i64, false, "", "estimator exact: packets that the switch dropped before the link; else 0"},
 			{"paused_ns", i64, false, "ns", "estimator exact: how long the switch at its end paused the sender (PFC)"},
-		},
+		}...),
 	}
 	LinkClasses = Table{
 		Name: "link_classes", Doc: "What each traffic class met at each link, with estimator exact and classes; else empty.",

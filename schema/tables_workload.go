@@ -1,5 +1,7 @@
 package schema
 
+import "slices"
+
 // Tables of ingested traces. They are partitioned by workload: a trace is ingested before any scenario uses it.
 var (
 	Workloads = Table{
@@ -22,12 +24,9 @@ var (
 		Doc: "Usable rows of the source files of a workload, with hosts and labels resolved, " +
 			"before the records of one connection are merged into a flow.",
 		Grain: "input row", Key: []string{"source", "row"}, Sort: []string{}, Scope: OfWorkload,
-		Columns: []Column{
-			{"source", i32, false, "", "number of the file, as in table workloads"},
-			{"row", i64, false, "", "row in the file, from 1"},
+		Columns: slices.Concat(Workloads.Select("source"), Rejects.Select("row"), []Column{
 			{"flow_id", i64, true, "", "id in the file; null if it has none"},
-			{"src", i32, false, "", "sending host"},
-			{"dst", i32, false, "", "receiving host"},
+		}, Flows.Select("src", "dst"), []Column{
 			{"protocol", i16, true, "", "IP protocol number"},
 			{"src_port", i32, true, "", "source port"},
 			{"dst_port", i32, true, "", "destination port"},
@@ -37,9 +36,6 @@ var (
 			{"end_ns", i64, false, "ns", "end time; equal to start_ns if unknown"},
 			{"resolution_ns", i64, false, "ns", "length of the range from start_ns that contains the start; 0: exact"},
 			{"sampled", boo, false, "", "whether the record was made from sampled packets"},
-			{"service", str, false, "", "service; empty if unknown"},
-			{"vnet", str, false, "", "virtual network; empty if unknown"},
-			{"dscp", i16, true, "", "DSCP, 0 to 63; null if unknown"},
-		},
+		}, Flows.Select("service", "vnet", "dscp")),
 	}
 )

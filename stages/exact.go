@@ -108,15 +108,8 @@ func Exact(ctx context.Context, n *topology.Network, r *topology.Router, p simke
 	if err = x.flush(); err == nil && out.Links != nil {
 		err = x.writeLinks()
 	}
-	var classes []linkClassRow
-	for _, l := range n.Links {
-		for i, c := range o.Classes {
-			marked, dropped := x.engine.CountersOf(l.ID, i)
-			classes = append(classes, linkClassRow{l.ID, c.Name, marked, dropped, x.engine.PausedOf(l.ID, i)})
-		}
-	}
 	if err == nil && out.Classes != nil {
-		err = linkClassTable.Write(out.Classes, classes)
+		err = x.writeClasses()
 	}
 	if err == nil && out.Slots != nil {
 		err = x.writeSlots()
@@ -339,7 +332,7 @@ func (x *exact) writeLinks() error {
 			c = linkCounters{
 				PacketsSent: carried.Packets, PacketsMarked: queue.PacketsMarked, BusyNS: busyNS,
 				MaxQueueBytes:    queue.MaxQueueBytes,
-				MeanQueuePackets: float64(waitNS) / float64(max(1, busyNS)), // Little's law, as in addStats
+				MeanQueuePackets: float64(waitNS) / float64(max(1, busyNS)), // Little's law, as in Simulator.counters
 				MeanWaitNS:       float64(waitNS) / float64(carried.Packets),
 			}
 			if queue.MaxQueueBytes > 0 {
@@ -351,6 +344,17 @@ func (x *exact) writeLinks() error {
 		rows = append(rows, row)
 	}
 	return linkStatTable.Write(x.out.Links, rows)
+}
+
+func (x *exact) writeClasses() error {
+	var rows []linkClassRow
+	for _, l := range x.net.Links {
+		for i, c := range x.options.Classes {
+			marked, dropped := x.engine.CountersOf(l.ID, i)
+			rows = append(rows, linkClassRow{l.ID, c.Name, marked, dropped, x.engine.PausedOf(l.ID, i)})
+		}
+	}
+	return linkClassTable.Write(x.out.Classes, rows)
 }
 
 // writeSlots writes table link_slots. Slots of a link are joined to those of the link whose are longest.

@@ -25,8 +25,6 @@ type RouteOptions struct {
 
 // RouteStats counts what Route did.
 type RouteStats struct {
-	Flows       int64 // with a path or not
-	Hops        int64 // rows of table hops
 	PacketHops  int64 // packets × links crossed, the cost of the link cases
 	Unreachable int64 // flows without a path; they have no hops
 }
@@ -129,7 +127,6 @@ func sendAndAckNS(p *simkernel.Params, n *topology.Network, l topology.Link) int
 func (c *routeChunk) add(r *topology.Router, p *simkernel.Params, of *RoutedFlow, opt RouteOptions,
 	stats *RouteStats) error {
 	f := chunkFlow{RoutedFlow: *of, firstLink: -1}
-	stats.Flows++
 	if ComputeStep(f.Src, f.Dst, f.SizeBytes) {
 		c.flows = append(c.flows, f)
 		return nil
@@ -143,7 +140,7 @@ func (c *routeChunk) add(r *topology.Router, p *simkernel.Params, of *RoutedFlow
 			"leave it out, or divide it", f.ID, f.SizeBytes, packets, simkernel.MaxPackets*p.PayloadBytes)
 	}
 	before := len(c.paths)
-	paths, err := r.AppendPath(f.ID, f.Src, f.Dst, c.paths)
+	paths, err := r.Path(f.ID, f.Src, f.Dst, c.paths)
 	c.paths = paths
 	if err != nil {
 		if !opt.AllowUnreachable || !isUnreachable(err) {
@@ -173,7 +170,6 @@ func (c *routeChunk) add(r *topology.Router, p *simkernel.Params, of *RoutedFlow
 		l.load.add(load)
 	}
 	c.flows = append(c.flows, f)
-	stats.Hops += int64(len(path))
 	stats.PacketHops += int64(len(path)) * packets
 	return nil
 }

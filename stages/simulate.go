@@ -111,6 +111,9 @@ func NewSimulator(o SimulatorOptions) (*Simulator, error) {
 func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, feedback schema.Batches,
 	out, stats schema.Sink, progress func(packetHops int64)) (SimulateStats, error) {
 	s.delays, s.stats = s.delays[:0], s.stats[:0]
+	for _, link := range s.Network.Links[lo:hi] {
+		s.stats = append(s.stats, s.Loads.stat(&s.Params, link, s.Omitted[link.ID]))
+	}
 	s.observations.reset()
 	done, err := s.run(ctx, lo, hi, hops, feedback, caseRun{
 		wants: func(id int32) bool {
@@ -118,15 +121,14 @@ func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, feedback s
 			return !omitted && (s.Representative == nil || s.Representative[id] < 0 || s.Representative[id] == id)
 		},
 		done: func(link topology.Link, rows []int32, cached bool) error {
-			s.addStats(link, rows, cached)
+			if len(rows) > 0 {
+				s.stats[link.ID-lo].linkCounters = s.counters(cached)
+			}
 			if s.Estimator == Independent {
 				return s.addDelays(rows, out)
 			}
 			s.observations.add(s, link, rows)
 			return nil
-		},
-		omitted: func(link topology.Link) {
-			s.stats = append(s.stats, s.Loads.stat(&s.Params, link, s.Omitted[link.ID]))
 		},
 		progress: progress,
 	})
@@ -157,7 +159,6 @@ func (s *Simulator) Replay(ctx context.Context, lo, hi int32, hops, feedback sch
 			}
 			return nil
 		},
-		omitted:  func(topology.Link) {},
 		progress: progress,
 	})
 	if err != nil {
@@ -172,8 +173,7 @@ func (s *Simulator) Replay(ctx context.Context, lo, hi int32, hops, feedback sch
 type caseRun struct {
 	wants    func(link int32) bool
 	done     func(link topology.Link, rows []int32, cached bool) error // also called for links without flows
-	omitted  func(link topology.Link)
-	progress func(packetHops int64) // may be nil
+	progress func(packetHops int64)                                    // may be nil
 }
 
 // run simulates the wanted cases of [lo, hi), one after the other.
@@ -192,7 +192,6 @@ func (s *Simulator) run(ctx context.Context, lo, hi int32, hops, feedback schema
 		}
 		link := s.Network.Links[id]
 		if !r.wants(id) {
-			r.omitted(link)
 			continue
 		}
 		from, to := s.input.starts[id-lo], s.input.starts[id-lo+1]

@@ -222,17 +222,15 @@ func (s *Simulator) flushDelays(out schema.Sink) error {
 	return err
 }
 
-func (s *Simulator) addStats(link topology.Link, rows []int32, cached bool) {
-	var counters linkCounters
-	if c := &s.result.Counters; len(rows) > 0 {
-		counters = linkCounters{
-			c.PacketsSent, c.PacketsMarked, c.BusyNS, c.MaxQueueBytes, c.MaxQueueAtNS,
-			// Little's law: the sum of waits is the number of waiting packets, integrated over time.
-			float64(c.WaitSumNS) / float64(max(1, c.BusyNS)),
-			float64(c.WaitSumNS) / float64(max(1, c.PacketsSent)), s.share, c.CrowdedNS, cached,
-		}
+// counters are those of the current case.
+func (s *Simulator) counters(cached bool) linkCounters {
+	c := &s.result.Counters
+	return linkCounters{
+		c.PacketsSent, c.PacketsMarked, c.BusyNS, c.MaxQueueBytes, c.MaxQueueAtNS,
+		// Little's law: the sum of waits is the number of waiting packets, integrated over time.
+		float64(c.WaitSumNS) / float64(max(1, c.BusyNS)),
+		float64(c.WaitSumNS) / float64(max(1, c.PacketsSent)), s.share, c.CrowdedNS, cached,
 	}
-	s.stats = append(s.stats, s.Loads.stat(&s.Params, link, counters))
 }
 
 // observationRows are rows of a table of observations or feedback under construction.

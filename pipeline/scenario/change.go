@@ -362,7 +362,7 @@ func parseBandwidth(text string) (func(*application) error, error) {
 	speed, err := topology.ParseSpeedOrShare(value)
 	said := value
 	if speed.Share == 0 {
-		said = topology.FormatBps(speed.BPS)
+		said = topology.FormatBps(speed.BandwidthBps)
 	}
 	of := func(l *topology.Link) (was, is int64) { return l.BandwidthBps, speed.Of(l.BandwidthBps) }
 	return func(a *application) error {

@@ -409,7 +409,7 @@ func (c *Comparison) Text() *text.Answer {
 		c.Flows)
 	if n := len(c.Changed); n > 0 {
 		changed := names.Of(c.Changed, scenario.CableChange.String)
-		a.Linef("%s changed: %s", topology.Count(n, "cable"), topology.Listed(changed, 8)) // --format json has all
+		a.Linef("%s changed: %s", topology.Count(n, "cable"), names.Listed(changed, 8)) // --format json has all
 	}
 	if c.IdealChanged > 0 {
 		a.Linef("The ideal FCT of %d of these flows differs, because bandwidth, delay or length of their paths does. Their "+

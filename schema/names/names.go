@@ -115,9 +115,16 @@ func Find(kind, asked, where string, all []Thing, whole bool) (int, error) {
 	return 0, fmt.Errorf("%q may be any of %s in %s: give the whole id", asked, list(asked, several), where)
 }
 
+// Listed joins names with commas, up to most of them, and says how many more there are.
+func Listed(all []string, most int) string {
+	if more := len(all) - most; more > 0 {
+		all = append(slices.Clone(all[:most]), fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(all, ", ")
+}
+
 // list writes things for an error, the most similar to what was asked for first.
 func list(asked string, all []Thing) string {
-	const most = 20
 	distance := func(t Thing) int {
 		d := Distance(asked, t.ID)
 		for _, name := range t.Names {
@@ -127,19 +134,13 @@ func list(asked string, all []Thing) string {
 	}
 	sorted := slices.Clone(all)
 	slices.SortStableFunc(sorted, func(a, b Thing) int { return cmp.Compare(distance(a), distance(b)) })
-	var texts []string
-	for i, t := range sorted {
-		if i == most {
-			texts = append(texts, fmt.Sprintf("%d more", len(sorted)-i))
-			break
-		}
-		text := t.ID
+	texts := Of(sorted, func(t Thing) string {
 		if len(t.Names) > 0 && t.Names[0] != "" {
-			text += fmt.Sprintf(" (%q)", t.Names[0])
+			return fmt.Sprintf("%s (%q)", t.ID, t.Names[0])
 		}
-		texts = append(texts, text)
-	}
-	return cmp.Or(strings.Join(texts, ", "), "none")
+		return t.ID
+	})
+	return cmp.Or(Listed(texts, 20), "none")
 }
 
 // Of returns the names of things.

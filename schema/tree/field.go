@@ -143,12 +143,7 @@ func (f Field) Scalar() (string, error) {
 }
 
 // ReadText stores a single value as it is written.
-func ReadText(to *string) func(Field) error {
-	return func(f Field) (err error) {
-		*to, err = f.Scalar()
-		return err
-	}
-}
+func ReadText(to *string) func(Field) error { return ReadParsed(to, Verbatim) }
 
 // ReadBool stores true or false.
 func ReadBool(to *bool) func(Field) error {

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"parsimon/schema/names"
 	"parsimon/schema/units"
 	"parsimon/simkernel"
 	"parsimon/simkernel/network"
@@ -135,13 +136,13 @@ func (m *Moves) Configure(r *topology.Router) error {
 		return nil
 	}
 	r.SetWeights(m.linkWeights(r.Net))
-	r.SetHash(hashes[m.Hash])
+	r.Hash = hashes[m.Hash]
 	return r.SetRoutes(m.Routes)
 }
 
-// DefaultGapNS begins a flowlet: three round trips of the paper's networks. (CONGA, SIGCOMM'14, has 500 µs for slower
+// defaultGapNS begins a flowlet: three round trips of the paper's networks. (CONGA, SIGCOMM'14, has 500 µs for slower
 // ones.)
-const DefaultGapNS = 50_000
+const defaultGapNS = 50_000
 
 // Moves are those of a scenario, with all defaults, in one form only. nil: each flow has one path, by ECMP.
 type Moves struct {
@@ -167,15 +168,15 @@ const (
 
 // An Event is what happens to a cable in [FromNS, ToNS), in the time of flow starts.
 type Event struct {
-	Cable        [2]int32 `json:"cable"`             // ids of its ends, the lower first
-	OneWay       int8     `json:"one_way,omitempty"` // 1: to the link from the lower id only, -1: to the other; 0: to both
-	Kind         string   `json:"kind"`
-	Share        float64  `json:"share,omitempty"`         // Loss: of the packets, by chance
-	BurstNS      int64    `json:"burst_ns,omitempty"`      // Loss: mean length of bursts; 0: each packet by itself
-	BandwidthBps int64    `json:"bandwidth_bps,omitempty"` // Rate
-	DelayNS      int64    `json:"delay_ns,omitempty"`      // Delay
-	FromNS       int64    `json:"from_ns"`
-	ToNS         int64    `json:"to_ns,omitempty"` // 0: for ever
+	Cable  [2]int32 `json:"cable"`             // ids of its ends, the lower first
+	OneWay int8     `json:"one_way,omitempty"` // 1: to the link from the lower id only, -1: to the other; 0: to both
+	Kind   string   `json:"kind"`
+	// Loss: the share of the packets, by chance. Rate: a bandwidth.
+	topology.SpeedOrShare
+	BurstNS int64 `json:"burst_ns,omitempty"` // Loss: mean length of bursts; 0: each packet by itself
+	DelayNS int64 `json:"delay_ns,omitempty"` // Delay
+	FromNS  int64 `json:"from_ns"`
+	ToNS    int64 `json:"to_ns,omitempty"` // 0: for ever
 }
 
 // Whole reports whether only a simulation of the whole network can have the moves: a flow has more than one path.
@@ -233,7 +234,7 @@ func (t *Text) Apply(n *topology.Network, former *Moves) (*Moves, error) {
 	}
 	bursts := m.has(flowlet) || m.Balance == conga
 	if bursts && m.GapNS == 0 {
-		m.GapNS = DefaultGapNS
+		m.GapNS = defaultGapNS
 	}
 	if t.Hash != "" {
 		if _, err := ParseHash(t.Hash); err != nil {
@@ -286,7 +287,7 @@ func (m *Moves) setReceivers(text string) error {
 	case err != nil:
 		return err
 	case text == InOrder && !m.reorders():
-		return errors.New("such receivers go with a balance that reorders packets")
+		return errors.New("receivers in order go with a balance that reorders packets")
 	}
 	m.Receivers = strings.TrimPrefix(text, anyOrder)
 	return nil
@@ -400,10 +401,10 @@ func (m *Moves) addEvents(n *topology.Network, text string) error {
 	} else {
 		cables, err = n.Select(where)
 	}
-	rate := topology.SpeedOrShare{BPS: e.BandwidthBps, Share: e.Share}
+	rate := e.SpeedOrShare
 	for _, e.Cable = range cables {
 		if links, _ := n.CableOf(e.Cable[0], e.Cable[1]); e.Kind == Rate {
-			e.BandwidthBps, e.Share = rate.Of(n.Links[links[0]].BandwidthBps), 0
+			e.SpeedOrShare = topology.SpeedOrShare{BandwidthBps: rate.Of(n.Links[links[0]].BandwidthBps)}
 		}
 		if err == nil {
 			err = m.addEvent(n, e)
@@ -521,11 +522,7 @@ func (m *Moves) Said(n *topology.Network) string {
 	for i := range m.Events {
 		said = append(said, m.Events[i].Describe(n))
 	}
-	const most = 5
-	if more := len(said) - most; more > 1 {
-		said = append(said[:most], fmt.Sprintf("%d more", more))
-	}
-	return strings.Join(said, ", ")
+	return names.Listed(said, 5)
 }
 
 // Describe writes the event as it is parsed.
@@ -594,9 +591,7 @@ func ParseEvent(text string) (cable string, e Event, err error) {
 				err = errors.New("a share of lost packets must be above 0 and below 1")
 			}
 		case Rate:
-			var rate topology.SpeedOrShare
-			rate, err = topology.ParseSpeedOrShare(words[0])
-			e.BandwidthBps, e.Share = rate.BPS, rate.Share
+			e.SpeedOrShare, err = topology.ParseSpeedOrShare(words[0])
 		default:
 			e.DelayNS, err = units.Parse(words[0], units.Duration)
 		}

@@ -129,7 +129,7 @@ func TestRoutes(t *testing.T) {
 		t.Errorf("weights %v", w)
 	}
 	at, err := (&Text{Balance: "switch 2=flowlet,*3=spray,switch=wcmp", Weights: []string{"4:2=1G"}}).Apply(n, nil)
-	if err != nil || !at.Whole() || at.GapNS != DefaultGapNS {
+	if err != nil || !at.Whole() || at.GapNS != defaultGapNS {
 		t.Fatalf("%+v: %v", at, err)
 	}
 	if w := at.linkWeights(n); w[4] != 1 || w[5] != 1e9 || w[8] != 1 || w[9] != 10e9 {

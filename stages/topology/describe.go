@@ -134,22 +134,15 @@ func (g *levelGraph) roles() (list []RoleCount) {
 
 // speedCounts names each tier from the hosts upwards, whichever way its cables are listed.
 func speedCounts(n *Network) (list []SpeedCount) {
-	type key struct {
-		tier string
-		bps  int64
-	}
-	at := map[key]int{}
 	for i := 0; i < len(n.Links); i += 2 {
-		l := &n.Links[i]
-		k := key{l.Tier, l.BandwidthBps}
-		if back := n.Links[i+1].Tier; compareTiers(back, k.tier) < 0 {
-			k.tier = back
+		l, tier := &n.Links[i], n.Links[i].Tier
+		if back := n.Links[i+1].Tier; compareTiers(back, tier) < 0 {
+			tier = back
 		}
-		j, known := at[k]
-		if !known {
+		j := slices.IndexFunc(list, func(s SpeedCount) bool { return s.Tier == tier && s.BandwidthBps == l.BandwidthBps })
+		if j < 0 {
 			j = len(list)
-			at[k] = j
-			list = append(list, SpeedCount{Tier: k.tier, BandwidthBps: k.bps, DelayMinNS: l.DelayNS})
+			list = append(list, SpeedCount{Tier: tier, BandwidthBps: l.BandwidthBps, DelayMinNS: l.DelayNS})
 		}
 		s := &list[j]
 		s.Cables++

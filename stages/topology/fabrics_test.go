@@ -64,7 +64,7 @@ func TestFabrics(t *testing.T) {
 		for _, a := range hosts {
 			for _, b := range hosts {
 				for k := 0; k < 20 && a != b; k++ {
-					if path, err = r.Path(int64(flows), a, b, path); err != nil {
+					if path, err = r.Path(int64(flows), a, b, path[:0]); err != nil {
 						t.Fatal(err)
 					}
 					flows++

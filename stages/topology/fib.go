@@ -85,7 +85,7 @@ func (f *FIB) follow(n *Network, switches []int32, host, s int32, known []bool, 
 	if at := slices.Index(before, s); at >= 0 {
 		loop := names.Of(append(before[at:], s), func(at int32) string { return n.Name(switches[at]) })
 		return fmt.Errorf("%s: packets to %s take a loop: %s", f.name(host, s), n.Name(n.hosts[host]),
-			Listed(loop, mostListed))
+			names.Listed(loop, mostListed))
 	}
 	if set := f.Rows[f.RowOf[host]][s]; set >= 0 && !known[s] {
 		for m := range slices.Chunk(f.Sets[set], 2) {

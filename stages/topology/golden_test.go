@@ -17,7 +17,7 @@ func networkDigest(t *testing.T, n *Network) string {
 	hosts := n.Hosts()
 	var path []int32
 	for f := range int64(2000) {
-		path, _ = r.Path(f, hosts[rng.IntN(len(hosts))], hosts[rng.IntN(len(hosts))], path)
+		path, _ = r.Path(f, hosts[rng.IntN(len(hosts))], hosts[rng.IntN(len(hosts))], path[:0])
 		fmt.Fprintln(h, path)
 	}
 	drawn, err := n.DrawCables(n.Links[len(n.Links)-1].Tier, 1, 3, 4)

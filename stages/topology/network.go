@@ -1,3 +1,15 @@
+// Package topology holds checked networks, routes flows over them, and describes them. Package format reads them from
+// files.
+//
+//	nodes, cables ─ NewNetwork (Check) ─► Network ─ NewRouter ─► Router ─ Path ─► links of each flow
+//	ClosSpec ─ Clos ──────────────────────┘   FabricSpec: fat-tree, rails, dragonfly, torus
+//
+// Describe says what a Network looks like; WriteTables, NodesRecord and LinksRecord store it.
+//
+// A Network holds nodes by ascending id and links by id. The links of cable c are 2c (A to B) and 2c+1 (B to A).
+// Cables are selected by tier, by their ends or by patterns (Select), and change by failures, bandwidths, delays and
+// new cables. A Router is a snapshot of a Network: it picks a shortest path for every flow by ECMP, and spreads
+// expected loads as ECMP does on average.
 package topology
 
 import (
@@ -290,7 +302,7 @@ func (n *Network) RackList(text string) (places []int, err error) {
 				all[at[1]])
 		case !ok:
 			return nil, fmt.Errorf("no rack is named %q, no hosts are at such a switch, and it is no place such as 4-7 or "+
-				"0,2,5; the racks are %s", piece, Listed(slices.SortedFunc(slices.Values(all), CompareNatural), mostListed))
+				"0,2,5; the racks are %s", piece, names.Listed(slices.SortedFunc(slices.Values(all), CompareNatural), mostListed))
 		case to >= len(n.racks):
 			return nil, fmt.Errorf("rack %d: the topology has racks 0 to %d", to, len(n.racks)-1)
 		}

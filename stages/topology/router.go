@@ -35,8 +35,9 @@ type Router struct {
 	weights  []float64 // of the links of setLink; nil: all equal
 	salts    []uint64  // by link
 	fib      *FIB      // nil: shortest paths
-	hash     Hash
-	toHost   []int32 // the links to hosts: the reverses of the first of setLink
+	toHost   []int32   // the links to hosts: the reverses of the first of setLink
+
+	Hash Hash // what switches choose links by; it must not change while others use the router
 }
 
 type routeHost struct {
@@ -56,36 +57,24 @@ const (
 
 // An UnreachableError says that no path joins two hosts over the cables that are up.
 type UnreachableError struct {
-	FlowID           int64
-	Src, Dst         int32
-	SrcName, DstName string
-	Why              string // of a switch whose routes are those of a FIB
+	Src, Dst int32
+	Why      string // of a switch whose routes are those of a FIB
+	text     string
 }
 
-func (e *UnreachableError) Error() string {
-	text := fmt.Sprintf("flow %d: no path from host %d (%s) to host %d (%s)", e.FlowID, e.Src, e.SrcName, e.Dst, e.DstName)
-	if e.Why != "" {
-		text += ": the packets end at " + e.Why
-	}
-	return text
-}
+func (e *UnreachableError) Error() string { return e.text }
 
-// Path returns the ids of the links that the flow crosses, in order, in buf[:0]. It does not allocate
-// if buf has the capacity. The error is an *UnreachableError where no path joins src and dst, another one where they
-// are not two hosts.
-func (r *Router) Path(flowID int64, src, dst int32, buf []int32) ([]int32, error) {
-	return r.AppendPath(flowID, src, dst, buf[:0])
-}
-
-// AppendPath is Path, appending to path. After an error the result is path as it was.
-func (r *Router) AppendPath(flowID int64, src, dst int32, path []int32) ([]int32, error) {
+// Path appends the ids of the links that the flow crosses, in order. It does not allocate if path has the capacity.
+// After an error the result is path as it was. The error is an *UnreachableError where no path joins src and dst,
+// another one where they are not two hosts.
+func (r *Router) Path(flowID int64, src, dst int32, path []int32) ([]int32, error) {
 	i, j := r.Net.place(src), r.Net.place(dst)
 	if i < 0 || j < 0 || src == dst || r.hosts[i].attachment < 0 || r.hosts[j].attachment < 0 {
 		return path, r.endpointError(flowID, src, dst)
 	}
 	from, to := &r.hosts[i], &r.hosts[j]
 	flow := rng.Hash(r.key, uint64(flowID))
-	if r.hash.Addresses {
+	if r.Hash.Addresses {
 		flow = rng.Hash(r.key, uint64(uint32(src))<<32|uint64(uint32(dst)))
 	}
 	base := int(to.attachment) * r.switches
@@ -158,14 +147,13 @@ type Hash struct {
 	Polarized bool // by the same hash at every switch
 }
 
-// SetHash sets the hash of the switches. It must not run while others use the router.
-func (r *Router) SetHash(h Hash) { r.hash = h }
-
 // unreachable is the error for a flow that ends at a switch, or nowhere.
 func (r *Router) unreachable(flowID int64, src, dst, at int32) error {
-	err := &UnreachableError{FlowID: flowID, Src: src, Dst: dst, SrcName: r.Net.Name(src), DstName: r.Net.Name(dst)}
+	err := &UnreachableError{Src: src, Dst: dst, text: fmt.Sprintf("flow %d: no path from host %d (%s) to host %d (%s)",
+		flowID, src, r.Net.Name(src), dst, r.Net.Name(dst))}
 	if host, _ := slices.BinarySearch(r.Net.hosts, dst); r.fib != nil && at >= 0 {
 		err.Why = r.fib.name(int32(host), at)
+		err.text += ": the packets end at " + err.Why
 	}
 	return err
 }
@@ -346,7 +334,7 @@ func (r *Router) search(at []int32, dist []uint16, out [][]int32, queue []int32)
 // that lead nearer to the destination, a flow takes the one with the highest hash of (seed, flow id, node,
 // link). The hash differs from node to node, so that choices at successive hops are independent (no
 // polarisation). It is consistent: without a cable only the flows that crossed it move, since the winner of
-// every other flow remains. A flow's key is made in AppendPath, the salts of links in NewRouter.
+// every other flow remains. A flow's key is made in Path, the salts of links in NewRouter.
 
 // choose returns the link of a set with the highest hash for the flow; the lowest id breaks ties.
 func (r *Router) choose(flow uint64, lo, hi int32) int32 {
@@ -354,7 +342,7 @@ func (r *Router) choose(flow uint64, lo, hi int32) int32 {
 	if len(links) == 1 {
 		return links[0]
 	}
-	if r.hash.Polarized {
+	if r.Hash.Polarized {
 		return r.chooseAlike(linkHash(flow, 0), lo, hi)
 	}
 	salts := r.setSalt[lo:hi]

@@ -150,7 +150,7 @@ func (n *Network) Cable(ends string) (a, b int32, err error) {
 			}
 		}
 		return 0, 0, fmt.Errorf("cable %q: no cable joins %s and %s; the cables of %s go to %s", ends, n.Name(x), n.Name(y),
-			n.Name(x), Listed(near, mostListed))
+			n.Name(x), names.Listed(near, mostListed))
 	}
 	return min(x, y), max(x, y), nil
 }
@@ -316,19 +316,11 @@ func (n *Network) failPort(id int32, port string) (f Failure, err error) {
 	}
 	slices.SortFunc(known, CompareNatural)
 	return f, fmt.Errorf("%s has neither a port nor a neighbour %q%s; its ports with cables are %s", n.Name(id), port,
-		names.DidYouMean(port, append(near, known...)), Listed(known, mostListed))
+		names.DidYouMean(port, append(near, known...)), names.Listed(known, mostListed))
 }
 
 // mostListed is how many names an error lists.
 const mostListed = 20
-
-// Listed joins names with commas, up to most of them, and says how many more there are.
-func Listed(all []string, most int) string {
-	if more := len(all) - most; more > 0 {
-		all = append(slices.Clone(all[:most]), fmt.Sprintf("%d more", more))
-	}
-	return strings.Join(all, ", ")
-}
 
 // A DelayRule gives the cables of a selector (see Select) a propagation delay.
 type DelayRule struct {
@@ -356,15 +348,15 @@ func (n *Network) SetDelays(rules []DelayRule) (said []string, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("delay %s: %w", r.Selector, err)
 		}
-		var names []string
+		var ends []string
 		for _, c := range cables {
 			if err := n.SetDelay(c[0], c[1], r.DelayNS); err != nil {
 				return nil, err
 			}
-			names = append(names, n.Ends(c[0], c[1]))
+			ends = append(ends, n.Ends(c[0], c[1]))
 		}
 		said = append(said, fmt.Sprintf("delays: %s of %s have %d ns (%s)", Count(len(cables), "cable"), r.Selector,
-			r.DelayNS, Listed(names, 3)))
+			r.DelayNS, names.Listed(ends, 3)))
 	}
 	return said, nil
 }

@@ -62,14 +62,14 @@ func ParseSpeed(text string) (bps int64, err error) {
 
 // A SpeedOrShare is a bandwidth, or a share of the present one.
 type SpeedOrShare struct {
-	BPS   int64
-	Share float64
+	Share        float64 `json:"share,omitempty"`
+	BandwidthBps int64   `json:"bandwidth_bps,omitempty"`
 }
 
 // ParseSpeedOrShare reads a speed, as ParseSpeed, or a share in percent, such as 50%.
 func ParseSpeedOrShare(text string) (s SpeedOrShare, err error) {
 	if !strings.HasSuffix(text, "%") {
-		s.BPS, err = ParseSpeed(text)
+		s.BandwidthBps, err = ParseSpeed(text)
 		return s, err
 	}
 	if s.Share, err = units.ParseShare(text); err != nil || s.Share <= 0 {
@@ -80,7 +80,7 @@ func ParseSpeedOrShare(text string) (s SpeedOrShare, err error) {
 
 // Of is the bandwidth of a cable that has bps at present.
 func (s SpeedOrShare) Of(bps int64) int64 {
-	return s.BPS + int64(math.Round(min(s.Share*float64(bps), 1<<62)))
+	return s.BandwidthBps + int64(math.Round(min(s.Share*float64(bps), 1<<62)))
 }
 
 // nsPerMetre is the propagation delay of copper and of fibre, at about two thirds of the speed of light.
@@ -136,10 +136,12 @@ func MatchPattern(pattern, name string) bool {
 // MaxFileBytes bounds the files that are read whole: topologies, scenarios, sizes and matrices.
 const MaxFileBytes = 512 << 20
 
-// ReadFile reads a file of at most 512 MiB that is no device: such as /dev/zero never ends. A pipe without a writer is
-// empty.
+// Open opens a file for reading. A pipe without a writer is empty.
+func Open(file string) (*os.File, error) { return os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) }
+
+// ReadFile reads a file of at most 512 MiB, as Open opens it. A device is an error: /dev/zero never ends.
 func ReadFile(file string) ([]byte, error) {
-	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := Open(file)
 	if err != nil {
 		return nil, err
 	}

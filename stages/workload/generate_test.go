@@ -145,7 +145,7 @@ func TestExpectedLoadsAreRealised(t *testing.T) {
 	carried := make([]float64, len(n.Links))
 	var path []int32
 	for i, id := range out.ID {
-		if path, err = r.Path(id, out.Src[i], out.Dst[i], path); err != nil {
+		if path, err = r.Path(id, out.Src[i], out.Dst[i], path[:0]); err != nil {
 			t.Fatal(err)
 		}
 		for _, l := range path {

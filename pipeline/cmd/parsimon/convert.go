@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/pflag"
 
@@ -60,7 +59,6 @@ var convertCommand = command{
 
 // readTrace reads a trace, of all ranks.
 func readTrace(path string) (t *jobs.Trace, err error) {
-	open := func(file string) (io.ReadCloser, error) { return os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) }
 	readers := map[string]func(io.Reader) (*jobs.Trace, error){".goal": jobs.ReadGOAL, ".cm": jobs.ReadHtsim,
 		".csv": jobs.ReadSimCCL}
 	read := readers[filepath.Ext(path)]
@@ -70,11 +68,11 @@ func readTrace(path string) (t *jobs.Trace, err error) {
 		if err != nil {
 			return nil, err
 		}
-		return jobs.ReadChakra(files, open)
+		return jobs.ReadChakra(files, func(file string) (io.ReadCloser, error) { return topology.Open(file) })
 	case read == nil:
 		return nil, fmt.Errorf("%s: the name does not end in .goal, .cm, .csv or .et", path)
 	}
-	f, err := open(path)
+	f, err := topology.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 
 	"parsimon/datasets"
 	"parsimon/pipeline/text"
+	"parsimon/schema/names"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/format"
 )
@@ -161,8 +162,8 @@ func loadTopology(path string, o format.Options) (*format.Loaded, error) {
 		if shipped, e := datasets.Read(datasets.Topologies, path); e == nil {
 			return format.LoadData(path+".yaml", shipped, o)
 		}
-		names := strings.Join(datasets.Names(datasets.Topologies), ", ")
-		return nil, fmt.Errorf("%w; shipped topologies: %s", err, names)
+		shipped := strings.Join(datasets.Names(datasets.Topologies), ", ")
+		return nil, fmt.Errorf("%w; shipped topologies: %s", err, shipped)
 	}
 	return nil, err
 }
@@ -170,7 +171,7 @@ func loadTopology(path string, o format.Options) (*format.Loaded, error) {
 // topologyPage is what a topology file holds, for people, with tabs between columns. Description is nil for a topology
 // with faults, which has no network to describe.
 var topologyPage = template.Must(template.New("").Funcs(template.FuncMap{
-	"count": topology.Count, "bps": topology.FormatBps, "listed": topology.Listed,
+	"count": topology.Count, "bps": topology.FormatBps, "listed": names.Listed,
 	"ns": func(ns int64) string { return time.Duration(ns).String() },
 }).Parse(`{{.Path}} ({{.Format}}{{if gt (len .Files) 1}}, {{len .Files}} files{{end}}): {{count .Hosts "host"}}, ` +
 	`{{count .Switches "switch"}}, {{count .Cables "cable"}}

@@ -323,7 +323,7 @@ func (d *draft) checkIslands() {
 		case len(s) > 1 || hosts(s) == 0: // the checks report a host without a cable
 			name := func(i int) string { return cmp.Or(d.nodes[i].Name, fmt.Sprintf("node %d", d.nodes[i].ID)) }
 			d.fault(d.nodeAt[s[0]], topology.FaultIsland, "%s: no cable joins %s to the other %d nodes",
-				topology.Listed(names.Of(s, name), 3), map[bool]string{true: "it", false: "them"}[len(s) == 1], len(d.nodes)-len(s))
+				names.Listed(names.Of(s, name), 3), map[bool]string{true: "it", false: "them"}[len(s) == 1], len(d.nodes)-len(s))
 		}
 	}
 	d.dropNodes(drop)
