@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
@@ -31,7 +30,8 @@ import (
 type source interface {
 	// reads are the tables of other scenarios that the flows come from.
 	reads() []engine.Output
-	// flows writes the flows in start order and, if there are any, the rejects.
+	// flows writes the flows in start order and, if there are any, the rejects. What it returns need not have the
+	// FlowStats of what it writes.
 	flows(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*Generated, error)
 }
 
@@ -63,7 +63,7 @@ func (g *generatedFlows) flows(ctx context.Context, t *engine.Attempt, out *lake
 	if err != nil {
 		return nil, err
 	}
-	stats := &Generated{FirstStartNS: -1}
+	stats := &Generated{}
 	if len(run) == 0 {
 		return stats, g.draw(ctx, n, stats, out)
 	}
@@ -91,7 +91,6 @@ func (g *generatedFlows) draw(ctx context.Context, n *topology.Network, stats *G
 	if err != nil {
 		return err
 	}
-	stats.add(drawn.Flows, drawn.FirstStartNS, drawn.LastStartNS)
 	stats.ExpectedMaxLoad, stats.ExpectedMaxLink = drawn.Plan.MaxLoad, drawn.Plan.MaxLink
 	return nil
 }
@@ -125,9 +124,8 @@ func (f *flowFile) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowW
 		return nil, err
 	}
 	return &Generated{
-		Flows: stats.Flows, Merged: stats.Merged, Rejects: stats.Rejects, SetAside: stats.SetAside,
-		SyntheticStarts: stats.SyntheticStarts, Dependencies: stats.Dependencies, ComputeSteps: stats.ComputeSteps,
-		FirstStartNS: stats.FirstStartNS, LastStartNS: stats.LastStartNS,
+		Merged: stats.Merged, Rejects: stats.Rejects, SetAside: stats.SetAside,
+		Dependencies: stats.Dependencies, ComputeSteps: stats.ComputeSteps,
 		GenerateStats: GenerateStats{RejectReasons: stats.Reasons, Notes: stats.Notes},
 	}, nil
 }
@@ -150,8 +148,7 @@ func (w *ingestedFlows) flows(ctx context.Context, _ *engine.Attempt, out *lake.
 	if err != nil {
 		return nil, err
 	}
-	g := &Generated{FirstStartNS: -1}
-	shared, err := w.share(files, chunks, g, out)
+	shared, err := w.share(files, chunks, out)
 	if err != nil {
 		return nil, err
 	}
@@ -165,58 +162,30 @@ func (w *ingestedFlows) flows(ctx context.Context, _ *engine.Attempt, out *lake.
 		}
 		part := rec.NewSlice(int64(lo), int64(hi))
 		defer part.Release()
-		g.count(part)
 		return out.Write(part)
 	})
 	if err != nil {
 		return nil, err
 	}
-	if g.Flows == 0 {
+	written := out.Stats()
+	if written.Flows == 0 {
 		return nil, fmt.Errorf("workload %s has no flow in the part that was asked for", w.workload.ID)
 	}
-	return g, ingest.CheckSpan("workload "+w.workload.ID, g.FirstStartNS, g.LastStartNS)
+	return &Generated{}, ingest.CheckSpan("workload "+w.workload.ID, written.FirstStartNS, written.LastStartNS)
 }
 
 // share makes the first data files of the workload also those of the scenario, as far as all of their flows are in its
 // time. It returns how many.
-func (w *ingestedFlows) share(files []lake.DataFile, chunks []workloads.Chunk, g *Generated,
-	out *lake.FlowWriter) (int, error) {
+func (w *ingestedFlows) share(files []lake.DataFile, chunks []workloads.Chunk, out *lake.FlowWriter) (int, error) {
 	for i, c := range chunks {
 		if c.FirstStartNS < w.fromNS || c.LastStartNS >= w.toNS {
 			return i, nil
 		}
-		if done, err := out.Share(files[i]); err != nil || !done {
+		if done, err := out.Share(files[i], c.FlowStats); err != nil || !done {
 			return i, err
 		}
-		if i == 0 {
-			g.FirstStartNS = c.FirstStartNS
-		}
-		g.LastStartNS = c.LastStartNS
-		g.Flows += files[i].Rows
-		g.SyntheticStarts += c.SyntheticStarts
 	}
 	return len(chunks), nil
-}
-
-// count adds a batch of flows.
-func (g *Generated) count(flows arrow.Record) {
-	synthetic := columns.Named(flows, "synthetic_start").(*array.Boolean)
-	for i := range synthetic.Len() {
-		if synthetic.Value(i) {
-			g.SyntheticStarts++
-		}
-	}
-	starts := columns.Int64s(flows, "start_ns")
-	g.add(flows.NumRows(), starts[0], starts[len(starts)-1])
-}
-
-// add adds a number of flows, whose first and last start are given.
-func (g *Generated) add(flows, firstNS, lastNS int64) {
-	if g.FirstStartNS < 0 || firstNS < g.FirstStartNS {
-		g.FirstStartNS = firstNS
-	}
-	g.LastStartNS = max(g.LastStartNS, lastNS)
-	g.Flows += flows
 }
 
 // derivedFlows are those of a base scenario: its files where no flow changes, or changed flows.
@@ -245,10 +214,8 @@ func (d *derivedFlows) flows(ctx context.Context, t *engine.Attempt, out *lake.F
 	}
 	d.changes.Ranks = stats.Closed()
 	open := func() schema.Batches { return d.Lake.Read(schema.Flows, base.Files(schema.Flows), nil, nil) }
-	changed, err := workload.ChangeFlows(ctx, d.Network, d.changes, d.Spec.Seed, open, out)
-	stats.Flows, stats.FirstStartNS, stats.LastStartNS = changed.Flows, changed.FirstStartNS, changed.LastStartNS
-	stats.ExpectedMaxLoad = 0 // it was that of the unchanged flows
-	return &stats, err
+	stats.FlowStats, stats.ExpectedMaxLoad = lake.FlowStats{}, 0 // they were those of the unchanged flows
+	return &stats, workload.ChangeFlows(ctx, d.Network, d.changes, d.Spec.Seed, open, out)
 }
 
 // share makes the base's files of tables also those of the scenario.
@@ -327,13 +294,8 @@ func (s *foundStarts) flows(ctx context.Context, t *engine.Attempt, out *lake.Fl
 	if err != nil {
 		return nil, duckdb.FirstLine(err)
 	}
-	stats := &Generated{FirstStartNS: -1}
-	err = columns.ForEach(parquet.OpenForeign(schema.Flows, file), func(rec arrow.Record) error {
-		starts := columns.Int64s(rec, "start_ns")
-		stats.add(rec.NumRows(), starts[0], starts[len(starts)-1])
-		return out.Write(rec)
-	})
-	return stats, errors.Join(err, os.Remove(file))
+	err = copyBatches(ctx, parquet.OpenForeign(schema.Flows, file), out)
+	return &Generated{}, errors.Join(err, os.Remove(file))
 }
 
 // A jobWriter writes flows of services and of jobs in start order; of those that start at the same time services come
@@ -422,9 +384,6 @@ func (w *jobWriter) next() error {
 		}
 		return w.flush()
 	})
-	if w.rows > row {
-		w.stats.add(w.rows-row, j.StartNS, j.StartNS)
-	}
 	return errors.Join(err, w.flush())
 }
 

@@ -18,15 +18,12 @@ import (
 
 // Generated is what is known of a workload once its flows are in the lake: the scenario's row of table scenarios.
 type Generated struct {
-	Flows           int64
-	Rejects         int64
-	SetAside        int64 // rejects that are no flows by their own account
-	Merged          int64 // rows of a trace that were merged into flows
-	SyntheticStarts int64 // flows whose start was not measured
-	Dependencies    int64
-	ComputeSteps    int64
-	FirstStartNS    int64
-	LastStartNS     int64
+	lake.FlowStats
+	Rejects      int64
+	SetAside     int64 // rejects that are no flows by their own account
+	Merged       int64 // rows of a trace that were merged into flows
+	Dependencies int64
+	ComputeSteps int64
 	GenerateStats
 }
 
@@ -122,6 +119,9 @@ func (m *method) writeScenario(ctx context.Context, t *engine.Attempt) error {
 	defer chunks.Abandon()
 	g, err := m.source.flows(ctx, t, chunks)
 	if err == nil {
+		if chunks.Chunks != nil { // else the files are shared
+			g.FlowStats = chunks.Stats()
+		}
 		err = m.refuseFlows(g)
 	}
 	if err != nil {

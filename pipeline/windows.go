@@ -117,7 +117,6 @@ func (w *windowFlows) flows(ctx context.Context, t *engine.Attempt, out *lake.Fl
 	c := carrier{windows: w.windows, fluid: newFluid(accessBandwidths(w.Network)), out: out}
 	c.key = rng.New(w.Spec.Seed, rng.Carried).Key()
 	c.parts = w.windows.Parts(of.FirstStartNS, of.LastStartNS)
-	c.stats.FirstStartNS = -1
 	files := base.Files(schema.Flows)
 	for _, r := range c.reads() {
 		in := w.Lake.Read(schema.Flows, files, nil, &lake.Range{Column: "start_ns", Lo: r[0], Hi: r[1]})
@@ -129,7 +128,7 @@ func (w *windowFlows) flows(ctx context.Context, t *engine.Attempt, out *lake.Fl
 		}
 	}
 	err = errors.Join(c.begin(math.MaxInt64), c.write(math.MaxInt64))
-	return &c.stats, err
+	return &Generated{}, err
 }
 
 // accessBandwidths are the greatest bandwidths of a link out of each host.
@@ -153,7 +152,6 @@ type carrier struct {
 	heldToNS int64          // rows that start earlier are held
 	rows     []workload.Row // of the present batch
 	out      schema.Sink
-	stats    Generated // of what is written
 }
 
 // A carried flow is in the fluid.
@@ -223,7 +221,10 @@ func (c *carrier) batch(rec arrow.Record) error {
 				c.hold(f)
 			}
 			if !hold {
-				if err := c.pass(rec.NewSlice(int64(at), int64(end))); err != nil {
+				part := rec.NewSlice(int64(at), int64(end))
+				err := c.out.Write(part)
+				part.Release()
+				if err != nil {
 					return err
 				}
 			}
@@ -238,13 +239,6 @@ func (c *carrier) batch(rec arrow.Record) error {
 		at = end
 	}
 	return nil
-}
-
-// pass writes flows of a part.
-func (c *carrier) pass(flows arrow.Record) error {
-	defer flows.Release()
-	c.stats.count(flows)
-	return c.out.Write(flows)
 }
 
 // hold holds a flow while others may begin before it.
@@ -314,12 +308,6 @@ func (c *carrier) write(beforeNS int64) error {
 	n := sort.Search(len(c.held), func(i int) bool { return c.held[i].StartNS >= beforeNS })
 	if n == 0 {
 		return nil
-	}
-	for _, x := range c.held[:n] {
-		if x.Synthetic {
-			c.stats.SyntheticStarts++
-		}
-		c.stats.add(1, x.StartNS, x.StartNS)
 	}
 	err := workload.RowTable.Write(c.out, c.held[:n])
 	c.held = slices.Delete(c.held, 0, n)

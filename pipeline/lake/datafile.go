@@ -13,11 +13,13 @@ import (
 	"syscall"
 
 	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
 	"github.com/zeebo/xxh3"
 
 	"parsimon/pipeline/lake/disk"
 	"parsimon/pipeline/lake/parquet"
 	"parsimon/schema"
+	"parsimon/schema/columns"
 )
 
 // A DataFile is one committed file of a table.
@@ -68,10 +70,10 @@ func (l *Lake) Collected(d DataFile) bool {
 	return err == nil && t.Temporary && !l.Exists(d.Path)
 }
 
-// Read streams columns (all if nil) of data files of one table, in order. Each file is checked before this process
-// reads it first. With keep, batches whose rows all lie outside the range are left out; rows outside it can still be
-// returned.
-func (l *Lake) Read(t schema.Table, files []DataFile, columns []string, keep *Range) schema.Batches {
+// Read streams columns (all if names is nil) of data files of one table, in order. Each file is checked before this
+// process reads it first. With keep, batches whose rows all lie outside the range are left out; rows outside it can
+// still be returned.
+func (l *Lake) Read(t schema.Table, files []DataFile, names []string, keep *Range) schema.Batches {
 	var paths []string
 	for _, f := range files {
 		if l.Collected(f) {
@@ -84,7 +86,7 @@ func (l *Lake) Read(t schema.Table, files []DataFile, columns []string, keep *Ra
 			paths = append(paths, f.Path)
 		}
 	}
-	return parquet.NewReader(t, l.openRegular, paths, columns, keep, l.footers)
+	return parquet.NewReader(t, l.openRegular, paths, names, keep, l.footers)
 }
 
 // A Range selects the rows whose value of a column is in [Lo, Hi).
@@ -409,13 +411,30 @@ func chunkRows(n int) int64 {
 	return min(most, int64(first)<<min(n/16, 5))
 }
 
-// A FlowWriter writes table flows, chunkRows(n) rows to data file n. It is a schema.Sink.
+// FlowStats say what some flows, in start order, are.
+type FlowStats struct {
+	Flows           int64 `json:"-"`
+	FirstStartNS    int64 `json:"first_start_ns"`
+	LastStartNS     int64 `json:"last_start_ns"`
+	SyntheticStarts int64 `json:"synthetic_starts"` // flows whose start was not measured
+}
+
+// add adds the flows after those.
+func (s *FlowStats) add(o FlowStats) {
+	if s.Flows == 0 {
+		s.FirstStartNS = o.FirstStartNS
+	}
+	s.LastStartNS, s.Flows, s.SyntheticStarts = o.LastStartNS, s.Flows+o.Flows, s.SyntheticStarts+o.SyntheticStarts
+}
+
+// A FlowWriter writes table flows, in start order, chunkRows(n) rows to data file n. It is a schema.Sink.
 type FlowWriter struct {
+	Chunks []FlowStats // of each data file
+
 	session *Session
 	place   Place
 	add     func(rows int64)
-	open    *Writer
-	rows    int64 // in the open file
+	open    *Writer // the last data file; nil: the next row begins one
 	files   []DataFile
 }
 
@@ -424,16 +443,25 @@ func NewFlowWriter(s *Session, p Place, add func(rows int64)) *FlowWriter {
 	return &FlowWriter{session: s, place: p, add: add}
 }
 
+// Stats say what the flows written so far are.
+func (c *FlowWriter) Stats() (all FlowStats) {
+	for _, chunk := range c.Chunks {
+		all.add(chunk)
+	}
+	return all
+}
+
 // Share makes a committed file of another place the next one, if it is as long as a FlowWriter makes it and none is
 // open.
-func (c *FlowWriter) Share(d DataFile) (done bool, err error) {
+func (c *FlowWriter) Share(d DataFile, has FlowStats) (done bool, err error) {
 	if c.open != nil || d.Rows != chunkRows(len(c.files)) {
 		return false, nil
 	}
 	if d, err = c.session.Share(d, c.path()); err != nil {
 		return false, err
 	}
-	c.files = append(c.files, d)
+	has.Flows = d.Rows
+	c.files, c.Chunks = append(c.files, d), append(c.Chunks, has)
 	c.add(d.Rows)
 	return true, nil
 }
@@ -448,26 +476,37 @@ func (c *FlowWriter) Write(rec arrow.Record) error {
 			if err != nil {
 				return err
 			}
-			c.open, c.rows = w, 0
+			c.open, c.Chunks = w, append(c.Chunks, FlowStats{})
 		}
-		limit := chunkRows(len(c.files))
-		take := min(rec.NumRows()-at, limit-c.rows)
-		slice := rec.NewSlice(at, at+take)
-		err := c.open.Write(slice)
-		slice.Release()
+		chunk, limit := &c.Chunks[len(c.files)], chunkRows(len(c.files))
+		part := rec.NewSlice(at, min(rec.NumRows(), at+limit-chunk.Flows))
+		err := c.open.Write(part)
+		has := statsOf(part)
+		part.Release()
 		if err != nil {
 			return err
 		}
-		at += take
-		c.rows += take
-		c.add(take)
-		if c.rows == limit {
+		at += has.Flows
+		chunk.add(has)
+		c.add(has.Flows)
+		if chunk.Flows == limit {
 			if err := c.closeFile(); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+func statsOf(flows arrow.Record) FlowStats {
+	starts, synthetic := columns.Int64s(flows, "start_ns"), columns.Named(flows, "synthetic_start").(*array.Boolean)
+	s := FlowStats{Flows: int64(len(starts)), FirstStartNS: starts[0], LastStartNS: starts[len(starts)-1]}
+	for i := range starts {
+		if synthetic.Value(i) {
+			s.SyntheticStarts++
+		}
+	}
+	return s
 }
 
 func (c *FlowWriter) closeFile() error {

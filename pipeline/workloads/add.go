@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
@@ -170,7 +169,7 @@ func (in *ingestion) merge(ctx context.Context, ingester *ingest.Ingester) error
 	if err != nil {
 		return err
 	}
-	loads, err := in.routeChunks(ctx, &m, flows)
+	loads, err := in.routeChunks(ctx, &m, flows, chunks.Chunks)
 	if err != nil {
 		return err
 	}
@@ -219,7 +218,8 @@ func (in *ingestion) file(f lake.DataFile) string { return filepath.Join(in.sess
 
 // routeChunks routes the flows of data files on their paths, and writes what crosses each link. A flow without a
 // path counts as unreachable; whether that is an error is for the run to say.
-func (in *ingestion) routeChunks(ctx context.Context, m *Merged, files []lake.DataFile) ([]lake.DataFile, error) {
+func (in *ingestion) routeChunks(ctx context.Context, m *Merged, files []lake.DataFile, has []lake.FlowStats) (
+	[]lake.DataFile, error) {
 	router, err := topology.NewRouter(in.net, in.Seed)
 	if err != nil {
 		return nil, err
@@ -234,44 +234,17 @@ func (in *ingestion) routeChunks(ctx context.Context, m *Merged, files []lake.Da
 				return err
 			}
 			defer w.Abandon()
-			rows := &counting{Batches: in.session.Read(schema.Flows, files[i:i+1], nil, nil)}
+			rows := in.session.Read(schema.Flows, files[i:i+1], nil, nil)
 			stats, err := stages.Route(ctx, router, &params, rows, int32(i), 0, nil, w,
 				stages.RouteOptions{AllowUnreachable: true, LoadsOnly: true})
 			if err != nil {
 				return err
 			}
-			rows.chunk.UnreachableFlows, rows.chunk.PacketHops = stats.Unreachable, stats.PacketHops
-			m.Chunks[i] = rows.chunk
+			m.Chunks[i] = Chunk{has[i], stats.Unreachable, stats.PacketHops}
 			loads[i], err = w.Commit()
 			return err
 		}, nil
 	})
-}
-
-// A counting is the flows of a data file, and what a Chunk says of those that were read.
-type counting struct {
-	schema.Batches
-	chunk Chunk
-	any   bool
-}
-
-// Next counts a batch.
-func (c *counting) Next() (arrow.Record, error) {
-	rec, err := c.Batches.Next()
-	if err != nil {
-		return nil, err
-	}
-	starts, synthetic := columns.Int64s(rec, "start_ns"), columns.Named(rec, "synthetic_start").(*array.Boolean)
-	if !c.any {
-		c.chunk.FirstStartNS, c.any = starts[0], true
-	}
-	c.chunk.LastStartNS = starts[len(starts)-1]
-	for i := range starts {
-		if synthetic.Value(i) {
-			c.chunk.SyntheticStarts++
-		}
-	}
-	return rec, nil
 }
 
 // tables adds what else is known of the workload: its source files and the topology.

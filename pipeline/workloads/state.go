@@ -81,9 +81,7 @@ const mergeVersion = 4
 
 // A Chunk is what is known of one data file of table flows, beside its link_loads.
 type Chunk struct {
-	FirstStartNS     int64 `json:"first_start_ns"`
-	LastStartNS      int64 `json:"last_start_ns"`
-	SyntheticStarts  int64 `json:"synthetic_starts"`
+	lake.FlowStats
 	UnreachableFlows int64 `json:"unreachable_flows"`
 	PacketHops       int64 `json:"packet_hops"`
 }

@@ -36,28 +36,22 @@ type FlowChanges struct {
 // MaxScale is the largest factor by which a service can be scaled.
 const MaxScale = 16
 
-// ChangedFlows counts the flows that ChangeFlows wrote.
-type ChangedFlows struct {
-	Flows                     int64
-	FirstStartNS, LastStartNS int64
-}
-
 // ChangeFlows writes the changed table flows in start order. open reads the unchanged table from its beginning; it is
 // called several times, and the streams are read at the same time, so that memory does not grow with the flows. New
 // flows have ids above all existing ones. A service without flows and a rack that the network does not have are errors.
 func ChangeFlows(ctx context.Context, n *topology.Network, c FlowChanges, seed uint64, open func() schema.Batches,
-	out schema.Sink) (done ChangedFlows, err error) {
+	out schema.Sink) error {
 	x := &flowChanger{net: n, changes: c, seed: seed, hosts: map[string]map[int32]bool{},
 		moved: map[string]map[int32]int32{}}
 	if err := x.scan(open()); err != nil {
-		return done, err
+		return err
 	}
 	if err := x.assignHosts(); err != nil {
-		return done, err
+		return err
 	}
 	parts, err := x.parts()
 	if err != nil {
-		return done, err
+		return err
 	}
 	type stream struct {
 		flow Row
@@ -80,22 +74,17 @@ func ChangeFlows(ctx context.Context, n *topology.Network, c FlowChanges, seed u
 		first := slices.MinFunc(streams, func(a, b *stream) int {
 			return cmp.Or(cmp.Compare(a.flow.StartNS, b.flow.StartNS), cmp.Compare(a.flow.ID, b.flow.ID))
 		})
-		if done.Flows == 0 {
-			done.FirstStartNS = first.flow.StartNS
-		}
-		done.LastStartNS = first.flow.StartNS
-		done.Flows++
 		if err := rows.add(ctx, first.flow, out); err != nil {
-			return done, err
+			return err
 		}
 		if advance(first) {
 			streams = slices.DeleteFunc(streams, func(s *stream) bool { return s == first })
 		}
 	}
 	if err = errors.Join(err, ctx.Err()); err != nil {
-		return done, err
+		return err
 	}
-	return done, rows.flush(out)
+	return rows.flush(out)
 }
 
 // A flowPart is a part of the changed table:
