@@ -63,11 +63,21 @@ type Reader struct {
 // are nil are read with every file.
 func NewReader(t schema.Table, open Opener, files, columns []string, keep *Range, f *Footers) *Reader {
 	r := &Reader{table: t, opener: open, files: files, keep: keep, footers: f}
-	if columns != nil {
-		t.Columns = t.Select(columns...)
+	if r.use(t.Columns); columns != nil {
+		r.Select(columns...)
 	}
-	r.columns, r.schema = t.Columns, t.Arrow()
 	return r
+}
+
+// Select reads only the given columns from here on.
+func (r *Reader) Select(columns ...string) { r.use(r.table.Select(columns...)) }
+
+func (r *Reader) use(columns []schema.Column) {
+	fields := make([]arrow.Field, len(columns))
+	for i, c := range columns {
+		fields[i] = arrow.Field{Name: c.Name, Type: c.Type, Nullable: c.Nullable}
+	}
+	r.columns, r.schema = columns, arrow.NewSchema(fields, nil)
 }
 
 // Next returns the next batch (schema.Batches).
