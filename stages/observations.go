@@ -13,9 +13,7 @@ import (
 
 // A hopOfFlow is what a table says of a flow at a hop.
 type hopOfFlow struct {
-	flow      int32 // of the chunk
-	hop       int16
-	link      int32
+	link      int32   // below 0: there is no row
 	observed  int32   // of observations: number of the encoded blocks in observationIndex
 	delayNS   float64 // of contributions: what the hop adds; of observations: by the hop's case, of the whole path
 	lastNS    int64   // wait of the last packet; 0 for hop 0, whose only wait is the NIC wait
@@ -28,60 +26,67 @@ type hopOfFlow struct {
 type hopIndex struct {
 	table    string // for errors
 	firstRow int64
-	rows     []hopOfFlow // in the order in which they were read
-	place    []int32     // by flow × width + hop: row; -1: none
-	hops     []int16     // by flow of the chunk: length of its path; 0: it has no row
-	width    int         // most hops of a flow
-	flow     []hopOfFlow // that was asked for last
-	path     []int32     // its links
+	hops     []hopOfFlow // of all flows, those of a flow together
+	first    []int32     // by flow of the chunk: its hop 0
+	length   []int16     // by flow: hops of its path; 0: it has no row
+	path     []int32     // links of the flow that was asked for last
 }
 
 func (x *hopIndex) begin(table schema.Table, firstRow, flows int64) {
-	x.table, x.firstRow, x.rows, x.width = table.Name, firstRow, x.rows[:0], 0
-	x.hops = resize(x.hops, int(flows))
-	clear(x.hops)
+	x.table, x.firstRow, x.hops = table.Name, firstRow, x.hops[:0]
+	x.first, x.length = resize(x.first, int(flows)), resize(x.length, int(flows))
+	clear(x.length)
 }
 
-// add adds what a row says of a flow at a hop, unless the flow is of another chunk.
+// has reports whether a flow is of the chunk.
+func (x *hopIndex) has(row int64) bool {
+	return row >= x.firstRow && row-x.firstRow < int64(len(x.length))
+}
+
+// reserve makes room for the hops of a flow.
+func (x *hopIndex) reserve(f int64, hops int16) {
+	x.first[f], x.length[f] = int32(len(x.hops)), hops
+	x.hops = columns.Grow(x.hops, int(hops))
+	for range hops {
+		x.hops = append(x.hops, hopOfFlow{link: -1})
+	}
+}
+
+// add adds what a row says of a flow at a hop, unless the flow is of another chunk. Of several rows it takes the first.
 func (x *hopIndex) add(row int64, hop, hops int16, is hopOfFlow) error {
-	if row < x.firstRow || row-x.firstRow >= int64(len(x.hops)) {
+	if !x.has(row) {
 		return nil
 	}
-	if hop < 0 || hop >= hops {
+	f := row - x.firstRow
+	if x.length[f] == 0 {
+		x.reserve(f, max(0, hops))
+	}
+	if hop < 0 || hop >= min(hops, x.length[f]) {
 		return fmt.Errorf("%s: flow row %d has hop %d, which is not on its path of %d", x.table, row, hop, hops)
 	}
-	is.flow, is.hop = int32(row-x.firstRow), hop
-	x.width, x.hops[is.flow] = max(x.width, int(hop)+1), hops
-	x.rows = append(columns.Grow(x.rows, 1), is)
+	if at := &x.hops[int(x.first[f])+int(hop)]; at.link < 0 {
+		*at = is
+	}
 	return nil
-}
-
-// end ends the rows. Of several rows of a flow and hop it takes the first.
-func (x *hopIndex) end() {
-	x.place = resize(x.place, len(x.hops)*x.width)
-	for i := range x.place {
-		x.place[i] = -1
-	}
-	for i := range x.rows {
-		if place := &x.place[int(x.rows[i].flow)*x.width+int(x.rows[i].hop)]; *place < 0 {
-			*place = int32(i)
-		}
-	}
 }
 
 // of returns the hops of a flow, and sets path, valid until the next call. A hop of its path without a row is an error.
 func (x *hopIndex) of(f int) ([]hopOfFlow, error) {
-	x.flow, x.path = x.flow[:0], x.path[:0]
-	hops := int(x.hops[f])
-	for _, at := range x.place[f*x.width:][:min(hops, x.width)] {
-		if at >= 0 {
-			x.flow, x.path = append(x.flow, x.rows[at]), append(x.path, x.rows[at].link)
+	x.path = x.path[:0]
+	if x.length[f] == 0 {
+		return nil, nil
+	}
+	hops := x.hops[x.first[f]:][:x.length[f]]
+	for h := range hops {
+		if hops[h].link >= 0 {
+			x.path = append(x.path, hops[h].link)
 		}
 	}
-	if len(x.flow) != hops {
-		return nil, fmt.Errorf("%s has %d of the %d hops of flow row %d", x.table, len(x.flow), hops, x.firstRow+int64(f))
+	if len(x.path) != len(hops) {
+		row := x.firstRow + int64(f)
+		return nil, fmt.Errorf("%s has %d of the %d hops of flow row %d", x.table, len(x.path), len(hops), row)
 	}
-	return x.flow, nil
+	return hops, nil
 }
 
 // observationIndex is a hopIndex with the encoded blocks of table hop_observations.
@@ -103,17 +108,15 @@ type observation struct {
 func (x *observationIndex) read(firstRow, flows int64, in schema.Batches) error {
 	x.begin(schema.HopObservations, firstRow, flows)
 	x.encoded.Reset()
-	err := columns.Each(in, func(r *observation) error {
-		before := len(x.rows)
-		is := hopOfFlow{link: r.Link, observed: int32(before), delayNS: float64(r.Delay)}
-		err := x.add(r.Row, r.Hop, r.Hops, is)
-		if len(x.rows) > before {
-			x.encoded.Add(r.Observed)
+	n := int32(0)
+	return columns.Each(in, func(r *observation) error {
+		if !x.has(r.Row) {
+			return nil
 		}
-		return err
+		x.encoded.Add(r.Observed)
+		n++
+		return x.add(r.Row, r.Hop, r.Hops, hopOfFlow{link: r.Link, observed: n - 1, delayNS: float64(r.Delay)})
 	})
-	x.end()
-	return err
 }
 
 // Observations and feedback of one flow at one hop (simkernel.Block) are one binary value in the tables:

@@ -68,7 +68,6 @@ func (s *Sampler) Sample(ctx context.Context, firstRow, rows int64, flows, contr
 	if err != nil {
 		return err
 	}
-	s.hops.end()
 	return s.each(ctx, firstRow, rows, flows, out, nil, func(f int, sizeBytes int64, to *sampledFlow) error {
 		hops, err := s.hops.of(f)
 		var sum float64
@@ -383,7 +382,10 @@ func (s *Sampler) readExact(firstRow, rows int64, fcts, hops schema.Batches) err
 		return err
 	}
 	s.hops.begin(schema.ExactHops, firstRow, rows)
-	err = columns.Each(hops, func(r *exactHopRow) error {
+	for f := range s.fcts {
+		s.hops.reserve(int64(f), s.fcts[f].Hops)
+	}
+	return columns.Each(hops, func(r *exactHopRow) error {
 		switch {
 		case r.FlowRow < firstRow || r.FlowRow >= firstRow+rows:
 			return nil
@@ -393,9 +395,4 @@ func (s *Sampler) readExact(firstRow, rows int64, fcts, hops schema.Batches) err
 		return s.hops.add(r.FlowRow, r.Hop, s.fcts[r.FlowRow-firstRow].Hops,
 			hopOfFlow{link: r.LinkID, lastNS: r.LastWaitNS, marks: int64(r.PacketsMarked)})
 	})
-	s.hops.end()
-	for f := range s.fcts {
-		s.hops.hops[f] = s.fcts[f].Hops
-	}
-	return err
 }

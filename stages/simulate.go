@@ -491,6 +491,10 @@ func (s *Simulator) readInput(lo, hi int32, hops schema.Batches, want func(int32
 	}
 	in := &s.input
 	in.rows = slices.Grow(in.rows[:0], int(expected))
+	var without []string
+	if s.Estimator == Independent && !s.Loads.Simultaneous && !s.Params.NeedsPaths() {
+		without = []string{"path_send_ns", "upstream_bps", "downstream_bps", "between_ps"}
+	}
 	counts := make([]int32, hi-lo+1)
 	if expected > 0 {
 		link, wanted := int32(-1), false
@@ -503,7 +507,7 @@ func (s *Simulator) readInput(lo, hi int32, hops schema.Batches, want func(int32
 				in.rows = append(in.rows, *r)
 			}
 			return nil
-		})
+		}, without...)
 		if err != nil {
 			return err
 		}

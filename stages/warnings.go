@@ -230,7 +230,12 @@ func (w *TailWatch) Watch(firstRow, rows int64, slowdowns, hops schema.Batches) 
 	if err != nil || hops == nil {
 		return err
 	}
-	if err := columns.Each(hops, func(r *contributionRow) error { return w.addHop(firstRow, r) }); err != nil {
+	var without []string
+	if w.overflow == nil {
+		without = []string{"wait_ns", "longest_wait_ns"}
+	}
+	err = columns.Each(hops, func(r *contributionRow) error { return w.addHop(firstRow, r) }, without...)
+	if err != nil {
 		return err
 	}
 	for i := range w.chunk {

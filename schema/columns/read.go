@@ -19,9 +19,12 @@ const readRows = 256
 
 // Each calls do with each row of a stream. A row is a struct as of a Table, with a field for each column that is read
 // ([]byte for byte strings); a stream that can Select decodes these columns only. The row, and what it refers to, is
-// valid until do returns. Each panics if a batch lacks a column or has one of another type. It closes the stream.
-func Each[T any](in schema.Batches, do func(row *T) error) error {
-	fields := fieldsOf(reflect.TypeFor[T]())
+// valid until do returns. Fields of the columns without are not set. Each panics if a batch lacks a column or has one
+// of another type. It closes the stream.
+func Each[T any](in schema.Batches, do func(row *T) error, without ...string) error {
+	fields := slices.DeleteFunc(fieldsOf(reflect.TypeFor[T]()), func(f reflect.StructField) bool {
+		return slices.Contains(without, f.Tag.Get("col"))
+	})
 	if s, ok := in.(interface{ Select(columns ...string) }); ok {
 		var names []string
 		for _, f := range fields {

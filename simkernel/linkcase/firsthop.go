@@ -1,11 +1,16 @@
 package linkcase
 
-import "parsimon/simkernel"
+import (
+	"math"
+
+	"parsimon/simkernel"
+)
 
 // runFirstHop simulates a host's uplink. The host is the only queue and never marks: without marks in the feedback
 // every rate stays at line rate. The time of an ACK is known when its packet leaves.
 func (k *Kernel) runFirstHop() {
 	s, unbound := &k.sources[0], len(k.c.Feedback) == 0 && k.windowNeverBinds()
+	rest := int32(0) // packets until whole rounds are tried again
 	for {
 		if s.count == 0 {
 			if k.nextPS == unbounded {
@@ -29,8 +34,8 @@ func (k *Kernel) runFirstHop() {
 		}
 		if f := &k.flows[slot]; unbound {
 			f.tail = f.head // its ACKs change nothing
-			if s.count == 1 && k.traits.Embedded {
-				k.sendBackToBack(s, f)
+			if rest--; rest < 0 && s.count > 0 && k.traits.Embedded && !k.sendRounds(s) {
+				rest = s.count - 1
 			}
 		}
 	}
@@ -46,11 +51,7 @@ func (k *Kernel) sendFirstHop(s *source, slot int32, at int64) bool {
 	if leavePS > horizonPS {
 		return false
 	}
-	k.r.PacketsSent++
-	k.busyPS += leavePS - at
-	if wire > k.r.MaxQueueBytes {
-		k.r.MaxQueueBytes, k.r.MaxQueueAtNS = wire, k.firstNS+at/simkernel.PSPerNS
-	}
+	k.countFirstHop(at, 1, wire, leavePS-at)
 	f.left -= payload
 	if f.head-f.tail > f.mask {
 		k.growRing(f)
@@ -83,24 +84,45 @@ func (k *Kernel) sendFirstHop(s *source, slot int32, at int64) bool {
 	return true
 }
 
-// sendBackToBack sends the next full packets of the host's only flow, which neither its window nor feedback delays:
-// those before its last one, before the next flow starts, and before the horizon.
-func (k *Kernel) sendBackToBack(s *source, f *flow) {
-	payload, fullPS := k.params.PayloadBytes, s.wire.PS(k.params.PayloadBytes+k.params.HeaderBytes)
-	beforePS := min(k.nextPS, horizonPS-fullPS+1)
-	n := min((f.left-1)/payload, (beforePS-s.freePS+fullPS-1)/fullPS)
-	if n <= 0 || f.readyPS > s.freePS || k.blocks && f.readyPS < s.freePS {
-		return
+// countFirstHop counts packets of a size that leave one after the other, the first from atPS on.
+func (k *Kernel) countFirstHop(atPS, packets, wire, busyPS int64) {
+	k.r.PacketsSent += packets
+	k.busyPS += busyPS
+	if wire > k.r.MaxQueueBytes {
+		k.r.MaxQueueBytes, k.r.MaxQueueAtNS = wire, k.firstNS+atPS/simkernel.PSPerNS
 	}
-	f.left -= n * payload
-	k.skip(f, n)
-	f.tail = f.head
-	k.r.PacketsSent += n
-	k.busyPS += n * fullPS
-	s.freePS += n * fullPS
-	f.downPassedPS = s.freePS
-	f.readyPS = s.freePS - fullPS + f.gapPS
-	f.alonePS = f.readyPS
+}
+
+// sendRounds sends the next full packets of the host's flows, which neither windows nor feedback delay, in whole
+// rounds: those before a flow's last one, before the next flow starts, and before the horizon. It returns false if
+// there are none, or if one would wait that is of a block.
+func (k *Kernel) sendRounds(s *source) bool {
+	payload, fullPS, n := k.params.PayloadBytes, s.wire.PS(k.params.PayloadBytes+k.params.HeaderBytes), int64(s.count)
+	least, slot := int64(math.MaxInt64), s.next
+	for turn := range n {
+		f := &k.flows[slot]
+		if f.readyPS > s.freePS+turn*fullPS || f.gapPS > n*fullPS || k.blocks && (n > 1 || f.readyPS < s.freePS) {
+			return false
+		}
+		least, slot = min(least, f.left), f.nextSlot
+	}
+	beforePS := min(k.nextPS, horizonPS-fullPS+1)
+	rounds := min((least-1)/payload, (beforePS-s.freePS+fullPS-1)/fullPS/n)
+	if rounds <= 0 {
+		return false
+	}
+	for turn := range n {
+		f := &k.flows[s.next]
+		lastPS := s.freePS + ((rounds-1)*n+turn)*fullPS
+		f.left -= rounds * payload
+		k.skip(f, rounds)
+		f.tail, f.downPassedPS = f.head, lastPS+fullPS
+		f.readyPS, f.alonePS = lastPS+f.gapPS, lastPS+f.gapPS
+		s.served, s.next = f.row, f.nextSlot
+	}
+	k.countFirstHop(s.freePS, rounds*n, k.params.PayloadBytes+k.params.HeaderBytes, rounds*n*fullPS)
+	s.freePS += rounds * n * fullPS
+	return true
 }
 
 // windowNeverBinds reports whether no flow of a first hop can ever wait for its window. Full packets leave at
