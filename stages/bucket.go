@@ -142,7 +142,6 @@ func NewDrawer(p simkernel.Params, seed uint64, of []int32) *Drawer {
 	return &Drawer{params: p, seed: seed, representative: of}
 }
 
-// A drawBucket is the columns of table delay_buckets that Draw reads.
 type drawBucket struct {
 	Link     int32     `col:"link_id"`
 	MaxBytes int64     `col:"size_max_bytes"`

@@ -30,7 +30,6 @@ type CaseStore interface {
 // of simulating them.
 const minCachedPackets = 1000
 
-// caseCache is a Simulator's access to a CaseStore.
 type caseCache struct {
 	hash   *xxh3.Hasher
 	head   []byte  // first bytes of every case's digest
@@ -88,18 +87,6 @@ func (s *Simulator) encodeResult(b []byte) []byte {
 		b = append(b, observed...)
 	}
 	return b
-}
-
-// encodeObservations sets s.observed to the encoded observations of each flow of the current case.
-func (s *Simulator) encodeObservations() {
-	s.observed.Reset()
-	layout, at := s.Params.Layout(), int64(0)
-	for _, size := range s.c.SizeBytes {
-		n := min(layout.Blocks(s.Params.Packets(size)), int64(len(s.result.Observed))-at)
-		s.observed.Bytes = appendBlocks(s.observed.Bytes, s.result.Observed[at:at+n])
-		s.observed.Done()
-		at += n
-	}
 }
 
 var errResult = errors.New("not the result of this link case")

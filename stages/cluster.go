@@ -160,7 +160,6 @@ func Features(ctx context.Context, n *topology.Network, p *simkernel.Params, loa
 	return nil
 }
 
-// featureFlow are the columns of table hops that Features reads.
 type featureFlow struct {
 	Link        int32 `col:"link_id"`
 	FirstLink   int32 `col:"first_link"`
@@ -169,7 +168,6 @@ type featureFlow struct {
 	PathDelayNS int64 `col:"path_delay_ns"`
 }
 
-// features returns the features of the link whose flows have been added.
 func (x *contention) features(flows []featureFlow) []float32 {
 	var byBin [sizebin.Count][]float64
 	for i, f := range x.done() {
@@ -228,7 +226,6 @@ type contention struct {
 	flows   []flowContention
 }
 
-// flowContention is the contention of one flow.
 type flowContention struct {
 	startNS, endNS float64
 	aloneNS        float64 // duration without other flows

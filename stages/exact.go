@@ -494,9 +494,6 @@ func engineTopology(n *topology.Network) (links []network.Link, hosts []bool) {
 	return links, hosts
 }
 
-// ComputeStep reports whether a flow is a compute step: no bytes on one host. It has no path, and ends when it starts.
-func ComputeStep(src, dst int32, sizeBytes int64) bool { return sizeBytes == 0 && src == dst }
-
 // dependencyBlock is for how many flows the bounds of a dependencyReader are known.
 const dependencyBlock = 4096
 
@@ -510,7 +507,6 @@ type dependencyReader struct {
 // dependencyBounds are network.Flows.KeepRow and HeldBy.
 type dependencyBounds struct{ keepRow, heldBy int64 }
 
-// dependency is a row of table dependencies.
 type dependency struct {
 	Row   int64 `col:"flow_row"`
 	After int64 `col:"after_row"`

@@ -116,9 +116,9 @@ func (x *FeedbackBuilder) flow(scope FeedbackScope, firstRow int64, f int) error
 	x.sumDownstream(longest)
 	if scope == SenderScope {
 		x.senderFeedback(row, longest)
-		return nil
+	} else {
+		x.passFeedback(row, longest)
 	}
-	x.networkFeedback(row, longest)
 	return nil
 }
 
@@ -147,8 +147,7 @@ func (x *FeedbackBuilder) senderFeedback(row int64, longest int) {
 	x.out.addFeedback(x.observed.path[0], row, 0, x.blocks)
 }
 
-// networkFeedback appends the feedback of the hops behind hop 0.
-func (x *FeedbackBuilder) networkFeedback(row int64, longest int) {
+func (x *FeedbackBuilder) passFeedback(row int64, longest int) {
 	x.upstream = resize(x.upstream, longest)
 	clear(x.upstream)
 	for h := 1; h < len(x.hops); h++ {

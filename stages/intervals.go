@@ -25,7 +25,6 @@ const (
 	intervalLabels = 64    // services with intervals of their own, virtual networks, and pairs; bounds the memory
 )
 
-// intervalQuantiles are the quantiles that have intervals.
 var intervalQuantiles = []float64{0.5, 0.9, 0.99, 0.999}
 
 // GroupBy says which label the flows of an interval share.
@@ -72,7 +71,6 @@ type flowLabels struct {
 	VNet    string `col:"vnet"`
 }
 
-// groupedFlow are the columns of table slowdowns that Read reads.
 type groupedFlow struct {
 	flowLabels
 	SizeBytes int64   `col:"size_bytes"`

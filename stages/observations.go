@@ -95,7 +95,6 @@ type observationIndex struct {
 	encoded columns.Arena
 }
 
-// observation is a row of table hop_observations.
 type observation struct {
 	Row      int64  `col:"flow_row"`
 	Hop      int16  `col:"hop"`
@@ -158,6 +157,18 @@ func appendBlocks(b []byte, blocks []simkernel.Block) []byte {
 		}
 	}
 	return b
+}
+
+// encodeObservations sets s.observed to the encoded observations of each flow of the current case.
+func (s *Simulator) encodeObservations() {
+	s.observed.Reset()
+	layout, at := s.Params.Layout(), int64(0)
+	for _, size := range s.c.SizeBytes {
+		n := min(layout.Blocks(s.Params.Packets(size)), int64(len(s.result.Observed))-at)
+		s.observed.Bytes = appendBlocks(s.observed.Bytes, s.result.Observed[at:at+n])
+		s.observed.Done()
+		at += n
+	}
 }
 
 var errBlocks = errors.New("damaged: column observed cannot be decoded")

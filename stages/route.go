@@ -38,6 +38,9 @@ type RoutedFlow struct {
 	StartNS   int64 `col:"start_ns"`
 }
 
+// ComputeStep reports whether a flow is a compute step: no bytes on one host. It has no path, and ends when it starts.
+func ComputeStep(src, dst int32, sizeBytes int64) bool { return sizeBytes == 0 && src == dst }
+
 // Route lists the hops of one chunk of the workload; the router chooses the paths (topology.Router). in is
 // table flows, at least the columns of a RoutedFlow; the first row is row firstRow of the table. Route writes table
 // hops, by link and flow_row, and table link_loads, what each link carries of this chunk, by link.
@@ -70,7 +73,6 @@ func Route(ctx context.Context, r *topology.Router, p *simkernel.Params, in sche
 	return stats, nil
 }
 
-// chunkPool reuses the memory of chunks.
 var chunkPool = sync.Pool{New: func() any { return new(routeChunk) }}
 
 // routeChunk holds the flows of a chunk and their hops. Both are rows rather than columns: the hops of a link

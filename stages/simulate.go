@@ -169,7 +169,6 @@ func (s *Simulator) Replay(ctx context.Context, lo, hi int32, hops, feedback sch
 	return done, senderTable.WriteOrdered(out, rows, places, nil)
 }
 
-// caseRun says which cases to run and what to do with their results.
 type caseRun struct {
 	wants    func(link int32) bool
 	done     func(link topology.Link, rows []int32, cached bool) error // also called for links without flows
@@ -281,7 +280,6 @@ func (s *Simulator) feedbackShare(rows []int32) float64 {
 // table link_stats.
 type Omitted map[int32]linkCounters
 
-// caseStats are the columns of table link_stats that ReadOmitted reads.
 type caseStats struct {
 	LinkID int32 `col:"link_id"`
 	linkCounters
@@ -356,7 +354,7 @@ func (s *Simulator) buildCase(link topology.Link, from, to int) error {
 			c.BetweenPS = append(c.BetweenPS, r[i].BetweenPS)
 		}
 	}
-	return s.addFeedback(from, to)
+	return s.decodeFeedback(from, to)
 }
 
 // pathOf returns what the sender of a row knows of its path.
@@ -394,8 +392,8 @@ func (s *Simulator) sourceOf(row int32) int32 {
 	return b.source[first]
 }
 
-// addFeedback decodes the feedback of the rows into the case, all blocks of every flow.
-func (s *Simulator) addFeedback(from, to int) error {
+// decodeFeedback decodes the feedback of the rows into the case, all blocks of every flow.
+func (s *Simulator) decodeFeedback(from, to int) error {
 	in, c := &s.input, &s.c
 	given := func(place int32) bool { return place >= 0 }
 	if len(in.feedbackAt) == 0 || !slices.ContainsFunc(in.feedbackAt[from:to], given) {
@@ -437,7 +435,6 @@ func (s *Simulator) idealNS(k int, row int32) int64 {
 	return ideal - int64(max(0, flow.busyNS(s.availableBps(r.LinkID), &s.Params)-flow.busyNS(slowest, &s.Params)))
 }
 
-// sendNS returns the transmission time of a full packet on a link.
 func (s *Simulator) sendNS(id int32) int64 {
 	return s.Params.SendNS(s.Params.PayloadBytes+s.Params.HeaderBytes, s.Network.Links[id].BandwidthBps)
 }
@@ -557,7 +554,6 @@ func (in *caseInput) readFeedback(lo, hi int32, feedback schema.Batches, want fu
 	})
 }
 
-// givenRow are the columns of tables feedback and sender_feedback that Simulate and Replay read.
 type givenRow struct {
 	Link     int32  `col:"link_id"`
 	Row      int64  `col:"flow_row"`

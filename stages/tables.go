@@ -222,7 +222,6 @@ func (s *Simulator) flushDelays(out schema.Sink) error {
 	return err
 }
 
-// counters are those of the current case.
 func (s *Simulator) counters(cached bool) linkCounters {
 	c := &s.result.Counters
 	return linkCounters{

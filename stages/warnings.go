@@ -163,7 +163,6 @@ type TailWatch struct {
 	overflow *Overflow     // nil: buffers have no end
 }
 
-// A watchedFlow is a flow of the chunk.
 type watchedFlow struct {
 	bin          int  // size bin; -1: it has no estimate
 	ofAll, ofBin bool // among the slowest 1%
@@ -187,7 +186,6 @@ func NewTailWatch(n *topology.Network, loads *Loads, tails Tails, overflow *Over
 	return w
 }
 
-// watchedRow are the columns of table slowdowns that Watch reads.
 type watchedRow struct {
 	Row      int64   `col:"flow_row"`
 	Src      int32   `col:"src"`

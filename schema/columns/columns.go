@@ -27,7 +27,6 @@ import (
 	"parsimon/schema"
 )
 
-// fixedWidth are the Go types of the tables' fixed-width columns.
 type fixedWidth interface {
 	int16 | int32 | int64 | float64
 }

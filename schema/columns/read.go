@@ -148,7 +148,6 @@ type Table[T any] struct {
 // Item is the number of a byte string in an Arena.
 type Item int32
 
-// buffer is reusable memory of one column.
 type buffer struct {
 	words []uint64
 	ends  []int32

@@ -47,7 +47,6 @@ func (r *Rows) Add(row Row) {
 	}
 }
 
-// appendValue reports whether the builder takes the value.
 func appendValue(to array.Builder, value any) bool {
 	switch to := to.(type) {
 	case *array.Int32Builder:

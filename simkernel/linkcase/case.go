@@ -20,7 +20,9 @@
 package linkcase
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 
 	"parsimon/simkernel"
 )
@@ -140,66 +142,69 @@ const (
 	MaxBlocks    = 1<<32 - 1           // of a case, where blocks are counted
 )
 
-// checkTables validates the numbers of sources and flows, and that all columns of a table have them. Those of paths are
-// needed where windows depend on paths, and later ones may be missing.
-func (k *Kernel) checkTables(c *Case) error {
-	flows, sources := len(c.StartNS), len(c.SourceBps)
-	switch {
-	case sources > MaxSources:
-		return fmt.Errorf("%d sources, the limit is %d", sources, MaxSources)
-	case flows > MaxFlows:
-		return fmt.Errorf("%d flows, the limit is %d", flows, MaxFlows)
-	case len(c.SourceDelayNS) != sources:
-		return fmt.Errorf("columns of sources differ in length: %d bandwidths, %d delays", sources, len(c.SourceDelayNS))
-	}
-	names := [...]string{"Source", "SizeBytes", "PathDelayNS", "SlowestBps", "RoundTripNS", "Hops", "FlowKey", "ReturnNS",
-		"UpstreamBps", "DownstreamBps", "BetweenPS"}
-	for i, rows := range [len(names)]int{len(c.Source), len(c.SizeBytes), len(c.PathDelayNS), len(c.SlowestBps),
-		len(c.RoundTripNS), len(c.Hops), len(c.FlowKey), len(c.ReturnNS), len(c.UpstreamBps), len(c.DownstreamBps),
-		len(c.BetweenPS)} {
-		if rows != flows && (i < 3 || i < 5 && k.needsPaths || i >= 5 && rows != 0) {
-			return fmt.Errorf("columns of flows differ in length: %d starts, %d rows of %s", flows, rows, names[i])
+// A bounded column has a number for each row, from lo to hi or, where orZero is set, 0. It may be empty unless it is
+// needed.
+type bounded struct {
+	name           string
+	values         []int64
+	lo, hi         int64
+	needed, orZero bool
+}
+
+func checkColumns(row string, rows int, all ...bounded) error {
+	for _, c := range all {
+		if len(c.values) != rows && (c.needed || len(c.values) > 0) {
+			return fmt.Errorf("columns differ in length: %d %ss, %d of %s", rows, row, len(c.values), c.name)
+		}
+		for i, v := range c.values {
+			if (v < c.lo || v > c.hi) && (v != 0 || !c.orZero) {
+				return fmt.Errorf("%s %d: %s is %d, must be %d to %d", row, i, c.name, v, c.lo, c.hi)
+			}
 		}
 	}
 	return nil
 }
 
-// checkSources validates all columns that are not per flow, and sets up k.sources.
-func (k *Kernel) checkSources(c *Case) error {
-	switch c.Kind {
-	case FirstHop:
-		if n := len(c.SourceBps); n != 1 {
-			return fmt.Errorf("a first hop has one source, this case has %d", n)
-		}
-		if c.SourceDelayNS[0] != 0 {
-			return fmt.Errorf("source 0: delay_ns is %d, a first hop is its own source and needs 0", c.SourceDelayNS[0])
-		}
-	case Behind:
-		if err := k.checkBps(c.TargetBps); err != nil {
-			return fmt.Errorf("target: %w", err)
-		}
-		if c.MarkBytes < 0 {
-			return fmt.Errorf("target: mark_bytes is %d, must not be negative", c.MarkBytes)
-		}
-		if k.traits.RandomMarks && c.MaxMarkBytes < c.MarkBytes {
-			return fmt.Errorf("target: max_mark_bytes is %d, less than mark_bytes, %d", c.MaxMarkBytes, c.MarkBytes)
-		}
-	default:
+// check validates the columns, but for the feedback and the order of flows.
+func (k *Kernel) check(c *Case) error {
+	flows, sources, slowestBps, roundTripNS := len(c.StartNS), len(c.SourceBps), c.SlowestBps, c.RoundTripNS
+	if !k.needsPaths {
+		slowestBps, roundTripNS = nil, nil
+	}
+	// A packet takes at least 1 ps.
+	leastBps, mostBps := int64(simkernel.MinBps), min(MaxBps, (1+k.params.HeaderBytes)*8e12)
+	sourceDelayNS := int64(MaxDelayNS)
+	switch {
+	case c.Kind > Behind:
 		return fmt.Errorf("unknown kind of case %d", c.Kind)
+	case sources > MaxSources || flows > MaxFlows:
+		return fmt.Errorf("%d sources and %d flows, the limits are %d and %d", sources, flows, MaxSources, MaxFlows)
+	case c.Kind == FirstHop && sources != 1:
+		return fmt.Errorf("a first hop has one source, this case has %d", sources)
+	case c.Kind == FirstHop:
+		sourceDelayNS = 0
+	case c.TargetBps < leastBps || c.TargetBps > mostBps:
+		return fmt.Errorf("target: bandwidth_bps is %d, must be %d to %d", c.TargetBps, leastBps, mostBps)
+	case c.MarkBytes < 0 || k.traits.RandomMarks && c.MaxMarkBytes < c.MarkBytes:
+		return fmt.Errorf("target: mark_bytes is %d and max_mark_bytes %d: must not be negative or descend", c.MarkBytes,
+			c.MaxMarkBytes)
 	}
-	k.sources = k.sources[:0]
-	for i, bps := range c.SourceBps {
-		if err := k.checkBps(bps); err != nil {
-			return fmt.Errorf("source %d: %w", i, err)
+	for i, rows := range [...]int{len(c.Source), len(c.Hops), len(c.FlowKey), len(c.BetweenPS)} {
+		if rows != flows && (i == 0 || rows > 0) {
+			return fmt.Errorf("columns differ in length: %d flow rows, %d of %s", flows, rows,
+				[...]string{"source", "hops", "flow_key", "between_ps"}[i])
 		}
-		d := c.SourceDelayNS[i]
-		if d < 0 || d > MaxDelayNS {
-			return fmt.Errorf("source %d: delay_ns is %d, must be 0 to 2^40", i, d)
-		}
-		k.sources = append(k.sources, source{delayPS: d * simkernel.PSPerNS, wire: simkernel.NewWireTime(float64(bps)),
-			row: int32(i), served: -1})
 	}
-	return nil
+	return cmp.Or(checkColumns("source", sources, bounded{"bandwidth_bps", c.SourceBps, leastBps, mostBps, true, false},
+		bounded{"delay_ns", c.SourceDelayNS, 0, sourceDelayNS, true, false}),
+		checkColumns("flow row", flows, bounded{"start_ns", c.StartNS, 0, math.MaxInt64, true, false},
+			bounded{"size_bytes", c.SizeBytes, 1, MaxSizeBytes, true, false},
+			bounded{"path delay_ns", c.PathDelayNS, 0, MaxDelayNS, true, false},
+			bounded{"slowest_bps", slowestBps, leastBps, mostBps, k.needsPaths, false},
+			bounded{"round_trip_ns", roundTripNS, 1, 4 * MaxDelayNS, k.needsPaths, false},
+			bounded{"return_ns", c.ReturnNS, 0, MaxDelayNS, false, false},
+			bounded{"upstream_bps", c.UpstreamBps, leastBps, mostBps, false, true},
+			bounded{"downstream_bps", c.DownstreamBps, leastBps, mostBps, false, true}))
 }
 
 // checkFeedback validates the feedback, and returns the number of blocks of all flows.
@@ -225,28 +230,6 @@ func (k *Kernel) checkFeedback(c *Case) (blocks int64, err error) {
 		return 0, fmt.Errorf("the flows have %d blocks of packets, Feedback has %d", blocks, len(c.Feedback))
 	}
 	return blocks, nil
-}
-
-// checkPath validates the columns of a flow's path.
-func (k *Kernel) checkPath(c *Case, row int) error {
-	slowest := [...][]int64{c.UpstreamBps, c.DownstreamBps, c.SlowestBps}
-	for i, bps := range slowest {
-		if len(bps) == 0 || bps[row] == 0 && i < 2 || i == 2 && !k.needsPaths {
-			continue
-		}
-		if err := k.checkBps(bps[row]); err != nil {
-			return fmt.Errorf("slowest link: %w", err)
-		}
-	}
-	switch {
-	case k.needsPaths && (c.RoundTripNS[row] < 1 || c.RoundTripNS[row] > 4*MaxDelayNS):
-		return fmt.Errorf("round_trip_ns is %d, must be 1 to 2^42", c.RoundTripNS[row])
-	case len(c.ReturnNS) > 0 && (c.ReturnNS[row] < 0 || c.ReturnNS[row] > MaxDelayNS):
-		return fmt.Errorf("return_ns is %d, must be 0 to 2^40", c.ReturnNS[row])
-	case len(c.BetweenPS) > 0 && c.BetweenPS[row] < 0:
-		return fmt.Errorf("the links before the target take %d ps per byte, must not be negative", c.BetweenPS[row])
-	}
-	return nil
 }
 
 // aloneTimes are how long a flow's full packets take at the links that space them in a case; 0 for those that it lacks.
@@ -295,19 +278,8 @@ func (a *aloneTimes) fctPS(n, fullBytes, lastBytes, earlyPS int64) int64 {
 	return at
 }
 
-// checkBps validates a bandwidth.
-func (k *Kernel) checkBps(bps int64) error {
-	if bps < simkernel.MinBps || bps > MaxBps {
-		return fmt.Errorf("bandwidth_bps is %d, must be 10,000 to 10^14", bps)
-	}
-	if simkernel.NewWireTime(float64(bps)).PS(1+k.params.HeaderBytes) < 1 {
-		return fmt.Errorf("bandwidth_bps is %d: a packet of %d bytes would take no time", bps, 1+k.params.HeaderBytes)
-	}
-	return nil
-}
-
 // checkFlows validates the flows and computes their ideal FCTs: -1 if the flow could not finish within the
-// horizon even when alone.
+// horizon even when alone. The case has been checked.
 func (k *Kernel) checkFlows(c *Case, idealNS []int64) error {
 	full := k.params.PayloadBytes + k.params.HeaderBytes
 	var times aloneTimes
@@ -316,8 +288,17 @@ func (k *Kernel) checkFlows(c *Case, idealNS []int64) error {
 		times.target = simkernel.NewWireTime(float64(c.TargetBps))
 	}
 	for i := range c.StartNS {
-		if err := k.checkFlow(c, i); err != nil {
-			return fmt.Errorf("flow row %d: %w", i, err)
+		of, delayNS := c.Source[i], c.PathDelayNS[i]
+		switch {
+		case i > 0 && c.StartNS[i] < c.StartNS[i-1]:
+			return fmt.Errorf("flow row %d: start_ns is %d, after one of %d: starts must be sorted", i, c.StartNS[i],
+				c.StartNS[i-1])
+		case of < 0 || int(of) >= len(k.sources):
+			return fmt.Errorf("flow row %d: source is %d of %d", i, of, len(k.sources))
+		case delayNS < c.SourceDelayNS[of]:
+			return fmt.Errorf("flow row %d: path delay_ns is %d, less than its source's %d", i, delayNS, c.SourceDelayNS[of])
+		case len(c.BetweenPS) > 0 && c.BetweenPS[i] < 0:
+			return fmt.Errorf("flow row %d: between_ps is %d, must not be negative", i, c.BetweenPS[i])
 		}
 		early := int64(0)
 		if len(c.BetweenPS) > 0 {
@@ -341,25 +322,4 @@ func (k *Kernel) checkFlows(c *Case, idealNS []int64) error {
 		}
 	}
 	return nil
-}
-
-// checkFlow validates a row of the flows.
-func (k *Kernel) checkFlow(c *Case, row int) error {
-	start, previous := c.StartNS[row], int64(0)
-	if row > 0 {
-		previous = c.StartNS[row-1]
-	}
-	of, size, delay := c.Source[row], c.SizeBytes[row], c.PathDelayNS[row]
-	switch {
-	case start < previous:
-		return fmt.Errorf("start_ns is %d, after one of %d: starts must be sorted and not negative", start, previous)
-	case of < 0 || int(of) >= len(k.sources):
-		return fmt.Errorf("source is %d of %d", of, len(k.sources))
-	case size < 1 || size > MaxSizeBytes:
-		return fmt.Errorf("size_bytes is %d, must be 1 to 2^50", size)
-	case delay < c.SourceDelayNS[of] || delay > MaxDelayNS:
-		return fmt.Errorf("path delay_ns is %d, must be at least its source's %d and at most 2^40", delay,
-			c.SourceDelayNS[of])
-	}
-	return k.checkPath(c, row)
 }

@@ -218,10 +218,8 @@ func (k *Kernel) onAckEmbedded(f *flow, flags int64) {
 	}
 }
 
-// sent returns the payload that the flow has sent.
 func (k *Kernel) sent(f *flow) int64 { return k.c.SizeBytes[f.row] - f.left }
 
-// setRate adopts the rate of the flow's dctcp.
 func (k *Kernel) setRate(f *flow) {
 	f.gapPS = simkernel.NewWireTime(f.dctcp.RateBps).PS(k.params.PayloadBytes + k.params.HeaderBytes)
 	f.windowPackets = k.params.Packets(f.dctcp.Window())
@@ -253,7 +251,6 @@ func (k *Kernel) growRing(f *flow) {
 	}
 }
 
-// slot returns a free slot for a flow that starts now.
 func (k *Kernel) slot(now int64) int32 {
 	for k.retiredAt < len(k.retired) && k.retired[k.retiredAt].startPS <= now {
 		k.free = append(k.free, k.retired[k.retiredAt].slot)

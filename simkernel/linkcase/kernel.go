@@ -110,13 +110,14 @@ func (k *Kernel) Simulate(c *Case, r *Result) error {
 	return nil
 }
 
-// prepare validates the case, computes the ideal FCTs, and sets the clock to the first flow's start.
 func (k *Kernel) prepare(c *Case, r *Result) error {
-	if err := k.checkTables(c); err != nil {
+	if err := k.check(c); err != nil {
 		return err
 	}
-	if err := k.checkSources(c); err != nil {
-		return err
+	k.sources = k.sources[:0]
+	for i, bps := range c.SourceBps {
+		k.sources = append(k.sources, source{delayPS: c.SourceDelayNS[i] * simkernel.PSPerNS,
+			wire: simkernel.NewWireTime(float64(bps)), row: int32(i), served: -1})
 	}
 	n := len(c.StartNS)
 	r.FCTNS = resize(r.FCTNS, n)
@@ -357,7 +358,6 @@ func (k *Kernel) limitsOf(c *Case, row int) simkernel.Limits {
 	return k.params.Limits(float64(c.SourceBps[c.Source[row]]), path)
 }
 
-// startSender starts the sender of a new flow.
 func (k *Kernel) startSender(f *flow, slot int32) {
 	f.slot = slot
 	limits := k.limitsOf(k.c, int(f.row))
@@ -475,7 +475,6 @@ func (k *Kernel) onSend(f *flow, atPS int64) {
 	clock.tickPS = s.NextTick()
 }
 
-// updateRate adopts the rate of an external sender.
 func (k *Kernel) updateRate(f *flow) {
 	rateBps, _ := k.senders[f.slot].Rate()
 	f.gapPS = simkernel.NewWireTime(rateBps).PS(k.params.PayloadBytes + k.params.HeaderBytes)

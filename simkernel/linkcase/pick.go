@@ -116,7 +116,6 @@ func (p *picker) put(s *source, active bool, key int64) {
 	p.insert(key)
 }
 
-// insert adds a key to those in order.
 func (p *picker) insert(key int64) {
 	i := p.back
 	for ; i != p.front && p.keys[i-1] > key; i-- {
@@ -127,7 +126,6 @@ func (p *picker) insert(key int64) {
 	p.keys[p.back] = noKey
 }
 
-// drop removes the least key.
 func (p *picker) drop() {
 	if !p.many {
 		p.front++

@@ -166,7 +166,6 @@ func (t *target) trimLog(now int64) {
 	t.full = t.waiting + t.logMask
 }
 
-// count writes the case's counters.
 func (t *target) count(r *Result, firstNS int64) {
 	r.PacketsSent = int64(t.arrived)
 	r.PacketsMarked = t.marked

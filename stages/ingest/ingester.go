@@ -154,7 +154,6 @@ func (in *Ingester) table(ctx context.Context, file, what string, want [][]strin
 	return nil
 }
 
-// openEnd says that the last line of a file has no line end.
 func openEnd(file string) string {
 	return file + " does not end with a line end: its last row may have been cut"
 }
@@ -204,7 +203,6 @@ func (in duck) copy(ctx context.Context, query, file string, ordered bool) error
 	return errors.Join(err, in.exec(ctx, "SET preserve_insertion_order=true"))
 }
 
-// flowColumn is a column of a flow file, with DuckDB's name of its type.
 type flowColumn struct{ name, typ string }
 
 func (in duck) columns(ctx context.Context, query string) ([]flowColumn, error) {
@@ -243,7 +241,6 @@ func (c flowColumn) asText() string {
 	return ""
 }
 
-// whole reports whether the column holds whole numbers.
 func (c flowColumn) whole() bool {
 	return slices.Contains([]string{"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT",
 		"UINTEGER", "UBIGINT", "UHUGEINT"}, c.typ)

@@ -109,7 +109,6 @@ FROM `+duckdb.ScanParquet(files...)+" GROUP BY ALL ORDER BY bytes DESC, service,
 	return all, err
 }
 
-// A merging is one call of Merge at work.
 type merging struct {
 	*Ingester
 	sources []MergeSource

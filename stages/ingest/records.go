@@ -103,7 +103,6 @@ func (in *Ingester) file(ctx context.Context, of []*Mapping, file string, n int3
 	return stats, in.writeRejects(ctx, file, src, typedRows, &stats)
 }
 
-// writeRecords writes the rows of view judged that have no reason.
 func (in *Ingester) writeRecords(ctx context.Context, stats *FileStats) error {
 	records := `
 SELECT
@@ -195,7 +194,6 @@ const (
 	unknownDst = "dst is not a host of the topology"
 )
 
-// maxUnknown is the number of addresses that a RejectCount lists.
 const maxUnknown = 20
 
 // An UnknownAddress is an address that is no host of the topology, with the rows that were rejected for it.

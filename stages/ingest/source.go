@@ -107,7 +107,6 @@ func openText(file string) (io.ReadCloser, error) {
 	return closeBoth{z, f}, nil
 }
 
-// closeBoth is a decompressed file.
 type closeBoth struct {
 	io.ReadCloser
 	file *os.File
@@ -183,7 +182,6 @@ const (
 	maxRaw  = 4 << 10  // bytes that are kept of a line that is broken or rejected
 )
 
-// lineWriter writes textLines as Parquet.
 type lineWriter struct {
 	w    *parquet.GenericWriter[textLine]
 	rows []textLine
@@ -338,7 +336,6 @@ func headerOf(m *Mapping, line []byte) []string {
 // fieldEnd divides the fields of a staged line.
 const fieldEnd = "\x1f"
 
-// A splitter divides a line into its fields.
 type splitter func(line []byte) ([]string, error)
 
 func words(line []byte) ([]string, error) { return strings.Fields(string(line)), nil }
@@ -383,7 +380,6 @@ func fields(line []byte, split splitter) (staged []byte, broken string) {
 	return []byte(strings.Join(list, fieldEnd)), ""
 }
 
-// A lineReader reads lines.
 type lineReader struct {
 	r       *bufio.Reader
 	line    []byte // without its end; of one that is too long, the beginning

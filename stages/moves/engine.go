@@ -31,7 +31,6 @@ func (m *Moves) linkWeights(n *topology.Network) []float64 {
 	return weights
 }
 
-// maxStates bounds how often routes change.
 const maxStates = 1000
 
 // maxRouters bounds the sets of cables that are down at the same time: each has routing tables of its own.

@@ -70,7 +70,6 @@ func ParseHash(text string) (string, error) {
 	return text, nil
 }
 
-// A rule gives switches a balance.
 type rule struct{ which, balance string } // which: a kind of switch (tor) or a pattern of names (leaf*)
 
 func (r rule) fits(v topology.Node) bool {
@@ -224,90 +223,68 @@ func (t *Text) Apply(n *topology.Network, former *Moves) (*Moves, error) {
 		m = *former
 		m.Weights, m.Events = slices.Clone(m.Weights), slices.Clone(m.Events)
 	}
-	if t.Balance != "" {
-		if err := m.setBalance(n, t.Balance); err != nil {
-			return nil, &TextError{t.Balance, err}
+	var failed error // the first
+	set := func(text string, change func(text string) error) {
+		if text == "" || failed != nil {
+			return
+		}
+		if err := change(text); err != nil {
+			failed = &TextError{text, err}
 		}
 	}
-	if err := m.setRoutes(n, t.Routes); err != nil {
-		return nil, &TextError{t.Routes, err}
-	}
+	set(t.Balance, func(text string) error { return m.setBalance(n, text) })
+	set(t.Routes, func(text string) (err error) {
+		if m.Routes = nil; text != "none" {
+			m.Routes, err = topology.ReadFIB(n, text)
+		}
+		return err
+	})
+	set(cmp.Or(t.Routes, t.Balance), func(string) error {
+		if m.Routes != nil && m.has(WCMP) {
+			return errors.New("balance wcmp has weights of its own, routes of files have theirs: use another balance")
+		}
+		return nil
+	})
 	bursts := m.has(flowlet) || m.Balance == conga
 	if bursts && m.GapNS == 0 {
 		m.GapNS = defaultGapNS
 	}
-	if t.Hash != "" {
-		if _, err := ParseHash(t.Hash); err != nil {
-			return nil, &TextError{t.Hash, err}
-		}
-		if m.Hash = t.Hash; hashes[m.Hash] == (topology.Hash{}) {
+	set(t.Hash, func(text string) (err error) {
+		if m.Hash, err = ParseHash(text); hashes[m.Hash] == (topology.Hash{}) {
 			m.Hash = ""
 		}
-	}
-	if err := m.setReceivers(t.Receivers); err != nil {
-		return nil, &TextError{t.Receivers, err}
-	}
-	hasDown := func(e Event) bool { return e.Kind == Down }
+		return err
+	})
+	set(t.Receivers, m.setReceivers)
 	for _, w := range t.Weights {
-		if err := m.addWeight(n, w); err != nil {
-			return nil, &TextError{w, err}
-		}
+		set(w, func(text string) error { return m.addWeight(n, text) })
 	}
 	for _, e := range t.Events {
-		if err := m.addEvents(n, e); err != nil {
-			return nil, &TextError{e, err}
+		set(e, func(text string) error { return m.addEvents(n, text) })
+	}
+	hasDown := slices.ContainsFunc(m.Events, func(e Event) bool { return e.Kind == Down })
+	set(t.Gap, duration(&m.GapNS, 1, bursts, "the gap goes with balance flowlet or conga"))
+	set(t.Converge, duration(&m.ConvergeNS, 0, hasDown, `the time to converge goes with an event "down"`))
+	set(t.Repair, duration(&m.RepairNS, 1, m.ConvergeNS > 1, "local repair goes with a time to converge"))
+	set(cmp.Or(t.Repair, t.Converge), func(string) error {
+		if m.RepairNS > 0 && m.RepairNS >= m.ConvergeNS {
+			return fmt.Errorf("local repair must be faster than routes converge, %s", FormatTime(m.ConvergeNS))
 		}
-	}
-	if err := setDuration(&m.GapNS, t.Gap, 1, bursts, "the gap goes with balance flowlet or conga"); err != nil {
-		return nil, err
-	}
-	if err := setDuration(&m.ConvergeNS, t.Converge, 0, slices.ContainsFunc(m.Events, hasDown),
-		`the time to converge goes with an event "down"`); err != nil {
-		return nil, err
-	}
-	if err := setDuration(&m.RepairNS, t.Repair, 1, m.ConvergeNS > 1,
-		"local repair goes with a time to converge"); err != nil {
-		return nil, err
-	}
-	if m.RepairNS > 0 && m.RepairNS >= m.ConvergeNS {
-		return nil, &TextError{t.Repair, fmt.Errorf("local repair must be faster than routes converge, %s",
-			FormatTime(m.ConvergeNS))}
-	}
-	if m.Balance == "" && m.At == nil && m.Routes == nil && m.Hash == "" && len(m.Events) == 0 {
-		return nil, nil
+		return nil
+	})
+	if failed != nil || m.Balance == "" && m.At == nil && m.Routes == nil && m.Hash == "" && len(m.Events) == 0 {
+		return nil, failed
 	}
 	return &m, nil
 }
 
-// setReceivers sets what receivers do, as ParseReceivers takes it; empty: as before.
 func (m *Moves) setReceivers(text string) error {
-	switch _, err := ParseReceivers(text); {
-	case text == "":
-		return nil
-	case err != nil:
-		return err
-	case text == InOrder && !m.reorders():
-		return errors.New("receivers in order go with a balance that reorders packets")
+	_, err := ParseReceivers(text)
+	if err == nil && text == InOrder && !m.reorders() {
+		err = errors.New("receivers in order go with a balance that reorders packets")
 	}
 	m.Receivers = strings.TrimPrefix(text, anyOrder)
-	return nil
-}
-
-// setRoutes reads the routes of a directory; empty: as before.
-func (m *Moves) setRoutes(n *topology.Network, dir string) (err error) {
-	switch dir {
-	case "":
-	case "none":
-		m.Routes = nil
-	default:
-		if m.Routes, err = topology.ReadFIB(n, dir); err != nil {
-			return err
-		}
-	}
-	if m.Routes != nil && m.has(WCMP) {
-		return errors.New("balance wcmp has weights of its own, routes of files have theirs: use another balance")
-	}
-	return nil
+	return err
 }
 
 // Add changes what other texts say: they add weights and events, and replace the rest.
@@ -333,24 +310,21 @@ func (t *Text) Said() (said []string) {
 	return append(said, t.Events...)
 }
 
-// setDuration reads a duration that goes with something, if there is one.
-func setDuration(to *int64, text string, least int64, goes bool, with string) error {
-	if text == "" {
-		return nil
+// duration returns a reader of a duration, from least to 13 days, that goes with something.
+func duration(to *int64, least int64, goes bool, with string) func(text string) error {
+	return func(text string) error {
+		ns, err := units.Parse(text, units.Duration)
+		switch {
+		case err != nil:
+		case !goes:
+			err = errors.New(with)
+		case ns < least || ns > network.MaxNS:
+			err = fmt.Errorf("must be %d ns to 13 days", least)
+		default:
+			*to = ns
+		}
+		return err
 	}
-	ns, err := units.Parse(text, units.Duration)
-	switch {
-	case err != nil:
-	case !goes:
-		err = errors.New(with)
-	case ns < least || ns > network.MaxNS:
-		err = fmt.Errorf("must be %d ns to 13 days", least)
-	}
-	if err != nil {
-		return &TextError{text, err}
-	}
-	*to = ns
-	return nil
 }
 
 func (m *Moves) addWeight(n *topology.Network, text string) error {

@@ -6,31 +6,22 @@ import (
 	"slices"
 )
 
-// Expected is the expected weight on each link, in the unit of the weights that were given: bytes per second, or a
-// share of all traffic.
-type Expected struct {
-	// Share is, by link id, the expected weight that crosses the link.
-	Share []float64
-	// Unreachable is the weight between hosts that no path joins. No link's share includes it.
-	Unreachable float64
-}
-
-// ExpectedLoads distributes weights over the links as the router's choices do on average. weight(i, j) goes from the
-// hosts of group i to those of group j, equally over all pairs of two different hosts, and at every node equally over
-// the links of equal cost. The result is the exact expectation of Path over random flow ids, not a sample.
+// ExpectedLoads returns the expected weight on each link, by id, in the unit of the weights given. They are distributed
+// as the router's choices do on average: weight(i, j) goes from the hosts of group i to those of group j, equally over
+// all pairs of two different hosts, and at every node equally over the links of equal cost. The result is the exact
+// expectation of Path over random flow ids, not a sample. Weight between hosts that no path joins is on no link.
 //
 // weight must be at least 0 and finite; a group's weight to itself must be 0 where the group has only
 // one host. No host may be in two groups, and all must be hosts of the network.
 //
 // The cost is one traversal of the network for each set of switches that a group's hosts are attached
 // to (one per rack of a data centre).
-func (r *Router) ExpectedLoads(groups [][]int32, weight func(i, j int) float64) (*Expected, error) {
+func (r *Router) ExpectedLoads(groups [][]int32, weight func(i, j int) float64) ([]float64, error) {
 	parts, err := r.partition(groups)
 	if err != nil {
 		return nil, err
 	}
-	e := &Expected{Share: make([]float64, len(r.Net.Links))}
-	w := &spreader{r: r, out: e, mass: make([]float64, r.switches)}
+	w := &spreader{r: r, load: make([]float64, len(r.Net.Links)), mass: make([]float64, r.switches)}
 	var order []int32
 	for j := range groups {
 		for k := range parts[j] {
@@ -57,7 +48,7 @@ func (r *Router) ExpectedLoads(groups [][]int32, weight func(i, j int) float64) 
 			w.deliver(d, order)
 		}
 	}
-	return e, nil
+	return w.load, nil
 }
 
 // perHost returns what one of from hosts sends to part of the to hosts of a group, of a weight between the groups. No
@@ -133,7 +124,7 @@ func (r *Router) farthestFirst(attachment int32, order []int32) []int32 {
 // switches to the destination, farthest switch first (deliver), in equal parts over equal-cost links.
 type spreader struct {
 	r    *Router
-	out  *Expected
+	load []float64 // by link id
 	mass []float64 // by switch: weight that has arrived and is not forwarded yet
 }
 
@@ -156,12 +147,11 @@ func (w *spreader) send(from, to *groupPart, perHost float64) {
 			}
 		}
 		if best == unreachableDist {
-			w.out.Unreachable += perHost
 			continue
 		}
 		each := perHost / float64(len(ways))
 		for _, l := range ways {
-			w.out.Share[l] += each
+			w.load[l] += each
 			if sw := r.switchOf[l]; sw >= 0 {
 				w.mass[sw] += each
 			}
@@ -187,7 +177,7 @@ func (w *spreader) deliver(to *groupPart, order []int32) {
 				h := &r.hosts[i]
 				for _, l := range r.setLink[h.from:h.to] {
 					if r.switchOf[l] == s {
-						w.out.Share[Reverse(l)] += each
+						w.load[Reverse(l)] += each
 					}
 				}
 			}
@@ -196,7 +186,7 @@ func (w *spreader) deliver(to *groupPart, order []int32) {
 		links := r.setLink[r.setAt[set]:r.setAt[set+1]]
 		each := x / float64(len(links))
 		for _, l := range links {
-			w.out.Share[l] += each
+			w.load[l] += each
 			w.mass[r.switchOf[l]] += each
 		}
 	}

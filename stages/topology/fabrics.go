@@ -2,6 +2,7 @@ package topology
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -125,7 +126,6 @@ func (b *fabricBuilder) node(kind string, pod, rack int, name string, of ...any)
 	return len(b.nodes) - 1
 }
 
-// cable joins a host or a switch to a switch.
 func (b *fabricBuilder) cable(from, to int) {
 	c := Cable{int32(from), int32(to), b.FabricBps, b.FabricDelayNS}
 	if from < b.hosts {
@@ -277,29 +277,22 @@ const MaxNodes = 4 << 20
 
 // Resolved checks the description and replaces the oversubscription by the number of spines.
 func (c ClosSpec) Resolved() (ClosSpec, error) {
-	for _, f := range []struct {
-		name string
-		n    int
-	}{{"pods", c.Pods}, {"racks_per_pod", c.RacksPerPod}, {"hosts_per_rack", c.HostsPerRack}, {"planes", c.Planes}} {
-		if f.n < 1 || f.n > MaxNodes {
-			return c, fmt.Errorf("clos: %s is %d, must be 1 to %d", f.name, f.n, MaxNodes)
+	if (c.SpinesPerPlane == 0) == (c.Oversubscription == 0) {
+		return c, errors.New("clos: needs spines_per_plane or oversubscription, which determine each other: give one")
+	}
+	for i, n := range []int{c.Pods, c.RacksPerPod, c.HostsPerRack, c.Planes, c.SpinesPerPlane} {
+		if (n < 1 || n > MaxNodes) && (i < 4 || c.Oversubscription == 0) {
+			names := [...]string{"pods", "racks_per_pod", "hosts_per_rack", "planes", "spines_per_plane"}
+			return c, fmt.Errorf("clos: %s is %d, must be 1 to %d", names[i], n, MaxNodes)
 		}
 	}
-	switch {
-	case c.SpinesPerPlane == 0 && c.Oversubscription == 0:
-		return c, fmt.Errorf("clos: needs spines_per_plane or oversubscription")
-	case c.SpinesPerPlane != 0 && c.Oversubscription != 0:
-		return c, fmt.Errorf("clos: spines_per_plane and oversubscription determine each other; give one")
-	case c.SpinesPerPlane == 0:
+	if c.SpinesPerPlane == 0 {
 		spines := float64(c.RacksPerPod) / c.Oversubscription
 		if !(spines >= 1) || spines > MaxNodes || math.Abs(spines-math.Round(spines)) > 1e-9*spines {
 			return c, fmt.Errorf("clos: oversubscription of %v with %d racks per pod needs %v spines per plane, "+
 				"which is not a whole number of at least 1", c.Oversubscription, c.RacksPerPod, spines)
 		}
-		c.SpinesPerPlane = int(math.Round(spines))
-		c.Oversubscription = 0
-	case c.SpinesPerPlane < 1 || c.SpinesPerPlane > MaxNodes:
-		return c, fmt.Errorf("clos: spines_per_plane is %d, must be 1 to %d", c.SpinesPerPlane, MaxNodes)
+		c.SpinesPerPlane, c.Oversubscription = int(math.Round(spines)), 0
 	}
 	racks := float64(c.Pods) * float64(c.RacksPerPod)
 	fabrics, spines := float64(c.Pods)*float64(c.Planes), float64(c.Planes)*float64(c.SpinesPerPlane)

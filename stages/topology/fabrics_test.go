@@ -88,7 +88,7 @@ func TestFabrics(t *testing.T) {
 			t.Fatal(err)
 		}
 		for l, got := range crossed {
-			if want := e.Share[l]; math.Abs(got-want) > 6*math.Sqrt(want)+1e-6 {
+			if want := e[l]; math.Abs(got-want) > 6*math.Sqrt(want)+1e-6 {
 				t.Errorf("%s: %s is crossed %v times, want %v", c.spec.Kind, n.LinkName(int32(l)), got, want)
 			}
 		}

@@ -147,7 +147,6 @@ func (r *Router) SetRoutes(f *FIB) error {
 	return nil
 }
 
-// fibFiles are the files of a directory of routes.
 type fibFiles struct {
 	n        *Network
 	dir      string

@@ -371,7 +371,6 @@ type Error struct {
 
 func (e *Error) Error() string { return e.What }
 
-// faults are what is wrong with nodes and cables.
 type faults []*Error
 
 func (f *faults) add(node, cable int, kind FaultKind, format string, args ...any) {

@@ -319,7 +319,6 @@ func (n *Network) failPort(id int32, port string) (f Failure, err error) {
 		names.DidYouMean(port, append(near, known...)), names.Listed(known, mostListed))
 }
 
-// mostListed is how many names an error lists.
 const mostListed = 20
 
 // A DelayRule gives the cables of a selector (see Select) a propagation delay.

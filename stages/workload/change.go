@@ -153,7 +153,6 @@ func (x *flowChanger) flows(p flowPart, in schema.Batches) iter.Seq2[Row, error]
 	}
 }
 
-// flowChanger holds what the changes need to know about the unchanged flows.
 type flowChanger struct {
 	net             *topology.Network
 	changes         FlowChanges

@@ -164,7 +164,6 @@ type Exponential struct{ Mean float64 }
 // Draw draws a value by inversion. It takes one number of the stream.
 func (d Exponential) Draw(s *rng.Stream) float64 { return -d.Mean * math.Log(1-s.Float64()) }
 
-// groupPair is a sending and a receiving group of hosts.
 type groupPair struct{ src, dst int32 }
 
 // aliasTable draws a pair by weight with one random number and one memory access (Walker's alias method, as

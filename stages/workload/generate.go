@@ -70,7 +70,6 @@ func Generate(ctx context.Context, r *topology.Router, w *Workload, seed uint64,
 	return stats, rows.flush(out)
 }
 
-// flowSource draws the flows of one service, one after the other.
 type flowSource struct {
 	*Service
 	plan      *servicePlan
@@ -88,7 +87,6 @@ type drawnFlow struct {
 	gapNS     float64 // since the flow before
 }
 
-// blockFlows is the number of flows that are drawn at a time.
 const blockFlows = 256
 
 func (s *flowSource) next() {
@@ -145,10 +143,8 @@ type Row struct {
 // RowTable writes table flows.
 var RowTable = columns.TableOf[Row](schema.Flows)
 
-// flowRows are rows that are not written yet.
 type flowRows []Row
 
-// add adds a row, and writes all rows when there are many.
 func (b *flowRows) add(ctx context.Context, row Row, out schema.Sink) error {
 	if *b = append(*b, row); len(*b) < columns.BatchRows {
 		return nil

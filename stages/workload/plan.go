@@ -23,7 +23,6 @@ type Plan struct {
 	services []servicePlan
 }
 
-// servicePlan is what is needed to draw the flows of a service.
 type servicePlan struct {
 	groups [][]int32  // hosts of each rack, or one host each
 	pairs  aliasTable // of sending and receiving group
@@ -105,11 +104,11 @@ func (p *Plan) addService(r *topology.Router, s *Service, shares float64) (err e
 	}
 	sp.pairs = newAliasTable(pairs, weights, sum)
 	p.services = append(p.services, sp)
-	e, err := r.ExpectedLoads(sp.groups, weight)
+	loads, err := r.ExpectedLoads(sp.groups, weight)
 	if err != nil {
 		return err
 	}
-	for l, x := range e.Share {
+	for l, x := range loads {
 		p.LinkLoad[l] += s.Share / shares * x / sum * 8 / float64(r.Net.Links[l].BandwidthBps)
 	}
 	return nil

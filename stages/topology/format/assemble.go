@@ -106,7 +106,6 @@ type assembler struct {
 	firstLAG      string
 }
 
-// exclude leaves out the devices that Options.Exclude matches, with their cables.
 func (s *assembler) exclude() {
 	gone, cables := map[string]bool{}, map[[2]end]bool{}
 	drop := func(name string) bool {

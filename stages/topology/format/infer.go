@@ -165,7 +165,6 @@ func (p *plan) guessHosts() {
 	}
 }
 
-// stem is a name up to its first digit.
 func stem(name string) string {
 	if i := strings.IndexAny(name, "0123456789"); i >= 0 {
 		return name[:i]

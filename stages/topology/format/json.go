@@ -41,7 +41,6 @@ func (d *draft) readJSON() {
 	d.jsonCables(links)
 }
 
-// jsonPod reads a pod: its racks of hosts and tors, then its fabric switches. number counts the racks.
 func (d *draft) jsonPod(pod tree.Field, p int, number *int32) {
 	var fabs, racks, cross tree.Field
 	d.take(pod.Object(tree.Keys{"fabs": tree.Keep(&fabs), "racks": tree.Keep(&racks), "tor2fab": tree.Keep(&cross)}))

@@ -261,7 +261,6 @@ func (r *sonicReader) sighting(v *sonicSwitch, n sonicNeighbor) sighting {
 		delayNS: port.delayNS, down: port.down, at: n.at}
 }
 
-// managementPort matches the ports of a switch's own management.
 var managementPort = regexp.MustCompile(`(?i)^(eth0$|mgmt|management|ma\d)`)
 
 // readLLDP reads the output of lldpctl -f json: lldp.interface is a list of objects, or one object, by local port.

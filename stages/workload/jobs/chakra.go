@@ -31,7 +31,6 @@ func ReadChakra(files []string, open func(file string) (io.ReadCloser, error)) (
 	return t, nil
 }
 
-// chakraReader reads the trace of a rank.
 type chakraReader struct {
 	*Trace
 	rank int

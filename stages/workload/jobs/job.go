@@ -132,7 +132,6 @@ func (j *Job) Generate(emit func(*Flow) error) error {
 	return g.err
 }
 
-// A generator emits the flows of one job.
 type generator struct {
 	hosts     []int32
 	emit      func(*Flow) error

@@ -43,7 +43,6 @@ var (
 		`(?: tag (\d+))?(?: cpu \d+)?(?: nic \d+)?$`)
 )
 
-// maxLineBytes is the longest line of a trace.
 const maxLineBytes = 1 << 20
 
 // eachLine reads the lines of a file, counts them, and names the one of an error.

@@ -87,7 +87,6 @@ func (t *Training) check(ranks int) error {
 	return nil
 }
 
-// A trainer generates one iteration.
 type trainer struct {
 	*generator
 	*Training
