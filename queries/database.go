@@ -8,7 +8,7 @@
 //	                                  │
 //	              Run(question, parameters)   SQL(text), Write(text) ─→ checkTree ─→ checkType
 //	                                  └───────┬────────────┘    └─→ Options.Output, in a form of format.Names
-//	                                    format.Rows
+//	                                    format.Answer
 //
 // # Questions
 //
@@ -43,7 +43,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"os"
@@ -142,7 +141,7 @@ func (db *DB) prepare(ctx context.Context) (err error) {
 	return duckdb.Lock(ctx, db.sql, paths...)
 }
 
-// Close frees the database. Rows that are still open become unusable.
+// Close frees the database.
 func (db *DB) Close() error { return db.sql.Close() }
 
 // require creates the views of the given names that do not exist yet, and those that they read, all or none. Names of
@@ -223,24 +222,24 @@ func (db *DB) Text(query Query, params map[string]string) (string, error) {
 	return text, nil
 }
 
-// Run answers a question. The caller closes the rows. Errors: those of Text and of SQL.
-func (db *DB) Run(ctx context.Context, query Query, params map[string]string) (*format.Rows, error) {
+// Run answers a question. Errors: those of Text and of SQL.
+func (db *DB) Run(ctx context.Context, query Query, params map[string]string) (a *format.Answer, err error) {
 	text, err := db.Text(query, params)
 	if err != nil {
 		return nil, err
 	}
-	failed := func(err error) error {
-		return fmt.Errorf("query %s: %w", query.Name, duckdb.FirstLine(duckdb.OrCause(ctx, err)))
-	}
 	conn, err := db.sql.Conn(ctx)
+	if err == nil {
+		defer func() { _ = conn.Close() }() // of the pool
+		err = db.require(ctx, conn, namesIn(text))
+	}
+	if err == nil {
+		a, err = format.Read(ctx, conn, text, math.MaxInt)
+	}
 	if err != nil {
-		return nil, failed(err)
+		return nil, fmt.Errorf("query %s: %w", query.Name, duckdb.FirstLine(duckdb.OrCause(ctx, err)))
 	}
-	if err := db.require(ctx, conn, namesIn(text)); err != nil {
-		_ = conn.Close()
-		return nil, failed(err)
-	}
-	return format.Query(ctx, conn, failed, text)
+	return a, nil
 }
 
 // With returns the SELECT of a question with values in place of its parameters: their defaults, but for params. Views
@@ -279,13 +278,15 @@ func (q Query) With(params map[string]string) (string, error) {
 }
 
 // SQL runs the text if it is a single SELECT. Errors for any other text wrap ErrRefused. Tables and questions are
-// views of their own names. DuckDB opens no file but the data files of the lake. The caller closes the rows.
-func (db *DB) SQL(ctx context.Context, text string) (*format.Rows, error) {
+// views of their own names. DuckDB opens no file but the data files of the lake.
+func (db *DB) SQL(ctx context.Context, text string) (*format.Answer, error) {
 	conn, err := db.admitted(ctx, text)
 	if err != nil {
 		return nil, err
 	}
-	return format.Query(ctx, conn, func(err error) error { return duckdb.OrCause(ctx, err) }, text)
+	defer func() { _ = conn.Close() }() // of the pool
+	a, err := format.Read(ctx, conn, text, math.MaxInt)
+	return a, duckdb.OrCause(ctx, err)
 }
 
 // Write writes the answer of a text that SQL would run, in one of format.Names, to Options.Output. It returns the
@@ -340,14 +341,11 @@ func (db *DB) Emptied(ctx context.Context, q Query, params map[string]string) (s
 		tries, all.without = slices.Insert(tries, at, one), strings.TrimPrefix(all.without+", "+one.without, ", ")
 	}
 	for _, t := range append(tries, all) {
-		rows, err := db.Run(ctx, q, t.params)
+		a, err := db.Run(ctx, q, t.params)
 		if err != nil {
 			return "", err
 		}
-		_, err = rows.Next()
-		if none := errors.Is(err, io.EOF); !none && err != nil || rows.Close() != nil {
-			return "", duckdb.OrCause(ctx, err)
-		} else if !none {
+		if a.Total > 0 {
 			return t.without, nil
 		}
 	}

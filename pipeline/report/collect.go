@@ -224,26 +224,19 @@ type answer struct {
 }
 
 func ask(ctx context.Context, db *queries.DB, q queries.Query, params map[string]string) (*answer, error) {
-	rows, err := db.Run(ctx, q, params)
+	found, err := db.Run(ctx, q, params)
 	if err != nil {
 		return nil, err
 	}
-	a := &answer{columns: rows.Columns()}
-	err = rows.Each(func(row []any) error {
-		kept := make([]any, len(row))
+	for _, row := range found.Rows {
 		for i, v := range row {
-			kept[i] = plain(v)
+			row[i] = plain(v)
 		}
-		a.rows = append(a.rows, kept)
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("query %s: %w", q.Name, err)
 	}
-	return a, nil
+	return &answer{found.Columns, found.Rows}, nil
 }
 
-// plain turns the values of queries.Rows into the few types of an answer.
+// plain turns the values of a format.Answer into the few types of an answer.
 func plain(v any) any {
 	switch v := v.(type) {
 	case nil, bool, int64, string:

@@ -16,6 +16,7 @@ import (
 	"parsimon/pipeline/text"
 	"parsimon/queries"
 	"parsimon/queries/duckdb"
+	"parsimon/schema/names"
 	"parsimon/stages"
 )
 
@@ -180,15 +181,11 @@ func SharedHosts(ctx context.Context, e *pipeline.Estimation, base lake.Scenario
 
 // lines are the texts that SQL answers with.
 func lines(ctx context.Context, db *queries.DB, sql string) ([]string, error) {
-	all := []string{}
-	rows, err := db.SQL(ctx, sql)
-	if err == nil {
-		err = rows.Each(func(row []any) error {
-			all = append(all, fmt.Sprint(row[0]))
-			return nil
-		})
+	found, err := db.SQL(ctx, sql)
+	if err != nil {
+		return nil, err
 	}
-	return all, err
+	return names.Of(found.Rows, func(row []any) string { return fmt.Sprint(row[0]) }), nil
 }
 
 // mostServices is how many services, those with the most flows, a result has.
@@ -227,16 +224,12 @@ func quantile(ctx context.Context, e *pipeline.Estimation, db *queries.DB, g gat
 	if g.FCT {
 		value = "fct_ns / 1e6"
 	}
-	rows, err := db.SQL(ctx, fmt.Sprintf("SELECT quantile_cont(%s, %v) FROM slowdowns_all WHERE %s", value, g.Quantile, where))
+	found, err := db.SQL(ctx, fmt.Sprintf("SELECT quantile_cont(%s, %v) FROM slowdowns_all WHERE %s", value, g.Quantile,
+		where))
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = rows.Close() }() // only read
-	row, err := rows.Next()
-	if err != nil {
-		return 0, err
-	}
-	x, ok := row[0].(float64)
+	x, ok := found.Rows[0][0].(float64)
 	if !ok {
 		return 0, fmt.Errorf("no flow is of %s", strings.Join(said, ", "))
 	}

@@ -114,7 +114,7 @@ func summarizeWorkload(a *text.Answer, e *pipeline.Estimation, g pipeline.Genera
 
 // ask asks a question about the estimate.
 func ask(ctx context.Context, e *pipeline.Estimation, db *queries.DB, name string, more map[string]string) (
-	*format.Rows, error,
+	*format.Answer, error,
 ) {
 	q, err := queries.Get(name)
 	if err != nil {
@@ -129,48 +129,46 @@ func ask(ctx context.Context, e *pipeline.Estimation, db *queries.DB, name strin
 // _slowdown.
 func answers[T any](ctx context.Context, e *pipeline.Estimation, db *queries.DB, name string,
 	more map[string]string) (all []T, err error) {
-	rows, err := ask(ctx, e, db, name, more)
+	found, err := ask(ctx, e, db, name, more)
 	if err != nil {
 		return nil, err
 	}
-	names := rows.Columns()
-	err = rows.Each(func(row []any) error {
-		values := map[string]any{}
-		for i, name := range names {
-			values[strings.TrimSuffix(name, "_slowdown")] = row[i]
+	rows := make([]map[string]any, len(found.Rows))
+	for k, row := range found.Rows {
+		rows[k] = map[string]any{}
+		for i, name := range found.Columns {
+			rows[k][strings.TrimSuffix(name, "_slowdown")] = row[i]
 		}
-		data, err := json.Marshal(values)
-		if err != nil {
-			return err
-		}
-		all = append(all, *new(T))
-		return json.Unmarshal(data, &all[len(all)-1])
-	})
+	}
+	data, err := json.Marshal(rows)
+	if err == nil {
+		err = json.Unmarshal(data, &all)
+	}
 	return all, err
 }
 
 // addQuery adds the answer of one question about the estimate. It returns the last row, by column.
 func addQuery(ctx context.Context, a *text.Answer, e *pipeline.Estimation, db *queries.DB, name string,
 	more map[string]string) (last map[string]any, err error) {
-	rows, err := ask(ctx, e, db, name, more)
+	found, err := ask(ctx, e, db, name, more)
 	if err != nil {
 		return nil, err
 	}
 	// Intervals and warnings have lines of their own.
 	other := regexp.MustCompile(`^(scenario|variant|warning|p\d+_(lo|hi))$`)
-	table := a.Table(slices.DeleteFunc(rows.Columns(), other.MatchString)...)
+	table := a.Table(slices.DeleteFunc(slices.Clone(found.Columns), other.MatchString)...)
 	last = map[string]any{}
-	return last, rows.Each(func(row []any) error {
+	for _, row := range found.Rows {
 		var shown []any
-		for i, name := range rows.Columns() {
+		for i, name := range found.Columns {
 			last[name] = row[i]
 			if !other.MatchString(name) {
 				shown = append(shown, row[i])
 			}
 		}
 		table.Add(shown...)
-		return nil
-	})
+	}
+	return last, nil
 }
 
 // addTailLink names the link that delays the slowest flows most, those with slowdowns above p99.
@@ -193,21 +191,16 @@ func addTailLink(ctx context.Context, a *text.Answer, e *pipeline.Estimation, db
 }
 
 // addIntervals adds the intervals of all flows, then their two parts if the method's is known.
-func addIntervals(ctx context.Context, a *text.Answer, e *pipeline.Estimation, db *queries.DB) (err error) {
-	rows, err := db.SQL(ctx, `SELECT string_agg(name || printf(' %.3f to %.3f', lo, hi), ', ' ORDER BY quantile),
+func addIntervals(ctx context.Context, a *text.Answer, e *pipeline.Estimation, db *queries.DB) error {
+	found, err := db.SQL(ctx, `SELECT string_agg(name || printf(' %.3f to %.3f', lo, hi), ', ' ORDER BY quantile),
 			string_agg(name || printf(' %.3f to %.3f', workload_lo, workload_hi), ', ' ORDER BY quantile),
 			string_agg(name || printf(' ±%.1f%%', 100 * method_error), ', ' ORDER BY quantile)
 		FROM (SELECT *, 'p' || replace(CAST(CAST(100 * quantile AS DECIMAL(4, 1)) AS VARCHAR), '.0', '') AS name
 			FROM intervals_all WHERE `+selected(e)+` AND service IS NULL AND vnet IS NULL AND size_bin = 'all')`)
-	if err != nil {
+	if err != nil || found.Rows[0][0] == nil { // of an estimate that is deleted again
 		return err
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	row, err := rows.Next()
-	if err != nil || row[0] == nil { // of an estimate that is deleted again
-		return err
-	}
-	switch {
+	switch row := found.Rows[0]; {
 	case row[2] != nil:
 		a.Linef("95%% intervals of all flows: %s", row[0])
 		a.Linef("  of these, other flows of the same kind: %s", row[1])

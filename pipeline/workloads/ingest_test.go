@@ -145,16 +145,11 @@ func ask(t *testing.T, l *lake.Lake, sql string) (string, error) {
 		return "", err
 	}
 	defer func() { _ = db.Close() }()
-	rows, err := db.SQL(t.Context(), sql)
+	found, err := db.SQL(t.Context(), sql)
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = rows.Close() }()
-	row, err := rows.Next()
-	if err != nil {
-		return "", err
-	}
-	return fmt.Sprint(row[0]), nil
+	return fmt.Sprint(found.Rows[0][0]), nil
 }
 
 func pathsOf(files []lake.DataFile) []string {

@@ -1,6 +1,6 @@
 // Package format reads the answer of a DuckDB statement, or writes it as an aligned table, CSV, JSON or Parquet.
 //
-//	Query ─→ Rows ─→ Next      one row, as Go values
+//	Read ─→ Answer             rows of Go values, in memory
 //	Copy                       csv      RFC 4180 with a header line; null is an empty field; lists and structs as JSON
 //	                           json     an array of objects, one per line; NaN and infinities are null
 //	                           parquet  typed, zstd
@@ -14,10 +14,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 
 	"parsimon/queries/duckdb"
@@ -26,91 +24,53 @@ import (
 // Names returns the names of the formats of answers: table, and those of Copy.
 func Names() []string { return []string{"table", "csv", "json", "parquet"} }
 
-// Rows is the answer of a statement. It is read once, front to back, by one goroutine, and closed.
-type Rows struct {
-	conn    *sql.Conn
-	rows    *sql.Rows
-	failed  func(error) error
-	columns []string
-	types   []string
-	slots   []any // arguments of Scan: pointers to the elements of values
-	values  []any // the row that Next returns
+// An Answer is the answer of a statement. Its values are those of the driver, integers of up to 64 bits as int64 or
+// uint64.
+type Answer struct {
+	Columns []string
+	Rows    [][]any
+	Total   int64 // rows of the statement; Rows are the first of them
+
+	types []string // of DuckDB, of the columns
 }
 
-// Query runs a statement on the connection, which belongs to the rows from then on and is closed with
-// them, or before Query returns an error. Errors of the statement, also those that appear while rows
-// are read, pass through failed, which may add to them.
-func Query(ctx context.Context, conn *sql.Conn, failed func(error) error, text string) (*Rows, error) {
-	rows, err := conn.QueryContext(ctx, text) //nolint:rowserrcheck // Next asks for it
+// Read runs a statement on a connection and keeps at most so many rows.
+func Read(ctx context.Context, conn *sql.Conn, text string, most int) (_ *Answer, err error) {
+	rows, err := conn.QueryContext(ctx, text)
 	if err != nil {
-		return nil, errors.Join(failed(err), conn.Close())
+		return nil, err
 	}
-	r := &Rows{conn: conn, rows: rows, failed: failed}
+	defer func() { err = errors.Join(err, rows.Close()) }()
 	kinds, err := rows.ColumnTypes()
 	if err != nil {
-		return nil, errors.Join(err, r.Close())
+		return nil, err
 	}
+	a := &Answer{}
 	for _, k := range kinds {
-		r.columns = append(r.columns, k.Name())
-		r.types = append(r.types, k.DatabaseTypeName())
+		a.Columns, a.types = append(a.Columns, k.Name()), append(a.types, k.DatabaseTypeName())
 	}
-	r.values = make([]any, len(r.columns))
-	for i := range r.values {
-		r.slots = append(r.slots, &r.values[i])
-	}
-	return r, nil
-}
-
-// Columns returns the names of the columns.
-func (r *Rows) Columns() []string { return slices.Clone(r.columns) }
-
-// Next returns the next row, or io.EOF after the last one. The slice is valid until the next call. Its
-// values are those of the driver, integers of up to 64 bits as int64 or uint64.
-func (r *Rows) Next() ([]any, error) {
-	if !r.rows.Next() {
-		if err := r.rows.Err(); err != nil {
-			return nil, r.failed(err)
+	for rows.Next() {
+		if a.Total++; len(a.Rows) == most {
+			continue
 		}
-		return nil, io.EOF
-	}
-	if err := r.rows.Scan(r.slots...); err != nil {
-		return nil, fmt.Errorf("read a row: %w", err)
-	}
-	for i, value := range r.values {
-		switch v := reflect.ValueOf(value); {
-		case v.CanInt():
-			r.values[i] = v.Int()
-		case v.CanUint():
-			r.values[i] = v.Uint()
+		row, slots := make([]any, len(kinds)), make([]any, len(kinds))
+		for i := range row {
+			slots[i] = &row[i]
 		}
-	}
-	return r.values, nil
-}
-
-// Each calls do with each row that is left, as Next returns it, up to the first error. Then it closes the rows.
-func (r *Rows) Each(do func(row []any) error) (err error) {
-	defer func() { err = errors.Join(err, r.Close()) }()
-	for {
-		row, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
+		if err := rows.Scan(slots...); err != nil {
+			return nil, fmt.Errorf("read a row: %w", err)
 		}
-		if err == nil {
-			err = do(row)
+		for i, value := range row {
+			switch v := reflect.ValueOf(value); {
+			case v.CanInt():
+				row[i] = v.Int()
+			case v.CanUint():
+				row[i] = v.Uint()
+			}
 		}
-		if err != nil {
-			return err
-		}
+		a.Rows = append(a.Rows, row)
 	}
-}
-
-// Close frees the answer and its connection. It may be called more than once.
-func (r *Rows) Close() error {
-	err := r.rows.Close()
-	if closed := r.conn.Close(); !errors.Is(closed, sql.ErrConnDone) {
-		err = errors.Join(err, closed)
-	}
-	return err
+	return a, rows.Err()
 }
 
 // copyOptions are DuckDB's options for each format of Copy.

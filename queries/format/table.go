@@ -24,34 +24,24 @@ const maxCellRunes = 60
 // Table writes the answer of a SELECT: column names, a rule and the rows, in aligned columns, numbers to the right, all
 // else to the left, null as "-". Floats are rounded, times in ns are in the unit that suits them (forPeople). Of more
 // than TableRows rows it says how many there are.
-func Table(ctx context.Context, conn *sql.Conn, text string, w io.Writer) (total int64, err error) {
+func Table(ctx context.Context, conn *sql.Conn, text string, w io.Writer) (rows int64, err error) {
 	if text, err = project(ctx, conn, text, "table"); err != nil {
 		return 0, err
 	}
-	r, err := Query(ctx, conn, func(err error) error { return err }, text)
-	if err != nil {
-		return 0, err
-	}
-	var rows [][]any
-	err = r.Each(func(row []any) error {
-		if total++; total <= TableRows {
-			rows = append(rows, slices.Clone(row))
-		}
-		return nil
-	})
+	a, err := Read(ctx, conn, text, TableRows)
 	if err != nil {
 		return 0, err
 	}
 	out := bufio.NewWriter(w) // keeps its first error; Flush returns it
-	align(out, r.columns, r.types, rows)
+	align(out, a.Columns, a.types, a.Rows)
 	switch {
-	case total == 0:
+	case a.Total == 0:
 		_, _ = out.WriteString("(no rows)\n")
-	case total > int64(len(rows)):
-		_, _ = fmt.Fprintf(out, "(the first %d of %d rows; the formats csv, json and parquet have them all)\n",
-			len(rows), total)
+	case a.Total > TableRows:
+		_, _ = fmt.Fprintf(out, "(the first %d of %d rows; the formats csv, json and parquet have them all)\n", TableRows,
+			a.Total)
 	}
-	return total, out.Flush()
+	return a.Total, out.Flush()
 }
 
 // Align writes rows like the format table. Values are texts, whole numbers, floats, Stringers, aligned to the right,

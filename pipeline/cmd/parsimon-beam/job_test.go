@@ -77,16 +77,11 @@ func digests(t *testing.T, dir string) map[string]string {
 			columns = "* EXCLUDE (cached)"
 		}
 		const digest = "SELECT count(*), sum(hash(t)::HUGEINT)::VARCHAR FROM (SELECT %s FROM %s) t"
-		rows, err := db.SQL(t.Context(), fmt.Sprintf(digest, columns, table.Name))
+		found, err := db.SQL(t.Context(), fmt.Sprintf(digest, columns, table.Name))
 		if err != nil {
 			t.Fatalf("%s: %v", table.Name, err)
 		}
-		row, err := rows.Next()
-		if err != nil {
-			t.Fatalf("%s: %v", table.Name, err)
-		}
-		all[table.Name] = fmt.Sprint(row...)
-		_ = rows.Close()
+		all[table.Name] = fmt.Sprint(found.Rows[0]...)
 	}
 	return all
 }

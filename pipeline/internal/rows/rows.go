@@ -3,7 +3,6 @@ package rows
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	"parsimon/pipeline/catalog"
@@ -37,10 +36,6 @@ func Ask(t testing.TB, dir, text string) string {
 	check(err)
 	answer, err := db.SQL(t.Context(), text)
 	check(err)
-	values, err := answer.Next()
-	check(err)
-	line := fmt.Sprint(slices.Clone(values))
-	check(answer.Close())
 	check(db.Close())
-	return line
+	return fmt.Sprint(answer.Rows[0])
 }
