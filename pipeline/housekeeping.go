@@ -119,7 +119,7 @@ func Remove(ctx context.Context, l *lake.Lake, r Removal) ([]OwnerUsage, error) 
 	}
 	remove := map[lake.Place]bool{}
 	for _, name := range r.Scenarios {
-		id, err := ResolveWhole(l, name)
+		id, _, err := ResolveNoted(l, name, true)
 		is := func(o OwnerUsage) bool { return name != "" && (o.ID == name || o.Name == name) }
 		if err != nil && slices.ContainsFunc(usage.Workloads, is) && !slices.ContainsFunc(usage.Owners, is) {
 			return nil, fmt.Errorf("%s is a workload: parsimon rm --workload %s", name, name)

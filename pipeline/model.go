@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -45,6 +43,8 @@ type Spec struct {
 	Windows          *WindowsSpec     `json:"windows,omitempty"` // of a scenario of windows of another
 	// Aliases are names under which the scenario was asked for later. Name is the first one, as in table scenarios.
 	Aliases []string `json:"aliases,omitempty"`
+	// Named says when a user last gave the scenario a name: of several of one name, the newest is meant.
+	Named map[string]time.Time `json:"named,omitempty"`
 	// Switches are the buffers of the scenario's switches; zero: unlimited.
 	Switches network.BufferParams  `json:"switches,omitzero"`
 	Classes  []stages.TrafficClass `json:"classes,omitempty"` // the queues of ports; nil: one
@@ -142,47 +142,51 @@ func ReadSpec(l *lake.Lake, id lake.ScenarioID) (spec Spec, err error) {
 }
 
 // Resolve finds the scenario that a user names: by its id, its name or an alias, or the beginning of the id (at least 4
-// digits). A text that fits several scenarios names none.
-func Resolve(l *lake.Lake, name string) (lake.ScenarioID, error) { return resolve(l, name, false) }
+// digits). Of several of one name it is the one that a user named last.
+func Resolve(l *lake.Lake, name string) (lake.ScenarioID, error) {
+	id, _, err := ResolveNoted(l, name, false)
+	return id, err
+}
 
-// ResolveWhole is Resolve without beginnings of ids.
-func ResolveWhole(l *lake.Lake, name string) (lake.ScenarioID, error) { return resolve(l, name, true) }
-
-func resolve(l *lake.Lake, name string, whole bool) (lake.ScenarioID, error) {
+// ResolveNoted is Resolve with a note, for the user, where several scenarios have the name. Whole, these are an error,
+// and beginnings of ids name nothing.
+func ResolveNoted(l *lake.Lake, name string, whole bool) (_ lake.ScenarioID, note string, _ error) {
 	ids, err := l.Scenarios()
 	switch {
 	case err != nil:
-		return "", err
+		return "", "", err
 	case len(ids) == 0:
-		return "", noScenario(l)
+		return "", "", noScenario(l)
 	case slices.Contains(ids, lake.ScenarioID(name)):
-		return lake.ScenarioID(name), nil
+		return lake.ScenarioID(name), "", nil
 	}
-	var all []names.Thing
+	var specs []Spec
 	for _, id := range ids {
-		s, _ := ReadSpec(l, id) // a damaged one has no name
-		if s.Windows == nil {   // windows belong to the scenario that they were drawn from
-			all = append(all, names.Thing{ID: string(id), Names: append([]string{s.Name}, s.Aliases...),
-				About: func() string { return about(l, id) }})
+		s, _ := ReadSpec(l, id)                  // a damaged one has no name
+		if s.ScenarioID = id; s.Windows == nil { // windows belong to the scenario that they were drawn from
+			specs = append(specs, s)
 		}
 	}
-	at, err := names.Find("scenario", name, l.Path(), all, whole)
-	if err != nil {
-		return "", err
+	slices.SortStableFunc(specs, func(a, b Spec) int { return a.Named[name].Compare(b.Named[name]) })
+	all := make([]names.Thing, len(specs))
+	for i, s := range specs {
+		all[i] = names.Thing{ID: string(s.ScenarioID), Names: append([]string{s.Name}, s.Aliases...),
+			About: func() string { return about(l, s.ScenarioID, s.Named[name]) }}
 	}
-	return lake.ScenarioID(all[at].ID), nil
+	at, note, err := names.Find("scenario", name, l.Path(), all, whole)
+	if err != nil {
+		return "", "", err
+	}
+	return specs[at].ScenarioID, note, nil
 }
 
-// about says when a scenario's flows start and when it was last worked on.
-func about(l *lake.Lake, id lake.ScenarioID) string {
-	var said []string
+// about says when a scenario's flows start and when it was given a name.
+func about(l *lake.Lake, id lake.ScenarioID, named time.Time) string {
+	said := "named " + named.UTC().Format(time.RFC3339)
 	if _, g, err := completeGenerated(l, generated(l, id)); err == nil { // another one says nothing of its flows
-		said = append(said, "flows start "+moves.FormatTime(g.FirstStartNS)+" to "+moves.FormatTime(g.LastStartNS))
+		said = "flows start " + moves.FormatTime(g.FirstStartNS) + " to " + moves.FormatTime(g.LastStartNS) + ", " + said
 	}
-	if info, err := os.Stat(filepath.Join(l.Path(), lake.Of(id).SpecPath())); err == nil {
-		said = append(said, "last worked on "+info.ModTime().UTC().Format(time.RFC3339))
-	}
-	return "[" + strings.Join(said, ", ") + "]"
+	return "[" + said + "]"
 }
 
 // noScenario is the error for a lake without scenarios.
@@ -259,6 +263,7 @@ func change(dir, base string, c *scenario.Changes) (from, changed *Model, applie
 	spec.AllowUnreachable = spec.AllowUnreachable || c.AllowUnreachable
 	spec.FoundStarts = spec.FoundStarts || c.FoundStarts
 	spec.Name = cmp.Or(c.Name, spec.Name+", "+strings.Join(applied.Said, ", "))
+	spec.Named = map[string]time.Time{spec.Name: time.Now()}
 	if changed, err = newModel(from.Lake, spec, from.Network); err != nil {
 		return nil, nil, nil, err
 	}
@@ -338,6 +343,7 @@ func modelOf(s *scenario.Scenario) (*Model, error) {
 	spec := Spec{
 		ScenarioID: lake.ScenarioID(scenario.IDOf(canonical)), Name: s.Name, Seed: s.Seed, Params: s.Params(),
 		AllowUnreachable: s.AllowUnreachable, MaxRejects: s.MaxRejects, MaxLoad: s.MaxLoad(), Canonical: canonical,
+		Named: map[string]time.Time{s.Name: time.Now()},
 	}
 	var wrong [3]error
 	spec.Moves, wrong[0] = s.Moves(n)
@@ -477,7 +483,9 @@ func (m *Model) begin(session *lake.Session) error {
 		if name := m.Spec.Name; name != known.Name && !slices.Contains(known.Aliases, name) {
 			m.Spec.Aliases = append(m.Spec.Aliases, name)
 		}
-		m.Spec.Name = known.Name
+		named := maps.Collect(maps.All(known.Named))
+		maps.Copy(named, m.Spec.Named)
+		m.Spec.Name, m.Spec.Named = known.Name, named
 	}
 	return session.WriteState(m.base().SpecPath(), m.Spec)
 }

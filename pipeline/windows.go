@@ -87,7 +87,7 @@ func DeriveWindows(ctx context.Context, base *Estimation, w Windows, o Settings)
 	}
 	spec.ScenarioID = lake.ScenarioID(scenario.IDOf(spec.Canonical))
 	spec.Name = fmt.Sprintf("%s, %d windows", base.Spec.Name, len(w.Spans))
-	spec.Aliases = nil
+	spec.Aliases, spec.Named = nil, nil
 	spec.Windows = &WindowsSpec{Of: base.ID(), Parts: w.Parts(g.FirstStartNS, g.LastStartNS), Spans: w.Spans}
 	model := &Model{base.Lake, spec, base.Network, base.Router, base.waits}
 	if err := model.check(base.variant, o); err != nil {

@@ -5,7 +5,7 @@ package schema
 var (
 	Comparisons = Table{
 		Name:  "comparisons",
-		Doc:   "Comparison of two scenarios: percentiles of slowdown and of FCT of the flows that are in both.",
+		Doc:   "Comparison of two scenarios: percentiles of slowdown and of FCT of the flows that are in both, or of all if none is.",
 		Grain: "base × group of flows × quantile",
 		Key:   []string{"base_scenario", "base_variant", "service", "vnet", "size_bin", "hops", "quantile"},
 		Sort:  []string{}, Variant: true, Published: true,
@@ -16,12 +16,12 @@ var (
 			{"vnet", str, false, "", "virtual network of the flows, or all"},
 			{"size_bin", str, false, "", "size bin of the flows, or all"},
 			{"hops", str, false, "", "number of links on the flows' paths in the base, or all"},
-			{"flows", i64, false, "", "number of flows of the group that are in both scenarios"},
+			{"flows", i64, false, "", "number of flows of the group that are in both scenarios; if none is, in the second"},
 			{"quantile", f64, false, "", "0.5, 0.9, 0.99 or 0.999"},
 			{"base_slowdown", f64, false, "", "slowdown at the quantile in the base"},
 			{"slowdown", f64, false, "", "slowdown at the quantile in the second scenario"},
 			{"change", f64, false, "", "slowdown / base_slowdown - 1"},
-			{"change_lo", f64, false, "", "lower bound of the change's 95% bootstrap interval, flows in pairs"},
+			{"change_lo", f64, false, "", "lower bound of the change's 95% bootstrap interval, flows in pairs if they are in both"},
 			{"change_hi", f64, false, "", "upper bound of the change's 95% bootstrap interval"},
 			{"base_fct_ns", f64, false, "ns", "FCT at the quantile in the base"},
 			{"fct_ns", f64, false, "ns", "FCT at the quantile in the second scenario"},

@@ -34,6 +34,10 @@ func (c *content) verdict() *verdict {
 			"length of their paths does. Slowdowns are relative to another ideal, so FCTs are compared.",
 			thousands(c.answers["ideal"].Int(0, "flows"))))
 	}
+	if c.answers["ideal"].Int(0, "pairs") == 0 {
+		v.Sentences = append(v.Sentences, "No flow is in both scenarios: percentiles of all flows of each are compared, "+
+			"and flows are not paired.")
+	}
 	rows := c.answers["what_changed"]
 	of := func(column string, i int) bool { return rows.Text(i, column) == "all" }
 	rows = rows.where(func(i int) bool { return of("vnet", i) && of("size_bin", i) && of("hops", i) })

@@ -68,10 +68,10 @@ var (
 	truthQuery = own("truth", `SELECT truth, error, error_lo, error_hi FROM validations
 		WHERE scenario = $scenario AND variant = $variant AND size_bin = 'all' AND quantile = 0.99 ORDER BY truth LIMIT 1`)
 	// Flows whose slowdown is over another ideal FCT than in the base.
-	idealQuery = own("ideal", `SELECT count(*) AS flows
+	idealQuery = own("ideal", `SELECT count(*) FILTER (s.start_ns = b.start_ns) AS pairs,
+			if(pairs > 0, count(*) FILTER (s.ideal_ns <> b.ideal_ns), 0) AS flows
 		FROM slowdowns AS s JOIN slowdowns AS b USING (flow_id, size_bytes)
-		WHERE s.scenario = $scenario AND s.variant = $variant AND b.scenario = $base_scenario AND b.variant = $base_variant
-			AND s.ideal_ns <> b.ideal_ns`)
+		WHERE s.scenario = $scenario AND s.variant = $variant AND b.scenario = $base_scenario AND b.variant = $base_variant`)
 	// The columns of question headline that are known of an estimate from windows, and what was sampled.
 	sampledQuery = own("headline", `WITH whole AS (
 			SELECT count(*) AS flows, CAST(sum(size_bytes) AS BIGINT) AS bytes, max(start_ns) - min(start_ns) AS span_ns,

@@ -95,7 +95,7 @@ func TestVerdict(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 	// Where slowdowns are over another ideal FCT, FCTs are compared.
-	c.answers["ideal"] = &answer{columns: []string{"flows"}, rows: [][]any{{int64(9)}}}
+	c.answers["ideal"] = &answer{columns: []string{"flows", "pairs"}, rows: [][]any{{int64(9), int64(9)}}}
 	if v := c.verdict(); v.Measure != "FCT" ||
 		!strings.Contains(strings.Join(v.Sentences, "\n"), "p99: 2 ms in the base, 1 ms now, −50.0%") {
 		t.Errorf("%+v", v)

@@ -145,10 +145,6 @@ func warnings(ctx context.Context, e *pipeline.Estimation, db *queries.DB) ([]st
 			WHERE `+of+` AND service IS NULL AND vnet IS NULL AND warning <> '' GROUP BY size_bin)
 		HAVING count(*) > 0
 		ORDER BY place, kind`)
-	_, many := pipeline.Resolve(e.Lake, e.Spec.Name)
-	if many != nil && e.Spec.Windows == nil && pipeline.ShellName(e.Lake, e.ID()) == string(e.ID()) {
-		all = append(all, fmt.Sprintf("name: %v; parsimon rm ID removes one of them", many))
-	}
 	return all, err
 }
 

@@ -64,7 +64,7 @@ type Comparison struct {
 	OtherName string `json:"other_name"`
 	BaseFlows int64  `json:"base_flows"`
 	Flows     int64  `json:"flows"`
-	Both      int64  `json:"flows_in_both"`
+	Both      int64  `json:"flows_in_both"` // 0: percentiles are of all flows of each, which are not paired
 	// IdealChanged is of how many flows in both the ideal FCT differs: slowdowns then compare with another ideal.
 	IdealChanged int64               `json:"flows_with_another_ideal"`
 	Services     []ServiceComparison `json:"services"`
@@ -81,15 +81,15 @@ type Comparison struct {
 	joined *join
 }
 
-// ComparisonRow compares one quantile of the slowdowns of one group of flows, those in both.
+// ComparisonRow compares one quantile of the slowdowns of one group of flows, those in both, or all if there are none.
 type ComparisonRow struct {
 	Group    []string `json:"group"` // a value for each of ComparisonGroups, or all
-	Flows    int64    `json:"flows"`
+	Flows    int64    `json:"flows"` // of Other
 	Quantile float64  `json:"quantile"`
 	Base     float64  `json:"base"`
 	Other    float64  `json:"other"`
 	Change   float64  `json:"change"`    // Other / Base - 1
-	Lo       float64  `json:"change_lo"` // its 95% bootstrap interval, flows drawn in pairs
+	Lo       float64  `json:"change_lo"` // its 95% bootstrap interval, flows drawn in pairs if they are in both
 	Hi       float64  `json:"change_hi"`
 
 	BaseFCT   float64 `json:"base_fct_ms"` // the same quantile of the FCTs
@@ -126,7 +126,7 @@ type LinkDifference struct {
 var ErrDifferentWays = errors.New("estimated in different ways")
 
 // Compare holds two estimates of a lake against each other, flow by flow: a flow is in both if its id, size and start
-// are. Where a side names no variant, it is the one that both have; of several, that of estimator exact, or else of
+// are. If no flow is, the percentiles of all flows of each are compared. Where a side names no variant, it is the one that both have; of several, that of estimator exact, or else of
 // flow with two passes. The comparison also goes to tables comparisons and comparison_links of the other scenario.
 func Compare(ctx context.Context, l *lake.Lake, base, other Side, o CompareOptions) (*Comparison, error) {
 	for _, g := range o.By {
@@ -179,10 +179,13 @@ func Compare(ctx context.Context, l *lake.Lake, base, other Side, o CompareOptio
 	return c, c.write(session)
 }
 
-// compare fills in rows and links. It holds 128 bytes for each flow that is in both, values, ranks and weights of the
-// bootstrap, and fails if that is more than the memory limit.
+// compare fills in rows and links. It holds 128 bytes for each flow that is in both, or for each flow if none is: values,
+// ranks and weights of the bootstrap. It fails if that is more than the memory limit.
 func (c *Comparison) compare(ctx context.Context, session *lake.Session, memoryBytes int64, links int) error {
 	need := 128 * min(c.BaseFlows, c.Flows)
+	if c.joined.unpaired {
+		need = 128 * (c.BaseFlows + c.Flows)
+	}
 	if need > memoryBytes {
 		return fmt.Errorf("needs about %s bytes of memory, the limit is %s: raise --memory-limit",
 			units.Human(float64(need)), units.Human(float64(memoryBytes)))
@@ -196,9 +199,14 @@ func (c *Comparison) compare(ctx context.Context, session *lake.Session, memoryB
 	if err := c.percentiles(ctx, db, filepath.Join(session.TmpPath(), "pairs.parquet")); err != nil {
 		return err
 	}
-	if c.Both == 0 {
-		return errors.New("they have no flow in common, and are not compared flow by flow: question slowdown_by_service " +
-			"has both")
+	switch {
+	case c.joined.unpaired && len(c.Rows) == 0:
+		return errors.New("one of them has no flow with an estimate")
+	case c.joined.unpaired: // whose flows are delayed where is no matter of the same flows
+		return nil
+	case c.Both == 0:
+		c.joined.unpaired = true
+		return errors.Join(db.Close(), c.compare(ctx, session, memoryBytes, links))
 	}
 	last := c.Rows[len(c.Rows)-len(pipeline.Quantiles):] // all flows
 	return c.findLinks(ctx, db, last[slices.Index(pipeline.Quantiles, 0.99)], links)
@@ -247,13 +255,27 @@ func chooseVariants(l *lake.Lake, base, other *Side) error {
 	return nil
 }
 
-// A compared is a group of flows that are in both: their slowdowns and their FCTs in ms.
+// A compared is a group of flows: their slowdowns and their FCTs in ms.
 type compared struct{ slowdowns, fcts sample }
 
 func (g *compared) add(p *pair) {
-	g.slowdowns.add(p.Row, p.Other, p.Base)
-	g.fcts.add(p.Row, p.OtherFCT, p.BaseFCT)
+	for _, s := range []struct {
+		*sample
+		other, base float64
+	}{{&g.slowdowns, p.Other, p.Base}, {&g.fcts, p.OtherFCT, p.BaseFCT}} {
+		switch {
+		case p.Base == 0:
+			s.rows, s.estimate = append(s.rows, p.Row), append(s.estimate, s.other)
+		case p.Other == 0:
+			s.truRows, s.tru = append(s.truRows, p.Row), append(s.tru, s.base)
+		default:
+			s.add(p.Row, s.other, s.base)
+		}
+	}
 }
+
+// isOfBoth reports whether both sides have flows of the group.
+func (g *compared) isOfBoth() bool { return min(len(g.fcts.estimate), len(g.fcts.tru)) > 0 }
 
 func (g *compared) rows(key [4]string) (out []ComparisonRow, s ServiceComparison) {
 	fcts := g.fcts.compare()
@@ -266,7 +288,8 @@ func (g *compared) rows(key [4]string) (out []ComparisonRow, s ServiceComparison
 		baseFCT, otherFCT = append(baseFCT, f.True), append(otherFCT, f.Estimate)
 	}
 	n := out[0].Flows
-	return out, ServiceComparison{key[0], n, newPercentiles(n, base, baseFCT), newPercentiles(n, other, otherFCT)}
+	return out, ServiceComparison{key[0], n, newPercentiles(int64(len(g.fcts.tru)), base, baseFCT),
+		newPercentiles(n, other, otherFCT)}
 }
 
 func (c *Comparison) percentiles(ctx context.Context, db *sql.DB, file string) error {
@@ -291,8 +314,11 @@ func (c *Comparison) percentiles(ctx context.Context, db *sql.DB, file string) e
 		groups[key].add(p)
 		return ctx.Err()
 	})
-	if c.Both = int64(len(all.fcts.tru)); err != nil || c.Both == 0 {
+	if err != nil || !all.isOfBoth() {
 		return err
+	}
+	if !c.joined.unpaired {
+		c.Both = int64(len(all.fcts.tru))
 	}
 	keys := c.keys(groups)
 	for _, k := range keys {
@@ -324,6 +350,7 @@ func groupOf(counts [4]bool, labels [4]string) [4]string {
 
 // keys are the groups to compare, in order: all if they were asked for, else the services with the most flows.
 func (c *Comparison) keys(groups map[[4]string]*compared) [][4]string {
+	maps.DeleteFunc(groups, func(_ [4]string, g *compared) bool { return !g.isOfBoth() })
 	keys := slices.Collect(maps.Keys(groups))
 	if len(c.by) == 0 {
 		slices.SortFunc(keys, func(a, b [4]string) int {
@@ -343,8 +370,8 @@ func binOrder(name string) int {
 	return slices.IndexFunc(sizebin.Bins(), func(b sizebin.Bin) bool { return b.Name == name })
 }
 
-// Value is the value of a gate: a quantile of the slowdowns, or of the FCTs in ms, of the flows that are in both and
-// that it selects, in the other scenario, or its change.
+// Value is the value of a gate: a quantile of the slowdowns, or of the FCTs in ms, of the compared flows that it selects,
+// in the other scenario, or its change.
 func (c *Comparison) Value(ctx context.Context, g gate.Gate) (float64, error) {
 	db, err := duckdb.Open(ctx, duckdb.Options{MemoryBytes: pipeline.DefaultMemory})
 	if err != nil {
@@ -360,13 +387,14 @@ func (c *Comparison) Value(ctx context.Context, g gate.Gate) (float64, error) {
 		where += fmt.Sprintf(" AND %s = %s", column, duckdb.Quote(g.Filter[column]))
 	}
 	var before, after sql.NullFloat64
-	err = db.QueryRowContext(ctx, fmt.Sprintf("SELECT quantile_cont(%s, %v), quantile_cont(%s, %v) FROM (%s) WHERE %s",
+	err = db.QueryRowContext(ctx, fmt.Sprintf("SELECT quantile_cont(nullif(%s, 0), %v), "+
+		"quantile_cont(nullif(%s, 0), %v) FROM (%s) WHERE %s",
 		base, g.Quantile, other, g.Quantile, c.joined.sql(), where)).Scan(&before, &after)
 	switch {
 	case err != nil:
 		return 0, duckdb.FirstLine(err)
-	case !before.Valid:
-		return 0, errors.New("no flow that is in both is selected")
+	case !before.Valid || !after.Valid:
+		return 0, errors.New("it selects no flow of both scenarios")
 	case g.Change:
 		return after.Float64/before.Float64 - 1, nil
 	}
@@ -405,8 +433,13 @@ func (c *Comparison) Text() *text.Answer {
 	a := &text.Answer{}
 	a.Linef("base  %s (%s), variant %s", c.Base.Scenario, c.BaseName, c.Base.Variant)
 	a.Linef("other %s (%s), variant %s", c.Other.Scenario, c.OtherName, c.Other.Variant)
-	a.Linef("%d flows are in both (of %d and %d); changes with their 95%% bootstrap intervals", c.Both, c.BaseFlows,
-		c.Flows)
+	if c.joined.unpaired {
+		a.Linef("No flow is in both (%d flows, %d in the base): percentiles of all flows of each are compared, flows are not "+
+			"paired; changes with their 95%% bootstrap intervals", c.Flows, c.BaseFlows)
+	} else {
+		a.Linef("%d flows are in both (of %d and %d); changes with their 95%% bootstrap intervals", c.Both, c.BaseFlows,
+			c.Flows)
+	}
 	if n := len(c.Changed); n > 0 {
 		changed := names.Of(c.Changed, scenario.CableChange.String)
 		a.Linef("%s changed: %s", topology.Count(n, "cable"), names.Listed(changed, 8)) // --format json has all
@@ -499,10 +532,10 @@ func openSide(l *lake.Lake, of Side) (*side, error) {
 }
 
 // A join is two estimates whose flows are joined: a flow is in both if its id, size and start are. Flows that wait for
-// others start at other times in each: the same row is the same flow.
+// others start at other times in each: the same row is the same flow. Unpaired, they are all flows of both.
 type join struct {
-	base, other *side
-	byRow       bool
+	base, other     *side
+	byRow, unpaired bool
 }
 
 func openJoin(l *lake.Lake, base, other Side) (j *join, err error) {
@@ -525,7 +558,8 @@ func openJoin(l *lake.Lake, base, other Side) (j *join, err error) {
 	return j, nil
 }
 
-// A pair is a flow that is in both: its row of table flows of the base, groups (hops are the base's), slowdowns.
+// A pair is a flow that is in both: its row of table flows of the base, groups (hops are the base's), slowdowns; or a
+// flow of one, whose slowdown in the other is 0.
 type pair struct {
 	Row      int64   `col:"flow_row"`
 	Service  string  `col:"service"`
@@ -547,6 +581,13 @@ func (j *join) sql() string {
 	same := "flow_id, size_bytes, start_ns"
 	if j.byRow {
 		same = "flow_id, size_bytes, flow_row"
+	}
+	if j.unpaired { // rows of the base have other random numbers
+		one := `SELECT flow_row + %[1]d * (1::BIGINT << 62) AS flow_row, service, vnet, %[2]s END AS size_bin,
+			CAST(hops AS VARCHAR) AS hops, slowdown * %[1]d AS base, slowdown * (1 - %[1]d) AS other,
+			fct_ns / 1e6 * %[1]d AS base_fct_ms, fct_ns / 1e6 * (1 - %[1]d) AS other_fct_ms, 0::BIGINT AS ideal_changed FROM %[3]s`
+		return fmt.Sprintf(one, 1, bin, j.base.scans[schema.Slowdowns.Name]) + " UNION ALL " +
+			fmt.Sprintf(one, 0, bin, j.other.scans[schema.Slowdowns.Name])
 	}
 	return fmt.Sprintf(`SELECT b.flow_row, o.flow_row AS other_row, b.service, b.vnet, %s END AS size_bin,
 			CAST(b.hops AS VARCHAR) AS hops, b.slowdown AS base, o.slowdown AS other, b.fct_ns / 1e6 AS base_fct_ms,

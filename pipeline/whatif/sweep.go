@@ -288,7 +288,7 @@ func (s *sweeper) intervals(ctx context.Context, run *pipeline.Estimation) (map[
 	if err := errors.Join(err, baseErr, otherErr); err != nil {
 		return nil, err
 	}
-	c := Comparison{joined: &join{base, other, g.Closed()}, by: []string{"service"}}
+	c := Comparison{joined: &join{base: base, other: other, byRow: g.Closed()}, by: []string{"service"}}
 	db, err := run.OpenDuckDB(ctx)
 	if err != nil {
 		return nil, err

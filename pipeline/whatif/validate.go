@@ -192,12 +192,37 @@ type ValidationRow struct {
 	Wasserstein float64 `json:"w1_log"` // W1 of the logarithms of the slowdowns
 }
 
-// A sample is a group of flows with two slowdowns each, or two FCTs.
+// A sample is a group of flows with two slowdowns each, or two FCTs; or, with truRows, two groups of flows with one each.
 type sample struct {
 	name          string
 	most          int64 // largest size
-	rows          []int64
+	rows, truRows []int64
 	estimate, tru []float64
+}
+
+// A draw gives flows the weights of one replicate of the bootstrap after the other.
+type draw struct {
+	rows   []int64
+	weight []uint8
+	random []uint64
+}
+
+func newDraw(rows []int64) *draw {
+	return &draw{rows, make([]uint8, len(rows)), make([]uint64, len(rows))}
+}
+
+// next draws the weights of the next replicate and adds them up.
+func (d *draw) next(replicate int) (total int) {
+	for i, row := range d.rows {
+		if replicate%weightsPerDraw == 0 {
+			u := rng.New(uint64(replicate), rng.Bootstrap, uint64(row))
+			d.random[i] = u.Uint64()
+		}
+		d.weight[i] = stages.PoissonOne(d.random[i])
+		d.random[i] <<= 64 / weightsPerDraw
+		total += int(d.weight[i])
+	}
+	return total
 }
 
 func (s *sample) add(row int64, estimate, tru float64) {
@@ -211,25 +236,25 @@ func (s *sample) compare() []ValidationRow {
 	n := len(s.estimate)
 	byEstimate, byTruth := ranked(s.estimate), ranked(s.tru)
 	errorsOf := make([][]float64, len(pipeline.Quantiles))
-	weight, random := make([]uint8, n), make([]uint64, n)
+	of := newDraw(s.rows)
+	ofTruth := of
+	if s.truRows != nil {
+		ofTruth = newDraw(s.truRows)
+	}
 	for rep := range replicates {
-		total := 0
-		for i, row := range s.rows {
-			if rep%weightsPerDraw == 0 {
-				u := rng.New(uint64(rep), rng.Bootstrap, uint64(row))
-				random[i] = u.Uint64()
-			}
-			weight[i] = stages.PoissonOne(random[i])
-			random[i] <<= 64 / weightsPerDraw
-			total += int(weight[i])
+		total := of.next(rep)
+		truTotal := total
+		if ofTruth != of {
+			truTotal = ofTruth.next(rep)
 		}
-		est, tru := weighted(s.estimate, byEstimate, weight, total), weighted(s.tru, byTruth, weight, total)
+		est := weighted(s.estimate, byEstimate, of.weight, total)
+		tru := weighted(s.tru, byTruth, ofTruth.weight, truTotal)
 		for q := range pipeline.Quantiles {
 			errorsOf[q] = append(errorsOf[q], est[q]/tru[q]-1)
 		}
 	}
 	var distance float64
-	for i := range n {
+	for i := range min(n, len(s.tru)) { // of the same flows
 		distance += math.Abs(math.Log(s.estimate[byEstimate[i]]) - math.Log(max(1e-9, s.tru[byTruth[i]])))
 	}
 	var out []ValidationRow

@@ -128,31 +128,36 @@ func TestValidateAgainstKnownErrors(t *testing.T) {
 }
 
 // Over many pairs of samples of one distribution, the 95% interval of the error misses the true error, 0, in about 5%
-// of the trials.
+// of the trials: of the same flows, and of others.
 func TestBootstrapCoverage(t *testing.T) {
-	misses := 0
 	const trials = 120
-	for trial := range trials {
-		s := &sample{name: "all"}
-		for i := range 1500 {
-			s.add(int64(trial*1500+i), 0, 0)
-		}
-		// Two independent samples of the same distribution.
-		rng := uint64(trial + 1)
-		for i := range s.estimate {
-			rng = rng*6364136223846793005 + 1442695040888963407
-			s.estimate[i] = 1 - math.Log(1-float64(rng>>11)/(1<<53))
-			rng = rng*6364136223846793005 + 1442695040888963407
-			s.tru[i] = 1 - math.Log(1-float64(rng>>11)/(1<<53))
-		}
-		for _, r := range s.compare() {
-			if r.Quantile == 0.9 && (r.ErrorLo > 0 || r.ErrorHi < 0) {
-				misses++
+	for _, paired := range []bool{true, false} {
+		misses := 0
+		for trial := range trials {
+			s, rng := &sample{name: "all"}, uint64(trial+1)
+			draw := func() float64 {
+				rng = rng*6364136223846793005 + 1442695040888963407
+				return 1 - math.Log(1-float64(rng>>11)/(1<<53))
+			}
+			for i := range 1500 {
+				s.add(int64(trial*1500+i), draw(), draw())
+			}
+			if !paired {
+				s.truRows, s.tru = s.rows[:600], s.tru[:600]
+				for i, row := range s.truRows {
+					s.truRows[i] = row + 1<<62
+				}
+				s.rows, s.estimate = s.rows[600:], s.estimate[600:]
+			}
+			for _, r := range s.compare() {
+				if r.Quantile == 0.9 && (r.ErrorLo > 0 || r.ErrorHi < 0) {
+					misses++
+				}
 			}
 		}
-	}
-	if share := float64(misses) / trials; share > 0.12 {
-		t.Errorf("a 95%% interval misses in %.0f%% of the trials", 100*share)
+		if share := float64(misses) / trials; share > 0.12 {
+			t.Errorf("paired %v: a 95%% interval misses in %.0f%% of the trials", paired, 100*share)
+		}
 	}
 }
 

@@ -163,7 +163,7 @@ func resolve(l *lake.Lake, name string, whole bool) (lake.WorkloadID, error) {
 		_, chosen := lake.ParseScenarioID(string(id)) // hashes have the form of scenario ids
 		all[i] = names.Thing{ID: string(id), Chosen: chosen != nil}
 	}
-	at, err := names.Find("workload", name, l.Path(), all, whole)
+	at, _, err := names.Find("workload", name, l.Path(), all, whole)
 	if err != nil {
 		return "", err
 	}

@@ -26,12 +26,15 @@ func TestFind(t *testing.T) {
 		{"cafe0", "cafe0000deadbeef", "no scenario"},
 		{"0123", "may be any of", "no scenario"},
 		{"caf", "no scenario", "no scenario"},
-		{"twice", `0123ffff00000000 of today ("twice"), feed`, `0123ffff00000000 of today ("twice"), feed`},
+		{"twice", "feed000000000000", `0123ffff00000000 of today ("twice"), feed`}, // the last, and a note
 		{"", "is empty", "is empty"},
 		{"basf", `lake; it holds cafe0000deadbeef ("base")`, "lake; it holds cafe0000deadbeef"}, {"cafe00", "cafe0000deadbeef", "whole ids and names only"},
 	} {
 		for whole, want := range map[bool]string{false: c.part, true: c.full} {
-			at, err := names.Find("scenario", c.asked, "lake", all, whole)
+			at, note, err := names.Find("scenario", c.asked, "lake", all, whole)
+			if said := strings.Contains(note, "its id: 0123ffff00000000 of today"); said != (err == nil && c.asked == "twice") {
+				t.Errorf("%q, whole %v: note %q", c.asked, whole, note)
+			}
 			if err != nil && strings.Contains(err.Error(), want) || err == nil && all[at].ID == want {
 				continue
 			}

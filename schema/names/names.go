@@ -78,32 +78,35 @@ type Thing struct {
 // leastPrefix is how many characters of an id name it.
 const leastPrefix = 4
 
-// Find returns the place in all of the thing that a user names: by its whole id; by a name that only it has; or, unless
-// whole, by the beginning of its id. A text that is a name of one and the beginning of the id of another names neither.
-// kind, as in "scenario", and where, as in "lake", are for the error, which lists things, the most similar first.
-func Find(kind, asked, where string, all []Thing, whole bool) (int, error) {
+// Find returns the place in all of the thing that a user names: by its whole id; by its name; or, unless whole, by the
+// beginning of its id. Of several things of one name it is the last in all, and a note says so; whole, they are an
+// error. A text that is a name of one and the beginning of the id of another names neither. kind, as in "scenario", and
+// where, as in "lake", are for note and error, which lists things, the most similar first.
+func Find(kind, asked, where string, all []Thing, whole bool) (at int, note string, err error) {
 	if asked == "" {
-		return 0, fmt.Errorf("the name of a %s is empty: is a variable not set?", kind)
+		return 0, "", fmt.Errorf("the name of a %s is empty: is a variable not set?", kind)
 	}
 	var found []int
+	named := !whole
 	for i, t := range all {
+		isName := slices.Contains(t.Names, asked)
 		switch {
 		case t.ID == asked:
-			return i, nil
-		case slices.Contains(t.Names, asked),
-			!whole && !t.Chosen && len(asked) >= leastPrefix && strings.HasPrefix(t.ID, asked):
-			found = append(found, i)
+			return i, "", nil
+		case isName, !whole && !t.Chosen && len(asked) >= leastPrefix && strings.HasPrefix(t.ID, asked):
+			found, named = append(found, i), named && isName
 		}
 	}
-	switch len(found) {
-	case 1:
-		return found[0], nil
-	case 0:
+	last := len(found) - 1
+	switch {
+	case last == 0:
+		return found[0], "", nil
+	case last < 0:
 		more := ""
 		if whole && slices.ContainsFunc(all, func(t Thing) bool { return strings.HasPrefix(t.ID, asked) }) {
 			more = " (whole ids and names only)"
 		}
-		return 0, fmt.Errorf("no %s %q in %s%s; it holds %s", kind, asked, where, more, list(asked, all))
+		return 0, "", fmt.Errorf("no %s %q in %s%s; it holds %s", kind, asked, where, more, list(asked, all))
 	}
 	several := make([]Thing, len(found))
 	for i, at := range found {
@@ -112,7 +115,11 @@ func Find(kind, asked, where string, all []Thing, whole bool) (int, error) {
 			several[i].ID += " " + about()
 		}
 	}
-	return 0, fmt.Errorf("%q may be any of %s in %s: give the whole id", asked, list(asked, several), where)
+	if named {
+		return found[last], fmt.Sprintf("%q is the name of %d %ss, and means the newest, %s; an older one is named by its id: %s",
+			asked, last+1, kind, several[last].ID, several[last-1].ID), nil
+	}
+	return 0, "", fmt.Errorf("%q may be any of %s in %s: give the whole id", asked, list(asked, several), where)
 }
 
 // Listed joins names with commas, up to most of them, and says how many more there are.

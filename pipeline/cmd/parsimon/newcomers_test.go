@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"strings"
 	"testing"
 )
@@ -62,14 +63,38 @@ func TestNewcomers(t *testing.T) {
 	mustFail(t, failure{exitUsage, "goes with --sql", []string{"query", "SELECT 1", "--lake", "lake"}},
 		failure{exitFailed, "--show-mapping csv", []string{"ingest", "sites.csv", "--topology", "sites.csv", "--lake", "lake"}})
 
-	// A name that becomes ambiguous, topics of the manual, and a list as topology.
-	writeFiles(t, map[string]string{"other.csv": "src,dst,size_bytes,start_ns\nh1,h3,1000,0\n", "list.json": "[]"})
+	// A name of two scenarios means the newest, whichever was worked on since; topics of the manual; a list as topology.
+	writeFiles(t, map[string]string{"other.csv": "src,dst,size_bytes,start_ns\nh1,h3,1000,0\n", "list.json": "[]",
+		"next.csv": "src,dst,size_bytes,start_ns,service\nh1,h3,200000,7,db\nh2,h4,1000,20000,db\n"})
 	second := []string{"run", "--topology", "sites.csv", "--flows", "other.csv", "--lake", "lake", "--name"}
 	contains(t, must(t, append(second, "day2")...), "scenario=day2")
-	mustFail(t, failure{exitFailed, "question slowdown_by_service", []string{"compare", "day", "day2", "--lake", "lake"}})
+	night := []string{"compare", "day", "day3", "--lake", "lake", "--by", "service", "--fail-if"}
+	must(t, append(run[:len(run):len(run)], "--flows", "next.csv", "--name", "day3")...)
+	contains(t, must(t, append(night, "service=db p50_change > 900%")...), "flows are not paired", "db", "base_slowdown")
+	code, out, log := parsimon(t, append(night, "service=db p99_fct_change > -100%")...)
+	if contains(t, out, "No flow is in both (2 flows, 4 in the base)"); code != exitGate {
+		t.Errorf("exit %d\n%s", code, log)
+	}
+	mustFail(t, failure{exitFailed, "no flow of both", append(night, "service=web p99_change > 1%")})
+	must(t, "report", "day3", "--compare", "day", "--lake", "lake", "-o", "days.html")
+	page, err := os.ReadFile("days.html")
+	if contains(t, string(page), "flows are not paired"); err != nil {
+		t.Error(err)
+	}
 	contains(t, must(t, "sweep", "day2", "--lake", "lake", "--fail", "each:host-tor"), "1  h1:s1         -") // no flow is left
 	contains(t, must(t, append(second, "event")...), "scenario=day2")                                        // another name of the same
-	contains(t, must(t, append(run, "--fail", "r1:r2", "--name", "day2")...), `warning: name: "day2" may be any of`)
+	old := strings.Fields(must(t, append(second, "day2")...))[1]
+	newest := strings.Fields(must(t, append(run, "--fail", "r1:r2", "--name", "day2")...))[1]
+	must(t, "what-if", old, "--lake", "lake", "--bandwidth", "h1:s1=50%")
+	for _, args := range [][]string{{"query", "slowdown_by_size", "--param", "scenario=day2@ex", "--format", "csv"},
+		{"compare", "day", "day2"}, {"report", "day2"}, {"validate", "--scenario", "day2"},
+		{"what-if", "day2", "--bandwidth", "r3:r2=50%"}, {"sweep", "day2", "--fail", "each:spine-spine"}} {
+		code, out, log := parsimon(t, append(args, "--lake", "lake")...)
+		if code != exitOK || strings.Count(log, "means the newest, "+newest) != 1 || strings.Contains(out, old) {
+			t.Errorf("%q: %d\n%s\n%s", args, code, out, log)
+		}
+	}
+	mustFail(t, failure{exitFailed, "give the whole id", []string{"rm", "day2", "--lake", "lake"}})
 	must(t, "rm", "--lake", "lake", strings.Fields(must(t, append(run, "--fail", "r1:r2", "--name", "gone")...))[1])
 	contains(t, must(t, "help", "flows"), "size_bytes", "after, delay_ns")
 	contains(t, must(t, "help", "event"), "down 10ms..50ms")

@@ -73,7 +73,7 @@ var queryCommand = command{
 			if err != nil {
 				return err
 			}
-			if err := resolveParams(l, params); err != nil {
+			if err := e.resolveParams(l, params); err != nil {
 				return err
 			}
 			tooMuch := func(why string) error {
@@ -171,20 +171,22 @@ func isTerminal(w io.Writer) bool {
 }
 
 // resolveParams replaces the names of scenarios by their ids, and SCENARIO@VARIANT by both.
-func resolveParams(l *lake.Lake, params map[string]string) error {
+func (e *env) resolveParams(l *lake.Lake, params map[string]string) error {
 	for _, name := range []string{"scenario", "base_scenario"} {
 		if params[name] == "" {
 			continue
 		}
-		of, variant := side(l, params[name]), strings.Replace(name, "scenario", "variant", 1)
-		if of.Variant != "" && params[variant] == "" {
-			params[variant] = of.Variant
+		variant := strings.Replace(name, "scenario", "variant", 1)
+		of, err := e.side(l, params[name])
+		if err == nil && params[variant] != "" {
+			of.Variant, err = variantOf(l, lake.ScenarioID(of.Scenario), params[variant])
 		}
-		id, err := pipeline.Resolve(l, of.Scenario)
 		if err != nil {
 			return fmt.Errorf("--param %s: %w", name, err)
 		}
-		params[name] = string(id)
+		if params[name] = of.Scenario; of.Variant != "" {
+			params[variant] = of.Variant
+		}
 	}
 	return nil
 }
@@ -312,19 +314,19 @@ func prepareReport(ctx context.Context, e *env, l *lake.Lake, limits duckdb.Opti
 		return err
 	}
 	find := func(text, prefer string) (found report.Estimate, err error) {
-		at := side(l, text)
-		id, err := pipeline.Resolve(l, at.Scenario)
+		at, err := e.side(l, text)
 		if err != nil {
 			return found, err
 		}
+		id := lake.ScenarioID(at.Scenario)
 		spec, err := pipeline.ReadSpec(l, id)
 		if err == nil {
-			err = warnDamaged(e, l, string(id))
+			err = warnDamaged(e, l, at.Scenario)
 		}
 		if err != nil {
 			return found, err
 		}
-		return report.Choose(o.Query.Files, string(id), spec.Name, at.Variant, prefer)
+		return report.Choose(o.Query.Files, at.Scenario, spec.Name, at.Variant, prefer)
 	}
 	if o.Estimate, err = find(of, ""); err != nil || compare == "" {
 		return err

@@ -143,6 +143,9 @@ func begin(ctx context.Context, e *env, s *scenarioFlags, r *runFlags, args []st
 	}
 	run, err := e.open(pipeline.Begin(ctx, o.Lake, sc, o.Variant, o.Settings))
 	if err == nil {
+		if _, note, _ := pipeline.ResolveNoted(run.Lake, sc.Name, false); note != "" {
+			o.Log.Info().Msg(note)
+		}
 		for _, note := range sc.TopologyNotes() {
 			o.Log.Info().Msg("topology: " + note)
 		}
@@ -188,7 +191,12 @@ func resume(ctx context.Context, e *env, r *runFlags) (*pipeline.Estimation, err
 	if err != nil {
 		return nil, err
 	}
-	of := side(l, r.scenario)
+	var of whatif.Side
+	if r.scenario != "" {
+		if of, err = e.side(l, r.scenario); err != nil {
+			return nil, err
+		}
+	}
 	if of.Variant != "" {
 		if o.Variant, err = pipeline.ParseVariant(of.Variant); err != nil {
 			return nil, fmt.Errorf("--scenario: %w", err)

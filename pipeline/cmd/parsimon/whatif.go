@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -18,6 +19,7 @@ import (
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/text"
 	"parsimon/pipeline/whatif"
+	"parsimon/queries/subprocess"
 	"parsimon/schema/units"
 	"parsimon/stages"
 )
@@ -78,14 +80,18 @@ var whatIfCommand = command{
 			if err != nil {
 				return err
 			}
+			base, err := e.base(args[0])
+			if err != nil {
+				return err
+			}
 			if !sampling {
-				w, err := whatif.WhatIf(ctx, args[0], c, o, how.CompareOptions)
+				w, err := whatif.WhatIf(ctx, base, c, o, how.CompareOptions)
 				if err != nil {
 					return err
 				}
 				return how.write(ctx, e, w.Comparison, w.Text())
 			}
-			return compareWithin(ctx, e, o, ask, args[0],
+			return compareWithin(ctx, e, o, ask, base,
 				func(base *pipeline.Estimation) (*pipeline.Estimation, error) {
 					if err := base.Generate(ctx); err != nil {
 						return nil, err
@@ -116,7 +122,14 @@ var compareCommand = command{
 			if err != nil {
 				return err
 			}
-			base, other := side(l, args[0]), side(l, args[1])
+			base, err := e.side(l, args[0])
+			if err != nil {
+				return err
+			}
+			other, err := e.side(l, args[1])
+			if err != nil {
+				return err
+			}
 			if !sampling {
 				c, err := whatif.Compare(ctx, l, base, other, how.CompareOptions)
 				if err != nil {
@@ -132,23 +145,59 @@ var compareCommand = command{
 			if err != nil {
 				return err
 			}
-			return compareWithin(ctx, e, o, ask, args[0],
+			return compareWithin(ctx, e, o, ask, base.Scenario,
 				func(*pipeline.Estimation) (*pipeline.Estimation, error) {
-					return pipeline.Resume(ctx, o.Lake, args[1], o.Variant, o.Settings)
+					return pipeline.Resume(ctx, o.Lake, other.Scenario, o.Variant, o.Settings)
 				})
 		}
 	},
 }
 
-// side reads SCENARIO[@VARIANT]. The name of a scenario may have an @.
-func side(l *lake.Lake, text string) whatif.Side {
-	at := strings.LastIndexByte(text, '@')
-	if at < 0 {
-		return whatif.Side{Scenario: text}
-	} else if id, err := pipeline.ResolveWhole(l, text); err == nil {
-		return whatif.Side{Scenario: string(id)}
+// side finds SCENARIO[@VARIANT] in a lake; the name of a scenario may have an @. VARIANT may be the beginning of one. A
+// note on stderr says which scenario is meant of several of one name.
+func (e *env) side(l *lake.Lake, name string) (of whatif.Side, err error) {
+	id, note, err := pipeline.ResolveNoted(l, name, false)
+	if at := strings.LastIndexByte(name, '@'); err != nil && at >= 0 {
+		of.Variant = name[at+1:]
+		id, note, err = pipeline.ResolveNoted(l, name[:at], false)
 	}
-	return whatif.Side{Scenario: text[:at], Variant: text[at+1:]}
+	if of.Scenario = string(id); err != nil {
+		return of, err
+	}
+	if note != "" && !subprocess.IsChild() {
+		_, _ = fmt.Fprintln(e.stderr, "parsimon: "+text.Clean(note))
+	}
+	of.Variant, err = variantOf(l, id, of.Variant)
+	return of, err
+}
+
+// base finds the scenario that a command changes.
+func (e *env) base(name string) (string, error) {
+	l, err := e.openLake(lake.Open)
+	if err != nil {
+		return "", err
+	}
+	of, err := e.side(l, name)
+	if err == nil && of.Variant != "" {
+		err = usagef("%s: the base is a scenario; --estimator says which of its estimates is changed", name)
+	}
+	return of.Scenario, err
+}
+
+// variantOf completes the beginning of a variant's name; what no variant begins with stays.
+func variantOf(l *lake.Lake, id lake.ScenarioID, asked string) (string, error) {
+	status, err := pipeline.ReadScenarioStatus(l, id, false)
+	if err != nil || asked == "" || slices.Contains(status.Variants, asked) {
+		return asked, err
+	}
+	begin := slices.DeleteFunc(slices.Clone(status.Variants), func(v string) bool { return !strings.HasPrefix(v, asked) })
+	switch len(begin) {
+	case 0:
+		return asked, nil
+	case 1:
+		return begin[0], nil
+	}
+	return "", fmt.Errorf("scenario %s: %q may be any of its variants %s", id, asked, strings.Join(begin, ", "))
 }
 
 // withinFlags ask for an estimate from windows of time.
@@ -334,9 +383,11 @@ var sweepCommand = command{
 			if set {
 				parameters.Scenario = args[0]
 				p, err := whatif.SweepParameters(ctx, parameters, o)
-				if errors.Is(err, scenario.ErrNoFile) && holds(o.Lake, args[0]) {
-					parameters.Change = changesOf
-					p, err = whatif.SweepParameters(ctx, parameters, o)
+				if errors.Is(err, scenario.ErrNoFile) {
+					if _, none := e.base(args[0]); none == nil {
+						parameters.Change = changesOf
+						p, err = whatif.SweepParameters(ctx, parameters, o)
+					}
 				}
 				if err != nil {
 					return err
@@ -347,7 +398,11 @@ var sweepCommand = command{
 				}
 				return e.write(p, nextReport(p.Text(), show, e.lake))
 			}
-			s, err := whatif.RunSweep(ctx, args[0], plan, o)
+			base, err := e.base(args[0])
+			if err != nil {
+				return err
+			}
+			s, err := whatif.RunSweep(ctx, base, plan, o)
 			if err == nil {
 				err = s.Confirm(ctx, confirm, o)
 			}
@@ -361,15 +416,6 @@ var sweepCommand = command{
 			return e.write(s, a)
 		}
 	},
-}
-
-// holds reports whether a lake has a scenario.
-func holds(dir, name string) bool {
-	l, err := lake.Open(dir, false)
-	if err == nil {
-		_, err = pipeline.Resolve(l, name)
-	}
-	return err == nil
 }
 
 // changesOf are what settings change in a scenario of the lake: the key bandwidth.CABLES and the value 40G are
