@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"parsimon/schema/names"
 )
 
 // A Gate is one condition.
@@ -72,6 +74,26 @@ func Parse(text string) (Gate, error) {
 		rest = rest[len(s[0]):]
 	}
 	return g, nil
+}
+
+// None is the error of a gate that selects no flow. values are those that flows have in a column.
+func (g Gate) None(values func(column string) ([]string, error)) error {
+	var said []string
+	for _, column := range Columns() {
+		asked, given := g.Filter[column]
+		if !given {
+			continue
+		}
+		known, err := values(column)
+		if err == nil && !slices.Contains(known, asked) {
+			err = fmt.Errorf("no flow has %s %q; there are %s", column, asked, strings.Join(names.Nearest(asked, known, 20), ", "))
+		}
+		if err != nil {
+			return err
+		}
+		said = append(said, column+"="+asked)
+	}
+	return fmt.Errorf("no flow, or only one of two estimates, has %s", strings.Join(said, " "))
 }
 
 // Fails reports whether the condition is true for a value.

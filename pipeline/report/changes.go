@@ -34,7 +34,7 @@ func (c *content) verdict() *verdict {
 			"length of their paths does. Slowdowns are relative to another ideal, so FCTs are compared.",
 			thousands(c.answers["ideal"].Int(0, "flows"))))
 	}
-	if c.answers["ideal"].Int(0, "pairs") == 0 {
+	if ideal := c.answers["ideal"]; ideal.Len() > 0 && ideal.Int(0, "pairs") == 0 {
 		v.Sentences = append(v.Sentences, "No flow is in both scenarios: percentiles of all flows of each are compared, "+
 			"and flows are not paired.")
 	}

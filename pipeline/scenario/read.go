@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"parsimon/datasets"
+	"parsimon/schema/names"
 	"parsimon/schema/tree"
 	"parsimon/schema/units"
 	"parsimon/simkernel"
@@ -38,7 +39,7 @@ func open(path string) (top tree.Field, dir string, err error) {
 			top, err = parseYAML(path+" (shipped)", shipped)
 			return top, "", err
 		}
-		ships := strings.Join(datasets.Names(datasets.Scenarios), ", ")
+		ships := strings.Join(names.Nearest(path, datasets.Names(datasets.Scenarios), 10), ", ") + ", …"
 		if folder {
 			return top, "", fmt.Errorf("scenario %s: is a directory, and no scenario of that name ships (%s)", path, ships)
 		}

@@ -197,24 +197,15 @@ func Judge(ctx context.Context, e *pipeline.Estimation, gates []gate.Gate) ([]ga
 		return nil, err
 	}
 	defer func() { _ = db.Close() }() // nothing was written
-	return gate.Judge(gates, func(g gate.Gate) (float64, error) {
-		if g.Change {
-			return 0, errors.New("a change needs a base: what-if and compare have one")
-		}
-		return quantile(ctx, e, db, g)
-	})
+	return gate.Judge(gates, func(g gate.Gate) (float64, error) { return quantile(ctx, e, db, g) })
 }
 
 // quantile is a quantile of the slowdowns that a gate selects.
 func quantile(ctx context.Context, e *pipeline.Estimation, db *queries.DB, g gate.Gate) (float64, error) {
 	where := selected(e)
 	columns := map[string]string{"service": "service", "vnet": "vnet", "size_bin": "(SELECT size_bin FROM size_bins AS b WHERE b.bin = size_bin_of(size_bytes))"}
-	var said []string
-	for _, name := range gate.Columns() {
-		if value, ok := g.Filter[name]; ok {
-			where += fmt.Sprintf(" AND %s = %s", columns[name], duckdb.Quote(value))
-			said = append(said, name+"="+value)
-		}
+	for name, value := range g.Filter {
+		where += fmt.Sprintf(" AND %s = %s", columns[name], duckdb.Quote(value))
 	}
 	value := "slowdown"
 	if g.FCT {
@@ -227,7 +218,9 @@ func quantile(ctx context.Context, e *pipeline.Estimation, db *queries.DB, g gat
 	}
 	x, ok := found.Rows[0][0].(float64)
 	if !ok {
-		return 0, fmt.Errorf("no flow is of %s", strings.Join(said, ", "))
+		return 0, g.None(func(column string) ([]string, error) {
+			return lines(ctx, db, "SELECT DISTINCT "+columns[column]+" FROM slowdowns_all WHERE "+selected(e))
+		})
 	}
 	return x, nil
 }

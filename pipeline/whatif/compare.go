@@ -126,8 +126,9 @@ type LinkDifference struct {
 var ErrDifferentWays = errors.New("estimated in different ways")
 
 // Compare holds two estimates of a lake against each other, flow by flow: a flow is in both if its id, size and start
-// are. If no flow is, the percentiles of all flows of each are compared. Where a side names no variant, it is the one that both have; of several, that of estimator exact, or else of
-// flow with two passes. The comparison also goes to tables comparisons and comparison_links of the other scenario.
+// are. If no flow is, the percentiles of all flows of each are compared. Where a side names no variant, it is the one
+// that both have; of several, that of estimator exact, or else of flow with two passes. The comparison also goes to
+// tables comparisons and comparison_links of the other scenario.
 func Compare(ctx context.Context, l *lake.Lake, base, other Side, o CompareOptions) (*Comparison, error) {
 	for _, g := range o.By {
 		if !slices.Contains(ComparisonGroups(), g) {
@@ -179,8 +180,8 @@ func Compare(ctx context.Context, l *lake.Lake, base, other Side, o CompareOptio
 	return c, c.write(session)
 }
 
-// compare fills in rows and links. It holds 128 bytes for each flow that is in both, or for each flow if none is: values,
-// ranks and weights of the bootstrap. It fails if that is more than the memory limit.
+// compare fills in rows and links. It holds 128 bytes for each flow that is in both, or for all if none is: values, ranks
+// and weights of the bootstrap. It fails if that is more than the memory limit.
 func (c *Comparison) compare(ctx context.Context, session *lake.Session, memoryBytes int64, links int) error {
 	need := 128 * min(c.BaseFlows, c.Flows)
 	if c.joined.unpaired {
@@ -370,8 +371,8 @@ func binOrder(name string) int {
 	return slices.IndexFunc(sizebin.Bins(), func(b sizebin.Bin) bool { return b.Name == name })
 }
 
-// Value is the value of a gate: a quantile of the slowdowns, or of the FCTs in ms, of the compared flows that it selects,
-// in the other scenario, or its change.
+// Value is the value of a gate: a quantile of the slowdowns, or of the FCTs in ms, of the compared flows
+// that it selects, in the other scenario, or its change.
 func (c *Comparison) Value(ctx context.Context, g gate.Gate) (float64, error) {
 	db, err := duckdb.Open(ctx, duckdb.Options{MemoryBytes: pipeline.DefaultMemory})
 	if err != nil {
@@ -383,8 +384,8 @@ func (c *Comparison) Value(ctx context.Context, g gate.Gate) (float64, error) {
 		base, other = "base_fct_ms", "other_fct_ms"
 	}
 	where := "true"
-	for _, column := range slices.Sorted(maps.Keys(g.Filter)) {
-		where += fmt.Sprintf(" AND %s = %s", column, duckdb.Quote(g.Filter[column]))
+	for column, value := range g.Filter {
+		where += fmt.Sprintf(" AND %s = %s", column, duckdb.Quote(value))
 	}
 	var before, after sql.NullFloat64
 	err = db.QueryRowContext(ctx, fmt.Sprintf("SELECT quantile_cont(nullif(%s, 0), %v), "+
@@ -394,7 +395,13 @@ func (c *Comparison) Value(ctx context.Context, g gate.Gate) (float64, error) {
 	case err != nil:
 		return 0, duckdb.FirstLine(err)
 	case !before.Valid || !after.Valid:
-		return 0, errors.New("it selects no flow of both scenarios")
+		return 0, g.None(func(column string) (all []string, err error) {
+			err = duckdb.Each(ctx, db, "SELECT DISTINCT "+column+" FROM ("+c.joined.sql()+")", func(rows *sql.Rows) error {
+				all = append(all, "")
+				return rows.Scan(&all[len(all)-1])
+			})
+			return all, err
+		})
 	case g.Change:
 		return after.Float64/before.Float64 - 1, nil
 	}
@@ -585,7 +592,8 @@ func (j *join) sql() string {
 	if j.unpaired { // rows of the base have other random numbers
 		one := `SELECT flow_row + %[1]d * (1::BIGINT << 62) AS flow_row, service, vnet, %[2]s END AS size_bin,
 			CAST(hops AS VARCHAR) AS hops, slowdown * %[1]d AS base, slowdown * (1 - %[1]d) AS other,
-			fct_ns / 1e6 * %[1]d AS base_fct_ms, fct_ns / 1e6 * (1 - %[1]d) AS other_fct_ms, 0::BIGINT AS ideal_changed FROM %[3]s`
+			fct_ns / 1e6 * %[1]d AS base_fct_ms, fct_ns / 1e6 * (1 - %[1]d) AS other_fct_ms,
+			0::BIGINT AS ideal_changed FROM %[3]s`
 		return fmt.Sprintf(one, 1, bin, j.base.scans[schema.Slowdowns.Name]) + " UNION ALL " +
 			fmt.Sprintf(one, 0, bin, j.other.scans[schema.Slowdowns.Name])
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -293,6 +294,9 @@ func (r *runFlags) settings(e *env) (o whatif.Settings, err error) {
 	e.atEnd = append(e.atEnd, pipeline.LimitHeap(cmp.Or(o.MemoryBytes, pipeline.DefaultMemory)))
 	if !r.cached || r.cache == "off" {
 		return o, nil
+	}
+	if _, none := os.Stat(o.Lake); none != nil { // a command that fails its checks leaves no empty lake
+		e.atEnd = append(e.atEnd, func() { _, _ = os.Remove(lake.CachePath(o.Lake)), os.Remove(o.Lake) })
 	}
 	if o.Cache, err = cache.Open(cmp.Or(r.cache, lake.CachePath(o.Lake)), o.Log); err == nil {
 		e.atEnd = append(e.atEnd, o.Cache.Close)

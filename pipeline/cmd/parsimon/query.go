@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -127,6 +128,7 @@ func answerQuery(ctx context.Context, e *env, l *lake.Lake, limits duckdb.Option
 			return err
 		}
 	}
+	explainNames(e, l, text)
 	rows, err := db.Write(ctx, text, e.form)
 	if err == nil && rows == 0 {
 		if err := explainWindows(e, l, params["scenario"]); err != nil || q.Name == "" {
@@ -149,6 +151,19 @@ func answerQuery(ctx context.Context, e *env, l *lake.Lake, limits duckdb.Option
 		return syscall.EPIPE
 	}
 	return err
+}
+
+// ofScenario finds what a SELECT compares column scenario with.
+var ofScenario = regexp.MustCompile(`(?i)scenario"?\s*(?:=|in\s*\()\s*'([^']+)'`)
+
+// explainNames says that a name is no id where a SELECT takes it for one: no row has it.
+func explainNames(e *env, l *lake.Lake, text string) {
+	for _, m := range ofScenario.FindAllStringSubmatch(text, -1) {
+		if id, err := pipeline.Resolve(l, m[1]); err == nil && string(id) != m[1] {
+			_, _ = fmt.Fprintf(e.stderr, "parsimon: column scenario holds ids: no row has '%s', but '%s', which has that name; "+
+				"or: JOIN scenarios USING (scenario) WHERE name = '%[1]s'\n", format.Escape(m[1]), id)
+		}
+	}
 }
 
 // explainWindows says which scenarios, of one or all that the lake holds, have estimates from windows only.

@@ -183,7 +183,9 @@ func (s *scenarioFlags) load(lakePath string, args []string) (*scenario.Scenario
 	case len(args) == 1 && (s.topology != "" || s.flows != ""):
 		return nil, usagef("--topology and --flows stand in place of a scenario file")
 	case len(args) == 1:
-		sc, err = scenario.Load(args[0])
+		if sc, err = scenario.Load(args[0]); errors.Is(err, scenario.ErrNoFile) {
+			err = fmt.Errorf("%w; %w", err, heldBy(lakePath, args[0]))
+		}
 	case s.topology == "" || s.flows == "":
 		return nil, usagef("a scenario file, or --topology and --flows, is required")
 	default:
@@ -197,6 +199,18 @@ func (s *scenarioFlags) load(lakePath string, args []string) (*scenario.Scenario
 	}
 	s.giveName(sc)
 	return sc, s.override(sc)
+}
+
+// heldBy says what a lake holds in place of a scenario file.
+func heldBy(dir, name string) error {
+	l, err := lake.Open(dir, false)
+	if err == nil {
+		_, err = pipeline.Resolve(l, name)
+	}
+	if err == nil {
+		err = errors.New("the lake holds a scenario of that name, which what-if, sweep, query, report and compare take")
+	}
+	return err
 }
 
 // override applies the flags that replace values of the scenario file.

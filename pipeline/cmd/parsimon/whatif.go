@@ -384,9 +384,11 @@ var sweepCommand = command{
 				parameters.Scenario = args[0]
 				p, err := whatif.SweepParameters(ctx, parameters, o)
 				if errors.Is(err, scenario.ErrNoFile) {
+					parameters.Change = changesOf
 					if _, none := e.base(args[0]); none == nil {
-						parameters.Change = changesOf
 						p, err = whatif.SweepParameters(ctx, parameters, o)
+					} else {
+						err = fmt.Errorf("%w; %w", err, none)
 					}
 				}
 				if err != nil {
