@@ -21,7 +21,7 @@ var (
 			{"base_slowdown", f64, false, "", "slowdown at the quantile in the base"},
 			{"slowdown", f64, false, "", "slowdown at the quantile in the second scenario"},
 			{"change", f64, false, "", "slowdown / base_slowdown - 1"},
-			{"change_lo", f64, false, "", "lower bound of the change's 95% bootstrap interval, flows in pairs if they are in both"},
+			{"change_lo", f64, false, "", "lower bound of the change's 95% bootstrap interval, flows in pairs if in both"},
 			{"change_hi", f64, false, "", "upper bound of the change's 95% bootstrap interval"},
 			{"base_fct_ns", f64, false, "ns", "FCT at the quantile in the base"},
 			{"fct_ns", f64, false, "ns", "FCT at the quantile in the second scenario"},

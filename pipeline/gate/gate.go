@@ -86,7 +86,8 @@ func (g Gate) None(values func(column string) ([]string, error)) error {
 		}
 		known, err := values(column)
 		if err == nil && !slices.Contains(known, asked) {
-			err = fmt.Errorf("no flow has %s %q; there are %s", column, asked, strings.Join(names.Nearest(asked, known, 20), ", "))
+			err = fmt.Errorf("no flow has %s %q; there are %s", column, asked,
+				strings.Join(names.Nearest(asked, known, 20), ", "))
 		}
 		if err != nil {
 			return err

@@ -180,8 +180,8 @@ func Compare(ctx context.Context, l *lake.Lake, base, other Side, o CompareOptio
 	return c, c.write(session)
 }
 
-// compare fills in rows and links. It holds 128 bytes for each flow that is in both, or for all if none is: values, ranks
-// and weights of the bootstrap. It fails if that is more than the memory limit.
+// compare fills in rows and links. It holds 128 bytes for each flow that is in both, or for all if none is: values,
+// ranks and weights of the bootstrap. It fails if that is more than the memory limit.
 func (c *Comparison) compare(ctx context.Context, session *lake.Session, memoryBytes int64, links int) error {
 	need := 128 * min(c.BaseFlows, c.Flows)
 	if c.joined.unpaired {

@@ -43,7 +43,7 @@ func TestComparisonValue(t *testing.T) {
 			}
 		}
 	}
-	if _, err := value("service=none p99_slowdown > 1"); err == nil || !strings.Contains(err.Error(), "no flow") {
+	if _, err := value("service=none p99_slowdown > 1"); err == nil || !strings.Contains(err.Error(), `"none"; there are `) {
 		t.Errorf("a gate on no flows: %v", err)
 	}
 	worse, err := gate.Parse("p50_change > 0%")

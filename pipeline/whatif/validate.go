@@ -192,7 +192,7 @@ type ValidationRow struct {
 	Wasserstein float64 `json:"w1_log"` // W1 of the logarithms of the slowdowns
 }
 
-// A sample is a group of flows with two slowdowns each, or two FCTs; or, with truRows, two groups of flows with one each.
+// A sample is a group of flows with two slowdowns each, or two FCTs; with truRows, two groups of flows with one each.
 type sample struct {
 	name          string
 	most          int64 // largest size

@@ -75,7 +75,21 @@ func TestNewcomers(t *testing.T) {
 	if contains(t, out, "No flow is in both (2 flows, 4 in the base)"); code != exitGate {
 		t.Errorf("exit %d\n%s", code, log)
 	}
-	mustFail(t, failure{exitFailed, "no flow of both", append(night, "service=web p99_change > 1%")})
+	mustFail(t, failure{exitFailed, "only one of two estimates, has service=web", append(night, "service=web p99_change > 1%")},
+		failure{exitFailed, `no flow has service "bd"; there are db, web`, append(night, "service=bd p99_change > 1%")},
+		failure{exitFailed, `no flow has service "bd"; there are db, web`, append(run, "--fail-if", "service=bd p99_slowdown > 1")})
+
+	// Commands that fail their checks make no lake; errors name what the lake holds.
+	for _, args := range [][]string{{"sweep", "small", "--set", "transport.window=x"}, {"what-if", "day", "--fail", "r1:r2"}, {"sweep", "dya", "--set", "seed=1"}} {
+		mustFail(t, failure{exitFailed, "", append(args, "--lake", "none")})
+		if _, err := os.Stat("none"); err == nil {
+			t.Errorf("%q makes a lake", args)
+		}
+	}
+	mustFail(t, failure{exitFailed, `("day")`, []string{"run", "dya", "--lake", "lake"}},
+		failure{exitFailed, "the lake holds a scenario of that name", []string{"run", "day", "--lake", "lake"}})
+	_, _, log = parsimon(t, "query", "--lake", "lake", "--sql", "SELECT count(*) FROM slowdowns WHERE scenario = 'day3'")
+	contains(t, log, "column scenario holds ids", "WHERE name = 'day3'")
 	must(t, "report", "day3", "--compare", "day", "--lake", "lake", "-o", "days.html")
 	page, err := os.ReadFile("days.html")
 	if contains(t, string(page), "flows are not paired"); err != nil {
