@@ -318,10 +318,10 @@ func (m *method) drawStage(bucket *engine.Stage) *engine.Stage {
 		Open: func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
 			of, err := m.representatives(in)
 			return func() (engine.Worker, error) {
-				d := stages.NewDrawer(m.Spec.Params, m.Spec.Seed, of)
+				b := stages.NewBucketer(m.Spec.Params, m.Spec.Seed)
 				return func(ctx context.Context, t *engine.Attempt) error {
 					defer t.Add(t.Cost)
-					return d.Draw(ctx, int32(t.Lo), int32(t.Hi), t.Read(hops, nil, t.Range("link_id")),
+					return b.Draw(ctx, of, int32(t.Lo), int32(t.Hi), t.Read(hops, nil, t.Range("link_id")),
 						t.Read(buckets, nil, nil), t.Sink(schema.HopContributions))
 				}, nil
 			}, err

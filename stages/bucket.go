@@ -126,66 +126,47 @@ func bucketEnd(n int, size func(i int) int64) int {
 	return n
 }
 
-// Drawer draws, for estimator Independent with clustered links, what each hop contributes to each flow from
-// the delay distributions of the links' representatives. It is used by one goroutine at a time.
-type Drawer struct {
-	params         simkernel.Params
-	seed           uint64
-	representative []int32 // by link id
-	buckets        map[int32][]drawBucket
-	rows           []contributionRow
-	sorter         sorter
-}
-
-// NewDrawer returns a drawer. of is the representative of each link (ReadClusters).
-func NewDrawer(p simkernel.Params, seed uint64, of []int32) *Drawer {
-	return &Drawer{params: p, seed: seed, representative: of}
-}
-
 type drawBucket struct {
 	Link     int32     `col:"link_id"`
 	MaxBytes int64     `col:"size_max_bytes"`
 	Delays   []float64 `col:"delays"`
 }
 
-// Draw reads the rows of table hops of the links in [lo, hi) and all of table delay_buckets, by link and size,
-// and writes table hop_contributions by flow_row and hop: the same draws as Bucket makes, from the buckets of
-// the link's representative. A flow larger than all of the representative's draws from its last bucket.
-func (d *Drawer) Draw(ctx context.Context, lo, hi int32, hops, buckets schema.Batches, out schema.Sink) error {
-	if err := d.readBuckets(lo, hi, buckets); err != nil {
+// Draw draws, with clustered links, what each hop contributes to each flow: the same draws as Bucket makes, from the
+// buckets of the link's representative. It reads the rows of table hops of the links in [lo, hi) and all of table
+// delay_buckets, by link and size, and writes table hop_contributions by flow_row and hop. of is ReadClusters. A flow
+// larger than all of the representative's draws from its last bucket.
+func (b *Bucketer) Draw(ctx context.Context, of []int32, lo, hi int32, hops, buckets schema.Batches,
+	out schema.Sink) error {
+	wanted, byLink := map[int32]bool{}, map[int32][]drawBucket{}
+	for l := lo; l < hi; l++ {
+		wanted[of[l]] = true
+	}
+	err := columns.Each(buckets, func(b *drawBucket) error {
+		if wanted[b.Link] {
+			byLink[b.Link] = append(byLink[b.Link], drawBucket{b.Link, b.MaxBytes, slices.Clone(b.Delays)})
+		}
+		return nil
+	})
+	if err != nil {
 		return err
 	}
-	d.rows = d.rows[:0]
-	err := columns.Each(hops, func(r *flowAtHop) error {
+	b.rows = b.rows[:0]
+	err = columns.Each(hops, func(r *flowAtHop) error {
 		if r.LinkID < lo || r.LinkID >= hi {
 			return nil
 		}
-		buckets := d.buckets[d.representative[r.LinkID]]
+		buckets := byLink[of[r.LinkID]]
 		if len(buckets) == 0 {
-			return fmt.Errorf("link %d has representative %d, which has no rows in delay_buckets", r.LinkID,
-				d.representative[r.LinkID])
+			return fmt.Errorf("link %d has representative %d, which has no rows in delay_buckets", r.LinkID, of[r.LinkID])
 		}
 		at := sort.Search(len(buckets)-1, func(i int) bool { return buckets[i].MaxBytes >= r.SizeBytes })
-		delay := drawDelay(d.seed, r.FlowID, r.Hop, buckets[at].Delays) * float64(d.params.Packets(r.SizeBytes))
-		d.rows = append(d.rows, contributionRow{contribution{r.FlowRow, r.Hop, r.Hops, r.LinkID, delay}, 0, 0})
+		delay := drawDelay(b.seed, r.FlowID, r.Hop, buckets[at].Delays) * float64(b.params.Packets(r.SizeBytes))
+		b.rows = append(b.rows, contributionRow{contribution{r.FlowRow, r.Hop, r.Hops, r.LinkID, delay}, 0, 0})
 		return nil
 	})
 	if err = errors.Join(err, ctx.Err()); err != nil {
 		return err
 	}
-	return d.sorter.writeByFlow(out, d.rows)
-}
-
-func (d *Drawer) readBuckets(lo, hi int32, in schema.Batches) error {
-	d.buckets = map[int32][]drawBucket{}
-	wanted := map[int32]bool{}
-	for l := lo; l < hi; l++ {
-		wanted[d.representative[l]] = true
-	}
-	return columns.Each(in, func(b *drawBucket) error {
-		if wanted[b.Link] {
-			d.buckets[b.Link] = append(d.buckets[b.Link], drawBucket{b.Link, b.MaxBytes, slices.Clone(b.Delays)})
-		}
-		return nil
-	})
+	return b.sorter.writeByFlow(out, b.rows)
 }

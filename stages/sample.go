@@ -80,10 +80,10 @@ func (s *Sampler) Sample(ctx context.Context, firstRow, rows int64, flows, contr
 	})
 }
 
-// sampleFunc says what the estimate is of flow f of a chunk.
 type sampleFunc func(f int, sizeBytes int64, to *sampledFlow) error
 
-// each writes the slowdowns of a chunk of flows and the contributions of their hops; a nil sink: none.
+// each writes the slowdowns of a chunk of flows, of each as sample estimates it, and the contributions of their hops; a
+// nil sink: none.
 func (s *Sampler) each(ctx context.Context, firstRow, rows int64, flows schema.Batches, out, contributed schema.Sink,
 	sample sampleFunc) error {
 	s.cases = CaseSlowdowns{}

@@ -115,22 +115,17 @@ func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, feedback s
 		s.stats = append(s.stats, s.Loads.stat(&s.Params, link, s.Omitted[link.ID]))
 	}
 	s.observations.reset()
-	done, err := s.run(ctx, lo, hi, hops, feedback, caseRun{
-		wants: func(id int32) bool {
-			_, omitted := s.Omitted[id]
-			return !omitted && (s.Representative == nil || s.Representative[id] < 0 || s.Representative[id] == id)
-		},
-		done: func(link topology.Link, rows []int32, cached bool) error {
-			if len(rows) > 0 {
-				s.stats[link.ID-lo].linkCounters = s.counters(cached)
-			}
-			if s.Estimator == Independent {
-				return s.addDelays(rows, out)
-			}
-			s.observations.add(s, link, rows)
-			return nil
-		},
-		progress: progress,
+	wants := func(id int32) bool {
+		_, omitted := s.Omitted[id]
+		return !omitted && (s.Representative == nil || s.Representative[id] < 0 || s.Representative[id] == id)
+	}
+	done, err := s.run(ctx, lo, hi, hops, feedback, wants, progress, func(id int32, rows []int32, cached bool) error {
+		s.stats[id-lo].linkCounters = s.counters(cached)
+		if s.Estimator == Independent {
+			return s.addDelays(rows, out)
+		}
+		s.observations.add(s, id, rows)
+		return nil
 	})
 	if err == nil && s.Estimator == Independent {
 		err = s.flushDelays(out)
@@ -151,15 +146,12 @@ func (s *Simulator) Replay(ctx context.Context, lo, hi int32, hops, feedback sch
 	s.senders = s.senders[:0]
 	s.replays = true
 	defer func() { s.replays = false }()
-	done, err := s.run(ctx, lo, hi, hops, feedback, caseRun{
-		wants: s.Network.FromHost,
-		done: func(_ topology.Link, rows []int32, _ bool) error {
-			for k, i := range rows {
-				s.senders = append(s.senders, senderRow{s.input.rows[i].FlowRow, s.result.FCTNS[k], s.idealNS(k, i)})
-			}
-			return nil
-		},
-		progress: progress,
+	wants := s.Network.FromHost
+	done, err := s.run(ctx, lo, hi, hops, feedback, wants, progress, func(_ int32, rows []int32, _ bool) error {
+		for k, i := range rows {
+			s.senders = append(s.senders, senderRow{s.input.rows[i].FlowRow, s.result.FCTNS[k], s.idealNS(k, i)})
+		}
+		return nil
 	})
 	if err != nil {
 		return done, err
@@ -169,51 +161,41 @@ func (s *Simulator) Replay(ctx context.Context, lo, hi int32, hops, feedback sch
 	return done, senderTable.WriteOrdered(out, rows, places, nil)
 }
 
-type caseRun struct {
-	wants    func(link int32) bool
-	done     func(link topology.Link, rows []int32, cached bool) error // also called for links without flows
-	progress func(packetHops int64)                                    // may be nil
-}
-
-// run simulates the wanted cases of [lo, hi), one after the other.
-func (s *Simulator) run(ctx context.Context, lo, hi int32, hops, feedback schema.Batches,
-	r caseRun) (SimulateStats, error) {
+// run simulates the wanted cases of [lo, hi) that have flows, one after the other, and calls done after each.
+func (s *Simulator) run(ctx context.Context, lo, hi int32, hops, feedback schema.Batches, wants func(link int32) bool,
+	progress func(packetHops int64), done func(link int32, rows []int32, cached bool) error) (SimulateStats, error) {
 	var stats SimulateStats
-	if err := s.readInput(lo, hi, hops, r.wants); err != nil {
+	if err := s.readInput(lo, hi, hops, wants); err != nil {
 		return stats, err
 	}
-	if err := s.input.readFeedback(lo, hi, feedback, r.wants); err != nil {
+	if err := s.input.readFeedback(lo, hi, feedback, wants); err != nil {
 		return stats, err
 	}
 	for id := lo; id < hi; id++ {
 		if err := ctx.Err(); err != nil {
 			return stats, err
 		}
-		link := s.Network.Links[id]
-		if !r.wants(id) {
+		from, to := s.input.starts[id-lo], s.input.starts[id-lo+1]
+		if from == to || !wants(id) {
 			continue
 		}
-		from, to := s.input.starts[id-lo], s.input.starts[id-lo+1]
-		rows := s.input.order[from:to]
+		link, rows := s.Network.Links[id], s.input.order[from:to]
 		began, packets := time.Now(), s.Loads.Links[id].Packets
 		cached, err := s.solve(link, int(from), int(to), packets)
 		if err != nil {
-			return stats, fmt.Errorf("link %d (%s): %w", link.ID, s.Network.LinkName(link.ID), err)
+			return stats, fmt.Errorf("link %d (%s): %w", id, s.Network.LinkName(id), err)
 		}
 		took := time.Since(began).Nanoseconds()
-		if err := r.done(link, rows, cached); err != nil {
+		if err := done(id, rows, cached); err != nil {
 			return stats, err
-		}
-		if len(rows) == 0 {
-			continue
 		}
 		if cached {
 			stats.Add(SimulateStats{CachedCases: 1, CachedHops: packets, CachedNS: took, LongestCaseNS: took, LongestLink: id})
 		} else {
 			stats.Add(SimulateStats{Cases: 1, PacketHops: packets, KernelNS: took, LongestCaseNS: took, LongestLink: id})
 		}
-		if r.progress != nil {
-			r.progress(packets)
+		if progress != nil {
+			progress(packets)
 		}
 	}
 	return stats, nil
@@ -226,7 +208,7 @@ func (s *Simulator) solve(link topology.Link, from, to int, packets int64) (cach
 		return false, err
 	}
 	rows := s.input.order[from:to]
-	if s.Cache == nil || len(rows) == 0 || packets < minCachedPackets {
+	if s.Cache == nil || packets < minCachedPackets {
 		return false, s.simulateCase(rows)
 	}
 	key := s.caseKey()
@@ -320,7 +302,7 @@ func (s *Simulator) buildCase(link topology.Link, from, to int) error {
 	c.Record = s.Estimator == Flow && !s.replays
 	c.Kind = linkcase.Behind
 	c.RoomBytes = 0
-	if from < to && r[s.input.order[from]].Hop == 0 {
+	if r[s.input.order[from]].Hop == 0 {
 		c.Kind = linkcase.FirstHop
 	} else if s.Rooms != nil {
 		c.RoomBytes = s.Rooms[link.ID]

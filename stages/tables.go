@@ -244,11 +244,11 @@ func (w *observationRows) reset() {
 	w.rows = w.rows[:0]
 }
 
-func (w *observationRows) add(s *Simulator, link topology.Link, rows []int32) {
+func (w *observationRows) add(s *Simulator, link int32, rows []int32) {
 	in := s.input.rows
 	w.observed.AddArena(&s.observed)
 	for k, i := range rows {
-		w.rows = append(w.rows, observationRow{in[i].FlowRow, in[i].Hop, in[i].Hops, link.ID, columns.Item(len(w.rows)),
+		w.rows = append(w.rows, observationRow{in[i].FlowRow, in[i].Hop, in[i].Hops, link, columns.Item(len(w.rows)),
 			s.result.FCTNS[k] - s.result.IdealNS[k]})
 	}
 }
