@@ -27,7 +27,7 @@ type Usage struct {
 	Workloads  []OwnerUsage `json:"workloads"`
 }
 
-// OwnerUsage is what one scenario or workload takes.
+// OwnerUsage is the disk space of one scenario or workload.
 type OwnerUsage struct {
 	ID      string           `json:"id"`
 	Name    string           `json:"name,omitempty"`
@@ -193,7 +193,7 @@ func removePlaces(ctx context.Context, l *lake.Lake, owners []OwnerUsage) error 
 			return err
 		}
 	}
-	err = catalog.Write(l) // fails where another place is damaged; that keeps nobody from removing this one
+	err = catalog.Write(l) // fails where another place is damaged, which must not prevent the removal of this one
 	for i, o := range owners {
 		err = errors.Join(err, sessions[i].RemovePlace(o.place))
 	}

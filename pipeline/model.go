@@ -30,7 +30,7 @@ import (
 	"parsimon/stages/topology/format"
 )
 
-// A Spec is what the lake keeps of a scenario beside its tables, so that every stage can run on what the lake holds.
+// A Spec is the record of a scenario that the lake keeps beside its tables: every stage can run from the lake alone.
 type Spec struct {
 	ScenarioID       lake.ScenarioID  `json:"scenario_id"`
 	Name             string           `json:"name"`

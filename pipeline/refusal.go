@@ -13,7 +13,7 @@ import (
 // text is for people.
 type Feature string
 
-// What an estimate is for, where that is not its own answer.
+// Purposes of an estimate other than its own answer.
 const (
 	ForWindows    Feature = "windows of time (--within)"
 	ForDifference Feature = "a comparison of estimates by link cases"
@@ -64,7 +64,7 @@ type Refusal struct{ text string }
 func (r *Refusal) Error() string { return r.text }
 
 // Refuse is a *Refusal if the scenario, an estimate of a variant and other features do not go together. A variant that
-// chooses goes with what one of its choices goes with.
+// chooses accepts every option that one of its choices accepts.
 func (m *Model) Refuse(v Variant, others ...Feature) error {
 	has := map[Feature]string{}
 	add := func(is bool, f Feature, args ...any) {

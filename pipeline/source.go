@@ -232,7 +232,7 @@ func (d *derivedFlows) share(t *engine.Attempt, base engine.Records, tables ...s
 	return nil
 }
 
-// dependencies sets what the simulation of a workload whose flows wait for others needs.
+// dependencies sets the options that the simulation of a workload needs whose flows wait for others.
 func (m *method) dependencies(t *engine.Attempt, o *stages.ExactOptions) error {
 	_, g, err := completeGenerated(m.Lake, m.generate)
 	if err != nil || !g.Closed() {

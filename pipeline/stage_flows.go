@@ -30,7 +30,7 @@ type Generated struct {
 // GenerateStats are the statistics of stage generate, for people.
 type GenerateStats struct {
 	RejectReasons   []ingest.RejectCount `json:"reject_reasons,omitempty"`
-	Notes           []string             `json:"notes,omitempty"`   // what a user should know of the flow file
+	Notes           []string             `json:"notes,omitempty"`   // remarks about the flow file, for the user
 	ExpectedMaxLoad float64              `json:"expected_max_load"` // of the most loaded link, from the matrices; 0 for traces
 	ExpectedMaxLink int32                `json:"expected_max_link"`
 }
@@ -52,7 +52,7 @@ func completeGenerated(l *lake.Lake, generate *engine.Stage) (r engine.Records, 
 	return r, g, err
 }
 
-// readGenerated reads what a complete stage generate found.
+// readGenerated reads the counts of a complete stage generate.
 func readGenerated(l *lake.Lake, r engine.Records) (g Generated, err error) {
 	rows := int64(0)
 	err = columns.ForEach(l.Read(schema.Scenarios, r.Files(schema.Scenarios), nil, nil), func(rec arrow.Record) error {

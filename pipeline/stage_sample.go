@@ -162,7 +162,7 @@ func (r *estimateReader) eachChunk(ctx context.Context,
 	return nil
 }
 
-// intervals returns the intervals of the percentiles, and what has watched all flows.
+// intervals returns the intervals of the percentiles, and the watch of all flows.
 func (r *estimateReader) intervals(ctx context.Context,
 	loads *stages.Loads) (rows []stages.Interval, watch *stages.TailWatch, err error) {
 	groups, err := r.groups(ctx, loads)

@@ -231,7 +231,7 @@ func readStageStatus(l *lake.Lake, s *engine.Stage, thorough bool) StageStatus {
 	return out
 }
 
-// held is a variant with what it leaves open settled by the answer of the scenario's last run, if that is one of those
+// held completes a variant from the answer of the scenario's last run, if that is one of those
 // that an estimate may choose.
 func held(model *Model, like Variant) Variant {
 	v, none := ParseVariant(model.Lake.Answer(model.ID()))

@@ -22,7 +22,7 @@ const (
 	// its start grows with 1 / (1 - load)²: at 95% it is 400 times that of an idle link, at 60% 6 times.
 	overload = 0.95
 
-	// Load from which a link's queue grows as long as the workload lasts, whoever simulates it.
+	// Load from which a link's queue grows as long as the workload lasts, with every estimator.
 	fullLoad = 1
 
 	// Size of ACKs relative to full data packets from which on it matters when exactly they come: link cases know what

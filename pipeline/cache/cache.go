@@ -46,7 +46,7 @@ const (
 	// packBytes is where a pack ends and the next begins, so that pruning can remove some.
 	packBytes = 64 << 20
 
-	// maxBytes is what a cache may take on disk when it is opened.
+	// maxBytes is the most that a cache occupies on disk when it is opened.
 	maxBytes = 10 << 30
 )
 
@@ -80,7 +80,7 @@ type entry struct {
 }
 
 // Open opens the cache in a directory, and makes the directory if there is none. Of a cache above maxBytes it removes
-// what was of no use for longest.
+// the results that were not used for longest.
 func Open(dir string, log zerolog.Logger) (*Cache, error) { return open(dir, maxBytes, log) }
 
 func open(dir string, mostBytes int64, log zerolog.Logger) (*Cache, error) {
@@ -126,7 +126,7 @@ func openRoot(dir string) (disk.Root, error) {
 	return root, nil
 }
 
-// readHeaders takes up what a pack holds, to its end or the first header that is not whole.
+// readHeaders reads the headers of a pack, to its end or to the first incomplete header.
 func (c *Cache) readHeaders(p *pack) error {
 	f, err := c.root.Open(p.name)
 	if err != nil {
@@ -154,7 +154,7 @@ func (c *Cache) readHeaders(p *pack) error {
 		if length > uint64(info.Size()-at) {
 			return nil // a run was killed, or is writing it
 		}
-		// What was stored twice was found damaged the first time: the later one stands.
+		// A result that was stored twice was damaged the first time: the later one counts.
 		c.found[stages.CaseKey(header[:16])] = entry{p, at, int64(length), binary.LittleEndian.Uint64(header[24:])}
 		at += int64(length)
 	}
@@ -259,7 +259,7 @@ func (c *Cache) beginPack() error {
 	return err
 }
 
-// Bytes is what the cache's packs take.
+// Bytes is the size of the cache's packs.
 func (c *Cache) Bytes() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -279,7 +279,7 @@ func (c *Cache) Close() {
 	now := time.Now()
 	for _, p := range c.packs {
 		if f, open := p.file.(io.Closer); open {
-			_ = f.Close() // what it holds is verified when it is read
+			_ = f.Close() // its results are verified when they are read
 		}
 		if p.used {
 			_ = c.root.Chtimes(p.name, now, now) // it may be pruned meanwhile, or not be ours

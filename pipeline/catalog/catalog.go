@@ -77,7 +77,7 @@ func Write(l *lake.Lake) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = root.Close() }() // what is noted by it may be lost
+	defer func() { _ = root.Close() }() // its writes may be lost
 	digest, err := queries.CatalogDigest(l.Path(), files)
 	if err != nil || upToDate(root, digest) {
 		return err

@@ -1,4 +1,4 @@
-// Package engine runs the stages of a plan on a lake and records what is done.
+// Package engine runs the stages of a plan on a lake and records which tasks are complete.
 //
 // A plan is a list of stages in order. A stage declares the tables that it reads, by the stage that writes them,
 // the tables that it writes, how it is cut into tasks, and the function that does one task:
@@ -38,7 +38,7 @@ import (
 // Settings say how an Executor works. None of them changes the rows of a table.
 type Settings struct {
 	Workers     int   // goroutines; 0: one per core
-	MemoryBytes int64 // what the tasks at work may hold together
+	MemoryBytes int64 // limit of all running tasks together
 	Keep        bool  // temporary tables stay
 	Method      int   // version of the method: records of another one do not count
 	Shard       Shard
@@ -192,7 +192,7 @@ func (e *Executor) runStage(ctx context.Context, s *Stage) error {
 	return e.accept(s)
 }
 
-// accept holds a complete stage against the settings of this run, which may refuse what a former run accepted.
+// accept checks a complete stage against the settings of this run, which may refuse results that a former run accepted.
 func (e *Executor) accept(s *Stage) error {
 	if s.Check == nil {
 		return nil

@@ -134,7 +134,7 @@ func (e *Executor) begin(s *Stage, l layout) error {
 	if found && old.equal(l) {
 		return nil
 	}
-	if found && old.Method == l.Method && e.shared() { // one of several processes must not remove what others have done
+	if found && old.Method == l.Method && e.shared() { // one of several processes must not remove the results of others
 		return otherLayout(s, old, l)
 	}
 	if err := removeStage(e.session, s); err != nil {

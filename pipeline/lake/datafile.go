@@ -370,7 +370,7 @@ type FileUsage struct {
 	Identity Identity
 }
 
-// An Identity tells a file from others.
+// An Identity distinguishes a file from others.
 type Identity struct{ device, inode uint64 }
 
 // EachFile calls do for every file of a scenario or workload, of its tables and its state.

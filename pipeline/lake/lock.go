@@ -245,7 +245,7 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// Litter is what a killed process left half written. No reader sees it, and the next command that writes into the lake
+// Litter is the incomplete files of a killed process. No reader sees it, and the next command that writes into the lake
 // removes it.
 type Litter struct {
 	Path  string `json:"path"` // relative to the lake

@@ -239,7 +239,7 @@ func (s *Session) RemoveUnlisted(p Place, keep func(path string) bool) error {
 		}
 		return s.root.Remove(f.Path)
 	})
-	for _, t := range schema.Tables() { // what is empty now
+	for _, t := range schema.Tables() { // tables that are empty now
 		_ = s.root.Remove(t.Name + "/" + p.owner())
 		_ = s.root.Remove(t.Name)
 	}
@@ -252,7 +252,7 @@ type sealed struct {
 	State  json.RawMessage `json:"state"`
 }
 
-// maxStateBytes bounds what is read of a state file.
+// maxStateBytes bounds the size of a state file.
 const maxStateBytes = 256 << 20
 
 // ReadState reads the state file at a lake-relative path into v. found is false where there is none. The

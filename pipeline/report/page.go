@@ -29,7 +29,7 @@ var assets embed.FS
 // A license is shown in the page.
 type license struct{ Name, Text string }
 
-// A pageData is what the template shows.
+// pageData is the data of the template.
 type pageData struct {
 	Title, Subtitle, Policy string
 	Summary                 string

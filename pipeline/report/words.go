@@ -17,7 +17,7 @@ type figure struct {
 	Label, Value, Note string
 }
 
-// A warning is what a reader has to beware of. Weight is "weak" for what speaks against the estimate, and "short" for
+// A warning limits the use of the estimate. Weight is "weak" for a known inaccuracy of the estimate, and "short" for
 // a workload with too few flows.
 type warning struct {
 	Weight, Text string

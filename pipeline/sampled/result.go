@@ -32,7 +32,7 @@ const costlyShare = 0.4
 type Result struct {
 	*summary.Result
 	SampledShare float64 `json:"sampled_share"` // of the flows, that are in windows
-	// SimulatedShare is what was simulated for that, warm-ups and their measurement included, about.
+	// SimulatedShare is about the share that was simulated for that, warm-ups and their measurement included.
 	SimulatedShare float64 `json:"simulated_share"`
 	Windows        int     `json:"windows"`
 	Stopped        string  `json:"stopped"`    // Precise, Spent or Whole

@@ -48,11 +48,11 @@ const wholeShare = 0.6
 // Reasons why an estimate from windows ends.
 const (
 	Precise = "precise" // all intervals that were asked for are narrow enough
-	Spent   = "budget"  // the next round would take longer than what is left of the budget
+	Spent   = "budget"  // the next round would take longer than the rest of the budget
 	Whole   = "whole"   // windows would be most of the workload: all of it was estimated
 )
 
-// sampler is an estimate from windows at work. It keeps the base's scenario locked.
+// sampler is a running estimate from windows. It keeps the base's scenario locked.
 type sampler struct {
 	base  *pipeline.Estimation
 	ask   Ask

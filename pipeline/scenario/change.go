@@ -58,7 +58,7 @@ type Change struct {
 // changeKinds are the kinds of changes, in the order in which they are made. parse reads the text of one.
 var changeKinds = []struct {
 	name  string
-	of    string // what is changed, as part of a key of a sweep
+	of    string // the kind of change, as part of a key of a sweep
 	parse func(text string) (func(*application) error, error)
 }{
 	{"add-cable", "", parseAddition},

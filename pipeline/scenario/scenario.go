@@ -40,7 +40,7 @@ type Scenario struct {
 	topology   topologySpec
 	loaded     *format.Loaded // what the topology file holds, once it was read
 	delaysSaid []string       // which cables of another topology have other delays
-	// What was taken from the configurations of its switches.
+	// Settings from the configurations of its switches.
 	switchNotes   []string
 	alphaStated   bool                  // key switches.alpha is there
 	switchBuffer  *network.BufferParams // size, alpha and reserve; nil: none is stated
@@ -94,7 +94,7 @@ func newScenario() *Scenario {
 	}
 }
 
-// ErrNoFile is Load's error for what is neither a file nor a shipped scenario.
+// ErrNoFile is Load's error for a name of neither a file nor a shipped scenario.
 var ErrNoFile = errors.New("there is no such file, nor does a scenario of that name ship")
 
 // Load reads a scenario file, or a shipped scenario by its name (datasets.Scenarios). Paths
@@ -186,7 +186,7 @@ func (w Ingested) span() string {
 	return fmt.Sprintf("from %s to %s", moves.FormatTime(w.FirstStartNS), moves.FormatTime(w.LastStartNS))
 }
 
-// checkFile refuses what is not there and what is no file: opening a pipe would wait for its writer.
+// checkFile refuses missing files, pipes and devices: opening a pipe would wait for its writer.
 func checkFile(path string) (fs.FileInfo, error) {
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {

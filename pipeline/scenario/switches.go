@@ -39,7 +39,7 @@ func (w *Switches) parseBuffer(text string) (int64, error) {
 	return bytes, err
 }
 
-// readSwitches reads key switches. A threshold that nobody has stated follows PFC.
+// readSwitches reads key switches. A threshold that is not given follows PFC.
 func (r *scenarioReader) readSwitches(f tree.Field) error {
 	w := &r.switches
 	unstated := Switches{BufferParams: network.BufferParams{PFC: w.PFC}}

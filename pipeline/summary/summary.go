@@ -89,7 +89,7 @@ func Answer(ctx context.Context, e *pipeline.Estimation) (_ *text.Answer, err er
 	return a, nil
 }
 
-// summarizeWorkload writes what is not as it seems about the flows.
+// summarizeWorkload writes remarks about the flows: rejects, synthetic starts, flows without a path.
 func summarizeWorkload(a *text.Answer, e *pipeline.Estimation, g pipeline.Generated) error {
 	if g.SyntheticStarts > 0 {
 		a.Linef("%.1f%% of the flows have synthetic starts, drawn where the trace does not record them: the estimate is of a workload LIKE the trace",
@@ -283,7 +283,7 @@ func writeCases(a *text.Answer, e *pipeline.Estimation) {
 	}
 }
 
-// exactCost is what a complete whole-network simulation did, and how long it took.
+// exactCost is the counts and the time of a complete whole-network simulation.
 func exactCost(e *pipeline.Estimation) (did stages.ExactStats, seconds float64, err error) {
 	r, err := e.ExactRecords()
 	if err != nil {
@@ -296,7 +296,7 @@ func exactCost(e *pipeline.Estimation) (did stages.ExactStats, seconds float64, 
 	return all[0], r.Done[0].Seconds, nil
 }
 
-// addWhole adds what a whole-network simulation did and cost.
+// addWhole adds the counts and the cost of a whole-network simulation.
 func addWhole(a *text.Answer, e *pipeline.Estimation) error {
 	s, seconds, err := exactCost(e)
 	if err != nil {

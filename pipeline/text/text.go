@@ -12,7 +12,7 @@ import (
 	"parsimon/queries/format"
 )
 
-// An Answer is what a command says to people: lines and tables, in their order. Names and values in it cannot change
+// An Answer is the text output of a command: lines and tables, in their order. Names and values in it cannot change
 // the display of a terminal.
 type Answer struct{ parts []any } // string or *Table
 

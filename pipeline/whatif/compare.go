@@ -47,7 +47,7 @@ type CompareOptions struct {
 	Across bool
 	// Links is how many links to name as explanation.
 	Links int
-	// MemoryBytes is what the comparison may hold; 0: pipeline.DefaultMemory.
+	// MemoryBytes is the memory limit of the comparison; 0: pipeline.DefaultMemory.
 	MemoryBytes int64
 
 	changed []scenario.CableChange // of a what-if

@@ -65,7 +65,7 @@ func (p *SweepPlan) Changes(c [2]int32) (all scenario.Changes, err error) {
 // AllFlows stands for the flows of all services.
 const AllFlows = "all"
 
-// A Sweep is what the failure of each cable of a tier, alone, does.
+// A Sweep is the effects of single cable failures: of each cable of a tier.
 type Sweep struct {
 	Base    string       `json:"base_scenario"`
 	Variant string       `json:"variant"`
@@ -80,7 +80,7 @@ type Sweep struct {
 	before percentilesOf // of the base
 }
 
-// A SweptCable is what the failure of one cable does.
+// A SweptCable is the effect of the failure of one cable.
 type SweptCable struct {
 	A           int32         `json:"node_a"`
 	B           int32         `json:"node_b"`
@@ -117,7 +117,7 @@ func newPercentiles(flows int64, s, f []float64) ServicePercentiles {
 	return ServicePercentiles{flows, s, s[0], s[1], s[2], s[3], f[0], f[1], f[2], f[3]}
 }
 
-// sweeper is a sweep at work. It keeps the base's scenario locked.
+// sweeper is a running sweep. It keeps the base's scenario locked.
 type sweeper struct {
 	*Sweep
 	o    Settings
@@ -127,7 +127,7 @@ type sweeper struct {
 
 // RunSweep takes every cable of a tier that is up down, one at a time, estimates what remains in the way of the base,
 // and ranks the cables by what that does to a percentile of slowdown. Of each, only percentiles and, in the cache, link
-// cases stay. What is done stays done: the same sweep, given again, continues.
+// cases stay. A sweep that was interrupted continues when it is started again.
 func RunSweep(ctx context.Context, base string, plan SweepPlan, o Settings) (*Sweep, error) {
 	began := time.Now()
 	if !slices.Contains(pipeline.Quantiles, plan.Quantile) {

@@ -99,7 +99,7 @@ func finish(ctx context.Context, e *pipeline.Estimation, answer bool) error {
 	return e.MakeAnswer()
 }
 
-// Text is the comparison for people, and what it took to estimate what changed.
+// Text is the comparison for people, and the cost of the second estimate.
 func (a *Answer) Text() *text.Answer {
 	out := a.Comparison.Text()
 	for _, line := range a.Warnings {

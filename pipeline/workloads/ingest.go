@@ -42,7 +42,7 @@ type Settings struct {
 	Wait time.Duration // while another process works on the workload
 }
 
-// An ingestion is one call of Ingest at work.
+// An ingestion is one call of Ingest.
 type ingestion struct {
 	Trace
 	Settings

@@ -27,7 +27,7 @@ import (
 	"parsimon/stages/topology/format"
 )
 
-// A State is what the lake keeps of a workload beside its tables.
+// A State is the record of a workload that the lake keeps beside its tables.
 type State struct {
 	ID      lake.WorkloadID `json:"id"`
 	Setting Setting         `json:"setting"`
@@ -49,7 +49,7 @@ type Setting struct {
 	IdleNS   int64           `json:"idle_ns"`
 }
 
-// A TopologyFile is a topology and what was said beside it.
+// A TopologyFile is a topology file and the options that complete it.
 type TopologyFile struct {
 	Path    string         `json:"path"` // absolute, or the name of a topology that ships
 	Options format.Options `json:"options"`
@@ -66,7 +66,7 @@ type Source struct {
 	Files []lake.DataFile `json:"files"` // of records and, if any, rejects
 }
 
-// Merged is what the merge of all sources gave.
+// Merged is the result of merging all sources.
 type Merged struct {
 	ingest.MergeStats
 	Next    int                 `json:"next"` // number of the first data file of the next merge
@@ -100,7 +100,7 @@ func (s *State) formats() string {
 	return strings.Join(slices.Compact(all), ",")
 }
 
-// digests name what the flows come from, whatever the order of the files.
+// digests identify the sources of the flows. They do not depend on the order of the files.
 func (s *State) digests() []string {
 	list := names.Of(s.Sources, func(s Source) string { return s.Digest })
 	slices.Sort(list)

@@ -71,7 +71,7 @@ type Thing struct {
 	ID     string
 	Names  []string
 	Chosen bool // the id is a name that a user chose: its beginning is another name
-	// About tells the thing from others of its name; nil: nothing does.
+	// About distinguishes the thing from others of its name; nil: nothing does.
 	About func() string
 }
 

@@ -12,7 +12,7 @@ import (
 
 // CSV calls each with the rows of a CSV file that has a header: the cells of some columns, in their order, without
 // space around them. A column with ? behind its name may be missing, and its cells are empty then. The last column *
-// allows others, which are an error otherwise, as is a column that stands there twice. Lines that begin with # are
+// allows others, which are an error otherwise, as is a column that occurs twice. Lines that begin with # are
 // comments. Errors name the line.
 func CSV(in io.Reader, columns []string, each func(line int, cells []string) error) error {
 	text := bufio.NewReader(in)

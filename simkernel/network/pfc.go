@@ -54,7 +54,7 @@ type pauser struct {
 	headroom  int64
 	alpha     float64
 	told      bool  // the sender is to pause
-	toldPS    int64 // when it is told, at the earliest: frames keep their order where a delay falls
+	toldPS    int64 // when the frame arrives, at the earliest: frames keep their order where a delay falls
 
 	toggles  []toggle // of the first class: of all, that have arrived, or will in the present window
 	asked    bool     // the last toggle began a pause

@@ -124,7 +124,7 @@ func (n *Network) recover() {
 	n.numberShift = recoveryShift
 }
 
-// check returns an error if the packets in flight of a flow could not be told apart by their numbers.
+// check returns an error if the packets in flight of a flow could have equal numbers.
 func (r *recovery) check(size int64) error {
 	p := &r.net.params
 	window := p.WindowBytes

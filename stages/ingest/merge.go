@@ -85,7 +85,7 @@ func (in *Ingester) Missing(ctx context.Context, files []string) (n int64, err e
 	return n, err
 }
 
-// LabelCount is what flows of one service and virtual network come to.
+// LabelCount counts the flows of one service and virtual network.
 type LabelCount struct {
 	Service string `json:"service"`
 	VNet    string `json:"vnet"`
@@ -214,7 +214,7 @@ const connection = "src, dst, protocol, src_port, dst_port"
 // kept are the columns of a flow that do not depend on the order of its records, nor on who observed them.
 const kept = "bool_or(sampled) AS sampled, max(service) AS service, max(vnet) AS vnet, max(dscp) AS dscp"
 
-// latestStart is the start of a flow: the latest that agrees with the observer that knows soonest that it has begun.
+// latestStart is the start of a flow: the latest that agrees with the observer that recorded its beginning first.
 const latestStart = "max(start_ns) FILTER (start_ns < until_ns OR start_ns + resolution_ns = until_ns)"
 
 // passBytes is an upper bound, measured, of DuckDB's memory per record or flow while it merges or draws starts.

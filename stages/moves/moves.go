@@ -533,7 +533,7 @@ func (e *Event) Describe(n *topology.Network) string {
 // unit, µs, a thousand.
 const Aeons = 500
 
-// centuryNS tells times since 1970 from those since the beginning of a trace.
+// centuryNS separates times since 1970, which are above it, from times since the beginning of a trace.
 const centuryNS = 1e17
 
 // FormatTime writes a time of flow starts: a duration, or a time of this century.

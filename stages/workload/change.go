@@ -123,7 +123,7 @@ func (x *flowChanger) parts() ([]flowPart, error) {
 	return parts, nil
 }
 
-// errStopped ends the reading of flows that nobody wants.
+// errStopped ends the reading when the consumer of the flows has stopped.
 var errStopped = errors.New("stopped")
 
 // flows yields the flows of a part in start order, from the unchanged table, which it closes.

@@ -182,10 +182,10 @@ func (f *flags) submit(ctx context.Context, j Job, runner *engine.TaskRunner, lo
 			break
 		}
 		if left <= 0 || f.runner == "prism" || ctx.Err() != nil {
-			return fmt.Errorf("%w\nthe same command continues from what is done (parsimon status --lake %s)", err, j.Lake)
+			return fmt.Errorf("%w\nthe same command continues (parsimon status --lake %s)", err, j.Lake)
 		}
 		// A task manager may assign a dead worker process until the job ends.
-		log.Warn().Err(err).Int("left", left-1).Msg("the job failed and is submitted again; what is done stays done")
+		log.Warn().Err(err).Int("left", left-1).Msg("the job failed and is submitted again; completed tasks are kept")
 		if _, err := runner.Complete(ctx); err != nil { // records of damaged files do not count
 			return err
 		}

@@ -139,7 +139,7 @@ func plainFloat(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
 // about says what the metrics that follow are about, in the labels of one metric, info. The others have label job only
 // and what they are of: their labels stay the same when the next night's scenario has another id and name. The job is
-// the name of the file, which tells the metrics of several files apart.
+// the name of the file, which distinguishes the metrics of several files.
 func (m *metrics) about(labels ...string) {
 	m.job = strings.TrimSuffix(filepath.Base(m.file), filepath.Ext(m.file))
 	if labels != nil {
@@ -147,7 +147,7 @@ func (m *metrics) about(labels ...string) {
 	}
 }
 
-// estimate adds what an estimate found and cost.
+// estimate adds the results and the cost of an estimate.
 func (m *metrics) estimate(run *pipeline.Estimation, r *summary.Result) error {
 	m.about("scenario", r.ScenarioID, "name", r.Name, "variant", r.Variant)
 	g, err := run.Generated()
@@ -194,7 +194,7 @@ func (m *metrics) estimate(run *pipeline.Estimation, r *summary.Result) error {
 	return nil
 }
 
-// ingest adds what an ingested workload holds.
+// ingest adds the counts of an ingested workload.
 func (m *metrics) ingest(r *workloads.Report) {
 	m.about("workload", r.Workload)
 	m.add("flows", float64(r.Flows))
@@ -258,7 +258,7 @@ func (m *metrics) write(command string, code int) error {
 }
 
 // checkOutput returns an error if a file that a flag names cannot be written: commands check before they begin to work.
-// A pipe is not opened: its reader would see the end of what it is to get.
+// A pipe is not opened: its reader would see the end of the file.
 func checkOutput(flag, path string) error {
 	if info, err := os.Stat(path); err == nil && info.Mode()&fs.ModeNamedPipe != 0 {
 		return nil

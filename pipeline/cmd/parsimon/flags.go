@@ -326,7 +326,7 @@ func declareMemory(f *pflag.FlagSet, to *int64, byDefault, usage string) {
 	}, "memory-limit", byDefault, usage)
 }
 
-// defaultMemory is what a command may use unless it is told otherwise. groups is the limit of the control groups.
+// defaultMemory is the memory limit of a command without --memory. groups is the limit of the control groups.
 func defaultMemory(groups memlimit.Provider) int64 {
 	limit := int64(pipeline.DefaultMemory)
 	if allowed, err := groups(); err == nil && allowed < math.MaxInt64 { // else there is no limit

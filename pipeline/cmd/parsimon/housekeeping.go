@@ -41,13 +41,13 @@ var statusCommand = command{
 			}
 			for _, s := range status.Scenarios {
 				if s.State == pipeline.StateDamaged {
-					return damagedError{fmt.Errorf("scenario %s is damaged: run it again, and what is damaged is made again",
+					return damagedError{fmt.Errorf("scenario %s is damaged: run it again, which makes the damaged files again",
 						s.ScenarioID)}
 				}
 			}
 			for _, s := range status.Workloads {
 				if s.State == pipeline.StateDamaged {
-					return damagedError{fmt.Errorf("workload %s is damaged: ingest it again, and what is damaged is made again",
+					return damagedError{fmt.Errorf("workload %s is damaged: ingest it again, which makes the damaged files again",
 						s.ID)}
 				}
 			}
@@ -101,12 +101,12 @@ var removeCommand = command{
 		intVar(f, &r.KeepLast, 0, 1e9, "keep-last", "with --older-than: so many of the newest scenarios stay")
 		ingested := f.StringArray("workload", nil, "an ingested workload, by its name; may be repeated")
 		f.BoolVar(&r.OldWorkloads, "workloads", false, "with --older-than: ingested workloads too; scenarios have their flows and stay")
-		f.BoolVar(&r.DryRun, "dry-run", false, "say what would be removed, and remove nothing")
+		f.BoolVar(&r.DryRun, "dry-run", false, "list what would be removed, and remove nothing")
 		needs(f, "older-than", "keep-last", "workloads")
 		e.declareForm(f, "text", "json")
 		return func(ctx context.Context, args []string) error {
 			if len(args)+len(*ingested) == 0 && r.OlderThan == 0 {
-				return usagef("say what to remove: scenarios, --workload or --older-than")
+				return usagef("nothing to remove: name scenarios, or give --workload or --older-than")
 			}
 			l, err := e.openLake(lake.OpenAnyVersion)
 			if err != nil {

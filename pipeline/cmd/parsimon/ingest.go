@@ -41,7 +41,7 @@ var ingestCommand = command{
 		parse(f, &t.MaxRejects, "string", shareOf(0, 1), "max-rejects", "1%",
 			"share of the rows that may be rejected before the command fails")
 		durationVar(f, &idle, "idle", time.Duration(ingest.DefaultIdleNS).String(),
-			"a connection without packets for so long has ended: what follows is another flow")
+			"a connection without packets for this long has ended: later packets are another flow")
 		f.Float64Var(&t.GapSigma, "gap-sigma", t.GapSigma, "shape of the log-normal gaps between starts that are drawn")
 		parse(f, &t.Seed, "uint", units.ParseSeed, "seed", "1",
 			"seed of the starts that are drawn, and of the paths in the forecast")

@@ -58,7 +58,7 @@ const (
 // A command is one verb of the program.
 type command struct {
 	name string
-	// tail is what the program adds to the command's page of the manual.
+	// tail is text that the program adds to the command's page of the manual.
 	tail func() string
 	// first are the flags that --help lists; none: it lists all. --help-all lists all, by group.
 	first []string
@@ -87,7 +87,7 @@ type env struct {
 	logFormat      string // auto, json or console
 	quiet          bool
 	metrics        metrics
-	atEnd          []func() // what closes what the command has opened, in the order of opening
+	atEnd          []func() // functions that close files and databases, in the order of opening
 	cpuProfile     string
 	helpAll        bool
 }
@@ -303,7 +303,7 @@ func (e *env) logger() (zerolog.Logger, error) {
 	return zerolog.New(w).Level(level).With().Timestamp().Str("run", runID()).Logger(), nil
 }
 
-// runID tells the log lines of one process from those of others.
+// runID marks the log lines of one process.
 var runID = sync.OnceValue(func() string {
 	var b [4]byte
 	_, _ = rand.Read(b[:]) // it never fails

@@ -98,7 +98,7 @@ var runCommand = command{
 	},
 }
 
-// answer writes what an estimate found and holds it against the gates.
+// answer writes the results of an estimate and checks them against the gates.
 func answer(ctx context.Context, e *env, run *pipeline.Estimation, exact bool) error {
 	verdicts, failed := summary.Judge(ctx, run, e.gates)
 	if failed != nil && verdicts == nil {

@@ -33,7 +33,7 @@ type scenarioFlags struct {
 	flagSet            *pflag.FlagSet
 }
 
-// Groups of flags that say what a scenario is made from.
+// Groups of flags that describe a scenario.
 const (
 	scenarioGroup = "Scenario"
 	topologyGroup = "Topology"

@@ -66,7 +66,7 @@ var whatIfCommand = command{
 		r.defaultAuto(f, "exact for both if BASE was estimated by it; else as run chooses")
 		return func(ctx context.Context, args []string) error {
 			if len(c.Do)+len(c.PathMoves.Said())+len(c.Settings) == 0 {
-				return usagef("say what changes: --fail, --add-cable, --bandwidth, --delay, --scale, --move, --balance, --event, " +
+				return usagef("no change: give --fail, --add-cable, --bandwidth, --delay, --scale, --move, --balance, --event, " +
 					"--transport, --window, --switch-buffer or --set")
 			}
 			ask, sampling, err := how.within.askChange(how.By, "links")

@@ -3,7 +3,7 @@
 //
 // All of them pass through this package, so that tests can make each of them fail. Built with the tag faults, the
 // program counts its operations and fails one of them, as the environment says (inject_faults.go). Without the tag
-// nothing is counted, and a call costs what that of os.Root does.
+// nothing is counted, and a call costs as much as that of os.Root.
 package disk
 
 import (

@@ -68,7 +68,7 @@ type sightings struct {
 	foldCase bool
 }
 
-// A cable is the sightings of the same two ends, and what they come to.
+// A cable is the sightings of the same two ends, and the cable that results from them.
 type cable struct {
 	seen       []*sighting // the first defines the direction
 	sharedPort bool        // another cable has one of its ports

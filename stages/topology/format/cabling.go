@@ -94,7 +94,7 @@ func (r *cablingReader) row(i int) {
 		return
 	}
 	if s.a.device == "" || s.b.device == "" {
-		// An export lists ports that nothing is plugged into; elsewhere a port without its peer is one.
+		// An export lists ports without a cable; in other lists a port without its peer is one.
 		export := r.header(cablingTypeA) != "" || r.header(cablingTypeB) != ""
 		unused := s.b == end{} && s.a.port != "" || s.a == end{} && s.b.port != ""
 		if (export || unused) && s.a != s.b {
@@ -128,7 +128,7 @@ func (r *cablingReader) row(i int) {
 	r.sightings.all = append(r.sightings.all, s)
 }
 
-// otherNetworks are told from the network that carries traffic by words in the types of cable ends and of cables, and
+// otherNetworks are networks that carry no traffic of hosts. They are recognized by words in the types of cables, and
 // by names of ports.
 var otherNetworks = []struct {
 	kind        string
@@ -140,7 +140,7 @@ var otherNetworks = []struct {
 		regexp.MustCompile(`(?i)^(mgmt|management|oob|ipmi|idrac|ilo|bmc|ma\d|me\d|fxp\d)`)},
 }
 
-// otherNetwork says what a cable is that is not of the network: power, console or management; empty for other cables.
+// otherNetwork returns the kind of network of a cable: power, console or management; empty for other cables.
 func otherNetwork(types string, ports ...string) string {
 	for _, n := range otherNetworks {
 		if n.types.MatchString(types) || slices.ContainsFunc(ports, n.port.MatchString) {

@@ -273,7 +273,7 @@ func (r *htsimReader) trigger(words []string) error {
 	return nil
 }
 
-// connect lets connections wait for those that fire their triggers.
+// connect makes connections wait for those that fire their triggers.
 func (r *htsimReader) connect() error {
 	for id, ops := range r.waits {
 		if n, known := r.triggers[id]; !known || n != len(r.fires[id]) {
@@ -289,7 +289,7 @@ func (r *htsimReader) connect() error {
 
 // ReadSimCCL reads the flows of collectives as SimAI's SimCCL lists them (ncclFlowModel_detailed_flows.csv of its mocks
 // of NCCL 2.20 and 2.30). A flow starts when those of parent_flow_ids, semicolons between, have been delivered; without
-// any at the start, as the file does not say when a collective begins. The columns that tell how SimCCL came to a flow
+// any at the start, as the file does not say when a collective begins. The columns about SimCCL's derivation of a flow
 // are not used, nor is prev_flow_ids, which holds ranks. Flows of NVLS have switches as ranks and are an error. Errors
 // name the line.
 func ReadSimCCL(in io.Reader) (*Trace, error) {

@@ -32,7 +32,7 @@ type op struct {
 	at            string // where it stands, for errors
 }
 
-// waitFor lets the last operations, as many as there are lists of ids, wait for those that the ids number.
+// waitFor makes the last operations, one for each list of ids, wait for the operations with these ids.
 func (t *Trace) waitFor(lists [][]uint64, byID map[uint64]int, thing string) error {
 	for i, ids := range lists {
 		o := &t.ops[len(t.ops)-len(lists)+i]
@@ -97,7 +97,7 @@ func (p *player) edge(from, to int) {
 	p.nodes[to].before++
 }
 
-// match lets the end of each receive wait for that of its send.
+// match makes the end of each receive wait for that of its send.
 func (p *player) match() error {
 	type channel struct {
 		from, to int
@@ -130,7 +130,7 @@ func (p *player) match() error {
 	return nil
 }
 
-// gather lets the first rank of each collective begin after all others.
+// gather makes the first rank of each collective begin after all others.
 func (p *player) gather() error {
 	type inGroup struct { // a rank, or the place of a collective among those of the group
 		group string
