@@ -12,8 +12,8 @@
 //	                ▼ one per connection and burst, starts drawn within the resolution of the log
 //	           table flows     table rejects                   records = flows + merged + rejects (Ingester.Merge)
 //
-// File does both for a single flow file. A mapping is one SQL file: the built-in ones are in mappings, and
-// parseMapping documents the format. DuckDB does the work, within a memory limit, and spills to Options.TmpDir,
+// File does both for a single flow file. A mapping is one SQL file: the built-in ones are in mappings, and README.md
+// documents the format. DuckDB does the work, within a memory limit, and spills to Options.TmpDir,
 // where the results are left as Parquet files.
 package ingest
 

@@ -16,28 +16,7 @@ import (
 )
 
 // Mapping says how the rows of a kind of file become flows: how the file is read, and one SELECT from the view source,
-// whose columns are text, that yields the canonical columns:
-//
-//	"row"                 number of the row, as in source
-//	src, dst              hosts: addresses, names or node ids
-//	size_bytes            bytes
-//	start_ns, end_ns      start, and end if known, in ns
-//	start_resolution_ns   the start is in [start_ns, start_ns + this); 0 or NULL: it is start_ns
-//	sampled               the row stands for sampled packets: the exact start is not known
-//	packets               packets that size_bytes counts, headers included: TCP without data is set aside
-//	sampling_rate         packets for which one sampled packet stands; size_bytes is multiplied by it
-//	flow_id               id, if rows are flows
-//	protocol, src_port, dst_port    distinguish connections of two hosts
-//	observer              where the record was made; a connection seen by several observers counts once
-//	service, vnet         labels
-//	dscp                  of the packets, 0 to 63: the upper six bits of their type of service
-//	after                 ids of flows that the flow waits for, separated by spaces or commas
-//	delay_ns              from the last of their deliveries to the start; without after, from start_ns
-//	set_aside             why the row is not a flow, although it is not an error either
-//
-// All but "row", src, dst, size_bytes and start_ns are optional. Functions: whole(text) is a whole number,
-// seconds_ns(text) is ns from decimal seconds, rfc3339_ns(text) is ns from a timestamp, and
-// rfc3339_resolution_ns(text) is the resolution of its fraction. They are NULL for other text.
+// whose columns are text, that yields the canonical columns. README.md, "Mappings", documents both.
 type Mapping struct {
 	Name string
 	// Records says that rows are records of a flow log, which are merged to flows. Else each row is a flow.
@@ -82,20 +61,6 @@ var (
 )
 
 // parseMapping parses a mapping file: header lines, an empty line, one SELECT.
-//
-//	-- format: its name
-//	-- title: what it reads
-//	-- from: where the format is documented
-//	-- rows: flows | records
-//	-- reads: csv (or Parquet) | words (lines of words, or Parquet) | json (JSON lines, or one list)
-//	-- column: NAME            of CSV and Parquet; case is ignored, - and a space equal _; another spelling: a line more
-//	-- column: NAME = $.path | $.other     of JSON: the first path that has a value
-//	-- names: a b c            of words without a header line: the columns in order
-//	-- widths: 6 7             of words: the numbers of words that a line may have
-//	-- count: 1                of words: the first line is the number of rows
-//	-- end: Summary            of CSV and words: this line and those after it are no rows
-//	-- numbers: 1              of Parquet: columns of whole numbers are not text in source
-//	-- needs: a|b c            columns that a file must have
 func parseMapping(file, text string) (*Mapping, error) {
 	m := &Mapping{Name: strings.TrimSuffix(filepath.Base(file), ".sql"), Text: text}
 	header, body, found := strings.Cut(strings.ReplaceAll(text, "\r\n", "\n"), "\n\n")
