@@ -6,13 +6,13 @@ import "math/bits"
 // BlockLayout says which packets.
 type Block struct {
 	// NICWaitNS is how long the host's other flows delayed each packet after the time when pacing and window
-	// allowed it. Only in feedback; it is observed in FirstHop cases, as their WaitNS.
+	// allowed it. Only in feedback; it is observed in the cases of first hops, as their WaitNS.
 	NICWaitNS int32
-	// UpstreamNS is how long each packet waited on its way to the target. Only in feedback, and not for
-	// FirstHop. Packets of one source stay in order.
+	// UpstreamNS is how long each packet waited on its way to the target. Only in feedback, and not for a
+	// first hop. Packets of one source stay in order.
 	UpstreamNS int32
 	// WaitNS is how long the packets waited for packets of other flows: the mean over the block. In feedback it
-	// is the wait behind the target, in observations of a FirstHop the NIC wait. Waits for packets of the same
+	// is the wait behind the target, in observations of a first hop the NIC wait. Waits for packets of the same
 	// flow are excluded: the flow has them alone in the network too, so the ideal FCT includes them.
 	WaitNS int32
 	// Marks has bit n mod MarkBits set if packet n of the flow was marked.

@@ -300,11 +300,8 @@ func (s *Simulator) buildCase(link topology.Link, from, to int) error {
 	b.caseNo++
 	b.other = b.other[:0]
 	c.Record = s.Estimator == Flow && !s.replays
-	c.Kind = linkcase.Behind
-	c.RoomBytes = 0
-	if r[s.input.order[from]].Hop == 0 {
-		c.Kind = linkcase.FirstHop
-	} else if s.Rooms != nil {
+	c.Behind, c.RoomBytes = r[s.input.order[from]].Hop > 0, 0
+	if c.Behind && s.Rooms != nil {
 		c.RoomBytes = s.Rooms[link.ID]
 	}
 	c.TargetBps = s.availableBps(link.ID)

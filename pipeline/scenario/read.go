@@ -364,7 +364,7 @@ func (s *Scenario) IntactNetwork() (*topology.Network, error) {
 		}
 		return n.Clone(), nil
 	}
-	n, err := s.topology.generated.Network()
+	n, err := topology.NewNetwork(s.topology.generated.Nodes, s.topology.generated.Cables)
 	if err == nil {
 		s.delaysSaid, err = n.SetDelays(s.topology.options.Delays)
 	}

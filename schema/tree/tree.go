@@ -95,8 +95,8 @@ const maxYAMLBytes = 64 << 20
 
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
-// YAML parses the content of a file of one YAML document; an error is a *FieldError. Anchors and aliases are resolved;
-// merge keys and tags are not interpreted.
+// YAML parses the content of a file of one YAML document; an error is a *FieldError. Anchors, aliases,
+// merge keys and tags are not interpreted: a reader refuses values that have them (Field.Is).
 func YAML(file string, data []byte) (Field, error) {
 	if len(data) > maxYAMLBytes {
 		return Field{}, errorf(file, 1, "is larger than 64 MiB")
@@ -118,35 +118,28 @@ func YAML(file string, data []byte) (Field, error) {
 	var bad *yaml.LoadError
 	switch {
 	case errors.Is(err, io.EOF):
-		return Field{File: file, Value: yamlAnchors{}.value(document.Content[0])}, nil
+		return Field{File: file, Value: yamlValue(document.Content[0])}, nil
 	case errors.As(err, &bad):
 		return Field{}, errorf(file, max(1, bad.Mark.Line), "not readable as YAML: %s", bad.Message)
 	}
 	return Field{}, errorf(file, 1, "not readable as YAML: %w", err)
 }
 
-// yamlAnchors are the values of the anchors so far.
-type yamlAnchors map[*yaml.Node]*Value
-
-// value converts one node. An alias within the value of its anchor is null, so that no value contains itself.
-func (y yamlAnchors) value(n *yaml.Node) *Value {
+// yamlValue converts one node.
+func yamlValue(n *yaml.Node) *Value {
 	t := &Value{Line: n.Line}
 	switch n.Kind {
 	case yaml.AliasNode:
-		if known := y[n.Alias]; known != nil {
-			*t = *known
-		}
-		t.Mark = "an anchor or alias"
-		return t
+		t.Kind, t.Text, t.Mark = String, "*"+n.Value, "an anchor or alias"
 	case yaml.SequenceNode:
 		t.Kind = List
 		for _, item := range n.Content {
-			t.Items = append(t.Items, y.value(item))
+			t.Items = append(t.Items, yamlValue(item))
 		}
 	case yaml.MappingNode:
 		t.Kind = Object
 		for pair := range slices.Chunk(n.Content, 2) {
-			key, item := y.value(pair[0]), y.value(pair[1])
+			key, item := yamlValue(pair[0]), yamlValue(pair[1])
 			item.Line = key.Line
 			t.Keys, t.Items = append(t.Keys, key.Text), append(t.Items, item)
 		}
@@ -165,7 +158,6 @@ func (y yamlAnchors) value(n *yaml.Node) *Value {
 	}
 	if n.Anchor != "" {
 		t.Mark = "an anchor or alias"
-		y[n] = t
 	}
 	return t
 }

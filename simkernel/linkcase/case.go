@@ -11,7 +11,7 @@
 //	(feedback)       (feedback)            (observation)      (feedback, marks)
 //
 // A source is a host with its own link: it paces its flows, limits them by their windows and serves them round
-// robin. Case has the columns. In a FirstHop case the host's own link is the target, and there is no queue in
+// robin. Case has the columns. In the case of a first hop the host's own link is the target, and there is no queue in
 // the network. Result has each flow's FCT and ideal FCT, the target's counters and, if recorded, the
 // observations: per block of a flow's packets their wait and marks (simkernel.Block).
 //
@@ -27,27 +27,18 @@ import (
 	"parsimon/simkernel"
 )
 
-// Kind is the place of the target link on the paths of its flows (paper, §3.2, figure 4: cases A, B and C; B
-// and C are simulated alike).
-type Kind uint8
-
-const (
-	// FirstHop says that the target is a host's own uplink. There is one source, which is the target, and no marks: the
-	// host serves its sendable flows round robin, so nothing queues in the network.
-	FirstHop Kind = iota
-	// Behind says that the target is behind the sources' own links, in the middle of the network or at the last hop. It
-	// is a FIFO that marks.
-	Behind
-)
-
 // Case is the input of one link's simulation, as columns. Simulate only reads it.
 type Case struct {
-	Kind Kind
+	// Behind says that the target is behind the sources' own links, in the middle of the network or at the last hop: a
+	// FIFO that marks (paper, §3.2, figure 4: cases B and C, which are simulated alike). Else it is a host's own uplink, a
+	// first hop (case A): there is one source, which is the target, and no marks: the host serves its sendable flows round
+	// robin, so nothing queues in the network.
+	Behind bool
 	// TargetBps is the bandwidth that the target has for data (its own minus the ACKs that it carries); > 0.
-	// Unused for FirstHop, where SourceBps[0] is the target's.
+	// Unused for a first hop, where SourceBps[0] is the target's.
 	TargetBps int64
 	// MarkBytes is the marking threshold (Params.MarkBytes): a packet is marked if more wire bytes are left
-	// behind it in the queue when its service starts. Unused for FirstHop.
+	// behind it in the queue when its service starts. Unused for a first hop.
 	MarkBytes int64
 	// With Traits.RandomMarks packets are marked at random between MarkBytes and MaxMarkBytes
 	// (Params.MarkBytes). The random numbers are keyed by MarkKey, which is of the link, and FlowKey, which
@@ -57,7 +48,7 @@ type Case struct {
 	FlowKey      []uint64
 
 	// Sources, one row each: available bandwidth of the host's link (> 0), and propagation delay from the host to
-	// the sending end of the target (0 for FirstHop).
+	// the sending end of the target (0 for a first hop).
 	SourceBps     []int64
 	SourceDelayNS []int64
 
@@ -86,13 +77,13 @@ type Case struct {
 	// were alone there: observations exclude waits for packets of the same flow, so the case that receives them as
 	// feedback must produce these itself.
 	//
-	// With DownstreamBps in a FirstHop case, UpstreamNS of the feedback is the wait before that link, and WaitNS
+	// With DownstreamBps in the case of a first hop, UpstreamNS of the feedback is the wait before that link, and WaitNS
 	// the wait at and behind it.
 	UpstreamBps, DownstreamBps []int64
 	// BetweenPS is, by flow, the time per byte, in ps, of all links together between the source's own and the target
 	// that store and forward each packet. A case leaves these times out, as they are the same for all
 	// full packets. A shorter last packet arrives earlier by what it is shorter, but not before it was sent, nor before
-	// the packets ahead of it. In a FirstHop case, of the links before that of DownstreamBps.
+	// the packets ahead of it. For a first hop, of the links before that of DownstreamBps.
 	BetweenPS []int32
 	// Feedback is what the flows' packets met at the other hops: Params.Layout().Blocks(packets) blocks per flow, flow
 	// after flow. A packet leaves its host NICWaitNS later, arrives at the target UpstreamNS later, and is acknowledged
@@ -112,7 +103,7 @@ type Counters struct {
 	BusyNS        int64 // time during which the target was sending
 	MaxQueueBytes int64 // maximum queue in wire bytes, packet in service included
 	MaxQueueAtNS  int64 // the first time of that maximum
-	WaitSumNS     int64 // sum of the packets' waits in the target's queue; 0 for FirstHop
+	WaitSumNS     int64 // sum of the packets' waits in the target's queue; 0 for a first hop
 	CrowdedNS     int64 // time during which the queue was longer than Case.RoomBytes
 }
 
@@ -175,13 +166,11 @@ func (k *Kernel) check(c *Case) error {
 	leastBps, mostBps := int64(simkernel.MinBps), min(MaxBps, (1+k.params.HeaderBytes)*8e12)
 	sourceDelayNS := int64(MaxDelayNS)
 	switch {
-	case c.Kind > Behind:
-		return fmt.Errorf("unknown kind of case %d", c.Kind)
 	case sources > MaxSources || flows > MaxFlows:
 		return fmt.Errorf("%d sources and %d flows, the limits are %d and %d", sources, flows, MaxSources, MaxFlows)
-	case c.Kind == FirstHop && sources != 1:
+	case !c.Behind && sources != 1:
 		return fmt.Errorf("a first hop has one source, this case has %d", sources)
-	case c.Kind == FirstHop:
+	case !c.Behind:
 		sourceDelayNS = 0
 	case c.TargetBps < leastBps || c.TargetBps > mostBps:
 		return fmt.Errorf("target: bandwidth_bps is %d, must be %d to %d", c.TargetBps, leastBps, mostBps)
@@ -248,7 +237,7 @@ func (a *aloneTimes) of(k *Kernel, c *Case, row int) {
 			a.pace = simkernel.NewWireTime(limits.LineBps)
 		}
 	}
-	if c.Kind == Behind {
+	if c.Behind {
 		a.upstream = slowestWire(c.UpstreamBps, row)
 	}
 }
@@ -284,7 +273,7 @@ func (k *Kernel) checkFlows(c *Case, idealNS []int64) error {
 	full := k.params.PayloadBytes + k.params.HeaderBytes
 	var times aloneTimes
 	k.earlyPS, k.earliestPS = k.earlyPS[:0], 0
-	if c.Kind == Behind {
+	if c.Behind {
 		times.target = simkernel.NewWireTime(float64(c.TargetBps))
 	}
 	for i := range c.StartNS {

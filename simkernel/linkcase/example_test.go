@@ -19,7 +19,7 @@ func ExampleKernel_Simulate() {
 	const bps = 10_000_000_000
 	mark, _ := params.MarkBytes(bps, 1000)
 	c := linkcase.Case{
-		Kind:          linkcase.Behind,
+		Behind:        true,
 		TargetBps:     bps,
 		MarkBytes:     mark,
 		SourceBps:     []int64{bps, bps},

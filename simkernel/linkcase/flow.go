@@ -37,8 +37,8 @@ type flow struct {
 	upstreamPS   int64  // feedback of the block: wait before the target
 	downstreamPS int64  // feedback of the block: wait behind the target
 	waitPS       int64  // sum of the waits of the block's packets here
-	alonePS      int64  // when the target would be done with the flow alone; FirstHop: earliest send by pacing
-	openPS       int64  // FirstHop: when the window last opened
+	alonePS      int64  // when the target would be done with the flow alone; first hop: earliest send by pacing
+	openPS       int64  // first hop: when the window last opened
 	nextBlockAt  uint32 // number of the first packet of the next block
 	block        uint32 // index of Case.Feedback and Result.Observed
 	marks        uint16 // feedback of the block: marks
@@ -124,7 +124,7 @@ func (k *Kernel) early(c *Case, row int) int64 {
 	last := k.params.LastBytes(c.SizeBytes[row])
 	s := &k.sources[c.Source[row]]
 	farthestPS := s.delayPS
-	if c.Kind == FirstHop {
+	if !c.Behind {
 		farthestPS = c.PathDelayNS[row] * simkernel.PSPerNS
 	}
 	shorter := k.params.PayloadBytes + k.params.HeaderBytes - last

@@ -27,7 +27,7 @@ import (
 // Kernel.runQueue.
 
 // horizonPS is the length of a case, from its first flow start (26.7 days). A packet that would leave the
-// target (FirstHop: the host) later is not sent, and flows with undelivered bytes are unfinished. The limit
+// target (first hop: the host) later is not sent, and flows with undelivered bytes are unfinished. The limit
 // keeps every sum of times within an int64.
 const horizonPS = 1 << 61
 
@@ -94,7 +94,7 @@ func (k *Kernel) Simulate(c *Case, r *Result) error {
 		return err
 	}
 	if len(c.StartNS) > 0 {
-		if c.Kind == FirstHop {
+		if !c.Behind {
 			k.runFirstHop()
 			r.BusyNS = k.busyPS / simkernel.PSPerNS
 		} else {
@@ -426,7 +426,7 @@ func (k *Kernel) onAckExternal(f *flow, flags int64) {
 func (k *Kernel) telemetry(f *flow, st *stamp) {
 	h := &k.ackScratch
 	h.Links = h.Links[:0]
-	if k.c.Kind == Behind {
+	if k.c.Behind {
 		h.Links = append(h.Links, st.telemetry)
 		h.Links[0].Bps = float64(k.c.TargetBps)
 	}

@@ -39,14 +39,14 @@ func randomCaseOf(t simkernel.Transport, rng *rand.Rand) (simkernel.Params, *Cas
 		p.AdditiveIncreaseBps = kerneltest.Pick(rng, 0, 1e7, 5e9)
 		p.Gain = kerneltest.Pick(rng, 1, 0.5, 0.01)
 	}
-	c := &Case{Kind: Behind}
+	c := &Case{Behind: true}
 	bps := func() int64 {
 		return kerneltest.Pick[int64](rng, 10_000_000_000, 10_000_000_000, 9_876_543_210, 40_000_000_000, 1_000_000_000,
 			1_000_000, 8_000_000_000_000)
 	}
 	sources := kerneltest.Pick(rng, 1, 1, 2, 3, 8, 40)
 	if rng.IntN(5) == 0 {
-		c.Kind, sources = FirstHop, 1
+		c.Behind, sources = false, 1
 	} else {
 		c.TargetBps = bps()
 		c.MarkBytes = kerneltest.Pick[int64](rng, 30_000, 0, 1, 1048, 3144, 10_000)
@@ -61,7 +61,7 @@ func randomCaseOf(t simkernel.Transport, rng *rand.Rand) (simkernel.Params, *Cas
 		if rng.IntN(3) == 0 {
 			d = kerneltest.Pick[int64](rng, 0, 1000, rng.Int64N(20_000))
 		}
-		if c.Kind == FirstHop {
+		if !c.Behind {
 			d = 0
 		}
 		c.SourceBps = append(c.SourceBps, b)
@@ -125,7 +125,7 @@ func randomCaseOf(t simkernel.Transport, rng *rand.Rand) (simkernel.Params, *Cas
 			c.BetweenPS = append(c.BetweenPS, kerneltest.Pick[int32](rng, 0, 200, 1800, rng.Int32N(100_000)))
 		}
 	}
-	if c.Kind == Behind {
+	if c.Behind {
 		c.RoomBytes = kerneltest.Pick(rng, 0, 1, p.PayloadBytes, rng.Int64N(50_000), rng.Int64N(500_000))
 	}
 	return p, c
@@ -246,9 +246,9 @@ func TestKernelAgreesWithTwinFarAhead(t *testing.T) {
 func longFlows(rng *rand.Rand) (simkernel.Params, *Case) {
 	p := simkernel.DefaultParams()
 	p.SetWindow(kerneltest.Pick[int64](rng, 18_000, 18_000, 18_000, 30_000, 5000))
-	c := &Case{Kind: Kind(rng.IntN(2)), Record: rng.IntN(2) == 0}
+	c := &Case{Behind: rng.IntN(2) == 1, Record: rng.IntN(2) == 0}
 	sources := kerneltest.Pick(rng, 1, 1, 2, 3)
-	if c.Kind == FirstHop {
+	if !c.Behind {
 		sources = 1
 	} else {
 		c.TargetBps = kerneltest.Pick[int64](rng, 9_900_000_000, 10_000_000_000, 40_000_000_000)
@@ -256,7 +256,11 @@ func longFlows(rng *rand.Rand) (simkernel.Params, *Case) {
 	}
 	for range sources {
 		c.SourceBps = append(c.SourceBps, kerneltest.Pick[int64](rng, 10_000_000_000, 9_950_000_000))
-		c.SourceDelayNS = append(c.SourceDelayNS, int64(c.Kind)*kerneltest.Pick[int64](rng, 0, 1000, 3000))
+		delayNS := kerneltest.Pick[int64](rng, 0, 1000, 3000)
+		if !c.Behind {
+			delayNS = 0
+		}
+		c.SourceDelayNS = append(c.SourceDelayNS, delayNS)
 	}
 	start, beyond := int64(0), kerneltest.Pick[int64](rng, 1000, 3000, 6000)
 	for range 1 + rng.IntN(8) {
@@ -277,7 +281,7 @@ func longFlows(rng *rand.Rand) (simkernel.Params, *Case) {
 			if rng.IntN(often) == 0 {
 				b.WaitNS = rng.Int32N(longest)
 			}
-			if c.Kind == Behind && rng.IntN(2*often) == 0 {
+			if c.Behind && rng.IntN(2*often) == 0 {
 				b.UpstreamNS = rng.Int32N(longest)
 			}
 			if rng.IntN(4*often) == 0 {
@@ -306,11 +310,15 @@ func TestKernelAgreesWithTwinOnLongFlows(t *testing.T) {
 }
 
 // columns makes a case of flows that all have the same path and size.
-func columns(kind Kind, sources, flows int, sizeBytes, gapNS int64) *Case {
-	c := &Case{Kind: kind, TargetBps: 10_000_000_000, MarkBytes: 30_000}
+func columns(behind bool, sources, flows int, sizeBytes, gapNS int64) *Case {
+	c := &Case{Behind: behind, TargetBps: 10_000_000_000, MarkBytes: 30_000}
+	delayNS := int64(0)
+	if behind {
+		delayNS = 1000
+	}
 	for range sources {
 		c.SourceBps = append(c.SourceBps, 10_000_000_000)
-		c.SourceDelayNS = append(c.SourceDelayNS, int64(kind)*1000)
+		c.SourceDelayNS = append(c.SourceDelayNS, delayNS)
 	}
 	for i := range flows {
 		c.Source = append(c.Source, int32(i%sources))
@@ -325,14 +333,14 @@ func TestKernelAgreesWithTwinOnExtremes(t *testing.T) {
 	payload64K := simkernel.DefaultParams()
 	payload64K.PayloadBytes = 1 << 16
 	payload64K.SetWindow(1 << 20)
-	slow := columns(Behind, 3, 6, 1<<32, 0)
+	slow := columns(true, 3, 6, 1<<32, 0)
 	slow.TargetBps = simkernel.MinBps
-	slowHost := columns(FirstHop, 1, 3, 1<<32, 0)
+	slowHost := columns(false, 1, 3, 1<<32, 0)
 	slowHost.SourceBps[0] = simkernel.MinBps
-	slowPath := columns(FirstHop, 1, 3, 1<<32, 0)
+	slowPath := columns(false, 1, 3, 1<<32, 0)
 	slowPath.SourceBps[0] = simkernel.MinBps
 	slowPath.PathDelayNS[1] = MaxDelayNS
-	late := columns(Behind, 2, 4, 50_000, horizonPS/simkernel.PSPerNS/2-20_000)
+	late := columns(true, 2, 4, 50_000, horizonPS/simkernel.PSPerNS/2-20_000)
 	fat := simkernel.DefaultParams()
 	fat.SetWindow(1 << 22)
 	for _, example := range []struct {
@@ -341,13 +349,13 @@ func TestKernelAgreesWithTwinOnExtremes(t *testing.T) {
 		c    *Case
 		long bool
 	}{
-		{name: "incast of 3,000 sources", p: simkernel.DefaultParams(), c: columns(Behind, 3000, 3000, 30_000, 0)},
-		{name: "3,000 sources by and by", p: simkernel.DefaultParams(), c: columns(Behind, 3000, 6000, 20_000, 12_000)},
-		{name: "1,000 flows of one source", p: simkernel.DefaultParams(), c: columns(Behind, 1, 1000, 12_345, 10)},
-		{name: "1,000 flows of a first hop", p: simkernel.DefaultParams(), c: columns(FirstHop, 1, 1000, 12_345, 10)},
-		{name: "a window of 4 MB", p: fat, c: columns(Behind, 4, 4, 20_000_000, 0), long: true},
-		{name: "1 GB alone", p: simkernel.DefaultParams(), c: columns(Behind, 1, 1, 1_000_000_000, 0), long: true},
-		{name: "1 GB on a first hop", p: simkernel.DefaultParams(), c: columns(FirstHop, 1, 1, 1_000_000_000, 0), long: true},
+		{name: "incast of 3,000 sources", p: simkernel.DefaultParams(), c: columns(true, 3000, 3000, 30_000, 0)},
+		{name: "3,000 sources by and by", p: simkernel.DefaultParams(), c: columns(true, 3000, 6000, 20_000, 12_000)},
+		{name: "1,000 flows of one source", p: simkernel.DefaultParams(), c: columns(true, 1, 1000, 12_345, 10)},
+		{name: "1,000 flows of a first hop", p: simkernel.DefaultParams(), c: columns(false, 1, 1000, 12_345, 10)},
+		{name: "a window of 4 MB", p: fat, c: columns(true, 4, 4, 20_000_000, 0), long: true},
+		{name: "1 GB alone", p: simkernel.DefaultParams(), c: columns(true, 1, 1, 1_000_000_000, 0), long: true},
+		{name: "1 GB on a first hop", p: simkernel.DefaultParams(), c: columns(false, 1, 1, 1_000_000_000, 0), long: true},
 		{name: "does not drain", p: payload64K, c: slow},
 		{name: "does not drain from a first hop", p: payload64K, c: slowHost},
 		{name: "does not drain from a first hop with windows", p: payload64K, c: slowPath},
@@ -365,7 +373,7 @@ func TestKernelAgreesWithTwinOnExtremes(t *testing.T) {
 }
 
 func TestKernelReportsFlowsThatDoNotDrain(t *testing.T) {
-	c := columns(Behind, 2, 2, MaxSizeBytes, 0)
+	c := columns(true, 2, 2, MaxSizeBytes, 0)
 	c.TargetBps = simkernel.MinBps
 	c.SizeBytes[0] = 1
 	var r Result
@@ -422,7 +430,7 @@ func TestFlowAloneIsIdeal(t *testing.T) {
 	for range 2000 {
 		_, c := randomCase(rng)
 		c.Feedback, c.ReturnNS, c.UpstreamBps, c.DownstreamBps, c.BetweenPS = nil, nil, nil, nil, nil
-		if c.Kind == FirstHop { // the ideal FCT of other cases is that of the links that they simulate
+		if !c.Behind { // the ideal FCT of other cases is that of the links that they simulate
 			c.DownstreamBps = []int64{kerneltest.Pick[int64](rng, 0, 1e9, 1e10, 4e10)}
 			c.BetweenPS = []int32{kerneltest.Pick[int32](rng, 0, 200, 800, 8000)}
 		}
@@ -443,7 +451,7 @@ func TestFlowAloneIsIdeal(t *testing.T) {
 func TestTargetConservesBytes(t *testing.T) {
 	for seed := range uint64(2000) {
 		p, c := randomCase(rand.New(rand.NewPCG(seed, 6)))
-		if c.Kind != Behind {
+		if !c.Behind {
 			continue
 		}
 		k := mustKernel(t, p)
@@ -517,7 +525,7 @@ func TestSimulateDoesNotAllocate(t *testing.T) {
 			}
 			cases = append(cases, c)
 		}
-		cases = append(cases, columns(Behind, 500, 1000, 50_000, 1000))
+		cases = append(cases, columns(true, 500, 1000, 50_000, 1000))
 		cases[len(cases)-1].MaxMarkBytes = 100_000
 		var r Result
 		all := func() {
@@ -539,8 +547,7 @@ func TestSimulateRefuses(t *testing.T) {
 		change func(c *Case)
 		want   string
 	}{
-		{func(c *Case) { c.Kind = 7 }, "unknown kind"},
-		{func(c *Case) { c.Kind = FirstHop }, "one source"},
+		{func(c *Case) { c.Behind = false }, "one source"},
 		{func(c *Case) { c.TargetBps = 0 }, "target: bandwidth_bps is 0"},
 		{func(c *Case) { c.MarkBytes = -1 }, "mark_bytes is -1"},
 		{func(c *Case) { c.SourceBps[1] = MaxBps + 1 }, "source 1: bandwidth_bps"},
@@ -555,7 +562,7 @@ func TestSimulateRefuses(t *testing.T) {
 		{func(c *Case) { c.PathDelayNS[2] = 999 }, "flow row 2: path delay_ns is 999"},
 		{func(c *Case) { c.PathDelayNS[2] = MaxDelayNS + 1 }, "flow row 2: path delay_ns"},
 	} {
-		c := columns(Behind, 2, 3, 1000, 10)
+		c := columns(true, 2, 3, 1000, 10)
 		example.change(c)
 		err := mustKernel(t, simkernel.DefaultParams()).Simulate(c, new(Result))
 		if err == nil || !strings.Contains(err.Error(), example.want) {
@@ -565,7 +572,7 @@ func TestSimulateRefuses(t *testing.T) {
 	if _, err := NewKernel(simkernel.Params{}); err == nil {
 		t.Error("empty params accepted")
 	}
-	empty := &Case{Kind: Behind, TargetBps: simkernel.MinBps}
+	empty := &Case{Behind: true, TargetBps: simkernel.MinBps}
 	if err := mustKernel(t, simkernel.DefaultParams()).Simulate(empty, new(Result)); err != nil {
 		t.Error(err)
 	}
@@ -585,7 +592,7 @@ func BenchmarkTransports(b *testing.B) {
 func benchmarkKernel(b *testing.B, kind simkernel.Transport) {
 	rng := rand.New(rand.NewPCG(1, 9))
 	p := simkernel.ParamsOf(kind)
-	c := columns(Behind, 100, 0, 0, 0)
+	c := columns(true, 100, 0, 0, 0)
 	c.TargetBps = 40_000_000_000
 	c.MarkBytes, c.MaxMarkBytes = p.MarkBytes(c.TargetBps, 0)
 	start, hops := 0.0, int64(0)
@@ -616,7 +623,7 @@ func BenchmarkFeedback(b *testing.B) {
 		b.Run(fmt.Sprint(feedback), func(b *testing.B) {
 			rng := rand.New(rand.NewPCG(1, 14))
 			p := simkernel.DefaultParams()
-			c := columns(Behind, 4, 40, 1_000_000, 1_200_000)
+			c := columns(true, 4, 40, 1_000_000, 1_200_000)
 			c.Record = true
 			packets := p.Packets(c.SizeBytes[0])
 			for range p.Layout().Blocks(packets) * int64(len(c.StartNS)) {

@@ -14,7 +14,7 @@ import (
 // incast is a case of long flows that start one after the other, each from a host of 10G, into one link
 // of 10G, with an idle round trip of base.
 func incast(p *simkernel.Params, flows int, sizeBytes int64) *Case {
-	c := columns(Behind, flows, flows, sizeBytes, 20_000)
+	c := columns(true, flows, flows, sizeBytes, 20_000)
 	c.MarkBytes, c.MaxMarkBytes = p.MarkBytes(c.TargetBps, 0)
 	for range c.StartNS {
 		c.Hops = append(c.Hops, 4)
@@ -33,7 +33,7 @@ func TestTransportsLoneFlow(t *testing.T) {
 		p := simkernel.ParamsOf(kind)
 		k := mustKernel(t, p)
 		for range 300 {
-			c := columns(Behind, 1, 1, 1+rng.Int64N(kerneltest.Pick[int64](rng, 1000, 20_000, 2_000_000)), 0)
+			c := columns(true, 1, 1, 1+rng.Int64N(kerneltest.Pick[int64](rng, 1000, 20_000, 2_000_000)), 0)
 			c.TargetBps = kerneltest.Pick[int64](rng, 10e9, 40e9)
 			c.MarkBytes, c.MaxMarkBytes = p.MarkBytes(c.TargetBps, 0)
 			if err := k.Simulate(c, &r); err != nil {

@@ -50,7 +50,7 @@ type slowPacket struct {
 	n             int64 // number in its flow
 	arrived       int64
 	sentAt        int64
-	upstream      int64 // FirstHop: wait before the slowest link
+	upstream      int64 // of a first hop: wait before the slowest link
 	acked         int64 // when its ACK is at the host, but for earlier ones
 	marked        bool
 	links         []simkernel.Telemetry
@@ -292,7 +292,7 @@ func (t *linkTwin) alone(row int) int64 {
 		if left == 0 {
 			at -= t.early(row, pk.wire)
 		}
-		if c.Kind == Behind {
+		if c.Behind {
 			if n > 0 {
 				at = max(at, arrived+t.gap(c.UpstreamBps, pk))
 			}
@@ -319,7 +319,7 @@ func (t *linkTwin) early(row int, wire int64) int64 {
 	}
 	s := t.c.Source[row]
 	latest := simkernel.NewWireTime(float64(t.c.SourceBps[s])).PS(wire)
-	if t.c.Kind == FirstHop {
+	if !t.c.Behind {
 		latest += t.c.PathDelayNS[row] * simkernel.PSPerNS
 	} else {
 		latest += t.c.SourceDelayNS[s] * simkernel.PSPerNS
@@ -384,7 +384,7 @@ func (t *linkTwin) send(now int64, source int) {
 		if f.sent == f.size {
 			early = t.early(f.row, pk.wire)
 		}
-		if t.c.Kind == Behind {
+		if t.c.Behind {
 			t.reached[source] = max(t.reached[source], f.up+t.gap(t.c.UpstreamBps, pk),
 				leave-early+(t.c.SourceDelayNS[source]+int64(feedback.UpstreamNS))*simkernel.PSPerNS)
 			f.up = t.reached[source]

@@ -116,13 +116,13 @@ func (x *alonePath) inLinkCase(t *testing.T, hop int) {
 	path := x.path()
 	full, ack := x.params.PayloadBytes+x.params.HeaderBytes, x.params.AckBytes
 	c := &linkcase.Case{
-		Kind: linkcase.FirstHop, SourceBps: []int64{x.bps[0]}, SourceDelayNS: []int64{0}, Source: []int32{0},
+		SourceBps: []int64{x.bps[0]}, SourceDelayNS: []int64{0}, Source: []int32{0},
 		SizeBytes: []int64{x.size}, StartNS: []int64{0}, PathDelayNS: []int64{0}, ReturnNS: []int64{0}, Hops: []int16{int16(path.Hops)},
 		SlowestBps: []int64{path.SlowestBps}, RoundTripNS: []int64{path.RoundTripNS},
 		UpstreamBps: []int64{0}, DownstreamBps: []int64{0},
 	}
 	if hop > 0 {
-		c.Kind, c.TargetBps = linkcase.Behind, x.bps[hop]
+		c.Behind, c.TargetBps = true, x.bps[hop]
 		c.MarkBytes, c.MaxMarkBytes = x.params.MarkBytes(x.bps[hop], x.delay[hop])
 	}
 	for h := range x.bps {

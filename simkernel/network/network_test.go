@@ -200,8 +200,8 @@ func TestNetworkOfOneQueueIsTheLinkKernel(t *testing.T) {
 		}
 		for i, row := range got.Row {
 			if got.FCTNS[i] != want.FCTNS[row] || got.IdealNS[i] != want.IdealNS[row] {
-				t.Fatalf("seed %d kind %d flow %d: FCT %d ns, ideal %d; the kernel's %d, %d",
-					seed, c.Kind, row, got.FCTNS[i], got.IdealNS[i], want.FCTNS[row], want.IdealNS[row])
+				t.Fatalf("seed %d, behind %v, flow %d: FCT %d ns, ideal %d; the kernel's %d, %d",
+					seed, c.Behind, row, got.FCTNS[i], got.IdealNS[i], want.FCTNS[row], want.IdealNS[row])
 			}
 			if wait := got.LastWaitNS[got.HopEnds[i]-1]; wait != want.WaitNS[row] {
 				t.Fatalf("seed %d flow %d: last wait %d ns, the kernel's %d", seed, row, wait, want.WaitNS[row])
@@ -214,15 +214,15 @@ func TestNetworkOfOneQueueIsTheLinkKernel(t *testing.T) {
 }
 
 // oneQueue makes the same case for both: sources with their own cables to one switch, whose link to
-// the one destination is the target (Behind), or two hosts and a cable (FirstHop).
+// the one destination is the target, or two hosts and a cable, a first hop.
 func oneQueue(rng *rand.Rand, p simkernel.Params) (linkcase.Case, netExample) {
 	pick := func(of ...int64) int64 { return of[rng.IntN(len(of))] }
 	e := netExample{params: p}
-	c := linkcase.Case{Kind: linkcase.Behind}
-	sources := 1 + rng.IntN(6)
+	c := linkcase.Case{Behind: true}
+	sources, hops := 1+rng.IntN(6), int16(2)
 	targetDelayNS := pick(500, 1000, 3001)
 	if rng.IntN(4) == 0 {
-		c.Kind, sources = linkcase.FirstHop, 1
+		c.Behind, sources, hops = false, 1, 1
 		c.SourceBps, c.SourceDelayNS = []int64{10e9}, []int64{0}
 		e.hosts = []bool{true, true}
 		e.links = []Link{{0, 1, 10e9, targetDelayNS}, {1, 0, 10e9, targetDelayNS}}
@@ -251,11 +251,11 @@ func oneQueue(rng *rand.Rand, p simkernel.Params) (linkcase.Case, netExample) {
 		c.SizeBytes = append(c.SizeBytes, 1+rng.Int64N(p.PayloadBytes*pick(1, 5, 50, 300)))
 		c.PathDelayNS = append(c.PathDelayNS, c.SourceDelayNS[s]+targetDelayNS)
 		e.flows.PathLinks = append(e.flows.PathLinks, 2*s)
-		if c.Kind == linkcase.Behind {
+		if c.Behind {
 			e.flows.PathLinks = append(e.flows.PathLinks, int32(2*sources))
 		}
 		e.flows.PathEnds = append(e.flows.PathEnds, int32(len(e.flows.PathLinks)))
-		c.Hops = append(c.Hops, int16(1+int(c.Kind)))
+		c.Hops = append(c.Hops, hops)
 		startNS += pick(0, 1, 900, 10_000) * rng.Int64N(4)
 	}
 	e.flows.SizeBytes, e.flows.StartNS = c.SizeBytes, c.StartNS

@@ -129,10 +129,7 @@ func parseLinkCase(text []byte, named bool) (lc linkCase, line int, err error) {
 	for p.err == nil && p.line < len(p.lines) {
 		p.next(3) // an answer
 	}
-	lc.c.Kind = linkcase.Behind
-	if sources == 1 && p.err == nil && lc.c.SourceDelayNS[0] == 0 && (named || lc.c.TargetBps >= standInBps) {
-		lc.c.Kind = linkcase.FirstHop
-	}
+	lc.c.Behind = sources != 1 || p.err != nil || lc.c.SourceDelayNS[0] != 0 || !named && lc.c.TargetBps < standInBps
 	return lc, p.line, p.err
 }
 

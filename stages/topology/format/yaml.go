@@ -14,9 +14,9 @@ import (
 type Generated struct {
 	Clos   *topology.ClosSpec // resolved
 	Fabric *topology.FabricSpec
-	Nodes  []topology.Node  // of a fabric or a graph: hosts, then switches, by id from 0
-	Cables []topology.Cable // of a fabric or a graph
-	at     []tree.Field     // where a graph's nodes and then its cables stand
+	Nodes  []topology.Node // hosts, then switches, by id from 0
+	Cables []topology.Cable
+	at     []tree.Field // where a graph's nodes and then its cables stand
 }
 
 // GeneratedKeys are the readers of the keys of Generated, which append what they read. The errors are *tree.FieldError.
@@ -41,16 +41,6 @@ func generatedKeys(take func(g *Generated, f tree.Field) error) tree.Keys {
 		}
 	}
 	return keys
-}
-
-// Network builds the network.
-func (g *Generated) Network() (*topology.Network, error) { return topology.NewNetwork(g.parts()) }
-
-func (g *Generated) parts() ([]topology.Node, []topology.Cable) {
-	if g.Clos != nil {
-		return g.Clos.Parts()
-	}
-	return g.Nodes, g.Cables
 }
 
 // check finds what is wrong with a fabric or a graph as a network.
@@ -79,13 +69,12 @@ func (d *draft) readYAML() {
 		return
 	}
 	keys := generatedKeys(func(g *Generated, f tree.Field) error {
-		nodes, cables := g.parts()
-		at := append(g.at, slices.Repeat([]tree.Field{f}, len(nodes)+len(cables)-len(g.at))...)
-		for i, v := range nodes {
+		at := append(g.at, slices.Repeat([]tree.Field{f}, len(g.Nodes)+len(g.Cables)-len(g.at))...)
+		for i, v := range g.Nodes {
 			d.addNode(v, placeOf(at[i]))
 		}
-		for i, c := range cables {
-			d.addCable(c, false, placeOf(at[len(nodes)+i]))
+		for i, c := range g.Cables {
+			d.addCable(c, false, placeOf(at[len(g.Nodes)+i]))
 		}
 		return nil
 	})
@@ -120,6 +109,7 @@ func (g *Generated) readClos(f tree.Field) error {
 		return f.Failf("%s", strings.TrimPrefix(err.Error(), "clos: "))
 	}
 	g.Clos = &c
+	g.Nodes, g.Cables = c.Parts()
 	return nil
 }
 
