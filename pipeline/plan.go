@@ -148,13 +148,13 @@ func (m *method) flowPlan() engine.Plan {
 	observed := []engine.Output{first.Output(schema.HopObservations)}
 	if m.variant.Passes > 1 {
 		// barrier: a flow needs all of its hops
-		feedback := m.feedbackStage("feedback", m.variant.pass(1), observed, schema.Feedback, stages.PassScope, first)
+		feedback := m.feedbackStage("feedback", m.variant.pass(1), observed, schema.Feedback, first)
 		last = m.passStage(2, feedback.Output(schema.Feedback), first)
 		plan = append(plan, feedback, last)
 		observed = append([]engine.Output{last.Output(schema.HopObservations)}, observed...) // the newest first
 	}
 	// barrier: a flow needs all of its hops
-	sender := m.feedbackStage("sender-feedback", m.variant, observed, schema.SenderFeedback, stages.SenderScope, nil)
+	sender := m.feedbackStage("sender-feedback", m.variant, observed, schema.SenderFeedback, nil)
 	replay := m.replayStage(sender)
 	sample := m.sampleReplaysStage(observed, replay)
 	plan = append(plan, sender, replay, sample)

@@ -202,7 +202,7 @@ func (m *method) cutLinks(loads *stages.Loads, want func(int32) bool) []engine.T
 // feedbackStage turns observations into feedback, a chunk of flows a task: those of pass 1, first, into that of every
 // hop whose case pass 2 does not omit; or, where first is nil, those of the last pass into that of hosts' uplinks.
 func (m *method) feedbackStage(name string, v Variant, observed []engine.Output, writes schema.Table,
-	scope stages.FeedbackScope, first *engine.Stage) *engine.Stage {
+	first *engine.Stage) *engine.Stage {
 	flows := m.generate.Output(schema.Flows)
 	s := &engine.Stage{
 		Name: name, Place: v.place(m.ID()), Unit: "flows", Command: m.command(name, v),
@@ -223,7 +223,7 @@ func (m *method) feedbackStage(name string, v Variant, observed []engine.Output,
 			x := stages.NewFeedbackBuilder(m.Network, &m.Spec.Params, m.Spec.Seed, left)
 			return func(ctx context.Context, t *engine.Attempt) error {
 				defer t.Add(t.Cost)
-				return x.Build(ctx, scope, t.Lo, t.Hi-t.Lo, readObserved(t, observed), t.Sink(writes))
+				return x.Build(ctx, first == nil, t.Lo, t.Hi-t.Lo, readObserved(t, observed), t.Sink(writes))
 			}, nil
 		}, nil
 	}

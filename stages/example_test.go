@@ -41,14 +41,14 @@ func Example() {
 	observed, feedback := &captured{}, &captured{}
 	_, err = simulator.Simulate(ctx, 0, links, hops.rewound(), nil, observed, &captured{}, nil)
 	check(err)
-	check(NewFeedbackBuilder(net, &p, 1, nil).Build(ctx, PassScope, 0, 2, observed.rewound(), feedback))
+	check(NewFeedbackBuilder(net, &p, 1, nil).Build(ctx, false, 0, 2, observed.rewound(), feedback))
 	observed = &captured{}
 	_, err = simulator.Simulate(ctx, 0, links, hops.rewound(), feedback.rewound(), observed, &captured{}, nil)
 	check(err)
 
 	// replay: hosts' uplinks with complete feedback → FCTs
 	senderFeedback, senders := &captured{}, &captured{}
-	check(NewFeedbackBuilder(net, &p, 1, nil).Build(ctx, SenderScope, 0, 2, observed.rewound(),
+	check(NewFeedbackBuilder(net, &p, 1, nil).Build(ctx, true, 0, 2, observed.rewound(),
 		senderFeedback))
 	_, err = simulator.Replay(ctx, 0, links, hops.rewound(), senderFeedback, senders, nil)
 	check(err)

@@ -13,16 +13,6 @@ import (
 	"parsimon/stages/topology"
 )
 
-// FeedbackScope selects which feedback is computed, from which observations.
-type FeedbackScope uint8
-
-const (
-	// PassScope writes table feedback, the input of pass 2: feedback for every hop of every flow, damped.
-	PassScope FeedbackScope = iota
-	// SenderScope writes table sender_feedback, the input of the replay: feedback for hop 0 of every flow, whole.
-	SenderScope
-)
-
 // FeedbackBuilder computes the feedback of link cases from the observations of one pass.
 //
 // A link case on its own does not know that its flows are delayed and marked at other links too, so it overestimates
@@ -64,18 +54,20 @@ type FeedbackBuilder struct {
 }
 
 // NewFeedbackBuilder returns a builder. The seed keys the random bits that select marks. omitted are links that need no
-// feedback from Build with PassScope.
+// feedback for a pass.
 func NewFeedbackBuilder(n *topology.Network, p *simkernel.Params, seed uint64, omitted Omitted) *FeedbackBuilder {
 	return &FeedbackBuilder{net: n, params: p, layout: p.Layout(), seed: seed, omitted: omitted}
 }
 
 // Build writes the feedback of one chunk of flows, rows firstRow to firstRow+rows-1 of table flows, by link
-// and flow, in the order of table hops; hops without feedback have no rows.
+// and flow, in the order of table hops; hops without feedback have no rows. For the senders it is table
+// sender_feedback, the input of the replay: for hop 0 of every flow, whole. Else it is table feedback, the input of
+// pass 2: for every hop of every flow, damped.
 //
 // observed is table hop_observations. Where it has several rows of a flow and hop, the first counts. It may hold rows
 // of other flows, which are skipped, and may come in any order. A flow whose hops are not all in observed is an error
 // that names its row.
-func (x *FeedbackBuilder) Build(ctx context.Context, scope FeedbackScope, firstRow, rows int64,
+func (x *FeedbackBuilder) Build(ctx context.Context, senders bool, firstRow, rows int64,
 	observed schema.Batches, out schema.Sink) error {
 	if err := x.observed.read(firstRow, rows, observed); err != nil {
 		return err
@@ -85,7 +77,7 @@ func (x *FeedbackBuilder) Build(ctx context.Context, scope FeedbackScope, firstR
 		if f%1024 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err := x.flow(scope, firstRow, f); err != nil {
+		if err := x.flow(senders, firstRow, f); err != nil {
 			return err
 		}
 	}
@@ -94,7 +86,7 @@ func (x *FeedbackBuilder) Build(ctx context.Context, scope FeedbackScope, firstR
 	return feedbackTable.WriteOrdered(out, w.rows, places, &w.observed)
 }
 
-func (x *FeedbackBuilder) flow(scope FeedbackScope, firstRow int64, f int) error {
+func (x *FeedbackBuilder) flow(senders bool, firstRow int64, f int) error {
 	hops, err := x.observed.of(f)
 	if err != nil || len(hops) == 0 {
 		return err
@@ -108,13 +100,13 @@ func (x *FeedbackBuilder) flow(scope FeedbackScope, firstRow int64, f int) error
 		}
 		longest = max(longest, len(x.hops[h]))
 	}
-	if scope == PassScope {
+	if !senders {
 		for h, trip := 1, roundTripNS(x.net, x.params, x.observed.path); h < len(hops); h++ {
 			x.damp(x.hops[h], row, trip)
 		}
 	}
 	x.sumDownstream(longest)
-	if scope == SenderScope {
+	if senders {
 		x.senderFeedback(row, longest)
 	} else {
 		x.passFeedback(row, longest)

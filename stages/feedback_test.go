@@ -73,10 +73,10 @@ func lineNetwork(t *testing.T) *topology.Network {
 }
 
 // built runs a builder over the flow in row 7 and returns the feedback by link.
-func built(t *testing.T, x *FeedbackBuilder, scope FeedbackScope, observed *captured) map[int32][]simkernel.Block {
+func built(t *testing.T, x *FeedbackBuilder, senders bool, observed *captured) map[int32][]simkernel.Block {
 	t.Helper()
 	var out captured
-	if err := x.Build(context.Background(), scope, 7, 1, observed.rewound(), &out); err != nil {
+	if err := x.Build(context.Background(), senders, 7, 1, observed.rewound(), &out); err != nil {
 		t.Fatal(err)
 	}
 	return feedbackOf(t, &out)
@@ -94,7 +94,7 @@ func TestFeedbackOfThreeHops(t *testing.T) {
 		[]simkernel.Block{{WaitNS: 100}},           // hop 0, link 4: NIC wait
 		[]simkernel.Block{{WaitNS: 1_000_000}, {}}, // hop 1, link 2
 		[]simkernel.Block{{WaitNS: 60}, {WaitNS: 8, Marks: 2}})
-	got := built(t, testBuilder(n, nil), PassScope, observed)
+	got := built(t, testBuilder(n, nil), false, observed)
 	// The round trip is 6 ns of propagation, 838 + 2 × 210 ns for the packet and 48 + 2 × 12 ns for its ACK.
 	const trip = 6 + 838 + 2*210 + 48 + 2*12
 	long, short := int32(1_000_000*(1_000_000+trip)/(2_000_000+trip)), int32(60*(60+trip)/(120+trip))
@@ -104,10 +104,10 @@ func TestFeedbackOfThreeHops(t *testing.T) {
 	if b := got[0][0]; b != (simkernel.Block{NICWaitNS: 100, UpstreamNS: long}) || len(got) != 2 {
 		t.Errorf("link 0 receives %+v, of %d links", b, len(got))
 	}
-	if got := built(t, testBuilder(n, Omitted{2: {}}), PassScope, observed); len(got) != 1 || len(got[0]) == 0 {
+	if got := built(t, testBuilder(n, Omitted{2: {}}), false, observed); len(got) != 1 || len(got[0]) == 0 {
 		t.Errorf("where the case of link 2 is omitted, links receive %+v", got)
 	}
-	last := built(t, testBuilder(n, nil), SenderScope, observed)
+	last := built(t, testBuilder(n, nil), true, observed)
 	if len(last) != 1 || last[4][0] != (simkernel.Block{WaitNS: 1_000_060}) || last[4][1] != (simkernel.Block{WaitNS: 8, Marks: 2}) {
 		t.Errorf("for the replay link 4 receives %+v", last)
 	}
@@ -120,7 +120,7 @@ func TestFeedbackTakesTheFirstRow(t *testing.T) {
 	for _, c := range []*captured{newer, older} {
 		both.recs = append(both.recs, c.recs...)
 	}
-	got := built(t, testBuilder(lineNetwork(t), nil), SenderScope, &both)
+	got := built(t, testBuilder(lineNetwork(t), nil), true, &both)
 	if b := got[4][0]; b != (simkernel.Block{WaitNS: 75}) {
 		t.Errorf("link 4 receives %+v", b)
 	}
@@ -156,7 +156,7 @@ func TestFeedbackErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, observed := range []*captured{missing, &c} {
-		err := testBuilder(n, nil).Build(context.Background(), PassScope, 7, 1, observed.rewound(), &captured{})
+		err := testBuilder(n, nil).Build(context.Background(), false, 7, 1, observed.rewound(), &captured{})
 		if err == nil || !strings.Contains(err.Error(), "flow row 7") {
 			t.Errorf("error %v", err)
 		}
@@ -203,10 +203,10 @@ func TestFeedbackIsItsTwin(t *testing.T) {
 				b.Marks, b.Denied = uint16(random.IntN(3)*random.IntN(1<<16)), uint16(random.IntN(2)*random.IntN(1<<16))
 			}
 		}
-		sender := built(t, x, SenderScope, observationsOf(hops...))
+		sender := built(t, x, true, observationsOf(hops...))
 		got := map[int32][]simkernel.Block{}
 		if len(hops) == 3 { // of another length the round trip is another
-			got = built(t, x, PassScope, observationsOf(hops...))
+			got = built(t, x, false, observationsOf(hops...))
 		}
 		sent := slices.Clone(hops)
 		for h := 1; h < len(hops); h++ {

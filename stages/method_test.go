@@ -43,12 +43,12 @@ func replays(t *testing.T, n *topology.Network, p simkernel.Params, flows arrow.
 				t.Fatal(err)
 			}
 		}
-		scope := PassScope
+		senders := false
 		if pass == passes-1 {
-			scope = SenderScope
+			senders = true
 		}
 		given = &captured{}
-		if err := NewFeedbackBuilder(n, &p, 1, nil).Build(ctx, scope, 0, rows, observed.rewound(), given); err != nil {
+		if err := NewFeedbackBuilder(n, &p, 1, nil).Build(ctx, senders, 0, rows, observed.rewound(), given); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -17,8 +17,6 @@ import (
 type RouteOptions struct {
 	// AllowUnreachable counts flows between hosts without a path instead of refusing them.
 	AllowUnreachable bool
-	// LoadsOnly writes no hops, and takes flows that are too large to be simulated.
-	LoadsOnly bool
 	// Simultaneous finds LinkLoad.BothNS.
 	Simultaneous bool
 }
@@ -43,7 +41,8 @@ func ComputeStep(src, dst int32, sizeBytes int64) bool { return sizeBytes == 0 &
 
 // Route lists the hops of one chunk of the workload; the router chooses the paths (topology.Router). in is
 // table flows, at least the columns of a RoutedFlow; the first row is row firstRow of the table. Route writes table
-// hops, by link and flow_row, and table link_loads, what each link carries of this chunk, by link.
+// hops, by link and flow_row, and table link_loads, what each link carries of this chunk, by link. A nil sink for hops
+// writes loads only, also of flows that are too large to be simulated.
 //
 // It holds the chunk in memory: about 50 bytes per flow and 30 per hop. Errors name the flow: a source or
 // destination that is not a host, a source that is the destination, a size below 1, and a pair of hosts
@@ -58,9 +57,9 @@ func Route(ctx context.Context, r *topology.Router, p *simkernel.Params, in sche
 		if len(c.flows)%4096 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return c.add(r, p, f, opt, &stats)
+		return c.add(r, p, f, hops != nil, opt, &stats)
 	})
-	if err == nil && !opt.LoadsOnly {
+	if err == nil && hops != nil {
 		c.sortByLink()
 		err = c.writeHops(ctx, firstRow, hops)
 	}
@@ -126,7 +125,7 @@ func sendAndAckNS(p *simkernel.Params, n *topology.Network, l topology.Link) int
 		p.SendNS(p.AckBytes, n.Links[topology.Reverse(l.ID)].BandwidthBps)
 }
 
-func (c *routeChunk) add(r *topology.Router, p *simkernel.Params, of *RoutedFlow, opt RouteOptions,
+func (c *routeChunk) add(r *topology.Router, p *simkernel.Params, of *RoutedFlow, simulated bool, opt RouteOptions,
 	stats *RouteStats) error {
 	f := chunkFlow{RoutedFlow: *of, firstLink: -1}
 	if ComputeStep(f.Src, f.Dst, f.SizeBytes) {
@@ -137,7 +136,7 @@ func (c *routeChunk) add(r *topology.Router, p *simkernel.Params, of *RoutedFlow
 		return fmt.Errorf("flow %d: size of %d bytes, must be at least 1", f.ID, f.SizeBytes)
 	}
 	packets := p.Packets(f.SizeBytes)
-	if packets > simkernel.MaxPackets && !opt.LoadsOnly {
+	if simulated && packets > simkernel.MaxPackets {
 		return fmt.Errorf("flow %d: %d bytes are %d packets, and a simulation takes at most 2^28 (%d bytes) of one flow: "+
 			"leave it out, or divide it", f.ID, f.SizeBytes, packets, simkernel.MaxPackets*p.PayloadBytes)
 	}
