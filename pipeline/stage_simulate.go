@@ -31,7 +31,7 @@ func (m *method) caseStage(v Variant, feedback engine.Output, first *engine.Stag
 			if err != nil {
 				return nil, err
 			}
-			return m.linkTasks(o.Loads, simulated(o.Representative), prior), nil
+			return m.linkTasks(o.Loads, o.Omitted.Runs, prior), nil
 		},
 		Work: func(in *engine.Inputs, tasks []engine.Task) ([]int64, error) {
 			o, err := m.simulatorOptions(in, first)
@@ -81,10 +81,10 @@ func (m *method) openCases(first *engine.Stage,
 // caseWork is about how long the link cases of each task take, in packets behind the first hop. A packet of a host's
 // uplink takes a twelfth of that.
 func (m *method) caseWork(tasks []engine.Task, o *stages.SimulatorOptions) []int64 {
-	work, want := make([]int64, len(tasks)), simulated(o.Representative)
+	work := make([]int64, len(tasks))
 	for n, t := range tasks {
 		for id := int32(t.Lo); id < int32(t.Hi); id++ {
-			if _, omitted := o.Omitted[id]; omitted || !want(id) {
+			if !o.Omitted.Runs(id) {
 				continue
 			}
 			packets := o.Loads.Links[id].Packets
@@ -107,19 +107,17 @@ func (m *method) simulatorOptions(in *engine.Inputs, first *engine.Stage) (o sta
 	if o.Loads, err = m.readLoads(in); err != nil {
 		return o, err
 	}
-	if o.Representative, err = m.representatives(in); err != nil {
-		return o, err
-	}
 	o.Omitted, err = m.omitted(in, first)
 	return o, err
 }
 
-// omitted are the links that pass 2 omits, given the stage of pass 1; none if that is nil.
+// omitted are the links whose cases do not run: in pass 2, given the stage of pass 1, and with clusters.
 func (m *method) omitted(in *engine.Inputs, first *engine.Stage) (stages.Omitted, error) {
-	if first == nil {
-		return nil, nil
+	if first != nil {
+		return stages.ReadOmitted(m.Network, in.Read(first.Output(schema.LinkStats), nil, nil))
 	}
-	return stages.ReadOmitted(m.Network, in.Read(first.Output(schema.LinkStats), nil, nil))
+	of, err := m.representatives(in)
+	return stages.Represented(of), err
 }
 
 // Rows that a partition of links should have, so that several fit the memory of a worker (about 100 bytes a row, and
@@ -133,14 +131,6 @@ const (
 )
 
 func everyLink(int32) bool { return true }
-
-// simulated says which links have a case of their own.
-func simulated(of []int32) func(int32) bool {
-	if of == nil {
-		return everyLink
-	}
-	return func(id int32) bool { return of[id] == id }
-}
 
 // linkTasks cuts the wanted links into ranges. Unless a number of partitions is asked for, a stage that was begun keeps
 // its ranges.

@@ -117,6 +117,17 @@ func ReadClusters(n *topology.Network, in schema.Batches) ([]int32, error) {
 	})
 }
 
+// Represented are the links that others represent. of is ReadClusters.
+func Represented(of []int32) Omitted {
+	omitted := Omitted{}
+	for id, by := range of {
+		if by >= 0 && by != int32(id) {
+			omitted[int32(id)] = linkCounters{}
+		}
+	}
+	return omitted
+}
+
 // LinkFeatures are the features by which links are clustered: logarithms of expected slowdowns (contention), so that
 // differences are relative errors, at expectedQuantiles for each size bin. Values is nil for a link without flows.
 type LinkFeatures struct {

@@ -148,7 +148,7 @@ func (x *FeedbackBuilder) passFeedback(row int64, longest int) {
 				x.upstream[b].add(&x.hops[h-1][b])
 			}
 		}
-		if _, omitted := x.omitted[x.observed.path[h]]; omitted {
+		if !x.omitted.Runs(x.observed.path[h]) {
 			continue
 		}
 		x.blocks = resize(x.blocks, longest)

@@ -77,12 +77,8 @@ type SimulatorOptions struct {
 	// Rooms are Case.RoomBytes by link; nil: all 0.
 	Rooms []int64
 	// Cache stores results of link cases; nil: none.
-	Cache CaseStore
-	// Representative is the representative of each link, by link id (ReadClusters); nil: each is its own. Simulate runs
-	// only the cases of representatives.
-	Representative []int32
-	// Omitted are links whose cases Simulate omits; their rows of table link_stats are those of the pass before.
-	Omitted Omitted
+	Cache   CaseStore
+	Omitted Omitted // by Simulate
 }
 
 // NewSimulator returns a simulator.
@@ -115,11 +111,7 @@ func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, feedback s
 		s.stats = append(s.stats, s.Loads.stat(&s.Params, link, s.Omitted[link.ID]))
 	}
 	s.observations.reset()
-	wants := func(id int32) bool {
-		_, omitted := s.Omitted[id]
-		return !omitted && (s.Representative == nil || s.Representative[id] < 0 || s.Representative[id] == id)
-	}
-	done, err := s.run(ctx, lo, hi, hops, feedback, wants, progress, func(id int32, rows []int32, cached bool) error {
+	done, err := s.run(ctx, lo, hi, hops, feedback, s.Omitted.Runs, progress, func(id int32, rows []int32, cached bool) error {
 		s.stats[id-lo].linkCounters = s.counters(cached)
 		if s.Estimator == Independent {
 			return s.addDelays(rows, out)
@@ -258,9 +250,15 @@ func (s *Simulator) feedbackShare(rows []int32) float64 {
 	return sum / all
 }
 
-// Omitted are the links whose cases pass 2 omits because their observations of pass 1 can stand, with their counters in
-// table link_stats.
+// Omitted are the links whose cases do not run, with their counters in table link_stats: in pass 2 because their
+// observations of pass 1 can stand (ReadOmitted), with clusters because others represent them (Represented).
 type Omitted map[int32]linkCounters
+
+// Runs reports whether the case of a link is not omitted.
+func (o Omitted) Runs(link int32) bool {
+	_, omitted := o[link]
+	return !omitted
+}
 
 type caseStats struct {
 	LinkID int32 `col:"link_id"`
