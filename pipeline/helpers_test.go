@@ -60,7 +60,7 @@ func runChild(dir string) error {
 	if err != nil {
 		return err
 	}
-	s, err := paperScenario(filepath.Join(filepath.Dir(os.Getenv(childFlows)), "topology.json"), os.Getenv(childFlows))
+	s, err := paperScenario(filepath.Join(filepath.Dir(os.Getenv(childFlows)), "topology.yaml"), os.Getenv(childFlows))
 	if err != nil {
 		return err
 	}
