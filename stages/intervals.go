@@ -181,7 +181,6 @@ func (g *intervalGroup) count(block, cell int) {
 // Cells divide slowdowns: cell 0 is exactly 1, and cell k ends at exp(k × the width, which is relative).
 type Cells float64
 
-// cells are those that intervals count in.
 const cells = Cells(intervalStep)
 
 // Of returns the cell of a slowdown of at least 1.

@@ -334,7 +334,6 @@ func (s *Simulator) buildCase(link topology.Link, from, to int) error {
 	return s.decodeFeedback(from, to)
 }
 
-// pathOf returns what the sender of a row knows of its path.
 func (s *Simulator) pathOf(row int32) simkernel.Path {
 	r := s.input.rows
 	slowest := s.Network.Links[r[row].LinkID].BandwidthBps

@@ -232,7 +232,6 @@ func (s *Simulator) counters(cached bool) linkCounters {
 	}
 }
 
-// observationRows are rows of a table of observations or feedback under construction.
 type observationRows struct {
 	rows     []observationRow
 	observed columns.Arena // of the rows, in their order

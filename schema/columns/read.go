@@ -118,7 +118,6 @@ func scatter[V any](f fieldOf, values []V) {
 	}
 }
 
-// set sets the field of all rows to values from a place on.
 func set[V any](f fieldOf, from int, value func(i int) V) {
 	for i := range f.n {
 		*at[V](f, i) = value(from + i)

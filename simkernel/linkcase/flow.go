@@ -73,7 +73,6 @@ type retiredSlot struct {
 	startPS int64
 }
 
-// start starts the next flow of the case, at startPS, at source s.
 func (k *Kernel) start(s *source, startPS int64) {
 	row := k.nextRow
 	c := k.c
@@ -119,7 +118,6 @@ func (k *Kernel) earlyOf(row int32) int64 {
 	return k.earlyPS[row]
 }
 
-// early computes earlyOf.
 func (k *Kernel) early(c *Case, row int) int64 {
 	last := k.params.LastBytes(c.SizeBytes[row])
 	s := &k.sources[c.Source[row]]

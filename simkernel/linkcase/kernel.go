@@ -346,7 +346,6 @@ func (k *Kernel) recordBlock(f *flow, packets uint32) {
 	f.waitPS = 0
 }
 
-// limitsOf returns what bounds the sender of a flow, a row of the case.
 func (k *Kernel) limitsOf(c *Case, row int) simkernel.Limits {
 	path := simkernel.Path{}
 	if len(c.Hops) > 0 {

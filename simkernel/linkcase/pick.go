@@ -35,7 +35,6 @@ const (
 	pickFew = 24
 )
 
-// reset empties the picker for a case with that many sources.
 func (p *picker) reset(sources int) {
 	p.front, p.back = 0, 0
 	p.keys[0] = noKey
@@ -47,7 +46,6 @@ func (p *picker) reset(sources int) {
 	p.stop = 0
 }
 
-// least returns the least key, noKey if there is none.
 func (p *picker) least() int64 {
 	if p.many {
 		return p.heap[0]
@@ -160,7 +158,6 @@ func (p *picker) sink(i int) {
 	}
 }
 
-// next sets the time of the next flow start.
 func (p *picker) next(startPS int64) {
 	p.stop = min(startPS-p.base, p.far/2) << p.bits
 }

@@ -41,7 +41,6 @@ func (r *ranges[T]) get(key string) (v T, ok bool) {
 	return v, ok
 }
 
-// set keeps a value of an address, a CIDR or another text.
 func (r *ranges[T]) set(key string, v T) {
 	p, isRange := parseRange(key)
 	if !isRange {

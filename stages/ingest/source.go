@@ -333,7 +333,6 @@ func headerOf(m *Mapping, line []byte) []string {
 	return names
 }
 
-// fieldEnd divides the fields of a staged line.
 const fieldEnd = "\x1f"
 
 type splitter func(line []byte) ([]string, error)

@@ -43,7 +43,6 @@ const Balances = "ecmp, wcmp (a flow's path is chosen by bandwidth or --weight),
 	"spray (packets take links in turn), spray-random (at random), adaptive (each packet takes the shortest queue), plb (senders choose another path " +
 	"after congestion) or conga (each burst takes the least congested path)"
 
-// hashes are what switches hash, by name.
 var hashes = map[string]topology.Hash{"flow": {}, "addresses": {Addresses: true}, "polarized": {Polarized: true},
 	"addresses,polarized": {Addresses: true, Polarized: true}}
 
@@ -357,7 +356,6 @@ func (m *Moves) addWeight(n *topology.Network, text string) error {
 	return nil
 }
 
-// addEvents adds what a text says of one or more cables.
 func (m *Moves) addEvents(n *topology.Network, text string) error {
 	where, e, err := ParseEvent(text)
 	if err != nil {

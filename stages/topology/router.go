@@ -249,7 +249,6 @@ type interned struct {
 	key []byte
 }
 
-// of returns the number of a set, and whether it is a new one.
 func (x *interned) of(set []int32) (id int32, added bool) {
 	x.key = x.key[:0]
 	for _, v := range set {

@@ -93,7 +93,6 @@ func (d *draft) assemble(s *sightings) {
 	a.build()
 }
 
-// An assembler holds what assemble has found so far.
 type assembler struct {
 	*sightings
 	*draft

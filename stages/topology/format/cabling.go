@@ -65,7 +65,6 @@ func readCabling(d *draft) {
 	d.assemble(&r.sightings)
 }
 
-// A cablingReader turns the rows of a list into sightings and counts what the notes report.
 type cablingReader struct {
 	*table
 	portA, portB *column

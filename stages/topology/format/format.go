@@ -279,7 +279,6 @@ func glob(dir string, patterns ...string) (files []string, err error) {
 	return slices.Compact(files), nil
 }
 
-// A source is the files of one topology.
 type source struct {
 	path  string
 	files []string

@@ -130,7 +130,6 @@ func (r *sonicReader) config(file string) {
 	r.readSettings(v.name, top)
 }
 
-// kind keeps the role that a switch states of a neighbour.
 func (r *sonicReader) kind(name, text string, at place) {
 	if kind := sonicKind(text); kind != "" {
 		r.kinds = append(r.kinds, device{name: name, kind: kind, at: at})

@@ -277,7 +277,6 @@ func (t *table) noteUnused() {
 	}
 }
 
-// columnList names a column and its alternatives, for messages.
 func columnList(names []string) string {
 	if len(names) == 1 {
 		return names[0]
