@@ -81,7 +81,7 @@ func (m *Model) Refuse(v Variant, others ...Feature) error {
 	add(byLinkCases, linkCases, v.Estimator)
 	add(spec.Windows != nil, ForWindows)
 	if spec.Moves.Whole() {
-		said := spec.Moves.Said(m.Network)
+		said := spec.Moves.Describe(m.Network)
 		add(true, moving, said)
 		add(spec.Moves.Sprays(), sprayed, said)
 		add(spec.Moves.Timed(), timed, said)

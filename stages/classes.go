@@ -91,8 +91,8 @@ func classify(engine *network.Network, classes []TrafficClass) (of func(*workloa
 	}, engine.Classify(queues)
 }
 
-// named names the switch or the class of an error.
-func named(err error, n *topology.Network, classes []TrafficClass) error {
+// withName adds the name of the switch or the class of an error.
+func withName(err error, n *topology.Network, classes []TrafficClass) error {
 	var at *network.PlaceError
 	switch {
 	case !errors.As(err, &at):

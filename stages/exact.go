@@ -433,7 +433,7 @@ func CheckWholeNetwork(n *topology.Network, p simkernel.Params, b network.Buffer
 	if err == nil {
 		_, err = classify(engine, classes)
 	}
-	err = named(err, n, classes)
+	err = withName(err, n, classes)
 	for id, link := range links {
 		if err == nil && b.PFC && !hosts[link.DstNode] && engine.Headroom(link) > b.SwitchBytes {
 			l := n.Links[id]

@@ -197,7 +197,7 @@ func (x *FeedbackBuilder) damp(blocks []simkernel.Block, row int64, roundTripNS 
 		part, whole := w+uint64(roundTripNS), 2*w+uint64(roundTripNS)
 		hi, lo := bits.Mul64(w, part)
 		sent, _ := bits.Div64(hi, lo, whole)
-		if now.Marks != 0 && !x.takes(row, b, float64(part)/float64(whole)) {
+		if now.Marks != 0 && !x.keepsMarks(row, b, float64(part)/float64(whole)) {
 			now.Marks = 0
 		}
 		now.WaitNS = int32(sent)
@@ -206,10 +206,10 @@ func (x *FeedbackBuilder) damp(blocks []simkernel.Block, row int64, roundTripNS 
 
 func clampNS(ns int64) int32 { return int32(min(ns, math.MaxInt32)) }
 
-// takes reports, with that probability, whether block b of a flow keeps its marks. All hops and all blocks of a window
+// keepsMarks reports, with that probability, whether block b of a flow keeps its marks. All hops and all blocks of a window
 // share one random number, because a sender reacts once per window to marks. A sender that reacts by a timer has one
 // for all its windows.
-func (x *FeedbackBuilder) takes(row int64, b int, probability float64) bool {
+func (x *FeedbackBuilder) keepsMarks(row int64, b int, probability float64) bool {
 	window := 0
 	if !x.params.Transport.Traits().Timers {
 		window = x.layout.Window(b)

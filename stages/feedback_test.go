@@ -132,10 +132,10 @@ func TestMarksAreTakenByWeight(t *testing.T) {
 	for _, probability := range []float64{0, 0.5, 0.75, 1} {
 		taken := 0
 		for row := range int64(10_000) {
-			if x.takes(row, 3, probability) {
+			if x.keepsMarks(row, 3, probability) {
 				taken++
 			}
-			if x.takes(row, 3, probability) != x.takes(row, 15, probability) {
+			if x.keepsMarks(row, 3, probability) != x.keepsMarks(row, 15, probability) {
 				t.Fatal("blocks of one window take marks of different passes")
 			}
 		}

@@ -106,7 +106,7 @@ type chunkFlow struct {
 type chunkHop struct {
 	delayToNS      int64 // propagation before the link
 	upBps, downBps int64 // see slowestLinks
-	betweenPS      int32 // see between
+	betweenPS      int32 // see betweenPS
 	flow, link     int32
 	hop            int16
 }
@@ -194,7 +194,7 @@ func (c *routeChunk) sortByLink() {
 			l := &c.links[id]
 			h.link, h.hop = id, int16(hop)
 			h.upBps, h.downBps = slowestLinks(path, hop, bps)
-			h.betweenPS = between(path, hop, bps)
+			h.betweenPS = betweenPS(path, hop, bps)
 			c.hops[l.nextHop] = h
 			l.nextHop++
 			h.delayToNS += l.delayNS
@@ -265,9 +265,9 @@ func slowestHop(path []int32, bps func(link int32) int64) int {
 	return slowest
 }
 
-// between returns the time per byte, in ps, of the links between hop 0 and a hop, as simkernel.Case.BetweenPS; for
+// betweenPS returns the time per byte, in ps, of the links between hop 0 and a hop, as simkernel.Case.BetweenPS; for
 // hop 0, between it and the slowest hop.
-func between(path []int32, hop int, bps func(link int32) int64) int32 {
+func betweenPS(path []int32, hop int, bps func(link int32) int64) int32 {
 	if hop == 0 {
 		hop = slowestHop(path, bps)
 	}

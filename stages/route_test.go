@@ -154,7 +154,7 @@ func TestRouteLaws(t *testing.T) {
 			up, down := slowestLinks(path, hop, func(l int32) int64 { return n.Links[l].BandwidthBps })
 			if expect := []int64{int64(l), flows[f].ID, int64(len(path)), flows[f].SizeBytes, flows[f].StartNS,
 				int64(path[0]), before, pathDelay, pathSend, up, down,
-				int64(between(path, hop, func(l int32) int64 { return n.Links[l].BandwidthBps }))}; !slices.Equal(got, expect) {
+				int64(betweenPS(path, hop, func(l int32) int64 { return n.Links[l].BandwidthBps }))}; !slices.Equal(got, expect) {
 				t.Fatalf("flow %d, hop %d: %v, want %v", f, hop, got, expect)
 			}
 			before += n.Links[l].DelayNS

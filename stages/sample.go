@@ -68,7 +68,7 @@ func (s *Sampler) Sample(ctx context.Context, firstRow, rows int64, flows, contr
 	if err != nil {
 		return err
 	}
-	return s.each(ctx, firstRow, rows, flows, out, nil, func(f int, sizeBytes int64, to *sampledFlow) error {
+	return s.writeChunk(ctx, firstRow, rows, flows, out, nil, func(f int, sizeBytes int64, to *sampledFlow) error {
 		hops, err := s.hops.of(f)
 		var sum float64
 		for h := range hops {
@@ -82,9 +82,9 @@ func (s *Sampler) Sample(ctx context.Context, firstRow, rows int64, flows, contr
 
 type sampleFunc func(f int, sizeBytes int64, to *sampledFlow) error
 
-// each writes the slowdowns of a chunk of flows, of each as sample estimates it, and the contributions of their hops; a
+// writeChunk writes the slowdowns of a chunk of flows, of each as sample estimates it, and the contributions of their hops; a
 // nil sink: none.
-func (s *Sampler) each(ctx context.Context, firstRow, rows int64, flows schema.Batches, out, contributed schema.Sink,
+func (s *Sampler) writeChunk(ctx context.Context, firstRow, rows int64, flows schema.Batches, out, contributed schema.Sink,
 	sample sampleFunc) error {
 	s.cases = CaseSlowdowns{}
 	s.contributions = s.contributions[:0]
@@ -96,7 +96,7 @@ func (s *Sampler) each(ctx context.Context, firstRow, rows int64, flows schema.B
 		if int64(at)+rec.NumRows() > rows {
 			return fmt.Errorf("flows: the chunk at row %d has more flows than the %d that were routed", firstRow, rows)
 		}
-		err := s.estimate(rec, firstRow, at, sample, out)
+		err := s.writeBatch(rec, firstRow, at, sample, out)
 		at += int(rec.NumRows())
 		if err == nil && contributed != nil {
 			err = contributionTable.Write(contributed, s.contributions)
@@ -110,9 +110,9 @@ func (s *Sampler) each(ctx context.Context, firstRow, rows int64, flows schema.B
 	return err
 }
 
-// estimate writes the slowdowns of one batch of flows. The chunk begins at row chunkRow of table flows, the
+// writeBatch writes the slowdowns of one batch of flows. The chunk begins at row chunkRow of table flows, the
 // batch at row at of the chunk.
-func (s *Sampler) estimate(rec arrow.Record, chunkRow int64, at int, sample sampleFunc, out schema.Sink) error {
+func (s *Sampler) writeBatch(rec arrow.Record, chunkRow int64, at int, sample sampleFunc, out schema.Sink) error {
 	s.flows, s.rows = columns.Append(s.flows[:0], rec), s.rows[:0]
 	var x sampledFlow
 	for i, f := range s.flows {
@@ -134,8 +134,8 @@ func (s *Sampler) estimate(rec arrow.Record, chunkRow int64, at int, sample samp
 	return SlowdownTable.Write(out, s.rows)
 }
 
-// alone makes ideal that of a path.
-func (s *Sampler) alone(path []int32) {
+// setPath sets ideal to a path.
+func (s *Sampler) setPath(path []int32) {
 	if slices.Equal(path, s.path) {
 		return
 	}
@@ -148,13 +148,13 @@ func (s *Sampler) alone(path []int32) {
 }
 
 func (s *Sampler) idealNS(path []int32, sizeBytes int64) int64 {
-	s.alone(path)
+	s.setPath(path)
 	return s.ideal.FCTNS(sizeBytes)
 }
 
 // windowNS returns by how much a window that is smaller than the path needs delays a flow that is alone there.
 func (s *Sampler) windowNS(path []int32, sizeBytes int64) int64 {
-	s.alone(path)
+	s.setPath(path)
 	return s.params.WindowDelayNS(s.ideal.Path(), sizeBytes)
 }
 
@@ -175,7 +175,7 @@ func (s *Sampler) SampleReplays(ctx context.Context, firstRow, rows int64, flows
 	if err := s.readSenders(firstRow, rows, senders); err != nil {
 		return err
 	}
-	err := s.each(ctx, firstRow, rows, flows, out, contributed, func(f int, sizeBytes int64, to *sampledFlow) error {
+	err := s.writeChunk(ctx, firstRow, rows, flows, out, contributed, func(f int, sizeBytes int64, to *sampledFlow) error {
 		hops, err := s.observed.of(f)
 		if err != nil || len(hops) == 0 {
 			return err
@@ -339,7 +339,7 @@ func (s *Sampler) SampleExact(ctx context.Context, firstRow, rows int64, flows, 
 	if err := s.readExact(firstRow, rows, fcts, hops); err != nil {
 		return err
 	}
-	return s.each(ctx, firstRow, rows, flows, out, contributed, func(f int, sizeBytes int64, to *sampledFlow) error {
+	return s.writeChunk(ctx, firstRow, rows, flows, out, contributed, func(f int, sizeBytes int64, to *sampledFlow) error {
 		x := &s.fcts[f]
 		if x.FCT < 0 {
 			return nil

@@ -173,7 +173,7 @@ func (s *Simulator) run(ctx context.Context, lo, hi int32, hops, feedback schema
 		}
 		link, rows := s.Network.Links[id], s.input.order[from:to]
 		began, packets := time.Now(), s.Loads.Links[id].Packets
-		cached, err := s.solve(link, int(from), int(to), packets)
+		cached, err := s.caseResult(link, int(from), int(to), packets)
 		if err != nil {
 			return stats, fmt.Errorf("link %d (%s): %w", id, s.Network.LinkName(id), err)
 		}
@@ -193,9 +193,9 @@ func (s *Simulator) run(ctx context.Context, lo, hi int32, hops, feedback schema
 	return stats, nil
 }
 
-// solve builds the case of the rows at places from..to-1 of the input's order, and brings s.result to its
+// caseResult builds the case of the rows at places from..to-1 of the input's order, and brings s.result to its
 // result, from the cache or by simulation.
-func (s *Simulator) solve(link topology.Link, from, to int, packets int64) (cached bool, err error) {
+func (s *Simulator) caseResult(link topology.Link, from, to int, packets int64) (cached bool, err error) {
 	if err := s.buildCase(link, from, to); err != nil {
 		return false, err
 	}

@@ -180,7 +180,7 @@ func (c *Changes) Apply(n *topology.Network, canonical []byte, seed uint64, p si
 	if err = cmp.Or(err, a.form.Moves.Check(a.n)); err != nil {
 		return nil, err
 	}
-	a.said = append(a.said, text.Said()...)
+	a.said = append(a.said, text.Changes()...)
 	if c.FoundStarts {
 		a.form.Changes.Starts = "exact"
 		a.say("starts from exact")

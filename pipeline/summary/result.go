@@ -94,7 +94,7 @@ func ReadResult(ctx context.Context, e *pipeline.Estimation) (_ *Result, err err
 		r.Retransmissions, r.Reordered = did.Retransmissions, did.Reordered
 		r.PacketsSent, r.PacketsLost = did.Losses.Sent, did.Losses.Lost
 		if e.Spec.Moves != nil {
-			r.Moves = e.Spec.Moves.Said(e.Network)
+			r.Moves = e.Spec.Moves.Describe(e.Network)
 		}
 	}
 	db, err := e.OpenQueries(ctx)

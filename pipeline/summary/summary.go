@@ -319,7 +319,7 @@ func addWhole(a *text.Answer, e *pipeline.Estimation) error {
 			s.MostDroppedLink)
 	}
 	if m := e.Spec.Moves; m.Whole() {
-		a.Linef("%s: %d packets sent again, %d reordered; of %d sent in all %d were lost; %d timeouts", m.Said(e.Network),
+		a.Linef("%s: %d packets sent again, %d reordered; of %d sent in all %d were lost; %d timeouts", m.Describe(e.Network),
 			s.Retransmissions, s.Reordered, l.Sent, l.Lost, l.Timeouts)
 	}
 	return nil

@@ -295,18 +295,18 @@ func (t *Text) Add(more Text) {
 	t.Weights, t.Events = append(t.Weights, more.Weights...), append(t.Events, more.Events...)
 }
 
-// Said are the changes in words, for names of scenarios.
-func (t *Text) Said() (said []string) {
+// Changes describes each change, for names of scenarios.
+func (t *Text) Changes() (all []string) {
 	for _, x := range [][2]string{{"balance ", t.Balance}, {"flowlet gap ", t.Gap}, {"converge ", t.Converge},
 		{"local repair ", t.Repair}, {"hash ", t.Hash}, {"routes ", t.Routes}, {"receivers ", t.Receivers}} {
 		if x[1] != "" {
-			said = append(said, x[0]+x[1])
+			all = append(all, x[0]+x[1])
 		}
 	}
 	for _, w := range t.Weights {
-		said = append(said, "weight "+w)
+		all = append(all, "weight "+w)
 	}
-	return append(said, t.Events...)
+	return append(all, t.Events...)
 }
 
 // duration returns a reader of a duration, from least to 13 days, that goes with something.
@@ -482,19 +482,19 @@ func (e *Event) instead(n *topology.Network, firstNS int64) string {
 	return fmt.Sprintf("; from the first flow on, it is '%s'", later.Describe(n))
 }
 
-// Said names the balance and the events.
-func (m *Moves) Said(n *topology.Network) string {
-	said := []string{"balance " + cmp.Or(m.Balance, ECMP)}
+// Describe names the balance and the events.
+func (m *Moves) Describe(n *topology.Network) string {
+	all := []string{"balance " + cmp.Or(m.Balance, ECMP)}
 	for _, balance := range slices.Sorted(maps.Keys(m.At)) {
-		said = append(said, fmt.Sprintf("%s at %s", balance, topology.Count(len(m.At[balance]), "switch")))
+		all = append(all, fmt.Sprintf("%s at %s", balance, topology.Count(len(m.At[balance]), "switch")))
 	}
 	if m.Hash != "" {
-		said = append(said, "hash "+m.Hash)
+		all = append(all, "hash "+m.Hash)
 	}
 	for i := range m.Events {
-		said = append(said, m.Events[i].Describe(n))
+		all = append(all, m.Events[i].Describe(n))
 	}
-	return names.Listed(said, 5)
+	return names.Listed(all, 5)
 }
 
 // Describe writes the event as it is parsed.

@@ -271,7 +271,7 @@ func (s *scenarioFlags) giveName(sc *scenario.Scenario) {
 	for _, cable := range s.fail {
 		sc.Name += ", " + cable + " down"
 	}
-	for _, said := range s.moves.Said() {
+	for _, said := range s.moves.Changes() {
 		sc.Name += ", " + said
 	}
 }

@@ -65,7 +65,7 @@ var whatIfCommand = command{
 		r.declareEstimate(f)
 		r.defaultAuto(f, "exact for both if BASE was estimated by it; else as run chooses")
 		return func(ctx context.Context, args []string) error {
-			if len(c.Do)+len(c.PathMoves.Said())+len(c.Settings) == 0 {
+			if len(c.Do)+len(c.PathMoves.Changes())+len(c.Settings) == 0 {
 				return usagef("no change: give --fail, --add-cable, --bandwidth, --delay, --scale, --move, --balance, --event, " +
 					"--transport, --window, --switch-buffer or --set")
 			}
