@@ -32,7 +32,7 @@ var mayImport = map[string][]string{
 	"queries/subprocess": {"queries/..."},
 
 	"pipeline/text":                {"queries/format"},
-	"pipeline/gate":                nil,
+	"pipeline/gate":                {"schema/names"},
 	"pipeline/lake/parquet":        {"schema"},
 	"pipeline/lake":                {"schema", "schema/columns", "pipeline/lake/..."},
 	"pipeline/engine":              {"schema", "schema/units", "pipeline/lake"},

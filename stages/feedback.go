@@ -206,9 +206,8 @@ func (x *FeedbackBuilder) damp(blocks []simkernel.Block, row int64, roundTripNS 
 
 func clampNS(ns int64) int32 { return int32(min(ns, math.MaxInt32)) }
 
-// keepsMarks reports, with that probability, whether block b of a flow keeps its marks. All hops and all blocks of a window
-// share one random number, because a sender reacts once per window to marks. A sender that reacts by a timer has one
-// for all its windows.
+// keepsMarks draws whether block b of a flow keeps its marks. All hops and all blocks of a window share one random
+// number, as a sender reacts once per window to marks. A sender that reacts by a timer has one for all its windows.
 func (x *FeedbackBuilder) keepsMarks(row int64, b int, probability float64) bool {
 	window := 0
 	if !x.params.Transport.Traits().Timers {

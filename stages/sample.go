@@ -82,10 +82,11 @@ func (s *Sampler) Sample(ctx context.Context, firstRow, rows int64, flows, contr
 
 type sampleFunc func(f int, sizeBytes int64, to *sampledFlow) error
 
-// writeChunk writes the slowdowns of a chunk of flows, of each as sample estimates it, and the contributions of their hops; a
-// nil sink: none.
-func (s *Sampler) writeChunk(ctx context.Context, firstRow, rows int64, flows schema.Batches, out, contributed schema.Sink,
-	sample sampleFunc) error {
+// writeChunk writes the slowdowns of a chunk of flows, as sample estimates them, and the contributions of their hops
+// (nil: none).
+func (s *Sampler) writeChunk(
+	ctx context.Context, firstRow, rows int64, flows schema.Batches, out, contributed schema.Sink, sample sampleFunc,
+) error {
 	s.cases = CaseSlowdowns{}
 	s.contributions = s.contributions[:0]
 	at := 0

@@ -111,14 +111,15 @@ func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, feedback s
 		s.stats = append(s.stats, s.Loads.stat(&s.Params, link, s.Omitted[link.ID]))
 	}
 	s.observations.reset()
-	done, err := s.run(ctx, lo, hi, hops, feedback, s.Omitted.Runs, progress, func(id int32, rows []int32, cached bool) error {
+	add := func(id int32, rows []int32, cached bool) error {
 		s.stats[id-lo].linkCounters = s.counters(cached)
 		if s.Estimator == Independent {
 			return s.addDelays(rows, out)
 		}
 		s.observations.add(s, id, rows)
 		return nil
-	})
+	}
+	done, err := s.run(ctx, lo, hi, hops, feedback, s.Omitted.Runs, progress, add)
 	if err == nil && s.Estimator == Independent {
 		err = s.flushDelays(out)
 	} else if err == nil {
