@@ -169,6 +169,28 @@ func (o *Overflow) warnings(n *topology.Network) (out []Warning) {
 	return out
 }
 
+// HeadroomWarnings returns a row if buffers of switches do not hold the headroom of PFC: that of the worst.
+func HeadroomWarnings(n *topology.Network, p simkernel.Params, b network.BufferParams,
+	classes []TrafficClass) []Warning {
+	if !b.PFC {
+		return nil
+	}
+	links, hosts := engineTopology(n)
+	engine, err := network.New(p, b, links, hosts, nil)
+	if err == nil {
+		_, err = classify(engine, classes)
+	}
+	if err != nil || len(engine.Shortfalls()) == 0 { // the simulation reports the error
+		return nil
+	}
+	all := engine.Shortfalls()
+	worst := slices.MinFunc(all, func(a, b network.Shortfall) int { return cmp.Compare(a.Share, b.Share) })
+	return []Warning{{"buffers", worst.Share, 1, -1, fmt.Sprintf(
+		"PFC is not lossless: a buffer of %d bytes has %.0f%% of the headroom that %s needs, which drops nothing with %d bytes; "+
+			"it is too small for %s", b.SwitchBytes, 100*worst.Share, n.Name(n.Nodes[worst.Node].ID), worst.LeastSafe,
+		topology.Count(len(all), "switch"))}}
+}
+
 // GoBackWarnings returns a row for each port of a switch with a limited buffer that holds less than what can be in
 // flight on its cable, where senders send all of that again after a loss and do not slow down, the worst first.
 func GoBackWarnings(n *topology.Network, p *simkernel.Params, b network.BufferParams, loads *Loads) (out []Warning) {

@@ -288,6 +288,11 @@ func TestLongCables(t *testing.T) {
 		}
 	}
 	b.PFC = true
+	short := HeadroomWarnings(n, p, network.BufferParams{SwitchBytes: 100_000, Alpha: 1, PFC: true}, nil)
+	if len(short) != 1 || !strings.Contains(short[0].Text, "PFC is not lossless") || HeadroomWarnings(n, p, b, nil) != nil &&
+		!(short[0].Measure < HeadroomWarnings(n, p, b, nil)[0].Measure) {
+		t.Errorf("%+v", short)
+	}
 	err := CheckWholeNetwork(n, p, b, nil, &loads)
 	if err == nil || !strings.Contains(err.Error(), n.LinkName(long)) && !strings.Contains(err.Error(), n.LinkName(long^1)) {
 		t.Errorf("PFC without room: %v", err)

@@ -41,6 +41,8 @@ type Result struct {
 	Goals          []Goal  `json:"goals"`      // every asked percentile of every asked group
 	Warmup         Warmup  `json:"warmup"`
 	Rows           []Row   `json:"intervals"`
+	// Whole are the variants of the whole workload that the lake has beside the windows.
+	Whole []string `json:"whole_variants,omitempty"`
 }
 
 func (s *sampler) result(rows []Row, stopped string, seconds float64) *Result {
@@ -132,6 +134,10 @@ func (r *Result) Text() *text.Answer {
 	estimate := r.ScenarioID // whose answer is the whole
 	if r.Stopped != Whole {
 		estimate += "@" + r.Variant
+	}
+	for _, variant := range r.Whole {
+		a.Linef("the lake has an estimate of the whole, too: --param scenario=%s@%s asks questions of it", r.ScenarioID,
+			variant)
 	}
 	a.Linef("\nNext:\n  parsimon report %s --lake %s", estimate, r.Lake)
 	return a

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -144,9 +143,6 @@ func (in *ingestion) merge(ctx context.Context, ingester *ingest.Ingester) error
 			sources = append(sources, ingest.MergeSource{N: s.N, File: s.File, FileStats: s.FileStats})
 		}
 	}
-	if err := in.noteCorrected(ctx, ingester, sources); err != nil {
-		return err
-	}
 	stats, err := ingester.Merge(ctx, sources)
 	if err != nil {
 		return err
@@ -182,30 +178,6 @@ func (in *ingestion) merge(ctx context.Context, ingester *ingest.Ingester) error
 	}
 	m.Next += max(1, len(flows))
 	in.state.Merge = m
-	return nil
-}
-
-// noteCorrected tells of files that were ingested more than once, the last time without rows that they had and that
-// count, too.
-func (in *ingestion) noteCorrected(ctx context.Context, ingester *ingest.Ingester, sources []ingest.MergeSource) error {
-	records := map[string][]string{}
-	for _, s := range sources {
-		records[s.File] = append(records[s.File], s.RecordsFile)
-	}
-	for _, file := range slices.Sorted(maps.Keys(records)) {
-		if len(records[file]) < 2 {
-			continue
-		}
-		n, err := ingester.Missing(ctx, records[file])
-		if err != nil {
-			return err
-		}
-		if n > 0 {
-			in.report.Notes = append(in.report.Notes, fmt.Sprintf("%s was ingested before with other content: %d of its rows "+
-				"then are not in it any more, and count beside those that it has now; if it was corrected, parsimon rm "+
-				"--workload %s --lake %s, and ingest all files again", file, n, in.state.ID, in.session.Path()))
-		}
-	}
 	return nil
 }
 

@@ -77,7 +77,7 @@ type Merged struct {
 }
 
 // mergeVersion is raised when the same records give other flows, or the state says something else of them.
-const mergeVersion = 4
+const mergeVersion = 5
 
 // A Chunk is what is known of one data file of table flows, beside its link_loads.
 type Chunk struct {

@@ -75,15 +75,16 @@ type Network struct {
 	domainOf []int32 // by node
 
 	rules
-	ports     []port
-	portOf    []int32 // by link: its port
-	kinds     []portKind
-	kindIndex map[portKind]uint32
-	buffers   []buffer  // by node; empty if they are unlimited
-	pausers   []pauser  // by link and class; nil without PFC
-	recovery  *recovery // nil if nothing is lost
-	moves     *moves    // nil if every flow has one path
-	frontier  *frontier // nil if no flow waits for others
+	ports      []port
+	portOf     []int32 // by link: its port
+	kinds      []portKind
+	kindIndex  map[portKind]uint32
+	buffers    []buffer // by node; empty if they are unlimited
+	pausers    []pauser // by link and class; nil without PFC
+	shortfalls []Shortfall
+	recovery   *recovery // nil if nothing is lost
+	moves      *moves    // nil if every flow has one path
+	frontier   *frontier // nil if no flow waits for others
 
 	classes   []Class // nil: there are none
 	strict    uint32  // bits of those without a weight

@@ -137,6 +137,16 @@ func (n *Network) Headroom(link Link) int64 {
 	return int64(float64(ps)*float64(link.BandwidthBps)/8e12) + 1 + 3*n.fullBytes
 }
 
+// A Shortfall is a switch whose buffer cannot hold the default headroom of PFC, so that it drops packets.
+type Shortfall struct {
+	Node      int32
+	Share     float64 // of the headroom that it has
+	LeastSafe int64   // bytes from which on it holds all of it
+}
+
+// Shortfalls returns the switches that cannot hold the headroom of all their links, in the order of nodes.
+func (n *Network) Shortfalls() []Shortfall { return n.shortfalls }
+
 // initPFC divides the buffers of switches, and reports the first that is too small. A buffer that cannot hold the
 // default headroom gives it half of what the reserves leave: such a switch drops what arrives after a pause.
 func (n *Network) initPFC() error {
@@ -169,15 +179,11 @@ func (n *Network) initPFC() error {
 		}
 	}
 	share := make([]float64, len(n.host)) // of the default headroom
+	n.shortfalls = nil
 	for v := range n.buffers {
-		b, left := &n.buffers[v], n.buffer.SwitchBytes-reserve[v]
-		share[v], b.poolBytes = 1, left-headroom[v]
-		if b.poolBytes < n.fullBytes && n.buffer.HeadroomBytes == 0 && left >= 2*n.fullBytes {
-			share[v], b.poolBytes = float64(left/2)/float64(headroom[v]), left-left/2
-		}
-		if !n.host[v] && b.poolBytes < n.fullBytes {
-			return &PlaceError{v, -1, fmt.Errorf("buffer is %d bytes: the ports have %d bytes of reserve and PFC headroom, "+
-				"which leave no packet", n.buffer.SwitchBytes, reserve[v]+headroom[v])}
+		b, err := &n.buffers[v], error(nil)
+		if share[v], err = n.divide(int32(v), reserve[v], headroom[v]); err != nil {
+			return err
 		}
 		if !n.host[v] && n.buffer.XOFFBytes > b.poolBytes {
 			return &PlaceError{v, -1, fmt.Errorf("xoff is %d bytes, more than the pool of %d that reserve and headroom leave",
@@ -197,6 +203,28 @@ func (n *Network) initPFC() error {
 		u.headroom = int64(float64(u.headroom) * share[n.links[i/len(n.classes)].SrcNode])
 	}
 	return nil
+}
+
+// divide sets the pool of a node whose links have so much reserve and headroom, and returns what share of the headroom
+// fits.
+func (n *Network) divide(v int32, reserve, headroom int64) (share float64, err error) {
+	left, safe := n.buffer.SwitchBytes-reserve, reserve+headroom+n.fullBytes
+	least, pool := safe, left-headroom
+	share = 1
+	if n.buffer.HeadroomBytes == 0 {
+		least = min(safe, reserve+2*n.fullBytes)
+	}
+	if n.buffer.SwitchBytes >= least && pool < n.fullBytes {
+		share, pool = float64(left/2)/float64(headroom), left-left/2
+		if !n.host[v] {
+			n.shortfalls = append(n.shortfalls, Shortfall{v, share, safe})
+		}
+	}
+	if n.buffers[v].poolBytes = pool; !n.host[v] && pool < n.fullBytes {
+		err = &PlaceError{int(v), -1, fmt.Errorf("buffer is %d bytes, %d are the least, and with %d PFC drops nothing: the "+
+			"ports' %d bytes of reserve and PFC headroom leave no packet", n.buffer.SwitchBytes, least, safe, least-n.fullBytes)}
+	}
+	return share, err
 }
 
 // pfcThreshold returns the threshold of a link's part of the pool, of which so many bytes are free.

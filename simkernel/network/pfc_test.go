@@ -454,6 +454,16 @@ func TestPFCWithoutRoomForHeadroom(t *testing.T) {
 			links[l.DstNode]++
 		}
 		n, r := runIn(t, &e, BufferParams{SwitchBytes: slices.Max(links)*pfcReserve + 5000, Alpha: 1, PFC: true}, nil, 1, 1000)
+		safe := int64(0)
+		for _, f := range n.Shortfalls() {
+			if safe = max(safe, f.LeastSafe); !(f.Share < 1) || e.hosts[f.Node] {
+				t.Errorf("seed %d: %+v", seed, f)
+			}
+		}
+		full, err := New(e.params, BufferParams{SwitchBytes: safe, Alpha: 1, PFC: true}, e.links, e.hosts, nil)
+		if err != nil || safe == 0 || len(full.Shortfalls()) > 0 {
+			t.Errorf("seed %d: a buffer of %d bytes: %v", seed, safe, err)
+		}
 		for v := range e.hosts {
 			sum := links[v] * pfcReserve
 			for l := range e.links {

@@ -35,10 +35,18 @@ type MergeStats struct {
 	LastStartNS     int64         `json:"last_start_ns"`
 	Reasons         []RejectCount `json:"reasons"`
 	Repeated        int64         `json:"-"` // of Merged: an earlier source has them
+	Corrections     []Correction  `json:"corrections,omitempty"`
 	// FlowsFile is the Parquet file of the flows, and RejectsFile of the rejects, in TmpDir. RejectsFile is empty if there
 	// are none.
 	FlowsFile   string `json:"-"`
 	RejectsFile string `json:"-"`
+}
+
+// A Correction is a source that gives rows of an earlier one again, with other content. Both count.
+type Correction struct {
+	File   string `json:"file"`
+	Before string `json:"before"` // the earlier source
+	Rows   int64  `json:"rows"`   // of Before within the time of File, which are not in File
 }
 
 // Merge makes flows from records, in start order.
@@ -73,16 +81,6 @@ func (in *Ingester) Merge(ctx context.Context, sources []MergeSource) (stats Mer
 	stats.FirstStartNS, stats.LastStartNS = first.Int64, last.Int64
 	stats.Merged = total - stats.Flows - stats.Rejects
 	return stats, err
-}
-
-// Missing counts the different records of some files, left by File, that the last of them lacks although they start
-// within its time.
-func (in *Ingester) Missing(ctx context.Context, files []string) (n int64, err error) {
-	last := len(files) - 1
-	err = in.query(ctx, fmt.Sprintf("SELECT count(*) FROM (SELECT %[1]s FROM %[2]s EXCEPT SELECT %[1]s FROM %[3]s) "+
-		"WHERE start_ns BETWEEN (SELECT min(start_ns) FROM %[3]s) AND (SELECT max(start_ns) FROM %[3]s)", wholeRecord,
-		duckdb.ScanParquet(files[:last]...), duckdb.ScanParquet(files[last])), &n)
-	return n, err
 }
 
 // LabelCount counts the flows of one service and virtual network.
@@ -120,6 +118,9 @@ type merging struct {
 const wholeRecord = connection + ", observer, size_bytes, start_ns, end_ns, resolution_ns, sampled, flow_id, " +
 	"service, vnet, dscp"
 
+// recordTime lists what a correction of a record leaves as it is.
+const recordTime = connection + ", observer, start_ns, end_ns"
+
 // withoutRepeated returns the records without those that a source with a lower number has, too: a log that is ingested
 // while it grows, and again when it is complete, counts once. Equal records of one source stay: of each record the
 // result has as many as the source that has the most.
@@ -128,8 +129,11 @@ func (m *merging) withoutRepeated(ctx context.Context) (string, error) {
 		return m.all, nil
 	}
 	err := m.exec(ctx, fmt.Sprintf(`CREATE OR REPLACE TEMP TABLE twice AS
-SELECT hash(%s) AS h, count(*) AS n FROM %s GROUP BY h HAVING min(source) < max(source)`, wholeRecord, m.all))
+SELECT hash(%s) AS h, count(*) AS n FROM %s GROUP BY h HAVING min(source) < max(source)`, recordTime, m.all))
 	if err != nil {
+		return "", err
+	}
+	if err := m.corrections(ctx); err != nil {
 		return "", err
 	}
 	var rows int64
@@ -141,16 +145,59 @@ SELECT hash(%s) AS h, count(*) AS n FROM %s GROUP BY h HAVING min(source) < max(
 		err = m.exec(ctx, fmt.Sprintf(`INSERT INTO repeated
 WITH numbered AS (
   SELECT *, row_number() OVER (PARTITION BY %[1]s, source ORDER BY "row") AS nth
-  FROM %[2]s WHERE hash(%[1]s) IN (SELECT h FROM twice WHERE h %% %[3]d = %[4]d)
+  FROM %[2]s WHERE hash(%[5]s) IN (SELECT h FROM twice WHERE h %% %[3]d = %[4]d)
 )
 SELECT source, "row" FROM numbered QUALIFY row_number() OVER (PARTITION BY %[1]s, nth ORDER BY source) > 1`,
-			wholeRecord, m.all, passes, p))
+			wholeRecord, m.all, passes, p, recordTime))
 	}
 	if err != nil {
 		return "", err
 	}
 	return `(SELECT r.* FROM ` + m.all + ` AS r ANTI JOIN repeated AS d ON r.source = d.source AND r."row" = d."row")`,
 		m.query(ctx, "SELECT count(*) FROM repeated", &m.stats.Repeated)
+}
+
+// corrections finds the sources that lack records which an earlier one has within their time, and either have its name
+// or have, of one of the two, half of the records' connections and times.
+func (m *merging) corrections(ctx context.Context) error {
+	before := map[[2]int]bool{} // places of an earlier source and a later one
+	lastOf := map[string]int{}
+	place := map[int32]int{}
+	for i, s := range m.sources {
+		if last, again := lastOf[s.File]; again {
+			before[[2]int{last, i}] = true
+		}
+		lastOf[s.File], place[s.N] = i, i
+	}
+	err := m.each(ctx, fmt.Sprintf(`
+WITH counted AS (
+  SELECT hash(%s) AS h, source, count(*) AS n FROM %s WHERE h IN (SELECT h FROM twice) GROUP BY ALL
+), pairs AS (
+  SELECT lag(source) OVER (PARTITION BY h ORDER BY source) AS earlier, source, n FROM counted
+)
+SELECT earlier, source, CAST(sum(n) AS BIGINT) FROM pairs WHERE earlier IS NOT NULL GROUP BY ALL`, recordTime, m.all),
+		func(rows *sql.Rows) error {
+			var earlier, later int32
+			var n int64
+			err := rows.Scan(&earlier, &later, &n)
+			at := [2]int{place[earlier], place[later]}
+			before[at] = before[at] || 2*n >= min(m.sources[at[0]].Records, m.sources[at[1]].Records)
+			return err
+		})
+	for j, later := range m.sources {
+		for i, earlier := range m.sources[:j] {
+			c := Correction{File: later.File, Before: earlier.File}
+			if err == nil && before[[2]int{i, j}] {
+				err = m.query(ctx, fmt.Sprintf("SELECT count(*) FROM (SELECT %[1]s FROM %[2]s EXCEPT SELECT %[1]s FROM %[3]s) "+
+					"WHERE start_ns BETWEEN (SELECT min(start_ns) FROM %[3]s) AND (SELECT max(start_ns) FROM %[3]s)", wholeRecord,
+					duckdb.ScanParquet(earlier.RecordsFile), duckdb.ScanParquet(later.RecordsFile)), &c.Rows)
+			}
+			if c.Rows > 0 {
+				m.stats.Corrections = append(m.stats.Corrections, c)
+			}
+		}
+	}
+	return err
 }
 
 func (m *merging) tmp(name string) string { return filepath.Join(m.o.TmpDir, name) }

@@ -142,8 +142,19 @@ func TestCorrectedFile(t *testing.T) {
 			t.Errorf("%q: %s", text, out)
 		}
 	}
-	contains(t, rows(strings.Replace(before, "200", "2000", 1)), "warning: log.csv was ingested before with other content: 1 of its",
-		"parsimon rm --workload w --lake", "7 flows")
+	const warning = "log.csv, which was ingested before it, with other content: 1 rows"
+	for range 2 { // a job that ingests again sees it, too
+		contains(t, rows(strings.Replace(before, "200", "2000", 1)), "warning: log.csv has rows of "+warning,
+			"parsimon rm --workload w --lake", "7 flows")
+	}
+	if err := os.Rename("log.csv", "fixed.csv"); err != nil {
+		t.Fatal(err)
+	}
+	again := []string{"ingest", "fixed.csv", "--topology", "net.csv", "--workload", "v", "--lake", "lake", "--quiet"}
+	must(t, again...)
+	writeFiles(t, map[string]string{"log.csv": "src,dst,size_bytes,start_ns\n" + before})
+	must(t, append(again, "log.csv")...) // the files are sources 1 and 2
+	contains(t, must(t, again...), "warning: log.csv has rows of fixed.csv, which was")
 }
 
 // A job that moves to the hosts of another one says so.

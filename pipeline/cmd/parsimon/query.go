@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -131,7 +132,7 @@ func answerQuery(ctx context.Context, e *env, l *lake.Lake, limits duckdb.Option
 	explainNames(e, l, text)
 	rows, err := db.Write(ctx, text, e.form)
 	if err == nil && rows == 0 {
-		if err := explainWindows(e, l, params["scenario"]); err != nil || q.Name == "" {
+		if err := explainWindows(e, l, params["scenario"], text); err != nil || q.Name == "" {
 			return err
 		}
 		why, err := db.Emptied(ctx, q, params)
@@ -166,18 +167,41 @@ func explainNames(e *env, l *lake.Lake, text string) {
 	}
 }
 
-// explainWindows says which scenarios, of one or all that the lake holds, have estimates from windows only.
-func explainWindows(e *env, l *lake.Lake, scenario string) error {
+// explainWindows says which scenarios, of one or all that the lake holds, were last estimated from windows, or as a
+// whole that hides the windows which a SELECT asks for.
+func explainWindows(e *env, l *lake.Lake, scenario, asked string) error {
 	ids, err := l.Scenarios()
 	for _, id := range ids {
-		if variant := l.Answer(id); err == nil && strings.Contains(variant, pipeline.SampledPart) &&
-			(scenario == "" || scenario == string(id)) {
-			_, err = fmt.Fprintf(e.stderr, "parsimon: scenario %s is estimated from windows of time (%s): question "+
-				"sampled_percentiles and tables windows and sampled_slowdowns have it; for all others estimate the whole, "+
-				"\"parsimon run\" without --within\n", id, variant)
+		if err != nil || scenario != "" && scenario != string(id) {
+			continue
+		}
+		variant, why := l.Answer(id), ""
+		ofWindows := strings.Contains(variant, pipeline.SampledPart)
+		others, failed := completeVariants(l, id, !ofWindows)
+		switch err = failed; {
+		case ofWindows && len(others) > 0:
+			why = fmt.Sprintf("the last run was of windows of time (%s); the whole is in the lake: --param scenario=%s@%s, or "+
+				"in SQL views such as slowdowns_all and column variant", variant, id, others[0])
+		case ofWindows:
+			why = fmt.Sprintf("it is estimated from windows of time (%s): question sampled_percentiles and tables windows and "+
+				"sampled_slowdowns have it; for all others estimate the whole, \"parsimon run\" without --within", variant)
+		case len(others) > 0 && (strings.Contains(asked, "windows") || strings.Contains(asked, "sampled_")):
+			why = fmt.Sprintf("the last run was of the whole (%s); its windows of time are in the lake: --param scenario=%s@%s, "+
+				"or in SQL views windows_all and sampled_slowdowns_all", variant, id, others[0])
+		}
+		if why != "" && err == nil {
+			_, err = fmt.Fprintf(e.stderr, "parsimon: scenario %s: %s\n", id, why)
 		}
 	}
 	return err
+}
+
+// completeVariants lists the complete estimates of a scenario from windows of time, or those of the whole.
+func completeVariants(l *lake.Lake, id lake.ScenarioID, ofWindows bool) ([]string, error) {
+	s, err := pipeline.ReadScenarioStatus(l, id, false)
+	return slices.DeleteFunc(s.Variants, func(name string) bool {
+		return strings.Contains(name, pipeline.SampledPart) != ofWindows
+	}), err
 }
 
 func isTerminal(w io.Writer) bool {

@@ -75,7 +75,11 @@ var runCommand = command{
 				case result.Stopped == sampled.Whole:
 					err = run.MakeAnswer()
 				default:
-					err = run.Executor().Session().SetAnswer(run.ID(), result.Variant)
+					session := run.Executor().Session()
+					err = session.SetAnswer(run.ID(), result.Variant)
+					if err == nil {
+						result.Whole, err = completeVariants(session.Lake, run.ID(), false)
+					}
 				}
 				if err != nil {
 					return err

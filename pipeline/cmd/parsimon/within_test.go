@@ -106,6 +106,14 @@ func TestWithinJSON(t *testing.T) {
 	mustFail(t, failure{exitUsage, "--by goes with --within", append(args[:7:7], "--by", "service")},
 		failure{exitFailed, "no flow is of service=nosuch", append(args, "--by", "service=nosuch")},
 		failure{exitUsage, "--within simulates windows packet by packet", append(args, "--estimator", "flow")})
+
+	// The whole and the windows are both in the lake: questions of either say where it is.
+	must(t, append(args[:7:7], "--estimator", "exact", "--quiet")...)
+	_, _, hint = parsimon(t, "query", "--lake", dir, "--sql", "SELECT * FROM windows")
+	contains(t, hint, "the last run was of the whole (exact)", "views windows_all", "@exact-sampled-")
+	contains(t, must(t, args...), "an estimate of the whole, too", "@exact asks")
+	_, _, hint = parsimon(t, "query", "slowdown_by_service", "--lake", dir)
+	contains(t, hint, "the whole is in the lake", "@exact,")
 }
 
 // failsGate runs a command that answers, and fails by a gate.
