@@ -8,7 +8,6 @@ import (
 
 	"github.com/apache/arrow/go/v17/arrow"
 
-	"parsimon/pipeline/internal/rows"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/lake/parquet"
 	"parsimon/schema"
@@ -19,7 +18,7 @@ import (
 // kept. Column cached of link_stats is left out: it says where a result is from.
 func RowDigest(t testing.TB, dir string, tables ...schema.Table) string {
 	t.Helper()
-	l := rows.Open(t, dir)
+	l := openLake(t, dir)
 	manifests, err := l.Manifests()
 	if err != nil {
 		t.Fatal(err)

@@ -18,7 +18,6 @@ import (
 
 	"parsimon/pipeline/cache"
 	"parsimon/pipeline/engine"
-	"parsimon/pipeline/internal/rows"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/lake/parquet"
 	"parsimon/pipeline/scenario"
@@ -213,10 +212,19 @@ func digestOf(t testing.TB, dir string, by stages.Estimator) string {
 	return RowDigest(t, dir, tables...)
 }
 
+func openLake(t testing.TB, dir string) *lake.Lake {
+	t.Helper()
+	l, err := lake.Open(dir, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
 // stateOf is the state of the one scenario of a lake, all bytes read.
 func stateOf(t testing.TB, dir string) (string, *Status) {
 	t.Helper()
-	status, err := ReadStatus(rows.Open(t, dir), true)
+	status, err := ReadStatus(openLake(t, dir), true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +255,7 @@ func unfinished(t testing.TB, dir string) {
 // spoil overwrites the first committed file of a table.
 func spoil(t testing.TB, dir string, p lake.Place, table schema.Table) string {
 	t.Helper()
-	m, found, err := rows.Open(t, dir).ReadManifest(p)
+	m, found, err := openLake(t, dir).ReadManifest(p)
 	if err != nil || !found {
 		t.Fatalf("%s: manifest %v, %v", p, found, err)
 	}
@@ -274,7 +282,7 @@ func paperScenario(topology, flows string) (*scenario.Scenario, error) {
 // textOf is every committed row of a table of a scenario and variant, one a line, in the order of the files.
 func textOf(t testing.TB, dir string, table schema.Table, id lake.ScenarioID, variant string) string {
 	t.Helper()
-	l := rows.Open(t, dir)
+	l := openLake(t, dir)
 	m, found, err := l.ReadManifest(lake.Place{Scenario: id, Variant: variant})
 	if err != nil || !found {
 		t.Fatalf("%s, %s: manifest %v, %v", id, variant, found, err)

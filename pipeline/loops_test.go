@@ -10,7 +10,6 @@ import (
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/internal/estimates"
 	"parsimon/pipeline/internal/fixture"
-	"parsimon/pipeline/internal/rows"
 	"parsimon/pipeline/scenario"
 	"parsimon/schema"
 	"parsimon/stages"
@@ -53,15 +52,15 @@ func TestClosedLoops(t *testing.T) {
   FROM flows AS f LEFT JOIN dependencies AS d USING (flow_id) LEFT JOIN e AS p ON p.flow_id = d.after_flow_id GROUP BY f.flow_id)
 SELECT count(*) FILTER (want <> start_ns), count(*), (SELECT count(*) FROM slowdowns AS s JOIN e USING (flow_id, start_ns))
 FROM w JOIN e USING (flow_id)`
-	if got := rows.Ask(t, dir, wrong); got != "[0 8 6]" {
+	if got := estimates.Ask(t, dir, wrong); got != "[0 8 6]" {
 		t.Errorf("wrong starts, flows, and slowdowns with these starts: %s", got)
 	}
-	open := rows.Ask(t, dir, `SELECT string_agg(concat_ws(',', flow_id, src, dst, size_bytes, start_ns), chr(10) ORDER BY start_ns) FROM slowdowns`)
+	open := estimates.Ask(t, dir, `SELECT string_agg(concat_ws(',', flow_id, src, dst, size_bytes, start_ns), chr(10) ORDER BY start_ns) FROM slowdowns`)
 	fixture.WriteFile(t, file, "flow_id,src,dst,size_bytes,start_ns\n"+strings.Trim(open, "[]")+"\n")
 	other := t.TempDir()
 	estimates.Of(t, other, estimates.Trace(t, network, file), pipeline.Variant{Estimator: stages.WholeNetwork}, pipeline.Settings{})
 	fcts := "SELECT string_agg(concat_ws(' ', flow_id, start_ns, fct_ns), ',' ORDER BY flow_id) FROM slowdowns"
-	if a, b := rows.Ask(t, dir, fcts), rows.Ask(t, other, fcts); a != b {
+	if a, b := estimates.Ask(t, dir, fcts), estimates.Ask(t, other, fcts); a != b {
 		t.Errorf("closed %s\nopen %s", a, b)
 	}
 	e, err := pipeline.Derive(t.Context(), dir, "", scenario.Changes{FoundStarts: true}, pipeline.Variant{Estimator: stages.Flow},
@@ -75,7 +74,7 @@ FROM w JOIN e USING (flow_id)`
 	}
 	agree := `SELECT count(*), count(*) FILTER (s.start_ns <> e.start_ns OR s.size_bytes <> e.size_bytes), max(abs(s.fct_ns / e.fct_ns - 1)) < 0.2
 FROM slowdowns_all AS s JOIN exact_fcts AS e USING (flow_id) WHERE s.variant = 'flow-2'`
-	if got := rows.Ask(t, dir, agree); got != "[6 0 true]" {
+	if got := estimates.Ask(t, dir, agree); got != "[6 0 true]" {
 		t.Errorf("flows that start when exact found, of them with other starts, FCTs near those of exact: %s", got)
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"parsimon/pipeline"
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/internal/estimates"
-	"parsimon/pipeline/internal/rows"
 	"parsimon/pipeline/scenario"
 	"parsimon/schema"
 	"parsimon/schema/columns"
@@ -61,10 +60,10 @@ func TestMoves(t *testing.T) {
 			e := estimates.Of(t, dir, movingScenario(t, c.text), pipeline.Variant{Auto: true},
 				pipeline.Settings{Settings: engine.Settings{Workers: workers}})
 			digests[pipeline.RowDigest(t, dir, schema.ExactFCTs, schema.ExactHops, schema.Slowdowns, schema.LinkStats, schema.LinkSlots)] = true
-			if got := rows.Ask(t, dir, sent); got != c.want || e.Variant().Estimator != stages.WholeNetwork {
+			if got := estimates.Ask(t, dir, sent); got != c.want || e.Variant().Estimator != stages.WholeNetwork {
 				t.Errorf("%+v: %s, want %s (%s)", c.text, got, c.want, e.Variant())
 			}
-			ids, rowsOf = string(e.ID()), rows.Ask(t, dir, "SELECT string_agg(fct_ns, ' ' ORDER BY flow_id) FROM slowdowns")
+			ids, rowsOf = string(e.ID()), estimates.Ask(t, dir, "SELECT string_agg(fct_ns, ' ' ORDER BY flow_id) FROM slowdowns")
 		}
 		if len(digests) != 1 {
 			t.Errorf("%+v: tables differ by workers", c.text)
@@ -139,7 +138,7 @@ func TestMovesOfJobsAndTCP(t *testing.T) {
 	for s, want := range map[*scenario.Scenario]string{jobs: "[3552 true false]", tcp: "[553 true true]"} {
 		dir := t.TempDir()
 		estimates.Of(t, dir, s, pipeline.Variant{Auto: true}, pipeline.Settings{})
-		got := rows.Ask(t, dir, "SELECT count(*), sum(reordered) > 0, sum(retransmissions) > 0 FROM slowdowns")
+		got := estimates.Ask(t, dir, "SELECT count(*), sum(reordered) > 0, sum(retransmissions) > 0 FROM slowdowns")
 		if got != want {
 			t.Errorf("%s: %s, want %s", s.Name, got, want)
 		}
@@ -186,10 +185,10 @@ func TestRoutesOfFiles(t *testing.T) {
 		"ON n.scenario = h.scenario AND n.node_id = l.dst_node WHERE n.name LIKE '%fabric1'"
 	for _, v := range []pipeline.Variant{{Estimator: stages.Independent, Passes: 1}, {Estimator: stages.WholeNetwork}} {
 		e := estimates.Of(t, dir, movingScenario(t, moves.Text{Routes: routes}), v, pipeline.Settings{})
-		if got := rows.Ask(t, dir, at1); got != "[0 0]" {
+		if got := estimates.Ask(t, dir, at1); got != "[0 0]" {
 			t.Errorf("%s: hops and flows over the other plane: %s", v, got)
 		}
-		if got := rows.Ask(t, dir, "SELECT count(*) FROM slowdowns WHERE variant = '"+e.Variant().String()+"'"); got != "[553]" {
+		if got := estimates.Ask(t, dir, "SELECT count(*) FROM slowdowns WHERE variant = '"+e.Variant().String()+"'"); got != "[553]" {
 			t.Errorf("%s: %s flows", v, got)
 		}
 	}

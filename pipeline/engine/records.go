@@ -4,10 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
+	"strconv"
 
 	"parsimon/pipeline/lake"
 	"parsimon/schema"
+	"parsimon/schema/names"
 )
 
 // A Record says that a task is done.
@@ -161,7 +162,9 @@ func missing(l *lake.Lake, r Records) (text, shards string) {
 			tasks = append(tasks, n+1)
 		}
 	}
-	text = fmt.Sprintf("%d of %d tasks are not done (%s)", len(tasks), len(r.Done), ranges(tasks))
+	const most = 12 // tasks, or shards, that are named
+	text = fmt.Sprintf("%d of %d tasks are not done (%s)", len(tasks), len(r.Done),
+		names.Listed(names.Of(tasks, strconv.Itoa), most))
 	var count int
 	ok, err := l.ReadState(r.Stage.StatePath(shardsState), &count)
 	if err != nil || !ok || count < 1 || count > maxShards {
@@ -173,27 +176,5 @@ func missing(l *lake.Lake, r Records) (text, shards string) {
 		of = append(of, shard[n-1])
 	}
 	slices.Sort(of)
-	return text, fmt.Sprintf("%s/%d", ranges(slices.Compact(of)), count)
-}
-
-// ranges writes ascending numbers as "0, 3-5, 9"; at most twelve such pieces.
-func ranges(numbers []int) string {
-	const most = 12
-	var pieces []string
-	for i := 0; i < len(numbers); {
-		j := i
-		for j+1 < len(numbers) && numbers[j+1] == numbers[j]+1 {
-			j++
-		}
-		piece := fmt.Sprint(numbers[i])
-		if j > i {
-			piece += fmt.Sprintf("-%d", numbers[j])
-		}
-		pieces = append(pieces, piece)
-		i = j + 1
-	}
-	if len(pieces) > most {
-		pieces = append(pieces[:most], "…")
-	}
-	return strings.Join(pieces, ", ")
+	return text, fmt.Sprintf("%s/%d", names.Listed(names.Of(slices.Compact(of), strconv.Itoa), most), count)
 }

@@ -104,15 +104,6 @@ func TestParseShard(t *testing.T) {
 	}
 }
 
-func TestRanges(t *testing.T) {
-	for want, numbers := range map[string][]int{"": nil, "7": {7}, "0-1": {0, 1}, "0, 3-5, 9": {0, 3, 4, 5, 9},
-		"0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, …": {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26}} {
-		if got := ranges(numbers); got != want {
-			t.Errorf("%v: %q", numbers, got)
-		}
-	}
-}
-
 // A shared executor, of one of several processes.
 func shared(t testing.TB, l *lake.Lake, s Settings, choose choice, do func(e *Executor) error) error {
 	t.Helper()

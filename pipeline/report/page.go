@@ -217,7 +217,7 @@ type figureChart struct {
 	Head     []string
 	Rows     [][]string
 	More     int // rows that are left out
-	spec     []byte
+	spec     json.RawMessage
 }
 
 // plan lists all sections and the charts that they may have, in the order of the page.
@@ -296,12 +296,18 @@ func (c *content) outline() ([]section, error) {
 				f.Caption, f.Wide = q.Question, true
 				f.fill(c.answers[f.ID])
 			} else {
-				chart, err := queries.GetChart(f.ID)
-				if err != nil {
-					return nil, err
+				f.spec = queries.Chart(f.ID)
+				var says struct {
+					Description string
+					Params      []struct{ Name string }
 				}
-				f.Caption, f.Filtered, f.spec = chart.Caption, chart.Filtered, chart.Spec
-				f.Zooms = strings.Contains(string(chart.Spec), `"scales"`)
+				if err := json.Unmarshal(f.spec, &says); err != nil {
+					return nil, fmt.Errorf("chart %s: %w", f.ID, err)
+				}
+				f.Caption, f.Zooms = says.Description, strings.Contains(string(f.spec), `"scales"`)
+				for _, p := range says.Params {
+					f.Filtered = f.Filtered || p.Name == "service"
+				}
 			}
 			if f.ID == "parameter_sweep" {
 				f.Table = "parameter_sweep_runs"

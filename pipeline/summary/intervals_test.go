@@ -10,7 +10,6 @@ import (
 	"parsimon/pipeline"
 	"parsimon/pipeline/internal/estimates"
 	"parsimon/pipeline/internal/fixture"
-	"parsimon/pipeline/internal/rows"
 	"parsimon/pipeline/lake/parquet"
 	"parsimon/schema/sizebin"
 	"parsimon/stages"
@@ -46,22 +45,22 @@ func TestIntervalsOfARun(t *testing.T) {
 		run := estimates.Of(t, dir, estimates.Trace(t, network, flows), v, pipeline.Settings{})
 		where := " WHERE variant = '" + v.String() + "'"
 		// All flows and those of three services, in five bins or those that have flows, and two virtual networks.
-		if got := rows.Ask(t, dir, "SELECT count(DISTINCT service), count(DISTINCT vnet), count(*) FILTER (WHERE service IS NULL AND vnet IS NULL AND size_bin = 'all') FROM intervals"+where); got != "[3 2 4]" {
+		if got := estimates.Ask(t, dir, "SELECT count(DISTINCT service), count(DISTINCT vnet), count(*) FILTER (WHERE service IS NULL AND vnet IS NULL AND size_bin = 'all') FROM intervals"+where); got != "[3 2 4]" {
 			t.Errorf("%s: intervals has %s", v, got)
 		}
 		for _, view := range []string{"slowdown_by_size", "slowdown_by_service", "slowdown_by_service_size", "slowdown_by_vnet", "slowdown_by_service_vnet"} {
-			got := rows.Ask(t, dir, `SELECT count(*) > 1, bool_and(p50_slowdown BETWEEN p50_lo / 1.002 AND p50_hi * 1.002), bool_and(p90_slowdown BETWEEN p90_lo / 1.002 AND p90_hi * 1.002),
+			got := estimates.Ask(t, dir, `SELECT count(*) > 1, bool_and(p50_slowdown BETWEEN p50_lo / 1.002 AND p50_hi * 1.002), bool_and(p90_slowdown BETWEEN p90_lo / 1.002 AND p90_hi * 1.002),
 				bool_and(p999_hi <= max_slowdown * 1.6), bool_or(warning LIKE '%flows beyond it%') FROM `+view+where)
 			if got != "[true true true true true]" {
 				t.Errorf("%s: %s gives %s", v, view, got)
 			}
 		}
 		parts := "SELECT count(method_error), bool_and(lo <= workload_lo AND workload_hi <= hi AND method_error >= 0) FROM intervals" + where
-		if got := rows.Ask(t, dir, parts); (got == "[0 <nil>]") != (v.Estimator == stages.Independent) || strings.Contains(got, "false") {
+		if got := estimates.Ask(t, dir, parts); (got == "[0 <nil>]") != (v.Estimator == stages.Independent) || strings.Contains(got, "false") {
 			t.Errorf("%s: parts of intervals: %s", v, got)
 		}
 		onePass := v.Passes == 1
-		if got := rows.Ask(t, dir, "SELECT count(*) FROM warnings"+where+" AND kind = 'unsettled' AND warning LIKE 'one pass only%'"); got != map[bool]string{true: "[1]", false: "[0]"}[onePass] {
+		if got := estimates.Ask(t, dir, "SELECT count(*) FROM warnings"+where+" AND kind = 'unsettled' AND warning LIKE 'one pass only%'"); got != map[bool]string{true: "[1]", false: "[0]"}[onePass] {
 			t.Errorf("%s: %s warnings of a single pass", v, got)
 		}
 		var summary strings.Builder
@@ -79,10 +78,10 @@ func TestIntervalsOfARun(t *testing.T) {
 	for _, b := range sizebin.Bins() {
 		bins = append(bins, fmt.Sprintf("%s %d %d", b.Name, b.MinBytes, b.MaxBytes))
 	}
-	if got := rows.Ask(t, dir, "SELECT string_agg(size_bin || ' ' || size_min_bytes || ' ' || size_max_bytes, ', ' ORDER BY bin) FROM size_bins WHERE size_bin <> '"+sizebin.All+"'"); got != "["+strings.Join(bins, ", ")+"]" {
+	if got := estimates.Ask(t, dir, "SELECT string_agg(size_bin || ' ' || size_min_bytes || ' ' || size_max_bytes, ', ' ORDER BY bin) FROM size_bins WHERE size_bin <> '"+sizebin.All+"'"); got != "["+strings.Join(bins, ", ")+"]" {
 		t.Errorf("size_bins has %s, the stages have %q", got, bins)
 	}
-	status, err := pipeline.ReadStatus(rows.Open(t, dir), true)
+	status, err := pipeline.ReadStatus(estimates.Open(t, dir), true)
 	if err != nil || status.Scenarios[0].State != pipeline.StateComplete {
 		t.Errorf("status %+v, %v", status, err)
 	}
@@ -109,12 +108,12 @@ func TestOverloadIsNamed(t *testing.T) {
 	dir := t.TempDir()
 	run := estimates.Of(t, dir, estimates.Trace(t, network, file), flow(pipeline.MaxPasses), pipeline.Settings{})
 	uplinks := "SELECT count(*) FROM warnings JOIN links USING (scenario, link_id) WHERE kind = 'overload' AND src_node < 8"
-	if got := rows.Ask(t, dir, uplinks); got != "[8]" {
+	if got := estimates.Ask(t, dir, uplinks); got != "[8]" {
 		t.Errorf("%s overloaded uplinks of 8", got)
 	}
 	var summary strings.Builder
 	write(t, &summary, run)
-	overloaded := rows.Ask(t, dir, "SELECT count(*) FROM warnings WHERE kind = 'overload'")
+	overloaded := estimates.Ask(t, dir, "SELECT count(*) FROM warnings WHERE kind = 'overload'")
 	if got := strings.Count(summary.String(), "warning: overload: "); got != 1 ||
 		!strings.Contains(summary.String(), "(the largest of "+strings.Trim(overloaded, "[]")+"; parsimon query --lake ") {
 		t.Errorf("the summary has %d lines about %s overloaded links:\n%s", got, overloaded, summary.String())

@@ -10,7 +10,6 @@ import (
 	"parsimon/pipeline"
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/internal/estimates"
-	"parsimon/pipeline/internal/rows"
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/summary"
 	"parsimon/schema"
@@ -54,7 +53,7 @@ func TestJobs(t *testing.T) {
 	run(other, 2)
 	for _, table := range []schema.Table{schema.Flows, schema.Dependencies, schema.JobFlows, schema.ExactFCTs, schema.Slowdowns} {
 		digest := "SELECT count(*) > 0, bit_xor(hash(t)) FROM " + table.Name + " AS t"
-		if one, two := rows.Ask(t, dir, digest), rows.Ask(t, other, digest); one != two || !strings.HasPrefix(one, "[true") {
+		if one, two := estimates.Ask(t, dir, digest), estimates.Ask(t, other, digest); one != two || !strings.HasPrefix(one, "[true") {
 			t.Errorf("%s differs by workers: %s, %s", table.Name, one, two)
 		}
 	}
@@ -66,7 +65,7 @@ func TestJobs(t *testing.T) {
 		for _, ns := range j.Iterations {
 			sum += ns
 		}
-		path := rows.Ask(t, dir, fmt.Sprintf("SELECT sum(waited_ns + ideal_ns + delay_ns) FROM job_critical_path WHERE job = '%s'", j.Name))
+		path := estimates.Ask(t, dir, fmt.Sprintf("SELECT sum(waited_ns + ideal_ns + delay_ns) FROM job_critical_path WHERE job = '%s'", j.Name))
 		if sum != j.CompletionNS || path != fmt.Sprintf("[%d]", sum) {
 			t.Errorf("job %+v: iterations of %d ns, critical path of %s", j, sum, path)
 		}
@@ -74,12 +73,12 @@ func TestJobs(t *testing.T) {
 	wrong := `SELECT count(*) FILTER (j.flow_id IS NULL), count(*) FILTER (f.service <> j.job),
   (SELECT count(*) FROM (SELECT start_ns, lag(start_ns) OVER (ORDER BY file_row) AS before FROM (SELECT start_ns, row_number() OVER () AS file_row FROM flows)) WHERE start_ns < before)
 FROM flows AS f LEFT JOIN job_flows AS j USING (flow_id) WHERE f.service <> 'web'`
-	if got := rows.Ask(t, dir, wrong); got != "[0 0 0]" {
+	if got := estimates.Ask(t, dir, wrong); got != "[0 0 0]" {
 		t.Errorf("flows of jobs without a part, of another service, out of order: %s", got)
 	}
 	// 4 ranks, 6 rounds, 3 iterations; 2 × 2 ranks: 8 micro-batches sent on, 4 layers a stage with 2 ranks and 2 rounds
 	want := "[72 16 32]"
-	got := rows.Ask(t, dir, `SELECT count(*) FILTER (kind = 'all-reduce'), count(*) FILTER (kind = 'activations'), count(*) FILTER (kind = 'gradients') FROM job_flows`)
+	got := estimates.Ask(t, dir, `SELECT count(*) FILTER (kind = 'all-reduce'), count(*) FILTER (kind = 'activations'), count(*) FILTER (kind = 'gradients') FROM job_flows`)
 	if got != want {
 		t.Errorf("flows by kind: %s, want %s", got, want)
 	}

@@ -14,7 +14,6 @@ import (
 	"parsimon/pipeline"
 	"parsimon/pipeline/cache"
 	"parsimon/pipeline/internal/estimates"
-	"parsimon/pipeline/internal/rows"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/lake/parquet"
 	"parsimon/pipeline/scenario"
@@ -37,7 +36,7 @@ func settings(t testing.TB, by stages.Estimator) Settings {
 // opened opens an estimate of a scenario for reading; of the one last worked on if the scenario is empty.
 func opened(t testing.TB, dir, scenario string, v pipeline.Variant) *pipeline.Estimation {
 	t.Helper()
-	model, err := pipeline.OpenModel(rows.Open(t, dir), scenario)
+	model, err := pipeline.OpenModel(estimates.Open(t, dir), scenario)
 	if err != nil {
 		t.Fatal(err)
 	}

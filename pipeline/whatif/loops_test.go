@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"parsimon/pipeline"
-	"parsimon/pipeline/internal/rows"
+	"parsimon/pipeline/internal/estimates"
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/text"
 	"parsimon/stages"
@@ -95,7 +95,7 @@ transport: {window: 30KB}
 	// ACKs of the other direction take their part, though hosts compute in between.
 	acks := `SELECT count(*), count(*) FILTER (e.slowdown > 1.03), count(*) FILTER (abs(s.slowdown / e.slowdown - 1) < 0.02)
 FROM slowdowns_all AS s JOIN exact_fcts AS e USING (flow_id) WHERE s.variant = 'flow-2' AND e.scenario = '` + base + "'"
-	if got := rows.Ask(t, o.Lake, acks); got != "[12 12 12]" {
+	if got := estimates.Ask(t, o.Lake, acks); got != "[12 12 12]" {
 		t.Errorf("flows, slow ones by exact, and those whose slowdown flow finds: %s", got)
 	}
 	_, err = Compare(t.Context(), open.Lake, Side{Scenario: base}, Side{Scenario: string(open.ID())},
@@ -126,7 +126,7 @@ workload:
 		t.Fatalf("%+v, %v: want iterations of j without those of k on the same host", w, err)
 	}
 	other := opened(t, o.Lake, w.Other.Scenario, o.Variant)
-	if got := rows.Ask(t, other.Lake.Path(), `SELECT min(src), max(src), count(*) FROM flows WHERE service = 'j' AND scenario = '`+w.Other.Scenario+"'"); got != "[4 5 13]" {
+	if got := estimates.Ask(t, other.Lake.Path(), `SELECT min(src), max(src), count(*) FROM flows WHERE service = 'j' AND scenario = '`+w.Other.Scenario+"'"); got != "[4 5 13]" {
 		t.Errorf("hosts and flows of the job: %s", got)
 	}
 	if _, err := WhatIf(t.Context(), base, do(t, "move=l=2"), o, CompareOptions{}); err == nil ||

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"parsimon/pipeline/internal/estimates"
 	"parsimon/pipeline/internal/fixture"
-	"parsimon/pipeline/internal/rows"
 	"parsimon/pipeline/scenario"
 	"parsimon/stages"
 )
@@ -90,7 +90,7 @@ func TestSweepParameters(t *testing.T) {
 			}
 		}
 		want := fmt.Sprint([]any{2, 300, []float64{0.2, 0.4}[i], r.P99, r.Exact[0]})
-		got := rows.Ask(t, o.Lake, `SELECT count(*), max(value_number) FILTER (parameter = 'workload.flows_count')::BIGINT,
+		got := estimates.Ask(t, o.Lake, `SELECT count(*), max(value_number) FILTER (parameter = 'workload.flows_count')::BIGINT,
 			max(value_number) FILTER (parameter = 'load.max'), min(p99_slowdown), min(p50_exact)
 			FROM sweep_runs WHERE scenario = '`+r.ScenarioID+"' AND settings = 'workload.flows_count=300, load.max="+load+"'")
 		if got != want {

@@ -11,8 +11,8 @@ import (
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/engine"
+	"parsimon/pipeline/internal/estimates"
 	"parsimon/pipeline/internal/fixture"
-	"parsimon/pipeline/internal/rows"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
 	"parsimon/stages"
@@ -63,7 +63,7 @@ func TestSweep(t *testing.T) {
 			}
 		}
 	}
-	ids, err := rows.Open(t, o.Lake).Scenarios()
+	ids, err := estimates.Open(t, o.Lake).Scenarios()
 	if err != nil || len(ids) > 3 || !strings.Contains(fmt.Sprint(ids), mine.Other.Scenario) {
 		t.Errorf("scenarios left: %v, %v", ids, err)
 	}
@@ -94,7 +94,7 @@ func TestSweep(t *testing.T) {
 	if _, err = RunSweep(ctx, base, SweepPlan{Tier: "pod0-fabric0:plane0-spine0", Quantile: 0.99}, o); err != nil {
 		t.Fatal(err)
 	}
-	user, err := pipeline.ReadScenarioStatus(rows.Open(t, o.Lake), lake.ScenarioID(mine.Other.Scenario), false)
+	user, err := pipeline.ReadScenarioStatus(estimates.Open(t, o.Lake), lake.ScenarioID(mine.Other.Scenario), false)
 	if err != nil || user.State != pipeline.StateComplete {
 		t.Errorf("the user's what-if of a cable of the sweep is %s, %v", user.State, err)
 	}

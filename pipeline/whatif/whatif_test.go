@@ -14,8 +14,8 @@ import (
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/gate"
+	"parsimon/pipeline/internal/estimates"
 	"parsimon/pipeline/internal/fixture"
-	"parsimon/pipeline/internal/rows"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
 	"parsimon/schema"
@@ -106,7 +106,7 @@ func TestAddedCable(t *testing.T) {
 			t.Fatal(err)
 		}
 		made[i] = opened(t, o.Lake, w.Other.Scenario, o.Variant)
-		got := rows.Ask(t, o.Lake, "SELECT count(DISTINCT link_id) FROM link_stats WHERE flows > 0 AND scenario = '"+
+		got := estimates.Ask(t, o.Lake, "SELECT count(DISTINCT link_id) FROM link_stats WHERE flows > 0 AND scenario = '"+
 			w.Other.Scenario+"' AND link_id >= (SELECT count(*) FROM links WHERE scenario = '"+base+"')")
 		if got != "[2]" {
 			t.Errorf("%s added links carry flows", got)
@@ -244,7 +244,7 @@ func TestCompareRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := rows.Open(t, o.Lake)
+	l := estimates.Open(t, o.Lake)
 	a, b := Side{Scenario: base}, Side{Scenario: string(other.ID())}
 	if _, err := Compare(t.Context(), l, a, b, CompareOptions{}); !errors.Is(err, ErrDifferentWays) {
 		t.Errorf("different ways: %v", err)
