@@ -92,17 +92,9 @@ type ParameterRun struct {
 	ScenarioID string            `json:"scenario_id"`
 	Variant    string            `json:"variant"`
 	Settings   map[string]string `json:"settings"`
-	Flows      int64             `json:"flows"`
-	P50        float64           `json:"p50"`
-	P90        float64           `json:"p90"`
-	P99        float64           `json:"p99"`
-	P999       float64           `json:"p999"`
-	P99Lo      *float64          `json:"p99_lo"` // 95% interval of P99; nil: not known
-	P99Hi      *float64          `json:"p99_hi"`
-	P50FCT     float64           `json:"p50_fct_ms"`
-	P99FCT     float64           `json:"p99_fct_ms"`
-	Exact      []float64         `json:"exact,omitempty"` // the same percentiles of the whole-network simulation
-	Until      *gate.Verdict     `json:"until,omitempty"` // of condition Until: it is true if Failed
+	summary.PercentilesResult
+	Exact []float64     `json:"exact,omitempty"` // the same percentiles of the whole-network simulation
+	Until *gate.Verdict `json:"until,omitempty"` // of condition Until: it is true if Failed
 	// Jobs are there if flows wait for others.
 	Jobs    []summary.JobResult `json:"jobs,omitempty"`
 	Seconds float64             `json:"seconds"`
@@ -272,10 +264,8 @@ func (p *Parameters) run(ctx context.Context, i int, plan ParameterPlan, o Setti
 	if err != nil {
 		return false, err
 	}
-	of := r.Percentiles[len(r.Percentiles)-1] // all flows
-	run.ScenarioID, run.Variant, run.Flows, run.Jobs = r.ScenarioID, r.Variant, of.Flows, r.Jobs
-	run.P50, run.P90, run.P99, run.P999 = of.P50, of.P90, of.P99, of.P999
-	run.P50FCT, run.P99FCT, run.P99Lo, run.P99Hi = *of.P50FCT, *of.P99FCT, of.P99Lo, of.P99Hi
+	run.ScenarioID, run.Variant, run.Jobs = r.ScenarioID, r.Variant, r.Jobs
+	run.PercentilesResult = r.Percentiles[len(r.Percentiles)-1] // of all flows
 	if plan.Exact {
 		if err := e.Exact(ctx); err != nil {
 			return false, err
@@ -300,7 +290,7 @@ func (p *Parameters) publish(e *pipeline.Estimation, i int) error {
 			"sweep": p.Name, "settings": p.SettingsOf(i), "parameter": a.Key, "value": run.Settings[a.Key],
 			"value_number": numberOf(run.Settings[a.Key]), "flows": run.Flows, "seconds": run.Seconds,
 			"p50_slowdown": run.P50, "p90_slowdown": run.P90, "p99_slowdown": run.P99, "p999_slowdown": run.P999,
-			"p50_fct_ns": run.P50FCT * 1e6, "p99_fct_ns": run.P99FCT * 1e6,
+			"p50_fct_ns": *run.P50FCT * 1e6, "p99_fct_ns": *run.P99FCT * 1e6,
 		}
 		for q, x := range run.Exact { // nil: not simulated
 			row[[]string{"p50_exact", "p90_exact", "p99_exact", "p999_exact"}[q]] = x
@@ -358,7 +348,7 @@ func (p *Parameters) Text() *text.Answer {
 		if mixed {
 			row = append(row, r.Variant)
 		}
-		for _, x := range []*float64{&r.P50, &r.P90, &r.P99, r.P99Lo, r.P99Hi, &r.P999, &r.P50FCT, &r.P99FCT} {
+		for _, x := range []*float64{&r.P50, &r.P90, &r.P99, r.P99Lo, r.P99Hi, &r.P999, r.P50FCT, r.P99FCT} {
 			if x == nil {
 				row = append(row, nil)
 				continue

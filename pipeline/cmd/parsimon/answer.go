@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -76,10 +77,8 @@ func (e *env) declareGates(f *pflag.FlagSet, base bool) {
 // node_exporter reads it. Every metric is a gauge about the last command.
 type metrics struct {
 	file    string
-	job     string // a label of all
-	lines   map[string][]string
-	known   map[string]bool // the lines without their values
-	order   []string        // of the keys of lines
+	job     string                        // a label of all
+	samples map[string]map[string]float64 // by the name of the metric and by series
 	started time.Time
 }
 
@@ -119,19 +118,19 @@ func (m *metrics) add(name string, value float64, labels ...string) {
 	if m.file == "" {
 		return
 	}
-	if m.lines == nil {
-		m.lines, m.known = map[string][]string{}, map[string]bool{}
+	if m.samples == nil {
+		m.samples = map[string]map[string]float64{}
 	}
-	if m.lines[name] == nil {
-		m.order = append(m.order, name)
+	if m.samples[name] == nil {
+		m.samples[name] = map[string]float64{}
 	}
 	text, escape := "", strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 	for label := range slices.Chunk(append([]string{"job", m.job}, labels...), 2) {
 		text += "," + label[0] + `="` + escape.Replace(label[1]) + `"`
 	}
-	if series := fmt.Sprintf("parsimon_%s{%s}", name, text[1:]); !m.known[series] {
-		m.lines[name] = append(m.lines[name], series+" "+plainFloat(value)+"\n")
-		m.known[series] = true
+	series := fmt.Sprintf("parsimon_%s{%s}", name, text[1:])
+	if _, known := m.samples[name][series]; !known {
+		m.samples[name][series] = value
 	}
 }
 
@@ -242,15 +241,14 @@ func (m *metrics) write(command string, code int) error {
 	m.add("seconds", time.Since(m.started).Seconds(), of...)
 	m.add("peak_memory_bytes", float64(engine.PeakBytes()), of...)
 	m.add("end_time_seconds", float64(time.Now().UnixMilli())/1e3, of...)
-	err := writeOutput(m.file, func(w io.Writer) (err error) {
-		for _, name := range m.order {
-			if err == nil {
-				_, err = fmt.Fprintf(w, "# HELP parsimon_%[1]s %[2]s\n# TYPE parsimon_%[1]s gauge\n%[3]s",
-					name, metricHelp[name], strings.Join(m.lines[name], ""))
-			}
+	var text strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(m.samples)) {
+		fmt.Fprintf(&text, "# HELP parsimon_%[1]s %[2]s\n# TYPE parsimon_%[1]s gauge\n", name, metricHelp[name])
+		for _, series := range slices.Sorted(maps.Keys(m.samples[name])) {
+			text.WriteString(series + " " + plainFloat(m.samples[name][series]) + "\n")
 		}
-		return err
-	})
+	}
+	err := writeOutput(m.file, func(w io.Writer) error { _, err := io.WriteString(w, text.String()); return err })
 	if err != nil {
 		return fmt.Errorf("--metrics-file: %w", err)
 	}

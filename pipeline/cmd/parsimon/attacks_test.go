@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -138,9 +138,9 @@ func TestMetricsAreReadable(t *testing.T) {
 	m.about()
 	m.add("gate_failed", 0, "condition", "x > \"1\"\n")
 	m.add("gate_failed", 0, "condition", "x > \"1\"\n")
-	want := []string{"parsimon_gate_failed{job=\"a\t\\\"é\\\\\",condition=\"x > \\\"1\\\"\\n\"} 0\n"}
-	if got := m.lines["gate_failed"]; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
+	want := map[string]float64{"parsimon_gate_failed{job=\"a\t\\\"é\\\\\",condition=\"x > \\\"1\\\"\\n\"}": 0}
+	if got := m.samples["gate_failed"]; !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 
