@@ -3,7 +3,6 @@ package pipeline
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -22,9 +21,6 @@ import (
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/schema/names"
-	"parsimon/simkernel"
-	"parsimon/simkernel/network"
-	"parsimon/stages"
 	"parsimon/stages/moves"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/format"
@@ -32,25 +28,20 @@ import (
 
 // A Spec is the record of a scenario that the lake keeps beside its tables: every stage can run from the lake alone.
 type Spec struct {
-	ScenarioID       lake.ScenarioID  `json:"scenario_id"`
-	Name             string           `json:"name"`
-	Seed             uint64           `json:"seed"`
-	Params           simkernel.Params `json:"params"`
-	AllowUnreachable bool             `json:"allow_unreachable"`
-	MaxRejects       float64          `json:"max_rejects"`
-	MaxLoad          float64          `json:"max_load"` // 0 for traces
-	Canonical        json.RawMessage  `json:"canonical"`
-	Windows          *WindowsSpec     `json:"windows,omitempty"` // of a scenario of windows of another
+	ScenarioID       lake.ScenarioID `json:"scenario_id"`
+	Name             string          `json:"name"`
+	Seed             uint64          `json:"seed"`
+	AllowUnreachable bool            `json:"allow_unreachable"`
+	MaxRejects       float64         `json:"max_rejects"`
+	MaxLoad          float64         `json:"max_load"` // 0 for traces
+	scenario.Settled
+	Windows *WindowsSpec `json:"windows,omitempty"` // of a scenario of windows of another
 	// Aliases are names under which the scenario was asked for later. Name is the first one, as in table scenarios.
 	Aliases []string `json:"aliases,omitempty"`
 	// Named says when a user last gave the scenario a name: of several of one name, the newest is meant.
 	Named map[string]time.Time `json:"named,omitempty"`
-	// Switches are the buffers of the scenario's switches; zero: unlimited.
-	Switches network.BufferParams  `json:"switches,omitzero"`
-	Classes  []stages.TrafficClass `json:"classes,omitempty"` // the queues of ports; nil: one
 	// FoundStarts says that the flows start when they did in a simulation of the whole network (Changes.FoundStarts).
-	FoundStarts bool         `json:"found_starts,omitempty"`
-	Moves       *moves.Moves `json:"moves,omitempty"` // how paths move; nil: each flow has one, by ECMP
+	FoundStarts bool `json:"found_starts,omitempty"`
 }
 
 // A Model is a scenario of a lake, ready to be estimated.
@@ -257,9 +248,7 @@ func change(dir, base string, c *scenario.Changes) (from, changed *Model, applie
 	if applied, err = c.Apply(from.Network, spec.Canonical, spec.Seed, spec.Params); err != nil {
 		return nil, nil, nil, fmt.Errorf("scenario %s (%s): %w", from.ID(), spec.Name, err)
 	}
-	spec.Aliases, spec.Moves, spec.Params, spec.Switches = nil, applied.Moves, applied.Params, applied.Switches
-	spec.Classes = applied.Classes
-	spec.Canonical, spec.ScenarioID = applied.Canonical, lake.ScenarioID(scenario.IDOf(applied.Canonical))
+	spec.Aliases, spec.Settled, spec.ScenarioID = nil, *applied.Settled, lake.ScenarioID(scenario.IDOf(applied.Canonical))
 	spec.AllowUnreachable = spec.AllowUnreachable || c.AllowUnreachable
 	spec.FoundStarts = spec.FoundStarts || c.FoundStarts
 	spec.Name = cmp.Or(c.Name, spec.Name+", "+strings.Join(applied.Said, ", "))
@@ -332,27 +321,15 @@ func Begin(ctx context.Context, dir string, s *scenario.Scenario, v Variant, o S
 
 // modelOf is the model of a scenario, in no lake.
 func modelOf(s *scenario.Scenario) (*Model, error) {
-	n, err := s.Network()
+	settled, err := s.Settle()
 	if err != nil {
 		return nil, err
 	}
-	canonical, err := s.Canonical()
-	if err != nil {
-		return nil, err
-	}
-	spec := Spec{
-		ScenarioID: lake.ScenarioID(scenario.IDOf(canonical)), Name: s.Name, Seed: s.Seed, Params: s.Params(),
-		AllowUnreachable: s.AllowUnreachable, MaxRejects: s.MaxRejects, MaxLoad: s.MaxLoad(), Canonical: canonical,
+	m, err := newModel(nil, Spec{
+		ScenarioID: lake.ScenarioID(scenario.IDOf(settled.Canonical)), Name: s.Name, Seed: s.Seed, Settled: *settled,
+		AllowUnreachable: s.AllowUnreachable, MaxRejects: s.MaxRejects, MaxLoad: s.MaxLoad(),
 		Named: map[string]time.Time{s.Name: time.Now()},
-	}
-	var wrong [3]error
-	spec.Moves, wrong[0] = s.Moves(n)
-	spec.Switches, wrong[1] = s.Buffers()
-	spec.Classes, wrong[2] = s.Classes()
-	if err := cmp.Or(wrong[:]...); err != nil {
-		return nil, err
-	}
-	m, err := newModel(nil, spec, n)
+	}, settled.Network)
 	if err == nil {
 		m.waits = s.HasJobs()
 	}

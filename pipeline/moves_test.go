@@ -205,11 +205,11 @@ func TestRoutesOfFiles(t *testing.T) {
 
 func mustID(t *testing.T, s *scenario.Scenario) string {
 	t.Helper()
-	c, err := s.Canonical()
+	c, err := s.Settle()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return scenario.IDOf(c)
+	return scenario.IDOf(c.Canonical)
 }
 
 // Errors say which moves cannot be simulated, and by whom.

@@ -22,8 +22,6 @@ import (
 	"parsimon/schema/names"
 	"parsimon/schema/tree"
 	"parsimon/simkernel"
-	"parsimon/simkernel/network"
-	"parsimon/stages"
 	"parsimon/stages/moves"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/format"
@@ -108,15 +106,10 @@ type canonicalFlowChange struct {
 
 // Applied is what Apply has done.
 type Applied struct {
-	Canonical []byte        // form of the changed scenario
-	Said      []string      // a description of each change
-	Failed    [][2]int32    // the cables that are down, by the ids of their ends
-	Cables    []CableChange // every cable that is not as it was
-	Moves     *moves.Moves
-	Params    simkernel.Params
-	Switches  network.BufferParams
-	Classes   []stages.TrafficClass
-	Flows     workload.FlowChanges // the base's are shared where none does
+	*Settled
+	Said   []string             // a description of each change
+	Cables []CableChange        // every cable that is not as it was
+	Flows  workload.FlowChanges // the base's are shared where none does
 }
 
 // A CableChange says how a cable differs from what it was.
@@ -185,10 +178,8 @@ func (c *Changes) Apply(n *topology.Network, canonical []byte, seed uint64, p si
 		a.form.Changes.Starts = "exact"
 		a.say("starts from exact")
 	}
-	a.form.settle()
-	form, err := json.Marshal(a.form)
-	return &Applied{form, a.said, a.form.Fail, changedCables(n, before), a.form.Moves, a.of.Params(), a.form.Switches,
-		a.form.Classes, a.flows}, err
+	changed, err := a.form.settled(n, a.of.Params())
+	return &Applied{changed, a.said, changedCables(n, before), a.flows}, err
 }
 
 func (a *application) changeSettings() (err error) {

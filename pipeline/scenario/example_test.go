@@ -33,15 +33,13 @@ workload:
 	} {
 		s, err := scenario.LoadWith(file, []scenario.Setting{set})
 		check(err)
-		n, err := s.Network()
+		c, err := s.Settle()
 		check(err)
-		canonical, err := s.Canonical()
-		check(err)
-		id := scenario.IDOf(canonical)
+		id := scenario.IDOf(c.Canonical)
 		if ids[id] == "" {
 			ids[id] = set.String()
 		}
-		fmt.Printf("%-22s %d hosts, as with %s\n", set, len(n.Hosts()), ids[id])
+		fmt.Printf("%-22s %d hosts, as with %s\n", set, len(c.Network.Hosts()), ids[id])
 	}
 	_, err = scenario.LoadWith(file, []scenario.Setting{{Key: "workload.max_load", Value: "130%"}})
 	fmt.Println(err != nil)

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"parsimon/simkernel"
 	"parsimon/simkernel/network"
 	"parsimon/stages"
 	"parsimon/stages/moves"
@@ -88,9 +89,19 @@ type canonicalService struct {
 	DSCP    int16      `json:"dscp,omitempty"`
 }
 
-// Canonical is everything the results depend on, in JSON that is the same for scenarios that come
-// to the same. It reads the files the scenario refers to.
-func (s *Scenario) Canonical() ([]byte, error) {
+// A Settled is what is simulated of a scenario.
+type Settled struct {
+	Network *topology.Network `json:"-"` // with what fails down
+	// Canonical is everything the results depend on, in JSON that is the same for scenarios that come to the same.
+	Canonical json.RawMessage       `json:"canonical"`
+	Params    simkernel.Params      `json:"params"`
+	Switches  network.BufferParams  `json:"switches,omitzero"` // zero: unlimited
+	Classes   []stages.TrafficClass `json:"classes,omitempty"` // the queues of ports; nil: one
+	Moves     *moves.Moves          `json:"moves,omitempty"`   // how paths move; nil: each flow has one, by ECMP
+}
+
+// Settle reads the files that the scenario refers to.
+func (s *Scenario) Settle() (*Settled, error) {
 	n, failures, err := s.failedNetwork()
 	if err != nil {
 		return nil, err
@@ -110,8 +121,7 @@ func (s *Scenario) Canonical() ([]byte, error) {
 	if err := cmp.Or(wrong[:]...); err != nil {
 		return nil, err
 	}
-	c.settle()
-	return json.Marshal(c)
+	return c.settled(n, s.Params())
 }
 
 // canonicalTopology names files by the digest of their content, in the order in which the topology lists them.
@@ -227,8 +237,8 @@ func (c *canonicalScenario) failed(f topology.Failure) {
 	c.Fail = append(c.Fail, f.Ends)
 }
 
-// settle puts failures in order and says what follows from them.
-func (c *canonicalScenario) settle() {
+// settled puts failures in order and says what follows from them.
+func (c *canonicalScenario) settled(n *topology.Network, p simkernel.Params) (*Settled, error) {
 	slices.SortFunc(c.Fail, func(a, b [2]int32) int { return slices.Compare(a[:], b[:]) })
 	c.Fail = slices.Compact(c.Fail)
 	if v := c.Changes; v != nil && len(v.Cables)+len(v.Bandwidth)+len(v.Delays)+len(v.Flows) == 0 && v.Starts == "" {
@@ -238,9 +248,11 @@ func (c *canonicalScenario) settle() {
 	if len(c.Fail) > 0 && len(c.Workload.Services) > 0 {
 		c.LoadOf = "intact"
 	}
+	text, err := json.Marshal(c)
+	return &Settled{n, text, p, c.Switches, c.Classes, c.Moves}, err
 }
 
-// IDOf returns the id of a scenario with that canonical form (Scenario.Canonical): 16 hexadecimal digits, which
+// IDOf returns the id of a scenario with that canonical form (Settled): 16 hexadecimal digits, which
 // lake.ParseScenarioID accepts.
 func IDOf(canonical []byte) string {
 	sum := sha256.Sum256(canonical)

@@ -243,8 +243,11 @@ func TestScenarioNamedLikeAFolder(t *testing.T) {
 
 // ID names the scenario in the lake.
 func (s *Scenario) ID() (string, error) {
-	c, err := s.Canonical()
-	return IDOf(c), err
+	c, err := s.Settle()
+	if err != nil {
+		return "", err
+	}
+	return IDOf(c.Canonical), nil
 }
 
 // Errors that only the topology shows name the file, line and key too.
@@ -370,8 +373,8 @@ func TestScenarioID(t *testing.T) {
 	if scenarioID(t, two) != scenarioID(t, again) {
 		t.Error("the order and the words of failures change the id")
 	}
-	if c, err := two.Canonical(); err != nil || !json.Valid(c) {
-		t.Errorf("%s, %v", c, err)
+	if c, err := two.Settle(); err != nil || !json.Valid(c.Canonical) {
+		t.Errorf("%+v, %v", c, err)
 	}
 }
 

@@ -159,7 +159,7 @@ func TestSwitchesKey(t *testing.T) {
 	} {
 		s, err := file(text)
 		if err == nil {
-			_, err = s.Canonical()
+			_, err = s.Settle()
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
@@ -195,7 +195,7 @@ func checkClasses(t *testing.T, file func(string) (*Scenario, error)) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if s, err = file("switches: {classes: topology}"); err == nil {
-		_, err = s.Canonical()
+		_, err = s.Settle()
 	}
 	if err == nil || !strings.Contains(err.Error(), "switches.classes is topology, which has no SONiC configurations") {
 		t.Errorf("%v", err)
@@ -221,7 +221,7 @@ func checkClasses(t *testing.T, file func(string) (*Scenario, error)) {
 	} {
 		s, err := file("switches: {buffer: 1MB, classes: [" + text + "]}")
 		if err == nil {
-			_, err = s.Canonical()
+			_, err = s.Settle()
 		}
 		if refused := (SwitchesError{}); !errors.As(err, &refused) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)

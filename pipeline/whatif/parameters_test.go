@@ -81,8 +81,8 @@ func TestSweepParameters(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c, err := s.Canonical(); err != nil || scenario.IDOf(c) != r.ScenarioID {
-			t.Errorf("run %d is scenario %s, want that of %s, %v", i, r.ScenarioID, c, err)
+		if c, err := s.Settle(); err != nil || scenario.IDOf(c.Canonical) != r.ScenarioID {
+			t.Errorf("run %d is scenario %s, want that of %+v, %v", i, r.ScenarioID, c, err)
 		}
 		for q, x := range []float64{r.P50, r.P90, r.P99, r.P999} {
 			if x < 1 || r.Exact[q] < 1 {

@@ -330,11 +330,11 @@ func TestWhatIfSettings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		form, err := file.Canonical()
+		form, err := file.Settle()
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := scenario.IDOf(form)
+		want := scenario.IDOf(form.Canonical)
 		step, err := pipeline.Derive(t.Context(), o.Lake, at, scenario.Changes{Settings: []scenario.Setting{s}}, o.Variant,
 			o.Settings)
 		if err != nil {

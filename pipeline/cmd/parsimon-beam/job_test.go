@@ -227,11 +227,11 @@ func TestJobErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := s.Canonical()
+	c, err := s.Settle()
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := scenario.IDOf(c)
+	id := scenario.IDOf(c.Canonical)
 	if err := os.RemoveAll(filepath.Join(lake, "flows", "scenario="+id)); err != nil {
 		t.Fatal(err)
 	}
