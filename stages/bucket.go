@@ -68,7 +68,7 @@ func (b *Bucketer) Bucket(ctx context.Context, in schema.Batches, buckets, contr
 	if contributions == nil {
 		return nil
 	}
-	return b.sorter.writeByFlow(contributions, b.rows)
+	return b.writeByFlow(contributions)
 }
 
 func (b *Bucketer) read(in schema.Batches) error {
@@ -100,8 +100,7 @@ func (b *Bucketer) bucketLink(from, to int) {
 		slices.Sort(delays)
 		for _, i := range members {
 			row := from + int(i)
-			b.rows[row].DelayNS = drawDelay(b.seed, b.flowID[row], b.rows[row].Hop,
-				delays) * float64(b.params.Packets(b.size[row]))
+			b.rows[row].DelayNS = b.drawDelay(b.flowID[row], b.rows[row].Hop, b.size[row], delays)
 		}
 		b.buckets = append(b.buckets, bucketRow{b.rows[from].LinkID, n, size[members[0]], size[members[len(members)-1]],
 			int64(len(delays)), delays})
@@ -109,10 +108,10 @@ func (b *Bucketer) bucketLink(from, to int) {
 	}
 }
 
-// drawDelay draws the delay of a flow at a hop from those of its bucket, sorted. The draw is keyed by flow and hop.
-func drawDelay(seed uint64, flowID int64, hop int16, delays []float64) float64 {
-	draw := rng.New(seed, rng.Bucket, uint64(flowID), uint64(hop))
-	return delays[draw.IntN(len(delays))]
+// drawDelay draws the delay of a flow at a hop from those per packet of its bucket, sorted.
+func (b *Bucketer) drawDelay(flowID int64, hop int16, sizeBytes int64, delays []float64) float64 {
+	draw := rng.New(b.seed, rng.Bucket, uint64(flowID), uint64(hop))
+	return delays[draw.IntN(len(delays))] * float64(b.params.Packets(sizeBytes))
 }
 
 // bucketEnd returns how many of the n remaining flows, smallest first, the next bucket takes: as few as
@@ -161,12 +160,17 @@ func (b *Bucketer) Draw(ctx context.Context, of []int32, lo, hi int32, hops, buc
 			return fmt.Errorf("link %d has representative %d, which has no rows in delay_buckets", r.LinkID, of[r.LinkID])
 		}
 		at := sort.Search(len(buckets)-1, func(i int) bool { return buckets[i].MaxBytes >= r.SizeBytes })
-		delay := drawDelay(b.seed, r.FlowID, r.Hop, buckets[at].Delays) * float64(b.params.Packets(r.SizeBytes))
+		delay := b.drawDelay(r.FlowID, r.Hop, r.SizeBytes, buckets[at].Delays)
 		b.rows = append(b.rows, contributionRow{contribution{r.FlowRow, r.Hop, r.Hops, r.LinkID, delay}, 0, 0})
 		return nil
 	})
 	if err = errors.Join(err, ctx.Err()); err != nil {
 		return err
 	}
-	return b.sorter.writeByFlow(out, b.rows)
+	return b.writeByFlow(out)
+}
+
+func (b *Bucketer) writeByFlow(out schema.Sink) error {
+	places := b.sorter.byFlow(len(b.rows), func(i int) (int64, int16) { return b.rows[i].FlowRow, b.rows[i].Hop })
+	return contributionTable.WriteOrdered(out, b.rows, places, nil)
 }

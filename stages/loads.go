@@ -109,3 +109,10 @@ func (l *Loads) AvailableBps(p *simkernel.Params, link topology.Link) int64 {
 	ackBps := math.Round(float64(reverse.Packets*p.AckBytes) * 8e9 / busyNS * share)
 	return max(simkernel.MinBps, int64(max(bps-ackBps, bps*minAvailable)))
 }
+
+// stat returns the row of a link in table link_stats; counters are zero for a link without flows.
+func (l *Loads) stat(p *simkernel.Params, link topology.Link, counters linkCounters) linkStatRow {
+	x := &l.Links[link.ID]
+	return linkStatRow{link.ID, link.Src, link.Dst, link.Tier, link.BandwidthBps, l.AvailableBps(p, link), x.Flows,
+		x.Bytes, x.Packets, l.Load(link), counters, switchCounters{}}
+}

@@ -212,3 +212,40 @@ func readBlocks(blocks []simkernel.Block, b []byte) ([]simkernel.Block, error) {
 	}
 	return blocks, nil
 }
+
+type observationRows struct {
+	rows     []observationRow
+	observed columns.Arena // of the rows, in their order
+	sorter   sorter
+}
+
+func (w *observationRows) reset() {
+	w.observed.Reset()
+	w.rows = w.rows[:0]
+}
+
+func (w *observationRows) add(s *Simulator, link int32, rows []int32) {
+	in := s.input.rows
+	w.observed.AddArena(&s.observed)
+	for k, i := range rows {
+		w.rows = append(w.rows, observationRow{in[i].FlowRow, in[i].Hop, in[i].Hops, link, columns.Item(len(w.rows)),
+			s.result.FCTNS[k] - s.result.IdealNS[k]})
+	}
+}
+
+func (w *observationRows) flush(out schema.Sink) error {
+	places := w.sorter.byFlow(len(w.rows), func(i int) (int64, int16) { return w.rows[i].FlowRow, w.rows[i].Hop })
+	return hopObservations.WriteOrdered(out, w.rows, places, &w.observed)
+}
+
+// addFeedback appends the feedback of a flow at a hop, unless all blocks are zero. A reader takes a missing row as zero
+// blocks.
+func (w *observationRows) addFeedback(link int32, row int64, hop int16, blocks []simkernel.Block) {
+	before := len(w.observed.Bytes)
+	w.observed.Bytes = appendBlocks(w.observed.Bytes, blocks)
+	if len(w.observed.Bytes) == before {
+		return
+	}
+	w.observed.Done()
+	w.rows = append(w.rows, observationRow{FlowRow: row, Hop: hop, LinkID: link, Observed: columns.Item(len(w.rows))})
+}

@@ -536,3 +536,30 @@ type givenRow struct {
 	Row      int64  `col:"flow_row"`
 	Observed []byte `col:"observed"`
 }
+
+func (s *Simulator) addDelays(rows []int32, out schema.Sink) error {
+	r, res := s.input.rows, &s.result
+	for k, i := range rows {
+		s.delays = append(s.delays, hopDelayRow{hopDelay{r[i].flowAtHop, res.FCTNS[k], s.idealNS(k, i)}, res.WaitNS[k]})
+	}
+	if len(s.delays) < columns.BatchRows {
+		return nil
+	}
+	return s.flushDelays(out)
+}
+
+func (s *Simulator) flushDelays(out schema.Sink) error {
+	err := hopDelayTable.Write(out, s.delays)
+	s.delays = s.delays[:0]
+	return err
+}
+
+func (s *Simulator) counters(cached bool) linkCounters {
+	c := &s.result.Counters
+	return linkCounters{
+		c.PacketsSent, c.PacketsMarked, c.BusyNS, c.MaxQueueBytes, c.MaxQueueAtNS,
+		// Little's law: the sum of waits is the number of waiting packets, integrated over time.
+		float64(c.WaitSumNS) / float64(max(1, c.BusyNS)),
+		float64(c.WaitSumNS) / float64(max(1, c.PacketsSent)), s.share, c.CrowdedNS, cached,
+	}
+}

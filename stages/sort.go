@@ -1,0 +1,68 @@
+package stages
+
+// sorter sorts row numbers by integer keys, stably, in reused memory: a radix sort, least significant digit first, 11
+// bits at a time. For the millions of rows of a partition it is several times faster than sorting by comparison.
+type sorter struct {
+	keys, otherKeys []uint64
+	rows, otherRows []int32
+}
+
+const (
+	digitBits = 11
+	digits    = 1 << digitBits
+)
+
+// order returns the row numbers 0 to n-1 in ascending order of key, equal keys in row order. The result is
+// valid until the next call.
+func (s *sorter) order(n int, key func(row int) uint64) []int32 {
+	s.keys, s.otherKeys = resize(s.keys, n), resize(s.otherKeys, n)
+	s.rows, s.otherRows = resize(s.rows, n), resize(s.otherRows, n)
+	var all uint64
+	for i := range n {
+		k := key(i)
+		s.keys[i], s.rows[i] = k, int32(i)
+		all |= k
+	}
+	for shift := 0; all>>shift != 0; shift += digitBits {
+		var count [digits]int32
+		for _, k := range s.keys {
+			count[k>>shift&(digits-1)]++
+		}
+		at := int32(0)
+		for d, c := range count {
+			count[d] = at
+			at += c
+		}
+		for i, k := range s.keys {
+			to := &count[k>>shift&(digits-1)]
+			s.otherKeys[*to], s.otherRows[*to] = k, s.rows[i]
+			*to++
+		}
+		s.keys, s.otherKeys = s.otherKeys, s.keys
+		s.rows, s.otherRows = s.otherRows, s.rows
+	}
+	return s.rows
+}
+
+// byFlow returns the row numbers 0 to n-1 in ascending order of flow row and hop. The result is valid until the next
+// call.
+func (s *sorter) byFlow(n int, of func(i int) (flowRow int64, hop int16)) []int32 {
+	var least int64
+	for i := range n {
+		if row, _ := of(i); i == 0 || row < least {
+			least = row
+		}
+	}
+	return s.order(n, func(i int) uint64 {
+		row, hop := of(i)
+		return uint64(row-least)<<10 | uint64(hop)
+	})
+}
+
+// resize returns a slice of length n with unspecified contents, in the memory of s if it is large enough.
+func resize[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n, n+n/4)
+	}
+	return s[:n]
+}
