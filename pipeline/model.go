@@ -173,11 +173,11 @@ func ResolveNoted(l *lake.Lake, name string, whole bool) (_ lake.ScenarioID, not
 
 // about says when a scenario's flows start and when it was given a name.
 func about(l *lake.Lake, id lake.ScenarioID, named time.Time) string {
-	said := "named " + named.UTC().Format(time.RFC3339)
+	text := "named " + named.UTC().Format(time.RFC3339)
 	if _, g, err := completeGenerated(l, generated(l, id)); err == nil { // another one says nothing of its flows
-		said = "flows start " + moves.FormatTime(g.FirstStartNS) + " to " + moves.FormatTime(g.LastStartNS) + ", " + said
+		text = "flows start " + moves.FormatTime(g.FirstStartNS) + " to " + moves.FormatTime(g.LastStartNS) + ", " + text
 	}
-	return "[" + said + "]"
+	return "[" + text + "]"
 }
 
 // noScenario is the error for a lake without scenarios.
@@ -251,7 +251,7 @@ func change(dir, base string, c *scenario.Changes) (from, changed *Model, applie
 	spec.Aliases, spec.Settled, spec.ScenarioID = nil, *applied.Settled, lake.ScenarioID(scenario.IDOf(applied.Canonical))
 	spec.AllowUnreachable = spec.AllowUnreachable || c.AllowUnreachable
 	spec.FoundStarts = spec.FoundStarts || c.FoundStarts
-	spec.Name = cmp.Or(c.Name, spec.Name+", "+strings.Join(applied.Said, ", "))
+	spec.Name = cmp.Or(c.Name, spec.Name+", "+strings.Join(applied.Descriptions, ", "))
 	spec.Named = map[string]time.Time{spec.Name: time.Now()}
 	if changed, err = newModel(from.Lake, spec, from.Network); err != nil {
 		return nil, nil, nil, err

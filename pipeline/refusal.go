@@ -81,10 +81,10 @@ func (m *Model) Refuse(v Variant, others ...Feature) error {
 	add(byLinkCases, linkCases, v.Estimator)
 	add(spec.Windows != nil, ForWindows)
 	if spec.Moves.Whole() {
-		said := spec.Moves.Describe(m.Network)
-		add(true, moving, said)
-		add(spec.Moves.Sprays(), sprayed, said)
-		add(spec.Moves.Timed(), timed, said)
+		described := spec.Moves.Describe(m.Network)
+		add(true, moving, described)
+		add(spec.Moves.Sprays(), sprayed, described)
+		add(spec.Moves.Timed(), timed, described)
 		add(spec.Moves.Receivers != "", inOrder)
 	}
 	add(!spec.Switches.IsZero(), limited, spec.Switches.SwitchBytes)

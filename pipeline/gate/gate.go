@@ -78,7 +78,7 @@ func Parse(text string) (Gate, error) {
 
 // None is the error of a gate that selects no flow. values are those that flows have in a column.
 func (g Gate) None(values func(column string) ([]string, error)) error {
-	var said []string
+	var filters []string
 	for _, column := range Columns() {
 		asked, given := g.Filter[column]
 		if !given {
@@ -92,9 +92,9 @@ func (g Gate) None(values func(column string) ([]string, error)) error {
 		if err != nil {
 			return err
 		}
-		said = append(said, column+"="+asked)
+		filters = append(filters, column+"="+asked)
 	}
-	return fmt.Errorf("no flow, or only one of two estimates, has %s", strings.Join(said, " "))
+	return fmt.Errorf("no flow, or only one of two estimates, has %s", strings.Join(filters, " "))
 }
 
 // Fails reports whether the condition is true for a value.

@@ -107,9 +107,9 @@ type canonicalFlowChange struct {
 // Applied is what Apply has done.
 type Applied struct {
 	*Settled
-	Said   []string             // a description of each change
-	Cables []CableChange        // every cable that is not as it was
-	Flows  workload.FlowChanges // the base's are shared where none does
+	Descriptions []string             // a description of each change
+	Cables       []CableChange        // every cable that is not as it was
+	Flows        workload.FlowChanges // the base's are shared where none does
 }
 
 // A CableChange says how a cable differs from what it was.
@@ -128,17 +128,17 @@ type CableChange struct {
 // An application makes changes to a network and to the canonical form of its scenario, step by step.
 type application struct {
 	*Changes
-	n     *topology.Network
-	seed  uint64
-	form  canonicalScenario
-	of    Scenario // its transport, switches and moves
-	said  []string
-	flows workload.FlowChanges
-	drew  bool // cables of FailTier
+	n            *topology.Network
+	seed         uint64
+	form         canonicalScenario
+	of           Scenario // its transport, switches and moves
+	descriptions []string
+	flows        workload.FlowChanges
+	drew         bool // cables of FailTier
 }
 
-func (a *application) say(format string, args ...any) {
-	a.said = append(a.said, fmt.Sprintf(format, args...))
+func (a *application) describe(format string, args ...any) {
+	a.descriptions = append(a.descriptions, fmt.Sprintf(format, args...))
 }
 
 // Apply makes the changes to a network, to the transport and to the canonical form of its scenario.
@@ -173,13 +173,13 @@ func (c *Changes) Apply(n *topology.Network, canonical []byte, seed uint64, p si
 	if err = cmp.Or(err, a.form.Moves.Check(a.n)); err != nil {
 		return nil, err
 	}
-	a.said = append(a.said, text.Changes()...)
+	a.descriptions = append(a.descriptions, text.Changes()...)
 	if c.FoundStarts {
 		a.form.Changes.Starts = "exact"
-		a.say("starts from exact")
+		a.describe("starts from exact")
 	}
 	changed, err := a.form.settled(n, a.of.Params())
-	return &Applied{changed, a.said, changedCables(n, before), a.flows}, err
+	return &Applied{changed, a.descriptions, changedCables(n, before), a.flows}, err
 }
 
 func (a *application) changeSettings() (err error) {
@@ -200,7 +200,7 @@ func (a *application) changeSettings() (err error) {
 	}
 	for _, s := range a.Settings {
 		if key := s.FullKey(); strings.Contains(key, ".") { // else moves say it
-			a.say("%s", s)
+			a.describe("%s", s)
 		}
 	}
 	a.form.Classes = a.of.classes
@@ -293,11 +293,11 @@ func parseAddition(text string) (func(*application) error, error) {
 		if err := a.n.AddCable(c); err != nil {
 			return err
 		}
-		said := topology.FormatBps(c.BandwidthBps)
+		text := topology.FormatBps(c.BandwidthBps)
 		if c.DelayNS != format.DefaultDelayNS {
-			said += " " + time.Duration(c.DelayNS).String()
+			text += " " + time.Duration(c.DelayNS).String()
 		}
-		a.say("%s added at %s", a.n.Ends(c.A, c.B), said)
+		a.describe("%s added at %s", a.n.Ends(c.A, c.B), text)
 		added := [4]int64{int64(c.A), int64(c.B), c.BandwidthBps, c.DelayNS}
 		a.form.Changes.Cables = append(a.form.Changes.Cables, added)
 		return nil
@@ -340,7 +340,7 @@ func (a *application) fail(text string) error {
 	} else if len(failures) > 1 {
 		text += " with " + topology.Count(len(failures), "cable")
 	}
-	a.say("%s down", text)
+	a.describe("%s down", text)
 	return nil
 }
 
@@ -351,13 +351,12 @@ func parseBandwidth(text string) (func(*application) error, error) {
 		return nil, err
 	}
 	speed, err := topology.ParseSpeedOrShare(value)
-	said := value
 	if speed.Share == 0 {
-		said = topology.FormatBps(speed.BandwidthBps)
+		value = topology.FormatBps(speed.BandwidthBps)
 	}
 	of := func(l *topology.Link) (was, is int64) { return l.BandwidthBps, speed.Of(l.BandwidthBps) }
 	return func(a *application) error {
-		a.say("%s at %s", selector, said)
+		a.describe("%s at %s", selector, value)
 		return a.setCables(selector, &a.form.Changes.Bandwidth, of, a.n.SetBandwidth)
 	}, err
 }
@@ -366,7 +365,7 @@ func parseBandwidth(text string) (func(*application) error, error) {
 func parseDelay(text string) (func(*application) error, error) {
 	rule, err := topology.ParseDelayRule(text)
 	return func(a *application) error {
-		a.say("%s at %d ns", rule.Selector, rule.DelayNS)
+		a.describe("%s at %d ns", rule.Selector, rule.DelayNS)
 		of := func(l *topology.Link) (was, is int64) { return l.DelayNS, rule.DelayNS }
 		return a.setCables(rule.Selector, &a.form.Changes.Delays, of, a.n.SetDelay)
 	}, err
@@ -451,12 +450,12 @@ func parseMove(text string) (func(*application) error, error) {
 
 func (a *application) changeFlows() {
 	for _, name := range slices.Sorted(maps.Keys(a.flows.Scale)) {
-		a.say("%s ×%v", name, a.flows.Scale[name])
+		a.describe("%s ×%v", name, a.flows.Scale[name])
 	}
 	racks := a.n.RackNames()
 	for _, name := range slices.Sorted(maps.Keys(a.flows.Move)) {
 		to := names.Of(a.flows.Move[name], func(r int) string { return racks[r] })
-		a.say("%s to %s", name, strings.Join(to, " "))
+		a.describe("%s to %s", name, strings.Join(to, " "))
 	}
 	if len(a.flows.Scale)+len(a.flows.Move) > 0 {
 		a.form.Changes.Flows = append(a.form.Changes.Flows, canonicalFlowChange{a.flows.Scale, a.flows.Move})

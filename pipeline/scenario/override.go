@@ -53,7 +53,7 @@ func LoadWith(path string, settings []Setting) (*Scenario, error) {
 	if err != nil || len(settings) == 0 {
 		return sc, err
 	}
-	said := strings.Join(names.Of(settings, Setting.String), ", ")
+	text := strings.Join(names.Of(settings, Setting.String), ", ")
 	for _, kinds := range []bool{true, false} { // a new kind of transport resets the constants
 		for _, s := range settings {
 			if (s.Key == kindKey) != kinds {
@@ -67,10 +67,10 @@ func LoadWith(path string, settings []Setting) (*Scenario, error) {
 	sc, err = read(top, dir)
 	var field *tree.FieldError
 	if errors.As(err, &field) {
-		return nil, fmt.Errorf("%s with %s: %s: %w", path, said, field.Key, field.Err)
+		return nil, fmt.Errorf("%s with %s: %s: %w", path, text, field.Key, field.Err)
 	}
 	if err == nil {
-		sc.Name += ", " + said
+		sc.Name += ", " + text
 	}
 	return sc, err
 }

@@ -366,7 +366,7 @@ func (s *Scenario) IntactNetwork() (*topology.Network, error) {
 	}
 	n, err := topology.NewNetwork(s.topology.generated.Nodes, s.topology.generated.Cables)
 	if err == nil {
-		s.delaysSaid, err = n.SetDelays(s.topology.options.Delays)
+		s.delayNotes, err = n.SetDelays(s.topology.options.Delays)
 	}
 	return n, err
 }
@@ -375,7 +375,7 @@ func (s *Scenario) IntactNetwork() (*topology.Network, error) {
 // until the network was built.
 func (s *Scenario) TopologyNotes() []string {
 	if s.loaded == nil {
-		return s.delaysSaid
+		return s.delayNotes
 	}
 	return slices.Concat(s.loaded.Notes, s.switchNotes)
 }

@@ -39,7 +39,7 @@ type Scenario struct {
 
 	topology   topologySpec
 	loaded     *format.Loaded // what the topology file holds, once it was read
-	delaysSaid []string       // which cables of another topology have other delays
+	delayNotes []string       // which cables of another topology have other delays
 	// Settings from the configurations of its switches.
 	switchNotes   []string
 	alphaStated   bool                  // key switches.alpha is there

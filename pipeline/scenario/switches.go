@@ -357,7 +357,7 @@ func (s *Scenario) takeQueues(l *format.Loaded) {
 	_, perGbps := marksOf(l)
 	unmarked, _ := s.params.MarkBytes(1e9, 1)
 	queues, rest := mostCommon(ports)
-	var said []string
+	var listed []string
 	s.switchClasses = nil
 	for i, q := range queues {
 		if q.DSCPs == 0 && i > 0 {
@@ -378,11 +378,11 @@ func (s *Scenario) takeQueues(l *format.Loaded) {
 			}
 		}
 		s.switchClasses = append(s.switchClasses, c)
-		said = append(said, fmt.Sprintf("%d (%d DSCPs, weight %d, marks from %d bytes, PFC %v)", i, len(c.DSCP), q.Weight,
+		listed = append(listed, fmt.Sprintf("%d (%d DSCPs, weight %d, marks from %d bytes, PFC %v)", i, len(c.DSCP), q.Weight,
 			q.MarkMin, q.PFC))
 	}
 	s.settingsNotef("switches.classes: topology, --switch-classes simulate the queues (weight 0: strict; 0 bytes: no marks) "+
-		"of most of %d ports: %s%s", len(ports), strings.Join(said, ", "), rest)
+		"of most of %d ports: %s%s", len(ports), strings.Join(listed, ", "), rest)
 }
 
 // origin says where a value stands first.

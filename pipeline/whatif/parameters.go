@@ -231,8 +231,8 @@ func (p *Parameters) keys() []string { return names.Of(p.Axes, func(a Axis) stri
 
 // SettingsOf are the settings of a run, in the order of the axes.
 func (p *Parameters) SettingsOf(i int) string {
-	said := func(a Axis) string { return a.Key + "=" + p.Runs[i].Settings[a.Key] }
-	return strings.Join(names.Of(p.Axes, said), ", ")
+	setting := func(a Axis) string { return a.Key + "=" + p.Runs[i].Settings[a.Key] }
+	return strings.Join(names.Of(p.Axes, setting), ", ")
 }
 
 // run estimates one combination and publishes its row. until says whether it has condition Until.

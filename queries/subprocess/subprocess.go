@@ -74,12 +74,12 @@ func Run(ctx context.Context, args []string, out, log io.Writer) (code int, err 
 	if err != nil {
 		return 0, fmt.Errorf("start the query process: %w", err)
 	}
-	said := &tail{}
+	stderr := &tail{}
 	c := exec.CommandContext(ctx, executable, args...)
 	c.Env = append(os.Environ(), variable+"=1")
 	// A pipe, whatever out is: the child opens /dev/stdout anew, which a socket refuses and which empties a file.
 	c.Stdout = struct{ io.Writer }{out}
-	c.Stderr, c.WaitDelay = said, drainTime
+	c.Stderr, c.WaitDelay = stderr, drainTime
 	if _, err = c.StdinPipe(); err == nil { // open until the child ends
 		err = c.Start()
 	}
@@ -91,10 +91,10 @@ func Run(ctx context.Context, args []string, out, log io.Writer) (code int, err 
 		return 0, context.Cause(ctx)
 	}
 	if code := c.ProcessState.ExitCode(); code >= ended {
-		_, err := log.Write(said.Bytes())
+		_, err := log.Write(stderr.Bytes())
 		return code - ended, err
 	}
-	return 0, crash(err, said.String())
+	return 0, crash(err, stderr.String())
 }
 
 // memorySigns are parts of the messages with which C++ and Go's runtime end a process after a failed allocation.

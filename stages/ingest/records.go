@@ -288,8 +288,8 @@ func (r RejectCount) String() string {
 	most := names.Of(r.Unknown[:min(5, len(r.Unknown))],
 		func(u UnknownAddress) string { return fmt.Sprintf("%s with %d bytes", u.Address, u.Bytes) })
 	text += "\nmost bytes: " + strings.Join(most, ", ") + ". "
-	if said := r.Unknown[0].Switch; said != "" {
-		return text + said
+	if hint := r.Unknown[0].Switch; hint != "" {
+		return text + hint
 	}
 	near, all := hostsRules(r.Unknown[0].Address)
 	return text + fmt.Sprintf("A line %s,NODE in the table of parsimon ingest --hosts finds the first "+

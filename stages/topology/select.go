@@ -341,7 +341,7 @@ func ParseDelayRule(text string) (r DelayRule, err error) {
 }
 
 // SetDelays applies rules in order and describes each. A rule that no cable matches is an error.
-func (n *Network) SetDelays(rules []DelayRule) (said []string, err error) {
+func (n *Network) SetDelays(rules []DelayRule) (notes []string, err error) {
 	for _, r := range rules {
 		cables, err := n.Select(r.Selector)
 		if err != nil {
@@ -354,10 +354,10 @@ func (n *Network) SetDelays(rules []DelayRule) (said []string, err error) {
 			}
 			ends = append(ends, n.Ends(c[0], c[1]))
 		}
-		said = append(said, fmt.Sprintf("delays: %s of %s have %d ns (%s)", Count(len(cables), "cable"), r.Selector,
+		notes = append(notes, fmt.Sprintf("delays: %s of %s have %d ns (%s)", Count(len(cables), "cable"), r.Selector,
 			r.DelayNS, names.Listed(ends, 3)))
 	}
-	return said, nil
+	return notes, nil
 }
 
 func (n *Network) both(a, b int32, change func(l *Link)) error {

@@ -230,15 +230,15 @@ var builtFrom, builtAt string
 // buildVersion is from builtFrom or, where a build says none, from the build information that Go stores.
 func buildVersion() version {
 	v := version{Version: "(devel)", Schema: schema.Version, Method: pipeline.MethodVersion}
-	said := map[string]string{}
+	settings := map[string]string{}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		v.Version, v.Go = info.Main.Version, info.GoVersion
 		for _, s := range info.Settings {
-			said[s.Key] = s.Value
+			settings[s.Key] = s.Value
 		}
 	}
-	v.Commit = cmp.Or(builtFrom, said["vcs.revision"], "unknown")
-	v.Time = cmp.Or(builtAt, said["vcs.time"], "unknown")
+	v.Commit = cmp.Or(builtFrom, settings["vcs.revision"], "unknown")
+	v.Time = cmp.Or(builtAt, settings["vcs.time"], "unknown")
 	return v
 }
 

@@ -236,8 +236,8 @@ func (e *env) exit(cmd *command, err error) int {
 		usage, _, _ := cmd.page()
 		_, _ = fmt.Fprintf(e.stderr, "parsimon %s: %s\nusage: %s\n", cmd.name, text.Clean(err.Error()), usage)
 	default:
-		said := strings.ReplaceAll(err.Error(), "\n", "\n  ")
-		_, _ = fmt.Fprintf(e.stderr, "parsimon %s: %s\n", cmd.name, text.Clean(said))
+		message := strings.ReplaceAll(err.Error(), "\n", "\n  ")
+		_, _ = fmt.Fprintf(e.stderr, "parsimon %s: %s\n", cmd.name, text.Clean(message))
 	}
 	return code
 }

@@ -271,8 +271,8 @@ func (s *scenarioFlags) giveName(sc *scenario.Scenario) {
 	for _, cable := range s.fail {
 		sc.Name += ", " + cable + " down"
 	}
-	for _, said := range s.moves.Changes() {
-		sc.Name += ", " + said
+	for _, change := range s.moves.Changes() {
+		sc.Name += ", " + change
 	}
 }
 

@@ -22,8 +22,8 @@ func (e end) String() string {
 	return e.device + ":" + e.port
 }
 
-// A sighting is one statement that two ports are joined, made at a or about a.
-type sighting struct {
+// A listing is one statement that two ports are joined, made at a or about a.
+type listing struct {
 	a, b    end
 	bps     int64 // 0: not stated
 	delayNS int64 // -1: not stated
@@ -31,8 +31,8 @@ type sighting struct {
 	at      place
 }
 
-// ends is the cable that the sighting is about: its ends in a fixed order.
-func (s *sighting) ends() [2]end {
+// ends is the cable that the listing is about: its ends in a fixed order.
+func (s *listing) ends() [2]end {
 	if s.a.device < s.b.device || s.a.device == s.b.device && s.a.port <= s.b.port {
 		return [2]end{s.a, s.b}
 	}
@@ -48,17 +48,17 @@ type device struct {
 	pod, rack string // "" unknown
 }
 
-// A sightings is all that a file says, in order. assemble processes it:
+// Listings are all that a file says, in order. assemble processes it:
 //
 //	exclude      without the devices that are no part of the network
 //	unifyNames   one spelling for each device
-//	group        sightings of the same two ports are one cable
+//	group        listings of the same two ports are one cable
 //	findStyle    is every cable to be listed from both ends?
 //	settle       check the reports and the ports of each cable, settle speed and delay,
 //	             join the members of link aggregation groups
 //	build        find hosts, roles, racks, pods and ids; fill the draft
-type sightings struct {
-	all []sighting
+type listings struct {
+	all []listing
 	// devices that the file describes apart from their cables.
 	devices []device
 	// reports says that a device reports its own cables; nil where cables are listed once, or where
@@ -68,10 +68,10 @@ type sightings struct {
 	foldCase bool
 }
 
-// A cable is the sightings of the same two ends, and the cable that results from them.
+// A cable is the listings of the same two ends, and the cable that results from them.
 type cable struct {
-	seen       []*sighting // the first defines the direction
-	sharedPort bool        // another cable has one of its ports
+	seen       []*listing // the first defines the direction
+	sharedPort bool       // another cable has one of its ports
 
 	a, b    end
 	bps     int64 // 0: unknown, which is a fault
@@ -83,8 +83,8 @@ type cable struct {
 	each    int64          // bandwidth of each member; 0 where they differ
 }
 
-func (d *draft) assemble(s *sightings) {
-	a := &assembler{sightings: s, draft: d, ports: map[end]*cable{}, usedRules: make([]bool, len(d.o.Speeds))}
+func (d *draft) assemble(s *listings) {
+	a := &assembler{listings: s, draft: d, ports: map[end]*cable{}, usedRules: make([]bool, len(d.o.Speeds))}
 	a.exclude()
 	a.unifyNames()
 	a.group()
@@ -94,7 +94,7 @@ func (d *draft) assemble(s *sightings) {
 }
 
 type assembler struct {
-	*sightings
+	*listings
 	*draft
 	cables    []*cable
 	bothEnds  bool           // every cable is to be listed from both ends
@@ -115,7 +115,7 @@ func (s *assembler) exclude() {
 		return true
 	}
 	s.devices = slices.DeleteFunc(s.devices, func(v device) bool { return drop(v.name) })
-	s.all = slices.DeleteFunc(s.all, func(v sighting) bool {
+	s.all = slices.DeleteFunc(s.all, func(v listing) bool {
 		a, b := drop(v.a.device), drop(v.b.device)
 		if a || b {
 			cables[v.ends()] = true
@@ -157,7 +157,7 @@ func (s *assembler) unifyNames() {
 	}
 }
 
-// group collects the sightings of each cable, in order of its first sighting, without self-loops.
+// group collects the listings of each cable, in order of its first listing, without self-loops.
 func (s *assembler) group() {
 	known := make(map[[2]end]*cable, len(s.all))
 	for i := range s.all {
@@ -184,7 +184,7 @@ func (s *assembler) findStyle() {
 	}
 	twice := 0
 	for _, c := range s.cables {
-		if slices.ContainsFunc(c.seen, func(v *sighting) bool { return v.a != c.a }) {
+		if slices.ContainsFunc(c.seen, func(v *listing) bool { return v.a != c.a }) {
 			twice++
 		}
 	}
@@ -267,8 +267,8 @@ func (s *assembler) sums(c *cable) bool {
 		!slices.Contains(s.o.Repair, topology.FaultDoubled)
 }
 
-// contradict reports whether two sightings of a cable state different speeds or delays.
-func contradict(a, b *sighting) bool {
+// contradict reports whether two listings of a cable state different speeds or delays.
+func contradict(a, b *listing) bool {
 	return a.bps != b.bps && a.bps > 0 && b.bps > 0 || a.delayNS != b.delayNS && a.delayNS >= 0 && b.delayNS >= 0
 }
 
@@ -310,8 +310,8 @@ func (s *assembler) resolve(c *cable) {
 		}
 		c.delayNS = max(c.delayNS, v.delayNS)
 	}
-	if said := c.applyRules(s.o, s.usedRules); said != "" {
-		s.count(1, "cable", said)
+	if text := c.applyRules(s.o, s.usedRules); text != "" {
+		s.count(1, "cable", text)
 	}
 	if c.bps == 0 {
 		s.fault(c.at, topology.FaultUnknownSpeed,
@@ -332,7 +332,7 @@ func (s *assembler) resolve(c *cable) {
 
 // applyRules gives a cable without a speed that of the first rule that matches, else what its ports' names say, else
 // the default. It returns a note that counts such cables; empty where the file has the speed, or nothing says it.
-func (c *cable) applyRules(o *Options, usedRules []bool) (said string) {
+func (c *cable) applyRules(o *Options, usedRules []bool) (text string) {
 	if c.bps > 0 {
 		return ""
 	}

@@ -62,14 +62,14 @@ func readCabling(d *draft) {
 		r.row(i)
 	}
 	r.noteUnused()
-	d.assemble(&r.sightings)
+	d.assemble(&r.listings)
 }
 
 type cablingReader struct {
 	*table
 	portA, portB *column
 	joined       bool // there is no column of ports: a cell may be DEVICE:PORT
-	sightings    sightings
+	listings     listings
 }
 
 func (r *cablingReader) end(i int, device, port *column) end {
@@ -82,11 +82,11 @@ func (r *cablingReader) end(i int, device, port *column) end {
 	return e
 }
 
-// row reads one row: a sighting, a row that is left out and counted, or a fault. Rows of patch panels
+// row reads one row: a listing, a row that is left out and counted, or a fault. Rows of patch panels
 // are faults, because leaving them out could hide a cable of the network.
 func (r *cablingReader) row(i int) {
 	at := r.place(i)
-	s := sighting{at: at, a: r.end(i, cablingDeviceA, r.portA), b: r.end(i, cablingDeviceB, r.portB)}
+	s := listing{at: at, a: r.end(i, cablingDeviceA, r.portA), b: r.end(i, cablingDeviceB, r.portB)}
 	types := []string{r.cell(i, cablingTypeA), r.cell(i, cablingTypeB)}
 	if kind := otherNetwork(types[0]+" "+types[1]+" "+r.cell(i, cablingMedium), s.a.port, s.b.port); kind != "" {
 		r.leaveOut(kind + " cables")
@@ -124,7 +124,7 @@ func (r *cablingReader) row(i int) {
 		r.fault(at, topology.FaultStatus, "status %q is unknown (connected, planned, decommissioning, failed)", status)
 		return
 	}
-	r.sightings.all = append(r.sightings.all, s)
+	r.listings.all = append(r.listings.all, s)
 }
 
 // otherNetworks are networks that carry no traffic of hosts. They are recognized by words in the types of cables, and
@@ -210,19 +210,19 @@ func batfishFiles(dir string) ([]string, error) {
 	return files[max(0, len(files)-1):], err
 }
 
-// readBatfish makes one sighting of each edge, seen from node1. Names are compared without case, as
+// readBatfish makes one listing of each edge, seen from node1. Names are compared without case, as
 // Batfish does: it lower-cases all node names.
 func (d *draft) readBatfish() {
 	top := d.document(d.files[0], tree.JSON)
 	if top.Value == nil {
 		return
 	}
-	seen := sightings{foldCase: true}
+	seen := listings{foldCase: true}
 	for _, edge := range d.list(top.Of("edges")) {
 		a, okA := d.batfishEnd(edge, "node1")
 		b, okB := d.batfishEnd(edge, "node2")
 		if okA && okB {
-			seen.all = append(seen.all, sighting{a: a, b: b, delayNS: -1, at: lineOf(edge)})
+			seen.all = append(seen.all, listing{a: a, b: b, delayNS: -1, at: lineOf(edge)})
 		}
 	}
 	d.assemble(&seen)

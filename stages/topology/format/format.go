@@ -1,13 +1,13 @@
 // Package format reads networks from files of any of the formats that "parsimon help topology" documents.
 //
 //	cabling list: CSV, Parquet       ─┐
-//	SONiC: config_db.json,            │ sightings ─ assemble ─┐
+//	SONiC: config_db.json,            │ listings ── assemble ─┐
 //	  LLDP neighbours                 │ (one per cable end)   │
 //	Batfish layer-1 JSON             ─┘                       ▼
 //	JSON, nodes + links,            ──────────────────────► draft ─ finish ─► topology.Network
 //	clos, fabric and graph YAML       (nodes, cables, lines)    └─► faults (file, line, text)
 //
-// A sighting is one statement that two ports are joined. Assemble turns sightings into cables: it matches the two ends,
+// A listing is one statement that two ports are joined. Assemble turns listings into cables: it matches the two ends,
 // resolves speeds and delays, joins the members of link aggregation groups, and infers hosts, roles, racks and pods
 // (infer.go). Finish checks the draft of any format. A Network exists only if no fault but islands remains; Load
 // reports all faults at once, Loaded.Usable returns them as one error.
@@ -197,11 +197,11 @@ func load(s *source, o *Options) (*Loaded, error) {
 	}
 	l := &Loaded{Format: name, Files: s.files}
 	if l.Network = d.finish(); l.Network != nil {
-		said, err := l.Network.SetDelays(o.Delays)
+		notes, err := l.Network.SetDelays(o.Delays)
 		if err != nil {
 			return nil, fmt.Errorf("topology %s: %w", s.path, err)
 		}
-		for _, text := range said {
+		for _, text := range notes {
 			d.note("%s", text)
 		}
 	}

@@ -72,18 +72,19 @@ func (d *draft) jsonPod(pod tree.Field, p int, number *int32) {
 // jsonNode reads a node. v holds what its place in the file says; an empty kind leaves kind, name, pod and rack to the
 // node itself.
 func (d *draft) jsonNode(f tree.Field, v topology.Node) {
-	said := topology.Node{Pod: -1, Rack: -1}
-	ok := d.take(f.Object(tree.Keys{"id": number32(&said.ID), "kind": optional(tree.ReadText(&said.Kind)),
-		"name": optional(tree.ReadText(&said.Name)), "pod": optional(number32(&said.Pod)),
-		"rack": optional(number32(&said.Rack))}))
+	stated := topology.Node{Pod: -1, Rack: -1}
+	ok := d.take(f.Object(tree.Keys{"id": number32(&stated.ID), "kind": optional(tree.ReadText(&stated.Kind)),
+		"name": optional(tree.ReadText(&stated.Name)), "pod": optional(number32(&stated.Pod)),
+		"rack": optional(number32(&stated.Rack))}))
 	if !ok || !d.take(f.Need("id")) {
 		return
 	}
-	v.ID, said.Kind = said.ID, strings.ToLower(said.Kind)
+	v.ID, stated.Kind = stated.ID, strings.ToLower(stated.Kind)
 	if v.Kind == "" {
-		v = said
-	} else if said.Kind != "" && said.Kind != v.Kind && (said.Kind != topology.KindSwitch || v.Kind == topology.KindHost) {
-		d.bad(f, "node %d is a %q where a %s belongs", v.ID, said.Kind, v.Kind)
+		v = stated
+	} else if stated.Kind != "" && stated.Kind != v.Kind &&
+		(stated.Kind != topology.KindSwitch || v.Kind == topology.KindHost) {
+		d.bad(f, "node %d is a %q where a %s belongs", v.ID, stated.Kind, v.Kind)
 	}
 	d.addNode(v, placeOf(f))
 }

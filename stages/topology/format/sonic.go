@@ -197,11 +197,11 @@ func (r *sonicReader) readNeighbors(v *sonicSwitch, top tree.Field) {
 	v.listed = len(v.neighbors) > 0
 }
 
-// combine makes sightings of the neighbours of all files. A neighbour may name the far port by its
+// combine makes listings of the neighbours of all files. A neighbour may name the far port by its
 // alias; where the far switch has a file, the alias is replaced by the port's name, so that the two
 // ends match. A switch with a file is never a host, whatever its number of cables.
 func (r *sonicReader) combine() {
-	s := sightings{reports: func(device string) bool { return r.switches[device] != nil }}
+	s := listings{reports: func(device string) bool { return r.switches[device] != nil }}
 	neighbor := map[string]bool{}
 	for _, v := range r.order {
 		kind := v.kind
@@ -221,7 +221,7 @@ func (r *sonicReader) combine() {
 		}
 		for _, n := range v.neighbors {
 			neighbor[n.device] = true
-			s.all = append(s.all, r.sighting(v, n))
+			s.all = append(s.all, r.listing(v, n))
 		}
 	}
 	kinds := map[string]string{}
@@ -239,8 +239,8 @@ func (r *sonicReader) combine() {
 	r.assemble(&s)
 }
 
-// sighting is the cable of a neighbour, with what the port of the switch says of it.
-func (r *sonicReader) sighting(v *sonicSwitch, n sonicNeighbor) sighting {
+// listing is the cable of a neighbour, with what the port of the switch says of it.
+func (r *sonicReader) listing(v *sonicSwitch, n sonicNeighbor) listing {
 	port, known := v.ports[n.local]
 	if name, isAlias := v.alias[n.local]; !known && isAlias {
 		n.local, port, known = name, v.ports[name], true
@@ -256,7 +256,7 @@ func (r *sonicReader) sighting(v *sonicSwitch, n sonicNeighbor) sighting {
 			n.port = far.alias[n.port]
 		}
 	}
-	return sighting{a: end{v.name, n.local}, b: end{n.device, n.port}, bps: port.bps,
+	return listing{a: end{v.name, n.local}, b: end{n.device, n.port}, bps: port.bps,
 		delayNS: port.delayNS, down: port.down, at: n.at}
 }
 
