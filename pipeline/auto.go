@@ -20,7 +20,7 @@ import (
 // where that is known before, else after two passes, whose tables are then removed (MakeAnswer). Above the limit
 // the estimate is of two passes, with its warnings.
 //
-// The choice depends on the scenario and on the estimate only, not on the machine or what else the lake holds.
+// The choice depends on the scenario and on the estimate only, not on the machine or on other data of the lake.
 const (
 	affordableNS    = 60e9
 	affordableRatio = 2
@@ -127,7 +127,7 @@ func (e *Estimation) throughPasses(ctx context.Context, possible bool) error {
 // insufficientState is the state file of a scenario whose two passes did not suffice, by version of the method.
 var insufficientState = fmt.Sprintf("two-passes-insufficient-%d.json", MethodVersion)
 
-// A firstLook is what is known of a workload when it is routed.
+// A firstLook has the properties of a workload that routing finds.
 type firstLook struct {
 	workSize
 	unable       error // why the whole network cannot be simulated; nil if it can

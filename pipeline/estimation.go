@@ -166,7 +166,7 @@ func (e *Estimation) duckOptions() duckdb.Options {
 	return o
 }
 
-// gcPercent lets the heap grow to three times what is in use before it is collected, where the limit allows: 4% less
+// gcPercent lets the heap grow to three times the memory in use before it is collected, where the limit allows: 4% less
 // processor time than with Go's default on an estimate of 200,000 flows.
 const gcPercent = 200
 
@@ -230,7 +230,7 @@ func ScanFiles(l *lake.Lake, files []lake.DataFile) string {
 	return duckdb.ScanParquet(names.Of(files, path)...)
 }
 
-// Generated is what is known of the scenario's flows.
+// Generated has the totals of the scenario's flows.
 func (e *Estimation) Generated() (Generated, error) {
 	r, err := e.Records(schema.Flows)
 	if err != nil {

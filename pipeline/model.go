@@ -220,7 +220,7 @@ func LastWorkedOn(l *lake.Lake) (lake.ScenarioID, error) {
 	return "", fmt.Errorf("%s holds no scenario with flows: run one", l.Path())
 }
 
-// CheckChanges reports what is wrong with changes of a scenario that the lake holds, and with estimates of what comes
+// CheckChanges reports the errors of changes of a scenario that the lake holds, and with estimates of what comes
 // of them, before any work. It returns the cables that they change.
 func CheckChanges(dir, base string, c scenario.Changes, v Variant, o Settings) ([]scenario.CableChange, error) {
 	from, changed, applied, err := change(dir, base, &c)
@@ -336,7 +336,7 @@ func modelOf(s *scenario.Scenario) (*Model, error) {
 	return m, err
 }
 
-// CheckScenario reports what is wrong with a scenario, and with estimates of it, before any work.
+// CheckScenario reports the errors of a scenario, and of estimates of it, before any work.
 func CheckScenario(s *scenario.Scenario, v Variant, o Settings) error {
 	m, err := modelOf(s)
 	if err != nil {
@@ -365,7 +365,7 @@ func ReadOnly(model *Model, v Variant, o Settings) *Estimation {
 	return &Estimation{Model: model, Settings: o, variant: v.withDefaults(), exec: exec}
 }
 
-// ErrUnchanged is Derive's error for changes to what is there already.
+// ErrUnchanged is Derive's error for changes that leave the scenario as it is.
 var ErrUnchanged = errors.New("nothing would change")
 
 // Derive opens a scenario made from one that the lake holds, for an estimate from its beginning. Its flows are those of

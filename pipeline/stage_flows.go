@@ -16,7 +16,7 @@ import (
 	"parsimon/stages/topology"
 )
 
-// Generated is what is known of a workload once its flows are in the lake: the scenario's row of table scenarios.
+// Generated describes a workload once its flows are in the lake: the scenario's row of table scenarios.
 type Generated struct {
 	lake.FlowStats
 	Rejects      int64

@@ -183,7 +183,7 @@ func begunStages(l *lake.Lake, model *Model) (all []*engine.Stage, estimated boo
 	return all, estimated, nil
 }
 
-// readStageStatus reads the records of a stage and looks at the files that they name. Damage outweighs what is missing:
+// readStageStatus reads the records of a stage and looks at the files that they name. Damage outweighs missing files:
 // a damaged stage is not called partial.
 func readStageStatus(l *lake.Lake, s *engine.Stage, thorough bool) StageStatus {
 	out := StageStatus{Stage: s.Name, Variant: s.Place.Variant, State: StateComplete}

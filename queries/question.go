@@ -185,7 +185,7 @@ func (q Query) hasParam(name string) bool {
 // Chart returns the Vega-Lite specification that draws the answer of a question. It stands beside the question:
 // X.vl.json draws X.sql.
 //
-// A specification has no rows: its data has the name of the question, and whoever draws it binds the rows of the answer
+// A specification has no rows: its data has the name of the question, and a page binds the rows of the answer
 // to that name. It has no colours either: a theme gives them. The width "container" stands for the width that the page
 // has. Charts with parameters service and vnet show one group of flows: null is all of them. The description says what
 // the chart shows.

@@ -1,6 +1,6 @@
 package schema
 
-// Tables of the input: what is simulated.
+// Tables of the input of a simulation.
 var (
 	Scenarios = Table{
 		Name: "scenarios", Doc: "What was simulated: one row per scenario, with all that determines its id.",

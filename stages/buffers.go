@@ -55,7 +55,7 @@ type overflowLink struct {
 	pauseNS   float64 // the longest
 }
 
-// overflowed is what is known of a flow.
+// overflowed describes a flow at full buffers and under pauses.
 type overflowed struct {
 	of               watchedRow
 	beyondNS, backNS float64      // x; the timeout

@@ -204,7 +204,7 @@ func (x *contention) features(flows []featureFlow) []float32 {
 	return out
 }
 
-// distance returns how different two links are, relative to what the clustering accepts: links of a cluster are at a
+// distance returns how different two links are, relative to the limit of the clustering: links of a cluster are at a
 // distance below 1 from the representative.
 func (c *Clustering) distance(a, b *LinkFeatures) float64 {
 	if a.Class != b.Class {

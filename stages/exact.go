@@ -80,7 +80,7 @@ type ExactStats struct {
 
 // Exact simulates every packet of every flow on the path that Route chooses, through all hops at once. It
 // writes table exact_fcts, in the order in which flows finish, and table exact_hops, the waits of each flow at
-// each hop. Estimates are compared with it, and it is estimator WholeNetwork; network.Network says what is modeled.
+// each hop. Estimates are compared with it, and it is estimator WholeNetwork; network.Network lists the mechanisms.
 //
 // flows is table flows in start order. Memory grows with the number of flows that are active at a time, not
 // with the workload. progress, if not nil, is called with the packet-hops of flows that finish.

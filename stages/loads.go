@@ -74,7 +74,7 @@ func (l *Loads) Totals(n *topology.Network) (flows, hops, packetHops int64) {
 }
 
 // Load returns the link's offered load, as the paper measures it: the bytes of its flows, without headers,
-// relative to what it could carry from the workload's first start to its last; 0 if these are the same.
+// relative to its capacity from the workload's first start to its last; 0 if these are the same.
 func (l *Loads) Load(link topology.Link) float64 {
 	span := l.LastStartNS - l.FirstStartNS
 	if x := l.Links[link.ID]; x.Flows+x.Packets == 0 || span <= 0 {

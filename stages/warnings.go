@@ -93,7 +93,7 @@ func overloads(n *topology.Network, p *simkernel.Params, loads *Loads, least flo
 	return out
 }
 
-// offered returns what is offered to a link, headers included, as a fraction of what ACKs leave of its capacity.
+// offered returns the load offered to a link, headers included, as a fraction of the capacity that ACKs leave.
 func (l *Loads) offered(p *simkernel.Params, link topology.Link) float64 {
 	x := &l.Links[link.ID]
 	if x.Bytes == 0 {

@@ -10,7 +10,7 @@
 //	header := key 16, length of the result 8, its xxh3 8, xxh3 of these 32 bytes 8        little-endian
 //
 // A result is found from when it was stored, by other runs from when they open the cache. What a killed run was writing
-// ends a pack, and is not read. A result whose bytes are not what was stored is not found. The modification time of a
+// ends a pack, and is not read. A result whose bytes have changed is not found. The modification time of a
 // pack is when a run last wrote it or found something in it.
 package cache
 

@@ -151,7 +151,7 @@ func (e *Executor) RunStage(ctx context.Context, p Plan, s *Stage) error {
 }
 
 // runStage does the tasks of a stage that are not done, the longest first. A failed task stops the others before
-// their next task; what was committed stays.
+// their next task; committed files stay.
 func (e *Executor) runStage(ctx context.Context, s *Stage) error {
 	began, cpu := time.Now(), ProcessorSeconds()
 	job, err := e.prepare(s)

@@ -63,7 +63,7 @@ type mark struct {
 }
 
 // rateSpan is how far back the rate looks: what the beginning of a stage took (reading, a part found in
-// the cache) says nothing of what is left.
+// the cache) does not predict the rest.
 const rateSpan = 30 * time.Second
 
 func (t *ticker) Begin(stage, unit string, total int64) {

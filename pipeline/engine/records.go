@@ -31,7 +31,7 @@ func (l layout) equal(m layout) bool {
 	return l.Stage == m.Stage && l.Method == m.Method && slices.Equal(l.Tasks, m.Tasks)
 }
 
-// Records are the tasks of a stage and what is recorded of them: nil for a task that is not done.
+// Records are the tasks of a stage with their records: nil for a task that is not done.
 type Records struct {
 	Stage *Stage
 	layout
@@ -72,7 +72,7 @@ func Stats[T any](r Records) ([]T, error) {
 	return all, nil
 }
 
-// ReadRecords reads what is recorded of a stage. found is false for a stage that was never begun. A damaged record
+// ReadRecords reads the records of a stage. found is false for a stage that was never begun. A damaged record
 // counts as a task that is not done; an error of the disk does not.
 func ReadRecords(l *lake.Lake, s *Stage) (r Records, found bool, err error) {
 	r.Stage = s
@@ -121,7 +121,7 @@ type IncompleteError struct {
 	Shards string // which shards are missing, if it was begun in shards
 }
 
-// Error says what is missing and which command does it.
+// Error names the missing stage and the command that runs it.
 func (e *IncompleteError) Error() string {
 	text := fmt.Sprintf("stage %s of scenario %s is not complete: ", e.Stage.Name, e.Stage.Place.Scenario)
 	if e.Why != "" {

@@ -61,7 +61,7 @@ func (e *Executor) dropDamaged(r Records) error {
 	return nil
 }
 
-// verify reports what is wrong with a task's files, by check, unless they are verified or collected.
+// verify reports damage of a task's files, by check, unless they are verified or collected.
 func (e *Executor) verify(rec *Record, check func(lake.DataFile) error) error {
 	for _, f := range rec.Files {
 		if e.verified[f.Path] {

@@ -73,7 +73,7 @@ func (r *TaskRunner) Do(ctx context.Context, step string, n int) error {
 	return r.step(ctx, step, only, func(e *Executor, stage *Stage) error { return e.runStage(ctx, stage) })
 }
 
-// Finish does what is to be done once when all tasks of a step are done: it reports results that the settings refuse,
+// Finish runs once, when all tasks of a step are done: it reports results that the settings refuse,
 // and collects, unless Settings.Keep. It may be repeated, also at the same time.
 func (r *TaskRunner) Finish(ctx context.Context, step string) error {
 	return r.step(ctx, step, noTask, func(e *Executor, stage *Stage) error {
@@ -123,7 +123,7 @@ func (r *TaskRunner) with(ctx context.Context, choose choice, do func(e *Executo
 //
 // A task may be done by several processes at once, by mistake or because an engine does not wait for a slow one. Each
 // writes files of its own. One that finds a record when its work is done drops them. Where two finish in the same
-// moment the last record stands; the rows are the same whoever wrote them, and files that no record names are removed
+// moment the last record stands; the rows of all are the same, and files that no record names are removed
 // by the next process that works alone, or with their temporary table.
 //
 // An attempt that fails while its task is done has not failed: tables may have been collected since (repair.go). A file

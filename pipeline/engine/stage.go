@@ -39,8 +39,8 @@ type Stage struct {
 	Check func(stage Records) error
 }
 
-// A Worker does one task. It reads with t.Read, writes with t.Sink and reports with t.Add. The engine closes what was
-// read and commits what was written.
+// A Worker does one task. It reads with t.Read, writes with t.Sink and reports with t.Add. The engine closes what a
+// worker has read and commits its output.
 type Worker func(ctx context.Context, t *Attempt) error
 
 // An Opener prepares what all workers of a stage share and returns what prepares one worker.

@@ -97,7 +97,7 @@ type failed struct{ err error }
 func (f failed) Next() (arrow.Record, error) { return nil, f.err }
 func (f failed) Close() error                { return nil }
 
-// Check reports what is wrong with a committed file: not there, of another size or with other bytes. It reads all of
+// Check reports damage of a committed file: not there, of another size or with other bytes. It reads all of
 // them, since a byte that rots changes neither size nor time of a file.
 func (l *Lake) Check(d DataFile) error {
 	if err := l.CheckSize(d); err != nil {

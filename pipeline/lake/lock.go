@@ -208,7 +208,7 @@ func (l *Lake) lock(ctx context.Context, p Place, how int, patience time.Duratio
 			_ = f.Close()
 			if err != nil {
 				return err
-			} // whoever removed the scenario removed this file: there is another one now
+			} // the process that removed the scenario removed this file: there is another one now
 		}
 	})
 	switch {

@@ -359,7 +359,7 @@ func (l *Lake) Answer(id ScenarioID) string {
 	return variant
 }
 
-// ReadAnswer is Answer with what is wrong with the file.
+// ReadAnswer is Answer with the errors of the file.
 func (l *Lake) ReadAnswer(id ScenarioID) (variant string, err error) {
 	if found, err := l.ReadState(Of(id).StatePath(answerFile), &variant); err != nil || !found {
 		return "", err

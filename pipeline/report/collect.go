@@ -72,7 +72,7 @@ var (
 			if(pairs > 0, count(*) FILTER (s.ideal_ns <> b.ideal_ns), 0) AS flows
 		FROM slowdowns AS s JOIN slowdowns AS b USING (flow_id, size_bytes)
 		WHERE s.scenario = $scenario AND s.variant = $variant AND b.scenario = $base_scenario AND b.variant = $base_variant`)
-	// The columns of question headline that are known of an estimate from windows, and what was sampled.
+	// The columns of question headline that an estimate from windows has, and the sample.
 	sampledQuery = own("headline", `WITH whole AS (
 			SELECT count(*) AS flows, CAST(sum(size_bytes) AS BIGINT) AS bytes, max(start_ns) - min(start_ns) AS span_ns,
 				count(DISTINCT service) AS services, count(DISTINCT vnet) AS vnets

@@ -29,7 +29,7 @@ type Key struct {
 	Bin   int
 }
 
-// An index is what is known of the whole workload without an estimate.
+// An index describes the whole workload, without an estimate.
 type index struct {
 	fine         []sampling.Slot // as short as slots can be
 	slots        []sampling.Slot
@@ -42,7 +42,7 @@ type index struct {
 	last         *pair
 }
 
-// A pair is what is known of the flows of a service in a virtual network.
+// A pair describes the flows of a service in a virtual network.
 type pair struct {
 	service, vnet string
 	groups        [sizebin.Count][]Key // of a flow of a size bin

@@ -261,9 +261,9 @@ func (s *sampler) row(k Key, q float64) (row Row, ok bool) {
 // was measured (datasets/results/coverage.md).
 const windowError = 0.01
 
-// widen adds to an interval what is cut off around windows and what half of the warm-up changes. Both are biases, which
-// do not average out over windows: an interval holds its confidence under a bias of at most B if it is longer by B on
-// each side (a little less would do: Armstrong and Kolesár, Econometrica 86(2), 2018).
+// widen adds to an interval the part that is cut off around windows and the effect of half of the warm-up. Both are
+// biases, which do not average out over windows: an interval holds its confidence under a bias of at most B if it is
+// longer by B on each side (a little less would do: Armstrong and Kolesár, Econometrica 86(2), 2018).
 func (s *sampler) widen(e sampling.Estimate, warmup float64) (lo, hi float64) {
 	return max(1, e.Lo*(1-s.windowError)*(1-warmup)), e.Hi * (1 + s.windowError) * (1 + warmup)
 }
@@ -332,7 +332,7 @@ func (k Key) String() string {
 	return "all"
 }
 
-// variant names the estimate in the lake: the variant of the windows, how many, and what else its intervals depend on.
+// variant names the estimate in the lake: that of the windows, how many, and the other settings of its intervals.
 func (s *sampler) variant() string {
 	name := s.base.Variant().String() + pipeline.SampledPart + fmt.Sprint(len(s.counts))
 	if s.ask.Confidence != 0.95 {

@@ -33,7 +33,7 @@ import (
 	"parsimon/stages"
 )
 
-// A Stratum is what is known of one stratum: the counts of the slots drawn from it.
+// A Stratum describes one stratum: the counts of the slots drawn from it.
 type Stratum struct {
 	Slots int       // of the whole stratum
 	Drawn []*Counts // nil: a drawn slot without a flow of the group

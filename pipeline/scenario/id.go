@@ -29,7 +29,7 @@ const canonicalVersion = 1
 
 // The canonical form names files by their content, never by their path, and says everything in one
 // way only: failed cables by node ids in ascending order, spines and not oversubscription, all
-// defaults. Not in it is what changes no row: the scenario's name, and what is allowed or refused.
+// defaults. It leaves out settings that change no row: the scenario's name, and allowances.
 type canonicalScenario struct {
 	Version   int               `json:"version"`
 	Seed      uint64            `json:"seed"`

@@ -305,7 +305,7 @@ func (s *Scenario) SetTopologyOptions(o format.Options) {
 	s.topology.options, s.loaded = o, nil
 }
 
-// TopologyOptions are what was added to the topology so far, and whether it is a file.
+// TopologyOptions are the options that were added to the topology so far, and whether it is a file.
 func (s *Scenario) TopologyOptions() (o format.Options, isFile bool) {
 	return s.topology.options, s.topology.file != ""
 }
@@ -371,7 +371,7 @@ func (s *Scenario) IntactNetwork() (*topology.Network, error) {
 	return n, err
 }
 
-// TopologyNotes say what was inferred of the topology file, which defaults apply and what was repaired. They are empty
+// TopologyNotes list the inferences from the topology file, which defaults apply and what was repaired. They are empty
 // until the network was built.
 func (s *Scenario) TopologyNotes() []string {
 	if s.loaded == nil {

@@ -28,7 +28,7 @@ import (
 type Scenario struct {
 	Name string // changes no result
 	Seed uint64 // below 2^63
-	// Fail lists what is down, by ids or names: cables "A:B", nodes "A" with all of their cables, ports "DEVICE:PORT".
+	// Fail lists failed elements, by ids or names: cables "A:B", nodes "A" with all of their cables, ports "DEVICE:PORT".
 	Fail []string
 	// AllowUnreachable counts flows between hosts that no path joins, instead of refusing them.
 	AllowUnreachable bool
@@ -79,7 +79,7 @@ type serviceSpec struct {
 	hostsAt    tree.Field
 }
 
-// Limits of what a scenario can ask for.
+// Limits of the values of a scenario.
 const (
 	maxDurationNS = int64(1e15) // 11 days
 	maxFlows      = 1_000_000_000_000

@@ -165,7 +165,7 @@ func readAlpha(to *float64) func(tree.Field) error {
 	return tree.ReadFloat(to, false, "1/1024 to 1024", func(x float64) bool { return x >= 1.0/1024 && x <= 1024 })
 }
 
-// A SwitchesError is the error for switches that cannot be simulated: a mistake of whoever asks for them.
+// A SwitchesError is the error for switches that cannot be simulated: a mistake of the user.
 type SwitchesError struct{ Err error }
 
 func (e SwitchesError) Error() string { return e.Err.Error() }

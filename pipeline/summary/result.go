@@ -112,7 +112,7 @@ func ReadResult(ctx context.Context, e *pipeline.Estimation) (_ *Result, err err
 	return r, cmp.Or(wrong[:]...)
 }
 
-// Warnings are what speaks against the estimate, without those about the length of the workload.
+// Warnings are the warnings about the estimate, without those about the length of the workload.
 func Warnings(ctx context.Context, e *pipeline.Estimation) (all []string, err error) {
 	db, err := e.OpenQueries(ctx)
 	if err != nil {
@@ -123,7 +123,7 @@ func Warnings(ctx context.Context, e *pipeline.Estimation) (all []string, err er
 	return slices.DeleteFunc(all, func(line string) bool { return strings.HasPrefix(line, "few flows: ") }), err
 }
 
-// warnings are what speaks against the estimate: a line for each cause, with how many links it concerns and what to do,
+// warnings are the warnings about the estimate: a line for each cause, with how many links it concerns and what to do,
 // and one about the percentiles for which the workload is too short.
 func warnings(ctx context.Context, e *pipeline.Estimation, db *queries.DB) ([]string, error) {
 	of := selected(e)

@@ -221,7 +221,7 @@ func selected(e *pipeline.Estimation) string {
 }
 
 // AddCost adds what each stage took, and what it would take if every link case and chunk of flows had a core of its
-// own: the paper's Parsimon/inf, the longest piece plus what is not parallel.
+// own: the paper's Parsimon/inf, the longest piece plus the sequential part.
 func AddCost(a *text.Answer, e *pipeline.Estimation) {
 	reports := e.Executor().Reports
 	if len(reports) == 0 {

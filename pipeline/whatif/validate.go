@@ -231,7 +231,7 @@ func (s *sample) add(row int64, estimate, tru float64) {
 
 // compare returns a row for each of pipeline.Quantiles. The intervals are of a Poisson bootstrap: each replicate
 // gives each flow a weight drawn from a Poisson distribution of mean 1, keyed by flow and replicate,
-// the same for its estimate and its truth, so that what is common to both cancels.
+// the same for its estimate and its truth, so that common parts cancel.
 func (s *sample) compare() []ValidationRow {
 	n := len(s.estimate)
 	byEstimate, byTruth := ranked(s.estimate), ranked(s.tru)

@@ -219,7 +219,7 @@ func (in *ingestion) routeChunks(ctx context.Context, m *Merged, files []lake.Da
 	})
 }
 
-// tables adds what else is known of the workload: its source files and the topology.
+// tables adds the other tables of the workload: its source files and the topology.
 func (in *ingestion) tables(m *Merged) error {
 	add := func(t schema.Table, record func() arrow.Record) error {
 		rec := record()

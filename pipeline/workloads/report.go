@@ -22,7 +22,7 @@ type Report struct {
 	KnownFiles   int    `json:"known_files"`
 	HeldFiles    int    `json:"held_files"`
 	DamagedFiles int    `json:"damaged_files"` // their records are read again if they are among the sources
-	// Notes are what else to know of the sources and tables. Repeated rows stand in an earlier file, too, and count once.
+	// Notes are remarks about the sources and tables. Repeated rows stand in an earlier file, too, and count once.
 	Notes    []string `json:"notes,omitempty"`
 	Repeated int64    `json:"repeated_rows"`
 	// Rows of all sources so far = Flows + Merged + Rejects.

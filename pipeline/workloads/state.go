@@ -55,7 +55,7 @@ type TopologyFile struct {
 	Options format.Options `json:"options"`
 }
 
-// A Source is a log file that was ingested, and what was read from it.
+// A Source is a log file that was ingested, and its counts.
 type Source struct {
 	N       int32  `json:"n"`
 	File    string `json:"file"`
@@ -79,7 +79,7 @@ type Merged struct {
 // mergeVersion is raised when the same records give other flows, or the state says something else of them.
 const mergeVersion = 5
 
-// A Chunk is what is known of one data file of table flows, beside its link_loads.
+// A Chunk describes one data file of table flows, beside its link_loads.
 type Chunk struct {
 	lake.FlowStats
 	UnreachableFlows int64 `json:"unreachable_flows"`

@@ -233,7 +233,7 @@ func ScanParquet(files ...string) string {
 // limit and an allowance. DuckDB does not count all of its allocations: SELECT len(range(2000000000)) passes any
 // limit of the buffer manager. Under this one its statement fails with an error that IsOutOfMemory reports. What
 // fails to allocate outside of DuckDB ends the process. Without a memory limit nothing is bounded. One limit at a
-// time: undo restores what was set before.
+// time: undo restores the former limit.
 func (o Options) LimitProcess() (undo func() error, err error) {
 	if o.MemoryBytes == 0 {
 		return func() error { return nil }, nil

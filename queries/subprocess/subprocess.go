@@ -118,7 +118,7 @@ func crash(end error, stderr string) error {
 	return fmt.Errorf("the query process crashed: %w\n%s", end, strings.TrimSpace(stderr))
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the end of all that is written to it.
 type tail struct{ bytes.Buffer }
 
 // Write never fails.

@@ -130,7 +130,7 @@ func Listed(all []string, most int) string {
 	return strings.Join(all, ", ")
 }
 
-// list writes things for an error, the most similar to what was asked for first.
+// list writes things for an error, the most similar to the given name first.
 func list(asked string, all []Thing) string {
 	distance := func(t Thing) int {
 		d := Distance(asked, t.ID)

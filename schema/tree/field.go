@@ -19,7 +19,7 @@ type Field struct {
 	Value *Value // nil where the key is missing
 }
 
-// A FieldError says what is wrong with one field.
+// A FieldError is an error of one field.
 type FieldError struct {
 	File string
 	Line int

@@ -452,7 +452,7 @@ func (k *Kernel) recordReduction(f *flow, share float64) {
 	k.r.Observed[block].Denied = uint16(c.reduced/float64(c.reductions)*simkernel.ShareUnit + 0.5)
 }
 
-// A stamp is what external senders need to know of a packet.
+// A stamp has the properties of a packet that external senders use.
 type stamp struct {
 	sentPS    int64
 	draw      uint64 // with random marks: its random number

@@ -42,7 +42,7 @@ type Ingester struct {
 	db   *sql.DB
 	o    Options
 	book *addressBook
-	// Notes are what a user should know of the tables and files.
+	// Notes are remarks about the tables and files, for the user.
 	Notes []string
 }
 

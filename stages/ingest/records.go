@@ -57,7 +57,7 @@ func inFile(file string, err error) error {
 }
 
 // file takes one source file through the steps of the package comment: stage, typed, addresses, judge. Records and
-// rejects are left in TmpDir; what is between goes to a directory that is removed.
+// rejects are left in TmpDir; intermediate files go to a directory that is removed.
 func (in *Ingester) file(ctx context.Context, of []*Mapping, file string, n int32) (stats FileStats, err error) {
 	dir := filepath.Join(in.o.TmpDir, fmt.Sprintf("source-%d", n))
 	if err := os.Mkdir(dir, 0o755); err != nil {

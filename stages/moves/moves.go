@@ -215,7 +215,7 @@ func (e *TextError) Error() string { return fmt.Sprintf("%q: %v", e.Text, e.Err)
 // Unwrap is the reason.
 func (e *TextError) Unwrap() error { return e.Err }
 
-// Apply returns former moves of a network with what the text changes; nil if paths do not move.
+// Apply returns former moves of a network with the changes of the text; nil if paths do not move.
 func (t *Text) Apply(n *topology.Network, former *Moves) (*Moves, error) {
 	m := Moves{}
 	if former != nil {
@@ -409,7 +409,7 @@ func (m *Moves) addEvent(n *topology.Network, e Event) error {
 	return nil
 }
 
-// Check reports what is not as Apply makes it, and the first event that the network cannot have.
+// Check reports values that Apply does not make, and the first event that the network cannot have.
 func (m *Moves) Check(n *topology.Network) error {
 	if m == nil {
 		return nil

@@ -43,7 +43,7 @@ type FabricSpec struct {
 }
 
 // A fabricKind has products of its sizes, each a bound of a number of nodes or cables and at most MaxNodes, and what
-// builds it and returns what is wrong.
+// builds it and returns its errors.
 type fabricKind struct {
 	products string
 	build    func(b *fabricBuilder) string

@@ -305,7 +305,7 @@ func (x *fibFiles) match(host, sw int32) (netip.Prefix, *fibRoute) {
 	return netip.Prefix{}, nil
 }
 
-// next is where a switch sends what is for a host: a set of links, setNone or setArrive.
+// next is where a switch sends packets for a host: a set of links, setNone or setArrive.
 func (x *fibFiles) next(f *FIB, attached bool, host, sw int32) (int32, error) {
 	_, route := x.match(host, sw)
 	if route == nil {

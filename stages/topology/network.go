@@ -332,13 +332,13 @@ func (n *Network) Pods() int {
 	return max(1, len(pods))
 }
 
-// Limits of what the kernel's integers can express.
+// Limits of the kernel's integers.
 const (
 	maxBps     = int64(1e15) // 1 Pbps
 	maxDelayNS = int64(1e12) // 1,000 s
 )
 
-// A FaultKind classifies what is wrong with a topology. Package format says which kinds it can repair.
+// A FaultKind classifies the faults of a topology. Package format says which kinds it can repair.
 type FaultKind string
 
 // The kinds of faults.

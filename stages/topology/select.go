@@ -239,14 +239,14 @@ func (n *Network) portsOf(link int32) (src, dst []string) {
 	return p.B, p.A
 }
 
-// A Failure is what has failed of one cable, by the ids of its ends, the lower first.
+// A Failure is the failed part of one cable, by the ids of its ends, the lower first.
 type Failure struct {
 	Ends         [2]int32
 	BandwidthBps int64 // what is left, where a member of a LAG failed; 0 where the cable is down
 }
 
 // FailNamed takes down what a text names: a cable "A:B", the cables of a pattern with * or ?, all cables of a node "A",
-// or what is plugged into a port "DEVICE:PORT": a cable, or one member of a LAG, whose bandwidth the cable loses. Nodes
+// or the link at a port "DEVICE:PORT": a cable, or one member of a LAG, whose bandwidth the cable loses. Nodes
 // are names or ids.
 func (n *Network) FailNamed(text string) (all []Failure, err error) {
 	a, b, err := n.Cable(text)

@@ -13,7 +13,7 @@ import (
 	"parsimon/stages/topology"
 )
 
-// GenerateStats counts what was generated.
+// GenerateStats counts the generated flows.
 type GenerateStats struct {
 	Plan                      *Plan
 	Flows                     int64

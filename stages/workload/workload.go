@@ -20,7 +20,7 @@ import (
 
 // Workload describes flows to generate, as the paper does (§4.1): services, each with a rack matrix, a size
 // distribution and log-normal inter-arrival times, and a total rate that brings the most loaded link to MaxLoad.
-// Whoever reads a description checks what is said here of its values (package scenario).
+// The readers of descriptions check these limits (package scenario).
 type Workload struct {
 	Services []Service
 	// MaxLoad is the expected load of the most loaded link: payload bits per second relative to its bandwidth; above 0.

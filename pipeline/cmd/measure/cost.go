@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// alternate measures several things in turn, so that what else the machine does slows all of them.
+// alternate measures several things in turn, so that other load of the machine slows all of them.
 func (b *bench) alternate(rounds int, sides ...func() float64) []figures {
 	all := make([]figures, len(sides))
 	if b.short {

@@ -157,7 +157,7 @@ func (s *scenarioFlags) flagsOf(key, otherwise string) string {
 	return cmp.Or(strings.Join(flags, ", "), otherwise)
 }
 
-// check reports what is wrong with a scenario, of switches also where they are from, before there is a lake.
+// check reports the errors of a scenario, of switches also where they are from, before there is a lake.
 func (s *scenarioFlags) check(sc *scenario.Scenario, r *runFlags, args []string) error {
 	v, err := r.variant()
 	if err == nil {

@@ -24,7 +24,7 @@ import (
 	"parsimon/stages"
 )
 
-// compareFlags say how two estimates are compared, and what is written of it.
+// compareFlags say how two estimates are compared, and the output.
 type compareFlags struct {
 	whatif.CompareOptions
 	within withinFlags

@@ -39,7 +39,7 @@ func (s *listing) ends() [2]end {
 	return [2]end{s.b, s.a}
 }
 
-// A device is a node as a file names it, with what the file says about it.
+// A device is a node as a file names it, with its properties there.
 type device struct {
 	name      string
 	at        place

@@ -144,7 +144,7 @@ func (d *draft) repair(at place, kind topology.FaultKind, format string, args ..
 	return false
 }
 
-// A note is what was inferred or set by default, for the user to confirm.
+// A note reports an inference or a default, for the user to confirm.
 type note struct {
 	text  string // with %s for how many things
 	thing string // empty: the text is all

@@ -32,7 +32,7 @@ import (
 	"parsimon/stages/topology"
 )
 
-// readers are the formats by name: each fills the draft with what the files hold. What is wrong with their content is a
+// readers are the formats by name: each fills the draft from the files. An error of their content is a
 // fault of the draft.
 var readers = map[string]func(d *draft){
 	"tables": (*draft).readTables, "cabling": readCabling, "sonic": readSONiC, "yaml": (*draft).readYAML,

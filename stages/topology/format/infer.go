@@ -172,7 +172,7 @@ func stem(name string) string {
 	return name
 }
 
-// untiered reports whether a switch is in no tier: by what is stated, or by its name.
+// untiered reports whether a switch is in no tier: by the file, or by its name.
 func (v *device) untiered() bool {
 	return v.kind == topology.KindSwitch && (v.stated || named(v.name, routerWords))
 }
@@ -301,7 +301,7 @@ func (p *plan) inferRacks() {
 }
 
 // inferPods numbers the pods: as the node list names them, else the parts into which a network of
-// three or more tiers falls without its top tier and what is in no tier.
+// three or more tiers falls without its top tier and switches in no tier.
 func (p *plan) inferPods() {
 	p.pod = p.labelled(func(v *device) string { return v.pod })
 	if p.top < 3 || slices.ContainsFunc(p.pod, func(r int32) bool { return r >= 0 }) {

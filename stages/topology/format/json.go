@@ -101,7 +101,7 @@ func (d *draft) jsonCables(list tree.Field) {
 	}
 }
 
-// optional is a reader that takes null as a missing key: libraries write null for what they do not know.
+// optional is a reader that takes null as a missing key: libraries write null for unknown values.
 func optional(read func(tree.Field) error) func(tree.Field) error {
 	return func(f tree.Field) error {
 		if f.Is(tree.Null) {

@@ -239,7 +239,7 @@ func (r *sonicReader) combine() {
 	r.assemble(&s)
 }
 
-// listing is the cable of a neighbour, with what the port of the switch says of it.
+// listing is the cable of a neighbour, with the properties of the port of the switch.
 func (r *sonicReader) listing(v *sonicSwitch, n sonicNeighbor) listing {
 	port, known := v.ports[n.local]
 	if name, isAlias := v.alias[n.local]; !known && isAlias {

@@ -43,7 +43,7 @@ func generatedKeys(take func(g *Generated, f tree.Field) error) tree.Keys {
 	return keys
 }
 
-// check finds what is wrong with a fabric or a graph as a network.
+// check finds the errors of a fabric or a graph as a network.
 func (g *Generated) check(f tree.Field) error {
 	if g.Clos != nil {
 		return nil

@@ -77,13 +77,13 @@ const (
 	expert      = "expert"
 )
 
-// Limits of what a job can ask for.
+// Limits of the values of a job.
 const (
 	MaxRanks      = 1 << 16
 	MaxIterations = 1_000_000
 )
 
-// Check reports what is wrong with a job, and sets defaults.
+// Check reports the errors of a job, and sets defaults.
 func (j *Job) Check() error {
 	switch {
 	case len(j.Hosts) < 1 || len(j.Hosts) > MaxRanks:
