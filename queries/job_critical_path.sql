@@ -7,7 +7,7 @@
 -- include critical_path
 -- include path_parts
 SELECT
-    scenario, variant, job, kind, count(*) AS flows, CAST(sum(waited_ns) AS BIGINT) AS waited_ns,
+    scenario, variant, job, kind, count(*) FILTER (kind <> 'compute' OR waited_ns > 0) AS flows, CAST(sum(waited_ns) AS BIGINT) AS waited_ns,
     CAST(sum(ideal_ns) AS BIGINT) AS ideal_ns, CAST(sum(delay_ns) AS BIGINT) AS delay_ns
 FROM parts
 GROUP BY scenario, variant, job, kind

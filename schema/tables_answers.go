@@ -29,7 +29,7 @@ var (
 			{"flows", i64, false, "", "number of flows that cross the link; where paths move, on their first paths"},
 			{"bytes", i64, false, "bytes", "their bytes, without headers; where paths move, those sent, with retransmissions"},
 			{"packets", i64, false, "", "their packets, ⌈size/payload⌉ each; where paths move, those sent"},
-			{"load", f64, false, "", "bytes as a fraction of the link's capacity over the duration of the workload"},
+			{"load", f64, false, "", "bytes, without headers, as a fraction of the link's capacity over the duration of the workload"},
 			{"packets_sent", i64, false, "", "packets sent in the case"},
 			{"packets_marked", i64, false, "", "packets that the link marked (ECN)"},
 			{"busy_ns", i64, false, "ns", "time in which the link was sending"},
@@ -64,7 +64,7 @@ var (
 			{"from_ns", i64, false, "ns", "begin of the slot, in the time of flow starts"},
 			{"to_ns", i64, false, "ns", "end of the slot; all are as long, at most 128"},
 			{"bytes", i64, false, "bytes", "data that it sent, with headers and retransmissions"},
-			{"load", f64, false, "", "bytes as a fraction of what its bandwidth could send"},
+			{"load", f64, false, "", "bytes, with headers, as a fraction of what its bandwidth could send"},
 		},
 	}
 	Intervals = Table{

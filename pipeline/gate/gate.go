@@ -118,6 +118,8 @@ type Verdict struct {
 	Hi     *float64 `json:"hi,omitempty"`
 	Open   bool     `json:"open,omitempty"` // the interval holds the limit: another sample could decide otherwise
 	Failed bool     `json:"failed"`         // by the value
+
+	percent bool // the value is a change
 }
 
 // An Interval is a value with its bounds; Lo and Hi are the value if there are none.
@@ -130,9 +132,13 @@ type Error struct{ Failed []Verdict }
 func (e *Error) Error() string {
 	lines := make([]string, len(e.Failed))
 	for i, v := range e.Failed {
-		lines[i] = fmt.Sprintf("--fail-if '%s': the value is %.6g", v.Gate, v.Value)
+		unit, by := "", 1.0
+		if v.percent {
+			unit, by = "%", 100
+		}
+		lines[i] = fmt.Sprintf("--fail-if '%s': the value is %.6g%s", v.Gate, by*v.Value, unit)
 		if v.Lo != nil {
-			lines[i] += fmt.Sprintf(" (%.4g to %.4g)", *v.Lo, *v.Hi)
+			lines[i] += fmt.Sprintf(" (%.4g%s to %.4g%[2]s)", by**v.Lo, unit, by**v.Hi)
 		}
 		if v.Open {
 			lines[i] += ", whose interval holds the limit"
@@ -157,7 +163,8 @@ func JudgeIntervals(gates []Gate, value func(g Gate) (Interval, error)) (all []V
 		if err != nil {
 			return nil, fmt.Errorf("--fail-if '%s': %w", g.Text, err)
 		}
-		v := Verdict{Gate: g.Text, Value: x.Value, Open: g.Fails(x.Lo) != g.Fails(x.Hi), Failed: g.Fails(x.Value)}
+		v := Verdict{Gate: g.Text, Value: x.Value, Open: g.Fails(x.Lo) != g.Fails(x.Hi), Failed: g.Fails(x.Value),
+			percent: g.Change}
 		if x.Lo < x.Hi {
 			v.Lo, v.Hi = &x.Lo, &x.Hi
 		}

@@ -7,6 +7,17 @@ import (
 )
 
 // A gate is judged by the value. That its interval holds the limit is said.
+func TestChangeInPercent(t *testing.T) {
+	g, err := Parse("p99_change > 10%")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = JudgeIntervals([]Gate{g}, func(Gate) (Interval, error) { return Interval{0.165, 0.16, 0.17}, nil })
+	if err == nil || err.Error() != "--fail-if 'p99_change > 10%': the value is 16.5% (16% to 17%)" {
+		t.Error(err)
+	}
+}
+
 func TestJudgeIntervals(t *testing.T) {
 	g, err := Parse("p99_slowdown > 5")
 	if err != nil {

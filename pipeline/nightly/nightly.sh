@@ -17,7 +17,10 @@ options=()
 [ -z "${HOSTS:-}" ] || options+=(--hosts "$HOSTS")
 [ -z "${LABELS:-}" ] || options+=(--labels "$LABELS")
 
-"$parsimon" ingest "$LOGS/$day" --format "${FORMAT:-vpc},json" --topology "$TOPOLOGY" --workload "day-$day" "${options[@]}" \
+format=(--format "${FORMAT:-vpc},json")
+[ -z "${MAPPING:-}" ] || format=(--format json --mapping "$MAPPING") # a format of your own, see parsimon help ingest
+
+"$parsimon" ingest "$LOGS/$day" "${format[@]}" --topology "$TOPOLOGY" --workload "day-$day" "${options[@]}" \
   --max-rejects "${MAX_REJECTS:-1%}" --metrics-file "$metrics/parsimon-ingest.prom" "${common[@]}" >"$answers/ingest-$day.json"
 
 # A day that does not fit a simulation: FROM and TO cut out a part, such as T09:00:00Z to T09:10:00Z.

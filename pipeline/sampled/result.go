@@ -102,10 +102,10 @@ func (r *Result) Text() *text.Answer {
 	}
 	reached := 0
 	if r.Stopped != Whole {
-		a.Linef("\nAsked: within ±%g%% for %d windows instead of the whole. The intervals above are wider: by ±%g%% for "+
-			"what is cut off around windows,\nby what half of the warm-up of %v changes (in %d windows), and up by flows that "+
-			"outlast the %v after a window.", 100*r.Within, r.Windows, 100*windowError, time.Duration(r.Warmup.NS),
-			r.Warmup.Windows, time.Duration(cooldown*r.Warmup.NS))
+		a.Linef("\nAsked: ±%g%% by the draw of the windows. The intervals above also hold what simulating windows alone does:\n"+
+			"±%g%% for what is outside of them; what changed when %d windows had half of their warm-up of %v; and, upwards,\n"+
+			"flows that had not ended %v after their window.", 100*r.Within, 100*windowError, r.Warmup.Windows,
+			time.Duration(r.Warmup.NS), time.Duration(cooldown*r.Warmup.NS))
 		table := a.Table("flows of", "size_bin", "percentile", "precision", "reached")
 		for _, g := range r.Goals {
 			precision := "too few flows"
@@ -136,8 +136,7 @@ func (r *Result) Text() *text.Answer {
 		estimate += "@" + r.Variant
 	}
 	for _, variant := range r.Whole {
-		a.Linef("the lake has an estimate of the whole, too: --param scenario=%s@%s asks questions of it", r.ScenarioID,
-			variant)
+		a.Linef("the whole is in the lake, too: parsimon query --param scenario=%s@%s", r.ScenarioID, variant)
 	}
 	a.Linef("\nNext:\n  parsimon report %s --lake %s", estimate, r.Lake)
 	return a
@@ -248,7 +247,7 @@ func (s *sampler) row(k Key, q float64) (row Row, ok bool) {
 	row.Lo, row.Hi = s.widen(e, s.warmup.change(q))
 	row.Hi *= row.Sustained / e.Value
 	switch cut := float64(s.outlast[k]) / float64(row.Sampled); {
-	case e.Beyond < fewBeyond && row.Sampled < row.Flows:
+	case e.Beyond < fewBeyond && row.Sampled < row.Flows && (e.Value > 1 || e.Hi > 1):
 		row.Warning = fmt.Sprintf("%s: only %d sampled flows beyond it", percentileName(q), e.Beyond)
 	case cut > manyCut:
 		row.Warning = fmt.Sprintf("%s: %.0f%% of the sampled flows outlast the simulated time after their window",

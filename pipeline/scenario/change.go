@@ -444,6 +444,12 @@ func parseMove(text string) (func(*application) error, error) {
 		if a.flows.Move[service], err = a.n.RackList(racks); err != nil {
 			return fmt.Errorf("%s: %w", service, err)
 		}
+		once := map[int]bool{} // two switches of one rack name it twice
+		a.flows.Move[service] = slices.DeleteFunc(a.flows.Move[service], func(rack int) bool {
+			again := once[rack]
+			once[rack] = true
+			return again
+		})
 		return nil
 	}, nil
 }

@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -168,10 +167,10 @@ func (s *Scenario) SetWindow(from, to string) (err error) {
 	}
 	w := s.workload.ingested
 	switch lo, hi := s.workload.fromNS, s.workload.toNS; {
+	case from != "" && to != "" && hi <= lo:
+		return fmt.Errorf("%s is not before %s", from, to)
 	case lo > w.LastStartNS, to != "" && hi <= w.FirstStartNS:
 		return fmt.Errorf("workload %s has %w that was asked for: its flows start %s", w.ID, ErrNoFlows, w.span())
-	case to != "" && hi <= lo:
-		return fmt.Errorf("the part from %s to %s is empty", cmp.Or(from, "its beginning"), to)
 	case lo > 0 && lo < w.FirstStartNS/moves.Aeons:
 		return fmt.Errorf("%s is long before the first flow: times are in ns since 1970, and the flows of workload %s start %s",
 			from, w.ID, w.span())

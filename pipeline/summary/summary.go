@@ -42,7 +42,10 @@ func Answer(ctx context.Context, e *pipeline.Estimation) (_ *text.Answer, err er
 	if !g.Closed() { // else their starts come of the simulation: the times of the jobs say how long they take
 		over = " over " + time.Duration(g.LastStartNS-g.FirstStartNS).Round(time.Microsecond).String()
 	}
-	a.Linef("%d flows%s; lake %s", g.Flows, over, e.Lake.Path())
+	if g.ComputeSteps > 0 {
+		over += fmt.Sprintf(" and %d steps of computation or without bytes", g.ComputeSteps)
+	}
+	a.Linef("%d flows%s; lake %s", g.Flows-g.ComputeSteps, over, e.Lake.Path())
 	if err := summarizeWorkload(a, e, g); err != nil {
 		return nil, err
 	}
@@ -227,7 +230,7 @@ func AddCost(a *text.Answer, e *pipeline.Estimation) {
 	if len(reports) == 0 {
 		return
 	}
-	a.Linef("\nTime and memory; unlimited_s: with every link case and chunk of flows on a core of its own (%d workers now)", e.Workers)
+	a.Linef("\nTime and memory; unlimited_s: what it would take if each link case and each chunk of flows had a core (%d workers now)", e.Workers)
 	table := a.Table("stage", "seconds", "cpu_s", "unlimited_s", "tasks", "reused", "peak_mb")
 	var seconds, cpu, critical float64
 	for _, s := range reports {
@@ -306,8 +309,8 @@ func addWhole(a *text.Answer, e *pipeline.Estimation) error {
 		time.Duration(seconds*1e9).Round(time.Millisecond), seconds*1e9/float64(max(1, s.PacketHops)))
 	l, buffer, deepest := s.Losses, e.Spec.Switches, e.Network.Name(s.DeepestSwitch)
 	if buffer.IsZero() {
-		a.Linef("the longest queues of a switch's ports, at different times, add up to %d bytes (%s)", s.DeepestSwitchBytes,
-			deepest)
+		a.Linef("no switch held more than %d bytes at a time (%s: the longest queues of its ports, added up)",
+			s.DeepestSwitchBytes, deepest)
 	} else {
 		a.Linef("no switch held more than %d bytes at a time (%s)", s.DeepestSwitchBytes, deepest)
 		a.Linef("switch buffers of %d bytes, alpha %g: %d of %d packets dropped, %d discarded out of order, %d sent again; "+

@@ -66,14 +66,16 @@ type Comparison struct {
 	Flows     int64  `json:"flows"`
 	Both      int64  `json:"flows_in_both"` // 0: percentiles are of all flows of each, which are not paired
 	// IdealChanged is of how many flows in both the ideal FCT differs: slowdowns then compare with another ideal.
-	IdealChanged int64               `json:"flows_with_another_ideal"`
-	Services     []ServiceComparison `json:"services"`
-	Rows         []ComparisonRow     `json:"percentiles"`
-	TailFlows    int64               `json:"tail_flows"`
-	Links        []LinkDifference    `json:"links"`
-	Jobs         []JobComparison     `json:"jobs,omitempty"` // if flows wait for others
-	Gates        []gate.Verdict      `json:"gates,omitempty"`
-	Warnings     []string            `json:"warnings,omitempty"` // of what a what-if has changed
+	IdealChanged int64 `json:"flows_with_another_ideal"`
+	// Scaled are the services whose numbers of flows differ.
+	Scaled    []string            `json:"scaled,omitempty"`
+	Services  []ServiceComparison `json:"services"`
+	Rows      []ComparisonRow     `json:"percentiles"`
+	TailFlows int64               `json:"tail_flows"`
+	Links     []LinkDifference    `json:"links"`
+	Jobs      []JobComparison     `json:"jobs,omitempty"` // if flows wait for others
+	Gates     []gate.Verdict      `json:"gates,omitempty"`
+	Warnings  []string            `json:"warnings,omitempty"` // of what a what-if has changed
 	// Changed are the cables that a what-if changes.
 	Changed []scenario.CableChange `json:"changed_cables,omitempty"`
 
@@ -105,6 +107,17 @@ type ServiceComparison struct {
 	Flows   int64              `json:"flows"`
 	Base    ServicePercentiles `json:"base"`
 	Other   ServicePercentiles `json:"other"`
+}
+
+// count says of the services of both whose numbers of flows differ by what factors.
+func (c *Comparison) count(ctx context.Context, db *sql.DB) error {
+	const counts = "(SELECT service, count(*) AS n, sum(size_bytes) AS bytes FROM %s GROUP BY service)"
+	return duckdb.Each(ctx, db, fmt.Sprintf("SELECT printf('%%s %%d → %%d flows (×%%.2f), ×%%.2f bytes', service, b.n, "+
+		"o.n, o.n / b.n, o.bytes / b.bytes) FROM "+counts+" b JOIN "+counts+" o USING (service) WHERE b.n <> o.n ORDER BY 1",
+		c.joined.base.scans[schema.Slowdowns.Name], c.joined.other.scans[schema.Slowdowns.Name]), func(rows *sql.Rows) error {
+		c.Scaled = append(c.Scaled, "")
+		return rows.Scan(&c.Scaled[len(c.Scaled)-1])
+	})
 }
 
 // mostServices is how many services, those with the most flows, a comparison that is asked for no groups has.
@@ -208,6 +221,11 @@ func (c *Comparison) compare(ctx context.Context, session *lake.Session, memoryB
 	case c.Both == 0:
 		c.joined.unpaired = true
 		return errors.Join(db.Close(), c.compare(ctx, session, memoryBytes, links))
+	}
+	if c.BaseFlows != c.Flows {
+		if err := c.count(ctx, db); err != nil {
+			return err
+		}
 	}
 	last := c.Rows[len(c.Rows)-len(pipeline.Quantiles):] // all flows
 	return c.findLinks(ctx, db, last[slices.Index(pipeline.Quantiles, 0.99)], links)
@@ -435,6 +453,16 @@ func (c *Comparison) write(session *lake.Session) error {
 	return session.PublishRows(at, name, rows, links)
 }
 
+// idealReason says of what the ideal FCTs of flows differ.
+func (c *Comparison) idealReason() string {
+	b, o := &c.joined.base.Spec.Params, &c.joined.other.Spec.Params
+	if b.PayloadBytes == o.PayloadBytes && b.HeaderBytes == o.HeaderBytes && b.AckBytes == o.AckBytes {
+		return "bandwidth, delay or length of their paths"
+	}
+	return fmt.Sprintf("the packets (now %d + %d bytes of header, ACKs of %d; before %d + %d, %d)", o.PayloadBytes,
+		o.HeaderBytes, o.AckBytes, b.PayloadBytes, b.HeaderBytes, b.AckBytes)
+}
+
 // Text is the comparison for people. Where the ideal FCT of flows differs, the FCTs come first.
 func (c *Comparison) Text() *text.Answer {
 	a := &text.Answer{}
@@ -447,13 +475,16 @@ func (c *Comparison) Text() *text.Answer {
 		a.Linef("%d flows are in both (of %d and %d); changes with their 95%% bootstrap intervals", c.Both, c.BaseFlows,
 			c.Flows)
 	}
+	if len(c.Scaled) > 0 {
+		a.Linef("scaled: %s", names.Listed(c.Scaled, 8))
+	}
 	if n := len(c.Changed); n > 0 {
 		changed := names.Of(c.Changed, scenario.CableChange.String)
 		a.Linef("%s changed: %s", topology.Count(n, "cable"), names.Listed(changed, 8)) // --format json has all
 	}
 	if c.IdealChanged > 0 {
-		a.Linef("The ideal FCT of %d of these flows differs, because bandwidth, delay or length of their paths does. Their "+
-			"slowdown is relative to another ideal: compare the FCTs.", c.IdealChanged)
+		a.Linef("The ideal FCT of %d of these flows differs: %s differ. Their slowdown is relative to another ideal: compare "+
+			"the FCTs.", c.IdealChanged, c.idealReason())
 	}
 	c.addJobs(a)
 	a.Linef("")

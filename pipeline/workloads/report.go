@@ -3,6 +3,7 @@ package workloads
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -161,13 +162,15 @@ func (r *Report) Text() *text.Answer {
 			over++
 		}
 	}
-	p.Linef("\nLoad of the links before anything is simulated (%d would be over 100%%)", over)
+	p.Linef("\nOffered load of the links: bytes without headers over the time of the workload (%d of %d above 100%%)", over,
+		len(r.Links))
 	p.Linef("%-8s %-44s %10s %16s %9s", "link_id", "link", "flows", "bytes", "load")
 	for i, l := range r.Links {
 		if i >= hottestShown && l.Load <= 1 || i >= 50 {
 			break
 		}
-		p.Linef("%-8d %-44s %10d %16d %8.2f%%", l.LinkID, l.SrcName+" → "+l.DstName, l.Flows, l.Bytes, 100*l.Load)
+		decimals := max(2, 1-int(math.Floor(math.Log10(max(1e-9, 100*l.Load))))) // two digits or more
+		p.Linef("%-8d %-44s %10d %16d %8.*f%%", l.LinkID, l.SrcName+" → "+l.DstName, l.Flows, l.Bytes, decimals, 100*l.Load)
 	}
 	if r.UnreachableFlows > 0 {
 		p.Linef("%d flows have no path", r.UnreachableFlows)

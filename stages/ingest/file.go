@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"parsimon/queries/duckdb"
@@ -142,9 +143,20 @@ func CheckRejects(file string, rows, rejects, setAside int64, limit float64, rea
 	if float64(rejects-setAside) <= limit*float64(rows) {
 		return nil
 	}
-	return fmt.Errorf("%s: %d of %d rows cannot be simulated, more than the accepted %g%% (--max-rejects): %s", file,
-		rejects-setAside, rows, 100*limit, strings.Join(names.Of(reasons, RejectCount.String), "; "))
+	hint := ""
+	for _, r := range reasons {
+		reads := timeFunctions.FindStringSubmatch(r.Example)
+		if strings.HasPrefix(r.Reason, "start_ns is not") && reads != nil {
+			hint = "; times such as " + reads[0] + " are read by function " +
+				map[string]string{"T": "rfc3339_ns", " ": "datetime_ns"}[reads[1]] + " of a --mapping"
+		}
+	}
+	return fmt.Errorf("%s: %d of %d rows cannot be simulated, more than the accepted %g%% (--max-rejects): %s%s", file,
+		rejects-setAside, rows, 100*limit, strings.Join(names.Of(reasons, RejectCount.String), "; "), hint)
 }
+
+// timeFunctions finds a time, and the letter that says which function of mappings reads it.
+var timeFunctions = regexp.MustCompile(`\d{4}-\d\d-\d\d([T ])\d\d:\d\d:\d\d[.\dZ+:-]*`)
 
 // CheckSpan returns an error if a workload lasts longer than the simulator's clock can represent.
 func CheckSpan(what string, firstNS, lastNS int64) error {

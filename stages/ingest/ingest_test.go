@@ -95,6 +95,10 @@ func TestIngestRefuses(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "1 of 2 rows cannot be simulated, more than the accepted 1%") {
 		t.Errorf("half of the rows rejected: %v", err)
 	}
+	_, err = ingestText(t, "src,dst,size_bytes,start_ns\n0,1,100,2026-01-31T09:00:00.5Z\n", 0.01)
+	if err == nil || !strings.Contains(err.Error(), "2026-01-31T09:00:00.5Z are read by function rfc3339_ns of a --mapping") {
+		t.Errorf("a date: %v", err)
+	}
 	_, err = ingestText(t, "src,dst,bytes\n0,1,100\n", 1)
 	if err == nil || !strings.Contains(err.Error(), "no column size_bytes, start_ns") {
 		t.Errorf("missing columns: %v", err)

@@ -292,6 +292,6 @@ func (r RejectCount) String() string {
 		return text + hint
 	}
 	near, all := hostsRules(r.Unknown[0].Address)
-	return text + fmt.Sprintf("A line %s,NODE in the table of parsimon ingest --hosts finds the first "+
-		"and those near it, %s,NODE all others; NODE is where they are attached, such as a gateway", near, all)
+	return text + fmt.Sprintf("To keep their flows, say in the table of parsimon ingest --hosts at which host NODE of the topology "+
+		"they enter, such as a gateway: line %s,NODE for the first and its neighbours, %s,NODE for all others", near, all)
 }

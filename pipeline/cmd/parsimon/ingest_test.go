@@ -217,6 +217,7 @@ func TestIngestFailures(t *testing.T) {
 		{exitUsage, "long before the first flow: times are in ns", append(run, "--from", "1769817600")},
 		{exitFailed, "no flow in the part that was asked for: its flows start from 2", append(run, "--to", "0")},
 		{exitFailed, "has no flow in the part", append(run, "--to", "5")},
+		{exitUsage, "10 is not before 5", append(run, "--from", "10", "--to", "5")},
 		{exitFailed, "no workload", append([]string{"run", "--workload", "nonsense"}, bare...)},
 		{exitFailed, "does not identify the format", append([]string{"ingest", tr.first}, bare...)},
 		{exitFailed, "matches no file", append([]string{"ingest", filepath.Join(tr.dir, "*.none")}, bare...)},

@@ -229,7 +229,7 @@ func (e *env) exit(cmd *command, err error) int {
 	case exitInterrupt:
 		then := ""
 		if cmd.writes {
-			then = "; the same command continues where this one stopped"
+			then = "; what is complete is kept: the same command does the rest, and a stage of one task, such as exact, anew"
 		}
 		_, _ = fmt.Fprintf(e.stderr, "parsimon: interrupted%s\n", then)
 	case exitUsage:

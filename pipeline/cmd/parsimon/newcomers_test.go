@@ -29,6 +29,11 @@ func TestNewcomers(t *testing.T) {
 	contains(t, must(t, "query", "recovery_after_event", "--lake", "lake", "--param", "scenario=event@exact", "--format", "csv"),
 		",4000000,7000000")
 
+	// By what factor a service has grown, and why ideal FCTs differ.
+	contains(t, must(t, "what-if", "day", "--lake", "lake", "--scale", "db=2"), "scaled: db 2 → 4 flows (×2.00), ×2.00 bytes")
+	contains(t, must(t, "what-if", "day", "--lake", "lake", "--transport", "hpcc"), "differs: the packets (now 1000 + 90 bytes of header")
+	contains(t, must(t, "what-if", "day", "--lake", "lake", "--move", "db=s1,s1"), "(day, db to s1)")
+
 	// The delay of a cable is said, and named as the default where the ends have much longer cables.
 	change := []string{"what-if", "day", "--lake", "lake", "--add-cable"}
 	contains(t, must(t, append(change, "r1:r3=10G")...), "delay 1µs by default, although both ends have cables of 2ms")

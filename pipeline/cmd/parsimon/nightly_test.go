@@ -49,7 +49,8 @@ func TestNightly(t *testing.T) {
 	if code := night(t, "2026-01-31", "GATES=p99_slowdown > 1000"); code != exitOK {
 		t.Fatalf("first night: exit %d", code)
 	}
-	if code := night(t, "2026-02-01", "GATES=service=storage p99_slowdown > 1000\np999_slowdown > 1"); code != exitGate {
+	writeFiles(t, map[string]string{"mine.sql": must(t, "ingest", "--show-mapping", "vpc")})
+	if code := night(t, "2026-02-01", "MAPPING=mine.sql", "GATES=service=storage p99_slowdown > 1000\np999_slowdown > 1"); code != exitGate {
 		t.Fatalf("second night: exit %d", code)
 	}
 	var result struct {

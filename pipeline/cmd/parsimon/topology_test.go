@@ -23,7 +23,7 @@ func topologyFixture(t *testing.T, name string) string {
 func TestTopologyTable(t *testing.T) {
 	out := must(t, "topology", topologyFixture(t, "cabling.csv"))
 	for _, want := range []string{
-		"12 hosts, 6 switches, 20 cables", "12 devices with one cable (inferred", "24 cables with a length, at 5 ns/m", "columns not used: label",
+		"12 hosts, 6 switches, 20 cables", "12 devices with one cable (inferred", "24 rows with a length, at 5 ns/m", "columns not used: label",
 		"tor    1                       4", "tor-spine  100 Gbps   150ns  8       0", "0.38:1", "planned: 4 cables not part of the network",
 	} {
 		if !strings.Contains(out, want) {

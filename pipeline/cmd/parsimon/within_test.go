@@ -111,7 +111,7 @@ func TestWithinJSON(t *testing.T) {
 	must(t, append(args[:7:7], "--estimator", "exact", "--quiet")...)
 	_, _, hint = parsimon(t, "query", "--lake", dir, "--sql", "SELECT * FROM windows")
 	contains(t, hint, "the last run was of the whole (exact)", "views windows_all", "@exact-sampled-")
-	contains(t, must(t, args...), "an estimate of the whole, too", "@exact asks")
+	contains(t, must(t, args...), "the whole is in the lake, too: ", "@exact\n")
 	_, _, hint = parsimon(t, "query", "slowdown_by_service", "--lake", dir)
 	contains(t, hint, "the whole is in the lake", "@exact,")
 }

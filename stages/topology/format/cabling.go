@@ -159,7 +159,7 @@ func (r *cablingReader) speed(i int, at place) int64 {
 	case "":
 		return 0
 	case "n/a", "na", "-", "--", "auto", "none", "null", "nil", "unknown", "unspecified", "?", "tbd":
-		r.count(1, "cable", "speeds: %s without one (n/a, -, auto or unknown)")
+		r.count(1, "row", "speeds: %s without one (n/a, -, auto or unknown)")
 		return 0
 	}
 	_, unit, _ := strings.Cut(r.header(cablingSpeed), "_") // speed_mbps takes plain numbers
@@ -172,7 +172,7 @@ func (r *cablingReader) speed(i int, at place) int64 {
 		return unknownBps
 	}
 	if plain, notPlain := strconv.ParseFloat(text, 64); notPlain == nil && float64(bps) > plain {
-		r.count(1, "cable", "speeds: %s with a plain number, read as Mbps")
+		r.count(1, "row", "speeds: %s with a plain number, read as Mbps")
 	}
 	return bps
 }
@@ -188,7 +188,7 @@ func (r *cablingReader) delay(i int, at place) int64 {
 			err = fmt.Errorf("delay %w", err)
 		}
 	case length != "":
-		r.count(1, "cable", "delays: %s with a length, at 5 ns/m")
+		r.count(1, "row", "delays: %s with a length, at 5 ns/m")
 		ns, err = topology.LengthDelay(length, r.cell(i, cablingLengthUnit))
 	default:
 		return -1

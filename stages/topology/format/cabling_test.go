@@ -87,7 +87,7 @@ func TestCablingList(t *testing.T) {
 	if k := n.Links[0]; k.BandwidthBps != 25e9 || k.DelayNS != 15 || k.Src != 0 || k.Dst != 12 {
 		t.Errorf("link 0 is %+v", k)
 	}
-	wantNotes(t, l, "planned: 4 cables", "24 cables with a length, at 5 ns/m", "12 devices with one cable", "4 tor", "2 spine", "columns not used: label")
+	wantNotes(t, l, "planned: 4 cables", "24 rows with a length, at 5 ns/m", "12 devices with one cable", "4 tor", "2 spine", "columns not used: label")
 }
 
 func TestCablingFaults(t *testing.T) {
@@ -137,8 +137,13 @@ func TestCablingRepairs(t *testing.T) {
 			o := Options{HostPatterns: []string{"h*"}}
 			wantFaults(t, loadText(t, "c.csv", text, o), c.fault)
 			o.Repair = []topology.FaultKind{c.repair}
+			o.HostPatterns = append(o.HostPatterns, "stro*")
 			l := loadText(t, "c.csv", text, o)
 			wantFaults(t, l)
+			wantNotes(t, l, "pattern stro* matches no device")
+			if guessed := loadText(t, "c.csv", text, Options{}); c.name != "island" { // which is found of the hosts
+				wantNotes(t, guessed, "a guess that the faults below disturb")
+			}
 			if l.Cables != c.cables || l.Repaired[c.repair] != 1 {
 				t.Errorf("%d cables, repaired %v", l.Cables, l.Repaired)
 			}
@@ -186,7 +191,7 @@ func TestCablingWithoutPorts(t *testing.T) {
 	for kind, bps := range map[topology.FaultKind]int64{topology.FaultDoubled: 10e9, topology.FaultParallel: 20e9} {
 		l := loadText(t, "c.csv", text, Options{Repair: []topology.FaultKind{kind}})
 		wantFaults(t, l)
-		wantNotes(t, l, "1 cable with a plain number, read as Mbps")
+		wantNotes(t, l, "1 row with a plain number, read as Mbps")
 		if got := l.Network.Links[2].BandwidthBps; got != bps {
 			t.Errorf("%s: %d bps, want %d", kind, got, bps)
 		}

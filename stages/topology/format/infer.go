@@ -72,6 +72,11 @@ func (p *plan) findHosts(listed bool) {
 		p.note("hosts: as listed in %s", p.o.NodeList)
 	}
 	matched := 0
+	for _, pattern := range p.o.HostPatterns {
+		if !slices.ContainsFunc(p.devices, func(v device) bool { return topology.MatchPattern(pattern, v.name) }) {
+			p.note("hosts: pattern %s matches no device", pattern)
+		}
+	}
 	for i := range p.devices {
 		v := &p.devices[i]
 		switch {
@@ -158,6 +163,9 @@ func (p *plan) guessHosts() {
 	}
 	for _, i := range guessed {
 		p.devices[i].kind = topology.KindHost
+	}
+	if len(p.faults) > 0 {
+		p.note("hosts and roles: a guess that the faults below disturb; it may change when they are repaired")
 	}
 	if len(guessed) > 0 {
 		p.note("hosts: %s with several cables, named or cabled like hosts, such as %s (guessed; --host-pattern or "+

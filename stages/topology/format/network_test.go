@@ -40,7 +40,7 @@ func TestOperatorList(t *testing.T) {
 	if l.Hosts != 2 || l.Switches != 4 || l.Cables != 8 {
 		t.Errorf("%d hosts, %d switches, %d cables", l.Hosts, l.Switches, l.Cables)
 	}
-	wantNotes(t, l, "3 cables without one (n/a, -, auto or unknown)", "4 cables by the names of their ports",
+	wantNotes(t, l, "3 rows without one (n/a, -, auto or unknown)", "4 cables by the names of their ports",
 		"2 link aggregation groups of 4 parallel cables", "2 devices with several cables", "excluded: 1 device matching oob-*, with 1 cable",
 		"left out: 1 row: management cables", "left out: 1 row: unused ports, with one end only", "left out: 1 row: power cables",
 		"1 device in no tier, such as wan1", "delays: 1 cable of wan*:* have 2000000 ns (spine1:wan1)")
@@ -100,7 +100,7 @@ func TestCablingShapes(t *testing.T) {
 	wantFaults(t, loadText(t, "c.csv", "a,b,speed,rate\nx,y,1G,1G\nz,y,1G,1G\n", Options{}), "1 format columns speed and rate mean the same")
 	wantFaults(t, loadText(t, "c.csv", "a,b\nx,y\nz,y\n", Options{DefaultSpeedBps: 1e10}))
 	wantNotes(t, loadText(t, "c.csv", "Device A,Device B,Speed (Gbps),Length (m)\nx,y,25,3\nz,y,25,3\ny,fra-br-1,25,3\ny,w,25,3\n", Options{}),
-		"4 cables with a length, at 5 ns/m", "3 devices with one cable")
+		"4 rows with a length, at 5 ns/m", "3 devices with one cable")
 	wantNotes(t, loadText(t, "c.csv", "# site 1\na,b,speed\nx,y,1G\n# later\nz,y,1G\n", Options{}), "comments: 2 lines that begin with #")
 }
 
