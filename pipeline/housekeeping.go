@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"parsimon/pipeline/cache"
 	"parsimon/pipeline/catalog"
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
@@ -68,12 +69,7 @@ func ReadUsage(l *lake.Lake) (*Usage, error) {
 		}
 		u.Workloads = append(u.Workloads, o)
 	}
-	packs, _ := os.ReadDir(lake.CachePath(l.Path())) // a lake without a cache has none
-	for _, e := range packs {
-		if info, err := e.Info(); err == nil {
-			u.CacheBytes += info.Size()
-		}
-	}
+	u.CacheBytes = cache.Bytes(lake.CachePath(l.Path()))
 	return u, nil
 }
 

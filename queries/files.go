@@ -1,15 +1,14 @@
 package queries
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -98,20 +97,12 @@ func MarkAnswers(files []File, answerOf map[string]string) {
 // better orders variants by their names.
 func better(variant, than string) bool {
 	rank := func(name string) int {
-		passes, isFlow := strings.CutPrefix(name, "flow-")
-		n, err := strconv.Atoi(passes)
-		switch {
-		case name == "exact":
-			return math.MaxInt
-		case isFlow && err == nil:
-			return 2 + n
-		case strings.Contains(name, "-sampled-"):
-			return 0
+		if strings.Contains(name, "-sampled-") {
+			return -2
 		}
-		return 1
+		return slices.Index([]string{"flow-1", "flow-2", "exact"}, name) // -1: independent, or another
 	}
-	a, b := rank(variant), rank(than)
-	return a > b || a == b && variant < than
+	return cmp.Or(cmp.Compare(rank(than), rank(variant)), strings.Compare(variant, than)) < 0
 }
 
 // maxListed is the number of ids that an error lists.

@@ -259,13 +259,14 @@ func (c *Cache) beginPack() error {
 	return err
 }
 
-// Bytes is the size of the cache's packs.
-func (c *Cache) Bytes() int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var sum int64
-	for _, p := range c.packs {
-		if info, err := c.root.Stat(p.name); err == nil {
+// Bytes is the size of the cache.
+func (c *Cache) Bytes() int64 { return Bytes(c.dir) }
+
+// Bytes is the size of the cache in a directory, 0 where there is none.
+func Bytes(dir string) (sum int64) {
+	packs, _ := os.ReadDir(dir)
+	for _, p := range packs {
+		if info, err := p.Info(); err == nil {
 			sum += info.Size()
 		}
 	}

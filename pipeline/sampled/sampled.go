@@ -262,13 +262,6 @@ func (a Ask) Validate() error {
 		return fmt.Errorf("confidence %v: must be 50%% to 99.9%%", a.Confidence)
 	case name != "" && !slices.Contains([]string{"service", "vnet", "size_bin"}, name):
 		return fmt.Errorf("group %q: must be service, vnet or size_bin, or one of these with =NAME", a.By)
-	case len(a.Of) == 0:
-		return fmt.Errorf("no percentile is asked for")
-	}
-	for _, q := range a.Of {
-		if !slices.Contains(pipeline.Quantiles, q) {
-			return fmt.Errorf("quantile %v: must be one of %v", q, pipeline.Quantiles)
-		}
 	}
 	return nil
 }

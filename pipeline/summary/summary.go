@@ -249,22 +249,6 @@ func AddCost(a *text.Answer, e *pipeline.Estimation) {
 	}
 }
 
-// TableBytes are the bytes of the tables that the plan wrote and that were not collected.
-func TableBytes(e *pipeline.Estimation) (bytes int64) {
-	for _, s := range e.Plan() {
-		r, _, err := engine.ReadRecords(e.Lake, s)
-		if err != nil {
-			continue // status reports it
-		}
-		for _, f := range r.AllFiles() {
-			if !e.Lake.Collected(f) {
-				bytes += f.Bytes
-			}
-		}
-	}
-	return bytes
-}
-
 // writeCases writes how many packet-hops were simulated, and how many link cases were found in the cache.
 func writeCases(a *text.Answer, e *pipeline.Estimation) {
 	all, err := e.Cases()

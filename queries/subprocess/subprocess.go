@@ -32,7 +32,6 @@ const (
 	variable  = "PARSIMON_QUERY_PROCESS" // set in the environment of a child
 	ended     = 64                       // added to the exit code of a child that has not crashed
 	heapBytes = 96 << 20                 // of Go's heap at which its collector works harder: batches of rows
-	tailBytes = 64 << 10                 // kept of stderr
 	drainTime = 5 * time.Second          // for out to take the rest of the answer after the child has ended
 )
 
@@ -74,7 +73,7 @@ func Run(ctx context.Context, args []string, out, log io.Writer) (code int, err 
 	if err != nil {
 		return 0, fmt.Errorf("start the query process: %w", err)
 	}
-	stderr := &tail{}
+	stderr := &bytes.Buffer{}
 	c := exec.CommandContext(ctx, executable, args...)
 	c.Env = append(os.Environ(), variable+"=1")
 	// A pipe, whatever out is: the child opens /dev/stdout anew, which a socket refuses and which empties a file.
@@ -116,16 +115,4 @@ func crash(end error, stderr string) error {
 		}
 	}
 	return fmt.Errorf("the query process crashed: %w\n%s", end, strings.TrimSpace(stderr))
-}
-
-// tail keeps the end of all that is written to it.
-type tail struct{ bytes.Buffer }
-
-// Write never fails.
-func (t *tail) Write(p []byte) (int, error) {
-	t.Buffer.Write(p)
-	if extra := t.Len() - tailBytes; extra > 0 {
-		t.Next(extra)
-	}
-	return len(p), nil
 }

@@ -186,11 +186,16 @@ func (m *metrics) estimate(run *pipeline.Estimation, r *summary.Result) error {
 		}
 		m.add("gate_failed", failed, "condition", v.Gate)
 	}
-	m.add("table_bytes", float64(summary.TableBytes(run)))
+	status, err := pipeline.ReadScenarioStatus(run.Lake, run.ID(), false)
+	var bytes int64
+	for _, s := range status.Stages {
+		bytes += s.Bytes
+	}
+	m.add("table_bytes", float64(bytes))
 	if run.Cache != nil {
 		m.add("cache_bytes", float64(run.Cache.Bytes()))
 	}
-	return nil
+	return err
 }
 
 // ingest adds the counts of an ingested workload.
