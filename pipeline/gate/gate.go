@@ -7,6 +7,7 @@
 package gate
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -78,23 +79,13 @@ func Parse(text string) (Gate, error) {
 
 // None is the error of a gate that selects no flow. values are those that flows have in a column.
 func (g Gate) None(values func(column string) ([]string, error)) error {
-	var filters []string
-	for _, column := range Columns() {
-		asked, given := g.Filter[column]
-		if !given {
-			continue
+	for column, asked := range g.Filter {
+		if known, err := values(column); err != nil || !slices.Contains(known, asked) {
+			return errors.Join(err, fmt.Errorf("no flow has %s %q; there are %s", column, asked,
+				strings.Join(names.Nearest(asked, known, 20), ", ")))
 		}
-		known, err := values(column)
-		if err == nil && !slices.Contains(known, asked) {
-			err = fmt.Errorf("no flow has %s %q; there are %s", column, asked,
-				strings.Join(names.Nearest(asked, known, 20), ", "))
-		}
-		if err != nil {
-			return err
-		}
-		filters = append(filters, column+"="+asked)
 	}
-	return fmt.Errorf("no flow, or only one of two estimates, has %s", strings.Join(filters, " "))
+	return errors.New("no flow has all of that, or only flows of one of two estimates have")
 }
 
 // Fails reports whether the condition is true for a value.

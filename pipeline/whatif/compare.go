@@ -193,12 +193,12 @@ func Compare(ctx context.Context, l *lake.Lake, base, other Side, o CompareOptio
 	return c, c.write(session)
 }
 
-// compare fills in rows and links. It holds 128 bytes for each flow that is in both, or for all if none is: values,
+// compare fills in rows and links. It holds 160 bytes for each flow that is in both, or for all if none is: values,
 // ranks and weights of the bootstrap. It fails if that is more than the memory limit.
 func (c *Comparison) compare(ctx context.Context, session *lake.Session, memoryBytes int64, links int) error {
-	need := 128 * min(c.BaseFlows, c.Flows)
+	need := 160 * min(c.BaseFlows, c.Flows)
 	if c.joined.unpaired {
-		need = 128 * (c.BaseFlows + c.Flows)
+		need = 160 * (c.BaseFlows + c.Flows)
 	}
 	if need > memoryBytes {
 		return fmt.Errorf("needs about %s bytes of memory, the limit is %s: raise --memory-limit",
@@ -278,19 +278,8 @@ func chooseVariants(l *lake.Lake, base, other *Side) error {
 type compared struct{ slowdowns, fcts sample }
 
 func (g *compared) add(p *pair) {
-	for _, s := range []struct {
-		*sample
-		other, base float64
-	}{{&g.slowdowns, p.Other, p.Base}, {&g.fcts, p.OtherFCT, p.BaseFCT}} {
-		switch {
-		case p.Base == 0:
-			s.rows, s.estimate = append(s.rows, p.Row), append(s.estimate, s.other)
-		case p.Other == 0:
-			s.truRows, s.tru = append(s.truRows, p.Row), append(s.tru, s.base)
-		default:
-			s.add(p.Row, s.other, s.base)
-		}
-	}
+	g.slowdowns.add(p.Row, p.Other, p.Base)
+	g.fcts.add(p.Row, p.OtherFCT, p.BaseFCT)
 }
 
 // isOfBoth reports whether both sides have flows of the group.

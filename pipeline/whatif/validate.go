@@ -192,7 +192,7 @@ type ValidationRow struct {
 	Wasserstein float64 `json:"w1_log"` // W1 of the logarithms of the slowdowns
 }
 
-// A sample is a group of flows with two slowdowns each, or two FCTs; with truRows, two groups of flows with one each.
+// A sample is a group of flows with two slowdowns each, or two FCTs; or two groups of flows with one each.
 type sample struct {
 	name          string
 	most          int64 // largest size
@@ -205,14 +205,16 @@ type draw struct {
 	rows   []int64
 	weight []uint8
 	random []uint64
+	total  int // of the weights
 }
 
 func newDraw(rows []int64) *draw {
-	return &draw{rows, make([]uint8, len(rows)), make([]uint64, len(rows))}
+	return &draw{rows: rows, weight: make([]uint8, len(rows)), random: make([]uint64, len(rows))}
 }
 
-// next draws the weights of the next replicate and adds them up.
-func (d *draw) next(replicate int) (total int) {
+// next draws the weights of the next replicate.
+func (d *draw) next(replicate int) {
+	d.total = 0
 	for i, row := range d.rows {
 		if replicate%weightsPerDraw == 0 {
 			u := rng.New(uint64(replicate), rng.Bootstrap, uint64(row))
@@ -220,13 +222,18 @@ func (d *draw) next(replicate int) (total int) {
 		}
 		d.weight[i] = stages.PoissonOne(d.random[i])
 		d.random[i] <<= 64 / weightsPerDraw
-		total += int(d.weight[i])
+		d.total += int(d.weight[i])
 	}
-	return total
 }
 
+// add adds a flow. A value of 0 is none.
 func (s *sample) add(row int64, estimate, tru float64) {
-	s.rows, s.estimate, s.tru = append(s.rows, row), append(s.estimate, estimate), append(s.tru, tru)
+	if estimate > 0 {
+		s.rows, s.estimate = append(s.rows, row), append(s.estimate, estimate)
+	}
+	if tru > 0 {
+		s.truRows, s.tru = append(s.truRows, row), append(s.tru, tru)
+	}
 }
 
 // compare returns a row for each of pipeline.Quantiles. The intervals are of a Poisson bootstrap: each replicate
@@ -236,19 +243,16 @@ func (s *sample) compare() []ValidationRow {
 	n := len(s.estimate)
 	byEstimate, byTruth := ranked(s.estimate), ranked(s.tru)
 	errorsOf := make([][]float64, len(pipeline.Quantiles))
-	of := newDraw(s.rows)
-	ofTruth := of
-	if s.truRows != nil {
-		ofTruth = newDraw(s.truRows)
+	of, ofTruth := newDraw(s.rows), newDraw(s.truRows)
+	if slices.Equal(s.rows, s.truRows) {
+		ofTruth = of
 	}
 	for rep := range replicates {
-		total := of.next(rep)
-		truTotal := total
+		of.next(rep)
 		if ofTruth != of {
-			truTotal = ofTruth.next(rep)
+			ofTruth.next(rep)
 		}
-		est := weighted(s.estimate, byEstimate, of.weight, total)
-		tru := weighted(s.tru, byTruth, ofTruth.weight, truTotal)
+		est, tru := of.weighted(s.estimate, byEstimate), ofTruth.weighted(s.tru, byTruth)
 		for q := range pipeline.Quantiles {
 			errorsOf[q] = append(errorsOf[q], est[q]/tru[q]-1)
 		}
@@ -287,12 +291,13 @@ func quantileOf(values []float64, order []int32, p float64) float64 {
 	return values[order[lo]] + (at-float64(lo))*(values[order[hi]]-values[order[lo]])
 }
 
-func weighted(values []float64, order []int32, weight []uint8, total int) []float64 {
+// weighted are the quantiles of values with the weights of the replicate.
+func (d *draw) weighted(values []float64, order []int32) []float64 {
 	out := make([]float64, len(pipeline.Quantiles))
 	q, seen := 0, 0
 	for _, i := range order {
-		seen += int(weight[i])
-		for q < len(out) && float64(seen) >= pipeline.Quantiles[q]*float64(total) && seen > 0 {
+		seen += int(d.weight[i])
+		for q < len(out) && float64(seen) >= pipeline.Quantiles[q]*float64(d.total) && seen > 0 {
 			out[q] = values[i]
 			q++
 		}

@@ -140,14 +140,14 @@ func TestBootstrapCoverage(t *testing.T) {
 				return 1 - math.Log(1-float64(rng>>11)/(1<<53))
 			}
 			for i := range 1500 {
-				s.add(int64(trial*1500+i), draw(), draw())
-			}
-			if !paired {
-				s.truRows, s.tru = s.rows[:600], s.tru[:600]
-				for i, row := range s.truRows {
-					s.truRows[i] = row + 1<<62
+				switch row := int64(trial*1500 + i); {
+				case paired:
+					s.add(row, draw(), draw())
+				case i < 600:
+					s.add(row+1<<62, 0, draw())
+				default:
+					s.add(row, draw(), 0)
 				}
-				s.rows, s.estimate = s.rows[600:], s.estimate[600:]
 			}
 			for _, r := range s.compare() {
 				if r.Quantile == 0.9 && (r.ErrorLo > 0 || r.ErrorHi < 0) {

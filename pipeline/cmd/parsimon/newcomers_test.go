@@ -80,7 +80,7 @@ func TestNewcomers(t *testing.T) {
 	if contains(t, out, "No flow is in both (2 flows, 4 in the base)"); code != exitGate {
 		t.Errorf("exit %d\n%s", code, log)
 	}
-	mustFail(t, failure{exitFailed, "only one of two estimates, has service=web", append(night, "service=web p99_change > 1%")},
+	mustFail(t, failure{exitFailed, "only flows of one of two estimates", append(night, "service=web p99_change > 1%")},
 		failure{exitFailed, `no flow has service "bd"; there are db, web`, append(night, "service=bd p99_change > 1%")},
 		failure{exitFailed, `no flow has service "bd"; there are db, web`, append(run, "--fail-if", "service=bd p99_slowdown > 1")})
 

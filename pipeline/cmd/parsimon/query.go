@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -217,13 +218,12 @@ func (e *env) resolveParams(l *lake.Lake, params map[string]string) error {
 		}
 		variant := strings.Replace(name, "scenario", "variant", 1)
 		of, err := e.side(l, params[name])
-		if err == nil && params[variant] != "" {
-			of.Variant, err = variantOf(l, lake.ScenarioID(of.Scenario), params[variant])
-		}
 		if err != nil {
 			return fmt.Errorf("--param %s: %w", name, err)
 		}
-		if params[name] = of.Scenario; of.Variant != "" {
+		params[name] = of.Scenario
+		of.Variant = cmp.Or(variantOf(l, lake.ScenarioID(of.Scenario), params[variant]), of.Variant)
+		if of.Variant != "" {
 			params[variant] = of.Variant
 		}
 	}

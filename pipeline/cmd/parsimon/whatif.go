@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -123,11 +124,8 @@ var compareCommand = command{
 				return err
 			}
 			base, err := e.side(l, args[0])
-			if err != nil {
-				return err
-			}
-			other, err := e.side(l, args[1])
-			if err != nil {
+			other, otherErr := e.side(l, args[1])
+			if err := cmp.Or(err, otherErr); err != nil {
 				return err
 			}
 			if !sampling {
@@ -167,8 +165,8 @@ func (e *env) side(l *lake.Lake, name string) (of whatif.Side, err error) {
 	if note != "" && !subprocess.IsChild() {
 		_, _ = fmt.Fprintln(e.stderr, "parsimon: "+text.Clean(note))
 	}
-	of.Variant, err = variantOf(l, id, of.Variant)
-	return of, err
+	of.Variant = variantOf(l, id, of.Variant)
+	return of, nil
 }
 
 // base finds the scenario that a command changes.
@@ -184,20 +182,15 @@ func (e *env) base(name string) (string, error) {
 	return of.Scenario, err
 }
 
-// variantOf completes the beginning of a variant's name; what no variant begins with stays.
-func variantOf(l *lake.Lake, id lake.ScenarioID, asked string) (string, error) {
-	status, err := pipeline.ReadScenarioStatus(l, id, false)
-	if err != nil || asked == "" || slices.Contains(status.Variants, asked) {
-		return asked, err
+// variantOf completes the beginning of the name of one of a scenario's variants; others stay.
+func variantOf(l *lake.Lake, id lake.ScenarioID, asked string) string {
+	status, _ := pipeline.ReadScenarioStatus(l, id, false) // else there are none
+	isIt := func(v string) bool { return asked != "" && strings.HasPrefix(v, asked) }
+	at := slices.IndexFunc(status.Variants, isIt)
+	if at < 0 || slices.ContainsFunc(status.Variants[at+1:], isIt) {
+		return asked
 	}
-	begin := slices.DeleteFunc(slices.Clone(status.Variants), func(v string) bool { return !strings.HasPrefix(v, asked) })
-	switch len(begin) {
-	case 0:
-		return asked, nil
-	case 1:
-		return begin[0], nil
-	}
-	return "", fmt.Errorf("scenario %s: %q may be any of its variants %s", id, asked, strings.Join(begin, ", "))
+	return status.Variants[at]
 }
 
 // withinFlags ask for an estimate from windows of time.
