@@ -10,10 +10,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"parsimon/queries/duckdb"
 	"parsimon/schema/names"
+	"parsimon/schema/units"
 )
 
 // Query is one question of the library. To add one, add a file NAME.sql to this folder: parseQuery describes it, and
@@ -106,9 +106,8 @@ func (p Param) literal(text string) (string, error) {
 		return duckdb.Quote(text), nil
 	case "count", "time":
 		n, err := strconv.ParseInt(text, 10, 64)
-		t, noTime := time.Parse(time.RFC3339Nano, text)
-		if p.Type == "time" && noTime == nil && t.Year() < 2262 {
-			n, err = t.UnixNano(), nil
+		if date, none := units.ParseDate(text); p.Type == "time" && none == nil {
+			n, err = date, nil
 		}
 		sql = fmt.Sprintf("CAST(%d AS BIGINT)", n)
 		switch {

@@ -39,6 +39,16 @@ func (w *Switches) parseBuffer(text string) (int64, error) {
 	return bytes, err
 }
 
+// readPFC reads whether the switches pause links.
+func readPFC(to *bool) func(tree.Field) error {
+	return func(f tree.Field) error {
+		if tree.ReadBool(to)(f) != nil {
+			return f.Fail(errors.New("want true or false, for all switches; of some traffic only: key pfc of switches.classes"))
+		}
+		return nil
+	}
+}
+
 // readSwitches reads key switches. A threshold that is not given follows PFC.
 func (r *scenarioReader) readSwitches(f tree.Field) error {
 	w := &r.switches
@@ -50,7 +60,7 @@ func (r *scenarioReader) readSwitches(f tree.Field) error {
 		"buffer":             tree.ReadParsed(&w.SwitchBytes, w.parseBuffer),
 		"alpha":              readAlpha(&w.Alpha),
 		"reserved":           tree.ReadQuantity(&w.ReservedBytes, units.Bytes, 1, 1<<40),
-		"pfc":                tree.ReadBool(&w.PFC),
+		"pfc":                readPFC(&w.PFC),
 		"xoff":               tree.ReadQuantity(&w.XOFFBytes, units.Bytes, 1, 1<<40),
 		"headroom":           tree.ReadQuantity(&w.HeadroomBytes, units.Bytes, 1, 1<<40),
 		"selective_recovery": tree.ReadBool(&w.Selective),

@@ -8,6 +8,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // A Unit is a suffix of a quantity and how many base units it stands for.
@@ -35,6 +36,19 @@ func Parse(text string, units []Unit) (int64, error) {
 		return 0, fmt.Errorf("is %q, which is no whole number of %s", text, Base(units))
 	}
 	return int64(whole), err
+}
+
+// ParseDate reads a time since 1970 of RFC 3339, as ns. A blank may stand for the T, and without a zone it is UTC.
+func ParseDate(text string) (ns int64, err error) {
+	text = strings.Replace(text, " ", "T", 1)
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		t, err = time.Parse("2006-01-02T15:04:05", text)
+	}
+	if err == nil && (t.Unix() < 0 || t.Year() >= 2262) {
+		err = errors.New("out of range")
+	}
+	return t.UnixNano(), err
 }
 
 // ParseFloat reads a number with one of the units, or a plain number that counts in plain base units.

@@ -605,13 +605,13 @@ func parseSpan(text string) (fromNS, toNS int64, err error) {
 	return fromNS, toNS, err
 }
 
-// ParseTime reads a time of flow starts: ns, a duration, or a time such as 2026-01-31T09:00:00Z.
+// ParseTime reads a time of flow starts: ns, a duration, or a date as units.ParseDate.
 func ParseTime(text string) (int64, error) {
 	if ns, err := strconv.ParseInt(text, 10, 64); err == nil && ns >= 0 {
 		return ns, nil
 	}
-	if t, err := time.Parse(time.RFC3339Nano, text); err == nil && t.Unix() >= 0 && t.Year() < 2262 {
-		return t.UnixNano(), nil
+	if ns, err := units.ParseDate(text); err == nil {
+		return ns, nil
 	}
 	ns, err := units.Parse(text, units.Duration)
 	switch {

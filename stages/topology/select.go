@@ -282,7 +282,7 @@ func (n *Network) FailNamed(text string) (all []Failure, err error) {
 		}
 	}
 	if !strings.Contains(text, ":") {
-		err = unknown
+		err = fmt.Errorf("%w; cables are named A:B by their ends, or DEVICE:PORT: their labels are not kept", unknown)
 	}
 	return nil, err
 }

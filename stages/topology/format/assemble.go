@@ -108,7 +108,7 @@ type assembler struct {
 func (s *assembler) exclude() {
 	gone, cables := map[string]bool{}, map[[2]end]bool{}
 	drop := func(name string) bool {
-		if !s.o.excluded(name) {
+		if !s.excluded(name) {
 			return false
 		}
 		gone[name] = true
@@ -122,9 +122,6 @@ func (s *assembler) exclude() {
 		}
 		return a || b
 	})
-	if len(gone) == 0 && len(s.o.Exclude) > 0 {
-		s.note("excluded: no device matches %s", strings.Join(s.o.Exclude, ", "))
-	}
 	s.noteExcluded(len(gone), len(cables))
 }
 

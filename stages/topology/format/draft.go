@@ -86,6 +86,7 @@ type draft struct {
 	racks    map[int32]string // names of racks, by the number that nodes have
 	cables   []draftCable
 	faults   []Fault
+	matched  map[string]bool // patterns of Options.Exclude
 	notes    []note
 	settings []SwitchSettings
 	repairs  map[topology.FaultKind]int
@@ -227,17 +228,33 @@ func (d *draft) finish() *topology.Network {
 	return n
 }
 
-// exclude leaves out the nodes that Options.Exclude matches and that a reader has not left out itself.
+// excluded reports whether Options.Exclude matches a device.
+func (d *draft) excluded(device string) (is bool) {
+	for _, p := range d.o.Exclude {
+		if topology.MatchPattern(p, device) {
+			is, d.matched[p] = true, true
+		}
+	}
+	return is
+}
+
+// exclude leaves out the nodes that Options.Exclude matches and that a reader has not left out itself. A pattern that
+// matches nothing is a fault.
 func (d *draft) exclude() {
 	drop := map[int32]bool{}
 	for _, v := range d.nodes {
-		if d.o.excluded(v.Name) {
+		if d.excluded(v.Name) {
 			drop[v.ID] = true
 		}
 	}
 	before := len(d.cables)
 	d.dropNodes(drop)
 	d.noteExcluded(len(drop), before-len(d.cables))
+	for _, p := range d.o.Exclude {
+		if !d.matched[p] {
+			d.syntax(d.files[0], 0, "no device matches %q of --exclude", p)
+		}
+	}
 }
 
 func (d *draft) noteExcluded(devices, cables int) {

@@ -140,10 +140,6 @@ func (r SpeedRule) matches(e end) bool {
 	return topology.MatchPattern(r.Device, e.device) && topology.MatchPattern(r.Port, e.port)
 }
 
-func (o *Options) excluded(device string) bool {
-	return slices.ContainsFunc(o.Exclude, func(p string) bool { return topology.MatchPattern(p, device) })
-}
-
 // A Loaded is what Load found.
 type Loaded struct {
 	// Hosts, Switches and Cables count what the file describes, faulty or not.
@@ -190,7 +186,7 @@ func load(s *source, o *Options) (*Loaded, error) {
 	if name == "" {
 		return nil, errors.Join(s.err, unknownFormat(s.path))
 	}
-	d := &draft{source: s, o: o, faults: []Fault{}, repairs: map[topology.FaultKind]int{},
+	d := &draft{source: s, o: o, faults: []Fault{}, matched: map[string]bool{}, repairs: map[topology.FaultKind]int{},
 		racks: map[int32]string{}}
 	if readers[name](d); s.err != nil {
 		return nil, fmt.Errorf("topology: %w", s.err)

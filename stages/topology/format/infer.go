@@ -404,7 +404,7 @@ func (p *plan) applyNodeList(index map[string]int32) bool {
 		case v.name == "":
 			d.fault(v.at, topology.FaultFormat, "names no device")
 			continue
-		case o.excluded(v.name):
+		case d.excluded(v.name):
 			continue
 		case hasRole:
 			v.kind, v.stated = t.role(i)

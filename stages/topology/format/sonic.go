@@ -209,7 +209,7 @@ func (r *sonicReader) combine() {
 			kind = topology.KindSwitch
 		}
 		s.devices = append(s.devices, device{name: v.name, kind: kind, stated: kind != topology.KindSwitch, at: v.at})
-		if len(v.neighbors) == 0 && !r.o.excluded(v.name) {
+		if len(v.neighbors) == 0 && !r.excluded(v.name) {
 			r.fault(v.at, topology.FaultFormat, "%s has no neighbours (DEVICE_NEIGHBOR), so that its cables are unknown: put "+
 				"the output of lldpctl -f json beside it, as %s/lldp.json; %s",
 				v.name, v.name, sonicConvert)
