@@ -18,6 +18,7 @@ import (
 	"parsimon/queries/duckdb"
 	"parsimon/schema"
 	"parsimon/schema/names"
+	"parsimon/simkernel/network"
 	"parsimon/stages"
 	"parsimon/stages/topology"
 )
@@ -76,8 +77,8 @@ func (e *Estimation) Generate(ctx context.Context) error {
 	return e.forgetUnborn(e.exec.RunStage(ctx, nil, e.method(e.variant).generate))
 }
 
-// forgetUnborn, given an error, removes a scenario whose flows could not be made, and a new one whose flows could not
-// be routed.
+// forgetUnborn, given an error, removes a scenario whose flows could not be made, a new one whose flows could not be
+// routed, and one without an answer whose simulation does not come to an end.
 func (e *Estimation) forgetUnborn(err error) error {
 	if err == nil || e.source == nil || errors.Is(err, context.Canceled) {
 		return err
@@ -86,7 +87,8 @@ func (e *Estimation) forgetUnborn(err error) error {
 	if e.isNew {
 		last = e.Plan().Writer(schema.LinkLoads)
 	}
-	if _, incomplete := engine.Complete(e.Lake, last, MethodVersion); incomplete == nil {
+	endless := errors.Is(err, network.ErrStorm) && e.Lake.Answer(e.ID()) == ""
+	if _, incomplete := engine.Complete(e.Lake, last, MethodVersion); incomplete == nil && !endless {
 		return err
 	}
 	return errors.Join(err, e.exec.Session().RemovePlace(e.base()))

@@ -95,7 +95,7 @@ func Answer(ctx context.Context, e *pipeline.Estimation) (_ *text.Answer, err er
 // summarizeWorkload writes remarks about the flows: rejects, synthetic starts, flows without a path.
 func summarizeWorkload(a *text.Answer, e *pipeline.Estimation, g pipeline.Generated) error {
 	if g.SyntheticStarts > 0 {
-		a.Linef("%.1f%% of the flows have synthetic starts, drawn where the trace does not record them: the estimate is of a workload LIKE the trace",
+		a.Linef("%.1f%% of the flows have synthetic starts, drawn within what the times of the trace leave open (a ms, a second), or those of sampled packets: at finer times the estimate is of a workload LIKE the trace",
 			100*float64(g.SyntheticStarts)/float64(g.Flows))
 	}
 	for _, note := range g.Notes {

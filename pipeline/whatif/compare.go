@@ -507,8 +507,13 @@ func (c *Comparison) Text() *text.Answer {
 	if len(c.Links) > 0 {
 		a.Linef("\nLinks that explain it: mean delay there of the %d flows above the p99 slowdown of either", c.TailFlows)
 		table := a.Table("link_id", "link", "tier", "base_load", "load", "base_delay_ns", "delay_ns", "difference_ns")
+		ofHosts := false
 		for _, d := range c.Links {
 			table.Add(d.Link, d.Src+" → "+d.Dst, d.Tier, d.BaseLoad, d.Load, d.BaseDelayNS, d.DelayNS, d.DelayNS-d.BaseDelayNS)
+			ofHosts = ofHosts || strings.HasPrefix(d.Tier, "host-")
+		}
+		if ofHosts && c.Other.Variant == stages.WholeNetwork.String() {
+			a.Linef("At the uplinks of hosts (host-…) senders also wait for windows, losses and timeouts.")
 		}
 	}
 	return a

@@ -146,7 +146,7 @@ func (r *Report) Text() *text.Answer {
 	}
 	p.Linef("from %s to %s: %s, %s bytes", timeOf(r.FirstStartNS), timeOf(r.LastStartNS), time.Duration(r.LastStartNS-r.FirstStartNS).Round(time.Millisecond), units.Human(float64(r.Bytes)))
 	if r.SyntheticStarts > 0 {
-		p.Linef("%.1f%% of the flows have synthetic starts: the trace says less than when they began", 100*float64(r.SyntheticStarts)/float64(max(1, r.Flows)))
+		p.Linef("%.1f%% of the flows have synthetic starts, drawn within what the times of the trace leave open (a ms, a second), or those of sampled packets", 100*float64(r.SyntheticStarts)/float64(max(1, r.Flows)))
 	}
 	p.Linef("\n%-24s %-24s %12s %16s %8s", "service", "vnet", "flows", "bytes", "share")
 	for i, l := range r.Labels {

@@ -2,6 +2,7 @@ package network
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -98,6 +99,9 @@ const (
 	stormSteps = 1024 // between two looks, which read the counters of all domains
 )
 
+// ErrStorm is the error of a simulation in which senders only send lost packets again.
+var ErrStorm = errors.New("a retransmission storm")
+
 // storm reports a retransmission storm.
 func (n *Network) storm() error {
 	packets := int64(0)
@@ -107,9 +111,9 @@ func (n *Network) storm() error {
 	if packets < stormLeast {
 		return nil
 	}
-	return fmt.Errorf("a retransmission storm: senders have sent packets again more than %d times each in the mean, %d "+
-		"times beyond that (larger buffers, selective recovery, and TCP, which slows down after a loss, avoid it)",
-		stormRatio, stormLeast)
+	return fmt.Errorf("%w: switches drop packets faster than their senders, which do not slow down after a loss, recover: "+
+		"packets were sent again more than %d times each; selective recovery (--selective-recovery), TCP (--transport cubic or "+
+		"newreno) or a larger --switch-buffer avoid it", ErrStorm, stormRatio)
 }
 
 // advance sets the next step and returns when it begins; never if every flow has finished and every ACK was received.

@@ -99,7 +99,7 @@ var settingFlags = []settingFlag{
 	{"switch-buffer", "switches.buffer", "string", "",
 		"buffer that the ports of a switch share, e.g. 12MB, or topology: as the SONiC configurations of the topology " +
 			"state it; switches then drop packets, and senders recover; only the whole-network simulation knows it; " +
-			"default: unlimited"},
+			"rate-paced senders (dctcp, dcqcn) over a WAN may need --selective-recovery, or cubic or newreno; default: unlimited"},
 	{"switch-alpha", "switches.alpha", "float", "",
 		"with --switch-buffer: share of a switch's free buffer that one port may hold (dynamic threshold); default: 1, " +
 			"and with --pfc 1/8"},
