@@ -13,8 +13,34 @@ import (
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/pipeline/lake"
 	"parsimon/schema"
+	"parsimon/simkernel/network"
 	"parsimon/stages"
 )
+
+// A scenario whose simulation is a storm of retransmissions is gone, unless it has an answer.
+func TestStormLeavesNothing(t *testing.T) {
+	topology, flows := fixture.Trace(t, 300)
+	run := begin(t, topology, flows, options{Lake: t.TempDir(), Variant: flow})
+	defer run.Close()
+	storm := func() (left int) {
+		if err := run.forgetUnborn(fmt.Errorf("x: %w", network.ErrStorm)); !errors.Is(err, network.ErrStorm) {
+			t.Error(err)
+		}
+		ids, err := run.Lake.Scenarios()
+		if err != nil {
+			t.Error(err)
+		}
+		return len(ids)
+	}
+	if err := errors.Join(run.Estimate(t.Context()), run.MakeAnswer()); err != nil || storm() != 1 {
+		t.Errorf("%v, or a scenario with an answer is gone", err)
+	}
+	run.Close()
+	run = begin(t, topology, flows, options{Lake: t.TempDir(), Variant: flow})
+	if err := errors.Join(run.Generate(t.Context()), run.RunStage(t.Context(), "route")); err != nil || storm() != 0 {
+		t.Errorf("%v, or a scenario without an answer is left", err)
+	}
+}
 
 // The same rows, bit for bit, with any number of workers and partitions, in a lake of their own or
 // one after the other in the same.

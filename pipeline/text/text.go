@@ -98,15 +98,21 @@ func (t *Table) csv(w io.Writer) error {
 	_ = out.Write(t.columns) // errors are kept for Error
 	for _, row := range t.rows {
 		record := make([]string, len(row))
+		figure := func(x float64) string {
+			if math.IsNaN(x) { // of no flow
+				return ""
+			}
+			return strconv.FormatFloat(x, 'g', -1, 64)
+		}
 		for i, v := range row {
 			switch v := v.(type) {
 			case nil:
 			case Percent:
-				record[i] = strconv.FormatFloat(float64(v), 'g', -1, 64)
+				record[i] = figure(float64(v))
 			case Figure:
-				record[i] = strconv.FormatFloat(float64(v), 'g', -1, 64)
+				record[i] = figure(float64(v))
 			case float64:
-				record[i] = strconv.FormatFloat(v, 'g', -1, 64)
+				record[i] = figure(v)
 			default:
 				record[i] = fmt.Sprint(v)
 			}

@@ -2,6 +2,7 @@ package text
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 )
@@ -17,6 +18,16 @@ func TestEscapes(t *testing.T) {
 	want := `name \x1b]0;x\x07\u202e\r` + "\nnext 7%\n"
 	if b.String() != want {
 		t.Errorf("%q, want %q", b.String(), want)
+	}
+}
+
+// A figure of no flow is an empty field of CSV.
+func TestNoFigure(t *testing.T) {
+	var b strings.Builder
+	var a Answer
+	a.Table("a", "b", "c").Add(math.NaN(), Percent(math.NaN()), Figure(1.5))
+	if err := a.Write(&b, "csv"); err != nil || b.String() != "a,b,c\n,,1.5\n" {
+		t.Errorf("%q, %v", b.String(), err)
 	}
 }
 

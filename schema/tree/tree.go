@@ -4,10 +4,12 @@ package tree
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -165,6 +167,19 @@ func yamlValue(n *yaml.Node) *Value {
 // JSON parses the content of a file of one JSON value; an error is a *FieldError.
 func JSON(file string, data []byte) (Field, error) {
 	return JSONOf(file, data, func(string) bool { return true })
+}
+
+// Unmarshal is json.Unmarshal, whose errors about values of the wrong kind are in the words of JSON.
+func Unmarshal(data []byte, to any) error {
+	err := json.Unmarshal(data, to)
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+		want := map[reflect.Kind]string{reflect.Slice: "a list", reflect.Map: "an object", reflect.Struct: "an object",
+			reflect.String: "a text", reflect.Bool: "true or false"}[wrong.Type.Kind()]
+		line := 1 + bytes.Count(data[:min(int(wrong.Offset), len(data))], []byte("\n"))
+		return fmt.Errorf("line %d: %s is of JSON's type %s, want %s", line, cmp.Or(wrong.Field, "a value"), wrong.Value,
+			cmp.Or(want, "a number"))
+	}
+	return err
 }
 
 // JSONOf is JSON that parses of a top-level object only the values whose keys want accepts; the others are Skipped.

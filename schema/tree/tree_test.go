@@ -63,3 +63,15 @@ func TestManyKeys(t *testing.T) {
 		t.Errorf("%d reads, %v", reads, bad)
 	}
 }
+
+// Values of the wrong kind are errors in the words of JSON.
+func TestUnmarshal(t *testing.T) {
+	var to map[string]struct{ Hops []int }
+	for text, want := range map[string]string{"[1]": "line 1: a value is of JSON's type array, want an object",
+		"{\n\"a\": {\"Hops\": \"x\"}}":     "line 2: Hops is of JSON's type string, want a list",
+		"{\"a\": {\"Hops\": [\n\n\"x\"]}}": "want a number"} {
+		if err := tree.Unmarshal([]byte(text), &to); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "Go") {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}

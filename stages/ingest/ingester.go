@@ -109,8 +109,8 @@ func (in *Ingester) readBook(ctx context.Context) error {
 var macros string
 
 // table reads the named columns of a small table, CSV with a header or Parquet, as text, and calls each for every row.
-// A column has one of several names. Columns that the table does not have are empty; required is how many of the first
-// ones it must have, and it must have one of the others. what names the table in errors.
+// A column has one of several names; two of them may not differ. Columns that the table does not have are empty;
+// required is how many of the first ones it must have, and it must have one of the others. what is for errors.
 func (in *Ingester) table(ctx context.Context, file, what string, want [][]string, required int,
 	each func(at string, row []string) error) error {
 	if _, err := Digest(ctx, what, file); err != nil {
@@ -127,7 +127,8 @@ func (in *Ingester) table(ctx context.Context, file, what string, want [][]strin
 			m.columns = append(m.columns, mappingColumn{name: name})
 			quoted = append(quoted, duckdb.Ident(name))
 		}
-		list = append(list, "coalesce("+strings.Join(quoted, ", ")+", '')")
+		list = append(list, "array_to_string(list_distinct(list_filter(["+strings.Join(quoted, ", ")+
+			"], x -> x <> '')), chr(1))")
 	}
 	src, err := in.stage(ctx, m, file, in.o.TmpDir)
 	if err == nil {
@@ -141,6 +142,12 @@ func (in *Ingester) table(ctx context.Context, file, what string, want [][]strin
 				}
 				if broken != "" {
 					return fmt.Errorf("row %d: %s", n, broken)
+				}
+				for i, cell := range row.Get() {
+					if one, other, several := strings.Cut(cell, "\x01"); several {
+						return fmt.Errorf("row %d: is both %q and %q, by columns that mean the same (%s): leave one out", n, one, other,
+							strings.Join(want[i], ", "))
+					}
 				}
 				return each(fmt.Sprintf("row %d", n), row.Get())
 			})

@@ -3,7 +3,6 @@ package topology
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -268,14 +267,14 @@ func readRoutes(file string) (map[netip.Prefix]*fibRoute, error) {
 		return nil, err
 	}
 	var entries map[string][]fibEntry
-	if err := json.Unmarshal(data, &entries); err != nil {
+	if err := tree.Unmarshal(data, &entries); err != nil {
 		return nil, err
 	}
 	routes := map[netip.Prefix]*fibRoute{}
 	for _, text := range top.Value.Keys {
 		p, err := netip.ParsePrefix(text)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("route %q: want a prefix such as 10.0.0.0/24", text)
 		}
 		for _, e := range entries[text] {
 			if !e.Selected {

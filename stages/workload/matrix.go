@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/csv"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"parsimon/schema/tree"
 	"parsimon/stages/rng"
 	"parsimon/stages/topology"
 )
@@ -99,15 +99,15 @@ func parseMatrixCSV(data []byte) ([][]float64, error) {
 
 func parseMatrixJSON(data []byte) ([][]float64, error) {
 	var rows [][]float64
-	if json.Unmarshal(data, &rows) == nil {
-		return rows, nil
+	if err := tree.Unmarshal(data, &rows); err == nil || bytes.HasPrefix(bytes.TrimSpace(data), []byte("[")) {
+		return rows, err
 	}
 	var file struct {
 		Matrix struct {
 			Inner [][]float64 `json:"inner"`
 		} `json:"matrix"`
 	}
-	if err := json.Unmarshal(data, &file); err != nil {
+	if err := tree.Unmarshal(data, &file); err != nil {
 		return nil, err
 	}
 	if file.Matrix.Inner == nil {

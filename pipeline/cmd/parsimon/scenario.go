@@ -58,7 +58,7 @@ func (s *scenarioFlags) declareInput(f *pflag.FlagSet) {
 	f.StringVar(&s.flows, "flows", "", "flow file (.parquet, .jsonl or CSV with src, dst, size_bytes, start_ns "+
 		"and, if there, flow_id, service, vnet, dscp, after, delay_ns), with --topology; other formats: parsimon ingest")
 	f.StringVar(&s.workload, "workload", "", "workload that was ingested into the lake (parsimon ingest): its name, or the first letters of one that is a hash; on the topology of the ingest, or another --topology")
-	f.StringVar(&s.from, "from", "", "of a workload, flows that start from then on: ns, or a time such as 2026-01-31T09:00:00Z")
+	f.StringVar(&s.from, "from", "", "of a workload, flows that start from then on: ns, or a time such as 2026-01-31T09:00:00Z or '2026-01-31 09:00:00' (UTC)")
 	f.StringVar(&s.to, "to", "", "of a workload, flows that start before then")
 	f.String("name", "", "name of the scenario in the lake")
 	declareSettings(f, &s.settings, inputFlags)

@@ -37,6 +37,8 @@ func TestOperatorList(t *testing.T) {
 	}
 	l := loadText(t, "cables.csv", operatorList, Options{Exclude: []string{"oob-*"}, Delays: []topology.DelayRule{rules}})
 	wantFaults(t, l)
+	typo := loadText(t, "cables.csv", operatorList, Options{Exclude: []string{"oob-*", "oop-*"}})
+	wantFaults(t, typo, `0 format no device matches "oop-*" of --exclude`)
 	if l.Hosts != 2 || l.Switches != 4 || l.Cables != 8 {
 		t.Errorf("%d hosts, %d switches, %d cables", l.Hosts, l.Switches, l.Cables)
 	}
