@@ -94,9 +94,9 @@ func TestKilledRunContinues(t *testing.T) {
 		flows   int
 		kills   []kill
 	}{
-		{independent, 66_000, []kill{{"generate", 1}, {"route", 1}, {"sample", 1}}},
+		{independent, 33_000, []kill{{"generate", 1}, {"route", 1}, {"sample", 1}}}, // two data files of flows
 		{independent, 3000, []kill{{"simulate", 20}, {"bucket", 4}}},
-		{flow, 66_000, []kill{{"feedback", 1}}},
+		{flow, 33_000, []kill{{"feedback", 1}}},
 		{flow, 3000, []kill{{"simulate", 20}, {"replay", 3}, {"intervals", 1}}},
 	} {
 		topology, flows := fixture.Trace(t, c.flows)
