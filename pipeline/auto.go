@@ -34,8 +34,8 @@ const DefaultExactLimit = 10_000_000_000
 type workSize struct {
 	hosts      int
 	flows      int64
-	packetHops int64 // packets × links of their paths
-	flowHops   int64 // flows × links of their paths
+	packetHops int64   // packets × links of their paths
+	loadedHops float64 // flows × the loads of the links of their paths
 }
 
 // Processor time of a simulation of the whole network (exact) and of two passes of link cases, in ns, on two workers.
@@ -48,10 +48,10 @@ const (
 	exactHopMostNS = 126 // with largeHosts or more
 	smallHosts     = 256
 	largeHosts     = 6144
-	exactFlowNS    = 5500
+	exactFlowNS    = 10_000
 
-	passesHopNS     = 55
-	passesFlowHopNS = 3000
+	passesHopNS       = 30
+	passesLoadedHopNS = 20_000 // of two passes, per flow and link with a load of 1: what a flow meets there is observed
 )
 
 // exactNS is the processor time of a simulation of the whole network.
@@ -68,7 +68,7 @@ func ExactSeconds(hosts int, flows, packetHops int64) float64 {
 
 // affordable reports whether the whole network is simulated without asking two passes.
 func (w workSize) affordable() bool {
-	twoPassesNS := float64(w.packetHops)*passesHopNS + float64(w.flowHops)*passesFlowHopNS
+	twoPassesNS := float64(w.packetHops)*passesHopNS + w.loadedHops*passesLoadedHopNS
 	return w.exactNS() <= max(affordableNS, affordableRatio*twoPassesNS)
 }
 
@@ -152,7 +152,10 @@ func look(ctx context.Context, e *Estimation) (first firstLook, err error) {
 		return first, err
 	}
 	first.hosts, first.flows = len(e.Network.Hosts()), g.Flows
-	_, first.flowHops, first.packetHops = loads.Totals(e.Network)
+	_, first.packetHops = loads.Totals(e.Network)
+	for id, l := range loads.Links {
+		first.loadedHops += float64(float64(l.Flows) * loads.Load(e.Network.Links[id]))
+	}
 	first.unable = stages.CheckWholeNetwork(e.Network, e.Spec.Params, e.Spec.Switches, e.Spec.Classes, loads)
 	reasons := stages.ReasonsForWholeNetwork(e.Network, &e.Spec.Params, loads)
 	first.insufficient = len(reasons) > 0

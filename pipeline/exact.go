@@ -35,7 +35,7 @@ func (m *method) exactStage() *engine.Stage {
 			if err != nil {
 				return nil, err
 			}
-			_, _, packetHops := loads.Totals(m.Network)
+			_, packetHops := loads.Totals(m.Network)
 			return []engine.Task{{Cost: packetHops}}, nil
 		},
 	}

@@ -154,14 +154,14 @@ func TestAnswer(t *testing.T) {
 
 // The model of processor time has the network whole where it is small, and grows with all that it counts.
 func TestWorkModel(t *testing.T) {
-	small := workSize{hosts: 256, flows: 50_000, packetHops: 29_000_000, flowHops: 300_000}
+	small := workSize{hosts: 256, flows: 50_000, packetHops: 29_000_000, loadedHops: 60_000}
 	if !small.affordable() {
 		t.Error("a small network is not affordable")
 	}
 	for _, more := range []workSize{
-		{6144, small.flows, small.packetHops, small.flowHops},
-		{256, 2 * small.flows, small.packetHops, small.flowHops},
-		{256, small.flows, 2 * small.packetHops, small.flowHops},
+		{6144, small.flows, small.packetHops, small.loadedHops},
+		{256, 2 * small.flows, small.packetHops, small.loadedHops},
+		{256, small.flows, 2 * small.packetHops, small.loadedHops},
 	} {
 		if more.exactNS() <= small.exactNS() {
 			t.Errorf("%+v costs no more", more)

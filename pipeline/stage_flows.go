@@ -211,7 +211,7 @@ func (m *Model) unreachable(generate engine.Records, loads *stages.Loads) (n int
 	if err != nil {
 		return 0, nil, err
 	}
-	routed, _, _ := loads.Totals(m.Network)
+	routed, _ := loads.Totals(m.Network)
 	if n = g.Flows - g.ComputeSteps - routed; n <= 0 {
 		return 0, nil, nil
 	}

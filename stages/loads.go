@@ -61,16 +61,15 @@ func ReadLoads(n *topology.Network, in schema.Batches) (*Loads, error) {
 	})
 }
 
-// Totals adds up the links: flows that have a path, hops, and packets × links crossed.
-func (l *Loads) Totals(n *topology.Network) (flows, hops, packetHops int64) {
+// Totals adds up the links: flows that have a path, and packets × links crossed.
+func (l *Loads) Totals(n *topology.Network) (flows, packetHops int64) {
 	for id, x := range l.Links {
 		if n.FromHost(int32(id)) { // the first of a path, since hosts do not forward
 			flows += x.Flows
 		}
-		hops += x.Flows
 		packetHops += x.Packets
 	}
-	return flows, hops, packetHops
+	return flows, packetHops
 }
 
 // Load returns the link's offered load, as the paper measures it: the bytes of its flows, without headers,

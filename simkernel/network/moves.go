@@ -452,8 +452,11 @@ func (s *packetSet) add(number int64) {
 // next returns the first number from one on that is not in the set.
 func (s *packetSet) next(number int64) int64 {
 	number = max(number, s.base)
-	for s.has(number) {
-		number++
+	for i := number/64 - s.base/64; i < int64(len(s.bits)); i++ {
+		if missing := ^s.bits[i] >> (number % 64); missing != 0 {
+			return number + int64(bits.TrailingZeros64(missing))
+		}
+		number = number&^63 + 64
 	}
 	return number
 }

@@ -219,8 +219,8 @@ func (d *domain) skipAcked(slot int32, f *recoveryFlow) {
 			next = f.maxSent
 		}
 	}
-	for next < f.maxSent && f.acked.has(next) {
-		next++
+	if next < f.maxSent {
+		next = min(f.acked.next(next), f.maxSent)
 	}
 	if next != f.next {
 		d.net.flows.senders[slot].setNext(&d.net.params, f, next)
