@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -136,7 +137,7 @@ func (e *Estimation) Close() {
 
 // OpenQueries opens the lake for questions, within the memory of the estimate.
 func (e *Estimation) OpenQueries(ctx context.Context) (*queries.DB, error) {
-	debug.FreeOSMemory() // what the stages have left
+	e.freeMemory()
 	limits := e.duckOptions()
 	if g, err := e.Generated(); err == nil && g.Flows < fewFlows {
 		limits.Threads = 1
@@ -154,8 +155,16 @@ const fewFlows = 1_000_000
 
 // OpenDuckDB opens an empty DuckDB within the memory of the estimate, for SQL over the lake's files.
 func (e *Estimation) OpenDuckDB(ctx context.Context) (*sql.DB, error) {
-	debug.FreeOSMemory() // what the stages have left
+	e.freeMemory()
 	return duckdb.Open(ctx, e.duckOptions())
+}
+
+// freeMemory gives back what the stages have left, where that is much.
+func (e *Estimation) freeMemory() {
+	var has runtime.MemStats
+	if runtime.ReadMemStats(&has); has.HeapSys-has.HeapReleased > uint64(e.MemoryBytes/8) {
+		debug.FreeOSMemory()
+	}
 }
 
 // duckOptions are the limits of DuckDB. The SQL over the lake's files needs at least 128 MiB. It spills into the

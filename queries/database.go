@@ -223,11 +223,16 @@ func (db *DB) Text(query Query, params map[string]string) (string, error) {
 }
 
 // Run answers a question. Errors: those of Text and of SQL.
-func (db *DB) Run(ctx context.Context, query Query, params map[string]string) (a *format.Answer, err error) {
+func (db *DB) Run(ctx context.Context, query Query, params map[string]string) (*format.Answer, error) {
 	text, err := db.Text(query, params)
 	if err != nil {
 		return nil, err
 	}
+	return db.Ask(ctx, query.Name, text)
+}
+
+// Ask runs a SELECT of the program, which is not checked. It names every relation behind FROM or JOIN.
+func (db *DB) Ask(ctx context.Context, name, text string) (a *format.Answer, err error) {
 	conn, err := db.sql.Conn(ctx)
 	if err == nil {
 		defer func() { _ = conn.Close() }() // of the pool
@@ -237,7 +242,7 @@ func (db *DB) Run(ctx context.Context, query Query, params map[string]string) (a
 		a, err = format.Read(ctx, conn, text, math.MaxInt)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("query %s: %w", query.Name, duckdb.FirstLine(duckdb.OrCause(ctx, err)))
+		return nil, fmt.Errorf("query %s: %w", name, duckdb.FirstLine(duckdb.OrCause(ctx, err)))
 	}
 	return a, nil
 }

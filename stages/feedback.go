@@ -95,7 +95,7 @@ func (x *FeedbackBuilder) flow(senders bool, firstRow int64, f int) error {
 	x.hops = columns.Grow(x.hops[:0], len(hops))[:len(hops)]
 	longest := 0
 	for h := range hops {
-		if x.hops[h], err = readBlocks(x.hops[h][:0], x.observed.encoded.At(int(hops[h].observed))); err != nil {
+		if x.hops[h], err = readBlocks(x.hops[h][:0], x.observed.encoded.At(int(hops[h].number))); err != nil {
 			return fmt.Errorf("hop_observations: flow row %d, hop %d: %w", row, h, err)
 		}
 		longest = max(longest, len(x.hops[h]))

@@ -5,17 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
 )
 
-// A hopOfFlow is what a table says of a flow at a hop.
+// A hopCell is a row of a table about a flow at a hop.
+type hopCell struct {
+	link   int32   // below 0: there is no row
+	number int32   // of observations: of the encoded blocks in observationIndex; of exact_hops: marked packets
+	ns     float64 // what the hop adds; of observations: delay by the hop's case; of exact_hops: wait of the last packet
+}
+
+// A hopOfFlow is what is known of a flow at a hop.
 type hopOfFlow struct {
-	link      int32   // below 0: there is no row
-	observed  int32   // of observations: number of the encoded blocks in observationIndex
-	delayNS   float64 // of contributions: what the hop adds; of observations: by the hop's case, of the whole path
+	hopCell
 	lastNS    int64   // wait of the last packet; 0 for hop 0, whose only wait is the NIC wait
 	longestNS int64   // wait of the block with the longest, with Sampler.Limited
 	meanNS    float64 // wait, mean over the packets
@@ -26,10 +32,11 @@ type hopOfFlow struct {
 type hopIndex struct {
 	table    string // for errors
 	firstRow int64
-	hops     []hopOfFlow // of all flows, those of a flow together
+	hops     []hopCell   // of all flows, those of a flow together
 	first    []int32     // by flow of the chunk: its hop 0
 	length   []int16     // by flow: hops of its path; 0: it has no row
-	path     []int32     // links of the flow that was asked for last
+	flow     []hopOfFlow // that was asked for last
+	path     []int32     // its links
 }
 
 func (x *hopIndex) begin(table schema.Table, firstRow, flows int64) {
@@ -43,17 +50,22 @@ func (x *hopIndex) has(row int64) bool {
 	return row >= x.firstRow && row-x.firstRow < int64(len(x.length))
 }
 
+// usualHops are at most reserved for flows that have not been read.
+const usualHops = 8
+
 // reserve makes room for the hops of a flow.
 func (x *hopIndex) reserve(f int64, hops int16) {
 	x.first[f], x.length[f] = int32(len(x.hops)), hops
-	x.hops = columns.Grow(x.hops, int(hops))
+	if cap(x.hops)-len(x.hops) < int(hops) { // the flows behind it have about as many
+		x.hops = slices.Grow(x.hops, max(int(hops), min(int(hops), usualHops)*(len(x.length)-int(f))))
+	}
 	for range hops {
-		x.hops = append(x.hops, hopOfFlow{link: -1})
+		x.hops = append(x.hops, hopCell{link: -1})
 	}
 }
 
 // add adds what a row says of a flow at a hop, unless the flow is of another chunk. Of several rows it takes the first.
-func (x *hopIndex) add(row int64, hop, hops int16, is hopOfFlow) error {
+func (x *hopIndex) add(row int64, hop, hops int16, is hopCell) error {
 	if !x.has(row) {
 		return nil
 	}
@@ -70,8 +82,9 @@ func (x *hopIndex) add(row int64, hop, hops int16, is hopOfFlow) error {
 	return nil
 }
 
-// of returns the hops of a flow, and sets path, valid until the next call. A hop of its path without a row is an error.
-func (x *hopIndex) of(f int) ([]hopOfFlow, error) {
+// cells returns the rows of a flow by hop, and sets path, valid until the next call. A hop of its path without a row is
+// an error.
+func (x *hopIndex) cells(f int) ([]hopCell, error) {
 	x.path = x.path[:0]
 	if x.length[f] == 0 {
 		return nil, nil
@@ -87,6 +100,16 @@ func (x *hopIndex) of(f int) ([]hopOfFlow, error) {
 		return nil, fmt.Errorf("%s has %d of the %d hops of flow row %d", x.table, len(x.path), len(hops), row)
 	}
 	return hops, nil
+}
+
+// of is cells with room for more.
+func (x *hopIndex) of(f int) ([]hopOfFlow, error) {
+	cells, err := x.cells(f)
+	x.flow = x.flow[:0]
+	for _, c := range cells {
+		x.flow = append(x.flow, hopOfFlow{hopCell: c})
+	}
+	return x.flow, err
 }
 
 // observationIndex is a hopIndex with the encoded blocks of table hop_observations.
@@ -114,7 +137,7 @@ func (x *observationIndex) read(firstRow, flows int64, in schema.Batches) error 
 		}
 		x.encoded.Add(r.Observed)
 		n++
-		return x.add(r.Row, r.Hop, r.Hops, hopOfFlow{link: r.Link, observed: n - 1, delayNS: float64(r.Delay)})
+		return x.add(r.Row, r.Hop, r.Hops, hopCell{r.Link, n - 1, float64(r.Delay)})
 	})
 }
 

@@ -63,16 +63,16 @@ func (s *Sampler) Sample(ctx context.Context, firstRow, rows int64, flows, contr
 	out schema.Sink) error {
 	s.hops.begin(schema.HopContributions, firstRow, rows)
 	err := columns.Each(contributed, func(r *contribution) error {
-		return s.hops.add(r.FlowRow, r.Hop, r.Hops, hopOfFlow{link: r.LinkID, delayNS: r.DelayNS})
+		return s.hops.add(r.FlowRow, r.Hop, r.Hops, hopCell{r.LinkID, 0, r.DelayNS})
 	})
 	if err != nil {
 		return err
 	}
 	return s.writeChunk(ctx, firstRow, rows, flows, out, nil, func(f int, sizeBytes int64, to *sampledFlow) error {
-		hops, err := s.hops.of(f)
+		hops, err := s.hops.cells(f)
 		var sum float64
 		for h := range hops {
-			sum += hops[h].delayNS
+			sum += hops[h].ns
 		}
 		to.path, to.delayNS = s.hops.path, int64(math.Round(sum))
 		to.windowNS = min(s.windowNS(to.path, sizeBytes), to.delayNS)
@@ -229,7 +229,7 @@ func (s *Sampler) decode(hops []hopOfFlow, sizeBytes int64) error {
 	for h := range hops {
 		hop := &hops[h]
 		var err error
-		if s.blocks, err = readBlocks(s.blocks[:0], s.observed.encoded.At(int(hop.observed))); err != nil {
+		if s.blocks, err = readBlocks(s.blocks[:0], s.observed.encoded.At(int(hop.number))); err != nil {
 			return fmt.Errorf("hop_observations, hop %d: %w", h, err)
 		}
 		if h > 0 && last < len(s.blocks) {
@@ -274,12 +274,12 @@ func (s *Sampler) blend(path []int32, hops []hopOfFlow, replayNS int64) int64 {
 	trip, more := float64(roundTripNS(s.net, &s.params, path)), 0.0
 	for h := 1; h < len(hops); h++ {
 		w := hops[h].meanNS
-		if w == 0 || hops[h].delayNS < 0 {
+		if w == 0 || hops[h].ns < 0 {
 			continue
 		}
 		// The conversion keeps compilers from fusing the product and the sum: same bits on every machine.
 		part := w / waits
-		more += float64(part * part * (w / (w + trip)) * (hops[h].delayNS - float64(replayNS)))
+		more += float64(part * part * (w / (w + trip)) * (hops[h].ns - float64(replayNS)))
 	}
 	return replayNS + int64(math.Round(more))
 }
@@ -289,8 +289,8 @@ func (s *Sampler) blend(path []int32, hops []hopOfFlow, replayNS int64) int64 {
 func longestWaitCase(hops []hopOfFlow, delayNS int64) int64 {
 	longest := int64(0)
 	for _, hop := range hops {
-		if hop.delayNS >= 0 && hop.lastNS > longest {
-			longest, delayNS = hop.lastNS, int64(hop.delayNS)
+		if hop.ns >= 0 && hop.lastNS > longest {
+			longest, delayNS = hop.lastNS, int64(hop.ns)
 		}
 	}
 	return delayNS
@@ -349,10 +349,11 @@ func (s *Sampler) SampleExact(ctx context.Context, firstRow, rows int64, flows, 
 		if err != nil {
 			return err
 		}
-		for _, link := range s.hops.path {
-			if link < 0 || int(link) >= len(s.net.Links) {
+		for h := range hops {
+			if link := hops[h].link; int(link) >= len(s.net.Links) {
 				return fmt.Errorf("exact_hops: link %d is not in the topology, which has %d links", link, len(s.net.Links))
 			}
+			hops[h].lastNS, hops[h].marks = int64(hops[h].ns), int64(hops[h].number)
 		}
 		to.path = s.hops.path
 		ideal := s.idealNS(to.path, sizeBytes)
@@ -394,6 +395,6 @@ func (s *Sampler) readExact(firstRow, rows int64, fcts, hops schema.Batches) err
 			return fmt.Errorf("exact_hops: flow row %d has a wait or marks below 0 at hop %d", r.FlowRow, r.Hop)
 		}
 		return s.hops.add(r.FlowRow, r.Hop, s.fcts[r.FlowRow-firstRow].Hops,
-			hopOfFlow{link: r.LinkID, lastNS: r.LastWaitNS, marks: int64(r.PacketsMarked)})
+			hopCell{r.LinkID, r.PacketsMarked, float64(r.LastWaitNS)})
 	})
 }

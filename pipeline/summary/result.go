@@ -177,7 +177,7 @@ func SharedHosts(ctx context.Context, e *pipeline.Estimation, base lake.Scenario
 
 // lines are the texts that SQL answers with.
 func lines(ctx context.Context, db *queries.DB, sql string) ([]string, error) {
-	found, err := db.SQL(ctx, sql)
+	found, err := db.Ask(ctx, "warnings", sql)
 	if err != nil {
 		return nil, err
 	}
@@ -211,8 +211,8 @@ func quantile(ctx context.Context, e *pipeline.Estimation, db *queries.DB, g gat
 	if g.FCT {
 		value = "fct_ns / 1e6"
 	}
-	found, err := db.SQL(ctx, fmt.Sprintf("SELECT quantile_cont(%s, %v) FROM slowdowns_all WHERE %s", value, g.Quantile,
-		where))
+	found, err := db.Ask(ctx, "quantile",
+		fmt.Sprintf("SELECT quantile_cont(%s, %v) FROM slowdowns_all WHERE %s", value, g.Quantile, where))
 	if err != nil {
 		return 0, err
 	}
