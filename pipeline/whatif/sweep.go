@@ -154,8 +154,13 @@ func RunSweep(ctx context.Context, base string, plan SweepPlan, o Settings) (*Sw
 	if err == nil {
 		err = run.Estimate(ctx)
 	}
+	var db *sql.DB
 	if err == nil {
-		s.before, err = servicePercentiles(ctx, run)
+		db, err = run.OpenDuckDB(ctx)
+	}
+	if err == nil {
+		s.before, err = servicePercentiles(ctx, db, run)
+		_ = db.Close() // nothing was written
 	}
 	if err != nil {
 		return nil, err
@@ -232,12 +237,7 @@ func (s *sweeper) one(ctx context.Context, c [2]int32) (swept SweptCable, err er
 	if err := run.Estimate(ctx); err != nil {
 		return swept, fmt.Errorf("cable %s of %s: %w", n.Ends(c[0], c[1]), s.Plan.what(), err)
 	}
-	var wrong [4]error // the first counts
-	swept.Full, wrong[0] = servicePercentiles(ctx, run)
-	swept.Intervals, wrong[1] = s.intervals(ctx, run)
-	swept.Cases, wrong[2] = run.Cases()
-	swept.Unreachable, _, wrong[3] = run.Unreachable()
-	if err := cmp.Or(wrong[:]...); err != nil {
+	if err := s.read(ctx, run, &swept); err != nil {
 		return swept, err
 	}
 	swept.Seconds = time.Since(began).Seconds()
@@ -247,17 +247,27 @@ func (s *sweeper) one(ctx context.Context, c [2]int32) (swept SweptCable, err er
 	return swept, s.base.Executor().Session().WriteState(record, swept)
 }
 
+// read reads what the estimate of a cable says.
+func (s *sweeper) read(ctx context.Context, run *pipeline.Estimation, swept *SweptCable) error {
+	db, err := run.OpenDuckDB(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	var wrong [4]error // the first counts
+	swept.Full, wrong[0] = servicePercentiles(ctx, db, run)
+	swept.Intervals, wrong[1] = s.intervals(ctx, db, run)
+	swept.Cases, wrong[2] = run.Cases()
+	swept.Unreachable, _, wrong[3] = run.Unreachable()
+	return cmp.Or(wrong[:]...)
+}
+
 // servicePercentiles are the slowdowns of the run's estimate at pipeline.Quantiles, by service and of all.
-func servicePercentiles(ctx context.Context, e *pipeline.Estimation) (percentilesOf, error) {
+func servicePercentiles(ctx context.Context, db *sql.DB, e *pipeline.Estimation) (percentilesOf, error) {
 	slowdowns, err := e.Scan(schema.Slowdowns)
 	if err != nil {
 		return nil, err
 	}
-	db, err := e.OpenDuckDB(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = db.Close() }() // nothing was written
 	out := percentilesOf{}
 	return out, duckdb.Each(ctx, db, fmt.Sprintf(`
 		SELECT CASE grouping(service) WHEN 1 THEN '%s' ELSE service END, count(*), quantile_cont(slowdown, 0.5), quantile_cont(slowdown, 0.9),
@@ -277,7 +287,7 @@ func servicePercentiles(ctx context.Context, e *pipeline.Estimation) (percentile
 }
 
 // intervals are those of a SweptCable. Flows are drawn in pairs, as in Compare.
-func (s *sweeper) intervals(ctx context.Context, run *pipeline.Estimation) (map[string][][2]float64, error) {
+func (s *sweeper) intervals(ctx context.Context, db *sql.DB, run *pipeline.Estimation) (map[string][][2]float64, error) {
 	of := func(e *pipeline.Estimation) (*side, error) {
 		scan, err := e.Scan(schema.Slowdowns)
 		return &side{scans: map[string]string{schema.Slowdowns.Name: scan}}, err
@@ -289,11 +299,6 @@ func (s *sweeper) intervals(ctx context.Context, run *pipeline.Estimation) (map[
 		return nil, err
 	}
 	c := Comparison{joined: &join{base: base, other: other, byRow: g.Closed()}, by: []string{"service"}}
-	db, err := run.OpenDuckDB(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = db.Close() }() // nothing was written
 	out := map[string][][2]float64{}
 	err = c.percentiles(ctx, db, filepath.Join(run.Executor().Session().TmpPath(), "pairs.parquet"))
 	for _, r := range c.Rows {
