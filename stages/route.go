@@ -170,7 +170,7 @@ func (c *routeChunk) add(r *topology.Router, p *simkernel.Params, of *RoutedFlow
 		}
 		l.load.add(load)
 	}
-	c.flows = append(c.flows, f)
+	c.flows = append(columns.Grow(c.flows, 1), f)
 	stats.PacketHops += int64(len(path)) * packets
 	return nil
 }

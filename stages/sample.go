@@ -114,7 +114,8 @@ func (s *Sampler) writeChunk(
 // writeBatch writes the slowdowns of one batch of flows. The chunk begins at row chunkRow of table flows, the
 // batch at row at of the chunk.
 func (s *Sampler) writeBatch(rec arrow.Record, chunkRow int64, at int, sample sampleFunc, out schema.Sink) error {
-	s.flows, s.rows = columns.Append(s.flows[:0], rec), s.rows[:0]
+	s.flows = columns.Append(s.flows[:0], rec)
+	s.rows = columns.Grow(s.rows[:0], len(s.flows))
 	var x sampledFlow
 	for i, f := range s.flows {
 		x = sampledFlow{startNS: f.StartNS, caseNS: -1}

@@ -539,6 +539,7 @@ type givenRow struct {
 
 func (s *Simulator) addDelays(rows []int32, out schema.Sink) error {
 	r, res := s.input.rows, &s.result
+	s.delays = columns.Grow(s.delays, len(rows))
 	for k, i := range rows {
 		s.delays = append(s.delays, hopDelayRow{hopDelay{r[i].flowAtHop, res.FCTNS[k], s.idealNS(k, i)}, res.WaitNS[k]})
 	}
