@@ -54,8 +54,7 @@ func NewWriter(t schema.Table, out io.Writer) *Writer {
 		parquet.SortingWriterConfig(parquet.SortingColumns(sorting...)),
 		parquet.Compression(zstdFast),
 		parquet.DataPageStatistics(false),
-		parquet.PageBufferSize(256 << 10),
-		parquet.WriteBufferSize(1 << 20),
+		parquet.WriteBufferSize(128 << 10),
 	}
 	for _, c := range t.Columns {
 		if c.Type.ID() == arrow.BINARY { // has no order worth knowing
