@@ -287,7 +287,9 @@ func servicePercentiles(ctx context.Context, db *sql.DB, e *pipeline.Estimation)
 }
 
 // intervals are those of a SweptCable. Flows are drawn in pairs, as in Compare.
-func (s *sweeper) intervals(ctx context.Context, db *sql.DB, run *pipeline.Estimation) (map[string][][2]float64, error) {
+func (s *sweeper) intervals(ctx context.Context, db *sql.DB, run *pipeline.Estimation) (
+	map[string][][2]float64, error,
+) {
 	of := func(e *pipeline.Estimation) (*side, error) {
 		scan, err := e.Scan(schema.Slowdowns)
 		return &side{scans: map[string]string{schema.Slowdowns.Name: scan}}, err
