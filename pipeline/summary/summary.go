@@ -195,7 +195,8 @@ func addTailLink(ctx context.Context, a *text.Answer, e *pipeline.Estimation, db
 
 // addIntervals adds the intervals of all flows, then their two parts if the method's is known.
 func addIntervals(ctx context.Context, a *text.Answer, e *pipeline.Estimation, db *queries.DB) error {
-	found, err := db.Ask(ctx, "intervals", `SELECT string_agg(name || printf(' %.3f to %.3f', lo, hi), ', ' ORDER BY quantile),
+	found, err := db.Ask(ctx, "intervals", `
+		SELECT string_agg(name || printf(' %.3f to %.3f', lo, hi), ', ' ORDER BY quantile),
 			string_agg(name || printf(' %.3f to %.3f', workload_lo, workload_hi), ', ' ORDER BY quantile),
 			string_agg(name || printf(' ±%.1f%%', 100 * method_error), ', ' ORDER BY quantile)
 		FROM (SELECT *, 'p' || replace(CAST(CAST(100 * quantile AS DECIMAL(4, 1)) AS VARCHAR), '.0', '') AS name
