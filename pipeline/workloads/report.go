@@ -50,8 +50,7 @@ type Report struct {
 	hosts int
 }
 
-// LinkForecast is a link's load before anything is simulated; Load is offered bytes over what the
-// link can carry in the time the workload spans.
+// LinkForecast is a link's load before anything is simulated, as stages.Loads has it.
 type LinkForecast struct {
 	LinkID       int32   `json:"link_id"`
 	Src          int32   `json:"src_node"`
@@ -107,19 +106,15 @@ func (in *ingestion) reportLinks() error {
 	if err != nil {
 		return err
 	}
-	span := float64(r.LastStartNS - r.FirstStartNS)
+	all.FirstStartNS, all.LastStartNS = r.FirstStartNS, r.LastStartNS // of flows without a path, too
 	for id, l := range all.Links {
 		if l.Flows == 0 {
 			continue
 		}
 		link := in.net.Links[id]
-		load := 0.0 // in no time, nothing can be said
-		if span > 0 {
-			load = float64(l.Bytes) * 8e9 / span / float64(link.BandwidthBps)
-		}
 		r.Links = append(r.Links, LinkForecast{LinkID: link.ID, Src: link.Src, Dst: link.Dst,
 			SrcName: in.net.Name(link.Src), DstName: in.net.Name(link.Dst), Flows: l.Flows, Bytes: l.Bytes,
-			Load: load, BandwidthBps: link.BandwidthBps})
+			Load: all.Load(link), BandwidthBps: link.BandwidthBps})
 	}
 	slices.SortFunc(r.Links, func(a, b LinkForecast) int {
 		return cmp.Or(cmp.Compare(b.Load, a.Load), cmp.Compare(a.LinkID, b.LinkID))

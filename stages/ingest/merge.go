@@ -160,15 +160,7 @@ SELECT source, "row" FROM numbered QUALIFY row_number() OVER (PARTITION BY %[1]s
 // corrections finds the sources that lack records which an earlier one has within their time, and either have its name
 // or have, of one of the two, half of the records' connections and times.
 func (m *merging) corrections(ctx context.Context) error {
-	before := map[[2]int]bool{} // places of an earlier source and a later one
-	lastOf := map[string]int{}
-	place := map[int32]int{}
-	for i, s := range m.sources {
-		if last, again := lastOf[s.File]; again {
-			before[[2]int{last, i}] = true
-		}
-		lastOf[s.File], place[s.N] = i, i
-	}
+	shared := map[[2]int32]int64{} // records, by an earlier source and the next one that has them
 	err := m.each(ctx, fmt.Sprintf(`
 WITH counted AS (
   SELECT hash(%s) AS h, source, count(*) AS n FROM %s WHERE h IN (SELECT h FROM twice) GROUP BY ALL
@@ -177,25 +169,28 @@ WITH counted AS (
 )
 SELECT earlier, source, CAST(sum(n) AS BIGINT) FROM pairs WHERE earlier IS NOT NULL GROUP BY ALL`, recordTime, m.all),
 		func(rows *sql.Rows) error {
-			var earlier, later int32
+			var at [2]int32
 			var n int64
-			err := rows.Scan(&earlier, &later, &n)
-			at := [2]int{place[earlier], place[later]}
-			before[at] = before[at] || 2*n >= min(m.sources[at[0]].Records, m.sources[at[1]].Records)
+			err := rows.Scan(&at[0], &at[1], &n)
+			shared[at] = n
 			return err
 		})
+	last := map[string]int32{} // number of the last source of a name
 	for j, later := range m.sources {
-		for i, earlier := range m.sources[:j] {
-			c := Correction{File: later.File, Before: earlier.File}
-			if err == nil && before[[2]int{i, j}] {
-				err = m.query(ctx, fmt.Sprintf("SELECT count(*) FROM (SELECT %[1]s FROM %[2]s EXCEPT SELECT %[1]s FROM %[3]s) "+
-					"WHERE start_ns BETWEEN (SELECT min(start_ns) FROM %[3]s) AND (SELECT max(start_ns) FROM %[3]s)", wholeRecord,
-					duckdb.ScanParquet(earlier.RecordsFile), duckdb.ScanParquet(later.RecordsFile)), &c.Rows)
+		for _, earlier := range m.sources[:j] {
+			n := shared[[2]int32{earlier.N, later.N}]
+			if err != nil || last[later.File] != earlier.N && (n == 0 || 2*n < min(earlier.Records, later.Records)) {
+				continue
 			}
+			c := Correction{File: later.File, Before: earlier.File}
+			err = m.query(ctx, fmt.Sprintf("SELECT count(*) FROM (SELECT %[1]s FROM %[2]s EXCEPT SELECT %[1]s FROM %[3]s) "+
+				"WHERE start_ns BETWEEN (SELECT min(start_ns) FROM %[3]s) AND (SELECT max(start_ns) FROM %[3]s)", wholeRecord,
+				duckdb.ScanParquet(earlier.RecordsFile), duckdb.ScanParquet(later.RecordsFile)), &c.Rows)
 			if c.Rows > 0 {
 				m.stats.Corrections = append(m.stats.Corrections, c)
 			}
 		}
+		last[later.File] = later.N
 	}
 	return err
 }
