@@ -43,11 +43,11 @@ func makeBigLake(t testing.TB, n int) string {
 	writePart(t, db, lake, "exact_hops", "scenario=big/variant=exact", `SELECT i, 0, i % 64, 0, 0, 0 FROM range(900) AS r(i)`)
 	for _, variant := range []string{"own", "paper"} {
 		writePart(t, db, lake, "link_stats", "scenario=big/variant="+variant, fmt.Sprintf(
-			`SELECT i, i, i + 1, 'x-y', 10000000000, 9000000000, 1, 1, 1, %s, 1, 0, 1, 1, 1, 0.5, 1.0, 0.5, 0, false, i %% 5, i * 10 FROM range(512) AS r(i)`, u("i", "5")))
+			`SELECT i, i, i + 1, 'x-y', 10000000000, 9000000000, 1, 1, 1, %s, 1, 0, 1, 1, 1, 0.5, 1.0, 0.5, [], [], false, i %% 5, i * 10 FROM range(512) AS r(i)`, u("i", "5")))
 	}
 	for _, pass := range []string{"flow-1", "flow-2"} {
 		writePart(t, db, lake, "link_stats", "scenario=big/variant="+pass, fmt.Sprintf(
-			`SELECT i, i, i + 1, 'x-y', 10000000000, 9000000000, 1, 1, 1, 0.5, 1, 0, 1, 1, 1, 0.5, %s, 0.5, 0, false, 0, 0 FROM range(512) AS r(i)`, u("i", duckdb.Quote(pass))))
+			`SELECT i, i, i + 1, 'x-y', 10000000000, 9000000000, 1, 1, 1, 0.5, 1, 0, 1, 1, 1, 0.5, %s, 0.5, [], [], false, 0, 0 FROM range(512) AS r(i)`, u("i", duckdb.Quote(pass))))
 	}
 	writePart(t, db, lake, "link_slots", "scenario=big/variant=own", `SELECT i // 128, i % 128 * 1000, (i % 128 + 1) * 1000, i, i / 65536 FROM range(65536) AS r(i)`)
 	writePart(t, db, lake, "windows", "scenario=big/variant=own", `SELECT i, 1, 'w', 0, 4, 2, 2.0, i, i + 1, 1, 1, 1 FROM range(64) AS r(i)`)

@@ -1,6 +1,10 @@
 package schema
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/apache/arrow/go/v17/arrow"
+)
 
 // Tables of an estimate.
 var (
@@ -38,7 +42,8 @@ var (
 			{"mean_queue_packets", f64, false, "", "packets waiting, averaged over the time of sending"},
 			{"mean_wait_ns", f64, false, "ns", "mean queueing wait of a packet"},
 			{"feedback_share", f64, false, "", "estimator flow: mean of wait / round trip + marks, by packet"},
-			{"crowded_ns", i64, false, "ns", "link cases, limited buffers: time during which the queue was longer than one has room for; else 0"},
+			{"crowded_at_ns", arrow.ListOfNonNullable(f64), false, "ns", "link cases, limited buffers: by slot of 10 µs with a queue that matters, when it was longest; else empty"},
+			{"crowded_bytes", arrow.ListOfNonNullable(f64), false, "bytes", "how long it was then: unnest both"},
 			{"cached", boo, false, "", "whether the result came from the cache (of a shared file: there)"},
 			{"drops", i64, false, "", "estimator exact: packets that the switch dropped before the link; else 0"},
 			{"paused_ns", i64, false, "ns", "estimator exact: how long the switch at its end paused the sender (PFC)"},

@@ -3,15 +3,17 @@ package stages
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"sort"
 	"time"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/schema/sizebin"
 	"parsimon/simkernel"
+	"parsimon/simkernel/linkcase"
 	"parsimon/simkernel/network"
-	"parsimon/stages/rng"
 	"parsimon/stages/topology"
 )
 
@@ -20,6 +22,9 @@ const (
 	// error that does not matter (5%) and one that does (10%). Hits and false alarms: datasets/results/buffers.md.
 	overflowRise = 0.075
 
+	// From which part of what a port has room for on link cases note its queue: shorter ones leave others their rooms.
+	crowdedPart = 8
+
 	// What can be in flight on a cable, relative to what its port's buffer holds, from which on senders that go back may
 	// not come to an end.
 	goBackFlight = 1.0
@@ -27,15 +32,20 @@ const (
 
 // Overflow is what link cases, whose buffers have no end, say of flows in a network whose buffers do, to first order.
 //
-// A flow is hit by drops at a hop where one of its packets waits for longer than the buffer has room for, by x. While
-// the port turns away what is beyond, receivers of go-back-N may discard all that it sends, so that the flow ends by up
-// to x later. If its last packet is turned away no later one tells the receiver: it waits for the timeout, too.
+// The ports of a switch share its buffer: what one has room for follows from the queues of all in the same slot of
+// linkcase.CrowdSlotNS. A flow is hit by drops at a hop if one of its packets waits for longer there than a slot of its
+// time has room for. Its sender learns of a loss a round trip later, behind the full queue, and while the port turns
+// away what is beyond, receivers of go-back-N may discard all that it sends: together, the flow ends by up to that wait
+// and a round trip later. If its last packet is turned away no later one tells the receiver: it waits for the timeout.
 //
 // With PFC nothing is lost, and flows that wait at the full port end when they did, for it is never idle. Hit are flows
-// that cross a link that is paused for it and do not go there. A flow meets a pause with the part of the time that the
-// pauses and its own FCT have of the workload's, and at any place in the longest pause.
+// that cross a link to its switch in that slot and do not go there: for as long as it takes to send what is beyond,
+// which waits in the switches before, and may be beyond there, too.
 type Overflow struct {
+	net        *topology.Network
 	links      []overflowLink
+	full       map[int32][]int32 // by switch: its links with full slots
+	into       map[int32][]int32 // with PFC: by switch, the links from others
 	params     *simkernel.Params
 	buffer     network.BufferParams
 	estimator  Estimator
@@ -46,96 +56,205 @@ type Overflow struct {
 }
 
 type overflowLink struct {
-	Link      int32 `col:"link_id"`
-	LongestB  int64 `col:"max_queue_bytes"`
-	CrowdedNS int64 `col:"crowded_ns"`
-	roomB     int64
-	roomNS    float64
-	pausedNS  float64 // with PFC: sum of its pauses
-	pauseNS   float64 // the longest
+	id       int32
+	longestB int64
+	roomB    float64     // while other ports of its switch are empty
+	full     []queueSlot // ascending
+}
+
+// A queueSlot is a queue at a time, what there is room for, and how many bytes a ns it is served.
+type queueSlot struct {
+	link                     int32
+	atNS, bytes, roomB, rate float64
+}
+
+type crowdedRow struct {
+	Link    int32     `col:"link_id"`
+	Longest int64     `col:"max_queue_bytes"`
+	AtNS    []float64 `col:"crowded_at_ns"`
+	Bytes   []float64 `col:"crowded_bytes"`
 }
 
 // overflowed describes a flow at full buffers and under pauses.
 type overflowed struct {
-	of               watchedRow
-	beyondNS, backNS float64      // x; the timeout
-	lost             bool         // its last packet
-	crowded          uint64       // by hop: whether the port is full
-	pauses           [][2]float64 // that it meets: hop, and for how long
+	of   watchedRow
+	hops []contributionRow
 }
 
 // NewOverflow reads table link_stats of the last link cases. rooms are Rooms.
 func NewOverflow(n *topology.Network, p *simkernel.Params, b network.BufferParams, rooms []int64, loads *Loads,
 	e Estimator, stats schema.Batches) (*Overflow, error) {
-	o := &Overflow{links: make([]overflowLink, len(n.Links)), params: p, buffer: b, estimator: e,
-		estimate: CaseSlowdowns{}, limited: CaseSlowdowns{}, spanNS: float64(max(1, loads.LastStartNS-loads.FirstStartNS))}
-	err := columns.Each(stats, func(q *overflowLink) error {
-		if q.Link < 0 || int(q.Link) >= len(rooms) {
-			return fmt.Errorf("link_stats: link %d is not in the topology, which has %d links", q.Link, len(rooms))
-		}
-		o.links[q.Link] = *q
-		return nil
-	})
-	into := map[int32][]int32{} // links that can be paused, by the switch that does it
+	o := &Overflow{net: n, links: make([]overflowLink, len(n.Links)), full: map[int32][]int32{}, into: map[int32][]int32{},
+		params: p, buffer: b, estimator: e, estimate: CaseSlowdowns{}, limited: CaseSlowdowns{},
+		spanNS: float64(max(1, loads.LastStartNS-loads.FirstStartNS))}
 	for id, l := range n.Links {
-		q := &o.links[id]
-		q.roomB, q.roomNS = rooms[id], float64(rooms[id])*8e9/float64(l.BandwidthBps)
-		// A host is, if what it may have in flight is more than its link may have in the switch.
-		if b.PFC && loads.Links[id].Flows > 0 && (!n.FromHost(l.ID) || p.NominalWindow() > q.roomB) {
-			into[l.Dst] = append(into[l.Dst], l.ID)
+		o.links[id] = overflowLink{id: int32(id), roomB: float64(rooms[id])}
+		if loads.Links[id].Flows > 0 && !n.FromHost(l.ID) {
+			o.into[l.Dst] = append(o.into[l.Dst], l.ID)
 		}
 	}
-	for id, l := range n.Links {
-		q := &o.links[id]
-		for _, up := range into[l.Src] {
-			if u := &o.links[up]; q.CrowdedNS > 0 && up != topology.Reverse(l.ID) {
-				u.pausedNS += float64(q.CrowdedNS)
-				u.pauseNS = max(u.pauseNS, float64(q.LongestB-q.roomB)*8e9/float64(l.BandwidthBps))
+	slots := map[int64]map[int32]queueSlot{}
+	err := columns.Each(stats, func(r *crowdedRow) error {
+		if r.Link < 0 || int(r.Link) >= len(rooms) || len(r.AtNS) != len(r.Bytes) {
+			return fmt.Errorf("link_stats: link %d, with %d queues at %d times, is not in the topology, which has %d links",
+				r.Link, len(r.Bytes), len(r.AtNS), len(rooms))
+		}
+		o.links[r.Link].longestB = r.Longest
+		for i, at := range r.AtNS {
+			k := int64(at) / linkcase.CrowdSlotNS // cases count from their first flows: there may be two
+			if slots[k] == nil {
+				slots[k] = map[int32]queueSlot{}
 			}
+			slots[k][r.Link] = queueSlot{r.Link, float64(k * linkcase.CrowdSlotNS), max(slots[k][r.Link].bytes, r.Bytes[i]), 0,
+				float64(n.Links[r.Link].BandwidthBps) / 8e9}
+		}
+		return nil
+	})
+	for _, k := range slices.Sorted(maps.Keys(slots)) {
+		for _, q := range o.fill(slots[k]) {
+			if to := &o.links[q.link]; len(to.full) == 0 {
+				o.full[n.Links[q.link].Src] = append(o.full[n.Links[q.link].Src], q.link)
+			}
+			o.links[q.link].full = append(o.links[q.link].full, q)
 		}
 	}
 	return o, err
 }
 
-// addHop adds what a hop adds to a flow.
-func (o *Overflow) addHop(f *overflowed, r *contributionRow) {
-	q := &o.links[r.LinkID]
-	f.backNS += 2 * q.roomNS // as network.timeoutPS
-	if share := min(1, (q.pausedNS+float64(f.of.FCT))/o.spanNS); q.pausedNS > 0 {
-		draw := rng.New(o.params.Seed, rng.Pauses, uint64(r.FlowRow), uint64(r.Hop))
-		if at := draw.Float64() / share; at < 1 {
-			f.pauses = append(f.pauses, [2]float64{float64(r.Hop), q.pauseNS * at})
+// pauseSwitches is over how many switches pauses are followed.
+const pauseSwitches = 3
+
+// fill returns which of the queues of a slot are full. With PFC, what is beyond at a switch waits in those before it.
+func (o *Overflow) fill(queues map[int32]queueSlot) (full []queueSlot) {
+	switchOf := func(q queueSlot) int32 { return o.net.Links[q.link].Src }
+	all := maps.Clone(queues)
+	for range pauseSwitches {
+		full = full[:0]
+		sorted := slices.SortedFunc(maps.Values(all), func(a, b queueSlot) int {
+			return cmp.Or(cmp.Compare(switchOf(a), switchOf(b)), cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.link, b.link))
+		})
+		for from, to := 0, 0; from < len(sorted); from = to {
+			for to = from; to < len(sorted) && switchOf(sorted[to]) == switchOf(sorted[from]); to++ {
+			}
+			full = o.fillSwitch(full, sorted[from:to])
+		}
+		if !o.buffer.PFC {
+			break
+		}
+		all = maps.Clone(queues)
+		for _, q := range full {
+			before := o.into[switchOf(q)]
+			for _, id := range before {
+				if x := all[id]; id != topology.Reverse(q.link) {
+					bytes := x.bytes + (q.bytes-q.roomB)/float64(len(before))
+					all[id] = queueSlot{id, q.atNS, bytes, 0, min(q.rate, cmp.Or(x.rate, q.rate))}
+				}
+			}
 		}
 	}
-	longest, last := float64(r.LongestNS), r.WaitNS
-	if o.estimator == Independent {
-		longest, last = r.DelayNS, r.DelayNS
+	return full
+}
+
+// fillSwitch appends which queues of a switch, the longest first, are full: each of k that are has alpha / (1 + k
+// alpha) of what the others leave of the buffer (Choudhury and Hahne).
+func (o *Overflow) fillSwitch(full, queues []queueSlot) []queueSlot {
+	alpha := o.buffer.Alpha
+	if o.buffer.XOFFBytes > 0 {
+		alpha = 1e-9 // thresholds are what they are
 	}
-	if q.CrowdedNS > 0 {
-		f.crowded |= 1 << uint16(r.Hop)
+	for _, q := range queues {
+		left := o.links[q.link].roomB * (1 + alpha) / alpha
+		for _, x := range queues {
+			left -= x.bytes
+		}
+		for k, x := range queues {
+			if k > 0 && x.bytes <= q.roomB {
+				break
+			}
+			left += x.bytes
+			q.roomB = alpha * max(0, left) / (1 + float64(k+1)*alpha)
+		}
+		if q.bytes > q.roomB {
+			full = append(full, q)
+		}
 	}
-	if r.Hop > 0 && !o.buffer.PFC {
-		f.beyondNS = max(f.beyondNS, longest-q.roomNS)
-		f.lost = f.lost || last > q.roomNS
+	return full
+}
+
+// mostFull is how many full slots of a port are looked at for a flow.
+const mostFull = 256
+
+// during returns the full slots of a link from one time to another.
+func (q *overflowLink) during(fromNS, toNS float64) []queueSlot {
+	at := func(ns float64) int {
+		return sort.Search(len(q.full), func(i int) bool { return q.full[i].atNS >= ns })
 	}
+	from := at(fromNS - linkcase.CrowdSlotNS)
+	return q.full[from:min(from+mostFull, max(from, at(toNS)))]
+}
+
+// dropped returns how much later a flow ends because of drops.
+func (o *Overflow) dropped(f *overflowed) (laterNS float64) {
+	start, end := float64(f.of.Start), float64(f.of.Start+f.of.FCT)
+	timeoutNS, tripNS, lost := 0.0, 0.0, false
+	for i := range f.hops {
+		h := &f.hops[i]
+		q, l := &o.links[h.LinkID], &o.net.Links[h.LinkID]
+		longest, last, rate := float64(h.LongestNS), h.WaitNS, float64(l.BandwidthBps)/8e9
+		if o.estimator == Independent {
+			longest, last = h.DelayNS, h.DelayNS
+		}
+		timeoutNS += 2 * q.roomB / rate // as network.timeoutPS
+		tripNS += float64(2 * l.DelayNS)
+		for _, s := range q.during(start, end) {
+			if h.Hop > 0 && longest*rate > s.roomB {
+				laterNS = max(laterNS, longest)
+				lost = lost || last*rate > s.roomB && s.atNS >= end-last-2*linkcase.CrowdSlotNS
+			}
+		}
+	}
+	if lost {
+		laterNS += cmp.Or(float64(o.buffer.RetransmitNS), timeoutNS)
+	}
+	if laterNS > 0 {
+		laterNS += tripNS
+	}
+	return laterNS
+}
+
+// paused returns how much later a flow ends because links are paused for others.
+func (o *Overflow) paused(f *overflowed) (laterNS float64) {
+	slices.SortFunc(f.hops, func(a, b contributionRow) int { return cmp.Compare(a.Hop, b.Hop) })
+	for i, h := range f.hops {
+		l := &o.net.Links[h.LinkID]
+		// Before a host is paused for a port to another, switches are, unless it may have more in flight than its link may
+		// have in the switch.
+		spared := o.net.FromHost(l.ID) && float64(o.params.NominalWindow()) <= o.links[l.ID].roomB
+		for _, id := range o.full[l.Dst] {
+			if id == topology.Reverse(l.ID) || i+1 < len(f.hops) && f.hops[i+1].LinkID == id ||
+				spared && o.net.FromHost(topology.Reverse(id)) {
+				continue
+			}
+			for _, s := range o.links[id].during(float64(f.of.Start), float64(f.of.Start+f.of.FCT)) {
+				laterNS = max(laterNS, (s.bytes-s.roomB)/s.rate)
+			}
+		}
+	}
+	return laterNS
 }
 
 // add adds a flow whose hops have been added.
 func (o *Overflow) add(f *overflowed) {
-	later := f.beyondNS
-	if f.lost {
-		later += cmp.Or(float64(o.buffer.RetransmitNS), f.backNS)
+	later := o.dropped
+	if o.buffer.PFC {
+		later = o.paused
 	}
-	for _, p := range f.pauses {
-		if f.crowded>>uint16(p[0]+1)&1 == 0 { // it does not go there
-			later = max(later, p[1])
-		}
-	}
-	if o.flows++; later > 0 {
+	laterNS := later(f)
+	if o.flows++; laterNS > 0 {
 		o.hit++
 	}
 	o.estimate.count(f.of.Size, f.of.Slowdown)
-	o.limited.count(f.of.Size, f.of.Slowdown*(1+later/float64(f.of.FCT)))
+	o.limited.count(f.of.Size, f.of.Slowdown*(1+laterNS/float64(f.of.FCT)))
 }
 
 // warnings returns a row for each port whose queue is longer than its buffer has room for, the longest crowded first,
@@ -155,16 +274,16 @@ func (o *Overflow) warnings(n *topology.Network) (out []Warning) {
 	if rise < overflowRise {
 		return nil
 	}
-	slices.SortStableFunc(o.links, func(a, b overflowLink) int { return cmp.Compare(b.CrowdedNS, a.CrowdedNS) })
+	slices.SortStableFunc(o.links, func(a, b overflowLink) int { return cmp.Compare(len(b.full), len(a.full)) })
 	for _, q := range o.links {
-		if q.CrowdedNS == 0 {
-			break
+		if len(q.full) == 0 || float64(q.longestB) <= q.full[0].roomB { // by pauses alone
+			continue
 		}
-		out = append(out, Warning{"buffers", rise, overflowRise, q.Link, fmt.Sprintf(
-			"the queue of %s (link %d) is longer than the %d bytes that its switch's buffer has room for there for %v in %v (the "+
-				"longest has %d): drops and pauses are not in the estimate, concern %d of %d flows, and may raise p%g of all by %.0f%% "+
-				"or more; use --estimator exact", n.LinkName(q.Link), q.Link, q.roomB, time.Duration(q.CrowdedNS),
-			time.Duration(o.spanNS), q.LongestB, o.hit, o.flows, 100*quantile, 100*rise)})
+		out = append(out, Warning{"buffers", rise, overflowRise, q.id, fmt.Sprintf(
+			"the queue of %s (link %d) is longer than its switch's buffer has room for, at most %.0f bytes, in %d slots of %v in %v "+
+				"(the longest has %d): drops and pauses are not in the estimate, concern %d of %d flows, and may raise p%g of all by "+
+				"%.0f%%, or more; use --estimator exact", n.LinkName(q.id), q.id, q.roomB, len(q.full),
+			time.Duration(linkcase.CrowdSlotNS), time.Duration(o.spanNS), q.longestB, o.hit, o.flows, 100*quantile, 100*rise)})
 	}
 	return out
 }

@@ -63,9 +63,10 @@ func (s *Simulator) caseKey() CaseKey {
 
 // A stored result of a link case:
 //
-//	result   := counters share flow*
-//	counters := uvarint × 7      MaxQueueAtNS relative to the first start; 0 if nothing was queued
+//	result   := counters share crowded flow*
+//	counters := uvarint × 6      MaxQueueAtNS relative to the first start; 0 if nothing was queued
 //	share    := 8 bytes          the case's feedbackShare
+//	crowded  := uvarint(length) (uvarint(ns from the first start) uvarint(bytes))*
 //	flow     := uvarint(ideal) uvarint(fct - ideal) uvarint(wait) uvarint(length) block*
 //	block    := as in observations.go; none unless the case records observations
 
@@ -74,11 +75,15 @@ func (s *Simulator) encodeResult(b []byte) []byte {
 	if r.MaxQueueBytes > 0 {
 		maxQueueAt = r.MaxQueueAtNS - s.c.StartNS[0]
 	}
-	for _, x := range []int64{r.PacketsSent, r.PacketsMarked, r.BusyNS, r.MaxQueueBytes, maxQueueAt, r.WaitSumNS,
-		r.CrowdedNS} {
+	for _, x := range []int64{r.PacketsSent, r.PacketsMarked, r.BusyNS, r.MaxQueueBytes, maxQueueAt, r.WaitSumNS} {
 		b = binary.AppendUvarint(b, uint64(x))
 	}
 	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(s.share))
+	b = binary.AppendUvarint(b, uint64(len(r.CrowdedAtNS)))
+	for i, at := range r.CrowdedAtNS {
+		b = binary.AppendUvarint(b, uint64(int64(at)-s.c.StartNS[0]))
+		b = binary.AppendUvarint(b, uint64(r.CrowdedBytes[i]))
+	}
 	for i, fct := range r.FCTNS {
 		observed := s.observed.At(i)
 		for _, x := range []int64{r.IdealNS[i], fct - r.IdealNS[i], r.WaitNS[i], int64(len(observed))} {
@@ -122,12 +127,16 @@ func (s *Simulator) decodeResult(b []byte) error {
 	r.Counters = linkcase.Counters{
 		PacketsSent: in.next(), PacketsMarked: in.next(), BusyNS: in.next(),
 		MaxQueueBytes: in.next(), MaxQueueAtNS: in.next(), WaitSumNS: in.next(),
-		CrowdedNS: in.next(),
 	}
 	if r.MaxQueueBytes > 0 {
 		r.MaxQueueAtNS += c.StartNS[0]
 	}
 	s.share = math.Float64frombits(binary.LittleEndian.Uint64(in.bytes(8)))
+	r.CrowdedAtNS, r.CrowdedBytes = r.CrowdedAtNS[:0], r.CrowdedBytes[:0]
+	for slots := in.next(); slots > 0 && !in.failed; slots-- {
+		r.CrowdedAtNS = append(r.CrowdedAtNS, float64(in.next()+c.StartNS[0]))
+		r.CrowdedBytes = append(r.CrowdedBytes, float64(in.next()))
+	}
 	n := len(c.StartNS)
 	r.FCTNS, r.IdealNS, r.WaitNS = resize(r.FCTNS, n), resize(r.IdealNS, n), resize(r.WaitNS, n)
 	s.observed.Reset()

@@ -74,7 +74,7 @@ type SimulatorOptions struct {
 	// Estimator says how cases are built: for Independent as in the paper; for Flow also with the part of the round trip
 	// that the case leaves out, and with feedback.
 	Estimator Estimator
-	// Rooms are Case.RoomBytes by link; nil: all 0.
+	// Rooms are those of limited buffers, by link; nil: they have no end.
 	Rooms []int64
 	// Cache stores results of link cases; nil: none.
 	Cache   CaseStore
@@ -273,6 +273,7 @@ func ReadOmitted(n *topology.Network, stats schema.Batches) (Omitted, error) {
 	omitted := Omitted{}
 	return omitted, columns.Each(stats, func(r *caseStats) error {
 		if r.PacketsSent > 0 && (r.FeedbackShare <= omittedShare || n.FromHost(r.LinkID)) {
+			r.CrowdedAtNS, r.CrowdedBytes = slices.Clone(r.CrowdedAtNS), slices.Clone(r.CrowdedBytes) // rows are of the batch
 			omitted[r.LinkID] = r.linkCounters
 		}
 		return nil
@@ -301,7 +302,7 @@ func (s *Simulator) buildCase(link topology.Link, from, to int) error {
 	c.Record = s.Estimator == Flow && !s.replays
 	c.Behind, c.RoomBytes = r[s.input.order[from]].Hop > 0, 0
 	if c.Behind && s.Rooms != nil {
-		c.RoomBytes = s.Rooms[link.ID]
+		c.RoomBytes = max(1, s.Rooms[link.ID]/crowdedPart)
 	}
 	c.TargetBps = s.availableBps(link.ID)
 	traits := s.Params.Transport.Traits()
@@ -561,6 +562,7 @@ func (s *Simulator) counters(cached bool) linkCounters {
 		c.PacketsSent, c.PacketsMarked, c.BusyNS, c.MaxQueueBytes, c.MaxQueueAtNS,
 		// Little's law: the sum of waits is the number of waiting packets, integrated over time.
 		float64(c.WaitSumNS) / float64(max(1, c.BusyNS)),
-		float64(c.WaitSumNS) / float64(max(1, c.PacketsSent)), s.share, c.CrowdedNS, cached,
+		float64(c.WaitSumNS) / float64(max(1, c.PacketsSent)), s.share, cached,
+		slices.Clone(s.result.CrowdedAtNS), slices.Clone(s.result.CrowdedBytes),
 	}
 }

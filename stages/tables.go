@@ -99,8 +99,10 @@ type linkCounters struct {
 	MeanQueuePackets float64 `col:"mean_queue_packets"`
 	MeanWaitNS       float64 `col:"mean_wait_ns"`
 	FeedbackShare    float64 `col:"feedback_share"`
-	CrowdedNS        int64   `col:"crowded_ns"`
 	Cached           bool    `col:"cached"`
+
+	CrowdedAtNS  []float64 `col:"crowded_at_ns"`
+	CrowdedBytes []float64 `col:"crowded_bytes"`
 }
 
 // switchCounters are the columns of table link_stats that only estimator WholeNetwork fills.

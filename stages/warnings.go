@@ -190,6 +190,7 @@ type watchedRow struct {
 	Row      int64   `col:"flow_row"`
 	Src      int32   `col:"src"`
 	Dst      int32   `col:"dst"`
+	Start    int64   `col:"start_ns"`
 	FCT      int64   `col:"fct_ns"`
 	Window   int64   `col:"window_ns"`
 	Size     int64   `col:"size_bytes"`
@@ -267,7 +268,7 @@ func (w *TailWatch) addHop(firstRow int64, r *contributionRow) error {
 		f.loadedLinks++
 	}
 	if w.overflow != nil {
-		w.overflow.addHop(f.hit, r)
+		f.hit.hops = append(f.hit.hops, *r)
 	}
 	if r.Hop > 0 {
 		f.sum += r.DelayNS

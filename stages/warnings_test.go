@@ -179,8 +179,9 @@ func TestWarningsBeforeLinkCases(t *testing.T) {
 	}
 }
 
-// Warning buffers tells when drops and pauses raise a percentile: by how many of the flows are hit, by how long the queue
-// is beyond its room, the timeout of a lost last packet, and how long a link is paused on the way to another port.
+// Warning buffers tells when drops and pauses raise a percentile: by how many flows are hit, how long their packets wait
+// where the buffer is full at that time, whatever port fills it, the timeout of a lost last packet, and how long a link is
+// paused on the way to another port.
 func TestOverflow(t *testing.T) {
 	n := topologytest.Wire(t, 6, 4, [2]int32{0, 4}, [2]int32{1, 4}, [2]int32{4, 5}, [2]int32{2, 5}, [2]int32{3, 5})
 	to2, beside := []int32{0, 4, 7}, []int32{0, 4, 9} // links of paths to host 2, whose port is full, and to host 3
@@ -188,46 +189,47 @@ func TestOverflow(t *testing.T) {
 	for id := range loads.Links {
 		loads.Links[id].Flows = 1
 	}
-	const fct = 100_000
+	const fct, tripNS = 100_000, 2 * 3 * 1000
 	p := simkernel.DefaultParams()
 	lossy := network.BufferParams{SwitchBytes: 400_000, Alpha: 1}
 	lossless := network.BufferParams{SwitchBytes: 400_000, Alpha: 1, PFC: true}
-	room := func(b network.BufferParams) int64 {
-		return Rooms(n, p, b)[7] * 8e9 / n.Links[7].BandwidthBps
-	}
-	timeout := float64(2 * 3 * room(lossy)) // all links are as fast
+	bytes := func(ns int64) float64 { return float64(ns*n.Links[7].BandwidthBps) / 8e9 }
+	room := Rooms(n, p, lossy)[7] * 8e9 / n.Links[7].BandwidthBps
+	timeout := float64(2 * 3 * room) // all links are as fast
 	stated := lossy
 	stated.RetransmitNS = 40_000
 	for _, c := range []struct {
-		name      string
-		buffer    network.BufferParams
-		path      []int32
-		flows     int   // of 1000 that are hit
-		beyond    int64 // the room, ns
-		lastIs    bool  // the last packet is, too
-		crowdedNS int64
-		rise      float64 // of p99, relative; below 0: at least
+		name    string
+		buffer  network.BufferParams
+		path    []int32
+		flows   int   // of 1000 that wait for the longest queue
+		longest int64 // ns
+		lastIs  bool  // the last packet does, too
+		atNS    float64
+		other   int64   // queue of the other port, ns
+		rise    float64 // of p99; below 0: at least
 	}{
-		{"nothing is beyond", lossy, to2, 500, -1, false, 0, 0},
-		{"few flows", lossy, to2, 2, 90_000, false, 1e6, 0.9}, // p99.9
-		{"beyond for a fifth", lossy, to2, 20, 20_000, false, 1e6, 0.2},
-		{"beyond for little", lossy, to2, 20, 7_000, false, 1e6, 0},
-		{"last packets", lossy, to2, 20, 1, true, 1e6, timeout / fct},
-		{"last packets, stated timeout", stated, to2, 20, 1, true, 1e6, 0.4},
-		{"PFC, to the full port", lossless, to2, 500, 90_000, true, 5e6, 0},
-		{"PFC, beside it", lossless, beside, 500, -1, false, 5e6, -0.5},
-		{"PFC, beside it for a moment", lossless, beside, 500, -1, false, 1, 0},
+		{"there is room", lossy, to2, 500, room - 1, false, 0, 0, 0},
+		{"few flows", lossy, to2, 2, room + 90_000, false, 0, 0, float64(room+90_000+tripNS) / fct}, // p99.9
+		{"a fiftieth", lossy, to2, 20, room + 20_000, false, 0, 0, float64(room+20_000+tripNS) / fct},
+		{"at another time", lossy, to2, 20, room + 20_000, false, 5e6, 0, 0},
+		{"another port takes a third", lossy, to2, 20, room * 3 / 4, false, 0, room, float64(room*3/4+tripNS) / fct},
+		{"another port takes little", lossy, to2, 20, room * 3 / 4, false, 0, room / 4, 0},
+		{"last packets", lossy, to2, 20, room + 1, true, 0, 0, (float64(room+tripNS) + timeout) / fct},
+		{"last packets, stated timeout", stated, to2, 20, room + 1, true, 0, 0, float64(room+tripNS+40_000) / fct},
+		{"PFC, to the full port", lossless, to2, 500, 4 * room, true, 0, 0, 0},
+		{"PFC, beside it", lossless, beside, 500, 4 * room, false, 0, 0, -0.5},
+		{"PFC, beside it at another time", lossless, beside, 500, 4 * room, false, 5e6, 0, 0},
 	} {
 		var stats, slowdowns, hops captured
 		var flows []SlowdownRow
 		var at []contributionRow
 		for i := range 1000 {
-			row := SlowdownRow{FlowRow: int64(i), SizeBytes: 50_000, FCTNS: fct, Slowdown: 2}
-			flows = append(flows, row)
+			flows = append(flows, SlowdownRow{FlowRow: int64(i), SizeBytes: 50_000, FCTNS: fct, Slowdown: 2})
 			for h, link := range c.path {
 				r := contributionRow{contribution: contribution{int64(i), int16(h), 3, link, 0}}
 				if i < c.flows && h == 2 {
-					r.LongestNS = room(c.buffer) + c.beyond
+					r.LongestNS = c.longest
 					if c.lastIs {
 						r.WaitNS = float64(r.LongestNS)
 					}
@@ -235,10 +237,16 @@ func TestOverflow(t *testing.T) {
 				at = append(at, r)
 			}
 		}
-		full := linkCounters{CrowdedNS: c.crowdedNS, MaxQueueBytes: Rooms(n, p, c.buffer)[7] +
-			c.crowdedNS*n.Links[7].BandwidthBps/8e9}
-		err := errors.Join(linkStatTable.Write(&stats, []linkStatRow{{LinkID: 7, linkCounters: full}}),
-			SlowdownTable.Write(&slowdowns, flows), contributionTable.Write(&hops, at))
+		queue := func(link int32, ns int64) linkStatRow {
+			return linkStatRow{LinkID: link, linkCounters: linkCounters{MaxQueueBytes: int64(bytes(ns)),
+				CrowdedAtNS: []float64{c.atNS}, CrowdedBytes: []float64{bytes(ns)}}}
+		}
+		rows := []linkStatRow{queue(7, c.longest)}
+		if c.other > 0 {
+			rows = append(rows, queue(9, c.other))
+		}
+		err := errors.Join(linkStatTable.Write(&stats, rows), SlowdownTable.Write(&slowdowns, flows),
+			contributionTable.Write(&hops, at))
 		o, overflowErr := NewOverflow(n, &p, c.buffer, Rooms(n, p, c.buffer), &loads, Flow, stats.rewound())
 		w := NewTailWatch(n, &loads, Tails{}, o)
 		if err := errors.Join(err, overflowErr, w.Watch(0, 1000, &slowdowns, &hops)); err != nil {
@@ -251,8 +259,8 @@ func TestOverflow(t *testing.T) {
 			}
 			continue
 		}
-		if len(got) != 1 || got[0].Link != 7 || c.rise > 0 && math.Abs(got[0].Measure-c.rise) > 2*intervalStep*(1+c.rise) ||
-			got[0].Measure < -c.rise || !strings.Contains(got[0].Text, "of 1000 flows, and may raise p99") {
+		if len(got) != 1+int(min(1, c.other)) || got[0].Link != 7 || c.rise > 0 && math.Abs(got[0].Measure-c.rise) > 2*intervalStep*(1+c.rise) ||
+			got[0].Measure < -c.rise || !strings.Contains(got[0].Text, "of 1000 flows, and may raise p") {
 			t.Errorf("%s: %+v, want a rise of %g", c.name, got, c.rise)
 		}
 	}

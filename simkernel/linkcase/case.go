@@ -91,8 +91,8 @@ type Case struct {
 	Feedback []simkernel.Block
 	// Record requests Result.Observed.
 	Record bool
-	// RoomBytes requests Counters.CrowdedNS: what a limited buffer can hold at a target Behind, at least
-	// a packet. 0 is unlimited.
+	// RoomBytes requests Result.CrowdedAtNS of a target Behind: a queue that matters to a limited buffer, at least a
+	// packet. 0 is unlimited.
 	RoomBytes int64
 }
 
@@ -104,7 +104,6 @@ type Counters struct {
 	MaxQueueBytes int64 // maximum queue in wire bytes, packet in service included
 	MaxQueueAtNS  int64 // the first time of that maximum
 	WaitSumNS     int64 // sum of the packets' waits in the target's queue; 0 for a first hop
-	CrowdedNS     int64 // time during which the queue was longer than Case.RoomBytes
 }
 
 // Result is the output of one case: one row per flow, and counters. Simulate reuses its slices.
@@ -121,7 +120,16 @@ type Result struct {
 	Observed   []simkernel.Block
 	Unfinished int64
 	Counters
+	// CrowdedAtNS and CrowdedBytes are the longest queues, by slot of CrowdSlotNS from the first start in which the queue
+	// was longer than Case.RoomBytes: when, and wire bytes. There are at most maxCrowded.
+	CrowdedAtNS, CrowdedBytes []float64
 }
+
+// CrowdSlotNS is for how long one queue of Result.CrowdedBytes stands: about a round trip without queues.
+const (
+	CrowdSlotNS = 10_000
+	maxCrowded  = 1 << 16
+)
 
 // Limits of a case. They keep every sum of times within an int64.
 const (

@@ -133,7 +133,7 @@ func (k *Kernel) prepare(c *Case, r *Result) error {
 		return err
 	}
 	k.blocks = c.Record || len(c.Feedback) > 0 || len(c.UpstreamBps) > 0 || len(c.DownstreamBps) > 0
-	r.Observed = r.Observed[:0]
+	r.Observed, r.CrowdedAtNS, r.CrowdedBytes = r.Observed[:0], r.CrowdedAtNS[:0], r.CrowdedBytes[:0]
 	if c.Record {
 		r.Observed = resize(r.Observed, int(blocks))
 		clear(r.Observed)
@@ -298,7 +298,7 @@ func (k *Kernel) forward(s *source, f *flow, now int64) bool {
 
 func (k *Kernel) onDeepQueue(now int64) {
 	k.target.onDeepQueue(k.acks, k.r.Observed, now)
-	k.target.countCrowded(k.target.queueBytes(), now)
+	k.target.noteCrowded(k.r, k.target.queueBytes(), now)
 }
 
 // finish removes a flow whose last packet left the target at departPS from its source, and writes its result. FCTs are
@@ -521,5 +521,5 @@ func (k *Kernel) drawMark(f *flow, packet uint32, now int64) {
 	if queue > t.maxBytes {
 		t.maxBytes, t.maxAtPS = queue, now
 	}
-	t.countCrowded(queue, now)
+	t.noteCrowded(k.r, queue, now)
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"unsafe"
@@ -180,6 +181,9 @@ func agreeWithTwin(k *Kernel, c *Case) (*linkTwin, error) {
 	// A case that is cut off at the horizon counts only what has left by then.
 	if r.Unfinished == 0 && r.Counters != want.Counters {
 		return nil, fmt.Errorf("counters %+v, twin %+v", r.Counters, want.Counters)
+	}
+	if r.Unfinished == 0 && (!slices.Equal(r.CrowdedAtNS, want.CrowdedAtNS) || !slices.Equal(r.CrowdedBytes, want.CrowdedBytes)) {
+		return nil, fmt.Errorf("queues %v at %v, twin %v at %v", r.CrowdedBytes, r.CrowdedAtNS, want.CrowdedBytes, want.CrowdedAtNS)
 	}
 	return t, nil
 }
@@ -485,7 +489,8 @@ func TestCaseAloneEqualsCaseAfterOthers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 7))
 	p := simkernel.DefaultParams()
 	shared := mustKernel(t, p)
-	var after Result
+	none := []float64{}
+	after := Result{CrowdedAtNS: none, CrowdedBytes: none}
 	for i := range 500 {
 		of, c := randomCase(rng)
 		if of != p {
@@ -494,7 +499,7 @@ func TestCaseAloneEqualsCaseAfterOthers(t *testing.T) {
 		if err := shared.Simulate(c, &after); err != nil {
 			t.Fatal(err)
 		}
-		alone := Result{Observed: []simkernel.Block{}}
+		alone := Result{Observed: []simkernel.Block{}, CrowdedAtNS: none, CrowdedBytes: none}
 		if after.Observed == nil {
 			after.Observed = alone.Observed
 		}

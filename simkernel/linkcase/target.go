@@ -37,8 +37,6 @@ type target struct {
 	maxBytes  int64
 	maxAtPS   int64
 	roomBytes int64 // Case.RoomBytes; unbounded: there is no limit
-	crowdedPS int64 // how long the queue was longer than that, until crowdedTo
-	crowdedTo int64
 	// A queue of at most so many packets is not longer than maxBytes; 0: unknown.
 	maxPackets uint64
 
@@ -138,12 +136,17 @@ func (t *target) onDeepQueue(acks []ack, observed []simkernel.Block, now int64) 
 // service. It exists: an idle target starts service at once.
 func (t *target) queueBytes() int64 { return t.bytes - t.log[(t.waiting-1)&t.logMask].before }
 
-// countCrowded adds the time until a queue, which a packet has just joined, has room again if no other comes.
-func (t *target) countCrowded(queueBytes, now int64) {
-	if queueBytes > t.roomBytes {
-		to := max(t.crowdedTo, now+t.wire.PS(queueBytes-t.roomBytes))
-		t.crowdedPS += to - max(t.crowdedTo, now)
-		t.crowdedTo = to
+// noteCrowded notes a queue, which a packet has just joined, if it is the longest of its slot and has no room.
+func (t *target) noteCrowded(r *Result, queueBytes, now int64) {
+	if queueBytes <= t.roomBytes {
+		return
+	}
+	at, bytes, last := float64(now/simkernel.PSPerNS), float64(queueBytes), len(r.CrowdedAtNS)-1
+	switch {
+	case last < 0 || int64(r.CrowdedAtNS[last])/CrowdSlotNS < int64(at)/CrowdSlotNS && last < maxCrowded-1:
+		r.CrowdedAtNS, r.CrowdedBytes = append(r.CrowdedAtNS, at), append(r.CrowdedBytes, bytes)
+	case bytes > r.CrowdedBytes[last] && int64(r.CrowdedAtNS[last])/CrowdSlotNS == int64(at)/CrowdSlotNS:
+		r.CrowdedAtNS[last], r.CrowdedBytes[last] = at, bytes
 	}
 }
 
@@ -172,6 +175,8 @@ func (t *target) count(r *Result, firstNS int64) {
 	r.BusyNS = t.busyPS / simkernel.PSPerNS
 	r.MaxQueueBytes = t.maxBytes
 	r.MaxQueueAtNS = firstNS + t.maxAtPS/simkernel.PSPerNS
-	r.CrowdedNS = t.crowdedPS / simkernel.PSPerNS
+	for i := range r.CrowdedAtNS {
+		r.CrowdedAtNS[i] += float64(firstNS)
+	}
 	r.WaitSumNS = t.waitNS + t.waitPS/simkernel.PSPerNS
 }

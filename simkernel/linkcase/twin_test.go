@@ -3,6 +3,7 @@ package linkcase
 import (
 	"cmp"
 	"container/heap"
+	"maps"
 	"math"
 	"slices"
 
@@ -78,22 +79,22 @@ type slowFlow struct {
 // states, one struct per packet, no cleverness. It shares the transport (dctcp), the arithmetic of
 // time and the ideal with Kernel, and nothing else.
 type linkTwin struct {
-	p                    simkernel.Params
-	c                    *Case
-	r                    *Result
-	flows                []*slowFlow
-	events               slowEvents
-	seq                  int
-	active               [][]*slowFlow // by source, in row order
-	served               []int         // row served last, by source
-	free                 []int64       // when the host's link is free, by source
-	queue                []*slowPacket // at the target; the first is in service
-	reached              []int64       // by source: when its last packet reaches the target
-	crowdedPS, crowdedTo int64
-	bytes                int64 // of queue
-	busy                 int64
-	sent                 int64 // wire bytes the target has sent
-	waits                int64
+	p       simkernel.Params
+	c       *Case
+	r       *Result
+	flows   []*slowFlow
+	events  slowEvents
+	seq     int
+	active  [][]*slowFlow      // by source, in row order
+	served  []int              // row served last, by source
+	free    []int64            // when the host's link is free, by source
+	queue   []*slowPacket      // at the target; the first is in service
+	reached []int64            // by source: when its last packet reaches the target
+	crowded map[int64][2]int64 // by slot: when the queue was longest, and how long
+	bytes   int64              // of queue
+	busy    int64
+	sent    int64 // wire bytes the target has sent
+	waits   int64
 }
 
 func (t *linkTwin) at(at int64, kind slowKind, source int, packet *slowPacket, flow *slowFlow) {
@@ -106,7 +107,7 @@ func runLinkTwin(p simkernel.Params, c *Case) *linkTwin {
 	n, hosts := len(c.StartNS), len(c.SourceBps)
 	r := &Result{FCTNS: make([]int64, n), IdealNS: make([]int64, n), WaitNS: make([]int64, n), Unfinished: int64(n)}
 	t := &linkTwin{p: p, c: c, r: r, active: make([][]*slowFlow, hosts), served: make([]int, hosts),
-		free: make([]int64, hosts)}
+		free: make([]int64, hosts), crowded: map[int64][2]int64{}}
 	for i := range t.served {
 		t.served[i] = -1
 	}
@@ -175,6 +176,10 @@ func runLinkTwin(p simkernel.Params, c *Case) *linkTwin {
 		for _, f := range t.flows {
 			f.record(r.Observed[f.block:], int(t.singles()), int(t.together()))
 		}
+	}
+	for _, slot := range slices.Sorted(maps.Keys(t.crowded)) {
+		r.CrowdedAtNS = append(r.CrowdedAtNS, float64(t.crowded[slot][0]+c.StartNS[0]))
+		r.CrowdedBytes = append(r.CrowdedBytes, float64(t.crowded[slot][1]))
 	}
 	r.BusyNS = t.busy / simkernel.PSPerNS
 	r.WaitSumNS = t.waits / simkernel.PSPerNS
@@ -406,11 +411,11 @@ func (t *linkTwin) arrive(now int64, pk *slowPacket) {
 	t.queue = append(t.queue, pk)
 	t.bytes += pk.wire
 	t.deepest(t.bytes, now)
-	if over := t.bytes - max(t.c.RoomBytes, t.p.PayloadBytes+t.p.HeaderBytes); t.c.RoomBytes > 0 && over > 0 {
-		from := max(now, t.crowdedTo)
-		t.crowdedTo = max(from, now+simkernel.NewWireTime(float64(t.c.TargetBps)).PS(over))
-		t.crowdedPS += t.crowdedTo - from
-		t.r.CrowdedNS = t.crowdedPS / simkernel.PSPerNS
+	if t.c.RoomBytes > 0 && t.bytes > max(t.c.RoomBytes, t.p.PayloadBytes+t.p.HeaderBytes) {
+		slot := now / simkernel.PSPerNS / CrowdSlotNS
+		if old, met := t.crowded[slot]; !met || t.bytes > old[1] {
+			t.crowded[slot] = [2]int64{now / simkernel.PSPerNS, t.bytes}
+		}
 	}
 	if len(t.queue) == 1 {
 		t.serve(now)

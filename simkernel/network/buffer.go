@@ -73,10 +73,11 @@ func (e *PlaceError) Error() string {
 
 // Rooms returns, by link, how many bytes can wait at its port, if none do at others of its switch, before a packet is
 // dropped or, with PFC, another switch is paused, for that delays flows that do not go there. Where only hosts send to
-// the port, it is all that they share. With PFC, that of a host's link is what can wait of its packets before the host
-// is paused. The switches have limited buffers.
+// the port, it is what all of the switch may have together. With PFC, that of a host's link is what can wait of its
+// packets before the host is paused. The switches have limited buffers.
 func (n *Network) Rooms() []int64 {
-	bySwitch, hosts, rooms := make([]int64, len(n.host)), make([]bool, len(n.host)), make([]int64, len(n.links))
+	bySwitch, byHosts, rooms := make([]int64, len(n.host)), make([]int64, len(n.host)), make([]int64, len(n.links))
+	alpha := make([]float64, len(n.host)) // of all hosts together
 	for l, link := range n.links {
 		v := link.DstNode
 		if !n.buffer.PFC || n.host[v] {
@@ -84,7 +85,9 @@ func (n *Network) Rooms() []int64 {
 		}
 		u := &n.pausers[(l^1)*len(n.classes)]
 		rooms[l] = u.reserve + cmp.Or(n.buffer.XOFFBytes, int64(loneQueue(u.alpha, n.buffers[v].poolBytes)))
-		if hosts[v] = hosts[v] || n.host[link.SrcNode]; !n.host[link.SrcNode] {
+		if n.host[link.SrcNode] {
+			byHosts[v], alpha[v] = byHosts[v]+u.reserve+n.buffer.XOFFBytes, alpha[v]+u.alpha
+		} else {
 			bySwitch[v] = min(rooms[l], cmp.Or(bySwitch[v], rooms[l]))
 		}
 	}
@@ -93,10 +96,12 @@ func (n *Network) Rooms() []int64 {
 		case !n.buffer.PFC:
 			rooms[l] = n.buffer.ReservedBytes + int64(loneQueue(n.buffer.Alpha, n.buffers[v].poolBytes))
 		case n.host[v]:
-		case bySwitch[v] > 0 && (n.host[link.DstNode] || !hosts[v]):
+		case bySwitch[v] > 0 && (n.host[link.DstNode] || byHosts[v] == 0):
 			rooms[l] = bySwitch[v]
 		default:
-			rooms[l] = n.buffers[v].poolBytes
+			if rooms[l] = byHosts[v]; n.buffer.XOFFBytes == 0 {
+				rooms[l] += int64(loneQueue(alpha[v], n.buffers[v].poolBytes))
+			}
 		}
 	}
 	return rooms

@@ -503,8 +503,8 @@ func TestRooms(t *testing.T) {
 		{BufferParams{SwitchBytes: pool, Alpha: 1}, 50_000, 50_000, 50_000},
 		{BufferParams{SwitchBytes: pool, Alpha: 1, ReservedBytes: 5000}, 5000 + (pool-15_000)/2, 5000 + (pool-15_000)/2, 5000 + (pool-10_000)/2},
 		{BufferParams{SwitchBytes: pool, Alpha: 0.125, PFC: true, HeadroomBytes: 2000, ReservedBytes: 1000},
-			1000 + torPool/3, torPool, 1000 + topPool/3},
-		{BufferParams{SwitchBytes: pool, Alpha: 0.125, PFC: true, HeadroomBytes: 2000, ReservedBytes: 1000, XOFFBytes: 3000}, 4000, torPool, 4000},
+			1000 + torPool/3, 2*1000 + torPool/5, 1000 + topPool/3},
+		{BufferParams{SwitchBytes: pool, Alpha: 0.125, PFC: true, HeadroomBytes: 2000, ReservedBytes: 1000, XOFFBytes: 3000}, 4000, 2 * 4000, 4000},
 	} {
 		n, err := New(simkernel.DefaultParams(), c.b, links, hosts, nil)
 		if err != nil {

@@ -31,7 +31,6 @@ const (
 	Carried   Kind = 22 // when a flow that is active when a window begins is simulated first
 	Placement Kind = 23 // hosts of a job
 	Feedback  Kind = 20 // which pass's marks the feedback has
-	Pauses    Kind = 24 // whether and when a flow meets a pause
 )
 
 // Stream is a counter-based stream of random numbers. Its i-th number is a hash of (key, i): the generator

@@ -158,8 +158,8 @@ func TestBuffersWarning(t *testing.T) {
 		t.Logf("| %s, %d flows | %s | %s | %s | %d | %.1f | %v |", c.name, flow.Flows, c.switches, errors, ownErrors, exact.Drops,
 			float64(exact.PausedNS)/1e6, named)
 		met := exact.Drops > 0 || exact.PausedNS > 0
-		missed := c.name == "two racks, Hadoop" // ports that share a buffer are full at once
-		if most > 10 && met && named == missed && c.name != "three tiers, Hadoop" {
+		noise := c.name == "three tiers, Hadoop" // p99.9 is of four flows, none of which is hit
+		if most > 10 && met && !named && !noise {
 			t.Errorf("%s: off by %.1f%%, and warnings %v", c.name, most, flow.Warnings)
 		}
 		if named && !met {
