@@ -476,6 +476,24 @@ func (c *Comparison) Text() *text.Answer {
 			"the FCTs.", c.IdealChanged, c.idealReason())
 	}
 	c.addJobs(a)
+	c.addPercentiles(a)
+	if len(c.Links) > 0 {
+		a.Linef("\nLinks that explain it: mean delay there of the %d flows above the p99 slowdown of either", c.TailFlows)
+		table := a.Table("link_id", "link", "tier", "base_load", "load", "base_delay_ns", "delay_ns", "difference_ns")
+		ofHosts := false
+		for _, d := range c.Links {
+			table.Add(d.Link, d.Src+" → "+d.Dst, d.Tier, d.BaseLoad, d.Load, d.BaseDelayNS, d.DelayNS, d.DelayNS-d.BaseDelayNS)
+			ofHosts = ofHosts || strings.HasPrefix(d.Tier, "host-")
+		}
+		if ofHosts && c.Other.Variant == stages.WholeNetwork.String() {
+			a.Linef("At the uplinks of hosts (host-…) senders also wait for windows, losses and timeouts.")
+		}
+	}
+	return a
+}
+
+// addPercentiles adds a row for each percentile of each group.
+func (c *Comparison) addPercentiles(a *text.Answer) {
 	a.Linef("")
 	by := c.by
 	if len(by) == 0 && len(c.Services) > 1 {
@@ -504,19 +522,6 @@ func (c *Comparison) Text() *text.Answer {
 		}
 		table.Add(slices.Concat(row, first, second[:3])...)
 	}
-	if len(c.Links) > 0 {
-		a.Linef("\nLinks that explain it: mean delay there of the %d flows above the p99 slowdown of either", c.TailFlows)
-		table := a.Table("link_id", "link", "tier", "base_load", "load", "base_delay_ns", "delay_ns", "difference_ns")
-		ofHosts := false
-		for _, d := range c.Links {
-			table.Add(d.Link, d.Src+" → "+d.Dst, d.Tier, d.BaseLoad, d.Load, d.BaseDelayNS, d.DelayNS, d.DelayNS-d.BaseDelayNS)
-			ofHosts = ofHosts || strings.HasPrefix(d.Tier, "host-")
-		}
-		if ofHosts && c.Other.Variant == stages.WholeNetwork.String() {
-			a.Linef("At the uplinks of hosts (host-…) senders also wait for windows, losses and timeouts.")
-		}
-	}
-	return a
 }
 
 // SideOf names an estimate.

@@ -69,7 +69,7 @@ func NewReader(t schema.Table, open Opener, files, columns []string, keep *Range
 	return r
 }
 
-// Select reads only the given columns from here on.
+// Select reads only the given columns from here on. columns.Each calls it, by a type assertion.
 func (r *Reader) Select(columns ...string) { r.use(r.table.Select(columns...)) }
 
 func (r *Reader) use(columns []schema.Column) {
