@@ -136,13 +136,24 @@ func (in *Ingester) stageParquet(ctx context.Context, m *Mapping, file string) (
 	return src, in.query(ctx, "SELECT count(*) FROM "+duckdb.ScanParquet(file), &src.rows)
 }
 
+// missing are the columns that the mapping needs and a file lacks.
+func (m *Mapping) missing(has map[string]bool) (missing []string) {
+	for _, alternatives := range m.needs {
+		if !slices.ContainsFunc(alternatives, func(name string) bool { return has[name] }) {
+			missing = append(missing, strings.Join(alternatives, " or "))
+		}
+	}
+	return missing
+}
+
 // selectColumns is the SQL of the mapping's columns, given those of a file: the value of the one at a place, and NULL
 // for one that the file lacks. Two columns of one meaning are an error, and so is the lack of one that the mapping
 // needs.
 func (m *Mapping) selectColumns(names []string, value func(at int) (string, error)) (_ string, err error) {
-	of := map[string]int{}
+	of, has := map[string]int{}, map[string]bool{}
 	for i, name := range names {
 		key := columnName(name)
+		has[key] = true
 		if !slices.ContainsFunc(m.columns, func(c mappingColumn) bool { return c.name == key }) {
 			continue
 		}
@@ -152,15 +163,16 @@ func (m *Mapping) selectColumns(names []string, value func(at int) (string, erro
 		}
 		of[key] = i
 	}
-	var missing []string
-	for _, alternatives := range m.needs {
-		if !slices.ContainsFunc(alternatives, func(name string) bool { _, ok := of[name]; return ok }) {
-			missing = append(missing, strings.Join(alternatives, " or "))
+	if missing := m.missing(has); missing != nil {
+		instead := ""
+		for _, name := range Formats() {
+			if other, err := FormatMapping(name); err == nil && other.needs != nil && other.missing(has) == nil {
+				instead += ", the columns of --format " + name
+			}
 		}
-	}
-	if missing != nil {
-		return "", fmt.Errorf("no column %s (it has %s); for a format of your own, start from parsimon ingest "+
-			"--show-mapping %s and give --mapping FILE.sql", strings.Join(missing, ", "), strings.Join(names, ", "), m.Name)
+		return "", fmt.Errorf("no column %s (it has %s%s); for a format of your own, start from parsimon ingest "+
+			"--show-mapping %s and give --mapping FILE.sql", strings.Join(missing, ", "), strings.Join(names, ", "),
+			instead, m.Name)
 	}
 	list := make([]string, len(m.columns))
 	for i, c := range m.columns {

@@ -67,6 +67,9 @@ func TestNewcomers(t *testing.T) {
 	contains(t, must(t, "what-if", "day", "--lake", "lake", "--fail", "r3:*"), "r3:* with 2 cables down")
 	mustFail(t, failure{exitUsage, "goes with --sql", []string{"query", "SELECT 1", "--lake", "lake"}},
 		failure{exitFailed, "--show-mapping csv", []string{"ingest", "sites.csv", "--topology", "sites.csv", "--lake", "lake"}})
+	writeFiles(t, map[string]string{"sflow.csv": "unixSecondsUTC,srcIP,dstIP,sampledPacketSize,meanSkipCount\n1,10.0.0.1,10.0.0.2,9,9\n"})
+	mustFail(t, failure{exitFailed, "the columns of --format sflowtool)", []string{"ingest", "sflow.csv", "--topology", "sites.csv",
+		"--lake", "lake"}})
 
 	// A name of two scenarios means the newest, whichever was worked on since; topics of the manual; a list as topology.
 	writeFiles(t, map[string]string{"other.csv": "src,dst,size_bytes,start_ns\nh1,h3,1000,0\n", "list.json": "[]",
