@@ -29,11 +29,22 @@ func TestParts(t *testing.T) {
 	}
 }
 
+// star is a fluid of hosts with two links each, out and in, at one switch.
+func star(bps map[int32]int64) *fluid {
+	f := &fluid{links: make([]fluidLink, 2*len(bps)+2)}
+	for host, bps := range bps {
+		capacity := goodput * float64(bps) * float64(fluidStepNS) / 8e9
+		f.links[2*host].capacity, f.links[2*host+1].capacity = capacity, capacity
+	}
+	f.path = func(r *workload.Row) []int32 { return []int32{2 * r.Src, 2*r.Dst + 1} }
+	return f
+}
+
 // Two flows of one sender have half of its payload bandwidth each, until the shorter one ends. A flow begins with the
 // step after its start.
 func TestFluid(t *testing.T) {
 	const bps, step = 8_000_000_000 * 1.048, float64(fluidStepNS) // a byte of payload per ns
-	f := newFluid(map[int32]int64{1: bps, 2: bps, 3: bps})
+	f := star(map[int32]int64{1: bps, 2: bps, 3: bps})
 	f.add(0, carried{Row: workload.Row{ID: 1, Src: 1, Dst: 2}, remaining: 1e6})
 	f.add(0, carried{Row: workload.Row{ID: 2, Src: 1, Dst: 3}, remaining: 4e5})
 	for _, at := range []struct {
@@ -51,7 +62,7 @@ func TestFluid(t *testing.T) {
 // A flow that can use a quarter of its sender's bandwidth leaves the rest to another one.
 func TestFluidDivides(t *testing.T) {
 	const bps = 8_000_000_000 * 1.048
-	f := newFluid(map[int32]int64{1: bps, 2: bps / 4, 3: bps})
+	f := star(map[int32]int64{1: bps, 2: bps / 4, 3: bps})
 	f.add(0, carried{Row: workload.Row{ID: 1, Src: 1, Dst: 2}, remaining: 1e6})
 	f.add(0, carried{Row: workload.Row{ID: 2, Src: 1, Dst: 3}, remaining: 1e6})
 	f.advance(1_000_000 + fluidStepNS)
@@ -63,7 +74,7 @@ func TestFluidDivides(t *testing.T) {
 // A host that receives at full rate sends less by the ACKs.
 func TestFluidACKs(t *testing.T) {
 	const bps = 8_000_000_000 * 1.048 // a byte of payload per ns
-	f := newFluid(map[int32]int64{1: bps, 2: bps, 3: bps})
+	f := star(map[int32]int64{1: bps, 2: bps, 3: bps})
 	f.add(0, carried{Row: workload.Row{ID: 1, Src: 1, Dst: 2}, remaining: 1e7})
 	f.add(0, carried{Row: workload.Row{ID: 2, Src: 3, Dst: 1}, remaining: 1e7})
 	f.advance(1_000_000)
@@ -82,7 +93,7 @@ func TestCarriedFlowsBeginApart(t *testing.T) {
 	for i := range int32(200) {
 		hosts[i] = bps
 	}
-	c.fluid = newFluid(hosts)
+	c.fluid = star(hosts)
 	for i := range int32(100) {
 		bytes := 5e6
 		if i%2 == 1 {
@@ -184,7 +195,7 @@ func TestFluidOfLake(t *testing.T) {
 		t.Fatal(err)
 	}
 	const every = int64(5e6)
-	f, at := newFluid(accessBandwidths(e.Network)), every
+	f, at := e.newFluid(), every
 	var sums [64]struct{ flows, active, left, fluidLeft float64 }
 	err = columns.ForEach(in, func(rec arrow.Record) error {
 		size, start, fct := columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns"), columns.Int64s(rec, "fct_ns")

@@ -17,7 +17,7 @@
 // is sent. It is then measured: the first window of every other stratum is estimated again with half of the warm-up.
 // If that changes an asked percentile of all these flows significantly (jackknife over windows, 95%) and by more than
 // a quarter of the asked precision, the warm-up is doubled and the workload is cut again. A significant change that is
-// left widens the intervals. Flows that began before the warm-up and are still active in a fluid model of the hosts'
+// left widens the intervals. Flows that began before the warm-up and are still active in a fluid model of the
 // links begin in the first eighth of it, each at a time of its own, with the bytes that they have left then.
 //
 // Windows are short, a warm-up on average, because the load changes slowly: most of the variance is between windows,
