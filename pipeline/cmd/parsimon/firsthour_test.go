@@ -67,7 +67,7 @@ func TestFirstHour(t *testing.T) {
 	contains(t, must(t, "topology", "cables.csv"), "64 hosts, 10 switches, 80 cables", "planned: 1 cable not part of the network")
 	ingest := []string{"ingest", "logs", "--format", "vpc", "--hosts", "hosts.csv", "--labels", "labels.csv", "--topology", "cables.csv",
 		"--workload", "day", "--lake", "lake"}
-	mustFail(t, failure{exitFailed, "A line 203.0.113.0/24,NODE in the table of parsimon ingest --hosts finds the first", ingest})
+	mustFail(t, failure{exitFailed, "say in the table of parsimon ingest --hosts at which host NODE of the topology they enter, such as a gateway: line 203.0.113.0/24,NODE", ingest})
 	text, err := os.ReadFile("hosts.csv")
 	if err != nil {
 		t.Fatal(err)

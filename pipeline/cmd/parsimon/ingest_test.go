@@ -93,7 +93,7 @@ func TestIngestInSteps(t *testing.T) {
 	tr := newTrace(t)
 	contains(t, must(t, tr.args(tr.lake, tr.first)...),
 		"402 rows in = 200 flows + 200 merged + 2 rejected (1 of them", "log-status is NODATA", "src is not a host",
-		"100.0% of the flows have synthetic starts", "api", "blue", "packet-hops to simulate", "(0 would be over 100%)")
+		"100.0% of the flows have synthetic starts", "api", "blue", "packet-hops to simulate", " above 100%)")
 	before := files(t, tr.lake)
 	contains(t, must(t, tr.args(tr.lake, tr.first)...), "0 new files, 1 it held already")
 	after := files(t, tr.lake)
