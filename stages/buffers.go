@@ -93,7 +93,7 @@ func NewOverflow(n *topology.Network, p *simkernel.Params, b network.BufferParam
 			o.into[l.Dst] = append(o.into[l.Dst], l.ID)
 		}
 	}
-	slots := map[int64]map[int32]queueSlot{}
+	var queues []queueSlot
 	err := columns.Each(stats, func(r *crowdedRow) error {
 		if r.Link < 0 || int(r.Link) >= len(rooms) || len(r.AtNS) != len(r.Bytes) {
 			return fmt.Errorf("link_stats: link %d, with %d queues at %d times, is not in the topology, which has %d links",
@@ -101,22 +101,27 @@ func NewOverflow(n *topology.Network, p *simkernel.Params, b network.BufferParam
 		}
 		o.links[r.Link].longestB = r.Longest
 		for i, at := range r.AtNS {
-			k := int64(at) / linkcase.CrowdSlotNS // cases count from their first flows: there may be two
-			if slots[k] == nil {
-				slots[k] = map[int32]queueSlot{}
-			}
-			slots[k][r.Link] = queueSlot{r.Link, float64(k * linkcase.CrowdSlotNS), max(slots[k][r.Link].bytes, r.Bytes[i]), 0,
-				float64(n.Links[r.Link].BandwidthBps) / 8e9}
+			slot := int64(at) / linkcase.CrowdSlotNS * linkcase.CrowdSlotNS
+			queues = append(queues, queueSlot{r.Link, float64(slot), r.Bytes[i], 0, float64(n.Links[r.Link].BandwidthBps) / 8e9})
 		}
 		return nil
 	})
-	for _, k := range slices.Sorted(maps.Keys(slots)) {
-		for _, q := range o.fill(slots[k]) {
+	slices.SortFunc(queues, func(a, b queueSlot) int {
+		return cmp.Or(cmp.Compare(a.atNS, b.atNS), cmp.Compare(a.link, b.link), cmp.Compare(a.bytes, b.bytes))
+	})
+	slot := map[int32]queueSlot{}
+	for i, q := range queues {
+		slot[q.link] = q // cases count from their first flows: there may be two of a link, the longer last
+		if i+1 < len(queues) && queues[i+1].atNS == q.atNS {
+			continue
+		}
+		for _, q := range o.fill(slot) {
 			if to := &o.links[q.link]; len(to.full) == 0 {
 				o.full[n.Links[q.link].Src] = append(o.full[n.Links[q.link].Src], q.link)
 			}
 			o.links[q.link].full = append(o.links[q.link].full, q)
 		}
+		clear(slot)
 	}
 	return o, err
 }
@@ -206,12 +211,15 @@ func (o *Overflow) dropped(f *overflowed) (laterNS float64) {
 		}
 		timeoutNS += 2 * q.roomB / rate // as network.timeoutPS
 		tripNS += float64(2 * l.DelayNS)
-		for _, s := range q.during(start, end) {
-			if h.Hop > 0 && longest*rate > s.roomB {
-				laterNS = max(laterNS, longest)
-				lost = lost || last*rate > s.roomB && s.atNS >= end-last-2*linkcase.CrowdSlotNS
-			}
+		if h.Hop == 0 {
+			continue
 		}
+		full := func(s queueSlot, waitNS float64) bool { return waitNS*rate > s.roomB }
+		if slices.ContainsFunc(q.during(start, end), func(s queueSlot) bool { return full(s, longest) }) {
+			laterNS = max(laterNS, longest)
+		}
+		ending := q.during(max(start, end-last-linkcase.CrowdSlotNS), end)
+		lost = lost || slices.ContainsFunc(ending, func(s queueSlot) bool { return full(s, last) })
 	}
 	if lost {
 		laterNS += cmp.Or(float64(o.buffer.RetransmitNS), timeoutNS)

@@ -7,8 +7,10 @@
 package gate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -79,10 +81,16 @@ func Parse(text string) (Gate, error) {
 
 // None is the error of a gate that selects no flow. values are those that flows have in a column.
 func (g Gate) None(values func(column string) ([]string, error)) error {
-	for column, asked := range g.Filter {
-		if known, err := values(column); err != nil || !slices.Contains(known, asked) {
-			return errors.Join(err, fmt.Errorf("no flow has %s %q; there are %s", column, asked,
-				strings.Join(names.Nearest(asked, known, 20), ", ")))
+	for _, column := range slices.Sorted(maps.Keys(g.Filter)) {
+		asked := g.Filter[column]
+		known, err := values(column)
+		if err != nil {
+			return err
+		}
+		slices.Sort(known)
+		if known = slices.DeleteFunc(known, func(v string) bool { return v == "" }); !slices.Contains(known, asked) {
+			return fmt.Errorf("no flow has %s %q; there are %s", column, asked,
+				cmp.Or(strings.Join(names.Nearest(asked, known, 20), ", "), "none"))
 		}
 	}
 	return errors.New("no flow has all of that, or only flows of one of two estimates have")

@@ -197,6 +197,7 @@ func Compare(ctx context.Context, l *lake.Lake, base, other Side, o CompareOptio
 // ranks and weights of the bootstrap. It fails if that is more than the memory limit.
 func (c *Comparison) compare(ctx context.Context, session *lake.Session, memoryBytes int64, links int) error {
 	need := 160 * min(c.BaseFlows, c.Flows)
+	c.Links = []LinkDifference{}
 	if c.joined.unpaired {
 		need = 160 * (c.BaseFlows + c.Flows)
 	}

@@ -164,7 +164,10 @@ func (r *Report) Text() *text.Answer {
 		if i >= hottestShown && l.Load <= 1 || i >= 50 {
 			break
 		}
-		decimals := max(2, 1-int(math.Floor(math.Log10(max(1e-9, 100*l.Load))))) // two digits or more
+		decimals := 2
+		if l.Load > 0 { // two digits or more
+			decimals = max(2, 1-int(math.Floor(math.Log10(100*l.Load))))
+		}
 		p.Linef("%-8d %-44s %10d %16d %8.*f%%", l.LinkID, l.SrcName+" → "+l.DstName, l.Flows, l.Bytes, decimals, 100*l.Load)
 	}
 	if r.UnreachableFlows > 0 {

@@ -222,7 +222,7 @@ func (n *Network) divide(v int32, reserve, headroom int64) (share float64, err e
 	}
 	if n.buffers[v].poolBytes = pool; !n.host[v] && pool < n.fullBytes {
 		err = &PlaceError{int(v), -1, fmt.Errorf("buffer is %d bytes, %d are the least, and with %d PFC drops nothing: the "+
-			"ports' %d bytes of reserve and PFC headroom leave no packet", n.buffer.SwitchBytes, least, safe, least-n.fullBytes)}
+			"ports' %d bytes of reserve and PFC headroom leave no packet", n.buffer.SwitchBytes, least, safe, reserve+headroom)}
 	}
 	return share, err
 }

@@ -101,7 +101,7 @@ func TestNewcomers(t *testing.T) {
 	mustFail(t, failure{exitFailed, "labels are not kept", []string{"what-if", "day", "--lake", "lake", "--fail", "NB-17"}},
 		failure{exitUsage, "of some traffic only: key pfc of switches.classes", append(run, "--switch-buffer", "1MB", "--pfc=tor")})
 	_, _, log = parsimon(t, "query", "--lake", "lake", "--sql", "SELECT count(*) FROM slowdowns WHERE scenario = 'day3'")
-	contains(t, log, "column scenario holds ids", "WHERE name = 'day3'")
+	contains(t, log, "column scenario holds ids", "which has that name")
 	must(t, "report", "day3", "--compare", "day", "--lake", "lake", "-o", "days.html")
 	page, err := os.ReadFile("days.html")
 	if contains(t, string(page), "flows are not paired"); err != nil {

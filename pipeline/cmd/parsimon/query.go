@@ -162,8 +162,8 @@ var ofScenario = regexp.MustCompile(`(?i)scenario"?\s*(?:=|in\s*\()\s*'([^']+)'`
 func explainNames(e *env, l *lake.Lake, text string) {
 	for _, m := range ofScenario.FindAllStringSubmatch(text, -1) {
 		if id, err := pipeline.Resolve(l, m[1]); err == nil && string(id) != m[1] {
-			_, _ = fmt.Fprintf(e.stderr, "parsimon: column scenario holds ids: no row has '%s', but '%s', which has that name; "+
-				"or: JOIN scenarios USING (scenario) WHERE name = '%[1]s'\n", format.Escape(m[1]), id)
+			_, _ = fmt.Fprintf(e.stderr, "parsimon: column scenario holds ids: no row has '%s', but '%s', which has that name\n",
+				format.Escape(m[1]), id)
 		}
 	}
 }

@@ -184,7 +184,9 @@ func (s *scenarioFlags) load(lakePath string, args []string) (*scenario.Scenario
 		return nil, usagef("--topology and --flows stand in place of a scenario file")
 	case len(args) == 1:
 		if sc, err = scenario.Load(args[0]); errors.Is(err, scenario.ErrNoFile) {
-			err = fmt.Errorf("%w; %w", err, heldBy(lakePath, args[0]))
+			if held := heldBy(lakePath, args[0]); held != nil {
+				err = fmt.Errorf("%w; %w", err, held)
+			}
 		}
 	case s.topology == "" || s.flows == "":
 		return nil, usagef("a scenario file, or --topology and --flows, is required")
@@ -201,16 +203,16 @@ func (s *scenarioFlags) load(lakePath string, args []string) (*scenario.Scenario
 	return sc, s.override(sc)
 }
 
-// heldBy says what a lake holds in place of a scenario file.
+// heldBy says what a lake, if there is one, holds in place of a scenario file.
 func heldBy(dir, name string) error {
 	l, err := lake.Open(dir, false)
-	if err == nil {
-		_, err = pipeline.Resolve(l, name)
+	if err != nil {
+		return nil
 	}
-	if err == nil {
-		err = errors.New("the lake holds a scenario of that name, which what-if, sweep, query, report and compare take")
+	if _, err = pipeline.Resolve(l, name); err != nil {
+		return err
 	}
-	return err
+	return errors.New("the lake holds a scenario of that name, which what-if, sweep, query, report and compare take")
 }
 
 // override applies the flags that replace values of the scenario file.

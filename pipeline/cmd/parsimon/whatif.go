@@ -182,8 +182,11 @@ func (e *env) base(name string) (string, error) {
 	return of.Scenario, err
 }
 
-// variantOf completes the beginning of the name of one of a scenario's variants; others stay.
+// variantOf completes the beginning of the name of one of a scenario's variants; others, and whole names, stay.
 func variantOf(l *lake.Lake, id lake.ScenarioID, asked string) string {
+	if _, err := pipeline.ParseVariant(asked); err == nil {
+		return asked
+	}
 	status, _ := pipeline.ReadScenarioStatus(l, id, false) // else there are none
 	isIt := func(v string) bool { return asked != "" && strings.HasPrefix(v, asked) }
 	at := slices.IndexFunc(status.Variants, isIt)
