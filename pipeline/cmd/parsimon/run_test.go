@@ -146,7 +146,7 @@ func TestSwitches(t *testing.T) {
 		t.Errorf("%d drops, pauses of %d ns: the buffers are too large to show anything", drops, pausedNS)
 	}
 	out := must(t, "run", r.scenario, "--lake", lake, "--quiet", "--estimator", "flow", "--switch-buffer", "20KB")
-	contains(t, out, "warning: buffers: ", "is longer than the 10000 bytes that its switch's buffer has room for there for ", "may raise p")
+	contains(t, out, "warning: buffers: ", "is longer than its switch's buffer has room for, at most 10000 bytes, in ", "may raise p")
 }
 
 // Traffic classes are simulated in the whole network, which estimator auto takes. Their weights can be swept.
