@@ -84,7 +84,7 @@ jjj,exact,a,0,1,1000,5,175,170,270
 jjj,exact,a,1,1,2000,175,275,100,270`},
 	{"job_critical_path", map[string]string{"scenario": "jjj", "variant": ""}, `scenario,variant,job,kind,flows,waited_ns,ideal_ns,delay_ns
 jjj,exact,a,all-reduce,2,0,200,20
-jjj,exact,a,compute,2,50,0,0`},
+jjj,exact,a,compute,1,50,0,0`},
 	{"slowest_flows", map[string]string{"n": "2"}, `scenario,variant,place,flow_id,service,vnet,src,dst,src_name,dst_name,size_bytes,start_ns,fct_ns,ideal_ns,slowdown,link_id,link,link_delay_ns,note
 aaa,own,1,16,web,red,1,0,h1,h0,1000001,149999999,1000,100,10.0,4,h1 → t0,400.0,""
 aaa,own,2,15,db,red,0,1,h0,h1,1000000,100000000,600,100,6.0,0,h0 → t0,200.5,""`},
