@@ -67,7 +67,12 @@ type Comparison struct {
 	Both      int64  `json:"flows_in_both"` // 0: percentiles are of all flows of each, which are not paired
 	// IdealChanged is of how many flows in both the ideal FCT differs: slowdowns then compare with another ideal.
 	IdealChanged int64 `json:"flows_with_another_ideal"`
-	// Scaled are the services whose numbers of flows differ.
+	// How many flows have no path, and no estimate, in each.
+	BaseUnreachable int64 `json:"base_unreachable"`
+	Unreachable     int64 `json:"unreachable"`
+	// Differ are the settings of the simulation that differ.
+	Differ []string `json:"different_settings,omitempty"`
+	// Scaled are the services whose numbers of flows with an estimate differ.
 	Scaled    []string            `json:"scaled,omitempty"`
 	Services  []ServiceComparison `json:"services"`
 	Rows      []ComparisonRow     `json:"percentiles"`
@@ -109,11 +114,30 @@ type ServiceComparison struct {
 	Other   ServicePercentiles `json:"other"`
 }
 
-// count says of the services of both whose numbers of flows differ by what factors.
+// differences names the settings of the simulation that differ.
+func differences(base, other *pipeline.Spec) (out []string) {
+	b, o := base.Params, other.Params
+	b.Seed, o.Seed = 0, 0
+	if b.Transport != o.Transport {
+		out = append(out, fmt.Sprintf("transport (%v, in the base %v)", o.Transport, b.Transport))
+	} else if !reflect.DeepEqual(b, o) {
+		out = append(out, "settings of the transport")
+	}
+	if base.Switches != other.Switches {
+		out = append(out, "buffers of switches")
+	}
+	if !reflect.DeepEqual(base.Classes, other.Classes) {
+		out = append(out, "traffic classes")
+	}
+	return out
+}
+
+// count says of the services of the base whose numbers of flows differ by what factors.
 func (c *Comparison) count(ctx context.Context, db *sql.DB) error {
 	const counts = "(SELECT service, count(*) AS n, sum(size_bytes) AS bytes FROM %s GROUP BY service)"
 	return duckdb.Each(ctx, db, fmt.Sprintf("SELECT printf('%%s %%d → %%d flows (×%%.2f), ×%%.2f bytes', service, b.n, "+
-		"o.n, o.n / b.n, o.bytes / b.bytes) FROM "+counts+" b JOIN "+counts+" o USING (service) WHERE b.n <> o.n ORDER BY 1",
+		"coalesce(o.n, 0), coalesce(o.n, 0) / b.n, coalesce(o.bytes, 0) / b.bytes) FROM "+counts+" b LEFT JOIN "+counts+
+		" o USING (service) WHERE b.n <> coalesce(o.n, 0) ORDER BY 1",
 		c.joined.base.scans[schema.Slowdowns.Name], c.joined.other.scans[schema.Slowdowns.Name]), func(rows *sql.Rows) error {
 		c.Scaled = append(c.Scaled, "")
 		return rows.Scan(&c.Scaled[len(c.Scaled)-1])
@@ -176,6 +200,13 @@ func Compare(ctx context.Context, l *lake.Lake, base, other Side, o CompareOptio
 	}
 	c.BaseName, c.OtherName = c.joined.base.Spec.Name, c.joined.other.Spec.Name
 	c.BaseFlows, c.Flows = c.joined.base.flows, c.joined.other.flows
+	c.Differ = differences(&c.joined.base.Spec, &c.joined.other.Spec)
+	var failed error
+	c.BaseUnreachable, _, err = c.joined.base.Unreachable()
+	c.Unreachable, _, failed = c.joined.other.Unreachable()
+	if err = errors.Join(err, failed); err != nil {
+		return nil, err
+	}
 	session, err := l.Lock(ctx, lake.Of(lake.ScenarioID(other.Scenario)))
 	if err != nil {
 		return nil, err
@@ -465,8 +496,14 @@ func (c *Comparison) Text() *text.Answer {
 		a.Linef("%d flows are in both (of %d and %d); changes with their 95%% bootstrap intervals", c.Both, c.BaseFlows,
 			c.Flows)
 	}
+	if n := c.Unreachable; n > 0 || c.BaseUnreachable > 0 {
+		a.Linef("%d flows have no path and no estimate (%d in the base): they are in no row below", n, c.BaseUnreachable)
+	}
 	if len(c.Scaled) > 0 {
-		a.Linef("scaled: %s", names.Listed(c.Scaled, 8))
+		a.Linef("flows with an estimate: %s", names.Listed(c.Scaled, 8))
+	}
+	if len(c.Differ) > 0 {
+		a.Linef("settings that differ: %s", strings.Join(c.Differ, ", "))
 	}
 	if n := len(c.Changed); n > 0 {
 		changed := names.Of(c.Changed, scenario.CableChange.String)

@@ -30,8 +30,9 @@ func TestNewcomers(t *testing.T) {
 		",4000000,7000000")
 
 	// By what factor a service has grown, and why ideal FCTs differ.
-	contains(t, must(t, "what-if", "day", "--lake", "lake", "--scale", "db=2"), "scaled: db 2 → 4 flows (×2.00), ×2.00 bytes")
-	contains(t, must(t, "what-if", "day", "--lake", "lake", "--transport", "hpcc"), "differs: the packets (now 1000 + 90 bytes of header")
+	contains(t, must(t, "what-if", "day", "--lake", "lake", "--scale", "db=2"), "flows with an estimate: db 2 → 4 flows (×2.00), ×2.00 bytes")
+	contains(t, must(t, "what-if", "day", "--lake", "lake", "--transport", "hpcc"), "differs: the packets (now 1000 + 90 bytes of header",
+		"settings that differ: transport (hpcc, in the base dctcp)")
 	contains(t, must(t, "what-if", "day", "--lake", "lake", "--move", "db=s1,s1"), "(day, db to s1)")
 
 	// The delay of a cable is said, and named as the default where the ends have much longer cables.
@@ -48,6 +49,8 @@ func TestNewcomers(t *testing.T) {
 		strings.Contains(after, "partial") {
 		t.Errorf("failed runs left\n%s\nbefore\n%s", after, before)
 	}
+	contains(t, must(t, "what-if", "day", "--lake", "lake", "--fail", "h3:s2", "--allow-unreachable"),
+		"3 flows have no path and no estimate (0 in the base)", "web 2 → 0 flows (×0.00)")
 
 	// A share of the present bandwidth, wherever a bandwidth is given.
 	half := []string{"what-if", "day", "--lake", "lake", "--bandwidth"}
