@@ -16,6 +16,7 @@ import (
 // addressBook finds hosts by address, name or node id, and the labels of addresses and ports.
 type addressBook struct {
 	isHosts map[int32]bool
+	cables  map[int32]int // how many a node has
 	hosts   ranges[int32]
 	rowOf   map[int32][2]string // of the hosts table, the first that names a switch: place, node
 	labels  ranges[[]label]
@@ -100,7 +101,7 @@ func checkAddress(at, text string) error {
 // newAddressBook returns a book of the hosts of a topology, by id and name. Ids take precedence over names that look
 // like ids.
 func newAddressBook(n *topology.Network) *addressBook {
-	b := &addressBook{isHosts: map[int32]bool{}, hosts: newRanges[int32](), rowOf: map[int32][2]string{},
+	b := &addressBook{isHosts: map[int32]bool{}, cables: map[int32]int{}, hosts: newRanges[int32](), rowOf: map[int32][2]string{},
 		labels: newRanges[[]label](), classes: map[string]int32{}, classOf: []class{nil}}
 	for _, node := range n.Nodes {
 		if node.Name != "" {
@@ -112,6 +113,9 @@ func newAddressBook(n *topology.Network) *addressBook {
 	}
 	for _, id := range n.Hosts() {
 		b.isHosts[id] = true
+	}
+	for _, l := range n.Links { // two of a cable, one from each end
+		b.cables[l.Src]++
 	}
 	return b
 }
@@ -160,8 +164,13 @@ func (b *addressBook) isSwitch(file, text string) string {
 	if row, listed := b.rowOf[id]; listed {
 		at, name = file+" "+row[0]+": ", row[1]
 	}
-	return fmt.Sprintf("%s%s is a switch of the topology; make it a host with --host-pattern %[2]s, and the patterns of "+
-		"all other hosts: --host-pattern %[2]s,'srv*'", at, name)
+	but := ""
+	if n := b.cables[id]; n > 1 {
+		but = fmt.Sprintf("it has %d cables, and hosts do not forward: give its addresses to a host, or add a host cabled "+
+			"to it; only if no path passes through it, ", n)
+	}
+	return fmt.Sprintf("%s%s is a switch of the topology; %smake it a host with --host-pattern %[2]s, and the patterns "+
+		"of all other hosts: --host-pattern %[2]s,'srv*'", at, name, but)
 }
 
 // label is a row of a labels table. A port of -1 is any port.

@@ -328,6 +328,16 @@ func TestAddressBook(t *testing.T) {
 		b.isSwitch("hosts.csv", "10.1.2.3") != "" {
 		t.Error(got)
 	}
+	// A switch with paths through it is no host: it would not forward.
+	wan := newAddressBook(topologytest.Wire(t, 6, 2, [2]int32{0, 2}, [2]int32{1, 4}, [2]int32{2, 3}, [2]int32{3, 4}, [2]int32{4, 5}))
+	for node, want := range map[string]string{
+		"3": "3 is a switch of the topology; it has 2 cables, and hosts do not forward: give its addresses to a host",
+		"5": "5 is a switch of the topology; make it a host with --host-pattern 5, and",
+	} {
+		if got := wan.isSwitch("hosts.csv", node); !strings.HasPrefix(got, want) {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
 	for _, l := range [][4]string{{"10.0.0.0/8", "", "any", ""}, {"10.0.0.0/8", "443", "wide443", ""}, {"10.1.0.0/16", "", "narrow", ""}, {"10.1.2.0/24", "80", "port80", ""}} {
 		if err := b.addLabel("row 1", l[0], l[1], l[2], l[3]); err != nil {
 			t.Fatal(err)
