@@ -71,9 +71,10 @@ func TestCSV(t *testing.T) {
 			Labels: table("labels.csv", "cidr,port,service\n10.0.0.0/24,443,web\n10.0.0.0/24,443,db\n")},
 		`row 2: broken line: a carriage return`:      {Hosts: table("cr.csv", "ip,node\n10.0.0.1,0\n10.0.0.2,\r1\n")},
 		`row 1: "10.0.0.0/33" is neither an address`: {Hosts: table("cidr.csv", "ip,node\n10.0.0.0/33,0\n")},
+		`or host (it has port, service)` + "\n":      {Labels: table("keyless.csv", "port,service\n443,web\n")},
 		`columns 1, "ip", and 3, "IP", have one mea`: {Hosts: table("twice.csv", "ip,node,IP\n10.0.0.1,0,10.0.0.2\n")},
 	} {
-		if _, err := ingest(header+row, o); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := ingest(header+row, o); err == nil || !strings.Contains(err.Error()+"\n", want) {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}

@@ -165,6 +165,9 @@ func (m *Mapping) selectColumns(names []string, value func(at int) (string, erro
 	}
 	if missing := m.missing(has); missing != nil {
 		instead := ""
+		if m.Name == "" { // the hosts or the labels table, which mappings are not for
+			return "", fmt.Errorf("no column %s (it has %s)", strings.Join(missing, ", "), strings.Join(names, ", "))
+		}
 		for _, name := range Formats() {
 			if other, err := FormatMapping(name); err == nil && other.needs != nil && other.missing(has) == nil {
 				instead += ", the columns of --format " + name
