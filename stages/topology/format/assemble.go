@@ -416,6 +416,7 @@ func (s *assembler) mergeParallel(into, c *cable) bool {
 }
 
 func (s *assembler) build() {
+	s.infers = true
 	p := newPlan(s)
 	p.inferRoles()
 	p.inferRacks()

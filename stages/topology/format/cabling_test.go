@@ -254,7 +254,7 @@ func TestCablingSpellings(t *testing.T) {
 	wantNotes(t, l, "named by their ids", "1 cable down", "1 cable without delay or length: 1000 ns by default")
 	wantFaults(t, loadText(t, "c.csv", "a,speed\nx,1G\n", Options{}), "1 format has no column device_b")
 	wantFaults(t, loadText(t, "c.csv", "", Options{}), "1 format is empty")
-	wantFaults(t, loadText(t, "c.csv", "a,b,speed\ns1,s2,1G\ns2,s3,1G\ns3,s1,1G\n", Options{}), "0 no-host no host")
+	wantFaults(t, loadText(t, "c.csv", "a,b,speed\ns1,s2,1G\ns2,s3,1G\ns3,s1,1G\n", Options{}), "0 no-host no host (3 nodes): state hosts with --host-pattern")
 	wantFaults(t, loadText(t, "c.csv", "a,b,speed\nx,y,1G,9\n,y,1G\nx,y\"z,1G\nx,y,1G\n", Options{}),
 		"2 format has 4 columns", "3 format names no device", "4 format")
 }

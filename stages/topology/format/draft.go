@@ -90,7 +90,8 @@ type draft struct {
 	notes    []note
 	settings []SwitchSettings
 	repairs  map[topology.FaultKind]int
-	unmerged int // cables that are not in cables because they are parallel to one
+	infers   bool // which nodes are hosts, unless options say it
+	unmerged int  // cables that are not in cables because they are parallel to one
 }
 
 type draftCable struct {
@@ -203,6 +204,8 @@ func (d *draft) finish() *topology.Network {
 		switch {
 		case e.Kind == topology.FaultNoHost && unreadable:
 			continue
+		case e.Kind == topology.FaultNoHost && d.infers:
+			e.What += ": state hosts with --host-pattern PATTERN or --nodes FILE"
 		case e.Node >= 0:
 			at = d.nodeAt[e.Node]
 		case e.Cable >= 0:
