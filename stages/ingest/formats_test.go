@@ -501,6 +501,24 @@ func textRows(m *Mapping, text string) (n int64) {
 	return n
 }
 
+// Bytes of the way back, which nfdump -b has in column obyt, are not counted, and a note says so.
+func TestNfdumpReverseBytes(t *testing.T) {
+	row := "2026-01-31 09:00:00,2026-01-31 09:00:01,1.0,10.0.0.1,10.0.1.5,1,443,6,10,9000,7,"
+	for back, want := range map[string]int{"0": 0, "": 0, "700": 1} {
+		file := filepath.Join(t.TempDir(), "log")
+		if err := os.WriteFile(file, []byte("ts,te,td,sa,da,sp,dp,pr,ipkt,ibyt,opkt,obyt\n"+row+back+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		stats, err := ingestFixture(t, "nfdump", file)
+		if err != nil || stats.Flows != 1 || len(stats.Notes) != want {
+			t.Fatalf("%q: %+v, %v", back, stats, err)
+		}
+		if want > 0 && !strings.Contains(stats.Notes[0], "reverse direction in column obyt (1 rows), which are not counted") {
+			t.Error(stats.Notes)
+		}
+	}
+}
+
 // A flow's DSCP is that of column dscp, or the upper six bits of the type of service; what is none rejects the row.
 func TestDSCP(t *testing.T) {
 	nfdump := "ts,te,td,sa,da,sp,dp,pr,flg,fwd,stos,ipkt,ibyt\n"

@@ -182,7 +182,11 @@ func FormatMapping(name string) (*Mapping, error) {
 	if err != nil {
 		return nil, fmt.Errorf("no format %q: must be one of %s", name, strings.Join(Formats(), ", "))
 	}
-	return parseMapping(name+".sql", string(text))
+	m, err := parseMapping(name+".sql", string(text))
+	if name == "nfdump" { // for noteReverse; not in the text, of which workloads keep the digest
+		m.columns = append(m.columns, mappingColumn{name: "obyt"})
+	}
+	return m, err
 }
 
 // DetectFormat returns the built-in mapping for the name of a file: csv, jsonl or parquet.
