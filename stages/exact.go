@@ -83,7 +83,8 @@ type ExactStats struct {
 // each hop. Estimates are compared with it, and it is estimator WholeNetwork; network.Network lists the mechanisms.
 //
 // flows is table flows in start order. Memory grows with the number of flows that are active at a time, not
-// with the workload. progress, if not nil, is called with the packet-hops of flows that finish.
+// with the workload. progress, if not nil, is called with packet-hops as they are simulated, and
+// never with more than all flows have.
 func Exact(ctx context.Context, n *topology.Network, r *topology.Router, p simkernel.Params, flows schema.Batches,
 	o ExactOptions, out ExactTables, progress func(int64)) (ExactStats, error) {
 	x := &exact{
@@ -139,14 +140,15 @@ type exact struct {
 	took     []exactFlow // the flows of the results at hand
 	read     []workload.Row
 
-	mu      sync.Mutex          // of what follows: flows are read and results taken at the same time
-	active  map[int64]exactFlow // by the engine's number
-	awaited int                 // flows to report that have not finished, of those that were read
-	allRead bool
-	waitNS  []int64 // by link: sum of the waits of its packets
-	engine  *network.Network
-	outFCT  []SlowdownRow
-	outHops []exactHopRow
+	mu                     sync.Mutex          // of what follows: flows are read and results taken at the same time
+	active                 map[int64]exactFlow // by the engine's number
+	awaited                int                 // flows to report that have not finished, of those that were read
+	allRead                bool
+	waitNS                 []int64 // by link: sum of the waits of its packets
+	engine                 *network.Network
+	items, finished, shown int64 // show
+	outFCT                 []SlowdownRow
+	outHops                []exactHopRow
 }
 
 // exactFlow is what the engine does not store about a flow in the network.
@@ -185,7 +187,7 @@ func (x *exact) flowsOf(batch []workload.Row) (*network.Flows, error) {
 	chunk, first := &network.Flows{}, x.started
 	var flows []exactFlow
 	var path []int32
-	reported := 0
+	reported, packetHops := 0, int64(0)
 	for _, f := range batch {
 		row := x.row
 		x.row++
@@ -219,7 +221,7 @@ func (x *exact) flowsOf(batch []workload.Row) (*network.Flows, error) {
 		chunk.PathEnds = append(chunk.PathEnds, int32(len(chunk.PathLinks)))
 		flows = append(flows, exactFlow{row, f.ID, f.SizeBytes, f.StartNS, chunk.PathLinks[len(chunk.PathLinks)-len(path):]})
 		x.started++
-		x.stats.PacketHops += x.params.Packets(f.SizeBytes) * int64(len(path))
+		packetHops += x.params.Packets(f.SizeBytes) * int64(len(path))
 		if x.options.reports(f.StartNS) {
 			reported++
 		}
@@ -227,6 +229,7 @@ func (x *exact) flowsOf(batch []workload.Row) (*network.Flows, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.awaited += reported
+	x.stats.PacketHops += packetHops
 	for i, f := range flows {
 		x.active[first+int64(i)] = f
 	}
@@ -246,15 +249,13 @@ func (x *exact) take(r *network.Results) error {
 	}
 	ended := x.options.Counts != nil && x.allRead && x.awaited == 0
 	x.mu.Unlock()
-	from := int32(0)
+	from, finished := int32(0), int64(0)
 	for i, f := range x.took {
 		to := r.HopEnds[i]
 		for h := from; h < to; h++ {
 			x.waitNS[f.path[h-from]] += r.WaitNS[h]
 		}
-		if x.progress != nil {
-			x.progress(x.params.Packets(f.size) * int64(len(f.path)))
-		}
+		finished += x.params.Packets(f.size) * int64(len(f.path))
 		if x.options.reports(f.start) {
 			x.stats.Flows++
 			row := SlowdownRow{FlowID: f.id, FlowRow: f.row, SizeBytes: f.size, StartNS: x.originNS + r.StartNS[i],
@@ -275,6 +276,7 @@ func (x *exact) take(r *network.Results) error {
 		}
 		from = to
 	}
+	x.show(0, finished)
 	if ended {
 		return errCounted
 	}
@@ -282,6 +284,22 @@ func (x *exact) take(r *network.Results) error {
 		return nil
 	}
 	return x.flush()
+}
+
+// itemsPerHop is how many items of the engine a packet-hop is: a packet, and its ACK on the way back.
+const itemsPerHop = 2
+
+// show adds to the progress what has been simulated: items of the engine, and the packet-hops of flows that have
+// finished. Flows of many packets would show nothing until they end.
+func (x *exact) show(items, finished int64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.items, x.finished = x.items+items, x.finished+finished
+	now := max(x.finished, min(x.items/itemsPerHop, x.stats.PacketHops))
+	if x.progress != nil && now > x.shown {
+		x.progress(now - x.shown)
+		x.shown = now
+	}
 }
 
 // errCounted ends a simulation whose flows that count have finished.
@@ -388,6 +406,7 @@ func (x *exact) simulate(ctx context.Context) error {
 		return err
 	}
 	x.engine = engine
+	engine.Progress = func(items int64) { x.show(items, 0) }
 	if m := x.options.Moves; m.Whole() {
 		if x.routes, err = m.NewRoutes(x.router, x.options.Seed); err != nil {
 			return err

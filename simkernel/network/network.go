@@ -65,6 +65,9 @@ import (
 
 // A Network simulates one workload on one network. It is used once.
 type Network struct {
+	// Progress, if not nil, is called during Run with how many packets and ACKs have arrived at ports and hosts since.
+	Progress func(items int64)
+
 	params   simkernel.Params
 	traits   simkernel.Traits
 	buffer   BufferParams

@@ -25,6 +25,7 @@ const (
 	unbalanced    = 1.1                    // most of a worker over the mean, for domains to change hands
 	looksAtOnce   = 128                    // for work, before a worker takes others' last
 	spinFor       = 200 * time.Microsecond // before a worker that waits sleeps
+	progressEvery = 1 << 18                // items
 	trialFor      = 15 * time.Millisecond  // a period: several time slices of an operating system
 	trialsBetween = 4                      // periods, at least
 	trialCost     = 0.005                  // share of the time that trials take at most
@@ -39,6 +40,7 @@ type workers struct {
 	most, active int        // workers, and how many of them take part
 	alone        bool       // one of them simulates the next epoch
 	sinceBalance int64      // items
+	untold       int64      // items since the last call of Progress
 	epoch        atomic.Pointer[epoch]
 	all          sync.WaitGroup
 	trial        trial
@@ -106,6 +108,10 @@ func (w *workers) settle(steps int64) int64 {
 		work += n.domains[i].work
 		w.work[i] += n.domains[i].work
 		n.domains[i].work = 0
+	}
+	if w.untold += work; n.Progress != nil && w.untold >= progressEvery {
+		n.Progress(w.untold)
+		w.untold = 0
 	}
 	if w.most > 1 {
 		count := w.trial.next(w.active, w.most, work)
