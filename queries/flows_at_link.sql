@@ -3,12 +3,18 @@
 -- units: sizes in bytes; times in ns; slowdown is FCT / ideal FCT, no unit; link_delay_ns is what the link adds to the FCT
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
--- param: link text = '' : link_id of the link, which questions p99_links and slowest_flows name; empty means all links
+-- param: link text = '' : link_id of the link, which questions p99_links and slowest_flows name, or a cable A:B by the names of its ends, for both directions; empty means all links
 -- param: n count = 20 : number of flows of each link
 -- param: from_ns time = 0 : start of the time range in ns, included
 -- param: to_ns time = 9223372036854775807 : end of the time range in ns, excluded
 
-WITH crossing AS (
+WITH named AS (
+    SELECT l.scenario, l.link_id
+    FROM links AS l
+    JOIN nodes AS a ON a.scenario = l.scenario AND a.node_id = l.src_node
+    JOIN nodes AS b ON b.scenario = l.scenario AND b.node_id = l.dst_node
+    WHERE $link IN (a.name || ':' || b.name, b.name || ':' || a.name)
+), crossing AS (
     SELECT
         s.scenario, s.variant, c.link_id, s.flow_id, s.service, s.vnet, s.src, s.dst, s.size_bytes, s.start_ns, s.fct_ns, s.slowdown,
         c.delay_ns AS link_delay_ns,
@@ -19,7 +25,8 @@ WITH crossing AS (
       AND ($scenario = '' OR c.scenario = $scenario)
       AND ($variant = '' OR s.variant = $variant)
       AND ($variant = '' OR c.variant = $variant)
-      AND ($link = '' OR c.link_id = TRY_CAST($link AS INTEGER))
+      AND ($link = '' OR c.link_id = TRY_CAST($link AS INTEGER)
+        OR TRY_CAST($link AS INTEGER) IS NULL AND (c.scenario, c.link_id) IN (SELECT (named.scenario, named.link_id) FROM named))
       AND s.start_ns < $to_ns AND s.start_ns + s.fct_ns > $from_ns
     QUALIFY place <= $n
 )

@@ -1,5 +1,5 @@
 -- question: How loaded is each link over time?
--- grain: one row per scenario, variant, link and slot of time in which it sent something; none where paths do not move (link_slots)
+-- grain: one row per scenario, variant, link and slot of time in which it sent something; only runs in which paths or rates change (--event, --balance) have them; for others, hottest_links has the loads of the whole run
 -- units: from_ns and to_ns in ns; time_s is from_ns after the first slot, in s; bytes as sent, with headers and retransmissions; load is bytes as a fraction of what the link's bandwidth could send in the slot; place is that of the link among those of its tier, by its highest load and then its bytes
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario

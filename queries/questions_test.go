@@ -90,6 +90,8 @@ aaa,own,1,16,web,red,1,0,h1,h0,1000001,149999999,1000,100,10.0,4,h1 → t0,400.0
 aaa,own,2,15,db,red,0,1,h0,h1,1000000,100000000,600,100,6.0,0,h0 → t0,200.5,""`},
 	{"flows_at_link", map[string]string{"link": "4", "to_ns": "200000000"}, `scenario,variant,link_id,place,flow_id,service,vnet,src,dst,src_name,dst_name,size_bytes,start_ns,fct_ns,slowdown,link_delay_ns
 aaa,own,4,1,16,web,red,1,0,h1,h0,1000001,149999999,1000,10.0,400.0`},
+	{"flows_at_link", map[string]string{"link": "h1:t0", "to_ns": "200000000"}, `scenario,variant,link_id,place,flow_id,service,vnet,src,dst,src_name,dst_name,size_bytes,start_ns,fct_ns,slowdown,link_delay_ns
+aaa,own,4,1,16,web,red,1,0,h1,h0,1000001,149999999,1000,10.0,400.0`},
 	{"job_timeline", map[string]string{"scenario": "jjj", "variant": ""}, `scenario,variant,name,cat,ph,id,ts,pid,tid,args
 jjj,exact,process_name,,M,,,0,0,"{""name"":""h0"",""size_bytes"":null}"
 jjj,exact,compute,a,b,100,0.005,0,0,"{""name"":null,""size_bytes"":0}"
