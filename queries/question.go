@@ -81,7 +81,7 @@ func Get(name string) (Query, error) {
 	if strings.Contains(name, " ") {
 		return Query{}, fmt.Errorf("no query %q: text in SQL goes with --sql", name)
 	}
-	return Query{}, fmt.Errorf("no query %q; did you mean %s?", name, strings.Join(names.Nearest(name, known, 3), ", "))
+	return Query{}, fmt.Errorf("no query %q%s (parsimon query --list lists all)", name, names.DidYouMean(name, known))
 }
 
 // Param is one parameter of a question.

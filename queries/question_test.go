@@ -73,7 +73,7 @@ func TestBadHeaders(t *testing.T) {
 
 func TestGetSuggests(t *testing.T) {
 	for asked, want := range map[string]string{
-		"slowdown_by_sizes": "did you mean slowdown_by_size,", "hotest_links": "did you mean hottest_links,", "p99": "did you mean p99_links,",
+		"slowdown_by_sizes": "did you mean \"slowdown_by_size\"", "hotest_links": "did you mean \"hottest_links\"", "p99": "did you mean \"p99_links\"",
 	} {
 		_, err := Get(asked)
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -10,5 +10,5 @@ func ExampleDidYouMean() {
 	all := []string{"slowdown_by_service", "hottest_links", "p99_links"}
 	fmt.Println("no question \"hotest_links\"" + names.DidYouMean("hotest_links", all))
 	// Output:
-	// no question "hotest_links"; did you mean "hottest_links" or "p99_links"?
+	// no question "hotest_links"; did you mean "hottest_links"?
 }

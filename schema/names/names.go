@@ -30,11 +30,12 @@ func Distance(a, b string) int {
 	return d
 }
 
-// DidYouMean suggests the most similar of some names: `; did you mean "a" or "b"?`. It is empty without names.
+// DidYouMean suggests the most similar of some names: `; did you mean "a" or "b"?`. It is empty if none is
+// similar: where more than a third differs.
 func DidYouMean(name string, all []string) string {
 	var quoted []string
 	for _, one := range Nearest(name, all, 3) {
-		if len(quoted) > 0 && Distance(name, one) > len(name)/2+1 { // the others are no help
+		if Distance(name, one) > max(len(name), len(one))/3 { // the others are no help
 			break
 		}
 		quoted = append(quoted, fmt.Sprintf("%q", one))

@@ -3,12 +3,12 @@ package names
 import "testing"
 
 func TestDidYouMean(t *testing.T) {
-	all := []string{"leaf1", "leaf2", "spine1", "storage"}
+	all := []string{"leaf1", "leaf2", "spine1", "storage", "web", "fra-spine1"}
 	for _, c := range []struct{ asked, want string }{
 		{"spin1", `; did you mean "spine1"?`},
 		{"storge", `; did you mean "storage"?`},
 		{"LEAF1", `; did you mean "leaf1" or "leaf2"?`},
-		{"zzzzzzzzzzzz", `; did you mean "leaf1"?`},
+		{"zzzzzzzzzzzz", ""}, {"fw-internet", ""}, {"backup", ""},
 	} {
 		if got := DidYouMean(c.asked, all); got != c.want {
 			t.Errorf("%s: %s, want %s", c.asked, got, c.want)
