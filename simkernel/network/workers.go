@@ -40,7 +40,7 @@ type workers struct {
 	most, active int        // workers, and how many of them take part
 	alone        bool       // one of them simulates the next epoch
 	sinceBalance int64      // items
-	untold       int64      // items since the last call of Progress
+	unreported   int64      // items since the last call of Progress
 	epoch        atomic.Pointer[epoch]
 	all          sync.WaitGroup
 	trial        trial
@@ -109,9 +109,9 @@ func (w *workers) settle(steps int64) int64 {
 		w.work[i] += n.domains[i].work
 		n.domains[i].work = 0
 	}
-	if w.untold += work; n.Progress != nil && w.untold >= progressEvery {
-		n.Progress(w.untold)
-		w.untold = 0
+	if w.unreported += work; n.Progress != nil && w.unreported >= progressEvery {
+		n.Progress(w.unreported)
+		w.unreported = 0
 	}
 	if w.most > 1 {
 		count := w.trial.next(w.active, w.most, work)
