@@ -286,16 +286,13 @@ func (x *exact) take(r *network.Results) error {
 	return x.flush()
 }
 
-// itemsPerHop is how many items of the engine a packet-hop is: a packet, and its ACK on the way back.
-const itemsPerHop = 2
-
-// show adds to the progress what has been simulated: items of the engine, and the packet-hops of flows that have
-// finished. Flows of many packets would show nothing until they end.
+// show adds to the progress what has been simulated: items of the engine, two for a packet-hop (a packet, and its ACK
+// on the way back), and the packet-hops of flows that have finished. Without items large flows show nothing till then.
 func (x *exact) show(items, finished int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.items, x.finished = x.items+items, x.finished+finished
-	now := max(x.finished, min(x.items/itemsPerHop, x.stats.PacketHops))
+	now := max(x.finished, min(x.items/2, x.stats.PacketHops))
 	if x.progress != nil && now > x.shown {
 		x.progress(now - x.shown)
 		x.shown = now

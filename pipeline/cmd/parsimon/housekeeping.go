@@ -140,8 +140,8 @@ func removedText(removed []pipeline.OwnerUsage, dry bool) *text.Answer {
 		if o.Own < o.Bytes {
 			shared = " (the rest is shared with other scenarios)"
 		}
-		a.Linef("%s: frees %sB of %sB%s", strings.TrimSpace(fmt.Sprint(verb, " ", o.ID, " ", o.Name)), units.Human(float64(o.Own)),
-			units.Human(float64(o.Bytes)), shared)
+		a.Linef("%s: frees %sB of %sB%s", strings.TrimSpace(fmt.Sprint(verb, " ", o.ID, " ", o.Name)),
+			units.Human(float64(o.Own)), units.Human(float64(o.Bytes)), shared)
 		freed += o.Own
 	}
 	a.Linef("%s %d, %sB", verb, len(removed), units.Human(float64(freed)))
