@@ -26,8 +26,7 @@
 // Percentiles are exact: linear interpolation between the two nearest values (type 7 of Hyndman and Fan,
 // "Sample quantiles in statistical packages", 1996), which is also the result of DuckDB's quantile_cont,
 // numpy.percentile, pandas, and polars with "linear". The macro percentiles computes them in memory that hardly
-// grows with the number of flows (percentiles.go). The questions by rack, pair of racks and link, and
-// error_by_service, use quantile_cont, which holds 8 to 16 bytes per flow.
+// grows with the number of flows (percentiles.go).
 //
 // # Sandbox
 //

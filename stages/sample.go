@@ -264,9 +264,8 @@ func (s *Sampler) decode(hops []hopOfFlow, sizeBytes int64) error {
 //	(wₕ / Σ w)²  ·  wₕ / (wₕ + round trip without waits)
 //
 // where w is the flow's mean wait. The first factor is the square of the part of the waits that is at the hop: where
-// several hops are loaded, none of their cases is right, and with the part itself p99.9 was 9% too low on a network of
-// 40G hosts and 10G links. The second is the estimate of how much the queue reacts that also damps feedback (see
-// damp). The replay has the rest.
+// several hops are loaded, none of their cases is right. The second is the estimate of how much the queue reacts that
+// also damps feedback (see damp). The replay has the rest.
 func (s *Sampler) blend(path []int32, hops []hopOfFlow, replayNS int64) int64 {
 	var waits float64
 	for h := range hops {

@@ -149,12 +149,8 @@ func (c *content) tailReasons(changed bool) (out []string) {
 		}
 	}
 	if explaining.Len() > 0 && changed {
-		ms, sign := explaining.Float(0, "difference_ns")/1e6, "+"
-		if ms < 0 {
-			sign = "−"
-		}
-		out = append(out, fmt.Sprintf("The largest difference is at %s: %s%s for a mean flow of the %s slowest of "+
-			"either scenario.", explaining.Text(0, "link"), sign, millis(math.Abs(ms)),
+		out = append(out, fmt.Sprintf("The largest difference is at %s: %+.4f ms for a mean flow of the %s slowest of "+
+			"either scenario.", explaining.Text(0, "link"), explaining.Float(0, "difference_ns")/1e6,
 			thousands(explaining.Int(0, "tail_flows"))))
 	}
 	return out

@@ -20,10 +20,9 @@
 // left widens the intervals. Flows that began before the warm-up and are still active in a fluid model of the
 // links begin in the first eighth of it, each at a time of its own, with the bytes that they have left then.
 //
-// Windows are short, a warm-up on average, because the load changes slowly: most of the variance is between windows,
-// and a few long ones say less than many short ones with as many flows. A cool-down as long as a warm-up follows.
-// Flows that outlast it are alone in the end and too fast. Intervals reach up to what they would be if such flows went
-// on at the mean rate of such flows in windows; if they are many in a group, its percentiles have a warning.
+// Windows are short, a warm-up on average: most of the variance is between windows. A cool-down as long as a warm-up
+// follows. Flows that outlast it are alone in the end and too fast: intervals reach up to what they would be at the mean
+// rate of such flows in windows, and percentiles of groups with many have a warning.
 package sampled
 
 import (

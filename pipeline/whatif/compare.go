@@ -67,11 +67,10 @@ type Comparison struct {
 	Both      int64  `json:"flows_in_both"` // 0: percentiles are of all flows of each, which are not paired
 	// IdealChanged is of how many flows in both the ideal FCT differs: slowdowns then compare with another ideal.
 	IdealChanged int64 `json:"flows_with_another_ideal"`
-	// How many flows have no path, and no estimate, in each.
-	BaseUnreachable int64 `json:"base_unreachable"`
-	Unreachable     int64 `json:"unreachable"`
-	// Differ are the settings of the simulation that differ.
-	Differ []string `json:"different_settings,omitempty"`
+	// How many flows have no path, and no estimate, in each; and the settings of the simulation that differ.
+	BaseUnreachable int64    `json:"base_unreachable"`
+	Unreachable     int64    `json:"unreachable"`
+	Differ          []string `json:"different_settings,omitempty"`
 	// Scaled are the services whose numbers of flows with an estimate differ.
 	Scaled    []string            `json:"scaled,omitempty"`
 	Services  []ServiceComparison `json:"services"`
