@@ -101,8 +101,8 @@ func checkAddress(at, text string) error {
 // newAddressBook returns a book of the hosts of a topology, by id and name. Ids take precedence over names that look
 // like ids.
 func newAddressBook(n *topology.Network) *addressBook {
-	b := &addressBook{isHosts: map[int32]bool{}, cables: map[int32]int{}, hosts: newRanges[int32](), rowOf: map[int32][2]string{},
-		labels: newRanges[[]label](), classes: map[string]int32{}, classOf: []class{nil}}
+	b := &addressBook{isHosts: map[int32]bool{}, hosts: newRanges[int32](), rowOf: map[int32][2]string{},
+		cables: map[int32]int{}, labels: newRanges[[]label](), classes: map[string]int32{}, classOf: []class{nil}}
 	for _, node := range n.Nodes {
 		if node.Name != "" {
 			b.hosts.byText[node.Name] = node.ID
@@ -160,14 +160,12 @@ func (b *addressBook) isSwitch(file, text string) string {
 	if id < 0 || b.isHosts[id] {
 		return ""
 	}
-	at, name := "", strings.TrimSpace(text)
+	at, name, but := "", strings.TrimSpace(text), ""
 	if row, listed := b.rowOf[id]; listed {
 		at, name = file+" "+row[0]+": ", row[1]
 	}
-	but := ""
 	if n := b.cables[id]; n > 1 {
-		but = fmt.Sprintf("it has %d cables, and hosts do not forward: give its addresses to a host, or add a host cabled "+
-			"to it; only if no path passes through it, ", n)
+		but = fmt.Sprintf("it has %d cables, and hosts do not forward: map its addresses to a host; if no path uses it, ", n)
 	}
 	return fmt.Sprintf("%s%s is a switch of the topology; %smake it a host with --host-pattern %[2]s, and the patterns "+
 		"of all other hosts: --host-pattern %[2]s,'srv*'", at, name, but)

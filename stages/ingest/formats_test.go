@@ -331,7 +331,7 @@ func TestAddressBook(t *testing.T) {
 	// A switch with paths through it is no host: it would not forward.
 	wan := newAddressBook(topologytest.Wire(t, 6, 2, [2]int32{0, 2}, [2]int32{1, 4}, [2]int32{2, 3}, [2]int32{3, 4}, [2]int32{4, 5}))
 	for node, want := range map[string]string{
-		"3": "3 is a switch of the topology; it has 2 cables, and hosts do not forward: give its addresses to a host",
+		"3": "3 is a switch of the topology; it has 2 cables, and hosts do not forward: map its addresses to a host; if no path uses it, make",
 		"5": "5 is a switch of the topology; make it a host with --host-pattern 5, and",
 	} {
 		if got := wan.isSwitch("hosts.csv", node); !strings.HasPrefix(got, want) {
@@ -513,7 +513,7 @@ func TestNfdumpReverseBytes(t *testing.T) {
 		if err != nil || stats.Flows != 1 || len(stats.Notes) != want {
 			t.Fatalf("%q: %+v, %v", back, stats, err)
 		}
-		if want > 0 && !strings.Contains(stats.Notes[0], "reverse direction in column obyt (1 rows), which are not counted") {
+		if want > 0 && !strings.Contains(stats.Notes[0], "reverse bytes, column obyt, which are not counted") {
 			t.Error(stats.Notes)
 		}
 	}

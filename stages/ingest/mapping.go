@@ -30,6 +30,7 @@ type Mapping struct {
 	widths  []int      // of words: how many words a line may have; nil: as many as names
 	count   bool       // of words: the first line is the number of rows
 	end     string     // a line that ends the rows
+	back    string     // SQL: a row has bytes of the reverse direction, too, which are not counted
 	numbers bool       // whole numbers of Parquet are numbers in source, too
 	query   string
 	foreign bool // not part of the program: its SQL is bounded by more than DuckDB
@@ -183,8 +184,8 @@ func FormatMapping(name string) (*Mapping, error) {
 		return nil, fmt.Errorf("no format %q: must be one of %s", name, strings.Join(Formats(), ", "))
 	}
 	m, err := parseMapping(name+".sql", string(text))
-	if name == "nfdump" { // for noteReverse; not in the text, of which workloads keep the digest
-		m.columns = append(m.columns, mappingColumn{name: "obyt"})
+	if name == "nfdump" { // not in the text, of which workloads keep the digest
+		m.columns, m.back = append(m.columns, mappingColumn{name: "obyt"}), "whole(obyt) > 0"
 	}
 	return m, err
 }

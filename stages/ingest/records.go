@@ -75,10 +75,10 @@ func (in *Ingester) file(ctx context.Context, of []*Mapping, file string, n int3
 	if src.openEnd {
 		in.Notes = append(in.Notes, openEnd(file))
 	}
-	if err := in.exec(ctx, "CREATE OR REPLACE TEMP VIEW staged AS "+src.relation); err != nil {
-		return stats, err
+	if src.back > 0 {
+		in.Notes = append(in.Notes, file+" has reverse bytes, column obyt, which are not counted: run nfdump without -b, -B")
 	}
-	if err := in.noteReverse(ctx, m, file); err != nil {
+	if err := in.exec(ctx, "CREATE OR REPLACE TEMP VIEW staged AS "+src.relation); err != nil {
 		return stats, err
 	}
 	typed := filepath.Join(dir, "typed.parquet")
@@ -104,19 +104,6 @@ func (in *Ingester) file(ctx context.Context, of []*Mapping, file string, n int3
 		return stats, err
 	}
 	return stats, in.writeRejects(ctx, file, src, typedRows, &stats)
-}
-
-// noteReverse notes bytes of the way back, which bidirectional flows of nfdump have in a column of their own.
-func (in *Ingester) noteReverse(ctx context.Context, m *Mapping, file string) (err error) {
-	var rows int64
-	if m.Name == "nfdump" && !m.foreign {
-		err = in.query(ctx, "SELECT count(*) FROM staged WHERE broken = '' AND whole(obyt) > 0", &rows)
-	}
-	if rows > 0 {
-		in.Notes = append(in.Notes, fmt.Sprintf("%s has bytes of the reverse direction in column obyt (%d rows), which are "+
-			"not counted: export unidirectional flows (nfdump without -b and -B)", file, rows))
-	}
-	return err
 }
 
 func (in *Ingester) writeRecords(ctx context.Context, stats *FileStats) error {

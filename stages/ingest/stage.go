@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -22,7 +23,8 @@ type rowSource struct {
 	file     string // the Parquet file that it reads
 	rows     int64  // including broken ones
 	broken   int64
-	openEnd  bool // see textFile
+	back     int64 // see Mapping
+	openEnd  bool  // see textFile
 }
 
 // stage prepares a file so that it can be read several times, with row numbers.
@@ -41,7 +43,8 @@ func (in *Ingester) stage(ctx context.Context, m *Mapping, file, dir string) (sr
 	} else if src.relation, err = fieldsRelation(m, src.file, text.header); err != nil {
 		return src, err
 	}
-	return src, in.query(ctx, "SELECT count(*) FROM ("+src.relation+") WHERE broken <> ''", &src.broken)
+	return src, in.query(ctx, "SELECT count(*) FILTER (broken <> ''), count(*) FILTER (broken = '' AND "+
+		cmp.Or(m.back, "false")+") FROM ("+src.relation+")", &src.broken, &src.back)
 }
 
 // chosenBy is how many rows decide which of several mappings a file has.
