@@ -83,8 +83,7 @@ type ExactStats struct {
 // each hop. Estimates are compared with it, and it is estimator WholeNetwork; network.Network lists the mechanisms.
 //
 // flows is table flows in start order. Memory grows with the number of flows that are active at a time, not
-// with the workload. progress, if not nil, is called with packet-hops as they are simulated, and
-// never with more than all flows have.
+// with the workload. progress, if not nil, is called with packet-hops as they are simulated.
 func Exact(ctx context.Context, n *topology.Network, r *topology.Router, p simkernel.Params, flows schema.Batches,
 	o ExactOptions, out ExactTables, progress func(int64)) (ExactStats, error) {
 	x := &exact{

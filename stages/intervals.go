@@ -48,11 +48,9 @@ const (
 //
 //	slowdowns → counts[time block][cell of slowdown], by group → 200 weighted quantiles → 5th and 196th
 //
-// A block must be longer than congestion lasts, and there must be many of them. Because it is not known how
-// long congestion lasts, two lengths are used and the wider interval is reported.
+// A block must be longer than congestion lasts, which is not known: of two lengths the wider interval is reported.
 //
-// Memory grows with the number of groups, blocks and cells, not with the number of flows. An Intervals is
-// used by one goroutine at a time: Read, then Tails, then Rows.
+// Memory grows with groups, blocks and cells, not with flows. One goroutine at a time: Read, then Tails, then Rows.
 type Intervals struct {
 	firstNS, spanNS int64
 	all             *intervalSet
