@@ -21,7 +21,7 @@
 // links begin in the first eighth of it, each at a time of its own, with the bytes that they have left then.
 //
 // Windows are short, a warm-up on average: most of the variance is between windows. A cool-down as long as a warm-up
-// follows. Flows that outlast it are alone in the end and too fast: intervals reach up to what they would be at the mean
+// follows. Flows that outlast it are alone in the end and too fast: intervals reach to what they would be at the mean
 // rate of such flows in windows, and percentiles of groups with many have a warning.
 package sampled
 
