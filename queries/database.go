@@ -345,12 +345,13 @@ func (db *DB) Emptied(ctx context.Context, q Query, params map[string]string) (s
 		tries, all.without = slices.Insert(tries, at, one), strings.TrimPrefix(all.without+", "+one.without, ", ")
 	}
 	for _, t := range append(tries, all) {
-		a, err := db.Run(ctx, q, t.params)
+		text, err := db.Text(q, t.params)
 		if err != nil {
 			return "", err
 		}
-		if a.Total > 0 {
-			return t.without, nil
+		a, err := db.Ask(ctx, q.Name, "SELECT 1 FROM (\n"+text+"\n) LIMIT 1")
+		if err != nil || a.Total > 0 {
+			return t.without, err
 		}
 	}
 	return "", nil

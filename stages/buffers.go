@@ -36,7 +36,7 @@ const (
 // linkcase.CrowdSlotNS. A flow is hit by drops at a hop if one of its packets waits for longer there than a slot of its
 // time has room for. Its sender learns of a loss a round trip later, behind the full queue, and while the port turns
 // away what is beyond, receivers of go-back-N may discard all that it sends: together, the flow ends by up to that wait
-// and a round trip later. If its last packet is turned away no later one tells the receiver: it waits for the timeout.
+// and a round trip later. If its last packet is turned away no later one shows that: the flow waits for the timeout.
 //
 // With PFC nothing is lost, and flows that wait at the full port end when they did, for it is never idle. Hit are flows
 // that cross a link to its switch in that slot and do not go there: for as long as it takes to send what is beyond,

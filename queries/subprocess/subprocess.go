@@ -49,7 +49,7 @@ func Begin(o duckdb.Options) error {
 	return err
 }
 
-// ExitCode is what a process ends with whose exit code would be code: Run tells that of a child from those of a crash.
+// ExitCode is the exit code of a process for code: that of a child has a form by which Run knows it from a crash.
 func ExitCode(code int) int {
 	if IsChild() {
 		return ended + code

@@ -30,8 +30,7 @@ func Distance(a, b string) int {
 	return d
 }
 
-// DidYouMean suggests the most similar of some names: `; did you mean "a" or "b"?`. It is empty if none is
-// similar: where more than a third differs.
+// DidYouMean suggests names of which at most a third differs: `; did you mean "a" or "b"?`. It may be empty.
 func DidYouMean(name string, all []string) string {
 	var quoted []string
 	for _, one := range Nearest(name, all, 3) {

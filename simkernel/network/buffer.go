@@ -121,7 +121,7 @@ type buffer struct {
 	poolBytes int64 // without what is reserved
 	// With PFC.
 	sharedBytes int64 // of the pool
-	told        int32 // senders that are to pause
+	pausing     int32 // senders that are to pause
 }
 
 // admits reports whether a data packet fits at a switch's port.
@@ -204,7 +204,7 @@ func (d *domain) runNode(b *buffer, due []int32) int {
 		mostBytes += d.fullBytes & (int64(all[i].bits&flagAck) - 1) // without a branch: ACKs are not foreseen
 	}
 	d.leveled, d.levels = mostBytes > b.peakBytes, d.levels[:0]
-	if b.told > 0 || mostBytes > b.freeBytes && !d.fits(b, mostBytes) {
+	if b.pausing > 0 || mostBytes > b.freeBytes && !d.fits(b, mostBytes) {
 		d.runMerged(b, all)
 	} else {
 		for _, u := range d.active {

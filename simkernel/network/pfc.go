@@ -53,7 +53,7 @@ type pauser struct {
 	reserve   int64
 	headroom  int64
 	alpha     float64
-	told      bool  // the sender is to pause
+	pausing   bool  // the sender is to pause
 	toldPS    int64 // when the frame arrives, at the earliest: frames keep their order where a delay falls
 
 	toggles  []toggle // of the first class: of all, that have arrived, or will in the present window
@@ -247,7 +247,7 @@ func (n *Network) crosses(b *buffer, u *pauser, bytes int64) bool {
 func (d *domain) takeIn(b *buffer, p *port, a *arrival, bytes int64) bool {
 	n, class := d.net, d.classOf(&a.item)
 	u := d.pauserOf(a.link^1, class)
-	if b.told > 0 || n.crosses(b, u, bytes) {
+	if b.pausing > 0 || n.crosses(b, u, bytes) {
 		d.serveActive(a.atPS)
 		d.settleLeaving(b)
 	}
@@ -269,16 +269,16 @@ func (d *domain) takeIn(b *buffer, p *port, a *arrival, bytes int64) bool {
 		return false
 	}
 	part, free = u.poolPart(), b.poolBytes-b.sharedBytes
-	if !u.told && (u.headBytes > 0 || part > 0 && float64(part) >= n.pfcThreshold(u, free)) {
-		u.told = true
-		b.told++
-		d.tell(a.link^1, toggle{a.atPS, class, true})
+	if !u.pausing && (u.headBytes > 0 || part > 0 && float64(part) >= n.pfcThreshold(u, free)) {
+		u.pausing = true
+		b.pausing++
+		d.signal(a.link^1, toggle{a.atPS, class, true})
 	}
 	return true
 }
 
-// tell sends a toggle to the sender over the other direction of a link.
-func (d *domain) tell(link int32, t toggle) {
+// signal sends a toggle to the sender over the other direction of a link.
+func (d *domain) signal(link int32, t toggle) {
 	p, u := &d.net.ports[d.net.portOf[link]], d.pauserOf(link, t.class)
 	k := &d.kinds[p.kind()]
 	if d.moves != nil && d.moves.rates[link] != nil { // the port may have been served to another time
@@ -316,10 +316,10 @@ func (d *domain) settleLeaving(b *buffer) {
 		for _, l := range left[:k] {
 			u := d.pauserOf(l.back, l.class)
 			part, free := u.poolPart(), b.poolBytes-b.sharedBytes
-			if u.told && u.headBytes == 0 && (part == 0 || float64(part+pfcHysteresis) <= d.net.pfcThreshold(u, free)) {
-				u.told = false
-				b.told--
-				d.tell(l.back, toggle{l.atPS, l.class, false})
+			if u.pausing && u.headBytes == 0 && (part == 0 || float64(part+pfcHysteresis) <= d.net.pfcThreshold(u, free)) {
+				u.pausing = false
+				b.pausing--
+				d.signal(l.back, toggle{l.atPS, l.class, false})
 			}
 		}
 		left = left[k:]

@@ -21,12 +21,12 @@ type twinPFC struct {
 	leftPS int64
 }
 
-// A twinPFCOf is what is known of a class of a link. What comes over the link is counted at its destination, told is
-// what that has told the source, and the rest is the source's.
+// A twinPFCOf is what is known of a class of a link. What comes over the link is counted at its destination, which has
+// asked for a pause if it is pausing, and the rest is the source's.
 type twinPFCOf struct {
 	headroom, reserve, inBytes, hdrm int64
 	alpha                            float64
-	told, asked, paused, ignores     bool
+	pausing, asked, paused, ignores  bool
 	sincePS, pausedPS, lookPS        int64
 }
 
@@ -109,14 +109,14 @@ func (q *twinPFC) takeIn(n *Buffered, link int32, p *bufferedPort, k *bufferedPa
 		return false
 	}
 	part := max(0, of.inBytes-of.reserve)
-	if !of.told && (of.hdrm > 0 || part > 0 && float64(part) >= q.threshold(n, link, class)) {
-		of.told = true
-		q.tell(n, link, pauseItem(class, true), nowPS)
+	if !of.pausing && (of.hdrm > 0 || part > 0 && float64(part) >= q.threshold(n, link, class)) {
+		of.pausing = true
+		q.signal(n, link, pauseItem(class, true), nowPS)
 	}
 	return true
 }
 
-func (q *twinPFC) tell(n *Buffered, link, item int32, nowPS int64) {
+func (q *twinPFC) signal(n *Buffered, link, item int32, nowPS int64) {
 	back := n.links[link^1]
 	atPS := nowPS + simkernel.NewWireTime(float64(back.BandwidthBps)).PS(64) + back.DelayNS*simkernel.PSPerNS
 	n.push(event{atPS: atPS, rank: rankStart - 1, port: link, item: item})
@@ -137,9 +137,9 @@ func (q *twinPFC) resume(n *Buffered) {
 		link, class := l[0], int(l[1])
 		of := q.of(link, class)
 		part := max(0, of.inBytes-of.reserve)
-		if of.told && of.hdrm == 0 && (part == 0 || float64(part+3072) <= q.threshold(n, link, class)) {
-			of.told = false
-			q.tell(n, link, pauseItem(class, false), q.leftPS)
+		if of.pausing && of.hdrm == 0 && (part == 0 || float64(part+3072) <= q.threshold(n, link, class)) {
+			of.pausing = false
+			q.signal(n, link, pauseItem(class, false), q.leftPS)
 		}
 	}
 	q.left = q.left[:0]
@@ -326,12 +326,12 @@ func TestPFCLaws(t *testing.T) {
 			for l := range n.ports {
 				p := &n.ports[l]
 				u := &n.pausers[p.link]
-				if p.bits&portPaused != 0 || u.told || u.bytes+u.headBytes+p.heldBytes != 0 {
+				if p.bits&portPaused != 0 || u.pausing || u.bytes+u.headBytes+p.heldBytes != 0 {
 					t.Fatalf("%v, seed %d: port %d at the end: %+v", kind, seed, l, u)
 				}
 			}
 			for v := range n.buffers {
-				if b := &n.buffers[v]; b.told != 0 || b.sharedBytes != 0 || b.usedBytes != 0 || b.peakBytes > n.buffer.SwitchBytes {
+				if b := &n.buffers[v]; b.pausing != 0 || b.sharedBytes != 0 || b.usedBytes != 0 || b.peakBytes > n.buffer.SwitchBytes {
 					t.Fatalf("%v, seed %d: switch %d at the end: %+v", kind, seed, v, b)
 				}
 			}
@@ -516,7 +516,7 @@ func TestRooms(t *testing.T) {
 	}
 }
 
-// Pauses of links whose delays change have an end, and results do not depend on the domains: a frame that is told later
+// Pauses of links whose delays change have an end, and results do not depend on the domains: a frame that is sent later
 // does not overtake the one before, and takes the delay that the link has when it is sent.
 func TestPausesWithChangingDelays(t *testing.T) {
 	var paused int64
