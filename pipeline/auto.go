@@ -39,7 +39,7 @@ type workSize struct {
 }
 
 // Processor time of a simulation of the whole network (exact) and of two passes of link cases, in ns, on two workers.
-// "make bench-exact" measures both; pipeline/PERFORMANCE.md has the errors.
+// "make bench-exact" measures both; datasets/results/prediction.md has the errors.
 //
 // A packet-hop of the whole network costs more with more hosts, because their state does not fit the caches: it grows
 // with the logarithm of the number of hosts between the two that were measured.
