@@ -18,7 +18,9 @@ func Example() {
 		Pods: 2, RacksPerPod: 2, HostsPerRack: 2, Planes: 1, SpinesPerPlane: 1,
 		HostBps: 10e9, FabricBps: 40e9, HostDelayNS: 1000, FabricDelayNS: 1000,
 	}
-	net, err := topology.NewNetwork(spec.Parts())
+	nodes, cables, err := spec.Parts()
+	check(err)
+	net, err := topology.NewNetwork(nodes, cables)
 	check(err)
 	hosts := net.Hosts()
 	flows := &captured{}

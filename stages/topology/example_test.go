@@ -10,7 +10,8 @@ import (
 func ExampleRouter_Path() {
 	spec := topology.ClosSpec{Pods: 2, RacksPerPod: 2, HostsPerRack: 2, Planes: 2, SpinesPerPlane: 1,
 		HostBps: 10e9, FabricBps: 40e9, HostDelayNS: 1000, FabricDelayNS: 1000}
-	n, _ := topology.NewNetwork(spec.Parts())
+	nodes, cables, _ := spec.Parts()
+	n, _ := topology.NewNetwork(nodes, cables)
 	r, _ := topology.NewRouter(n, 1)
 	path, _ := r.Path(42, 0, 7, nil)
 	for _, link := range path {

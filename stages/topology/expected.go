@@ -2,7 +2,6 @@ package topology
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 )
 
@@ -11,15 +10,15 @@ import (
 // all pairs of two different hosts, and at every node equally over the links of equal cost. The result is the exact
 // expectation of Path over random flow ids, not a sample. Weight between hosts that no path joins is on no link.
 //
-// weight must be at least 0 and finite; a group's weight to itself must be 0 where the group has only
-// one host. No host may be in two groups, and all must be hosts of the network.
+// Weights are at least 0 and finite; that of a group of one host to itself is 0. Groups are of hosts of the network, and
+// no host is in two.
 //
 // The cost is one traversal of the network for each set of switches that a group's hosts are attached
 // to (one per rack of a data centre).
-func (r *Router) ExpectedLoads(groups [][]int32, weight func(i, j int) float64) ([]float64, error) {
-	parts, err := r.partition(groups)
-	if err != nil {
-		return nil, err
+func (r *Router) ExpectedLoads(groups [][]int32, weight func(i, j int) float64) []float64 {
+	parts := make([][]groupPart, len(groups))
+	for i, hosts := range groups {
+		parts[i] = r.partition(hosts)
 	}
 	w := &spreader{r: r, load: make([]float64, len(r.Net.Links)), mass: make([]float64, r.switches)}
 	var order []int32
@@ -29,16 +28,7 @@ func (r *Router) ExpectedLoads(groups [][]int32, weight func(i, j int) float64) 
 			order = r.farthestFirst(d.attachment, order[:0])
 			for i := range groups {
 				x := weight(i, j)
-				if !(x >= 0) || x > 1e300 {
-					return nil, fmt.Errorf("weight from group %d to group %d is %v", i, j, x)
-				}
-				if x == 0 {
-					continue
-				}
-				if i == j && len(groups[i]) == 1 {
-					return nil, fmt.Errorf("group %d sends to itself and has only host %d", i, groups[i][0])
-				}
-				for m := range parts[i] {
+				for m := 0; x > 0 && m < len(parts[i]); m++ {
 					own := i == j && m == k
 					if each := perHost(x, len(groups[i]), len(groups[j]), len(d.hosts), i == j, own); each > 0 {
 						w.send(&parts[i][m], d, each)
@@ -48,7 +38,7 @@ func (r *Router) ExpectedLoads(groups [][]int32, weight func(i, j int) float64) 
 			w.deliver(d, order)
 		}
 	}
-	return w.load, nil
+	return w.load
 }
 
 // perHost returns what one of from hosts sends to part of the to hosts of a group, of a weight between the groups. No
@@ -70,40 +60,23 @@ type groupPart struct {
 	hosts      []int32 // indexes of nodes
 }
 
-// partition divides each group by attachment. A group without hosts, an id that is no host and a host in two groups are
-// errors.
-func (r *Router) partition(groups [][]int32) ([][]groupPart, error) {
-	parts := make([][]groupPart, len(groups))
-	taken := make([]bool, len(r.hosts))
-	for g, ids := range groups {
-		if len(ids) == 0 {
-			return nil, fmt.Errorf("group %d has no host", g)
+// partition divides a group by attachment.
+func (r *Router) partition(group []int32) (parts []groupPart) {
+	of := map[int32]int{}
+	for _, id := range group {
+		i := r.Net.place(id)
+		h := &r.hosts[i]
+		p, known := of[h.attachment]
+		if !known || h.direct {
+			p = len(parts)
+			parts = append(parts, groupPart{attachment: h.attachment})
 		}
-		of := map[int32]int{}
-		for _, id := range ids {
-			i := r.Net.place(id)
-			if i < 0 || r.hosts[i].attachment < 0 {
-				return nil, fmt.Errorf("group %d: node %d is not a host of the network", g, id)
-			}
-			if taken[i] {
-				return nil, fmt.Errorf("host %d is in two groups", id)
-			}
-			taken[i] = true
-			h := &r.hosts[i]
-			if h.direct {
-				parts[g] = append(parts[g], groupPart{h.attachment, []int32{i}})
-				continue
-			}
-			p, ok := of[h.attachment]
-			if !ok {
-				p = len(parts[g])
-				of[h.attachment] = p
-				parts[g] = append(parts[g], groupPart{attachment: h.attachment})
-			}
-			parts[g][p].hosts = append(parts[g][p].hosts, i)
+		if !h.direct {
+			of[h.attachment] = p
 		}
+		parts[p].hosts = append(parts[p].hosts, i)
 	}
-	return parts, nil
+	return parts
 }
 
 // farthestFirst appends the switches that reach an attachment, the farthest first.

@@ -2,10 +2,8 @@ package topology
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 )
@@ -85,14 +83,8 @@ func (s *FabricSpec) Parts() ([]Node, []Cable, error) {
 		return nil, nil, fmt.Errorf("a %s has the sizes %s, not %s", s.Kind, strings.Join(want, ", "),
 			strings.Join(has, ", "))
 	}
-	for product := range strings.FieldsSeq(k.products) {
-		n := 1.0
-		for name := range strings.SplitSeq(product, "*") {
-			n *= float64(cmp.Or(s.Sizes[name], s.GPUs))
-		}
-		if n < 1 || n > MaxNodes {
-			return nil, nil, fmt.Errorf("%s is %.0f, must be 1 to %d", product, n, MaxNodes)
-		}
+	if err := checkProducts(k.products, func(name string) int { return cmp.Or(s.Sizes[name], s.GPUs) }); err != nil {
+		return nil, nil, err
 	}
 	b := &fabricBuilder{FabricSpec: s}
 	if wrong := k.build(b); wrong != "" {
@@ -108,6 +100,20 @@ func (s *FabricSpec) Parts() ([]Node, []Cable, error) {
 		b.cables = append(b.cables, Cable{int32(h), int32(len(b.nodes) - 1), s.InnerBps, s.InnerDelayNS})
 	}
 	return b.nodes, b.cables, nil
+}
+
+// checkProducts reports the first of some products of sizes that is not 1 to MaxNodes.
+func checkProducts(products string, size func(name string) int) error {
+	for product := range strings.FieldsSeq(products) {
+		n := 1.0
+		for name := range strings.SplitSeq(product, "*") {
+			n *= float64(size(name))
+		}
+		if n < 1 || n > MaxNodes {
+			return fmt.Errorf("%s is %.0f, must be 1 to %d", product, n, MaxNodes)
+		}
+	}
+	return nil
 }
 
 // A fabricBuilder collects nodes and cables. Hosts come first.
@@ -257,53 +263,19 @@ func (b *fabricBuilder) torus() string {
 // top-of-rack switch (tor) form a rack. Racks joined by fabric switches, one per plane, form a pod. Pods are joined by
 // spine switches: every spine of a plane has a cable to that plane's fabric switch of every pod.
 type ClosSpec struct {
-	Pods         int `json:"pods"`
-	RacksPerPod  int `json:"racks_per_pod"`
-	HostsPerRack int `json:"hosts_per_rack"`
-	Planes       int `json:"planes"` // also the fabric switches per pod
-	// SpinesPerPlane, or Oversubscription = racks per pod / spines per plane (bandwidth into a
-	// fabric switch from its racks over bandwidth to its spines: 4 for 4:1). Exactly one is set.
-	SpinesPerPlane   int     `json:"spines_per_plane"`
-	Oversubscription float64 `json:"-"`
-
-	HostBps       int64 `json:"host_bps"`   // host–ToR cables
-	FabricBps     int64 `json:"fabric_bps"` // all other cables
-	HostDelayNS   int64 `json:"host_delay_ns"`
-	FabricDelayNS int64 `json:"fabric_delay_ns"`
+	Pods           int   `json:"pods"`
+	RacksPerPod    int   `json:"racks_per_pod"`
+	HostsPerRack   int   `json:"hosts_per_rack"`
+	Planes         int   `json:"planes"` // also the fabric switches per pod
+	SpinesPerPlane int   `json:"spines_per_plane"`
+	HostBps        int64 `json:"host_bps"`   // host–ToR cables
+	FabricBps      int64 `json:"fabric_bps"` // all other cables
+	HostDelayNS    int64 `json:"host_delay_ns"`
+	FabricDelayNS  int64 `json:"fabric_delay_ns"`
 }
 
 // MaxNodes bounds what a few numbers in a scenario file can ask for.
 const MaxNodes = 4 << 20
-
-// Resolved checks the description and replaces the oversubscription by the number of spines.
-func (c ClosSpec) Resolved() (ClosSpec, error) {
-	if (c.SpinesPerPlane == 0) == (c.Oversubscription == 0) {
-		return c, errors.New("clos: needs spines_per_plane or oversubscription, which determine each other: give one")
-	}
-	for i, n := range []int{c.Pods, c.RacksPerPod, c.HostsPerRack, c.Planes, c.SpinesPerPlane} {
-		if (n < 1 || n > MaxNodes) && (i < 4 || c.Oversubscription == 0) {
-			names := [...]string{"pods", "racks_per_pod", "hosts_per_rack", "planes", "spines_per_plane"}
-			return c, fmt.Errorf("clos: %s is %d, must be 1 to %d", names[i], n, MaxNodes)
-		}
-	}
-	if c.SpinesPerPlane == 0 {
-		spines := float64(c.RacksPerPod) / c.Oversubscription
-		if !(spines >= 1) || spines > MaxNodes || math.Abs(spines-math.Round(spines)) > 1e-9*spines {
-			return c, fmt.Errorf("clos: oversubscription of %v with %d racks per pod needs %v spines per plane, "+
-				"which is not a whole number of at least 1", c.Oversubscription, c.RacksPerPod, spines)
-		}
-		c.SpinesPerPlane, c.Oversubscription = int(math.Round(spines)), 0
-	}
-	racks := float64(c.Pods) * float64(c.RacksPerPod)
-	fabrics, spines := float64(c.Pods)*float64(c.Planes), float64(c.Planes)*float64(c.SpinesPerPlane)
-	nodes := racks*float64(c.HostsPerRack+1) + fabrics + spines
-	cables := racks*float64(c.HostsPerRack+c.Planes) + fabrics*float64(c.SpinesPerPlane)
-	if nodes > MaxNodes || cables > 8*MaxNodes {
-		return c, fmt.Errorf("clos: %.0f nodes and %.0f cables are more than %d and %d",
-			nodes, cables, MaxNodes, 8*MaxNodes)
-	}
-	return c, nil
-}
 
 // Names of the nodes of a Clos network, by pod (a spine: by plane) and number. Racks count within their pod, hosts
 // within their rack.
@@ -314,9 +286,17 @@ const (
 	ClosSpineName  = "plane%d-spine%d"
 )
 
-// Parts lists the nodes and the cables of a resolved description. Ids count hosts first (by pod, rack, place), then
+// closProducts are as those of a fabricKind.
+const closProducts = "pods*racks_per_pod*hosts_per_rack pods*racks_per_pod*planes pods*planes*spines_per_plane"
+
+// Parts lists the nodes and the cables. Ids count hosts first (by pod, rack, place), then
 // tors, fabric switches and spines (by plane). Cables follow pod by pod, hosts before tors, and then fabric to spine.
-func (c *ClosSpec) Parts() (nodes []Node, cables []Cable) {
+func (c *ClosSpec) Parts() ([]Node, []Cable, error) {
+	sizes := map[string]int{"pods": c.Pods, "racks_per_pod": c.RacksPerPod, "hosts_per_rack": c.HostsPerRack,
+		"planes": c.Planes, "spines_per_plane": c.SpinesPerPlane}
+	if err := checkProducts(closProducts, func(name string) int { return sizes[name] }); err != nil {
+		return nil, nil, err
+	}
 	b := &fabricBuilder{FabricSpec: &FabricSpec{HostBps: c.HostBps, FabricBps: c.FabricBps, HostDelayNS: c.HostDelayNS,
 		FabricDelayNS: c.FabricDelayNS}}
 	racks := c.Pods * c.RacksPerPod
@@ -350,5 +330,5 @@ func (c *ClosSpec) Parts() (nodes []Node, cables []Cable) {
 			b.cable(fabric0+f, spine0+f%c.Planes*c.SpinesPerPlane+s)
 		}
 	}
-	return b.nodes, b.cables
+	return b.nodes, b.cables, nil
 }

@@ -3,15 +3,15 @@ package topology
 import "testing"
 
 // SmallClos is the paper's small topology: 2 pods × 16 racks × 8 hosts, 2 planes.
-func SmallClos(oversubscription float64) ClosSpec {
-	return ClosSpec{Pods: 2, RacksPerPod: 16, HostsPerRack: 8, Planes: 2, Oversubscription: oversubscription,
+func SmallClos(oversubscription int) ClosSpec {
+	return ClosSpec{Pods: 2, RacksPerPod: 16, HostsPerRack: 8, Planes: 2, SpinesPerPlane: 16 / oversubscription,
 		HostBps: 10e9, FabricBps: 40e9, HostDelayNS: 1000, FabricDelayNS: 1000}
 }
 
 // LargeClos is the paper's large topology: 8 pods × 48 racks × 16 hosts, 4 planes.
-func LargeClos(oversubscription float64) ClosSpec {
-	c := SmallClos(oversubscription)
-	c.Pods, c.RacksPerPod, c.HostsPerRack, c.Planes = 8, 48, 16, 4
+func LargeClos(oversubscription int) ClosSpec {
+	c := SmallClos(1)
+	c.Pods, c.RacksPerPod, c.HostsPerRack, c.Planes, c.SpinesPerPlane = 8, 48, 16, 4, 48/oversubscription
 	return c
 }
 
@@ -48,16 +48,6 @@ func Wire(t testing.TB, nodes, hosts int, cables ...[2]int32) *Network {
 	return n
 }
 
-// MustResolve returns a small Clos description: 2 pods × 2 racks × 2 hosts, 2 planes, 1 spine each.
-func MustResolve(t *testing.T) ClosSpec {
-	t.Helper()
-	c, err := ClosSpec{Pods: 2, RacksPerPod: 2, HostsPerRack: 2, Planes: 2, SpinesPerPlane: 1, HostBps: 10e9, FabricBps: 40e9, HostDelayNS: 1000, FabricDelayNS: 1000}.Resolved()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
 // MustRouter builds a router, or fails the test.
 func MustRouter(t testing.TB, n *Network, seed uint64) *Router {
 	t.Helper()
@@ -70,9 +60,9 @@ func MustRouter(t testing.TB, n *Network, seed uint64) *Router {
 
 // Clos builds the network of a description.
 func Clos(spec ClosSpec) (*Network, error) {
-	c, err := spec.Resolved()
+	nodes, cables, err := spec.Parts()
 	if err != nil {
 		return nil, err
 	}
-	return NewNetwork(c.Parts())
+	return NewNetwork(nodes, cables)
 }

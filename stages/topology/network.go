@@ -92,7 +92,7 @@ type Network struct {
 // "switch". The error is an *Error where one node or cable is to blame.
 func NewNetwork(nodes []Node, cables []Cable) (*Network, error) {
 	nodes = slices.Clone(nodes)
-	if faults := checkNodes(nodes); len(faults) > 0 {
+	if faults := Check(nodes, cables); len(faults) > 0 {
 		return nil, faults[0]
 	}
 	n := &Network{Nodes: nodes}
@@ -102,9 +102,6 @@ func NewNetwork(nodes []Node, cables []Cable) (*Network, error) {
 		for i, v := range nodes {
 			n.places[v.ID] = int32(i)
 		}
-	}
-	if faults := checkCables(n.Nodes, cables, n.place); len(faults) > 0 {
-		return nil, faults[0]
 	}
 	n.addNames()
 	n.Links, n.cableOf = make([]Link, 0, 2*len(cables)), make(map[[2]int32]int32, len(cables))
@@ -379,19 +376,15 @@ func (f *faults) add(node, cable int, kind FaultKind, format string, args ...any
 
 // Check returns everything that is wrong with nodes and the cables between them. It sets empty kinds to "switch".
 func Check(nodes []Node, cables []Cable) []*Error {
-	at := map[int32]int32{} // of two nodes with one id, the first; by place + 1
-	for i, v := range nodes {
-		if at[v.ID] == 0 && v.ID >= 0 {
-			at[v.ID] = int32(i + 1)
-		}
-	}
-	return append(checkNodes(nodes), checkCables(nodes, cables, func(id int32) int32 { return at[id] - 1 })...)
+	found, at := checkNodes(nodes)
+	return append(found, checkCables(nodes, cables, at)...)
 }
 
-// checkNodes sets empty kinds to "switch" and returns everything that is wrong with the nodes.
-func checkNodes(nodes []Node) (found faults) {
+// checkNodes sets empty kinds to "switch" and returns everything that is wrong with the nodes, and the places of their
+// ids: of two nodes with one id, that of the first.
+func checkNodes(nodes []Node) (found faults, at map[int32]int) {
 	hosts := 0
-	seen := map[int32]bool{}
+	at = make(map[int32]int, len(nodes))
 	for i := range nodes {
 		v := &nodes[i]
 		switch v.Kind {
@@ -409,29 +402,30 @@ func checkNodes(nodes []Node) (found faults) {
 		case v.Pod < -1 || v.Rack < -1:
 			found.add(i, -1, FaultRange, "node %d: pod and rack must not be negative", v.ID)
 		}
-		if seen[v.ID] {
+		if _, twice := at[v.ID]; twice {
 			found.add(i, -1, FaultDoubled, "node %d is listed twice", v.ID)
+		} else {
+			at[v.ID] = i
 		}
-		seen[v.ID] = true
 	}
 	if hosts == 0 {
 		found.add(-1, -1, FaultNoHost, "the topology has no host (%d nodes)", len(nodes))
 	}
-	return found
+	return found, at
 }
 
-// checkCables returns everything that is wrong with the cables between nodes. index is the place of an id in nodes,
-// or -1.
-func checkCables(nodes []Node, cables []Cable, index func(id int32) int32) (found faults) {
+// checkCables returns everything that is wrong with the cables between nodes, of which at has the places.
+func checkCables(nodes []Node, cables []Cable, at map[int32]int) (found faults) {
 	if len(cables) > math.MaxInt32/2 {
 		found.add(-1, -1, FaultRange, "%d cables are more than link ids can count", len(cables))
 		return found
 	}
-	cabled := make([]bool, len(nodes))
+	cabled := make(map[int32]bool, len(nodes))
 	joined := make(map[[2]int32]bool, len(cables))
 	for i, c := range cables {
-		a, b := index(c.A), index(c.B)
-		kind, what := checkCable(c, a >= 0, b >= 0)
+		_, knownA := at[c.A]
+		_, knownB := at[c.B]
+		kind, what := checkCable(c, knownA, knownB)
 		if kind == "" && joined[cableKey(c.A, c.B)] {
 			kind, what = FaultParallel, "the two nodes are joined twice (use one cable of the summed bandwidth)"
 		}
@@ -439,14 +433,10 @@ func checkCables(nodes []Node, cables []Cable, index func(id int32) int32) (foun
 		if kind != "" {
 			found.add(-1, i, kind, "cable %d:%d: %s", c.A, c.B, what)
 		}
-		for _, end := range []int32{a, b} {
-			if end >= 0 {
-				cabled[end] = true
-			}
-		}
+		cabled[c.A], cabled[c.B] = true, true
 	}
 	for i, v := range nodes {
-		if v.Kind == KindHost && !cabled[i] && index(v.ID) == int32(i) {
+		if v.Kind == KindHost && !cabled[v.ID] && at[v.ID] == i {
 			name := cmp.Or(v.Name, fmt.Sprintf("%s %d", v.Kind, v.ID))
 			found.add(i, -1, FaultUncabled, "host %d (%s) has no cable", v.ID, name)
 		}
@@ -473,16 +463,10 @@ func checkCable(c Cable, knownA, knownB bool) (FaultKind, string) {
 // NodesRecord returns table nodes of the lake. The caller releases it.
 func (n *Network) NodesRecord() arrow.Record {
 	rows := columns.NewRows(schema.Nodes)
-	key := func(v Node) int32 { // of a rack: its number or, where it has none, each of its hosts
-		if v.Rack >= 0 {
-			return -1 - v.Rack
-		}
-		return v.ID
-	}
-	names := map[int32]string{}
+	ofHost, ofRack := map[int32]string{}, map[int32]string{}
 	for i, name := range n.RackNames() {
 		for _, h := range n.racks[i] {
-			names[key(n.Nodes[n.place(h)])] = name
+			ofHost[h], ofRack[n.Nodes[n.place(h)].Rack] = name, name
 		}
 	}
 	for _, v := range n.Nodes {
@@ -490,10 +474,11 @@ func (n *Network) NodesRecord() arrow.Record {
 		if v.Pod >= 0 {
 			row["pod"] = v.Pod
 		}
+		name := ofHost[v.ID]
 		if v.Rack >= 0 {
-			row["rack"] = v.Rack
+			row["rack"], name = v.Rack, ofRack[v.Rack]
 		}
-		if name := names[key(v)]; name != "" {
+		if name != "" {
 			row["rack_name"] = name
 		}
 		rows.Add(row)

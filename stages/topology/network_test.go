@@ -117,7 +117,8 @@ func TestSparseIDs(t *testing.T) {
 
 // Cables are selected by their ends or tiers, each once, however often the selector names them.
 func TestSelect(t *testing.T) {
-	n, err := Clos(MustResolve(t))
+	n, err := Clos(ClosSpec{Pods: 2, RacksPerPod: 2, HostsPerRack: 2, Planes: 2, SpinesPerPlane: 1, HostBps: 10e9,
+		FabricBps: 40e9, HostDelayNS: 1000, FabricDelayNS: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -337,31 +337,23 @@ func (r *Router) search(at []int32, dist []uint16, out [][]int32, queue []int32)
 
 // choose returns the link of a set with the highest hash for the flow; the lowest id breaks ties.
 func (r *Router) choose(flow uint64, lo, hi int32) int32 {
-	links := r.setLink[lo:hi]
-	if len(links) == 1 {
-		return links[0]
+	if hi == lo+1 {
+		return r.setLink[lo]
 	}
 	if r.Hash.Polarized {
 		return r.chooseAlike(linkHash(flow, 0), lo, hi)
 	}
-	salts := r.setSalt[lo:hi]
-	salts = salts[:len(links)]
-	if r.weights != nil {
-		best := lo
-		for k := lo + 1; k < hi; k++ {
-			if r.rank(flow, k) > r.rank(flow, best) {
-				best = k
-			}
+	links, best, most := r.setLink[lo:hi], 0, uint64(0)
+	for i, salt := range r.setSalt[lo:hi] {
+		h := linkHash(flow, salt)
+		if r.weights != nil {
+			h = weigh(h, r.weights[int(lo)+i])
 		}
-		return r.setLink[best]
-	}
-	best, bestHash := links[0], linkHash(flow, salts[0])
-	for i := 1; i < len(links); i++ {
-		if h := linkHash(flow, salts[i]); h > bestHash {
-			best, bestHash = links[i], h
+		if h > most {
+			best, most = i, h
 		}
 	}
-	return best
+	return links[best]
 }
 
 // chooseAlike chooses by a hash that all switches have in common: its value modulo the links or, with weights, the link
@@ -374,7 +366,7 @@ func (r *Router) chooseAlike(hash uint64, lo, hi int32) int32 {
 	for _, w := range r.weights[lo:hi] {
 		sum += w
 	}
-	rest := (float64(hash>>11) + 0.5) / (1 << 53) * sum
+	rest := unit(hash) * sum
 	for k := lo; k < hi-1; k++ {
 		if rest -= r.weights[k]; rest < 0 {
 			return r.setLink[k]
@@ -383,16 +375,12 @@ func (r *Router) chooseAlike(hash uint64, lo, hi int32) int32 {
 	return r.setLink[hi-1]
 }
 
-// rank is what a flow takes the link at setLink[k] by: its hash or, with weights, by weighted rendezvous hashing
-// (Schindelhauer and Schomaker, SPAA'05), u being the hash in (0, 1), the reverse order of -ln(u) / weight.
-func (r *Router) rank(flow uint64, k int32) uint64 {
-	h := linkHash(flow, r.setSalt[k])
-	if r.weights == nil {
-		return h
-	}
-	u := (float64(h>>11) + 0.5) / (1 << 53)
-	return ^math.Float64bits(-math.Log(u) / r.weights[k])
-}
+// weigh is what flows choose a link with a weight by, in place of its hash: weighted rendezvous hashing (Schindelhauer
+// and Schomaker, SPAA'05), u being the hash in (0, 1), takes the reverse order of -ln(u) / weight.
+func weigh(h uint64, weight float64) uint64 { return ^math.Float64bits(-math.Log(unit(h)) / weight) }
+
+// unit maps a hash to (0, 1).
+func unit(h uint64) float64 { return (float64(h>>11) + 0.5) / (1 << 53) }
 
 // linkHash hashes a flow's key and a link's salt. Both are well mixed, so one more round of mixing
 // makes the hashes of two links independent.
@@ -429,7 +417,11 @@ func (r *Router) firstLink(flow uint64, from *routeHost, base int, dst int32) in
 		if d == unreachableDist || d > bestDist {
 			continue
 		}
-		if h := r.rank(flow, k); d < bestDist || h > bestHash {
+		h := linkHash(flow, r.setSalt[k])
+		if r.weights != nil {
+			h = weigh(h, r.weights[k])
+		}
+		if d < bestDist || h > bestHash {
 			best, bestDist, bestHash = l, d, h
 		}
 	}

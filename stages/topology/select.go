@@ -251,14 +251,8 @@ type Failure struct {
 func (n *Network) FailNamed(text string) (all []Failure, err error) {
 	a, b, err := n.Cable(text)
 	cables := [][2]int32{{a, b}}
-	id, unknown := n.find(text)
-	if err != nil && unknown == nil {
-		cables = n.cablesWhere(func(l *Link) bool { return l.Src == id })
-		if err = nil; len(cables) == 0 {
-			return nil, fmt.Errorf("%s has no cable", n.Name(id))
-		}
-	}
-	if strings.ContainsAny(text, "*?") && unknown != nil {
+	_, unknown := n.find(text)
+	if err != nil && (unknown == nil || strings.ContainsAny(text, "*?")) {
 		cables, err = n.Select(text)
 	}
 	if err == nil {

@@ -23,7 +23,11 @@ func ExampleGenerate() {
 		Pods: 1, RacksPerPod: 2, HostsPerRack: 4, Planes: 1, SpinesPerPlane: 1,
 		HostBps: 10e9, FabricBps: 40e9, HostDelayNS: 1000, FabricDelayNS: 1000,
 	}
-	net, err := topology.NewNetwork(spec.Parts())
+	nodes, cables, err := spec.Parts()
+	if err != nil {
+		log.Fatal(err)
+	}
+	net, err := topology.NewNetwork(nodes, cables)
 	if err != nil {
 		log.Fatal(err)
 	}

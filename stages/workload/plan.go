@@ -104,11 +104,7 @@ func (p *Plan) addService(r *topology.Router, s *Service, shares float64) (err e
 	}
 	sp.pairs = newAliasTable(pairs, weights, sum)
 	p.services = append(p.services, sp)
-	loads, err := r.ExpectedLoads(sp.groups, weight)
-	if err != nil {
-		return err
-	}
-	for l, x := range loads {
+	for l, x := range r.ExpectedLoads(sp.groups, weight) {
 		p.LinkLoad[l] += s.Share / shares * x / sum * 8 / float64(r.Net.Links[l].BandwidthBps)
 	}
 	return nil

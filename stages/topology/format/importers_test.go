@@ -285,7 +285,13 @@ func TestYAML(t *testing.T) {
 	}
 	graph := string(fixture(t, "graph.yaml"))
 	for _, c := range []struct{ text, old, new, want string }{
-		{clos, "oversubscription: 4", "oversubscription: 3", "1 format clos: oversubscription of 3"},
+		{clos, "oversubscription: 4", "oversubscription: 3", "1 format clos: oversubscription of 3 with 16 racks per pod needs 5.33"},
+		{clos, "oversubscription: 4", "oversubscription: 1000", "1 format clos: oversubscription of 1000 with 16 racks per pod needs 0.016"},
+		{clos, "oversubscription: 4", "oversubscription: 1e-300", "1 format clos: pods*planes*spines_per_plane is 16777216, must be 1 to 4194304"},
+		{clos, "oversubscription: 4,", "", "1 format clos: needs spines_per_plane or oversubscription"},
+		{clos, "pods: 2", "spines_per_plane: 4, pods: 2", "1 format clos: needs spines_per_plane or oversubscription"},
+		{clos, "pods: 2", "pods: -1", "1 format clos.pods: is -1, must be 1 to"},
+		{clos, "pods: 2,", "", "1 format clos: has no pods"},
 		{clos, "10Gbps", "10 parsecs", `2 format clos.host_bandwidth: is "10 parsecs"`},
 		{clos, "pods: 2", "pads: 2", "1 format clos.pads: is no key here"},
 		{clos, "host_bandwidth: 10Gbps,", "", "1 format clos: has no host_bandwidth"},

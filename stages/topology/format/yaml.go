@@ -2,6 +2,7 @@ package format
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"strings"
 
@@ -12,7 +13,7 @@ import (
 
 // A Generated is a network that is described under one key of a YAML file: clos, fabric or graph.
 type Generated struct {
-	Clos   *topology.ClosSpec // resolved
+	Clos   *topology.ClosSpec
 	Fabric *topology.FabricSpec
 	Nodes  []topology.Node // hosts, then switches, by id from 0
 	Cables []topology.Cable
@@ -89,28 +90,36 @@ func readSpeed(to *int64) func(tree.Field) error {
 
 func (g *Generated) readClos(f tree.Field) error {
 	var c topology.ClosSpec
-	whole := func(to *int) func(tree.Field) error { return tree.ReadInt(to, 1, topology.MaxNodes) }
+	var oversubscription float64
+	size := func(to *int) func(tree.Field) error { return tree.ReadInt(to, 1, topology.MaxNodes) }
 	err := f.Object(tree.Keys{
-		"pods": whole(&c.Pods), "racks_per_pod": whole(&c.RacksPerPod), "hosts_per_rack": whole(&c.HostsPerRack),
-		"planes": whole(&c.Planes), "spines_per_plane": whole(&c.SpinesPerPlane),
-		"oversubscription": tree.ReadFloat(&c.Oversubscription, false, "a number above 0",
+		"pods": size(&c.Pods), "racks_per_pod": size(&c.RacksPerPod), "hosts_per_rack": size(&c.HostsPerRack),
+		"planes": size(&c.Planes), "spines_per_plane": size(&c.SpinesPerPlane),
+		"oversubscription": tree.ReadFloat(&oversubscription, false, "a number above 0",
 			func(x float64) bool { return x > 0 && x <= topology.MaxNodes }),
 		"host_bandwidth": readSpeed(&c.HostBps), "fabric_bandwidth": readSpeed(&c.FabricBps),
 		"host_delay":   tree.ReadParsed(&c.HostDelayNS, topology.ParseDelay),
 		"fabric_delay": tree.ReadParsed(&c.FabricDelayNS, topology.ParseDelay),
 	})
 	if err == nil {
-		err = f.Need("host_bandwidth", "fabric_bandwidth")
+		err = f.Need("pods", "racks_per_pod", "hosts_per_rack", "planes", "host_bandwidth", "fabric_bandwidth")
 	}
-	if err != nil {
+	spines := float64(c.RacksPerPod) / oversubscription
+	whole := math.Round(spines)
+	switch {
+	case err != nil:
 		return err
-	}
-	if c, err = c.Resolved(); err != nil {
-		return f.Failf("%s", strings.TrimPrefix(err.Error(), "clos: "))
+	case (c.SpinesPerPlane == 0) == (oversubscription == 0):
+		return f.Failf("needs spines_per_plane or oversubscription, which determine each other: give one")
+	case oversubscription > 0 && (spines < 1 || math.Abs(spines-whole) > 1e-9*spines):
+		return f.Failf("oversubscription of %v with %d racks per pod needs %v spines per plane, which is not a whole number "+
+			"of at least 1", oversubscription, c.RacksPerPod, spines)
+	case oversubscription > 0:
+		c.SpinesPerPlane = int(min(whole, topology.MaxNodes))
 	}
 	g.Clos = &c
-	g.Nodes, g.Cables = c.Parts()
-	return nil
+	g.Nodes, g.Cables, err = c.Parts()
+	return f.Fail(err)
 }
 
 func (g *Generated) readFabric(f tree.Field) (err error) {
