@@ -27,7 +27,7 @@ type Query struct {
 	Params   []Param
 }
 
-//go:embed *.sql fragments/*.sql macros/*.sql *.vl.json theme_light.json theme_dark.json
+//go:embed *.sql fragments/*.sql macros/*.sql own/*.sql *.vl.json theme_light.json theme_dark.json
 var files embed.FS
 
 // library parses the embedded files, once. They are part of the program: a malformed one is a bug, and a
@@ -82,6 +82,21 @@ func Get(name string) (Query, error) {
 		return Query{}, fmt.Errorf("no query %q: text in SQL goes with --sql", name)
 	}
 	return Query{}, fmt.Errorf("no query %q%s (parsimon query --list lists all)", name, names.DidYouMean(name, known))
+}
+
+// Known returns a question that a command asks: one of the library, or file own/NAME.sql, which has no view and whose
+// parameters are texts.
+func Known(name string) Query {
+	if q, err := Get(name); err == nil {
+		return q
+	}
+	q := Query{Name: name, SQL: strings.TrimSpace(string(read("own/" + name + ".sql")))}
+	for _, use := range paramUse.FindAllString(q.SQL, -1) {
+		if !q.hasParam(use[1:]) {
+			q.Params = append(q.Params, Param{Name: use[1:], Type: "text"})
+		}
+	}
+	return q
 }
 
 // Param is one parameter of a question.

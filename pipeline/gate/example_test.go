@@ -12,9 +12,9 @@ func Example() {
 	if err != nil {
 		fmt.Println(err)
 	}
-	measured := func(g gate.Gate) (float64, error) { // the quantile g.Quantile of the flows that g.Filter selects
+	measured := func(g gate.Gate) (gate.Interval, error) { // the quantile g.Quantile of the flows that g.Filter selects
 		fmt.Println("quantile", g.Quantile, "of", g.Filter)
-		return 6.5, nil
+		return gate.Exactly(6.5), nil
 	}
 	verdicts, err := gate.Judge([]gate.Gate{storage}, measured)
 	fmt.Println(verdicts[0].Failed, err != nil)

@@ -121,8 +121,11 @@ type Verdict struct {
 	percent bool // the value is a change
 }
 
-// An Interval is a value with its bounds; Lo and Hi are the value if there are none.
+// An Interval is a value with its bounds; see Exactly.
 type Interval struct{ Value, Lo, Hi float64 }
+
+// Exactly is a value without bounds.
+func Exactly(value float64) Interval { return Interval{value, value, value} }
 
 // An Error lists the gates that failed.
 type Error struct{ Failed []Verdict }
@@ -147,15 +150,7 @@ func (e *Error) Error() string {
 }
 
 // Judge holds gates against values and returns all verdicts, and an *Error if any failed.
-func Judge(gates []Gate, value func(g Gate) (float64, error)) (all []Verdict, err error) {
-	return JudgeIntervals(gates, func(g Gate) (Interval, error) {
-		x, err := value(g)
-		return Interval{x, x, x}, err
-	})
-}
-
-// JudgeIntervals is Judge for values with intervals.
-func JudgeIntervals(gates []Gate, value func(g Gate) (Interval, error)) (all []Verdict, err error) {
+func Judge(gates []Gate, value func(g Gate) (Interval, error)) (all []Verdict, err error) {
 	var failed []Verdict
 	for _, g := range gates {
 		x, err := value(g)

@@ -12,13 +12,13 @@ func TestChangeInPercent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = JudgeIntervals([]Gate{g}, func(Gate) (Interval, error) { return Interval{0.165, 0.16, 0.17}, nil })
+	_, err = Judge([]Gate{g}, func(Gate) (Interval, error) { return Interval{0.165, 0.16, 0.17}, nil })
 	if err == nil || err.Error() != "--fail-if 'p99_change > 10%': the value is 16.5% (16% to 17%)" {
 		t.Error(err)
 	}
 }
 
-func TestJudgeIntervals(t *testing.T) {
+func TestJudge(t *testing.T) {
 	g, err := Parse("p99_slowdown > 5")
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +29,7 @@ func TestJudgeIntervals(t *testing.T) {
 		bounds       bool
 	}{{Interval{5.1, 4.9, 5.3}, true, true, true}, {Interval{4.8, 4.7, 4.9}, false, false, true},
 		{Interval{4.9, 4.8, 5.1}, false, true, true}, {Interval{6, 6, 6}, true, false, false}} {
-		verdicts, err := JudgeIntervals([]Gate{g}, func(Gate) (Interval, error) { return c.x, nil })
+		verdicts, err := Judge([]Gate{g}, func(Gate) (Interval, error) { return c.x, nil })
 		v := verdicts[0]
 		if v.Failed != c.failed || v.Open != c.open || (v.Lo != nil) != c.bounds || (err != nil) != c.failed {
 			t.Errorf("%v: %+v, %v", c.x, v, err)
@@ -59,7 +59,7 @@ func TestParseAndJudge(t *testing.T) {
 		if got := g.Fails(want.value); got != want.fails {
 			t.Errorf("%s of %v: %v", text, want.value, got)
 		}
-		_, err = Judge([]Gate{g}, func(Gate) (float64, error) { return want.value, nil })
+		_, err = Judge([]Gate{g}, func(Gate) (Interval, error) { return Exactly(want.value), nil })
 		if failed := (*Error)(nil); errors.As(err, &failed) != want.fails {
 			t.Errorf("%s: %v", text, err)
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 
@@ -23,8 +22,8 @@ type content struct {
 	asked    map[string]map[string]string // parameters, by question
 }
 
-// Questions of the library, in the order they are asked, with parameters that are not the defaults: of estimates of
-// every flow, of comparisons, and of estimates from windows of time, which have no rows of every flow.
+// Questions, in the order they are asked after those of every report, with parameters that are not the defaults: of
+// estimates of every flow, of comparisons, and of estimates from windows of time, which have no rows of every flow.
 var (
 	questions = []question{
 		{"headline", nil}, {"percentiles_by_group", nil}, {"slowdown_vs_size_by_group", nil},
@@ -50,65 +49,6 @@ type question struct {
 	params map[string]string
 }
 
-// Questions of the report's own.
-var (
-	scenarioQuery = own("scenario", `SELECT name, base_id, seed, spec, flows, rejects,
-			(SELECT count(*) FROM flows AS f WHERE f.scenario = $scenario AND synthetic_start) AS synthetic_flows,
-			(SELECT count(*) FROM dependencies AS d WHERE d.scenario = $scenario) AS dependencies
-		FROM scenarios WHERE scenario = $scenario`)
-	warningsQuery = own("warnings", `SELECT kind, warning FROM warnings
-		WHERE scenario = $scenario AND variant = $variant ORDER BY kind, warning`)
-	shortQuery = own("short", `SELECT size_bin, string_agg(i.warning, ', ' ORDER BY i.quantile) AS warning
-		FROM intervals AS i JOIN size_bins AS b USING (size_bin)
-		WHERE i.scenario = $scenario AND i.variant = $variant AND i.service IS NULL AND i.vnet IS NULL AND i.warning <> ''
-		GROUP BY size_bin ORDER BY (size_bin = 'all') DESC, any_value(b.bin)`)
-	sweepQuery = own("sweep", `SELECT sweep, count(*) AS runs FROM sweep_runs
-		WHERE variant = $variant AND sweep IN (SELECT sweep FROM sweep_runs WHERE scenario = $scenario AND variant = $variant)
-		GROUP BY sweep ORDER BY runs DESC, sweep LIMIT 1`)
-	truthQuery = own("truth", `SELECT truth, error, error_lo, error_hi FROM validations
-		WHERE scenario = $scenario AND variant = $variant AND size_bin = 'all' AND quantile = 0.99 ORDER BY truth LIMIT 1`)
-	// Flows whose slowdown is over another ideal FCT than in the base.
-	idealQuery = own("ideal", `SELECT count(*) FILTER (s.start_ns = b.start_ns) AS pairs,
-			if(pairs > 0, count(*) FILTER (s.ideal_ns <> b.ideal_ns), 0) AS flows
-		FROM slowdowns AS s JOIN slowdowns AS b USING (flow_id, size_bytes)
-		WHERE s.scenario = $scenario AND s.variant = $variant AND b.scenario = $base_scenario AND b.variant = $base_variant`)
-	// The columns of question headline that an estimate from windows has, and the sample.
-	sampledQuery = own("headline", `WITH whole AS (
-			SELECT count(*) AS flows, CAST(sum(size_bytes) AS BIGINT) AS bytes, max(start_ns) - min(start_ns) AS span_ns,
-				count(DISTINCT service) AS services, count(DISTINCT vnet) AS vnets
-			FROM flows WHERE scenario = $scenario
-		), drawn AS (
-			SELECT count(*) AS windows, CAST(sum(flows) AS BIGINT) AS sampled_flows, max(round) AS rounds,
-				CAST(median(to_ns - from_ns) AS BIGINT) AS window_ns, max(warmup_ns) AS warmup_ns
-			FROM windows WHERE scenario = $scenario AND variant = $variant
-		), percentiles AS (
-			SELECT
-				max(estimate) FILTER (quantile = 0.5) AS p50_slowdown, max(lo) FILTER (quantile = 0.5) AS p50_lo,
-				max(hi) FILTER (quantile = 0.5) AS p50_hi,
-				max(estimate) FILTER (quantile = 0.99) AS p99_slowdown, max(lo) FILTER (quantile = 0.99) AS p99_lo,
-				max(hi) FILTER (quantile = 0.99) AS p99_hi,
-				max(estimate) FILTER (quantile = 0.999) AS p999_slowdown, max(lo) FILTER (quantile = 0.999) AS p999_lo,
-				max(hi) FILTER (quantile = 0.999) AS p999_hi
-			FROM intervals
-			WHERE scenario = $scenario AND variant = $variant AND service IS NULL AND vnet IS NULL AND size_bin = 'all'
-		)
-		SELECT * FROM whole, drawn, percentiles`)
-)
-
-var parameterName = regexp.MustCompile(`\$(\w+)`)
-
-// own is a question of the report's own. Its parameters are texts.
-func own(name, sql string) queries.Query {
-	q := queries.Query{Name: name, SQL: sql}
-	for _, found := range parameterName.FindAllStringSubmatch(sql, -1) {
-		p := queries.Param{Name: found[1], Type: "text"}
-		if !slices.ContainsFunc(q.Params, func(o queries.Param) bool { return o.Name == p.Name }) {
-			q.Params = append(q.Params, p)
-		}
-	}
-	return q
-}
-
 // parameters name the estimates to a question.
 func parameters(of Estimate, base *Estimate) map[string]string {
 	params := map[string]string{"scenario": of.Scenario, "variant": of.Variant}
@@ -119,25 +59,25 @@ func parameters(of Estimate, base *Estimate) map[string]string {
 }
 
 func (c *content) collect(ctx context.Context) error {
-	first, library := []queries.Query{scenarioQuery, warningsQuery, shortQuery, sweepQuery, truthQuery}, questions
+	first, others := []string{"scenario", "warnings", "short", "sweep", "truth"}, questions
 	if c.estimate.Windows {
-		first, library = []queries.Query{scenarioQuery, warningsQuery, shortQuery, sampledQuery}, sampledQuestions
+		first, others = []string{"scenario", "warnings", "short", "sampled_headline"}, sampledQuestions
 	}
 	if c.base != nil {
-		first, library = append(first, idealQuery), slices.Concat(library, baseQuestions)
+		first, others = append(first, "ideal"), slices.Concat(others, baseQuestions)
 	}
-	for _, q := range first {
-		if err := c.ask(ctx, q, nil); err != nil {
+	for _, name := range first {
+		if err := c.put(ctx, name, nil); err != nil {
 			return err
 		}
 	}
 	if c.estimate.Variant == "exact" {
-		library = slices.Concat(library, exactQuestions)
+		others = slices.Concat(others, exactQuestions)
 		if c.answers["scenario"].Int(0, "dependencies") > 0 {
-			library = append(library, jobQuestions...)
+			others = append(others, jobQuestions...)
 		}
 	}
-	for _, q := range library {
+	for _, q := range others {
 		if err := c.put(ctx, q.name, q.params); err != nil {
 			return err
 		}
@@ -152,6 +92,7 @@ func (c *content) collect(ctx context.Context) error {
 			c.estimate.Scenario, c.estimate.Variant, c.base.Scenario, c.base.Variant)
 	}
 	if c.estimate.Windows {
+		c.answers["headline"] = c.answers["sampled_headline"]
 		all := c.answers["sampled_percentiles"] // for the filter, and for sentences
 		c.answers["percentiles_by_group"] = all.where(func(i int) bool { return all.Text(i, "size_bin") == "all" })
 		return nil
@@ -188,16 +129,9 @@ func (c *content) curves(ctx context.Context) error {
 	}
 }
 
-func (c *content) put(ctx context.Context, name string, params map[string]string) error {
-	q, err := queries.Get(name)
-	if err != nil {
-		return err
-	}
-	return c.ask(ctx, q, params)
-}
-
-// ask asks a question about the estimate and, if it has rows for bases, about the base.
-func (c *content) ask(ctx context.Context, q queries.Query, more map[string]string) error {
+// put asks a question about the estimate and, if it has rows for bases, about the base.
+func (c *content) put(ctx context.Context, name string, more map[string]string) error {
+	q := queries.Known(name)
 	params := parameters(c.estimate, c.base)
 	maps.Copy(params, more)
 	maps.DeleteFunc(params, func(name, _ string) bool {
@@ -212,8 +146,8 @@ func (c *content) ask(ctx context.Context, q queries.Query, more map[string]stri
 			return a.Text(i, "base_scenario") == c.base.Scenario && a.Text(i, "base_variant") == c.base.Variant
 		})
 	}
-	c.answers[q.Name] = a.without("scenario", "variant", "base_scenario", "base_variant")
-	c.asked[q.Name] = params
+	c.answers[name] = a.without("scenario", "variant", "base_scenario", "base_variant")
+	c.asked[name] = params
 	return nil
 }
 

@@ -92,11 +92,6 @@ func Choose(files []queries.File, scenario, name, variant, prefer string) (Estim
 	return Estimate{scenario, chosen, name, windows[chosen]}, nil
 }
 
-var comparisonQuery = own("comparison", `SELECT count(*) FILTER (service <> 'all') > 0 OR count(*) > 0 AND
-		(SELECT count(DISTINCT service) FROM intervals WHERE scenario = $scenario AND variant = $variant) < 2 AS compared
-	FROM comparisons WHERE scenario = $scenario AND variant = $variant
-		AND base_scenario = $base_scenario AND base_variant = $base_variant`)
-
 // Compared reports whether the lake holds the comparison with the base that a report needs: by service, where there are
 // several. Estimates that cannot be compared are an error.
 func Compared(ctx context.Context, lake string, o Options) (_ bool, err error) {
@@ -112,6 +107,6 @@ func Compared(ctx context.Context, lake string, o Options) (_ bool, err error) {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	a, err := ask(ctx, db, comparisonQuery, parameters(o.Estimate, o.Base))
+	a, err := ask(ctx, db, queries.Known("compared"), parameters(o.Estimate, o.Base))
 	return err == nil && a.Is(0, "compared"), err
 }

@@ -175,7 +175,7 @@ func (r *Comparison) Judge(gates []gate.Gate) (err error) {
 			case g.Change:
 				return gate.Interval{Value: c.Change, Lo: c.Lo, Hi: c.Hi}, true
 			default:
-				return gate.Interval{Value: c.Other, Lo: c.Other, Hi: c.Other}, true
+				return gate.Exactly(c.Other), true
 			}
 		}
 		return x, false

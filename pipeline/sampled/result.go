@@ -157,7 +157,7 @@ func (r *Result) Judge(gates []gate.Gate) (err error) {
 
 // judge holds gates against values that are found by group and size bin.
 func judge(gates []gate.Gate, find func(g gate.Gate, group, bin string) (gate.Interval, bool)) ([]gate.Verdict, error) {
-	return gate.JudgeIntervals(gates, func(g gate.Gate) (x gate.Interval, err error) {
+	return gate.Judge(gates, func(g gate.Gate) (x gate.Interval, err error) {
 		service, byService := g.Filter["service"]
 		vnet, byVNet := g.Filter["vnet"]
 		bin, bySize := g.Filter["size_bin"]

@@ -27,16 +27,13 @@ func Example() {
 	defer e.Close()
 	check(e.Estimate(ctx))
 
-	r, err := summary.ReadResult(ctx, e)
+	g, err := gate.Parse("p99_slowdown > 1000")
+	check(err)
+	r, err := summary.Read(ctx, e, summary.Options{Gates: []gate.Gate{g}})
 	check(err)
 	all := r.Percentiles[len(r.Percentiles)-1]
 	fmt.Println(r.Name, r.Variant, all.SizeBin, all.Flows == r.Flows, 1 <= all.P50 && all.P50 <= all.P99)
-
-	g, err := gate.Parse("p99_slowdown > 1000")
-	check(err)
-	verdicts, err := summary.Judge(ctx, e, []gate.Gate{g})
-	check(err)
-	fmt.Println(verdicts[0].Gate, verdicts[0].Failed)
+	fmt.Println(r.Gates[0].Gate, r.Gates[0].Failed)
 	// Output:
 	// short, workload.duration=10ms flow-1 all true true
 	// p99_slowdown > 1000 false

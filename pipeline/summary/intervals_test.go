@@ -27,9 +27,9 @@ func flow(passes int) pipeline.Variant {
 // write writes what an estimate found for people.
 func write(t *testing.T, w io.Writer, e *pipeline.Estimation) {
 	t.Helper()
-	a, err := Answer(t.Context(), e)
+	r, err := Read(t.Context(), e, Options{Text: true})
 	if err == nil {
-		err = a.Write(w, "text")
+		err = r.Text().Write(w, "text")
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func TestOverloadIsNamed(t *testing.T) {
 		!strings.Contains(summary.String(), "(the largest of "+strings.Trim(overloaded, "[]")+"; parsimon query --lake ") {
 		t.Errorf("the summary has %d lines about %s overloaded links:\n%s", got, overloaded, summary.String())
 	}
-	result, err := ReadResult(t.Context(), run)
+	result, err := Read(t.Context(), run, Options{Services: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func TestJobs(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := estimates.Of(t, dir, s, pipeline.Variant{Auto: true}, pipeline.Settings{Settings: engine.Settings{Workers: workers}})
-		r, err := summary.ReadResult(t.Context(), e)
+		r, err := summary.Read(t.Context(), e, summary.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,12 +82,12 @@ FROM flows AS f LEFT JOIN job_flows AS j USING (flow_id) WHERE f.service <> 'web
 	if got != want {
 		t.Errorf("flows by kind: %s, want %s", got, want)
 	}
-	a, err := summary.Answer(t.Context(), e)
+	r, err := summary.Read(t.Context(), e, summary.Options{Text: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var said strings.Builder
-	if err := a.Write(&said, "text"); err != nil || !strings.Contains(said.String(), "\nJobs (") {
+	if err := r.Text().Write(&said, "text"); err != nil || !strings.Contains(said.String(), "\nJobs (") {
 		t.Errorf("%v: %s", err, said.String())
 	}
 	_, alone := run(t.TempDir(), 2, scenario.Setting{Key: "workload.only", Value: "[a]"}, scenario.Setting{Key: "workload.max_load", Value: "0.1%"})

@@ -1,20 +1,17 @@
-// Package summary says what an estimate found: Write for people, a Result for scripts, verdicts of conditions
-// (Judge), and what the estimate cost. It reads a complete estimate and the lake's queries, and writes no table.
+// Package summary says what an estimate found: Read reads a Result, for scripts and, by its Text, for people, with the
+// verdicts of conditions and what the estimate cost. It writes no table.
 //
-//	estimate ─┬─ question slowdown_by_size, tables intervals, warnings ─► Result ─► JSON
-//	          ├─ the same, questions hottest_links …, exact (if there is one) ─► Write: text
-//	          ├─ quantile of the flows that a gate selects ─► Judge
-//	          └─ records of the stages ─► cost: time, memory, link cases found in the cache
+//	questions slowdown_by_size …, tables intervals, warnings ─┐
+//	quantile of the flows that a gate selects ────────────────┼─► Result ─┬─► JSON
+//	records of the stages: time, memory, link cases ──────────┘           └─► Text, with questions hottest_links …
 package summary
 
 import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -27,17 +24,45 @@ import (
 	"parsimon/queries/format"
 	"parsimon/schema/units"
 	"parsimon/stages"
+	"parsimon/stages/topology"
 )
 
-// Answer is what an estimate found: its slowdowns and FCTs by size bin, how far to trust them, the most loaded links,
-// what each stage cost, and what to run next.
-func Answer(ctx context.Context, e *pipeline.Estimation) (_ *text.Answer, err error) {
-	g, err := e.Generated()
-	if err != nil {
-		return nil, err
+// forPeople is what only Text says.
+type forPeople struct {
+	intervals         []any // of all flows, and their two parts: texts, nil if a part is not known
+	hottest, mostLoad *format.Answer
+	tail              []tailLink
+	unreachable       int64
+	firstUnreachable  *topology.UnreachableError
+}
+
+// A tailLink is a link that delays the slowest flows.
+type tailLink struct {
+	Link  string   `json:"link"`
+	ID    int32    `json:"link_id"`
+	Tier  string   `json:"tier"`
+	Share *float64 `json:"link_share"` // of their delay; nil: no flow is delayed
+}
+
+func (p *forPeople) read(ctx context.Context, db *queries.DB, r *Result) error {
+	var wrong [5]error // the first counts
+	p.unreachable, p.firstUnreachable, wrong[0] = r.of.Unreachable()
+	p.intervals, wrong[1] = intervals(ctx, db, r.of)
+	p.hottest, wrong[2] = ask(ctx, db, r.of, "hottest_links", map[string]string{"n": "5"})
+	p99 := 1.0
+	if n := len(r.Percentiles); n > 0 {
+		p99 = r.Percentiles[n-1].P99 // of all flows
 	}
-	a := &text.Answer{}
-	a.Linef("scenario %s (%s), variant %s", e.ID(), e.Spec.Name, e.Variant())
+	p.tail, wrong[3] = answers[tailLink](ctx, db, r.of, "p99_links", map[string]string{"limit": fmt.Sprint(p99)})
+	p.mostLoad, wrong[4] = ask(ctx, db, r.of, "load_top10", nil)
+	return cmp.Or(wrong[:]...)
+}
+
+// Text is what an estimate found: its slowdowns and FCTs by size bin, how far to trust them, the most loaded links,
+// what each stage cost, and what to run next.
+func (r *Result) Text() *text.Answer {
+	a, e, g := &text.Answer{}, r.of, &r.generated
+	a.Linef("scenario %s (%s), variant %s", r.ScenarioID, r.Name, r.Variant)
 	over := ""
 	if !g.Closed() { // else their starts come of the simulation: the times of the jobs say how long they take
 		over = " over " + time.Duration(g.LastStartNS-g.FirstStartNS).Round(time.Microsecond).String()
@@ -45,55 +70,45 @@ func Answer(ctx context.Context, e *pipeline.Estimation) (_ *text.Answer, err er
 	if g.ComputeSteps > 0 {
 		over += fmt.Sprintf(" and %d steps of computation or without bytes", g.ComputeSteps)
 	}
-	a.Linef("%d flows%s; lake %s", g.Flows-g.ComputeSteps, over, e.Lake.Path())
-	if err := summarizeWorkload(a, e, g); err != nil {
-		return nil, err
-	}
-	db, err := e.OpenQueries(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	if err := addJobs(ctx, a, e, db); err != nil {
-		return nil, err
-	}
+	a.Linef("%d flows%s; lake %s", g.Flows-g.ComputeSteps, over, r.Lake)
+	r.addWorkload(a)
+	r.addJobs(a)
 	a.Linef("\nSlowdown (FCT / ideal FCT) by flow size")
-	all, err := addQuery(ctx, a, e, db, "slowdown_by_size", nil)
-	if err != nil {
-		return nil, err
+	table := a.Table("size_bin", "flows", "p50_slowdown", "p90_slowdown", "p99_slowdown", "p999_slowdown", "max_slowdown",
+		"p50_fct_ms", "p99_fct_ms")
+	for _, p := range r.Percentiles {
+		table.Add(p.SizeBin, p.Flows, p.P50, p.P90, p.P99, p.P999, p.Max, *p.P50FCT, *p.P99FCT)
 	}
-	if err := addIntervals(ctx, a, e, db); err != nil {
-		return nil, err
-	}
-	lines, err := warnings(ctx, e, db)
-	if err != nil {
-		return nil, err
-	}
-	for _, line := range lines {
+	r.addIntervals(a)
+	for _, line := range r.Warnings {
 		a.Linef("warning: %s", line)
 	}
 	a.Linef("\nMost loaded links")
-	if _, err := addQuery(ctx, a, e, db, "hottest_links", map[string]string{"n": "5"}); err != nil {
-		return nil, err
-	}
-	if err := addTailLink(ctx, a, e, db, all["p99_slowdown"]); err != nil {
-		return nil, err
+	addRows(a, r.hottest)
+	if len(r.tail) > 0 && r.tail[0].Share != nil {
+		link, also := r.tail[0], ""
+		if e.Variant().Estimator == stages.WholeNetwork && strings.HasPrefix(link.Tier, "host-") {
+			also = ", where senders also wait for windows, losses and timeouts"
+		}
+		a.Linef("the slowest 1%% of the flows lose most time at %s (link %d): %.0f%% of their delay%s; parsimon query p99_links "+
+			"lists others", link.Link, link.ID, 100**link.Share, also)
 	}
 	a.Linef("\nLoad of the network")
-	if _, err := addQuery(ctx, a, e, db, "load_top10", nil); err != nil {
-		return nil, err
-	}
+	addRows(a, r.mostLoad)
 	if g.ExpectedMaxLoad > 0 {
-		a.Linef("expected load of the most loaded link, from the matrices: %.4f (%s, link %d)", g.ExpectedMaxLoad, e.Network.LinkName(g.ExpectedMaxLink), g.ExpectedMaxLink)
+		a.Linef("expected load of the most loaded link, from the matrices: %.4f (%s, link %d)", g.ExpectedMaxLoad,
+			e.Network.LinkName(g.ExpectedMaxLink), g.ExpectedMaxLink)
 	}
 	AddCost(a, e)
 	shell := pipeline.ShellName(e.Lake, e.ID())
-	a.Linef("\nNext:\n  parsimon query --list\n  parsimon query slowdown_by_service --lake %s --param scenario=%s\n  parsimon report %s --lake %s", e.Lake.Path(), shell, shell, e.Lake.Path())
-	return a, nil
+	a.Linef("\nNext:\n  parsimon query --list\n  parsimon query slowdown_by_service --lake %s --param scenario=%s\n"+
+		"  parsimon report %s --lake %s", r.Lake, shell, shell, r.Lake)
+	return a
 }
 
-// summarizeWorkload writes remarks about the flows: rejects, synthetic starts, flows without a path.
-func summarizeWorkload(a *text.Answer, e *pipeline.Estimation, g pipeline.Generated) error {
+// addWorkload adds remarks about the flows: rejects, synthetic starts, flows without a path.
+func (r *Result) addWorkload(a *text.Answer) {
+	g := &r.generated
 	if g.SyntheticStarts > 0 {
 		a.Linef("%.1f%% of the flows have synthetic starts, drawn within what the times of the trace leave open (a ms, a second), or those of sampled packets: at finer times the estimate is of a workload LIKE the trace",
 			100*float64(g.SyntheticStarts)/float64(g.Flows))
@@ -107,32 +122,39 @@ func summarizeWorkload(a *text.Answer, e *pipeline.Estimation, g pipeline.Genera
 			a.Linef("  %d × %s (first: %s)", why.Rows, why.Reason, why.Example)
 		}
 	}
-	n, first, err := e.Unreachable()
-	if err == nil && n > 0 {
-		a.Linef("%d flows have no path and no estimate, e.g. from %s to %s", n, e.Network.Name(first.Src),
-			e.Network.Name(first.Dst))
+	if first := r.firstUnreachable; r.unreachable > 0 {
+		a.Linef("%d flows have no path and no estimate, e.g. from %s to %s", r.unreachable, r.of.Network.Name(first.Src),
+			r.of.Network.Name(first.Dst))
 	}
-	return err
+}
+
+// addJobs adds the times of the jobs.
+func (r *Result) addJobs(a *text.Answer) {
+	if len(r.Jobs) == 0 {
+		return
+	}
+	a.Linef("\nJobs (parsimon query job_links: the links that cost them time; job_critical_path: on what; job_hosts: where)")
+	t := a.Table("job", "iterations", "first_iteration", "shortest", "longest", "completion")
+	for _, j := range r.Jobs {
+		say := func(ns int64) string { return time.Duration(ns).Round(time.Microsecond).String() }
+		t.Add(j.Name, int64(len(j.Iterations)), say(j.Iterations[0]), say(slices.Min(j.Iterations)),
+			say(slices.Max(j.Iterations)), say(j.CompletionNS))
+	}
 }
 
 // ask asks a question about the estimate.
-func ask(ctx context.Context, e *pipeline.Estimation, db *queries.DB, name string, more map[string]string) (
-	*format.Answer, error,
-) {
-	q, err := queries.Get(name)
-	if err != nil {
-		return nil, err
-	}
+func ask(ctx context.Context, db *queries.DB, e *pipeline.Estimation, name string, more map[string]string) (
+	*format.Answer, error) {
 	params := map[string]string{"scenario": string(e.ID()), "variant": e.Variant().String()}
 	maps.Copy(params, more)
-	return db.Run(ctx, q, params)
+	return db.Run(ctx, queries.Known(name), params)
 }
 
 // answers reads the answer of a question. Its columns are the JSON names of the fields of T, the slowdowns without
 // _slowdown.
-func answers[T any](ctx context.Context, e *pipeline.Estimation, db *queries.DB, name string,
+func answers[T any](ctx context.Context, db *queries.DB, e *pipeline.Estimation, name string,
 	more map[string]string) (all []T, err error) {
-	found, err := ask(ctx, e, db, name, more)
+	found, err := ask(ctx, db, e, name, more)
 	if err != nil {
 		return nil, err
 	}
@@ -150,73 +172,38 @@ func answers[T any](ctx context.Context, e *pipeline.Estimation, db *queries.DB,
 	return all, err
 }
 
-// addQuery adds the answer of one question about the estimate. It returns the last row, by column.
-func addQuery(ctx context.Context, a *text.Answer, e *pipeline.Estimation, db *queries.DB, name string,
-	more map[string]string) (last map[string]any, err error) {
-	found, err := ask(ctx, e, db, name, more)
-	if err != nil {
+// addRows adds the answer of a question about one estimate.
+func addRows(a *text.Answer, found *format.Answer) {
+	table := a.Table(found.Columns[2:]...) // after scenario and variant
+	for _, row := range found.Rows {
+		table.Add(row[2:]...)
+	}
+}
+
+// intervals are texts of the intervals of all flows, then of their two parts if the method's is known; nil if there are
+// none: of an estimate that is deleted again.
+func intervals(ctx context.Context, db *queries.DB, e *pipeline.Estimation) ([]any, error) {
+	found, err := ask(ctx, db, e, "interval_lines", nil)
+	if err != nil || found.Rows[0][0] == nil {
 		return nil, err
 	}
-	// Intervals and warnings have lines of their own.
-	other := regexp.MustCompile(`^(scenario|variant|warning|p\d+_(lo|hi))$`)
-	table := a.Table(slices.DeleteFunc(slices.Clone(found.Columns), other.MatchString)...)
-	last = map[string]any{}
-	for _, row := range found.Rows {
-		var shown []any
-		for i, name := range found.Columns {
-			last[name] = row[i]
-			if !other.MatchString(name) {
-				shown = append(shown, row[i])
-			}
-		}
-		table.Add(shown...)
-	}
-	return last, nil
+	return found.Rows[0], nil
 }
 
-// addTailLink names the link that delays the slowest flows most, those with slowdowns above p99.
-func addTailLink(ctx context.Context, a *text.Answer, e *pipeline.Estimation, db *queries.DB, p99 any) error {
-	links, err := answers[struct {
-		Link  string   `json:"link"`
-		ID    int32    `json:"link_id"`
-		Tier  string   `json:"tier"`
-		Share *float64 `json:"link_share"` // nil: no flow is delayed
-	}](ctx, e, db, "p99_links", map[string]string{"limit": fmt.Sprint(cmp.Or(p99, 1))})
-	if len(links) > 0 && links[0].Share != nil {
-		also := ""
-		if e.Variant().Estimator == stages.WholeNetwork && strings.HasPrefix(links[0].Tier, "host-") {
-			also = ", where senders also wait for windows, losses and timeouts"
-		}
-		a.Linef("the slowest 1%% of the flows lose most time at %s (link %d): %.0f%% of their delay%s; parsimon query p99_links "+
-			"lists others", links[0].Link, links[0].ID, 100**links[0].Share, also)
-	}
-	return err
-}
-
-// addIntervals adds the intervals of all flows, then their two parts if the method's is known.
-func addIntervals(ctx context.Context, a *text.Answer, e *pipeline.Estimation, db *queries.DB) error {
-	found, err := db.Ask(ctx, "intervals", `
-		SELECT string_agg(name || printf(' %.3f to %.3f', lo, hi), ', ' ORDER BY quantile),
-			string_agg(name || printf(' %.3f to %.3f', workload_lo, workload_hi), ', ' ORDER BY quantile),
-			string_agg(name || printf(' ±%.1f%%', 100 * method_error), ', ' ORDER BY quantile)
-		FROM (SELECT *, 'p' || replace(CAST(CAST(100 * quantile AS DECIMAL(4, 1)) AS VARCHAR), '.0', '') AS name
-			FROM intervals_all WHERE `+selected(e)+` AND service IS NULL AND vnet IS NULL AND size_bin = 'all')`)
-	if err != nil || found.Rows[0][0] == nil { // of an estimate that is deleted again
-		return err
-	}
-	switch row := found.Rows[0]; {
+func (r *Result) addIntervals(a *text.Answer) {
+	switch row := r.intervals; {
+	case row == nil:
 	case row[2] != nil:
 		a.Linef("95%% intervals of all flows: %s", row[0])
 		a.Linef("  of these, other flows of the same kind: %s", row[1])
 		a.Linef("  of these, the method's own error: %s", row[2])
 	default:
 		part := "not the method's own error"
-		if e.Variant().Estimator == stages.WholeNetwork {
+		if r.of.Variant().Estimator == stages.WholeNetwork {
 			part = "every packet was simulated"
 		}
 		a.Linef("95%% intervals of all flows: %s (what other flows of the same kind might give; %s)", row[0], part)
 	}
-	return nil
 }
 
 // selected selects the rows of an estimate in SQL.

@@ -50,7 +50,8 @@ type CompareOptions struct {
 	// MemoryBytes is the memory limit of the comparison; 0: pipeline.DefaultMemory.
 	MemoryBytes int64
 
-	changed []scenario.CableChange // of a what-if
+	ofChange bool                   // Other is a what-if's
+	changed  []scenario.CableChange // its cables
 }
 
 // ComparisonGroups lists what flows can be grouped by.
@@ -214,13 +215,34 @@ func Compare(ctx context.Context, l *lake.Lake, base, other Side, o CompareOptio
 	if err := c.compare(ctx, session, cmp.Or(o.MemoryBytes, pipeline.DefaultMemory), o.Links); err != nil {
 		return nil, fmt.Errorf("comparing %s with %s: %w", other.Scenario, base.Scenario, err)
 	}
-	before, err := summary.Jobs(ctx, c.joined.base.Estimation)
-	after, failed := summary.Jobs(ctx, c.joined.other.Estimation)
-	if err = errors.Join(err, failed); err != nil {
+	if err := c.ask(ctx, o.ofChange); err != nil {
 		return nil, err
 	}
-	c.Jobs = compareJobs(before, after)
 	return c, c.write(session)
+}
+
+// ask asks for the times of jobs, if flows wait for others, and for the warnings about a change.
+func (c *Comparison) ask(ctx context.Context, ofChange bool) (err error) {
+	if !c.joined.byRow && !ofChange {
+		return nil
+	}
+	base, other := c.joined.base.Estimation, c.joined.other.Estimation
+	db, err := other.OpenQueries(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	var wrong [4]error // the first counts
+	before, wrong0 := summary.Jobs(ctx, db, base)
+	after, wrong1 := summary.Jobs(ctx, db, other)
+	c.Jobs, wrong[0], wrong[1] = compareJobs(before, after), wrong0, wrong1
+	if ofChange {
+		var warnings []string
+		c.Warnings, wrong[2] = summary.SharedHosts(ctx, db, other, base.ID())
+		warnings, wrong[3] = summary.Warnings(ctx, db, other)
+		c.Warnings = append(c.Warnings, warnings...)
+	}
+	return cmp.Or(wrong[:]...)
 }
 
 // compare fills in rows and links. It holds 160 bytes for each flow that is in both, or for all if none is: values,
@@ -409,14 +431,22 @@ func binOrder(name string) int {
 	return slices.IndexFunc(sizebin.Bins(), func(b sizebin.Bin) bool { return b.Name == name })
 }
 
-// Value is the value of a gate: a quantile of the slowdowns, or of the FCTs in ms, of the compared flows
-// that it selects, in the other scenario, or its change.
-func (c *Comparison) Value(ctx context.Context, g gate.Gate) (float64, error) {
+// Judge holds gates against the compared flows that they select, and keeps the verdicts: against a quantile of the
+// slowdowns, or of the FCTs in ms, in the other scenario, or its change. The error is a *gate.Error if any failed.
+func (c *Comparison) Judge(ctx context.Context, gates []gate.Gate) error {
+	if len(gates) == 0 {
+		return nil
+	}
 	db, err := duckdb.Open(ctx, duckdb.Options{MemoryBytes: pipeline.DefaultMemory})
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer func() { _ = db.Close() }() // nothing was written
+	c.Gates, err = gate.Judge(gates, func(g gate.Gate) (gate.Interval, error) { return c.value(ctx, db, g) })
+	return err
+}
+
+func (c *Comparison) value(ctx context.Context, db *sql.DB, g gate.Gate) (x gate.Interval, err error) {
 	base, other := "base", "other"
 	if g.FCT {
 		base, other = "base_fct_ms", "other_fct_ms"
@@ -431,9 +461,9 @@ func (c *Comparison) Value(ctx context.Context, g gate.Gate) (float64, error) {
 		base, g.Quantile, other, g.Quantile, c.joined.sql(), where)).Scan(&before, &after)
 	switch {
 	case err != nil:
-		return 0, duckdb.FirstLine(err)
+		return x, duckdb.FirstLine(err)
 	case !before.Valid || !after.Valid:
-		return 0, g.None(func(column string) (all []string, err error) {
+		return x, g.None(func(column string) (all []string, err error) {
 			err = duckdb.Each(ctx, db, "SELECT DISTINCT "+column+" FROM ("+c.joined.sql()+")", func(rows *sql.Rows) error {
 				all = append(all, "")
 				return rows.Scan(&all[len(all)-1])
@@ -441,9 +471,9 @@ func (c *Comparison) Value(ctx context.Context, g gate.Gate) (float64, error) {
 			return all, err
 		})
 	case g.Change:
-		return after.Float64/before.Float64 - 1, nil
+		return gate.Exactly(after.Float64/before.Float64 - 1), nil
 	}
-	return after.Float64, nil
+	return gate.Exactly(after.Float64), nil
 }
 
 func (c *Comparison) write(session *lake.Session) error {

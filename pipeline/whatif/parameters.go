@@ -250,19 +250,18 @@ func (p *Parameters) run(ctx context.Context, i int, plan ParameterPlan, o Setti
 	if err := e.MakeAnswer(); err != nil {
 		return false, err
 	}
+	var gates []gate.Gate
 	if plan.Until != nil {
-		verdicts, err := summary.Judge(ctx, e, []gate.Gate{*plan.Until})
-		if verdicts == nil {
-			return false, err
-		}
-		run.Until, until = &verdicts[0], verdicts[0].Failed
+		gates = append(gates, *plan.Until)
 	}
-	r, err := summary.ReadResult(ctx, e)
-	if err == nil && len(r.Percentiles) == 0 {
-		err = errors.New("no flow has a path")
-	}
-	if err != nil {
+	r, err := summary.Read(ctx, e, summary.Options{Gates: gates})
+	switch {
+	case r == nil:
 		return false, err
+	case len(r.Percentiles) == 0:
+		return false, errors.New("no flow has a path")
+	case gates != nil:
+		run.Until, until = &r.Gates[0], r.Gates[0].Failed
 	}
 	run.ScenarioID, run.Variant, run.Jobs = r.ScenarioID, r.Variant, r.Jobs
 	run.PercentilesResult = r.Percentiles[len(r.Percentiles)-1] // of all flows

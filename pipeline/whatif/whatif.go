@@ -42,7 +42,7 @@ func whatIf(ctx context.Context, base string, c scenario.Changes, o Settings, ho
 	if err != nil {
 		return nil, err
 	}
-	how.changed = cables
+	how.ofChange, how.changed = true, cables
 	before, err := pipeline.Resume(ctx, o.Lake, base, o.Variant, o.Settings)
 	if err != nil {
 		return nil, err
@@ -82,12 +82,7 @@ func whatIf(ctx context.Context, base string, c scenario.Changes, o Settings, ho
 	if err != nil {
 		return nil, err
 	}
-	shared, err := summary.SharedHosts(ctx, changed, before.ID())
-	if err == nil {
-		compared.Warnings, err = summary.Warnings(ctx, changed)
-	}
-	compared.Warnings = append(shared, compared.Warnings...)
-	return &Answer{compared, changed}, err
+	return &Answer{compared, changed}, nil
 }
 
 // finish makes an estimate, and an answer of it if it is to be one, and closes it.

@@ -132,7 +132,7 @@ func locally(t *testing.T, file string, args ...string) (run *pipeline.Estimatio
 	if err := run.Estimate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := summary.Answer(t.Context(), run); err != nil {
+	if _, err := summary.Read(t.Context(), run, summary.Options{Text: true}); err != nil {
 		t.Fatal(err)
 	}
 	if want = digests(t, lake); len(want) < 10 {

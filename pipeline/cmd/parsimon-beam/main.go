@@ -147,11 +147,11 @@ func (f *flags) run(ctx context.Context, args []string, out io.Writer) error {
 	if err := errors.Join(run.Collect(), run.MakeAnswer(), catalog.Write(run.Lake)); err != nil {
 		return err
 	}
-	a, err := summary.Answer(ctx, run)
+	r, err := summary.Read(ctx, run, summary.Options{Text: true})
 	if err != nil {
 		return err
 	}
-	return a.Write(out, "text")
+	return r.Text().Write(out, "text")
 }
 
 // complete submits the job unless all of it is done.

@@ -104,27 +104,24 @@ var runCommand = command{
 
 // answer writes the results of an estimate and checks them against the gates.
 func answer(ctx context.Context, e *env, run *pipeline.Estimation, exact bool) error {
-	verdicts, failed := summary.Judge(ctx, run, e.gates)
-	if failed != nil && verdicts == nil {
+	isText := e.form != "json"
+	result, failed := summary.Read(ctx, run, summary.Options{Gates: e.gates, Text: isText,
+		Services: !isText || e.metrics.file != ""})
+	if result == nil {
 		return failed
 	}
-	result, people, err := &summary.Result{}, &text.Answer{}, error(nil)
-	if e.form == "json" || e.metrics.file != "" {
-		if result, err = summary.ReadResult(ctx, run); err != nil {
-			return err
-		}
-		result.Gates = verdicts
+	if e.metrics.file != "" {
 		if err := e.metrics.estimate(run, result); err != nil {
 			return err
 		}
 	}
-	if e.form != "json" {
-		if people, err = summary.Answer(ctx, run); err != nil {
-			return err
-		}
+	people := &text.Answer{}
+	if isText {
+		people = result.Text()
 	}
 	if exact {
 		people.Linef("")
+		var err error
 		if result.Validation, err = validate(ctx, run, "", people); err != nil {
 			return err
 		}

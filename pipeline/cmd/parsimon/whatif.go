@@ -43,8 +43,8 @@ func (c *compareFlags) declare(e *env, f *pflag.FlagSet) {
 }
 
 // write writes a comparison and holds it against the gates.
-func (c *compareFlags) write(ctx context.Context, e *env, found *whatif.Comparison, people *text.Answer) (err error) {
-	found.Gates, err = gate.Judge(e.gates, func(g gate.Gate) (float64, error) { return found.Value(ctx, g) })
+func (c *compareFlags) write(ctx context.Context, e *env, found *whatif.Comparison, people *text.Answer) error {
+	err := found.Judge(ctx, e.gates)
 	e.metrics.comparison(found)
 	return e.judged(found, people, err)
 }
