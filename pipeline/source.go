@@ -87,11 +87,11 @@ func (g *generatedFlows) draw(ctx context.Context, n *topology.Network, stats *G
 	if err != nil {
 		return err
 	}
-	drawn, err := workload.Generate(ctx, router, w, g.Spec.Seed, out)
+	plan, err := workload.Generate(ctx, router, w, g.Spec.Seed, out)
 	if err != nil {
 		return err
 	}
-	stats.ExpectedMaxLoad, stats.ExpectedMaxLink = drawn.Plan.MaxLoad, drawn.Plan.MaxLink
+	stats.ExpectedMaxLoad, stats.ExpectedMaxLink = plan.MaxLoad, plan.MaxLink
 	return nil
 }
 

@@ -81,10 +81,10 @@ func ChangeFlows(ctx context.Context, n *topology.Network, c FlowChanges, seed u
 			streams = slices.DeleteFunc(streams, func(s *stream) bool { return s == first })
 		}
 	}
-	if err = errors.Join(err, ctx.Err()); err != nil {
+	if err != nil {
 		return err
 	}
-	return rows.flush(out)
+	return rows.flush(ctx, out)
 }
 
 // A flowPart is a part of the changed table:

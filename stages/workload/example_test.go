@@ -43,10 +43,11 @@ func ExampleGenerate() {
 		MaxLoad: 0.5, DurationNS: 1_000_000,
 		Services: []workload.Service{{Name: "web", Sizes: sizes, Sigma: 1, Share: 1}},
 	}
-	stats, err := workload.Generate(context.Background(), router, w, 1, nullSink{})
+	flows := rowCount(0)
+	plan, err := workload.Generate(context.Background(), router, w, 1, &flows)
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Printf("expected %.0f flows/s, generated %d in 1 ms\n", stats.Plan.ServiceFlowsPerSecond[0], stats.Flows)
+	fmt.Printf("expected %.0f flows/s, generated %d in 1 ms\n", plan.ServiceFlowsPerSecond[0], flows)
 	// Output: expected 5000000 flows/s, generated 5202 in 1 ms
 }

@@ -3,7 +3,6 @@ package workload
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -13,13 +12,6 @@ import (
 	"parsimon/stages/topology"
 )
 
-// GenerateStats counts the generated flows.
-type GenerateStats struct {
-	Plan                      *Plan
-	Flows                     int64
-	FirstStartNS, LastStartNS int64 // 0 if there are no flows
-}
-
 // Generate draws the workload's flows and writes table flows in start order, with ids from 0.
 //
 // Each service starts at time 0, and its first flow comes after the first inter-arrival time. Services are merged
@@ -27,14 +19,11 @@ type GenerateStats struct {
 // service listed first. The numbers of a flow are drawn from a stream keyed by the seed, the name of the service
 // (or of the one it is a twin of) and the flow's place in the service. Another service, or more flows, therefore
 // changes only the ids of the others.
-func Generate(ctx context.Context, r *topology.Router, w *Workload, seed uint64, out schema.Sink) (GenerateStats,
-	error) {
-	var stats GenerateStats
+func Generate(ctx context.Context, r *topology.Router, w *Workload, seed uint64, out schema.Sink) (*Plan, error) {
 	plan, err := NewPlan(r, w)
 	if err != nil {
-		return stats, fmt.Errorf("generate: %w", err)
+		return nil, fmt.Errorf("generate: %w", err)
 	}
-	stats.Plan = plan
 	sources := make([]*flowSource, len(w.Services))
 	for i := range sources {
 		s := &w.Services[i]
@@ -45,29 +34,22 @@ func Generate(ctx context.Context, r *topology.Router, w *Workload, seed uint64,
 		sources[i].next()
 	}
 	var rows flowRows
-	for w.Flows == 0 || stats.Flows < w.Flows {
+	for id := int64(0); w.Flows == 0 || id < w.Flows; id++ {
 		s := slices.MinFunc(sources, func(a, b *flowSource) int { return cmp.Compare(a.clockNS, b.clockNS) })
 		if w.DurationNS > 0 && s.clockNS >= float64(w.DurationNS) {
 			break
 		}
 		if s.clockNS >= 1<<62 {
-			return stats, fmt.Errorf("generate: service %q is so slow that its flow %d would start after 146 years",
+			return nil, fmt.Errorf("generate: service %q is so slow that its flow %d would start after 146 years",
 				s.Name, s.index)
 		}
-		row := Row{stats.Flows, s.src, s.dst, s.sizeBytes, int64(s.clockNS), s.Name, s.VNet, false, s.DSCP}
-		if stats.LastStartNS = row.StartNS; stats.Flows == 0 {
-			stats.FirstStartNS = row.StartNS
-		}
-		stats.Flows++
+		row := Row{id, s.src, s.dst, s.sizeBytes, int64(s.clockNS), s.Name, s.VNet, false, s.DSCP}
 		if err := rows.add(ctx, row, out); err != nil {
-			return stats, err
+			return nil, err
 		}
 		s.next()
 	}
-	if err := ctx.Err(); err != nil {
-		return stats, err
-	}
-	return stats, rows.flush(out)
+	return plan, rows.flush(ctx, out)
 }
 
 type flowSource struct {
@@ -149,10 +131,13 @@ func (b *flowRows) add(ctx context.Context, row Row, out schema.Sink) error {
 	if *b = append(*b, row); len(*b) < columns.BatchRows {
 		return nil
 	}
-	return errors.Join(ctx.Err(), b.flush(out))
+	return b.flush(ctx, out)
 }
 
-func (b *flowRows) flush(out schema.Sink) error {
+func (b *flowRows) flush(ctx context.Context, out schema.Sink) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	err := RowTable.Write(out, *b)
 	*b = (*b)[:0]
 	return err

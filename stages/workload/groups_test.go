@@ -48,15 +48,15 @@ func TestPairsAndTwins(t *testing.T) {
 		pairService(t, "one", "", [2]int32{1, 2}, [2]int32{2, 1}),
 		pairService(t, "two", "one", [2]int32{3, 4}, [2]int32{4, 3}),
 	}}
-	got, stats := mustGenerate(t, n, w, 3)
+	got, plan := mustGenerate(t, n, w, 3)
 	// Main is a third of the bytes and half of each pair of the others: 7→8 carries main and half of one.
 	for _, c := range []struct {
 		a, b int32
 		want float64
 	}{{0, 7, 1. / 3}, {7, 8, 0.5}, {8, 7, 1. / 6}, {8, 9, 0.5}, {9, 6, 1. / 3}, {6, 9, 0}, {7, 1, 1. / 6}, {5, 9, 0}} {
 		for _, l := range n.Links {
-			if l.Src == c.a && l.Dst == c.b && math.Abs(stats.Plan.LinkLoad[l.ID]-c.want) > 1e-9 {
-				t.Errorf("%d → %d is expected to carry %v, want %v", c.a, c.b, stats.Plan.LinkLoad[l.ID], c.want)
+			if l.Src == c.a && l.Dst == c.b && math.Abs(plan.LinkLoad[l.ID]-c.want) > 1e-9 {
+				t.Errorf("%d → %d is expected to carry %v, want %v", c.a, c.b, plan.LinkLoad[l.ID], c.want)
 			}
 		}
 	}
@@ -87,8 +87,8 @@ func TestPoissonArrivals(t *testing.T) {
 	const flows = 200_000
 	w := &workload.Workload{MaxLoad: 1e-3, Flows: flows,
 		Services: []workload.Service{pairService(t, "main", "", [2]int32{0, 6})}}
-	got, stats := mustGenerate(t, n, w, 4)
-	want := 1e9 / stats.Plan.ServiceFlowsPerSecond[0]
+	got, plan := mustGenerate(t, n, w, 4)
+	want := 1e9 / plan.ServiceFlowsPerSecond[0]
 	var squares float64
 	above := 0
 	last := int64(0)

@@ -44,6 +44,15 @@ func (f *flowTable) Write(rec arrow.Record) error {
 	return nil
 }
 
+// A rowCount is a sink that counts rows.
+type rowCount int64
+
+// Write implements schema.Sink.
+func (n *rowCount) Write(rec arrow.Record) error {
+	*n += rowCount(rec.NumRows())
+	return nil
+}
+
 // nullSink discards batches.
 type nullSink struct{}
 
@@ -84,14 +93,14 @@ func mixedWorkload(t testing.TB, flows int64) *workload.Workload {
 
 // mustGenerate generates a workload.
 func mustGenerate(t testing.TB, n *topology.Network, w *workload.Workload,
-	seed uint64) (*flowTable, workload.GenerateStats) {
+	seed uint64) (*flowTable, *workload.Plan) {
 	t.Helper()
 	out := &flowTable{T: t}
-	stats, err := workload.Generate(context.Background(), topologytest.MustRouter(t, n, seed), w, seed, out)
+	plan, err := workload.Generate(context.Background(), topologytest.MustRouter(t, n, seed), w, seed, out)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return out, stats
+	return out, plan
 }
 
 // sharedFile returns a file of the reference data, which some machines keep beside the repository. Where it is missing

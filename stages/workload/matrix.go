@@ -6,7 +6,6 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"path/filepath"
 	"strconv"
@@ -76,44 +75,36 @@ func ReadMatrix(path string) (*Matrix, error) {
 
 func parseMatrixCSV(data []byte) ([][]float64, error) {
 	r := csv.NewReader(bytes.NewReader(data))
-	r.TrimLeadingSpace, r.Comment, r.ReuseRecord = true, '#', true
-	var rows [][]float64
-	for {
-		cells, err := r.Read()
-		if errors.Is(err, io.EOF) {
-			return rows, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		row := make([]float64, len(cells))
-		for i, c := range cells {
-			if row[i], err = strconv.ParseFloat(strings.TrimSpace(c), 64); err != nil {
-				line, _ := r.FieldPos(i)
-				return nil, fmt.Errorf("line %d, column %d: %q is not a number", line, i+1, c)
+	r.TrimLeadingSpace, r.Comment = true, '#'
+	all, err := r.ReadAll()
+	rows := make([][]float64, len(all))
+	for i, cells := range all {
+		for j, c := range cells {
+			w, wrong := strconv.ParseFloat(strings.TrimSpace(c), 64)
+			if wrong != nil {
+				return nil, fmt.Errorf("row %d, column %d: %q is not a number", i+1, j+1, c)
 			}
+			rows[i] = append(rows[i], w)
 		}
-		rows = append(rows, row)
 	}
+	return rows, err
 }
 
 func parseMatrixJSON(data []byte) ([][]float64, error) {
-	var rows [][]float64
-	if err := tree.Unmarshal(data, &rows); err == nil || bytes.HasPrefix(bytes.TrimSpace(data), []byte("[")) {
-		return rows, err
-	}
 	var file struct {
 		Matrix struct {
 			Inner [][]float64 `json:"inner"`
 		} `json:"matrix"`
 	}
-	if err := tree.Unmarshal(data, &file); err != nil {
-		return nil, err
+	to := any(&file)
+	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("[")) {
+		to = &file.Matrix.Inner
 	}
-	if file.Matrix.Inner == nil {
-		return nil, errors.New("has no matrix.inner")
+	err := tree.Unmarshal(data, to)
+	if err == nil && file.Matrix.Inner == nil {
+		err = errors.New("has no matrix.inner")
 	}
-	return file.Matrix.Inner, nil
+	return file.Matrix.Inner, err
 }
 
 // Kinds of matrices that NewMatrixOf creates. The last three imitate the spatial patterns of the paper's clusters

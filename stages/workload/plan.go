@@ -12,8 +12,6 @@ import (
 type Plan struct {
 	// ServiceFlowsPerSecond is the mean rate of each service.
 	ServiceFlowsPerSecond []float64
-	// BytesPerSecond is the mean payload rate of all services.
-	BytesPerSecond float64
 	// LinkLoad is the expected load of each link, by link id: 0 to MaxLoad.
 	LinkLoad []float64
 	// MaxLink is the first link of the highest expected load, and MaxLoad that load.
@@ -57,14 +55,14 @@ func NewPlan(r *topology.Router, w *Workload) (*Plan, error) {
 	if most == 0 {
 		return nil, errors.New("no flow of the workload would cross a link: the hosts that exchange traffic have no path")
 	}
-	p.BytesPerSecond = w.MaxLoad / most
+	bytesPerSecond := w.MaxLoad / most
 	for l := range p.LinkLoad {
-		p.LinkLoad[l] *= p.BytesPerSecond
+		p.LinkLoad[l] *= bytesPerSecond
 	}
 	p.MaxLoad = p.LinkLoad[p.MaxLink]
 	for i := range w.Services {
 		s := &w.Services[i]
-		rate := p.BytesPerSecond * (s.Share / shares) / s.Sizes.Mean()
+		rate := bytesPerSecond * (s.Share / shares) / s.Sizes.Mean()
 		p.ServiceFlowsPerSecond[i] = rate
 		if s.Poisson {
 			p.services[i].gapNS = Exponential{1e9 / rate}
