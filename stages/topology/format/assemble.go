@@ -70,17 +70,10 @@ type listings struct {
 
 // A cable is the listings of the same two ends, and the cable that results from them.
 type cable struct {
+	draftCable            // whose bandwidth is 0 and delay -1 where nothing says it
 	seen       []*listing // the first defines the direction
-	sharedPort bool       // another cable has one of its ports
-
-	a, b    end
-	bps     int64 // 0: unknown, which is a fault
-	delayNS int64 // -1: not stated
-	failed  bool
-	at      place
-
-	members topology.Ports // of a LAG, and of a single cable, in the direction from a to b; none where a port is unknown
-	each    int64          // bandwidth of each member; 0 where they differ
+	a, b       end
+	sharedPort bool // another cable has one of its ports
 }
 
 func (d *draft) assemble(s *listings) {
@@ -106,23 +99,16 @@ type assembler struct {
 }
 
 func (s *assembler) exclude() {
-	gone, cables := map[string]bool{}, map[[2]end]bool{}
-	drop := func(name string) bool {
-		if !s.excluded(name) {
-			return false
-		}
-		gone[name] = true
-		return true
-	}
-	s.devices = slices.DeleteFunc(s.devices, func(v device) bool { return drop(v.name) })
+	cut := map[[2]end]bool{}
+	s.devices = slices.DeleteFunc(s.devices, func(v device) bool { return s.excluded(v.name) })
 	s.all = slices.DeleteFunc(s.all, func(v listing) bool {
-		a, b := drop(v.a.device), drop(v.b.device)
+		a, b := s.excluded(v.a.device), s.excluded(v.b.device)
 		if a || b {
-			cables[v.ends()] = true
+			cut[v.ends()] = true
 		}
 		return a || b
 	})
-	s.noteExcluded(len(gone), len(cables))
+	s.cut = len(cut)
 }
 
 func (s *assembler) unifyNames() {
@@ -165,7 +151,7 @@ func (s *assembler) group() {
 		}
 		c := known[v.ends()]
 		if c == nil {
-			c = &cable{a: v.a, b: v.b, delayNS: -1, at: v.at}
+			c = &cable{a: v.a, b: v.b, draftCable: draftCable{Cable: topology.Cable{DelayNS: -1}, at: v.at}}
 			known[v.ends()] = c
 			s.cables = append(s.cables, c)
 		}
@@ -289,69 +275,69 @@ func (s *assembler) resolve(c *cable) {
 	for _, v := range c.seen {
 		c.failed = c.failed || v.down
 		switch {
-		case v.bps == 0 || v.bps == c.bps && !sum:
-		case c.bps == 0:
-			c.bps = v.bps
+		case v.bps == 0 || v.bps == c.BandwidthBps && !sum:
+		case c.BandwidthBps == 0:
+			c.BandwidthBps = v.bps
 		case sum && v.a == c.a:
-			c.bps += v.bps
+			c.BandwidthBps += v.bps
 			s.repaired(topology.FaultParallel)
 		case sum:
 		default:
 			s.repair(v.at, topology.FaultContradictory, "%s – %s has %s here and %s before (%s)",
-				v.a, v.b, topology.FormatBps(v.bps), topology.FormatBps(c.bps), c.at.from(v.at))
-			c.bps = min(c.bps, v.bps)
+				v.a, v.b, topology.FormatBps(v.bps), topology.FormatBps(c.BandwidthBps), c.at.from(v.at))
+			c.BandwidthBps = min(c.BandwidthBps, v.bps)
 		}
-		if v.delayNS >= 0 && c.delayNS >= 0 && v.delayNS != c.delayNS {
+		if v.delayNS >= 0 && c.DelayNS >= 0 && v.delayNS != c.DelayNS {
 			s.repair(v.at, topology.FaultContradictory, "%s – %s has a delay of %d ns here and %d ns before (%s)",
-				v.a, v.b, v.delayNS, c.delayNS, c.at.from(v.at))
+				v.a, v.b, v.delayNS, c.DelayNS, c.at.from(v.at))
 		}
-		c.delayNS = max(c.delayNS, v.delayNS)
+		c.DelayNS = max(c.DelayNS, v.delayNS)
 	}
 	if text := c.applyRules(s.o, s.usedRules); text != "" {
 		s.count(1, "cable", text)
 	}
-	if c.bps == 0 {
+	if c.BandwidthBps == 0 {
 		s.fault(c.at, topology.FaultUnknownSpeed,
 			"%s – %s has no speed; give one with --speed, such as --speed '%s=25G', or all with --default-speed",
 			c.a, c.b, c.a.device)
 	}
-	if c.delayNS < 0 {
-		c.delayNS = cmp.Or(s.o.DefaultDelayNS, DefaultDelayNS)
-		s.count(1, "cable", fmt.Sprintf("delays: %%s without delay or length: %d ns by default", c.delayNS))
+	if c.DelayNS < 0 {
+		c.DelayNS = cmp.Or(s.o.DefaultDelayNS, DefaultDelayNS)
+		s.count(1, "cable", fmt.Sprintf("delays: %%s without delay or length: %d ns by default", c.DelayNS))
 	}
 	if c.failed {
 		s.count(1, "cable", "status: %s down")
 	}
-	if c.each = c.bps; c.a.port != "" && c.b.port != "" {
-		c.members = topology.Ports{A: []string{c.a.port}, B: []string{c.b.port}}
+	if c.each = c.BandwidthBps; c.a.port != "" && c.b.port != "" {
+		c.ports = topology.Ports{A: []string{c.a.port}, B: []string{c.b.port}}
 	}
 }
 
 // applyRules gives a cable without a speed that of the first rule that matches, else what its ports' names say, else
 // the default. It returns a note that counts such cables; empty where the file has the speed, or nothing says it.
 func (c *cable) applyRules(o *Options, usedRules []bool) (text string) {
-	if c.bps > 0 {
+	if c.BandwidthBps > 0 {
 		return ""
 	}
 	for i, r := range o.Speeds {
 		if r.matches(c.a) || r.matches(c.b) {
 			usedRules[i] = true
-			c.bps = r.BandwidthBps
+			c.BandwidthBps = r.BandwidthBps
 			return "speeds: %s from --speed rules"
 		}
 	}
 	a, b := portSpeed(c.a.port), portSpeed(c.b.port)
-	if c.bps = min(a, b); c.bps == 0 {
-		c.bps = max(a, b)
+	if c.BandwidthBps = min(a, b); c.BandwidthBps == 0 {
+		c.BandwidthBps = max(a, b)
 	}
 	switch {
-	case c.bps > 0:
+	case c.BandwidthBps > 0:
 		return "speeds: %s by the names of their ports"
 	case o.DefaultSpeedBps == 0:
 		return ""
 	}
-	c.bps = o.DefaultSpeedBps
-	return "speeds: %s without a speed: " + topology.FormatBps(c.bps) + " by default (--default-speed)"
+	c.BandwidthBps = o.DefaultSpeedBps
+	return "speeds: %s without a speed: " + topology.FormatBps(c.BandwidthBps) + " by default (--default-speed)"
 }
 
 // Names of ports that say their speed in Gbps: 100GE1/0/1, TwentyFiveGigE1/0/1 and short forms (Cisco, Huawei, SONiC
@@ -384,9 +370,9 @@ func portSpeed(name string) int64 {
 // mergeParallel adds a cable to an earlier one between the same devices: the members of a LAG, with ports of their own
 // and one speed, and other parallel cables where the options allow it. Else it returns false, with a fault.
 func (s *assembler) mergeParallel(into, c *cable) bool {
-	switch lag := len(into.members.A) > 0 && len(c.members.A) > 0 && into.each == c.each && c.each > 0 && !c.sharedPort; {
+	switch lag := len(into.ports.A) > 0 && len(c.ports.A) > 0 && into.each == c.each && c.each > 0 && !c.sharedPort; {
 	case lag:
-		if len(into.members.A) == 1 {
+		if len(into.ports.A) == 1 {
 			s.lags++
 			s.members++
 		}
@@ -396,22 +382,7 @@ func (s *assembler) mergeParallel(into, c *cable) bool {
 		c.a, c.b, c.a.device, c.b.device, into.at.from(c.at)):
 		return false
 	}
-	members := c.members
-	if c.a.device != into.a.device {
-		members = topology.Ports{A: members.B, B: members.A}
-	}
-	switch {
-	case into.bps == 0 || c.bps == 0: // a fault already
-	case into.failed && !c.failed:
-		into.bps, into.failed, into.members, into.each = c.bps, false, members, c.each
-	case into.failed == c.failed:
-		into.bps += c.bps
-		into.members.A, into.members.B = append(into.members.A, members.A...), append(into.members.B, members.B...)
-		if into.each != c.each || len(members.A) == 0 {
-			into.members, into.each = topology.Ports{}, 0
-		}
-	}
-	into.delayNS = max(into.delayNS, c.delayNS)
+	into.join(c.draftCable, c.a.device != into.a.device)
 	return true
 }
 
@@ -434,9 +405,8 @@ func (s *assembler) build() {
 		s.addNode(topology.Node{ID: ids[i], Name: name, Kind: v.kind, Pod: p.pod[i], Rack: p.rack[i]}, v.at)
 	}
 	for i, c := range s.cables {
-		a, b := ids[p.ends[i][0]], ids[p.ends[i][1]]
-		bps := cmp.Or(c.bps, int64(simkernel.MinBps)) // an unknown one is a fault already; the cable still joins its ends
-		s.addCable(topology.Cable{A: a, B: b, BandwidthBps: bps, DelayNS: c.delayNS}, c.failed, c.at)
-		s.draft.cables[i].ports = c.members
+		c.A, c.B = ids[p.ends[i][0]], ids[p.ends[i][1]]
+		c.BandwidthBps = cmp.Or(c.BandwidthBps, simkernel.MinBps) // an unknown one is a fault already
+		s.draft.cables = append(s.draft.cables, c.draftCable)
 	}
 }

@@ -87,6 +87,8 @@ type draft struct {
 	cables   []draftCable
 	faults   []Fault
 	matched  map[string]bool // patterns of Options.Exclude
+	gone     map[string]bool // devices that they match
+	cut      int             // cables of these
 	notes    []note
 	settings []SwitchSettings
 	repairs  map[topology.FaultKind]int
@@ -97,8 +99,27 @@ type draft struct {
 type draftCable struct {
 	topology.Cable
 	failed bool
-	ports  topology.Ports
+	ports  topology.Ports // of a LAG, and of a single cable, in the direction from A to B; none where a port is unknown
+	each   int64          // bandwidth of each member of a LAG; 0 where they differ
 	at     place
+}
+
+// join adds a parallel cable. A cable that is down does not count beside one that is up.
+func (k *draftCable) join(c draftCable, reversed bool) {
+	if reversed {
+		c.ports.A, c.ports.B = c.ports.B, c.ports.A
+	}
+	k.DelayNS = max(k.DelayNS, c.DelayNS)
+	switch {
+	case k.failed == c.failed:
+		k.ports.A, k.ports.B = append(k.ports.A, c.ports.A...), append(k.ports.B, c.ports.B...)
+		if k.each != c.each || len(c.ports.A) == 0 {
+			k.ports, k.each = topology.Ports{}, 0
+		}
+		k.BandwidthBps += c.BandwidthBps
+	case k.failed:
+		k.BandwidthBps, k.failed, k.ports, k.each = c.BandwidthBps, false, c.ports, c.each
+	}
 }
 
 // A place locates a node or a cable: a line of a file, and a path within a JSON or YAML document.
@@ -181,7 +202,7 @@ func (d *draft) addNode(v topology.Node, at place) {
 }
 
 func (d *draft) addCable(c topology.Cable, failed bool, at place) {
-	d.cables = append(d.cables, draftCable{Cable: c, failed: failed, at: at})
+	d.cables = append(d.cables, draftCable{Cable: c, failed: failed, each: c.BandwidthBps, at: at})
 }
 
 // finish repairs and checks the draft and builds the network. It returns nil where faults remain,
@@ -235,7 +256,7 @@ func (d *draft) finish() *topology.Network {
 func (d *draft) excluded(device string) (is bool) {
 	for _, p := range d.o.Exclude {
 		if topology.MatchPattern(p, device) {
-			is, d.matched[p] = true, true
+			is, d.matched[p], d.gone[device] = true, true, true
 		}
 	}
 	return is
@@ -252,17 +273,16 @@ func (d *draft) exclude() {
 	}
 	before := len(d.cables)
 	d.dropNodes(drop)
-	d.noteExcluded(len(drop), before-len(d.cables))
+	d.cut += before - len(d.cables)
+	if len(d.gone) > 0 {
+		d.note("excluded: %s matching %s, with %s", topology.Count(len(d.gone), "device"), strings.Join(d.o.Exclude, ", "),
+			topology.Count(d.cut, "cable"))
+	}
 	for _, p := range d.o.Exclude {
 		if !d.matched[p] {
 			d.syntax(d.files[0], 0, "no device matches %q of --exclude", p)
 		}
 	}
-}
-
-func (d *draft) noteExcluded(devices, cables int) {
-	d.count(devices, "device", "excluded: %s matching "+strings.Join(d.o.Exclude, ", ")+", with "+
-		topology.Count(cables, "cable"))
 }
 
 // repairCables drops self-loops and merges cables that join the same two nodes again.
@@ -275,8 +295,7 @@ func (d *draft) repairCables() {
 			continue
 		}
 		if i, again := first[key]; again && c.A != c.B && d.repaired(topology.FaultParallel) {
-			k := &kept[i]
-			k.BandwidthBps, k.DelayNS = k.BandwidthBps+c.BandwidthBps, max(k.DelayNS, c.DelayNS)
+			kept[i].join(c, c.A != kept[i].A)
 			continue
 		}
 		first[key] = len(kept)

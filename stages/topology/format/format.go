@@ -186,7 +186,7 @@ func load(s *source, o *Options) (*Loaded, error) {
 	if name == "" {
 		return nil, errors.Join(s.err, unknownFormat(s.path))
 	}
-	d := &draft{source: s, o: o, faults: []Fault{}, matched: map[string]bool{}, repairs: map[topology.FaultKind]int{},
+	d := &draft{source: s, o: o, faults: []Fault{}, matched: map[string]bool{}, gone: map[string]bool{}, repairs: map[topology.FaultKind]int{},
 		racks: map[int32]string{}}
 	if readers[name](d); s.err != nil {
 		return nil, fmt.Errorf("topology: %w", s.err)

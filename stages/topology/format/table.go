@@ -428,6 +428,8 @@ func (t *table) cable(i int, directions map[[2]int32]*tableCable) {
 	directions[[2]int32{c.A, c.B}] = &tableCable{cable: len(t.cables)}
 	t.addCable(c, failed, t.place(i))
 	if src, dst := t.cell(i, srcPortColumn), t.cell(i, dstPortColumn); src != "" || dst != "" {
-		t.cables[len(t.cables)-1].ports = topology.Ports{A: strings.Split(src, ","), B: strings.Split(dst, ",")}
+		k := &t.cables[len(t.cables)-1]
+		k.ports = topology.Ports{A: strings.Split(src, ","), B: strings.Split(dst, ",")}
+		k.each /= int64(len(k.ports.A))
 	}
 }
