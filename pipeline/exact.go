@@ -1,20 +1,16 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"sort"
-
-	"github.com/apache/arrow/go/v17/arrow"
 
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
 	"parsimon/schema"
-	"parsimon/schema/columns"
 	"parsimon/stages"
-	"parsimon/stages/workload"
 )
 
 // exactName is the name of the stage that simulates a whole network packet by packet, and of the variant of its tables.
@@ -55,13 +51,7 @@ func (m *method) exactStage() *engine.Stage {
 			break // the others are in table warnings
 		}
 		out := stages.ExactTables{FCTs: t.Sink(schema.ExactFCTs), Hops: t.Sink(schema.ExactHops),
-			Links: t.Sink(schema.LinkStats)}
-		if m.Spec.Classes != nil {
-			out.Classes = t.Sink(schema.LinkClasses)
-		}
-		if m.Spec.Moves.Whole() {
-			out.Slots = t.Sink(schema.LinkSlots)
-		}
+			Links: t.Sink(schema.LinkStats), Classes: t.Sink(schema.LinkClasses), Slots: t.Sink(schema.LinkSlots)}
 		o := stages.ExactOptions{
 			Workers: m.Workers, AllowUnreachable: m.Spec.AllowUnreachable, Buffer: m.Spec.Switches, Classes: m.Spec.Classes,
 			Loads: loads, Moves: m.Spec.Moves, Seed: m.Spec.Seed,
@@ -105,51 +95,22 @@ func (m *method) exactWindowsStage() *engine.Stage {
 			return tasks, nil
 		},
 		Open: engine.Always(func(ctx context.Context, t *engine.Attempt) error {
-			part, err := readPart(t.Read(flows, nil, &lake.Range{Column: "start_ns", Lo: t.Lo, Hi: t.Hi}), t.Lo, t.Hi)
+			var rows []stages.SlowdownRow
+			stats, err := stages.Exact(ctx, m.Network, m.Router, m.Spec.Params, t.Read(flows, nil, t.Range("start_ns")),
+				stages.ExactOptions{Workers: 1, Counts: m.Spec.Windows.counts, AllowUnreachable: m.Spec.AllowUnreachable,
+					Buffer: m.Spec.Switches, Classes: m.Spec.Classes, Moves: m.Spec.Moves, Seed: m.Spec.Seed},
+				stages.ExactTables{Report: func(some []stages.SlowdownRow) error {
+					rows = append(rows, some...)
+					return nil
+				}}, nil)
+			t.SetStats(stats)
 			if err != nil {
 				return err
 			}
-			stats, err := m.simulatePart(ctx, part, t.Sink(schema.Slowdowns))
-			t.SetStats(stats)
-			t.Add(t.Cost)
-			return err
+			slices.SortFunc(rows, func(a, b stages.SlowdownRow) int { return cmp.Compare(a.FlowRow, b.FlowRow) })
+			return stages.SlowdownTable.Write(t.Sink(schema.Slowdowns), rows)
 		}),
 	}
-}
-
-// readPart reads the flows that start in a part, and closes the stream.
-func readPart(in schema.Batches, fromNS, toNS int64) (part []workload.Row, err error) {
-	err = columns.Each(in, func(r *workload.Row) error {
-		if fromNS <= r.StartNS && r.StartNS < toNS {
-			part = append(part, carriedOf(*r).Row)
-		}
-		return nil
-	})
-	return part, err
-}
-
-// simulatePart simulates the flows of a part until those of the spans have finished, and writes the rows of these.
-func (m *method) simulatePart(ctx context.Context, part []workload.Row, out schema.Sink) (stages.ExactStats, error) {
-	if len(part) == 0 {
-		return stages.ExactStats{}, nil
-	}
-	found := make([]stages.SlowdownRow, len(part)) // by row; without hops: it does not count or has no path
-	stats, err := stages.Exact(ctx, m.Network, m.Router, m.Spec.Params, &rowStream{rows: part}, stages.ExactOptions{
-		Workers: 1, Counts: m.Spec.Windows.counts, AllowUnreachable: m.Spec.AllowUnreachable, Buffer: m.Spec.Switches,
-		Classes: m.Spec.Classes, Moves: m.Spec.Moves, Seed: m.Spec.Seed,
-	}, stages.ExactTables{Report: func(rows []stages.SlowdownRow) error {
-		for _, r := range rows {
-			x := &part[r.FlowRow]
-			r.Src, r.Dst, r.Service, r.VNet = x.Src, x.Dst, x.Service, x.VNet
-			found[r.FlowRow] = r
-		}
-		return nil
-	}}, nil)
-	if err != nil {
-		return stats, err
-	}
-	rows := slices.DeleteFunc(found, func(r stages.SlowdownRow) bool { return r.Hops == 0 })
-	return stats, stages.SlowdownTable.Write(out, rows)
 }
 
 // counts reports whether flows that start at a time are in a span.
@@ -157,29 +118,3 @@ func (w *WindowsSpec) counts(ns int64) bool {
 	i := sort.Search(len(w.Spans), func(i int) bool { return w.Spans[i][1] > ns })
 	return i < len(w.Spans) && w.Spans[i][0] <= ns
 }
-
-// A rowStream is a stream of rows of table flows.
-type rowStream struct {
-	rows []workload.Row
-	next arrow.Record
-}
-
-// Write takes the next batch.
-func (s *rowStream) Write(rec arrow.Record) error {
-	rec.Retain()
-	s.next = rec
-	return nil
-}
-
-// Next returns the next batch.
-func (s *rowStream) Next() (arrow.Record, error) {
-	if len(s.rows) == 0 {
-		return nil, io.EOF
-	}
-	n := min(len(s.rows), 4096)
-	err := columns.TableOf[workload.Row](schema.Flows).Write(s, s.rows[:n]) // in memory of its own
-	s.rows = s.rows[n:]
-	return s.next, err
-}
-
-func (s *rowStream) Close() error { return nil }

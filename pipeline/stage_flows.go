@@ -87,11 +87,11 @@ func (m *method) generateStage() *engine.Stage {
 	if m.source != nil {
 		s.Reads = m.source.reads()
 	}
-	s.Open = func(context.Context, *engine.Inputs) (engine.NewWorker, error) {
+	s.Open = func(*engine.Inputs) (engine.Worker, error) {
 		if m.source == nil {
 			return nil, &engine.IncompleteError{Stage: s}
 		}
-		return func() (engine.Worker, error) { return m.writeScenario, nil }, nil
+		return m.writeScenario, nil
 	}
 	s.Check = func(r engine.Records) error {
 		g, err := readGenerated(m.Lake, r)
@@ -178,7 +178,6 @@ func (m *method) routeStage() *engine.Stage {
 			if unreachable := (*topology.UnreachableError)(nil); errors.As(err, &unreachable) {
 				err = fmt.Errorf("%w (--allow-unreachable counts such flows instead)", err)
 			}
-			t.Add(t.Cost)
 			return err
 		}),
 	}

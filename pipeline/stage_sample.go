@@ -16,7 +16,7 @@ func (m *method) sampleStage(contributions *engine.Stage) *engine.Stage {
 	flows, hops := m.generate.Output(schema.Flows), contributions.Output(schema.HopContributions)
 	s := m.sampleOf(flows)
 	s.Reads, s.Writes = append(s.Reads, hops), []schema.Table{schema.Slowdowns}
-	s.Open = m.samplers(func(ctx context.Context, sampler *stages.Sampler, t *engine.Attempt) error {
+	s.Open = m.withSampler(func(ctx context.Context, sampler *stages.Sampler, t *engine.Attempt) error {
 		return sampler.Sample(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(flows),
 			t.Read(hops, nil, t.Range("flow_row")), t.Sink(schema.Slowdowns))
 	})
@@ -30,7 +30,7 @@ func (m *method) sampleReplaysStage(observed []engine.Output, replay *engine.Sta
 	s := m.sampleOf(flows)
 	s.Reads = append(append(s.Reads, observed...), fcts)
 	s.Writes = []schema.Table{schema.Slowdowns, schema.HopContributions, schema.CaseSlowdowns}
-	s.Open = m.samplers(func(ctx context.Context, sampler *stages.Sampler, t *engine.Attempt) error {
+	s.Open = m.withSampler(func(ctx context.Context, sampler *stages.Sampler, t *engine.Attempt) error {
 		return sampler.SampleReplays(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(flows),
 			readObserved(t, observed), t.Read(fcts, nil, t.Range("flow_row")),
 			t.Sink(schema.Slowdowns), t.Sink(schema.HopContributions), t.Sink(schema.CaseSlowdowns))
@@ -43,7 +43,7 @@ func (m *method) sampleExactStage(exact *engine.Stage) *engine.Stage {
 	flows, fcts, hops := m.generate.Output(schema.Flows), exact.Output(schema.ExactFCTs), exact.Output(schema.ExactHops)
 	s := m.sampleOf(flows)
 	s.Reads, s.Writes = append(s.Reads, fcts, hops), []schema.Table{schema.Slowdowns, schema.HopContributions}
-	s.Open = m.samplers(func(ctx context.Context, sampler *stages.Sampler, t *engine.Attempt) error {
+	s.Open = m.withSampler(func(ctx context.Context, sampler *stages.Sampler, t *engine.Attempt) error {
 		return sampler.SampleExact(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(flows),
 			t.Read(fcts, nil, t.Range("flow_row")),
 			t.Read(hops, nil, t.Range("flow_row")),
@@ -62,19 +62,14 @@ func (m *method) sampleOf(flows engine.Output) *engine.Stage {
 	}
 }
 
-// samplers gives each worker a sampler.
-func (m *method) samplers(
-	sample func(context.Context, *stages.Sampler, *engine.Attempt) error) engine.Opener {
-	return func(context.Context, *engine.Inputs) (engine.NewWorker, error) {
-		return func() (engine.Worker, error) {
-			sampler := stages.NewSampler(m.Network, m.Spec.Params)
-			sampler.Limited = !m.Spec.Switches.IsZero()
-			return func(ctx context.Context, t *engine.Attempt) error {
-				defer t.Add(t.Cost)
-				return sample(ctx, sampler, t)
-			}, nil
-		}, nil
-	}
+// withSampler is the Open of a stage whose tasks have a sampler.
+func (m *method) withSampler(
+	sample func(context.Context, *stages.Sampler, *engine.Attempt) error) func(*engine.Inputs) (engine.Worker, error) {
+	return engine.Always(engine.WithMemory(func() (*stages.Sampler, error) {
+		sampler := stages.NewSampler(m.Network, m.Spec.Params)
+		sampler.Limited = !m.Spec.Switches.IsZero()
+		return sampler, nil
+	}, sample))
 }
 
 // intervalsStage writes the intervals of the percentiles of slowdown and the warnings. It is one task, which reads the

@@ -57,24 +57,19 @@ func (m *method) caseStage(v Variant, feedback engine.Output, first *engine.Stag
 	return s
 }
 
-// openCases opens a stage whose tasks run does, with a simulator for each worker. first is as in simulatorOptions.
+// openCases is the Open of a stage whose tasks run does with a simulator. first is as in simulatorOptions.
 func (m *method) openCases(first *engine.Stage,
 	run func(context.Context, *stages.Simulator, *engine.Attempt) (stages.SimulateStats, error),
-) func(context.Context, *engine.Inputs) (engine.NewWorker, error) {
-	return func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
+) func(*engine.Inputs) (engine.Worker, error) {
+	return func(in *engine.Inputs) (engine.Worker, error) {
 		o, err := m.simulatorOptions(in, first)
-		return func() (engine.Worker, error) {
-			sim, err := stages.NewSimulator(o)
-			if err != nil {
-				return nil, err
-			}
-			return func(ctx context.Context, t *engine.Attempt) error {
-				stats, err := run(ctx, sim, t)
-				t.SetStats(stats)
-				t.SetCritical(stats.LongestCaseNS)
-				return err
-			}, nil
-		}, err
+		newSimulator := func() (*stages.Simulator, error) { return stages.NewSimulator(o) }
+		return engine.WithMemory(newSimulator, func(ctx context.Context, s *stages.Simulator, t *engine.Attempt) error {
+			stats, err := run(ctx, s, t)
+			t.SetStats(stats)
+			t.SetCritical(stats.LongestCaseNS)
+			return err
+		}), err
 	}
 }
 
@@ -204,18 +199,13 @@ func (m *method) feedbackStage(name string, v Variant, observed []engine.Output,
 	if first != nil {
 		s.Pass, s.Reads = 1, append(s.Reads, first.Output(schema.LinkStats))
 	}
-	s.Open = func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
-		left, err := m.omitted(in, first)
-		if err != nil {
-			return nil, err
-		}
-		return func() (engine.Worker, error) {
-			x := stages.NewFeedbackBuilder(m.Network, &m.Spec.Params, m.Spec.Seed, left)
-			return func(ctx context.Context, t *engine.Attempt) error {
-				defer t.Add(t.Cost)
-				return x.Build(ctx, first == nil, t.Lo, t.Hi-t.Lo, readObserved(t, observed), t.Sink(writes))
-			}, nil
-		}, nil
+	s.Open = func(in *engine.Inputs) (engine.Worker, error) {
+		omitted, err := m.omitted(in, first)
+		return engine.WithMemory(func() (*stages.FeedbackBuilder, error) {
+			return stages.NewFeedbackBuilder(m.Network, &m.Spec.Params, m.Spec.Seed, omitted), nil
+		}, func(ctx context.Context, x *stages.FeedbackBuilder, t *engine.Attempt) error {
+			return x.Build(ctx, first == nil, t.Lo, t.Hi-t.Lo, readObserved(t, observed), t.Sink(writes))
+		}), err
 	}
 	return s
 }
@@ -270,20 +260,18 @@ func (m *method) bucketStage(simulate *engine.Stage) *engine.Stage {
 	if m.cluster == nil {
 		s.Writes = append(s.Writes, schema.HopContributions)
 	}
-	s.Open = func(context.Context, *engine.Inputs) (engine.NewWorker, error) {
-		return func() (engine.Worker, error) {
-			b := stages.NewBucketer(m.Spec.Params, m.Spec.Seed)
-			return func(ctx context.Context, t *engine.Attempt) error {
-				var contributions schema.Sink
-				if m.cluster == nil {
-					contributions = t.Sink(schema.HopContributions)
-				}
-				defer t.Add(t.Cost)
-				return b.Bucket(ctx, t.ReadChunk(delays), t.Sink(schema.DelayBuckets), contributions)
-			}, nil
-		}, nil
-	}
+	s.Open = m.withBucketer(func(ctx context.Context, b *stages.Bucketer, t *engine.Attempt) error {
+		return b.Bucket(ctx, t.ReadChunk(delays), t.Sink(schema.DelayBuckets), t.Sink(schema.HopContributions))
+	})
 	return s
+}
+
+// withBucketer is the Open of a stage whose tasks have a bucketer.
+func (m *method) withBucketer(
+	do func(context.Context, *stages.Bucketer, *engine.Attempt) error) func(*engine.Inputs) (engine.Worker, error) {
+	return engine.Always(engine.WithMemory(func() (*stages.Bucketer, error) {
+		return stages.NewBucketer(m.Spec.Params, m.Spec.Seed), nil
+	}, do))
 }
 
 // drawStage draws what each hop contributes to each flow from the buckets of the link that stands for the hop's link.
@@ -305,17 +293,14 @@ func (m *method) drawStage(bucket *engine.Stage) *engine.Stage {
 			}
 			return tasks, nil
 		},
-		Open: func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
-			of, err := m.representatives(in)
-			return func() (engine.Worker, error) {
-				b := stages.NewBucketer(m.Spec.Params, m.Spec.Seed)
-				return func(ctx context.Context, t *engine.Attempt) error {
-					defer t.Add(t.Cost)
-					return b.Draw(ctx, of, int32(t.Lo), int32(t.Hi), t.Read(hops, nil, t.Range("link_id")),
-						t.Read(buckets, nil, nil), t.Sink(schema.HopContributions))
-				}, nil
-			}, err
-		},
+		Open: m.withBucketer(func(ctx context.Context, b *stages.Bucketer, t *engine.Attempt) error {
+			of, err := m.representatives(t.Inputs())
+			if err != nil {
+				return err
+			}
+			return b.Draw(ctx, of, int32(t.Lo), int32(t.Hi), t.Read(hops, nil, t.Range("link_id")),
+				t.Read(buckets, nil, nil), t.Sink(schema.HopContributions))
+		}),
 	}
 }
 
@@ -350,13 +335,11 @@ func (m *method) features(ctx context.Context, t *engine.Attempt) ([]stages.Link
 	}
 	features := make([]stages.LinkFeatures, len(m.Network.Links))
 	ranges := m.cutLinks(loads, everyLink)
-	err = engine.Parallel(ctx, m.Workers, len(ranges), func() (func(context.Context, int) error, error) {
-		return func(ctx context.Context, i int) error {
-			lo, hi := ranges[i].Lo, ranges[i].Hi
-			rows := t.Inputs().Read(m.route.Output(schema.Hops), nil, &lake.Range{Column: "link_id", Lo: lo, Hi: hi})
-			t.Add(hi - lo)
-			return stages.Features(ctx, m.Network, &m.Spec.Params, loads, int32(lo), int32(hi), rows, features)
-		}, nil
+	err = engine.Parallel(ctx, m.Workers, len(ranges), func(ctx context.Context, i int) error {
+		lo, hi := ranges[i].Lo, ranges[i].Hi
+		rows := t.Inputs().Read(m.route.Output(schema.Hops), nil, &lake.Range{Column: "link_id", Lo: lo, Hi: hi})
+		t.Add(hi - lo)
+		return stages.Features(ctx, m.Network, &m.Spec.Params, loads, int32(lo), int32(hi), rows, features)
 	})
 	return features, err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"strings"
 	"sync"
 
 	"parsimon/schema"
@@ -52,7 +53,7 @@ type ExactTables struct {
 	Links      schema.Sink // link_stats; nil: not written
 	Classes    schema.Sink // link_classes; nil: not written
 	Slots      schema.Sink // link_slots; nil: not written
-	// Report takes the rows of exact_fcts instead of FCTs, valid until it returns; nil: FCTs does.
+	// Report takes the rows, as those of table slowdowns, instead of FCTs. They are valid until it returns.
 	Report func(rows []SlowdownRow) error
 }
 
@@ -154,6 +155,8 @@ type exact struct {
 type exactFlow struct {
 	row, id, size, start int64
 	path                 []int32
+	src, dst             int32
+	service, vnet        string // with ExactTables.Report
 }
 
 // nextFlows returns the next flows to simulate; nil after the last.
@@ -218,7 +221,12 @@ func (x *exact) flowsOf(batch []workload.Row) (*network.Flows, error) {
 		}
 		chunk.PathLinks = append(chunk.PathLinks, path...)
 		chunk.PathEnds = append(chunk.PathEnds, int32(len(chunk.PathLinks)))
-		flows = append(flows, exactFlow{row, f.ID, f.SizeBytes, f.StartNS, chunk.PathLinks[len(chunk.PathLinks)-len(path):]})
+		of := exactFlow{row: row, id: f.ID, size: f.SizeBytes, start: f.StartNS, src: f.Src, dst: f.Dst,
+			path: chunk.PathLinks[len(chunk.PathLinks)-len(path):]}
+		if x.out.Report != nil { // the batch's memory is used again
+			of.service, of.vnet = strings.Clone(f.Service), strings.Clone(f.VNet)
+		}
+		flows = append(flows, of)
 		x.started++
 		packetHops += x.params.Packets(f.SizeBytes) * int64(len(path))
 		if x.options.reports(f.StartNS) {
@@ -257,7 +265,8 @@ func (x *exact) take(r *network.Results) error {
 		finished += x.params.Packets(f.size) * int64(len(f.path))
 		if x.options.reports(f.start) {
 			x.stats.Flows++
-			row := SlowdownRow{FlowID: f.id, FlowRow: f.row, SizeBytes: f.size, StartNS: x.originNS + r.StartNS[i],
+			row := SlowdownRow{FlowID: f.id, FlowRow: f.row, Src: f.src, Dst: f.dst, Service: f.service, VNet: f.vnet,
+				SizeBytes: f.size, StartNS: x.originNS + r.StartNS[i],
 				Hops: int16(len(f.path)), IdealNS: r.IdealNS[i], FCTNS: r.FCTNS[i], Slowdown: 1,
 				Retransmissions: r.Again[i], Reordered: r.Reordered[i]}
 			x.stats.Retransmissions += int64(r.Again[i])

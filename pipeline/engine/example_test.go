@@ -30,16 +30,11 @@ func Example() {
 		Cut: func(*engine.Inputs, []engine.Task) ([]engine.Task, error) {
 			return []engine.Task{{Lo: 0, Hi: 5, Cost: 5}, {Lo: 5, Hi: 6, Cost: 1}, {Lo: 6, Hi: 9, Cost: 3}}, nil
 		},
-		Open: func(context.Context, *engine.Inputs) (engine.NewWorker, error) {
-			return func() (engine.Worker, error) {
-				return func(_ context.Context, t *engine.Attempt) error {
-					fmt.Println("rows", t.Lo, "to", t.Hi)
-					t.Add(t.Cost)
-					t.SetStats(t.Hi - t.Lo)
-					return nil
-				}, nil
-			}, nil
-		},
+		Open: engine.Always(func(_ context.Context, t *engine.Attempt) error {
+			fmt.Println("rows", t.Lo, "to", t.Hi)
+			t.SetStats(t.Hi - t.Lo)
+			return nil
+		}),
 	}
 	for range 2 {
 		e := engine.New(session, engine.Settings{Workers: 1, MemoryBytes: 1 << 30, Log: zerolog.Nop()})

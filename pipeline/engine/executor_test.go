@@ -296,13 +296,10 @@ func TestCollectUnread(t *testing.T) {
 	session, toy := toyLake(t), newToy(toyScenario)
 	open := toy.squares.Open
 	toy.squares.Writes = append(toy.squares.Writes, schema.Feedback)
-	toy.squares.Open = func(ctx context.Context, in *Inputs) (NewWorker, error) {
-		newWorker, err := open(ctx, in)
-		return func() (Worker, error) {
-			work, err := newWorker()
-			return func(ctx context.Context, a *Attempt) error {
-				return errors.Join(work(ctx, a), writeRandom(a.Sink(schema.Feedback), schema.Feedback, 1, 1, 10))
-			}, err
+	toy.squares.Open = func(in *Inputs) (Worker, error) {
+		work, err := open(in)
+		return func(ctx context.Context, a *Attempt) error {
+			return errors.Join(work(ctx, a), writeRandom(a.Sink(schema.Feedback), schema.Feedback, 1, 1, 10))
 		}, err
 	}
 	unread := func() int {

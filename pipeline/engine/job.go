@@ -84,27 +84,24 @@ func (e *Executor) runTasks(ctx context.Context, j *job, todo []int) error {
 		return nil
 	}
 	ctx = pprof.WithLabels(ctx, pprof.Labels("stage", j.Stage.Name)) // for --cpu-profile
-	newWorker, err := j.Stage.Open(ctx, j.in)
+	worker, err := j.Stage.Open(j.in)
 	if err != nil {
 		return err
 	}
 	budget := semaphore.NewWeighted(e.MemoryBytes)
-	return Parallel(ctx, e.Workers, len(todo), func() (func(context.Context, int) error, error) {
-		worker, err := newWorker()
-		return func(ctx context.Context, i int) error {
-			n := todo[i]
-			bytes := min(j.Tasks[n].Rows*j.Stage.BytesPerRow, e.MemoryBytes) // one that never fits is done alone
-			if err := budget.Acquire(ctx, bytes); err != nil {
-				return err
-			}
-			defer budget.Release(bytes)
-			rec, err := e.runTask(ctx, j, n, worker)
-			if err != nil {
-				return fmt.Errorf("stage %s, task %d of %d: %w", j.Stage.Name, n+1, len(j.Tasks), err)
-			}
-			j.Done[n] = rec
-			return nil
-		}, err
+	return Parallel(ctx, e.Workers, len(todo), func(ctx context.Context, i int) error {
+		n := todo[i]
+		bytes := min(j.Tasks[n].Rows*j.Stage.BytesPerRow, e.MemoryBytes) // one that never fits is done alone
+		if err := budget.Acquire(ctx, bytes); err != nil {
+			return err
+		}
+		defer budget.Release(bytes)
+		rec, err := e.runTask(ctx, j, n, worker)
+		if err != nil {
+			return fmt.Errorf("stage %s, task %d of %d: %w", j.Stage.Name, n+1, len(j.Tasks), err)
+		}
+		j.Done[n] = rec
+		return nil
 	})
 }
 
@@ -178,26 +175,18 @@ func removeStage(session *lake.Session, s *Stage) error {
 	return nil
 }
 
-// Parallel does n things on up to so many workers, in any order. Each worker does them with a function of its own, made
-// by newWorker. The first error stops the others before their next thing.
-func Parallel(ctx context.Context, workers, n int,
-	newWorker func() (func(ctx context.Context, i int) error, error)) error {
+// Parallel does n things on up to so many workers, in their order. The first error stops the others before their next
+// thing.
+func Parallel(ctx context.Context, workers, n int, do func(ctx context.Context, i int) error) error {
 	g, ctx := errgroup.WithContext(ctx)
-	var next atomic.Int64
-	for range min(workers, n) {
+	g.SetLimit(max(1, workers))
+	for i := range n {
 		g.Go(func() error {
 			pprof.SetGoroutineLabels(ctx) // of the context: --cpu-profile
-			do, err := newWorker()
-			for err == nil {
-				i := int(next.Add(1)) - 1
-				if i >= n {
-					return nil
-				}
-				if err = context.Cause(ctx); err == nil {
-					err = do(ctx, i)
-				}
+			if err := context.Cause(ctx); err != nil {
+				return err
 			}
-			return err
+			return do(ctx, i)
 		})
 	}
 	return g.Wait()
@@ -218,7 +207,8 @@ type Attempt struct {
 	files    []lake.DataFile         // committed by the worker itself
 	stats    any
 	critical int64
-	err      error // of creating a file
+	added    atomic.Bool // progress
+	err      error       // of creating a file
 }
 
 // Read streams columns (all if nil) of a table that the stage declares; see lake.Lake.Read. The engine closes the
@@ -255,10 +245,14 @@ func (t *Attempt) Range(column string) *lake.Range {
 	return &lake.Range{Column: column, Lo: t.Lo, Hi: t.Hi}
 }
 
-// Sink is where the task's rows of one of the stage's tables go. The engine commits the file if the worker succeeds.
+// Sink is where the task's rows of a table go; nil if the stage does not write it. The engine commits the file if the
+// worker succeeds.
 func (t *Attempt) Sink(table schema.Table) schema.Sink {
 	if w, ok := t.sinks[table.Name]; ok {
 		return w
+	}
+	if !t.stage.WritesTable(table) {
+		return nil
 	}
 	w, err := t.session.Create(table, t.stage.Place.File(table, t.N))
 	if err != nil {
@@ -280,8 +274,11 @@ func (t *Attempt) Session() *lake.Session { return t.session }
 // Adopt adds files that the worker has committed to the task's record.
 func (t *Attempt) Adopt(files ...lake.DataFile) { t.files = append(t.files, files...) }
 
-// Add reports progress in the stage's unit.
-func (t *Attempt) Add(n int64) { t.progress.Add(n) }
+// Add reports progress in the stage's unit. A task without counts with its cost when it is done.
+func (t *Attempt) Add(n int64) {
+	t.added.Store(true)
+	t.progress.Add(n)
+}
 
 // SetStats sets the statistics that the task's record keeps: a value with JSON names.
 func (t *Attempt) SetStats(v any) { t.stats = v }
@@ -323,6 +320,9 @@ func (t *Attempt) work(ctx context.Context, worker Worker) error {
 	err := worker(ctx, t)
 	for _, in := range t.open {
 		_ = in.Close() // read to its end, or an error is reported
+	}
+	if err == nil && !t.added.Load() {
+		t.Add(t.Cost)
 	}
 	return errors.Join(err, t.err)
 }

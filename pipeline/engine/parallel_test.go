@@ -7,20 +7,21 @@ import (
 	"testing"
 )
 
-// Everything is done once, each worker has a function of its own, and no more workers are made than there are things.
+// Everything is done once, by no more workers at a time than were asked for.
 func TestParallel(t *testing.T) {
-	for _, c := range []struct{ workers, n, made int }{{1, 10, 1}, {4, 100, 4}, {8, 3, 3}, {4, 0, 0}} {
+	for _, c := range []struct{ workers, n int }{{1, 10}, {4, 100}, {8, 3}, {4, 0}} {
 		times := make([]atomic.Int64, c.n)
-		var made atomic.Int64
-		err := Parallel(t.Context(), c.workers, c.n, func() (func(context.Context, int) error, error) {
-			made.Add(1)
-			return func(_ context.Context, i int) error {
-				times[i].Add(1)
-				return nil
-			}, nil
+		var now, most atomic.Int64
+		err := Parallel(t.Context(), c.workers, c.n, func(_ context.Context, i int) error {
+			if n := now.Add(1); n > most.Load() {
+				most.Store(n)
+			}
+			times[i].Add(1)
+			now.Add(-1)
+			return nil
 		})
-		if err != nil || int(made.Load()) != c.made {
-			t.Errorf("%d workers for %d: %d were made, %v", c.workers, c.n, made.Load(), err)
+		if err != nil || int(most.Load()) > c.workers {
+			t.Errorf("%d workers for %d: %d at a time, %v", c.workers, c.n, most.Load(), err)
 		}
 		for i := range times {
 			if times[i].Load() != 1 {
@@ -30,32 +31,49 @@ func TestParallel(t *testing.T) {
 	}
 }
 
-// The first error stops the rest and is the one returned, of a worker that could not be made too.
+// The first error stops the rest and is the one returned.
 func TestParallelStopsAtAnError(t *testing.T) {
 	bad := errors.New("bad")
 	did := 0
-	err := Parallel(t.Context(), 1, 10, func() (func(context.Context, int) error, error) {
-		return func(_ context.Context, i int) error {
-			did++
-			if i == 3 {
-				return bad
-			}
-			return nil
-		}, nil
+	err := Parallel(t.Context(), 1, 10, func(_ context.Context, i int) error {
+		did++
+		if i == 3 {
+			return bad
+		}
+		return nil
 	})
 	if !errors.Is(err, bad) || did != 4 {
 		t.Errorf("did %d, %v", did, err)
 	}
-	err = Parallel(t.Context(), 2, 10, func() (func(context.Context, int) error, error) { return nil, bad })
-	if !errors.Is(err, bad) {
-		t.Errorf("no worker: %v", err)
-	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	err = Parallel(ctx, 2, 10, func() (func(context.Context, int) error, error) {
-		return func(context.Context, int) error { return errors.New("works after the end") }, nil
-	})
+	err = Parallel(ctx, 2, 10, func(context.Context, int) error { return errors.New("works after the end") })
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled before: %v", err)
+	}
+}
+
+// A task has memory that no other uses meanwhile, and a worker's next task has it again.
+func TestMemory(t *testing.T) {
+	made := 0
+	work := WithMemory(func() (*int, error) {
+		made++
+		return new(int), nil
+	}, func(_ context.Context, memory *int, _ *Attempt) error {
+		*memory++
+		if *memory > 3 {
+			return errors.New("full")
+		}
+		return nil
+	})
+	for i := range 4 {
+		if err := work(t.Context(), nil); made != 1 || (err != nil) != (i == 3) {
+			t.Errorf("task %d: %d made, %v", i, made, err)
+		}
+	}
+	bad := errors.New("no memory")
+	work = WithMemory(func() (*int, error) { return nil, bad }, func(context.Context, *int, *Attempt) error { return nil })
+	if err := work(t.Context(), nil); !errors.Is(err, bad) {
+		t.Errorf("%v", err)
 	}
 }

@@ -186,13 +186,9 @@ func race(stage string, table schema.Table, seed uint64) *Stage {
 	return &Stage{
 		Name: stage, Place: lake.Place{Scenario: toyScenario, Variant: "flow-1"}, Writes: []schema.Table{table},
 		Cut: func(*Inputs, []Task) ([]Task, error) { return tasksOf(5, 9, 7, 1, 3), nil },
-		Open: func(context.Context, *Inputs) (NewWorker, error) {
-			return func() (Worker, error) {
-				return func(_ context.Context, a *Attempt) error {
-					return writeRandom(a.Sink(table), table, seed, uint64(a.N), 10+int(seed))
-				}, nil
-			}, nil
-		},
+		Open: Always(func(_ context.Context, a *Attempt) error {
+			return writeRandom(a.Sink(table), table, seed, uint64(a.N), 10+int(seed))
+		}),
 	}
 }
 
@@ -276,18 +272,14 @@ func TestLateAttempts(t *testing.T) {
 	parallel.Workers = 2
 	first, second := race("simulate", schema.HopObservations, 1), race("feedback", schema.Feedback, 1)
 	second.Reads = []Output{first.Output(schema.HopObservations)}
-	second.Open = func(context.Context, *Inputs) (NewWorker, error) {
-		return func() (Worker, error) {
-			return func(_ context.Context, a *Attempt) error {
-				time.Sleep(time.Duration(rand.IntN(5)) * time.Millisecond)
-				err := columns.ForEach(a.Read(first.Output(schema.HopObservations), nil, nil), func(arrow.Record) error { return nil })
-				if err != nil {
-					return err
-				}
-				return writeRandom(a.Sink(schema.Feedback), schema.Feedback, 1, uint64(a.N), 10)
-			}, nil
-		}, nil
-	}
+	second.Open = Always(func(_ context.Context, a *Attempt) error {
+		time.Sleep(time.Duration(rand.IntN(5)) * time.Millisecond)
+		err := columns.ForEach(a.Read(first.Output(schema.HopObservations), nil, nil), func(arrow.Record) error { return nil })
+		if err != nil {
+			return err
+		}
+		return writeRandom(a.Sink(schema.Feedback), schema.Feedback, 1, uint64(a.N), 10)
+	})
 	with := func(do func(e *Executor) error) error { return shared(t, l, parallel, everyTask, do) }
 	collect := func(e *Executor) error {
 		return errors.Join(e.collect(first, schema.HopObservations), e.collect(second, schema.Feedback))

@@ -31,28 +31,44 @@ type Stage struct {
 	// BytesPerRow is about what a task holds in memory per row of Task.Rows.
 	BytesPerRow int64
 	// Cut divides the stage into tasks. prior is how it was divided before; nil if it was not.
-	Cut  func(in *Inputs, prior []Task) ([]Task, error)
-	Open Opener
+	Cut func(in *Inputs, prior []Task) ([]Task, error)
+	// Open reads what all tasks share, and returns the worker that does them.
+	Open func(in *Inputs) (Worker, error)
 	// Work is about how long each task takes, in any unit: the longest begin first. nil: Task.Cost.
 	Work func(in *Inputs, tasks []Task) ([]int64, error)
 	// Check reports a complete stage whose results the settings of this run do not accept.
 	Check func(stage Records) error
 }
 
-// A Worker does one task. It reads with t.Read, writes with t.Sink and reports with t.Add. The engine closes what a
-// worker has read and commits its output.
+// A Worker does one task, for any number of goroutines. It reads with t.Read, writes with t.Sink and reports with t.Add.
+// The engine closes what a worker has read and commits its output.
 type Worker func(ctx context.Context, t *Attempt) error
 
-// An Opener prepares what all workers of a stage share and returns what prepares one worker.
-type Opener func(ctx context.Context, in *Inputs) (NewWorker, error)
+// Always is the Open of a stage whose tasks share nothing.
+func Always(work Worker) func(*Inputs) (Worker, error) {
+	return func(*Inputs) (Worker, error) { return work, nil }
+}
 
-// NewWorker makes a worker with scratch memory of its own.
-type NewWorker func() (Worker, error)
-
-// Always is the Opener of a stage whose workers have no memory of their own.
-func Always(work Worker) Opener {
-	return func(context.Context, *Inputs) (NewWorker, error) {
-		return func() (Worker, error) { return work, nil }, nil
+// WithMemory is a Worker that does each task in memory that no other task uses meanwhile: made by newMemory, or left by
+// a task that is done.
+func WithMemory[M any](newMemory func() (M, error), work func(context.Context, M, *Attempt) error) Worker {
+	idle := make(chan M, 1<<10)
+	return func(ctx context.Context, t *Attempt) (err error) {
+		var memory M
+		select {
+		case memory = <-idle:
+		default:
+			if memory, err = newMemory(); err != nil {
+				return err
+			}
+		}
+		defer func() {
+			select {
+			case idle <- memory:
+			default: // enough are idle
+			}
+		}()
+		return work(ctx, memory, t)
 	}
 }
 

@@ -79,17 +79,12 @@ func (t *toy) stage(scenario lake.ScenarioID, name string, writes schema.Table, 
 		Writes:      []schema.Table{writes},
 		BytesPerRow: 8,
 		Cut:         func(*Inputs, []Task) ([]Task, error) { return toyRanges(tasks), nil },
-		Open: func(context.Context, *Inputs) (NewWorker, error) {
-			return func() (Worker, error) {
-				return func(ctx context.Context, a *Attempt) error {
-					if err := t.begin(name, a.N); err != nil {
-						return err
-					}
-					a.Add(a.Cost)
-					return work(ctx, a)
-				}, nil
-			}, nil
-		},
+		Open: Always(func(ctx context.Context, a *Attempt) error {
+			if err := t.begin(name, a.N); err != nil {
+				return err
+			}
+			return work(ctx, a)
+		}),
 	}
 }
 

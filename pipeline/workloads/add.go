@@ -199,23 +199,21 @@ func (in *ingestion) routeChunks(ctx context.Context, m *Merged, files []lake.Da
 	params := simkernel.DefaultParams()
 	m.Chunks = make([]Chunk, len(files))
 	loads := make([]lake.DataFile, len(files))
-	return loads, engine.Parallel(ctx, in.Workers, len(files), func() (func(context.Context, int) error, error) {
-		return func(ctx context.Context, i int) error {
-			w, err := in.session.Create(schema.LinkLoads, in.place().File(schema.LinkLoads, m.Next+i))
-			if err != nil {
-				return err
-			}
-			defer w.Abandon()
-			rows := in.session.Read(schema.Flows, files[i:i+1], nil, nil)
-			stats, err := stages.Route(ctx, router, &params, rows, int32(i), 0, nil, w,
-				stages.RouteOptions{AllowUnreachable: true})
-			if err != nil {
-				return err
-			}
-			m.Chunks[i] = Chunk{has[i], stats.Unreachable, stats.PacketHops}
-			loads[i], err = w.Commit()
+	return loads, engine.Parallel(ctx, in.Workers, len(files), func(ctx context.Context, i int) error {
+		w, err := in.session.Create(schema.LinkLoads, in.place().File(schema.LinkLoads, m.Next+i))
+		if err != nil {
 			return err
-		}, nil
+		}
+		defer w.Abandon()
+		rows := in.session.Read(schema.Flows, files[i:i+1], nil, nil)
+		stats, err := stages.Route(ctx, router, &params, rows, int32(i), 0, nil, w,
+			stages.RouteOptions{AllowUnreachable: true})
+		if err != nil {
+			return err
+		}
+		m.Chunks[i] = Chunk{has[i], stats.Unreachable, stats.PacketHops}
+		loads[i], err = w.Commit()
+		return err
 	})
 }
 
