@@ -142,7 +142,6 @@ type carrier struct {
 	slowestBps int64          // of the hosts
 	due        []workload.Row // flows that are to begin in the present part, if they are active then, by time
 	held       []workload.Row // of the present part, not written yet
-	heldToNS   int64          // rows that start earlier are held
 	rows       []workload.Row // of the present batch
 	out        schema.Sink
 }
@@ -153,12 +152,6 @@ type carried struct {
 	remaining float64 // bytes
 	sent      float64 // bytes, in the present step
 	path      []int32 // links
-}
-
-// carriedOf is the flow of a row, before it begins.
-func carriedOf(r workload.Row) carried {
-	r.Service, r.VNet = strings.Clone(r.Service), strings.Clone(r.VNet) // the batch's memory is used again
-	return carried{Row: r, remaining: float64(r.SizeBytes)}
 }
 
 // byStart orders flows by their starts, and those that start together by id.
@@ -179,63 +172,25 @@ func (c *carrier) reads() (all [][2]int64) {
 	return all
 }
 
-// batch passes on the flows of a batch that are in a part, and holds those that are active when one begins.
+// batch takes the flows of a batch that are in a part, and those that are active when one begins.
 func (c *carrier) batch(rec arrow.Record) error {
 	c.rows = columns.Append(c.rows[:0], rec)
-	starts := columns.Int64s(rec, "start_ns")
-	for at := 0; at < len(starts); {
-		if err := c.begin(starts[at]); err != nil {
+	for _, r := range c.rows {
+		err := c.begin(r.StartNS)
+		if err == nil && len(c.held) >= mostHeld {
+			err = c.write(r.StartNS)
+		}
+		if err != nil {
 			return err
 		}
-		hold := starts[at] < c.heldToNS
-		if !hold || len(c.held) > mostHeld {
-			if err := c.write(min(starts[at], c.heldToNS)); err != nil {
-				return err
-			}
+		c.drain(r.StartNS)
+		r.Service, r.VNet = strings.Clone(r.Service), strings.Clone(r.VNet) // the batch's memory is used again
+		c.fluid.add(r.StartNS, carried{Row: r, remaining: float64(r.SizeBytes)})
+		if n := c.next - 1; n >= 0 && r.StartNS < c.parts[n][1] { // inside part n
+			c.held = append(c.held, r)
 		}
-		end := len(starts)                                         // of a gap
-		if n := c.next - 1; n >= 0 && starts[at] < c.parts[n][1] { // inside part n
-			to := c.parts[n][1]
-			if hold {
-				to = min(to, c.heldToNS)
-			}
-			end, _ = slices.BinarySearch(starts, to)
-			if hold {
-				end = min(end, at+mostHeld)
-			}
-			for i := at; i < end; i++ {
-				c.drain(starts[i])
-				f := carriedOf(c.rows[i])
-				c.fluid.add(starts[i], f)
-				c.hold(f)
-			}
-			if !hold {
-				part := rec.NewSlice(int64(at), int64(end))
-				err := c.out.Write(part)
-				part.Release()
-				if err != nil {
-					return err
-				}
-			}
-		} else {
-			if c.next < len(c.parts) {
-				end, _ = slices.BinarySearch(starts, c.parts[c.next][0])
-			}
-			for i := at; i < end; i++ {
-				c.fluid.add(starts[i], carriedOf(c.rows[i]))
-			}
-		}
-		at = end
 	}
 	return nil
-}
-
-// hold holds a flow while others may begin before it.
-func (c *carrier) hold(f carried) {
-	if f.StartNS < c.heldToNS {
-		f.SizeBytes = int64(f.remaining)
-		c.held = append(c.held, f.Row)
-	}
 }
 
 // begin begins the parts that begin before or at a time. The flows that are active then are due in the first eighth of
@@ -253,7 +208,6 @@ func (c *carrier) begin(ns int64) error {
 		part := c.parts[c.next]
 		c.next++
 		spreadNS := min(c.windows.WarmupNS/8, part[1]-part[0]-1)
-		c.heldToNS = part[0] + spreadNS + 1
 		c.fluid.advance(part[0])
 		c.fluid.each(func(x *carried) {
 			offsetNS := rng.Below32(uint32(rng.Hash(c.key, uint64(x.ID))), int(spreadNS+1))
@@ -273,21 +227,17 @@ func (c *carrier) drain(ns int64) {
 			starts[c.due[0].ID] = c.due[0].StartNS
 			c.due = c.due[1:]
 		}
-		var begin []carried
 		c.fluid.each(func(x *carried) {
 			if start, ok := starts[x.ID]; ok {
-				begin = append(begin, *x)
-				begin[len(begin)-1].StartNS = start
+				row := x.Row
+				row.StartNS, row.SizeBytes = start, int64(x.remaining)
+				c.held = append(c.held, row)
 			}
 		})
-		slices.SortFunc(begin, func(a, b carried) int { return byStart(a.Row, b.Row) })
-		for _, f := range begin {
-			c.hold(f)
-		}
 	}
 }
 
-// mostHeld is about the largest number of flows that are held.
+// mostHeld is about how many flows are written at a time.
 const mostHeld = 1 << 16
 
 // write begins the flows that are due before a time, and writes those that are held and begin before it.

@@ -302,11 +302,7 @@ func HeadroomWarnings(n *topology.Network, p simkernel.Params, b network.BufferP
 	if !b.PFC {
 		return nil
 	}
-	links, hosts := engineTopology(n)
-	engine, err := network.New(p, b, links, hosts, nil)
-	if err == nil {
-		_, err = classify(engine, classes)
-	}
+	engine, _, err := newEngine(n, p, b, classes, nil)
 	if err != nil || len(engine.Shortfalls()) == 0 { // the simulation reports the error
 		return nil
 	}

@@ -402,15 +402,11 @@ func (x *exact) writeSlots() error {
 }
 
 func (x *exact) simulate(ctx context.Context) error {
-	links, hosts := engineTopology(x.net)
-	engine, err := network.New(x.params, x.options.Buffer, links, hosts, x.nextFlows)
+	engine, classOf, err := newEngine(x.net, x.params, x.options.Buffer, x.options.Classes, x.nextFlows)
 	if err != nil {
 		return err
 	}
-	if x.classOf, err = classify(engine, x.options.Classes); err != nil {
-		return err
-	}
-	x.engine = engine
+	x.engine, x.classOf = engine, classOf
 	engine.Progress = func(items int64) { x.show(items, 0) }
 	if m := x.options.Moves; m.Whole() {
 		if x.routes, err = m.NewRoutes(x.router, x.options.Seed); err != nil {
@@ -451,21 +447,19 @@ func CheckWholeNetwork(n *topology.Network, p simkernel.Params, b network.Buffer
 	if span := loads.LastStartNS - loads.FirstStartNS; span > network.MaxNS {
 		return fmt.Errorf("the flows start within %d s, more than %d", span/1e9, network.MaxNS/int64(1e9))
 	}
-	links, hosts := engineTopology(n)
-	engine, err := network.New(p, b, links, hosts, nil)
-	if err == nil {
-		_, err = classify(engine, classes)
+	engine, _, err := newEngine(n, p, b, classes, nil)
+	if err != nil || !b.PFC {
+		return withName(err, n, classes)
 	}
-	err = withName(err, n, classes)
+	links, hosts := engineTopology(n)
 	for id, link := range links {
-		if err == nil && b.PFC && !hosts[link.DstNode] && engine.Headroom(link) > b.SwitchBytes {
-			l := n.Links[id]
-			err = fmt.Errorf("%s (link %d, %d ns) sends %d bytes before a pause reaches it: PFC needs that headroom, and the "+
+		if l := n.Links[id]; !hosts[link.DstNode] && engine.Headroom(link) > b.SwitchBytes {
+			return fmt.Errorf("%s (link %d, %d ns) sends %d bytes before a pause reaches it: PFC needs that headroom, and the "+
 				"buffer is %d bytes; use a larger buffer, state a headroom (--set switches.headroom=200KB), or leave out PFC (--pfc)",
 				n.LinkName(l.ID), l.ID, l.DelayNS, engine.Headroom(link), b.SwitchBytes)
 		}
 	}
-	return err
+	return nil
 }
 
 // Rooms are Network.Rooms; nil: buffers have no end, or the whole network cannot be simulated.
@@ -473,8 +467,7 @@ func Rooms(n *topology.Network, p simkernel.Params, b network.BufferParams) []in
 	if b.IsZero() {
 		return nil
 	}
-	links, hosts := engineTopology(n)
-	engine, err := network.New(p, b, links, hosts, nil)
+	engine, _, err := newEngine(n, p, b, nil, nil)
 	if err != nil {
 		return nil
 	}
@@ -500,6 +493,16 @@ func (x *exact) findDeepest(engine *network.Network) {
 			x.stats.DeepestSwitch, x.stats.DeepestSwitchBytes = v.ID, held[v.ID]
 		}
 	}
+}
+
+// newEngine returns a simulation of the whole network, and which of the classes a flow is in.
+func newEngine(n *topology.Network, p simkernel.Params, b network.BufferParams, classes []TrafficClass,
+	next func() (*network.Flows, error)) (engine *network.Network, of func(*workload.Row) uint8, err error) {
+	links, hosts := engineTopology(n)
+	if engine, err = network.New(p, b, links, hosts, next); err == nil {
+		of, err = classify(engine, classes)
+	}
+	return engine, of, err
 }
 
 // engineTopology returns the network as the engine expects it, with places of nodes instead of ids.
