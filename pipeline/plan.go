@@ -130,7 +130,7 @@ func (m *method) independentPlan() engine.Plan {
 		plan = append(plan, contributions)
 	}
 	// barrier: a flow needs all of its hops
-	sample := m.sampleStage(contributions)
+	sample := m.sampleDrawsStage(contributions)
 	plan = append(plan, sample)
 	if !m.Ephemeral {
 		plan = append(plan, m.intervalsStage(sample, contributions, simulate))

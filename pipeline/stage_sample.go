@@ -11,65 +11,55 @@ import (
 	"parsimon/stages"
 )
 
-// sampleStage adds up the contributions of each flow's hops to its FCT and slowdown, for estimator independent.
-func (m *method) sampleStage(contributions *engine.Stage) *engine.Stage {
-	flows, hops := m.generate.Output(schema.Flows), contributions.Output(schema.HopContributions)
-	s := m.sampleOf(flows)
-	s.Reads, s.Writes = append(s.Reads, hops), []schema.Table{schema.Slowdowns}
-	s.Open = m.withSampler(func(ctx context.Context, sampler *stages.Sampler, t *engine.Attempt) error {
-		return sampler.Sample(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(flows),
-			t.Read(hops, nil, t.Range("flow_row")), t.Sink(schema.Slowdowns))
-	})
-	return s
+// sampleStage finds the FCT and slowdown of each flow from what other stages have found, a chunk of flows a task.
+func (m *method) sampleStage(reads []engine.Output, writes []schema.Table,
+	sample func(context.Context, *stages.Sampler, *engine.Attempt) error) *engine.Stage {
+	return &engine.Stage{
+		Name: "sample", Place: m.variant.place(m.ID()), Unit: "flows", Command: m.command("sample", m.variant),
+		Reads:       append([]engine.Output{m.generate.Output(schema.Flows)}, reads...),
+		Writes:      writes,
+		BytesPerRow: 900,
+		Cut:         m.byChunk,
+		Open: engine.Always(engine.WithMemory(func() (*stages.Sampler, error) {
+			sampler := stages.NewSampler(m.Network, m.Spec.Params)
+			sampler.Limited = !m.Spec.Switches.IsZero()
+			return sampler, nil
+		}, sample)),
+	}
+}
+
+// sampleDrawsStage adds up the contributions of each flow's hops, for estimator independent.
+func (m *method) sampleDrawsStage(contributions *engine.Stage) *engine.Stage {
+	hops := contributions.Output(schema.HopContributions)
+	return m.sampleStage([]engine.Output{hops}, []schema.Table{schema.Slowdowns},
+		func(ctx context.Context, s *stages.Sampler, t *engine.Attempt) error {
+			return s.Sample(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(m.generate.Output(schema.Flows)),
+				t.Read(hops, nil, t.Range("flow_row")), t.Sink(schema.Slowdowns))
+		})
 }
 
 // sampleReplaysStage takes each flow's FCT from the replay of its host's uplink, and divides the delay among its hops
 // by their observations, for estimator flow.
 func (m *method) sampleReplaysStage(observed []engine.Output, replay *engine.Stage) *engine.Stage {
-	flows, fcts := m.generate.Output(schema.Flows), replay.Output(schema.SenderFCTs)
-	s := m.sampleOf(flows)
-	s.Reads = append(append(s.Reads, observed...), fcts)
-	s.Writes = []schema.Table{schema.Slowdowns, schema.HopContributions, schema.CaseSlowdowns}
-	s.Open = m.withSampler(func(ctx context.Context, sampler *stages.Sampler, t *engine.Attempt) error {
-		return sampler.SampleReplays(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(flows),
-			readObserved(t, observed), t.Read(fcts, nil, t.Range("flow_row")),
-			t.Sink(schema.Slowdowns), t.Sink(schema.HopContributions), t.Sink(schema.CaseSlowdowns))
-	})
-	return s
+	fcts := replay.Output(schema.SenderFCTs)
+	return m.sampleStage(append([]engine.Output{fcts}, observed...),
+		[]schema.Table{schema.Slowdowns, schema.HopContributions, schema.CaseSlowdowns},
+		func(ctx context.Context, s *stages.Sampler, t *engine.Attempt) error {
+			return s.SampleReplays(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(m.generate.Output(schema.Flows)),
+				readObserved(t, observed), t.Read(fcts, nil, t.Range("flow_row")),
+				t.Sink(schema.Slowdowns), t.Sink(schema.HopContributions), t.Sink(schema.CaseSlowdowns))
+		})
 }
 
 // sampleExactStage takes each flow's FCT from the simulation of the whole network, for estimator exact.
 func (m *method) sampleExactStage(exact *engine.Stage) *engine.Stage {
-	flows, fcts, hops := m.generate.Output(schema.Flows), exact.Output(schema.ExactFCTs), exact.Output(schema.ExactHops)
-	s := m.sampleOf(flows)
-	s.Reads, s.Writes = append(s.Reads, fcts, hops), []schema.Table{schema.Slowdowns, schema.HopContributions}
-	s.Open = m.withSampler(func(ctx context.Context, sampler *stages.Sampler, t *engine.Attempt) error {
-		return sampler.SampleExact(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(flows),
-			t.Read(fcts, nil, t.Range("flow_row")),
-			t.Read(hops, nil, t.Range("flow_row")),
-			t.Sink(schema.Slowdowns), t.Sink(schema.HopContributions))
-	})
-	return s
-}
-
-// sampleOf is the common part of all: a chunk of flows a task.
-func (m *method) sampleOf(flows engine.Output) *engine.Stage {
-	return &engine.Stage{
-		Name: "sample", Place: m.variant.place(m.ID()), Unit: "flows", Command: m.command("sample", m.variant),
-		Reads:       []engine.Output{flows},
-		BytesPerRow: 900,
-		Cut:         m.byChunk,
-	}
-}
-
-// withSampler is the Open of a stage whose tasks have a sampler.
-func (m *method) withSampler(
-	sample func(context.Context, *stages.Sampler, *engine.Attempt) error) func(*engine.Inputs) (engine.Worker, error) {
-	return engine.Always(engine.WithMemory(func() (*stages.Sampler, error) {
-		sampler := stages.NewSampler(m.Network, m.Spec.Params)
-		sampler.Limited = !m.Spec.Switches.IsZero()
-		return sampler, nil
-	}, sample))
+	fcts, hops := exact.Output(schema.ExactFCTs), exact.Output(schema.ExactHops)
+	return m.sampleStage([]engine.Output{fcts, hops}, []schema.Table{schema.Slowdowns, schema.HopContributions},
+		func(ctx context.Context, s *stages.Sampler, t *engine.Attempt) error {
+			return s.SampleExact(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(m.generate.Output(schema.Flows)),
+				t.Read(fcts, nil, t.Range("flow_row")), t.Read(hops, nil, t.Range("flow_row")),
+				t.Sink(schema.Slowdowns), t.Sink(schema.HopContributions))
+		})
 }
 
 // intervalsStage writes the intervals of the percentiles of slowdown and the warnings. It is one task, which reads the

@@ -23,6 +23,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,9 +66,7 @@ func Reader(l *lake.Lake, s Settings) *Executor {
 	if s.Workers <= 0 {
 		s.Workers = runtime.GOMAXPROCS(0)
 	}
-	if s.Progress == nil {
-		s.Progress = silent{}
-	}
+	s.Progress = cmp.Or[Progress](s.Progress, Silent{})
 	return &Executor{Settings: s, lake: l, reported: map[string]bool{}, known: map[string]Records{},
 		verified: map[string]bool{}}
 }

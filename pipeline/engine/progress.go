@@ -23,13 +23,11 @@ type Progress interface {
 }
 
 // Silent shows nothing.
-var Silent Progress = silent{}
+type Silent struct{}
 
-type silent struct{}
-
-func (silent) Begin(string, string, int64) {}
-func (silent) Add(int64)                   {}
-func (silent) End()                        {}
+func (Silent) Begin(string, string, int64) {}
+func (Silent) Add(int64)                   {}
+func (Silent) End()                        {}
 
 // NewProgress shows progress on a terminal as one line that is written over, and otherwise as a
 // log line every few seconds.

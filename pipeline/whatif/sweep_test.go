@@ -37,7 +37,7 @@ func TestSweep(t *testing.T) {
 	plan := SweepPlan{Tier: "fabric-spine", Quantile: 0.9}
 	stopped, stop := context.WithCancel(ctx)
 	cut := o
-	cut.Progress = &stopper{Progress: engine.Silent, stop: stop, unit: "cables", after: 3}
+	cut.Progress = &stopper{Progress: engine.Silent{}, stop: stop, unit: "cables", after: 3}
 	if _, err := RunSweep(stopped, base, plan, cut); !errors.Is(err, context.Canceled) {
 		t.Fatalf("interrupted: %v", err)
 	}
