@@ -135,22 +135,21 @@ func (e *Estimation) Close() {
 	}
 }
 
-// OpenQueries opens the lake for questions, within the memory of the estimate.
-func (e *Estimation) OpenQueries(ctx context.Context) (*queries.DB, error) {
+// OpenQueries opens the lake for questions about the scenario, and others, within the memory of the estimate.
+func (e *Estimation) OpenQueries(ctx context.Context, others ...lake.ScenarioID) (*queries.DB, error) {
 	e.freeMemory()
-	limits := e.duckOptions()
-	if g, err := e.Generated(); err == nil && g.Flows < fewFlows {
-		limits.Threads = 1
-	}
-	o, err := catalog.Options(e.Lake, limits)
+	o, err := catalog.Options(e.Lake, e.duckOptions(), append(others, e.ID())...)
 	if err != nil {
 		return nil, err
+	}
+	if g, err := e.Generated(); err == nil && g.Flows < fewFlows {
+		o.Threads, o.Few = 1, true
 	}
 	return queries.Open(ctx, e.Lake.Path(), o)
 }
 
 // fewFlows is how many flows a summary reads in half a second: there two threads need a fifth more processor time than
-// one, which takes no longer.
+// one, which takes no longer. Their slowdowns take 8 MB.
 const fewFlows = 1_000_000
 
 // OpenDuckDB opens an empty DuckDB within the memory of the estimate, for SQL over the lake's files.

@@ -108,6 +108,7 @@ func (m *method) intervalsStage(sample, contributions, cases *engine.Stage) *eng
 			return err
 		}
 		found := stages.ReasonsForWholeNetwork(m.Network, &m.Spec.Params, loads)
+		t.SetStats(watch.TailLink())
 		if m.variant.Estimator == stages.WholeNetwork {
 			found = append(stages.FullLinks(m.Network, &m.Spec.Params, loads), m.bufferWarnings(loads)...)
 		}

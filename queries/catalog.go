@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -50,15 +51,15 @@ func WriteCatalog(lake, temp string, files []File) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	path, to := filepath.Join(dir, CatalogFile), filepath.Join(root, CatalogFile)
-	if err := createCatalog(path, all); err != nil {
+	made, to := filepath.Join(dir, CatalogFile), filepath.Join(root, CatalogFile)
+	if err := createCatalog(made, all); err != nil {
 		return err
 	}
 	// After a power failure either the old or the new file is there, complete.
-	if err := flush(path); err != nil {
+	if err := flush(made); err != nil {
 		return err
 	}
-	if err := os.Rename(path, to); err != nil {
+	if err := os.Rename(made, to); err != nil {
 		return err
 	}
 	return flush(root)
@@ -67,7 +68,7 @@ func WriteCatalog(lake, temp string, files []File) (err error) {
 // viewsOf returns the absolute path of a lake and the views over files of it.
 func viewsOf(lake string, files []File) (root string, all []view, err error) {
 	if root, err = lakeRoot(lake); err == nil {
-		all, err = views(files, root+string(filepath.Separator))
+		all, err = views(files, root+string(filepath.Separator), false)
 	}
 	return root, all, err
 }
@@ -86,13 +87,16 @@ func createCatalog(path string, all []view) error {
 		if err := run("SET checkpoint_threshold = '1KB'; BEGIN"); err != nil {
 			return err
 		}
-		if err := createMacros(run); err != nil {
+		if err := createFunctions(run); err != nil {
 			return err
 		}
 		if err := createViews(run, all); err != nil {
 			return err
 		}
 		for _, v := range all {
+			if v.isMacro {
+				continue
+			}
 			if err := commentView(run, v); err != nil {
 				return fmt.Errorf("view %s: %w", v.name, err)
 			}
@@ -119,8 +123,8 @@ func CatalogDigest(lake string, files []File) (string, error) {
 		return "", err
 	}
 	h := xxh3.New()
-	for _, m := range macros() {
-		_, _ = h.WriteString(m + "\x00") // a hash takes everything
+	for _, text := range functions() {
+		_, _ = h.WriteString(text + "\x00") // a hash takes everything
 	}
 	for _, v := range all {
 		_, _ = h.WriteString(v.name + "\x00" + v.sql + "\x00" + v.comment + "\x00")
@@ -129,24 +133,37 @@ func CatalogDigest(lake string, files []File) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// macros are the macros of the catalog, which views use, each after those that it uses. The text of each,
-// name(parameters) AS …, follows its comment.
-func macros() []string {
-	all := []string{sizeBinMacro()}
-	for _, name := range []string{"flow_groups", "percentile_cell", "percentile_within", "percentiles_and_whole",
-		"percentiles", "percentiles_of"} {
-		all = append(all, sqlComment.ReplaceAllString(string(read("macros/"+name+".sql")), ""))
+// functions are the scalar macros of the catalog: name(parameters) AS …
+func functions() []string {
+	return []string{sizeBinMacro(), macro("percentile_cell"), macro("percentile_within")}
+}
+
+// tableMacros are the table macros of the catalog, each after those that it uses. few: those of macros/few, where there
+// is one.
+func tableMacros(few bool) (all []view) {
+	folder := ""
+	if few {
+		folder = "few/"
+	}
+	for _, file := range []string{"flow_groups", folder + "percentiles_and_whole", folder + "percentiles",
+		folder + "flow_percentiles", "percentiles_of"} {
+		text := macro(file)
+		all = append(all, view{name: path.Base(file), sql: text, needs: namesIn(text), isMacro: true})
 	}
 	return all
 }
 
+// macro is the text of a file of folder macros, without comments.
+func macro(file string) string {
+	return sqlComment.ReplaceAllString(string(read("macros/"+file+".sql")), "")
+}
+
 var sqlComment = regexp.MustCompile(`(?m)^\s*--.*\n`)
 
-func createMacros(run duckdb.Runner) error {
-	for _, m := range macros() {
-		if err := run("CREATE MACRO " + m); err != nil {
-			name, _, _ := strings.Cut(m, "(")
-			return fmt.Errorf("macro %s: %w", name, err)
+func createFunctions(run duckdb.Runner) error {
+	for _, text := range functions() {
+		if err := run("CREATE MACRO " + text); err != nil {
+			return fmt.Errorf("macro %.20s: %w", text, err)
 		}
 	}
 	return nil
@@ -156,24 +173,21 @@ func createMacros(run duckdb.Runner) error {
 // CREATE VIEW binds its SQL, and so opens a file of each scenario whenever it reads a table.
 func createViews(run duckdb.Runner, views []view) error {
 	for _, v := range views {
-		if err := createView(run, "CREATE VIEW ", v.name, cmp.Or(v.empty, v.sql)); err != nil {
-			return err
+		create := "CREATE VIEW " + duckdb.Ident(v.name) + " AS " + cmp.Or(v.empty, v.sql)
+		if v.isMacro {
+			create = "CREATE MACRO " + v.sql
+		}
+		if err := run(create); err != nil {
+			return fmt.Errorf("view %s: %w", v.name, err)
 		}
 	}
 	for _, v := range views {
 		if len(v.files) == 0 {
 			continue
 		}
-		if err := createView(run, "CREATE OR REPLACE VIEW ", v.name, v.sql); err != nil {
-			return err
+		if err := run("CREATE OR REPLACE VIEW " + duckdb.Ident(v.name) + " AS " + v.sql); err != nil {
+			return fmt.Errorf("view %s: %w", v.name, err)
 		}
-	}
-	return nil
-}
-
-func createView(run duckdb.Runner, create, name, text string) error {
-	if err := run(create + duckdb.Ident(name) + " AS " + text); err != nil {
-		return fmt.Errorf("view %s: %w", name, err)
 	}
 	return nil
 }

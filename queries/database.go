@@ -66,6 +66,8 @@ type Options struct {
 	// Verify returns an error if the bytes of a data file, given by its path relative to the lake, are not those
 	// that were committed. It is called once for each file before a statement first reads it. nil verifies nothing.
 	Verify func(path string) error
+	// Few says that the percentiles which are asked for are of so few values that memory holds them.
+	Few bool
 	// Output is the absolute path of what Write writes to: a file, or a pipe such as /dev/stdout.
 	Output string
 }
@@ -102,7 +104,7 @@ func Open(ctx context.Context, lake string, o Options) (_ *DB, err error) {
 	if len(o.Files) == 0 {
 		return nil, fmt.Errorf("lake %s holds no tables yet: make some with `parsimon run … --lake %s`", lake, lake)
 	}
-	all, err := views(o.Files, root+string(filepath.Separator))
+	all, err := views(o.Files, root+string(filepath.Separator), o.Few)
 	if err != nil {
 		return nil, fmt.Errorf("lake %s: %w", lake, err)
 	}
@@ -127,7 +129,7 @@ func (db *DB) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	if err := createMacros(duckdb.RunnerOf(ctx, conn)); err != nil {
+	if err := createFunctions(duckdb.RunnerOf(ctx, conn)); err != nil {
 		return err
 	}
 	var paths []string
@@ -391,7 +393,8 @@ func (db *DB) admit(ctx context.Context, conn *sql.Conn, text string) error {
 var ErrRefused = duckdb.ErrRefused
 
 // relationMacros are the table macros of the catalog. Their first argument is the name of a relation.
-var relationMacros = []string{"percentiles", "percentiles_and_whole", "percentiles_of", "flow_groups"}
+var relationMacros = []string{"percentiles", "percentiles_and_whole", "percentiles_of", "flow_percentiles",
+	"flow_groups"}
 
 // checkType returns an error unless DuckDB's type of the statement is SELECT. It binds the statement, and
 // so opens the files that it reads, but does not run it.

@@ -35,10 +35,20 @@ func TestPercentilesAreQuantileCont(t *testing.T) {
 		writePart(t, raw, lake, "slowdowns", "scenario=a/variant=y", rows+" WHERE i <= 1000")
 	}
 	const with = "WITH picked AS NOT MATERIALIZED (SELECT scenario, variant, nullif(service, '') AS flow_group, slowdown AS value FROM slowdowns_all) "
+	const flows = "WITH few AS NOT MATERIALIZED (SELECT scenario, variant, nullif(service, '') AS flow_group, slowdown, CAST(1000 * slowdown AS BIGINT) AS fct_ns FROM slowdowns_all) "
 	const rows = `SELECT scenario, variant, %s AS whole, %s AS flow_group, count(*) AS flows, quantile_cont(value, %s) AS q, max(value) AS max_value FROM picked GROUP BY ALL`
-	for _, threads := range []int{1, 4} {
-		db := open(t, lake, limits(threads, 0))
+	for threads, few := range map[int]bool{1: false, 4: false, 2: true} {
+		o := limits(threads, 0)
+		o.Few = few
+		db := open(t, lake, o)
 		for _, fractions := range []string{"[0.999, 0.5, 0.9, 0.99]", "[0.0, 0.3, 1.0]", "[CAST(0.123456789 AS DOUBLE)]"} {
+			fcts := strings.Replace(fractions, "0.9", "0.8", 1)
+			fct := ", quantile_cont(fct_ns, " + fcts + ") AS fct FROM few GROUP BY ALL"
+			both := strings.Replace(fmt.Sprintf(rows, "false", "flow_group", fractions)+" UNION ALL "+fmt.Sprintf(rows, "true", "NULL", fractions), " FROM picked GROUP BY ALL", fct, 2)
+			want := sqlCSV(t, db, flows+"FROM ("+strings.ReplaceAll(both, "(value", "(slowdown")+") ORDER BY ALL")
+			if got := sqlCSV(t, db, flows+"FROM flow_percentiles(few, "+fractions+", "+fcts+") ORDER BY ALL"); got != want {
+				t.Errorf("%d threads, flow_percentiles of %s: got\n%s\nwant\n%s", threads, fractions, got, want)
+			}
 			groups := fmt.Sprintf(rows, "false", "flow_group", fractions)
 			whole := fmt.Sprintf(rows, "true", "NULL", fractions)
 			for query, want := range map[string]string{

@@ -27,7 +27,7 @@ type Query struct {
 	Params   []Param
 }
 
-//go:embed *.sql fragments/*.sql macros/*.sql own/*.sql *.vl.json theme_light.json theme_dark.json
+//go:embed *.sql fragments/*.sql macros/*.sql macros/few/*.sql own/*.sql *.vl.json theme_light.json theme_dark.json
 var files embed.FS
 
 // library parses the embedded files, once. They are part of the program: a malformed one is a bug, and a

@@ -7,7 +7,7 @@
 -- param: to_ns time = 9223372036854775807 : end of the time range in ns, excluded
 
 WITH picked AS NOT MATERIALIZED (
-    SELECT scenario, variant, {service: service, vnet: vnet} AS flow_group, slowdown AS value
+    SELECT scenario, variant, {service: service, vnet: vnet} AS flow_group, slowdown, fct_ns
     FROM slowdowns
     WHERE ($scenario = '' OR scenario = $scenario)
       AND ($variant = '' OR variant = $variant)
@@ -19,21 +19,13 @@ WITH picked AS NOT MATERIALIZED (
       AND ($variant = '' OR variant = $variant)
       AND start_ns >= $from_ns AND start_ns < $to_ns
     GROUP BY scenario, variant, service, vnet
-), times AS NOT MATERIALIZED (
-    SELECT scenario, variant, {service: service, vnet: vnet} AS flow_group, CAST(fct_ns AS DOUBLE) AS value
-    FROM slowdowns
-    WHERE ($scenario = '' OR scenario = $scenario)
-      AND ($variant = '' OR variant = $variant)
-      AND start_ns >= $from_ns AND start_ns < $to_ns
-), fcts AS (
-    SELECT scenario, variant, flow_group, q FROM percentiles(times, [0.5, 0.99])
 ), groups AS (
     SELECT
         *,
         max(flows) FILTER (WHERE whole) OVER everything AS all_flows,
         max(q[1]) FILTER (WHERE whole) OVER everything AS all_p50,
         max(q[3]) FILTER (WHERE whole) OVER everything AS all_p99
-    FROM percentiles_and_whole(picked, [0.5, 0.9, 0.99, 0.999])
+    FROM flow_percentiles(picked, [0.5, 0.9, 0.99, 0.999], [0.5, 0.99])
     WINDOW everything AS (PARTITION BY scenario, variant)
 ), trust AS (
     SELECT * FROM intervals_by_group
@@ -46,12 +38,11 @@ SELECT
     g.flows / CAST(g.all_flows AS DOUBLE) AS flow_share,
     CAST(s.bytes AS DOUBLE) / CAST(sum(s.bytes) OVER (PARTITION BY g.scenario, g.variant) AS DOUBLE) AS byte_share,
     g.q[1] AS p50_slowdown, g.q[2] AS p90_slowdown, g.q[3] AS p99_slowdown, g.q[4] AS p999_slowdown, g.max_value AS max_slowdown,
-    f.q[1] / 1e6 AS p50_fct_ms, f.q[2] / 1e6 AS p99_fct_ms,
+    g.fct[1] / 1e6 AS p50_fct_ms, g.fct[2] / 1e6 AS p99_fct_ms,
     g.all_p50 AS all_p50_slowdown, g.all_p99 AS all_p99_slowdown,
     g.q[3] / g.all_p99 AS p99_over_all,
     i.p50_lo, i.p50_hi, i.p90_lo, i.p90_hi, i.p99_lo, i.p99_hi, i.p999_lo, i.p999_hi, coalesce(i.warning, '') AS warning
 FROM groups AS g
-JOIN fcts AS f ON f.scenario = g.scenario AND f.variant = g.variant AND f.flow_group = g.flow_group
 JOIN sizes AS s
   ON s.scenario = g.scenario AND s.variant = g.variant AND s.service = g.flow_group.service AND s.vnet = g.flow_group.vnet
 LEFT JOIN trust AS i -- of the whole time: other flows have other intervals

@@ -6,22 +6,13 @@
 
 -- Each flow counts in its own bin of size_bins and in bin 'all'.
 WITH picked AS NOT MATERIALIZED (
-    SELECT scenario, variant, size_bin_of(size_bytes) AS flow_group, slowdown AS value
+    SELECT scenario, variant, size_bin_of(size_bytes) AS flow_group, slowdown, fct_ns
     FROM slowdowns
     WHERE ($scenario = '' OR scenario = $scenario)
       AND ($variant = '' OR variant = $variant)
-), times AS NOT MATERIALIZED (
-    SELECT scenario, variant, size_bin_of(size_bytes) AS flow_group, CAST(fct_ns AS DOUBLE) AS value
-    FROM slowdowns
-    WHERE ($scenario = '' OR scenario = $scenario)
-      AND ($variant = '' OR variant = $variant)
-), fcts AS (
-    SELECT scenario, variant, whole, flow_group, q FROM percentiles_and_whole(times, [0.5, 0.99])
 ), groups AS (
-    SELECT p.scenario, p.variant, b.bin, b.size_bin, p.flows, p.q, p.max_value AS max_slowdown, f.q AS fct
-    FROM percentiles_and_whole(picked, [0.5, 0.9, 0.99, 0.999]) AS p
-    JOIN fcts AS f ON f.scenario = p.scenario AND f.variant = p.variant AND f.whole = p.whole
-        AND f.flow_group IS NOT DISTINCT FROM p.flow_group
+    SELECT p.scenario, p.variant, b.bin, b.size_bin, p.flows, p.q, p.max_value AS max_slowdown, p.fct
+    FROM flow_percentiles(picked, [0.5, 0.9, 0.99, 0.999], [0.5, 0.99]) AS p
     JOIN size_bins AS b ON CASE WHEN p.whole THEN b.size_bin = 'all' ELSE b.bin = p.flow_group END
 ), trust AS (
     SELECT * FROM intervals_by_group

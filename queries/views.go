@@ -16,9 +16,10 @@ import (
 	"parsimon/schema/sizebin"
 )
 
-// A view is one view of the catalog. It is made by CREATE VIEW name AS sql.
+// A view is one view of the catalog, made by CREATE VIEW name AS sql, or a table macro, made by CREATE MACRO sql.
 type view struct {
 	name, sql string
+	isMacro   bool
 	empty     string   // for a view of a table: SQL with the same columns and types and without rows
 	needs     []string // names of the views that the SQL reads
 	comment   string   // of the view, and of its columns by name
@@ -37,10 +38,10 @@ func intervalsByGroup(suffix string) view {
 	}
 }
 
-// views returns the views of the catalog in an order in which they can be created: those of the tables, then
+// views returns the views of the catalog in an order in which they can be created: table macros, the tables, then
 // size_bins and intervals_by_group, then those of the questions. base precedes the paths of the files:
 // empty, or the lake with a slash. A table without files is an empty view with the columns and types of the table.
-func views(files []File, base string) ([]view, error) {
+func views(files []File, base string, few bool) ([]view, error) {
 	answers := map[string]string{}
 	byView := map[string][]File{}
 	for _, f := range files {
@@ -57,7 +58,7 @@ func views(files []File, base string) ([]view, error) {
 			byView["answer of "+name] = append(byView["answer of "+name], f)
 		}
 	}
-	var all []view
+	all := tableMacros(few)
 	for _, t := range schema.Tables() {
 		for i, v := range t.Views() {
 			name := t.Name

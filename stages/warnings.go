@@ -158,6 +158,7 @@ type TailWatch struct {
 	fctNS, limitedNS   float64                   // sums of FCTs, and of the parts that are due to such windows
 	worst              watchedRow                // the flow with the longest such part
 	spread             [sizebin.Count + 1]spread // of the slowest flows of each size bin, and of all
+	delays             []int64                   // of the slowest flows of all, by link, in ps: any order gives the same sum
 
 	chunk    []watchedFlow // by row of the chunk
 	overflow *Overflow     // nil: buffers have no end
@@ -179,7 +180,8 @@ type spread struct {
 
 // NewTailWatch returns a TailWatch for an estimate with these tails.
 func NewTailWatch(n *topology.Network, loads *Loads, tails Tails, overflow *Overflow) *TailWatch {
-	w := &TailWatch{net: n, tails: tails, overflow: overflow, loaded: make([]bool, len(n.Links))}
+	w := &TailWatch{net: n, tails: tails, overflow: overflow, loaded: make([]bool, len(n.Links)),
+		delays: make([]int64, len(n.Links))}
 	for id := range n.Links {
 		w.loaded[id] = loads.Load(n.Links[id]) >= loadedLink
 	}
@@ -267,6 +269,9 @@ func (w *TailWatch) addHop(firstRow int64, r *contributionRow) error {
 	if w.loaded[r.LinkID] {
 		f.loadedLinks++
 	}
+	if f.ofAll {
+		w.delays[r.LinkID] += int64(math.Round(1000 * r.DelayNS))
+	}
 	if w.overflow != nil {
 		f.hit.hops = append(f.hit.hops, *r)
 	}
@@ -282,6 +287,23 @@ func (s *spread) add(f *watchedFlow) {
 	if f.sum > 0 {
 		s.flows, s.links = s.flows+1, s.links+float64(f.sum*f.sum)/f.squares
 	}
+}
+
+// A TailLink is the link that delays the slowest 1% of the flows most, with its share of their delay; 0: none is delayed.
+type TailLink struct {
+	Link  int32   `json:"tail_link"`
+	Share float64 `json:"tail_share"`
+}
+
+// TailLink finds the link that delays the slowest flows most, of those that Watch has read with their hops.
+func (w *TailWatch) TailLink() TailLink {
+	sum, most := int64(0), 0
+	for id, delay := range w.delays {
+		if sum += delay; delay > w.delays[most] {
+			most = id
+		}
+	}
+	return TailLink{int32(most), float64(w.delays[most]) / float64(max(1, sum))}
 }
 
 func (w *TailWatch) smallWindows() []Warning {

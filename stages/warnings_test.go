@@ -53,6 +53,21 @@ func watched(t *testing.T, load func(int32) float64, first func(i int) bool,
 	return w
 }
 
+// Of the flows with a slowdown of 5 and more, the even ones, most of the delay is at hop 1.
+func TestTailLink(t *testing.T) {
+	load := func(int32) float64 { return 0 }
+	first := func(i int) bool { return i%4 == 0 }
+	w := watched(t, load, first, func(i int) [2]float64 {
+		if i%2 == 1 {
+			return [2]float64{3.5, 0.25}
+		}
+		return [2]float64{1, 3 + float64(i%4)/2}
+	})
+	if got := w.TailLink(); got != (TailLink{7, 4.0 / 9}) {
+		t.Errorf("%+v", got)
+	}
+}
+
 // Each condition is reported where it holds, and only there.
 func TestWarnings(t *testing.T) {
 	every := func(n int) func(int) bool { return func(i int) bool { return i%n == 0 } }

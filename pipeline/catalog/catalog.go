@@ -17,17 +17,18 @@ import (
 	"parsimon/queries/duckdb"
 )
 
-// Options are those of queries.Open that read and verify exactly the committed files.
-func Options(l *lake.Lake, limits duckdb.Options) (queries.Options, error) {
-	files, byPath, err := committed(l)
+// Options are those of queries.Open that read and verify exactly the committed files, of scenarios or, if none are named,
+// of the whole lake.
+func Options(l *lake.Lake, limits duckdb.Options, scenarios ...lake.ScenarioID) (queries.Options, error) {
+	files, byPath, err := committed(l, scenarios...)
 	verify := func(path string) error { return l.Check(byPath[path]) }
 	return queries.Options{Options: limits, Files: files, Verify: verify}, err
 }
 
 // committed are the files that the manifests name, for queries and by their paths. Damaged manifests are returned as an
 // error beside the files of the others.
-func committed(l *lake.Lake) ([]queries.File, map[string]lake.DataFile, error) {
-	manifests, err := l.Manifests()
+func committed(l *lake.Lake, scenarios ...lake.ScenarioID) ([]queries.File, map[string]lake.DataFile, error) {
+	manifests, err := l.Manifests(scenarios...)
 	files, byPath := []queries.File{}, map[string]lake.DataFile{}
 	answers := map[string]string{}
 	for _, m := range manifests {

@@ -79,12 +79,19 @@ func (l *Lake) ReadManifest(p Place) (m Manifest, found bool, err error) {
 	return m, found, err
 }
 
-// Manifests reads all manifests of the lake, by scenario and variant, then by workload. Damaged ones are returned as
-// one joined error beside those that can be read.
-func (l *Lake) Manifests() (all []Manifest, errs error) {
-	places, err := l.places()
-	if err != nil {
-		return nil, err
+// Manifests reads the manifests of scenarios or, if none are named, of the whole lake, by scenario and variant, then by
+// workload. Damaged ones are returned as one joined error beside those that can be read.
+func (l *Lake) Manifests(scenarios ...ScenarioID) (all []Manifest, errs error) {
+	var places []Place
+	for _, id := range scenarios {
+		if p := Of(id); !slices.Contains(places, p) {
+			places = append(places, p)
+		}
+	}
+	if places == nil {
+		if places, errs = l.places(); errs != nil {
+			return nil, errs
+		}
 	}
 	for _, owner := range places {
 		variants, err := l.variantsOf(owner)

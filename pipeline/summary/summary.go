@@ -22,6 +22,7 @@ import (
 	"parsimon/queries"
 	"parsimon/queries/duckdb"
 	"parsimon/queries/format"
+	"parsimon/schema"
 	"parsimon/schema/units"
 	"parsimon/stages"
 	"parsimon/stages/topology"
@@ -31,17 +32,9 @@ import (
 type forPeople struct {
 	intervals         []any // of all flows, and their two parts: texts, nil if a part is not known
 	hottest, mostLoad *format.Answer
-	tail              []tailLink
+	tail              stages.TailLink
 	unreachable       int64
 	firstUnreachable  *topology.UnreachableError
-}
-
-// A tailLink is a link that delays the slowest flows.
-type tailLink struct {
-	Link  string   `json:"link"`
-	ID    int32    `json:"link_id"`
-	Tier  string   `json:"tier"`
-	Share *float64 `json:"link_share"` // of their delay; nil: no flow is delayed
 }
 
 func (p *forPeople) read(ctx context.Context, db *queries.DB, r *Result) error {
@@ -49,13 +42,31 @@ func (p *forPeople) read(ctx context.Context, db *queries.DB, r *Result) error {
 	p.unreachable, p.firstUnreachable, wrong[0] = r.of.Unreachable()
 	p.intervals, wrong[1] = intervals(ctx, db, r.of)
 	p.hottest, wrong[2] = ask(ctx, db, r.of, "hottest_links", map[string]string{"n": "5"})
+	p.tail, wrong[3] = tailLink(ctx, db, r)
+	p.mostLoad, wrong[4] = ask(ctx, db, r.of, "load_top10", nil)
+	return cmp.Or(wrong[:]...)
+}
+
+// tailLink finds the link that delays the slowest flows most. Stage intervals has noted it, unless it read no hops.
+func tailLink(ctx context.Context, db *queries.DB, r *Result) (found stages.TailLink, err error) {
+	if r.of.Variant().Estimator != stages.WholeNetwork {
+		records, err := r.of.Records(schema.Intervals)
+		if noted, none := engine.Stats[stages.TailLink](records); err == nil && none == nil {
+			return noted[0], nil
+		}
+	}
 	p99 := 1.0
 	if n := len(r.Percentiles); n > 0 {
 		p99 = r.Percentiles[n-1].P99 // of all flows
 	}
-	p.tail, wrong[3] = answers[tailLink](ctx, db, r.of, "p99_links", map[string]string{"limit": fmt.Sprint(p99)})
-	p.mostLoad, wrong[4] = ask(ctx, db, r.of, "load_top10", nil)
-	return cmp.Or(wrong[:]...)
+	links, err := answers[struct {
+		Link  int32   `json:"link_id"`
+		Share float64 `json:"link_share"`
+	}](ctx, db, r.of, "p99_links", map[string]string{"limit": fmt.Sprint(p99), "n": "1"})
+	if len(links) > 0 {
+		found = stages.TailLink(links[0])
+	}
+	return found, err
 }
 
 // Text is what an estimate found: its slowdowns and FCTs by size bin, how far to trust them, the most loaded links,
@@ -85,13 +96,13 @@ func (r *Result) Text() *text.Answer {
 	}
 	a.Linef("\nMost loaded links")
 	addRows(a, r.hottest)
-	if len(r.tail) > 0 && r.tail[0].Share != nil {
-		link, also := r.tail[0], ""
+	if tail := r.tail; tail.Share > 0 {
+		link, also := e.Network.Links[tail.Link], ""
 		if e.Variant().Estimator == stages.WholeNetwork && strings.HasPrefix(link.Tier, "host-") {
 			also = ", where senders also wait for windows, losses and timeouts"
 		}
 		a.Linef("the slowest 1%% of the flows lose most time at %s (link %d): %.0f%% of their delay%s; parsimon query p99_links "+
-			"lists others", link.Link, link.ID, 100**link.Share, also)
+			"lists others", e.Network.LinkName(link.ID), link.ID, 100*tail.Share, also)
 	}
 	a.Linef("\nLoad of the network")
 	addRows(a, r.mostLoad)

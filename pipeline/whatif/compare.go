@@ -227,7 +227,7 @@ func (c *Comparison) ask(ctx context.Context, ofChange bool) (err error) {
 		return nil
 	}
 	base, other := c.joined.base.Estimation, c.joined.other.Estimation
-	db, err := other.OpenQueries(ctx)
+	db, err := other.OpenQueries(ctx, base.ID())
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ var acting = []string{"json_serialize_plan", "json_execute_serialized_sql", "wri
 
 // A Select is what a SELECT reads, in lower case.
 type Select struct {
-	Relations map[string]bool // names of tables and views, without catalog and schema
+	Relations map[string]bool // names of tables, views and table macros, without catalog and schema
 	Defined   map[string]bool // names of its common table expressions
 	Metadata  bool            // it lists or describes views (SHOW, DESCRIBE, duckdb_views(), …)
 }
@@ -102,7 +102,7 @@ func (s *Select) visit(n map[string]any, macros []string) error {
 		arguments, _ := f["children"].([]any)
 		switch {
 		case slices.Contains(macros, name) && len(arguments) > 0:
-			s.Relations[relationOf(arguments[0])] = true
+			s.Relations[name], s.Relations[relationOf(arguments[0])] = true, true
 		case !slices.Contains(tableFunctions, name):
 			return fmt.Errorf("%w; table function %q is not allowed", ErrRefused, name)
 		}

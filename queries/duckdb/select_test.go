@@ -48,7 +48,7 @@ func TestInspectSelect(t *testing.T) {
 	}
 	const text = "WITH Mine AS (FROM Theirs) SELECT * FROM mine, main.Other, m(Third), m('fourth'), range(3) ORDER BY (FROM fifth)"
 	s, err := InspectSelect(t.Context(), conn, text, "m")
-	want := []string{"fifth", "fourth", "mine", "other", "theirs", "third"}
+	want := []string{"fifth", "fourth", "m", "mine", "other", "theirs", "third"}
 	if err != nil || !slices.Equal(slices.Sorted(maps.Keys(s.Relations)), want) || !s.Defined["mine"] || s.Metadata {
 		t.Errorf("%s reads %+v, %v", text, s, err)
 	}

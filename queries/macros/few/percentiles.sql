@@ -1,0 +1,8 @@
+-- percentiles(relation, fractions) of so few values that they are held in memory: the same numbers in one scan.
+percentiles(relation, fractions) AS TABLE
+SELECT
+    scenario, variant, false AS whole, flow_group, count(*) AS flows, quantile_cont(value, fractions) AS q,
+    max(value) AS max_value
+FROM query_table(relation)
+WHERE value IS NOT NULL
+GROUP BY scenario, variant, flow_group
