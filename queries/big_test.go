@@ -62,7 +62,7 @@ func makeBigLake(t testing.TB, n int) string {
 	writePart(t, db, lake, "sweep_runs", "scenario=big/variant=own", `SELECT 'small', 'seed=' || i, 'seed', i || '', i, 7, 1.5, NULL, 2.5, NULL, 3.5, NULL, 4.5, NULL, NULL, NULL, 1.0 FROM range(512) AS r(i)`)
 	writePart(t, db, lake, "sweep_runs", "scenario=big/variant=own", `SELECT 'grid', 'load.max=' || i || ', sigma=' || i, p, i || '', i, 7, 1.5, NULL, 2.5, NULL, 3.5, NULL, 4.5, NULL, NULL, NULL, 1.0 FROM range(512) AS r(i), (VALUES ('load.max'), ('sigma')) AS v(p)`)
 	writePart(t, db, lake, "comparisons", "scenario=big/variant=own", `SELECT 'small', 'own', 's' || i, 'all', 'all', 'all', i, 0.5, 2.0, 3.0, 0.5, 0.25, 0.75, 1.0, 1.0, 0.0, 0.0, 0.0 FROM range(512) AS r(i)`)
-	writePart(t, db, lake, "comparison_links", "scenario=big/variant=own", `SELECT 'small', 'own', i + 1, CAST(i AS INTEGER), 512, 0.5, 0.25, 50.0, 0.0 FROM range(512) AS r(i)`)
+	writePart(t, db, lake, "comparison_links", "scenario=big/variant=own", `SELECT 'small', 'own', i + 1, CAST(i AS INTEGER), CAST(i AS INTEGER), 'a → b', 'x', 512, 0.5, 0.25, 50.0, 0.0 FROM range(512) AS r(i)`)
 	writePart(t, db, lake, "sweeps", "scenario=big/variant=own", `SELECT 'x', CAST(i AS INTEGER), CAST(i + 1 AS INTEGER), 'all', i, 0, 'flow-1', 1.0, 2.0, 3.0, 4.0, 0.0, 0.5, i / 512.0, 0.125, 1.0, 2.0, 3, 4 FROM range(512) AS r(i)`)
 	writePart(t, db, lake, "nodes", "scenario=big", `SELECT i, 'n' || i, if(i < 128, 'host', 'tor'), i // 128, i // 8, 'rack ' || i // 8 FROM range(257) AS r(i)`)
 	return lake

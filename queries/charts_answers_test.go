@@ -133,10 +133,6 @@ aaa,own,web,2.5,x,0,0,0`},
 aaa,own,1,2,4,h1 → t0,host-tor,1,h1,host,0,1,2,t0,tor,0,,10000000000,false,4,1500,0.75,4000,1,400,0.36363636363636365
 aaa,own,2,1,0,h0 → t0,host-tor,0,h0,host,0,0,2,t0,tor,0,,10000000000,false,4,1000,0.5,2000,3,400,0.36363636363636365
 aaa,own,3,3,2,t0 → s0,tor-spine,2,t0,tor,0,,3,s0,spine,,,10000000000,false,4,500,0.25,3000,2,300,0.2727272727272727`},
-	// As what_changed_links, with names.
-	{"explaining_links", map[string]string{"base_scenario": "007"}, `scenario,variant,base_scenario,base_variant,place,link_id,link,tier,failed,base_load,load,tail_flows,base_delay_ns,delay_ns,difference_ns
-aaa,own,007,own,1,4,h1 → t0,host-tor,false,0.5,0.75,3,100,350.5,250.5
-aaa,own,007,own,2,99,,,,0.5,0.25,3,50,0,-50`},
 	// Compared with itself nothing differs: the first links by id.
 	{"load_changes", map[string]string{"base_scenario": "aaa", "base_variant": "own", "n": "2"}, `scenario,variant,base_scenario,base_variant,place,link_id,link,tier,newly_failed,base_bandwidth_bps,bandwidth_bps,base_flows,flows,base_bytes,bytes,base_load,load,links,changed_links
 aaa,own,aaa,own,1,0,h0 → t0,host-tor,false,10000000000,10000000000,4,4,1000,1000,0.5,0.5,12,0

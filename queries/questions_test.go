@@ -126,9 +126,9 @@ aaa,own-sampled-2,db,,all,8,0.99,6,5,7,2,0.25,"sampled, 2 windows, 25% of flows"
 	{"what_changed", nil, `scenario,variant,base_scenario,base_variant,service,vnet,size_bin,hops,flows,quantile,base_slowdown,slowdown,change,change_lo,change_hi,base_fct_ms,fct_ms,fct_change,fct_change_lo,fct_change_hi
 aaa,own,007,own,all,all,all,all,7,0.5,4,4,0,0,0.125,0.002,0.001,-0.5,-0.75,-0.25
 aaa,own,007,own,web,all,all,all,4,0.5,2,3,0.5,0.25,0.75,0.001,0.001,0,0,0`},
-	{"what_changed_links", nil, `scenario,variant,base_scenario,base_variant,place,link_id,link,src_node,dst_node,tier,base_load,load,tail_flows,base_delay_ns,delay_ns,difference_ns
-aaa,own,007,own,1,4,h1 → t0,1,2,host-tor,0.5,0.75,3,100,350.5,250.5
-aaa,own,007,own,2,99,,,,,0.5,0.25,3,50,0,-50`},
+	{"what_changed_links", map[string]string{"base_scenario": "007"}, `scenario,variant,base_scenario,base_variant,place,base_link_id,link_id,link,tier,base_load,load,tail_flows,base_delay_ns,delay_ns,difference_ns
+aaa,own,007,own,1,4,4,h1 → t0,host-tor,0.5,0.75,3,100,350.5,250.5
+aaa,own,007,own,2,99,,h9 → t0,host-tor,0.5,0.25,3,50,0,-50`},
 	{"worst_failures", nil, `scenario,variant,tier,service,place,cable,node_a,node_b,flows,unreachable,estimated,p50_slowdown,p90_slowdown,p99_slowdown,p999_slowdown,p50_change,p90_change,p99_change,p999_change,p50_fct_ms,p99_fct_ms
 aaa,own,x,all,1,h0:t0,0,2,7,1,flow-2,1,2,3,4,0,0.5,0.5,0.125,0.001,0.003
 aaa,own,x,all,2,t0:s0,2,3,7,0,flow-1,1,2,3,4,0,0.5,0.25,0.125,0.001,0.003`},

@@ -33,13 +33,16 @@ var (
 	ComparisonLinks = Table{
 		Name:  "comparison_links",
 		Doc:   "Links that explain the difference of two scenarios: where the slowest flows are delayed more or less.",
-		Grain: "base × link", Key: []string{"base_scenario", "base_variant", "link_id"},
+		Grain: "base × link", Key: []string{"base_scenario", "base_variant", "place"},
 		Sort: []string{}, Variant: true, Published: true,
 		Columns: []Column{
 			{"base_scenario", str, false, "", "scenario of the base"},
 			{"base_variant", str, false, "", "variant of the base"},
 			{"place", i64, false, "", "rank of the link by the size of the difference, from 1"},
-			{"link_id", i32, false, "", "link"},
+			{"base_link_id", i32, true, "", "link in the base; null where the base has no link between these two nodes"},
+			{"link_id", i32, true, "", "link in the second scenario; null where that has none between these two nodes"},
+			{"link", str, false, "", "names of the nodes at its ends: a → b"},
+			{"tier", str, false, "", "tier of the link"},
 			{"tail_flows", i64, false, "", "flows above the p99 of either scenario (the tail), the same for all links"},
 			{"base_load", f64, false, "", "load of the link in the base"},
 			{"load", f64, false, "", "load of the link in the second scenario"},

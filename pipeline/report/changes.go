@@ -126,7 +126,7 @@ func (c *content) linkReasons() (out []string) {
 
 // tailReasons say how much of the slowest flows' time is lost where the load changed, and which link explains most.
 func (c *content) tailReasons(changed bool) (out []string) {
-	loads, links, explaining := c.answers["load_changes"], c.answers["link_load_and_tail"], c.answers["explaining_links"]
+	loads, links, explaining := c.answers["load_changes"], c.answers["link_load_and_tail"], c.answers["what_changed_links"]
 	moved, highest := map[int64]bool{}, 0.0
 	for i := range loads.Len() {
 		if math.Abs(loads.Float(i, "load")-loads.Float(i, "base_load")) > 0.01 {

@@ -31,7 +31,7 @@ var (
 		{"worst_failures", map[string]string{"n": "25"}},
 	}
 	baseQuestions = []question{
-		{"what_changed", map[string]string{"groups": strconv.Itoa(mostChanged)}}, {"explaining_links", nil},
+		{"what_changed", map[string]string{"groups": strconv.Itoa(mostChanged)}}, {"what_changed_links", nil},
 		{"load_changes", map[string]string{"n": "100000"}},
 	}
 	sampledQuestions = []question{{"sampled_percentiles", nil}}

@@ -224,7 +224,7 @@ type figureChart struct {
 var plan = []section{
 	{"changed", "What changed", "The flows that both scenarios have, flow by flow.", []figureChart{
 		{ID: "what_changed", Title: "Change of the percentiles"},
-		{ID: "explaining_links", Title: "Links that explain the difference"},
+		{ID: "what_changed_links", Title: "Links that explain the difference"},
 	}},
 	{"slow", "How slow", "Slowdown is the time that a flow takes over the time that it would take alone in the network: " +
 		"1× is ideal.", []figureChart{

@@ -58,7 +58,7 @@ func comparison(change, lo, hi float64) *content {
 	links := &answer{columns: []string{"link_id", "tail_share"}, rows: [][]any{{int64(1), 0.0}, {int64(2), 0.02}, {int64(3), 0.98}}}
 	explaining := &answer{columns: []string{"link", "difference_ns", "tail_flows"}, rows: [][]any{{"c → d", 1500.0, int64(20)}}}
 	headline := &answer{columns: []string{"flows"}, rows: [][]any{{int64(1000)}}}
-	return &content{base: &Estimate{}, answers: map[string]*answer{"what_changed": rows, "load_changes": loads, "link_load_and_tail": links, "explaining_links": explaining, "headline": headline}}
+	return &content{base: &Estimate{}, answers: map[string]*answer{"what_changed": rows, "load_changes": loads, "link_load_and_tail": links, "what_changed_links": explaining, "headline": headline}}
 }
 
 // A change counts if its interval leaves out zero and it is at least 1%; the reasons are those of the loads.

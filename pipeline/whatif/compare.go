@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -149,7 +150,8 @@ const mostServices = 64
 
 // LinkDifference says what a link adds to the tail's flows in either, a mean over them.
 type LinkDifference struct {
-	Link        int32   `json:"link_id"`
+	BaseLink    *int32  `json:"base_link_id"` // nil: the base has no link between these nodes
+	Link        *int32  `json:"link_id"`      // nil: nor has the other
 	Src         string  `json:"src"`
 	Dst         string  `json:"dst"`
 	Tier        string  `json:"tier"`
@@ -494,11 +496,18 @@ func (c *Comparison) write(session *lake.Session) error {
 	}
 	links := columns.NewRows(schema.ComparisonLinks)
 	for i, d := range c.Links {
-		links.Add(columns.Row{
-			"base_scenario": c.Base.Scenario, "base_variant": c.Base.Variant, "place": int64(i + 1), "link_id": d.Link,
+		row := columns.Row{
+			"base_scenario": c.Base.Scenario, "base_variant": c.Base.Variant, "place": int64(i + 1), "link": d.name(), "tier": d.Tier,
 			"tail_flows": c.TailFlows, "base_load": d.BaseLoad, "load": d.Load,
 			"base_delay_ns": d.BaseDelayNS, "delay_ns": d.DelayNS,
-		})
+		}
+		if d.BaseLink != nil {
+			row["base_link_id"] = *d.BaseLink
+		}
+		if d.Link != nil {
+			row["link_id"] = *d.Link
+		}
+		links.Add(row)
 	}
 	return session.PublishRows(at, name, rows, links)
 }
@@ -546,10 +555,10 @@ func (c *Comparison) Text() *text.Answer {
 	c.addPercentiles(a)
 	if len(c.Links) > 0 {
 		a.Linef("\nLinks that explain it: mean delay there of the %d flows above the p99 slowdown of either", c.TailFlows)
-		table := a.Table("link_id", "link", "tier", "base_load", "load", "base_delay_ns", "delay_ns", "difference_ns")
+		table := a.Table("link", "tier", "base_load", "load", "base_delay_ns", "delay_ns", "difference_ns")
 		ofHosts := false
 		for _, d := range c.Links {
-			table.Add(d.Link, d.Src+" → "+d.Dst, d.Tier, d.BaseLoad, d.Load, d.BaseDelayNS, d.DelayNS, d.DelayNS-d.BaseDelayNS)
+			table.Add(d.name(), d.Tier, d.BaseLoad, d.Load, d.BaseDelayNS, d.DelayNS, d.DelayNS-d.BaseDelayNS)
 			ofHosts = ofHosts || strings.HasPrefix(d.Tier, "host-")
 		}
 		if ofHosts && c.Other.Variant == stages.WholeNetwork.String() {
@@ -728,31 +737,86 @@ func (c *Comparison) findLinks(ctx context.Context, db *sql.DB, p99 ComparisonRo
 	if err := db.QueryRowContext(ctx, "SELECT count(*) FROM tail").Scan(&c.TailFlows); err != nil {
 		return duckdb.FirstLine(err)
 	}
-	part := func(s *side, row string) string {
-		return fmt.Sprintf(`(SELECT link_id, sum(round(delay_ns * 1000)::BIGINT)::BIGINT::DOUBLE / 1000 AS ns
-			FROM %s h SEMI JOIN tail ON tail.%s = h.flow_row GROUP BY link_id)`, s.scans[schema.HopContributions.Name], row)
+	delays := func(s *side, row string) (map[int32]linkDelay, error) {
+		of := map[int32]linkDelay{}
+		return of, duckdb.Each(ctx, db, fmt.Sprintf(`
+			SELECT link_id, coalesce(ns, 0), coalesce(load, 0) FROM %s FULL JOIN (
+				SELECT link_id, sum(round(delay_ns * 1000)::BIGINT)::BIGINT::DOUBLE / 1000 AS ns
+				FROM %s h SEMI JOIN tail ON tail.%s = h.flow_row GROUP BY link_id) USING (link_id)`,
+			s.scans[schema.LinkStats.Name], s.scans[schema.HopContributions.Name], row), func(rows *sql.Rows) error {
+			var link int32
+			var d linkDelay
+			err := rows.Scan(&link, &d.ns, &d.load)
+			of[link] = d
+			return err
+		})
 	}
-	n := c.joined.other.Network
-	if base := c.joined.base.Network; len(base.Links) > len(n.Links) { // cables were added to the base
-		n = base
-	}
-	return duckdb.Each(ctx, db, fmt.Sprintf(`
-		SELECT link_id, coalesce(b.ns, 0) AS base, coalesce(o.ns, 0) AS other, coalesce(k.load, 0), coalesce(l.load, 0)
-		FROM %s b FULL JOIN %s o USING (link_id)
-		LEFT JOIN %s k USING (link_id) LEFT JOIN %s l USING (link_id)
-		WHERE base <> other ORDER BY abs(other - base) DESC, link_id LIMIT %d`,
-		part(c.joined.base, "flow_row"), part(c.joined.other, "other_row"), c.joined.base.scans[schema.LinkStats.Name],
-		c.joined.other.scans[schema.LinkStats.Name], most), func(rows *sql.Rows) error {
-		var d LinkDifference
-		err := rows.Scan(&d.Link, &d.BaseDelayNS, &d.DelayNS, &d.BaseLoad, &d.Load)
-		l := n.Links[d.Link]
-		d.Src, d.Dst, d.Tier = n.Name(l.Src), n.Name(l.Dst), l.Tier
-		d.BaseDelayNS /= float64(c.TailFlows)
-		d.DelayNS /= float64(c.TailFlows)
-		c.Links = append(c.Links, d)
+	base, err := delays(c.joined.base, "flow_row")
+	if err != nil {
 		return err
+	}
+	other, err := delays(c.joined.other, "other_row")
+	if err != nil {
+		return err
+	}
+	for _, d := range sameLinks(c.joined.base.Network, c.joined.other.Network) {
+		var b, o linkDelay
+		if d.BaseLink != nil {
+			b = base[*d.BaseLink]
+		}
+		if d.Link != nil {
+			o = other[*d.Link]
+		}
+		if b.ns != o.ns {
+			d.BaseLoad, d.Load, d.BaseDelayNS, d.DelayNS = b.load, o.load, b.ns/float64(c.TailFlows), o.ns/float64(c.TailFlows)
+			c.Links = append(c.Links, d)
+		}
+	}
+	slices.SortStableFunc(c.Links, func(x, y LinkDifference) int {
+		return cmp.Compare(math.Abs(y.DelayNS-y.BaseDelayNS), math.Abs(x.DelayNS-x.BaseDelayNS))
 	})
+	c.Links = c.Links[:min(most, len(c.Links))]
+	return nil
 }
+
+// A linkDelay is what a link adds to the tail's flows, in all, and its load.
+type linkDelay struct{ ns, load float64 }
+
+// sameLinks returns the links of two networks: those of the second by id, then those that only the base has. A link is
+// in both if the links of one id have the same name in both, or else by its name.
+func sameLinks(base, other *topology.Network) (all []LinkDifference) {
+	add := func(n *topology.Network, id int32) *LinkDifference {
+		l := n.Links[id]
+		all = append(all, LinkDifference{Src: n.Name(l.Src), Dst: n.Name(l.Dst), Tier: l.Tier})
+		return &all[len(all)-1]
+	}
+	inBoth := make([]bool, len(base.Links))
+	byName := map[string]int32{} // links of the base whose ids have another name in the other network
+	for id := range base.Links {
+		name := base.LinkName(int32(id))
+		if inBoth[id] = id < len(other.Links) && name == other.LinkName(int32(id)); !inBoth[id] {
+			byName[name] = int32(id)
+		}
+	}
+	for id := range other.Links {
+		d := add(other, int32(id))
+		d.Link = new(int32(id))
+		if id < len(base.Links) && inBoth[id] {
+			d.BaseLink = d.Link
+		} else if at, is := byName[other.LinkName(int32(id))]; is {
+			d.BaseLink, inBoth[at] = new(at), true
+			delete(byName, other.LinkName(int32(id)))
+		}
+	}
+	for id := range base.Links {
+		if !inBoth[id] {
+			add(base, int32(id)).BaseLink = new(int32(id))
+		}
+	}
+	return all
+}
+
+func (d *LinkDifference) name() string { return d.Src + " → " + d.Dst }
 
 // notFileSafe is all but letters, digits and dashes, which fileSafe makes dashes.
 var notFileSafe = regexp.MustCompile(`[^a-zA-Z0-9-]`)

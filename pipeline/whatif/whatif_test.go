@@ -403,3 +403,39 @@ func TestSweepUntil(t *testing.T) {
 		}
 	}
 }
+
+// Links of two networks whose ids differ are the same where the names of their ends are.
+func TestSameLinks(t *testing.T) {
+	base := topologytest.Wire(t, 4, 2, [2]int32{0, 2}, [2]int32{1, 2}, [2]int32{2, 3})
+	other := topologytest.Wire(t, 4, 2, [2]int32{0, 3}, [2]int32{0, 2}, [2]int32{2, 3})
+	id := func(p *int32) int32 {
+		if p == nil {
+			return -1
+		}
+		return *p
+	}
+	inBoth, onlyBase, onlyOther := 0, 0, 0
+	for _, d := range sameLinks(base, other) {
+		b, o := id(d.BaseLink), id(d.Link)
+		switch {
+		case b >= 0 && o >= 0:
+			inBoth++
+			if base.LinkName(b) != d.name() || other.LinkName(o) != d.name() {
+				t.Errorf("%s is %s in the base and %s in the other", d.name(), base.LinkName(b), other.LinkName(o))
+			}
+		case b >= 0:
+			onlyBase++
+			if base.LinkName(b) != d.name() {
+				t.Errorf("%s is %s in the base", d.name(), base.LinkName(b))
+			}
+		default:
+			onlyOther++
+			if other.LinkName(o) != d.name() {
+				t.Errorf("%s is %s in the other", d.name(), other.LinkName(o))
+			}
+		}
+	}
+	if inBoth != 4 || onlyBase != 2 || onlyOther != 2 {
+		t.Errorf("%d links in both, %d in the base, %d in the other; want 4, 2, 2", inBoth, onlyBase, onlyOther)
+	}
+}

@@ -113,7 +113,7 @@ func TestReportInBrowser(t *testing.T) {
 		for name, want := range map[string][]string{
 			plain: {"slowdown_cdf", "slowdown_vs_size_by_group", "percentiles_by_group", "slowdown_and_load_over_time", "tail_by_tier", "link_load_and_tail",
 				"worst_failures"},
-			compared: {"what_changed", "explaining_links", "slowdown_cdf", "tail_by_tier", "link_load_and_tail"},
+			compared: {"what_changed", "what_changed_links", "slowdown_cdf", "tail_by_tier", "link_load_and_tail"},
 			graph:    {"slowdown_cdf", "percentiles_by_group", "tail_by_tier", "parameter_sweep"},
 			sampled:  sampledCharts,
 		} {
