@@ -799,13 +799,13 @@ func sameLinks(base, other *topology.Network) (all []LinkDifference) {
 		}
 	}
 	for id := range other.Links {
-		d := add(other, int32(id))
+		d, name := add(other, int32(id)), other.LinkName(int32(id))
 		d.Link = new(int32(id))
-		if id < len(base.Links) && inBoth[id] {
+		if id < len(base.Links) && name == base.LinkName(int32(id)) {
 			d.BaseLink = d.Link
-		} else if at, is := byName[other.LinkName(int32(id))]; is {
+		} else if at, is := byName[name]; is {
 			d.BaseLink, inBoth[at] = new(at), true
-			delete(byName, other.LinkName(int32(id)))
+			delete(byName, name)
 		}
 	}
 	for id := range base.Links {

@@ -21,6 +21,7 @@ import (
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/stages"
+	"parsimon/stages/topology/topologytest"
 )
 
 // "run --fail" in an empty lake and "what-if --fail" make the same scenario, row by row, under the same id, with and
@@ -407,7 +408,7 @@ func TestSweepUntil(t *testing.T) {
 // Links of two networks whose ids differ are the same where the names of their ends are.
 func TestSameLinks(t *testing.T) {
 	base := topologytest.Wire(t, 4, 2, [2]int32{0, 2}, [2]int32{1, 2}, [2]int32{2, 3})
-	other := topologytest.Wire(t, 4, 2, [2]int32{0, 3}, [2]int32{0, 2}, [2]int32{2, 3})
+	other := topologytest.Wire(t, 4, 2, [2]int32{1, 2}, [2]int32{0, 3}, [2]int32{2, 3})
 	id := func(p *int32) int32 {
 		if p == nil {
 			return -1
