@@ -164,18 +164,25 @@ func kindRank(kind string) int {
 			return rank
 		}
 	}
-	return 4
+	return noTier
 }
+
+const noTier = 4 // the rank of all other kinds
 
 func compareTiers(a, b string) int {
 	return cmp.Or(cmp.Compare(kindRank(a), kindRank(b)), strings.Compare(a, b))
 }
 
-// bandwidths sums the cables of a node to lower, equal and higher levels.
+// bandwidths sums the cables of a node to lower, equal and higher tiers, or levels where a node is in no tier. A host at a
+// switch of an upper tier, such as a load balancer, makes the level of that switch 1 but changes no tier.
 func (g *levelGraph) bandwidths(i int) (bps [3]int64, cables [3]int) {
 	for _, id := range g.out[i] {
 		l := &g.n.Links[id]
-		k := 1 + cmp.Compare(g.level[g.n.place(l.Dst)], g.level[i])
+		to := g.n.place(l.Dst)
+		k := 1 + cmp.Compare(g.level[to], g.level[i])
+		if a, b := kindRank(g.n.Nodes[i].Kind), kindRank(g.n.Nodes[to].Kind); max(a, b) < noTier {
+			k = 1 + cmp.Compare(b, a)
+		}
 		bps[k] += l.BandwidthBps
 		cables[k]++
 	}

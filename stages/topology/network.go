@@ -320,11 +320,13 @@ func Span(text string) (from, to int, ok bool) {
 	return from, to, err == nil && 0 <= from && from <= to && to <= math.MaxInt32
 }
 
-// Pods returns the number of pods that have hosts; it is 1 where the topology names none.
+// Pods returns the number of pods that hosts or switches are in; it is 1 where the topology names none.
 func (n *Network) Pods() int {
 	pods := map[int32]bool{}
-	for _, h := range n.hosts {
-		pods[n.Nodes[n.place(h)].Pod] = true
+	for _, v := range n.Nodes {
+		if v.Pod >= 0 {
+			pods[v.Pod] = true
+		}
 	}
 	return max(1, len(pods))
 }
