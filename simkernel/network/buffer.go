@@ -207,9 +207,7 @@ func (d *domain) runNode(b *buffer, due []int32) int {
 	if b.pausing > 0 || mostBytes > b.freeBytes && !d.fits(b, mostBytes) {
 		d.runMerged(b, all)
 	} else {
-		for _, u := range d.active {
-			d.runPort(u, &d.ports[u], d.arrivalsOf(u))
-		}
+		d.runPorts(d.active)
 	}
 	if d.leveled {
 		d.notePeak(b, fromBytes)

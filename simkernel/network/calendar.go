@@ -14,11 +14,12 @@ const blockWindows = 64
 // A calendar is what a domain has to do, by window.
 type calendar struct {
 	window, startPS, endPS, lengthPS int64  // the present window
-	perWindow                        uint64 // 2^64 / lengthPS
+	perWindow                        uint64 // 2^64 / lengthPS, rounded up
 	ofPorts                          int    // how many there are
 
 	// Work of the present block, in slot w % blockWindows. Bit w % blockWindows of busy is set if there is any.
 	block   uint64
+	blockPS int64 // when it begins
 	busy    uint64
 	windows [blockWindows]windowWork // with memory only where there is any
 	unused  []windowWork             // memory
@@ -74,6 +75,7 @@ func (c *calendar) nextPS() int64 {
 func (c *calendar) setWindow(w int64) {
 	c.window, c.startPS, c.endPS = w, w*c.lengthPS, (w+1)*c.lengthPS
 	c.block = uint64(w) / blockWindows
+	c.blockPS = int64(c.block) * blockWindows * c.lengthPS
 	if len(c.later) == 0 || c.later[0].number != c.block {
 		return
 	}
@@ -89,23 +91,17 @@ func (c *calendar) setWindow(w int64) {
 	c.spare = work[:0]
 }
 
-// slotAt returns the slot of the window of a time, which is not before the present window; false if that is in a later
-// block.
-func (c *calendar) slotAt(atPS int64) (slot uint64, ok bool) {
-	ahead := uint64(atPS - c.startPS)
-	w, _ := bits.Mul64(ahead, c.perWindow)
-	if w*uint64(c.lengthPS) > ahead { // perWindow is rounded up
-		w--
-	}
-	w += uint64(c.window)
-	return w % blockWindows, w/blockWindows == c.block
+// slotAt returns the slot of the window of a time, which is not before the present window; not below blockWindows if
+// that is in a later block.
+func (c *calendar) slotAt(atPS int64) (slot uint64) {
+	slot, _ = bits.Mul64(uint64(atPS-c.blockPS), c.perWindow)
+	return slot
 }
 
-// arrivalsAt returns the arrivals in the window of a time, to add to them in a loop that takes no call for most; nil if
-// that is in a later block or has no work yet.
-func (c *calendar) arrivalsAt(atPS int64) *[]arrival {
-	slot, ok := c.slotAt(atPS)
-	if !ok || c.busy>>slot&1 == 0 {
+// roomAt returns the arrivals in the window of a time, if one can be added to them without a call, else nil.
+func (c *calendar) roomAt(atPS int64) *[]arrival {
+	slot := c.slotAt(atPS)
+	if slot >= blockWindows || len(c.windows[slot].arrivals) == cap(c.windows[slot].arrivals) {
 		return nil
 	}
 	return &c.windows[slot].arrivals
@@ -121,7 +117,7 @@ func (c *calendar) workIn(slot uint64) *windowWork {
 
 // schedule schedules work for a port at a time.
 func (c *calendar) schedule(u int32, atPS int64) {
-	if slot, ok := c.slotAt(atPS); ok {
+	if slot := c.slotAt(atPS); slot < blockWindows {
 		c.workIn(slot).ports.add(u)
 	} else {
 		c.pushLater(arrival{item: item{atPS: atPS, hop: laterPort}, port: u})
@@ -140,7 +136,7 @@ func (c *calendar) begin(slot uint64) {
 
 // insert adds what will arrive at a port of this domain.
 func (c *calendar) insert(a arrival) {
-	if slot, ok := c.slotAt(a.atPS); ok {
+	if slot := c.slotAt(a.atPS); slot < blockWindows {
 		w := c.workIn(slot)
 		w.arrivals = append(w.arrivals, a)
 	} else {

@@ -221,7 +221,7 @@ func (d *domain) servedInTurn(p *port, arrivals []arrival) {
 	}
 }
 
-// runQueues is runPort with classes, and what has arrived is in the queues.
+// runQueues is runQueued with classes: what has arrived is in the queues.
 func (d *domain) runQueues(u int32, p *port) {
 	nextPS := d.serveClasses(p, d.endPS)
 	p.acks.trim()
@@ -330,7 +330,7 @@ func (d *domain) chooseClasses(p *port, c *nic) {
 	c.sendPS = never
 	for q := range c.classes {
 		r := &c.classes[q]
-		if !r.fresh || r.freePS != p.freePS {
+		if !r.fresh || r.sendPS < p.freePS {
 			r.choose(p.freePS)
 		}
 		if !d.paused(p, q) {

@@ -1,5 +1,7 @@
 package network
 
+import "slices"
+
 // A domain is a part of the network's nodes with their ports, simulated by one worker at a time.
 type domain struct {
 	net *Network
@@ -30,7 +32,9 @@ type rules struct {
 	selective           bool   // receivers of transports with a rate take packets in any order
 	irn                 bool   // senders recover as IRN
 	clocked             bool   // senders are clocked by ACKs; they recover, too
-	inTurn              bool   // what finds a switch's port idle may be served at once (runPort)
+	foresees            bool   // flows wait for others
+	plain               bool   // of NICs: see runPlainNIC
+	inTurn              bool   // what finds a switch's port idle may be served at once (runPorts)
 	againMask           uint32 // bits of items that are set in a packet that is sent again
 	lateMask, lateNot   uint32 // what packets with bits&lateMask != lateNot meet is counted between epochs
 	tagMask             uint32 // bits of items for the balance (conga.go)
@@ -47,7 +51,9 @@ func (n *Network) setRules() {
 	moved := n.moves.selective()
 	r.irn = n.buffer.Selective && !r.clocked && !moved
 	r.selective = r.irn || moved
-	r.inTurn = !r.shared && !r.telemetry && n.frontier == nil
+	r.foresees = n.frontier != nil
+	r.inTurn = !r.shared && !r.telemetry && !r.foresees
+	r.plain = !r.ticks && !r.classed && !r.clocked
 	r.turns = len(n.classes) > 1
 	if r.recovers {
 		r.againMask, r.lateMask = attemptMask, attemptMask
@@ -98,7 +104,7 @@ func (d *domain) run(step, fromPS, toPS int64) {
 	for _, i := range d.neighbors {
 		d.out[i] = d.out[i][:0]
 		for _, a := range d.net.domains[i].outbox[step&1^1][d.id] {
-			if w := d.arrivalsAt(a.atPS); w != nil {
+			if w := d.roomAt(a.atPS); w != nil {
 				*w = append(*w, a)
 			} else {
 				d.insert(a)
@@ -128,6 +134,7 @@ func (d *domain) runWindow() {
 	present := d.windows[slot]
 	arrivals := present.arrivals
 	d.busy &^= 1 << slot
+	d.windows[slot] = windowWork{}
 	d.work += int64(len(arrivals))
 	if d.moves != nil {
 		arrivals = d.choosePorts(arrivals, present.ports)
@@ -136,17 +143,16 @@ func (d *domain) runWindow() {
 		arrivals = d.takeToggles(arrivals, present.ports)
 	}
 	d.sortByPort(arrivals, d.low, present.ports)
-	due := d.due
-	for i := 0; i < len(due); i++ {
-		u := due[i]
-		switch p := &d.ports[u]; {
-		case u >= d.first:
-			d.runNIC(u, p, &d.nics[u-d.first], d.arrivalsOf(u))
-		case d.limited:
-			i += d.runNode(&d.net.buffers[p.node], due[i:]) - 1
-		default:
-			d.runPort(u, p, d.arrivalsOf(u))
+	switches, _ := slices.BinarySearch(d.due, d.first)
+	if d.limited {
+		for i := 0; i < switches; {
+			i += d.runNode(&d.net.buffers[d.ports[d.due[i]].node], d.due[i:switches])
 		}
+	} else {
+		d.runPorts(d.due[:switches])
+	}
+	for _, u := range d.due[switches:] {
+		d.runNIC(u, &d.ports[u], &d.nics[u-d.first], d.arrivalsOf(u))
 	}
 	d.unused = append(d.unused, windowWork{present.arrivals[:0], present.ports})
 }

@@ -56,8 +56,10 @@ func compareArrivals(a, b arrival) int {
 // sortArrivals sorts a few arrivals and keeps the order of equals.
 func sortArrivals(s []arrival) {
 	for i := 1; i < len(s); i++ {
-		a := s[i]
-		k := i
+		if !s[i].before(&s[i-1]) {
+			continue
+		}
+		a, k := s[i], i
 		for ; k > 0 && a.before(&s[k-1]); k-- {
 			s[k] = s[k-1]
 		}
@@ -80,29 +82,29 @@ type sorter struct {
 // s.ends and begin where those of the port with work before it end. Those ports come from work, which is emptied, and
 // from the arrivals, to s.due. The first port is low.
 func (s *sorter) sortByPort(arrivals []arrival, low int32, work *portSet) {
-	ends, due, n := s.ends, s.due[:cap(s.due)], 0
-	if len(arrivals) < len(work.bits) {
+	ends, due, n, ports := s.ends, s.due[:cap(s.due)], 0, work.bits
+	if len(arrivals) < len(ports) {
 		for i := range arrivals {
-			u := arrivals[i].port - low
-			ends[u]++
-			work.add(u)
+			work.add(arrivals[i].port - low)
 		}
 	} else {
-		for i := range arrivals {
-			u := arrivals[i].port - low
-			ends[u]++
-			work.bits[u/64] |= 1 << (u % 64)
-		}
 		work.lookEverywhere()
 	}
-	at, word := int32(0), uint64(0)
+	for i := range arrivals {
+		u := uint32(arrivals[i].port - low)
+		ends[u]++
+		ports[u/64] |= 1 << (u % 64)
+	}
+	at := int32(0)
 	for i, some := range work.words {
 		for work.words[i] = 0; some != 0; some &= some - 1 {
 			k := i*64 + bits.TrailingZeros64(some)
-			for word, work.bits[k] = work.bits[k], 0; word != 0; word &= word - 1 {
+			word := ports[k]
+			for ports[k] = 0; word != 0; word &= word - 1 {
 				u := int32(k*64 + bits.TrailingZeros64(word))
-				ends[u], at = at, at+ends[u]
-				due[n] = u
+				count := ends[u]
+				ends[u], due[n] = at, u
+				at += count
 				n++
 			}
 		}
@@ -113,17 +115,21 @@ func (s *sorter) sortByPort(arrivals []arrival, low int32, work *portSet) {
 	for i := range arrivals {
 		a := &arrivals[i]
 		u := a.port - low
-		sorted[ends[u]] = *a
-		ends[u]++
+		k := ends[u]
+		ends[u] = k + 1
+		sorted[k] = *a
 	}
 }
 
 // arrivalsOf returns what arrives at a port in the present window, in order. It is called for each port with work, in
 // their order.
 func (s *sorter) arrivalsOf(u int32) []arrival {
-	in := s.sorted[s.taken:s.ends[u]]
-	s.taken, s.ends[u] = s.ends[u], 0
-	sortArrivals(in)
+	from, to := s.taken, s.ends[u]
+	s.taken, s.ends[u] = to, 0
+	in := s.sorted[from:to:to]
+	if len(in) > 1 {
+		sortArrivals(in)
+	}
 	return in
 }
 

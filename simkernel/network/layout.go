@@ -113,12 +113,16 @@ func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 // stepWindows is how many windows a step has if nothing limits its length.
 const stepWindows = 8
 
+// longestWindowPS bounds windows, so that calendar.slotAt is exact: the excess of perWindow over 2^64 / lengthPS times
+// the time since a block began is less than 2^64 / lengthPS.
+const longestWindowPS = 1 << 28
+
 // setWindows sets the lengths of the steps and of the domains' windows. A step is not longer than the least lookahead
 // between domains, and a multiple of every domain's window, which is not longer than the least lookahead within it.
 func (n *Network) setWindows(domainOf []int32) {
 	between, within := int64(never), make([]int64, len(n.domains))
 	for i := range within {
-		within[i] = never
+		within[i] = longestWindowPS
 	}
 	for _, link := range n.links {
 		a, b, ahead := domainOf[link.SrcNode], domainOf[link.DstNode], n.lookaheadPS(link)

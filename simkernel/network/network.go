@@ -44,12 +44,12 @@
 //
 //   - A flow starts: pacer.start passes it to its source's domain, domain.admit lays out its path, and domain.receive
 //     adds it to its NIC when its start is reached. If it waits for others, the frontier starts it (dependencies.go).
-//   - Its next hop is chosen once, in domain.admit (hop.to); domain.transmit and domain.runPort read it.
+//   - Its next hop is chosen once, in domain.admit (hop.to); domain.transmit and domain.runPorts read it.
 //     Where paths move (Network.Move), it is chosen again when a packet has arrived, in domain.choosePort, which also
 //     removes what was lost on the link.
-//   - A packet enters a switch's port in domain.runPort, or in domain.runMerged where a limited buffer may drop it
+//   - A packet enters a switch's port in domain.runPorts, or in domain.runMerged where a limited buffer may drop it
 //     (Network.admits, domain.drop).
-//   - It leaves a switch's port in domain.runPort, if it need not wait for others, or in domain.serve
+//   - It leaves a switch's port in domain.runPorts, if it need not wait for others, or in domain.serve
 //     (domain.serveClass with classes), and a NIC in domain.sendNext.
 //   - Its last packet is delivered in domain.receiveData (with recovery: Network settles it between epochs, in
 //     recovery.settle); the flow's slot is free when its source has received the last ACK (domain.free).

@@ -27,10 +27,9 @@ type ring struct {
 	open      []uint64 // bit per place: the flow has bytes to send and its window is open
 	nextPlace int      // the place after the one served last
 	vacated   int      // number of places whose flows have sent everything
-	fresh     bool     // sendPS and sendAt are valid, for a wire that is free from freePS on
-	freePS    int64
-	sendPS    int64 // when the next data packet can be sent; never if none
-	sendAt    int   // and the place of its flow
+	fresh     bool     // sendPS and sendAt are valid, for a wire that is free by sendPS
+	sendPS    int64    // when the next data packet can be sent; never if none
+	sendAt    int      // and the place of its flow
 }
 
 // ringOf returns the ring that a flow is in.
@@ -75,8 +74,11 @@ func (c *ring) reopen(place int32, nowPS int64) {
 // choose selects the flow that sends next, and when, if the wire is free from freePS on: of the flows that are
 // ready first (all that are ready by freePS count as equal) the first after the one served last.
 func (c *ring) choose(freePS int64) {
-	c.fresh, c.freePS = true, freePS
-	c.sendPS = never
+	c.fresh, c.sendPS = true, never
+	if len(c.open) == 1 {
+		c.chooseIn(bits.RotateLeft64(c.open[0], -c.nextPlace), c.nextPlace, 0, freePS)
+		return
+	}
 	k := c.nextPlace / 64
 	rest := uint64(1)<<(c.nextPlace%64) - 1 // places before the one served last, in its word
 	for i := 0; i <= len(c.open); i++ {
@@ -92,18 +94,25 @@ func (c *ring) choose(freePS int64) {
 		} else if i == len(c.open) {
 			word &= rest
 		}
-		for ; word != 0; word &= word - 1 {
-			place := k*64 + bits.TrailingZeros64(word)
-			readyPS := max(freePS, c.places[place].readyPS)
-			if readyPS < c.sendPS {
-				c.sendPS, c.sendAt = readyPS, place
-				if readyPS == freePS {
-					return
-				}
-			}
+		if c.chooseIn(word, 0, k*64, freePS) {
+			return
 		}
 		k++
 	}
+}
+
+// chooseIn chooses among the open places of a word, which has been rotated. It reports whether one is ready by freePS.
+func (c *ring) chooseIn(word uint64, rotated, first int, freePS int64) bool {
+	for ; word != 0; word &= word - 1 {
+		place := first + (bits.TrailingZeros64(word)+rotated)%64
+		readyPS := max(freePS, c.places[place].readyPS)
+		if readyPS < c.sendPS {
+			if c.sendPS, c.sendAt = readyPS, place; readyPS == freePS {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // compact removes the places of flows that have sent everything and keeps the order of the others. It calls moved
@@ -144,6 +153,10 @@ func (c *ring) compact(moved func(slot, place int32)) {
 // A timer of a transport changes the rate of a flow when it ticks. The window follows, as in ns-3, when the NIC looks
 // at its flows: after an ACK, a start or a timeout of any, when the wire is free, and when the pacing of any ends.
 func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
+	if d.plain && p.bits&portChanges == 0 {
+		d.runPlainNIC(u, p, c, arrivals)
+		return
+	}
 	acks := &p.data
 	in, sawPS := d.receiveAll(c, acks, arrivals), int64(-1)
 	for {
@@ -160,7 +173,7 @@ func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 		}
 		if c.classes != nil {
 			d.chooseClasses(p, c)
-		} else if !c.fresh {
+		} else if !c.fresh || c.sendPS < p.freePS {
 			c.choose(p.freePS)
 		}
 		outPS := min(ackPS, c.sendPS)
@@ -193,8 +206,46 @@ func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 				copy(acks.buf[acks.head+1:], acks.buf[acks.head:ackAt])
 			}
 			acks.head++
-			c.fresh = false
 			d.transmit(p, &d.kinds[p.kind()], it, ackPS)
+		default:
+			d.sendNext(p, c)
+		}
+	}
+}
+
+// runPlainNIC is runNIC without ticks, classes, delayed ACKs and changes of the rate. Data is received at once: its ACK
+// follows the ACKs before it.
+func (d *domain) runPlainNIC(u int32, p *port, c *nic, arrivals []arrival) {
+	acks := &p.data
+	for i := 0; ; {
+		for ; i < len(arrivals) && (arrivals[i].bits&flagAck == 0 || arrivals[i].link < 0); i++ {
+			if a := &arrivals[i]; a.link < 0 || d.receiveData(&a.item) {
+				acks.push(a.item)
+			}
+		}
+		if !c.fresh || c.sendPS < p.freePS {
+			c.choose(p.freePS)
+		}
+		ackPS := int64(never)
+		if !acks.empty() {
+			ackPS = max(p.freePS, acks.buf[acks.head].atPS)
+		}
+		next := min(ackPS, c.sendPS, c.timerPS)
+		switch {
+		case i < len(arrivals) && arrivals[i].atPS <= next:
+			d.receive(c, &arrivals[i].item)
+			i++
+		case next >= d.endPS:
+			acks.trim()
+			d.scheduleNIC(u, c, next, c.timerPS)
+			return
+		case c.timerPS == next:
+			if c.timerPS = d.nextTimer(c, next); c.timerPS == next {
+				d.timeout(c)
+			}
+		case ackPS == next:
+			acks.head++
+			d.transmit(p, &d.kinds[p.kind()], acks.buf[acks.head-1], ackPS)
 		default:
 			d.sendNext(p, c)
 		}

@@ -104,57 +104,58 @@ func (p *port) noteAcks() {
 	}
 }
 
-// runPort simulates a switch's port to the end of the window. arrivals have reached it in the window, in order. Where
-// nothing waits, the first ones that find the port without others are served at once: each before the next one arrives.
-// Most packets are: this is send and transmit in one piece.
-func (d *domain) runPort(u int32, p *port, arrivals []arrival) {
-	if !d.inTurn || !p.idle() {
-		d.runQueued(u, p, arrivals)
-		return
-	}
-	t, k := &d.net.flows, &d.kinds[p.kind()]
-	i := 0
-	for ; i < len(arrivals); i++ {
-		it := arrivals[i].item
-		nowPS := max(p.freePS, it.atPS)
-		if nowPS >= d.endPS || i+1 < len(arrivals) && arrivals[i+1].atPS <= nowPS {
-			break
+// runPorts simulates ports of switches to the end of the window. Where nothing waits, the first arrivals are served at
+// once, as most packets are: data before the next one arrives, and ACKs, which overtake what comes later. This is send
+// and transmit in one piece.
+func (d *domain) runPorts(due []int32) {
+	t := &d.net.flows
+	for _, u := range due {
+		p, in, i := &d.ports[u], d.arrivalsOf(u), 0
+		if !d.inTurn || !p.idle() {
+			d.runQueued(u, p, in)
+			continue
 		}
-		h, ack := &t.hops[it.hop], it.bits&flagAck
-		sendPS := k.sendPS[ack]
-		if it.bits&(flagLast|flagAck) == flagLast {
-			sendPS = k.wire.PS(h.lastWire())
-		}
-		if d.recovers && (d.leveled || it.bits&d.lateMask != d.lateNot) {
-			d.passes(p, &it, nowPS)
-		} else if waitPS := nowPS - it.atPS; waitPS != 0 && ack == 0 { // in this order: ACKs are not foreseen
-			t.count(&it, waitPS)
-		}
-		if p.bits&portFull == 0 && ack == 0 {
-			p.noteQueue(d.wireBytes(&it), nowPS)
-			if it.bits&flagLast == 0 {
-				p.bits |= portFull
+		k := &d.kinds[p.kind()]
+		for ; i < len(in); i++ {
+			a := &in[i]
+			nowPS, ack := max(p.freePS, a.atPS), a.bits&flagAck
+			if nowPS >= d.endPS || i+1 < len(in) && in[i+1].atPS <= nowPS && ack == 0 {
+				break
+			}
+			sendPS, to := k.sendPS[ack], t.hops[a.hop].to[ack]
+			if a.bits&(flagLast|flagAck) == flagLast {
+				sendPS = k.wire.PS(t.hops[a.hop].lastWire())
+			}
+			if p.bits&portFull == 0 && ack == 0 {
+				p.noteQueue(d.wireBytes(&a.item), nowPS)
+				if a.bits&flagLast == 0 {
+					p.bits |= portFull
+				}
+			}
+			if d.recovers && (d.leveled || a.bits&d.lateMask != d.lateNot) {
+				d.passes(p, &a.item, nowPS)
+			} else if waitPS := nowPS - a.atPS; waitPS != 0 && ack == 0 { // in this order: ACKs are not foreseen
+				t.count(&a.item, waitPS)
+			}
+			p.freePS = nowPS + sendPS
+			atPS, hop := p.freePS+k.delayPS, a.hop+1-2*int32(ack)
+			if w := d.roomAt(atPS); w != nil && p.bits&portNear != 0 {
+				*w = append(*w, arrival{item{atPS, hop, a.bits}, to, p.link})
+			} else {
+				d.forward(p, k, arrival{item{atPS, hop, a.bits}, to, p.link})
 			}
 		}
-		p.freePS = nowPS + sendPS
-		it.atPS = p.freePS + k.delayPS
-		it.hop += 1 - 2*int32(ack)
-		if w := d.arrivalsAt(it.atPS); w != nil && p.bits&portNear != 0 {
-			*w = append(*w, arrival{it, h.to[ack], p.link})
-		} else {
-			d.forward(p, k, arrival{it, h.to[ack], p.link})
+		if d.turns {
+			d.servedInTurn(p, in[:i])
 		}
-	}
-	if d.turns {
-		d.servedInTurn(p, arrivals[:i])
-	}
-	if i < len(arrivals) {
-		d.runQueued(u, p, arrivals[i:])
+		if i < len(in) {
+			d.runQueued(u, p, in[i:])
+		}
 	}
 }
 
-// runQueued is runPort where packets wait. What is served in the window that it arrived in never touches the port's own
-// queues.
+// runQueued simulates a port where packets wait. What is served in the window that it arrived in never touches the
+// port's own queues.
 func (d *domain) runQueued(u int32, p *port, arrivals []arrival) {
 	if d.limited {
 		d.holdAll(&d.net.buffers[p.node], p, arrivals)
@@ -342,20 +343,20 @@ func (d *domain) countLate(p *port, it *item, nowPS int64) {
 // transmit sends an item over a port at nowPS.
 func (d *domain) transmit(p *port, k *portKind, it item, nowPS int64) {
 	ack, h := it.bits&flagAck, &d.net.flows.hops[it.hop]
-	sendPS := k.sendPS[ack]
+	sendPS, to := k.sendPS[ack], h.to[ack]
 	if it.bits&(flagLast|flagAck) == flagLast {
 		sendPS = k.wire.PS(h.lastWire())
 	}
 	p.freePS = nowPS + sendPS
 	it.atPS = p.freePS + k.delayPS
 	it.hop += 1 - 2*int32(ack)
-	if d.net.frontier != nil && ack == 0 && (it.bits&flagLast != 0 || d.recovers) {
+	if d.foresees && ack == 0 && (it.bits&flagLast != 0 || d.recovers) {
 		d.foresee(p, &it)
 	}
-	if w := d.arrivalsAt(it.atPS); w != nil && p.bits&portNear != 0 {
-		*w = append(*w, arrival{it, h.to[ack], p.link})
+	if w := d.roomAt(it.atPS); w != nil && p.bits&portNear != 0 {
+		*w = append(*w, arrival{it, to, p.link})
 	} else {
-		d.forward(p, k, arrival{it, h.to[ack], p.link})
+		d.forward(p, k, arrival{it, to, p.link})
 	}
 }
 
