@@ -13,28 +13,11 @@ import (
 	"parsimon/schema/names"
 )
 
-// afterList is the SQL of the flow ids in column after: separated by spaces or commas, in brackets or not.
-const afterList = `list_distinct(list_transform(string_split_regex(after, '[ ,]+'), x -> whole(x)))`
-
-// computeStep is the SQL condition of a compute step: no bytes on one host, and a time or what it waits for.
-const computeStep = `(src_node = dst_node AND whole_bytes = 0 AND (after IS NOT NULL OR delay_ns IS NOT NULL))`
-
-// waitReasons are cases of why a row cannot wait as it says.
-var waitReasons = fmt.Sprintf(`
-    WHEN after IS NOT NULL AND (len(%[1]s) = 0 OR list_contains(list_transform(%[1]s, x -> x IS NULL), true))
-      THEN 'after is not a list of flow ids'
-    WHEN delay_ns IS NOT NULL AND coalesce(whole(delay_ns), -1) NOT BETWEEN 0 AND %[2]d
-      THEN 'delay_ns is not an integer from 0 to 13 days'`, afterList, maxDelayNS)
-
-// maxDelayNS is what the whole-network simulation can express.
-const maxDelayNS = int64(13 * 24 * 3600 * 1e9)
-
 // writeWaits writes which flows of the view judged wait for which others, if there are any.
 func (in *Ingester) writeWaits(ctx context.Context, n int32, stats *FileStats) error {
 	file := filepath.Join(in.o.TmpDir, fmt.Sprintf("waits-%d.parquet", n))
-	err := in.exec(ctx, `COPY (SELECT coalesce(flow_id, "row" - 1) AS flow_id, unnest(`+afterList+`) AS after_flow_id,
-coalesce(whole(delay_ns), 0) AS delay_ns FROM judged WHERE reason IS NULL AND after IS NOT NULL) TO `+
-		duckdb.Quote(file)+" (FORMAT parquet)")
+	err := in.exec(ctx, keep(`SELECT coalesce(flow_id, "row" - 1) AS flow_id, unnest(waits_for) AS after_flow_id,
+coalesce(whole(delay_ns), 0) AS delay_ns FROM judged WHERE reason IS NULL AND after IS NOT NULL`, file))
 	if err != nil {
 		return err
 	}
@@ -47,21 +30,14 @@ coalesce(whole(delay_ns), 0) AS delay_ns FROM judged WHERE reason IS NULL AND af
 // dependencies writes table dependencies of the flows of a file. What a flow waits for must be a flow of the file, and
 // no flow may wait for itself, over others or not.
 func (in *Ingester) dependencies(ctx context.Context, f *FileStats, flowsFile, out string) error {
-	err := in.exec(ctx, fmt.Sprintf(`CREATE OR REPLACE TEMP VIEW waits AS
-WITH f AS (SELECT flow_id, file_row_number AS flow_row FROM %s)
-SELECT a.flow_row, w.flow_id, b.flow_row AS after_row, w.after_flow_id, w.delay_ns
-FROM %s AS w JOIN f AS a ON w.flow_id = a.flow_id LEFT JOIN f AS b ON w.after_flow_id = b.flow_id`,
-		strings.TrimSuffix(duckdb.ScanParquet(flowsFile), ")")+", file_row_number = true)",
-		duckdb.ScanParquet(f.WaitsFile)))
+	err := in.exec(ctx, step("waits", values{"flows": duckdb.Quote(duckdb.EscapeGlob(flowsFile)),
+		"waits": duckdb.ScanParquet(f.WaitsFile)}))
 	if err != nil {
 		return err
 	}
 	var wrong, backwards int64
 	var example string
-	err = in.query(ctx, `SELECT count(*), coalesce(arg_min('flow ' || flow_id || ' waits for ' ||
-  CASE WHEN after_flow_id = flow_id THEN 'itself' ELSE 'flow ' || after_flow_id ||
-  ', which is not in the file or was rejected' END,
-  flow_id), '') FROM waits WHERE after_row IS NULL OR after_flow_id = flow_id`, &wrong, &example)
+	err = in.query(ctx, step("wrong_waits", nil), &wrong, &example)
 	if err == nil && wrong > 0 {
 		err = fmt.Errorf("column after: %s (the first of %d)%s", example, wrong, rowIDs(f))
 	}

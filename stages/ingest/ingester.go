@@ -13,7 +13,7 @@
 //	           table flows     table rejects                   records = flows + merged + rejects (Ingester.Merge)
 //
 // File does both for a single flow file. A mapping is one SQL file: the built-in ones are in mappings, and README.md
-// documents the format. DuckDB does the work, within a memory limit, and spills to Options.TmpDir,
+// documents the format. DuckDB does the work (steps), within a memory limit, and spills to Options.TmpDir,
 // where the results are left as Parquet files.
 package ingest
 
@@ -201,13 +201,9 @@ func (in duck) each(ctx context.Context, query string, do func(rows *sql.Rows) e
 	return duckdb.Each(ctx, in.conn, query, do)
 }
 
-// copy writes the result of a query as Parquet. The order of rows is kept only if ordered.
-func (in duck) copy(ctx context.Context, query, file string, ordered bool) error {
-	if err := in.exec(ctx, fmt.Sprintf("SET preserve_insertion_order=%v", ordered)); err != nil {
-		return err
-	}
-	err := in.exec(ctx, "COPY ("+query+") TO "+duckdb.Quote(file)+" (FORMAT parquet, COMPRESSION snappy)")
-	return errors.Join(err, in.exec(ctx, "SET preserve_insertion_order=true"))
+// keep returns the SQL that writes the result of a query as a Parquet file, for another query.
+func keep(query, file string) string {
+	return "COPY (" + query + ") TO " + duckdb.Quote(file) + " (FORMAT parquet, COMPRESSION snappy)"
 }
 
 type flowColumn struct{ name, typ string }

@@ -87,8 +87,7 @@ func (in *Ingester) runMapping(ctx context.Context, m *Mapping, src rowSource, o
 			list = append(list, fmt.Sprintf("%v AS has_id", ok))
 		}
 	}
-	return c.exec(ctx, "COPY (SELECT "+strings.Join(list, ", ")+" FROM ("+m.query+")) TO "+duckdb.Quote(out)+
-		" (FORMAT parquet, COMPRESSION snappy)")
+	return c.exec(ctx, keep("SELECT "+strings.Join(list, ", ")+" FROM ("+m.query+")", out))
 }
 
 // mappingColumns returns the columns that the mapping yields, by name in lower case.
@@ -194,52 +193,8 @@ func (in *Ingester) judge(ctx context.Context, n int32, stats *FileStats) error 
 	if err != nil {
 		return err
 	}
-	return in.exec(ctx, fmt.Sprintf(`
-CREATE OR REPLACE TEMP VIEW judged AS
-WITH joined AS (
-  SELECT t.*, s.node AS src_node, d.node AS dst_node, s.class AS src_class, d.class AS dst_class,
-    CAST(t.size_bytes AS HUGEINT) * coalesce(t.sampling_rate, 1) AS whole_bytes,
-    coalesce(t.end_ns, t.start_ns) AS last_ns,
-    coalesce(t.protocol = 6 AND t.size_bytes BETWEEN 40 * t.packets
-      AND t.packets * CASE WHEN contains(t.src, ':') THEN %d ELSE %d END, false) AS alone
-  FROM typed AS t LEFT JOIN addresses AS s ON t.src = s.address LEFT JOIN addresses AS d ON t.dst = d.address
-), labelled AS (
-  SELECT j.*,
-    coalesce(%s, '') AS service_name,
-    coalesce(%s, '') AS vnet_name
-  FROM joined AS j
-  LEFT JOIN class_labels AS dp ON dp.class = j.dst_class AND dp.port = j.dst_port
-  LEFT JOIN class_labels AS da ON da.class = j.dst_class AND da.port = -1
-  LEFT JOIN class_labels AS sp ON sp.class = j.src_class AND sp.port = j.src_port
-  LEFT JOIN class_labels AS sa ON sa.class = j.src_class AND sa.port = -1
-)
-SELECT l.*, %d AS source,
-  CASE
-    WHEN set_aside IS NOT NULL THEN set_aside
-    WHEN has_id AND flow_id IS NULL THEN 'flow_id is not an integer'
-    WHEN %v AND NOT has_id THEN 'flow_id is missing'
-    WHEN src IS NULL THEN 'src is missing'
-    WHEN dst IS NULL THEN 'dst is missing'
-    WHEN size_bytes IS NULL THEN 'size_bytes is not an integer'
-    WHEN start_ns IS NULL THEN 'start_ns is not an integer'
-    WHEN src_node IS NULL THEN %s
-    WHEN dst_node IS NULL THEN %s
-    WHEN src_node = dst_node AND NOT `+computeStep+` THEN 'src and dst are the same host'
-    WHEN whole_bytes <= 0 AND NOT `+computeStep+` THEN 'size_bytes is not positive'
-    WHEN whole_bytes > %d THEN 'size_bytes is beyond 2^50'
-    WHEN sampling_rate < 1 THEN 'sampling_rate is not positive'
-    WHEN start_ns < 0 OR start_ns > %d THEN 'start_ns is negative or beyond 2^62'
-    WHEN last_ns < start_ns THEN 'end_ns is before start_ns'
-    WHEN trim(dscp) <> '' AND coalesce(whole(dscp), -1) NOT BETWEEN 0 AND 63 THEN 'dscp is not an integer from 0 to 63'
-    WHEN alone THEN %s`+waitReasons+`
-    WHEN start_ns < %d OR start_ns > %d OR last_ns > %d
-      THEN 'start_ns is out of time: over 15 days from the middle of the file (is it in ns?)'
-    WHEN start_resolution_ns < 0 OR start_resolution_ns > 86400000000000
-      THEN 'start_resolution_ns is negative or over a day'
-  END AS reason
-FROM labelled AS l`, headerBytes+20, headerBytes, in.labelOrder("service"), in.labelOrder("vnet"), n,
-		stats.AnyFlowID, duckdb.Quote(unknownSrc), duckdb.Quote(unknownDst), maxFlowBytes, maxStartNS,
-		duckdb.Quote(acksAlone), lo, hi, hi))
+	return in.exec(ctx, step("judge", values{"service": in.labelOrder("service"), "vnet": in.labelOrder("vnet"), "source": n,
+		"any_id": stats.AnyFlowID, "lo": lo, "hi": hi}))
 }
 
 // headerBytes is the most that a packet of TCP without data has: 20 bytes of IPv4 (IPv6: 40), 20 of TCP, and 20 of
@@ -265,14 +220,7 @@ func (in *Ingester) labelOrder(name string) string {
 // after the day in which the median row starts.
 func (in *Ingester) plausible(ctx context.Context) (lo, hi int64, err error) {
 	var day sql.NullInt64
-	err = in.query(ctx, fmt.Sprintf(`
-WITH days AS (
-  SELECT start_ns // 86400000000000 AS day, count(*) AS n
-  FROM typed WHERE start_ns BETWEEN 0 AND %d AND set_aside IS NULL GROUP BY day
-), sums AS (
-  SELECT day, sum(n) OVER (ORDER BY day) AS upto, sum(n) OVER () AS n FROM days
-)
-SELECT min(day) FROM sums WHERE 2 * upto >= n`, maxStartNS), &day)
+	err = in.query(ctx, step("median_day", nil), &day)
 	if err != nil || !day.Valid {
 		return 0, maxStartNS, err
 	}

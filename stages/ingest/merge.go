@@ -114,13 +114,6 @@ type merging struct {
 	all     string // table function of the records of all sources
 }
 
-// wholeRecord lists all that a record says, its place apart.
-const wholeRecord = connection + ", observer, size_bytes, start_ns, end_ns, resolution_ns, sampled, flow_id, " +
-	"service, vnet, dscp"
-
-// recordTime lists what a correction of a record leaves as it is.
-const recordTime = connection + ", observer, start_ns, end_ns"
-
 // withoutRepeated returns the records without those that a source with a lower number has, too: a log that is ingested
 // while it grows, and again when it is complete, counts once. Equal records of one source stay: of each record the
 // result has as many as the source that has the most.
@@ -128,8 +121,7 @@ func (m *merging) withoutRepeated(ctx context.Context) (string, error) {
 	if len(m.sources) < 2 {
 		return m.all, nil
 	}
-	err := m.exec(ctx, fmt.Sprintf(`CREATE OR REPLACE TEMP TABLE twice AS
-SELECT hash(%s) AS h, count(*) AS n FROM %s GROUP BY h HAVING min(source) < max(source)`, recordTime, m.all))
+	err := m.exec(ctx, step("twice", values{"records": m.all}))
 	if err != nil {
 		return "", err
 	}
@@ -142,13 +134,7 @@ SELECT hash(%s) AS h, count(*) AS n FROM %s GROUP BY h HAVING min(source) < max(
 	}
 	err = m.exec(ctx, `CREATE OR REPLACE TEMP TABLE repeated (source INTEGER, "row" BIGINT)`)
 	for p, passes := int64(0), m.passes(rows); p < passes && err == nil; p++ {
-		err = m.exec(ctx, fmt.Sprintf(`INSERT INTO repeated
-WITH numbered AS (
-  SELECT *, row_number() OVER (PARTITION BY %[1]s, source ORDER BY "row") AS nth
-  FROM %[2]s WHERE hash(%[5]s) IN (SELECT h FROM twice WHERE h %% %[3]d = %[4]d)
-)
-SELECT source, "row" FROM numbered QUALIFY row_number() OVER (PARTITION BY %[1]s, nth ORDER BY source) > 1`,
-			wholeRecord, m.all, passes, p, recordTime))
+		err = m.exec(ctx, step("repeated", values{"records": m.all, "parts": passes, "part": p}))
 	}
 	if err != nil {
 		return "", err
@@ -161,13 +147,7 @@ SELECT source, "row" FROM numbered QUALIFY row_number() OVER (PARTITION BY %[1]s
 // or have, of one of the two, half of the records' connections and times.
 func (m *merging) corrections(ctx context.Context) error {
 	shared := map[[2]int32]int64{} // records, by an earlier source and the next one that has them
-	err := m.each(ctx, fmt.Sprintf(`
-WITH counted AS (
-  SELECT hash(%s) AS h, source, count(*) AS n FROM %s WHERE h IN (SELECT h FROM twice) GROUP BY ALL
-), pairs AS (
-  SELECT lag(source) OVER (PARTITION BY h ORDER BY source) AS earlier, source, n FROM counted
-)
-SELECT earlier, source, CAST(sum(n) AS BIGINT) FROM pairs WHERE earlier IS NOT NULL GROUP BY ALL`, recordTime, m.all),
+	err := m.each(ctx, step("shared", values{"records": m.all}),
 		func(rows *sql.Rows) error {
 			var at [2]int32
 			var n int64
@@ -183,9 +163,8 @@ SELECT earlier, source, CAST(sum(n) AS BIGINT) FROM pairs WHERE earlier IS NOT N
 				continue
 			}
 			c := Correction{File: later.File, Before: earlier.File}
-			err = m.query(ctx, fmt.Sprintf("SELECT count(*) FROM (SELECT %[1]s FROM %[2]s EXCEPT SELECT %[1]s FROM %[3]s) "+
-				"WHERE start_ns BETWEEN (SELECT min(start_ns) FROM %[3]s) AND (SELECT max(start_ns) FROM %[3]s)", wholeRecord,
-				duckdb.ScanParquet(earlier.RecordsFile), duckdb.ScanParquet(later.RecordsFile)), &c.Rows)
+			err = m.query(ctx, step("corrected", values{"earlier": duckdb.ScanParquet(earlier.RecordsFile),
+				"later": duckdb.ScanParquet(later.RecordsFile)}), &c.Rows)
 			if c.Rows > 0 {
 				m.stats.Corrections = append(m.stats.Corrections, c)
 			}
@@ -234,10 +213,7 @@ FROM `+flows+` GROUP BY flow_id HAVING count(*) > 1`)
 	for _, s := range m.sources {
 		file += fmt.Sprintf(" WHEN %d THEN %s", s.N, duckdb.Quote(s.File))
 	}
-	query := "SELECT " + file + ` END AS file, "row", 'flow_id stands in an earlier row' AS reason,
-  concat_ws(',', flow_id, src, dst, size_bytes, start_ns, service, vnet) AS raw
-FROM ` + flows + ` AS k SEMI JOIN firsts USING (flow_id) ANTI JOIN firsts USING (flow_id, source, "row")
-ORDER BY source, "row"`
+	query := step("repeated_ids", values{"file": file + " END", "flows": flows})
 	m.stats.RejectsFile = m.tmp("merge-rejects.parquet")
 	if err := m.exec(ctx, copyTo(schema.Rejects, query, m.stats.RejectsFile)); err != nil {
 		return "", err
@@ -249,15 +225,6 @@ ORDER BY source, "row"`
 	return "(SELECT k.* FROM " + flows + ` AS k LEFT JOIN firsts AS f ON k.flow_id = f.flow_id
 WHERE f.flow_id IS NULL OR k.source = f.source AND k."row" = f."row")`, err
 }
-
-// connection lists the columns that the records of one connection share.
-const connection = "src, dst, protocol, src_port, dst_port"
-
-// kept are the columns of a flow that do not depend on the order of its records, nor on who observed them.
-const kept = "bool_or(sampled) AS sampled, max(service) AS service, max(vnet) AS vnet, max(dscp) AS dscp"
-
-// latestStart is the start of a flow: the latest that agrees with the observer that recorded its beginning first.
-const latestStart = "max(start_ns) FILTER (start_ns < until_ns OR start_ns + resolution_ns = until_ns)"
 
 // passBytes is an upper bound, measured, of DuckDB's memory per record or flow while it merges or draws starts.
 const passBytes = 1024
@@ -280,76 +247,43 @@ func (m *merging) flowLogs(ctx context.Context, records string) error {
 	if err != nil {
 		return err
 	}
-	var merged []string
 	passes := m.passes(rows)
-	for p := range passes {
-		file := m.tmp(fmt.Sprintf("merged-%d.parquet", p))
-		query := fmt.Sprintf(`
-WITH marked AS (
-  SELECT *, CASE WHEN start_ns > max(end_ns) OVER before + %[3]d THEN 1 ELSE 0 END AS begins
-  FROM %[2]s WHERE (src * 7919 + dst) %% %[4]d = %[5]d
-  WINDOW before AS (PARTITION BY %[1]s ORDER BY start_ns, end_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
-), numbered AS (
-  SELECT *, sum(begins) OVER (PARTITION BY %[1]s ORDER BY start_ns, end_ns ROWS UNBOUNDED PRECEDING) AS flow
-  FROM marked
-), observed AS (
-  SELECT
-    %[1]s, flow, observer, CAST(sum(size_bytes) AS HUGEINT) AS size_bytes, min(start_ns) AS start_ns,
-    min(resolution_ns) AS resolution_ns, %[7]s
-  FROM numbered GROUP BY %[1]s, flow, observer
-), bounded AS (
-  SELECT *, min(start_ns + resolution_ns) OVER (PARTITION BY %[1]s, flow) AS until_ns FROM observed
-)
-SELECT
-  %[1]s, CAST(least(max(size_bytes), %[6]d) AS BIGINT) AS size_bytes, %[8]s AS start_ns,
-  min(until_ns) - %[8]s AS resolution_ns, %[7]s
-FROM bounded GROUP BY %[1]s, flow`, connection, records, m.o.IdleNS, passes, p, maxFlowBytes, kept, latestStart)
-		if err := m.copy(ctx, query, file, false); err != nil {
-			return err
-		}
-		merged = append(merged, file)
+	merged, err := m.inParts(ctx, "merged", passes, func(p int64) string {
+		return step("merge", values{"records": records, "idle_ns": m.o.IdleNS, "parts": passes, "part": p})
+	})
+	if err != nil {
+		return err
 	}
-	return m.drawStarts(ctx, duckdb.ScanParquet(merged...), passes)
+	return m.drawStarts(ctx, merged, passes)
+}
+
+// inParts writes the results of queries, in any order, and returns the SQL that reads them.
+func (m *merging) inParts(ctx context.Context, name string, parts int64, query func(p int64) string) (string, error) {
+	files := make([]string, parts)
+	for p := range parts {
+		files[p] = m.tmp(fmt.Sprintf("%s-%d.parquet", name, p))
+		err := m.exec(ctx, "SET preserve_insertion_order=false; "+keep(query(p), files[p])+"; SET preserve_insertion_order=true")
+		if err != nil {
+			return "", err
+		}
+	}
+	return duckdb.ScanParquet(files...), nil
 }
 
 // drawStarts draws the starts that are not known exactly, sorts the flows by start and numbers them. The flows that
 // a host starts within one resolution are put in random order; their gaps, and one more at the end, are scaled to
 // the resolution.
 func (m *merging) drawStarts(ctx context.Context, merged string, passes int64) error {
-	var drawn []string
-	for p := range passes {
-		file := m.tmp(fmt.Sprintf("placed-%d.parquet", p))
-		query := fmt.Sprintf(`
-WITH part AS (
-  SELECT * FROM %[2]s WHERE (start_ns // 1000000000) %% %[5]d = %[6]d
-), drawn AS (
-  SELECT
-    *, start_draw(src, dst, coalesce(protocol, -1), coalesce(src_port, -1), coalesce(dst_port, -1), start_ns) AS draw
-  FROM part WHERE resolution_ns > 0
-), sums AS (
-  SELECT *,
-    sum(draw & %[3]d) OVER (PARTITION BY src, start_ns, resolution_ns ORDER BY draw >> %[4]d, %[1]s) AS reached,
-    sum(draw & %[3]d) OVER (PARTITION BY src, start_ns, resolution_ns) AS gaps
-  FROM drawn
-)
-SELECT
-  * EXCLUDE (draw, reached, gaps) REPLACE (start_ns + CAST(floor(CAST(reached AS DOUBLE)
-    / CAST(gaps + (start_draw(src, -1, -1, -1, -1, start_ns) & %[3]d) AS DOUBLE) * resolution_ns) AS BIGINT)
-    AS start_ns), start_ns AS logged_ns, true AS synthetic_start
-FROM sums
-UNION ALL BY NAME
-SELECT *, start_ns AS logged_ns, sampled AS synthetic_start
-FROM part WHERE resolution_ns = 0`,
-			connection, merged, drawGaps-1, drawGapBits, passes, p)
-		if err := m.copy(ctx, query, file, false); err != nil {
-			return err
-		}
-		drawn = append(drawn, file)
+	drawn, err := m.inParts(ctx, "placed", passes, func(p int64) string {
+		return step("starts", values{"flows": merged, "parts": passes, "part": p})
+	})
+	if err != nil {
+		return err
 	}
 	sorted := m.tmp("sorted.parquet")
 	query := fmt.Sprintf("SELECT %s FROM %s ORDER BY start_ns, %s, logged_ns", flowColumns("flow_id"),
-		duckdb.ScanParquet(drawn...), connection)
-	if err := m.copy(ctx, query, sorted, true); err != nil {
+		drawn, connection)
+	if err := m.exec(ctx, keep(query, sorted)); err != nil {
 		return err
 	}
 	flows := fmt.Sprintf("SELECT file_row_number AS flow_id, %s FROM read_parquet(%s, hive_partitioning=false, "+
@@ -359,11 +293,7 @@ FROM part WHERE resolution_ns = 0`,
 
 // oneSampler restricts sampled records to those of one observer for each pair of hosts.
 func (in *Ingester) oneSampler(ctx context.Context, records string) (string, error) {
-	err := in.exec(ctx, `
-CREATE OR REPLACE TEMP TABLE samplers AS
-SELECT src, dst, arg_max(observer, (size_bytes, observer)) AS sampler
-FROM (SELECT src, dst, observer, sum(size_bytes) AS size_bytes FROM `+records+` WHERE sampled GROUP BY ALL)
-GROUP BY ALL`)
+	err := in.exec(ctx, step("samplers", values{"records": records}))
 	return strings.Join([]string{"(SELECT r.* FROM", records,
 		"AS r LEFT JOIN samplers AS s ON r.src = s.src AND r.dst = s.dst",
 		"WHERE NOT r.sampled OR r.observer = s.sampler)"}, " "), err

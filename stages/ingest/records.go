@@ -93,7 +93,7 @@ func (in *Ingester) file(ctx context.Context, of []*Mapping, file string, n int3
 	}
 	stats.RecordsFile = filepath.Join(in.o.TmpDir, fmt.Sprintf("records-%d.parquet", n))
 	stats.RejectsFile = filepath.Join(in.o.TmpDir, fmt.Sprintf("rejects-%d.parquet", n))
-	if err := in.writeRecords(ctx, &stats); err != nil {
+	if err := in.exec(ctx, copyTo(schema.Records, step("records", nil), stats.RecordsFile)); err != nil {
 		return stats, err
 	}
 	if err := in.writeWaits(ctx, n, &stats); err != nil {
@@ -104,19 +104,6 @@ func (in *Ingester) file(ctx context.Context, of []*Mapping, file string, n int3
 		return stats, err
 	}
 	return stats, in.writeRejects(ctx, file, src, typedRows, &stats)
-}
-
-func (in *Ingester) writeRecords(ctx context.Context, stats *FileStats) error {
-	records := `
-SELECT
-  CAST(source AS INTEGER) AS source, "row", flow_id, src_node AS src, dst_node AS dst, protocol, src_port, dst_port,
-  coalesce(observer, '') AS observer, CAST(whole_bytes AS BIGINT) AS size_bytes,
-  start_ns + CASE WHEN after IS NULL THEN coalesce(whole(delay_ns), 0) ELSE 0 END AS start_ns, last_ns AS end_ns,
-  coalesce(start_resolution_ns, 0) AS resolution_ns,
-  coalesce(sampled, false) OR coalesce(sampling_rate, 1) > 1 AS sampled, service_name AS service, vnet_name AS vnet,
-  CAST(whole(dscp) AS SMALLINT) AS dscp
-FROM judged WHERE reason IS NULL`
-	return in.exec(ctx, copyTo(schema.Records, records, stats.RecordsFile))
 }
 
 // refuse restricts the views typed and judged to the rows that are not records, keeps their reasons in table refused,
@@ -152,17 +139,8 @@ func (in *Ingester) writeRejects(ctx context.Context, file string, src rowSource
 	if stats.Rejects == 0 {
 		return nil
 	}
-	rejects := `
-SELECT r."row", r.reason, left(s.raw, 4096) AS raw FROM refused AS r JOIN staged AS s ON r."row" = s."row"
-UNION ALL SELECT "row", broken AS reason, left(raw, 4096) FROM staged WHERE broken <> ''`
-	if typed+src.broken < src.rows {
-		rejects += `
-UNION ALL SELECT "row", 'left out by the mapping' AS reason, left(raw, 4096) FROM staged
-  WHERE broken = '' AND "row" NOT IN (SELECT "row" FROM refused)
-    AND "row" NOT IN (SELECT "row" FROM ` + duckdb.ScanParquet(stats.RecordsFile) + ")"
-	}
-	query := "SELECT CAST(" + duckdb.Quote(file) + ` AS VARCHAR) AS file, "row", reason, raw
-FROM (` + rejects + `) ORDER BY "row"`
+	query := step("rejects", values{"file": duckdb.Quote(file), "left_out": typed+src.broken < src.rows,
+		"records": duckdb.ScanParquet(stats.RecordsFile)})
 	if err := in.exec(ctx, copyTo(schema.Rejects, query, stats.RejectsFile)); err != nil {
 		return err
 	}
@@ -180,9 +158,7 @@ FROM (` + rejects + `) ORDER BY "row"`
 
 // reasons counts rejects by reason, most frequent first. The example is the same in whatever files the rejects are.
 func (in *Ingester) reasons(ctx context.Context, from string) (list []RejectCount, err error) {
-	err = in.each(ctx, `
-SELECT reason, count(*), 'row ' || min("row") || ': ' || arg_min(raw, ("row", file, raw))
-FROM `+from+` GROUP BY reason ORDER BY 2 DESC, 1`, func(rows *sql.Rows) error {
+	err = in.each(ctx, step("reasons", values{"rejects": from}), func(rows *sql.Rows) error {
 		var r RejectCount
 		err := rows.Scan(&r.Reason, &r.Rows, &r.Example)
 		list = append(list, r)

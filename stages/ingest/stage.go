@@ -204,26 +204,18 @@ func jsonRelation(m *Mapping, staged string) string {
 		}
 		list = append(list, "coalesce("+strings.Join(values, ", ")+") AS "+duckdb.Ident(c.name))
 	}
-	return fmt.Sprintf(`SELECT "row", %s, raw, broken FROM (
-  SELECT "row", line AS raw, broken, CASE WHEN broken = '' THEN json_extract_string(line, [%s]) END AS found FROM (
-    SELECT "row", line, CASE
-      WHEN broken <> '' THEN broken
-      WHEN NOT json_valid(line) THEN 'broken line: not JSON'
-      WHEN json_type(line) <> 'OBJECT' THEN 'broken line: not a JSON object'
-      WHEN len(json_keys(line)) > len(list_distinct(json_keys(line))) THEN 'broken line: a key stands there twice'
-      ELSE ''
-    END AS broken
-    FROM %s))`, strings.Join(list, ", "), strings.Join(paths, ", "), duckdb.ScanParquet(staged))
+	return step("json", values{"columns": strings.Join(list, ", "), "paths": strings.Join(paths, ", "),
+		"staged": duckdb.ScanParquet(staged)})
 }
 
 // fieldsRelation returns the SQL that reads the columns of staged lines of fields. header is nil if the file has none.
 func fieldsRelation(m *Mapping, staged string, header []string) (string, error) {
-	have, widths, null := m.names, m.widths, "-"
+	have, widths, null, between := m.names, m.widths, "-", " "
 	if header != nil {
 		have, widths = header, nil
 	}
 	if m.reads == "csv" {
-		null = ""
+		null, between = "", ","
 	}
 	list, err := m.selectColumns(have, func(at int) (string, error) {
 		return fmt.Sprintf("nullif(fields[%d], '%s')", at+1, null), nil
@@ -235,13 +227,6 @@ func fieldsRelation(m *Mapping, staged string, header []string) (string, error) 
 		widths = []int{len(have)}
 	}
 	counts := names.Of(widths, strconv.Itoa)
-	return fmt.Sprintf(`SELECT "row", %s, replace(line, chr(31), %s) AS raw,
-  CASE
-    WHEN broken <> '' THEN broken
-    WHEN len(fields) NOT IN (%s) THEN 'broken line: not %s fields'
-    ELSE ''
-  END AS broken
-FROM (SELECT *, string_split(line, chr(31)) AS fields FROM %s)`,
-		list, map[string]string{"": "','", "-": "' '"}[null], strings.Join(counts, ", "),
-		strings.Join(counts, " or "), duckdb.ScanParquet(staged)), nil
+	return step("fields", values{"columns": list, "between": between, "counts": strings.Join(counts, ", "),
+		"want": strings.Join(counts, " or "), "staged": duckdb.ScanParquet(staged)}), nil
 }

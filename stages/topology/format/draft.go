@@ -53,13 +53,13 @@ type Fault struct {
 }
 
 func (f Fault) Error() string {
-	switch {
-	case f.Line == 0:
-		return fmt.Sprintf("topology %s: %s", f.File, f.Text)
-	case extension(f.File) == ".parquet":
-		return fmt.Sprintf("topology %s: row %d: %s", f.File, f.Line, f.Text)
+	at := fmt.Sprintf("line %d: ", f.Line)
+	if f.Line == 0 {
+		at = ""
+	} else if extension(f.File) == ".parquet" {
+		at = fmt.Sprintf("row %d: ", f.Line)
 	}
-	return fmt.Sprintf("topology %s: line %d: %s", f.File, f.Line, f.Text)
+	return "topology " + f.File + ": " + at + f.Text
 }
 
 // maxErrors bounds the lines of the error that Usable returns.
@@ -77,23 +77,27 @@ func joinFaults(faults []Fault) error {
 	return errors.Join(errs...)
 }
 
-// A draft is a network as a file describes it, before it is checked.
+// A draft is a network as a file describes it, before it is checked. Of what is loaded it has the faults, the repairs
+// and the settings.
 type draft struct {
+	Loaded
 	*source
 	o        *Options
 	nodes    []topology.Node
 	nodeAt   []place
 	racks    map[int32]string // names of racks, by the number that nodes have
 	cables   []draftCable
-	faults   []Fault
 	matched  map[string]bool // patterns of Options.Exclude
 	gone     map[string]bool // devices that they match
 	cut      int             // cables of these
 	notes    []note
-	settings []SwitchSettings
-	repairs  map[topology.FaultKind]int
 	infers   bool // which nodes are hosts, unless options say it
 	unmerged int  // cables that are not in cables because they are parallel to one
+}
+
+func newDraft(s *source, o *Options) *draft {
+	return &draft{Loaded: Loaded{Files: s.files, Faults: []Fault{}, Repaired: map[topology.FaultKind]int{}}, source: s, o: o,
+		matched: map[string]bool{}, gone: map[string]bool{}, racks: map[int32]string{}}
 }
 
 type draftCable struct {
@@ -142,7 +146,7 @@ func (d *draft) fault(at place, kind topology.FaultKind, format string, args ...
 	if at.path != "" {
 		text = at.path + ": " + text
 	}
-	d.faults = append(d.faults, Fault{File: at.file, Line: at.line, Text: text, Kind: kind})
+	d.Faults = append(d.Faults, Fault{File: at.file, Line: at.line, Text: text, Kind: kind})
 }
 
 func (d *draft) syntax(file string, line int, format string, args ...any) {
@@ -154,7 +158,7 @@ func (d *draft) repaired(kind topology.FaultKind) bool {
 	if !slices.Contains(d.o.Repair, kind) {
 		return false
 	}
-	d.repairs[kind]++
+	d.Repaired[kind]++
 	return true
 }
 
@@ -215,7 +219,7 @@ func (d *draft) finish() *topology.Network {
 	d.exclude()
 	d.repairCables()
 	d.checkIslands()
-	unreadable := len(d.nodes) == 0 && len(d.faults) > 0
+	unreadable := len(d.nodes) == 0 && len(d.Faults) > 0
 	cables := make([]topology.Cable, len(d.cables))
 	for i, c := range d.cables {
 		cables[i] = c.Cable
@@ -234,7 +238,7 @@ func (d *draft) finish() *topology.Network {
 		}
 		d.fault(at, e.Kind, "%s", e.What)
 	}
-	if slices.ContainsFunc(d.faults, func(f Fault) bool { return f.Kind != topology.FaultIsland }) {
+	if slices.ContainsFunc(d.Faults, func(f Fault) bool { return f.Kind != topology.FaultIsland }) {
 		return nil
 	}
 	n, err := topology.NewNetwork(d.nodes, cables)

@@ -29,6 +29,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"parsimon/schema/names"
 	"parsimon/stages/topology"
 )
 
@@ -186,44 +187,34 @@ func load(s *source, o *Options) (*Loaded, error) {
 	if name == "" {
 		return nil, errors.Join(s.err, unknownFormat(s.path))
 	}
-	d := &draft{source: s, o: o, faults: []Fault{}, matched: map[string]bool{}, gone: map[string]bool{}, repairs: map[topology.FaultKind]int{},
-		racks: map[int32]string{}}
+	d := newDraft(s, o)
 	if readers[name](d); s.err != nil {
 		return nil, fmt.Errorf("topology: %w", s.err)
 	}
-	l := &Loaded{Format: name, Files: s.files}
-	if l.Network = d.finish(); l.Network != nil {
-		notes, err := l.Network.SetDelays(o.Delays)
-		if err != nil {
+	d.Format = name
+	var delays []string
+	if d.Network = d.finish(); d.Network != nil {
+		var err error
+		if delays, err = d.Network.SetDelays(o.Delays); err != nil {
 			return nil, fmt.Errorf("topology %s: %w", s.path, err)
 		}
-		for _, text := range notes {
-			d.note("%s", text)
-		}
 	}
-	l.take(d)
-	return l, nil
-}
-
-func (l *Loaded) take(d *draft) {
-	slices.SortStableFunc(d.faults, func(a, b Fault) int {
+	slices.SortStableFunc(d.Faults, func(a, b Fault) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
 	})
-	l.Faults, l.Settings, l.Repaired = d.faults, d.settings, d.repairs
-	for _, n := range d.notes {
-		l.Notes = append(l.Notes, n.String())
-	}
+	d.Notes = slices.Concat(names.Of(d.notes, note.String), delays)
 	for _, r := range Repairs {
-		if n := l.Repaired[r.Kind]; n > 0 {
-			l.Notes = append(l.Notes, fmt.Sprintf("repaired: %d %s: %s", n, r.Kind, r.Doc))
+		if n := d.Repaired[r.Kind]; n > 0 {
+			d.Notes = append(d.Notes, fmt.Sprintf("repaired: %d %s: %s", n, r.Kind, r.Doc))
 		}
 	}
 	for _, v := range d.nodes {
 		if v.Kind == topology.KindHost {
-			l.Hosts++
+			d.Hosts++
 		}
 	}
-	l.Switches, l.Cables = len(d.nodes)-l.Hosts, len(d.cables)+d.unmerged
+	d.Switches, d.Cables = len(d.nodes)-d.Hosts, len(d.cables)+d.unmerged
+	return &d.Loaded, nil
 }
 
 func unknownFormat(path string) error {

@@ -18,7 +18,7 @@ func Read(path string) (*topology.Network, error) {
 
 // draftOf reads files by one format's reader.
 func draftOf(read func(*draft), files map[string][]byte, names ...string) *draft {
-	d := &draft{source: &source{files: names, data: files}, o: &Options{}, racks: map[int32]string{}}
+	d := newDraft(&source{files: names, data: files}, &Options{})
 	read(d)
 	return d
 }
@@ -29,7 +29,7 @@ func parseJSON(file string, data []byte) (*topology.Network, error) {
 	if n := d.finish(); n != nil {
 		return n, nil
 	}
-	return nil, joinFaults(d.faults)
+	return nil, joinFaults(d.Faults)
 }
 
 // checkDraft finishes a draft: it has a network that can be routed, or faults.
@@ -37,7 +37,7 @@ func checkDraft(t *testing.T, d *draft) {
 	t.Helper()
 	n := d.finish()
 	if n == nil {
-		if len(d.faults) == 0 {
+		if len(d.Faults) == 0 {
 			t.Fatal("neither a network nor a fault")
 		}
 		return

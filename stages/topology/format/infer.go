@@ -164,7 +164,7 @@ func (p *plan) guessHosts() {
 	for _, i := range guessed {
 		p.devices[i].kind = topology.KindHost
 	}
-	if len(p.faults) > 0 {
+	if len(p.Faults) > 0 {
 		p.note("hosts and roles: a guess that the faults below disturb; it may change when they are repaired")
 	}
 	if len(guessed) > 0 {

@@ -401,7 +401,7 @@ func (d *draft) readSettings(name string, top tree.Field) {
 	}
 	d.readQueues(&s, top)
 	if len(s.Taken)+len(s.Queues) > 0 {
-		d.settings = append(d.settings, s)
+		d.Settings = append(d.Settings, s)
 	}
 }
 

@@ -136,45 +136,37 @@ func parseCSV(d *draft, file string, data []byte) *table {
 	r.TrimLeadingSpace = r.Comma != '\t'
 	r.Comment = '#'
 	r.FieldsPerRecord = -1
-	header, err := r.Read()
-	if errors.Is(err, io.EOF) {
-		err = errors.New("is empty, want a header line")
-	}
-	if err != nil {
-		d.csvFault(file, err)
-		return nil
-	}
-	t := newTable(d, file, header)
+	var t *table
 	for {
 		row, err := r.Read()
-		if errors.Is(err, io.EOF) {
+		var bad *csv.ParseError
+		switch {
+		case t == nil && errors.Is(err, io.EOF):
+			d.syntax(file, 1, "is empty, want a header line")
+			return nil
+		case errors.Is(err, io.EOF):
 			return t
-		}
-		if err != nil {
-			d.csvFault(file, err)
+		case errors.As(err, &bad):
+			d.syntax(file, bad.Line, "%v (column %d)", bad.Err, bad.Column)
+			if t == nil {
+				return nil
+			}
+			continue
+		case t == nil:
+			t = newTable(d, file, row)
 			continue
 		}
 		line, _ := r.FieldPos(0)
-		if len(row) != len(header) {
+		if n := len(t.headers); len(row) != n {
 			// Spreadsheets write trailing empty cells, or leave them out.
-			extra := slices.ContainsFunc(row[min(len(row), len(header)):],
-				func(cell string) bool { return strings.TrimSpace(cell) != "" })
-			if extra || len(row) < 2 && len(header) > 1 {
-				d.syntax(file, line, "has %d columns, the header has %d", len(row), len(header))
+			extra := slices.ContainsFunc(row[min(len(row), n):], func(cell string) bool { return strings.TrimSpace(cell) != "" })
+			if extra || len(row) < 2 && n > 1 {
+				d.syntax(file, line, "has %d columns, the header has %d", len(row), n)
 				continue
 			}
-			row = append(row, make([]string, max(0, len(header)-len(row)))...)[:len(header)]
+			row = append(row, make([]string, max(0, n-len(row)))...)[:n]
 		}
 		t.add(row, line)
-	}
-}
-
-func (d *draft) csvFault(file string, err error) {
-	var bad *csv.ParseError
-	if errors.As(err, &bad) {
-		d.syntax(file, bad.Line, "%v (column %d)", bad.Err, bad.Column)
-	} else {
-		d.syntax(file, 1, "%v", err)
 	}
 }
 
@@ -323,7 +315,7 @@ func (d *draft) readTables() {
 // FromTables rebuilds a network from tables nodes and links of a lake, failed cables, ports and names of racks
 // included: the inverse of NodesRecord and LinksRecord.
 func FromTables(nodes, links schema.Batches) (*topology.Network, error) {
-	d := &draft{source: &source{files: []string{"nodes", "links"}}, o: &Options{}, racks: map[int32]string{}}
+	d := newDraft(&source{files: []string{"nodes", "links"}}, &Options{})
 	nodeTable, err := d.ofBatches(schema.Nodes, nodes)
 	if err != nil {
 		return nil, err
@@ -341,7 +333,7 @@ func FromTables(nodes, links schema.Batches) (*topology.Network, error) {
 	if n := d.finish(); n != nil {
 		return n, nil
 	}
-	return nil, joinFaults(d.faults)
+	return nil, joinFaults(d.Faults)
 }
 
 // ofBatches is a table of a lake as text; a null is an empty cell.
@@ -379,7 +371,7 @@ func (d *draft) ofTables(nodes, links *table) {
 			d.addNode(v, nodes.place(i))
 		}
 	}
-	directions := map[[2]int32]*tableCable{}
+	directions := map[[2]int32]int{}
 	for i := range links.rows {
 		links.cable(i, directions)
 	}
@@ -391,15 +383,10 @@ func (d *draft) nameRack(rack int32, name string) {
 	}
 }
 
-// A tableCable is a cable by the direction that the table lists first.
-type tableCable struct {
-	cable    int
-	reversed bool // the other direction is listed too
-}
-
 // cable adds a cable, or the other direction of a cable that the table has listed. A row in the
-// same direction again stays a cable of its own, which the checks report as parallel.
-func (t *table) cable(i int, directions map[[2]int32]*tableCable) {
+// same direction again stays a cable of its own, which the checks report as parallel. directions are the places of the
+// cables of which one direction is listed.
+func (t *table) cable(i int, directions map[[2]int32]int) {
 	a, okA := t.integer(i, 32, srcColumn)
 	b, okB := t.integer(i, 32, dstColumn)
 	bps, okBps := t.integer(i, 64, bandwidthColumn)
@@ -413,9 +400,9 @@ func (t *table) cable(i int, directions map[[2]int32]*tableCable) {
 		return
 	}
 	c := topology.Cable{A: int32(a), B: int32(b), BandwidthBps: bps, DelayNS: delay}
-	if first := directions[[2]int32{c.B, c.A}]; first != nil && !first.reversed {
-		first.reversed = true
-		k := &t.cables[first.cable]
+	if first, listed := directions[[2]int32{c.B, c.A}]; listed {
+		delete(directions, [2]int32{c.B, c.A})
+		k := &t.cables[first]
 		if k.BandwidthBps != c.BandwidthBps || k.DelayNS != c.DelayNS {
 			t.fault(t.place(i), topology.FaultContradictory,
 				"the link %d → %d differs in bandwidth or delay from its other direction (line %d); "+
@@ -425,7 +412,7 @@ func (t *table) cable(i int, directions map[[2]int32]*tableCable) {
 		k.failed = k.failed || failed
 		return
 	}
-	directions[[2]int32{c.A, c.B}] = &tableCable{cable: len(t.cables)}
+	directions[[2]int32{c.A, c.B}] = len(t.cables)
 	t.addCable(c, failed, t.place(i))
 	if src, dst := t.cell(i, srcPortColumn), t.cell(i, dstPortColumn); src != "" || dst != "" {
 		k := &t.cables[len(t.cables)-1]

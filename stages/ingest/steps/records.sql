@@ -1,0 +1,9 @@
+-- Table records: the judged rows without a reason.
+SELECT
+  CAST(source AS INTEGER) AS source, "row", flow_id, src_node AS src, dst_node AS dst, protocol, src_port, dst_port,
+  coalesce(observer, '') AS observer, CAST(whole_bytes AS BIGINT) AS size_bytes,
+  start_ns + CASE WHEN after IS NULL THEN coalesce(whole(delay_ns), 0) ELSE 0 END AS start_ns, last_ns AS end_ns,
+  coalesce(start_resolution_ns, 0) AS resolution_ns,
+  coalesce(sampled, false) OR coalesce(sampling_rate, 1) > 1 AS sampled, service_name AS service, vnet_name AS vnet,
+  CAST(whole(dscp) AS SMALLINT) AS dscp
+FROM judged WHERE reason IS NULL

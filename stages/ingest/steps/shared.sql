@@ -1,0 +1,7 @@
+-- How many records a source and the next one have in common, by connection and time.
+WITH counted AS (
+  SELECT hash($record_time) AS h, source, count(*) AS n FROM $records WHERE h IN (SELECT h FROM twice) GROUP BY ALL
+), pairs AS (
+  SELECT lag(source) OVER (PARTITION BY h ORDER BY source) AS earlier, source, n FROM counted
+)
+SELECT earlier, source, CAST(sum(n) AS BIGINT) FROM pairs WHERE earlier IS NOT NULL GROUP BY ALL

@@ -1,0 +1,3 @@
+-- Hashes of records that several sources have, by connection and time.
+CREATE OR REPLACE TEMP TABLE twice AS
+SELECT hash($record_time) AS h, count(*) AS n FROM $records GROUP BY h HAVING min(source) < max(source)
