@@ -77,7 +77,7 @@ type cable struct {
 }
 
 func (d *draft) assemble(s *listings) {
-	a := &assembler{listings: s, draft: d, ports: map[end]*cable{}, usedRules: make([]bool, len(d.o.Speeds))}
+	a := &assembler{listings: s, draft: d, ports: map[end]*cable{}}
 	a.exclude()
 	a.unifyNames()
 	a.group()
@@ -89,10 +89,9 @@ func (d *draft) assemble(s *listings) {
 type assembler struct {
 	*listings
 	*draft
-	cables    []*cable
-	bothEnds  bool           // every cable is to be listed from both ends
-	ports     map[end]*cable // by port: the first cable that ends there
-	usedRules []bool         // by speed rule
+	cables   []*cable
+	bothEnds bool           // every cable is to be listed from both ends
+	ports    map[end]*cable // by port: the first cable that ends there
 	// Link aggregation groups, the cables in them, and the first.
 	lags, members int
 	firstLAG      string
@@ -209,9 +208,9 @@ func (s *assembler) settle() {
 		}
 		return into != nil
 	})
-	for i, used := range s.usedRules {
-		if !used {
-			s.note("speeds: rule %s applies to no cable", s.o.Speeds[i])
+	for _, r := range s.o.Speeds {
+		if !s.matched[r.String()] {
+			s.note("speeds: rule %s applies to no cable", r)
 		}
 	}
 	if s.lags > 0 {
@@ -293,7 +292,7 @@ func (s *assembler) resolve(c *cable) {
 		}
 		c.DelayNS = max(c.DelayNS, v.delayNS)
 	}
-	if text := c.applyRules(s.o, s.usedRules); text != "" {
+	if text := s.applyRules(c); text != "" {
 		s.count(1, "cable", text)
 	}
 	if c.BandwidthBps == 0 {
@@ -315,13 +314,13 @@ func (s *assembler) resolve(c *cable) {
 
 // applyRules gives a cable without a speed that of the first rule that matches, else what its ports' names say, else
 // the default. It returns a note that counts such cables; empty where the file has the speed, or nothing says it.
-func (c *cable) applyRules(o *Options, usedRules []bool) (text string) {
+func (s *assembler) applyRules(c *cable) (text string) {
 	if c.BandwidthBps > 0 {
 		return ""
 	}
-	for i, r := range o.Speeds {
+	for _, r := range s.o.Speeds {
 		if r.matches(c.a) || r.matches(c.b) {
-			usedRules[i] = true
+			s.matched[r.String()] = true
 			c.BandwidthBps = r.BandwidthBps
 			return "speeds: %s from --speed rules"
 		}
@@ -333,10 +332,10 @@ func (c *cable) applyRules(o *Options, usedRules []bool) (text string) {
 	switch {
 	case c.BandwidthBps > 0:
 		return "speeds: %s by the names of their ports"
-	case o.DefaultSpeedBps == 0:
+	case s.o.DefaultSpeedBps == 0:
 		return ""
 	}
-	c.BandwidthBps = o.DefaultSpeedBps
+	c.BandwidthBps = s.o.DefaultSpeedBps
 	return "speeds: %s without a speed: " + topology.FormatBps(c.BandwidthBps) + " by default (--default-speed)"
 }
 

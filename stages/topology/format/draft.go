@@ -87,7 +87,7 @@ type draft struct {
 	nodeAt   []place
 	racks    map[int32]string // names of racks, by the number that nodes have
 	cables   []draftCable
-	matched  map[string]bool // patterns of Options.Exclude
+	matched  map[string]bool // patterns of Options.Exclude, and rules of Options.Speeds
 	gone     map[string]bool // devices that they match
 	cut      int             // cables of these
 	notes    []note

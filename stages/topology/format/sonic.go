@@ -61,22 +61,10 @@ type sonicSwitch struct {
 	name      string
 	kind      string
 	at        place
-	ports     map[string]sonicPort
-	alias     map[string]string // alias → port
-	neighbors []sonicNeighbor
-	listed    bool // the configuration lists neighbours: those of LLDP do not count
-}
-
-type sonicPort struct {
-	bps     int64
-	delayNS int64 // -1: unknown
-	down    bool
-}
-
-type sonicNeighbor struct {
-	local, device, port string
-	bps                 int64 // 0: that of the port
-	at                  place
+	ports     map[string]listing // whose ends are not set
+	alias     map[string]string  // alias → port
+	neighbors []listing          // whose speed is 0 where it is that of the port
+	listed    bool               // the configuration lists neighbours: those of LLDP do not count
 }
 
 type sonicReader struct {
@@ -94,7 +82,7 @@ func (r *sonicReader) of(name string, at place) *sonicSwitch {
 	}
 	v := r.switches[name]
 	if v == nil {
-		v = &sonicSwitch{name: name, at: at, ports: map[string]sonicPort{}, alias: map[string]string{}}
+		v = &sonicSwitch{name: name, at: at, ports: map[string]listing{}, alias: map[string]string{}}
 		r.switches[name] = v
 		r.order = append(r.order, v)
 	}
@@ -152,7 +140,7 @@ func sonicFileName(file string) string {
 
 func (r *sonicReader) readPorts(v *sonicSwitch, top tree.Field) {
 	for name, f := range r.members(top.Of("PORT")) {
-		p := sonicPort{delayNS: -1, down: strings.EqualFold(f.Value.Get("admin_status").Scalar(), "down")}
+		p := listing{delayNS: -1, down: strings.EqualFold(f.Value.Get("admin_status").Scalar(), "down")}
 		if speed := f.Of("speed"); speed.Value != nil {
 			mbps, err := strconv.ParseInt(strings.TrimSuffix(speed.Value.Text, "M"), 10, 64)
 			if err != nil || mbps < 1 || mbps > 10_000_000 {
@@ -183,12 +171,11 @@ func (r *sonicReader) readPorts(v *sonicSwitch, top tree.Field) {
 // readNeighbors reads DEVICE_NEIGHBOR, whose keys are local ports ({name, port}) or neighbours ({local_port, port}).
 func (r *sonicReader) readNeighbors(v *sonicSwitch, top tree.Field) {
 	for key, f := range r.members(top.Of("DEVICE_NEIGHBOR")) {
-		n := sonicNeighbor{local: key, device: f.Value.Get("name").Scalar(), port: f.Value.Get("port").Scalar(),
-			at: lineOf(f)}
+		n := listing{a: end{v.name, key}, b: end{f.Value.Get("name").Scalar(), f.Value.Get("port").Scalar()}, at: lineOf(f)}
 		if local := f.Value.Get("local_port").Scalar(); local != "" {
-			n.local, n.device = local, cmp.Or(n.device, key)
+			n.a.port, n.b.device = local, cmp.Or(n.b.device, key)
 		}
-		if n.device = strings.TrimSpace(n.device); n.device == "" {
+		if n.b.device = strings.TrimSpace(n.b.device); n.b.device == "" {
 			r.bad(f, "has neither name nor local_port")
 			continue
 		}
@@ -220,7 +207,7 @@ func (r *sonicReader) combine() {
 			r.count(1, "switch", "switches: %s with neighbours from LLDP")
 		}
 		for _, n := range v.neighbors {
-			neighbor[n.device] = true
+			neighbor[n.b.device] = true
 			s.all = append(s.all, r.listing(v, n))
 		}
 	}
@@ -240,24 +227,20 @@ func (r *sonicReader) combine() {
 }
 
 // listing is the cable of a neighbour, with the properties of the port of the switch.
-func (r *sonicReader) listing(v *sonicSwitch, n sonicNeighbor) listing {
-	port, known := v.ports[n.local]
-	if name, isAlias := v.alias[n.local]; !known && isAlias {
-		n.local, port, known = name, v.ports[name], true
+func (r *sonicReader) listing(v *sonicSwitch, n listing) listing {
+	port, known := v.ports[n.a.port]
+	if name, isAlias := v.alias[n.a.port]; !known && isAlias {
+		n.a.port, port, known = name, v.ports[name], true
 	}
-	if !known {
-		port.delayNS = -1
+	if n.bps, n.delayNS, n.down = cmp.Or(port.bps, n.bps), port.delayNS, port.down; !known {
+		n.delayNS = -1
 	}
-	if port.bps == 0 {
-		port.bps = n.bps
-	}
-	if far := r.switches[n.device]; far != nil {
-		if _, has := far.ports[n.port]; !has && far.alias[n.port] != "" {
-			n.port = far.alias[n.port]
+	if far := r.switches[n.b.device]; far != nil {
+		if _, has := far.ports[n.b.port]; !has {
+			n.b.port = cmp.Or(far.alias[n.b.port], n.b.port)
 		}
 	}
-	return listing{a: end{v.name, n.local}, b: end{n.device, n.port}, bps: port.bps,
-		delayNS: port.delayNS, down: port.down, at: n.at}
+	return n
 }
 
 var managementPort = regexp.MustCompile(`(?i)^(eth0$|mgmt|management|ma\d)`)
@@ -309,11 +292,11 @@ func (r *sonicReader) neighbor(local string, item *tree.Value, at place) {
 	if r.switches[name] == nil && (r.switches[label] != nil || r.byFile[label] != nil) {
 		name = r.of(label, at).name
 	}
-	n := sonicNeighbor{local: local, device: name, port: port.Get("id").Get("value").Scalar(), at: at}
+	n := listing{a: end{port: local}, b: end{name, port.Get("id").Get("value").Scalar()}, at: at}
 	// A port id may be an address or the alias of a port; then the description has its name, if it is one word.
 	descr, kind := port.Get("descr").Scalar(), port.Get("id").Get("type").Scalar()
 	if !strings.EqualFold(kind, "ifname") && descr != "" && !strings.ContainsAny(descr, " \t") {
-		n.port = descr
+		n.b.port = descr
 	}
 	medium, _, _ := strings.Cut(port.Get("auto-negotiation").Get("current").Scalar(), " ") // 25GbaseCR - long
 	if bps, err := topology.ParseSpeed(strings.TrimSuffix(medium, ",")); err == nil {
@@ -327,6 +310,7 @@ func (r *sonicReader) neighbor(local string, item *tree.Value, at place) {
 		r.kinds = append(r.kinds, device{name: name, kind: topology.KindHost, at: at})
 	}
 	if v := r.of(sonicFileName(at.file), place{file: at.file, line: 1}); !v.listed {
+		n.a.device = v.name
 		v.neighbors = append(v.neighbors, n)
 	}
 }
