@@ -136,7 +136,7 @@ func (r *scenarioReader) path(f tree.Field) (string, error) {
 func (r *scenarioReader) readTopology(f tree.Field) error {
 	named := 0
 	var generated []*format.Generated
-	keys := format.GeneratedKeys(&generated)
+	keys := format.GeneratedKeys(&generated, true)
 	maps.Copy(keys, r.topologyOptionKeys())
 	keys["name"] = func(f tree.Field) error {
 		named++
@@ -177,7 +177,7 @@ func (s *Scenario) parseTopologyFile(file string, data []byte) error {
 		return err
 	}
 	var generated []*format.Generated
-	if err = top.Object(format.GeneratedKeys(&generated)); err != nil {
+	if err = top.Object(format.GeneratedKeys(&generated, true)); err != nil {
 		return err
 	}
 	if len(generated) != 1 {

@@ -96,9 +96,8 @@ func (in *Ingester) Labels(ctx context.Context, files []string) (all []LabelCoun
 	if len(files) == 0 {
 		return nil, nil
 	}
-	err = in.each(ctx, `
-SELECT service, vnet, count(*), CAST(sum(size_bytes) AS BIGINT) AS bytes
-FROM `+duckdb.ScanParquet(files...)+" GROUP BY ALL ORDER BY bytes DESC, service, vnet", func(rows *sql.Rows) error {
+	query := step("labels", values{"flows": duckdb.ScanParquet(files...)})
+	err = in.each(ctx, query, func(rows *sql.Rows) error {
 		var l LabelCount
 		err := rows.Scan(&l.Service, &l.VNet, &l.Flows, &l.Bytes)
 		all = append(all, l)
@@ -202,11 +201,7 @@ func (m *merging) rejectRepeatedIDs(ctx context.Context, flows string) (string, 
 	if err != nil || repeated == 0 {
 		return flows, err
 	}
-	err = m.exec(ctx, `
-CREATE OR REPLACE TEMP TABLE firsts AS
-SELECT flow_id, arg_min(source, (source, "row")) AS source, arg_min("row", (source, "row")) AS "row"
-FROM `+flows+` GROUP BY flow_id HAVING count(*) > 1`)
-	if err != nil {
+	if err = m.exec(ctx, step("firsts", values{"flows": flows})); err != nil {
 		return "", err
 	}
 	file := "CASE source"

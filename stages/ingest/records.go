@@ -112,11 +112,7 @@ func (in *Ingester) file(ctx context.Context, of []*Mapping, file string, n int3
 func (in *Ingester) refuse(ctx context.Context, m *Mapping, src rowSource, typed string, stats *FileStats) (rows int64,
 	err error) {
 	from, records := duckdb.ScanParquet(typed), duckdb.ScanParquet(stats.RecordsFile)
-	err = in.exec(ctx, `
-CREATE OR REPLACE TEMP VIEW typed AS FROM `+from+` ANTI JOIN (SELECT "row" FROM `+records+`) USING ("row");
-CREATE OR REPLACE TEMP TABLE refused AS
-SELECT "row", reason, set_aside IS NOT NULL OR reason = `+duckdb.Quote(acksAlone)+` AS aside FROM judged`)
-	if err != nil {
+	if err = in.exec(ctx, step("refused", values{"typed": from, "records": records})); err != nil {
 		return 0, err
 	}
 	distinct := "count(*)"
@@ -206,10 +202,8 @@ func (in *Ingester) addUnknown(ctx context.Context, reasons []RejectCount) error
 		if column == "" {
 			continue
 		}
-		err := in.each(ctx, fmt.Sprintf(`
-SELECT %s, count(*), CAST(least(sum(whole_bytes), 9e18) AS BIGINT) AS bytes
-FROM judged WHERE reason = %s GROUP BY ALL ORDER BY bytes DESC, 1 LIMIT %d`,
-			column, duckdb.Quote(r.Reason), maxUnknown), func(rows *sql.Rows) error {
+		query := step("unknown", values{"column": column, "reason": r.Reason, "most": maxUnknown})
+		err := in.each(ctx, query, func(rows *sql.Rows) error {
 			var u UnknownAddress
 			err := rows.Scan(&u.Address, &u.Rows, &u.Bytes)
 			u.Switch = in.book.isSwitch(in.o.Hosts, u.Address)

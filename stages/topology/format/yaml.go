@@ -17,41 +17,39 @@ type Generated struct {
 	Fabric *topology.FabricSpec
 	Nodes  []topology.Node // hosts, then switches, by id from 0
 	Cables []topology.Cable
+	of     tree.Field
 	at     []tree.Field // where a graph's nodes and then its cables stand
 }
 
-// GeneratedKeys are the readers of the keys of Generated, which append what they read. The errors are *tree.FieldError.
-func GeneratedKeys(to *[]*Generated) tree.Keys {
-	return generatedKeys(func(g *Generated, f tree.Field) error {
-		*to = append(*to, g)
-		return g.check(f)
-	})
-}
-
-// generatedKeys are the readers of the keys; take takes what each has read.
-func generatedKeys(take func(g *Generated, f tree.Field) error) tree.Keys {
+// GeneratedKeys are the readers of the keys of Generated, which append what they read and, where check is true, report
+// what is wrong with it as a network. The errors are *tree.FieldError.
+func GeneratedKeys(to *[]*Generated, check bool) tree.Keys {
 	keys := tree.Keys{}
 	for key, read := range map[string]func(*Generated, tree.Field) error{"clos": (*Generated).readClos,
 		"fabric": (*Generated).readFabric, "graph": (*Generated).readGraph} {
 		keys[key] = func(f tree.Field) error {
-			g := &Generated{}
-			if err := read(g, f); err != nil {
-				return err
+			g := &Generated{of: f}
+			err := read(g, f)
+			if err == nil {
+				*to = append(*to, g)
 			}
-			return take(g, f)
+			if err == nil && check {
+				err = g.check()
+			}
+			return err
 		}
 	}
 	return keys
 }
 
 // check finds the errors of a fabric or a graph as a network.
-func (g *Generated) check(f tree.Field) error {
+func (g *Generated) check() error {
 	if g.Clos != nil {
 		return nil
 	}
 	var errs []error
 	for _, e := range topology.Check(g.Nodes, g.Cables) {
-		at := f
+		at := g.of
 		if g.Fabric != nil {
 			return at.Fail(e)
 		} else if e.Node >= 0 {
@@ -69,18 +67,18 @@ func (d *draft) readYAML() {
 	if top.Value == nil {
 		return
 	}
-	keys := generatedKeys(func(g *Generated, f tree.Field) error {
-		at := append(g.at, slices.Repeat([]tree.Field{f}, len(g.Nodes)+len(g.Cables)-len(g.at))...)
+	var all []*Generated
+	if d.take(top.Object(GeneratedKeys(&all, false))) && len(all) != 1 {
+		d.bad(top, "needs one of clos, fabric and graph")
+	}
+	for _, g := range all {
+		at := append(g.at, slices.Repeat([]tree.Field{g.of}, len(g.Nodes)+len(g.Cables)-len(g.at))...)
 		for i, v := range g.Nodes {
 			d.addNode(v, placeOf(at[i]))
 		}
 		for i, c := range g.Cables {
 			d.addCable(c, false, placeOf(at[len(g.Nodes)+i]))
 		}
-		return nil
-	})
-	if d.take(top.Object(keys)) && len(top.Value.Keys) != 1 {
-		d.bad(top, "needs one of clos, fabric and graph")
 	}
 }
 
