@@ -86,8 +86,8 @@ func overloads(n *topology.Network, p *simkernel.Params, loads *Loads, least flo
 			continue
 		}
 		out = append(out, Warning{"overload", load, least, l.ID, fmt.Sprintf(
-			"%s (link %d) is offered %.0f%% of what it can send, headers included: its queue grows for as long as the "+
-				"workload lasts, so slowdowns depend on its length", n.LinkName(l.ID), l.ID, 100*load)})
+			"%s (link %d) is offered %.0f%% of what it can send, with headers and ACKs, which column load is without: its queue grows "+
+				"for as long as the workload lasts, so slowdowns depend on its length", n.LinkName(l.ID), l.ID, 100*load)})
 	}
 	slices.SortStableFunc(out, func(a, b Warning) int { return cmp.Compare(b.Measure, a.Measure) })
 	return out

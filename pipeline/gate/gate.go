@@ -8,9 +8,9 @@ package gate
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -22,7 +22,8 @@ import (
 // A Gate is one condition.
 type Gate struct {
 	Text     string            // as it was given
-	Filter   map[string]string // by Columns: the flows that count; empty: all
+	Filter   map[string]string // by Columns or linkColumns: the flows, or links, that count; empty: all
+	Load     bool              // of the most loaded link, instead of a quantile
 	Quantile float64           // 0.5, 0.9, 0.99 or 0.999
 	FCT      bool              // of the FCT, in ms, instead of the slowdown
 	Change   bool              // of the quantile against a base, as a share, instead of the quantile itself
@@ -33,42 +34,47 @@ type Gate struct {
 // Columns lists what flows can be selected by.
 func Columns() []string { return []string{"service", "vnet", "size_bin"} }
 
+// linkColumns lists what links can be selected by: a cable as A:B, in both directions, and a tier.
+var linkColumns = []string{"link", "tier"}
+
 var (
-	condition = regexp.MustCompile(`^(.*?)\s*\b(p50|p90|p99|p999)_(slowdown|fct_ms|change|fct_change)\s*` +
+	condition = regexp.MustCompile(`^(.*?)\s*\b(?:(p50|p90|p99|p999)_(slowdown|fct_ms|change|fct_change)|load)\s*` +
 		`(<=|>=|<|>)\s*([-+]?[0-9.eE]+)\s*(%?)\s*$`)
 	selection = regexp.MustCompile(`^(\w+)=("[^"]*"|\S+)\s*`)
 	quantiles = map[string]float64{"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
 )
 
-// Parse reads a gate: zero or more COLUMN=VALUE, then pNN_slowdown, pNN_fct_ms, pNN_change (of the slowdown) or
-// pNN_fct_change, then <, <=, > or >=, then a number, which may have a % for a change.
+// Parse reads a gate: zero or more COLUMN=VALUE, then pNN_slowdown, pNN_fct_ms, pNN_change (of the slowdown),
+// pNN_fct_change or load, then <, <=, > or >=, then a number, which may have a % for a change or a load.
 func Parse(text string) (Gate, error) {
 	fail := func(why string) (Gate, error) {
-		return Gate{}, fmt.Errorf("%q: %s; want a condition such as 'service=storage p99_slowdown > 5', 'p99_fct_ms > 20' or 'p99_change > 10%%'", text, why)
+		return Gate{}, fmt.Errorf("%q: %s; want a condition such as 'service=storage p99_slowdown > 5', 'p99_fct_ms > 20', "+
+			"'p99_change > 10%%' or 'link=leaf1:spine1 load > 80%%'", text, why)
 	}
 	m := condition.FindStringSubmatch(text)
 	if m == nil {
 		return fail("not a condition")
 	}
 	g := Gate{Text: text, Filter: map[string]string{}, Quantile: quantiles[m[2]], FCT: strings.HasPrefix(m[3], "fct_"),
-		Change: strings.HasSuffix(m[3], "change"), operator: m[4]}
+		Change: strings.HasSuffix(m[3], "change"), Load: m[2] == "", operator: m[4]}
+	things, columns := g.things()
 	var err error
 	if g.limit, err = strconv.ParseFloat(m[5], 64); err != nil {
 		return fail("the limit is no number")
 	}
 	if m[6] != "" {
-		if !g.Change {
-			return fail("only a change has a %")
+		if !g.Change && !g.Load {
+			return fail("only a change and a load have a %")
 		}
 		g.limit /= 100
 	}
 	for rest := strings.TrimSpace(m[1]); rest != ""; {
 		s := selection.FindStringSubmatch(rest)
 		if s == nil {
-			return fail(fmt.Sprintf("%q selects no flows", rest))
+			return fail(fmt.Sprintf("%q selects no %s", rest, things))
 		}
-		if !slices.Contains(Columns(), s[1]) {
-			return fail(fmt.Sprintf("flows cannot be selected by %s, only by %s", s[1], strings.Join(Columns(), ", ")))
+		if !slices.Contains(columns, s[1]) {
+			return fail(fmt.Sprintf("%s cannot be selected by %s, only by %s", things, s[1], strings.Join(columns, ", ")))
 		}
 		if _, twice := g.Filter[s[1]]; twice {
 			return fail("it selects by " + s[1] + " twice")
@@ -79,8 +85,17 @@ func Parse(text string) (Gate, error) {
 	return g, nil
 }
 
-// None is the error of a gate that selects no flow. values are those that flows have in a column.
+// things are what a gate is about, and what selects them.
+func (g Gate) things() (name string, columns []string) {
+	if g.Load {
+		return "links", linkColumns
+	}
+	return "flows", Columns()
+}
+
+// None is the error of a gate that selects no flow or no link. values are those of the flows or links in a column.
 func (g Gate) None(values func(column string) ([]string, error)) error {
+	things, _ := g.things()
 	for _, column := range slices.Sorted(maps.Keys(g.Filter)) {
 		asked := g.Filter[column]
 		known, err := values(column)
@@ -89,11 +104,11 @@ func (g Gate) None(values func(column string) ([]string, error)) error {
 		}
 		slices.Sort(known)
 		if known = slices.DeleteFunc(known, func(v string) bool { return v == "" }); !slices.Contains(known, asked) {
-			return fmt.Errorf("no flow has %s %q; there are %s", column, asked,
+			return fmt.Errorf("no %s have %s %q; there are %s", things, column, asked,
 				cmp.Or(strings.Join(names.Nearest(asked, known, 20), ", "), "none"))
 		}
 	}
-	return errors.New("no flow has all of that, or only flows of one of two estimates have")
+	return fmt.Errorf("no %s have all of that", things)
 }
 
 // Fails reports whether the condition is true for a value.
@@ -112,13 +127,13 @@ func (g Gate) Fails(value float64) bool {
 // A Verdict is a gate with the value that it was held against, and the interval of the value if it has one.
 type Verdict struct {
 	Gate   string   `json:"gate"`
-	Value  float64  `json:"value"`
+	Value  *float64 `json:"value"` // nil: no flow that the gate selects has a path, as if the value were +Inf
 	Lo     *float64 `json:"lo,omitempty"`
 	Hi     *float64 `json:"hi,omitempty"`
 	Open   bool     `json:"open,omitempty"` // the interval holds the limit: another sample could decide otherwise
 	Failed bool     `json:"failed"`         // by the value
 
-	percent bool // the value is a change
+	percent bool // the value is a change or a load
 }
 
 // An Interval is a value with its bounds; see Exactly.
@@ -138,7 +153,11 @@ func (e *Error) Error() string {
 		if v.percent {
 			unit, by = "%", 100
 		}
-		lines[i] = fmt.Sprintf("--fail-if '%s': the value is %.6g%s", v.Gate, by*v.Value, unit)
+		if v.Value == nil {
+			lines[i] = fmt.Sprintf("--fail-if '%s': no flow that it selects has a path", v.Gate)
+			continue
+		}
+		lines[i] = fmt.Sprintf("--fail-if '%s': the value is %.6g%s", v.Gate, by**v.Value, unit)
 		if v.Lo != nil {
 			lines[i] += fmt.Sprintf(" (%.4g%s to %.4g%[2]s)", by**v.Lo, unit, by**v.Hi)
 		}
@@ -157,8 +176,11 @@ func Judge(gates []Gate, value func(g Gate) (Interval, error)) (all []Verdict, e
 		if err != nil {
 			return nil, fmt.Errorf("--fail-if '%s': %w", g.Text, err)
 		}
-		v := Verdict{Gate: g.Text, Value: x.Value, Open: g.Fails(x.Lo) != g.Fails(x.Hi), Failed: g.Fails(x.Value),
-			percent: g.Change}
+		v := Verdict{Gate: g.Text, Open: g.Fails(x.Lo) != g.Fails(x.Hi), Failed: g.Fails(x.Value),
+			percent: g.Change || g.Load}
+		if !math.IsInf(x.Value, 1) {
+			v.Value = &x.Value
+		}
 		if x.Lo < x.Hi {
 			v.Lo, v.Hi = &x.Lo, &x.Hi
 		}

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
 )
@@ -51,6 +52,9 @@ func TestParseAndJudge(t *testing.T) {
 		`service="big data" vnet=v1 p50_slowdown < 1`: {0.9, true},
 		"p99_change > 10%":                            {0.11, true},
 		"p999_change <= -0.5":                         {-0.4, false},
+		"load > 80%":                                  {0.81, true},
+		"link=leaf1:spine1 load > 0.8":                {0.8, false},
+		"service=storage p50_change > 10%":            {math.Inf(1), true}, // no flow has a path
 	} {
 		g, err := Parse(text)
 		if err != nil {
@@ -64,7 +68,7 @@ func TestParseAndJudge(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	for _, text := range []string{"", "p99", "p98_slowdown > 1", "host=3 p99_slowdown > 1", "p99_slowdown > 5%", "p99_slowdown == 5", "service p99_slowdown > 1", "p99_slowdown > x"} {
+	for _, text := range []string{"", "p99", "p98_slowdown > 1", "host=3 p99_slowdown > 1", "p99_slowdown > 5%", "service=web load > 1", "tier=host-tor p99_slowdown > 1", "p99_slowdown == 5", "service p99_slowdown > 1", "p99_slowdown > x"} {
 		if g, err := Parse(text); err == nil {
 			t.Errorf("%q is %+v", text, g)
 		}

@@ -9,6 +9,7 @@ import (
 	"parsimon/pipeline/gate"
 	"parsimon/pipeline/sampling"
 	"parsimon/pipeline/text"
+	"parsimon/schema/names"
 	"parsimon/schema/sizebin"
 )
 
@@ -168,7 +169,8 @@ func (r *Comparison) Text() *text.Answer {
 // Judge holds gates against the changes, and keeps the verdicts. Slowdowns are those of the other scenario, without an
 // interval.
 func (r *Comparison) Judge(gates []gate.Gate) (err error) {
-	r.Gates, err = judge(gates, func(g gate.Gate, group, bin string) (x gate.Interval, found bool) {
+	groups := names.Of(r.Changes, func(c Change) string { return c.Group })
+	r.Gates, err = judge(gates, groups, func(g gate.Gate, group, bin string) (x gate.Interval, found bool) {
 		for _, c := range r.Changes {
 			switch {
 			case c.Group != group || c.SizeBin != bin || c.Quantile != g.Quantile:

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -20,6 +21,7 @@ import (
 	"parsimon/pipeline/text"
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/names"
 	"parsimon/schema/sizebin"
 	"parsimon/stages"
 )
@@ -144,7 +146,8 @@ func (r *Result) Text() *text.Answer {
 
 // Judge holds gates against the percentiles, and keeps the verdicts. The error is a *gate.Error if any failed.
 func (r *Result) Judge(gates []gate.Gate) (err error) {
-	r.Gates, err = judge(gates, func(g gate.Gate, group, bin string) (x gate.Interval, found bool) {
+	groups := names.Of(r.Rows, func(row Row) string { return row.Key.String() })
+	r.Gates, err = judge(gates, groups, func(g gate.Gate, group, bin string) (x gate.Interval, found bool) {
 		for _, row := range r.Rows {
 			if row.Key.String() == group && row.SizeBin == bin && row.Quantile == g.Quantile {
 				return gate.Interval{Value: row.Estimate, Lo: row.Lo, Hi: row.Hi}, true
@@ -155,15 +158,17 @@ func (r *Result) Judge(gates []gate.Gate) (err error) {
 	return err
 }
 
-// judge holds gates against values that are found by group and size bin.
-func judge(gates []gate.Gate, find func(g gate.Gate, group, bin string) (gate.Interval, bool)) ([]gate.Verdict, error) {
+// judge holds gates against values that are found by group, of groups, and size bin.
+func judge(gates []gate.Gate, groups []string,
+	find func(g gate.Gate, group, bin string) (gate.Interval, bool),
+) ([]gate.Verdict, error) {
 	return gate.Judge(gates, func(g gate.Gate) (x gate.Interval, err error) {
 		service, byService := g.Filter["service"]
 		vnet, byVNet := g.Filter["vnet"]
 		bin, bySize := g.Filter["size_bin"]
 		group := all
 		switch {
-		case g.FCT:
+		case g.FCT || g.Load:
 			return x, errors.New("estimates from windows have percentiles of slowdown only")
 		case byVNet && (byService || bySize):
 			return x, errors.New("estimates from windows have virtual networks of all services and sizes only")
@@ -177,7 +182,9 @@ func judge(gates []gate.Gate, find func(g gate.Gate, group, bin string) (gate.In
 		}
 		x, found := find(g, group.String(), bin)
 		if !found {
-			err = fmt.Errorf("no flow in windows is of %s, size %s", group, bin)
+			slices.Sort(groups)
+			err = fmt.Errorf("no flow in windows is of %s, size %s; there are flows of %s", group, bin,
+				strings.Join(names.Nearest(group.String(), slices.Compact(groups), 20), ", "))
 		}
 		return x, err
 	})

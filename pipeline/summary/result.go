@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -98,7 +99,7 @@ func Read(ctx context.Context, e *pipeline.Estimation, o Options) (_ *Result, er
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	verdicts, failed := gate.Judge(o.Gates, func(g gate.Gate) (gate.Interval, error) { return quantile(ctx, db, e, g) })
+	verdicts, failed := gate.Judge(o.Gates, func(g gate.Gate) (gate.Interval, error) { return Value(ctx, db, e, g) })
 	if failed != nil && verdicts == nil {
 		return nil, failed
 	}
@@ -179,29 +180,38 @@ func lines(found *format.Answer, err error) ([]string, error) {
 // mostServices is how many services, those with the most flows, a result has.
 const mostServices = 1000
 
-// quantile is a quantile of the slowdowns that a gate selects.
-func quantile(ctx context.Context, db *queries.DB, e *pipeline.Estimation, g gate.Gate) (gate.Interval, error) {
-	where := selected(e)
-	columns := map[string]string{"service": "service", "vnet": "vnet", "size_bin": "(SELECT size_bin FROM size_bins AS b WHERE b.bin = size_bin_of(size_bytes))"}
-	for name, value := range g.Filter {
-		where += fmt.Sprintf(" AND %s = %s", columns[name], duckdb.Quote(value))
+// Value is what a gate is held against: a quantile of the flows that it selects, +Inf if none of them has a path; or
+// the largest load of the links that it selects.
+func Value(ctx context.Context, db *queries.DB, e *pipeline.Estimation, g gate.Gate) (gate.Interval, error) {
+	const bin = "(SELECT size_bin FROM size_bins AS b WHERE b.bin = size_bin_of(size_bytes)) AS size_bin"
+	of := duckdb.Quote(string(e.ID()))
+	all := fmt.Sprintf("(SELECT *, %s FROM flows WHERE scenario = %s)", bin, of)
+	from, value := fmt.Sprintf("(SELECT *, %s FROM slowdowns_all WHERE %s)", bin, selected(e)),
+		fmt.Sprintf("quantile_cont(%s, %v)", map[bool]string{true: "fct_ns / 1e6", false: "slowdown"}[g.FCT], g.Quantile)
+	if g.Load {
+		from, value = fmt.Sprintf(`(SELECT load, tier, unnest([a.name || ':' || b.name, b.name || ':' || a.name]) AS link
+			FROM (FROM link_stats_all WHERE %s) JOIN (FROM nodes WHERE scenario = %[2]s) AS a ON a.node_id = src_node
+			JOIN (FROM nodes WHERE scenario = %[2]s) AS b ON b.node_id = dst_node)`, selected(e), of), "max(load)"
+		all = from
 	}
-	value := "slowdown"
-	if g.FCT {
-		value = "fct_ns / 1e6"
+	where := " WHERE true"
+	for column, value := range g.Filter {
+		where += fmt.Sprintf(" AND %s = %s", column, duckdb.Quote(value))
 	}
-	found, err := db.Ask(ctx, "quantile",
-		fmt.Sprintf("SELECT quantile_cont(%s, %v) FROM slowdowns_all WHERE %s", value, g.Quantile, where))
+	found, err := db.Ask(ctx, "gate", fmt.Sprintf("SELECT (SELECT %s FROM %s%s), (SELECT count(*) FROM %s%[3]s)", value,
+		from, where, all))
 	if err != nil {
 		return gate.Interval{}, err
 	}
-	x, ok := found.Rows[0][0].(float64)
-	if !ok {
-		return gate.Interval{}, g.None(func(column string) ([]string, error) {
-			return lines(db.Ask(ctx, column, "SELECT DISTINCT "+columns[column]+" FROM slowdowns_all WHERE "+selected(e)))
-		})
+	if x, ok := found.Rows[0][0].(float64); ok {
+		return gate.Exactly(x), nil
 	}
-	return gate.Exactly(x), nil
+	if found.Rows[0][1].(int64) > 0 {
+		return gate.Exactly(math.Inf(1)), nil
+	}
+	return gate.Interval{}, g.None(func(column string) ([]string, error) {
+		return lines(db.Ask(ctx, column, "SELECT DISTINCT "+column+" FROM "+all))
+	})
 }
 
 // A JobResult is how long a job took.

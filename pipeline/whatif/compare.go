@@ -187,9 +187,6 @@ func Compare(ctx context.Context, l *lake.Lake, base, other Side, o CompareOptio
 	if err := chooseVariants(l, &base, &other); err != nil {
 		return nil, err
 	}
-	if base == other {
-		return nil, fmt.Errorf("scenario %s, variant %s, is compared with itself", base.Scenario, base.Variant)
-	}
 	if !o.Across && base.Variant != other.Variant {
 		return nil, fmt.Errorf("%s as %s and %s as %s: %w (--across compares them all the same)", base.Scenario, base.Variant, other.Scenario, other.Variant, ErrDifferentWays)
 	}
@@ -303,6 +300,13 @@ func chooseVariants(l *lake.Lake, base, other *Side) error {
 				strings.Join(s.Variants, ", "))
 		}
 		have[i] = s.Variants
+		if base.Scenario == other.Scenario {
+			side.Variant = cmp.Or(side.Variant, l.Answer(lake.ScenarioID(side.Scenario)))
+		}
+	}
+	if *base == *other && base.Variant != "" {
+		return fmt.Errorf("scenario %s, variant %s, is compared with itself (SCENARIO@VARIANT names another: %s)",
+			base.Scenario, base.Variant, strings.Join(have[0], ", "))
 	}
 	if base.Variant != "" && other.Variant != "" {
 		return nil
@@ -434,7 +438,8 @@ func binOrder(name string) int {
 }
 
 // Judge holds gates against the compared flows that they select, and keeps the verdicts: against a quantile of the
-// slowdowns, or of the FCTs in ms, in the other scenario, or its change. The error is a *gate.Error if any failed.
+// slowdowns, or of the FCTs in ms, in the other scenario, or its change; +Inf if none of them has a path there. Loads are
+// those of the other scenario. The error is a *gate.Error if any failed.
 func (c *Comparison) Judge(ctx context.Context, gates []gate.Gate) error {
 	if len(gates) == 0 {
 		return nil
@@ -449,6 +454,9 @@ func (c *Comparison) Judge(ctx context.Context, gates []gate.Gate) error {
 }
 
 func (c *Comparison) value(ctx context.Context, db *sql.DB, g gate.Gate) (x gate.Interval, err error) {
+	if g.Load {
+		return c.ofOther(ctx, g)
+	}
 	base, other := "base", "other"
 	if g.FCT {
 		base, other = "base_fct_ms", "other_fct_ms"
@@ -465,17 +473,24 @@ func (c *Comparison) value(ctx context.Context, db *sql.DB, g gate.Gate) (x gate
 	case err != nil:
 		return x, duckdb.FirstLine(err)
 	case !before.Valid || !after.Valid:
-		return x, g.None(func(column string) (all []string, err error) {
-			err = duckdb.Each(ctx, db, "SELECT DISTINCT "+column+" FROM ("+c.joined.sql()+")", func(rows *sql.Rows) error {
-				all = append(all, "")
-				return rows.Scan(&all[len(all)-1])
-			})
-			return all, err
-		})
+		if x, err = c.ofOther(ctx, g); err == nil && !math.IsInf(x.Value, 1) {
+			err = errors.New("no flow that it selects has an estimate in both")
+		}
+		return x, err
 	case g.Change:
 		return gate.Exactly(after.Float64/before.Float64 - 1), nil
 	}
 	return gate.Exactly(after.Float64), nil
+}
+
+// ofOther is the value of a gate in the other scenario alone.
+func (c *Comparison) ofOther(ctx context.Context, g gate.Gate) (x gate.Interval, err error) {
+	db, err := c.joined.other.OpenQueries(ctx)
+	if err != nil {
+		return x, err
+	}
+	defer func() { _ = db.Close() }() // nothing was written
+	return summary.Value(ctx, db, c.joined.other.Estimation, g)
 }
 
 func (c *Comparison) write(session *lake.Session) error {

@@ -29,7 +29,7 @@ func TestComparisonValue(t *testing.T) {
 		if err := w.Judge(t.Context(), []gate.Gate{g}); err != nil && !errors.As(err, new(*gate.Error)) {
 			return 0, err
 		}
-		return w.Gates[0].Value, nil
+		return *w.Gates[0].Value, nil
 	}
 	names := map[float64]string{0.5: "p50", 0.9: "p90", 0.99: "p99", 0.999: "p999"}
 	for i := 1; i < len(w.Rows); i += 7 {

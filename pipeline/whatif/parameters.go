@@ -122,7 +122,7 @@ func SweepParameters(ctx context.Context, plan ParameterPlan, o Settings) (*Para
 		}
 		line := o.Log.Info().Int("run", i+1).Int("of", len(p.Runs)).Str("settings", p.SettingsOf(i))
 		if v := p.Runs[i].Until; v != nil {
-			line = line.Str("condition", v.Gate).Float64("value", v.Value).Bool("true", v.Failed)
+			line = line.Str("condition", v.Gate).Any("value", v.Value).Bool("true", v.Failed)
 		}
 		line.Float64("p99", p.Runs[i].P99).Msg("sweep")
 		return until, nil
@@ -342,7 +342,11 @@ func (p *Parameters) Text() *text.Answer {
 			row = append(row, text.Percent(r.P99/r.Exact[2]-1))
 		}
 		if r.Until != nil {
-			row = append(row, text.Figure(r.Until.Value), map[bool]string{true: "yes", false: "no"}[r.Until.Failed])
+			var value any
+			if r.Until.Value != nil {
+				value = text.Figure(*r.Until.Value)
+			}
+			row = append(row, value, map[bool]string{true: "yes", false: "no"}[r.Until.Failed])
 		}
 		if mixed {
 			row = append(row, r.Variant)

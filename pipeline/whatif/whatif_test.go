@@ -399,7 +399,7 @@ func TestSweepUntil(t *testing.T) {
 		t.Errorf("%v %+v\n%s", err, p, text.String())
 	}
 	for _, r := range p.Runs {
-		if r.Until == nil || r.Until.Value != r.P99 || !r.Until.Failed || r.Variant != "exact" {
+		if r.Until == nil || *r.Until.Value != r.P99 || !r.Until.Failed || r.Variant != "exact" {
 			t.Errorf("%+v", r)
 		}
 	}

@@ -75,6 +75,17 @@ base_delay_ms  delay_ms  fct_us  from_s   to_s
 -------------  --------  ------  ------  -----
        0.0043     2.434   2.000  0.0050  2.000
 `,
+		// Of any type of numbers; other values keep the column's name.
+		`SELECT 5000000::HUGEINT AS a_delay_ns, 5000000::UBIGINT AS b_delay_ns, 5000000::UINTEGER AS c_delay_ns, 5000000.5::DECIMAL(18, 2) AS d_delay_ns, [5000000] AS e_delay_ns`: `
+a_delay_ms  b_delay_ms  c_delay_ms  d_delay_ms  e_delay_ns
+----------  ----------  ----------  ----------  ----------
+     5.000       5.000       5.000       5.000  [5000000]
+`,
+		`SELECT 1700000000000000001 AS start_ns, 1700000000000000000::HUGEINT AS end_ns, 1.7e18::DOUBLE AS mean_start_ns`: `
+                      start                          end                   mean_start
+---------------------------  ---------------------------  ---------------------------
+2023-11-14T22:13:20.000000Z  2023-11-14T22:13:20.000000Z  2023-11-14T22:13:20.000000Z
+`,
 		`SELECT 1 AS a WHERE false`: `
 a
 -

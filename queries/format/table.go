@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/big"
 	"slices"
 	"strconv"
 	"strings"
@@ -78,7 +79,9 @@ func align(out *bufio.Writer, columns, types []string, rows [][]any) {
 	}
 	for c, name := range columns {
 		right[c] = numeric(types[c])
-		name = forPeople(name, rows, c, largest[c])
+		if right[c] {
+			name = forPeople(name, rows, c, largest[c])
+		}
 		lines[0][c] = Escape(name)
 		widths[c] = utf8.RuneCountInString(lines[0][c])
 		format := floatFormat(rows, c)
@@ -183,7 +186,11 @@ func forPeople(name string, rows [][]any, column int, largest float64) string {
 			return name
 		}
 		for _, row := range rows {
-			if ns, ok := row[column].(int64); ok {
+			if x, ok := number(row[column]); ok {
+				ns, exact := row[column].(int64)
+				if !exact {
+					ns = int64(x)
+				}
 				row[column] = time.Unix(0, ns).UTC().Format("2006-01-02T15:04:05.000000Z")
 			}
 		}
@@ -220,6 +227,12 @@ func number(v any) (x float64, ok bool) {
 		x = float64(v)
 	case int64:
 		x = float64(v)
+	case uint64:
+		x = float64(v)
+	case *big.Int:
+		x, _ = v.Float64()
+	case interface{ Float64() float64 }: // DuckDB's decimal
+		x = v.Float64()
 	case float32:
 		x = float64(v)
 	case float64:

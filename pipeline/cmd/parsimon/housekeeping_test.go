@@ -116,7 +116,11 @@ func TestGates(t *testing.T) {
 		failure{exitUsage, "not a condition", append(run, "--fail-if", "slow")},
 		failure{exitUsage, "selects by service twice", append(run, "--fail-if", "service=web service=db p99_slowdown > 1")},
 		failure{exitUsage, "needs a base", append(run, "--fail-if", "p99_change > 1%")},
-		failure{exitFailed, "nobody", append(run, "--fail-if", "service=nobody p99_slowdown > 1")})
+		failure{exitGate, "the value is ", append(run, "--fail-if", "tier=host-tor load > 0%")},
+		failure{exitFailed, `no links have link "a:b"; there are `, append(run, "--fail-if", "link=a:b load > 1")},
+		failure{exitFailed, "nobody", append(run, "--fail-if", "service=nobody p99_slowdown > 1")},
+		failure{exitFailed, "is compared with itself (SCENARIO@VARIANT names another: ",
+			[]string{"compare", r.id, r.id + "@flow", "--lake", r.lake}})
 }
 
 // The answer of a sweep of parameters as JSON, which scripts depend on: one run for every combination.

@@ -267,6 +267,18 @@ func TestCablingMultiHomed(t *testing.T) {
 	if l.Hosts != 3 || len(l.Network.Racks()) != 3 {
 		t.Errorf("%d hosts, racks %v", l.Hosts, l.Network.Racks())
 	}
+	wide := "a,b,speed\nweb1,t1,10G\nweb1,t2,10G\ndb1,t1,10G\ndb1,t2,10G\nt1,wan1,10G\nt2,wan1,10G\n"
+	wantNotes(t, loadText(t, "c.csv", wide, Options{HostPatterns: []string{"web*"}}),
+		"no pattern matches these, which look like hosts and are switches now (1): db1")
+	wantNotes(t, loadText(t, "c.csv", wide, Options{HostPatterns: []string{"web*", "db*", "wan*"}}),
+		"a pattern matches these, which look like switches; hosts do not forward traffic (1): wan1")
+	list := filepath.Join(t.TempDir(), "nodes.csv")
+	if err := os.WriteFile(list, []byte("device\nweb1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantNotes(t, loadText(t, "c.csv", wide, Options{HostPatterns: []string{"web*", "db*"}, NodeList: list}),
+		"the list is without these, which look like hosts and are switches now (1): db1",
+		"--host-pattern has no effect")
 	for _, c := range []struct {
 		rows  string
 		hosts int

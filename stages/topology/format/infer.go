@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"parsimon/schema/names"
 	"parsimon/stages/topology"
 )
 
@@ -64,44 +65,80 @@ func newPlan(s *assembler) *plan {
 	return p
 }
 
-// findHosts decides which devices are hosts: those of the node list, else those that match a
-// pattern, else those that the format calls hosts, and of the devices of which it says nothing those with
-// one cable and those that guessHosts finds.
+// findHosts decides which devices are hosts: those of the node list, else those that match a pattern, else the likely
+// ones. It names likely hosts that a list or patterns leave out: as switches, they lengthen the paths of others.
 func (p *plan) findHosts(listed bool) {
-	if listed {
+	single, several := p.likelyHosts()
+	patterns := len(p.o.HostPatterns) > 0
+	switch {
+	case listed:
 		p.note("hosts: as listed in %s", p.o.NodeList)
+		if patterns {
+			p.note("hosts: --host-pattern has no effect beside a list of devices")
+		}
+		p.noteDevices("the list is without these, which look like hosts and are switches now", append(single, several...))
+	case patterns:
+		p.matchHosts(append(single, several...))
+	default:
+		for _, i := range append(single, several...) {
+			p.devices[i].kind = topology.KindHost
+		}
+		p.count(len(single), "device", "hosts: %s with one cable (inferred; --host-pattern or --nodes decides otherwise)")
+		if len(p.Faults) > 0 {
+			p.note("hosts and roles: a guess that the faults below disturb; it may change when they are repaired")
+		}
+		if len(several) > 0 {
+			p.note("hosts: %s with several cables, named or cabled like hosts, such as %s (guessed; --host-pattern or "+
+				"--nodes decides otherwise)", topology.Count(len(several), "device"), p.devices[several[0]].name)
+		}
 	}
-	matched := 0
+	for i := range p.devices {
+		p.devices[i].kind = cmp.Or(p.devices[i].kind, topology.KindSwitch)
+	}
+}
+
+// matchHosts makes hosts of the devices that match a pattern, and of no others.
+func (p *plan) matchHosts(likely []int) {
+	var left, forwarding []int
+	hosts := 0
+	matched := func(i int32) bool {
+		return slices.ContainsFunc(p.o.HostPatterns, func(s string) bool {
+			return topology.MatchPattern(s, p.devices[i].name)
+		})
+	}
 	for _, pattern := range p.o.HostPatterns {
 		if !slices.ContainsFunc(p.devices, func(v device) bool { return topology.MatchPattern(pattern, v.name) }) {
 			p.note("hosts: pattern %s matches no device", pattern)
 		}
 	}
+	slices.Sort(likely)
 	for i := range p.devices {
 		v := &p.devices[i]
+		_, host := slices.BinarySearch(likely, i)
+		host = host || v.kind == topology.KindHost
 		switch {
-		case listed:
-			v.kind = cmp.Or(v.kind, topology.KindSwitch)
-		case len(p.o.HostPatterns) > 0:
-			if slices.ContainsFunc(p.o.HostPatterns, func(p string) bool { return topology.MatchPattern(p, v.name) }) {
-				v.kind = topology.KindHost
-				matched++
-			} else if v.kind == topology.KindHost || v.kind == "" {
-				v.kind = topology.KindSwitch
+		case matched(int32(i)):
+			if !host && (v.kind != "" || named(v.name, switchWords) || named(v.name, routerWords) ||
+				slices.ContainsFunc(p.adjacent[i], matched)) {
+				forwarding = append(forwarding, i)
 			}
-		case v.kind == topology.KindHost:
-			p.count(1, "device", "hosts: %s that the file calls hosts")
-		case v.kind == "" && len(p.adjacent[i]) == 1 && !named(v.name, routerWords):
+			hosts++
 			v.kind = topology.KindHost
-			p.count(1, "device", "hosts: %s with one cable (inferred; --host-pattern or --nodes decides otherwise)")
+		case host:
+			left = append(left, i)
+			v.kind = topology.KindSwitch
 		}
 	}
-	switch {
-	case listed:
-	case len(p.o.HostPatterns) > 0:
-		p.note("hosts: %s matching %s", topology.Count(matched, "device"), strings.Join(p.o.HostPatterns, ", "))
-	default:
-		p.guessHosts()
+	p.note("hosts: %s matching %s", topology.Count(hosts, "device"), strings.Join(p.o.HostPatterns, ", "))
+	p.noteDevices("no pattern matches these, which look like hosts and are switches now", left)
+	p.noteDevices("a pattern matches these, which look like switches; hosts do not forward traffic", forwarding)
+}
+
+// noteDevices notes what devices there are, if any.
+func (p *plan) noteDevices(what string, devices []int) {
+	if len(devices) > 0 {
+		p.note("hosts: %s (%d): %s", what, len(devices),
+			names.Listed(names.Of(devices, func(i int) string { return p.devices[i].name }), 5))
 	}
 }
 
@@ -124,53 +161,42 @@ func named(name string, words []string) bool {
 	})
 }
 
-// guessHosts finds hosts with several cables among the devices of which nothing says what they are. Devices whose names
-// begin alike, up to the first digit, are taken together. They are hosts if none is cabled to another of them or to a
-// host, nothing in their name says switch or router, and they are named like hosts (like the hosts with one cable, or
-// with a word that says so) or all their ports are. All others are switches.
-func (p *plan) guessHosts() {
+// likelyHosts finds hosts among the devices of which nothing says what they are: those with one cable, and those with
+// several. Of the latter, devices whose names begin alike, up to the first digit, are taken together. They are hosts if
+// none is cabled to another of them or to a host, nothing in their name says switch or router, and they are named like
+// hosts (like the hosts with one cable, or with a word that says so) or all their ports are.
+func (p *plan) likelyHosts() (single, several []int) {
 	like := map[string]bool{} // stems of the hosts so far
-	groups := map[string][]int{}
+	groups, host := map[string][]int{}, make([]bool, len(p.devices))
 	for i, v := range p.devices {
-		if s := stem(v.name); v.kind == topology.KindHost {
+		s, one := stem(v.name), v.kind == "" && len(p.adjacent[i]) == 1 && !named(v.name, routerWords)
+		if host[i] = one || v.kind == topology.KindHost; host[i] {
 			like[s] = true
 		} else if v.kind == "" {
 			groups[s] = append(groups[s], i)
 		}
+		if one {
+			single = append(single, i)
+		}
 	}
-	var guessed []int
 	for i, v := range p.devices {
 		s := stem(v.name)
-		if v.kind != "" || groups[s][0] != i {
+		if v.kind != "" || host[i] || groups[s][0] != i {
 			continue
 		}
 		nics, cabled := true, false
 		for _, i := range groups[s] {
 			nics = nics && p.nics[i] > 0
 			cabled = cabled || slices.ContainsFunc(p.adjacent[i], func(k int32) bool {
-				return p.devices[k].kind == topology.KindHost || stem(p.devices[k].name) == s
+				return host[k] || stem(p.devices[k].name) == s
 			})
 		}
 		if s != "" && !cabled && !named(v.name, switchWords) && !named(v.name, routerWords) &&
 			(like[s] || named(v.name, hostWords) || nics) {
-			guessed = append(guessed, groups[s]...)
+			several = append(several, groups[s]...)
 		}
 	}
-	for i := range p.devices {
-		if v := &p.devices[i]; v.kind == "" {
-			v.kind = topology.KindSwitch
-		}
-	}
-	for _, i := range guessed {
-		p.devices[i].kind = topology.KindHost
-	}
-	if len(p.Faults) > 0 {
-		p.note("hosts and roles: a guess that the faults below disturb; it may change when they are repaired")
-	}
-	if len(guessed) > 0 {
-		p.note("hosts: %s with several cables, named or cabled like hosts, such as %s (guessed; --host-pattern or "+
-			"--nodes decides otherwise)", topology.Count(len(guessed), "device"), p.devices[guessed[0]].name)
-	}
+	return single, several
 }
 
 func stem(name string) string {
@@ -233,8 +259,8 @@ func (p *plan) inferRoles() {
 	if len(parts) > 0 {
 		p.note("roles: %s, inferred from the distance to the hosts", strings.Join(parts, ", "))
 	}
-	p.count(untiered, "device", "roles: %s in no tier, such as "+example+": named like a router, or the tier's devices "+
-		"are stated; --nodes gives roles")
+	p.count(untiered, "switch", "roles: %s without a tier, such as "+example+": its name is that of a router, or --nodes "+
+		"lists the tier's switches without it")
 }
 
 // number gives every device an id: its name where all names are numbers, else hosts and then
@@ -441,6 +467,9 @@ func (t *table) role(i int) (kind string, stated bool) {
 	}
 	if kind == "" {
 		return topology.KindSwitch, false
+	}
+	if own := strings.ToLower(text); kind != own && kind != topology.KindHost {
+		t.count(1, "", fmt.Sprintf("roles: %s is called %s in tiers and in answers", own, kind))
 	}
 	return kind, true
 }

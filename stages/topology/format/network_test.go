@@ -45,7 +45,7 @@ func TestOperatorList(t *testing.T) {
 	wantNotes(t, l, "3 rows without one (n/a, -, auto or unknown)", "4 cables by the names of their ports",
 		"2 link aggregation groups of 4 parallel cables", "2 devices with several cables", "excluded: 1 device matching oob-*, with 1 cable",
 		"left out: 1 row: management cables", "left out: 1 row: unused ports, with one end only", "left out: 1 row: power cables",
-		"1 device in no tier, such as wan1", "delays: 1 cable of wan*:* have 2000000 ns (spine1:wan1)")
+		"1 switch without a tier, such as wan1", "delays: 1 cable of wan*:* have 2000000 ns (spine1:wan1)")
 	n := l.Network
 	if got := n.RackNames(); !slices.Equal(got, []string{"leaf1+leaf2"}) {
 		t.Errorf("racks %q", got)
@@ -116,7 +116,7 @@ func TestStatedRoles(t *testing.T) {
 	text := "a,b,speed\nh1,leaf1,10G\nh2,leaf2,10G\nleaf1,spine1,40G\nleaf2,spine1,40G\nleaf1,edge7,10G\nleaf1,extra,10G\n"
 	l := loadText(t, "c.csv", text, Options{NodeList: nodes})
 	wantFaults(t, l)
-	wantNotes(t, l, "1 device in no tier, such as extra")
+	wantNotes(t, l, "1 switch without a tier, such as extra", "roles: leaf is called tor in tiers", "roles: router is called switch")
 	if cables, err := l.Network.Select("tor-spine"); err != nil || len(cables) != 2 {
 		t.Errorf("%v, %v", cables, err)
 	}
