@@ -24,6 +24,7 @@ import (
 	"parsimon/stages/moves"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/format"
+	"parsimon/stages/workload"
 )
 
 // A Spec is the record of a scenario that the lake keeps beside its tables: every stage can run from the lake alone.
@@ -285,7 +286,7 @@ func (m *Model) checkServices(asked []string) error {
 	})
 	all := slices.Sorted(maps.Keys(seen))
 	for _, name := range asked {
-		if err == nil && !seen[name] {
+		if err == nil && !seen[name] && name != workload.OtherServices {
 			return fmt.Errorf("scenario %s (%s): no service %q; it has %q%s", m.ID(), m.Spec.Name, name, all,
 				names.DidYouMean(name, all))
 		}

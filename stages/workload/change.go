@@ -23,7 +23,8 @@ type FlowChanges struct {
 	// Scale multiplies the flows of a service by a factor from 0 to MaxScale. Below 1, each flow is kept with
 	// that probability. Above 1, all are kept, and copies of the service are added, the last one thinned out to
 	// the fraction. A copy is the service's arrivals shifted by a random time, with the end of the workload
-	// joined to its beginning: it is as bursty as the service, and not synchronous with it.
+	// joined to its beginning: it is as bursty as the service, and not synchronous with it. OtherServices stands for
+	// all services that are not named.
 	Scale map[string]float64
 	// Move moves a service's hosts to other racks (places in Network.Racks). The service's racks, ascending by
 	// place, are assigned to the given racks in turn, and the hosts of a rack to those of the new one in turn.
@@ -32,6 +33,9 @@ type FlowChanges struct {
 	// in turn, both by id, so that each rank keeps a host of its own.
 	Ranks bool
 }
+
+// OtherServices is the key of FlowChanges.Scale for all services that have none.
+const OtherServices = "*"
 
 // MaxScale is the largest factor by which a service can be scaled.
 const MaxScale = 16
@@ -132,7 +136,7 @@ func (x *flowChanger) flows(p flowPart, in schema.Batches) iter.Seq2[Row, error]
 		place := int64(-1)
 		err := columns.Each(in, func(row *Row) error {
 			place++
-			if p.copy > 0 && (row.Service != p.service || (row.StartNS > p.cutNS) != p.tail) ||
+			if p.copy > 0 && (x.scaledAs(row.Service) != p.service || (row.StartNS > p.cutNS) != p.tail) ||
 				!x.kept(row.Service, row.ID, p.copy) {
 				return nil
 			}
@@ -188,7 +192,7 @@ func (x *flowChanger) scan(in schema.Batches) error {
 	}
 	changed := slices.Concat(slices.Sorted(maps.Keys(x.changes.Scale)), slices.Sorted(maps.Keys(x.changes.Move)))
 	for _, name := range changed {
-		if !seen[name] {
+		if !seen[name] && name != OtherServices {
 			return fmt.Errorf("service %q has no flows; the services are %q", name, slices.Sorted(maps.Keys(seen)))
 		}
 	}
@@ -237,9 +241,17 @@ func (x *flowChanger) assignHosts() error {
 	return nil
 }
 
+// scaledAs is the key of the factor of a service.
+func (x *flowChanger) scaledAs(service string) string {
+	if _, named := x.changes.Scale[service]; named {
+		return service
+	}
+	return OtherServices
+}
+
 // kept reports whether copy k of a service has a flow; copy 0 is the service itself.
 func (x *flowChanger) kept(service string, flowID int64, k int) bool {
-	factor, ok := x.changes.Scale[service]
+	factor, ok := x.changes.Scale[x.scaledAs(service)]
 	if !ok {
 		return k == 0
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"maps"
 	"testing"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -53,5 +54,22 @@ func TestChangeFlows(t *testing.T) {
 		out.VNet)))
 	if want := "cc39a6a8250295d7d3789525860d6cb6561e7038d7d3b1f420aa5c7d7c2c817e"; got != want {
 		t.Errorf("%+v: digest %s, want %s", done, got, want)
+	}
+
+	// All services that are not named, together.
+	out = &flowTable{T: t}
+	changes = workload.FlowChanges{Scale: map[string]float64{"db": 0, workload.OtherServices: 2}}
+	if err := workload.ChangeFlows(t.Context(), n, changes, 7, open, out); err != nil {
+		t.Fatal(err)
+	}
+	before, after := map[string]int{}, map[string]int{}
+	for _, name := range flows.Service {
+		before[name] += 2
+	}
+	for _, name := range out.Service {
+		after[name]++
+	}
+	if delete(before, "db"); len(before) < 2 || !maps.Equal(before, after) {
+		t.Errorf("%v, want %v", after, before)
 	}
 }

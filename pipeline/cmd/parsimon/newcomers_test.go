@@ -51,6 +51,8 @@ func TestNewcomers(t *testing.T) {
 	}
 	contains(t, must(t, "what-if", "day", "--lake", "lake", "--fail", "h3:s2", "--allow-unreachable"),
 		"3 flows have no path and no estimate (0 in the base)", "web 2 → 0 flows (×0.00)")
+	mustFail(t, failure{exitGate, "'service=web p99_change > 10%': no flow that it selects has a path", []string{"what-if", "day",
+		"--lake", "lake", "--fail", "h3:s2", "--allow-unreachable", "--fail-if", "service=web p99_change > 10%"}})
 
 	// A share of the present bandwidth, wherever a bandwidth is given.
 	half := []string{"what-if", "day", "--lake", "lake", "--bandwidth"}

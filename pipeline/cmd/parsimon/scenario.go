@@ -327,7 +327,8 @@ func declareChanges(f *pflag.FlagSet, c *scenario.Changes) {
 		{"bandwidth", "change a bandwidth: A:B=100G for a cable, or A:B=50% of what it has; TIER=100G for all of a tier, or " +
 			"a pattern such as 'leaf*:spine1=40G'; may be repeated"},
 		{"delay", "change a propagation delay, of cables as in --bandwidth: 'wan*:*=2ms' or tor-spine=500ns; may be repeated"},
-		{"scale", "multiply services' flows: SERVICE=1.5, SERVICE=+50% or db=1.5,storage=2 (0 to 16); may be repeated"},
+		{"scale", "multiply services' flows: SERVICE=1.5, SERVICE=+50% or db=1.5,storage=2 (0 to 16), '*=1.5' " +
+			"for all others; may be repeated"},
 		{"move", "put a service into other racks, by name, switch or place: SERVICE=leaf3,leaf4, SERVICE=4-7 or " +
 			"SERVICE=0,2,5; may be repeated"},
 	} {

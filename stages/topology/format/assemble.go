@@ -292,6 +292,11 @@ func (s *assembler) resolve(c *cable) {
 		}
 		c.DelayNS = max(c.DelayNS, v.delayNS)
 	}
+	bps, named := c.BandwidthBps, c.named()
+	if min(bps, named) > 0 && (bps > 100*named || named > 100*bps) {
+		s.fault(c.at, topology.FaultFormat, "%s – %s has %s by its speed and %s by the name of a port; a header "+
+			"with a unit, such as speed_kbps, says what numbers mean", c.a, c.b, topology.FormatBps(bps), topology.FormatBps(named))
+	}
 	if text := s.applyRules(c); text != "" {
 		s.count(1, "cable", text)
 	}
@@ -312,6 +317,15 @@ func (s *assembler) resolve(c *cable) {
 	}
 }
 
+// named is the speed that the names of the cable's ports say, the lower of two, in bps; 0 where they say none.
+func (c *cable) named() int64 {
+	a, b := portSpeed(c.a.port), portSpeed(c.b.port)
+	if min(a, b) == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
+}
+
 // applyRules gives a cable without a speed that of the first rule that matches, else what its ports' names say, else
 // the default. It returns a note that counts such cables; empty where the file has the speed, or nothing says it.
 func (s *assembler) applyRules(c *cable) (text string) {
@@ -325,11 +339,7 @@ func (s *assembler) applyRules(c *cable) (text string) {
 			return "speeds: %s from --speed rules"
 		}
 	}
-	a, b := portSpeed(c.a.port), portSpeed(c.b.port)
-	if c.BandwidthBps = min(a, b); c.BandwidthBps == 0 {
-		c.BandwidthBps = max(a, b)
-	}
-	switch {
+	switch c.BandwidthBps = c.named(); {
 	case c.BandwidthBps > 0:
 		return "speeds: %s by the names of their ports"
 	case s.o.DefaultSpeedBps == 0:

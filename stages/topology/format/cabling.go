@@ -36,7 +36,7 @@ var (
 		"switch_b", "end_b", "b_end", "endpoint_b", "side_b",
 	}, cablingPortB.names...)}
 	cablingSpeed = &column{names: []string{"speed", "bandwidth", "rate", "capacity", "speed_bps", "bandwidth_bps",
-		"speed_mbps", "bandwidth_mbps", "speed_gbps", "bandwidth_gbps"}}
+		"speed_kbps", "bandwidth_kbps", "speed_mbps", "bandwidth_mbps", "speed_gbps", "bandwidth_gbps"}}
 	cablingDelay = &column{names: []string{"delay", "delay_ns", "latency", "latency_ns", "propagation_delay",
 		"propagation_delay_ns"}}
 	cablingLength     = &column{names: []string{"length", "cable_length", "length_m"}}

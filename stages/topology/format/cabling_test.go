@@ -113,6 +113,18 @@ func TestCablingFaults(t *testing.T) {
 	}
 }
 
+// A number in kbit/s, as NetBox has them, is not taken for Mbps or bps where the name of a port says the speed.
+func TestCablingSpeedsInKbps(t *testing.T) {
+	rows := "h1,eno1,sw1,Gi1/0/1,1000000\nh2,eno1,sw1,Te1/1/1,10000000\n"
+	wantFaults(t, loadText(t, "c.csv", "a,port_a,b,port_b,speed\n"+rows, Options{}),
+		"2 format h1:eno1 – sw1:Gi1/0/1 has 1 Tbps by its speed and 1 Gbps by the name of a port",
+		"3 format h2:eno1 – sw1:Te1/1/1 has 10 Mbps by its speed and 10 Gbps by the name of a port")
+	l := loadText(t, "c.csv", "a,port_a,b,port_b,Speed (Kbps)\n"+rows, Options{})
+	if wantFaults(t, l); l.Network.Links[0].BandwidthBps != 1e9 || l.Network.Links[2].BandwidthBps != 1e10 {
+		t.Errorf("%+v", l.Network.Links)
+	}
+}
+
 // Each repair does what its documentation says, and only that.
 func TestCablingRepairs(t *testing.T) {
 	const header = "a,pa,b,pb,speed\n"

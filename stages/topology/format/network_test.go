@@ -117,6 +117,12 @@ func TestStatedRoles(t *testing.T) {
 	l := loadText(t, "c.csv", text, Options{NodeList: nodes})
 	wantFaults(t, l)
 	wantNotes(t, l, "1 switch without a tier, such as extra", "roles: leaf is called tor in tiers", "roles: router is called switch")
+	// A host at a spine makes it no tor: its bandwidth to leaves stays downwards.
+	high := loadText(t, "c.csv", text+"h2,spine1,10G\nspine1,edge7,20G\n", Options{NodeList: nodes})
+	wantFaults(t, high)
+	if d := topology.Describe(high.Network); !slices.Contains(d.Oversubscription, topology.Oversubscription{Kind: "tor", Switches: 2, Min: 1. / 6, Median: 0.25, Max: 0.25}) {
+		t.Errorf("%+v", d.Oversubscription)
+	}
 	if cables, err := l.Network.Select("tor-spine"); err != nil || len(cables) != 2 {
 		t.Errorf("%v, %v", cables, err)
 	}
