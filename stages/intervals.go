@@ -368,7 +368,7 @@ func (g *intervalGroup) cellOfAll(p float64) int {
 func intervalWarning(row *Interval) string {
 	name := fmt.Sprintf("p%g", math.Round(row.Quantile*100_000)/1000)
 	if beyond := math.Round(float64(row.Flows)*(1-row.Quantile)*1000) / 1000; beyond < fewBeyond {
-		return fmt.Sprintf("%s: only %d flows beyond it; its interval needs %.0f flows in all", name, int64(beyond),
+		return fmt.Sprintf("%s: only %d flows are above it; %.0f flows are enough for an interval", name, int64(beyond),
 			math.Round(fewBeyond/(1-row.Quantile)))
 	}
 	if wide := (row.Hi - row.Lo) / row.Estimate; wide > wideInterval {

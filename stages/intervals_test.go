@@ -126,7 +126,7 @@ func TestIntervalWarnings(t *testing.T) {
 		t.Errorf("%+v", at)
 	}
 	if at := intervalOf(t, intervalsOf(t, func(int) float64 { return 2 }, 1), ByNothing, "", sizebin.All,
-		0.99); at.Warning != "p99: only 0 flows beyond it; its interval needs 10000 flows in all" || at.Lo > 2 || at.Hi < 2 {
+		0.99); at.Warning != "p99: only 0 flows are above it; 10000 flows are enough for an interval" || at.Lo > 2 || at.Hi < 2 {
 		t.Errorf("one flow: %+v", at)
 	}
 }

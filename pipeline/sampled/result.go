@@ -104,9 +104,9 @@ func (r *Result) Text() *text.Answer {
 	}
 	reached := 0
 	if r.Stopped != Whole {
-		a.Linef("\nAsked: ±%g%% by the draw of the windows. The intervals above also hold what simulating windows alone does:\n"+
-			"±%g%% for what is outside of them; what changed when %d windows had half of their warm-up of %v; and, upwards,\n"+
-			"flows that had not ended %v after their window.", 100*r.Within, 100*windowError, r.Warmup.Windows,
+		a.Linef("\nAsked: ±%g%% due to the choice of windows. The intervals above are wider, since they also have\n"+
+			"±%g%% for traffic outside of the windows; the change when %d windows had half of their warm-up of %v; and,\n"+
+			"upwards, flows that had not ended %v after their window.", 100*r.Within, 100*windowError, r.Warmup.Windows,
 			time.Duration(r.Warmup.NS), time.Duration(cooldown*r.Warmup.NS))
 		table := a.Table("flows of", "size_bin", "percentile", "precision", "reached")
 		for _, g := range r.Goals {
@@ -120,16 +120,16 @@ func (r *Result) Text() *text.Answer {
 			table.Add(g.Group, g.SizeBin, percentileName(g.Quantile), precision, g.Reached)
 		}
 	}
-	for _, w := range r.Warnings {
-		a.Linef("warning: %s", w)
+	if len(r.Warnings) > 0 {
+		a.Linef("warning: few flows: %s", strings.Join(r.Warnings, "; "))
 	}
 	if r.Stopped != Whole && r.SimulatedShare > costlyShare {
-		a.Linef("windows, warm-ups and their measurement have simulated about %.0f%% of what the whole is: the whole costs "+
-			"little more, and its percentiles have no interval of windows; leave out --within", 100*r.SimulatedShare)
+		a.Linef("windows and warm-ups have simulated about %.0f%% of the whole workload: without --within, the whole costs "+
+			"little more, and its percentiles are not sampled", 100*r.SimulatedShare)
 	}
 	a.Linef("\n%.1f s, %s", r.Seconds, map[string]string{
 		Precise: fmt.Sprintf("all %d asked intervals are within ±%g%%", len(r.Goals), 100*r.Within),
-		Spent: fmt.Sprintf("the budget is spent: %d of %d asked intervals are within ±%g%%", reached, len(r.Goals),
+		Spent: fmt.Sprintf("stopped by --budget: %d of %d asked intervals are within ±%g%%", reached, len(r.Goals),
 			100*r.Within),
 		Whole: "the whole workload was estimated",
 	}[r.Stopped])
@@ -255,7 +255,7 @@ func (s *sampler) row(k Key, q float64) (row Row, ok bool) {
 	row.Hi *= row.Sustained / e.Value
 	switch cut := float64(s.outlast[k]) / float64(row.Sampled); {
 	case e.Beyond < fewBeyond && row.Sampled < row.Flows && (e.Value > 1 || e.Hi > 1):
-		row.Warning = fmt.Sprintf("%s: only %d sampled flows beyond it", percentileName(q), e.Beyond)
+		row.Warning = fmt.Sprintf("%s: only %d sampled flows are above it", percentileName(q), e.Beyond)
 	case cut > manyCut:
 		row.Warning = fmt.Sprintf("%s: %.0f%% of the sampled flows outlast the simulated time after their window",
 			percentileName(q), 100*cut)

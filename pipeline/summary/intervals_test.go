@@ -50,7 +50,7 @@ func TestIntervalsOfARun(t *testing.T) {
 		}
 		for _, view := range []string{"slowdown_by_size", "slowdown_by_service", "slowdown_by_service_size", "slowdown_by_vnet", "slowdown_by_service_vnet"} {
 			got := estimates.Ask(t, dir, `SELECT count(*) > 1, bool_and(p50_slowdown BETWEEN p50_lo / 1.002 AND p50_hi * 1.002), bool_and(p90_slowdown BETWEEN p90_lo / 1.002 AND p90_hi * 1.002),
-				bool_and(p999_hi <= max_slowdown * 1.6), bool_or(warning LIKE '%flows beyond it%') FROM `+view+where)
+				bool_and(p999_hi <= max_slowdown * 1.6), bool_or(warning LIKE '%flows are above it%') FROM `+view+where)
 			if got != "[true true true true true]" {
 				t.Errorf("%s: %s gives %s", v, view, got)
 			}
@@ -65,7 +65,7 @@ func TestIntervalsOfARun(t *testing.T) {
 		}
 		var summary strings.Builder
 		write(t, &summary, run)
-		for _, want := range []string{"95% intervals of all flows: p50 ", map[bool]string{true: "of these, the method's own error: p50 ±", false: "not the method's own error"}[v.Estimator == stages.Flow], "warning: few flows: the workload is too short to be sure of ", "p99, p99.9 of all flows"} {
+		for _, want := range []string{"95% intervals of all flows: p50 ", map[bool]string{true: "part due to the method (its own error): p50 ±", false: "not the method's own error"}[v.Estimator == stages.Flow], "warning: few flows: the workload is too short to be sure of ", "p99, p99.9 of all flows"} {
 			if !strings.Contains(summary.String(), want) {
 				t.Errorf("%s: the summary lacks %q:\n%s", v, want, summary.String())
 			}

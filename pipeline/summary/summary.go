@@ -121,7 +121,7 @@ func (r *Result) Text() *text.Answer {
 func (r *Result) addWorkload(a *text.Answer) {
 	g := &r.generated
 	if g.SyntheticStarts > 0 {
-		a.Linef("%.1f%% of the flows have synthetic starts, drawn within what the times of the trace leave open (a ms, a second), or those of sampled packets: at finer times the estimate is of a workload LIKE the trace",
+		a.Linef("%.1f%% of the flows have a synthetic start (the trace has it to the second or ms only, or sampled packets): results hold for traffic like that of the trace, not for each flow",
 			100*float64(g.SyntheticStarts)/float64(g.Flows))
 	}
 	for _, note := range g.Notes {
@@ -206,14 +206,14 @@ func (r *Result) addIntervals(a *text.Answer) {
 	case row == nil:
 	case row[2] != nil:
 		a.Linef("95%% intervals of all flows: %s", row[0])
-		a.Linef("  of these, other flows of the same kind: %s", row[1])
-		a.Linef("  of these, the method's own error: %s", row[2])
+		a.Linef("  part due to the traffic (other flows of the same kind): %s", row[1])
+		a.Linef("  part due to the method (its own error): %s", row[2])
 	default:
 		part := "not the method's own error"
 		if r.of.Variant().Estimator == stages.WholeNetwork {
 			part = "every packet was simulated"
 		}
-		a.Linef("95%% intervals of all flows: %s (what other flows of the same kind might give; %s)", row[0], part)
+		a.Linef("95%% intervals of all flows: %s (for other traffic of the same kind; %s)", row[0], part)
 	}
 }
 
@@ -229,7 +229,7 @@ func AddCost(a *text.Answer, e *pipeline.Estimation) {
 	if len(reports) == 0 {
 		return
 	}
-	a.Linef("\nTime and memory; unlimited_s: what it would take if each link case and each chunk of flows had a core (%d workers now)", e.Workers)
+	a.Linef("\nTime and memory (%d workers; unlimited_s: the time with a core for each link case and each chunk of flows)", e.Workers)
 	table := a.Table("stage", "seconds", "cpu_s", "unlimited_s", "tasks", "reused", "peak_mb")
 	var seconds, cpu, critical float64
 	for _, s := range reports {
@@ -260,7 +260,7 @@ func writeCases(a *text.Answer, e *pipeline.Estimation) {
 	}
 	if all.LongestCaseNS > 0 {
 		link := e.Network.Links[all.LongestLink]
-		a.Linef("longest link case: %s (link %d, %s), %.3f s: no number of cores makes its pass shorter",
+		a.Linef("longest link case: %s (link %d, %s), %.3f s: a pass takes at least that on any number of cores",
 			e.Network.LinkName(link.ID), link.ID, link.Tier, float64(all.LongestCaseNS)/1e9)
 	}
 	if n := all.CachedCases; all.CachedHops > 0 {
@@ -292,10 +292,10 @@ func addWhole(a *text.Answer, e *pipeline.Estimation) error {
 		time.Duration(seconds*1e9).Round(time.Millisecond), seconds*1e9/float64(max(1, s.PacketHops)))
 	l, buffer, deepest := s.Losses, e.Spec.Switches, e.Network.Name(s.DeepestSwitch)
 	if buffer.IsZero() {
-		a.Linef("no switch held more than %d bytes at a time (%s: the longest queues of its ports, added up)",
+		a.Linef("most bytes queued in one switch: at most %d (%s: sum of the longest queue of each port)",
 			s.DeepestSwitchBytes, deepest)
 	} else {
-		a.Linef("no switch held more than %d bytes at a time (%s)", s.DeepestSwitchBytes, deepest)
+		a.Linef("most bytes queued in one switch: %d (%s)", s.DeepestSwitchBytes, deepest)
 		a.Linef("switch buffers of %d bytes, alpha %g: %d of %d packets dropped, %d discarded out of order, %d sent again; "+
 			"%d NACKs, %d timeouts; links were paused for %s in all", buffer.SwitchBytes, buffer.Alpha, l.Dropped, l.Sent,
 			l.Discarded, l.Again, l.NACKs, l.Timeouts, time.Duration(s.PausedNS))
@@ -317,7 +317,7 @@ func AddExact(a *text.Answer, e *pipeline.Estimation) error {
 		return err
 	}
 	if e.Variant().Estimator == stages.WholeNetwork {
-		a.Linef("the estimate is this simulation, and its errors below are 0 (--estimator flow holds link cases against it)")
+		a.Linef("the estimate is this simulation, so its errors below are 0 (--estimator flow compares link cases with it)")
 	}
 	return nil
 }

@@ -550,7 +550,7 @@ func (c *Comparison) Text() *text.Answer {
 			c.Flows)
 	}
 	if n := c.Unreachable; n > 0 || c.BaseUnreachable > 0 {
-		a.Linef("%d flows have no path and no estimate (%d in the base): they are in no row below", n, c.BaseUnreachable)
+		a.Linef("%d flows have no path and no estimate (%d in the base); the rows below are without them", n, c.BaseUnreachable)
 	}
 	if len(c.Scaled) > 0 {
 		a.Linef("flows with an estimate: %s", names.Listed(c.Scaled, 8))
@@ -569,7 +569,8 @@ func (c *Comparison) Text() *text.Answer {
 	c.addJobs(a)
 	c.addPercentiles(a)
 	if len(c.Links) > 0 {
-		a.Linef("\nLinks that explain it: mean delay there of the %d flows above the p99 slowdown of either", c.TailFlows)
+		a.Linef("\nLinks with the largest differences: mean delay at the link, of the %d flows above the p99 slowdown of either",
+			c.TailFlows)
 		table := a.Table("link", "tier", "base_load", "load", "base_delay_ns", "delay_ns", "difference_ns")
 		ofHosts := false
 		for _, d := range c.Links {

@@ -361,7 +361,7 @@ func (p *Parameters) Text() *text.Answer {
 		table.Add(append(row, r.Seconds, r.ScenarioID)...)
 	}
 	if mixed {
-		a.Linef("the runs are estimated in different ways, whose differences count too: --estimator makes them alike")
+		a.Linef("the runs have different estimators (column variant), which also differ: --estimator sets one for all")
 	}
 	p.addJobs(a)
 	switch {

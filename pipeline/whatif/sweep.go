@@ -370,9 +370,9 @@ func (s *Sweep) Text(most int) *text.Answer {
 		down = " down"
 	}
 	ranked := map[bool]string{true: "FCT", false: "slowdown"}[s.Plan.byFCT()]
-	a.Linef("base %s, each of %d cables of %s%s, by what it does to quantile %g of %s (flows: %s)",
+	a.Linef("base %s, each of %d cables of %s%s, ranked by the change of quantile %g of %s (flows: %s)",
 		s.Base, len(s.Cables), s.Plan.what(), down, s.Plan.Quantile, ranked, s.Plan.Service)
-	a.Linef("there the base has slowdown %s, FCT %s ms (%s); from and to: 95%% bootstrap interval of the change of %s",
+	a.Linef("that quantile in the base: slowdown %s, FCT %s ms (%s); from and to: 95%% bootstrap interval of the change of %s",
 		text.Figure(before.Slowdowns[q]), text.Figure(before.fct(q)), s.Variant, ranked)
 	names := []string{"place", "cable", "slowdown", "change", "fct_ms", "fct_change", "from", "to", "no_path"}
 	if s.Confirmed != nil {
@@ -406,7 +406,7 @@ func (s *Sweep) Text(most int) *text.Answer {
 		cases.Add(s.Cables[i].Cases)
 		seconds += s.Cables[i].Seconds
 	}
-	a.Linef("\n%d cables, %d answers found done; this time %.1f s, in all %.1f s, %.2f s a cable", len(s.Cables), s.Reused,
+	a.Linef("\n%d cables, %d of them done by an earlier sweep; %.1f s now, %.1f s in all, %.2f s per cable", len(s.Cables), s.Reused,
 		s.Seconds, seconds, seconds/float64(len(s.Cables)))
 	if cases.Cases+cases.CachedCases > 0 {
 		a.Linef("link cases: %d simulated (%s packet-hops), %d found in the cache (%s)", cases.Cases, units.Human(float64(cases.PacketHops)), cases.CachedCases, units.Human(float64(cases.CachedHops)))

@@ -162,7 +162,7 @@ func compareQuantiles(ctx context.Context, e *pipeline.Estimation, db *sql.DB,
 
 // AddTo adds the comparison to an answer for people.
 func (v *Validation) AddTo(a *text.Answer) {
-	a.Linef("estimate against %s (slowdowns over the same ideal; error with its 95%% bootstrap interval); %.4g%% of the estimated flows have a truth", v.Truth, 100*v.Matched)
+	a.Linef("estimate against %s (slowdowns over the same ideal; error with its 95%% bootstrap interval); %.4g%% of the flows are in both", v.Truth, 100*v.Matched)
 	table := a.Table("size_bin", "flows", "quantile", "estimate", "truth", "error", "from", "to", "w1_log")
 	for _, r := range v.Rows {
 		table.Add(r.Name, r.Flows, r.Quantile, r.Estimate, r.True, text.Percent(r.Error),

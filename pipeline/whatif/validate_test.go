@@ -114,7 +114,7 @@ func TestValidateAgainstKnownErrors(t *testing.T) {
 	var b strings.Builder
 	var a text.Answer
 	v.AddTo(&a)
-	const share = "; 25% of the estimated flows have a truth\n"
+	const share = "; 25% of the flows are in both\n"
 	if err := a.Write(&b, "text"); err != nil || v.Matched != 0.25 || !strings.Contains(b.String(), share) {
 		t.Errorf("matched %v, %v: %s", v.Matched, err, b.String())
 	}

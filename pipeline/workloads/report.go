@@ -128,20 +128,20 @@ const hottestShown = 5
 // Text is the report for people.
 func (r *Report) Text() *text.Answer {
 	p := &text.Answer{}
-	p.Linef("workload %s: %d new files, %d it held already; lake %s", r.Workload, r.NewFiles, r.KnownFiles, r.Lake)
+	p.Linef("workload %s: %d files added, %d were in it before; lake %s", r.Workload, r.NewFiles, r.KnownFiles, r.Lake)
 	for _, note := range r.Notes {
 		p.Linef("warning: %s", note)
 	}
 	if r.Repeated > 0 {
-		p.Linef("%d rows stand in an earlier file, too: they count once, as merged", r.Repeated)
+		p.Linef("%d rows repeat rows of earlier files; each counts once (the others are merged)", r.Repeated)
 	}
-	p.Linef("%d rows in = %d flows + %d merged + %d rejected (%d of them say themselves that they are no flows)", r.Rows, r.Flows, r.Merged, r.Rejects, r.SetAside)
+	p.Linef("%d rows in = %d flows + %d merged + %d rejected (%d of them are no flows by the log itself, such as NODATA lines)", r.Rows, r.Flows, r.Merged, r.Rejects, r.SetAside)
 	for _, why := range r.Reasons {
 		p.Linef("  %v", why)
 	}
 	p.Linef("from %s to %s: %s, %s bytes", timeOf(r.FirstStartNS), timeOf(r.LastStartNS), time.Duration(r.LastStartNS-r.FirstStartNS).Round(time.Millisecond), units.Human(float64(r.Bytes)))
 	if r.SyntheticStarts > 0 {
-		p.Linef("%.1f%% of the flows have synthetic starts, drawn within what the times of the trace leave open (a ms, a second), or those of sampled packets", 100*float64(r.SyntheticStarts)/float64(max(1, r.Flows)))
+		p.Linef("%.1f%% of the flows have a synthetic start: the trace has it to the second or ms only, or sampled packets, and the rest is drawn", 100*float64(r.SyntheticStarts)/float64(max(1, r.Flows)))
 	}
 	p.Linef("\n%-24s %-24s %12s %16s %8s", "service", "vnet", "flows", "bytes", "share")
 	for i, l := range r.Labels {

@@ -93,9 +93,9 @@ func TestIngestInSteps(t *testing.T) {
 	tr := newTrace(t)
 	contains(t, must(t, tr.args(tr.lake, tr.first)...),
 		"402 rows in = 200 flows + 200 merged + 2 rejected (1 of them", "log-status is NODATA", "src is not a host",
-		"100.0% of the flows have synthetic starts", "api", "blue", "packet-hops to simulate", " above 100%)")
+		"100.0% of the flows have a synthetic start", "api", "blue", "packet-hops to simulate", " above 100%)")
 	before := files(t, tr.lake)
-	contains(t, must(t, tr.args(tr.lake, tr.first)...), "0 new files, 1 it held already")
+	contains(t, must(t, tr.args(tr.lake, tr.first)...), "0 files added, 1 were in it before")
 	after := files(t, tr.lake)
 	if len(before) != len(after) {
 		t.Errorf("%d files, %d before", len(after), len(before))
@@ -106,7 +106,7 @@ func TestIngestInSteps(t *testing.T) {
 		}
 	}
 	contains(t, must(t, tr.args(tr.lake, tr.first, tr.second)...),
-		"1 new files, 1 it held already", "804 rows in = 400 flows + 400 merged + 4 rejected")
+		"1 files added, 1 were in it before", "804 rows in = 400 flows + 400 merged + 4 rejected")
 	once := filepath.Join(tr.dir, "once")
 	must(t, tr.args(once, tr.first, tr.second)...)
 	const all = "SELECT * EXCLUDE (workload) FROM workload_flows ORDER BY flow_id"
@@ -142,7 +142,7 @@ func TestRunWorkload(t *testing.T) {
 	run := []string{"run", "--topology", tr.topology, "-q", "--passes", "1"}
 	day := append(run, "--from", "2026-01-31T00:00:00Z", "--to", "2026-02-01T00:00:00Z")
 	contains(t, must(t, append(day, "--lake", tr.lake, "--workload", id[:6])...),
-		"200 flows over", "100.0% of the flows have synthetic starts")
+		"200 flows over", "100.0% of the flows have a synthetic start")
 	if out := must(t, "query", "synthetic_share", "--lake", tr.lake, "--format", "csv"); strings.Count(out, "\n") != 3 {
 		t.Errorf("synthetic_share:\n%s", out)
 	}
@@ -155,7 +155,7 @@ func TestRunWorkload(t *testing.T) {
 	if err := os.RemoveAll(tr.lake); err != nil {
 		t.Fatal(err)
 	}
-	contains(t, must(t, tr.args(moved, tr.second)...), "0 new files, 1 it held already")
+	contains(t, must(t, tr.args(moved, tr.second)...), "0 files added, 1 were in it before")
 	contains(t, must(t, append(day, "--lake", moved, "--workload", id)...), "200 flows")
 	contains(t, must(t, "status", "--lake", moved),
 		"workload "+id+"  complete  vpc, 2 files: 804 rows = 400 flows + 400 merged + 4 rejected")
