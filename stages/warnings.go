@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
@@ -34,6 +35,9 @@ const (
 	// is a queue of that length in front of the receiver before senders see a mark, which link cases do not hand on as
 	// it is. At 8 (late-marks) errors are below 2%; at 69 (win500bi) p99 is 23% too low.
 	largeWindow = 10
+
+	// Delay of a link in ns, of 100 km and more, from which on it matters that senders begin at line rate.
+	longDelayNS = 500_000
 
 	// Part of all flows' FCT that is due to windows smaller than their paths need.
 	smallWindow = 0.01
@@ -73,7 +77,19 @@ func ReasonsForWholeNetwork(n *topology.Network, p *simkernel.Params, loads *Loa
 
 // FullLinks returns the warnings of an estimate of the whole network that are known before it is simulated.
 func FullLinks(n *topology.Network, p *simkernel.Params, loads *Loads) []Warning {
-	return overloads(n, p, loads, fullLoad)
+	return append(overloads(n, p, loads, fullLoad), longPaths(n, p, loads)...)
+}
+
+// longPaths returns a row for each link with a long delay that flows of senders which begin at line rate cross.
+func longPaths(n *topology.Network, p *simkernel.Params, loads *Loads) (out []Warning) {
+	for _, l := range n.Links {
+		if l.DelayNS >= longDelayNS && loads.Links[l.ID].Flows > 0 && !p.Transport.Traits().AckClocked {
+			out = append(out, Warning{"long path", float64(l.DelayNS), longDelayNS, l.ID, fmt.Sprintf(
+				"%s (link %d) has a delay of %v, and senders of %s send at line rate from their first packet, as in a data "+
+					"centre; TCP begins slowly (--transport cubic)", n.LinkName(l.ID), l.ID, time.Duration(l.DelayNS), p.Transport)})
+		}
+	}
+	return out
 }
 
 // overloads returns a row for each link that is offered that load or more, the most loaded first.
@@ -86,7 +102,7 @@ func overloads(n *topology.Network, p *simkernel.Params, loads *Loads, least flo
 			continue
 		}
 		out = append(out, Warning{"overload", load, least, l.ID, fmt.Sprintf(
-			"%s (link %d) is offered %.0f%% of what it can send, with headers and ACKs, which column load is without: its queue grows "+
+			"%s (link %d) is offered %.0f%% of what it can send (with headers and ACKs, unlike column load): its queue grows "+
 				"for as long as the workload lasts, so slowdowns depend on its length", n.LinkName(l.ID), l.ID, 100*load)})
 	}
 	slices.SortStableFunc(out, func(a, b Warning) int { return cmp.Compare(b.Measure, a.Measure) })

@@ -171,6 +171,8 @@ func TestWarningsBeforeLinkCases(t *testing.T) {
 		{"wide windows", Flow, 0.5, func(p *simkernel.Params) { p.WindowBytes = 500_000 }, "transport"},
 		{"large ACKs", Flow, 0.5, func(p *simkernel.Params) { p.AckBytes = 500 }, "transport"},
 		{"large ACKs of what is true", WholeNetwork, 0.5, func(p *simkernel.Params) { p.AckBytes = 500 }, ""},
+		{"long path", WholeNetwork, 0.5, func(*simkernel.Params) { n.Links[0].DelayNS = 1e6 }, "long path"}, // and of the next
+		{"long path of TCP", WholeNetwork, 0.5, func(p *simkernel.Params) { p.Transport = simkernel.CUBIC }, ""},
 	} {
 		p := simkernel.DefaultParams()
 		c.change(&p)
