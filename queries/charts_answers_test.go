@@ -112,22 +112,22 @@ aaa,own,web,red,3,0.9,8.4,,
 aaa,own,web,red,3,0.99,9.84,8,10
 aaa,own,web,red,3,0.999,9.984,,`},
 	// The upper half of all flows are 13 to 16, with 1,100 ns in all; of each service as in tail_budget, with every tier.
-	{"tail_by_tier", map[string]string{"quantile": "0.5"}, `scenario,variant,service,slowdown_limit,tier,crossings,delay_ns,share
-aaa,own,,4,host-tor,4,800,0.7272727272727273
-aaa,own,,4,tor-spine,2,300,0.2727272727272727
-aaa,own,,4,spine-tor,0,0,0
-aaa,own,,4,tor-host,0,0,0
-aaa,own,,4,x,0,0,0
-aaa,own,db,5,host-tor,2,300.5,0.5004163197335554
-aaa,own,db,5,tor-spine,2,300,0.4995836802664446
-aaa,own,db,5,spine-tor,0,0,0
-aaa,own,db,5,tor-host,0,0,0
-aaa,own,db,5,x,0,0,0
-aaa,own,web,2.5,host-tor,2,499.5,1
-aaa,own,web,2.5,spine-tor,0,0,0
-aaa,own,web,2.5,tor-host,0,0,0
-aaa,own,web,2.5,tor-spine,0,0,0
-aaa,own,web,2.5,x,0,0,0`},
+	{"tail_by_tier", map[string]string{"quantile": "0.5"}, `scenario,variant,service,slowdown_limit,tier,crossings,delay_ns,share,note
+aaa,own,,4,host-tor,4,800,0.7272727272727273,
+aaa,own,,4,tor-spine,2,300,0.2727272727272727,
+aaa,own,,4,spine-tor,0,0,0,
+aaa,own,,4,tor-host,0,0,0,
+aaa,own,,4,x,0,0,0,
+aaa,own,db,5,host-tor,2,300.5,0.5004163197335554,
+aaa,own,db,5,tor-spine,2,300,0.4995836802664446,
+aaa,own,db,5,spine-tor,0,0,0,
+aaa,own,db,5,tor-host,0,0,0,
+aaa,own,db,5,x,0,0,0,
+aaa,own,web,2.5,host-tor,2,499.5,1,
+aaa,own,web,2.5,spine-tor,0,0,0,
+aaa,own,web,2.5,tor-host,0,0,0,
+aaa,own,web,2.5,tor-spine,0,0,0,
+aaa,own,web,2.5,x,0,0,0,`},
 	// Links 0 and 4 share the first place of the tail, and the lower id goes first.
 	{"link_load_and_tail", map[string]string{"n": "3", "quantile": "0.5"}, `scenario,variant,load_place,tail_place,link_id,link,tier,src_node,src_name,src_kind,src_pod,src_rack,dst_node,dst_name,dst_kind,dst_pod,dst_rack,bandwidth_bps,failed,flows,bytes,load,max_queue_bytes,tail_flows,tail_delay_ns,tail_share
 aaa,own,1,2,4,h1 → t0,host-tor,1,h1,host,0,1,2,t0,tor,0,,10000000000,false,4,1500,0.75,4000,1,400,0.36363636363636365

@@ -59,7 +59,8 @@ SELECT
     CAST(p.link_ns AS DOUBLE) / nullif(CAST(p.total_ns AS DOUBLE), 0) AS link_share,
     p.service, p.tail_flows,
     CAST(p.delay_ns AS DOUBLE) AS delay_ns,
-    CAST(p.delay_ns AS DOUBLE) / nullif(CAST(p.total_ns AS DOUBLE), 0) AS service_share
+    CAST(p.delay_ns AS DOUBLE) / nullif(CAST(p.total_ns AS DOUBLE), 0) AS service_share,
+    CASE WHEN starts_with(p.variant, 'exact') AND starts_with(k.tier, 'host-') THEN 'senders also wait here because of congestion at later links (windows, losses, timeouts)' ELSE '' END AS note
 FROM placed AS p
 LEFT JOIN link_stats AS k
   ON k.scenario = p.scenario AND k.variant = p.variant AND k.link_id = p.link_id

@@ -76,9 +76,9 @@ aaa,own,2,0,0,2,h0,t0,host-tor,10000000000,4,1000,0.5,2000`},
 	{"load_top10", nil, `scenario,variant,links,top_links,max_load,top10_mean_load,mean_load
 aaa,own,11,2,0.75,0.625,0.13636363636363635`},
 	// Above p99 = 9.76 is flow 16 alone.
-	{"p99_links", nil, `scenario,variant,place,link_id,link,src_node,dst_node,tier,load,link_share,service,tail_flows,delay_ns,service_share
-aaa,own,1,4,h1 → t0,1,2,host-tor,0.75,0.8008008008008008,web,1,400,0.8008008008008008
-aaa,own,2,0,h0 → t0,0,2,host-tor,0.5,0.1991991991991992,web,1,99.5,0.1991991991991992`},
+	{"p99_links", nil, `scenario,variant,place,link_id,link,src_node,dst_node,tier,load,link_share,service,tail_flows,delay_ns,service_share,note
+aaa,own,1,4,h1 → t0,1,2,host-tor,0.75,0.8008008008008008,web,1,400,0.8008008008008008,
+aaa,own,2,0,h0 → t0,0,2,host-tor,0.5,0.1991991991991992,web,1,99.5,0.1991991991991992,`},
 	{"job_iterations", map[string]string{"scenario": "jjj", "variant": ""}, `scenario,variant,job,iteration,flows,bytes,start_ns,end_ns,iteration_ns,completion_ns
 jjj,exact,a,0,1,1000,5,175,170,270
 jjj,exact,a,1,1,2000,175,275,100,270`},
@@ -137,10 +137,10 @@ aaa,own,small,"max_load=40%, seed=1",40%,max_load,max_load,1,40%,0.4,1,7,4,8,9.5
 aaa,own,small,"max_load=40%, seed=1",40%,seed,seed,2,1,1,1,7,4,8,9.5,,5,9,9,,1.5`},
 	// Above the median are flows 14, 15 and 16, rows 5 to 7 of flows: 1,100 ns in all. Links 0 and 4
 	// add 400 ns each, and the lower id goes first.
-	{"p99_links", map[string]string{"quantile": "0.5", "n": "2"}, `scenario,variant,place,link_id,link,src_node,dst_node,tier,load,link_share,service,tail_flows,delay_ns,service_share
-aaa,own,1,0,h0 → t0,0,2,host-tor,0.5,0.36363636363636365,db,2,300.5,0.27318181818181817
-aaa,own,1,0,h0 → t0,0,2,host-tor,0.5,0.36363636363636365,web,1,99.5,0.09045454545454545
-aaa,own,2,4,h1 → t0,1,2,host-tor,0.75,0.36363636363636365,web,1,400,0.36363636363636365`},
+	{"p99_links", map[string]string{"quantile": "0.5", "n": "2"}, `scenario,variant,place,link_id,link,src_node,dst_node,tier,load,link_share,service,tail_flows,delay_ns,service_share,note
+aaa,own,1,0,h0 → t0,0,2,host-tor,0.5,0.36363636363636365,db,2,300.5,0.27318181818181817,
+aaa,own,1,0,h0 → t0,0,2,host-tor,0.5,0.36363636363636365,web,1,99.5,0.09045454545454545,
+aaa,own,2,4,h1 → t0,1,2,host-tor,0.75,0.36363636363636365,web,1,400,0.36363636363636365,`},
 	// Of web in red the time range leaves two of three flows, to which the interval of the three does not apply.
 	{"slowdown_by_service_vnet", map[string]string{"from_ns": "0", "to_ns": "149999999"}, `scenario,variant,service,vnet,flows,flow_share,byte_share,` + percentiles + `,p50_fct_ms,p99_fct_ms,all_p50_slowdown,all_p99_slowdown,p99_over_all` + bounds + `
 aaa,own,db,blue,1,0.16666666666666666,0.008904727430746,4,4,4,4,4,0.0004,0.0004,3.5,5.95,0.6722689075630252,,,,,,,,,
@@ -169,10 +169,10 @@ aaa,own,web,2.5,host-tor,2,499.5,1,`},
 	{"tail_budget", map[string]string{"quantile": "0.5", "vnet": "red", "service": "db"}, `scenario,variant,service,slowdown_limit,tier,crossings,delay_ns,share,note
 aaa,own,db,5.5,host-tor,1,200.5,1,
 aaa,own,db,5.5,tor-spine,1,0,0,`},
-	{"p99_links", map[string]string{"quantile": "0.5", "service": "db", "n": "1"}, `scenario,variant,place,link_id,link,src_node,dst_node,tier,load,link_share,service,tail_flows,delay_ns,service_share
-aaa,own,1,0,h0 → t0,0,2,host-tor,0.5,1,db,1,200.5,1`},
-	{"p99_links", map[string]string{"limit": "5.5", "n": "1"}, `scenario,variant,place,link_id,link,src_node,dst_node,tier,load,link_share,service,tail_flows,delay_ns,service_share
-aaa,own,1,4,h1 → t0,1,2,host-tor,0.75,0.5714285714285714,web,1,400.0,0.5714285714285714`},
+	{"p99_links", map[string]string{"quantile": "0.5", "service": "db", "n": "1"}, `scenario,variant,place,link_id,link,src_node,dst_node,tier,load,link_share,service,tail_flows,delay_ns,service_share,note
+aaa,own,1,0,h0 → t0,0,2,host-tor,0.5,1,db,1,200.5,1,`},
+	{"p99_links", map[string]string{"limit": "5.5", "n": "1"}, `scenario,variant,place,link_id,link,src_node,dst_node,tier,load,link_share,service,tail_flows,delay_ns,service_share,note
+aaa,own,1,4,h1 → t0,1,2,host-tor,0.75,0.5714285714285714,web,1,400.0,0.5714285714285714,`},
 	{"slo_misses", map[string]string{"slo": "2.5"}, `scenario,variant,service,from_ns,flows,misses,miss_share,miss_byte_share,max_slowdown
 aaa,own,db,0,3,3,1,1,6
 aaa,own,web,0,4,2,0.5,0.9970384995064165,10`},
@@ -341,7 +341,7 @@ func TestParams(t *testing.T) {
 		{"hottest_links", "n", "1 OR 1=1", `parameter n: want a whole number`},
 		{"slowdown_over_time", "interval_ms", "-1", `parameter interval_ms: want a number above 0`},
 		{"slowdown_over_time", "interval_ms", "NaN", `parameter interval_ms: want a number above 0`},
-		{"p99_links", "quantile", "1", `parameter quantile: want a number above 0 and below 1`},
+		{"p99_links", "quantile", "1", `parameter quantile: want a number above 0 and below 1,note`},
 	} {
 		q, err := Get(c.query)
 		if err != nil {

@@ -30,7 +30,7 @@ SELECT
     r.scenario, r.variant, r.place, r.flow_id, r.service, r.vnet, r.src, r.dst, s.name AS src_name, d.name AS dst_name, r.size_bytes, r.start_ns, r.fct_ns,
     r.ideal_ns, r.slowdown, w.link_id, a.name || ' → ' || b.name AS link, w.link_delay_ns,
     CASE
-        WHEN starts_with(r.variant, 'exact') AND starts_with(l.tier, 'host-') THEN 'senders also wait here for windows, losses and timeouts'
+        WHEN starts_with(r.variant, 'exact') AND starts_with(l.tier, 'host-') THEN 'senders also wait here because of congestion at later links (windows, losses, timeouts)'
         ELSE ''
     END AS note
 FROM ranked AS r

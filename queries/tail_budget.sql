@@ -53,7 +53,7 @@ SELECT
     CAST(delay_ns AS DOUBLE) / nullif(CAST(sum(delay_ns) OVER (PARTITION BY scenario, variant, service) AS DOUBLE), 0) AS share,
     CASE
         WHEN slowdown_limit < 1.0005 THEN 'no tail: even this quantile is 1.000'
-        WHEN starts_with(variant, 'exact') AND starts_with(tier, 'host-') THEN 'senders also wait here for windows, losses and timeouts'
+        WHEN starts_with(variant, 'exact') AND starts_with(tier, 'host-') THEN 'senders also wait here because of congestion at later links (windows, losses, timeouts)'
         ELSE ''
     END AS note
 FROM tiers

@@ -52,6 +52,7 @@ WITH picked AS NOT MATERIALIZED (
 )
 SELECT
     scenario, variant, service, slowdown_limit, tier, crossings, CAST(delay_ns AS DOUBLE) AS delay_ns,
-    CAST(delay_ns AS DOUBLE) / nullif(CAST(all_delay_ns AS DOUBLE), 0) AS share
+    CAST(delay_ns AS DOUBLE) / nullif(CAST(all_delay_ns AS DOUBLE), 0) AS share,
+    CASE WHEN starts_with(variant, 'exact') AND starts_with(tier, 'host-') THEN 'senders also wait here because of congestion at later links (windows, losses, timeouts)' ELSE '' END AS note
 FROM shares
 ORDER BY scenario, variant, NOT whole, service, shares.delay_ns DESC, tier

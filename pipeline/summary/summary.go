@@ -99,7 +99,7 @@ func (r *Result) Text() *text.Answer {
 	if tail := r.tail; tail.Share > 0 {
 		link, also := e.Network.Links[tail.Link], ""
 		if e.Variant().Estimator == stages.WholeNetwork && strings.HasPrefix(link.Tier, "host-") {
-			also = ", where senders also wait for windows, losses and timeouts"
+			also = ", where senders also wait because of congestion at later links (windows, losses, timeouts)"
 		}
 		a.Linef("the slowest 1%% of the flows lose most time at %s (link %d): %.0f%% of their delay%s; parsimon query p99_links "+
 			"lists others", e.Network.LinkName(link.ID), link.ID, 100*tail.Share, also)

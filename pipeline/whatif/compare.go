@@ -578,7 +578,7 @@ func (c *Comparison) Text() *text.Answer {
 			ofHosts = ofHosts || strings.HasPrefix(d.Tier, "host-")
 		}
 		if ofHosts && c.Other.Variant == stages.WholeNetwork.String() {
-			a.Linef("At the uplinks of hosts (host-…) senders also wait for windows, losses and timeouts.")
+			a.Linef("At host-… links, senders also wait because of congestion at later links (windows, losses, timeouts).")
 		}
 	}
 	return a

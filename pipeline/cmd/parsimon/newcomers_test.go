@@ -101,7 +101,7 @@ func TestNewcomers(t *testing.T) {
 	}
 	mustFail(t, failure{exitFailed, `("day")`, []string{"run", "dya", "--lake", "lake"}},
 		failure{exitFailed, "the lake holds a scenario of that name", []string{"run", "day", "--lake", "lake"}})
-	contains(t, must(t, "what-if", "day", "--lake", "lake", "--bandwidth", "h1:s1=1G"), "senders also wait for windows")
+	contains(t, must(t, "what-if", "day", "--lake", "lake", "--bandwidth", "h1:s1=1G"), "senders also wait because of congestion at later links")
 	contains(t, must(t, "query", "slowest_flows", "--lake", "lake", "--param", "scenario=day"), "senders also wait here")
 	mustFail(t, failure{exitFailed, "labels are not kept", []string{"what-if", "day", "--lake", "lake", "--fail", "NB-17"}},
 		failure{exitUsage, "of some traffic only: key pfc of switches.classes", append(run, "--switch-buffer", "1MB", "--pfc=tor")})
