@@ -114,7 +114,7 @@ var (
 // "-sampled-<windows>". It has table intervals, too, whose estimates and bounds are those of the whole workload.
 var (
 	Windows = Table{
-		Name: "windows", Doc: "Windows of time that were drawn from the workload and estimated in place of the whole.",
+		Name: "windows", Doc: "Windows of time that were drawn from the workload and estimated in place of the whole (--within).",
 		Grain: "window", Key: []string{"window"}, Sort: []string{"window"}, Variant: true,
 		Columns: []Column{
 			{"window", i32, false, "", "number of the slot of time that was drawn, from 0 over the whole workload"},

@@ -15,7 +15,7 @@ import (
 )
 
 // ErrBusy is wrapped by the error of a command that finds another process at work on the same scenario or workload.
-var ErrBusy = errors.New("another process is working on it")
+var ErrBusy = errors.New("another process is working on it (most commands have --wait)")
 
 // lockFile is the state file that is the lock of a scenario or workload.
 const lockFile = "lock"
@@ -216,8 +216,6 @@ func (l *Lake) lock(ctx context.Context, p Place, how int, patience time.Duratio
 		return f, nil
 	case !errors.Is(err, syscall.EWOULDBLOCK):
 		return nil, err
-	case how == syscall.LOCK_SH:
-		return nil, fmt.Errorf("%s in lake %s: %w alone", p, l.path, ErrBusy)
 	}
 	return nil, fmt.Errorf("%s in lake %s: %w", p, l.path, ErrBusy)
 }

@@ -24,7 +24,7 @@ func Nearest(name string, all []string, n int) []string {
 func Distance(a, b string) int {
 	a, b = strings.ToLower(a), strings.ToLower(b)
 	d := editDistance(a, b)
-	if a != "" && (strings.Contains(b, a) || strings.Contains(a, b)) {
+	if a != "" && b != "" && (strings.Contains(b, a) || strings.Contains(a, b)) {
 		d /= 4
 	}
 	return d

@@ -27,6 +27,7 @@ import (
 	"parsimon/queries/duckdb"
 	"parsimon/queries/format"
 	"parsimon/queries/subprocess"
+	"parsimon/schema"
 )
 
 var queryCommand = command{
@@ -134,7 +135,7 @@ func answerQuery(ctx context.Context, e *env, l *lake.Lake, limits duckdb.Option
 	rows, err := db.Write(ctx, text, e.form)
 	if err == nil && rows == 0 {
 		if err := explainWindows(e, l, params["scenario"], text); err != nil || q.Name == "" {
-			return err
+			return errors.Join(err, explainEmpty(e, o.Files, text))
 		}
 		why, err := db.Emptied(ctx, q, params)
 		switch {
@@ -151,6 +152,18 @@ func answerQuery(ctx context.Context, e *env, l *lake.Lake, limits duckdb.Option
 	}
 	if err != nil && strings.Contains(err.Error(), "Broken pipe") { // DuckDB's words
 		return syscall.EPIPE
+	}
+	return err
+}
+
+// explainEmpty says which tables that a SELECT names have no rows in the lake.
+func explainEmpty(e *env, files []queries.File, text string) (err error) {
+	for _, t := range schema.Tables() {
+		named := regexp.MustCompile(`(?i)\b(workload_)?` + t.Name + `(_all)?\b`).MatchString(text)
+		if named && !slices.ContainsFunc(files, func(f queries.File) bool { return f.Table == t.Name }) {
+			_, failed := fmt.Fprintf(e.stderr, "parsimon: no rows: the lake has none of table %s: %s\n", t.Name, t.Doc)
+			err = errors.Join(err, failed)
+		}
 	}
 	return err
 }

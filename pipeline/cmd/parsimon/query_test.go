@@ -35,6 +35,15 @@ func TestQueryLimits(t *testing.T) {
 	}
 }
 
+// A SELECT of a table without rows says so.
+func TestQueryOfAnEmptyTable(t *testing.T) {
+	t.Parallel()
+	code, _, log := parsimon(t, "query", "--lake", tinyLake(t).lake, "--sql", "SELECT * FROM slowdowns JOIN windows_all USING (scenario)")
+	if code != exitOK || !strings.Contains(log, "the lake has none of table windows: ") || strings.Contains(log, "slowdowns") {
+		t.Errorf("exit %d, %s", code, log)
+	}
+}
+
 // An unknown scenario or variant is an error that lists those of the lake.
 func TestQueryUnknownScenario(t *testing.T) {
 	dir := tinyLake(t).lake

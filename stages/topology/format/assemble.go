@@ -214,7 +214,7 @@ func (s *assembler) settle() {
 		}
 	}
 	if s.lags > 0 {
-		s.note("lag: %s of %d parallel cables, each one link of the summed bandwidth (%s)",
+		s.note("lag: %s of %d parallel cables, each one link of the summed bandwidth, all of which one flow may use (%s)",
 			topology.Count(s.lags, "link aggregation group"), s.members, s.firstLAG)
 	}
 }
