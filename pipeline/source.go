@@ -215,7 +215,8 @@ func (d *derivedFlows) flows(ctx context.Context, t *engine.Attempt, out *lake.F
 	d.changes.Ranks = stats.Closed()
 	open := func() schema.Batches { return d.Lake.Read(schema.Flows, base.Files(schema.Flows), nil, nil) }
 	stats.FlowStats, stats.ExpectedMaxLoad = lake.FlowStats{}, 0 // they were those of the unchanged flows
-	return &stats, workload.ChangeFlows(ctx, d.Network, d.changes, d.Spec.Seed, open, out)
+	stats.Notes, err = workload.ChangeFlows(ctx, d.Network, d.changes, d.Spec.Seed, open, out)
+	return &stats, err
 }
 
 // share makes the base's files of tables also those of the scenario.

@@ -43,19 +43,27 @@ const MaxScale = 16
 // ChangeFlows writes the changed table flows in start order. open reads the unchanged table from its beginning; it is
 // called several times, and the streams are read at the same time, so that memory does not grow with the flows. New
 // flows have ids above all existing ones. A service without flows and a rack that the network does not have are errors.
+// The notes name services whose hosts move to fewer ones.
 func ChangeFlows(ctx context.Context, n *topology.Network, c FlowChanges, seed uint64, open func() schema.Batches,
-	out schema.Sink) error {
+	out schema.Sink) (notes []string, err error) {
 	x := &flowChanger{net: n, changes: c, seed: seed, hosts: map[string]map[int32]bool{},
 		moved: map[string]map[int32]int32{}}
 	if err := x.scan(open()); err != nil {
-		return err
+		return nil, err
 	}
 	if err := x.assignHosts(); err != nil {
-		return err
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(x.moved)) {
+		to := slices.Compact(slices.Sorted(maps.Values(x.moved[name])))
+		if from := len(x.moved[name]); len(to) < from {
+			notes = append(notes, fmt.Sprintf("%s moves from %d hosts to %d: some of them share a host, and its links", name, from,
+				len(to)))
+		}
 	}
 	parts, err := x.parts()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	type stream struct {
 		flow Row
@@ -79,16 +87,16 @@ func ChangeFlows(ctx context.Context, n *topology.Network, c FlowChanges, seed u
 			return cmp.Or(cmp.Compare(a.flow.StartNS, b.flow.StartNS), cmp.Compare(a.flow.ID, b.flow.ID))
 		})
 		if err := rows.add(ctx, first.flow, out); err != nil {
-			return err
+			return nil, err
 		}
 		if advance(first) {
 			streams = slices.DeleteFunc(streams, func(s *stream) bool { return s == first })
 		}
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return rows.flush(ctx, out)
+	return notes, rows.flush(ctx, out)
 }
 
 // A flowPart is a part of the changed table:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"strings"
 	"testing"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -46,7 +47,7 @@ func TestChangeFlows(t *testing.T) {
 		Scale: map[string]float64{"db": 2.7, "web": 0.4, "hadoop": 1.5}, Move: map[string][]int{"hadoop": {1, 2, 7}},
 	}
 	open := func() schema.Batches { return &tableBatches{flowTable: flows} }
-	if err := workload.ChangeFlows(t.Context(), n, changes, 7, open, out); err != nil {
+	if _, err := workload.ChangeFlows(t.Context(), n, changes, 7, open, out); err != nil {
 		t.Fatal(err)
 	}
 	done := struct{ flows, firstNS, lastNS int64 }{int64(len(out.ID)), out.Start[0], out.Start[len(out.Start)-1]}
@@ -56,10 +57,17 @@ func TestChangeFlows(t *testing.T) {
 		t.Errorf("%+v: digest %s, want %s", done, got, want)
 	}
 
+	// Hosts that come to share one are noted.
+	changes = workload.FlowChanges{Move: map[string][]int{"hadoop": {1}}}
+	notes, err := workload.ChangeFlows(t.Context(), n, changes, 7, open, &flowTable{T: t})
+	if err != nil || len(notes) != 1 || !strings.HasPrefix(notes[0], "hadoop moves from ") || !strings.Contains(notes[0], " hosts to 8: ") {
+		t.Errorf("%q, %v", notes, err)
+	}
+
 	// All services that are not named, together.
 	out = &flowTable{T: t}
 	changes = workload.FlowChanges{Scale: map[string]float64{"db": 0, workload.OtherServices: 2}}
-	if err := workload.ChangeFlows(t.Context(), n, changes, 7, open, out); err != nil {
+	if _, err := workload.ChangeFlows(t.Context(), n, changes, 7, open, out); err != nil {
 		t.Fatal(err)
 	}
 	before, after := map[string]int{}, map[string]int{}
