@@ -491,7 +491,10 @@ func (c *Comparison) ofOther(ctx context.Context, g gate.Gate) (x gate.Interval,
 		return x, err
 	}
 	defer func() { _ = db.Close() }() // nothing was written
-	return summary.Value(ctx, db, c.joined.other.Estimation, g)
+	if x, err = summary.Value(ctx, db, c.joined.other.Estimation, g); err != nil {
+		err = fmt.Errorf("scenario %s: %w", c.Other.Scenario, err)
+	}
+	return x, err
 }
 
 func (c *Comparison) write(session *lake.Session) error {
