@@ -121,17 +121,16 @@ func (m *merging) withoutRepeated(ctx context.Context) (string, error) {
 		return m.all, nil
 	}
 	err := m.exec(ctx, step("twice", values{"records": m.all}))
-	if err != nil {
-		return "", err
-	}
-	if err := m.corrections(ctx); err != nil {
-		return "", err
+	if err == nil {
+		err = m.corrections(ctx)
 	}
 	var rows int64
-	if err := m.query(ctx, "SELECT CAST(coalesce(sum(n), 0) AS BIGINT) FROM twice", &rows); err != nil || rows == 0 {
+	if err == nil {
+		err = m.query(ctx, "SELECT CAST(coalesce(sum(n), 0) AS BIGINT) FROM twice", &rows)
+	}
+	if rows == 0 {
 		return m.all, err
 	}
-	err = m.exec(ctx, `CREATE OR REPLACE TEMP TABLE repeated (source INTEGER, "row" BIGINT)`)
 	for p, passes := int64(0), m.passes(rows); p < passes && err == nil; p++ {
 		err = m.exec(ctx, step("repeated", values{"records": m.all, "parts": passes, "part": p}))
 	}
@@ -146,14 +145,13 @@ func (m *merging) withoutRepeated(ctx context.Context) (string, error) {
 // or have, of one of the two, half of the records' connections and times.
 func (m *merging) corrections(ctx context.Context) error {
 	shared := map[[2]int32]int64{} // records, by an earlier source and the next one that has them
-	err := m.each(ctx, step("shared", values{"records": m.all}),
-		func(rows *sql.Rows) error {
-			var at [2]int32
-			var n int64
-			err := rows.Scan(&at[0], &at[1], &n)
-			shared[at] = n
-			return err
-		})
+	err := m.each(ctx, step("shared", values{"records": m.all}), func(rows *sql.Rows) error {
+		var at [2]int32
+		var n int64
+		err := rows.Scan(&at[0], &at[1], &n)
+		shared[at] = n
+		return err
+	})
 	last := map[string]int32{} // number of the last source of a name
 	for j, later := range m.sources {
 		for _, earlier := range m.sources[:j] {
@@ -230,9 +228,8 @@ func (in *Ingester) passes(rows int64) int64 {
 	return 1 + rows/max(10_000, in.o.MemoryBytes/passBytes)
 }
 
-// flowLogs merges records to flows, one part of the pairs of hosts at a time, and then draws starts, one part of
-// the seconds at a time. A record begins another flow of its connection if it starts more than IdleNS after the end of
-// all records before it. A flow has the size that its best observer counted.
+// flowLogs merges records to flows, one part of the pairs of hosts at a time, draws starts, one part of the seconds at a
+// time, sorts the flows by start and numbers them.
 func (m *merging) flowLogs(ctx context.Context, records string) error {
 	var samplers, rows int64
 	err := m.query(ctx, "SELECT count(DISTINCT observer) FILTER (sampled), count(*) FROM "+records, &samplers, &rows)
@@ -242,48 +239,35 @@ func (m *merging) flowLogs(ctx context.Context, records string) error {
 	if err != nil {
 		return err
 	}
-	passes := m.passes(rows)
-	merged, err := m.inParts(ctx, "merged", passes, func(p int64) string {
-		return step("merge", values{"records": records, "idle_ns": m.o.IdleNS, "parts": passes, "part": p})
-	})
+	flows, err := m.inParts(ctx, rows, "merge", values{"records": records, "idle_ns": m.o.IdleNS})
+	if err == nil {
+		flows, err = m.inParts(ctx, rows, "starts", values{"flows": flows})
+	}
 	if err != nil {
 		return err
 	}
-	return m.drawStarts(ctx, merged, passes)
+	sorted, columns := m.tmp("sorted.parquet"), flowColumns("flow_id")
+	err = m.exec(ctx, keep("SELECT "+columns+" FROM "+flows+" ORDER BY start_ns, "+connection+", logged_ns", sorted))
+	if err != nil {
+		return err
+	}
+	numbered := fmt.Sprintf("SELECT file_row_number AS flow_id, %s FROM read_parquet(%s, hive_partitioning=false, "+
+		"file_row_number=true)", columns, duckdb.Quote(duckdb.EscapeGlob(sorted)))
+	return m.exec(ctx, copyTo(schema.Flows, numbered, m.stats.FlowsFile))
 }
 
-// inParts writes the results of queries, in any order, and returns the SQL that reads them.
-func (m *merging) inParts(ctx context.Context, name string, parts int64, query func(p int64) string) (string, error) {
-	files := make([]string, parts)
-	for p := range parts {
-		files[p] = m.tmp(fmt.Sprintf("%s-%d.parquet", name, p))
-		err := m.exec(ctx, "SET preserve_insertion_order=false; "+keep(query(p), files[p])+"; SET preserve_insertion_order=true")
-		if err != nil {
+// inParts writes the results of a step for all parts of some rows, in any order, and returns the SQL that reads them.
+func (m *merging) inParts(ctx context.Context, rows int64, name string, of values) (string, error) {
+	files := make([]string, m.passes(rows))
+	of["parts"] = len(files)
+	for p := range files {
+		files[p], of["part"] = m.tmp(fmt.Sprintf("%s-%d.parquet", name, p)), p
+		query := "SET preserve_insertion_order=false; " + keep(step(name, of), files[p]) + "; SET preserve_insertion_order=true"
+		if err := m.exec(ctx, query); err != nil {
 			return "", err
 		}
 	}
 	return duckdb.ScanParquet(files...), nil
-}
-
-// drawStarts draws the starts that are not known exactly, sorts the flows by start and numbers them. The flows that
-// a host starts within one resolution are put in random order; their gaps, and one more at the end, are scaled to
-// the resolution.
-func (m *merging) drawStarts(ctx context.Context, merged string, passes int64) error {
-	drawn, err := m.inParts(ctx, "placed", passes, func(p int64) string {
-		return step("starts", values{"flows": merged, "parts": passes, "part": p})
-	})
-	if err != nil {
-		return err
-	}
-	sorted := m.tmp("sorted.parquet")
-	query := fmt.Sprintf("SELECT %s FROM %s ORDER BY start_ns, %s, logged_ns", flowColumns("flow_id"),
-		drawn, connection)
-	if err := m.exec(ctx, keep(query, sorted)); err != nil {
-		return err
-	}
-	flows := fmt.Sprintf("SELECT file_row_number AS flow_id, %s FROM read_parquet(%s, hive_partitioning=false, "+
-		"file_row_number=true)", flowColumns("flow_id"), duckdb.Quote(duckdb.EscapeGlob(sorted)))
-	return m.exec(ctx, copyTo(schema.Flows, flows, m.stats.FlowsFile))
 }
 
 // oneSampler restricts sampled records to those of one observer for each pair of hosts.
