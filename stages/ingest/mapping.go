@@ -21,7 +21,7 @@ type Mapping struct {
 	Name string
 	// Records says that rows are records of a flow log, which are merged to flows. Else each row is a flow.
 	Records bool
-	Text    string // the whole file
+	Text    string // the whole file, but for notes: what says which rows it yields
 
 	reads   string // csv, words or json
 	names   []string
@@ -30,7 +30,7 @@ type Mapping struct {
 	widths  []int      // of words: how many words a line may have; nil: as many as names
 	count   bool       // of words: the first line is the number of rows
 	end     string     // a line that ends the rows
-	back    string     // SQL: a row has bytes of the reverse direction, too, which are not counted
+	note    [2]string  // a column, and what is said of a file where it has a number above 0
 	numbers bool       // whole numbers of Parquet are numbers in source, too
 	query   string
 	foreign bool // not part of the program: its SQL is bounded by more than DuckDB
@@ -56,7 +56,7 @@ func ReadMapping(file string) (*Mapping, error) {
 
 var (
 	mappingLine = regexp.MustCompile(
-		`^-- (format|title|from|rows|reads|names|widths|count|end|numbers|column|needs): (.+)$`)
+		`^-- (format|title|from|rows|reads|names|widths|count|end|numbers|column|needs|note): (.+)$`)
 	sqlComment   = regexp.MustCompile(`(?m)--.*$`)
 	mappingField = regexp.MustCompile(`^([a-z_][a-z0-9_]*)(?: = (.+))?$`)
 )
@@ -76,6 +76,9 @@ func parseMapping(file, text string) (*Mapping, error) {
 		if h != nil {
 			hasRows = hasRows || h[1] == "rows"
 			err = m.setHeader(h[1], strings.TrimSpace(h[2]))
+		}
+		if h != nil && h[1] == "note" {
+			m.Text = strings.Replace(m.Text, line+"\n", "", 1)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("mapping %s:%d: %w", file, i+1, err)
@@ -133,6 +136,9 @@ func (m *Mapping) setHeader(key, value string) error {
 			}
 			m.widths = append(m.widths, n)
 		}
+	case "note":
+		m.note[0], m.note[1], _ = strings.Cut(value, " ")
+		return m.addColumn(m.note[0])
 	case "column":
 		return m.addColumn(value)
 	case "needs":
@@ -183,11 +189,7 @@ func FormatMapping(name string) (*Mapping, error) {
 	if err != nil {
 		return nil, fmt.Errorf("no format %q: must be one of %s", name, strings.Join(Formats(), ", "))
 	}
-	m, err := parseMapping(name+".sql", string(text))
-	if name == "nfdump" { // not in the text, of which workloads keep the digest
-		m.columns, m.back = append(m.columns, mappingColumn{name: "obyt"}), "whole(obyt) > 0"
-	}
-	return m, err
+	return parseMapping(name+".sql", string(text))
 }
 
 // DetectFormat returns the built-in mapping for the name of a file: csv, jsonl or parquet.

@@ -75,8 +75,8 @@ func (in *Ingester) file(ctx context.Context, of []*Mapping, file string, n int3
 	if src.openEnd {
 		in.Notes = append(in.Notes, openEnd(file))
 	}
-	if src.back > 0 {
-		in.Notes = append(in.Notes, file+" has reverse bytes, column obyt, which are not counted: run nfdump without -b, -B")
+	if src.noted > 0 {
+		in.Notes = append(in.Notes, file+" "+m.note[1])
 	}
 	if err := in.exec(ctx, "CREATE OR REPLACE TEMP VIEW staged AS "+src.relation); err != nil {
 		return stats, err

@@ -1,7 +1,6 @@
 package ingest
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -23,7 +22,7 @@ type rowSource struct {
 	file     string // the Parquet file that it reads
 	rows     int64  // including broken ones
 	broken   int64
-	back     int64 // see Mapping
+	noted    int64 // see Mapping
 	openEnd  bool  // see textFile
 }
 
@@ -43,8 +42,12 @@ func (in *Ingester) stage(ctx context.Context, m *Mapping, file, dir string) (sr
 	} else if src.relation, err = fieldsRelation(m, src.file, text.header); err != nil {
 		return src, err
 	}
-	return src, in.query(ctx, "SELECT count(*) FILTER (broken <> ''), count(*) FILTER (broken = '' AND "+
-		cmp.Or(m.back, "false")+") FROM ("+src.relation+")", &src.broken, &src.back)
+	noted := "false"
+	if m.note[0] != "" {
+		noted = "whole(" + duckdb.Ident(m.note[0]) + ") > 0"
+	}
+	return src, in.query(ctx, "SELECT count(*) FILTER (broken <> ''), count(*) FILTER (broken = '' AND "+noted+
+		") FROM ("+src.relation+")", &src.broken, &src.noted)
 }
 
 // chosenBy is how many rows decide which of several mappings a file has.

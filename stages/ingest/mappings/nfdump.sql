@@ -26,6 +26,7 @@
 -- column: dstport
 -- column: packets
 -- column: bytes
+-- note: obyt has reverse bytes, column obyt, which are not counted: run nfdump without -b, -B
 -- needs: sa|srcaddr da|dstaddr ts|firstseen ibyt|bytes
 
 -- Times have no zone: nfdump writes those of its own, which TZ=UTC nfdump makes UTC, as they are read here. Since a
