@@ -3,6 +3,7 @@ package report
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -22,33 +23,6 @@ type content struct {
 	asked    map[string]map[string]string // parameters, by question
 }
 
-// Questions, in the order they are asked after those of every report, with parameters that are not the defaults: of
-// estimates of every flow, of comparisons, and of estimates from windows of time, which have no rows of every flow.
-var (
-	questions = []question{
-		{"headline", nil}, {"percentiles_by_group", nil}, {"slowdown_vs_size_by_group", nil},
-		{"slowdown_and_load_over_time", nil}, {"tail_by_tier", nil}, {"link_load_and_tail", map[string]string{"n": "100000"}},
-		{"worst_failures", map[string]string{"n": "25"}},
-	}
-	baseQuestions = []question{
-		{"what_changed", map[string]string{"groups": strconv.Itoa(mostChanged)}}, {"what_changed_links", nil},
-		{"load_changes", map[string]string{"n": "100000"}},
-	}
-	sampledQuestions = []question{{"sampled_percentiles", nil}}
-	// Of estimates that simulated every packet, and of scenarios with jobs.
-	exactQuestions = []question{{"slowdown_by_class", nil}, {"drops_and_pauses", nil}, {"resent_packets", nil},
-		{"slowdown_around_event", nil}, {"recovery_after_event", nil},
-		{"link_loads_over_time", map[string]string{"links": "8"}}}
-	jobQuestions = []question{
-		{"job_iterations", nil}, {"job_gantt", nil}, {"job_critical_path", nil}, {"job_links", nil},
-	}
-)
-
-type question struct {
-	name   string
-	params map[string]string
-}
-
 // parameters name the estimates to a question.
 func parameters(of Estimate, base *Estimate) map[string]string {
 	params := map[string]string{"scenario": of.Scenario, "variant": of.Variant}
@@ -59,28 +33,38 @@ func parameters(of Estimate, base *Estimate) map[string]string {
 }
 
 func (c *content) collect(ctx context.Context) error {
-	first, others := []string{"scenario", "warnings", "short", "sweep", "truth"}, questions
+	first, exact := []string{"scenario", "warnings", "short", "sweep", "truth", "headline"}, c.estimate.Variant == "exact"
 	if c.estimate.Windows {
-		first, others = []string{"scenario", "warnings", "short", "sampled_headline"}, sampledQuestions
+		first = []string{"scenario", "warnings", "short", "sampled_headline"}
 	}
 	if c.base != nil {
-		first, others = append(first, "ideal"), slices.Concat(others, baseQuestions)
+		first = append(first, "ideal")
 	}
 	for _, name := range first {
 		if err := c.put(ctx, name, nil); err != nil {
 			return err
 		}
 	}
-	if c.estimate.Variant == "exact" {
-		others = slices.Concat(others, exactQuestions)
-		if c.answers["scenario"].Int(0, "dependencies") > 0 {
-			others = append(others, jobQuestions...)
-		}
-	}
-	for _, q := range others {
-		if err := c.put(ctx, q.name, q.params); err != nil {
+	if c.base != nil {
+		err := errors.Join(c.put(ctx, "what_changed", map[string]string{"groups": strconv.Itoa(mostChanged)}),
+			c.put(ctx, "load_changes", map[string]string{"n": "100000"}))
+		if err != nil {
 			return err
 		}
+	}
+	// Estimates of every flow, from windows of time, with a base, that simulated every packet, and of these with jobs.
+	is := map[string]bool{"flows": !c.estimate.Windows, "windows": c.estimate.Windows, "base": c.base != nil, "exact": exact,
+		"jobs": exact && c.answers["scenario"].Int(0, "dependencies") > 0}
+	sections, err := plan()
+	for _, s := range sections {
+		for _, chart := range s.Charts {
+			if err == nil && is[chart.Of] {
+				err = c.put(ctx, chart.ID, chart.Params)
+			}
+		}
+	}
+	if err != nil {
+		return err
 	}
 	if c.answers["link_loads_over_time"].Len() > 0 { // paths move
 		if err := c.put(ctx, "path_shares", nil); err != nil {

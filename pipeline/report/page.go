@@ -15,6 +15,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 
 	"parsimon/queries"
 	"parsimon/schema"
@@ -23,7 +24,7 @@ import (
 // Libraries are the chart libraries that a page embeds, as fetch-vega fetches them.
 var libraries = []struct{ name, version string }{{"vega", "6.4.0"}, {"vega-lite", "6.5.0"}, {"vega-embed", "7.3.0"}}
 
-//go:embed vega page.html.tmpl page.css page.js
+//go:embed vega page.html.tmpl page.css page.js sections.json
 var assets embed.FS
 
 // A license is shown in the page.
@@ -206,6 +207,8 @@ type section struct {
 type figureChart struct {
 	ID       string // of the element, of the chart, and of the question that it draws
 	Title    string
+	Of       string            // which reports ask the question: see collect; empty: asked for where there is reason
+	Params   map[string]string // of the question, that are not the defaults
 	Caption  string
 	Wide     bool // spans the page; others stand side by side where there is room
 	Filtered bool
@@ -221,67 +224,19 @@ type figureChart struct {
 }
 
 // plan lists all sections and the charts that they may have, in the order of the page.
-var plan = []section{
-	{"changed", "What changed", "The flows that both scenarios have, flow by flow.", []figureChart{
-		{ID: "what_changed", Title: "Change of the percentiles"},
-		{ID: "what_changed_links", Title: "Links that explain the difference"},
-	}},
-	{"slow", "How slow", "Slowdown is the time that a flow takes over the time that it would take alone in the network: " +
-		"1× is ideal.", []figureChart{
-		{ID: "slowdown_cdf", Title: "Distribution of slowdown"},
-		{ID: "slowdown_vs_size_by_group", Title: "Percentiles against flow size"},
-		{ID: "sampled_percentiles", Title: "Percentiles by service and virtual network"},
-	}},
-	{"whom", "For whom and when", "", []figureChart{
-		{ID: "percentiles_by_group", Title: "Percentiles by service and virtual network", Wide: true},
-		{ID: "slowdown_and_load_over_time", Title: "Slowdown and offered load over time", Wide: true},
-	}},
-	{"where", "Where", "The tail are the slowest 1% of the flows. Their time is the delay that other flows cause " +
-		"them.", []figureChart{
-		{ID: "tail_by_tier", Title: "Where the tail’s time goes, by tier of links", Wide: true},
-		{ID: "link_load_and_tail", Title: "Links by load and by share of the tail", Wide: true},
-	}},
-	{"jobs", "Jobs", "", []figureChart{
-		{ID: "job_iterations", Title: "Iterations",
-			Columns: "job iteration flows bytes iteration_ns:took completion_ns:job_took"},
-		{ID: "job_gantt", Title: "What the hosts do", Wide: true},
-		{ID: "job_critical_path", Title: "What each job’s critical path consists of",
-			Columns: "job kind flows waited_ns ideal_ns delay_ns"},
-		{ID: "job_links", Title: "Links that cost a job time",
-			Columns: "job link tier flows delay_ns job_share other_bytes behind behind_share"},
-	}},
-	{"classes", "Traffic classes", "Each class has a queue of its own at every port. Drops and pauses are of all links.",
-		[]figureChart{{ID: "slowdown_by_class", Title: "Slowdown, marks, drops and pauses by class",
-			Columns: "class queue flows p50_slowdown p99_slowdown max_slowdown marks drops paused_ns"}}},
-	{"lost", "Drops and pauses", "A switch that has no buffer left drops packets, or pauses the nodes that send to " +
-		"it. A node that is paused itself passes pauses on.", []figureChart{
-		{ID: "drops_and_pauses", Title: "Links with drops or pauses",
-			Columns: "link tier load drops paused_ns paused_by passed_on"},
-	}},
-	{"resent", "Packets sent again or out of order", "", []figureChart{
-		{ID: "resent_packets", Title: "Flows that were hit, by size",
-			Columns: "size_bin flows_hit flows_resent retransmissions flows_reordered reordered p99_hit_slowdown"},
-	}},
-	{"events", "Around the events", "", []figureChart{
-		{ID: "slowdown_around_event", Title: "Slowdown before, during and after",
-			Columns: "phase from_ns to_ns flows p50_slowdown p99_slowdown max_slowdown retransmissions reordered"},
-		{ID: "recovery_after_event", Title: "Time until it was as before",
-			Columns: "measure worst_ns:worst_after recovered_ns:recovered_after flows_hit note"},
-	}},
-	{"paths", "Paths that move", "", []figureChart{
-		{ID: "link_loads_over_time", Title: "Load of links over time", Wide: true},
-		{ID: "path_shares", Title: "How bytes are spread over links", Columns: "switch link bytes share fair_share"},
-	}},
-	{"sweep", "What if a cable fails", "", []figureChart{
-		{ID: "worst_failures", Title: "The worst failures of one cable"},
-	}},
-	{"parameters", "Sweep of parameters", "", []figureChart{{ID: "parameter_sweep", Title: "Combinations by p99"}}},
-}
+var plan = sync.OnceValues(func() (all []section, err error) {
+	text, err := assets.ReadFile("sections.json")
+	if err == nil {
+		err = json.Unmarshal(text, &all)
+	}
+	return all, err
+})
 
 // outline lists the sections and charts that have something to show.
 func (c *content) outline() ([]section, error) {
+	all, err := plan()
 	var out []section
-	for _, s := range plan {
+	for _, s := range all {
 		var charts []figureChart
 		for _, f := range s.Charts {
 			if _, asked := c.asked[f.ID]; !asked || c.answers[f.ID].Len() == 0 {
@@ -321,7 +276,7 @@ func (c *content) outline() ([]section, error) {
 			out = append(out, s)
 		}
 	}
-	return out, nil
+	return out, err
 }
 
 // mostTableRows is how many rows a table of the page has.
