@@ -24,6 +24,7 @@ import (
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/summary"
 	"parsimon/pipeline/text"
+	"parsimon/queries"
 	"parsimon/queries/duckdb"
 	"parsimon/schema"
 	"parsimon/schema/columns"
@@ -131,18 +132,6 @@ func differences(base, other *pipeline.Spec) (out []string) {
 		out = append(out, "traffic classes")
 	}
 	return out
-}
-
-// count says of the services of the base whose numbers of flows differ by what factors.
-func (c *Comparison) count(ctx context.Context, db *sql.DB) error {
-	const counts = "(SELECT service, count(*) AS n, sum(size_bytes) AS bytes FROM %s GROUP BY service)"
-	return duckdb.Each(ctx, db, fmt.Sprintf("SELECT printf('%%s %%d → %%d flows (×%%.2f), ×%%.2f bytes', service, b.n, "+
-		"coalesce(o.n, 0), coalesce(o.n, 0) / b.n, coalesce(o.bytes, 0) / b.bytes) FROM "+counts+" b LEFT JOIN "+counts+
-		" o USING (service) WHERE b.n <> coalesce(o.n, 0) ORDER BY 1",
-		c.joined.base.scans[schema.Slowdowns.Name], c.joined.other.scans[schema.Slowdowns.Name]), func(rows *sql.Rows) error {
-		c.Scaled = append(c.Scaled, "")
-		return rows.Scan(&c.Scaled[len(c.Scaled)-1])
-	})
 }
 
 // mostServices is how many services, those with the most flows, a comparison that is asked for no groups has.
@@ -276,7 +265,11 @@ func (c *Comparison) compare(ctx context.Context, session *lake.Session, memoryB
 		return errors.Join(db.Close(), c.compare(ctx, session, memoryBytes, links))
 	}
 	if c.BaseFlows != c.Flows {
-		if err := c.count(ctx, db); err != nil {
+		err := duckdb.Each(ctx, db, queries.Known("scaled").SQL, func(rows *sql.Rows) error {
+			c.Scaled = append(c.Scaled, "")
+			return rows.Scan(&c.Scaled[len(c.Scaled)-1])
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -369,7 +362,10 @@ func (c *Comparison) percentiles(ctx context.Context, db *sql.DB, file string) e
 	for i, g := range ComparisonGroups() {
 		grouped[i] = slices.Contains(by, g)
 	}
-	err := eachRow(ctx, db, file, c.joined.sql(), func(p *pair) error {
+	if err := c.joined.create(ctx, db); err != nil {
+		return err
+	}
+	err := eachRow(ctx, db, file, "FROM pairs", func(p *pair) error {
 		all.add(p)
 		c.IdealChanged += p.Ideal
 		key := groupOf(grouped, [4]string{p.Service, p.VNet, p.SizeBin, p.Hops})
@@ -450,6 +446,9 @@ func (c *Comparison) Judge(ctx context.Context, gates []gate.Gate) error {
 		return err
 	}
 	defer func() { _ = db.Close() }() // nothing was written
+	if err := c.joined.create(ctx, db); err != nil {
+		return err
+	}
 	c.Gates, err = gate.Judge(gates, func(g gate.Gate) (gate.Interval, error) { return c.value(ctx, db, g) })
 	return err
 }
@@ -468,8 +467,7 @@ func (c *Comparison) value(ctx context.Context, db *sql.DB, g gate.Gate) (x gate
 	}
 	var before, after sql.NullFloat64
 	err = db.QueryRowContext(ctx, fmt.Sprintf("SELECT quantile_cont(nullif(%s, 0), %v), "+
-		"quantile_cont(nullif(%s, 0), %v) FROM (%s) WHERE %s",
-		base, g.Quantile, other, g.Quantile, c.joined.sql(), where)).Scan(&before, &after)
+		"quantile_cont(nullif(%s, 0), %v) FROM pairs WHERE %s", base, g.Quantile, other, g.Quantile, where)).Scan(&before, &after)
 	switch {
 	case err != nil:
 		return x, duckdb.FirstLine(err)
@@ -706,28 +704,28 @@ type pair struct {
 	Ideal    int64   `col:"ideal_changed"` // 0 or 1
 }
 
-func (j *join) sql() string {
-	bin := "CASE"
+// create makes the views base_TABLE and other_TABLE of both estimates, and view pairs, whose rows are pairs.
+func (j *join) create(ctx context.Context, db *sql.DB) error {
+	text := "CREATE MACRO size_bin_name(bytes) AS CASE"
 	for _, b := range sizebin.Bins() {
-		bin += fmt.Sprintf(" WHEN size_bytes <= %d THEN %s", b.MaxBytes, duckdb.Quote(b.Name))
+		text += fmt.Sprintf(" WHEN bytes <= %d THEN %s", b.MaxBytes, duckdb.Quote(b.Name))
 	}
-	same := "flow_id, size_bytes, start_ns"
+	text += " END"
+	for of, scans := range map[string]map[string]string{"base": j.base.scans, "other": j.other.scans} {
+		for table, scan := range scans {
+			text += "; CREATE VIEW " + of + "_" + table + " AS FROM " + scan
+		}
+	}
+	pairs, same := "pairs", "flow_id, size_bytes, start_ns"
 	if j.byRow {
 		same = "flow_id, size_bytes, flow_row"
 	}
-	if j.unpaired { // rows of the base have other random numbers
-		one := `SELECT flow_row + %[1]d * (1::BIGINT << 62) AS flow_row, service, vnet, %[2]s END AS size_bin,
-			CAST(hops AS VARCHAR) AS hops, slowdown * %[1]d AS base, slowdown * (1 - %[1]d) AS other,
-			fct_ns / 1e6 * %[1]d AS base_fct_ms, fct_ns / 1e6 * (1 - %[1]d) AS other_fct_ms,
-			0::BIGINT AS ideal_changed FROM %[3]s`
-		return fmt.Sprintf(one, 1, bin, j.base.scans[schema.Slowdowns.Name]) + " UNION ALL " +
-			fmt.Sprintf(one, 0, bin, j.other.scans[schema.Slowdowns.Name])
+	if j.unpaired {
+		pairs = "unpaired"
 	}
-	return fmt.Sprintf(`SELECT b.flow_row, o.flow_row AS other_row, b.service, b.vnet, %s END AS size_bin,
-			CAST(b.hops AS VARCHAR) AS hops, b.slowdown AS base, o.slowdown AS other, b.fct_ns / 1e6 AS base_fct_ms,
-			o.fct_ns / 1e6 AS other_fct_ms, CAST(b.ideal_ns <> o.ideal_ns AS BIGINT) AS ideal_changed
-		FROM %s b JOIN %s o USING (%s)`,
-		bin, j.base.scans[schema.Slowdowns.Name], j.other.scans[schema.Slowdowns.Name], same)
+	text += "; CREATE VIEW pairs AS " + strings.ReplaceAll(queries.Known(pairs).SQL, "$same", same)
+	_, err := db.ExecContext(ctx, text)
+	return duckdb.FirstLine(err)
 }
 
 // eachRow has DuckDB write the rows of a SELECT to a file and calls do with each of them, which is many times faster
@@ -747,23 +745,19 @@ func eachRow[T any](ctx context.Context, db *sql.DB, file, rows string, do func(
 }
 
 // findLinks finds where the flows of the tail, those above the p99 slowdown in either estimate, are delayed more or
-// less: the links with the largest differences. Sums are of whole 1/1000 ns: they are the same in any order.
+// less: the links with the largest differences.
 func (c *Comparison) findLinks(ctx context.Context, db *sql.DB, p99 ComparisonRow, most int) error {
-	tail := fmt.Sprintf("SELECT flow_row, other_row FROM (%s) WHERE base > '%v'::DOUBLE OR other > '%v'::DOUBLE",
-		c.joined.sql(), p99.Base, p99.Other)
-	if _, err := db.ExecContext(ctx, "CREATE TEMP TABLE tail AS "+tail); err != nil {
+	_, err := db.ExecContext(ctx, fmt.Sprintf("CREATE TABLE tail AS SELECT flow_row AS base_row, other_row FROM pairs "+
+		"WHERE base > '%v'::DOUBLE OR other > '%v'::DOUBLE", p99.Base, p99.Other))
+	if err == nil {
+		err = db.QueryRowContext(ctx, "SELECT count(*) FROM tail").Scan(&c.TailFlows)
+	}
+	if err != nil {
 		return duckdb.FirstLine(err)
 	}
-	if err := db.QueryRowContext(ctx, "SELECT count(*) FROM tail").Scan(&c.TailFlows); err != nil {
-		return duckdb.FirstLine(err)
-	}
-	delays := func(s *side, row string) (map[int32]linkDelay, error) {
-		of := map[int32]linkDelay{}
-		return of, duckdb.Each(ctx, db, fmt.Sprintf(`
-			SELECT link_id, coalesce(ns, 0), coalesce(load, 0) FROM %s FULL JOIN (
-				SELECT link_id, sum(round(delay_ns * 1000)::BIGINT)::BIGINT::DOUBLE / 1000 AS ns
-				FROM %s h SEMI JOIN tail ON tail.%s = h.flow_row GROUP BY link_id) USING (link_id)`,
-			s.scans[schema.LinkStats.Name], s.scans[schema.HopContributions.Name], row), func(rows *sql.Rows) error {
+	delays := func(side string) (map[int32]linkDelay, error) {
+		of, text := map[int32]linkDelay{}, strings.ReplaceAll(queries.Known("tail_delays").SQL, "$side", side)
+		return of, duckdb.Each(ctx, db, text, func(rows *sql.Rows) error {
 			var link int32
 			var d linkDelay
 			err := rows.Scan(&link, &d.ns, &d.load)
@@ -771,11 +765,11 @@ func (c *Comparison) findLinks(ctx context.Context, db *sql.DB, p99 ComparisonRo
 			return err
 		})
 	}
-	base, err := delays(c.joined.base, "flow_row")
+	base, err := delays("base")
 	if err != nil {
 		return err
 	}
-	other, err := delays(c.joined.other, "other_row")
+	other, err := delays("other")
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/text"
+	"parsimon/queries"
 	"parsimon/queries/duckdb"
 	"parsimon/schema"
 	"parsimon/schema/columns"
@@ -268,13 +269,11 @@ func servicePercentiles(ctx context.Context, db *sql.DB, e *pipeline.Estimation)
 	if err != nil {
 		return nil, err
 	}
+	if _, err := db.ExecContext(ctx, "CREATE VIEW slowdowns AS FROM "+slowdowns); err != nil {
+		return nil, duckdb.FirstLine(err)
+	}
 	out := percentilesOf{}
-	return out, duckdb.Each(ctx, db, fmt.Sprintf(`
-		SELECT CASE grouping(service) WHEN 1 THEN '%s' ELSE service END, count(*), quantile_cont(slowdown, 0.5), quantile_cont(slowdown, 0.9),
-			quantile_cont(slowdown, 0.99), quantile_cont(slowdown, 0.999), quantile_cont(fct_ns / 1e6, 0.5),
-			quantile_cont(fct_ns / 1e6, 0.9), quantile_cont(fct_ns / 1e6, 0.99), quantile_cont(fct_ns / 1e6, 0.999)
-		FROM %s GROUP BY GROUPING SETS ((service), ())
-		HAVING count(*) > 0`, AllFlows, slowdowns), func(rows *sql.Rows) error {
+	return out, duckdb.Each(ctx, db, queries.Known("service_percentiles").SQL, func(rows *sql.Rows) error {
 		var service string
 		var flows int64
 		s, f := make([]float64, len(pipeline.Quantiles)), make([]float64, len(pipeline.Quantiles))

@@ -14,6 +14,7 @@ import (
 	"parsimon/pipeline"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/text"
+	"parsimon/queries"
 	"parsimon/queries/duckdb"
 	"parsimon/schema"
 	"parsimon/schema/columns"
@@ -79,13 +80,10 @@ func openTruth(ctx context.Context, db *sql.DB, file string) (string, error) {
 		return "", errors.New("is a directory, want a Parquet file")
 	}
 	truth := duckdb.ScanParquet(file)
-	from := " FROM " + truth
 	var wrong sql.NullString
-	err = db.QueryRowContext(ctx, `
-		SELECT min('column ' || column_name || ' is of type ' || column_type || ', want numbers')
-		FROM (DESCRIBE SELECT flow_id, fct_ns`+from+`)
-		WHERE NOT regexp_matches(column_type, '^U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?$')
-			AND NOT (column_name = 'fct_ns' AND regexp_matches(column_type, '^(FLOAT|DOUBLE|DECIMAL)'))`).Scan(&wrong)
+	if _, err = db.ExecContext(ctx, "CREATE VIEW truth AS FROM "+truth); err == nil {
+		err = db.QueryRowContext(ctx, queries.Known("truth_types").SQL).Scan(&wrong)
+	}
 	switch {
 	case err != nil:
 		return "", duckdb.FirstLine(err)
@@ -94,13 +92,7 @@ func openTruth(ctx context.Context, db *sql.DB, file string) (string, error) {
 	}
 	var nulls, bad, repeated int64
 	var badID, repeatedID sql.NullString
-	err = db.QueryRowContext(ctx, `WITH t AS (SELECT flow_id, fct_ns`+from+`),
-		r AS (SELECT flow_id FROM t GROUP BY flow_id HAVING count(*) > 1)
-		SELECT count(*) FILTER (flow_id IS NULL OR fct_ns IS NULL),
-			count(*) FILTER (NOT (fct_ns > 0 AND CAST(fct_ns AS DOUBLE) < CAST('inf' AS DOUBLE))),
-			CAST(min(flow_id) FILTER (NOT (fct_ns > 0 AND CAST(fct_ns AS DOUBLE) < CAST('inf' AS DOUBLE))) AS VARCHAR),
-			(SELECT count(*) FROM r), (SELECT CAST(min(flow_id) AS VARCHAR) FROM r)
-		FROM t`).Scan(&nulls, &bad, &badID, &repeated, &repeatedID)
+	err = db.QueryRowContext(ctx, queries.Known("truth_rows").SQL).Scan(&nulls, &bad, &badID, &repeated, &repeatedID)
 	switch {
 	case err != nil:
 		return "", duckdb.FirstLine(err)

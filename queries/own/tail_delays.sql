@@ -1,0 +1,10 @@
+-- The delay of the flows of table tail at each link, and the load of the link, in one of two estimates: $side. Sums are of
+-- whole 1/1000 ns: they are the same in any order.
+SELECT link_id, coalesce(ns, 0), coalesce(load, 0)
+FROM $side_link_stats
+FULL JOIN (
+    SELECT link_id, sum(round(delay_ns * 1000)::BIGINT)::BIGINT::DOUBLE / 1000 AS ns
+    FROM $side_hop_contributions AS h
+    SEMI JOIN tail ON tail.$side_row = h.flow_row
+    GROUP BY link_id
+) USING (link_id)

@@ -1,0 +1,11 @@
+-- How many rows of view truth are wrong, and which flow is the first: with nulls, with an FCT that is none, repeated ones.
+WITH checked AS (
+    SELECT flow_id, fct_ns, fct_ns > 0 AND CAST(fct_ns AS DOUBLE) < CAST('inf' AS DOUBLE) AS good FROM truth
+), repeated AS (
+    SELECT flow_id FROM checked GROUP BY flow_id HAVING count(*) > 1
+)
+SELECT
+    count(*) FILTER (flow_id IS NULL OR fct_ns IS NULL),
+    count(*) FILTER (NOT good), CAST(min(flow_id) FILTER (NOT good) AS VARCHAR),
+    (SELECT count(*) FROM repeated), (SELECT CAST(min(flow_id) AS VARCHAR) FROM repeated)
+FROM checked
