@@ -70,8 +70,8 @@ type PercentilesResult struct {
 	P90     float64  `json:"p90"`
 	P99     float64  `json:"p99"`
 	P999    float64  `json:"p999"`
-	Max     float64  `json:"max"`
-	P50FCT  *float64 `json:"p50_fct_ms"` // nil: not known, of windows of time
+	Max     float64  `json:"max,omitempty"` // 0: not known, of windows of time
+	P50FCT  *float64 `json:"p50_fct_ms"`    // nil: not known, of windows of time
 	P99FCT  *float64 `json:"p99_fct_ms"`
 	P50Lo   *float64 `json:"p50_lo"`
 	P50Hi   *float64 `json:"p50_hi"`

@@ -82,29 +82,11 @@ type metrics struct {
 	started time.Time
 }
 
-// metricHelp says what each metric is.
-var metricHelp = map[string]string{
-	"info":              "What the metrics of the job are about; always 1.",
-	"flows":             "Flows of the workload.",
-	"flow_bytes":        "Bytes of the flows.",
-	"rejected_rows":     "Rows of the trace that are no flows.",
-	"merged_rows":       "Rows of the trace that were merged into flows.",
-	"new_files":         "Files that this command added.",
-	"stage_seconds":     "Duration of each stage; those of several passes follow each other.",
-	"stage_cpu_seconds": "Processor time of each stage.",
-	"link_cases":        "Link cases by where their results come from.",
-	"packet_hops":       "Packet-hops by where their results come from.",
-	"slowdown":          "Percentiles of slowdown.",
-	"slowdown_change":   "Change of the percentiles of slowdown against the base.",
-	"fct_seconds":       "Percentiles of the flow completion time.",
-	"fct_change":        "Change of the percentiles of the FCT against the base.",
-	"gate_failed":       "1 for a condition of --fail-if that is true.",
-	"table_bytes":       "Bytes of the scenario's tables.",
-	"cache_bytes":       "Bytes of the cache of link cases.",
-	"exit_code":         "Exit code of the command.",
-	"seconds":           "Duration of the command.",
-	"peak_memory_bytes": "Most memory that the process had resident.",
-	"end_time_seconds":  "When the command ended, in seconds since 1970.",
+// metricHelp says what a metric is: its line of topic metrics of the manual.
+func metricHelp(name string) string {
+	_, help, _ := strings.Cut(page("topic-metric"), "\n  parsimon_"+name+" ")
+	help, _, _ = strings.Cut(help, "\n")
+	return strings.TrimSpace(help)
 }
 
 func (m *metrics) declare(f *pflag.FlagSet) {
@@ -248,7 +230,7 @@ func (m *metrics) write(command string, code int) error {
 	m.add("end_time_seconds", float64(time.Now().UnixMilli())/1e3, of...)
 	var text strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(m.samples)) {
-		fmt.Fprintf(&text, "# HELP parsimon_%[1]s %[2]s\n# TYPE parsimon_%[1]s gauge\n", name, metricHelp[name])
+		fmt.Fprintf(&text, "# HELP parsimon_%[1]s %[2]s\n# TYPE parsimon_%[1]s gauge\n", name, metricHelp(name))
 		for _, series := range slices.Sorted(maps.Keys(m.samples[name])) {
 			text.WriteString(series + " " + plainFloat(m.samples[name][series]) + "\n")
 		}
