@@ -155,9 +155,7 @@ func (m *method) scenarioRecord(g *Generated) arrow.Record {
 	if m.Spec.MaxLoad > 0 {
 		row["max_load"] = m.Spec.MaxLoad
 	}
-	rows := columns.NewRows(schema.Scenarios)
-	rows.Add(row)
-	return rows.Record()
+	return columns.RecordOf(schema.Scenarios, []columns.Row{row}, func(r columns.Row) columns.Row { return r })
 }
 
 // routeStage chooses each flow's path and explodes flows to hops, a chunk of flows a task.

@@ -85,12 +85,10 @@ func randomFlows(n *topology.Network, rng *rand.Rand, count int) arrow.Record {
 
 // flowRecord is a batch of table flows.
 func flowRecord(rows ...workload.Row) arrow.Record {
-	out := columns.NewRows(schema.Flows)
-	for _, r := range rows {
-		out.Add(columns.Row{"flow_id": r.ID, "src": r.Src, "dst": r.Dst, "size_bytes": r.SizeBytes, "start_ns": r.StartNS,
-			"service": r.Service, "vnet": r.VNet, "synthetic_start": r.Synthetic})
-	}
-	return out.Record()
+	return columns.RecordOf(schema.Flows, rows, func(r workload.Row) columns.Row {
+		return columns.Row{"flow_id": r.ID, "src": r.Src, "dst": r.Dst, "size_bytes": r.SizeBytes, "start_ns": r.StartNS,
+			"service": r.Service, "vnet": r.VNet, "synthetic_start": r.Synthetic}
+	})
 }
 
 // testRouter is a router with seed 1.

@@ -379,8 +379,7 @@ func intervalWarning(row *Interval) string {
 
 // IntervalsRecord returns the rows as a batch of table intervals, which the caller releases.
 func IntervalsRecord(rows []Interval) arrow.Record {
-	out := columns.NewRows(schema.Intervals)
-	for _, r := range rows {
+	return columns.RecordOf(schema.Intervals, rows, func(r Interval) columns.Row {
 		row := columns.Row{"size_bin": r.SizeBin, "quantile": r.Quantile, "flows": r.Flows, "estimate": r.Estimate,
 			"lo": r.Lo, "hi": r.Hi, "warning": r.Warning}
 		if r.By == ByService || r.By == ByServiceVNet {
@@ -392,9 +391,8 @@ func IntervalsRecord(rows []Interval) arrow.Record {
 		if m := r.Method; m != nil {
 			row["workload_lo"], row["workload_hi"], row["method_error"] = m.WorkloadLo, m.WorkloadHi, m.Error
 		}
-		out.Add(row)
-	}
-	return out.Record()
+		return row
+	})
 }
 
 // PoissonOne maps 64 random bits to a Poisson variable of mean 1, by inversion: the weight of a flow, or of a

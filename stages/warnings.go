@@ -408,13 +408,11 @@ func (w *TailWatch) spreadOut() []Warning {
 
 // WarningsRecord returns the rows as a batch of table warnings, which the caller releases.
 func WarningsRecord(rows []Warning) arrow.Record {
-	out := columns.NewRows(schema.Warnings)
-	for _, r := range rows {
+	return columns.RecordOf(schema.Warnings, rows, func(r Warning) columns.Row {
 		row := columns.Row{"kind": r.Kind, "measure": r.Measure, "threshold": r.Threshold, "warning": r.Text}
 		if r.Link >= 0 {
 			row["link_id"] = r.Link
 		}
-		out.Add(row)
-	}
-	return out.Record()
+		return row
+	})
 }

@@ -13,11 +13,11 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/zeebo/xxh3"
 	"golang.org/x/sync/errgroup"
 
 	"parsimon/schema"
-	"parsimon/schema/columns"
 )
 
 // A Manifest names the committed data files of one place: of a scenario, of one variant of it, or of a workload.
@@ -211,11 +211,15 @@ func (s *Session) Publish(p Place, files ...DataFile) error {
 
 // PublishRows writes tables that no stage writes, such as a comparison, each into a file of that name, and publishes
 // them together.
-func (s *Session) PublishRows(p Place, name string, tables ...*columns.Rows) error {
+func (s *Session) PublishRows(p Place, name string, tables ...arrow.Record) error {
 	var files []DataFile
-	for _, rows := range tables {
-		rec := rows.Record()
-		d, err := s.WriteFile(rows.Table, p.Dir(rows.Table)+"/part-"+name+".parquet", rec)
+	for _, rec := range tables {
+		of, _ := rec.Schema().Metadata().GetValue(schema.TableKey)
+		t, err := schema.ByName(of)
+		if err != nil {
+			return err
+		}
+		d, err := s.WriteFile(t, p.Dir(t)+"/part-"+name+".parquet", rec)
 		rec.Release()
 		if err != nil {
 			return err

@@ -409,17 +409,15 @@ func (s *sampler) write(ctx context.Context, t *engine.Attempt, rows []Row, outp
 }
 
 func (s *sampler) windowsRecord(drawn map[int]*drawnWindow) arrow.Record {
-	out := columns.NewRows(schema.Windows)
-	for _, n := range s.design.Drawn(s.drawn) {
+	return columns.RecordOf(schema.Windows, s.design.Drawn(s.drawn), func(n int) columns.Row {
 		x, w := s.index.slots[n], drawn[n]
-		out.Add(columns.Row{
+		return columns.Row{
 			"window": int32(n), "round": int32(w.round + 1), "window_scenario": string(s.rounds[w.round].run.ID()),
 			"stratum": int32(w.stratum), "stratum_slots": int32(len(s.design.Strata[w.stratum])),
 			"stratum_drawn": int32(s.drawn[w.stratum]), "weight": w.weight, "from_ns": x.FromNS, "to_ns": x.ToNS,
 			"warmup_ns": s.warmup.NS, "flows": x.Flows, "bytes": x.Bytes,
-		})
-	}
-	return out.Record()
+		}
+	})
 }
 
 // writeSampled writes those rows of table slowdowns that are in windows to table sampled_slowdowns.

@@ -498,8 +498,7 @@ func (c *Comparison) ofOther(ctx context.Context, g gate.Gate) (x gate.Interval,
 func (c *Comparison) write(session *lake.Session) error {
 	at := lake.Place{Scenario: lake.ScenarioID(c.Other.Scenario), Variant: c.Other.Variant}
 	name := c.Base.Scenario + "-" + c.Base.Variant
-	rows := columns.NewRows(schema.Comparisons)
-	for _, r := range c.Rows {
+	rows := columns.RecordOf(schema.Comparisons, c.Rows, func(r ComparisonRow) columns.Row {
 		row := columns.Row{
 			"base_scenario": c.Base.Scenario, "base_variant": c.Base.Variant, "flows": r.Flows, "quantile": r.Quantile,
 			"base_slowdown": r.Base, "slowdown": r.Other, "change": r.Change, "change_lo": r.Lo, "change_hi": r.Hi,
@@ -509,12 +508,13 @@ func (c *Comparison) write(session *lake.Session) error {
 		for i, group := range ComparisonGroups() {
 			row[group] = r.Group[i]
 		}
-		rows.Add(row)
-	}
-	links := columns.NewRows(schema.ComparisonLinks)
-	for i, d := range c.Links {
+		return row
+	})
+	place := int64(0)
+	links := columns.RecordOf(schema.ComparisonLinks, c.Links, func(d LinkDifference) columns.Row {
+		place++
 		row := columns.Row{
-			"base_scenario": c.Base.Scenario, "base_variant": c.Base.Variant, "place": int64(i + 1), "link": d.name(), "tier": d.Tier,
+			"base_scenario": c.Base.Scenario, "base_variant": c.Base.Variant, "place": place, "link": d.name(), "tier": d.Tier,
 			"tail_flows": c.TailFlows, "base_load": d.BaseLoad, "load": d.Load,
 			"base_delay_ns": d.BaseDelayNS, "delay_ns": d.DelayNS,
 		}
@@ -524,8 +524,8 @@ func (c *Comparison) write(session *lake.Session) error {
 		if d.Link != nil {
 			row["link_id"] = *d.Link
 		}
-		links.Add(row)
-	}
+		return row
+	})
 	return session.PublishRows(at, name, rows, links)
 }
 

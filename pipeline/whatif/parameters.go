@@ -283,8 +283,8 @@ func (p *Parameters) run(ctx context.Context, i int, plan ParameterPlan, o Setti
 
 // publish writes the rows of one run of table sweep_runs: one for each axis.
 func (p *Parameters) publish(e *pipeline.Estimation, i int) error {
-	run, rows := &p.Runs[i], columns.NewRows(schema.SweepRuns)
-	for _, a := range p.Axes {
+	run := &p.Runs[i]
+	rows := columns.RecordOf(schema.SweepRuns, p.Axes, func(a Axis) columns.Row {
 		row := columns.Row{
 			"sweep": p.Name, "settings": p.SettingsOf(i), "parameter": a.Key, "value": run.Settings[a.Key],
 			"value_number": numberOf(run.Settings[a.Key]), "flows": run.Flows, "seconds": run.Seconds,
@@ -294,8 +294,8 @@ func (p *Parameters) publish(e *pipeline.Estimation, i int) error {
 		for q, x := range run.Exact { // nil: not simulated
 			row[[]string{"p50_exact", "p90_exact", "p99_exact", "p999_exact"}[q]] = x
 		}
-		rows.Add(row)
-	}
+		return row
+	})
 	digest := sha256.Sum256([]byte(p.Name)) // the beginning of the sweep's name is for people
 	file := fmt.Sprintf("%.40s-%x", fileSafe(p.Name), digest[:8])
 	return e.Executor().Session().PublishRows(lake.Place{Scenario: e.ID(), Variant: run.Variant}, file, rows)

@@ -337,7 +337,7 @@ func (p ServicePercentiles) fct(q int) float64 {
 }
 
 func (s *sweeper) write() error {
-	rows := columns.NewRows(schema.Sweeps)
+	var rows []columns.Row
 	for i := range s.Cables {
 		c := &s.Cables[i]
 		now := c.Full
@@ -354,11 +354,12 @@ func (s *sweeper) write() error {
 				row[name+"_slowdown"], row[name+"_change"] = now[service].Slowdowns[q], s.changeOf(c, service, q, false)
 			}
 			row["p50_fct_ns"], row["p99_fct_ns"] = now[service].P50FCT*1e6, now[service].P99FCT*1e6
-			rows.Add(row)
+			rows = append(rows, row)
 		}
 	}
 	at := lake.Place{Scenario: s.base.ID(), Variant: s.Variant}
-	return s.base.Executor().Session().PublishRows(at, fileSafe(s.Plan.what()), rows)
+	return s.base.Executor().Session().PublishRows(at, fileSafe(s.Plan.what()),
+		columns.RecordOf(schema.Sweeps, rows, func(r columns.Row) columns.Row { return r }))
 }
 
 // Text is the ranking for people, of the worst cables.

@@ -58,14 +58,13 @@ func Validate(ctx context.Context, e *pipeline.Estimation, truthFile string) (*V
 	if v.Rows == nil {
 		return nil, fmt.Errorf("truth %s: no flow has both an estimate and a truth: do the flow ids agree?", v.Truth)
 	}
-	rows := columns.NewRows(schema.Validations)
-	for _, row := range v.Rows {
-		rows.Add(columns.Row{
+	rows := columns.RecordOf(schema.Validations, v.Rows, func(row ValidationRow) columns.Row {
+		return columns.Row{
 			"truth": v.Truth, "size_bin": row.Name, "flows": row.Flows, "quantile": row.Quantile,
 			"estimate": row.Estimate, "true_slowdown": row.True,
 			"error": row.Error, "error_lo": row.ErrorLo, "error_hi": row.ErrorHi, "wasserstein": row.Wasserstein,
-		})
-	}
+		}
+	})
 	at := lake.Place{Scenario: e.ID(), Variant: e.Variant().String()}
 	return v, e.Executor().Session().PublishRows(at, fileSafe(filepath.Base(v.Truth)), rows)
 }

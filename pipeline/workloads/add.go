@@ -231,12 +231,10 @@ func (in *ingestion) tables(m *Merged) error {
 }
 
 func (in *ingestion) sourcesRecord() arrow.Record {
-	rows := columns.NewRows(schema.Workloads)
-	for _, s := range in.state.Sources {
-		rows.Add(columns.Row{
+	return columns.RecordOf(schema.Workloads, in.state.Sources, func(s Source) columns.Row {
+		return columns.Row{
 			"source": s.N, "file": s.File, "digest": s.Digest,
 			"rows": s.Rows, "records": s.Records, "rejects": s.Rejects, "set_aside": s.SetAside,
-		})
-	}
-	return rows.Record()
+		}
+	})
 }

@@ -93,8 +93,9 @@ func TestStreamsAreClosed(t *testing.T) {
 
 // A row is checked against its table: nothing is left out or written to a column of another type.
 func TestRows(t *testing.T) {
-	rows := columns.NewRows(schema.Nodes)
-	rows.Add(columns.Row{"node_id": int32(7), "name": "a", "kind": "host", "pod": int32(0)})
+	of := func(t schema.Table, rows ...columns.Row) arrow.Record {
+		return columns.RecordOf(t, rows, func(r columns.Row) columns.Row { return r })
+	}
 	for why, row := range map[string]columns.Row{
 		"no kind":        {"node_id": int32(7), "name": "a"},
 		"kind is int":    {"node_id": int32(7), "name": "a", "kind": 1},
@@ -106,18 +107,16 @@ func TestRows(t *testing.T) {
 					t.Errorf("%s: no panic", why)
 				}
 			}()
-			columns.NewRows(schema.Nodes).Add(row)
+			of(schema.Nodes, row).Release()
 		}()
 	}
-	rec := rows.Record()
+	rec := of(schema.Nodes, columns.Row{"node_id": int32(7), "name": "a", "kind": "host", "pod": int32(0)})
 	defer rec.Release()
 	if rec.NumRows() != 1 || columns.Int32s(rec, "node_id")[0] != 7 || columns.Named(rec, "pod").IsNull(0) || !columns.Named(rec, "rack").IsNull(0) {
 		t.Errorf("%v", rec)
 	}
 	sweep := columns.Row{"sweep": "s", "settings": "", "parameter": "p", "value": "v", "value_number": math.NaN(), "flows": int64(1), "seconds": 0.5}
-	rows = columns.NewRows(schema.SweepRuns)
-	rows.Add(sweep)
-	second := rows.Record()
+	second := of(schema.SweepRuns, sweep)
 	defer second.Release()
 	if !columns.Named(second, "value_number").IsNull(0) || columns.Float64s(second, "seconds")[0] != 0.5 {
 		t.Errorf("%v", second)

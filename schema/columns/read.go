@@ -129,7 +129,7 @@ func set[V any](f fieldOf, from int, value func(i int) V) {
 // those that hold rows of several ranges of links or flows are read once for each.
 const writeRows = 4_096
 
-// A Table writes rows of a large table; of a small one, see Rows. A row is a struct of type T with a field for each
+// A Table writes rows of a large table; of a small one, see RecordOf. A row is a struct of type T with a field for each
 // column, tagged with its name:
 //
 //	LinkID int32 `col:"link_id"`

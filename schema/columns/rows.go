@@ -15,36 +15,32 @@ import (
 // null.
 type Row map[string]any
 
-// Rows builds a record batch of a small table row by row. Tables of millions of rows are built from whole columns (Of,
-// Strings), which costs no map per row.
-type Rows struct {
-	Table   schema.Table
-	builder *array.RecordBuilder
-}
-
-// NewRows begins a batch of a table. The caller ends it with Record.
-func NewRows(t schema.Table) *Rows {
-	return &Rows{t, array.NewRecordBuilder(memory.DefaultAllocator, t.Arrow())}
-}
-
-// Add appends a row. It panics if the row has a column that the table lacks, a value of another type than the column's,
-// or no value for a column that cannot be null.
-func (r *Rows) Add(row Row) {
-	set := 0
-	for i, c := range r.Table.Columns {
-		value, ok := row[c.Name]
-		if ok {
-			set++
+// RecordOf returns the rows of a small table as a batch, which the caller releases: one for each thing. Tables of
+// millions of rows are built from whole columns (Of, Table), which costs no map per row.
+//
+// It panics if a row has a column that the table lacks, a value of another type than the column's, or no value for a
+// column that cannot be null.
+func RecordOf[T any](t schema.Table, things []T, rowOf func(thing T) Row) arrow.Record {
+	b := array.NewRecordBuilder(memory.DefaultAllocator, t.Arrow())
+	defer b.Release()
+	for _, thing := range things {
+		row, set := rowOf(thing), 0
+		for i, c := range t.Columns {
+			value, ok := row[c.Name]
+			if ok {
+				set++
+			}
+			if x, number := value.(float64); c.Nullable && (!ok || number && math.IsNaN(x)) {
+				b.Field(i).AppendNull()
+			} else if !appendValue(b.Field(i), value) {
+				panic(fmt.Sprintf("columns: %s.%s takes no %T", t.Name, c.Name, value))
+			}
 		}
-		if x, number := value.(float64); c.Nullable && (!ok || number && math.IsNaN(x)) {
-			r.builder.Field(i).AppendNull()
-		} else if !appendValue(r.builder.Field(i), value) {
-			panic(fmt.Sprintf("columns: %s.%s takes no %T", r.Table.Name, c.Name, value))
+		if set != len(row) {
+			panic(fmt.Sprintf("columns: table %s has only %d of the columns of %v", t.Name, set, row))
 		}
 	}
-	if set != len(row) {
-		panic(fmt.Sprintf("columns: table %s has only %d of the columns of %v", r.Table.Name, set, row))
-	}
+	return b.NewRecord()
 }
 
 func appendValue(to array.Builder, value any) bool {
@@ -67,10 +63,4 @@ func appendTo[T any](add func(T), value any) bool {
 	x, ok := value.(T)
 	add(x)
 	return ok
-}
-
-// Record returns the rows as a batch, which the caller releases, and ends the building.
-func (r *Rows) Record() arrow.Record {
-	defer r.builder.Release()
-	return r.builder.NewRecord()
 }

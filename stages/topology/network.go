@@ -464,14 +464,13 @@ func checkCable(c Cable, knownA, knownB bool) (FaultKind, string) {
 
 // NodesRecord returns table nodes of the lake. The caller releases it.
 func (n *Network) NodesRecord() arrow.Record {
-	rows := columns.NewRows(schema.Nodes)
 	ofHost, ofRack := map[int32]string{}, map[int32]string{}
 	for i, name := range n.RackNames() {
 		for _, h := range n.racks[i] {
 			ofHost[h], ofRack[n.Nodes[n.place(h)].Rack] = name, name
 		}
 	}
-	for _, v := range n.Nodes {
+	return columns.RecordOf(schema.Nodes, n.Nodes, func(v Node) columns.Row {
 		row := columns.Row{"node_id": v.ID, "name": v.Name, "kind": v.Kind}
 		if v.Pod >= 0 {
 			row["pod"] = v.Pod
@@ -483,23 +482,20 @@ func (n *Network) NodesRecord() arrow.Record {
 		if name != "" {
 			row["rack_name"] = name
 		}
-		rows.Add(row)
-	}
-	return rows.Record()
+		return row
+	})
 }
 
 // LinksRecord returns table links of the lake. The caller releases it.
 func (n *Network) LinksRecord() arrow.Record {
-	rows := columns.NewRows(schema.Links)
-	for _, l := range n.Links {
+	return columns.RecordOf(schema.Links, n.Links, func(l Link) columns.Row {
 		row := columns.Row{"link_id": l.ID, "src_node": l.Src, "dst_node": l.Dst, "bandwidth_bps": l.BandwidthBps,
 			"delay_ns": l.DelayNS, "tier": l.Tier, "failed": l.Failed}
 		if from, to := n.portsOf(l.ID); len(from) > 0 {
 			row["src_port"], row["dst_port"] = strings.Join(from, ","), strings.Join(to, ",")
 		}
-		rows.Add(row)
-	}
-	return rows.Record()
+		return row
+	})
 }
 
 // WriteTables writes tables nodes and links to nodes.csv and links.csv in a directory, which it creates where needed.
