@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 
@@ -156,21 +157,20 @@ func ask(ctx context.Context, db *queries.DB, q queries.Query, params map[string
 
 // plain turns the values of a format.Answer into the few types of an answer.
 func plain(v any) any {
-	switch v := v.(type) {
+	x := reflect.ValueOf(v)
+	switch v.(type) {
 	case nil, bool, int64, string:
 		return v
-	case float64:
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return nil
-		}
-		return v
-	case uint64:
-		return float64(v)
-	case float32:
-		return float64(v)
-	default:
-		return fmt.Sprint(v)
 	}
+	switch {
+	case x.CanFloat() && (math.IsNaN(x.Float()) || math.IsInf(x.Float(), 0)):
+		return nil
+	case x.CanFloat():
+		return x.Float()
+	case x.CanUint():
+		return float64(x.Uint())
+	}
+	return fmt.Sprint(v)
 }
 
 // Len is the number of rows, 0 of no answer.

@@ -49,9 +49,8 @@ func (p *forPeople) read(ctx context.Context, db *queries.DB, r *Result) error {
 
 // tailLink finds the link that delays the slowest flows most. Stage intervals has noted it, unless it read no hops.
 func tailLink(ctx context.Context, db *queries.DB, r *Result) (found stages.TailLink, err error) {
-	if r.of.Variant().Estimator != stages.WholeNetwork {
-		records, err := r.of.Records(schema.Intervals)
-		if noted, none := engine.Stats[stages.TailLink](records); err == nil && none == nil {
+	if records, err := r.of.Records(schema.Intervals); err == nil {
+		if noted, err := engine.Stats[stages.TailLink](records); err == nil && noted[0].Share > 0 {
 			return noted[0], nil
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -98,21 +99,11 @@ func (t *Table) csv(w io.Writer) error {
 	_ = out.Write(t.columns) // errors are kept for Error
 	for _, row := range t.rows {
 		record := make([]string, len(row))
-		figure := func(x float64) string {
-			if math.IsNaN(x) { // of no flow
-				return ""
-			}
-			return strconv.FormatFloat(x, 'g', -1, 64)
-		}
 		for i, v := range row {
-			switch v := v.(type) {
-			case nil:
-			case Percent:
-				record[i] = figure(float64(v))
-			case Figure:
-				record[i] = figure(float64(v))
-			case float64:
-				record[i] = figure(v)
+			switch x := reflect.ValueOf(v); {
+			case v == nil, x.CanFloat() && math.IsNaN(x.Float()): // of no flow
+			case x.CanFloat():
+				record[i] = strconv.FormatFloat(x.Float(), 'g', -1, 64)
 			default:
 				record[i] = fmt.Sprint(v)
 			}

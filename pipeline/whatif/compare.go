@@ -35,10 +35,10 @@ import (
 	"parsimon/stages/topology"
 )
 
-// A Side is one of two estimates to compare. Compare completes it: Scenario becomes the id, Variant the name.
+// A Side is one of two estimates to compare. Compare completes it.
 type Side struct {
-	Scenario string `json:"scenario_id"` // id, the first letters of one, or name
-	Variant  string `json:"variant"`     // empty: see Compare
+	Scenario string `json:"scenario_id"`
+	Variant  string `json:"variant"` // empty: see Compare
 }
 
 // CompareOptions say how to compare.
@@ -162,16 +162,6 @@ func Compare(ctx context.Context, l *lake.Lake, base, other Side, o CompareOptio
 		if !slices.Contains(ComparisonGroups(), g) {
 			return nil, fmt.Errorf("flows cannot be grouped by %q, but by %s", g, strings.Join(ComparisonGroups(), ", "))
 		}
-	}
-	for _, side := range []*Side{&base, &other} {
-		if side.Scenario == "" {
-			return nil, errors.New("name both scenarios")
-		}
-		id, err := pipeline.Resolve(l, side.Scenario)
-		if err != nil {
-			return nil, err
-		}
-		side.Scenario = string(id)
 	}
 	if err := chooseVariants(l, &base, &other); err != nil {
 		return nil, err

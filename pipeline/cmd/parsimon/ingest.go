@@ -19,8 +19,6 @@ import (
 var ingestCommand = command{
 	name: "ingest", most: anyNumber,
 	writes: true,
-	first: []string{"lake", "topology", "format", "hosts", "labels", "workload", "mapping", "show-mapping", "max-rejects",
-		"idle"},
 	setup: func(e *env, f *pflag.FlagSet) runFunc {
 		var r runFlags
 		var options topologyOptions

@@ -7,10 +7,10 @@
 //
 // This package parses flags and prints; what a command does is in the package that its run function calls. A verb is
 // one value of type command: name, flags and what runs it. Its page of the manual is manual/NAME.txt: the usage line, a
-// summary of one line, an empty line, the text. Flags that several verbs share are declared in groups (flags.go). Flags
-// are read where they are given: a mistake in the command line is a usageError and is found before any work. An answer
-// is one value and its text, which env.write writes in each form. A command that commits tables sets writes, and its
-// lake's views are brought up to date even when it fails.
+// summary of one line, a line of the flags that --help lists or an empty one, the text. Flags that several verbs share
+// are declared in groups (flags.go). Flags are read where they are given: a mistake in the command line is a usageError
+// and is found before any work. An answer is one value and its text, which env.write writes in each form. A command
+// that commits tables sets writes, and its lake's views are brought up to date even when it fails.
 package main
 
 import (
@@ -60,8 +60,6 @@ type command struct {
 	name string
 	// tail is text that the program adds to the command's page of the manual.
 	tail func() string
-	// first are the flags that --help lists; none: it lists all. --help-all lists all, by group.
-	first []string
 	// writes says that the command commits tables: at its end the lake's views are brought up to date, and it has
 	// --metrics-file.
 	writes      bool
@@ -233,8 +231,7 @@ func (e *env) exit(cmd *command, err error) int {
 		}
 		_, _ = fmt.Fprintf(e.stderr, "parsimon: interrupted%s\n", then)
 	case exitUsage:
-		usage, _, _ := cmd.page()
-		_, _ = fmt.Fprintf(e.stderr, "parsimon %s: %s\nusage: %s\n", cmd.name, text.Clean(err.Error()), usage)
+		_, _ = fmt.Fprintf(e.stderr, "parsimon %s: %s\nusage: %s\n", cmd.name, text.Clean(err.Error()), cmd.page().usage)
 	default:
 		message := strings.ReplaceAll(err.Error(), "\n", "\n  ")
 		_, _ = fmt.Fprintf(e.stderr, "parsimon %s: %s\n", cmd.name, text.Clean(message))
@@ -274,7 +271,7 @@ func (e *env) flags(cmd *command) (*pflag.FlagSet, runFunc) {
 		if cmd.writes {
 			e.metrics.declare(f)
 		}
-		if cmd.first != nil {
+		if len(cmd.page().first) > 0 {
 			f.BoolVar(&e.helpAll, "help-all", false, "list all flags")
 		}
 		choose(f, &e.logLevel, "log-level", "least severe log line on stderr: %s", "info", "debug", "warn", "error")
@@ -340,22 +337,29 @@ func page(name string) string {
 	return string(text)
 }
 
+// A commandPage is the page of the manual of a command. Its first flags are those that --help lists; none: it lists all.
+// --help-all lists all, by group.
+type commandPage struct {
+	usage, summary, help string
+	first                []string
+}
+
 // page divides the command's page of the manual.
-func (c *command) page() (usage, summary, help string) {
+func (c *command) page() commandPage {
 	usage, rest, _ := strings.Cut(page(c.name), "\n")
-	summary, help, _ = strings.Cut(rest, "\n")
+	summary, rest, _ := strings.Cut(rest, "\n")
+	first, help, _ := strings.Cut(rest, "\n")
 	if c.tail != nil {
 		help += c.tail()
 	}
-	return usage, summary, strings.TrimSpace(help)
+	return commandPage{usage, summary, strings.TrimSpace(help), strings.Fields(strings.ReplaceAll(first, "--", ""))}
 }
 
 // printOverview writes the front page of the manual.
 func printOverview(w io.Writer) {
 	var b strings.Builder
 	for _, c := range commands() {
-		_, summary, _ := c.page()
-		fmt.Fprintf(&b, "  %-15s %s\n", c.name, summary)
+		fmt.Fprintf(&b, "  %-15s %s\n", c.name, c.page().summary)
 	}
 	_, _ = io.WriteString(w, strings.Replace(page("parsimon"), "COMMANDS\n", b.String(), 1))
 }
@@ -387,14 +391,14 @@ func groupOf(flag *pflag.Flag) string {
 // by group.
 func printManual(w io.Writer, c *command, f *pflag.FlagSet, all bool) {
 	var b strings.Builder
-	usage, summary, help := c.page()
-	fmt.Fprintf(&b, "parsimon %s: %s\n\nUsage:\n  %s\n", c.name, summary, usage)
+	page := c.page()
+	fmt.Fprintf(&b, "parsimon %s: %s\n\nUsage:\n  %s\n", c.name, page.summary, page.usage)
 	byGroup, groups := map[string][]*pflag.Flag{}, []string{}
-	if c.first != nil && !all {
-		for _, name := range c.first {
+	if len(page.first) > 0 && !all {
+		for _, name := range page.first {
 			byGroup[""] = append(byGroup[""], f.Lookup(name))
 		}
-		fmt.Fprintf(&b, "\nFlags (all: parsimon %s --help-all):\n%s\n%s\n", c.name, usages(byGroup[""]), help)
+		fmt.Fprintf(&b, "\nFlags (all: parsimon %s --help-all):\n%s\n%s\n", c.name, usages(byGroup[""]), page.help)
 		_, _ = io.WriteString(w, b.String())
 		return
 	}
@@ -405,7 +409,7 @@ func printManual(w io.Writer, c *command, f *pflag.FlagSet, all bool) {
 		}
 		byGroup[name] = append(byGroup[name], flag)
 	})
-	fmt.Fprintf(&b, "\n%s\n", help)
+	fmt.Fprintf(&b, "\n%s\n", page.help)
 	for _, name := range groups {
 		fmt.Fprintf(&b, "\n%s:\n%s", cmp.Or(name, "Flags"), usages(byGroup[name]))
 	}

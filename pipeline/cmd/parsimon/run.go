@@ -22,8 +22,6 @@ var runCommand = command{
 	name:   "run",
 	most:   1,
 	writes: true,
-	first: []string{"lake", "topology", "flows", "workload", "fail", "estimator", "exact", "within", "format",
-		"fail-if"},
 	setup: func(e *env, f *pflag.FlagSet) runFunc {
 		var s scenarioFlags
 		var r runFlags
@@ -223,8 +221,6 @@ const generate = "generate"
 var stageCommand = command{
 	name: "stage", least: 1, most: 2,
 	writes: true,
-	first: []string{"lake", "scenario", "shard", "estimator", "passes", "partitions", "workers",
-		"memory-limit", "keep", "wait"},
 	setup: func(e *env, f *pflag.FlagSet) runFunc {
 		var s scenarioFlags
 		var r runFlags

@@ -32,7 +32,7 @@ func TestStageDocs(t *testing.T) {
 			have = append(have, s.Name)
 		}
 	}
-	_, _, help := stageCommand.page()
+	help := stageCommand.page().help
 	for _, name := range stageNames {
 		listed = append(listed, name)
 		contains(t, help, "\n  "+name+" ")

@@ -54,8 +54,6 @@ var whatIfCommand = command{
 	least:  1,
 	most:   1,
 	writes: true,
-	first: []string{"lake", "fail", "add-cable", "bandwidth", "delay", "scale", "move", "balance", "event", "transport",
-		"switch-buffer", "by", "within", "format", "fail-if"},
 	setup: func(e *env, f *pflag.FlagSet) runFunc {
 		var r runFlags
 		var c scenario.Changes
@@ -300,8 +298,6 @@ func compareWithin(
 var sweepCommand = command{
 	name: "sweep", least: 1, most: 1,
 	writes: true,
-	first: []string{"lake", "fail", "loss", "bandwidth", "delay", "confirm", "set", "seeds", "exact", "quantile",
-		"service", "show", "format", "estimator"},
 	setup: func(e *env, f *pflag.FlagSet) runFunc {
 		var r runFlags
 		plan := whatif.SweepPlan{Quantile: 0.99}
