@@ -108,9 +108,12 @@ func (r *Reader) Next() (rec arrow.Record, err error) {
 // readGroup decodes the wanted rows of a row group.
 func (r *Reader) readGroup(g parquet.RowGroup) (rec arrow.Record, err error) {
 	defer r.named(&err)
-	from, to := int64(0), g.NumRows()
+	from, to, keys := int64(0), g.NumRows(), arrow.Array(nil)
 	if r.keep != nil && len(r.table.Sort) > 0 && r.table.Sort[0] == r.keep.Column {
-		if from, to, err = r.rowsInRange(g); err != nil {
+		if from, to, keys, err = r.rowsInRange(g); keys != nil {
+			defer keys.Release()
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -121,6 +124,10 @@ func (r *Reader) readGroup(g parquet.RowGroup) (rec arrow.Record, err error) {
 		}
 	}()
 	for _, c := range r.columns {
+		if keys != nil && c.Name == r.keep.Column {
+			columns = append(columns, array.NewSlice(keys, from, max(from, to)))
+			continue
+		}
 		column, err := r.readColumn(g, c, from, to)
 		if err != nil {
 			return nil, err
@@ -139,24 +146,24 @@ func (r *Reader) readColumn(g parquet.RowGroup, c schema.Column, from, to int64)
 	return column, nil
 }
 
-// rowsInRange finds the wanted rows of a row group that is sorted by the column of the range.
-func (r *Reader) rowsInRange(g parquet.RowGroup) (from, to int64, err error) {
+// rowsInRange finds the wanted rows of a row group that is sorted by the column of the range. keys is the column of the
+// whole group, nil if it was not read.
+func (r *Reader) rowsInRange(g parquet.RowGroup) (from, to int64, keys arrow.Array, err error) {
 	lo, hi, ok := r.bounds(g)
 	if ok && lo >= r.keep.Lo && hi < r.keep.Hi {
-		return 0, g.NumRows(), nil
+		return 0, g.NumRows(), nil, nil
 	}
-	keys, err := r.readColumn(g, r.table.Columns[r.table.Index(r.keep.Column)], 0, g.NumRows())
-	if err != nil {
-		return 0, 0, err
+	if keys, err = r.readColumn(g, r.table.Columns[r.table.Index(r.keep.Column)], 0, g.NumRows()); err != nil {
+		return 0, 0, nil, err
 	}
-	defer keys.Release()
+	to = g.NumRows()
 	switch a := keys.(type) {
 	case *array.Int32:
-		return rangeOf(a.Int32Values(), r.keep.Lo, r.keep.Hi)
+		from, to, err = rangeOf(a.Int32Values(), r.keep.Lo, r.keep.Hi)
 	case *array.Int64:
-		return rangeOf(a.Int64Values(), r.keep.Lo, r.keep.Hi)
+		from, to, err = rangeOf(a.Int64Values(), r.keep.Lo, r.keep.Hi)
 	}
-	return 0, g.NumRows(), nil
+	return from, to, keys, err
 }
 
 // rangeOf finds the rows of ascending keys that are in [lo, hi).
