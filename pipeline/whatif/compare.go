@@ -166,6 +166,9 @@ func Compare(ctx context.Context, l *lake.Lake, base, other Side, o CompareOptio
 	if err := chooseVariants(l, &base, &other); err != nil {
 		return nil, err
 	}
+	if base == other {
+		return nil, fmt.Errorf("scenario %s, variant %s, is compared with itself", base.Scenario, base.Variant)
+	}
 	if !o.Across && base.Variant != other.Variant {
 		return nil, fmt.Errorf("%s as %s and %s as %s: %w (--across compares them all the same)", base.Scenario, base.Variant, other.Scenario, other.Variant, ErrDifferentWays)
 	}
