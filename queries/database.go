@@ -21,12 +21,16 @@
 // scans, so that other files are not opened. The exceptions are p99_links and tail_budget, which pass a list of flows
 // between two scans: only their parameters have that effect. A range of start_ns skips files and row groups outside it.
 //
+// Statements of commands, which have no view, are files own/NAME.sql (Known). Those of comparisons are over views that
+// the command makes.
+//
 // # Percentiles
 //
 // Percentiles are exact: linear interpolation between the two nearest values (type 7 of Hyndman and Fan,
 // "Sample quantiles in statistical packages", 1996), which is also the result of DuckDB's quantile_cont,
 // numpy.percentile, pandas, and polars with "linear". The macro percentiles computes them in memory that hardly
-// grows with the number of flows (percentiles.go).
+// grows with the number of flows (macros/percentiles_and_whole.sql). With Options.Few it is one of macros/few: it holds
+// the values, and DuckDB plans it in a tenth of the time.
 //
 // # Sandbox
 //
