@@ -3,6 +3,7 @@ package network
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"strings"
@@ -333,6 +334,26 @@ func TestNetworkRefusesBadInput(t *testing.T) {
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want one with %q", name, err, c.want)
+		}
+	}
+}
+
+// TestSlotsAreExact holds the slot of a time against a division, at the first and the last ps of windows.
+func TestSlotsAreExact(t *testing.T) {
+	for _, lengthPS := range []int64{500, 1_000_003, 1<<20 - 1, 1 << 20, longestWindowPS - 1, longestWindowPS} {
+		c := calendar{lengthPS: lengthPS, perWindow: math.MaxUint64/uint64(lengthPS) + 1}
+		c.setWindow(3*blockWindows + 5)
+		for w := range int64(blockWindows) {
+			for _, at := range []int64{c.blockPS + w*lengthPS, c.blockPS + (w+1)*lengthPS - 1} {
+				if got := c.slotAt(at); got != uint64(w) {
+					t.Errorf("windows of %d ps: %d ps after the block begins slot is %d, not %d", lengthPS, at-c.blockPS, got, w)
+				}
+			}
+		}
+		for _, at := range []int64{c.blockPS + blockWindows*lengthPS, horizonPS} {
+			if got := c.slotAt(at); got < blockWindows {
+				t.Errorf("windows of %d ps: slot %d for a time in a later block", lengthPS, got)
+			}
 		}
 	}
 }

@@ -75,23 +75,20 @@ func (c *ring) reopen(place int32, nowPS int64) {
 // ready first (all that are ready by freePS count as equal) the first after the one served last.
 func (c *ring) choose(freePS int64) {
 	c.fresh, c.sendPS = true, never
-	if len(c.open) == 1 {
+	words, k := len(c.open), c.nextPlace/64
+	if words == 1 { // as most have: its places in their order
 		c.chooseIn(bits.RotateLeft64(c.open[0], -c.nextPlace), c.nextPlace, 0, freePS)
 		return
 	}
-	k := c.nextPlace / 64
 	rest := uint64(1)<<(c.nextPlace%64) - 1 // places before the one served last, in its word
-	for i := 0; i <= len(c.open); i++ {
-		if k >= len(c.open) {
+	for i := 0; i <= words && words > 0; i++ {
+		if k >= words {
 			k = 0
-		}
-		if k >= len(c.open) {
-			return
 		}
 		word := c.open[k]
 		if i == 0 {
 			word &^= rest
-		} else if i == len(c.open) {
+		} else if i == words {
 			word &= rest
 		}
 		if c.chooseIn(word, 0, k*64, freePS) {
