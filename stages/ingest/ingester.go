@@ -50,25 +50,15 @@ type Ingester struct {
 // Close. Errors name the table and the row.
 func NewIngester(ctx context.Context, n *topology.Network, o Options) (_ *Ingester, err error) {
 	in := &Ingester{o: o, book: newAddressBook(n)}
-	if in.o.IdleNS <= 0 {
-		in.o.IdleNS = DefaultIdleNS
-	}
-	if in.o.GapSigma <= 0 {
-		in.o.GapSigma = DefaultGapSigma
-	}
+	in.o.IdleNS, in.o.GapSigma = cmp.Or(o.IdleNS, DefaultIdleNS), cmp.Or(o.GapSigma, DefaultGapSigma)
 	if in.db, in.duck, err = connect(ctx, in.limits("duckdb")); err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, in.Close())
-		}
-	}()
-	if err = registerStartDraw(in.conn, in.o.Seed, in.o.GapSigma); err != nil {
-		return nil, err
+	if err = registerStartDraw(in.conn, in.o.Seed, in.o.GapSigma); err == nil {
+		err = in.readBook(ctx)
 	}
-	if err = in.readBook(ctx); err != nil {
-		return nil, err
+	if err != nil {
+		return nil, errors.Join(err, in.Close())
 	}
 	return in, nil
 }

@@ -193,8 +193,8 @@ func (in *Ingester) judge(ctx context.Context, n int32, stats *FileStats) error 
 	if err != nil {
 		return err
 	}
-	return in.exec(ctx, step("judge", values{"service": in.labelOrder("service"), "vnet": in.labelOrder("vnet"), "source": n,
-		"any_id": stats.AnyFlowID, "lo": lo, "hi": hi}))
+	return in.exec(ctx, step("judge", values{"service": in.labelOrder("service"), "vnet": in.labelOrder("vnet"),
+		"source": n, "any_id": stats.AnyFlowID, "lo": lo, "hi": hi}))
 }
 
 // headerBytes is the most that a packet of TCP without data has: 20 bytes of IPv4 (IPv6: 40), 20 of TCP, and 20 of

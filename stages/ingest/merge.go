@@ -228,8 +228,8 @@ func (in *Ingester) passes(rows int64) int64 {
 	return 1 + rows/max(10_000, in.o.MemoryBytes/passBytes)
 }
 
-// flowLogs merges records to flows, one part of the pairs of hosts at a time, draws starts, one part of the seconds at a
-// time, sorts the flows by start and numbers them.
+// flowLogs merges records to flows, one part of the pairs of hosts at a time, draws starts, one part of the seconds at
+// a time, sorts the flows by start and numbers them.
 func (m *merging) flowLogs(ctx context.Context, records string) error {
 	var samplers, rows int64
 	err := m.query(ctx, "SELECT count(DISTINCT observer) FILTER (sampled), count(*) FROM "+records, &samplers, &rows)
@@ -262,8 +262,9 @@ func (m *merging) inParts(ctx context.Context, rows int64, name string, of value
 	of["parts"] = len(files)
 	for p := range files {
 		files[p], of["part"] = m.tmp(fmt.Sprintf("%s-%d.parquet", name, p)), p
-		query := "SET preserve_insertion_order=false; " + keep(step(name, of), files[p]) + "; SET preserve_insertion_order=true"
-		if err := m.exec(ctx, query); err != nil {
+		write := keep(step(name, of), files[p])
+		err := m.exec(ctx, "SET preserve_insertion_order=false; "+write+"; SET preserve_insertion_order=true")
+		if err != nil {
 			return "", err
 		}
 	}

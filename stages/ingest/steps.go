@@ -20,8 +20,9 @@ const connection = "src, dst, protocol, src_port, dst_port"
 var sameInAll = values{
 	"connection": connection,
 	// All that a record says, its place apart, and what a correction of a record leaves as it is.
-	"whole_record": connection + ", observer, size_bytes, start_ns, end_ns, resolution_ns, sampled, flow_id, service, vnet, dscp",
-	"record_time":  connection + ", observer, start_ns, end_ns",
+	"whole_record": connection + ", observer, size_bytes, start_ns, end_ns, resolution_ns, sampled, flow_id, service, " +
+		"vnet, dscp",
+	"record_time": connection + ", observer, start_ns, end_ns",
 	// The columns of a flow that do not depend on the order of its records, nor on who observed them.
 	"kept":         "bool_or(sampled) AS sampled, max(service) AS service, max(vnet) AS vnet, max(dscp) AS dscp",
 	"latest_start": "max(start_ns) FILTER (start_ns < until_ns OR start_ns + resolution_ns = until_ns)",

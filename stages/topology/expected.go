@@ -10,8 +10,8 @@ import (
 // all pairs of two different hosts, and at every node equally over the links of equal cost. The result is the exact
 // expectation of Path over random flow ids, not a sample. Weight between hosts that no path joins is on no link.
 //
-// Weights are at least 0 and finite; that of a group of one host to itself is 0. Groups are of hosts of the network, and
-// no host is in two.
+// Weights are at least 0 and finite; that of a group of one host to itself is 0. Groups are of hosts of the network,
+// and no host is in two.
 //
 // The cost is one traversal of the network for each set of switches that a group's hosts are attached
 // to (one per rack of a data centre).

@@ -76,7 +76,7 @@ func NewPlan(r *topology.Router, w *Workload) (*Plan, error) {
 // addService adds a service's hosts and pairs, and its load at one byte per second of all services.
 func (p *Plan) addService(r *topology.Router, s *Service, shares float64) (err error) {
 	var sp servicePlan
-	var weight weightFunc
+	var weight func(i, j int) float64
 	if s.Pairs != nil {
 		sp.groups, weight, err = pairGroups(r.Net, s.Pairs)
 	} else {

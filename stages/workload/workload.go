@@ -58,9 +58,6 @@ type Service struct {
 // A service's traffic is described by groups of hosts and the weight from each group to each other. All hosts of a
 // group are equal, and no host sends to itself.
 
-// weightFunc returns the weight from group i to group j.
-type weightFunc func(i, j int) float64
-
 // HostRacks returns the racks of a service that is confined to some racks and hosts, with only these; nil means all.
 // The service's matrix has a row for each.
 func HostRacks(n *topology.Network, places []int, hosts []int32) [][]int32 {
@@ -86,7 +83,7 @@ func HostRacks(n *topology.Network, places []int, hosts []int32) [][]int32 {
 
 // rackGroups returns the racks of a service and its matrix over them. The weight from a rack of a single host to
 // itself is 0.
-func rackGroups(n *topology.Network, s *Service) (racks [][]int32, weight weightFunc, err error) {
+func rackGroups(n *topology.Network, s *Service) (racks [][]int32, weight func(i, j int) float64, err error) {
 	racks = HostRacks(n, s.Racks, s.Hosts)
 	if s.Hosts != nil && len(racks) == 0 {
 		return nil, nil, errors.New("none of its hosts is in its racks")
@@ -110,7 +107,7 @@ func rackGroups(n *topology.Network, s *Service) (racks [][]int32, weight weight
 
 // pairGroups returns the hosts of the pairs, each a group of its own in the order of first mention, and weight 1
 // from the sender to the receiver of each pair.
-func pairGroups(n *topology.Network, pairs [][2]int32) (hosts [][]int32, weight weightFunc, err error) {
+func pairGroups(n *topology.Network, pairs [][2]int32) (hosts [][]int32, weight func(i, j int) float64, err error) {
 	group := map[int32]int{}
 	paired := map[[2]int]bool{}
 	for _, p := range pairs {

@@ -96,8 +96,8 @@ type draft struct {
 }
 
 func newDraft(s *source, o *Options) *draft {
-	return &draft{Loaded: Loaded{Files: s.files, Faults: []Fault{}, Repaired: map[topology.FaultKind]int{}}, source: s, o: o,
-		matched: map[string]bool{}, gone: map[string]bool{}, racks: map[int32]string{}}
+	return &draft{Loaded: Loaded{Files: s.files, Faults: []Fault{}, Repaired: map[topology.FaultKind]int{}}, source: s,
+		o: o, matched: map[string]bool{}, gone: map[string]bool{}, racks: map[int32]string{}}
 }
 
 type draftCable struct {
