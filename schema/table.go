@@ -22,7 +22,7 @@ import (
 
 // Version is the version of the tables of a lake, and of its manifests. It changes whenever a column changes its name,
 // type or meaning. Every Parquet file has it in its metadata.
-const Version = 14
+const Version = 15
 
 // VersionKey and TableKey are the keys of Version and of the table's name in Parquet and Arrow metadata.
 const (

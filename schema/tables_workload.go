@@ -35,7 +35,7 @@ var (
 			{"start_ns", i64, false, "ns", "start time; for a flow log, the earliest possible one"},
 			{"end_ns", i64, false, "ns", "end time; equal to start_ns if unknown"},
 			{"resolution_ns", i64, false, "ns", "length of the range from start_ns that contains the start; 0: exact"},
-			{"sampled", boo, false, "", "whether the record was made from sampled packets"},
+			{"samples", i64, true, "", "sampled packets that the record was made from; 0: it counts every packet; null: unknown"},
 		}, Flows.Select("service", "vnet", "dscp")),
 	}
 )

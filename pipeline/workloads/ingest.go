@@ -127,8 +127,11 @@ func (in *ingestion) prepare() (files []string, err error) {
 		in.Log.Info().Str("topology", in.Topology).Msg(note)
 	}
 	in.Mapping = in.Mappings[0]
+	if in.SamplingRate > 0 && !in.Mapping.Records {
+		return nil, fmt.Errorf("--sampling-rate is for flow logs: the rows of format %s are whole flows", in.Mapping.Name)
+	}
 	set := Setting{Records: in.Mapping.Records, Seed: in.Seed, GapSigma: in.GapSigma, IdleNS: in.IdleNS,
-		First: in.LabelsFirst}
+		First: in.LabelsFirst, Rate: in.SamplingRate}
 	if set.Topology, err = in.scenario.TopologyKey(); err != nil {
 		return nil, err
 	}
@@ -248,6 +251,8 @@ func settingDifference(a, b Setting) string {
 		return "another hosts table"
 	case a.Labels != b.Labels || a.First != b.First:
 		return "another labels table"
+	case a.Rate != b.Rate:
+		return "another --sampling-rate"
 	case a.Seed != b.Seed || a.GapSigma != b.GapSigma || a.IdleNS != b.IdleNS:
 		return "other settings of merging"
 	}

@@ -47,6 +47,7 @@ type Setting struct {
 	Seed     uint64          `json:"seed"`
 	GapSigma float64         `json:"gap_sigma"`
 	IdleNS   int64           `json:"idle_ns"`
+	Rate     int64           `json:"sampling_rate,omitempty"`
 }
 
 // A TopologyFile is a topology file and the options that complete it.
@@ -77,7 +78,7 @@ type Merged struct {
 }
 
 // mergeVersion is raised when the same records give other flows, or the state says something else of them.
-const mergeVersion = 5
+const mergeVersion = 6
 
 // A Chunk describes one data file of table flows, beside its link_loads.
 type Chunk struct {

@@ -107,6 +107,8 @@ type Options struct {
 	// IdleNS separates flows of one connection: a record that starts later than this after the end of the ones
 	// before it begins another flow. 0 for DefaultIdleNS.
 	IdleNS int64
+	// SamplingRate is how many packets a packet of a flow log stands for whose rows do not say it; 0 for 1.
+	SamplingRate int64
 }
 
 // Defaults of merging. Flow logs divide connections into records of one or ten minutes, each with the times of its own

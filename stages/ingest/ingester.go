@@ -41,6 +41,7 @@ type Ingester struct {
 	duck
 	db   *sql.DB
 	o    Options
+	net  *topology.Network
 	book *addressBook
 	// Notes are remarks about the tables and files, for the user.
 	Notes []string
@@ -49,7 +50,7 @@ type Ingester struct {
 // NewIngester opens DuckDB and reads the hosts and labels tables. The files that it writes remain in o.TmpDir after
 // Close. Errors name the table and the row.
 func NewIngester(ctx context.Context, n *topology.Network, o Options) (_ *Ingester, err error) {
-	in := &Ingester{o: o, book: newAddressBook(n)}
+	in := &Ingester{o: o, net: n, book: newAddressBook(n)}
 	in.o.IdleNS, in.o.GapSigma = cmp.Or(o.IdleNS, DefaultIdleNS), cmp.Or(o.GapSigma, DefaultGapSigma)
 	if in.db, in.duck, err = connect(ctx, in.limits("duckdb")); err != nil {
 		return nil, err

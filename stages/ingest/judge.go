@@ -194,7 +194,7 @@ func (in *Ingester) judge(ctx context.Context, n int32, stats *FileStats) error 
 		return err
 	}
 	return in.exec(ctx, step("judge", values{"service": in.labelOrder("service"), "vnet": in.labelOrder("vnet"),
-		"source": n, "any_id": stats.AnyFlowID, "lo": lo, "hi": hi}))
+		"source": n, "any_id": stats.AnyFlowID, "lo": lo, "hi": hi, "rate": max(1, in.o.SamplingRate)}))
 }
 
 // headerBytes is the most that a packet of TCP without data has: 20 bytes of IPv4 (IPv6: 40), 20 of TCP, and 20 of

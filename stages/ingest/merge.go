@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
-	"strings"
 
 	duckdriver "github.com/marcboeker/go-duckdb/v2"
 
@@ -55,11 +54,10 @@ type Correction struct {
 // ids are rejected.
 //
 // Records of flow logs are merged: records of the same two hosts, protocol and ports are one flow until IdleNS pass
-// without a packet. If several observers saw the flow, the one that counted the most bytes of it applies. With
-// sampled packets an observer may by chance have sampled none of a flow, so there one observer applies for each pair
-// of hosts: the one that counted the most bytes between them. A start is known to a second, say, or, where several
-// observers saw the flow, within what they agree on. There it is drawn: the flows that a host starts in one second
-// follow each other after log-normal gaps, scaled to fill it, in random order. Flows are numbered in start order.
+// without a packet. If several observers saw the flow, the one that counted the most bytes of it applies; if all of them
+// sampled it, their mean (exporters). A start is known to a second, say, or, where several observers saw the flow, within
+// what they agree on. There it is drawn: the flows that a host starts in one second follow each other after log-normal
+// gaps, scaled to fill it, in random order. Flows are numbered in start order.
 func (in *Ingester) Merge(ctx context.Context, sources []MergeSource) (stats MergeStats, err error) {
 	m := &merging{Ingester: in, sources: sources, stats: &stats}
 	m.all = duckdb.ScanParquet(names.Of(sources, func(s MergeSource) string { return s.RecordsFile })...)
@@ -186,7 +184,7 @@ func (m *merging) wholeFlows(ctx context.Context, records string) (err error) {
 			return err
 		}
 	}
-	query := "SELECT " + flowColumns("") + " FROM (SELECT *, resolution_ns > 0 OR sampled AS synthetic_start FROM " +
+	query := "SELECT " + flowColumns("") + " FROM (SELECT *, resolution_ns > 0 OR samples IS DISTINCT FROM 0 AS synthetic_start FROM " +
 		flows + ") ORDER BY start_ns, flow_id"
 	return m.exec(ctx, copyTo(schema.Flows, query, m.stats.FlowsFile))
 }
@@ -231,10 +229,12 @@ func (in *Ingester) passes(rows int64) int64 {
 // flowLogs merges records to flows, one part of the pairs of hosts at a time, draws starts, one part of the seconds at
 // a time, sorts the flows by start and numbers them.
 func (m *merging) flowLogs(ctx context.Context, records string) error {
-	var samplers, rows int64
-	err := m.query(ctx, "SELECT count(DISTINCT observer) FILTER (sampled), count(*) FROM "+records, &samplers, &rows)
-	if err == nil && samplers > 1 {
-		records, err = m.oneSampler(ctx, records)
+	var exporters, rows int64
+	err := m.query(ctx, "SELECT count(DISTINCT observer) FILTER (samples > 0), count(*) FROM "+records, &exporters, &rows)
+	if err == nil && exporters > 1 {
+		records, err = m.exporters(ctx, records)
+	} else {
+		records = "(SELECT *, 1 AS k, 1 AS prior FROM " + records + ")"
 	}
 	if err != nil {
 		return err
@@ -269,14 +269,6 @@ func (m *merging) inParts(ctx context.Context, rows int64, name string, of value
 		}
 	}
 	return duckdb.ScanParquet(files...), nil
-}
-
-// oneSampler restricts sampled records to those of one observer for each pair of hosts.
-func (in *Ingester) oneSampler(ctx context.Context, records string) (string, error) {
-	err := in.exec(ctx, step("samplers", values{"records": records}))
-	return strings.Join([]string{"(SELECT r.* FROM", records,
-		"AS r LEFT JOIN samplers AS s ON r.src = s.src AND r.dst = s.dst",
-		"WHERE NOT r.sampled OR r.observer = s.sampler)"}, " "), err
 }
 
 // The value of start_draw has a random order in its high bits and a log-normal gap in fixed point in its low bits, so

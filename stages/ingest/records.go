@@ -91,6 +91,11 @@ func (in *Ingester) file(ctx context.Context, of []*Mapping, file string, n int3
 	if err := in.judge(ctx, n, &stats); err != nil {
 		return stats, err
 	}
+	if m.Records {
+		if err := in.noteSampling(ctx, file); err != nil {
+			return stats, err
+		}
+	}
 	stats.RecordsFile = filepath.Join(in.o.TmpDir, fmt.Sprintf("records-%d.parquet", n))
 	stats.RejectsFile = filepath.Join(in.o.TmpDir, fmt.Sprintf("rejects-%d.parquet", n))
 	if err := in.exec(ctx, copyTo(schema.Records, step("records", nil), stats.RecordsFile)); err != nil {

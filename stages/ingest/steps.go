@@ -20,13 +20,15 @@ const connection = "src, dst, protocol, src_port, dst_port"
 var sameInAll = values{
 	"connection": connection,
 	// All that a record says, its place apart, and what a correction of a record leaves as it is.
-	"whole_record": connection + ", observer, size_bytes, start_ns, end_ns, resolution_ns, sampled, flow_id, service, " +
+	"whole_record": connection + ", observer, size_bytes, start_ns, end_ns, resolution_ns, samples, flow_id, service, " +
 		"vnet, dscp",
 	"record_time": connection + ", observer, start_ns, end_ns",
 	// The columns of a flow that do not depend on the order of its records, nor on who observed them.
-	"kept":         "bool_or(sampled) AS sampled, max(service) AS service, max(vnet) AS vnet, max(dscp) AS dscp",
+	"kept":         "sum(samples) AS samples, max(service) AS service, max(vnet) AS vnet, max(dscp) AS dscp",
 	"latest_start": "max(start_ns) FILTER (start_ns < until_ns OR start_ns + resolution_ns = until_ns)",
-	"gap_bits":     drawGapBits, "gap_mask": drawGaps - 1, "header_bytes": headerBytes,
+	// How many of the bytes y of a connection count once; 0 of one sample, which does not say it.
+	"once":     "CASE WHEN y * y > n THEN y::DOUBLE * (squares - n) / (y * y - n) ELSE 0 END",
+	"gap_bits": drawGapBits, "gap_mask": drawGaps - 1, "header_bytes": headerBytes,
 	"max_bytes": maxFlowBytes, "max_start_ns": maxStartNS,
 	"unknown_src": unknownSrc, "unknown_dst": unknownDst, "acks_alone": acksAlone,
 }

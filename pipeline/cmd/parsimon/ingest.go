@@ -38,6 +38,8 @@ var ingestCommand = command{
 		f.BoolVar(&t.LabelsFirst, "labels-first", false, "labels of --labels win over those that a trace brings itself")
 		parse(f, &t.MaxRejects, "string", shareOf(0, 1), "max-rejects", "1%",
 			"share of the rows that may be rejected before the command fails")
+		f.Int64Var(&t.SamplingRate, "sampling-rate", 0, "packets that a record's packet stands for where rows do not say it, "+
+			"as those of nfdump: 1000 if the exporter samples 1 in 1000")
 		durationVar(f, &idle, "idle", time.Duration(ingest.DefaultIdleNS).String(),
 			"a connection without packets for this long has ended: later packets are another flow")
 		f.Float64Var(&t.GapSigma, "gap-sigma", t.GapSigma, "shape of the log-normal gaps between starts that are drawn")
@@ -71,6 +73,8 @@ var ingestCommand = command{
 				return usagef("--format and --mapping stand in place of each other")
 			case !(t.GapSigma > 0 && t.GapSigma <= 2):
 				return usagef("--gap-sigma %v: must be above 0 and at most 2", t.GapSigma)
+			case t.SamplingRate < 0 || t.SamplingRate > 1<<30 || t.SamplingRate == 0 && f.Changed("sampling-rate"):
+				return usagef("--sampling-rate %d: must be from 1 to 2^30", t.SamplingRate)
 			case idle == 0:
 				return usagef("--idle: must be above 0")
 			}

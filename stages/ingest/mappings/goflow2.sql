@@ -22,8 +22,9 @@
 -- column: start_s = $.TimeFlowStart
 -- column: end_s = $.TimeFlowEnd
 
--- One sFlow row is one sampled packet and stands for sampling_rate of them; NetFlow and IPFIX rows
--- sum up what the router sampled of a connection. A sampling_rate of 0 is an unknown one: taken as 1.
+-- One sFlow row is one sampled packet, of which the size is that of the Ethernet frame: 18 bytes more. It stands for
+-- sampling_rate packets. NetFlow and IPFIX rows sum up what the router sampled of a connection. A sampling_rate of 0 is
+-- an unknown one: that of --sampling-rate, or 1.
 -- NetFlow's times are in ms of the router's uptime, or in whole seconds, as are all of goflow2 version 1.
 SELECT "row",
   src_addr AS src,
@@ -33,9 +34,9 @@ SELECT "row",
   proto AS protocol,
   TRY_CAST(ip_tos AS UTINYINT) // 4 AS dscp,
   concat_ws(' ', sampler_address, in_if) AS observer,
-  bytes AS size_bytes,
-  CASE WHEN type <> 'SFLOW_5' THEN packets END AS packets,
-  greatest(coalesce(TRY_CAST(sampling_rate AS BIGINT), 1), 1) AS sampling_rate,
+  whole(bytes) - CASE WHEN type = 'SFLOW_5' THEN 18 ELSE 0 END AS size_bytes,
+  CASE WHEN type = 'SFLOW_5' THEN '1' ELSE packets END AS packets,
+  nullif(TRY_CAST(sampling_rate AS BIGINT), 0) AS sampling_rate,
   coalesce(whole(start_ns), whole(start_s) * 1000000000, whole(received_ns), whole(received_s) * 1000000000) AS start_ns,
   coalesce(whole(end_ns), whole(end_s) * 1000000000, whole(received_ns), whole(received_s) * 1000000000) AS end_ns,
   CASE

@@ -28,7 +28,8 @@
 
 -- For example: sflowtool -r FILE -L unixSecondsUTC,agent,inputPort,srcIP,dstIP,IPProtocol,TCPSrcPort,TCPDstPort,
 -- sampledPacketSize,meanSkipCount, with these names as the first line. A row is one packet that stands for
--- meanSkipCount of them, at a time that is known to a second.
+-- meanSkipCount of them, at a time that is known to a second. Sizes are those of Ethernet frames: 18 bytes more than
+-- the packet, and 64 at least.
 SELECT "row",
   coalesce(srcip, srcip6) AS src,
   coalesce(dstip, dstip6) AS dst,
@@ -37,7 +38,8 @@ SELECT "row",
   coalesce(ipprotocol, ip_protocol) AS protocol,
   TRY_CAST(coalesce(iptos, ip_tos) AS UTINYINT) // 4 AS dscp,
   concat_ws(' ', agent, inputport) AS observer,
-  coalesce(sampledpacketsize, packet_size) AS size_bytes,
+  whole(coalesce(sampledpacketsize, packet_size)) - 18 AS size_bytes,
+  1 AS packets,
   greatest(coalesce(whole(meanskipcount), whole(sampling_rate), 1), 1) AS sampling_rate,
   whole(unixsecondsutc) * 1000000000 AS start_ns,
   1000000000 AS start_resolution_ns,

@@ -24,7 +24,7 @@
 
 -- Names are the documented ones, small letters, with _ for -. A field that is - is NULL here. Times
 -- are whole seconds, so a flow's start is known to a second: start_resolution_ns. Bytes include IP
--- headers; to take them off, say e.g. whole(bytes) - 40 * whole(packets) AS size_bytes.
+-- headers; to take them off, say e.g. whole(bytes) - 40 * whole(packets) AS size_bytes. AWS does not sample.
 -- pkt-srcaddr and pkt-dstaddr are the ends of the connection where the interface's are a gateway's.
 SELECT "row",
   coalesce(pkt_srcaddr, srcaddr) AS src,
@@ -35,6 +35,7 @@ SELECT "row",
   coalesce(interface_id, flow_direction) AS observer,
   bytes AS size_bytes,
   packets,
+  1 AS sampling_rate,
   whole(start) * 1000000000 AS start_ns,
   whole("end") * 1000000000 AS end_ns,
   1000000000 AS start_resolution_ns,

@@ -3,7 +3,7 @@
 CREATE OR REPLACE TEMP VIEW judged AS
 WITH joined AS (
   SELECT t.*, s.node AS src_node, d.node AS dst_node, s.class AS src_class, d.class AS dst_class,
-    CAST(t.size_bytes AS HUGEINT) * coalesce(t.sampling_rate, 1) AS whole_bytes,
+    coalesce(t.sampling_rate, CASE WHEN t.sampled THEN 1 END, $rate) AS rate, t.size_bytes::HUGEINT * rate AS whole_bytes,
     coalesce(t.end_ns, t.start_ns) AS last_ns,
     coalesce(t.protocol = 6 AND t.size_bytes BETWEEN 40 * t.packets
       AND t.packets * CASE WHEN contains(t.src, ':') THEN $header_bytes + 20 ELSE $header_bytes END, false) AS alone
@@ -34,7 +34,7 @@ SELECT l.*, $source AS source,
     WHEN src_node = dst_node AND NOT computes THEN 'src and dst are the same host'
     WHEN whole_bytes <= 0 AND NOT computes THEN 'size_bytes is not positive'
     WHEN whole_bytes > $max_bytes THEN 'size_bytes is beyond 2^50'
-    WHEN sampling_rate < 1 THEN 'sampling_rate is not positive'
+    WHEN rate < 1 THEN 'sampling_rate is not positive'
     WHEN start_ns < 0 OR start_ns > $max_start_ns THEN 'start_ns is negative or beyond 2^62'
     WHEN last_ns < start_ns THEN 'end_ns is before start_ns'
     WHEN trim(dscp) <> '' AND coalesce(whole(dscp), -1) NOT BETWEEN 0 AND 63 THEN 'dscp is not an integer from 0 to 63'

@@ -4,6 +4,6 @@ SELECT
   coalesce(observer, '') AS observer, CAST(whole_bytes AS BIGINT) AS size_bytes,
   start_ns + CASE WHEN after IS NULL THEN coalesce(whole(delay_ns), 0) ELSE 0 END AS start_ns, last_ns AS end_ns,
   coalesce(start_resolution_ns, 0) AS resolution_ns,
-  coalesce(sampled, false) OR coalesce(sampling_rate, 1) > 1 AS sampled, service_name AS service, vnet_name AS vnet,
-  CAST(whole(dscp) AS SMALLINT) AS dscp
+  CASE WHEN rate > 1 THEN greatest(coalesce(packets, 1), 1) WHEN sampled THEN NULL ELSE 0 END AS samples,
+  service_name AS service, vnet_name AS vnet, CAST(whole(dscp) AS SMALLINT) AS dscp
 FROM judged WHERE reason IS NULL

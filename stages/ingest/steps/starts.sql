@@ -18,5 +18,5 @@ SELECT
     AS start_ns), start_ns AS logged_ns, true AS synthetic_start
 FROM sums
 UNION ALL BY NAME
-SELECT *, start_ns AS logged_ns, sampled AS synthetic_start
+SELECT *, start_ns AS logged_ns, samples IS DISTINCT FROM 0 AS synthetic_start
 FROM part WHERE resolution_ns = 0

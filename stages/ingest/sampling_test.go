@@ -1,0 +1,118 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"parsimon/stages/rng"
+	"parsimon/stages/topology"
+	"parsimon/stages/topology/topologytest"
+)
+
+// samplingTrial draws flows between hosts and the records of exporters that sample their packets.
+type samplingTrial struct {
+	hosts, flows int
+	bytes        func(s *rng.Stream) int                 // of a flow
+	path         func(src, dst, flow int) map[string]int // exporters and their rates
+	net          func(t *testing.T) *topology.Network
+}
+
+// ingest returns the true bytes, and those of the flows that come of the records.
+func (c *samplingTrial) ingest(t *testing.T, seed uint64) (want, got, sigma float64) {
+	s := rng.New(seed, rng.Start, 77)
+	b := strings.Builder{}
+	b.WriteString("unixSecondsUTC,agent,srcIP,dstIP,IPProtocol,TCPSrcPort,TCPDstPort,sampledPacketSize,meanSkipCount\n")
+	variance := 0.0
+	for f := range c.flows {
+		src := int(s.Uint64() % uint64(c.hosts))
+		dst := (src + 1 + int(s.Uint64()%uint64(c.hosts-1))) % c.hosts
+		packets := (c.bytes(&s) + 1499) / 1500
+		want += float64(1500 * packets)
+		exporters := c.path(src, dst, f)
+		for _, agent := range []string{"a", "b", "c", "d", "e"} {
+			rate := exporters[agent]
+			if rate == 0 {
+				continue
+			}
+			for range packets {
+				if s.Uint64()%uint64(rate) == 0 {
+					fmt.Fprintf(&b, "%d,%s,%d,%d,6,%d,80,1518,%d\n", 1769850000+f%60, agent, src, dst, 1024+f, rate)
+				}
+			}
+			variance += float64(packets) * 1500 * 1500 * float64(rate) / float64(len(exporters)*len(exporters))
+		}
+	}
+	file := filepath.Join(t.TempDir(), "sflow.csv")
+	if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	m, err := FormatMapping("sflowtool")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stats, err := File(context.Background(), c.net(t), file, Options{Mapping: m, TmpDir: t.TempDir(), MemoryBytes: 256 << 20, Threads: 2, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := askParquet(t, `SELECT CAST(sum(size_bytes) AS VARCHAR) FROM read_parquet(%s)`, stats.FlowsFile)
+	if _, err := fmt.Sscan(text, &got); err != nil {
+		t.Fatal(text, err)
+	}
+	return want, got, math.Sqrt(variance)
+}
+
+// Bytes of sampled records are those of the flows within what sampling leaves open, whatever exporters are on a path:
+// each of the first and the last rack, some racks only, spines of which each flow crosses one, with equal rates or not.
+func TestBytesOfSampledRecords(t *testing.T) {
+	racks := func(t *testing.T) *topology.Network { // hosts 0 to 11 of three racks, under switches 12 to 14
+		var cables [][2]int32
+		for h := range int32(12) {
+			cables = append(cables, [2]int32{h, 12 + h/4})
+		}
+		return topologytest.Wire(t, 15, 12, append(cables, [2]int32{12, 13}, [2]int32{12, 14}, [2]int32{13, 14})...)
+	}
+	few := func(s *rng.Stream) int { return 3000 + int(s.Uint64()%60_000) }                                  // 20 packets
+	mixed := func(s *rng.Stream) int { return int(3000 / math.Pow(float64(s.Uint64()>>11+1)/(1<<53), 1.2)) } // heavy tail
+	bounded := func(s *rng.Stream) int { return min(20_000_000, mixed(s)) }
+	leaves := func(rates ...int) func(src, dst, flow int) map[string]int {
+		return func(src, dst, _ int) map[string]int {
+			path := map[string]int{}
+			for _, r := range []int{src / 4, dst / 4} {
+				if rates[r] > 0 {
+					path["abc"[r:r+1]] = rates[r]
+				}
+			}
+			return path
+		}
+	}
+	for name, c := range map[string]samplingTrial{
+		"one exporter, 1:100":        {12, 4000, bounded, func(int, int, int) map[string]int { return map[string]int{"a": 100} }, racks},
+		"one exporter, 1:1000":       {12, 20000, bounded, func(int, int, int) map[string]int { return map[string]int{"a": 1000} }, racks},
+		"racks, 1:100":               {12, 4000, bounded, leaves(100, 100, 100), racks},
+		"racks, 1:1000":              {12, 20000, bounded, leaves(1000, 1000, 1000), racks},
+		"racks, small flows, 1:100":  {12, 20000, few, leaves(100, 100, 100), racks},
+		"racks, small flows, 1:1000": {12, 60000, few, leaves(1000, 1000, 1000), racks},
+		"racks, 1:100 and 1:1000":    {12, 20000, bounded, leaves(100, 1000, 1000), racks},
+		"spines, small flows, 1:100": {12, 20000, few, func(_, _, flow int) map[string]int { return map[string]int{"abcd"[flow%4 : flow%4+1]: 100} }, racks},
+		"racks and spines, 1:200": {12, 20000, bounded, func(src, dst, flow int) map[string]int {
+			path := leaves(200, 200, 200)(src, dst, flow)
+			if src/4 != dst/4 {
+				path["de"[flow%2:flow%2+1]] = 200
+			}
+			return path
+		}, racks},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want, got, sigma := c.ingest(t, 5)
+			t.Logf("%.0f bytes, true %.0f: %+.2f%%, sigma of sampling %.2f%%", got, want, 100*(got/want-1), 100*sigma/want)
+			if math.Abs(got-want) > 3*sigma+0.01*want {
+				t.Errorf("%.0f bytes, true %.0f: %+.2f%%, sigma of sampling %.2f%%", got, want, 100*(got/want-1), 100*sigma/want)
+			}
+		})
+	}
+}

@@ -1,0 +1,27 @@
+-- The number k of exporters on the paths between two racks, each of which samples a flow independently. Whether one exporter
+-- saw a packet that another sampled is not known, and by chance one may have sampled none of a flow. But of the pairs of
+-- samples of one connection those of one exporter are one in k with k exporters on its path, whatever its size and the
+-- rate. So of the bytes y of connections with two samples or more, y (squares - n) / (y * y - n) count once, where squares
+-- are of the bytes of each exporter, and n are pairs of a sample with itself. k is their ratio: of a pair of racks, towards
+-- that of all pairs with cables of the same tiers as far as it has few samples, and this one towards that of all. prior are
+-- as many bytes as $prior_samples samples stand for.
+CREATE OR REPLACE TEMP TABLE paths AS
+WITH seen AS (
+  SELECT $connection, sum(size_bytes::HUGEINT) AS y, sum(size_bytes::HUGEINT * size_bytes // samples) AS n
+  FROM $records WHERE samples > 0 GROUP BY $connection, observer
+), connections AS (
+  SELECT src, dst, count(*) AS exporters, sum(y) AS y, sum(n) AS n, sum(y * y) AS squares FROM seen GROUP BY $connection
+), pairs AS (
+  SELECT s.rack AS src_rack, d.rack AS dst_rack, any_value(concat_ws(' ', s.tier, d.tier, s.rack = d.rack)) AS alike,
+    max(exporters) AS exporters, sum(y) AS y, sum(n) AS n,
+    sum(CASE WHEN y * y > n THEN y ELSE 0 END) AS bytes, sum(round($once)::HUGEINT) AS once
+  FROM connections JOIN places AS s ON src = s.node JOIN places AS d ON dst = d.node GROUP BY ALL
+), sums AS (
+  SELECT *, max(exporters) OVER () AS most, $prior_samples * sum(n) OVER () / sum(y) OVER () AS prior,
+    greatest(1, sum(bytes) OVER ()) / greatest(1, sum(once) OVER ()) AS of_all,
+    sum(bytes) OVER kind AS kind_bytes, sum(once) OVER kind AS kind_once
+  FROM pairs WINDOW kind AS (PARTITION BY alike)
+), kinds AS (
+  SELECT *, (kind_bytes + prior) / (kind_once + prior / least(most, of_all)) AS of_kind FROM sums
+)
+SELECT src_rack, dst_rack, prior, least(most, (bytes + prior) / (once + prior / of_kind)) AS k FROM kinds
