@@ -149,9 +149,10 @@ func (c *content) tailReasons(changed bool) (out []string) {
 		}
 	}
 	if explaining.Len() > 0 && changed {
-		out = append(out, fmt.Sprintf("The largest difference is at %s: %+.4f ms for a mean flow of the %s slowest of "+
-			"either scenario.", explaining.Text(0, "link"), explaining.Float(0, "difference_ns")/1e6,
-			thousands(explaining.Int(0, "tail_flows"))))
+		ms := explaining.Float(0, "difference_ns") / 1e6
+		out = append(out, fmt.Sprintf("The largest difference is at %s: the %s slowest flows of either scenario wait %s %s "+
+			"there, in the mean.", explaining.Text(0, "link"), thousands(explaining.Int(0, "tail_flows")), millis(math.Abs(ms)),
+			map[bool]string{true: "longer", false: "shorter"}[ms > 0]))
 	}
 	return out
 }

@@ -69,7 +69,7 @@ func TestVerdict(t *testing.T) {
 		meaning        string
 		reasons        []string
 	}{
-		{0.2, 0.1, 0.3, true, "slower", []string{"a → b failed. In the base it carried 50 flows, 5.0% of all, at a load of 12%", "The largest difference is at c → d: +0.0015 ms"}},
+		{0.2, 0.1, 0.3, true, "slower", []string{"a → b failed. In the base it carried 50 flows, 5.0% of all, at a load of 12%", " wait 1.5 µs longer there"}},
 		{-0.2, -0.3, -0.1, true, "faster", []string{"The largest difference is"}},
 		{0.02, -0.01, 0.05, false, "no change beyond chance", []string{
 			"2 of 3 links carry a load that differs", "largest rise is at a → c, from 13% to 25%", "lose 98% of their time at links whose load is the same", "are loaded 25% at most"}},

@@ -251,13 +251,11 @@ func (c *Comparison) compare(ctx context.Context, session *lake.Session, memoryB
 	switch {
 	case c.joined.unpaired && len(c.Rows) == 0:
 		return errors.New("one of them has no flow with an estimate")
-	case c.joined.unpaired: // whose flows are delayed where is no matter of the same flows
-		return nil
-	case c.Both == 0:
+	case !c.joined.unpaired && c.Both == 0:
 		c.joined.unpaired = true
 		return errors.Join(db.Close(), c.compare(ctx, session, memoryBytes, links))
 	}
-	if c.BaseFlows != c.Flows {
+	if !c.joined.unpaired && c.BaseFlows != c.Flows {
 		err := duckdb.Each(ctx, db, queries.Known("scaled").SQL, func(rows *sql.Rows) error {
 			c.Scaled = append(c.Scaled, "")
 			return rows.Scan(&c.Scaled[len(c.Scaled)-1])
@@ -740,10 +738,12 @@ func eachRow[T any](ctx context.Context, db *sql.DB, file, rows string, do func(
 // findLinks finds where the flows of the tail, those above the p99 slowdown in either estimate, are delayed more or
 // less: the links with the largest differences.
 func (c *Comparison) findLinks(ctx context.Context, db *sql.DB, p99 ComparisonRow, most int) error {
-	_, err := db.ExecContext(ctx, fmt.Sprintf("CREATE TABLE tail AS SELECT flow_row AS base_row, other_row FROM pairs "+
+	_, err := db.ExecContext(ctx, fmt.Sprintf("CREATE TABLE tail AS SELECT base_row, other_row FROM pairs "+
 		"WHERE base > '%v'::DOUBLE OR other > '%v'::DOUBLE", p99.Base, p99.Other))
+	var ofBase, ofOther float64
 	if err == nil {
-		err = db.QueryRowContext(ctx, "SELECT count(*) FROM tail").Scan(&c.TailFlows)
+		err = db.QueryRowContext(ctx, "SELECT count(*), count(base_row), count(other_row) FROM tail").
+			Scan(&c.TailFlows, &ofBase, &ofOther)
 	}
 	if err != nil {
 		return duckdb.FirstLine(err)
@@ -775,7 +775,7 @@ func (c *Comparison) findLinks(ctx context.Context, db *sql.DB, p99 ComparisonRo
 			o = other[*d.Link]
 		}
 		if b.ns != o.ns {
-			d.BaseLoad, d.Load, d.BaseDelayNS, d.DelayNS = b.load, o.load, b.ns/float64(c.TailFlows), o.ns/float64(c.TailFlows)
+			d.BaseLoad, d.Load, d.BaseDelayNS, d.DelayNS = b.load, o.load, b.ns/max(1, ofBase), o.ns/max(1, ofOther)
 			c.Links = append(c.Links, d)
 		}
 	}

@@ -405,6 +405,45 @@ func TestSweepUntil(t *testing.T) {
 	}
 }
 
+// Where no flow is in both, each side's delays are means over its own tail, whichever side is the base.
+func TestLinksOfUnpairedFlows(t *testing.T) {
+	t.Parallel()
+	o := settings(t, stages.Independent)
+	file := fixture.Services(t)
+	s, err := scenario.LoadWith(file, []scenario.Setting{{Key: "seed", Value: "2"}, {Key: "workload.flows_count", Value: "2000"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, other := Side{Scenario: estimate(t, mustLoad(t, file), o)}, Side{Scenario: estimate(t, s, o)}
+	l := estimates.Open(t, o.Lake)
+	forth, err := Compare(t.Context(), l, base, other, CompareOptions{Links: 1000})
+	back, failed := Compare(t.Context(), l, other, base, CompareOptions{Links: 1000})
+	if err != nil || failed != nil {
+		t.Fatal(err, failed)
+	}
+	if forth.Both != 0 || forth.TailFlows != 50 || len(forth.Links) < 20 || len(back.Links) != len(forth.Links) {
+		t.Fatalf("%d flows in both, %d of the tails, %d and %d links", forth.Both, forth.TailFlows, len(forth.Links), len(back.Links))
+	}
+	reversed := map[string]LinkDifference{}
+	for _, d := range back.Links {
+		reversed[d.name()] = d
+	}
+	for _, d := range forth.Links {
+		if r := reversed[d.name()]; r.BaseDelayNS != d.DelayNS || r.DelayNS != d.BaseDelayNS || r.BaseLoad != d.Load {
+			t.Errorf("%+v, reversed %+v", d, r)
+		}
+	}
+	var sum float64
+	for _, d := range forth.Links {
+		sum += d.BaseDelayNS
+	}
+	want := estimates.Ask(t, o.Lake, fmt.Sprintf(`SELECT CAST(round(sum(h.delay_ns) / 30) AS BIGINT) FROM hop_contributions h JOIN slowdowns s USING (scenario, flow_row)
+		WHERE scenario = '%s' AND s.slowdown > (SELECT quantile_cont(slowdown, 0.99) FROM slowdowns WHERE scenario = '%[1]s')`, base.Scenario))
+	if got := fmt.Sprintf("[%.0f]", sum); got != want {
+		t.Errorf("mean delay of the base's tail %s, want %s", got, want)
+	}
+}
+
 // Links of two networks whose ids differ are the same where the names of their ends are.
 func TestSameLinks(t *testing.T) {
 	base := topologytest.Wire(t, 4, 2, [2]int32{0, 2}, [2]int32{1, 2}, [2]int32{2, 3})

@@ -59,7 +59,7 @@ func (e *env) judged(value any, people *text.Answer, verdict error) error {
 
 // declareGates declares --fail-if. Conditions on changes need a base.
 func (e *env) declareGates(f *pflag.FlagSet, base bool) {
-	example := "'service=storage p99_slowdown > 5'"
+	example := "'service=storage p99_slowdown > 5', 'link=leaf1:spine1 load > 80%'"
 	if base {
 		example += " or 'p99_change > 10%'"
 	}
@@ -70,7 +70,7 @@ func (e *env) declareGates(f *pflag.FlagSet, base bool) {
 		}
 		return g, err
 	}, "fail-if", "exit with 3 if a condition is true, such as "+example+"; may be repeated. Selects flows by "+
-		strings.Join(gate.Columns(), ", "))
+		strings.Join(gate.Columns(), ", ")+", the most loaded link by link or tier")
 }
 
 // metrics are what --metrics-file gets when a command ends, in Prometheus' text format, as the textfile collector of
