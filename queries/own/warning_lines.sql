@@ -16,8 +16,9 @@ SELECT
 FROM (
     SELECT
         size_bin, any_value(b.bin) AS bin,
-        string_agg('p' || replace(CAST(CAST(100 * quantile AS DECIMAL(4, 1)) AS VARCHAR), '.0', ''), ', ' ORDER BY quantile)
-            AS percentiles
+        CASE count(*) WHEN 4 THEN 'any percentile' ELSE
+            string_agg('p' || replace(CAST(CAST(100 * quantile AS DECIMAL(4, 1)) AS VARCHAR), '.0', ''), ', ' ORDER BY quantile)
+            END AS percentiles
     FROM intervals
     JOIN size_bins AS b USING (size_bin)
     WHERE scenario = $scenario AND variant = $variant AND service IS NULL AND vnet IS NULL AND warning <> ''
