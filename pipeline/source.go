@@ -171,7 +171,11 @@ func (w *ingestedFlows) flows(ctx context.Context, _ *engine.Attempt, out *lake.
 	if written.Flows == 0 {
 		return nil, fmt.Errorf("workload %s has no flow in the part that was asked for", w.workload.ID)
 	}
-	return &Generated{}, ingest.CheckSpan("workload "+w.workload.ID, written.FirstStartNS, written.LastStartNS)
+	stats := &Generated{}
+	if w.workload.Sampling != "" {
+		stats.Notes = []string{w.workload.Sampling}
+	}
+	return stats, ingest.CheckSpan("workload "+w.workload.ID, written.FirstStartNS, written.LastStartNS)
 }
 
 // share makes the first data files of the workload also those of the scenario, as far as all of their flows are in its

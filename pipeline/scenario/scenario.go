@@ -118,6 +118,7 @@ type Ingested struct {
 	Digests []string // of everything that the flows come from
 
 	FirstStartNS, LastStartNS int64
+	Sampling                  string // what sampling leaves out, for the user; empty: nothing
 }
 
 // FromWorkload returns the scenario of a topology, as for FromFiles, and an ingested workload.

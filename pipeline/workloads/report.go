@@ -70,6 +70,9 @@ func (in *ingestion) finish() error {
 	r.Rows, r.Rejects, r.SetAside, r.Reasons = in.state.counts()
 	r.Flows, r.Merged, r.SyntheticStarts = m.Flows, m.Merged, m.SyntheticStarts
 	r.FirstStartNS, r.LastStartNS = m.FirstStartNS, m.LastStartNS
+	if m.Sampling != "" {
+		r.Notes = append(r.Notes, m.Sampling)
+	}
 	for _, c := range m.Corrections {
 		r.Notes = append(r.Notes, fmt.Sprintf("%s has rows of %s, which was ingested before it, with other content: %d rows "+
 			"of the earlier file are not in it, and count beside its own; if it is a correction, parsimon rm --workload %s "+

@@ -78,7 +78,7 @@ type Merged struct {
 }
 
 // mergeVersion is raised when the same records give other flows, or the state says something else of them.
-const mergeVersion = 6
+const mergeVersion = 7
 
 // A Chunk describes one data file of table flows, beside its link_loads.
 type Chunk struct {
@@ -174,7 +174,7 @@ func resolve(l *lake.Lake, name string, whole bool) (lake.WorkloadID, error) {
 // Ingested names the workload and what its flows come from.
 func (s *State) Ingested() scenario.Ingested {
 	return scenario.Ingested{ID: string(s.ID), Digests: s.digests(), FirstStartNS: s.Merge.FirstStartNS,
-		LastStartNS: s.Merge.LastStartNS}
+		LastStartNS: s.Merge.LastStartNS, Sampling: s.Merge.Sampling}
 }
 
 // FlowFiles are the verified data files of a workload's flows. Chunks describe them; there are none if another version

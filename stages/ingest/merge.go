@@ -35,6 +35,7 @@ type MergeStats struct {
 	Reasons         []RejectCount `json:"reasons"`
 	Repeated        int64         `json:"-"` // of Merged: an earlier source has them
 	Corrections     []Correction  `json:"corrections,omitempty"`
+	Sampling        string        `json:"sampling,omitempty"` // what sampling leaves out, for the user
 	// FlowsFile is the Parquet file of the flows, and RejectsFile of the rejects, in TmpDir. RejectsFile is empty if there
 	// are none.
 	FlowsFile   string `json:"-"`
@@ -240,6 +241,9 @@ func (m *merging) flowLogs(ctx context.Context, records string) error {
 		return err
 	}
 	flows, err := m.inParts(ctx, rows, "merge", values{"records": records, "idle_ns": m.o.IdleNS})
+	if err == nil {
+		err = m.describeSampling(ctx, flows)
+	}
 	if err == nil {
 		flows, err = m.inParts(ctx, rows, "starts", values{"flows": flows})
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"parsimon/queries/duckdb"
+	"parsimon/schema/units"
 )
 
 // noteSampling adds a note if most records of TCP with data are of one packet and do not say a rate: a connection that is
@@ -17,6 +18,20 @@ func (in *Ingester) noteSampling(ctx context.Context, file string) error {
 		in.Notes = append(in.Notes, fmt.Sprintf("%s: %d of %d records of TCP with data have one packet, as if packets were "+
 			"sampled, and rows do not say the rate: if the exporter samples one packet in N, give --sampling-rate N", file,
 			single, all))
+	}
+	return err
+}
+
+// describeSampling says which flows are missing because none of their packets was sampled.
+func (m *merging) describeSampling(ctx context.Context, flows string) error {
+	var n int64
+	var bytes, missing float64
+	err := m.query(ctx, step("sampled", values{"flows": flows}), &n, &bytes, &missing)
+	if err == nil && n > 0 {
+		m.stats.Sampling = fmt.Sprintf("a sampled packet stands for %s bytes, and most flows smaller than that have none: the %d "+
+			"sampled flows have their bytes, too, and stand for at least %s flows. Slowdowns by size hold from %s bytes on, which "+
+			"19 of 20 flows of that size have a sample for; those of all flows leave out the small ones", units.Human(bytes), n,
+			units.Human(float64(n)+missing), units.Human(3*bytes))
 	}
 	return err
 }

@@ -59,6 +59,12 @@ func (c *samplingTrial) ingest(t *testing.T, seed uint64) (want, got, sigma floa
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, part := range []string{"a sampled packet stands for ", "at least ", "Slowdowns by size hold from "} {
+		if !strings.Contains(stats.Sampling, part) {
+			t.Errorf("%q does not say %q", stats.Sampling, part)
+		}
+	}
+	t.Log(stats.Sampling)
 	text := askParquet(t, `SELECT CAST(sum(size_bytes) AS VARCHAR) FROM read_parquet(%s)`, stats.FlowsFile)
 	if _, err := fmt.Sscan(text, &got); err != nil {
 		t.Fatal(text, err)
