@@ -341,7 +341,7 @@ func TestParams(t *testing.T) {
 		{"hottest_links", "n", "1 OR 1=1", `parameter n: want a whole number`},
 		{"slowdown_over_time", "interval_ms", "-1", `parameter interval_ms: want a number above 0`},
 		{"slowdown_over_time", "interval_ms", "NaN", `parameter interval_ms: want a number above 0`},
-		{"p99_links", "quantile", "1", `parameter quantile: want a number above 0 and below 1,note`},
+		{"p99_links", "quantile", "1", `parameter quantile: want a number above 0 and below 1`},
 	} {
 		q, err := Get(c.query)
 		if err != nil {
