@@ -122,3 +122,42 @@ func TestBytesOfSampledRecords(t *testing.T) {
 		})
 	}
 }
+
+// A rate that rows do not say is that of the options; without it, a note names files that look sampled. VPC flow logs,
+// which are not sampled, and rows that count every packet keep their bytes.
+func TestSamplingRate(t *testing.T) {
+	const header = "ts,te,td,sa,da,sp,dp,pr,ipkt,ibyt\n"
+	row := func(port, packets, bytes int) string {
+		return fmt.Sprintf("2026-01-31 09:00:00,2026-01-31 09:00:01,1.0,0,1,%d,443,6,%d,%d\n", port, packets, bytes)
+	}
+	vpc := "2 1 eni-1 0 1 1000 443 6 1 1500 1418530010 1418530011 ACCEPT OK\n"
+	for _, c := range []struct {
+		format, text string
+		rate         int64
+		want         string
+		notes        int
+	}{
+		{"nfdump", header + row(1, 1, 1500) + row(2, 1, 1400) + row(3, 3, 4500), 0, "1400 1500 4500", 1},
+		{"nfdump", header + row(1, 1, 1500) + row(2, 1, 1400) + row(3, 3, 4500), 1000, "1400000 1500000 4500000", 0},
+		{"nfdump", header + row(1, 10, 15000) + row(2, 1, 1400) + row(3, 3, 4500), 0, "1400 4500 15000", 0},
+		{"nfdump", header + row(1, 1, 52) + row(2, 7, 9000), 100, "900000", 0},
+		{"vpc", vpc, 1000, "1500", 0},
+	} {
+		file := filepath.Join(t.TempDir(), "log")
+		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		m, err := FormatMapping(c.format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stats, err := File(context.Background(), topologytest.SmallNetwork(t), file, Options{Mapping: m, TmpDir: t.TempDir(), MemoryBytes: 256 << 20, Threads: 2, MaxRejects: 1, Seed: 1, SamplingRate: c.rate})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := askParquet(t, `SELECT string_agg(size_bytes, ' ' ORDER BY size_bytes) FROM read_parquet(%s)`, stats.FlowsFile)
+		if got != c.want || len(stats.Notes) != c.notes || (stats.Sampling == "") != (c.want == "1500" || c.rate == 0) {
+			t.Errorf("%s, rate %d: %s, notes %q, %q; want %s", c.format, c.rate, got, stats.Notes, stats.Sampling, c.want)
+		}
+	}
+}
