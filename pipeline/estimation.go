@@ -30,7 +30,7 @@ type Estimation struct {
 	*Model
 	Settings
 	variant  Variant
-	source   source // where the flows come from; nil: the lake holds them
+	source   *source // where the flows come from; nil: the lake holds them
 	exec     *engine.Executor
 	isNew    bool // the lake did not have the scenario
 	began    time.Time

@@ -389,10 +389,9 @@ func Derive(ctx context.Context, dir, base string, c scenario.Changes, v Variant
 	case err != nil:
 		return nil, err
 	case c.FoundStarts:
-		of := newMethod(&Model{Lake: model.Lake, Spec: Spec{ScenarioID: from.ID()}}, Variant{}, Settings{}, nil)
-		e.source = &foundStarts{model, of.generate, of.exactStage()}
+		e.source = model.foundStarts(from.ID())
 	default:
-		e.source = &derivedFlows{model, generated(model.Lake, from.ID()), applied.Flows}
+		e.source = model.derivedFlows(from.ID(), applied.Flows)
 	}
 	return e, nil
 }

@@ -18,13 +18,13 @@ type method struct {
 	*Model
 	variant Variant
 	Settings
-	source source // of the flows; nil: the lake holds them
+	source *source // of the flows; nil: the lake holds them
 
 	generate, route *engine.Stage
 	cluster         *engine.Stage // nil without clustering
 }
 
-func newMethod(model *Model, v Variant, o Settings, flows source) *method {
+func newMethod(model *Model, v Variant, o Settings, flows *source) *method {
 	m := &method{Model: model, variant: v, Settings: o, source: flows}
 	m.generate = m.generateStage()
 	m.route = m.routeStage()

@@ -27,67 +27,66 @@ import (
 )
 
 // A source provides the flows of a scenario.
-type source interface {
+type source struct {
 	// reads are the tables of other scenarios that the flows come from.
-	reads() []engine.Output
-	// flows writes the flows in start order and, if there are any, the rejects. What it returns need not have the
+	reads []engine.Output
+	// write writes the flows in start order and, if there are any, the rejects. What it returns need not have the
 	// FlowStats of what it writes.
-	flows(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*Generated, error)
+	write func(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*Generated, error)
+	// check reports flows that the settings do not accept; nil: there are no such settings.
+	check func(g *Generated) error
 }
 
 // sourceOf is the source of a scenario that was not made from another.
-func sourceOf(m *Model, o Settings, s *scenario.Scenario) source {
+func sourceOf(m *Model, o Settings, s *scenario.Scenario) *source {
 	if w, from, to, ok := s.Ingested(); ok {
-		return &ingestedFlows{m, w, from, to}
+		return m.ingestedFlows(w, from, to)
 	}
 	if s.FlowFile() != "" {
-		return &flowFile{m, o, s.FlowFile()}
+		return m.flowFile(s.FlowFile(), o)
 	}
-	return &generatedFlows{m, s}
+	return m.generatedFlows(s)
 }
 
 // generatedFlows are drawn from traffic matrices, or those of jobs.
-type generatedFlows struct {
-	*Model
-	scenario *scenario.Scenario
-}
-
-func (*generatedFlows) reads() []engine.Output { return nil }
-func (g *generatedFlows) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*Generated, error) {
-	// The load is that of the network before anything fails: a failure does not change what hosts send.
-	n, err := g.scenario.IntactNetwork()
-	if err != nil {
-		return nil, err
-	}
-	run, err := g.scenario.Jobs(n)
-	if err != nil {
-		return nil, err
-	}
-	stats := &Generated{}
-	if len(run) == 0 {
-		return stats, g.draw(ctx, n, stats, out)
-	}
-	slices.SortStableFunc(run, func(a, b jobs.Job) int { return cmp.Compare(a.StartNS, b.StartNS) })
-	w := &jobWriter{jobs: run, flows: out, waits: t.Sink(schema.Dependencies), parts: t.Sink(schema.JobFlows),
-		stats: stats, stopped: ctx.Err}
-	err = g.draw(ctx, n, stats, w)
-	for err == nil && len(w.jobs) > 0 {
-		err = w.next()
-	}
-	return stats, err
+func (m *Model) generatedFlows(s *scenario.Scenario) *source {
+	return &source{write: func(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*Generated, error) {
+		// The load is that of the network before anything fails: a failure does not change what hosts send.
+		n, err := s.IntactNetwork()
+		if err != nil {
+			return nil, err
+		}
+		run, err := s.Jobs(n)
+		if err != nil {
+			return nil, err
+		}
+		stats := &Generated{}
+		if len(run) == 0 {
+			return stats, m.draw(ctx, s, n, stats, out)
+		}
+		slices.SortStableFunc(run, func(a, b jobs.Job) int { return cmp.Compare(a.StartNS, b.StartNS) })
+		w := &jobWriter{jobs: run, flows: out, waits: t.Sink(schema.Dependencies), parts: t.Sink(schema.JobFlows),
+			stats: stats, stopped: ctx.Err}
+		err = m.draw(ctx, s, n, stats, w)
+		for err == nil && len(w.jobs) > 0 {
+			err = w.next()
+		}
+		return stats, err
+	}}
 }
 
 // draw draws the flows of services.
-func (g *generatedFlows) draw(ctx context.Context, n *topology.Network, stats *Generated, out schema.Sink) error {
-	w, err := g.scenario.Workload(n)
+func (m *Model) draw(ctx context.Context, s *scenario.Scenario, n *topology.Network, stats *Generated,
+	out schema.Sink) error {
+	w, err := s.Workload(n)
 	if err != nil || len(w.Services) == 0 {
 		return err
 	}
-	router, err := topology.NewRouter(n, g.Spec.Seed)
+	router, err := topology.NewRouter(n, m.Spec.Seed)
 	if err != nil {
 		return err
 	}
-	plan, err := workload.Generate(ctx, router, w, g.Spec.Seed, out)
+	plan, err := workload.Generate(ctx, router, w, m.Spec.Seed, out)
 	if err != nil {
 		return err
 	}
@@ -95,39 +94,35 @@ func (g *generatedFlows) draw(ctx context.Context, n *topology.Network, stats *G
 	return nil
 }
 
-// A flowFile is read by way of DuckDB, which checks, sorts and, where memory is short, spills.
-type flowFile struct {
-	*Model
-	Settings
-	path string
-}
-
-func (*flowFile) reads() []engine.Output { return nil }
-
-func (f *flowFile) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*Generated, error) {
-	stats, err := ingest.File(ctx, f.Network, f.path, ingest.Options{
-		TmpDir: t.Session().TmpPath(), Seed: f.Spec.Seed, MemoryBytes: f.MemoryBytes, Threads: f.Workers,
-		MaxRejects: f.Spec.MaxRejects,
-	})
-	if err != nil {
-		return nil, err
+// flowFile are the flows of a file. It is read by way of DuckDB, which checks, sorts and, where memory is short, spills.
+func (m *Model) flowFile(path string, o Settings) *source {
+	s := &source{check: func(g *Generated) error { // the limit may be another one now
+		return ingest.CheckRejects(path, g.Flows+g.Merged+g.Rejects, g.Rejects, g.SetAside, m.Spec.MaxRejects,
+			g.RejectReasons)
+	}}
+	s.write = func(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*Generated, error) {
+		stats, err := ingest.File(ctx, m.Network, path, ingest.Options{
+			TmpDir: t.Session().TmpPath(), Seed: m.Spec.Seed, MemoryBytes: o.MemoryBytes, Threads: o.Workers,
+			MaxRejects: m.Spec.MaxRejects,
+		})
+		if err != nil {
+			return nil, err
+		}
+		err = copyBatches(ctx, parquet.OpenFile(schema.Flows, stats.FlowsFile), out)
+		if err == nil && stats.Dependencies > 0 {
+			in := parquet.OpenFile(schema.Dependencies, stats.DependenciesFile)
+			err = copyBatches(ctx, in, t.Sink(schema.Dependencies))
+		}
+		if err == nil && stats.Rejects > 0 {
+			err = copyBatches(ctx, parquet.OpenFile(schema.Rejects, stats.RejectsFile), t.Sink(schema.Rejects))
+		}
+		return &Generated{
+			Merged: stats.Merged, Rejects: stats.Rejects, SetAside: stats.SetAside,
+			Dependencies: stats.Dependencies, ComputeSteps: stats.ComputeSteps,
+			GenerateStats: GenerateStats{RejectReasons: stats.Reasons, Notes: stats.Notes},
+		}, err
 	}
-	err = copyBatches(ctx, parquet.OpenFile(schema.Flows, stats.FlowsFile), out)
-	if err == nil && stats.Dependencies > 0 {
-		in := parquet.OpenFile(schema.Dependencies, stats.DependenciesFile)
-		err = copyBatches(ctx, in, t.Sink(schema.Dependencies))
-	}
-	if err == nil && stats.Rejects > 0 {
-		err = copyBatches(ctx, parquet.OpenFile(schema.Rejects, stats.RejectsFile), t.Sink(schema.Rejects))
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &Generated{
-		Merged: stats.Merged, Rejects: stats.Rejects, SetAside: stats.SetAside,
-		Dependencies: stats.Dependencies, ComputeSteps: stats.ComputeSteps,
-		GenerateStats: GenerateStats{RejectReasons: stats.Reasons, Notes: stats.Notes},
-	}, nil
+	return s
 }
 
 // copyBatches writes a stream to a sink and closes the stream.
@@ -135,99 +130,71 @@ func copyBatches(ctx context.Context, in schema.Batches, out schema.Sink) error 
 	return columns.ForEach(in, func(rec arrow.Record) error { return cmp.Or(ctx.Err(), out.Write(rec)) })
 }
 
-// ingestedFlows are the flows of an ingested workload that start from fromNS until toNS, excluded.
-type ingestedFlows struct {
-	*Model
-	workload     scenario.Ingested
-	fromNS, toNS int64
-}
-
-func (*ingestedFlows) reads() []engine.Output { return nil }
-func (w *ingestedFlows) flows(ctx context.Context, _ *engine.Attempt, out *lake.FlowWriter) (*Generated, error) {
-	files, chunks, err := workloads.FlowFiles(w.Lake, lake.WorkloadID(w.workload.ID))
-	if err != nil {
-		return nil, err
-	}
-	shared, err := w.share(files, chunks, out)
-	if err != nil {
-		return nil, err
-	}
-	rows := w.Lake.Read(schema.Flows, files[shared:], nil, &lake.Range{Column: "start_ns", Lo: w.fromNS, Hi: w.toNS})
-	err = columns.ForEach(rows, func(rec arrow.Record) error {
-		starts := columns.Int64s(rec, "start_ns")
-		lo, _ := slices.BinarySearch(starts, w.fromNS)
-		hi, _ := slices.BinarySearch(starts, w.toNS)
-		if lo >= hi || ctx.Err() != nil {
-			return ctx.Err()
+// ingestedFlows are the flows of an ingested workload that start from fromNS until toNS, excluded. The first data files
+// of the workload are also those of the scenario, as far as all of their flows are in its time.
+func (m *Model) ingestedFlows(w scenario.Ingested, fromNS, toNS int64) *source {
+	return &source{write: func(ctx context.Context, _ *engine.Attempt, out *lake.FlowWriter) (*Generated, error) {
+		files, chunks, err := workloads.FlowFiles(m.Lake, lake.WorkloadID(w.ID))
+		for _, c := range chunks {
+			shared := false
+			if c.FirstStartNS >= fromNS && c.LastStartNS < toNS {
+				shared, err = out.Share(files[0], c.FlowStats)
+			}
+			if !shared {
+				break
+			}
+			files = files[1:]
 		}
-		part := rec.NewSlice(int64(lo), int64(hi))
-		defer part.Release()
-		return out.Write(part)
-	})
-	if err != nil {
-		return nil, err
-	}
-	written := out.Stats()
-	if written.Flows == 0 {
-		return nil, fmt.Errorf("workload %s has no flow in the part that was asked for", w.workload.ID)
-	}
-	stats := &Generated{}
-	if w.workload.Sampling != "" {
-		stats.Notes = []string{w.workload.Sampling}
-	}
-	return stats, ingest.CheckSpan("workload "+w.workload.ID, written.FirstStartNS, written.LastStartNS)
-}
-
-// share makes the first data files of the workload also those of the scenario, as far as all of their flows are in its
-// time. It returns how many.
-func (w *ingestedFlows) share(files []lake.DataFile, chunks []workloads.Chunk, out *lake.FlowWriter) (int, error) {
-	for i, c := range chunks {
-		if c.FirstStartNS < w.fromNS || c.LastStartNS >= w.toNS {
-			return i, nil
+		if err != nil {
+			return nil, err
 		}
-		if done, err := out.Share(files[i], c.FlowStats); err != nil || !done {
-			return i, err
+		in := m.Lake.Read(schema.Flows, files, nil, &lake.Range{Column: "start_ns", Lo: fromNS, Hi: toNS})
+		if err := copyBatches(ctx, in, out); err != nil {
+			return nil, err
 		}
-	}
-	return len(chunks), nil
+		written := out.Stats()
+		if written.Flows == 0 {
+			return nil, fmt.Errorf("workload %s has no flow in the part that was asked for", w.ID)
+		}
+		stats := &Generated{}
+		if w.Sampling != "" {
+			stats.Notes = []string{w.Sampling}
+		}
+		return stats, ingest.CheckSpan("workload "+w.ID, written.FirstStartNS, written.LastStartNS)
+	}}
 }
 
 // derivedFlows are those of a base scenario: its files where no flow changes, or changed flows.
-type derivedFlows struct {
-	*Model
-	base    *engine.Stage // stage generate of the base
-	changes workload.FlowChanges
-}
-
-func (d *derivedFlows) reads() []engine.Output {
-	return []engine.Output{d.base.Output(schema.Flows), d.base.Output(schema.Rejects),
-		d.base.Output(schema.Dependencies), d.base.Output(schema.JobFlows)}
-}
-
-func (d *derivedFlows) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*Generated, error) {
-	base, stats, err := completeGenerated(d.Lake, d.base)
-	if err != nil {
-		return nil, err
+func (m *Model) derivedFlows(from lake.ScenarioID, changes workload.FlowChanges) *source {
+	of := generated(m.Lake, from)
+	s := &source{reads: []engine.Output{of.Output(schema.Flows), of.Output(schema.Rejects),
+		of.Output(schema.Dependencies), of.Output(schema.JobFlows)}}
+	s.write = func(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*Generated, error) {
+		base, stats, err := completeGenerated(m.Lake, of)
+		if err != nil {
+			return nil, err
+		}
+		if err := m.share(t, base, schema.Rejects, schema.Dependencies, schema.JobFlows); err != nil {
+			return nil, err
+		}
+		if len(changes.Scale)+len(changes.Move) == 0 {
+			t.Add(stats.Flows)
+			return &stats, m.share(t, base, schema.Flows)
+		}
+		changes.Ranks = stats.Closed()
+		open := func() schema.Batches { return m.Lake.Read(schema.Flows, base.Files(schema.Flows), nil, nil) }
+		stats.FlowStats, stats.ExpectedMaxLoad = lake.FlowStats{}, 0 // they were those of the unchanged flows
+		stats.Notes, err = workload.ChangeFlows(ctx, m.Network, changes, m.Spec.Seed, open, out)
+		return &stats, err
 	}
-	if err := d.share(t, base, schema.Rejects, schema.Dependencies, schema.JobFlows); err != nil {
-		return nil, err
-	}
-	if len(d.changes.Scale)+len(d.changes.Move) == 0 {
-		t.Add(stats.Flows)
-		return &stats, d.share(t, base, schema.Flows)
-	}
-	d.changes.Ranks = stats.Closed()
-	open := func() schema.Batches { return d.Lake.Read(schema.Flows, base.Files(schema.Flows), nil, nil) }
-	stats.FlowStats, stats.ExpectedMaxLoad = lake.FlowStats{}, 0 // they were those of the unchanged flows
-	stats.Notes, err = workload.ChangeFlows(ctx, d.Network, d.changes, d.Spec.Seed, open, out)
-	return &stats, err
+	return s
 }
 
 // share makes the base's files of tables also those of the scenario.
-func (d *derivedFlows) share(t *engine.Attempt, base engine.Records, tables ...schema.Table) error {
+func (m *Model) share(t *engine.Attempt, base engine.Records, tables ...schema.Table) error {
 	for _, table := range tables {
 		for n, f := range base.Files(table) {
-			shared, err := t.Session().Share(f, lake.Of(d.ID()).File(table, n))
+			shared, err := t.Session().Share(f, m.base().File(table, n))
 			if err != nil {
 				return err
 			}
@@ -268,39 +235,35 @@ func (m *method) setClosedSpan(in *engine.Inputs, slowdowns engine.Output, loads
 
 // foundStarts are the flows of a base scenario as an open loop: they start when the simulation of its whole network
 // found that they do. Compute steps, which have no hops, are no flows then.
-type foundStarts struct {
-	*Model
-	base, exact *engine.Stage // stages generate and exact of the base
-}
-
-func (s *foundStarts) reads() []engine.Output {
-	return []engine.Output{s.base.Output(schema.Flows), s.exact.Output(schema.ExactFCTs)}
-}
-
-func (s *foundStarts) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*Generated, error) {
-	var scans [2]string
-	for i, of := range s.reads() {
-		r, err := engine.Complete(s.Lake, of.Stage, MethodVersion)
+func (m *Model) foundStarts(from lake.ScenarioID) *source {
+	of := newMethod(&Model{Lake: m.Lake, Spec: Spec{ScenarioID: from}}, Variant{}, Settings{}, nil)
+	s := &source{reads: []engine.Output{of.generate.Output(schema.Flows), of.exactStage().Output(schema.ExactFCTs)}}
+	s.write = func(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*Generated, error) {
+		var scans []string
+		for _, of := range s.reads {
+			r, err := engine.Complete(m.Lake, of.Stage, MethodVersion)
+			if err != nil {
+				return nil, err
+			}
+			scans = append(scans, ScanFiles(m.Lake, r.Files(of.Table)))
+		}
+		dir := t.Session().TmpPath()
+		db, err := duckdb.Open(ctx, duckdb.Options{MemoryBytes: DefaultMemory / 4, SpillDir: filepath.Join(dir, "duckdb")})
 		if err != nil {
 			return nil, err
 		}
-		scans[i] = ScanFiles(s.Lake, r.Files(of.Table))
+		defer func() { _ = db.Close() }() // nothing was written
+		file := filepath.Join(dir, "starts.parquet")
+		_, err = db.ExecContext(ctx, fmt.Sprintf(`COPY (SELECT f.* REPLACE (x.start_ns AS start_ns) FROM %s f
+			JOIN %s x ON f.flow_id = x.flow_id WHERE x.hops > 0 ORDER BY x.start_ns, x.flow_id) TO %s (FORMAT parquet)`,
+			scans[0], scans[1], duckdb.Quote(file)))
+		if err != nil {
+			return nil, duckdb.FirstLine(err)
+		}
+		err = copyBatches(ctx, parquet.OpenForeign(schema.Flows, file), out)
+		return &Generated{}, errors.Join(err, os.Remove(file))
 	}
-	dir := t.Session().TmpPath()
-	db, err := duckdb.Open(ctx, duckdb.Options{MemoryBytes: DefaultMemory / 4, SpillDir: filepath.Join(dir, "duckdb")})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = db.Close() }() // nothing was written
-	file := filepath.Join(dir, "starts.parquet")
-	_, err = db.ExecContext(ctx, fmt.Sprintf(`COPY (SELECT f.* REPLACE (x.start_ns AS start_ns)
-		FROM %s f JOIN %s x ON f.flow_id = x.flow_id WHERE x.hops > 0 ORDER BY x.start_ns, x.flow_id) TO %s (FORMAT parquet)`,
-		scans[0], scans[1], duckdb.Quote(file)))
-	if err != nil {
-		return nil, duckdb.FirstLine(err)
-	}
-	err = copyBatches(ctx, parquet.OpenForeign(schema.Flows, file), out)
-	return &Generated{}, errors.Join(err, os.Remove(file))
+	return s
 }
 
 // A jobWriter writes flows of services and of jobs in start order; of those that start at the same time services come

@@ -85,7 +85,7 @@ func (m *method) generateStage() *engine.Stage {
 		Cut: oneTask,
 	}
 	if m.source != nil {
-		s.Reads = m.source.reads()
+		s.Reads = m.source.reads
 	}
 	s.Open = func(*engine.Inputs) (engine.Worker, error) {
 		if m.source == nil {
@@ -98,9 +98,8 @@ func (m *method) generateStage() *engine.Stage {
 		if err == nil {
 			err = m.refuseFlows(&g)
 		}
-		if file, ok := m.source.(*flowFile); ok && err == nil { // the limit may be another one now
-			err = ingest.CheckRejects(file.path, g.Flows+g.Merged+g.Rejects, g.Rejects, g.SetAside, m.Spec.MaxRejects,
-				g.RejectReasons)
+		if err == nil && m.source != nil && m.source.check != nil {
+			err = m.source.check(&g)
 		}
 		return err
 	}
@@ -117,7 +116,7 @@ func (m *method) writeScenario(ctx context.Context, t *engine.Attempt) error {
 	}
 	chunks := lake.NewFlowWriter(t.Session(), m.base(), t.Add)
 	defer chunks.Abandon()
-	g, err := m.source.flows(ctx, t, chunks)
+	g, err := m.source.write(ctx, t, chunks)
 	if err == nil {
 		if chunks.Chunks != nil { // else the files are shared
 			g.FlowStats = chunks.Stats()

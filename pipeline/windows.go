@@ -96,40 +96,33 @@ func DeriveWindows(ctx context.Context, base *Estimation, w Windows, o Settings)
 	o.Base, o.Ephemeral = base.ID(), true
 	e, err := newEstimation(ctx, model, base.variant, o)
 	if err == nil {
-		e.source = &windowFlows{model, generated(base.Lake, base.ID()), w}
+		e.source = model.windowFlows(base.ID(), w)
 	}
 	return e, err
 }
 
 // windowFlows are the flows of a base scenario in windows.
-type windowFlows struct {
-	*Model
-	base    *engine.Stage // stage generate of the base
-	windows Windows
-}
-
-func (w *windowFlows) reads() []engine.Output { return []engine.Output{w.base.Output(schema.Flows)} }
-func (w *windowFlows) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*Generated, error) {
-	base, of, err := completeGenerated(w.Lake, w.base)
-	if err != nil {
-		return nil, err
-	}
-	c := carrier{windows: w.windows, fluid: w.newFluid(), out: out}
-	c.key = rng.New(w.Spec.Seed, rng.Carried).Key()
-	c.slowestBps, _ = w.Network.HostBps()
-	c.parts = w.windows.Parts(of.FirstStartNS, of.LastStartNS)
-	files := base.Files(schema.Flows)
-	for _, r := range c.reads() {
-		in := w.Lake.Read(schema.Flows, files, nil, &lake.Range{Column: "start_ns", Lo: r[0], Hi: r[1]})
-		err := columns.ForEach(in, func(rec arrow.Record) error {
-			return errors.Join(ctx.Err(), c.batch(rec))
-		})
-		if err != nil {
-			return nil, err
+func (m *Model) windowFlows(from lake.ScenarioID, windows Windows) *source {
+	base := generated(m.Lake, from)
+	s := &source{reads: []engine.Output{base.Output(schema.Flows)}}
+	s.write = func(ctx context.Context, _ *engine.Attempt, out *lake.FlowWriter) (*Generated, error) {
+		c := carrier{windows: windows, parts: m.Spec.Windows.Parts, fluid: m.newFluid(), out: out}
+		c.key = rng.New(m.Spec.Seed, rng.Carried).Key()
+		c.slowestBps, _ = m.Network.HostBps()
+		r, err := engine.Complete(m.Lake, base, MethodVersion)
+		for _, p := range c.reads() {
+			if err != nil {
+				break
+			}
+			in := m.Lake.Read(schema.Flows, r.Files(schema.Flows), nil, &lake.Range{Column: "start_ns", Lo: p[0], Hi: p[1]})
+			err = columns.ForEach(in, func(rec arrow.Record) error { return errors.Join(ctx.Err(), c.batch(rec)) })
 		}
+		if err == nil {
+			err = errors.Join(c.begin(math.MaxInt64), c.write(math.MaxInt64))
+		}
+		return &Generated{}, err
 	}
-	err = errors.Join(c.begin(math.MaxInt64), c.write(math.MaxInt64))
-	return &Generated{}, err
+	return s
 }
 
 // A carrier passes on the flows of the parts and finds those that are still active when a part begins.

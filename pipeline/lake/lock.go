@@ -38,35 +38,29 @@ func (s *Session) TmpPath() string { return filepath.Join(s.path, s.tmp) }
 // Lock keeps a scenario or workload to this session. The lock ends with the process that holds it. Lock removes
 // what killed processes left half written. The error wraps ErrBusy if another process holds the lock.
 func (l *Lake) Lock(ctx context.Context, p Place) (*Session, error) {
-	f, err := l.lock(ctx, p, syscall.LOCK_EX, 300*time.Millisecond)
-	if err != nil {
-		return nil, err
-	}
-	s := &Session{Lake: l, tmp: filepath.Join(tmpDir, p.owner())}
-	err = errors.Join(ctx.Err(), l.root.RemoveAll(s.tmp), l.removeLitter(), l.root.MkdirAll(s.tmp, 0o755))
-	if err != nil {
-		_ = f.Close()
-		return nil, err
-	}
-	s.unlock = func() {
-		_ = l.root.RemoveAll(s.tmp)
-		_ = l.root.Remove(tmpDir) // unless another session writes
-		_ = f.Close()
-	}
-	return s, nil
+	return l.session(ctx, p, syscall.LOCK_EX, 300*time.Millisecond)
 }
 
 // LockShared is Lock for one of several processes that divide the tasks of a scenario's stages among themselves.
 // Unfinished files go to a directory of the session's own. The last session to close removes what killed ones left.
 func (l *Lake) LockShared(ctx context.Context, p Place) (*Session, error) {
 	// A session that closes holds the lock alone for a moment if it is the last.
-	f, err := l.lock(ctx, p, syscall.LOCK_SH, 2*time.Second)
+	return l.session(ctx, p, syscall.LOCK_SH, 2*time.Second)
+}
+
+func (l *Lake) session(ctx context.Context, p Place, how int, patience time.Duration) (*Session, error) {
+	f, err := l.lock(ctx, p, how, patience)
 	if err != nil {
 		return nil, err
 	}
 	all := filepath.Join(tmpDir, p.owner())
-	s := &Session{Lake: l, tmp: filepath.Join(all, "shard-"+rand.Text())}
-	if err := l.root.MkdirAll(s.tmp, 0o755); err != nil {
+	s := &Session{Lake: l, tmp: all}
+	if how == syscall.LOCK_SH {
+		s.tmp = filepath.Join(all, "shard-"+rand.Text())
+	} else {
+		err = errors.Join(ctx.Err(), l.root.RemoveAll(all), l.removeLitter())
+	}
+	if err = errors.Join(err, l.root.MkdirAll(s.tmp, 0o755)); err != nil {
 		_ = f.Close()
 		return nil, err
 	}
@@ -74,7 +68,7 @@ func (l *Lake) LockShared(ctx context.Context, p Place) (*Session, error) {
 		_ = l.root.RemoveAll(s.tmp)
 		if flock(f, syscall.LOCK_EX|syscall.LOCK_NB) == nil { // no other session is left
 			_ = l.root.RemoveAll(all)
-			_ = l.root.Remove(tmpDir)
+			_ = l.root.Remove(tmpDir) // unless another place's session writes
 		}
 		_ = f.Close()
 	}

@@ -43,8 +43,8 @@ func Compare(ctx context.Context, base, other *pipeline.Estimation, ask Ask) (*C
 func (s *sampler) pair(ctx context.Context) error {
 	here, there := s.rounds[len(s.rounds)-1], s.other.rounds[len(s.rounds)-1]
 	cells := map[[2]int64]int32{} // by id and size
-	err := s.other.each(ctx, there, func(_ int, f flow) {
-		cells[[2]int64{f.id, f.bytes}] = sampling.CellOf(f.slowdown)
+	err := s.other.each(ctx, there, func(_ int, f *flow) {
+		cells[[2]int64{f.ID, f.Bytes}] = sampling.CellOf(f.Slowdown)
 	})
 	if err != nil {
 		return err
@@ -52,13 +52,13 @@ func (s *sampler) pair(ctx context.Context) error {
 	for _, n := range here.slots {
 		s.here[n], s.over[n] = counts{}, counts{}
 	}
-	err = s.each(ctx, here, func(slot int, f flow) {
-		other, found := cells[[2]int64{f.id, f.bytes}]
+	err = s.each(ctx, here, func(slot int, f *flow) {
+		other, found := cells[[2]int64{f.ID, f.Bytes}]
 		if !found {
 			return
 		}
-		cell := sampling.CellOf(f.slowdown)
-		for _, k := range s.index.groups(f.service, f.vnet, f.bytes) {
+		cell := sampling.CellOf(f.Slowdown)
+		for _, k := range s.index.groups(f.Service, f.VNet, f.Bytes) {
 			s.here[slot].add(k, cell)
 			s.over[slot].add(k, other)
 		}

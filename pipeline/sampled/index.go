@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/apache/arrow/go/v17/arrow"
-
 	"parsimon/pipeline"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/sampling"
@@ -65,22 +63,18 @@ func readIndex(ctx context.Context, base *pipeline.Estimation) (*index, error) {
 func readCut(ctx context.Context, base *pipeline.Estimation, cutter *sampling.Cutter) (*index, error) {
 	x := &index{totals: map[Key]int64{}, pairs: map[[2]string]*pair{},
 		labels: map[stages.GroupBy]map[string]bool{stages.ByService: {}, stages.ByVNet: {}}}
-	in, err := base.Read(schema.Flows, []string{"size_bytes", "start_ns", "service", "vnet"}, nil)
+	in, err := base.Read(schema.Flows, nil, nil)
 	if err != nil {
 		return nil, err
 	}
 	x.addLabel(stages.ByNothing, "")
-	err = columns.ForEach(in, func(rec arrow.Record) error {
-		service, vnet := columns.Text(rec, "service"), columns.Text(rec, "vnet")
-		size, start := columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns")
-		for i := range size {
-			cutter.Add(start[i], size[i])
-			x.longestBytes = max(x.longestBytes, size[i])
-			x.bytesOf[bits.Len64(uint64(size[i]))] += size[i]
-			x.pair(service.Value(i), vnet.Value(i)).flows[sizebin.Of(size[i])]++
-		}
+	err = columns.Each(in, func(f *flow) error {
+		cutter.Add(f.StartNS, f.Bytes)
+		x.longestBytes = max(x.longestBytes, f.Bytes)
+		x.bytesOf[bits.Len64(uint64(f.Bytes))] += f.Bytes
+		x.pair(f.Service, f.VNet).flows[sizebin.Of(f.Bytes)]++
 		return ctx.Err()
-	})
+	}, "fct_ns", "slowdown")
 	for _, p := range x.pairs {
 		for bin, flows := range p.flows {
 			for _, k := range p.groups[bin] {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/engine"
@@ -397,13 +396,9 @@ func (s *sampler) write(ctx context.Context, t *engine.Attempt, rows []Row, outp
 	defer windows.Release()
 	err := errors.Join(t.Sink(schema.Intervals).Write(intervals), t.Sink(schema.Windows).Write(windows))
 	for i, r := range s.rounds {
-		if err != nil {
-			break
+		if err == nil {
+			err = s.writeSampled(ctx, t, outputs[i], r.slots, drawn)
 		}
-		err = columns.ForEach(t.Read(outputs[i], nil, nil), func(rec arrow.Record) error {
-			t.Add(rec.NumRows())
-			return cmp.Or(ctx.Err(), s.writeSampled(t.Sink(schema.SampledSlowdowns), rec, r.slots, drawn))
-		})
 	}
 	return err
 }
@@ -420,38 +415,39 @@ func (s *sampler) windowsRecord(drawn map[int]*drawnWindow) arrow.Record {
 	})
 }
 
-// writeSampled writes those rows of table slowdowns that are in windows to table sampled_slowdowns.
-func (s *sampler) writeSampled(to schema.Sink, rec arrow.Record, slots []int, drawn map[int]*drawnWindow) error {
-	starts := columns.Int64s(rec, "start_ns")
-	for from, end := 0, 0; from < len(starts); from = end {
-		n, counted := s.slotOf(starts[from], slots)
-		for end = from + 1; end < len(starts); end++ { // rows of a window are neighbors, in general
-			if m, too := s.slotOf(starts[end], slots); m != n || too != counted {
-				break
-			}
-		}
-		if !counted {
-			continue
-		}
-		part := rec.NewSlice(int64(from), int64(end))
-		var out []arrow.Array
-		for _, c := range schema.SampledSlowdowns.Columns {
-			switch c.Name {
-			case "window":
-				out = append(out, columns.Of(slices.Repeat([]int32{int32(n)}, end-from)))
-			case "weight":
-				out = append(out, columns.Of(slices.Repeat([]float64{drawn[n].weight}, end-from)))
-			default:
-				out = append(out, columns.Named(part, c.Name))
-			}
-		}
-		rows := array.NewRecord(schema.SampledSlowdowns.Arrow(), out, int64(end-from))
-		err := to.Write(rows)
-		rows.Release()
-		part.Release()
-		if err != nil {
-			return err
-		}
+// A sampledRow is a row of table sampled_slowdowns.
+type sampledRow struct {
+	stages.SlowdownRow
+	Window int32   `col:"window"`
+	Weight float64 `col:"weight"`
+}
+
+var sampledTable = columns.TableOf[sampledRow](schema.SampledSlowdowns)
+
+// writeSampled writes those flows of a round that are in windows.
+func (s *sampler) writeSampled(ctx context.Context, t *engine.Attempt, from engine.Output, slots []int,
+	drawn map[int]*drawnWindow) error {
+	var rows []sampledRow
+	write := func() error {
+		err := cmp.Or(ctx.Err(), sampledTable.Write(t.Sink(schema.SampledSlowdowns), rows))
+		t.Add(int64(len(rows)))
+		rows = rows[:0]
+		return err
 	}
-	return nil
+	err := columns.Each(t.Read(from, nil, nil), func(f *stages.SlowdownRow) error {
+		n, counted := s.slotOf(f.StartNS, slots)
+		if !counted {
+			return nil
+		}
+		row := sampledRow{*f, int32(n), drawn[n].weight}
+		row.Service, row.VNet = strings.Clone(f.Service), strings.Clone(f.VNet) // the batch's memory is used again
+		if rows = append(rows, row); len(rows) < columns.BatchRows {
+			return nil
+		}
+		return write()
+	})
+	if err == nil {
+		err = write()
+	}
+	return err
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sort"
 
-	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/rs/zerolog"
 
 	"parsimon/pipeline"
@@ -56,30 +55,23 @@ func (s *sampler) slotOf(startNS int64, slots []int) (int, bool) {
 
 // A flow of a slot. Its texts are those of a batch, whose memory is used again.
 type flow struct {
-	id, bytes     int64
-	service, vnet string
-	slowdown      float64
-	cut           *cut // nil for a flow that ends in its simulated part
+	ID       int64   `col:"flow_id"`
+	Bytes    int64   `col:"size_bytes"`
+	StartNS  int64   `col:"start_ns"`
+	FCTNS    int64   `col:"fct_ns"`
+	Service  string  `col:"service"`
+	VNet     string  `col:"vnet"`
+	Slowdown float64 `col:"slowdown"`
 }
 
-func (s *sampler) each(ctx context.Context, r *round, do func(slot int, f flow)) error {
-	names := []string{"flow_id", "service", "vnet", "size_bytes", "start_ns", "fct_ns", "slowdown"}
-	in, err := r.run.Read(schema.Slowdowns, names, nil)
+func (s *sampler) each(ctx context.Context, r *round, do func(slot int, f *flow)) error {
+	in, err := r.run.Read(schema.Slowdowns, nil, nil)
 	if err != nil {
 		return err
 	}
-	return columns.ForEach(in, func(rec arrow.Record) error {
-		service, vnet := columns.Text(rec, "service"), columns.Text(rec, "vnet")
-		id, size, start := columns.Int64s(rec, "flow_id"), columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns")
-		fct := columns.Int64s(rec, "fct_ns")
-		for i, slowdown := range columns.Float64s(rec, "slowdown") {
-			if slot, counted := s.slotOf(start[i], r.slots); counted {
-				f := flow{id: id[i], bytes: size[i], service: service.Value(i), vnet: vnet.Value(i), slowdown: slowdown}
-				if c, ok := r.cutOf(start[i], fct[i], slowdown); ok {
-					f.cut = &c
-				}
-				do(slot, f)
-			}
+	return columns.Each(in, func(f *flow) error {
+		if slot, counted := s.slotOf(f.StartNS, r.slots); counted {
+			do(slot, f)
 		}
 		return ctx.Err()
 	})
@@ -112,15 +104,16 @@ func (s *sampler) read(ctx context.Context, r *round) (*reading, error) {
 	for _, n := range r.slots {
 		x.found[n], x.sustained[n] = counts{}, counts{}
 	}
-	err := s.each(ctx, r, func(slot int, f flow) {
-		cell, groups := sampling.CellOf(f.slowdown), s.index.groups(f.service, f.vnet, f.bytes)
-		if f.cut != nil {
-			f.cut.slot, f.cut.groups = slot, groups
-			x.cuts = append(x.cuts, *f.cut)
+	err := s.each(ctx, r, func(slot int, f *flow) {
+		cell, groups := sampling.CellOf(f.Slowdown), s.index.groups(f.Service, f.VNet, f.Bytes)
+		c, isCut := r.cutOf(f)
+		if isCut {
+			c.slot, c.groups = slot, groups
+			x.cuts = append(x.cuts, c)
 		}
 		for _, k := range groups {
 			x.found[slot].add(k, cell)
-			if f.cut == nil {
+			if !isCut {
 				x.sustained[slot].add(k, cell)
 			}
 		}
@@ -144,13 +137,13 @@ type cut struct {
 }
 
 // cutOf is a flow that ends after its part; false for one that does not.
-func (r *round) cutOf(startNS, fctNS int64, slowdown float64) (c cut, ok bool) {
-	i := sort.Search(len(r.parts), func(i int) bool { return r.parts[i][1] > startNS })
-	if i == len(r.parts) || r.parts[i][1]-startNS >= fctNS {
+func (r *round) cutOf(f *flow) (c cut, ok bool) {
+	i := sort.Search(len(r.parts), func(i int) bool { return r.parts[i][1] > f.StartNS })
+	if i == len(r.parts) || r.parts[i][1]-f.StartNS >= f.FCTNS {
 		return c, false
 	}
-	shared := float64(r.parts[i][1]-startNS) / (float64(fctNS) / slowdown)
-	return cut{flow: slowdown, shared: shared, done: max(0, 1-(slowdown-shared))}, true
+	shared := float64(r.parts[i][1]-f.StartNS) / (float64(f.FCTNS) / f.Slowdown)
+	return cut{flow: f.Slowdown, shared: shared, done: max(0, 1-(f.Slowdown-shared))}, true
 }
 
 // sustain adds the slowdowns that cut flows would have if they went on at the mean rate at which all of them go in the

@@ -16,9 +16,8 @@ const (
 	growth      = 2 // each later round adds 1/growth of the slots drawn so far
 )
 
-// A Design is the slots of a workload in strata, each in the order in which its slots are drawn.
+// A Design divides the slots of a workload into strata.
 type Design struct {
-	Slots  []Slot
 	Strata [][]int // numbers of slots, in the order of drawing
 	loads  []float64
 }
@@ -27,7 +26,7 @@ type Design struct {
 // order depends on the seed, and on nothing that is estimated. The load is that of the slot and of the slots before it
 // for so long in all: long flows that began earlier still take bandwidth.
 func NewDesign(slots []Slot, seed uint64, loadNS int64) *Design {
-	d := &Design{Slots: slots, loads: loads(slots, loadNS)}
+	d := &Design{loads: loads(slots, loadNS)}
 	byLoad := make([]int, len(slots))
 	for i := range byLoad {
 		byLoad[i] = i
