@@ -255,11 +255,11 @@ func (e *Estimation) Unreachable() (n int64, first *topology.UnreachableError, e
 	if err != nil {
 		return 0, nil, err
 	}
-	loads, err := Loads(e)
+	route, err := e.Records(schema.LinkLoads)
 	if err != nil {
 		return 0, nil, err
 	}
-	return e.unreachable(generate, loads)
+	return e.unreachable(generate, route)
 }
 
 // Loads is what each link of an estimate carries: flows, bytes and packets by link id, summed over the chunks of route.

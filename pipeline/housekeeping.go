@@ -16,7 +16,6 @@ import (
 	"parsimon/pipeline/catalog"
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
-	"parsimon/schema"
 )
 
 // Usage says what a lake takes on disk.
@@ -241,11 +240,12 @@ func (e *Estimation) commit() (named map[string]bool, replaced bool, err error) 
 		if err != nil || !found {
 			continue // status reports it
 		}
+		complete := r.Complete(MethodVersion)
 		for _, f := range r.AllFiles() {
 			named[f.Path] = true
-		}
-		if r.Complete(MethodVersion) {
-			committed[s.Place] = append(committed[s.Place], lasting(r)...)
+			if t, err := f.Table(); complete && err == nil && !t.Temporary {
+				committed[s.Place] = append(committed[s.Place], f)
+			}
 		}
 	}
 	byName := func(a, b lake.Place) int { return strings.Compare(a.String(), b.String()) }
@@ -271,14 +271,4 @@ func (e *Estimation) commit() (named map[string]bool, replaced bool, err error) 
 		}
 	}
 	return named, slices.ContainsFunc(before, func(f lake.DataFile) bool { return !named[f.Path] }), nil
-}
-
-// lasting are the data files of a complete stage that are not temporary, by table and then by task.
-func lasting(r engine.Records) (files []lake.DataFile) {
-	for _, t := range schema.Tables() {
-		if !t.Temporary {
-			files = append(files, r.Files(t)...)
-		}
-	}
-	return files
 }

@@ -12,8 +12,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/apache/arrow/go/v17/arrow"
-
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
@@ -274,13 +272,12 @@ func (m *Model) checkServices(asked []string) error {
 		return err
 	}
 	seen := map[string]bool{}
-	flows := m.Lake.Read(schema.Flows, r.Files(schema.Flows), []string{"service"}, nil)
-	err = columns.ForEach(flows, func(rec arrow.Record) error {
-		service := columns.Text(rec, "service")
-		for i := range service.Len() {
-			if name := service.Value(i); !seen[name] {
-				seen[strings.Clone(name)] = true // the batch's memory is used again
-			}
+	type labeled struct {
+		Service string `col:"service"`
+	}
+	err = columns.Each(m.Lake.Read(schema.Flows, r.Files(schema.Flows), nil, nil), func(f *labeled) error {
+		if !seen[f.Service] {
+			seen[strings.Clone(f.Service)] = true // the batch's memory is used again
 		}
 		return nil
 	})

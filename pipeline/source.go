@@ -224,11 +224,12 @@ func (m *method) setClosedSpan(in *engine.Inputs, slowdowns engine.Output, loads
 	if err != nil || !g.Closed() {
 		return err
 	}
-	return columns.ForEach(in.Read(slowdowns, []string{"start_ns", "fct_ns"}, nil), func(rec arrow.Record) error {
-		fct := columns.Int64s(rec, "fct_ns")
-		for i, start := range columns.Int64s(rec, "start_ns") {
-			loads.LastStartNS = max(loads.LastStartNS, start+fct[i])
-		}
+	type ended struct {
+		StartNS int64 `col:"start_ns"`
+		FCTNS   int64 `col:"fct_ns"`
+	}
+	return columns.Each(in.Read(slowdowns, nil, nil), func(f *ended) error {
+		loads.LastStartNS = max(loads.LastStartNS, f.StartNS+f.FCTNS)
 		return nil
 	})
 }

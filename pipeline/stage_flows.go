@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -189,11 +190,7 @@ func (m *method) checkReachable(r engine.Records) error {
 	if err != nil {
 		return err
 	}
-	loads, err := stages.ReadLoads(m.Network, m.Lake.Read(schema.LinkLoads, r.Files(schema.LinkLoads), nil, nil))
-	if err != nil {
-		return err
-	}
-	n, first, err := m.unreachable(generate, loads)
+	n, first, err := m.unreachable(generate, r)
 	if err == nil && n > 0 {
 		err = fmt.Errorf("%d flows have no path, among them one %w (--allow-unreachable counts them instead)", n, first)
 	}
@@ -201,9 +198,12 @@ func (m *method) checkReachable(r engine.Records) error {
 }
 
 // unreachable counts the flows without a path, and finds the first of them.
-func (m *Model) unreachable(generate engine.Records, loads *stages.Loads) (n int64, first *topology.UnreachableError,
-	err error) {
+func (m *Model) unreachable(generate, route engine.Records) (n int64, first *topology.UnreachableError, err error) {
 	g, err := readGenerated(m.Lake, generate)
+	if err != nil {
+		return 0, nil, err
+	}
+	loads, err := stages.ReadLoads(m.Network, m.Lake.Read(schema.LinkLoads, route.Files(schema.LinkLoads), nil, nil))
 	if err != nil {
 		return 0, nil, err
 	}
@@ -213,20 +213,14 @@ func (m *Model) unreachable(generate engine.Records, loads *stages.Loads) (n int
 	}
 	var path []int32
 	in := m.Lake.Read(schema.Flows, generate.Files(schema.Flows), nil, nil)
-	err = columns.ForEach(in, func(rec arrow.Record) error {
-		src, dst, size := columns.Int32s(rec, "src"), columns.Int32s(rec, "dst"), columns.Int64s(rec, "size_bytes")
-		for i, id := range columns.Int64s(rec, "flow_id") {
-			if stages.ComputeStep(src[i], dst[i], size[i]) {
-				continue
-			}
-			if path, err = m.Router.Path(id, src[i], dst[i], path[:0]); err != nil {
-				return err
-			}
+	err = columns.Each(in, func(f *stages.RoutedFlow) (err error) {
+		if !stages.ComputeStep(f.Src, f.Dst, f.SizeBytes) {
+			path, err = m.Router.Path(f.ID, f.Src, f.Dst, path[:0])
 		}
-		return fmt.Errorf("link_loads lacks %d flows, all of which have a path", n)
+		return err
 	})
 	if errors.As(err, &first) {
-		err = nil
+		return n, first, nil
 	}
-	return n, first, err
+	return n, nil, cmp.Or(err, fmt.Errorf("link_loads lacks %d flows, all of which have a path", n))
 }
