@@ -106,7 +106,7 @@ func TestClosedLoopsAreRefused(t *testing.T) {
 		}
 		err = e.Estimate(t.Context())
 		e.Close()
-		var closed *pipeline.Refusal
+		var closed scenario.Refusal
 		if err == nil || !strings.Contains(err.Error(), c.want) || errors.As(err, &closed) != c.estimator {
 			t.Errorf("%s: %v", c.want, err)
 		}

@@ -57,13 +57,7 @@ var conflicts = []struct {
 	{limited, ForDifference, "link cases have buffers without an end: use --estimator exact"},
 }
 
-// A Refusal is the error for features that do not go together.
-type Refusal struct{ text string }
-
-// Error names both features and what to do instead.
-func (r *Refusal) Error() string { return r.text }
-
-// Refuse is a *Refusal if the scenario, an estimate of a variant and other features do not go together. A variant that
+// Refuse is a scenario.Refusal, which names two features and what to do instead, if the scenario, an estimate of a variant and other features do not go together. A variant that
 // chooses accepts every option that one of its choices accepts.
 func (m *Model) Refuse(v Variant, others ...Feature) error {
 	has := map[Feature]string{}
@@ -98,7 +92,7 @@ func (m *Model) Refuse(v Variant, others ...Feature) error {
 	}
 	for _, c := range conflicts {
 		if has[c.a] != "" && has[c.b] != "" {
-			return &Refusal{fmt.Sprintf("%s and %s do not go together: %s", has[c.a], has[c.b], c.instead)}
+			return scenario.Refusal{Err: fmt.Errorf("%s and %s do not go together: %s", has[c.a], has[c.b], c.instead)}
 		}
 	}
 	return nil
@@ -116,7 +110,7 @@ func (m *Model) check(v Variant, o Settings) error {
 	}
 	err = stages.CheckWholeNetwork(m.Network, m.Spec.Params, m.Spec.Switches, m.Spec.Classes, &stages.Loads{})
 	if err != nil && (m.Spec.Classes != nil || !m.Spec.Switches.IsZero()) {
-		return scenario.SwitchesError{Err: fmt.Errorf("switches: %w", err)}
+		return scenario.Refusal{Err: fmt.Errorf("switches: %w", err)}
 	}
 	return err
 }

@@ -195,7 +195,7 @@ func (a *application) changeSettings() (err error) {
 		return err
 	}
 	if a.of.switches.OfTopology || a.of.ofSwitches {
-		return SwitchesError{errors.New("a scenario of the lake has no configurations of switches: give the buffer's size, " +
+		return Refusal{errors.New("a scenario of the lake has no configurations of switches: give the buffer's size, " +
 			"and classes by name")}
 	}
 	for _, s := range a.Settings {

@@ -78,7 +78,7 @@ func (r *scenarioReader) readSwitches(f tree.Field) error {
 	}
 	var field *tree.FieldError
 	if errors.As(err, &field) {
-		field.Err = SwitchesError{field.Err}
+		field.Err = Refusal{field.Err}
 	}
 	return err
 }
@@ -150,7 +150,7 @@ func (s *Scenario) Classes() ([]stages.TrafficClass, error) {
 	classes := slices.Clone(s.classes)
 	if s.ofSwitches {
 		if classes = slices.Clone(s.switchClasses); classes == nil {
-			return nil, SwitchesError{errors.New("switches.classes is topology, which has no SONiC configurations with a " +
+			return nil, Refusal{errors.New("switches.classes is topology, which has no SONiC configurations with a " +
 				"DSCP_TO_TC_MAP of ports")}
 		}
 	}
@@ -158,13 +158,13 @@ func (s *Scenario) Classes() ([]stages.TrafficClass, error) {
 		for _, service := range c.Services {
 			isJob := slices.ContainsFunc(s.workload.jobs, func(j jobSpec) bool { return j.Name == service })
 			if !s.traced() && s.service(service) == nil && !isJob {
-				return nil, SwitchesError{fmt.Errorf("switches.classes: class %s has service %q, and the workload has none of "+
+				return nil, Refusal{fmt.Errorf("switches.classes: class %s has service %q, and the workload has none of "+
 					"that name", c.Name, service)}
 			}
 		}
 		for _, vnet := range c.VNets {
 			if !s.traced() && !slices.ContainsFunc(s.workload.services, func(o serviceSpec) bool { return o.VNet == vnet }) {
-				return nil, SwitchesError{fmt.Errorf("switches.classes: class %s has vnet %q, which no service has", c.Name, vnet)}
+				return nil, Refusal{fmt.Errorf("switches.classes: class %s has vnet %q, which no service has", c.Name, vnet)}
 			}
 		}
 	}
@@ -175,13 +175,13 @@ func readAlpha(to *float64) func(tree.Field) error {
 	return tree.ReadFloat(to, false, "1/1024 to 1024", func(x float64) bool { return x >= 1.0/1024 && x <= 1024 })
 }
 
-// A SwitchesError is the error for switches that cannot be simulated: a mistake of the user.
-type SwitchesError struct{ Err error }
+// A Refusal is the error for settings that do not go together or cannot be simulated: a mistake of the user.
+type Refusal struct{ Err error }
 
-func (e SwitchesError) Error() string { return e.Err.Error() }
+func (e Refusal) Error() string { return e.Err.Error() }
 
 // Unwrap is the reason.
-func (e SwitchesError) Unwrap() error { return e.Err }
+func (e Refusal) Unwrap() error { return e.Err }
 
 // SetDefaults sets the threshold if none is stated.
 func (w *Switches) SetDefaults() {
@@ -201,7 +201,7 @@ func (s *Scenario) Buffers() (network.BufferParams, error) {
 	b := s.switches.BufferParams
 	if stated := s.switchBuffer; s.switches.OfTopology {
 		if stated == nil {
-			return b, SwitchesError{errors.New("switches.buffer is topology, which has no SONiC configurations with a " +
+			return b, Refusal{errors.New("switches.buffer is topology, which has no SONiC configurations with a " +
 				"BUFFER_POOL that has a size")}
 		}
 		b.SwitchBytes = stated.SwitchBytes
@@ -219,11 +219,11 @@ func (s *Scenario) Buffers() (network.BufferParams, error) {
 		return b, nil
 	}
 	if s.params.Transport.Traits().AckClocked && (b.RetransmitNS > 0 || b.Selective) {
-		return b, SwitchesError{fmt.Errorf("switches.retransmit_timeout and switches.selective_recovery are of transports "+
+		return b, Refusal{fmt.Errorf("switches.retransmit_timeout and switches.selective_recovery are of transports "+
 			"with a rate: %v recovers by SACK, and its least timeout is transport.min_timeout", s.params.Transport)}
 	}
 	if err := b.Validate(&s.params); err != nil {
-		return b, SwitchesError{fmt.Errorf("switches.%w", err)}
+		return b, Refusal{fmt.Errorf("switches.%w", err)}
 	}
 	return b, nil
 }

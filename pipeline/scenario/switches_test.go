@@ -164,7 +164,7 @@ func TestSwitchesKey(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
-		if refused := (SwitchesError{}); err != nil && !errors.As(err, &refused) {
+		if refused := (Refusal{}); err != nil && !errors.As(err, &refused) {
 			t.Errorf("%q: %T", text, err)
 		}
 	}
@@ -223,7 +223,7 @@ func checkClasses(t *testing.T, file func(string) (*Scenario, error)) {
 		if err == nil {
 			_, err = s.Settle()
 		}
-		if refused := (SwitchesError{}); !errors.As(err, &refused) || !strings.Contains(err.Error(), want) {
+		if refused := (Refusal{}); !errors.As(err, &refused) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}

@@ -35,7 +35,6 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
-	"parsimon/pipeline"
 	"parsimon/pipeline/catalog"
 	"parsimon/pipeline/gate"
 	"parsimon/pipeline/lake"
@@ -245,8 +244,7 @@ func exitCode(err error) int {
 		return exitOK
 	case errors.Is(err, context.Canceled):
 		return exitInterrupt
-	case errors.As(err, new(usageError)), errors.As(err, new(*pipeline.Refusal)),
-		errors.As(err, new(scenario.SwitchesError)):
+	case errors.As(err, new(usageError)), errors.As(err, new(scenario.Refusal)):
 		return exitUsage
 	case errors.Is(err, syscall.EPIPE): // the reader of our answer has enough
 		return exitOK

@@ -163,7 +163,7 @@ func (s *scenarioFlags) check(sc *scenario.Scenario, r *runFlags, args []string)
 	if err == nil {
 		err = pipeline.CheckScenario(sc, v, r.how.Settings)
 	}
-	if !errors.As(err, new(scenario.SwitchesError)) {
+	if !errors.As(err, new(scenario.Refusal)) {
 		return err
 	}
 	from, flags := strings.Join(args, ""), s.flagsOf("switches", "")
