@@ -17,8 +17,8 @@ import (
 	"parsimon/queries/duckdb"
 )
 
-// Options are those of queries.Open that read and verify exactly the committed files, of scenarios or, if none are named,
-// of the whole lake.
+// Options are those of queries.Open that read and verify exactly the committed files: of scenarios or, if none are
+// named, of the whole lake.
 func Options(l *lake.Lake, limits duckdb.Options, scenarios ...lake.ScenarioID) (queries.Options, error) {
 	files, byPath, err := committed(l, scenarios...)
 	verify := func(path string) error { return l.Check(byPath[path]) }

@@ -25,9 +25,14 @@ type Progress interface {
 // Silent shows nothing.
 type Silent struct{}
 
+// Begin shows nothing.
 func (Silent) Begin(string, string, int64) {}
-func (Silent) Add(int64)                   {}
-func (Silent) End()                        {}
+
+// Add shows nothing.
+func (Silent) Add(int64) {}
+
+// End shows nothing.
+func (Silent) End() {}
 
 // NewProgress shows progress on a terminal as one line that is written over, and otherwise as a
 // log line every few seconds.

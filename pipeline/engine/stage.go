@@ -40,8 +40,8 @@ type Stage struct {
 	Check func(stage Records) error
 }
 
-// A Worker does one task, for any number of goroutines. It reads with t.Read, writes with t.Sink and reports with t.Add.
-// The engine closes what a worker has read and commits its output.
+// A Worker does one task, for any number of goroutines. It reads with t.Read, writes with t.Sink and reports with
+// t.Add. The engine closes what a worker has read and commits its output.
 type Worker func(ctx context.Context, t *Attempt) error
 
 // Always is the Open of a stage whose tasks share nothing.

@@ -54,8 +54,8 @@ func (c *content) collect(ctx context.Context) error {
 		}
 	}
 	// Estimates of every flow, from windows of time, with a base, that simulated every packet, and of these with jobs.
-	is := map[string]bool{"flows": !c.estimate.Windows, "windows": c.estimate.Windows, "base": c.base != nil, "exact": exact,
-		"jobs": exact && c.answers["scenario"].Int(0, "dependencies") > 0}
+	is := map[string]bool{"flows": !c.estimate.Windows, "windows": c.estimate.Windows, "base": c.base != nil,
+		"exact": exact, "jobs": exact && c.answers["scenario"].Int(0, "dependencies") > 0}
 	sections, err := plan()
 	for _, s := range sections {
 		for _, chart := range s.Charts {

@@ -342,21 +342,13 @@ func (p *Parameters) Text() *text.Answer {
 			row = append(row, text.Percent(r.P99/r.Exact[2]-1))
 		}
 		if r.Until != nil {
-			var value any
-			if r.Until.Value != nil {
-				value = text.Figure(*r.Until.Value)
-			}
-			row = append(row, value, map[bool]string{true: "yes", false: "no"}[r.Until.Failed])
+			row = append(row, figureOrNil(r.Until.Value), map[bool]string{true: "yes", false: "no"}[r.Until.Failed])
 		}
 		if mixed {
 			row = append(row, r.Variant)
 		}
 		for _, x := range []*float64{&r.P50, &r.P90, &r.P99, r.P99Lo, r.P99Hi, &r.P999, r.P50FCT, r.P99FCT} {
-			if x == nil {
-				row = append(row, nil)
-				continue
-			}
-			row = append(row, text.Figure(*x))
+			row = append(row, figureOrNil(x))
 		}
 		table.Add(append(row, r.Seconds, r.ScenarioID)...)
 	}
@@ -377,6 +369,13 @@ func (p *Parameters) Text() *text.Answer {
 		"be alike; where their flows are the same, parsimon compare has the interval of the difference, which is narrower")
 	a.Linef("%d runs in %.1f s", len(p.Runs), p.Seconds)
 	return a
+}
+
+func figureOrNil(x *float64) any {
+	if x == nil {
+		return nil
+	}
+	return text.Figure(*x)
 }
 
 // Slowest is the run with the highest p99.

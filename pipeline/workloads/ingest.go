@@ -62,7 +62,8 @@ func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 		return nil, err
 	}
 	in := &ingestion{Trace: t, Settings: o, report: &Report{}}
-	in.Workers, in.Progress = cmp.Or(o.Workers, runtime.GOMAXPROCS(0)), cmp.Or[engine.Progress](o.Progress, engine.Silent{})
+	in.Workers = cmp.Or(o.Workers, runtime.GOMAXPROCS(0))
+	in.Progress = cmp.Or[engine.Progress](o.Progress, engine.Silent{})
 	in.Options.MemoryBytes, in.Threads = cmp.Or(o.MemoryBytes, 512<<20), in.Workers
 	files, err := in.prepare()
 	if err != nil {

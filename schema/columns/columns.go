@@ -8,7 +8,7 @@
 //	}
 //	err := columns.Each(in, func(f *flow) error { … })
 //
-// A small table is built of maps (RecordOf), and single columns of a batch are Go slices or Arrow arrays (Int64s, Named).
+// A small table is built of maps (RecordOf). Single columns of a batch are Go slices or Arrow arrays (Int64s, Named).
 //
 // Views of a column that the batch lacks, or that has another type, panic: readers check a file's columns
 // against its table before they return a batch.

@@ -86,9 +86,10 @@ func (c *ring) choose(freePS int64) {
 			k = 0
 		}
 		word := c.open[k]
-		if i == 0 {
+		switch i {
+		case 0:
 			word &^= rest
-		} else if i == words {
+		case words:
 			word &= rest
 		}
 		if c.chooseIn(word, 0, k*64, freePS) {

@@ -173,8 +173,8 @@ func compareTiers(a, b string) int {
 	return cmp.Or(cmp.Compare(kindRank(a), kindRank(b)), strings.Compare(a, b))
 }
 
-// bandwidths sums the cables of a node to lower, equal and higher tiers, or levels where a node is in no tier. A host at a
-// switch of an upper tier, such as a load balancer, makes the level of that switch 1 but changes no tier.
+// bandwidths sums the cables of a node to lower, equal and higher tiers, or levels where a node is in no tier. A host
+// at a switch of an upper tier, such as a load balancer, makes the level of that switch 1 but changes no tier.
 func (g *levelGraph) bandwidths(i int) (bps [3]int64, cables [3]int) {
 	for _, id := range g.out[i] {
 		l := &g.n.Links[id]

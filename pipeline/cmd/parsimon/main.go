@@ -335,8 +335,8 @@ func page(name string) string {
 	return string(text)
 }
 
-// A commandPage is the page of the manual of a command. Its first flags are those that --help lists; none: it lists all.
-// --help-all lists all, by group.
+// A commandPage is the page of the manual of a command. Its first flags are those that --help lists; without them it
+// lists all. --help-all lists all, by group.
 type commandPage struct {
 	usage, summary, help string
 	first                []string
