@@ -57,8 +57,9 @@ var conflicts = []struct {
 	{limited, ForDifference, "link cases have buffers without an end: use --estimator exact"},
 }
 
-// Refuse is a scenario.Refusal, which names two features and what to do instead, if the scenario, an estimate of a variant and other features do not go together. A variant that
-// chooses accepts every option that one of its choices accepts.
+// Refuse is a scenario.Refusal, which names two features and what to do instead, if the scenario, an estimate of a
+// variant and other features do not go together. A variant that chooses accepts every option that one of its choices
+// accepts.
 func (m *Model) Refuse(v Variant, others ...Feature) error {
 	has := map[Feature]string{}
 	add := func(is bool, f Feature, args ...any) {

@@ -94,7 +94,7 @@ func (m *Model) draw(ctx context.Context, s *scenario.Scenario, n *topology.Netw
 	return nil
 }
 
-// flowFile are the flows of a file. It is read by way of DuckDB, which checks, sorts and, where memory is short, spills.
+// flowFile are the flows of a file. DuckDB reads it, which checks, sorts and, where memory is short, spills.
 func (m *Model) flowFile(path string, o Settings) *source {
 	s := &source{check: func(g *Generated) error { // the limit may be another one now
 		return ingest.CheckRejects(path, g.Flows+g.Merged+g.Rejects, g.Rejects, g.SetAside, m.Spec.MaxRejects,

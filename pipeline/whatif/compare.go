@@ -426,8 +426,8 @@ func binOrder(name string) int {
 }
 
 // Judge holds gates against the compared flows that they select, and keeps the verdicts: against a quantile of the
-// slowdowns, or of the FCTs in ms, in the other scenario, or its change; +Inf if none of them has a path there. Loads are
-// those of the other scenario. The error is a *gate.Error if any failed.
+// slowdowns, or of the FCTs in ms, in the other scenario, or its change; +Inf if none of them has a path there. Loads
+// are those of the other scenario. The error is a *gate.Error if any failed.
 func (c *Comparison) Judge(ctx context.Context, gates []gate.Gate) error {
 	if len(gates) == 0 {
 		return nil

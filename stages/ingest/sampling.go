@@ -8,8 +8,8 @@ import (
 	"parsimon/schema/units"
 )
 
-// noteSampling adds a note if most records of TCP with data are of one packet and do not say a rate: a connection that is
-// not sampled has more.
+// noteSampling adds a note if most records of TCP with data are of one packet and do not say a rate: a connection that
+// is not sampled has more.
 func (in *Ingester) noteSampling(ctx context.Context, file string) error {
 	var single, all int64
 	err := in.query(ctx, "SELECT count(*) FILTER (packets = 1), count(*) FROM judged "+
