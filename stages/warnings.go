@@ -174,7 +174,7 @@ type TailWatch struct {
 	fctNS, limitedNS   float64                   // sums of FCTs, and of the parts that are due to such windows
 	worst              watchedRow                // the flow with the longest such part
 	spread             [sizebin.Count + 1]spread // of the slowest flows of each size bin, and of all
-	delays             []int64                   // of the slowest flows of all, by link, in ps: any order gives the same sum
+	delays             []int64                   // of the slowest flows of all, by link, in ps: sums of any order
 
 	chunk    []watchedFlow // by row of the chunk
 	overflow *Overflow     // nil: buffers have no end
@@ -305,7 +305,8 @@ func (s *spread) add(f *watchedFlow) {
 	}
 }
 
-// A TailLink is the link that delays the slowest 1% of the flows most, with its share of their delay; 0: none is delayed.
+// A TailLink is the link that delays the slowest 1% of the flows most, with its share of their delay; 0: none is
+// delayed.
 type TailLink struct {
 	Link  int32   `json:"tail_link"`
 	Share float64 `json:"tail_share"`

@@ -57,8 +57,8 @@ type Correction struct {
 // Records of flow logs are merged: records of the same two hosts, protocol and ports are one flow until IdleNS pass
 // without a packet. If several observers saw the flow, the one that counted the most bytes of it applies; if all of
 // them sampled it, their mean (exporters). A start is known to a second, say, or, where several observers saw the flow,
-// within what they agree on. There it is drawn: the flows that a host starts in one second follow each other after log-normal
-// gaps, scaled to fill it, in random order. Flows are numbered in start order.
+// within what they agree on. There it is drawn: the flows that a host starts in one second follow each other after
+// log-normal gaps, scaled to fill it, in random order. Flows are numbered in start order.
 func (in *Ingester) Merge(ctx context.Context, sources []MergeSource) (stats MergeStats, err error) {
 	m := &merging{Ingester: in, sources: sources, stats: &stats}
 	m.all = duckdb.ScanParquet(names.Of(sources, func(s MergeSource) string { return s.RecordsFile })...)

@@ -39,8 +39,8 @@ func (m *merging) describeSampling(ctx context.Context, flows string) error {
 // priorSamples is how many sampled packets of a flow count as much as what is known of all flows like it.
 const priorSamples = 10
 
-// exporters adds columns k and prior of table paths to records. Sampled bytes of a flow are divided by k. Unlike a choice
-// of the exporter that sampled most, which is too large wherever samples are few, this has no bias.
+// exporters adds columns k and prior of table paths to records. Sampled bytes of a flow are divided by k. Unlike a
+// choice of the exporter that sampled most, which is too large wherever samples are few, this has no bias.
 func (in *Ingester) exporters(ctx context.Context, records string) (string, error) {
 	tiers, places := map[int32]string{}, []string{}
 	for _, l := range in.net.Links {
