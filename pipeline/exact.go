@@ -3,7 +3,9 @@ package pipeline
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"sort"
 
@@ -84,10 +86,10 @@ func (e *Estimation) ExactRecords() (engine.Records, error) {
 // is a task, which one worker does. Table slowdowns has the flows that start in spans; its flow_row counts within the
 // part.
 func (m *method) exactWindowsStage() *engine.Stage {
-	flows := m.generate.Output(schema.Flows)
+	flows, all := m.generate.Output(schema.Flows), generated(m.Lake, m.Spec.Windows.Of).Output(schema.Flows)
 	return &engine.Stage{
 		Name: exactName, Place: m.variant.place(m.ID()), Unit: "simulated ns", Command: m.command(exactName, m.variant),
-		Reads: []engine.Output{flows}, Writes: []schema.Table{schema.Slowdowns},
+		Reads: []engine.Output{flows, all}, Writes: []schema.Table{schema.Slowdowns},
 		Cut: func(*engine.Inputs, []engine.Task) (tasks []engine.Task, err error) {
 			for _, p := range m.Spec.Windows.Parts {
 				tasks = append(tasks, engine.Task{Lo: p[0], Hi: p[1], Cost: p[1] - p[0]})
@@ -95,22 +97,54 @@ func (m *method) exactWindowsStage() *engine.Stage {
 			return tasks, nil
 		},
 		Open: engine.Always(func(ctx context.Context, t *engine.Attempt) error {
-			var rows []stages.SlowdownRow
+			o := outlasting{fromNS: t.Lo, endNS: t.Hi, counts: m.Spec.Windows.counts}
+			if o.endNS > m.Spec.Windows.LastStartNS { // no flow starts later: packets go on until the last
+				o.endNS = 0
+			}
 			stats, err := stages.Exact(ctx, m.Network, m.Router, m.Spec.Params, t.Read(flows, nil, t.Range("start_ns")),
-				stages.ExactOptions{Workers: 1, Counts: m.Spec.Windows.counts, AllowUnreachable: m.Spec.AllowUnreachable,
-					Buffer: m.Spec.Switches, Classes: m.Spec.Classes, Moves: m.Spec.Moves, Seed: m.Spec.Seed},
-				stages.ExactTables{Report: func(some []stages.SlowdownRow) error {
-					rows = append(rows, some...)
-					return nil
-				}}, nil)
-			t.SetStats(stats)
+				stages.ExactOptions{Workers: 1, Counts: m.Spec.Windows.counts, EndNS: o.endNS,
+					AllowUnreachable: m.Spec.AllowUnreachable, Buffer: m.Spec.Switches, Classes: m.Spec.Classes,
+					Moves: m.Spec.Moves, Seed: m.Spec.Seed},
+				stages.ExactTables{
+					Report: func(rows []stages.SlowdownRow) error {
+						o.ended = append(o.ended, rows...)
+						return nil
+					},
+					Left: func(row stages.SlowdownRow, bytes int64) { o.left = append(o.left, leftFlow{row, bytes}) },
+				}, nil)
+			var fluid FluidError
+			if err == nil {
+				later := &lake.Range{Column: "start_ns", Lo: t.Hi, Hi: math.MaxInt64}
+				fluid, err = o.finish(ctx, m.newFluid(), t.Read(flows, nil, t.Range("start_ns")), t.Read(all, nil, later))
+			}
+			t.SetStats(struct {
+				stages.ExactStats
+				FluidError
+			}{stats, fluid})
 			if err != nil {
 				return err
 			}
-			slices.SortFunc(rows, func(a, b stages.SlowdownRow) int { return cmp.Compare(a.FlowRow, b.FlowRow) })
-			return stages.SlowdownTable.Write(t.Sink(schema.Slowdowns), rows)
+			slices.SortFunc(o.ended, func(a, b stages.SlowdownRow) int { return cmp.Compare(a.FlowRow, b.FlowRow) })
+			return stages.SlowdownTable.Write(t.Sink(schema.Slowdowns), o.ended)
 		}),
 	}
+}
+
+// FluidError is how far the fluid that follows windows is from the packets in them: the mean relative error of a byte.
+func (e *Estimation) FluidError() (float64, error) {
+	r, err := e.exec.Records(e.method(e.variant).exactWindowsStage())
+	if err != nil {
+		return 0, err
+	}
+	var sum FluidError
+	for _, rec := range r.Done {
+		var x FluidError
+		if err := json.Unmarshal(rec.Stats, &x); err != nil {
+			return 0, err
+		}
+		sum.SentBytes, sum.ErrorBytes = sum.SentBytes+x.SentBytes, sum.ErrorBytes+x.ErrorBytes
+	}
+	return sum.ErrorBytes / max(1, sum.SentBytes), nil
 }
 
 // counts reports whether flows that start at a time are in a span.

@@ -19,7 +19,6 @@ import (
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/stages/rng"
-	"parsimon/stages/topology"
 	"parsimon/stages/workload"
 )
 
@@ -46,9 +45,10 @@ func WindowsVersion() string { return fmt.Sprintf("%d-%d", MethodVersion, fluidV
 
 // A WindowsSpec marks the scenario of some windows of another one.
 type WindowsSpec struct {
-	Of    lake.ScenarioID `json:"of"`
-	Parts [][2]int64      `json:"parts"` // of the time, in ns: see Windows.Parts
-	Spans [][2]int64      `json:"spans"` // see Windows
+	Of          lake.ScenarioID `json:"of"`
+	Parts       [][2]int64      `json:"parts"`         // of the time, in ns: see Windows.Parts
+	Spans       [][2]int64      `json:"spans"`         // see Windows
+	LastStartNS int64           `json:"last_start_ns"` // of a flow in Of
 }
 
 // Parts are the simulated parts of the time, ascending and apart, within the workload's starts.
@@ -88,7 +88,7 @@ func DeriveWindows(ctx context.Context, base *Estimation, w Windows, o Settings)
 	spec.ScenarioID = lake.ScenarioID(scenario.IDOf(spec.Canonical))
 	spec.Name = fmt.Sprintf("%s, %d windows", base.Spec.Name, len(w.Spans))
 	spec.Aliases, spec.Named = nil, nil
-	spec.Windows = &WindowsSpec{Of: base.ID(), Parts: w.Parts(g.FirstStartNS, g.LastStartNS), Spans: w.Spans}
+	spec.Windows = &WindowsSpec{base.ID(), w.Parts(g.FirstStartNS, g.LastStartNS), w.Spans, g.LastStartNS}
 	model := &Model{base.Lake, spec, base.Network, base.Router, base.waits}
 	if err := model.check(base.variant, o); err != nil {
 		return nil, err
@@ -137,14 +137,6 @@ type carrier struct {
 	held       []workload.Row // of the present part, not written yet
 	rows       []workload.Row // of the present batch
 	out        schema.Sink
-}
-
-// A carried flow is in the fluid.
-type carried struct {
-	workload.Row
-	remaining float64 // bytes
-	sent      float64 // bytes, in the present step
-	path      []int32 // links
 }
 
 // byStart orders flows by their starts, and those that start together by id.
@@ -244,153 +236,4 @@ func (c *carrier) write(beforeNS int64) error {
 	err := workload.RowTable.Write(c.out, c.held[:n])
 	c.held = slices.Delete(c.held, 0, n)
 	return err
-}
-
-// fluidStepNS is the time step of a fluid. A flow begins with the first step after its start, half a step later on
-// average, which stands for the delays of the path, and ends at a step.
-const fluidStepNS = int64(20_000)
-
-// fluidRounds is how many times hosts divide among others what flows cannot use on their other side. With 3 rounds
-// flows have 0.8% more bytes left than with 8 (scenario small).
-const fluidRounds = 6
-
-// fluidVersion is part of the id of a scenario of windows: its carried flows and their starts depend on the fluid.
-const fluidVersion = 10
-
-// goodput is the share of a link's capacity that carries payload: 1,000 of 1,048 bytes of a packet.
-const goodput = 1000.0 / 1048
-
-// ackShare is how many bytes of payload the ACKs of a byte of payload in the other direction replace on a link: of 60
-// bytes for a packet of 1,000 bytes of payload.
-const ackShare = 60 * goodput / 1000
-
-// A fluid approximates which flows are active at a time, and how many bytes they have left: links divide their
-// bandwidth in equal parts among the flows that cross them, and what a flow cannot use at one link is divided once more
-// among the others. ACKs of what a link carries take bandwidth from its reverse. Where paths move, only the first and
-// the last link of a flow count. With the hosts' links alone p90 of windows was 0.8% too low (results/coverage.md).
-//
-// Flows arrive in start order. Work grows with the flows that are active at a time, in steps of fluidStepNS.
-type fluid struct {
-	links  []fluidLink
-	path   func(*workload.Row) []int32 // none: the flow is left out
-	now    int64
-	steps  int64
-	active []carried
-	begun  []carried // in the present step
-}
-
-// A fluidLink is what a link can carry in a step, and the flows that share it.
-type fluidLink struct {
-	capacity, left float64 // bytes
-	flows          float64
-	used           float64 // bytes in step usedAt
-	usedAt         int64
-}
-
-// usedIn is how many bytes the link carried in a step.
-func (l *fluidLink) usedIn(step int64) float64 {
-	if l.usedAt != step {
-		return 0
-	}
-	return l.used
-}
-
-// use counts bytes in a step.
-func (l *fluidLink) use(step int64, bytes float64) {
-	if l.usedAt != step {
-		l.used, l.usedAt = 0, step
-	}
-	l.used += bytes
-	l.left -= bytes
-}
-
-// newFluid is a fluid of the network without flows.
-func (m *Model) newFluid() *fluid {
-	f := &fluid{links: make([]fluidLink, len(m.Network.Links))}
-	for i, l := range m.Network.Links {
-		f.links[i].capacity = goodput * float64(l.BandwidthBps) * float64(fluidStepNS) / 8e9
-	}
-	f.path = func(r *workload.Row) []int32 {
-		path, err := m.Router.Path(r.ID, r.Src, r.Dst, nil)
-		if err == nil && m.Spec.Moves.Whole() {
-			path = append(path[:1], path[len(path)-1])
-		}
-		return path
-	}
-	return f
-}
-
-// add begins a flow at a time.
-func (f *fluid) add(ns int64, c carried) {
-	f.advance(ns)
-	if c.path = f.path(&c.Row); len(c.path) > 0 {
-		f.begun = append(f.begun, c)
-	}
-}
-
-// advance lets the active flows send until a time.
-func (f *fluid) advance(ns int64) {
-	for f.now+fluidStepNS <= ns {
-		if len(f.active)+len(f.begun) == 0 {
-			f.now = ns - ns%fluidStepNS
-			return
-		}
-		f.step()
-		for _, c := range f.begun {
-			f.count(c.path, 1)
-		}
-		f.active, f.begun = append(f.active, f.begun...), f.begun[:0]
-		f.now += fluidStepNS
-	}
-}
-
-// count adds flows to the links of a path.
-func (f *fluid) count(path []int32, flows float64) {
-	for _, l := range path {
-		f.links[l].flows += flows
-	}
-}
-
-// each calls do with the flows that have begun and not ended.
-func (f *fluid) each(do func(*carried)) {
-	for _, flows := range [][]carried{f.active, f.begun} {
-		for i := range flows {
-			do(&flows[i])
-		}
-	}
-}
-
-func (f *fluid) step() {
-	before := f.steps
-	f.steps++
-	for i := range f.active {
-		for _, l := range f.active[i].path {
-			f.links[l].left = f.links[l].capacity - ackShare*f.links[topology.Reverse(l)].usedIn(before)
-		}
-	}
-	for range fluidRounds {
-		for i := range f.active {
-			c := &f.active[i]
-			c.sent = c.remaining
-			for _, l := range c.path {
-				c.sent = max(0, min(c.sent, f.links[l].left/f.links[l].flows))
-			}
-		}
-		for i := range f.active {
-			c := &f.active[i]
-			c.remaining -= c.sent
-			for _, l := range c.path {
-				f.links[l].use(f.steps, c.sent)
-			}
-		}
-	}
-	kept := f.active
-	f.active = kept[:0]
-	for _, c := range kept {
-		if c.remaining >= 1 {
-			f.active = append(f.active, c)
-			continue
-		}
-		f.count(c.path, -1)
-	}
 }

@@ -174,6 +174,61 @@ func TestWindowsKeepTheOrder(t *testing.T) {
 	}
 }
 
+// Flows that outlast their part, most of them several times, take about as long as in the whole, beside flows that
+// start after the part.
+func TestOutlasting(t *testing.T) {
+	lines := []string{"src,dst,size_bytes,start_ns,service,vnet"}
+	for i := range 400 {
+		lines = append(lines, fmt.Sprintf("%d,%d,3000000,%d,,", i*3%8, (i*3+1+i*5%7)%8, i*500_000))
+	}
+	flows := filepath.Join(t.TempDir(), "flows.csv")
+	if err := os.WriteFile(flows, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	topology, _ := fixture.Trace(t, 100)
+	base := estimate(t, topology, flows, options{Lake: t.TempDir(), Variant: whole})
+	want := map[int64]int64{}
+	fcts := func(e *Estimation, do func(id, start, ideal, fct int64)) {
+		in, err := e.Read(schema.Slowdowns, nil, nil)
+		if err == nil {
+			err = columns.Each(in, func(r *stages.SlowdownRow) error {
+				do(r.FlowID, r.StartNS, r.IdealNS, r.FCTNS)
+				return nil
+			})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	fcts(base, func(id, _, _, fct int64) { want[id] = fct })
+	w := Windows{WarmupNS: 1_500_000, CooldownNS: 500_000, LongestBytes: 3_000_000}
+	for k := range int64(30) {
+		w.Spans = append(w.Spans, [2]int64{(2 + 6*k) * 1_000_000, (3 + 6*k) * 1_000_000})
+	}
+	derived, err := DeriveWindows(t.Context(), base, w, Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer derived.Close()
+	if err := derived.Estimate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var ratios []float64
+	fcts(derived, func(id, start, ideal, fct int64) {
+		if fct < ideal {
+			t.Errorf("flow %d takes %d ns, alone %d", id, fct, ideal)
+		}
+		if after := (start/1_000_000+1)*1_000_000 + w.CooldownNS - start; fct > after {
+			ratios = append(ratios, float64(fct-after)/float64(want[id]-after))
+		}
+	})
+	slices.Sort(ratios)
+	off, err := derived.FluidError()
+	if n := len(ratios); err != nil || n < 40 || math.Abs(ratios[n/2]-1) > 0.05 || ratios[n/10] < 0.9 || ratios[n-n/10] > 1.1 || off > 0.1 {
+		t.Errorf("%d flows outlast their parts, for %v of the time of the whole; error %v (%v)", n, ratios, off, err)
+	}
+}
+
 var (
 	fluidLake     = flag.String("fluid-lake", "", "compare the fluid with the whole estimate that this lake holds")
 	fluidScenario = flag.String("fluid-scenario", "", "scenario of the lake")

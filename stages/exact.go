@@ -26,6 +26,8 @@ type ExactOptions struct {
 	// Counts selects the flows that are reported, by their start; the simulation ends when these have finished, whatever
 	// else is under way. nil: all are, and it ends when no flow is left.
 	Counts func(startNS int64) bool
+	// EndNS, if not 0, is when the simulation ends at the latest: ExactTables.Left takes the flows under way.
+	EndNS int64
 	// AllowUnreachable counts flows without a path instead of refusing them.
 	AllowUnreachable bool
 	// Buffer is the packet buffer of switches; the zero value is unlimited.
@@ -55,6 +57,8 @@ type ExactTables struct {
 	Slots      schema.Sink // link_slots; nil: not written
 	// Report takes the rows, as those of table slowdowns, instead of FCTs. They are valid until it returns.
 	Report func(rows []SlowdownRow) error
+	// Left takes the row of a flow that is under way at EndNS, without FCT, and the bytes that are not acknowledged.
+	Left func(row SlowdownRow, bytes int64)
 }
 
 // ExactStats counts what a whole-network simulation did.
@@ -101,6 +105,16 @@ func Exact(ctx context.Context, n *topology.Network, r *topology.Router, p simke
 	ended := errors.Is(err, errCounted)
 	if err != nil && !ended {
 		return x.stats, fmt.Errorf("whole-network simulation: %w", err)
+	}
+	if o.EndNS != 0 && !ended {
+		x.engine.Left(func(row, idealNS, bytes int64) {
+			if f, ok := x.active[row]; ok { // else its last packet was delivered
+				left := f.slowdown()
+				left.IdealNS, left.WindowNS = idealNS, x.alone.windowNS(f.path, f.size)
+				x.out.Left(left, bytes)
+			}
+		})
+		ended = true
 	}
 	if len(x.active) > 0 && !ended {
 		return x.stats, fmt.Errorf("whole-network simulation: %d flows did not finish", len(x.active))
@@ -157,6 +171,12 @@ type exactFlow struct {
 	path                 []int32
 	src, dst             int32
 	service, vnet        string // with ExactTables.Report
+}
+
+// slowdown is the flow's row without what the simulation finds.
+func (f *exactFlow) slowdown() SlowdownRow {
+	return SlowdownRow{FlowID: f.id, FlowRow: f.row, Src: f.src, Dst: f.dst, Service: f.service, VNet: f.vnet,
+		SizeBytes: f.size, StartNS: f.start, Hops: int16(len(f.path))}
 }
 
 // nextFlows returns the next flows to simulate; nil after the last.
@@ -265,10 +285,9 @@ func (x *exact) take(r *network.Results) error {
 		finished += x.params.Packets(f.size) * int64(len(f.path))
 		if x.options.reports(f.start) {
 			x.stats.Flows++
-			row := SlowdownRow{FlowID: f.id, FlowRow: f.row, Src: f.src, Dst: f.dst, Service: f.service, VNet: f.vnet,
-				SizeBytes: f.size, StartNS: x.originNS + r.StartNS[i],
-				Hops: int16(len(f.path)), IdealNS: r.IdealNS[i], FCTNS: r.FCTNS[i], Slowdown: 1,
-				Retransmissions: r.Again[i], Reordered: r.Reordered[i]}
+			row := f.slowdown()
+			row.StartNS, row.IdealNS, row.FCTNS, row.Slowdown = x.originNS+r.StartNS[i], r.IdealNS[i], r.FCTNS[i], 1
+			row.Retransmissions, row.Reordered = r.Again[i], r.Reordered[i]
 			x.stats.Retransmissions += int64(r.Again[i])
 			x.stats.Reordered += int64(r.Reordered[i])
 			if len(f.path) > 0 {
@@ -408,13 +427,21 @@ func (x *exact) simulate(ctx context.Context) error {
 	}
 	x.engine, x.classOf = engine, classOf
 	engine.Progress = func(items int64) { x.show(items, 0) }
-	if m := x.options.Moves; m.Whole() {
+	m := x.options.Moves
+	if m.Whole() {
 		if x.routes, err = m.NewRoutes(x.router, x.options.Seed); err != nil {
 			return err
 		}
-		if x.first, err = x.nextFlows(); err != nil { // times of the engine begin with the first flow
+	}
+	if m.Whole() || x.options.EndNS != 0 { // times of the engine begin with the first flow
+		if x.first, err = x.nextFlows(); err != nil {
 			return err
 		}
+	}
+	if x.options.EndNS != 0 {
+		engine.EndNS = max(1, x.options.EndNS-x.originNS)
+	}
+	if m.Whole() {
 		engine.Move(m.Engine(x.net, x.routes, x.options.Seed, x.originNS))
 	}
 	if x.waits != nil {

@@ -33,16 +33,20 @@ def main():
                 if low is None:
                     continue
                 cell = cells.setdefault((size_bin, percentile), [])
-                cell.append((low <= truth <= high, (high - low) / 2 / truth, row[percentile] / truth - 1))
+                held, width = (low <= truth, None) if high is None else (low <= truth <= high, (high - low) / 2 / truth)
+                cell.append((held, width, row[percentile] / truth - 1))
         print("seed", seed, "done", file=sys.stderr)
-    print("| flows | percentile | workloads | intervals that hold it | mean half width | mean error | largest |")
-    print("|---|---|---|---|---|---|---|")
+    print("| flows | percentile | workloads | intervals that hold it | without an upper end | mean half width of the others "
+          "| mean error | largest |")
+    print("|---|---|---|---|---|---|---|---|")
     for (size_bin, percentile), cell in cells.items():
         n = len(cell)
-        held, width, error = (sum(column) / n for column in zip(*cell))
+        held, error = sum(h for h, _, _ in cell) / n, sum(e for _, _, e in cell) / n
+        widths = [w for _, w, _ in cell if w is not None]
+        width = f"{sum(widths) / len(widths):.1%}" if widths else ""
         largest = max((e for _, _, e in cell), key=abs)
         name = percentile.replace("p999", "p99.9")
-        print(f"| {size_bin} | {name} | {n} | {held:.0%} | {width:.1%} | {error:+.1%} | {largest:+.1%} |")
+        print(f"| {size_bin} | {name} | {n} | {held:.0%} | {n - len(widths)} | {width} | {error:+.1%} | {largest:+.1%} |")
 
 
 main()

@@ -181,7 +181,7 @@ func Judge(gates []Gate, value func(g Gate) (Interval, error)) (all []Verdict, e
 		if !math.IsInf(x.Value, 1) {
 			v.Value = &x.Value
 		}
-		if x.Lo < x.Hi {
+		if x.Lo < x.Hi && !math.IsInf(x.Hi, 1) {
 			v.Lo, v.Hi = &x.Lo, &x.Hi
 		}
 		all = append(all, v)

@@ -251,7 +251,7 @@ func (c *content) warnings() []warning {
 	}
 	few := warning{Weight: "short", Text: "The workload is too short to be sure of some percentiles."}
 	if c.estimate.Windows {
-		few.Text = "Windows have too few flows to be sure of some percentiles, or too many that outlast them."
+		few.Text = "Windows have too few flows to be sure of some percentiles."
 	}
 	for i := range short.Len() {
 		bin := "all flows"

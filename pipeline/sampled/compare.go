@@ -18,25 +18,24 @@ import (
 // both sides cancels in the difference. The flows of other are those of base, or made from them. Both estimates go to
 // the lake, as those of Run do.
 func Compare(ctx context.Context, base, other *pipeline.Estimation, ask Ask) (*Comparison, error) {
-	s, err := start(ctx, base, ask)
-	if err != nil {
-		return nil, err
-	}
-	if err := other.Generate(ctx); err != nil {
-		return nil, err
-	}
-	o := *s
-	o.base, o.stages = other, nil
-	o.forget()
-	if o.index, err = readCut(ctx, other, sampling.Recount(s.index.slots)); err != nil {
-		return nil, err
-	}
-	s.other = &o
-	stopped, err := s.draw(ctx)
+	s, stopped, err := sample(ctx, base, other, ask)
 	if err != nil {
 		return nil, err
 	}
 	return s.comparison(ctx, stopped)
+}
+
+// compareWith makes another scenario the other side, with the flows that it has in the slots.
+func (s *sampler) compareWith(ctx context.Context, other *pipeline.Estimation) (err error) {
+	if err := other.Generate(ctx); err != nil {
+		return err
+	}
+	o := *s
+	o.base, o.stages = other, nil
+	o.forget()
+	s.other = &o
+	o.index, err = readCut(ctx, other, sampling.Recount(s.index.slots))
+	return err
 }
 
 // pair adds the flows of the last round that are on both sides: of the same id and size.

@@ -50,7 +50,7 @@ func TestExactWindows(t *testing.T) {
 	if !slices.EqualFunc(r.Rows, more.Rows, same) {
 		t.Error("three workers find other rows than one")
 	}
-	s, err := start(ctx, one, ask)
+	s, _, err := sample(ctx, one, nil, ask)
 	if err != nil {
 		t.Fatal(err)
 	}

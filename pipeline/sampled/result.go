@@ -3,6 +3,7 @@ package sampled
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -74,7 +75,9 @@ func (s *sampler) result(rows []Row, stopped string, seconds float64) *Result {
 		q := slices.Index(pipeline.Quantiles, row.Quantile)
 		*[]*float64{&p.P50, &p.P90, &p.P99, &p.P999}[q] = row.Estimate
 		*[]**float64{&p.P50Lo, &p.P90Lo, &p.P99Lo, &p.P999Lo}[q] = &row.Lo
-		*[]**float64{&p.P50Hi, &p.P90Hi, &p.P99Hi, &p.P999Hi}[q] = &row.Hi
+		if hi := float64(row.Hi); !math.IsInf(hi, 1) {
+			*[]**float64{&p.P50Hi, &p.P90Hi, &p.P99Hi, &p.P999Hi}[q] = &hi
+		}
 	}
 	return r
 }
@@ -97,15 +100,20 @@ func (r *Result) Text() *text.Answer {
 		}
 		cells := []any{x.Key, x.SizeBin, x.Flows}
 		for _, x := range group {
-			cells = append(cells, fmt.Sprintf("%.3f (%.3f to %.3f)", x.Estimate, x.Lo, x.Hi))
+			interval := fmt.Sprintf("%.3f to %.3f", x.Lo, x.Hi)
+			if math.IsInf(float64(x.Hi), 1) {
+				interval = fmt.Sprintf("at least %.3f", x.Lo)
+			}
+			cells = append(cells, fmt.Sprintf("%.3f (%s)", x.Estimate, interval))
 		}
 		table.Add(cells...)
 	}
 	reached := 0
 	if r.Stopped != Whole {
 		a.Linef("\nAsked: ±%g%% due to the choice of windows. The intervals above are wider, since they also have\n"+
-			"±%g%% for traffic outside of the windows; the change when %d windows had half of their warm-up of %v; and,\n"+
-			"upwards, flows that had not ended %v after their window.", 100*r.Within, 100*windowError, r.Warmup.Windows,
+			"±%g%% for traffic outside of the windows; the change when %d windows had half of their warm-up of %v;\n"+
+			"and the error of the fluid that ends flows which take longer than %v after their window.", 100*r.Within,
+			100*windowError, r.Warmup.Windows,
 			time.Duration(r.Warmup.NS), time.Duration(cooldown*r.Warmup.NS))
 		table := a.Table("flows of", "size_bin", "percentile", "precision", "reached")
 		for _, g := range r.Goals {
@@ -149,7 +157,7 @@ func (r *Result) Judge(gates []gate.Gate) (err error) {
 	r.Gates, err = judge(gates, groups, func(g gate.Gate, group, bin string) (x gate.Interval, found bool) {
 		for _, row := range r.Rows {
 			if row.Key.String() == group && row.SizeBin == bin && row.Quantile == g.Quantile {
-				return gate.Interval{Value: row.Estimate, Lo: row.Lo, Hi: row.Hi}, true
+				return gate.Interval{Value: row.Estimate, Lo: row.Lo, Hi: float64(row.Hi)}, true
 			}
 		}
 		return x, false
@@ -200,13 +208,22 @@ type Row struct {
 	Sampled  int64   `json:"sampled"`  // of these, in windows
 	Estimate float64 `json:"estimate"` // slowdown
 	Lo       float64 `json:"lo"`       // of all that is known to be uncertain
-	Hi       float64 `json:"hi"`
+	Hi       Bound   `json:"hi"`
 	// The part of the interval that is due to which windows were drawn.
 	SamplingLo float64 `json:"sampling_lo"`
 	SamplingHi float64 `json:"sampling_hi"`
-	// The estimate, if flows that outlast their simulated part went on as slowly as such flows go in it.
-	Sustained float64 `json:"sustained"`
-	Warning   string  `json:"warning"` // few flows beyond it: the interval holds the value less often than it should
+	Warning    string  `json:"warning"` // few flows beyond it: the interval holds the value less often than it should
+}
+
+// A Bound is the upper end of an interval: infinite, null in JSON, if the sample has too few flows to know it.
+type Bound float64
+
+// MarshalJSON writes a number or null.
+func (b Bound) MarshalJSON() ([]byte, error) {
+	if math.IsInf(float64(b), 1) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(b))
 }
 
 // halfWidth is half of the width of the sampling interval, relative to the estimate.
@@ -214,12 +231,8 @@ func (r Row) halfWidth() float64 { return (r.SamplingHi - r.SamplingLo) / 2 / r.
 
 func percentileName(q float64) string { return fmt.Sprintf("p%g", math.Round(q*100_000)/1000) }
 
-// A percentile with fewer sampled flows beyond it, or of a group with a greater share of cut flows, has a warning and
-// does not count as precise.
-const (
-	fewBeyond = 30
-	manyCut   = 0.05
-)
+// fewBeyond: a percentile with fewer sampled flows beyond it has a warning and does not count as precise.
+const fewBeyond = 30
 
 // rows are the percentiles of all groups that have sampled flows.
 func (s *sampler) rows() (out []Row) {
@@ -248,16 +261,15 @@ func (s *sampler) row(k Key, q float64) (row Row, ok bool) {
 		return row, false
 	}
 	row.Sampled, row.Estimate, row.SamplingLo, row.SamplingHi = sample.Flows(), e.Value, e.Lo, e.Hi
-	up, _ := s.sampleFrom(k, s.longer).Quantile(q, s.ask.Confidence)
-	row.Sustained = max(e.Value, up.Value)
-	row.Lo, row.Hi = s.widen(e, s.warmup.change(q))
-	row.Hi *= row.Sustained / e.Value
-	switch cut := float64(s.outlast[k]) / float64(row.Sampled); {
-	case e.Beyond < fewBeyond && row.Sampled < row.Flows && (e.Value > 1 || e.Hi > 1):
+	lo, hi := s.widen(e, s.warmup.change(q))
+	least, _ := s.sampleFrom(k, s.least).Quantile(q, s.ask.Confidence)
+	most, _ := s.sampleFrom(k, s.most).Quantile(q, s.ask.Confidence)
+	row.Lo, row.Hi = max(1, lo*least.Value/e.Value), Bound(hi*most.Value/e.Value)
+	if row.Sampled < row.Flows && e.Open && float64(row.Sampled)*(1-q) < fewBeyond {
+		row.Hi = Bound(math.Inf(1))
+	}
+	if e.Beyond < fewBeyond && row.Sampled < row.Flows && (e.Value > 1 || e.Hi > 1) {
 		row.Warning = fmt.Sprintf("%s: only %d sampled flows are above it", percentileName(q), e.Beyond)
-	case cut > manyCut:
-		row.Warning = fmt.Sprintf("%s: %.0f%% of the sampled flows outlast the simulated time after their window",
-			percentileName(q), 100*cut)
 	}
 	return row, true
 }
@@ -375,10 +387,12 @@ type drawnWindow struct {
 }
 
 func (s *sampler) write(ctx context.Context, t *engine.Attempt, rows []Row, outputs []engine.Output) error {
-	all := make([]stages.Interval, len(rows))
-	for i, r := range rows {
-		all[i] = stages.Interval{By: r.Key.By, Service: r.Key.Label, VNet: r.Key.Label, SizeBin: r.SizeBin,
-			Flows: r.Flows, Quantile: r.Quantile, Estimate: r.Estimate, Lo: r.Lo, Hi: r.Hi, Warning: r.Warning}
+	var all []stages.Interval
+	for _, r := range rows {
+		if hi := float64(r.Hi); !math.IsInf(hi, 1) {
+			all = append(all, stages.Interval{By: r.Key.By, Service: r.Key.Label, VNet: r.Key.Label, SizeBin: r.SizeBin,
+				Flows: r.Flows, Quantile: r.Quantile, Estimate: r.Estimate, Lo: r.Lo, Hi: hi, Warning: r.Warning})
+		}
 	}
 	drawn := map[int]*drawnWindow{}
 	for h, slots := range s.design.Strata {

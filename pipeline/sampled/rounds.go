@@ -3,6 +3,7 @@ package sampled
 import (
 	"context"
 	"fmt"
+	"math"
 	"sort"
 
 	"github.com/rs/zerolog"
@@ -18,6 +19,7 @@ type round struct {
 	slots []int // numbers, ascending
 	run   *pipeline.Estimation
 	parts [][2]int64 // that are simulated; nil: all of the time
+	error float64    // of the rate of flows in the fluid that follows a part, relative
 }
 
 // counts are the slowdowns of a slot, by group.
@@ -41,7 +43,11 @@ func (s *sampler) estimate(ctx context.Context, slots []int, warmupNS int64) (*r
 	}
 	s.stages = append(s.stages, run.Executor().Reports...)
 	g, err := s.base.Generated()
-	return &round{slots: slots, run: run, parts: w.Parts(g.FirstStartNS, g.LastStartNS)}, err
+	if err != nil {
+		return nil, err
+	}
+	fluid, err := run.FluidError()
+	return &round{slots, run, w.Parts(g.FirstStartNS, g.LastStartNS), fluid}, err
 }
 
 // slotOf is the drawn slot in which a flow starts; false for a flow of a warm-up, a cool-down or an earlier time.
@@ -56,6 +62,8 @@ func (s *sampler) slotOf(startNS int64, slots []int) (int, bool) {
 // A flow of a slot. Its texts are those of a batch, whose memory is used again.
 type flow struct {
 	ID       int64   `col:"flow_id"`
+	Src      int32   `col:"src"`
+	Dst      int32   `col:"dst"`
 	Bytes    int64   `col:"size_bytes"`
 	StartNS  int64   `col:"start_ns"`
 	FCTNS    int64   `col:"fct_ns"`
@@ -92,77 +100,48 @@ func (c counts) seal() {
 	}
 }
 
-// A reading is the slowdowns of a round's slots.
-type reading struct {
-	found     map[int]counts // by slot
-	sustained map[int]counts // if cut flows were sustained
-	cuts      []cut
-}
+// A reading is the slowdowns of a round's slots, by slot, and what they would be at the least and at the most.
+type reading struct{ found, least, most map[int]counts }
 
 func (s *sampler) read(ctx context.Context, r *round) (*reading, error) {
-	x := &reading{found: map[int]counts{}, sustained: map[int]counts{}}
-	for _, n := range r.slots {
-		x.found[n], x.sustained[n] = counts{}, counts{}
+	x := &reading{map[int]counts{}, map[int]counts{}, map[int]counts{}}
+	all := []map[int]counts{x.found, x.least, x.most}
+	for _, of := range all {
+		for _, n := range r.slots {
+			of[n] = counts{}
+		}
 	}
 	err := s.each(ctx, r, func(slot int, f *flow) {
-		cell, groups := sampling.CellOf(f.Slowdown), s.index.groups(f.Service, f.VNet, f.Bytes)
-		c, isCut := r.cutOf(f)
-		if isCut {
-			c.slot, c.groups = slot, groups
-			x.cuts = append(x.cuts, c)
-		}
-		for _, k := range groups {
-			x.found[slot].add(k, cell)
-			if !isCut {
-				x.sustained[slot].add(k, cell)
+		least, most := r.bounds(f)
+		cells := []int32{sampling.CellOf(f.Slowdown), sampling.CellOf(least), sampling.CellOf(most)}
+		for _, k := range s.index.groups(f.Service, f.VNet, f.Bytes) {
+			for i, of := range all {
+				of[slot].add(k, cells[i])
 			}
 		}
 	})
-	sustain(x.cuts, x.sustained)
-	for n := range x.found {
-		x.found[n].seal()
-		x.sustained[n].seal()
+	for _, of := range all {
+		for _, c := range of {
+			c.seal()
+		}
 	}
 	return x, err
 }
 
-// A cut is a flow that outlasts the simulated part of its window. In the simulation it is alone after that, and as fast
-// as in its ideal FCT.
-type cut struct {
-	slot   int
-	groups []Key
-	flow   float64 // simulated slowdown
-	shared float64 // time in the part, in ideal FCTs
-	done   float64 // share of its bytes that it sends in the part
+// bounds are the slowdowns of a flow if the fluid that follows its part, if the flow outlasts it, errs as much as it
+// does in parts, in one direction or the other.
+func (r *round) bounds(f *flow) (least, most float64) {
+	after := f.Slowdown * max(0, 1-float64(r.endOf(f.StartNS)-f.StartNS)/float64(f.FCTNS))
+	return f.Slowdown - after + after/(1+r.error), f.Slowdown + after*r.error
 }
 
-// cutOf is a flow that ends after its part; false for one that does not.
-func (r *round) cutOf(f *flow) (c cut, ok bool) {
-	i := sort.Search(len(r.parts), func(i int) bool { return r.parts[i][1] > f.StartNS })
-	if i == len(r.parts) || r.parts[i][1]-f.StartNS >= f.FCTNS {
-		return c, false
+// endOf is the end of the part in which a flow starts.
+func (r *round) endOf(startNS int64) int64 {
+	i := sort.Search(len(r.parts), func(i int) bool { return r.parts[i][1] > startNS })
+	if i == len(r.parts) {
+		return math.MaxInt64
 	}
-	shared := float64(r.parts[i][1]-f.StartNS) / (float64(f.FCTNS) / f.Slowdown)
-	return cut{flow: f.Slowdown, shared: shared, done: max(0, 1-(f.Slowdown-shared))}, true
-}
-
-// sustain adds the slowdowns that cut flows would have if they went on at the mean rate at which all of them go in the
-// parts. They are right on average and vary too little, because the rate of one flow does not.
-func sustain(cuts []cut, to map[int]counts) {
-	shared, done := 0.0, 0.0
-	for _, c := range cuts {
-		shared, done = shared+c.shared, done+c.done
-	}
-	for _, c := range cuts {
-		slowdown := c.flow
-		if done > 0 {
-			slowdown = max(slowdown, c.shared+(1-c.done)*shared/done)
-		}
-		cell := sampling.CellOf(slowdown)
-		for _, k := range c.groups {
-			to[c.slot].add(k, cell)
-		}
-	}
+	return r.parts[i][1]
 }
 
 // sampleFrom is the sample of a group from counts of the drawn slots.

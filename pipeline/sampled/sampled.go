@@ -14,22 +14,21 @@
 // # Warm-up
 //
 // The first warm-up is a quarter of the time in which a flow of the size that divides the workload's bytes in halves
-// is sent. It is then measured: the first window of every other stratum is estimated again with half of the warm-up.
+// is sent, or 32 to 64 round trips, if that is longer. It is then measured: the first window of every other stratum is
+// estimated again with half of the warm-up.
 // If that changes an asked percentile of all these flows significantly (jackknife over windows, 95%) and by more than
 // a quarter of the asked precision, the warm-up is doubled and the workload is cut again. A significant change that is
 // left widens the intervals. Flows that began before the warm-up and are still active in a fluid model of the
 // links begin in the first eighth of it, each at a time of its own, with the bytes that they have left then.
 //
 // Windows are short, a warm-up on average: most of the variance is between windows. A cool-down as long as a warm-up
-// follows. Flows that outlast it are alone in the end and too fast: intervals reach to what they would be at the mean
-// rate of such flows in windows, and percentiles of groups with many have a warning.
+// follows. Flows that outlast it end in a fluid of all flows of the workload. How far the fluid is from the packets is
+// measured in the windows, and intervals are as much wider as that changes a percentile.
 package sampled
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -57,14 +56,13 @@ type sampler struct {
 	ask   Ask
 	began time.Time
 
-	index   *index
-	design  *sampling.Design
-	warmup  Warmup
-	drawn   []int // slots of each stratum
-	rounds  []*round
-	counts  map[int]counts // by slot
-	longer  map[int]counts // by slot, if cut flows were sustained
-	outlast map[Key]int64  // cut flows
+	index               *index
+	design              *sampling.Design
+	full                *sampling.Design // the design that rounds end with
+	warmup              Warmup
+	drawn               []int // slots of each stratum
+	rounds              []*round
+	counts, least, most map[int]counts // by slot: see reading
 
 	windowError float64 // 0 if the whole is estimated
 	stages      []engine.Report
@@ -76,103 +74,114 @@ type sampler struct {
 // Run estimates a scenario, whose flows are generated if they are not, from windows. The variant is that of the whole
 // network.
 func Run(ctx context.Context, base *pipeline.Estimation, ask Ask) (*Result, error) {
-	s, err := start(ctx, base, ask)
-	if err != nil {
-		return nil, err
-	}
-	stopped, err := s.draw(ctx)
+	s, stopped, err := sample(ctx, base, nil, ask)
 	if err != nil {
 		return nil, err
 	}
 	return s.combine(ctx, stopped)
 }
 
-// start generates and reads the workload and finds its warm-up.
-func start(ctx context.Context, base *pipeline.Estimation, ask Ask) (*sampler, error) {
+// sample estimates windows of a scenario, or of two, until the asked intervals are narrow or the budget is spent, and
+// says why it ended.
+func sample(ctx context.Context, base, other *pipeline.Estimation, ask Ask) (s *sampler, stopped string, err error) {
 	if err := ask.Validate(); err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	s := &sampler{base: base, ask: ask, began: time.Now(), windowError: windowError}
+	limited, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if ask.Budget > 0 {
+		defer time.AfterFunc(ask.Budget, func() { cancel(context.DeadlineExceeded) }).Stop()
+	}
+	s = &sampler{base: base, ask: ask, began: time.Now(), windowError: windowError}
 	s.forget()
-	var err error
-	if err = base.Generate(ctx); err != nil {
-		return nil, err
+	if err = s.start(limited); err == nil && other != nil {
+		err = s.compareWith(limited, other)
 	}
-	if s.index, err = readIndex(ctx, base); err != nil {
-		return nil, err
+	if err == nil {
+		stopped, err = s.draw(ctx, limited)
+	}
+	if context.Cause(limited) == context.DeadlineExceeded && err != nil {
+		err = fmt.Errorf("--budget %v is over before the fewest windows that say anything were simulated; what is done is kept, "+
+			"and the command continues it with a larger --budget or without one", ask.Budget)
+	}
+	return s, stopped, err
+}
+
+// start generates and reads the workload and finds its warm-up.
+func (s *sampler) start(ctx context.Context) (err error) {
+	if err = s.base.Generate(ctx); err != nil {
+		return err
+	}
+	if s.index, err = readIndex(ctx, s.base); err != nil {
+		return err
 	}
 	if len(s.asked()) == 0 {
-		return nil, fmt.Errorf("no flow is of %s", ask.By)
+		return fmt.Errorf("no flow is of %s", s.ask.By)
 	}
-	return s, s.measureWarmup(ctx)
+	return s.measureWarmup(ctx)
 }
 
 func (s *sampler) forget() {
-	s.rounds, s.counts, s.longer, s.outlast = nil, map[int]counts{}, map[int]counts{}, map[Key]int64{}
+	s.rounds, s.counts, s.least, s.most = nil, map[int]counts{}, map[int]counts{}, map[int]counts{}
 	s.here, s.over = map[int]counts{}, map[int]counts{}
 }
 
 // draw estimates windows, round after round until the asked intervals are narrow, or the whole, and says why it ended.
-func (s *sampler) draw(ctx context.Context) (stopped string, err error) {
-	next := s.design.First()
-	s.drawn = make([]int, len(next))
+// The first round comes in two parts. Each is an answer if limited, which ends with the budget, ends during the next one.
+func (s *sampler) draw(ctx, limited context.Context) (stopped string, err error) {
+	before, next := s.design, s.design.First()
 	for {
 		if s.share(s.design.Drawn(next), s.warmup.NS) > wholeShare {
-			return Whole, s.whole(ctx)
+			stopped, err = Whole, s.whole(ctx, limited)
+		} else {
+			err = s.round(ctx, limited, next)
 		}
-		before := s.design.Drawn(s.drawn)
-		slots := slices.DeleteFunc(s.design.Drawn(next), func(n int) bool {
-			_, drawn := slices.BinarySearch(before, n)
-			return drawn
-		})
-		s.drawn = next
-		began := time.Now()
-		if err := s.round(ctx, slots); err != nil {
-			return "", err
-		}
-		took := time.Since(began) / time.Duration(len(slots))
-		if s.precise() {
+		switch {
+		case context.Cause(limited) == context.DeadlineExceeded && err != nil && len(s.rounds) > 0:
+			s.design = before
+			return Spent, nil
+		case err != nil || stopped == Whole:
+			return stopped, err
+		case s.design == s.full && s.precise():
 			return Precise, nil
 		}
-		next = s.design.Next(s.drawn)
-		more := time.Duration(len(s.design.Drawn(next)) - len(s.counts))
-		if s.share(s.design.Drawn(next), s.warmup.NS) > wholeShare {
-			more = time.Duration(len(s.index.slots))
+		s.base.Log.Info().Int("windows", len(s.counts)).Msg("round done")
+		if before, next = s.design, s.full.First(); s.design == s.full {
+			next = s.design.Next(s.drawn)
 		}
-		if s.ask.Budget > 0 && time.Since(s.began)+more*took > s.ask.Budget {
-			return Spent, nil
-		}
+		s.design = s.full
 	}
 }
 
-// precise logs how narrow the asked intervals are, and reports whether all are narrow enough. There is at least one.
+// precise logs and reports whether all asked intervals are narrow enough. There is at least one.
 func (s *sampler) precise() bool {
 	goals := s.goals()
-	width := func(g Goal) float64 {
-		if !g.Known {
-			return math.Inf(1)
-		}
-		return g.HalfWidth
-	}
-	widest := slices.MaxFunc(goals, func(a, b Goal) int { return cmp.Compare(width(a), width(b)) })
-	reached := len(goals) - len(slices.DeleteFunc(slices.Clone(goals), func(g Goal) bool { return g.Reached }))
-	s.base.Log.Info().Int("round", len(s.rounds)).Int("windows", len(s.counts)).
-		Float64("sampled_share", round4(s.sampledShare())).Str("reached", fmt.Sprintf("%d of %d", reached, len(goals))).
-		Str("widest", widest.String()).Float64("half_width", round4(widest.HalfWidth)).
-		Float64("within", s.ask.Within).Msg("interval")
-	return reached == len(goals)
+	wide := slices.DeleteFunc(slices.Clone(goals), func(g Goal) bool { return g.Reached })
+	s.base.Log.Info().Int("round", len(s.rounds)).Int("windows", len(s.counts)).Float64("within", s.ask.Within).
+		Float64("sampled_share", s.sampledShare()).Int("goals", len(goals)).Int("too_wide", len(wide)).
+		Any("first", wide[:min(1, len(wide))]).Msg("interval")
+	return len(wide) == 0
 }
 
-func (s *sampler) round(ctx context.Context, slots []int) error {
-	r, err := s.estimate(ctx, slots, s.warmup.NS)
-	if err == nil {
-		err = s.take(ctx, r)
-	}
-	if err != nil || s.other == nil {
+// round estimates the windows of so many slots of each stratum that are not estimated.
+func (s *sampler) round(ctx, limited context.Context, next []int) error {
+	slots := slices.DeleteFunc(s.design.Drawn(next), func(n int) bool { return s.counts[n] != nil })
+	r, err := s.estimate(limited, slots, s.warmup.NS)
+	if err != nil {
 		return err
 	}
-	s.other.drawn = s.drawn
-	if err := s.other.round(ctx, slots); err != nil {
+	var there *round
+	if s.other != nil {
+		if there, err = s.other.estimate(limited, slots, s.warmup.NS); err != nil {
+			return err
+		}
+	}
+	s.drawn = next
+	if err := s.take(ctx, r); err != nil || s.other == nil {
+		return err
+	}
+	s.other.design, s.other.drawn = s.design, next
+	if err := s.other.take(ctx, there); err != nil {
 		return err
 	}
 	return s.pair(ctx)
@@ -184,34 +193,36 @@ func (s *sampler) take(ctx context.Context, r *round) error {
 		return err
 	}
 	for n, c := range x.found {
-		s.counts[n], s.longer[n] = c, x.sustained[n]
-	}
-	for _, c := range x.cuts {
-		for _, k := range c.groups {
-			s.outlast[k]++
-		}
+		s.counts[n], s.least[n], s.most[n] = c, x.least[n], x.most[n]
 	}
 	s.rounds = append(s.rounds, r)
 	return nil
 }
 
 // whole estimates the whole workload: every slot is drawn.
-func (s *sampler) whole(ctx context.Context) error {
-	if err := s.base.Estimate(ctx); err != nil {
-		return err
+func (s *sampler) whole(ctx, limited context.Context) error {
+	all := []*sampler{s}
+	if s.other != nil {
+		all = append(all, s.other)
 	}
-	s.drawn = make([]int, len(s.design.Strata))
-	for h, stratum := range s.design.Strata {
-		s.drawn[h] = len(stratum)
+	for _, x := range all {
+		if err := x.base.Estimate(limited); err != nil {
+			return err
+		}
 	}
-	s.forget()
-	s.warmup.Effect, s.windowError = nil, 0
-	err := s.take(ctx, &round{slots: s.design.Drawn(s.drawn), run: s.base})
-	if err != nil || s.other == nil {
-		return err
+	for _, x := range all {
+		x.design, x.drawn = s.design, make([]int, len(s.design.Strata))
+		for h, stratum := range x.design.Strata {
+			x.drawn[h] = len(stratum)
+		}
+		x.forget()
+		x.warmup.Effect, x.windowError = nil, 0
+		if err := x.take(ctx, &round{slots: x.design.Drawn(x.drawn), run: x.base}); err != nil {
+			return err
+		}
 	}
-	if err := s.other.whole(ctx); err != nil {
-		return err
+	if s.other == nil {
+		return nil
 	}
 	return s.pair(ctx)
 }
@@ -240,8 +251,6 @@ func (s *sampler) sampledShare() float64 {
 	}
 	return float64(flows) / float64(total)
 }
-
-func round4(x float64) float64 { return float64(int64(x*1e4+0.5)) / 1e4 }
 
 // An Ask says which percentiles are wanted, and how precisely.
 type Ask struct {

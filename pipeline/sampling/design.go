@@ -47,6 +47,24 @@ func NewDesign(slots []Slot, seed uint64, loadNS int64) *Design {
 	return d
 }
 
+// Merged is the design with one stratum in place of each 2 or 4 that follow each other, for fewer slots in a round: it
+// draws from them in turn, and the variance has what differs between them, too (collapsed strata: Cochran §5A.12).
+func (d *Design) Merged(parts int) *Design {
+	m := &Design{loads: d.loads}
+	for strata := range slices.Chunk(d.Strata, parts) {
+		var all []int
+		for i := range d.loads { // of a stratum at most
+			for _, h := range []int{0, 2, 1, 3} {
+				if h < len(strata) && i < len(strata[h]) {
+					all = append(all, strata[h][i])
+				}
+			}
+		}
+		m.Strata = append(m.Strata, all)
+	}
+	return m
+}
+
 // loads are the offered loads, in bytes per ns, of slots together with those before them that end within overNS.
 func loads(slots []Slot, overNS int64) []float64 {
 	all := make([]float64, len(slots))

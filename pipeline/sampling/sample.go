@@ -127,6 +127,7 @@ func (s Sample) varianceAt(cell int32, flows float64) (v, df float64) {
 type Estimate struct {
 	Value, Lo, Hi float64
 	Beyond        int64 // flows of the sample above the quantile
+	Open          bool  // no slowdown of the sample is significantly above the quantile: Hi is its largest
 }
 
 // Quantile estimates a quantile with an interval of a confidence such as 0.95. ok is false for a sample without flows.
@@ -148,7 +149,7 @@ func (s Sample) Quantile(p, confidence float64) (e Estimate, ok bool) {
 	// The bounds of the test: F is significantly below p left of lo, and above p right of hi.
 	lo := min(at, first(largest, func(c int32) bool { return above(c, 1) }))
 	hi := max(at, first(largest, func(c int32) bool { return above(c, -1) }))
-	e.Lo, e.Hi = cells.Slowdown(int(lo), 0), cells.Slowdown(int(hi), 1)
+	e.Lo, e.Hi, e.Open = cells.Slowdown(int(lo), 0), cells.Slowdown(int(hi), 1), hi == largest
 	for _, h := range s {
 		for _, c := range h.Drawn {
 			e.Beyond += c.Flows() - c.UpTo(at)

@@ -157,3 +157,26 @@ func TestCoverage(t *testing.T) {
 		}
 	}
 }
+
+// The first slots of a design with merged strata are among those of the design with fewer merged, and every slot is in
+// one stratum.
+func TestMerged(t *testing.T) {
+	var slots []Slot
+	for i := range int64(103) {
+		slots = append(slots, Slot{FromNS: i * 10, ToNS: (i + 1) * 10, Flows: 10, Bytes: 100 + i*i%17})
+	}
+	d := NewDesign(slots, 1, 10)
+	before := d.Drawn(d.First())
+	for parts, want := range map[int]int{1: 32, 2: 16, 4: 8} {
+		m := d.Merged(parts)
+		first := m.Drawn(m.First())
+		if len(first) != want || slices.ContainsFunc(first, func(n int) bool { return !slices.Contains(before, n) }) {
+			t.Errorf("%d strata in one: first slots %v, of all %v", parts, first, before)
+		}
+		all := slices.Concat(m.Strata...)
+		slices.Sort(all)
+		if len(slices.Compact(all)) != len(slots) {
+			t.Errorf("%d strata in one: %d slots, want %d", parts, len(all), len(slots))
+		}
+	}
+}

@@ -67,6 +67,8 @@ import (
 type Network struct {
 	// Progress, if not nil, is called during Run with how many packets and ACKs have arrived at ports and hosts since.
 	Progress func(items int64)
+	// EndNS, if not 0, ends Run before the first step that begins at or after it. Left has the flows of that time.
+	EndNS int64
 
 	params   simkernel.Params
 	traits   simkernel.Traits
@@ -190,6 +192,22 @@ func (n *Network) CountersOf(link int32, class int) (marked, dropped int64) {
 
 // MostBytes returns the maximum number of bytes in the limited buffer of a node, after Run.
 func (n *Network) MostBytes(node int32) int64 { return n.buffers[node].peakBytes }
+
+// Left calls do, after Run, with each flow that had started and was not acknowledged at EndNS: its row, its ideal FCT and
+// the bytes that were not acknowledged.
+func (n *Network) Left(do func(row, idealNS, bytes int64)) {
+	free := map[int32]bool{}
+	for i := range n.domains {
+		for _, slot := range n.domains[i].pool.slots {
+			free[slot] = true
+		}
+	}
+	for slot, f := range n.flows.info {
+		if s := &n.flows.senders[slot]; !free[int32(slot)] {
+			do(f.row, f.idealNS, max(1, s.sizeBytes-s.ackedBytes))
+		}
+	}
+}
 
 // Losses returns what was lost, after Run.
 func (n *Network) Losses() (all Losses) {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -355,5 +356,35 @@ func TestSlotsAreExact(t *testing.T) {
 				t.Errorf("windows of %d ps: slot %d for a time in a later block", lengthPS, got)
 			}
 		}
+	}
+}
+
+// A simulation that ends early has the flows that end before then, and what the others have left: a flow alone has sent
+// at the rate of its link until a round trip ago.
+func TestEnd(t *testing.T) {
+	links := []Link{{0, 1, 1e10, 1000}, {1, 0, 1e10, 1000}, {1, 2, 1e10, 1000}, {2, 1, 1e10, 1000}}
+	chunks := []*Flows{{SizeBytes: []int64{50_000, 4e6, 1000}, StartNS: []int64{0, 200_000, 1_100_000},
+		PathLinks: []int32{0, 2, 0, 2, 0, 2}, PathEnds: []int32{2, 4, 6}}, nil}
+	n, err := New(simkernel.DefaultParams(), BufferParams{}, links, []bool{true, false, true}, func() (*Flows, error) {
+		c := chunks[0]
+		chunks = chunks[1:]
+		return c, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.EndNS = 1_000_000
+	var ended []int64
+	err = n.Run(context.Background(), 1, func(r *Results) error {
+		ended = append(ended, r.Row...)
+		return nil
+	})
+	var rows, left []int64
+	n.Left(func(row, _, bytes int64) { rows, left = append(rows, row), append(left, bytes) })
+	if err != nil || !slices.Equal(ended, []int64{0}) || !slices.Equal(rows, []int64{1}) {
+		t.Fatalf("flows %v ended and %v are left (%v), want 0 and 1", ended, rows, err)
+	}
+	if want := 4e6 - 800_000*1.25/1.048; math.Abs(float64(left[0])-want) > 25_000 {
+		t.Errorf("%d bytes are left, want about %.0f", left[0], want)
 	}
 }

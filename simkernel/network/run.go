@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+
+	"parsimon/simkernel"
 )
 
 // Run simulates the whole workload with at most that many workers at a time, and not more than there are processors.
@@ -65,7 +67,8 @@ func (n *Network) steps(ctx context.Context, workers int, f *feed, c *collector)
 		if err != nil {
 			return err
 		}
-		if fromPS == never {
+		ended := n.EndNS > 0 && fromPS >= n.EndNS*simkernel.PSPerNS
+		if fromPS == never || ended {
 			n.passOn(c, 1)
 			return n.storm()
 		}
@@ -77,6 +80,9 @@ func (n *Network) steps(ctx context.Context, workers int, f *feed, c *collector)
 			return err
 		}
 		ran := p.steps
+		if n.EndNS > 0 {
+			ran = min(ran, (n.EndNS*simkernel.PSPerNS-fromPS-1)/n.stepPS+1)
+		}
 		w.run(fromPS, ran)
 		p.steps = w.settle(ran)
 		if n.recovery != nil {

@@ -223,7 +223,8 @@ func (w *withinFlags) declareCommon(f *pflag.FlagSet) {
 	parse(f, &w.Confidence, "string", units.ParseShare, "confidence", "95%",
 		"with --within: how often the intervals hold the value of the whole workload")
 	durationVar(f, &w.Budget, "budget", "",
-		"with --within: stop before a round of windows that would end later than this, e.g. 5m; 0: no limit")
+		"with --within: answer at this time at the latest, e.g. 5m, from the windows that are simulated by then; an error if "+
+			"they are too few; 0: no limit")
 	needs(f, "within", "of", "confidence", "budget")
 }
 
