@@ -38,11 +38,11 @@ type FluidError struct {
 }
 
 // outlastParts is how long flows are followed in a fluid after their part, in parts. A flow that takes longer is taken
-// to go on at the mean rate that it had in the fluid. In the fluid a time costs about a 50th of what it does in packets.
+// to go on at the mean rate that it had in the fluid. A fluid costs about a 50th of what packets do.
 const outlastParts = 16
 
-// finish ends the flows that count and are under way, in an empty fluid. part are the flows of the part, and later those
-// that start after it.
+// finish ends the flows that count and are under way, in an empty fluid. part are the flows of the part, and later
+// those that start after it.
 func (o *outlasting) finish(ctx context.Context, f *fluid, part, later schema.Batches) (e FluidError, err error) {
 	left, waiting := map[int64]*leftFlow{}, map[int64]*leftFlow{}
 	for i := range o.left {

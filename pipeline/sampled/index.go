@@ -185,8 +185,8 @@ const (
 	minSlotFlows = 200
 	maxSlots     = 100_000
 	pathEvery    = 64
-	// DCTCP averages marks over 16 round trips. With round trips of 180 us, p99 of windows with a warm-up of 11 of them was
-	// 3.8% below that of the same flows in the whole, and with one of 44, 0.9%.
+	// DCTCP averages marks over 16 round trips. With round trips of 180 us, p99 of windows with a warm-up of 11 of them
+	// was 3.8% below that of the same flows in the whole, and with one of 44, 0.9%.
 	warmupRoundTrips = 64
 )
 

@@ -82,6 +82,13 @@ func (s *sampler) result(rows []Row, stopped string, seconds float64) *Result {
 	return r
 }
 
+func (r Row) interval() string {
+	if math.IsInf(float64(r.Hi), 1) {
+		return fmt.Sprintf("at least %.3f", r.Lo)
+	}
+	return fmt.Sprintf("%.3f to %.3f", r.Lo, r.Hi)
+}
+
 // Text is the answer for people.
 func (r *Result) Text() *text.Answer {
 	a := &text.Answer{}
@@ -100,11 +107,7 @@ func (r *Result) Text() *text.Answer {
 		}
 		cells := []any{x.Key, x.SizeBin, x.Flows}
 		for _, x := range group {
-			interval := fmt.Sprintf("%.3f to %.3f", x.Lo, x.Hi)
-			if math.IsInf(float64(x.Hi), 1) {
-				interval = fmt.Sprintf("at least %.3f", x.Lo)
-			}
-			cells = append(cells, fmt.Sprintf("%.3f (%s)", x.Estimate, interval))
+			cells = append(cells, fmt.Sprintf("%.3f (%s)", x.Estimate, x.interval()))
 		}
 		table.Add(cells...)
 	}
@@ -113,8 +116,7 @@ func (r *Result) Text() *text.Answer {
 		a.Linef("\nAsked: ±%g%% due to the choice of windows. The intervals above are wider, since they also have\n"+
 			"±%g%% for traffic outside of the windows; the change when %d windows had half of their warm-up of %v;\n"+
 			"and the error of the fluid that ends flows which take longer than %v after their window.", 100*r.Within,
-			100*windowError, r.Warmup.Windows,
-			time.Duration(r.Warmup.NS), time.Duration(cooldown*r.Warmup.NS))
+			100*windowError, r.Warmup.Windows, time.Duration(r.Warmup.NS), time.Duration(cooldown*r.Warmup.NS))
 		table := a.Table("flows of", "size_bin", "percentile", "precision", "reached")
 		for _, g := range r.Goals {
 			precision := "too few flows"

@@ -28,6 +28,7 @@ package sampled
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -100,7 +101,7 @@ func sample(ctx context.Context, base, other *pipeline.Estimation, ask Ask) (s *
 	if err == nil {
 		stopped, err = s.draw(ctx, limited)
 	}
-	if context.Cause(limited) == context.DeadlineExceeded && err != nil {
+	if errors.Is(context.Cause(limited), context.DeadlineExceeded) && err != nil {
 		err = fmt.Errorf("--budget %v is over before the fewest windows that say anything were simulated; what is done is kept, "+
 			"and the command continues it with a larger --budget or without one", ask.Budget)
 	}
@@ -127,7 +128,8 @@ func (s *sampler) forget() {
 }
 
 // draw estimates windows, round after round until the asked intervals are narrow, or the whole, and says why it ended.
-// The first round comes in two parts. Each is an answer if limited, which ends with the budget, ends during the next one.
+// The first round comes in two parts. Each is an answer if limited, which ends with the budget, ends during the next
+// one.
 func (s *sampler) draw(ctx, limited context.Context) (stopped string, err error) {
 	before, next := s.design, s.design.First()
 	for {
@@ -137,7 +139,7 @@ func (s *sampler) draw(ctx, limited context.Context) (stopped string, err error)
 			err = s.round(ctx, limited, next)
 		}
 		switch {
-		case context.Cause(limited) == context.DeadlineExceeded && err != nil && len(s.rounds) > 0:
+		case errors.Is(context.Cause(limited), context.DeadlineExceeded) && err != nil && len(s.rounds) > 0:
 			s.design = before
 			return Spent, nil
 		case err != nil || stopped == Whole:

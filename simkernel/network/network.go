@@ -193,8 +193,8 @@ func (n *Network) CountersOf(link int32, class int) (marked, dropped int64) {
 // MostBytes returns the maximum number of bytes in the limited buffer of a node, after Run.
 func (n *Network) MostBytes(node int32) int64 { return n.buffers[node].peakBytes }
 
-// Left calls do, after Run, with each flow that had started and was not acknowledged at EndNS: its row, its ideal FCT and
-// the bytes that were not acknowledged.
+// Left calls do, after Run, with each flow that had started and was not acknowledged at EndNS: its row, its ideal FCT
+// and the bytes that were not acknowledged.
 func (n *Network) Left(do func(row, idealNS, bytes int64)) {
 	free := map[int32]bool{}
 	for i := range n.domains {
