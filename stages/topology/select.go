@@ -394,9 +394,11 @@ func (n *Network) AddCable(c Cable) error {
 	if kind, what := checkCable(c, n.place(c.A) >= 0, n.place(c.B) >= 0); kind != "" {
 		return fmt.Errorf("cable %s: %s", n.Ends(c.A, c.B), what)
 	}
-	if _, joined := n.cableOf[cableKey(c.A, c.B)]; joined {
-		return fmt.Errorf("cable %s: the two nodes are joined already; change its bandwidth instead: --bandwidth %[1]s=%s",
-			n.Ends(c.A, c.B), strings.ReplaceAll(FormatBps(c.BandwidthBps), " ", ""))
+	if k, joined := n.cableOf[cableKey(c.A, c.B)]; joined {
+		present := n.Links[2*k].BandwidthBps
+		return fmt.Errorf("cable %s: the two nodes are joined already, at %s; give the cable the bandwidth of both instead: "+
+			"--bandwidth %[1]s=%[3]s (one flow may then use both)", n.Ends(c.A, c.B), FormatBps(present),
+			strings.ReplaceAll(FormatBps(present+c.BandwidthBps), " ", ""))
 	}
 	n.addCable(c)
 	n.racks = n.findRacks()

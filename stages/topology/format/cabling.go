@@ -23,18 +23,17 @@ var (
 		"dest_port", "target_port", "destination_port", "dst_interface", "to_port", "remote_port",
 		"remote_interface", "neighbor_port", "interface2", "port2",
 	}}
-	// Without a column of devices, one of ports may hold DEVICE:PORT.
-	cablingDeviceA = &column{required: true, several: true, names: append([]string{
+	cablingDeviceA = &column{several: true, names: []string{
 		"device_a", "a_device", "side_a_device", "a", "src", "source", "src_device", "source_device",
 		"src_node", "from", "from_device", "local_device", "local_host", "local_hostname", "node1",
 		"node_a", "device1", "host_a", "switch_a", "end_a", "a_end", "endpoint_a", "side_a",
-	}, cablingPortA.names...)}
-	cablingDeviceB = &column{required: true, several: true, names: append([]string{
+	}}
+	cablingDeviceB = &column{several: true, names: []string{
 		"device_b", "b_device", "side_b_device", "b", "dst", "dest", "target", "destination", "dst_device",
 		"target_device", "destination_device", "dst_node", "to", "to_device", "remote_device",
 		"remote_host", "remote_hostname", "neighbor", "neighbour", "node2", "node_b", "device2", "host_b",
 		"switch_b", "end_b", "b_end", "endpoint_b", "side_b",
-	}, cablingPortB.names...)}
+	}}
 	cablingSpeed = &column{names: []string{"speed", "bandwidth", "rate", "capacity", "speed_bps", "bandwidth_bps",
 		"speed_kbps", "bandwidth_kbps", "speed_mbps", "bandwidth_mbps", "speed_gbps", "bandwidth_gbps"}}
 	cablingDelay = &column{names: []string{"delay", "delay_ns", "latency", "latency_ns", "propagation_delay",
@@ -48,14 +47,24 @@ var (
 )
 
 func readCabling(d *draft) {
-	r := cablingReader{portA: cablingPortA, portB: cablingPortB}
-	r.table = openTable(d, d.files[0], cablingDeviceA, cablingDeviceB, r.portA, r.portB, cablingSpeed, cablingDelay,
+	r := cablingReader{deviceA: cablingDeviceA, deviceB: cablingDeviceB, portA: cablingPortA, portB: cablingPortB}
+	r.table = openTable(d, d.files[0], r.deviceA, r.deviceB, r.portA, r.portB, cablingSpeed, cablingDelay,
 		cablingLength, cablingLengthUnit, cablingStatus, cablingTypeA, cablingTypeB, cablingMedium)
 	if r.table == nil {
 		return
 	}
-	if r.header(cablingDeviceA) == r.header(r.portA) { // DEVICE:PORT under the header of a port
-		r.portA, r.portB = &column{}, &column{}
+	if r.header(r.deviceB) != "" { // beside the column of a remote device, "device" is the local one
+		r.deviceA = &column{names: append(slices.Clip(r.deviceA.names), "device")}
+	}
+	if r.header(r.deviceA)+r.header(r.deviceB) == "" && r.header(r.portA) != "" && r.header(r.portB) != "" {
+		r.inPorts, r.deviceA, r.deviceB, r.portA, r.portB = true, r.portA, r.portB, &column{}, &column{}
+	}
+	missing := slices.DeleteFunc([]*column{r.deviceA, r.deviceB}, func(c *column) bool { return r.header(c) != "" })
+	for _, c := range missing {
+		d.syntax(r.file, 1, "has no column %s", columnList(c.names))
+	}
+	if len(missing) > 0 {
+		return
 	}
 	r.joined = r.header(r.portA) == "" && r.header(r.portB) == ""
 	for i := range r.rows {
@@ -67,9 +76,11 @@ func readCabling(d *draft) {
 
 type cablingReader struct {
 	*table
-	portA, portB *column
-	joined       bool // there is no column of ports: a cell may be DEVICE:PORT
-	listings     listings
+	deviceA, deviceB, portA, portB *column
+
+	joined   bool // there is no column of ports beside one of devices: a cell may be DEVICE:PORT
+	inPorts  bool // there are columns of ports only: a cell must be DEVICE:PORT
+	listings listings
 }
 
 func (r *cablingReader) end(i int, device, port *column) end {
@@ -79,6 +90,9 @@ func (r *cablingReader) end(i int, device, port *column) end {
 			return end{strings.TrimSpace(name), strings.TrimSpace(port)}
 		}
 	}
+	if r.inPorts {
+		return end{port: e.device}
+	}
 	return e
 }
 
@@ -86,7 +100,7 @@ func (r *cablingReader) end(i int, device, port *column) end {
 // are faults, because leaving them out could hide a cable of the network.
 func (r *cablingReader) row(i int) {
 	at := r.place(i)
-	s := listing{at: at, a: r.end(i, cablingDeviceA, r.portA), b: r.end(i, cablingDeviceB, r.portB)}
+	s := listing{at: at, a: r.end(i, r.deviceA, r.portA), b: r.end(i, r.deviceB, r.portB)}
 	types := []string{r.cell(i, cablingTypeA), r.cell(i, cablingTypeB)}
 	if kind := otherNetwork(types[0]+" "+types[1]+" "+r.cell(i, cablingMedium), s.a.port, s.b.port); kind != "" {
 		r.leaveOut(kind + " cables")

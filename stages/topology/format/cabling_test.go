@@ -183,6 +183,34 @@ func TestCablingFromBothEnds(t *testing.T) {
 	}
 }
 
+// Beside remote_device, "device" is the near device. A column of ports is a column of devices only where it holds
+// DEVICE:PORT and the other end has no column of devices either.
+func TestCablingOfNeighbors(t *testing.T) {
+	rows := "s1,Ethernet0,h1,eth0\ns1,Ethernet4,s2,Ethernet4\ns2,Ethernet0,h2,eth0\n"
+	o := Options{DefaultSpeedBps: 1e10}
+	want := loadText(t, "lldp.csv", "local_device,local_port,remote_device,remote_port\n"+rows, o)
+	got := loadText(t, "lldp.csv", "device,local_port,remote_device,remote_port\n"+rows, o)
+	for _, l := range []*Loaded{want, got} {
+		wantFaults(t, l)
+		if l.Cables != 3 || l.Switches != 2 || l.Hosts != 2 || strings.Contains(strings.Join(l.Notes, "\n"), "not used") {
+			t.Errorf("%d cables, %d switches, %d hosts; %q", l.Cables, l.Switches, l.Hosts, l.Notes)
+		}
+	}
+	sameNetwork(t, "device", got.Network, want.Network)
+	both := loadText(t, "lldp.csv", "device,local_device,remote_device\nrow1,s1,h1\nrow2,s1,h2\n", o)
+	wantFaults(t, both)
+	wantNotes(t, both, "columns not used: device")
+
+	wantFaults(t, loadText(t, "c.csv", "local_port,remote_device,remote_port\nEthernet0,h1,eth0\n", o), "1 format has no column device_a")
+	wantFaults(t, loadText(t, "c.csv", "device,local_port,speed\ns1,Ethernet0,1G\n", o),
+		"1 format has no column device_a", "1 format has no column device_b")
+	wantFaults(t, loadText(t, "c.csv", "local_port,remote_port\ns1:Ethernet0,h1:eth0\nEthernet4,h2:eth0\ns1:Ethernet8,h3:eth0\n", o),
+		"3 format names no device at one end")
+	named := loadText(t, "c.csv", "device,port_a,port_b\nrow1,s1:Ethernet0,h1:eth0\nrow2,s1:Ethernet4,h2:eth0\n", o)
+	wantFaults(t, named)
+	wantNotes(t, named, "columns not used: device")
+}
+
 // Switches list their neighbours, servers list none: most cables are listed from one end. A switch that does not list a
 // cable to itself is a fault.
 func TestCablingOfSilentServers(t *testing.T) {
