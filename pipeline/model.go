@@ -229,7 +229,12 @@ func CheckChanges(dir, base string, c scenario.Changes, v Variant, o Settings) (
 	if err != nil {
 		return nil, err
 	}
-	services := slices.AppendSeq(slices.Collect(maps.Keys(applied.Flows.Scale)), maps.Keys(applied.Flows.Move))
+	services := slices.Collect(maps.Keys(applied.Flows.Move))
+	for name := range applied.Flows.Scale {
+		if name != workload.OtherServices {
+			services = append(services, name)
+		}
+	}
 	if classes := changed.Spec.Classes; !reflect.DeepEqual(classes, from.Spec.Classes) {
 		for _, c := range classes {
 			services = append(services, c.Services...)
@@ -283,7 +288,7 @@ func (m *Model) checkServices(asked []string) error {
 	})
 	all := slices.Sorted(maps.Keys(seen))
 	for _, name := range asked {
-		if err == nil && !seen[name] && name != workload.OtherServices {
+		if err == nil && !seen[name] {
 			return fmt.Errorf("scenario %s (%s): no service %q; it has %q%s", m.ID(), m.Spec.Name, name, all,
 				names.DidYouMean(name, all))
 		}

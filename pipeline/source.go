@@ -184,7 +184,8 @@ func (m *Model) derivedFlows(from lake.ScenarioID, changes workload.FlowChanges)
 		changes.Ranks = stats.Closed()
 		open := func() schema.Batches { return m.Lake.Read(schema.Flows, base.Files(schema.Flows), nil, nil) }
 		stats.FlowStats, stats.ExpectedMaxLoad = lake.FlowStats{}, 0 // they were those of the unchanged flows
-		stats.Notes, err = workload.ChangeFlows(ctx, m.Network, changes, m.Spec.Seed, open, out)
+		notes, err := workload.ChangeFlows(ctx, m.Network, changes, m.Spec.Seed, open, out)
+		stats.Notes = slices.Concat(stats.Notes, notes)
 		return &stats, err
 	}
 	return s

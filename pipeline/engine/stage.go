@@ -62,13 +62,14 @@ func WithMemory[M any](newMemory func() (M, error), work func(context.Context, M
 				return err
 			}
 		}
-		defer func() {
-			select {
-			case idle <- memory:
-			default: // enough are idle
-			}
-		}()
-		return work(ctx, memory, t)
+		if err = work(ctx, memory, t); err != nil {
+			return err // the memory may hold what the task has left
+		}
+		select {
+		case idle <- memory:
+		default: // enough are idle
+		}
+		return nil
 	}
 }
 

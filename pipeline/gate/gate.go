@@ -67,6 +67,8 @@ func Parse(text string) (Gate, error) {
 			return fail("only a change and a load have a %")
 		}
 		g.limit /= 100
+	} else if g.Load && g.limit > 10 {
+		return fail("a load is a share, such as 0.8 or 80%")
 	}
 	for rest := strings.TrimSpace(m[1]); rest != ""; {
 		s := selection.FindStringSubmatch(rest)

@@ -774,8 +774,8 @@ func (c *Comparison) findLinks(ctx context.Context, db *sql.DB, p99 ComparisonRo
 		if d.Link != nil {
 			o = other[*d.Link]
 		}
-		if b.ns != o.ns {
-			d.BaseLoad, d.Load, d.BaseDelayNS, d.DelayNS = b.load, o.load, b.ns/max(1, ofBase), o.ns/max(1, ofOther)
+		d.BaseLoad, d.Load, d.BaseDelayNS, d.DelayNS = b.load, o.load, b.ns/max(1, ofBase), o.ns/max(1, ofOther)
+		if d.BaseDelayNS != d.DelayNS {
 			c.Links = append(c.Links, d)
 		}
 	}

@@ -3,7 +3,7 @@
 SELECT link_id, coalesce(ns, 0), coalesce(load, 0)
 FROM $side_link_stats
 FULL JOIN (
-    SELECT link_id, sum(round(delay_ns * 1000)::BIGINT)::BIGINT::DOUBLE / 1000 AS ns
+    SELECT link_id, sum(round(delay_ns * 1000)::BIGINT)::DOUBLE / 1000 AS ns
     FROM $side_hop_contributions AS h
     SEMI JOIN tail ON tail.$side_row = h.flow_row
     GROUP BY link_id

@@ -56,9 +56,10 @@ type Correction struct {
 //
 // Records of flow logs are merged: records of the same two hosts, protocol and ports are one flow until IdleNS pass
 // without a packet. If several observers saw the flow, the one that counted the most bytes of it applies; if all of
-// them sampled it, their mean (exporters). A start is known to a second, say, or, where several observers saw the flow,
-// within what they agree on. There it is drawn: the flows that a host starts in one second follow each other after
-// log-normal gaps, scaled to fill it, in random order. Flows are numbered in start order.
+// them sampled it, their mean (exporters) or, at an unknown rate, that of one of them (samplers). A start is known to a
+// second, say, or, where several observers saw the flow, within what they agree on. There it is drawn: the flows that a
+// host starts in one second follow each other after log-normal gaps, scaled to fill it, in random order. Flows are
+// numbered in start order.
 func (in *Ingester) Merge(ctx context.Context, sources []MergeSource) (stats MergeStats, err error) {
 	m := &merging{Ingester: in, sources: sources, stats: &stats}
 	m.all = duckdb.ScanParquet(names.Of(sources, func(s MergeSource) string { return s.RecordsFile })...)
@@ -230,8 +231,14 @@ func (in *Ingester) passes(rows int64) int64 {
 // flowLogs merges records to flows, one part of the pairs of hosts at a time, draws starts, one part of the seconds at
 // a time, sorts the flows by start and numbers them.
 func (m *merging) flowLogs(ctx context.Context, records string) error {
-	var exporters, rows int64
-	err := m.query(ctx, "SELECT count(DISTINCT observer) FILTER (samples > 0), count(*) FROM "+records, &exporters, &rows)
+	var exporters, unknown, rows int64
+	err := m.query(ctx, "SELECT count(DISTINCT observer) FILTER (samples > 0), "+
+		"count(DISTINCT observer) FILTER (samples IS NULL), count(*) FROM "+records, &exporters, &unknown, &rows)
+	if err == nil && unknown > 1 {
+		err = m.exec(ctx, step("samplers", values{"records": records}))
+		records = "(SELECT r.* FROM " + records + ` AS r LEFT JOIN samplers AS s ON r.src = s.src AND r.dst = s.dst
+			WHERE r.samples IS NOT NULL OR r.observer = s.sampler)`
+	}
 	if err == nil && exporters > 1 {
 		records, err = m.exporters(ctx, records)
 	} else {

@@ -161,3 +161,24 @@ func TestSamplingRate(t *testing.T) {
 		}
 	}
 }
+
+// Of observers that sample at a rate which is not known, one applies for a pair of hosts: a flow that only another one
+// sampled is already part of what the first one's records stand for.
+func TestOneSamplerApplies(t *testing.T) {
+	var b strings.Builder
+	for i := range 300 {
+		fmt.Fprintf(&b, `{"jsonPayload":{"bytes_sent":"1000","connection":{"dest_ip":"10.0.0.2","dest_port":80,"protocol":6,"src_ip":"10.0.0.1","src_port":%d},`+
+			`"reporter":"%s","start_time":"2018-11-28T17:35:11Z","end_time":"2018-11-28T17:35:12Z"}}`+"\n", i+1, []string{"SRC", "DEST", "SRC"}[i%3])
+	}
+	file := filepath.Join(t.TempDir(), "two.jsonl")
+	if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	stats, err := ingestFixture(t, "gcp", file)
+	if err != nil || stats.Flows != 200 || stats.Merged != 100 {
+		t.Errorf("%+v, %v", stats, err)
+	}
+	if got := askParquet(t, `SELECT CAST(sum(size_bytes) AS VARCHAR) FROM read_parquet(%s)`, stats.FlowsFile); got != "200000" {
+		t.Errorf("%s bytes", got)
+	}
+}

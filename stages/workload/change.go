@@ -200,7 +200,7 @@ func (x *flowChanger) scan(in schema.Batches) error {
 	}
 	changed := slices.Concat(slices.Sorted(maps.Keys(x.changes.Scale)), slices.Sorted(maps.Keys(x.changes.Move)))
 	for _, name := range changed {
-		if !seen[name] && name != OtherServices {
+		if _, scaled := x.changes.Scale[name]; !seen[name] && !(name == OtherServices && scaled) {
 			return fmt.Errorf("service %q has no flows; the services are %q", name, slices.Sorted(maps.Keys(seen)))
 		}
 	}

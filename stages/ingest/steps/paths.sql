@@ -12,7 +12,7 @@ WITH seen AS (
 ), connections AS (
   SELECT src, dst, count(*) AS exporters, sum(y) AS y, sum(n) AS n, sum(y * y) AS squares FROM seen GROUP BY $connection
 ), pairs AS (
-  SELECT s.rack AS src_rack, d.rack AS dst_rack, any_value(concat_ws(' ', s.tier, d.tier, s.rack = d.rack)) AS alike,
+  SELECT s.rack AS src_rack, d.rack AS dst_rack, min(concat_ws(' ', s.tier, d.tier, s.rack = d.rack)) AS alike,
     max(exporters) AS exporters, sum(y) AS y, sum(n) AS n,
     sum(CASE WHEN y * y > n THEN y ELSE 0 END) AS bytes, sum(round($once)::HUGEINT) AS once
   FROM connections JOIN places AS s ON src = s.node JOIN places AS d ON dst = d.node GROUP BY ALL
