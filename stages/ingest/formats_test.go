@@ -239,6 +239,40 @@ func TestOwnMapping(t *testing.T) {
 	}
 }
 
+// The case of the names in a mapping's header is ignored. A note says that rows of a flow log repeat others to the byte:
+// not those that differ in any column, and no sampled ones; all of them count.
+func TestRepeatedRowsOfAFile(t *testing.T) {
+	const header = "-- rows: records\n-- reads: csv\n-- column: flowStart\n-- column: srcPort\n-- column: octetCount\n" +
+		"-- column: Note\n-- needs: flowStart octetCount\n\n" + `SELECT "row", '0' AS src, '1' AS dst, octetCount AS size_bytes,
+flowStart AS start_ns, srcPort AS src_port, 443 AS dst_port, 6 AS protocol FROM source`
+	m, err := parseMapping("mine.sql", header)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		rows string
+		rate int64
+		note string
+	}{
+		{"5000,1,100,a\n5000,1,100,a\n6000,2,300,a\n5000,1,100,a\n", 0, "2 of 4 rows repeat another row of their file, 200 of 600 bytes"},
+		{"5000,1,100,a\n5000,1,100,b\n6000,2,300,a\n", 0, ""},
+		{"5000,1,100,a\n5000,1,100,a\n6000,2,300,a\n", 100, ""},
+	} {
+		file := filepath.Join(t.TempDir(), "log.csv")
+		if err := os.WriteFile(file, []byte("FlowStart,srcport,octetCount,note\n"+c.rows), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		stats, err := File(context.Background(), topologytest.SmallNetwork(t), file,
+			Options{Mapping: m, TmpDir: t.TempDir(), Seed: 1, SamplingRate: c.rate})
+		if err != nil || stats.Flows != 2 || stats.Rejects != 0 {
+			t.Fatalf("%+v, %v", stats, err)
+		}
+		if notes := strings.Join(stats.Notes, "; "); (notes == "") != (c.note == "") || !strings.Contains(notes, c.note) {
+			t.Errorf("notes %q, want %q", notes, c.note)
+		}
+	}
+}
+
 // The SQL of an own mapping cannot take more memory than the limit, not even where DuckDB does not count it.
 func TestOwnMappingMemory(t *testing.T) {
 	if runtime.GOOS != "linux" {

@@ -58,7 +58,7 @@ var (
 	mappingLine = regexp.MustCompile(
 		`^-- (format|title|from|rows|reads|names|widths|count|end|numbers|column|needs|note): (.+)$`)
 	sqlComment   = regexp.MustCompile(`(?m)--.*$`)
-	mappingField = regexp.MustCompile(`^([a-z_][a-z0-9_]*)(?: = (.+))?$`)
+	mappingField = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)(?: = (.+))?$`)
 )
 
 // parseMapping parses a mapping file: header lines, an empty line, one SELECT.
@@ -123,7 +123,7 @@ func (m *Mapping) setHeader(key, value string) error {
 		}
 		m.reads = value
 	case "names":
-		m.names = strings.Fields(value)
+		m.names = strings.Fields(strings.ToLower(value))
 	case "count":
 		m.count = value == "1"
 	case "numbers":
@@ -142,20 +142,20 @@ func (m *Mapping) setHeader(key, value string) error {
 	case "column":
 		return m.addColumn(value)
 	case "needs":
-		for _, n := range strings.Fields(value) {
+		for _, n := range strings.Fields(strings.ToLower(value)) {
 			m.needs = append(m.needs, strings.Split(n, "|"))
 		}
 	}
 	return nil
 }
 
-// addColumn adds a column from "NAME" or "NAME = $.path | $.other".
+// addColumn adds a column from "NAME" or "NAME = $.path | $.other". The case of names is ignored.
 func (m *Mapping) addColumn(text string) error {
 	c := mappingField.FindStringSubmatch(text)
 	if c == nil {
 		return fmt.Errorf("want NAME or NAME = $.path, got %q", text)
 	}
-	column := mappingColumn{name: c[1]}
+	column := mappingColumn{name: strings.ToLower(c[1])}
 	for _, p := range strings.Split(c[2], "|") {
 		if p = strings.TrimSpace(p); p != "" {
 			column.paths = append(column.paths, p)

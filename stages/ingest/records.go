@@ -15,6 +15,7 @@ import (
 	"parsimon/queries/duckdb"
 	"parsimon/schema"
 	"parsimon/schema/names"
+	"parsimon/schema/units"
 )
 
 // FileStats counts the rows of a source file: Rows = Records + Rejects.
@@ -101,6 +102,11 @@ func (in *Ingester) file(ctx context.Context, of []*Mapping, file string, n int3
 	if err := in.exec(ctx, copyTo(schema.Records, step("records", nil), stats.RecordsFile)); err != nil {
 		return stats, err
 	}
+	if m.Records {
+		if err := in.noteRepeats(ctx, file, duckdb.ScanParquet(stats.RecordsFile)); err != nil {
+			return stats, err
+		}
+	}
 	if err := in.writeWaits(ctx, n, &stats); err != nil {
 		return stats, err
 	}
@@ -109,6 +115,23 @@ func (in *Ingester) file(ctx context.Context, of []*Mapping, file string, n int3
 		return stats, err
 	}
 	return stats, in.writeRejects(ctx, file, src, typedRows, &stats)
+}
+
+// repeatsNoted is the share of a file's records, or of their bytes, from which on rows that repeat others are noted. A
+// flow log has one record of a connection, a time and an observer; few are equal by chance.
+const repeatsNoted = 0.001
+
+// noteRepeats adds a note if a good share of the rows of a flow log repeat others, as if it had been written twice.
+func (in *Ingester) noteRepeats(ctx context.Context, file, records string) error {
+	var again, all int64
+	var bytes, allBytes float64
+	err := in.query(ctx, step("repeats", values{"records": records}), &again, &bytes, &all, &allBytes)
+	if err == nil && again > 0 && (float64(again) >= repeatsNoted*float64(all) || bytes >= repeatsNoted*allBytes) {
+		in.Notes = append(in.Notes, fmt.Sprintf("%s: %d of %d rows repeat another row of their file, %s of %s bytes: "+
+			"they count as separate records; if the exporter wrote them twice, ingest the file without them", file, again, all,
+			units.Human(bytes), units.Human(allBytes)))
+	}
+	return err
 }
 
 // refuse restricts the views typed and judged to the rows that are not records, keeps their reasons in table refused,
