@@ -74,7 +74,10 @@ func (o *outlasting) finish(ctx context.Context, f *fluid, part, later schema.Ba
 	for _, x := range o.left {
 		if left[x.FlowID] != nil { // has ended in the fluid
 			e.SentBytes, e.ErrorBytes = e.SentBytes+float64(x.SizeBytes-x.bytes), e.ErrorBytes+float64(x.bytes)
-			_ = add(&workload.Row{ID: x.FlowID, Src: x.Src, Dst: x.Dst, SizeBytes: x.bytes, StartNS: o.endNS})
+			r := workload.Row{ID: x.FlowID, Src: x.Src, Dst: x.Dst, SizeBytes: x.bytes, StartNS: o.endNS}
+			if err := add(&r); err != nil {
+				return e, err
+			}
 		}
 	}
 	end := func(c *carried, atNS int64) {

@@ -21,6 +21,20 @@ import (
 	"parsimon/stages/workload"
 )
 
+// estimateWindows estimates windows of a base, until the test ends.
+func estimateWindows(t *testing.T, base *Estimation, w Windows) *Estimation {
+	t.Helper()
+	derived, err := DeriveWindows(t.Context(), base, w, Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { derived.Close() })
+	if err := derived.Estimate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return derived
+}
+
 // Parts that overlap are one, and none reaches beyond the workload.
 func TestParts(t *testing.T) {
 	w := Windows{Spans: [][2]int64{{100, 200}, {215, 300}, {900, 990}}, WarmupNS: 10, CooldownNS: 10}
@@ -144,14 +158,7 @@ func TestWindowsKeepTheOrder(t *testing.T) {
 	for k := range int64(12) {
 		w.Spans = append(w.Spans, [2]int64{(3 + 6*k) * 1_000_000, (4 + 6*k) * 1_000_000})
 	}
-	derived, err := DeriveWindows(t.Context(), base, w, Settings{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer derived.Close()
-	if err := derived.Estimate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	derived := estimateWindows(t, base, w)
 	in, err := derived.Read(schema.Flows, []string{"start_ns", "size_bytes"}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -205,14 +212,7 @@ func TestOutlasting(t *testing.T) {
 	for k := range int64(30) {
 		w.Spans = append(w.Spans, [2]int64{(2 + 6*k) * 1_000_000, (3 + 6*k) * 1_000_000})
 	}
-	derived, err := DeriveWindows(t.Context(), base, w, Settings{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer derived.Close()
-	if err := derived.Estimate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	derived := estimateWindows(t, base, w)
 	var ratios []float64
 	fcts(derived, func(id, start, ideal, fct int64) {
 		if fct < ideal {

@@ -14,8 +14,8 @@
 // # Warm-up
 //
 // The first warm-up is a quarter of the time in which a flow of the size that divides the workload's bytes in halves
-// is sent, or 32 to 64 round trips, if that is longer. It is then measured: the first window of every other stratum is
-// estimated again with half of the warm-up.
+// is sent, or 32 to 64 round trips, if that is longer. It is then measured: the least windows of a first
+// round are estimated again with half of the warm-up.
 // If that changes an asked percentile of all these flows significantly (jackknife over windows, 95%) and by more than
 // a quarter of the asked precision, the warm-up is doubled and the workload is cut again. A significant change that is
 // left widens the intervals. Flows that began before the warm-up and are still active in a fluid model of the

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"sort"
 	"strings"
@@ -382,3 +383,8 @@ func figureOrNil(x *float64) any {
 func (p *Parameters) Slowest() ParameterRun {
 	return slices.MaxFunc(p.Runs, func(a, b ParameterRun) int { return cmp.Compare(a.P99, b.P99) })
 }
+
+// notFileSafe is all but letters, digits and dashes, which fileSafe makes dashes.
+var notFileSafe = regexp.MustCompile(`[^a-zA-Z0-9-]`)
+
+func fileSafe(name string) string { return notFileSafe.ReplaceAllString(name, "-") }
