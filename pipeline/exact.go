@@ -12,6 +12,7 @@ import (
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
 	"parsimon/schema"
+	"parsimon/schema/names"
 	"parsimon/stages"
 )
 
@@ -90,11 +91,10 @@ func (m *method) exactWindowsStage() *engine.Stage {
 	return &engine.Stage{
 		Name: exactName, Place: m.variant.place(m.ID()), Unit: "simulated ns", Command: m.command(exactName, m.variant),
 		Reads: []engine.Output{flows, all}, Writes: []schema.Table{schema.Slowdowns},
-		Cut: func(*engine.Inputs, []engine.Task) (tasks []engine.Task, err error) {
-			for _, p := range m.Spec.Windows.Parts {
-				tasks = append(tasks, engine.Task{Lo: p[0], Hi: p[1], Cost: p[1] - p[0]})
-			}
-			return tasks, nil
+		Cut: func(*engine.Inputs, []engine.Task) ([]engine.Task, error) {
+			return names.Of(m.Spec.Windows.Parts, func(p [2]int64) engine.Task {
+				return engine.Task{Lo: p[0], Hi: p[1], Cost: p[1] - p[0]}
+			}), nil
 		},
 		Open: engine.Always(func(ctx context.Context, t *engine.Attempt) error {
 			o := outlasting{fromNS: t.Lo, endNS: t.Hi, counts: m.Spec.Windows.counts}

@@ -158,11 +158,10 @@ func ResolveNoted(l *lake.Lake, name string, whole bool) (_ lake.ScenarioID, not
 		}
 	}
 	slices.SortStableFunc(specs, func(a, b Spec) int { return a.Named[name].Compare(b.Named[name]) })
-	all := make([]names.Thing, len(specs))
-	for i, s := range specs {
-		all[i] = names.Thing{ID: string(s.ScenarioID), Names: append([]string{s.Name}, s.Aliases...),
+	all := names.Of(specs, func(s Spec) names.Thing {
+		return names.Thing{ID: string(s.ScenarioID), Names: append([]string{s.Name}, s.Aliases...),
 			About: func() string { return about(l, s.ScenarioID, s.Named[name]) }}
-	}
+	})
 	at, note, err := names.Find("scenario", name, l.Path(), all, whole)
 	if err != nil {
 		return "", "", err

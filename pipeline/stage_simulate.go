@@ -6,6 +6,7 @@ import (
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
 	"parsimon/schema"
+	"parsimon/schema/names"
 	"parsimon/stages"
 )
 
@@ -133,11 +134,7 @@ func (m *method) linkTasks(loads *stages.Loads, want func(int32) bool, prior []e
 	if m.Partitions > 0 || len(prior) == 0 {
 		return m.cutLinks(loads, want)
 	}
-	tasks := make([]engine.Task, len(prior))
-	for n, p := range prior {
-		tasks[n] = rangeTask(loads, want, p.Lo, p.Hi)
-	}
-	return tasks
+	return names.Of(prior, func(p engine.Task) engine.Task { return rangeTask(loads, want, p.Lo, p.Hi) })
 }
 
 // rangeTask is the task of links lo to hi.

@@ -136,12 +136,9 @@ func (db *DB) prepare(ctx context.Context) (err error) {
 	if err := createFunctions(duckdb.RunnerOf(ctx, conn)); err != nil {
 		return err
 	}
-	var paths []string
+	paths := names.Of(db.files, func(f File) string { return filepath.Join(db.root, filepath.FromSlash(f.Path)) })
 	if db.output != "" {
 		paths = append(paths, db.output)
-	}
-	for _, f := range db.files {
-		paths = append(paths, filepath.Join(db.root, filepath.FromSlash(f.Path)))
 	}
 	return duckdb.Lock(ctx, db.sql, paths...)
 }

@@ -216,12 +216,7 @@ func namesIn(text string) []string {
 }
 
 // questionViews are the views of all questions.
-var questionViews = sync.OnceValue(func() (all []view) {
-	for _, q := range library() {
-		all = append(all, questionView(q))
-	}
-	return all
-})
+var questionViews = sync.OnceValue(func() []view { return names.Of(library(), questionView) })
 
 // questionView returns the view of a question, with the defaults of its parameters.
 func questionView(q Query) view {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
@@ -32,10 +33,8 @@ type dependency struct {
 
 // newDependencies reads the table once, for the bounds, and opens it again.
 func newDependencies(open func() schema.Batches, flows int64) (*dependencyReader, error) {
-	d := &dependencyReader{bounds: make([]dependencyBounds, flows/dependencyBlock+2)}
-	for i := range d.bounds {
-		d.bounds[i] = dependencyBounds{math.MaxInt64, math.MaxInt64}
-	}
+	none := dependencyBounds{math.MaxInt64, math.MaxInt64}
+	d := &dependencyReader{bounds: slices.Repeat([]dependencyBounds{none}, int(flows/dependencyBlock+2))}
 	row, latest := int64(-1), int64(-1) // the flow at hand, and the last that it waits for
 	next := func(to int64) {
 		d.bound(row).heldBy = min(d.bound(row).heldBy, latest)

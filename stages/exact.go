@@ -11,6 +11,7 @@ import (
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/names"
 	"parsimon/simkernel"
 	"parsimon/simkernel/network"
 	"parsimon/stages/moves"
@@ -539,10 +540,7 @@ func engineTopology(n *topology.Network) (links []network.Link, hosts []bool) {
 	for i, v := range n.Nodes {
 		place[v.ID], hosts[i] = int32(i), v.Kind == topology.KindHost
 	}
-	for _, l := range n.Links {
-		links = append(links, network.Link{
-			SrcNode: place[l.Src], DstNode: place[l.Dst], BandwidthBps: l.BandwidthBps, DelayNS: l.DelayNS,
-		})
-	}
-	return links, hosts
+	return names.Of(n.Links, func(l topology.Link) network.Link {
+		return network.Link{SrcNode: place[l.Src], DstNode: place[l.Dst], BandwidthBps: l.BandwidthBps, DelayNS: l.DelayNS}
+	}), hosts
 }

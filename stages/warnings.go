@@ -11,6 +11,7 @@ import (
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/names"
 	"parsimon/schema/sizebin"
 	"parsimon/simkernel"
 	"parsimon/stages/topology"
@@ -196,12 +197,8 @@ type spread struct {
 
 // NewTailWatch returns a TailWatch for an estimate with these tails.
 func NewTailWatch(n *topology.Network, loads *Loads, tails Tails, overflow *Overflow) *TailWatch {
-	w := &TailWatch{net: n, tails: tails, overflow: overflow, loaded: make([]bool, len(n.Links)),
-		delays: make([]int64, len(n.Links))}
-	for id := range n.Links {
-		w.loaded[id] = loads.Load(n.Links[id]) >= loadedLink
-	}
-	return w
+	loaded := names.Of(n.Links, func(l topology.Link) bool { return loads.Load(l) >= loadedLink })
+	return &TailWatch{net: n, tails: tails, overflow: overflow, loaded: loaded, delays: make([]int64, len(n.Links))}
 }
 
 type watchedRow struct {

@@ -17,6 +17,7 @@ import (
 
 	"parsimon/pipeline/lake"
 	"parsimon/schema"
+	"parsimon/schema/names"
 )
 
 // A job is a stage whose tasks are settled.
@@ -59,11 +60,7 @@ func work(s *Stage, in *Inputs, tasks []Task) ([]int64, error) {
 	if s.Work != nil {
 		return s.Work(in, tasks)
 	}
-	out := make([]int64, len(tasks))
-	for n, t := range tasks {
-		out[n] = t.Cost
-	}
-	return out, nil
+	return names.Of(tasks, func(t Task) int64 { return t.Cost }), nil
 }
 
 // todo are the tasks that are left to this process, the longest first, and their cost.

@@ -170,11 +170,7 @@ func missing(l *lake.Lake, r Records) (text, shards string) {
 	if err != nil || !ok || count < 1 || count > maxShards {
 		return text, ""
 	}
-	var of []int
 	shard := assign(r.Tasks, count)
-	for _, n := range tasks {
-		of = append(of, shard[n-1])
-	}
-	slices.Sort(of)
+	of := slices.Sorted(slices.Values(names.Of(tasks, func(n int) int { return shard[n-1] })))
 	return text, fmt.Sprintf("%s/%d", names.Listed(names.Of(slices.Compact(of), strconv.Itoa), most), count)
 }

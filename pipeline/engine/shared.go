@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"parsimon/pipeline/lake"
+	"parsimon/schema/names"
 )
 
 // A TaskRunner does single tasks of a plan while other runners, in this process or another, do others. Its memory does
@@ -28,12 +29,7 @@ func NewTaskRunner(l *lake.Lake, p lake.Place, plan Plan, s Settings) *TaskRunne
 }
 
 // Steps are the names of the plan's stages, in order. A step needs all tasks of the steps before it.
-func (r *TaskRunner) Steps() (steps []string) {
-	for _, s := range r.plan {
-		steps = append(steps, s.String())
-	}
-	return steps
-}
+func (r *TaskRunner) Steps() []string { return names.Of(r.plan, (*Stage).String) }
 
 // Plan cuts a step into tasks, unless that is done, and returns the numbers of those that are not done. A task whose
 // files were collected is done. The steps before it must be complete.
@@ -186,11 +182,7 @@ func (s Shard) choice() choice {
 		return nil
 	}
 	return func(tasks []Task) []bool {
-		mine := make([]bool, len(tasks))
-		for n, of := range assign(tasks, s.Count) {
-			mine[n] = of == s.Index
-		}
-		return mine
+		return names.Of(assign(tasks, s.Count), func(of int) bool { return of == s.Index })
 	}
 }
 

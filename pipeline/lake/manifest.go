@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"parsimon/schema"
+	"parsimon/schema/names"
 )
 
 // A Manifest names the committed data files of one place: of a scenario, of one variant of it, or of a workload.
@@ -114,11 +115,8 @@ func (l *Lake) variantsOf(p Place) (all []Place, err error) {
 	if p.Scenario == "" || p.Variant != "" {
 		return nil, nil
 	}
-	names, err := l.Variants(p.Scenario)
-	for _, name := range names {
-		all = append(all, Place{Scenario: p.Scenario, Variant: name})
-	}
-	return all, err
+	found, err := l.Variants(p.Scenario)
+	return names.Of(found, func(name string) Place { return Place{Scenario: p.Scenario, Variant: name} }), err
 }
 
 // Commit makes files the committed ones of a place. It does nothing if they are already. It replaces a damaged

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"parsimon/schema/names"
 	"parsimon/schema/units"
 )
 
@@ -67,11 +68,11 @@ func joined(by string, texts ...string) string {
 // figures are the large numbers. Where slowdowns are over another ideal FCT than the base's, the FCT is the first.
 func (c *content) figures() []figure {
 	h := c.answers["headline"]
-	var out []figure
-	for _, p := range [][3]string{{"p50", "p50 slowdown", "half of the flows are slower"},
-		{"p99", "p99 slowdown", "1 flow in 100 is slower"}, {"p999", "p99.9 slowdown", "1 flow in 1,000 is slower"}} {
-		out = append(out, figure{p[1], times(h.Float(0, p[0]+"_slowdown")), joined("; ", c.sure(p[0]), p[2])})
-	}
+	out := names.Of([][3]string{{"p50", "p50 slowdown", "half of the flows are slower"},
+		{"p99", "p99 slowdown", "1 flow in 100 is slower"}, {"p999", "p99.9 slowdown", "1 flow in 1,000 is slower"},
+	}, func(p [3]string) figure {
+		return figure{p[1], times(h.Float(0, p[0]+"_slowdown")), joined("; ", c.sure(p[0]), p[2])}
+	})
 	if !h.Null(0, "p99_fct_ms") {
 		at := len(out)
 		if c.idealChanged() {

@@ -12,6 +12,7 @@ import (
 	"parsimon/pipeline/sampling"
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/names"
 	"parsimon/schema/sizebin"
 	"parsimon/stages"
 )
@@ -272,10 +273,8 @@ func (s *sampler) measure(ctx context.Context, some []int) error {
 	if err != nil {
 		return err
 	}
-	var halves, wholes []*sampling.Counts
-	for _, n := range some {
-		halves, wholes = append(halves, half[n][all]), append(wholes, whole[n][all])
-	}
+	halves := names.Of(some, func(n int) *sampling.Counts { return half[n][all] })
+	wholes := names.Of(some, func(n int) *sampling.Counts { return whole[n][all] })
 	s.warmup.Windows, s.warmup.Effect = len(some), effects(halves, wholes)
 	s.base.Log.Info().Dur("warmup", time.Duration(s.warmup.NS)).Any("effects", s.warmup.Effect).Msg("half of the warm-up")
 	return nil

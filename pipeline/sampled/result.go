@@ -105,11 +105,8 @@ func (r *Result) Text() *text.Answer {
 		if x.Key.By != stages.ByNothing && (x.SizeBin != sizebin.All || x.Key.Label == "") {
 			continue
 		}
-		cells := []any{x.Key, x.SizeBin, x.Flows}
-		for _, x := range group {
-			cells = append(cells, fmt.Sprintf("%.3f (%s)", x.Estimate, x.interval()))
-		}
-		table.Add(cells...)
+		cells := names.Of(group, func(x Row) any { return fmt.Sprintf("%.3f (%s)", x.Estimate, x.interval()) })
+		table.Add(append([]any{x.Key, x.SizeBin, x.Flows}, cells...)...)
 	}
 	reached := 0
 	if r.Stopped != Whole {

@@ -12,6 +12,7 @@ import (
 	"parsimon/pipeline/sampling"
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/names"
 )
 
 // A round is the estimate of some slots as one hidden scenario. run is closed and serves reading.
@@ -27,10 +28,9 @@ type counts map[Key]*sampling.Counts
 
 // estimate estimates slots, or finds them estimated.
 func (s *sampler) estimate(ctx context.Context, slots []int, warmupNS int64) (*round, error) {
-	w := pipeline.Windows{WarmupNS: warmupNS, CooldownNS: cooldown * warmupNS, LongestBytes: s.index.longestBytes}
-	for _, n := range slots {
-		w.Spans = append(w.Spans, [2]int64{s.index.slots[n].FromNS, s.index.slots[n].ToNS})
-	}
+	spans := names.Of(slots, func(n int) [2]int64 { return [2]int64{s.index.slots[n].FromNS, s.index.slots[n].ToNS} })
+	w := pipeline.Windows{Spans: spans, WarmupNS: warmupNS, CooldownNS: cooldown * warmupNS,
+		LongestBytes: s.index.longestBytes}
 	how := s.base.Settings
 	how.Log = how.Log.Level(zerolog.WarnLevel)
 	run, err := pipeline.DeriveWindows(ctx, s.base, w, how)
@@ -148,10 +148,8 @@ func (r *round) endOf(startNS int64) int64 {
 func (s *sampler) sampleFrom(k Key, of map[int]counts) sampling.Sample {
 	sample := make(sampling.Sample, len(s.design.Strata))
 	for h, slots := range s.design.Strata {
-		sample[h].Slots = len(slots)
-		for _, n := range slots[:s.drawn[h]] {
-			sample[h].Drawn = append(sample[h].Drawn, of[n][k])
-		}
+		drawn := names.Of(slots[:s.drawn[h]], func(n int) *sampling.Counts { return of[n][k] })
+		sample[h].Slots, sample[h].Drawn = len(slots), drawn
 	}
 	return sample
 }

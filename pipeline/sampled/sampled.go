@@ -37,6 +37,7 @@ import (
 	"parsimon/pipeline"
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/sampling"
+	"parsimon/schema/names"
 	"parsimon/schema/sizebin"
 	"parsimon/stages"
 )
@@ -213,10 +214,7 @@ func (s *sampler) whole(ctx, limited context.Context) error {
 		}
 	}
 	for _, x := range all {
-		x.design, x.drawn = s.design, make([]int, len(s.design.Strata))
-		for h, stratum := range x.design.Strata {
-			x.drawn[h] = len(stratum)
-		}
+		x.design, x.drawn = s.design, names.Of(s.design.Strata, func(stratum []int) int { return len(stratum) })
 		x.forget()
 		x.warmup.Effect, x.windowError = nil, 0
 		if err := x.take(ctx, &round{slots: x.design.Drawn(x.drawn), run: x.base}); err != nil {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"parsimon/schema/names"
 	"parsimon/stages/rng"
 )
 
@@ -92,11 +93,7 @@ func pieces(list []int, n int) (out [][]int) {
 
 // First is how many slots of each stratum the first round draws.
 func (d *Design) First() []int {
-	counts := make([]int, len(d.Strata))
-	for h, s := range d.Strata {
-		counts[h] = min(firstRound, len(s))
-	}
-	return counts
+	return names.Of(d.Strata, func(s []int) int { return min(firstRound, len(s)) })
 }
 
 // Next is how many slots of each stratum are drawn after another round, given those drawn so far. Half of the slots are

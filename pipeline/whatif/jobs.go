@@ -107,11 +107,7 @@ func (p *Parameters) addJobs(a *text.Answer) {
 		"over_best")...)
 	for _, r := range p.Runs {
 		for _, j := range r.Jobs {
-			var row []any
-			for _, axis := range p.Axes {
-				row = append(row, r.Settings[axis.Key])
-			}
-			t.Add(append(row, j.Name, int64(len(j.Iterations)), j.MeanNS(), slices.Min(j.Iterations), slices.Max(j.Iterations),
+			t.Add(append(p.valuesOf(&r), j.Name, int64(len(j.Iterations)), j.MeanNS(), slices.Min(j.Iterations), slices.Max(j.Iterations),
 				j.CompletionNS, text.Percent(j.MeanNS()/best[j.Name]-1))...)
 		}
 	}

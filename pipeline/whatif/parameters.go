@@ -230,6 +230,11 @@ func (r *ParameterRun) open(ctx context.Context, plan ParameterPlan, o Settings)
 
 func (p *Parameters) keys() []string { return names.Of(p.Axes, func(a Axis) string { return a.Key }) }
 
+// valuesOf are the values of a run, in the order of keys.
+func (p *Parameters) valuesOf(r *ParameterRun) []any {
+	return names.Of(p.Axes, func(a Axis) any { return r.Settings[a.Key] })
+}
+
 // SettingsOf are the settings of a run, in the order of the axes.
 func (p *Parameters) SettingsOf(i int) string {
 	setting := func(a Axis) string { return a.Key + "=" + p.Runs[i].Settings[a.Key] }
@@ -332,13 +337,7 @@ func (p *Parameters) Text() *text.Answer {
 	table := a.Table(append(head, "p50", "p90", "p99", "p99_lo", "p99_hi", "p999", "p50_fct_ms", "p99_fct_ms", "seconds",
 		"scenario")...)
 	for _, r := range p.Runs {
-		var row []any
-		for _, axis := range p.Axes {
-			row = append(row, r.Settings[axis.Key])
-		}
-		for _, x := range r.Exact {
-			row = append(row, text.Figure(x))
-		}
+		row := append(p.valuesOf(&r), names.Of(r.Exact, func(x float64) any { return text.Figure(x) })...)
 		if exact {
 			row = append(row, text.Percent(r.P99/r.Exact[2]-1))
 		}
@@ -348,10 +347,8 @@ func (p *Parameters) Text() *text.Answer {
 		if mixed {
 			row = append(row, r.Variant)
 		}
-		for _, x := range []*float64{&r.P50, &r.P90, &r.P99, r.P99Lo, r.P99Hi, &r.P999, r.P50FCT, r.P99FCT} {
-			row = append(row, figureOrNil(x))
-		}
-		table.Add(append(row, r.Seconds, r.ScenarioID)...)
+		figures := []*float64{&r.P50, &r.P90, &r.P99, r.P99Lo, r.P99Hi, &r.P999, r.P50FCT, r.P99FCT}
+		table.Add(slices.Concat(row, names.Of(figures, figureOrNil), []any{r.Seconds, r.ScenarioID})...)
 	}
 	if mixed {
 		a.Linef("the runs have different estimators (column variant), which also differ: --estimator sets one for all")

@@ -18,6 +18,7 @@ import (
 	"parsimon/queries/duckdb"
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/names"
 	"parsimon/schema/sizebin"
 	"parsimon/stages"
 	"parsimon/stages/rng"
@@ -126,10 +127,7 @@ func compareQuantiles(ctx context.Context, e *pipeline.Estimation, db *sql.DB,
 	for _, f := range estimates {
 		estimated += f.Rows
 	}
-	var bins []*sample
-	for _, b := range sizebin.Bins() {
-		bins = append(bins, &sample{name: b.Name, most: b.MaxBytes})
-	}
+	bins := names.Of(sizebin.Bins(), func(b sizebin.Bin) *sample { return &sample{name: b.Name, most: b.MaxBytes} })
 	all := &sample{name: sizebin.All}
 	file := filepath.Join(e.Executor().Session().TmpPath(), "matches.parquet")
 	err = eachRow(ctx, db, file, fmt.Sprintf(`

@@ -28,6 +28,8 @@ import (
 	"strings"
 	"syscall"
 
+	"parsimon/schema/names"
+
 	"github.com/marcboeker/go-duckdb/mapping"
 	driver "github.com/marcboeker/go-duckdb/v2"
 )
@@ -146,13 +148,7 @@ func Lock(ctx context.Context, db *sql.DB, paths ...string) error {
 	return nil
 }
 
-func quoteList(texts []string) string {
-	quoted := make([]string, len(texts))
-	for i, t := range texts {
-		quoted[i] = Quote(t)
-	}
-	return strings.Join(quoted, ", ")
-}
+func quoteList(texts []string) string { return strings.Join(names.Of(texts, Quote), ", ") }
 
 // shortError is an error of DuckDB without the statement's text. It unwraps to the full error.
 type shortError struct {
@@ -222,11 +218,7 @@ func EscapeGlob(path string) string { return globEscapes.Replace(path) }
 // ScanParquet returns the table function call that reads the files and adds no columns from their
 // paths.
 func ScanParquet(files ...string) string {
-	escaped := make([]string, len(files))
-	for i, f := range files {
-		escaped[i] = EscapeGlob(f)
-	}
-	return "read_parquet([" + quoteList(escaped) + "], hive_partitioning = false)"
+	return "read_parquet([" + quoteList(names.Of(files, EscapeGlob)) + "], hive_partitioning = false)"
 }
 
 // LimitProcess bounds, on Linux, how much this process may allocate beyond what it has now, until undo: to the memory

@@ -12,6 +12,7 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/memory"
 
 	"parsimon/schema"
+	"parsimon/schema/names"
 )
 
 // readRows is how many rows Each reads at a time: few enough that they stay in the processor's first caches.
@@ -26,11 +27,7 @@ func Each[T any](in schema.Batches, do func(row *T) error, without ...string) er
 		return slices.Contains(without, f.Tag.Get("col"))
 	})
 	if s, ok := in.(interface{ Select(columns ...string) }); ok {
-		var names []string
-		for _, f := range fields {
-			names = append(names, f.Tag.Get("col"))
-		}
-		s.Select(names...)
+		s.Select(names.Of(fields, func(f reflect.StructField) string { return f.Tag.Get("col") })...)
 	}
 	rows := make([]T, readRows)
 	return ForEach(in, func(rec arrow.Record) error {

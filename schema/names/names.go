@@ -150,9 +150,9 @@ func list(asked string, all []Thing) string {
 	return cmp.Or(Listed(texts, 20), "none")
 }
 
-// Of returns the names of things.
-func Of[T any](all []T, name func(T) string) []string {
-	out := make([]string, len(all))
+// Of returns the names of things, or another value of each.
+func Of[T, V any](all []T, name func(T) V) []V {
+	out := make([]V, len(all))
 	for i, v := range all {
 		out[i] = name(v)
 	}

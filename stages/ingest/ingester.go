@@ -32,6 +32,7 @@ import (
 
 	"parsimon/queries/duckdb"
 	"parsimon/schema"
+	"parsimon/schema/names"
 	"parsimon/stages/topology"
 )
 
@@ -209,11 +210,7 @@ func (in duck) columns(ctx context.Context, query string) ([]flowColumn, error) 
 	if err := errors.Join(err, rows.Err()); err != nil {
 		return nil, duckdb.FirstLine(err)
 	}
-	columns := make([]flowColumn, len(types))
-	for i, t := range types {
-		columns[i] = flowColumn{t.Name(), t.DatabaseTypeName()}
-	}
-	return columns, nil
+	return names.Of(types, func(t *sql.ColumnType) flowColumn { return flowColumn{t.Name(), t.DatabaseTypeName()} }), nil
 }
 
 // asText returns the SQL of a column as text, whole numbers without a fraction; "" for types that have neither numbers

@@ -99,9 +99,7 @@ func parseMapping(file, text string) (*Mapping, error) {
 		}
 	}
 	if len(m.columns) == 0 {
-		for _, n := range m.names {
-			m.columns = append(m.columns, mappingColumn{name: n})
-		}
+		m.columns = names.Of(m.names, func(n string) mappingColumn { return mappingColumn{name: n} })
 	}
 	return m, nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 
 	duckdriver "github.com/marcboeker/go-duckdb/v2"
 
@@ -304,10 +305,7 @@ func registerStartDraw(conn *sql.Conn, seed uint64, sigma float64) error {
 		return err
 	}
 	f := &startDraw{seed: seed, gap: workload.NewLogNormal(1, sigma)}
-	for range 6 {
-		f.config.InputTypeInfos = append(f.config.InputTypeInfos, number)
-	}
-	f.config.ResultTypeInfo = number
+	f.config.InputTypeInfos, f.config.ResultTypeInfo = slices.Repeat([]duckdriver.TypeInfo{number}, 6), number
 	return duckdriver.RegisterScalarUDF(conn, "start_draw", f)
 }
 

@@ -3,6 +3,8 @@ package topology
 import (
 	"cmp"
 	"slices"
+
+	"parsimon/schema/names"
 )
 
 // ExpectedLoads returns the expected weight on each link, by id, in the unit of the weights given. They are distributed
@@ -16,10 +18,7 @@ import (
 // The cost is one traversal of the network for each set of switches that a group's hosts are attached
 // to (one per rack of a data centre).
 func (r *Router) ExpectedLoads(groups [][]int32, weight func(i, j int) float64) []float64 {
-	parts := make([][]groupPart, len(groups))
-	for i, hosts := range groups {
-		parts[i] = r.partition(hosts)
-	}
+	parts := names.Of(groups, r.partition)
 	w := &spreader{r: r, load: make([]float64, len(r.Net.Links)), mass: make([]float64, r.switches)}
 	var order []int32
 	for j := range groups {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"parsimon/schema/names"
 	"parsimon/stages/rng"
 )
 
@@ -135,10 +136,7 @@ func (r *Router) SetWeights(weights []float64) {
 	if weights == nil {
 		return
 	}
-	r.weights = nil
-	for _, l := range r.setLink {
-		r.weights = append(r.weights, weights[l])
-	}
+	r.weights = names.Of(r.setLink, func(l int32) float64 { return weights[l] })
 }
 
 // A Hash is what switches choose links by. The zero value: by flow and switch.

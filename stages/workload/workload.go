@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"slices"
 
+	"parsimon/schema/names"
 	"parsimon/stages/topology"
 )
 
@@ -63,10 +64,7 @@ type Service struct {
 func HostRacks(n *topology.Network, places []int, hosts []int32) [][]int32 {
 	racks := n.Racks()
 	if places != nil {
-		racks = nil
-		for _, k := range places {
-			racks = append(racks, n.Racks()[k])
-		}
+		racks = names.Of(places, func(k int) []int32 { return n.Racks()[k] })
 	}
 	if hosts == nil {
 		return racks

@@ -23,6 +23,8 @@ import (
 	"strings"
 	"time"
 
+	"parsimon/schema/names"
+
 	"github.com/spf13/pflag"
 )
 
@@ -160,11 +162,7 @@ func (b *bench) header(cells ...string) {
 
 // row prints a line of a table.
 func (b *bench) row(cells ...any) {
-	text := make([]string, len(cells))
-	for i, c := range cells {
-		text[i] = fmt.Sprint(c)
-	}
-	b.printf("| %s |", strings.Join(text, " | "))
+	b.printf("| %s |", strings.Join(names.Of(cells, func(c any) string { return fmt.Sprint(c) }), " | "))
 }
 
 // lake returns a new lake in place of the last one.

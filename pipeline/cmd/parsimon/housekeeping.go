@@ -19,6 +19,7 @@ import (
 	"parsimon/pipeline/text"
 	"parsimon/pipeline/workloads"
 	"parsimon/schema"
+	"parsimon/schema/names"
 	"parsimon/schema/units"
 )
 
@@ -189,10 +190,7 @@ func usageText(u *pipeline.Usage) *text.Answer {
 	for _, o := range slices.Concat(u.Owners, u.Workloads) {
 		bySize := func(a, b string) int { return cmp.Compare(o.Tables[b], o.Tables[a]) }
 		tables := slices.SortedFunc(maps.Keys(o.Tables), bySize)
-		var largest []string
-		for _, t := range tables[:min(3, len(tables))] {
-			largest = append(largest, t+" "+human(o.Tables[t]))
-		}
+		largest := names.Of(tables[:min(3, len(tables))], func(t string) string { return t + " " + human(o.Tables[t]) })
 		a.Linef("%-20s %10s %10s %9.1f  %-24s %s", o.ID, human(o.Bytes), human(o.Own), o.AgeDays, o.Name,
 			strings.Join(largest, ", "))
 	}
@@ -290,13 +288,11 @@ type columnDoc struct {
 func describeSchema(tables []schema.Table) *schemaDoc {
 	d := &schemaDoc{Version: schema.Version}
 	for _, t := range tables {
-		out := tableDoc{Table: t}
+		columns := names.Of(t.Columns, func(c schema.Column) columnDoc { return columnDoc{c, c.Type.String()} })
+		out := tableDoc{Table: t, Columns: columns}
 		for _, v := range t.Views() {
 			files := t.Name + "/" + strings.Join(v.Hive, "=…/") + "=…/part-NNNNN.parquet"
 			out.Views = append(out.Views, viewDoc{v.Name, v.Hive, files})
-		}
-		for _, c := range t.Columns {
-			out.Columns = append(out.Columns, columnDoc{c, c.Type.String()})
 		}
 		d.Tables = append(d.Tables, out)
 	}

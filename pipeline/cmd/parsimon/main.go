@@ -41,6 +41,7 @@ import (
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/text"
 	"parsimon/queries/subprocess"
+	"parsimon/schema/names"
 )
 
 // Exit codes, as "parsimon help" explains them.
@@ -391,15 +392,13 @@ func printManual(w io.Writer, c *command, f *pflag.FlagSet, all bool) {
 	var b strings.Builder
 	page := c.page()
 	fmt.Fprintf(&b, "parsimon %s: %s\n\nUsage:\n  %s\n", c.name, page.summary, page.usage)
-	byGroup, groups := map[string][]*pflag.Flag{}, []string{}
 	if len(page.first) > 0 && !all {
-		for _, name := range page.first {
-			byGroup[""] = append(byGroup[""], f.Lookup(name))
-		}
-		fmt.Fprintf(&b, "\nFlags (all: parsimon %s --help-all):\n%s\n%s\n", c.name, usages(byGroup[""]), page.help)
+		fmt.Fprintf(&b, "\nFlags (all: parsimon %s --help-all):\n%s\n%s\n", c.name, usages(names.Of(page.first, f.Lookup)),
+			page.help)
 		_, _ = io.WriteString(w, b.String())
 		return
 	}
+	byGroup, groups := map[string][]*pflag.Flag{}, []string{}
 	f.VisitAll(func(flag *pflag.Flag) {
 		name := groupOf(flag)
 		if byGroup[name] == nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/parquet-go/parquet-go/compress/zstd"
 
 	"parsimon/schema"
+	"parsimon/schema/names"
 )
 
 // rowGroupRows bounds a row group. Small enough that the minima and maxima of the sort column let a
@@ -44,10 +45,7 @@ type Writer struct {
 
 // NewWriter starts a Parquet file of the table on out.
 func NewWriter(t schema.Table, out io.Writer) *Writer {
-	sorting := make([]parquet.SortingColumn, len(t.Sort))
-	for i, name := range t.Sort {
-		sorting[i] = parquet.Ascending(name)
-	}
+	sorting := names.Of(t.Sort, func(name string) parquet.SortingColumn { return parquet.Ascending(name) })
 	options := []parquet.WriterOption{
 		parquetSchema(t),
 		parquet.CreatedBy("parsimon", strconv.Itoa(schema.Version), ""),

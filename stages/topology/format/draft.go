@@ -220,10 +220,7 @@ func (d *draft) finish() *topology.Network {
 	d.repairCables()
 	d.checkIslands()
 	unreadable := len(d.nodes) == 0 && len(d.Faults) > 0
-	cables := make([]topology.Cable, len(d.cables))
-	for i, c := range d.cables {
-		cables[i] = c.Cable
-	}
+	cables := names.Of(d.cables, func(c draftCable) topology.Cable { return c.Cable })
 	for _, e := range topology.Check(d.nodes, cables) {
 		at := place{file: d.files[0]}
 		switch {
