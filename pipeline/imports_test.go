@@ -15,7 +15,7 @@ import (
 // above it. "x/..." is x and everything below it.
 var mayImport = map[string][]string{
 	"schema":             nil,
-	"schema/columns":     {"schema"},
+	"schema/columns":     {"schema", "schema/names"},
 	"schema/tree":        {"schema/units"},
 	"datasets":           nil,
 	"simkernel":          nil,
@@ -27,14 +27,14 @@ var mayImport = map[string][]string{
 	"stages/rng": nil,
 
 	"queries":            {"schema/...", "queries/duckdb", "queries/format"},
-	"queries/duckdb":     nil,
+	"queries/duckdb":     {"schema/names"},
 	"queries/format":     {"queries/duckdb"},
 	"queries/subprocess": {"queries/..."},
 
 	"pipeline/text":                {"queries/format"},
 	"pipeline/gate":                {"schema/names"},
-	"pipeline/lake/parquet":        {"schema"},
-	"pipeline/lake":                {"schema", "schema/columns", "pipeline/lake/..."},
+	"pipeline/lake/parquet":        {"schema", "schema/names"},
+	"pipeline/lake":                {"schema", "schema/columns", "schema/names", "pipeline/lake/..."},
 	"pipeline/engine":              {"schema", "schema/names", "schema/units", "pipeline/lake"},
 	"pipeline/catalog":             {"schema", "pipeline/lake", "queries/..."},
 	"pipeline/lake/disk":           nil,
@@ -43,7 +43,7 @@ var mayImport = map[string][]string{
 	"pipeline/internal/fixture":    {"schema"},
 	"pipeline/internal/estimates":  {"pipeline", "pipeline/scenario", "pipeline/catalog", "pipeline/lake", "queries/..."},
 	"pipeline/report":              {"schema/...", "queries", "stages/moves"},
-	"pipeline/sampling":            {"stages", "stages/rng"},
+	"pipeline/sampling":            {"schema/names", "stages", "stages/rng"},
 	"pipeline/workloads":           append(below, "pipeline/scenario", "pipeline/engine", "pipeline/catalog"),
 	"pipeline":                     append(below, "pipeline/scenario", "pipeline/engine", "pipeline/catalog", "pipeline/cache", "pipeline/workloads"),
 	"pipeline/summary":             append(below, "pipeline", "pipeline/engine"),

@@ -8,7 +8,7 @@
 //
 // Everything else follows from these declarations: the order of work, what a killed run continues with, which shard
 // does which task, how many tasks fit in memory at once, when a temporary table can be removed, and
-// which stages run again when a removed or damaged file is needed (repair.go).
+// which stages run again when a removed or damaged file is needed (records.go).
 //
 // A task is the unit of work and of retry. Its files are installed first; the task is done when its record
 //
@@ -18,22 +18,31 @@
 // that would be cut into other tasks begins again.
 //
 // Retry: a task that fails ends the run of its process, and tasks that are done stay done. The next run of the same
-// plan does the others. A task that another process has done meanwhile has not failed (runTask in
-// job.go). Beam repeats failed tasks by itself: TaskRunner.Do may be called again.
+// plan does the others. A task that another process has done meanwhile has not failed (runTask).
+// Beam repeats failed tasks by itself: TaskRunner.Do may be called again.
 package engine
 
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"runtime"
+	"runtime/pprof"
+	"slices"
+	"sync/atomic"
 	"time"
 
+	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"parsimon/pipeline/lake"
+	"parsimon/schema"
+	"parsimon/schema/names"
 )
 
 // Settings say how an Executor works. None of them changes the rows of a table.
@@ -206,3 +215,326 @@ func (e *Executor) accept(s *Stage) error {
 	}
 	return s.Check(r)
 }
+
+// A job is a stage whose tasks are settled.
+type job struct {
+	Records
+	in      *Inputs
+	work    []int64 // by task: about how long it takes, in any unit
+	mine    []bool  // tasks that this process does
+	own     int     // how many those are
+	release func()  // gives up the stage's lock
+}
+
+// prepare cuts a stage into tasks and finds those that are done.
+func (e *Executor) prepare(s *Stage) (j *job, err error) {
+	j = &job{Records: Records{Stage: s, layout: layout{Stage: s.Name, Method: e.Method}}}
+	if j.in, err = e.inputs(s); err != nil {
+		return nil, err
+	}
+	prior, _, err := readLayout(e.lake, s)
+	if err != nil || prior.Method != e.Method {
+		prior.Tasks = nil
+	}
+	if j.Tasks, err = s.Cut(j.in, prior.Tasks); err != nil {
+		return nil, err
+	}
+	if j.work, err = work(s, j.in, j.Tasks); err != nil {
+		return nil, err
+	}
+	j.mine = e.chosen(j.Tasks)
+	for _, mine := range j.mine {
+		if mine {
+			j.own++
+		}
+	}
+	return j, e.settle(j)
+}
+
+// work is about how long each task of a stage takes.
+func work(s *Stage, in *Inputs, tasks []Task) ([]int64, error) {
+	if s.Work != nil {
+		return s.Work(in, tasks)
+	}
+	return names.Of(tasks, func(t Task) int64 { return t.Cost }), nil
+}
+
+// todo are the tasks that are left to this process, the longest first, and their cost.
+func (j *job) todo() (todo []int, total int64) {
+	for n, rec := range j.Done {
+		if j.mine[n] && rec == nil {
+			todo = append(todo, n)
+			total += j.Tasks[n].Cost
+		}
+	}
+	slices.SortStableFunc(todo, func(a, b int) int { return cmp.Compare(j.work[b], j.work[a]) })
+	return todo, total
+}
+
+// runTasks does tasks on the executor's workers, as many at once as fit in memory together.
+func (e *Executor) runTasks(ctx context.Context, j *job, todo []int) error {
+	if len(todo) == 0 {
+		return nil
+	}
+	ctx = pprof.WithLabels(ctx, pprof.Labels("stage", j.Stage.Name)) // for --cpu-profile
+	worker, err := j.Stage.Open(j.in)
+	if err != nil {
+		return err
+	}
+	budget := semaphore.NewWeighted(e.MemoryBytes)
+	return Parallel(ctx, e.Workers, len(todo), func(ctx context.Context, i int) error {
+		n := todo[i]
+		bytes := min(j.Tasks[n].Rows*j.Stage.BytesPerRow, e.MemoryBytes) // one that never fits is done alone
+		if err := budget.Acquire(ctx, bytes); err != nil {
+			return err
+		}
+		defer budget.Release(bytes)
+		rec, err := e.runTask(ctx, j, n, worker)
+		if err != nil {
+			return fmt.Errorf("stage %s, task %d of %d: %w", j.Stage.Name, n+1, len(j.Tasks), err)
+		}
+		j.Done[n] = rec
+		return nil
+	})
+}
+
+// settle makes a job's layout the one in force and finds the tasks that are done. Until release, no process begins the
+// stage again.
+func (e *Executor) settle(j *job) error {
+	if e.shared() {
+		return e.settleShared(j)
+	}
+	j.release = func() {}
+	if err := e.begin(j.Stage, j.layout); err != nil {
+		return err
+	}
+	return e.resume(j)
+}
+
+// begin makes a layout the one in force. The records of another layout are removed; its committed data files stay until
+// the new ones are committed.
+func (e *Executor) begin(s *Stage, l layout) error {
+	old, found, err := readLayout(e.lake, s)
+	if err != nil && !errors.As(err, new(*lake.DamageError)) {
+		return err
+	}
+	if err != nil {
+		e.Log.Warn().Err(err).Str("stage", s.Name).Msg("the plan is damaged: the stage begins again")
+	}
+	if found && old.equal(l) {
+		return nil
+	}
+	if found && old.Method == l.Method && e.shared() { // one of several processes must not remove the results of others
+		return otherLayout(s, old, l)
+	}
+	if err := removeStage(e.session, s); err != nil {
+		return err
+	}
+	return e.session.WriteState(s.StatePath("plan.json"), l)
+}
+
+// resume finds the records of a former run, of the tasks of this process. A task whose files are damaged is not done,
+// nor, where the stage runs alone, one whose files were collected: they are wanted.
+func (e *Executor) resume(j *job) (err error) {
+	j.Done = make([]*Record, len(j.Tasks))
+	for n, mine := range j.mine {
+		if !mine {
+			continue
+		}
+		if j.Done[n], err = readRecord(e.lake, j.Stage, n); err != nil {
+			return err
+		}
+		if rec := j.Done[n]; rec != nil && !e.whole && !e.shared() && slices.ContainsFunc(rec.Files, e.lake.Collected) {
+			j.Done[n] = nil
+		}
+	}
+	return e.dropDamaged(j.Records)
+}
+
+// removeStage removes the records of a stage and its temporary tables. Its other data files stay until a commit does
+// not name them.
+func removeStage(session *lake.Session, s *Stage) error {
+	if err := session.RemoveState(s.StatePath()); err != nil {
+		return err
+	}
+	for _, t := range s.Writes {
+		if !t.Temporary {
+			continue
+		}
+		if err := session.RemoveTable(t, s.Place); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Parallel does n things on up to so many workers, in their order. The first error stops the others before their next
+// thing.
+func Parallel(ctx context.Context, workers, n int, do func(ctx context.Context, i int) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(max(1, workers))
+	for i := range n {
+		g.Go(func() error {
+			pprof.SetGoroutineLabels(ctx) // of the context: --cpu-profile
+			if err := context.Cause(ctx); err != nil {
+				return err
+			}
+			return do(ctx, i)
+		})
+	}
+	return g.Wait()
+}
+
+// An Attempt is one attempt at one task, as a Worker sees it.
+type Attempt struct {
+	Task
+	N int // number of the task
+
+	in       *Inputs
+	session  *lake.Session
+	stage    *Stage
+	progress Progress
+	open     []schema.Batches
+	out      []*lake.Writer
+	sinks    map[string]*lake.Writer // by table
+	files    []lake.DataFile         // committed by the worker itself
+	stats    any
+	critical int64
+	added    atomic.Bool // progress
+	err      error       // of creating a file
+}
+
+// Read streams columns (all if nil) of a table that the stage declares; see lake.Lake.Read. The engine closes the
+// stream.
+func (t *Attempt) Read(o Output, columns []string, keep *lake.Range) schema.Batches {
+	return t.ReadAll([]Output{o}, columns, keep)
+}
+
+// ReadAll is Read of a table that several stages write, one after the other.
+func (t *Attempt) ReadAll(of []Output, columns []string, keep *lake.Range) schema.Batches {
+	var files []lake.DataFile
+	for _, o := range of {
+		files = append(files, t.in.Files(o)...)
+	}
+	return t.read(of[0], files, columns, keep)
+}
+
+func (t *Attempt) read(o Output, files []lake.DataFile, columns []string, keep *lake.Range) schema.Batches {
+	in := t.session.Read(o.Table, files, columns, keep)
+	t.open = append(t.open, in)
+	return in
+}
+
+// ReadChunk is Read of the one file that the task of the same number wrote.
+func (t *Attempt) ReadChunk(o Output) schema.Batches {
+	return t.read(o, t.in.Files(o)[t.N:t.N+1], nil, nil)
+}
+
+// Inputs are the records of the stages that the stage reads from.
+func (t *Attempt) Inputs() *Inputs { return t.in }
+
+// Range selects the task's rows of a column.
+func (t *Attempt) Range(column string) *lake.Range {
+	return &lake.Range{Column: column, Lo: t.Lo, Hi: t.Hi}
+}
+
+// Sink is where the task's rows of a table go; nil if the stage does not write it. The engine commits the file if the
+// worker succeeds.
+func (t *Attempt) Sink(table schema.Table) schema.Sink {
+	if w, ok := t.sinks[table.Name]; ok {
+		return w
+	}
+	if !t.stage.WritesTable(table) {
+		return nil
+	}
+	w, err := t.session.Create(table, t.stage.Place.File(table, t.N))
+	if err != nil {
+		t.err = err
+		return failedSink{err}
+	}
+	if t.sinks == nil {
+		t.sinks = map[string]*lake.Writer{}
+	}
+	t.sinks[table.Name] = w
+	t.out = append(t.out, w)
+	return w
+}
+
+// Session writes files that Sink does not: several of one table, or shared ones. The worker commits them and names them
+// with Adopt.
+func (t *Attempt) Session() *lake.Session { return t.session }
+
+// Adopt adds files that the worker has committed to the task's record.
+func (t *Attempt) Adopt(files ...lake.DataFile) { t.files = append(t.files, files...) }
+
+// Add reports progress in the stage's unit. A task without counts with its cost when it is done.
+func (t *Attempt) Add(n int64) {
+	t.added.Store(true)
+	t.progress.Add(n)
+}
+
+// SetStats sets the statistics that the task's record keeps: a value with JSON names.
+func (t *Attempt) SetStats(v any) { t.stats = v }
+
+// SetCritical sets the time of the task's longest piece that cannot be divided further; without it, the whole task is
+// one piece.
+func (t *Attempt) SetCritical(ns int64) { t.critical = max(1, ns) }
+
+// runTask does one task and records it. A failed attempt ends the run, and the next run repeats the task. Another
+// process may have done the task meanwhile, and what this attempt read may have been collected since: then it has not
+// failed.
+func (e *Executor) runTask(ctx context.Context, j *job, n int, worker Worker) (rec *Record, err error) {
+	t := &Attempt{Task: j.Tasks[n], N: n, in: j.in, session: e.session, stage: j.Stage, progress: e.Progress}
+	defer func() {
+		for _, w := range t.out {
+			w.Abandon() // unfinished files
+		}
+	}()
+	began := time.Now()
+	err = t.work(ctx, worker)
+	if rec := e.taken(j.Stage, n); rec != nil {
+		return rec, nil
+	}
+	if err == nil {
+		if rec, err = t.commit(time.Since(began)); err == nil {
+			err = e.session.WriteState(j.Stage.StatePath(recordName(n)), rec)
+		}
+	}
+	if err != nil {
+		if rec := e.taken(j.Stage, n); rec != nil {
+			return rec, nil
+		}
+	}
+	return rec, err
+}
+
+// work runs the worker and closes what it read.
+func (t *Attempt) work(ctx context.Context, worker Worker) error {
+	err := worker(ctx, t)
+	for _, in := range t.open {
+		_ = in.Close() // read to its end, or an error is reported
+	}
+	if err == nil && !t.added.Load() {
+		t.Add(t.Cost)
+	}
+	return errors.Join(err, t.err)
+}
+
+// commit installs the files. The task's record is not written yet.
+func (t *Attempt) commit(took time.Duration) (rec *Record, err error) {
+	rec = &Record{Task: t.N + 1, Files: t.files, Seconds: took.Seconds(),
+		CriticalNS: cmp.Or(t.critical, took.Nanoseconds())}
+	for _, w := range t.out {
+		d, err := w.Commit()
+		if err != nil {
+			return nil, err
+		}
+		rec.Files = append(rec.Files, d)
+	}
+	rec.Stats, err = json.Marshal(t.stats)
+	return rec, err
+}
+
+type failedSink struct{ err error }
+
+func (f failedSink) Write(arrow.Record) error { return f.err }

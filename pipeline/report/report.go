@@ -14,14 +14,23 @@
 package report
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"html/template"
 	"io"
 	"maps"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 
 	"parsimon/queries"
 	"parsimon/schema"
@@ -109,4 +118,340 @@ func Compared(ctx context.Context, lake string, o Options) (_ bool, err error) {
 	defer func() { err = errors.Join(err, db.Close()) }()
 	a, err := ask(ctx, db, queries.Known("compared"), parameters(o.Estimate, o.Base))
 	return err == nil && a.Is(0, "compared"), err
+}
+
+// Libraries are the chart libraries that a page embeds, as fetch-vega fetches them.
+var libraries = []struct{ name, version string }{{"vega", "6.4.0"}, {"vega-lite", "6.5.0"}, {"vega-embed", "7.3.0"}}
+
+//go:embed vega page.html.tmpl page.css page.js sections.json
+var assets embed.FS
+
+// A license is shown in the page.
+type license struct{ Name, Text string }
+
+// pageData is the data of the template.
+type pageData struct {
+	Title, Subtitle, Policy string
+	Summary                 string
+	Figures                 []figure
+	Sentences               []string
+	Warnings                []warning
+	Verdict                 *verdict
+	Sections                []section
+	Sampled                 string // what all numbers were estimated from; empty for an estimate of every flow
+	Confidence              string // of its intervals
+	Services, Vnets         []string
+	Facts                   []fact
+	Spec                    string
+	Licenses                []license
+	CSS                     template.CSS
+	Scripts                 []template.JS
+	Data                    template.JS
+}
+
+func (c *content) writePage(w io.Writer, o Options) error {
+	sections, err := c.outline()
+	if err != nil {
+		return err
+	}
+	data, err := c.script(sections)
+	if err != nil {
+		return err
+	}
+	p := pageData{
+		Title: c.estimate.Name, Summary: c.summary(), Figures: c.figures(), Sentences: c.sentences(), Warnings: c.warnings(),
+		Verdict: c.verdict(), Sections: sections, Services: c.labels("service", "vnet"), Vnets: c.labels("vnet", "service"),
+		Facts: c.facts(o), Spec: c.spec(), Data: template.JS(data),
+		Sampled: c.sampled(), Confidence: c.confidence(),
+	}
+	if c.base != nil {
+		p.Subtitle = "compared with " + c.base.Name
+	}
+	if err := p.addAssets(); err != nil {
+		return err
+	}
+	t, err := template.New("page.html.tmpl").Funcs(template.FuncMap{"thousands": thousands, "bytes": bytesText}).
+		ParseFS(assets, "page.html.tmpl")
+	if err != nil {
+		return err
+	}
+	return t.Execute(w, p)
+}
+
+// addAssets adds style, scripts and their licences, and the policy that admits these scripts only.
+func (p *pageData) addAssets() error {
+	var hashes []string
+	var names []string
+	for _, l := range libraries {
+		names = append(names, "vega/"+l.name+".min.js")
+		text, err := assets.ReadFile("vega/" + l.name + ".LICENSE")
+		if err != nil {
+			return err
+		}
+		p.Licenses = append(p.Licenses, license{l.name + " " + l.version, string(text)})
+	}
+	for _, name := range append(names, "page.js") {
+		text, err := assets.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		script := "\n" + string(text) + "\n"
+		if strings.Contains(script, "</script") || strings.Contains(script, "<!--") {
+			return fmt.Errorf("report: %s cannot stand within an HTML page", name)
+		}
+		digest := sha256.Sum256([]byte(script))
+		hashes = append(hashes, "'sha256-"+base64.StdEncoding.EncodeToString(digest[:])+"'")
+		p.Scripts = append(p.Scripts, template.JS(script))
+	}
+	css, err := assets.ReadFile("page.css")
+	if err != nil {
+		return err
+	}
+	p.CSS = template.CSS(css)
+	// Vega compiles the expressions of specifications (unsafe-eval). They are ours; rows are never compiled.
+	p.Policy = "default-src 'none'; script-src " + strings.Join(hashes, " ") +
+		" 'unsafe-eval'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
+	return nil
+}
+
+// script is the page's data as JSON in which <, >, &, U+2028 and U+2029 are escaped.
+func (c *content) script(sections []section) ([]byte, error) {
+	specs, data := map[string]json.RawMessage{}, map[string]*answer{}
+	for _, s := range sections {
+		for _, f := range s.Charts {
+			if f.Columns != "" {
+				continue // it is part of the page's text
+			}
+			var compact bytes.Buffer
+			if err := json.Compact(&compact, f.spec); err != nil {
+				return nil, fmt.Errorf("chart %s: %w", f.ID, err)
+			}
+			a := c.answers[f.ID]
+			switch f.ID {
+			case "link_load_and_tail":
+				a = a.where(func(i int) bool {
+					return a.Int(i, "load_place") <= mostTableLinks || a.Int(i, "tail_place") <= mostTableLinks
+				})
+			case "parameter_sweep":
+				data[f.Table] = c.runs()
+			}
+			specs[f.ID], data[f.ID] = compact.Bytes(), a
+		}
+	}
+	return json.Marshal(map[string]any{"specs": specs, "data": data,
+		"themes": map[string]json.RawMessage{"light": queries.Theme(false), "dark": queries.Theme(true)}})
+}
+
+// labels lists the services, or the virtual networks, that charts can be filtered by.
+func (c *content) labels(column, other string) []string {
+	a := c.answers["percentiles_by_group"]
+	var out []string
+	for i := range a.Len() {
+		if !a.Null(i, column) && a.Null(i, other) && a.Float(i, "quantile") == 0.5 {
+			out = append(out, a.Text(i, column))
+		}
+	}
+	if len(out) < 2 {
+		return nil
+	}
+	return out
+}
+
+// spec is the scenario as it was given, indented.
+func (c *content) spec() string {
+	var out bytes.Buffer
+	text := c.answers["scenario"].Text(0, "spec")
+	if err := json.Indent(&out, []byte(text), "", "  "); err != nil {
+		return text
+	}
+	return out.String()
+}
+
+// A fact is one line about how the estimate or the report was made.
+type fact struct{ Label, Value string }
+
+func (c *content) facts(o Options) []fact {
+	s := c.answers["scenario"]
+	program, charts, base := "parsimon, "+runtime.Version(), "", ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, setting := range info.Settings {
+			if setting.Key == "vcs.revision" {
+				program += ", revision " + setting.Value
+			}
+		}
+	}
+	for _, l := range libraries {
+		charts = joined(", ", charts, l.name+" "+l.version)
+	}
+	if c.base != nil {
+		base = c.base.Name + ", " + c.base.Scenario + "@" + c.base.Variant
+	}
+	all := []fact{
+		{"Scenario", c.estimate.Name}, {"Scenario id", c.estimate.Scenario},
+		{"Variant (how it was estimated)", c.estimate.Variant},
+		{"Made from scenario", s.Text(0, "base_id")}, {"Compared with", base}, {"Seed", fmt.Sprint(s.Int(0, "seed"))},
+		{"Lake", c.lake}, {"Command of this report", o.Command}, {"Program", program},
+		{"Schema of the lake", fmt.Sprintf("version %d", schema.Version)}, {"Charts", charts},
+	}
+	return slices.DeleteFunc(all, func(f fact) bool { return f.Value == "" })
+}
+
+// A section is one part of the page, with its charts.
+type section struct {
+	ID, Title, Intro string
+	Charts           []figureChart
+}
+
+// A figureChart is one chart of the page with its table.
+type figureChart struct {
+	ID       string // of the element, of the chart, and of the question that it draws
+	Title    string
+	Of       string            // which reports ask the question: see collect; empty: asked for where there is reason
+	Params   map[string]string // of the question, that are not the defaults
+	Caption  string
+	Wide     bool // spans the page; others stand side by side where there is room
+	Filtered bool
+	Zooms    bool
+	Table    string // data set whose rows the table has
+	Command  string // asks the question again
+	SQL      string
+	Columns  string // of a figure that is a table and no chart, each with a label if its name does not do: name:label
+	Head     []string
+	Rows     [][]string
+	More     int // rows that are left out
+	spec     json.RawMessage
+}
+
+// plan lists all sections and the charts that they may have, in the order of the page.
+var plan = sync.OnceValues(func() (all []section, err error) {
+	text, err := assets.ReadFile("sections.json")
+	if err == nil {
+		err = json.Unmarshal(text, &all)
+	}
+	return all, err
+})
+
+// outline lists the sections and charts that have something to show.
+func (c *content) outline() ([]section, error) {
+	all, err := plan()
+	var out []section
+	for _, s := range all {
+		var charts []figureChart
+		for _, f := range s.Charts {
+			if _, asked := c.asked[f.ID]; !asked || c.answers[f.ID].Len() == 0 {
+				continue
+			}
+			q, err := queries.Get(f.ID)
+			if err != nil {
+				return nil, err
+			}
+			f.SQL, f.Command, f.Table = q.SQL, c.command(q.Name), q.Name
+			if f.Columns != "" {
+				f.Caption, f.Wide = q.Question, true
+				f.fill(c.answers[f.ID])
+			} else {
+				f.spec = queries.Chart(f.ID)
+				var says struct {
+					Description string
+					Params      []struct{ Name string }
+				}
+				if err := json.Unmarshal(f.spec, &says); err != nil {
+					return nil, fmt.Errorf("chart %s: %w", f.ID, err)
+				}
+				f.Caption, f.Zooms = says.Description, strings.Contains(string(f.spec), `"scales"`)
+				for _, p := range says.Params {
+					f.Filtered = f.Filtered || p.Name == "service"
+				}
+			}
+			if f.ID == "parameter_sweep" {
+				f.Table = "parameter_sweep_runs"
+			}
+			charts = append(charts, f)
+		}
+		if len(charts) == 1 { // no empty place beside it
+			charts[0].Wide = true
+		}
+		if s.Charts = charts; len(charts) > 0 {
+			out = append(out, s)
+		}
+	}
+	return out, err
+}
+
+// mostTableRows is how many rows a table of the page has.
+const mostTableRows = 24
+
+// fill fills a table. The ends of the columns' names are their units.
+func (f *figureChart) fill(a *answer) {
+	for column := range strings.FieldsSeq(f.Columns) {
+		column, head, _ := strings.Cut(column, ":")
+		head = cmp.Or(head, strings.TrimSuffix(strings.TrimSuffix(column, "_ns"), "_bytes"))
+		f.Head = append(f.Head, strings.ReplaceAll(head, "_", " "))
+	}
+	f.More = max(0, a.Len()-mostTableRows)
+	for i := range min(a.Len(), mostTableRows) {
+		var row []string
+		for column := range strings.FieldsSeq(f.Columns) {
+			column, _, _ = strings.Cut(column, ":")
+			row = append(row, cell(a, i, column))
+		}
+		f.Rows = append(f.Rows, row)
+	}
+}
+
+// cell writes a value in the unit of its column.
+func cell(a *answer, i int, column string) string {
+	_, unit, _ := strings.Cut(column, "_")
+	switch v := a.at(i, column).(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case bool:
+		return map[bool]string{true: "yes", false: "no"}[v]
+	default:
+		x := number(v)
+		switch {
+		case x == 0:
+			return "0"
+		case strings.HasSuffix(unit, "ns"):
+			return millis(x / 1e6)
+		case strings.HasSuffix(unit, "slowdown"):
+			return times(x)
+		case strings.HasSuffix(column, "bytes"):
+			return bytesText(int64(x))
+		case strings.HasSuffix(unit, "share"), column == "load":
+			return percent(x)
+		}
+		return thousands(int64(x))
+	}
+}
+
+// command writes the command line that asks a question of the report again.
+func (c *content) command(question string) string {
+	text := "parsimon query " + question + " --lake " + ShellQuote(c.lake)
+	params := c.asked[question]
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		text += " --param " + ShellQuote(name+"="+params[name])
+	}
+	return text
+}
+
+// ShellQuote quotes a word for a shell where it needs it.
+func ShellQuote(word string) string {
+	plain := strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./@:%+,") == ""
+	if plain && word != "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// mostTableLinks is how many links with the most load, and with the largest share of the tail, a page has.
+const mostTableLinks = 60
+
+// runs has a row for each run of a sweep; the answer of question parameter_sweep has one for each run and parameter.
+func (c *content) runs() *answer {
+	long := c.answers["parameter_sweep"]
+	first := long.where(func(i int) bool { return long.Int(i, "parameter_place") == 1 })
+	return first.without("sweep", "label", "parameter", "name", "parameter_place", "value", "value_number", "value_place")
 }

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"parsimon/schema/names"
 )
 
 // An estimate is what a run of parsimon reports.
@@ -208,7 +206,10 @@ func (b *bench) judge(ctx context.Context, lake string, e estimate, truth string
 
 // marks says which intervals hold the truth.
 func (j judged) marks() string {
-	text := names.Of(j.holds, func(holds bool) string { return map[bool]string{true: "yes", false: "no"}[holds] })
+	var text []string
+	for _, holds := range j.holds {
+		text = append(text, map[bool]string{true: "yes", false: "no"}[holds])
+	}
 	return strings.Join(text, " / ")
 }
 

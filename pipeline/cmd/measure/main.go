@@ -23,8 +23,6 @@ import (
 	"strings"
 	"time"
 
-	"parsimon/schema/names"
-
 	"github.com/spf13/pflag"
 )
 
@@ -162,7 +160,11 @@ func (b *bench) header(cells ...string) {
 
 // row prints a line of a table.
 func (b *bench) row(cells ...any) {
-	b.printf("| %s |", strings.Join(names.Of(cells, func(c any) string { return fmt.Sprint(c) }), " | "))
+	text := make([]string, len(cells))
+	for i, c := range cells {
+		text[i] = fmt.Sprint(c)
+	}
+	b.printf("| %s |", strings.Join(text, " | "))
 }
 
 // lake returns a new lake in place of the last one.
