@@ -11,11 +11,16 @@
 package workload
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 
+	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/schema/names"
+	"parsimon/stages/rng"
 	"parsimon/stages/topology"
 )
 
@@ -133,4 +138,235 @@ func pairGroups(n *topology.Network, pairs [][2]int32) (hosts [][]int32, weight 
 		}
 		return 0
 	}, nil
+}
+
+// Generate draws the workload's flows and writes table flows in start order, with ids from 0.
+//
+// Each service starts at time 0, and its first flow comes after the first inter-arrival time. Services are merged
+// by start; of flows that start in the same ns, the one that is earlier within it comes first, then that of the
+// service listed first. The numbers of a flow are drawn from a stream keyed by the seed, the name of the service
+// (or of the one it is a twin of) and the flow's place in the service. Another service, or more flows, therefore
+// changes only the ids of the others.
+func Generate(ctx context.Context, r *topology.Router, w *Workload, seed uint64, out schema.Sink) (*Plan, error) {
+	plan, err := NewPlan(r, w)
+	if err != nil {
+		return nil, fmt.Errorf("generate: %w", err)
+	}
+	sources := make([]*flowSource, len(w.Services))
+	for i := range sources {
+		s := &w.Services[i]
+		sources[i] = &flowSource{
+			Service: s, plan: &plan.services[i],
+			key: rng.MixString(rng.New(seed, rng.Service).Key(), cmp.Or(s.TwinOf, s.Name)),
+		}
+		sources[i].next()
+	}
+	var rows flowRows
+	for id := int64(0); w.Flows == 0 || id < w.Flows; id++ {
+		s := slices.MinFunc(sources, func(a, b *flowSource) int { return cmp.Compare(a.clockNS, b.clockNS) })
+		if w.DurationNS > 0 && s.clockNS >= float64(w.DurationNS) {
+			break
+		}
+		if s.clockNS >= 1<<62 {
+			return nil, fmt.Errorf("generate: service %q is so slow that its flow %d would start after 146 years",
+				s.Name, s.index)
+		}
+		row := Row{id, s.src, s.dst, s.sizeBytes, int64(s.clockNS), s.Name, s.VNet, false, s.DSCP}
+		if err := rows.add(ctx, row, out); err != nil {
+			return nil, err
+		}
+		s.next()
+	}
+	return plan, rows.flush(ctx, out)
+}
+
+type flowSource struct {
+	*Service
+	plan      *servicePlan
+	key       uint64
+	index     uint64  // of the flow after the current one
+	clockNS   float64 // start of the current flow
+	drawnFlow         // the current flow
+	ahead     []drawnFlow
+	block     []drawnFlow // memory of ahead
+}
+
+type drawnFlow struct {
+	src, dst  int32
+	sizeBytes int64
+	gapNS     float64 // since the flow before
+}
+
+const blockFlows = 256
+
+func (s *flowSource) next() {
+	if len(s.ahead) == 0 {
+		s.draw()
+	}
+	s.drawnFlow, s.ahead = s.ahead[0], s.ahead[1:]
+	s.index++
+	s.clockNS += s.gapNS
+}
+
+// draw draws the next block of flows. The order of a flow's draws is part of the results. Pairs are drawn in a
+// loop of their own, so that the processor fetches many cells of a table beyond its caches at the same time.
+func (s *flowSource) draw() {
+	var streams [blockFlows]rng.Stream
+	var pairs [blockFlows]groupPair
+	for k := range pairs {
+		st := rng.Indexed(s.key, s.index+uint64(k))
+		pairs[k] = s.plan.pairs.draw(st.Uint64())
+		streams[k] = st
+	}
+	s.block = slices.Grow(s.block[:0], blockFlows)[:blockFlows]
+	for k, pair := range pairs {
+		st := &streams[k]
+		x := st.Uint64()
+		from, to := s.plan.groups[pair.src], s.plan.groups[pair.dst]
+		i := rng.Below32(uint32(x>>32), len(from))
+		var j int
+		if pair.src == pair.dst { // not the same host twice
+			if j = rng.Below32(uint32(x), len(to)-1); j >= i {
+				j++
+			}
+		} else {
+			j = rng.Below32(uint32(x), len(to))
+		}
+		s.block[k] = drawnFlow{from[i], to[j], s.Sizes.Size(st.Float64()), s.plan.gapNS.Draw(st)}
+	}
+	s.ahead = s.block
+}
+
+// A Row is a row of table flows.
+type Row struct {
+	ID        int64  `col:"flow_id"`
+	Src       int32  `col:"src"`
+	Dst       int32  `col:"dst"`
+	SizeBytes int64  `col:"size_bytes"`
+	StartNS   int64  `col:"start_ns"`
+	Service   string `col:"service"`
+	VNet      string `col:"vnet"`
+	Synthetic bool   `col:"synthetic_start"`
+	DSCP      int16  `col:"dscp"` // below 0: unknown
+}
+
+// RowTable writes table flows.
+var RowTable = columns.TableOf[Row](schema.Flows)
+
+type flowRows []Row
+
+func (b *flowRows) add(ctx context.Context, row Row, out schema.Sink) error {
+	if *b = append(*b, row); len(*b) < columns.BatchRows {
+		return nil
+	}
+	return b.flush(ctx, out)
+}
+
+func (b *flowRows) flush(ctx context.Context, out schema.Sink) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	err := RowTable.Write(out, *b)
+	*b = (*b)[:0]
+	return err
+}
+
+// Plan is what a workload amounts to on a network, before any flow is drawn.
+type Plan struct {
+	// ServiceFlowsPerSecond is the mean rate of each service.
+	ServiceFlowsPerSecond []float64
+	// LinkLoad is the expected load of each link, by link id: 0 to MaxLoad.
+	LinkLoad []float64
+	// MaxLink is the first link of the highest expected load, and MaxLoad that load.
+	MaxLink int32
+	MaxLoad float64
+
+	services []servicePlan
+}
+
+type servicePlan struct {
+	groups [][]int32  // hosts of each rack, or one host each
+	pairs  aliasTable // of sending and receiving group
+	gapNS  interface{ Draw(s *rng.Stream) float64 }
+}
+
+// NewPlan computes the rates of a workload from the expected loads of links (Router.ExpectedLoads),
+// exactly and without drawing flows. The weight from a rack of a single host to itself is left out, because a
+// flow needs two hosts. Errors name the service.
+func NewPlan(r *topology.Router, w *Workload) (*Plan, error) {
+	if (w.DurationNS > 0) == (w.Flows > 0) {
+		return nil, fmt.Errorf("the workload needs either a duration (it has %d ns) or a number of flows (it has %d)",
+			w.DurationNS, w.Flows)
+	}
+	p := &Plan{LinkLoad: make([]float64, len(r.Net.Links)), ServiceFlowsPerSecond: make([]float64, len(w.Services))}
+	shares := 0.0
+	for _, s := range w.Services {
+		shares += s.Share
+	}
+	for i := range w.Services {
+		if err := p.addService(r, &w.Services[i], shares); err != nil {
+			return nil, fmt.Errorf("service %q: %w", w.Services[i].Name, err)
+		}
+	}
+	// LinkLoad is that of one byte per second in all.
+	for l, x := range p.LinkLoad {
+		if x > p.LinkLoad[p.MaxLink] {
+			p.MaxLink = int32(l)
+		}
+	}
+	most := p.LinkLoad[p.MaxLink]
+	if most == 0 {
+		return nil, errors.New("no flow of the workload would cross a link: the hosts that exchange traffic have no path")
+	}
+	bytesPerSecond := w.MaxLoad / most
+	for l := range p.LinkLoad {
+		p.LinkLoad[l] *= bytesPerSecond
+	}
+	p.MaxLoad = p.LinkLoad[p.MaxLink]
+	for i := range w.Services {
+		s := &w.Services[i]
+		rate := bytesPerSecond * (s.Share / shares) / s.Sizes.Mean()
+		p.ServiceFlowsPerSecond[i] = rate
+		if s.Poisson {
+			p.services[i].gapNS = Exponential{1e9 / rate}
+		} else {
+			p.services[i].gapNS = NewLogNormal(1e9/rate, s.Sigma)
+		}
+	}
+	return p, nil
+}
+
+// addService adds a service's hosts and pairs, and its load at one byte per second of all services.
+func (p *Plan) addService(r *topology.Router, s *Service, shares float64) (err error) {
+	var sp servicePlan
+	var weight func(i, j int) float64
+	if s.Pairs != nil {
+		sp.groups, weight, err = pairGroups(r.Net, s.Pairs)
+	} else {
+		sp.groups, weight, err = rackGroups(r.Net, s)
+	}
+	if err != nil {
+		return err
+	}
+	var pairs []groupPair
+	var weights []float64
+	sum := 0.0
+	for i := range sp.groups {
+		for j := range sp.groups {
+			if x := weight(i, j); x > 0 {
+				pairs = append(pairs, groupPair{int32(i), int32(j)})
+				weights = append(weights, x)
+				sum += x
+			}
+		}
+	}
+	if sum == 0 {
+		return errors.New("no two hosts exchange traffic")
+	}
+	sp.pairs = newAliasTable(pairs, weights, sum)
+	p.services = append(p.services, sp)
+	for l, x := range r.ExpectedLoads(sp.groups, weight) {
+		p.LinkLoad[l] += s.Share / shares * x / sum * 8 / float64(r.Net.Links[l].BandwidthBps)
+	}
+	return nil
 }

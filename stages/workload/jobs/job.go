@@ -37,7 +37,9 @@ package jobs
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
+	"strings"
 )
 
 // A Job runs a number of iterations on ranks. It has either Steps or Training.
@@ -175,3 +177,227 @@ func (g *generator) step(rank int, after []int64, ns int64) int64 {
 	h := g.hosts[rank]
 	return g.add(&Flow{Src: h, Dst: h, Kind: compute, After: after, DelayNS: ns})
 }
+
+// A Collective is an operation of all ranks of a group on a number of bytes.
+type Collective struct {
+	Kind      string `json:"kind"`
+	Algorithm string `json:"algorithm"`
+	Bytes     int64  `json:"bytes"`
+	// Channels parts of the bytes go by rings of their own at the same time (NCCL): ring c begins each block of Channels
+	// ranks at its rank c, and every second block runs backwards, so that it leaves a block and enters the next in the
+	// same place. With as many channels as a server has ranks, all of its NICs send, each on its rail.
+	Channels int `json:"channels,omitempty"`
+	// Chunks parts of the bytes of a channel follow each other: a rank begins with the next one when the first of what it
+	// sends of the one before has been delivered.
+	Chunks int `json:"chunks,omitempty"`
+}
+
+// MaxParts is the most channels, and the most chunks, of a collective.
+const MaxParts = 1024
+
+// An algorithm sends what a collective does. Rank i of the group begins after the flows after[i], and has its result
+// after the flows that it returns.
+type algorithm struct {
+	kind, name string
+	run        func(g *generator, kind string, group []int, bytes int64, after [][]int64) (done [][]int64)
+}
+
+// algorithms of the collectives, the default of each kind first.
+var algorithms = []algorithm{
+	{"all-reduce", "ring", ring(2)},
+	{"all-reduce", halvingDoubling, func(g *generator, kind string, group []int, s int64, after [][]int64) [][]int64 {
+		n := len(group)
+		after = g.rounds(kind, group, after, log2(n), func(r, i int) (int, int64) { return i ^ n>>(r+1), part(s, 2<<r) })
+		return g.rounds(kind, group, after, log2(n), func(r, i int) (int, int64) { return i ^ 1<<r, part(s, n>>r) })
+	}},
+	{"all-reduce", "tree", func(g *generator, kind string, group []int, s int64, after [][]int64) [][]int64 {
+		after = g.rounds(kind, group, after, log2(len(group)), func(r, i int) (int, int64) {
+			if i%(2<<r) == 1<<r {
+				return i - 1<<r, s
+			}
+			return none, 0
+		})
+		return broadcast(g, kind, group, s, after)
+	}},
+	{"reduce-scatter", "ring", ring(1)},
+	{"all-gather", "ring", ring(1)},
+	{"all-to-all", "pairwise", func(g *generator, kind string, group []int, s int64, after [][]int64) [][]int64 {
+		n := len(group)
+		return g.rounds(kind, group, after, n-1, func(r, i int) (int, int64) { return (i + r + 1) % n, part(s, n) })
+	}},
+	{"all-to-all", direct, atOnce(func(_, _ int) bool { return true })},
+	{"scatter", direct, atOnce(func(from, _ int) bool { return from == 0 })},
+	{"gather", direct, atOnce(func(_, to int) bool { return to == 0 })},
+	{"broadcast", "tree", broadcast},
+	{"pipeline", "chain", func(g *generator, kind string, group []int, s int64, after [][]int64) [][]int64 {
+		return g.rounds(kind, group, after, len(group)-1, func(r, i int) (int, int64) {
+			if i == r {
+				return i + 1, s
+			}
+			return none, 0
+		})
+	}},
+}
+
+// halvingDoubling is the algorithm that needs a power of two of ranks, direct the one that waits for all n² transfers.
+const (
+	halvingDoubling = "halving-doubling"
+	direct          = "direct"
+	maxDirect       = 4096
+)
+
+// ring sends a part to the next rank in each round, n-1 times or twice as often.
+func ring(times int) func(*generator, string, []int, int64, [][]int64) [][]int64 {
+	return func(g *generator, kind string, group []int, s int64, after [][]int64) [][]int64 {
+		n := len(group)
+		return g.rounds(kind, group, after, times*(n-1), func(_, i int) (int, int64) { return (i + 1) % n, part(s, n) })
+	}
+}
+
+// atOnce sends a part from each rank to each other that it sends to, all at the same time.
+func atOnce(sends func(from, to int) bool) func(*generator, string, []int, int64, [][]int64) [][]int64 {
+	return func(g *generator, kind string, group []int, s int64, after [][]int64) [][]int64 {
+		n := len(group)
+		done, sent := make([][]int64, n), make([]bool, n)
+		for r := range n - 1 {
+			for i := range group {
+				if to := (i + r + 1) % n; sends(i, to) {
+					f := g.transfer(kind, group[i], group[to], part(s, n), after[i])
+					done[i], done[to], sent[i] = append(done[i], f), append(done[to], f), true
+				}
+			}
+		}
+		for i, r := range group { // one flow for the next operation to wait for
+			if !sent[i] {
+				done[i] = append(done[i], after[i]...)
+			}
+			done[i] = []int64{g.step(r, done[i], 0)}
+		}
+		return done
+	}
+}
+
+// broadcast sends down a binomial tree from rank 0.
+func broadcast(g *generator, kind string, group []int, s int64, after [][]int64) [][]int64 {
+	n, last := len(group), log2(len(group))-1
+	return g.rounds(kind, group, after, last+1, func(r, i int) (int, int64) {
+		if far := 1 << (last - r); i%(2*far) == 0 && i+far < n {
+			return i + far, s
+		}
+		return none, 0
+	})
+}
+
+// Check reports a collective that there is not, or that n ranks cannot have. It sets the default algorithm, and one
+// channel and one chunk to the 0 of those that have none.
+func (c *Collective) Check(n int) error {
+	var kinds, names []string
+	for _, a := range algorithms {
+		if !slices.Contains(kinds, a.kind) {
+			kinds = append(kinds, a.kind)
+		}
+		if a.kind == c.Kind {
+			names = append(names, a.name)
+		}
+	}
+	if len(names) == 0 {
+		return fmt.Errorf("collective %q, want %s", c.Kind, strings.Join(kinds, ", "))
+	}
+	if c.Algorithm == "" {
+		c.Algorithm = names[0]
+	}
+	if !slices.Contains(names, c.Algorithm) {
+		return fmt.Errorf("algorithm %q of %s, want %s", c.Algorithm, c.Kind, strings.Join(names, ", "))
+	}
+	for _, parts := range []*int{&c.Channels, &c.Chunks} {
+		if *parts == 1 {
+			*parts = 0
+		}
+	}
+	switch {
+	case c.Channels > 1 && c.Algorithm != "ring":
+		return fmt.Errorf("channels are for algorithm ring, not %s", c.Algorithm)
+	case c.Channels > 1 && n%c.Channels != 0:
+		return fmt.Errorf("%d channels do not divide %d ranks", c.Channels, n)
+	case c.Chunks > 1 && c.Algorithm == direct:
+		return fmt.Errorf("algorithm %s has no chunks", direct)
+	case c.Algorithm == direct && n > maxDirect:
+		return fmt.Errorf("algorithm %s takes at most %d ranks, not %d", direct, maxDirect, n)
+	case c.Algorithm == halvingDoubling && n&(n-1) != 0:
+		return fmt.Errorf("algorithm %s needs a power of two of ranks, not %d", halvingDoubling, n)
+	}
+	return nil
+}
+
+// collective runs a checked collective among a group of ranks; alone a rank has its result at once.
+func (g *generator) collective(c Collective, kind string, group []int, after [][]int64) (done [][]int64) {
+	if len(group) == 1 || c.Bytes == 0 {
+		return after
+	}
+	at := slices.IndexFunc(algorithms, func(a algorithm) bool { return a.kind == c.Kind && a.name == c.Algorithm })
+	channels, chunks := max(c.Channels, 1), max(c.Chunks, 1)
+	done = make([][]int64, len(group))
+	for channel := range channels {
+		order := ringOrder(len(group), channels, channel)
+		ranks, begin := make([]int, len(group)), make([][]int64, len(group))
+		for i, of := range order {
+			ranks[i], begin[i] = group[of], after[of]
+		}
+		for range chunks {
+			g.first = map[int]int64{}
+			end := algorithms[at].run(g, kind, ranks, part(c.Bytes, channels*chunks), begin)
+			begin = slices.Clone(begin)
+			for i, of := range order {
+				done[of] = append(done[of], end[i]...)
+				if f, sent := g.first[ranks[i]]; sent {
+					begin[i] = append(slices.Clone(after[of]), f)
+				}
+			}
+		}
+	}
+	return done
+}
+
+// ringOrder lists the places of n ranks in the order of a channel's ring.
+func ringOrder(n, channels, channel int) (order []int) {
+	for block := 0; block < n; block += channels {
+		for i := range channels {
+			if block/channels%2 == 1 {
+				i = channels - 1 - i
+			}
+			order = append(order, block+(channel+i)%channels)
+		}
+	}
+	return order
+}
+
+// none is the receiver of a rank that does not send in a round.
+const none = -1
+
+// rounds runs n rounds, in each of which rank i of the group sends bytes to another rank or to none.
+func (g *generator) rounds(kind string, group []int, after [][]int64, n int,
+	send func(round, i int) (to int, bytes int64)) [][]int64 {
+	for r := range n {
+		next := make([][]int64, len(group))
+		sends := make([]bool, len(group))
+		for i := range group {
+			if to, bytes := send(r, i); to != none {
+				f := g.transfer(kind, group[i], group[to], bytes, after[i])
+				next[i], next[to], sends[i] = append(next[i], f), append(next[to], f), true
+			}
+		}
+		for i := range group { // what a rank sent came after all that it had waited for
+			if !sends[i] {
+				next[i] = slices.Concat(after[i], next[i])
+			}
+		}
+		after = next
+	}
+	return after
+}
+
+// log2 is the logarithm, rounded up.
+func log2(n int) int { return bits.Len(uint(n - 1)) }
+
+// part is one of n parts, rounded up.
+func part(bytes int64, n int) int64 { return (bytes + int64(n) - 1) / int64(n) }
