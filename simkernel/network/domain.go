@@ -76,6 +76,9 @@ type portTable struct {
 
 // mail is the packets for ports of other domains.
 type mail struct {
+	// to has by domain the calendar that takes what will arrive there; mailed, which has no room, if this is mailed.
+	// Another domain's is never in toOwn, for another worker may be in it.
+	to, toOwn []*calendar
 	// outbox[step % 2][domain] is read in the next step, while this domain fills the other half.
 	outbox    [2][][]arrival
 	out       [][]arrival // the half that is filled
@@ -96,11 +99,14 @@ type journal struct {
 	work     int64 // items processed in this epoch
 }
 
-// run simulates the domain from fromPS to toPS.
-func (d *domain) run(step, fromPS, toPS int64) {
+// beginStep takes what neighbors sent in the last one.
+func (d *domain) beginStep(step, fromPS int64) {
 	d.setWindow(fromPS / d.lengthPS)
 	d.mailPS = never
-	d.out = d.outbox[step&1]
+	d.out, d.to = d.outbox[step&1], d.toOwn
+	if d.net.alone {
+		d.to = d.net.calendars
+	}
 	for _, i := range d.neighbors {
 		d.out[i] = d.out[i][:0]
 		for _, a := range d.net.domains[i].outbox[step&1^1][d.id] {
@@ -111,6 +117,10 @@ func (d *domain) run(step, fromPS, toPS int64) {
 			}
 		}
 	}
+}
+
+// run simulates the domain to toPS.
+func (d *domain) run(toPS int64) {
 	for _, f := range d.pool.starting {
 		d.admit(f)
 	}
@@ -157,13 +167,13 @@ func (d *domain) runWindow() {
 	d.unused = append(d.unused, windowWork{present.arrivals[:0], present.ports})
 }
 
-// forward sends what has left a port of a kind to the next.
-func (d *domain) forward(p *port, k *portKind, a arrival) {
-	if p.bits&portNear != 0 {
-		d.insert(a)
+// forward sends what will arrive at a port of a domain.
+func (d *domain) forward(far int32, a arrival) {
+	if c := d.to[far]; c != &d.net.mailed {
+		c.insert(a)
 		return
 	}
-	box := &d.out[k.far]
+	box := &d.out[far]
 	*box = append(*box, a)
 	d.mailPS = min(d.mailPS, a.atPS)
 }

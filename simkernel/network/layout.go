@@ -81,9 +81,7 @@ func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 		if d.classed {
 			p.classes = &portClasses{}
 		}
-		if far := domainOf[link.DstNode]; far == id {
-			p.bits |= portNear
-		} else if !slices.Contains(d.neighbors, far) {
+		if far := domainOf[link.DstNode]; far != id && !slices.Contains(d.neighbors, far) {
 			d.neighbors = append(d.neighbors, far)
 		}
 		if n.host[link.SrcNode] {
@@ -108,6 +106,9 @@ func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 	d.ends, d.due = make([]int32, len(links)), make([]int32, len(links))
 	d.outbox[0], d.outbox[1] = make([][]arrival, len(n.domains)), make([][]arrival, len(n.domains))
 	d.mailPS = never
+	d.toOwn = slices.Repeat([]*calendar{&n.mailed}, len(n.domains))
+	d.toOwn[id] = &d.calendar
+	n.calendars = append(n.calendars, &d.calendar)
 }
 
 // stepWindows is how many windows a step has if nothing limits its length.

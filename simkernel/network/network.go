@@ -96,6 +96,9 @@ type Network struct {
 	quantum   [MaxClasses]int64
 	classReds [][MaxClasses]simkernel.RedMark // by kind
 
+	alone     bool        // one worker simulates the present epoch
+	calendars []*calendar // by domain
+	mailed    calendar
 	leastWork int64 // of a domain in a step that several workers simulate
 	stepPS    int64
 	step      int64 // steps so far

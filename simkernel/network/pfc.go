@@ -289,7 +289,7 @@ func (d *domain) signal(link int32, t toggle) {
 	if t.pause {
 		it.bits |= 1
 	}
-	d.forward(p, k, arrival{it, d.net.portOf[link^1], p.link})
+	d.forward(k.far, arrival{it, d.net.portOf[link^1], p.link})
 }
 
 // leaves counts a packet that leaves a switch: when the order of events is known (settleLeaving), or at once where no

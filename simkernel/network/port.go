@@ -34,12 +34,11 @@ type portRest struct {
 }
 
 const (
-	portNear     = 1 << iota // the far end is in this domain
-	portAckWaits             // acks is not empty
+	portAckWaits = 1 << iota // acks is not empty
 	portChanges              // its rate will change (Network.Move), or a pause begin or end (pfc.go)
 	portPaused               // a class of it, by PFC
 	portFull                 // maxQueue is at least a full packet
-	portBits     = 5
+	portBits     = 4
 )
 
 // A portKind is what the ports of links with one bandwidth and delay to one domain have in common.
@@ -139,10 +138,10 @@ func (d *domain) runPorts(due []int32) {
 			}
 			p.freePS = nowPS + sendPS
 			atPS, hop := p.freePS+k.delayPS, a.hop+1-2*int32(ack)
-			if w := d.roomAt(atPS); w != nil && p.bits&portNear != 0 {
+			if w := d.to[k.far].roomAt(atPS); w != nil {
 				*w = append(*w, arrival{item{atPS, hop, a.bits}, to, p.link})
 			} else {
-				d.forward(p, k, arrival{item{atPS, hop, a.bits}, to, p.link})
+				d.forward(k.far, arrival{item{atPS, hop, a.bits}, to, p.link})
 			}
 		}
 		if d.turns {
@@ -353,10 +352,10 @@ func (d *domain) transmit(p *port, k *portKind, it item, nowPS int64) {
 	if d.foresees && ack == 0 && (it.bits&flagLast != 0 || d.recovers) {
 		d.foresee(p, &it)
 	}
-	if w := d.roomAt(it.atPS); w != nil && p.bits&portNear != 0 {
+	if w := d.to[k.far].roomAt(it.atPS); w != nil {
 		*w = append(*w, arrival{it, to, p.link})
 	} else {
-		d.forward(p, k, arrival{it, to, p.link})
+		d.forward(k.far, arrival{it, to, p.link})
 	}
 }
 

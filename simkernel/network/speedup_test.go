@@ -98,7 +98,8 @@ func traceOf(b *testing.B, n *Network, domainOf []int32, workers int) *trace {
 			did := make([]int32, len(n.domains))
 			for i := range n.domains {
 				before := n.domains[i].work
-				n.domains[i].run(n.step, fromPS, fromPS+n.stepPS)
+				n.domains[i].beginStep(n.step, fromPS)
+				n.domains[i].run(fromPS + n.stepPS)
 				did[i] = int32(n.domains[i].work - before)
 				items += float64(did[i])
 			}

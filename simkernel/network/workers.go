@@ -30,6 +30,7 @@ const (
 	trialsBetween = 4                      // periods, at least
 	trialCost     = 0.005                  // share of the time that trials take at most
 	leastGain     = 0.05                   // logarithm of a rate over another, to change the number
+	mostGain      = 0.25                   // what one trial says at most: another process may have had its core
 )
 
 type workers struct {
@@ -82,10 +83,13 @@ func (w *workers) run(fromPS, steps int64) {
 	n := w.net
 	e := &epoch{fromPS: fromPS, first: n.step + 1, last: n.step + steps, owned: w.owned}
 	n.step = e.last
-	if w.alone {
+	if n.alone = w.alone; n.alone {
 		for step := e.first; step <= e.last; step++ {
 			for i := range n.domains {
-				n.domains[i].run(step, fromPS, fromPS+n.stepPS)
+				n.domains[i].beginStep(step, fromPS)
+			}
+			for i := range n.domains {
+				n.domains[i].run(fromPS + n.stepPS)
 			}
 			fromPS += n.stepPS
 		}
@@ -159,7 +163,8 @@ func (w *workers) advance(e *epoch, d int32) bool {
 		return false
 	}
 	fromPS := e.fromPS + (step-e.first)*n.stepPS
-	n.domains[d].run(step, fromPS, fromPS+n.stepPS)
+	n.domains[d].beginStep(step, fromPS)
+	n.domains[d].run(fromPS + n.stepPS)
 	p.done.Store(step)
 	if step == e.last {
 		e.left.Add(-1)
@@ -289,7 +294,7 @@ func (t *trial) next(active, most int, items int64) int {
 		t.during = rate
 		return t.former
 	}
-	gain := min(1, max(-1, math.Log(2*t.during/(t.before+rate))))
+	gain := min(mostGain, max(-mostGain, math.Log(2*t.during/(t.before+rate))))
 	if !t.up {
 		gain = -gain
 	}
