@@ -49,6 +49,43 @@ func BenchmarkSpeedup(b *testing.B) {
 	}
 }
 
+// BenchmarkWorkers reports how much faster two workers are than one, and as a bound of that how much more two networks
+// at once do, which share nothing but the machine. It runs all in turn; the figures are medians of the ratios.
+func BenchmarkWorkers(b *testing.B) {
+	for _, c := range []*clos{newClos(2, 8), newClos(8, 16), newClos(8, 48)} {
+		params := simkernel.DefaultParams()
+		hosts := c.pods * c.racks * closHosts
+		flows, _ := c.flows(&params, 0.2, 8e9/float64(hosts))
+		once := func(workers int) {
+			n, err := New(params, BufferParams{}, c.links, c.hosts, once(flows))
+			must(b, err)
+			must(b, n.Run(context.Background(), workers, nil))
+		}
+		b.Run(fmt.Sprintf("hosts=%d", hosts), func(b *testing.B) {
+			var two, apart []float64
+			for range b.N {
+				var took [3]float64
+				for i, run := range []func(){func() { once(1) }, func() { once(2) }, func() {
+					var both sync.WaitGroup
+					both.Go(func() { once(1) })
+					both.Go(func() { once(1) })
+					both.Wait()
+				}} {
+					runtime.GC()
+					start := time.Now()
+					run()
+					took[i] = float64(time.Since(start))
+				}
+				two, apart = append(two, took[0]/took[1]), append(apart, 2*took[0]/took[2])
+			}
+			slices.Sort(two)
+			slices.Sort(apart)
+			b.ReportMetric(two[b.N/2], "two-workers")
+			b.ReportMetric(apart[b.N/2], "two-networks")
+		})
+	}
+}
+
 func cpuTime(clock int32) time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(clock, &t); err != nil {
