@@ -1,5 +1,7 @@
 package simkernel
 
+import "math"
+
 // TCPParams are the constants of the transports that are clocked by ACKs (Transport.AckClocked): newreno, cubic
 // and dctcp-window.
 type TCPParams struct {
@@ -236,4 +238,150 @@ func (t *TCP) sample(rttPS int64) {
 func (t *TCP) setTimeout(srttPS, varPS int64) {
 	t.srttPS, t.varPS = srttPS, varPS
 	t.timeoutPS = max(t.minTimeoutPS, srttPS+4*varPS)
+}
+
+// NewReno is TCP with the congestion avoidance of RFC 5681 and the loss recovery of RFC 6675.
+const NewReno Transport = 5
+
+var newRenoSpec = tcpSpec("newreno", 1, func() growth { return newReno{} })
+
+type newReno struct{ unmarked }
+
+func (newReno) start(*Params) {}
+
+// avoid raises the window by one packet for each window of bytes that is acknowledged (RFC 5681, §3.1, last way).
+func (newReno) avoid(t *TCP, _, newBytes int64) int64 {
+	if t.credit += newBytes; t.credit < t.windowB {
+		return t.windowB
+	}
+	t.credit -= t.windowB
+	return t.windowB + t.smss
+}
+
+// reduce halves what is in flight (RFC 5681, §3.1, eq. 4).
+func (newReno) reduce(t *TCP, flightBytes int64, _ bool) int64 {
+	t.credit = 0
+	return max(flightBytes/2, 2*t.smss)
+}
+
+// CUBIC is TCP with the congestion avoidance of RFC 9438. HyStart++ is not done: slow start is that of RFC 5681.
+const CUBIC Transport = 6
+
+var cubicSpec = tcpSpec("cubic", 2, func() growth { return &cubic{} })
+
+// Constants of RFC 9438: §4.1.2 and §4.6. cubicAlpha is α of the Reno-friendly region, §4.3.
+const (
+	cubicC     = 0.4
+	cubicBeta  = 0.7
+	cubicAlpha = 3 * (1 - cubicBeta) / (1 + cubicBeta)
+)
+
+// cubic is the state of congestion avoidance. Windows are in packets. The conversions prevent fused multiply-add.
+type cubic struct {
+	unmarked
+	window  float64 // cwnd, exactly; 0: no epoch has begun
+	maximum float64 // W_max; 0: not known, or after a timeout
+	prior   float64 // cwnd_prior
+	reno    float64 // W_est
+	k       float64 // K, in seconds
+	epochPS int64
+}
+
+func (c *cubic) start(*Params) { *c = cubic{} }
+
+// at returns W_cubic at a time after the begin of the epoch (§4.2, fig. 1).
+func (c *cubic) at(seconds float64) float64 {
+	x := seconds - c.k
+	return float64(float64(cubicC*float64(x*x))*x) + c.maximum
+}
+
+func (c *cubic) avoid(t *TCP, nowPS, newBytes int64) int64 {
+	if c.window == 0 {
+		c.window, c.epochPS, c.k = float64(t.windowB)/float64(t.smss), nowPS, 0
+		c.reno = c.window
+		if c.maximum > c.window {
+			c.k = math.Cbrt((c.maximum - c.window) / cubicC) // §4.2, fig. 2
+		} else {
+			c.maximum = c.window
+		}
+	}
+	packets := float64(newBytes) / float64(t.smss)
+	seconds := float64(nowPS-c.epochPS) / 1e12
+	alpha := cubicAlpha
+	if c.reno >= c.prior {
+		alpha = 1
+	}
+	c.reno += float64(alpha * packets / c.window)
+	if c.at(seconds) < c.reno { // §4.3: Reno-friendly
+		c.window = max(c.window, c.reno)
+	} else { // §4.4 and §4.5
+		target := min(max(c.at(seconds+float64(t.srttPS)/1e12), c.window), 1.5*c.window)
+		c.window += float64(packets * (target - c.window) / c.window)
+	}
+	return int64(float64(c.window * float64(t.smss)))
+}
+
+// reduce is §4.6 with the fast convergence of §4.7, and §4.8 for timeouts.
+func (c *cubic) reduce(t *TCP, flightBytes int64, timeout bool) int64 {
+	window := float64(t.windowB) / float64(t.smss)
+	c.prior = window
+	if window < c.maximum {
+		window *= (1 + cubicBeta) / 2
+	}
+	c.maximum, c.window = window, 0
+	if timeout {
+		c.maximum = 0
+	}
+	return max(int64(float64(cubicBeta*float64(flightBytes))), 2*t.smss)
+}
+
+// DCTCPWindow is DCTCP over windows that are clocked by ACKs, as operating systems run it (RFC 8257). DCTCP has a
+// rate instead.
+const DCTCPWindow Transport = 7
+
+var dctcpWindowSpec = newDCTCPWindowSpec()
+
+func newDCTCPWindowSpec() transportSpec {
+	s := tcpSpec("dctcp-window", 2, func() growth { return &dctcpWindow{} })
+	s.version = 6
+	tcp := s.keys
+	s.keys = func(p *Params) []Key {
+		return append(tcp(p), Key{Name: "gain", Unit: Number, Float: &p.Gain, Max: 1, Positive: true},
+			Key{Name: "mark_per_gbps", Unit: Bytes, Int: &p.MarkBytesPerGbps, Max: maxMark})
+	}
+	s.markBytes = func(p *Params) (lo, hi int64) { return p.MarkBytesPerGbps, p.MarkBytesPerGbps }
+	return s
+}
+
+// dctcpWindow is the state of RFC 8257, §3.3. Without marks its window is that of NewReno.
+type dctcpWindow struct {
+	newReno
+	gain          float64
+	alpha         float64
+	acked, marked int64 // DCTCP.BytesAcked, DCTCP.BytesMarked
+	windowEnd     int64 // DCTCP.WindowEnd
+	una           int64 // SND.UNA
+}
+
+func (d *dctcpWindow) start(p *Params) { *d = dctcpWindow{gain: p.Gain, alpha: 1} }
+
+// observe is steps 1 to 8. The conversions prevent fused multiply-add.
+func (d *dctcpWindow) observe(a *TCPAck) {
+	newBytes := a.AckedBytes - d.una // step 1: SACKs do not count
+	d.una = a.AckedBytes
+	d.acked += newBytes
+	if a.Marked {
+		d.marked += newBytes
+	}
+	if a.AckedBytes > d.windowEnd && d.acked > 0 {
+		share := float64(d.marked) / float64(d.acked)
+		d.alpha = float64((1-d.gain)*d.alpha) + float64(d.gain*share)
+		d.windowEnd, d.acked, d.marked = a.SentBytes, 0, 0
+	}
+}
+
+// cut is step 9: cwnd × (1 - α/2).
+func (d *dctcpWindow) cut(t *TCP) int64 {
+	t.credit = 0
+	return max(int64(float64(t.windowB)*(1-d.alpha/2)), 2*t.smss)
 }
