@@ -46,6 +46,9 @@ var library = sync.OnceValue(func() []Query {
 			return read("fragments/" + string(include.FindSubmatch(line)[1]) + ".sql")
 		})
 		q, err := parseQuery(e.Name(), string(text))
+		if _, known := files.ReadFile("own/" + e.Name()); err == nil && known == nil {
+			err = fmt.Errorf("%s: a statement of a command has that name (own/%s)", e.Name(), e.Name())
+		}
 		if err != nil {
 			panic("queries: " + err.Error())
 		}
@@ -70,18 +73,15 @@ func List() []Query { return slices.Clone(library()) }
 
 // Get returns the question of that name. The error for an unknown name suggests similar ones.
 func Get(name string) (Query, error) {
-	all := List()
-	known := make([]string, len(all))
-	for i, q := range all {
-		if q.Name == name {
-			return q, nil
-		}
-		known[i] = q.Name
+	all := library()
+	if at := slices.IndexFunc(all, func(q Query) bool { return q.Name == name }); at >= 0 {
+		return all[at], nil
 	}
 	if strings.Contains(name, " ") {
 		return Query{}, fmt.Errorf("no query %q: text in SQL goes with --sql", name)
 	}
-	return Query{}, fmt.Errorf("no query %q%s (parsimon query --list lists all)", name, names.DidYouMean(name, known))
+	return Query{}, fmt.Errorf("no query %q%s (parsimon query --list lists all)", name,
+		names.DidYouMean(name, names.Of(all, func(q Query) string { return q.Name })))
 }
 
 // Known returns a question that a command asks: one of the library, or file own/NAME.sql, which has no view and whose

@@ -13,8 +13,8 @@ func TestParallel(t *testing.T) {
 		times := make([]atomic.Int64, c.n)
 		var now, most atomic.Int64
 		err := Parallel(t.Context(), c.workers, c.n, func(_ context.Context, i int) error {
-			if n := now.Add(1); n > most.Load() {
-				most.Store(n)
+			for n, before := now.Add(1), most.Load(); n > before && !most.CompareAndSwap(before, n); {
+				before = most.Load()
 			}
 			times[i].Add(1)
 			now.Add(-1)

@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -165,4 +166,42 @@ func (a *Arena) At(i int) []byte {
 		from = a.ends[i-1]
 	}
 	return a.Bytes[from:a.ends[i]]
+}
+
+// A Row is one row of a table: a value for each column. Where a column can be null, a value that is missing or NaN is
+// null.
+type Row map[string]any
+
+// RecordOf returns the rows of a small table as a batch, which the caller releases: one for each thing. Tables of
+// millions of rows are built from whole columns (Of, Table), which costs no map per row.
+//
+// It panics if a row has a column that the table lacks, a value that the column does not take, or no value for a
+// column that cannot be null.
+func RecordOf[T any](t schema.Table, things []T, rowOf func(thing T) Row) arrow.Record {
+	b := array.NewRecordBuilder(memory.DefaultAllocator, t.Arrow())
+	defer b.Release()
+	for _, thing := range things {
+		row, set := rowOf(thing), 0
+		for i, c := range t.Columns {
+			value, ok := row[c.Name]
+			if ok {
+				set++
+			}
+			x, isFloat := value.(float64)
+			text, isText := value.(string)
+			to, takesText := b.Field(i).(*array.StringBuilder)
+			switch {
+			case c.Nullable && (!ok || isFloat && math.IsNaN(x)):
+				b.Field(i).AppendNull()
+			case isText && takesText:
+				to.Append(text)
+			case isText || takesText || b.Field(i).AppendValueFromString(fmt.Sprint(value)) != nil:
+				panic(fmt.Sprintf("columns: %s.%s takes no %T", t.Name, c.Name, value))
+			}
+		}
+		if set != len(row) {
+			panic(fmt.Sprintf("columns: table %s has only %d of the columns of %v", t.Name, set, row))
+		}
+	}
+	return b.NewRecord()
 }

@@ -159,10 +159,9 @@ func speedCounts(n *Network) (list []SpeedCount) {
 
 // kindRank orders kinds, and tiers by their first end, from the hosts upwards.
 func kindRank(kind string) int {
-	for rank, k := range []string{KindHost, KindTor, KindFabric, KindSpine} {
-		if strings.HasPrefix(kind, k) {
-			return rank
-		}
+	first, _, _ := strings.Cut(kind, "-")
+	if rank := slices.Index([]string{KindHost, KindTor, KindFabric, KindSpine}, first); rank >= 0 {
+		return rank
 	}
 	return noTier
 }

@@ -2,10 +2,10 @@ package workload
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"path/filepath"
 	"strconv"
@@ -24,15 +24,19 @@ type Matrix struct {
 
 // NewMatrix returns a matrix of weights; rows are sending racks. Errors name the row and the column.
 func NewMatrix(rows [][]float64) (*Matrix, error) {
+	return newMatrix(rows, func(i int) string { return fmt.Sprintf("row %d", i+1) })
+}
+
+func newMatrix(rows [][]float64, place func(row int) string) (*Matrix, error) {
 	m := &Matrix{racks: len(rows)}
 	sum := 0.0
 	for i, row := range rows {
 		if len(row) != len(rows) {
-			return nil, fmt.Errorf("row %d has %d weights, the matrix has %d rows", i+1, len(row), len(rows))
+			return nil, fmt.Errorf("%s has %d weights, the matrix has %d rows", place(i), len(row), len(rows))
 		}
 		for j, w := range row {
 			if !(w >= 0) || w > 1e300 {
-				return nil, fmt.Errorf("row %d, column %d: weight is %v, must be at least 0", i+1, j+1, w)
+				return nil, fmt.Errorf("%s, column %d: weight is %v, must be at least 0", place(i), j+1, w)
 			}
 			sum += w
 		}
@@ -57,40 +61,43 @@ func ReadMatrix(path string) (*Matrix, error) {
 	if err != nil {
 		return nil, fmt.Errorf("matrix: %w", err)
 	}
-	var rows [][]float64
-	switch strings.ToLower(filepath.Ext(path)) {
-	case ".csv":
-		rows, err = parseMatrixCSV(data)
-	case ".json":
-		rows, err = parseMatrixJSON(data)
-	default:
-		err = errors.New("want .csv or .json")
+	parse := map[string]func([]byte) (*Matrix, error){".csv": parseMatrixCSV,
+		".json": parseMatrixJSON}[strings.ToLower(filepath.Ext(path))]
+	if parse == nil {
+		return nil, fmt.Errorf("matrix %s: want .csv or .json", path)
 	}
-	m, wrong := NewMatrix(rows)
-	if err = cmp.Or(err, wrong); err != nil {
+	m, err := parse(data)
+	if err != nil {
 		return nil, fmt.Errorf("matrix %s: %w", path, err)
 	}
 	return m, nil
 }
 
-func parseMatrixCSV(data []byte) ([][]float64, error) {
+func parseMatrixCSV(data []byte) (*Matrix, error) {
 	r := csv.NewReader(bytes.NewReader(data))
 	r.TrimLeadingSpace, r.Comment = true, '#'
-	all, err := r.ReadAll()
-	rows := make([][]float64, len(all))
-	for i, cells := range all {
-		for j, c := range cells {
-			w, wrong := strconv.ParseFloat(strings.TrimSpace(c), 64)
-			if wrong != nil {
-				return nil, fmt.Errorf("row %d, column %d: %q is not a number", i+1, j+1, c)
-			}
-			rows[i] = append(rows[i], w)
+	var rows [][]float64
+	var lines []int // of the rows
+	for {
+		cells, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			return newMatrix(rows, func(i int) string { return fmt.Sprintf("line %d", lines[i]) })
 		}
+		if err != nil {
+			return nil, err // with the line
+		}
+		line, _ := r.FieldPos(0)
+		row := make([]float64, len(cells))
+		for j, c := range cells {
+			if row[j], err = strconv.ParseFloat(strings.TrimSpace(c), 64); err != nil {
+				return nil, fmt.Errorf("line %d, column %d: %q is not a number", line, j+1, c)
+			}
+		}
+		rows, lines = append(rows, row), append(lines, line)
 	}
-	return rows, err
 }
 
-func parseMatrixJSON(data []byte) ([][]float64, error) {
+func parseMatrixJSON(data []byte) (*Matrix, error) {
 	var file struct {
 		Matrix struct {
 			Inner [][]float64 `json:"inner"`
@@ -104,7 +111,10 @@ func parseMatrixJSON(data []byte) ([][]float64, error) {
 	if err == nil && file.Matrix.Inner == nil {
 		err = errors.New("has no matrix.inner")
 	}
-	return file.Matrix.Inner, err
+	if err != nil {
+		return nil, err
+	}
+	return NewMatrix(file.Matrix.Inner)
 }
 
 // Kinds of matrices that NewMatrixOf creates. The last three imitate the spatial patterns of the paper's clusters

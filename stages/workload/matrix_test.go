@@ -158,10 +158,10 @@ func TestReadMatrix(t *testing.T) {
 	}
 	for _, c := range [][3]string{
 		{"d.csv", "1,2\n3\n", "line 2"},
-		{"e.csv", "1,2\n3,x\n", `row 2, column 2: "x"`},
-		{"f.csv", "1,2\n", "row 1 has 2 weights"},
+		{"e.csv", "1,2\n3,x\n", `line 2, column 2: "x"`},
+		{"f.csv", "1,2\n", "line 1 has 2 weights"},
 		{"g.csv", "0,0\n0,0\n", "sum to 0"},
-		{"h.csv", "0,-1\n0,0\n", "row 1, column 2"},
+		{"h.csv", "# weights\n\n0,-1\n0,0\n", "line 3, column 2"},
 		{"i.json", "{}", "matrix.inner"},
 		{"j.json", "{", "JSON"},
 		{"k.txt", "1", "want .csv or .json"},
