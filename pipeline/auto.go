@@ -9,8 +9,8 @@ import (
 	"slices"
 
 	"parsimon/pipeline/catalog"
-	"parsimon/pipeline/lake"
 	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/stages"
 )
 
@@ -109,11 +109,21 @@ func (e *Estimation) throughPasses(ctx context.Context, possible bool) error {
 	if err := e.run(ctx); err != nil {
 		return err
 	}
+	insufficient := false
 	warnings, err := e.Files(schema.Warnings)
 	if err != nil {
 		return err
 	}
-	if possible && slices.ContainsFunc(warnings, func(f lake.DataFile) bool { return f.Rows > 0 }) {
+	err = columns.Each(e.Lake.Read(schema.Warnings, warnings, nil, nil), func(w *struct {
+		Kind []byte `col:"kind"`
+	}) error {
+		insufficient = insufficient || stages.OfLinkCases(string(w.Kind))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if possible && insufficient {
 		if err := e.exec.Session().WriteState(e.base().StatePath(insufficientState), true); err != nil {
 			return err
 		}

@@ -19,7 +19,7 @@ import (
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/schema/names"
-	"parsimon/stages/moves"
+	"parsimon/schema/units"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/format"
 	"parsimon/stages/workload"
@@ -173,7 +173,7 @@ func ResolveNoted(l *lake.Lake, name string, whole bool) (_ lake.ScenarioID, not
 func about(l *lake.Lake, id lake.ScenarioID, named time.Time) string {
 	text := "named " + named.UTC().Format(time.RFC3339)
 	if _, g, err := completeGenerated(l, generated(l, id)); err == nil { // another one says nothing of its flows
-		text = "flows start " + moves.FormatTime(g.FirstStartNS) + " to " + moves.FormatTime(g.LastStartNS) + ", " + text
+		text = "flows start " + units.Time(g.FirstStartNS) + " to " + units.Time(g.LastStartNS) + ", " + text
 	}
 	return "[" + text + "]"
 }

@@ -134,19 +134,21 @@ func copyBatches(ctx context.Context, in schema.Batches, out schema.Sink) error 
 // of the workload are also those of the scenario, as far as all of their flows are in its time.
 func (m *Model) ingestedFlows(w scenario.Ingested, fromNS, toNS int64) *source {
 	return &source{write: func(ctx context.Context, _ *engine.Attempt, out *lake.FlowWriter) (*Generated, error) {
-		files, chunks, err := workloads.FlowFiles(m.Lake, lake.WorkloadID(w.ID))
-		for _, c := range chunks {
+		files, merged, err := workloads.FlowFiles(m.Lake, lake.WorkloadID(w.ID))
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range merged.Chunks {
 			shared := false
 			if c.FirstStartNS >= fromNS && c.LastStartNS < toNS {
-				shared, err = out.Share(files[0], c.FlowStats)
+				if shared, err = out.Share(files[0], c.FlowStats); err != nil {
+					return nil, err
+				}
 			}
 			if !shared {
 				break
 			}
 			files = files[1:]
-		}
-		if err != nil {
-			return nil, err
 		}
 		in := m.Lake.Read(schema.Flows, files, nil, &lake.Range{Column: "start_ns", Lo: fromNS, Hi: toNS})
 		if err := copyBatches(ctx, in, out); err != nil {
@@ -157,9 +159,7 @@ func (m *Model) ingestedFlows(w scenario.Ingested, fromNS, toNS int64) *source {
 			return nil, fmt.Errorf("workload %s has no flow in the part that was asked for", w.ID)
 		}
 		stats := &Generated{}
-		if w.Sampling != "" {
-			stats.Notes = []string{w.Sampling}
-		}
+		stats.Notes = merged.Notes(written.FirstStartNS, written.LastStartNS)
 		return stats, ingest.CheckSpan("workload "+w.ID, written.FirstStartNS, written.LastStartNS)
 	}}
 }
@@ -220,16 +220,12 @@ func (m *method) dependencies(t *engine.Attempt, o *stages.ExactOptions) error {
 
 // setClosedSpan sets the time of a workload whose flows wait for others: what links are offered depends on what the
 // network delivers, and flows start until the last one ends.
-func (m *method) setClosedSpan(in *engine.Inputs, slowdowns engine.Output, loads *stages.Loads) error {
-	g, err := readGenerated(m.Lake, in.Records(m.generate))
-	if err != nil || !g.Closed() {
-		return err
-	}
+func setClosedSpan(slowdowns schema.Batches, loads *stages.Loads) error {
 	type ended struct {
 		StartNS int64 `col:"start_ns"`
 		FCTNS   int64 `col:"fct_ns"`
 	}
-	return columns.Each(in.Read(slowdowns, nil, nil), func(f *ended) error {
+	return columns.Each(slowdowns, func(f *ended) error {
 		loads.LastStartNS = max(loads.LastStartNS, f.StartNS+f.FCTNS)
 		return nil
 	})

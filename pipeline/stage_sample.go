@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"parsimon/pipeline/engine"
@@ -88,14 +89,18 @@ func (m *method) intervalsStage(sample, contributions, cases *engine.Stage) *eng
 	s.Open = engine.Always(func(ctx context.Context, t *engine.Attempt) error {
 		in := t.Inputs()
 		loads, err := m.readLoads(in)
-		if err == nil {
-			err = m.setClosedSpan(in, sample.Output(schema.Slowdowns), loads)
+		if err != nil {
+			return err
+		}
+		g, err := readGenerated(m.Lake, in.Records(m.generate))
+		if err == nil && g.Closed() {
+			err = setClosedSpan(in.Read(sample.Output(schema.Slowdowns), nil, nil), loads)
 		}
 		if err != nil {
 			return err
 		}
-		r := estimateReader{m, in, t, chunkTasks(in.Files(m.generate.Output(schema.Flows))), sample.Output(schema.Slowdowns),
-			contributions.Output(schema.HopContributions), nil}
+		r := estimateReader{m, in, t, &g, chunkTasks(in.Files(m.generate.Output(schema.Flows))),
+			sample.Output(schema.Slowdowns), contributions.Output(schema.HopContributions), nil}
 		if rooms := stages.Rooms(m.Network, m.Spec.Params, m.Spec.Switches); limited && rooms != nil {
 			r.overflow, err = stages.NewOverflow(m.Network, &m.Spec.Params, m.Spec.Switches, rooms, loads,
 				m.variant.Estimator, in.Read(cases.Output(schema.LinkStats), nil, nil))
@@ -112,7 +117,8 @@ func (m *method) intervalsStage(sample, contributions, cases *engine.Stage) *eng
 		if m.variant.Estimator == stages.WholeNetwork {
 			found = append(stages.FullLinks(m.Network, &m.Spec.Params, loads), m.bufferWarnings(loads)...)
 		}
-		found = append(watch.Warnings(m.variant.Estimator, m.variant.Passes, intervals), found...)
+		found = slices.Concat(watch.Warnings(m.variant.Estimator, m.variant.Passes, intervals), found,
+			stages.InputWarnings(m.Network, &m.Spec.Params, loads, g.Notes))
 		rows, warnings := stages.IntervalsRecord(intervals), stages.WarningsRecord(found)
 		defer rows.Release()
 		defer warnings.Release()
@@ -132,6 +138,7 @@ type estimateReader struct {
 	*method
 	in            *engine.Inputs
 	attempt       *engine.Attempt
+	generated     *Generated
 	chunks        []engine.Task
 	slowdowns     engine.Output
 	contributions engine.Output
@@ -170,17 +177,14 @@ func (r *estimateReader) intervals(ctx context.Context,
 
 // groups counts the slowdowns of the groups that have intervals.
 func (r *estimateReader) groups(ctx context.Context, loads *stages.Loads) (*stages.Intervals, error) {
-	g, err := readGenerated(r.Lake, r.in.Records(r.method.generate))
-	if err != nil {
-		return nil, err
-	}
 	var cases stages.CaseSlowdowns
 	if sample := r.slowdowns.Stage; sample.WritesTable(schema.CaseSlowdowns) {
+		var err error
 		if cases, err = stages.ReadCaseSlowdowns(r.in.Read(sample.Output(schema.CaseSlowdowns), nil, nil)); err != nil {
 			return nil, err
 		}
 	}
-	x := stages.NewIntervals(g.FirstStartNS, max(g.LastStartNS, loads.LastStartNS), cases)
+	x := stages.NewIntervals(r.generated.FirstStartNS, max(r.generated.LastStartNS, loads.LastStartNS), cases)
 	return x, r.eachChunk(ctx,
 		func(_ engine.Task, slowdowns schema.Batches) error { return x.Read(slowdowns) })
 }

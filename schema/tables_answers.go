@@ -101,7 +101,7 @@ var (
 		Doc:   "Conditions under which the estimate is less accurate, each with the reason and what to do.",
 		Grain: "kind × link", Key: []string{"kind", "link_id"}, Sort: []string{}, Variant: true,
 		Columns: []Column{
-			{"kind", str, false, "", "overload, long path, transport, window, disagreement, unsettled, spread, buffers, loaded twice"},
+			{"kind", str, false, "", "overload, flows, long path, transport, window, disagreement, unsettled, spread, buffers, loaded twice"},
 			{"measure", f64, true, "", "what is compared with the threshold; null if nothing could be measured"},
 			{"threshold", f64, true, "", "measure from which there is a warning"},
 			{"link_id", i32, true, "", "link concerned; null if there is no single one"},

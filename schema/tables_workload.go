@@ -30,7 +30,7 @@ var (
 			{"protocol", i16, true, "", "IP protocol number"},
 			{"src_port", i32, true, "", "source port"},
 			{"dst_port", i32, true, "", "destination port"},
-			{"observer", str, false, "", "interface or sampler that reported the record; empty if unknown"},
+			{"observer", str, false, "", "device that reported the record, and, if it counts every packet, its interface; empty if unknown"},
 			{"size_bytes", i64, false, "bytes", "bytes, scaled by the sampling rate"},
 			{"start_ns", i64, false, "ns", "start time; for a flow log, the earliest possible one"},
 			{"end_ns", i64, false, "ns", "end time; equal to start_ns if unknown"},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -59,8 +60,7 @@ const (
 	loadedLink  = 0.6
 )
 
-// Warning is one row of table warnings. After any row of two passes an estimate that chooses simulates the whole
-// network (pipeline/auto.go). A warning of something else is for estimator WholeNetwork only, as FullLinks.
+// Warning is one row of table warnings.
 type Warning struct {
 	Kind      string
 	Measure   float64 // NaN: not measured
@@ -78,19 +78,38 @@ func ReasonsForWholeNetwork(n *topology.Network, p *simkernel.Params, loads *Loa
 
 // FullLinks returns the warnings of an estimate of the whole network that are known before it is simulated.
 func FullLinks(n *topology.Network, p *simkernel.Params, loads *Loads) []Warning {
-	return append(overloads(n, p, loads, fullLoad), longPaths(n, p, loads)...)
+	return overloads(n, p, loads, fullLoad)
 }
 
-// longPaths returns a row for each link with a long delay that flows of senders which begin at line rate cross.
-func longPaths(n *topology.Network, p *simkernel.Params, loads *Loads) (out []Warning) {
+// Kinds of warnings about what was given, whoever estimates it.
+const (
+	aboutFlows    = "flows"
+	aboutLongPath = "long path"
+)
+
+// OfLinkCases reports whether the whole network, simulated, has no warning of this kind, or a rarer one.
+func OfLinkCases(kind string) bool { return kind != aboutFlows && kind != aboutLongPath }
+
+// InputWarnings returns a row for each link with a long delay that flows of senders which begin at line rate cross, the
+// longest first, and remarks about the flows.
+func InputWarnings(n *topology.Network, p *simkernel.Params, loads *Loads, flows []string) (out []Warning) {
 	for _, l := range n.Links {
 		if l.DelayNS >= longDelayNS && loads.Links[l.ID].Flows > 0 && !p.Transport.Traits().AckClocked {
-			out = append(out, Warning{"long path", float64(l.DelayNS), longDelayNS, l.ID, fmt.Sprintf(
+			out = append(out, Warning{aboutLongPath, float64(l.DelayNS), longDelayNS, l.ID, fmt.Sprintf(
 				"%s (link %d) has a delay of %v, and senders of %s send at line rate from their first packet, as in a data "+
 					"centre; TCP begins slowly (--transport cubic)", n.LinkName(l.ID), l.ID, time.Duration(l.DelayNS), p.Transport)})
 		}
 	}
+	largestFirst(out)
+	for _, note := range flows {
+		out = append(out, Warning{aboutFlows, math.NaN(), math.NaN(), -1, note})
+	}
 	return out
+}
+
+func largestFirst(rows []Warning) []Warning {
+	slices.SortStableFunc(rows, func(a, b Warning) int { return cmp.Compare(b.Measure, a.Measure) })
+	return rows
 }
 
 // overloads returns a row for each link that is offered that load or more, the most loaded first.
@@ -106,8 +125,7 @@ func overloads(n *topology.Network, p *simkernel.Params, loads *Loads, least flo
 			"%s (link %d) is offered %.0f%% of what it can send (with headers and ACKs, unlike column load): its queue grows "+
 				"for as long as the workload lasts, so slowdowns depend on its length", n.LinkName(l.ID), l.ID, 100*load)})
 	}
-	slices.SortStableFunc(out, func(a, b Warning) int { return cmp.Compare(b.Measure, a.Measure) })
-	return out
+	return largestFirst(out)
 }
 
 // offered returns the load offered to a link, headers included, as a fraction of the capacity that ACKs leave.
@@ -175,7 +193,7 @@ type TailWatch struct {
 	fctNS, limitedNS   float64                   // sums of FCTs, and of the parts that are due to such windows
 	worst              watchedRow                // the flow with the longest such part
 	spread             [sizebin.Count + 1]spread // of the slowest flows of each size bin, and of all
-	delays             []int64                   // of the slowest flows of all, by link, in ps: sums of any order
+	delays             []psSum                   // of the slowest flows of all, by link
 
 	chunk    []watchedFlow // by row of the chunk
 	overflow *Overflow     // nil: buffers have no end
@@ -189,6 +207,16 @@ type watchedFlow struct {
 	sum, squares float64     // of its delays behind the host's uplink, where flows wait for those of their own host
 }
 
+// A psSum is a sum of times in ps that is the same in any order: 128 bits.
+type psSum struct{ high, low uint64 }
+
+func (s *psSum) add(ps uint64) {
+	low, carry := bits.Add64(s.low, ps, 0)
+	s.high, s.low = s.high+carry, low
+}
+
+func (s psSum) float() float64 { return float64(s.high)*0x1p64 + float64(s.low) }
+
 // spread is over some of the slowest flows.
 type spread struct {
 	flows int64   // those that are delayed behind their host's uplink
@@ -198,7 +226,7 @@ type spread struct {
 // NewTailWatch returns a TailWatch for an estimate with these tails.
 func NewTailWatch(n *topology.Network, loads *Loads, tails Tails, overflow *Overflow) *TailWatch {
 	loaded := names.Of(n.Links, func(l topology.Link) bool { return loads.Load(l) >= loadedLink })
-	return &TailWatch{net: n, tails: tails, overflow: overflow, loaded: loaded, delays: make([]int64, len(n.Links))}
+	return &TailWatch{net: n, tails: tails, overflow: overflow, loaded: loaded, delays: make([]psSum, len(n.Links))}
 }
 
 type watchedRow struct {
@@ -283,7 +311,7 @@ func (w *TailWatch) addHop(firstRow int64, r *contributionRow) error {
 		f.loadedLinks++
 	}
 	if f.ofAll {
-		w.delays[r.LinkID] += int64(math.Round(1000 * r.DelayNS))
+		w.delays[r.LinkID].add(uint64(math.Round(1000 * r.DelayNS)))
 	}
 	if w.overflow != nil {
 		f.hit.hops = append(f.hit.hops, *r)
@@ -311,13 +339,13 @@ type TailLink struct {
 
 // TailLink finds the link that delays the slowest flows most, of those that Watch has read with their hops.
 func (w *TailWatch) TailLink() TailLink {
-	sum, most := int64(0), 0
+	sum, most := 0.0, 0
 	for id, delay := range w.delays {
-		if sum += delay; delay > w.delays[most] {
+		if sum += delay.float(); delay.float() > w.delays[most].float() {
 			most = id
 		}
 	}
-	return TailLink{int32(most), float64(w.delays[most]) / float64(max(1, sum))}
+	return TailLink{int32(most), w.delays[most].float() / max(1, sum)}
 }
 
 func (w *TailWatch) smallWindows() []Warning {

@@ -2,6 +2,7 @@ package stages
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -172,6 +173,7 @@ func TestWarningsBeforeLinkCases(t *testing.T) {
 		{"large ACKs", Flow, 0.5, func(p *simkernel.Params) { p.AckBytes = 500 }, "transport"},
 		{"large ACKs of what is true", WholeNetwork, 0.5, func(p *simkernel.Params) { p.AckBytes = 500 }, ""},
 		{"long path", WholeNetwork, 0.5, func(*simkernel.Params) { n.Links[0].DelayNS = 1e6 }, "long path"}, // and of the next
+		{"long path by link cases", Flow, 0.5, func(*simkernel.Params) {}, "long path"},
 		{"long path of TCP", WholeNetwork, 0.5, func(p *simkernel.Params) { p.Transport = simkernel.CUBIC }, ""},
 	} {
 		p := simkernel.DefaultParams()
@@ -180,19 +182,47 @@ func TestWarningsBeforeLinkCases(t *testing.T) {
 		bytes := int64(c.load * float64(n.Links[0].BandwidthBps) * 1e6 / 8e9)
 		loads.Links[0] = LinkLoad{Flows: 1, Bytes: bytes, Packets: p.Packets(bytes), LastStartNS: 1e6}
 		loads.Links[1] = LinkLoad{Flows: 1, Bytes: 1000, Packets: 1, LastStartNS: 1e6}
-		of := func() []Warning {
-			if c.by == WholeNetwork {
-				return FullLinks(n, &p, &loads)
-			}
-			return ReasonsForWholeNetwork(n, &p, &loads)
+		of := ReasonsForWholeNetwork
+		if c.by == WholeNetwork {
+			of = FullLinks
 		}
 		got := ""
-		for _, x := range of() {
+		for _, x := range append(of(n, &p, &loads), InputWarnings(n, &p, &loads, nil)...) {
 			got += x.Kind
 		}
 		if got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
+	}
+}
+
+// Remarks about the flows are warnings whatever estimates them, as are long links, the longest first; neither is one of
+// link cases.
+func TestInputWarnings(t *testing.T) {
+	n := topologytest.SmallNetwork(t)
+	loads := Loads{Links: make([]LinkLoad, len(n.Links))}
+	for id := range n.Links {
+		n.Links[id].DelayNS = int64(id) * 600_000
+		loads.Links[id].Flows = int64(id % 3)
+	}
+	p, got := simkernel.DefaultParams(), ""
+	for _, w := range InputWarnings(n, &p, &loads, []string{"a row may be cut"}) {
+		if got += fmt.Sprintf("%s %d, ", w.Kind, w.Link); OfLinkCases(w.Kind) {
+			t.Errorf("%s is of link cases", w.Kind)
+		}
+	}
+	if got != "long path 7, long path 5, long path 4, long path 2, long path 1, flows -1, " {
+		t.Error(got)
+	}
+}
+
+// The delays of slow flows are more than 64 bits of ps hold.
+func TestTailLinkOfLongDelays(t *testing.T) {
+	const days = 10 * 86400e9
+	w := watched(t, func(int32) float64 { return 0.5 }, func(int) bool { return true },
+		func(int) [2]float64 { return [2]float64{3 * days, days} })
+	if got := w.TailLink(); got.Share != 0.75 {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"parsimon/schema/names"
 	"parsimon/schema/tree"
+	"parsimon/schema/units"
 	"parsimon/simkernel"
 	"parsimon/simkernel/network"
 	"parsimon/stages"
@@ -122,7 +123,6 @@ type Ingested struct {
 	Digests []string // of everything that the flows come from
 
 	FirstStartNS, LastStartNS int64
-	Sampling                  string // what sampling leaves out, for the user; empty: nothing
 }
 
 // FromWorkload returns the scenario of a topology, as for FromFiles, and an ingested workload.
@@ -187,7 +187,7 @@ func (s *Scenario) SetWindow(from, to string) (err error) {
 var ErrNoFlows = errors.New("no flow in the part")
 
 func (w Ingested) span() string {
-	return fmt.Sprintf("from %s to %s", moves.FormatTime(w.FirstStartNS), moves.FormatTime(w.LastStartNS))
+	return fmt.Sprintf("from %s to %s", units.Time(w.FirstStartNS), units.Time(w.LastStartNS))
 }
 
 // checkFile refuses missing files, pipes and devices: opening a pipe would wait for its writer.

@@ -123,9 +123,6 @@ func (r *Result) addWorkload(a *text.Answer) {
 		a.Linef("%.1f%% of the flows have a synthetic start (the trace has it to the second or ms only, or sampled packets): results hold for traffic like that of the trace, not for each flow",
 			100*float64(g.SyntheticStarts)/float64(g.Flows))
 	}
-	for _, note := range g.Notes {
-		a.Linef("warning: %s", note)
-	}
 	if g.Rejects > 0 {
 		a.Linef("%d rows of the flow file could not be simulated (table rejects):", g.Rejects)
 		for _, why := range g.RejectReasons {

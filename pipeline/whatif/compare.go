@@ -203,8 +203,7 @@ func (c *Comparison) ask(ctx context.Context, ofChange bool) (err error) {
 		var warnings []string
 		c.Warnings, wrong[2] = summary.SharedHosts(ctx, db, other, base.ID())
 		warnings, wrong[3] = summary.Warnings(ctx, db, other)
-		g, _ := other.Generated() // the warnings of a complete estimate were just read
-		c.Warnings = slices.Concat(c.Warnings, g.Notes, warnings)
+		c.Warnings = append(c.Warnings, warnings...)
 	}
 	return cmp.Or(wrong[:]...)
 }

@@ -70,9 +70,7 @@ func (in *ingestion) finish() error {
 	r.Rows, r.Rejects, r.SetAside, r.Reasons = in.state.counts()
 	r.Flows, r.Merged, r.SyntheticStarts = m.Flows, m.Merged, m.SyntheticStarts
 	r.FirstStartNS, r.LastStartNS = m.FirstStartNS, m.LastStartNS
-	if m.Sampling != "" {
-		r.Notes = append(r.Notes, m.Sampling)
-	}
+	r.Notes = append(r.Notes, m.Notes(m.FirstStartNS, m.LastStartNS)...)
 	for _, c := range m.Corrections {
 		r.Notes = append(r.Notes, fmt.Sprintf("%s has rows of %s, which was ingested before it, with other content: %d rows "+
 			"of the earlier file are not in it, and count beside its own; if it is a correction, parsimon rm --workload %s "+
@@ -142,7 +140,7 @@ func (r *Report) Text() *text.Answer {
 	for _, why := range r.Reasons {
 		p.Linef("  %v", why)
 	}
-	p.Linef("from %s to %s: %s, %s bytes", timeOf(r.FirstStartNS), timeOf(r.LastStartNS), time.Duration(r.LastStartNS-r.FirstStartNS).Round(time.Millisecond), units.Human(float64(r.Bytes)))
+	p.Linef("from %s to %s: %s, %s bytes", units.Time(r.FirstStartNS), units.Time(r.LastStartNS), time.Duration(r.LastStartNS-r.FirstStartNS).Round(time.Millisecond), units.Human(float64(r.Bytes)))
 	if r.SyntheticStarts > 0 {
 		p.Linef("%.1f%% of the flows have a synthetic start: the trace has it to the second or ms only, or sampled packets, and the rest is drawn", 100*float64(r.SyntheticStarts)/float64(max(1, r.Flows)))
 	}
@@ -180,12 +178,4 @@ func (r *Report) Text() *text.Answer {
 		units.Human(float64(r.PacketHops)), time.Duration(r.SimulateSeconds*1e9).Round(time.Second/10), r.Workers)
 	p.Linef("\nNext:\n  parsimon run --workload %s --lake %s\n  parsimon query --lake %s --sql \"SELECT reason, count(*) FROM workload_rejects GROUP BY reason\"", r.Workload, r.Lake, r.Lake)
 	return p
-}
-
-// timeOf writes a start as a date where it is one, else as ns.
-func timeOf(ns int64) string {
-	if ns > 1e17 {
-		return time.Unix(0, ns).UTC().Format(time.RFC3339Nano)
-	}
-	return fmt.Sprintf("%d ns", ns)
 }

@@ -78,7 +78,7 @@ type Merged struct {
 }
 
 // mergeVersion is raised when the same records give other flows, or the state says something else of them.
-const mergeVersion = 7
+const mergeVersion = 8
 
 // A Chunk describes one data file of table flows, beside its link_loads.
 type Chunk struct {
@@ -174,18 +174,18 @@ func resolve(l *lake.Lake, name string, whole bool) (lake.WorkloadID, error) {
 // Ingested names the workload and what its flows come from.
 func (s *State) Ingested() scenario.Ingested {
 	return scenario.Ingested{ID: string(s.ID), Digests: s.digests(), FirstStartNS: s.Merge.FirstStartNS,
-		LastStartNS: s.Merge.LastStartNS, Sampling: s.Merge.Sampling}
+		LastStartNS: s.Merge.LastStartNS}
 }
 
-// FlowFiles are the verified data files of a workload's flows. Chunks describe them; there are none if another version
-// of the program ingested the workload.
-func FlowFiles(l *lake.Lake, id lake.WorkloadID) (files []lake.DataFile, chunks []Chunk, err error) {
+// FlowFiles are the verified data files of a workload's flows, and what its merge says of them. It has no chunks if
+// another version of the program ingested the workload.
+func FlowFiles(l *lake.Lake, id lake.WorkloadID) (files []lake.DataFile, m *Merged, err error) {
 	s, found, err := Read(l, id)
+	if err == nil && !found {
+		err = fmt.Errorf("no workload %q in %s", id, l.Path())
+	}
 	if err != nil {
 		return nil, nil, err
-	}
-	if !found {
-		return nil, nil, fmt.Errorf("no workload %q in %s", id, l.Path())
 	}
 	files = lake.FilesOf(s.Merge.Files, schema.Flows)
 	for _, f := range files {
@@ -193,10 +193,10 @@ func FlowFiles(l *lake.Lake, id lake.WorkloadID) (files []lake.DataFile, chunks 
 			return nil, nil, fmt.Errorf("workload %s is damaged: %w: ingest it again", id, err)
 		}
 	}
-	if s.Merge.described() {
-		chunks = s.Merge.Chunks
+	if !s.Merge.described() {
+		s.Merge.Chunks = nil
 	}
-	return files, chunks, nil
+	return files, &s.Merge, nil
 }
 
 // files are all data files of the workload.

@@ -6,7 +6,7 @@ SELECT
     1 AS place, kind
 FROM warnings
 WHERE scenario = $scenario AND variant = $variant
-GROUP BY kind
+GROUP BY kind, CASE WHEN link_id IS NULL THEN warning END
 UNION ALL
 SELECT
     'few flows: the workload is too short to be sure of ' || string_agg(percentiles

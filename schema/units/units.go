@@ -120,3 +120,14 @@ func Human(x float64) string {
 	}
 	return fmt.Sprintf("%.3g P", x)
 }
+
+// CenturyNS separates times since 1970, which are above it, from times since the beginning of a trace.
+const CenturyNS = 1e17
+
+// Time writes a time of flow starts: a duration, or a time of this century.
+func Time(ns int64) string {
+	if ns > CenturyNS {
+		return time.Unix(0, ns).UTC().Format(time.RFC3339Nano)
+	}
+	return time.Duration(ns).String()
+}

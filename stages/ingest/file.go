@@ -83,6 +83,7 @@ func (in *Ingester) allRejects(ctx context.Context, stats *Stats, f *FileStats) 
 // Limits of a flow that can be simulated.
 const (
 	maxFlowBytes = int64(1) << 50
+	maxBytes     = 1 << 62 // of all flows
 	maxStartNS   = int64(1) << 62
 	// maxSpanNS is what the kernel can represent in picoseconds, with time left for the last flow to finish.
 	maxSpanNS = int64(15 * 24 * 3600 * 1e9)

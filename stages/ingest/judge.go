@@ -18,10 +18,10 @@ type canonicalColumn struct{ name, typ string }
 
 var canonical = []canonicalColumn{
 	{"row", "BIGINT"}, {"flow_id", "BIGINT"}, {"src", "VARCHAR"}, {"dst", "VARCHAR"}, {"protocol", "protocol"},
-	{"src_port", "INTEGER"}, {"dst_port", "INTEGER"}, {"observer", "VARCHAR"}, {"size_bytes", "BIGINT"},
-	{"sampling_rate", "BIGINT"}, {"start_ns", "BIGINT"}, {"end_ns", "BIGINT"}, {"start_resolution_ns", "BIGINT"},
-	{"packets", "BIGINT"}, {"sampled", "BOOLEAN"}, {"service", "VARCHAR"}, {"vnet", "VARCHAR"}, {"set_aside", "VARCHAR"},
-	{"after", "VARCHAR"}, {"delay_ns", "VARCHAR"}, {"dscp", "VARCHAR"},
+	{"src_port", "INTEGER"}, {"dst_port", "INTEGER"}, {"observer", "VARCHAR"}, {"interface", "VARCHAR"},
+	{"size_bytes", "BIGINT"}, {"sampling_rate", "BIGINT"}, {"start_ns", "BIGINT"}, {"end_ns", "BIGINT"},
+	{"start_resolution_ns", "BIGINT"}, {"packets", "BIGINT"}, {"sampled", "BOOLEAN"}, {"service", "VARCHAR"},
+	{"vnet", "VARCHAR"}, {"set_aside", "VARCHAR"}, {"after", "VARCHAR"}, {"delay_ns", "VARCHAR"}, {"dscp", "VARCHAR"},
 }
 
 // typed runs the mapping and makes view typed: the canonical columns with their types, NULL where a value is not of the

@@ -14,6 +14,7 @@ import (
 	"parsimon/queries/duckdb"
 	"parsimon/schema"
 	"parsimon/schema/names"
+	"parsimon/schema/units"
 	"parsimon/stages/rng"
 	"parsimon/stages/workload"
 )
@@ -37,6 +38,7 @@ type MergeStats struct {
 	Repeated        int64         `json:"-"` // of Merged: an earlier source has them
 	Corrections     []Correction  `json:"corrections,omitempty"`
 	Sampling        string        `json:"sampling,omitempty"` // what sampling leaves out, for the user
+	Gaps            []Gap         `json:"gaps,omitempty"`     // of flow logs
 	// FlowsFile is the Parquet file of the flows, and RejectsFile of the rejects, in TmpDir. RejectsFile is empty if there
 	// are none.
 	FlowsFile   string `json:"-"`
@@ -74,14 +76,28 @@ func (in *Ingester) Merge(ctx context.Context, sources []MergeSource) (stats Mer
 	if err != nil {
 		return stats, err
 	}
-	var total int64
-	var first, last sql.NullInt64
-	err = in.query(ctx, "SELECT (SELECT count(*) FROM "+m.all+"), count(*), count(*) FILTER (synthetic_start), "+
-		"min(start_ns), max(start_ns) FROM "+duckdb.ScanParquet(stats.FlowsFile), &total, &stats.Flows,
-		&stats.SyntheticStarts, &first, &last)
-	stats.FirstStartNS, stats.LastStartNS = first.Int64, last.Int64
+	var total, most int64
+	var bytes float64
+	err = in.query(ctx, step("totals", values{"records": m.all, "flows": duckdb.ScanParquet(stats.FlowsFile)}), &total,
+		&stats.Flows, &stats.SyntheticStarts, &stats.FirstStartNS, &stats.LastStartNS, &bytes, &most)
 	stats.Merged = total - stats.Flows - stats.Rejects
+	if err == nil && (bytes > maxBytes || most > maxFlowBytes) {
+		err = m.beyond(ctx, bytes)
+	}
 	return stats, err
+}
+
+// beyond is the error of too many bytes. It names the largest record.
+func (m *merging) beyond(ctx context.Context, bytes float64) error {
+	var source, row, most int64
+	err := m.query(ctx, `SELECT source, "row", size_bytes FROM `+m.all+` ORDER BY 3 DESC, 1, 2 LIMIT 1`, &source, &row, &most)
+	for _, s := range m.sources {
+		if err == nil && int64(s.N) == source {
+			err = fmt.Errorf("flow file %s: row %d has %d bytes, and all flows %s: a flow can have 2^50, and all 2^62", s.File,
+				row, most, units.Human(bytes))
+		}
+	}
+	return err
 }
 
 // LabelCount counts the flows of one service and virtual network.
@@ -260,12 +276,15 @@ func (m *merging) flowLogs(ctx context.Context, records string) error {
 	}
 	sorted, columns := m.tmp("sorted.parquet"), flowColumns("flow_id")
 	err = m.exec(ctx, keep("SELECT "+columns+" FROM "+flows+" ORDER BY start_ns, "+connection+", logged_ns", sorted))
-	if err != nil {
-		return err
+	if err == nil {
+		numbered := fmt.Sprintf("SELECT file_row_number AS flow_id, %s FROM read_parquet(%s, hive_partitioning=false, "+
+			"file_row_number=true)", columns, duckdb.Quote(duckdb.EscapeGlob(sorted)))
+		err = m.exec(ctx, copyTo(schema.Flows, numbered, m.stats.FlowsFile))
 	}
-	numbered := fmt.Sprintf("SELECT file_row_number AS flow_id, %s FROM read_parquet(%s, hive_partitioning=false, "+
-		"file_row_number=true)", columns, duckdb.Quote(duckdb.EscapeGlob(sorted)))
-	return m.exec(ctx, copyTo(schema.Flows, numbered, m.stats.FlowsFile))
+	if err == nil {
+		err = m.findGaps(ctx)
+	}
+	return err
 }
 
 // inParts writes the results of a step for all parts of some rows, in any order, and returns the SQL that reads them.

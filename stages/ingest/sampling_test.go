@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,7 +27,7 @@ type samplingTrial struct {
 func (c *samplingTrial) ingest(t *testing.T, seed uint64) (want, got, sigma float64) {
 	s := rng.New(seed, rng.Start, 77)
 	b := strings.Builder{}
-	b.WriteString("unixSecondsUTC,agent,srcIP,dstIP,IPProtocol,TCPSrcPort,TCPDstPort,sampledPacketSize,meanSkipCount\n")
+	b.WriteString("unixSecondsUTC,agent,inputPort,srcIP,dstIP,IPProtocol,TCPSrcPort,TCPDstPort,sampledPacketSize,meanSkipCount\n")
 	variance := 0.0
 	for f := range c.flows {
 		src := int(s.Uint64() % uint64(c.hosts))
@@ -39,9 +40,9 @@ func (c *samplingTrial) ingest(t *testing.T, seed uint64) (want, got, sigma floa
 			if rate == 0 {
 				continue
 			}
-			for range packets {
+			for i := range packets { // a link aggregation group spreads them over two ports
 				if s.Uint64()%uint64(rate) == 0 {
-					fmt.Fprintf(&b, "%d,%s,%d,%d,6,%d,80,1518,%d\n", 1769850000+f%60, agent, src, dst, 1024+f, rate)
+					fmt.Fprintf(&b, "%d,%s,%d,%d,%d,6,%d,80,1518,%d\n", 1769850000+f%60, agent, i%2, src, dst, 1024+f, rate)
 				}
 			}
 			variance += float64(packets) * 1500 * 1500 * float64(rate) / float64(len(exporters)*len(exporters))
@@ -124,7 +125,7 @@ func TestBytesOfSampledRecords(t *testing.T) {
 }
 
 // A rate that rows do not say is that of the options; without it, a note names files that look sampled. VPC flow logs,
-// which are not sampled, and rows that count every packet keep their bytes.
+// which are not sampled, and rows that count every packet keep their bytes, and a note says that the rate is not for them.
 func TestSamplingRate(t *testing.T) {
 	const header = "ts,te,td,sa,da,sp,dp,pr,ipkt,ibyt\n"
 	row := func(port, packets, bytes int) string {
@@ -141,7 +142,8 @@ func TestSamplingRate(t *testing.T) {
 		{"nfdump", header + row(1, 1, 1500) + row(2, 1, 1400) + row(3, 3, 4500), 1000, "1400000 1500000 4500000", 0},
 		{"nfdump", header + row(1, 10, 15000) + row(2, 1, 1400) + row(3, 3, 4500), 0, "1400 4500 15000", 0},
 		{"nfdump", header + row(1, 1, 52) + row(2, 7, 9000), 100, "900000", 0},
-		{"vpc", vpc, 1000, "1500", 0},
+		{"vpc", vpc, 0, "1500", 0},
+		{"vpc", vpc, 1000, "1500", 1},
 	} {
 		file := filepath.Join(t.TempDir(), "log")
 		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
@@ -180,5 +182,78 @@ func TestOneSamplerApplies(t *testing.T) {
 	}
 	if got := askParquet(t, `SELECT CAST(sum(size_bytes) AS VARCHAR) FROM read_parquet(%s)`, stats.FlowsFile); got != "200000" {
 		t.Errorf("%s bytes", got)
+	}
+}
+
+// ingestLog ingests a flow log in the form of nfdump's.
+func ingestLog(t *testing.T, rows string) (Stats, error) {
+	t.Helper()
+	m, err := FormatMapping("nfdump")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "log.csv")
+	if err := os.WriteFile(file, []byte("ts,te,sa,da,sp,dp,pr,ipkt,ibyt,ra,in\n"+rows), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return File(context.Background(), topologytest.SmallNetwork(t), file, Options{Mapping: m, TmpDir: t.TempDir(), MemoryBytes: 256 << 20, Threads: 2, Seed: 1})
+}
+
+// Seconds without a flow are said where the log has many flows in all others, and only for a time that has them.
+func TestGaps(t *testing.T) {
+	but := func(seconds ...int) func(int) int {
+		return func(s int) int {
+			if slices.Contains(seconds, s) {
+				return 0
+			}
+			return 100
+		}
+	}
+	for name, c := range map[string]struct {
+		flows func(second int) int
+		want  string
+	}{
+		"none":      {but(), ""},
+		"a second":  {but(20), "1 gap (1.7% of the time)"},
+		"two gaps":  {but(20, 33, 34, 35), "2 gaps (6.8% of the time)"},
+		"few flows": {func(s int) int { return s % 2 }, ""},
+		"bursts":    {func(s int) int { return 1000 * (s % 20 / 19) }, ""},
+	} {
+		var b strings.Builder
+		for second := range 60 {
+			for i := range c.flows(second) {
+				fmt.Fprintf(&b, "2026-01-31 09:00:%02d.%03d,2026-01-31 09:01:00,0,1,%d,443,17,1,1500,,\n", second, i%1000, 1000+100*second+i)
+			}
+		}
+		stats, err := ingestLog(t, b.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(stats.MergeStats.Notes(stats.FirstStartNS, stats.LastStartNS), ""); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+		if got := stats.MergeStats.Notes(stats.FirstStartNS, stats.FirstStartNS+15e9); got != nil {
+			t.Errorf("%s: the first 15 s: %q", name, got)
+		}
+	}
+}
+
+// Bytes that no 64-bit integer holds are an error that names the largest row, not a number that is wrong.
+func TestAbsurdBytes(t *testing.T) {
+	rows := func(n int, port func(i int) int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "2026-01-31 09:00:00,2026-01-31 09:01:00,0,1,%d,443,17,1,%d,%d,\n", port(i), int64(1<<50)-int64(i%2), i%3)
+		}
+		return b.String()
+	}
+	for name, port := range map[string]func(int) int{"one flow": func(int) int { return 1 }, "many": func(i int) int { return i }} {
+		_, err := ingestLog(t, rows(13_000, port))
+		if err == nil || !strings.Contains(err.Error(), "log.csv: row 1 has 1125899906842624 bytes, ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if stats, err := ingestLog(t, rows(1, func(int) int { return 1 })); err != nil || stats.Flows != 1 {
+		t.Errorf("2^50 bytes: %v", err)
 	}
 }

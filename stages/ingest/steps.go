@@ -29,7 +29,7 @@ var sameInAll = values{
 	// How many of the bytes y of a connection count once; 0 of one sample, which does not say it.
 	"once":     "CASE WHEN y * y > n THEN y::DOUBLE * (squares - n) / (y * y - n) ELSE 0 END",
 	"gap_bits": drawGapBits, "gap_mask": drawGaps - 1, "header_bytes": headerBytes,
-	"max_bytes": maxFlowBytes, "max_start_ns": maxStartNS,
+	"max_bytes": maxFlowBytes, "too_many": 2 * maxFlowBytes, "max_start_ns": maxStartNS,
 	"unknown_src": unknownSrc, "unknown_dst": unknownDst, "acks_alone": acksAlone,
 }
 

@@ -17,7 +17,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"parsimon/schema/names"
 	"parsimon/schema/units"
@@ -267,7 +266,7 @@ func (t *Text) Apply(n *topology.Network, former *Moves) (*Moves, error) {
 	set(t.Repair, duration(&m.RepairNS, 1, m.ConvergeNS > 1, "local repair goes with a time to converge"))
 	set(cmp.Or(t.Repair, t.Converge), func(string) error {
 		if m.RepairNS > 0 && m.RepairNS >= m.ConvergeNS {
-			return fmt.Errorf("local repair must be faster than routes converge, %s", FormatTime(m.ConvergeNS))
+			return fmt.Errorf("local repair must be faster than routes converge, %s", units.Time(m.ConvergeNS))
 		}
 		return nil
 	})
@@ -450,7 +449,7 @@ func (e *Event) check(n *topology.Network) error {
 		return fmt.Errorf("event %s: must be 10 kbps to the cable's %s", e.Describe(n), topology.FormatBps(l.BandwidthBps))
 	}
 	if e.Kind == Delay && (e.DelayNS < l.DelayNS || e.DelayNS > network.MaxDelayNS) {
-		return fmt.Errorf("event %s: must be the cable's %s to a minute", e.Describe(n), FormatTime(l.DelayNS))
+		return fmt.Errorf("event %s: must be the cable's %s to a minute", e.Describe(n), units.Time(l.DelayNS))
 	}
 	return nil
 }
@@ -460,10 +459,10 @@ func (e *Event) check(n *topology.Network) error {
 func (m *Moves) CheckSpan(n *topology.Network, firstNS, lastNS int64) error {
 	for i := range m.Events {
 		e := &m.Events[i]
-		otherUnit := e.FromNS > 0 && firstNS > centuryNS && e.FromNS < firstNS/Aeons
+		otherUnit := e.FromNS > 0 && firstNS > units.CenturyNS && e.FromNS < firstNS/Aeons
 		if e.FromNS > lastNS || e.ToNS != 0 && e.ToNS <= firstNS || otherUnit {
 			return fmt.Errorf("event %s is outside the trace, whose flows start from %s to %s%s", e.Describe(n),
-				FormatTime(firstNS), FormatTime(lastNS), e.instead(n, firstNS))
+				units.Time(firstNS), units.Time(lastNS), e.instead(n, firstNS))
 		}
 	}
 	return nil
@@ -471,7 +470,7 @@ func (m *Moves) CheckSpan(n *topology.Network, firstNS, lastNS int64) error {
 
 // instead shows the event at its time after the first flow of a trace with dates, where it has none itself.
 func (e *Event) instead(n *topology.Network, firstNS int64) string {
-	if firstNS <= centuryNS || max(e.FromNS, e.ToNS) >= centuryNS {
+	if firstNS <= units.CenturyNS || max(e.FromNS, e.ToNS) >= units.CenturyNS {
 		return ""
 	}
 	later := *e
@@ -511,18 +510,18 @@ func (e *Event) Describe(n *topology.Network) string {
 	case Loss:
 		text += fmt.Sprintf(" %v", e.Share)
 		if e.BurstNS > 0 {
-			text += " burst " + FormatTime(e.BurstNS)
+			text += " burst " + units.Time(e.BurstNS)
 		}
 	case Rate:
 		text += " " + topology.FormatBps(e.BandwidthBps)
 	case Delay:
-		text += " " + FormatTime(e.DelayNS)
+		text += " " + units.Time(e.DelayNS)
 	}
 	if e.FromNS > 0 || e.ToNS > 0 {
-		text += " " + FormatTime(e.FromNS) + ".."
+		text += " " + units.Time(e.FromNS) + ".."
 	}
 	if e.ToNS > 0 {
-		text += FormatTime(e.ToNS)
+		text += units.Time(e.ToNS)
 	}
 	return text
 }
@@ -530,17 +529,6 @@ func (e *Event) Describe(n *topology.Network) string {
 // Aeons is how many times smaller a time is than the first of a trace if it is not in its unit: of ns and of the next
 // unit, µs, a thousand.
 const Aeons = 500
-
-// centuryNS separates times since 1970, which are above it, from times since the beginning of a trace.
-const centuryNS = 1e17
-
-// FormatTime writes a time of flow starts: a duration, or a time of this century.
-func FormatTime(ns int64) string {
-	if ns > centuryNS {
-		return time.Unix(0, ns).UTC().Format(time.RFC3339Nano)
-	}
-	return time.Duration(ns).String()
-}
 
 // ParseEvent reads CABLES down|loss SHARE [burst TIME]|rate SPEED|delay TIME [FROM..[TO]]. CABLES is a selector, or
 // A->B for one direction. Times are those of flow starts: 10ms, ns, or 2026-01-31T09:00:00Z.

@@ -7,10 +7,10 @@
 -- as many bytes as $prior_samples samples stand for.
 CREATE OR REPLACE TEMP TABLE paths AS
 WITH seen AS (
-  SELECT $connection, sum(size_bytes::HUGEINT) AS y, sum(size_bytes::HUGEINT * size_bytes // samples) AS n
+  SELECT $connection, least(sum(size_bytes::HUGEINT), $too_many) AS y, sum(size_bytes::HUGEINT * size_bytes // samples) AS n
   FROM $records WHERE samples > 0 GROUP BY $connection, observer
 ), connections AS (
-  SELECT src, dst, count(*) AS exporters, sum(y) AS y, sum(n) AS n, sum(y * y) AS squares FROM seen GROUP BY $connection
+  SELECT src, dst, count(*) AS exporters, sum(y) AS y, sum(least(n, y * y)) AS n, sum(y * y) AS squares FROM seen GROUP BY $connection
 ), pairs AS (
   SELECT s.rack AS src_rack, d.rack AS dst_rack, min(concat_ws(' ', s.tier, d.tier, s.rack = d.rack)) AS alike,
     max(exporters) AS exporters, sum(y) AS y, sum(n) AS n,

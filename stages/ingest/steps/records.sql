@@ -1,7 +1,9 @@
--- Table records: the judged rows without a reason.
+-- Table records: the judged rows without a reason. Who counts every packet observes at an interface. Who samples packets is one
+-- exporter: a packet is sampled at one of its interfaces, such as a member of a link aggregation group.
 SELECT
   CAST(source AS INTEGER) AS source, "row", flow_id, src_node AS src, dst_node AS dst, protocol, src_port, dst_port,
-  coalesce(observer, '') AS observer, CAST(whole_bytes AS BIGINT) AS size_bytes,
+  concat_ws(' ', observer, CASE WHEN rate > 1 OR sampled THEN NULL ELSE interface END) AS observer,
+  CAST(whole_bytes AS BIGINT) AS size_bytes,
   start_ns + CASE WHEN after IS NULL THEN coalesce(whole(delay_ns), 0) ELSE 0 END AS start_ns, last_ns AS end_ns,
   coalesce(start_resolution_ns, 0) AS resolution_ns,
   CASE WHEN rate > 1 THEN greatest(coalesce(packets, 1), 1) WHEN sampled THEN NULL ELSE 0 END AS samples,
