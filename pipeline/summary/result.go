@@ -185,7 +185,7 @@ const mostServices = 1000
 func Value(ctx context.Context, db *queries.DB, e *pipeline.Estimation, g gate.Gate) (gate.Interval, error) {
 	const bin = "(SELECT size_bin FROM size_bins AS b WHERE b.bin = size_bin_of(size_bytes)) AS size_bin"
 	of := duckdb.Quote(string(e.ID()))
-	all := fmt.Sprintf("(SELECT *, %s FROM flows WHERE scenario = %s)", bin, of)
+	all := fmt.Sprintf("(SELECT *, %s FROM flows WHERE scenario = %s AND src <> dst)", bin, of) // without compute steps
 	from, value := fmt.Sprintf("(SELECT *, %s FROM slowdowns_all WHERE %s)", bin, selected(e)),
 		fmt.Sprintf("quantile_cont(%s, %v)", map[bool]string{true: "fct_ns / 1e6", false: "slowdown"}[g.FCT], g.Quantile)
 	if g.Load {

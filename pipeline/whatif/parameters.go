@@ -85,6 +85,7 @@ type Parameters struct {
 	Found *ParameterRun  `json:"found,omitempty"` // the first run with condition Until
 	// OverSeeds are the jobs over the seeds, if one of the axes is the seed.
 	OverSeeds []JobSpread `json:"over_seeds,omitempty"`
+	Note      string      `json:"note,omitempty"` // the answer of the scenario in the lake is of another estimator
 	Seconds   float64     `json:"seconds"`
 }
 
@@ -253,8 +254,15 @@ func (p *Parameters) run(ctx context.Context, i int, plan ParameterPlan, o Setti
 	if err := e.Estimate(ctx); err != nil {
 		return false, err
 	}
-	if err := e.MakeAnswer(); err != nil {
-		return false, err
+	other := ""
+	if plan.Change != nil {
+		other = otherAnswer(e, cmp.Or(e.Base, e.ID()))
+		p.Note = cmp.Or(p.Note, other)
+	}
+	if other == "" || e.Base != "" { // what changes nothing does not change the answer of the base
+		if err := e.MakeAnswer(); err != nil {
+			return false, err
+		}
 	}
 	var gates []gate.Gate
 	if plan.Until != nil {
@@ -352,6 +360,9 @@ func (p *Parameters) Text() *text.Answer {
 	}
 	if mixed {
 		a.Linef("the runs have different estimators (column variant), which also differ: --estimator sets one for all")
+	}
+	if p.Note != "" {
+		a.Linef("warning: %s", p.Note)
 	}
 	p.addJobs(a)
 	switch {

@@ -9,6 +9,7 @@ import (
 
 	"parsimon/pipeline/internal/estimates"
 	"parsimon/pipeline/internal/fixture"
+	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
 	"parsimon/stages"
 )
@@ -135,5 +136,29 @@ func TestSweepParametersChecksFirst(t *testing.T) {
 	}
 	if files := mustList(t, o.Lake); len(files) > 0 {
 		t.Errorf("the lake has %q before anything ran", files)
+	}
+}
+
+// A sweep of a scenario in the lake does not change its answer, and says that this is of another estimator.
+func TestSweepKeepsTheAnswer(t *testing.T) {
+	t.Parallel()
+	o := settings(t, stages.Flow)
+	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
+	if _, err := WhatIf(t.Context(), base, do(t, "fail=pod0-fabric0:plane0-spine0"), o, CompareOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	plan := ParameterPlan{Scenario: base, MaxRuns: 2, Axes: []Axis{{"bandwidth", []string{"100%", "50%"}}},
+		Change: func(settings []scenario.Setting) (scenario.Changes, error) {
+			return do(t, "bandwidth=fabric-spine="+settings[0].Value), nil
+		}}
+	for estimator, note := range map[stages.Estimator]string{stages.Flow: "", stages.Independent: "is by flow-2, and this sweep is by independent"} {
+		o.Variant.Estimator = estimator
+		p, err := SweepParameters(t.Context(), plan, o)
+		if err != nil || p.Runs[0].ScenarioID != base || !strings.Contains(p.Note, note) || (p.Note == "") != (note == "") {
+			t.Fatalf("%v: %+v, %v", estimator, p, err)
+		}
+		if answer := estimates.Open(t, o.Lake).Answer(lake.ScenarioID(base)); answer != "flow-2" {
+			t.Errorf("after a sweep by %v the answer is by %s", estimator, answer)
+		}
 	}
 }

@@ -63,6 +63,17 @@ func (p *SweepPlan) Changes(c [2]int32) (all scenario.Changes, err error) {
 	return all, err
 }
 
+// otherAnswer says that an estimate of a base, or of what a sweep changes in it, is made in another way than the base's
+// answer; empty: it is not, or there is no answer.
+func otherAnswer(e *pipeline.Estimation, base lake.ScenarioID) string {
+	answer, variant := e.Lake.Answer(base), e.Variant().String()
+	if answer == "" || answer == variant {
+		return ""
+	}
+	return fmt.Sprintf("the answer of scenario %s is by %s, and this sweep is by %s: compare its rows with each other, not with "+
+		"that answer", base, answer, variant)
+}
+
 // AllFlows stands for the flows of all services.
 const AllFlows = "all"
 
@@ -74,6 +85,8 @@ type Sweep struct {
 	Cables  []SweptCable `json:"cables"` // the worst first
 	Reused  int          `json:"reused"` // estimates found done
 	Seconds float64      `json:"seconds"`
+
+	Note string `json:"note,omitempty"` // the answer of the base is of another estimator
 
 	// Confirmed is the same of the first cables by the whole network; nil: see Confirm.
 	Confirmed *Sweep `json:"confirmed,omitempty"`
@@ -183,7 +196,7 @@ func RunSweep(ctx context.Context, base string, plan SweepPlan, o Settings) (*Sw
 		return cmp.Or(cmp.Compare(b.Unreachable, a.Unreachable),
 			cmp.Compare(s.changeOf(&b, plan.Service, q, plan.byFCT()), s.changeOf(&a, plan.Service, q, plan.byFCT())))
 	})
-	s.Seconds = time.Since(began).Seconds()
+	s.Seconds, s.Note = time.Since(began).Seconds(), otherAnswer(run, run.ID())
 	return s.Sweep, s.write()
 }
 
@@ -374,6 +387,9 @@ func (s *Sweep) Text(most int) *text.Answer {
 		s.Base, len(s.Cables), s.Plan.what(), down, s.Plan.Quantile, ranked, s.Plan.Service)
 	a.Linef("that quantile in the base: slowdown %s, FCT %s ms (%s); from and to: 95%% bootstrap interval of the change of %s",
 		text.Figure(before.Slowdowns[q]), text.Figure(before.fct(q)), s.Variant, ranked)
+	if s.Note != "" {
+		a.Linef("warning: %s", s.Note)
+	}
 	names := []string{"place", "cable", "slowdown", "change", "fct_ms", "fct_change", "from", "to", "no_path"}
 	if s.Confirmed != nil {
 		names = append(names, "change_exact")

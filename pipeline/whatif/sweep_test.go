@@ -91,6 +91,9 @@ func TestSweep(t *testing.T) {
 	if err != nil || s.Cables[0].Unreachable == 0 || s.Cables[0].Full == nil {
 		t.Errorf("hosts without a cable: %v", err)
 	}
+	if !strings.HasSuffix(s.Note, "is by flow-2, and this sweep is by independent: compare its rows with each other, not with that answer") {
+		t.Errorf("the answer of the base: %q", s.Note)
+	}
 	if _, err = RunSweep(ctx, base, SweepPlan{Tier: "pod0-fabric0:plane0-spine0", Quantile: 0.99}, o); err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ func TestFlowsThatWait(t *testing.T) {
 	writeFiles(t, map[string]string{
 		"net.yaml": "graph: {hosts: [a, b, c], switches: [s], bandwidth: 10Gbps, delay: 1us, cables: [\"a:s\", \"b:s\", \"c:s\"]}\n",
 		"f.csv":    "flow_id,src,dst,size_bytes,start_ns,after,delay_ns,service\n1,a,b,1000,5,,,x\n2,a,a,0,0,1,1000,x\n3,b,c,1000,0,1 2,10,x\n",
+		"c.csv":    "flow_id,src,dst,size_bytes,start_ns,after,delay_ns,service\n1,a,b,1000,5,,,x\n2,a,a,0,0,1,1000,steps\n",
 		"bad.csv":  "flow_id,src,dst,size_bytes,start_ns,after\n1,a,b,1000,5,2\n2,a,b,1000,5,1\n",
 		"jobs.yaml": `topology: {file: net.yaml}
 workload:
@@ -56,6 +57,8 @@ workload:
 	}
 	contains(t, must(t, "run", "jobs.yaml", "--lake", "lake", "--estimator", "flow", "--starts-from", "exact"), "starts from exact")
 	mustFail(t,
+		failure{exitFailed, `no flows have service "steps"; there are x`, []string{"run", "--topology", "net.yaml", "--flows", "c.csv",
+			"--lake", "lake", "--fail-if", "service=steps p99_slowdown > 1"}},
 		failure{exitUsage, "--starts-from exact", []string{"run", "jobs.yaml", "--lake", "lake", "--estimator", "flow"}},
 		failure{exitUsage, `no job is named "z"`, []string{"run", "jobs.yaml", "--lake", "lake", "--only", "z"}},
 		failure{exitUsage, "--mtu", []string{"run", "jobs.yaml", "--lake", "lake", "--mtu", "70000"}},

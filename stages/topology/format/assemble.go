@@ -50,7 +50,7 @@ type device struct {
 
 // Listings are all that a file says, in order. assemble processes it:
 //
-//	exclude      without the devices that are no part of the network
+//	exclude      without the devices that are no part of the network, and cables at management ports of switches
 //	unifyNames   one spelling for each device
 //	group        listings of the same two ports are one cable
 //	findStyle    is every cable to be listed from both ends?
@@ -97,17 +97,36 @@ type assembler struct {
 	firstLAG      string
 }
 
+// managementPort matches ports that are for management on devices that have several ports of other names than hosts have.
+var managementPort = regexp.MustCompile(`(?i)^(eth0|em0|vme)$`)
+
 func (s *assembler) exclude() {
-	cut := map[[2]end]bool{}
+	cut, management := map[[2]end]bool{}, map[[2]end]bool{}
+	seen, others := map[end]bool{}, map[string]int{} // ports that are not named like those of a host
+	for _, v := range s.all {
+		for _, e := range v.ends() {
+			if e.port != "" && !seen[e] && !nicName.MatchString(e.port) {
+				seen[e] = true
+				others[e.device]++
+			}
+		}
+	}
 	s.devices = slices.DeleteFunc(s.devices, func(v device) bool { return s.excluded(v.name) })
 	s.all = slices.DeleteFunc(s.all, func(v listing) bool {
 		a, b := s.excluded(v.a.device), s.excluded(v.b.device)
 		if a || b {
 			cut[v.ends()] = true
+			return true
 		}
-		return a || b
+		isManagement := func(e end) bool { return others[e.device] > 1 && managementPort.MatchString(e.port) }
+		if isManagement(v.a) || isManagement(v.b) {
+			management[v.ends()] = true
+			return true
+		}
+		return false
 	})
 	s.cut = len(cut)
+	s.count(len(management), "cable", "left out: %s at management ports of switches (eth0 beside ports of other names)")
 }
 
 func (s *assembler) unifyNames() {

@@ -25,6 +25,8 @@ leaf1,Ethernet47,leaf2,Ethernet47,100G,1m
 leaf1,Ethernet48,leaf2,Ethernet48,100G,1m
 spine1,Ethernet60,wan1,xe-0/0/1,,
 leaf1,mgmt0,oob-sw1,p1,1G,
+leaf1,eth0,sw9,Ethernet1,1G,
+sw9,Ethernet2,spine1,eth0,1G,
 leaf2,Ethernet46,oob-sw1,p2,1G,
 leaf2,Ethernet30,,,,
 db1,psu1,pdu7,outlet3,,
@@ -44,7 +46,7 @@ func TestOperatorList(t *testing.T) {
 	}
 	wantNotes(t, l, "3 rows without one (n/a, -, auto or unknown)", "4 cables by the names of their ports",
 		"2 link aggregation groups of 4 parallel cables", "2 devices with several cables", "excluded: 1 device matching oob-*, with 1 cable",
-		"left out: 1 row: management cables", "left out: 1 row: unused ports, with one end only", "left out: 1 row: power cables",
+		"left out: 1 row: management cables", "left out: 2 cables at management ports of switches", "left out: 1 row: unused ports, with one end only", "left out: 1 row: power cables",
 		"1 switch without a tier, such as wan1", "delays: 1 cable of wan*:* have 2000000 ns (spine1:wan1)")
 	n := l.Network
 	if got := n.RackNames(); !slices.Equal(got, []string{"leaf1+leaf2"}) {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -243,8 +242,6 @@ func (r *sonicReader) listing(v *sonicSwitch, n listing) listing {
 	return n
 }
 
-var managementPort = regexp.MustCompile(`(?i)^(eth0$|mgmt|management|ma\d)`)
-
 // readLLDP reads the output of lldpctl -f json: lldp.interface is a list of objects, or one object, by local port.
 func (r *sonicReader) readLLDP(file string) {
 	top := r.document(file, tree.JSON)
@@ -275,7 +272,7 @@ func listOrOne(t *tree.Value) []*tree.Value {
 
 // neighbor takes a neighbour that LLDP has found at a local port.
 func (r *sonicReader) neighbor(local string, item *tree.Value, at place) {
-	if managementPort.MatchString(local) {
+	if managementPort.MatchString(local) || otherNetwork("", local) != "" {
 		r.count(1, "cable", "left out: %s of the management and console networks")
 		return
 	}
