@@ -8,6 +8,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	duckdriver "github.com/marcboeker/go-duckdb/v2"
 
@@ -82,22 +83,24 @@ func (in *Ingester) Merge(ctx context.Context, sources []MergeSource) (stats Mer
 		&stats.Flows, &stats.SyntheticStarts, &stats.FirstStartNS, &stats.LastStartNS, &bytes, &most)
 	stats.Merged = total - stats.Flows - stats.Rejects
 	if err == nil && (bytes > maxBytes || most > maxFlowBytes) {
-		err = m.beyond(ctx, bytes)
+		var largest string
+		if err = m.query(ctx, step("largest", values{"records": m.all, "file": m.file()}), &largest); err == nil {
+			err = fmt.Errorf("%s, and all flows %s: a flow can have 2^50, and all 2^62", largest, units.Human(bytes))
+		}
 	}
 	return stats, err
 }
 
-// beyond is the error of too many bytes. It names the largest record.
-func (m *merging) beyond(ctx context.Context, bytes float64) error {
-	var source, row, most int64
-	err := m.query(ctx, `SELECT source, "row", size_bytes FROM `+m.all+` ORDER BY 3 DESC, 1, 2 LIMIT 1`, &source, &row, &most)
-	for _, s := range m.sources {
-		if err == nil && int64(s.N) == source {
-			err = fmt.Errorf("flow file %s: row %d has %d bytes, and all flows %s: a flow can have 2^50, and all 2^62", s.File,
-				row, most, units.Human(bytes))
-		}
-	}
-	return err
+// ofSource returns the SQL of a value of a record's source.
+func (m *merging) ofSource(value func(s MergeSource) string) string {
+	return "CASE source " + strings.Join(names.Of(m.sources, func(s MergeSource) string {
+		return fmt.Sprintf("WHEN %d THEN %s", s.N, value(s))
+	}), " ") + " END"
+}
+
+// file is the SQL of the source file of a record.
+func (m *merging) file() string {
+	return m.ofSource(func(s MergeSource) string { return duckdb.Quote(s.File) })
 }
 
 // LabelCount counts the flows of one service and virtual network.
@@ -191,14 +194,13 @@ func (m *merging) corrections(ctx context.Context) error {
 func (m *merging) tmp(name string) string { return filepath.Join(m.o.TmpDir, name) }
 
 func (m *merging) wholeFlows(ctx context.Context, records string) (err error) {
-	id, offset, anyID := "CASE source", int64(0), false
-	for _, s := range m.sources {
-		id += fmt.Sprintf(" WHEN %d THEN %d", s.N, offset)
+	offset := int64(0)
+	first := m.ofSource(func(s MergeSource) string {
 		offset += s.Rows
-		anyID = anyID || s.AnyFlowID
-	}
-	flows := "(SELECT * REPLACE (coalesce(flow_id, " + id + ` END + "row" - 1) AS flow_id) FROM ` + records + ")"
-	if anyID {
+		return fmt.Sprint(offset - s.Rows)
+	})
+	flows := "(SELECT * REPLACE (coalesce(flow_id, " + first + ` + "row" - 1) AS flow_id) FROM ` + records + ")"
+	if slices.ContainsFunc(m.sources, func(s MergeSource) bool { return s.AnyFlowID }) {
 		if flows, err = m.rejectRepeatedIDs(ctx, flows); err != nil {
 			return err
 		}
@@ -219,11 +221,7 @@ func (m *merging) rejectRepeatedIDs(ctx context.Context, flows string) (string, 
 	if err = m.exec(ctx, step("firsts", values{"flows": flows})); err != nil {
 		return "", err
 	}
-	file := "CASE source"
-	for _, s := range m.sources {
-		file += fmt.Sprintf(" WHEN %d THEN %s", s.N, duckdb.Quote(s.File))
-	}
-	query := step("repeated_ids", values{"file": file + " END", "flows": flows})
+	query := step("repeated_ids", values{"file": m.file(), "flows": flows})
 	m.stats.RejectsFile = m.tmp("merge-rejects.parquet")
 	if err := m.exec(ctx, copyTo(schema.Rejects, query, m.stats.RejectsFile)); err != nil {
 		return "", err

@@ -246,37 +246,29 @@ func (in *Ingester) addUnknown(ctx context.Context, reasons []RejectCount) error
 }
 
 // AddReasons adds up lists of reasons, most rows first.
-func AddReasons(lists ...[]RejectCount) (all []RejectCount) {
-	for _, r := range slices.Concat(lists...) {
-		i := slices.IndexFunc(all, func(a RejectCount) bool { return a.Reason == r.Reason })
-		if i < 0 {
-			all = append(all, r)
-			continue
-		}
-		all[i].Rows += r.Rows
-		all[i].Unknown = addAddresses(all[i].Unknown, r.Unknown)
-	}
-	slices.SortFunc(all, func(a, b RejectCount) int {
-		return cmp.Or(cmp.Compare(b.Rows, a.Rows), cmp.Compare(a.Reason, b.Reason))
-	})
-	return all
+func AddReasons(lists ...[]RejectCount) []RejectCount {
+	return addUp(slices.Concat(lists...), func(r RejectCount) string { return r.Reason },
+		func(r RejectCount) int64 { return r.Rows }, func(a *RejectCount, b RejectCount) {
+			a.Rows += b.Rows
+			all := addUp(slices.Concat(a.Unknown, b.Unknown), func(u UnknownAddress) string { return u.Address },
+				func(u UnknownAddress) int64 { return u.Bytes }, (*UnknownAddress).add)
+			a.Unknown = all[:min(len(all), maxUnknown)]
+		})
 }
 
-func addAddresses(a, b []UnknownAddress) []UnknownAddress {
-	all := slices.Clone(a)
-	for _, u := range b {
-		i := slices.IndexFunc(all, func(v UnknownAddress) bool { return v.Address == u.Address })
-		if i < 0 {
-			all = append(all, u)
-			continue
+func (u *UnknownAddress) add(v UnknownAddress) { u.Rows, u.Bytes = u.Rows+v.Rows, u.Bytes+v.Bytes }
+
+// addUp adds those of equal names, and sorts them by a number, the largest first.
+func addUp[T any](list []T, name func(T) string, number func(T) int64, add func(to *T, v T)) (all []T) {
+	for _, v := range list {
+		if i := slices.IndexFunc(all, func(a T) bool { return name(a) == name(v) }); i >= 0 {
+			add(&all[i], v)
+		} else {
+			all = append(all, v)
 		}
-		all[i].Rows += u.Rows
-		all[i].Bytes += u.Bytes
 	}
-	slices.SortFunc(all, func(a, b UnknownAddress) int {
-		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Address, b.Address))
-	})
-	return all[:min(len(all), maxUnknown)]
+	slices.SortFunc(all, func(a, b T) int { return cmp.Or(cmp.Compare(number(b), number(a)), cmp.Compare(name(a), name(b))) })
+	return all
 }
 
 // String is the reason with its number of rows, an example and, for addresses that are no hosts, those with the most

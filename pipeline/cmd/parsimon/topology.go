@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	_ "embed" // for topology.tmpl
 	"errors"
 	"fmt"
 	"io"
@@ -172,44 +173,15 @@ func loadTopology(path string, o format.Options) (*format.Loaded, error) {
 	return nil, err
 }
 
+//go:embed topology.tmpl
+var topologyTemplate string
+
 // topologyPage is what a topology file holds, for people, with tabs between columns. Description is nil for a topology
 // with faults, which has no network to describe.
 var topologyPage = template.Must(template.New("").Funcs(template.FuncMap{
 	"count": topology.Count, "bps": topology.FormatBps, "listed": names.Listed,
 	"ns": func(ns int64) string { return time.Duration(ns).String() },
-}).Parse(`{{.Path}} ({{.Format}}{{if gt (len .Files) 1}}, {{len .Files}} files{{end}}): {{count .Hosts "host"}}, ` +
-	`{{count .Switches "switch"}}, {{count .Cables "cable"}}
-{{with .Notes}}
-Inferred and set by default
-{{range .}}  {{.}}
-{{end}}{{end}}{{with .Description}}
-Roles
-  role	cables to nearest host	nodes
-{{range .Roles}}  {{.Kind}}	{{if lt .Level 0}}none reached{{else}}{{.Level}}{{end}}	{{.Nodes}}
-{{end}}  racks: {{.Racks}}, with {{.RackHostsMin}}{{if gt .RackHostsMax .RackHostsMin}}–{{.RackHostsMax}}{{end}}` +
-	` hosts each; pods: {{.Pods}}
-
-Cables
-  between	bandwidth	delay	cables	down
-{{range .Speeds}}  {{.Tier}}	{{bps .BandwidthBps}}	{{ns .DelayMinNS}}` +
-	`{{if gt .DelayMaxNS .DelayMinNS}} – {{ns .DelayMaxNS}}{{end}}	{{.Cables}}	{{.Failed}}
-{{end}}{{with .Oversubscription}}
-Oversubscription (bandwidth towards hosts / bandwidth upwards)
-  role	switches	least	median	most
-{{range .}}  {{.Kind}}	{{.Switches}}	{{printf "%.2f:1\t%.2f:1\t%.2f:1" .Min .Median .Max}}
-{{end}}{{end}}{{with .Asymmetries}}
-Asymmetries
-{{range .}}  {{listed .Nodes 10}}: {{.Have}}; most of role {{.Kind}} have {{.Most}}
-{{end}}{{end}}{{end}}{{with .DistinctSettings}}
-Switch settings
-  setting	value	from	switches	first in
-{{range .}}  {{.Name}}	{{.Value}}{{with .Unit}} {{.}}{{end}}	{{.Key}}	{{.Switches}}	{{.File}}:{{.Line}}
-{{end}}{{end}}{{range .Kinds}}
-Faults: {{len .Faults}} {{.Kind}}
-{{range .Shown}}  {{.}}
-{{end}}{{if lt (len .Shown) (len .Faults)}}  the first {{len .Shown}} of {{len .Faults}} (--max-faults 0 lists all)
-{{end}}{{with .Repair}}  repair: --repair {{.Kind}}: {{.Doc}}
-{{end}}{{end}}`))
+}).Parse(topologyTemplate))
 
 // A topologyData is what topologyPage shows. JSON has all faults.
 type topologyData struct {
