@@ -115,9 +115,9 @@ func (e *Estimation) throughPasses(ctx context.Context, possible bool) error {
 		return err
 	}
 	err = columns.Each(e.Lake.Read(schema.Warnings, warnings, nil, nil), func(w *struct {
-		Kind []byte `col:"kind"`
+		Kind string `col:"kind"`
 	}) error {
-		insufficient = insufficient || stages.OfLinkCases(string(w.Kind))
+		insufficient = insufficient || stages.OfLinkCases(w.Kind)
 		return nil
 	})
 	if err != nil {
