@@ -339,7 +339,7 @@ func (w *jobWriter) next() error {
 			w.after = append(w.after, jobWait{w.rows, id + n, row + a, id + a, f.DelayNS})
 		}
 		w.job = append(w.job, jobFlow{workload.Row{ID: id + n, Src: f.Src, Dst: f.Dst, SizeBytes: f.Bytes, StartNS: j.StartNS,
-			Service: j.Name}, w.rows, j.Name, f.Iteration, f.Kind})
+			Labels: workload.Labels{Service: j.Name}}, w.rows, j.Name, f.Iteration, f.Kind})
 		w.rows++
 		w.stats.Dependencies += int64(len(f.After))
 		if f.Bytes == 0 {

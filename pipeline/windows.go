@@ -9,7 +9,6 @@ import (
 	"math"
 	"slices"
 	"sort"
-	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
@@ -169,7 +168,7 @@ func (c *carrier) batch(rec arrow.Record) error {
 			return err
 		}
 		c.drain(r.StartNS)
-		r.Service, r.VNet = strings.Clone(r.Service), strings.Clone(r.VNet) // the batch's memory is used again
+		r.Labels = r.Labels.Clone()
 		c.fluid.add(r.StartNS, carried{Row: r, remaining: float64(r.SizeBytes)})
 		if n := c.next - 1; n >= 0 && r.StartNS < c.parts[n][1] { // inside part n
 			c.held = append(c.held, r)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"strings"
 	"sync"
 
 	"parsimon/schema"
@@ -171,13 +170,13 @@ type exactFlow struct {
 	row, id, size, start int64
 	path                 []int32
 	src, dst             int32
-	service, vnet        string // with ExactTables.Report
+	labels               workload.Labels // with ExactTables.Report
 }
 
 // slowdown is the flow's row without what the simulation finds.
 func (f *exactFlow) slowdown() SlowdownRow {
-	return SlowdownRow{FlowID: f.id, FlowRow: f.row, Src: f.src, Dst: f.dst, Service: f.service, VNet: f.vnet,
-		SizeBytes: f.size, StartNS: f.start, Hops: int16(len(f.path))}
+	return SlowdownRow{FlowID: f.id, FlowRow: f.row, Src: f.src, Dst: f.dst, Labels: f.labels, SizeBytes: f.size,
+		StartNS: f.start, Hops: int16(len(f.path))}
 }
 
 // nextFlows returns the next flows to simulate; nil after the last.
@@ -244,8 +243,8 @@ func (x *exact) flowsOf(batch []workload.Row) (*network.Flows, error) {
 		chunk.PathEnds = append(chunk.PathEnds, int32(len(chunk.PathLinks)))
 		of := exactFlow{row: row, id: f.ID, size: f.SizeBytes, start: f.StartNS, src: f.Src, dst: f.Dst,
 			path: chunk.PathLinks[len(chunk.PathLinks)-len(path):]}
-		if x.out.Report != nil { // the batch's memory is used again
-			of.service, of.vnet = strings.Clone(f.Service), strings.Clone(f.VNet)
+		if x.out.Report != nil {
+			of.labels = f.Labels.Clone()
 		}
 		flows = append(flows, of)
 		x.started++

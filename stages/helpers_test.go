@@ -78,7 +78,7 @@ func randomFlows(n *topology.Network, rng *rand.Rand, count int) arrow.Record {
 		}
 		clock += rng.Int64N(4000)
 		rows = append(rows, workload.Row{ID: int64(i * 3), Src: hosts[a], Dst: hosts[b],
-			SizeBytes: 1 + int64(math.Exp(rng.Float64()*13)), StartNS: clock, Service: "web", VNet: "web"})
+			SizeBytes: 1 + int64(math.Exp(rng.Float64()*13)), StartNS: clock, Labels: workload.Labels{Service: "web", VNet: "web"}})
 	}
 	return flowRecord(rows...)
 }

@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"sort"
-	"strings"
 	"sync"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -14,6 +13,7 @@ import (
 	"parsimon/schema/columns"
 	"parsimon/schema/sizebin"
 	"parsimon/stages/rng"
+	"parsimon/stages/workload"
 )
 
 const (
@@ -54,22 +54,16 @@ const (
 type Intervals struct {
 	firstNS, spanNS int64
 	all             *intervalSet
-	labels          map[GroupBy]map[flowLabels]*intervalSet
-	groups          map[flowLabels][]*intervalSet          // of the flows with these labels, as far as they were needed
+	labels          map[GroupBy]map[workload.Labels]*intervalSet
+	groups          map[workload.Labels][]*intervalSet     // of the flows with these labels, as far as they were needed
 	order           []*intervalSet                         // by first flow
 	weights         [][]uint8                              // by replicate of both lengths: weight of each time block
 	cases           CaseSlowdowns                          // nil: the method's part is not known
 	estimates       [sizebin.Count + 1]map[float64]float64 // of all flows, by size bin and quantile
 }
 
-// flowLabels are the labels of a flow, or those that the flows of a group share.
-type flowLabels struct {
-	Service string `col:"service"`
-	VNet    string `col:"vnet"`
-}
-
 type groupedFlow struct {
-	flowLabels
+	workload.Labels
 	SizeBytes int64   `col:"size_bytes"`
 	StartNS   int64   `col:"start_ns"`
 	Slowdown  float64 `col:"slowdown"`
@@ -78,7 +72,7 @@ type groupedFlow struct {
 // intervalSet has the groups of the flows with the same labels: by size bin, then all sizes.
 type intervalSet struct {
 	by     GroupBy
-	labels flowLabels
+	labels workload.Labels // that the flows share
 	bins   [sizebin.Count + 1]intervalGroup
 }
 
@@ -94,13 +88,13 @@ type intervalGroup struct {
 func NewIntervals(firstNS, lastNS int64, cases CaseSlowdowns) *Intervals {
 	x := &Intervals{
 		firstNS: firstNS, spanNS: lastNS - firstNS + 1, cases: cases,
-		labels: map[GroupBy]map[flowLabels]*intervalSet{ByService: {}, ByVNet: {}, ByServiceVNet: {}},
-		groups: map[flowLabels][]*intervalSet{},
+		labels: map[GroupBy]map[workload.Labels]*intervalSet{ByService: {}, ByVNet: {}, ByServiceVNet: {}},
+		groups: map[workload.Labels][]*intervalSet{},
 	}
 	for i := range x.estimates {
 		x.estimates[i] = map[float64]float64{}
 	}
-	x.all = x.add(ByNothing, flowLabels{})
+	x.all = x.add(ByNothing, workload.Labels{})
 	for _, blocks := range []int{intervalBlocks, coarseBlocks} {
 		for rep := range bootstraps {
 			w := make([]uint8, intervalBlocks)
@@ -123,7 +117,7 @@ func (x *Intervals) Read(slowdowns schema.Batches) error {
 		}
 		block := int(float64(r.StartNS-x.firstNS) / float64(x.spanNS) * intervalBlocks)
 		cell, bin := cells.Of(r.Slowdown), sizebin.Of(r.SizeBytes)
-		for _, set := range x.groupsOf(r.flowLabels) {
+		for _, set := range x.groupsOf(r.Labels) {
 			set.bins[sizebin.Count].count(block, cell)
 			if set.by <= ByService {
 				set.bins[bin].count(block, cell)
@@ -133,7 +127,7 @@ func (x *Intervals) Read(slowdowns schema.Batches) error {
 	})
 }
 
-func (x *Intervals) add(by GroupBy, labels flowLabels) *intervalSet {
+func (x *Intervals) add(by GroupBy, labels workload.Labels) *intervalSet {
 	set := &intervalSet{by: by, labels: labels}
 	x.order = append(x.order, set)
 	return set
@@ -141,14 +135,14 @@ func (x *Intervals) add(by GroupBy, labels flowLabels) *intervalSet {
 
 // groupsOf returns the groups that the flows with these labels belong to. It remembers as many answers as services and
 // networks with intervals can form; a trace may have a label of its own for every flow.
-func (x *Intervals) groupsOf(of flowLabels) []*intervalSet {
+func (x *Intervals) groupsOf(of workload.Labels) []*intervalSet {
 	sets, known := x.groups[of]
 	if known {
 		return sets
 	}
-	of = flowLabels{strings.Clone(of.Service), strings.Clone(of.VNet)}
+	of = of.Clone()
 	sets = []*intervalSet{x.all}
-	for i, labels := range []flowLabels{{Service: of.Service}, {VNet: of.VNet}, of} {
+	for i, labels := range []workload.Labels{{Service: of.Service}, {VNet: of.VNet}, of} {
 		byLabels := x.labels[ByService+GroupBy(i)]
 		set := byLabels[labels]
 		if set == nil && len(byLabels) < intervalLabels { // else there are too many

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"parsimon/schema/sizebin"
+	"parsimon/stages/workload"
 )
 
 // made returns table slowdowns of flows of one service that start a microsecond apart.
@@ -16,7 +17,7 @@ func made(t *testing.T, slowdown func(i int) float64, flows int) *captured {
 	t.Helper()
 	rows := make([]SlowdownRow, flows)
 	for i := range rows {
-		rows[i] = SlowdownRow{FlowID: int64(i), FlowRow: int64(i), Service: "web", VNet: []string{"red", "blue"}[i%2],
+		rows[i] = SlowdownRow{FlowID: int64(i), FlowRow: int64(i), Labels: workload.Labels{Service: "web", VNet: []string{"red", "blue"}[i%2]},
 			SizeBytes: 500, StartNS: int64(i) * 1000, Hops: 2, IdealNS: 1, FCTNS: 20_000, Slowdown: slowdown(i)}
 	}
 	var out captured
@@ -134,7 +135,7 @@ func TestIntervalWarnings(t *testing.T) {
 // Labels beyond the limit have no intervals of their own; what is remembered of them is bounded too.
 func TestIntervalLabelsAreBounded(t *testing.T) {
 	x := NewIntervals(0, 1, nil)
-	of := func(i int) flowLabels { return flowLabels{strconv.Itoa(i), strconv.Itoa(i)} }
+	of := func(i int) workload.Labels { return workload.Labels{Service: strconv.Itoa(i), VNet: strconv.Itoa(i)} }
 	for i := range 2 * intervalLabels * intervalLabels {
 		if got, want := len(x.groupsOf(of(i))), 1; i >= intervalLabels && got != want || i < intervalLabels && got != 4 {
 			t.Fatalf("flow %d belongs to %d groups", i, got)

@@ -127,8 +127,9 @@ func (s *Sampler) writeBatch(rec arrow.Record, chunkRow int64, at int, sample sa
 		}
 		ideal := s.idealNS(x.path, f.SizeBytes) - x.fasterNS
 		fct := ideal + x.delayNS
-		s.rows = append(s.rows, SlowdownRow{f.ID, chunkRow + int64(at+i), f.Src, f.Dst, f.Service, f.VNet, f.SizeBytes,
-			x.startNS, int16(len(x.path)), ideal, fct, x.windowNS, float64(fct) / float64(ideal), x.again, x.reordered})
+		s.rows = append(s.rows, SlowdownRow{FlowID: f.ID, FlowRow: chunkRow + int64(at+i), Src: f.Src, Dst: f.Dst,
+			Labels: f.Labels, SizeBytes: f.SizeBytes, StartNS: x.startNS, Hops: int16(len(x.path)), IdealNS: ideal, FCTNS: fct,
+			WindowNS: x.windowNS, Slowdown: float64(fct) / float64(ideal), Retransmissions: x.again, Reordered: x.reordered})
 		if x.caseNS >= 0 {
 			s.cases.count(f.SizeBytes, float64(ideal+x.caseNS)/float64(ideal))
 		}

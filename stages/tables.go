@@ -3,6 +3,7 @@ package stages
 import (
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/stages/workload"
 )
 
 // Rows of the tables that stages write, in the order of the method. Columns, units and keys: package schema. What a
@@ -129,12 +130,11 @@ type senderRow struct {
 
 // A SlowdownRow is a row of table slowdowns, and of exact_fcts, which has some of its columns.
 type SlowdownRow struct {
-	FlowID    int64   `col:"flow_id"`
-	FlowRow   int64   `col:"flow_row"`
-	Src       int32   `col:"src"`
-	Dst       int32   `col:"dst"`
-	Service   string  `col:"service"`
-	VNet      string  `col:"vnet"`
+	FlowID  int64 `col:"flow_id"`
+	FlowRow int64 `col:"flow_row"`
+	Src     int32 `col:"src"`
+	Dst     int32 `col:"dst"`
+	workload.Labels
 	SizeBytes int64   `col:"size_bytes"`
 	StartNS   int64   `col:"start_ns"`
 	Hops      int16   `col:"hops"`

@@ -453,7 +453,7 @@ func (s *sampler) writeSampled(ctx context.Context, t *engine.Attempt, from engi
 			return nil
 		}
 		row := sampledRow{*f, int32(n), drawn[n].weight}
-		row.Service, row.VNet = strings.Clone(f.Service), strings.Clone(f.VNet) // the batch's memory is used again
+		row.Labels = f.Labels.Clone()
 		if rows = append(rows, row); len(rows) < columns.BatchRows {
 			return nil
 		}

@@ -149,7 +149,7 @@ func (x *flowChanger) flows(p flowPart, in schema.Batches) iter.Seq2[Row, error]
 				return nil
 			}
 			row.Src, row.Dst = x.hostsOf(row.Service, row.Src, row.Dst)
-			row.Service, row.VNet = strings.Clone(row.Service), strings.Clone(row.VNet) // they outlast the batch
+			row.Labels = row.Labels.Clone()
 			row.StartNS += p.shiftNS
 			if p.copy > 0 {
 				row.ID, row.Synthetic = p.baseID+place, true

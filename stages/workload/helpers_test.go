@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -22,6 +21,7 @@ type flowTable struct {
 	ID, Size, Start []int64
 	Src, Dst        []int32
 	Service, VNet   []string
+	Rows            []workload.Row
 	Batches         []int64
 }
 
@@ -36,10 +36,11 @@ func (f *flowTable) Write(rec arrow.Record) error {
 	f.Dst = append(f.Dst, columns.Int32s(rec, "dst")...)
 	f.Size = append(f.Size, columns.Int64s(rec, "size_bytes")...)
 	f.Start = append(f.Start, columns.Int64s(rec, "start_ns")...)
-	service, vnet := columns.Text(rec, "service"), columns.Text(rec, "vnet")
-	for i := range service.Len() {
-		f.Service = append(f.Service, strings.Clone(service.Value(i))) // out of the batch's memory
-		f.VNet = append(f.VNet, strings.Clone(vnet.Value(i)))
+	f.Rows = columns.Append(f.Rows, rec)
+	for i := len(f.Service); i < len(f.Rows); i++ {
+		r := &f.Rows[i]
+		r.Labels = r.Labels.Clone()
+		f.Service, f.VNet = append(f.Service, r.Service), append(f.VNet, r.VNet)
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
@@ -171,7 +172,8 @@ func Generate(ctx context.Context, r *topology.Router, w *Workload, seed uint64,
 			return nil, fmt.Errorf("generate: service %q is so slow that its flow %d would start after 146 years",
 				s.Name, s.index)
 		}
-		row := Row{id, s.src, s.dst, s.sizeBytes, int64(s.clockNS), s.Name, s.VNet, false, s.DSCP}
+		row := Row{ID: id, Src: s.src, Dst: s.dst, SizeBytes: s.sizeBytes, StartNS: int64(s.clockNS),
+			Labels: Labels{Service: s.Name, VNet: s.VNet}, DSCP: s.DSCP}
 		if err := rows.add(ctx, row, out); err != nil {
 			return nil, err
 		}
@@ -239,16 +241,24 @@ func (s *flowSource) draw() {
 
 // A Row is a row of table flows.
 type Row struct {
-	ID        int64  `col:"flow_id"`
-	Src       int32  `col:"src"`
-	Dst       int32  `col:"dst"`
-	SizeBytes int64  `col:"size_bytes"`
-	StartNS   int64  `col:"start_ns"`
-	Service   string `col:"service"`
-	VNet      string `col:"vnet"`
-	Synthetic bool   `col:"synthetic_start"`
-	DSCP      int16  `col:"dscp"` // below 0: unknown
+	ID        int64 `col:"flow_id"`
+	Src       int32 `col:"src"`
+	Dst       int32 `col:"dst"`
+	SizeBytes int64 `col:"size_bytes"`
+	StartNS   int64 `col:"start_ns"`
+	Labels
+	Synthetic bool  `col:"synthetic_start"`
+	DSCP      int16 `col:"dscp"` // below 0: unknown
 }
+
+// Labels are all text columns of a flow. Those of a row that has been read are in the memory of its batch.
+type Labels struct {
+	Service string `col:"service"`
+	VNet    string `col:"vnet"`
+}
+
+// Clone returns labels that outlast the batch.
+func (l Labels) Clone() Labels { return Labels{strings.Clone(l.Service), strings.Clone(l.VNet)} }
 
 // RowTable writes table flows.
 var RowTable = columns.TableOf[Row](schema.Flows)
