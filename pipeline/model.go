@@ -228,12 +228,8 @@ func CheckChanges(dir, base string, c scenario.Changes, v Variant, o Settings) (
 	if err != nil {
 		return nil, err
 	}
-	services := slices.Collect(maps.Keys(applied.Flows.Move))
-	for name := range applied.Flows.Scale {
-		if name != workload.OtherServices {
-			services = append(services, name)
-		}
-	}
+	services := slices.AppendSeq(slices.Collect(maps.Keys(applied.Flows.Move)), maps.Keys(applied.Flows.Scale))
+	services = slices.DeleteFunc(services, func(name string) bool { return name == workload.OtherServices })
 	if classes := changed.Spec.Classes; !reflect.DeepEqual(classes, from.Spec.Classes) {
 		for _, c := range classes {
 			services = append(services, c.Services...)

@@ -151,12 +151,7 @@ func (db *DB) Close() error { return db.sql.Close() }
 func (db *DB) require(ctx context.Context, conn *sql.Conn, names []string) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	var missing []view
-	for _, v := range db.closure(names) {
-		if !db.created[v.name] {
-			missing = append(missing, v)
-		}
-	}
+	missing := slices.DeleteFunc(db.closure(names), func(v view) bool { return db.created[v.name] })
 	for _, v := range missing {
 		if err := checkInside(db.root, v.files); err != nil {
 			return err

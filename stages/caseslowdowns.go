@@ -2,6 +2,7 @@ package stages
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 
@@ -27,12 +28,10 @@ func (c CaseSlowdowns) count(sizeBytes int64, slowdown float64) {
 }
 
 // cells are the cells of one size bin that have flows, ascending; sizebin.Count is all bins.
-func (c CaseSlowdowns) cells(bin int) (all []caseCell) {
-	for cell := range c {
-		if bin == sizebin.Count || bin == int(cell.Bin) {
-			all = append(all, cell)
-		}
-	}
+func (c CaseSlowdowns) cells(bin int) []caseCell {
+	all := slices.DeleteFunc(slices.Collect(maps.Keys(c)), func(cell caseCell) bool {
+		return bin != sizebin.Count && bin != int(cell.Bin)
+	})
 	slices.SortFunc(all, func(a, b caseCell) int { return cmp.Compare(a.Cell, b.Cell) })
 	return all
 }

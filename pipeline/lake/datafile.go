@@ -43,13 +43,7 @@ func (d DataFile) Of(t schema.Table) bool { return strings.HasPrefix(d.Path, t.N
 
 // FilesOf selects the files of one table, in order.
 func FilesOf(files []DataFile, t schema.Table) []DataFile {
-	var out []DataFile
-	for _, f := range files {
-		if f.Of(t) {
-			out = append(out, f)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(files), func(f DataFile) bool { return !f.Of(t) })
 }
 
 // A CollectedError is the error of reading a file of a temporary table that is not there: it was removed because no

@@ -321,13 +321,10 @@ func (s *sampler) goals() (all []Goal) {
 	return all
 }
 
-func (s *sampler) asked() (all []Key) {
-	for _, k := range s.index.order {
-		if s.index.totals[k] > 0 && s.ask.wants(k) {
-			all = append(all, k)
-		}
-	}
-	return all
+func (s *sampler) asked() []Key {
+	return slices.DeleteFunc(slices.Clone(s.index.order), func(k Key) bool {
+		return s.index.totals[k] == 0 || !s.ask.wants(k)
+	})
 }
 
 func (k Key) binName() string {

@@ -357,12 +357,8 @@ func (p *plan) inferPods() {
 // labelled numbers what devices are labelled with: by the number where all labels are numbers, else in
 // natural order. It is -1 for a device without a label.
 func (p *plan) labelled(label func(v *device) string) []int32 {
-	var labels []string
-	for i := range p.devices {
-		if text := label(&p.devices[i]); text != "" {
-			labels = append(labels, text)
-		}
-	}
+	labels := names.Of(p.devices, func(v device) string { return label(&v) })
+	labels = slices.DeleteFunc(labels, func(text string) bool { return text == "" })
 	slices.SortFunc(labels, topology.CompareNatural)
 	labels = slices.Compact(labels)
 	numeric := !slices.ContainsFunc(labels, func(text string) bool {

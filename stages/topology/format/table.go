@@ -60,12 +60,7 @@ func openTable(d *draft, file string, columns ...*column) *table {
 	}
 	complete := true
 	for _, c := range columns {
-		var found []string
-		for _, name := range c.names {
-			if _, has := t.column[name]; has {
-				found = append(found, name)
-			}
-		}
+		found := slices.DeleteFunc(slices.Clone(c.names), func(name string) bool { _, has := t.column[name]; return !has })
 		switch {
 		case len(found) == 0 && c.required:
 			d.syntax(file, 1, "has no column %s", columnList(c.names))
@@ -258,12 +253,7 @@ func (t *table) position(row int, c *column) int32 {
 }
 
 func (t *table) noteUnused() {
-	var unused []string
-	for _, name := range t.headers {
-		if !t.used[name] && name != "" {
-			unused = append(unused, name)
-		}
-	}
+	unused := slices.DeleteFunc(slices.Clone(t.headers), func(name string) bool { return t.used[name] || name == "" })
 	if len(unused) > 0 {
 		t.note("columns not used: %s", strings.Join(unused, ", "))
 	}
