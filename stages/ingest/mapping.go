@@ -1,9 +1,11 @@
 package ingest
 
 import (
+	"context"
 	"embed"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -11,6 +13,9 @@ import (
 	"strconv"
 	"strings"
 
+	duckdriver "github.com/marcboeker/go-duckdb/v2"
+
+	"parsimon/queries/duckdb"
 	"parsimon/schema/names"
 	"parsimon/stages/topology"
 )
@@ -201,4 +206,223 @@ func DetectFormat(file string) (*Mapping, error) {
 	}
 	return nil, fmt.Errorf("%s: the name does not identify the format: give a format (%s) or a mapping", file,
 		strings.Join(Formats(), ", "))
+}
+
+// rowSource is a staged file: a relation with columns "row" and raw, the columns of the mapping as text, and broken,
+// which says why a row cannot be read.
+type rowSource struct {
+	relation string // SELECT
+	file     string // the Parquet file that it reads
+	rows     int64  // including broken ones
+	broken   int64
+	noted    int64 // see Mapping
+	openEnd  bool  // see textFile
+}
+
+// stage prepares a file so that it can be read several times, with row numbers.
+func (in *Ingester) stage(ctx context.Context, m *Mapping, file, dir string) (src rowSource, err error) {
+	if isParquet(file) {
+		return in.stageParquet(ctx, m, file)
+	}
+	src.file = filepath.Join(dir, "lines.parquet")
+	text, err := readLines(ctx, m, file, src.file)
+	if err != nil {
+		return src, err
+	}
+	src.rows, src.openEnd = text.rows, text.openEnd
+	if m.reads == "json" {
+		src.relation = jsonRelation(m, src.file)
+	} else if src.relation, err = fieldsRelation(m, src.file, text.header); err != nil {
+		return src, err
+	}
+	noted := "false"
+	if m.note[0] != "" {
+		noted = "whole(" + duckdb.Ident(m.note[0]) + ") > 0"
+	}
+	return src, in.query(ctx, "SELECT count(*) FILTER (broken <> ''), count(*) FILTER (broken = '' AND "+noted+
+		") FROM ("+src.relation+")", &src.broken, &src.noted)
+}
+
+// chosenBy is how many rows decide which of several mappings a file has.
+const chosenBy = 100
+
+// choose stages a file with that of several mappings of whose columns the first rows have the most values; the first of
+// equal ones.
+func (in *Ingester) choose(ctx context.Context, of []*Mapping, file, dir string) (best *Mapping, src rowSource,
+	err error) {
+	if len(of) == 1 {
+		src, err = in.stage(ctx, of[0], file, dir)
+		return of[0], src, err
+	}
+	var most int64
+	for i, m := range of {
+		own := filepath.Join(dir, strconv.Itoa(i))
+		if err := os.Mkdir(own, 0o755); err != nil {
+			return nil, src, err
+		}
+		staged, failed := in.stage(ctx, m, file, own)
+		if err := ctx.Err(); err != nil {
+			return nil, src, err
+		}
+		if failed != nil { // it is of another format, or damaged
+			err = failed
+			continue
+		}
+		has := names.Of(m.columns, func(c mappingColumn) string {
+			return "CAST(" + duckdb.Ident(c.name) + " IS NOT NULL AS BIGINT)"
+		})
+		var values int64
+		query := fmt.Sprintf(`SELECT CAST(coalesce(sum(n), 0) AS BIGINT)
+FROM (SELECT %s AS n FROM (%s) WHERE broken = '' LIMIT %d)`, strings.Join(has, " + "), staged.relation, chosenBy)
+		if err := in.query(ctx, query, &values); err != nil {
+			return nil, src, err
+		}
+		if values > most {
+			best, src, most = m, staged, values
+		}
+	}
+	if best != nil {
+		return best, src, nil
+	}
+	none := fmt.Errorf("is none of %s: leave it out, or give its format too",
+		strings.Join(names.Of(of, func(m *Mapping) string { return m.Name }), ", "))
+	if err != nil {
+		none = fmt.Errorf("%w: %w", none, err)
+	}
+	return nil, src, none
+}
+
+func (in *Ingester) stageParquet(ctx context.Context, m *Mapping, file string) (src rowSource, err error) {
+	src.file = file
+	read := duckdb.ScanParquet(file)
+	columns, err := in.columns(ctx, "SELECT * FROM "+read)
+	var of duckdriver.Composite[[]string] // DuckDB has other names for columns that differ in capitals at most
+	if err == nil {
+		err = in.query(ctx, "SELECT list(name) FROM parquet_schema("+duckdb.Quote(duckdb.EscapeGlob(file))+")", &of)
+	}
+	if err != nil {
+		return src, err
+	}
+	names, texts := make([]string, len(columns)), make([]string, len(columns))
+	for i, c := range columns {
+		names[i], texts[i] = c.name, "coalesce(CAST("+duckdb.Ident(c.name)+" AS VARCHAR), '')"
+		if !slices.Contains(of.Get(), c.name) {
+			names[i] = strings.TrimSuffix(strings.TrimRight(c.name, "0123456789"), "_")
+		}
+	}
+	list, err := m.selectColumns(names, func(at int) (string, error) {
+		text := columns[at].asText()
+		switch {
+		case text == "":
+			return "", fmt.Errorf("column %s is of type %s, want integers or text", names[at], columns[at].typ)
+		case m.numbers && columns[at].whole():
+			text = duckdb.Ident(columns[at].name)
+		}
+		return text, nil
+	})
+	if err != nil {
+		return src, err
+	}
+	// A column of the file may have the name of DuckDB's row number; the order of rows is that of the file either way.
+	row := "file_row_number + 1"
+	if slices.Contains(names, "file_row_number") {
+		row = "row_number() OVER ()"
+	} else {
+		read = strings.TrimSuffix(read, ")") + ", file_row_number = true)"
+	}
+	src.relation = fmt.Sprintf(`SELECT %s AS "row", %s, concat_ws(',', %s) AS raw, '' AS broken FROM %s`,
+		row, list, strings.Join(texts, ", "), read)
+	return src, in.query(ctx, "SELECT count(*) FROM "+duckdb.ScanParquet(file), &src.rows)
+}
+
+// missing are the columns that the mapping needs and a file lacks.
+func (m *Mapping) missing(has map[string]bool) (missing []string) {
+	for _, alternatives := range m.needs {
+		if !slices.ContainsFunc(alternatives, func(name string) bool { return has[name] }) {
+			missing = append(missing, strings.Join(alternatives, " or "))
+		}
+	}
+	return missing
+}
+
+// selectColumns is the SQL of the mapping's columns, given those of a file: the value of the one at a place, and NULL
+// for one that the file lacks. Two columns of one meaning are an error, and so is the lack of one that the mapping
+// needs.
+func (m *Mapping) selectColumns(names []string, value func(at int) (string, error)) (_ string, err error) {
+	of, has := map[string]int{}, map[string]bool{}
+	for i, name := range names {
+		key := columnName(name)
+		has[key] = true
+		if !slices.ContainsFunc(m.columns, func(c mappingColumn) bool { return c.name == key }) {
+			continue
+		}
+		if first, twice := of[key]; twice {
+			return "", fmt.Errorf("columns %d, %q, and %d, %q, have one meaning: which one counts?", first+1, names[first],
+				i+1, name)
+		}
+		of[key] = i
+	}
+	if missing := m.missing(has); missing != nil {
+		instead := ""
+		if m.Name == "" { // the hosts or the labels table, which mappings are not for
+			return "", fmt.Errorf("no column %s (it has %s)", strings.Join(missing, ", "), strings.Join(names, ", "))
+		}
+		for _, name := range Formats() {
+			if other, err := FormatMapping(name); err == nil && other.needs != nil && other.missing(has) == nil {
+				instead += ", the columns of --format " + name
+			}
+		}
+		return "", fmt.Errorf("no column %s (it has %s%s); for a format of your own, start from parsimon ingest "+
+			"--show-mapping %s and give --mapping FILE.sql", strings.Join(missing, ", "), strings.Join(names, ", "),
+			instead, m.Name)
+	}
+	list := make([]string, len(m.columns))
+	for i, c := range m.columns {
+		list[i] = "CAST(NULL AS VARCHAR)"
+		if at, ok := of[c.name]; ok {
+			if list[i], err = value(at); err != nil {
+				return "", err
+			}
+		}
+		list[i] += " AS " + duckdb.Ident(c.name)
+	}
+	return strings.Join(list, ", "), nil
+}
+
+// jsonRelation returns the SQL that reads the columns of staged JSON objects. All paths are read in one pass.
+func jsonRelation(m *Mapping, staged string) string {
+	var paths, list []string
+	for _, c := range m.columns {
+		var values []string
+		for _, p := range c.paths {
+			paths = append(paths, duckdb.Quote(p))
+			values = append(values, fmt.Sprintf("nullif(found[%d], '')", len(paths)))
+		}
+		list = append(list, "coalesce("+strings.Join(values, ", ")+") AS "+duckdb.Ident(c.name))
+	}
+	return step("json", values{"columns": strings.Join(list, ", "), "paths": strings.Join(paths, ", "),
+		"staged": duckdb.ScanParquet(staged)})
+}
+
+// fieldsRelation returns the SQL that reads the columns of staged lines of fields. header is nil if the file has none.
+func fieldsRelation(m *Mapping, staged string, header []string) (string, error) {
+	have, widths, null, between := m.names, m.widths, "-", " "
+	if header != nil {
+		have, widths = header, nil
+	}
+	if m.reads == "csv" {
+		null, between = "", ","
+	}
+	list, err := m.selectColumns(have, func(at int) (string, error) {
+		return fmt.Sprintf("nullif(fields[%d], '%s')", at+1, null), nil
+	})
+	if err != nil {
+		return "", err
+	}
+	if widths == nil {
+		widths = []int{len(have)}
+	}
+	counts := names.Of(widths, strconv.Itoa)
+	return step("fields", values{"columns": list, "between": between, "counts": strings.Join(counts, ", "),
+		"want": strings.Join(counts, " or "), "staged": duckdb.ScanParquet(staged)}), nil
 }

@@ -6,17 +6,21 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
+	"encoding/csv"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/parquet-go/parquet-go"
 )
 
 // FindSources lists the files that arguments name: files, all files below directories (hive-partitioned or not; names
@@ -163,4 +167,323 @@ func isParquet(file string) bool {
 	magic := make([]byte, 4)
 	_, err = io.ReadFull(f, magic)
 	return err == nil && string(magic) == "PAR1"
+}
+
+// textLine is a line of a text file, or an element of a JSON list.
+type textLine struct {
+	Row    int64  `parquet:"row,delta"`
+	Line   string `parquet:"line,snappy"`
+	Broken string `parquet:"broken,dict"` // why it cannot be read; empty if it can
+}
+
+// Limits of a line.
+const (
+	maxLine = 16 << 20 // bytes; longer lines are broken
+	maxRaw  = 4 << 10  // bytes that are kept of a line that is broken or rejected
+)
+
+type lineWriter struct {
+	w    *parquet.GenericWriter[textLine]
+	rows []textLine
+	n    int64
+}
+
+// add adds a line. Text that is not UTF-8 makes it broken.
+func (w *lineWriter) add(line []byte, broken string) error {
+	w.n++
+	text := string(line)
+	if strings.IndexByte(text, 0) >= 0 || !utf8.ValidString(text) {
+		text = strings.ReplaceAll(strings.ToValidUTF8(text, "\ufffd"), "\x00", "\ufffd")
+		broken = "broken line: not UTF-8 text"
+	}
+	if broken != "" && len(text) > maxRaw {
+		text = strings.ToValidUTF8(text[:maxRaw], "")
+	}
+	w.rows = append(w.rows, textLine{w.n, text, broken})
+	if len(w.rows) < 4096 {
+		return nil
+	}
+	return w.flush()
+}
+
+func (w *lineWriter) flush() error {
+	_, err := w.w.Write(w.rows)
+	w.rows = w.rows[:0]
+	return err
+}
+
+// A textFile is a text file staged as textLines.
+type textFile struct {
+	rows    int64
+	header  []string // the names of the columns as the file has them; nil: it has no header
+	openEnd bool     // the last line has no line end: it may have been cut
+}
+
+// readLines copies the lines of a text file, except for a header, comments before it, and blank lines, to a Parquet
+// file of textLines. The fields of CSV and of words are divided by fieldEnd there.
+func readLines(ctx context.Context, m *Mapping, file, out string) (text textFile, err error) {
+	in, err := openText(file)
+	if err != nil {
+		return text, err
+	}
+	defer func() { _ = in.Close() }() // read only
+	f, err := os.Create(out)
+	if err != nil {
+		return text, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	w := &lineWriter{w: parquet.NewGenericWriter[textLine](f, parquet.MaxRowsPerRowGroup(stagedRows),
+		parquet.DataPageStatistics(false))}
+	r := &lineReader{r: bufio.NewReaderSize(in, 1<<20)}
+	if m.reads == "json" {
+		err = eachElement(ctx, r, w)
+	} else {
+		text.header, err = eachLine(ctx, m, r, w)
+		text.openEnd = r.openEnd
+	}
+	if err == nil {
+		err = w.flush()
+	}
+	text.rows = w.n
+	return text, errors.Join(err, w.w.Close())
+}
+
+// stagedRows is how many lines a row group has: DuckDB's threads hold one each.
+const stagedRows = 20_480
+
+// eachLine adds the lines of a text. A first line with the number of rows limits them.
+func eachLine(ctx context.Context, m *Mapping, r *lineReader, w *lineWriter) (header []string, err error) {
+	first, limit, ended := true, int64(-1), false
+	var split splitter = words
+	for r.next() {
+		line := bytes.TrimSpace(r.line)
+		if m.reads == "csv" && len(line) > 0 { // the first and the last field between tabs may be empty
+			line = bytes.Trim(r.line, " ")
+		}
+		switch {
+		case len(line) == 0 && !r.long, first && m.reads == "csv" && line[0] == '#':
+			continue
+		case first && m.count:
+			n, err := strconv.ParseInt(string(line), 10, 64)
+			if err != nil || n < 0 {
+				return nil, fmt.Errorf("the first line is to be the number of rows, it is %.40q", line)
+			}
+			limit, first = n, false
+			continue
+		case first && m.reads == "csv":
+			if r.long || bytes.IndexByte(line, '\r') >= 0 {
+				return nil, fmt.Errorf("line %d, the header, has a carriage return or is too long: lines end with LF or CR LF",
+					r.number)
+			}
+			split = csvSplitter(string(line))
+			if header, err = split(line); err != nil {
+				return nil, fmt.Errorf("line %d, the header: %w", r.number, err)
+			}
+			first = false
+			continue
+		case first && m.reads == "words":
+			if header = headerOf(m, line); header != nil {
+				first = false
+				continue
+			}
+		}
+		first = false
+		ended = ended || m.end != "" && string(line) == m.end
+		broken := ""
+		switch {
+		case r.long:
+			broken = fmt.Sprintf("broken line: longer than %d MiB", maxLine>>20)
+		case limit >= 0 && w.n >= limit:
+			broken = afterCount
+		case ended:
+			broken = afterEnd
+		case m.reads != "json":
+			line, broken = fields(line, split)
+		}
+		if err := w.add(line, broken); err != nil {
+			return nil, err
+		}
+		if w.n%65_536 == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+	if r.err != nil {
+		return nil, fmt.Errorf("line %d: damaged: %w", r.number, r.err)
+	}
+	if limit > w.n {
+		return nil, fmt.Errorf("is cut short: the first line says %d rows, there are %d", limit, w.n)
+	}
+	return header, ctx.Err()
+}
+
+// afterCount and afterEnd are why lines are left out, as the program that the file is made for does.
+const (
+	afterCount = "stands after the number of rows that the first line says"
+	afterEnd   = "stands after the end of the rows"
+)
+
+// headerOf returns the words of a header line, which is a line that has a name of the mapping; nil for others.
+func headerOf(m *Mapping, line []byte) []string {
+	names := strings.Fields(string(line))
+	if !slices.ContainsFunc(names, func(name string) bool {
+		return slices.ContainsFunc(m.columns, func(c mappingColumn) bool { return c.name == columnName(name) })
+	}) {
+		return nil
+	}
+	return names
+}
+
+const fieldEnd = "\x1f"
+
+type splitter func(line []byte) ([]string, error)
+
+func words(line []byte) ([]string, error) { return strings.Fields(string(line)), nil }
+
+// csvSplitter divides lines of CSV, at the character of which the header has the most. Fields may be quoted, and a
+// quote in them is doubled (RFC 4180); a line end in them is not supported, so that a quote does not take the lines
+// after it.
+func csvSplitter(header string) splitter {
+	at := ","
+	for _, c := range []string{";", "\t", "|"} {
+		if strings.Count(header, c) > strings.Count(header, at) {
+			at = c
+		}
+	}
+	return func(line []byte) ([]string, error) {
+		if bytes.IndexByte(line, '"') < 0 {
+			return strings.Split(string(line), at), nil
+		}
+		r := csv.NewReader(bytes.NewReader(line))
+		r.Comma = rune(at[0])
+		names, err := r.Read()
+		var parse *csv.ParseError
+		if errors.As(err, &parse) {
+			err = parse.Err
+		}
+		return names, err
+	}
+}
+
+// fields divides a line for staging, or says why it is broken.
+func fields(line []byte, split splitter) (staged []byte, broken string) {
+	if bytes.IndexByte(line, '\r') >= 0 {
+		return line, "broken line: a carriage return within the line"
+	}
+	if bytes.IndexByte(line, fieldEnd[0]) >= 0 {
+		return line, "broken line: a control character"
+	}
+	list, err := split(line)
+	if err != nil {
+		return line, "broken line: " + err.Error()
+	}
+	return []byte(strings.Join(list, fieldEnd)), ""
+}
+
+type lineReader struct {
+	r       *bufio.Reader
+	line    []byte // without its end; of one that is too long, the beginning
+	long    bool
+	number  int64
+	openEnd bool  // the last line has no end
+	err     error // but not io.EOF
+}
+
+// next reads a line. It is false at the end and after an error.
+func (r *lineReader) next() bool {
+	r.line, r.long = r.line[:0], false
+	if r.err != nil || r.openEnd {
+		return false
+	}
+	for {
+		part, err := r.r.ReadSlice('\n')
+		if !r.long {
+			r.line = append(r.line, part...)
+			if len(r.line) > maxLine {
+				r.line, r.long = r.line[:maxRaw], true
+			}
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case errors.Is(err, io.EOF):
+			r.openEnd = len(r.line) > 0
+		case err != nil:
+			r.err = err
+			return false
+		}
+		r.number++
+		r.line = bytes.TrimSuffix(bytes.TrimSuffix(r.line, []byte("\n")), []byte("\r"))
+		if r.number == 1 {
+			r.line = bytes.TrimPrefix(r.line, []byte("\ufeff"))
+		}
+		return err == nil || r.openEnd
+	}
+}
+
+// eachElement adds JSON lines, or the elements of one JSON list.
+func eachElement(ctx context.Context, lines *lineReader, w *lineWriter) error {
+	r := lines.r
+	for {
+		b, err := r.ReadByte()
+		if err != nil {
+			return ctx.Err()
+		}
+		if b == ' ' || b == '\t' || b == '\r' || b == '\n' || b == 0xef || b == 0xbb || b == 0xbf {
+			continue
+		}
+		if err := r.UnreadByte(); err != nil {
+			return err
+		}
+		if b != '[' {
+			_, err := eachLine(ctx, &Mapping{reads: "json"}, lines, w)
+			return err
+		}
+		break
+	}
+	bounded := &elementReader{r: r, left: maxLine}
+	d := json.NewDecoder(bounded)
+	if _, err := d.Token(); err != nil {
+		return fmt.Errorf("not a JSON list: %w", err)
+	}
+	var element json.RawMessage
+	var b bytes.Buffer
+	for d.More() {
+		bounded.left = maxLine
+		if err := d.Decode(&element); err != nil {
+			return fmt.Errorf("element %d of the JSON list, byte %d: %w", w.n+1, d.InputOffset(), err)
+		}
+		b.Reset()
+		if err := json.Compact(&b, element); err != nil {
+			return fmt.Errorf("element %d of the JSON list: %w", w.n+1, err)
+		}
+		if err := w.add(b.Bytes(), ""); err != nil {
+			return err
+		}
+		if w.n%65_536 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	if _, err := d.Token(); err != nil {
+		return fmt.Errorf("the JSON list is cut short after element %d: %w", w.n, err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("the file continues after the JSON list, from byte %d", d.InputOffset())
+	}
+	return ctx.Err()
+}
+
+// An elementReader fails when more than left bytes are read. A JSON decoder keeps all of an element, and of the space
+// before it, in memory.
+type elementReader struct {
+	r    io.Reader
+	left int
+}
+
+func (e *elementReader) Read(p []byte) (int, error) {
+	if e.left <= 0 {
+		return 0, fmt.Errorf("longer than %d MiB", maxLine>>20)
+	}
+	n, err := e.r.Read(p[:min(len(p), e.left)])
+	e.left -= n
+	return n, err
 }
