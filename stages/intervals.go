@@ -57,7 +57,7 @@ type Intervals struct {
 	labels          map[GroupBy]map[workload.Labels]*intervalSet
 	groups          map[workload.Labels][]*intervalSet     // of the flows with these labels, as far as they were needed
 	order           []*intervalSet                         // by first flow
-	weights         [][]uint8                              // by replicate of both lengths: weight of each time block
+	weights         []blockWeights                         // by replicate of both lengths
 	cases           CaseSlowdowns                          // nil: the method's part is not known
 	estimates       [sizebin.Count + 1]map[float64]float64 // of all flows, by size bin and quantile
 }
@@ -76,12 +76,14 @@ type intervalSet struct {
 	bins   [sizebin.Count + 1]intervalGroup
 }
 
-// intervalGroup counts flows by time block and cell of slowdown. accumulate makes the counts cumulative.
+// intervalGroup counts flows by time block and cell of slowdown.
 type intervalGroup struct {
 	flows  int64
 	counts [intervalBlocks][]uint32
-	cells  int // of the longest of counts; 0: not cumulative yet
 }
+
+// blockWeights are the weights of the time blocks.
+type blockWeights [intervalBlocks]uint8
 
 // NewIntervals returns an Intervals for flows that start from firstNS to lastNS. cases is what other link cases say of
 // them; nil for estimator Independent.
@@ -97,7 +99,7 @@ func NewIntervals(firstNS, lastNS int64, cases CaseSlowdowns) *Intervals {
 	x.all = x.add(ByNothing, workload.Labels{})
 	for _, blocks := range []int{intervalBlocks, coarseBlocks} {
 		for rep := range bootstraps {
-			w := make([]uint8, intervalBlocks)
+			var w blockWeights
 			for b := range w {
 				s := rng.New(uint64(blocks), rng.Bootstrap, uint64(rep), uint64(b*blocks/intervalBlocks))
 				w[b] = PoissonOne(s.Uint64())
@@ -226,8 +228,7 @@ func (x *Intervals) Tails() Tails {
 		if g.flows <= least {
 			return math.Inf(1)
 		}
-		g.accumulate()
-		return cells.Slowdown(g.cellOfAll(0.99), 0.5)
+		return cells.Slowdown(g.accumulate(nil).cellOfAll(0.99), 0.5)
 	}
 	t := Tails{All: p99(sizebin.Count, 0)}
 	for b := range t.Bins {
@@ -240,7 +241,7 @@ func (x *Intervals) Tails() Tails {
 // the order in which the labels first came. Read must not be called afterwards.
 func (x *Intervals) Rows() []Interval {
 	var out []Interval
-	var of []*intervalGroup // by row of out
+	var of []*intervalGroup // by percentile of each
 	var binOf []int
 	bins := append(sizebin.Bins(), sizebin.Bin{Name: sizebin.All})
 	for _, set := range x.order {
@@ -249,19 +250,23 @@ func (x *Intervals) Rows() []Interval {
 			if g.flows == 0 {
 				continue
 			}
-			g.accumulate()
 			for _, q := range intervalQuantiles {
 				out = append(out, Interval{By: set.by, Service: set.labels.Service, VNet: set.labels.VNet,
 					SizeBin: bins[b].Name, Flows: g.flows, Quantile: q})
-				of, binOf = append(of, g), append(binOf, b)
+				binOf = append(binOf, b)
 			}
+			of = append(of, g)
 		}
 	}
 	var both sync.WaitGroup
-	for half := range 2 { // the rows do not depend on each other
+	for half := range 2 { // the groups do not depend on each other
 		both.Go(func() {
-			for i := half; i < len(out); i += 2 {
-				x.interval(of[i], &out[i])
+			var c cumulative
+			for i := half; i < len(of); i += 2 {
+				c = of[i].accumulate(c)
+				for n := range intervalQuantiles {
+					x.interval(c, &out[i*len(intervalQuantiles)+n])
+				}
 			}
 		})
 	}
@@ -272,13 +277,13 @@ func (x *Intervals) Rows() []Interval {
 	return out
 }
 
-func (x *Intervals) interval(g *intervalGroup, row *Interval) {
-	at := g.cellOfAll(row.Quantile)
+func (x *Intervals) interval(c cumulative, row *Interval) {
+	at := c.cellOfAll(row.Quantile)
 	lo, hi := at, at
 	for from := 0; from < len(x.weights); from += bootstraps {
 		var cells []int
-		for _, w := range x.weights[from : from+bootstraps] {
-			if cell, ok := g.quantile(row.Quantile, w); ok {
+		for i := range bootstraps {
+			if cell, ok := c.quantile(row.Quantile, &x.weights[from+i], at); ok {
 				cells = append(cells, cell)
 			}
 		}
@@ -322,39 +327,59 @@ func (x *Intervals) addMethod(bin int, row *Interval) {
 	row.Method = m
 }
 
-// accumulate turns counts, once, into the number of flows up to and including each cell.
-func (g *intervalGroup) accumulate() {
-	if g.cells > 0 {
-		return
+// cumulative has the number of a group's flows up to and including each cell, by time block.
+type cumulative [][intervalBlocks]uint32
+
+// accumulate adds up the counts, in the memory of c.
+func (g *intervalGroup) accumulate(c cumulative) cumulative {
+	n := 0
+	for _, counts := range g.counts {
+		n = max(n, len(counts))
 	}
-	for b := range g.counts {
-		for c := 1; c < len(g.counts[b]); c++ {
-			g.counts[b][c] += g.counts[b][c-1]
+	c = resize(c, n)
+	for b, counts := range g.counts {
+		flows := uint32(0)
+		for cell := range c {
+			if cell < len(counts) {
+				flows += counts[cell]
+			}
+			c[cell][b] = flows
 		}
-		g.cells = max(g.cells, len(g.counts[b]))
 	}
+	return c
 }
 
 // upTo returns the weight of the flows up to and including a cell.
-func (g *intervalGroup) upTo(cell int, weights []uint8) (sum int64) {
-	for b, c := range g.counts {
-		if len(c) > 0 && weights[b] > 0 {
-			sum += int64(weights[b]) * int64(c[min(cell, len(c)-1)])
-		}
+func (c cumulative) upTo(cell int, weights *blockWeights) (sum int64) {
+	flows := &c[cell]
+	for b := range flows {
+		sum += int64(weights[b]) * int64(flows[b])
 	}
 	return sum
 }
 
-// quantile returns the cell of a quantile of the weighted flows; ok is false if their weight is 0.
-func (g *intervalGroup) quantile(p float64, weights []uint8) (cell int, ok bool) {
-	total := g.upTo(g.cells, weights)
+// quantile returns the cell of a quantile of the weighted flows, and is fast if that is near a given cell. ok is false if
+// their weight is 0.
+func (c cumulative) quantile(p float64, weights *blockWeights, near int) (cell int, ok bool) {
+	total := c.upTo(len(c)-1, weights)
 	want := int64(math.Ceil(p * float64(total)))
-	return sort.Search(g.cells-1, func(c int) bool { return g.upTo(c, weights) >= want }), total > 0
+	lo, hi, step := near, near, 1
+	for ; hi < len(c)-1 && c.upTo(hi, weights) < want; step *= 2 {
+		lo, hi = hi+1, min(hi+step, len(c)-1)
+	}
+	for ; lo > 0 && c.upTo(lo-1, weights) >= want; step *= 2 {
+		lo, hi = max(lo-step, 0), lo-1
+	}
+	return lo + sort.Search(hi-lo, func(i int) bool { return c.upTo(lo+i, weights) >= want }), total > 0
 }
 
 // cellOfAll returns the cell of a quantile of the flows as they are, of which there are some.
-func (g *intervalGroup) cellOfAll(p float64) int {
-	cell, _ := g.quantile(p, slices.Repeat([]uint8{1}, intervalBlocks))
+func (c cumulative) cellOfAll(p float64) int {
+	var all blockWeights
+	for b := range all {
+		all[b] = 1
+	}
+	cell, _ := c.quantile(p, &all, 0)
 	return cell
 }
 
