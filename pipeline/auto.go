@@ -114,7 +114,7 @@ func (e *Estimation) throughPasses(ctx context.Context, possible bool) error {
 	if err != nil {
 		return err
 	}
-	err = columns.Each(e.Lake.Read(schema.Warnings, warnings, nil, nil), func(w *struct {
+	err = columns.Each(e.Lake.Read(schema.Warnings, warnings, nil), func(w *struct {
 		Kind string `col:"kind"`
 	}) error {
 		insufficient = insufficient || stages.OfLinkCases(w.Kind)

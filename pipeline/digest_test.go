@@ -31,7 +31,7 @@ func RowDigest(t testing.TB, dir string, tables ...schema.Table) string {
 		}
 		value := func(text string) { _, _ = h.Write(append([]byte(text), 0)) }
 		read := func(in schema.Batches) { n += eachValue(t, in, value) }
-		read(l.Read(table, files, nil, nil))
+		read(l.Read(table, files, nil))
 		if table.Temporary {
 			for _, path := range dataPaths(t, dir, table) {
 				read(parquet.OpenFile(table, filepath.Join(dir, path)))

@@ -216,13 +216,13 @@ func (e *Estimation) Files(t schema.Table) ([]lake.DataFile, error) {
 	return r.Files(t), nil
 }
 
-// Read streams columns (all if nil) of one of the estimate's tables. The caller closes the stream.
-func (e *Estimation) Read(t schema.Table, columns []string, keep *lake.Range) (schema.Batches, error) {
+// Read streams one of the estimate's tables. The caller closes the stream.
+func (e *Estimation) Read(t schema.Table) (schema.Batches, error) {
 	files, err := e.Files(t)
 	if err != nil {
 		return nil, err
 	}
-	return e.Lake.Read(t, files, columns, keep), nil
+	return e.Lake.Read(t, files, nil), nil
 }
 
 // Scan is the SQL that reads one of the estimate's tables. Its files are verified.
@@ -264,7 +264,7 @@ func (e *Estimation) Unreachable() (n int64, first *topology.UnreachableError, e
 
 // Loads is what each link of an estimate carries: flows, bytes and packets by link id, summed over the chunks of route.
 func Loads(e *Estimation) (*stages.Loads, error) {
-	in, err := e.Read(schema.LinkLoads, nil, nil)
+	in, err := e.Read(schema.LinkLoads)
 	if err != nil {
 		return nil, err
 	}

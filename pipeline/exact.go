@@ -62,7 +62,7 @@ func (m *method) exactStage() *engine.Stage {
 		if err := m.dependencies(t, &o); err != nil {
 			return err
 		}
-		stats, err := stages.Exact(ctx, m.Network, m.Router, m.Spec.Params, t.Read(flows, nil, nil), o, out, t.Add)
+		stats, err := stages.Exact(ctx, m.Network, m.Router, m.Spec.Params, t.Read(flows, nil), o, out, t.Add)
 		t.SetStats(stats)
 		return err
 	})
@@ -101,7 +101,7 @@ func (m *method) exactWindowsStage() *engine.Stage {
 			if o.endNS > m.Spec.Windows.LastStartNS { // no flow starts later: packets go on until the last
 				o.endNS = 0
 			}
-			stats, err := stages.Exact(ctx, m.Network, m.Router, m.Spec.Params, t.Read(flows, nil, t.Range("start_ns")),
+			stats, err := stages.Exact(ctx, m.Network, m.Router, m.Spec.Params, t.Read(flows, t.Range("start_ns")),
 				stages.ExactOptions{Workers: 1, Counts: m.Spec.Windows.counts, EndNS: o.endNS,
 					AllowUnreachable: m.Spec.AllowUnreachable, Buffer: m.Spec.Switches, Classes: m.Spec.Classes,
 					Moves: m.Spec.Moves, Seed: m.Spec.Seed},
@@ -115,7 +115,7 @@ func (m *method) exactWindowsStage() *engine.Stage {
 			var fluid FluidError
 			if err == nil {
 				later := &lake.Range{Column: "start_ns", Lo: t.Hi, Hi: math.MaxInt64}
-				fluid, err = o.finish(ctx, m.newFluid(), t.Read(flows, nil, t.Range("start_ns")), t.Read(all, nil, later))
+				fluid, err = o.finish(ctx, m.newFluid(), t.Read(flows, t.Range("start_ns")), t.Read(all, later))
 			}
 			t.SetStats(struct {
 				stages.ExactStats

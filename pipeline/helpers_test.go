@@ -289,7 +289,7 @@ func textOf(t testing.TB, dir string, table schema.Table, id lake.ScenarioID, va
 	}
 	var b strings.Builder
 	n := 0
-	err = columns.ForEach(l.Read(table, lake.FilesOf(m.Files, table), nil, nil), func(rec arrow.Record) error {
+	err = columns.ForEach(l.Read(table, lake.FilesOf(m.Files, table), nil), func(rec arrow.Record) error {
 		for i := range int(rec.NumRows()) {
 			for _, c := range rec.Columns() {
 				b.WriteString(c.ValueStr(i) + " ")

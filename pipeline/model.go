@@ -90,8 +90,8 @@ func OpenModel(l *lake.Lake, scenario string) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := format.FromTables(l.Read(schema.Nodes, r.Files(schema.Nodes), nil, nil),
-		l.Read(schema.Links, r.Files(schema.Links), nil, nil))
+	n, err := format.FromTables(l.Read(schema.Nodes, r.Files(schema.Nodes), nil),
+		l.Read(schema.Links, r.Files(schema.Links), nil))
 	if err != nil {
 		return nil, fmt.Errorf("topology of scenario %s: %w", id, err)
 	}
@@ -275,7 +275,7 @@ func (m *Model) checkServices(asked []string) error {
 	type labeled struct {
 		Service string `col:"service"`
 	}
-	err = columns.Each(m.Lake.Read(schema.Flows, r.Files(schema.Flows), nil, nil), func(f *labeled) error {
+	err = columns.Each(m.Lake.Read(schema.Flows, r.Files(schema.Flows), nil), func(f *labeled) error {
 		if !seen[f.Service] {
 			seen[strings.Clone(f.Service)] = true // the batch's memory is used again
 		}

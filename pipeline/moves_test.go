@@ -100,7 +100,7 @@ func TestWindowsOfMoves(t *testing.T) {
 	}
 	var sums []string
 	for _, e := range []*pipeline.Estimation{base, windows} {
-		in, err := e.Read(schema.Slowdowns, []string{"fct_ns", "retransmissions", "reordered"}, nil)
+		in, err := e.Read(schema.Slowdowns)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -83,7 +83,7 @@ func oneTask(*engine.Inputs, []engine.Task) ([]engine.Task, error) { return []en
 
 // readLoads reads what each link carries.
 func (m *method) readLoads(in *engine.Inputs) (*stages.Loads, error) {
-	return stages.ReadLoads(m.Network, in.Read(m.route.Output(schema.LinkLoads), nil, nil))
+	return stages.ReadLoads(m.Network, in.Read(m.route.Output(schema.LinkLoads), nil))
 }
 
 // representatives returns, by link id, the link whose case stands for it; nil without clustering.
@@ -91,7 +91,7 @@ func (m *method) representatives(in *engine.Inputs) ([]int32, error) {
 	if m.cluster == nil {
 		return nil, nil
 	}
-	return stages.ReadClusters(m.Network, in.Read(m.cluster.Output(schema.LinkClusters), nil, nil))
+	return stages.ReadClusters(m.Network, in.Read(m.cluster.Output(schema.LinkClusters), nil))
 }
 
 // withCluster adds the table of clusters to what a stage reads.

@@ -150,7 +150,7 @@ func (m *Model) ingestedFlows(w scenario.Ingested, fromNS, toNS int64) *source {
 			}
 			files = files[1:]
 		}
-		in := m.Lake.Read(schema.Flows, files, nil, &lake.Range{Column: "start_ns", Lo: fromNS, Hi: toNS})
+		in := m.Lake.Read(schema.Flows, files, &lake.Range{Column: "start_ns", Lo: fromNS, Hi: toNS})
 		if err := copyBatches(ctx, in, out); err != nil {
 			return nil, err
 		}
@@ -182,7 +182,7 @@ func (m *Model) derivedFlows(from lake.ScenarioID, changes workload.FlowChanges)
 			return &stats, m.share(t, base, schema.Flows)
 		}
 		changes.Ranks = stats.Closed()
-		open := func() schema.Batches { return m.Lake.Read(schema.Flows, base.Files(schema.Flows), nil, nil) }
+		open := func() schema.Batches { return m.Lake.Read(schema.Flows, base.Files(schema.Flows), nil) }
 		stats.FlowStats, stats.ExpectedMaxLoad = lake.FlowStats{}, 0 // they were those of the unchanged flows
 		notes, err := workload.ChangeFlows(ctx, m.Network, changes, m.Spec.Seed, open, out)
 		stats.Notes = slices.Concat(stats.Notes, notes)
@@ -213,7 +213,7 @@ func (m *method) dependencies(t *engine.Attempt, o *stages.ExactOptions) error {
 	}
 	o.Flows = g.Flows
 	o.Dependencies = func() schema.Batches {
-		return t.Read(m.generate.Output(schema.Dependencies), []string{"flow_row", "after_row", "delay_ns"}, nil)
+		return t.Read(m.generate.Output(schema.Dependencies), nil)
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func completeGenerated(l *lake.Lake, generate *engine.Stage) (r engine.Records, 
 // readGenerated reads the counts of a complete stage generate.
 func readGenerated(l *lake.Lake, r engine.Records) (g Generated, err error) {
 	rows := int64(0)
-	err = columns.ForEach(l.Read(schema.Scenarios, r.Files(schema.Scenarios), nil, nil), func(rec arrow.Record) error {
+	err = columns.ForEach(l.Read(schema.Scenarios, r.Files(schema.Scenarios), nil), func(rec arrow.Record) error {
 		rows += rec.NumRows()
 		for name, value := range g.columns() {
 			*value = columns.Int64s(rec, name)[0]
@@ -203,7 +203,7 @@ func (m *Model) unreachable(generate, route engine.Records) (n int64, first *top
 	if err != nil {
 		return 0, nil, err
 	}
-	loads, err := stages.ReadLoads(m.Network, m.Lake.Read(schema.LinkLoads, route.Files(schema.LinkLoads), nil, nil))
+	loads, err := stages.ReadLoads(m.Network, m.Lake.Read(schema.LinkLoads, route.Files(schema.LinkLoads), nil))
 	if err != nil {
 		return 0, nil, err
 	}
@@ -212,7 +212,7 @@ func (m *Model) unreachable(generate, route engine.Records) (n int64, first *top
 		return 0, nil, nil
 	}
 	var path []int32
-	in := m.Lake.Read(schema.Flows, generate.Files(schema.Flows), nil, nil)
+	in := m.Lake.Read(schema.Flows, generate.Files(schema.Flows), nil)
 	err = columns.Each(in, func(f *stages.RoutedFlow) (err error) {
 		if !stages.ComputeStep(f.Src, f.Dst, f.SizeBytes) {
 			path, err = m.Router.Path(f.ID, f.Src, f.Dst, path[:0])

@@ -35,7 +35,7 @@ func (m *method) sampleDrawsStage(contributions *engine.Stage) *engine.Stage {
 	return m.sampleStage([]engine.Output{hops}, []schema.Table{schema.Slowdowns},
 		func(ctx context.Context, s *stages.Sampler, t *engine.Attempt) error {
 			return s.Sample(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(m.generate.Output(schema.Flows)),
-				t.Read(hops, nil, t.Range("flow_row")), t.Sink(schema.Slowdowns))
+				t.Read(hops, t.Range("flow_row")), t.Sink(schema.Slowdowns))
 		})
 }
 
@@ -47,7 +47,7 @@ func (m *method) sampleReplaysStage(observed []engine.Output, replay *engine.Sta
 		[]schema.Table{schema.Slowdowns, schema.HopContributions, schema.CaseSlowdowns},
 		func(ctx context.Context, s *stages.Sampler, t *engine.Attempt) error {
 			return s.SampleReplays(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(m.generate.Output(schema.Flows)),
-				readObserved(t, observed), t.Read(fcts, nil, t.Range("flow_row")),
+				readObserved(t, observed), t.Read(fcts, t.Range("flow_row")),
 				t.Sink(schema.Slowdowns), t.Sink(schema.HopContributions), t.Sink(schema.CaseSlowdowns))
 		})
 }
@@ -58,7 +58,7 @@ func (m *method) sampleExactStage(exact *engine.Stage) *engine.Stage {
 	return m.sampleStage([]engine.Output{fcts, hops}, []schema.Table{schema.Slowdowns, schema.HopContributions},
 		func(ctx context.Context, s *stages.Sampler, t *engine.Attempt) error {
 			return s.SampleExact(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(m.generate.Output(schema.Flows)),
-				t.Read(fcts, nil, t.Range("flow_row")), t.Read(hops, nil, t.Range("flow_row")),
+				t.Read(fcts, t.Range("flow_row")), t.Read(hops, t.Range("flow_row")),
 				t.Sink(schema.Slowdowns), t.Sink(schema.HopContributions))
 		})
 }
@@ -94,7 +94,7 @@ func (m *method) intervalsStage(sample, contributions, cases *engine.Stage) *eng
 		}
 		g, err := readGenerated(m.Lake, in.Records(m.generate))
 		if err == nil && g.Closed() {
-			err = setClosedSpan(in.Read(sample.Output(schema.Slowdowns), nil, nil), loads)
+			err = setClosedSpan(in.Read(sample.Output(schema.Slowdowns), nil), loads)
 		}
 		if err != nil {
 			return err
@@ -103,7 +103,7 @@ func (m *method) intervalsStage(sample, contributions, cases *engine.Stage) *eng
 			sample.Output(schema.Slowdowns), contributions.Output(schema.HopContributions), nil}
 		if rooms := stages.Rooms(m.Network, m.Spec.Params, m.Spec.Switches); limited && rooms != nil {
 			r.overflow, err = stages.NewOverflow(m.Network, &m.Spec.Params, m.Spec.Switches, rooms, loads,
-				m.variant.Estimator, in.Read(cases.Output(schema.LinkStats), nil, nil))
+				m.variant.Estimator, in.Read(cases.Output(schema.LinkStats), nil))
 			if err != nil {
 				return err
 			}
@@ -152,7 +152,7 @@ func (r *estimateReader) eachChunk(ctx context.Context,
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := do(c, r.Lake.Read(schema.Slowdowns, r.in.Files(r.slowdowns)[n:n+1], nil, nil)); err != nil {
+		if err := do(c, r.Lake.Read(schema.Slowdowns, r.in.Files(r.slowdowns)[n:n+1], nil)); err != nil {
 			return err
 		}
 		r.attempt.Add(c.Cost)
@@ -180,7 +180,7 @@ func (r *estimateReader) groups(ctx context.Context, loads *stages.Loads) (*stag
 	var cases stages.CaseSlowdowns
 	if sample := r.slowdowns.Stage; sample.WritesTable(schema.CaseSlowdowns) {
 		var err error
-		if cases, err = stages.ReadCaseSlowdowns(r.in.Read(sample.Output(schema.CaseSlowdowns), nil, nil)); err != nil {
+		if cases, err = stages.ReadCaseSlowdowns(r.in.Read(sample.Output(schema.CaseSlowdowns), nil)); err != nil {
 			return nil, err
 		}
 	}
@@ -197,7 +197,7 @@ func (r *estimateReader) watch(ctx context.Context, tails stages.Tails,
 		if r.variant.Estimator == stages.WholeNetwork {
 			return watch.Watch(c.Lo, c.Hi-c.Lo, slowdowns, nil)
 		}
-		hops := r.in.Read(r.contributions, nil, &lake.Range{Column: "flow_row", Lo: c.Lo, Hi: c.Hi})
+		hops := r.in.Read(r.contributions, &lake.Range{Column: "flow_row", Lo: c.Lo, Hi: c.Hi})
 		return watch.Watch(c.Lo, c.Hi-c.Lo, slowdowns, hops)
 	})
 }

@@ -50,9 +50,9 @@ func (m *method) caseStage(v Variant, feedback engine.Output, first *engine.Stag
 		links := t.Range("link_id")
 		var given schema.Batches
 		if first != nil {
-			given = t.Read(feedback, nil, links)
+			given = t.Read(feedback, links)
 		}
-		return sim.Simulate(ctx, int32(t.Lo), int32(t.Hi), t.Read(hops, nil, links), given,
+		return sim.Simulate(ctx, int32(t.Lo), int32(t.Hi), t.Read(hops, links), given,
 			t.Sink(out), t.Sink(schema.LinkStats), t.Add)
 	})
 	return s
@@ -110,7 +110,7 @@ func (m *method) simulatorOptions(in *engine.Inputs, first *engine.Stage) (o sta
 // omitted are the links whose cases do not run: in pass 2, given the stage of pass 1, and with clusters.
 func (m *method) omitted(in *engine.Inputs, first *engine.Stage) (stages.Omitted, error) {
 	if first != nil {
-		return stages.ReadOmitted(m.Network, in.Read(first.Output(schema.LinkStats), nil, nil))
+		return stages.ReadOmitted(m.Network, in.Read(first.Output(schema.LinkStats), nil))
 	}
 	of, err := m.representatives(in)
 	return stages.Represented(of), err
@@ -209,7 +209,7 @@ func (m *method) feedbackStage(name string, v Variant, observed []engine.Output,
 
 // readObserved streams the observations of the task's flows, those of the last pass first.
 func readObserved(t *engine.Attempt, observed []engine.Output) schema.Batches {
-	return t.ReadAll(observed, nil, t.Range("flow_row"))
+	return t.ReadAll(observed, t.Range("flow_row"))
 }
 
 // replayStage runs the cases of the hosts' uplinks with complete feedback, which yields each flow's FCT.
@@ -230,8 +230,8 @@ func (m *method) replayStage(sender *engine.Stage) *engine.Stage {
 		Open: m.openCases(nil, func(ctx context.Context, sim *stages.Simulator, t *engine.Attempt) (stages.SimulateStats,
 			error) {
 			links := t.Range("link_id")
-			return sim.Replay(ctx, int32(t.Lo), int32(t.Hi), t.Read(hops, nil, links),
-				t.Read(feedback, nil, links), t.Sink(schema.SenderFCTs), t.Add)
+			return sim.Replay(ctx, int32(t.Lo), int32(t.Hi), t.Read(hops, links),
+				t.Read(feedback, links), t.Sink(schema.SenderFCTs), t.Add)
 		}),
 	}
 }
@@ -295,8 +295,8 @@ func (m *method) drawStage(bucket *engine.Stage) *engine.Stage {
 			if err != nil {
 				return err
 			}
-			return b.Draw(ctx, of, int32(t.Lo), int32(t.Hi), t.Read(hops, nil, t.Range("link_id")),
-				t.Read(buckets, nil, nil), t.Sink(schema.HopContributions))
+			return b.Draw(ctx, of, int32(t.Lo), int32(t.Hi), t.Read(hops, t.Range("link_id")),
+				t.Read(buckets, nil), t.Sink(schema.HopContributions))
 		}),
 	}
 }
@@ -334,7 +334,7 @@ func (m *method) features(ctx context.Context, t *engine.Attempt) ([]stages.Link
 	ranges := m.cutLinks(loads, everyLink)
 	err = engine.Parallel(ctx, m.Workers, len(ranges), func(ctx context.Context, i int) error {
 		lo, hi := ranges[i].Lo, ranges[i].Hi
-		rows := t.Inputs().Read(m.route.Output(schema.Hops), nil, &lake.Range{Column: "link_id", Lo: lo, Hi: hi})
+		rows := t.Inputs().Read(m.route.Output(schema.Hops), &lake.Range{Column: "link_id", Lo: lo, Hi: hi})
 		t.Add(hi - lo)
 		return stages.Features(ctx, m.Network, &m.Spec.Params, loads, int32(lo), int32(hi), rows, features)
 	})

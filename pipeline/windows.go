@@ -10,8 +10,6 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/apache/arrow/go/v17/arrow"
-
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
@@ -113,8 +111,8 @@ func (m *Model) windowFlows(from lake.ScenarioID, windows Windows) *source {
 			if err != nil {
 				break
 			}
-			in := m.Lake.Read(schema.Flows, r.Files(schema.Flows), nil, &lake.Range{Column: "start_ns", Lo: p[0], Hi: p[1]})
-			err = columns.ForEach(in, func(rec arrow.Record) error { return errors.Join(ctx.Err(), c.batch(rec)) })
+			in := m.Lake.Read(schema.Flows, r.Files(schema.Flows), &lake.Range{Column: "start_ns", Lo: p[0], Hi: p[1]})
+			err = columns.Each(in, func(r *workload.Row) error { return cmp.Or(ctx.Err(), c.add(*r)) })
 		}
 		if err == nil {
 			err = errors.Join(c.begin(math.MaxInt64), c.write(math.MaxInt64))
@@ -134,7 +132,6 @@ type carrier struct {
 	slowestBps int64          // of the hosts
 	due        []workload.Row // flows that are to begin in the present part, if they are active then, by time
 	held       []workload.Row // of the present part, not written yet
-	rows       []workload.Row // of the present batch
 	out        schema.Sink
 }
 
@@ -156,23 +153,20 @@ func (c *carrier) reads() (all [][2]int64) {
 	return all
 }
 
-// batch takes the flows of a batch that are in a part, and those that are active when one begins.
-func (c *carrier) batch(rec arrow.Record) error {
-	c.rows = columns.Append(c.rows[:0], rec)
-	for _, r := range c.rows {
-		err := c.begin(r.StartNS)
-		if err == nil && len(c.held) >= mostHeld {
-			err = c.write(r.StartNS)
-		}
-		if err != nil {
-			return err
-		}
-		c.drain(r.StartNS)
-		r.Labels = r.Labels.Clone()
-		c.fluid.add(r.StartNS, carried{Row: r, remaining: float64(r.SizeBytes)})
-		if n := c.next - 1; n >= 0 && r.StartNS < c.parts[n][1] { // inside part n
-			c.held = append(c.held, r)
-		}
+// add takes a flow that is in a part, or active when one begins.
+func (c *carrier) add(r workload.Row) error {
+	err := c.begin(r.StartNS)
+	if err == nil && len(c.held) >= mostHeld {
+		err = c.write(r.StartNS)
+	}
+	if err != nil {
+		return err
+	}
+	c.drain(r.StartNS)
+	r.Labels = r.Labels.Clone()
+	c.fluid.add(r.StartNS, carried{Row: r, remaining: float64(r.SizeBytes)})
+	if n := c.next - 1; n >= 0 && r.StartNS < c.parts[n][1] { // inside part n
+		c.held = append(c.held, r)
 	}
 	return nil
 }

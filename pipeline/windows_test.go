@@ -159,7 +159,7 @@ func TestWindowsKeepTheOrder(t *testing.T) {
 		w.Spans = append(w.Spans, [2]int64{(3 + 6*k) * 1_000_000, (4 + 6*k) * 1_000_000})
 	}
 	derived := estimateWindows(t, base, w)
-	in, err := derived.Read(schema.Flows, []string{"start_ns", "size_bytes"}, nil)
+	in, err := derived.Read(schema.Flows)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func TestOutlasting(t *testing.T) {
 	base := estimate(t, topology, flows, options{Lake: t.TempDir(), Variant: whole})
 	want := map[int64]int64{}
 	fcts := func(e *Estimation, do func(id, start, ideal, fct int64)) {
-		in, err := e.Read(schema.Slowdowns, nil, nil)
+		in, err := e.Read(schema.Slowdowns)
 		if err == nil {
 			err = columns.Each(in, func(r *stages.SlowdownRow) error {
 				do(r.FlowID, r.StartNS, r.IdealNS, r.FCTNS)
@@ -245,7 +245,7 @@ func TestFluidOfLake(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	in, err := e.Read(schema.Slowdowns, []string{"src", "dst", "size_bytes", "start_ns", "fct_ns"}, nil)
+	in, err := e.Read(schema.Slowdowns)
 	if err != nil {
 		t.Fatal(err)
 	}

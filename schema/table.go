@@ -177,13 +177,13 @@ func ByName(name string) (Table, error) {
 
 // Batches is a stream of record batches of one table.
 //
-//   - Next returns the next batch, or io.EOF after the last one. A batch is never empty. After an
-//     error, Next returns that error again.
+//   - Next returns the next batch with the given columns (all if there are none), or io.EOF after the last one. A batch
+//     is never empty, and may have more columns. After an error, Next returns that error again.
 //   - The caller owns a returned batch and releases it. Its columns are valid until then.
 //   - A stream is used by one goroutine at a time. Close may be called at any time, once, and frees the
 //     resources of the stream. Batches that were returned before stay valid.
 type Batches interface {
-	Next() (arrow.Record, error)
+	Next(columns ...string) (arrow.Record, error)
 	Close() error
 }
 

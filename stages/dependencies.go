@@ -81,14 +81,14 @@ func (d *dependencyReader) add(c *network.Flows, row int64) error {
 			c.AfterEnds = append(c.AfterEnds, int32(len(c.After)))
 			return nil
 		}
-		rec, err := d.in.Next()
+		rows, rec, err := columns.Next(d.in, d.rows)
 		switch {
 		case errors.Is(err, io.EOF):
 			d.in = nil
 		case err != nil:
 			return err
 		default:
-			d.rows = columns.Append(d.rows[:0], rec)
+			d.rows = rows
 			rec.Release()
 		}
 	}

@@ -186,7 +186,7 @@ func (x *exact) nextFlows() (*network.Flows, error) {
 		return first, nil
 	}
 	for {
-		rec, err := x.in.Next()
+		rows, rec, err := columns.Next(x.in, x.read)
 		if errors.Is(err, io.EOF) {
 			x.mu.Lock()
 			defer x.mu.Unlock()
@@ -196,8 +196,8 @@ func (x *exact) nextFlows() (*network.Flows, error) {
 		if err != nil {
 			return nil, err
 		}
-		x.read = columns.Append(x.read[:0], rec)
-		chunk, err := x.flowsOf(x.read)
+		x.read = rows
+		chunk, err := x.flowsOf(rows)
 		rec.Release()
 		if err != nil || len(chunk.SizeBytes) > 0 {
 			return chunk, err

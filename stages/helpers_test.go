@@ -38,7 +38,7 @@ func (c *captured) Write(rec arrow.Record) error {
 	return nil
 }
 
-func (c *captured) Next() (arrow.Record, error) {
+func (c *captured) Next(...string) (arrow.Record, error) {
 	if c.at == len(c.recs) {
 		return nil, io.EOF
 	}

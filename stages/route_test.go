@@ -62,7 +62,7 @@ type flowBatches struct {
 	each int
 }
 
-func (b *flowBatches) Next() (rec arrow.Record, err error) {
+func (b *flowBatches) Next(...string) (rec arrow.Record, err error) {
 	if len(b.rows) == 0 {
 		return nil, io.EOF
 	}

@@ -1,14 +1,13 @@
 package stages
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"math/bits"
 	"slices"
-
-	"github.com/apache/arrow/go/v17/arrow"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
@@ -31,10 +30,10 @@ type Sampler struct {
 	observed      observationIndex // for Flow
 	fcts          []exactFCT       // for Flow and WholeNetwork: by flow of the chunk
 	blocks        []simkernel.Block
-	flows         []workload.Row    // of the current batch
-	rows          []SlowdownRow     // of the current batch
+	rows          []SlowdownRow     // not written yet
 	contributions []contributionRow // not written yet
 	cases         CaseSlowdowns     // for Flow
+	flow          sampledFlow
 }
 
 // A sampledFlow is what an estimator says of a flow.
@@ -82,6 +81,18 @@ func (s *Sampler) Sample(ctx context.Context, firstRow, rows int64, flows, contr
 
 type sampleFunc func(f int, sizeBytes int64, to *sampledFlow) error
 
+// sampleRows is how many flows are written at a time.
+const sampleRows = 4_096
+
+type flowToSample struct {
+	workload.Labels
+	ID        int64 `col:"flow_id"`
+	Src       int32 `col:"src"`
+	Dst       int32 `col:"dst"`
+	SizeBytes int64 `col:"size_bytes"`
+	StartNS   int64 `col:"start_ns"`
+}
+
 // writeChunk writes the slowdowns of a chunk of flows, as sample estimates them, and the contributions of their hops
 // (nil: none).
 func (s *Sampler) writeChunk(
@@ -89,52 +100,48 @@ func (s *Sampler) writeChunk(
 ) error {
 	s.cases = CaseSlowdowns{}
 	s.contributions = s.contributions[:0]
-	at := 0
-	err := columns.ForEach(flows, func(rec arrow.Record) error {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if int64(at)+rec.NumRows() > rows {
+	at := int64(0)
+	err := columns.EachRows(flows, sampleRows, func(part []flowToSample) error {
+		if at+int64(len(part)) > rows {
 			return fmt.Errorf("flows: the chunk at row %d has more flows than the %d that were routed", firstRow, rows)
 		}
-		err := s.writeBatch(rec, firstRow, at, sample, out)
-		at += int(rec.NumRows())
+		s.rows = s.rows[:0]
+		for i := range part {
+			if err := s.sample(&part[i], firstRow, at, sample); err != nil {
+				return fmt.Errorf("flow %d: %w", part[i].ID, err)
+			}
+			at++
+		}
+		err := cmp.Or(ctx.Err(), SlowdownTable.Write(out, s.rows))
 		if err == nil && contributed != nil {
 			err = contributionTable.Write(contributed, s.contributions)
 			s.contributions = s.contributions[:0]
 		}
 		return err
 	})
-	if err == nil && int64(at) != rows {
+	if err == nil && at != rows {
 		err = fmt.Errorf("flows: the chunk at row %d has %d flows, %d were routed", firstRow, at, rows)
 	}
 	return err
 }
 
-// writeBatch writes the slowdowns of one batch of flows. The chunk begins at row chunkRow of table flows, the
-// batch at row at of the chunk.
-func (s *Sampler) writeBatch(rec arrow.Record, chunkRow int64, at int, sample sampleFunc, out schema.Sink) error {
-	s.flows = columns.Append(s.flows[:0], rec)
-	s.rows = columns.Grow(s.rows[:0], len(s.flows))
-	var x sampledFlow
-	for i, f := range s.flows {
-		x = sampledFlow{startNS: f.StartNS, caseNS: -1}
-		if err := sample(at+i, f.SizeBytes, &x); err != nil {
-			return fmt.Errorf("flow %d: %w", f.ID, err)
-		}
-		if len(x.path) == 0 {
-			continue
-		}
-		ideal := s.idealNS(x.path, f.SizeBytes) - x.fasterNS
-		fct := ideal + x.delayNS
-		s.rows = append(s.rows, SlowdownRow{FlowID: f.ID, FlowRow: chunkRow + int64(at+i), Src: f.Src, Dst: f.Dst,
-			Labels: f.Labels, SizeBytes: f.SizeBytes, StartNS: x.startNS, Hops: int16(len(x.path)), IdealNS: ideal, FCTNS: fct,
-			WindowNS: x.windowNS, Slowdown: float64(fct) / float64(ideal), Retransmissions: x.again, Reordered: x.reordered})
-		if x.caseNS >= 0 {
-			s.cases.count(f.SizeBytes, float64(ideal+x.caseNS)/float64(ideal))
-		}
+// sample adds the row of a flow, if it has a path. The chunk begins at row chunkRow of table flows, the flow is in row
+// at of the chunk.
+func (s *Sampler) sample(f *flowToSample, chunkRow, at int64, sample sampleFunc) error {
+	x := &s.flow
+	*x = sampledFlow{startNS: f.StartNS, caseNS: -1}
+	if err := sample(int(at), f.SizeBytes, x); err != nil || len(x.path) == 0 {
+		return err
 	}
-	return SlowdownTable.Write(out, s.rows)
+	ideal := s.idealNS(x.path, f.SizeBytes) - x.fasterNS
+	fct := ideal + x.delayNS
+	s.rows = append(s.rows, SlowdownRow{FlowID: f.ID, FlowRow: chunkRow + at, Src: f.Src, Dst: f.Dst, Labels: f.Labels,
+		SizeBytes: f.SizeBytes, StartNS: x.startNS, Hops: int16(len(x.path)), IdealNS: ideal, FCTNS: fct,
+		WindowNS: x.windowNS, Slowdown: float64(fct) / float64(ideal), Retransmissions: x.again, Reordered: x.reordered})
+	if x.caseNS >= 0 {
+		s.cases.count(f.SizeBytes, float64(ideal+x.caseNS)/float64(ideal))
+	}
+	return nil
 }
 
 // setPath sets ideal to a path.

@@ -404,30 +404,29 @@ type Attempt struct {
 	err      error       // of creating a file
 }
 
-// Read streams columns (all if nil) of a table that the stage declares; see lake.Lake.Read. The engine closes the
-// stream.
-func (t *Attempt) Read(o Output, columns []string, keep *lake.Range) schema.Batches {
-	return t.ReadAll([]Output{o}, columns, keep)
+// Read streams a table that the stage declares; see lake.Lake.Read. The engine closes the stream.
+func (t *Attempt) Read(o Output, keep *lake.Range) schema.Batches {
+	return t.ReadAll([]Output{o}, keep)
 }
 
 // ReadAll is Read of a table that several stages write, one after the other.
-func (t *Attempt) ReadAll(of []Output, columns []string, keep *lake.Range) schema.Batches {
+func (t *Attempt) ReadAll(of []Output, keep *lake.Range) schema.Batches {
 	var files []lake.DataFile
 	for _, o := range of {
 		files = append(files, t.in.Files(o)...)
 	}
-	return t.read(of[0], files, columns, keep)
+	return t.read(of[0], files, keep)
 }
 
-func (t *Attempt) read(o Output, files []lake.DataFile, columns []string, keep *lake.Range) schema.Batches {
-	in := t.session.Read(o.Table, files, columns, keep)
+func (t *Attempt) read(o Output, files []lake.DataFile, keep *lake.Range) schema.Batches {
+	in := t.session.Read(o.Table, files, keep)
 	t.open = append(t.open, in)
 	return in
 }
 
 // ReadChunk is Read of the one file that the task of the same number wrote.
 func (t *Attempt) ReadChunk(o Output) schema.Batches {
-	return t.read(o, t.in.Files(o)[t.N:t.N+1], nil, nil)
+	return t.read(o, t.in.Files(o)[t.N:t.N+1], nil)
 }
 
 // Inputs are the records of the stages that the stage reads from.

@@ -239,7 +239,7 @@ func testDoubledAttempts(t *testing.T, table schema.Table) {
 				t.Errorf("round %d: %v", round, err)
 			}
 			rows := int64(0)
-			err := columns.ForEach(l.Read(table, []lake.DataFile{f}, nil, nil), func(rec arrow.Record) error {
+			err := columns.ForEach(l.Read(table, []lake.DataFile{f}, nil), func(rec arrow.Record) error {
 				rows += rec.NumRows()
 				return nil
 			})
@@ -274,7 +274,7 @@ func TestLateAttempts(t *testing.T) {
 	second.Reads = []Output{first.Output(schema.HopObservations)}
 	second.Open = Always(func(_ context.Context, a *Attempt) error {
 		time.Sleep(time.Duration(rand.IntN(5)) * time.Millisecond)
-		err := columns.ForEach(a.Read(first.Output(schema.HopObservations), nil, nil), func(arrow.Record) error { return nil })
+		err := columns.ForEach(a.Read(first.Output(schema.HopObservations), nil), func(arrow.Record) error { return nil })
 		if err != nil {
 			return err
 		}

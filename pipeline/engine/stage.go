@@ -175,7 +175,7 @@ func (in *Inputs) Records(s *Stage) Records {
 // Files are the data files of a table, in the order of the tasks that wrote them.
 func (in *Inputs) Files(o Output) []lake.DataFile { return in.Records(o.Stage).Files(o.Table) }
 
-// Read streams columns (all if nil) of a table; see lake.Lake.Read. The caller closes the stream.
-func (in *Inputs) Read(o Output, columns []string, keep *lake.Range) schema.Batches {
-	return in.lake.Read(o.Table, in.Files(o), columns, keep)
+// Read streams a table; see lake.Lake.Read. The caller closes the stream.
+func (in *Inputs) Read(o Output, keep *lake.Range) schema.Batches {
+	return in.lake.Read(o.Table, in.Files(o), keep)
 }

@@ -140,7 +140,7 @@ type toyStats struct {
 }
 
 func (t *toy) writeSquares(_ context.Context, a *Attempt) error {
-	in := a.Read(t.numbers.Output(schema.SenderFCTs), []string{"fct_ns"}, a.Range("flow_row"))
+	in := a.Read(t.numbers.Output(schema.SenderFCTs), a.Range("flow_row"))
 	var squares []toySquare
 	var places []int32
 	var arena columns.Arena
@@ -160,7 +160,7 @@ func (t *toy) writeSquares(_ context.Context, a *Attempt) error {
 }
 
 func (t *toy) writeSums(_ context.Context, a *Attempt) error {
-	in := a.Read(t.squares.Output(schema.SenderFeedback), []string{"observed"}, a.Range("link_id"))
+	in := a.Read(t.squares.Output(schema.SenderFeedback), a.Range("link_id"))
 	sum, count := int64(0), 0
 	err := columns.ForEach(in, func(rec arrow.Record) error {
 		texts := columns.Named(rec, "observed").(*array.Binary)
@@ -219,7 +219,7 @@ func (t *toy) check(tb testing.TB, l *lake.Lake) {
 		tb.Fatal(err)
 	}
 	var sums []int64
-	err = columns.ForEach(l.Read(schema.SenderFCTs, r.Files(schema.SenderFCTs), nil, nil), func(rec arrow.Record) error {
+	err = columns.ForEach(l.Read(schema.SenderFCTs, r.Files(schema.SenderFCTs), nil), func(rec arrow.Record) error {
 		sums = append(sums, columns.Int64s(rec, "fct_ns")...)
 		return nil
 	})

@@ -217,7 +217,7 @@ func digest(l *lake.Lake, t schema.Table, files []lake.DataFile) (string, error)
 
 func digestOfRows(l *lake.Lake, t schema.Table, files []lake.DataFile) (string, error) {
 	h, n := fnv.New64a(), 0
-	in := l.Read(t, files, nil, nil)
+	in := l.Read(t, files, nil)
 	defer func() { _ = in.Close() }() // only read
 	for {
 		rec, err := in.Next()

@@ -64,10 +64,9 @@ func (l *Lake) Collected(d DataFile) bool {
 	return err == nil && t.Temporary && !l.Exists(d.Path)
 }
 
-// Read streams columns (all if names is nil) of data files of one table, in order. Each file is checked before this
-// process reads it first. With keep, batches whose rows all lie outside the range are left out; rows outside it can
-// still be returned.
-func (l *Lake) Read(t schema.Table, files []DataFile, names []string, keep *Range) schema.Batches {
+// Read streams data files of one table, in order. Each file is checked before this process reads it first. With keep,
+// batches whose rows all lie outside the range are left out; rows outside it can still be returned.
+func (l *Lake) Read(t schema.Table, files []DataFile, keep *Range) schema.Batches {
 	var paths []string
 	for _, f := range files {
 		if l.Collected(f) {
@@ -80,7 +79,7 @@ func (l *Lake) Read(t schema.Table, files []DataFile, names []string, keep *Rang
 			paths = append(paths, f.Path)
 		}
 	}
-	return parquet.NewReader(t, l.openRegular, paths, names, keep, l.footers)
+	return parquet.NewReader(t, l.openRegular, paths, keep, l.footers)
 }
 
 // A Range selects the rows whose value of a column is in [Lo, Hi).
@@ -88,8 +87,8 @@ type Range = parquet.Range
 
 type failed struct{ err error }
 
-func (f failed) Next() (arrow.Record, error) { return nil, f.err }
-func (f failed) Close() error                { return nil }
+func (f failed) Next(...string) (arrow.Record, error) { return nil, f.err }
+func (f failed) Close() error                         { return nil }
 
 // Check reports damage of a committed file: not there, of another size or with other bytes. It reads all of
 // them, since a byte that rots changes neither size nor time of a file.

@@ -42,7 +42,7 @@ func Example() {
 	manifest, found, err := l.ReadManifest(place)
 	check(err)
 	fmt.Println("committed:", found)
-	check(columns.ForEach(l.Read(schema.SenderFCTs, manifest.Files, []string{"fct_ns"}, nil), func(rec arrow.Record) error {
+	check(columns.ForEach(l.Read(schema.SenderFCTs, manifest.Files, nil), func(rec arrow.Record) error {
 		fmt.Println(columns.Int64s(rec, "fct_ns"))
 		return nil
 	}))

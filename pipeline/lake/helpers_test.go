@@ -62,7 +62,7 @@ func write(t *testing.T, s *Session, p Place, table schema.Table, n, rowCount in
 
 // count reads files to their end and counts their rows.
 func count(l *Lake, table schema.Table, files ...DataFile) (n int64, err error) {
-	in := l.Read(table, files, nil, nil)
+	in := l.Read(table, files, nil)
 	for {
 		rec, err := in.Next()
 		if errors.Is(err, io.EOF) {

@@ -86,7 +86,7 @@ func TestCompare(t *testing.T) {
 			table, err := f.Table()
 			return err != nil || table.Name != schema.Windows.Name
 		})
-		err = columns.ForEach(base.Lake.Read(schema.Windows, files, nil, nil), func(rec arrow.Record) error {
+		err = columns.ForEach(base.Lake.Read(schema.Windows, files, nil), func(rec arrow.Record) error {
 			for _, ns := range columns.Int64s(rec, "from_ns") {
 				from[ns]++
 			}

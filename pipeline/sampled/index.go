@@ -65,7 +65,7 @@ func readIndex(ctx context.Context, base *pipeline.Estimation) (*index, error) {
 func readCut(ctx context.Context, base *pipeline.Estimation, cutter *sampling.Cutter) (*index, error) {
 	x := &index{totals: map[Key]int64{}, pairs: map[[2]string]*pair{},
 		labels: map[stages.GroupBy]map[string]bool{stages.ByService: {}, stages.ByVNet: {}}}
-	in, err := base.Read(schema.Flows, nil, nil)
+	in, err := base.Read(schema.Flows)
 	if err != nil {
 		return nil, err
 	}

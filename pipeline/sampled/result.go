@@ -444,7 +444,7 @@ func (s *sampler) writeSampled(ctx context.Context, t *engine.Attempt, from engi
 		rows = rows[:0]
 		return err
 	}
-	err := columns.Each(t.Read(from, nil, nil), func(f *stages.SlowdownRow) error {
+	err := columns.Each(t.Read(from, nil), func(f *stages.SlowdownRow) error {
 		n, counted := s.slotOf(f.StartNS, slots)
 		if !counted {
 			return nil

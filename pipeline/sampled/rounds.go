@@ -73,7 +73,7 @@ type flow struct {
 }
 
 func (s *sampler) each(ctx context.Context, r *round, do func(slot int, f *flow)) error {
-	in, err := r.run.Read(schema.Slowdowns, nil, nil)
+	in, err := r.run.Read(schema.Slowdowns)
 	if err != nil {
 		return err
 	}

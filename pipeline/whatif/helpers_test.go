@@ -107,7 +107,7 @@ func estimate(t testing.TB, s *scenario.Scenario, o Settings) string {
 // tableRows returns every row of a table of an estimate as text, without some columns.
 func tableRows(t testing.TB, e *pipeline.Estimation, table schema.Table, without ...string) string {
 	t.Helper()
-	in, err := e.Read(table, nil, nil)
+	in, err := e.Read(table)
 	if err != nil {
 		t.Fatal(err)
 	}

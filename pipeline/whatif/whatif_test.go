@@ -131,7 +131,7 @@ type testFlow struct {
 // ascend, and no flow is from a host to itself.
 func readFlows(t *testing.T, o Settings, id string) (flows map[int64]testFlow, last int64) {
 	t.Helper()
-	in, err := opened(t, o.Lake, id, o.Variant).Read(schema.Flows, nil, nil)
+	in, err := opened(t, o.Lake, id, o.Variant).Read(schema.Flows)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -205,7 +205,7 @@ func (in *ingestion) routeChunks(ctx context.Context, m *Merged, files []lake.Da
 			return err
 		}
 		defer w.Abandon()
-		rows := in.session.Read(schema.Flows, files[i:i+1], nil, nil)
+		rows := in.session.Read(schema.Flows, files[i:i+1], nil)
 		stats, err := stages.Route(ctx, router, &params, rows, int32(i), 0, nil, w,
 			stages.RouteOptions{AllowUnreachable: true})
 		if err != nil {

@@ -292,7 +292,7 @@ func (d *day) compare(t *testing.T, dir string, id lake.WorkloadID) {
 	var sizes []int64
 	hostBytes, linkBytes := make([]int64, len(d.topology.Links)), make([]int64, len(d.topology.Links))
 	var path []int32
-	err = columns.ForEach(l.Read(schema.Flows, files, nil, nil), func(rec arrow.Record) error {
+	err = columns.ForEach(l.Read(schema.Flows, files, nil), func(rec arrow.Record) error {
 		ids, size := columns.Int64s(rec, "flow_id"), columns.Int64s(rec, "size_bytes")
 		src, dst := columns.Int32s(rec, "src"), columns.Int32s(rec, "dst")
 		sizes = append(sizes, size...)

@@ -102,7 +102,7 @@ func (r *Report) Predict(model func(hosts int, flows, packetHops int64) float64)
 // reportLinks adds the loads of the links.
 func (in *ingestion) reportLinks() error {
 	r := in.report
-	loads := in.session.Read(schema.LinkLoads, lake.FilesOf(in.state.Merge.Files, schema.LinkLoads), nil, nil)
+	loads := in.session.Read(schema.LinkLoads, lake.FilesOf(in.state.Merge.Files, schema.LinkLoads), nil)
 	all, err := stages.ReadLoads(in.net, loads)
 	if err != nil {
 		return err

@@ -73,15 +73,15 @@ func ofBytes(typ arrow.DataType, ends []int32, items []byte) arrow.Array {
 const BatchRows = 65_536
 
 // ForEach calls f with each batch of a stream, and releases the batch afterwards, up to the first error. Then it closes
-// the stream.
-func ForEach(in schema.Batches, f func(arrow.Record) error) (err error) {
+// the stream. names are the columns that f needs; all if there are none.
+func ForEach(in schema.Batches, f func(arrow.Record) error, names ...string) (err error) {
 	defer func() {
 		if closeErr := in.Close(); err == nil {
 			err = closeErr
 		}
 	}()
 	for {
-		rec, err := in.Next()
+		rec, err := in.Next(names...)
 		if errors.Is(err, io.EOF) {
 			return nil
 		}

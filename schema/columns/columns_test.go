@@ -26,7 +26,7 @@ func (t *table) Write(rec arrow.Record) error {
 	return nil
 }
 
-func (t *table) Next() (arrow.Record, error) {
+func (t *table) Next(...string) (arrow.Record, error) {
 	if len(t.batches) == 0 {
 		if t.err != nil {
 			return nil, t.err

@@ -19,37 +19,58 @@ import (
 const readRows = 256
 
 // Each calls do with each row of a stream. A row is a struct as of a Table, with a field for each column that is read
-// ([]byte for byte strings); a stream that can Select decodes these columns only. The row, and what it refers to, is
-// valid until do returns. Fields of the columns without are not set. Each panics if a batch lacks a column or has one
-// of another type. It closes the stream.
+// ([]byte for byte strings); other columns are not decoded. The row, and what it refers to, is valid until do returns.
+// Fields of the columns without are not set. Each panics if a batch lacks a column or has one of another type. It
+// closes the stream.
 func Each[T any](in schema.Batches, do func(row *T) error, without ...string) error {
-	fields := slices.DeleteFunc(fieldsOf(reflect.TypeFor[T]()), func(f reflect.StructField) bool {
-		return slices.Contains(without, f.Tag.Get("col"))
-	})
-	if s, ok := in.(interface{ Select(columns ...string) }); ok {
-		s.Select(names.Of(fields, func(f reflect.StructField) string { return f.Tag.Get("col") })...)
-	}
-	rows := make([]T, readRows)
-	return ForEach(in, func(rec arrow.Record) error {
-		for from := 0; from < int(rec.NumRows()); from += readRows {
-			part := rows[:min(readRows, int(rec.NumRows())-from)]
-			fill(part, fields, rec, from)
-			for i := range part {
-				if err := do(&part[i]); err != nil {
-					return err
-				}
+	return EachRows(in, readRows, func(rows []T) error {
+		for i := range rows {
+			if err := do(&rows[i]); err != nil {
+				return err
 			}
 		}
 		return nil
-	})
+	}, without...)
 }
 
-// Append appends the rows of a batch, as of Each. What they refer to is valid until the batch is released.
+// EachRows is Each of at most n rows at a time.
+func EachRows[T any](in schema.Batches, n int, do func(rows []T) error, without ...string) error {
+	fields := slices.DeleteFunc(fieldsOf(reflect.TypeFor[T]()), func(f reflect.StructField) bool {
+		return slices.Contains(without, f.Tag.Get("col"))
+	})
+	rows := make([]T, n)
+	return ForEach(in, func(rec arrow.Record) error {
+		for from := 0; from < int(rec.NumRows()); from += n {
+			part := rows[:min(n, int(rec.NumRows())-from)]
+			fill(part, fields, rec, from)
+			if err := do(part); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, columnsOf(fields)...)
+}
+
+// Next reads the next batch of a stream into the memory of rows, as Each does. What they refer to is valid until the
+// batch is released.
+func Next[T any](in schema.Batches, rows []T) ([]T, arrow.Record, error) {
+	rec, err := in.Next(columnsOf(fieldsOf(reflect.TypeFor[T]()))...)
+	if err != nil {
+		return nil, nil, err
+	}
+	return Append(rows[:0], rec), rec, nil
+}
+
+// Append appends the rows of a batch.
 func Append[T any](rows []T, rec arrow.Record) []T {
 	n := len(rows)
 	rows = slices.Grow(rows, int(rec.NumRows()))[:n+int(rec.NumRows())]
 	fill(rows[n:], fieldsOf(reflect.TypeFor[T]()), rec, 0)
 	return rows
+}
+
+func columnsOf(fields []reflect.StructField) []string {
+	return names.Of(fields, func(f reflect.StructField) string { return f.Tag.Get("col") })
 }
 
 // fieldsOf returns the fields of a row that are columns, with their offsets in it; those of embedded structs, too.

@@ -24,7 +24,7 @@ type batches []arrow.Record
 
 func (b *batches) Close() error { return nil }
 
-func (b *batches) Next() (arrow.Record, error) {
+func (b *batches) Next(...string) (arrow.Record, error) {
 	if len(*b) == 0 {
 		return nil, io.EOF
 	}

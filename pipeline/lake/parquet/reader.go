@@ -31,12 +31,12 @@ type Opener func(path string) (*os.File, error)
 
 // OpenFile streams all columns of one file of a table outside the lake.
 func OpenFile(t schema.Table, path string) schema.Batches {
-	return NewReader(t, os.Open, []string{path}, nil, nil, nil)
+	return NewReader(t, os.Open, []string{path}, nil, nil)
 }
 
 // OpenForeign is OpenFile for a file that another program wrote with a table's columns.
 func OpenForeign(t schema.Table, path string) schema.Batches {
-	r := NewReader(t, os.Open, []string{path}, nil, nil, nil)
+	r := NewReader(t, os.Open, []string{path}, nil, nil)
 	r.foreign = true
 	return r
 }
@@ -48,8 +48,6 @@ type Reader struct {
 	foreign bool // not a file of a lake
 	files   []string
 	footers *Footers // nil: read every time
-	columns []schema.Column
-	schema  *arrow.Schema
 	keep    *Range
 	decoder decoder
 	err     error
@@ -60,33 +58,17 @@ type Reader struct {
 	groups []parquet.RowGroup // not read yet
 }
 
-// NewReader streams the given columns (all if nil) of Parquet files of one table, file after file. Footers that
-// are nil are read with every file.
-func NewReader(t schema.Table, open Opener, files, columns []string, keep *Range, f *Footers) *Reader {
-	r := &Reader{table: t, opener: open, files: files, keep: keep, footers: f}
-	if r.use(t.Columns); columns != nil {
-		r.Select(columns...)
-	}
-	return r
-}
-
-// Select reads only the given columns from here on. columns.Each calls it, by a type assertion.
-func (r *Reader) Select(columns ...string) { r.use(r.table.Select(columns...)) }
-
-func (r *Reader) use(columns []schema.Column) {
-	fields := make([]arrow.Field, len(columns))
-	for i, c := range columns {
-		fields[i] = arrow.Field{Name: c.Name, Type: c.Type, Nullable: c.Nullable}
-	}
-	r.columns, r.schema = columns, arrow.NewSchema(fields, nil)
+// NewReader streams Parquet files of one table, file after file. Footers that are nil are read with every file.
+func NewReader(t schema.Table, open Opener, files []string, keep *Range, f *Footers) *Reader {
+	return &Reader{table: t, opener: open, files: files, keep: keep, footers: f}
 }
 
 // Next returns the next batch (schema.Batches).
-func (r *Reader) Next() (rec arrow.Record, err error) {
+func (r *Reader) Next(columns ...string) (rec arrow.Record, err error) {
 	for r.err == nil {
 		switch {
 		case len(r.groups) > 0:
-			rec, err = r.readGroup(r.groups[0])
+			rec, err = r.readGroup(r.groups[0], columns)
 			r.groups = r.groups[1:]
 			if err == nil && rec.NumRows() > 0 {
 				return rec, nil
@@ -106,8 +88,8 @@ func (r *Reader) Next() (rec arrow.Record, err error) {
 	return nil, r.err
 }
 
-// readGroup decodes the wanted rows of a row group.
-func (r *Reader) readGroup(g parquet.RowGroup) (rec arrow.Record, err error) {
+// readGroup decodes the wanted rows of a row group, and the given columns, all if there are none.
+func (r *Reader) readGroup(g parquet.RowGroup, names []string) (rec arrow.Record, err error) {
 	defer r.named(&err)
 	from, to, keys := int64(0), g.NumRows(), arrow.Array(nil)
 	if r.keep != nil && len(r.table.Sort) > 0 && r.table.Sort[0] == r.keep.Column {
@@ -118,13 +100,18 @@ func (r *Reader) readGroup(g parquet.RowGroup) (rec arrow.Record, err error) {
 			return nil, err
 		}
 	}
-	columns := make([]arrow.Array, 0, len(r.columns))
+	of := r.table.Columns
+	if len(names) > 0 {
+		of = r.table.Select(names...)
+	}
+	fields, columns := make([]arrow.Field, len(of)), make([]arrow.Array, 0, len(of))
 	defer func() {
 		for _, c := range columns {
 			c.Release()
 		}
 	}()
-	for _, c := range r.columns {
+	for i, c := range of {
+		fields[i] = arrow.Field{Name: c.Name, Type: c.Type, Nullable: c.Nullable}
 		if keys != nil && c.Name == r.keep.Column {
 			columns = append(columns, array.NewSlice(keys, from, max(from, to)))
 			continue
@@ -135,7 +122,7 @@ func (r *Reader) readGroup(g parquet.RowGroup) (rec arrow.Record, err error) {
 		}
 		columns = append(columns, column)
 	}
-	return array.NewRecord(r.schema, columns, max(0, to-from)), nil
+	return array.NewRecord(arrow.NewSchema(fields, nil), columns, max(0, to-from)), nil
 }
 
 func (r *Reader) readColumn(g parquet.RowGroup, c schema.Column, from, to int64) (arrow.Array, error) {
@@ -337,15 +324,17 @@ func (d *decoder) read(in io.ReaderAt, chunk *parquet.FileColumnChunk, c schema.
 	b.Reserve(int(min(to-from, rowGroupRows)))
 	pages := chunk.PagesFrom(in)
 	defer func() { _ = pages.Close() }() // only read
+	first := int64(0)                    // row of the page
 	if from > 0 {
-		if _, err := chunk.OffsetIndexFrom(in); err != nil && !errors.Is(err, parquet.ErrMissingOffsetIndex) {
-			return nil, err
+		var err error
+		if first, err = pageOf(chunk, in, from); err == nil {
+			err = pages.SeekToRow(first)
 		}
-		if err := pages.SeekToRow(from); err != nil {
+		if err != nil {
 			return nil, err
 		}
 	}
-	for from < to {
+	for first < to {
 		page, err := pages.ReadPage()
 		if errors.Is(err, io.EOF) {
 			return nil, io.ErrUnexpectedEOF
@@ -353,20 +342,19 @@ func (d *decoder) read(in io.ReaderAt, chunk *parquet.FileColumnChunk, c schema.
 		if err != nil {
 			return nil, err
 		}
-		rows := min(page.NumRows(), to-from)
-		wanted, before := page, b.Len()
-		if rows < page.NumRows() {
-			wanted = page.Slice(0, rows)
+		lo, hi, rows := max(0, from-first), min(page.NumRows(), to-first), b.Len()
+		first += page.NumRows()
+		if lo < hi {
+			err = d.appendPage(b, page, lo, hi)
+			rows += int(hi - lo)
 		}
-		err = d.appendPage(b, wanted)
 		parquet.Release(page)
 		if err != nil {
 			return nil, err
 		}
-		if got := b.Len() - before; got != int(rows) {
-			return nil, fmt.Errorf("a page of %d rows has %d values", rows, got)
+		if b.Len() != rows {
+			return nil, fmt.Errorf("a page of %d rows has %d values", hi-lo, b.Len()-rows+int(hi-lo))
 		}
-		from += rows
 	}
 	if b.NullN() > 0 && !c.Nullable {
 		return nil, errors.New("it has nulls")
@@ -374,76 +362,90 @@ func (d *decoder) read(in io.ReaderAt, chunk *parquet.FileColumnChunk, c schema.
 	return b.NewArray(), nil
 }
 
-// appendPage appends all rows of a page. Where none is null, or each, they are appended together, else one by one.
-func (d *decoder) appendPage(b array.Builder, page parquet.Page) error {
+// pageOf returns the first row of the page that has a row, 0 if the file does not say where pages begin.
+func pageOf(chunk *parquet.FileColumnChunk, in io.ReaderAt, row int64) (int64, error) {
+	index, err := chunk.OffsetIndexFrom(in)
+	if errors.Is(err, parquet.ErrMissingOffsetIndex) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	n := sort.Search(index.NumPages(), func(i int) bool { return index.FirstRowIndex(i) > row })
+	return index.FirstRowIndex(max(0, n-1)), nil
+}
+
+// appendPage appends rows lo..hi of a page. Where none is null, or each, they are appended together, else one by one.
+func (d *decoder) appendPage(b array.Builder, page parquet.Page, lo, hi int64) error {
 	if page.NumNulls() == page.NumRows() && page.RepetitionLevels() == nil {
-		b.AppendNulls(int(page.NumRows()))
+		b.AppendNulls(int(hi - lo))
 		return nil
 	}
 	if page.NumNulls() > 0 || page.RepetitionLevels() != nil {
-		return d.appendValues(b, page)
+		return d.appendValues(b, page.Slice(lo, hi))
 	}
 	data, dictionary := page.Data(), page.Dictionary()
 	switch b := b.(type) {
 	case *array.Int16Builder:
 		d.int16s = d.int16s[:0]
-		for _, v := range d.int32sOf(page) {
+		for _, v := range d.int32sOf(page, lo, hi) {
 			d.int16s = append(d.int16s, int16(v))
 		}
 		b.AppendValues(d.int16s, nil)
 		return nil
 	case *array.Int32Builder:
-		b.AppendValues(d.int32sOf(page), nil)
+		b.AppendValues(d.int32sOf(page, lo, hi), nil)
 		return nil
 	case *array.Int64Builder:
 		if dictionary == nil {
-			b.AppendValues(data.Int64(), nil)
+			b.AppendValues(data.Int64()[lo:hi], nil)
 			return nil
 		}
 	case *array.Float64Builder:
 		if dictionary == nil {
-			b.AppendValues(data.Double(), nil)
+			b.AppendValues(data.Double()[lo:hi], nil)
 			return nil
 		}
 	case *array.StringBuilder:
-		appendBytes(b.BinaryBuilder, page)
+		appendBytes(b.BinaryBuilder, page, lo, hi)
 		return nil
 	case *array.BinaryBuilder:
-		appendBytes(b, page)
+		appendBytes(b, page, lo, hi)
 		return nil
 	}
-	return d.appendValues(b, page)
+	return d.appendValues(b, page.Slice(lo, hi))
 }
 
-// int32sOf returns the values of a page without nulls, valid until the next call.
-func (d *decoder) int32sOf(page parquet.Page) []int32 {
-	data := page.Data()
+// int32sOf returns the values of rows lo..hi of a page without nulls, valid until the next call.
+func (d *decoder) int32sOf(page parquet.Page, lo, hi int64) []int32 {
+	pageData := page.Data()
+	data := pageData.Int32()[lo:hi]
 	if page.Dictionary() == nil {
-		return data.Int32()
+		return data
 	}
 	distinct := page.Dictionary().Page().Data()
 	values := distinct.Int32()
-	d.int32s = d.int32s[:0]
-	for _, i := range data.Int32() {
-		d.int32s = append(d.int32s, values[i])
+	d.int32s = slices.Grow(d.int32s[:0], len(data))[:len(data)]
+	for i, at := range data {
+		d.int32s[i] = values[at]
 	}
 	return d.int32s
 }
 
 // appendBytes appends byte strings without nulls.
-func appendBytes(b *array.BinaryBuilder, page parquet.Page) {
+func appendBytes(b *array.BinaryBuilder, page parquet.Page, lo, hi int64) {
 	data := page.Data()
 	if page.Dictionary() == nil {
 		items, ends := data.ByteArray()
-		b.ReserveData(int(ends[len(ends)-1] - ends[0]))
-		for i := range len(ends) - 1 {
+		b.ReserveData(int(ends[hi] - ends[lo]))
+		for i := lo; i < hi; i++ {
 			b.Append(items[ends[i]:ends[i+1]])
 		}
 		return
 	}
 	distinct := page.Dictionary().Page().Data()
 	items, ends := distinct.ByteArray()
-	for _, i := range data.Int32() {
+	for _, i := range data.Int32()[lo:hi] {
 		b.Append(items[ends[i]:ends[i+1]])
 	}
 }

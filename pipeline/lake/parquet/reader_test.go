@@ -49,7 +49,7 @@ func TestRangesOfSortedFiles(t *testing.T) {
 					}
 				}
 				at := from
-				reader := openTable(table, []string{path}, nil, &Range{Column: table.Sort[0], Lo: r[0], Hi: r[1]})
+				reader := openTable(table, []string{path}, &Range{Column: table.Sort[0], Lo: r[0], Hi: r[1]})
 				for _, rec := range readAll(t, reader) {
 					slice := want.NewSlice(int64(at), int64(at)+rec.NumRows())
 					for c := range table.Columns {
@@ -72,7 +72,7 @@ func TestUnsortedFile(t *testing.T) {
 	random := fixture.Batch(schema.SenderFCTs, rand.New(rand.NewPCG(7, 8)), 1000)
 	path := filepath.Join(t.TempDir(), "f.parquet")
 	writeFile(t, path, schema.SenderFCTs, random)
-	if _, err := openTable(schema.SenderFCTs, []string{path}, nil, &Range{Column: "flow_row", Lo: 0, Hi: 10}).Next(); err == nil {
+	if _, err := openTable(schema.SenderFCTs, []string{path}, &Range{Column: "flow_row", Lo: 0, Hi: 10}).Next(); err == nil {
 		t.Error("read without an error")
 	}
 }

@@ -54,7 +54,7 @@ func TestWriteTablesReadsBack(t *testing.T) {
 // oneBatch is a stream of one batch.
 type oneBatch struct{ rec arrow.Record }
 
-func (b *oneBatch) Next() (arrow.Record, error) {
+func (b *oneBatch) Next(...string) (arrow.Record, error) {
 	rec := b.rec
 	if b.rec = nil; rec == nil {
 		return nil, io.EOF
