@@ -82,7 +82,7 @@ func (in *ingestion) addFile(ctx context.Context, ingester *ingest.Ingester, s *
 	if s.FileStats, err = ingester.File(ctx, in.Mappings, s.File, s.N); err != nil {
 		return err
 	}
-	s.Format, s.Mapping = s.FileStats.Mapping.Name, scenario.BytesDigest([]byte(s.FileStats.Mapping.Text))
+	s.Format, s.Mapping = s.FileStats.Mapping.Name, scenario.BytesDigest([]byte(s.FileStats.Mapping.Rows))
 	if s.Waits+s.ComputeSteps > 0 {
 		return fmt.Errorf("%s: flows wait for others (column after): run takes such files with --flows", s.File)
 	}

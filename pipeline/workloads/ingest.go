@@ -208,7 +208,7 @@ func (in *ingestion) open(ctx context.Context, files []string) (before *State, f
 		in.state.Sources, in.state.Topology = nil, place
 		for _, s := range old.Sources {
 			if slices.ContainsFunc(in.Mappings, func(m *ingest.Mapping) bool {
-				return m.Name == s.Format && scenario.BytesDigest([]byte(m.Text)) != s.Mapping
+				return m.Name == s.Format && scenario.BytesDigest([]byte(m.Rows)) != s.Mapping
 			}) {
 				return nil, nil, fmt.Errorf("workload %[1]s was ingested with another mapping %[2]s, of --mapping or of another "+
 					"version of the program, whose rows may differ: parsimon rm --workload %[1]s --lake %[3]s and ingest all of "+

@@ -26,7 +26,8 @@ type Mapping struct {
 	Name string
 	// Records says that rows are records of a flow log, which are merged to flows. Else each row is a flow.
 	Records bool
-	Text    string // the whole file, but for notes: what says which rows it yields
+	Text    string // the whole file
+	Rows    string // Text but for notes: what says which rows it yields
 
 	reads   string // csv, words or json
 	names   []string
@@ -68,7 +69,7 @@ var (
 
 // parseMapping parses a mapping file: header lines, an empty line, one SELECT.
 func parseMapping(file, text string) (*Mapping, error) {
-	m := &Mapping{Name: strings.TrimSuffix(filepath.Base(file), ".sql"), Text: text}
+	m := &Mapping{Name: strings.TrimSuffix(filepath.Base(file), ".sql"), Text: text, Rows: text}
 	header, body, found := strings.Cut(strings.ReplaceAll(text, "\r\n", "\n"), "\n\n")
 	if !found {
 		return nil, fmt.Errorf("mapping %s: no empty line after the header; "+
@@ -83,7 +84,7 @@ func parseMapping(file, text string) (*Mapping, error) {
 			err = m.setHeader(h[1], strings.TrimSpace(h[2]))
 		}
 		if h != nil && h[1] == "note" {
-			m.Text = strings.Replace(m.Text, line+"\n", "", 1)
+			m.Rows = strings.Replace(m.Rows, line+"\n", "", 1)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("mapping %s:%d: %w", file, i+1, err)

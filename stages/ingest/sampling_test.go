@@ -257,3 +257,26 @@ func TestAbsurdBytes(t *testing.T) {
 		t.Errorf("2^50 bytes: %v", err)
 	}
 }
+
+// A time that no 64-bit integer holds in ns is that of one bad row, in any format that has it in another unit.
+func TestAbsurdTimes(t *testing.T) {
+	for format, text := range map[string]string{
+		"vpc":       "2 1 eni-1 0 1 1 443 6 1 1500 TIME TIME ACCEPT OK\n",
+		"sflowtool": "unixSecondsUTC,agent,srcIP,dstIP,IPProtocol,TCPSrcPort,TCPDstPort,sampledPacketSize,meanSkipCount\nTIME,a,0,1,6,1,80,1518,100\n",
+		"goflow2":   `{"type":"IPFIX","src_addr":"0","dst_addr":"1","bytes":1500,"packets":1,"proto":6,"TimeFlowStart":TIME}` + "\n",
+		"ipfix":     "sourceIPv4Address,destinationIPv4Address,octetDeltaCount,flowStartSeconds\n0,1,1500,TIME\n",
+	} {
+		rows := strings.ReplaceAll(text, "TIME", "1769850000")
+		head, row := "", strings.ReplaceAll(text, "TIME", "99999999999")
+		if at := strings.Index(text, "\n") + 1; at < len(text) {
+			head, row = rows[:at], row[at:]
+		}
+		file := filepath.Join(t.TempDir(), "log."+format)
+		if err := os.WriteFile(file, []byte(head+rows[len(head):]+row), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if stats, err := ingestFixture(t, format, file); err != nil || stats.Rows != 2 || stats.Flows != 1 || stats.Reasons[0].Reason != "start_ns is not an integer" {
+			t.Errorf("%s: %+v, %v", format, stats, err)
+		}
+	}
+}

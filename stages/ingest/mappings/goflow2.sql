@@ -35,11 +35,11 @@ SELECT "row",
   TRY_CAST(ip_tos AS UTINYINT) // 4 AS dscp,
   sampler_address AS observer,
   in_if AS interface,
-  whole(bytes) - CASE WHEN type = 'SFLOW_5' THEN 18 ELSE 0 END AS size_bytes,
+  TRY(whole(bytes) - CASE WHEN type = 'SFLOW_5' THEN 18 ELSE 0 END) AS size_bytes,
   CASE WHEN type = 'SFLOW_5' THEN '1' ELSE packets END AS packets,
   nullif(TRY_CAST(sampling_rate AS BIGINT), 0) AS sampling_rate,
-  coalesce(whole(start_ns), whole(start_s) * 1000000000, whole(received_ns), whole(received_s) * 1000000000) AS start_ns,
-  coalesce(whole(end_ns), whole(end_s) * 1000000000, whole(received_ns), whole(received_s) * 1000000000) AS end_ns,
+  TRY(coalesce(whole(start_ns), whole(start_s) * 1000000000, whole(received_ns), whole(received_s) * 1000000000)) AS start_ns,
+  TRY(coalesce(whole(end_ns), whole(end_s) * 1000000000, whole(received_ns), whole(received_s) * 1000000000)) AS end_ns,
   CASE
     WHEN type = 'SFLOW_5' AND received_ns IS NOT NULL THEN 0
     WHEN start_ns IS NULL OR ends_with(start_ns, '000000000') THEN 1000000000

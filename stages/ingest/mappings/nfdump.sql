@@ -43,6 +43,6 @@ SELECT "row",
   coalesce(ipkt, packets) AS packets,
   TRY_CAST(stos AS UTINYINT) // 4 AS dscp,
   datetime_ns(coalesce(ts, firstseen)) AS start_ns,
-  coalesce(datetime_ns(te), datetime_ns(coalesce(ts, firstseen)) + coalesce(seconds_ns(coalesce(duration, td)), 0)) AS end_ns,
+  TRY(coalesce(datetime_ns(te), datetime_ns(coalesce(ts, firstseen)) + coalesce(seconds_ns(coalesce(duration, td)), 0))) AS end_ns,
   rfc3339_resolution_ns(coalesce(ts, firstseen)) AS start_resolution_ns
 FROM source

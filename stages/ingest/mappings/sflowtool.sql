@@ -39,10 +39,10 @@ SELECT "row",
   TRY_CAST(coalesce(iptos, ip_tos) AS UTINYINT) // 4 AS dscp,
   agent AS observer,
   inputport AS interface,
-  whole(coalesce(sampledpacketsize, packet_size)) - 18 AS size_bytes,
+  TRY(whole(coalesce(sampledpacketsize, packet_size)) - 18) AS size_bytes,
   1 AS packets,
   greatest(coalesce(whole(meanskipcount), whole(sampling_rate), 1), 1) AS sampling_rate,
-  whole(unixsecondsutc) * 1000000000 AS start_ns,
+  TRY(whole(unixsecondsutc) * 1000000000) AS start_ns,
   1000000000 AS start_resolution_ns,
   true AS sampled
 FROM source

@@ -1,0 +1,74 @@
+-- format: ipfix
+-- title: IPFIX as CSV or Parquet with the names of IANA's elements, such as sourceIPv4Address, octetDeltaCount, flowStartMilliseconds
+-- from: https://www.iana.org/assignments/ipfix/ipfix.xhtml
+-- rows: records
+-- reads: csv
+-- column: sourceipv4address
+-- column: sourceipv6address
+-- column: destinationipv4address
+-- column: destinationipv6address
+-- column: sourcetransportport
+-- column: destinationtransportport
+-- column: protocolidentifier
+-- column: ipclassofservice
+-- column: ipdiffservcodepoint
+-- column: exporteripv4address
+-- column: exporteripv6address
+-- column: ingressinterface
+-- column: octetdeltacount
+-- column: octettotalcount
+-- column: packetdeltacount
+-- column: packettotalcount
+-- column: samplinginterval
+-- column: flowstartseconds
+-- column: flowstartmilliseconds
+-- column: flowstartmicroseconds
+-- column: flowstartnanoseconds
+-- column: flowendseconds
+-- column: flowendmilliseconds
+-- column: flowendmicroseconds
+-- column: flowendnanoseconds
+-- column: flowdurationmilliseconds
+-- note: reverseoctetdeltacount has reverse bytes, column reverseOctetDeltaCount (RFC 5103), which are not counted: export one direction a record
+-- needs: sourceipv4address|sourceipv6address destinationipv4address|destinationipv6address octetdeltacount|octettotalcount flowstartseconds|flowstartmilliseconds|flowstartmicroseconds|flowstartnanoseconds
+
+-- Times are numbers since 1970 in the unit that their name says, or timestamps of UTC: 2026-01-31T09:00:00.123Z, or with a
+-- space and without Z. Bytes include IP headers. Of a sampling exporter samplingInterval says the rate, where it is above 0;
+-- else --sampling-rate does. Delta counts are since the record before; total counts of a connection with several records
+-- would count more than once, so that delta counts apply where a file has both.
+SELECT "row",
+  coalesce(sourceipv4address, sourceipv6address) AS src,
+  coalesce(destinationipv4address, destinationipv6address) AS dst,
+  sourcetransportport AS src_port,
+  destinationtransportport AS dst_port,
+  protocolidentifier AS protocol,
+  coalesce(ipdiffservcodepoint, CAST(TRY_CAST(ipclassofservice AS UTINYINT) // 4 AS VARCHAR)) AS dscp,
+  coalesce(exporteripv4address, exporteripv6address) AS observer,
+  ingressinterface AS interface,
+  coalesce(octetdeltacount, octettotalcount) AS size_bytes,
+  coalesce(packetdeltacount, packettotalcount) AS packets,
+  nullif(whole(samplinginterval), 0) AS sampling_rate,
+  start_ns,
+  TRY(coalesce(
+    whole(flowendnanoseconds), whole(flowendmicroseconds) * 1000, whole(flowendmilliseconds) * 1000000,
+    whole(flowendseconds) * 1000000000, rfc3339_ns(end_text), datetime_ns(end_text),
+    start_ns + whole(flowdurationmilliseconds) * 1000000)) AS end_ns,
+  CASE
+    WHEN rfc3339_ns(start_text) IS NOT NULL OR datetime_ns(start_text) IS NOT NULL THEN rfc3339_resolution_ns(start_text)
+    WHEN flowstartnanoseconds IS NOT NULL THEN 0
+    WHEN flowstartmicroseconds IS NOT NULL THEN 1000
+    WHEN flowstartmilliseconds IS NOT NULL THEN 1000000
+    ELSE 1000000000
+  END AS start_resolution_ns
+FROM (
+  SELECT *,
+    TRY(coalesce(
+      whole(flowstartnanoseconds), whole(flowstartmicroseconds) * 1000, whole(flowstartmilliseconds) * 1000000,
+      whole(flowstartseconds) * 1000000000, rfc3339_ns(start_text), datetime_ns(start_text))) AS start_ns
+  FROM (
+    SELECT *,
+      coalesce(flowstartnanoseconds, flowstartmicroseconds, flowstartmilliseconds, flowstartseconds) AS start_text,
+      coalesce(flowendnanoseconds, flowendmicroseconds, flowendmilliseconds, flowendseconds) AS end_text
+    FROM source
+  )
+)
