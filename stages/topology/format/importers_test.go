@@ -178,7 +178,7 @@ func TestSONiCQueues(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantFaults(t, l)
-	wantNotes(t, l, "left out: dot1p_to_tc_map of 1 port", "weights of 1 scheduler count bytes", "the rates (pir, cir) of 1 scheduler",
+	wantNotes(t, l, "roles: 1 device with type ToRRouter in SONiC's files, called tor", "left out: dot1p_to_tc_map of 1 port", "weights of 1 scheduler count bytes", "the rates (pir, cir) of 1 scheduler",
 		"queues above 7 in 1 row of QUEUE", "2 rows of QUEUE, of the CPU or of system ports")
 	got := l.Settings[0].Queues
 	if len(got) != 1 || got[0][5] != (QueueSetting{1 << 46, 0, 0, 0, true}) || got[0][0] != (QueueSetting{^(uint64(1) << 46), 7, 0, 0, false}) || got[0][7].Weight != 0 || got[0][1].Weight != 1 {

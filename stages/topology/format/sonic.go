@@ -23,6 +23,10 @@ var sonicKinds = map[string]string{
 	"leafrouter": topology.KindFabric, "backendleafrouter": topology.KindFabric, "spinerouter": topology.KindSpine,
 }
 
+// sonicTypes are the device types behind roles of switches, for people.
+var sonicTypes = map[string]string{topology.KindTor: "ToRRouter", topology.KindFabric: "LeafRouter",
+	topology.KindSpine: "SpineRouter"}
+
 func sonicKind(text string) string {
 	if text == "" {
 		return ""
@@ -220,6 +224,11 @@ func (r *sonicReader) combine() {
 			s.devices = append(s.devices, k)
 		case first != k.kind:
 			r.repair(k.at, topology.FaultContradictory, "%s is a %s here and a %s in another file", k.name, k.kind, first)
+		}
+	}
+	for _, v := range s.devices {
+		if text := sonicTypes[v.kind]; text != "" {
+			r.count(1, "device", "roles: %s with type "+text+" in SONiC's files, called "+v.kind+" in tiers and in answers")
 		}
 	}
 	r.assemble(&s)
