@@ -69,6 +69,12 @@ func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 	if err != nil {
 		return nil, err
 	}
+	digests := make([]string, len(files))
+	for i, f := range files {
+		if digests[i], err = ingest.Digest(ctx, "flow file", f); err != nil {
+			return nil, err
+		}
+	}
 	l, err := lake.Open(o.Lake, true)
 	if err != nil {
 		return nil, err
@@ -79,7 +85,7 @@ func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 	}
 	defer in.session.Close()
 	in.TmpDir = in.session.TmpPath()
-	before, fresh, err := in.open(ctx, files)
+	before, fresh, err := in.open(files, digests)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +94,11 @@ func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 	}
 	if len(fresh)+in.report.DamagedFiles > 0 || !in.state.Merge.described() || in.damage(in.state.Merge.Files) != nil {
 		if err := in.add(ctx, fresh); err != nil {
-			return nil, errors.Join(err, in.removeOthers(before))
+			err = errors.Join(err, in.removeOthers(before))
+			if before == nil {
+				err = errors.Join(err, in.session.RemovePlace(in.place()))
+			}
+			return nil, err
 		}
 	}
 	if err := in.session.Commit(in.place(), in.state.files()); err != nil {
@@ -185,16 +195,10 @@ func absolute(path string) string {
 
 // open reads what the workload holds already, and finds which of the files are new. Records that are damaged are read
 // again if their source is among the files; otherwise open fails.
-func (in *ingestion) open(ctx context.Context, files []string) (before *State, fresh []Source, err error) {
+func (in *ingestion) open(files, digests []string) (before *State, fresh []Source, err error) {
 	old, found, err := Read(in.session.Lake, in.state.ID)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: remove workload %s (parsimon rm --workload) and ingest all of its files again", err, in.state.ID)
-	}
-	digests := make([]string, len(files))
-	for i, f := range files {
-		if digests[i], err = ingest.Digest(ctx, "flow file", f); err != nil {
-			return nil, nil, err
-		}
 	}
 	known, again := map[string]bool{}, map[string]int32{} // numbers of sources whose records are damaged
 	next := int32(1)

@@ -465,3 +465,21 @@ func TestKilledIngestIsInvisible(t *testing.T) {
 		t.Errorf("%s flows, want 200", n)
 	}
 }
+
+// An ingest that fails leaves nothing of a new workload, and a workload that was there as it was.
+func TestFailedIngest(t *testing.T) {
+	d := newTrace(t, 1)
+	d.write(t, "day1.log", vpcHeader+"2 1 eni-1 10.9.9.9 10.0.0.1 1 2 6 10 5000 1769817600 1769817601 ACCEPT OK\n")
+	for _, known := range []bool{false, true} {
+		if known {
+			d.ingest(t, 0)
+		}
+		if _, err := Ingest(t.Context(), d.trace(1), d.settings()); err == nil || !strings.Contains(err.Error(), "--max-rejects") {
+			t.Fatalf("rows of no host: %v", err)
+		}
+		left, err := filepath.Glob(d.path("lake/*/workload=*"))
+		if err != nil || !known && len(left) > 0 || known && d.count(t) != "100" {
+			t.Errorf("known %v: %q, %v", known, left, err)
+		}
+	}
+}
