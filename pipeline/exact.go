@@ -20,8 +20,9 @@ import (
 // It is also the estimator's name (stages.WholeNetwork): its estimates have these tables beside their own.
 const exactName = "exact"
 
-// exactStage simulates the whole network packet by packet, every flow over every hop of the path that stage route gave
-// it. It is one task: a network can be divided in space only, which is what its workers do.
+// exactStage simulates the whole network packet by packet. It reads the flows, and of stage route only the loads of
+// links: it asks the router again for the path of each flow. It is one task: a network can be divided in space only,
+// which is what its workers do.
 func (m *method) exactStage() *engine.Stage {
 	flows, waits := m.generate.Output(schema.Flows), m.generate.Output(schema.Dependencies)
 	s := &engine.Stage{

@@ -38,6 +38,9 @@
 // only listed table functions may occur, and every path must be an absolute one inside the lake. DuckDB itself is
 // locked to the folder of the lake. A lake with symbolic links that lead outside is not opened. Limits of memory
 // that DuckDB does not count, and of time, are those of package queries/subprocess.
+//
+// Package queries knows the tables (schema) and neither simulators nor stages; only pipeline imports it. Package
+// queries/duckdb below it is used by stages, too, to read traces.
 package queries
 
 import (

@@ -20,8 +20,8 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 )
 
-// Version is the version of the tables of a lake, and of its manifests. It changes whenever a column changes its name,
-// type or meaning. Every Parquet file has it in its metadata.
+// Version is the version of the tables of a lake, and of its manifests. It changes whenever a column is added or
+// removed, or changes its name, type or meaning. Every Parquet file has it in its metadata.
 const Version = 15
 
 // VersionKey and TableKey are the keys of Version and of the table's name in Parquet and Arrow metadata.

@@ -310,7 +310,7 @@ func HeadroomWarnings(n *topology.Network, p simkernel.Params, b network.BufferP
 	worst := slices.MinFunc(all, func(a, b network.Shortfall) int { return cmp.Compare(a.Share, b.Share) })
 	return []Warning{{"buffers", worst.Share, 1, -1, fmt.Sprintf(
 		"PFC is not lossless: a buffer of %d bytes has %.0f%% of the headroom that %s needs, which drops nothing with %d bytes; "+
-			"it is too small for %s", b.SwitchBytes, 100*worst.Share, n.Name(n.Nodes[worst.Node].ID), worst.LeastSafe,
+			"it is too small for %s; use a larger --switch-buffer", b.SwitchBytes, 100*worst.Share, n.Name(n.Nodes[worst.Node].ID), worst.LeastSafe,
 		topology.Count(len(all), "switch"))}}
 }
 

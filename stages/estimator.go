@@ -12,7 +12,7 @@
 //	sender feedback
 //	  │ replay                hosts' uplinks with complete feedback → an FCT of each flow
 //	  ▼
-//	sample                    FCT of each flow → slowdown, and what each hop contributes
+//	sample                    FCTs by replay and by link cases → slowdown, and what each hop contributes
 //	  ▼
 //	intervals, warnings       confidence intervals of percentiles; conditions of lower accuracy
 //

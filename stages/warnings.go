@@ -123,7 +123,8 @@ func overloads(n *topology.Network, p *simkernel.Params, loads *Loads, least flo
 		}
 		out = append(out, Warning{"overload", load, least, l.ID, fmt.Sprintf(
 			"%s (link %d) is offered %.0f%% of what it can send (with headers and ACKs, unlike column load): its queue grows "+
-				"for as long as the workload lasts, so slowdowns depend on its length", n.LinkName(l.ID), l.ID, 100*load)})
+				"for as long as the workload lasts, so slowdowns depend on its length; lower the load, or compare workloads of "+
+				"several lengths", n.LinkName(l.ID), l.ID, 100*load)})
 	}
 	return largestFirst(out)
 }

@@ -1,5 +1,5 @@
-// Package faults has the tests of what a lake promises when something goes wrong: a killed process, a failing disk,
-// damaged bytes, a lake or a trace from a stranger, several commands at once.
+// Package faults has only tests: of what a lake promises when something goes wrong, such as a killed process, a failing
+// disk, damaged bytes, a lake or a trace from a stranger, several commands at once.
 //
 //	kill_test.go        kill -9 at a random moment
 //	operations_test.go  a crash, an I/O error and a full disk at every file operation in turn
