@@ -54,11 +54,12 @@ func (o *outlasting) finish(ctx context.Context, f *fluid, part, later schema.Ba
 	if len(waiting) == 0 {
 		return e, nil
 	}
-	add := func(r *workload.Row) error {
-		f.add(r.StartNS, carried{Row: *r, remaining: float64(r.SizeBytes)})
+	add := func(r *stages.RoutedFlow) error {
+		row := workload.Row{ID: r.ID, Src: r.Src, Dst: r.Dst, SizeBytes: r.SizeBytes, StartNS: r.StartNS}
+		f.add(r.StartNS, carried{Row: row, remaining: float64(r.SizeBytes)})
 		return ctx.Err()
 	}
-	if err := columns.Each(part, add, "service", "vnet"); err != nil {
+	if err := columns.Each(part, add); err != nil {
 		return e, err
 	}
 	f.advance(o.endNS)
@@ -74,7 +75,7 @@ func (o *outlasting) finish(ctx context.Context, f *fluid, part, later schema.Ba
 	for _, x := range o.left {
 		if left[x.FlowID] != nil { // has ended in the fluid
 			e.SentBytes, e.ErrorBytes = e.SentBytes+float64(x.SizeBytes-x.bytes), e.ErrorBytes+float64(x.bytes)
-			r := workload.Row{ID: x.FlowID, Src: x.Src, Dst: x.Dst, SizeBytes: x.bytes, StartNS: o.endNS}
+			r := stages.RoutedFlow{ID: x.FlowID, Src: x.Src, Dst: x.Dst, SizeBytes: x.bytes, StartNS: o.endNS}
 			if err := add(&r); err != nil {
 				return e, err
 			}
@@ -90,12 +91,12 @@ func (o *outlasting) finish(ctx context.Context, f *fluid, part, later schema.Ba
 	}
 	f.ended = func(c *carried) { end(c, f.now+fluidStepNS) } // a flow begins up to a step early, and ends up to one early
 	lastNS := o.endNS + outlastParts*(o.endNS-o.fromNS)
-	err = columns.Each(later, func(r *workload.Row) error {
+	err = columns.Each(later, func(r *stages.RoutedFlow) error {
 		if len(waiting) == 0 || r.StartNS >= lastNS {
 			return io.EOF
 		}
 		return add(r)
-	}, "service", "vnet")
+	})
 	if err != nil && !errors.Is(err, io.EOF) {
 		return e, err
 	}

@@ -225,8 +225,9 @@ func (c *routeChunk) writeHops(ctx context.Context, firstRow int64, hops schema.
 		}
 		for k := range rows {
 			h, f := &rows[k], &c.batchFlows[k]
-			c.out = append(c.out, hopRow{flowAtHop{h.link, firstRow + int64(h.flow), f.ID, h.hop, f.hops, f.SizeBytes},
-				f.StartNS, f.firstLink, h.delayToNS, f.pathDelayNS, f.pathSendNS, h.upBps, h.downBps, h.betweenPS})
+			at := flowAtHop{h.link, firstRow + int64(h.flow), f.ID, h.hop, f.hops, f.SizeBytes}
+			c.out = append(c.out, hopRow{localHop{at, f.StartNS, f.firstLink, h.delayToNS, f.pathDelayNS},
+				f.pathSendNS, h.upBps, h.downBps, h.betweenPS})
 		}
 		if err := hopTable.Write(hops, c.out); err != nil {
 			return err

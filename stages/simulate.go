@@ -471,14 +471,10 @@ func (s *Simulator) readInput(lo, hi int32, hops schema.Batches, want func(int32
 	}
 	in := &s.input
 	in.rows = slices.Grow(in.rows[:0], int(expected))
-	var without []string
-	if s.Estimator == Independent && !s.Loads.Simultaneous && !s.Params.NeedsPaths() {
-		without = []string{"path_send_ns", "upstream_bps", "downstream_bps", "between_ps"}
-	}
 	counts := make([]int32, hi-lo+1)
 	if expected > 0 {
 		link, wanted := int32(-1), false
-		err := columns.Each(hops, func(r *hopRow) error {
+		add := func(r *hopRow) error {
 			if r.LinkID != link {
 				link, wanted = r.LinkID, r.LinkID >= lo && r.LinkID < hi && want(r.LinkID)
 			}
@@ -487,7 +483,13 @@ func (s *Simulator) readInput(lo, hi int32, hops schema.Batches, want func(int32
 				in.rows = append(in.rows, *r)
 			}
 			return nil
-		}, without...)
+		}
+		var err error
+		if s.Estimator == Independent && !s.Loads.Simultaneous && !s.Params.NeedsPaths() {
+			err = columns.Each(hops, func(r *localHop) error { return add(&hopRow{localHop: *r}) })
+		} else {
+			err = columns.Each(hops, add)
+		}
 		if err != nil {
 			return err
 		}

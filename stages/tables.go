@@ -18,12 +18,17 @@ type flowAtHop struct {
 	SizeBytes int64 `col:"size_bytes"`
 }
 
-type hopRow struct {
+// A localHop is what a link case needs of a hop where the speeds of the path's other links do not count.
+type localHop struct {
 	flowAtHop
 	StartNS       int64 `col:"start_ns"`
 	FirstLink     int32 `col:"first_link"`
 	DelayToLinkNS int64 `col:"delay_to_link_ns"`
 	PathDelayNS   int64 `col:"path_delay_ns"`
+}
+
+type hopRow struct {
+	localHop
 	PathSendNS    int64 `col:"path_send_ns"`
 	UpstreamBps   int64 `col:"upstream_bps"`
 	DownstreamBps int64 `col:"downstream_bps"`

@@ -273,11 +273,13 @@ func (w *TailWatch) Watch(firstRow, rows int64, slowdowns, hops schema.Batches) 
 	if err != nil || hops == nil {
 		return err
 	}
-	var without []string
-	if w.overflow == nil {
-		without = []string{"wait_ns", "longest_wait_ns"}
+	if w.overflow == nil { // reads fewer columns
+		err = columns.Each(hops, func(r *contribution) error {
+			return w.addHop(firstRow, &contributionRow{contribution: *r})
+		})
+	} else {
+		err = columns.Each(hops, func(r *contributionRow) error { return w.addHop(firstRow, r) })
 	}
-	err = columns.Each(hops, func(r *contributionRow) error { return w.addHop(firstRow, r) }, without...)
 	if err != nil {
 		return err
 	}

@@ -74,18 +74,18 @@ func readCut(ctx context.Context, base *pipeline.Estimation, cutter *sampling.Cu
 	err = columns.Each(in, func(f *flow) error {
 		if row++; row%pathEvery == 0 {
 			if path, err := base.Router.Path(f.ID, f.Src, f.Dst, nil); err == nil {
-				x.routed += float64(f.Bytes)
+				x.routed += float64(f.SizeBytes)
 				for _, l := range path {
-					x.roundTrips += 2 * float64(f.Bytes) * float64(base.Network.Links[l].DelayNS)
+					x.roundTrips += 2 * float64(f.SizeBytes) * float64(base.Network.Links[l].DelayNS)
 				}
 			}
 		}
-		cutter.Add(f.StartNS, f.Bytes)
-		x.longestBytes = max(x.longestBytes, f.Bytes)
-		x.bytesOf[bits.Len64(uint64(f.Bytes))] += f.Bytes
-		x.pair(f.Service, f.VNet).flows[sizebin.Of(f.Bytes)]++
+		cutter.Add(f.StartNS, f.SizeBytes)
+		x.longestBytes = max(x.longestBytes, f.SizeBytes)
+		x.bytesOf[bits.Len64(uint64(f.SizeBytes))] += f.SizeBytes
+		x.pair(f.Service, f.VNet).flows[sizebin.Of(f.SizeBytes)]++
 		return ctx.Err()
-	}, "fct_ns", "slowdown")
+	})
 	for _, p := range x.pairs {
 		for bin, flows := range p.flows {
 			for _, k := range p.groups[bin] {

@@ -13,6 +13,8 @@ import (
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/schema/names"
+	"parsimon/stages"
+	"parsimon/stages/workload"
 )
 
 // A round is the estimate of some slots as one hidden scenario. run is closed and serves reading.
@@ -59,25 +61,25 @@ func (s *sampler) slotOf(startNS int64, slots []int) (int, bool) {
 	return slots[i], true
 }
 
-// A flow of a slot. Its texts are those of a batch, whose memory is used again.
+// A flow of the workload.
 type flow struct {
-	ID       int64   `col:"flow_id"`
-	Src      int32   `col:"src"`
-	Dst      int32   `col:"dst"`
-	Bytes    int64   `col:"size_bytes"`
-	StartNS  int64   `col:"start_ns"`
+	stages.RoutedFlow
+	workload.Labels
+}
+
+// An estimatedFlow is one of a slot.
+type estimatedFlow struct {
+	flow
 	FCTNS    int64   `col:"fct_ns"`
-	Service  string  `col:"service"`
-	VNet     string  `col:"vnet"`
 	Slowdown float64 `col:"slowdown"`
 }
 
-func (s *sampler) each(ctx context.Context, r *round, do func(slot int, f *flow)) error {
+func (s *sampler) each(ctx context.Context, r *round, do func(slot int, f *estimatedFlow)) error {
 	in, err := r.run.Read(schema.Slowdowns)
 	if err != nil {
 		return err
 	}
-	return columns.Each(in, func(f *flow) error {
+	return columns.Each(in, func(f *estimatedFlow) error {
 		if slot, counted := s.slotOf(f.StartNS, r.slots); counted {
 			do(slot, f)
 		}
@@ -111,10 +113,10 @@ func (s *sampler) read(ctx context.Context, r *round) (*reading, error) {
 			of[n] = counts{}
 		}
 	}
-	err := s.each(ctx, r, func(slot int, f *flow) {
+	err := s.each(ctx, r, func(slot int, f *estimatedFlow) {
 		least, most := r.bounds(f)
 		cells := []int32{sampling.CellOf(f.Slowdown), sampling.CellOf(least), sampling.CellOf(most)}
-		for _, k := range s.index.groups(f.Service, f.VNet, f.Bytes) {
+		for _, k := range s.index.groups(f.Service, f.VNet, f.SizeBytes) {
 			for i, of := range all {
 				of[slot].add(k, cells[i])
 			}
@@ -130,7 +132,7 @@ func (s *sampler) read(ctx context.Context, r *round) (*reading, error) {
 
 // bounds are the slowdowns of a flow if the fluid that follows its part, if the flow outlasts it, errs as much as it
 // does in parts, in one direction or the other.
-func (r *round) bounds(f *flow) (least, most float64) {
+func (r *round) bounds(f *estimatedFlow) (least, most float64) {
 	after := f.Slowdown * max(0, 1-float64(r.endOf(f.StartNS)-f.StartNS)/float64(f.FCTNS))
 	return f.Slowdown - after + after/(1+r.error), f.Slowdown + after*r.error
 }

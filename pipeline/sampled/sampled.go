@@ -319,8 +319,8 @@ func (s *sampler) compareWith(ctx context.Context, other *pipeline.Estimation) (
 func (s *sampler) pair(ctx context.Context) error {
 	here, there := s.rounds[len(s.rounds)-1], s.other.rounds[len(s.rounds)-1]
 	cells := map[[2]int64]int32{} // by id and size
-	err := s.other.each(ctx, there, func(_ int, f *flow) {
-		cells[[2]int64{f.ID, f.Bytes}] = sampling.CellOf(f.Slowdown)
+	err := s.other.each(ctx, there, func(_ int, f *estimatedFlow) {
+		cells[[2]int64{f.ID, f.SizeBytes}] = sampling.CellOf(f.Slowdown)
 	})
 	if err != nil {
 		return err
@@ -328,13 +328,13 @@ func (s *sampler) pair(ctx context.Context) error {
 	for _, n := range here.slots {
 		s.here[n], s.over[n] = counts{}, counts{}
 	}
-	err = s.each(ctx, here, func(slot int, f *flow) {
-		other, found := cells[[2]int64{f.ID, f.Bytes}]
+	err = s.each(ctx, here, func(slot int, f *estimatedFlow) {
+		other, found := cells[[2]int64{f.ID, f.SizeBytes}]
 		if !found {
 			return
 		}
 		cell := sampling.CellOf(f.Slowdown)
-		for _, k := range s.index.groups(f.Service, f.VNet, f.Bytes) {
+		for _, k := range s.index.groups(f.Service, f.VNet, f.SizeBytes) {
 			s.here[slot].add(k, cell)
 			s.over[slot].add(k, other)
 		}

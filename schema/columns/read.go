@@ -20,9 +20,8 @@ const readRows = 256
 
 // Each calls do with each row of a stream. A row is a struct as of a Table, with a field for each column that is read
 // ([]byte for byte strings); other columns are not decoded. The row, and what it refers to, is valid until do returns.
-// Fields of the columns without are not set. Each panics if a batch lacks a column or has one of another type. It
-// closes the stream.
-func Each[T any](in schema.Batches, do func(row *T) error, without ...string) error {
+// Each panics if a batch lacks a column or has one of another type. It closes the stream.
+func Each[T any](in schema.Batches, do func(row *T) error) error {
 	return EachRows(in, readRows, func(rows []T) error {
 		for i := range rows {
 			if err := do(&rows[i]); err != nil {
@@ -30,14 +29,12 @@ func Each[T any](in schema.Batches, do func(row *T) error, without ...string) er
 			}
 		}
 		return nil
-	}, without...)
+	})
 }
 
 // EachRows is Each of at most n rows at a time.
-func EachRows[T any](in schema.Batches, n int, do func(rows []T) error, without ...string) error {
-	fields := slices.DeleteFunc(fieldsOf(reflect.TypeFor[T]()), func(f reflect.StructField) bool {
-		return slices.Contains(without, f.Tag.Get("col"))
-	})
+func EachRows[T any](in schema.Batches, n int, do func(rows []T) error) error {
+	fields := fieldsOf(reflect.TypeFor[T]())
 	rows := make([]T, n)
 	return ForEach(in, func(rec arrow.Record) error {
 		for from := 0; from < int(rec.NumRows()); from += n {
