@@ -300,7 +300,7 @@ func NewTaskRunner(dir, scenario string, v Variant, o Settings) (*engine.TaskRun
 	if v.Auto {
 		return nil, errors.New("an estimate that chooses its estimator has no steps that are known in advance: name one")
 	}
-	model, err := openModelIn(dir, scenario)
+	model, err := OpenModelIn(dir, scenario)
 	if err != nil {
 		return nil, err
 	}

@@ -63,7 +63,11 @@ FROM w JOIN e USING (flow_id)`
 	if a, b := estimates.Ask(t, dir, fcts), estimates.Ask(t, other, fcts); a != b {
 		t.Errorf("closed %s\nopen %s", a, b)
 	}
-	e, err := pipeline.Derive(t.Context(), dir, "", scenario.Changes{FoundStarts: true}, pipeline.Variant{Estimator: stages.Flow},
+	model, err := pipeline.OpenModelIn(dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := pipeline.Derive(t.Context(), model, scenario.Changes{FoundStarts: true}, pipeline.Variant{Estimator: stages.Flow},
 		pipeline.Settings{})
 	if err != nil {
 		t.Fatal(err)

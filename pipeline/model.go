@@ -102,8 +102,8 @@ func OpenModel(l *lake.Lake, scenario string) (*Model, error) {
 	return m, err
 }
 
-// openModelIn is OpenModel for the lake in a directory.
-func openModelIn(dir, scenario string) (*Model, error) {
+// OpenModelIn is OpenModel for the lake in a directory.
+func OpenModelIn(dir, scenario string) (*Model, error) {
 	l, err := lake.Open(dir, false)
 	if err != nil {
 		return nil, err
@@ -191,7 +191,10 @@ func ShellName(l *lake.Lake, id lake.ScenarioID) string {
 	s, _ := ReadSpec(l, id) // a damaged one has no name
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
 	for _, name := range append([]string{s.Name}, s.Aliases...) {
-		if found, err := Resolve(l, name); err == nil && found == id && strings.Trim(name, plain) == "" {
+		if strings.Trim(name, plain) != "" {
+			continue
+		}
+		if found, err := Resolve(l, name); err == nil && found == id {
 			return name
 		}
 	}
@@ -220,8 +223,8 @@ func LastWorkedOn(l *lake.Lake) (lake.ScenarioID, error) {
 
 // CheckChanges reports the errors of changes of a scenario that the lake holds, and with estimates of what comes
 // of them, before any work. It returns the cables that they change.
-func CheckChanges(dir, base string, c scenario.Changes, v Variant, o Settings) ([]scenario.CableChange, error) {
-	from, changed, applied, err := change(dir, base, &c)
+func (m *Model) CheckChanges(c scenario.Changes, v Variant, o Settings) ([]scenario.CableChange, error) {
+	changed, applied, err := m.change(&c)
 	if err == nil {
 		err = changed.check(v, o)
 	}
@@ -230,36 +233,33 @@ func CheckChanges(dir, base string, c scenario.Changes, v Variant, o Settings) (
 	}
 	services := slices.AppendSeq(slices.Collect(maps.Keys(applied.Flows.Move)), maps.Keys(applied.Flows.Scale))
 	services = slices.DeleteFunc(services, func(name string) bool { return name == workload.OtherServices })
-	if classes := changed.Spec.Classes; !reflect.DeepEqual(classes, from.Spec.Classes) {
+	if classes := changed.Spec.Classes; !reflect.DeepEqual(classes, m.Spec.Classes) {
 		for _, c := range classes {
 			services = append(services, c.Services...)
 		}
 	}
-	return applied.Cables, from.checkServices(services)
+	return applied.Cables, m.checkServices(services)
 }
 
-// change makes changes of a scenario that the lake holds. Both models have the changed network.
-func change(dir, base string, c *scenario.Changes) (from, changed *Model, applied *scenario.Applied, err error) {
-	if from, err = openModelIn(dir, base); err != nil {
-		return nil, nil, nil, err
-	}
-	spec := from.Spec
-	if applied, err = c.Apply(from.Network, spec.Canonical, spec.Seed, spec.Params); err != nil {
-		return nil, nil, nil, fmt.Errorf("scenario %s (%s): %w", from.ID(), spec.Name, err)
+// change returns the scenario with changes.
+func (m *Model) change(c *scenario.Changes) (changed *Model, applied *scenario.Applied, err error) {
+	spec, n := m.Spec, m.Network.Clone()
+	if applied, err = c.Apply(n, spec.Canonical, spec.Seed, spec.Params); err != nil {
+		return nil, nil, fmt.Errorf("scenario %s (%s): %w", m.ID(), spec.Name, err)
 	}
 	spec.Aliases, spec.Settled, spec.ScenarioID = nil, *applied.Settled, lake.ScenarioID(scenario.IDOf(applied.Canonical))
 	spec.AllowUnreachable = spec.AllowUnreachable || c.AllowUnreachable
 	spec.FoundStarts = spec.FoundStarts || c.FoundStarts
 	spec.Name = cmp.Or(c.Name, spec.Name+", "+strings.Join(applied.Descriptions, ", "))
 	spec.Named = map[string]time.Time{spec.Name: time.Now()}
-	if changed, err = newModel(from.Lake, spec, from.Network); err != nil {
-		return nil, nil, nil, err
+	if changed, err = newModel(m.Lake, spec, n); err != nil {
+		return nil, nil, err
 	}
-	changed.waits = from.waits && !c.FoundStarts
-	if from.waits && len(applied.Flows.Scale) > 0 {
-		err = from.Refuse(Variant{Auto: true}, scaled)
+	changed.waits = m.waits && !c.FoundStarts
+	if m.waits && len(applied.Flows.Scale) > 0 {
+		err = m.Refuse(Variant{Auto: true}, scaled)
 	}
-	return from, changed, applied, err
+	return changed, applied, err
 }
 
 // checkServices reports services without flows.
@@ -346,14 +346,19 @@ func CheckScenario(s *scenario.Scenario, v Variant, o Settings) error {
 // Resume opens a scenario that the lake holds (see OpenModel) for an estimate or single stages. With Auto, the variant
 // is the answer of the last run if the lake still has it.
 func Resume(ctx context.Context, dir, name string, v Variant, o Settings) (*Estimation, error) {
-	model, err := openModelIn(dir, name)
+	model, err := OpenModelIn(dir, name)
 	if err != nil {
 		return nil, err
 	}
-	if err := model.check(v, o); err != nil {
+	return model.Resume(ctx, v, o)
+}
+
+// Resume opens an estimate of a scenario that the lake holds.
+func (m *Model) Resume(ctx context.Context, v Variant, o Settings) (*Estimation, error) {
+	if err := m.check(v, o); err != nil {
 		return nil, err
 	}
-	return newEstimation(ctx, model, held(model, v), o)
+	return newEstimation(ctx, m, held(m, v), o)
 }
 
 // ReadOnly opens an estimate of a model for reading. It neither locks nor writes.
@@ -369,8 +374,8 @@ var ErrUnchanged = errors.New("nothing would change")
 // Derive opens a scenario made from one that the lake holds, for an estimate from its beginning. Its flows are those of
 // the base, whose files it shares unless the changes are of flows. A cable that fails makes the same scenario, under
 // the same id, as it does for Begin.
-func Derive(ctx context.Context, dir, base string, c scenario.Changes, v Variant, o Settings) (*Estimation, error) {
-	from, model, applied, err := change(dir, base, &c)
+func Derive(ctx context.Context, from *Model, c scenario.Changes, v Variant, o Settings) (*Estimation, error) {
+	model, applied, err := from.change(&c)
 	if err == nil && model.ID() == from.ID() {
 		err = fmt.Errorf("scenario %s: %w", from.ID(), ErrUnchanged)
 	}

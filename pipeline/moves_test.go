@@ -193,7 +193,11 @@ func TestRoutesOfFiles(t *testing.T) {
 		}
 	}
 	back := scenario.Changes{PathMoves: moves.Text{Routes: "none"}}
-	e, err := pipeline.Derive(t.Context(), dir, "small", back, pipeline.Variant{Estimator: stages.Independent, Passes: 1}, pipeline.Settings{})
+	model, err := pipeline.OpenModelIn(dir, "small")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := pipeline.Derive(t.Context(), model, back, pipeline.Variant{Estimator: stages.Independent, Passes: 1}, pipeline.Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func slow(t *testing.T, dir string, base *pipeline.Estimation, bps int64) *pipel
 	}
 	c := scenario.Changes{Do: []scenario.Change{change}}
 	variant := pipeline.Variant{Estimator: stages.WholeNetwork}
-	e, err := pipeline.Derive(context.Background(), dir, string(base.ID()), c, variant, pipeline.Settings{})
+	e, err := pipeline.Derive(context.Background(), base.Model, c, variant, pipeline.Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}

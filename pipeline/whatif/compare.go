@@ -32,8 +32,9 @@ import (
 
 // A Side is one of two estimates to compare. Compare completes it.
 type Side struct {
-	Scenario string `json:"scenario_id"`
-	Variant  string `json:"variant"` // empty: see Compare
+	Scenario string          `json:"scenario_id"`
+	Variant  string          `json:"variant"` // empty: see Compare
+	model    *pipeline.Model // nil: not opened yet
 }
 
 // CompareOptions say how to compare.

@@ -83,7 +83,7 @@ transport: {window: 30KB}
 	if text := textOf(t, w.Text()); !strings.Contains(text, "Iterations of the jobs") {
 		t.Error(text)
 	}
-	open, err := pipeline.Derive(t.Context(), o.Lake, base, scenario.Changes{FoundStarts: true},
+	open, err := pipeline.Derive(t.Context(), opened(t, o.Lake, base, o.Variant).Model, scenario.Changes{FoundStarts: true},
 		pipeline.Variant{Estimator: stages.Flow}, o.Settings)
 	if err != nil {
 		t.Fatal(err)

@@ -168,7 +168,7 @@ func RunSweep(ctx context.Context, base string, plan SweepPlan, o Settings) (*Sw
 		first, err = plan.Changes(cables[0])
 	}
 	if err == nil {
-		_, err = pipeline.CheckChanges(o.Lake, s.Base, first, o.Variant, o.Settings)
+		_, err = run.CheckChanges(first, o.Variant, o.Settings)
 	}
 	if err == nil {
 		err = run.Estimate(ctx)
@@ -246,7 +246,7 @@ func (s *sweeper) one(ctx context.Context, c [2]int32) (swept SweptCable, err er
 	if err != nil {
 		return swept, err
 	}
-	run, err := pipeline.Derive(ctx, s.o.Lake, s.Base, changes, s.o.Variant, how)
+	run, err := pipeline.Derive(ctx, s.base.Model, changes, s.o.Variant, how)
 	if err != nil {
 		return swept, err
 	}
@@ -485,6 +485,8 @@ type ParameterPlan struct {
 	Until   *gate.Gate
 	Exact   bool // also simulate the whole network, and hold each estimate against it
 	MaxRuns int  // refuse more combinations
+
+	base *pipeline.Model // with Change
 }
 
 // Parameters is the answer of a sweep of parameters.
@@ -524,7 +526,14 @@ func SweepParameters(ctx context.Context, plan ParameterPlan, o Settings) (*Para
 		o.For = pipeline.ForDifference
 	}
 	p := &Parameters{Axes: plan.Axes}
-	if err := p.combine(plan, o); err != nil {
+	var err error
+	if plan.Change != nil {
+		plan.base, err = pipeline.OpenModelIn(o.Lake, plan.Scenario)
+	}
+	if err == nil {
+		err = p.combine(plan, o)
+	}
+	if err != nil {
 		return nil, err
 	}
 	p.Name = plan.Scenario + ": " + strings.Join(p.keys(), ", ") // two sweeps of a scenario do not mix
@@ -615,7 +624,7 @@ func (p *Parameters) combine(plan ParameterPlan, o Settings) error {
 func (r *ParameterRun) check(plan ParameterPlan, o Settings, settings []scenario.Setting) (err error) {
 	if plan.Change != nil {
 		if r.changes, err = plan.Change(settings); err == nil {
-			_, err = pipeline.CheckChanges(o.Lake, plan.Scenario, r.changes, o.Variant, o.Settings)
+			_, err = plan.base.CheckChanges(r.changes, o.Variant, o.Settings)
 		}
 		return err
 	}
@@ -633,9 +642,9 @@ func (r *ParameterRun) open(ctx context.Context, plan ParameterPlan, o Settings)
 	if plan.Change == nil {
 		return pipeline.Begin(ctx, o.Lake, r.scenario, o.Variant, o.Settings)
 	}
-	e, err := pipeline.Derive(ctx, o.Lake, plan.Scenario, r.changes, o.Variant, o.Settings)
+	e, err := pipeline.Derive(ctx, plan.base, r.changes, o.Variant, o.Settings)
 	if errors.Is(err, pipeline.ErrUnchanged) {
-		return pipeline.Resume(ctx, o.Lake, plan.Scenario, o.Variant, o.Settings)
+		return plan.base.Resume(ctx, o.Variant, o.Settings)
 	}
 	return e, err
 }

@@ -51,16 +51,20 @@ type Answer struct {
 // network: then both are by link cases. Where two passes suffice for one of them only, both are of the whole network.
 func WhatIf(ctx context.Context, base string, c scenario.Changes, o Settings, how CompareOptions) (*Answer, error) {
 	o.For = pipeline.ForDifference
-	return whatIf(ctx, base, c, o, how)
+	model, err := pipeline.OpenModelIn(o.Lake, base)
+	if err != nil {
+		return nil, err
+	}
+	return whatIf(ctx, model, c, o, how)
 }
 
-func whatIf(ctx context.Context, base string, c scenario.Changes, o Settings, how CompareOptions) (*Answer, error) {
-	cables, err := pipeline.CheckChanges(o.Lake, base, c, o.Variant, o.Settings)
+func whatIf(ctx context.Context, base *pipeline.Model, c scenario.Changes, o Settings, how CompareOptions) (*Answer, error) {
+	cables, err := base.CheckChanges(c, o.Variant, o.Settings)
 	if err != nil {
 		return nil, err
 	}
 	how.ofChange, how.changed = true, cables
-	before, err := pipeline.Resume(ctx, o.Lake, base, o.Variant, o.Settings)
+	before, err := base.Resume(ctx, o.Variant, o.Settings)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +77,7 @@ func whatIf(ctx context.Context, base string, c scenario.Changes, o Settings, ho
 	if chosen {
 		same = o.Variant // it may ask for the whole network
 	}
-	changed, err := pipeline.Derive(ctx, o.Lake, string(before.ID()), c, same, o.Settings)
+	changed, err := pipeline.Derive(ctx, base, c, same, o.Settings)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +131,7 @@ func (a *Answer) Text() *text.Answer {
 }
 
 // SideOf names an estimate.
-func SideOf(e *pipeline.Estimation) Side { return Side{string(e.ID()), e.Variant().String()} }
+func SideOf(e *pipeline.Estimation) Side { return Side{string(e.ID()), e.Variant().String(), e.Model} }
 
 // A side is an estimate as it was committed when it was opened: another process that works on the scenario meanwhile
 // may do stages again.
@@ -139,7 +143,10 @@ type side struct {
 
 // openSide opens an estimate and verifies the files of the tables that are compared.
 func openSide(l *lake.Lake, of Side) (*side, error) {
-	model, err := pipeline.OpenModel(l, of.Scenario)
+	model, err := of.model, error(nil)
+	if model == nil {
+		model, err = pipeline.OpenModel(l, of.Scenario)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -171,7 +171,7 @@ func TestChangedFlows(t *testing.T) {
 		return n
 	}
 	derive := func(c scenario.Changes) (string, error) {
-		e, err := pipeline.Derive(t.Context(), o.Lake, base, c, o.Variant, o.Settings)
+		e, err := pipeline.Derive(t.Context(), opened(t, o.Lake, base, o.Variant).Model, c, o.Variant, o.Settings)
 		if err != nil {
 			return "", err
 		}
@@ -236,7 +236,7 @@ func TestCompareRefuses(t *testing.T) {
 	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
 	slower := do(t, "bandwidth=fabric-spine=20G")
 	v := pipeline.Variant{Estimator: stages.Flow, Passes: 1}
-	other, err := pipeline.Derive(t.Context(), o.Lake, base, slower, v, o.Settings)
+	other, err := pipeline.Derive(t.Context(), opened(t, o.Lake, base, v).Model, slower, v, o.Settings)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -336,8 +336,8 @@ func TestWhatIfSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := scenario.IDOf(form.Canonical)
-		step, err := pipeline.Derive(t.Context(), o.Lake, at, scenario.Changes{Settings: []scenario.Setting{s}}, o.Variant,
-			o.Settings)
+		step, err := pipeline.Derive(t.Context(), opened(t, o.Lake, at, o.Variant).Model,
+			scenario.Changes{Settings: []scenario.Setting{s}}, o.Variant, o.Settings)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -345,7 +345,8 @@ func TestWhatIfSettings(t *testing.T) {
 		if step.Close(); err != nil {
 			t.Fatal(err)
 		}
-		once, err := pipeline.Derive(t.Context(), o.Lake, base, scenario.Changes{Settings: all}, o.Variant, o.Settings)
+		once, err := pipeline.Derive(t.Context(), opened(t, o.Lake, base, o.Variant).Model, scenario.Changes{Settings: all},
+			o.Variant, o.Settings)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -176,8 +176,7 @@ func beginFromExact(ctx context.Context, e *env, s *scenarioFlags, r *runFlags, 
 	if err != nil {
 		return nil, err
 	}
-	return e.open(pipeline.Derive(ctx, o.Lake, string(run.ID()), scenario.Changes{FoundStarts: true}, o.Variant,
-		o.Settings))
+	return e.open(pipeline.Derive(ctx, run.Model, scenario.Changes{FoundStarts: true}, o.Variant, o.Settings))
 }
 
 // resume opens a scenario of the lake, given as SCENARIO or SCENARIO@VARIANT.

@@ -95,7 +95,7 @@ var whatIfCommand = command{
 					if err := base.Generate(ctx); err != nil {
 						return nil, err
 					}
-					return pipeline.Derive(ctx, o.Lake, string(base.ID()), c, o.Variant, o.Settings)
+					return pipeline.Derive(ctx, base.Model, c, o.Variant, o.Settings)
 				})
 		}
 	},
