@@ -58,6 +58,11 @@ func (s *sampler) result(rows []Row, stopped string, seconds float64) *Result {
 		Confidence: s.ask.Confidence, Within: s.ask.Within,
 		Goals: s.goals(), Warmup: s.warmup, Rows: rows,
 	}
+	var few []string
+	g, _ := s.base.Generated() // it was read before the windows were drawn
+	for _, note := range g.Notes {
+		r.Warnings = append(r.Warnings, "flows: "+note)
+	}
 	measured := float64(s.warmup.Windows) / float64(max(1, r.Windows)) // again, with another warm-up
 	r.SimulatedShare = (1 + measured) * s.share(s.design.Drawn(s.drawn), s.warmup.NS)
 	for i := range rows {
@@ -66,7 +71,7 @@ func (s *sampler) result(rows []Row, stopped string, seconds float64) *Result {
 			continue
 		}
 		if row.Warning != "" {
-			r.Warnings = append(r.Warnings, "size "+row.SizeBin+": "+row.Warning)
+			few = append(few, "size "+row.SizeBin+": "+row.Warning)
 		}
 		if n := len(r.Percentiles); n == 0 || r.Percentiles[n-1].SizeBin != row.SizeBin {
 			r.Percentiles = append(r.Percentiles, summary.PercentilesResult{SizeBin: row.SizeBin, Flows: row.Flows})
@@ -78,6 +83,9 @@ func (s *sampler) result(rows []Row, stopped string, seconds float64) *Result {
 		if hi := float64(row.Hi); !math.IsInf(hi, 1) {
 			*[]**float64{&p.P50Hi, &p.P90Hi, &p.P99Hi, &p.P999Hi}[q] = &hi
 		}
+	}
+	if few != nil {
+		r.Warnings = append(r.Warnings, "few flows: "+strings.Join(few, "; "))
 	}
 	return r
 }
@@ -126,8 +134,8 @@ func (r *Result) Text() *text.Answer {
 			table.Add(g.Group, g.SizeBin, percentileName(g.Quantile), precision, g.Reached)
 		}
 	}
-	if len(r.Warnings) > 0 {
-		a.Linef("warning: few flows: %s", strings.Join(r.Warnings, "; "))
+	for _, line := range r.Warnings {
+		a.Linef("warning: %s", line)
 	}
 	if r.Stopped != Whole && r.SimulatedShare > costlyShare {
 		a.Linef("windows and warm-ups have simulated about %.0f%% of the whole workload: without --within, the whole costs "+
