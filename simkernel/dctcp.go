@@ -78,5 +78,8 @@ func (d *DCTCPSender) Update(p *Params, ackedBytes, sentBytes int64, marked bool
 	return d.RateBps != before
 }
 
+// WindowEnds reports whether an ACK of so much ends a window: one that does not, and is not marked, changes nothing.
+func (d *DCTCPSender) WindowEnds(ackedBytes int64) bool { return ackedBytes > d.windowEnd }
+
 // Window returns how much payload may be in flight at the present rate.
 func (d *DCTCPSender) Window() int64 { return windowAt(d.atLine, d.RateBps, d.LineBps) }

@@ -181,7 +181,7 @@ func (n *Network) initPools() error {
 
 // sharing is what the ports of a switch with a limited buffer have in common in a window.
 type sharing struct {
-	active  []int32   // those with work
+	active  []duePort // those with work
 	leveled bool      // there may be a new maximum of the bytes in the buffer
 	levels  []level   // if so: what changes them
 	merging bool      // with PFC: what leaves is counted by settleLeaving
@@ -192,18 +192,19 @@ type sharing struct {
 type level struct{ atPS, bytes int64 }
 
 // runNode runs the ports of a switch, which are the first of those with work, and returns how many they are.
-func (d *domain) runNode(b *buffer, due []int32) int {
+func (d *domain) runNode(b *buffer, due []duePort) int {
 	last := 1
-	for last < len(due) && due[last] < b.high {
+	for last < len(due) && due[last].port < b.high {
 		last++
 	}
 	d.active = due[:last]
-	all := d.sorted[d.taken:d.ends[due[last-1]]]
+	all := d.sorted[due[0].from:d.ends[due[last-1].port]]
 	fromBytes, mostBytes := b.usedBytes, b.usedBytes
 	for i := range all {
 		mostBytes += d.fullBytes & (int64(all[i].bits&flagAck) - 1) // without a branch: ACKs are not foreseen
 	}
 	d.leveled, d.levels = mostBytes > b.peakBytes, d.levels[:0]
+	d.careful = d.leveled || d.turns
 	if b.pausing > 0 || mostBytes > b.freeBytes && !d.fits(b, mostBytes) {
 		d.runMerged(b, all)
 	} else {
@@ -219,12 +220,11 @@ func (d *domain) runNode(b *buffer, due []int32) int {
 // leaves. It errs on the safe side.
 func (d *domain) fits(b *buffer, mostBytes int64) bool {
 	if free := float64(b.poolBytes - mostBytes); !d.lossless && free > 0 {
-		from := d.taken
-		for _, u := range d.active {
-			if most := d.ports[u].heldBytes + int64(d.ends[u]-from)*d.fullBytes; float64(most) > b.alpha*free {
+		for _, o := range d.active {
+			most := d.ports[o.port].heldBytes + int64(d.ends[o.port]-o.from)*d.fullBytes
+			if float64(most) > b.alpha*free {
 				return false
 			}
-			from = d.ends[u]
 		}
 		return true
 	}
@@ -271,8 +271,8 @@ func (d *domain) notePeak(b *buffer, bytes int64) {
 
 // runMerged runs the active ports of a switch and admits what arrives in order of time.
 func (d *domain) runMerged(b *buffer, all []arrival) {
-	for _, u := range d.active {
-		d.taken, d.ends[u] = d.ends[u], 0
+	for _, o := range d.active {
+		d.ends[o.port] = 0
 	}
 	d.merging = d.lossless
 	d.sortWindow(all)
@@ -303,19 +303,19 @@ func (d *domain) runMerged(b *buffer, all []arrival) {
 	d.serveActive(d.endPS)
 	d.settleLeaving(b)
 	d.merging = false
-	for _, u := range d.active {
-		p := &d.ports[u]
+	for _, o := range d.active {
+		p := &d.ports[o.port]
 		p.data.trim()
 		p.acks.trim()
-		p.noteAcks()
-		d.runQueued(u, p, nil)
+		p.noteWaits()
+		d.runQueued(o.port, p, nil)
 	}
 }
 
 // serveActive starts the services of the active ports before untilPS.
 func (d *domain) serveActive(untilPS int64) {
-	for _, u := range d.active {
-		p := &d.ports[u]
+	for _, o := range d.active {
+		p := &d.ports[o.port]
 		if d.classed {
 			d.serveClasses(p, untilPS)
 		} else if p.bits&portChanges != 0 || p.freePS < untilPS && (!p.data.empty() || !p.acks.empty()) {

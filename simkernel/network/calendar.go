@@ -107,21 +107,17 @@ func (c *calendar) roomAt(atPS int64) *[]arrival {
 	return &c.windows[slot].arrivals
 }
 
-// workIn returns the work of a slot's window, to add to it.
-func (c *calendar) workIn(slot uint64) *windowWork {
+// schedule schedules work for a port at a time.
+func (c *calendar) schedule(u int32, atPS int64) {
+	slot := c.slotAt(atPS)
+	if slot >= blockWindows {
+		c.pushLater(arrival{item: item{atPS: atPS, hop: laterPort}, port: u})
+		return
+	}
 	if c.busy>>slot&1 == 0 {
 		c.begin(slot)
 	}
-	return &c.windows[slot]
-}
-
-// schedule schedules work for a port at a time.
-func (c *calendar) schedule(u int32, atPS int64) {
-	if slot := c.slotAt(atPS); slot < blockWindows {
-		c.workIn(slot).ports.add(u)
-	} else {
-		c.pushLater(arrival{item: item{atPS: atPS, hop: laterPort}, port: u})
-	}
+	c.windows[slot].ports.add(u)
 }
 
 // begin gives a slot the memory that was used last, which is in the cache.
@@ -137,7 +133,10 @@ func (c *calendar) begin(slot uint64) {
 // insert adds what will arrive at a port of this domain.
 func (c *calendar) insert(a arrival) {
 	if slot := c.slotAt(a.atPS); slot < blockWindows {
-		w := c.workIn(slot)
+		if c.busy>>slot&1 == 0 {
+			c.begin(slot)
+		}
+		w := &c.windows[slot]
 		w.arrivals = append(w.arrivals, a)
 	} else {
 		c.pushLater(a)

@@ -207,17 +207,10 @@ func (d *domain) put(p *port, a *arrival) {
 	}
 }
 
-// servedInTurn notes what pick and emptied would of packets that were served while nothing else waited.
-func (d *domain) servedInTurn(p *port, arrivals []arrival) {
-	c := p.classes
-	for i := range arrivals {
-		a := &arrivals[i]
-		if a.bits&flagAck != 0 {
-			continue
-		}
-		if q := int(d.classOf(&a.item)); d.net.strict>>q&1 == 0 || c.turn == q {
-			d.net.pass(c, q)
-		}
+// servedInTurn notes what pick and emptied would of data that was served while nothing else waited.
+func (d *domain) servedInTurn(p *port, it *item) {
+	if c, q := p.classes, int(d.classOf(it)); d.net.strict>>q&1 == 0 || c.turn == q {
+		d.net.pass(c, q)
 	}
 }
 
@@ -225,11 +218,11 @@ func (d *domain) servedInTurn(p *port, arrivals []arrival) {
 func (d *domain) runQueues(u int32, p *port) {
 	nextPS := d.serveClasses(p, d.endPS)
 	p.acks.trim()
-	p.noteAcks()
+	p.noteWaits()
 	for q := range p.classes.queues {
 		f := &p.classes.queues[q]
 		if f.trim(); len(f.buf) > 0 {
-			p.bits |= portAckWaits // or data does
+			p.bits |= portWaits
 		}
 	}
 	if nextPS != never {
@@ -244,7 +237,7 @@ func (d *domain) serveClasses(p *port, untilPS int64) (nextPS int64) {
 		d.serveClasses(p, p.changeAtPS)
 		d.change(p)
 	}
-	k := &d.kinds[p.kind()]
+	k := p.kind
 	for {
 		nowPS, ackPS := int64(never), int64(never)
 		if !p.acks.empty() {
@@ -311,7 +304,7 @@ func (d *domain) serveClass(p *port, k *portKind, nowPS int64) {
 		d.send(p, k, it, nowPS)
 		return
 	}
-	red := &d.net.classReds[p.kind()][served]
+	red := &k.classReds[served]
 	if f.leftBytes > red.MinBytes && (!d.random || d.drawsMark(p, red, &it, f.leftBytes)) {
 		d.mark(p, &it, nowPS)
 		f.marked++

@@ -79,19 +79,19 @@ func (f *feed) addAfter(c *Flows, i int, flow *newFlow) error {
 }
 
 // foresee notes the end of a flow whose packet, sent over a port to a host, arrives at it.atPS.
-func (d *domain) foresee(p *port, it *item) {
+func (d *domain) foresee(p *port, it item) {
 	n := d.net
 	if !n.host[n.links[p.link].DstNode] {
 		return
 	}
 	if d.moves != nil {
-		a := arrival{*it, 0, p.link}
+		a := arrival{it, 0, p.link}
 		if !d.moves.isLost(d, &a, n.flows.info[n.flows.hops[it.hop].flow].key, sending) {
 			d.coming = append(d.coming, a)
 		}
 		return
 	}
-	if e, ends := n.delivers(it); ends {
+	if e, ends := n.delivers(&it); ends {
 		d.foreseen = append(d.foreseen, e)
 	}
 }

@@ -1,7 +1,5 @@
 package network
 
-import "slices"
-
 // A domain is a part of the network's nodes with their ports, simulated by one worker at a time.
 type domain struct {
 	net *Network
@@ -33,9 +31,10 @@ type rules struct {
 	irn                 bool   // senders recover as IRN
 	clocked             bool   // senders are clocked by ACKs; they recover, too
 	foresees            bool   // flows wait for others
-	plain               bool   // of NICs: see runPlainNIC
+	plain               bool   // of NICs: see runNICs
 	inTurn              bool   // what finds a switch's port idle may be served at once (runPorts)
 	againMask           uint32 // bits of items that are set in a packet that is sent again
+	careful             bool   // what is served at once is counted in other ways, too (passes)
 	lateMask, lateNot   uint32 // what packets with bits&lateMask != lateNot meet is counted between epochs
 	tagMask             uint32 // bits of items for the balance (conga.go)
 	numberShift         uint8  // of items: where the number of a packet begins
@@ -55,6 +54,7 @@ func (n *Network) setRules() {
 	r.inTurn = !r.shared && !r.telemetry && !r.foresees
 	r.plain = !r.ticks && !r.classed && !r.clocked
 	r.turns = len(n.classes) > 1
+	r.careful = r.turns
 	if r.recovers {
 		r.againMask, r.lateMask = attemptMask, attemptMask
 	}
@@ -69,7 +69,6 @@ type portTable struct {
 	ports                   []port // those of switches, by node, and then those of hosts
 	first                   int32  // index in ports of the first of a host
 	nics                    []nic
-	kinds                   []portKind // net.kinds
 	in                      []arrival
 	dataScratch, ackScratch fifo
 }
@@ -152,17 +151,18 @@ func (d *domain) runWindow() {
 	if d.lossless {
 		arrivals = d.takeToggles(arrivals, present.ports)
 	}
-	d.sortByPort(arrivals, d.low, present.ports)
-	switches, _ := slices.BinarySearch(d.due, d.first)
-	if d.limited {
-		for i := 0; i < switches; {
-			i += d.runNode(&d.net.buffers[d.ports[d.due[i]].node], d.due[i:switches])
+	d.sortByPort(arrivals, present.ports)
+	for g := range dueHosts {
+		if due := d.dueOf(g); !d.limited {
+			d.runPorts(due)
+		} else {
+			for len(due) > 0 {
+				due = due[d.runNode(&d.net.buffers[d.ports[due[0].port].node], due):]
+			}
 		}
-	} else {
-		d.runPorts(d.due[:switches])
 	}
-	for _, u := range d.due[switches:] {
-		d.runNIC(u, &d.ports[u], &d.nics[u-d.first], d.arrivalsOf(u))
+	for g := range dueHosts {
+		d.runNICs(d.dueOf(dueHosts + g))
 	}
 	d.unused = append(d.unused, windowWork{present.arrivals[:0], present.ports})
 }

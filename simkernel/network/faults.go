@@ -149,7 +149,7 @@ func (m *moves) initRates(n *Network, p *port) {
 // changeRate gives a port the rate that it has from p.rateAtPS on.
 func (d *domain) changeRate(p *port) {
 	nowPS, rates := p.rateAtPS, d.moves.rates[p.link]
-	p.bits = d.kindAt(p.link, nowPS)<<portBits | p.bits&(1<<portBits-1)
+	p.kind = d.kindAt(p.link, nowPS)
 	p.rateAtPS = never
 	if next := slices.IndexFunc(rates, func(r Rate) bool { return psOf(r.FromNS) > nowPS }); next >= 0 {
 		p.rateAtPS, p.changeAtPS = psOf(rates[next].FromNS), psOf(rates[next].FromNS)
@@ -157,13 +157,13 @@ func (d *domain) changeRate(p *port) {
 	}
 }
 
-// kindAt returns the index of the kind that the port of a link has at a time.
-func (d *domain) kindAt(id int32, atPS int64) uint32 {
+// kindAt returns the kind that the port of a link has at a time.
+func (d *domain) kindAt(id int32, atPS int64) *portKind {
 	link, rates := d.net.links[id], d.moves.rates[id]
 	for i := 0; i < len(rates) && psOf(rates[i].FromNS) <= atPS; i++ {
 		rates[i].set(&link)
 	}
-	return d.net.kindIndex[d.net.kind(link)]
+	return d.net.kinds[d.net.kind(link)]
 }
 
 // worst is a link with the least bandwidth and the longest delay that it has at any time.

@@ -70,19 +70,60 @@ func sortArrivals(s []arrival) {
 // A sorter sorts what arrives in a window.
 type sorter struct {
 	sorted []arrival // by port
-	taken  int32     // how many of them have been taken
 	ends   []int32   // by port
-	due    []int32   // the ports with work, in order; its capacity is all of them
+	due    []duePort // the ports with work by group, in order, with space for all ports in each
+	dueEnd [dueGroups]int32
 
 	parted   []arrival // scratch of sortWindow
 	partEnds []int32
 }
 
-// sortByPort sorts arrivals into s.sorted, by port, and keeps the order of equals. Those of a port with work end at its
-// s.ends and begin where those of the port with work before it end. Those ports come from work, which is emptied, and
-// from the arrivals, to s.due. The first port is low.
-func (s *sorter) sortByPort(arrivals []arrival, low int32, work *portSet) {
-	ends, due, n, ports := s.ends, s.due[:cap(s.due)], 0, work.bits
+// Ports with no arrivals, one, two and more are groups, those of switches before those of hosts. Those of a group are
+// served one after the other: a processor foresees the branches that they have in common.
+const (
+	dueGroups = 8
+	dueHosts  = 4
+)
+
+// A duePort is a port with work in a window. Its arrivals are sorter.sorted[from:ends[port]], until it is served.
+type duePort struct{ port, from int32 }
+
+// sortByPort sorts the arrivals of a window into s.sorted, which has one place more, by port and as they arrive. It
+// keeps the order of equals.
+func (d *domain) sortByPort(arrivals []arrival, work *portSet) {
+	d.groupPorts(arrivals, work)
+	s := &d.sorter
+	s.sorted = slices.Grow(s.sorted[:0], len(arrivals)+1)[:len(arrivals)+1]
+	sorted, ends, low := s.sorted, s.ends, d.low
+	for i := range arrivals {
+		a := &arrivals[i]
+		u := a.port - low
+		k := ends[u]
+		ends[u] = k + 1
+		sorted[k] = *a
+	}
+	for g := range dueGroups {
+		switch {
+		case g%dueHosts == 2:
+			for _, o := range s.dueOf(g) {
+				if in := sorted[o.from:][:2]; in[1].before(&in[0]) {
+					in[0], in[1] = in[1], in[0]
+				}
+			}
+		case g%dueHosts > 2 || d.limited:
+			for _, o := range s.dueOf(g) {
+				sortArrivals(sorted[o.from:ends[o.port]])
+			}
+		}
+	}
+}
+
+// groupPorts counts the arrivals of each port and sets s.due, and s.ends to where those of each port begin. The ports
+// with work are those of arrivals and those of work, which it empties. With limited buffers those of switches are one
+// group.
+func (d *domain) groupPorts(arrivals []arrival, work *portSet) {
+	s := &d.sorter
+	ends, due, ports, low := s.ends, s.due, work.bits, d.low
 	if len(arrivals) < len(ports) {
 		for i := range arrivals {
 			work.add(arrivals[i].port - low)
@@ -95,42 +136,40 @@ func (s *sorter) sortByPort(arrivals []arrival, low int32, work *portSet) {
 		ends[u]++
 		ports[u/64] |= 1 << (u % 64)
 	}
-	at := int32(0)
+	var next [dueGroups]int32
+	for g := range next {
+		next[g] = int32(g * len(ends))
+	}
+	at, grouped := int32(0), int32(dueHosts-1)
+	if d.limited {
+		grouped = 0
+	}
 	for i, some := range work.words {
 		for work.words[i] = 0; some != 0; some &= some - 1 {
 			k := i*64 + bits.TrailingZeros64(some)
 			word := ports[k]
 			for ports[k] = 0; word != 0; word &= word - 1 {
 				u := int32(k*64 + bits.TrailingZeros64(word))
-				count := ends[u]
-				ends[u], due[n] = at, u
+				count, host := ends[u], (d.first-1-u)>>31 // all bits of host are set if it is one
+				ends[u] = at
+				g := min(count, dueHosts-1)&(grouped|host) + dueHosts&host
+				due[next[g]] = duePort{u, at}
+				next[g]++
 				at += count
-				n++
 			}
 		}
 	}
-	s.due = due[:n]
-	s.sorted, s.taken = slices.Grow(s.sorted[:0], len(arrivals))[:len(arrivals)], 0
-	sorted := s.sorted
-	for i := range arrivals {
-		a := &arrivals[i]
-		u := a.port - low
-		k := ends[u]
-		ends[u] = k + 1
-		sorted[k] = *a
-	}
+	s.dueEnd = next
 }
 
-// arrivalsOf returns what arrives at a port in the present window, in order. It is called for each port with work, in
-// their order.
-func (s *sorter) arrivalsOf(u int32) []arrival {
-	from, to := s.taken, s.ends[u]
-	s.taken, s.ends[u] = to, 0
-	in := s.sorted[from:to:to]
-	if len(in) > 1 {
-		sortArrivals(in)
-	}
-	return in
+// dueOf returns the ports of a group.
+func (s *sorter) dueOf(g int) []duePort { return s.due[g*len(s.ends) : s.dueEnd[g]] }
+
+// arrivalsOf returns what arrives at a port in the present window, in order. It is called once for each port with work.
+func (s *sorter) arrivalsOf(o duePort) []arrival {
+	to := s.ends[o.port]
+	s.ends[o.port] = 0
+	return s.sorted[o.from:to:to]
 }
 
 // sortWindow sorts the arrivals of the present window and keeps the order of equals: it divides them into as many parts

@@ -34,7 +34,7 @@ func (n *Network) layOut(domainOf []int32) {
 	n.domains = make([]domain, domains)
 	n.setWindows(domainOf)
 	n.ports, n.portOf = make([]port, len(n.links)), make([]int32, len(n.links))
-	n.kindIndex = map[portKind]uint32{}
+	n.kinds = map[portKind]*portKind{}
 	order := make([]int32, len(n.links)) // links by domain, switches before hosts, by node
 	for l := range order {
 		order[l] = int32(l)
@@ -60,9 +60,6 @@ func (n *Network) layOut(domainOf []int32) {
 		}
 		d.init(n, int32(i), order[d.low:at], domainOf)
 	}
-	for i := range n.domains {
-		n.domains[i].kinds = n.kinds
-	}
 }
 
 // init sets up a domain whose ports are those of some links.
@@ -74,7 +71,7 @@ func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 		p, link := &d.ports[u], n.links[l]
 		p.portRest = &rest[u]
 		p.link, p.node, p.markKey = l, link.SrcNode, simkernel.MarkKey(n.params.Seed, l)
-		p.bits, p.rateAtPS = n.kindOf(link)<<portBits, never
+		p.kind, p.rateAtPS = n.kindOf(link), never
 		if n.moves != nil {
 			n.moves.initRates(n, p)
 		}
@@ -103,7 +100,7 @@ func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 			b.high = int32(u) + 1
 		}
 	}
-	d.ends, d.due = make([]int32, len(links)), make([]int32, len(links))
+	d.ends, d.due = make([]int32, len(links)), make([]duePort, len(links)*dueGroups)
 	d.outbox[0], d.outbox[1] = make([][]arrival, len(n.domains)), make([][]arrival, len(n.domains))
 	d.mailPS = never
 	d.toOwn = slices.Repeat([]*calendar{&n.mailed}, len(n.domains))

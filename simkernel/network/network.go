@@ -81,20 +81,18 @@ type Network struct {
 
 	rules
 	ports      []port
-	portOf     []int32 // by link: its port
-	kinds      []portKind
-	kindIndex  map[portKind]uint32
-	buffers    []buffer // by node; empty if they are unlimited
-	pausers    []pauser // by link and class; nil without PFC
+	portOf     []int32                // by link: its port
+	kinds      map[portKind]*portKind // by what is in them without classReds
+	buffers    []buffer               // by node; empty if they are unlimited
+	pausers    []pauser               // by link and class; nil without PFC
 	shortfalls []Shortfall
 	recovery   *recovery // nil if nothing is lost
 	moves      *moves    // nil if every flow has one path
 	frontier   *frontier // nil if no flow waits for others
 
-	classes   []Class // nil: there are none
-	strict    uint32  // bits of those without a weight
-	quantum   [MaxClasses]int64
-	classReds [][MaxClasses]simkernel.RedMark // by kind
+	classes []Class // nil: there are none
+	strict  uint32  // bits of those without a weight
+	quantum [MaxClasses]int64
 
 	alone     bool        // one worker simulates the present epoch
 	calendars []*calendar // by domain

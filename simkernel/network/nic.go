@@ -77,7 +77,14 @@ func (c *ring) choose(freePS int64) {
 	c.fresh, c.sendPS = true, never
 	words, k := len(c.open), c.nextPlace/64
 	if words == 1 { // as most have: its places in their order
-		c.chooseIn(bits.RotateLeft64(c.open[0], -c.nextPlace), c.nextPlace, 0, freePS)
+		switch word := c.open[0]; {
+		case word == 0:
+		case word&(word-1) == 0:
+			c.sendAt = bits.TrailingZeros64(word)
+			c.sendPS = max(freePS, c.places[c.sendAt].readyPS)
+		default:
+			c.chooseIn(bits.RotateLeft64(word, -c.nextPlace), c.nextPlace, 0, freePS)
+		}
 		return
 	}
 	rest := uint64(1)<<(c.nextPlace%64) - 1 // places before the one served last, in its word
@@ -151,10 +158,6 @@ func (c *ring) compact(moved func(slot, place int32)) {
 // A timer of a transport changes the rate of a flow when it ticks. The window follows, as in ns-3, when the NIC looks
 // at its flows: after an ACK, a start or a timeout of any, when the wire is free, and when the pacing of any ends.
 func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
-	if d.plain && p.bits&portChanges == 0 {
-		d.runPlainNIC(u, p, c, arrivals)
-		return
-	}
 	acks := &p.data
 	in, sawPS := d.receiveAll(c, acks, arrivals), int64(-1)
 	for {
@@ -204,49 +207,61 @@ func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 				copy(acks.buf[acks.head+1:], acks.buf[acks.head:ackAt])
 			}
 			acks.head++
-			d.transmit(p, &d.kinds[p.kind()], it, ackPS)
+			d.transmit(p, p.kind, it, ackPS)
 		default:
 			d.sendNext(p, c)
 		}
 	}
 }
 
-// runPlainNIC is runNIC without ticks, classes, delayed ACKs and changes of the rate. Data is received at once: its ACK
-// follows the ACKs before it.
-func (d *domain) runPlainNIC(u int32, p *port, c *nic, arrivals []arrival) {
-	acks := &p.data
-	for i := 0; ; {
-		for ; i < len(arrivals) && (arrivals[i].bits&flagAck == 0 || arrivals[i].link < 0); i++ {
-			if a := &arrivals[i]; a.link < 0 || d.receiveData(&a.item) {
-				acks.push(a.item)
+// runNICs simulates NICs to the end of the window. It is runNIC for those without ticks, classes, delayed ACKs and
+// changes of the rate. Their ACKs go before data, and nothing that happens before the wire is free changes that. So
+// data is answered when it is received, unless the wire is free in a later window only.
+func (d *domain) runNICs(due []duePort) {
+	for _, o := range due {
+		p, c, in := &d.ports[o.port], &d.nics[o.port-d.first], d.arrivalsOf(o)
+		if !d.plain || p.bits&portChanges != 0 {
+			d.runNIC(o.port, p, c, in)
+			continue
+		}
+		acks := &p.data
+		for !acks.empty() && p.freePS < d.endPS {
+			acks.head++
+			d.transmit(p, p.kind, acks.buf[acks.head-1], p.freePS)
+		}
+		acks.trim()
+		next := int64(0)
+		for i := 0; ; {
+			if !c.fresh || c.sendPS < p.freePS {
+				c.choose(p.freePS)
 			}
-		}
-		if !c.fresh || c.sendPS < p.freePS {
-			c.choose(p.freePS)
-		}
-		ackPS := int64(never)
-		if !acks.empty() {
-			ackPS = max(p.freePS, acks.buf[acks.head].atPS)
-		}
-		next := min(ackPS, c.sendPS, c.timerPS)
-		switch {
-		case i < len(arrivals) && arrivals[i].atPS <= next:
-			d.receive(c, &arrivals[i].item)
-			i++
-		case next >= d.endPS:
-			acks.trim()
-			d.scheduleNIC(u, c, next, c.timerPS)
-			return
-		case c.timerPS == next:
-			if c.timerPS = d.nextTimer(c, next); c.timerPS == next {
+			if next = min(c.sendPS, c.timerPS); i < len(in) && in[i].atPS <= next {
+				a := &in[i]
+				i++
+				switch nowPS := max(p.freePS, a.atPS); {
+				case a.bits&flagAck != 0 && a.link >= 0:
+					d.receive(c, &a.item)
+				case a.link >= 0 && !d.receiveData(&a.item): // it is not answered
+				case nowPS < d.endPS:
+					d.transmit(p, p.kind, a.item, nowPS)
+				default:
+					acks.push(a.item)
+				}
+				continue
+			}
+			if next >= d.endPS {
+				break
+			}
+			if c.timerPS > next {
+				d.sendNext(p, c)
+			} else if c.timerPS = d.nextTimer(c, next); c.timerPS == next {
 				d.timeout(c)
 			}
-		case ackPS == next:
-			acks.head++
-			d.transmit(p, &d.kinds[p.kind()], acks.buf[acks.head-1], ackPS)
-		default:
-			d.sendNext(p, c)
 		}
+		if !acks.empty() {
+			next = min(next, p.freePS)
+		}
+		d.scheduleNIC(o.port, c, next, c.timerPS)
 	}
 }
 
@@ -401,6 +416,9 @@ func (d *domain) receive(c *nic, it *item) {
 
 // updateDCTCP passes an ACK to the embedded sender.
 func (s *sender) updateDCTCP(p *simkernel.Params, it *item) {
+	if it.bits&flagMarked == 0 && !s.dctcp.WindowEnds(s.ackedBytes) {
+		return
+	}
 	if s.dctcp.Update(p, s.ackedBytes, s.sentBytes, it.bits&flagMarked != 0) {
 		s.gap = simkernel.NewWireTime(s.dctcp.RateBps)
 		s.windowBytes = s.dctcp.Window()
@@ -486,7 +504,7 @@ func (d *domain) sendNext(p *port, c *nic) {
 	if d.telemetry && d.moves != nil { // this path may be shorter than that of the packet before
 		clear(d.telemetryOf(s.external, it.bits))
 	}
-	d.transmit(p, &d.kinds[p.kind()], it, nowPS)
+	d.transmit(p, p.kind, it, nowPS)
 	if c.classes == nil {
 		return
 	}

@@ -280,9 +280,9 @@ func (d *domain) takeIn(b *buffer, p *port, a *arrival, bytes int64) bool {
 // signal sends a toggle to the sender over the other direction of a link.
 func (d *domain) signal(link int32, t toggle) {
 	p, u := &d.net.ports[d.net.portOf[link]], d.pauserOf(link, t.class)
-	k := &d.kinds[p.kind()]
+	k := p.kind
 	if d.moves != nil && d.moves.rates[link] != nil { // the port may have been served to another time
-		k = &d.kinds[d.kindAt(link, t.atPS)]
+		k = d.kindAt(link, t.atPS)
 	}
 	u.toldPS = max(u.toldPS, t.atPS+k.wire.PS(pauseBytes)+k.delayPS)
 	it := item{atPS: u.toldPS, hop: pauseHop, bits: uint32(t.class) << 1}

@@ -8,17 +8,18 @@ import "parsimon/simkernel"
 // A switch's port has the data to send in one FIFO and the ACKs in the other, or both in data (Transport.AcksQueue).
 // A NIC's has in data the ACKs to send.
 type port struct {
-	freePS    int64 // the wire is free from here on
-	leftBytes int64 // wire bytes of the data that has arrived
+	freePS int64 // the wire is free from here on
+	kind   *portKind
 	*portRest
 	data fifo
 	link int32  // its number in the input
-	bits uint32 // index of Network.kinds << portBits, and flags
+	bits uint32 // flags
 }
 
 // A portRest is what fewer packets need.
 type portRest struct {
 	acks      fifo
+	leftBytes int64 // wire bytes of the data that has arrived
 	maxQueue  int64 // Counters.MaxQueueBytes
 	maxAtPS   int64
 	marked    int64
@@ -34,11 +35,10 @@ type portRest struct {
 }
 
 const (
-	portAckWaits = 1 << iota // acks is not empty
-	portChanges              // its rate will change (Network.Move), or a pause begin or end (pfc.go)
-	portPaused               // a class of it, by PFC
-	portFull                 // maxQueue is at least a full packet
-	portBits     = 4
+	portFull    = 1 << iota // maxQueue is at least a full packet; the bit of flagAck
+	portWaits               // data or acks is not empty
+	portChanges             // its rate will change (Network.Move), or a pause begin or end (pfc.go)
+	portPaused              // a class of it, by PFC
 )
 
 // A portKind is what the ports of links with one bandwidth and delay to one domain have in common.
@@ -49,6 +49,8 @@ type portKind struct {
 	wire    simkernel.WireTime
 	red     simkernel.RedMark
 	bps     float64
+
+	classReds *[MaxClasses]simkernel.RedMark // with classes
 }
 
 // Counters describe the queue of a switch's port; a NIC's are 0.
@@ -68,24 +70,20 @@ func (n *Network) kind(link Link) portKind {
 	return k
 }
 
-// kindOf returns the index of the kind of a link's port.
-func (n *Network) kindOf(link Link) uint32 {
+// kindOf returns the kind of a link's port.
+func (n *Network) kindOf(link Link) *portKind {
 	k := n.kind(link)
-	i, ok := n.kindIndex[k]
-	if !ok {
-		i = uint32(len(n.kinds))
-		n.kindIndex[k] = i
-		n.kinds = append(n.kinds, k)
-		n.classReds = append(n.classReds, n.redsOf(link))
+	if n.kinds[k] == nil {
+		of, reds := k, n.redsOf(link)
+		of.classReds = &reds
+		n.kinds[k] = &of
 	}
-	return i
+	return n.kinds[k]
 }
-
-func (p *port) kind() uint32 { return p.bits >> portBits }
 
 // idle reports whether nothing waits, nor will the rate change, nor is there a pause.
 func (p *port) idle() bool {
-	return len(p.data.buf) == 0 && p.bits&(portAckWaits|portChanges|portPaused) == 0
+	return p.bits&(portWaits|portChanges|portPaused) == 0
 }
 
 // noteQueue notes the bytes of the data at the start of a service.
@@ -95,61 +93,63 @@ func (p *port) noteQueue(bytes, nowPS int64) {
 	}
 }
 
-// noteAcks sets whether ACKs wait.
-func (p *port) noteAcks() {
-	p.bits &^= portAckWaits
-	if !p.acks.empty() {
-		p.bits |= portAckWaits
+// noteWaits sets whether something waits.
+func (p *port) noteWaits() {
+	p.bits &^= portWaits
+	if !p.data.empty() || !p.acks.empty() {
+		p.bits |= portWaits
 	}
 }
 
 // runPorts simulates ports of switches to the end of the window. Where nothing waits, the first arrivals are served at
 // once, as most packets are: data before the next one arrives, and ACKs, which overtake what comes later. This is send
 // and transmit in one piece.
-func (d *domain) runPorts(due []int32) {
+func (d *domain) runPorts(due []duePort) {
 	t := &d.net.flows
-	for _, u := range due {
-		p, in, i := &d.ports[u], d.arrivalsOf(u), 0
-		if !d.inTurn || !p.idle() {
-			d.runQueued(u, p, in)
-			continue
-		}
-		k := &d.kinds[p.kind()]
-		for ; i < len(in); i++ {
-			a := &in[i]
+	for _, o := range due {
+		p, i, end := &d.ports[o.port], int(o.from), int(d.ends[o.port])
+		d.ends[o.port] = 0
+		for ; i < end && d.inTurn; i++ {
+			a, k := &d.sorted[i], p.kind
 			nowPS, ack := max(p.freePS, a.atPS), a.bits&flagAck
-			if nowPS >= d.endPS || i+1 < len(in) && in[i+1].atPS <= nowPS && ack == 0 {
+			// The last condition, without a branch: data, and more arrives before it can be served.
+			if p.bits|ack != portFull && !p.idle() || nowPS >= d.endPS ||
+				(int64(ack)-1)&int64(i+1-end)&(d.sorted[i+1].atPS-nowPS-1) < 0 {
 				break
 			}
-			sendPS, to := k.sendPS[ack], t.hops[a.hop].to[ack]
+			h := &t.hops[a.hop]
+			sendPS, to := k.sendPS[ack], h.to[ack]
 			if a.bits&(flagLast|flagAck) == flagLast {
-				sendPS = k.wire.PS(t.hops[a.hop].lastWire())
+				sendPS = k.wire.PS(h.lastWire())
 			}
-			if p.bits&portFull == 0 && ack == 0 {
-				p.noteQueue(d.wireBytes(&a.item), nowPS)
-				if a.bits&flagLast == 0 {
-					p.bits |= portFull
-				}
+			if p.bits&portFull|ack == 0 {
+				p.noteFirst(d, &a.item, nowPS)
 			}
-			if d.recovers && (d.leveled || a.bits&d.lateMask != d.lateNot) {
+			if a.bits&d.lateMask != d.lateNot || d.careful {
 				d.passes(p, &a.item, nowPS)
-			} else if waitPS := nowPS - a.atPS; waitPS != 0 && ack == 0 { // in this order: ACKs are not foreseen
+			} else if waitPS := (int64(ack) - 1) & (nowPS - a.atPS); waitPS != 0 {
 				t.count(&a.item, waitPS)
 			}
 			p.freePS = nowPS + sendPS
-			atPS, hop := p.freePS+k.delayPS, a.hop+1-2*int32(ack)
+			atPS := p.freePS + k.delayPS
 			if w := d.to[k.far].roomAt(atPS); w != nil {
-				*w = append(*w, arrival{item{atPS, hop, a.bits}, to, p.link})
+				*w = append(*w, arrival{item{atPS, a.hop + 1 - 2*int32(ack), a.bits}, to, p.link})
 			} else {
-				d.forward(k.far, arrival{item{atPS, hop, a.bits}, to, p.link})
+				d.forward(k.far, arrival{item{atPS, a.hop + 1 - 2*int32(ack), a.bits}, to, p.link})
 			}
 		}
-		if d.turns {
-			d.servedInTurn(p, in[:i])
+		if i < end || !p.idle() {
+			d.runQueued(o.port, p, d.sorted[i:end])
 		}
-		if i < len(in) {
-			d.runQueued(u, p, in[i:])
-		}
+	}
+}
+
+// noteFirst notes the queue of a packet that finds none.
+func (p *port) noteFirst(d *domain, it *item, nowPS int64) {
+	bytes := d.wireBytes(it)
+	p.noteQueue(bytes, nowPS)
+	if bytes == d.fullBytes {
+		p.bits |= portFull
 	}
 }
 
@@ -167,11 +167,8 @@ func (d *domain) runQueued(u int32, p *port, arrivals []arrival) {
 		return
 	}
 	data, acks := &p.data, &p.acks
-	if data.empty() {
-		data = d.dataScratch.reset()
-	}
-	if p.bits&portAckWaits == 0 {
-		acks = d.ackScratch.reset()
+	if p.bits&portWaits == 0 {
+		data, acks = d.dataScratch.reset(), d.ackScratch.reset()
 	}
 	for i := range arrivals {
 		if a := &arrivals[i]; a.bits&flagAck != 0 && !d.shared {
@@ -181,17 +178,14 @@ func (d *domain) runQueued(u int32, p *port, arrivals []arrival) {
 		}
 	}
 	nextPS := d.serve(p, data, acks, d.endPS)
-	if data != &p.data && !data.empty() {
-		p.data.take(data)
-	} else if data == &p.data {
+	if data == &p.data {
 		data.trim()
-	}
-	if acks != &p.acks && !acks.empty() {
-		p.acks.take(acks)
-		p.bits |= portAckWaits
-	} else if acks == &p.acks {
 		acks.trim()
-		p.noteAcks()
+		p.noteWaits()
+	} else if nextPS != never {
+		p.data.take(data)
+		p.acks.take(acks)
+		p.bits |= portWaits
 	}
 	if nextPS != never {
 		d.schedule(u, nextPS)
@@ -218,7 +212,7 @@ func (d *domain) serve(p *port, data, acks *fifo, untilPS int64) (nextPS int64) 
 		d.serve(p, data, acks, p.changeAtPS)
 		d.change(p)
 	}
-	k := &d.kinds[p.kind()]
+	k := p.kind
 	for {
 		dataPS, ackPS := int64(never), int64(never)
 		if !acks.empty() {
@@ -321,6 +315,9 @@ func (d *domain) send(p *port, k *portKind, it item, nowPS int64) {
 
 // passes counts the wait of what is served in turn where senders recover, and the room that data takes meanwhile.
 func (d *domain) passes(p *port, it *item, nowPS int64) {
+	if d.turns && it.bits&flagAck == 0 {
+		d.servedInTurn(p, it)
+	}
 	if d.leveled && it.bits&flagAck == 0 {
 		bytes := d.wireBytes(it)
 		d.levels = append(d.levels, level{it.atPS, bytes}, level{nowPS, -bytes})
@@ -350,7 +347,7 @@ func (d *domain) transmit(p *port, k *portKind, it item, nowPS int64) {
 	it.atPS = p.freePS + k.delayPS
 	it.hop += 1 - 2*int32(ack)
 	if d.foresees && ack == 0 && (it.bits&flagLast != 0 || d.recovers) {
-		d.foresee(p, &it)
+		d.foresee(p, it)
 	}
 	if w := d.to[k.far].roomAt(it.atPS); w != nil {
 		*w = append(*w, arrival{it, to, p.link})
@@ -366,6 +363,6 @@ func (d *domain) writeTelemetry(p *port, it *item, nowPS int64) {
 	hop := int(it.hop - t.info[slot].firstHop)
 	o := t.senders[slot].external
 	d.telemetryOf(o, it.bits)[hop-1] = simkernel.Telemetry{AtPS: nowPS, SentBytes: p.sentBytes,
-		LeftBytes: p.leftBytes, Bps: d.kinds[p.kind()].bps, Link: p.link}
+		LeftBytes: p.leftBytes, Bps: p.kind.bps, Link: p.link}
 	p.sentBytes += d.wireBytes(it)
 }
