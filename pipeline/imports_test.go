@@ -51,7 +51,7 @@ var mayImport = map[string][]string{
 	"pipeline/sampled":             append(below, "pipeline", "pipeline/summary", "pipeline/engine", "pipeline/sampling"),
 	"pipeline/cmd":                 {"schema/...", "simkernel/...", "stages/...", "queries/...", "pipeline/...", "datasets"},
 	"pipeline/cmd/measure":         {"pipeline"},
-	"stages/topology/topologytest": {"stages/topology"},
+	"stages/topology/topologytest": {"schema/names", "stages/topology"},
 	"simkernel/kerneltest":         {"simkernel"},
 }
 

@@ -37,9 +37,6 @@ type Windows struct {
 	LongestBytes int64 `json:"longest_bytes"`
 }
 
-// WindowsVersion changes whenever windows of the same scenario would get other numbers than before.
-func WindowsVersion() string { return fmt.Sprintf("%d-%d", MethodVersion, fluidVersion) }
-
 // A WindowsSpec marks the scenario of some windows of another one.
 type WindowsSpec struct {
 	Of          lake.ScenarioID `json:"of"`

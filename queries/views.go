@@ -124,11 +124,9 @@ func tableView(t schema.Table, v schema.View, files []File, base string, answers
 		result.files = append(result.files, base+f.Path)
 	}
 	columns := names.Of(t.Columns, func(c schema.Column) string { return duckdb.Ident(c.Name) })
-	scans := make([]string, len(ids))
-	for i, group := range ids {
-		scans[i] = "SELECT " + strings.Join(columns, ", ") + group + " FROM " + duckdb.ScanParquet(paths[group]...)
-	}
-	result.sql = unionAll(scans)
+	result.sql = unionAll(names.Of(ids, func(group string) string {
+		return "SELECT " + strings.Join(columns, ", ") + group + " FROM " + duckdb.ScanParquet(paths[group]...)
+	}))
 	return result
 }
 
@@ -183,10 +181,8 @@ func emptyTable(t schema.Table, ids []string) string {
 	columns := names.Of(t.Columns, func(c schema.Column) string {
 		return fmt.Sprintf("CAST(NULL AS %s) AS %s", sqlType(c.Type), duckdb.Ident(c.Name))
 	})
-	for _, name := range ids {
-		columns = append(columns, "CAST(NULL AS VARCHAR) AS "+duckdb.Ident(name))
-	}
-	return "SELECT " + strings.Join(columns, ", ") + " WHERE false"
+	nulls := names.Of(ids, func(name string) string { return "CAST(NULL AS VARCHAR) AS " + duckdb.Ident(name) })
+	return "SELECT " + strings.Join(append(columns, nulls...), ", ") + " WHERE false"
 }
 
 // sqlType returns DuckDB's name of the type that it reads a column of the Arrow type as.

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"parsimon/schema/names"
 	"parsimon/simkernel"
 	"parsimon/simkernel/network"
 	"parsimon/stages"
@@ -138,9 +139,9 @@ func (s *Scenario) canonicalTopology() (c canonicalTopology, err error) {
 			}
 			*names = append(*names, v.Name)
 		}
-		for _, v := range g.Cables {
-			c.Graph.Cables = append(c.Graph.Cables, [4]int64{int64(v.A), int64(v.B), v.BandwidthBps, v.DelayNS})
-		}
+		c.Graph.Cables = names.Of(g.Cables, func(v topology.Cable) [4]int64 {
+			return [4]int64{int64(v.A), int64(v.B), v.BandwidthBps, v.DelayNS}
+		})
 		return c, nil
 	}
 	files, err := format.Files(s.topology.file)

@@ -24,7 +24,7 @@ type BufferParams struct {
 	// al., SIGCOMM'18, §3.1).
 	RetransmitNS int64 `json:"retransmit_ns,omitempty"`
 
-	// Selective makes senders resend what is lost and nothing else (irn.go), instead of going back.
+	// Selective makes senders resend what is lost and nothing else (recovery.go), instead of going back.
 	Selective bool `json:"selective,omitempty"`
 
 	// PFC pauses senders, instead of dropping their packets (pfc.go).

@@ -36,7 +36,7 @@ type rules struct {
 	againMask           uint32 // bits of items that are set in a packet that is sent again
 	careful             bool   // what is served at once is counted in other ways, too (passes)
 	lateMask, lateNot   uint32 // what packets with bits&lateMask != lateNot meet is counted between epochs
-	tagMask             uint32 // bits of items for the balance (conga.go)
+	tagMask             uint32 // bits of items for the balance (moves.go)
 	numberShift         uint8  // of items: where the number of a packet begins
 	fullBytes, ackBytes int64  // on the wire
 }

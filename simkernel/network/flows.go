@@ -1,6 +1,12 @@
 package network
 
-import "parsimon/simkernel"
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"parsimon/simkernel"
+)
 
 // MaxHops is the most links that a path in a Network can have. It bounds the memory per flow.
 const MaxHops = 250
@@ -182,4 +188,205 @@ func (d *domain) free(slot int32) {
 	d.pool.hops[u] = append(d.pool.hops[u], info.firstHop)
 	d.pool.slots = append(d.pool.slots, slot)
 	d.pool.live--
+}
+
+// Flows is a chunk of the workload, one row per flow, in start order within and across chunks. The links of
+// flow i's path are PathLinks[PathEnds[i-1]:PathEnds[i]] (from 0 for the first flow), from the source's uplink to
+// the link that ends at the destination. A Network does not keep or change a chunk.
+type Flows struct {
+	SizeBytes []int64
+	StartNS   []int64
+	PathEnds  []int32
+	PathLinks []int32
+	Key       []uint64 // identifies the flow in random marks, together with Params.Seed; nil: its row
+	Class     []uint8  // index of the classes of Classify; nil: 0
+
+	// With Network.WaitFor flow i starts DelayNS[k] after the delivery of the flow in row After[k] of the workload, for k
+	// in AfterEnds[i-1]:AfterEnds[i], and not before StartNS; nil: flows wait for none. A flow of 0 bytes without a path
+	// is a compute step. No flow of this chunk or a later one waits for a row below KeepRow; none starts before a flow in
+	// row HeldBy or a later one has ended, so that the chunk is not read before. 0 is right for both.
+	After, DelayNS  []int64
+	AfterEnds       []int32
+	KeepRow, HeldBy int64
+}
+
+// A newFlow is a checked row of the workload.
+type newFlow struct {
+	row       int64
+	startPS   int64
+	size      int64
+	idealNS   int64
+	key       uint64
+	timeoutPS int64 // with recovery
+	lowPS     int64 // with IRN
+	nackPS    int64 // with recovery: from one NACK for a packet to the next
+	limits    simkernel.Limits
+	path      []int32 // empty: a compute step
+	class     int32
+	after     []after
+	waits     int // for so many flows that have not ended, once it is read
+}
+
+// A batch is a checked chunk of the workload. After the one with err, or last, there is none.
+type batch struct {
+	flows []newFlow
+	err   error
+	last  bool
+
+	keepRow, heldBy int64
+}
+
+// batchesAhead is how many batches the feed prepares ahead of the simulation.
+const batchesAhead = 3
+
+// A feed reads and checks the workload beside the simulation.
+type feed struct {
+	net     *Network
+	rows    int64
+	lastNS  int64
+	ideal   simkernel.IdealPath
+	batches chan *batch
+}
+
+// run sends batches until the workload ends, a row is invalid, or stop is closed.
+func (f *feed) run(stop <-chan struct{}) {
+	for {
+		b := f.next()
+		select {
+		case f.batches <- b:
+		case <-stop:
+			return
+		}
+		if b.err != nil || b.last {
+			return
+		}
+	}
+}
+
+func (f *feed) next() *batch {
+	c, err := f.net.more()
+	if err != nil || c == nil {
+		return &batch{err: err, last: true}
+	}
+	rows := len(c.StartNS)
+	if rows != len(c.SizeBytes) || rows != len(c.PathEnds) || c.Key != nil && rows != len(c.Key) ||
+		c.Class != nil && rows != len(c.Class) ||
+		c.AfterEnds != nil && rows != len(c.AfterEnds) {
+		return &batch{err: fmt.Errorf("flow columns differ in length: %d starts, %d sizes, %d paths", rows,
+			len(c.SizeBytes), len(c.PathEnds))}
+	}
+	b := &batch{flows: make([]newFlow, 0, rows), keepRow: c.KeepRow, heldBy: min(c.HeldBy, f.rows-1)}
+	links := slices.Clone(c.PathLinks)
+	for i := range rows {
+		if err := f.add(b, c, links, i); err != nil {
+			b.err = fmt.Errorf("flow row %d: %w", f.rows, err)
+			return b
+		}
+	}
+	return b
+}
+
+// add checks row i of a chunk with these links of paths, which must be the next flow, and appends it to the batch.
+func (f *feed) add(b *batch, c *Flows, links []int32, i int) error {
+	n := f.net
+	startNS, size := c.StartNS[i], c.SizeBytes[i]
+	switch {
+	case startNS < 0 || startNS > MaxNS:
+		return fmt.Errorf("start_ns is %d, must be 0 to 13 days", startNS)
+	case startNS < f.lastNS:
+		return fmt.Errorf("start_ns is %d, before the flow above it (%d)", startNS, f.lastNS)
+	}
+	begin := int32(0)
+	if i > 0 {
+		begin = c.PathEnds[i-1]
+	}
+	end := c.PathEnds[i]
+	if begin < 0 || begin > end || int(end) > len(links) {
+		return fmt.Errorf("its path is rows %d to %d of %d", begin, end, len(links))
+	}
+	path := links[begin:end]
+	if size == 0 && len(path) == 0 && n.frontier != nil {
+		return f.append(b, c, i, newFlow{row: f.rows, startPS: startNS * simkernel.PSPerNS})
+	}
+	if err := n.checkPath(path); err != nil {
+		return err
+	}
+	slowest := n.links[path[0]].BandwidthBps
+	f.ideal.Reset(&n.params)
+	for _, l := range path {
+		slowest = min(slowest, n.links[l].BandwidthBps)
+		f.ideal.Add(n.links[l].BandwidthBps, n.links[l].DelayNS)
+	}
+	wire := float64(size) * (1 + float64(n.params.HeaderBytes)/float64(n.params.PayloadBytes))
+	if size < 1 || wire*8e12/float64(slowest) > horizonPS/2 {
+		return fmt.Errorf("size_bytes is %d, must be above 0 and take under 13 days at %d bps", size, slowest)
+	}
+	flow := newFlow{row: f.rows, startPS: startNS * simkernel.PSPerNS, size: size, idealNS: f.ideal.FCTNS(size),
+		key: uint64(f.rows), path: path,
+		limits: n.params.Limits(float64(n.links[path[0]].BandwidthBps), f.ideal.Path())}
+	if n.traits.AckClocked { // the timeout before the first sample
+		flow.limits.RoundTripNS = f.ideal.Path().RoundTripNS
+	}
+	if c.Key != nil {
+		flow.key = c.Key[i]
+	}
+	if c.Class != nil {
+		if flow.class = int32(c.Class[i]); int(flow.class) >= max(1, len(n.classes)) {
+			return fmt.Errorf("its class is %d, of %d", flow.class, len(n.classes))
+		}
+	}
+	if n.recovery != nil {
+		if err := n.recovery.check(size); err != nil {
+			return err
+		}
+		roundTripNS := f.ideal.Path().RoundTripNS
+		flow.timeoutPS, flow.nackPS = n.timeoutPS(path), max(nackEveryNS, roundTripNS)*simkernel.PSPerNS
+		if n.irn {
+			flow.lowPS = max(irnLowNS, 3*roundTripNS) * simkernel.PSPerNS
+		}
+	}
+	return f.append(b, c, i, flow)
+}
+
+// append appends a checked row to the batch.
+func (f *feed) append(b *batch, c *Flows, i int, flow newFlow) error {
+	if err := f.addAfter(c, i, &flow); err != nil {
+		return err
+	}
+	b.flows = append(b.flows, flow)
+	f.rows++
+	f.lastNS = c.StartNS[i]
+	return nil
+}
+
+var errPathEmpty = errors.New("the path is empty")
+
+// checkPath checks that a path leads from a host over adjacent links and switches to a host.
+func (n *Network) checkPath(path []int32) error {
+	if len(path) == 0 {
+		return errPathEmpty
+	}
+	if len(path) > MaxHops {
+		return fmt.Errorf("the path has %d hops, at most %d can be simulated", len(path), MaxHops)
+	}
+	for i, l := range path {
+		if l < 0 || int(l) >= len(n.links) {
+			return fmt.Errorf("hop %d is link %d, links are 0 to %d", i, l, len(n.links)-1)
+		}
+		link := n.links[l]
+		if i == 0 && !n.host[link.SrcNode] {
+			return fmt.Errorf("the path starts at node %d, which is no host", link.SrcNode)
+		}
+		if i > 0 && n.links[path[i-1]].DstNode != link.SrcNode {
+			return fmt.Errorf("hop %d starts at node %d, but hop %d ends at node %d", i, link.SrcNode, i-1,
+				n.links[path[i-1]].DstNode)
+		}
+		if last := i == len(path)-1; n.host[link.DstNode] != last {
+			if last {
+				return fmt.Errorf("the path ends at node %d, which is no host", link.DstNode)
+			}
+			return fmt.Errorf("hop %d ends at host %d before the path does: hosts do not forward", i, link.DstNode)
+		}
+	}
+	return nil
 }

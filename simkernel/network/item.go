@@ -10,7 +10,7 @@ import (
 // 16 bytes, because queues are most of the memory of a loaded network.
 //
 //	bits   31 … numberShift   number of the packet in its flow; of an ACK: of the packet that it answers
-//	       16 … 10            with PLB and CONGA: tag (conga.go)
+//	       16 … 10            with PLB and CONGA: tag (moves.go)
 //	       9 … 5              with recovery: in which attempt the packet was sent, 0 the first (recovery.go)
 //	       4 … 0              flags
 //

@@ -16,7 +16,7 @@
 // (BufferParams). Each takes its wire bytes from its arrival until its service starts. A packet is dropped on arrival
 // if the buffer is full or its port above the dynamic threshold. ACKs take no buffer and are never dropped (priority
 // group 0 of the HPCC simulator). recovery.go describes how senders recover. With PFC (pfc.go) switches pause senders
-// instead. clocked.go has the flows of TCP, which send when ACKs come.
+// instead. sender.go has the flows of TCP, which send when ACKs come.
 //
 // # Order of events
 //

@@ -1,6 +1,7 @@
 package network
 
 import (
+	"math"
 	"math/bits"
 	"slices"
 
@@ -112,4 +113,145 @@ func (o *externalSender) grow(number, attempt uint32) {
 		}
 	}
 	o.ring = ring
+}
+
+// Flows of transports that are clocked by ACKs (simkernel.TCP) hand over to their NIC what their window allows, when it
+// does, without pacing. There it waits in order, also when a loss is found meanwhile, as in the queueing disciplines of
+// Linux and ns-3. A receiver takes packets in any order and acknowledges what it has without a gap (RFC 5681, §4.2):
+// every second packet in order, or one after DelayedAckNS; at once what is out of order, fills a gap or was received
+// before, and a flow's first packet (as Linux and ns-3) and last. ACKs are never lost, as in the rest of the package.
+//
+// ACKs are selective (RFC 2018): the number in one is that of the packet that caused it, and flagNack says that it is
+// for the first packet that had none, too. So the sender knows what the receiver has, and sends again what is lost
+// (RFC 6675).
+
+// receiveClocked processes a data packet at its destination and sends what ACK it causes, now or later.
+func (d *domain) receiveClocked(c *nic, it *item, acks *fifo) {
+	d.sendDelayed(c, acks, it.atPS)
+	slot := d.net.flows.hops[it.hop].flow
+	r := &d.net.recovery.receivers[slot]
+	number := d.net.nearest(r.expected, it.bits)
+	delayPS := d.net.params.TCP.DelayedAckNS * simkernel.PSPerNS
+	wait := number == r.expected && r.beyond <= number && it.bits&flagLast == 0 && number > 0 && delayPS > 0
+	r.countOrder(it, number)
+	d.receiveAny(slot, r, number, it.atPS)
+	it.bits = uint32(number)<<d.numberShift | it.bits&(d.tagMask|flagMarked) | flagAck
+	if i := slices.IndexFunc(c.delayed, func(o item) bool { return d.net.flows.hops[o.hop].flow == slot }); i >= 0 {
+		held := c.delayed[i]
+		c.delayed = slices.Delete(c.delayed, i, i+1)
+		if (held.bits^it.bits)&flagMarked == 0 { // one ACK is for equal marks (RFC 8257, §3.2)
+			d.gone = append(d.gone, slot)
+			it.bits |= flagNack
+			wait = false
+		} else {
+			acks.push(item{it.atPS, held.hop, held.bits})
+		}
+	}
+	r.beyond = max(r.beyond, number+1)
+	if wait {
+		it.atPS += delayPS
+		c.delayed = append(c.delayed, *it)
+		return
+	}
+	acks.push(*it)
+}
+
+// sendDelayed sends the delayed ACKs that are due by a time.
+func (d *domain) sendDelayed(c *nic, acks *fifo, byPS int64) {
+	for len(c.delayed) > 0 && c.delayed[0].atPS <= byPS {
+		acks.push(c.delayed[0])
+		c.delayed = slices.Delete(c.delayed, 0, 1)
+	}
+}
+
+// receiveClockedAck processes an ACK at the source.
+func (d *domain) receiveClockedAck(c *nic, slot int32, s *sender, it *item) {
+	f, p, tcp := &d.net.recovery.flows[slot], &d.net.params, s.external.tcp
+	if d.returned(slot, f) {
+		return
+	}
+	before, lostTo, number := f.received, f.lostTo, d.net.nearest(f.una, it.bits)
+	if it.bits&flagNack != 0 {
+		f.receive(f.una)
+	}
+	f.receive(number)
+	una := f.acked.base
+	a := simkernel.TCPAck{NowPS: it.atPS, AckedBytes: min(s.sizeBytes, una*p.PayloadBytes),
+		DeliveredBytes: (f.received - before) * p.PayloadBytes,
+		SentBytes:      min(s.sizeBytes, s.external.handedTo*p.PayloadBytes),
+		Lost:           f.received-una >= p.TCP.DuplicateAckMax, Marked: it.bits&flagMarked != 0,
+		Duplicate: number >= una}
+	if a.Lost && tcp.MayRecover(a.AckedBytes) {
+		f.lostTo = max(f.lostTo, f.acked.highest(p.TCP.DuplicateAckMax))
+	}
+	partial := tcp.Partial(a.AckedBytes) && una >= f.lostTo
+	if partial {
+		f.lostTo = una + 1
+	}
+	a.NewLoss, a.PipeBytes = f.acked.missing(lostTo, f.lostTo) > 0, s.pipe(f)*p.PayloadBytes
+	begins := tcp.OnACK(&a)
+	if una > f.una {
+		f.una, f.backoff, f.timeoutPS = una, 0, tcp.TimeoutPS()
+		if tcp.RestartsTimer(partial) {
+			f.deadlinePS = it.atPS + f.timeoutPS
+		}
+		s.ackedBytes = a.AckedBytes
+	}
+	if d.ended(c, slot, s, f) {
+		return
+	}
+	if begins {
+		s.begin(f)
+	}
+	s.handOver(p, f, it.atPS)
+	d.updateOpen(c, s, f.open(s), it.atPS)
+}
+
+// receive notes that the receiver has a packet.
+func (f *recoveryFlow) receive(number int64) {
+	if !f.acked.has(number) {
+		f.received++
+		f.acked.add(number)
+	}
+}
+
+// pipe returns how many packets are in the network or wait for it: those that were not received, once if they are not
+// lost and once if they were sent again (RFC 6675, §4, SetPipe).
+func (s *sender) pipe(f *recoveryFlow) int64 {
+	una := f.acked.base
+	return f.acked.missing(max(una, f.lostTo), s.external.handedTo) + f.acked.missing(una, f.sentAgain)
+}
+
+// handOver gives the NIC what the window of the flow's TCP allows, which full packets must fit in: lost packets, new
+// ones, and those that may be lost (RFC 6675, §4, NextSeg, rules 1 to 3).
+func (s *sender) handOver(p *simkernel.Params, f *recoveryFlow, nowPS int64) {
+	o := s.external
+	for {
+		next := f.acked.next(max(f.una, f.sentAgain))
+		if next >= f.lostTo && (o.handedTo < f.packets || !o.tcp.Recovers() || next >= f.acked.highest(1)) {
+			next = o.handedTo
+		}
+		if next >= f.packets || (s.pipe(f)+1)*p.PayloadBytes > o.tcp.Window() {
+			break
+		}
+		again := next < o.handedTo
+		if again {
+			f.sentAgain = next + 1
+		} else {
+			o.handedTo++
+		}
+		o.handed = append(o.handed, next)
+		o.tcp.OnSend(min(s.sizeBytes, (next+1)*p.PayloadBytes), p.PayloadBytes, nowPS, again)
+	}
+	s.takeHanded(p, f)
+}
+
+// takeHanded chooses the next packet of those that were handed over, and closes the flow where there is none.
+func (s *sender) takeHanded(p *simkernel.Params, f *recoveryFlow) {
+	next := f.maxSent
+	s.windowBytes = 0
+	if len(s.external.handed) > 0 {
+		next, s.windowBytes = s.external.handed[0], math.MaxInt64
+	}
+	s.setNext(p, f, next)
 }

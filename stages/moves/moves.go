@@ -302,10 +302,7 @@ func (t *Text) Changes() (all []string) {
 			all = append(all, x[0]+x[1])
 		}
 	}
-	for _, w := range t.Weights {
-		all = append(all, "weight "+w)
-	}
-	return append(all, t.Events...)
+	return slices.Concat(all, names.Of(t.Weights, func(w string) string { return "weight " + w }), t.Events)
 }
 
 // duration returns a reader of a duration, from least to 13 days, that goes with something.
@@ -490,10 +487,8 @@ func (m *Moves) Describe(n *topology.Network) string {
 	if m.Hash != "" {
 		all = append(all, "hash "+m.Hash)
 	}
-	for i := range m.Events {
-		all = append(all, m.Events[i].Describe(n))
-	}
-	return names.Listed(all, 5)
+	events := names.Of(m.Events, func(e Event) string { return e.Describe(n) })
+	return names.Listed(append(all, events...), 5)
 }
 
 // Describe writes the event as it is parsed.

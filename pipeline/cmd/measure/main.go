@@ -9,6 +9,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -263,4 +265,458 @@ func (b *bench) parse(text string) float64 {
 	x, err := strconv.ParseFloat(text, 64)
 	b.fail(err)
 	return x
+}
+
+// An estimate is what a run of parsimon reports.
+type estimate struct {
+	Scenario string `json:"scenario_id"`
+	Variant  string
+	Seconds  float64
+	Stages   []struct{ Seconds float64 }
+}
+
+// where selects the estimate's rows in SQL.
+func (e estimate) where() string {
+	return fmt.Sprintf("scenario = '%s' AND variant = '%s'", e.Scenario, e.Variant)
+}
+
+// run estimates a scenario. The arguments are those of parsimon run.
+func (b *bench) run(ctx context.Context, lake string, args ...string) (e estimate) {
+	b.decode(b.parsimon(ctx, append([]string{"run", "--lake", lake, "--format", "json"}, args...)...), &e)
+	return e
+}
+
+// percentiles are errors of p50, p90, p99 and p99.9 of slowdown: estimate / truth - 1.
+type percentiles [4]float64
+
+func (p percentiles) String() string {
+	return fmt.Sprintf("%s / %s / %s / %s", percent(p[0]), percent(p[1]), percent(p[2]), percent(p[3]))
+}
+
+func (p percentiles) p99() float64 { return p[2] }
+
+// percent prints an error with its sign.
+func percent(x float64) string {
+	if text := fmt.Sprintf("%+.1f%%", 100*x); text != "+0.0%" && text != "-0.0%" {
+		return text
+	}
+	return "0.0%"
+}
+
+// share prints a fraction without decimals.
+func share(x float64) string { return fmt.Sprintf("%.0f%%", 100*x) }
+
+// sizeBins are the bins of flow size in the lake.
+var sizeBins = []string{"<10 KB", "10-100 KB", "100 KB-1 MB", ">1 MB"}
+
+// A validation is the errors of an estimate against a truth, by flow size and for "all".
+type validation map[string]bin
+
+type bin struct {
+	flows  int64
+	errors percentiles
+}
+
+// worstBin returns the p99 error of the flow size where it is largest, among those with over 1,000 flows.
+func (v validation) worstBin() (worst float64) {
+	for _, name := range sizeBins {
+		if bin := v[name]; bin.flows > 1000 && abs(bin.errors.p99()) >= abs(worst) {
+			worst = bin.errors.p99()
+		}
+	}
+	return worst
+}
+
+// bins prints the p99 errors by flow size, – for bins of 1,000 flows or fewer.
+func (v validation) bins() string {
+	var text []string
+	for _, name := range sizeBins {
+		if v[name].flows > 1000 {
+			text = append(text, percent(v[name].errors.p99()))
+		} else {
+			text = append(text, "–")
+		}
+	}
+	return strings.Join(text, " / ")
+}
+
+// validate compares an estimate with a truth: exact or a Parquet file.
+func (b *bench) validate(ctx context.Context, lake string, e estimate, truth string) validation {
+	b.parsimon(ctx, "validate", "--lake", lake, "--scenario", e.Scenario+"@"+e.Variant, "--truth", truth)
+	v := validation{}
+	for _, r := range query[struct {
+		Bin    string `json:"size_bin"`
+		Flows  int64
+		Errors percentiles
+	}](ctx, b, lake, fmt.Sprintf(`
+		SELECT size_bin, any_value(flows) AS flows, list(error ORDER BY quantile) AS errors FROM validations
+		WHERE %s AND (truth = 'exact') = %t
+		GROUP BY size_bin`, e.where(), truth == "exact")) {
+		v[r.Bin] = bin{r.Flows, r.Errors}
+	}
+	if _, ok := v["all"]; !ok {
+		b.fail(fmt.Errorf("validation of %s %s has no row for all flows", e.Scenario, e.Variant))
+	}
+	return v
+}
+
+// Figures have names.
+type figures struct {
+	values []float64
+	names  []string
+}
+
+func (f *figures) add(name string, value float64) {
+	f.values, f.names = append(f.values, value), append(f.names, name)
+}
+
+// magnitudes returns the mean of the absolute values, and the largest with its name.
+func (f figures) magnitudes() (mean, worst float64, name string) {
+	for i, v := range f.values {
+		mean += abs(v) / float64(len(f.values))
+		if abs(v) >= worst {
+			worst, name = abs(v), f.names[i]
+		}
+	}
+	return mean, worst, name
+}
+
+func (f figures) median() float64 {
+	v := slices.Sorted(slices.Values(f.values))
+	if len(v) == 0 {
+		return 0
+	}
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+}
+
+// over prints the ratios to other figures of the same rounds: median, least and greatest.
+func (f figures) over(o figures) string {
+	var ratio figures
+	for i := range f.values {
+		ratio.add("", f.values[i]/o.values[i])
+	}
+	return fmt.Sprintf("**%.1f** (%.1f to %.1f)", ratio.median(), slices.Min(ratio.values), slices.Max(ratio.values))
+}
+
+func abs(x float64) float64 { return max(x, -x) }
+
+func decimal(x float64) string { return fmt.Sprintf("%.1f", x) }
+
+// A warning must name an estimate with an error from the first on, and should not name one below the second.
+const (
+	namedError    = 0.1
+	harmlessError = 0.03
+)
+
+// loads are the mean load of the 10% most loaded links of an estimate, and the largest load.
+type loads struct {
+	Top10   float64 `json:"top10_mean_load"`
+	Largest float64 `json:"max_load"`
+}
+
+func (b *bench) loads(ctx context.Context, lake string, e estimate) loads {
+	for _, l := range question[loads](ctx, b, lake, "load_top10", e) {
+		return l
+	}
+	return loads{}
+}
+
+// serviceErrors are the errors of a service against a truth.
+type serviceErrors struct {
+	Service, Truth string
+	P50            float64 `json:"p50_error"`
+	P90            float64 `json:"p90_error"`
+	P99            float64 `json:"p99_error"`
+	P999           float64 `json:"p999_error"`
+}
+
+// A judged estimate is held against a truth.
+type judged struct {
+	errors   percentiles // of all flows, or of service main
+	bySize   validation
+	warnings []string
+	holds    []bool // the intervals of p50, p90, p99 and p99.9 of all flows hold the truth
+}
+
+// judge holds an estimate against the truth. Bounds of intervals are known to the width of a cell of slowdown, 0.2%.
+func (b *bench) judge(ctx context.Context, lake string, e estimate, truth string) judged {
+	j := judged{bySize: b.validate(ctx, lake, e, truth)}
+	j.errors = j.bySize["all"].errors
+	for _, s := range question[serviceErrors](ctx, b, lake, "error_by_service", e) {
+		if s.Service == "main" && s.Truth == "exact" {
+			j.errors = percentiles{s.P50, s.P90, s.P99, s.P999}
+		}
+	}
+	for _, r := range query[struct{ Kind string }](ctx, b, lake,
+		"SELECT DISTINCT kind FROM warnings_all WHERE "+e.where()+" ORDER BY kind") {
+		j.warnings = append(j.warnings, r.Kind)
+	}
+	for _, r := range query[struct{ Holds bool }](ctx, b, lake, `
+		SELECT v.true_slowdown BETWEEN i.lo / 1.002 AND i.hi * 1.002 AS holds
+		FROM (FROM intervals_all WHERE `+e.where()+` AND size_bin = 'all' AND service IS NULL AND vnet IS NULL) i
+		JOIN validations v USING (scenario, variant, size_bin, quantile) ORDER BY quantile`) {
+		j.holds = append(j.holds, r.Holds)
+	}
+	return j
+}
+
+// marks says which intervals hold the truth.
+func (j judged) marks() string {
+	var text []string
+	for _, holds := range j.holds {
+		text = append(text, map[bool]string{true: "yes", false: "no"}[holds])
+	}
+	return strings.Join(text, " / ")
+}
+
+// worst is the largest error of the four percentiles, and of p99 of a flow size.
+func (j judged) worst() float64 {
+	worst := abs(j.bySize.worstBin())
+	for _, x := range j.errors {
+		worst = max(worst, abs(x))
+	}
+	return worst
+}
+
+// A tally counts over scenarios how good an estimate was, and how well it knew.
+type tally struct {
+	p99                      figures
+	unnamed, named, harmless []string
+	warned, intervals, held  int
+}
+
+func (t *tally) add(name string, j judged) {
+	t.p99.add(name, j.errors.p99())
+	worst, warned := j.worst(), len(j.warnings) > 0
+	switch {
+	case worst >= namedError && !warned:
+		t.unnamed = append(t.unnamed, name)
+	case worst >= namedError:
+		t.named = append(t.named, name)
+	case warned && worst < harmlessError:
+		t.harmless = append(t.harmless, name)
+	}
+	if warned {
+		t.warned++
+	}
+	for _, holds := range j.holds {
+		t.intervals++
+		if holds {
+			t.held++
+		}
+	}
+}
+
+func (t *tally) print(b *bench, way string) {
+	mean, worst, name := t.p99.magnitudes()
+	b.printf("\n%s:\n\n- mean |p99 error| %.1f%%, largest %.1f%% (%s)", way, 100*mean, 100*worst, name)
+	b.printf("- errors of %.0f%% and more with a warning: %s; without: %s", 100*namedError, listed(t.named),
+		listed(t.unnamed))
+	b.printf("- warnings in %d scenarios; all errors are below %.0f%% in %s", t.warned, 100*harmlessError,
+		listed(t.harmless))
+	b.printf("- intervals that hold the truth: %d of %d", t.held, t.intervals)
+}
+
+func listed(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%d (%s)", len(names), strings.Join(names, ", "))
+}
+
+// A source is a scenario with its truth.
+type source struct {
+	name   string
+	flags  []string // of parsimon run
+	truth  string   // exact, or a Parquet file
+	beside string   // published errors
+}
+
+// sources finds scenarios: numbers are those of the paper's evaluation, names those of the shared folder hard, both
+// with FCTs of the paper's ns-3 or of a simulation of the whole network; FOLDER/NAME ships, and is simulated whole.
+func (b *bench) sources(names []string) (all []source) {
+	for _, name := range names {
+		if strings.Contains(name, "/") {
+			all = append(all, source{name: name, flags: []string{name}, truth: "exact"})
+			continue
+		}
+		var dir, topology, truth, beside string
+		if _, err := strconv.Atoi(name); err != nil {
+			dir, truth = b.sharedPath("reference", "hard", name), "exact.parquet"
+			if _, err := os.Stat(filepath.Join(dir, truth)); err != nil {
+				truth = "ns3.parquet"
+			}
+			topology = filepath.Join(dir, "topology.json")
+		} else {
+			dir, truth = b.sharedPath("reference", "scenarios", name), "ns3.parquet"
+			var about struct{ Topology string }
+			text, err := os.ReadFile(filepath.Join(dir, "scenario.json"))
+			b.fail(err)
+			b.decode(string(text), &about)
+			topology = b.sharedPath("reference", "topologies", about.Topology+".json")
+			baseline, err := os.ReadFile(b.sharedPath("reference", "scenarios", "baseline.csv"))
+			b.fail(err)
+			var published percentiles
+			for i, x := range b.match(string(baseline), "^"+name+`,as published`+strings.Repeat(`,([^,\n]+)`, len(published))) {
+				published[i] = b.parse(x)
+			}
+			beside = published.String()
+		}
+		all = append(all, source{name: name, truth: filepath.Join(dir, truth), beside: beside, // with the paper's window
+			flags: []string{"--topology", topology, "--flows", filepath.Join(dir, "flows.parquet"), "--window", "18KB"}})
+	}
+	return all
+}
+
+// groundTruths lists the scenarios of the paper's evaluation, by number.
+func (b *bench) groundTruths() (names []string) {
+	entries, err := os.ReadDir(b.sharedPath("reference", "scenarios"))
+	b.fail(err)
+	for _, e := range entries {
+		if _, err := strconv.Atoi(e.Name()); err == nil {
+			names = append(names, e.Name())
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) })
+	return names
+}
+
+// shipped lists the shipped scenarios in some folders.
+func shipped(folders ...string) func(*bench) []string {
+	return func(b *bench) (names []string) {
+		for _, folder := range folders {
+			files, err := filepath.Glob("datasets/scenarios/" + folder + "/*.yaml")
+			b.fail(err)
+			for _, f := range files {
+				names = append(names, folder+"/"+strings.TrimSuffix(filepath.Base(f), ".yaml"))
+			}
+		}
+		return names
+	}
+}
+
+// compared is the measurement that compares estimates of scenarios with their truths; short names one of them.
+func compared(short string, long func(*bench) []string, ways ...string) func(context.Context, *bench) {
+	return func(ctx context.Context, b *bench) {
+		b.compare(ctx, b.sources(b.names([]string{short}, long(b))), ways...)
+	}
+}
+
+// otherKinds are networks and traffic of other kinds than the paper's, and some of the paper's scenarios.
+func otherKinds(*bench) []string {
+	return []string{"mini-star", "mini-mix", "mini-slow-40-2", "a2a-64k-4x", "chain-60", "fasthosts-60", "ft8-ws-60",
+		"incast-64k-30", "onefast-60", "sigma3-60", "slowplane-60", "wan-100us",
+		"7", "47", "65", "95", "121", "145", "1001", "1003"}
+}
+
+// compare prints the errors of estimates of scenarios, each in several ways: of the slowdown percentiles of all flows,
+// and of p99 by flow size; and what each estimate says of itself.
+func (b *bench) compare(ctx context.Context, from []source, ways ...string) {
+	b.printf("Errors of p50 / p90 / p99 / p99.9 of slowdown, and of p99 by flow size, %s; – for 1,000 flows or fewer. "+
+		"The intervals of these four percentiles of all flows hold the truth or do not.", strings.Join(sizeBins, " / "))
+	head := []string{"scenario", "busiest link", "mean of the top 10%", "published"}
+	for _, way := range ways {
+		head = append(head, way, "by size", "warnings", "interval holds")
+	}
+	b.header(head...)
+	tallies := make([]tally, len(ways))
+	for _, s := range from {
+		lake, cells := b.lake(), []any{s.name, "", "", cmp.Or(s.beside, "–")}
+		for i, way := range ways {
+			e := b.run(ctx, lake, append(slices.Clone(s.flags), "--estimator", way)...)
+			j, of := b.judge(ctx, lake, e, s.truth), b.loads(ctx, lake, e)
+			cells[1], cells[2] = share(of.Largest), share(of.Top10)
+			shown := j.errors.String()
+			if way == "auto" {
+				shown = e.Variant + ": " + shown
+			}
+			cells = append(cells, shown, j.bySize.bins(), strings.Join(j.warnings, ", "), j.marks())
+			tallies[i].add(s.name, j)
+		}
+		b.row(cells...)
+	}
+	for i, way := range ways {
+		tallies[i].print(b, way)
+	}
+}
+
+// alternate measures several things in turn, so that other load of the machine slows all of them.
+func (b *bench) alternate(rounds int, sides ...func() float64) []figures {
+	all := make([]figures, len(sides))
+	if b.short {
+		rounds = 1
+	}
+	for range rounds {
+		for i, side := range sides {
+			all[i].add("", side())
+		}
+	}
+	return all
+}
+
+// ratios prints a row of a comparison: medians of both sides and of their ratio, with its range.
+func (b *bench) ratios(what, unit string, ours, theirs figures) {
+	b.row(what, decimal(ours.median())+unit, decimal(theirs.median())+unit, theirs.over(ours))
+}
+
+// benchKernel compares the link kernel with the reference link simulator on the same link cases, alternating.
+func benchKernel(ctx context.Context, b *bench) {
+	reference, cases := b.sharedPath("tools", "minim-bench"), b.sharedPath("reference", "links")
+	figure := func(text string) float64 { return b.number(text, `ns_per_packet_hop ([\d.]+)`) }
+	took := b.alternate(5,
+		func() float64 { return figure(b.execute(ctx, nil, reference, cases)) },
+		func() float64 { return figure(b.parsimon(ctx, "bench-kernel", "--cases", cases)) })
+	b.header("what", "ours", "reference", "ratio")
+	b.ratios("link kernel, 64 link cases, one thread, per packet-hop", " ns", took[1], took[0])
+}
+
+// benchRun compares a whole estimate with the reference's on the same flows, alternating, with two threads. Reading the
+// flow file does not count on either side.
+func benchRun(ctx context.Context, b *bench) {
+	reference := b.sharedPath("tools", "ref-run")
+	b.header("what", "ours", "reference", "ratio")
+	for _, s := range b.sources(b.names([]string{"95"}, []string{"47"})) {
+		lake := b.lake()
+		b.run(ctx, lake, append(slices.Clone(s.flags), "--estimator", "independent")...)
+		list := b.parsimon(ctx, "query", "--lake", lake, "--format", "json", "--sql",
+			"SELECT flow_id AS id, src, dst, size_bytes AS size, start_ns AS start FROM flows")
+		input := b.file("flows.json", list)
+		sides := []func() float64{func() float64 {
+			text := b.execute(ctx, []string{"UNPOLAR=1", "RAYON_NUM_THREADS=2"},
+				reference, s.flags[1], input, b.tmp+"/out.csv") // the topology
+			return b.number(text, `total_without_read ([\d.]+)`)
+		}}
+		ways := []string{"independent", "flow"}
+		for _, way := range ways {
+			sides = append(sides, func() float64 {
+				e := b.run(ctx, b.lake(), append(slices.Clone(s.flags), "--workers", "2", "--estimator", way)...)
+				for _, first := range e.Stages[:min(1, len(e.Stages))] { // it reads the flow file
+					e.Seconds -= first.Seconds
+				}
+				return e.Seconds
+			})
+		}
+		took := b.alternate(3, sides...)
+		for i, way := range ways {
+			b.ratios(fmt.Sprintf("estimate of scenario %s by `%s`, two threads", s.name, way), " s", took[i+1], took[0])
+		}
+	}
+}
+
+// benchExact compares the processor time of two passes of link cases with that of the whole network, alternating. The
+// prediction by which a run chooses is fitted to its table (pipeline/auto.go).
+func benchExact(ctx context.Context, b *bench) {
+	b.printf("Medians of whole runs in processor seconds, cache off. Ratios of each round: median, least, greatest.")
+	b.header("scenario", "`flow`", "`exact`", "`flow` / `exact`")
+	names := []string{"chain-60", "slowplane-60", "ft8-ws-60", "95", "47", "7", "1001", "incast-64k-30"}
+	for _, s := range b.sources(b.names([]string{"mini-mix"}, names)) {
+		side := func(way string) func() float64 {
+			return func() float64 {
+				b.run(ctx, b.lake(), append(slices.Clone(s.flags), "--cache", "off", "--estimator", way)...)
+				return b.processor.Seconds()
+			}
+		}
+		took := b.alternate(3, side("flow"), side("exact"))
+		b.row(s.name, decimal(took[0].median()), decimal(took[1].median()), took[0].over(took[1]))
+	}
 }

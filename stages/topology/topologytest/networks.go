@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"testing"
 
+	"parsimon/schema/names"
 	"parsimon/stages/topology"
 )
 
@@ -44,11 +45,9 @@ func Wire(t testing.TB, nodes, hosts int, cables ...[2]int32) *topology.Network 
 		}
 		v = append(v, topology.Node{ID: int32(i), Kind: kind, Pod: -1, Rack: -1})
 	}
-	var c []topology.Cable
-	for _, e := range cables {
-		c = append(c, topology.Cable{A: e[0], B: e[1], BandwidthBps: 10e9, DelayNS: 1000})
-	}
-	n, err := topology.NewNetwork(v, c)
+	n, err := topology.NewNetwork(v, names.Of(cables, func(e [2]int32) topology.Cable {
+		return topology.Cable{A: e[0], B: e[1], BandwidthBps: 10e9, DelayNS: 1000}
+	}))
 	if err != nil {
 		t.Fatal(err)
 	}
