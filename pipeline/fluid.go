@@ -22,7 +22,7 @@ const fluidStepNS = int64(20_000)
 const fluidRounds = 6
 
 // fluidVersion is part of the id of a scenario of windows: its carried flows and their starts depend on the fluid.
-const fluidVersion = 11
+const fluidVersion = 12
 
 // goodput is the share of a link's capacity that carries payload: 1,000 of 1,048 bytes of a packet.
 const goodput = 1000.0 / 1048
@@ -36,11 +36,12 @@ const ackShare = 60 * goodput / 1000
 // among the others. ACKs of what a link carries take bandwidth from its reverse. Where paths move, only the first and
 // the last link of a flow count. With the hosts' links alone p90 of windows was 0.8% too low (results/coverage.md).
 //
-// Flows arrive in start order. Work grows with the flows that are active at a time, in steps of fluidStepNS.
+// Flows arrive in start order. Work grows with the flows that are active at a time, in steps of stepNS.
 type fluid struct {
 	links  []fluidLink
 	path   func(*workload.Row) []int32 // none: the flow is left out
 	now    int64
+	stepNS int64
 	steps  int64
 	active []carried
 	begun  []carried        // in the present step
@@ -74,7 +75,7 @@ func (l *fluidLink) use(step int64, bytes float64) {
 
 // newFluid is a fluid of the network without flows.
 func (m *Model) newFluid() *fluid {
-	f := &fluid{links: make([]fluidLink, len(m.Network.Links))}
+	f := &fluid{links: make([]fluidLink, len(m.Network.Links)), stepNS: fluidStepNS}
 	for i, l := range m.Network.Links {
 		f.links[i].capacity = goodput * float64(l.BandwidthBps) * float64(fluidStepNS) / 8e9
 	}
@@ -98,9 +99,9 @@ func (f *fluid) add(ns int64, c carried) {
 
 // advance lets the active flows send until a time.
 func (f *fluid) advance(ns int64) {
-	for f.now+fluidStepNS <= ns {
+	for f.now+f.stepNS <= ns {
 		if len(f.active)+len(f.begun) == 0 {
-			f.now = ns - ns%fluidStepNS
+			f.now = ns - ns%f.stepNS
 			return
 		}
 		f.step()
@@ -108,8 +109,22 @@ func (f *fluid) advance(ns int64) {
 			f.count(c.path, 1)
 		}
 		f.active, f.begun = append(f.active, f.begun...), f.begun[:0]
-		f.now += fluidStepNS
+		f.now += f.stepNS
 	}
+}
+
+// pace lets the active flows send until a time, and then in steps of another length.
+func (f *fluid) pace(ns, stepNS int64) {
+	if f.stepNS == stepNS {
+		return
+	}
+	f.advance(ns)
+	longer := float64(stepNS) / float64(f.stepNS)
+	for i := range f.links {
+		f.links[i].capacity *= longer
+		f.links[i].used *= longer
+	}
+	f.stepNS = stepNS
 }
 
 // count adds flows to the links of a path.

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math"
@@ -45,7 +46,7 @@ func TestParts(t *testing.T) {
 
 // star is a fluid of hosts with two links each, out and in, at one switch.
 func star(bps map[int32]int64) *fluid {
-	f := &fluid{links: make([]fluidLink, 2*len(bps)+2)}
+	f := &fluid{links: make([]fluidLink, 2*len(bps)+2), stepNS: fluidStepNS}
 	for host, bps := range bps {
 		capacity := goodput * float64(bps) * float64(fluidStepNS) / 8e9
 		f.links[2*host].capacity, f.links[2*host+1].capacity = capacity, capacity
@@ -135,6 +136,37 @@ func TestCarriedFlowsBeginApart(t *testing.T) {
 	}
 	if n := len(c.held); n-short != 50 || short < 15 || short > 35 || math.Abs(mean-1.105e6) > 0.02e6 {
 		t.Errorf("%d flows begin, %d of them short, on average at %.0f ns", n, short, mean)
+	}
+}
+
+// Large flows are followed in long steps until shortly before a part, without small ones, and have about the bytes then
+// that they have with all flows and short steps.
+func TestFlowsFarBeforeAPart(t *testing.T) {
+	const bps = 8_000_000_000 * 1.048 // a byte of payload per ns
+	hosts := map[int32]int64{}
+	for i := range int32(12) {
+		hosts[i] = bps
+	}
+	c := carrier{windows: Windows{WarmupNS: 800_000, LongestBytes: 6_400_000}, parts: [][2]int64{{100_000_000, 103_000_000}},
+		longestNS: 6_400_000, fluid: star(hosts)}
+	for i := range int32(8) { // they share the sender until 101.2 ms
+		if err := c.add(workload.Row{ID: int64(i), Src: 1, Dst: 2 + i, SizeBytes: 6_400_000, StartNS: 50_000_000}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	small := workload.Row{ID: 8, Src: 1, Dst: 2, SizeBytes: 90_000, StartNS: 50_000_000}
+	near := workload.Row{ID: 9, Src: 10, Dst: 11, SizeBytes: 90_000, StartNS: 99_990_000}
+	if err := errors.Join(c.add(small), c.add(near), c.begin(100_000_000)); err != nil {
+		t.Fatal(err)
+	}
+	flows := 0
+	c.fluid.each(func(x *carried) {
+		if flows++; x.ID < 8 && math.Abs(x.remaining-162_500) > 15_000 {
+			t.Errorf("flow %d has %.0f bytes, want 150,000 to 175,000", x.ID, x.remaining)
+		}
+	})
+	if flows != 9 || c.fluid.stepNS != fluidStepNS {
+		t.Errorf("%d flows in steps of %d ns, want 9 of %d", flows, c.fluid.stepNS, fluidStepNS)
 	}
 }
 
