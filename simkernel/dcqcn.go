@@ -74,8 +74,8 @@ type dcqcn struct {
 	Rates
 	targetBps           float64
 	alpha               float64
-	alphaPS, decreasePS int64 // next ticks; never before the first CNP
-	increasePS          int64 // never before the first cut
+	alphaPS, decreasePS int64 // next ticks; Never before the first CNP
+	increasePS          int64 // Never before the first cut
 	firstPS             int64 // the least of them
 	stage               int64 // increases since the last cut
 	cnpAlpha, cnpCut    bool  // a CNP has come since the last tick
@@ -87,7 +87,7 @@ const alphaGone = 1.0 / (1 << 60)
 func (d *dcqcn) Start(_ *Params, l Limits) {
 	*d = dcqcn{
 		Rates: Rates{l.LineBps, l.LineBps}, targetBps: l.LineBps,
-		alphaPS: never, decreasePS: never, increasePS: never, firstPS: never,
+		alphaPS: Never, decreasePS: Never, increasePS: Never, firstPS: Never,
 	}
 }
 
@@ -98,7 +98,7 @@ func (d *dcqcn) OnAck(p *Params, h *AckInfo) (rateChanged bool) {
 		return false
 	}
 	d.cnpAlpha, d.cnpCut = true, true
-	if d.alphaPS == never {
+	if d.alphaPS == Never {
 		d.alpha, d.cnpAlpha = 1, false
 		d.targetBps = d.RateBps
 		d.alphaPS = h.NowPS + p.DCQCN.AlphaNS*PSPerNS

@@ -158,7 +158,7 @@ func (r *Rates) Rate() (rateBps, lineBps float64) { return r.RateBps, r.LineBps 
 func (*Rates) Tick(*Params, int64) bool { return false }
 
 // NextTick implements Sender.
-func (*Rates) NextTick() int64 { return never }
+func (*Rates) NextTick() int64 { return Never }
 
 // AckInfo describes one ACK to a sender.
 type AckInfo struct {
@@ -175,8 +175,12 @@ type AckInfo struct {
 	Feedback float64
 }
 
-// never is later than any simulated time.
-const never = math.MaxInt64
+const (
+	// HorizonPS bounds simulated time, from the first start of a flow (26.7 days), so that every sum of times is an int64.
+	HorizonPS = math.MaxInt64 / 4
+	// Never is later than any simulated time.
+	Never = math.MaxInt64
+)
 
 // NewSender returns a sender of the transport, to be started.
 func NewSender(t Transport) Sender { return t.spec().newSender() }
@@ -261,5 +265,5 @@ func (p *Params) Constants() any {
 	return nil
 }
 
-// Unreachable is a marking threshold that no queue reaches.
+// Unreachable is a number of bytes that no queue reaches.
 const Unreachable = math.MaxInt64

@@ -116,7 +116,7 @@ func (x *FeedbackBuilder) flow(senders bool, firstRow int64, f int) error {
 
 // sumDownstream sums, for each hop, what the flow's packets observed at the hops behind it.
 func (x *FeedbackBuilder) sumDownstream(longest int) {
-	x.downstream = resize(x.downstream, len(x.hops)*longest)
+	x.downstream = columns.Resize(x.downstream, len(x.hops)*longest)
 	clear(x.downstream[len(x.downstream)-longest:])
 	for h := len(x.hops) - 1; h > 0; h-- {
 		sums := x.downstream[(h-1)*longest : h*longest]
@@ -130,7 +130,7 @@ func (x *FeedbackBuilder) sumDownstream(longest int) {
 // senderFeedback appends the feedback of hop 0: the sum over all other hops, divided at the slowest one.
 func (x *FeedbackBuilder) senderFeedback(row int64, longest int) {
 	slowest := slowestHop(x.observed.path, func(link int32) int64 { return x.net.Links[link].BandwidthBps })
-	x.blocks = resize(x.blocks, longest)
+	x.blocks = columns.Resize(x.blocks, longest)
 	for b, s := range x.downstream[:longest] {
 		behind := x.downstream[max(0, slowest-1)*longest+b].waitNS
 		x.blocks[b] = simkernel.Block{UpstreamNS: clampNS(s.waitNS - behind), WaitNS: clampNS(behind), Marks: s.marks,
@@ -140,7 +140,7 @@ func (x *FeedbackBuilder) senderFeedback(row int64, longest int) {
 }
 
 func (x *FeedbackBuilder) passFeedback(row int64, longest int) {
-	x.upstream = resize(x.upstream, longest)
+	x.upstream = columns.Resize(x.upstream, longest)
 	clear(x.upstream)
 	for h := 1; h < len(x.hops); h++ {
 		if h > 1 {
@@ -151,7 +151,7 @@ func (x *FeedbackBuilder) passFeedback(row int64, longest int) {
 		if !x.omitted.Runs(x.observed.path[h]) {
 			continue
 		}
-		x.blocks = resize(x.blocks, longest)
+		x.blocks = columns.Resize(x.blocks, longest)
 		for b := range x.blocks {
 			up, down := &x.upstream[b], &x.downstream[h*longest+b]
 			out := simkernel.Block{UpstreamNS: clampNS(up.waitNS), WaitNS: clampNS(down.waitNS), Marks: up.marks | down.marks,

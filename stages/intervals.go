@@ -338,7 +338,7 @@ func (g *intervalGroup) accumulate(c cumulative) cumulative {
 	for _, counts := range g.counts {
 		n = max(n, len(counts))
 	}
-	c = resize(c, n)
+	c = columns.Resize(c, n)
 	for b, counts := range g.counts {
 		flows := uint32(0)
 		for cell := range c {

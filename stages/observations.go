@@ -41,7 +41,7 @@ type hopIndex struct {
 
 func (x *hopIndex) begin(table schema.Table, firstRow, flows int64) {
 	x.table, x.firstRow, x.hops = table.Name, firstRow, x.hops[:0]
-	x.first, x.length = resize(x.first, int(flows)), resize(x.length, int(flows))
+	x.first, x.length = columns.Resize(x.first, int(flows)), columns.Resize(x.length, int(flows))
 	clear(x.length)
 }
 

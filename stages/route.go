@@ -113,7 +113,7 @@ type chunkHop struct {
 
 func (c *routeChunk) reset(n *topology.Network, p *simkernel.Params) {
 	c.flows, c.paths = c.flows[:0], c.paths[:0]
-	c.links = resize(c.links, len(n.Links))
+	c.links = columns.Resize(c.links, len(n.Links))
 	for id, l := range n.Links {
 		c.links[id] = chunkLink{delayNS: l.DelayNS, sendNS: sendAndAckNS(p, n, l), bps: l.BandwidthBps}
 	}
@@ -183,7 +183,7 @@ func (c *routeChunk) sortByLink() {
 		c.links[id].nextHop = at
 		at += int(c.links[id].load.Flows)
 	}
-	c.hops = resize(c.hops, at)
+	c.hops = columns.Resize(c.hops, at)
 	paths := c.paths
 	bps := func(link int32) int64 { return c.links[link].bps }
 	for i := range c.flows {
@@ -219,7 +219,7 @@ func (c *routeChunk) writeHops(ctx context.Context, firstRow int64, hops schema.
 		rows := c.hops[lo:min(lo+hopBatchRows, len(c.hops))]
 		c.out = c.out[:0]
 		// A loop that does nothing else lets the processor fetch many flows at the same time.
-		c.batchFlows = resize(c.batchFlows, len(rows))
+		c.batchFlows = columns.Resize(c.batchFlows, len(rows))
 		for k := range rows {
 			c.batchFlows[k] = c.flows[rows[k].flow]
 		}

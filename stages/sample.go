@@ -210,7 +210,7 @@ func (s *Sampler) SampleReplays(ctx context.Context, firstRow, rows int64, flows
 
 // resetFCTs makes room for the flows of a chunk, none of which was simulated.
 func (s *Sampler) resetFCTs(rows int64) {
-	s.fcts = resize(s.fcts, int(rows))
+	s.fcts = columns.Resize(s.fcts, int(rows))
 	for i := range s.fcts {
 		s.fcts[i] = exactFCT{FCT: -1}
 	}

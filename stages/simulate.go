@@ -500,7 +500,7 @@ func (s *Simulator) readInput(lo, hi int32, hops schema.Batches, want func(int32
 	}
 	next := counts
 	copy(next, in.starts)
-	in.order = resize(in.order, len(in.rows))
+	in.order = columns.Resize(in.order, len(in.rows))
 	for i := range in.rows {
 		place := &next[in.rows[i].LinkID-lo]
 		in.order[*place] = int32(i)
@@ -700,7 +700,7 @@ func (s *Simulator) decodeResult(b []byte) error {
 		r.CrowdedBytes = append(r.CrowdedBytes, float64(in.next()))
 	}
 	n := len(c.StartNS)
-	r.FCTNS, r.IdealNS, r.WaitNS = resize(r.FCTNS, n), resize(r.IdealNS, n), resize(r.WaitNS, n)
+	r.FCTNS, r.IdealNS, r.WaitNS = columns.Resize(r.FCTNS, n), columns.Resize(r.IdealNS, n), columns.Resize(r.WaitNS, n)
 	s.observed.Reset()
 	for i := range n {
 		r.IdealNS[i] = in.next()

@@ -1,5 +1,7 @@
 package stages
 
+import "parsimon/schema/columns"
+
 // sorter sorts row numbers by integer keys, stably, in reused memory: a radix sort, least significant digit first, 11
 // bits at a time. For the millions of rows of a partition it is several times faster than sorting by comparison.
 type sorter struct {
@@ -15,8 +17,8 @@ const (
 // order returns the row numbers 0 to n-1 in ascending order of key, equal keys in row order. The result is
 // valid until the next call.
 func (s *sorter) order(n int, key func(row int) uint64) []int32 {
-	s.keys, s.otherKeys = resize(s.keys, n), resize(s.otherKeys, n)
-	s.rows, s.otherRows = resize(s.rows, n), resize(s.otherRows, n)
+	s.keys, s.otherKeys = columns.Resize(s.keys, n), columns.Resize(s.otherKeys, n)
+	s.rows, s.otherRows = columns.Resize(s.rows, n), columns.Resize(s.otherRows, n)
 	var all uint64
 	for i := range n {
 		k := key(i)
@@ -57,12 +59,4 @@ func (s *sorter) byFlow(n int, of func(i int) (flowRow int64, hop int16)) []int3
 		row, hop := of(i)
 		return uint64(row-least)<<10 | uint64(hop)
 	})
-}
-
-// resize returns a slice of length n with unspecified contents, in the memory of s if it is large enough.
-func resize[T any](s []T, n int) []T {
-	if cap(s) < n {
-		return make([]T, n, n+n/4)
-	}
-	return s[:n]
 }

@@ -245,7 +245,7 @@ type watchedRow struct {
 // and, unless it is nil, hop_contributions. Rows of other flows are skipped. Sums over the hops of a flow are in the
 // order of the table.
 func (w *TailWatch) Watch(firstRow, rows int64, slowdowns, hops schema.Batches) error {
-	w.chunk = resize(w.chunk, int(rows))
+	w.chunk = columns.Resize(w.chunk, int(rows))
 	for i := range w.chunk {
 		w.chunk[i] = watchedFlow{bin: -1}
 	}

@@ -123,6 +123,9 @@ func Named(rec arrow.Record, name string) arrow.Array {
 	return rec.Column(at[0])
 }
 
+// Resize returns a slice of length n with unspecified contents, in the memory of s if it is large enough.
+func Resize[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
+
 // Grow returns s with room for n more elements. It doubles the memory, so that growing takes little time.
 func Grow[T any](s []T, n int) []T {
 	if cap(s)-len(s) < n {

@@ -13,7 +13,7 @@ func (k *Kernel) runFirstHop() {
 	rest := int32(0) // packets until whole rounds are tried again
 	for {
 		if s.count == 0 {
-			if k.nextPS == unbounded {
+			if k.nextPS == never {
 				return
 			}
 			k.start(s, k.nextPS)

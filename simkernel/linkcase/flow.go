@@ -152,7 +152,7 @@ func (k *Kernel) advanceStart() {
 		k.nextBlock += uint32(k.layout.Blocks(k.params.Packets(k.c.SizeBytes[k.nextRow])))
 	}
 	k.nextRow++
-	k.nextPS = unbounded
+	k.nextPS = never
 	if starts := k.c.StartNS; k.nextRow < len(starts) {
 		if ns := starts[k.nextRow] - k.firstNS; ns <= horizonPS/simkernel.PSPerNS {
 			k.nextPS = ns * simkernel.PSPerNS
@@ -168,7 +168,7 @@ func (k *Kernel) ready(f *flow, free, now int64) (at int64, known bool) {
 	at = max(free, f.readyPS+f.nicWaitPS)
 	decided := now + f.ackPS
 	if k.traits.DelayBased {
-		decided = unbounded
+		decided = never
 	}
 	for {
 		for f.tail != f.head {

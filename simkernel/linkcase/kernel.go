@@ -26,13 +26,12 @@ import (
 // time (ACKs, pacing, the window) depends on packets that left the target earlier, and is evaluated when needed. See
 // Kernel.runQueue.
 
-// horizonPS is the length of a case, from its first flow start (26.7 days). A packet that would leave the
-// target (first hop: the host) later is not sent, and flows with undelivered bytes are unfinished. The limit
-// keeps every sum of times within an int64.
-const horizonPS = 1 << 61
-
-// unbounded is later than every time of a case.
-const unbounded = math.MaxInt64
+// A packet that would leave the target (first hop: the host) after horizonPS is not sent, and flows with undelivered
+// bytes are unfinished.
+const (
+	horizonPS = simkernel.HorizonPS
+	never     = simkernel.Never
+)
 
 // A Kernel simulates link cases, one at a time. It owns scratch memory that grows to the needs of the largest
 // case so far and is reused: in steady state nothing is allocated. Kernels share nothing; use one per
@@ -47,7 +46,7 @@ type Kernel struct {
 	r        *Result
 	firstNS  int64 // start of the first flow; the case's clock counts from here
 	nextRow  int   // the next flow to start
-	nextPS   int64 // its start; unbounded if there is none
+	nextPS   int64 // its start; never if there is none
 	finished int64
 	// Blocks, and the slowest links of flows, are tracked only in cases that have them or record.
 	blocks    bool
@@ -100,7 +99,7 @@ func (k *Kernel) Simulate(c *Case, r *Result) error {
 		} else {
 			k.runQueue()
 			if k.watchesService {
-				k.advanceService(unbounded)
+				k.advanceService(never)
 			}
 			k.target.count(r, k.firstNS)
 		}
@@ -120,9 +119,9 @@ func (k *Kernel) prepare(c *Case, r *Result) error {
 			wire: simkernel.NewWireTime(float64(bps)), row: int32(i), served: -1})
 	}
 	n := len(c.StartNS)
-	r.FCTNS = resize(r.FCTNS, n)
-	r.IdealNS = resize(r.IdealNS, n)
-	r.WaitNS = resize(r.WaitNS, n)
+	r.FCTNS = slices.Grow(r.FCTNS[:0], n)[:n]
+	r.IdealNS = slices.Grow(r.IdealNS[:0], n)[:n]
+	r.WaitNS = slices.Grow(r.WaitNS[:0], n)[:n]
 	r.Unfinished = 0
 	r.Counters = Counters{}
 	if err := k.checkFlows(c, r.IdealNS); err != nil {
@@ -135,7 +134,7 @@ func (k *Kernel) prepare(c *Case, r *Result) error {
 	k.blocks = c.Record || len(c.Feedback) > 0 || len(c.UpstreamBps) > 0 || len(c.DownstreamBps) > 0
 	r.Observed, r.CrowdedAtNS, r.CrowdedBytes = r.Observed[:0], r.CrowdedAtNS[:0], r.CrowdedBytes[:0]
 	if c.Record {
-		r.Observed = resize(r.Observed, int(blocks))
+		r.Observed = slices.Grow(r.Observed[:0], int(blocks))[:int(blocks)]
 		clear(r.Observed)
 	}
 	clear(r.WaitNS)
@@ -146,7 +145,7 @@ func (k *Kernel) prepare(c *Case, r *Result) error {
 	k.finished = 0
 	k.busyPS = 0
 	k.nextRow, k.nextBlock = 0, 0
-	k.nextPS = unbounded
+	k.nextPS = never
 	if n > 0 {
 		k.firstNS = c.StartNS[0]
 		k.nextPS = 0
@@ -156,11 +155,6 @@ func (k *Kernel) prepare(c *Case, r *Result) error {
 		k.free = append(k.free, int32(i)) // the least on top
 	}
 	return nil
-}
-
-// resize returns s with length n. Elements beyond the old length have arbitrary values.
-func resize[T any](s []T, n int) []T {
-	return slices.Grow(s, max(0, n-len(s)))[:n]
 }
 
 // runQueue simulates a case whose target is a queue behind the sources' links.
@@ -184,7 +178,7 @@ func (k *Kernel) runQueue() {
 		}
 		root := p.least()
 		if root >= p.stop {
-			if k.nextPS == unbounded && root == noKey {
+			if k.nextPS == never && root == noKey {
 				return
 			}
 			k.startNext(root)

@@ -31,7 +31,7 @@ type picker struct {
 }
 
 const (
-	noKey   = unbounded
+	noKey   = never
 	pickFew = 24
 )
 

@@ -36,7 +36,7 @@ type target struct {
 	marked    int64
 	maxBytes  int64
 	maxAtPS   int64
-	roomBytes int64 // Case.RoomBytes; unbounded: there is no limit
+	roomBytes int64 // Case.RoomBytes; Unreachable: there is no limit
 	// A queue of at most so many packets is not longer than maxBytes; 0: unknown.
 	maxPackets uint64
 
@@ -65,13 +65,13 @@ func (t *target) reset(c *Case, p *simkernel.Params) {
 		logMask:   uint64(len(log) - 1),
 		full:      uint64(len(log) - 1),
 		markBytes: c.MarkBytes,
-		roomBytes: unbounded,
+		roomBytes: simkernel.Unreachable,
 		wireMax:   p.PayloadBytes + p.HeaderBytes,
 		header:    p.HeaderBytes,
 		red:       p.RedMark(c.MarkBytes, c.MaxMarkBytes),
 	}
 	if !p.Transport.Traits().Embedded {
-		t.markBytes = unbounded // Kernel.advanceService decides marks
+		t.markBytes = simkernel.Unreachable // Kernel.advanceService decides marks
 	}
 	if c.RoomBytes > 0 {
 		t.roomBytes = max(c.RoomBytes, t.wireMax)

@@ -57,7 +57,6 @@ package network
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"parsimon/simkernel"
@@ -113,14 +112,13 @@ type Link struct {
 // MaxDelayNS is the longest propagation delay of a link: a minute.
 const MaxDelayNS = 60e9
 
-// horizonPS bounds simulated time, so that no sum of times overflows: 26 days.
-const horizonPS = math.MaxInt64 / 4
+const (
+	horizonPS = simkernel.HorizonPS
+	never     = simkernel.Never
+)
 
 // MaxNS is the latest start of a flow in a Network, from the first: 13 days.
 const MaxNS = horizonPS / 2 / simkernel.PSPerNS
-
-// never is later than any time of a simulation.
-const never = math.MaxInt64
 
 // New returns an idle network. hosts[i] is whether node i is a host. The zero value of limits stands for switches with
 // unlimited buffers, in which nothing is lost. more returns the next chunk of the workload, and nil after the
