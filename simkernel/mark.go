@@ -25,22 +25,23 @@ func PerGbps(bytes, bandwidthBps int64) int64 {
 	return bytes*(bandwidthBps/gbps) + bytes*(bandwidthBps%gbps)/gbps
 }
 
-// A RedMark marks packets by random early detection (Floyd and Jacobson, IEEE/ACM ToN 1(4), 1993) on the present
+// A MarkRule marks packets by random early detection (Floyd and Jacobson, IEEE/ACM ToN 1(4), 1993) on the present
 // queue: with a probability that rises from 0 at MinBytes to Share at MaxBytes, and always above.
-type RedMark struct {
+type MarkRule struct {
 	MinBytes, MaxBytes int64
 	Share              float64
 }
 
 // Marks reports whether a packet with the given random number that leaves leftBytes behind is marked.
-func (m *RedMark) Marks(leftBytes int64, draw uint64) bool {
+func (m *MarkRule) Marks(leftBytes int64, draw uint64) bool {
 	if leftBytes <= m.MinBytes || leftBytes > m.MaxBytes {
 		return leftBytes > m.MaxBytes
 	}
 	return float64(draw>>11)/(1<<53)*float64(m.MaxBytes-m.MinBytes) < m.Share*float64(leftBytes-m.MinBytes)
 }
 
-// RedMark returns the rule for random marks (Traits.RandomMarks) between two thresholds of MarkBytes: that of DCQCN.
-func (p *Params) RedMark(from, always int64) RedMark {
-	return RedMark{MinBytes: from, MaxBytes: always, Share: p.DCQCN.MaxMarking}
+// MarkRule returns the rule for two thresholds of MarkBytes. Only random marks (Traits.RandomMarks), which are those of
+// DCQCN, use Share and MaxBytes; else every packet above MinBytes is marked.
+func (p *Params) MarkRule(from, always int64) MarkRule {
+	return MarkRule{MinBytes: from, MaxBytes: always, Share: p.DCQCN.MaxMarking}
 }

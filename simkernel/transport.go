@@ -57,7 +57,7 @@ type Traits struct {
 	// Embedded: the sender is the DCTCPSender struct inside the flow. Only DCTCP: it is the default
 	// and the fast path of Kernel (cruise) relies on its rules. No other trait goes with it.
 	Embedded bool
-	// RandomMarks: switches mark at random between two thresholds (RedMark) instead of at one. Results then depend on
+	// RandomMarks: switches mark at random between two thresholds (MarkRule) instead of at one. Results then depend on
 	// Params.Seed, DCQCN.MaxMarking, Case.MarkKey, Case.FlowKey and Case.MaxMarkBytes.
 	RandomMarks bool
 	// AcksQueue: at switches ACKs wait in the same FIFO as data, instead of one with priority.

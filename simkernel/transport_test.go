@@ -19,7 +19,7 @@ func TestDCQCNSleeps(t *testing.T) {
 }
 
 func TestRedMarksTheShareItSays(t *testing.T) {
-	m := RedMark{40_000, 160_000, 0.2}
+	m := MarkRule{40_000, 160_000, 0.2}
 	for left, want := range map[int64]float64{40_000: 0, 70_000: 0.05, 100_000: 0.1, 160_000: 0.2, 160_001: 1} {
 		marked := 0
 		const draws = 100_000

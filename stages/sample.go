@@ -28,7 +28,7 @@ type Sampler struct {
 
 	hops          hopIndex         // of contributions, and of exact_hops
 	observed      observationIndex // for Flow
-	fcts          []exactFCT       // for Flow and WholeNetwork: by flow of the chunk
+	fcts          []simulatedFCT   // for Flow and WholeNetwork: by flow of the chunk
 	blocks        []simkernel.Block
 	rows          []SlowdownRow     // not written yet
 	contributions []contributionRow // not written yet
@@ -212,7 +212,7 @@ func (s *Sampler) SampleReplays(ctx context.Context, firstRow, rows int64, flows
 func (s *Sampler) resetFCTs(rows int64) {
 	s.fcts = columns.Resize(s.fcts, int(rows))
 	for i := range s.fcts {
-		s.fcts[i] = exactFCT{FCT: -1}
+		s.fcts[i] = simulatedFCT{FCT: -1}
 	}
 }
 
@@ -226,7 +226,7 @@ func (s *Sampler) readSenders(firstRow, rows int64, in schema.Batches) error {
 			return fmt.Errorf("sender_fcts: flow row %d has an FCT of %d ns, below its ideal FCT of %d ns", r.FlowRow,
 				r.FCTNS, r.IdealNS)
 		}
-		s.fcts[r.FlowRow-firstRow] = exactFCT{FCT: r.FCTNS, Ideal: r.IdealNS}
+		s.fcts[r.FlowRow-firstRow] = simulatedFCT{FCT: r.FCTNS, Ideal: r.IdealNS}
 		return nil
 	})
 }
@@ -328,9 +328,9 @@ func (s *Sampler) attribute(row, sizeBytes int64, hops []hopOfFlow, to *sampledF
 	}
 }
 
-// exactFCT is what a simulation says of a flow, in the columns of table exact_fcts, or a replay. An FCT of -1: it was
-// not simulated.
-type exactFCT struct {
+// simulatedFCT is what a simulation says of a flow, in the columns of table exact_fcts, or a replay. An FCT of -1: it
+// was not simulated.
+type simulatedFCT struct {
 	Row       int64 `col:"flow_row"`
 	Start     int64 `col:"start_ns"`
 	Hops      int16 `col:"hops"`
@@ -378,7 +378,7 @@ func (s *Sampler) SampleExact(ctx context.Context, firstRow, rows int64, flows, 
 
 func (s *Sampler) readExact(firstRow, rows int64, fcts, hops schema.Batches) error {
 	s.resetFCTs(rows)
-	err := columns.Each(fcts, func(r *exactFCT) error {
+	err := columns.Each(fcts, func(r *simulatedFCT) error {
 		switch {
 		case r.Row < firstRow || r.Row >= firstRow+rows || r.FCT == 0 && r.Hops == 0: // the latter: a compute step
 			return nil

@@ -172,7 +172,7 @@ func (k *Kernel) runQueue() {
 	for {
 		if !p.many && k.traits.Embedded {
 			if now, row := k.cruise(); row >= 0 {
-				k.onDeepQueue(now)
+				k.decideMarks(now)
 				continue
 			}
 		}
@@ -274,7 +274,7 @@ func (k *Kernel) forward(s *source, f *flow, now int64) bool {
 	if k.watchesService {
 		k.drawMark(f, f.head, now)
 	} else if t.deep(departPS-now, now) {
-		k.onDeepQueue(now)
+		k.decideMarks(now)
 	}
 	s.freePS = s.sendPS + s.wire.PS(wire)
 	f.readyPS = s.sendPS + f.gapPS // only a flow's last packet is shorter
@@ -290,8 +290,8 @@ func (k *Kernel) forward(s *source, f *flow, now int64) bool {
 	return true
 }
 
-func (k *Kernel) onDeepQueue(now int64) {
-	k.target.onDeepQueue(k.acks, k.r.Observed, now)
+func (k *Kernel) decideMarks(now int64) {
+	k.target.decideMarks(k.acks, k.r.Observed, now)
 	k.target.noteCrowded(k.r, k.target.queueBytes(), now)
 }
 
@@ -491,7 +491,7 @@ func (k *Kernel) advanceService(now int64) {
 			k.stamps[e.entry].telemetry = simkernel.Telemetry{AtPS: e.startPS, SentBytes: e.before, LeftBytes: left}
 			continue
 		}
-		if left <= t.red.MinBytes || !t.red.Marks(left, k.stamps[e.entry].draw) {
+		if left <= t.rule.MinBytes || !t.rule.Marks(left, k.stamps[e.entry].draw) {
 			continue
 		}
 		k.acks[e.entry].flags |= ackMarked

@@ -40,7 +40,7 @@ type target struct {
 	// A queue of at most so many packets is not longer than maxBytes; 0: unknown.
 	maxPackets uint64
 
-	red simkernel.RedMark // with random marks
+	rule simkernel.MarkRule // with random marks
 }
 
 // A logEntry is the arrival of one packet.
@@ -68,7 +68,7 @@ func (t *target) reset(c *Case, p *simkernel.Params) {
 		roomBytes: simkernel.Unreachable,
 		wireMax:   p.PayloadBytes + p.HeaderBytes,
 		header:    p.HeaderBytes,
-		red:       p.RedMark(c.MarkBytes, c.MaxMarkBytes),
+		rule:      p.MarkRule(c.MarkBytes, c.MaxMarkBytes),
 	}
 	if !p.Transport.Traits().Embedded {
 		t.markBytes = simkernel.Unreachable // Kernel.advanceService decides marks
@@ -98,9 +98,9 @@ func (t *target) deep(workPS, now int64) bool {
 	return workPS > t.deepPS || t.log[(t.arrived-t.maxPackets)&t.logMask].startPS > now && workPS > t.shallowPS
 }
 
-// onDeepQueue decides what the packet that has just arrived changes: marks of packets ahead of it, and the
+// decideMarks decides what the packet that has just arrived changes: marks of packets ahead of it, and the
 // maximum queue. It sets the marks in acks and, if it is not empty, in observed.
-func (t *target) onDeepQueue(acks []ack, observed []simkernel.Block, now int64) {
+func (t *target) decideMarks(acks []ack, observed []simkernel.Block, now int64) {
 	w := t.waiting
 	for w != t.arrived && t.log[w&t.logMask].startPS <= now {
 		w++

@@ -444,8 +444,8 @@ func (t *linkTwin) marks(pk *slowPacket, left int64) bool {
 	case simkernel.DCTCP:
 		return left > t.c.MarkBytes
 	case simkernel.DCQCN:
-		red := t.p.RedMark(t.c.MarkBytes, t.c.MaxMarkBytes)
-		return red.Marks(left, simkernel.MixKey(simkernel.MixKey(t.c.MarkKey, uint64(pk.flow.row)), uint64(pk.n)))
+		rule := t.p.MarkRule(t.c.MarkBytes, t.c.MaxMarkBytes)
+		return rule.Marks(left, simkernel.MixKey(simkernel.MixKey(t.c.MarkKey, uint64(pk.flow.row)), uint64(pk.n)))
 	}
 	return false
 }

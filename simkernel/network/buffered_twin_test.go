@@ -98,7 +98,7 @@ func NewBuffered(params simkernel.Params, buffer BufferParams, classes []Class, 
 				from = simkernel.PerGbps(c.MarkPerGbps, link.BandwidthBps)
 				always = max(from, simkernel.PerGbps(c.MaxMarkPerGbps, link.BandwidthBps))
 			}
-			p.classes = append(p.classes, bufferedClass{markBytes: from, red: params.RedMark(from, always)})
+			p.classes = append(p.classes, bufferedClass{markBytes: from, rule: params.MarkRule(from, always)})
 		}
 		p.markKey = simkernel.MarkKey(params.Seed, int32(l))
 	}
@@ -810,7 +810,7 @@ type bufferedClass struct {
 	deficit    int64
 	ring       ring // at a host
 	markBytes  int64
-	red        simkernel.RedMark
+	rule       simkernel.MarkRule
 }
 
 // A bufferedQueue is a FIFO.
@@ -1024,8 +1024,8 @@ func (n *Buffered) bytesBehind(p *bufferedPort, class int, nowPS int64) (own, al
 
 func (n *Buffered) marks(p *bufferedPort, k *bufferedPacket, left int64) bool {
 	if n.params.Transport.Traits().RandomMarks {
-		red := &p.classes[k.flow.class].red
-		return left > red.MinBytes && red.Marks(left, simkernel.MixKey(simkernel.MixKey(p.markKey, k.flow.key), uint64(k.number)))
+		rule := &p.classes[k.flow.class].rule
+		return left > rule.MinBytes && rule.Marks(left, simkernel.MixKey(simkernel.MixKey(p.markKey, k.flow.key), uint64(k.number)))
 	}
 	return left > p.classes[k.flow.class].markBytes
 }

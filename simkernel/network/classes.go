@@ -132,17 +132,17 @@ func (n *Network) alphaOf(c *Class) float64 {
 	return n.buffer.Alpha
 }
 
-// redsOf returns the marking rules of the classes at a link's port.
-func (n *Network) redsOf(link Link) (reds [MaxClasses]simkernel.RedMark) {
+// rulesOf returns the marking rules of the classes at a link's port.
+func (n *Network) rulesOf(link Link) (rules [MaxClasses]simkernel.MarkRule) {
 	for i, c := range n.classes {
 		from, always := n.params.MarkBytes(link.BandwidthBps, link.DelayNS)
 		if c.MarkPerGbps > 0 {
 			from = simkernel.PerGbps(c.MarkPerGbps, link.BandwidthBps)
 			always = max(from, simkernel.PerGbps(c.MaxMarkPerGbps, link.BandwidthBps))
 		}
-		reds[i] = n.params.RedMark(from, always)
+		rules[i] = n.params.MarkRule(from, always)
 	}
-	return reds
+	return rules
 }
 
 // classOf returns the class of a packet or an ACK.
@@ -304,8 +304,8 @@ func (d *domain) serveClass(p *port, k *portKind, nowPS int64) {
 		d.send(p, k, it, nowPS)
 		return
 	}
-	red := &k.classReds[served]
-	if f.leftBytes > red.MinBytes && (!d.random || d.drawsMark(p, red, &it, f.leftBytes)) {
+	rule := &k.classRules[served]
+	if f.leftBytes > rule.MinBytes && (!d.random || d.drawsMark(p, rule, &it, f.leftBytes)) {
 		d.mark(p, &it, nowPS)
 		f.marked++
 	}

@@ -81,7 +81,7 @@ type Network struct {
 	rules
 	ports      []port
 	portOf     []int32                // by link: its port
-	kinds      map[portKind]*portKind // by what is in them without classReds
+	kinds      map[portKind]*portKind // by what is in them without classRules
 	buffers    []buffer               // by node; empty if they are unlimited
 	pausers    []pauser               // by link and class; nil without PFC
 	shortfalls []Shortfall

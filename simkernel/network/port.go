@@ -47,10 +47,10 @@ type portKind struct {
 	delayPS int64
 	far     int32 // domain of the far end
 	wire    simkernel.WireTime
-	red     simkernel.RedMark
+	rule    simkernel.MarkRule
 	bps     float64
 
-	classReds *[MaxClasses]simkernel.RedMark // with classes
+	classRules *[MaxClasses]simkernel.MarkRule // with classes
 }
 
 // Counters describe the queue of a switch's port; a NIC's are 0.
@@ -65,7 +65,7 @@ func (n *Network) kind(link Link) portKind {
 	p := &n.params
 	from, always := p.MarkBytes(link.BandwidthBps, link.DelayNS)
 	k := portKind{wire: simkernel.NewWireTime(float64(link.BandwidthBps)), delayPS: link.DelayNS * simkernel.PSPerNS,
-		far: n.domainOf[link.DstNode], red: p.RedMark(from, always), bps: float64(link.BandwidthBps)}
+		far: n.domainOf[link.DstNode], rule: p.MarkRule(from, always), bps: float64(link.BandwidthBps)}
 	k.sendPS = [2]int64{k.wire.PS(n.fullBytes), k.wire.PS(p.AckBytes)}
 	return k
 }
@@ -74,8 +74,8 @@ func (n *Network) kind(link Link) portKind {
 func (n *Network) kindOf(link Link) *portKind {
 	k := n.kind(link)
 	if n.kinds[k] == nil {
-		of, reds := k, n.redsOf(link)
-		of.classReds = &reds
+		of, rules := k, n.rulesOf(link)
+		of.classRules = &rules
 		n.kinds[k] = &of
 	}
 	return n.kinds[k]
@@ -240,7 +240,7 @@ func (d *domain) serve(p *port, data, acks *fifo, untilPS int64) (nextPS int64) 
 			d.send(p, k, it, dataPS)
 			continue
 		}
-		if leftBytes > k.red.MinBytes && (!d.random || d.drawsMark(p, &k.red, &it, leftBytes)) {
+		if leftBytes > k.rule.MinBytes && (!d.random || d.drawsMark(p, &k.rule, &it, leftBytes)) {
 			d.mark(p, &it, dataPS)
 		}
 		if d.telemetry {
@@ -251,10 +251,10 @@ func (d *domain) serve(p *port, data, acks *fifo, untilPS int64) (nextPS int64) 
 }
 
 // drawsMark draws whether a packet that leaves more than the threshold is marked.
-func (d *domain) drawsMark(p *port, red *simkernel.RedMark, it *item, leftBytes int64) bool {
+func (d *domain) drawsMark(p *port, rule *simkernel.MarkRule, it *item, leftBytes int64) bool {
 	t := &d.net.flows
 	key := simkernel.MixKey(p.markKey, t.info[t.hops[it.hop].flow].key)
-	return red.Marks(leftBytes, simkernel.MixKey(key, uint64(it.bits>>d.numberShift)))
+	return rule.Marks(leftBytes, simkernel.MixKey(key, uint64(it.bits>>d.numberShift)))
 }
 
 // leftBehind counts what has arrived before a service starts, and returns how many of the bytes stay behind. The

@@ -320,8 +320,8 @@ func (w *netTwin) marks(port int32, k *twinPacket, left int64) bool {
 	case simkernel.DCTCP:
 		return left > from
 	case simkernel.DCQCN:
-		red := w.params.RedMark(from, always)
-		return red.Marks(left, simkernel.MixKey(simkernel.MixKey(simkernel.MarkKey(w.params.Seed, port), uint64(k.flow.row)), k.n))
+		rule := w.params.MarkRule(from, always)
+		return rule.Marks(left, simkernel.MixKey(simkernel.MixKey(simkernel.MarkKey(w.params.Seed, port), uint64(k.flow.row)), k.n))
 	}
 	return false
 }
