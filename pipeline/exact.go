@@ -50,7 +50,7 @@ func (m *method) exactStage() *engine.Stage {
 		if err != nil {
 			return err
 		}
-		for _, w := range m.bufferWarnings(loads) {
+		for _, w := range stages.BufferWarnings(m.Network, &m.Spec.Params, m.Spec.Switches, m.Spec.Classes, loads) {
 			m.Log.Warn().Msg(w.Text)
 			break // the others are in table warnings
 		}

@@ -659,12 +659,9 @@ func (m *method) intervalsStage(sample, contributions, cases *engine.Stage) *eng
 		if err != nil {
 			return err
 		}
-		found := stages.ReasonsForWholeNetwork(m.Network, &m.Spec.Params, loads)
 		t.SetStats(watch.TailLink())
-		if m.variant.Estimator == stages.WholeNetwork {
-			found = append(stages.FullLinks(m.Network, &m.Spec.Params, loads), m.bufferWarnings(loads)...)
-		}
-		found = slices.Concat(watch.Warnings(m.variant.Estimator, m.variant.Passes, intervals), found,
+		found := slices.Concat(watch.Warnings(m.variant.Estimator, m.variant.Passes, intervals),
+			stages.KnownWarnings(m.variant.Estimator, m.Network, &m.Spec.Params, m.Spec.Switches, m.Spec.Classes, loads),
 			stages.InputWarnings(m.Network, &m.Spec.Params, loads, g.Notes))
 		rows, warnings := stages.IntervalsRecord(intervals), stages.WarningsRecord(found)
 		defer rows.Release()
@@ -672,12 +669,6 @@ func (m *method) intervalsStage(sample, contributions, cases *engine.Stage) *eng
 		return errors.Join(t.Sink(schema.Intervals).Write(rows), t.Sink(schema.Warnings).Write(warnings))
 	})
 	return s
-}
-
-// bufferWarnings are those of limited buffers in an estimate of the whole network, which are known before it.
-func (m *method) bufferWarnings(loads *stages.Loads) []stages.Warning {
-	return append(stages.HeadroomWarnings(m.Network, m.Spec.Params, m.Spec.Switches, m.Spec.Classes),
-		stages.GoBackWarnings(m.Network, &m.Spec.Params, m.Spec.Switches, loads)...)
 }
 
 // An estimateReader reads the slowdowns and contributions of all flows, a chunk at a time.

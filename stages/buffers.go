@@ -296,8 +296,14 @@ func (o *Overflow) warnings(n *topology.Network) (out []Warning) {
 	return out
 }
 
-// HeadroomWarnings returns a row if buffers of switches do not hold the headroom of PFC: that of the worst.
-func HeadroomWarnings(n *topology.Network, p simkernel.Params, b network.BufferParams,
+// BufferWarnings are those of limited buffers in an estimate of the whole network, which are known before it.
+func BufferWarnings(n *topology.Network, p *simkernel.Params, b network.BufferParams, classes []TrafficClass,
+	loads *Loads) []Warning {
+	return append(headroomWarnings(n, *p, b, classes), goBackWarnings(n, p, b, loads)...)
+}
+
+// headroomWarnings returns a row if buffers of switches do not hold the headroom of PFC: that of the worst.
+func headroomWarnings(n *topology.Network, p simkernel.Params, b network.BufferParams,
 	classes []TrafficClass) []Warning {
 	if !b.PFC {
 		return nil
@@ -314,9 +320,9 @@ func HeadroomWarnings(n *topology.Network, p simkernel.Params, b network.BufferP
 		topology.Count(len(all), "switch"))}}
 }
 
-// GoBackWarnings returns a row for each port of a switch with a limited buffer that holds less than what can be in
+// goBackWarnings returns a row for each port of a switch with a limited buffer that holds less than what can be in
 // flight on its cable, where senders send all of that again after a loss and do not slow down, the worst first.
-func GoBackWarnings(n *topology.Network, p *simkernel.Params, b network.BufferParams, loads *Loads) (out []Warning) {
+func goBackWarnings(n *topology.Network, p *simkernel.Params, b network.BufferParams, loads *Loads) (out []Warning) {
 	if b.IsZero() || b.PFC || b.Selective || p.Transport.Traits().AckClocked {
 		return nil
 	}

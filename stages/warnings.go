@@ -15,6 +15,7 @@ import (
 	"parsimon/schema/names"
 	"parsimon/schema/sizebin"
 	"parsimon/simkernel"
+	"parsimon/simkernel/network"
 	"parsimon/stages/topology"
 )
 
@@ -76,9 +77,14 @@ func ReasonsForWholeNetwork(n *topology.Network, p *simkernel.Params, loads *Loa
 	return append(overloads(n, p, loads, overload), unusualTransport(n, p, loads)...)
 }
 
-// FullLinks returns the warnings of an estimate of the whole network that are known before it is simulated.
-func FullLinks(n *topology.Network, p *simkernel.Params, loads *Loads) []Warning {
-	return overloads(n, p, loads, fullLoad)
+// KnownWarnings returns the warnings of an estimate that are known before it: why link cases do not suffice, if it is
+// by these; of the whole network, links that are too full and buffers that are too small.
+func KnownWarnings(e Estimator, n *topology.Network, p *simkernel.Params, b network.BufferParams,
+	classes []TrafficClass, loads *Loads) []Warning {
+	if e != WholeNetwork {
+		return ReasonsForWholeNetwork(n, p, loads)
+	}
+	return append(overloads(n, p, loads, fullLoad), BufferWarnings(n, p, b, classes, loads)...)
 }
 
 // Kinds of warnings about what was given, whoever estimates it.

@@ -182,12 +182,8 @@ func TestWarningsBeforeLinkCases(t *testing.T) {
 		bytes := int64(c.load * float64(n.Links[0].BandwidthBps) * 1e6 / 8e9)
 		loads.Links[0] = LinkLoad{Flows: 1, Bytes: bytes, Packets: p.Packets(bytes), LastStartNS: 1e6}
 		loads.Links[1] = LinkLoad{Flows: 1, Bytes: 1000, Packets: 1, LastStartNS: 1e6}
-		of := ReasonsForWholeNetwork
-		if c.by == WholeNetwork {
-			of = FullLinks
-		}
 		got := ""
-		for _, x := range append(of(n, &p, &loads), InputWarnings(n, &p, &loads, nil)...) {
+		for _, x := range append(KnownWarnings(c.by, n, &p, network.BufferParams{}, nil, &loads), InputWarnings(n, &p, &loads, nil)...) {
 			got += x.Kind
 		}
 		if got != c.want {
@@ -326,7 +322,7 @@ func TestLongCables(t *testing.T) {
 	b := network.BufferParams{SwitchBytes: 400_000, Alpha: 1}
 	p := simkernel.DefaultParams()
 	p.SetWindow(simkernel.AutoWindow)
-	got := GoBackWarnings(n, &p, b, &loads)
+	got := goBackWarnings(n, &p, b, &loads)
 	if len(got) != 1 || got[0].Link != long || !strings.Contains(got[0].Text, "holds 200000 there") {
 		t.Errorf("%+v", got)
 	}
@@ -336,16 +332,16 @@ func TestLongCables(t *testing.T) {
 	tcp, selective, stated := simkernel.ParamsOf(simkernel.CUBIC), b, p
 	selective.Selective = true
 	stated.SetWindow(18_000)
-	for i, x := range [][]Warning{GoBackWarnings(n, &tcp, b, &loads), GoBackWarnings(n, &p, selective, &loads),
-		GoBackWarnings(n, &stated, b, &loads), GoBackWarnings(n, &p, network.BufferParams{}, &loads)} {
+	for i, x := range [][]Warning{goBackWarnings(n, &tcp, b, &loads), goBackWarnings(n, &p, selective, &loads),
+		goBackWarnings(n, &stated, b, &loads), goBackWarnings(n, &p, network.BufferParams{}, &loads)} {
 		if len(x) > 0 {
 			t.Errorf("%d: %+v", i, x)
 		}
 	}
 	b.PFC = true
-	short := HeadroomWarnings(n, p, network.BufferParams{SwitchBytes: 100_000, Alpha: 1, PFC: true}, nil)
-	if len(short) != 1 || !strings.Contains(short[0].Text, "PFC is not lossless") || HeadroomWarnings(n, p, b, nil) != nil &&
-		!(short[0].Measure < HeadroomWarnings(n, p, b, nil)[0].Measure) {
+	short := headroomWarnings(n, p, network.BufferParams{SwitchBytes: 100_000, Alpha: 1, PFC: true}, nil)
+	if len(short) != 1 || !strings.Contains(short[0].Text, "PFC is not lossless") || headroomWarnings(n, p, b, nil) != nil &&
+		!(short[0].Measure < headroomWarnings(n, p, b, nil)[0].Measure) {
 		t.Errorf("%+v", short)
 	}
 	err := CheckWholeNetwork(n, p, b, nil, &loads)
