@@ -22,7 +22,6 @@ import (
 	"context"
 	"database/sql"
 	"embed"
-	_ "embed" // for macros.sql
 	"errors"
 	"fmt"
 	"os"

@@ -269,7 +269,9 @@ func addUp[T any](list []T, name func(T) string, number func(T) int64, add func(
 			all = append(all, v)
 		}
 	}
-	slices.SortFunc(all, func(a, b T) int { return cmp.Or(cmp.Compare(number(b), number(a)), cmp.Compare(name(a), name(b))) })
+	slices.SortFunc(all, func(a, b T) int {
+		return cmp.Or(cmp.Compare(number(b), number(a)), cmp.Compare(name(a), name(b)))
+	})
 	return all
 }
 

@@ -97,7 +97,7 @@ type assembler struct {
 	firstLAG      string
 }
 
-// managementPort matches ports that are for management on devices that have several ports of other names than hosts have.
+// managementPort matches management ports, on devices with several ports that are not named like those of hosts.
 var managementPort = regexp.MustCompile(`(?i)^(eth0|em0|vme)$`)
 
 func (s *assembler) exclude() {
