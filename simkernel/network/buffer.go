@@ -204,7 +204,7 @@ func (d *domain) runNode(b *buffer, due []duePort) int {
 		mostBytes += d.fullBytes & (int64(all[i].bits&flagAck) - 1) // without a branch: ACKs are not foreseen
 	}
 	d.leveled, d.levels = mostBytes > b.peakBytes, d.levels[:0]
-	d.careful = d.leveled || d.turns
+	d.setPasses(d.leveled || d.turns)
 	if b.pausing > 0 || mostBytes > b.freeBytes && !d.fits(b, mostBytes) {
 		d.runMerged(b, all)
 	} else {

@@ -700,7 +700,7 @@ func (n *Buffered) receiveAck(port int32, p *bufferedPort, k *bufferedPacket, no
 // updateOpen opens or closes a flow at its NIC.
 func (n *Buffered) updateOpen(p *bufferedPort, f *bufferedFlow, nowPS int64) {
 	c := &p.classes[f.class].ring
-	c.fresh = false
+	c.sendPS = unknown
 	if open := n.open(f); open != c.isOpen(f.place) {
 		if open {
 			c.reopen(f.place, nowPS)

@@ -323,7 +323,7 @@ func (d *domain) chooseClasses(p *port, c *nic) {
 	c.sendPS = never
 	for q := range c.classes {
 		r := &c.classes[q]
-		if !r.fresh || r.sendPS < p.freePS {
+		if r.sendPS < p.freePS {
 			r.choose(p.freePS)
 		}
 		if !d.paused(p, q) {

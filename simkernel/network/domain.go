@@ -32,9 +32,8 @@ type rules struct {
 	clocked             bool   // senders are clocked by ACKs; they recover, too
 	foresees            bool   // flows wait for others
 	plain               bool   // of NICs: see runNICs
-	inTurn              bool   // what finds a switch's port idle may be served at once (runPorts)
 	againMask           uint32 // bits of items that are set in a packet that is sent again
-	careful             bool   // what is served at once is counted in other ways, too (passes)
+	passMask, passNot   uint32 // domain.passes counts packets with bits&passMask != passNot
 	lateMask, lateNot   uint32 // what packets with bits&lateMask != lateNot meet is counted between epochs
 	tagMask             uint32 // bits of items for the balance (moves.go)
 	numberShift         uint8  // of items: where the number of a packet begins
@@ -51,15 +50,21 @@ func (n *Network) setRules() {
 	r.irn = n.buffer.Selective && !r.clocked && !moved
 	r.selective = r.irn || moved
 	r.foresees = n.frontier != nil
-	r.inTurn = !r.shared && !r.telemetry && !r.foresees
 	r.plain = !r.ticks && !r.classed && !r.clocked
 	r.turns = len(n.classes) > 1
-	r.careful = r.turns
 	if r.recovers {
 		r.againMask, r.lateMask = attemptMask, attemptMask
 	}
 	if n.moves != nil { // the packets of a flow meet ports of several domains at the same hop
 		r.lateMask, r.lateNot, r.tagMask = flagAck, flagAck, n.moves.tagMask()
+	}
+	r.setPasses(r.turns)
+}
+
+// setPasses sets passMask and passNot to those of late packets, or of all.
+func (r *rules) setPasses(all bool) {
+	if r.passMask, r.passNot = r.lateMask, r.lateNot; all {
+		r.passMask, r.passNot = 0, 1
 	}
 }
 

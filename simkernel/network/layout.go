@@ -83,11 +83,14 @@ func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 		}
 		if n.host[link.SrcNode] {
 			d.first = min(d.first, int32(u))
-			d.nics = append(d.nics, nic{timerPS: never})
+			d.nics = append(d.nics, nic{ring: ring{sendPS: unknown}, timerPS: never})
 			if d.classed {
-				d.nics[len(d.nics)-1].classes = make([]ring, len(n.classes))
+				d.nics[len(d.nics)-1].classes = slices.Repeat([]ring{{sendPS: unknown}}, len(n.classes))
 			}
 			continue
+		}
+		if d.shared || d.telemetry || d.foresees {
+			p.bits |= portQueues
 		}
 		if d.classed {
 			p.classes.queues = make([]queue, len(n.classes))

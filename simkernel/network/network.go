@@ -6,11 +6,11 @@
 //
 // Switches store and forward. Each port of a switch has two FIFOs, one for ACKs and one for data, with strict priority
 // for ACKs, without preemption. A data packet is marked if more wire bytes of data than the link's threshold
-// (Params.MarkBytes) are left behind it when its service starts. (With Traits.AcksQueue there is one FIFO for both; with
-// Traits.RandomMarks marks are random between two thresholds.) Every data packet is acknowledged by one ACK of AckBytes, which returns over the reverse links and
-// through the destination's NIC. A NIC sends ACKs first, then serves its sendable flows round robin, one packet each,
-// and never marks. A flow with less than its window in flight is sendable and sends a full packet even if that exceeds
-// the window. Data can have several classes (classes.go).
+// (Params.MarkBytes) are left behind it when its service starts. (With Traits.AcksQueue there is one FIFO for both;
+// with Traits.RandomMarks marks are random between two thresholds.) Every data packet is acknowledged by one ACK of
+// AckBytes, which returns over the reverse links and through the destination's NIC. A NIC sends ACKs first, then serves
+// its sendable flows round robin, one packet each, and never marks. A flow with less than its window in flight is
+// sendable and sends a full packet even if that exceeds the window. Data can have several classes (classes.go).
 //
 // Buffers of switches are unlimited, or the data packets that wait at the ports of a switch share one of limited size
 // (BufferParams). Each takes its wire bytes from its arrival until its service starts. A packet is dropped on arrival

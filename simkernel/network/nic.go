@@ -9,11 +9,11 @@ import (
 // A nic is the sending half of a host port.
 type nic struct {
 	ring
-	classes []ring // with classes, in place of ring
-	delayed []item // clocked by ACKs: ACKs and when they are sent at the latest, by time
-	timers  minHeap[timer]
-	timerPS int64 // none goes off before
-	lookPS  int64 // when a look at them is scheduled
+	timerPS int64          // no timer goes off before
+	lookPS  int64          // when a look at them is scheduled
+	classes []ring         // with classes, in place of ring
+	delayed []item         // clocked by ACKs: ACKs and when they are sent at the latest, by time
+	timers  minHeap[timer] // of retransmissions
 
 	// With timers of transports, by time; what has become invalid is removed when it is first.
 	ticks minHeap[timer] // no timer of a flow with bytes to send ticks before
@@ -23,14 +23,16 @@ type nic struct {
 // A ring is the flows of a NIC, or of one of its classes, that have bytes to send, in start order, which is the order
 // of the round robin.
 type ring struct {
+	sendPS    int64 // when the next data packet can be sent, or never; not known if that is before the wire is free
+	sendAt    int   // and the place of its flow
+	nextPlace int   // the place after the one served last
+	vacated   int   // number of places whose flows have sent everything
 	places    []nicPlace
 	open      []uint64 // bit per place: the flow has bytes to send and its window is open
-	nextPlace int      // the place after the one served last
-	vacated   int      // number of places whose flows have sent everything
-	fresh     bool     // sendPS and sendAt are valid, for a wire that is free by sendPS
-	sendPS    int64    // when the next data packet can be sent; never if none
-	sendAt    int      // and the place of its flow
 }
+
+// unknown, of ring.sendPS, is before any wire is free.
+const unknown = -1
 
 // ringOf returns the ring that a flow is in.
 func (d *domain) ringOf(c *nic, s *sender) *ring {
@@ -54,7 +56,7 @@ func (c *ring) add(slot int32, nowPS int64) (place int32) {
 		c.open = append(c.open, 0)
 	}
 	c.open[k/64] |= 1 << (k % 64)
-	c.fresh = false
+	c.sendPS = unknown
 	return int32(k)
 }
 
@@ -62,19 +64,19 @@ func (c *ring) isOpen(place int32) bool { return c.open[place/64]>>(place%64)&1 
 
 func (c *ring) close(place int32) {
 	c.open[place/64] &^= 1 << (place % 64)
-	c.fresh = false
+	c.sendPS = unknown
 }
 
 func (c *ring) reopen(place int32, nowPS int64) {
 	c.open[place/64] |= 1 << (place % 64)
 	c.places[place].readyPS = max(c.places[place].readyPS, nowPS)
-	c.fresh = false
+	c.sendPS = unknown
 }
 
 // choose selects the flow that sends next, and when, if the wire is free from freePS on: of the flows that are
 // ready first (all that are ready by freePS count as equal) the first after the one served last.
 func (c *ring) choose(freePS int64) {
-	c.fresh, c.sendPS = true, never
+	c.sendPS = never
 	words, k := len(c.open), c.nextPlace/64
 	if words == 1 { // as most have: its places in their order
 		switch word := c.open[0]; {
@@ -149,7 +151,7 @@ func (c *ring) compact(moved func(slot, place int32)) {
 	if kept%64 != 0 {
 		c.open[kept/64] &= 1<<(kept%64) - 1
 	}
-	c.fresh = false
+	c.sendPS = unknown
 }
 
 // runNIC simulates a host's NIC to the end of the window. arrivals have reached it in the window, in order. At equal
@@ -174,14 +176,14 @@ func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 		}
 		if c.classes != nil {
 			d.chooseClasses(p, c)
-		} else if !c.fresh || c.sendPS < p.freePS {
+		} else if c.sendPS < p.freePS {
 			c.choose(p.freePS)
 		}
 		outPS := min(ackPS, c.sendPS)
 		next := min(inPS, timerPS, tickedPS, outPS)
 		if p.bits&portChanges != 0 && p.changeAtPS <= min(next, d.endPS-1) {
 			p.bits &^= portChanges
-			c.fresh = false
+			c.sendPS = unknown
 			d.change(p)
 			continue
 		}
@@ -232,7 +234,7 @@ func (d *domain) runNICs(due []duePort) {
 		acks.trim()
 		next := int64(0)
 		for i := 0; ; {
-			if !c.fresh || c.sendPS < p.freePS {
+			if c.sendPS < p.freePS {
 				c.choose(p.freePS)
 			}
 			if next = min(c.sendPS, c.timerPS); i < len(in) && in[i].atPS <= next {
@@ -482,7 +484,7 @@ func (d *domain) sendNext(p *port, c *nic) {
 		s.onSend(params, number, attempt, nowPS)
 	}
 	r.nextPlace = place + 1
-	c.fresh = false
+	c.sendPS = unknown
 	r.places[place].readyPS = nowPS + s.gap.PS(payload+params.HeaderBytes)
 	if d.ticks {
 		d.noteReady(c, s, nowPS)

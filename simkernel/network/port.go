@@ -39,6 +39,7 @@ const (
 	portWaits               // data or acks is not empty
 	portChanges             // its rate will change (Network.Move), or a pause begin or end (pfc.go)
 	portPaused              // a class of it, by PFC
+	portQueues              // what finds it idle is not served at once (runPorts)
 )
 
 // A portKind is what the ports of links with one bandwidth and delay to one domain have in common.
@@ -83,7 +84,7 @@ func (n *Network) kindOf(link Link) *portKind {
 
 // idle reports whether nothing waits, nor will the rate change, nor is there a pause.
 func (p *port) idle() bool {
-	return p.bits&(portWaits|portChanges|portPaused) == 0
+	return p.bits&(portWaits|portChanges|portPaused|portQueues) == 0
 }
 
 // noteQueue notes the bytes of the data at the start of a service.
@@ -109,7 +110,7 @@ func (d *domain) runPorts(due []duePort) {
 	for _, o := range due {
 		p, i, end := &d.ports[o.port], int(o.from), int(d.ends[o.port])
 		d.ends[o.port] = 0
-		for ; i < end && d.inTurn; i++ {
+		for ; i < end; i++ {
 			a, k := &d.sorted[i], p.kind
 			nowPS, ack := max(p.freePS, a.atPS), a.bits&flagAck
 			// The last condition, without a branch: data, and more arrives before it can be served.
@@ -125,7 +126,7 @@ func (d *domain) runPorts(due []duePort) {
 			if p.bits&portFull|ack == 0 {
 				p.noteFirst(d, &a.item, nowPS)
 			}
-			if a.bits&d.lateMask != d.lateNot || d.careful {
+			if a.bits&d.passMask != d.passNot {
 				d.passes(p, &a.item, nowPS)
 			} else if waitPS := (int64(ack) - 1) & (nowPS - a.atPS); waitPS != 0 {
 				t.count(&a.item, waitPS)
