@@ -178,7 +178,7 @@ type Row map[string]any
 // RecordOf returns the rows of a small table as a batch, which the caller releases: one for each thing. Tables of
 // millions of rows are built from whole columns (Of, Table), which costs no map per row.
 //
-// It panics if a row has a column that the table lacks, a value that the column does not take, or no value for a
+// It panics if a row has a column that the table lacks, a value of another type than the column's, or no value for a
 // column that cannot be null.
 func RecordOf[T any](t schema.Table, things []T, rowOf func(thing T) Row) arrow.Record {
 	b := array.NewRecordBuilder(memory.DefaultAllocator, t.Arrow())
@@ -190,15 +190,13 @@ func RecordOf[T any](t schema.Table, things []T, rowOf func(thing T) Row) arrow.
 			if ok {
 				set++
 			}
-			x, isFloat := value.(float64)
-			text, isText := value.(string)
-			to, takesText := b.Field(i).(*array.StringBuilder)
-			switch {
+			to := b.Field(i)
+			switch x, isFloat := value.(float64); {
 			case c.Nullable && (!ok || isFloat && math.IsNaN(x)):
-				b.Field(i).AppendNull()
-			case isText && takesText:
-				to.Append(text)
-			case isText || takesText || b.Field(i).AppendValueFromString(fmt.Sprint(value)) != nil:
+				to.AppendNull()
+			case appendTo[int32](to, value), appendTo[int64](to, value), appendTo[float64](to, value),
+				appendTo[string](to, value), appendTo[bool](to, value):
+			default:
 				panic(fmt.Sprintf("columns: %s.%s takes no %T", t.Name, c.Name, value))
 			}
 		}
@@ -207,4 +205,14 @@ func RecordOf[T any](t schema.Table, things []T, rowOf func(thing T) Row) arrow.
 		}
 	}
 	return b.NewRecord()
+}
+
+// appendTo appends a value of type T to a builder of such values, and reports whether they are that.
+func appendTo[T any](to array.Builder, value any) bool {
+	b, takes := to.(interface{ Append(T) })
+	x, is := value.(T)
+	if takes && is {
+		b.Append(x)
+	}
+	return takes && is
 }
