@@ -91,13 +91,12 @@ func (o *outlasting) finish(ctx context.Context, f *fluid, part, later schema.Ba
 	}
 	f.ended = func(c *carried) { end(c, f.now+fluidStepNS) } // a flow begins up to a step early, and ends up to one early
 	lastNS := o.endNS + outlastParts*(o.endNS-o.fromNS)
-	err = columns.Each(later, func(r *stages.RoutedFlow) error {
+	if err = columns.Each(later, func(r *stages.RoutedFlow) error {
 		if len(waiting) == 0 || r.StartNS >= lastNS {
 			return io.EOF
 		}
 		return add(r)
-	})
-	if err != nil && !errors.Is(err, io.EOF) {
+	}); err != nil && !errors.Is(err, io.EOF) {
 		return e, err
 	}
 	for len(waiting) > 0 && f.now < lastNS {

@@ -586,8 +586,8 @@ func (m *method) sampleDrawsStage(contributions *engine.Stage) *engine.Stage {
 		})
 }
 
-// sampleReplaysStage finds each flow's FCT as a mean of that by the replay of its host's uplink and of those by its link
-// cases, and divides the delay among its hops by their observations, for estimator flow.
+// sampleReplaysStage finds each flow's FCT as a mean of that by the replay of its host's uplink and of those by its
+// link cases, and divides the delay among its hops by their observations, for estimator flow.
 func (m *method) sampleReplaysStage(observed []engine.Output, replay *engine.Stage) *engine.Stage {
 	fcts := replay.Output(schema.SenderFCTs)
 	return m.sampleStage(append([]engine.Output{fcts}, observed...),

@@ -99,7 +99,7 @@ var (
 	Warnings = Table{
 		Name:  "warnings",
 		Doc:   "Conditions under which the estimate is less accurate, each with the reason and what to do.",
-		Grain: "kind × link", Key: []string{"kind", "link_id"}, Sort: []string{}, Variant: true,
+		Grain: "kind × link × warning", Key: []string{"kind", "link_id", "warning"}, Sort: []string{}, Variant: true,
 		Columns: []Column{
 			{"kind", str, false, "", "overload, flows, long path, transport, window, disagreement, unsettled, spread, buffers, loaded twice"},
 			{"measure", f64, true, "", "what is compared with the threshold; null if nothing could be measured"},

@@ -360,8 +360,8 @@ func (c cumulative) upTo(cell int, weights *blockWeights) (sum int64) {
 	return sum
 }
 
-// quantile returns the cell of a quantile of the weighted flows, and is fast if that is near a given cell. ok is false if
-// their weight is 0.
+// quantile returns the cell of a quantile of the weighted flows, and is fast if that is near a given cell. ok is false
+// if their weight is 0.
 func (c cumulative) quantile(p float64, weights *blockWeights, near int) (cell int, ok bool) {
 	total := c.upTo(len(c)-1, weights)
 	want := int64(math.Ceil(p * float64(total)))

@@ -122,8 +122,8 @@ func (r *TaskRunner) with(ctx context.Context, choose choice, do func(e *Executo
 // moment the last record stands; the rows of all are the same, and files that no record names are removed
 // by the next process that works alone, or with their temporary table.
 //
-// An attempt that fails while its task is done has not failed: tables may have been collected since (records.go). A file
-// that it installs all the same is removed by the next collection.
+// An attempt that fails while its task is done has not failed: tables may have been collected since (records.go). A
+// file that it installs all the same is removed by the next collection.
 
 // A Shard says which tasks of a stage a process does when Count processes divide them among themselves: those of number
 // Index, from 0 to Count - 1. The zero Shard is that of a process that does all tasks and keeps others out.

@@ -58,7 +58,9 @@ func WhatIf(ctx context.Context, base string, c scenario.Changes, o Settings, ho
 	return whatIf(ctx, model, c, o, how)
 }
 
-func whatIf(ctx context.Context, base *pipeline.Model, c scenario.Changes, o Settings, how CompareOptions) (*Answer, error) {
+func whatIf(
+	ctx context.Context, base *pipeline.Model, c scenario.Changes, o Settings, how CompareOptions,
+) (*Answer, error) {
 	cables, err := base.CheckChanges(c, o.Variant, o.Settings)
 	if err != nil {
 		return nil, err
@@ -356,8 +358,8 @@ func (p *Parameters) addJobs(a *text.Answer) {
 		"over_best")...)
 	for _, r := range p.Runs {
 		for _, j := range r.Jobs {
-			t.Add(append(p.valuesOf(&r), j.Name, int64(len(j.Iterations)), j.MeanNS(), slices.Min(j.Iterations), slices.Max(j.Iterations),
-				j.CompletionNS, text.Percent(j.MeanNS()/best[j.Name]-1))...)
+			t.Add(append(p.valuesOf(&r), j.Name, int64(len(j.Iterations)), j.MeanNS(), slices.Min(j.Iterations),
+				slices.Max(j.Iterations), j.CompletionNS, text.Percent(j.MeanNS()/best[j.Name]-1))...)
 		}
 	}
 	if len(p.OverSeeds) == 0 {
