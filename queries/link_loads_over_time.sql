@@ -3,6 +3,7 @@
 -- units: from_ns and to_ns in ns; time_s is from_ns after the first slot, in s; bytes as sent, with headers and retransmissions; load is bytes as a fraction of what the link's bandwidth could send in the slot; place is that of the link among those of its tier, by its highest load and then its bytes
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
+-- param: link text = '' : link_id of a link, or a cable A:B by the names of its ends, for both directions; empty means the first links of each tier
 -- param: links count = 16 : links of each tier, those with the highest load in a slot
 
 WITH slots AS (
@@ -14,6 +15,7 @@ WITH slots AS (
     SELECT scenario, variant, link_id, max(load) AS highest, sum(bytes) AS bytes FROM slots GROUP BY ALL
 ), placed AS (
     SELECT p.scenario, p.variant, p.link_id, l.tier, a.name || ' → ' || b.name AS link,
+        a.name || ':' || b.name AS cable, b.name || ':' || a.name AS back,
         row_number() OVER (PARTITION BY p.scenario, p.variant, l.tier ORDER BY p.highest DESC, p.bytes DESC, p.link_id) AS place
     FROM peaks AS p
     JOIN links AS l ON l.scenario = p.scenario AND l.link_id = p.link_id
@@ -25,5 +27,6 @@ SELECT
     s.bytes, s.load
 FROM slots AS s
 JOIN placed AS p ON p.scenario = s.scenario AND p.variant = s.variant AND p.link_id = s.link_id
-WHERE p.place <= $links
+WHERE CASE $link WHEN '' THEN p.place <= $links
+    ELSE coalesce(p.link_id = TRY_CAST($link AS INTEGER), $link IN (p.cable, p.back)) END
 ORDER BY s.scenario, s.variant, p.tier, p.place, s.from_ns

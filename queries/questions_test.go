@@ -204,6 +204,15 @@ aaa,own,t0,x,10,t0 → s0,0,,0.2,,`},
 	{"link_loads_over_time", map[string]string{"links": "1"}, `scenario,variant,tier,link_id,link,place,from_ns,to_ns,time_s,bytes,load
 aaa,own,host-tor,4,h1 → t0,1,110,210,0.0000001,100,0.5
 aaa,own,tor-spine,2,t0 → s0,1,10,110,0,10,0.25`},
+	{"link_loads_over_time", map[string]string{"link": "t0:h0"}, `scenario,variant,tier,link_id,link,place,from_ns,to_ns,time_s,bytes,load
+aaa,own,host-tor,0,h0 → t0,2,10,110,0,80,0.4
+aaa,own,host-tor,0,h0 → t0,2,110,210,0.0000001,40,0.2`},
+	{"link_loads_over_time", map[string]string{"link": "2"}, `scenario,variant,tier,link_id,link,place,from_ns,to_ns,time_s,bytes,load
+aaa,own,tor-spine,2,t0 → s0,1,10,110,0,10,0.25`},
+	// Flow 102 waits at link 0, where 104 is under way for 100 of its 120 ns. 103 begins when it has ended.
+	{"waits_behind", map[string]string{"scenario": "jjj", "variant": ""}, `scenario,variant,link_id,link,flow_id,service,vnet,src_name,dst_name,size_bytes,start_ns,fct_ns,slowdown,tail_flows,tail_delay_ns,overlap_ns,overlap_bytes
+jjj,exact,0,h0 → t0,104,web,,h0,h1,500,60,100,1,1,15,100,500`},
+	{"waits_behind", map[string]string{"scenario": "jjj", "variant": "", "link": "t0:h1"}, `scenario,variant,link_id,link,flow_id,service,vnet,src_name,dst_name,size_bytes,start_ns,fct_ns,slowdown,tail_flows,tail_delay_ns,overlap_ns,overlap_bytes`},
 	// From the first event, at 4 ms, to the end of the last, at 60 ms.
 	{"slowdown_around_event", nil,
 		`scenario,variant,phase,from_ns,to_ns,flows,p50_slowdown,p99_slowdown,max_slowdown,retransmissions,reordered,event_ns,end_ns
@@ -224,7 +233,8 @@ aaa,own,after,140000000,154000000,1,10,10,10,0,0,4000000,60000000`},
 	{"slowdown_by_vnet", map[string]string{"scenario": "", "variant": ""}, `scenario,variant,vnet,flows,` + trust + `
 007,own,,4,2.5,3.7,3.97,3.997,4,,,,,,,,,
 aaa,own,blue,2,3.5,3.9,3.99,3.999,4,,,,,,,,,
-aaa,own,red,5,5,8.4,9.84,9.984,10,,,,,9,10,,,"p99: short; see warnings: fan-in, loaded twice"`},
+aaa,own,red,5,5,8.4,9.84,9.984,10,,,,,9,10,,,"p99: short; see warnings: fan-in, loaded twice"
+jjj,exact,,3,1,1.16,1.196,1.1996,1.2,,,,,,,,,`},
 	// Another variant than the answer.
 	{"slowdown_by_vnet", map[string]string{"variant": "paper"}, `scenario,variant,vnet,flows,` + trust + `
 aaa,paper,blue,2,4.5,4.9,4.99,4.999,5,,,,,,,,,

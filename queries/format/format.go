@@ -149,7 +149,8 @@ func expression(format, column, kind string) string {
 // TableRows is the number of rows that the table format shows.
 const TableRows = 1000
 
-// maxCellRunes is the width at which the table format cuts values, such as the lists of delay_buckets.
+// maxCellRunes is the width at which the table format cuts values, such as the lists of delay_buckets. A sentence in
+// the last column, such as that of a warning, is whole.
 const maxCellRunes = 60
 
 // Table writes the answer of a SELECT: column names, a rule and the rows, in aligned columns, numbers to the right, all
@@ -216,7 +217,8 @@ func align(out *bufio.Writer, columns, types []string, rows [][]any) {
 		widths[c] = utf8.RuneCountInString(lines[0][c])
 		format := floatFormat(rows, c)
 		for i, row := range rows {
-			lines[2+i][c] = cell(row[c], format)
+			text, _ := row[c].(string)
+			lines[2+i][c] = cell(row[c], format, c == len(columns)-1 && strings.Contains(text, " "))
 			widths[c] = max(widths[c], utf8.RuneCountInString(lines[2+i][c]))
 		}
 		lines[1][c] = strings.Repeat("-", widths[c])
@@ -243,7 +245,7 @@ func writeLine(out *bufio.Writer, line []string, widths []int, right []bool) {
 }
 
 // cell returns one value of a table, on one line and without control characters.
-func cell(v any, format func(float64) string) string {
+func cell(v any, format func(float64) string, whole bool) string {
 	switch v := v.(type) {
 	case nil:
 		return "-"
@@ -253,7 +255,7 @@ func cell(v any, format func(float64) string) string {
 		return format(v)
 	}
 	s := Escape(fmt.Sprint(v))
-	if utf8.RuneCountInString(s) > maxCellRunes {
+	if !whole && utf8.RuneCountInString(s) > maxCellRunes {
 		s = string([]rune(s)[:maxCellRunes-1]) + "…"
 	}
 	return s

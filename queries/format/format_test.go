@@ -105,6 +105,9 @@ two\nlines
 	if lines := strings.Split(long, "\n"); len(lines) != 2+TableRows+2 || lines[2+TableRows] != "(the first 1000 of 12345 rows; the formats csv, json and parquet have them all)" {
 		t.Errorf("%d lines: %s", len(lines), lines[len(lines)-2])
 	}
+	if whole := write(t, "SELECT repeat('two words ', 30) || 'end' AS warning", "table"); !strings.Contains(whole, "words end") {
+		t.Error(whole)
+	}
 	if wide := write(t, "SELECT range(1000) AS l", "table"); len(wide) > 300 || !strings.Contains(wide, "…") {
 		t.Error(wide)
 	}
