@@ -292,7 +292,7 @@ func TestOtherMapping(t *testing.T) {
 	d.ingest(t, 0)
 	tr := d.trace(0)
 	other := *tr.Mappings[0]
-	other.Text = strings.Replace(other.Text, "vpc_id AS vnet", "interface_id AS vnet", 1)
+	other.Rows = strings.Replace(other.Rows, "vpc_id AS vnet", "interface_id AS vnet", 1)
 	tr.Mappings = []*ingest.Mapping{&other}
 	_, err := Ingest(t.Context(), tr, d.settings())
 	if want := "workload days was ingested with another mapping vpc"; err == nil || !strings.Contains(err.Error(), want) {
