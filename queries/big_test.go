@@ -34,6 +34,8 @@ func makeBigLake(t testing.TB, n int) string {
 				FROM range(%d, %d) AS r(i), range(2 + 2 * (i %% 3)) AS hops(h)`, u("i", "h"), u("i", "h + 10"), from, min(n, from+perFile)))
 		}
 	}
+	// The first 2,000 flows wait at a link at which others are under way.
+	writePart(t, db, lake, "hop_contributions", "scenario=big/variant=own", `SELECT i, 9, 10, 512, 1e6, 0, 0 FROM range(2000) AS r(i)`)
 	writePart(t, db, lake, "exact_fcts", "scenario=big/variant=exact", fmt.Sprintf(
 		`SELECT i, i, 1000, i * 2500, 2, 1000, CAST(1000 * (1 - ln(1 - %s)) AS BIGINT), 0, 1, 0, 0
 			FROM range(%d) AS r(i)`, u("i", "'exact'"), n))
@@ -53,7 +55,7 @@ func makeBigLake(t testing.TB, n int) string {
 	writePart(t, db, lake, "windows", "scenario=big/variant=own", `SELECT i, 1, 'w', 0, 4, 2, 2.0, i, i + 1, 1, 1, 1 FROM range(64) AS r(i)`)
 	writePart(t, db, lake, "sampled_slowdowns", "scenario=big/variant=own", `SELECT i, i // 100, 2.0, 0, 1, 'service ' || (i % 3), 'net ' || (i % 2), 1000 + i, i * 2500, 1000, 2000, 2.0 FROM range(6400) AS r(i)`)
 	writePart(t, db, lake, "intervals", "scenario=big/variant=own", `SELECT NULL, NULL, 'all', q, 128, 2.0, 1.5, 2.5, '', 1.6, 2.4, 0.1 FROM (VALUES (0.5), (0.99)) AS r(q)`)
-	writePart(t, db, lake, "links", "scenario=big", `SELECT i, i % 257, (i + 1) % 257, 10000000000, 1000, 'x-y', false, NULL, NULL FROM range(512) AS r(i)`)
+	writePart(t, db, lake, "links", "scenario=big", `SELECT i, i % 257, (i + 1) % 257, 10000000000, 1000, 'x-y', false, NULL, NULL FROM range(513) AS r(i)`)
 	writePart(t, db, lake, "scenarios", "scenario=big", fmt.Sprintf(`VALUES ('big', 'big', 'big', 1, '{"classes": [{"name": "a", "queue": 0},
 		{"name": "b", "queue": 1, "services": ["service 1"], "vnets": ["net 1"]},
 		{"name": "c", "queue": 2, "dscp": [46]}],

@@ -30,8 +30,8 @@ WITH picked AS NOT MATERIALIZED (
     SELECT p.scenario, p.variant, p.link_id, a.name || ' → ' || b.name AS link
     FROM placed AS p
     JOIN links AS k ON k.scenario = p.scenario AND k.link_id = p.link_id
-    JOIN nodes AS a ON a.scenario = p.scenario AND a.node_id = k.src_node
-    JOIN nodes AS b ON b.scenario = p.scenario AND b.node_id = k.dst_node
+    LEFT JOIN nodes AS a ON a.scenario = p.scenario AND a.node_id = k.src_node
+    LEFT JOIN nodes AS b ON b.scenario = p.scenario AND b.node_id = k.dst_node
     WHERE $link = '' AND p.place = 1 OR p.link_id = TRY_CAST($link AS INTEGER)
        OR TRY_CAST($link AS INTEGER) IS NULL AND $link IN (a.name || ':' || b.name, b.name || ':' || a.name)
 ), crossing AS (
