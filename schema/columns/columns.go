@@ -194,8 +194,8 @@ func RecordOf[T any](t schema.Table, things []T, rowOf func(thing T) Row) arrow.
 			switch x, isFloat := value.(float64); {
 			case c.Nullable && (!ok || isFloat && math.IsNaN(x)):
 				to.AppendNull()
-			case appendTo[int32](to, value), appendTo[int64](to, value), appendTo[float64](to, value),
-				appendTo[string](to, value), appendTo[bool](to, value):
+			case appendTo[int16](to, value), appendTo[int32](to, value), appendTo[int64](to, value),
+				appendTo[float64](to, value), appendTo[string](to, value), appendTo[bool](to, value):
 			default:
 				panic(fmt.Sprintf("columns: %s.%s takes no %T", t.Name, c.Name, value))
 			}
