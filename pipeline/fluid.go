@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"slices"
+
 	"parsimon/stages/topology"
 	"parsimon/stages/workload"
 )
@@ -22,7 +24,7 @@ const fluidStepNS = int64(20_000)
 const fluidRounds = 6
 
 // fluidVersion is part of the id of a scenario of windows: its carried flows and their starts depend on the fluid.
-const fluidVersion = 12
+const fluidVersion = 13
 
 // goodput is the share of a link's capacity that carries payload: 1,000 of 1,048 bytes of a packet.
 const goodput = 1000.0 / 1048
@@ -105,11 +107,13 @@ func (f *fluid) advance(ns int64) {
 			return
 		}
 		f.step()
-		for _, c := range f.begun {
-			f.count(c.path, 1)
-		}
-		f.active, f.begun = append(f.active, f.begun...), f.begun[:0]
 		f.now += f.stepNS
+		started := 0 // not all, if pace has shortened the step in which they are
+		for ; started < len(f.begun) && f.begun[started].StartNS < f.now; started++ {
+			f.count(f.begun[started].path, 1)
+		}
+		f.active = append(f.active, f.begun[:started]...)
+		f.begun = slices.Delete(f.begun, 0, started)
 	}
 }
 

@@ -170,6 +170,20 @@ func TestFlowsFarBeforeAPart(t *testing.T) {
 	}
 }
 
+// A flow sends nothing before its start, also if it starts in a long step that ends early.
+func TestFlowsInAShortenedStep(t *testing.T) {
+	f := star(map[int32]int64{0: 8_000_000_000 * 1.048, 1: 8_000_000_000 * 1.048}) // a byte of payload per ns
+	f.pace(0, farSteps*fluidStepNS)
+	f.add(190_000, carried{Row: workload.Row{Src: 0, Dst: 1, SizeBytes: 300_000, StartNS: 190_000}, remaining: 300_000})
+	f.pace(195_000, fluidStepNS)
+	f.advance(220_000)
+	f.each(func(c *carried) {
+		if sent := 300_000 - c.remaining; sent < 10_000 || sent > 30_000 {
+			t.Errorf("%.0f bytes sent in 30 µs", sent)
+		}
+	})
+}
+
 // Rows are written in the order of their starts, also where nothing starts while active flows begin.
 func TestWindowsKeepTheOrder(t *testing.T) {
 	lines := []string{"src,dst,size_bytes,start_ns,service,vnet"}
