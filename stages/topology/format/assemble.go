@@ -3,11 +3,13 @@ package format
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"parsimon/schema/names"
 	"parsimon/simkernel"
 	"parsimon/stages/topology"
 )
@@ -97,18 +99,22 @@ type assembler struct {
 	firstLAG      string
 }
 
-// managementPort matches management ports, on devices with several ports that are not named like those of hosts.
-var managementPort = regexp.MustCompile(`(?i)^(eth0|em0|vme)$`)
+// managementPort matches management ports of switches: of devices with several ports that switchPort matches, not gpu0.
+var managementPort, switchPort = regexp.MustCompile(`(?i)^(eth0|em0|vme)$`),
+	regexp.MustCompile(`(?i)^([a-z]*(ethernet|gige?)|[xf]?ge|[xc]e|et?|gi|twe?|te|fo|hu|fa|swp|port)?[-_ ]?\d`)
 
 func (s *assembler) exclude() {
-	cut, management := map[[2]end]bool{}, map[[2]end]bool{}
-	seen, others := map[end]bool{}, map[string]int{} // ports that are not named like those of a host
+	cut, management := map[[2]end]bool{}, map[[2]end]string{} // the device of the management port
+	hosts, seen, others := s.statedHosts(), map[end]bool{}, map[string]int{}
+	data := map[[2]string]bool{} // the first device has a cable to the second at another port
 	for _, v := range s.all {
-		for _, e := range v.ends() {
-			if e.port != "" && !seen[e] && !nicName.MatchString(e.port) {
+		for i, e := range v.ends() {
+			if !seen[e] && switchPort.MatchString(e.port) && !nicName.MatchString(e.port) {
 				seen[e] = true
 				others[e.device]++
 			}
+			pair := [2]string{e.device, v.ends()[1-i].device}
+			data[pair] = data[pair] || !managementPort.MatchString(e.port)
 		}
 	}
 	s.devices = slices.DeleteFunc(s.devices, func(v device) bool { return s.excluded(v.name) })
@@ -118,15 +124,28 @@ func (s *assembler) exclude() {
 			cut[v.ends()] = true
 			return true
 		}
-		isManagement := func(e end) bool { return others[e.device] > 1 && managementPort.MatchString(e.port) }
-		if isManagement(v.a) || isManagement(v.b) {
-			management[v.ends()] = true
-			return true
+		for i, e := range v.ends() {
+			if others[e.device] > 1 && managementPort.MatchString(e.port) && !hosts[e.device] &&
+				!data[[2]string{e.device, v.ends()[1-i].device}] && !matchesAny(e.device, s.o.HostPatterns) {
+				management[v.ends()] = e.device
+			}
 		}
-		return false
+		return management[v.ends()] != ""
 	})
 	s.cut = len(cut)
-	s.count(len(management), "cable", "left out: %s at management ports of switches (eth0 beside ports of other names)")
+	s.count(len(management), "cable", "left out: %s at management ports of switches (eth0 beside ports of other names): "+
+		names.Listed(slices.Compact(slices.Sorted(maps.Values(management))), 5))
+}
+
+// statedHosts are the devices that the file or the node list says are hosts.
+func (s *assembler) statedHosts() map[string]bool {
+	p := &plan{assembler: &assembler{draft: newDraft(s.source, s.o), listings: &listings{devices: []device{{}}}}}
+	p.applyNodeList(map[string]int32{}) // newPlan reports its faults
+	hosts := map[string]bool{}
+	for _, v := range append(p.devices, s.devices...) {
+		hosts[v.name] = hosts[v.name] || v.kind == topology.KindHost
+	}
+	return hosts
 }
 
 func (s *assembler) unifyNames() {

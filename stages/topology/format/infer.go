@@ -97,15 +97,15 @@ func (p *plan) findHosts(listed bool) {
 	}
 }
 
+func matchesAny(device string, patterns []string) bool {
+	return slices.ContainsFunc(patterns, func(s string) bool { return topology.MatchPattern(s, device) })
+}
+
 // matchHosts makes hosts of the devices that match a pattern, and of no others.
 func (p *plan) matchHosts(likely []int) {
 	var left, forwarding []int
 	hosts := 0
-	matched := func(i int32) bool {
-		return slices.ContainsFunc(p.o.HostPatterns, func(s string) bool {
-			return topology.MatchPattern(s, p.devices[i].name)
-		})
-	}
+	matched := func(i int32) bool { return matchesAny(p.devices[i].name, p.o.HostPatterns) }
 	for _, pattern := range p.o.HostPatterns {
 		if !slices.ContainsFunc(p.devices, func(v device) bool { return topology.MatchPattern(pattern, v.name) }) {
 			p.note("hosts: pattern %s matches no device", pattern)

@@ -84,6 +84,46 @@ func TestOperatorList(t *testing.T) {
 	}
 }
 
+// Port eth0 of a server is no management port, whatever the names of its other ports. Of those that are, a note names
+// the switches.
+func TestManagementPorts(t *testing.T) {
+	gpu := "a,port_a,b,port_b,speed\nsrv1,eth0,leaf1,Ethernet1,100G\nsrv1,gpu0,leaf1,Ethernet2,100G\nsrv1,gpu1,leaf1,Ethernet3,100G\n"
+	other := "srv2,eth0,leaf1,Ethernet4,100G\n"
+	rails := gpu + other + "srv3,eth0,leaf1,Ethernet5,100G\nsrv3,gpu0,leaf2,Ethernet1,100G\nsrv3,gpu1,leaf3,Ethernet1,100G\n" +
+		"leaf1,Ethernet49,spine1,1,100G\nleaf2,Ethernet49,spine1,2,100G\nleaf3,Ethernet49,spine1,3,100G\n"
+	odd := strings.NewReplacer("gpu0", "1", "gpu1", "2").Replace(rails)
+	nodes := filepath.Join(t.TempDir(), "nodes.csv")
+	list := "device,role\nsrv1,server\nsrv2,server\nsrv3,server\nleaf1,leaf\nleaf1,leaf\n"
+	if err := os.WriteFile(nodes, []byte(list), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		text   string
+		o      Options
+		cables int
+		bps    int64 // of all cables
+	}{
+		"one leaf":     {gpu + other, Options{}, 2, 400e9},
+		"rails":        {rails, Options{}, 8, 1000e9},
+		"odd names":    {odd, Options{}, 7, 900e9},
+		"host pattern": {odd, Options{HostPatterns: []string{"srv*"}}, 8, 1000e9},
+		"node list":    {odd, Options{NodeList: nodes, Repair: []topology.FaultKind{topology.FaultDoubled}}, 8, 1000e9},
+	} {
+		l := loadText(t, "c.csv", c.text, c.o)
+		bps := int64(0)
+		if l.Network != nil {
+			for _, k := range l.Network.Links {
+				bps += k.BandwidthBps
+			}
+		}
+		if l.Cables != c.cables || bps != 2*c.bps {
+			t.Errorf("%s: %d cables of %d bps, want %d of %d; %v %v", name, l.Cables, bps/2, c.cables, c.bps, l.Faults, l.Notes)
+		}
+	}
+	wantNotes(t, loadText(t, "c.csv", odd, Options{}), "left out: 1 cable at management ports of switches (eth0 beside ports of other names): srv3")
+	wantNotes(t, loadText(t, "c.csv", operatorList, Options{}), "beside ports of other names): leaf1, spine1")
+}
+
 // A cable list with other networks' cables by type, unused ports, and DEVICE:PORT in one column.
 func TestCablingShapes(t *testing.T) {
 	netbox := "side_a_device,side_a_type,side_a_name,side_b_device,side_b_type,side_b_name,speed\n" +
