@@ -286,6 +286,33 @@ func sqlCSV(t *testing.T, db *DB, text string) string {
 	return out
 }
 
+// Remarks about the flows are lines in a fixed order, and warn of no group in particular.
+func TestRemarksAboutFlows(t *testing.T) {
+	lake := makeKnownLake(t)
+	want := []string{"fan-in: why"}
+	for _, n := range []int{7, 2, 9, 4, 1, 8, 3, 6, 5} {
+		writePart(t, rawDB(t), lake, "warnings", "scenario=aaa/variant=own", fmt.Sprintf("VALUES ('flows', NULL, NULL, NULL, 'remark %d')", n))
+		want = append(want, fmt.Sprintf("flows: remark %d", len(want)))
+	}
+	db := open(t, lake, Options{})
+	own := map[string]string{"scenario": "aaa", "variant": "own", "longer": "longer", "more": ")"}
+	a, err := db.Run(t.Context(), Known("warning_lines"), own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, row := range a.Rows[:min(len(want), len(a.Rows))] {
+		got = append(got, fmt.Sprint(row[0]))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("lines %q, want %q first", got, want)
+	}
+	plain := answer(t, open(t, makeKnownLake(t), Options{}), "slowdown_by_size", "csv", nil)
+	if got := answer(t, db, "slowdown_by_size", "csv", nil); got != plain {
+		t.Errorf("with remarks about flows:\n%s\nwithout:\n%s", got, plain)
+	}
+}
+
 // Every size is in exactly one bin and in 'all'.
 func TestSizeBinsCover(t *testing.T) {
 	db := open(t, makeKnownLake(t), Options{})

@@ -39,7 +39,7 @@ func intervalsByGroup(suffix string) view {
 	return view{
 		name: "intervals_by_group" + suffix, needs: []string{"intervals" + suffix, "warnings" + suffix},
 		comment: "One row per group of flows: the 95% intervals of its percentiles in columns, and all warnings that " +
-			"concern the group in one text." + ofVariants(suffix == ""),
+			"concern the group in one text, without remarks about the whole workload (kind flows of warnings)." + ofVariants(suffix == ""),
 		sql: strings.NewReplacer("FROM intervals", "FROM intervals"+suffix, "FROM warnings", "FROM warnings"+suffix).
 			Replace(string(read("fragments/intervals_by_group.sql"))),
 	}

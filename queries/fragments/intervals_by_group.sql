@@ -9,6 +9,9 @@ SELECT
         'see warnings: ' || any_value(w.kinds)) AS warning
 FROM intervals AS i
 LEFT JOIN (
-    SELECT scenario, variant, string_agg(DISTINCT kind, ', ' ORDER BY kind) AS kinds FROM warnings GROUP BY scenario, variant
+    SELECT scenario, variant, string_agg(DISTINCT kind, ', ' ORDER BY kind) AS kinds
+    FROM warnings
+    WHERE kind <> 'flows' -- remarks about the workload, which concern all groups alike
+    GROUP BY scenario, variant
 ) AS w ON w.scenario = i.scenario AND w.variant = i.variant
 GROUP BY i.scenario, i.variant, i.service, i.vnet, i.size_bin

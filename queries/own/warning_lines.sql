@@ -25,4 +25,4 @@ FROM (
     GROUP BY size_bin
 )
 HAVING count(*) > 0
-ORDER BY place, kind
+ORDER BY place, kind, line
