@@ -3,7 +3,9 @@ package sampled
 import (
 	"context"
 	"math"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"parsimon/pipeline"
@@ -32,7 +34,7 @@ func exactTrace(t *testing.T, flows string, workers int) *pipeline.Estimation {
 // Windows of a workload of short flows have the percentiles that the simulation of the whole has for their flows, and
 // the same rows for any number of workers.
 func TestExactWindows(t *testing.T) {
-	ctx, flows := context.Background(), writeTrace(t, 20_000)
+	ctx, flows := context.Background(), cut(t, writeTrace(t, 20_000))
 	ask := Ask{Within: 0.3, Of: []float64{0.9}, Confidence: 0.95}
 	one := exactTrace(t, flows, 1)
 	r, err := Run(ctx, one, ask)
@@ -78,4 +80,28 @@ func TestExactWindows(t *testing.T) {
 			t.Errorf("%s of windows is %+.2f%% off", percentileName(m.Quantile), 100*m.Error)
 		}
 	}
+	// The remarks about the flows do not depend on what can still be read when windows end.
+	if err := os.RemoveAll(one.Lake.Path()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := one.Generated(); err == nil {
+		t.Fatal("records are read without a lake")
+	}
+	remark := "flows: " + flows + " does not end with a line end"
+	if got := s.result(nil, Precise, 0).Warnings; len(got) == 0 || !strings.HasPrefix(got[0], remark) {
+		t.Errorf("warnings %q, want %q", got, remark)
+	}
+}
+
+// cut takes the last line end off a file.
+func cut(t *testing.T, file string) string {
+	t.Helper()
+	info, err := os.Stat(file)
+	if err == nil {
+		err = os.Truncate(file, info.Size()-1)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
 }

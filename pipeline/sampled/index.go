@@ -33,6 +33,7 @@ type index struct {
 	slots        []sampling.Slot
 	totals       map[Key]int64 // flows
 	order        []Key         // all flows by size bin, all flows, then labels in the order in which they first come
+	remarks      []string      // about the flows
 	longestBytes int64
 	bytesOf      [64]int64 // bytes of flows of 2^(i-1) to 2^i bytes, at i
 	// Of every pathEvery-th flow with a path: bytes, and bytes times the round trip of the idle path in ns.
@@ -58,6 +59,7 @@ func readIndex(ctx context.Context, base *pipeline.Estimation) (*index, error) {
 	x, err := readCut(ctx, base, sampling.NewCutter(g.Flows/maxSlots))
 	if err == nil {
 		x.fine, x.slots = x.slots, nil
+		x.remarks = names.Of(g.Notes, func(note string) string { return "flows: " + note })
 	}
 	return x, err
 }

@@ -51,18 +51,14 @@ func (s *sampler) result(rows []Row, stopped string, seconds float64) *Result {
 	r := &Result{
 		Result: &summary.Result{
 			ScenarioID: string(s.base.ID()), Name: s.base.Spec.Name, Variant: s.variant(),
-			Lake: s.base.Lake.Path(), Flows: s.index.totals[all],
-			Warnings: []string{}, Stages: append(s.stages, s.base.Executor().Reports...), Seconds: seconds,
+			Lake: s.base.Lake.Path(), Flows: s.index.totals[all], Warnings: append([]string{}, s.index.remarks...),
+			Stages: append(s.stages, s.base.Executor().Reports...), Seconds: seconds,
 		},
 		SampledShare: s.sampledShare(), Windows: len(s.counts), Stopped: stopped,
 		Confidence: s.ask.Confidence, Within: s.ask.Within,
 		Goals: s.goals(), Warmup: s.warmup, Rows: rows,
 	}
 	var few []string
-	g, _ := s.base.Generated() // it was read before the windows were drawn
-	for _, note := range g.Notes {
-		r.Warnings = append(r.Warnings, "flows: "+note)
-	}
 	measured := float64(s.warmup.Windows) / float64(max(1, r.Windows)) // again, with another warm-up
 	r.SimulatedShare = (1 + measured) * s.share(s.design.Drawn(s.drawn), s.warmup.NS)
 	for i := range rows {
