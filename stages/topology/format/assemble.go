@@ -105,8 +105,7 @@ var managementPort, switchPort = regexp.MustCompile(`(?i)^(eth0|em0|vme)$`),
 
 func (s *assembler) exclude() {
 	cut, management := map[[2]end]bool{}, map[[2]end]string{} // the device of the management port
-	hosts, seen, others := s.statedHosts(), map[end]bool{}, map[string]int{}
-	data := map[[2]string]bool{} // the first device has a cable to the second at another port
+	hosts, seen, others, data := s.statedHosts(), map[end]bool{}, map[string]int{}, map[[2]string]bool{}
 	for _, v := range s.all {
 		for i, e := range v.ends() {
 			if !seen[e] && switchPort.MatchString(e.port) && !nicName.MatchString(e.port) {
@@ -114,7 +113,7 @@ func (s *assembler) exclude() {
 				others[e.device]++
 			}
 			pair := [2]string{e.device, v.ends()[1-i].device}
-			data[pair] = data[pair] || !managementPort.MatchString(e.port)
+			data[pair] = data[pair] || !managementPort.MatchString(e.port) // the first has a cable to the second elsewhere
 		}
 	}
 	s.devices = slices.DeleteFunc(s.devices, func(v device) bool { return s.excluded(v.name) })
