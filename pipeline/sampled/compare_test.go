@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -55,7 +56,8 @@ func slow(t *testing.T, dir string, base *pipeline.Estimation, bps int64) *pipel
 // percentiles.
 func TestCompare(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
-	trace := begin(t, dir, writeTrace(t, 20_000))
+	flows := cut(t, writeTrace(t, 20_000))
+	trace := begin(t, dir, flows)
 	if err := trace.Generate(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -64,6 +66,14 @@ func TestCompare(t *testing.T) {
 	r, err := Compare(ctx, base, other, ask)
 	if err != nil {
 		t.Fatal(err)
+	}
+	remark := "flows: " + flows + " does not end with a line end"
+	if len(r.Warnings) != 1 || !strings.HasPrefix(r.Warnings[0], remark) {
+		t.Errorf("warnings %q, want %q", r.Warnings, remark)
+	}
+	var text strings.Builder
+	if err := r.Text().Write(&text, "text"); err != nil || !strings.Contains(text.String(), "warning: "+remark) {
+		t.Errorf("no warning %q (%v) in\n%s", remark, err, text.String())
 	}
 	i := slices.IndexFunc(r.Changes, func(x Change) bool { return x.Group == "all" && x.SizeBin == "all" && x.Quantile == 0.9 })
 	x := r.Changes[i]

@@ -382,6 +382,7 @@ type Comparison struct {
 	Within       float64        `json:"within"`
 	Goals        []Change       `json:"goals"`
 	Changes      []Change       `json:"percentiles"` // of all groups
+	Warnings     []string       `json:"warnings"`    // about the base's flows
 	Gates        []gate.Verdict `json:"gates,omitempty"`
 	Seconds      float64        `json:"seconds"`
 }
@@ -406,7 +407,7 @@ type Change struct {
 
 func (s *sampler) comparison(ctx context.Context, stopped string) (*Comparison, error) {
 	r := &Comparison{SampledShare: s.sampledShare(), Windows: len(s.here), Stopped: stopped,
-		Confidence: s.ask.Confidence, Within: s.ask.Within}
+		Confidence: s.ask.Confidence, Within: s.ask.Within, Warnings: s.index.remarks}
 	for i, s := range []*sampler{s, s.other} {
 		if _, err := s.combine(ctx, stopped); err != nil {
 			return nil, err
@@ -444,6 +445,9 @@ func (r *Comparison) Text() *text.Answer {
 	for _, x := range r.Goals {
 		a.Linef("  %s: %+.2f%% (%+.2f%% to %+.2f%%)  %s", x, 100*x.Change, 100*x.Lo, 100*x.Hi,
 			map[bool]string{true: "reached", false: "not reached"}[x.Reached])
+	}
+	for _, line := range r.Warnings {
+		a.Linef("warning: %s", line)
 	}
 	a.Linef("\n%.1f s", r.Seconds)
 	return a
