@@ -78,7 +78,7 @@ type Merged struct {
 }
 
 // mergeVersion is raised when the same records give other flows, or the state says something else of them.
-const mergeVersion = 8
+const mergeVersion = 9
 
 // A Chunk describes one data file of table flows, beside its link_loads.
 type Chunk struct {

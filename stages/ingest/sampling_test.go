@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -121,6 +122,43 @@ func TestBytesOfSampledRecords(t *testing.T) {
 				t.Errorf("%.0f bytes, true %.0f: %+.2f%%, sigma of sampling %.2f%%", got, want, 100*(got/want-1), 100*sigma/want)
 			}
 		})
+	}
+}
+
+// Sampled records that do not name their exporter are of several: those of one interface each.
+func TestExportersWithoutNames(t *testing.T) {
+	for format, lines := range map[string][2]string{
+		"nfdump": {"ts,te,sa,da,sp,dp,pr,ipkt,ibyt,ra,in\n", "2026-01-31 09:00:00,2026-01-31 09:01:00,0,1,%d,443,6,10,15000,,%d\n"},
+		"ipfix": {"sourceIPv4Address,destinationIPv4Address,sourceTransportPort,ingressInterface,protocolIdentifier," +
+			"packetDeltaCount,octetDeltaCount,flowStartSeconds\n", "0,1,%d,%d,6,10,15000,1769850000\n"},
+		"goflow2": {"", `{"type":"IPFIX","src_addr":"0","dst_addr":"1","src_port":%d,"in_if":%d,"sampler_address":"","bytes":15000,` +
+			`"packets":10,"proto":6,"time_flow_start_ns":1769850000000000000}` + "\n"},
+		"sflowtool": {"unixSecondsUTC,srcIP,dstIP,IPProtocol,TCPDstPort,sampledPacketSize,meanSkipCount,TCPSrcPort,inputPort\n",
+			strings.Repeat("1769850000,0,1,6,80,1518,100,%[1]d,%[2]d\n", 10)},
+	} {
+		var b strings.Builder
+		b.WriteString(lines[0])
+		for i := range 40 {
+			fmt.Fprintf(&b, lines[1], 1000+i/2, 1+i%2)
+		}
+		file := filepath.Join(t.TempDir(), "log")
+		if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		m, err := FormatMapping(format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stats, err := File(context.Background(), topologytest.SmallNetwork(t), file, Options{Mapping: m, TmpDir: t.TempDir(),
+			MemoryBytes: 256 << 20, Threads: 2, Seed: 1, SamplingRate: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := askParquet(t, `SELECT CAST(sum(size_bytes) // 1000000 AS VARCHAR) FROM read_parquet(%s)`, stats.FlowsFile)
+		// 20 flows, 15 kB of each sampled 1:100 by two exporters: 10 samples a flow leave some 10% open.
+		if mb, err := strconv.Atoi(got); err != nil || mb < 27 || mb > 33 {
+			t.Errorf("%s: %s MB, want 30", format, got)
+		}
 	}
 }
 

@@ -1,8 +1,10 @@
--- Table records: the judged rows without a reason. Who counts every packet observes at an interface. Who samples packets is one
--- exporter: a packet is sampled at one of its interfaces, such as a member of a link aggregation group.
+-- Table records: the judged rows without a reason. Who counts every packet observes at an interface. Who samples packets
+-- is one exporter: a packet is sampled at one of its interfaces, such as a member of a link aggregation group. Where rows
+-- do not name the exporter, only interfaces tell exporters apart.
 SELECT
   CAST(source AS INTEGER) AS source, "row", flow_id, src_node AS src, dst_node AS dst, protocol, src_port, dst_port,
-  concat_ws(' ', observer, CASE WHEN rate > 1 OR sampled THEN NULL ELSE interface END) AS observer,
+  concat_ws(' ', observer,
+    CASE WHEN trim(observer) <> '' AND (rate > 1 OR sampled) THEN NULL ELSE interface END) AS observer,
   CAST(whole_bytes AS BIGINT) AS size_bytes,
   start_ns + CASE WHEN after IS NULL THEN coalesce(whole(delay_ns), 0) ELSE 0 END AS start_ns, last_ns AS end_ns,
   coalesce(start_resolution_ns, 0) AS resolution_ns,
