@@ -17,8 +17,8 @@ END;
 CREATE TEMP MACRO rfc3339_ns(t) AS CASE
   WHEN regexp_full_match(trim(t),
       '[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})')
-    THEN epoch_us(TRY_CAST(regexp_replace(upper(trim(t)), '(\.[0-9]{6})[0-9]+', '\1') AS TIMESTAMPTZ)) * 1000
-      + coalesce(TRY_CAST(rpad(regexp_extract(t, '\.[0-9]{6}([0-9]{1,3})', 1), 3, '0') AS BIGINT), 0)
+    THEN TRY(epoch_us(TRY_CAST(regexp_replace(upper(trim(t)), '(\.[0-9]{6})[0-9]+', '\1') AS TIMESTAMPTZ)) * 1000
+      + coalesce(TRY_CAST(rpad(regexp_extract(t, '\.[0-9]{6}([0-9]{1,3})', 1), 3, '0') AS BIGINT), 0))
 END;
 
 -- A date and a time of UTC as ns since 1970, such as 2026-01-31 09:00:00.123.

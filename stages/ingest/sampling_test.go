@@ -128,12 +128,14 @@ func TestBytesOfSampledRecords(t *testing.T) {
 // Sampled records that do not name their exporter are of several: those of one interface each.
 func TestExportersWithoutNames(t *testing.T) {
 	for format, lines := range map[string][2]string{
-		"nfdump": {"ts,te,sa,da,sp,dp,pr,ipkt,ibyt,ra,in\n", "2026-01-31 09:00:00,2026-01-31 09:01:00,0,1,%d,443,6,10,15000,,%d\n"},
+		"nfdump": {"ts,te,sa,da,sp,dp,pr,ipkt,ibyt,ra,in\n",
+			"2026-01-31 09:00:00,2026-01-31 09:01:00,0,1,%d,443,6,10,15000,,%d\n"},
 		"ipfix": {"sourceIPv4Address,destinationIPv4Address,sourceTransportPort,ingressInterface,protocolIdentifier," +
 			"packetDeltaCount,octetDeltaCount,flowStartSeconds\n", "0,1,%d,%d,6,10,15000,1769850000\n"},
-		"goflow2": {"", `{"type":"IPFIX","src_addr":"0","dst_addr":"1","src_port":%d,"in_if":%d,"sampler_address":"","bytes":15000,` +
-			`"packets":10,"proto":6,"time_flow_start_ns":1769850000000000000}` + "\n"},
-		"sflowtool": {"unixSecondsUTC,srcIP,dstIP,IPProtocol,TCPDstPort,sampledPacketSize,meanSkipCount,TCPSrcPort,inputPort\n",
+		"goflow2": {"", `{"type":"IPFIX","src_addr":"0","dst_addr":"1","src_port":%d,"in_if":%d,"sampler_address":"",` +
+			`"bytes":15000,"packets":10,"proto":6,"time_flow_start_ns":1769850000000000000}` + "\n"},
+		"sflowtool": {"unixSecondsUTC,srcIP,dstIP,IPProtocol,TCPDstPort,sampledPacketSize,meanSkipCount,TCPSrcPort," +
+			"inputPort\n",
 			strings.Repeat("1769850000,0,1,6,80,1518,100,%[1]d,%[2]d\n", 10)},
 	} {
 		var b strings.Builder
@@ -298,14 +300,21 @@ func TestAbsurdBytes(t *testing.T) {
 
 // A time that no 64-bit integer holds in ns is that of one bad row, in any format that has it in another unit.
 func TestAbsurdTimes(t *testing.T) {
-	for format, text := range map[string]string{
+	for name, text := range map[string]string{
 		"vpc":       "2 1 eni-1 0 1 1 443 6 1 1500 TIME TIME ACCEPT OK\n",
 		"sflowtool": "unixSecondsUTC,agent,srcIP,dstIP,IPProtocol,TCPSrcPort,TCPDstPort,sampledPacketSize,meanSkipCount\nTIME,a,0,1,6,1,80,1518,100\n",
 		"goflow2":   `{"type":"IPFIX","src_addr":"0","dst_addr":"1","bytes":1500,"packets":1,"proto":6,"TimeFlowStart":TIME}` + "\n",
 		"ipfix":     "sourceIPv4Address,destinationIPv4Address,octetDeltaCount,flowStartSeconds\n0,1,1500,TIME\n",
+
+		"nfdump": "ts,te,sa,da,pr,ipkt,ibyt\nDATE,DATE,0,1,6,1,1500\n",
+		"gcp": `{"connection":{"src_ip":"0","dest_ip":"1","protocol":6},"bytes_sent":"1500",` +
+			`"start_time":"DATEZ","end_time":"DATEZ"}` + "\n",
+		"ipfix dates": "sourceIPv4Address,destinationIPv4Address,octetDeltaCount,flowStartSeconds,flowEndSeconds\n" +
+			"0,1,1500,DATE,DATE\n",
 	} {
-		rows := strings.ReplaceAll(text, "TIME", "1769850000")
-		head, row := "", strings.ReplaceAll(text, "TIME", "99999999999")
+		format, _, _ := strings.Cut(name, " ")
+		rows := strings.NewReplacer("TIME", "1769850000", "DATE", "2026-01-31 09:00:00").Replace(text)
+		head, row := "", strings.NewReplacer("TIME", "99999999999", "DATE", "9999-12-31 23:59:59.5").Replace(text)
 		if at := strings.Index(text, "\n") + 1; at < len(text) {
 			head, row = rows[:at], row[at:]
 		}
@@ -314,7 +323,7 @@ func TestAbsurdTimes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if stats, err := ingestFixture(t, format, file); err != nil || stats.Rows != 2 || stats.Flows != 1 || stats.Reasons[0].Reason != "start_ns is not an integer" {
-			t.Errorf("%s: %+v, %v", format, stats, err)
+			t.Errorf("%s: %+v, %v", name, stats, err)
 		}
 	}
 }
