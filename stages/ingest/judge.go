@@ -76,6 +76,9 @@ func (in *Ingester) runMapping(ctx context.Context, m *Mapping, src rowSource, o
 		if err != nil {
 			return err
 		}
+		if ok && k.name == "end_ns" {
+			text = "or_beyond(" + text + ", CAST(" + duckdb.Ident(column.name) + " AS VARCHAR))"
+		}
 		list = append(list, text+" AS "+duckdb.Ident(k.name))
 		switch id := duckdb.Ident(column.name); {
 		case k.name != "flow_id":

@@ -24,6 +24,15 @@ END;
 -- A date and a time of UTC as ns since 1970, such as 2026-01-31 09:00:00.123.
 CREATE TEMP MACRO datetime_ns(t) AS rfc3339_ns(replace(trim(t), ' ', 'T') || 'Z');
 
+-- An end in ns, of the text of it. If it is NULL, and the text is a number or a date that is too large, it is the
+-- largest number, with which rows are rejected. A date before 1678, such as the year 1 of a time that is not set, is no
+-- end.
+CREATE TEMP MACRO or_beyond(ns, t) AS coalesce(ns, CASE
+  WHEN regexp_full_match(trim(t), '[+-]?[0-9]{10,}(\.[0-9]*)?') THEN 9223372036854775807
+  WHEN regexp_full_match(trim(t), '(22[6-9]|2[3-9][0-9]|[3-9][0-9]{2})[0-9]-[0-9]{2}-[0-9]{2}[Tt ].*')
+    THEN 9223372036854775807
+END);
+
 -- The resolution in ns of a timestamp with that many digits in its fraction; 0 for more than 6.
 CREATE TEMP MACRO rfc3339_resolution_ns(t) AS CAST(
   CASE length(regexp_extract(t, '\.([0-9]+)', 1))

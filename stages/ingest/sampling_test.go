@@ -298,6 +298,42 @@ func TestAbsurdBytes(t *testing.T) {
 	}
 }
 
+// A row whose end no 64-bit integer holds in ns is rejected. Other text is no end, nor is a time that is not set.
+func TestAbsurdEnds(t *testing.T) {
+	const large, date = "99999999999999999999", "9999-12-31 23:59:59"
+	const goflow2 = `{"type":"IPFIX","src_addr":"0","dst_addr":"1","bytes":1500,"packets":1,"proto":6,`
+	const ipfix = "sourceIPv4Address,destinationIPv4Address,octetDeltaCount,flowStartSeconds,"
+	const nfdump, log = "ts,td,sa,da,pr,ipkt,ibyt,te\n2026-01-31 09:00:00,", ",0,1,6,1,1500,END\n"
+	for _, c := range []struct{ format, text, end, none string }{
+		{"vpc", "2 1 eni-1 0 1 1 443 6 1 1500 1769850000 END ACCEPT OK\n", "99999999999", "x"},
+		{"goflow2", goflow2 + `"time_flow_start_ns":1769850000000000000,"time_flow_end_ns":END}` + "\n", large, "null"},
+		{"goflow2", goflow2 + `"TimeFlowStart":1769850000,"TimeFlowEnd":END,"TimeReceived":1769850000}` + "\n",
+			"99999999999", "null"},
+		{"goflow2", goflow2 + `"TimeFlowStart":1769850000,"TimeReceived":END}` + "\n", "99999999999", "null"},
+		{"nfdump", nfdump + "1.5" + log, date, ""},
+		{"nfdump", nfdump + "END" + log, "9999999999.5", "-1.5"},
+		{"ipfix", ipfix + "flowEndSeconds\n0,1,1500,1769850000,END\n", "99999999999", ""},
+		{"ipfix", ipfix + "flowEndSeconds\n0,1,1500,1769850000,END\n", date, "0001-01-01 00:00:00"},
+		{"ipfix", ipfix + "flowDurationMilliseconds\n0,1,1500,1769850000,END\n", large, "x"},
+		{"gcp", `{"connection":{"src_ip":"0","dest_ip":"1","protocol":6},"bytes_sent":"1500",` +
+			`"start_time":"2026-01-31T09:00:00Z","end_time":"ENDZ"}` + "\n", date, "0001-01-01 00:00:00"},
+		{"csv", "src,dst,size_bytes,start_ns,end_ns\n0,1,1500,1769850000000000000,END\n", large, ""},
+		{"jsonl", `{"src":0,"dst":1,"size_bytes":1500,"start_ns":1769850000000000000,"end_ns":END}` + "\n", large, "null"},
+	} {
+		for _, end := range []string{c.end, c.none} {
+			file := filepath.Join(t.TempDir(), "log."+c.format)
+			if err := os.WriteFile(file, []byte(strings.ReplaceAll(c.text, "END", end)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			stats, err := ingestFixture(t, c.format, file)
+			if err != nil || (stats.Flows == 0) != (end == c.end) ||
+				stats.Flows == 0 && stats.Reasons[0].Reason != "end_ns is beyond 2^62" {
+				t.Errorf("%s with end %q: %+v, %v", c.format, end, stats, err)
+			}
+		}
+	}
+}
+
 // A time that no 64-bit integer holds in ns is that of one bad row, in any format that has it in another unit.
 func TestAbsurdTimes(t *testing.T) {
 	for name, text := range map[string]string{

@@ -25,6 +25,7 @@
 -- One sFlow row is one sampled packet, of which the size is that of the Ethernet frame: 18 bytes more. It stands for
 -- sampling_rate packets. NetFlow and IPFIX rows sum up what the router sampled of a connection. A sampling_rate of 0 is
 -- an unknown one: that of --sampling-rate, or 1.
+-- HUGEINT: what two columns have in common DuckDB computes outside of their TRY.
 -- NetFlow's times are in ms of the router's uptime, or in whole seconds, as are all of goflow2 version 1.
 SELECT "row",
   src_addr AS src,
@@ -39,7 +40,11 @@ SELECT "row",
   CASE WHEN type = 'SFLOW_5' THEN '1' ELSE packets END AS packets,
   nullif(TRY_CAST(sampling_rate AS BIGINT), 0) AS sampling_rate,
   TRY(coalesce(whole(start_ns), whole(start_s) * 1000000000, whole(received_ns), whole(received_s) * 1000000000)) AS start_ns,
-  TRY(coalesce(whole(end_ns), whole(end_s) * 1000000000, whole(received_ns), whole(received_s) * 1000000000)) AS end_ns,
+  coalesce(
+    or_beyond(TRY(coalesce(whole(end_ns), whole(end_s) * 1000000000)), coalesce(end_ns, end_s)),
+    or_beyond(coalesce(whole(received_ns), TRY_CAST(CAST(whole(received_s) AS HUGEINT) * 1000000000 AS BIGINT)),
+      coalesce(received_ns, received_s))
+  ) AS end_ns,
   CASE
     WHEN type = 'SFLOW_5' AND received_ns IS NOT NULL THEN 0
     WHEN start_ns IS NULL OR ends_with(start_ns, '000000000') THEN 1000000000

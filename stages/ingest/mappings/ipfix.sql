@@ -49,10 +49,12 @@ SELECT "row",
   coalesce(packetdeltacount, packettotalcount) AS packets,
   nullif(whole(samplinginterval), 0) AS sampling_rate,
   start_ns,
-  TRY(coalesce(
-    whole(flowendnanoseconds), whole(flowendmicroseconds) * 1000, whole(flowendmilliseconds) * 1000000,
-    whole(flowendseconds) * 1000000000, rfc3339_ns(end_text), datetime_ns(end_text),
-    start_ns + whole(flowdurationmilliseconds) * 1000000)) AS end_ns,
+  coalesce(
+    or_beyond(TRY(coalesce(
+      whole(flowendnanoseconds), whole(flowendmicroseconds) * 1000, whole(flowendmilliseconds) * 1000000,
+      whole(flowendseconds) * 1000000000, rfc3339_ns(end_text), datetime_ns(end_text))), end_text),
+    or_beyond(TRY(start_ns + whole(flowdurationmilliseconds) * 1000000), flowdurationmilliseconds)
+  ) AS end_ns,
   CASE
     WHEN rfc3339_ns(start_text) IS NOT NULL OR datetime_ns(start_text) IS NOT NULL THEN rfc3339_resolution_ns(start_text)
     WHEN flowstartnanoseconds IS NOT NULL THEN 0

@@ -43,6 +43,9 @@ SELECT "row",
   coalesce(ipkt, packets) AS packets,
   TRY_CAST(stos AS UTINYINT) // 4 AS dscp,
   datetime_ns(coalesce(ts, firstseen)) AS start_ns,
-  TRY(coalesce(datetime_ns(te), datetime_ns(coalesce(ts, firstseen)) + coalesce(seconds_ns(coalesce(duration, td)), 0))) AS end_ns,
+  coalesce(
+    or_beyond(datetime_ns(te), te),
+    or_beyond(TRY(datetime_ns(coalesce(ts, firstseen)) + seconds_ns(coalesce(duration, td))), coalesce(duration, td))
+  ) AS end_ns,
   rfc3339_resolution_ns(coalesce(ts, firstseen)) AS start_resolution_ns
 FROM source

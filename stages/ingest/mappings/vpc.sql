@@ -37,7 +37,7 @@ SELECT "row",
   packets,
   1 AS sampling_rate,
   TRY(whole(start) * 1000000000) AS start_ns,
-  TRY(whole("end") * 1000000000) AS end_ns,
+  or_beyond(TRY(whole("end") * 1000000000), "end") AS end_ns,
   1000000000 AS start_resolution_ns,
   vpc_id AS vnet,
   CASE

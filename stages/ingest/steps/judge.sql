@@ -36,6 +36,7 @@ SELECT l.*, $source AS source,
     WHEN whole_bytes > $max_bytes THEN 'size_bytes is beyond 2^50'
     WHEN rate < 1 THEN 'sampling_rate is not positive'
     WHEN start_ns < 0 OR start_ns > $max_start_ns THEN 'start_ns is negative or beyond 2^62'
+    WHEN last_ns > $max_start_ns THEN 'end_ns is beyond 2^62'
     WHEN last_ns < start_ns THEN 'end_ns is before start_ns'
     WHEN trim(dscp) <> '' AND coalesce(whole(dscp), -1) NOT BETWEEN 0 AND 63 THEN 'dscp is not an integer from 0 to 63'
     WHEN alone THEN '$acks_alone'

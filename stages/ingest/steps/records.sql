@@ -1,6 +1,6 @@
--- Table records: the judged rows without a reason. Who counts every packet observes at an interface. Who samples packets
--- is one exporter: a packet is sampled at one of its interfaces, such as a member of a link aggregation group. Where rows
--- do not name the exporter, only interfaces tell exporters apart.
+-- Table records: the judged rows without a reason. Who counts every packet observes at an interface. Who samples
+-- packets is one exporter: a packet is sampled at one of its interfaces, such as a member of a link aggregation group.
+-- Where rows do not name the exporter, only interfaces tell exporters apart.
 SELECT
   CAST(source AS INTEGER) AS source, "row", flow_id, src_node AS src, dst_node AS dst, protocol, src_port, dst_port,
   concat_ws(' ', observer,
