@@ -241,21 +241,24 @@ func ingestLog(t *testing.T, rows string) (Stats, error) {
 
 // Seconds without a flow are said where the log has many flows in all others, and only for a time that has them.
 func TestGaps(t *testing.T) {
-	but := func(seconds ...int) func(int) int {
+	but := func(flows int, seconds ...int) func(int) int {
 		return func(s int) int {
 			if slices.Contains(seconds, s) {
 				return 0
 			}
-			return 100
+			return flows
 		}
 	}
 	for name, c := range map[string]struct {
 		flows func(second int) int
 		want  string
 	}{
-		"none":      {but(), ""},
-		"a second":  {but(20), "1 gap (1.7% of the time)"},
-		"two gaps":  {but(20, 33, 34, 35), "2 gaps (6.8% of the time)"},
+		"none":      {but(100), ""},
+		"a second":  {but(100, 20), "1 gap (1.7% of the time)"},
+		"two gaps":  {but(100, 20, 33, 34, 35), "2 gaps (6.8% of the time)"},
+		"70 a s":    {but(70, 20), "1 gap (1.7% of the time)"},
+		"60 a s":    {but(60, 20), ""},
+		"period":    {but(2, 20, 41), ""}, // 2 flows each 1.05 s
 		"few flows": {func(s int) int { return s % 2 }, ""},
 		"bursts":    {func(s int) int { return 1000 * (s % 20 / 19) }, ""},
 	} {
@@ -274,6 +277,19 @@ func TestGaps(t *testing.T) {
 		}
 		if got := stats.MergeStats.Notes(stats.FirstStartNS, stats.FirstStartNS+15e9); got != nil {
 			t.Errorf("%s: the first 15 s: %q", name, got)
+		}
+	}
+}
+
+// If as many gaps are kept as can be, a note says that there are at least so many.
+func TestManyGaps(t *testing.T) {
+	for n, want := range map[int]string{999: "in 999 gaps (50% of", 1000: "in at least 1000 gaps (50% of"} {
+		var s MergeStats
+		for i := range int64(n) {
+			s.Gaps = append(s.Gaps, Gap{2e9 * i, 2e9*i + 1e9})
+		}
+		if got := s.Notes(0, 2e9*int64(n)); len(got) != 1 || !strings.Contains(got[0], want) {
+			t.Errorf("%d gaps: %q, want %q", n, got, want)
 		}
 	}
 }
