@@ -25,7 +25,7 @@
 -- One sFlow row is one sampled packet, of which the size is that of the Ethernet frame: 18 bytes more. It stands for
 -- sampling_rate packets. NetFlow and IPFIX rows sum up what the router sampled of a connection. A sampling_rate of 0 is
 -- an unknown one: that of --sampling-rate, or 1.
--- HUGEINT: what two columns have in common DuckDB computes outside of their TRY.
+-- HUGEINT does not overflow here. With BIGINT the expression that start_ns and end_ns share fails in spite of TRY.
 -- NetFlow's times are in ms of the router's uptime, or in whole seconds, as are all of goflow2 version 1.
 SELECT "row",
   src_addr AS src,
