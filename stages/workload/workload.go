@@ -220,7 +220,7 @@ func (s *flowSource) draw() {
 		pairs[k] = s.plan.pairs.draw(st.Uint64())
 		streams[k] = st
 	}
-	s.block = slices.Grow(s.block[:0], blockFlows)[:blockFlows]
+	s.block = columns.Resize(s.block, blockFlows)
 	for k, pair := range pairs {
 		st := &streams[k]
 		x := st.Uint64()

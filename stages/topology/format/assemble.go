@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"parsimon/schema/names"
 	"parsimon/simkernel"
@@ -104,8 +105,24 @@ var managementPort, switchPort = regexp.MustCompile(`(?i)^(eth0|em0|vme)$`),
 	regexp.MustCompile(`(?i)^([a-z]*(ethernet|gige?)|[xf]?ge|[xc]e|et?|gi|twe?|te|fo|hu|fa|swp|port)?[-_ ]?\d`)
 
 func (s *assembler) exclude() {
-	cut, management := map[[2]end]bool{}, map[[2]end]string{} // the device of the management port
-	hosts, seen, others, data := s.statedHosts(), map[end]bool{}, map[string]int{}, map[[2]string]bool{}
+	cut, management := map[[2]end]bool{}, s.managementCables()
+	s.devices = slices.DeleteFunc(s.devices, func(v device) bool { return s.excluded(v.name) })
+	s.all = slices.DeleteFunc(s.all, func(v listing) bool {
+		if s.excluded(v.a.device) || s.excluded(v.b.device) {
+			cut[v.ends()] = true
+			return true
+		}
+		return management[v.ends()] != ""
+	})
+	s.cut = len(cut)
+	s.count(len(management), "cable", "left out: %s at management ports of switches (eth0 beside ports of other names): "+
+		names.Listed(slices.Compact(slices.Sorted(maps.Values(management))), 5))
+}
+
+// managementCables returns the cables at management ports of switches, each with the switch, without those of excluded
+// devices. A device that another cable joins with the same one, or that is known to be a host, is no switch.
+func (s *assembler) managementCables() map[[2]end]string {
+	seen, others, data := map[end]bool{}, map[string]int{}, map[[2]string]bool{}
 	for _, v := range s.all {
 		for i, e := range v.ends() {
 			if !seen[e] && switchPort.MatchString(e.port) && !nicName.MatchString(e.port) {
@@ -116,24 +133,19 @@ func (s *assembler) exclude() {
 			data[pair] = data[pair] || !managementPort.MatchString(e.port) // the first has a cable to the second elsewhere
 		}
 	}
-	s.devices = slices.DeleteFunc(s.devices, func(v device) bool { return s.excluded(v.name) })
-	s.all = slices.DeleteFunc(s.all, func(v listing) bool {
-		a, b := s.excluded(v.a.device), s.excluded(v.b.device)
-		if a || b {
-			cut[v.ends()] = true
-			return true
+	management, hosts := map[[2]end]string{}, sync.OnceValue(s.statedHosts)
+	for _, v := range s.all {
+		if s.excluded(v.a.device) || s.excluded(v.b.device) {
+			continue
 		}
 		for i, e := range v.ends() {
-			if others[e.device] > 1 && managementPort.MatchString(e.port) && !hosts[e.device] &&
-				!data[[2]string{e.device, v.ends()[1-i].device}] && !matchesAny(e.device, s.o.HostPatterns) {
+			if others[e.device] > 1 && managementPort.MatchString(e.port) && !data[[2]string{e.device, v.ends()[1-i].device}] &&
+				!matchesAny(e.device, s.o.HostPatterns) && !hosts()[e.device] {
 				management[v.ends()] = e.device
 			}
 		}
-		return management[v.ends()] != ""
-	})
-	s.cut = len(cut)
-	s.count(len(management), "cable", "left out: %s at management ports of switches (eth0 beside ports of other names): "+
-		names.Listed(slices.Compact(slices.Sorted(maps.Values(management))), 5))
+	}
+	return management
 }
 
 // statedHosts are the devices that the file or the node list says are hosts.
