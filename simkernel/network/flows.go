@@ -236,6 +236,9 @@ type batch struct {
 	keepRow, heldBy int64
 }
 
+// ends reports whether there is no batch after it.
+func (b *batch) ends() bool { return b.err != nil || b.last }
+
 // batchesAhead is how many batches the feed prepares ahead of the simulation.
 const batchesAhead = 3
 
@@ -257,7 +260,7 @@ func (f *feed) run(stop <-chan struct{}) {
 		case <-stop:
 			return
 		}
-		if b.err != nil || b.last {
+		if b.ends() {
 			return
 		}
 	}

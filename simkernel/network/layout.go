@@ -8,13 +8,6 @@ import (
 	"parsimon/simkernel"
 )
 
-// There are a few domains per worker, so that their work can be balanced, but each costs mail and waits.
-const (
-	domainsPerWorker = 4
-	leastPorts       = 16  // of a domain
-	fitPorts         = 500 // of a domain, if there are more than workers
-)
-
 // lookaheadPS is the least time from the start of a service at a link to the arrival of what it sends: propagation, and
 // the transmission of the smallest packet.
 func (n *Network) lookaheadPS(link Link) int64 {
@@ -29,7 +22,6 @@ func (n *Network) lookaheadPS(link Link) int64 {
 // node, from 0; every domain is there.
 func (n *Network) layOut(domainOf []int32) {
 	n.domainOf = domainOf
-	n.setRules()
 	domains := slices.Max(domainOf) + 1
 	n.domains = make([]domain, domains)
 	n.setWindows(domainOf)
@@ -149,103 +141,4 @@ func (n *Network) setWindows(domainOf []int32) {
 		n.domains[i].lengthPS = n.stepPS >> shift[i]
 		n.domains[i].perWindow = math.MaxUint64/uint64(n.domains[i].lengthPS) + 1
 	}
-}
-
-// partition divides the nodes of a network into at most that many domains with about the same bandwidth. Hosts are in
-// the domain of their first switch, and the ends of short links in the same one. A domain grows by the group of nodes
-// that has the largest share of its bandwidth to the domain, so that few packets leave it (greedy graph growing:
-// Karypis and Kumar, SIAM J. Sci. Comput. 20(1), 1998). The division affects the speed of a Network, never its results.
-func (n *Network) partition(domains int) []int32 {
-	out := make([][]int32, len(n.host)) // links of each node
-	for l, link := range n.links {
-		out[link.SrcNode] = append(out[link.SrcNode], int32(l))
-	}
-	groupOf := n.groups(out, domains)
-	groups := slices.Max(groupOf) + 1
-	nodes := make([][]int32, groups)
-	for v, g := range groupOf {
-		nodes[g] = append(nodes[g], int32(v))
-	}
-	domainOf := slices.Repeat([]int32{-1}, len(n.host))
-	near, weight := make([]float64, groups), make([]float64, groups) // bandwidth of a group to the domain, and in all
-	total, sum, end, domain := 0.0, 0.0, 0.0, int32(-1)
-	for _, link := range n.links {
-		weight[groupOf[link.SrcNode]] += float64(link.BandwidthBps)
-		total += float64(link.BandwidthBps)
-	}
-	for range groups {
-		if sum >= end { // the next domain
-			clear(near)
-			domain++
-			for end <= sum {
-				end += total / float64(domains)
-			}
-		}
-		best := int32(-1)
-		for g := range groups {
-			if domainOf[nodes[g][0]] < 0 && (best < 0 || near[g]*weight[best] > near[best]*weight[g]) {
-				best = g
-			}
-		}
-		sum += weight[best]
-		for _, v := range nodes[best] {
-			domainOf[v] = domain
-			for _, l := range out[v] {
-				near[groupOf[n.links[l].DstNode]] += float64(n.links[l].BandwidthBps)
-			}
-		}
-	}
-	return domainOf
-}
-
-// groups joins each host with its first switch, and the ends of links that are so short that they would determine the
-// steps. As many of the shortest links are joined as leave groups small enough to be spread over the domains.
-func (n *Network) groups(out [][]int32, domains int) (groupOf []int32) {
-	toHost, aheads := make([]bool, len(n.links)), make([]int64, len(n.links)) // of both links of a cable
-	for v := range out {
-		i := slices.IndexFunc(out[v], func(l int32) bool { return n.host[v] && !n.host[n.links[l].DstNode] })
-		if i >= 0 {
-			toHost[out[v][i]], toHost[out[v][i]^1] = true, true
-		}
-	}
-	for l := range aheads {
-		aheads[l] = min(n.lookaheadPS(n.links[l]), n.lookaheadPS(n.links[l^1]))
-	}
-	order := slices.Compact(slices.Sorted(slices.Values(aheads)))
-	joinPS := int64(0) // links with less are joined
-	groupOf, largest := n.components(out, func(l int32) bool { return toHost[l] })
-	for i := 0; i < len(order) && domains > 1; i, _ = slices.BinarySearch(order, joinPS) {
-		joinPS = 2 * order[i]
-		next, size := n.components(out, func(l int32) bool { return toHost[l] || aheads[l] < joinPS })
-		if size > max(len(n.host)/(2*domains), largest) {
-			break
-		}
-		groupOf, largest = next, size
-	}
-	return groupOf
-}
-
-// components returns the component of each node, from 0, that links of which joins is true make, and the size of the
-// largest.
-func (n *Network) components(out [][]int32, joins func(link int32) bool) (of []int32, largest int) {
-	components := int32(0)
-	of = slices.Repeat([]int32{-1}, len(out))
-	for v := range of {
-		if of[v] >= 0 {
-			continue
-		}
-		of[v] = components
-		members := []int32{int32(v)}
-		for i := 0; i < len(members); i++ {
-			for _, l := range out[members[i]] {
-				if to := n.links[l].DstNode; of[to] < 0 && joins(l) {
-					of[to] = components
-					members = append(members, to)
-				}
-			}
-		}
-		largest = max(largest, len(members))
-		components++
-	}
-	return of, largest
 }

@@ -29,7 +29,7 @@
 //
 // # Domains, steps and windows
 //
-// The nodes are divided into domains (layout.go), and time into steps as long as the least time that a packet takes
+// The nodes are divided into domains (partition.go), and time into steps as long as the least time that a packet takes
 // from one domain to another. In a step workers simulate the domains in any order or at the same time (workers.go);
 // what leaves a domain is read by the other in the next step. A domain divides a step into windows as long as the least
 // time from one of its ports to the next. What reaches a port in a window left another port before the window began.

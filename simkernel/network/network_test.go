@@ -119,7 +119,7 @@ func TestNetworkIsTheSameForAnyDomains(t *testing.T) {
 		one, want := runIn(t, &e, b, nil, 1, 1000)
 		for _, domains := range []int{1, 2, 4} {
 			n := newExampleNetwork(t, &e, b, 1+rng.IntN(5))
-			domainOf := n.partition(domains)
+			domainOf := n.partition(domains, nil)
 			if rng.IntN(2) == 0 {
 				for node := range domainOf {
 					domainOf[node] = int32(rng.IntN(domains))
@@ -386,5 +386,61 @@ func TestEnd(t *testing.T) {
 	}
 	if want := 4e6 - 800_000*1.25/1.048; math.Abs(float64(left[0])-want) > 25_000 {
 		t.Errorf("%d bytes are left, want about %.0f", left[0], want)
+	}
+}
+
+// TestPartition divides networks of two pods with even traffic between, and with traffic in one pod only.
+func TestPartition(t *testing.T) {
+	c := newClos(2, 8)
+	hosts := c.pods * c.racks * closHosts
+	params := simkernel.DefaultParams()
+	n, err := New(params, BufferParams{}, c.links, c.hosts, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	passes := func(of []int32, flows []newFlow) (cut, all, most float64) {
+		load := make([]float64, slices.Max(of)+1)
+		for _, f := range flows {
+			for _, l := range f.path {
+				link := n.links[l]
+				if of[link.SrcNode] != of[link.DstNode] {
+					cut++
+				}
+				all++
+				load[of[link.SrcNode]]++
+				load[of[link.DstNode]]++ // the ACK
+			}
+		}
+		return cut, all, slices.Max(load) / 2
+	}
+	rng := rand.New(rand.NewPCG(1, 8))
+	for name, pods := range map[string]int{"both pods": 2, "one pod": 1} {
+		var flows []newFlow
+		for range 4000 {
+			from := rng.IntN(hosts / c.pods * pods)
+			to := (from + 1 + rng.IntN(hosts/c.pods*pods-1)) % (hosts / c.pods * pods)
+			path := c.path(nil, from, to, rng.IntN(closFabrics), rng.IntN(closSpines))
+			flows = append(flows, newFlow{size: 1000, path: path})
+		}
+		for domains := 2; domains <= 4; domains++ {
+			of := n.partition(domains, flows)
+			if len(of) != len(c.hosts) || slices.Max(of) != int32(domains-1) || slices.Min(of) != 0 {
+				t.Fatalf("%s, %d domains: %v", name, domains, of)
+			}
+			cut, all, most := passes(of, flows)
+			if uneven := most / all * float64(domains); uneven > 1.3 || cut > 0.4*all {
+				t.Errorf("%s, %d domains: %.2f of the packets pass between domains, one has %.2f times the mean work",
+					name, domains, cut/all, uneven)
+			}
+			for h := range hosts {
+				if of[h] != of[hosts+h/closHosts] {
+					t.Fatalf("%s, %d domains: host %d is not in the domain of its switch", name, domains, h)
+				}
+			}
+		}
+		of := n.partition(2, flows)
+		if cut, all, _ := passes(of, flows); pods == 2 && cut > 0.11*all {
+			t.Errorf("%s: %.2f of the packets pass between two domains, 0.10 do between pods", name, cut/all)
+		}
 	}
 }

@@ -18,20 +18,24 @@ import (
 // goroutine but never from two at once; the Results are valid until it returns. Invalid rows of the workload, errors of
 // its source and of finished, and the end of ctx end the simulation.
 func (n *Network) Run(ctx context.Context, workers int, finished func(*Results) error) error {
-	domains := 1
-	if workers = min(workers, runtime.GOMAXPROCS(0)); workers > 1 {
-		domains = max(1, min(len(n.links)/leastPorts, max(workers, min(workers*domainsPerWorker, len(n.links)/fitPorts))))
-	}
-	return n.run(ctx, workers, n.partition(domains), finished)
+	return n.run(ctx, min(workers, runtime.GOMAXPROCS(0)), nil, finished)
 }
 
-// run is Run with given domains of the nodes.
+// run is Run with given domains of the nodes, unless domainOf is nil.
 func (n *Network) run(ctx context.Context, workers int, domainOf []int32, finished func(*Results) error) error {
+	n.setRules()
+	f := &feed{net: n, batches: make(chan *batch, batchesAhead)}
+	first := f.next()
+	f.batches <- first
+	if domainOf == nil {
+		domainOf = n.partition(n.domainsFor(workers), first.flows)
+	}
 	n.layOut(domainOf)
 	var all sync.WaitGroup
 	stop := make(chan struct{})
-	f := &feed{net: n, batches: make(chan *batch, batchesAhead)}
-	all.Go(func() { f.run(stop) })
+	if !first.ends() {
+		all.Go(func() { f.run(stop) })
+	}
 	c := &collector{finished: finished, parts: make(chan []resultPart, 2)}
 	var collectErr error
 	collected := make(chan struct{}) // closed when the collector has stopped
@@ -190,7 +194,7 @@ func (p *pacer) start(f *newFlow) {
 // fill receives batches until pending contains the next flow; pending is nil after the last.
 func (p *pacer) fill() error {
 	for p.pending == nil || p.next == len(p.pending.flows) {
-		if p.pending != nil && (p.pending.err != nil || p.pending.last) {
+		if p.pending != nil && p.pending.ends() {
 			err := p.pending.err
 			p.pending, p.next = nil, 0
 			p.feed = nil

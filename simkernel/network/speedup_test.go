@@ -32,7 +32,7 @@ func BenchmarkSpeedup(b *testing.B) {
 					n, err := New(params, BufferParams{}, c.links, c.hosts, once(flows))
 					must(b, err)
 					start, startCPU := time.Now(), cpuTime(unix.CLOCK_PROCESS_CPUTIME_ID)
-					must(b, n.run(context.Background(), workers, n.partition(16), nil))
+					must(b, n.run(context.Background(), workers, nil, nil))
 					took[workers], processor[workers] = time.Since(start), cpuTime(unix.CLOCK_PROCESS_CPUTIME_ID)-startCPU
 				}
 				b.ReportMetric(took[1].Seconds()/took[2].Seconds(), "measured-2")
@@ -40,7 +40,7 @@ func BenchmarkSpeedup(b *testing.B) {
 				for _, workers := range []int{2, 4, 8, 16} {
 					n, err := New(params, BufferParams{}, c.links, c.hosts, once(flows))
 					must(b, err)
-					one := traceOf(b, n, n.partition(max(16, domainsPerWorker*workers)), workers)
+					one := traceOf(b, n, workers)
 					b.ReportMetric(one.alone/one.with(workers, dearer), fmt.Sprintf("least-%d", workers))
 					b.ReportMetric(one.alone/one.with(workers, 1), fmt.Sprintf("most-%d", workers))
 				}
@@ -105,15 +105,17 @@ type trace struct {
 }
 
 // traceOf simulates with one worker, in the epochs of several. Costs are the least-squares fit of the epochs' processor time.
-func traceOf(b *testing.B, n *Network, domainOf []int32, workers int) *trace {
+func traceOf(b *testing.B, n *Network, workers int) *trace {
 	runtime.LockOSThread() // the clock is the thread's
 	defer runtime.UnlockOSThread()
-	n.layOut(domainOf)
+	n.setRules()
+	f := &feed{net: n, batches: make(chan *batch, batchesAhead)}
+	first := f.next()
+	n.layOut(n.partition(n.domainsFor(workers), first.flows))
 	var feeding sync.WaitGroup
-	f, stop := &feed{net: n, batches: make(chan *batch, batchesAhead)}, make(chan struct{})
-	feeding.Go(func() { f.run(stop) })
+	f.batches <- first
+	feeding.Go(func() { f.run(make(chan struct{})) })
 	defer feeding.Wait()
-	defer close(stop)
 	c := &collector{parts: make(chan []resultPart, 1<<20)}
 	p, w := &pacer{net: n, feed: f, steps: 1}, n.startWorkers(1)
 	defer w.stop()
