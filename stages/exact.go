@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"runtime"
 	"sync"
+
+	"github.com/apache/arrow/go/v17/arrow"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
@@ -93,7 +96,7 @@ func Exact(ctx context.Context, n *topology.Network, r *topology.Router, p simke
 	o ExactOptions, out ExactTables, progress func(int64)) (ExactStats, error) {
 	x := &exact{
 		net: n, router: r, params: p, in: flows, options: o, out: out, progress: progress,
-		active: map[int64]exactFlow{}, waitNS: make([]int64, len(n.Links)), alone: NewSampler(n, p),
+		waitNS: make([]int64, len(n.Links)), alone: NewSampler(n, p),
 	}
 	if o.Dependencies != nil {
 		var err error
@@ -108,7 +111,7 @@ func Exact(ctx context.Context, n *topology.Network, r *topology.Router, p simke
 	}
 	if o.EndNS != 0 && !ended {
 		x.engine.Left(func(row, idealNS, bytes int64) {
-			if f, ok := x.active[row]; ok { // else its last packet was delivered
+			if f := x.active.of(row); f != nil { // else its last packet was delivered
 				left := f.slowdown()
 				left.IdealNS, left.WindowNS = idealNS, x.alone.windowNS(f.path, f.size)
 				x.out.Left(left, bytes)
@@ -116,8 +119,8 @@ func Exact(ctx context.Context, n *topology.Network, r *topology.Router, p simke
 		})
 		ended = true
 	}
-	if len(x.active) > 0 && !ended {
-		return x.stats, fmt.Errorf("whole-network simulation: %d flows did not finish", len(x.active))
+	if x.active.count > 0 && !ended {
+		return x.stats, fmt.Errorf("whole-network simulation: %d flows did not finish", x.active.count)
 	}
 	if err = x.flush(); err == nil && out.Links != nil {
 		err = x.writeLinks()
@@ -150,13 +153,16 @@ type exact struct {
 	row      int64          // rows of table flows that have been read
 	started  int64          // flows that the engine has received
 	originNS int64
-	alone    *Sampler    // knows what windows delay
-	took     []exactFlow // the flows of the results at hand
-	read     []workload.Row
+	alone    *Sampler       // knows what windows delay
+	batch    arrow.Record   // of table flows, nil before the first; rows are those of it that were not read
+	rows     []workload.Row // and memory of all
+	memory   []workload.Row
+	chunk    network.Flows // memory, as fresh
+	fresh    []exactFlow
 
-	mu                     sync.Mutex          // of what follows: flows are read and results taken at the same time
-	active                 map[int64]exactFlow // by the engine's number
-	awaited                int                 // flows to report that have not finished, of those that were read
+	mu                     sync.Mutex // of what follows: flows are read and results taken at the same time
+	active                 activeFlows
+	awaited                int // flows to report that have not finished, of those that were read
 	allRead                bool
 	waitNS                 []int64 // by link: sum of the waits of its packets
 	engine                 *network.Network
@@ -167,56 +173,129 @@ type exact struct {
 
 // exactFlow is what the engine does not store about a flow in the network.
 type exactFlow struct {
+	number               int64 // the engine's, counted from 1; 0: this is the memory of no flow
 	row, id, size, start int64
 	path                 []int32
 	src, dst             int32
-	labels               workload.Labels // with ExactTables.Report
+	labels               *workload.Labels // with ExactTables.Report
+}
+
+// activeFlows are the flows that the engine has received and that have not finished. Each is at the place of its number
+// in a table; the few that are still active when a later one needs the place are old.
+type activeFlows struct {
+	table []exactFlow // a power of two, at least twice as many as flows
+	old   map[int64]exactFlow
+	count int
+}
+
+// add adds flows.
+func (a *activeFlows) add(flows []exactFlow) {
+	if a.count += len(flows); 2*a.count > len(a.table) {
+		table := a.table
+		a.table = make([]exactFlow, max(2*len(table), 1<<bits.Len(uint(2*a.count))))
+		for i := range table {
+			if table[i].number != 0 {
+				a.table[table[i].number&int64(len(a.table)-1)] = table[i]
+			}
+		}
+	}
+	for i := range flows {
+		f := &a.table[flows[i].number&int64(len(a.table)-1)]
+		path := f.path[:0]
+		if f.number != 0 {
+			if a.old == nil {
+				a.old = map[int64]exactFlow{}
+			}
+			a.old[f.number], path = *f, nil
+		}
+		*f = flows[i]
+		f.path = append(path, flows[i].path...) // the memory of a flow that has finished
+	}
+}
+
+// of returns the flow that the engine counts as a row, nil if it has finished.
+func (a *activeFlows) of(row int64) *exactFlow {
+	if f := &a.table[(row+1)&int64(len(a.table)-1)]; f.number == row+1 {
+		return f
+	}
+	if f, ok := a.old[row+1]; ok {
+		return &f
+	}
+	return nil
+}
+
+// remove removes a flow.
+func (a *activeFlows) remove(f *exactFlow) {
+	delete(a.old, f.number)
+	a.count--
+	f.number = 0
 }
 
 // slowdown is the flow's row without what the simulation finds.
 func (f *exactFlow) slowdown() SlowdownRow {
-	return SlowdownRow{FlowID: f.id, FlowRow: f.row, Src: f.src, Dst: f.dst, Labels: f.labels, SizeBytes: f.size,
-		StartNS: f.start, Hops: int16(len(f.path))}
+	row := SlowdownRow{FlowID: f.id, FlowRow: f.row, Src: f.src, Dst: f.dst, SizeBytes: f.size, StartNS: f.start,
+		Hops: int16(len(f.path))}
+	if f.labels != nil {
+		row.Labels = *f.labels
+	}
+	return row
 }
 
-// nextFlows returns the next flows to simulate; nil after the last.
+// chunkRows is how many flows the engine receives at a time: few enough that what is known of them stays in the
+// processor's second-level cache from step to step.
+const chunkRows = 4_096
+
+// nextFlows returns the next flows to simulate; nil after the last. They are valid until it is called again.
 func (x *exact) nextFlows() (*network.Flows, error) {
 	if first := x.first; first != nil {
 		x.first = nil
 		return first, nil
 	}
 	for {
-		rows, rec, err := columns.Next(x.in, x.read)
-		if errors.Is(err, io.EOF) {
-			x.mu.Lock()
-			defer x.mu.Unlock()
-			x.allRead = true
-			return nil, nil
+		if len(x.rows) == 0 {
+			x.release()
+			rows, rec, err := columns.Next(x.in, x.memory)
+			if errors.Is(err, io.EOF) {
+				x.mu.Lock()
+				defer x.mu.Unlock()
+				x.allRead = true
+				return nil, nil
+			}
+			if err != nil {
+				return nil, err
+			}
+			x.batch, x.rows, x.memory = rec, rows, rows
 		}
-		if err != nil {
-			return nil, err
-		}
-		x.read = rows
-		chunk, err := x.flowsOf(rows)
-		rec.Release()
-		if err != nil || len(chunk.SizeBytes) > 0 {
+		rows := x.rows[:min(chunkRows, len(x.rows))]
+		x.rows = x.rows[len(rows):]
+		if chunk, err := x.flowsOf(rows); err != nil || len(chunk.SizeBytes) > 0 {
 			return chunk, err
 		}
 	}
 }
 
+// release releases the batch of flows at hand.
+func (x *exact) release() {
+	if x.batch != nil {
+		x.batch.Release()
+		x.batch = nil
+	}
+}
+
 func (x *exact) flowsOf(batch []workload.Row) (*network.Flows, error) {
-	chunk, first := &network.Flows{}, x.started
-	var flows []exactFlow
-	var path []int32
+	chunk := &x.chunk
+	*chunk = network.Flows{SizeBytes: chunk.SizeBytes[:0], StartNS: chunk.StartNS[:0], PathEnds: chunk.PathEnds[:0],
+		PathLinks: chunk.PathLinks[:0], Key: chunk.Key[:0], Class: chunk.Class[:0]}
+	x.fresh = x.fresh[:0]
 	reported, packetHops := 0, int64(0)
-	for _, f := range batch {
-		row := x.row
+	for i := range batch {
+		f, row, begin := &batch[i], x.row, len(chunk.PathLinks)
 		x.row++
 		var err error
-		if path = path[:0]; x.waits == nil || !ComputeStep(f.Src, f.Dst, f.SizeBytes) {
-			path, err = x.router.Path(f.ID, f.Src, f.Dst, path)
+		if x.waits == nil || !ComputeStep(f.Src, f.Dst, f.SizeBytes) {
+			chunk.PathLinks, err = x.router.Path(f.ID, f.Src, f.Dst, chunk.PathLinks)
 		}
+		path := chunk.PathLinks[begin:]
 		if x.options.AllowUnreachable && x.waits == nil && isUnreachable(err) {
 			x.stats.Unreachable++
 			continue
@@ -233,21 +312,21 @@ func (x *exact) flowsOf(batch []workload.Row) (*network.Flows, error) {
 			x.originNS = f.StartNS
 		}
 		chunk.SizeBytes, chunk.StartNS = append(chunk.SizeBytes, f.SizeBytes), append(chunk.StartNS, f.StartNS-x.originNS)
-		chunk.Key, chunk.Class = append(chunk.Key, uint64(row)), append(chunk.Class, x.classOf(&f))
+		chunk.Key, chunk.Class = append(chunk.Key, uint64(row)), append(chunk.Class, x.classOf(f))
 		if x.waits != nil {
 			if err := x.waits.add(chunk, row); err != nil {
 				return nil, err
 			}
 		}
-		chunk.PathLinks = append(chunk.PathLinks, path...)
 		chunk.PathEnds = append(chunk.PathEnds, int32(len(chunk.PathLinks)))
-		of := exactFlow{row: row, id: f.ID, size: f.SizeBytes, start: f.StartNS, src: f.Src, dst: f.Dst,
-			path: chunk.PathLinks[len(chunk.PathLinks)-len(path):]}
-		if x.out.Report != nil {
-			of.labels = f.Labels.Clone()
-		}
-		flows = append(flows, of)
 		x.started++
+		of := exactFlow{number: x.started, row: row, id: f.ID, size: f.SizeBytes, start: f.StartNS, src: f.Src, dst: f.Dst,
+			path: path}
+		if x.out.Report != nil {
+			labels := f.Labels.Clone()
+			of.labels = &labels
+		}
+		x.fresh = append(x.fresh, of)
 		packetHops += x.params.Packets(f.SizeBytes) * int64(len(path))
 		if x.options.reports(f.StartNS) {
 			reported++
@@ -257,33 +336,38 @@ func (x *exact) flowsOf(batch []workload.Row) (*network.Flows, error) {
 	defer x.mu.Unlock()
 	x.awaited += reported
 	x.stats.PacketHops += packetHops
-	for i, f := range flows {
-		x.active[first+int64(i)] = f
-	}
+	x.active.add(x.fresh)
 	return chunk, nil
 }
 
 func (x *exact) take(r *network.Results) error {
-	x.took = x.took[:0]
+	finished := x.takeRows(r)
+	x.show(0, finished)
 	x.mu.Lock()
-	for _, row := range r.Row {
-		f := x.active[row]
-		x.took = append(x.took, f)
-		delete(x.active, row)
-		if x.options.reports(f.start) {
-			x.awaited--
-		}
-	}
 	ended := x.options.Counts != nil && x.allRead && x.awaited == 0
 	x.mu.Unlock()
-	from, finished := int32(0), int64(0)
-	for i, f := range x.took {
-		to := r.HopEnds[i]
+	if ended {
+		return errCounted
+	}
+	if len(x.outFCT) < hopBatchRows && len(x.outHops) < hopBatchRows {
+		return nil
+	}
+	return x.flush()
+}
+
+// takeRows adds results to the rows to write, and returns the packet-hops of the flows.
+func (x *exact) takeRows(r *network.Results) (finished int64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	from := int32(0)
+	for i, number := range r.Row {
+		f, to := x.active.of(number), r.HopEnds[i]
 		for h := from; h < to; h++ {
 			x.waitNS[f.path[h-from]] += r.WaitNS[h]
 		}
 		finished += x.params.Packets(f.size) * int64(len(f.path))
 		if x.options.reports(f.start) {
+			x.awaited--
 			x.stats.Flows++
 			row := f.slowdown()
 			row.StartNS, row.IdealNS, row.FCTNS, row.Slowdown = x.originNS+r.StartNS[i], r.IdealNS[i], r.FCTNS[i], 1
@@ -301,16 +385,10 @@ func (x *exact) take(r *network.Results) error {
 					r.Marks[h]})
 			}
 		}
+		x.active.remove(f)
 		from = to
 	}
-	x.show(0, finished)
-	if ended {
-		return errCounted
-	}
-	if len(x.outFCT) < columns.BatchRows && len(x.outHops) < columns.BatchRows {
-		return nil
-	}
-	return x.flush()
+	return finished
 }
 
 // show adds to the progress what has been simulated: items of the engine, two for a packet-hop (a packet, and its ACK
@@ -425,6 +503,7 @@ func (x *exact) simulate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer x.release()
 	x.engine, x.classOf = engine, classOf
 	engine.Progress = func(items int64) { x.show(items, 0) }
 	m := x.options.Moves

@@ -146,7 +146,7 @@ func (x *frontier) settle() {
 	}
 	r := &x.net.domains[0].results
 	for _, s := range x.steps {
-		r.addRow(s.row, s.startPS, s.startPS, 0)
+		r.rows = append(r.rows, resultRow{atPS: s.startPS, row: s.row, startPS: s.startPS})
 	}
 	x.steps = x.steps[:0]
 }

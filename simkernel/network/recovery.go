@@ -500,11 +500,11 @@ func (r *recovery) settle() {
 		d := &n.domains[i]
 		for _, e := range d.finished {
 			d.results.add(t, e.slot, e.atPS)
-			rows, last := &d.results, len(d.results.Row)-1
+			row := &d.results.rows[len(d.results.rows)-1]
 			if n.moves != nil { // packets that overtake each other, or a faster path
-				rows.IdealNS[last] = min(rows.IdealNS[last], rows.FCTNS[last])
+				row.idealNS = min(row.idealNS, simkernel.CeilNS(row.atPS-row.startPS))
 			}
-			rows.Again[last], rows.Reordered[last] = r.flows[e.slot].again, r.receivers[e.slot].reordered
+			row.again, row.reordered = r.flows[e.slot].again, r.receivers[e.slot].reordered
 		}
 		d.finished = d.finished[:0]
 		for _, slot := range d.gone {

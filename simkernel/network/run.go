@@ -219,12 +219,15 @@ func (n *Network) live() (flows int64) {
 func (n *Network) passOn(c *collector, least int) {
 	rows := 0
 	for i := range n.domains {
-		rows += len(n.domains[i].results.Row)
+		rows += len(n.domains[i].results.rows)
 	}
 	if rows < least {
 		return
 	}
 	parts := make([]resultPart, len(n.domains))
+	if spare := c.spare.Swap(nil); spare != nil {
+		parts = *spare
+	}
 	for i := range n.domains {
 		parts[i], n.domains[i].results = n.domains[i].results, parts[i]
 	}
@@ -252,40 +255,42 @@ const resultsAtOnce = 4096
 
 // A resultPart is the results of flows that were delivered in one domain.
 type resultPart struct {
-	Results
-	atPS []int64 // when the flows were delivered
+	rows []resultRow
+	hops []hopResult // of all rows, one after the other
+}
+
+type resultRow struct {
+	atPS, row, startPS, idealNS int64 // delivered at atPS
+	firstHop, hops              int32
+	again, reordered            int32
+}
+
+type hopResult struct {
+	hopStat
+	lastPS int64
 }
 
 // add appends a delivered flow.
 func (r *resultPart) add(t *flowTable, slot int32, atPS int64) {
 	info := &t.info[slot]
+	r.rows = append(r.rows, resultRow{atPS: atPS, row: info.row, startPS: info.startPS, idealNS: info.idealNS,
+		firstHop: int32(len(r.hops)), hops: info.hops})
 	for h := info.firstHop; h < info.firstHop+info.hops; h++ {
-		r.WaitNS = append(r.WaitNS, t.stats[h].waitPS/simkernel.PSPerNS)
-		r.LastWaitNS = append(r.LastWaitNS, t.lastPS[h]/simkernel.PSPerNS)
-		r.Marks = append(r.Marks, t.stats[h].marks)
+		r.hops = append(r.hops, hopResult{t.stats[h], t.lastPS[h]})
 	}
-	r.addRow(info.row, info.startPS, atPS, info.idealNS)
-}
-
-// addRow appends a row, whose hops have been appended.
-func (r *resultPart) addRow(row, startPS, atPS, idealNS int64) {
-	r.atPS = append(r.atPS, atPS)
-	r.Row = append(r.Row, row)
-	r.StartNS = append(r.StartNS, startPS/simkernel.PSPerNS)
-	r.FCTNS = append(r.FCTNS, simkernel.CeilNS(atPS-startPS))
-	r.IdealNS = append(r.IdealNS, idealNS)
-	r.HopEnds = append(r.HopEnds, int32(len(r.WaitNS)))
-	r.Again, r.Reordered = append(r.Again, 0), append(r.Reordered, 0)
 }
 
 // A collector orders results and passes them on, beside the simulation.
 type collector struct {
 	finished func(*Results) error
-	parts    chan []resultPart // one per domain
-	failed   atomic.Bool       // finished has returned an error
+	parts    chan []resultPart            // one per domain
+	spare    atomic.Pointer[[]resultPart] // empty parts, for their memory
+	failed   atomic.Bool                  // finished has returned an error
 	order    []resultRef
+	merged   Results // memory
 }
 
+// A resultRef is a row of a part.
 type resultRef struct {
 	atPS, row  int64
 	part, line int32
@@ -299,37 +304,55 @@ func (c *collector) run() error {
 			err = c.finished(c.merge(parts))
 			c.failed.Store(err != nil)
 		}
+		for i := range parts {
+			parts[i].rows, parts[i].hops = parts[i].rows[:0], parts[i].hops[:0]
+		}
+		c.spare.Store(&parts)
 	}
 	return err
 }
 
-// merge sorts the rows of several domains.
+// merge sorts the rows of several domains. They are valid until it is called again.
 func (c *collector) merge(parts []resultPart) *Results {
 	c.order = c.order[:0]
+	hops := 0
 	for i := range parts {
-		for k, atPS := range parts[i].atPS {
-			c.order = append(c.order, resultRef{atPS, parts[i].Row[k], int32(i), int32(k)})
+		for k := range parts[i].rows {
+			o := &parts[i].rows[k]
+			c.order = append(c.order, resultRef{o.atPS, o.row, int32(i), int32(k)})
 		}
+		hops += len(parts[i].hops)
 	}
 	slices.SortFunc(c.order, func(a, b resultRef) int {
 		return cmp.Or(cmp.Compare(a.atPS, b.atPS), cmp.Compare(a.row, b.row))
 	})
-	r := &Results{}
-	for _, o := range c.order {
-		p, begin := &parts[o.part], int32(0)
-		if o.line > 0 {
-			begin = p.HopEnds[o.line-1]
+	r := &c.merged
+	r.resize(len(c.order), hops)
+	end := 0
+	for i, ref := range c.order {
+		p := &parts[ref.part]
+		o := &p.rows[ref.line]
+		r.Row[i], r.StartNS[i], r.IdealNS[i] = o.row, o.startPS/simkernel.PSPerNS, o.idealNS
+		r.FCTNS[i] = simkernel.CeilNS(o.atPS - o.startPS)
+		r.Again[i], r.Reordered[i] = o.again, o.reordered
+		for _, h := range p.hops[o.firstHop:][:o.hops] {
+			r.WaitNS[end], r.LastWaitNS[end] = h.waitPS/simkernel.PSPerNS, h.lastPS/simkernel.PSPerNS
+			r.Marks[end] = h.marks
+			end++
 		}
-		end := p.HopEnds[o.line]
-		r.Row = append(r.Row, o.row)
-		r.StartNS = append(r.StartNS, p.StartNS[o.line])
-		r.FCTNS = append(r.FCTNS, p.FCTNS[o.line])
-		r.IdealNS = append(r.IdealNS, p.IdealNS[o.line])
-		r.WaitNS = append(r.WaitNS, p.WaitNS[begin:end]...)
-		r.LastWaitNS = append(r.LastWaitNS, p.LastWaitNS[begin:end]...)
-		r.Marks = append(r.Marks, p.Marks[begin:end]...)
-		r.HopEnds = append(r.HopEnds, int32(len(r.WaitNS)))
-		r.Again, r.Reordered = append(r.Again, p.Again[o.line]), append(r.Reordered, p.Reordered[o.line])
+		r.HopEnds[i] = int32(end)
 	}
 	return r
+}
+
+// resize makes room for rows, whose values are not set.
+func (r *Results) resize(rows, hops int) {
+	for _, c := range []*[]int64{&r.Row, &r.StartNS, &r.FCTNS, &r.IdealNS} {
+		*c = slices.Grow((*c)[:0], rows)[:rows]
+	}
+	for _, c := range []*[]int32{&r.HopEnds, &r.Again, &r.Reordered} {
+		*c = slices.Grow((*c)[:0], rows)[:rows]
+	}
+	r.WaitNS, r.LastWaitNS = slices.Grow(r.WaitNS[:0], hops)[:hops], slices.Grow(r.LastWaitNS[:0], hops)[:hops]
+	r.Marks = slices.Grow(r.Marks[:0], hops)[:hops]
 }
