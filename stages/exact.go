@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/bits"
 	"runtime"
 	"sync"
 
@@ -110,8 +109,8 @@ func Exact(ctx context.Context, n *topology.Network, r *topology.Router, p simke
 		return x.stats, fmt.Errorf("whole-network simulation: %w", err)
 	}
 	if o.EndNS != 0 && !ended {
-		x.engine.Left(func(row, idealNS, bytes int64) {
-			if f := x.active.of(row); f != nil { // else its last packet was delivered
+		x.engine.Left(func(row int64, tag int32, idealNS, bytes int64) {
+			if f := &x.flows[tag]; f.number == row { // else its last packet was delivered
 				left := f.slowdown()
 				left.IdealNS, left.WindowNS = idealNS, x.alone.windowNS(f.path, f.size)
 				x.out.Left(left, bytes)
@@ -119,8 +118,8 @@ func Exact(ctx context.Context, n *topology.Network, r *topology.Router, p simke
 		})
 		ended = true
 	}
-	if x.active.count > 0 && !ended {
-		return x.stats, fmt.Errorf("whole-network simulation: %d flows did not finish", x.active.count)
+	if active := len(x.flows) - len(x.free); active > 0 && !ended {
+		return x.stats, fmt.Errorf("whole-network simulation: %d flows did not finish", active)
 	}
 	if err = x.flush(); err == nil && out.Links != nil {
 		err = x.writeLinks()
@@ -154,15 +153,15 @@ type exact struct {
 	started  int64          // flows that the engine has received
 	originNS int64
 	alone    *Sampler       // knows what windows delay
-	batch    arrow.Record   // of table flows, nil before the first; rows are those of it that were not read
-	rows     []workload.Row // and memory of all
-	memory   []workload.Row
-	chunk    network.Flows // memory, as fresh
-	fresh    []exactFlow
+	batch    arrow.Record   // of table flows; nil before the first
+	read     []workload.Row // all of it
+	rows     []workload.Row // those that the engine has not received
+	chunk    network.Flows
+	flows    []exactFlow // by tag; only nextFlows adds to it
 
 	mu                     sync.Mutex // of what follows: flows are read and results taken at the same time
-	active                 activeFlows
-	awaited                int // flows to report that have not finished, of those that were read
+	free                   []int32    // tags of no flow
+	awaited                int        // flows to report that have not finished, of those that were read
 	allRead                bool
 	waitNS                 []int64 // by link: sum of the waits of its packets
 	engine                 *network.Network
@@ -173,72 +172,17 @@ type exact struct {
 
 // exactFlow is what the engine does not store about a flow in the network.
 type exactFlow struct {
-	number               int64 // the engine's, counted from 1; 0: this is the memory of no flow
+	number               int64 // the engine's
 	row, id, size, start int64
 	path                 []int32
 	src, dst             int32
-	labels               *workload.Labels // with ExactTables.Report
-}
-
-// activeFlows are the flows that the engine has received and that have not finished. Each is at the place of its number
-// in a table; the few that are still active when a later one needs the place are old.
-type activeFlows struct {
-	table []exactFlow // a power of two, at least twice as many as flows
-	old   map[int64]exactFlow
-	count int
-}
-
-// add adds flows.
-func (a *activeFlows) add(flows []exactFlow) {
-	if a.count += len(flows); 2*a.count > len(a.table) {
-		table := a.table
-		a.table = make([]exactFlow, max(2*len(table), 1<<bits.Len(uint(2*a.count))))
-		for i := range table {
-			if table[i].number != 0 {
-				a.table[table[i].number&int64(len(a.table)-1)] = table[i]
-			}
-		}
-	}
-	for i := range flows {
-		f := &a.table[flows[i].number&int64(len(a.table)-1)]
-		path := f.path[:0]
-		if f.number != 0 {
-			if a.old == nil {
-				a.old = map[int64]exactFlow{}
-			}
-			a.old[f.number], path = *f, nil
-		}
-		*f = flows[i]
-		f.path = append(path, flows[i].path...) // the memory of a flow that has finished
-	}
-}
-
-// of returns the flow that the engine counts as a row, nil if it has finished.
-func (a *activeFlows) of(row int64) *exactFlow {
-	if f := &a.table[(row+1)&int64(len(a.table)-1)]; f.number == row+1 {
-		return f
-	}
-	if f, ok := a.old[row+1]; ok {
-		return &f
-	}
-	return nil
-}
-
-// remove removes a flow.
-func (a *activeFlows) remove(f *exactFlow) {
-	delete(a.old, f.number)
-	a.count--
-	f.number = 0
+	labels               workload.Labels // with ExactTables.Report
 }
 
 // slowdown is the flow's row without what the simulation finds.
 func (f *exactFlow) slowdown() SlowdownRow {
-	row := SlowdownRow{FlowID: f.id, FlowRow: f.row, Src: f.src, Dst: f.dst, SizeBytes: f.size, StartNS: f.start,
-		Hops: int16(len(f.path))}
-	if f.labels != nil {
-		row.Labels = *f.labels
-	}
-	return row
+	return SlowdownRow{FlowID: f.id, FlowRow: f.row, Src: f.src, Dst: f.dst, Labels: f.labels, SizeBytes: f.size,
+		StartNS: f.start, Hops: int16(len(f.path))}
 }
 
 // chunkRows is how many flows the engine receives at a time: few enough that what is known of them stays in the
@@ -254,7 +198,7 @@ func (x *exact) nextFlows() (*network.Flows, error) {
 	for {
 		if len(x.rows) == 0 {
 			x.release()
-			rows, rec, err := columns.Next(x.in, x.memory)
+			rows, rec, err := columns.Next(x.in, x.read)
 			if errors.Is(err, io.EOF) {
 				x.mu.Lock()
 				defer x.mu.Unlock()
@@ -264,7 +208,7 @@ func (x *exact) nextFlows() (*network.Flows, error) {
 			if err != nil {
 				return nil, err
 			}
-			x.batch, x.rows, x.memory = rec, rows, rows
+			x.batch, x.read, x.rows = rec, rows, rows
 		}
 		rows := x.rows[:min(chunkRows, len(x.rows))]
 		x.rows = x.rows[len(rows):]
@@ -283,23 +227,23 @@ func (x *exact) release() {
 }
 
 func (x *exact) flowsOf(batch []workload.Row) (*network.Flows, error) {
-	chunk := &x.chunk
-	*chunk = network.Flows{SizeBytes: chunk.SizeBytes[:0], StartNS: chunk.StartNS[:0], PathEnds: chunk.PathEnds[:0],
-		PathLinks: chunk.PathLinks[:0], Key: chunk.Key[:0], Class: chunk.Class[:0]}
-	x.fresh = x.fresh[:0]
+	c := &x.chunk
+	*c = network.Flows{SizeBytes: c.SizeBytes[:0], StartNS: c.StartNS[:0], PathEnds: c.PathEnds[:0],
+		PathLinks: c.PathLinks[:0], Key: c.Key[:0], Class: c.Class[:0], Tag: c.Tag[:0]}
+	tags := x.newTags(c.Tag, len(batch))
 	reported, packetHops := 0, int64(0)
 	for i := range batch {
-		f, row, begin := &batch[i], x.row, len(chunk.PathLinks)
+		f, row, begin := &batch[i], x.row, len(c.PathLinks)
 		x.row++
 		var err error
 		if x.waits == nil || !ComputeStep(f.Src, f.Dst, f.SizeBytes) {
-			chunk.PathLinks, err = x.router.Path(f.ID, f.Src, f.Dst, chunk.PathLinks)
+			c.PathLinks, err = x.router.Path(f.ID, f.Src, f.Dst, c.PathLinks)
 		}
-		path := chunk.PathLinks[begin:]
 		if x.options.AllowUnreachable && x.waits == nil && isUnreachable(err) {
 			x.stats.Unreachable++
 			continue
 		}
+		path := c.PathLinks[begin:]
 		if err == nil && x.routes != nil && len(path) > 0 {
 			if _, ends := x.routes.Last().Path(f.ID, f.Src, f.Dst, nil); ends != nil {
 				err = fmt.Errorf("with the cables that go down and stay down it would never end: %w", ends)
@@ -311,22 +255,22 @@ func (x *exact) flowsOf(batch []workload.Row) (*network.Flows, error) {
 		if x.started == 0 {
 			x.originNS = f.StartNS
 		}
-		chunk.SizeBytes, chunk.StartNS = append(chunk.SizeBytes, f.SizeBytes), append(chunk.StartNS, f.StartNS-x.originNS)
-		chunk.Key, chunk.Class = append(chunk.Key, uint64(row)), append(chunk.Class, x.classOf(f))
+		c.SizeBytes, c.StartNS = append(c.SizeBytes, f.SizeBytes), append(c.StartNS, f.StartNS-x.originNS)
+		c.Key, c.Class = append(c.Key, uint64(row)), append(c.Class, x.classOf(f))
 		if x.waits != nil {
-			if err := x.waits.add(chunk, row); err != nil {
+			if err := x.waits.add(c, row); err != nil {
 				return nil, err
 			}
 		}
-		chunk.PathEnds = append(chunk.PathEnds, int32(len(chunk.PathLinks)))
-		x.started++
-		of := exactFlow{number: x.started, row: row, id: f.ID, size: f.SizeBytes, start: f.StartNS, src: f.Src, dst: f.Dst,
-			path: path}
+		c.PathEnds = append(c.PathEnds, int32(len(c.PathLinks)))
+		of := &x.flows[tags[len(c.Tag)]]
+		c.Tag = tags[:len(c.Tag)+1]
+		*of = exactFlow{number: x.started, row: row, id: f.ID, size: f.SizeBytes, start: f.StartNS, src: f.Src, dst: f.Dst,
+			path: append(of.path[:0], path...)}
 		if x.out.Report != nil {
-			labels := f.Labels.Clone()
-			of.labels = &labels
+			of.labels = f.Labels.Clone()
 		}
-		x.fresh = append(x.fresh, of)
+		x.started++
 		packetHops += x.params.Packets(f.SizeBytes) * int64(len(path))
 		if x.options.reports(f.StartNS) {
 			reported++
@@ -334,34 +278,31 @@ func (x *exact) flowsOf(batch []workload.Row) (*network.Flows, error) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.free = append(x.free, tags[len(c.Tag):]...)
 	x.awaited += reported
 	x.stats.PacketHops += packetHops
-	x.active.add(x.fresh)
-	return chunk, nil
+	return c, nil
+}
+
+// newTags appends tags of no flow, which are no longer free.
+func (x *exact) newTags(tags []int32, n int) []int32 {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for len(x.free) < n {
+		x.free, x.flows = append(x.free, int32(len(x.flows))), append(x.flows, exactFlow{})
+	}
+	rest := len(x.free) - n
+	tags = append(tags, x.free[rest:]...)
+	x.free = x.free[:rest]
+	return tags
 }
 
 func (x *exact) take(r *network.Results) error {
-	finished := x.takeRows(r)
-	x.show(0, finished)
+	finished := int64(0)
 	x.mu.Lock()
-	ended := x.options.Counts != nil && x.allRead && x.awaited == 0
-	x.mu.Unlock()
-	if ended {
-		return errCounted
-	}
-	if len(x.outFCT) < hopBatchRows && len(x.outHops) < hopBatchRows {
-		return nil
-	}
-	return x.flush()
-}
-
-// takeRows adds results to the rows to write, and returns the packet-hops of the flows.
-func (x *exact) takeRows(r *network.Results) (finished int64) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
 	from := int32(0)
-	for i, number := range r.Row {
-		f, to := x.active.of(number), r.HopEnds[i]
+	for i, tag := range r.Tag {
+		f, to := &x.flows[tag], r.HopEnds[i]
 		for h := from; h < to; h++ {
 			x.waitNS[f.path[h-from]] += r.WaitNS[h]
 		}
@@ -385,10 +326,20 @@ func (x *exact) takeRows(r *network.Results) (finished int64) {
 					r.Marks[h]})
 			}
 		}
-		x.active.remove(f)
+		f.number = -1
 		from = to
 	}
-	return finished
+	x.free = append(x.free, r.Tag...)
+	ended := x.options.Counts != nil && x.allRead && x.awaited == 0
+	x.mu.Unlock()
+	x.show(0, finished)
+	if ended {
+		return errCounted
+	}
+	if len(x.outFCT) < hopBatchRows && len(x.outHops) < hopBatchRows {
+		return nil
+	}
+	return x.flush()
 }
 
 // show adds to the progress what has been simulated: items of the engine, two for a packet-hop (a packet, and its ACK

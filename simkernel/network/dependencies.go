@@ -146,7 +146,7 @@ func (x *frontier) settle() {
 	}
 	r := &x.net.domains[0].results
 	for _, s := range x.steps {
-		r.rows = append(r.rows, resultRow{atPS: s.startPS, row: s.row, startPS: s.startPS})
+		r.rows = append(r.rows, resultRow{atPS: s.startPS, row: s.row, tag: s.tag, startPS: s.startPS})
 	}
 	x.steps = x.steps[:0]
 }

@@ -39,6 +39,7 @@ type flowInfo struct {
 	firstHop int32
 	hops     int32
 	domain   int32 // of its source
+	tag      int32
 }
 
 // A sender is the sending end of a flow. Its owner is the domain of its host.
@@ -136,7 +137,7 @@ func (d *domain) admit(f *newFlow) {
 	}
 	pool.live++
 	t.info[slot] = flowInfo{row: f.row, startPS: f.startPS, idealNS: f.idealNS, key: f.key, firstHop: base,
-		hops: int32(len(path)), domain: d.id}
+		hops: int32(len(path)), domain: d.id, tag: f.tag}
 	last := uint32(n.params.LastBytes(f.size)*MaxClasses) + uint32(f.class)
 	for h := range len(path) + 1 {
 		ahead, back := path[len(path)-1]^1, path[0]
@@ -200,6 +201,7 @@ type Flows struct {
 	PathLinks []int32
 	Key       []uint64 // identifies the flow in random marks, together with Params.Seed; nil: its row
 	Class     []uint8  // index of the classes of Classify; nil: 0
+	Tag       []int32  // for the caller, in Results; nil: 0
 
 	// With Network.WaitFor flow i starts DelayNS[k] after the delivery of the flow in row After[k] of the workload, for k
 	// in AfterEnds[i-1]:AfterEnds[i], and not before StartNS; nil: flows wait for none. A flow of 0 bytes without a path
@@ -223,6 +225,7 @@ type newFlow struct {
 	limits    simkernel.Limits
 	path      []int32 // empty: a compute step
 	class     int32
+	tag       int32
 	after     []after
 	waits     int // for so many flows that have not ended, once it is read
 }
@@ -273,7 +276,7 @@ func (f *feed) next() *batch {
 	}
 	rows := len(c.StartNS)
 	if rows != len(c.SizeBytes) || rows != len(c.PathEnds) || c.Key != nil && rows != len(c.Key) ||
-		c.Class != nil && rows != len(c.Class) ||
+		c.Class != nil && rows != len(c.Class) || c.Tag != nil && rows != len(c.Tag) ||
 		c.AfterEnds != nil && rows != len(c.AfterEnds) {
 		return &batch{err: fmt.Errorf("flow columns differ in length: %d starts, %d sizes, %d paths", rows,
 			len(c.SizeBytes), len(c.PathEnds))}
@@ -355,6 +358,9 @@ func (f *feed) add(b *batch, c *Flows, links []int32, i int) error {
 func (f *feed) append(b *batch, c *Flows, i int, flow newFlow) error {
 	if err := f.addAfter(c, i, &flow); err != nil {
 		return err
+	}
+	if c.Tag != nil {
+		flow.tag = c.Tag[i]
 	}
 	b.flows = append(b.flows, flow)
 	f.rows++

@@ -192,9 +192,9 @@ func (n *Network) CountersOf(link int32, class int) (marked, dropped int64) {
 // MostBytes returns the maximum number of bytes in the limited buffer of a node, after Run.
 func (n *Network) MostBytes(node int32) int64 { return n.buffers[node].peakBytes }
 
-// Left calls do, after Run, with each flow that had started and was not acknowledged at EndNS: its row, its ideal FCT
-// and the bytes that were not acknowledged.
-func (n *Network) Left(do func(row, idealNS, bytes int64)) {
+// Left calls do, after Run, with each flow that had started and was not acknowledged at EndNS: its row and tag, its
+// ideal FCT and the bytes that were not acknowledged.
+func (n *Network) Left(do func(row int64, tag int32, idealNS, bytes int64)) {
 	free := map[int32]bool{}
 	for i := range n.domains {
 		for _, slot := range n.domains[i].pool.slots {
@@ -203,7 +203,7 @@ func (n *Network) Left(do func(row, idealNS, bytes int64)) {
 	}
 	for slot, f := range n.flows.info {
 		if s := &n.flows.senders[slot]; !free[int32(slot)] {
-			do(f.row, f.idealNS, max(1, s.sizeBytes-s.ackedBytes))
+			do(f.row, f.tag, f.idealNS, max(1, s.sizeBytes-s.ackedBytes))
 		}
 	}
 }

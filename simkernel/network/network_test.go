@@ -380,7 +380,7 @@ func TestEnd(t *testing.T) {
 		return nil
 	})
 	var rows, left []int64
-	n.Left(func(row, _, bytes int64) { rows, left = append(rows, row), append(left, bytes) })
+	n.Left(func(row int64, _ int32, _, bytes int64) { rows, left = append(rows, row), append(left, bytes) })
 	if err != nil || !slices.Equal(ended, []int64{0}) || !slices.Equal(rows, []int64{1}) {
 		t.Fatalf("flows %v ended and %v are left (%v), want 0 and 1", ended, rows, err)
 	}

@@ -237,6 +237,7 @@ func (n *Network) passOn(c *collector, least int) {
 // Results are results, one row per finished flow, by time and then row.
 type Results struct {
 	Row     []int64 // the flow's row in the workload, counted from 0 over all chunks
+	Tag     []int32 // Flows.Tag
 	StartNS []int64 // when it started
 	FCTNS   []int64 // from its start to the delivery of its last byte, rounded up
 	IdealNS []int64 // of the flow alone on its first path, with a window that never binds; at most FCTNS
@@ -261,7 +262,7 @@ type resultPart struct {
 
 type resultRow struct {
 	atPS, row, startPS, idealNS int64 // delivered at atPS
-	firstHop, hops              int32
+	tag, firstHop, hops         int32
 	again, reordered            int32
 }
 
@@ -273,8 +274,8 @@ type hopResult struct {
 // add appends a delivered flow.
 func (r *resultPart) add(t *flowTable, slot int32, atPS int64) {
 	info := &t.info[slot]
-	r.rows = append(r.rows, resultRow{atPS: atPS, row: info.row, startPS: info.startPS, idealNS: info.idealNS,
-		firstHop: int32(len(r.hops)), hops: info.hops})
+	r.rows = append(r.rows, resultRow{atPS: atPS, row: info.row, tag: info.tag, startPS: info.startPS,
+		idealNS: info.idealNS, firstHop: int32(len(r.hops)), hops: info.hops})
 	for h := info.firstHop; h < info.firstHop+info.hops; h++ {
 		r.hops = append(r.hops, hopResult{t.stats[h], t.lastPS[h]})
 	}
@@ -315,44 +316,32 @@ func (c *collector) run() error {
 // merge sorts the rows of several domains. They are valid until it is called again.
 func (c *collector) merge(parts []resultPart) *Results {
 	c.order = c.order[:0]
-	hops := 0
 	for i := range parts {
 		for k := range parts[i].rows {
 			o := &parts[i].rows[k]
 			c.order = append(c.order, resultRef{o.atPS, o.row, int32(i), int32(k)})
 		}
-		hops += len(parts[i].hops)
 	}
 	slices.SortFunc(c.order, func(a, b resultRef) int {
 		return cmp.Or(cmp.Compare(a.atPS, b.atPS), cmp.Compare(a.row, b.row))
 	})
 	r := &c.merged
-	r.resize(len(c.order), hops)
-	end := 0
-	for i, ref := range c.order {
+	*r = Results{r.Row[:0], r.Tag[:0], r.StartNS[:0], r.FCTNS[:0], r.IdealNS[:0], r.HopEnds[:0], r.WaitNS[:0],
+		r.LastWaitNS[:0], r.Marks[:0], r.Again[:0], r.Reordered[:0]}
+	for _, ref := range c.order {
 		p := &parts[ref.part]
 		o := &p.rows[ref.line]
-		r.Row[i], r.StartNS[i], r.IdealNS[i] = o.row, o.startPS/simkernel.PSPerNS, o.idealNS
-		r.FCTNS[i] = simkernel.CeilNS(o.atPS - o.startPS)
-		r.Again[i], r.Reordered[i] = o.again, o.reordered
+		r.Row, r.Tag = append(r.Row, o.row), append(r.Tag, o.tag)
+		r.StartNS = append(r.StartNS, o.startPS/simkernel.PSPerNS)
+		r.FCTNS = append(r.FCTNS, simkernel.CeilNS(o.atPS-o.startPS))
+		r.IdealNS = append(r.IdealNS, o.idealNS)
 		for _, h := range p.hops[o.firstHop:][:o.hops] {
-			r.WaitNS[end], r.LastWaitNS[end] = h.waitPS/simkernel.PSPerNS, h.lastPS/simkernel.PSPerNS
-			r.Marks[end] = h.marks
-			end++
+			r.WaitNS = append(r.WaitNS, h.waitPS/simkernel.PSPerNS)
+			r.LastWaitNS = append(r.LastWaitNS, h.lastPS/simkernel.PSPerNS)
+			r.Marks = append(r.Marks, h.marks)
 		}
-		r.HopEnds[i] = int32(end)
+		r.HopEnds = append(r.HopEnds, int32(len(r.WaitNS)))
+		r.Again, r.Reordered = append(r.Again, o.again), append(r.Reordered, o.reordered)
 	}
 	return r
-}
-
-// resize makes room for rows, whose values are not set.
-func (r *Results) resize(rows, hops int) {
-	for _, c := range []*[]int64{&r.Row, &r.StartNS, &r.FCTNS, &r.IdealNS} {
-		*c = slices.Grow((*c)[:0], rows)[:rows]
-	}
-	for _, c := range []*[]int32{&r.HopEnds, &r.Again, &r.Reordered} {
-		*c = slices.Grow((*c)[:0], rows)[:rows]
-	}
-	r.WaitNS, r.LastWaitNS = slices.Grow(r.WaitNS[:0], hops)[:hops], slices.Grow(r.LastWaitNS[:0], hops)[:hops]
-	r.Marks = slices.Grow(r.Marks[:0], hops)[:hops]
 }
