@@ -6,19 +6,19 @@ import (
 	"slices"
 )
 
-// There are as many domains as workers, or more in large networks, so that work can be balanced; each costs mail and
-// waits.
+// A worker has one domain, or several in large networks, so that work can be balanced; each costs mail and waits.
 const (
 	domainsPerWorker = 4    // at most
 	leastPorts       = 16   // of a domain
-	fitPorts         = 4000 // of a domain, if there are more than workers
+	fitPorts         = 4000 // of a domain, if a worker has several
 )
 
 func (n *Network) domainsFor(workers int) int {
 	if workers <= 1 {
 		return 1
 	}
-	return max(1, min(len(n.links)/leastPorts, max(workers, min(workers*domainsPerWorker, len(n.links)/fitPorts))))
+	each := max(1, min(domainsPerWorker, len(n.links)/workers/fitPorts))
+	return max(1, min(len(n.links)/leastPorts, workers*each))
 }
 
 // partition divides the nodes of a network into at most that many domains with about the same work, between which few
