@@ -1,6 +1,7 @@
 package stages
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -185,10 +186,6 @@ func (f *exactFlow) slowdown() SlowdownRow {
 		StartNS: f.start, Hops: int16(len(f.path))}
 }
 
-// chunkRows is how many flows the engine receives at a time: few enough that what is known of them stays in the
-// processor's second-level cache from step to step.
-const chunkRows = 4_096
-
 // nextFlows returns the next flows to simulate; nil after the last. They are valid until it is called again.
 func (x *exact) nextFlows() (*network.Flows, error) {
 	if first := x.first; first != nil {
@@ -210,7 +207,7 @@ func (x *exact) nextFlows() (*network.Flows, error) {
 			}
 			x.batch, x.read, x.rows = rec, rows, rows
 		}
-		rows := x.rows[:min(chunkRows, len(x.rows))]
+		rows := x.rows[:min(batchRows, len(x.rows))]
 		x.rows = x.rows[len(rows):]
 		if chunk, err := x.flowsOf(rows); err != nil || len(chunk.SizeBytes) > 0 {
 			return chunk, err
@@ -336,7 +333,7 @@ func (x *exact) take(r *network.Results) error {
 	if ended {
 		return errCounted
 	}
-	if len(x.outFCT) < hopBatchRows && len(x.outHops) < hopBatchRows {
+	if len(x.outFCT) < batchRows && len(x.outHops) < batchRows {
 		return nil
 	}
 	return x.flush()
@@ -477,11 +474,7 @@ func (x *exact) simulate(ctx context.Context) error {
 	if x.waits != nil {
 		engine.WaitFor()
 	}
-	workers := x.options.Workers
-	if workers <= 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
-	if err := engine.Run(ctx, workers, x.take); err != nil {
+	if err := engine.Run(ctx, cmp.Or(x.options.Workers, runtime.GOMAXPROCS(0)), x.take); err != nil {
 		return err
 	}
 	x.stats.Losses = engine.Losses()

@@ -207,16 +207,16 @@ func isUnreachable(err error) bool {
 	return errors.As(err, &unreachable)
 }
 
-// hopBatchRows is the number of hops that are written at a time: few enough that their columns are still in the
-// processor's second-level cache when the sink reads them.
-const hopBatchRows = 4_096
+// batchRows is how many flows or hops are read or written at a time: few enough that they are still in the processor's
+// second-level cache when the next step, or the sink, reads them.
+const batchRows = 4_096
 
 func (c *routeChunk) writeHops(ctx context.Context, firstRow int64, hops schema.Sink) error {
-	for lo := 0; lo < len(c.hops); lo += hopBatchRows {
+	for lo := 0; lo < len(c.hops); lo += batchRows {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		rows := c.hops[lo:min(lo+hopBatchRows, len(c.hops))]
+		rows := c.hops[lo:min(lo+batchRows, len(c.hops))]
 		c.out = c.out[:0]
 		// A loop that does nothing else lets the processor fetch many flows at the same time.
 		c.batchFlows = columns.Resize(c.batchFlows, len(rows))

@@ -198,7 +198,7 @@ func TestRouteLaws(t *testing.T) {
 		}
 	}
 	for _, rows := range again.sizes[:len(again.sizes)-1] {
-		if rows != hopBatchRows {
+		if rows != batchRows {
 			t.Errorf("a batch of %d rows", rows)
 		}
 	}

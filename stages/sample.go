@@ -81,9 +81,6 @@ func (s *Sampler) Sample(ctx context.Context, firstRow, rows int64, flows, contr
 
 type sampleFunc func(f int, sizeBytes int64, to *sampledFlow) error
 
-// sampleRows is how many flows are written at a time.
-const sampleRows = 4_096
-
 type flowToSample struct {
 	workload.Labels
 	ID        int64 `col:"flow_id"`
@@ -101,7 +98,7 @@ func (s *Sampler) writeChunk(
 	s.cases = CaseSlowdowns{}
 	s.contributions = s.contributions[:0]
 	at := int64(0)
-	err := columns.EachRows(flows, sampleRows, func(part []flowToSample) error {
+	err := columns.EachRows(flows, batchRows, func(part []flowToSample) error {
 		if at+int64(len(part)) > rows {
 			return fmt.Errorf("flows: the chunk at row %d has more flows than the %d that were routed", firstRow, rows)
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/gate"
@@ -137,7 +138,7 @@ func readFlows(t *testing.T, o Settings, id string) (flows map[int64]testFlow, l
 	}
 	flows = map[int64]testFlow{}
 	err = columns.ForEach(in, func(rec arrow.Record) error {
-		src, dst, service := columns.Int32s(rec, "src"), columns.Int32s(rec, "dst"), columns.Text(rec, "service")
+		src, dst, service := columns.Int32s(rec, "src"), columns.Int32s(rec, "dst"), columns.Named(rec, "service").(*array.String)
 		size, start := columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns")
 		for i, id := range columns.Int64s(rec, "flow_id") {
 			f := testFlow{src[i], dst[i], size[i], start[i], strings.Clone(service.Value(i))}

@@ -111,9 +111,6 @@ func Float64s(rec arrow.Record, name string) []float64 {
 	return Named(rec, name).(*array.Float64).Float64Values()
 }
 
-// Text returns a column of strings. Its values are valid until the batch is released.
-func Text(rec arrow.Record, name string) *array.String { return Named(rec, name).(*array.String) }
-
 // Named returns a column of any type. It panics if the batch does not have exactly one column of that name.
 func Named(rec arrow.Record, name string) arrow.Array {
 	at := rec.Schema().FieldIndices(name)

@@ -1,5 +1,7 @@
 package network
 
+import "parsimon/simkernel"
+
 // A domain is a part of the network's nodes with their ports, simulated by one worker at a time.
 type domain struct {
 	net *Network
@@ -32,6 +34,7 @@ type rules struct {
 	clocked             bool   // senders are clocked by ACKs; they recover, too
 	foresees            bool   // flows wait for others
 	plain               bool   // of NICs: see runNICs
+	leastTickPS         int64  // from an ACK to the first tick of a timer that it starts
 	againMask           uint32 // bits of items that are set in a packet that is sent again
 	passMask, passNot   uint32 // domain.passes counts packets with bits&passMask != passNot
 	lateMask, lateNot   uint32 // what packets with bits&lateMask != lateNot meet is counted between epochs
@@ -50,7 +53,12 @@ func (n *Network) setRules() {
 	r.irn = n.buffer.Selective && !r.clocked && !moved
 	r.selective = r.irn || moved
 	r.foresees = n.frontier != nil
-	r.plain = !r.ticks && !r.classed && !r.clocked
+	if r.plain = !r.classed && !r.clocked; r.ticks {
+		s := simkernel.NewSender(n.params.Transport)
+		s.Start(&n.params, simkernel.Limits{LineBps: simkernel.MinBps, WindowBytes: 1})
+		s.OnAck(&n.params, &simkernel.AckInfo{Marked: true})
+		r.leastTickPS = s.NextTick()
+	}
 	r.turns = len(n.classes) > 1
 	if r.recovers {
 		r.againMask, r.lateMask = attemptMask, attemptMask
@@ -76,6 +84,7 @@ type portTable struct {
 	nics                    []nic
 	in                      []arrival
 	dataScratch, ackScratch fifo
+	ackInfo                 simkernel.AckInfo
 }
 
 // mail is the packets for ports of other domains.

@@ -188,7 +188,7 @@ func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 			continue
 		}
 		if next >= d.endPS {
-			d.scheduleNIC(u, c, next, timerPS)
+			d.scheduleNIC(u, c, next, min(timerPS, tickedPS))
 			acks.trim()
 			return
 		}
@@ -216,13 +216,14 @@ func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 	}
 }
 
-// runNICs simulates NICs to the end of the window. It is runNIC for those without ticks, classes, delayed ACKs and
-// changes of the rate. Their ACKs go before data, and nothing that happens before the wire is free changes that. So
-// data is answered when it is received, unless the wire is free in a later window only.
+// runNICs simulates NICs to the end of the window. It is runNIC for those without classes, delayed ACKs, changes of the
+// rate and ticks in the window. Their ACKs go before data, and nothing that happens before the wire is free changes
+// that. So data is answered when it is received, unless the wire is free in a later window only.
 func (d *domain) runNICs(due []duePort) {
 	for _, o := range due {
 		p, c, in := &d.ports[o.port], &d.nics[o.port-d.first], d.arrivalsOf(o)
-		if !d.plain || p.bits&portChanges != 0 {
+		if !d.plain || p.bits&portChanges != 0 || d.ticks &&
+			(d.lengthPS > d.leastTickPS || len(c.ticks) > 0 && c.ticks[0].atPS < d.endPS) {
 			d.runNIC(o.port, p, c, in)
 			continue
 		}
@@ -263,7 +264,11 @@ func (d *domain) runNICs(due []duePort) {
 		if !acks.empty() {
 			next = min(next, p.freePS)
 		}
-		d.scheduleNIC(o.port, c, next, c.timerPS)
+		timerPS := c.timerPS
+		if len(c.ticks) > 0 {
+			timerPS = min(timerPS, d.look(p, c, d.endPS-1))
+		}
+		d.scheduleNIC(o.port, c, min(next, timerPS), timerPS)
 	}
 }
 

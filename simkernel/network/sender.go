@@ -66,14 +66,13 @@ func (s *sender) onAck(d *domain, it *item, number, attempt uint32) {
 	o, p := s.external, &d.net.params
 	sentPS := o.sentPS[attempt*o.ring+number&(o.ring-1)]
 	ticked := o.Tick(p, it.atPS)
-	h := simkernel.AckInfo{
-		NowPS: it.atPS, RTTPS: it.atPS - sentPS,
-		AckedBytes: s.ackedBytes, SentBytes: s.sentBytes, Marked: it.bits&flagMarked != 0,
-	}
+	h := &d.ackInfo
+	h.NowPS, h.RTTPS = it.atPS, it.atPS-sentPS
+	h.AckedBytes, h.SentBytes, h.Marked = s.ackedBytes, s.sentBytes, it.bits&flagMarked != 0
 	if d.telemetry {
 		h.Links = d.telemetryOf(o, it.bits)
 	}
-	if o.OnAck(p, &h) || ticked {
+	if o.OnAck(p, h) || ticked {
 		s.setRate()
 	}
 }
