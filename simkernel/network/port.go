@@ -360,10 +360,9 @@ func (d *domain) transmit(p *port, k *portKind, it item, nowPS int64) {
 // writeTelemetry writes the port's telemetry into a packet.
 func (d *domain) writeTelemetry(p *port, it *item, nowPS int64) {
 	t := &d.net.flows
-	slot := t.hops[it.hop].flow
-	hop := int(it.hop - t.info[slot].firstHop)
-	o := t.senders[slot].external
-	d.telemetryOf(o, it.bits)[hop-1] = simkernel.Telemetry{AtPS: nowPS, SentBytes: p.sentBytes,
+	s := &t.senders[t.hops[it.hop].flow]
+	hop := int(it.hop - s.firstHop)
+	d.telemetryOf(s.external, it.bits)[hop-1] = simkernel.Telemetry{AtPS: nowPS, SentBytes: p.sentBytes,
 		LeftBytes: p.leftBytes, Bps: p.kind.bps, Link: p.link}
 	p.sentBytes += d.wireBytes(it)
 }

@@ -26,9 +26,9 @@ type externalSender struct {
 	// With telemetry: what switches wrote into the packets in flight, in rings of constant size by packet number, with
 	// hops entries per packet; one ring for each attempt. A switch writes into the packet that it sends, and the sender
 	// reads when the ACK is received.
-	telemetry     [1 << attemptBits][]simkernel.Telemetry
 	telemetryRing uint32
 	hops          int
+	telemetry     [1 << attemptBits][]simkernel.Telemetry
 }
 
 // startTelemetry makes space for as many packets as can be in flight.
