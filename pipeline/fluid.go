@@ -24,14 +24,7 @@ const fluidStepNS = int64(20_000)
 const fluidRounds = 6
 
 // fluidVersion is part of the id of a scenario of windows: its carried flows and their starts depend on the fluid.
-const fluidVersion = 13
-
-// goodput is the share of a link's capacity that carries payload: 1,000 of 1,048 bytes of a packet.
-const goodput = 1000.0 / 1048
-
-// ackShare is how many bytes of payload the ACKs of a byte of payload in the other direction replace on a link: of 60
-// bytes for a packet of 1,000 bytes of payload.
-const ackShare = 60 * goodput / 1000
+const fluidVersion = 14
 
 // A fluid approximates which flows are active at a time, and how many bytes they have left: links divide their
 // bandwidth in equal parts among the flows that cross them, and what a flow cannot use at one link is divided once more
@@ -45,9 +38,11 @@ type fluid struct {
 	now    int64
 	stepNS int64
 	steps  int64
-	active []carried
-	begun  []carried        // in the present step
-	ended  func(c *carried) // nil, or called with a flow that ends, when now is the beginning of its last step
+	// ackShare is how many bytes of payload the ACKs of a byte of payload in the other direction replace on a link.
+	ackShare float64
+	active   []carried
+	begun    []carried        // in the present step
+	ended    func(c *carried) // nil, or called with a flow that ends, when now is the beginning of its last step
 }
 
 // A fluidLink is what a link can carry in a step, and the flows that share it.
@@ -56,14 +51,6 @@ type fluidLink struct {
 	flows          float64
 	used           float64 // bytes in step usedAt
 	usedAt         int64
-}
-
-// usedIn is how many bytes the link carried in a step.
-func (l *fluidLink) usedIn(step int64) float64 {
-	if l.usedAt != step {
-		return 0
-	}
-	return l.used
 }
 
 // use counts bytes in a step.
@@ -75,11 +62,17 @@ func (l *fluidLink) use(step int64, bytes float64) {
 	l.left -= bytes
 }
 
-// newFluid is a fluid of the network without flows.
+// newFluid is a fluid of the network without flows. Of a link it has the share that carries payload, and of a switch's
+// link what the transport fills.
 func (m *Model) newFluid() *fluid {
-	f := &fluid{links: make([]fluidLink, len(m.Network.Links)), stepNS: fluidStepNS}
+	p := &m.Spec.Params
+	packet := float64(p.PayloadBytes + p.HeaderBytes)
+	f := &fluid{links: make([]fluidLink, len(m.Network.Links)), stepNS: fluidStepNS, ackShare: float64(p.AckBytes) / packet}
 	for i, l := range m.Network.Links {
-		f.links[i].capacity = goodput * float64(l.BandwidthBps) * float64(fluidStepNS) / 8e9
+		f.links[i].capacity = float64(p.PayloadBytes) / packet * float64(l.BandwidthBps) * float64(fluidStepNS) / 8e9
+		if !m.Network.FromHost(l.ID) {
+			f.links[i].capacity *= p.Utilization()
+		}
 	}
 	f.path = func(r *workload.Row) []int32 {
 		path, err := m.Router.Path(r.ID, r.Src, r.Dst, nil)
@@ -152,7 +145,10 @@ func (f *fluid) step() {
 	f.steps++
 	for i := range f.active {
 		for _, l := range f.active[i].path {
-			f.links[l].left = f.links[l].capacity - ackShare*f.links[topology.Reverse(l)].usedIn(before)
+			f.links[l].left = f.links[l].capacity
+			if back := &f.links[topology.Reverse(l)]; back.usedAt == before {
+				f.links[l].left -= f.ackShare * back.used
+			}
 		}
 	}
 	for range fluidRounds {

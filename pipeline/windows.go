@@ -105,7 +105,11 @@ func (m *Model) windowFlows(from lake.ScenarioID, windows Windows) *source {
 		slowestBps, _ := m.Network.HostBps()
 		c.longestNS = int64(min(1e16, float64(windows.LongestBytes)*8e9/float64(slowestBps))) + 1
 		r, err := engine.Complete(m.Lake, base, MethodVersion)
-		for _, p := range c.reads() {
+		var reads [][2]int64 // each part and the time before it
+		for _, p := range c.parts {
+			reads = join(reads, p[0]-carryBack*c.longestNS, p[1])
+		}
+		for _, p := range reads {
 			if err != nil {
 				break
 			}
@@ -147,20 +151,6 @@ const (
 	fewBytes, farSteps  = 64, 10
 )
 
-// reads are the times whose flows are read: each part and the time before it.
-func (c *carrier) reads() (all [][2]int64) {
-	for _, p := range c.parts {
-		all = join(all, p[0]-carryBack*c.longestNS, p[1])
-	}
-	return all
-}
-
-// near reports whether a time is in a part or shortly before one.
-func (c *carrier) near(ns int64) bool {
-	return c.next > 0 && ns < c.parts[c.next-1][1] ||
-		c.next < len(c.parts) && ns >= c.parts[c.next][0]-nearBack*c.longestNS
-}
-
 // add takes a flow that is in a part, or active when one begins.
 func (c *carrier) add(r workload.Row) error {
 	err := c.begin(r.StartNS)
@@ -171,7 +161,8 @@ func (c *carrier) add(r workload.Row) error {
 		return err
 	}
 	c.drain(r.StartNS)
-	if c.near(r.StartNS) {
+	near := c.next < len(c.parts) && r.StartNS >= c.parts[c.next][0]-nearBack*c.longestNS
+	if near || c.next > 0 && r.StartNS < c.parts[c.next-1][1] {
 		c.fluid.pace(r.StartNS, fluidStepNS)
 	} else if c.fluid.pace(r.StartNS, farSteps*fluidStepNS); r.SizeBytes < c.windows.LongestBytes/fewBytes {
 		return nil

@@ -16,8 +16,10 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"parsimon/pipeline/internal/fixture"
+	"parsimon/pipeline/scenario"
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/sizebin"
 	"parsimon/stages"
 	"parsimon/stages/workload"
 )
@@ -46,7 +48,8 @@ func TestParts(t *testing.T) {
 
 // star is a fluid of hosts with two links each, out and in, at one switch.
 func star(bps map[int32]int64) *fluid {
-	f := &fluid{links: make([]fluidLink, 2*len(bps)+2), stepNS: fluidStepNS}
+	const goodput = 1000.0 / 1048
+	f := &fluid{links: make([]fluidLink, 2*len(bps)+2), stepNS: fluidStepNS, ackShare: 60.0 / 1048}
 	for host, bps := range bps {
 		capacity := goodput * float64(bps) * float64(fluidStepNS) / 8e9
 		f.links[2*host].capacity, f.links[2*host+1].capacity = capacity, capacity
@@ -93,7 +96,7 @@ func TestFluidACKs(t *testing.T) {
 	f.add(0, carried{Row: workload.Row{ID: 1, Src: 1, Dst: 2}, remaining: 1e7})
 	f.add(0, carried{Row: workload.Row{ID: 2, Src: 3, Dst: 1}, remaining: 1e7})
 	f.advance(1_000_000)
-	want := 1e7 - 1e6*(1-ackShare)
+	want := 1e7 - 1e6*(1-f.ackShare)
 	if left := f.active[0].remaining; math.Abs(left-want) > 2*float64(fluidStepNS) {
 		t.Errorf("%v bytes are left, want about %v", left, want)
 	}
@@ -272,6 +275,76 @@ func TestOutlasting(t *testing.T) {
 	off, err := derived.FluidError()
 	if n := len(ratios); err != nil || n < 40 || math.Abs(ratios[n/2]-1) > 0.05 || ratios[n/10] < 0.9 || ratios[n-n/10] > 1.1 || off > 0.1 {
 		t.Errorf("%d flows outlast their parts, for %v of the time of the whole; error %v (%v)", n, ratios, off, err)
+	}
+}
+
+// Percentiles of all windows together against those of the same flows in the whole, by transport: no window is drawn, so
+// this is the bias of windows alone. With -v, by size of the flows.
+func TestBiasOfWindows(t *testing.T) {
+	dir := t.TempDir()
+	fixture.WriteFile(t, filepath.Join(dir, "sizes.txt"), "200 20\n1000 40\n5000 60\n20000 75\n100000 90\n1000000 99\n3000000 100\n")
+	for _, c := range []struct {
+		transport string
+		most      []float64 // error of p50, p90, p99 and p99.9 of all flows
+	}{
+		{"dctcp", []float64{0.02, 0.02, 0.04, 0.08}}, {"dcqcn", []float64{0.03, 0.04, 0.06, 0.1}},
+		{"timely", []float64{0.03, 0.04, 0.06, 0.1}}, {"hpcc", []float64{0.03, 0.04, 0.08, 0.1}},
+		{"swift", []float64{0.02, 0.02, 0.04, 0.08}},
+	} {
+		t.Run(c.transport, func(t *testing.T) {
+			file := filepath.Join(dir, c.transport+".yaml")
+			fixture.WriteFile(t, file, `topology:
+  clos: {pods: 2, racks_per_pod: 2, hosts_per_rack: 2, planes: 1, spines_per_plane: 1,
+         host_bandwidth: 10Gbps, fabric_bandwidth: 40Gbps, host_delay: 1us, fabric_delay: 1us}
+workload: {max_load: 50%, duration: 100ms, services: [{name: all, matrix: uniform, sizes: sizes.txt, sigma: 1.5}]}
+transport: {kind: `+c.transport+"}\n")
+			s, err := scenario.Load(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			base := estimateScenario(t, s, options{Lake: t.TempDir(), Variant: whole})
+			g, err := base.Generated()
+			if err != nil {
+				t.Fatal(err)
+			}
+			slowdowns := map[int64]float64{}
+			read := func(e *Estimation, do func(r *stages.SlowdownRow)) {
+				in, err := e.Read(schema.Slowdowns)
+				if err == nil {
+					err = columns.Each(in, func(r *stages.SlowdownRow) error { do(r); return nil })
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			read(base, func(r *stages.SlowdownRow) { slowdowns[r.FlowID] = r.Slowdown })
+			const ns, apart = int64(1_000_000), 4 // parts of three windows, which do not touch
+			var inWindows, inWhole [sizebin.Count + 1][]float64
+			for first := range int64(apart) {
+				w := Windows{WarmupNS: ns, CooldownNS: ns, LongestBytes: 3_000_000}
+				for at := g.FirstStartNS + (1+first)*ns; at+2*ns < g.LastStartNS; at += apart * ns {
+					w.Spans = append(w.Spans, [2]int64{at, at + ns})
+				}
+				read(estimateWindows(t, base, w), func(r *stages.SlowdownRow) {
+					for _, bin := range []int{sizebin.Of(r.SizeBytes), sizebin.Count} {
+						inWindows[bin] = append(inWindows[bin], r.Slowdown)
+						inWhole[bin] = append(inWhole[bin], slowdowns[r.FlowID])
+					}
+				})
+			}
+			for bin := range inWindows {
+				slices.Sort(inWindows[bin])
+				slices.Sort(inWhole[bin])
+				line, n := fmt.Sprintf("size %d, %d flows:", bin, len(inWhole[bin])), float64(len(inWhole[bin]))
+				for i, q := range []float64{0.5, 0.9, 0.99, 0.999} {
+					off := inWindows[bin][int(q*n)]/inWhole[bin][int(q*n)] - 1
+					if line += fmt.Sprintf(" %+.1f%%", 100*off); bin == sizebin.Count && math.Abs(off) > c.most[i] {
+						t.Errorf("p%g of windows is %+.1f%% off", 100*q, 100*off)
+					}
+				}
+				t.Log(line)
+			}
+		})
 	}
 }
 

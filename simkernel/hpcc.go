@@ -33,6 +33,14 @@ type HPCCParams struct {
 	BaseRTTNS     int64   // T: the longest RTT of the idle network
 }
 
+// Utilization is the share of a switch's link that long flows fill.
+func (p *Params) Utilization() float64 {
+	if p.Transport != HPCC {
+		return 1
+	}
+	return min(1, p.HPCC.Target)
+}
+
 // Telemetry is what a switch writes into a packet when its service starts (HPCC, §3.1 and §4.1).
 type Telemetry struct {
 	AtPS      int64

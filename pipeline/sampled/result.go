@@ -23,6 +23,7 @@ import (
 	"parsimon/schema/columns"
 	"parsimon/schema/names"
 	"parsimon/schema/sizebin"
+	"parsimon/simkernel"
 	"parsimon/stages"
 )
 
@@ -42,6 +43,7 @@ type Result struct {
 	Within         float64 `json:"within"`     // asked for
 	Goals          []Goal  `json:"goals"`      // every asked percentile of every asked group
 	Warmup         Warmup  `json:"warmup"`
+	WindowError    float64 `json:"window_error"` // that intervals include, relative: see windowErrors
 	Rows           []Row   `json:"intervals"`
 	// Whole are the variants of the whole workload that the lake has beside the windows.
 	Whole []string `json:"whole_variants,omitempty"`
@@ -56,7 +58,7 @@ func (s *sampler) result(rows []Row, stopped string, seconds float64) *Result {
 		},
 		SampledShare: s.sampledShare(), Windows: len(s.counts), Stopped: stopped,
 		Confidence: s.ask.Confidence, Within: s.ask.Within,
-		Goals: s.goals(), Warmup: s.warmup, Rows: rows,
+		Goals: s.goals(), Warmup: s.warmup, WindowError: s.windowError, Rows: rows,
 	}
 	var few []string
 	measured := float64(s.warmup.Windows) / float64(max(1, r.Windows)) // again, with another warm-up
@@ -117,7 +119,7 @@ func (r *Result) Text() *text.Answer {
 		a.Linef("\nAsked: ±%g%% due to the choice of windows. The intervals above are wider, since they also have\n"+
 			"±%g%% for traffic outside of the windows; the change when %d windows had half of their warm-up of %v;\n"+
 			"and the error of the fluid that ends flows which take longer than %v after their window.", 100*r.Within,
-			100*windowError, r.Warmup.Windows, time.Duration(r.Warmup.NS), time.Duration(cooldown*r.Warmup.NS))
+			100*r.WindowError, r.Warmup.Windows, time.Duration(r.Warmup.NS), time.Duration(cooldown*r.Warmup.NS))
 		table := a.Table("flows of", "size_bin", "percentile", "precision", "reached")
 		for _, g := range r.Goals {
 			precision := "too few flows"
@@ -278,8 +280,11 @@ func (s *sampler) row(k Key, q float64) (row Row, ok bool) {
 }
 
 // windowError is about how far percentiles of windows are from those of the same flows in the whole workload, where it
-// was measured (datasets/results/coverage.md); with DCQCN two to three times as far.
+// was measured (datasets/results/coverage.md). windowErrors has the transports that are further off: their senders take
+// longer than a warm-up to forget how flows that are carried over begin.
 const windowError = 0.01
+
+var windowErrors = map[simkernel.Transport]float64{simkernel.DCQCN: 0.03, simkernel.TIMELY: 0.03}
 
 // widen adds to an interval the part that is cut off around windows and the effect of half of the warm-up. Both are
 // biases, which do not average out over windows: an interval holds its confidence under a bias of at most B if it is
