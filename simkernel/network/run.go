@@ -225,7 +225,7 @@ func (n *Network) passOn(c *collector, least int) {
 		return
 	}
 	parts := make([]resultPart, len(n.domains))
-	if spare := c.spare.Swap(nil); spare != nil {
+	if spare, ok := c.spare.Get().(*[]resultPart); ok {
 		parts = *spare
 	}
 	for i := range n.domains {
@@ -284,9 +284,9 @@ func (r *resultPart) add(t *flowTable, slot int32, atPS int64) {
 // A collector orders results and passes them on, beside the simulation.
 type collector struct {
 	finished func(*Results) error
-	parts    chan []resultPart            // one per domain
-	spare    atomic.Pointer[[]resultPart] // empty parts, for their memory
-	failed   atomic.Bool                  // finished has returned an error
+	parts    chan []resultPart // one per domain
+	spare    sync.Pool         // of *[]resultPart: empty parts, for their memory
+	failed   atomic.Bool       // finished has returned an error
 	order    []resultRef
 	merged   Results // memory
 }
@@ -308,7 +308,7 @@ func (c *collector) run() error {
 		for i := range parts {
 			parts[i].rows, parts[i].hops = parts[i].rows[:0], parts[i].hops[:0]
 		}
-		c.spare.Store(&parts)
+		c.spare.Put(&parts)
 	}
 	return err
 }
