@@ -67,7 +67,8 @@ func (l *fluidLink) use(step int64, bytes float64) {
 func (m *Model) newFluid() *fluid {
 	p := &m.Spec.Params
 	packet := float64(p.PayloadBytes + p.HeaderBytes)
-	f := &fluid{links: make([]fluidLink, len(m.Network.Links)), stepNS: fluidStepNS, ackShare: float64(p.AckBytes) / packet}
+	f := &fluid{links: make([]fluidLink, len(m.Network.Links)), stepNS: fluidStepNS,
+		ackShare: float64(p.AckBytes) / packet}
 	for i, l := range m.Network.Links {
 		f.links[i].capacity = float64(p.PayloadBytes) / packet * float64(l.BandwidthBps) * float64(fluidStepNS) / 8e9
 		if !m.Network.FromHost(l.ID) {
