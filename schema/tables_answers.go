@@ -75,9 +75,9 @@ var (
 	Intervals = Table{
 		Name: "intervals",
 		Doc: "95% confidence intervals of the percentiles of slowdown. They have two parts: the variation between " +
-			"workloads " +
-			"of the same kind, from a bootstrap over blocks of time, and for estimator flow the method's own error, from " +
-			"how far link cases disagree about the same flows. The groups are all flows and each service, by size bin, and " +
+			"workloads of the same kind, from a bootstrap over blocks of time, and for estimator flow the method's own " +
+			"error, from how far link cases disagree about the same flows. In variants from windows of time they have " +
+			"the parts that an answer names. The groups are all flows and each service, by size bin, and " +
 			"each virtual network and each service within it; of each kind, the first 64 in the workload.",
 		Grain: "group of flows × quantile", Key: []string{"service", "vnet", "size_bin", "quantile"},
 		Sort: []string{}, Variant: true,

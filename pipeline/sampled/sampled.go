@@ -104,7 +104,7 @@ func sample(ctx context.Context, base, other *pipeline.Estimation, ask Ask) (s *
 		defer time.AfterFunc(ask.Budget, func() { cancel(context.DeadlineExceeded) }).Stop()
 	}
 	s = &sampler{base: base, ask: ask, began: time.Now(),
-		windowError: max(windowError, windowErrors[base.Spec.Params.Transport])}
+		windowError: errorOfWindows(base.Spec.Params.Transport)}
 	s.forget()
 	if err = s.start(limited); err == nil && other != nil {
 		err = s.compareWith(limited, other)

@@ -17,6 +17,7 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
 	"parsimon/schema"
+	"parsimon/simkernel"
 	"parsimon/stages"
 )
 
@@ -148,7 +149,7 @@ func TestBudget(t *testing.T) {
 		t.Errorf("a budget of 1 ns: %v", err)
 	}
 	e := exactTrace(t, flows, 1)
-	s := &sampler{base: e, ask: ask, windowError: windowError}
+	s := &sampler{base: e, ask: ask, windowError: errorOfWindows(simkernel.DCTCP)}
 	s.forget()
 	if err := s.start(ctx); err != nil {
 		t.Fatal(err)

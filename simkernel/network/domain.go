@@ -53,7 +53,8 @@ func (n *Network) setRules() {
 	r.irn = n.buffer.Selective && !r.clocked && !moved
 	r.selective = r.irn || moved
 	r.foresees = n.frontier != nil
-	if r.plain = !r.classed && !r.clocked; r.ticks {
+	r.plain = !r.classed && !r.clocked
+	if r.ticks {
 		s := simkernel.NewSender(n.params.Transport)
 		s.Start(&n.params, simkernel.Limits{LineBps: simkernel.MinBps, WindowBytes: 1})
 		s.OnAck(&n.params, &simkernel.AckInfo{Marked: true})

@@ -6,13 +6,14 @@ import (
 	"slices"
 )
 
-// A worker has one domain, or several in large networks, so that work can be balanced; each costs mail and waits.
+// A worker has one domain, or several in large networks, so that work can be balanced; each domain adds mail and waits.
 const (
 	domainsPerWorker = 4    // at most
 	leastPorts       = 16   // of a domain
 	fitPorts         = 4000 // of a domain, if a worker has several
 )
 
+// domainsFor returns how many domains there are for so many workers.
 func (n *Network) domainsFor(workers int) int {
 	if workers <= 1 {
 		return 1
@@ -158,7 +159,7 @@ func (g *graph) divide(domains int, perDomain float64) []int32 {
 			of[v] = parts[c]
 		}
 	} else {
-		of = g.grow(domains, total)
+		of = g.spread(domains)
 	}
 	load := make([]float64, domains)
 	for v, d := range of {
@@ -215,27 +216,16 @@ func (g *graph) move(of []int32, load []float64, most float64) {
 	}
 }
 
-// grow divides a graph into domains, each of which grows by the node that has the largest share of its work with it
-// (greedy graph growing: Karypis and Kumar, SIAM J. Sci. Comput. 20(1), 1998).
-func (g *graph) grow(domains int, total float64) []int32 {
-	of, near := slices.Repeat([]int32{-1}, len(g.work)), make([]float64, len(g.work))
-	sum, domain := 0.0, int32(0)
-	for range g.work {
-		best := -1
-		for v, work := range g.work {
-			if of[v] < 0 && (best < 0 || near[v]*g.work[best] > near[best]*work) {
-				best = v
-			}
-		}
-		if end := total * float64(domain+1) / float64(domains); sum+g.work[best]/2 > end && int(domain) < domains-1 {
-			clear(near)
-			domain++
-		}
-		of[best] = domain
-		sum += g.work[best]
-		for _, e := range g.edges[best] {
-			near[e.to] += e.work
-		}
+// spread gives the nodes, those with most work first, to the domain with least.
+func (g *graph) spread(domains int) []int32 {
+	of, load, order := make([]int32, len(g.work)), make([]float64, domains), make([]int, len(g.work))
+	for v := range order {
+		order[v] = v
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(g.work[b], g.work[a]) })
+	for _, v := range order {
+		of[v] = int32(slices.Index(load, slices.Min(load)))
+		load[of[v]] += g.work[v]
 	}
 	return of
 }

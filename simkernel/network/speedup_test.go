@@ -15,7 +15,7 @@ import (
 )
 
 // BenchmarkSpeedup computes the speed-up of more workers than a machine has cores. One worker simulates the domains of
-// sixteen, which yields the items of each domain in each step, the processor time of an item and of a step of a domain,
+// that many, which yields the items of each domain in each step, the processor time of an item and of a step of a domain,
 // and the time between epochs, when one worker acts alone. The schedule of workers.go is then followed with these. Two
 // workers show how much dearer an item becomes if its packet comes from another core; that grows with the share of
 // neighbors that other workers have. Their processor time has their waits in it, too, so this yields the least speed-up;
@@ -114,8 +114,10 @@ func traceOf(b *testing.B, n *Network, workers int) *trace {
 	n.layOut(n.partition(n.domainsFor(workers), first.flows))
 	var feeding sync.WaitGroup
 	f.batches <- first
-	feeding.Go(func() { f.run(make(chan struct{})) })
+	stop := make(chan struct{})
+	feeding.Go(func() { f.run(stop) })
 	defer feeding.Wait()
+	defer close(stop)
 	c := &collector{parts: make(chan []resultPart, 1<<20)}
 	p, w := &pacer{net: n, feed: f, steps: 1}, n.startWorkers(1)
 	defer w.stop()
