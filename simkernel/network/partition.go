@@ -133,20 +133,20 @@ func (g *graph) cost(of []int32, domains int) float64 {
 			}
 		}
 	}
-	total := 0.0
-	for _, l := range load {
-		total += l
+	return (slices.Max(load)*float64(domains) + passes) / g.total()
+}
+
+// total is the work of all nodes.
+func (g *graph) total() (sum float64) {
+	for _, work := range g.work {
+		sum += work
 	}
-	return slices.Max(load)*float64(domains)/total + passes/total
+	return sum
 }
 
 // divide returns the domain of each node. The work of a cluster is at most the mean of the domains over perDomain.
 func (g *graph) divide(domains int, perDomain float64) []int32 {
-	total := 0.0
-	for _, work := range g.work {
-		total += work
-	}
-	mean, largest := total/float64(domains), slices.Max(g.work)
+	mean, largest := g.total()/float64(domains), slices.Max(g.work)
 	of := make([]int32, len(g.work))
 	for v := range of {
 		of[v] = int32(v)
