@@ -38,7 +38,7 @@ clean: ## remove what was built, but not lakes
 	@rm -rf $(BIN)
 
 ##@ Test
-.PHONY: test tools unit lint notebooks flink chromium flink-test cluster-test exact-accuracy tcp-ns3 race fuzz browser-test sampling-test faults
+.PHONY: test tools unit lint notebooks flink chromium flink-test cluster-test exact-accuracy tcp-ns3 race fuzz browser-test sampling-test faults mutation
 test: setup ## everything that CI runs: lint, all tests, the notebooks
 	@$(MAKE) --no-print-directory -j2 lint tools
 	@$(MAKE) --no-print-directory unit notebooks
@@ -105,6 +105,9 @@ fuzz: setup ## fuzz every target (FUZZTIME=30s each)
 
 faults: setup ## killed processes, failing disks, damaged bytes, commands at once (PARSIMON_FAULTS_TIME=3h)
 	@PARSIMON_LONG=1 PARSIMON_FAULTS_TIME=$${PARSIMON_FAULTS_TIME:-3h} go test -timeout 24h -count 1 -parallel 1 -v ./pipeline/faults
+
+mutation: setup ## small faults in stages and simkernel that their own short tests do not find (hours; ARGS="--mutants 40 --seed 7")
+	@go run ./pipeline/cmd/mutation $(ARGS) ./stages/... ./simkernel/...
 
 sampling-test: ## estimates from windows: coverage, changes by common windows, a trace that is asked every hour (minutes)
 	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run 'TestCoverage|TestCompareCoverage|TestHourlyIngest' -v ./pipeline/sampling ./pipeline/cmd/parsimon

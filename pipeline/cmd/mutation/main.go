@@ -1,0 +1,94 @@
+// Command mutation measures how many small faults the tests of a package find.
+//
+//	source files ─► sites (constants, comparisons, operators) ─► a random sample
+//	                                                                  │ one change at a time
+//	                       go test -short -overlay, of the package itself ─► killed, alive or invalid
+//
+// A mutant is one change of one file: a number, a comparison or an operator. It is killed if the package's own short
+// tests fail or do not end, alive if they pass, and invalid if it does not compile. Mutants on lines that the tests
+// never run are alive without a run. The sample depends on --seed alone, so that a run can be repeated.
+//
+//	go run ./pipeline/cmd/mutation --mutants 100 --seed 7 ./stages/... ./simkernel/...
+//
+// It prints a line for each mutant that is alive, a table of the packages, and the score: the share of valid mutants
+// that were killed. It exits with 1 if the score is below --least.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "mutation:", err)
+		os.Exit(1)
+	}
+}
+
+// run measures the packages that the arguments name.
+func run(ctx context.Context, args []string) error {
+	flags := pflag.NewFlagSet("mutation", pflag.ContinueOnError)
+	mutants := flags.Int("mutants", 100, "mutants to try, spread over the packages by their size")
+	seed := flags.Uint64("seed", uint64(time.Now().YearDay()), "seed of the sample; the default changes every day")
+	least := flags.Float64("least", 0, "lowest score that is a success, from 0 to 1")
+	match := flags.String("only", "", "mutants only of files whose path contains this text")
+	switch err := flags.Parse(args); {
+	case errors.Is(err, pflag.ErrHelp):
+		return nil
+	case err != nil:
+		return err
+	case flags.NArg() == 0:
+		return errors.New("name the packages, such as ./stages/...")
+	}
+	sites, err := findSites(ctx, flags.Args(), *match)
+	if err != nil {
+		return err
+	}
+	random := rand.New(rand.NewPCG(*seed, 0))
+	random.Shuffle(len(sites), func(i, j int) { sites[i], sites[j] = sites[j], sites[i] })
+	sample := sites[:min(*mutants, len(sites))]
+	fmt.Printf("%d of %d mutants, seed %d\n", len(sample), len(sites), *seed)
+	t, err := newTester()
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	counts, err := t.try(ctx, sample)
+	if err != nil {
+		return err
+	}
+	score := printScores(counts)
+	if score < *least {
+		return fmt.Errorf("score %.2f is below %.2f", score, *least)
+	}
+	return nil
+}
+
+// printScores prints the counts of each package and of all, and returns the score of all.
+func printScores(counts map[string]*count) float64 {
+	var all count
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "package\tkilled\talive\tinvalid\tscore")
+	for _, name := range sortedKeys(counts) {
+		c := counts[name]
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%.2f\n", name, c.killed, c.alive, c.invalid, c.score())
+		all.killed += c.killed
+		all.alive += c.alive
+		all.invalid += c.invalid
+	}
+	fmt.Fprintf(table, "all\t%d\t%d\t%d\t%.2f\n", all.killed, all.alive, all.invalid, all.score())
+	table.Flush()
+	return all.score()
+}

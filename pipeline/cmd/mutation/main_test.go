@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// If a mutant that tests find were called alive, or one that they do not find killed, the score would say nothing. The
+// package under test has a function that is tested, one that is run but not checked, one that is never run, and an
+// addition of texts, whose subtraction does not compile.
+func TestVerdicts(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod": "module example.com/sample\n\ngo 1.21\n",
+		"sample.go": `package sample
+
+const limit = 10
+
+func Tested(x int) bool { return x < limit }
+
+func Unchecked(x int) int { return x * 7 }
+
+func Unseen(x int) int {
+	return x - x
+}
+
+func Text(a, b string) string { return a + b }
+`,
+		"sample_test.go": `package sample
+
+import "testing"
+
+func TestSample(t *testing.T) {
+	Unchecked(1)
+	if Tested(10) || !Tested(9) || Text("a", "b") != "ab" {
+		t.Fail()
+	}
+}
+`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(dir)
+	ctx := context.Background()
+	sites, err := findSites(ctx, []string{"./..."}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tester, err := newTester()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tester.close()
+	got := map[string]verdict{}
+	for _, s := range sites {
+		if got[s.text+" -> "+s.other], err = tester.judge(ctx, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := map[string]verdict{
+		"10 -> 11": killed, "< -> <=": killed, "* -> /": alive, "7 -> 8": alive, "- -> +": unseen, "+ -> -": invalid,
+	}
+	for change, v := range want {
+		if found, ok := got[change]; !ok || found != v {
+			t.Errorf("%s: %v, want %v", change, found, v)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d changes, want %d: %v", len(got), len(want), got)
+	}
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A site is a place of a file and the text that replaces the one there.
+type site struct {
+	pkg         string // import path
+	file        string // absolute path
+	line        int
+	offset      int // of the text in the file, in bytes
+	text, other string
+	declared    bool // outside of functions, where coverage is not counted
+}
+
+func (s site) String() string {
+	return fmt.Sprintf("%s:%d: %s -> %s", relative(s.file), s.line, s.text, s.other)
+}
+
+// relative is a path as seen from the working directory, where that is shorter.
+func relative(path string) string {
+	here, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	if short, err := filepath.Rel(here, path); err == nil {
+		return short
+	}
+	return path
+}
+
+// swaps are the operators that a mutant exchanges.
+var swaps = map[token.Token]token.Token{
+	token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ, token.GEQ: token.GTR,
+	token.EQL: token.NEQ, token.NEQ: token.EQL, token.LAND: token.LOR, token.LOR: token.LAND,
+	token.ADD: token.SUB, token.SUB: token.ADD, token.MUL: token.QUO, token.QUO: token.MUL,
+	token.SHL: token.SHR, token.SHR: token.SHL, token.ADD_ASSIGN: token.SUB_ASSIGN,
+	token.SUB_ASSIGN: token.ADD_ASSIGN, token.INC: token.DEC, token.DEC: token.INC,
+}
+
+// findSites finds the sites of packages, in the order of their files. Of packages without tests there are none: other
+// packages test them.
+func findSites(ctx context.Context, patterns []string, match string) ([]site, error) {
+	list := exec.CommandContext(ctx, "go", append([]string{"list", "-json"}, patterns...)...)
+	list.Stderr = os.Stderr
+	out, err := list.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list: %w", err)
+	}
+	var sites []site
+	for decoder := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p struct {
+			ImportPath, Dir           string
+			GoFiles                   []string
+			TestGoFiles, XTestGoFiles []string
+		}
+		err := decoder.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return sites, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(p.TestGoFiles)+len(p.XTestGoFiles) == 0 {
+			continue
+		}
+		for _, name := range p.GoFiles {
+			path := filepath.Join(p.Dir, name)
+			if !strings.Contains(path, match) {
+				continue
+			}
+			found, err := fileSites(p.ImportPath, path)
+			if err != nil {
+				return nil, err
+			}
+			sites = append(sites, found...)
+		}
+	}
+}
+
+// fileSites finds the sites of one file.
+func fileSites(pkg, path string) ([]site, error) {
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	var sites []site
+	declared := false
+	add := func(at token.Pos, text, other string) {
+		where := files.Position(at)
+		sites = append(sites, site{pkg, path, where.Line, where.Offset, text, other, declared})
+	}
+	operator := func(at token.Pos, op token.Token) {
+		if other, ok := swaps[op]; ok {
+			add(at, op.String(), other.String())
+		}
+	}
+	visit := func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			if name, ok := n.Fun.(*ast.Ident); ok && name.Name == "make" {
+				return false // a capacity changes no result
+			}
+		case *ast.BinaryExpr:
+			operator(n.OpPos, n.Op)
+		case *ast.AssignStmt:
+			operator(n.TokPos, n.Tok)
+		case *ast.IncDecStmt:
+			operator(n.TokPos, n.Tok)
+		case *ast.BasicLit:
+			if other := otherNumber(n); other != "" {
+				add(n.Pos(), n.Value, other)
+			}
+		}
+		return true
+	}
+	for _, d := range file.Decls {
+		var group *ast.GenDecl
+		group, declared = d.(*ast.GenDecl)
+		if !declared || group.Tok != token.IMPORT {
+			ast.Inspect(d, visit)
+		}
+	}
+	return sites, nil
+}
+
+// otherNumber is a number near that of a literal: one more, or a quarter more. It is empty for other literals.
+func otherNumber(n *ast.BasicLit) string {
+	text := strings.ReplaceAll(n.Value, "_", "")
+	switch n.Kind {
+	case token.INT:
+		if x, err := strconv.ParseInt(text, 0, 64); err == nil {
+			return strconv.FormatInt(x+1, 10)
+		}
+	case token.FLOAT:
+		x, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return ""
+		}
+		if x == 0 {
+			return "1.0"
+		}
+		return strconv.FormatFloat(1.25*x, 'g', -1, 64)
+	}
+	return ""
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
