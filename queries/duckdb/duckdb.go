@@ -70,6 +70,9 @@ func (o Options) settings() []string {
 		"SET GLOBAL autoload_known_extensions = false",
 		"SET GLOBAL allow_community_extensions = false",
 		"SET GLOBAL temp_directory = " + Quote(o.SpillDir),
+		// Casts between times with and without a zone use these. By default they depend on TZ and on the locale.
+		"SET GLOBAL TimeZone = 'UTC'",
+		"SET GLOBAL Calendar = 'gregorian'",
 	}
 	if o.MemoryBytes != 0 {
 		settings = append(settings, fmt.Sprintf("SET GLOBAL memory_limit = '%d KiB'", o.MemoryBytes>>10))
@@ -217,6 +220,10 @@ var globEscapes = strings.NewReplacer("[", "[[]", "*", "[*]", "?", "[?]")
 
 // EscapeGlob returns a path that DuckDB's file functions take for one file, not for a pattern.
 func EscapeGlob(path string) string { return globEscapes.Replace(path) }
+
+// Subquery returns a table function call that yields the answer of one SELECT. The text may end with semicolons and
+// comments: DuckDB's parser finds the end of the statement.
+func Subquery(text string) string { return "query(" + Quote(text) + ")" }
 
 // ScanParquet returns the table function call that reads the files and adds no columns from their
 // paths.

@@ -33,6 +33,39 @@ func TestOpenSetsLimits(t *testing.T) {
 	}
 }
 
+// Casts between times with and without a zone must not depend on the environment: the same file would give flows that
+// start hours apart.
+func TestSessionsAreInUTC(t *testing.T) {
+	t.Setenv("TZ", "America/New_York")
+	const cast = "SELECT CAST(epoch_ms(CAST(TIMESTAMP '2026-01-31 09:00:00' AS TIMESTAMPTZ)) AS VARCHAR)"
+	const want = "1769850000000"
+	db, err := Open(t.Context(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := Lock(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // settings hold for every connection
+		conn, err := db.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		var got string
+		if err := conn.QueryRowContext(t.Context(), cast).Scan(&got); err != nil || got != want {
+			t.Errorf("Open: %s, %v, want %s", got, err, want)
+		}
+	}
+	err = Build(filepath.Join(t.TempDir(), "x.duckdb"), func(run Runner) error {
+		return run("SELECT CASE WHEN (" + cast + ") <> '" + want + "' THEN error('not in UTC') END")
+	})
+	if err != nil {
+		t.Errorf("Build: %v", err)
+	}
+}
+
 func TestOpenRefusesLimits(t *testing.T) {
 	for want, o := range map[string]Options{
 		"at least 64 MiB": {MemoryBytes: 1}, "limit of -5 bytes": {MemoryBytes: -5}, "-1 threads": {Threads: -1},

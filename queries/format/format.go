@@ -19,7 +19,6 @@ import (
 	"math"
 	"math/big"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -103,13 +102,10 @@ func Copy(ctx context.Context, conn *sql.Conn, text, format, path string) (rows 
 	return done.RowsAffected()
 }
 
-// end is the semicolon of a statement with the comments behind it.
-var end = regexp.MustCompile(`;(\s|--[^\n]*|(?s:/\*.*?\*/))*$`)
-
 // project returns a SELECT of the columns of another one, as a format has them. Names are keys in JSON and Parquet: of
 // two columns of one name, the second gets the suffix _1.
 func project(ctx context.Context, conn *sql.Conn, text, format string) (_ string, err error) {
-	from := "(\n" + end.ReplaceAllString(text, "") + "\n)"
+	from := duckdb.Subquery(text)
 	rows, err := conn.QueryContext(ctx, "SELECT column_name, column_type FROM (DESCRIBE SELECT * FROM "+from+")")
 	if err != nil {
 		return "", err
@@ -127,19 +123,17 @@ func project(ctx context.Context, conn *sql.Conn, text, format string) (_ string
 	return "SELECT " + strings.Join(columns, ", ") + " FROM " + from, rows.Err()
 }
 
-// expression is a column of a DuckDB type as a format has it.
+// expression returns the SQL of a column of a DuckDB type in the form that a format needs.
 func expression(format, column, kind string) string {
 	base, _, _ := strings.Cut(kind, "(")
 	nested := strings.HasSuffix(kind, "]") || base == "STRUCT" || base == "MAP" || base == "UNION"
 	switch {
 	case format == "parquet" || format == "table" && (kind == "BOOLEAN" || numeric(kind)):
 		return column
-	case format == "json" && (kind == "FLOAT" || kind == "DOUBLE"):
-		return "CASE WHEN isfinite(" + column + ") THEN " + column + " END"
-	case format == "json" && (kind == "FLOAT[]" || kind == "DOUBLE[]"):
-		return "[CASE WHEN isfinite(x) THEN x END FOR x IN " + column + "]"
 	case format == "json":
-		return column
+		return finite(column, kind)
+	case format == "csv" && nested:
+		return "CAST(to_json(" + finite(column, kind) + ") AS VARCHAR)"
 	case nested:
 		return "CAST(to_json(" + column + ") AS VARCHAR)"
 	}

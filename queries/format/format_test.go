@@ -146,6 +146,62 @@ true,1,-2,3,9007199254740993,255,65535,4294967295,18446744073709551615,123456789
 	}
 }
 
+// JSON has no notation for NaN and infinities: a reader such as jq refuses an answer that has one anywhere.
+func TestNestedNaNIsNull(t *testing.T) {
+	for value, want := range map[string]string{
+		"[['nan'::DOUBLE, 1], NULL]":                                             "[[null,1.0],null]",
+		"['inf'::FLOAT, 2]::FLOAT[2]":                                            "[null,2.0]",
+		`{'a b': 'nan'::DOUBLE, 'c"d': [1, 2], 'e': {'f': '-inf'::DOUBLE}}`:      `{"a b":null,"c\"d":[1,2],"e":{"f":null}}`,
+		"{'x, (y': 'nan'::DOUBLE, 'kind': 'DOUBLE'::ENUM ('DOUBLE', 'a, ''(b')}": `{"x, (y":null,"kind":"DOUBLE"}`,
+		"MAP {'k': ['nan'::DOUBLE]}":                                             `{"k":[null]}`,
+		"union_value(u := 'nan'::DOUBLE)":                                        `{"u":null}`,
+		"[{'a': [{'b': 'nan'::DOUBLE}]}]":                                        `[{"a":[{"b":null}]}]`,
+		"CASE WHEN false THEN {'a': 1.5::DOUBLE} END":                            "null",
+	} {
+		if got := write(t, "SELECT "+value+" AS v", "json"); !strings.Contains(got, `{"v":`+want+"}") {
+			t.Errorf("%s as json: %s, want %s", value, got, want)
+		}
+		if want == "null" {
+			continue
+		}
+		if got := write(t, "SELECT "+value+" AS v", "csv"); got != "v\n\""+strings.ReplaceAll(want, `"`, `""`)+"\"\n" &&
+			got != "v\n"+want+"\n" {
+			t.Errorf("%s as csv: %s, want %s", value, got, want)
+		}
+	}
+	if got := write(t, `SELECT '{"a": [1.5, "NaN"]}'::JSON AS v`, "json"); !strings.Contains(got, `{"v":{"a":[1.5,"NaN"]}}`) {
+		t.Error(got)
+	}
+	for _, value := range []string{
+		"to_json(['nan'::DOUBLE])", "to_json('-inf'::DOUBLE)", `'{"Na\"N": infinity}'::JSON`, "[to_json('nan'::DOUBLE)]",
+	} {
+		if out, err := tryWrite(t, "SELECT "+value+" AS v", "json"); err == nil || !strings.Contains(err.Error(), "NaN") {
+			t.Errorf("%s as json: %s, %v", value, out, err)
+		}
+	}
+}
+
+// If the text of a statement were edited by patterns, a semicolon in a comment could cut off its WHERE.
+func TestStatementEndsWhereDuckDBSaysSo(t *testing.T) {
+	for text, want := range map[string]string{
+		"SELECT 1 AS n -- a; b\n/* c */ WHERE false /* d */": "n\n",
+		"SELECT 7 AS n WHERE 'a' <> ';--'":                   "n\n7\n",
+		"SELECT 7 AS n; -- ; /* the end":                     "n\n7\n",
+		"SELECT 7 AS \"n;--\"\n;;":                           "n;--\n7\n",
+		"SELECT $$;--$$ AS n; /* /* nested */ */":            "n\n;--\n",
+		"DESCRIBE SELECT 1 AS \"a; b\"; --":                  "column_name,column_type,null,key,default,extra\na; b,INTEGER,YES,,,\n",
+	} {
+		if got := write(t, text, "csv"); got != want {
+			t.Errorf("%s: got %q, want %q", text, got, want)
+		}
+	}
+	for _, text := range []string{"SELECT 1; SELECT 2", "SELECT 1) TO 'x'; --", "COPY (SELECT 1) TO 'x'"} {
+		if out, err := tryWrite(t, text, "csv"); err == nil {
+			t.Errorf("%s ran: %s", text, out)
+		}
+	}
+}
+
 // DuckDB reads from a Parquet answer what the SELECT gives, with the same types, in the same order of columns.
 func TestParquet(t *testing.T) {
 	raw, dir := database(t), t.TempDir()

@@ -23,7 +23,6 @@ import (
 	"runtime/debug"
 	"strings"
 	"syscall"
-	"time"
 
 	"parsimon/queries/duckdb"
 )
@@ -31,8 +30,7 @@ import (
 const (
 	variable  = "PARSIMON_QUERY_PROCESS" // set in the environment of a child
 	ended     = 64                       // added to the exit code of a child that has not crashed
-	heapBytes = 96 << 20                 // of Go's heap at which its collector works harder: batches of rows
-	drainTime = 5 * time.Second          // for out to take the rest of the answer after the child has ended
+	heapBytes = 96 << 20                 // of Go's heap, above which its collector works harder: room for batches of rows
 )
 
 // IsChild reports whether Run has started this process.
@@ -65,35 +63,65 @@ func (e *MemoryError) Error() string {
 	return "the process needs more memory than its limit: " + e.Reason
 }
 
-// Run runs this program with the arguments in a child process, and returns its exit code. log has what the child wrote
-// to stderr. If the context ends first, Run kills the child and returns the cause of the context's end; out may then
-// have a part of the answer. Errors: *MemoryError, or one that says how the child crashed.
+// Run runs this program with the arguments in a child process, and returns its exit code. It copies the standard output
+// of the child to out, for as long as the reader of out takes, and then what the child wrote to stderr to log. If the
+// context ends first, Run kills the child and returns the cause of the context's end; out may then have a part of the
+// answer.
+//
+// Errors: an error of a write to out, after which the child is killed; *MemoryError; or one that says how the child
+// crashed.
 func Run(ctx context.Context, args []string, out, log io.Writer) (code int, err error) {
 	executable, err := os.Executable()
 	if err != nil {
 		return 0, fmt.Errorf("start the query process: %w", err)
 	}
+	running, kill := context.WithCancel(ctx)
+	defer kill()
 	stderr := &bytes.Buffer{}
-	c := exec.CommandContext(ctx, executable, args...)
+	c := exec.CommandContext(running, executable, args...)
 	c.Env = append(os.Environ(), variable+"=1")
-	// A pipe, whatever out is: the child opens /dev/stdout anew, which a socket refuses and which empties a file.
-	c.Stdout = struct{ io.Writer }{out}
-	c.Stderr, c.WaitDelay = stderr, drainTime
-	if _, err = c.StdinPipe(); err == nil { // open until the child ends
-		err = c.Start()
-	}
+	c.Stderr = stderr
+	// The child writes to a pipe, whatever out is: it opens /dev/stdout anew, which a socket refuses and which
+	// empties a file.
+	stdout, err := start(c)
 	if err != nil {
 		return 0, errors.Join(fmt.Errorf("start the query process: %w", err), context.Cause(ctx))
 	}
-	err = c.Wait()
-	if ctx.Err() != nil {
-		return 0, context.Cause(ctx)
+	copied := make(chan error, 1) // the copy may wait for the reader of out when the context has ended
+	go func() {
+		_, err := io.Copy(out, stdout)
+		copied <- err
+	}()
+	var failed error
+	select {
+	case failed = <-copied:
+	case <-ctx.Done():
 	}
-	if code := c.ProcessState.ExitCode(); code >= ended {
+	if failed != nil {
+		kill()
+	}
+	end := c.Wait() // which closes stdout
+	switch code := c.ProcessState.ExitCode(); {
+	case ctx.Err() != nil:
+		return 0, context.Cause(ctx)
+	case failed != nil:
+		return 0, fmt.Errorf("write the answer: %w", failed)
+	case code >= ended:
 		_, err := log.Write(stderr.Bytes())
 		return code - ended, err
 	}
-	return 0, crash(err, stderr.String())
+	return 0, crash(end, stderr.String())
+}
+
+// start starts a child whose standard input stays open until it ends, and returns its standard output.
+func start(c *exec.Cmd) (stdout io.Reader, err error) {
+	if _, err := c.StdinPipe(); err != nil {
+		return nil, err
+	}
+	if stdout, err = c.StdoutPipe(); err != nil {
+		return nil, err
+	}
+	return stdout, c.Start()
 }
 
 // memorySigns are parts of the messages with which C++ and Go's runtime end a process after a failed allocation.

@@ -102,6 +102,52 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// slowReader is a writer whose reader pauses before it takes anything.
+type slowReader struct {
+	pause time.Duration
+	got   strings.Builder
+}
+
+func (r *slowReader) Write(p []byte) (int, error) {
+	time.Sleep(r.pause)
+	r.pause = 0
+	return r.got.Write(p)
+}
+
+// A loader or pager may pause for longer than the query takes. It must then get the whole answer.
+func TestSlowReaderGetsTheWholeAnswer(t *testing.T) {
+	t.Parallel()
+	out := &slowReader{pause: 6 * time.Second}
+	code, err := Run(t.Context(), []string{"SELECT 7 AS n"}, out, os.Stderr)
+	if code != 0 || err != nil || out.got.String() != "7\n" {
+		t.Errorf("exit %d, %v, got %q", code, err, out.got.String())
+	}
+}
+
+// A pausing reader does not delay the end of a query whose time is over.
+func TestCancelWhileReaderPauses(t *testing.T) {
+	late := errors.New("too late")
+	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, late)
+	defer cancel()
+	began := time.Now()
+	_, err := Run(ctx, []string{"SELECT 7 AS n"}, &slowReader{pause: time.Minute}, os.Stderr)
+	if !errors.Is(err, late) || time.Since(began) > 30*time.Second {
+		t.Errorf("%v after %v", err, time.Since(began))
+	}
+}
+
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// An answer that cannot be written is an error, also when the query itself has succeeded.
+func TestFailedWriteIsAnError(t *testing.T) {
+	_, err := Run(t.Context(), []string{"SELECT 7 AS n"}, fullDisk{}, os.Stderr)
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("got %v, want %v", err, syscall.ENOSPC)
+	}
+}
+
 // A child does not outlive its parent.
 func TestChildEndsWithParent(t *testing.T) {
 	if runtime.GOOS != "linux" {
