@@ -259,7 +259,9 @@ var convertCommand = command{
 	setup: func(e *env, f *pflag.FlagSet) runFunc {
 		path := f.String("topology", "", "topology: a file or directory, or the name of one that ships (required)")
 		output := f.StringP("output", "o", "flows.csv", "file to write; a regular file is replaced in one step")
-		return func(_ context.Context, args []string) error {
+		var memory int64
+		declareMemory(f, &memory, autoMemory, "the most memory that a trace may take; "+autoMemoryDoc)
+		return func(ctx context.Context, args []string) error {
 			if *path == "" {
 				return usagef("--topology is missing")
 			}
@@ -273,14 +275,14 @@ var convertCommand = command{
 			if l.Network == nil {
 				return fmt.Errorf("%s has %s: parsimon topology lists them", *path, topology.Count(len(l.Faults), "fault"))
 			}
-			trace, err := readTrace(args[0])
+			trace, err := readTrace(ctx, args[0], memory)
 			if err != nil {
 				return fmt.Errorf("trace %w", err)
 			}
 			var flows int64
 			err = writeOutput(*output, func(w io.Writer) error {
 				job, _, _ := strings.Cut(filepath.Base(args[0]), ".")
-				flows, err = trace.WriteCSV(w, job, slices.Sorted(slices.Values(l.Network.Hosts())))
+				flows, err = trace.WriteCSV(ctx, w, job, slices.Sorted(slices.Values(l.Network.Hosts())))
 				return err
 			})
 			if err != nil {
@@ -293,30 +295,51 @@ var convertCommand = command{
 	},
 }
 
-// readTrace reads a trace, of all ranks.
-func readTrace(path string) (t *jobs.Trace, err error) {
-	readers := map[string]func(io.Reader) (*jobs.Trace, error){".goal": jobs.ReadGOAL, ".cm": jobs.ReadHtsim,
+// readTrace reads a trace of all ranks, until ctx ends. The trace takes at most memoryBytes.
+func readTrace(ctx context.Context, path string, memoryBytes int64) (t *jobs.Trace, err error) {
+	readers := map[string]func(io.Reader, int64) (*jobs.Trace, error){".goal": jobs.ReadGOAL, ".cm": jobs.ReadHtsim,
 		".csv": jobs.ReadSimCCL}
 	read := readers[filepath.Ext(path)]
+	open := func(file string) (io.ReadCloser, error) {
+		f, err := topology.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		return untilEnd{f, ctx.Err}, nil
+	}
 	switch {
 	case filepath.Ext(path) == ".et":
 		files, err := rankFiles(path)
 		if err != nil {
 			return nil, err
 		}
-		return jobs.ReadChakra(files, func(file string) (io.ReadCloser, error) { return topology.Open(file) })
+		return jobs.ReadChakra(files, memoryBytes, open)
 	case read == nil:
 		return nil, fmt.Errorf("%s: the name does not end in .goal, .cm, .csv or .et", path)
 	}
-	f, err := topology.Open(path)
+	f, err := open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // read only
-	if t, err = read(f); err != nil {
+	if t, err = read(f, memoryBytes); err != nil {
 		err = fmt.Errorf("%s: %w", path, err)
 	}
 	return t, err
+}
+
+// untilEnd is a reader that fails once ended returns an error.
+type untilEnd struct {
+	io.ReadCloser
+	ended func() error
+}
+
+// Read implements io.Reader.
+func (r untilEnd) Read(p []byte) (int, error) {
+	if err := r.ended(); err != nil {
+		return 0, err
+	}
+	return r.ReadCloser.Read(p)
 }
 
 var rankFile = regexp.MustCompile(`^(.*\.)(\d+)\.et$`)

@@ -7,17 +7,27 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"reflect"
+	"slices"
+	"strconv"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// ReadChakra reads the execution traces of all ranks in the form of MLCommons Chakra (et_def.proto: a
-// GlobalMetadata and Nodes, each after its length). A node waits for its control and data dependencies. Sends,
-// receives and collectives use the network. A collective of a process group (attribute pg_name) runs by the
-// default algorithm of its kind; comm_size is what a rank has before it, as in ASTRA-sim. Every other node takes
-// duration_micros. files are by rank, and open opens one at a time. Errors name the file and the node.
-func ReadChakra(files []string, open func(file string) (io.ReadCloser, error)) (*Trace, error) {
-	t := &Trace{Ranks: len(files)}
+// ReadChakra reads the execution traces of all ranks in the format of MLCommons Chakra (et_def.proto: a
+// GlobalMetadata and Nodes, each preceded by its length).
+//
+// A node waits for its control and data dependencies. Sends, receives and collectives use the network, unless
+// attribute is_cpu_op says that they run on the CPU: older converters of PyTorch traces also record the call that
+// launches a collective. Those nodes and all others are compute steps of duration_micros. A collective of a process
+// group (attribute pg_name) runs by the default algorithm of its kind. Its comm_size is what a rank has before it, as
+// in ASTRA-sim. A collective in some dimensions of a network only (attribute involved_dim) is an error, because the
+// file does not say which ranks these are.
+//
+// files are by rank, and open opens one at a time. The trace takes at most memoryBytes (0: no limit). Errors name the
+// file and the node.
+func ReadChakra(files []string, memoryBytes int64, open func(file string) (io.ReadCloser, error)) (*Trace, error) {
+	t := &Trace{Ranks: len(files), equalSizes: true, memory: memory{limit: memoryBytes}}
 	for rank, file := range files {
 		in, err := open(file)
 		if err != nil {
@@ -39,12 +49,19 @@ type chakraReader struct {
 	deps [][]uint64     // by node
 }
 
-// chakraNode are the fields of a Node that count.
+// A chakraNode has the fields of a Node that are used.
 type chakraNode struct {
 	id, kind, micros uint64
 	deps             []uint64
-	numbers          map[string]int64 // attributes
-	group            string
+	attributes       map[string]chakraValue
+}
+
+// A chakraValue is the value of an attribute.
+type chakraValue struct {
+	integer   int64
+	isInteger bool // or a Boolean, 0 or 1
+	text      string
+	flags     []bool // of a list of Booleans
 }
 
 // Numbers of et_def.proto: NodeType and CollectiveCommType.
@@ -53,27 +70,20 @@ const (
 	chakraReceive    = 6
 	chakraCollective = 7
 	chakraKinds      = 10
+	chakraBarrier    = 9
 )
 
+// chakraCollectives has the collectives that are supported, by CollectiveCommType.
 var chakraCollectives = map[int64]string{
 	0: "all-reduce", 2: "all-gather", 5: "broadcast", 6: "all-to-all", 7: "reduce-scatter", 8: "reduce-scatter",
-	9: "all-reduce", // a barrier
+	chakraBarrier: "all-reduce",
 }
-
-const chakraBarrier = 9
 
 func (r *chakraReader) readAll(in *bufio.Reader) error {
 	for i := 0; ; i++ {
-		size, err := binary.ReadUvarint(in)
+		message, err := readMessage(in)
 		if errors.Is(err, io.EOF) && i > 0 {
 			break
-		}
-		if err == nil && size > maxLineBytes {
-			err = fmt.Errorf("a message of %d bytes", size)
-		}
-		message := make([]byte, min(size, maxLineBytes))
-		if err == nil {
-			_, err = io.ReadFull(in, message)
 		}
 		if err == nil && i > 0 { // the first is the metadata
 			err = r.node(message)
@@ -88,33 +98,27 @@ func (r *chakraReader) readAll(in *bufio.Reader) error {
 	return r.waitFor(r.deps, r.byID, "node")
 }
 
-func (r *chakraReader) node(message []byte) error {
-	n := chakraNode{numbers: map[string]int64{}}
-	err := fields(message, func(number protowire.Number, value uint64, data []byte) error {
-		switch number {
-		case 1:
-			n.id = value
-		case 3:
-			n.kind = value
-		case 4, 5:
-			if data == nil {
-				n.deps = append(n.deps, value)
-			}
-			for len(data) > 0 { // packed
-				of, size := protowire.ConsumeVarint(data)
-				if size < 0 {
-					return protowire.ParseError(size)
-				}
-				n.deps, data = append(n.deps, of), data[size:]
-			}
-		case 7:
-			n.micros = value
-		case 10:
-			return n.attribute(data)
-		}
-		return nil
-	})
+// readMessage reads a message and its length. The error is io.EOF only at the end of the file.
+func readMessage(in *bufio.Reader) ([]byte, error) {
+	size, err := binary.ReadUvarint(in)
 	if err != nil {
+		return nil, err
+	}
+	if size > maxLineBytes {
+		return nil, fmt.Errorf("a message of %d bytes", size)
+	}
+	message := make([]byte, size)
+	_, err = io.ReadFull(in, message)
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return message, err
+}
+
+// node reads a Node.
+func (r *chakraReader) node(message []byte) error {
+	n := chakraNode{attributes: map[string]chakraValue{}}
+	if err := fields(message, n.field); err != nil {
 		return err
 	}
 	o := op{rank: r.rank, at: fmt.Sprintf("%s node %d", r.file, n.id)}
@@ -125,69 +129,206 @@ func (r *chakraReader) node(message []byte) error {
 		return fmt.Errorf("node %d comes twice", n.id)
 	}
 	r.byID[n.id] = len(r.ops)
-	r.deps, r.ops = append(r.deps, n.deps), append(r.ops, o)
+	r.deps = append(r.deps, n.deps)
+	return errors.Join(r.add(o), r.memory.take(int64(len(n.deps))*dependencyMemory))
+}
+
+// field reads a field of a Node.
+func (n *chakraNode) field(number protowire.Number, value uint64, data []byte) (err error) {
+	switch number {
+	case 1:
+		n.id = value
+	case 3:
+		n.kind = value
+	case 4, 5: // dependencies: one, or a packed list
+		if data == nil {
+			n.deps = append(n.deps, value)
+			return nil
+		}
+		return packed(data, func(id uint64) { n.deps = append(n.deps, id) })
+	case 7:
+		n.micros = value
+	case 10:
+		return n.attribute(data)
+	}
 	return nil
 }
 
+// operation sets what a node does.
 func (r *chakraReader) operation(n *chakraNode, o *op) error {
-	get := func(name string, least, below int64) (int64, error) {
-		v, known := n.numbers[name]
-		if !known || v < least || v >= below {
-			return 0, fmt.Errorf("attribute %s is missing or not from %d to %d", name, least, below-1)
-		}
-		return v, nil
+	onNetwork := n.kind == chakraSend || n.kind == chakraReceive || n.kind == chakraCollective
+	switch onCPU := n.attributes["is_cpu_op"].integer == 1; {
+	case onNetwork && !onCPU && n.kind == chakraCollective:
+		return n.collective(o)
+	case onNetwork && !onCPU:
+		return n.message(o, r.Ranks)
+	case n.kind == 0 || n.kind > chakraKinds || n.micros > math.MaxInt64/1000:
+		return fmt.Errorf("type %d with a duration of %d µs", n.kind, n.micros)
 	}
-	var err, wrong error
-	switch n.kind {
-	case chakraSend, chakraReceive:
-		o.kind = opSend
-		end := "comm_dst"
-		if n.kind == chakraReceive {
-			o.kind, end = opReceive, "comm_src"
-		}
-		var peer int64
-		peer, err = get(end, 0, int64(r.Ranks))
-		o.bytes, wrong = get("comm_size", 0, math.MaxInt64)
-		o.peer, o.tag = int(peer), n.numbers["comm_tag"]
-	case chakraCollective:
-		var kind, bytes int64
-		kind, err = get("comm_type", 0, chakraKinds)
-		bytes, wrong = get("comm_size", 0, math.MaxInt64/MaxRanks)
-		o.kind, o.group = opCollective, n.group
-		if o.collective = (&Collective{Kind: chakraCollectives[kind], Bytes: bytes}); o.collective.Kind == "" {
-			return fmt.Errorf("collectives of type %d are not supported", kind)
-		}
-		if kind == chakraBarrier {
-			*o.collective, wrong = Collective{Kind: "all-reduce", Algorithm: "tree", Bytes: 1}, nil
-		}
-	default:
-		if n.kind == 0 || n.kind > chakraKinds || n.micros > math.MaxInt64/1000 {
-			return fmt.Errorf("type %d with a duration of %d µs", n.kind, n.micros)
-		}
-		o.durationNS = int64(n.micros) * 1000
-	}
-	return errors.Join(err, wrong)
+	o.durationNS = int64(n.micros) * 1000
+	return nil
 }
 
-// attribute reads an AttributeProto: a number of any type, or pg_name.
+// message sets the operation of a node that sends or receives.
+func (n *chakraNode) message(o *op, ranks int) error {
+	end := "comm_dst"
+	o.kind = opSend
+	if n.kind == chakraReceive {
+		end = "comm_src"
+		o.kind = opReceive
+	}
+	peer, wrongPeer := n.integer(end, 0, int64(ranks))
+	bytes, wrongSize := n.integer("comm_size", 0, math.MaxInt64)
+	o.peer = int(peer)
+	o.bytes = bytes
+	if _, tagged := n.attributes["comm_tag"]; !tagged {
+		return errors.Join(wrongPeer, wrongSize)
+	}
+	tag, wrongTag := n.integer("comm_tag", math.MinInt64, math.MaxInt64)
+	o.tag = tag
+	return errors.Join(wrongPeer, wrongSize, wrongTag)
+}
+
+// collective sets the operation of a node that is a collective.
+func (n *chakraNode) collective(o *op) error {
+	kind, err := n.integer("comm_type", 0, chakraKinds)
+	if err != nil {
+		return err
+	}
+	name := chakraCollectives[kind]
+	if name == "" {
+		return fmt.Errorf("collectives of type %d are not supported", kind)
+	}
+	if err := n.allDimensions(); err != nil {
+		return err
+	}
+	o.kind = opCollective
+	group := n.attributes["pg_name"]
+	o.group = group.text
+	if group.isInteger {
+		o.group = strconv.FormatInt(group.integer, 10)
+	}
+	if kind == chakraBarrier {
+		o.collective = &Collective{Kind: name, Algorithm: "tree", Bytes: 1}
+		return nil
+	}
+	bytes, err := n.integer("comm_size", 0, math.MaxInt64/MaxRanks)
+	o.collective = &Collective{Kind: name, Bytes: bytes}
+	return err
+}
+
+// allDimensions refuses a collective in some dimensions of the network only: ASTRA-sim takes from its own
+// configuration which ranks these are.
+func (n *chakraNode) allDimensions() error {
+	dimensions, given := n.attributes["involved_dim"]
+	if dimensions.isInteger {
+		dimensions.flags = []bool{dimensions.integer == 1}
+	}
+	switch {
+	case given && dimensions.flags == nil:
+		return errors.New("attribute involved_dim is not a list of Booleans")
+	case slices.Contains(dimensions.flags, false):
+		return fmt.Errorf("the collective takes place in some dimensions of the network only (involved_dim %v), and the "+
+			"trace does not say which ranks these are", dimensions.flags)
+	}
+	return nil
+}
+
+// integer returns an attribute that is an integer of any type, from least to below.
+func (n *chakraNode) integer(name string, least, below int64) (int64, error) {
+	v, known := n.attributes[name]
+	switch {
+	case !known:
+		return 0, fmt.Errorf("attribute %s is missing", name)
+	case !v.isInteger:
+		return 0, fmt.Errorf("attribute %s is not an integer below 2^63", name)
+	case v.integer < least || v.integer >= below:
+		return 0, fmt.Errorf("attribute %s is %d, want %d to %d", name, v.integer, least, below-1)
+	}
+	return v.integer, nil
+}
+
+// The fields of AttributeProto that are used: the types of its values (et_def.proto).
+const (
+	chakraInt32    = 7
+	chakraInt64    = 9
+	chakraUint32   = 11
+	chakraUint64   = 13
+	chakraSint32   = 15
+	chakraSint64   = 17
+	chakraFixed32  = 19
+	chakraFixed64  = 21
+	chakraSfixed32 = 23
+	chakraSfixed64 = 25
+	chakraBool     = 27
+	chakraBools    = 28
+	chakraText     = 29
+)
+
+// attribute reads an AttributeProto. A value of a type that no attribute of ours has is kept as neither.
 func (n *chakraNode) attribute(message []byte) error {
 	var name string
-	return fields(message, func(number protowire.Number, value uint64, data []byte) error {
-		switch {
-		case number == 1:
+	var v chakraValue
+	err := fields(message, func(number protowire.Number, value uint64, data []byte) error {
+		if number == 1 {
 			name = string(data)
-		case number == 17 || number == 19: // sint32, sint64
-			n.numbers[name] = protowire.DecodeZigZag(value)
-		case number == 29 && name == "pg_name":
-			n.group = string(data)
-		case number >= 7 && number <= 27 && data == nil:
-			n.numbers[name] = int64(value)
+			return nil
 		}
-		return nil
+		return v.set(number, value, data)
 	})
+	if err != nil {
+		return err
+	}
+	if before, twice := n.attributes[name]; twice && !reflect.DeepEqual(before, v) {
+		return fmt.Errorf("attribute %s comes twice", name)
+	}
+	n.attributes[name] = v
+	return nil
 }
 
-// fields calls f with the fields of a message: data is nil but for a string, bytes, a message or packed numbers.
+// set takes a field of an AttributeProto. Of a union, the last field counts.
+func (v *chakraValue) set(number protowire.Number, value uint64, data []byte) error {
+	switch number {
+	case chakraInt32, chakraInt64, chakraUint32, chakraFixed32, chakraSfixed64, chakraBool:
+		*v = chakraValue{isInteger: data == nil, integer: int64(value)}
+	case chakraUint64, chakraFixed64:
+		*v = chakraValue{isInteger: data == nil && value <= math.MaxInt64, integer: int64(value)}
+	case chakraSint32, chakraSint64:
+		*v = chakraValue{isInteger: data == nil, integer: protowire.DecodeZigZag(value)}
+	case chakraSfixed32:
+		*v = chakraValue{isInteger: data == nil, integer: int64(int32(value))}
+	case chakraBools:
+		*v = chakraValue{flags: []bool{}}
+		return fields(data, func(number protowire.Number, value uint64, list []byte) error {
+			if number != 1 {
+				return nil
+			}
+			if list == nil {
+				v.flags = append(v.flags, value != 0)
+				return nil
+			}
+			return packed(list, func(flag uint64) { v.flags = append(v.flags, flag != 0) })
+		})
+	case chakraText:
+		*v = chakraValue{text: string(data)}
+	}
+	return nil
+}
+
+// packed calls f with the integers of a packed list.
+func packed(list []byte, f func(value uint64)) error {
+	for len(list) > 0 {
+		value, size := protowire.ConsumeVarint(list)
+		if size < 0 {
+			return protowire.ParseError(size)
+		}
+		f(value)
+		list = list[size:]
+	}
+	return nil
+}
+
+// fields calls f with the fields of a message. data is nil except for strings, bytes, messages and packed numbers.
 func fields(message []byte, f func(number protowire.Number, value uint64, data []byte) error) error {
 	for len(message) > 0 {
 		number, kind, size := protowire.ConsumeTag(message)

@@ -2,16 +2,10 @@ package jobs
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
-	"fmt"
-	"io"
 	"os"
-	"slices"
 	"strings"
 	"testing"
-
-	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // csvOf is what WriteCSV writes of a trace, without the header, rank i on host 10+i.
@@ -22,7 +16,7 @@ func csvOf(t *testing.T, trace *Trace) []string {
 		hosts = append(hosts, int32(10+i))
 	}
 	var out strings.Builder
-	n, err := trace.WriteCSV(&out, "job", hosts)
+	n, err := trace.WriteCSV(t.Context(), &out, "job", hosts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,202 +27,16 @@ func csvOf(t *testing.T, trace *Trace) []string {
 	return lines
 }
 
-// Rank 0 computes and sends; rank 1 receives at once (irequires), and answers when it has received and computed.
-const goal = `// a schedule
-num_ranks 2
-rank 0 { /* two lines
-of comment */
-a: calc 1500 cpu 1
-b: send 4000b to 1 tag 7 cpu 0 nic 0
-c: recv 8b from 1
-b requires a
-c irequires a
-}
-
-rank 1 {
-r: recv 4000b from 0 tag 7
-c: calc 100
-s: send 8 b to 0
-c irequires r
-s requires r
-s requires c
-}
-`
-
-func TestGOAL(t *testing.T) {
-	trace, err := ReadGOAL(strings.NewReader(goal))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []string{
-		"0,10,10,0,1500,job,,0",
-		"1,11,11,0,100,job,,0",
-		"2,10,11,4000,0,job,0,0",
-		"3,11,10,8,0,job,1 2,0",
-	}
-	if got := csvOf(t, trace); !slices.Equal(got, want) {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
-}
-
-// A receive that waits for a computation ends after both.
-func TestGOALLateReceive(t *testing.T) {
-	trace, err := ReadGOAL(strings.NewReader(`num_ranks 2
-rank 0 {
-send 10b to 1
-}
-rank 1 {
-a: calc 5
-b: recv 10b from 0
-c: send 0b to 1
-d: recv 0b from 1
-b requires a
-c requires b
-}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []string{"0,10,11,10,0,job,,0", "1,11,11,0,5,job,,0", "2,11,11,0,0,job,0 1,0", "3,11,11,0,0,job,2,0"}
-	if got := csvOf(t, trace); !slices.Equal(got, want) {
-		t.Errorf("got\n%s", strings.Join(got, "\n"))
-	}
-}
-
-func TestHtsim(t *testing.T) {
-	trace, err := ReadHtsim(strings.NewReader(`Nodes 4
-Connections 4
-Triggers 2
-0->1 id 1 start 2000000 size 1000 send_done_trigger 1
-2->1 id 2 start 0 size 1000 recv_done_trigger 2
-1->2 id 3 trigger 1 size 500 prio 2 send_done_trigger 2
-2->3 id 4 trigger 2 size 600
-trigger id 1 oneshot
-trigger id 2 barrier count 2
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []string{"0,10,11,1000,2000,job,,0", "1,12,11,1000,0,job,,0", "2,11,12,500,0,job,0,0",
-		"3,12,13,600,0,job,1 2,0"}
-	if got := csvOf(t, trace); !slices.Equal(got, want) {
-		t.Errorf("got\n%s", strings.Join(got, "\n"))
-	}
-}
-
-// chakraNodeBytes encodes a node; numbers are int64 attributes.
-func chakraNodeBytes(id, kind, micros uint64, deps []uint64, numbers map[string]int64, group string) []byte {
-	var b, packed []byte
-	number := func(n protowire.Number, v uint64) {
-		b = protowire.AppendVarint(protowire.AppendTag(b, n, protowire.VarintType), v)
-	}
-	number(1, id)
-	number(3, kind)
-	number(7, micros)
-	for i, d := range deps {
-		if i == 0 { // a control dependency, not packed
-			number(4, d)
-			continue
-		}
-		packed = protowire.AppendVarint(packed, d)
-	}
-	b = protowire.AppendBytes(protowire.AppendTag(b, 5, protowire.BytesType), packed)
-	attribute := func(name string, value []byte) {
-		a := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), name)
-		b = protowire.AppendBytes(protowire.AppendTag(b, 10, protowire.BytesType), append(a, value...))
-	}
-	for name, v := range numbers {
-		attribute(name, protowire.AppendVarint(protowire.AppendTag(nil, 13, protowire.VarintType), uint64(v)))
-	}
-	if group != "" {
-		attribute("pg_name", protowire.AppendString(protowire.AppendTag(nil, 29, protowire.BytesType), group))
-	}
-	return b
-}
-
-func chakraFile(nodes ...[]byte) []byte {
-	b := binary.AppendUvarint(nil, 0) // metadata without a field
-	for _, n := range nodes {
-		b = append(binary.AppendUvarint(b, uint64(len(n))), n...)
-	}
-	return b
-}
-
-// chakraTrace has two ranks that compute, all-gather 100 bytes each, and send one message.
-func chakraTrace() [][]byte {
-	gather := map[string]int64{"comm_type": 2, "comm_size": 100}
-	return [][]byte{
-		chakraFile(chakraNodeBytes(1, 4, 3, nil, nil, ""), chakraNodeBytes(2, 7, 0, []uint64{1}, gather, "dp"),
-			chakraNodeBytes(3, 5, 0, []uint64{1, 2}, map[string]int64{"comm_dst": 1, "comm_size": 9, "comm_tag": 4}, "")),
-		chakraFile(chakraNodeBytes(5, 6, 0, []uint64{7}, map[string]int64{"comm_src": 0, "comm_size": 9, "comm_tag": 4}, ""),
-			chakraNodeBytes(7, 7, 0, nil, gather, "dp"), chakraNodeBytes(8, 4, 2, []uint64{5}, nil, "")),
-	}
-}
-
-// The flows of a ring of three ranks, one of which has two parents, as SimCCL's mocks of NCCL 2.30 and 2.20 list them.
-const simccl = `collective,op,data_size,algorithm,protocol,channel_id,flow_id,src,dest,flow_size,chunk_id,chunk_count,conn_type,parent_flow_ids,prev_flow_ids
-TP_0_0_0_1_300,1,300,1,0,0,4,0,1,100,0,2,RING,,2
-TP_0_0_0_1_300,1,300,1,0,0,6,2,0,100,0,2,PTP_PXN_END,5;4,1
-TP_0_0_0_1_300,1,300,1,0,0,5,1,2,0,0,2,RING,4,0
-`
-
-func TestSimCCL(t *testing.T) {
-	var older []string
-	for line := range strings.Lines(simccl) {
-		f := strings.Split(line, ",")
-		older = append(older, strings.Join(slices.Delete(f, 3, 5), ","))
-	}
-	for _, text := range []string{simccl, strings.Join(older, "")} {
-		trace, err := ReadSimCCL(strings.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := []string{"0,10,11,100,0,job,,0", "1,11,12,1,0,job,0,0", "2,12,10,100,0,job,0 1,0"}
-		if got := csvOf(t, trace); !slices.Equal(got, want) {
-			t.Errorf("got\n%s", strings.Join(got, "\n"))
-		}
-	}
-}
-
-func readChakra(files [][]byte) (*Trace, error) {
-	content := map[string][]byte{}
-	var names []string
-	for rank, f := range files {
-		names = append(names, fmt.Sprintf("x.%d.et", rank))
-		content[names[rank]] = f
-	}
-	return ReadChakra(names, func(file string) (io.ReadCloser, error) {
-		return io.NopCloser(bytes.NewReader(content[file])), nil
-	})
-}
-
-func TestChakra(t *testing.T) {
-	trace, err := readChakra(chakraTrace())
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []string{
-		"0,10,10,0,3000,job,,0",
-		"1,10,11,100,0,job,0,0",
-		"2,11,10,100,0,job,,0",
-		"3,10,11,9,0,job,0 1 2,0",
-		"4,11,11,0,0,job,1 2 3,0",
-		"5,11,11,0,0,job,4,2000",
-	}
-	if got := csvOf(t, trace); !slices.Equal(got, want) {
-		t.Errorf("got\n%s", strings.Join(got, "\n"))
-	}
-}
-
 // Traces that are cut off, contradict themselves or say what cannot be simulated are errors that say where.
 func TestTraceErrors(t *testing.T) {
 	goal := func(text string) func() (*Trace, error) {
-		return func() (*Trace, error) { return ReadGOAL(strings.NewReader("num_ranks 2\nrank 0 {\n" + text)) }
+		return func() (*Trace, error) { return ReadGOAL(strings.NewReader("num_ranks 2\nrank 0 {\n"+text), 0) }
 	}
 	cm := func(text string) func() (*Trace, error) {
-		return func() (*Trace, error) { return ReadHtsim(strings.NewReader("Nodes 2\n" + text)) }
+		return func() (*Trace, error) { return ReadHtsim(strings.NewReader("Nodes 2\n"+text), 0) }
 	}
 	ccl := func(from, to string) func() (*Trace, error) {
-		return func() (*Trace, error) { return ReadSimCCL(strings.NewReader(strings.Replace(simccl, from, to, 1))) }
+		return func() (*Trace, error) { return ReadSimCCL(strings.NewReader(strings.Replace(simccl, from, to, 1)), 0) }
 	}
 	et := func(change func([][]byte) [][]byte) func() (*Trace, error) {
 		return func() (*Trace, error) { return readChakra(change(chakraTrace())) }
@@ -282,22 +90,22 @@ func TestTraceErrors(t *testing.T) {
 	} {
 		trace, err := read()
 		if err == nil {
-			err = trace.Flows([]int32{0, 1, 2}, func(*Flow) error { return nil })
+			err = trace.Flows(t.Context(), []int32{0, 1, 2}, func(*Flow) error { return nil })
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	trace, err := ReadGOAL(strings.NewReader("num_ranks 3\nrank 0 {\n}"))
+	trace, err := ReadGOAL(strings.NewReader("num_ranks 3\nrank 0 {\n}"), 0)
 	if err == nil {
-		err = trace.Flows([]int32{1, 2}, nil)
+		err = trace.Flows(t.Context(), []int32{1, 2}, nil)
 	}
 	if err == nil || err.Error() != "3 ranks, but the topology has 2 hosts" {
 		t.Error(err)
 	}
 	full := errors.New("full")
-	if trace, err = ReadGOAL(strings.NewReader(goal0)); err == nil {
-		err = trace.Flows([]int32{1, 2}, func(*Flow) error { return full })
+	if trace, err = ReadGOAL(strings.NewReader(goal0), 0); err == nil {
+		err = trace.Flows(t.Context(), []int32{1, 2}, func(*Flow) error { return full })
 	}
 	if !errors.Is(err, full) {
 		t.Error(err)
@@ -318,11 +126,11 @@ func FuzzTrace(f *testing.F) {
 		var err error
 		switch kind % 4 {
 		case 0:
-			trace, err = ReadGOAL(bytes.NewReader(data))
+			trace, err = ReadGOAL(bytes.NewReader(data), 0)
 		case 1:
-			trace, err = ReadHtsim(bytes.NewReader(data))
+			trace, err = ReadHtsim(bytes.NewReader(data), 0)
 		case 3:
-			trace, err = ReadSimCCL(bytes.NewReader(data))
+			trace, err = ReadSimCCL(bytes.NewReader(data), 0)
 		default:
 			trace, err = readChakra([][]byte{data, data})
 		}
@@ -330,7 +138,7 @@ func FuzzTrace(f *testing.F) {
 			return
 		}
 		n := int64(0)
-		_ = trace.Flows(make([]int32, max(0, min(trace.Ranks, 64))), func(f *Flow) error {
+		_ = trace.Flows(t.Context(), make([]int32, max(0, min(trace.Ranks, 64))), func(f *Flow) error {
 			for _, of := range f.After {
 				if of >= n {
 					t.Fatalf("flow %d waits for flow %d", n, of)
