@@ -296,11 +296,11 @@ func (e *Estimation) Cases() (all stages.SimulateStats, err error) {
 var Quantiles = []float64{0.5, 0.9, 0.99, 0.999}
 
 // NewTaskRunner makes a task runner for a scenario whose flows the lake holds.
-func NewTaskRunner(dir, scenario string, v Variant, o Settings) (*engine.TaskRunner, error) {
+func NewTaskRunner(ctx context.Context, dir, scenario string, v Variant, o Settings) (*engine.TaskRunner, error) {
 	if v.Auto {
 		return nil, errors.New("an estimate that chooses its estimator has no steps that are known in advance: name one")
 	}
-	model, err := OpenModelIn(dir, scenario)
+	model, err := OpenModelIn(ctx, dir, scenario)
 	if err != nil {
 		return nil, err
 	}

@@ -63,7 +63,7 @@ FROM w JOIN e USING (flow_id)`
 	if a, b := estimates.Ask(t, dir, fcts), estimates.Ask(t, other, fcts); a != b {
 		t.Errorf("closed %s\nopen %s", a, b)
 	}
-	model, err := pipeline.OpenModelIn(dir, "")
+	model, err := pipeline.OpenModelIn(t.Context(), dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,8 +58,8 @@ func (m *Model) ID() lake.ScenarioID { return m.Spec.ScenarioID }
 // base is the place of the tables that do not depend on the variant.
 func (m *Model) base() lake.Place { return lake.Of(m.ID()) }
 
-func newModel(l *lake.Lake, spec Spec, n *topology.Network) (*Model, error) {
-	router, err := topology.NewRouter(n, spec.Seed)
+func newModel(ctx context.Context, l *lake.Lake, spec Spec, n *topology.Network) (*Model, error) {
+	router, err := topology.NewRouter(ctx, n, spec.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func newModel(l *lake.Lake, spec Spec, n *topology.Network) (*Model, error) {
 }
 
 // OpenModel opens a scenario that the lake holds (see Resolve); the one last worked on if none is named.
-func OpenModel(l *lake.Lake, scenario string) (*Model, error) {
+func OpenModel(ctx context.Context, l *lake.Lake, scenario string) (*Model, error) {
 	id, err := LastWorkedOn(l)
 	if scenario != "" {
 		id, err = Resolve(l, scenario)
@@ -95,7 +95,7 @@ func OpenModel(l *lake.Lake, scenario string) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("topology of scenario %s: %w", id, err)
 	}
-	m, err := newModel(l, spec, n)
+	m, err := newModel(ctx, l, spec, n)
 	if err == nil {
 		m.waits = g.Closed()
 	}
@@ -103,12 +103,12 @@ func OpenModel(l *lake.Lake, scenario string) (*Model, error) {
 }
 
 // OpenModelIn is OpenModel for the lake in a directory.
-func OpenModelIn(dir, scenario string) (*Model, error) {
+func OpenModelIn(ctx context.Context, dir, scenario string) (*Model, error) {
 	l, err := lake.Open(dir, false)
 	if err != nil {
 		return nil, err
 	}
-	return OpenModel(l, scenario)
+	return OpenModel(ctx, l, scenario)
 }
 
 // ReadSpec reads the spec of a scenario, and checks its constants, since nothing that a lake contains is trusted. A
@@ -223,8 +223,8 @@ func LastWorkedOn(l *lake.Lake) (lake.ScenarioID, error) {
 
 // CheckChanges reports the errors of changes of a scenario that the lake holds, and with estimates of what comes
 // of them, before any work. It returns the cables that they change.
-func (m *Model) CheckChanges(c scenario.Changes, v Variant, o Settings) ([]scenario.CableChange, error) {
-	changed, applied, err := m.change(&c)
+func (m *Model) CheckChanges(ctx context.Context, c scenario.Changes, v Variant, o Settings) ([]scenario.CableChange, error) {
+	changed, applied, err := m.change(ctx, &c)
 	if err == nil {
 		err = changed.check(v, o)
 	}
@@ -242,7 +242,7 @@ func (m *Model) CheckChanges(c scenario.Changes, v Variant, o Settings) ([]scena
 }
 
 // change returns the scenario with changes.
-func (m *Model) change(c *scenario.Changes) (changed *Model, applied *scenario.Applied, err error) {
+func (m *Model) change(ctx context.Context, c *scenario.Changes) (changed *Model, applied *scenario.Applied, err error) {
 	spec, n := m.Spec, m.Network.Clone()
 	if applied, err = c.Apply(n, spec.Canonical, spec.Seed, spec.Params); err != nil {
 		return nil, nil, fmt.Errorf("scenario %s (%s): %w", m.ID(), spec.Name, err)
@@ -252,7 +252,7 @@ func (m *Model) change(c *scenario.Changes) (changed *Model, applied *scenario.A
 	spec.FoundStarts = spec.FoundStarts || c.FoundStarts
 	spec.Name = cmp.Or(c.Name, spec.Name+", "+strings.Join(applied.Descriptions, ", "))
 	spec.Named = map[string]time.Time{spec.Name: time.Now()}
-	if changed, err = newModel(m.Lake, spec, n); err != nil {
+	if changed, err = newModel(ctx, m.Lake, spec, n); err != nil {
 		return nil, nil, err
 	}
 	changed.waits = m.waits && !c.FoundStarts
@@ -298,7 +298,7 @@ func Begin(ctx context.Context, dir string, s *scenario.Scenario, v Variant, o S
 	if err := queries.CheckLakePath(dir); err != nil {
 		return nil, err
 	}
-	model, err := modelOf(s)
+	model, err := modelOf(ctx, s)
 	if err == nil {
 		err = model.check(v, o)
 	}
@@ -318,12 +318,12 @@ func Begin(ctx context.Context, dir string, s *scenario.Scenario, v Variant, o S
 }
 
 // modelOf is the model of a scenario, in no lake.
-func modelOf(s *scenario.Scenario) (*Model, error) {
+func modelOf(ctx context.Context, s *scenario.Scenario) (*Model, error) {
 	settled, err := s.Settle()
 	if err != nil {
 		return nil, err
 	}
-	m, err := newModel(nil, Spec{
+	m, err := newModel(ctx, nil, Spec{
 		ScenarioID: lake.ScenarioID(scenario.IDOf(settled.Canonical)), Name: s.Name, Seed: s.Seed, Settled: *settled,
 		AllowUnreachable: s.AllowUnreachable, MaxRejects: s.MaxRejects, MaxLoad: s.MaxLoad(),
 		Named: map[string]time.Time{s.Name: time.Now()},
@@ -335,8 +335,8 @@ func modelOf(s *scenario.Scenario) (*Model, error) {
 }
 
 // CheckScenario reports the errors of a scenario, and of estimates of it, before any work.
-func CheckScenario(s *scenario.Scenario, v Variant, o Settings) error {
-	m, err := modelOf(s)
+func CheckScenario(ctx context.Context, s *scenario.Scenario, v Variant, o Settings) error {
+	m, err := modelOf(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -346,7 +346,7 @@ func CheckScenario(s *scenario.Scenario, v Variant, o Settings) error {
 // Resume opens a scenario that the lake holds (see OpenModel) for an estimate or single stages. With Auto, the variant
 // is the answer of the last run if the lake still has it.
 func Resume(ctx context.Context, dir, name string, v Variant, o Settings) (*Estimation, error) {
-	model, err := OpenModelIn(dir, name)
+	model, err := OpenModelIn(ctx, dir, name)
 	if err != nil {
 		return nil, err
 	}
@@ -375,7 +375,7 @@ var ErrUnchanged = errors.New("nothing would change")
 // the base, whose files it shares unless the changes are of flows. A cable that fails makes the same scenario, under
 // the same id, as it does for Begin.
 func Derive(ctx context.Context, from *Model, c scenario.Changes, v Variant, o Settings) (*Estimation, error) {
-	model, applied, err := from.change(&c)
+	model, applied, err := from.change(ctx, &c)
 	if err == nil && model.ID() == from.ID() {
 		err = fmt.Errorf("scenario %s: %w", from.ID(), ErrUnchanged)
 	}

@@ -193,7 +193,7 @@ func TestRoutesOfFiles(t *testing.T) {
 		}
 	}
 	back := scenario.Changes{PathMoves: moves.Text{Routes: "none"}}
-	model, err := pipeline.OpenModelIn(dir, "small")
+	model, err := pipeline.OpenModelIn(t.Context(), dir, "small")
 	if err != nil {
 		t.Fatal(err)
 	}

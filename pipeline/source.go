@@ -82,7 +82,7 @@ func (m *Model) draw(ctx context.Context, s *scenario.Scenario, n *topology.Netw
 	if err != nil || len(w.Services) == 0 {
 		return err
 	}
-	router, err := topology.NewRouter(n, m.Spec.Seed)
+	router, err := topology.NewRouter(ctx, n, m.Spec.Seed)
 	if err != nil {
 		return err
 	}

@@ -110,7 +110,7 @@ func testTaskRunner(tt *testing.T, topology, flows string) {
 	}
 	run.Close()
 	var err error
-	if t.runner, err = NewTaskRunner(o.Lake, string(run.ID()), o.Variant, o.must(t)); err != nil {
+	if t.runner, err = NewTaskRunner(t.Context(), o.Lake, string(run.ID()), o.Variant, o.must(t)); err != nil {
 		t.Fatal(err)
 	}
 	steps := t.runner.Steps()
@@ -164,7 +164,7 @@ func publish(t testing.TB, o options) {
 // The steps must be known before the first, and there must be some to share out.
 func TestTaskRunnerNeedsPasses(t *testing.T) {
 	for _, v := range []Variant{choose, whole} {
-		if _, err := NewTaskRunner(t.TempDir(), "", v, Settings{}); err == nil {
+		if _, err := NewTaskRunner(t.Context(), t.TempDir(), "", v, Settings{}); err == nil {
 			t.Errorf("steps of %+v", v)
 		}
 	}

@@ -456,7 +456,7 @@ func (x *exact) simulate(ctx context.Context) error {
 	engine.Progress = func(items int64) { x.show(items, 0) }
 	m := x.options.Moves
 	if m.Whole() {
-		if x.routes, err = m.NewRoutes(x.router, x.options.Seed); err != nil {
+		if x.routes, err = m.NewRoutes(ctx, x.router, x.options.Seed); err != nil {
 			return err
 		}
 	}

@@ -27,7 +27,7 @@ func simulateExactly(t *testing.T, n *topology.Network, flows []arrow.Record,
 func simulateExactlyWith(t *testing.T, n *topology.Network, p simkernel.Params, flows []arrow.Record,
 	o ExactOptions) (fcts, hops *captured, stats ExactStats) {
 	t.Helper()
-	r, err := topology.NewRouter(n, 1)
+	r, err := topology.NewRouter(t.Context(), n, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func Example() {
 		{ID: 2, Src: hosts[2], Dst: hosts[7], SizeBytes: 5_000}}))
 
 	// route: flows → hops, and what each link carries
-	router, err := topology.NewRouter(net, 1)
+	router, err := topology.NewRouter(context.Background(), net, 1)
 	check(err)
 	hops, loadRows := &captured{}, &captured{}
 	_, err = Route(ctx, router, &p, flows.rewound(), 0, 0, hops, loadRows, RouteOptions{})

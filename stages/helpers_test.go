@@ -94,7 +94,7 @@ func flowRecord(rows ...workload.Row) arrow.Record {
 // testRouter is a router with seed 1.
 func testRouter(t *testing.T, n *topology.Network) *topology.Router {
 	t.Helper()
-	r, err := topology.NewRouter(n, 1)
+	r, err := topology.NewRouter(t.Context(), n, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

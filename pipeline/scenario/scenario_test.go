@@ -97,7 +97,7 @@ func TestLoadScenario(t *testing.T) {
 		b.VNet != "blue" || b.Sizes.Mean() != 50+0.5*(100+1901.0/2) || b.Sigma != 2 || b.Share != 3 || len(b.Racks) != 2 || b.Matrix.Racks() != 2 {
 		t.Errorf("%+v", w)
 	}
-	r, err := topology.NewRouter(n, s.Seed)
+	r, err := topology.NewRouter(t.Context(), n, s.Seed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestShippedScenarios(t *testing.T) {
 		if len(w.Services) == 0 {
 			continue
 		}
-		r, err := topology.NewRouter(n, s.Seed)
+		r, err := topology.NewRouter(t.Context(), n, s.Seed)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -476,7 +476,7 @@ func TestServiceOnSomeHosts(t *testing.T) {
 	if got := w.Services[1].Hosts; !slices.Equal(got, []int32{0, 1, 4}) || w.Services[0].Hosts != nil {
 		t.Fatalf("hosts %v and %v", w.Services[0].Hosts, got)
 	}
-	router, err := topology.NewRouter(n, 1)
+	router, err := topology.NewRouter(t.Context(), n, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -105,7 +105,7 @@ func TestGraphScenarioErrors(t *testing.T) {
 				w, err = s.Workload(n)
 			}
 			if err == nil {
-				r, e := topology.NewRouter(n, 1)
+				r, e := topology.NewRouter(t.Context(), n, 1)
 				if e != nil {
 					t.Fatal(e)
 				}

@@ -159,7 +159,7 @@ func Compare(ctx context.Context, l *lake.Lake, base, other Side, o CompareOptio
 	reading := l.LockForReading()
 	defer reading.Close()
 	var err error
-	if c.joined, err = openJoin(l, base, other); err != nil {
+	if c.joined, err = openJoin(ctx, l, base, other); err != nil {
 		return nil, err
 	}
 	c.BaseName, c.OtherName = c.joined.base.Spec.Name, c.joined.other.Spec.Name

@@ -36,7 +36,7 @@ func settings(t testing.TB, by stages.Estimator) Settings {
 // opened opens an estimate of a scenario for reading; of the one last worked on if the scenario is empty.
 func opened(t testing.TB, dir, scenario string, v pipeline.Variant) *pipeline.Estimation {
 	t.Helper()
-	model, err := pipeline.OpenModel(estimates.Open(t, dir), scenario)
+	model, err := pipeline.OpenModel(t.Context(), estimates.Open(t, dir), scenario)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func TestCombine(t *testing.T) {
 		{"workload.flows_count", []string{"300", "400"}}, {"load.max", []string{"20%", "40%"}},
 	}}
 	p := Parameters{Axes: plan.Axes}
-	if err := p.combine(plan, Settings{}); err != nil {
+	if err := p.combine(t.Context(), plan, Settings{}); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"300, load.max=20%", "300, load.max=40%", "400, load.max=20%", "400, load.max=40%"}

@@ -168,7 +168,7 @@ func RunSweep(ctx context.Context, base string, plan SweepPlan, o Settings) (*Sw
 		first, err = plan.Changes(cables[0])
 	}
 	if err == nil {
-		_, err = run.CheckChanges(first, o.Variant, o.Settings)
+		_, err = run.CheckChanges(ctx, first, o.Variant, o.Settings)
 	}
 	if err == nil {
 		err = run.Estimate(ctx)
@@ -528,10 +528,10 @@ func SweepParameters(ctx context.Context, plan ParameterPlan, o Settings) (*Para
 	p := &Parameters{Axes: plan.Axes}
 	var err error
 	if plan.Change != nil {
-		plan.base, err = pipeline.OpenModelIn(o.Lake, plan.Scenario)
+		plan.base, err = pipeline.OpenModelIn(ctx, o.Lake, plan.Scenario)
 	}
 	if err == nil {
-		err = p.combine(plan, o)
+		err = p.combine(ctx, plan, o)
 	}
 	if err != nil {
 		return nil, err
@@ -586,7 +586,7 @@ func (p *Parameters) runAll(plan ParameterPlan, run func(i int) (bool, error)) e
 }
 
 // combine makes and checks the scenario of every combination.
-func (p *Parameters) combine(plan ParameterPlan, o Settings) error {
+func (p *Parameters) combine(ctx context.Context, plan ParameterPlan, o Settings) error {
 	if plan.Until != nil && len(plan.Axes) != 1 {
 		return errors.New("a search for the first value has one parameter")
 	}
@@ -612,7 +612,7 @@ func (p *Parameters) combine(plan ParameterPlan, o Settings) error {
 			rest /= len(a.Values)
 		}
 		slices.Reverse(settings)
-		if err := run.check(plan, o, settings); err != nil {
+		if err := run.check(ctx, plan, o, settings); err != nil {
 			return err
 		}
 		p.Runs = append(p.Runs, run)
@@ -621,17 +621,19 @@ func (p *Parameters) combine(plan ParameterPlan, o Settings) error {
 }
 
 // check makes the scenario of a combination, or what it changes in one of the lake.
-func (r *ParameterRun) check(plan ParameterPlan, o Settings, settings []scenario.Setting) (err error) {
+func (r *ParameterRun) check(
+	ctx context.Context, plan ParameterPlan, o Settings, settings []scenario.Setting,
+) (err error) {
 	if plan.Change != nil {
 		if r.changes, err = plan.Change(settings); err == nil {
-			_, err = plan.base.CheckChanges(r.changes, o.Variant, o.Settings)
+			_, err = plan.base.CheckChanges(ctx, r.changes, o.Variant, o.Settings)
 		}
 		return err
 	}
 	if r.scenario, err = scenario.LoadWith(plan.Scenario, settings); err != nil {
 		return err
 	}
-	if err := pipeline.CheckScenario(r.scenario, o.Variant, o.Settings); err != nil {
+	if err := pipeline.CheckScenario(ctx, r.scenario, o.Variant, o.Settings); err != nil {
 		return fmt.Errorf("%s: %w", r.scenario.Name, err)
 	}
 	return nil

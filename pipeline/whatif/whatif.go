@@ -51,7 +51,7 @@ type Answer struct {
 // network: then both are by link cases. Where two passes suffice for one of them only, both are of the whole network.
 func WhatIf(ctx context.Context, base string, c scenario.Changes, o Settings, how CompareOptions) (*Answer, error) {
 	o.For = pipeline.ForDifference
-	model, err := pipeline.OpenModelIn(o.Lake, base)
+	model, err := pipeline.OpenModelIn(ctx, o.Lake, base)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func WhatIf(ctx context.Context, base string, c scenario.Changes, o Settings, ho
 func whatIf(
 	ctx context.Context, base *pipeline.Model, c scenario.Changes, o Settings, how CompareOptions,
 ) (*Answer, error) {
-	cables, err := base.CheckChanges(c, o.Variant, o.Settings)
+	cables, err := base.CheckChanges(ctx, c, o.Variant, o.Settings)
 	if err != nil {
 		return nil, err
 	}
@@ -144,10 +144,10 @@ type side struct {
 }
 
 // openSide opens an estimate and verifies the files of the tables that are compared.
-func openSide(l *lake.Lake, of Side) (*side, error) {
+func openSide(ctx context.Context, l *lake.Lake, of Side) (*side, error) {
 	model, err := of.model, error(nil)
 	if model == nil {
-		model, err = pipeline.OpenModel(l, of.Scenario)
+		model, err = pipeline.OpenModel(ctx, l, of.Scenario)
 	}
 	if err != nil {
 		return nil, err
@@ -186,10 +186,10 @@ type join struct {
 	byRow, unpaired bool
 }
 
-func openJoin(l *lake.Lake, base, other Side) (j *join, err error) {
+func openJoin(ctx context.Context, l *lake.Lake, base, other Side) (j *join, err error) {
 	j = &join{}
-	if j.base, err = openSide(l, base); err == nil {
-		j.other, err = openSide(l, other)
+	if j.base, err = openSide(ctx, l, base); err == nil {
+		j.other, err = openSide(ctx, l, other)
 	}
 	if err != nil {
 		return nil, err

@@ -192,7 +192,7 @@ func (in *ingestion) file(f lake.DataFile) string { return filepath.Join(in.sess
 // path counts as unreachable; whether that is an error is for the run to say.
 func (in *ingestion) routeChunks(ctx context.Context, m *Merged, files []lake.DataFile, has []lake.FlowStats) (
 	[]lake.DataFile, error) {
-	router, err := topology.NewRouter(in.net, in.Seed)
+	router, err := topology.NewRouter(ctx, in.net, in.Seed)
 	if err != nil {
 		return nil, err
 	}

@@ -69,7 +69,7 @@ func writeDay(t *testing.T, dir string, records int64, files int) *day {
 	w := &dayWriter{day: d, random: rng.New(7, rng.Service)}
 	w.open(t, files)
 	sizes := webserverSizes(t)
-	router, err := topology.NewRouter(n, 1)
+	router, err := topology.NewRouter(t.Context(), n, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,7 +285,7 @@ func (d *day) compare(t *testing.T, dir string, id lake.WorkloadID) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	router, err := topology.NewRouter(d.topology, 1)
+	router, err := topology.NewRouter(t.Context(), d.topology, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func TestExactKeepsTheLaws(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := topology.NewRouter(n, 1) // the seed of these simulations
+		r, err := topology.NewRouter(t.Context(), n, 1) // the seed of these simulations
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,6 +3,7 @@ package moves
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -45,7 +46,7 @@ type Routes struct {
 }
 
 // NewRoutes makes the routing tables of a network whose router and its seed are given.
-func (m *Moves) NewRoutes(r *topology.Router, seed uint64) (*Routes, error) {
+func (m *Moves) NewRoutes(ctx context.Context, r *topology.Router, seed uint64) (*Routes, error) {
 	x := &Routes{states: []*topology.Router{r}, firstSet: []int32{0}, sets: int32(r.Sets()), startNS: []int64{0}}
 	var times []int64
 	for _, e := range m.Events {
@@ -80,7 +81,7 @@ func (m *Moves) NewRoutes(r *topology.Router, seed uint64) (*Routes, error) {
 					return nil, err
 				}
 			}
-			router, err := topology.NewRouter(without, seed)
+			router, err := topology.NewRouter(ctx, without, seed)
 			if err == nil {
 				err = router.SetRoutes(m.Routes)
 			}

@@ -105,7 +105,7 @@ func TestRoutes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := m.NewRoutes(topologytest.MustRouter(t, n, 1), 1)
+	r, err := m.NewRoutes(t.Context(), topologytest.MustRouter(t, n, 1), 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package topology_test
 
 import (
+	"context"
 	"fmt"
 
 	"parsimon/stages/topology"
@@ -12,7 +13,7 @@ func ExampleRouter_Path() {
 		HostBps: 10e9, FabricBps: 40e9, HostDelayNS: 1000, FabricDelayNS: 1000}
 	nodes, cables, _ := spec.Parts()
 	n, _ := topology.NewNetwork(nodes, cables)
-	r, _ := topology.NewRouter(n, 1)
+	r, _ := topology.NewRouter(context.Background(), n, 1)
 	path, _ := r.Path(42, 0, 7, nil)
 	for _, link := range path {
 		to, _ := n.Node(n.Links[link].Dst)

@@ -51,7 +51,7 @@ func Wire(t testing.TB, nodes, hosts int, cables ...[2]int32) *Network {
 // MustRouter builds a router, or fails the test.
 func MustRouter(t testing.TB, n *Network, seed uint64) *Router {
 	t.Helper()
-	r, err := NewRouter(n, seed)
+	r, err := NewRouter(t.Context(), n, seed)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -105,7 +105,7 @@ func TestSparseIDs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := NewRouter(n, 1)
+	r, err := NewRouter(t.Context(), n, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

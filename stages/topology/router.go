@@ -2,6 +2,7 @@ package topology
 
 import (
 	"cmp"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -169,9 +170,9 @@ func (r *Router) endpointError(flowID int64, src, dst int32) error {
 	return fmt.Errorf("flow %d from node %d to node %d: %s", flowID, src, dst, what)
 }
 
-// NewRouter computes the tables for the network as it is now, failures included. It fails where a
-// shortest path has more than 32,767 links, or the network more than 2^20 switches.
-func NewRouter(n *Network, seed uint64) (*Router, error) {
+// NewRouter computes the tables for the network as it is now, failures included. It fails if a shortest path has more
+// than maxHops links, if the network has more than maxSwitches switches, or when ctx ends.
+func NewRouter(ctx context.Context, n *Network, seed uint64) (*Router, error) {
 	r := &Router{
 		Net:      n,
 		key:      rng.MixKey(rng.MixKey(0, seed), uint64(rng.FlowPath)),
@@ -202,7 +203,7 @@ func NewRouter(n *Network, seed uint64) (*Router, error) {
 		r.salts[i] = s.Uint64()
 	}
 	r.attach(out)
-	return r, r.buildTables(out)
+	return r, r.buildTables(ctx, out)
 }
 
 func (r *Router) addLink(l int32) {
@@ -261,8 +262,9 @@ func (x *interned) of(set []int32) (id int32, added bool) {
 	return id, !known
 }
 
-// buildTables searches breadth first from every attachment.
-func (r *Router) buildTables(out [][]int32) error {
+// buildTables searches breadth first from every attachment. Tables of a large network take minutes, so each search
+// first looks at ctx.
+func (r *Router) buildTables(ctx context.Context, out [][]int32) error {
 	cells := len(r.attached) * r.switches
 	r.dist = make([]uint16, cells)
 	r.next = make([]int32, cells)
@@ -271,6 +273,9 @@ func (r *Router) buildTables(out [][]int32) error {
 	queue := make([]int32, 0, r.switches)
 	var members []int32
 	for a, at := range r.attached {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		dist := r.dist[a*r.switches : (a+1)*r.switches]
 		next := r.next[a*r.switches : (a+1)*r.switches]
 		for i := range dist {

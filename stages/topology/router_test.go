@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -445,5 +446,14 @@ func TestHash(t *testing.T) {
 		if c.paths > 1 && math.Abs(float64(over)-3000) > 5*math.Sqrt(750) {
 			t.Errorf("%+v: %d of 4000 flows on a link of weight 3 of 4", c.h, over)
 		}
+	}
+}
+
+// Without a look at the context, Ctrl-C does not end a program that builds the tables of a large network.
+func TestNewRouterEndsWithContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := NewRouter(ctx, MustClos(t, SmallClos(1)), 1); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want %v", err, context.Canceled)
 	}
 }

@@ -31,7 +31,7 @@ func ExampleGenerate() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	router, err := topology.NewRouter(net, 1)
+	router, err := topology.NewRouter(context.Background(), net, 1)
 	if err != nil {
 		log.Fatal(err)
 	}

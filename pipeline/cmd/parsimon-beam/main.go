@@ -90,7 +90,7 @@ var runners = struct {
 }{of: map[Job]*engine.TaskRunner{}}
 
 // runner returns the job's task runner.
-func (j Job) runner() (*engine.TaskRunner, error) {
+func (j Job) runner(ctx context.Context) (*engine.TaskRunner, error) {
 	runners.Lock()
 	defer runners.Unlock()
 	if r, ok := runners.of[j]; ok {
@@ -100,7 +100,7 @@ func (j Job) runner() (*engine.TaskRunner, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := pipeline.NewTaskRunner(j.Lake, j.Scenario, v, j.settings())
+	r, err := pipeline.NewTaskRunner(ctx, j.Lake, j.Scenario, v, j.settings())
 	if err != nil {
 		return nil, fmt.Errorf("lake %s, which every worker must see under this path: %w", j.Lake, err)
 	}
@@ -131,7 +131,7 @@ type planStep struct {
 
 // ProcessElement finishes the step before and emits the tasks of this one. A runner that retries calls it again.
 func (p *planStep) ProcessElement(ctx context.Context, _ int, _ func(*int) bool, emit func(int)) error {
-	r, err := p.Job.runner()
+	r, err := p.Job.runner(ctx)
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func (d *doTask) ProcessElement(ctx context.Context, n int) (int, int, error) {
 	if n == noTask {
 		return 0, n, nil
 	}
-	r, err := d.Job.runner()
+	r, err := d.Job.runner(ctx)
 	if err != nil {
 		return 0, n, err
 	}
@@ -177,7 +177,7 @@ type endJob struct {
 
 // ProcessElement finishes the last step.
 func (e *endJob) ProcessElement(ctx context.Context, _ int, _ func(*int) bool) error {
-	r, err := e.Job.runner()
+	r, err := e.Job.runner(ctx)
 	if err != nil {
 		return err
 	}
@@ -326,7 +326,7 @@ func (f *flags) run(ctx context.Context, args []string, out io.Writer) error {
 
 // complete submits the job unless all of it is done.
 func (f *flags) complete(ctx context.Context, j Job, log zerolog.Logger) error {
-	runner, err := j.runner()
+	runner, err := j.runner(ctx)
 	if err != nil {
 		return err
 	}

@@ -131,7 +131,7 @@ func answer(ctx context.Context, e *env, run *pipeline.Estimation, exact bool) e
 func begin(ctx context.Context, e *env, s *scenarioFlags, r *runFlags, args []string) (*pipeline.Estimation, error) {
 	sc, err := s.load(e.lake, args)
 	if err == nil {
-		err = s.check(sc, r, args) // before the settings, which may make a cache
+		err = s.check(ctx, sc, r, args) // before the settings, which may make a cache
 	}
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -158,10 +159,10 @@ func (s *scenarioFlags) flagsOf(key, otherwise string) string {
 }
 
 // check reports the errors of a scenario, of switches also where they are from, before there is a lake.
-func (s *scenarioFlags) check(sc *scenario.Scenario, r *runFlags, args []string) error {
+func (s *scenarioFlags) check(ctx context.Context, sc *scenario.Scenario, r *runFlags, args []string) error {
 	v, err := r.variant()
 	if err == nil {
-		err = pipeline.CheckScenario(sc, v, r.how.Settings)
+		err = pipeline.CheckScenario(ctx, sc, v, r.how.Settings)
 	}
 	if !errors.As(err, new(scenario.Refusal)) {
 		return err

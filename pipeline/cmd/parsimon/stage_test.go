@@ -19,7 +19,7 @@ func TestStageDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	model, err := pipeline.OpenModel(l, r.id)
+	model, err := pipeline.OpenModel(t.Context(), l, r.id)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -410,7 +410,7 @@ func fuzzFormat(t *testing.T, name string, data []byte, repair bool) {
 		return
 	}
 	topology.Describe(l.Network)
-	if _, err := topology.NewRouter(l.Network, 1); err != nil {
+	if _, err := topology.NewRouter(t.Context(), l.Network, 1); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -259,7 +259,7 @@ func FuzzTopologyJSON(f *testing.F) {
 			t.Fatalf("network %v, error %v", n, err)
 		}
 		if err == nil {
-			if _, err := topology.NewRouter(n, 1); err != nil {
+			if _, err := topology.NewRouter(t.Context(), n, 1); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -45,7 +45,7 @@ func checkDraft(t *testing.T, d *draft) {
 	if len(n.Nodes) > 200 {
 		return
 	}
-	if _, err := topology.NewRouter(n, 1); err != nil {
+	if _, err := topology.NewRouter(t.Context(), n, 1); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -57,7 +57,7 @@ func Wire(t testing.TB, nodes, hosts int, cables ...[2]int32) *topology.Network 
 // MustRouter builds a router, or fails the test.
 func MustRouter(t testing.TB, n *topology.Network, seed uint64) *topology.Router {
 	t.Helper()
-	r, err := topology.NewRouter(n, seed)
+	r, err := topology.NewRouter(t.Context(), n, seed)
 	if err != nil {
 		t.Fatal(err)
 	}
