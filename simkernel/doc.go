@@ -10,4 +10,4 @@ package simkernel
 
 // Version is part of Params.AppendIdentity. It must change, and with it MethodVersion of package pipeline, whenever
 // linkcase.Kernel computes a different Result from the same Case and Params.
-const Version = 7
+const Version = 8

@@ -85,8 +85,6 @@ func (d *hpcc) Start(p *Params, l Limits) {
 	}
 }
 
-func (d *hpcc) NextTick() int64 { return 0 }
-
 func (d *hpcc) OnAck(p *Params, h *AckInfo) (rateChanged bool) {
 	first := d.windowEnd == 0
 	known := d.measure(p, h)

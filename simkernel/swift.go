@@ -81,8 +81,6 @@ func (d *swift) Start(p *Params, l Limits) {
 	}
 }
 
-func (d *swift) NextTick() int64 { return 0 }
-
 // TargetPS returns the target delay for a window of that many packets.
 func (c *SwiftParams) TargetPS(packets float64, hops int) float64 {
 	target := float64(c.BaseTargetNS + int64(hops)*c.PerHopNS)

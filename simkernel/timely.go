@@ -70,6 +70,9 @@ func (d *timely) Start(p *Params, l Limits) {
 	}
 }
 
+// NextTick implements Sender: only the ACK that ends a window changes the rate.
+func (d *timely) NextTick() int64 { return Never }
+
 func (d *timely) OnAck(p *Params, h *AckInfo) (rateChanged bool) {
 	if h.AckedBytes <= d.windowEnd {
 		return false

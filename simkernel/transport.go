@@ -8,12 +8,12 @@ import (
 
 // A Transport is a congestion control algorithm. All senders of a simulation run the same one.
 //
-// Transports below TransportCount limit a flow by a rate (pacing) and by a window, which is Limits.WindowBytes ×
-// rate / line rate; flows start at line rate and receive one ACK per packet. The others are TCP: a flow sends when
-// its window allows it (TCP), and only the whole network simulates them.
+// Paced transports limit a flow by a rate (pacing) and by a window, which is Limits.WindowBytes × rate / line rate.
+// Their flows start at line rate and receive one ACK per packet. Those with Traits.AckClocked are TCP: a flow sends
+// when its window allows it, and only the whole network simulates them.
 //
-// To add a transport: write a file like swift.go, with its constants, its sender and its
-// transportSpec; add its constants to Params and the spec to registry.
+// CONTRIBUTING shows how to add a transport: a file with its constants, its sender and its transportSpec, and a line in
+// registry.
 type Transport uint8
 
 // registry has the spec of every transport. Scenario files name a transport by transportSpec.name;
@@ -28,9 +28,6 @@ var registry = [...]*transportSpec{
 	CUBIC:       &cubicSpec,
 	DCTCPWindow: &dctcpWindowSpec,
 }
-
-// TransportCount is the number of transports that have a rate: all are below it. Those from it on are clocked by ACKs.
-const TransportCount = NewReno
 
 // A transportSpec is all that the simulators and the scenario reader know of one transport.
 type transportSpec struct {
@@ -72,7 +69,7 @@ type Traits struct {
 	Timers bool
 	// UsesHops: the sender depends on the number of links of its path: results depend on Case.Hops.
 	UsesHops bool
-	// AckClocked: the sender is a TCP, which link cases do not model.
+	// AckClocked: the sender is a TCP, which sends when ACKs arrive. Link cases do not model it.
 	AckClocked bool
 }
 
@@ -81,6 +78,25 @@ func (t Transport) spec() *transportSpec { return registry[t] }
 
 // Traits returns what the simulators do for a transport besides calling its sender.
 func (t Transport) Traits() Traits { return t.spec().Traits }
+
+// Marks reports whether switches mark packets for the transport.
+func (t Transport) Marks() bool { return t.spec().markBytes != nil }
+
+// PacedTransports returns the transports that pace packets, which both simulators simulate.
+func PacedTransports() []Transport { return transportsWhere(false) }
+
+// AckClockedTransports returns the transports that send when ACKs arrive. Only package network simulates them.
+func AckClockedTransports() []Transport { return transportsWhere(true) }
+
+func transportsWhere(ackClocked bool) []Transport {
+	var all []Transport
+	for t, spec := range registry {
+		if spec.AckClocked == ackClocked {
+			all = append(all, Transport(t))
+		}
+	}
+	return all
+}
 
 // SteadyRTT reports whether a constant round-trip time of rttPS, without marks, leaves the rate at line rate.
 func (p *Params) SteadyRTT(l Limits, rttPS int64) bool {
@@ -126,26 +142,26 @@ func (t *Transport) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// A Sender is the congestion control of one flow. A simulator calls start once, and then OnAck for
-// every ACK of the flow, in order, until the flow has sent its last byte; later ACKs have no effect.
+// A Sender is the congestion control of one flow. A simulator calls Start once, and then OnAck for every ACK of the
+// flow, in order, until the flow has sent its last byte. Later ACKs have no effect.
 //
-// If the transport has timers, the simulator calls tick(now) before it uses the rate at a time now:
-// just before OnAck, and when a packet is sent. Additional calls in between change nothing. OnAck and
-// tick report whether the rate changed.
+// If the transport has timers, the simulator calls Tick before it uses the rate: just before OnAck, and when a packet is
+// sent. Additional calls in between change nothing. OnAck and Tick report whether the rate changed.
 //
-// The window is computed at an ACK or when a packet is sent. A timer between them opens or closes it when the NIC looks
-// at the flow next: in a whole network for whatever reason (package network), in a link case only for these two.
+// The window is computed when an ACK arrives or a packet is sent. If a timer opens or closes it in between, the change
+// takes effect when the NIC next looks at the flow. In a link case only ACKs and sent packets cause a look.
 type Sender interface {
 	Start(p *Params, l Limits)
 	OnAck(p *Params, h *AckInfo) (rateChanged bool)
 	Tick(p *Params, nowPS int64) (rateChanged bool)
-	// NextTick returns a time before which tick does nothing, and before which OnAck changes nothing
-	// unless the ACK is marked or the first beyond the snd_nxt at the last such ACK.
+	// NextTick returns a time before which Tick does nothing. Before it OnAck changes nothing either, unless the ACK is
+	// marked or is the first one beyond the snd_nxt at the last such ACK: the link kernel skips all other ACKs. 0, the
+	// default, skips none.
 	NextTick() int64
 	Rate() (rateBps, lineBps float64)
 }
 
-// Rates are the rates of a sender. Embedded, they are the part of a Sender that those without timers share.
+// Rates are the rates of a sender. A sender without timers embeds them: they implement all of Sender but Start and OnAck.
 type Rates struct {
 	RateBps float64 // in [min(MinRateBps, LineBps), LineBps]
 	LineBps float64
@@ -158,7 +174,7 @@ func (r *Rates) Rate() (rateBps, lineBps float64) { return r.RateBps, r.LineBps 
 func (*Rates) Tick(*Params, int64) bool { return false }
 
 // NextTick implements Sender.
-func (*Rates) NextTick() int64 { return Never }
+func (*Rates) NextTick() int64 { return 0 }
 
 // AckInfo describes one ACK to a sender.
 type AckInfo struct {

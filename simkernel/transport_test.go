@@ -85,10 +85,10 @@ func TestIdentity(t *testing.T) {
 		return string(b)
 	}
 	seen := map[string]bool{}
-	for kind := range TransportCount {
+	for _, kind := range PacedTransports() {
 		p := ParamsOf(kind)
 		id := identity(p)
-		if p.Seed = 7; (identity(p) != id) != (kind == DCQCN) {
+		if p.Seed = 7; (identity(p) != id) != kind.Traits().RandomMarks {
 			t.Errorf("%v: the seed changes the identity: %v", kind, identity(p) != id)
 		}
 		p.WindowBytes++

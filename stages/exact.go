@@ -96,7 +96,7 @@ func Exact(ctx context.Context, n *topology.Network, r *topology.Router, p simke
 	o ExactOptions, out ExactTables, progress func(int64)) (ExactStats, error) {
 	x := &exact{
 		net: n, router: r, params: p, in: flows, options: o, out: out, progress: progress,
-		waitNS: make([]int64, len(n.Links)), alone: NewSampler(n, p),
+		waitNS: make([]simkernel.Sum, len(n.Links)), alone: NewSampler(n, p),
 	}
 	if o.Dependencies != nil {
 		var err error
@@ -164,7 +164,7 @@ type exact struct {
 	free                   []int32    // tags of no flow
 	awaited                int        // flows to report that have not finished, of those that were read
 	allRead                bool
-	waitNS                 []int64 // by link: sum of the waits of its packets
+	waitNS                 []simkernel.Sum // by link: sum of the waits of its packets
 	engine                 *network.Network
 	items, finished, shown int64 // show
 	outFCT                 []SlowdownRow
@@ -301,7 +301,7 @@ func (x *exact) take(r *network.Results) error {
 	for i, tag := range r.Tag {
 		f, to := &x.flows[tag], r.HopEnds[i]
 		for h := from; h < to; h++ {
-			x.waitNS[f.path[h-from]] += r.WaitNS[h]
+			x.waitNS[f.path[h-from]].Add(r.WaitNS[h])
 		}
 		finished += x.params.Packets(f.size) * int64(len(f.path))
 		if x.options.reports(f.start) {
@@ -390,7 +390,7 @@ func (x *exact) writeLinks() error {
 		}
 	}
 	for _, l := range x.net.Links {
-		carried, waitNS, c := &loads.Links[l.ID], x.waitNS[l.ID], linkCounters{}
+		carried, waitNS, c := &loads.Links[l.ID], x.waitNS[l.ID].Float64(), linkCounters{}
 		if carried.Packets > 0 {
 			queue, busyNS := x.engine.Counters(l.ID), int64(carried.busyNS(l.BandwidthBps, &x.params))
 			if x.routes != nil {
@@ -399,8 +399,8 @@ func (x *exact) writeLinks() error {
 			c = linkCounters{
 				PacketsSent: carried.Packets, PacketsMarked: queue.PacketsMarked, BusyNS: busyNS,
 				MaxQueueBytes:    queue.MaxQueueBytes,
-				MeanQueuePackets: float64(waitNS) / float64(max(1, busyNS)), // Little's law, as in Simulator.counters
-				MeanWaitNS:       float64(waitNS) / float64(carried.Packets),
+				MeanQueuePackets: waitNS / float64(max(1, busyNS)), // Little's law, as in Simulator.counters
+				MeanWaitNS:       waitNS / float64(carried.Packets),
 			}
 			if queue.MaxQueueBytes > 0 {
 				c.MaxQueueAtNS = x.originNS + queue.MaxQueueAtNS

@@ -568,8 +568,8 @@ func (s *Simulator) counters(cached bool) linkCounters {
 	return linkCounters{
 		c.PacketsSent, c.PacketsMarked, c.BusyNS, c.MaxQueueBytes, c.MaxQueueAtNS,
 		// Little's law: the sum of waits is the number of waiting packets, integrated over time.
-		float64(c.WaitSumNS) / float64(max(1, c.BusyNS)),
-		float64(c.WaitSumNS) / float64(max(1, c.PacketsSent)), s.share, cached,
+		c.WaitSumNS / float64(max(1, c.BusyNS)),
+		c.WaitSumNS / float64(max(1, c.PacketsSent)), s.share, cached,
 		slices.Clone(s.result.CrowdedAtNS), slices.Clone(s.result.CrowdedBytes),
 	}
 }
@@ -637,9 +637,10 @@ func (s *Simulator) encodeResult(b []byte) []byte {
 	if r.MaxQueueBytes > 0 {
 		maxQueueAt = r.MaxQueueAtNS - s.c.StartNS[0]
 	}
-	for _, x := range []int64{r.PacketsSent, r.PacketsMarked, r.BusyNS, r.MaxQueueBytes, maxQueueAt, r.WaitSumNS} {
+	for _, x := range []int64{r.PacketsSent, r.PacketsMarked, r.BusyNS, r.MaxQueueBytes, maxQueueAt} {
 		b = binary.AppendUvarint(b, uint64(x))
 	}
+	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(r.WaitSumNS))
 	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(s.share))
 	b = binary.AppendUvarint(b, uint64(len(r.CrowdedAtNS)))
 	for i, at := range r.CrowdedAtNS {
@@ -688,11 +689,12 @@ func (s *Simulator) decodeResult(b []byte) error {
 	r, c, in := &s.result, &s.c, resultReader{b: b}
 	r.Counters = linkcase.Counters{
 		PacketsSent: in.next(), PacketsMarked: in.next(), BusyNS: in.next(),
-		MaxQueueBytes: in.next(), MaxQueueAtNS: in.next(), WaitSumNS: in.next(),
+		MaxQueueBytes: in.next(), MaxQueueAtNS: in.next(),
 	}
 	if r.MaxQueueBytes > 0 {
 		r.MaxQueueAtNS += c.StartNS[0]
 	}
+	r.WaitSumNS = math.Float64frombits(binary.LittleEndian.Uint64(in.bytes(8)))
 	s.share = math.Float64frombits(binary.LittleEndian.Uint64(in.bytes(8)))
 	r.CrowdedAtNS, r.CrowdedBytes = r.CrowdedAtNS[:0], r.CrowdedBytes[:0]
 	for slots := in.next(); slots > 0 && !in.failed; slots-- {

@@ -18,7 +18,7 @@ func TestTransportsEstimate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	for kind := range simkernel.TransportCount {
+	for _, kind := range simkernel.PacedTransports() {
 		s := sixteenHosts(t, 8_000, kind.String())
 		run, err := pipeline.Begin(t.Context(), t.TempDir(), s, pipeline.Variant{Estimator: stages.Flow}, pipeline.Settings{})
 		if err != nil {

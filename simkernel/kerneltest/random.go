@@ -10,6 +10,12 @@ import (
 // Pick returns one of the values.
 func Pick[T any](rng *rand.Rand, values ...T) T { return values[rng.IntN(len(values))] }
 
+// Paced returns a transport for a seed: each of simkernel.PacedTransports has its turn.
+func Paced(seed uint64) simkernel.Transport {
+	all := simkernel.PacedTransports()
+	return all[seed%uint64(len(all))]
+}
+
 // RandomConstants makes constants under which a transport does everything it can within a few packets.
 func RandomConstants(rng *rand.Rand, p *simkernel.Params) {
 	if rng.IntN(3) == 0 {

@@ -100,10 +100,10 @@ type Case struct {
 type Counters struct {
 	PacketsSent   int64
 	PacketsMarked int64
-	BusyNS        int64 // time during which the target was sending
-	MaxQueueBytes int64 // maximum queue in wire bytes, packet in service included
-	MaxQueueAtNS  int64 // the first time of that maximum
-	WaitSumNS     int64 // sum of the packets' waits in the target's queue; 0 for a first hop
+	BusyNS        int64   // time during which the target was sending
+	MaxQueueBytes int64   // maximum queue in wire bytes, packet in service included
+	MaxQueueAtNS  int64   // the first time of that maximum
+	WaitSumNS     float64 // whole: sum of the packets' waits in the target's queue; 0 for a first hop
 }
 
 // Result is the output of one case: one row per flow, and counters. Simulate reuses its slices.

@@ -166,7 +166,7 @@ func (k *Kernel) prepare(c *Case, r *Result) error {
 // cannot (the queue is so long that the mark of a needed ACK is undecided), the key is a lower bound at which
 // the source is planned again.
 func (k *Kernel) runQueue() {
-	k.target.reset(k.c, &k.params)
+	k.target.reset(k.c, &k.params, k.watchesService)
 	p := &k.picker
 	p.reset(len(k.c.SourceBps))
 	for {
@@ -489,7 +489,6 @@ func (k *Kernel) advanceService(now int64) {
 		}
 		if k.traits.Telemetry {
 			k.stamps[e.entry].telemetry = simkernel.Telemetry{AtPS: e.startPS, SentBytes: e.before, LeftBytes: left}
-			continue
 		}
 		if left <= t.rule.MinBytes || !t.rule.Marks(left, k.stamps[e.entry].draw) {
 			continue
@@ -516,6 +515,7 @@ func (k *Kernel) drawMark(f *flow, packet uint32, now int64) {
 		t.maxBytes, t.maxAtPS = queue, now
 	}
 	t.noteCrowded(k.r, queue, now)
+	t.sumWaits()
 }
 
 // cruise is runQueue for plain packets, which nearly all are: the source has one active flow, the packet is not

@@ -202,25 +202,27 @@ func TestKernelAgreesWithTwin(t *testing.T) {
 	if testing.Short() {
 		cases = 600
 	}
-	for kind := range simkernel.TransportCount {
-		marked := 0
+	for _, kind := range simkernel.PacedTransports() {
 		cases := cases
 		if kind != simkernel.DCTCP {
 			cases /= 6
 		}
-		for seed := range uint64(cases) {
-			p, c := randomCaseOf(kind, rand.New(rand.NewPCG(seed, 1)))
-			twin, err := agreeWithTwin(mustKernel(t, p), c)
-			if err != nil {
-				t.Fatalf("%v, seed %d: %v\nparams %+v\ncase %+v", kind, seed, err, p, c)
+		t.Run(kind.String(), func(t *testing.T) {
+			marked := 0
+			for seed := range uint64(cases) {
+				p, c := randomCaseOf(kind, rand.New(rand.NewPCG(seed, 1)))
+				twin, err := agreeWithTwin(mustKernel(t, p), c)
+				if err != nil {
+					t.Fatalf("seed %d: %v", seed, err)
+				}
+				if twin.r.PacketsMarked > 0 {
+					marked++
+				}
 			}
-			if twin.r.PacketsMarked > 0 {
-				marked++
+			if kind.Marks() && marked < cases/10 {
+				t.Errorf("only %d of %d cases have a mark: the test tests little", marked, cases)
 			}
-		}
-		if (kind == simkernel.DCTCP || kind == simkernel.DCQCN) && marked < cases/10 {
-			t.Errorf("%v: only %d of %d cases have a mark: the test tests little", kind, marked, cases)
-		}
+		})
 	}
 }
 
@@ -228,7 +230,7 @@ func TestKernelAgreesWithTwin(t *testing.T) {
 func TestKernelAgreesWithTwinFarAhead(t *testing.T) {
 	for seed := range uint64(600) {
 		rng := rand.New(rand.NewPCG(seed, 2))
-		p, c := randomCaseOf(simkernel.Transport(seed)%simkernel.TransportCount, rng)
+		p, c := randomCaseOf(kerneltest.Paced(seed), rng)
 		if rng.IntN(2) == 0 {
 			shift := int64(0)
 			for i := range c.StartNS {
@@ -395,7 +397,7 @@ func FuzzKernelAgainstTwin(f *testing.F) {
 	}
 	f.Add(uint64(3), uint8(40))
 	f.Fuzz(func(t *testing.T, seed uint64, keyBits uint8) {
-		p, c := randomCaseOf(simkernel.Transport(seed)%simkernel.TransportCount, rand.New(rand.NewPCG(seed, 3)))
+		p, c := randomCaseOf(kerneltest.Paced(seed), rand.New(rand.NewPCG(seed, 3)))
 		k := mustKernel(t, p)
 		k.picker.leastBits = uint(min(keyBits, 36))
 		if _, err := agreeWithTwin(k, c); err != nil {
@@ -408,7 +410,7 @@ func FuzzKernelAgainstTwin(f *testing.F) {
 func TestFCTIsAtLeastIdeal(t *testing.T) {
 	var r Result
 	for seed := range uint64(20_000) {
-		p, c := randomCaseOf(simkernel.Transport(seed)%simkernel.TransportCount, rand.New(rand.NewPCG(seed, 4)))
+		p, c := randomCaseOf(kerneltest.Paced(seed), rand.New(rand.NewPCG(seed, 4)))
 		if err := mustKernel(t, p).Simulate(c, &r); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
@@ -519,7 +521,7 @@ func TestCaseAloneEqualsCaseAfterOthers(t *testing.T) {
 }
 
 func TestSimulateDoesNotAllocate(t *testing.T) {
-	for kind := range simkernel.TransportCount {
+	for _, kind := range simkernel.PacedTransports() {
 		p := simkernel.ParamsOf(kind)
 		k := mustKernel(t, p)
 		var cases []*Case
@@ -589,7 +591,7 @@ func BenchmarkKernel(b *testing.B) { benchmarkKernel(b, simkernel.DCTCP) }
 
 // BenchmarkTransports does so for every transport.
 func BenchmarkTransports(b *testing.B) {
-	for kind := range simkernel.TransportCount {
+	for _, kind := range simkernel.PacedTransports() {
 		b.Run(kind.String(), func(b *testing.B) { benchmarkKernel(b, kind) })
 	}
 }

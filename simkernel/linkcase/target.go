@@ -18,10 +18,10 @@ type target struct {
 	freePS    int64 // departure of the last packet so far
 	bytes     int64 // wire bytes that have arrived
 	busyPS    int64
-	waitPS    int64
-	waitNS    int64 // whole ns moved out of waitPS, so that it cannot overflow
-	shallowPS int64 // an arrival with at most this much work in the queue decides nothing: see deep
-	deepPS    int64 // an arrival with more than that may: markPS once maxPackets is known, before that shallowPS
+	waitPS    int64         // waits that are not in waits yet
+	waits     simkernel.Sum // of packets, in ps
+	shallowPS int64         // an arrival with at most this much work in the queue decides nothing: see deep
+	deepPS    int64         // an arrival with more than that may: markPS once maxPackets is known, before that shallowPS
 	log       []logEntry
 	logMask   uint64
 	arrived   uint64 // number of packets that have arrived
@@ -40,7 +40,7 @@ type target struct {
 	// A queue of at most so many packets is not longer than maxBytes; 0: unknown.
 	maxPackets uint64
 
-	rule simkernel.MarkRule // with random marks
+	rule simkernel.MarkRule // where Kernel.advanceService decides marks
 }
 
 // A logEntry is the arrival of one packet.
@@ -54,7 +54,7 @@ type logEntry struct {
 // maxShallowPS bounds the waits that are summed without a check for overflow.
 const maxShallowPS = 1 << 31
 
-func (t *target) reset(c *Case, p *simkernel.Params) {
+func (t *target) reset(c *Case, p *simkernel.Params, watchesService bool) {
 	log := t.log
 	if log == nil {
 		log = make([]logEntry, 256)
@@ -68,10 +68,17 @@ func (t *target) reset(c *Case, p *simkernel.Params) {
 		roomBytes: simkernel.Unreachable,
 		wireMax:   p.PayloadBytes + p.HeaderBytes,
 		header:    p.HeaderBytes,
-		rule:      p.MarkRule(c.MarkBytes, c.MaxMarkBytes),
 	}
-	if !p.Transport.Traits().Embedded {
-		t.markBytes = simkernel.Unreachable // Kernel.advanceService decides marks
+	always := c.MarkBytes
+	if p.Transport.Traits().RandomMarks {
+		always = c.MaxMarkBytes
+	}
+	if !p.Transport.Marks() {
+		t.markBytes, always = simkernel.Unreachable, simkernel.Unreachable
+	}
+	t.rule = p.MarkRule(t.markBytes, always)
+	if watchesService { // then Kernel.advanceService decides marks
+		t.markBytes = simkernel.Unreachable
 	}
 	if c.RoomBytes > 0 {
 		t.roomBytes = max(c.RoomBytes, t.wireMax)
@@ -128,8 +135,13 @@ func (t *target) decideMarks(acks []ack, observed []simkernel.Block, now int64) 
 		m++
 	}
 	t.unmarked = m
-	t.waitNS += t.waitPS / simkernel.PSPerNS
-	t.waitPS %= simkernel.PSPerNS
+	t.sumWaits()
+}
+
+// sumWaits moves waitPS to waits. It is called before waitPS can overflow.
+func (t *target) sumWaits() {
+	t.waits.Add(t.waitPS)
+	t.waitPS = 0
 }
 
 // queueBytes returns the bytes in the queue, where waiting is the first packet that waits. The packet before it is in
@@ -178,5 +190,6 @@ func (t *target) count(r *Result, firstNS int64) {
 	for i := range r.CrowdedAtNS {
 		r.CrowdedAtNS[i] += float64(firstNS)
 	}
-	r.WaitSumNS = t.waitNS + t.waitPS/simkernel.PSPerNS
+	t.sumWaits()
+	r.WaitSumNS = t.waits.PSToNS().Float64()
 }

@@ -29,7 +29,7 @@ func incast(p *simkernel.Params, flows int, sizeBytes int64) *Case {
 func TestTransportsLoneFlow(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 11))
 	var r Result
-	for kind := range simkernel.TransportCount {
+	for _, kind := range simkernel.PacedTransports() {
 		p := simkernel.ParamsOf(kind)
 		k := mustKernel(t, p)
 		for range 300 {
@@ -50,7 +50,7 @@ func TestTransportsLoneFlow(t *testing.T) {
 
 // The result of a case does not depend on what its kernel simulated before.
 func TestTransportsAnswerTheSameAgain(t *testing.T) {
-	for kind := range simkernel.TransportCount {
+	for _, kind := range simkernel.PacedTransports() {
 		p := simkernel.ParamsOf(kind)
 		p.Seed = 3
 		k, other := mustKernel(t, p), mustKernel(t, p)
@@ -92,7 +92,7 @@ func TestTransportsBehave(t *testing.T) {
 		for i, fct := range r.FCTNS {
 			lastNS = max(lastNS, c.StartNS[i]+fct)
 		}
-		s := seen{float64(r.WaitSumNS) / float64(r.PacketsSent), float64(r.BusyNS) / float64(lastNS)}
+		s := seen{r.WaitSumNS / float64(r.PacketsSent), float64(r.BusyNS) / float64(lastNS)}
 		t.Logf("%v, %d flows: mean wait %.0f ns, link busy %.3f", kind, flows, s.waitNS, s.busy)
 		return s
 	}
@@ -152,7 +152,7 @@ func TestHPCCReportsWhatItsLinkAllows(t *testing.T) {
 
 // A kernel that has simulated a case with feedback simulates one without as a new kernel does.
 func TestKernelForgetsFeedback(t *testing.T) {
-	for kind := range simkernel.TransportCount {
+	for _, kind := range simkernel.PacedTransports() {
 		for seed := range uint64(50) {
 			rng := rand.New(rand.NewPCG(seed, 21))
 			p, c := randomCaseOf(kind, rng)
@@ -181,7 +181,7 @@ func TestKernelForgetsFeedback(t *testing.T) {
 // For any ACKs, a sender's rate stays between the minimum and line rate; and it does not matter how
 // often its timers are looked at.
 func TestTransportsKeepTheirBounds(t *testing.T) {
-	for kind := range simkernel.TransportCount {
+	for _, kind := range simkernel.PacedTransports() {
 		slower := false
 		for seed := range uint64(100) {
 			rng := rand.New(rand.NewPCG(seed, 12))

@@ -135,7 +135,7 @@ func runLinkTwin(p simkernel.Params, c *Case) *linkTwin {
 	}
 	for len(t.events) > 0 && t.events[0].at <= horizonPS {
 		e := heap.Pop(&t.events).(slowEvent)
-		if p.Transport == simkernel.DCQCN { // the only one with timers
+		if p.Transport.Traits().Timers {
 			for _, flows := range t.active {
 				for _, f := range flows {
 					f.sender.Tick(&t.p, e.at) // more often than needed: it must not matter
@@ -182,7 +182,7 @@ func runLinkTwin(p simkernel.Params, c *Case) *linkTwin {
 		r.CrowdedBytes = append(r.CrowdedBytes, float64(t.crowded[slot][1]))
 	}
 	r.BusyNS = t.busy / simkernel.PSPerNS
-	r.WaitSumNS = t.waits / simkernel.PSPerNS
+	r.WaitSumNS = float64(t.waits / simkernel.PSPerNS)
 	return t
 }
 
@@ -440,14 +440,11 @@ func (t *linkTwin) serve(now int64) {
 
 // marks says whether the target marks a packet that leaves so much behind.
 func (t *linkTwin) marks(pk *slowPacket, left int64) bool {
-	switch t.p.Transport {
-	case simkernel.DCTCP:
-		return left > t.c.MarkBytes
-	case simkernel.DCQCN:
+	if t.p.Transport.Traits().RandomMarks {
 		rule := t.p.MarkRule(t.c.MarkBytes, t.c.MaxMarkBytes)
 		return rule.Marks(left, simkernel.MixKey(simkernel.MixKey(t.c.MarkKey, uint64(pk.flow.row)), uint64(pk.n)))
 	}
-	return false
+	return t.p.Transport.Marks() && left > t.c.MarkBytes
 }
 
 // depart ends the service of the first packet of the target's queue.

@@ -58,7 +58,7 @@ func TestAloneIsIdeal(t *testing.T) {
 	if testing.Short() {
 		paths = 15
 	}
-	for transport := range simkernel.TransportCount {
+	for _, transport := range simkernel.PacedTransports() {
 		rng := rand.New(rand.NewPCG(uint64(transport), 40))
 		for range paths {
 			x := randomAlone(transport, rng)

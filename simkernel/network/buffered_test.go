@@ -31,7 +31,7 @@ func TestBufferedAgreesWithTwin(t *testing.T) {
 	if testing.Short() {
 		cases = 60
 	}
-	for kind := range simkernel.TransportCount {
+	for _, kind := range simkernel.PacedTransports() {
 		for seed := range cases {
 			e := randomNetworkOf(kind, seed)
 			rng := rand.New(rand.NewPCG(seed, 10))
@@ -91,7 +91,7 @@ func reservedBuffer(e *netExample, rng *rand.Rand, classes int64) BufferParams {
 // comes out again, in whatever chunks the flows come.
 func TestBufferedLaws(t *testing.T) {
 	var all Losses
-	for kind := range simkernel.TransportCount {
+	for _, kind := range simkernel.PacedTransports() {
 		for seed := range uint64(120) {
 			e := randomNetworkOf(kind, seed)
 			rng := rand.New(rand.NewPCG(seed, 31))

@@ -855,6 +855,7 @@ type bufferedPacket struct {
 
 	label, metric, way uint32 // of balances: PLB's label; CONGA's metric and the place of the first switch's link
 	attempt            uint32
+	through            bool // an ACK in any order: the receiver has all packets up to the number
 }
 
 func (n *Buffered) newPacket() *bufferedPacket {

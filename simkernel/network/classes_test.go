@@ -14,7 +14,7 @@ import (
 
 // classify gives an example random classes.
 func classify(e *netExample, rng *rand.Rand, b *BufferParams) {
-	marks := e.params.Transport.Traits().RandomMarks || e.params.Transport == simkernel.DCTCP
+	marks := e.params.Transport.Marks()
 	for range 1 + rng.IntN(MaxClasses) {
 		c := Class{Weight: kerneltest.Pick[int64](rng, 0, 1, 2, 7)}
 		if marks && rng.IntN(2) == 0 {
@@ -44,7 +44,7 @@ func TestClassesAgreeWithTwin(t *testing.T) {
 		cases = 40
 	}
 	paused, dropped, storms := int64(0), int64(0), int64(0)
-	for kind := range simkernel.TransportCount {
+	for _, kind := range simkernel.PacedTransports() {
 		for seed := range cases {
 			e, rng, tree := pfcExample(kind, seed+1000)
 			packet := e.params.PayloadBytes + e.params.HeaderBytes
@@ -108,7 +108,7 @@ func TestClassesAgreeWithTwin(t *testing.T) {
 
 // One class is none: the same results, whatever its weight.
 func TestOneClassIsNone(t *testing.T) {
-	for kind := range simkernel.TransportCount {
+	for _, kind := range simkernel.PacedTransports() {
 		for seed := range uint64(40) {
 			e, rng, _ := pfcExample(kind, seed)
 			for _, b := range []BufferParams{{}, {SwitchBytes: 20 * (e.params.PayloadBytes + e.params.HeaderBytes), Alpha: 1,

@@ -24,7 +24,7 @@ func twoHosts(kind simkernel.Transport, packets int64) netExample {
 // With an ACK for the first and then for every second: 10 packets, 2 for the first ACK and 3 for each of the next four,
 // and from the ACK for packets 9 and 10 on, after 2 round trips, the last 16.
 func TestClockedSlowStartByHand(t *testing.T) {
-	for _, kind := range clockedKinds {
+	for _, kind := range simkernel.AckClockedTransports() {
 		for delayNS, want := range map[int64]int64{
 			0:    1_012_768, // 2 × 401,772.8 + 9 × 838.4 + 2 × 100,838.4
 			40e6: 1_017_799, // 2 × 401,772.8 + 15 × 838.4 + 2 × 100,838.4
@@ -66,7 +66,7 @@ func TestClockedFastRetransmit(t *testing.T) {
 // All of a flow's last packets are lost, and no packet behind them shows it: each takes an ACK that its receiver delays by
 // 40 ms. A timeout ends that 200 ms after the first such ACK.
 func TestClockedTailIsLost(t *testing.T) {
-	for _, kind := range clockedKinds {
+	for _, kind := range simkernel.AckClockedTransports() {
 		e := twoHosts(kind, 400)
 		e.params.TCP.InitialWindow = 400
 		e.links[2].BandwidthBps, e.links[3].BandwidthBps = 1e9, 1e9
@@ -81,7 +81,7 @@ func TestClockedTailIsLost(t *testing.T) {
 // discarded; nothing remains; and neither domains nor workers nor chunks change a bit. With PFC nothing is dropped.
 func TestClockedLaws(t *testing.T) {
 	var all Losses
-	for _, kind := range clockedKinds {
+	for _, kind := range simkernel.AckClockedTransports() {
 		for seed := range uint64(150) {
 			e := randomNetworkOf(kind, seed)
 			rng := rand.New(rand.NewPCG(seed, 8))

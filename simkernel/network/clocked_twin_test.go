@@ -212,7 +212,7 @@ func (n *Buffered) receiveTCPAck(port int32, p *bufferedPort, k *bufferedPacket,
 // TCP agrees with the slow twin in every bit, with losses and reordered ACK delays, and with PFC.
 func TestClockedAgreesWithTwin(t *testing.T) {
 	var all Losses
-	for _, kind := range clockedKinds {
+	for _, kind := range simkernel.AckClockedTransports() {
 		for seed := range uint64(150) {
 			e := randomNetworkOf(kind, seed)
 			rng := rand.New(rand.NewPCG(seed, 12))
@@ -238,5 +238,3 @@ func TestClockedAgreesWithTwin(t *testing.T) {
 		t.Errorf("hardly anything is lost, the test tests nothing: %+v", all)
 	}
 }
-
-var clockedKinds = []simkernel.Transport{simkernel.NewReno, simkernel.CUBIC, simkernel.DCTCPWindow}

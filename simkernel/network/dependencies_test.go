@@ -56,7 +56,7 @@ func TestLoopsAgreeWithTwin(t *testing.T) {
 	if testing.Short() {
 		cases = 60
 	}
-	for kind := range simkernel.TransportCount {
+	for _, kind := range simkernel.PacedTransports() {
 		for seed := range cases / min(4, uint64(kind)+1) {
 			e := randomLoops(kind, seed)
 			if len(e.flows.StartNS) == 0 {

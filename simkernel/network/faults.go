@@ -93,7 +93,7 @@ func (m *moves) isLost(d *domain, a *arrival, key uint64, asker int) bool {
 			if m.inBurst(f, fromPS, asker) {
 				return true
 			}
-		case unit(m.hash(^key, uint64(a.bits&^flagMarked), a.link)) < f.Share:
+		case unit(m.hash(^key, uint64(fromPS), a.link)) < f.Share: // a draw for each transmission
 			return true
 		}
 	}

@@ -3,6 +3,8 @@ package network
 import (
 	"errors"
 	"fmt"
+	"math"
+	"math/bits"
 	"slices"
 
 	"parsimon/simkernel"
@@ -26,8 +28,25 @@ const forward, backward = 0, 1 // backward is flagAck
 
 // A hopStat counts what a flow's packets met at one hop. Its owner is the domain of the hop's port.
 type hopStat struct {
-	waitPS int64 // sum of its packets' waits for this hop
-	marks  int32 // number of its packets that the hop marked
+	waitPS   uint64 // sum of its packets' waits for this hop, modulo 2^64
+	waitHigh uint32 // and the bits above
+	marks    int32  // number of its packets that the hop marked
+}
+
+// addWait adds the wait of a packet.
+func (s *hopStat) addWait(waitPS int64) {
+	sum, carry := bits.Add64(s.waitPS, uint64(waitPS), 0)
+	s.waitPS = sum
+	s.waitHigh += uint32(carry)
+}
+
+// waitNS returns the sum of the waits in whole ns, or the largest int64 if that is less.
+func (s *hopStat) waitNS() int64 {
+	if s.waitHigh >= simkernel.PSPerNS/2 {
+		return math.MaxInt64
+	}
+	ns, _ := bits.Div64(uint64(s.waitHigh), s.waitPS, simkernel.PSPerNS)
+	return int64(ns)
 }
 
 // flowInfo is what is known of a flow when it starts.
@@ -72,7 +91,7 @@ type flowTable struct {
 
 // count counts the wait of a packet.
 func (t *flowTable) count(it *item, waitPS int64) {
-	t.stats[it.hop].waitPS += waitPS
+	t.stats[it.hop].addWait(waitPS)
 	if it.bits&flagLast != 0 {
 		t.lastPS[it.hop] = waitPS
 	}

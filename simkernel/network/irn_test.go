@@ -93,7 +93,7 @@ func (n *Buffered) receiveIRNAck(port int32, p *bufferedPort, k *bufferedPacket,
 // delivered, dropped or discarded, and domains and workers change nothing. It discards less than going back does.
 func TestIRNAgreesWithTwin(t *testing.T) {
 	var all, back Losses
-	for kind := range simkernel.TransportCount {
+	for _, kind := range simkernel.PacedTransports() {
 		for seed := range uint64(100) {
 			e := randomNetworkOf(kind, seed)
 			rng := rand.New(rand.NewPCG(seed, 13))

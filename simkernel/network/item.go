@@ -28,6 +28,9 @@ const (
 	flagStart                     // not a packet: the flow starts
 	flagNack                      // with flagAck: the packet that it answers was not the expected one
 
+	// flagThrough, on the ACK of a receiver that takes packets in any order: it has all packets up to the number.
+	flagThrough = flagLast
+
 	flagBits    = 5
 	attemptBits = 5 // with recovery
 	attemptMask = (1<<attemptBits - 1) << flagBits

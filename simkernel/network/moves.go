@@ -80,9 +80,10 @@ type moves struct {
 	busyPS  []int64              // Adaptive and CONGA, by port: when it has sent all that has arrived, ACKs too
 	pauses  []int32              // likewise: classes that are paused, and since when there are any
 	sincePS []int64
-	turns   []int32     // by set of links: the place of the next in turn
-	rate    []dre       // CONGA, by port
-	links   []LinkMoves // times are in ps
+	turns   []int32         // by set of links: the place of the next in turn
+	rate    []dre           // CONGA, by port
+	links   []LinkMoves     // BusyNS is in ps, WaitNS not set
+	waits   []simkernel.Sum // by link: of its packets, in ps
 }
 
 // pathMemory is what a domain needs to choose paths.
@@ -115,7 +116,7 @@ func (n *Network) Move(m Moves) {
 	links := len(n.links)
 	v := &moves{Moves: m, faults: make([][]linkFault, links), rates: make([][]Rate, links), busyPS: make([]int64, links),
 		links: slices.Repeat([]LinkMoves{{SlotNS: 1000}}, links), turns: make([]int32, m.Routes.Sets()),
-		rate: make([]dre, links), pauses: make([]int32, links), sincePS: make([]int64, links)}
+		waits: make([]simkernel.Sum, links), rate: make([]dre, links), pauses: make([]int32, links), sincePS: make([]int64, links)}
 	for _, ns := range m.Routes.Starts() {
 		v.startPS = append(v.startPS, psOf(ns))
 	}
@@ -145,9 +146,9 @@ type LinkMoves struct {
 	Sent      int64
 	SentBytes [LoadSlots]int64 // with headers, by slot of SlotNS, which is doubled when there are not enough
 	SlotNS    int64
-	Lost      int64 // on the link, or because there was no route behind it
-	WaitNS    int64 // sum of the waits for the link
-	BusyNS    int64 // time in which they were sent
+	Lost      int64   // on the link, or because there was no route behind it
+	WaitNS    float64 // whole: sum of the waits for the link
+	BusyNS    int64   // time in which they were sent
 }
 
 // send counts a packet that has left at a time.
@@ -168,7 +169,8 @@ func (m *LinkMoves) send(leftPS, bytes, tookPS int64) {
 // Moved returns what a link has sent, after Run of a network with Moves.
 func (n *Network) Moved(link int32) LinkMoves {
 	m := n.moves.links[link]
-	m.WaitNS, m.BusyNS = m.WaitNS/simkernel.PSPerNS, m.BusyNS/simkernel.PSPerNS
+	m.WaitNS = n.moves.waits[link].PSToNS().Float64()
+	m.BusyNS /= simkernel.PSPerNS
 	return m
 }
 
@@ -446,6 +448,13 @@ func (s *packetSet) add(number int64) {
 		if s.base++; s.base%64 == 0 {
 			s.bits = s.bits[:copy(s.bits, s.bits[1:])]
 		}
+	}
+}
+
+// addThrough adds all numbers up to one.
+func (s *packetSet) addThrough(number int64) {
+	for s.base <= number {
+		s.add(s.base)
 	}
 }
 

@@ -342,6 +342,7 @@ func (m *twinMoves) receiveData(n *Buffered, k *bufferedPacket, nowPS int64) boo
 		}
 	}
 	k.ack, k.wire = true, n.params.AckBytes
+	k.through = !m.inOrder() && k.number < f.expected
 	k.hop--
 	return true
 }
@@ -352,14 +353,14 @@ func (m *twinMoves) receiveAck(n *Buffered, port int32, p *bufferedPort, k *buff
 	if m.Balance == PLB {
 		m.countRound(f, x, k)
 	}
-	known := !k.nack && x.acked[k.number]
+	known := !k.nack && x.acked[k.number] && (!k.through || k.number < f.una)
 	switch {
 	case k.nack:
 		m.goBack(f)
 	case !known:
 		before := f.una
 		x.acked[k.number] = true
-		if m.inOrder() {
+		if m.inOrder() || k.through {
 			for i := before; i <= k.number; i++ { // the receiver has all before
 				x.acked[i] = true
 			}

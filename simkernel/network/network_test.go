@@ -20,7 +20,7 @@ import (
 // way there and back.
 func TestNetworkLoneFlowTakesItsIdeal(t *testing.T) {
 	for seed := range uint64(500) {
-		e := randomNetworkOf(simkernel.Transport(seed)%simkernel.TransportCount, seed)
+		e := randomNetworkOf(kerneltest.Paced(seed), seed)
 		p := &e.params
 		p.MarkBytesPerGbps = 1 << 30
 		p.SetWindow(1 << 40)
@@ -49,7 +49,7 @@ func TestNetworkLoneFlowTakesItsIdeal(t *testing.T) {
 func TestNetworkNeverBeatsTheIdeal(t *testing.T) {
 	waited := false
 	for seed := range uint64(300) {
-		e := randomNetworkOf(simkernel.Transport(seed)%simkernel.TransportCount, seed)
+		e := randomNetworkOf(kerneltest.Paced(seed), seed)
 		r := runExample(t, &e, 1000)
 		begin := int32(0)
 		for i, row := range r.Row {
@@ -80,7 +80,7 @@ func TestNetworkNeverBeatsTheIdeal(t *testing.T) {
 func TestNetworkConservesBytes(t *testing.T) {
 	marked := int64(0)
 	for seed := range uint64(300) {
-		e := randomNetworkOf(simkernel.Transport(seed)%simkernel.TransportCount, seed)
+		e := randomNetworkOf(kerneltest.Paced(seed), seed)
 		n, r := runIn(t, &e, BufferParams{}, nil, 1, 1000)
 		for slot, s := range n.flows.senders {
 			if s.sentBytes != s.sizeBytes || s.ackedBytes != s.sizeBytes {
@@ -108,7 +108,7 @@ func TestNetworkConservesBytes(t *testing.T) {
 // the flows come; with limited buffers neither.
 func TestNetworkIsTheSameForAnyDomains(t *testing.T) {
 	for seed := range uint64(240) {
-		e := randomNetworkOf(simkernel.Transport(seed)%simkernel.TransportCount, seed)
+		e := randomNetworkOf(kerneltest.Paced(seed), seed)
 		rng := rand.New(rand.NewPCG(seed, 6))
 		var b BufferParams
 		if seed%2 == 0 {
@@ -176,7 +176,7 @@ func TestNetworkOfOneQueueIsTheLinkKernel(t *testing.T) {
 	marked := int64(0)
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 7))
-		p := simkernel.ParamsOf(simkernel.Transport(seed) % simkernel.TransportCount)
+		p := simkernel.ParamsOf(kerneltest.Paced(seed))
 		kerneltest.RandomConstants(rng, &p)
 		p.Seed = seed
 		p.AckBytes = 0 // the link kernel's ACKs take no bandwidth

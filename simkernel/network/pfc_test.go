@@ -259,7 +259,7 @@ func TestPFCAgreesWithTwin(t *testing.T) {
 		cases = 60
 	}
 	paused, dropped := int64(0), int64(0)
-	for kind := range simkernel.TransportCount {
+	for _, kind := range simkernel.PacedTransports() {
 		for seed := range cases {
 			e, rng, ok := pfcExample(kind, seed)
 			if !ok {
@@ -312,7 +312,7 @@ func randomDomains(rng *rand.Rand, nodes int) []int32 {
 // counts a byte. A buffer that never fills pauses nobody and changes nothing.
 func TestPFCLaws(t *testing.T) {
 	paused := 0
-	for kind := range simkernel.TransportCount {
+	for _, kind := range simkernel.PacedTransports() {
 		for seed := range uint64(150) {
 			e, rng, ok := pfcExample(kind, seed)
 			if !ok {

@@ -16,8 +16,9 @@ import (
 //
 // With BufferParams.Selective recovery is IRN's.
 //
-// An ACK or NACK carries the number of the packet that it answers. That of a NACK's expected packet is what the sender
-// has an ACK of already, because ACKs are never lost and stay in order.
+// An ACK or NACK carries the number of the packet that it answers. Receivers that take packets in order have all packets
+// before that number. Those that take them in any order say so by flagThrough: then a lost ACK costs nothing when the
+// next one arrives.
 //
 // Copies of a packet that was sent again can be in the network when their flow has been delivered. What they meet is
 // counted between epochs (lateStat), as long as their flow was not delivered; and a flow's slot is free only when
@@ -236,6 +237,7 @@ func (d *domain) receiveInOrder(it *item) bool {
 	switch {
 	case d.selective:
 		d.receiveAny(slot, r, number, it.atPS)
+		it.bits = it.bits&^flagLast | r.throughFlag(number)
 	case number == r.expected:
 		r.expected++
 		d.losses.Delivered++
@@ -286,6 +288,14 @@ func (d *domain) receiveAny(slot int32, r *receiver, number, atPS int64) {
 	}
 }
 
+// throughFlag returns flagThrough if the receiver has all packets up to the number.
+func (r *receiver) throughFlag(number int64) uint32 {
+	if number < r.expected {
+		return flagThrough
+	}
+	return 0
+}
+
 // receiveAck processes an ACK or a NACK at the source.
 func (d *domain) receiveAck(c *nic, slot int32, s *sender, it *item) {
 	f, p, sentBytes := &d.net.recovery.flows[slot], &d.net.params, s.sentBytes
@@ -294,12 +304,15 @@ func (d *domain) receiveAck(c *nic, slot int32, s *sender, it *item) {
 	}
 	number := d.net.nearest(f.una, it.bits)
 	d.repath(f, number, it.bits&flagMarked != 0)
-	known := it.bits&flagNack == 0 && (number < f.una || d.selective && f.acked.has(number))
+	known := it.bits&flagNack == 0 && (number < f.una || d.selective && it.bits&flagThrough == 0 && f.acked.has(number))
 	if it.bits&flagNack != 0 {
 		s.goBack(p, f)
 	} else if !known {
 		una := number + 1
 		if d.selective {
+			if it.bits&flagThrough != 0 { // ACKs before this one may have been lost
+				f.acked.addThrough(number)
+			}
 			f.acked.add(number)
 			una = f.acked.base
 		}
@@ -478,7 +491,7 @@ func (r *recovery) settle() {
 		for k := range d.late {
 			l := &d.late[k]
 			if n.moves != nil && !l.mark && !l.again {
-				n.moves.links[l.link].WaitNS += l.startPS - l.atPS
+				n.moves.waits[l.link].Add(l.startPS - l.atPS)
 			}
 			switch f := &r.flows[t.hops[l.hop].flow]; {
 			case l.startPS > f.deliverPS:
@@ -487,7 +500,7 @@ func (r *recovery) settle() {
 			case l.mark:
 				t.stats[l.hop].marks++
 			default:
-				t.stats[l.hop].waitPS += l.startPS - l.atPS
+				t.stats[l.hop].addWait(l.startPS - l.atPS)
 				if l.bits&flagLast != 0 {
 					r.lasts = append(r.lasts, *l)
 				}

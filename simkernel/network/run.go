@@ -244,7 +244,7 @@ type Results struct {
 	// The waits of flow i are in rows HopEnds[i-1]:HopEnds[i], one per hop. Hop 0 is the NIC, whose wait is 0: a packet
 	// exists from the time when it is sent.
 	HopEnds    []int32
-	WaitNS     []int64 // sum over the flow's packets of their waits in the hop's queue
+	WaitNS     []int64 // sum over the flow's packets of their waits in the hop's queue; at most MaxInt64
 	LastWaitNS []int64 // wait of its last packet
 	Marks      []int32 // number of its packets that the hop marked; 0 at hop 0
 	// Packets that were sent again, and packets received after one that was sent later; 0 where nothing is lost.
@@ -336,7 +336,7 @@ func (c *collector) merge(parts []resultPart) *Results {
 		r.FCTNS = append(r.FCTNS, simkernel.CeilNS(o.atPS-o.startPS))
 		r.IdealNS = append(r.IdealNS, o.idealNS)
 		for _, h := range p.hops[o.firstHop:][:o.hops] {
-			r.WaitNS = append(r.WaitNS, h.waitPS/simkernel.PSPerNS)
+			r.WaitNS = append(r.WaitNS, h.waitNS())
 			r.LastWaitNS = append(r.LastWaitNS, h.lastPS/simkernel.PSPerNS)
 			r.Marks = append(r.Marks, h.marks)
 		}

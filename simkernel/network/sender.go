@@ -118,11 +118,12 @@ func (o *externalSender) grow(number, attempt uint32) {
 // does, without pacing. There it waits in order, also when a loss is found meanwhile, as in the queueing disciplines of
 // Linux and ns-3. A receiver takes packets in any order and acknowledges what it has without a gap (RFC 5681, §4.2):
 // every second packet in order, or one after DelayedAckNS; at once what is out of order, fills a gap or was received
-// before, and a flow's first packet (as Linux and ns-3) and last. ACKs are never lost, as in the rest of the package.
+// before, and a flow's first packet (as Linux and ns-3) and last.
 //
-// ACKs are selective (RFC 2018): the number in one is that of the packet that caused it, and flagNack says that it is
-// for the first packet that had none, too. So the sender knows what the receiver has, and sends again what is lost
-// (RFC 6675).
+// ACKs are cumulative and selective (RFC 2018). With flagThrough the receiver has all packets up to the number of an ACK.
+// Without it the number is that of the packet that caused the ACK, and a packet before it is missing. flagNack says that
+// the ACK is also for the first packet that had none. So the sender knows what the receiver has, and retransmits what is
+// lost (RFC 6675).
 
 // receiveClocked processes a data packet at its destination and sends what ACK it causes, now or later.
 func (d *domain) receiveClocked(c *nic, it *item, acks *fifo) {
@@ -134,7 +135,12 @@ func (d *domain) receiveClocked(c *nic, it *item, acks *fifo) {
 	wait := number == r.expected && r.beyond <= number && it.bits&flagLast == 0 && number > 0 && delayPS > 0
 	r.countOrder(it, number)
 	d.receiveAny(slot, r, number, it.atPS)
-	it.bits = uint32(number)<<d.numberShift | it.bits&(d.tagMask|flagMarked) | flagAck
+	through := r.throughFlag(number)
+	answered := number
+	if through != 0 { // of a duplicate, and of a packet that fills a gap: more than that packet
+		answered = r.expected - 1
+	}
+	it.bits = uint32(answered)<<d.numberShift | it.bits&(d.tagMask|flagMarked) | flagAck | through
 	if i := slices.IndexFunc(c.delayed, func(o item) bool { return d.net.flows.hops[o.hop].flow == slot }); i >= 0 {
 		held := c.delayed[i]
 		c.delayed = slices.Delete(c.delayed, i, i+1)
@@ -172,6 +178,9 @@ func (d *domain) receiveClockedAck(c *nic, slot int32, s *sender, it *item) {
 	before, lostTo, number := f.received, f.lostTo, d.net.nearest(f.una, it.bits)
 	if it.bits&flagNack != 0 {
 		f.receive(f.una)
+	}
+	for it.bits&flagThrough != 0 && f.acked.base < number { // ACKs before this one may have been lost
+		f.receive(f.acked.base)
 	}
 	f.receive(number)
 	una := f.acked.base

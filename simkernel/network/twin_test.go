@@ -223,7 +223,7 @@ func (w *netTwin) arrive(port int32, k *twinPacket, nowPS int64) {
 		k = &twinPacket{flow: f, hop: k.hop - 1, payload: k.payload, ack: true, marked: k.marked, atPS: nowPS,
 			sentPS: k.sentPS, links: k.links}
 	}
-	if k.ack && (w.params.Transport != simkernel.DCQCN || w.hosts[w.links[port].SrcNode]) {
+	if k.ack && (!w.params.Transport.Traits().AcksQueue || w.hosts[w.links[port].SrcNode]) {
 		p.acks = append(p.acks, k)
 	} else {
 		p.data = append(p.data, k)
@@ -316,14 +316,12 @@ func (w *netTwin) wire(k *twinPacket) int64 {
 // marks says whether a port marks a packet that leaves so much behind.
 func (w *netTwin) marks(port int32, k *twinPacket, left int64) bool {
 	from, always := w.params.MarkBytes(w.links[port].BandwidthBps, w.links[port].DelayNS)
-	switch w.params.Transport {
-	case simkernel.DCTCP:
-		return left > from
-	case simkernel.DCQCN:
+	if w.params.Transport.Traits().RandomMarks {
 		rule := w.params.MarkRule(from, always)
-		return rule.Marks(left, simkernel.MixKey(simkernel.MixKey(simkernel.MarkKey(w.params.Seed, port), uint64(k.flow.row)), k.n))
+		key := simkernel.MixKey(simkernel.MarkKey(w.params.Seed, port), uint64(k.flow.row))
+		return rule.Marks(left, simkernel.MixKey(key, k.n))
 	}
-	return false
+	return left > from
 }
 
 // choose is the host's round robin: of the sendable flows the first that started after the one
@@ -545,14 +543,16 @@ func TestNetworkAgreesWithTwin(t *testing.T) {
 	if testing.Short() {
 		cases = 100
 	}
-	for kind := range simkernel.TransportCount {
-		for seed := range cases / min(4, uint64(kind)+1) {
-			e := randomNetworkOf(kind, seed)
-			kerneltest.RandomConstants(rand.New(rand.NewPCG(seed, 10)), &e.params)
-			if err := agree(t, &e); err != nil {
-				t.Fatalf("%v, seed %d: %v", kind, seed, err)
+	for _, kind := range simkernel.PacedTransports() {
+		t.Run(kind.String(), func(t *testing.T) {
+			for seed := range cases / min(4, uint64(kind)+1) {
+				e := randomNetworkOf(kind, seed)
+				kerneltest.RandomConstants(rand.New(rand.NewPCG(seed, 10)), &e.params)
+				if err := agree(t, &e); err != nil {
+					t.Fatalf("seed %d: %v", seed, err)
+				}
 			}
-		}
+		})
 	}
 }
 
