@@ -32,7 +32,7 @@ type Estimation struct {
 	variant  Variant
 	source   *source // where the flows come from; nil: the lake holds them
 	exec     *engine.Executor
-	isNew    bool // the lake did not have the scenario
+	isNew    bool // this session made the scenario
 	began    time.Time
 	beganCPU float64
 }
@@ -78,21 +78,20 @@ func (e *Estimation) Generate(ctx context.Context) error {
 	return e.forgetUnborn(e.exec.RunStage(ctx, nil, e.method(e.variant).generate))
 }
 
-// forgetUnborn, given an error, removes a scenario whose flows could not be made, a new one whose flows could not be
-// routed, and one without an answer whose simulation does not come to an end.
+// forgetUnborn removes the scenario after a failed run, if this run made it and nothing of it can be used: its flows
+// could not be made or routed, or its simulation does not terminate. It returns the error of the run.
+//
+// A scenario that the lake had before, or of which a manifest names files, stays: the failed run made neither.
 func (e *Estimation) forgetUnborn(err error) error {
-	if err == nil || e.source == nil || errors.Is(err, context.Canceled) {
+	if err == nil || !e.isNew || e.source == nil || errors.Is(err, context.Canceled) {
 		return err
-	}
-	last := e.method(e.variant).generate
-	if e.isNew {
-		last = e.Plan().Writer(schema.LinkLoads)
 	}
 	endless := errors.Is(err, network.ErrStorm) && e.Lake.Answer(e.ID()) == ""
-	if _, incomplete := engine.Complete(e.Lake, last, MethodVersion); incomplete == nil && !endless {
+	_, unrouted := engine.Complete(e.Lake, e.Plan().Writer(schema.LinkLoads), MethodVersion)
+	if unrouted == nil && !endless {
 		return err
 	}
-	return errors.Join(err, e.exec.Session().RemovePlace(e.base()))
+	return errors.Join(err, e.exec.Session().RemoveUncommitted(e.base()))
 }
 
 // RunStage runs one stage alone, by its name. Stages of one pass run for the variant's number of passes.

@@ -358,7 +358,32 @@ func (m *Model) Resume(ctx context.Context, v Variant, o Settings) (*Estimation,
 	if err := m.check(v, o); err != nil {
 		return nil, err
 	}
-	return newEstimation(ctx, m, held(m, v), o)
+	place, err := lockModel(ctx, m, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.confirm(); err != nil {
+		if !place.known {
+			err = errors.Join(err, place.session.RemoveUncommitted(m.base()))
+		}
+		place.session.Close()
+		return nil, err
+	}
+	return place.open(m, held(m, v), o)
+}
+
+// confirm reports a scenario that is no longer as it was when the model was opened: another process may have removed
+// it, or may have started it again, while this one waited for its lock.
+func (m *Model) confirm() error {
+	spec, err := ReadSpec(m.Lake, m.ID())
+	if err == nil {
+		_, _, err = completeGenerated(m.Lake, generated(m.Lake, m.ID()))
+	}
+	if err != nil {
+		return fmt.Errorf("scenario %s was removed or changed while this command waited for it: %w", m.ID(), err)
+	}
+	m.Spec = spec
+	return nil
 }
 
 // ReadOnly opens an estimate of a model for reading. It neither locks nor writes.
@@ -398,13 +423,14 @@ func Derive(ctx context.Context, from *Model, c scenario.Changes, v Variant, o S
 	return e, nil
 }
 
-// Forget deletes the scenario if it was made to be deleted. What a user has made of the same changes stays.
+// Forget deletes the scenario if a command made it in order to delete it. A scenario that a user has made of the same
+// changes stays.
 func (e *Estimation) Forget() error {
 	var ephemeral bool
 	if found, err := e.Lake.ReadState(e.base().StatePath(lake.EphemeralFile), &ephemeral); err != nil || !found {
 		return err
 	}
-	return e.exec.Session().RemovePlace(e.base())
+	return e.exec.Session().RemoveUncommitted(e.base())
 }
 
 func withDefaults(o Settings) Settings {
@@ -417,38 +443,58 @@ func withDefaults(o Settings) Settings {
 
 // newEstimation locks the scenario, makes the executor, and makes the scenario the one last worked on.
 func newEstimation(ctx context.Context, model *Model, v Variant, o Settings) (*Estimation, error) {
-	o, v = withDefaults(o), v.withDefaults()
+	place, err := lockModel(ctx, model, o)
+	if err != nil {
+		return nil, err
+	}
+	return place.open(model, v, o)
+}
+
+// A lockedPlace is the place of a scenario whose lock this process holds.
+type lockedPlace struct {
+	session *lake.Session
+	known   bool // the lake had the scenario when the lock was taken
+}
+
+// lockModel takes the lock of a scenario. Whatever the lake said of the scenario before may be out of date by then.
+func lockModel(ctx context.Context, model *Model, o Settings) (p lockedPlace, err error) {
 	lock := model.Lake.Lock
 	if o.Shard.Count > 0 {
 		lock = model.Lake.LockShared
 	}
 	at := lake.Of(model.ID())
-	known := model.Lake.Exists(at.SpecPath())
-	session, err := lake.Waiting(ctx, o.Wait, func() (*lake.Session, error) { return lock(ctx, at) })
-	if err != nil {
-		return nil, err
+	p.session, err = lake.Waiting(ctx, o.Wait, func() (*lake.Session, error) { return lock(ctx, at) })
+	if err == nil {
+		p.known = model.Lake.Exists(at.SpecPath())
 	}
+	return p, err
+}
+
+// open opens an estimate of the scenario, which takes over the lock. If it fails, the lock is given up.
+func (p lockedPlace) open(model *Model, v Variant, o Settings) (*Estimation, error) {
+	o = withDefaults(o)
 	o.Log = o.Log.With().Str("scenario", string(model.ID())).Str("name", model.Spec.Name).Logger()
-	switch deleted := at.StatePath(lake.EphemeralFile); {
+	var err error
+	switch deleted := lake.Of(model.ID()).StatePath(lake.EphemeralFile); {
 	case !o.Ephemeral: // a scenario that a user works on is no longer a sweep's to delete
-		err = session.RemoveState(deleted)
-	case model.Spec.Windows != nil: // they go with the scenario that they were drawn from
-	case !known:
-		err = session.WriteState(deleted, true)
+		err = p.session.RemoveState(deleted)
+	case model.Spec.Windows != nil: // they are removed with the scenario that they were drawn from
+	case !p.known:
+		err = p.session.WriteState(deleted, true)
 	default: // one that a user has made stays, and is estimated whole
-		o.Ephemeral, err = session.ReadState(deleted, new(bool))
+		o.Ephemeral, err = p.session.ReadState(deleted, new(bool))
 	}
 	if err == nil {
-		err = model.begin(session)
+		err = model.begin(p.session)
 	}
 	if err != nil {
-		session.Close()
+		p.session.Close()
 		return nil, err
 	}
-	exec := engine.New(session, o.Settings)
+	exec := engine.New(p.session, o.Settings)
 	o.Settings = exec.Settings
-	return &Estimation{Model: model, Settings: o, variant: v, exec: exec, isNew: !known, began: time.Now(),
-		beganCPU: engine.ProcessorSeconds()}, nil
+	return &Estimation{Model: model, Settings: o, variant: v.withDefaults(), exec: exec, isNew: !p.known,
+		began: time.Now(), beganCPU: engine.ProcessorSeconds()}, nil
 }
 
 // begin makes the scenario known, and the one last worked on. A scenario keeps its first name, which table scenarios

@@ -43,7 +43,7 @@ func sourceOf(m *Model, o Settings, s *scenario.Scenario) *source {
 		return m.ingestedFlows(w, from, to)
 	}
 	if s.FlowFile() != "" {
-		return m.flowFile(s.FlowFile(), o)
+		return m.flowFile(s, o)
 	}
 	return m.generatedFlows(s)
 }
@@ -94,17 +94,25 @@ func (m *Model) draw(ctx context.Context, s *scenario.Scenario, n *topology.Netw
 	return nil
 }
 
-// flowFile are the flows of a file. DuckDB reads it, which checks, sorts and, where memory is short, spills.
-func (m *Model) flowFile(path string, o Settings) *source {
+// flowFile are the flows of a file. DuckDB reads it, which checks, sorts and, where memory is short, spills. The file
+// must be the one that the scenario's id names, from before its first row is read until after its last.
+func (m *Model) flowFile(of *scenario.Scenario, o Settings) *source {
+	path := of.FlowFile()
 	s := &source{check: func(g *Generated) error { // the limit may be another one now
 		return ingest.CheckRejects(path, g.Flows+g.Merged+g.Rejects, g.Rejects, g.SetAside, m.Spec.MaxRejects,
 			g.RejectReasons)
 	}}
 	s.write = func(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*Generated, error) {
+		if err := of.CheckTouched(path); err != nil { // it may have waited for a lock
+			return nil, err
+		}
 		stats, err := ingest.File(ctx, m.Network, path, ingest.Options{
 			TmpDir: t.Session().TmpPath(), Seed: m.Spec.Seed, MemoryBytes: o.MemoryBytes, Threads: o.Workers,
 			MaxRejects: m.Spec.MaxRejects,
 		})
+		if changed := of.CheckUnchanged(path); changed != nil { // also explains an error of reading it
+			return nil, changed
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -134,7 +142,8 @@ func copyBatches(ctx context.Context, in schema.Batches, out schema.Sink) error 
 // of the workload are also those of the scenario, as far as all of their flows are in its time.
 func (m *Model) ingestedFlows(w scenario.Ingested, fromNS, toNS int64) *source {
 	return &source{write: func(ctx context.Context, _ *engine.Attempt, out *lake.FlowWriter) (*Generated, error) {
-		files, merged, err := workloads.FlowFiles(m.Lake, lake.WorkloadID(w.ID))
+		defer m.Lake.LockForReading().Close() // an ingest that adds to the workload keeps its old files meanwhile
+		files, merged, err := workloads.FlowFiles(m.Lake, w)
 		if err != nil {
 			return nil, err
 		}

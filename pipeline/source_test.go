@@ -76,7 +76,7 @@ func TestIngestedFlows(t *testing.T) {
 		}
 		return files, g
 	}
-	held, _, err := workloads.FlowFiles(l, "day")
+	held, _, err := workloads.FlowFiles(l, state.Ingested())
 	if err != nil {
 		t.Fatal(err)
 	}

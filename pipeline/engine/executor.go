@@ -30,8 +30,10 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"runtime/debug"
 	"runtime/pprof"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -236,11 +238,14 @@ func (e *Executor) prepare(s *Stage) (j *job, err error) {
 	if err != nil || prior.Method != e.Method {
 		prior.Tasks = nil
 	}
-	if j.Tasks, err = s.Cut(j.in, prior.Tasks); err != nil {
-		return nil, err
-	}
-	if j.work, err = work(s, j.in, j.Tasks); err != nil {
-		return nil, err
+	err = guard(s, func() (err error) {
+		if j.Tasks, err = s.Cut(j.in, prior.Tasks); err == nil {
+			j.work, err = work(s, j.in, j.Tasks)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, stageError(s, err)
 	}
 	j.mine = e.chosen(j.Tasks)
 	for _, mine := range j.mine {
@@ -249,6 +254,15 @@ func (e *Executor) prepare(s *Stage) (j *job, err error) {
 		}
 	}
 	return j, e.settle(j)
+}
+
+// stageError adds the name of a stage to a panic outside its tasks. Other errors of its preparation name what they
+// are about.
+func stageError(s *Stage, err error) error {
+	if errors.As(err, new(*PanicError)) {
+		return fmt.Errorf("stage %s: %w", s.Name, err)
+	}
+	return err
 }
 
 // work is about how long each task of a stage takes.
@@ -277,9 +291,13 @@ func (e *Executor) runTasks(ctx context.Context, j *job, todo []int) error {
 		return nil
 	}
 	ctx = pprof.WithLabels(ctx, pprof.Labels("stage", j.Stage.Name)) // for --cpu-profile
-	worker, err := j.Stage.Open(j.in)
-	if err != nil {
+	var worker Worker
+	err := guard(j.Stage, func() (err error) {
+		worker, err = j.Stage.Open(j.in)
 		return err
+	})
+	if err != nil {
+		return stageError(j.Stage, err)
 	}
 	budget := semaphore.NewWeighted(e.MemoryBytes)
 	return Parallel(ctx, e.Workers, len(todo), func(ctx context.Context, i int) error {
@@ -290,6 +308,9 @@ func (e *Executor) runTasks(ctx context.Context, j *job, todo []int) error {
 		}
 		defer budget.Release(bytes)
 		rec, err := e.runTask(ctx, j, n, worker)
+		if panicked := (*PanicError)(nil); errors.As(err, &panicked) {
+			e.Log.Debug().Bytes("stack", panicked.Stack).Msg("panic of a task")
+		}
 		if err != nil {
 			return fmt.Errorf("stage %s, task %d of %d: %w", j.Stage.Name, n+1, len(j.Tasks), err)
 		}
@@ -509,7 +530,7 @@ func (e *Executor) runTask(ctx context.Context, j *job, n int, worker Worker) (r
 
 // work runs the worker and closes what it read.
 func (t *Attempt) work(ctx context.Context, worker Worker) error {
-	err := worker(ctx, t)
+	err := guard(t.stage, func() error { return worker(ctx, t) })
 	for _, in := range t.open {
 		_ = in.Close() // read to its end, or an error is reported
 	}
@@ -517,6 +538,32 @@ func (t *Attempt) work(ctx context.Context, worker Worker) error {
 		t.Add(t.Cost)
 	}
 	return errors.Join(err, t.err)
+}
+
+// A PanicError is a panic of a stage's code, as an error. Values that no writer of ours can have written, in the lake of
+// a stranger, are what is most likely behind it.
+type PanicError struct {
+	Value  any
+	Tables []string // that the task was reading
+	Stack  []byte
+}
+
+// Error says what happened, without the stack.
+func (e *PanicError) Error() string {
+	return fmt.Sprintf("impossible values in table %s, or a defect of the program: panic: %v",
+		strings.Join(e.Tables, " or "), e.Value)
+}
+
+// guard calls do, which reads the tables that a stage declares, and makes an error of a panic.
+func guard(s *Stage, do func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			tables := names.Of(s.Reads, func(o Output) string { return o.Table.Name })
+			slices.Sort(tables)
+			err = &PanicError{p, slices.Compact(tables), debug.Stack()}
+		}
+	}()
+	return do()
 }
 
 // commit installs the files. The task's record is not written yet.

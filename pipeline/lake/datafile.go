@@ -207,21 +207,40 @@ func (s *Session) install(tmp, path string) error {
 
 // link makes a file also the file at another path or, if there is a file, at that of another one beside it, which it
 // returns: part-00003.parquet becomes part-00003~1.parquet. No data file is ever overwritten: readers may see it, and
-// another process may have recorded it. linked is false where the file system has no hard links.
+// another process may have recorded it. linked is false where the file system has no hard links; then no file has the
+// returned name.
 func (s *Session) link(from, path string) (to string, linked bool, err error) {
 	if err := s.root.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", false, err
 	}
+	extension := filepath.Ext(path)
 	to = path
-	for n := 1; s.Exists(to); n++ {
-		extension := filepath.Ext(path)
+	for n := 1; ; n++ {
+		err = s.root.Link(from, to)
+		if noHardLinks(err) {
+			if _, err = s.root.Lstat(to); errors.Is(err, fs.ErrNotExist) {
+				return to, false, nil
+			}
+		} else if !errors.Is(err, fs.ErrExist) {
+			return to, err == nil, err
+		}
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return "", false, err
+		}
 		to = fmt.Sprintf("%s~%d%s", strings.TrimSuffix(path, extension), n, extension)
 	}
-	err = s.root.Link(from, to)
-	if errors.Is(err, fs.ErrExist) { // another process has been faster
-		return s.link(from, path)
+}
+
+// noHardLinks reports whether an error says that the file system has no hard links, or that a file has as many as it
+// can have.
+func noHardLinks(err error) bool {
+	for _, no := range []syscall.Errno{syscall.EPERM, syscall.ENOTSUP, syscall.EOPNOTSUPP, syscall.ENOSYS, syscall.EMLINK,
+		syscall.EXDEV} {
+		if errors.Is(err, no) {
+			return true
+		}
 	}
-	return to, err == nil, nil
+	return false
 }
 
 var suffix = regexp.MustCompile(`~[0-9]+(\.[a-z]+)$`)
@@ -322,6 +341,24 @@ func (s *Session) Share(d DataFile, path string) (DataFile, error) {
 
 // RemoveTable removes the place's files of a table.
 func (s *Session) RemoveTable(t schema.Table, p Place) error { return s.root.RemoveAll(p.Dir(t)) }
+
+// RemoveUncommitted is RemovePlace for a place that this session made and did not complete. It removes nothing if
+// other sessions may work on the place, or if a manifest of it names a file or cannot be read.
+func (s *Session) RemoveUncommitted(p Place) error {
+	if s.shared {
+		return nil
+	}
+	variants, err := s.variantsOf(p)
+	if err != nil {
+		return err
+	}
+	for _, place := range append(variants, p) {
+		if m, _, err := s.ReadManifest(place); err != nil || len(m.Files) > 0 {
+			return err
+		}
+	}
+	return s.RemovePlace(p)
+}
 
 // RemovePlace removes all files and the state of a scenario or workload: the manifests first, so that no reader sees a
 // part of it, and what it is known by last, so that a killed removal can be repeated. The lock goes with that, so that

@@ -25,6 +25,7 @@ const lockFile = "lock"
 type Session struct {
 	*Lake
 	tmp    string // lake-relative directory of unfinished files
+	shared bool   // other sessions may work on the same place
 	next   atomic.Int64
 	unlock func()
 }
@@ -54,7 +55,7 @@ func (l *Lake) session(ctx context.Context, p Place, how int, patience time.Dura
 		return nil, err
 	}
 	all := filepath.Join(tmpDir, p.owner())
-	s := &Session{Lake: l, tmp: all}
+	s := &Session{Lake: l, tmp: all, shared: how == syscall.LOCK_SH}
 	if how == syscall.LOCK_SH {
 		s.tmp = filepath.Join(all, "shard-"+rand.Text())
 	} else {
@@ -190,20 +191,9 @@ func (l *Lake) openLock(path string) (*os.File, error) {
 // lock opens and locks the lock file of a place. It waits for others for as long as patience: status holds a lock for a
 // moment to find out whether another process does.
 func (l *Lake) lock(ctx context.Context, p Place, how int, patience time.Duration) (f *os.File, err error) {
-	path := p.StatePath(lockFile)
 	err = poll(ctx, patience, 50*time.Millisecond, func() error {
-		for {
-			if f, err = l.openLock(path); err != nil {
-				return err
-			}
-			if err = flock(f, how|syscall.LOCK_NB); err == nil && l.is(path, f) {
-				return nil
-			}
-			_ = f.Close()
-			if err != nil {
-				return err
-			} // the process that removed the scenario removed this file: there is another one now
-		}
+		f, err = l.tryLock(ctx, p.StatePath(lockFile), how)
+		return err
 	})
 	switch {
 	case err == nil:
@@ -214,13 +204,39 @@ func (l *Lake) lock(ctx context.Context, p Place, how int, patience time.Duratio
 	return nil, fmt.Errorf("%s in lake %s: %w", p, l.path, ErrBusy)
 }
 
-func (l *Lake) is(path string, f *os.File) bool {
+// tryLock opens and locks a lock file without waiting. A process that removes a scenario removes its lock file, too. If
+// that happened between opening and locking, another file has the name now, and tryLock takes that one.
+func (l *Lake) tryLock(ctx context.Context, path string, how int) (*os.File, error) {
+	for ctx.Err() == nil {
+		f, err := l.openLock(path)
+		if err != nil {
+			return nil, err
+		}
+		current := false
+		if err = flock(f, how|syscall.LOCK_NB); err == nil {
+			current, err = l.is(path, f)
+		}
+		if current {
+			return f, nil
+		}
+		if err = errors.Join(err, f.Close()); err != nil {
+			return nil, err
+		}
+	}
+	return nil, ctx.Err()
+}
+
+// is reports whether an open file is the one that has the name now.
+func (l *Lake) is(path string, f *os.File) (bool, error) {
 	there, err := l.root.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
 	if err != nil {
-		return false
+		return false, err
 	}
 	open, err := f.Stat()
-	return err == nil && os.SameFile(there, open)
+	return err == nil && os.SameFile(there, open), err
 }
 
 // flock locks a file. The error wraps EWOULDBLOCK where the call may not wait.

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"parsimon/schema/names"
 	"parsimon/simkernel"
@@ -144,19 +145,49 @@ func (s *Scenario) canonicalTopology() (c canonicalTopology, err error) {
 		})
 		return c, nil
 	}
-	files, err := format.Files(s.topology.file)
-	if err != nil {
-		return c, err
-	}
-	for _, f := range files {
-		d, err := s.FileDigest(f)
-		if err != nil {
+	if s.loaded == nil {
+		if _, err := s.IntactNetwork(); err != nil {
 			return c, err
 		}
-		c.Files = append(c.Files, d)
+	}
+	c.Files = s.loadedDigests
+	if s.topology.options.NodeList != "" {
+		c.Files = c.Files[:len(c.Files)-1]
 	}
 	c.Options, err = s.canonicalOptions()
 	return c, err
+}
+
+// load reads the topology file. The digests of its files are taken before and compared after: the network that is read
+// is the one that the digests name.
+func (s *Scenario) load() (*format.Loaded, error) {
+	files, err := format.Files(s.topology.file)
+	if err != nil {
+		return nil, err
+	}
+	read := files
+	if list := s.topology.options.NodeList; list != "" {
+		read = append(slices.Clone(files), list)
+	}
+	var digests []string
+	for _, f := range read {
+		d, err := s.FileDigest(f)
+		if err != nil {
+			return nil, err
+		}
+		digests = append(digests, d)
+	}
+	loaded, err := format.Load(s.topology.file, s.topology.options)
+	for _, f := range read {
+		if changed := s.CheckUnchanged(f); changed != nil {
+			return nil, changed
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.loaded, s.loadedDigests = loaded, digests
+	return loaded, nil
 }
 
 // canonicalDelays are the delays that rules have given cables of the network, by ends.
@@ -277,28 +308,74 @@ func (s *Scenario) digestTree(path string) ([]string, error) {
 	return digests, err
 }
 
-// FileDigest is the digest of a file's content. It is kept for as long as the file's size and time
-// are the same, since flow files can be large.
+// A digestedFile is a file whose content was hashed.
+type digestedFile struct {
+	digest  string
+	size    int64
+	modTime time.Time
+}
+
+// FileDigest returns the digest of a file's content. The digest is kept for as long as the file's size and time are
+// the same, since flow files can be large.
 func (s *Scenario) FileDigest(path string) (string, error) {
 	info, err := checkFile(path)
 	if err != nil {
 		return "", err
 	}
+	known, ok := s.digests[path]
+	if ok && known.size == info.Size() && known.modTime.Equal(info.ModTime()) {
+		return known.digest, nil
+	}
+	digest, err := hashFile(path)
+	if err == nil {
+		s.digests[path] = digestedFile{digest, info.Size(), info.ModTime()}
+	}
+	return digest, err
+}
+
+func hashFile(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	key := fmt.Sprint(path, info.Size(), info.ModTime().UnixNano())
-	if d, ok := s.digests[key]; ok {
-		return d, nil
-	}
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
 		return "", fmt.Errorf("%s: %w", path, err)
 	}
-	s.digests[key] = "sha256:" + hex.EncodeToString(h.Sum(nil))
-	return s.digests[key], nil
+	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// A ChangedError is the error of a file that was replaced or written to while a command was using it.
+type ChangedError struct{ Path string }
+
+// Error names the file.
+func (e *ChangedError) Error() string {
+	return e.Path + " was changed while this command was using it: run the command again"
+}
+
+// CheckTouched reports a file whose size or time is not what it was when FileDigest read it. It is the cheap check
+// before the file is read again.
+func (s *Scenario) CheckTouched(path string) error {
+	info, err := checkFile(path)
+	if err != nil {
+		return err
+	}
+	known, ok := s.digests[path]
+	if ok && known.size == info.Size() && known.modTime.Equal(info.ModTime()) {
+		return nil
+	}
+	return s.CheckUnchanged(path)
+}
+
+// CheckUnchanged reports a file whose content is not what FileDigest last returned the digest of. A command that reads
+// a file after its digest calls it when the last byte is read: then what it read is what the digest names.
+func (s *Scenario) CheckUnchanged(path string) error {
+	digest, err := hashFile(path)
+	if err == nil && digest != s.digests[path].digest {
+		err = &ChangedError{path}
+	}
+	return err
 }
 
 // digestMatrix and digestSizes hash the numbers, so that a comment in a file changes nothing, and a

@@ -347,11 +347,10 @@ func (r *scenarioReader) topologyOptionKeys() tree.Keys {
 func (s *Scenario) IntactNetwork() (*topology.Network, error) {
 	if s.topology.file != "" {
 		if s.loaded == nil {
-			l, err := format.Load(s.topology.file, s.topology.options)
+			l, err := s.load()
 			if err != nil {
 				return nil, err
 			}
-			s.loaded = l
 			if len(l.Settings) > 0 && l.Network != nil { // of each kind of value the one that most switches have
 				s.takeMarking(l)
 				s.takeBuffer(l)
@@ -399,11 +398,8 @@ func (s *Scenario) canonicalOptions() (json.RawMessage, error) {
 	if c.DefaultDelayNS == format.DefaultDelayNS {
 		c.DefaultDelayNS = 0
 	}
-	var err error
 	if c.NodeList != "" {
-		if c.NodeList, err = s.FileDigest(c.NodeList); err != nil {
-			return nil, err
-		}
+		c.NodeList = s.loadedDigests[len(s.loadedDigests)-1]
 	}
 	b, err := json.Marshal(c)
 	if string(b) == "{}" {

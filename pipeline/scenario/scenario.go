@@ -41,9 +41,11 @@ type Scenario struct {
 	// PathMoves are the choice of paths, and events.
 	PathMoves moves.Text
 
-	topology   topologySpec
-	loaded     *format.Loaded // what the topology file holds, once it was read
-	delayNotes []string       // which cables of another topology have other delays
+	topology topologySpec
+	loaded   *format.Loaded // what the topology file holds, once it was read
+	// loadedDigests are those of the files that loaded was read from: as the topology lists them, then the node list.
+	loadedDigests []string
+	delayNotes    []string // which cables of another topology have other delays
 	// Settings from the configurations of its switches.
 	switchNotes   []string
 	alphaStated   bool                  // key switches.alpha is there
@@ -54,9 +56,9 @@ type Scenario struct {
 	classes       []stages.TrafficClass
 	ofSwitches    bool // the classes are switchClasses
 	workload      workloadSpec
-	params        simkernel.Params      // the transport and its constants
-	at            map[string]tree.Field // where the file says what is in Fail and in PathMoves
-	digests       map[string]string     // of files, by path, size and time: see FileDigest
+	params        simkernel.Params        // the transport and its constants
+	at            map[string]tree.Field   // where the file says what is in Fail and in PathMoves
+	digests       map[string]digestedFile // by path: see FileDigest
 }
 
 // A workloadSpec is a flow file, a workload of the lake, or services and jobs.
@@ -94,7 +96,7 @@ const (
 func newScenario() *Scenario {
 	return &Scenario{
 		Seed: 1, MaxRejects: 0.01,
-		params: paramsOf(simkernel.DCTCP), at: map[string]tree.Field{}, digests: map[string]string{},
+		params: paramsOf(simkernel.DCTCP), at: map[string]tree.Field{}, digests: map[string]digestedFile{},
 	}
 }
 

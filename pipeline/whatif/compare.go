@@ -176,6 +176,9 @@ func Compare(ctx context.Context, l *lake.Lake, base, other Side, o CompareOptio
 		return nil, err
 	}
 	defer session.Close()
+	if err := c.joined.other.confirm(); err != nil {
+		return nil, err
+	}
 	if err := c.compare(ctx, session, cmp.Or(o.MemoryBytes, pipeline.DefaultMemory), o.Links); err != nil {
 		return nil, fmt.Errorf("comparing %s with %s: %w", other.Scenario, base.Scenario, err)
 	}

@@ -141,6 +141,23 @@ type side struct {
 	*pipeline.Estimation
 	flows int64             // that have an estimate
 	scans map[string]string // SQL that reads a table, by its name
+	files []lake.DataFile   // that the manifest named
+}
+
+// confirm reports an estimate whose committed files are no longer those that were opened. The rows of a comparison are
+// published beside the estimate that they are about.
+func (s *side) confirm() error {
+	at := lake.Place{Scenario: s.ID(), Variant: s.Variant().String()}
+	now, _, err := s.Lake.ReadManifest(at)
+	if err != nil {
+		return err
+	}
+	for _, f := range s.files {
+		if !slices.ContainsFunc(now.Files, func(n lake.DataFile) bool { return n.Path == f.Path && n.Digest == f.Digest }) {
+			return fmt.Errorf("%s was estimated again or removed while it was being compared: compare it again", at)
+		}
+	}
+	return nil
 }
 
 // openSide opens an estimate and verifies the files of the tables that are compared.
@@ -175,6 +192,7 @@ func openSide(ctx context.Context, l *lake.Lake, of Side) (*side, error) {
 			}
 		}
 		s.scans[t.Name] = pipeline.ScanFiles(l, files)
+		s.files = append(s.files, files...)
 	}
 	return s, nil
 }

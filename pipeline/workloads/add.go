@@ -32,6 +32,14 @@ func (in *ingestion) add(ctx context.Context, fresh []Source) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, ingester.Close()) }()
+	for _, table := range []string{in.Hosts, in.Labels} { // the ingester has read them, after their digests were taken
+		if table == "" {
+			continue
+		}
+		if err := in.scenario.CheckUnchanged(table); err != nil {
+			return err
+		}
+	}
 	in.Progress.Begin("ingest", "files", int64(len(fresh)))
 	for i := range fresh {
 		if err = in.addFile(ctx, ingester, &fresh[i]); err != nil {
@@ -79,9 +87,13 @@ func (in *ingestion) checkRejects() error {
 
 // addFile brings one file into tables records and rejects.
 func (in *ingestion) addFile(ctx context.Context, ingester *ingest.Ingester, s *Source) (err error) {
-	if s.FileStats, err = ingester.File(ctx, in.Mappings, s.File, s.N); err != nil {
+	stats, err := ingester.File(ctx, in.Mappings, s.File, s.N)
+	if now, unreadable := ingest.Digest(ctx, "flow file", s.File); unreadable == nil && now != s.Digest {
+		return &scenario.ChangedError{Path: s.File} // it also explains an error of reading it
+	} else if err = cmp.Or(err, unreadable); err != nil {
 		return err
 	}
+	s.FileStats = stats
 	s.Format, s.Mapping = s.FileStats.Mapping.Name, scenario.BytesDigest([]byte(s.FileStats.Mapping.Rows))
 	if s.Waits+s.ComputeSteps > 0 {
 		return fmt.Errorf("%s: flows wait for others (column after): run takes such files with --flows", s.File)

@@ -281,7 +281,11 @@ func (d *day) compare(t *testing.T, dir string, id lake.WorkloadID) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, _, err := FlowFiles(l, id)
+	state, _, err := Read(l, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, _, err := FlowFiles(l, state.Ingested())
 	if err != nil {
 		t.Fatal(err)
 	}

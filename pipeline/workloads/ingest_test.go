@@ -400,7 +400,11 @@ func TestFlippedByteInFlows(t *testing.T) {
 	l, files := d.open(t)
 	file := lake.FilesOf(files, schema.Flows)[0]
 	flip(t, filepath.Join(l.Path(), file.Path))
-	if _, _, err := FlowFiles(l, "days"); !isDamage(err, file.Path) {
+	state, err := Resolve(l, "days")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := FlowFiles(l, state.Ingested()); !isDamage(err, file.Path) {
 		t.Errorf("flow files: %v", err)
 	}
 }
@@ -453,7 +457,11 @@ func TestKilledIngestIsInvisible(t *testing.T) {
 	if s := ReadStatus(l, "days", true); s.State != "complete" || s.Sources != 1 || s.Flows != 100 {
 		t.Errorf("status %+v", s)
 	}
-	if _, _, err := FlowFiles(l, "days"); err != nil {
+	state, err := Resolve(l, "days")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := FlowFiles(l, state.Ingested()); err != nil {
 		t.Error(err)
 	}
 	d.ingest(t, 0, 1)

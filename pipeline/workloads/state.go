@@ -177,10 +177,15 @@ func (s *State) Ingested() scenario.Ingested {
 		LastStartNS: s.Merge.LastStartNS}
 }
 
-// FlowFiles are the verified data files of a workload's flows, and what its merge says of them. It has no chunks if
-// another version of the program ingested the workload.
-func FlowFiles(l *lake.Lake, id lake.WorkloadID) (files []lake.DataFile, m *Merged, err error) {
+// FlowFiles returns the verified data files of a workload's flows, and what its merge says of them. The merge has no
+// chunks if another version of the program ingested the workload. A workload that no longer has the content of w is an
+// error: the flows would not be those that the scenario's id names.
+func FlowFiles(l *lake.Lake, w scenario.Ingested) (files []lake.DataFile, m *Merged, err error) {
+	id := lake.WorkloadID(w.ID)
 	s, found, err := Read(l, id)
+	if err == nil && found && !slices.Equal(s.digests(), w.Digests) {
+		err = fmt.Errorf("workload %s was changed since this command read what it holds: run it again", id)
+	}
 	if err == nil && !found {
 		err = fmt.Errorf("no workload %q in %s", id, l.Path())
 	}
