@@ -1,0 +1,213 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"parsimon/pipeline/engine"
+	"parsimon/pipeline/internal/fixture"
+	"parsimon/pipeline/lake"
+	"parsimon/pipeline/scenario"
+	"parsimon/schema"
+)
+
+// slowCable is a change that both a user and a sweep make of a scenario.
+func slowCable(t *testing.T) scenario.Changes {
+	t.Helper()
+	change, err := scenario.ParseChange("bandwidth", "0:8=5Gbps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return scenario.Changes{Do: []scenario.Change{change}}
+}
+
+// whileWaiting opens an estimate that finds its scenario locked, calls meanwhile, gives up the lock, and returns what
+// the opening came to.
+func whileWaiting(t *testing.T, l *lake.Lake, id lake.ScenarioID, open func(wait time.Duration) (*Estimation, error),
+	meanwhile func()) (e *Estimation, err error) {
+	t.Helper()
+	held, err := l.Lock(t.Context(), lake.Of(id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		e, err = open(time.Minute)
+	}()
+	select {
+	case <-done:
+		t.Fatalf("the lock was not waited for: %v", err)
+	case <-time.After(700 * time.Millisecond): // the first attempt has failed, and the second one comes later
+	}
+	meanwhile()
+	held.Close()
+	<-done
+	return e, err
+}
+
+// A sweep deletes the scenarios that it makes. If it decided before the lock that there is none, it would delete the
+// what-if of a user for whose lock it waited.
+func TestSweepKeepsWhatIfOfTheUserItWaitedFor(t *testing.T) {
+	topology, flows := fixture.Trace(t, 300)
+	base := estimate(t, topology, flows, options{Lake: t.TempDir(), Variant: flow})
+	other := t.TempDir() // in which the user's what-if is made, since this process holds the lock in the first lake
+	if err := os.CopyFS(other, os.DirFS(base.Lake.Path())); err != nil {
+		t.Fatal(err)
+	}
+	whatIf := func(dir string, o Settings) (*Estimation, error) {
+		model, err := OpenModelIn(context.Background(), dir, "")
+		if err != nil {
+			return nil, err
+		}
+		return Derive(context.Background(), model, slowCable(t), flow, o)
+	}
+	user, err := whatIf(other, Settings{})
+	if err == nil {
+		err = errors.Join(user.Estimate(t.Context()), user.MakeAnswer())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	user.Close()
+	sweep, err := whileWaiting(t, base.Lake, user.ID(), func(wait time.Duration) (*Estimation, error) {
+		return whatIf(base.Lake.Path(), Settings{Ephemeral: true, Wait: wait})
+	}, func() { copyPlace(t, other, base.Lake.Path(), user.ID()) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sweep.Close()
+	if err := errors.Join(sweep.Estimate(t.Context()), sweep.Forget()); err != nil {
+		t.Fatal(err)
+	}
+	m, found, err := base.Lake.ReadManifest(lake.Place{Scenario: user.ID(), Variant: flow.String()})
+	if err != nil || !found || len(lake.FilesOf(m.Files, schema.Slowdowns)) == 0 {
+		t.Errorf("the sweep removed the what-if of the user: manifest %v, %v", found, err)
+	}
+}
+
+// copyPlace copies the files of a scenario from one lake to another, but for its lock.
+func copyPlace(t *testing.T, from, to string, id lake.ScenarioID) {
+	t.Helper()
+	err := openLake(t, from).EachFile(lake.Of(id), func(f lake.FileUsage) error {
+		if strings.HasSuffix(f.Path, "/lock") {
+			return nil
+		}
+		data, err := os.ReadFile(filepath.Join(from, f.Path))
+		if err != nil {
+			return err
+		}
+		file := filepath.Join(to, f.Path)
+		return errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, data, 0o644))
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// A scenario that is removed while a command waits for it is not made again from what the command had read before.
+func TestRemovedScenarioIsNotResumed(t *testing.T) {
+	topology, flows := fixture.Trace(t, 300)
+	base := estimate(t, topology, flows, options{Lake: t.TempDir(), Variant: flow})
+	_, err := whileWaiting(t, base.Lake, base.ID(), func(wait time.Duration) (*Estimation, error) {
+		return Resume(context.Background(), base.Lake.Path(), "", flow, Settings{Wait: wait})
+	}, func() {
+		if err := os.RemoveAll(base.Lake.Path() + "/_state/scenario=" + string(base.ID())); err != nil {
+			t.Error(err)
+		}
+	})
+	if err == nil || !strings.Contains(err.Error(), "was removed or changed while this command waited for it") {
+		t.Errorf("error %v", err)
+	}
+	ids, err := base.Lake.Scenarios()
+	if err != nil || len(ids) > 0 {
+		t.Errorf("the lake has scenarios %v, %v", ids, err)
+	}
+}
+
+// The estimator that a run ended with is read under the lock. A what-if that waited for a run would otherwise be
+// compared with an estimate that is no longer the answer.
+func TestAnswerIsReadUnderTheLock(t *testing.T) {
+	topology, flows := fixture.Trace(t, 300)
+	base := estimate(t, topology, flows, options{Lake: t.TempDir(), Variant: flow})
+	exact := estimate(t, topology, flows, options{Lake: base.Lake.Path(), Variant: whole})
+	if base.Lake.Answer(base.ID()) != exact.Variant().String() {
+		t.Fatalf("answer %s", base.Lake.Answer(base.ID()))
+	}
+	auto := Variant{Auto: true}
+	e, err := whileWaiting(t, base.Lake, base.ID(), func(wait time.Duration) (*Estimation, error) {
+		return Resume(context.Background(), base.Lake.Path(), "", auto, Settings{Wait: wait})
+	}, func() {
+		path := base.Lake.Path() + "/" + lake.Of(base.ID()).StatePath("answer.json")
+		if err := os.Remove(path); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if !e.Variant().Auto {
+		t.Errorf("variant %s, and the answer was withdrawn before the lock was taken", e.Variant())
+	}
+}
+
+// A run whose flow file is replaced between its digest and its last row fails, and leaves no scenario. Size and time of
+// the file are those of before, as rsync --times leaves them. Without the check, the rows of the new file would be
+// the answer of the old one for good.
+func TestReplacedFlowFileIsRefused(t *testing.T) {
+	topology, flows := fixture.Trace(t, 300)
+	info, err := os.Stat(flows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := begin(t, topology, flows, options{Lake: t.TempDir(), Variant: flow})
+	defer run.Close()
+	text, err := os.ReadFile(flows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = bytes.Replace(text, []byte(",s0,"), []byte(",s1,"), 1)
+	err = errors.Join(os.WriteFile(flows, text, 0o644), os.Chtimes(flows, info.ModTime(), info.ModTime()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var changed *scenario.ChangedError
+	if err := run.Estimate(t.Context()); !errors.As(err, &changed) || changed.Path != flows {
+		t.Errorf("error %v, want that %s was changed", err, flows)
+	}
+	if ids, err := run.Lake.Scenarios(); err != nil || len(ids) > 0 {
+		t.Errorf("the lake has scenarios %v, %v", ids, err)
+	}
+}
+
+// A run that must make its flows again and fails leaves what was committed before it: slowdowns and the answer. It
+// removed them once.
+func TestFailedRepairKeepsScenario(t *testing.T) {
+	topology, flows := fixture.Trace(t, 300)
+	o := options{Lake: t.TempDir(), Variant: flow}
+	before := estimate(t, topology, flows, o)
+	want := textOf(t, o.Lake, schema.Slowdowns, before.ID(), flow.String())
+	spoil(t, o.Lake, lake.Of(before.ID()), schema.Flows)
+	run := begin(t, topology, flows, o)
+	run.source.write = func(context.Context, *engine.Attempt, *lake.FlowWriter) (*Generated, error) {
+		return nil, errors.New("disk full")
+	}
+	if err := run.Estimate(t.Context()); err == nil {
+		t.Error("no error")
+	}
+	run.Close()
+	if got := textOf(t, o.Lake, schema.Slowdowns, before.ID(), flow.String()); got != want {
+		t.Error("other slowdowns")
+	}
+	estimate(t, topology, flows, o)
+	if state, _ := stateOf(t, o.Lake); state != StateComplete {
+		t.Errorf("state %s after the same run again", state)
+	}
+}

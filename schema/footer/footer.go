@@ -1,0 +1,296 @@
+// Package footer checks the footer of a Parquet file before a library opens the file.
+//
+//	PAR1  pages …  FileMetaData  length of FileMetaData (4 bytes)  PAR1
+//	               ╰────────── the footer ──────────╯
+//
+// FileMetaData is in Thrift's compact protocol, which declares the length of each list and text before its content.
+// parquet-go and DuckDB allocate memory of the declared length at once: a file of 41 bytes can ask for gigabytes. Check
+// walks the footer without allocating memory, and refuses lengths that the rest of the footer cannot hold. What passes
+// takes libraries memory in proportion to the size of the file.
+//
+// Whatever did not write the file itself, or has not verified its digest since, calls Check before parquet-go or
+// DuckDB opens the file. The format is apache/parquet-format (parquet.thrift) and the Thrift compact protocol.
+package footer
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// tailBytes is the length of the footer's own length, and of the magic number that ends the file.
+const tailBytes = 8
+
+// magic begins and ends a file. An encrypted footer ends with another one.
+const magic, encryptedMagic = "PAR1", "PARE"
+
+// Error says why a file is not a valid Parquet file.
+type Error struct{ Why string }
+
+// Error is the reason in words.
+func (e *Error) Error() string { return "not a valid Parquet file: " + e.Why }
+
+func fault(format string, args ...any) error { return &Error{fmt.Sprintf(format, args...)} }
+
+// CheckFile is Check for the file at a path.
+func CheckFile(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // only read
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if err := Check(f, info.Size()); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// Check reports a file of the given size whose footer declares more than the footer can hold. The error of a footer
+// that is not valid is an *Error; other errors are those of reading.
+func Check(file io.ReaderAt, size int64) error {
+	if size < int64(len(magic))+tailBytes {
+		return fault("%d bytes are too few", size)
+	}
+	var tail [tailBytes]byte
+	if err := readAt(file, tail[:], size-tailBytes); err != nil {
+		return err
+	}
+	switch string(tail[4:]) {
+	case magic:
+	case encryptedMagic:
+		return fault("its footer is encrypted")
+	default:
+		return fault("it does not end with %s", magic)
+	}
+	length := int64(binary.LittleEndian.Uint32(tail[:4]))
+	if most := size - tailBytes - int64(len(magic)); length > most {
+		return fault("a footer of %d bytes in a file of %d", length, size)
+	}
+	data := make([]byte, length)
+	if err := readAt(file, data, size-tailBytes-length); err != nil {
+		return err
+	}
+	w := walker{rest: data}
+	if err := w.structure(fileMetaData, 0); err != nil {
+		return err
+	}
+	return nil
+}
+
+// readAt fills p. A file that was cut meanwhile is a fault of the file.
+func readAt(file io.ReaderAt, p []byte, at int64) error {
+	n, err := file.ReadAt(p, at)
+	if n == len(p) {
+		return nil
+	}
+	if errors.Is(err, io.EOF) {
+		return fault("it ends early")
+	}
+	return err
+}
+
+// A shape says what a structure needs at least, and which of its fields are lists of structures with a shape. Of other
+// structures nothing is known. Libraries hold hundreds of bytes for each structure of these lists, so that an element
+// of one byte would take hundreds of times the size of the file.
+type shape struct {
+	leastBytes int // of an encoded element
+	lists      map[int16]*shape
+}
+
+// The shapes of the lists that make up most of a footer. An element has at least its required fields.
+var (
+	schemaElement = &shape{leastBytes: 4}
+	columnChunk   = &shape{leastBytes: 16}
+	rowGroup      = &shape{leastBytes: 7, lists: map[int16]*shape{1: columnChunk}}
+	keyValue      = &shape{leastBytes: 3}
+	fileMetaData  = &shape{lists: map[int16]*shape{2: schemaElement, 4: rowGroup, 5: keyValue}}
+	other         = &shape{leastBytes: 1}
+)
+
+// Types of the compact protocol.
+const (
+	typeStop = iota
+	typeTrue
+	typeFalse
+	typeByte
+	typeInt16
+	typeInt32
+	typeInt64
+	typeDouble
+	typeBinary
+	typeList
+	typeSet
+	typeMap
+	typeStruct
+)
+
+// maxDepth bounds how deep structures and lists are nested. Those of Parquet are nested seven deep.
+const maxDepth = 32
+
+// A walker reads values of the compact protocol and keeps none.
+type walker struct{ rest []byte }
+
+// structure passes over the fields of a structure.
+func (w *walker) structure(s *shape, depth int) error {
+	if depth > maxDepth {
+		return fault("its footer is nested too deep")
+	}
+	id := int16(0)
+	for {
+		head, err := w.byte()
+		if err != nil {
+			return err
+		}
+		kind := head & 15
+		if kind == typeStop {
+			return nil
+		}
+		if step := head >> 4; step > 0 {
+			id += int16(step)
+		} else {
+			n, err := w.varint()
+			if err != nil {
+				return err
+			}
+			id = int16(n>>1) ^ -int16(n&1)
+		}
+		if kind == typeList || kind == typeSet {
+			of := s.lists[id]
+			if of == nil {
+				of = other
+			}
+			err = w.list(of, depth+1)
+		} else {
+			err = w.value(kind, false, depth+1)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// value passes over a value. A Boolean is a byte in a list, and part of the head of a field.
+func (w *walker) value(kind byte, listed bool, depth int) error {
+	if depth > maxDepth {
+		return fault("its footer is nested too deep")
+	}
+	switch kind {
+	case typeTrue, typeFalse:
+		if listed {
+			return w.skip(1)
+		}
+		return nil
+	case typeByte:
+		return w.skip(1)
+	case typeInt16, typeInt32, typeInt64:
+		_, err := w.varint()
+		return err
+	case typeDouble:
+		return w.skip(8)
+	case typeBinary:
+		n, err := w.varint()
+		if err != nil {
+			return err
+		}
+		return w.skip(n)
+	case typeList, typeSet:
+		return w.list(other, depth+1)
+	case typeMap:
+		return w.pairs(depth + 1)
+	case typeStruct:
+		return w.structure(other, depth+1)
+	}
+	return fault("its footer has a value of unknown type %d", kind)
+}
+
+// list passes over a list or set. Of a structure at least of.leastBytes must be left, of any other element one byte.
+func (w *walker) list(of *shape, depth int) error {
+	head, err := w.byte()
+	if err != nil {
+		return err
+	}
+	kind, n := head&15, uint64(head>>4)
+	if n == 15 {
+		if n, err = w.varint(); err != nil {
+			return err
+		}
+	}
+	least := 1
+	if kind == typeStruct {
+		least = of.leastBytes
+	}
+	if most := uint64(len(w.rest) / max(1, least)); n > most {
+		return fault("its footer declares a list of %d elements, and %d bytes are left", n, len(w.rest))
+	}
+	for range n {
+		before := len(w.rest)
+		if kind == typeStruct {
+			err = w.structure(of, depth+1)
+		} else {
+			err = w.value(kind, true, depth+1)
+		}
+		if err != nil {
+			return err
+		}
+		if before-len(w.rest) < least {
+			return fault("its footer has an element of %d bytes, which lacks required fields", before-len(w.rest))
+		}
+	}
+	return nil
+}
+
+// pairs passes over a map.
+func (w *walker) pairs(depth int) error {
+	n, err := w.varint()
+	if err != nil || n == 0 {
+		return err
+	}
+	kinds, err := w.byte()
+	if err != nil {
+		return err
+	}
+	if n > uint64(len(w.rest)/2) {
+		return fault("its footer declares a map of %d pairs, and %d bytes are left", n, len(w.rest))
+	}
+	for range n {
+		if err := w.value(kinds>>4, true, depth+1); err != nil {
+			return err
+		}
+		if err := w.value(kinds&15, true, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *walker) byte() (byte, error) {
+	if len(w.rest) == 0 {
+		return 0, fault("its footer ends early")
+	}
+	b := w.rest[0]
+	w.rest = w.rest[1:]
+	return b, nil
+}
+
+func (w *walker) varint() (uint64, error) {
+	x, n := binary.Uvarint(w.rest)
+	if n <= 0 {
+		return 0, fault("its footer has a damaged number")
+	}
+	w.rest = w.rest[n:]
+	return x, nil
+}
+
+func (w *walker) skip(n uint64) error {
+	if n > uint64(len(w.rest)) {
+		return fault("its footer declares %d bytes, and %d are left", n, len(w.rest))
+	}
+	w.rest = w.rest[n:]
+	return nil
+}
