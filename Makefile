@@ -98,7 +98,7 @@ FUZZ := stages/ingest:FuzzFormats stages/ingest:FuzzIngestCSV stages/topology/fo
 	stages/topology/format:FuzzSONiC stages/topology/format:FuzzBatfish stages/topology/format:FuzzYAML \
 	stages/topology/format:FuzzLLDP stages/topology/format:FuzzCabling pipeline/scenario:FuzzLoadScenario pipeline/lake:FuzzManifest \
 	pipeline/lake:FuzzState pipeline/cache:FuzzPack pipeline/cmd/parsimon:FuzzParseLinkCase \
-	stages:FuzzBlocks queries/duckdb:FuzzLock simkernel/linkcase:FuzzKernelAgainstTwin \
+	stages/linksim:FuzzBlocks queries/duckdb:FuzzLock simkernel/linkcase:FuzzKernelAgainstTwin \
 	stages/workload/jobs:FuzzTrace
 fuzz: setup ## fuzz every target (FUZZTIME=30s each)
 	@for t in $(FUZZ); do echo "$$t"; go test -run '^$$' -fuzz "^$${t#*:}\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./$${t%:*}; done

@@ -11,7 +11,9 @@ import (
 	"parsimon/pipeline/catalog"
 	"parsimon/schema"
 	"parsimon/schema/columns"
-	"parsimon/stages"
+	"parsimon/stages/diagnose"
+	"parsimon/stages/estimators"
+	"parsimon/stages/exact"
 )
 
 // An estimate that chooses (Variant.Auto) is of the whole network, estimator exact, where that is affordable: it takes
@@ -74,7 +76,7 @@ func (w workSize) affordable() bool {
 
 // estimateAuto makes the estimate of a variant that chooses.
 func estimateAuto(ctx context.Context, e *Estimation) error {
-	e.variant = Variant{Estimator: stages.WholeNetwork}
+	e.variant = Variant{Estimator: estimators.Exact}
 	first, err := look(ctx, e)
 	if err != nil {
 		return err
@@ -94,7 +96,7 @@ func estimateAuto(ctx context.Context, e *Estimation) error {
 	case first.affordable() || first.insufficient:
 		return e.run(ctx)
 	}
-	e.variant = Variant{Estimator: stages.Flow, Passes: MaxPasses}
+	e.variant = Variant{Estimator: estimators.Flow, Passes: MaxPasses}
 	return e.throughPasses(ctx, possible)
 }
 
@@ -117,7 +119,7 @@ func (e *Estimation) throughPasses(ctx context.Context, possible bool) error {
 	err = columns.Each(e.Lake.Read(schema.Warnings, warnings, nil), func(w *struct {
 		Kind string `col:"kind"`
 	}) error {
-		insufficient = insufficient || stages.OfLinkCases(w.Kind)
+		insufficient = insufficient || diagnose.OfLinkCases(w.Kind)
 		return nil
 	})
 	if err != nil {
@@ -128,7 +130,7 @@ func (e *Estimation) throughPasses(ctx context.Context, possible bool) error {
 			return err
 		}
 		e.Log.Info().Msg("two passes do not suffice: the whole network is simulated")
-		e.variant = Variant{Estimator: stages.WholeNetwork}
+		e.variant = Variant{Estimator: estimators.Exact}
 		return e.run(ctx)
 	}
 	return nil
@@ -156,7 +158,7 @@ func look(ctx context.Context, e *Estimation) (first firstLook, err error) {
 	if err != nil {
 		return first, err
 	}
-	first.whole = e.Refuse(Variant{Estimator: stages.Flow}, e.For) != nil
+	first.whole = e.Refuse(Variant{Estimator: estimators.Flow}, e.For) != nil
 	loads, err := Loads(e)
 	if err != nil {
 		return first, err
@@ -166,8 +168,8 @@ func look(ctx context.Context, e *Estimation) (first firstLook, err error) {
 	for id, l := range loads.Links {
 		first.loadedHops += float64(float64(l.Flows) * loads.Load(e.Network.Links[id]))
 	}
-	first.unable = stages.CheckWholeNetwork(e.Network, e.Spec.Params, e.Spec.Switches, e.Spec.Classes, loads)
-	reasons := stages.ReasonsForWholeNetwork(e.Network, &e.Spec.Params, loads)
+	first.unable = exact.CheckWholeNetwork(e.Network, e.Spec.Params, e.Spec.Switches, e.Spec.Classes, loads)
+	reasons := diagnose.ReasonsForWholeNetwork(e.Network, &e.Spec.Params, loads)
 	first.insufficient = len(reasons) > 0
 	if !first.insufficient {
 		_, err = e.Lake.ReadState(e.base().StatePath(insufficientState), &first.insufficient)

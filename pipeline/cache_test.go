@@ -8,7 +8,8 @@ import (
 	"testing"
 
 	"parsimon/pipeline/internal/fixture"
-	"parsimon/stages"
+	"parsimon/stages/estimators"
+	"parsimon/stages/linksim"
 )
 
 // A run that finds its link cases in a cache has the rows of one that simulates them, whatever state
@@ -25,7 +26,7 @@ func cacheChangesNoRow(t *testing.T, v Variant) {
 	estimate(t, topology, flows, plain)
 	want := digestOf(t, plain.Lake, v.Estimator)
 	dir := filepath.Join(t.TempDir(), "cache")
-	check := func(what string) stages.SimulateStats {
+	check := func(what string) linksim.Stats {
 		t.Helper()
 		o := options{Lake: t.TempDir(), Variant: v, Cache: dir, Workers: 3, Partitions: 7}
 		run := estimate(t, topology, flows, o)
@@ -38,7 +39,7 @@ func cacheChangesNoRow(t *testing.T, v Variant) {
 	if again := check("full cache"); again.CachedCases == 0 || again.PacketHops > first.PacketHops/20 {
 		t.Errorf("with a full cache: %+v", again)
 	}
-	if v.Estimator == stages.Flow { // what follows is the same
+	if v.Estimator == estimators.Flow { // what follows is the same
 		return
 	}
 	change := func(what string, how func(data []byte) []byte) {
@@ -127,7 +128,7 @@ func TestCacheOfKilledRun(t *testing.T) {
 		t.Errorf("the killed run has left %q, %v", left, err)
 	}
 	estimate(t, topology, flows, o)
-	if got, want := digestOf(t, o.Lake, stages.Flow), digestOf(t, want.Lake, stages.Flow); got != want {
+	if got, want := digestOf(t, o.Lake, estimators.Flow), digestOf(t, want.Lake, estimators.Flow); got != want {
 		t.Errorf("killed and continued: %s, want %s", got, want)
 	}
 }

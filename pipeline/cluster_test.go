@@ -6,20 +6,21 @@ import (
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/pipeline/scenario"
 	"parsimon/schema"
-	"parsimon/stages"
+	"parsimon/stages/estimators"
+	"parsimon/stages/linksim"
 )
 
 // Where only links of the very same flows share a case, clustering changes no row; with a wide limit fewer cases
 // are simulated, every flow has its estimate, and the rows are the same however the links are cut.
 func TestClusteredRuns(t *testing.T) {
 	v, file := independent, fixture.Services(t)
-	run := func(cluster string, workers, partitions int) (string, stages.SimulateStats) {
+	run := func(cluster string, workers, partitions int) (string, linksim.Stats) {
 		t.Helper()
 		o := options{Lake: t.TempDir(), Variant: v, Workers: workers, Partitions: partitions}
 		variant := v.String()
 		if cluster != "" {
 			var err error
-			if o.Cluster, err = stages.ParseClustering(cluster); err != nil {
+			if o.Cluster, err = linksim.ParseClustering(cluster); err != nil {
 				t.Fatal(err)
 			}
 			variant += "-cluster-" + o.Cluster.String()
@@ -76,19 +77,19 @@ func everyHopOnce(t *testing.T, r *Estimation) {
 // A clustered run that was killed is continued by the same command, to the same rows.
 func TestKilledClusteredRunContinues(t *testing.T) {
 	topology, flows := fixture.Trace(t, 8000)
-	c, err := stages.ParseClustering("50%")
+	c, err := linksim.ParseClustering("50%")
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := options{Lake: t.TempDir(), Variant: independent, Workers: 2, Partitions: 9}
 	o.Cluster = c
 	estimate(t, topology, flows, o)
-	want := digestOf(t, o.Lake, stages.Independent)
+	want := digestOf(t, o.Lake, estimators.Independent)
 	for stage, after := range map[string]int{"cluster": 2, "simulate": 2, "draw": 2} {
 		o.Lake = t.TempDir()
 		killedChild(t, o.Lake, flows, stage, after, childBy+"=independent", childCluster+"=50%")
 		run := estimate(t, topology, flows, o)
-		if got := digestOf(t, o.Lake, stages.Independent); got != want {
+		if got := digestOf(t, o.Lake, estimators.Independent); got != want {
 			t.Errorf("killed in %s: %s, want %s", stage, got, want)
 		}
 		if kept := run.Executor().Reports[0]; stage != "cluster" && kept.Reused != kept.Tasks {

@@ -6,7 +6,7 @@ import (
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/pipeline/lake"
 	"parsimon/schema"
-	"parsimon/stages"
+	"parsimon/stages/estimators"
 )
 
 // An estimate removes the temporary tables, and nothing else. It is complete all the same, and its rows are those of a
@@ -54,7 +54,7 @@ func TestCollectedIsMadeAgain(t *testing.T) {
 	dir := t.TempDir()
 	o := options{Lake: dir, Variant: flowOf(1), Cache: lake.CachePath(dir)}
 	run := estimate(t, topology, flows, o)
-	before := digestOf(t, dir, stages.Flow)
+	before := digestOf(t, dir, estimators.Flow)
 	for _, table := range []schema.Table{schema.Slowdowns, schema.SenderFCTs, schema.LinkStats, schema.Hops, schema.Flows} {
 		p := lake.Of(run.ID())
 		if table.Variant {
@@ -62,7 +62,7 @@ func TestCollectedIsMadeAgain(t *testing.T) {
 		}
 		spoil(t, dir, p, table)
 		estimate(t, topology, flows, o)
-		if digestOf(t, dir, stages.Flow) != before {
+		if digestOf(t, dir, estimators.Flow) != before {
 			t.Errorf("after damage to %s the rows are others", table.Name)
 		}
 		if n := dataFiles(t, dir, temporaryTables...); n > 0 {

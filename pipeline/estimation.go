@@ -20,7 +20,9 @@ import (
 	"parsimon/schema"
 	"parsimon/schema/names"
 	"parsimon/simkernel/network"
-	"parsimon/stages"
+	"parsimon/stages/estimators"
+	"parsimon/stages/linksim"
+	"parsimon/stages/route"
 	"parsimon/stages/topology"
 )
 
@@ -98,7 +100,7 @@ func (e *Estimation) forgetUnborn(err error) error {
 func (e *Estimation) RunStage(ctx context.Context, name string) error {
 	plan := e.Plan()
 	s := plan.Find(name, 0)
-	if e.variant.Estimator == stages.Flow && (s == nil || s.Pass > 0) { // the feedback of pass 1 is for pass 2
+	if e.variant.Estimator == estimators.Flow && (s == nil || s.Pass > 0) { // the feedback of pass 1 is for pass 2
 		plan = e.method(e.variant.pass(MaxPasses)).plan()
 		s = plan.Find(name, e.variant.Passes)
 	}
@@ -262,16 +264,16 @@ func (e *Estimation) Unreachable() (n int64, first *topology.UnreachableError, e
 }
 
 // Loads is what each link of an estimate carries: flows, bytes and packets by link id, summed over the chunks of route.
-func Loads(e *Estimation) (*stages.Loads, error) {
+func Loads(e *Estimation) (*route.Loads, error) {
 	in, err := e.Read(schema.LinkLoads)
 	if err != nil {
 		return nil, err
 	}
-	return stages.ReadLoads(e.Network, in)
+	return route.ReadLoads(e.Network, in)
 }
 
 // Cases adds up the link cases of the plan, whose stages must be complete.
-func (e *Estimation) Cases() (all stages.SimulateStats, err error) {
+func (e *Estimation) Cases() (all linksim.Stats, err error) {
 	for _, s := range e.Plan() {
 		if !s.WritesTable(schema.SenderFCTs) && (!s.WritesTable(schema.LinkStats) || s.Name == exactName) {
 			continue
@@ -280,7 +282,7 @@ func (e *Estimation) Cases() (all stages.SimulateStats, err error) {
 		if err != nil {
 			return all, err
 		}
-		tasks, err := engine.Stats[stages.SimulateStats](r)
+		tasks, err := engine.Stats[linksim.Stats](r)
 		if err != nil {
 			return all, err
 		}
@@ -303,7 +305,7 @@ func NewTaskRunner(ctx context.Context, dir, scenario string, v Variant, o Setti
 	if err != nil {
 		return nil, err
 	}
-	if v.Estimator == stages.WholeNetwork {
+	if v.Estimator == estimators.Exact {
 		return nil, errors.New("estimator exact is one task: parsimon run does it")
 	}
 	e := ReadOnly(model, v, o)

@@ -13,11 +13,13 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/schema"
 	"parsimon/schema/names"
-	"parsimon/stages"
+	"parsimon/stages/diagnose"
+	"parsimon/stages/exact"
+	"parsimon/stages/tables"
 )
 
 // exactName is the name of the stage that simulates a whole network packet by packet, and of the variant of its tables.
-// It is also the estimator's name (stages.WholeNetwork): its estimates have these tables beside their own.
+// It is also the estimator's name (estimators.Exact): its estimates have these tables beside their own.
 const exactName = "exact"
 
 // exactStage simulates the whole network packet by packet. It reads the flows, and of stage route only the loads of
@@ -50,20 +52,20 @@ func (m *method) exactStage() *engine.Stage {
 		if err != nil {
 			return err
 		}
-		for _, w := range stages.BufferWarnings(m.Network, &m.Spec.Params, m.Spec.Switches, m.Spec.Classes, loads) {
+		for _, w := range diagnose.BufferWarnings(m.Network, &m.Spec.Params, m.Spec.Switches, m.Spec.Classes, loads) {
 			m.Log.Warn().Msg(w.Text)
 			break // the others are in table warnings
 		}
-		out := stages.ExactTables{FCTs: t.Sink(schema.ExactFCTs), Hops: t.Sink(schema.ExactHops),
+		out := exact.Tables{FCTs: t.Sink(schema.ExactFCTs), Hops: t.Sink(schema.ExactHops),
 			Links: t.Sink(schema.LinkStats), Classes: t.Sink(schema.LinkClasses), Slots: t.Sink(schema.LinkSlots)}
-		o := stages.ExactOptions{
+		o := exact.Options{
 			Workers: m.Workers, AllowUnreachable: m.Spec.AllowUnreachable, Buffer: m.Spec.Switches, Classes: m.Spec.Classes,
 			Loads: loads, Moves: m.Spec.Moves, Seed: m.Spec.Seed,
 		}
 		if err := m.dependencies(t, &o); err != nil {
 			return err
 		}
-		stats, err := stages.Exact(ctx, m.Network, m.Router, m.Spec.Params, t.Read(flows, nil), o, out, t.Add)
+		stats, err := exact.Simulate(ctx, m.Network, m.Router, m.Spec.Params, t.Read(flows, nil), o, out, t.Add)
 		t.SetStats(stats)
 		return err
 	})
@@ -102,16 +104,16 @@ func (m *method) exactWindowsStage() *engine.Stage {
 			if o.endNS > m.Spec.Windows.LastStartNS { // no flow starts later: packets go on until the last
 				o.endNS = 0
 			}
-			stats, err := stages.Exact(ctx, m.Network, m.Router, m.Spec.Params, t.Read(flows, t.Range("start_ns")),
-				stages.ExactOptions{Workers: 1, Counts: m.Spec.Windows.counts, EndNS: o.endNS,
+			stats, err := exact.Simulate(ctx, m.Network, m.Router, m.Spec.Params, t.Read(flows, t.Range("start_ns")),
+				exact.Options{Workers: 1, Counts: m.Spec.Windows.counts, EndNS: o.endNS,
 					AllowUnreachable: m.Spec.AllowUnreachable, Buffer: m.Spec.Switches, Classes: m.Spec.Classes,
 					Moves: m.Spec.Moves, Seed: m.Spec.Seed},
-				stages.ExactTables{
-					Report: func(rows []stages.SlowdownRow) error {
+				exact.Tables{
+					Report: func(rows []tables.SlowdownRow) error {
 						o.ended = append(o.ended, rows...)
 						return nil
 					},
-					Left: func(row stages.SlowdownRow, bytes int64) { o.left = append(o.left, leftFlow{row, bytes}) },
+					Left: func(row tables.SlowdownRow, bytes int64) { o.left = append(o.left, leftFlow{row, bytes}) },
 				}, nil)
 			var fluid FluidError
 			if err == nil {
@@ -119,14 +121,14 @@ func (m *method) exactWindowsStage() *engine.Stage {
 				fluid, err = o.finish(ctx, m.newFluid(), t.Read(flows, t.Range("start_ns")), t.Read(all, later))
 			}
 			t.SetStats(struct {
-				stages.ExactStats
+				exact.Stats
 				FluidError
 			}{stats, fluid})
 			if err != nil {
 				return err
 			}
-			slices.SortFunc(o.ended, func(a, b stages.SlowdownRow) int { return cmp.Compare(a.FlowRow, b.FlowRow) })
-			return stages.SlowdownTable.Write(t.Sink(schema.Slowdowns), o.ended)
+			slices.SortFunc(o.ended, func(a, b tables.SlowdownRow) int { return cmp.Compare(a.FlowRow, b.FlowRow) })
+			return tables.Slowdowns.Write(t.Sink(schema.Slowdowns), o.ended)
 		}),
 	}
 }

@@ -9,12 +9,12 @@ import (
 
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/schema"
-	"parsimon/stages"
+	"parsimon/stages/estimators"
 )
 
 var (
-	whole  = Variant{Estimator: stages.WholeNetwork}
-	choose = Variant{Estimator: stages.Flow, Auto: true}
+	whole  = Variant{Estimator: estimators.Exact}
+	choose = Variant{Estimator: estimators.Flow, Auto: true}
 )
 
 // The estimate of the whole network has the FCTs that --exact compares with, whatever works on it, and is an estimate
@@ -86,7 +86,7 @@ func TestAutoChooses(t *testing.T) {
 	}
 	o.Lake = t.TempDir()
 	run := estimate(t, topology, flows, o)
-	if got := run.Variant(); got.Estimator != stages.Flow || got.Passes < 2 || got.Auto {
+	if got := run.Variant(); got.Estimator != estimators.Flow || got.Passes < 2 || got.Auto {
 		t.Errorf("links without delay: %+v", got)
 	}
 	again = resume(t, o)

@@ -23,7 +23,8 @@ import (
 	"parsimon/pipeline/scenario"
 	"parsimon/schema"
 	"parsimon/schema/columns"
-	"parsimon/stages"
+	"parsimon/stages/estimators"
+	"parsimon/stages/linksim"
 )
 
 // The environment of a child process of these tests: the test binary runs itself to be killed.
@@ -63,13 +64,13 @@ func runChild(dir string) error {
 	if err != nil {
 		return err
 	}
-	by, err := stages.ParseEstimator(os.Getenv(childBy))
+	by, err := estimators.Parse(os.Getenv(childBy))
 	if err != nil {
 		return err
 	}
 	o := options{Lake: dir, Variant: Variant{Estimator: by}, Workers: 2, Partitions: 9, Cache: os.Getenv(childCache), Progress: &killer{stage: os.Getenv(childStage), after: int64(after)}}
 	if how := os.Getenv(childCluster); how != "" {
-		if o.Cluster, err = stages.ParseClustering(how); err != nil {
+		if o.Cluster, err = linksim.ParseClustering(how); err != nil {
 			return err
 		}
 	}
@@ -140,7 +141,7 @@ var (
 	independent = Variant{}
 )
 
-func flowOf(passes int) Variant { return Variant{Estimator: stages.Flow, Passes: passes} }
+func flowOf(passes int) Variant { return Variant{Estimator: estimators.Flow, Passes: passes} }
 
 // begin opens a trace for an estimate, until the end of the test or Close.
 func begin(t testing.TB, topology, flows string, o options) *Estimation {
@@ -198,10 +199,10 @@ func resume(t testing.TB, o options) *Estimation {
 var temporaryTables = slices.DeleteFunc(schema.Tables(), func(t schema.Table) bool { return !t.Temporary })
 
 // digestOf hashes every row of the tables of an estimate whose order does not depend on partitions.
-func digestOf(t testing.TB, dir string, by stages.Estimator) string {
+func digestOf(t testing.TB, dir string, by estimators.Name) string {
 	t.Helper()
 	tables := []schema.Table{schema.Scenarios, schema.Nodes, schema.Links, schema.Flows, schema.Hops, schema.LinkLoads, schema.LinkStats, schema.Slowdowns}
-	if by == stages.Independent {
+	if by == estimators.Independent {
 		tables = append(tables, schema.HopDelays, schema.DelayBuckets)
 	} else {
 		tables = append(tables, schema.HopContributions)
@@ -235,7 +236,7 @@ func stateOf(t testing.TB, dir string) (string, *Status) {
 }
 
 // casesOf adds up what the stages that run link cases did for an estimate.
-func casesOf(t testing.TB, run *Estimation) stages.SimulateStats {
+func casesOf(t testing.TB, run *Estimation) linksim.Stats {
 	t.Helper()
 	all, err := run.Cases()
 	if err != nil {

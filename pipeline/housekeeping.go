@@ -18,7 +18,7 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/workloads"
 	"parsimon/schema"
-	"parsimon/stages"
+	"parsimon/stages/estimators"
 )
 
 // Usage says what a lake takes on disk.
@@ -427,12 +427,12 @@ func begunStages(l *lake.Lake, model *Model) (all []*engine.Stage, estimated boo
 		plan := newMethod(model, v, Settings{}, nil).plan()
 		// Tables of fewer passes may be there without a replay, and a whole-network simulation without an estimate.
 		last := plan.Writer(schema.SenderFCTs)
-		if v.Estimator == stages.WholeNetwork {
+		if v.Estimator == estimators.Exact {
 			last = plan.Writer(schema.Slowdowns)
 		}
 		whole := last == nil || last.Begun(l)
 		estimated = estimated || whole
-		if v.Estimator == stages.Flow && v.Passes == 1 { // its feedback is for pass 2
+		if v.Estimator == estimators.Flow && v.Passes == 1 { // its feedback is for pass 2
 			two := newMethod(model, v.pass(2), Settings{}, nil).plan()
 			if s := two.Find("feedback", 1); s.Begun(l) {
 				plan = append(plan, s)
@@ -499,7 +499,7 @@ func readStageStatus(l *lake.Lake, s *engine.Stage, thorough bool) StageStatus {
 // that an estimate may choose.
 func held(model *Model, like Variant) Variant {
 	v, none := ParseVariant(model.Lake.Answer(model.ID()))
-	chosen := v == (Variant{Estimator: stages.WholeNetwork}) || v == (Variant{Estimator: stages.Flow, Passes: MaxPasses})
+	chosen := v == (Variant{Estimator: estimators.Exact}) || v == (Variant{Estimator: estimators.Flow, Passes: MaxPasses})
 	if like.Auto && none == nil && chosen && model.estimated(v) {
 		return v
 	}

@@ -24,7 +24,18 @@ var mayImport = map[string][]string{
 
 	"stages": {"schema/...", "simkernel/...", "stages/rng", "stages/moves", "stages/topology", "stages/workload",
 		"queries/duckdb"},
-	"stages/rng": nil,
+	"stages/rng":         nil,
+	"stages/tables":      {"schema", "schema/columns", "stages/workload"},
+	"stages/route":       part,
+	"stages/slowdown":    part,
+	"stages/confidence":  slices.Concat(part, []string{"schema/sizebin", "stages/rng"}),
+	"stages/linksim":     slices.Concat(part, []string{"schema/sizebin", "schema/units", "stages/route"}),
+	"stages/independent": slices.Concat(part, []string{"stages/rng", "stages/slowdown"}),
+	"stages/flow":        slices.Concat(part, []string{"stages/rng", "stages/route", "stages/linksim", "stages/slowdown", "stages/confidence"}),
+	"stages/exact":       slices.Concat(part, []string{"stages/moves", "stages/route", "stages/slowdown"}),
+	"stages/diagnose":    slices.Concat(part, []string{"schema/sizebin", "stages/route", "stages/confidence", "stages/exact"}),
+	"stages/estimators":  nil,
+	"stages/methodtest":  {"schema/...", "simkernel/...", "stages/..."},
 
 	"queries":            {"schema/...", "queries/duckdb", "queries/format"},
 	"queries/duckdb":     {"schema/names"},
@@ -38,12 +49,12 @@ var mayImport = map[string][]string{
 	"pipeline/engine":              {"schema", "schema/names", "schema/units", "pipeline/lake"},
 	"pipeline/catalog":             {"schema", "pipeline/lake", "queries/..."},
 	"pipeline/lake/disk":           nil,
-	"pipeline/cache":               {"stages", "pipeline/lake/disk"},
+	"pipeline/cache":               {"stages/linksim", "pipeline/lake/disk"},
 	"pipeline/scenario":            {"datasets", "simkernel/...", "schema/...", "stages/..."},
 	"pipeline/internal/fixture":    {"schema"},
 	"pipeline/internal/estimates":  {"pipeline", "pipeline/scenario", "pipeline/catalog", "pipeline/lake", "queries/..."},
 	"pipeline/report":              {"schema/...", "queries", "stages/moves"},
-	"pipeline/sampling":            {"schema/names", "stages", "stages/rng"},
+	"pipeline/sampling":            {"schema/names", "stages/confidence", "stages/rng"},
 	"pipeline/workloads":           append(below, "pipeline/scenario", "pipeline/engine", "pipeline/catalog"),
 	"pipeline":                     append(below, "pipeline/scenario", "pipeline/engine", "pipeline/catalog", "pipeline/cache", "pipeline/workloads"),
 	"pipeline/summary":             append(below, "pipeline", "pipeline/engine"),
@@ -53,6 +64,11 @@ var mayImport = map[string][]string{
 	"pipeline/cmd/measure":         {"pipeline"},
 	"stages/topology/topologytest": {"schema/names", "stages/topology"},
 	"simkernel/kerneltest":         {"simkernel"},
+}
+
+// part is what every part of the method may import.
+var part = []string{
+	"schema", "schema/columns", "schema/names", "simkernel/...", "stages/tables", "stages/topology", "stages/workload",
 }
 
 // below is what most packages of pipeline may import.

@@ -12,7 +12,7 @@ import (
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/pipeline/scenario"
 	"parsimon/schema"
-	"parsimon/stages"
+	"parsimon/stages/estimators"
 )
 
 const closedFlows = `flow_id,src,dst,size_bytes,start_ns,after,delay_ns
@@ -37,7 +37,7 @@ func TestClosedLoops(t *testing.T) {
 		dir = t.TempDir()
 		e := estimates.Of(t, dir, estimates.Trace(t, network, file), pipeline.Variant{Auto: true},
 			pipeline.Settings{Settings: engine.Settings{Workers: workers}})
-		if got := e.Variant().Estimator; got != stages.WholeNetwork {
+		if got := e.Variant().Estimator; got != estimators.Exact {
 			t.Fatalf("auto took %s", got)
 		}
 		tables := pipeline.RowDigest(t, dir, schema.ExactFCTs, schema.ExactHops, schema.Slowdowns, schema.LinkStats)
@@ -58,7 +58,7 @@ FROM w JOIN e USING (flow_id)`
 	open := estimates.Ask(t, dir, `SELECT string_agg(concat_ws(',', flow_id, src, dst, size_bytes, start_ns), chr(10) ORDER BY start_ns) FROM slowdowns`)
 	fixture.WriteFile(t, file, "flow_id,src,dst,size_bytes,start_ns\n"+strings.Trim(open, "[]")+"\n")
 	other := t.TempDir()
-	estimates.Of(t, other, estimates.Trace(t, network, file), pipeline.Variant{Estimator: stages.WholeNetwork}, pipeline.Settings{})
+	estimates.Of(t, other, estimates.Trace(t, network, file), pipeline.Variant{Estimator: estimators.Exact}, pipeline.Settings{})
 	fcts := "SELECT string_agg(concat_ws(' ', flow_id, start_ns, fct_ns), ',' ORDER BY flow_id) FROM slowdowns"
 	if a, b := estimates.Ask(t, dir, fcts), estimates.Ask(t, other, fcts); a != b {
 		t.Errorf("closed %s\nopen %s", a, b)
@@ -67,7 +67,7 @@ FROM w JOIN e USING (flow_id)`
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := pipeline.Derive(t.Context(), model, scenario.Changes{FoundStarts: true}, pipeline.Variant{Estimator: stages.Flow},
+	e, err := pipeline.Derive(t.Context(), model, scenario.Changes{FoundStarts: true}, pipeline.Variant{Estimator: estimators.Flow},
 		pipeline.Settings{})
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +92,7 @@ func TestClosedLoopsAreRefused(t *testing.T) {
 		want      string
 		estimator bool
 	}{
-		{pipeline.Variant{Estimator: stages.Flow}, "", "", "estimator flow do not go together: only the whole network finds their starts", true},
+		{pipeline.Variant{Estimator: estimators.Flow}, "", "", "estimator flow do not go together: only the whole network finds their starts", true},
 		{pipeline.Variant{}, "", "", "estimator independent do not go together: only the whole network finds their starts", true},
 		{pipeline.Variant{Auto: true}, "0,,\n2", "0,4,\n2", "3 flows wait for each other: 1 after 4 after 2 after 1", false},
 		{pipeline.Variant{Auto: true}, "0,,\n2", "0,1,\n2", "flow 1 waits for itself (the first of 1)", false},

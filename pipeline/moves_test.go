@@ -17,7 +17,7 @@ import (
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
-	"parsimon/stages"
+	"parsimon/stages/estimators"
 	"parsimon/stages/moves"
 	"parsimon/stages/topology"
 )
@@ -60,7 +60,7 @@ func TestMoves(t *testing.T) {
 			e := estimates.Of(t, dir, movingScenario(t, c.text), pipeline.Variant{Auto: true},
 				pipeline.Settings{Settings: engine.Settings{Workers: workers}})
 			digests[pipeline.RowDigest(t, dir, schema.ExactFCTs, schema.ExactHops, schema.Slowdowns, schema.LinkStats, schema.LinkSlots)] = true
-			if got := estimates.Ask(t, dir, sent); got != c.want || e.Variant().Estimator != stages.WholeNetwork {
+			if got := estimates.Ask(t, dir, sent); got != c.want || e.Variant().Estimator != estimators.Exact {
 				t.Errorf("%+v: %s, want %s (%s)", c.text, got, c.want, e.Variant())
 			}
 			ids, rowsOf = string(e.ID()), estimates.Ask(t, dir, "SELECT string_agg(fct_ns, ' ' ORDER BY flow_id) FROM slowdowns")
@@ -82,7 +82,7 @@ func TestMoves(t *testing.T) {
 func TestWindowsOfMoves(t *testing.T) {
 	dir := t.TempDir()
 	s := movingScenario(t, moves.Text{Balance: "spray", Events: []string{"pod0-tor0:pod0-fabric0 loss 0.01"}})
-	v := pipeline.Variant{Estimator: stages.WholeNetwork}
+	v := pipeline.Variant{Estimator: estimators.Exact}
 	base := estimates.Of(t, dir, s, v, pipeline.Settings{})
 	base, err := pipeline.Resume(t.Context(), dir, string(base.ID()), v, pipeline.Settings{})
 	if err != nil {
@@ -183,7 +183,7 @@ func TestRoutesOfFiles(t *testing.T) {
 	}
 	const at1 = "SELECT count(*), count(DISTINCT flow_row) FROM hops AS h JOIN links AS l USING (scenario, link_id) JOIN nodes AS n " +
 		"ON n.scenario = h.scenario AND n.node_id = l.dst_node WHERE n.name LIKE '%fabric1'"
-	for _, v := range []pipeline.Variant{{Estimator: stages.Independent, Passes: 1}, {Estimator: stages.WholeNetwork}} {
+	for _, v := range []pipeline.Variant{{Estimator: estimators.Independent, Passes: 1}, {Estimator: estimators.Exact}} {
 		e := estimates.Of(t, dir, movingScenario(t, moves.Text{Routes: routes}), v, pipeline.Settings{})
 		if got := estimates.Ask(t, dir, at1); got != "[0 0]" {
 			t.Errorf("%s: hops and flows over the other plane: %s", v, got)
@@ -197,7 +197,7 @@ func TestRoutesOfFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := pipeline.Derive(t.Context(), model, back, pipeline.Variant{Estimator: stages.Independent, Passes: 1}, pipeline.Settings{})
+	e, err := pipeline.Derive(t.Context(), model, back, pipeline.Variant{Estimator: estimators.Independent, Passes: 1}, pipeline.Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func mustID(t *testing.T, s *scenario.Scenario) string {
 // Errors say which moves cannot be simulated, and by whom.
 func TestMovesAreRefused(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "lake")
-	spray, flow := moves.Text{Balance: "spray"}, pipeline.Variant{Estimator: stages.Flow, Passes: 2}
+	spray, flow := moves.Text{Balance: "spray"}, pipeline.Variant{Estimator: estimators.Flow, Passes: 2}
 	hpcc := movingScenario(t, spray)
 	if err := hpcc.SetAll([]scenario.Setting{{Key: "transport.kind", Value: simkernel.HPCC.String()}}); err != nil {
 		t.Fatal(err)

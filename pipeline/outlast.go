@@ -8,7 +8,8 @@ import (
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
-	"parsimon/stages"
+	"parsimon/stages/route"
+	"parsimon/stages/tables"
 	"parsimon/stages/workload"
 )
 
@@ -22,12 +23,12 @@ type outlasting struct {
 	fromNS, endNS int64 // endNS 0: packets go on until the flows that count have ended
 	counts        func(startNS int64) bool
 	left          []leftFlow
-	ended         []stages.SlowdownRow
+	ended         []tables.SlowdownRow
 }
 
 // A leftFlow is under way at the end of a part, with so many bytes that are not acknowledged.
 type leftFlow struct {
-	stages.SlowdownRow
+	tables.SlowdownRow
 	bytes int64
 }
 
@@ -54,7 +55,7 @@ func (o *outlasting) finish(ctx context.Context, f *fluid, part, later schema.Ba
 	if len(waiting) == 0 {
 		return e, nil
 	}
-	add := func(r *stages.RoutedFlow) error {
+	add := func(r *route.Flow) error {
 		row := workload.Row{ID: r.ID, Src: r.Src, Dst: r.Dst, SizeBytes: r.SizeBytes, StartNS: r.StartNS}
 		f.add(r.StartNS, carried{Row: row, remaining: float64(r.SizeBytes)})
 		return ctx.Err()
@@ -75,7 +76,7 @@ func (o *outlasting) finish(ctx context.Context, f *fluid, part, later schema.Ba
 	for _, x := range o.left {
 		if left[x.FlowID] != nil { // has ended in the fluid
 			e.SentBytes, e.ErrorBytes = e.SentBytes+float64(x.SizeBytes-x.bytes), e.ErrorBytes+float64(x.bytes)
-			r := stages.RoutedFlow{ID: x.FlowID, Src: x.Src, Dst: x.Dst, SizeBytes: x.bytes, StartNS: o.endNS}
+			r := route.Flow{ID: x.FlowID, Src: x.Src, Dst: x.Dst, SizeBytes: x.bytes, StartNS: o.endNS}
 			if err := add(&r); err != nil {
 				return e, err
 			}
@@ -91,7 +92,7 @@ func (o *outlasting) finish(ctx context.Context, f *fluid, part, later schema.Ba
 	}
 	f.ended = func(c *carried) { end(c, f.now+fluidStepNS) } // a flow begins up to a step early, and ends up to one early
 	lastNS := o.endNS + outlastParts*(o.endNS-o.fromNS)
-	if err = columns.Each(later, func(r *stages.RoutedFlow) error {
+	if err = columns.Each(later, func(r *route.Flow) error {
 		if len(waiting) == 0 || r.StartNS >= lastNS {
 			return io.EOF
 		}

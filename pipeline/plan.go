@@ -13,7 +13,10 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
 	"parsimon/schema"
-	"parsimon/stages"
+	"parsimon/stages/estimators"
+	"parsimon/stages/exact"
+	"parsimon/stages/linksim"
+	"parsimon/stages/route"
 )
 
 // A method makes the stages of one estimate. Those that every plan has are made with it.
@@ -85,8 +88,8 @@ func (m *method) byChunk(in *engine.Inputs, _ []engine.Task) ([]engine.Task, err
 func oneTask(*engine.Inputs, []engine.Task) ([]engine.Task, error) { return []engine.Task{{}}, nil }
 
 // readLoads reads what each link carries.
-func (m *method) readLoads(in *engine.Inputs) (*stages.Loads, error) {
-	return stages.ReadLoads(m.Network, in.Read(m.route.Output(schema.LinkLoads), nil))
+func (m *method) readLoads(in *engine.Inputs) (*route.Loads, error) {
+	return route.ReadLoads(m.Network, in.Read(m.route.Output(schema.LinkLoads), nil))
 }
 
 // representatives returns, by link id, the link whose case stands for it; nil without clustering.
@@ -94,7 +97,7 @@ func (m *method) representatives(in *engine.Inputs) ([]int32, error) {
 	if m.cluster == nil {
 		return nil, nil
 	}
-	return stages.ReadClusters(m.Network, in.Read(m.cluster.Output(schema.LinkClusters), nil))
+	return linksim.ReadClusters(m.Network, in.Read(m.cluster.Output(schema.LinkClusters), nil))
 }
 
 // withCluster adds the table of clusters to what a stage reads.
@@ -108,9 +111,9 @@ func (m *method) withCluster(reads ...engine.Output) []engine.Output {
 // plan is the list of stages of an estimate, in order.
 func (m *method) plan() engine.Plan {
 	switch m.variant.Estimator {
-	case stages.Flow:
+	case estimators.Flow:
 		return m.flowPlan()
-	case stages.WholeNetwork:
+	case estimators.Exact:
 		return m.exactPlan()
 	}
 	return m.independentPlan()
@@ -195,9 +198,9 @@ const MethodVersion = 34
 
 // A Variant says how an estimate is made: everything but the scenario that its rows depend on.
 type Variant struct {
-	Estimator stages.Estimator
+	Estimator estimators.Name
 	Passes    int // of estimator flow: 1 or 2; 0: 2
-	Cluster   *stages.Clustering
+	Cluster   *linksim.Clustering
 	// Auto is set while it is not known whether the estimate is by estimator Flow or WholeNetwork: the estimate chooses.
 	Auto bool
 }
@@ -222,7 +225,7 @@ func CombineStage(id lake.ScenarioID, variant string) *engine.Stage {
 // String is the name of the variant's directory in the lake.
 func (v Variant) String() string {
 	name := v.Estimator.String()
-	if v.Estimator == stages.Flow {
+	if v.Estimator == estimators.Flow {
 		name += "-" + strconv.Itoa(v.Passes)
 	}
 	if v.Cluster != nil {
@@ -247,14 +250,14 @@ func (v Variant) place(id lake.ScenarioID) lake.Place {
 func ParseVariant(name string) (v Variant, err error) {
 	whole, setting, clustered := strings.Cut(name, clusterPart)
 	if clustered {
-		if v.Cluster, err = stages.ParseClustering(setting); err != nil {
+		if v.Cluster, err = linksim.ParseClustering(setting); err != nil {
 			return v, err
 		}
 	}
 	estimator, passes, _ := strings.Cut(whole, "-")
-	v.Estimator, err = stages.ParseEstimator(estimator)
+	v.Estimator, err = estimators.Parse(estimator)
 	v.Passes, _ = strconv.Atoi(passes) // 0 where there are none
-	unknown := v.Estimator == stages.Flow && (v.Passes < 1 || v.Passes > MaxPasses)
+	unknown := v.Estimator == estimators.Flow && (v.Passes < 1 || v.Passes > MaxPasses)
 	if err != nil || unknown || v.String() != name || checkVariant(v) != nil {
 		return v, fmt.Errorf("no variant %q", name)
 	}
@@ -264,7 +267,7 @@ func ParseVariant(name string) (v Variant, err error) {
 // Flags are the command-line flags that name the variant.
 func (v Variant) Flags() string {
 	flags := "--estimator " + v.Estimator.String()
-	if v.Estimator == stages.Flow {
+	if v.Estimator == estimators.Flow {
 		flags += fmt.Sprintf(" --passes %d", v.Passes)
 	}
 	if v.Cluster != nil {
@@ -275,7 +278,7 @@ func (v Variant) Flags() string {
 
 // withDefaults completes a variant whose settings leave the passes open.
 func (v Variant) withDefaults() Variant {
-	if v.Passes == 0 && v.Estimator == stages.Flow {
+	if v.Passes == 0 && v.Estimator == estimators.Flow {
 		v.Passes = MaxPasses
 	}
 	return v
@@ -343,7 +346,7 @@ func (m *Model) Refuse(v Variant, others ...Feature) error {
 		add(f != "", f)
 	}
 	spec, t := &m.Spec, m.Spec.Params.Transport
-	byLinkCases := !v.Auto && v.Estimator != stages.WholeNetwork
+	byLinkCases := !v.Auto && v.Estimator != estimators.Exact
 	add(m.waits, waiting)
 	add(byLinkCases, linkCases, v.Estimator)
 	add(spec.Windows != nil, ForWindows)
@@ -376,12 +379,12 @@ func (m *Model) Refuse(v Variant, others ...Feature) error {
 func (m *Model) check(v Variant, o Settings) error {
 	err := errors.Join(checkVariant(v), m.Refuse(v, o.For))
 	// What-if then takes link cases, but with limited buffers.
-	exact := v.Estimator == stages.WholeNetwork && (o.For != ForDifference || !m.Spec.Switches.IsZero())
-	whole := v.Auto && (m.Refuse(Variant{Estimator: stages.Flow}) != nil || !m.Spec.Switches.IsZero())
-	if err != nil || !exact && !whole {
+	asked := v.Estimator == estimators.Exact && (o.For != ForDifference || !m.Spec.Switches.IsZero())
+	whole := v.Auto && (m.Refuse(Variant{Estimator: estimators.Flow}) != nil || !m.Spec.Switches.IsZero())
+	if err != nil || !asked && !whole {
 		return err
 	}
-	err = stages.CheckWholeNetwork(m.Network, m.Spec.Params, m.Spec.Switches, m.Spec.Classes, &stages.Loads{})
+	err = exact.CheckWholeNetwork(m.Network, m.Spec.Params, m.Spec.Switches, m.Spec.Classes, &route.Loads{})
 	if err != nil && (m.Spec.Classes != nil || !m.Spec.Switches.IsZero()) {
 		return scenario.Refusal{Err: fmt.Errorf("switches: %w", err)}
 	}
@@ -390,7 +393,7 @@ func (m *Model) check(v Variant, o Settings) error {
 
 // checkVariant reports settings that do not go together.
 func checkVariant(v Variant) error {
-	if v.Cluster != nil && v.Estimator != stages.Independent {
+	if v.Cluster != nil && v.Estimator != estimators.Independent {
 		return errors.New("links are clustered for estimator independent only")
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/schema"
 	"parsimon/simkernel/network"
-	"parsimon/stages"
+	"parsimon/stages/estimators"
 )
 
 // A scenario whose simulation is a storm of retransmissions is removed, unless a manifest names files of it. Without the
@@ -142,13 +142,13 @@ func TestDamagedLakeIsRepaired(t *testing.T) {
 	topology, flows := fixture.Trace(t, 3000)
 	o := options{Lake: t.TempDir(), Partitions: 4}
 	run := estimate(t, topology, flows, o)
-	want := digestOf(t, o.Lake, stages.Independent)
+	want := digestOf(t, o.Lake, estimators.Independent)
 	victim := spoil(t, o.Lake, lake.Place{Scenario: run.ID(), Variant: "independent"}, schema.HopDelays)
 	if state, status := stateOf(t, o.Lake); state != StateDamaged || !strings.Contains(fmt.Sprint(status), victim) {
 		t.Errorf("status does not name %s: %+v", victim, status)
 	}
 	estimate(t, topology, flows, o)
-	if got := digestOf(t, o.Lake, stages.Independent); got != want {
+	if got := digestOf(t, o.Lake, estimators.Independent); got != want {
 		t.Errorf("repaired: %s, want %s", got, want)
 	}
 }
@@ -171,7 +171,7 @@ func TestStagesOneByOne(t *testing.T) {
 		}
 		run.Close()
 	}
-	if got, want := digestOf(t, o.Lake, stages.Independent), digestOf(t, whole.Lake, stages.Independent); got != want {
+	if got, want := digestOf(t, o.Lake, estimators.Independent), digestOf(t, whole.Lake, estimators.Independent); got != want {
 		t.Errorf("stage by stage: %s, whole: %s", got, want)
 	}
 	if state, status := stateOf(t, o.Lake); state != StateComplete {

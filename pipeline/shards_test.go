@@ -16,15 +16,15 @@ import (
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/schema"
-	"parsimon/stages"
+	"parsimon/stages/estimators"
 )
 
 // The estimates of TestArrayJobs make two passes.
 const arrayPasses = 2
 
 // arrayVariant is the variant of an estimate by shards; of its stages of pass n, that with n passes.
-func arrayVariant(by stages.Estimator, pass int) Variant {
-	if by == stages.Independent {
+func arrayVariant(by estimators.Name, pass int) Variant {
+	if by == estimators.Independent {
 		return independent
 	}
 	if pass == 0 {
@@ -39,7 +39,7 @@ func runChildShard(dir string) error {
 	if err != nil {
 		return err
 	}
-	by, err := stages.ParseEstimator(os.Getenv(childBy))
+	by, err := estimators.Parse(os.Getenv(childBy))
 	if err != nil {
 		return err
 	}
@@ -71,14 +71,14 @@ func runChildShard(dir string) error {
 // Four processes at once do every stage, one of them killed in the middle of each and started again,
 // and one doubled: the same rows as from one process.
 func TestArrayJobs(t *testing.T) {
-	testArrayJobs(t, stages.Flow)
+	testArrayJobs(t, estimators.Flow)
 }
 
 // arrayJob is an estimate that processes divide among themselves.
 type arrayJob struct {
 	*testing.T
 	lake  string
-	by    stages.Estimator
+	by    estimators.Name
 	kills atomic.Int64
 }
 
@@ -131,7 +131,7 @@ func (t *arrayJob) step(step, next string) {
 		t.Errorf("the step after %s, with a shard missing: %q", step, out)
 	}
 	var last []schema.Table
-	if t.by == stages.Flow {
+	if t.by == estimators.Flow {
 		last = lastReader[step]
 	}
 	if n := dataFiles(t, t.lake, last...); (n > 0) != (len(last) > 0) {
@@ -148,7 +148,7 @@ func (t *arrayJob) step(step, next string) {
 	}
 }
 
-func testArrayJobs(tt *testing.T, by stages.Estimator) {
+func testArrayJobs(tt *testing.T, by estimators.Name) {
 	topology, flows := fixture.Trace(tt, 70_000) // two files of flows
 	t := &arrayJob{T: tt, lake: tt.TempDir(), by: by}
 	alone := options{Lake: t.TempDir(), Variant: arrayVariant(by, 0), Workers: 2}

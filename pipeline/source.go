@@ -19,8 +19,9 @@ import (
 	"parsimon/queries/duckdb"
 	"parsimon/schema"
 	"parsimon/schema/columns"
-	"parsimon/stages"
+	"parsimon/stages/exact"
 	"parsimon/stages/ingest"
+	"parsimon/stages/route"
 	"parsimon/stages/topology"
 	"parsimon/stages/workload"
 	"parsimon/stages/workload/jobs"
@@ -215,7 +216,7 @@ func (m *Model) share(t *engine.Attempt, base engine.Records, tables ...schema.T
 }
 
 // dependencies sets the options that the simulation of a workload needs whose flows wait for others.
-func (m *method) dependencies(t *engine.Attempt, o *stages.ExactOptions) error {
+func (m *method) dependencies(t *engine.Attempt, o *exact.Options) error {
 	_, g, err := completeGenerated(m.Lake, m.generate)
 	if err != nil || !g.Closed() {
 		return err
@@ -229,7 +230,7 @@ func (m *method) dependencies(t *engine.Attempt, o *stages.ExactOptions) error {
 
 // setClosedSpan sets the time of a workload whose flows wait for others: what links are offered depends on what the
 // network delivers, and flows start until the last one ends.
-func setClosedSpan(slowdowns schema.Batches, loads *stages.Loads) error {
+func setClosedSpan(slowdowns schema.Batches, loads *route.Loads) error {
 	type ended struct {
 		StartNS int64 `col:"start_ns"`
 		FCTNS   int64 `col:"fct_ns"`

@@ -15,8 +15,16 @@ import (
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/schema/names"
-	"parsimon/stages"
+	"parsimon/stages/confidence"
+	"parsimon/stages/diagnose"
+	"parsimon/stages/estimators"
+	"parsimon/stages/exact"
+	feedback "parsimon/stages/flow"
+	paper "parsimon/stages/independent"
 	"parsimon/stages/ingest"
+	"parsimon/stages/linksim"
+	"parsimon/stages/route"
+	"parsimon/stages/slowdown"
 	"parsimon/stages/topology"
 )
 
@@ -173,8 +181,8 @@ func (m *method) routeStage() *engine.Stage {
 		Check:       m.checkReachable,
 		Open: engine.Always(func(ctx context.Context, t *engine.Attempt) error {
 			in := t.ReadChunk(flows)
-			_, err := stages.Route(ctx, m.Router, &m.Spec.Params, in, int32(t.N), t.Lo, t.Sink(schema.Hops),
-				t.Sink(schema.LinkLoads), stages.RouteOptions{AllowUnreachable: m.Spec.AllowUnreachable,
+			_, err := route.Flows(ctx, m.Router, &m.Spec.Params, in, int32(t.N), t.Lo, t.Sink(schema.Hops),
+				t.Sink(schema.LinkLoads), route.Options{AllowUnreachable: m.Spec.AllowUnreachable,
 					Simultaneous: m.Spec.FoundStarts})
 			if unreachable := (*topology.UnreachableError)(nil); errors.As(err, &unreachable) {
 				err = fmt.Errorf("%w (--allow-unreachable counts such flows instead)", err)
@@ -201,23 +209,23 @@ func (m *method) checkReachable(r engine.Records) error {
 }
 
 // unreachable counts the flows without a path, and finds the first of them.
-func (m *Model) unreachable(generate, route engine.Records) (n int64, first *topology.UnreachableError, err error) {
+func (m *Model) unreachable(generate, routed engine.Records) (n int64, first *topology.UnreachableError, err error) {
 	g, err := readGenerated(m.Lake, generate)
 	if err != nil {
 		return 0, nil, err
 	}
-	loads, err := stages.ReadLoads(m.Network, m.Lake.Read(schema.LinkLoads, route.Files(schema.LinkLoads), nil))
+	loads, err := route.ReadLoads(m.Network, m.Lake.Read(schema.LinkLoads, routed.Files(schema.LinkLoads), nil))
 	if err != nil {
 		return 0, nil, err
 	}
-	routed, _ := loads.Totals(m.Network)
-	if n = g.Flows - g.ComputeSteps - routed; n <= 0 {
+	withPath, _ := loads.Totals(m.Network)
+	if n = g.Flows - g.ComputeSteps - withPath; n <= 0 {
 		return 0, nil, nil
 	}
 	var path []int32
 	in := m.Lake.Read(schema.Flows, generate.Files(schema.Flows), nil)
-	err = columns.Each(in, func(f *stages.RoutedFlow) (err error) {
-		if !stages.ComputeStep(f.Src, f.Dst, f.SizeBytes) {
+	err = columns.Each(in, func(f *route.Flow) (err error) {
+		if !route.ComputeStep(f.Src, f.Dst, f.SizeBytes) {
 			path, err = m.Router.Path(f.ID, f.Src, f.Dst, path[:0])
 		}
 		return err
@@ -263,7 +271,7 @@ func (m *method) caseStage(v Variant, feedback engine.Output, first *engine.Stag
 	if first != nil {
 		s.Reads = append(s.Reads, feedback, first.Output(schema.LinkStats))
 	}
-	s.Open = m.openCases(first, func(ctx context.Context, sim *stages.Simulator, t *engine.Attempt) (stages.SimulateStats,
+	s.Open = m.openCases(first, func(ctx context.Context, sim *linksim.Simulator, t *engine.Attempt) (linksim.Stats,
 		error) {
 		links := t.Range("link_id")
 		var given schema.Batches
@@ -278,12 +286,12 @@ func (m *method) caseStage(v Variant, feedback engine.Output, first *engine.Stag
 
 // openCases is the Open of a stage whose tasks run does with a simulator. first is as in simulatorOptions.
 func (m *method) openCases(first *engine.Stage,
-	run func(context.Context, *stages.Simulator, *engine.Attempt) (stages.SimulateStats, error),
+	run func(context.Context, *linksim.Simulator, *engine.Attempt) (linksim.Stats, error),
 ) func(*engine.Inputs) (engine.Worker, error) {
 	return func(in *engine.Inputs) (engine.Worker, error) {
 		o, err := m.simulatorOptions(in, first)
-		newSimulator := func() (*stages.Simulator, error) { return stages.NewSimulator(o) }
-		return engine.WithMemory(newSimulator, func(ctx context.Context, s *stages.Simulator, t *engine.Attempt) error {
+		newSimulator := func() (*linksim.Simulator, error) { return linksim.New(o) }
+		return engine.WithMemory(newSimulator, func(ctx context.Context, s *linksim.Simulator, t *engine.Attempt) error {
 			stats, err := run(ctx, s, t)
 			t.SetStats(stats)
 			t.SetCritical(stats.LongestCaseNS)
@@ -294,7 +302,7 @@ func (m *method) openCases(first *engine.Stage,
 
 // caseWork is about how long the link cases of each task take, in packets behind the first hop. A packet of a host's
 // uplink takes a twelfth of that.
-func (m *method) caseWork(tasks []engine.Task, o *stages.SimulatorOptions) []int64 {
+func (m *method) caseWork(tasks []engine.Task, o *linksim.Options) []int64 {
 	work := make([]int64, len(tasks))
 	for n, t := range tasks {
 		for id := int32(t.Lo); id < int32(t.Hi); id++ {
@@ -312,9 +320,9 @@ func (m *method) caseWork(tasks []engine.Task, o *stages.SimulatorOptions) []int
 }
 
 // simulatorOptions are those of stages that run link cases. first is pass 1, for pass 2, which omits links.
-func (m *method) simulatorOptions(in *engine.Inputs, first *engine.Stage) (o stages.SimulatorOptions, err error) {
-	o = stages.SimulatorOptions{Network: m.Network, Params: m.Spec.Params, Estimator: m.variant.Estimator,
-		Rooms: stages.Rooms(m.Network, m.Spec.Params, m.Spec.Switches)}
+func (m *method) simulatorOptions(in *engine.Inputs, first *engine.Stage) (o linksim.Options, err error) {
+	o = linksim.Options{Network: m.Network, Params: m.Spec.Params, Detail: m.detail(),
+		Rooms: exact.Rooms(m.Network, m.Spec.Params, m.Spec.Switches)}
 	if m.Cache != nil {
 		o.Cache = m.Cache
 	}
@@ -325,13 +333,21 @@ func (m *method) simulatorOptions(in *engine.Inputs, first *engine.Stage) (o sta
 	return o, err
 }
 
+// detail is how much link cases of the estimator know and record.
+func (m *method) detail() linksim.Detail {
+	if m.variant.Estimator == estimators.Independent {
+		return linksim.Delays
+	}
+	return linksim.Observations
+}
+
 // omitted are the links whose cases do not run: in pass 2, given the stage of pass 1, and with clusters.
-func (m *method) omitted(in *engine.Inputs, first *engine.Stage) (stages.Omitted, error) {
+func (m *method) omitted(in *engine.Inputs, first *engine.Stage) (linksim.Omitted, error) {
 	if first != nil {
-		return stages.ReadOmitted(m.Network, in.Read(first.Output(schema.LinkStats), nil))
+		return linksim.ReadOmitted(m.Network, in.Read(first.Output(schema.LinkStats), nil))
 	}
 	of, err := m.representatives(in)
-	return stages.Represented(of), err
+	return linksim.Represented(of), err
 }
 
 // Rows that a partition of links should have, so that several fit the memory of a worker (about 100 bytes a row, and
@@ -348,7 +364,7 @@ func everyLink(int32) bool { return true }
 
 // linkTasks cuts the wanted links into ranges. Unless a number of partitions is asked for, a stage that was begun keeps
 // its ranges.
-func (m *method) linkTasks(loads *stages.Loads, want func(int32) bool, prior []engine.Task) []engine.Task {
+func (m *method) linkTasks(loads *route.Loads, want func(int32) bool, prior []engine.Task) []engine.Task {
 	if m.Partitions > 0 || len(prior) == 0 {
 		return m.cutLinks(loads, want)
 	}
@@ -356,7 +372,7 @@ func (m *method) linkTasks(loads *stages.Loads, want func(int32) bool, prior []e
 }
 
 // rangeTask is the task of links lo to hi.
-func rangeTask(loads *stages.Loads, want func(int32) bool, lo, hi int64) engine.Task {
+func rangeTask(loads *route.Loads, want func(int32) bool, lo, hi int64) engine.Task {
 	t := engine.Task{Lo: lo, Hi: hi}
 	for id := lo; id < hi; id++ {
 		t.Rows += loads.Links[id].Flows
@@ -369,7 +385,7 @@ func rangeTask(loads *stages.Loads, want func(int32) bool, lo, hi int64) engine.
 
 // cutLinks cuts the wanted links into as many ranges of about the same cost as are asked for or, if no number is, by
 // size. Then the ranges depend on nothing but the workload, so that runs with other settings find each other's results.
-func (m *method) cutLinks(loads *stages.Loads, want func(int32) bool) []engine.Task {
+func (m *method) cutLinks(loads *route.Loads, want func(int32) bool) []engine.Task {
 	var rows, packets int64
 	for id, l := range loads.Links {
 		if want(int32(id)) {
@@ -416,9 +432,9 @@ func (m *method) feedbackStage(name string, v Variant, observed []engine.Output,
 	}
 	s.Open = func(in *engine.Inputs) (engine.Worker, error) {
 		omitted, err := m.omitted(in, first)
-		return engine.WithMemory(func() (*stages.FeedbackBuilder, error) {
-			return stages.NewFeedbackBuilder(m.Network, &m.Spec.Params, m.Spec.Seed, omitted), nil
-		}, func(ctx context.Context, x *stages.FeedbackBuilder, t *engine.Attempt) error {
+		return engine.WithMemory(func() (*feedback.FeedbackBuilder, error) {
+			return feedback.NewFeedbackBuilder(m.Network, &m.Spec.Params, m.Spec.Seed, omitted), nil
+		}, func(ctx context.Context, x *feedback.FeedbackBuilder, t *engine.Attempt) error {
 			return x.Build(ctx, first == nil, t.Lo, t.Hi-t.Lo, readObserved(t, observed), t.Sink(writes))
 		}), err
 	}
@@ -445,7 +461,7 @@ func (m *method) replayStage(sender *engine.Stage) *engine.Stage {
 			}
 			return m.linkTasks(loads, m.Network.FromHost, prior), nil
 		},
-		Open: m.openCases(nil, func(ctx context.Context, sim *stages.Simulator, t *engine.Attempt) (stages.SimulateStats,
+		Open: m.openCases(nil, func(ctx context.Context, sim *linksim.Simulator, t *engine.Attempt) (linksim.Stats,
 			error) {
 			links := t.Range("link_id")
 			return sim.Replay(ctx, int32(t.Lo), int32(t.Hi), t.Read(hops, links),
@@ -475,7 +491,7 @@ func (m *method) bucketStage(simulate *engine.Stage) *engine.Stage {
 	if m.cluster == nil {
 		s.Writes = append(s.Writes, schema.HopContributions)
 	}
-	s.Open = m.withBucketer(func(ctx context.Context, b *stages.Bucketer, t *engine.Attempt) error {
+	s.Open = m.withBucketer(func(ctx context.Context, b *paper.Bucketer, t *engine.Attempt) error {
 		return b.Bucket(ctx, t.ReadChunk(delays), t.Sink(schema.DelayBuckets), t.Sink(schema.HopContributions))
 	})
 	return s
@@ -483,9 +499,9 @@ func (m *method) bucketStage(simulate *engine.Stage) *engine.Stage {
 
 // withBucketer is the Open of a stage whose tasks have a bucketer.
 func (m *method) withBucketer(
-	do func(context.Context, *stages.Bucketer, *engine.Attempt) error) func(*engine.Inputs) (engine.Worker, error) {
-	return engine.Always(engine.WithMemory(func() (*stages.Bucketer, error) {
-		return stages.NewBucketer(m.Spec.Params, m.Spec.Seed), nil
+	do func(context.Context, *paper.Bucketer, *engine.Attempt) error) func(*engine.Inputs) (engine.Worker, error) {
+	return engine.Always(engine.WithMemory(func() (*paper.Bucketer, error) {
+		return paper.NewBucketer(m.Spec.Params, m.Spec.Seed), nil
 	}, do))
 }
 
@@ -508,7 +524,7 @@ func (m *method) drawStage(bucket *engine.Stage) *engine.Stage {
 			}
 			return tasks, nil
 		},
-		Open: m.withBucketer(func(ctx context.Context, b *stages.Bucketer, t *engine.Attempt) error {
+		Open: m.withBucketer(func(ctx context.Context, b *paper.Bucketer, t *engine.Attempt) error {
 			of, err := m.representatives(t.Inputs())
 			if err != nil {
 				return err
@@ -537,77 +553,91 @@ func (m *method) clusterStage() *engine.Stage {
 			if err != nil {
 				return err
 			}
-			return stages.ClusterTable.Write(t.Sink(schema.LinkClusters), clusters)
+			return linksim.ClusterTable.Write(t.Sink(schema.LinkClusters), clusters)
 		}),
 	}
 }
 
 // features works out the features of all links on all workers, a range of links at a time.
-func (m *method) features(ctx context.Context, t *engine.Attempt) ([]stages.LinkFeatures, error) {
+func (m *method) features(ctx context.Context, t *engine.Attempt) ([]linksim.LinkFeatures, error) {
 	loads, err := m.readLoads(t.Inputs())
 	if err != nil {
 		return nil, err
 	}
-	features := make([]stages.LinkFeatures, len(m.Network.Links))
+	features := make([]linksim.LinkFeatures, len(m.Network.Links))
 	ranges := m.cutLinks(loads, everyLink)
 	err = engine.Parallel(ctx, m.Workers, len(ranges), func(ctx context.Context, i int) error {
 		lo, hi := ranges[i].Lo, ranges[i].Hi
 		rows := t.Inputs().Read(m.route.Output(schema.Hops), &lake.Range{Column: "link_id", Lo: lo, Hi: hi})
 		t.Add(hi - lo)
-		return stages.Features(ctx, m.Network, &m.Spec.Params, loads, int32(lo), int32(hi), rows, features)
+		return linksim.Features(ctx, m.Network, &m.Spec.Params, loads, int32(lo), int32(hi), rows, features)
 	})
 	return features, err
 }
 
 // sampleStage finds the FCT and slowdown of each flow from what other stages have found, a chunk of flows a task.
-func (m *method) sampleStage(reads []engine.Output, writes []schema.Table,
-	sample func(context.Context, *stages.Sampler, *engine.Attempt) error) *engine.Stage {
+func (m *method) sampleStage(reads []engine.Output, writes []schema.Table, work engine.Worker) *engine.Stage {
 	return &engine.Stage{
 		Name: "sample", Place: m.variant.place(m.ID()), Unit: "flows", Command: m.command("sample", m.variant),
 		Reads:       append([]engine.Output{m.generate.Output(schema.Flows)}, reads...),
 		Writes:      writes,
 		BytesPerRow: 900,
 		Cut:         m.byChunk,
-		Open: engine.Always(engine.WithMemory(func() (*stages.Sampler, error) {
-			sampler := stages.NewSampler(m.Network, m.Spec.Params)
-			sampler.Limited = !m.Spec.Switches.IsZero()
-			return sampler, nil
-		}, sample)),
+		Open:        engine.Always(work),
 	}
+}
+
+// chunk is the task's chunk of flows.
+func (m *method) chunk(t *engine.Attempt) slowdown.Chunk {
+	return slowdown.Chunk{FirstRow: t.Lo, Rows: t.Hi - t.Lo, Flows: t.ReadChunk(m.generate.Output(schema.Flows))}
+}
+
+// sinkOf takes the slowdowns and contributions of the task's flows.
+func sinkOf(t *engine.Attempt) slowdown.Sink {
+	return slowdown.Sink{Slowdowns: t.Sink(schema.Slowdowns), Contributions: t.Sink(schema.HopContributions)}
 }
 
 // sampleDrawsStage adds up the contributions of each flow's hops, for estimator independent.
 func (m *method) sampleDrawsStage(contributions *engine.Stage) *engine.Stage {
 	hops := contributions.Output(schema.HopContributions)
+	newSummer := func() (*paper.Summer, error) { return paper.NewSummer(m.Network, m.Spec.Params), nil }
 	return m.sampleStage([]engine.Output{hops}, []schema.Table{schema.Slowdowns},
-		func(ctx context.Context, s *stages.Sampler, t *engine.Attempt) error {
-			return s.Sample(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(m.generate.Output(schema.Flows)),
-				t.Read(hops, t.Range("flow_row")), t.Sink(schema.Slowdowns))
-		})
+		engine.WithMemory(newSummer, func(ctx context.Context, s *paper.Summer, t *engine.Attempt) error {
+			return s.Sum(ctx, m.chunk(t), t.Read(hops, t.Range("flow_row")), t.Sink(schema.Slowdowns))
+		}))
 }
 
 // sampleReplaysStage finds each flow's FCT as a mean of that by the replay of its host's uplink and of those by its
 // link cases, and divides the delay among its hops by their observations, for estimator flow.
 func (m *method) sampleReplaysStage(observed []engine.Output, replay *engine.Stage) *engine.Stage {
 	fcts := replay.Output(schema.SenderFCTs)
+	buffers := feedback.UnlimitedBuffers
+	if !m.Spec.Switches.IsZero() {
+		buffers = feedback.LimitedBuffers
+	}
+	newSampler := func() (*feedback.Sampler, error) {
+		return feedback.NewSampler(m.Network, m.Spec.Params, buffers), nil
+	}
 	return m.sampleStage(append([]engine.Output{fcts}, observed...),
 		[]schema.Table{schema.Slowdowns, schema.HopContributions, schema.CaseSlowdowns},
-		func(ctx context.Context, s *stages.Sampler, t *engine.Attempt) error {
-			return s.SampleReplays(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(m.generate.Output(schema.Flows)),
-				readObserved(t, observed), t.Read(fcts, t.Range("flow_row")),
-				t.Sink(schema.Slowdowns), t.Sink(schema.HopContributions), t.Sink(schema.CaseSlowdowns))
-		})
+		engine.WithMemory(newSampler, func(ctx context.Context, s *feedback.Sampler, t *engine.Attempt) error {
+			in := feedback.Observed{Observations: readObserved(t, observed), Senders: t.Read(fcts, t.Range("flow_row"))}
+			return s.Sample(ctx, m.chunk(t), in, feedback.Output{Sink: sinkOf(t), Cases: t.Sink(schema.CaseSlowdowns)})
+		}))
 }
 
 // sampleExactStage takes each flow's FCT from the simulation of the whole network, for estimator exact.
-func (m *method) sampleExactStage(exact *engine.Stage) *engine.Stage {
-	fcts, hops := exact.Output(schema.ExactFCTs), exact.Output(schema.ExactHops)
+func (m *method) sampleExactStage(simulation *engine.Stage) *engine.Stage {
+	fcts, hops := simulation.Output(schema.ExactFCTs), simulation.Output(schema.ExactHops)
+	newSampler := func() (*exact.Sampler, error) { return exact.NewSampler(m.Network, m.Spec.Params), nil }
 	return m.sampleStage([]engine.Output{fcts, hops}, []schema.Table{schema.Slowdowns, schema.HopContributions},
-		func(ctx context.Context, s *stages.Sampler, t *engine.Attempt) error {
-			return s.SampleExact(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(m.generate.Output(schema.Flows)),
-				t.Read(fcts, t.Range("flow_row")), t.Read(hops, t.Range("flow_row")),
-				t.Sink(schema.Slowdowns), t.Sink(schema.HopContributions))
-		})
+		engine.WithMemory(newSampler, func(ctx context.Context, s *exact.Sampler, t *engine.Attempt) error {
+			in := exact.Simulated{
+				FCTs: t.Read(fcts, t.Range("flow_row")),
+				Hops: t.Read(hops, t.Range("flow_row")),
+			}
+			return s.Sample(ctx, m.chunk(t), in, sinkOf(t))
+		}))
 }
 
 // intervalsStage writes the intervals of the percentiles of slowdown and the warnings. It is one task, which reads the
@@ -648,9 +678,9 @@ func (m *method) intervalsStage(sample, contributions, cases *engine.Stage) *eng
 		}
 		r := estimateReader{m, in, t, &g, chunkTasks(in.Files(m.generate.Output(schema.Flows))),
 			sample.Output(schema.Slowdowns), contributions.Output(schema.HopContributions), nil}
-		if rooms := stages.Rooms(m.Network, m.Spec.Params, m.Spec.Switches); limited && rooms != nil {
-			r.overflow, err = stages.NewOverflow(m.Network, &m.Spec.Params, m.Spec.Switches, rooms, loads,
-				m.variant.Estimator, in.Read(cases.Output(schema.LinkStats), nil))
+		if rooms := exact.Rooms(m.Network, m.Spec.Params, m.Spec.Switches); limited && rooms != nil {
+			r.overflow, err = diagnose.NewOverflow(m.Network, &m.Spec.Params, m.Spec.Switches, rooms, loads,
+				m.hopWaits(), in.Read(cases.Output(schema.LinkStats), nil))
 			if err != nil {
 				return err
 			}
@@ -660,15 +690,40 @@ func (m *method) intervalsStage(sample, contributions, cases *engine.Stage) *eng
 			return err
 		}
 		t.SetStats(watch.TailLink())
-		found := slices.Concat(watch.Warnings(m.variant.Estimator, m.variant.Passes, intervals),
-			stages.KnownWarnings(m.variant.Estimator, m.Network, &m.Spec.Params, m.Spec.Switches, m.Spec.Classes, loads),
-			stages.InputWarnings(m.Network, &m.Spec.Params, loads, g.Notes))
-		rows, warnings := stages.IntervalsRecord(intervals), stages.WarningsRecord(found)
+		found := slices.Concat(m.warnings(watch, intervals, loads),
+			diagnose.InputWarnings(m.Network, &m.Spec.Params, loads, g.Notes))
+		rows, warnings := confidence.Record(intervals), diagnose.Record(found)
 		defer rows.Release()
 		defer warnings.Release()
 		return errors.Join(t.Sink(schema.Intervals).Write(rows), t.Sink(schema.Warnings).Write(warnings))
 	})
 	return s
+}
+
+// hopWaits says where the waits of flows are in table hop_contributions.
+func (m *method) hopWaits() diagnose.Waits {
+	if m.variant.Estimator == estimators.Independent {
+		return diagnose.DelayAsWait
+	}
+	return diagnose.OwnColumns
+}
+
+// warnings are those of the estimator.
+func (m *method) warnings(w *diagnose.TailWatch, intervals []confidence.Interval, loads *route.Loads) []diagnose.Warning {
+	out := w.Warnings()
+	switch m.variant.Estimator {
+	case estimators.Flow:
+		if m.variant.Passes == 1 {
+			out = append(out, diagnose.Unsettled())
+		}
+		out = slices.Concat(out, diagnose.Disagreements(intervals), w.SpreadOut())
+	case estimators.Independent:
+		out = append(out, w.LoadedTwice()...)
+	case estimators.Exact:
+		p := &m.Spec.Params
+		return append(out, diagnose.OfWholeNetwork(m.Network, p, m.Spec.Switches, m.Spec.Classes, loads)...)
+	}
+	return append(out, diagnose.ReasonsForWholeNetwork(m.Network, &m.Spec.Params, loads)...)
 }
 
 // An estimateReader reads the slowdowns and contributions of all flows, a chunk at a time.
@@ -680,7 +735,7 @@ type estimateReader struct {
 	chunks        []engine.Task
 	slowdowns     engine.Output
 	contributions engine.Output
-	overflow      *stages.Overflow // nil: buffers have no end
+	overflow      *diagnose.Overflow // nil: buffers have no end
 }
 
 // eachChunk gives do the slowdowns of each chunk of flows.
@@ -700,7 +755,7 @@ func (r *estimateReader) eachChunk(ctx context.Context,
 
 // intervals returns the intervals of the percentiles, and the watch of all flows.
 func (r *estimateReader) intervals(ctx context.Context,
-	loads *stages.Loads) (rows []stages.Interval, watch *stages.TailWatch, err error) {
+	loads *route.Loads) (rows []confidence.Interval, watch *diagnose.TailWatch, err error) {
 	groups, err := r.groups(ctx, loads)
 	if err != nil {
 		return nil, nil, err
@@ -714,25 +769,25 @@ func (r *estimateReader) intervals(ctx context.Context,
 }
 
 // groups counts the slowdowns of the groups that have intervals.
-func (r *estimateReader) groups(ctx context.Context, loads *stages.Loads) (*stages.Intervals, error) {
-	var cases stages.CaseSlowdowns
+func (r *estimateReader) groups(ctx context.Context, loads *route.Loads) (*confidence.Intervals, error) {
+	var cases confidence.CaseSlowdowns
 	if sample := r.slowdowns.Stage; sample.WritesTable(schema.CaseSlowdowns) {
 		var err error
-		if cases, err = stages.ReadCaseSlowdowns(r.in.Read(sample.Output(schema.CaseSlowdowns), nil)); err != nil {
+		if cases, err = confidence.ReadCaseSlowdowns(r.in.Read(sample.Output(schema.CaseSlowdowns), nil)); err != nil {
 			return nil, err
 		}
 	}
-	x := stages.NewIntervals(r.generated.FirstStartNS, max(r.generated.LastStartNS, loads.LastStartNS), cases)
+	x := confidence.New(r.generated.FirstStartNS, max(r.generated.LastStartNS, loads.LastStartNS), cases)
 	return x, r.eachChunk(ctx,
 		func(_ engine.Task, slowdowns schema.Batches) error { return x.Read(slowdowns) })
 }
 
 // watch reads all flows again and, of an estimate by link cases, what their hops contribute.
-func (r *estimateReader) watch(ctx context.Context, tails stages.Tails,
-	loads *stages.Loads) (*stages.TailWatch, error) {
-	watch := stages.NewTailWatch(r.Network, loads, tails, r.overflow)
+func (r *estimateReader) watch(ctx context.Context, tails confidence.Tails,
+	loads *route.Loads) (*diagnose.TailWatch, error) {
+	watch := diagnose.NewTailWatch(r.Network, loads, tails, r.overflow)
 	return watch, r.eachChunk(ctx, func(c engine.Task, slowdowns schema.Batches) error {
-		if r.variant.Estimator == stages.WholeNetwork {
+		if r.variant.Estimator == estimators.Exact {
 			return watch.Watch(c.Lo, c.Hi-c.Lo, slowdowns, nil)
 		}
 		hops := r.in.Read(r.contributions, &lake.Range{Column: "flow_row", Lo: c.Lo, Hi: c.Hi})

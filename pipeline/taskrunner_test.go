@@ -10,7 +10,7 @@ import (
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/schema"
-	"parsimon/stages"
+	"parsimon/stages/estimators"
 )
 
 // A distributed job is what a program such as a runner of Beam does with the tasks of an estimate.
@@ -100,7 +100,7 @@ func TestTaskRunner(t *testing.T) {
 func testTaskRunner(tt *testing.T, topology, flows string) {
 	o := options{Lake: tt.TempDir(), Variant: flowOf(2), Workers: 2, Partitions: 4}
 	estimate(tt, topology, flows, o)
-	want := digestOf(tt, o.Lake, stages.Flow)
+	want := digestOf(tt, o.Lake, estimators.Flow)
 
 	t := &distributedJob{T: tt, lake: tt.TempDir()}
 	o.Lake = t.lake
@@ -130,7 +130,7 @@ func testTaskRunner(tt *testing.T, topology, flows string) {
 	check := func(when string) {
 		t.Helper()
 		publish(t, o)
-		if have := digestOf(t, t.lake, stages.Flow); have != want {
+		if have := digestOf(t, t.lake, estimators.Flow); have != want {
 			t.Errorf("%s: %s, undivided %s", when, have, want)
 		}
 		for _, table := range temporaryTables {

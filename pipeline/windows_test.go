@@ -20,7 +20,8 @@ import (
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/schema/sizebin"
-	"parsimon/stages"
+	"parsimon/stages/estimators"
+	"parsimon/stages/tables"
 	"parsimon/stages/workload"
 )
 
@@ -247,7 +248,7 @@ func TestOutlasting(t *testing.T) {
 	fcts := func(e *Estimation, do func(id, start, ideal, fct int64)) {
 		in, err := e.Read(schema.Slowdowns)
 		if err == nil {
-			err = columns.Each(in, func(r *stages.SlowdownRow) error {
+			err = columns.Each(in, func(r *tables.SlowdownRow) error {
 				do(r.FlowID, r.StartNS, r.IdealNS, r.FCTNS)
 				return nil
 			})
@@ -308,16 +309,16 @@ transport: {kind: `+c.transport+"}\n")
 				t.Fatal(err)
 			}
 			slowdowns := map[int64]float64{}
-			read := func(e *Estimation, do func(r *stages.SlowdownRow)) {
+			read := func(e *Estimation, do func(r *tables.SlowdownRow)) {
 				in, err := e.Read(schema.Slowdowns)
 				if err == nil {
-					err = columns.Each(in, func(r *stages.SlowdownRow) error { do(r); return nil })
+					err = columns.Each(in, func(r *tables.SlowdownRow) error { do(r); return nil })
 				}
 				if err != nil {
 					t.Fatal(err)
 				}
 			}
-			read(base, func(r *stages.SlowdownRow) { slowdowns[r.FlowID] = r.Slowdown })
+			read(base, func(r *tables.SlowdownRow) { slowdowns[r.FlowID] = r.Slowdown })
 			const ns, apart = int64(1_000_000), 4 // parts of three windows, which do not touch
 			var inWindows, inWhole [sizebin.Count + 1][]float64
 			for first := range int64(apart) {
@@ -325,7 +326,7 @@ transport: {kind: `+c.transport+"}\n")
 				for at := g.FirstStartNS + (1+first)*ns; at+2*ns < g.LastStartNS; at += apart * ns {
 					w.Spans = append(w.Spans, [2]int64{at, at + ns})
 				}
-				read(estimateWindows(t, base, w), func(r *stages.SlowdownRow) {
+				read(estimateWindows(t, base, w), func(r *tables.SlowdownRow) {
 					for _, bin := range []int{sizebin.Of(r.SizeBytes), sizebin.Count} {
 						inWindows[bin] = append(inWindows[bin], r.Slowdown)
 						inWhole[bin] = append(inWhole[bin], slowdowns[r.FlowID])
@@ -359,7 +360,7 @@ func TestFluidOfLake(t *testing.T) {
 	if *fluidLake == "" {
 		t.Skip("needs a lake with a whole estimate: -fluid-lake")
 	}
-	e, err := Resume(context.Background(), *fluidLake, *fluidScenario, Variant{Estimator: stages.Flow, Passes: 3}, Settings{})
+	e, err := Resume(context.Background(), *fluidLake, *fluidScenario, Variant{Estimator: estimators.Flow, Passes: 3}, Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,7 @@
 // Package cache keeps the results of link cases, by the digest of what they depend on. Runs with the same link cases,
 // such as a scenario and the same one with a failed cable, then simulate only what differs.
 //
-//	link case ─► key (stages.CaseKey) ─► Lookup ─┬─ found: result
+//	link case ─► key (linksim.CaseKey) ─► Lookup ─┬─ found: result
 //	                                             └─ not found: simulate ─► Store ─► this run's pack
 //
 // A cache never changes a result: it may be lost, shared, pruned or damaged. A pack is a file of many results:
@@ -34,7 +34,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"parsimon/pipeline/lake/disk"
-	"parsimon/stages"
+	"parsimon/stages/linksim"
 )
 
 const (
@@ -58,7 +58,7 @@ type Cache struct {
 
 	mu      sync.Mutex
 	packs   []*pack
-	found   map[stages.CaseKey]entry
+	found   map[linksim.CaseKey]entry
 	writing *disk.File // of the last pack; nil: the next result begins a pack
 	size    int64      // of that pack
 	failed  bool       // to write: nothing more is stored
@@ -91,7 +91,7 @@ func open(dir string, mostBytes int64, log zerolog.Logger) (*Cache, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cache{dir: dir, root: root, log: log, found: map[stages.CaseKey]entry{}}
+	c := &Cache{dir: dir, root: root, log: log, found: map[linksim.CaseKey]entry{}}
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err == nil {
 		err = c.prune(entries, mostBytes)
@@ -155,7 +155,7 @@ func (c *Cache) readHeaders(p *pack) error {
 			return nil // a run was killed, or is writing it
 		}
 		// A result that was stored twice was damaged the first time: the later one counts.
-		c.found[stages.CaseKey(header[:16])] = entry{p, at, int64(length), binary.LittleEndian.Uint64(header[24:])}
+		c.found[linksim.CaseKey(header[:16])] = entry{p, at, int64(length), binary.LittleEndian.Uint64(header[24:])}
 		at += int64(length)
 	}
 	return nil
@@ -168,8 +168,8 @@ func begins(f io.ReaderAt, text string) bool {
 	return err == nil && string(head) == text
 }
 
-// Lookup appends the result stored under the key to to (stages.CaseStore).
-func (c *Cache) Lookup(key stages.CaseKey, to []byte) (result []byte, ok bool) {
+// Lookup appends the result stored under the key to to (linksim.CaseStore).
+func (c *Cache) Lookup(key linksim.CaseKey, to []byte) (result []byte, ok bool) {
 	c.mu.Lock()
 	e, ok := c.found[key]
 	if !ok {
@@ -207,9 +207,9 @@ func (c *Cache) Lookup(key stages.CaseKey, to []byte) (result []byte, ok bool) {
 	return to[:was], false
 }
 
-// Store takes a result (stages.CaseStore). What cannot be written is logged once; the run goes on
+// Store takes a result (linksim.CaseStore). What cannot be written is logged once; the run goes on
 // without storing.
-func (c *Cache) Store(key stages.CaseKey, result []byte) {
+func (c *Cache) Store(key linksim.CaseKey, result []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, known := c.found[key]; c.failed || known { // another worker has been faster
@@ -221,7 +221,7 @@ func (c *Cache) Store(key stages.CaseKey, result []byte) {
 	}
 }
 
-func (c *Cache) write(key stages.CaseKey, result []byte) error {
+func (c *Cache) write(key linksim.CaseKey, result []byte) error {
 	if c.writing == nil {
 		if err := c.beginPack(); err != nil {
 			return err

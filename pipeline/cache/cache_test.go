@@ -10,13 +10,13 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"parsimon/stages"
+	"parsimon/stages/linksim"
 )
 
 // Pruning takes the packs that were of no use for longest, and those of other versions; one being written stays.
 func TestPrune(t *testing.T) {
 	dir := t.TempDir()
-	key := func(i int) stages.CaseKey { return stages.CaseKey{byte(i)} }
+	key := func(i int) linksim.CaseKey { return linksim.CaseKey{byte(i)} }
 	for i := range 4 {
 		c, err := Open(dir, zerolog.Nop())
 		if err != nil {

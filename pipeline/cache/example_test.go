@@ -8,7 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"parsimon/pipeline/cache"
-	"parsimon/stages"
+	"parsimon/stages/linksim"
 )
 
 // What a run has stored, later runs find.
@@ -16,7 +16,7 @@ func Example() {
 	dir, err := os.MkdirTemp("", "cache")
 	check(err)
 	defer func() { check(os.RemoveAll(dir)) }()
-	key := stages.CaseKey{1}
+	key := linksim.CaseKey{1}
 
 	first, err := cache.Open(dir, zerolog.Nop())
 	check(err)
@@ -27,7 +27,7 @@ func Example() {
 	check(err)
 	result, ok := second.Lookup(key, nil)
 	fmt.Println(string(result), ok)
-	_, ok = second.Lookup(stages.CaseKey{2}, nil)
+	_, ok = second.Lookup(linksim.CaseKey{2}, nil)
 	fmt.Println(ok)
 	second.Close()
 	// Output:

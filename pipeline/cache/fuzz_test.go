@@ -8,7 +8,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"parsimon/stages"
+	"parsimon/stages/linksim"
 )
 
 // pack is the bytes of a pack with two results.
@@ -19,8 +19,8 @@ func packOf(t testing.TB) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Store(stages.CaseKey{1}, []byte("first"))
-	c.Store(stages.CaseKey{2}, bytes.Repeat([]byte("second"), 50))
+	c.Store(linksim.CaseKey{1}, []byte("first"))
+	c.Store(linksim.CaseKey{2}, bytes.Repeat([]byte("second"), 50))
 	c.Close()
 	names, err := filepath.Glob(filepath.Join(dir, "*"+packSuffix))
 	if err != nil || len(names) != 1 {
@@ -70,11 +70,11 @@ func TestTornPack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		first, ok := c.Lookup(stages.CaseKey{1}, nil)
+		first, ok := c.Lookup(linksim.CaseKey{1}, nil)
 		if whole := cut >= len(packMagic)+headerBytes+len("first"); ok != whole || ok && string(first) != "first" {
 			t.Errorf("of %d bytes: %q, %v", cut, first, ok)
 		}
-		if _, ok := c.Lookup(stages.CaseKey{2}, nil); ok {
+		if _, ok := c.Lookup(linksim.CaseKey{2}, nil); ok {
 			t.Errorf("of %d bytes the second result is found", cut)
 		}
 		c.Close()
@@ -84,7 +84,7 @@ func TestTornPack(t *testing.T) {
 // A changed byte anywhere in a pack loses results and changes none.
 func TestChangedPacks(t *testing.T) {
 	good := packOf(t)
-	want := map[stages.CaseKey][]byte{{1}: []byte("first"), {2}: bytes.Repeat([]byte("second"), 50)}
+	want := map[linksim.CaseKey][]byte{{1}: []byte("first"), {2}: bytes.Repeat([]byte("second"), 50)}
 	dir := t.TempDir()
 	file := filepath.Join(dir, "1"+packSuffix)
 	for i := range good {

@@ -13,7 +13,7 @@ import (
 	"parsimon/pipeline/report"
 	"parsimon/pipeline/scenario"
 	"parsimon/queries/duckdb"
-	"parsimon/stages"
+	"parsimon/stages/estimators"
 )
 
 // A report is one HTML file, which makes no request.
@@ -24,7 +24,7 @@ func Example() {
 	defer func() { check(os.RemoveAll(dir)) }()
 	s, err := scenario.LoadWith("parking-lot/short", []scenario.Setting{{Key: "workload.duration", Value: "10ms"}})
 	check(err)
-	e, err := pipeline.Begin(ctx, dir, s, pipeline.Variant{Estimator: stages.Independent}, pipeline.Settings{})
+	e, err := pipeline.Begin(ctx, dir, s, pipeline.Variant{Estimator: estimators.Independent}, pipeline.Settings{})
 	check(err)
 	check(e.Estimate(ctx))
 	e.Close()

@@ -13,7 +13,7 @@ import (
 	"parsimon/pipeline/report"
 	"parsimon/pipeline/scenario"
 	"parsimon/queries/duckdb"
-	"parsimon/stages"
+	"parsimon/stages/estimators"
 )
 
 const lossy = `
@@ -50,7 +50,7 @@ func page(t *testing.T, text string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := pipeline.Begin(t.Context(), filepath.Join(dir, "lake"), s, pipeline.Variant{Estimator: stages.WholeNetwork},
+	e, err := pipeline.Begin(t.Context(), filepath.Join(dir, "lake"), s, pipeline.Variant{Estimator: estimators.Exact},
 		pipeline.Settings{})
 	if err != nil {
 		t.Fatal(err)

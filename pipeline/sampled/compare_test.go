@@ -14,7 +14,7 @@ import (
 	"parsimon/pipeline/scenario"
 	"parsimon/schema"
 	"parsimon/schema/columns"
-	"parsimon/stages"
+	"parsimon/stages/estimators"
 )
 
 // begin opens the scenario of a trace on topology small-2to1.
@@ -24,7 +24,7 @@ func begin(t *testing.T, dir, flows string) *pipeline.Estimation {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := pipeline.Begin(context.Background(), dir, s, pipeline.Variant{Estimator: stages.WholeNetwork}, pipeline.Settings{})
+	e, err := pipeline.Begin(context.Background(), dir, s, pipeline.Variant{Estimator: estimators.Exact}, pipeline.Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func slow(t *testing.T, dir string, base *pipeline.Estimation, bps int64) *pipel
 		t.Fatal(err)
 	}
 	c := scenario.Changes{Do: []scenario.Change{change}}
-	variant := pipeline.Variant{Estimator: stages.WholeNetwork}
+	variant := pipeline.Variant{Estimator: estimators.Exact}
 	e, err := pipeline.Derive(context.Background(), base.Model, c, variant, pipeline.Settings{})
 	if err != nil {
 		t.Fatal(err)

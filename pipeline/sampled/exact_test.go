@@ -12,7 +12,7 @@ import (
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/sampling"
 	"parsimon/pipeline/scenario"
-	"parsimon/stages"
+	"parsimon/stages/estimators"
 )
 
 // exactTrace opens the scenario of a trace, to be worked on by so many workers.
@@ -22,7 +22,7 @@ func exactTrace(t *testing.T, flows string, workers int) *pipeline.Estimation {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := pipeline.Variant{Estimator: stages.WholeNetwork}
+	v := pipeline.Variant{Estimator: estimators.Exact}
 	e, err := pipeline.Begin(context.Background(), t.TempDir(), s, v, pipeline.Settings{Settings: engine.Settings{Workers: workers}})
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	"parsimon/schema/columns"
 	"parsimon/schema/names"
 	"parsimon/schema/sizebin"
-	"parsimon/stages"
+	"parsimon/stages/confidence"
 )
 
 // maxLabels is how many services have intervals of their own, and how many virtual networks: the first by flow.
@@ -22,7 +22,7 @@ const maxLabels = 64
 
 // A Key is a group of flows; Bin is sizebin.Count for all sizes.
 type Key struct {
-	By    stages.GroupBy
+	By    confidence.GroupBy
 	Label string
 	Bin   int
 }
@@ -38,7 +38,7 @@ type index struct {
 	bytesOf      [64]int64 // bytes of flows of 2^(i-1) to 2^i bytes, at i
 	// Of every pathEvery-th flow with a path: bytes, and bytes times the round trip of the idle path in ns.
 	routed, roundTrips float64
-	labels             map[stages.GroupBy]map[string]bool
+	labels             map[confidence.GroupBy]map[string]bool
 	pairs              map[[2]string]*pair // of service and virtual network
 	last               *pair
 }
@@ -66,12 +66,12 @@ func readIndex(ctx context.Context, base *pipeline.Estimation) (*index, error) {
 
 func readCut(ctx context.Context, base *pipeline.Estimation, cutter *sampling.Cutter) (*index, error) {
 	x := &index{totals: map[Key]int64{}, pairs: map[[2]string]*pair{},
-		labels: map[stages.GroupBy]map[string]bool{stages.ByService: {}, stages.ByVNet: {}}}
+		labels: map[confidence.GroupBy]map[string]bool{confidence.ByService: {}, confidence.ByVNet: {}}}
 	in, err := base.Read(schema.Flows)
 	if err != nil {
 		return nil, err
 	}
-	x.addLabel(stages.ByNothing, "")
+	x.addLabel(confidence.ByNothing, "")
 	row := 0
 	err = columns.Each(in, func(f *flow) error {
 		if row++; row%pathEvery == 0 {
@@ -130,14 +130,14 @@ func (x *index) pair(service, vnet string) *pair {
 // newPair gives labels groups of their own, unless there are too many.
 func (x *index) newPair(service, vnet string) *pair {
 	p := &pair{service: service, vnet: vnet}
-	services, vnets := x.label(stages.ByService, service), x.label(stages.ByVNet, vnet)
+	services, vnets := x.label(confidence.ByService, service), x.label(confidence.ByVNet, vnet)
 	for bin := range p.groups {
-		of := []Key{{stages.ByNothing, "", bin}, {stages.ByNothing, "", sizebin.Count}}
+		of := []Key{{confidence.ByNothing, "", bin}, {confidence.ByNothing, "", sizebin.Count}}
 		if services {
-			of = append(of, Key{stages.ByService, service, bin}, Key{stages.ByService, service, sizebin.Count})
+			of = append(of, Key{confidence.ByService, service, bin}, Key{confidence.ByService, service, sizebin.Count})
 		}
 		if vnets {
-			of = append(of, Key{stages.ByVNet, vnet, sizebin.Count})
+			of = append(of, Key{confidence.ByVNet, vnet, sizebin.Count})
 		}
 		p.groups[bin] = of
 	}
@@ -145,7 +145,7 @@ func (x *index) newPair(service, vnet string) *pair {
 }
 
 // label reports whether a label has groups of its own.
-func (x *index) label(by stages.GroupBy, label string) bool {
+func (x *index) label(by confidence.GroupBy, label string) bool {
 	known := x.labels[by]
 	if !known[label] && len(known) < maxLabels {
 		known[label] = true
@@ -154,9 +154,9 @@ func (x *index) label(by stages.GroupBy, label string) bool {
 	return known[label]
 }
 
-func (x *index) addLabel(by stages.GroupBy, label string) {
+func (x *index) addLabel(by confidence.GroupBy, label string) {
 	for bin := range sizebin.Count + 1 {
-		if by != stages.ByVNet || bin == sizebin.Count {
+		if by != confidence.ByVNet || bin == sizebin.Count {
 			x.order = append(x.order, Key{by, label, bin})
 		}
 	}
@@ -167,7 +167,7 @@ func (x *index) groups(service, vnet string, bytes int64) []Key {
 }
 
 // all is the group of all flows.
-var all = Key{stages.ByNothing, "", sizebin.Count}
+var all = Key{confidence.ByNothing, "", sizebin.Count}
 
 const (
 	minWarmup = int64(1e6)

@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"parsimon/stages"
+	"parsimon/stages/route"
 )
 
 // A flow that ends in its part has one slowdown. Of one that outlasts it, the time after the part is uncertain.
@@ -19,4 +19,4 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-func flowAt(startNS int64) flow { return flow{RoutedFlow: stages.RoutedFlow{StartNS: startNS}} }
+func flowAt(startNS int64) flow { return flow{Flow: route.Flow{StartNS: startNS}} }

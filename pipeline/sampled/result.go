@@ -24,7 +24,8 @@ import (
 	"parsimon/schema/names"
 	"parsimon/schema/sizebin"
 	"parsimon/simkernel"
-	"parsimon/stages"
+	"parsimon/stages/confidence"
+	"parsimon/stages/tables"
 )
 
 // costlyShare is the simulated share of the workload from which on windows save little.
@@ -65,7 +66,7 @@ func (s *sampler) result(rows []Row, stopped string, seconds float64) *Result {
 	r.SimulatedShare = (1 + measured) * s.share(s.design.Drawn(s.drawn), s.warmup.NS)
 	for i := range rows {
 		row := &rows[i]
-		if row.Key.By != stages.ByNothing {
+		if row.Key.By != confidence.ByNothing {
 			continue
 		}
 		if row.Warning != "" {
@@ -108,7 +109,7 @@ func (r *Result) Text() *text.Answer {
 	table := a.Table("flows of", "size_bin", "flows", "p50", "p90", "p99", "p99.9")
 	for group := range slices.Chunk(r.Rows, 4) { // pipeline.Quantiles
 		x := group[0]
-		if x.Key.By != stages.ByNothing && (x.SizeBin != sizebin.All || x.Key.Label == "") {
+		if x.Key.By != confidence.ByNothing && (x.SizeBin != sizebin.All || x.Key.Label == "") {
 			continue
 		}
 		cells := names.Of(group, func(x Row) any { return fmt.Sprintf("%.3f (%s)", x.Estimate, x.interval()) })
@@ -185,9 +186,9 @@ func judge(gates []gate.Gate, groups []string,
 		case byVNet && (byService || bySize):
 			return x, errors.New("estimates from windows have virtual networks of all services and sizes only")
 		case byService:
-			group = Key{By: stages.ByService, Label: service}
+			group = Key{By: confidence.ByService, Label: service}
 		case byVNet:
-			group = Key{By: stages.ByVNet, Label: vnet}
+			group = Key{By: confidence.ByVNet, Label: vnet}
 		}
 		if !bySize {
 			bin = sizebin.All
@@ -255,9 +256,9 @@ func (s *sampler) rows() (out []Row) {
 func (s *sampler) row(k Key, q float64) (row Row, ok bool) {
 	row = Row{Key: k, SizeBin: k.binName(), Quantile: q, Flows: s.index.totals[k]}
 	switch k.By {
-	case stages.ByService:
+	case confidence.ByService:
 		row.Service = &k.Label
-	case stages.ByVNet:
+	case confidence.ByVNet:
 		row.VNet = &k.Label
 	}
 	sample := s.sampleFrom(k, s.counts)
@@ -354,9 +355,9 @@ func (k Key) binName() string {
 // String is the group without its size bin.
 func (k Key) String() string {
 	switch k.By {
-	case stages.ByService:
+	case confidence.ByService:
 		return "service " + k.Label
-	case stages.ByVNet:
+	case confidence.ByVNet:
 		return "vnet " + k.Label
 	}
 	return "all"
@@ -400,10 +401,10 @@ type drawnWindow struct {
 }
 
 func (s *sampler) write(ctx context.Context, t *engine.Attempt, rows []Row, outputs []engine.Output) error {
-	var all []stages.Interval
+	var all []confidence.Interval
 	for _, r := range rows {
 		if hi := float64(r.Hi); !math.IsInf(hi, 1) {
-			all = append(all, stages.Interval{By: r.Key.By, Service: r.Key.Label, VNet: r.Key.Label, SizeBin: r.SizeBin,
+			all = append(all, confidence.Interval{By: r.Key.By, Service: r.Key.Label, VNet: r.Key.Label, SizeBin: r.SizeBin,
 				Flows: r.Flows, Quantile: r.Quantile, Estimate: r.Estimate, Lo: r.Lo, Hi: hi, Warning: r.Warning})
 		}
 	}
@@ -418,7 +419,7 @@ func (s *sampler) write(ctx context.Context, t *engine.Attempt, rows []Row, outp
 			drawn[n].round = i
 		}
 	}
-	intervals, windows := stages.IntervalsRecord(all), s.windowsRecord(drawn)
+	intervals, windows := confidence.Record(all), s.windowsRecord(drawn)
 	defer intervals.Release()
 	defer windows.Release()
 	err := errors.Join(t.Sink(schema.Intervals).Write(intervals), t.Sink(schema.Windows).Write(windows))
@@ -444,7 +445,7 @@ func (s *sampler) windowsRecord(drawn map[int]*drawnWindow) arrow.Record {
 
 // A sampledRow is a row of table sampled_slowdowns.
 type sampledRow struct {
-	stages.SlowdownRow
+	tables.SlowdownRow
 	Window int32   `col:"window"`
 	Weight float64 `col:"weight"`
 }
@@ -461,7 +462,7 @@ func (s *sampler) writeSampled(ctx context.Context, t *engine.Attempt, from engi
 		rows = rows[:0]
 		return err
 	}
-	err := columns.Each(t.Read(from, nil), func(f *stages.SlowdownRow) error {
+	err := columns.Each(t.Read(from, nil), func(f *tables.SlowdownRow) error {
 		n, counted := s.slotOf(f.StartNS, slots)
 		if !counted {
 			return nil

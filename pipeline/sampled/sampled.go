@@ -47,7 +47,8 @@ import (
 	"parsimon/schema/columns"
 	"parsimon/schema/names"
 	"parsimon/schema/sizebin"
-	"parsimon/stages"
+	"parsimon/stages/confidence"
+	"parsimon/stages/route"
 	"parsimon/stages/workload"
 )
 
@@ -289,11 +290,11 @@ func (a Ask) wants(k Key) bool {
 	column, name, one := strings.Cut(a.By, "=")
 	switch column {
 	case "service":
-		return k.By == stages.ByService && k.Bin == sizebin.Count && (!one || k.Label == name)
+		return k.By == confidence.ByService && k.Bin == sizebin.Count && (!one || k.Label == name)
 	case "vnet":
-		return k.By == stages.ByVNet && (!one || k.Label == name)
+		return k.By == confidence.ByVNet && (!one || k.Label == name)
 	case "size_bin":
-		return k.By == stages.ByNothing && (one && k.binName() == name || !one && k.Bin != sizebin.Count)
+		return k.By == confidence.ByNothing && (one && k.binName() == name || !one && k.Bin != sizebin.Count)
 	}
 	return k == all
 }
@@ -519,7 +520,7 @@ func (s *sampler) slotOf(startNS int64, slots []int) (int, bool) {
 
 // A flow of the workload.
 type flow struct {
-	stages.RoutedFlow
+	route.Flow
 	workload.Labels
 }
 

@@ -18,7 +18,7 @@ import (
 	"parsimon/pipeline/scenario"
 	"parsimon/schema"
 	"parsimon/simkernel"
-	"parsimon/stages"
+	"parsimon/stages/estimators"
 )
 
 // writeTrace writes flows of 1 to 10 KB that start over 600 ms, more of them in the middle.
@@ -50,7 +50,7 @@ func runAsk(t *testing.T, dir, flows string, ask Ask) *Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := pipeline.Variant{Estimator: stages.WholeNetwork}
+	v := pipeline.Variant{Estimator: estimators.Exact}
 	e, err := pipeline.Begin(context.Background(), dir, s, v, pipeline.Settings{})
 	if err != nil {
 		t.Fatal(err)

@@ -32,7 +32,7 @@ import (
 	"sort"
 
 	"parsimon/schema/names"
-	"parsimon/stages"
+	"parsimon/stages/confidence"
 	"parsimon/stages/rng"
 )
 
@@ -180,7 +180,7 @@ func first(largest int32, reached func(cell int32) bool) int32 {
 func logit(p float64) float64 { return math.Log(p / (1 - p)) }
 
 // cells are those that slowdowns are counted in.
-const cells = stages.Cells(2e-4)
+const cells = confidence.Cells(2e-4)
 
 // CellOf returns the cell of a slowdown of at least 1.
 func CellOf(slowdown float64) int32 { return int32(cells.Of(slowdown)) }

@@ -17,7 +17,7 @@ import (
 	"parsimon/schema/names"
 	"parsimon/simkernel"
 	"parsimon/simkernel/network"
-	"parsimon/stages"
+	"parsimon/stages/exact"
 	"parsimon/stages/moves"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/format"
@@ -40,11 +40,11 @@ type canonicalScenario struct {
 	Workload  canonicalWorkload `json:"workload"`
 	Transport json.RawMessage   `json:"transport"` // canonicalTransport
 	// Later keys are left out where they say nothing, so that older scenarios keep their ids.
-	LoadOf   string                `json:"load_of,omitempty"` // "intact": the load was set before the failures
-	Changes  *canonicalChanges     `json:"changes,omitempty"`
-	Switches network.BufferParams  `json:"switches,omitzero"`
-	Classes  []stages.TrafficClass `json:"classes,omitempty"`
-	Moves    *moves.Moves          `json:"moves,omitempty"`
+	LoadOf   string               `json:"load_of,omitempty"` // "intact": the load was set before the failures
+	Changes  *canonicalChanges    `json:"changes,omitempty"`
+	Switches network.BufferParams `json:"switches,omitzero"`
+	Classes  []exact.TrafficClass `json:"classes,omitempty"`
+	Moves    *moves.Moves         `json:"moves,omitempty"`
 }
 
 type canonicalTopology struct {
@@ -95,11 +95,11 @@ type canonicalService struct {
 type Settled struct {
 	Network *topology.Network `json:"-"` // with what fails down
 	// Canonical is everything the results depend on, in JSON that is the same for scenarios that come to the same.
-	Canonical json.RawMessage       `json:"canonical"`
-	Params    simkernel.Params      `json:"params"`
-	Switches  network.BufferParams  `json:"switches,omitzero"` // zero: unlimited
-	Classes   []stages.TrafficClass `json:"classes,omitempty"` // the queues of ports; nil: one
-	Moves     *moves.Moves          `json:"moves,omitempty"`   // how paths move; nil: each flow has one, by ECMP
+	Canonical json.RawMessage      `json:"canonical"`
+	Params    simkernel.Params     `json:"params"`
+	Switches  network.BufferParams `json:"switches,omitzero"` // zero: unlimited
+	Classes   []exact.TrafficClass `json:"classes,omitempty"` // the queues of ports; nil: one
+	Moves     *moves.Moves         `json:"moves,omitempty"`   // how paths move; nil: each flow has one, by ECMP
 }
 
 // Settle reads the files that the scenario refers to.

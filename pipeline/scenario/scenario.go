@@ -17,7 +17,7 @@ import (
 	"parsimon/schema/units"
 	"parsimon/simkernel"
 	"parsimon/simkernel/network"
-	"parsimon/stages"
+	"parsimon/stages/exact"
 	"parsimon/stages/moves"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/format"
@@ -51,9 +51,9 @@ type Scenario struct {
 	alphaStated   bool                  // key switches.alpha is there
 	switchBuffer  *network.BufferParams // size, alpha and reserve; nil: none is stated
 	switchPFC     network.BufferParams  // what else is with PFC; 0 where nothing is stated
-	switchClasses []stages.TrafficClass
+	switchClasses []exact.TrafficClass
 	switches      Switches
-	classes       []stages.TrafficClass
+	classes       []exact.TrafficClass
 	ofSwitches    bool // the classes are switchClasses
 	workload      workloadSpec
 	params        simkernel.Params        // the transport and its constants
@@ -107,7 +107,7 @@ var ErrNoFile = errors.New("there is no such file, nor does a scenario of that n
 // in a file are relative to it. Errors name the file, the line and the key (*tree.FieldError).
 func Load(path string) (*Scenario, error) { return LoadWith(path, nil) }
 
-// FromFiles is the scenario of a topology (a file as for stages.ReadTopology, or the name of a
+// FromFiles is the scenario of a topology (a file as for format.Load, or the name of a
 // shipped one) and a flow file, with the defaults for all else.
 func FromFiles(topologyName, flowFile string) (*Scenario, error) {
 	s := newScenario()

@@ -10,7 +10,7 @@ import (
 	"parsimon/pipeline/gate"
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/summary"
-	"parsimon/stages"
+	"parsimon/stages/estimators"
 )
 
 // A scenario that ships, shortened, is estimated in a new lake, and judged.
@@ -22,7 +22,7 @@ func Example() {
 	s, err := scenario.LoadWith("parking-lot/short", []scenario.Setting{{Key: "workload.duration", Value: "10ms"}})
 	check(err)
 
-	e, err := pipeline.Begin(ctx, dir, s, pipeline.Variant{Estimator: stages.Flow, Passes: 1}, pipeline.Settings{})
+	e, err := pipeline.Begin(ctx, dir, s, pipeline.Variant{Estimator: estimators.Flow, Passes: 1}, pipeline.Settings{})
 	check(err)
 	defer e.Close()
 	check(e.Estimate(ctx))

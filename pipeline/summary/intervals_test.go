@@ -12,7 +12,7 @@ import (
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/pipeline/lake/parquet"
 	"parsimon/schema/sizebin"
-	"parsimon/stages"
+	"parsimon/stages/estimators"
 )
 
 func TestMain(m *testing.M) {
@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 }
 
 func flow(passes int) pipeline.Variant {
-	return pipeline.Variant{Estimator: stages.Flow, Passes: passes}
+	return pipeline.Variant{Estimator: estimators.Flow, Passes: passes}
 }
 
 // write writes what an estimate found for people.
@@ -56,7 +56,7 @@ func TestIntervalsOfARun(t *testing.T) {
 			}
 		}
 		parts := "SELECT count(method_error), bool_and(lo <= workload_lo AND workload_hi <= hi AND method_error >= 0) FROM intervals" + where
-		if got := estimates.Ask(t, dir, parts); (got == "[0 <nil>]") != (v.Estimator == stages.Independent) || strings.Contains(got, "false") {
+		if got := estimates.Ask(t, dir, parts); (got == "[0 <nil>]") != (v.Estimator == estimators.Independent) || strings.Contains(got, "false") {
 			t.Errorf("%s: parts of intervals: %s", v, got)
 		}
 		onePass := v.Passes == 1
@@ -65,7 +65,7 @@ func TestIntervalsOfARun(t *testing.T) {
 		}
 		var summary strings.Builder
 		write(t, &summary, run)
-		for _, want := range []string{"95% intervals of all flows: p50 ", map[bool]string{true: "part due to the method (its own error): p50 ±", false: "not the method's own error"}[v.Estimator == stages.Flow], "warning: few flows: the workload is too short to be sure of ", "p99, p99.9 of all flows"} {
+		for _, want := range []string{"95% intervals of all flows: p50 ", map[bool]string{true: "part due to the method (its own error): p50 ±", false: "not the method's own error"}[v.Estimator == estimators.Flow], "warning: few flows: the workload is too short to be sure of ", "p99, p99.9 of all flows"} {
 			if !strings.Contains(summary.String(), want) {
 				t.Errorf("%s: the summary lacks %q:\n%s", v, want, summary.String())
 			}

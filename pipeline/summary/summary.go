@@ -29,7 +29,10 @@ import (
 	"parsimon/schema"
 	"parsimon/schema/names"
 	"parsimon/schema/units"
-	"parsimon/stages"
+	"parsimon/stages/diagnose"
+	"parsimon/stages/estimators"
+	"parsimon/stages/exact"
+	"parsimon/stages/linksim"
 	"parsimon/stages/topology"
 )
 
@@ -37,7 +40,7 @@ import (
 type forPeople struct {
 	intervals         []any // of all flows, and their two parts: texts, nil if a part is not known
 	hottest, mostLoad *format.Answer
-	tail              stages.TailLink
+	tail              diagnose.TailLink
 	unreachable       int64
 	firstUnreachable  *topology.UnreachableError
 }
@@ -53,9 +56,9 @@ func (p *forPeople) read(ctx context.Context, db *queries.DB, r *Result) error {
 }
 
 // tailLink finds the link that delays the slowest flows most. Stage intervals has noted it, unless it read no hops.
-func tailLink(ctx context.Context, db *queries.DB, r *Result) (found stages.TailLink, err error) {
+func tailLink(ctx context.Context, db *queries.DB, r *Result) (found diagnose.TailLink, err error) {
 	if records, err := r.of.Records(schema.Intervals); err == nil {
-		if noted, err := engine.Stats[stages.TailLink](records); err == nil && noted[0].Share > 0 {
+		if noted, err := engine.Stats[diagnose.TailLink](records); err == nil && noted[0].Share > 0 {
 			return noted[0], nil
 		}
 	}
@@ -68,7 +71,7 @@ func tailLink(ctx context.Context, db *queries.DB, r *Result) (found stages.Tail
 		Share float64 `json:"link_share"`
 	}](ctx, db, r.of, "p99_links", map[string]string{"limit": fmt.Sprint(p99), "n": "1"})
 	if len(links) > 0 {
-		found = stages.TailLink(links[0])
+		found = diagnose.TailLink(links[0])
 	}
 	return found, err
 }
@@ -102,7 +105,7 @@ func (r *Result) Text() *text.Answer {
 	addRows(a, r.hottest)
 	if tail := r.tail; tail.Share > 0 {
 		link, also := e.Network.Links[tail.Link], ""
-		if e.Variant().Estimator == stages.WholeNetwork && strings.HasPrefix(link.Tier, "host-") {
+		if e.Variant().Estimator == estimators.Exact && strings.HasPrefix(link.Tier, "host-") {
 			also = ", where senders also wait because of congestion at later links (windows, losses, timeouts)"
 		}
 		a.Linef("the slowest 1%% of the flows lose most time at %s (link %d): %.0f%% of their delay%s; parsimon query p99_links "+
@@ -211,7 +214,7 @@ func (r *Result) addIntervals(a *text.Answer) {
 		a.Linef("  part due to the method (its own error): %s", row[2])
 	default:
 		part := "not the method's own error"
-		if r.of.Variant().Estimator == stages.WholeNetwork {
+		if r.of.Variant().Estimator == estimators.Exact {
 			part = "every packet was simulated"
 		}
 		a.Linef("95%% intervals of all flows: %s (for other traffic of the same kind; %s)", row[0], part)
@@ -244,7 +247,7 @@ func AddCost(a *text.Answer, e *pipeline.Estimation) {
 	table.Add("other", other, otherCPU, other, nil, nil, engine.PeakBytes()/1e6)
 	table.Add("all", seconds+other, cpu+otherCPU, critical+other, nil, nil, nil)
 	writeCases(a, e)
-	if e.Variant().Estimator == stages.WholeNetwork {
+	if e.Variant().Estimator == estimators.Exact {
 		_ = addWhole(a, e) // status reports it
 	}
 }
@@ -271,12 +274,12 @@ func writeCases(a *text.Answer, e *pipeline.Estimation) {
 }
 
 // exactCost is the counts and the time of a complete whole-network simulation.
-func exactCost(e *pipeline.Estimation) (did stages.ExactStats, seconds float64, err error) {
+func exactCost(e *pipeline.Estimation) (did exact.Stats, seconds float64, err error) {
 	r, err := e.ExactRecords()
 	if err != nil {
 		return did, 0, err
 	}
-	all, err := engine.Stats[stages.ExactStats](r)
+	all, err := engine.Stats[exact.Stats](r)
 	if err != nil || len(all) == 0 {
 		return did, 0, err
 	}
@@ -317,7 +320,7 @@ func AddExact(a *text.Answer, e *pipeline.Estimation) error {
 	if err := addWhole(a, e); err != nil {
 		return err
 	}
-	if e.Variant().Estimator == stages.WholeNetwork {
+	if e.Variant().Estimator == estimators.Exact {
 		a.Linef("the estimate is this simulation, so its errors below are 0 (--estimator flow compares link cases with it)")
 	}
 	return nil
@@ -325,20 +328,20 @@ func AddExact(a *text.Answer, e *pipeline.Estimation) error {
 
 // A Result is the answer of an estimate, for scripts.
 type Result struct {
-	ScenarioID  string               `json:"scenario_id"`
-	Name        string               `json:"name"`
-	Variant     string               `json:"variant"`
-	Lake        string               `json:"lake"`
-	Flows       int64                `json:"flows"`
-	Percentiles []PercentilesResult  `json:"percentiles"`
-	Services    []PercentilesResult  `json:"services"` // those with the most flows first
-	Jobs        []JobResult          `json:"jobs,omitempty"`
-	Warnings    []string             `json:"warnings"`
-	Stages      []engine.Report      `json:"stages"`
-	Cases       stages.SimulateStats `json:"link_cases"`
-	WholeHops   int64                `json:"whole_network_packet_hops,omitempty"` // of estimator exact
-	Drops       int64                `json:"drops"`                               // by switches, of estimator exact
-	PausedNS    int64                `json:"paused_ns"`                           // sum over the links, likewise
+	ScenarioID  string              `json:"scenario_id"`
+	Name        string              `json:"name"`
+	Variant     string              `json:"variant"`
+	Lake        string              `json:"lake"`
+	Flows       int64               `json:"flows"`
+	Percentiles []PercentilesResult `json:"percentiles"`
+	Services    []PercentilesResult `json:"services"` // those with the most flows first
+	Jobs        []JobResult         `json:"jobs,omitempty"`
+	Warnings    []string            `json:"warnings"`
+	Stages      []engine.Report     `json:"stages"`
+	Cases       linksim.Stats       `json:"link_cases"`
+	WholeHops   int64               `json:"whole_network_packet_hops,omitempty"` // of estimator exact
+	Drops       int64               `json:"drops"`                               // by switches, of estimator exact
+	PausedNS    int64               `json:"paused_ns"`                           // sum over the links, likewise
 	// Of estimator exact: packets that were sent again and that arrived out of order, of all flows, and all packets that
 	// hosts sent and that were lost on the way.
 	Retransmissions int64  `json:"retransmissions"`
@@ -431,7 +434,7 @@ func (r *Result) readCounts() (err error) {
 		return err
 	}
 	r.Flows = r.generated.Flows
-	if r.Cases, err = r.of.Cases(); err != nil || r.of.Variant().Estimator != stages.WholeNetwork {
+	if r.Cases, err = r.of.Cases(); err != nil || r.of.Variant().Estimator != estimators.Exact {
 		return err
 	}
 	did, _, err := exactCost(r.of)
@@ -531,7 +534,7 @@ func (j *JobResult) MeanNS() float64 { return float64(j.CompletionNS) / float64(
 // Jobs reads the times of the jobs of a complete estimate; none if no flow waits for others.
 func Jobs(ctx context.Context, db *queries.DB, e *pipeline.Estimation) (all []JobResult, err error) {
 	g, err := e.Generated()
-	if err != nil || g.Dependencies == 0 || e.Variant().Estimator != stages.WholeNetwork {
+	if err != nil || g.Dependencies == 0 || e.Variant().Estimator != estimators.Exact {
 		return nil, err
 	}
 	type iteration struct {

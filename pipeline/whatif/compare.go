@@ -26,7 +26,7 @@ import (
 	"parsimon/schema/names"
 	"parsimon/schema/sizebin"
 	"parsimon/schema/units"
-	"parsimon/stages"
+	"parsimon/stages/estimators"
 	"parsimon/stages/topology"
 )
 
@@ -282,8 +282,8 @@ func chooseVariants(l *lake.Lake, base, other *Side) error {
 		return nil
 	}
 	common := slices.DeleteFunc(slices.Clone(have[0]), func(v string) bool { return !slices.Contains(have[1], v) })
-	for _, usual := range []string{base.Variant, other.Variant, pipeline.Variant{Estimator: stages.WholeNetwork}.String(),
-		pipeline.Variant{Estimator: stages.Flow, Passes: pipeline.MaxPasses}.String()} {
+	for _, usual := range []string{base.Variant, other.Variant, pipeline.Variant{Estimator: estimators.Exact}.String(),
+		pipeline.Variant{Estimator: estimators.Flow, Passes: pipeline.MaxPasses}.String()} {
 		if slices.Contains(common, usual) {
 			common = []string{usual}
 		}
@@ -555,7 +555,7 @@ func (c *Comparison) Text() *text.Answer {
 			table.Add(d.name(), d.Tier, d.BaseLoad, d.Load, d.BaseDelayNS, d.DelayNS, d.DelayNS-d.BaseDelayNS)
 			ofHosts = ofHosts || strings.HasPrefix(d.Tier, "host-")
 		}
-		if ofHosts && c.Other.Variant == stages.WholeNetwork.String() {
+		if ofHosts && c.Other.Variant == estimators.Exact.String() {
 			a.Linef("At host-… links, senders also wait because of congestion at later links (windows, losses, timeouts).")
 		}
 	}

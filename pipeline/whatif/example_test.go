@@ -9,7 +9,7 @@ import (
 	"parsimon/pipeline"
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/whatif"
-	"parsimon/stages"
+	"parsimon/stages/estimators"
 )
 
 // Service three sends twice as much. Its flows are slower, and those of main, which share a link with them.
@@ -21,7 +21,7 @@ func Example() {
 	s, err := scenario.LoadWith("parking-lot/short", []scenario.Setting{
 		{Key: "workload.duration", Value: "10ms"}, {Key: "workload.max_load", Value: "30%"}})
 	check(err)
-	v := pipeline.Variant{Estimator: stages.Flow, Passes: 1}
+	v := pipeline.Variant{Estimator: estimators.Flow, Passes: 1}
 	e, err := pipeline.Begin(ctx, dir, s, v, pipeline.Settings{})
 	check(err)
 	check(e.Estimate(ctx))

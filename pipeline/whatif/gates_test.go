@@ -8,13 +8,13 @@ import (
 
 	"parsimon/pipeline/gate"
 	"parsimon/pipeline/internal/fixture"
-	"parsimon/stages"
+	"parsimon/stages/estimators"
 )
 
 // The value of a gate is the row of the comparison that groups flows by the columns of the gate's filter.
 func TestComparisonValue(t *testing.T) {
 	t.Parallel()
-	o := settings(t, stages.Independent)
+	o := settings(t, estimators.Independent)
 	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
 	changes := do(t, "bandwidth=host-tor=5G")
 	w, err := WhatIf(t.Context(), base, changes, o, CompareOptions{By: []string{"service", "size_bin"}})

@@ -19,7 +19,7 @@ import (
 	"parsimon/pipeline/scenario"
 	"parsimon/schema"
 	"parsimon/schema/columns"
-	"parsimon/stages"
+	"parsimon/stages/estimators"
 )
 
 func TestMain(m *testing.M) {
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 }
 
 // settings are those of a lake in a new directory.
-func settings(t testing.TB, by stages.Estimator) Settings {
+func settings(t testing.TB, by estimators.Name) Settings {
 	t.Helper()
 	return Settings{Lake: t.TempDir(), Variant: pipeline.Variant{Estimator: by}}
 }

@@ -11,7 +11,7 @@ import (
 	"parsimon/pipeline/internal/estimates"
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/text"
-	"parsimon/stages"
+	"parsimon/stages/estimators"
 )
 
 func textOf(t *testing.T, a *text.Answer) string {
@@ -36,7 +36,7 @@ transport: {window: 18KB}
 	}
 	p, err := SweepParameters(t.Context(), ParameterPlan{Scenario: file, MaxRuns: 9, Axes: []Axis{
 		{"workload.jobs[0].hosts", []string{"contiguous", "random"}}, {"seed", []string{"1", "2", "3"}}}},
-		settings(t, stages.WholeNetwork))
+		settings(t, estimators.Exact))
 	if err != nil || len(p.Runs) != 6 || len(p.OverSeeds) != 2 {
 		t.Fatalf("%+v, %v", p, err)
 	}
@@ -70,7 +70,7 @@ transport: {window: 30KB}
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := settings(t, stages.WholeNetwork)
+	o := settings(t, estimators.Exact)
 	base := estimate(t, mustLoad(t, file), o)
 	slower := do(t, "bandwidth=a:s=5G")
 	w, err := WhatIf(t.Context(), base, slower, o, CompareOptions{})
@@ -84,7 +84,7 @@ transport: {window: 30KB}
 		t.Error(text)
 	}
 	open, err := pipeline.Derive(t.Context(), opened(t, o.Lake, base, o.Variant).Model, scenario.Changes{FoundStarts: true},
-		pipeline.Variant{Estimator: stages.Flow}, o.Settings)
+		pipeline.Variant{Estimator: estimators.Flow}, o.Settings)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ workload:
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := settings(t, stages.WholeNetwork)
+	o := settings(t, estimators.Exact)
 	base := estimate(t, mustLoad(t, file), o)
 	w, err := WhatIf(t.Context(), base, do(t, "move=j=2"), o, CompareOptions{})
 	if err != nil || len(w.Jobs) != 3 || w.Jobs[0].Change > -0.3 || len(w.Jobs[0].Other.Iterations) != 2 {

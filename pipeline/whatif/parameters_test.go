@@ -11,7 +11,7 @@ import (
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
-	"parsimon/stages"
+	"parsimon/stages/estimators"
 )
 
 func TestParseAxis(t *testing.T) {
@@ -61,7 +61,7 @@ func TestCombine(t *testing.T) {
 // sweep_runs. A sweep that is repeated has the same answer.
 func TestSweepParameters(t *testing.T) {
 	t.Parallel()
-	file, o := fixture.Services(t), settings(t, stages.Independent)
+	file, o := fixture.Services(t), settings(t, estimators.Independent)
 	plan := ParameterPlan{Scenario: file, MaxRuns: 2, Exact: true, Axes: []Axis{
 		{"workload.flows_count", []string{"300"}}, {"load.max", []string{"20%", "40%"}},
 	}}
@@ -120,7 +120,7 @@ func TestSweepParameters(t *testing.T) {
 
 // All combinations are checked before the first run.
 func TestSweepParametersChecksFirst(t *testing.T) {
-	o := settings(t, stages.Independent)
+	o := settings(t, estimators.Independent)
 	seeds := Axis{"seed", []string{"1", "2"}}
 	for want, plan := range map[string]ParameterPlan{
 		"2 or more combinations, --max-runs allows 1": {MaxRuns: 1, Axes: []Axis{seeds}},
@@ -142,7 +142,7 @@ func TestSweepParametersChecksFirst(t *testing.T) {
 // A sweep of a scenario in the lake does not change its answer, and says that this is of another estimator.
 func TestSweepKeepsTheAnswer(t *testing.T) {
 	t.Parallel()
-	o := settings(t, stages.Flow)
+	o := settings(t, estimators.Flow)
 	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
 	if _, err := WhatIf(t.Context(), base, do(t, "fail=pod0-fabric0:plane0-spine0"), o, CompareOptions{}); err != nil {
 		t.Fatal(err)
@@ -151,7 +151,7 @@ func TestSweepKeepsTheAnswer(t *testing.T) {
 		Change: func(settings []scenario.Setting) (scenario.Changes, error) {
 			return do(t, "bandwidth=fabric-spine="+settings[0].Value), nil
 		}}
-	for estimator, note := range map[stages.Estimator]string{stages.Flow: "", stages.Independent: "is by flow-2, and this sweep is by independent"} {
+	for estimator, note := range map[estimators.Name]string{estimators.Flow: "", estimators.Independent: "is by flow-2, and this sweep is by independent"} {
 		o.Variant.Estimator = estimator
 		p, err := SweepParameters(t.Context(), plan, o)
 		if err != nil || p.Runs[0].ScenarioID != base || !strings.Contains(p.Note, note) || (p.Note == "") != (note == "") {

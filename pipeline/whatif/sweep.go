@@ -30,7 +30,8 @@ import (
 	"parsimon/schema/columns"
 	"parsimon/schema/names"
 	"parsimon/schema/units"
-	"parsimon/stages"
+	"parsimon/stages/estimators"
+	"parsimon/stages/linksim"
 	"parsimon/stages/moves"
 )
 
@@ -110,7 +111,7 @@ type SweptCable struct {
 	// Intervals are 95% bootstrap intervals of the changes at pipeline.Quantiles, by service: of FCT or of slowdown, as
 	// the plan ranks.
 	Intervals map[string][][2]float64 `json:"change_intervals,omitempty"`
-	Cases     stages.SimulateStats    `json:"link_cases"`
+	Cases     linksim.Stats           `json:"link_cases"`
 	Seconds   float64                 `json:"seconds"`
 }
 
@@ -207,7 +208,7 @@ func RunSweep(ctx context.Context, base string, plan SweepPlan, o Settings) (*Sw
 
 // Confirm simulates the whole network with each of the first so many cables failing, unless the sweep did so already.
 func (s *Sweep) Confirm(ctx context.Context, count int, o Settings) (err error) {
-	o.Variant = pipeline.Variant{Estimator: stages.WholeNetwork}
+	o.Variant = pipeline.Variant{Estimator: estimators.Exact}
 	if count == 0 || s.Variant == o.Variant.String() {
 		return nil
 	}
@@ -421,7 +422,7 @@ func (s *Sweep) Text(most int) *text.Answer {
 		}
 		table.Add(row...)
 	}
-	var cases stages.SimulateStats
+	var cases linksim.Stats
 	var seconds float64
 	for i := range s.Cables {
 		cases.Add(s.Cables[i].Cases)

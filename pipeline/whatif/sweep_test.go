@@ -15,7 +15,7 @@ import (
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
-	"parsimon/stages"
+	"parsimon/stages/estimators"
 )
 
 // A sweep estimates cables as a what-if of each does. It leaves no scenarios but
@@ -24,7 +24,7 @@ import (
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	o := settings(t, stages.Flow)
+	o := settings(t, estimators.Flow)
 	withCache(t, &o)
 	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
 	failing := func(c SweptCable) scenario.Changes {
@@ -86,7 +86,7 @@ func TestSweep(t *testing.T) {
 		!strings.Contains(text.String(), "change_exact") {
 		t.Errorf("%v\n%s", err, text.String())
 	}
-	o.Variant.Estimator = stages.Independent
+	o.Variant.Estimator = estimators.Independent
 	s, err = RunSweep(ctx, base, SweepPlan{Tier: "pod0-rack0-host0:pod0-tor0", Quantile: 0.99}, o)
 	if err != nil || s.Cables[0].Unreachable == 0 || s.Cables[0].Full == nil {
 		t.Errorf("hosts without a cable: %v", err)

@@ -7,7 +7,7 @@ import (
 
 	"parsimon/pipeline"
 	"parsimon/simkernel"
-	"parsimon/stages"
+	"parsimon/stages/estimators"
 )
 
 // Estimator flow against the simulation of the whole network, with every transport that link cases model, on a network
@@ -20,7 +20,7 @@ func TestTransportsEstimate(t *testing.T) {
 	}
 	for _, kind := range simkernel.PacedTransports() {
 		s := sixteenHosts(t, 8_000, kind.String())
-		run, err := pipeline.Begin(t.Context(), t.TempDir(), s, pipeline.Variant{Estimator: stages.Flow}, pipeline.Settings{})
+		run, err := pipeline.Begin(t.Context(), t.TempDir(), s, pipeline.Variant{Estimator: estimators.Flow}, pipeline.Settings{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,7 +20,8 @@ import (
 	"parsimon/schema/columns"
 	"parsimon/schema/names"
 	"parsimon/schema/sizebin"
-	"parsimon/stages"
+	"parsimon/stages/confidence"
+	"parsimon/stages/estimators"
 	"parsimon/stages/rng"
 )
 
@@ -49,7 +50,7 @@ func Validate(ctx context.Context, e *pipeline.Estimation, truthFile string) (*V
 		if err != nil {
 			return nil, err
 		}
-		v.Truth, truth = stages.WholeNetwork.String(), pipeline.ScanFiles(e.Lake, r.Files(schema.ExactFCTs))
+		v.Truth, truth = estimators.Exact.String(), pipeline.ScanFiles(e.Lake, r.Files(schema.ExactFCTs))
 	} else if truth, err = openTruth(ctx, db, truthFile); err != nil {
 		return nil, fmt.Errorf("truth %s: %w", truthFile, err)
 	}
@@ -209,7 +210,7 @@ func (d *draw) next(replicate int) {
 			u := rng.New(uint64(replicate), rng.Bootstrap, uint64(row))
 			d.random[i] = u.Uint64()
 		}
-		d.weight[i] = stages.PoissonOne(d.random[i])
+		d.weight[i] = confidence.PoissonOne(d.random[i])
 		d.random[i] <<= 64 / weightsPerDraw
 		d.total += int(d.weight[i])
 	}

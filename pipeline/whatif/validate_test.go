@@ -13,13 +13,13 @@ import (
 	"parsimon/pipeline/internal/estimates"
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/pipeline/text"
-	"parsimon/stages"
+	"parsimon/stages/estimators"
 )
 
 // tracedEstimate estimates a traced workload of 4000 flows and opens the estimate.
 func tracedEstimate(t *testing.T) *pipeline.Estimation {
 	t.Helper()
-	o := settings(t, stages.Independent)
+	o := settings(t, estimators.Independent)
 	topology, flows := fixture.Trace(t, 4000)
 	estimate(t, estimates.Trace(t, topology, flows), o)
 	e, err := pipeline.Resume(t.Context(), o.Lake, "", o.Variant, o.Settings)

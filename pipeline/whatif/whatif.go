@@ -30,7 +30,7 @@ import (
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/schema/sizebin"
-	"parsimon/stages"
+	"parsimon/stages/estimators"
 )
 
 // Settings say how the estimates are made and worked on.
@@ -75,7 +75,7 @@ func whatIf(
 		return nil, err
 	}
 	same := before.Variant()
-	chosen := o.Variant.Auto && same.Estimator == stages.Flow
+	chosen := o.Variant.Auto && same.Estimator == estimators.Flow
 	if chosen {
 		same = o.Variant // it may ask for the whole network
 	}
@@ -89,7 +89,7 @@ func whatIf(
 			if err != nil {
 				return nil, err
 			}
-			o.Variant, o.For = pipeline.Variant{Estimator: stages.Flow}, "" // what they warn of is in table warnings
+			o.Variant, o.For = pipeline.Variant{Estimator: estimators.Flow}, "" // what they warn of is in table warnings
 			return whatIf(ctx, base, c, o, how)
 		}
 	}

@@ -21,7 +21,7 @@ import (
 	"parsimon/pipeline/scenario"
 	"parsimon/schema"
 	"parsimon/schema/columns"
-	"parsimon/stages"
+	"parsimon/stages/estimators"
 	"parsimon/stages/topology/topologytest"
 )
 
@@ -30,12 +30,12 @@ import (
 func TestWhatIfIsTheRun(t *testing.T) {
 	t.Parallel()
 	file := fixture.Services(t)
-	for _, by := range []stages.Estimator{stages.Independent, stages.Flow} {
+	for _, by := range []estimators.Name{estimators.Independent, estimators.Flow} {
 		t.Run(by.String(), func(t *testing.T) { testWhatIfIsTheRun(t, file, by) })
 	}
 }
 
-func testWhatIfIsTheRun(t *testing.T, file string, by stages.Estimator) {
+func testWhatIfIsTheRun(t *testing.T, file string, by estimators.Name) {
 	failing := mustLoad(t, file)
 	failing.Fail = []string{"pod0-fabric0:plane0-spine1", "pod1-tor0:pod1-fabric1"}
 	fresh := settings(t, by)
@@ -99,7 +99,7 @@ func TestAddedCable(t *testing.T) {
 	t.Parallel()
 	var made [2]*pipeline.Estimation
 	for i, partitions := range []int{0, 7} {
-		o := settings(t, stages.Flow)
+		o := settings(t, estimators.Flow)
 		base := estimate(t, mustLoad(t, fixture.Services(t)), o)
 		o.Partitions = partitions
 		changes := do(t, "add-cable=pod0-tor0:pod1-tor0=40G,500ns")
@@ -160,7 +160,7 @@ func readFlows(t *testing.T, o Settings, id string) (flows map[int64]testFlow, l
 // services stay the same.
 func TestChangedFlows(t *testing.T) {
 	t.Parallel()
-	o := settings(t, stages.Independent)
+	o := settings(t, estimators.Independent)
 	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
 	before, lastBefore := readFlows(t, o, base)
 	count := func(flows map[int64]testFlow, service string) (n int) {
@@ -233,10 +233,10 @@ func TestChangedFlows(t *testing.T) {
 // Estimates that were made in different ways are compared only if that is asked for, and none with itself.
 func TestCompareRefuses(t *testing.T) {
 	t.Parallel()
-	o := settings(t, stages.Independent)
+	o := settings(t, estimators.Independent)
 	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
 	slower := do(t, "bandwidth=fabric-spine=20G")
-	v := pipeline.Variant{Estimator: stages.Flow, Passes: 1}
+	v := pipeline.Variant{Estimator: estimators.Flow, Passes: 1}
 	other, err := pipeline.Derive(t.Context(), opened(t, o.Lake, base, v).Model, slower, v, o.Settings)
 	if err != nil {
 		t.Fatal(err)
@@ -268,7 +268,7 @@ func TestCompareRefuses(t *testing.T) {
 // A base that was simulated whole makes what changed so too, unless that cannot be: then both sides are by link cases.
 func TestWhatIfOfWholeNetwork(t *testing.T) {
 	t.Parallel()
-	o := settings(t, stages.Flow)
+	o := settings(t, estimators.Flow)
 	o.Variant.Auto = true
 	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
 	for want, change := range map[string]scenario.Changes{
@@ -288,7 +288,7 @@ func TestWhatIfOfWholeNetwork(t *testing.T) {
 // What is compared is what was committed, also while another process repeats a stage of one side.
 func TestCompareCommitted(t *testing.T) {
 	t.Parallel()
-	o := settings(t, stages.Flow)
+	o := settings(t, estimators.Flow)
 	o.Variant.Passes = 1
 	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
 	how := CompareOptions{Links: 1}
@@ -320,7 +320,7 @@ func TestCompareCommitted(t *testing.T) {
 // What goes with no scenario of the lake is refused.
 func TestWhatIfSettings(t *testing.T) {
 	t.Parallel()
-	o := settings(t, stages.Flow)
+	o := settings(t, estimators.Flow)
 	o.Variant.Auto = true
 	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
 	at := base
@@ -378,7 +378,7 @@ func TestWhatIfSettings(t *testing.T) {
 // A search says what it tested and found of each value; the runs of a scenario with jobs choose exact by themselves.
 func TestSweepUntil(t *testing.T) {
 	t.Parallel()
-	o := settings(t, stages.Flow)
+	o := settings(t, estimators.Flow)
 	o.Variant.Auto = true
 	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
 	until, err := gate.Parse("p99_slowdown > 1")
@@ -410,7 +410,7 @@ func TestSweepUntil(t *testing.T) {
 // Where no flow is in both, each side's delays are means over its own tail, whichever side is the base.
 func TestLinksOfUnpairedFlows(t *testing.T) {
 	t.Parallel()
-	o := settings(t, stages.Independent)
+	o := settings(t, estimators.Independent)
 	file := fixture.Services(t)
 	s, err := scenario.LoadWith(file, []scenario.Setting{{Key: "seed", Value: "2"}, {Key: "workload.flows_count", Value: "2000"}})
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"parsimon/schema/columns"
 	"parsimon/schema/names"
 	"parsimon/simkernel"
-	"parsimon/stages"
 	"parsimon/stages/ingest"
+	"parsimon/stages/route"
 	"parsimon/stages/topology"
 )
 
@@ -218,8 +218,8 @@ func (in *ingestion) routeChunks(ctx context.Context, m *Merged, files []lake.Da
 		}
 		defer w.Abandon()
 		rows := in.session.Read(schema.Flows, files[i:i+1], nil)
-		stats, err := stages.Route(ctx, router, &params, rows, int32(i), 0, nil, w,
-			stages.RouteOptions{AllowUnreachable: true})
+		stats, err := route.Flows(ctx, router, &params, rows, int32(i), 0, nil, w,
+			route.Options{AllowUnreachable: true})
 		if err != nil {
 			return err
 		}

@@ -11,8 +11,8 @@ import (
 	"parsimon/pipeline/text"
 	"parsimon/schema"
 	"parsimon/schema/units"
-	"parsimon/stages"
 	"parsimon/stages/ingest"
+	"parsimon/stages/route"
 )
 
 // Report says what a workload holds after Ingest, and what simulating it would mean.
@@ -50,7 +50,7 @@ type Report struct {
 	hosts int
 }
 
-// LinkForecast is a link's load before anything is simulated, as stages.Loads has it.
+// LinkForecast is a link's load before anything is simulated, as route.Loads has it.
 type LinkForecast struct {
 	LinkID       int32   `json:"link_id"`
 	Src          int32   `json:"src_node"`
@@ -103,7 +103,7 @@ func (r *Report) Predict(model func(hosts int, flows, packetHops int64) float64)
 func (in *ingestion) reportLinks() error {
 	r := in.report
 	loads := in.session.Read(schema.LinkLoads, lake.FilesOf(in.state.Merge.Files, schema.LinkLoads), nil)
-	all, err := stages.ReadLoads(in.net, loads)
+	all, err := route.ReadLoads(in.net, loads)
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,8 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/summary"
-	"parsimon/stages"
+	"parsimon/stages/estimators"
+	"parsimon/stages/linksim"
 )
 
 // A Job is what workers need of an estimate. Beam serialises it as JSON with the pipeline.
@@ -68,11 +69,11 @@ type Job struct {
 // variant parses how the estimate is made.
 func (j Job) variant() (v pipeline.Variant, err error) {
 	v.Passes = j.Passes
-	if v.Estimator, err = stages.ParseEstimator(j.Estimator); err != nil {
+	if v.Estimator, err = estimators.Parse(j.Estimator); err != nil {
 		return v, err
 	}
 	if j.Cluster != "" {
-		v.Cluster, err = stages.ParseClustering(j.Cluster)
+		v.Cluster, err = linksim.ParseClustering(j.Cluster)
 	}
 	return v, err
 }
@@ -230,7 +231,7 @@ func (f *flags) declare(set *pflag.FlagSet) {
 	set.StringVar(&f.scenario, "scenario", "", "scenario of the lake, by its id or the beginning of it, instead of a scenario file")
 	set.Uint64("seed", 1, "seed of every random choice, instead of the scenario file's")
 	set.String("duration", "", "simulated time to generate, e.g. 500ms, instead of the scenario file's")
-	set.StringVar(&f.estimator, "estimator", stages.Flow.String(), "flow or independent")
+	set.StringVar(&f.estimator, "estimator", estimators.Flow.String(), "flow or independent")
 	set.IntVar(&f.passes, "passes", pipeline.MaxPasses, "passes of estimator flow over all link cases: 2, or 1 to see what feedback is worth")
 	set.StringVar(&f.cluster, "cluster", "", "with --estimator independent: simulate one link of each cluster of similar links: the accepted error of a slowdown at a link, e.g. 5%")
 	set.IntVar(&f.partitions, "partitions", 0, "tasks that the links are divided into; 0: by size. Should exceed the number of workers. Does not change the results")

@@ -22,7 +22,8 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/whatif"
 	"parsimon/schema/units"
-	"parsimon/stages"
+	"parsimon/stages/estimators"
+	"parsimon/stages/linksim"
 )
 
 // A parsed is the value of a flag that is read where it is given: what cannot be read is a usageError.
@@ -175,7 +176,7 @@ func (r *runFlags) declareLake(e *env, f *pflag.FlagSet) {
 
 // declareEstimator declares what names a variant, but for clustering; see variant.
 func (r *runFlags) declareEstimator(f *pflag.FlagSet) {
-	f.StringVar(&r.estimator, "estimator", stages.Flow.String(), "how slowdowns are found: flow (link cases that follow each flow's packets, in two passes), independent (link cases as in the paper) or exact (every packet in the whole network)")
+	f.StringVar(&r.estimator, "estimator", estimators.Flow.String(), "how slowdowns are found: flow (link cases that follow each flow's packets, in two passes), independent (link cases as in the paper) or exact (every packet in the whole network)")
 	parse(f, &r.how.Variant.Passes, "int", func(text string) (int, error) {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > pipeline.MaxPasses {
@@ -212,10 +213,10 @@ func (r *runFlags) declareWorkers(f *pflag.FlagSet) {
 
 // declareCluster declares --cluster, whose value may be left out: --cluster alone is --cluster=DefaultClusteringError.
 func (r *runFlags) declareCluster(f *pflag.FlagSet) {
-	parse(f, &r.how.Variant.Cluster, "string", stages.ParseClustering, "cluster", "", "with --estimator independent, "+
+	parse(f, &r.how.Variant.Cluster, "string", linksim.ParseClustering, "cluster", "", "with --estimator independent, "+
 		"which it implies: simulate one link of each cluster of similar links, at which a flow's expected slowdowns differ "+
 		"by at most this error, e.g. 5%")
-	f.Lookup("cluster").NoOptDefVal = stages.DefaultClusteringError
+	f.Lookup("cluster").NoOptDefVal = linksim.DefaultClusteringError
 }
 
 // machineGroup are flags that say how an estimate is worked on.
@@ -259,18 +260,18 @@ func (r *runFlags) variant() (v pipeline.Variant, err error) {
 	v = r.how.Variant
 	switch {
 	case r.estimator != auto || !r.chooses:
-		if v.Estimator, err = stages.ParseEstimator(cmp.Or(r.estimator, stages.Flow.String())); err != nil {
+		if v.Estimator, err = estimators.Parse(cmp.Or(r.estimator, estimators.Flow.String())); err != nil {
 			return v, usagef("--estimator: %v", err)
 		}
 	case v.Cluster != nil:
-		v.Estimator = stages.Independent
+		v.Estimator = estimators.Independent
 	default:
-		v.Estimator, v.Auto = stages.Flow, v.Passes == 0
+		v.Estimator, v.Auto = estimators.Flow, v.Passes == 0
 	}
 	switch {
-	case v.Passes > 0 && v.Estimator != stages.Flow:
+	case v.Passes > 0 && v.Estimator != estimators.Flow:
 		return v, usagef("--passes is about estimator flow")
-	case v.Cluster != nil && v.Estimator != stages.Independent:
+	case v.Cluster != nil && v.Estimator != estimators.Independent:
 		return v, usagef("--cluster goes with --estimator independent, not %s", v.Estimator)
 	}
 	return v, nil

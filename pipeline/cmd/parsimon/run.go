@@ -15,7 +15,7 @@ import (
 	"parsimon/pipeline/summary"
 	"parsimon/pipeline/text"
 	"parsimon/pipeline/whatif"
-	"parsimon/stages"
+	"parsimon/stages/estimators"
 )
 
 var runCommand = command{
@@ -55,7 +55,7 @@ var runCommand = command{
 			if err != nil {
 				return err
 			}
-			if startsFrom != "" && startsFrom != stages.WholeNetwork.String() {
+			if startsFrom != "" && startsFrom != estimators.Exact.String() {
 				return usagef("--starts-from %q: want exact", startsFrom)
 			}
 			open := begin
@@ -157,7 +157,7 @@ func begin(ctx context.Context, e *env, s *scenarioFlags, r *runFlags, args []st
 func beginFromExact(ctx context.Context, e *env, s *scenarioFlags, r *runFlags, args []string) (
 	*pipeline.Estimation, error) {
 	exact := *r
-	exact.estimator, exact.how.Variant, exact.how.For = stages.WholeNetwork.String(), pipeline.Variant{}, ""
+	exact.estimator, exact.how.Variant, exact.how.For = estimators.Exact.String(), pipeline.Variant{}, ""
 	run, err := begin(ctx, e, s, &exact, args)
 	if err != nil {
 		return nil, err

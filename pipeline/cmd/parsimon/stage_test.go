@@ -9,7 +9,8 @@ import (
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/lake"
-	"parsimon/stages"
+	"parsimon/stages/estimators"
+	"parsimon/stages/linksim"
 )
 
 // The page of stage lists the stages of all plans, and no others.
@@ -25,8 +26,8 @@ func TestStageDocs(t *testing.T) {
 	}
 	var have, listed []string
 	for _, v := range []pipeline.Variant{
-		{Estimator: stages.Flow, Passes: pipeline.MaxPasses}, {Estimator: stages.WholeNetwork},
-		{Estimator: stages.Independent, Cluster: &stages.Clustering{}},
+		{Estimator: estimators.Flow, Passes: pipeline.MaxPasses}, {Estimator: estimators.Exact},
+		{Estimator: estimators.Independent, Cluster: &linksim.Clustering{}},
 	} {
 		for _, s := range pipeline.ReadOnly(model, v, pipeline.Settings{}).Plan() {
 			have = append(have, s.Name)

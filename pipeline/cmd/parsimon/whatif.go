@@ -22,7 +22,7 @@ import (
 	"parsimon/pipeline/whatif"
 	"parsimon/queries/subprocess"
 	"parsimon/schema/units"
-	"parsimon/stages"
+	"parsimon/stages/estimators"
 )
 
 // compareFlags say how two estimates are compared, and the output.
@@ -136,7 +136,7 @@ var compareCommand = command{
 			if base.Variant+other.Variant != "" {
 				return usagef("--within simulates windows of both scenarios packet by packet: name no variant")
 			}
-			r.estimator, r.how.For = stages.WholeNetwork.String(), pipeline.ForWindows
+			r.estimator, r.how.For = estimators.Exact.String(), pipeline.ForWindows
 			o, err := r.settings(e)
 			if err != nil {
 				return err
@@ -245,10 +245,10 @@ func (w *withinFlags) ask() (a sampled.Ask, ok bool, err error) {
 // simulate makes the command simulate windows packet by packet.
 func (w *withinFlags) simulate(r *runFlags) error {
 	v, err := r.variant()
-	if err == nil && !v.Auto && v.Estimator != stages.WholeNetwork {
+	if err == nil && !v.Auto && v.Estimator != estimators.Exact {
 		err = usagef("--within simulates windows packet by packet: leave out --estimator, --passes and --cluster")
 	}
-	r.estimator, r.how.For = stages.WholeNetwork.String(), pipeline.ForWindows
+	r.estimator, r.how.For = estimators.Exact.String(), pipeline.ForWindows
 	return err
 }
 
@@ -367,7 +367,7 @@ var sweepCommand = command{
 				return usagef("--quantile %v: must be one of %v", plan.Quantile, pipeline.Quantiles)
 			}
 			if parameters.Exact && !f.Changed("estimator") { // to see what link cases are off by
-				r.estimator = stages.Flow.String()
+				r.estimator = estimators.Flow.String()
 			}
 			o, err := r.settings(e)
 			if err != nil {

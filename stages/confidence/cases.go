@@ -1,0 +1,88 @@
+package confidence
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+
+	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/schema/sizebin"
+)
+
+// CaseSlowdowns counts flows by size bin and cell of slowdown, the slowdown being that of one link case: estimator Flow
+// takes FCTs from the replay of the host's uplink, which is given the waits and marks of the other hops in blocks. The
+// case of the hop where a flow waits longest has that hop's queue packet by packet, and is given the others. At the
+// fixed point of the passes, with blocks of one packet, all cases of a flow agree; how far they disagree measures the
+// method's own error.
+type CaseSlowdowns map[caseCell]int64
+
+// A caseRow is a row of table case_slowdowns.
+type caseRow struct {
+	caseCell
+	Flows int64 `col:"flows"`
+}
+
+var caseTable = columns.TableOf[caseRow](schema.CaseSlowdowns)
+
+type caseCell struct {
+	Bin  int32 `col:"bin"`
+	Cell int32 `col:"cell"`
+}
+
+// Count counts a flow of a size with a slowdown.
+func (c CaseSlowdowns) Count(sizeBytes int64, slowdown float64) {
+	c[caseCell{int32(sizebin.Of(sizeBytes)), int32(cells.Of(slowdown))}]++
+}
+
+// cells are the cells of one size bin that have flows, ascending; sizebin.Count is all bins.
+func (c CaseSlowdowns) cells(bin int) []caseCell {
+	all := slices.DeleteFunc(slices.Collect(maps.Keys(c)), func(cell caseCell) bool {
+		return bin != sizebin.Count && bin != int(cell.Bin)
+	})
+	slices.SortFunc(all, func(a, b caseCell) int { return cmp.Compare(a.Cell, b.Cell) })
+	return all
+}
+
+// Write writes table case_slowdowns.
+func (c CaseSlowdowns) Write(out schema.Sink) error {
+	var rows []caseRow
+	for bin := range sizebin.Count {
+		for _, cell := range c.cells(bin) {
+			rows = append(rows, caseRow{cell, c[cell]})
+		}
+	}
+	return caseTable.Write(out, rows)
+}
+
+// ReadCaseSlowdowns reads table case_slowdowns and adds up the rows of all chunks.
+func ReadCaseSlowdowns(in schema.Batches) (CaseSlowdowns, error) {
+	c := CaseSlowdowns{}
+	return c, columns.Each(in, func(r *caseRow) error {
+		c[r.caseCell] += r.Flows
+		return nil
+	})
+}
+
+// Quantile returns the slowdown at a quantile of the flows of one size bin; sizebin.Count is all of them. ok is false
+// without flows.
+func (c CaseSlowdowns) Quantile(bin int, p float64) (slowdown float64, ok bool) {
+	cell, ok := c.quantile(bin, p)
+	return cells.Slowdown(cell, 0.5), ok
+}
+
+// quantile returns the cell of a quantile.
+func (c CaseSlowdowns) quantile(bin int, p float64) (cell int, ok bool) {
+	cells, total := c.cells(bin), int64(0)
+	for _, cell := range cells {
+		total += c[cell]
+	}
+	want := int64(math.Ceil(p * float64(total)))
+	for _, cell := range cells {
+		if want -= c[cell]; want <= 0 {
+			return int(cell.Cell), total > 0
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,426 @@
+// Package confidence computes confidence intervals of the percentiles of slowdown.
+package confidence
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"sync"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/schema/sizebin"
+	"parsimon/stages/rng"
+	"parsimon/stages/workload"
+)
+
+const (
+	intervalBlocks = 100   // time blocks of the workload
+	coarseBlocks   = 25    // of four time blocks each
+	bootstraps     = 200   // replicates: the ends of a 95% interval are the 5th from either end
+	intervalStep   = 0.002 // relative width of a cell of slowdown: percentiles are accurate to half of it
+	intervalLabels = 64    // services with intervals of their own, virtual networks, and pairs; bounds the memory
+)
+
+// Quantiles are those of slowdown that have intervals.
+var Quantiles = []float64{0.5, 0.9, 0.99, 0.999}
+
+// GroupBy says which label the flows of an interval share.
+type GroupBy uint8
+
+// The groups of flows that have intervals.
+const (
+	ByNothing     GroupBy = iota // all flows, by size bin
+	ByService                    // of one service, by size bin
+	ByVNet                       // of one virtual network, all sizes
+	ByServiceVNet                // of one service in one virtual network, all sizes
+)
+
+// Intervals computes confidence intervals of the percentiles of slowdown. They have two parts. The workload's part says
+// how much a percentile depends on which flows happened to arrive: the same traffic at another time has other
+// percentiles. The method's part (methodError) is the error of the estimate itself; it is known for estimator Flow
+// only.
+//
+// Flows of one burst are slow together, so n flows of a few bursts are less informative than n independent flows, and a
+// bootstrap of single flows would be too narrow. This one draws blocks of time (block bootstrap: Künsch, Annals of
+// Statistics 17(3), 1989), each with a weight from a Poisson distribution of mean 1.
+//
+//	slowdowns → counts[time block][cell of slowdown], by group → 200 weighted quantiles → 5th and 196th
+//
+// A block must be longer than congestion lasts, which is not known: of two lengths the wider interval is reported.
+//
+// Memory grows with groups, blocks and cells, not with flows. One goroutine at a time: Read, then Tails, then Rows.
+type Intervals struct {
+	firstNS, spanNS int64
+	all             *intervalSet
+	labels          map[GroupBy]map[workload.Labels]*intervalSet
+	groups          map[workload.Labels][]*intervalSet     // of the flows with these labels, as far as they were needed
+	order           []*intervalSet                         // by first flow
+	weights         []blockWeights                         // by replicate of both lengths
+	cases           CaseSlowdowns                          // nil: the method's part is not known
+	estimates       [sizebin.Count + 1]map[float64]float64 // of all flows, by size bin and quantile
+}
+
+type groupedFlow struct {
+	workload.Labels
+	SizeBytes int64   `col:"size_bytes"`
+	StartNS   int64   `col:"start_ns"`
+	Slowdown  float64 `col:"slowdown"`
+}
+
+// intervalSet has the groups of the flows with the same labels: by size bin, then all sizes.
+type intervalSet struct {
+	by     GroupBy
+	labels workload.Labels // that the flows share
+	bins   [sizebin.Count + 1]intervalGroup
+}
+
+// intervalGroup counts flows by time block and cell of slowdown.
+type intervalGroup struct {
+	flows  int64
+	counts [intervalBlocks][]uint32
+}
+
+// blockWeights are the weights of the time blocks.
+type blockWeights [intervalBlocks]uint8
+
+// New returns an Intervals for flows that start from firstNS to lastNS. cases is what other link cases say of
+// them; nil if it is not known.
+func New(firstNS, lastNS int64, cases CaseSlowdowns) *Intervals {
+	x := &Intervals{
+		firstNS: firstNS, spanNS: lastNS - firstNS + 1, cases: cases,
+		labels: map[GroupBy]map[workload.Labels]*intervalSet{ByService: {}, ByVNet: {}, ByServiceVNet: {}},
+		groups: map[workload.Labels][]*intervalSet{},
+	}
+	for i := range x.estimates {
+		x.estimates[i] = map[float64]float64{}
+	}
+	x.all = x.add(ByNothing, workload.Labels{})
+	for _, blocks := range []int{intervalBlocks, coarseBlocks} {
+		for rep := range bootstraps {
+			var w blockWeights
+			for b := range w {
+				s := rng.New(uint64(blocks), rng.Bootstrap, uint64(rep), uint64(b*blocks/intervalBlocks))
+				w[b] = PoissonOne(s.Uint64())
+			}
+			x.weights = append(x.weights, w)
+		}
+	}
+	return x
+}
+
+// Read adds rows of table slowdowns, in start order. If there are more services, virtual networks or pairs of them than
+// have intervals, the first ones have them. A flow that starts outside the time of New is an error.
+func (x *Intervals) Read(slowdowns schema.Batches) error {
+	return columns.Each(slowdowns, func(r *groupedFlow) error {
+		if r.StartNS < x.firstNS || r.StartNS >= x.firstNS+x.spanNS {
+			return fmt.Errorf("slowdowns: a flow starts at %d ns, outside the workload", r.StartNS)
+		}
+		block := int(float64(r.StartNS-x.firstNS) / float64(x.spanNS) * intervalBlocks)
+		cell, bin := cells.Of(r.Slowdown), sizebin.Of(r.SizeBytes)
+		for _, set := range x.groupsOf(r.Labels) {
+			set.bins[sizebin.Count].count(block, cell)
+			if set.by <= ByService {
+				set.bins[bin].count(block, cell)
+			}
+		}
+		return nil
+	})
+}
+
+func (x *Intervals) add(by GroupBy, labels workload.Labels) *intervalSet {
+	set := &intervalSet{by: by, labels: labels}
+	x.order = append(x.order, set)
+	return set
+}
+
+// groupsOf returns the groups that the flows with these labels belong to. It remembers as many answers as services and
+// networks with intervals can form; a trace may have a label of its own for every flow.
+func (x *Intervals) groupsOf(of workload.Labels) []*intervalSet {
+	sets, known := x.groups[of]
+	if known {
+		return sets
+	}
+	of = of.Clone()
+	sets = []*intervalSet{x.all}
+	for i, labels := range []workload.Labels{{Service: of.Service}, {VNet: of.VNet}, of} {
+		byLabels := x.labels[ByService+GroupBy(i)]
+		set := byLabels[labels]
+		if set == nil && len(byLabels) < intervalLabels { // else there are too many
+			set = x.add(ByService+GroupBy(i), labels)
+			byLabels[labels] = set
+		}
+		if set != nil {
+			sets = append(sets, set)
+		}
+	}
+	if len(x.groups) < intervalLabels*intervalLabels {
+		x.groups[of] = sets
+	}
+	return sets
+}
+
+func (g *intervalGroup) count(block, cell int) {
+	c := g.counts[block]
+	if cell >= len(c) {
+		c = append(c, make([]uint32, cell+1-len(c))...)
+		g.counts[block] = c
+	}
+	c[cell]++
+	g.flows++
+}
+
+// Cells divide slowdowns: cell 0 is exactly 1, and cell k ends at exp(k × the width, which is relative).
+type Cells float64
+
+const cells = Cells(intervalStep)
+
+// Of returns the cell of a slowdown of at least 1.
+func (width Cells) Of(slowdown float64) int {
+	if !(slowdown > 1) {
+		return 0
+	}
+	return 1 + int(math.Log(slowdown)/float64(width))
+}
+
+// Slowdown returns the slowdown at a fraction of the cell's width.
+func (width Cells) Slowdown(cell int, fraction float64) float64 {
+	if cell == 0 {
+		return 1
+	}
+	return math.Exp((float64(cell-1) + fraction) * float64(width))
+}
+
+// A percentile gets a warning if fewer flows are beyond it, or if its interval is wider relative to it. With
+// a hundred flows beyond, their number alone varies by 10%.
+const (
+	fewBeyond    = 100
+	wideInterval = 0.2
+)
+
+// Interval is one row of table intervals.
+type Interval struct {
+	By       GroupBy
+	Service  string // with ByService and ByServiceVNet
+	VNet     string // with ByVNet and ByServiceVNet
+	SizeBin  string
+	Flows    int64
+	Quantile float64
+	Estimate float64
+	Lo, Hi   float64 // 95%: of both parts if the method's is known, else of the workload
+	Warning  string  // why the workload is too short for this percentile; empty if it is not
+
+	Method *MethodPart // nil: Lo and Hi leave out the method's own error
+}
+
+// MethodPart says how an interval is composed.
+type MethodPart struct {
+	WorkloadLo, WorkloadHi float64 // 95%, without the method's own error
+	Error                  float64 // of the method, relative to the estimate
+	Disagreement           float64 // percentile by the link cases where flows wait longest / by the estimate, less 1
+}
+
+// Tails are the slowdowns from which on flows are among the slowest 1%.
+type Tails struct {
+	All  float64
+	Bins [sizebin.Count]float64 // +Inf for size bins with few flows
+}
+
+// FewInBin is the number of flows up to which the slowest 1% of a size bin say nothing.
+const FewInBin = 1000
+
+// Tails returns the p99 of slowdown of all flows and of each size bin. Read must not be called afterwards.
+func (x *Intervals) Tails() Tails {
+	p99 := func(bin int, least int64) float64 {
+		g := &x.all.bins[bin]
+		if g.flows <= least {
+			return math.Inf(1)
+		}
+		return cells.Slowdown(g.accumulate(nil).cellOfAll(0.99), 0.5)
+	}
+	t := Tails{All: p99(sizebin.Count, 0)}
+	for b := range t.Bins {
+		t.Bins[b] = p99(b, FewInBin)
+	}
+	return t
+}
+
+// Rows returns the intervals of the groups that have flows: those of all flows, then those of the labels, in
+// the order in which the labels first came. Read must not be called afterwards.
+func (x *Intervals) Rows() []Interval {
+	var out []Interval
+	var of []*intervalGroup // by percentile of each
+	var binOf []int
+	bins := append(sizebin.Bins(), sizebin.Bin{Name: sizebin.All})
+	for _, set := range x.order {
+		for b := range set.bins {
+			g := &set.bins[b]
+			if g.flows == 0 {
+				continue
+			}
+			for _, q := range Quantiles {
+				out = append(out, Interval{By: set.by, Service: set.labels.Service, VNet: set.labels.VNet,
+					SizeBin: bins[b].Name, Flows: g.flows, Quantile: q})
+				binOf = append(binOf, b)
+			}
+			of = append(of, g)
+		}
+	}
+	var both sync.WaitGroup
+	for half := range 2 { // the groups do not depend on each other
+		both.Go(func() {
+			var c cumulative
+			for i := half; i < len(of); i += 2 {
+				c = of[i].accumulate(c)
+				for n := range Quantiles {
+					x.interval(c, &out[i*len(Quantiles)+n])
+				}
+			}
+		})
+	}
+	both.Wait()
+	for i := range out {
+		x.addMethod(binOf[i], &out[i])
+	}
+	return out
+}
+
+func (x *Intervals) interval(c cumulative, row *Interval) {
+	at := c.cellOfAll(row.Quantile)
+	lo, hi := at, at
+	for from := 0; from < len(x.weights); from += bootstraps {
+		var cells []int
+		for i := range bootstraps {
+			if cell, ok := c.quantile(row.Quantile, &x.weights[from+i], at); ok {
+				cells = append(cells, cell)
+			}
+		}
+		slices.Sort(cells)
+		outside := len(cells) * 25 / 1000 // at either end
+		lo, hi = min(lo, cells[outside]), max(hi, cells[len(cells)-1-outside])
+	}
+	row.Estimate, row.Lo, row.Hi = cells.Slowdown(at, 0.5), cells.Slowdown(lo, 0), cells.Slowdown(hi, 1)
+	row.Warning = intervalWarning(row)
+}
+
+// The method's own error, from the disagreement of link cases: the other case is not exact either, so its distance is
+// taken methodFactor times; and what all cases share (the transport's reaction to means over blocks, the ideal FCT of
+// the path) is methodBase of the delay. Both were chosen on the scenarios of datasets/ACCURACY.md, section "How honest
+// the intervals are".
+const (
+	methodFactor = 1.5
+	methodBase   = 0.03
+)
+
+func methodError(estimate, disagreement float64) float64 {
+	return methodFactor*math.Abs(disagreement) + methodBase*(1-1/estimate)
+}
+
+// addMethod widens an interval by the method's part. The parts are independent, so their widths add up in squares
+// (Guide to the Expression of Uncertainty in Measurement, 5.1.2). The disagreement is that of all flows of the size
+// bin.
+func (x *Intervals) addMethod(bin int, row *Interval) {
+	cell, ok := x.cases.quantile(bin, row.Quantile)
+	if !ok {
+		return
+	}
+	m := &MethodPart{WorkloadLo: row.Lo, WorkloadHi: row.Hi}
+	if row.By == ByNothing {
+		x.estimates[bin][row.Quantile] = row.Estimate
+	}
+	m.Disagreement = cells.Slowdown(cell, 0.5)/x.estimates[bin][row.Quantile] - 1
+	m.Error = methodError(row.Estimate, m.Disagreement)
+	row.Lo = max(1, row.Estimate-math.Hypot(row.Estimate-row.Lo, m.Error*row.Estimate))
+	row.Hi = row.Estimate + math.Hypot(row.Hi-row.Estimate, m.Error*row.Estimate)
+	row.Method = m
+}
+
+// cumulative has the number of a group's flows up to and including each cell, by time block.
+type cumulative [][intervalBlocks]uint32
+
+// accumulate adds up the counts, in the memory of c.
+func (g *intervalGroup) accumulate(c cumulative) cumulative {
+	n := 0
+	for _, counts := range g.counts {
+		n = max(n, len(counts))
+	}
+	c = columns.Resize(c, n)
+	for b, counts := range g.counts {
+		flows := uint32(0)
+		for cell := range c {
+			if cell < len(counts) {
+				flows += counts[cell]
+			}
+			c[cell][b] = flows
+		}
+	}
+	return c
+}
+
+// upTo returns the weight of the flows up to and including a cell.
+func (c cumulative) upTo(cell int, weights *blockWeights) (sum int64) {
+	flows := &c[cell]
+	for b := range flows {
+		sum += int64(weights[b]) * int64(flows[b])
+	}
+	return sum
+}
+
+// quantile returns the cell of a quantile of the weighted flows, and is fast if that is near a given cell. ok is false
+// if their weight is 0.
+func (c cumulative) quantile(p float64, weights *blockWeights, near int) (cell int, ok bool) {
+	total := c.upTo(len(c)-1, weights)
+	want := int64(math.Ceil(p * float64(total)))
+	lo, hi, step := near, near, 1
+	for ; hi < len(c)-1 && c.upTo(hi, weights) < want; step *= 2 {
+		lo, hi = hi+1, min(hi+step, len(c)-1)
+	}
+	for ; lo > 0 && c.upTo(lo-1, weights) >= want; step *= 2 {
+		lo, hi = max(lo-step, 0), lo-1
+	}
+	return lo + sort.Search(hi-lo, func(i int) bool { return c.upTo(lo+i, weights) >= want }), total > 0
+}
+
+// cellOfAll returns the cell of a quantile of the flows as they are, of which there are some.
+func (c cumulative) cellOfAll(p float64) int {
+	var all blockWeights
+	for b := range all {
+		all[b] = 1
+	}
+	cell, _ := c.quantile(p, &all, 0)
+	return cell
+}
+
+// intervalWarning says why the workload is too short for a percentile; "" if it is not.
+func intervalWarning(row *Interval) string {
+	name := fmt.Sprintf("p%g", math.Round(row.Quantile*100_000)/1000)
+	if beyond := math.Round(float64(row.Flows)*(1-row.Quantile)*1000) / 1000; beyond < fewBeyond {
+		return fmt.Sprintf("%s: only %d flows are above it; %.0f flows are enough for an interval", name, int64(beyond),
+			math.Round(fewBeyond/(1-row.Quantile)))
+	}
+	if wide := (row.Hi - row.Lo) / row.Estimate; wide > wideInterval {
+		return fmt.Sprintf("%s: its interval is %.0f%% wide", name, 100*wide)
+	}
+	return ""
+}
+
+// Record returns the rows as a batch of table intervals, which the caller releases.
+func Record(rows []Interval) arrow.Record {
+	return columns.RecordOf(schema.Intervals, rows, func(r Interval) columns.Row {
+		row := columns.Row{"size_bin": r.SizeBin, "quantile": r.Quantile, "flows": r.Flows, "estimate": r.Estimate,
+			"lo": r.Lo, "hi": r.Hi, "warning": r.Warning}
+		if r.By == ByService || r.By == ByServiceVNet {
+			row["service"] = r.Service
+		}
+		if r.By == ByVNet || r.By == ByServiceVNet {
+			row["vnet"] = r.VNet
+		}
+		if m := r.Method; m != nil {
+			row["workload_lo"], row["workload_hi"], row["method_error"] = m.WorkloadLo, m.WorkloadHi, m.Error
+		}
+		return row
+	})
+}

@@ -1,0 +1,153 @@
+package confidence
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"parsimon/schema/sizebin"
+	"parsimon/stages/tables"
+	"parsimon/stages/workload"
+)
+
+// made returns table slowdowns of flows of one service that start a microsecond apart.
+func made(t *testing.T, slowdown func(i int) float64, flows int) *tables.Memory {
+	t.Helper()
+	rows := make([]tables.SlowdownRow, flows)
+	for i := range rows {
+		rows[i] = tables.SlowdownRow{FlowID: int64(i), FlowRow: int64(i), Labels: workload.Labels{Service: "web", VNet: []string{"red", "blue"}[i%2]},
+			SizeBytes: 500, StartNS: int64(i) * 1000, Hops: 2, IdealNS: 1, FCTNS: 20_000, Slowdown: slowdown(i)}
+	}
+	var out tables.Memory
+	if err := tables.Slowdowns.Write(&out, rows); err != nil {
+		t.Fatal(err)
+	}
+	return &out
+}
+
+func intervalsOf(t *testing.T, slowdown func(i int) float64, flows int) []Interval {
+	t.Helper()
+	x := New(0, int64(flows-1)*1000, nil)
+	if err := x.Read(made(t, slowdown, flows).Read()); err != nil {
+		t.Fatal(err)
+	}
+	return x.Rows()
+}
+
+func intervalOf(t *testing.T, rows []Interval, by GroupBy, service, bin string, q float64) Interval {
+	t.Helper()
+	i := slices.IndexFunc(rows, func(r Interval) bool {
+		return r.By == by && r.Service == service && r.SizeBin == bin &&
+			r.Quantile == q
+	})
+	if i < 0 {
+		t.Fatalf("no interval of %s in %s at %g", service, bin, q)
+	}
+	return rows[i]
+}
+
+// In 95% of trials an interval contains the percentile of the distribution that the flows are drawn from, for
+// independent flows and for flows that are slow together.
+func TestIntervalsCover(t *testing.T) {
+	const trials, flows = 40, 4000
+	for name, together := range map[string]int{"independent": 1, "in bursts": 25} {
+		misses, wide := 0, 0.0
+		for trial := range trials {
+			rng := rand.New(rand.NewPCG(uint64(trial), 7))
+			var x float64
+			rows := intervalsOf(t, func(i int) float64 {
+				if i%together == 0 {
+					x = 1 - math.Log(1-rng.Float64())
+				}
+				return x
+			}, flows)
+			at := intervalOf(t, rows, ByNothing, "", sizebin.All, 0.9)
+			if want := 1 + math.Log(10); want < at.Lo || want > at.Hi {
+				misses++
+			}
+			wide += (at.Hi - at.Lo) / trials
+		}
+		t.Logf("%s: misses %d of %d, %.3f wide", name, misses, trials, wide)
+		// 2 misses are expected of 40; 7 come by chance once in 300 times.
+		if misses > 6 {
+			t.Errorf("%s: a 95%% interval misses in %d of %d trials", name, misses, trials)
+		}
+		// Order statistics of independent flows: 2 × 1.96 × sqrt(p (1 - p) / n) / density, 0.1 here.
+		expect := 2 * 1.96 * math.Sqrt(0.9*0.1*float64(together)/flows) / 0.1
+		if wide < 0.9*expect || wide > 2*expect {
+			t.Errorf("%s: intervals are %.3f wide, theory says %.3f, and the wider of two is taken", name, wide,
+				expect)
+		}
+	}
+}
+
+// Groups count their flows, percentiles are accurate to a cell, and intervals contain them.
+func TestIntervalGroups(t *testing.T) {
+	const flows = 50_000
+	slow := func(i int) float64 { return 1 + float64(i*7919%flows)/flows*9 }
+	rows := intervalsOf(t, slow, flows)
+	// all and <10 KB, of all flows and of the service; two virtual networks, and the service in each.
+	if len(rows) != (2+2+2+2)*4 {
+		t.Errorf("%d rows", len(rows))
+	}
+	for _, r := range rows {
+		want := 1 + 9*r.Quantile
+		if math.Abs(r.Estimate/want-1) > 2*intervalStep || r.Lo > r.Estimate || r.Hi < r.Estimate ||
+			r.Lo > want*(1+intervalStep) || r.Hi < want*(1-intervalStep) {
+			t.Errorf("%+v, want %g", r, want)
+		}
+		if half := r.By == ByVNet || r.By == ByServiceVNet; half && r.Flows != flows/2 || !half && r.Flows != flows {
+			t.Errorf("%+v", r)
+		}
+		if short := r.Quantile == 0.999; short != strings.HasPrefix(r.Warning, "p99.9: only ") {
+			t.Errorf("%+v", r)
+		}
+	}
+	if a, b := rows, intervalsOf(t, slow, flows); !slices.Equal(a, b) {
+		t.Error("the result differs from run to run")
+	}
+}
+
+// Where most flows are ideal p50 is exactly 1. A percentile that depends on a few bursts has a wide interval.
+func TestIntervalWarnings(t *testing.T) {
+	rows := intervalsOf(t, func(i int) float64 {
+		if i/2000%25 == 3 { // a fiftieth of the time, in two stretches
+			return 5 + float64(i%7)
+		}
+		return 1
+	}, 100_000)
+	if at := intervalOf(t, rows, ByNothing, "", sizebin.All, 0.5); at.Estimate != 1 || at.Lo != 1 || at.Hi != 1 ||
+		at.Warning != "" {
+		t.Errorf("%+v", at)
+	}
+	if at := intervalOf(t, rows, ByService, "web", sizebin.All, 0.99); !strings.Contains(at.Warning,
+		"p99: its interval is ") || at.Lo != 1 {
+		t.Errorf("%+v", at)
+	}
+	if at := intervalOf(t, intervalsOf(t, func(int) float64 { return 2 }, 1), ByNothing, "", sizebin.All,
+		0.99); at.Warning != "p99: only 0 flows are above it; 10000 flows are enough for an interval" || at.Lo > 2 || at.Hi < 2 {
+		t.Errorf("one flow: %+v", at)
+	}
+}
+
+// Labels beyond the limit have no intervals of their own; what is remembered of them is bounded too.
+func TestIntervalLabelsAreBounded(t *testing.T) {
+	x := New(0, 1, nil)
+	of := func(i int) workload.Labels { return workload.Labels{Service: strconv.Itoa(i), VNet: strconv.Itoa(i)} }
+	for i := range 2 * intervalLabels * intervalLabels {
+		if got, want := len(x.groupsOf(of(i))), 1; i >= intervalLabels && got != want || i < intervalLabels && got != 4 {
+			t.Fatalf("flow %d belongs to %d groups", i, got)
+		}
+	}
+	for _, by := range []GroupBy{ByService, ByVNet, ByServiceVNet} {
+		if len(x.labels[by]) != intervalLabels {
+			t.Errorf("%d groups have %d labels", by, len(x.labels[by]))
+		}
+	}
+	if len(x.groups) != intervalLabels*intervalLabels || len(x.groupsOf(of(1))) != 4 {
+		t.Errorf("%d remembered", len(x.groups))
+	}
+}

@@ -1,0 +1,26 @@
+package confidence
+
+import "math"
+
+// PoissonOne maps 64 random bits to a Poisson variable of mean 1, by inversion: the weight of a flow, or of a
+// block of time, in one replicate of a Poisson bootstrap.
+func PoissonOne(u uint64) uint8 {
+	k := uint8(0)
+	for k < uint8(len(poissonCDF)) && u >= poissonCDF[k] {
+		k++
+	}
+	return k
+}
+
+// poissonCDF is the distribution function of Poisson(1) in units of 2^-64.
+var poissonCDF = func() (cdf [16]uint64) {
+	p, sum := math.Exp(-1), 0.0
+	for k := range cdf {
+		sum += p
+		p /= float64(k + 1)
+		if cdf[k] = math.MaxUint64; sum < 1 {
+			cdf[k] = uint64(sum * 0x1p64)
+		}
+	}
+	return cdf
+}()

@@ -1,0 +1,95 @@
+package exact
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/simkernel/network"
+)
+
+// dependencyBlock is for how many flows the bounds of a dependencyReader are known.
+const dependencyBlock = 4096
+
+// A dependencyReader gives the flows of a workload what they wait for. Table dependencies is by flow_row.
+type dependencyReader struct {
+	in     schema.Batches
+	rows   []dependency       // of the present batch, from the next one on
+	bounds []dependencyBounds // by block of flows, of it and all later ones
+}
+
+// dependencyBounds are network.Flows.KeepRow and HeldBy.
+type dependencyBounds struct{ keepRow, heldBy int64 }
+
+type dependency struct {
+	Row   int64 `col:"flow_row"`
+	After int64 `col:"after_row"`
+	Delay int64 `col:"delay_ns"`
+}
+
+// newDependencies reads the table once, for the bounds, and opens it again.
+func newDependencies(open func() schema.Batches, flows int64) (*dependencyReader, error) {
+	none := dependencyBounds{math.MaxInt64, math.MaxInt64}
+	d := &dependencyReader{bounds: slices.Repeat([]dependencyBounds{none}, int(flows/dependencyBlock+2))}
+	row, latest := int64(-1), int64(-1) // the flow at hand, and the last that it waits for
+	next := func(to int64) {
+		d.bound(row).heldBy = min(d.bound(row).heldBy, latest)
+		for free := row + 1; free < to; free = (free/dependencyBlock + 1) * dependencyBlock { // they wait for none
+			d.bound(free).heldBy = 0
+		}
+		row, latest = to, 0
+	}
+	err := columns.Each(open(), func(r *dependency) error {
+		if r.Row < row || r.Row >= flows || r.After < 0 || r.After >= flows || r.After == r.Row || r.Delay < 0 {
+			return fmt.Errorf("dependencies: flow row %d waits for row %d and %d ns, out of order or of range", r.Row,
+				r.After, r.Delay)
+		}
+		if r.Row != row {
+			next(r.Row)
+		}
+		latest = max(latest, r.After)
+		d.bound(r.Row).keepRow = min(d.bound(r.Row).keepRow, r.After)
+		return nil
+	})
+	next(flows)
+	for i := len(d.bounds) - 2; i >= 0; i-- {
+		b, later := &d.bounds[i], d.bounds[i+1]
+		b.keepRow, b.heldBy = min(b.keepRow, later.keepRow), min(b.heldBy, later.heldBy)
+	}
+	d.in = open()
+	return d, err
+}
+
+func (d *dependencyReader) bound(row int64) *dependencyBounds {
+	return &d.bounds[max(0, row)/dependencyBlock]
+}
+
+// add appends to a chunk what the flow in a row of table flows, its next one, waits for.
+func (d *dependencyReader) add(c *network.Flows, row int64) error {
+	if len(c.AfterEnds) == 0 {
+		c.KeepRow, c.HeldBy = d.bound(row).keepRow, d.bound(row).heldBy
+	}
+	for {
+		for ; len(d.rows) > 0 && d.rows[0].Row == row; d.rows = d.rows[1:] {
+			c.After, c.DelayNS = append(c.After, d.rows[0].After), append(c.DelayNS, d.rows[0].Delay)
+		}
+		if d.in == nil || len(d.rows) > 0 {
+			c.AfterEnds = append(c.AfterEnds, int32(len(c.After)))
+			return nil
+		}
+		rows, rec, err := columns.Next(d.in, d.rows)
+		switch {
+		case errors.Is(err, io.EOF):
+			d.in = nil
+		case err != nil:
+			return err
+		default:
+			d.rows = rows
+			rec.Release()
+		}
+	}
+}

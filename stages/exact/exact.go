@@ -1,0 +1,617 @@
+// Package exact is the estimator that simulates every packet of every flow over all hops of its path.
+//
+// It has no error of its own, but one simulation cannot be divided into link cases: where there are many cores, it takes
+// longer than a few passes of them.
+package exact
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"sync"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/schema/names"
+	"parsimon/simkernel"
+	"parsimon/simkernel/network"
+	"parsimon/stages/moves"
+	"parsimon/stages/route"
+	"parsimon/stages/slowdown"
+	"parsimon/stages/tables"
+	"parsimon/stages/topology"
+	"parsimon/stages/workload"
+)
+
+// Options bound a whole-network simulation.
+type Options struct {
+	// Workers simulate parts of the network at the same time; 0: one for each processor. The result does not depend on
+	// their number.
+	Workers int
+	// Counts selects the flows that are reported, by their start; the simulation ends when these have finished, whatever
+	// else is under way. nil: all are, and it ends when no flow is left.
+	Counts func(startNS int64) bool
+	// EndNS, if not 0, is when the simulation ends at the latest: Tables.Left takes the flows under way.
+	EndNS int64
+	// AllowUnreachable counts flows without a path instead of refusing them.
+	AllowUnreachable bool
+	// Buffer is the packet buffer of switches; the zero value is unlimited.
+	Buffer network.BufferParams
+	// Classes are the queues of ports, as SettleClasses has them; nil: all data wait in one.
+	Classes []TrafficClass
+	// Dependencies opens table dependencies, by flow_row, of a workload of that many Flows; nil: no flow waits for
+	// others. With it all flows are simulated and reported, and each has a path or is a compute step.
+	Dependencies func() schema.Batches
+	Flows        int64
+	// Moves are how paths move, with the router's Seed; nil: each flow has one path.
+	Moves *moves.Moves
+	Seed  uint64
+	// Loads is what each link carries. Only table link_stats needs it.
+	Loads *route.Loads
+}
+
+func (o *Options) reports(startNS int64) bool {
+	return o.Counts == nil || o.Counts(startNS)
+}
+
+// Tables are the tables that a whole-network simulation writes.
+type Tables struct {
+	FCTs, Hops schema.Sink // exact_fcts and exact_hops; Hops nil: not written
+	Links      schema.Sink // link_stats; nil: not written
+	Classes    schema.Sink // link_classes; nil: not written
+	Slots      schema.Sink // link_slots; nil: not written
+	// Report takes the rows, as those of table slowdowns, instead of FCTs. They are valid until it returns.
+	Report func(rows []tables.SlowdownRow) error
+	// Left takes the row of a flow that is under way at EndNS, without FCT, and the bytes that are not acknowledged.
+	Left func(row tables.SlowdownRow, bytes int64)
+}
+
+// Stats counts what a whole-network simulation did.
+type Stats struct {
+	Flows       int64 `json:"flows"` // reported
+	Unreachable int64 `json:"unreachable"`
+	PacketHops  int64 `json:"packet_hops"` // packets × links crossed, of all simulated flows
+	LastEndNS   int64 `json:"last_end_ns"` // of the reported flows
+	// Of the reported flows, where senders recover from losses.
+	Retransmissions int64 `json:"retransmissions"`
+	Reordered       int64 `json:"reordered"`
+
+	// The switch that held the most bytes at a time. With a limited buffer that is the buffer's maximum; else
+	// an upper bound, the sum of the maxima of its ports' queues.
+	DeepestSwitch      int32 `json:"deepest_switch"`
+	DeepestSwitchBytes int64 `json:"deepest_switch_bytes"`
+
+	// With a limited buffer or moves.
+	Losses          network.Losses `json:"losses"`
+	MostDroppedLink int32          `json:"most_dropped_link"` // meaningless if MostDropped is 0
+	MostDropped     int64          `json:"most_dropped"`
+	PausedNS        int64          `json:"paused_ns"` // sum over the links
+}
+
+type classRow struct {
+	LinkID   int32  `col:"link_id"`
+	Class    string `col:"class"`
+	Marks    int64  `col:"marks"`
+	Drops    int64  `col:"drops"`
+	PausedNS int64  `col:"paused_ns"`
+}
+
+type slotRow struct {
+	LinkID int32   `col:"link_id"`
+	FromNS int64   `col:"from_ns"`
+	ToNS   int64   `col:"to_ns"`
+	Bytes  int64   `col:"bytes"`
+	Load   float64 `col:"load"`
+}
+
+type hopRow struct {
+	FlowRow       int64 `col:"flow_row"`
+	Hop           int16 `col:"hop"`
+	LinkID        int32 `col:"link_id"`
+	WaitNS        int64 `col:"wait_ns"`
+	LastWaitNS    int64 `col:"last_wait_ns"`
+	PacketsMarked int32 `col:"packets_marked"`
+}
+
+var (
+	fctTable   = columns.TableOf[tables.SlowdownRow](schema.ExactFCTs)
+	hopTable   = columns.TableOf[hopRow](schema.ExactHops)
+	classTable = columns.TableOf[classRow](schema.LinkClasses)
+	slotTable  = columns.TableOf[slotRow](schema.LinkSlots)
+)
+
+// Simulate simulates every packet of every flow on the path that routing chooses, through all hops at once. It
+// writes table exact_fcts, in the order in which flows finish, and table exact_hops, the waits of each flow at
+// each hop. Estimates are compared with it, and they are estimator exact; network.Network lists the mechanisms.
+//
+// flows is table flows in start order. Memory grows with the number of flows that are active at a time, not
+// with the workload. progress, if not nil, is called with packet-hops as they are simulated.
+func Simulate(ctx context.Context, n *topology.Network, r *topology.Router, p simkernel.Params, flows schema.Batches,
+	o Options, out Tables, progress func(int64)) (Stats, error) {
+	x := &simulation{
+		net: n, router: r, params: p, in: flows, options: o, out: out, progress: progress,
+		waitNS: make([]simkernel.Sum, len(n.Links)), alone: slowdown.NewWriter(n, p),
+	}
+	if o.Dependencies != nil {
+		var err error
+		if x.waits, err = newDependencies(o.Dependencies, o.Flows); err != nil {
+			return x.stats, err
+		}
+	}
+	err := x.simulate(ctx)
+	ended := errors.Is(err, errCounted)
+	if err != nil && !ended {
+		return x.stats, fmt.Errorf("whole-network simulation: %w", err)
+	}
+	if o.EndNS != 0 && !ended {
+		x.engine.Left(func(row int64, tag int32, idealNS, bytes int64) {
+			if f := &x.flows[tag]; f.number == row { // else its last packet was delivered
+				left := f.slowdown()
+				left.IdealNS, left.WindowNS = idealNS, x.alone.WindowNS(f.path, f.size)
+				x.out.Left(left, bytes)
+			}
+		})
+		ended = true
+	}
+	if active := len(x.flows) - len(x.free); active > 0 && !ended {
+		return x.stats, fmt.Errorf("whole-network simulation: %d flows did not finish", active)
+	}
+	if err = x.flush(); err == nil && out.Links != nil {
+		err = x.writeLinks()
+	}
+	if err == nil && out.Classes != nil {
+		err = x.writeClasses()
+	}
+	if err == nil && out.Slots != nil {
+		err = x.writeSlots()
+	}
+	return x.stats, err
+}
+
+// exact is one whole-network simulation. The engine numbers flows in the order in which it receives them and
+// counts time from the start of the first.
+type simulation struct {
+	net      *topology.Network
+	router   *topology.Router
+	params   simkernel.Params
+	in       schema.Batches
+	options  Options
+	out      Tables
+	progress func(int64)
+	stats    Stats
+
+	waits    *dependencyReader // nil: no flow waits for others
+	classOf  func(f *workload.Row) uint8
+	routes   *moves.Routes  // nil: paths do not move
+	first    *network.Flows // read before the simulation, if not nil
+	row      int64          // rows of table flows that have been read
+	started  int64          // flows that the engine has received
+	originNS int64
+	alone    *slowdown.Writer // knows what windows delay
+	batch    arrow.Record     // of table flows; nil before the first
+	read     []workload.Row   // all of it
+	rows     []workload.Row   // those that the engine has not received
+	chunk    network.Flows
+	flows    []activeFlow // by tag; only nextFlows adds to it
+
+	mu                     sync.Mutex // of what follows: flows are read and results taken at the same time
+	free                   []int32    // tags of no flow
+	awaited                int        // flows to report that have not finished, of those that were read
+	allRead                bool
+	waitNS                 []simkernel.Sum // by link: sum of the waits of its packets
+	engine                 *network.Network
+	items, finished, shown int64 // show
+	outFCT                 []tables.SlowdownRow
+	outHops                []hopRow
+}
+
+// activeFlow is what the engine does not store about a flow in the network.
+type activeFlow struct {
+	number               int64 // the engine's
+	row, id, size, start int64
+	path                 []int32
+	src, dst             int32
+	labels               workload.Labels // with Tables.Report
+}
+
+// slowdown is the flow's row without what the simulation finds.
+func (f *activeFlow) slowdown() tables.SlowdownRow {
+	return tables.SlowdownRow{FlowID: f.id, FlowRow: f.row, Src: f.src, Dst: f.dst, Labels: f.labels, SizeBytes: f.size,
+		StartNS: f.start, Hops: int16(len(f.path))}
+}
+
+// nextFlows returns the next flows to simulate; nil after the last. They are valid until it is called again.
+func (x *simulation) nextFlows() (*network.Flows, error) {
+	if first := x.first; first != nil {
+		x.first = nil
+		return first, nil
+	}
+	for {
+		if len(x.rows) == 0 {
+			x.release()
+			rows, rec, err := columns.Next(x.in, x.read)
+			if errors.Is(err, io.EOF) {
+				x.mu.Lock()
+				defer x.mu.Unlock()
+				x.allRead = true
+				return nil, nil
+			}
+			if err != nil {
+				return nil, err
+			}
+			x.batch, x.read, x.rows = rec, rows, rows
+		}
+		rows := x.rows[:min(tables.SmallBatch, len(x.rows))]
+		x.rows = x.rows[len(rows):]
+		if chunk, err := x.flowsOf(rows); err != nil || len(chunk.SizeBytes) > 0 {
+			return chunk, err
+		}
+	}
+}
+
+// release releases the batch of flows at hand.
+func (x *simulation) release() {
+	if x.batch != nil {
+		x.batch.Release()
+		x.batch = nil
+	}
+}
+
+func (x *simulation) flowsOf(batch []workload.Row) (*network.Flows, error) {
+	c := &x.chunk
+	*c = network.Flows{SizeBytes: c.SizeBytes[:0], StartNS: c.StartNS[:0], PathEnds: c.PathEnds[:0],
+		PathLinks: c.PathLinks[:0], Key: c.Key[:0], Class: c.Class[:0], Tag: c.Tag[:0]}
+	tags := x.newTags(c.Tag, len(batch))
+	reported, packetHops := 0, int64(0)
+	for i := range batch {
+		f, row, begin := &batch[i], x.row, len(c.PathLinks)
+		x.row++
+		var err error
+		if x.waits == nil || !route.ComputeStep(f.Src, f.Dst, f.SizeBytes) {
+			c.PathLinks, err = x.router.Path(f.ID, f.Src, f.Dst, c.PathLinks)
+		}
+		if x.options.AllowUnreachable && x.waits == nil && route.IsUnreachable(err) {
+			x.stats.Unreachable++
+			continue
+		}
+		path := c.PathLinks[begin:]
+		if err == nil && x.routes != nil && len(path) > 0 {
+			if _, ends := x.routes.Last().Path(f.ID, f.Src, f.Dst, nil); ends != nil {
+				err = fmt.Errorf("with the cables that go down and stay down it would never end: %w", ends)
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("flow %d: %w", f.ID, err)
+		}
+		if x.started == 0 {
+			x.originNS = f.StartNS
+		}
+		c.SizeBytes, c.StartNS = append(c.SizeBytes, f.SizeBytes), append(c.StartNS, f.StartNS-x.originNS)
+		c.Key, c.Class = append(c.Key, uint64(row)), append(c.Class, x.classOf(f))
+		if x.waits != nil {
+			if err := x.waits.add(c, row); err != nil {
+				return nil, err
+			}
+		}
+		c.PathEnds = append(c.PathEnds, int32(len(c.PathLinks)))
+		of := &x.flows[tags[len(c.Tag)]]
+		c.Tag = tags[:len(c.Tag)+1]
+		*of = activeFlow{number: x.started, row: row, id: f.ID, size: f.SizeBytes, start: f.StartNS, src: f.Src, dst: f.Dst,
+			path: append(of.path[:0], path...)}
+		if x.out.Report != nil {
+			of.labels = f.Labels.Clone()
+		}
+		x.started++
+		packetHops += x.params.Packets(f.SizeBytes) * int64(len(path))
+		if x.options.reports(f.StartNS) {
+			reported++
+		}
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.free = append(x.free, tags[len(c.Tag):]...)
+	x.awaited += reported
+	x.stats.PacketHops += packetHops
+	return c, nil
+}
+
+// newTags appends tags of no flow, which are no longer free.
+func (x *simulation) newTags(tags []int32, n int) []int32 {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for len(x.free) < n {
+		x.free, x.flows = append(x.free, int32(len(x.flows))), append(x.flows, activeFlow{})
+	}
+	rest := len(x.free) - n
+	tags = append(tags, x.free[rest:]...)
+	x.free = x.free[:rest]
+	return tags
+}
+
+func (x *simulation) take(r *network.Results) error {
+	finished := int64(0)
+	x.mu.Lock()
+	from := int32(0)
+	for i, tag := range r.Tag {
+		f, to := &x.flows[tag], r.HopEnds[i]
+		for h := from; h < to; h++ {
+			x.waitNS[f.path[h-from]].Add(r.WaitNS[h])
+		}
+		finished += x.params.Packets(f.size) * int64(len(f.path))
+		if x.options.reports(f.start) {
+			x.awaited--
+			x.stats.Flows++
+			row := f.slowdown()
+			row.StartNS, row.IdealNS, row.FCTNS, row.Slowdown = x.originNS+r.StartNS[i], r.IdealNS[i], r.FCTNS[i], 1
+			row.Retransmissions, row.Reordered = r.Again[i], r.Reordered[i]
+			x.stats.Retransmissions += int64(r.Again[i])
+			x.stats.Reordered += int64(r.Reordered[i])
+			if len(f.path) > 0 {
+				row.WindowNS = min(x.alone.WindowNS(f.path, f.size), row.FCTNS-row.IdealNS)
+				row.Slowdown = float64(row.FCTNS) / float64(row.IdealNS)
+			}
+			x.stats.LastEndNS = max(x.stats.LastEndNS, row.StartNS+row.FCTNS)
+			x.outFCT = append(x.outFCT, row)
+			for h := from; h < to && x.out.Hops != nil; h++ {
+				x.outHops = append(x.outHops, hopRow{f.row, int16(h - from), f.path[h-from], r.WaitNS[h], r.LastWaitNS[h],
+					r.Marks[h]})
+			}
+		}
+		f.number = -1
+		from = to
+	}
+	x.free = append(x.free, r.Tag...)
+	ended := x.options.Counts != nil && x.allRead && x.awaited == 0
+	x.mu.Unlock()
+	x.show(0, finished)
+	if ended {
+		return errCounted
+	}
+	if len(x.outFCT) < tables.SmallBatch && len(x.outHops) < tables.SmallBatch {
+		return nil
+	}
+	return x.flush()
+}
+
+// show adds to the progress what has been simulated: items of the engine, two for a packet-hop (a packet, and its ACK
+// on the way back), and the packet-hops of flows that have finished. Without items large flows show nothing till then.
+func (x *simulation) show(items, finished int64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.items, x.finished = x.items+items, x.finished+finished
+	now := max(x.finished, min(x.items/2, x.stats.PacketHops))
+	if x.progress != nil && now > x.shown {
+		x.progress(now - x.shown)
+		x.shown = now
+	}
+}
+
+// errCounted ends a simulation whose flows that count have finished.
+var errCounted = errors.New("all flows that count have finished")
+
+func (x *simulation) flush() error {
+	report := x.out.Report
+	if report == nil {
+		report = func(rows []tables.SlowdownRow) error { return fctTable.Write(x.out.FCTs, rows) }
+	}
+	err := report(x.outFCT)
+	if err == nil && x.out.Hops != nil {
+		err = hopTable.Write(x.out.Hops, x.outHops)
+	}
+	x.outFCT, x.outHops = x.outFCT[:0], x.outHops[:0]
+	return err
+}
+
+// writeLinks writes table link_stats: what each link carried, and its queue. Everything is of data packets; where paths
+// move, as they were sent.
+func (x *simulation) writeLinks() error {
+	var rows []tables.LinkStat
+	loads := x.options.Loads
+	if x.waits != nil { // what is offered depends on what the network delivers
+		loads.LastStartNS = x.stats.LastEndNS
+	}
+	for i := range loads.Links {
+		if x.routes == nil {
+			break
+		}
+		m, l := x.engine.Moved(int32(i)), &loads.Links[i]
+		l.Packets, l.Bytes = m.Sent, -m.Sent*x.params.HeaderBytes
+		for _, bytes := range m.SentBytes {
+			l.Bytes += bytes
+		}
+		if l.Flows == 0 {
+			l.FirstStartNS, l.LastStartNS = loads.FirstStartNS, loads.LastStartNS
+		}
+	}
+	for _, l := range x.net.Links {
+		carried, waitNS, c := &loads.Links[l.ID], x.waitNS[l.ID].Float64(), tables.LinkCounters{}
+		if carried.Packets > 0 {
+			queue, busyNS := x.engine.Counters(l.ID), int64(carried.BusyNS(l.BandwidthBps, &x.params))
+			if x.routes != nil {
+				waitNS, busyNS = x.engine.Moved(l.ID).WaitNS, x.engine.Moved(l.ID).BusyNS
+			}
+			c = tables.LinkCounters{
+				PacketsSent: carried.Packets, PacketsMarked: queue.PacketsMarked, BusyNS: busyNS,
+				MaxQueueBytes:    queue.MaxQueueBytes,
+				MeanQueuePackets: waitNS / float64(max(1, busyNS)), // Little's law, as in Simulator.counters
+				MeanWaitNS:       waitNS / float64(carried.Packets),
+			}
+			if queue.MaxQueueBytes > 0 {
+				c.MaxQueueAtNS = x.originNS + queue.MaxQueueAtNS
+			}
+		}
+		row := loads.Stat(&x.params, l, c)
+		row.Drops, row.PausedNS = x.engine.Dropped(l.ID), x.engine.PausedNS(l.ID)
+		rows = append(rows, row)
+	}
+	return tables.LinkStats.Write(x.out.Links, rows)
+}
+
+func (x *simulation) writeClasses() error {
+	var rows []classRow
+	for _, l := range x.net.Links {
+		for i, c := range x.options.Classes {
+			marked, dropped := x.engine.CountersOf(l.ID, i)
+			rows = append(rows, classRow{l.ID, c.Name, marked, dropped, x.engine.PausedOf(l.ID, i)})
+		}
+	}
+	return classTable.Write(x.out.Classes, rows)
+}
+
+// writeSlots writes table link_slots. Slots of a link are joined to those of the link whose are longest.
+func (x *simulation) writeSlots() error {
+	slotNS := int64(0)
+	for _, l := range x.net.Links {
+		slotNS = max(slotNS, x.engine.Moved(l.ID).SlotNS)
+	}
+	var rows []slotRow
+	for _, l := range x.net.Links {
+		m, sums := x.engine.Moved(l.ID), [network.LoadSlots]int64{}
+		for i, bytes := range m.SentBytes {
+			sums[int64(i)*m.SlotNS/slotNS] += bytes
+		}
+		for i, bytes := range sums {
+			if fromNS := x.originNS + int64(i)*slotNS; bytes > 0 {
+				rows = append(rows, slotRow{l.ID, fromNS, fromNS + slotNS, bytes,
+					float64(bytes) * 8e9 / float64(slotNS) / float64(l.BandwidthBps)})
+			}
+		}
+	}
+	return slotTable.Write(x.out.Slots, rows)
+}
+
+func (x *simulation) simulate(ctx context.Context) error {
+	engine, classOf, err := newEngine(x.net, x.params, x.options.Buffer, x.options.Classes, x.nextFlows)
+	if err != nil {
+		return err
+	}
+	defer x.release()
+	x.engine, x.classOf = engine, classOf
+	engine.Progress = func(items int64) { x.show(items, 0) }
+	m := x.options.Moves
+	if m.Whole() {
+		if x.routes, err = m.NewRoutes(ctx, x.router, x.options.Seed); err != nil {
+			return err
+		}
+	}
+	if m.Whole() || x.options.EndNS != 0 { // times of the engine begin with the first flow
+		if x.first, err = x.nextFlows(); err != nil {
+			return err
+		}
+	}
+	if x.options.EndNS != 0 {
+		engine.EndNS = max(1, x.options.EndNS-x.originNS)
+	}
+	if m.Whole() {
+		engine.Move(m.Engine(x.net, x.routes, x.options.Seed, x.originNS))
+	}
+	if x.waits != nil {
+		engine.WaitFor()
+	}
+	if err := engine.Run(ctx, cmp.Or(x.options.Workers, runtime.GOMAXPROCS(0)), x.take); err != nil {
+		return err
+	}
+	x.stats.Losses = engine.Losses()
+	if x.findDeepest(engine); x.options.Buffer.IsZero() {
+		return nil
+	}
+	for _, l := range x.net.Links {
+		if dropped := engine.Dropped(l.ID); dropped > x.stats.MostDropped {
+			x.stats.MostDroppedLink, x.stats.MostDropped = l.ID, dropped
+		}
+		x.stats.PausedNS += engine.PausedNS(l.ID)
+	}
+	return nil
+}
+
+// CheckWholeNetwork returns an error if Simulate cannot simulate flows that load the links so: over a link without a
+// delay, for example.
+func CheckWholeNetwork(n *topology.Network, p simkernel.Params, b network.BufferParams, classes []TrafficClass,
+	loads *route.Loads) error {
+	if span := loads.LastStartNS - loads.FirstStartNS; span > network.MaxNS {
+		return fmt.Errorf("the flows start within %d s, more than %d", span/1e9, network.MaxNS/int64(1e9))
+	}
+	engine, _, err := newEngine(n, p, b, classes, nil)
+	if err != nil || !b.PFC {
+		return withName(err, n, classes)
+	}
+	links, hosts := engineTopology(n)
+	for id, link := range links {
+		if l := n.Links[id]; !hosts[link.DstNode] && engine.Headroom(link) > b.SwitchBytes {
+			return fmt.Errorf("%s (link %d, %d ns) sends %d bytes before a pause reaches it: PFC needs that headroom, and the "+
+				"buffer is %d bytes; use a larger buffer, state a headroom (--set switches.headroom=200KB), or leave out PFC (--pfc)",
+				n.LinkName(l.ID), l.ID, l.DelayNS, engine.Headroom(link), b.SwitchBytes)
+		}
+	}
+	return nil
+}
+
+// Rooms are network.Network.Rooms; nil: buffers have no end, or the whole network cannot be simulated.
+func Rooms(n *topology.Network, p simkernel.Params, b network.BufferParams) []int64 {
+	if b.IsZero() {
+		return nil
+	}
+	engine, _, err := newEngine(n, p, b, nil, nil)
+	if err != nil {
+		return nil
+	}
+	return engine.Rooms()
+}
+
+// Shortfalls are the switches whose buffers do not hold the headroom of PFC; nil if the whole network cannot be
+// simulated.
+func Shortfalls(n *topology.Network, p simkernel.Params, b network.BufferParams, classes []TrafficClass) []network.Shortfall {
+	engine, _, err := newEngine(n, p, b, classes, nil)
+	if err != nil {
+		return nil // the simulation reports the error
+	}
+	return engine.Shortfalls()
+}
+
+// findDeepest finds the switch that held the most bytes or, without a limited buffer, that may have: the length of a
+// queue is recorded when a packet starts to be sent, so each port may have held one more packet.
+func (x *simulation) findDeepest(engine *network.Network) {
+	held := map[int32]int64{}
+	for _, l := range x.net.Links {
+		if v, _ := x.net.Node(l.Src); v.Kind != topology.KindHost {
+			if deepest := engine.Counters(l.ID).MaxQueueBytes; deepest > 0 {
+				held[l.Src] += deepest + x.params.PayloadBytes + x.params.HeaderBytes
+			}
+		}
+	}
+	for i, v := range x.net.Nodes { // the first of equals, in the order of ids
+		if !x.options.Buffer.IsZero() {
+			held[v.ID] = engine.MostBytes(int32(i))
+		}
+		if held[v.ID] > x.stats.DeepestSwitchBytes {
+			x.stats.DeepestSwitch, x.stats.DeepestSwitchBytes = v.ID, held[v.ID]
+		}
+	}
+}
+
+// newEngine returns a simulation of the whole network, and which of the classes a flow is in.
+func newEngine(n *topology.Network, p simkernel.Params, b network.BufferParams, classes []TrafficClass,
+	next func() (*network.Flows, error)) (engine *network.Network, of func(*workload.Row) uint8, err error) {
+	links, hosts := engineTopology(n)
+	if engine, err = network.New(p, b, links, hosts, next); err == nil {
+		of, err = classify(engine, classes)
+	}
+	return engine, of, err
+}
+
+// engineTopology returns the network as the engine expects it, with places of nodes instead of ids.
+func engineTopology(n *topology.Network) (links []network.Link, hosts []bool) {
+	place := make(map[int32]int32, len(n.Nodes))
+	hosts = make([]bool, len(n.Nodes))
+	for i, v := range n.Nodes {
+		place[v.ID], hosts[i] = int32(i), v.Kind == topology.KindHost
+	}
+	return names.Of(n.Links, func(l topology.Link) network.Link {
+		return network.Link{SrcNode: place[l.Src], DstNode: place[l.Dst], BandwidthBps: l.BandwidthBps, DelayNS: l.DelayNS}
+	}), hosts
+}

@@ -1,0 +1,223 @@
+package exact
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+
+	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/simkernel"
+	"parsimon/simkernel/network"
+	"parsimon/stages/methodtest"
+	"parsimon/stages/route"
+	"parsimon/stages/slowdown"
+	"parsimon/stages/tables"
+	"parsimon/stages/topology"
+	"parsimon/stages/workload"
+)
+
+func simulateExactly(t *testing.T, n *topology.Network, flows []arrow.Record,
+	o Options) (fcts, hops *tables.Memory, stats Stats) {
+	t.Helper()
+	return simulateExactlyWith(t, n, simkernel.DefaultParams(), flows, o)
+}
+
+func simulateExactlyWith(t *testing.T, n *topology.Network, p simkernel.Params, flows []arrow.Record,
+	o Options) (fcts, hops *tables.Memory, stats Stats) {
+	t.Helper()
+	r, err := topology.NewRouter(t.Context(), n, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fcts, hops = &tables.Memory{}, &tables.Memory{}
+	stats, err = Simulate(context.Background(), n, r, p, (&tables.Memory{Records: flows}).Read(), o, Tables{FCTs: fcts, Hops: hops}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fcts, hops, stats
+}
+
+// The whole-network simulation has the same rows for any number of domains and any batches of flows: every flow
+// once, at every hop of its path once, never faster than ideal.
+func TestExactLaws(t *testing.T) {
+	n := methodtest.Clos(t)
+	flows := methodtest.RandomFlows(n, rand.New(rand.NewPCG(4, 4)), 4000)
+	fcts, hops, stats := simulateExactly(t, n, []arrow.Record{flows}, Options{Workers: 1})
+	if stats.Flows != 4000 || len(methodtest.Ints64(fcts, "flow_id")) != 4000 {
+		t.Fatalf("%d flows reported, %d rows", stats.Flows, len(methodtest.Ints64(fcts, "flow_id")))
+	}
+	ids := slices.Sorted(slices.Values(methodtest.Ints64(fcts, "flow_id")))
+	if !slices.Equal(ids, columns.Int64s(flows, "flow_id")) {
+		t.Error("the flows reported are not the flows given")
+	}
+	var want int
+	queued := false
+	for _, r := range fcts.Records {
+		for i, fct := range columns.Int64s(r, "fct_ns") {
+			if fct < columns.Int64s(r, "ideal_ns")[i] {
+				t.Fatalf("flow %d is faster than ideal", columns.Int64s(r, "flow_id")[i])
+			}
+			queued = queued || fct > columns.Int64s(r, "ideal_ns")[i]
+			want += int(columns.Named(r, "hops").(*array.Int16).Value(i))
+		}
+	}
+	if !queued {
+		t.Error("no flow met another")
+	}
+	if got := len(methodtest.Ints64(hops, "flow_row")); got != want {
+		t.Errorf("%d rows of exact_hops for %d hops", got, want)
+	}
+	for _, domains := range []int{2, 3, 8} {
+		f, h, _ := simulateExactly(t, n, []arrow.Record{flows.NewSlice(0, 7), flows.NewSlice(7, 3001),
+			flows.NewSlice(3001, 4000)}, Options{Workers: domains})
+		if !slices.Equal(methodtest.Ints64(f, "fct_ns"), methodtest.Ints64(fcts, "fct_ns")) ||
+			!slices.Equal(methodtest.Ints64(f, "flow_row"), methodtest.Ints64(fcts, "flow_row")) ||
+			!slices.Equal(methodtest.Ints64(h, "wait_ns"), methodtest.Ints64(hops, "wait_ns")) {
+			t.Errorf("%d domains: rows differ", domains)
+		}
+	}
+}
+
+// Flows that do not count are simulated and not reported, also where starts are counted from 1970.
+func TestExactCounts(t *testing.T) {
+	n := methodtest.Clos(t)
+	flows := methodtest.RandomFlows(n, rand.New(rand.NewPCG(4, 5)), 3000)
+	start := slices.Clone(columns.Int64s(flows, "start_ns"))
+	for i := range start {
+		start[i] += 1_790_000_000_000_000_000
+	}
+	cols := flows.Columns()
+	cols[schema.Flows.Index("start_ns")] = columns.Of(start)
+	flows = array.NewRecord(flows.Schema(), cols, flows.NumRows())
+	o := Options{Workers: 2, Counts: func(ns int64) bool { return ns >= start[1000] && ns < start[2000] }}
+	fcts, _, stats := simulateExactly(t, n, []arrow.Record{flows}, o)
+	rows := slices.Sorted(slices.Values(methodtest.Ints64(fcts, "flow_row")))
+	if stats.Flows != 1000 || rows[0] != 1000 || rows[999] != 1999 {
+		t.Errorf("%d flows, rows %d to %d", stats.Flows, rows[0], rows[len(rows)-1])
+	}
+}
+
+// What cannot be simulated whole is known before.
+func TestCheckWholeNetwork(t *testing.T) {
+	n, p := methodtest.Clos(t), simkernel.DefaultParams()
+	for _, c := range []struct {
+		spanNS int64
+		want   string
+	}{{network.MaxNS, ""}, {network.MaxNS + 1, "flows start within"}} {
+		err := CheckWholeNetwork(n, p, network.BufferParams{}, nil, &route.Loads{LastStartNS: c.spanNS})
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	for i := range n.Links[:2] {
+		n.Links[i].DelayNS = 0
+	}
+	if err := CheckWholeNetwork(n, p, network.BufferParams{}, nil, &route.Loads{}); err == nil || !strings.Contains(err.Error(), "delay") {
+		t.Errorf("a link without delay: %v", err)
+	}
+}
+
+// A flow alone in the network takes its ideal FCT, which is the one that estimates divide by.
+func TestExactLoneFlow(t *testing.T) {
+	n := methodtest.Clos(t)
+	flows := methodtest.RandomFlows(n, rand.New(rand.NewPCG(8, 8)), 40)
+	for i := range 40 {
+		one := flows.NewSlice(int64(i), int64(i+1))
+		fcts, hops, _ := simulateExactly(t, n, []arrow.Record{one}, Options{})
+		id, src, dst := columns.Int64s(one, "flow_id")[0], columns.Int32s(one, "src")[0], columns.Int32s(one, "dst")[0]
+		path, err := methodtest.Router(t, n).Path(id, src, dst, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		writer := slowdown.NewWriter(n, simkernel.DefaultParams())
+		want := writer.IdealNS(path, columns.Int64s(one, "size_bytes")[0])
+		fct, ideal := methodtest.Ints64(fcts, "fct_ns")[0], methodtest.Ints64(fcts, "ideal_ns")[0]
+		if fct != ideal || ideal != want {
+			t.Errorf("flow %d: FCT %d, ideal %d, ideal of the estimate %d", i, fct, ideal, want)
+		}
+		// A short last packet can catch up with the full one before it; a flow of one packet cannot.
+		if w := methodtest.Ints64(hops, "wait_ns"); columns.Int64s(one, "size_bytes")[0] <= 1000 && slices.Max(w) != 0 {
+			t.Errorf("flow %d is alone and waits: %v", i, w)
+		}
+	}
+}
+
+// A buffer as large as the most that a switch can have held changes no row. A small one drops packets; all flows
+// finish nevertheless, and the result is reproducible.
+func TestExactSwitchBuffer(t *testing.T) {
+	n := methodtest.Clos(t)
+	flows := methodtest.RandomFlows(n, rand.New(rand.NewPCG(4, 4)), 2000)
+	wantFCTs, wantHops, stats := simulateExactly(t, n, []arrow.Record{flows}, Options{})
+	if stats.DeepestSwitchBytes < 2000 {
+		t.Fatalf("no switch held more than %d bytes", stats.DeepestSwitchBytes)
+	}
+	same := func(a, b *tables.Memory) bool {
+		return slices.EqualFunc(a.Records, b.Records, func(x, y arrow.Record) bool { return array.RecordEqual(x, y) })
+	}
+	large := Options{Buffer: network.BufferParams{SwitchBytes: stats.DeepestSwitchBytes, Alpha: 1024}}
+	fcts, hops, did := simulateExactly(t, n, []arrow.Record{flows}, large)
+	if !same(fcts, wantFCTs) || !same(hops, wantHops) || did.Losses.Dropped != 0 ||
+		did.DeepestSwitchBytes > stats.DeepestSwitchBytes {
+		t.Errorf("buffer of the most that a switch can have held: %+v, unlimited: %+v", did, stats)
+	}
+	small := Options{Buffer: network.BufferParams{SwitchBytes: 8000, Alpha: 1}}
+	fcts, _, did = simulateExactly(t, n, []arrow.Record{flows}, small)
+	if l := did.Losses; l.Dropped == 0 || l.Sent != l.Delivered+l.Dropped+l.Discarded || did.MostDropped == 0 ||
+		did.Flows != stats.Flows || did.DeepestSwitchBytes > 8000 {
+		t.Errorf("small buffer: %+v", did)
+	}
+	if again, _, _ := simulateExactly(t, n, []arrow.Record{flows}, small); !same(again, fcts) {
+		t.Error("a small buffer: other rows the second time")
+	}
+}
+
+// A class of higher priority has faster flows, by service and by virtual network; table link_classes has the drops of
+// each class.
+func TestExactClasses(t *testing.T) {
+	n := methodtest.Clos(t)
+	rows := columns.Append[workload.Row](nil, methodtest.RandomFlows(n, rand.New(rand.NewPCG(4, 6)), 3000))
+	for i := range rows {
+		rows[i].Service, rows[i].VNet = []string{"bulk", "rpc", "other"}[i%3], []string{"", "", "fast"}[i%3]
+	}
+	flows := methodtest.FlowRecord(rows...)
+	classes, err := SettleClasses([]TrafficClass{{Name: "fast", Queue: 5, Services: []string{"rpc"}, VNets: []string{"fast"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	small := network.BufferParams{SwitchBytes: 20_000, Alpha: 1, RetransmitNS: 1_000_000}
+	_, loads := methodtest.Route(t, n, ptr(simkernel.DefaultParams()), flows)
+	run := func(classes []TrafficClass) (slow [2]float64, links *tables.Memory, stats Stats) {
+		fcts, links := &tables.Memory{}, &tables.Memory{}
+		stats, err := Simulate(context.Background(), n, methodtest.Router(t, n), simkernel.DefaultParams(), methodtest.Table(flows).Read(),
+			Options{Loads: loads, Buffer: small, Classes: classes}, Tables{FCTs: fcts, Classes: links}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range fcts.Records {
+			for i, row := range columns.Int64s(r, "flow_row") {
+				slow[min(1, row%3)] += columns.Float64s(r, "slowdown")[i]
+			}
+		}
+		return slow, links, stats
+	}
+	before, _, _ := run(nil)
+	after, links, stats := run(classes)
+	if after[1] > 0.9*before[1] || after[0] < before[0] {
+		t.Errorf("sums of slowdowns of queue 0 and 5: %v, without classes %v", after, before)
+	}
+	drops := int64(0)
+	for _, d := range methodtest.Ints64(links, "drops") {
+		drops += d
+	}
+	if drops != stats.Losses.Dropped || drops == 0 || len(methodtest.Ints64(links, "drops")) != 2*len(n.Links) {
+		t.Errorf("%d drops in link_classes, %d in all", drops, stats.Losses.Dropped)
+	}
+}
+
+func ptr[T any](x T) *T { return &x }

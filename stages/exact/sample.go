@@ -1,0 +1,112 @@
+package exact
+
+import (
+	"context"
+	"fmt"
+
+	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/simkernel"
+	"parsimon/stages/slowdown"
+	"parsimon/stages/topology"
+)
+
+// A Sampler takes the slowdowns of flows from a simulation of the whole network. It reuses its memory and is used by one
+// goroutine at a time.
+type Sampler struct {
+	net       *topology.Network
+	slowdowns *slowdown.Writer
+	hops      slowdown.HopIndex // of table exact_hops: marked packets, and wait of the last packet
+	fcts      []simulatedFCT    // by flow of the chunk
+}
+
+// NewSampler returns a sampler for flows of a network.
+func NewSampler(n *topology.Network, p simkernel.Params) *Sampler {
+	return &Sampler{net: n, slowdowns: slowdown.NewWriter(n, p)}
+}
+
+// A simulatedFCT has the columns of table exact_fcts that Sample reads. An FCT of -1: the flow was not simulated.
+type simulatedFCT struct {
+	Row       int64 `col:"flow_row"`
+	Start     int64 `col:"start_ns"`
+	Hops      int16 `col:"hops"`
+	Ideal     int64 `col:"ideal_ns"`
+	FCT       int64 `col:"fct_ns"`
+	Again     int32 `col:"retransmissions"`
+	Reordered int32 `col:"reordered"`
+}
+
+// Simulated is what Sample reads: tables exact_fcts and exact_hops of the simulation of the whole workload, in any
+// order. Rows of flows of other chunks are skipped.
+type Simulated struct {
+	FCTs, Hops schema.Batches
+}
+
+// Sample writes the slowdowns of one chunk of flows. A flow's FCT is the simulated one. Its delay is divided among its
+// hops as slowdown.Writer.Attribute says.
+func (s *Sampler) Sample(ctx context.Context, c slowdown.Chunk, in Simulated, out slowdown.Sink) error {
+	if err := s.read(c.FirstRow, c.Rows, in); err != nil {
+		return err
+	}
+	return s.slowdowns.Write(ctx, c, out, func(f int, sizeBytes int64, to *slowdown.Flow) error {
+		x := &s.fcts[f]
+		if x.FCT < 0 {
+			return nil
+		}
+		hops, err := s.hops.Hops(f)
+		if err != nil {
+			return err
+		}
+		for h := range hops {
+			if link := hops[h].Link; int(link) >= len(s.net.Links) {
+				return fmt.Errorf("exact_hops: link %d is not in the topology, which has %d links", link, len(s.net.Links))
+			}
+			hops[h].LastNS, hops[h].Marks = int64(hops[h].NS), int64(hops[h].Number)
+		}
+		to.Path = s.hops.Path()
+		// If paths change, a flow may be faster than alone on its first path: its ideal FCT is then its FCT.
+		ideal := s.slowdowns.IdealNS(to.Path, sizeBytes)
+		if x.FCT < x.Ideal || x.Ideal > ideal || x.Ideal < ideal && x.FCT != x.Ideal {
+			return fmt.Errorf("exact_fcts has an FCT of %d ns and an ideal FCT of %d ns; on this path it is %d ns",
+				x.FCT, x.Ideal, ideal)
+		}
+		to.StartNS, to.Retransmissions, to.Reordered = x.Start, x.Again, x.Reordered
+		to.IdealNS, to.DelayNS = x.Ideal, x.FCT-x.Ideal
+		s.slowdowns.Attribute(c.FirstRow+int64(f), sizeBytes, hops, to)
+		return nil
+	})
+}
+
+func (s *Sampler) read(firstRow, rows int64, in Simulated) error {
+	s.fcts = columns.Resize(s.fcts, int(rows))
+	for i := range s.fcts {
+		s.fcts[i] = simulatedFCT{FCT: -1}
+	}
+	err := columns.Each(in.FCTs, func(r *simulatedFCT) error {
+		switch {
+		case r.Row < firstRow || r.Row >= firstRow+rows || r.FCT == 0 && r.Hops == 0: // the latter: a compute step
+			return nil
+		case r.FCT < 0 || r.Hops < 1:
+			return fmt.Errorf("exact_fcts: flow row %d has an FCT of %d ns over %d hops", r.Row, r.FCT, r.Hops)
+		}
+		s.fcts[r.Row-firstRow] = *r
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	s.hops.Begin(schema.ExactHops, firstRow, rows)
+	for f := range s.fcts {
+		s.hops.Reserve(int64(f), s.fcts[f].Hops)
+	}
+	return columns.Each(in.Hops, func(r *hopRow) error {
+		switch {
+		case r.FlowRow < firstRow || r.FlowRow >= firstRow+rows:
+			return nil
+		case r.LastWaitNS < 0 || r.PacketsMarked < 0:
+			return fmt.Errorf("exact_hops: flow row %d has a wait or marks below 0 at hop %d", r.FlowRow, r.Hop)
+		}
+		return s.hops.Add(r.FlowRow, r.Hop, s.fcts[r.FlowRow-firstRow].Hops,
+			slowdown.Cell{Link: r.LinkID, Number: r.PacketsMarked, NS: float64(r.LastWaitNS)})
+	})
+}

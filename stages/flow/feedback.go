@@ -1,0 +1,228 @@
+// Package flow is the estimator that follows the packets of each flow.
+//
+// Link cases exchange, in two passes, what the packets of their flows observed (FeedbackBuilder). The case of the flow's
+// own host then replays the flow with complete feedback (linksim.Simulator.Replay). So waits at different links add up
+// where packets meet them one after the other; a rate that several links reduce at the same time is reduced once, because
+// one sender reacts to all marks; and the wait for the host's NIC and the limit of the window count once.
+//
+//	observations of pass 1 → feedback → pass 2 → sender feedback → replay → blend → attribution: slowdowns
+package flow
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/bits"
+
+	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/simkernel"
+	"parsimon/stages/linksim"
+	"parsimon/stages/rng"
+	"parsimon/stages/route"
+	"parsimon/stages/topology"
+)
+
+// FeedbackBuilder computes the feedback of link cases from the observations of one pass.
+//
+// A link case on its own does not know that its flows are delayed and marked at other links too, so it overestimates
+// queues, the more the busier the network is. Estimator Flow therefore simulates all link cases repeatedly. Before
+// each pass, every hop of a flow receives as feedback what the flow's packets observed at the other hops of the path:
+//
+//	observations of the path:   hop 0      hop 1 … h-1     hop h     hop h+1 …
+//	feedback of hop h:          NICWaitNS  UpstreamNS      -         WaitNS
+//	                            marks of all hops but h, and the greatest share of the line rate that one denied
+//
+// Then a packet leaves its host later by NICWaitNS and reaches the link later by UpstreamNS, and its ACK returns
+// later by WaitNS. This is waveform relaxation (Lelarasmee, Ruehli and Sangiovanni-Vincentelli, IEEE TCAD 1(3),
+// 1982) with queues instead of circuits. A simulation of the whole network is a fixed point of it.
+//
+// Hop 0 is the exception: what its packets waited at the slowest link of the path and behind it is in WaitNS,
+// and what they waited before it in UpstreamNS (linkcase.Case.DownstreamBps).
+//
+// Link cases react against the sense of a change: longer waits at other links make the queue of this link shorter.
+// Undamped feedback therefore overshoots, so each hop sends damped observations (see damp), and the feedback of a hop
+// is the sum over what the other hops send. The replay receives the last observations undamped, because a host's uplink
+// has no queue that other hosts fill.
+//
+// A FeedbackBuilder is used by one goroutine at a time.
+type FeedbackBuilder struct {
+	net     *topology.Network
+	params  *simkernel.Params
+	layout  simkernel.BlockLayout
+	seed    uint64
+	omitted linksim.Omitted // links whose cases the next pass omits
+
+	observed observationIndex // of this pass
+
+	hops       [][]simkernel.Block // observations of the current flow; then what its hops send
+	blocks     []simkernel.Block   // feedback of the current hop
+	upstream   []blockSum          // by block: hops 1 to h-1
+	downstream []blockSum          // by hop and block: all hops behind it
+
+	out feedbackRows
+}
+
+// NewFeedbackBuilder returns a builder. The seed keys the random bits that select marks. omitted are links that need no
+// feedback for a pass.
+func NewFeedbackBuilder(n *topology.Network, p *simkernel.Params, seed uint64, omitted linksim.Omitted) *FeedbackBuilder {
+	return &FeedbackBuilder{net: n, params: p, layout: p.Layout(), seed: seed, omitted: omitted}
+}
+
+// Build writes the feedback of one chunk of flows, rows firstRow to firstRow+rows-1 of table flows, by link
+// and flow, in the order of table hops; hops without feedback have no rows. For the senders it is table
+// sender_feedback, the input of the replay: for hop 0 of every flow, whole. Else it is table feedback, the input of
+// pass 2: for every hop of every flow, damped.
+//
+// observed is table hop_observations. Where it has several rows of a flow and hop, the first counts. It may hold rows
+// of other flows, which are skipped, and may come in any order. A flow whose hops are not all in observed is an error
+// that names its row.
+func (x *FeedbackBuilder) Build(ctx context.Context, senders bool, firstRow, rows int64,
+	observed schema.Batches, out schema.Sink) error {
+	if err := x.observed.read(firstRow, rows, observed); err != nil {
+		return err
+	}
+	x.out.reset()
+	for f := range int(rows) {
+		if f%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := x.flow(senders, firstRow, f); err != nil {
+			return err
+		}
+	}
+	w := &x.out // by link; the rows of a link stay in the order of the flows
+	places := w.sorter.Order(len(w.rows), func(i int) uint64 { return uint64(w.rows[i].LinkID) })
+	return feedbackTable.WriteOrdered(out, w.rows, places, &w.blocks)
+}
+
+func (x *FeedbackBuilder) flow(senders bool, firstRow int64, f int) error {
+	hops, err := x.observed.Hops(f)
+	if err != nil || len(hops) == 0 {
+		return err
+	}
+	row := firstRow + int64(f)
+	x.hops = columns.Grow(x.hops[:0], len(hops))[:len(hops)]
+	longest := 0
+	for h := range hops {
+		if x.hops[h], err = linksim.ReadBlocks(x.hops[h][:0], x.observed.encoded.At(int(hops[h].Number))); err != nil {
+			return fmt.Errorf("hop_observations: flow row %d, hop %d: %w", row, h, err)
+		}
+		longest = max(longest, len(x.hops[h]))
+	}
+	if !senders {
+		for h, trip := 1, route.RoundTripNS(x.net, x.params, x.observed.Path()); h < len(hops); h++ {
+			x.damp(x.hops[h], row, trip)
+		}
+	}
+	x.sumDownstream(longest)
+	if senders {
+		x.senderFeedback(row, longest)
+	} else {
+		x.passFeedback(row, longest)
+	}
+	return nil
+}
+
+// sumDownstream sums, for each hop, what the flow's packets observed at the hops behind it.
+func (x *FeedbackBuilder) sumDownstream(longest int) {
+	x.downstream = columns.Resize(x.downstream, len(x.hops)*longest)
+	clear(x.downstream[len(x.downstream)-longest:])
+	for h := len(x.hops) - 1; h > 0; h-- {
+		sums := x.downstream[(h-1)*longest : h*longest]
+		copy(sums, x.downstream[h*longest:])
+		for b := range x.hops[h] {
+			sums[b].add(&x.hops[h][b])
+		}
+	}
+}
+
+// senderFeedback appends the feedback of hop 0: the sum over all other hops, divided at the slowest one.
+func (x *FeedbackBuilder) senderFeedback(row int64, longest int) {
+	slowest := route.SlowestHop(x.observed.Path(), func(link int32) int64 { return x.net.Links[link].BandwidthBps })
+	x.blocks = columns.Resize(x.blocks, longest)
+	for b, s := range x.downstream[:longest] {
+		behind := x.downstream[max(0, slowest-1)*longest+b].waitNS
+		x.blocks[b] = simkernel.Block{UpstreamNS: clampNS(s.waitNS - behind), WaitNS: clampNS(behind), Marks: s.marks,
+			Denied: s.denied}
+	}
+	x.out.add(x.observed.Path()[0], row, 0, x.blocks)
+}
+
+func (x *FeedbackBuilder) passFeedback(row int64, longest int) {
+	x.upstream = columns.Resize(x.upstream, longest)
+	clear(x.upstream)
+	for h := 1; h < len(x.hops); h++ {
+		if h > 1 {
+			for b := range x.hops[h-1] {
+				x.upstream[b].add(&x.hops[h-1][b])
+			}
+		}
+		if !x.omitted.Runs(x.observed.Path()[h]) {
+			continue
+		}
+		x.blocks = columns.Resize(x.blocks, longest)
+		for b := range x.blocks {
+			up, down := &x.upstream[b], &x.downstream[h*longest+b]
+			out := simkernel.Block{UpstreamNS: clampNS(up.waitNS), WaitNS: clampNS(down.waitNS), Marks: up.marks | down.marks,
+				Denied: max(up.denied, down.denied)}
+			if b < len(x.hops[0]) { // the only wait at a host's uplink is the NIC wait
+				out.NICWaitNS = x.hops[0][b].WaitNS
+				out.Marks |= x.hops[0][b].Marks
+			}
+			x.blocks[b] = out
+		}
+		x.out.add(x.observed.Path()[h], row, int16(h), x.blocks)
+	}
+}
+
+// blockSum is what the packets of one block observed at several hops.
+type blockSum struct {
+	waitNS        int64
+	marks, denied uint16
+}
+
+func (s *blockSum) add(b *simkernel.Block) {
+	s.waitNS += int64(b.WaitNS)
+	s.marks |= b.Marks
+	s.denied = max(s.denied, b.Denied)
+}
+
+// damp replaces the blocks that the packets of a flow observed at a hop behind their host's uplink by what the hop
+// sends.
+//
+// A wait w is damped by w's own share of the round trip. The reason: with persistent flows whose windows bind, a queue
+// shrinks by as much as waits at other links grow, since the packets in flight are given. If two links send each other
+// such waits whole, both queues vanish in the next pass and return in the one after; if they send halves, both are
+// right at once. A wait that is short against the round trip is of packets that do not fill a window, and does not
+// react. So a hop sends w / (1 + s), where s = w / (w + round trip without waits) estimates how much the queue reacts.
+// NIC waits are sent whole: no other host fills the queue at a host's uplink.
+func (x *FeedbackBuilder) damp(blocks []simkernel.Block, row int64, roundTripNS int64) {
+	for b := range blocks {
+		now := &blocks[b]
+		if now.WaitNS == 0 {
+			continue
+		}
+		w := uint64(now.WaitNS)
+		part, whole := w+uint64(roundTripNS), 2*w+uint64(roundTripNS)
+		hi, lo := bits.Mul64(w, part)
+		sent, _ := bits.Div64(hi, lo, whole)
+		if now.Marks != 0 && !x.keepsMarks(row, b, float64(part)/float64(whole)) {
+			now.Marks = 0
+		}
+		now.WaitNS = int32(sent)
+	}
+}
+
+func clampNS(ns int64) int32 { return int32(min(ns, math.MaxInt32)) }
+
+// keepsMarks draws whether block b of a flow keeps its marks. All hops and all blocks of a window share one random
+// number, as a sender reacts once per window to marks. A sender that reacts by a timer has one for all its windows.
+func (x *FeedbackBuilder) keepsMarks(row int64, b int, probability float64) bool {
+	window := 0
+	if !x.params.Transport.Traits().Timers {
+		window = x.layout.Window(b)
+	}
+	s := rng.New(x.seed, rng.Feedback, 1, uint64(row), uint64(window))
+	return float64(s.Uint64()>>11)/(1<<53) < probability
+}

@@ -1,0 +1,245 @@
+package flow
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow/array"
+
+	"parsimon/schema/columns"
+	"parsimon/simkernel"
+	"parsimon/stages/linksim"
+	"parsimon/stages/methodtest"
+	"parsimon/stages/route"
+	"parsimon/stages/tables"
+	"parsimon/stages/topology"
+)
+
+// observationTable returns table hop_observations of one flow of three hops, row 7, over links 4, 2 and 0.
+func observationTable(observed ...[]simkernel.Block) *tables.Memory {
+	return observationTableOf(3, observed)
+}
+
+// observationsOf is observationTable for a flow that has only the given hops.
+func observationsOf(observed ...[]simkernel.Block) *tables.Memory {
+	return observationTableOf(len(observed), observed)
+}
+
+func observationTableOf(of int, observed [][]simkernel.Block) *tables.Memory {
+	var c tables.Memory
+	var rows []tables.Observation
+	var all columns.Arena
+	var order []int32
+	for h, blocks := range observed {
+		all.Add(linksim.AppendBlocks(nil, blocks))
+		order = append(order, int32(h))
+		rows = append(rows, tables.Observation{
+			FlowRow: 7, Hop: int16(h), Hops: int16(of), LinkID: []int32{4, 2, 0}[h], Observed: columns.Item(h),
+		})
+	}
+	if err := tables.HopObservations.WriteOrdered(&c, rows, order, &all); err != nil {
+		panic(err)
+	}
+	return &c
+}
+
+// feedbackOf returns the blocks of a feedback table by link.
+func feedbackOf(t *testing.T, c *tables.Memory) map[int32][]simkernel.Block {
+	t.Helper()
+	out := map[int32][]simkernel.Block{}
+	last := int32(-1)
+	for _, r := range c.Records {
+		for i, link := range columns.Int32s(r, "link_id") {
+			if link < last {
+				t.Error("table feedback is not sorted by link")
+			}
+			last = link
+			blocks, err := linksim.ReadBlocks(nil, columns.Named(r, "observed").(*array.Binary).Value(i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			out[link] = blocks
+		}
+	}
+	return out
+}
+
+// lineNetwork is a path of three links, 4, 2 and 0 of host 1 to host 0; link 2 is the slowest.
+func lineNetwork(t *testing.T) *topology.Network {
+	t.Helper()
+	n, err := topology.NewNetwork([]topology.Node{{ID: 0, Kind: topology.KindHost}, {ID: 1, Kind: topology.KindHost}, {ID: 2, Kind: topology.KindTor}, {ID: 3, Kind: topology.KindTor}},
+		[]topology.Cable{{A: 2, B: 0, BandwidthBps: 4e10, DelayNS: 1}, {A: 3, B: 2, BandwidthBps: 1e10, DelayNS: 1}, {A: 1, B: 3, BandwidthBps: 4e10, DelayNS: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// built runs a builder over the flow in row 7 and returns the feedback by link.
+func built(t *testing.T, x *FeedbackBuilder, senders bool, observed *tables.Memory) map[int32][]simkernel.Block {
+	t.Helper()
+	var out tables.Memory
+	if err := x.Build(context.Background(), senders, 7, 1, observed.Read(), &out); err != nil {
+		t.Fatal(err)
+	}
+	return feedbackOf(t, &out)
+}
+
+func testBuilder(n *topology.Network, omitted linksim.Omitted) *FeedbackBuilder {
+	return NewFeedbackBuilder(n, dctcpParams(), 1, omitted)
+}
+
+// Hand-computed: hops send w (w + r) / (2 w + r) of a wait w, where r is the round trip, and NIC waits whole. The replay
+// receives everything whole. Hop 0 receives the wait at the slowest link and behind it apart from that before it.
+func TestFeedbackOfThreeHops(t *testing.T) {
+	n := lineNetwork(t)
+	observed := observationTable(
+		[]simkernel.Block{{WaitNS: 100}},           // hop 0, link 4: NIC wait
+		[]simkernel.Block{{WaitNS: 1_000_000}, {}}, // hop 1, link 2
+		[]simkernel.Block{{WaitNS: 60}, {WaitNS: 8, Marks: 2}})
+	got := built(t, testBuilder(n, nil), false, observed)
+	// The round trip is 6 ns of propagation, 838 + 2 × 210 ns for the packet and 48 + 2 × 12 ns for its ACK.
+	const trip = 6 + 838 + 2*210 + 48 + 2*12
+	long, short := int32(1_000_000*(1_000_000+trip)/(2_000_000+trip)), int32(60*(60+trip)/(120+trip))
+	if b := got[2][0]; b != (simkernel.Block{NICWaitNS: 100, WaitNS: short}) {
+		t.Errorf("link 2 receives %+v", b)
+	}
+	if b := got[0][0]; b != (simkernel.Block{NICWaitNS: 100, UpstreamNS: long}) || len(got) != 2 {
+		t.Errorf("link 0 receives %+v, of %d links", b, len(got))
+	}
+	if got := built(t, testBuilder(n, linksim.Omitted{2: {}}), false, observed); len(got) != 1 || len(got[0]) == 0 {
+		t.Errorf("where the case of link 2 is omitted, links receive %+v", got)
+	}
+	last := built(t, testBuilder(n, nil), true, observed)
+	if len(last) != 1 || last[4][0] != (simkernel.Block{WaitNS: 1_000_060}) || last[4][1] != (simkernel.Block{WaitNS: 8, Marks: 2}) {
+		t.Errorf("for the replay link 4 receives %+v", last)
+	}
+}
+
+// Of two rows of a hop the first counts.
+func TestFeedbackTakesTheFirstRow(t *testing.T) {
+	newer, older := observationTable([]simkernel.Block{{}}, []simkernel.Block{{WaitNS: 5}}), observationTable(nil, []simkernel.Block{{WaitNS: 9}}, []simkernel.Block{{WaitNS: 70}})
+	var both tables.Memory
+	for _, c := range []*tables.Memory{newer, older} {
+		both.Records = append(both.Records, c.Records...)
+	}
+	got := built(t, testBuilder(lineNetwork(t), nil), true, &both)
+	if b := got[4][0]; b != (simkernel.Block{WaitNS: 75}) {
+		t.Errorf("link 4 receives %+v", b)
+	}
+}
+
+// Marks are taken with the given probability, and the blocks of one window share the choice.
+func TestMarksAreTakenByWeight(t *testing.T) {
+	x := testBuilder(methodtest.Clos(t), nil)
+	for _, probability := range []float64{0, 0.5, 0.75, 1} {
+		taken := 0
+		for row := range int64(10_000) {
+			if x.keepsMarks(row, 3, probability) {
+				taken++
+			}
+			if x.keepsMarks(row, 3, probability) != x.keepsMarks(row, 15, probability) {
+				t.Fatal("blocks of one window take marks of different passes")
+			}
+		}
+		if off := float64(taken)/10_000 - probability; off < -0.02 || off > 0.02 {
+			t.Errorf("%d of 10,000 take the marks of this pass, want %v", taken, probability)
+		}
+	}
+}
+
+// A flow without all of its hops, and bytes that are no blocks, are errors that name the row.
+func TestFeedbackErrors(t *testing.T) {
+	n := methodtest.Clos(t)
+	missing := observationTable(nil, nil)
+	var c tables.Memory
+	var damaged columns.Arena
+	damaged.Add([]byte{0x80})
+	if err := tables.HopObservations.WriteOrdered(&c, []tables.Observation{{FlowRow: 7, Hops: 1, LinkID: 1}}, []int32{0}, &damaged); err != nil {
+		t.Fatal(err)
+	}
+	for _, observed := range []*tables.Memory{missing, &c} {
+		err := testBuilder(n, nil).Build(context.Background(), false, 7, 1, observed.Read(), &tables.Memory{})
+		if err == nil || !strings.Contains(err.Error(), "flow row 7") {
+			t.Errorf("error %v", err)
+		}
+	}
+}
+
+// others computes the feedback of hop h for block b directly from what every other hop observed.
+func others(hops [][]simkernel.Block, h, b, slowest int) (out simkernel.Block) {
+	for j := range hops {
+		if j == h || b >= len(hops[j]) {
+			continue
+		}
+		m := &hops[j][b]
+		switch {
+		case j == 0:
+			out.NICWaitNS = m.WaitNS
+		case j < h || h == 0 && j < slowest:
+			out.UpstreamNS = clampNS(int64(out.UpstreamNS) + int64(m.WaitNS))
+		default:
+			out.WaitNS = clampNS(int64(out.WaitNS) + int64(m.WaitNS))
+		}
+		out.Marks |= m.Marks
+		if j > 0 {
+			out.Denied = max(out.Denied, m.Denied)
+		}
+	}
+	return out
+}
+
+// The sums along a flow's path agree with the direct computation for every hop, whatever the lengths.
+func TestFeedbackIsItsTwin(t *testing.T) {
+	random := rand.New(rand.NewPCG(9, 9))
+	for range 500 {
+		p := simkernel.DefaultParams()
+		n := lineNetwork(t)
+		x := NewFeedbackBuilder(n, &p, 1, nil)
+		trip := route.RoundTripNS(n, &p, []int32{4, 2, 0})
+		hops := make([][]simkernel.Block, 1+random.IntN(3))
+		for h := range hops {
+			hops[h] = make([]simkernel.Block, random.IntN(5))
+			for i := range hops[h] {
+				b := &hops[h][i]
+				b.WaitNS = random.Int32N(3) * random.Int32N(1<<uint(random.IntN(28)))
+				b.Marks, b.Denied = uint16(random.IntN(3)*random.IntN(1<<16)), uint16(random.IntN(2)*random.IntN(1<<16))
+			}
+		}
+		sender := built(t, x, true, observationsOf(hops...))
+		got := map[int32][]simkernel.Block{}
+		if len(hops) == 3 { // of another length the round trip is another
+			got = built(t, x, false, observationsOf(hops...))
+		}
+		sent := slices.Clone(hops)
+		for h := 1; h < len(hops); h++ {
+			sent[h] = slices.Clone(hops[h])
+			x.damp(sent[h], 7, trip)
+		}
+		for h := range hops {
+			given, from := got[[]int32{4, 2, 0}[h]], sent
+			if h == 0 {
+				given, from = sender[4], hops
+			} else if len(hops) < 3 {
+				continue
+			}
+			for b := range 6 {
+				var have simkernel.Block
+				if b < len(given) {
+					have = given[b]
+				}
+				if want := others(from, h, b, min(1, len(hops)-1)); have != want {
+					t.Fatalf("hop %d of %d, block %d: %+v, want %+v", h, len(hops), b, have, want)
+				}
+			}
+		}
+	}
+}
+
+func dctcpParams() *simkernel.Params {
+	p := simkernel.DefaultParams()
+	return &p
+}

@@ -1,0 +1,200 @@
+// Package independent is the paper's estimator (§3.3 and §3.4). At each hop of a flow it draws a packet-normalised delay
+// from the bucket of the flow's size, independently of the other hops, and adds up the delays of the path.
+//
+//	table hop_delays → Bucket: delays of each link by flow size → draws → table hop_contributions → Sum: slowdowns
+package independent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+
+	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/simkernel"
+	"parsimon/stages/rng"
+	"parsimon/stages/tables"
+)
+
+// A bucketRow is a row of table delay_buckets.
+type bucketRow struct {
+	LinkID       int32     `col:"link_id"`
+	Bucket       int32     `col:"bucket"`
+	SizeMinBytes int64     `col:"size_min_bytes"`
+	SizeMaxBytes int64     `col:"size_max_bytes"`
+	N            int64     `col:"n"`
+	Delays       []float64 `col:"delays"` // ns per packet
+}
+
+var bucketTable = columns.TableOf[bucketRow](schema.DelayBuckets)
+
+// The paper's bucketing constants (§3.3): a bucket has at least bucketMin delays, and its largest flow is at
+// least bucketSpread times as large as its smallest.
+const (
+	bucketMin    = 100
+	bucketSpread = 2
+)
+
+// Bucketer turns the hop delays of links into distributions, and draws from them what each hop contributes to
+// each flow. It reuses its memory and is used by one goroutine at a time.
+type Bucketer struct {
+	params simkernel.Params
+	seed   uint64
+	sorter tables.Sorter
+
+	rows                  []tables.ContributionRow // of all hops; the delay is drawn
+	flowID, size, delayNS []int64                  // of the same hops
+	normalised            []float64                // delays by size, ascending within buckets
+	buckets               []bucketRow              // their delays are parts of normalised
+}
+
+// NewBucketer returns a bucketer. The seed keys the draws.
+func NewBucketer(p simkernel.Params, seed uint64) *Bucketer {
+	return &Bucketer{params: p, seed: seed}
+}
+
+// Bucket reads table hop_delays of some links, sorted by link, and writes tables delay_buckets, by link and
+// size, and hop_contributions, by flow_row and hop.
+//
+// A hop's contribution to a flow is one packet-normalised delay, drawn from the bucket of the flow's size
+// (paper, §3.4), times the flow's packets. The draw is keyed by seed, flow and hop, so it does not depend on
+// how links are partitioned. A nil sink for contributions writes buckets only.
+func (b *Bucketer) Bucket(ctx context.Context, in schema.Batches, buckets, contributions schema.Sink) error {
+	if err := b.read(in); err != nil {
+		return err
+	}
+	for from := 0; from < len(b.rows); {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		to := from + 1
+		for to < len(b.rows) && b.rows[to].LinkID == b.rows[from].LinkID {
+			to++
+		}
+		b.bucketLink(from, to)
+		if len(b.buckets) >= columns.BatchRows/16 || to == len(b.rows) {
+			if err := bucketTable.Write(buckets, b.buckets); err != nil {
+				return err
+			}
+			b.buckets, b.normalised = b.buckets[:0], b.normalised[:0]
+		}
+		from = to
+	}
+	if contributions == nil {
+		return nil
+	}
+	return b.writeByFlow(contributions)
+}
+
+func (b *Bucketer) read(in schema.Batches) error {
+	b.rows, b.flowID, b.size, b.delayNS = b.rows[:0], b.flowID[:0], b.size[:0], b.delayNS[:0]
+	return columns.Each(in, func(r *tables.HopDelay) error {
+		if r.FCTNS < r.IdealNS {
+			return fmt.Errorf("hop_delays: flow %d on link %d has an FCT of %d ns, below its ideal FCT of %d ns",
+				r.FlowID, r.LinkID, r.FCTNS, r.IdealNS)
+		}
+		b.flowID, b.size = append(b.flowID, r.FlowID), append(b.size, r.SizeBytes)
+		b.delayNS = append(b.delayNS, r.FCTNS-r.IdealNS)
+		b.add(&r.FlowAtHop, 0)
+		return nil
+	})
+}
+
+// add adds a row that a hop contributes a delay to a flow.
+func (b *Bucketer) add(at *tables.FlowAtHop, delayNS float64) {
+	b.rows = append(b.rows, tables.ContributionRow{Contribution: tables.Contribution{
+		FlowRow: at.FlowRow, Hop: at.Hop, Hops: at.Hops, LinkID: at.LinkID, DelayNS: delayNS,
+	}})
+}
+
+// bucketLink buckets the rows from..to-1, all of one link, and draws their contributions.
+func (b *Bucketer) bucketLink(from, to int) {
+	size := b.size[from:to]
+	order := b.sorter.Order(to-from, func(i int) uint64 { return uint64(size[i]) })
+	start := len(b.normalised)
+	for _, i := range order {
+		b.normalised = append(b.normalised, float64(b.delayNS[from+int(i)])/float64(b.params.Packets(size[i])))
+	}
+	normalised := b.normalised[start:]
+	for first, n := 0, int32(0); first < len(order); n++ {
+		end := first + bucketEnd(len(order)-first, func(i int) int64 { return size[order[first+i]] })
+		members, delays := order[first:end], normalised[first:end]
+		slices.Sort(delays)
+		for _, i := range members {
+			row := from + int(i)
+			b.rows[row].DelayNS = b.drawDelay(b.flowID[row], b.rows[row].Hop, b.size[row], delays)
+		}
+		b.buckets = append(b.buckets, bucketRow{b.rows[from].LinkID, n, size[members[0]], size[members[len(members)-1]],
+			int64(len(delays)), delays})
+		first = end
+	}
+}
+
+// drawDelay draws the delay of a flow at a hop from those per packet of its bucket, sorted.
+func (b *Bucketer) drawDelay(flowID int64, hop int16, sizeBytes int64, delays []float64) float64 {
+	draw := rng.New(b.seed, rng.Bucket, uint64(flowID), uint64(hop))
+	return delays[draw.IntN(len(delays))] * float64(b.params.Packets(sizeBytes))
+}
+
+// bucketEnd returns how many of the n remaining flows, smallest first, the next bucket takes: as few as
+// satisfy both constraints. Equal sizes stay together, and the last bucket takes what remains.
+func bucketEnd(n int, size func(i int) int64) int {
+	for end := 1; end < n; end++ {
+		if end >= bucketMin && size(end-1) >= bucketSpread*size(0) && size(end) != size(end-1) {
+			return end
+		}
+	}
+	return n
+}
+
+type drawBucket struct {
+	Link     int32     `col:"link_id"`
+	MaxBytes int64     `col:"size_max_bytes"`
+	Delays   []float64 `col:"delays"`
+}
+
+// Draw draws, with clustered links, what each hop contributes to each flow: the same draws as Bucket makes, from the
+// buckets of the link's representative. It reads the rows of table hops of the links in [lo, hi) and all of table
+// delay_buckets, by link and size, and writes table hop_contributions by flow_row and hop. of is ReadClusters. A flow
+// larger than all of the representative's draws from its last bucket.
+func (b *Bucketer) Draw(ctx context.Context, of []int32, lo, hi int32, hops, buckets schema.Batches,
+	out schema.Sink) error {
+	wanted, byLink := map[int32]bool{}, map[int32][]drawBucket{}
+	for l := lo; l < hi; l++ {
+		wanted[of[l]] = true
+	}
+	err := columns.Each(buckets, func(b *drawBucket) error {
+		if wanted[b.Link] {
+			byLink[b.Link] = append(byLink[b.Link], drawBucket{b.Link, b.MaxBytes, slices.Clone(b.Delays)})
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	b.rows = b.rows[:0]
+	err = columns.Each(hops, func(r *tables.FlowAtHop) error {
+		if r.LinkID < lo || r.LinkID >= hi {
+			return nil
+		}
+		buckets := byLink[of[r.LinkID]]
+		if len(buckets) == 0 {
+			return fmt.Errorf("link %d has representative %d, which has no rows in delay_buckets", r.LinkID, of[r.LinkID])
+		}
+		at := sort.Search(len(buckets)-1, func(i int) bool { return buckets[i].MaxBytes >= r.SizeBytes })
+		delay := b.drawDelay(r.FlowID, r.Hop, r.SizeBytes, buckets[at].Delays)
+		b.add(r, delay)
+		return nil
+	})
+	if err = errors.Join(err, ctx.Err()); err != nil {
+		return err
+	}
+	return b.writeByFlow(out)
+}
+
+func (b *Bucketer) writeByFlow(out schema.Sink) error {
+	places := b.sorter.ByFlow(len(b.rows), func(i int) (int64, int16) { return b.rows[i].FlowRow, b.rows[i].Hop })
+	return tables.HopContributions.WriteOrdered(out, b.rows, places, nil)
+}

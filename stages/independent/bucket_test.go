@@ -1,0 +1,172 @@
+package independent
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow/array"
+
+	"parsimon/schema/columns"
+	"parsimon/simkernel"
+	"parsimon/stages/methodtest"
+	"parsimon/stages/tables"
+)
+
+// The rules of the paper's buckets (§3.3) hold for any sizes: every bucket but the last has at least 100 delays and
+// a ratio of sizes of at least 2, equal sizes are in one bucket, and no bucket is larger than it must be.
+func TestBucketRules(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for trial := range 300 {
+		n := 1 + rng.IntN(2000)
+		sizes := make([]int64, n)
+		for i := range sizes {
+			sizes[i] = 1 + int64(math.Exp(rng.Float64()*float64(1+trial%15)))
+		}
+		slices.Sort(sizes)
+		for first := 0; first < n; {
+			end := first + bucketEnd(n-first, func(i int) int64 { return sizes[first+i] })
+			if end < n {
+				if end-first < bucketMin || sizes[end-1] < bucketSpread*sizes[first] {
+					t.Fatalf("trial %d: bucket %d..%d of %d is too small", trial, first, end, n)
+				}
+				if sizes[end] == sizes[end-1] {
+					t.Fatalf("trial %d: size %d is in two buckets", trial, sizes[end])
+				}
+				cut := end - 1 // the bucket must not already have been complete one size earlier
+				for cut > first && sizes[cut-1] == sizes[end-1] {
+					cut--
+				}
+				if cut-first >= bucketMin && sizes[cut-1] >= bucketSpread*sizes[first] {
+					t.Fatalf("trial %d: bucket %d..%d could end at %d", trial, first, end, cut)
+				}
+			}
+			first = end
+		}
+	}
+}
+
+// delay is the row of a flow of three hops. fct is its FCT and ideal FCT in ns.
+func delay(link int32, row int64, hop int16, size int64, fct [2]int64) tables.HopDelayRow {
+	at := tables.FlowAtHop{LinkID: link, FlowRow: row, FlowID: 1000 + row, Hop: hop, Hops: 3, SizeBytes: size}
+	return tables.HopDelayRow{HopDelay: tables.HopDelay{FlowAtHop: at, FCTNS: fct[0], IdealNS: fct[1]}}
+}
+
+// delaysTable returns table hop_delays of some links.
+func delaysTable(rng *rand.Rand, links, flowsPerLink int) *tables.Memory {
+	var rows []tables.HopDelayRow
+	for l := range links {
+		for i := range flowsPerLink {
+			size := 1 + rng.Int64N(50_000)
+			ideal := 1000 + size
+			rows = append(rows, delay(int32(l), int64(i*links+l), int16(l%3), size, [2]int64{ideal + rng.Int64N(5000), ideal}))
+		}
+	}
+	var c tables.Memory
+	if err := tables.HopDelays.Write(&c, rows); err != nil {
+		panic(err)
+	}
+	return &c
+}
+
+// Each contribution is one of the delays of the flow's own bucket times its packets. Draws are uniform and do not
+// depend on which links are bucketed together.
+func TestBucketDrawsFromTheFlowsOwnBucket(t *testing.T) {
+	p := simkernel.DefaultParams()
+	in := delaysTable(rand.New(rand.NewPCG(5, 5)), 6, 1500)
+	var buckets, contributions tables.Memory
+	if err := NewBucketer(p, 42).Bucket(context.Background(), in.Read(), &buckets, &contributions); err != nil {
+		t.Fatal(err)
+	}
+	type bucket struct {
+		lo, hi int64
+		delays []float64
+	}
+	byLink := map[int32][]bucket{}
+	total := 0
+	for _, r := range buckets.Records {
+		lists := columns.Named(r, "delays").(*array.List)
+		for i, link := range columns.Int32s(r, "link_id") {
+			from, to := lists.ValueOffsets(i)
+			d := lists.ListValues().(*array.Float64).Float64Values()[from:to]
+			if !slices.IsSorted(d) || int64(len(d)) != columns.Int64s(r, "n")[i] {
+				t.Fatalf("link %d: delays out of order or miscounted", link)
+			}
+			byLink[link] = append(byLink[link], bucket{columns.Int64s(r, "size_min_bytes")[i],
+				columns.Int64s(r, "size_max_bytes")[i], d})
+			total += len(d)
+		}
+	}
+	if total != 9000 {
+		t.Errorf("buckets have %d delays, want 9000", total)
+	}
+	size := map[int64]int64{}
+	for i, row := range methodtest.Ints64(in, "flow_row") {
+		size[row] = methodtest.Ints64(in, "size_bytes")[i]
+	}
+	last := int64(-1)
+	var rank float64
+	for _, r := range contributions.Records {
+		link := columns.Int32s(r, "link_id")
+		for i, row := range columns.Int64s(r, "flow_row") {
+			if row < last {
+				t.Fatal("contributions are not ordered by flow")
+			}
+			last = row
+			s := size[row]
+			at := slices.IndexFunc(byLink[link[i]], func(b bucket) bool { return s >= b.lo && s <= b.hi })
+			b := byLink[link[i]][at]
+			pos := slices.IndexFunc(b.delays, func(d float64) bool {
+				return d*float64(p.Packets(s)) == columns.Float64s(r, "delay_ns")[i]
+			})
+			if pos < 0 {
+				t.Fatalf("flow row %d: its delay on link %d is not of its bucket", row, link[i])
+			}
+			rank += (float64(pos) + 0.5) / float64(len(b.delays))
+		}
+	}
+	if mean := rank / 9000; math.Abs(mean-0.5) > 0.02 {
+		t.Errorf("draws are not uniform: mean rank %.3f", mean)
+	}
+	again := map[[2]int64]float64{}
+	for _, r := range contributions.Records {
+		for i := range int(r.NumRows()) {
+			again[[2]int64{int64(columns.Int32s(r, "link_id")[i]),
+				columns.Int64s(r, "flow_row")[i]}] = columns.Float64s(r, "delay_ns")[i]
+		}
+	}
+	for link := range int32(6) {
+		var one, b, c tables.Memory
+		for _, r := range in.Records { // each batch has rows of a few links
+			links := columns.Int32s(r, "link_id")
+			from, _ := slices.BinarySearch(links, link)
+			to, _ := slices.BinarySearch(links, link+1)
+			one.Records = append(one.Records, r.NewSlice(int64(from), int64(to)))
+		}
+		if err := NewBucketer(p, 42).Bucket(context.Background(), one.Read(), &b, &c); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range c.Records {
+			for i := range int(r.NumRows()) {
+				if again[[2]int64{int64(columns.Int32s(r, "link_id")[i]),
+					columns.Int64s(r, "flow_row")[i]}] != columns.Float64s(r, "delay_ns")[i] {
+					t.Fatal("a link's draws depend on the partition it is in")
+				}
+			}
+		}
+	}
+}
+
+// An FCT below the ideal FCT is an error.
+func TestBucketRefusesDelaysBelowIdeal(t *testing.T) {
+	var c, b, out tables.Memory
+	if err := tables.HopDelays.Write(&c, []tables.HopDelayRow{delay(3, 0, 0, 100, [2]int64{900, 1000})}); err != nil {
+		t.Fatal(err)
+	}
+	err := NewBucketer(simkernel.DefaultParams(), 1).Bucket(context.Background(), c.Read(), &b, &out)
+	if err == nil {
+		t.Fatal("an FCT below the ideal FCT is accepted")
+	}
+}

@@ -1,0 +1,56 @@
+package independent
+
+import (
+	"context"
+	"math"
+
+	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/simkernel"
+	"parsimon/stages/slowdown"
+	"parsimon/stages/tables"
+	"parsimon/stages/topology"
+)
+
+// A Summer adds up what the hops of each flow contribute. It reuses its memory and is used by one goroutine at a time.
+type Summer struct {
+	slowdowns *slowdown.Writer
+	hops      slowdown.HopIndex
+}
+
+// NewSummer returns a summer for flows of a network.
+func NewSummer(n *topology.Network, p simkernel.Params) *Summer {
+	return &Summer{slowdowns: slowdown.NewWriter(n, p)}
+}
+
+// Sum writes table slowdowns for one chunk of table flows: a row for every flow that has a path, in the order of the
+// flows. The FCT is the ideal FCT on the flow's path plus the sum of what its hops contribute (paper, §3.4). The sum is
+// taken in path order, so its bits do not depend on how contributions are partitioned.
+//
+// contributed is table hop_contributions, in any order; rows of other flows before and after the chunk's are skipped. A
+// flow whose hops are not all there is an error that names it.
+func (s *Summer) Sum(ctx context.Context, c slowdown.Chunk, contributed schema.Batches, out schema.Sink) error {
+	s.hops.Begin(schema.HopContributions, c.FirstRow, c.Rows)
+	err := columns.Each(contributed, func(r *tables.Contribution) error {
+		return s.hops.Add(r.FlowRow, r.Hop, r.Hops, slowdown.Cell{Link: r.LinkID, NS: r.DelayNS})
+	})
+	if err != nil {
+		return err
+	}
+	w := s.slowdowns
+	return w.Write(ctx, c, slowdown.Sink{Slowdowns: out}, func(f int, sizeBytes int64, to *slowdown.Flow) error {
+		hops, err := s.hops.Cells(f)
+		if err != nil || len(hops) == 0 {
+			return err
+		}
+		var sum float64
+		for h := range hops {
+			sum += hops[h].NS
+		}
+		to.Path = s.hops.Path()
+		to.IdealNS = w.IdealNS(to.Path, sizeBytes)
+		to.DelayNS = int64(math.Round(sum))
+		to.WindowNS = min(w.WindowNS(to.Path, sizeBytes), to.DelayNS)
+		return nil
+	})
+}

@@ -1,0 +1,134 @@
+package linksim
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+
+	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/simkernel"
+	"parsimon/stages/tables"
+)
+
+// Observations and feedback of one flow at one hop (simkernel.Block) are one binary value in the tables:
+//
+//	value := block*, without the zero blocks at the end
+//	block := uvarint(WaitNS << 3 | hasUpstream << 2 | hasNICWait << 1 | hasMore)
+//	         [uvarint(UpstreamNS)] [uvarint(NICWaitNS)] [uvarint(Denied << 16 | Marks)]
+//
+// A zero block takes one byte, a flow that observed nothing takes none.
+
+// AppendBlocks appends the encoding of one flow's blocks at one hop. Negative numbers, which no case observes, are
+// encoded as ones that the reader refuses.
+func AppendBlocks(b []byte, blocks []simkernel.Block) []byte {
+	for len(blocks) > 0 && blocks[len(blocks)-1] == (simkernel.Block{}) {
+		blocks = blocks[:len(blocks)-1]
+	}
+	b = columns.Grow(b, 2*len(blocks))
+	for i := range blocks {
+		x := &blocks[i]
+		head, more := uint64(uint32(x.WaitNS))<<3, uint64(x.Denied)<<16|uint64(x.Marks)
+		if x.UpstreamNS != 0 {
+			head |= 4
+		}
+		if x.NICWaitNS != 0 {
+			head |= 2
+		}
+		if more != 0 {
+			head |= 1
+		}
+		b = binary.AppendUvarint(b, head)
+		if x.UpstreamNS != 0 {
+			b = binary.AppendUvarint(b, uint64(uint32(x.UpstreamNS)))
+		}
+		if x.NICWaitNS != 0 {
+			b = binary.AppendUvarint(b, uint64(uint32(x.NICWaitNS)))
+		}
+		if more != 0 {
+			b = binary.AppendUvarint(b, more)
+		}
+	}
+	return b
+}
+
+// encodeObservations sets s.observed to the encoded observations of each flow of the current case.
+func (s *Simulator) encodeObservations() {
+	s.observed.Reset()
+	layout, at := s.Params.Layout(), int64(0)
+	for _, size := range s.c.SizeBytes {
+		n := min(layout.Blocks(s.Params.Packets(size)), int64(len(s.result.Observed))-at)
+		s.observed.Bytes = AppendBlocks(s.observed.Bytes, s.result.Observed[at:at+n])
+		s.observed.Done()
+		at += n
+	}
+}
+
+var ErrBlocks = errors.New("damaged: column observed cannot be decoded")
+
+// blockPiece is for how many blocks memory is reserved at a time.
+const blockPiece = 256
+
+// ReadBlocks appends the blocks that b encodes. Zero blocks at the end are not restored.
+func ReadBlocks(blocks []simkernel.Block, b []byte) ([]simkernel.Block, error) {
+	damaged := false
+	number := func(most uint64) uint64 {
+		v, n := binary.Uvarint(b)
+		if n <= 0 || v > most {
+			damaged = true
+			return 0
+		}
+		b = b[n:]
+		return v
+	}
+	for len(b) > 0 && !damaged {
+		if len(blocks) == cap(blocks) {
+			blocks = columns.Grow(blocks, min(blockPiece, len(b))) // a block takes at least a byte
+		}
+		var x simkernel.Block
+		head := number(math.MaxInt32<<3 | 7)
+		x.WaitNS = int32(head >> 3)
+		if head&4 != 0 {
+			x.UpstreamNS = int32(number(math.MaxInt32))
+		}
+		if head&2 != 0 {
+			x.NICWaitNS = int32(number(math.MaxInt32))
+		}
+		if head&1 != 0 {
+			more := number(math.MaxUint32)
+			x.Marks, x.Denied = uint16(more), uint16(more>>16)
+		}
+		blocks = append(blocks, x)
+	}
+	if damaged {
+		return blocks, ErrBlocks
+	}
+	return blocks, nil
+}
+
+type observationRows struct {
+	rows     []tables.Observation
+	observed columns.Arena // of the rows, in their order
+	sorter   tables.Sorter
+}
+
+func (w *observationRows) reset() {
+	w.observed.Reset()
+	w.rows = w.rows[:0]
+}
+
+func (w *observationRows) add(s *Simulator, link int32, rows []int32) {
+	in := s.input.rows
+	w.observed.AddArena(&s.observed)
+	for k, i := range rows {
+		w.rows = append(w.rows, tables.Observation{
+			FlowRow: in[i].FlowRow, Hop: in[i].Hop, Hops: in[i].Hops, LinkID: link,
+			Observed: columns.Item(len(w.rows)), DelayNS: s.result.FCTNS[k] - s.result.IdealNS[k],
+		})
+	}
+}
+
+func (w *observationRows) flush(out schema.Sink) error {
+	places := w.sorter.ByFlow(len(w.rows), func(i int) (int64, int16) { return w.rows[i].FlowRow, w.rows[i].Hop })
+	return tables.HopObservations.WriteOrdered(out, w.rows, places, &w.observed)
+}

@@ -1,0 +1,143 @@
+package linksim
+
+import (
+	"fmt"
+	"slices"
+
+	"parsimon/schema/columns"
+	"parsimon/simkernel"
+	"parsimon/stages/topology"
+)
+
+// crowdedPart is the part of the room of a port from which on its link case notes the queue. Shorter queues leave other
+// ports their rooms.
+const crowdedPart = 8
+
+// caseBuilder holds what the cases of many links ask for again and again, by link id.
+type caseBuilder struct {
+	caseNo      int32
+	source      []int32 // by first link: the last place among the case's sources, valid where sourceOwner is caseNo
+	sourceOwner []int32
+	other       []int32 // by source of the case: the place of another source of the same host; -1: none
+}
+
+// buildCase builds the link case of the rows at places from..to-1 of the input's order (paper, §3.2).
+func (s *Simulator) buildCase(link topology.Link, from, to int) error {
+	r, c, b := s.input.rows, &s.c, &s.build
+	c.SourceBps, c.SourceDelayNS = c.SourceBps[:0], c.SourceDelayNS[:0]
+	c.Source, c.SizeBytes, c.StartNS, c.PathDelayNS = c.Source[:0], c.SizeBytes[:0], c.StartNS[:0], c.PathDelayNS[:0]
+	c.ReturnNS, c.Feedback = c.ReturnNS[:0], c.Feedback[:0]
+	c.FlowKey, c.Hops = c.FlowKey[:0], c.Hops[:0]
+	c.SlowestBps, c.RoundTripNS = c.SlowestBps[:0], c.RoundTripNS[:0]
+	c.UpstreamBps, c.DownstreamBps, c.BetweenPS = c.UpstreamBps[:0], c.DownstreamBps[:0], c.BetweenPS[:0]
+	b.caseNo++
+	b.other = b.other[:0]
+	c.Record = s.Detail == Observations && !s.replays
+	c.Behind, c.RoomBytes = r[s.input.order[from]].Hop > 0, 0
+	if c.Behind && s.Rooms != nil {
+		c.RoomBytes = max(1, s.Rooms[link.ID]/crowdedPart)
+	}
+	c.TargetBps = s.availableBps(link.ID)
+	traits := s.Params.Transport.Traits()
+	c.MarkBytes, c.MaxMarkBytes = s.Params.MarkBytes(link.BandwidthBps, link.DelayNS)
+	if traits.RandomMarks {
+		c.MarkKey = simkernel.MarkKey(s.Params.Seed, link.ID)
+	}
+	for at := from; at < to; at++ {
+		i := s.input.order[at]
+		source := s.sourceOf(i)
+		c.Source = append(c.Source, source)
+		c.SizeBytes = append(c.SizeBytes, r[i].SizeBytes)
+		if traits.RandomMarks {
+			c.FlowKey = append(c.FlowKey, uint64(r[i].FlowRow))
+		}
+		if traits.UsesHops {
+			c.Hops = append(c.Hops, r[i].Hops)
+		}
+		c.StartNS = append(c.StartNS, r[i].StartNS)
+		c.PathDelayNS = append(c.PathDelayNS, max(r[i].PathDelayNS, c.SourceDelayNS[source]))
+		if s.Params.NeedsPaths() {
+			path := s.pathOf(i)
+			c.SlowestBps, c.RoundTripNS = append(c.SlowestBps, path.SlowestBps), append(c.RoundTripNS, path.RoundTripNS)
+		}
+		if s.Detail == Observations {
+			c.ReturnNS = append(c.ReturnNS, s.returnNS(link, r[i].FirstLink, r[i].PathSendNS))
+			c.UpstreamBps, c.DownstreamBps = append(c.UpstreamBps, r[i].UpstreamBps), append(c.DownstreamBps, r[i].DownstreamBps)
+			c.BetweenPS = append(c.BetweenPS, r[i].BetweenPS)
+		}
+	}
+	return s.decodeFeedback(from, to)
+}
+
+func (s *Simulator) pathOf(row int32) simkernel.Path {
+	r := s.input.rows
+	slowest := s.Network.Links[r[row].LinkID].BandwidthBps
+	for _, bps := range []int64{s.Network.Links[r[row].FirstLink].BandwidthBps, r[row].UpstreamBps, r[row].DownstreamBps} {
+		if bps > 0 {
+			slowest = min(slowest, bps)
+		}
+	}
+	return simkernel.Path{
+		Hops: int(r[row].Hops), SlowestBps: slowest, RoundTripNS: 2*r[row].PathDelayNS + r[row].PathSendNS,
+	}
+}
+
+// sourceOf returns the place of the row's source in the case, a host's uplink. It adds the source if the row is the
+// first of its flows. Detail says which flows share a source.
+func (s *Simulator) sourceOf(row int32) int32 {
+	c, b := &s.c, &s.build
+	first, delay, other := s.input.rows[row].FirstLink, s.input.rows[row].DelayToLinkNS, int32(-1)
+	if b.sourceOwner[first] == b.caseNo {
+		other = b.source[first]
+		for at := other; at >= 0; at = b.other[at] {
+			if s.Detail == Delays || c.SourceDelayNS[at] == delay {
+				return at
+			}
+		}
+	}
+	b.sourceOwner[first], b.source[first] = b.caseNo, int32(len(c.SourceBps))
+	b.other = append(b.other, other)
+	c.SourceBps = append(c.SourceBps, s.availableBps(first))
+	c.SourceDelayNS = append(c.SourceDelayNS, delay)
+	return b.source[first]
+}
+
+// decodeFeedback decodes the feedback of the rows into the case, all blocks of every flow.
+func (s *Simulator) decodeFeedback(from, to int) error {
+	in, c := &s.input, &s.c
+	given := func(place int32) bool { return place >= 0 }
+	if len(in.feedbackAt) == 0 || !slices.ContainsFunc(in.feedbackAt[from:to], given) {
+		return nil // the same case as with zero blocks, but the kernel is faster without feedback
+	}
+	layout := s.Params.Layout()
+	for at := from; at < to; at++ {
+		i, had := in.order[at], len(c.Feedback)
+		want := had + int(layout.Blocks(s.Params.Packets(in.rows[i].SizeBytes)))
+		if place := in.feedbackAt[at]; place >= 0 {
+			var err error
+			if c.Feedback, err = ReadBlocks(c.Feedback, in.feedback.At(int(place))); err != nil {
+				return fmt.Errorf("flow row %d: %w", in.rows[i].FlowRow, err)
+			}
+			if had = len(c.Feedback); had > want {
+				return fmt.Errorf("flow row %d: %w", in.rows[i].FlowRow, ErrBlocks)
+			}
+		}
+		c.Feedback = columns.Grow(c.Feedback, want-had)[:want]
+		clear(c.Feedback[had:])
+	}
+	return nil
+}
+
+func (s *Simulator) sendNS(id int32) int64 {
+	return s.Params.SendNS(s.Params.PayloadBytes+s.Params.HeaderBytes, s.Network.Links[id].BandwidthBps)
+}
+
+// returnNS returns the transmission times of a full packet and its ACK on those links of the path that the
+// case does not simulate: all but the source and the target.
+func (s *Simulator) returnNS(link topology.Link, first int32, pathSendNS int64) int64 {
+	left := pathSendNS - s.sendNS(first)
+	if link.ID != first {
+		left -= s.sendNS(link.ID)
+	}
+	return max(0, left)
+}

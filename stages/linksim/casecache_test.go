@@ -1,0 +1,137 @@
+package linksim
+
+import (
+	"context"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"parsimon/schema/columns"
+	"parsimon/simkernel"
+	"parsimon/stages/methodtest"
+	"parsimon/stages/tables"
+	"parsimon/stages/topology/topologytest"
+)
+
+type mapStore struct {
+	results map[CaseKey][]byte
+	hits    int
+	damage  func(b []byte) []byte
+}
+
+func (m *mapStore) Lookup(key CaseKey, to []byte) ([]byte, bool) {
+	b, ok := m.results[key]
+	if ok {
+		m.hits++
+		if m.damage != nil {
+			b = m.damage(append([]byte(nil), b...))
+		}
+	}
+	return append(to, b...), ok
+}
+
+func (m *mapStore) Store(key CaseKey, b []byte) { m.results[key] = append([]byte(nil), b...) }
+
+// Results are read from a store as they were written. A workload shifted in time finds them too. Bytes that are no
+// result of the case are ignored.
+func TestCachedResultsAreTheSame(t *testing.T) {
+	n := topologytest.MustClos(t, methodtest.SmallClos())
+	for _, of := range []struct {
+		by Detail
+		p  simkernel.Params
+	}{{Delays, simkernel.DefaultParams()}, {Observations, simkernel.DefaultParams()}} {
+		by, p := of.by, of.p
+		store := &mapStore{results: map[CaseKey][]byte{}}
+		run := func(useCache bool, shiftNS int64) (*tables.Memory, *tables.Memory, Stats) {
+			flows := methodtest.RandomFlows(n, rand.New(rand.NewPCG(5, 6)), 3000)
+			if shiftNS > 0 {
+				starts := columns.Int64s(flows, "start_ns")
+				moved := make([]int64, len(starts))
+				for i, s := range starts {
+					moved[i] = s + shiftNS
+				}
+				flows = withStarts(flows, moved)
+			}
+			hops, loads := methodtest.Route(t, n, &p, flows)
+			o := Options{Network: n, Params: p, Loads: loads, Detail: by}
+			if useCache {
+				o.Cache = store
+			}
+			sim, err := New(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out, stats tables.Memory
+			done, err := sim.Simulate(context.Background(), 0, int32(len(n.Links)), hops.Read(), nil, &out, &stats, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return &out, &stats, done
+		}
+		wantOut, wantStats, _ := run(false, 0)
+		same := func(what string, out, stats *tables.Memory) {
+			t.Helper()
+			for _, pair := range [][2]*tables.Memory{{out, wantOut}, {stats, wantStats}} {
+				for i, rec := range pair[0].Records {
+					for c := range int(rec.NumCols()) {
+						if name := rec.ColumnName(c); name != "cached" &&
+							rec.Column(c).String() != pair[1].Records[i].Column(c).String() {
+							t.Errorf("%d, %s: column %s differs", by, what, name)
+						}
+					}
+				}
+			}
+		}
+		out, stats, _ := run(true, 0)
+		same("storing", out, stats)
+		out, stats, done := run(true, 0)
+		same("cached", out, stats)
+		if done.CachedCases == 0 || store.hits != int(done.CachedCases) ||
+			done.CachedCases != int64(len(store.results)) {
+			t.Errorf("%d: %+v, %d hits, %d stored", by, done, store.hits, len(store.results))
+		}
+		if _, _, moved := run(true, 777_777_777); moved.CachedCases != done.CachedCases {
+			t.Errorf("%d: moved in time, %d cases are cached, want %d", by, moved.CachedCases, done.CachedCases)
+		}
+		for _, damage := range []func([]byte) []byte{
+			func(b []byte) []byte { return b[:len(b)/2] },
+			func(b []byte) []byte { return append(b, 0) },
+			func([]byte) []byte { return nil },
+			func(b []byte) []byte { // can be decoded up to its last byte, with other observations
+				clear(b[len(b)/2:])
+				return append(b, 0)
+			},
+		} {
+			store.damage = damage
+			out, stats, done = run(true, 0)
+			same("damaged", out, stats)
+			if done.CachedCases != 0 {
+				t.Errorf("%d: %d damaged results were taken", by, done.CachedCases)
+			}
+			store.damage = nil
+			out, stats, _ = run(true, 0)
+			same("stored after damage", out, stats)
+		}
+	}
+}
+
+// The digest is of the memory of a case: its rows must have no gaps.
+func TestDigestOfBlocks(t *testing.T) {
+	var bytes uintptr
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[simkernel.Block]()) {
+		bytes += f.Type.Size()
+	}
+	if size := reflect.TypeFor[simkernel.Block]().Size(); size != bytes {
+		t.Errorf("a block takes %d bytes, its fields %d", size, bytes)
+	}
+}
+
+func withStarts(flows arrow.Record, starts []int64) arrow.Record {
+	rec, err := flows.SetColumn(flows.Schema().FieldIndices("start_ns")[0], columns.Of(starts))
+	if err != nil {
+		panic(err)
+	}
+	return rec
+}

@@ -1,0 +1,66 @@
+package linksim
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"parsimon/schema/columns"
+	"parsimon/simkernel"
+	"parsimon/stages/methodtest"
+	"parsimon/stages/tables"
+)
+
+// Links whose observations hardly matter to others, and hosts' uplinks, are omitted: table link_stats keeps their rows,
+// and table hop_observations has none of them. All others are simulated.
+func TestOmitted(t *testing.T) {
+	ctx, p, n := context.Background(), simkernel.DefaultParams(), methodtest.Clos(t)
+	hops, loads := methodtest.Route(t, n, &p, methodtest.RandomFlows(n, rand.New(rand.NewPCG(3, 4)), 2000))
+	o := Options{Network: n, Params: p, Loads: loads, Detail: Observations}
+	links := int32(len(n.Links))
+	simulate := func(observed, stats *tables.Memory) {
+		t.Helper()
+		sim, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := sim.Simulate(ctx, 0, links, hops.Read(), nil, observed, stats, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var first, second, observed tables.Memory
+	simulate(&tables.Memory{}, &first)
+	var err error
+	if o.Omitted, err = ReadOmitted(n, first.Read()); err != nil {
+		t.Fatal(err)
+	}
+	simulate(&observed, &second)
+	simulated := map[int32]bool{}
+	for _, r := range observed.Records {
+		for _, link := range columns.Int32s(r, "link_id") {
+			simulated[link] = true
+		}
+	}
+	omitted := 0
+	for i, r := range first.Records {
+		for _, name := range []string{"feedback_share", "mean_wait_ns"} {
+			if !slices.Equal(columns.Float64s(r, name), columns.Float64s(second.Records[i], name)) {
+				t.Errorf("column %s of link_stats changes", name)
+			}
+		}
+		flows, share := columns.Int64s(r, "flows"), columns.Float64s(r, "feedback_share")
+		for k, link := range columns.Int32s(r, "link_id") {
+			omit := flows[k] > 0 && (share[k] <= omittedShare || n.FromHost(link))
+			if omit {
+				omitted++
+			}
+			if simulated[link] == (omit || flows[k] == 0) {
+				t.Errorf("link %d with share %v is simulated: %v", link, share[k], simulated[link])
+			}
+		}
+	}
+	if omitted == 0 || len(simulated) == 0 {
+		t.Errorf("%d links are omitted, %d simulated: the workload tests nothing", omitted, len(simulated))
+	}
+}

@@ -1,0 +1,156 @@
+package linksim
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"reflect"
+	"unsafe"
+
+	"github.com/zeebo/xxh3"
+
+	"parsimon/schema/columns"
+	"parsimon/simkernel/linkcase"
+)
+
+// CaseKey is the digest of everything that the result of a link case depends on: the version of the kernel,
+// the transport's constants, and the case itself with its flows' starts relative to the first. Cases of the
+// same key have the same result, in any scenario, run or link.
+type CaseKey [16]byte
+
+// CaseStore caches results of link cases. It is safe for use by several goroutines.
+type CaseStore interface {
+	// Lookup appends the result stored under the key to dst. ok is false if there is no verified result.
+	Lookup(key CaseKey, dst []byte) (result []byte, ok bool)
+	// Store keeps a copy of a result. It does not report failures: a run does not fail for them.
+	Store(key CaseKey, result []byte)
+}
+
+// minCachedPackets is the least number of packets of a cached case. The kernel takes about 10 ns a packet; a
+// lookup takes as long as about 500 packets, plus a part that grows with the number of flows and is a tenth
+// of simulating them.
+const minCachedPackets = 1000
+
+type caseCache struct {
+	hash   *xxh3.Hasher
+	head   []byte  // first bytes of every case's digest
+	starts []int64 // of the current case's flows, relative to the first
+	value  []byte
+}
+
+// caseKey returns the digest of the current case: of all fields, in the byte order of the machine. The length of every
+// column precedes it, so that different cases never have the same bytes.
+func (s *Simulator) caseKey() CaseKey {
+	m, c := &s.cache, s.c
+	m.starts = m.starts[:0]
+	for _, ns := range c.StartNS {
+		m.starts = append(m.starts, ns-c.StartNS[0])
+	}
+	c.StartNS = m.starts
+	m.hash.Reset()
+	_, _ = m.hash.Write(m.head) // never fails
+	for fields, i := reflect.ValueOf(&c).Elem(), 0; i < fields.NumField(); i++ {
+		field, rows := fields.Field(i), 1
+		at := field.Addr().UnsafePointer()
+		typ := field.Type()
+		if field.Kind() == reflect.Slice {
+			rows, typ, at = field.Len(), typ.Elem(), field.UnsafePointer()
+			_, _ = m.hash.Write(binary.LittleEndian.AppendUint64(nil, uint64(rows)))
+		}
+		_, _ = m.hash.Write(unsafe.Slice((*byte)(at), rows*int(typ.Size())))
+	}
+	return m.hash.Sum128().Bytes()
+}
+
+// A stored result of a link case:
+//
+//	result   := counters share crowded flow*
+//	counters := uvarint × 5 8 bytes    MaxQueueAtNS relative to the first start, 0 if nothing was queued; WaitSumNS
+//	share    := 8 bytes          the case's feedbackShare
+//	crowded  := uvarint(length) (uvarint(ns from the first start) uvarint(bytes))*
+//	flow     := uvarint(ideal) uvarint(fct - ideal) uvarint(wait) uvarint(length) block*
+//	block    := as in observations.go; none unless the case records observations
+
+func (s *Simulator) encodeResult(b []byte) []byte {
+	r, maxQueueAt := &s.result, int64(0)
+	if r.MaxQueueBytes > 0 {
+		maxQueueAt = r.MaxQueueAtNS - s.c.StartNS[0]
+	}
+	for _, x := range []int64{r.PacketsSent, r.PacketsMarked, r.BusyNS, r.MaxQueueBytes, maxQueueAt} {
+		b = binary.AppendUvarint(b, uint64(x))
+	}
+	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(r.WaitSumNS))
+	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(s.share))
+	b = binary.AppendUvarint(b, uint64(len(r.CrowdedAtNS)))
+	for i, at := range r.CrowdedAtNS {
+		b = binary.AppendUvarint(b, uint64(int64(at)-s.c.StartNS[0]))
+		b = binary.AppendUvarint(b, uint64(r.CrowdedBytes[i]))
+	}
+	for i, fct := range r.FCTNS {
+		observed := s.observed.At(i)
+		for _, x := range []int64{r.IdealNS[i], fct - r.IdealNS[i], r.WaitNS[i], int64(len(observed))} {
+			b = binary.AppendUvarint(b, uint64(x))
+		}
+		b = append(b, observed...)
+	}
+	return b
+}
+
+var errResult = errors.New("not the result of this link case")
+
+// resultReader decodes numbers until the first error.
+type resultReader struct {
+	b      []byte
+	failed bool
+}
+
+func (r *resultReader) next() int64 {
+	v, n := binary.Uvarint(r.b)
+	if r.failed = r.failed || n <= 0; r.failed {
+		return 0
+	}
+	r.b = r.b[n:]
+	return int64(v)
+}
+
+func (r *resultReader) bytes(n int64) []byte {
+	if r.failed = r.failed || n < 0 || n > int64(len(r.b)); r.failed {
+		return make([]byte, 8)
+	}
+	b := r.b[:n]
+	r.b = r.b[n:]
+	return b
+}
+
+// decodeResult sets s.result, s.share and s.observed to what b encodes. Bytes that are no result of the current case
+// are an error.
+func (s *Simulator) decodeResult(b []byte) error {
+	r, c, in := &s.result, &s.c, resultReader{b: b}
+	r.Counters = linkcase.Counters{
+		PacketsSent: in.next(), PacketsMarked: in.next(), BusyNS: in.next(),
+		MaxQueueBytes: in.next(), MaxQueueAtNS: in.next(),
+	}
+	if r.MaxQueueBytes > 0 {
+		r.MaxQueueAtNS += c.StartNS[0]
+	}
+	r.WaitSumNS = math.Float64frombits(binary.LittleEndian.Uint64(in.bytes(8)))
+	s.share = math.Float64frombits(binary.LittleEndian.Uint64(in.bytes(8)))
+	r.CrowdedAtNS, r.CrowdedBytes = r.CrowdedAtNS[:0], r.CrowdedBytes[:0]
+	for slots := in.next(); slots > 0 && !in.failed; slots-- {
+		r.CrowdedAtNS = append(r.CrowdedAtNS, float64(in.next()+c.StartNS[0]))
+		r.CrowdedBytes = append(r.CrowdedBytes, float64(in.next()))
+	}
+	n := len(c.StartNS)
+	r.FCTNS, r.IdealNS, r.WaitNS = columns.Resize(r.FCTNS, n), columns.Resize(r.IdealNS, n), columns.Resize(r.WaitNS, n)
+	s.observed.Reset()
+	for i := range n {
+		r.IdealNS[i] = in.next()
+		r.FCTNS[i] = r.IdealNS[i] + in.next()
+		r.WaitNS[i] = in.next()
+		s.observed.Add(in.bytes(in.next()))
+	}
+	if in.failed || len(in.b) > 0 {
+		return errResult
+	}
+	return nil
+}

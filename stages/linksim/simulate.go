@@ -1,0 +1,335 @@
+// Package linksim builds the link case of each link from the hops of its flows, simulates it, and writes what it finds.
+package linksim
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/bits"
+	"slices"
+	"time"
+
+	"github.com/zeebo/xxh3"
+
+	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/simkernel"
+	"parsimon/simkernel/linkcase"
+	"parsimon/stages/route"
+	"parsimon/stages/tables"
+	"parsimon/stages/topology"
+)
+
+// Stats counts what the simulation of some links did. Durations are wall-clock times and differ
+// from run to run; everything else is a function of the input.
+type Stats struct {
+	Cases         int64 `json:"cases"` // simulated; cached ones are not counted
+	PacketHops    int64 `json:"packet_hops"`
+	KernelNS      int64 `json:"kernel_ns"`
+	LongestCaseNS int64 `json:"longest_case_ns"`
+	LongestLink   int32 `json:"longest_link"`
+
+	CachedCases int64 `json:"cached_cases"` // results found in a CaseStore
+	CachedHops  int64 `json:"cached_packet_hops"`
+	CachedNS    int64 `json:"cached_ns"`
+}
+
+// Add adds the counts of another range of links.
+func (s *Stats) Add(o Stats) {
+	s.Cases += o.Cases
+	s.PacketHops += o.PacketHops
+	s.KernelNS += o.KernelNS
+	if o.LongestCaseNS > s.LongestCaseNS {
+		s.LongestCaseNS, s.LongestLink = o.LongestCaseNS, o.LongestLink
+	}
+	s.CachedCases += o.CachedCases
+	s.CachedHops += o.CachedHops
+	s.CachedNS += o.CachedNS
+}
+
+// Simulator runs the link cases of one scenario, a range of links at a time. It reuses its memory and is
+// used by one goroutine at a time.
+type Simulator struct {
+	Options
+	kernel  *linkcase.Kernel
+	replays bool // cases observe nothing
+
+	input  caseInput
+	build  caseBuilder
+	cache  caseCache
+	c      linkcase.Case // the current case
+	result linkcase.Result
+
+	observed columns.Arena // by flow of the current case: its observations, encoded
+	share    float64       // feedbackShare of the current case
+
+	delays       []tables.HopDelayRow
+	stats        []tables.LinkStat
+	observations observationRows
+	senders      []tables.SenderFCT
+}
+
+// Detail says how much of the path of its flows a link case knows, and what it records of them.
+type Detail uint8
+
+const (
+	// Delays builds cases as in the paper: a host is one source, with the delay of its first flow. Simulate writes
+	// table hop_delays.
+	Delays Detail = iota
+	// Observations builds cases that also know the part of the round trip that they leave out, and take feedback. A
+	// source is the packets of one host that reach the link with the same delay. Simulate writes table
+	// hop_observations.
+	Observations
+)
+
+// Options say which link cases a Simulator builds and runs.
+type Options struct {
+	Network *topology.Network
+	Params  simkernel.Params
+	Loads   *route.Loads
+	// Detail says how much of the path a case knows, and what it records.
+	Detail Detail
+	// Rooms are those of limited buffers, by link; nil: they have no end.
+	Rooms []int64
+	// Cache stores results of link cases; nil: none.
+	Cache   CaseStore
+	Omitted Omitted // by Simulate
+}
+
+// New returns a simulator.
+func New(o Options) (*Simulator, error) {
+	k, err := linkcase.NewKernel(o.Params)
+	if err != nil {
+		return nil, err
+	}
+	links := len(o.Network.Links)
+	s := &Simulator{Options: o, kernel: k,
+		build: caseBuilder{source: make([]int32, links), sourceOwner: make([]int32, links)}}
+	s.cache.hash = xxh3.New()
+	s.cache.head, err = s.Params.AppendIdentity(nil)
+	return s, err
+}
+
+// Simulate runs the link case of every link in [lo, hi) that carries flows.
+//
+// It reads hops, the rows of table hops of these links; rows of other links are skipped, and the rows of a link must
+// come in the order of flow_row. With Observations it also reads feedback, the same rows of table feedback; nil for none. It
+// writes table link_stats, one row for every link in [lo, hi), and to out table hop_delays by link and flow_row, or,
+// with Observations, table hop_observations by flow_row and hop.
+//
+// The result of a link is a function of its own rows and of the loads, so it does not depend on the range or the
+// worker. progress, if not nil, is called with the packet-hops of each finished case. Errors name the link.
+func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, feedback schema.Batches,
+	out, stats schema.Sink, progress func(packetHops int64)) (Stats, error) {
+	s.delays, s.stats = s.delays[:0], s.stats[:0]
+	for _, link := range s.Network.Links[lo:hi] {
+		s.stats = append(s.stats, s.Loads.Stat(&s.Params, link, s.Omitted[link.ID]))
+	}
+	s.observations.reset()
+	add := func(id int32, rows []int32, cached bool) error {
+		s.stats[id-lo].LinkCounters = s.counters(cached)
+		if s.Detail == Delays {
+			return s.addDelays(rows, out)
+		}
+		s.observations.add(s, id, rows)
+		return nil
+	}
+	done, err := s.run(ctx, lo, hi, hops, feedback, s.Omitted.Runs, progress, add)
+	if err == nil && s.Detail == Delays {
+		err = s.flushDelays(out)
+	} else if err == nil {
+		err = s.observations.flush(out)
+	}
+	if err != nil {
+		return done, err
+	}
+	return done, tables.LinkStats.Write(stats, s.stats)
+}
+
+// Replay runs the link cases of the hosts' uplinks in [lo, hi) with the feedback of the last pass (table
+// sender_feedback) and writes table sender_fcts by flow_row: the FCT of each flow, as its sender observes it
+// when the waits and marks of the whole path act on it. It reads hops as Simulate does.
+func (s *Simulator) Replay(ctx context.Context, lo, hi int32, hops, feedback schema.Batches, out schema.Sink,
+	progress func(packetHops int64)) (Stats, error) {
+	s.senders = s.senders[:0]
+	s.replays = true
+	defer func() { s.replays = false }()
+	wants := s.Network.FromHost
+	done, err := s.run(ctx, lo, hi, hops, feedback, wants, progress, func(_ int32, rows []int32, _ bool) error {
+		for k, i := range rows {
+			s.senders = append(s.senders, tables.SenderFCT{
+				FlowRow: s.input.rows[i].FlowRow, FCTNS: s.result.FCTNS[k], IdealNS: s.idealNS(k, i),
+			})
+		}
+		return nil
+	})
+	if err != nil {
+		return done, err
+	}
+	rows := s.senders
+	places := s.observations.sorter.ByFlow(len(rows), func(i int) (int64, int16) { return rows[i].FlowRow, 0 })
+	return done, tables.SenderFCTs.WriteOrdered(out, rows, places, nil)
+}
+
+// run simulates the wanted cases of [lo, hi) that have flows, one after the other, and calls done after each.
+func (s *Simulator) run(ctx context.Context, lo, hi int32, hops, feedback schema.Batches, wants func(link int32) bool,
+	progress func(packetHops int64), done func(link int32, rows []int32, cached bool) error) (Stats, error) {
+	var stats Stats
+	if err := s.readInput(lo, hi, hops, wants); err != nil {
+		return stats, err
+	}
+	if err := s.input.readFeedback(lo, hi, feedback, wants); err != nil {
+		return stats, err
+	}
+	for id := lo; id < hi; id++ {
+		if err := ctx.Err(); err != nil {
+			return stats, err
+		}
+		from, to := s.input.starts[id-lo], s.input.starts[id-lo+1]
+		if from == to || !wants(id) {
+			continue
+		}
+		link, rows := s.Network.Links[id], s.input.order[from:to]
+		began, packets := time.Now(), s.Loads.Links[id].Packets
+		cached, err := s.caseResult(link, int(from), int(to), packets)
+		if err != nil {
+			return stats, fmt.Errorf("link %d (%s): %w", id, s.Network.LinkName(id), err)
+		}
+		took := time.Since(began).Nanoseconds()
+		if err := done(id, rows, cached); err != nil {
+			return stats, err
+		}
+		if cached {
+			stats.Add(Stats{CachedCases: 1, CachedHops: packets, CachedNS: took, LongestCaseNS: took, LongestLink: id})
+		} else {
+			stats.Add(Stats{Cases: 1, PacketHops: packets, KernelNS: took, LongestCaseNS: took, LongestLink: id})
+		}
+		if progress != nil {
+			progress(packets)
+		}
+	}
+	return stats, nil
+}
+
+// caseResult builds the case of the rows at places from..to-1 of the input's order, and brings s.result to its
+// result, from the cache or by simulation.
+func (s *Simulator) caseResult(link topology.Link, from, to int, packets int64) (cached bool, err error) {
+	if err := s.buildCase(link, from, to); err != nil {
+		return false, err
+	}
+	rows := s.input.order[from:to]
+	if s.Cache == nil || packets < minCachedPackets {
+		return false, s.simulateCase(rows)
+	}
+	key := s.caseKey()
+	value, ok := s.Cache.Lookup(key, s.cache.value[:0])
+	if s.cache.value = value; ok && s.decodeResult(value) == nil {
+		return true, nil
+	}
+	if err := s.simulateCase(rows); err != nil {
+		return false, err
+	}
+	s.cache.value = s.encodeResult(s.cache.value[:0])
+	s.Cache.Store(key, s.cache.value)
+	return false, nil
+}
+
+// feedbackShare returns how much the current case contributes to the feedback of its flows' other hops: the mean over
+// the packets of wait / round trip without waits, plus the share of marked packets.
+func (s *Simulator) feedbackShare(rows []int32) float64 {
+	if !s.c.Record {
+		return 0
+	}
+	in, layout, at := s.input.rows, s.Params.Layout(), 0
+	var sum, all float64
+	for _, i := range rows {
+		packets, trip := s.Params.Packets(in[i].SizeBytes), float64(2*in[i].PathDelayNS+in[i].PathSendNS)
+		for b := range layout.Blocks(packets) {
+			o := &s.result.Observed[at]
+			at++
+			if o.WaitNS == 0 && o.Marks == 0 {
+				continue
+			}
+			// The conversion keeps compilers from fusing the product and the sum: same bits on every machine.
+			sum += float64(float64(layout.Packets(packets, b))*float64(o.WaitNS)) +
+				float64(trip*float64(bits.OnesCount16(o.Marks)))
+		}
+		all += float64(float64(packets) * trip)
+	}
+	if all == 0 {
+		return 0
+	}
+	return sum / all
+}
+
+func (s *Simulator) availableBps(id int32) int64 {
+	return s.Loads.AvailableBps(&s.Params, s.Network.Links[id])
+}
+
+// idealNS returns the ideal FCT of flow k of the current case, in a row of the input. At its host's uplink ACKs that
+// come while it sends (Loads.Simultaneous) are no part of that: they delay it.
+func (s *Simulator) idealNS(k int, row int32) int64 {
+	r, ideal := &s.input.rows[row], s.result.IdealNS[k]
+	if !s.Loads.Simultaneous || r.Hop > 0 {
+		return ideal
+	}
+	link := &s.Network.Links[r.LinkID]
+	slowest := min(link.BandwidthBps, cmp.Or(r.DownstreamBps, link.BandwidthBps))
+	flow := route.LinkLoad{Bytes: r.SizeBytes, Packets: s.Params.Packets(r.SizeBytes)}
+	return ideal - int64(max(0, flow.BusyNS(s.availableBps(r.LinkID), &s.Params)-flow.BusyNS(slowest, &s.Params)))
+}
+
+func (s *Simulator) simulateCase(rows []int32) error {
+	if err := s.kernel.Simulate(&s.c, &s.result); err != nil {
+		return err
+	}
+	if s.result.Unfinished > 0 {
+		var ids []int64
+		for k, i := range rows {
+			if s.result.FCTNS[k] < 0 && len(ids) < 10 {
+				ids = append(ids, s.input.rows[i].FlowID)
+			}
+		}
+		return fmt.Errorf("%d flows do not finish within the longest time that the kernel can represent, "+
+			"among them %v: the link is too slow for them", s.result.Unfinished, ids)
+	}
+	s.encodeObservations()
+	s.share = s.feedbackShare(rows)
+	return nil
+}
+
+func (s *Simulator) addDelays(rows []int32, out schema.Sink) error {
+	r, res := s.input.rows, &s.result
+	s.delays = columns.Grow(s.delays, len(rows))
+	for k, i := range rows {
+		s.delays = append(s.delays, tables.HopDelayRow{
+			HopDelay: tables.HopDelay{FlowAtHop: r[i].FlowAtHop, FCTNS: res.FCTNS[k], IdealNS: s.idealNS(k, i)},
+			WaitNS:   res.WaitNS[k],
+		})
+	}
+	if len(s.delays) < columns.BatchRows {
+		return nil
+	}
+	return s.flushDelays(out)
+}
+
+func (s *Simulator) flushDelays(out schema.Sink) error {
+	err := tables.HopDelays.Write(out, s.delays)
+	s.delays = s.delays[:0]
+	return err
+}
+
+func (s *Simulator) counters(cached bool) tables.LinkCounters {
+	c := &s.result.Counters
+	return tables.LinkCounters{
+		PacketsSent: c.PacketsSent, PacketsMarked: c.PacketsMarked, BusyNS: c.BusyNS,
+		MaxQueueBytes: c.MaxQueueBytes, MaxQueueAtNS: c.MaxQueueAtNS,
+		// Little's law: the sum of waits is the number of waiting packets, integrated over time.
+		MeanQueuePackets: c.WaitSumNS / float64(max(1, c.BusyNS)),
+		MeanWaitNS:       c.WaitSumNS / float64(max(1, c.PacketsSent)),
+		FeedbackShare:    s.share,
+		Cached:           cached,
+		CrowdedAtNS:      slices.Clone(s.result.CrowdedAtNS),
+		CrowdedBytes:     slices.Clone(s.result.CrowdedBytes),
+	}
+}

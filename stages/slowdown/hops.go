@@ -1,0 +1,113 @@
+package slowdown
+
+import (
+	"fmt"
+	"slices"
+
+	"parsimon/schema"
+	"parsimon/schema/columns"
+)
+
+// A Cell is a row of a table about a flow at a hop. The table gives Number and NS their meanings.
+type Cell struct {
+	Link   int32 // below 0: there is no row
+	Number int32
+	NS     float64
+}
+
+// A Hop is what an estimator knows of a flow at a hop.
+type Hop struct {
+	Cell
+	LastNS    int64   // wait of the last packet; 0 for hop 0, whose only wait is the NIC wait
+	LongestNS int64   // wait of the block that waits longest; 0 if it does not matter
+	MeanNS    float64 // wait, averaged over the packets
+	Marks     int64   // marked packets
+}
+
+// A HopIndex finds the rows of a table by flow, of a chunk of flows, and hop.
+type HopIndex struct {
+	table    string // for errors
+	firstRow int64
+	hops     []Cell  // of all flows, those of a flow together
+	first    []int32 // by flow of the chunk: its hop 0
+	length   []int16 // by flow: hops of its path; 0: it has no row
+	flow     []Hop   // that was asked for last
+	path     []int32 // its links
+}
+
+// Begin forgets all rows, and expects those of a table about flows of the chunk that begins at row firstRow.
+func (x *HopIndex) Begin(table schema.Table, firstRow, flows int64) {
+	x.table, x.firstRow, x.hops = table.Name, firstRow, x.hops[:0]
+	x.first, x.length = columns.Resize(x.first, int(flows)), columns.Resize(x.length, int(flows))
+	clear(x.length)
+}
+
+// Has reports whether a flow belongs to the chunk.
+func (x *HopIndex) Has(row int64) bool {
+	return row >= x.firstRow && row-x.firstRow < int64(len(x.length))
+}
+
+// usualHops are at most reserved for flows that have not been read.
+const usualHops = 8
+
+// Reserve makes room for the hops of flow f of the chunk.
+func (x *HopIndex) Reserve(f int64, hops int16) {
+	x.first[f], x.length[f] = int32(len(x.hops)), hops
+	if cap(x.hops)-len(x.hops) < int(hops) { // the flows behind it have about as many
+		x.hops = slices.Grow(x.hops, max(int(hops), min(int(hops), usualHops)*(len(x.length)-int(f))))
+	}
+	for range hops {
+		x.hops = append(x.hops, Cell{Link: -1})
+	}
+}
+
+// Add adds a row of a flow at a hop, unless the flow belongs to another chunk. Of several rows it keeps the first.
+func (x *HopIndex) Add(row int64, hop, hops int16, is Cell) error {
+	if !x.Has(row) {
+		return nil
+	}
+	f := row - x.firstRow
+	if x.length[f] == 0 {
+		x.Reserve(f, max(0, hops))
+	}
+	if hop < 0 || hop >= min(hops, x.length[f]) {
+		return fmt.Errorf("%s: flow row %d has hop %d, which is not on its path of %d", x.table, row, hop, hops)
+	}
+	if at := &x.hops[int(x.first[f])+int(hop)]; at.Link < 0 {
+		*at = is
+	}
+	return nil
+}
+
+// Cells returns the rows of flow f of the chunk by hop, and sets Path; none if it has no path. A hop of its path without
+// a row is an error. The result is valid until the next call.
+func (x *HopIndex) Cells(f int) ([]Cell, error) {
+	x.path = x.path[:0]
+	if x.length[f] == 0 {
+		return nil, nil
+	}
+	hops := x.hops[x.first[f]:][:x.length[f]]
+	for h := range hops {
+		if hops[h].Link >= 0 {
+			x.path = append(x.path, hops[h].Link)
+		}
+	}
+	if len(x.path) != len(hops) {
+		row := x.firstRow + int64(f)
+		return nil, fmt.Errorf("%s has %d of the %d hops of flow row %d", x.table, len(x.path), len(hops), row)
+	}
+	return hops, nil
+}
+
+// Hops is Cells with room for what else is known of each hop.
+func (x *HopIndex) Hops(f int) ([]Hop, error) {
+	cells, err := x.Cells(f)
+	x.flow = x.flow[:0]
+	for _, c := range cells {
+		x.flow = append(x.flow, Hop{Cell: c})
+	}
+	return x.flow, err
+}
+
+// Path is the links of the flow that Cells or Hops returned last, valid until the next call.
+func (x *HopIndex) Path() []int32 { return x.path }

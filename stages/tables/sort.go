@@ -1,0 +1,62 @@
+package tables
+
+import "parsimon/schema/columns"
+
+// A Sorter sorts row numbers by integer keys, stably, in reused memory: a radix sort, least significant digit first, 11
+// bits at a time. For the millions of rows of a partition it is several times faster than sorting by comparison.
+type Sorter struct {
+	keys, otherKeys []uint64
+	rows, otherRows []int32
+}
+
+const (
+	digitBits = 11
+	digits    = 1 << digitBits
+)
+
+// Order returns the row numbers 0 to n-1 in ascending order of key, equal keys in row order. The result is
+// valid until the next call.
+func (s *Sorter) Order(n int, key func(row int) uint64) []int32 {
+	s.keys, s.otherKeys = columns.Resize(s.keys, n), columns.Resize(s.otherKeys, n)
+	s.rows, s.otherRows = columns.Resize(s.rows, n), columns.Resize(s.otherRows, n)
+	var all uint64
+	for i := range n {
+		k := key(i)
+		s.keys[i], s.rows[i] = k, int32(i)
+		all |= k
+	}
+	for shift := 0; all>>shift != 0; shift += digitBits {
+		var count [digits]int32
+		for _, k := range s.keys {
+			count[k>>shift&(digits-1)]++
+		}
+		at := int32(0)
+		for d, c := range count {
+			count[d] = at
+			at += c
+		}
+		for i, k := range s.keys {
+			to := &count[k>>shift&(digits-1)]
+			s.otherKeys[*to], s.otherRows[*to] = k, s.rows[i]
+			*to++
+		}
+		s.keys, s.otherKeys = s.otherKeys, s.keys
+		s.rows, s.otherRows = s.otherRows, s.rows
+	}
+	return s.rows
+}
+
+// ByFlow returns the row numbers 0 to n-1 in ascending order of flow row and hop. The result is valid until the next
+// call.
+func (s *Sorter) ByFlow(n int, of func(i int) (flowRow int64, hop int16)) []int32 {
+	var least int64
+	for i := range n {
+		if row, _ := of(i); i == 0 || row < least {
+			least = row
+		}
+	}
+	return s.Order(n, func(i int) uint64 {
+		row, hop := of(i)
+		return uint64(row-least)<<10 | uint64(hop)
+	})
+}

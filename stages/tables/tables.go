@@ -1,0 +1,159 @@
+// Package tables has the rows of the tables that several parts of the method write or read, tables in memory, and the
+// order in which rows are written.
+//
+// A row type that only one part uses is declared in that part. Columns, units and keys: package schema.
+package tables
+
+import (
+	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/stages/workload"
+)
+
+// FlowAtHop has the columns of table hops that identify a flow at a hop of its path.
+type FlowAtHop struct {
+	LinkID    int32 `col:"link_id"`
+	FlowRow   int64 `col:"flow_row"`
+	FlowID    int64 `col:"flow_id"`
+	Hop       int16 `col:"hop"`
+	Hops      int16 `col:"hops"`
+	SizeBytes int64 `col:"size_bytes"`
+}
+
+// LocalHop has the columns of table hops that a link case needs if the speeds of the other links of the path do not
+// matter.
+type LocalHop struct {
+	FlowAtHop
+	StartNS       int64 `col:"start_ns"`
+	FirstLink     int32 `col:"first_link"`
+	DelayToLinkNS int64 `col:"delay_to_link_ns"`
+	PathDelayNS   int64 `col:"path_delay_ns"`
+}
+
+// Hop is a row of table hops.
+type Hop struct {
+	LocalHop
+	PathSendNS    int64 `col:"path_send_ns"`
+	UpstreamBps   int64 `col:"upstream_bps"`
+	DownstreamBps int64 `col:"downstream_bps"`
+	BetweenPS     int32 `col:"between_ps"`
+}
+
+// HopDelay has the columns of table hop_delays that delay buckets are made from.
+type HopDelay struct {
+	FlowAtHop
+	FCTNS   int64 `col:"fct_ns"`
+	IdealNS int64 `col:"ideal_ns"`
+}
+
+// HopDelayRow is a row of table hop_delays.
+type HopDelayRow struct {
+	HopDelay
+	WaitNS int64 `col:"wait_ns"`
+}
+
+// Contribution has the columns of table hop_contributions without the waits that the delay includes.
+type Contribution struct {
+	FlowRow int64   `col:"flow_row"`
+	Hop     int16   `col:"hop"`
+	Hops    int16   `col:"hops"`
+	LinkID  int32   `col:"link_id"`
+	DelayNS float64 `col:"delay_ns"`
+}
+
+// ContributionRow is a row of table hop_contributions.
+type ContributionRow struct {
+	Contribution
+	WaitNS    float64 `col:"wait_ns"`
+	LongestNS int64   `col:"longest_wait_ns"`
+}
+
+// LinkStat is a row of table link_stats.
+type LinkStat struct {
+	LinkID       int32   `col:"link_id"`
+	SrcNode      int32   `col:"src_node"`
+	DstNode      int32   `col:"dst_node"`
+	Tier         string  `col:"tier"`
+	BandwidthBps int64   `col:"bandwidth_bps"`
+	AvailableBps int64   `col:"available_bps"`
+	Flows        int64   `col:"flows"`
+	Bytes        int64   `col:"bytes"`
+	Packets      int64   `col:"packets"`
+	Load         float64 `col:"load"`
+	LinkCounters
+	SwitchCounters
+}
+
+// LinkCounters has the columns of table link_stats that a simulation of the link fills.
+type LinkCounters struct {
+	PacketsSent      int64   `col:"packets_sent"`
+	PacketsMarked    int64   `col:"packets_marked"`
+	BusyNS           int64   `col:"busy_ns"`
+	MaxQueueBytes    int64   `col:"max_queue_bytes"`
+	MaxQueueAtNS     int64   `col:"max_queue_at_ns"`
+	MeanQueuePackets float64 `col:"mean_queue_packets"`
+	MeanWaitNS       float64 `col:"mean_wait_ns"`
+	FeedbackShare    float64 `col:"feedback_share"`
+	Cached           bool    `col:"cached"`
+
+	CrowdedAtNS  []float64 `col:"crowded_at_ns"`
+	CrowdedBytes []float64 `col:"crowded_bytes"`
+}
+
+// SwitchCounters has the columns of table link_stats that only a simulation of the whole network fills.
+type SwitchCounters struct {
+	Drops    int64 `col:"drops"`
+	PausedNS int64 `col:"paused_ns"`
+}
+
+// Observation is a row of table hop_observations, and of tables feedback and sender_feedback, which have some of its
+// columns. Observed is the number of the row's blocks in an Arena.
+type Observation struct {
+	FlowRow  int64        `col:"flow_row"`
+	Hop      int16        `col:"hop"`
+	Hops     int16        `col:"hops"`
+	LinkID   int32        `col:"link_id"`
+	Observed columns.Item `col:"observed"`
+	DelayNS  int64        `col:"delay_ns"`
+}
+
+// SenderFCT is a row of table sender_fcts.
+type SenderFCT struct {
+	FlowRow int64 `col:"flow_row"`
+	FCTNS   int64 `col:"fct_ns"`
+	IdealNS int64 `col:"ideal_ns"`
+}
+
+// SlowdownRow is a row of table slowdowns, and of exact_fcts, which has some of its columns.
+type SlowdownRow struct {
+	FlowID  int64 `col:"flow_id"`
+	FlowRow int64 `col:"flow_row"`
+	Src     int32 `col:"src"`
+	Dst     int32 `col:"dst"`
+	workload.Labels
+	SizeBytes int64   `col:"size_bytes"`
+	StartNS   int64   `col:"start_ns"`
+	Hops      int16   `col:"hops"`
+	IdealNS   int64   `col:"ideal_ns"`
+	FCTNS     int64   `col:"fct_ns"`
+	WindowNS  int64   `col:"window_ns"`
+	Slowdown  float64 `col:"slowdown"`
+
+	Retransmissions int32 `col:"retransmissions"`
+	Reordered       int32 `col:"reordered"`
+}
+
+// The tables that several parts write.
+var (
+	Hops             = columns.TableOf[Hop](schema.Hops)
+	HopDelays        = columns.TableOf[HopDelayRow](schema.HopDelays)
+	HopContributions = columns.TableOf[ContributionRow](schema.HopContributions)
+	HopObservations  = columns.TableOf[Observation](schema.HopObservations)
+	LinkStats        = columns.TableOf[LinkStat](schema.LinkStats)
+	SenderFCTs       = columns.TableOf[SenderFCT](schema.SenderFCTs)
+	Slowdowns        = columns.TableOf[SlowdownRow](schema.Slowdowns)
+)
+
+// SmallBatch is how many flows or hops are read or written at a time: few enough that they are still in the processor's
+// second-level cache when the next step, or the sink, reads them.
+const SmallBatch = 4_096
