@@ -17,7 +17,7 @@ import (
 	"parsimon/schema"
 )
 
-// openCatalog opens a lake's catalog as a user of DuckDB does, without the sandbox.
+// openCatalog opens the catalog of a lake without the sandbox, as a user of DuckDB does.
 func openCatalog(t *testing.T, path string) *sql.DB {
 	t.Helper()
 	connector, err := driver.NewConnector(path+"?access_mode=read_only", nil)
@@ -70,7 +70,7 @@ func checkCatalog(t *testing.T, path string, views ...string) {
 	}
 }
 
-// tableViewNames are the views of tables.
+// tableViewNames returns the names of the views of tables.
 func tableViewNames() (names []string) {
 	for _, table := range schema.Tables() {
 		for _, v := range table.Views() {
@@ -116,7 +116,7 @@ func TestCatalog(t *testing.T) {
 			}
 		}()
 		want := append([]string{"size_bins", "intervals_by_group", "intervals_by_group_all"}, tableViewNames()...)
-		for _, q := range List() {
+		for _, q := range listed(t) {
 			want = append(want, q.Name)
 		}
 		slices.Sort(want)
@@ -187,15 +187,15 @@ func TestCatalog(t *testing.T) {
 	})
 }
 
-// A table without files is an empty view with the columns and types of its files, and every question has an
-// empty answer in a lake without tables.
+// The view of a table without files is empty, with the columns and types of the table. Otherwise every
+// question would fail in a lake that lacks a table.
 func TestEmptyTables(t *testing.T) {
 	lake := t.TempDir()
 	if err := writeCatalog(lake); err != nil {
 		t.Fatal(err)
 	}
 	empty := openCatalog(t, filepath.Join(lake, CatalogFile))
-	for _, q := range List() {
+	for _, q := range listed(t) {
 		if n := count(t, empty, "SELECT count(*) FROM "+q.Name); n != 0 {
 			t.Errorf("%s: %d rows from nothing", q.Name, n)
 		}
@@ -256,7 +256,8 @@ func TestCatalogErrors(t *testing.T) {
 	}
 }
 
-// A lake with a path that CheckLakePath accepts can be opened and gets a catalog; all functions refuse other paths.
+// A lake can be opened and gets a catalog if CheckLakePath accepts its path. All functions refuse other
+// paths.
 func TestLakePaths(t *testing.T) {
 	for _, name := range []string{`--a'b"c d;e`, "scenario=zz", "md:a#b:c&x=1~$a{b}+b@c!é"} {
 		lake := filepath.Join(t.TempDir(), name)

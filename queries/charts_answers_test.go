@@ -1,8 +1,8 @@
 package queries
 
-// Known answers of the questions that charts draw.
+// chartAnswers are known answers of the questions with charts.
 var chartAnswers = []knownAnswer{
-	// The most loaded link is 4; 150 ms lie between the first start and the last, less one ns.
+	// The link with the highest load is 4. The last flow starts 150 ms less one ns after the first.
 	{"headline", nil, `scenario,variant,flows,bytes,span_ns,services,vnets,p50_slowdown,p90_slowdown,p99_slowdown,p999_slowdown,max_slowdown,p50_fct_ms,p99_fct_ms,p50_lo,p50_hi,p90_lo,p90_hi,p99_lo,p99_hi,p999_lo,p999_hi,max_load,max_load_link,max_load_tier,max_load_src,max_load_dst
 aaa,own,7,2123000,149999999,2,2,4,7.600000000000001,9.759999999999998,9.975999999999999,10,0.0004,0.000976,3,5,7,9,8,10,9,11,0.75,4,host-tor,h1,t0`},
 	// Two steps for a factor of 10: cells end at 1, 3.16 and 10. Flows of all sizes come first.
@@ -73,7 +73,8 @@ aaa,own,web,,75000000,150000000,0.075,1,1000001,0.10666677333333334,,,
 aaa,own,web,blue,0,75000000,0,1,9999,0.00106656,,,
 aaa,own,web,red,0,75000000,0,2,3000,0.00032,1.5,1.9,1.99
 aaa,own,web,red,75000000,150000000,0.075,1,1000001,0.10666677333333334,,,`},
-	// Intervals are known of all flows, of web and of red alone, and not of web in red, which are fewer flows.
+	// There are intervals for all flows, for web and for red. The interval of web in red is for another number
+	// of flows.
 	{"percentiles_by_group", nil, `scenario,variant,service,vnet,flows,quantile,slowdown,lo,hi
 aaa,own,,,7,0.5,4,3,5
 aaa,own,,,7,0.9,7.600000000000001,7,9
@@ -111,7 +112,8 @@ aaa,own,web,red,3,0.5,2,,
 aaa,own,web,red,3,0.9,8.4,,
 aaa,own,web,red,3,0.99,9.84,8,10
 aaa,own,web,red,3,0.999,9.984,,`},
-	// The upper half of all flows are 13 to 16, with 1,100 ns in all; of each service as in tail_budget, with every tier.
+	// The upper half of all flows are 13 to 16, with 1,100 ns in all. Those of the services are 14 and 15 of db,
+	// with 600 ns on two tiers, and 12 and 16 of web.
 	{"tail_by_tier", map[string]string{"quantile": "0.5"}, `scenario,variant,service,slowdown_limit,tier,crossings,delay_ns,share,note
 aaa,own,,4,host-tor,4,800,0.7272727272727273,
 aaa,own,,4,tor-spine,2,300,0.2727272727272727,
@@ -128,12 +130,19 @@ aaa,own,web,2.5,spine-tor,0,0,0,
 aaa,own,web,2.5,tor-host,0,0,0,
 aaa,own,web,2.5,tor-spine,0,0,0,
 aaa,own,web,2.5,x,0,0,0,`},
-	// Links 0 and 4 share the first place of the tail, and the lower id goes first.
+	{"tail_by_tier", map[string]string{"quantile": "0.5", "vnet": "red", "service": "db"},
+		`scenario,variant,service,slowdown_limit,tier,crossings,delay_ns,share,note
+aaa,own,db,5.5,host-tor,1,200.5,1,
+aaa,own,db,5.5,spine-tor,0,0,0,
+aaa,own,db,5.5,tor-host,0,0,0,
+aaa,own,db,5.5,tor-spine,1,0,0,
+aaa,own,db,5.5,x,0,0,0,`},
+	// Links 0 and 4 have the same share of the tail. The lower id comes first.
 	{"link_load_and_tail", map[string]string{"n": "3", "quantile": "0.5"}, `scenario,variant,load_place,tail_place,link_id,link,tier,src_node,src_name,src_kind,src_pod,src_rack,dst_node,dst_name,dst_kind,dst_pod,dst_rack,bandwidth_bps,failed,flows,bytes,load,max_queue_bytes,tail_flows,tail_delay_ns,tail_share
 aaa,own,1,2,4,h1 → t0,host-tor,1,h1,host,0,1,2,t0,tor,0,,10000000000,false,4,1500,0.75,4000,1,400,0.36363636363636365
 aaa,own,2,1,0,h0 → t0,host-tor,0,h0,host,0,0,2,t0,tor,0,,10000000000,false,4,1000,0.5,2000,3,400,0.36363636363636365
 aaa,own,3,3,2,t0 → s0,tor-spine,2,t0,tor,0,,3,s0,spine,,,10000000000,false,4,500,0.25,3000,2,300,0.2727272727272727`},
-	// Compared with itself nothing differs: the first links by id.
+	// Compared with itself, a scenario has no differences, and the links are sorted by id.
 	{"load_changes", map[string]string{"base_scenario": "aaa", "base_variant": "own", "n": "2"}, `scenario,variant,base_scenario,base_variant,place,link_id,link,tier,newly_failed,base_bandwidth_bps,bandwidth_bps,base_flows,flows,base_bytes,bytes,base_load,load,links,changed_links
 aaa,own,aaa,own,1,0,h0 → t0,host-tor,false,10000000000,10000000000,4,4,1000,1000,0.5,0.5,12,0
 aaa,own,aaa,own,2,1,t0 → h0,tor-host,false,10000000000,10000000000,0,0,0,0,0,0,12,0`},

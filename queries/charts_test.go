@@ -13,7 +13,7 @@ import (
 
 var datumField = regexp.MustCompile(`datum\.([A-Za-z_]\w*)`)
 
-// chartFields are the fields that a specification reads, and those that its transforms compute.
+// chartFields has the fields that a specification reads and those that its transforms compute.
 type chartFields struct{ read, made, data map[string]bool }
 
 // walk collects the fields of a specification. Every text that is, or may be, a field counts: "field",
@@ -46,7 +46,7 @@ func (c chartFields) walk(key string, node any) {
 	}
 }
 
-// charts are all charts by name.
+// charts returns all charts by name.
 func charts(t *testing.T) map[string]json.RawMessage {
 	t.Helper()
 	paths, err := filepath.Glob("*.vl.json")
@@ -61,7 +61,8 @@ func charts(t *testing.T) map[string]json.RawMessage {
 	return all
 }
 
-// Every field of every specification is a column of its question, or computed by the specification.
+// Every field of a specification is a column of its question or is computed by the specification. Otherwise
+// the chart would be empty.
 func TestChartFieldsAreColumns(t *testing.T) {
 	db := open(t, makeKnownLake(t), Options{})
 	if len(charts(t)) < 10 {
@@ -107,7 +108,7 @@ func TestChartFieldsAreColumns(t *testing.T) {
 	}
 }
 
-// A specification fixes no colours: a theme gives them, so that they suit light and dark pages.
+// A specification has no colours. Themes give the colours, which differ on light and dark pages.
 func TestChartsHaveNoColours(t *testing.T) {
 	for name, chart := range charts(t) {
 		if found := regexp.MustCompile(`#[0-9a-fA-F]{3,8}\b`).Find(chart); found != nil {

@@ -1,5 +1,5 @@
-// Package queries answers questions about a lake in SQL: a library of questions, the catalog of views that they
-// read, and a sandbox in which a user's own SELECT can read the lake and nothing else.
+// Package queries answers questions about a lake in SQL. It has a library of questions, the catalog of views
+// that they read, and a sandbox in which a user's own SELECT can read the lake and nothing else.
 //
 //	data files ([]File) ─→ view per table ─→ intervals_by_group, size_bins ─→ view per question
 //	                                  └──────────────┬──────────────────────────┘
@@ -12,35 +12,38 @@
 //
 // # Questions
 //
-// A question is one file NAME.sql in this folder: a header with its description and parameters, and one SELECT. Adding
-// the file is all that the program needs (the tests also need its answer, questions_test.go). Every question has the
-// parameters scenario and variant. Without scenario the answer has separate rows for each scenario of the lake. Without
-// variant it is about the answer of each scenario (MarkAnswers), as the views of the tables are; with one, the question
-// reads the views of all variants, whose names end with _all. The catalog has a view of the same name for each
-// question, with the defaults of its parameters. A condition on scenario or variant around such a view reaches the
-// scans, so that other files are not opened. The exceptions are p99_links and tail_budget, which pass a list of flows
-// between two scans: only their parameters have that effect. A range of start_ns skips files and row groups outside it.
+// A question is one file NAME.sql in this folder: a header with its description and parameters, and one
+// SELECT. The program needs nothing else; the tests also need its answer (questions_test.go). The catalog has
+// a view of the same name for each question, with the defaults of its parameters.
 //
-// Statements of commands, which have no view, are files own/NAME.sql (Known). Those of comparisons are over views that
-// the command makes.
+// Every question has the parameters scenario and variant. Without scenario, the answer has separate rows for
+// each scenario of the lake. Without variant, the question reads the answer of each scenario (MarkAnswers).
+// With a variant, it reads the views of all variants, whose names end with _all.
+//
+// A condition on scenario or variant around the view of a question reaches the scans, so that other files are
+// not opened. In p99_links and tail_by_tier, which pass a list of flows between two scans, only the
+// parameters have that effect. A range of start_ns skips files and row groups outside it.
+//
+// The file own/NAME.sql is a statement of a command (Known). It has no view. Statements that compare two
+// estimates read views that the command creates.
 //
 // # Percentiles
 //
 // Percentiles are exact: linear interpolation between the two nearest values (type 7 of Hyndman and Fan,
 // "Sample quantiles in statistical packages", 1996), which is also the result of DuckDB's quantile_cont,
-// numpy.percentile, pandas, and polars with "linear". The macro percentiles computes them in memory that hardly
-// grows with the number of flows (macros/percentiles_and_whole.sql). With Options.Few it is one of macros/few: it holds
-// the values, and DuckDB plans it in a tenth of the time.
+// numpy.percentile, pandas, and polars with "linear". The memory of the macro percentiles hardly grows with
+// the number of flows (macros/percentiles_and_whole.sql). With Options.Few, the macros of macros/few replace
+// it. They hold all values in memory, and DuckDB plans them in a tenth of the time.
 //
 // # Sandbox
 //
-// A user's statement must be a single SELECT, by the statement type that DuckDB reports and by its parse tree:
-// only listed table functions may occur, and every path must be an absolute one inside the lake. DuckDB itself is
-// locked to the folder of the lake. A lake with symbolic links that lead outside is not opened. Limits of memory
-// that DuckDB does not count, and of time, are those of package queries/subprocess.
+// A user's statement must be a single SELECT by DuckDB's parse tree and by the statement type that DuckDB
+// reports. It may call the listed table functions only. The text is not changed before it runs. DuckDB is
+// locked to the data files of the lake. A lake with symbolic links that lead outside is not opened. Package
+// queries/subprocess limits the time, and the memory that DuckDB does not count.
 //
-// Package queries knows the tables (schema) and neither simulators nor stages; only pipeline imports it. Package
-// queries/duckdb below it is used by stages, too, to read traces.
+// Package queries depends on the tables (schema), and neither on simulators nor on stages. Only pipeline
+// imports it. Stages use package queries/duckdb, too, to read traces.
 package queries
 
 import (
@@ -71,41 +74,42 @@ import (
 	"parsimon/schema/names"
 )
 
-// Options say what a database reads and what it may use.
+// Options are the files that a database reads and its limits.
 type Options struct {
 	duckdb.Options
 	// Files are the data files to read.
 	Files []File
-	// Verify returns an error if the bytes of a data file, given by its path relative to the lake, are not those
-	// that were committed. It is called once for each file before a statement first reads it. nil verifies nothing.
+	// Verify returns an error if the bytes of a data file are not those that were committed. The path is
+	// relative to the lake. Verify is called once for each file, before a statement first reads it. nil verifies
+	// nothing.
 	Verify func(path string) error
-	// Few says that the percentiles which are asked for are of so few values that memory holds them.
+	// Few is set if the values of all percentiles fit in memory.
 	Few bool
-	// Output is the absolute path of what Write writes to: a file, or a pipe such as /dev/stdout.
+	// Output is the absolute path of the file or pipe, such as /dev/stdout, to which Write writes.
 	Output string
 }
 
 // DB answers questions about the data files of one lake. It is safe for concurrent use.
 type DB struct {
-	root   string // of the lake: absolute, symbolic links resolved
+	root   string // absolute path of the lake, symbolic links resolved
 	sql    *sql.DB
 	files  []File
 	verify func(path string) error
 	output string
-	views  []view // of the catalog, in an order in which they can be created
+	views  []view // of the catalog, each after those that it reads
 
 	mu      sync.Mutex
 	created map[string]bool // views that exist in DuckDB
 }
 
-// Open opens a lake for reading. The database is in memory, has the views of the catalog (the file
-// LAKE/parsimon.duckdb is not needed) and is locked: it reads no file but the data files, writes none, loads no
-// extensions and changes no settings.
+// Open opens a lake for reading. The database is in memory and has the views of the catalog; it does not need
+// the file LAKE/parsimon.duckdb. It is locked: it reads the data files only, writes Options.Output only,
+// loads no extensions and changes no settings.
 //
 // A view is created when a statement first reads it, because DuckDB then opens a file of every scenario.
 //
-// Errors: the lake is missing, is not a directory, or has a path that CheckLakePath refuses; no data file; limits that
-// duckdb.Open refuses.
+// Open returns an error if the lake is missing, is not a directory, has no data file, or has a path that
+// CheckLakePath refuses, if the header of a question is malformed, and if duckdb.Open refuses the limits.
 func Open(ctx context.Context, lake string, o Options) (_ *DB, err error) {
 	root, err := lakeRoot(lake)
 	if err != nil {
@@ -155,8 +159,8 @@ func (db *DB) prepare(ctx context.Context) (err error) {
 // Close frees the database.
 func (db *DB) Close() error { return db.sql.Close() }
 
-// require creates the views of the given names that do not exist yet, and those that they read, all or none. Names of
-// other relations are ignored.
+// require creates the views of the given names, and the views that they read, unless they exist. It creates
+// all or none. Names of other relations are ignored.
 func (db *DB) require(ctx context.Context, conn *sql.Conn, names []string) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -188,8 +192,8 @@ func (db *DB) require(ctx context.Context, conn *sql.Conn, names []string) error
 	return err
 }
 
-// closure returns the views of the given names and those that they read, directly or not, in an order in
-// which they can be created.
+// closure returns the views of the given names and the views that they read, directly or indirectly, each
+// after those that it reads.
 func (db *DB) closure(names []string) []view {
 	wanted := map[string]bool{}
 	for _, name := range names {
@@ -212,8 +216,8 @@ func (db *DB) viewNames() []string { return names.Of(db.views, func(v view) stri
 
 // Text returns the SELECT of a question. params overrides the defaults of its parameters by name.
 //
-// Errors: a parameter that the question does not have, a value of the wrong type, or a scenario or variant that
-// the lake does not have, with similar names.
+// It returns an error for a parameter that the question does not have, a value of the wrong type, and a
+// scenario or variant that the lake does not have. The error then lists similar names.
 func (db *DB) Text(query Query, params map[string]string) (string, error) {
 	if params["variant"] != "" {
 		query = query.ofAllVariants()
@@ -228,7 +232,7 @@ func (db *DB) Text(query Query, params map[string]string) (string, error) {
 	return text, nil
 }
 
-// Run answers a question. Errors: those of Text and of SQL.
+// Run answers a question. Its errors are those of Text and of SQL.
 func (db *DB) Run(ctx context.Context, query Query, params map[string]string) (*format.Answer, error) {
 	text, err := db.Text(query, params)
 	if err != nil {
@@ -237,7 +241,8 @@ func (db *DB) Run(ctx context.Context, query Query, params map[string]string) (*
 	return db.Ask(ctx, query.Name, text)
 }
 
-// Ask runs a SELECT of the program, which is not checked. It names every relation behind FROM or JOIN.
+// Ask runs a SELECT of the program, which is not checked. The text must name every relation directly after
+// FROM or JOIN.
 func (db *DB) Ask(ctx context.Context, name, text string) (a *format.Answer, err error) {
 	conn, err := db.sql.Conn(ctx)
 	if err == nil {
@@ -253,8 +258,8 @@ func (db *DB) Ask(ctx context.Context, name, text string) (a *format.Answer, err
 	return a, nil
 }
 
-// With returns the SELECT of a question with values in place of its parameters: their defaults, but for params. Views
-// cannot have parameters, nor can statements that write the answer.
+// With returns the SELECT of a question with the values of its parameters as literals: those of params, or
+// else the defaults. Neither views nor statements that write an answer can have parameters.
 func (q Query) With(params map[string]string) (string, error) {
 	for _, name := range slices.Sorted(maps.Keys(params)) {
 		if !q.hasParam(name) {
@@ -288,8 +293,8 @@ func (q Query) With(params map[string]string) (string, error) {
 	return text, err
 }
 
-// SQL runs the text if it is a single SELECT. Errors for any other text wrap ErrRefused. Tables and questions are
-// views of their own names. DuckDB opens no file but the data files of the lake.
+// SQL runs the text if it is a single SELECT. Errors for any other text wrap ErrRefused. Each table and each
+// question is a view of that name. DuckDB opens the data files of the lake only.
 func (db *DB) SQL(ctx context.Context, text string) (*format.Answer, error) {
 	conn, err := db.admitted(ctx, text)
 	if err != nil {
@@ -300,8 +305,8 @@ func (db *DB) SQL(ctx context.Context, text string) (*format.Answer, error) {
 	return a, duckdb.OrCause(ctx, err)
 }
 
-// Write writes the answer of a text that SQL would run, in one of format.Names, to Options.Output. It returns the
-// number of rows.
+// Write writes the answer of a text that SQL would run, in one of format.Names, to Options.Output. It returns
+// the number of rows.
 func (db *DB) Write(ctx context.Context, text, form string) (rows int64, err error) {
 	conn, err := db.admitted(ctx, text)
 	if err != nil {
@@ -320,11 +325,12 @@ func (db *DB) Write(ctx context.Context, text, form string) (rows int64, err err
 	return rows, errors.Join(duckdb.OrCause(ctx, err), out.Close())
 }
 
-// widest are the values of parameters that leave out no rows, but for those of type text: there it is the empty one.
+// widest are the values of parameters that exclude no rows. For parameters of type text, that is the empty
+// value.
 var widest = map[string]string{"min_flows": "1", "from_ns": "0", "to_ns": strconv.Itoa(math.MaxInt64)}
 
-// Emptied explains the empty answer of a question: it names a parameter without whose value there are rows, or all such
-// parameters if it takes several. It is empty if the parameters are not the reason.
+// Emptied explains the empty answer of a question. It returns a parameter whose value excludes all rows, or
+// several parameters that do so together. The result is empty if the parameters are not the reason.
 func (db *DB) Emptied(ctx context.Context, q Query, params map[string]string) (string, error) {
 	type try struct {
 		without string
@@ -344,12 +350,14 @@ func (db *DB) Emptied(ctx context.Context, q Query, params map[string]string) (s
 		}
 		one := try{p.Name + "=" + value, map[string]string{}}
 		maps.Copy(one.params, params)
-		one.params[p.Name], all.params[p.Name] = wide, wide
+		one.params[p.Name] = wide
+		all.params[p.Name] = wide
 		at := len(tries)
-		if !given { // a default, which the user may not know, explains more
+		if !given { // the user may not know the default, so it is the better explanation
 			at = 0
 		}
-		tries, all.without = slices.Insert(tries, at, one), strings.TrimPrefix(all.without+", "+one.without, ", ")
+		tries = slices.Insert(tries, at, one)
+		all.without = strings.TrimPrefix(all.without+", "+one.without, ", ")
 	}
 	for _, t := range append(tries, all) {
 		text, err := db.Text(q, t.params)
@@ -364,7 +372,7 @@ func (db *DB) Emptied(ctx context.Context, q Query, params map[string]string) (s
 	return "", nil
 }
 
-// admitted returns a connection on which a text may run.
+// admitted returns a connection on which the text may run.
 func (db *DB) admitted(ctx context.Context, text string) (*sql.Conn, error) {
 	conn, err := db.sql.Conn(ctx)
 	if err != nil {
@@ -382,7 +390,8 @@ func (db *DB) admit(ctx context.Context, conn *sql.Conn, text string) error {
 	if err != nil {
 		return err
 	}
-	create, all := slices.Sorted(maps.Keys(s.Relations)), db.viewNames()
+	create := slices.Sorted(maps.Keys(s.Relations))
+	all := db.viewNames()
 	unknown := func(name string) bool { return !s.Defined[name] && !slices.Contains(all, name) }
 	if s.Metadata || slices.ContainsFunc(create, unknown) { // the latter for DuckDB's "Did you mean"
 		create = all
@@ -401,15 +410,16 @@ var ErrRefused = duckdb.ErrRefused
 var relationMacros = []string{"percentiles", "percentiles_and_whole", "percentiles_of", "flow_percentiles",
 	"flow_groups"}
 
-// checkType returns an error unless DuckDB's type of the statement is SELECT. It binds the statement, and
-// so opens the files that it reads, but does not run it.
+// checkType returns an error unless DuckDB's type of the statement is SELECT. It binds the statement, which
+// opens the files that it reads, but does not run it.
 func checkType(conn *sql.Conn, text string) error {
 	return conn.Raw(func(c any) error {
 		preparer, ok := c.(driver.Conn)
 		if !ok {
 			return fmt.Errorf("unknown driver connection %T", c)
 		}
-		// Prepare without a context fails for several statements. PrepareContext would run all but the last.
+		// Prepare without a context fails for several statements. PrepareContext would run all of them except the
+		// last.
 		prepared, err := preparer.Prepare(text)
 		if err != nil {
 			return err
@@ -433,16 +443,16 @@ func checkType(conn *sql.Conn, text string) error {
 	})
 }
 
-// File is one data file of a lake, with the ids of all its rows. The ids are values of the columns scenario,
-// variant and workload in the views. They are never read from the path: neither a folder above the lake
-// nor a file that two scenarios share can change them.
+// File is one data file of a lake, with the ids of all its rows. The ids are the values of the columns
+// scenario, variant and workload in the views. They are never read from the path, which a folder above the
+// lake, or a file that two scenarios share, could make wrong.
 type File struct {
 	Table    string // name of a table of package schema
 	Scenario string // empty for a table of a workload
 	Variant  string // empty for a table that has none
 	Workload string // empty for a table of a scenario
 	Path     string // relative to the lake, with slashes
-	// Answer says that the variant is the answer of its scenario: what views without _all show.
+	// Answer is set if the variant is the answer of its scenario, which views without _all show.
 	Answer bool
 }
 
@@ -456,7 +466,7 @@ func (f File) id(column string) string {
 	return f.Workload
 }
 
-// check returns an error unless the file is inside the lake and DuckDB takes its path for itself.
+// check returns an error unless the file is inside the lake and DuckDB reads its path literally.
 func (f File) check() error {
 	if _, err := schema.ByName(f.Table); err != nil {
 		return fmt.Errorf("file %q: %w", f.Path, err)
@@ -470,9 +480,9 @@ func (f File) check() error {
 	return nil
 }
 
-// checkInside returns an error for a path of something else than a regular file, since DuckDB would wait for the writer
-// of a named pipe, and for one that leads out of the lake over a symbolic link: DuckDB compares paths as strings. A
-// file that is not there is left to DuckDB.
+// checkInside returns an error for a path that is not a regular file, because DuckDB would wait for the
+// writer of a named pipe. It also returns an error for a path that leads out of the lake over a symbolic
+// link, because DuckDB compares paths as strings. Missing files are left to DuckDB.
 func checkInside(root string, paths []string) error {
 	for _, path := range paths {
 		info, err := os.Stat(path)
@@ -491,8 +501,9 @@ func checkInside(root string, paths []string) error {
 	return nil
 }
 
-// MarkAnswers sets Answer of the files of each scenario's answer: the given variant if it has the tables of an
-// estimate, or else the best that has: of the whole network, of the most passes, of every flow.
+// MarkAnswers sets Answer for the files of each scenario's answer. The answer is the given variant if the
+// lake has its estimate, or else the best variant that has one: exact before flow, more passes before fewer,
+// and an estimate of all flows before one from windows of time.
 func MarkAnswers(files []File, answerOf map[string]string) {
 	best := map[string]string{}
 	for _, f := range files {
@@ -500,7 +511,8 @@ func MarkAnswers(files []File, answerOf map[string]string) {
 			continue
 		}
 		known, found := best[f.Scenario]
-		if asked := answerOf[f.Scenario]; !found || f.Variant == asked || known != asked && better(f.Variant, known) {
+		asked := answerOf[f.Scenario]
+		if !found || f.Variant == asked || known != asked && better(f.Variant, known) {
 			best[f.Scenario] = f.Variant
 		}
 	}
@@ -524,24 +536,28 @@ func better(variant, than string) bool {
 // maxListed is the number of ids that an error lists.
 const maxListed = 20
 
-// checkIDs returns an error if the parameter scenario or variant is not empty and no data file of the lake has
-// that id. The error lists those that it has, the most similar ones first.
+// checkIDs returns an error if no data file of the lake has the scenario or variant of the parameters. The
+// error lists the ids of the lake, the most similar ones first.
 func (db *DB) checkIDs(params map[string]string) error {
 	for _, column := range []string{"scenario", "variant"} {
-		asked, of := params[column], "in the lake"
+		asked := params[column]
+		of := "in the lake"
 		if asked == "" {
 			continue
 		}
-		if scenario := params["scenario"]; column == "variant" && scenario != "" {
+		scenario := params["scenario"]
+		if column == "variant" && scenario != "" {
 			of = "of scenario " + scenario
 		}
 		var known []string
 		for _, f := range db.files {
-			if id := f.id(column); id != "" && (of == "in the lake" || params["scenario"] == f.Scenario) {
+			id := f.id(column)
+			if id != "" && (of == "in the lake" || params["scenario"] == f.Scenario) {
 				known = append(known, id)
 			}
 		}
-		if slices.Sort(known); !slices.Contains(known, asked) {
+		slices.Sort(known)
+		if !slices.Contains(known, asked) {
 			known = slices.Compact(known)
 			return fmt.Errorf("no %s %q %s; it has %s", column, asked, of,
 				strings.Join(names.Nearest(asked, known, maxListed), ", "))
@@ -551,14 +567,14 @@ func (db *DB) checkIDs(params map[string]string) error {
 }
 
 // CheckLakePath returns an error if the absolute path of a lake, symbolic links resolved, has characters with
-// a meaning in DuckDB's paths: * ? [ ] \ are patterns, a comma separates paths, % begins an escape. Control
-// characters and bytes that are not UTF-8 are refused too. The lake need not exist yet.
+// a meaning in DuckDB's paths: * ? [ ] \ are patterns, a comma separates paths, and % begins an escape.
+// Control characters and bytes that are not UTF-8 are refused, too. The lake need not exist yet.
 func CheckLakePath(dir string) error {
 	path, err := filepath.Abs(dir)
 	if err != nil {
 		return fmt.Errorf("lake %s: %w", dir, err)
 	}
-	// Symbolic links are resolved in the part of the path that exists.
+	// The part of the path that exists may have symbolic links.
 	rest := ""
 	for at := path; ; at = filepath.Dir(at) {
 		resolved, err := filepath.EvalSymlinks(at)

@@ -1,8 +1,8 @@
 -- question: Where are packets dropped, and who pauses whom?
--- grain: one row per scenario, variant and link with drops or pauses, the n with the most drops, then the longest pauses; none where switches have no limited buffers (switches.buffer), where those never fill, and of estimates by link cases
--- units: drops in packets, by the switch before the link; paused_ns in ns, how long paused_by, the node after the link, let the one before it not send; passed_on: paused_by is paused itself; all_drops, all_paused_ns and links are of all links
+-- grain: one row per scenario, variant and link with drops or pauses, sorted by drops, then by pauses; there are no rows if switches have unlimited buffers (see switches.buffer), if no buffer fills, or if the estimate is from link cases
+-- units: drops are the packets that the switch before the link dropped; paused_ns is how long paused_by, the node after the link, paused the sender; passed_on is true if paused_by is itself paused; all_drops, all_paused_ns and links are totals of all links
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
+-- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run
 -- param: n count = 20 : number of links to list
 
 WITH chosen AS (

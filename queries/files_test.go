@@ -10,13 +10,13 @@ import (
 	"parsimon/queries/duckdb"
 )
 
-// ids lists the ids of all rows of slowdowns with their number.
+// ids lists the ids of the rows of slowdowns, with the number of rows.
 const ids = "SELECT scenario, variant, count(*) AS n FROM slowdowns_all GROUP BY ALL ORDER BY ALL"
 
 const knownIDs = "scenario,variant,n\n007,own,4\naaa,own,7\naaa,paper,7\n"
 
-// Ids come from the layout of the lake. Folders above it that look like hive partitions change nothing, neither
-// in the database of a query nor in the catalog file.
+// The ids of a row are those of its file in the manifest. A folder above the lake that looks like a hive
+// partition must not change them, neither in a query nor in the catalog.
 func TestFoldersAboveTheLake(t *testing.T) {
 	for _, parent := range []string{"scenario=x", "variant=x", "workload=x", "scenario=x/variant=y/workload=z", "SCENARIO=x"} {
 		lake := filepath.Join(t.TempDir(), parent, "lake")
@@ -35,7 +35,7 @@ func TestFoldersAboveTheLake(t *testing.T) {
 		if got := sqlCSV(t, db, "SELECT workload, node_id FROM workload_nodes"); got != "workload,node_id\nw1,9\n" {
 			t.Errorf("below %s: got\n%s", parent, got)
 		}
-		if got := answer(t, db, "slowdown_by_vnet", "csv", map[string]string{"scenario": "007"}); strings.Count(got, "007,own,") != 1 {
+		if got := answer(t, db, "slowdown_by", "csv", map[string]string{"scenario": "007"}); strings.Count(got, "007,own,") != 1 {
 			t.Errorf("below %s: got\n%s", parent, got)
 		}
 		if err := writeCatalog(lake); err != nil {
@@ -54,8 +54,7 @@ func TestFoldersAboveTheLake(t *testing.T) {
 	}
 }
 
-// A list of files replaces what the folders hold: files that are not listed are not read, and one file can belong
-// to two scenarios.
+// Files that are not listed must not be read, and one file can belong to two scenarios.
 func TestListedFiles(t *testing.T) {
 	lake := makeKnownLake(t)
 	shared := "slowdowns/scenario=007/variant=own/part-00000.parquet"
@@ -101,7 +100,7 @@ func TestListedFilesAreChecked(t *testing.T) {
 	}
 }
 
-// Thousands of files and of scenarios work, in the database of a query and in the catalog file.
+// Thousands of files and scenarios must work, in a query and in the catalog.
 func TestThousandsOfFiles(t *testing.T) {
 	lake := makeKnownLake(t)
 	const scenarios, parts = 500, 6
@@ -115,7 +114,7 @@ func TestThousandsOfFiles(t *testing.T) {
 	if got := sqlCSV(t, db, "SELECT count(*) AS n, count(DISTINCT scenario) AS s FROM slowdowns"); got != fmt.Sprintf("n,s\n%d,%d\n", scenarios*parts*4, scenarios) {
 		t.Errorf("got %s", got)
 	}
-	got := answer(t, db, "slowdown_by_vnet", "csv", map[string]string{"scenario": "s0123"})
+	got := answer(t, db, "slowdown_by", "csv", map[string]string{"scenario": "s0123"})
 	if !strings.Contains(got, `s0123,own,"",24,2.5,`) || strings.Count(got, "\n") != 2 {
 		t.Errorf("got %s", got)
 	}
@@ -129,7 +128,7 @@ func TestThousandsOfFiles(t *testing.T) {
 	}
 }
 
-// An unknown scenario or variant is an error that lists what the lake has, the most similar first.
+// The error for an unknown scenario or variant lists those of the lake, the most similar first.
 func TestUnknownIDs(t *testing.T) {
 	db := open(t, makeKnownLake(t), Options{})
 	for _, c := range []struct{ scenario, variant, want string }{
@@ -150,7 +149,7 @@ func TestUnknownIDs(t *testing.T) {
 	}
 }
 
-// An error of a statement itself is returned as it is.
+// An error of a statement is returned unchanged.
 func TestErrorsOfTheStatement(t *testing.T) {
 	db := open(t, makeKnownLake(t), limits(1, duckdb.MinMemoryBytes))
 	for text, want := range map[string]string{

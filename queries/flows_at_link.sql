@@ -1,10 +1,10 @@
 -- question: Which flows cross a link in a range of time, and which of them are largest?
--- grain: one row per scenario, variant, link and flow that has begun before the end of the range and ended after its start, the largest first
--- units: sizes in bytes; times in ns; slowdown is FCT / ideal FCT, no unit; link_delay_ns is what the link adds to the FCT
+-- grain: one row per scenario, variant, link and flow that is active in the time range, largest first
+-- units: sizes in bytes; times in ns; slowdown is FCT / ideal FCT; link_delay_ns is what the link adds to the FCT
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
--- param: link text = '' : link_id of the link, which questions p99_links and slowest_flows name, or a cable A:B by the names of its ends, for both directions; empty means all links
--- param: n count = 20 : number of flows of each link
+-- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run
+-- param: link text = '' : link_id of a link, as in the answers of p99_links and slowest_flows, or a cable A:B by the names of its two nodes, which stands for both of its links; empty means all links
+-- param: n count = 20 : number of flows to list for each link
 -- param: from_ns time = 0 : start of the time range in ns, included
 -- param: to_ns time = 9223372036854775807 : end of the time range in ns, excluded
 

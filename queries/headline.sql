@@ -1,8 +1,8 @@
--- question: What is the estimate in one line: how slow, how sure, how large and how loaded?
+-- question: What is the slowdown of all flows, with its confidence intervals, the size of the workload and the highest load?
 -- grain: one row per scenario and variant
--- units: slowdown is FCT / ideal FCT, no unit; lo and hi are the ends of its 95% interval; percentiles of the FCT itself in ms; bytes without headers; span in ns; loads are fractions of what a link could carry
+-- units: slowdown is FCT / ideal FCT; lo and hi are the bounds of its 95% confidence interval; p50_fct_ms and p99_fct_ms are percentiles of the FCT; bytes are without headers; span_ns is the time from the first start to the last; loads are fractions of a link's capacity
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
+-- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run
 
 WITH picked AS NOT MATERIALIZED (
     SELECT scenario, variant, 'all' AS flow_group, slowdown, fct_ns

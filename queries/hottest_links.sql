@@ -1,8 +1,8 @@
 -- question: Which links have the highest load?
--- grain: one row per scenario, variant and link, the n most loaded of each
+-- grain: one row per scenario, variant and link, for the n most loaded links
 -- units: bandwidth in bits per second; bytes without headers; load is a fraction of the link's capacity
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
+-- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run
 -- param: n count = 10 : number of links to list
 
 WITH ranked AS (

@@ -1,6 +1,6 @@
 -- question: What does the critical path of each job consist of?
 -- grain: one row per scenario, variant, job and kind of flow, for flows on the critical path
--- units: times in ns, sums over these flows: waited_ns from what they waited for, or the start of the job, to their start (the time to compute, of compute steps), ideal_ns alone in the network, delay_ns what other flows and windows add; they sum to the completion time
+-- units: times are sums over these flows, in ns: waited_ns is the time from the end of what a flow waits for to its start, or the duration of a compute step; ideal_ns is the FCT alone in the network; delay_ns is what other flows and windows add; together they are the completion time
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means exact: only it finds when flows that wait for others start
 

@@ -1,9 +1,9 @@
 -- question: When does each host of a job compute and send?
--- grain: one row per scenario, variant, job, host, kind of flow and stretch of time, for the n hosts of each job with the lowest ids; pauses below 1/400 of the time that is shown are part of a stretch
+-- grain: one row per scenario, variant, job, host, kind of flow and stretch of time, for the n hosts of each job with the lowest ids; a stretch includes pauses shorter than 1/400 of the time range
 -- units: begin_ms and end_ms since the start of the job
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means exact: only it finds when flows that wait for others start
--- param: n count = 16 : hosts of each job
+-- param: n count = 16 : number of hosts to list for each job
 -- param: from_ns time = 0 : start of the time range since the start of the job, in ns
 -- param: to_ns time = 9223372036854775807 : end of the time range in ns
 

@@ -1,6 +1,6 @@
 -- question: For which hosts does each job wait?
 -- grain: one row per scenario, variant, job and host, for the n hosts with the largest share of each job's critical path
--- units: times in ns, sums over the flows of the job's critical path that the host sends or computes: waited_ns from what they waited for, or the start of the job, to their start (the time to compute, of compute steps), ideal_ns alone in the network, delay_ns what other flows and windows add; path_share is a fraction of the completion time
+-- units: times are sums over the flows of the job's critical path that the host sends or computes, in ns: waited_ns is the time from the end of what a flow waits for to its start, or the duration of a compute step; ideal_ns is the FCT alone in the network; delay_ns is what other flows and windows add; path_share is a fraction of the completion time
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means exact: only it finds when flows that wait for others start
 -- param: n count = 5 : number of hosts to list for each job

@@ -1,10 +1,10 @@
 -- question: How long does each iteration of each job take?
--- grain: one row per scenario, variant, job and iteration; none without jobs
--- units: bytes without headers; times in ns; an iteration lasts from the end of the one before, or the start of the job, to its last delivery; completion_ns from the start of the job to the end of its last iteration
+-- grain: one row per scenario, variant, job and iteration; there are no rows if there are no jobs
+-- units: bytes without headers; times in ns; an iteration lasts from the end of the previous one, or the start of the job, to its last delivery; completion_ns is the time from the start of the job to the end of its last iteration
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means exact: only it finds when flows that wait for others start
 
--- Without jobs, of a flow file: each service with flows that wait for others is a job of one iteration.
+-- In a flow file, which has no jobs, each service with flows that wait for others counts as a job of one iteration.
 WITH waiting AS (
     SELECT DISTINCT f.scenario, f.service
     FROM flows AS f

@@ -1,6 +1,6 @@
--- question: Which links cost each job time, and behind whom?
+-- question: Which links delay each job, and behind which services?
 -- grain: one row per scenario, variant, job and link, for the n links with the largest share of each job
--- units: delay in ns, a sum over the flows of the job's critical path; job_share is a fraction of all delay on that path; other_bytes are what other services send over the link; behind is the service, maybe the job itself, with most bytes of other flows that cross the link at the time of a flow of the path, and behind_share its share of these
+-- units: delay_ns is a sum over the flows of the job's critical path; job_share is a fraction of all delay on that path; other_bytes are the bytes that other services send over the link; behind is the service, possibly the job itself, with the most bytes of other flows that use the link at the same time as a flow of the path, and behind_share its fraction of those bytes
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means exact: only it finds when flows that wait for others start
 -- param: n count = 5 : number of links to list for each job

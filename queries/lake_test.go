@@ -20,8 +20,8 @@ import (
 	"parsimon/schema"
 )
 
-// The known lake. Scenario aaa has seven simulated flows (and flow 5, which is not), in two variants:
-// own, and paper with every slowdown one higher. Six of them have a truth. Scenario 007, whose id looks like a
+// The known lake. Scenario aaa has seven simulated flows (and flow 5, which is not), in two variants: own,
+// and paper with every slowdown one higher. Six of them have a truth. Scenario 007, whose id looks like a
 // number, has four flows of one size.
 var knownLake = []struct{ table, path, rows string }{
 	{"scenarios", "scenario=aaa", `('aaa', NULL, 'known', 1, '{"classes": [{"name": "bulk", "queue": 0, "weight": 1},
@@ -44,7 +44,7 @@ var knownLake = []struct{ table, path, rows string }{
 	{"link_stats", "scenario=aaa/variant=own", `(0, 0, 2, 'host-tor', 10000000000, 9000000000, 4, 1000, 4, 0.5, 4, 0, 100, 2000, 7, 0.25, 1.5, 0.5, [], [], false, 0, 0),
 		(2, 2, 3, 'tor-spine', 10000000000, 9000000000, 4, 500, 4, 0.25, 4, 0, 100, 3000, 7, 0.25, 1.5, 0.5, [], [], false, 0, 0),
 		(4, 1, 2, 'host-tor', 10000000000, 9000000000, 4, 1500, 4, 0.75, 4, 0, 100, 4000, 7, 0.25, 1.5, 0.5, [], [], false, 0, 0)`},
-	// Two passes: link 1 is moved from 10 ns to 6 ns, over a third of the packets.
+	// In the second pass, the mean wait at link 1, which has a third of the packets, changes from 10 ns to 6 ns.
 	{"link_stats", "scenario=ppp/variant=flow-1", `(1, 0, 2, 'host-tor', 10000000000, 9000000000, 4, 1000, 10, 0.5, 4, 0, 100, 2000, 7, 0.25, 10, 0.5, [], [], false, 0, 0),
 		(2, 1, 2, 'host-tor', 10000000000, 9000000000, 4, 1000, 20, 0.5, 4, 0, 100, 2000, 7, 0.25, 1, 0.5, [], [], false, 0, 0)`},
 	{"link_stats", "scenario=ppp/variant=flow-2", `(1, 0, 2, 'host-tor', 10000000000, 9000000000, 4, 1000, 10, 0.5, 4, 0, 100, 2000, 7, 0.25, 6, 0.5, [], [], false, 0, 0),
@@ -85,8 +85,8 @@ var knownLake = []struct{ table, path, rows string }{
 		(2, 2, 0, 1, 'web', '', 500, 2, 2, 10, 30, 0, 3.0, 2, 0), (3, 3, 0, 1, 'web', '', 500, 3, 2, 10, 40, 0, 4.0, 0, 0)`},
 }
 
-// jobLake is scenario jjj. Its job a has a start, 50 ns of compute, and a transfer in each of two iterations, beside one
-// of web.
+// jobLake is scenario jjj. Its job a has a start, 50 ns of compute, and a transfer in each of two iterations.
+// Service web has a transfer at the same time.
 var jobLake = []struct{ table, path, rows string }{
 	{"nodes", "scenario=jjj", `(0, 'h0', 'host', 0, 0, 't0'), (1, 'h1', 'host', 0, 1, 'rack 1'), (2, 't0', 'tor', 0, NULL, NULL)`},
 	{"links", "scenario=jjj", `(0, 0, 2, 10000000000, 1000, 'host-tor', false, NULL, NULL), (1, 2, 1, 10000000000, 1000, 'tor-host', false, NULL, NULL)`},
@@ -127,7 +127,7 @@ func knownSlowdowns(more int) string {
 		(16, 7, 1, 0, 'web', 'red', 1000001, 149999999, 2, 100, 1000, 0, 10.0 + %[1]d, 0, 0)`, more)
 }
 
-// rawDB is a DuckDB without the sandbox.
+// rawDB returns a DuckDB without the sandbox.
 func rawDB(t testing.TB) *sql.DB {
 	t.Helper()
 	connector, err := driver.NewConnector("", nil)
@@ -190,8 +190,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// makeKnownLake copies the known lake into a fresh folder, with temporary files that nothing may
-// read.
+// makeKnownLake copies the known lake into a new folder, with temporary files that must not be read.
 func makeKnownLake(t testing.TB) string {
 	t.Helper()
 	known.once.Do(func() {
@@ -274,7 +273,7 @@ func findFiles(lake string) (files []File, err error) {
 	return files, nil
 }
 
-// tryOpen opens a lake with the files that are in it.
+// tryOpen opens a lake with all files in its folders.
 func tryOpen(t testing.TB, lake string, opt Options) (_ *DB, err error) {
 	t.Helper()
 	if opt.Files == nil {
@@ -320,7 +319,7 @@ func answer(t testing.TB, db *DB, name, format string, params map[string]string)
 	return out
 }
 
-// written is the answer of a statement in a format.
+// written returns the answer of a statement in a format.
 func written(db *DB, text, format string) (string, error) {
 	if _, err := db.Write(context.Background(), text, format); err != nil {
 		return "", err

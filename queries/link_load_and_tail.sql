@@ -1,10 +1,10 @@
 -- question: How loaded is each link, and how much of the slowest flows' time is lost there?
--- grain: one row per scenario, variant and link, the n first by load and the n first by share of the tail
--- units: bandwidth in bits per second; bytes without headers; load is a fraction of what the link could carry; delay in ns, summed over the tail's flows; tail_share is a fraction of all delay of the tail
+-- grain: one row per scenario, variant and link, for the n links with the highest load and the n links with the largest share of the tail's delay
+-- units: bandwidth in bits per second; bytes without headers; load is a fraction of the link's capacity; delay in ns, summed over the tail's flows; tail_share is a fraction of all delay of the tail
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
+-- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run
 -- param: quantile fraction = 0.99 : flows whose slowdown is at least this quantile are the tail
--- param: n count = 20 : number of links to list, by load and by share
+-- param: n count = 20 : number of links to list by load, and by share
 
 WITH picked AS NOT MATERIALIZED (
     SELECT scenario, variant, 'all' AS flow_group, slowdown AS value
@@ -15,8 +15,8 @@ WITH picked AS NOT MATERIALIZED (
     SELECT scenario, variant, q[1] AS slowdown_limit
     FROM percentiles(picked, [$quantile])
 ), tail AS (
-    -- The flows pass through a list, so that DuckDB's estimate of their number is low: the join with
-    -- hop_contributions then builds its hash table from them and not from all hops.
+    -- The list makes DuckDB's estimate of the number of flows low. The join with hop_contributions then builds its
+    -- hash table from the flows instead of from all hops.
     SELECT unnest(list(row(s.scenario, s.variant, s.flow_row)::STRUCT(scenario VARCHAR, variant VARCHAR, flow_row BIGINT)), recursive := true)
     FROM slowdowns AS s
     JOIN limits AS l ON l.scenario = s.scenario AND l.variant = s.variant
@@ -24,7 +24,7 @@ WITH picked AS NOT MATERIALIZED (
       AND ($scenario = '' OR s.scenario = $scenario)
       AND ($variant = '' OR s.variant = $variant)
 ), parts AS (
-    -- The sum of decimals does not depend on the order of the rows. The sum of doubles does.
+    -- A sum of decimals does not depend on the order of the rows, whereas a sum of doubles does.
     SELECT t.scenario, t.variant, h.link_id, count(*) AS tail_flows, sum(CAST(h.delay_ns AS DECIMAL(30, 3))) AS delay_ns
     FROM hop_contributions AS h
     JOIN tail AS t ON t.scenario = h.scenario AND t.variant = h.variant AND t.flow_row = h.flow_row

@@ -1,10 +1,10 @@
 -- question: How loaded is each link over time?
--- grain: one row per scenario, variant, link and slot of time in which it sent something; only runs in which paths or rates change (--event, --balance) have them; for others, hottest_links has the loads of the whole run
--- units: from_ns and to_ns in ns; time_s is from_ns after the first slot, in s; bytes as sent, with headers and retransmissions; load is bytes as a fraction of what the link's bandwidth could send in the slot; place is that of the link among those of its tier, by its highest load and then its bytes
+-- grain: one row per scenario, variant, link and slot of time in which it sent data; only runs in which paths or rates change (--event, --balance) have rows; for other runs see hottest_links
+-- units: from_ns and to_ns in ns; time_s is the time from the first slot to from_ns, in s; bytes include headers and retransmissions; load is a fraction of the link's bandwidth; place is the rank of the link in its tier, by its highest load and then by its bytes
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
--- param: link text = '' : link_id of a link, or a cable A:B by the names of its ends, for both directions; empty means the first links of each tier
--- param: links count = 16 : links of each tier, those with the highest load in a slot
+-- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run
+-- param: link text = '' : link_id of a link, or a cable A:B by the names of its two nodes, which stands for both of its links; empty means the links with the highest load of each tier
+-- param: links count = 16 : number of links of each tier; those with the highest load in a slot are chosen
 
 WITH slots AS (
     SELECT scenario, variant, link_id, from_ns, to_ns, bytes, load, min(from_ns) OVER (PARTITION BY scenario, variant) AS first_ns

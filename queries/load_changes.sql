@@ -1,9 +1,9 @@
--- question: Which links failed, or carry more or less, than in the scenario that this one is compared with?
--- grain: one row per scenario, variant, base and link, the n with the largest difference of load and those that failed
--- units: loads are fractions of what the link could carry; bytes without headers; changed_links is the number of links, of all, whose load differs by more than 0.01
+-- question: Which links have failed, or have another load, compared with a base scenario?
+-- grain: one row per scenario, variant, base and link, for the links that failed and the n links with the largest difference of load
+-- units: loads are fractions of the link's capacity; bytes without headers; changed_links is the number of all links whose load differs by more than 0.01
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
--- param: base_scenario text = '' : scenario id of the base; empty means the one that the scenario was made from
+-- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run
+-- param: base_scenario text = '' : scenario id of the base; empty means the scenario from which this one was derived
 -- param: base_variant text = '' : variant of the base; empty means the same variant
 -- param: n count = 10 : number of links to list
 

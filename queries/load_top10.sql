@@ -2,7 +2,7 @@
 -- grain: one row per scenario and variant
 -- units: loads are fractions of a link's capacity
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
+-- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run
 
 -- The paper's measure of load (section 5), over the links of the topology that have not failed. A link that
 -- no flow crosses has no row in link_stats, and its load is 0. Ten percent of the links is rounded up.

@@ -1,12 +1,12 @@
 -- question: Which links delay the slowest flows, and of which services?
 -- grain: one row per scenario, variant, link and service, for the n links with the largest share
--- units: delay in ns, a sum over the flows of the tail; shares are fractions of the total delay of the tail
+-- units: delay_ns is a sum over the flows of the tail; shares are fractions of the total delay of the tail
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
--- param: service text = '' : service whose tail it is; empty means the flows of all services
--- param: vnet text = '' : virtual network whose tail it is; empty means the flows of all
--- param: quantile fraction = 0.99 : the tail is the flows whose slowdown is above this quantile
--- param: limit positive = '' : the tail is the flows whose slowdown is above it; empty means that of the quantile
+-- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run
+-- param: service text = '' : service of the flows; empty means all services
+-- param: vnet text = '' : virtual network of the flows; empty means all
+-- param: quantile fraction = 0.99 : flows whose slowdown is above this quantile are the tail
+-- param: limit positive = '' : flows whose slowdown is above this value are the tail; empty means the slowdown at the quantile
 -- param: n count = 10 : number of links to list
 
 WITH picked AS NOT MATERIALIZED (
@@ -21,8 +21,8 @@ WITH picked AS NOT MATERIALIZED (
     FROM percentiles(picked, [$quantile])
     WHERE $limit IS NULL
 ), tail AS (
-    -- The flows pass through a list, so that DuckDB's estimate of their number is low: the join with
-    -- hop_contributions then builds its hash table from them and not from all hops.
+    -- The list makes DuckDB's estimate of the number of flows low. The join with hop_contributions then builds its
+    -- hash table from the flows instead of from all hops.
     SELECT unnest(list(row(s.scenario, s.variant, s.flow_row, s.service)
         ::STRUCT(scenario VARCHAR, variant VARCHAR, flow_row BIGINT, service VARCHAR)), recursive := true)
     FROM slowdowns AS s
@@ -33,7 +33,7 @@ WITH picked AS NOT MATERIALIZED (
       AND ($service = '' OR s.service = $service)
       AND ($vnet = '' OR s.vnet = $vnet)
 ), parts AS (
-    -- The sum of decimals does not depend on the order of the rows. The sum of doubles does.
+    -- A sum of decimals does not depend on the order of the rows, whereas a sum of doubles does.
     SELECT
         t.scenario, t.variant, h.link_id, t.service,
         count(*) AS tail_flows,

@@ -1,13 +1,13 @@
 -- question: How do the parameters of a sweep change slowdown?
 -- grain: one row per scenario, variant, sweep and parameter
--- units: slowdown is FCT / ideal FCT, no unit; exact is the same by whole-network simulation, null if it was not run
+-- units: slowdown is FCT / ideal FCT; columns of name exact are from a simulation of the whole network, and null if there was none
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
+-- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run
 -- param: sweep text = '' : name of the sweep; empty means all sweeps of the lake
 
--- parameter_place orders the parameters of a run as its settings do, value_place the values of a parameter. name is
--- the parameter's last word, where that distinguishes the parameters of the sweep. label has the values of a run but
--- for its seed.
+-- parameter_place is the position of a parameter in the settings of the run, value_place the rank of its value. name is the
+-- last word of the parameter, if that distinguishes the parameters of the sweep. label has all values of a run except
+-- its seed.
 WITH picked AS (
     SELECT *,
         regexp_replace(regexp_replace(parameter, '\.(kind|max)$', ''), '^.*\.', '') AS word,

@@ -1,9 +1,9 @@
 -- question: How are bytes spread over the links that switches choose among?
--- grain: one row per scenario, variant and link from a switch to another, of switches with several such links of one tier
--- units: bytes as sent, without headers; share is of the bytes of the switch's links of this tier, fair_share of their bandwidth; ratio is share / fair_share, no unit; spread is the largest ratio of these links less the smallest
+-- grain: one row per scenario, variant and link between two switches, for switches with several links of the same tier
+-- units: bytes are those sent, without headers; share is a fraction of the bytes of the switch's links of this tier, fair_share of their bandwidth; ratio is share / fair_share; spread is the difference between the largest and the smallest ratio of these links
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
--- param: switch text = '' : name of a switch; empty means all
+-- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run
+-- param: switch text = '' : name of a switch; empty means all switches
 
 WITH estimates AS (
     SELECT DISTINCT scenario, variant

@@ -1,9 +1,9 @@
--- question: How slow are the flows of each service in each virtual network, and how sure is that?
+-- question: How slow are the flows of each service in each virtual network, with confidence intervals?
 -- grain: one row per scenario, variant, service, virtual network and quantile
--- units: slowdown is FCT / ideal FCT, no unit; lo and hi are the ends of its 95% interval, null where none is known; service, vnet null: flows of all
+-- units: slowdown is FCT / ideal FCT; lo and hi are the bounds of its 95% confidence interval, null if it is unknown; service or vnet is null for the flows of all
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
--- param: groups count = 24 : services and virtual networks, those with the most flows, that have rows of their own
+-- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run
+-- param: groups count = 24 : number of services, of virtual networks and of pairs of both that have rows; those with the most flows are chosen
 
 WITH chosen AS NOT MATERIALIZED (
     SELECT scenario, variant, service, vnet, slowdown
@@ -11,7 +11,7 @@ WITH chosen AS NOT MATERIALIZED (
     WHERE ($scenario = '' OR scenario = $scenario)
       AND ($variant = '' OR variant = $variant)
 ), named AS MATERIALIZED (
-    -- As a list unnested, so that DuckDB estimates that these rows are few, and joins accordingly.
+    -- The list makes DuckDB's estimate of the number of rows low, which leads to the better order of joins.
     SELECT unnest(list(m), recursive := true) FROM flow_groups(chosen, $groups) AS m
 ), pairs AS MATERIALIZED (
     SELECT DISTINCT scenario, variant, service, vnet, pair_id FROM named

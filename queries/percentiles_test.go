@@ -25,7 +25,7 @@ var percentileGroups = map[string]string{
 	"":             "SELECT i % 17 FROM range(1000) AS r(i)", // stands for null
 }
 
-// The macros' percentiles are those of quantile_cont, to the bit.
+// The percentiles of the macros equal those of quantile_cont to the bit.
 func TestPercentilesAreQuantileCont(t *testing.T) {
 	raw, lake := rawDB(t), filepath.Join(t.TempDir(), "lake")
 	for name, values := range percentileGroups {
@@ -64,7 +64,8 @@ func TestPercentilesAreQuantileCont(t *testing.T) {
 	}
 }
 
-// The number of the cell never decreases with the value.
+// The number of a cell never decreases with the value. Otherwise the second scan would count the wrong
+// values.
 func TestPercentileCellRises(t *testing.T) {
 	db := open(t, makeKnownLake(t), Options{})
 	got := sqlCSV(t, db, `SELECT count(*) AS bad FROM (
@@ -76,7 +77,7 @@ func TestPercentileCellRises(t *testing.T) {
 	}
 }
 
-// The values of the groups do not fit the memory limit.
+// The macros must work for groups whose values exceed the memory limit.
 func TestPercentilesInLittleMemory(t *testing.T) {
 	db := open(t, makeKnownLake(t), limits(2, duckdb.MinMemoryBytes))
 	got := sqlCSV(t, db, `WITH picked AS NOT MATERIALIZED (
@@ -88,7 +89,7 @@ func TestPercentilesInLittleMemory(t *testing.T) {
 	}
 }
 
-// The macros' relation is a name, never a file.
+// The relation of a macro is a name, never a file.
 func TestPercentilesOfFilesAreRefused(t *testing.T) {
 	lake := makeKnownLake(t)
 	db := open(t, lake, Options{})

@@ -3,6 +3,7 @@ package queries
 import (
 	"embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
 	"regexp"
@@ -16,50 +17,69 @@ import (
 	"parsimon/schema/units"
 )
 
-// Query is one question of the library. To add one, add a file NAME.sql to this folder: parseQuery describes it, and
-// questions_test.go needs its answer.
+// Query is one question of the library. To add one, add a file NAME.sql to this folder, as parseQuery
+// describes, and its answer to questions_test.go.
 type Query struct {
-	Name     string // the file's name without .sql, and the name of the view
+	Name     string // name of the file without .sql, and of the view
 	Question string // the question in words
 	Grain    string // what one row of the answer is
 	Units    string // units of the answer's columns
-	SQL      string // one SELECT over the catalog's views, with parameters as $name
+	SQL      string // one SELECT over the views of the catalog, with parameters as $name
 	Params   []Param
 }
 
 //go:embed *.sql fragments/*.sql macros/*.sql macros/few/*.sql own/*.sql *.vl.json theme_light.json theme_dark.json
 var files embed.FS
 
-// library parses the embedded files, once. They are part of the program: a malformed one is a bug, and a
-// test parses them all.
-var library = sync.OnceValue(func() []Query {
+// library parses the embedded questions once. They are sorted by name.
+var library = sync.OnceValues(func() (all []Query, err error) {
 	entries, err := files.ReadDir(".")
 	if err != nil {
-		panic("queries: " + err.Error())
+		return nil, err
 	}
-	var all []Query
-	for _, e := range entries { // sorted by name
+	for _, e := range entries {
 		if path.Ext(e.Name()) != ".sql" {
 			continue
 		}
-		text := include.ReplaceAllFunc(read(e.Name()), func(line []byte) []byte {
-			return read("fragments/" + string(include.FindSubmatch(line)[1]) + ".sql")
-		})
-		q, err := parseQuery(e.Name(), string(text))
-		if _, known := files.ReadFile("own/" + e.Name()); err == nil && known == nil {
-			err = fmt.Errorf("%s: a statement of a command has that name (own/%s)", e.Name(), e.Name())
-		}
+		q, err := readQuery(e.Name())
 		if err != nil {
-			panic("queries: " + err.Error())
+			return nil, fmt.Errorf("question %w", err)
 		}
 		all = append(all, q)
 	}
-	return all
+	return all, nil
 })
 
-// include is a line of a question in the place of which a file of folder fragments is read.
+// readQuery reads the embedded file of a question with the fragments that it includes.
+func readQuery(file string) (Query, error) {
+	text, err := files.ReadFile(file)
+	if err != nil {
+		return Query{}, err
+	}
+	if _, err := files.ReadFile("own/" + file); err == nil {
+		return Query{}, fmt.Errorf("%s: own/%s, a statement of a command, has the same name", file, file)
+	}
+	whole, err := withFragments(string(text))
+	if err != nil {
+		return Query{}, fmt.Errorf("%s: %w", file, err)
+	}
+	return parseQuery(file, whole)
+}
+
+// include is a line of a question that stands for a file of folder fragments.
 var include = regexp.MustCompile(`-- include (\w+)\n`)
 
+// withFragments replaces the lines include by the files that they name.
+func withFragments(text string) (whole string, err error) {
+	whole = include.ReplaceAllStringFunc(text, func(line string) string {
+		fragment, readErr := files.ReadFile("fragments/" + include.FindStringSubmatch(line)[1] + ".sql")
+		err = errors.Join(err, readErr)
+		return string(fragment)
+	})
+	return whole, err
+}
+
+// read returns an embedded file that the program itself names. A missing one is a bug.
 func read(file string) []byte {
 	text, err := files.ReadFile(file)
 	if err != nil {
@@ -68,24 +88,31 @@ func read(file string) []byte {
 	return text
 }
 
-// List returns all questions, sorted by name.
-func List() []Query { return slices.Clone(library()) }
+// List returns all questions, sorted by name. It returns an error if the header of one is malformed.
+func List() ([]Query, error) {
+	all, err := library()
+	return slices.Clone(all), err
+}
 
 // Get returns the question of that name. The error for an unknown name suggests similar ones.
 func Get(name string) (Query, error) {
-	all := library()
-	if at := slices.IndexFunc(all, func(q Query) bool { return q.Name == name }); at >= 0 {
+	all, err := library()
+	if err != nil {
+		return Query{}, err
+	}
+	at := slices.IndexFunc(all, func(q Query) bool { return q.Name == name })
+	if at >= 0 {
 		return all[at], nil
 	}
 	if strings.Contains(name, " ") {
-		return Query{}, fmt.Errorf("no query %q: text in SQL goes with --sql", name)
+		return Query{}, fmt.Errorf("no query %q: use --sql for SQL", name)
 	}
 	return Query{}, fmt.Errorf("no query %q%s (parsimon query --list lists all)", name,
 		names.DidYouMean(name, names.Of(all, func(q Query) string { return q.Name })))
 }
 
-// Known returns a question that a command asks: one of the library, or file own/NAME.sql, which has no view and whose
-// parameters are texts.
+// Known returns a question that a command asks. It is one of the library or the file own/NAME.sql, which has
+// no view and whose parameters are of type text. An unknown name is a bug.
 func Known(name string) Query {
 	if q, err := Get(name); err == nil {
 		return q
@@ -104,31 +131,39 @@ type Param struct {
 	Name    string
 	Default string // as text; empty for other types than text: NULL, which the question finds a value for
 	Doc     string
-	// Type is the set of allowed values: text; count (integer from 1 to 100,000); positive (number
-	// above 0); fraction (number above 0 and below 1); time (integer of ns, 0 or
-	// more, or a time of RFC 3339 such as 2026-01-31T09:00:00.5Z, as ns since 1970).
+	// Type is the set of allowed values: text; count (integer from 1 to 100,000); positive (number above 0);
+	// fraction (number above 0 and below 1); time (integer of ns, 0 or more, or a time of RFC 3339 such as
+	// 2026-01-31T09:00:00.5Z, as ns since 1970); or two or more words with | between them, one of which is the
+	// value.
 	Type string
 }
 
-// maxCount limits the parameters of type count, which are numbers of rows and of bins. Memory grows with them.
+// maxCount limits the parameters of type count, which are numbers of rows and of bins. Memory grows with
+// them.
 const maxCount = 100_000
 
 // literal returns a value of the parameter, given as text, as SQL.
 func (p Param) literal(text string) (string, error) {
-	want, sql := "", ""
-	switch p.Type {
-	case "text":
+	var sql, want string
+	choices := strings.Split(p.Type, "|")
+	switch {
+	case p.Type == "text":
 		return duckdb.Quote(text), nil
-	case "count", "time":
-		n, err := strconv.ParseInt(text, 10, 64)
-		if date, none := units.ParseDate(text); p.Type == "time" && none == nil {
-			n, err = date, nil
+	case len(choices) > 1:
+		sql = duckdb.Quote(text)
+		if !slices.Contains(choices, text) {
+			want = "one of " + strings.Join(choices, ", ")
 		}
+	case p.Type == "count":
+		n, err := strconv.ParseInt(text, 10, 64)
 		sql = fmt.Sprintf("CAST(%d AS BIGINT)", n)
-		switch {
-		case p.Type == "count" && (err != nil || n < 1 || n > maxCount):
+		if err != nil || n < 1 || n > maxCount {
 			want = fmt.Sprintf("a whole number from 1 to %d", maxCount)
-		case err != nil || n < 0:
+		}
+	case p.Type == "time":
+		n, err := parseTime(text)
+		sql = fmt.Sprintf("CAST(%d AS BIGINT)", n)
+		if err != nil || n < 0 {
 			want = "a whole number of ns, 0 or more, or a time such as 2026-01-31T09:00:00Z"
 		}
 	default:
@@ -147,10 +182,18 @@ func (p Param) literal(text string) (string, error) {
 	return sql, nil
 }
 
+// parseTime returns ns, given as a number or as a time of RFC 3339.
+func parseTime(text string) (ns int64, err error) {
+	if ns, err := units.ParseDate(text); err == nil {
+		return ns, nil
+	}
+	return strconv.ParseInt(text, 10, 64)
+}
+
 var (
 	questionHead = regexp.MustCompile(`^-- question: (.+)\n-- grain: (.+)\n-- units: (.+)\n((?:-- .+\n)*)$`)
 	paramLine    = regexp.MustCompile(
-		`^-- param: ([a-z][a-z0-9_]*) (text|count|positive|fraction|time) = (\S+) : (.+)\n$`)
+		`^-- param: ([a-z][a-z0-9_]*) (text|count|positive|fraction|time|[a-z]+(?:\|[a-z]+)+) = (\S+) : (.+)\n$`)
 	paramUse = regexp.MustCompile(`\$[A-Za-z_][A-Za-z0-9_]*`)
 )
 
@@ -159,11 +202,11 @@ var (
 //	-- question: one line
 //	-- grain: one line
 //	-- units: one line
-//	-- param: NAME TYPE = DEFAULT : what it is     (any number of them; DEFAULT '' is the empty string)
+//	-- param: NAME TYPE = DEFAULT : what it is     (any number of lines; DEFAULT '' is the empty string)
 //
 //	SELECT … WHERE column = $NAME
 //
-// Every parameter must be declared and used.
+// Types are those of Param. Every parameter must be declared and used.
 func parseQuery(file, text string) (Query, error) {
 	head, body, _ := strings.Cut(text, "\n\n")
 	m := questionHead.FindStringSubmatch(head + "\n")
@@ -187,7 +230,7 @@ func parseQuery(file, text string) (Query, error) {
 	return q, nil
 }
 
-// OfEvent reports whether the question is about events, by default those of the scenario.
+// OfEvent reports whether the question is about events, which are by default those of the scenario.
 func (q Query) OfEvent() bool {
 	return slices.ContainsFunc(q.Params, func(p Param) bool { return p.Type == "time" && p.Default == "" })
 }
@@ -196,17 +239,17 @@ func (q Query) hasParam(name string) bool {
 	return slices.ContainsFunc(q.Params, func(p Param) bool { return p.Name == name })
 }
 
-// Chart returns the Vega-Lite specification that draws the answer of a question. It stands beside the question:
-// X.vl.json draws X.sql.
+// Chart returns the Vega-Lite specification that draws the answer of a question. X.vl.json draws the answer
+// of X.sql.
 //
-// A specification has no rows: its data has the name of the question, and a page binds the rows of the answer
-// to that name. It has no colours either: a theme gives them. The width "container" stands for the width that the page
-// has. Charts with parameters service and vnet show one group of flows: null is all of them. The description says what
-// the chart shows.
+// A specification has neither rows nor colours. Its data has the name of the question, to which a page binds
+// the rows of the answer; a theme gives the colours. The width "container" is the width that the page has. A
+// chart with the parameters service and vnet shows one group of flows; null means all flows. The description
+// says what the chart shows.
 func Chart(name string) json.RawMessage { return read(name + ".vl.json") }
 
-// Theme returns a Vega-Lite configuration that gives charts their colours, which colour-blind readers can
-// distinguish, on a light or a dark page.
+// Theme returns a Vega-Lite configuration with the colours of charts on a light or a dark page. Colour-blind
+// readers can tell them apart.
 func Theme(dark bool) json.RawMessage {
 	if dark {
 		return read("theme_dark.json")

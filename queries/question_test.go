@@ -9,15 +9,24 @@ import (
 	"parsimon/schema"
 )
 
-// Every file of the folder has a correct header, the two parameters of all questions, and a name that
-// no other view has.
+func listed(t testing.TB) []Query {
+	t.Helper()
+	all, err := List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// Every file of the folder has a correct header, the two parameters of all questions, and a name that no
+// other view has.
 func TestLibrary(t *testing.T) {
 	paths, err := filepath.Glob("*.sql")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(paths) != len(List()) || len(paths) < 10 {
-		t.Fatalf("%d files, %d questions", len(paths), len(List()))
+	if len(paths) != len(listed(t)) || len(paths) < 10 {
+		t.Fatalf("%d files, %d questions", len(paths), len(listed(t)))
 	}
 	names := map[string]bool{"size_bins": true, "intervals_by_group": true, "intervals_by_group_all": true}
 	for _, table := range schema.Tables() {
@@ -25,7 +34,7 @@ func TestLibrary(t *testing.T) {
 			names[v.Name] = true
 		}
 	}
-	for _, q := range List() {
+	for _, q := range listed(t) {
 		path := q.Name + ".sql"
 		if names[q.Name] {
 			t.Errorf("%s: the name is taken", path)
@@ -63,11 +72,23 @@ func TestBadHeaders(t *testing.T) {
 		"x.sql: parameter n: want a whole": {"= 3", "= x"},
 		"once and used":                    {"param: n", "param: m"},
 		"$m is used but not declared":      {"$n", "$n + $m"},
+		"want one of a, b":                 {"count = 3", "a|b = c"},
 	} {
 		_, err := parseQuery("x.sql", strings.Replace(good, change[0], change[1], 1))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
 		}
+	}
+}
+
+// A fragment that does not exist is an error that names it, not a stack trace.
+func TestMissingFragment(t *testing.T) {
+	if _, err := withFragments("-- include nothing\nSELECT 1"); err == nil || !strings.Contains(err.Error(), "nothing.sql") {
+		t.Errorf("got %v", err)
+	}
+	text, err := withFragments("WITH\n-- include path_parts\nSELECT 1")
+	if err != nil || strings.Contains(text, "include") || len(text) < 100 {
+		t.Errorf("%v: %s", err, text)
 	}
 }
 
@@ -82,7 +103,7 @@ func TestGetSuggests(t *testing.T) {
 	}
 }
 
-// A time is ns or a time of RFC 3339, exact to the ns.
+// A time is given in ns or in RFC 3339, and is exact to the ns.
 func TestTimesOfParameters(t *testing.T) {
 	p := Param{Name: "from_ns", Type: "time"}
 	for text, want := range map[string]string{"5": "CAST(5 AS BIGINT)",

@@ -1,13 +1,13 @@
--- question: How long after an event are tail and goodput as good as before it, and how many flows were hit?
--- grain: one row per scenario, variant and measure: p99_slowdown of the flows that start in a slot, goodput_gbps of those that end in it; none without events
--- units: before is the measure of all flows that ended before the event, of goodput the mean since the first start; worst is that of the worst slot from the beginning of the event to event_lengths times its length after its end, which begins worst_ns after it did; recovered_ns is from the beginning of the event to the first slot after the worst one that is within the limit: 0 where no slot to there is beyond it, null where it is never within it again, or where the event hit no flow (see note); flows_hit are flows under way in the event of which a packet was sent again; event_ns and end_ns are its times
+-- question: How long after an event do tail and goodput return to their values before it, and how many flows were hit?
+-- grain: one row per scenario, variant and measure: p99_slowdown of the flows that start in a slot, goodput_gbps of the flows that end in it; there are no rows if there are no events
+-- units: before is the measure over all flows that ended before the event, or the mean goodput since the first start; worst is the measure of the worst slot that begins between the start of the event and event_lengths times its length after its end; worst_ns is the time from the start of the event to that slot, recovered_ns the time to the first later slot that is within the limit: 0 if no slot is outside the limit, null if none returns to it or if the event hit no flow (see note); flows_hit are flows active during the event of which a packet was retransmitted; event_ns and end_ns are the start and end of the event in ns
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
--- param: from_ns time = '' : when the event begins, in ns; default: the first of the scenario's events
--- param: to_ns time = '' : when it ends, in ns; default: the last of the scenario's events
--- param: slot_ms positive = '' : length of a slot in ms, rounded to whole ns; default: a quarter of the event
--- param: within positive = 0.25 : how far from before a slot may be, as a fraction of it
--- param: event_lengths positive = 10 : how long after the event its worst slot may begin, in lengths of the event
+-- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run
+-- param: from_ns time = '' : start of the event in ns; the default is the start of the scenario's first event
+-- param: to_ns time = '' : end of the event in ns; the default is the end of the scenario's last event
+-- param: slot_ms positive = '' : length of a slot in ms, rounded to whole ns; the default is a quarter of the event
+-- param: within positive = 0.25 : largest accepted difference from the value before the event, as a fraction of that value
+-- param: event_lengths positive = 10 : end of the search for the worst slot, after the end of the event, in lengths of the event
 
 -- include event_slots
 , chosen AS NOT MATERIALIZED (
@@ -28,7 +28,7 @@
         quantile_cont(slowdown, 0.99) AS value
     FROM chosen WHERE start_ns >= event_ns GROUP BY ALL
     UNION ALL
-    -- Only whole slots in which flows still start: the last flows leave the network idle.
+    -- Only whole slots in which flows still start count, because the last flows leave the network idle.
     SELECT scenario, variant, 'goodput_gbps', (done_ns - event_ns) // slot_ns * slot_ns,
         sum(size_bytes) * 8.0 / any_value(slot_ns)
     FROM chosen

@@ -1,8 +1,8 @@
--- question: How many packets are sent again or arrive out of order, and how slow are their flows?
--- grain: one row per scenario, variant and size bin of flows of which a packet was sent again or reordered; all flows first; none where nothing is lost (switches.buffer, losses) or overtaken, and of estimates by link cases
--- units: retransmissions and reordered in packets; flows_hit are the flows with any, p99_hit_slowdown their p99; slowdown is FCT / ideal FCT, no unit
+-- question: How many packets are retransmitted or arrive out of order, and how slow are their flows?
+-- grain: one row per scenario, variant and size bin with flows of which a packet was retransmitted or reordered, all flows first; estimates from link cases have no rows
+-- units: retransmissions and reordered in packets; flows_hit is the number of flows with either, p99_hit_slowdown the p99 of their slowdown; slowdown is FCT / ideal FCT
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
+-- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run
 
 WITH hit AS (
     SELECT scenario, variant, size_bin_of(size_bytes) AS bin, count(*) AS flows,

@@ -1,9 +1,9 @@
--- question: How slow are the flows, according to estimates from windows of time (run --within), and how sure is that?
+-- question: What is the slowdown, with confidence intervals, in an estimate from windows of time (run --within)?
 -- grain: one row per scenario, variant, group of flows and quantile
--- units: slowdown is FCT / ideal FCT, no unit, of the whole workload; lo and hi are the ends of its interval; sampled_share is the share of all flows that are in windows
+-- units: slowdown is FCT / ideal FCT, estimated for the whole workload; lo and hi are the bounds of its 95% confidence interval; sampled_share is the share of all flows that are in windows
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario, or that of the most windows if that was of the whole
--- param: groups count = 24 : services, and virtual networks, those with the most flows, that have rows
+-- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run, or that of the most windows if that was of the whole
+-- param: groups count = 24 : number of services, and of virtual networks, that have rows; those with the most flows are chosen
 
 WITH drawn AS (
     SELECT w.scenario, w.variant, count(*) AS windows, CAST(sum(w.flows) AS BIGINT) AS sampled_flows

@@ -2,7 +2,7 @@
 -- grain: one row per scenario, variant, service and hour of start times
 -- units: from_ns is the start of the hour in ns; slowdown is FCT / ideal FCT; miss_share is a fraction of the flows, miss_byte_share of the bytes
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
+-- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run
 -- param: slo positive = 10 : slowdown above which a flow misses the objective
 -- param: from_ns time = 0 : start of the time range in ns, included
 -- param: to_ns time = 9223372036854775807 : end of the time range in ns, excluded

@@ -1,21 +1,21 @@
--- question: When are flows slow, and how much is offered then, by service and virtual network?
+-- question: What are slowdown and offered load over time, by service and virtual network?
 -- grain: one row per scenario, variant, service, virtual network and slot of start times
--- units: from_ns and to_ns in ns, from_ns included and to_ns not; time_s is from_ns after the first start, in s; offered_gbps is the bytes of the flows that start in the slot, without headers, over its length; slowdown is FCT / ideal FCT, no unit; service, vnet null: flows of all
+-- units: from_ns (included) and to_ns (excluded) in ns; time_s is the time from the first start to from_ns, in s; offered_gbps is the bytes of the flows that start in the slot, without headers, over its length; slowdown is FCT / ideal FCT; service or vnet is null for the flows of all
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
--- param: slots count = 60 : slots that the workload's span is cut into
--- param: groups count = 12 : services and virtual networks, those with the most flows, that have rows of their own
--- param: min_flows count = 20 : slots with fewer flows have no percentiles: they would say little
+-- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run
+-- param: slots count = 60 : number of slots into which the time of the workload is divided
+-- param: groups count = 12 : number of services, of virtual networks and of pairs of both that have rows; those with the most flows are chosen
+-- param: min_flows count = 20 : slots with fewer flows have no percentiles, which would not be reliable
 
--- A group of the percentiles is a number: that of the group of flows times 100,001, which is more than slots
--- there can be, and the slot.
+-- The groups of the percentiles are numbers: 100,001, which exceeds the number of slots, times the number of the group
+-- of flows, plus the slot.
 WITH chosen AS NOT MATERIALIZED (
     SELECT scenario, variant, service, vnet, size_bytes, start_ns, slowdown
     FROM slowdowns
     WHERE ($scenario = '' OR scenario = $scenario)
       AND ($variant = '' OR variant = $variant)
 ), named AS MATERIALIZED (
-    -- As a list unnested, so that DuckDB estimates that these rows are few, and joins accordingly.
+    -- The list makes DuckDB's estimate of the number of rows low, which leads to the better order of joins.
     SELECT unnest(list(m), recursive := true) FROM flow_groups(chosen, $groups) AS m
 ), spans AS (
     SELECT scenario, variant, min(start_ns) AS first_ns, (max(start_ns) - min(start_ns)) // $slots + 1 AS slot_ns

@@ -1,11 +1,11 @@
--- question: How slow are flows before, during and after an event, and how many packets are sent again?
--- grain: one row per scenario, variant, phase of the event (before, during: flows that it overlaps, after) and slot of start times, from as long before the event as it lasts to twice as long after it; none without events
--- units: from_ns (included) and to_ns (excluded) of the slot, event_ns and end_ns of the event in ns; slowdown is FCT / ideal FCT, no unit; retransmissions, reordered in packets
+-- question: What is the slowdown before, during and after an event, and how many packets are retransmitted?
+-- grain: one row per scenario, variant, phase and slot of start times; the phase is before, during (flows that overlap the event) or after; slots cover one length of the event before it to two lengths after it; there are no rows if there are no events
+-- units: from_ns (included) and to_ns (excluded) of the slot, event_ns and end_ns of the event in ns; slowdown is FCT / ideal FCT; retransmissions, reordered in packets
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
--- param: from_ns time = '' : when the event begins, in ns; default: the first of the scenario's events
--- param: to_ns time = '' : when it ends, in ns; default: the last of the scenario's events
--- param: slot_ms positive = '' : length of a slot in ms, rounded to whole ns; default: a quarter of the event
+-- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run
+-- param: from_ns time = '' : start of the event in ns; the default is the start of the scenario's first event
+-- param: to_ns time = '' : end of the event in ns; the default is the end of the scenario's last event
+-- param: slot_ms positive = '' : length of a slot in ms, rounded to whole ns; the default is a quarter of the event
 
 -- include event_slots
 , chosen AS NOT MATERIALIZED (

@@ -1,8 +1,8 @@
 -- question: What is the slowdown of each traffic class, and how much of it was marked, dropped or paused?
--- grain: one row per scenario, variant and class with flows; none without classes (switches.classes), which only estimates of the whole network have
--- units: slowdown is FCT / ideal FCT, no unit; marks and drops in packets, paused_ns in ns, summed over the links
+-- grain: one row per scenario, variant and class with flows; only simulations of the whole network with classes (switches.classes) have rows
+-- units: slowdown is FCT / ideal FCT; marks and drops in packets, paused_ns in ns, summed over the links
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
+-- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run
 
 WITH classes AS (
     SELECT scenario, name AS scenario_name, unnest(from_json(json_extract(spec, '$.classes'),

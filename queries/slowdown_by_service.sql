@@ -1,8 +1,8 @@
 -- question: What is the slowdown of each service?
 -- grain: one row per scenario, variant and service
--- units: slowdown is FCT / ideal FCT, no unit; percentiles of the FCT itself in ms; lo and hi are the bounds of its 95% confidence interval
+-- units: slowdown is FCT / ideal FCT; p50_fct_ms and p99_fct_ms are percentiles of the FCT; lo and hi are the bounds of its 95% confidence interval
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
+-- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run
 -- param: service text = '' : service; empty means all services
 
 WITH picked AS NOT MATERIALIZED (

@@ -1,8 +1,8 @@
 -- question: What is the slowdown of each service in each virtual network, compared with all flows?
 -- grain: one row per scenario, variant, service and virtual network
--- units: slowdown is FCT / ideal FCT, no unit; percentiles of the FCT itself in ms; shares are fractions of all flows and bytes; p99_over_all is the ratio of the p99 to that of all flows; lo and hi are the bounds of its 95% confidence interval, null for a part of the time
+-- units: slowdown is FCT / ideal FCT; p50_fct_ms and p99_fct_ms are percentiles of the FCT; shares are fractions of all flows and bytes; p99_over_all is p99_slowdown divided by the p99 of all flows; lo and hi are the bounds of its 95% confidence interval, and null if a time range is given
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
+-- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run
 -- param: from_ns time = 0 : start of the time range in ns, included
 -- param: to_ns time = 9223372036854775807 : end of the time range in ns, excluded
 

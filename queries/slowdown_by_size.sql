@@ -1,22 +1,24 @@
--- question: What is the slowdown by flow size?
--- grain: one row per scenario, variant and size bin (and one over all sizes)
--- units: sizes in bytes; slowdown is FCT / ideal FCT, no unit; percentiles of the FCT itself in ms; lo and hi are the bounds of its 95% confidence interval
+-- question: What is the slowdown by flow size, of all flows or of one service?
+-- grain: one row per scenario, variant and size bin, and one for all sizes
+-- units: sizes in bytes; slowdown is FCT / ideal FCT; p50_fct_ms and p99_fct_ms are percentiles of the FCT; lo and hi are the bounds of its 95% confidence interval
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
+-- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run
+-- param: service text = '' : service; empty means the flows of all services
 
--- Each flow counts in its own bin of size_bins and in bin 'all'.
+-- Each flow counts in its bin of size_bins and in bin 'all'.
 WITH picked AS NOT MATERIALIZED (
     SELECT scenario, variant, size_bin_of(size_bytes) AS flow_group, slowdown, fct_ns
     FROM slowdowns
     WHERE ($scenario = '' OR scenario = $scenario)
       AND ($variant = '' OR variant = $variant)
+      AND ($service = '' OR service = $service)
 ), groups AS (
     SELECT p.scenario, p.variant, b.bin, b.size_bin, p.flows, p.q, p.max_value AS max_slowdown, p.fct
     FROM flow_percentiles(picked, [0.5, 0.9, 0.99, 0.999], [0.5, 0.99]) AS p
     JOIN size_bins AS b ON CASE WHEN p.whole THEN b.size_bin = 'all' ELSE b.bin = p.flow_group END
 ), trust AS (
     SELECT * FROM intervals_by_group
-    WHERE service IS NULL AND vnet IS NULL
+    WHERE service IS NOT DISTINCT FROM nullif($service, '') AND vnet IS NULL
       AND ($scenario = '' OR scenario = $scenario)
       AND ($variant = '' OR variant = $variant)
 )

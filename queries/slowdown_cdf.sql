@@ -1,15 +1,15 @@
--- question: Which share of the flows is slower than each slowdown, by flow size, and what is the truth where the lake has one?
+-- question: What is the cumulative distribution of slowdown by flow size, beside that of a simulation of the whole network?
 -- grain: one row per scenario, variant, source (the estimate or the variant of the truth), service, virtual network, size bin and step of the curve
--- units: slowdown is FCT / ideal FCT, no unit; shares are fractions of the group's flows; service, vnet null: flows of all
+-- units: slowdown is FCT / ideal FCT; shares are fractions of the group's flows; service or vnet is null for the flows of all
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
--- param: groups count = 12 : services and virtual networks, those with the most flows, that have curves of their own
+-- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run
+-- param: groups count = 12 : number of services, of virtual networks and of pairs of both that have curves; those with the most flows are chosen
 -- param: steps count = 50 : steps of a curve for each factor of 10 in slowdown
--- param: min_flows count = 100 : leave out groups with fewer flows
+-- param: min_flows count = 100 : smallest group that has a curve
 
--- Flows are counted in cells of slowdown, equally wide on a logarithmic axis: what is held does not grow
--- with the flows. A row gives a cell's upper end the shares there are exact.
--- The truth is over the estimate's ideal FCT, as in table validations.
+-- Flows are counted in cells of slowdown that are equally wide on a logarithmic axis, so that memory does not grow with the
+-- number of flows. A row has the upper end of a cell, at which the shares are exact. The slowdowns of the truth are
+-- relative to the estimate's ideal FCT, as in table validations.
 WITH counted AS (
     SELECT
         scenario, variant, 'estimate' AS source, service, vnet, size_bin_of(size_bytes) AS bin,
@@ -38,7 +38,7 @@ WITH counted AS (
     FROM rolled
     WINDOW own AS (PARTITION BY scenario, variant, source, service, vnet, bin)
 ), placed AS (
-    -- A group is placed by its flows of all sizes.
+    -- The rank of a group is by its flows of all sizes.
     SELECT
         *,
         dense_rank() OVER (PARTITION BY scenario, variant, source, service IS NULL, vnet IS NULL ORDER BY whole_flows DESC, service, vnet) AS place

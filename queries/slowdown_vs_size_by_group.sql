@@ -1,22 +1,22 @@
 -- question: How does slowdown depend on flow size for each service and virtual network?
 -- grain: one row per scenario, variant, service, virtual network and size bin
--- units: sizes in bytes, size_bytes the geometric middle of the bin; slowdown is FCT / ideal FCT, no unit; service, vnet null: flows of all
+-- units: sizes in bytes, size_bytes the geometric middle of the bin; slowdown is FCT / ideal FCT; service or vnet is null for the flows of all
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
+-- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run
 -- param: bins count = 20 : number of bins
--- param: groups count = 12 : services and virtual networks, those with the most flows, that have rows of their own
--- param: min_flows count = 20 : leave out bins with fewer flows: their percentiles say little
+-- param: groups count = 12 : number of services, of virtual networks and of pairs of both that have rows; those with the most flows are chosen
+-- param: min_flows count = 20 : smallest bin that has a row; percentiles of fewer flows are not reliable
 
--- The bins: equally many flows of the whole workload, flows of one
--- size together. The flows of a service or network are in the bins of the whole workload. A group of the
--- percentiles is a number: that of the group of flows times 100,001, which is more than bins there can be, and the bin.
+-- Each bin has about the same number of flows of the whole workload. Flows of the same size are in the same bin. All
+-- services and networks have the same bins. The groups of the percentiles are numbers: 100,001, which exceeds the number of
+-- bins, times the number of the group of flows, plus the bin.
 WITH chosen AS NOT MATERIALIZED (
     SELECT scenario, variant, service, vnet, size_bytes, slowdown
     FROM slowdowns
     WHERE ($scenario = '' OR scenario = $scenario)
       AND ($variant = '' OR variant = $variant)
 ), named AS MATERIALIZED (
-    -- As a list unnested, so that DuckDB estimates that these rows are few, and joins accordingly.
+    -- The list makes DuckDB's estimate of the number of rows low, which leads to the better order of joins.
     SELECT unnest(list(m), recursive := true) FROM flow_groups(chosen, $groups) AS m
 ), pairs AS MATERIALIZED (
     SELECT DISTINCT scenario, variant, service, vnet, pair_id FROM named
@@ -37,7 +37,7 @@ WITH chosen AS NOT MATERIALIZED (
     SELECT s.scenario, s.variant, p.pair_id * 100001 + b.bin AS flow_group, s.slowdown AS value
     FROM chosen AS s
     JOIN pairs AS p ON p.scenario = s.scenario AND p.variant = s.variant AND p.service = s.service AND p.vnet = s.vnet
-    -- A left join, whose order stays: DuckDB may join the services with the sizes first, which are both many.
+    -- A left join keeps its place. DuckDB might otherwise join services and sizes first, which both have many rows.
     LEFT JOIN binned AS b ON b.scenario = s.scenario AND b.variant = s.variant AND b.size_bytes = s.size_bytes
 ), bins AS MATERIALIZED (
     SELECT scenario, variant, bin, min(size_bytes) AS size_min_bytes, max(size_bytes) AS size_max_bytes

@@ -1,10 +1,10 @@
 -- question: Which flows are slowest, and at which link is each delayed most?
 -- grain: one row per scenario, variant and flow, the slowest first
--- units: slowdown is FCT / ideal FCT, no unit; sizes in bytes; times in ns; link_delay_ns is what the link adds to the FCT
+-- units: slowdown is FCT / ideal FCT; sizes in bytes; times in ns; link_delay_ns is what the link adds to the FCT
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
--- param: service text = '' : service; empty means all services together
--- param: n count = 10 : number of flows
+-- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run
+-- param: service text = '' : service of the flows; empty means all services
+-- param: n count = 10 : number of flows to list
 -- param: from_ns time = 0 : start of the time range in ns, included
 -- param: to_ns time = 9223372036854775807 : end of the time range in ns, excluded
 

@@ -1,8 +1,8 @@
--- question: Which share of the workload has start times that were not measured?
+-- question: What share of the workload has start times that were not measured?
 -- grain: one row per scenario, variant and service
 -- units: bytes without headers; shares are fractions of the service's flows and bytes
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
+-- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run
 
 -- Start times do not depend on the variant: all variants of a scenario have the same rows.
 WITH estimated AS (

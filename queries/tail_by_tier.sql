@@ -1,31 +1,38 @@
--- question: On which tier of links do the slowest flows lose their time, of all flows and of each service?
--- grain: one row per scenario, variant, service (null: all flows) and tier of links, every tier of the network
--- units: delay in ns, summed over the tail's flows; share is the fraction of all delay of the tail, 1 over all tiers; slowdown is FCT / ideal FCT
+-- question: On which tier of links are the slowest flows delayed, of all flows and of each service?
+-- grain: one row per scenario, variant, service (null for all flows) and tier of links, for every tier of the network
+-- units: delay_ns is a sum over the flows of the tail; share is a fraction of that of all tiers; slowdown is FCT / ideal FCT
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
+-- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run
 -- param: quantile fraction = 0.99 : flows whose slowdown is at least this quantile of their service's, or of all flows, are the tail
--- param: groups count = 12 : services with rows of their own, those with the most flows
+-- param: service text = '' : service; empty means all services, each with rows of its own, and rows for all flows
+-- param: vnet text = '' : virtual network; empty means the flows of all
+-- param: groups count = 12 : number of services that have rows; those with the most flows are chosen
 
 WITH picked AS NOT MATERIALIZED (
     SELECT scenario, variant, service AS flow_group, slowdown AS value
     FROM slowdowns
     WHERE ($scenario = '' OR scenario = $scenario)
       AND ($variant = '' OR variant = $variant)
+      AND ($service = '' OR service = $service)
+      AND ($vnet = '' OR vnet = $vnet)
 ), limits AS (
     SELECT scenario, variant, whole, flow_group AS service, flows, q[1] AS slowdown_limit,
         row_number() OVER (PARTITION BY scenario, variant, whole ORDER BY flows DESC, flow_group) AS place
     FROM percentiles_and_whole(picked, [$quantile])
+    WHERE $service = '' OR NOT whole
 ), tail AS (
-    -- The flows pass through a list, so that DuckDB's estimate of their number is low: the join with
-    -- hop_contributions then builds its hash table from them and not from all hops.
+    -- The list makes DuckDB's estimate of the number of flows low. The join with hop_contributions then builds its
+    -- hash table from the flows instead of from all hops.
     SELECT unnest(list(row(s.scenario, s.variant, l.whole, l.service, s.flow_row)::STRUCT(scenario VARCHAR, variant VARCHAR, whole BOOLEAN, service VARCHAR, flow_row BIGINT)), recursive := true)
     FROM slowdowns AS s
     JOIN limits AS l ON l.scenario = s.scenario AND l.variant = s.variant AND (l.whole OR l.service = s.service)
     WHERE s.slowdown >= l.slowdown_limit AND l.place <= $groups
       AND ($scenario = '' OR s.scenario = $scenario)
       AND ($variant = '' OR s.variant = $variant)
+      AND ($service = '' OR s.service = $service)
+      AND ($vnet = '' OR s.vnet = $vnet)
 ), parts AS (
-    -- The sum of decimals does not depend on the order of the rows. The sum of doubles does.
+    -- A sum of decimals does not depend on the order of the rows, whereas a sum of doubles does.
     SELECT t.scenario, t.variant, t.whole, t.service, h.link_id, count(*) AS crossings, sum(CAST(h.delay_ns AS DECIMAL(30, 3))) AS delay_ns
     FROM hop_contributions AS h
     JOIN tail AS t ON t.scenario = h.scenario AND t.variant = h.variant AND t.flow_row = h.flow_row
@@ -53,6 +60,11 @@ WITH picked AS NOT MATERIALIZED (
 SELECT
     scenario, variant, service, slowdown_limit, tier, crossings, CAST(delay_ns AS DOUBLE) AS delay_ns,
     CAST(delay_ns AS DOUBLE) / nullif(CAST(all_delay_ns AS DOUBLE), 0) AS share,
-    CASE WHEN starts_with(variant, 'exact') AND starts_with(tier, 'host-') THEN 'senders also wait here because of congestion at later links (windows, losses, timeouts)' ELSE '' END AS note
+    CASE
+        WHEN slowdown_limit < 1.0005 THEN 'no tail: even this quantile is 1.000'
+        WHEN starts_with(variant, 'exact') AND starts_with(tier, 'host-')
+            THEN 'senders also wait here because of congestion at later links (windows, losses, timeouts)'
+        ELSE ''
+    END AS note
 FROM shares
 ORDER BY scenario, variant, NOT whole, service, shares.delay_ns DESC, tier

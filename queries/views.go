@@ -12,7 +12,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/zeebo/xxh3"
@@ -23,31 +22,34 @@ import (
 	"parsimon/schema/sizebin"
 )
 
-// A view is one view of the catalog, made by CREATE VIEW name AS sql, or a table macro, made by CREATE MACRO sql.
+// A view is a view of the catalog (CREATE VIEW name AS sql) or a table macro (CREATE MACRO sql).
 type view struct {
 	name, sql string
 	isMacro   bool
 	empty     string   // for a view of a table: SQL with the same columns and types and without rows
 	needs     []string // names of the views that the SQL reads
-	comment   string   // of the view, and of its columns by name
+	comment   string   // comment of the view; columns has those of its columns, by name
 	columns   map[string]string
 	files     []string // for a view of a table: all files
 }
 
-// intervalsByGroup is the view intervals_by_group. It reads the views intervals and warnings, followed by suffix.
+// intervalsByGroup returns the view intervals_by_group, with the given suffix. It reads the views intervals
+// and warnings of the same suffix.
 func intervalsByGroup(suffix string) view {
 	return view{
 		name: "intervals_by_group" + suffix, needs: []string{"intervals" + suffix, "warnings" + suffix},
-		comment: "One row per group of flows: the 95% intervals of its percentiles in columns, and all warnings that " +
-			"concern the group in one text, without remarks about the whole workload (kind flows of warnings)." + ofVariants(suffix == ""),
+		comment: "One row per group of flows, with the 95% intervals of its percentiles in columns, and with all " +
+			"warnings about the group in one text. Remarks about the whole workload (warnings of kind flows) are " +
+			"not included." + ofVariants(suffix == ""),
 		sql: strings.NewReplacer("FROM intervals", "FROM intervals"+suffix, "FROM warnings", "FROM warnings"+suffix).
 			Replace(string(read("fragments/intervals_by_group.sql"))),
 	}
 }
 
-// views returns the views of the catalog in an order in which they can be created: table macros, the tables, then
-// size_bins and intervals_by_group, then those of the questions. base precedes the paths of the files:
-// empty, or the lake with a slash. A table without files is an empty view with the columns and types of the table.
+// views returns the views of the catalog in an order in which they can be created: table macros, tables,
+// size_bins and intervals_by_group, and questions. base precedes the paths of the files; it is empty, or the
+// path of the lake with a slash. The view of a table without files is empty, with the columns and types of
+// the table.
 func views(files []File, base string, few bool) ([]view, error) {
 	answers := map[string]string{}
 	byView := map[string][]File{}
@@ -76,23 +78,30 @@ func views(files []File, base string, few bool) ([]view, error) {
 				name = "answer of " + name
 			}
 			of := tableView(t, v, byView[name], base, answers)
-			if i > 0 { // DuckDB takes a statement for each column: a sixth of the time that a catalog takes
-				of.columns, of.comment = nil, of.comment+" Its columns are those of view "+t.Name+"."
+			if i > 0 { // comments need a statement for each column, a sixth of the time to write a catalog
+				of.columns = nil
+				of.comment = of.comment + " Its columns are those of view " + t.Name + "."
 			}
 			all = append(all, of)
 		}
 	}
-	all = append(all, view{name: "size_bins", sql: sizeBinsView(), comment: "The size bins of answers, and all sizes."},
+	all = append(all, view{name: "size_bins", sql: sizeBinsView(), comment: "The size bins, and the range of all sizes."},
 		intervalsByGroup(""), intervalsByGroup(schema.AllVariants))
-	return append(all, questionViews()...), nil
+	questions, err := library()
+	for _, q := range questions {
+		v, viewErr := questionView(q)
+		err = errors.Join(err, viewErr)
+		all = append(all, v)
+	}
+	return all, err
 }
 
 // tableView returns the view of a table: for each group of files with the same ids
 //
 //	SELECT columns of the table, 'ID' AS scenario, 'NAME' AS variant FROM read_parquet([files])
 //
-// and UNION ALL between them. DuckDB pushes conditions on the ids into every group, finds most of them false
-// and does not open their files. The view scenarios also has column answer.
+// with UNION ALL between them. DuckDB pushes conditions on the ids into every group, and does not open the
+// files of groups for which they are false. The view scenarios also has column answer.
 func tableView(t schema.Table, v schema.View, files []File, base string, answers map[string]string) view {
 	hive := v.Hive
 	if t.Name == schema.Scenarios.Name {
@@ -130,7 +139,7 @@ func tableView(t schema.Table, v schema.View, files []File, base string, answers
 	return result
 }
 
-// answerColumn is the column of view scenarios that names the variant that views without _all show.
+// answerColumn is the column of view scenarios with the variant that views without _all show.
 const answerColumn = "answer"
 
 func tableComment(t schema.Table, v schema.View) string {
@@ -143,10 +152,10 @@ func tableComment(t schema.Table, v schema.View) string {
 
 func ofVariants(answer bool) string {
 	if answer {
-		return " Of each scenario, the variant that its last run ended with (scenarios.answer); the view of the same name " +
-			"with _all has all variants."
+		return " It has one variant of each scenario, the variant of its last run (scenarios.answer). The view " +
+			"with the ending _all has all variants."
 	}
-	return " All variants of each scenario."
+	return " It has all variants of each scenario."
 }
 
 // columnComments describes the columns of the views of a table, with their units.
@@ -155,7 +164,7 @@ func columnComments(t schema.Table, hive []string) map[string]string {
 	for _, column := range hive {
 		docs[column] = map[string]string{
 			"scenario": "id of the scenario", "variant": "how the estimate was made", "workload": "id of the workload",
-			answerColumn: "variant that the last run ended with, which views without _all show; null: not estimated",
+			answerColumn: "variant of the last run, which views without _all show; null if there is no estimate",
 		}[column]
 	}
 	for _, c := range t.Columns {
@@ -167,8 +176,8 @@ func columnComments(t schema.Table, hive []string) map[string]string {
 	return docs
 }
 
-// unionAll joins SELECTs as a balanced tree: DuckDB's parser and planner recurse into the operands of a union, and
-// a chain of thousands exceeds their stack.
+// unionAll joins SELECTs as a balanced tree. DuckDB's parser and planner are recursive, and a chain of
+// thousands of unions overflows their stack.
 func unionAll(selects []string) string {
 	if len(selects) == 1 {
 		return selects[0]
@@ -185,7 +194,7 @@ func emptyTable(t schema.Table, ids []string) string {
 	return "SELECT " + strings.Join(append(columns, nulls...), ", ") + " WHERE false"
 }
 
-// sqlType returns DuckDB's name of the type that it reads a column of the Arrow type as.
+// sqlType returns the DuckDB type of a column of an Arrow type.
 func sqlType(t arrow.DataType) string {
 	switch t.ID() {
 	case arrow.BOOL:
@@ -210,25 +219,24 @@ func sqlType(t arrow.DataType) string {
 	panic("queries: no SQL type for Arrow type " + t.String()) // the types of the schema are fixed
 }
 
-// relationName finds the relations that a question reads. Questions name every relation behind FROM or JOIN.
+// relationName matches the relations that a question reads. Questions name every relation directly after FROM
+// or JOIN.
 var relationName = regexp.MustCompile(`\b(?:FROM|JOIN) ([a-z_0-9]+)`)
 
-// namesIn returns the names of the relations that a question's SELECT reads, its common table expressions included.
+// namesIn returns the names of the relations that a question reads, including its common table expressions.
 func namesIn(text string) []string {
 	return names.Of(relationName.FindAllStringSubmatch(text, -1), func(m []string) string { return m[1] })
 }
 
-// questionViews are the views of all questions.
-var questionViews = sync.OnceValue(func() []view { return names.Of(library(), questionView) })
-
 // questionView returns the view of a question, with the defaults of its parameters.
-func questionView(q Query) view {
+func questionView(q Query) (view, error) {
 	text, err := q.With(nil)
-	if err != nil {
-		panic("queries: " + q.Name + ": " + err.Error()) // excluded by parseQuery
-	}
-	return view{name: q.Name, sql: text, needs: namesIn(q.SQL),
-		comment: q.Question + " One row per " + strings.TrimPrefix(q.Grain, "one row per ") + ". Units: " + q.Units + "."}
+	return view{
+		name:    q.Name,
+		sql:     text,
+		needs:   namesIn(q.SQL),
+		comment: q.Question + " One row per " + strings.TrimPrefix(q.Grain, "one row per ") + ". Units: " + q.Units + ".",
+	}, err
 }
 
 // ofAllVariants returns the question over all variants of each scenario instead of its answer.
@@ -243,8 +251,8 @@ func (q Query) ofAllVariants() Query {
 	return q
 }
 
-// sizeBinsView returns the view size_bins: one row for each bin of package sizebin, numbered from 0, and
-// a last one named 'all' that holds every size. Both bounds belong to a bin.
+// sizeBinsView returns the view size_bins. It has a row for each bin of package sizebin, numbered from 0, and
+// a last row 'all' for every size. Both bounds belong to a bin.
 func sizeBinsView() string {
 	var rows []string
 	for i, b := range append(sizebin.Bins(), sizebin.Bin{Name: sizebin.All, MaxBytes: math.MaxInt64}) {
@@ -254,15 +262,15 @@ func sizeBinsView() string {
 	return "SELECT * FROM (VALUES " + strings.Join(rows, ", ") + ") AS bins(bin, size_bin, size_min_bytes, size_max_bytes)"
 }
 
-// sizeBinMacro returns the macro size_bin_of(bytes): the number of the bin that a flow of the size is in.
+// sizeBinMacro returns the macro size_bin_of(bytes), the number of the bin of a flow size.
 func sizeBinMacro() string { return "size_bin_of(bytes) AS " + sizebin.Case("bytes") }
 
-// CatalogFile is the name of the catalog in a lake: a DuckDB database with views and macros only.
+// CatalogFile is the name of the catalog in a lake. It is a DuckDB database with views and macros only.
 const CatalogFile = "parsimon.duckdb"
 
-// WriteCatalog writes LAKE/parsimon.duckdb with views over exactly the given files. Paths in it are absolute, so that
-// it can be opened from any directory. Where the lake is moved, it must be written again. The file is replaced by one
-// rename: readers see the old catalog or the new one.
+// WriteCatalog writes LAKE/parsimon.duckdb with views over exactly the given files. Paths in it are absolute,
+// so that it can be opened from any directory. Where the lake is moved, it must be written again. The file is
+// replaced by one rename: readers see the old catalog or the new one.
 //
 // The catalog must be written again whenever files are added or removed. It is written in the
 // directory temp of the lake, which must not exist, and which a process that is killed meanwhile leaves.
@@ -291,7 +299,8 @@ func WriteCatalog(lake, temp string, files []File) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	made, to := filepath.Join(dir, CatalogFile), filepath.Join(root, CatalogFile)
+	made := filepath.Join(dir, CatalogFile)
+	to := filepath.Join(root, CatalogFile)
 	if err := createCatalog(made, all); err != nil {
 		return err
 	}
@@ -323,7 +332,7 @@ func flush(path string) error {
 
 func createCatalog(path string, all []view) error {
 	return duckdb.Build(path, func(run duckdb.Runner) error {
-		// With a low threshold the commit writes the file itself, and no log of each view and comment before.
+		// With a low threshold, the commit writes the file directly, without a log of each view and comment.
 		if err := run("SET checkpoint_threshold = '1KB'; BEGIN"); err != nil {
 			return err
 		}
@@ -341,11 +350,11 @@ func createCatalog(path string, all []view) error {
 				return fmt.Errorf("view %s: %w", v.name, err)
 			}
 		}
-		return run("COMMIT; CHECKPOINT") // the checkpoint leaves no log beside the file
+		return run("COMMIT; CHECKPOINT") // the checkpoint removes the log beside the file
 	})
 }
 
-// commentView says in the catalog what a view and its columns are.
+// commentView writes the comments of a view and of its columns to the catalog.
 func commentView(run duckdb.Runner, v view) error {
 	name := duckdb.Ident(v.name)
 	comments := []string{"COMMENT ON VIEW " + name + " IS " + duckdb.Quote(v.comment)}
@@ -356,7 +365,7 @@ func commentView(run duckdb.Runner, v view) error {
 	return run(strings.Join(comments, "; "))
 }
 
-// CatalogDigest returns a digest of the catalog's views over the files: while it is the same, so are the views.
+// CatalogDigest returns a digest of the catalog's views over the files. Equal digests mean equal views.
 func CatalogDigest(lake string, files []File) (string, error) {
 	_, all, err := viewsOf(lake, files)
 	if err != nil {
@@ -364,7 +373,7 @@ func CatalogDigest(lake string, files []File) (string, error) {
 	}
 	h := xxh3.New()
 	for _, text := range functions() {
-		_, _ = h.WriteString(text + "\x00") // a hash takes everything
+		_, _ = h.WriteString(text + "\x00") // never fails
 	}
 	for _, v := range all {
 		_, _ = h.WriteString(v.name + "\x00" + v.sql + "\x00" + v.comment + "\x00")
@@ -373,13 +382,13 @@ func CatalogDigest(lake string, files []File) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// functions are the scalar macros of the catalog: name(parameters) AS …
+// functions returns the scalar macros of the catalog, as name(parameters) AS expression.
 func functions() []string {
 	return []string{sizeBinMacro(), macro("percentile_cell"), macro("percentile_within")}
 }
 
-// tableMacros are the table macros of the catalog, each after those that it uses. few: those of macros/few, where there
-// is one.
+// tableMacros returns the table macros of the catalog, each after those that it uses. If few is set, macros
+// of macros/few replace those of the same name.
 func tableMacros(few bool) (all []view) {
 	folder := ""
 	if few {
@@ -393,7 +402,7 @@ func tableMacros(few bool) (all []view) {
 	return all
 }
 
-// macro is the text of a file of folder macros, without comments.
+// macro returns the text of a file of folder macros without comments.
 func macro(file string) string {
 	return sqlComment.ReplaceAllString(string(read("macros/"+file+".sql")), "")
 }
@@ -409,8 +418,8 @@ func createFunctions(run duckdb.Runner) error {
 	return nil
 }
 
-// createViews creates views that do not exist. Views of tables are empty until all others are created:
-// CREATE VIEW binds its SQL, and so opens a file of each scenario whenever it reads a table.
+// createViews creates views that do not exist. Views of tables are empty until all other views are created,
+// because CREATE VIEW binds its SQL, which opens a file of each scenario for each table that it reads.
 func createViews(run duckdb.Runner, views []view) error {
 	for _, v := range views {
 		create := "CREATE VIEW " + duckdb.Ident(v.name) + " AS " + cmp.Or(v.empty, v.sql)

@@ -1,11 +1,11 @@
--- question: Which flows were on a link while the slowest flows waited there?
--- grain: one row per scenario, variant, link and flow that crosses the link and was under way at the same time as a flow of the tail that waits there, those with the most bytes in that time first
--- units: times in ns; sizes in bytes; slowdown is FCT / ideal FCT, no unit; tail_flows are the flows of the tail, tail_delay_ns is what the link adds to their FCTs, and overlap_ns the time in which the flow and each of them were under way, all sums; overlap_bytes is what the flow sends in that time at its mean rate
+-- question: Which flows used a link while the slowest flows waited there?
+-- grain: one row per scenario, variant, link and flow that uses the link at the same time as a flow of the tail waits there, sorted by overlap_bytes
+-- units: times in ns; sizes in bytes; slowdown is FCT / ideal FCT; tail_flows is the number of flows of the tail, tail_delay_ns what the link adds to their FCTs, and overlap_ns the time in which the flow and one of them were active, summed over them; overlap_bytes is what the flow sends in that time at its mean rate
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
--- param: link text = '' : link_id of the link, which question p99_links names, or a cable A:B by the names of its ends, for both directions; empty means the link that adds most to the FCTs of the tail
--- param: quantile fraction = 0.99 : the tail is the flows whose slowdown is above this quantile
--- param: n count = 20 : number of flows of each link
+-- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run
+-- param: link text = '' : link_id of a link, as in the answer of p99_links, or a cable A:B by the names of its two nodes, which stands for both of its links; empty means the link that adds the most to the FCTs of the tail
+-- param: quantile fraction = 0.99 : flows whose slowdown is above this quantile are the tail
+-- param: n count = 20 : number of flows to list for each link
 
 WITH picked AS NOT MATERIALIZED (
     SELECT scenario, variant, 'all' AS flow_group, slowdown AS value

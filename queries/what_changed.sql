@@ -1,9 +1,9 @@
 -- question: How did a change affect slowdown, according to parsimon compare and what-if?
 -- grain: one row per scenario, variant, base of the comparison and group of flows
--- units: slowdown is FCT / ideal FCT, no unit; change is slowdown / base slowdown - 1, change_lo and change_hi are the bounds of its 95% confidence interval; fct_ms is the FCT at the same quantile
+-- units: slowdown is FCT / ideal FCT; change is slowdown / base slowdown - 1, change_lo and change_hi are the bounds of its 95% confidence interval; fct_ms is the FCT at the same quantile
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
--- param: groups count = 1000 : groups of flows, all and then those with the most flows, that have rows
+-- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run
+-- param: groups count = 1000 : number of groups of flows that have rows: all flows, then the groups with the most flows
 
 SELECT
     scenario, variant, base_scenario, base_variant, service, vnet, size_bin, hops, flows, quantile,

@@ -1,10 +1,10 @@
 -- question: Which links explain the effect of a change on the slowest flows, according to parsimon compare and what-if?
 -- grain: one row per scenario, variant, base of the comparison and link, the largest difference first
--- units: delay in ns, a mean over the flows above the p99 in either scenario; loads are fractions of the link's capacity
+-- units: delays are means over the flows above the p99 of either scenario, in ns; loads are fractions of the link's capacity
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
--- param: base_scenario text = '' : scenario id of the base; empty means every base, each on its own rows
--- param: base_variant text = '' : variant of the base; empty means every variant
+-- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run
+-- param: base_scenario text = '' : scenario id of the base; empty means all bases, with separate rows for each
+-- param: base_variant text = '' : variant of the base; empty means all variants
 -- param: n count = 10 : number of links to list
 
 SELECT

@@ -1,9 +1,9 @@
 -- question: Which cable failures increase slowdown most, according to parsimon sweep?
--- grain: one row per scenario, variant, tier, service and cable, the n cables with the highest p99, of FCT where the sweep changes bandwidth or delay
--- units: estimated is the variant; slowdown is FCT / ideal FCT, no unit; a change is the slowdown divided by that of the base, - 1
+-- grain: one row per scenario, variant, tier, service and cable, for the n cables with the highest p99 of slowdown, or of the FCT if the sweep changes bandwidth or delay
+-- units: estimated is the variant; slowdown is FCT / ideal FCT; change is slowdown / slowdown of the base - 1
 -- param: scenario text = '' : scenario id of the base; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
--- param: service text = all : service; all means the flows of all services
+-- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run
+-- param: service text = all : service of the flows; all means all services
 -- param: n count = 10 : number of cables to list
 
 WITH ranked AS (

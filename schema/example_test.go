@@ -7,7 +7,7 @@ import (
 	"parsimon/schema"
 )
 
-// A table says what a row is, what identifies it, how it is partitioned, and the unit of every column.
+// A table has the meaning of a row, its key, its partitions, and the unit of each column.
 func Example() {
 	t := schema.Slowdowns
 	fmt.Println(t.Name, "per", t.Grain, t.Key)

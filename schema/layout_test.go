@@ -20,7 +20,7 @@ import (
 
 var update = flag.Bool("update", false, "write the counts of TestLayout that are lower than before")
 
-// countsFile has a line for each rule: its name and how often the tree breaks it.
+// countsFile has a line for each rule, with its name and its count.
 const countsFile = "testdata/layout/counts.txt"
 
 // Code that breaks a rule of layout is hard to read. Each rule's count may only fall: a lower one is written
@@ -88,7 +88,7 @@ func writeCounts(t *testing.T, counts map[string]int) {
 	}
 }
 
-// latest returns at most 20 places, those in the files that were written last.
+// latest returns at most 20 places, from the files that changed last.
 func latest(t *testing.T, places []string) []string {
 	t.Helper()
 	changed := map[string]int64{}
@@ -250,9 +250,9 @@ func isSwap(n *ast.AssignStmt) bool {
 		types.ExprString(n.Lhs[1]) == types.ExprString(n.Rhs[0])
 }
 
-// complexity is the cognitive complexity of a function (G. Ann Campbell, "Cognitive Complexity", 2018): each
-// branch and loop counts one, and one more for each that it is nested in; each else, each jump to a label,
-// and each sequence of equal logical operators counts one.
+// complexity returns the cognitive complexity of a function (G. Ann Campbell, "Cognitive Complexity", 2018).
+// Each branch and loop counts one, and one more for each branch or loop around it. Each else, each jump to a
+// label, and each sequence of equal logical operators counts one.
 func complexity(body *ast.BlockStmt) int {
 	c := &cognitive{inSequence: map[ast.Expr]bool{}}
 	c.walk(body, 0)
@@ -264,7 +264,7 @@ type cognitive struct {
 	inSequence map[ast.Expr]bool // logical operators that an equal one around them counts
 }
 
-// walk counts a statement or an expression inside of depth others.
+// walk counts a statement or an expression that is nested in depth others.
 func (c *cognitive) walk(n ast.Node, depth int) {
 	ast.Inspect(n, func(child ast.Node) bool {
 		if child == n {
@@ -293,7 +293,7 @@ func (c *cognitive) walk(n ast.Node, depth int) {
 	})
 }
 
-// branch counts the parts of an if, whose own one is counted.
+// branch counts the parts of an if statement. The caller has counted the statement itself.
 func (c *cognitive) branch(n *ast.IfStmt, depth int) {
 	if n.Init != nil {
 		c.walk(&ast.BlockStmt{List: []ast.Stmt{n.Init}}, depth)
@@ -324,7 +324,7 @@ func (c *cognitive) logical(n *ast.BinaryExpr) {
 	}
 }
 
-// Each rule finds its fault, and nothing in code that is well laid out.
+// A rule that finds nothing would allow its fault. A rule that finds good code would be switched off.
 func TestLayoutFindsFaults(t *testing.T) {
 	const head = "package p\n"
 	for rule, code := range map[string]string{

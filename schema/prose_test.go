@@ -25,7 +25,7 @@ type calque struct {
 	instead string
 }
 
-// A text is a comment, a string literal or a whole file of prose, in lower case, on one line.
+// A text is a comment, a string literal or a paragraph of a page, in lower case and on one line.
 type text struct {
 	file    string
 	line    int // of its first character
@@ -78,7 +78,7 @@ func keysOf[V any](m map[string]V) func(yield func(string) bool) {
 	}
 }
 
-// A pattern that matches nothing would hold nobody to anything.
+// A pattern that matches nothing would not find its phrase.
 func TestCalquesMatch(t *testing.T) {
 	calques := readCalques(t)
 	for _, sentence := range []string{
@@ -151,7 +151,7 @@ func readLines(t *testing.T, file string) (lines []string) {
 }
 
 // sources returns the paths, relative to the top of the tree and sorted, of the files with one of the given
-// endings. Test data and folders whose names begin with a dot, but for .ci, are not part of it.
+// endings. It omits test data and folders whose names begin with a dot, except .ci.
 func sources(t *testing.T, endings ...string) (paths []string) {
 	t.Helper()
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
@@ -179,7 +179,7 @@ func sources(t *testing.T, endings ...string) (paths []string) {
 	return paths
 }
 
-// prose returns all texts of the tree that people read.
+// prose returns all texts of the tree.
 func prose(t *testing.T) (all []text) {
 	t.Helper()
 	for _, path := range sources(t, ".go", ".sql", ".md", ".txt", "Makefile", ".ipynb", ".yaml") {

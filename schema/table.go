@@ -1,5 +1,5 @@
-// Package schema defines the tables of a lake (columns, units, keys, sort orders and partitions) and the streams of
-// record batches that stages pass to each other. GLOSSARY.md defines the terms.
+// Package schema defines the tables of a lake, with their columns, units, keys, sort orders and partitions,
+// and the streams of record batches that stages pass to each other. GLOSSARY.md defines the terms.
 //
 //	LAKE/TABLE/scenario=ID/part-NNNNN.parquet                   input            tables_scenario.go
 //	LAKE/TABLE/scenario=ID/variant=NAME/part-NNNNN.parquet      method           tables_method.go
@@ -7,10 +7,10 @@
 //	                                                            comparisons      tables_compare.go
 //	LAKE/TABLE/workload=ID/part-NNNNN.parquet                   ingested traces  tables_workload.go
 //
-// Only the stages of a running estimate read the temporary tables of the method.
+// Only stages of a running estimate read the temporary tables of the method.
 //
-// Names of columns end in their unit: _ns, _bytes, _bps. Times are integers. The package imports no other package of
-// this module.
+// Names of columns end with their unit: _ns, _bytes, _bps. Times are integers. The package imports no other
+// package of this module.
 package schema
 
 import (
@@ -20,8 +20,8 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 )
 
-// Version is the version of the tables of a lake, and of its manifests. It changes whenever a column is added or
-// removed, or changes its name, type or meaning. Every Parquet file has it in its metadata.
+// Version is the version of the tables and manifests of a lake. It is raised whenever a column is added or
+// removed, or changes its name, type or meaning. The metadata of every Parquet file has it.
 const Version = 15
 
 // VersionKey and TableKey are the keys of Version and of the table's name in Parquet and Arrow metadata.
@@ -43,30 +43,30 @@ type Column struct {
 type Table struct {
 	Name string `json:"name"`
 	Doc  string `json:"doc"`
-	// Grain says what one row is.
+	// Grain is what one row describes.
 	Grain string `json:"grain"`
 	// Key columns identify a row within a scenario, and within a variant if Variant is set.
 	Key []string `json:"key"`
-	// Sort is the order of the rows within one file. Empty means that the order has no meaning.
+	// Sort is the order of the rows within one file. If it is empty, the order has no meaning.
 	Sort []string `json:"sort"`
-	// Temporary is set for tables that only the stages of an estimate exchange. They have no view,
-	// and are removed when no stage needs them any more.
+	// Temporary is set for tables that stages of an estimate exchange. They have no view, and are removed when
+	// no stage needs them any longer.
 	Temporary bool `json:"-"`
 	// Published is set if a command writes the table, not a stage of an estimate.
 	Published bool `json:"-"`
-	// Variant is set if the rows depend on how an estimate was made. Such a table is partitioned by
-	// variant, below scenario.
+	// Variant is set if the rows depend on how an estimate was made. Such a table is partitioned by scenario and
+	// variant.
 	Variant bool `json:"-"`
-	// Scope says whether the table is partitioned by scenario, by workload, or exists for both.
+	// Scope is whether the table is partitioned by scenario, by workload, or exists for both.
 	Scope   Scope    `json:"-"`
 	Columns []Column `json:"columns"`
 }
 
-// Scope says what the files of a table belong to.
+// Scope is what the files of a table belong to.
 type Scope int
 
-// The scopes of tables. A table of both scopes has two views: that of scenarios has the table's name, that of
-// workloads has the prefix workload_.
+// The scopes of tables. A table of both scopes has two views: the view for scenarios has the name of the
+// table, the view for workloads has the prefix workload_.
 const (
 	OfScenario Scope = iota
 	OfBoth
@@ -84,33 +84,35 @@ var (
 	bin = arrow.BinaryTypes.Binary
 )
 
-// View is a table as SQL sees it: the files of one scope, with the columns of the table and one column for
-// each partition.
+// View is a table in SQL: the files of one scope, with the columns of the table and one column for each
+// partition.
 type View struct {
 	Name string
-	// Hive are the names of the partition columns, in the order of the folders NAME=VALUE in a file's
-	// path: scenario, or scenario and variant, or workload.
+	// Hive has the names of the partition columns in the order of the folders NAME=VALUE in the path of a file:
+	// scenario, or scenario and variant, or workload.
 	Hive []string
-	// Answer is set if the view has one variant of each scenario, its answer: the one that its last run ended with.
+	// Answer is set if the view has one variant of each scenario: its answer, the variant of its last run.
 	Answer bool
 }
 
-// AllVariants is what follows the name of a table in the name of the view that has all variants of each scenario.
+// AllVariants is the suffix of the names of views that have all variants of each scenario.
 const AllVariants = "_all"
 
-// OfAnswer reports whether a reader of the table means one variant of each scenario. Tables that a command publishes
-// say themselves which estimates they are about, and those of whole-network simulations are no estimates.
+// OfAnswer reports whether the view with the table's name has one variant of each scenario. Tables that
+// commands publish name the estimates that they compare, and the tables of whole-network simulations are not
+// estimates.
 func (t Table) OfAnswer() bool {
 	return t.Variant && !t.Temporary && !t.Published && t.Name != ExactFCTs.Name && t.Name != ExactHops.Name
 }
 
-// Views returns the views of the table: one for each scope that it has, none if it is temporary; if it is OfAnswer, one
-// of the answers and one of all variants.
+// Views returns the views of the table: one for each of its scopes, and none if it is temporary. If OfAnswer
+// is true, there is a view of the answers and one of all variants.
 func (t Table) Views() []View {
 	if t.Temporary {
 		return nil
 	}
-	hive, workload := []string{"scenario"}, []string{"workload"}
+	hive := []string{"scenario"}
+	workload := []string{"workload"}
 	if t.Variant {
 		hive = append(hive, "variant")
 	}
@@ -125,7 +127,7 @@ func (t Table) Views() []View {
 	return []View{{t.Name, hive, false}}
 }
 
-// Arrow returns the Arrow schema of the table. Its metadata has the table's name and Version.
+// Arrow returns the Arrow schema of the table. Its metadata has the name of the table and Version.
 func (t Table) Arrow() *arrow.Schema {
 	fields := make([]arrow.Field, len(t.Columns))
 	for i, c := range t.Columns {
@@ -135,7 +137,7 @@ func (t Table) Arrow() *arrow.Schema {
 	return arrow.NewSchema(fields, &md)
 }
 
-// Index returns the position of a column. It panics if the table has no such column: names of columns are
+// Index returns the position of a column. It panics if the table has no such column. Names of columns are
 // constants of the program, never input.
 func (t Table) Index(column string) int {
 	for i, c := range t.Columns {
@@ -177,18 +179,18 @@ func ByName(name string) (Table, error) {
 
 // Batches is a stream of record batches of one table.
 //
-//   - Next returns the next batch with the given columns (all if there are none), or io.EOF after the last one. A batch
-//     is never empty, and may have more columns. After an error, Next returns that error again.
+//   - Next returns the next batch, or io.EOF after the last one. The batch has at least the given columns, or all columns
+//     if none are given, and is never empty. After an error, Next returns the same error.
 //   - The caller owns a returned batch and releases it. Its columns are valid until then.
-//   - A stream is used by one goroutine at a time. Close may be called at any time, once, and frees the
-//     resources of the stream. Batches that were returned before stay valid.
+//   - One goroutine at a time uses a stream. Close may be called once, at any time, and frees the resources of the
+//     stream. Batches that were returned before stay valid.
 type Batches interface {
 	Next(columns ...string) (arrow.Record, error)
 	Close() error
 }
 
-// Sink accepts the record batches of one table, in order. Write does not retain the batch: the caller owns it
-// before and after. A sink is used by one goroutine at a time.
+// Sink accepts the record batches of one table, in order. The caller owns the batch; Write does not retain
+// it. One goroutine at a time uses a sink.
 type Sink interface {
 	Write(arrow.Record) error
 }

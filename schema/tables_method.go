@@ -4,12 +4,12 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 )
 
-// Tables of the method: what its stages pass to each other. Paths of flows:
+// Tables that the stages of the method pass to each other. Paths of flows:
 //
 //	flows ─ route ─→ hops, link_loads
 var (
 	Hops = Table{
-		Name: "hops", Doc: "One row for each link that a flow crosses: the input of the link cases.",
+		Name: "hops", Doc: "Links that each flow crosses: the input of the link cases.",
 		Grain: "flow × hop", Key: []string{"flow_id", "hop"}, Sort: []string{"link_id", "flow_row"},
 		Columns: []Column{
 			{"link_id", i32, false, "", "link crossed"},
@@ -23,14 +23,14 @@ var (
 			{"delay_to_link_ns", i64, false, "ns", "propagation delay from the source to the sending node of this link"},
 			{"path_delay_ns", i64, false, "ns", "propagation delay from the source to the destination"},
 			{"path_send_ns", i64, false, "ns", "time to send a full packet on all links of the path, and its ACK back"},
-			{"upstream_bps", i64, false, "bps", "slowest link between the uplink and this one; 0: none below the uplink"},
-			{"downstream_bps", i64, false, "bps", "slowest link behind this one; 0: none below this one (hop 0: none)"},
-			{"between_ps", i32, false, "ps", "time to send a byte between the uplink and this link (hop 0: the slowest)"},
+			{"upstream_bps", i64, false, "bps", "bandwidth of the slowest link between the uplink and this one; 0 if none is slower than the uplink"},
+			{"downstream_bps", i64, false, "bps", "bandwidth of the slowest link after this one; 0 if none is slower than this one (always at hop 0)"},
+			{"between_ps", i32, false, "ps", "time to send a byte on the links between the uplink and this one; at hop 0, on the slowest link"},
 		},
 	}
 	LinkLoads = Table{
 		Name:  "link_loads",
-		Doc:   "Traffic of each link, known after routing; one row per link and routed chunk of the workload.",
+		Doc:   "Traffic of each link after routing, for each chunk of the workload.",
 		Grain: "link × chunk", Key: []string{"link_id", "chunk"}, Sort: []string{"link_id"}, Scope: OfBoth,
 		Columns: []Column{
 			{"link_id", i32, false, "", "link"},
@@ -40,7 +40,7 @@ var (
 			{"packets", i64, false, "", "their packets"},
 			{"first_start_ns", i64, false, "ns", "start time of the first of them"},
 			{"last_start_ns", i64, false, "ns", "start time of the last of them"},
-			{"both_ns", i64, false, "ns", "with --starts-from: time in which this link and its reverse send; else 0"},
+			{"both_ns", i64, false, "ns", "with --starts-from, time in which this link and its reverse both send; else 0"},
 		},
 	}
 	LinkClusters = Table{
@@ -50,7 +50,7 @@ var (
 		Grain: "link", Key: []string{"link_id"}, Sort: []string{"link_id"}, Variant: true,
 		Columns: []Column{
 			{"link_id", i32, false, "", "link"},
-			{"representative", i32, false, "", "link whose case is simulated for it, maybe itself"},
+			{"representative", i32, false, "", "link whose case is simulated instead, possibly the link itself"},
 			{"distance", f64, false, "", "from the representative, as a fraction of the allowed distance, below 1"},
 			{"members", i32, false, "", "number of links in the cluster"},
 		},
@@ -87,18 +87,18 @@ var (
 	}
 	HopContributions = Table{
 		Name:  "hop_contributions",
-		Doc:   "The part of each flow's estimated FCT that each hop adds, ordered by flow for stage sample; slowdowns has the flow_id of a flow_row.",
+		Doc:   "The part of each flow's estimated FCT that each hop adds. Table slowdowns has the flow_id of each flow_row.",
 		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"}, Variant: true,
 		Columns: append(Hops.Select("flow_row", "hop", "hops", "link_id"), []Column{
 			{"delay_ns", f64, false, "ns", "delay that the hop adds to the FCT"},
-			{"wait_ns", f64, false, "ns", "the part that is the wait of the flow's last packet; 0 if not known"},
-			{"longest_wait_ns", i64, false, "ns", "estimator flow, limited buffers: longest of its blocks' waits; else 0"},
+			{"wait_ns", f64, false, "ns", "part that is the wait of the flow's last packet; 0 if unknown"},
+			{"longest_wait_ns", i64, false, "ns", "estimator flow with limited buffers: longest wait of a block of packets; else 0"},
 		}...),
 	}
 )
 
-// Tables of estimator flow: what the link cases exchange in two passes, and the final replay. All but sender_fcts are
-// temporary.
+// Tables of estimator flow: the exchange of link cases in two passes, and the final replay. All except
+// sender_fcts are temporary.
 //
 //	hops, feedback ─ simulate ─→ hop_observations ─ feedback ─→ feedback of the second pass
 //	               last pass:    hop_observations ─→ sender_feedback ─ replay ─→ sender_fcts
@@ -106,7 +106,7 @@ var (
 var (
 	CaseSlowdowns = Table{
 		Name:  "case_slowdowns",
-		Doc:   "Flows by their slowdown according to the link case where they wait longest, of one chunk of flows.",
+		Doc:   "Number of flows by slowdown in the link case in which they wait longest, for one chunk of flows.",
 		Grain: "size bin × cell of slowdown", Key: []string{"bin", "cell"}, Sort: []string{"bin", "cell"},
 		Variant: true, Temporary: true,
 		Columns: []Column{

@@ -14,7 +14,8 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 )
 
-// Every table has descriptions and a key, keys and sort orders name columns, and names of columns end in their unit.
+// Every table has descriptions and a key. Keys and sort orders name columns, and names of columns end with
+// their unit.
 func TestTablesAreWellFormed(t *testing.T) {
 	seen := map[string]bool{}
 	for _, table := range Tables() {
@@ -78,7 +79,7 @@ func TestGlossaryNamesViews(t *testing.T) {
 	}
 }
 
-// Imports between the top-level folders go one way.
+// Imports between the top-level folders point one way. Otherwise no part could be understood alone.
 func TestImportsPointOneWay(t *testing.T) {
 	allowed := map[string][]string{
 		"schema":    nil,

@@ -2,7 +2,8 @@ package schema
 
 import "slices"
 
-// Tables of ingested traces. They are partitioned by workload: a trace is ingested before any scenario uses it.
+// Tables of ingested traces. They are partitioned by workload: a trace is ingested before any scenario uses
+// it.
 var (
 	Workloads = Table{
 		Name: "workloads",
@@ -16,7 +17,7 @@ var (
 			{"rows", i64, false, "", "number of rows in the file"},
 			{"records", i64, false, "", "number of its rows in table records"},
 			{"rejects", i64, false, "", "number of its rows in table rejects"},
-			{"set_aside", i64, false, "", "number of rejects that are no flows, such as log lines without data"},
+			{"set_aside", i64, false, "", "number of rejects that are not flows, such as log lines without data"},
 		},
 	}
 	Records = Table{
@@ -30,12 +31,12 @@ var (
 			{"protocol", i16, true, "", "IP protocol number"},
 			{"src_port", i32, true, "", "source port"},
 			{"dst_port", i32, true, "", "destination port"},
-			{"observer", str, false, "", "device that reported the record, and, if it counts every packet, its interface; empty if unknown"},
+			{"observer", str, false, "", "device that reported the record, with the interface if it counts every packet; empty if unknown"},
 			{"size_bytes", i64, false, "bytes", "bytes, scaled by the sampling rate"},
-			{"start_ns", i64, false, "ns", "start time; for a flow log, the earliest possible one"},
+			{"start_ns", i64, false, "ns", "start time, or for a flow log the earliest possible one"},
 			{"end_ns", i64, false, "ns", "end time; equal to start_ns if unknown"},
-			{"resolution_ns", i64, false, "ns", "length of the range from start_ns that contains the start; 0: exact"},
-			{"samples", i64, true, "", "sampled packets that the record was made from; 0: it counts every packet; null: unknown"},
+			{"resolution_ns", i64, false, "ns", "length of the range from start_ns that contains the start; 0 if the start is exact"},
+			{"samples", i64, true, "", "number of sampled packets behind the record; 0 if it counts every packet; null if unknown"},
 		}, Flows.Select("service", "vnet", "dscp")),
 	}
 )

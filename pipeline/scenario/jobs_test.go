@@ -75,7 +75,7 @@ func TestJobErrorsNameThePlace(t *testing.T) {
 		{"collective: all-reduce", "collective: some-reduce", `workload.jobs[0]: step 1: collective "some-reduce", want all-reduce,`},
 		{", size: 1MB", "", "workload.jobs[0].steps[1]: has no size"},
 		{"compute: 1us", "compute: 0", "workload.jobs[0].steps[0].compute: is 0, must be 1 to"},
-		{"layers:", "huh: 1, layers:", "workload.jobs[1].training.huh: is no key here (data, expert, gradients, layers,"},
+		{"layers:", "huh: 1, layers:", "workload.jobs[1].training.huh: is an unknown key (keys: data, expert, gradients, layers,"},
 		{"  jobs:", "  only: [c]\n  jobs:", `tiny.yaml:7: workload.only: no job is named "c"`},
 		{"  jobs:", "  max_load: 10%\n  jobs:", "workload: has no services, and so max_load, duration and flows_count have no"},
 		{"  jobs:", "  max_load: 10%\n  duration: 1ms\n  services: [{name: a, sizes: 1KB}]\n  jobs:", "workload.jobs[0]: is named like a service"},

@@ -110,7 +110,7 @@ func TestLoadWithErrors(t *testing.T) {
 		"seed.more=1":                   "--set seed.more=1: seed has no keys",
 		"seed=[1":                       "--set seed=[1: is no YAML value",
 		"transport.kind=pigeon":         "transport.kind",
-		"=1":                            "is no key here",
+		"=1":                            "is an unknown key",
 	} {
 		_, err := loadWith(t, "", setting)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "tiny.yaml") {

@@ -164,7 +164,7 @@ func TestShippedScenarios(t *testing.T) {
 
 func TestScenarioErrorsNameThePlace(t *testing.T) {
 	for _, c := range []struct{ old, new, want string }{
-		{"seed: 7", "sede: 7", "tiny.yaml:3: sede: is no key here (allow_unreachable, "},
+		{"seed: 7", "sede: 7", "tiny.yaml:3: sede: is an unknown key (keys: allow_unreachable, "},
 		{"seed: 7", "seed: -1", `tiny.yaml:3: seed: is "-1"`},
 		{"seed: 7", "seed: 9223372036854775808", "tiny.yaml:3: seed: is 9223372036854775808, must be 0 to 2^63-1"},
 		{"seed: 7", "seed:", "tiny.yaml:3: seed: is empty, want a single value"},

@@ -85,8 +85,8 @@ func TestTransportConstants(t *testing.T) {
 
 func TestTransportRefuses(t *testing.T) {
 	for transport, want := range map[string]string{
-		"{kind: dcqcn, smoothing: 0.5}":                          "transport.smoothing: is no key here (ack, additive_increase, alpha_timer,",
-		"{mark_per_gbps: 3KB, kind: timely}":                     "transport.mark_per_gbps: is no key here",
+		"{kind: dcqcn, smoothing: 0.5}":                          "transport.smoothing: is an unknown key (keys: ack, additive_increase, alpha_timer,",
+		"{mark_per_gbps: 3KB, kind: timely}":                     "transport.mark_per_gbps: is an unknown key",
 		"{kind: dcqcn, alpha_timer: 1ns}":                        "transport.alpha_timer: is 1ns, must be 1000 to",
 		"{kind: dcqcn, min_mark_per_gbps: 4KB}":                  "transport: dcqcn marks from 4000 to 3000 bytes per Gbps",
 		"{kind: timely, low: 1ms}":                               "transport: timely thresholds are 1000000 and 500000 ns",
@@ -96,9 +96,9 @@ func TestTransportRefuses(t *testing.T) {
 		"{kind: swift, decrease: 2}":                             "transport.decrease: is 2, must be 0 to 1",
 		"{window: 0}":                                            "transport.window: is 0, must be auto or 1 to",
 		"{window: {wan: small}}":                                 "transport.window.wan: ",
-		"{window: {far: 1MB}}":                                   "transport.window.far: is no key here (lan, wan)",
+		"{window: {far: 1MB}}":                                   "transport.window.far: is an unknown key (keys: lan, wan)",
 		"{kind: [swift]}":                                        "transport.kind: is a list",
-		"{kind: swift, kind: swift}":                             "stands there twice",
+		"{kind: swift, kind: swift}":                             "is given twice",
 		"{kind: timely, additive_increase: 5Mbps, header: 5000}": "transport.header: is 5000",
 	} {
 		_, err := Load(tinyFiles(t, strings.Replace(tinyScenario, "fail: []", "transport: "+transport, 1)))

@@ -48,7 +48,7 @@ func TestIntervalsOfARun(t *testing.T) {
 		if got := estimates.Ask(t, dir, "SELECT count(DISTINCT service), count(DISTINCT vnet), count(*) FILTER (WHERE service IS NULL AND vnet IS NULL AND size_bin = 'all') FROM intervals"+where); got != "[3 2 4]" {
 			t.Errorf("%s: intervals has %s", v, got)
 		}
-		for _, view := range []string{"slowdown_by_size", "slowdown_by_service", "slowdown_by_service_size", "slowdown_by_vnet", "slowdown_by_service_vnet"} {
+		for _, view := range []string{"slowdown_by_size", "slowdown_by_service", "slowdown_by", "slowdown_by_service_vnet"} {
 			got := estimates.Ask(t, dir, `SELECT count(*) > 1, bool_and(p50_slowdown BETWEEN p50_lo / 1.002 AND p50_hi * 1.002), bool_and(p90_slowdown BETWEEN p90_lo / 1.002 AND p90_hi * 1.002),
 				bool_and(p999_hi <= max_slowdown * 1.6), bool_or(warning LIKE '%flows are above it%') FROM `+view+where)
 			if got != "[true true true true true]" {

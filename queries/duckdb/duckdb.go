@@ -1,20 +1,20 @@
 // Package duckdb opens in-memory DuckDB databases with limits on memory, threads and disk.
 //
-// Every DuckDB that this program uses comes from Open, or from Build if it is a file to write, so that the limits are
-// set in one place:
+// Every DuckDB of this program comes from Open, or from Build if it is a file to write, so that limits and
+// settings are in one place:
 //
-//	Open(ctx, Options)            memory limit, threads, spill directory; no extension is ever loaded
+//	Open(ctx, Options)            memory limit, threads, spill directory, UTC; no extension is ever loaded
 //	  │
 //	  ├─ SQL of the program       read_parquet, COPY … TO
 //	  │
-//	  └─ Lock(ctx, db, dirs…)     from here on: reads below dirs only, settings fixed
+//	  └─ Lock(ctx, db, paths…)    from here on, statements reach these files only, and settings are fixed
 //	       └─ SQL of a user
 //
-// The memory limit bounds DuckDB's buffer manager. DuckDB does not count every allocation: values of
-// type LIST and the state of some aggregates are outside the limit. Package queries/subprocess bounds those.
+// The memory limit bounds DuckDB's buffer manager. DuckDB does not count every allocation: values of type
+// LIST and the state of some aggregates are outside the limit. Package queries/subprocess bounds those.
 //
-// The package also has the helpers that every writer of SQL needs: literals, identifiers, paths
-// without wildcards, and errors without the text of the statement.
+// The package also has helpers for code that writes SQL: literals, identifiers, paths without wildcards, and
+// errors without the text of the statement.
 package duckdb
 
 import (
@@ -52,7 +52,7 @@ type Options struct {
 	SpillDir string
 }
 
-// check returns an error for limits that DuckDB could not keep.
+// check returns an error for limits that DuckDB cannot keep.
 func (o Options) check() error {
 	if o.MemoryBytes != 0 && o.MemoryBytes < MinMemoryBytes {
 		return fmt.Errorf("memory limit of %d bytes: must be at least %d MiB", o.MemoryBytes, MinMemoryBytes>>20)
@@ -102,10 +102,10 @@ func Open(ctx context.Context, o Options) (_ *sql.DB, err error) {
 	return db, nil
 }
 
-// A Runner runs statements, separated by semicolons, which have no answer.
+// A Runner runs statements that have no answer, separated by semicolons.
 type Runner func(statements string) error
 
-// RunnerOf runs statements on a connection.
+// RunnerOf returns a Runner that runs statements on a connection.
 func RunnerOf(ctx context.Context, conn *sql.Conn) Runner {
 	return func(statements string) error {
 		_, err := conn.ExecContext(ctx, statements)
@@ -113,8 +113,9 @@ func RunnerOf(ctx context.Context, conn *sql.Conn) Runner {
 	}
 }
 
-// Build makes a database file with statements. They run on one thread and are not prepared, unlike those of
-// database/sql, which wakes a thread for each: hundreds of small ones take two thirds of the time.
+// Build creates a database file with statements. They run on one thread and are not prepared. Package
+// database/sql wakes a thread for each statement, with which hundreds of small statements take 1.5 times as
+// long.
 func Build(path string, statements func(run Runner) error) error {
 	var db mapping.Database
 	var conn mapping.Connection
@@ -138,9 +139,10 @@ func Build(path string, statements func(run Runner) error) error {
 	return statements(run)
 }
 
-// Lock restricts the database, for all connections and for good: statements reach no file but those of the given
-// absolute paths and what spills, install and load nothing, and change no setting. DuckDB compares whole paths: unlike
-// allowed_directories, which DIR/./x/../../secret passes (DuckDB 1.4.1), allowed_paths have no way around.
+// Lock restricts the database permanently and for all connections. Statements reach the files of the given
+// absolute paths and the spill directory only. They install and load nothing, and change no setting. DuckDB
+// compares whole paths with allowed_paths, so that they cannot be bypassed; the path DIR/./x/../../secret
+// passes allowed_directories (DuckDB 1.4.1).
 func Lock(ctx context.Context, db *sql.DB, paths ...string) error {
 	for _, s := range []string{
 		"SET GLOBAL allowed_paths = [" + quoteList(paths) + "]",
@@ -165,8 +167,8 @@ type shortError struct {
 func (e *shortError) Error() string { return e.line }
 func (e *shortError) Unwrap() error { return e.err }
 
-// FirstLine returns an error whose message is the first line of err's. The other lines of DuckDB's
-// messages quote the statement, which means nothing to a reader who did not write it. nil stays nil.
+// FirstLine returns an error with the first line of the message of err, or nil if err is nil. The other lines
+// of DuckDB's messages quote the statement, which means nothing to a user who did not write it.
 func FirstLine(err error) error {
 	if err == nil {
 		return nil
@@ -184,8 +186,8 @@ func IsOutOfMemory(err error) bool {
 	return errors.As(err, &e) && (e.Type == driver.ErrorTypeOutOfMemory || strings.Contains(e.Msg, "bad_alloc"))
 }
 
-// OrCause returns the cause of the context's end if it has ended, and err otherwise: DuckDB reports an
-// interrupted statement in several ways.
+// OrCause returns the cause of the context's end if err is not nil and the context has ended, and err
+// otherwise. DuckDB reports an interrupted statement in several ways.
 func OrCause(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -193,7 +195,8 @@ func OrCause(ctx context.Context, err error) error {
 	return err
 }
 
-// Each calls do for every row of an answer. An error of DuckDB is that of FirstLine, or the cause of the context's end.
+// Each calls do for every row of an answer. It returns an error of DuckDB as FirstLine does, or the cause of
+// the context's end.
 func Each(ctx context.Context, db interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }, query string, do func(rows *sql.Rows) error) error {
@@ -218,24 +221,25 @@ func Ident(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"
 
 var globEscapes = strings.NewReplacer("[", "[[]", "*", "[*]", "?", "[?]")
 
-// EscapeGlob returns a path that DuckDB's file functions take for one file, not for a pattern.
+// EscapeGlob returns a path that DuckDB's file functions read literally, not as a pattern.
 func EscapeGlob(path string) string { return globEscapes.Replace(path) }
 
-// Subquery returns a table function call that yields the answer of one SELECT. The text may end with semicolons and
-// comments: DuckDB's parser finds the end of the statement.
+// Subquery returns a table function call that yields the answer of one SELECT. The text may end with
+// semicolons and comments: DuckDB's parser finds the end of the statement.
 func Subquery(text string) string { return "query(" + Quote(text) + ")" }
 
-// ScanParquet returns the table function call that reads the files and adds no columns from their
-// paths.
+// ScanParquet returns a table function call that reads the files and adds no columns from their paths.
 func ScanParquet(files ...string) string {
 	return "read_parquet([" + quoteList(names.Of(files, EscapeGlob)) + "], hive_partitioning = false)"
 }
 
-// LimitProcess bounds, on Linux, how much this process may allocate beyond what it has now, until undo: to the memory
-// limit and an allowance. DuckDB does not count all of its allocations: SELECT len(range(2000000000)) passes any
-// limit of the buffer manager. Under this one its statement fails with an error that IsOutOfMemory reports. What
-// fails to allocate outside of DuckDB ends the process. Without a memory limit nothing is bounded. One limit at a
-// time: undo restores the former limit.
+// LimitProcess bounds, on Linux, how much memory this process may allocate beyond what it has now: the memory
+// limit plus Allowance. undo restores the former limit; there can be one limit at a time. Without a memory
+// limit, LimitProcess does nothing.
+//
+// DuckDB does not count all of its allocations: SELECT len(range(2000000000)) passes any limit of the buffer
+// manager. With this limit, such a statement fails with an error that IsOutOfMemory reports. A failed
+// allocation outside of DuckDB ends the process.
 func (o Options) LimitProcess() (undo func() error, err error) {
 	if o.MemoryBytes == 0 {
 		return func() error { return nil }, nil
@@ -247,9 +251,10 @@ func (o Options) LimitProcess() (undo func() error, err error) {
 	return undo, nil
 }
 
-// limitData lets the process allocate so many more bytes than it has now, until undo. It limits RLIMIT_DATA, private
-// writable memory, and not RLIMIT_AS, which also counts what Go's runtime and malloc reserve and never use. A limit
-// that is already lower stays. Where /proc does not say what the process has, DuckDB's own limit is the only one.
+// limitData limits the memory of the process to more bytes beyond what it has now, until undo. It sets
+// RLIMIT_DATA, which counts private writable memory. RLIMIT_AS would also count address space that Go's
+// runtime and malloc reserve and never use. A lower limit stays. Without /proc, DuckDB's own limit is the
+// only one.
 func limitData(more int64) (undo func() error, err error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -273,8 +278,9 @@ func limitData(more int64) (undo func() error, err error) {
 	return undo, syscall.Setrlimit(syscall.RLIMIT_DATA, &limit)
 }
 
-// Allowance returns how much more memory than DuckDB the process may have: for Go's heap, the code and data of
-// the program, what DuckDB does not count in an ordinary query, and the stacks and malloc arenas of the threads.
+// Allowance returns how much memory the process may have beyond DuckDB's limit. It is for Go's heap, the code
+// and data of the program, the allocations that DuckDB does not count in an ordinary query, and the stacks
+// and malloc arenas of the threads.
 func (o Options) Allowance() int64 {
 	threads := o.Threads
 	if threads == 0 {
@@ -283,36 +289,35 @@ func (o Options) Allowance() int64 {
 	return 192<<20 + int64(threads)*(16<<20)
 }
 
-// ErrRefused is wrapped by the error for a statement that may not run. Errors for a statement that is wrong or that
-// fails do not wrap it.
+// ErrRefused is wrapped by errors for statements that may not run. Errors for malformed or failed statements
+// do not wrap it.
 var ErrRefused = errors.New("refused: only a single SELECT from views may run")
 
-// Lock keeps a statement from all files but those that it lists. What else a SELECT can do is a matter of the functions
-// that it calls (DuckDB 1.4.1: FROM enable_logging(storage = 'file', …) makes directories, arrow_scan reads any
-// memory), so those that InspectSelect accepts are listed here.
+// tableFunctions are the table functions that InspectSelect accepts. Lock protects files only. In DuckDB
+// 1.4.1, FROM enable_logging(storage = 'file', …) creates directories, and arrow_scan reads any memory.
 var tableFunctions = []string{
 	"range", "generate_series", "unnest", "repeat", "repeat_row", "json_each", "json_tree",
 	"duckdb_columns", "duckdb_functions", "duckdb_keywords", "duckdb_tables", "duckdb_types",
 	"duckdb_views", "pragma_table_info", "pragma_version",
 }
 
-// acting are the scalar functions that do more than compute: the first two bind the statement in their argument, the
+// acting are the scalar functions with side effects. The first two bind the statement in their argument, the
 // others change state.
 var acting = []string{"json_serialize_plan", "json_execute_serialized_sql", "write_log", "nextval", "setval"}
 
-// A Select is what a SELECT reads, in lower case.
+// A Select lists what a SELECT reads. Names are in lower case.
 type Select struct {
 	Relations map[string]bool // names of tables, views and table macros, without catalog and schema
 	Defined   map[string]bool // names of its common table expressions
-	Metadata  bool            // it lists or describes views (SHOW, DESCRIBE, duckdb_views(), …)
+	Metadata  bool            // set if it lists or describes views (SHOW, DESCRIBE, duckdb_views(), …)
 }
 
-// InspectSelect returns what a text reads. It returns an error unless the text is one SELECT that calls no function
-// with side effects. macros are table macros that it may call, whose first argument is the name of a relation. The
-// text is parsed and not bound: no file is opened.
+// InspectSelect returns what a statement reads. It returns an error unless the text is one SELECT that calls
+// no function with side effects. macros are the table macros that it may call; their first argument is the
+// name of a relation. The text is parsed but not bound, so that no file is opened.
 func InspectSelect(ctx context.Context, conn *sql.Conn, text string, macros ...string) (*Select, error) {
 	if strings.ContainsRune(text, 0) {
-		// DuckDB's C interface ends a text at a zero byte. The text that is checked must be the one that runs.
+		// DuckDB's C interface ends a text at a zero byte. It would run another text than the one that is checked.
 		return nil, fmt.Errorf("%w: the text has a zero byte", ErrRefused)
 	}
 	var data string
@@ -342,8 +347,8 @@ func InspectSelect(ctx context.Context, conn *sql.Conn, text string, macros ...s
 	return s, s.walk(tree.Statements[0], macros)
 }
 
-// walk visits every object of a parse tree, whatever it is part of, in a fixed order. A kind of node that a later
-// version of DuckDB adds is walked too.
+// walk visits every object of a parse tree in a fixed order, including nodes of unknown kinds, which a later
+// version of DuckDB may add.
 func (s *Select) walk(node any, macros []string) error {
 	switch n := node.(type) {
 	case []any:
@@ -374,7 +379,8 @@ func (s *Select) visit(n map[string]any, macros []string) error {
 		arguments, _ := f["children"].([]any)
 		switch {
 		case slices.Contains(macros, name) && len(arguments) > 0:
-			s.Relations[name], s.Relations[relationOf(arguments[0])] = true, true
+			s.Relations[name] = true
+			s.Relations[relationOf(arguments[0])] = true
 		case !slices.Contains(tableFunctions, name):
 			return fmt.Errorf("%w; table function %q is not allowed", ErrRefused, name)
 		}
@@ -384,7 +390,8 @@ func (s *Select) visit(n map[string]any, macros []string) error {
 	case "SHOW_REF":
 		s.Metadata = true
 	case "FUNCTION":
-		if name := lower(n, "function_name"); slices.Contains(acting, name) {
+		name := lower(n, "function_name")
+		if slices.Contains(acting, name) {
 			return fmt.Errorf("%w; function %s is not allowed", ErrRefused, name)
 		}
 	}
@@ -397,7 +404,7 @@ func (s *Select) visit(n map[string]any, macros []string) error {
 	return nil
 }
 
-// relationOf is the name in the argument of a table macro, a plain name or a string literal.
+// relationOf returns the name in the argument of a table macro, which is a plain name or a string literal.
 func relationOf(argument any) string {
 	a, _ := argument.(map[string]any)
 	if names, _ := a["column_names"].([]any); len(names) == 1 {

@@ -33,8 +33,8 @@ func TestOpenSetsLimits(t *testing.T) {
 	}
 }
 
-// Casts between times with and without a zone must not depend on the environment: the same file would give flows that
-// start hours apart.
+// Casts between times with and without a zone must not depend on the environment: the same file would give
+// flows that start hours apart.
 func TestSessionsAreInUTC(t *testing.T) {
 	t.Setenv("TZ", "America/New_York")
 	const cast = "SELECT CAST(epoch_ms(CAST(TIMESTAMP '2026-01-31 09:00:00' AS TIMESTAMPTZ)) AS VARCHAR)"
@@ -133,7 +133,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// A path is one file, whatever characters it has.
+// A path names one file, even if it has characters of patterns.
 func TestScanParquet(t *testing.T) {
 	dir := t.TempDir()
 	db, err := Open(t.Context(), Options{})

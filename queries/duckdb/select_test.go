@@ -54,7 +54,7 @@ func TestInspectSelect(t *testing.T) {
 	}
 }
 
-// Whatever a SELECT names as its files, DuckDB opens none but those that Lock lists, and nothing is written.
+// For any name of a file in a SELECT, DuckDB opens only the files of Lock and writes nothing.
 func FuzzLock(f *testing.F) {
 	dir := f.TempDir()
 	const secret = "a secret of the house"
@@ -109,7 +109,7 @@ func FuzzLock(f *testing.F) {
 	})
 }
 
-// lockShapes are statements that name files, in every way that was found.
+// lockShapes are statements that name files in all known ways.
 var lockShapes = []string{
 	`SELECT * FROM "FILE"`, `SELECT * FROM 'FILE'`, `FROM "FILE" AS x SELECT x.*`, `TABLE "FILE"`,
 	`WITH "FILE" AS (SELECT * FROM "FILE") SELECT * FROM "FILE"`,

@@ -8,15 +8,16 @@ import (
 	"parsimon/queries/duckdb"
 )
 
-// notFinite matches JSON text that has NaN or an infinity, which DuckDB reads and writes, outside of its strings.
+// notFinite matches JSON text that has NaN or an infinity, which DuckDB reads and writes, outside of its
+// strings.
 const notFinite = `(?is)^(?:"(?:[^"\\]|\\.)*"|[^"])*?(?:nan|inf)`
 
 // mayHaveNaN matches the types of values that can contain NaN, and some of those that cannot.
 var mayHaveNaN = regexp.MustCompile(`FLOAT|DOUBLE|JSON`)
 
-// finite returns an expression with the value of another one of the given DuckDB type, in which NaN and infinities,
-// for which JSON has no notation, are null, at any depth. Values that DuckDB already stores as JSON text are an error
-// if they have NaN or an infinity.
+// finite returns an expression with the value of another one of the given DuckDB type, in which NaN and
+// infinities, for which JSON has no notation, are null, at any depth. Values that DuckDB already stores as
+// JSON text are an error if they have NaN or an infinity.
 func finite(value, kind string) string { return finiteAt(value, kind, 0) }
 
 // finiteAt is finite inside of depth lambda functions, whose parameters have different names.
@@ -79,9 +80,11 @@ func finiteUnion(value string, fields []string, depth int) string {
 	return "CASE CAST(union_tag(" + value + ") AS VARCHAR)" + cases.String() + " END"
 }
 
-// fieldsOf splits the arguments of a type, as DESCRIBE prints them, at the commas outside of parentheses and quotes.
+// fieldsOf splits the arguments of a type, as DESCRIBE prints them, at the commas outside of parentheses and
+// quotes.
 func fieldsOf(arguments string) (fields []string) {
-	depth, from := 0, 0
+	depth := 0
+	from := 0
 	var quote byte
 	for i := range len(arguments) {
 		switch c := arguments[i]; {

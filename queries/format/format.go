@@ -1,4 +1,5 @@
-// Package format reads the answer of a DuckDB statement, or writes it as an aligned table, CSV, JSON or Parquet.
+// Package format reads the answer of a DuckDB statement, and writes it as an aligned table, CSV, JSON or
+// Parquet.
 //
 //	Read ─→ Answer             rows of Go values, in memory
 //	Copy                       csv      RFC 4180 with a header line; null is an empty field; lists and structs as JSON
@@ -6,7 +7,7 @@
 //	                           parquet  typed, zstd
 //	Table                      table    rounded, control characters escaped, at most TableRows rows
 //
-// CSV, JSON and Parquet are written by DuckDB: memory does not grow with the number of rows.
+// DuckDB writes CSV, JSON and Parquet, with memory that does not grow with the number of rows.
 package format
 
 import (
@@ -32,17 +33,17 @@ import (
 // Names returns the names of the formats of answers: table, and those of Copy.
 func Names() []string { return []string{"table", "csv", "json", "parquet"} }
 
-// An Answer is the answer of a statement. Its values are those of the driver, integers of up to 64 bits as int64 or
-// uint64.
+// An Answer is the answer of a statement. Values have the types of the driver, but integers of up to 64 bits
+// are int64 or uint64.
 type Answer struct {
 	Columns []string
 	Rows    [][]any
-	Total   int64 // rows of the statement; Rows are the first of them
+	Total   int64 // number of rows of the answer, of which Rows are the first
 
-	types []string // of DuckDB, of the columns
+	types []string // DuckDB's types of the columns
 }
 
-// Read runs a statement on a connection and keeps at most so many rows.
+// Read runs a statement on a connection and keeps at most a given number of rows.
 func Read(ctx context.Context, conn *sql.Conn, text string, most int) (_ *Answer, err error) {
 	rows, err := conn.QueryContext(ctx, text)
 	if err != nil {
@@ -55,13 +56,16 @@ func Read(ctx context.Context, conn *sql.Conn, text string, most int) (_ *Answer
 	}
 	a := &Answer{}
 	for _, k := range kinds {
-		a.Columns, a.types = append(a.Columns, k.Name()), append(a.types, k.DatabaseTypeName())
+		a.Columns = append(a.Columns, k.Name())
+		a.types = append(a.types, k.DatabaseTypeName())
 	}
 	for rows.Next() {
-		if a.Total++; len(a.Rows) == most {
+		a.Total++
+		if len(a.Rows) == most {
 			continue
 		}
-		row, slots := make([]any, len(kinds)), make([]any, len(kinds))
+		row := make([]any, len(kinds))
+		slots := make([]any, len(kinds))
 		for i := range row {
 			slots[i] = &row[i]
 		}
@@ -88,7 +92,8 @@ var copyOptions = map[string]string{
 	"parquet": "FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 65536",
 }
 
-// Copy writes the answer of a SELECT to a file or a pipe, as csv, json or parquet, and returns its number of rows.
+// Copy writes the answer of a SELECT to a file or a pipe, as csv, json or parquet, and returns its number of
+// rows.
 func Copy(ctx context.Context, conn *sql.Conn, text, format, path string) (rows int64, err error) {
 	text, err = project(ctx, conn, text, format)
 	if err != nil {
@@ -102,8 +107,8 @@ func Copy(ctx context.Context, conn *sql.Conn, text, format, path string) (rows 
 	return done.RowsAffected()
 }
 
-// project returns a SELECT of the columns of another one, as a format has them. Names are keys in JSON and Parquet: of
-// two columns of one name, the second gets the suffix _1.
+// project returns a SELECT of the columns of another one in the form that a format needs. Names of columns
+// are unique, because they are keys in JSON and Parquet: the second column of a name gets the suffix _1.
 func project(ctx context.Context, conn *sql.Conn, text, format string) (_ string, err error) {
 	from := duckdb.Subquery(text)
 	rows, err := conn.QueryContext(ctx, "SELECT column_name, column_type FROM (DESCRIBE SELECT * FROM "+from+")")
@@ -143,13 +148,14 @@ func expression(format, column, kind string) string {
 // TableRows is the number of rows that the table format shows.
 const TableRows = 1000
 
-// maxCellRunes is the width at which the table format cuts values, such as the lists of delay_buckets. A sentence in
-// the last column, such as that of a warning, is whole.
+// maxCellRunes is the width at which the table format cuts values, such as the lists of delay_buckets. A
+// sentence in the last column, such as a warning, is not cut.
 const maxCellRunes = 60
 
-// Table writes the answer of a SELECT: column names, a rule and the rows, in aligned columns, numbers to the right, all
-// else to the left, null as "-". Floats are rounded, times in ns are in the unit that suits them (forPeople). Of more
-// than TableRows rows it says how many there are.
+// Table writes the answer of a SELECT: column names, a rule and the rows, in aligned columns, numbers to the
+// right, all else to the left, null as "-". Floats are rounded. A time of a column in ns is written with its
+// unit, and without the ending _ns of the column's name. Of more than TableRows rows it says how many there
+// are.
 func Table(ctx context.Context, conn *sql.Conn, text string, w io.Writer) (rows int64, err error) {
 	if text, err = project(ctx, conn, text, "table"); err != nil {
 		return 0, err
@@ -170,8 +176,8 @@ func Table(ctx context.Context, conn *sql.Conn, text string, w io.Writer) (rows 
 	return a.Total, out.Flush()
 }
 
-// Align writes rows like the format table. Values are texts, whole numbers, floats, Stringers, aligned to the right,
-// and nil.
+// Align writes rows in the format table. Values are texts, nil, whole numbers, floats and Stringers, which
+// are aligned to the right.
 func Align(w io.Writer, columns []string, rows [][]any) error {
 	types := make([]string, len(columns))
 	for c := range columns {
@@ -188,31 +194,26 @@ func Align(w io.Writer, columns []string, rows [][]any) error {
 
 // align writes the names of columns of DuckDB's types, a rule and the rows.
 func align(out *bufio.Writer, columns, types []string, rows [][]any) {
-	lines := [][]string{make([]string, len(columns)), make([]string, len(columns))} // header and rule
-	for range rows {
-		lines = append(lines, make([]string, len(columns)))
+	lines := make([][]string, 2+len(rows)) // header, rule and rows
+	for i := range lines {
+		lines[i] = make([]string, len(columns))
 	}
 	widths := make([]int, len(columns))
 	right := make([]bool, len(columns))
-	largest := make([]float64, len(columns))
-	for c, name := range columns {
-		for k, other := range columns {
-			if k == c || quantity(name) == quantity(other) {
-				largest[c] = max(largest[c], largestOf(rows, k))
-			}
-		}
-	}
 	for c, name := range columns {
 		right[c] = numeric(types[c])
-		if right[c] {
-			name = forPeople(name, rows, c, largest[c])
+		write := floatFormat(rows, c)
+		base, isNS := strings.CutSuffix(name, "_ns")
+		if isNS && right[c] {
+			name = base
+			write = duration
 		}
 		lines[0][c] = Escape(name)
 		widths[c] = utf8.RuneCountInString(lines[0][c])
-		format := floatFormat(rows, c)
 		for i, row := range rows {
 			text, _ := row[c].(string)
-			lines[2+i][c] = cell(row[c], format, c == len(columns)-1 && strings.Contains(text, " "))
+			isSentence := c == len(columns)-1 && strings.Contains(text, " ")
+			lines[2+i][c] = cell(row[c], write, isSentence)
 			widths[c] = max(widths[c], utf8.RuneCountInString(lines[2+i][c]))
 		}
 		lines[1][c] = strings.Repeat("-", widths[c])
@@ -238,39 +239,52 @@ func writeLine(out *bufio.Writer, line []string, widths []int, right []bool) {
 	_, _ = out.WriteString(strings.TrimRight(b.String(), " ") + "\n")
 }
 
-// cell returns one value of a table, on one line and without control characters.
-func cell(v any, format func(float64) string, whole bool) string {
-	switch v := v.(type) {
-	case nil:
+// A numberFormat returns the text of a number of a column. Whole numbers of 64 bits are exact.
+type numberFormat func(v any, x float64) string
+
+// cell returns one value of a table, on one line and without control characters. Texts but sentences are cut
+// at maxCellRunes.
+func cell(v any, write numberFormat, isSentence bool) string {
+	if v == nil {
 		return "-"
-	case float32:
-		return format(float64(v))
-	case float64:
-		return format(v)
+	}
+	if x, ok := number(v); ok {
+		return write(v, x)
 	}
 	s := Escape(fmt.Sprint(v))
-	if !whole && utf8.RuneCountInString(s) > maxCellRunes {
+	if !isSentence && utf8.RuneCountInString(s) > maxCellRunes {
 		s = string([]rune(s)[:maxCellRunes-1]) + "…"
 	}
 	return s
 }
 
-// floatFormat returns the format of a column's floats. All have the same number of decimals, so that
+// floatFormat returns the format of a column's numbers. All floats have the same number of decimals, so that
 // the points are aligned: 4 if the largest value is at most 1, 3 below 10,000, 1 below a million, else 0.
 // If all are below 0.001, each has four significant digits instead.
-func floatFormat(rows [][]any, column int) func(float64) string {
-	largest, verb, digits := largestOf(rows, column), byte('f'), 0
+func floatFormat(rows [][]any, column int) numberFormat {
+	verb, digits := decimals(largestOf(rows, column))
+	return func(v any, x float64) string {
+		switch v.(type) {
+		case float32, float64:
+			return strconv.FormatFloat(x, verb, digits, 64)
+		}
+		return fmt.Sprint(v)
+	}
+}
+
+// decimals returns the format of floats up to the largest, as strconv.FormatFloat takes it.
+func decimals(largest float64) (verb byte, digits int) {
 	switch {
 	case largest > 0 && largest < 0.001:
-		verb, digits = 'g', 4
+		return 'g', 4
 	case largest <= 1:
-		digits = 4
+		return 'f', 4
 	case largest < 10_000:
-		digits = 3
+		return 'f', 3
 	case largest < 1_000_000:
-		digits = 1
+		return 'f', 1
 	}
-	return func(f float64) string { return strconv.FormatFloat(f, verb, digits, 64) }
+	return 'f', 0
 }
 
 // numeric reports whether values of the type are numbers.
@@ -279,64 +293,35 @@ func numeric(kind string) bool {
 		strings.HasSuffix(kind, "INTEGER") || strings.HasPrefix(kind, "DECIMAL(") && !strings.HasSuffix(kind, "]")
 }
 
-// firstDateNS is the least number of ns since 1970 that is written as a date: 1973. Smaller ones are times since the
-// beginning of a workload.
+// firstDateNS is the least number of ns since 1970 that is written as a date: 1973. Smaller ones are times
+// since the start of a workload.
 const firstDateNS = 1e17
 
-// quantity is what columns in ns that have one unit in a table are of, by the name of one: base_delay_ns and delay_ns
-// are delays, from_ns and end_ns points in time.
-func quantity(name string) string {
-	base, isNS := strings.CutSuffix(name, "_ns")
-	word := base[strings.LastIndexByte(base, '_')+1:]
-	switch {
-	case !isNS:
-		return name
-	case slices.Contains([]string{"from", "to", "start", "event", "end"}, word):
-		return "time"
-	case word == "difference":
-		return "delay"
+// units are the units of durations, largest first. Each value has its own, so that it does not depend on
+// other rows.
+var units = []struct {
+	name string
+	ns   float64
+}{{"s", 1e9}, {"ms", 1e6}, {"us", 1e3}}
+
+// duration writes a number of ns as a date, or with the largest unit in which it is at least 1.
+func duration(v any, ns float64) string {
+	if ns >= firstDateNS {
+		exact, ok := v.(int64)
+		if !ok {
+			exact = int64(min(ns, math.MaxInt64-1024)) // the largest float that an int64 holds
+		}
+		return time.Unix(0, exact).UTC().Format("2006-01-02T15:04:05.000000Z")
 	}
-	return word
+	for _, unit := range units {
+		if math.Abs(ns) >= unit.ns {
+			return strconv.FormatFloat(ns/unit.ns, 'f', 3, 64) + " " + unit.name
+		}
+	}
+	return strconv.FormatFloat(ns, 'g', 4, 64) + " ns"
 }
 
-// forPeople writes the values of a column in ns, by its name, in the unit of the largest one of its quantity: us, ms or
-// s; or, where they are points in time, as dates. It returns the name of the column with that unit. Other columns stay
-// as they are.
-func forPeople(name string, rows [][]any, column int, largest float64) string {
-	base, isNS := strings.CutSuffix(name, "_ns")
-	switch {
-	case !isNS || largest < 1e3:
-		return name
-	case largest >= firstDateNS:
-		if quantity(name) != "time" {
-			return name
-		}
-		for _, row := range rows {
-			if x, ok := number(row[column]); ok {
-				ns, exact := row[column].(int64)
-				if !exact {
-					ns = int64(x)
-				}
-				row[column] = time.Unix(0, ns).UTC().Format("2006-01-02T15:04:05.000000Z")
-			}
-		}
-		return base
-	}
-	unit, ns := "_us", 1e3
-	if largest >= 1e9 {
-		unit, ns = "_s", 1e9
-	} else if largest >= 1e6 {
-		unit, ns = "_ms", 1e6
-	}
-	for _, row := range rows {
-		if x, ok := number(row[column]); ok {
-			row[column] = x / ns
-		}
-	}
-	return base + unit
-}
-
-// largestOf is the largest number of a column without its sign.
+// largestOf returns the largest absolute value of the numbers of a column.
 func largestOf(rows [][]any, column int) (largest float64) {
 	for _, row := range rows {
 		if x, ok := number(row[column]); ok {
@@ -346,7 +331,7 @@ func largestOf(rows [][]any, column int) (largest float64) {
 	return largest
 }
 
-// number is a value as a finite float; ok is false for anything but whole numbers and floats.
+// number returns a value as a float. ok is false unless the value is a finite number.
 func number(v any) (x float64, ok bool) {
 	switch v := v.(type) {
 	case int32:
@@ -369,10 +354,10 @@ func number(v any) (x float64, ok bool) {
 	return x, !math.IsNaN(x) && !math.IsInf(x, 0)
 }
 
-// Escape returns the text with every character that could change the display of a terminal made visible:
-// control characters (C0, DEL and C1) as \n, \t, \r or \x1b, invisible format characters such as
-// the marks that reverse the direction of writing as \u202e, bytes that are not UTF-8 as \xff.
-// Values in the lake come from traces, which anybody may have written.
+// Escape makes every character visible that could change the display of a terminal. Control characters (C0,
+// DEL and C1) become \n, \t, \r or \x1b. Invisible format characters, such as the marks that reverse the
+// direction of writing, become \u202e. Bytes that are not UTF-8 become \xff. Values in the lake come from
+// traces, which are not trusted.
 func Escape(s string) string {
 	if !strings.ContainsFunc(s, hidden) {
 		return s
@@ -399,8 +384,8 @@ func Escape(s string) string {
 	return b.String()
 }
 
-// hidden reports whether a character has no glyph of its own, or is RuneError, which stands for bytes that
-// are not UTF-8.
+// hidden reports whether a character has no glyph, or is RuneError, which represents bytes that are not
+// UTF-8.
 func hidden(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029' || r == utf8.RuneError
 }

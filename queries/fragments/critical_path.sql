@@ -1,5 +1,6 @@
--- The critical path of a job goes back from the flow that ends last, always to the one that it waited for. Level k of
--- the walk knows of each flow the one 2^k steps back, and marks those on the path that are fewer steps from its end.
+-- The critical path of a job leads back from the flow that ends last, always to the flow that was waited for. At level k
+-- of the walk, each flow has a link to the flow 2^k steps back, and the flows of the path that are fewer than 2^k steps
+-- from its end are marked.
 WITH RECURSIVE ends AS MATERIALIZED (
     SELECT row_number() OVER () AS n, e.scenario, e.variant, e.flow_row, e.flow_id, f.service AS job, f.src, f.start_ns AS earliest_ns,
         e.start_ns, e.start_ns + e.fct_ns AS end_ns, e.ideal_ns, e.fct_ns

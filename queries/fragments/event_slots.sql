@@ -1,4 +1,4 @@
--- When the event of each scenario begins and ends, and the length of a slot: a quarter of that by default.
+-- Start and end of the event of each scenario, and the length of a slot.
 WITH events AS (
     SELECT scenario, last_start_ns, from_json(json_extract(spec, '$.moves.events'), '[{"kind": "VARCHAR", "from_ns": "BIGINT", "to_ns": "BIGINT"}]') AS events
     FROM scenarios

@@ -1,11 +1,11 @@
--- When each flow of a job begins and ends at its sender.
+-- Start and end of each flow of a job at its sender.
 WITH waits AS (
     SELECT scenario, flow_id, max(delay_ns) AS delay_ns
     FROM dependencies
     WHERE ($scenario = '' OR scenario = $scenario)
     GROUP BY scenario, flow_id
 ), spans AS (
-    -- A compute step has no FCT: it lasts from the end of what it waits for to its start.
+    -- A compute step has no FCT. It lasts from the end of the flow that it waits for to its start.
     SELECT
         e.scenario, e.variant, f.service AS job, f.src, f.flow_id, f.size_bytes, dst.name AS dst_name,
         coalesce(j.kind, CASE WHEN f.size_bytes = 0 THEN 'compute' ELSE 'message' END) AS kind,

@@ -1,4 +1,4 @@
--- The intervals of all flows of an estimate, then their two parts: of the workload, and the method's own error.
+-- The intervals of all flows of an estimate, followed by their two parts: the variation of the workload and the method's own error.
 SELECT
     string_agg(name || printf(' %.3f to %.3f', lo, hi), ', ' ORDER BY quantile) AS whole,
     string_agg(name || printf(' %.3f to %.3f', workload_lo, workload_hi), ', ' ORDER BY quantile) AS workload,

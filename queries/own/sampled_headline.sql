@@ -1,4 +1,4 @@
--- The columns of question headline that an estimate from windows has, and the sample.
+-- The columns of question headline that an estimate from windows has, and the size of the sample.
 WITH whole AS (
     SELECT count(*) AS flows, CAST(sum(size_bytes) AS BIGINT) AS bytes, max(start_ns) - min(start_ns) AS span_ns,
         count(DISTINCT service) AS services, count(DISTINCT vnet) AS vnets

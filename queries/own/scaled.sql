@@ -1,4 +1,4 @@
--- The services of a base whose numbers of flows differ in another estimate, by what factors.
+-- The services with another number of flows than in the base, with the factor.
 WITH before AS (
     SELECT service, count(*) AS n, sum(size_bytes) AS bytes FROM base_slowdowns GROUP BY service
 ), after AS (

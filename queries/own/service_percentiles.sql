@@ -1,4 +1,4 @@
--- Percentiles of the slowdowns and of the FCTs in ms of view slowdowns, by service and of all.
+-- Percentiles of the slowdowns and of the FCTs in ms of view slowdowns, of each service and of all flows.
 SELECT
     CASE grouping(service) WHEN 1 THEN 'all' ELSE service END, count(*),
     quantile_cont(slowdown, 0.5), quantile_cont(slowdown, 0.9), quantile_cont(slowdown, 0.99), quantile_cont(slowdown, 0.999),

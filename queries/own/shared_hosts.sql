@@ -1,4 +1,4 @@
--- Jobs of a scenario that share hosts, but not as many in a base.
+-- Jobs that share more hosts than in the base.
 WITH jobs AS (
     SELECT DISTINCT f.scenario, f.service
     FROM dependencies AS d

@@ -1,5 +1,5 @@
--- The delay of the flows of table tail at each link, and the load of the link, in one of two estimates: $side. Sums are of
--- whole 1/1000 ns: they are the same in any order.
+-- The delay of the flows of table tail at each link, and the load of the link, in the estimate $side of a comparison. Delays
+-- are summed as whole multiples of 1/1000 ns, so that the sum does not depend on the order.
 SELECT link_id, coalesce(ns, 0), coalesce(load, 0)
 FROM $side_link_stats
 FULL JOIN (

@@ -1,4 +1,4 @@
--- How many rows of view truth are wrong, and which flow is the first: with nulls, with an FCT that is none, repeated ones.
+-- The numbers of rows of view truth that have nulls, an impossible FCT or a repeated flow, and the first such flow.
 WITH checked AS (
     SELECT flow_id, fct_ns, fct_ns > 0 AND CAST(fct_ns AS DOUBLE) < CAST('inf' AS DOUBLE) AS good FROM truth
 ), repeated AS (

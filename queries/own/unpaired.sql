@@ -1,4 +1,4 @@
--- All flows of two estimates, each with values of 0 in the other. Rows of the base have other random numbers.
+-- All flows of two estimates, with values of 0 for the other estimate. Rows of the base draw other random numbers.
 SELECT
     flow_row + (1::BIGINT << 62) AS flow_row, flow_row AS base_row, NULL::BIGINT AS other_row,
     service, vnet, size_bin_name(size_bytes) AS size_bin,

@@ -1,15 +1,16 @@
-// Package subprocess runs the program a second time, in a child process whose memory and time the operating system
-// limits. DuckDB does not count all of its allocations, and does not look for an interrupt inside a long function:
-// SELECT len(range(2000000000)) passes any memory limit and cannot be cancelled.
+// Package subprocess runs the program a second time, in a child process whose memory and time the operating
+// system limits. DuckDB does not count all of its allocations, and does not look for an interrupt inside a
+// long function: SELECT len(range(2000000000)) passes any memory limit and cannot be cancelled.
 //
 //	parent                                       child: the same program and command line
 //	Run(ctx, args, out, log) ── stdin: open   ─→ Begin: RLIMIT_DATA; ends when stdin does
 //	                         ←─ stdout: answer
 //	                         ←─ stderr, and the exit code that ExitCode marks as the program's own
 //
-// The parent kills the child when its context ends. The child reads the lake and writes nothing, so it can be killed at
-// any time. The limit of the process is the memory limit of DuckDB plus an allowance for the program, for the threads
-// and for the answer. It is set on Linux only: on other systems the child has no limit of its own.
+// The parent kills the child when its context ends. The child reads the lake and writes nothing, so that it
+// can be killed at any time. The limit of the process is DuckDB's memory limit plus an allowance for the
+// program, the threads and the answer. It is set on Linux only; on other systems the child has no limit of
+// its own.
 package subprocess
 
 import (
@@ -29,7 +30,7 @@ import (
 
 const (
 	variable  = "PARSIMON_QUERY_PROCESS" // set in the environment of a child
-	ended     = 64                       // added to the exit code of a child that has not crashed
+	ended     = 64                       // added to the exit code of a child that ends without a crash
 	heapBytes = 96 << 20                 // of Go's heap, above which its collector works harder: room for batches of rows
 )
 
@@ -47,7 +48,8 @@ func Begin(o duckdb.Options) error {
 	return err
 }
 
-// ExitCode is the exit code of a process for code: that of a child has a form by which Run knows it from a crash.
+// ExitCode returns the exit code of this process for code. In a child it is shifted, so that Run
+// distinguishes it from a crash.
 func ExitCode(code int) int {
 	if IsChild() {
 		return ended + code
@@ -55,21 +57,21 @@ func ExitCode(code int) int {
 	return code
 }
 
-// MemoryError is the error of a child that has no more memory.
+// MemoryError is the error of a child that runs out of memory.
 type MemoryError struct{ Reason string }
 
-// Error says why.
+// Error returns the reason.
 func (e *MemoryError) Error() string {
 	return "the process needs more memory than its limit: " + e.Reason
 }
 
-// Run runs this program with the arguments in a child process, and returns its exit code. It copies the standard output
-// of the child to out, for as long as the reader of out takes, and then what the child wrote to stderr to log. If the
-// context ends first, Run kills the child and returns the cause of the context's end; out may then have a part of the
-// answer.
+// Run runs this program with the arguments in a child process, and returns its exit code. It copies the
+// standard output of the child to out, for as long as the reader of out takes, and then what the child wrote
+// to stderr to log. If the context ends first, Run kills the child and returns the cause of the context's
+// end; out may then have a part of the answer.
 //
-// Errors: an error of a write to out, after which the child is killed; *MemoryError; or one that says how the child
-// crashed.
+// Errors: an error of a write to out, after which the child is killed; *MemoryError; or one that says how the
+// child crashed.
 func Run(ctx context.Context, args []string, out, log io.Writer) (code int, err error) {
 	executable, err := os.Executable()
 	if err != nil {
@@ -124,12 +126,13 @@ func start(c *exec.Cmd) (stdout io.Reader, err error) {
 	return stdout, c.Start()
 }
 
-// memorySigns are parts of the messages with which C++ and Go's runtime end a process after a failed allocation.
+// memorySigns are parts of the messages with which C++ and Go's runtime end a process after a failed
+// allocation.
 var memorySigns = []string{
 	"out of memory", "cannot allocate memory", "bad_alloc", "pthread_create failed", "failed to allocate",
 }
 
-// crash returns the error for a child that has not ended by itself.
+// crash returns the error for a child that crashed.
 func crash(end error, stderr string) error {
 	for _, sign := range memorySigns {
 		if strings.Contains(strings.ToLower(stderr), sign) {

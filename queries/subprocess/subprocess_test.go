@@ -17,7 +17,7 @@ import (
 	"parsimon/queries/duckdb"
 )
 
-// The test binary is the executable of the children, and its argument the SQL that they run.
+// The children run the test binary. Its argument is the SQL to run.
 func TestMain(m *testing.M) {
 	switch {
 	case IsChild():
@@ -33,7 +33,7 @@ const forever = "SELECT count(*) FROM range(1000000000000) AS a(i) WHERE hash(i)
 
 var limits = duckdb.Options{MemoryBytes: 300 << 20, Threads: 2}
 
-// answer writes a number as a child does. It returns 7 for an error of DuckDB.
+// answer runs a statement in a child and writes its number. It returns 7 for an error of DuckDB.
 func answer(text string) int {
 	err := Begin(limits)
 	db, openErr := duckdb.Open(context.Background(), limits)
@@ -56,7 +56,8 @@ func run(t *testing.T, text string) (code int, out, log string, err error) {
 	return code, o.String(), l.String(), err
 }
 
-// A query that DuckDB does not count cannot hold much more than the limit. A smaller one of the same kind has room.
+// A query whose memory DuckDB does not count must not exceed the limit by much. A smaller query of the same
+// kind must succeed.
 func TestMemoryLimit(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the process is limited on Linux only")
@@ -86,7 +87,7 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
-// The context ends a query at once, with its cause, also inside of one long call of a function that needs no memory.
+// The end of the context ends a query at once, with its cause, even inside a long call of a function.
 func TestCancel(t *testing.T) {
 	late := errors.New("too late")
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 500*time.Millisecond, late)
@@ -102,7 +103,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// slowReader is a writer whose reader pauses before it takes anything.
+// slowReader is a writer that pauses once before it accepts data.
 type slowReader struct {
 	pause time.Duration
 	got   strings.Builder
@@ -124,7 +125,7 @@ func TestSlowReaderGetsTheWholeAnswer(t *testing.T) {
 	}
 }
 
-// A pausing reader does not delay the end of a query whose time is over.
+// A reader that pauses must not delay the end of the context.
 func TestCancelWhileReaderPauses(t *testing.T) {
 	late := errors.New("too late")
 	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, late)

@@ -1,17 +1,17 @@
-// Package columns reads and builds the record batches of the lake's tables (schema.Batches, schema.Sink)
-// without copying values one by one.
+// Package columns reads and builds the record batches of the lake's tables (schema.Batches, schema.Sink).
 //
-// Reading and writing: the rows of a table are structs with a field for each column (Each, Table).
+// The rows of large tables are structs with a field for each column (Each, Table):
 //
 //	type flow struct {
 //		Size int64 `col:"size_bytes"`
 //	}
 //	err := columns.Each(in, func(f *flow) error { … })
 //
-// A small table is built of maps (RecordOf). Single columns of a batch are Go slices or Arrow arrays (Int64s, Named).
+// The rows of small tables, whose columns can be null, are maps (RecordOf). Functions such as Int64s return
+// one column of a batch as a Go slice, and Named as an Arrow array.
 //
-// Views of a column that the batch lacks, or that has another type, panic: readers check a file's columns
-// against its table before they return a batch.
+// Functions that read a column panic if the batch lacks it or if it has another type. Readers compare the
+// columns of a file with its table before they return a batch.
 package columns
 
 import (
@@ -32,7 +32,7 @@ type fixedWidth interface {
 	int16 | int32 | int64 | float64
 }
 
-// Of returns a column of the values. It does not copy them: the column is valid until they change.
+// Of returns a column of the values without copying them. The column is valid until the values change.
 func Of[T fixedWidth](values []T) arrow.Array {
 	buffers := []*memory.Buffer{nil, memory.NewBufferBytes(arrow.GetBytes(values))}
 	data := array.NewData(arrow.GetDataType[T](), len(values), buffers, nil, 0, 0)
@@ -48,7 +48,7 @@ func bools(values []bool) arrow.Array {
 	return b.NewArray()
 }
 
-// orNull returns a column of the values, with null for those below 0. It copies them.
+// orNull returns a column of the values, in which negative values are null. It copies them.
 func orNull(values []int16) arrow.Array {
 	b := array.NewInt16Builder(memory.DefaultAllocator)
 	defer b.Release()
@@ -60,8 +60,7 @@ func orNull(values []int16) arrow.Array {
 	return b.NewArray()
 }
 
-// ofBytes returns a column of variable-width values, which are concatenated in items; value i ends at
-// ends[i+1], and ends[0] is 0.
+// ofBytes returns a column of variable-width values. Value i is items[ends[i]:ends[i+1]].
 func ofBytes(typ arrow.DataType, ends []int32, items []byte) arrow.Array {
 	buffers := []*memory.Buffer{nil, memory.NewBufferBytes(arrow.GetBytes(ends)), memory.NewBufferBytes(items)}
 	data := array.NewData(typ, len(ends)-1, buffers, nil, 0, 0)
@@ -72,8 +71,8 @@ func ofBytes(typ arrow.DataType, ends []int32, items []byte) arrow.Array {
 // BatchRows is the largest number of rows that stages write in one batch.
 const BatchRows = 65_536
 
-// ForEach calls f with each batch of a stream, and releases the batch afterwards, up to the first error. Then it closes
-// the stream. names are the columns that f needs; all if there are none.
+// ForEach calls f with each batch of a stream until the first error. It releases each batch after the call,
+// and closes the stream. names are the columns that f needs, or empty for all columns.
 func ForEach(in schema.Batches, f func(arrow.Record) error, names ...string) (err error) {
 	defer func() {
 		if closeErr := in.Close(); err == nil {
@@ -120,10 +119,12 @@ func Named(rec arrow.Record, name string) arrow.Array {
 	return rec.Column(at[0])
 }
 
-// Resize returns a slice of length n with unspecified contents, in the memory of s if it is large enough.
+// Resize returns a slice of length n with unspecified contents. It reuses the memory of s if that is large
+// enough.
 func Resize[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
 
-// Grow returns s with room for n more elements. It doubles the memory, so that growing takes little time.
+// Grow returns s with capacity for n more elements. It at least doubles the capacity, so that repeated growth
+// is cheap.
 func Grow[T any](s []T, n int) []T {
 	if cap(s)-len(s) < n {
 		s = slices.Grow(s, max(n, len(s)))
@@ -131,15 +132,18 @@ func Grow[T any](s []T, n int) []T {
 	return s
 }
 
-// Arena holds many byte strings in one allocation, numbered from 0 in the order in which they were added.
-// A string is added as a whole (Add), or by appending to Bytes and then calling Done.
+// Arena stores many byte strings in one allocation. They are numbered from 0 in the order in which they were
+// added. A string is added by Add, or by appending to Bytes and calling Done.
 type Arena struct {
 	Bytes []byte
 	ends  []int
 }
 
 // Reset removes all strings and keeps the memory.
-func (a *Arena) Reset() { a.Bytes, a.ends = a.Bytes[:0], a.ends[:0] }
+func (a *Arena) Reset() {
+	a.Bytes = a.Bytes[:0]
+	a.ends = a.ends[:0]
+}
 
 // Add appends a string.
 func (a *Arena) Add(b []byte) {
@@ -168,20 +172,21 @@ func (a *Arena) At(i int) []byte {
 	return a.Bytes[from:a.ends[i]]
 }
 
-// A Row is one row of a table: a value for each column. Where a column can be null, a value that is missing or NaN is
-// null.
+// A Row is one row of a table, with a value for each column. In a column that can be null, a missing value or
+// NaN is null.
 type Row map[string]any
 
-// RecordOf returns the rows of a small table as a batch, which the caller releases: one for each thing. Tables of
-// millions of rows are built from whole columns (Of, Table), which costs no map per row.
+// RecordOf returns a batch of a small table, with a row for each thing. The caller releases it. Large tables
+// are built with Table or Of, which need no map for each row.
 //
-// It panics if a row has a column that the table lacks, a value of another type than the column's, or no value for a
-// column that cannot be null.
+// RecordOf panics if a row has an unknown column, a value whose type is not that of the column, or no value
+// for a column that cannot be null.
 func RecordOf[T any](t schema.Table, things []T, rowOf func(thing T) Row) arrow.Record {
 	b := array.NewRecordBuilder(memory.DefaultAllocator, t.Arrow())
 	defer b.Release()
 	for _, thing := range things {
-		row, set := rowOf(thing), 0
+		row := rowOf(thing)
+		set := 0
 		for i, c := range t.Columns {
 			value, ok := row[c.Name]
 			if ok {
@@ -204,7 +209,7 @@ func RecordOf[T any](t schema.Table, things []T, rowOf func(thing T) Row) arrow.
 	return b.NewRecord()
 }
 
-// appendTo appends a value of type T to a builder of such values, and reports whether they are that.
+// appendTo appends a value to a builder if both have type T, and reports whether they do.
 func appendTo[T any](to array.Builder, value any) bool {
 	b, takes := to.(interface{ Append(T) })
 	x, is := value.(T)

@@ -13,7 +13,7 @@ import (
 	"parsimon/schema/columns"
 )
 
-// table is a table in memory, as a sink and as a stream.
+// table is a table in memory that is a sink and a stream.
 type table struct {
 	batches []arrow.Record
 	err     error // returned after the last batch
@@ -70,8 +70,7 @@ func Example() {
 	// <nil>
 }
 
-// ForEach leaves a stream open and Consume closes it once, whether reading succeeds, the stream fails or the
-// function does.
+// ForEach closes a stream once if reading succeeds, if the stream fails and if the function fails.
 func TestStreamsAreClosed(t *testing.T) {
 	broken, refused := errors.New("broken stream"), errors.New("refused batch")
 	for _, c := range []struct {
@@ -91,7 +90,7 @@ func TestStreamsAreClosed(t *testing.T) {
 	}
 }
 
-// A row is checked against its table: nothing is left out or written to a column of another type.
+// A row must fit its table: a missing value or a value of another type would be lost or wrong.
 func TestRows(t *testing.T) {
 	of := func(t schema.Table, rows ...columns.Row) arrow.Record {
 		return columns.RecordOf(t, rows, func(r columns.Row) columns.Row { return r })

@@ -15,12 +15,13 @@ import (
 	"parsimon/schema/names"
 )
 
-// readRows is how many rows Each reads at a time: few enough that they stay in the processor's first caches.
+// readRows is the number of rows that Each reads at a time. They fit in the first caches of the processor.
 const readRows = 256
 
-// Each calls do with each row of a stream. A row is a struct as of a Table, with a field for each column that is read
-// ([]byte for byte strings); other columns are not decoded. The row, and what it refers to, is valid until do returns.
-// Each panics if a batch lacks a column or has one of another type. It closes the stream.
+// Each calls do with each row of a stream, and closes the stream. A row is a struct as in Table, with a field
+// for each column that is read; byte strings are []byte. Other columns are not decoded. The row, and the
+// memory that it refers to, is valid until do returns. Each panics if a batch lacks a column or has one of
+// another type.
 func Each[T any](in schema.Batches, do func(row *T) error) error {
 	return EachRows(in, readRows, func(rows []T) error {
 		for i := range rows {
@@ -32,7 +33,7 @@ func Each[T any](in schema.Batches, do func(row *T) error) error {
 	})
 }
 
-// EachRows is Each of at most n rows at a time.
+// EachRows calls do with at most n rows of a stream at a time, as Each does.
 func EachRows[T any](in schema.Batches, n int, do func(rows []T) error) error {
 	fields := fieldsOf(reflect.TypeFor[T]())
 	rows := make([]T, n)
@@ -48,8 +49,8 @@ func EachRows[T any](in schema.Batches, n int, do func(rows []T) error) error {
 	}, columnsOf(fields)...)
 }
 
-// Next reads the next batch of a stream into the memory of rows, as Each does. What they refer to is valid until the
-// batch is released.
+// Next reads the next batch of a stream into the memory of rows, as Each does. Memory that the rows refer to
+// is valid until the batch is released.
 func Next[T any](in schema.Batches, rows []T) ([]T, arrow.Record, error) {
 	rec, err := in.Next(columnsOf(fieldsOf(reflect.TypeFor[T]()))...)
 	if err != nil {
@@ -70,7 +71,8 @@ func columnsOf(fields []reflect.StructField) []string {
 	return names.Of(fields, func(f reflect.StructField) string { return f.Tag.Get("col") })
 }
 
-// fieldsOf returns the fields of a row that are columns, with their offsets in it; those of embedded structs, too.
+// fieldsOf returns the fields of a row that are columns, also those of embedded structs, with their offsets
+// in the row.
 func fieldsOf(row reflect.Type) (fields []reflect.StructField) {
 	for _, f := range reflect.VisibleFields(row) {
 		f.Offset = 0
@@ -84,7 +86,7 @@ func fieldsOf(row reflect.Type) (fields []reflect.StructField) {
 	return fields
 }
 
-// fill sets the fields of rows to those of a batch from a row on.
+// fill sets the fields of rows to the values of a batch, starting at row from.
 func fill[T any](rows []T, fields []reflect.StructField, rec arrow.Record, from int) {
 	for _, f := range fields {
 		column := Named(rec, f.Tag.Get("col"))
@@ -139,23 +141,23 @@ func set[V any](f fieldOf, from int, value func(i int) V) {
 	}
 }
 
-// writeRows is how many rows are written in one batch: few enough that their columns are still in the processor's
-// second-level cache when the sink reads them. A reader of a table that only stages exchange takes whole batches, and
-// those that hold rows of several ranges of links or flows are read once for each.
+// writeRows is the number of rows in one batch. Their columns are still in the second-level cache of the
+// processor when the sink reads them. Readers of temporary tables read whole batches, and a batch with rows
+// of several ranges of links or flows is read once for each range.
 const writeRows = 4_096
 
-// A Table writes rows of a large table; of a small one, see RecordOf. A row is a struct of type T with a field for each
-// column, tagged with its name:
+// A Table writes rows of a large table; for small tables see RecordOf. A row is a struct of type T with a
+// field for each column, tagged with its name:
 //
 //	LinkID int32 `col:"link_id"`
 //
-// The types of fields are those of the columns: int16, int32, int64, float64, string, bool, []float64 for a list and
-// Item for byte strings. Of columns that can be null only those of int16 have a field: below 0 it stands for null. Safe
-// for any number of goroutines.
+// Fields have the types of the columns: int16, int32, int64, float64, string, bool, []float64 for lists, and
+// Item for byte strings. Columns that can be null must be int16; negative values are null. Any number of
+// goroutines may use a Table.
 type Table[T any] struct {
 	table   schema.Table
 	arrow   *arrow.Schema
-	offsets []uintptr // by column: of its field
+	offsets []uintptr // offset of the field of each column
 	memory  sync.Pool // of *[]buffer, by column
 }
 
@@ -168,8 +170,8 @@ type buffer struct {
 	items []byte
 }
 
-// TableOf binds a struct to a table. It panics if a column of the table has no field, or one of another type. Fields of
-// other columns are ignored, so that one struct can be bound to several tables.
+// TableOf binds a struct to a table. It panics if a column of the table has no field or a field of another
+// type. Other fields are ignored, so that one struct can be bound to several tables.
 func TableOf[T any](t schema.Table) *Table[T] {
 	r := &Table[T]{table: t, arrow: t.Arrow()}
 	fields := fieldsOf(reflect.TypeFor[T]())
@@ -200,8 +202,8 @@ func (t *Table[T]) Write(out schema.Sink, rows []T) error {
 	return nil
 }
 
-// WriteOrdered writes the rows at the given places, in that order. items has the byte strings that Items name; nil if
-// the table has none.
+// WriteOrdered writes the rows with the given indices, in that order. items has the byte strings of fields of
+// type Item; it is nil if the table has none.
 func (t *Table[T]) WriteOrdered(out schema.Sink, rows []T, places []int32, items *Arena) error {
 	for part := range slices.Chunk(places, writeRows) {
 		if err := t.write(out, rows, part, items); err != nil {
@@ -244,7 +246,7 @@ func (t *Table[T]) record(buffers []buffer, rows []T, places []int32, items *Are
 	return rec
 }
 
-// column returns the field of all rows as a column, in the memory of b.
+// column returns the field of all rows as a column, which uses the memory of b.
 func (f fieldOf) column(b *buffer, c schema.Column, items *Arena) arrow.Array {
 	switch c.Type.ID() {
 	case arrow.INT16:
@@ -261,13 +263,15 @@ func (f fieldOf) column(b *buffer, c schema.Column, items *Arena) arrow.Array {
 	case arrow.BOOL:
 		return bools(gather[bool](f, b))
 	case arrow.STRING:
-		b.ends, b.items = append(b.ends[:0], 0), b.items[:0]
+		b.ends = append(b.ends[:0], 0)
+		b.items = b.items[:0]
 		for i := range f.n {
 			b.items = append(b.items, *at[string](f, i)...)
 			b.ends = append(b.ends, int32(len(b.items)))
 		}
 	case arrow.BINARY:
-		b.ends, b.items = append(b.ends[:0], 0), b.items[:0]
+		b.ends = append(b.ends[:0], 0)
+		b.items = b.items[:0]
 		for i := range f.n {
 			b.items = append(b.items, items.At(int(*at[Item](f, i)))...)
 			b.ends = append(b.ends, int32(len(b.items)))
@@ -284,7 +288,7 @@ func (f fieldOf) column(b *buffer, c schema.Column, items *Arena) arrow.Array {
 	return ofBytes(c.Type, b.ends, b.items)
 }
 
-// at returns the field of the i-th row to write.
+// at returns the field of row i of those to write.
 func at[V any](f fieldOf, i int) *V {
 	if f.places != nil {
 		i = int(f.places[i])
@@ -294,7 +298,8 @@ func at[V any](f fieldOf, i int) *V {
 
 func gather[V fixedWidth | bool](f fieldOf, b *buffer) []V {
 	size := int(unsafe.Sizeof(*new(V)))
-	if need := (f.n*size + 7) / 8; cap(b.words) < need {
+	need := (f.n*size + 7) / 8
+	if cap(b.words) < need {
 		b.words = make([]uint64, need)
 	}
 	out := unsafe.Slice((*V)(unsafe.Pointer(unsafe.SliceData(b.words))), f.n)

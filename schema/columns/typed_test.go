@@ -26,7 +26,7 @@ type observed struct {
 	DelayNS int64        `col:"delay_ns"`
 }
 
-// checker compares what is written, while it is valid, with what a view of it says.
+// checker compares each batch, while it is valid, with the expected rows.
 type checker struct {
 	t     *testing.T
 	rows  []observed
@@ -52,8 +52,8 @@ func (c *checker) Write(rec arrow.Record) error {
 	return nil
 }
 
-// Rows of a struct come back as those of some of its columns, in their order or in the given one, whatever the
-// borders of batches.
+// Rows that are written can be read again, in their order or in a given order, for any size of batches and
+// any of the columns.
 func TestTable(t *testing.T) {
 	table := columns.TableOf[observed](schema.HopObservations)
 	var items columns.Arena
@@ -78,7 +78,8 @@ type failing struct{}
 
 func (failing) Write(arrow.Record) error { return io.ErrShortWrite }
 
-// A struct without a field for a column, or with one of another type, is refused, and an error of the sink returned.
+// A struct without a field for a column, or with a field of another type, panics. An error of the sink is
+// returned.
 func TestTableRefuses(t *testing.T) {
 	type short struct {
 		FlowRow int64 `col:"flow_row"`

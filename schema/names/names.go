@@ -1,4 +1,5 @@
-// Package names is about names in messages: those that are most like a name that nothing has, and lists of them.
+// Package names finds things by name, and writes names in messages: those similar to an unknown name, and
+// lists of names.
 package names
 
 import (
@@ -19,10 +20,11 @@ func Nearest(name string, all []string, n int) []string {
 	return sorted[:min(n, len(sorted))]
 }
 
-// Distance returns the edit distance of two names without regard to upper and lower case, or a quarter of it if one
-// contains the other.
+// Distance returns the edit distance of two names without regard to upper and lower case, or a quarter of it
+// if one contains the other.
 func Distance(a, b string) int {
-	a, b = strings.ToLower(a), strings.ToLower(b)
+	a = strings.ToLower(a)
+	b = strings.ToLower(b)
 	d := editDistance(a, b)
 	if a != "" && b != "" && (strings.Contains(b, a) || strings.Contains(a, b)) {
 		d /= 4
@@ -45,7 +47,8 @@ func DidYouMean(name string, all []string) string {
 	return "; did you mean " + strings.Join(quoted, " or ") + "?"
 }
 
-// editDistance returns Levenshtein's distance: the least number of insertions, deletions and replacements of bytes.
+// editDistance returns Levenshtein's distance: the least number of insertions, deletions and replacements of
+// bytes.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -70,18 +73,19 @@ func editDistance(a, b string) int {
 type Thing struct {
 	ID     string
 	Names  []string
-	Chosen bool // the id is a name that a user chose: its beginning is another name
-	// About distinguishes the thing from others of its name; nil: nothing does.
+	Chosen bool // set if a user chose the id, of which then no prefix counts as an abbreviation
+	// About describes the thing, to distinguish it from others of the same name. It may be nil.
 	About func() string
 }
 
-// leastPrefix is how many characters of an id name it.
+// leastPrefix is the smallest length of a prefix that stands for an id.
 const leastPrefix = 4
 
-// Find returns the place in all of the thing that a user names: by its whole id; by its name; or, unless whole, by the
-// beginning of its id. Of several things of one name it is the last in all, and a note says so; whole, they are an
-// error. A text that is a name of one and the beginning of the id of another names neither. kind, as in "scenario", and
-// where, as in "lake", are for note and error, which lists things, the most similar first.
+// Find returns the place in all of the thing that a user names: by its whole id; by its name; or, unless
+// whole, by the beginning of its id. Of several things of one name it is the last in all, and a note says so;
+// whole, they are an error. A text that is a name of one and the beginning of the id of another names
+// neither. kind, as in "scenario", and where, as in "lake", are for note and error, which lists things, the
+// most similar first.
 func Find(kind, asked, where string, all []Thing, whole bool) (at int, note string, err error) {
 	if asked == "" {
 		return 0, "", fmt.Errorf("the name of a %s is empty: is a variable not set?", kind)
@@ -94,7 +98,8 @@ func Find(kind, asked, where string, all []Thing, whole bool) (at int, note stri
 		case t.ID == asked:
 			return i, "", nil
 		case isName, !whole && !t.Chosen && len(asked) >= leastPrefix && strings.HasPrefix(t.ID, asked):
-			found, named = append(found, i), named && isName
+			found = append(found, i)
+			named = named && isName
 		}
 	}
 	last := len(found) - 1
@@ -111,7 +116,8 @@ func Find(kind, asked, where string, all []Thing, whole bool) (at int, note stri
 	several := make([]Thing, len(found))
 	for i, at := range found {
 		several[i] = all[at]
-		if about := several[i].About; about != nil {
+		about := several[i].About
+		if about != nil {
 			several[i].ID += " " + about()
 		}
 	}
@@ -122,15 +128,16 @@ func Find(kind, asked, where string, all []Thing, whole bool) (at int, note stri
 	return 0, "", fmt.Errorf("%q may be any of %s in %s: give the whole id", asked, list(asked, several), where)
 }
 
-// Listed joins names with commas, up to most of them, and says how many more there are.
+// Listed joins at most a given number of names with commas, and adds the number of the others.
 func Listed(all []string, most int) string {
-	if more := len(all) - most; more > 0 {
+	more := len(all) - most
+	if more > 0 {
 		all = append(slices.Clone(all[:most]), fmt.Sprintf("%d more", more))
 	}
 	return strings.Join(all, ", ")
 }
 
-// list writes things for an error, the most similar to the given name first.
+// list writes things for an error, sorted by similarity to the given name.
 func list(asked string, all []Thing) string {
 	distance := func(t Thing) int {
 		d := Distance(asked, t.ID)
@@ -150,7 +157,7 @@ func list(asked string, all []Thing) string {
 	return cmp.Or(Listed(texts, 20), "none")
 }
 
-// Of returns the names of things, or another value of each.
+// Of returns the result of name for each element.
 func Of[T, V any](all []T, name func(T) V) []V {
 	out := make([]V, len(all))
 	for i, v := range all {

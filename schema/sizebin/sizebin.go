@@ -1,5 +1,5 @@
-// Package sizebin defines the ranges of flow size by which results are reported. It is the only definition:
-// view size_bins, macro size_bin_of, table intervals, comparisons and the clustering of links use it.
+// Package sizebin defines the ranges of flow size by which results are reported. The view size_bins, the
+// macro size_bin_of, table intervals, comparisons and the clustering of links use this definition.
 //
 //	place    0         1            2                     3
 //	name     <10 KB    10-100 KB    100 KB-1 MB           >1 MB
@@ -19,10 +19,10 @@ type Bin struct {
 	MinBytes, MaxBytes int64
 }
 
-// All is the name of the range that holds every flow.
+// All is the name of the range of all flows.
 const All = "all"
 
-// bins are the ranges of the paper's section 5 (below 10 KB, 10 KB to 1 MB, above 1 MB), the middle one
+// bins are the ranges of the paper's section 5 (below 10 KB, 10 KB to 1 MB, above 1 MB), with the middle one
 // divided at 100 KB. KB is 1,000 bytes.
 var bins = [...]Bin{
 	{"<10 KB", 0, 9_999},
@@ -31,13 +31,13 @@ var bins = [...]Bin{
 	{">1 MB", 1_000_001, math.MaxInt64},
 }
 
-// Count is the number of bins, All not counted.
+// Count is the number of bins without All.
 const Count = len(bins)
 
-// Bins returns the bins by ascending size, without All. Every size is in exactly one of them.
+// Bins returns the bins in ascending order, without All. Every size is in exactly one of them.
 func Bins() []Bin { return append([]Bin(nil), bins[:]...) }
 
-// Of returns the place in Bins of the bin that a flow of that size belongs to.
+// Of returns the index in Bins of the bin of a flow size.
 func Of(sizeBytes int64) int {
 	for i := range Count - 1 {
 		if sizeBytes <= bins[i].MaxBytes {
@@ -47,7 +47,7 @@ func Of(sizeBytes int64) int {
 	return Count - 1
 }
 
-// Case returns Of as a SQL expression over the given expression of type BIGINT.
+// Case returns Of as an SQL expression over a given expression of type BIGINT.
 func Case(expression string) string {
 	var b strings.Builder
 	b.WriteString("CASE")

@@ -27,7 +27,8 @@ func ExampleCase() {
 	// CASE WHEN bytes <= 9999 THEN 0 WHEN bytes <= 99999 THEN 1 WHEN bytes <= 1000000 THEN 2 ELSE 3 END
 }
 
-// The bins divide all sizes: the first begins at 0, each begins where the one before ends, the last has no end.
+// The bins cover all sizes without overlap: the first starts at 0, each starts after the end of the one
+// before, and the last has no end.
 func TestBinsDivideAllSizes(t *testing.T) {
 	bins := sizebin.Bins()
 	if len(bins) != sizebin.Count || bins[0].MinBytes != 0 || bins[len(bins)-1].MaxBytes != math.MaxInt64 {

@@ -11,12 +11,11 @@ import (
 	"parsimon/schema/units"
 )
 
-// A Field is a value of a document with the key it stands under, so that every error can name the file, the line and
-// the key.
+// A Field is a value of a document with its key, so that errors can name the file, the line and the key.
 type Field struct {
 	File  string
-	Key   string // from the top: workload.services[1].sigma; empty for the whole document
-	Value *Value // nil where the key is missing
+	Key   string // complete key, such as workload.services[1].sigma; empty for the whole document
+	Value *Value // nil if the key is missing
 }
 
 // A FieldError is an error of one field.
@@ -34,10 +33,10 @@ func (e *FieldError) Error() string {
 	return fmt.Sprintf("%s:%d: %s: %v", e.File, e.Line, e.Key, e.Err)
 }
 
-// Unwrap is the reason.
+// Unwrap returns the reason.
 func (e *FieldError) Unwrap() error { return e.Err }
 
-// Fail is an error about the field, unless it names one already or is nil.
+// Fail returns an error about the field. It returns err itself if that already names a field or is nil.
 func (f Field) Fail(err error) error {
 	var inner *FieldError
 	if err == nil || errors.As(err, &inner) {
@@ -46,13 +45,13 @@ func (f Field) Fail(err error) error {
 	return &FieldError{f.File, f.Value.Line, f.Key, err}
 }
 
-// Failf is Fail of a new error.
+// Failf returns a new error about the field.
 func (f Field) Failf(format string, args ...any) error { return f.Fail(fmt.Errorf(format, args...)) }
 
-// Keys are the readers of an object's values.
+// Keys has a reader for each key of an object, in lower case.
 type Keys map[string]func(Field) error
 
-// Object reads each key's value with its reader and joins their errors. A key without a reader and a repeated key are
+// Object reads the value of each key with its reader and joins the errors. Unknown and repeated keys are
 // errors.
 func (f Field) Object(keys Keys) error {
 	if !f.Is(Object) {
@@ -67,9 +66,9 @@ func (f Field) Object(keys Keys) error {
 		var err error
 		switch {
 		case read == nil:
-			err = item.Failf("is no key here (%s)", strings.Join(slices.Sorted(maps.Keys(keys)), ", "))
+			err = item.Failf("is an unknown key (keys: %s)", strings.Join(slices.Sorted(maps.Keys(keys)), ", "))
 		case seen[key]:
-			err = item.Failf("stands there twice")
+			err = item.Failf("is given twice")
 		default:
 			seen[key] = true
 			err = read(item)
@@ -83,10 +82,10 @@ func (f Field) at(key string, v *Value) Field {
 	return Field{f.File, strings.TrimPrefix(f.Key+key, "."), v}
 }
 
-// Of is a key's value, as Value.Get finds it.
+// Of returns the field of a key of an object, as Value.Get finds it.
 func (f Field) Of(key string) Field { return f.at("."+key, f.Value.Get(key)) }
 
-// Need returns an error for the first of some keys that an object lacks.
+// Need returns an error for the first key that the object lacks.
 func (f Field) Need(keys ...string) error {
 	for _, key := range keys {
 		if f.Value.Get(key) == nil {
@@ -96,7 +95,7 @@ func (f Field) Need(keys ...string) error {
 	return nil
 }
 
-// Keep stores a field as it is.
+// Keep returns a reader that stores the field itself.
 func Keep(to *Field) func(Field) error {
 	return func(f Field) error {
 		*to = f
@@ -104,12 +103,12 @@ func Keep(to *Field) func(Field) error {
 	}
 }
 
-// Is reports whether the value is of a kind, and written without anchors and tags.
+// Is reports whether the value has one of the kinds and has no anchor, alias or tag.
 func (f Field) Is(kinds ...Kind) bool {
 	return f.Value.Mark == "" && slices.Contains(kinds, f.Value.Kind)
 }
 
-// List is the values of a list.
+// List returns the values of a list.
 func (f Field) List() ([]Field, error) {
 	if !f.Is(List) {
 		return nil, f.Failf("is %s, want a list", f.Value)
@@ -121,7 +120,7 @@ func (f Field) List() ([]Field, error) {
 	return list, nil
 }
 
-// Each calls do with each value of a list, and joins the errors. A field without a value has none.
+// Each calls do with each value of a list, and joins the errors. It does nothing if the field has no value.
 func (f Field) Each(do func(Field) error) error {
 	if f.Value == nil {
 		return nil
@@ -134,7 +133,7 @@ func (f Field) Each(do func(Field) error) error {
 	return errors.Join(errs...)
 }
 
-// Scalar is a single value as it is written.
+// Scalar returns the text of a single value.
 func (f Field) Scalar() (string, error) {
 	if !f.Is(String, Number, Bool) {
 		return "", f.Failf("is %s, want a single value", f.Value)
@@ -142,10 +141,10 @@ func (f Field) Scalar() (string, error) {
 	return f.Value.Text, nil
 }
 
-// ReadText stores a single value as it is written.
+// ReadText returns a reader that stores the text of a single value.
 func ReadText(to *string) func(Field) error { return ReadParsed(to, Verbatim) }
 
-// ReadBool stores true or false.
+// ReadBool returns a reader that stores true or false.
 func ReadBool(to *bool) func(Field) error {
 	return func(f Field) error {
 		v, err := strconv.ParseBool(f.Value.Text)
@@ -157,7 +156,7 @@ func ReadBool(to *bool) func(Field) error {
 	}
 }
 
-// ReadParsed stores what parse makes of a single value.
+// ReadParsed returns a reader that parses a single value and stores the result.
 func ReadParsed[T any](to *T, parse func(string) (T, error)) func(Field) error {
 	return func(f Field) error {
 		text, err := f.Scalar()
@@ -176,7 +175,7 @@ func ReadParsed[T any](to *T, parse func(string) (T, error)) func(Field) error {
 	}
 }
 
-// ReadList appends what parse makes of each value of a list.
+// ReadList returns a reader that parses each value of a list and appends the results.
 func ReadList[T any](to *[]T, parse func(string) (T, error)) func(Field) error {
 	return func(f Field) error {
 		return f.Each(func(item Field) error {
@@ -188,15 +187,15 @@ func ReadList[T any](to *[]T, parse func(string) (T, error)) func(Field) error {
 	}
 }
 
-// Verbatim is the parser of texts that are taken as they are.
+// Verbatim is a parser that returns the text itself.
 func Verbatim(text string) (string, error) { return text, nil }
 
-// ReadQuantity stores a number with a unit that must be lo to hi, in the base unit.
+// ReadQuantity returns a reader of a number with a unit. The value, in the base unit, must be from lo to hi.
 func ReadQuantity(to *int64, of []units.Unit, lo, hi int64) func(Field) error {
 	return ReadBounded(to, func(text string) (int64, error) { return units.Parse(text, of) }, lo, hi, units.Base(of))
 }
 
-// ReadBounded stores a value that must be lo to hi, in the base unit.
+// ReadBounded returns a reader of a value that must be from lo to hi. base is the unit in errors.
 func ReadBounded(to *int64, parse func(string) (int64, error), lo, hi int64, base string) func(Field) error {
 	return ReadParsed(to, func(text string) (int64, error) {
 		v, err := parse(text)
@@ -207,7 +206,7 @@ func ReadBounded(to *int64, parse func(string) (int64, error), lo, hi int64, bas
 	})
 }
 
-// ReadInt stores a whole number that must be lo to hi.
+// ReadInt returns a reader of a whole number that must be from lo to hi.
 func ReadInt[T int | int32 | int64](to *T, lo, hi T) func(Field) error {
 	return ReadParsed(to, func(text string) (T, error) {
 		v, err := strconv.ParseInt(text, 10, 64)
@@ -221,7 +220,7 @@ func ReadInt[T int | int32 | int64](to *T, lo, hi T) func(Field) error {
 	})
 }
 
-// ReadFloat stores a number (or a share with %, where allowed) that ok accepts.
+// ReadFloat returns a reader of a number that ok accepts, or, if percent is set, also of a percentage.
 func ReadFloat(to *float64, percent bool, want string, ok func(float64) bool) func(Field) error {
 	return ReadParsed(to, func(text string) (float64, error) {
 		if !percent && strings.HasSuffix(text, "%") {

@@ -1,5 +1,6 @@
-// Package tree parses JSON and YAML documents into values with the lines at which they stand (Value), and reads them
-// into typed variables (Field), for readers that name the file, the line and the key of everything that is wrong.
+// Package tree parses JSON and YAML documents into values with their line numbers (Value), and reads the
+// values into typed variables (Field). Errors name the file, the line and the key. CSV reads files of
+// comma-separated values.
 package tree
 
 import (
@@ -31,23 +32,23 @@ const (
 	Bool
 	List
 	Object
-	Skipped // an object or list that the reader did not ask for
+	Skipped // a value that the reader does not need
 )
 
 // A Value is a value of a document.
 type Value struct {
 	Kind  Kind
-	Line  int      // from 1; of a value in an object of YAML, that of its key
-	Text  string   // of a scalar, as written
-	Keys  []string // of an object, one per item
-	Items []*Value // of an object or a list
-	Mark  string   // what else is written with it: "an anchor or alias", "tagged"; empty: nothing
+	Line  int      // from 1; for a value in a YAML object, the line of its key
+	Text  string   // text of a scalar, as written
+	Keys  []string // keys of an object, one for each item
+	Items []*Value // values of an object or a list
+	Mark  string   // "an anchor or alias" or "tagged" if the value is written with one, or empty
 }
 
 const maxDepth = 100
 
-// Get returns the value of an object's key; nil where the key is missing or null. Upper and lower
-// case of keys do not matter.
+// Get returns the value of an object's key, or nil if the key is missing or its value is null. Keys are
+// compared without regard to case.
 func (t *Value) Get(key string) *Value {
 	if t == nil || t.Kind != Object {
 		return nil
@@ -60,7 +61,7 @@ func (t *Value) Get(key string) *Value {
 	return nil
 }
 
-// Scalar returns the text of a value; empty where it is missing or not a scalar.
+// Scalar returns the text of a value, which is empty if the value is missing or is not a scalar.
 func (t *Value) Scalar() string {
 	if t == nil {
 		return ""
@@ -78,7 +79,7 @@ func (t *Value) IsFinite() bool {
 func (t *Value) String() string {
 	switch {
 	case t.Mark != "":
-		return t.Mark + ", which is not read here"
+		return t.Mark + ", which is not supported"
 	case t.Kind == String:
 		return strconv.Quote(t.Text)
 	case t.Kind == Null:
@@ -99,8 +100,8 @@ const maxYAMLBytes = 64 << 20
 
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
-// YAML parses the content of a file of one YAML document; an error is a *FieldError. Anchors, aliases,
-// merge keys and tags are not interpreted: a reader refuses values that have them (Field.Is).
+// YAML parses a file with one YAML document. An error is a *FieldError. Anchors, aliases, merge keys and tags
+// are not interpreted; readers refuse values that have them (Field.Is).
 func YAML(file string, data []byte) (Field, error) {
 	if len(data) > maxYAMLBytes {
 		return Field{}, errorf(file, 1, "is larger than 64 MiB")
@@ -116,7 +117,7 @@ func YAML(file string, data []byte) (Field, error) {
 	}
 	if err == nil {
 		if err = loader.Load(&second); err == nil {
-			return Field{}, errorf(file, second.Content[0].Line, "holds more than one document")
+			return Field{}, errorf(file, second.Content[0].Line, "has more than one document")
 		}
 	}
 	var bad *yaml.LoadError
@@ -134,7 +135,9 @@ func yamlValue(n *yaml.Node) *Value {
 	t := &Value{Line: n.Line}
 	switch n.Kind {
 	case yaml.AliasNode:
-		t.Kind, t.Text, t.Mark = String, "*"+n.Value, "an anchor or alias"
+		t.Kind = String
+		t.Text = "*" + n.Value
+		t.Mark = "an anchor or alias"
 	case yaml.SequenceNode:
 		t.Kind = List
 		for _, item := range n.Content {
@@ -143,14 +146,17 @@ func yamlValue(n *yaml.Node) *Value {
 	case yaml.MappingNode:
 		t.Kind = Object
 		for pair := range slices.Chunk(n.Content, 2) {
-			key, item := yamlValue(pair[0]), yamlValue(pair[1])
+			key := yamlValue(pair[0])
+			item := yamlValue(pair[1])
 			item.Line = key.Line
-			t.Keys, t.Items = append(t.Keys, key.Text), append(t.Items, item)
+			t.Keys = append(t.Keys, key.Text)
+			t.Items = append(t.Items, item)
 		}
 	default:
 		kinds := map[string]Kind{"!!null": Null, "!!bool": Bool, "!!int": Number, "!!float": Number}
 		kind, known := kinds[n.ShortTag()]
-		if t.Kind = kind; !known {
+		t.Kind = kind
+		if !known {
 			t.Kind = String
 		}
 		if t.Kind != Null {
@@ -166,25 +172,38 @@ func yamlValue(n *yaml.Node) *Value {
 	return t
 }
 
-// JSON parses the content of a file of one JSON value; an error is a *FieldError.
+// JSON parses a file with one JSON value. An error is a *FieldError.
 func JSON(file string, data []byte) (Field, error) {
 	return JSONOf(file, data, func(string) bool { return true })
 }
 
-// Unmarshal is json.Unmarshal, whose errors about values of the wrong kind are in the words of JSON.
+// Unmarshal calls json.Unmarshal. Errors about values of the wrong type name the types of JSON, not those of
+// Go.
 func Unmarshal(data []byte, to any) error {
 	err := json.Unmarshal(data, to)
-	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
-		want := map[reflect.Kind]string{reflect.Slice: "a list", reflect.Map: "an object", reflect.Struct: "an object",
-			reflect.String: "a text", reflect.Bool: "true or false"}[wrong.Type.Kind()]
-		line := 1 + bytes.Count(data[:min(int(wrong.Offset), len(data))], []byte("\n"))
-		return fmt.Errorf("line %d: %s is of JSON's type %s, want %s", line, cmp.Or(wrong.Field, "a value"), wrong.Value,
-			cmp.Or(want, "a number"))
+	var wrong *json.UnmarshalTypeError
+	if !errors.As(err, &wrong) {
+		return err
 	}
-	return err
+	want, known := jsonTypes[wrong.Type.Kind()]
+	if !known {
+		want = "a number"
+	}
+	line := 1 + bytes.Count(data[:min(int(wrong.Offset), len(data))], []byte("\n"))
+	return fmt.Errorf("line %d: %s is of JSON type %s, want %s", line, cmp.Or(wrong.Field, "a value"), wrong.Value, want)
 }
 
-// JSONOf is JSON that parses of a top-level object only the values whose keys want accepts; the others are Skipped.
+// jsonTypes has the JSON types, in words, of kinds of Go other than numbers.
+var jsonTypes = map[reflect.Kind]string{
+	reflect.Slice:  "a list",
+	reflect.Map:    "an object",
+	reflect.Struct: "an object",
+	reflect.String: "a text",
+	reflect.Bool:   "true or false",
+}
+
+// JSONOf parses a file as JSON does, but skips the values of the top-level object whose keys want does not
+// accept.
 func JSONOf(file string, data []byte, want func(key string) bool) (Field, error) {
 	data = bytes.TrimPrefix(data, byteOrderMark)
 	if len(bytes.TrimSpace(data)) == 0 {
@@ -201,11 +220,13 @@ func JSONOf(file string, data []byte, want func(key string) bool) (Field, error)
 		if errors.Is(end, io.EOF) {
 			return Field{File: file, Value: t}, nil
 		}
-		at, err = p.dec.InputOffset(), errors.New("content after the end of the document")
+		at = p.dec.InputOffset()
+		err = errors.New("content after the end of the document")
 	case errors.As(err, &syntax):
 		at = max(at, min(syntax.Offset, int64(len(data))))
 	case errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF):
-		at, err = int64(len(data)), errors.New("the file ends too early")
+		at = int64(len(data))
+		err = errors.New("the file ends too early")
 	}
 	p.advance(at)
 	return Field{}, errorf(file, p.line, "not readable as JSON: %w", err)
@@ -229,7 +250,7 @@ func (p *jsonParser) advance(to int64) {
 	}
 }
 
-// value parses the next value. Nesting is bounded: the parser recurses.
+// value parses the next value. The depth is limited, because the parser is recursive.
 func (p *jsonParser) value(depth int) (*Value, error) {
 	token, err := p.dec.Token()
 	if err != nil {
@@ -248,17 +269,20 @@ func (p *jsonParser) value(depth int) (*Value, error) {
 		}
 		err = p.items(t, depth)
 	case string:
-		t.Kind, t.Text = String, v
+		t.Kind = String
+		t.Text = v
 	case json.Number:
-		t.Kind, t.Text = Number, v.String()
+		t.Kind = Number
+		t.Text = v.String()
 	case bool:
-		t.Kind, t.Text = Bool, strconv.FormatBool(v)
+		t.Kind = Bool
+		t.Text = strconv.FormatBool(v)
 	}
 	return t, err
 }
 
-// items parses the items of a list or the members of an object; of the top level it skips the values not wanted, which
-// costs a scan but no memory.
+// items parses the items of a list or the members of an object. At the top level it skips the values that are
+// not wanted, without memory for them.
 func (p *jsonParser) items(t *Value, depth int) error {
 	for p.dec.More() {
 		skip := false
@@ -271,7 +295,8 @@ func (p *jsonParser) items(t *Value, depth int) error {
 			t.Keys = append(t.Keys, key)
 			skip = depth == 0 && !p.want(key)
 		}
-		item, err := &Value{Kind: Skipped}, error(nil)
+		item := &Value{Kind: Skipped}
+		err := error(nil)
 		if skip {
 			p.advance(p.dec.InputOffset())
 			item.Line = p.line
@@ -288,17 +313,19 @@ func (p *jsonParser) items(t *Value, depth int) error {
 	return err
 }
 
-// CSV calls each with the rows of a CSV file that has a header: the cells of some columns, in their order, without
-// space around them. A column with ? behind its name may be missing, and its cells are empty then. The last column *
-// allows others, which are an error otherwise, as is a column that occurs twice. Lines that begin with # are
-// comments. Errors name the line.
+// CSV calls each with the rows of a CSV file with a header. cells has the values of the given columns, in the
+// given order and without surrounding space. A column whose name ends with ? may be missing; its cells are
+// then empty. Other columns, unless the last given one is *, and repeated columns are errors. Lines that
+// begin with # are comments. Errors name the line.
 func CSV(in io.Reader, columns []string, each func(line int, cells []string) error) error {
 	text := bufio.NewReader(in)
-	if mark, _ := text.Peek(3); string(mark) == "\ufeff" {
-		_, _ = text.Discard(3) // they are there
+	mark, _ := text.Peek(len(byteOrderMark)) // a shorter file has no mark
+	if bytes.Equal(mark, byteOrderMark) {
+		_, _ = text.Discard(len(byteOrderMark)) // it has been read
 	}
 	r := csv.NewReader(text)
-	r.Comment, r.TrimLeadingSpace = '#', true
+	r.Comment = '#'
+	r.TrimLeadingSpace = true
 	header, err := r.Read()
 	if errors.Is(err, io.EOF) {
 		err = errors.New("is empty")
@@ -306,33 +333,13 @@ func CSV(in io.Reader, columns []string, each func(line int, cells []string) err
 	if err != nil {
 		return err
 	}
-	others := columns[len(columns)-1] == "*"
-	if others {
-		columns = columns[:len(columns)-1]
-	}
 	line, _ := r.FieldPos(0)
-	place, known := slices.Repeat([]int{-1}, len(columns)), 0
-	bad := func(what string, args ...any) error {
-		return fmt.Errorf("line %d: %s: want the columns %s", line, fmt.Sprintf(what, args...),
-			strings.ReplaceAll(strings.Join(columns, ", "), "?", " (if any)"))
+	places, err := placesOf(header, columns)
+	if err != nil {
+		return fmt.Errorf("line %d: %w", line, err)
 	}
-	for c, name := range columns {
-		name, optional := strings.CutSuffix(name, "?")
-		n := 0
-		for i := range header {
-			if strings.TrimSpace(header[i]) == name {
-				n, place[c] = n+1, i
-			}
-		}
-		if n > 1 || n == 0 && !optional {
-			return bad("%d columns are named %s", n, name)
-		}
-		known += n
-	}
-	if known < len(header) && !others {
-		return bad("it has %s", strings.Join(header, ", "))
-	}
-	for cells := make([]string, len(columns)); ; {
+	cells := make([]string, len(places))
+	for {
 		row, err := r.Read()
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -340,14 +347,50 @@ func CSV(in io.Reader, columns []string, each func(line int, cells []string) err
 		if err != nil {
 			return err // with the line
 		}
-		for c, at := range place {
+		for c, at := range places {
 			if at >= 0 {
 				cells[c] = strings.TrimSpace(row[at])
 			}
 		}
-		line, _ = r.FieldPos(0)
+		line, _ := r.FieldPos(0)
 		if err := each(line, cells); err != nil {
 			return fmt.Errorf("line %d: %w", line, err)
 		}
 	}
+}
+
+// placesOf returns the index in a header of each column, or -1 for an optional column that is missing.
+// columns is as in CSV.
+func placesOf(header, columns []string) (places []int, err error) {
+	last := len(columns) - 1
+	hasOthers := columns[last] == "*"
+	if hasOthers {
+		columns = columns[:last]
+	}
+	wrong := ""
+	known := 0
+	for _, name := range columns {
+		name, optional := strings.CutSuffix(name, "?")
+		place := -1
+		n := 0
+		for i := range header {
+			if strings.TrimSpace(header[i]) == name {
+				n++
+				place = i
+			}
+		}
+		if wrong == "" && (n > 1 || n == 0 && !optional) {
+			wrong = fmt.Sprintf("%d columns are named %s", n, name)
+		}
+		known += n
+		places = append(places, place)
+	}
+	if wrong == "" && known < len(header) && !hasOthers {
+		wrong = "it has " + strings.Join(header, ", ")
+	}
+	if wrong != "" {
+		want := strings.ReplaceAll(strings.Join(columns, ", "), "?", " (if any)")
+		return nil, fmt.Errorf("%s: want the columns %s", wrong, want)
+	}
+	return places, nil
 }

@@ -8,7 +8,7 @@ import (
 	"parsimon/schema/tree"
 )
 
-// Both formats give the same values with the lines of their own.
+// Both formats give the same values, with the lines of their text.
 func Example() {
 	yaml, _ := tree.YAML("a.yaml", []byte("name: a\nports:\n  - 1\n  - up: true\n"))
 	json, _ := tree.JSON("a.json", []byte("{\"name\": \"a\",\n \"ports\": [1,\n  {\"up\": true}]}"))
@@ -21,7 +21,7 @@ func Example() {
 	// "a" a list true 3 true
 }
 
-// What cannot be parsed is an error with its line.
+// A syntax error names its line.
 func TestErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"":             "f:1: is empty",
@@ -50,7 +50,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Repeated keys among many unknown ones take no time that grows with their square.
+// The time to read many repeated and unknown keys must not grow with the square of their number.
 func TestManyKeys(t *testing.T) {
 	var text strings.Builder
 	for i := range 20_000 {
@@ -59,16 +59,16 @@ func TestManyKeys(t *testing.T) {
 	top, bad := tree.JSON("many.json", []byte("{"+text.String()+strings.Repeat("\"a\": 1, ", 20_000)+"\"A\": 1}"))
 	var a, reads int
 	err := top.Object(tree.Keys{"a": func(f tree.Field) error { reads++; return tree.ReadInt(&a, 0, 1)(f) }})
-	if bad != nil || err == nil || reads != 1 || strings.Count(err.Error(), "stands there twice") != 20_000 {
+	if bad != nil || err == nil || reads != 1 || strings.Count(err.Error(), "is given twice") != 20_000 {
 		t.Errorf("%d reads, %v", reads, bad)
 	}
 }
 
-// Values of the wrong kind are errors in the words of JSON.
+// Errors about values of the wrong type name the types of JSON.
 func TestUnmarshal(t *testing.T) {
 	var to map[string]struct{ Hops []int }
-	for text, want := range map[string]string{"[1]": "line 1: a value is of JSON's type array, want an object",
-		"{\n\"a\": {\"Hops\": \"x\"}}":     "line 2: Hops is of JSON's type string, want a list",
+	for text, want := range map[string]string{"[1]": "line 1: a value is of JSON type array, want an object",
+		"{\n\"a\": {\"Hops\": \"x\"}}":     "line 2: Hops is of JSON type string, want a list",
 		"{\"a\": {\"Hops\": [\n\n\"x\"]}}": "want a number"} {
 		if err := tree.Unmarshal([]byte(text), &to); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "Go") {
 			t.Errorf("%s: %v, want %q", text, err, want)

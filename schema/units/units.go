@@ -1,5 +1,5 @@
-// Package units reads and prints quantities with units: times, sizes, lengths, counts and shares. Bandwidths:
-// topology.ParseSpeed.
+// Package units parses and formats quantities with units: times, sizes, lengths, counts and shares. For
+// bandwidths see topology.ParseSpeed.
 package units
 
 import (
@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A Unit is a suffix of a quantity and how many base units it stands for.
+// A Unit is the suffix of a quantity, with its value in base units.
 type Unit struct {
 	Suffix string
 	Factor float64
@@ -19,7 +19,7 @@ type Unit struct {
 
 // Units that Parse accepts, the largest first.
 var (
-	// Length counts in millimetres, so that inches and feet are whole.
+	// Lengths are in multiples of the base unit, so that inches and feet are whole numbers.
 	Length   = []Unit{{"km", 1e6}, {"cm", 10}, {"mm", 1}, {"m", 1000}, {"ft", 304.8}, {"in", 25.4}, {"mi", 1609344}}
 	Duration = []Unit{{"ns", 1}, {"us", 1e3}, {"µs", 1e3}, {"μs", 1e3}, {"ms", 1e6}, {"s", 1e9}}
 	Bytes    = []Unit{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10},
@@ -27,8 +27,8 @@ var (
 	Count = []Unit{{"G", 1e9}, {"M", 1e6}, {"K", 1e3}, {"", 1}}
 )
 
-// Parse reads a number with one of the units, or a plain number of the base unit. The
-// answer is whole: 1.5us is 1,500 ns, and 0.5ns is an error.
+// Parse parses a number with one of the units, or a number without a unit, which is in the base unit. The
+// result is whole: 1.5us is 1,500 ns, and 0.5ns is an error.
 func Parse(text string, units []Unit) (int64, error) {
 	v, err := ParseFloat(text, units, 1)
 	whole := math.Round(v)
@@ -38,7 +38,8 @@ func Parse(text string, units []Unit) (int64, error) {
 	return int64(whole), err
 }
 
-// ParseDate reads a time since 1970 of RFC 3339, as ns. A blank may stand for the T, and without a zone it is UTC.
+// ParseDate parses a time of RFC 3339 and returns it as ns since 1970. A space may replace the T. A time
+// without a zone is in UTC.
 func ParseDate(text string) (ns int64, err error) {
 	text = strings.Replace(text, " ", "T", 1)
 	t, err := time.Parse(time.RFC3339Nano, text)
@@ -51,13 +52,15 @@ func ParseDate(text string) (ns int64, err error) {
 	return t.UnixNano(), err
 }
 
-// ParseFloat reads a number with one of the units, or a plain number that counts in plain base units.
+// ParseFloat parses a number with one of the units, or a number without a unit, which is multiplied by plain.
 func ParseFloat(text string, units []Unit, plain float64) (float64, error) {
-	number, factor := strings.TrimSpace(text), plain
+	number := strings.TrimSpace(text)
+	factor := plain
 	for _, u := range units {
 		n := len(number) - len(u.Suffix)
 		if n > 0 && strings.EqualFold(number[n:], u.Suffix) {
-			number, factor = strings.TrimSpace(number[:n]), u.Factor
+			number = strings.TrimSpace(number[:n])
+			factor = u.Factor
 			break
 		}
 	}
@@ -66,13 +69,14 @@ func ParseFloat(text string, units []Unit, plain float64) (float64, error) {
 		example := map[string]string{"ns": "1.5us", "TiB": "30KB", "G": "10G", "km": "5m"}[units[0].Suffix]
 		return 0, fmt.Errorf("is %q, want a number with a unit such as %s", text, example)
 	}
-	if v := x * factor; math.Abs(v) <= 1<<53 {
+	v := x * factor
+	if math.Abs(v) <= 1<<53 {
 		return v, nil
 	}
 	return 0, fmt.Errorf("is %q, which is out of range", text)
 }
 
-// Base is the suffix of the base unit.
+// Base returns the suffix of the base unit.
 func Base(units []Unit) string {
 	for _, u := range units {
 		if u.Factor == 1 {
@@ -82,7 +86,7 @@ func Base(units []Unit) string {
 	panic("units: units without a base Unit")
 }
 
-// ParseShare reads a share as a number or, with a % behind it, in percent.
+// ParseShare parses a share, which is a number, or a percentage with a % sign.
 func ParseShare(text string) (float64, error) {
 	number, percent := strings.CutSuffix(strings.TrimSpace(text), "%")
 	x, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
@@ -95,7 +99,7 @@ func ParseShare(text string) (float64, error) {
 	return x, nil
 }
 
-// ParseSeed reads a seed: the lake keeps it as a signed integer.
+// ParseSeed parses a seed. It must fit a signed integer, as which the lake stores it.
 func ParseSeed(text string) (uint64, error) {
 	x, err := strconv.ParseUint(text, 10, 63)
 	if errors.Is(err, strconv.ErrRange) {
@@ -107,7 +111,7 @@ func ParseSeed(text string) (uint64, error) {
 	return x, nil
 }
 
-// Human writes a number with three digits and a Unit prefix.
+// Human formats a number with three digits and the prefix of a unit.
 func Human(x float64) string {
 	for _, prefix := range []string{"", " k", " M", " G", " T"} {
 		if x < 999.5 {
@@ -121,10 +125,10 @@ func Human(x float64) string {
 	return fmt.Sprintf("%.3g P", x)
 }
 
-// CenturyNS separates times since 1970, which are above it, from times since the beginning of a trace.
+// CenturyNS separates times since 1970, which are larger, from times since the start of a trace.
 const CenturyNS = 1e17
 
-// Time writes a time of flow starts: a duration, or a time of this century.
+// Time formats the start time of a flow as a duration, or as a date if it is above CenturyNS.
 func Time(ns int64) string {
 	if ns > CenturyNS {
 		return time.Unix(0, ns).UTC().Format(time.RFC3339Nano)

@@ -38,7 +38,7 @@ func TestEachLostACKIsANewDraw(t *testing.T) {
 		n, r := runMoving(t, &e, BufferParams{}, losesACKs(0.5), nil, 1)
 		again, sigma := float64(n.Losses().Again), math.Sqrt(2*flows)
 		if math.Abs(again-flows) > 5*sigma {
-			t.Errorf("%v: %v of %d packets were sent again, want as many within %v", e.params.Transport, again, flows,
+			t.Errorf("%v: %v of %d packets were retransmitted, want as many within %v", e.params.Transport, again, flows,
 				5*sigma)
 		}
 		for i, fct := range r.FCTNS {
@@ -58,7 +58,7 @@ func TestALostACKCostsNothingWhenTheNextArrives(t *testing.T) {
 		e := overSwitch(simkernel.Transport(kind), flows, packets*1000, 1e6)
 		n, _ := runMoving(t, &e, selective, losesACKs(lost), nil, 1)
 		if sent := float64(n.Losses().Again) / (flows * packets); sent > 0.01 {
-			t.Errorf("%v: %.3f of the packets are sent again, with %v of the ACKs lost", e.params.Transport, sent, lost)
+			t.Errorf("%v: %.3f of the packets are retransmitted, with %v of the ACKs lost", e.params.Transport, sent, lost)
 		}
 	}
 }

@@ -210,7 +210,7 @@ func TestFIBErrors(t *testing.T) {
 		{"leaf1.json", strings.Replace(leaf1Routes, "10.0.2.4/32", "10.0.2.0/24", 1), "10.0.2.0/24: a second selected route"},
 		{"leaf1.json", strings.Replace(leaf1Routes, "10.0.2.4/32", "10.0.2.9/24", 1), "10.0.2.9/24: a second selected route to 10.0.2.0/24"},
 		{"hosts.csv", "address,node,node\n10.0.0.1,h1,h2\n", "hosts.csv, line 1: 2 columns are named node"},
-		{"leaf1.json", `{"default":{}}`, "line 1: a value is of JSON's type object, want a list"}, {"leaf1.json", "[", "leaf1.json"},
+		{"leaf1.json", `{"default":{}}`, "line 1: a value is of JSON type object, want a list"}, {"leaf1.json", "[", "leaf1.json"},
 		{"leaf9.json", "{}", `leaf9.json: routes of no switch: no node has the name or id "leaf9"`},
 		{"h1.json", "{}", "h1.json: routes of no switch: it is a host"},
 		{"hosts.csv", "", "hosts.csv"}, {"hosts.csv", "ip,node\n", "line 1: 0 columns are named address"},

@@ -86,7 +86,7 @@ func TestFirstHour(t *testing.T) {
 	contains(t, must(t, "query", "slowdown_by_service", "--lake", "lake", "--param", "scenario=day"), "storage", "p99_fct_ms")
 	contains(t, must(t, "query", "slowdown_by_service_vnet", "--lake", "lake", "--param", "scenario=day"), "infra")
 	contains(t, must(t, "query", "p99_links", "--lake", "lake", "--param", "scenario=day", "--param", "service=storage"), " → ")
-	contains(t, must(t, "query", "tail_budget", "--lake", "lake", "--param", "scenario=day", "--param", "vnet=infra"), "tor-host")
+	contains(t, must(t, "query", "tail_by_tier", "--lake", "lake", "--param", "scenario=day", "--param", "vnet=infra"), "tor-host")
 
 	change := func(flags ...string) []string {
 		return append([]string{"what-if", "day", "--lake", "lake", "--passes", "1", "-q"}, flags...)

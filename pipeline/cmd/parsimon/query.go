@@ -46,12 +46,7 @@ var queryCommand = command{
 		return func(ctx context.Context, args []string) (err error) {
 			switch {
 			case *list:
-				a := &text.Answer{}
-				for _, q := range queries.List() {
-					a.Linef("%-28s %s", q.Name, q.Question)
-				}
-				a.Linef("\nparsimon query --help NAME explains one: parameters, units, SQL")
-				return a.Write(e.stdout, "text")
+				return listQuestions(e.stdout)
 			case (len(args) == 1) == (*sql != ""):
 				return usagef("give the name of a question or --sql, one of the two")
 			case e.form == "parquet" && isTerminal(e.stdout):
@@ -106,6 +101,19 @@ var queryCommand = command{
 			return err
 		}
 	},
+}
+
+func listQuestions(w io.Writer) error {
+	all, err := queries.List()
+	if err != nil {
+		return err
+	}
+	a := &text.Answer{}
+	for _, q := range all {
+		a.Linef("%-28s %s", q.Name, q.Question)
+	}
+	a.Linef("\nparsimon query --help NAME explains one: parameters, units, SQL")
+	return a.Write(w, "text")
 }
 
 // answerQuery writes the answer of a question, or of a SELECT, in a child process, whose standard output is a pipe. It

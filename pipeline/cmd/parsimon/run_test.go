@@ -42,7 +42,7 @@ func TestRunThenAsk(t *testing.T) {
 	}
 	mustFail(t, failure{exitFailed, "", []string{"query", "--lake", r.lake, "--sql", "DROP VIEW slowdowns"}})
 	for given, form := range map[string]string{"min_flows=99999": "table", "service=nosuch": "csv"} {
-		code, _, log := parsimon(t, "query", "worst_pairs_of_service", "--lake", r.lake, "--format", form, "--param", given)
+		code, _, log := parsimon(t, "query", "worst_of_service", "--lake", r.lake, "--format", form, "--param", given)
 		if code != exitOK || !strings.Contains(log, "no rows with "+given) {
 			t.Errorf("%s: exit %d, %q", given, code, log)
 		}
@@ -198,7 +198,7 @@ func TestClassesByDSCP(t *testing.T) {
 	mustFail(t, failure{exitFailed, "an element that has a name is classes.NAME", []string{"sweep", "s", "--lake", lake, "--set",
 		"switches.classes[0].weight=1,2"}}, failure{exitUsage, "a scenario of the lake has no configurations of switches",
 		[]string{"what-if", "s", "--lake", lake, "--set", "switches.classes=topology"}},
-		failure{exitUsage, "switches.classes.gold: is no key here (queue0, queue1", []string{"what-if", "s", "--lake", lake, "--set",
+		failure{exitUsage, "switches.classes.gold: is an unknown key (keys: queue0, queue1", []string{"what-if", "s", "--lake", lake, "--set",
 			"switches.classes.gold.weight=2"}}, failure{exitUsage, "switches.classes.queue3.weight: is 0, must be 1 to 1000",
 			[]string{"what-if", "s", "--lake", lake, "--set", "switches.classes.queue3.weight=0"}},
 		failure{exitFailed, `no service "x"`, []string{"what-if", "s", "--lake", lake, "--set", "switches.classes=[{name: a, queue: 1, services: [x]}]"}})

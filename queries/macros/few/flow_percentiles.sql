@@ -1,4 +1,4 @@
--- flow_percentiles(relation, fractions, fct_fractions) of so few flows that they are held in memory, in one scan.
+-- flow_percentiles(relation, fractions, fct_fractions) for flows that fit in memory. It needs one scan.
 flow_percentiles(relation, fractions, fct_fractions) AS TABLE
 SELECT
     scenario, variant, grouping(flow_group) = 1 AS whole, flow_group, count(*) AS flows,

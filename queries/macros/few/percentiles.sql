@@ -1,4 +1,4 @@
--- percentiles(relation, fractions) of so few values that they are held in memory: the same numbers in one scan.
+-- percentiles(relation, fractions) for values that fit in memory. It returns the same numbers with one scan.
 percentiles(relation, fractions) AS TABLE
 SELECT
     scenario, variant, false AS whole, flow_group, count(*) AS flows, quantile_cont(value, fractions) AS q,

@@ -1,4 +1,5 @@
--- percentiles_and_whole(relation, fractions) of so few values that they are held in memory: the same numbers in one scan.
+-- percentiles_and_whole(relation, fractions) for values that fit in memory. It returns the same
+-- numbers with one scan.
 percentiles_and_whole(relation, fractions) AS TABLE
 SELECT
     scenario, variant, grouping(flow_group) = 1 AS whole, flow_group, count(*) AS flows,

@@ -107,7 +107,7 @@ func (p *player) gather() error {
 	return nil
 }
 
-// join makes one collective of the operations all, which are those of a group of so many ranks.
+// join makes one collective of the given operations of a group, one for each of its ranks.
 func (p *player) join(all []int, group string, ranks int) error {
 	slices.SortFunc(all, func(a, b int) int { return cmp.Compare(p.ops[a].rank, p.ops[b].rank) })
 	first := p.ops[all[0]]
