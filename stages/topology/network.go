@@ -357,7 +357,7 @@ const (
 	FaultParallel      FaultKind = "parallel"      // several cables between the same two nodes
 	FaultSelfLoop      FaultKind = "self-loop"     // a cable from a node to itself
 	FaultIsland        FaultKind = "island"        // a part that no cable joins to the rest
-	FaultSimilarNames  FaultKind = "similar-names" // two names that differ in upper and lower case only
+	FaultSimilarNames  FaultKind = "similar-names" // a name that may mean two nodes: by case, domain or number
 )
 
 // An Error is a node or a cable that cannot be part of a network.

@@ -6,8 +6,6 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 
 	"parsimon/schema/names"
@@ -28,7 +26,8 @@ func (e end) String() string {
 // A listing is one statement that two ports are joined, made at a or about a.
 type listing struct {
 	a, b    end
-	bps     int64 // 0: not stated
+	bps     int64 // 0: not stated; of a breakout, of each lane
+	lanes   int   // of a breakout: 4 for 4x25G, whose port may be at the end of four cables; 0 or 1: none
 	delayNS int64 // -1: not stated
 	down    bool
 	at      place
@@ -53,8 +52,10 @@ type device struct {
 
 // Listings are all that a file says, in order. assemble processes it:
 //
-//	exclude      without the devices that are no part of the network, and cables at management ports of switches
 //	unifyNames   one spelling for each device
+//	exclude      without the devices that are no part of the network, and cables at management ports of switches
+//	unifyPorts   one spelling for each port
+//	findPorts    ports that one end does not know, as the other end lists them
 //	group        listings of the same two ports are one cable
 //	findStyle    is every cable to be listed from both ends?
 //	settle       check the reports and the ports of each cable, settle speed and delay,
@@ -76,13 +77,17 @@ type cable struct {
 	draftCable            // whose bandwidth is 0 and delay -1 where nothing says it
 	seen       []*listing // the first defines the direction
 	a, b       end
-	sharedPort bool // another cable has one of its ports
+	sharedPort bool // another cable has one of its ports, and they are no lanes of a breakout
+	oneSided   bool // one end alone reports it, and that is repaired
+	lanes      int  // of a breakout
 }
 
 func (d *draft) assemble(s *listings) {
-	a := &assembler{listings: s, draft: d, ports: map[end]*cable{}}
-	a.exclude()
+	a := &assembler{listings: s, draft: d, ports: map[end][]*cable{}}
 	a.unifyNames()
+	a.exclude()
+	a.unifyPorts()
+	a.findPorts()
 	a.group()
 	a.findStyle()
 	a.settle()
@@ -93,14 +98,15 @@ type assembler struct {
 	*listings
 	*draft
 	cables   []*cable
-	bothEnds bool           // every cable is to be listed from both ends
-	ports    map[end]*cable // by port: the first cable that ends there
-	// Link aggregation groups, the cables in them, and the first.
-	lags, members int
-	firstLAG      string
+	bothEnds bool              // every cable is to be listed from both ends
+	ports    map[end][]*cable  // by port: the cables that end there
+	spelling map[string]string // by the name of a device in lower case: its one spelling
+	lags     []*cable          // link aggregation groups
+	leaves   map[string]int    // by device: its neighbours with one cable; nil until it is needed
 }
 
-// managementPort matches management ports of switches: of devices with several ports that switchPort matches, not gpu0.
+// managementPort matches management ports of switches: of devices with several ports that switchPort matches,
+// not gpu0.
 var managementPort, switchPort = regexp.MustCompile(`(?i)^(eth0|em0|vme)$`),
 	regexp.MustCompile(`(?i)^([a-z]*(ethernet|gige?)|[xf]?ge|[xc]e|et?|gi|twe?|te|fo|hu|fa|swp|port)?[-_ ]?\d`)
 
@@ -119,8 +125,9 @@ func (s *assembler) exclude() {
 		names.Listed(slices.Compact(slices.Sorted(maps.Values(management))), 5))
 }
 
-// managementCables returns the cables at management ports of switches, each with the switch, without those of excluded
-// devices. A device that another cable joins with the same one, or that is known to be a host, is no switch.
+// managementCables returns the cables at management ports of switches, each with the switch, without those of
+// excluded devices. A device that another cable joins with the same one, or that is known to be a host, is no
+// switch.
 func (s *assembler) managementCables() map[[2]end]string {
 	seen, others, data := map[end]bool{}, map[string]int{}, map[[2]string]bool{}
 	for _, v := range s.all {
@@ -159,35 +166,6 @@ func (s *assembler) statedHosts() map[string]bool {
 	return hosts
 }
 
-func (s *assembler) unifyNames() {
-	spelling := map[string]string{} // by the name in lower case
-	reported := map[string]bool{}
-	unify := func(name *string, at place) {
-		folded := strings.ToLower(*name)
-		first, known := spelling[folded]
-		if !known {
-			spelling[folded] = *name
-		}
-		if !known || first == *name {
-			return
-		}
-		if !s.foldCase && !reported[*name] {
-			reported[*name] = true
-			s.repair(at, topology.FaultSimilarNames, "%s is also written %s: one device or two?", *name, first)
-		}
-		if s.foldCase || slices.Contains(s.o.Repair, topology.FaultSimilarNames) {
-			*name = first
-		}
-	}
-	for i := range s.devices {
-		unify(&s.devices[i].name, s.devices[i].at)
-	}
-	for i := range s.all {
-		unify(&s.all[i].a.device, s.all[i].at)
-		unify(&s.all[i].b.device, s.all[i].at)
-	}
-}
-
 // group collects the listings of each cable, in order of its first listing, without self-loops.
 func (s *assembler) group() {
 	known := make(map[[2]end]*cable, len(s.all))
@@ -207,41 +185,48 @@ func (s *assembler) group() {
 	}
 }
 
-// findStyle decides whether cables are to be listed from both ends. Where the format does not say, the list does: they
-// are if at least half of its cables are, or half of those between devices that list any: servers often list none.
+// findStyle decides whether cables are to be listed from both ends. Where the format does not say, the list
+// does: they are if at least half of the cables are between devices that list cables. A device lists cables
+// if it, or another whose name differs in numbers only, is the first end of a row: servers often list none.
 func (s *assembler) findStyle() {
 	if s.bothEnds = s.reports != nil; s.bothEnds {
 		return
 	}
-	twice := 0
+	lists := map[string]bool{} // by stem of a name
+	for i := range s.all {
+		lists[stem(s.all[i].a.device)] = true
+	}
+	twice, between := 0, 0
 	for _, c := range s.cables {
 		if slices.ContainsFunc(c.seen, func(v *listing) bool { return v.a != c.a }) {
 			twice++
 		}
-	}
-	if s.bothEnds = twice > 0 && 2*twice >= len(s.cables); s.bothEnds {
-		s.note("cables: listed from both ends (%d of %d)", twice, len(s.cables))
-		return
-	}
-	lists, between := map[string]bool{}, 0
-	for i := range s.all {
-		lists[s.all[i].a.device] = true
-	}
-	for _, c := range s.cables {
-		if lists[c.a.device] && lists[c.b.device] {
+		if lists[stem(c.a.device)] && lists[stem(c.b.device)] {
 			between++
 		}
 	}
-	if s.bothEnds = twice > 0 && 2*twice >= between; s.bothEnds {
-		s.reports = func(device string) bool { return lists[device] }
-		s.note("cables: listed from both ends (%d of %d between devices that list any)", twice, between)
+	s.bothEnds = twice > 0 && 2*twice >= between
+	if !s.bothEnds {
+		return
 	}
+	s.reports = func(device string) bool { return lists[stem(device)] }
+	of := ""
+	if between < len(s.cables) {
+		of = " between devices that list any"
+	}
+	s.note("cables: listed from both ends (%d of %d%s)", twice, between, of)
 }
 
 // settle checks the cables and settles what they are. Those that are parallel become one.
 func (s *assembler) settle() {
 	for _, c := range s.cables {
 		s.checkReports(c)
+	}
+	s.joinReports()
+	for _, c := range s.cables {
+		s.collectPorts(c)
+	}
+	for _, c := range s.cables {
 		s.checkPorts(c)
 	}
 	parallel := map[[2]string]*cable{}
@@ -262,10 +247,52 @@ func (s *assembler) settle() {
 			s.note("speeds: rule %s applies to no cable", r)
 		}
 	}
-	if s.lags > 0 {
-		s.note("lag: %s of %d parallel cables, each one link of the summed bandwidth, all of which one flow may use (%s)",
-			topology.Count(s.lags, "link aggregation group"), s.members, s.firstLAG)
+	s.noteLAGs()
+}
+
+// noteLAGs lists the link aggregation groups, which are inferred from parallel cables.
+func (s *assembler) noteLAGs() {
+	members := 0
+	groups := names.Of(s.lags, func(c *cable) string {
+		members += len(c.ports.A)
+		return fmt.Sprintf("%s – %s (%d × %s)", c.a.device, c.b.device, len(c.ports.A), topology.FormatBps(c.each))
+	})
+	if len(groups) > 0 {
+		s.note("lag: %s of %d parallel cables with ports of their own, each one link of the summed bandwidth, all of which "+
+			"one flow may use: %s", topology.Count(len(groups), "link aggregation group"), members, names.Listed(groups, 10))
 	}
+}
+
+// joinReports makes one cable of two that their opposite ends report alone, where that is repaired: each end
+// names the port of the other in a way that the other does not know. A pair of such reports is never two
+// cables.
+func (s *assembler) joinReports() {
+	waiting := map[[2]string][]*cable{} // by the reporting and the other device
+	joined := map[*cable]bool{}
+	for _, c := range s.cables {
+		if !c.oneSided {
+			continue
+		}
+		from, to := [2]string{c.a.device, c.b.device}, [2]string{c.b.device, c.a.device}
+		if len(waiting[to]) == 0 {
+			waiting[from] = append(waiting[from], c)
+			continue
+		}
+		first := waiting[to][0]
+		waiting[to] = waiting[to][1:]
+		s.note("ports: %s – %s and %s – %s are one cable, each end of which names the other's port differently",
+			first.a, first.b, c.a, c.b)
+		for _, v := range c.seen {
+			v.a, v.b = c.a, first.a
+		}
+		for _, v := range first.seen {
+			v.b = c.a
+		}
+		first.b, first.oneSided = c.a, false
+		first.seen = append(first.seen, c.seen...)
+		joined[c] = true
+	}
+	s.cables = slices.DeleteFunc(s.cables, func(c *cable) bool { return joined[c] })
 }
 
 // checkReports finds cables that are listed too often or, where both ends should list them, by one end only.
@@ -287,8 +314,8 @@ func (s *assembler) checkReports(c *cable) {
 			s.repair(v.at, topology.FaultDoubled, text, v.a, v.b, at.from(v.at))
 		}
 	}
-	if s.bothEnds && len(seen) == 1 && (s.reports == nil || s.reports(c.b.device)) {
-		s.repair(c.at, topology.FaultOneSided, "%s reports a cable to %s, which does not report it", c.a, c.b)
+	if s.bothEnds && len(seen) == 1 && s.reports(c.b.device) {
+		c.oneSided = s.repair(c.at, topology.FaultOneSided, "%s reports a cable to %s, which does not report it", c.a, c.b)
 	}
 }
 
@@ -303,19 +330,42 @@ func contradict(a, b *listing) bool {
 	return a.bps != b.bps && a.bps > 0 && b.bps > 0 || a.delayNS != b.delayNS && a.delayNS >= 0 && b.delayNS >= 0
 }
 
-func (s *assembler) checkPorts(c *cable) {
+// collectPorts notes at which ports a cable ends, and of how many lanes it is.
+func (s *assembler) collectPorts(c *cable) {
+	for _, v := range c.seen {
+		c.lanes = max(c.lanes, v.lanes)
+	}
 	for _, e := range c.seen[0].ends() {
-		if before := s.ports[e]; e.port != "" && before == nil {
-			s.ports[e] = c
-		} else if e.port != "" {
-			before.sharedPort, c.sharedPort = true, true
-			other := before.a
-			if other == e {
-				other = before.b
-			}
-			s.repair(c.at, topology.FaultSharedPort, "port %s is cabled to %s as well (%s)", e, other, before.at.from(c.at))
+		if e.port != "" {
+			s.ports[e] = append(s.ports[e], c)
 		}
 	}
+}
+
+// checkPorts finds ports at the end of several cables that are no lanes of a breakout.
+func (s *assembler) checkPorts(c *cable) {
+	for _, e := range c.seen[0].ends() {
+		at := s.ports[e]
+		if len(at) < 2 || at[0] == c || !slices.ContainsFunc(at, func(o *cable) bool { return o.lanes < len(at) }) {
+			continue
+		}
+		for _, o := range at {
+			o.sharedPort = true
+		}
+		other := at[0].a
+		if other == e {
+			other = at[0].b
+		}
+		s.repair(c.at, topology.FaultSharedPort, "port %s is cabled to %s as well (%s)", e, other, at[0].at.from(c.at))
+	}
+}
+
+// share is how many cables divide the port at an end: the lanes of a breakout, else 1.
+func (s *assembler) share(c *cable, e end) int64 {
+	if c.lanes > 1 && !c.sharedPort {
+		return max(1, int64(len(s.ports[e])))
+	}
+	return 1
 }
 
 func (s *assembler) resolve(c *cable) {
@@ -341,7 +391,10 @@ func (s *assembler) resolve(c *cable) {
 		}
 		c.DelayNS = max(c.DelayNS, v.delayNS)
 	}
-	bps, named := c.BandwidthBps, c.named()
+	if alone := max(s.share(c, c.a), s.share(c, c.b)); c.BandwidthBps > 0 && c.lanes > 1 {
+		c.BandwidthBps *= max(1, int64(c.lanes)/alone) // of one lane so far
+	}
+	bps, named := c.BandwidthBps, s.named(c)
 	if min(bps, named) > 0 && (bps > 100*named || named > 100*bps) {
 		s.fault(c.at, topology.FaultFormat, "%s – %s has %s by its speed and %s by the name of a port; a header "+
 			"with a unit, such as speed_kbps, says what numbers mean", c.a, c.b, topology.FormatBps(bps), topology.FormatBps(named))
@@ -351,8 +404,8 @@ func (s *assembler) resolve(c *cable) {
 	}
 	if c.BandwidthBps == 0 {
 		s.fault(c.at, topology.FaultUnknownSpeed,
-			"%s – %s has no speed; give one with --speed, such as --speed '%s=25G', or all with --default-speed",
-			c.a, c.b, c.a.device)
+			"%s – %s has no speed; give one with --speed, such as --speed '%s=25G' for this cable, or all with --default-speed",
+			c.a, c.b, s.ofThisCable(c))
 	}
 	if c.DelayNS < 0 {
 		c.DelayNS = cmp.Or(s.o.DefaultDelayNS, DefaultDelayNS)
@@ -366,29 +419,71 @@ func (s *assembler) resolve(c *cable) {
 	}
 }
 
-// named is the speed that the names of the cable's ports say, the lower of two, in bps; 0 where they say none.
-func (c *cable) named() int64 {
-	a, b := portSpeed(c.a.port), portSpeed(c.b.port)
+// ofThisCable is what a rule of --speed can name the cable by, without fitting cables of another tier: a
+// port, else the device of which the fewest neighbours have no other cable.
+func (s *assembler) ofThisCable(c *cable) string {
+	switch {
+	case c.a.port != "":
+		return c.a.String()
+	case c.b.port != "":
+		return c.b.String()
+	}
+	if s.leaves == nil {
+		s.leaves = s.countLeaves()
+	}
+	if s.leaves[c.a.device] > 0 && s.leaves[c.b.device] < s.leaves[c.a.device] {
+		return c.b.device
+	}
+	return c.a.device
+}
+
+// countLeaves counts, by device, the neighbours that no other cable joins to anything.
+func (s *assembler) countLeaves() map[string]int {
+	cables, leaves := map[string]int{}, map[string]int{}
+	for i := range s.all {
+		cables[s.all[i].a.device]++
+		cables[s.all[i].b.device]++
+	}
+	for i := range s.all {
+		a, b := s.all[i].a.device, s.all[i].b.device
+		if cables[a] == 1 {
+			leaves[b]++
+		}
+		if cables[b] == 1 {
+			leaves[a]++
+		}
+	}
+	return leaves
+}
+
+// named is the speed that the names of the cable's ports say, the lower of two, in bps; 0 where they say
+// none.
+func (s *assembler) named(c *cable) int64 {
+	a, b := portSpeed(c.a.port)/s.share(c, c.a), portSpeed(c.b.port)/s.share(c, c.b)
 	if min(a, b) == 0 {
 		return max(a, b)
 	}
 	return min(a, b)
 }
 
-// applyRules gives a cable without a speed that of the first rule that matches, else what its ports' names say, else
-// the default. It returns a note that counts such cables; empty where the file has the speed, or nothing says it.
+// applyRules gives a cable without a speed that of the first rule that matches, else what its ports' names
+// say, else the default. Lanes of a breakout divide the speed of their common port. It returns a note that
+// counts such cables; empty where the file has the speed, or nothing says it.
 func (s *assembler) applyRules(c *cable) (text string) {
 	if c.BandwidthBps > 0 {
 		return ""
 	}
 	for _, r := range s.o.Speeds {
-		if r.matches(c.a) || r.matches(c.b) {
-			s.matched[r.String()] = true
-			c.BandwidthBps = r.BandwidthBps
-			return "speeds: %s from --speed rules"
+		for _, e := range []end{c.a, c.b} {
+			if r.matches(e) {
+				s.matched[r.String()] = true
+				c.BandwidthBps = r.BandwidthBps / s.share(c, e)
+				return "speeds: %s from --speed rules"
+			}
 		}
 	}
-	switch c.BandwidthBps = c.named(); {
+	c.BandwidthBps = s.named(c)
+	switch {
 	case c.BandwidthBps > 0:
 		return "speeds: %s by the names of their ports"
 	case s.o.DefaultSpeedBps == 0:
@@ -398,44 +493,17 @@ func (s *assembler) applyRules(c *cable) (text string) {
 	return "speeds: %s without a speed: " + topology.FormatBps(c.BandwidthBps) + " by default (--default-speed)"
 }
 
-// Names of ports that say their speed in Gbps: 100GE1/0/1, TwentyFiveGigE1/0/1 and short forms (Cisco, Huawei, SONiC
-// aliases), xe-0/0/1 (Junos, whose et- are 25 to 400 Gbps and say nothing).
-var (
-	portName   = regexp.MustCompile(`(?i)^(?:(\d+)(?:ge|gbe|gige)|([a-z]*?)(gige|gigabitethernet)?)-?\d`)
-	portCounts = map[string]int64{"": 1, "ten": 10, "twentyfive": 25, "forty": 40, "fifty": 50, "hundred": 100,
-		"twohundred": 200, "fourhundred": 400, "eighthundred": 800}
-	portWords = map[string]int64{"ge": 1, "gi": 1, "te": 10, "xe": 10, "twe": 25, "fo": 40, "hu": 100}
-)
-
-// portSpeed is the speed that the name of a port says, in bps; 0 where it says none.
-func portSpeed(name string) int64 {
-	m := portName.FindStringSubmatch(name)
-	switch {
-	case m == nil:
-		return 0
-	case m[1] != "":
-		gbps, err := strconv.ParseInt(m[1], 10, 64)
-		if err != nil || gbps > 1600 {
-			return 0
-		}
-		return gbps * 1e9
-	case m[3] != "":
-		return portCounts[strings.ToLower(m[2])] * 1e9
-	}
-	return portWords[strings.ToLower(m[2])] * 1e9
-}
-
-// mergeParallel adds a cable to an earlier one between the same devices: the members of a LAG, with ports of their own
-// and one speed, and other parallel cables where the options allow it. Else it returns false, with a fault.
+// mergeParallel adds a cable to an earlier one between the same devices: the members of a LAG, with ports of
+// their own at both ends, both of which report them, and one speed, and other parallel cables where the
+// options allow it. Else it returns false, with a fault.
 func (s *assembler) mergeParallel(into, c *cable) bool {
-	switch lag := len(into.ports.A) > 0 && len(c.ports.A) > 0 && into.each == c.each && c.each > 0 && !c.sharedPort; {
-	case lag:
-		if len(into.ports.A) == 1 {
-			s.lags++
-			s.members++
+	members := len(into.ports.A) > 0 && len(c.ports.A) > 0 && into.each == c.each && c.each > 0
+	proven := !c.sharedPort && !c.oneSided && !into.oneSided
+	switch {
+	case members && proven:
+		if !slices.Contains(s.lags, into) {
+			s.lags = append(s.lags, into)
 		}
-		s.members++
-		s.firstLAG = cmp.Or(s.firstLAG, c.a.device+" – "+c.b.device)
 	case !s.repair(c.at, topology.FaultParallel, "%s – %s: a second cable between %s and %s (the first: %s)",
 		c.a, c.b, c.a.device, c.b.device, into.at.from(c.at)):
 		return false

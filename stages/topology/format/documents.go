@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"parsimon/schema/names"
 	"parsimon/schema/tree"
 	"parsimon/simkernel"
 	"parsimon/stages/topology"
@@ -23,8 +24,8 @@ type Generated struct {
 	at     []tree.Field // where a graph's nodes and then its cables stand
 }
 
-// GeneratedKeys are the readers of the keys of Generated, which append what they read and, where check is true, report
-// what is wrong with it as a network. The errors are *tree.FieldError.
+// GeneratedKeys are the readers of the keys of Generated, which append what they read and, where check is
+// true, report what is wrong with it as a network. The errors are *tree.FieldError.
 func GeneratedKeys(to *[]*Generated, check bool) tree.Keys {
 	keys := tree.Keys{}
 	for key, read := range map[string]func(*Generated, tree.Field) error{"clos": (*Generated).readClos,
@@ -152,7 +153,8 @@ func (g *Generated) readFabric(f tree.Field) (err error) {
 	return nil
 }
 
-// readGraph reads named hosts, switches and cables. Ids count the hosts and then the switches, from 0.
+// readGraph reads named hosts, switches and cables. Ids count the hosts and then the switches, from 0, except
+// for names that are numbers (see idsOf).
 func (g *Generated) readGraph(f tree.Field) error {
 	var hosts, switches, cables tree.Field
 	var common topology.Cable
@@ -171,18 +173,24 @@ func (g *Generated) readGraph(f tree.Field) error {
 			if _, twice := ids[name]; twice || name == "" || strings.Contains(name, ":") {
 				return f.Failf("is %q, want a name that no other node has, without a colon", name)
 			}
-			g.Nodes = append(g.Nodes, topology.Node{ID: int32(len(ids)), Name: name, Kind: kind, Pod: -1, Rack: -1})
+			g.Nodes = append(g.Nodes, topology.Node{Name: name, Kind: kind, Pod: -1, Rack: -1})
 			g.at = append(g.at, f)
-			ids[name] = int32(len(ids))
+			ids[name] = -1
 			return nil
 		}
 	}
+	err = errors.Join(hosts.Each(node(topology.KindHost)), switches.Each(node(topology.KindSwitch)))
+	for i, id := range idsOf(names.Of(g.Nodes, func(v topology.Node) string { return v.Name })) {
+		g.Nodes[i].ID = id
+		ids[g.Nodes[i].Name] = id
+	}
 	cable := func(f tree.Field) error {
 		c, err := graphCable(f, common, ids)
-		g.Cables, g.at = append(g.Cables, c), append(g.at, f)
+		g.Cables = append(g.Cables, c)
+		g.at = append(g.at, f)
 		return err
 	}
-	return errors.Join(hosts.Each(node(topology.KindHost)), switches.Each(node(topology.KindSwitch)), cables.Each(cable))
+	return errors.Join(err, cables.Each(cable))
 }
 
 // graphCable reads "A:B", or {ends, bandwidth, delay}; c has the bandwidth and the delay of all cables.
@@ -215,8 +223,8 @@ func graphCable(f tree.Field, c topology.Cable, ids map[string]int32) (topology.
 	return c, nil
 }
 
-// readJSON reads the document in the order that gives links their ids: the racks of a pod with their hosts' cables, the
-// pod's other cables, the cables between pods, then the plain lists.
+// readJSON reads the document in the order that gives links their ids: the racks of a pod with their hosts'
+// cables, the pod's other cables, the cables between pods, then the plain lists.
 func (d *draft) readJSON() {
 	top := d.document(d.files[0], tree.JSON)
 	if top.Value == nil {
@@ -275,8 +283,8 @@ func (d *draft) jsonPod(pod tree.Field, p int, number *int32) {
 	d.jsonCables(cross)
 }
 
-// jsonNode reads a node. v holds what its place in the file says; an empty kind leaves kind, name, pod and rack to the
-// node itself.
+// jsonNode reads a node. v holds what its place in the file says; an empty kind leaves kind, name, pod and
+// rack to the node itself.
 func (d *draft) jsonNode(f tree.Field, v topology.Node) {
 	stated := topology.Node{Pod: -1, Rack: -1}
 	ok := d.take(f.Object(tree.Keys{"id": number32(&stated.ID), "kind": optional(tree.ReadText(&stated.Kind)),

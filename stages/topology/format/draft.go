@@ -22,7 +22,7 @@ type Repair struct {
 
 // Repairs are the kinds of faults that can be repaired, in the order of the help text.
 var Repairs = []Repair{
-	{topology.FaultOneSided, "keep the cable, as its one end reports it"},
+	{topology.FaultOneSided, "keep the cable, as its one end reports it; two such reports of two devices about each other are one cable"},
 	{topology.FaultDoubled, "keep the first of the two"},
 	{topology.FaultContradictory, "keep the lower speed and the longer delay of a cable, and the first row of a node"},
 	{topology.FaultSharedPort, "keep all cables of the port"},
@@ -77,8 +77,8 @@ func joinFaults(faults []Fault) error {
 	return errors.Join(errs...)
 }
 
-// A draft is a network as a file describes it, before it is checked. Of what is loaded it has the faults, the repairs
-// and the settings.
+// A draft is a network as a file describes it, before it is checked. Of what is loaded it has the faults, the
+// repairs and the settings.
 type draft struct {
 	Loaded
 	*source
@@ -133,7 +133,8 @@ type place struct {
 	path string
 }
 
-// from names the place for a message about another place: by its line, and by its file where that is another one.
+// from names the place for a message about another place: by its line, and by its file where that is another
+// one.
 func (p place) from(other place) string {
 	if p.file == other.file {
 		return fmt.Sprintf("line %d", p.line)
@@ -263,8 +264,8 @@ func (d *draft) excluded(device string) (is bool) {
 	return is
 }
 
-// exclude leaves out the nodes that Options.Exclude matches and that a reader has not left out itself. A pattern that
-// matches nothing is a fault.
+// exclude leaves out the nodes that Options.Exclude matches and that a reader has not left out itself. A
+// pattern that matches nothing is a fault.
 func (d *draft) exclude() {
 	drop := map[int32]bool{}
 	for _, v := range d.nodes {
@@ -369,8 +370,8 @@ func (d *draft) checkIslands() {
 	d.dropNodes(drop)
 }
 
-// islands returns the connected parts as places in nodes, in order of their first node. Failed cables count as cables:
-// a failure is a state, an island is a mistake in the description.
+// islands returns the connected parts as places in nodes, in order of their first node. Failed cables count
+// as cables: a failure is a state, an island is a mistake in the description.
 func (d *draft) islands() (list [][]int) {
 	at := make(map[int32]int32, len(d.nodes))
 	for i, v := range d.nodes {
@@ -448,7 +449,8 @@ func (d *draft) list(f tree.Field) []tree.Field {
 	return list
 }
 
-// members iterates over the keys of an object and their values; none where it is missing. A repeated key is a fault.
+// members iterates over the keys of an object and their values; none where it is missing. A repeated key is a
+// fault.
 func (d *draft) members(f tree.Field) iter.Seq2[string, tree.Field] {
 	return func(yield func(string, tree.Field) bool) {
 		if f.Value == nil {

@@ -276,8 +276,8 @@ func FuzzTopologyCSV(f *testing.F) {
 	})
 }
 
-// sharedFile returns a file of the reference data, which some machines keep beside the repository. Where it is missing
-// the test is skipped.
+// sharedFile returns a file of the reference data, which some machines keep beside the repository. Where it
+// is missing the test is skipped.
 func sharedFile(t testing.TB, parts ...string) string {
 	t.Helper()
 	path := filepath.Join(append([]string{"..", "..", "..", "..", "shared", "reference"}, parts...)...)

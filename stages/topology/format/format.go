@@ -7,13 +7,13 @@
 //	JSON, nodes + links,            ──────────────────────► draft ─ finish ─► topology.Network
 //	clos, fabric and graph YAML       (nodes, cables, lines)    └─► faults (file, line, text)
 //
-// A listing is one statement that two ports are joined. Assemble turns listings into cables: it matches the two ends,
-// resolves speeds and delays, joins the members of link aggregation groups, and infers hosts, roles, racks and pods
-// (infer.go). Finish checks the draft of any format. A Network exists only if no fault but islands remains; Load
-// reports all faults at once, Loaded.Usable returns them as one error.
+// A listing is one statement that two ports are joined. Assemble turns listings into cables: it matches the
+// two ends, resolves speeds and delays, joins the members of link aggregation groups, and infers hosts,
+// roles, racks and pods (infer.go). Finish checks the draft of any format. A Network exists only if no fault
+// but islands remains; Load reports all faults at once, Loaded.Usable returns them as one error.
 //
-// JSON and YAML are fields with the file, the line and the key of each (schema/tree). Tables are rows of text under
-// columns, each column a list of the headers that it may have (table.go).
+// JSON and YAML are fields with the file, the line and the key of each (schema/tree). Tables are rows of text
+// under columns, each column a list of the headers that it may have (table.go).
 package format
 
 import (
@@ -95,8 +95,8 @@ type Options struct {
 	Exclude []string `json:",omitempty"`
 	// Speeds give cables a speed that the file does not; the first rule that matches an end applies.
 	Speeds []SpeedRule
-	// DefaultSpeedBps is the bandwidth of a cable with neither speed nor rule, and whose ports' names do not say it; 0:
-	// none.
+	// DefaultSpeedBps is the bandwidth of a cable with neither speed nor rule, and whose ports' names do not
+	// say it; 0: none.
 	DefaultSpeedBps int64 `json:",omitempty"`
 	// DefaultDelayNS is the propagation delay of a cable with neither delay nor length; 0 is 1,000 ns.
 	DefaultDelayNS int64
@@ -106,7 +106,8 @@ type Options struct {
 	Repair []topology.FaultKind
 }
 
-// DefaultDelayNS is the propagation delay of a cable with neither delay nor length, unless Options say another.
+// DefaultDelayNS is the propagation delay of a cable with neither delay nor length, unless Options say
+// another.
 const DefaultDelayNS = 1000
 
 // A SpeedRule gives a speed to the cables with an end at a matching device and port.
@@ -157,8 +158,8 @@ type Loaded struct {
 	Settings []SwitchSettings           `json:"settings"` // SONiC only
 }
 
-// Usable returns the network. The error joins all faults, each with its file and line, but islands, which a network may
-// have: flows between them are unreachable.
+// Usable returns the network. The error joins all faults, each with its file and line, but islands, which a
+// network may have: flows between them are unreachable.
 func (l *Loaded) Usable() (*topology.Network, error) {
 	if l.Network == nil {
 		return nil, joinFaults(slices.DeleteFunc(slices.Clone(l.Faults),
@@ -192,6 +193,7 @@ func load(s *source, o *Options) (*Loaded, error) {
 		return nil, fmt.Errorf("topology: %w", s.err)
 	}
 	d.Format = name
+	d.checkNames()
 	var delays []string
 	if d.Network = d.finish(); d.Network != nil {
 		var err error
@@ -222,8 +224,9 @@ func unknownFormat(path string) error {
 		"(minigraph.xml: %s)", path, strings.Join(formatNames, ", "), sonicConvert)
 }
 
-// Files returns the files of a topology: the file itself, two files separated by a comma (nodes, then links), or the
-// files of a directory: nodes and links as .csv or .parquet, a Batfish snapshot, or the files of SONiC switches.
+// Files returns the files of a topology: the file itself, two files separated by a comma (nodes, then links),
+// or the files of a directory: nodes and links as .csv or .parquet, a Batfish snapshot, or the files of SONiC
+// switches.
 func Files(path string) ([]string, error) {
 	if nodes, links, pair := strings.Cut(path, ","); pair {
 		if _, err := os.Stat(path); err != nil {
@@ -273,8 +276,8 @@ type source struct {
 	err   error             // why a file cannot be read
 }
 
-// content returns a file; nil, and an error of the source, where it cannot be read or is text of another encoding than
-// UTF-8, which no table of a lake can hold.
+// content returns a file; nil, and an error of the source, where it cannot be read or is text of another
+// encoding than UTF-8, which no table of a lake can hold.
 func (s *source) content(file string) []byte {
 	if data, known := s.data[file]; known {
 		return data

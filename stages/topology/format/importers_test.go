@@ -152,8 +152,8 @@ func TestSONiCFaults(t *testing.T) {
 	wantFaults(t, l)
 }
 
-// The queues of ports by DSCP: priorities, weights, marks and PFC; what is not simulated is counted. A range of queues,
-// the DSCP map of all ports, and what maps leave out.
+// The queues of ports by DSCP: priorities, weights, marks and PFC; what is not simulated is counted. A range
+// of queues, the DSCP map of all ports, and what maps leave out.
 func TestSONiCQueues(t *testing.T) {
 	l := loadFixture(t, "sonic", Options{})
 	if len(l.Settings) != 2 || len(l.Settings[0].Queues) != 2 || l.Settings[0].Queues[0] != l.Settings[1].Queues[1] {
@@ -364,5 +364,37 @@ func TestFormatDocs(t *testing.T) {
 				t.Errorf("%s, read as %s:\n%s\n%v", name, l.Format, part, l.Faults)
 			}
 		}
+	}
+}
+
+// A description is free text: it must not hide that both ends name the same port, and split a cable in two.
+func TestLLDPDescriptionsDoNotBeatPortIDs(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"leaf1/config_db.json": `{"DEVICE_METADATA": {"localhost": {"hostname": "leaf1", "type": "ToRRouter"}}, "PORT": {
+			"Ethernet0": {"alias": "etp1", "speed": "25000"}, "Ethernet48": {"alias": "etp13", "speed": "100000"}}}`,
+		"spine1/config_db.json": `{"DEVICE_METADATA": {"localhost": {"hostname": "spine1", "type": "LeafRouter"}}, "PORT": {
+			"Ethernet0": {"alias": "etp1", "speed": "100000"}}}`,
+		"leaf1/lldp.json": `{"lldp": {"interface": [
+			{"Ethernet0": {"chassis": {"web1": {}}, "port": {"id": {"type": "mac", "value": "02:00:00:00:01:01"}, "descr": "eth0"}}},
+			{"Ethernet48": {"chassis": {"spine1": {}}, "port": {"id": {"type": "local", "value": "etp1"}, "descr": "leaf1:Ethernet48"}}}]}}`,
+		"spine1/lldp.json": `{"lldp": {"interface": {"Ethernet0": {"chassis": {"leaf1": {}},
+			"port": {"id": {"type": "local", "value": "etp13"}, "descr": "Ethernet0"}}}}}`,
+	} {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err := Load(dir, Options{HostPatterns: []string{"web*"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantFaults(t, l)
+	if l.Cables != 2 || bandwidth(t, l, "leaf1:spine1") != 100e9 {
+		t.Errorf("%d cables, %d bps; want 2 and 100 Gbps", l.Cables, bandwidth(t, l, "leaf1:spine1"))
 	}
 }

@@ -65,8 +65,9 @@ func newPlan(s *assembler) *plan {
 	return p
 }
 
-// findHosts decides which devices are hosts: those of the node list, else those that match a pattern, else the likely
-// ones. It names likely hosts that a list or patterns leave out: as switches, they lengthen the paths of others.
+// findHosts decides which devices are hosts: those of the node list, else those that match a pattern, else
+// the likely ones. It names likely hosts that a list or patterns leave out: as switches, they lengthen the
+// paths of others.
 func (p *plan) findHosts(listed bool) {
 	single, several := p.likelyHosts()
 	patterns := len(p.o.HostPatterns) > 0
@@ -161,16 +162,18 @@ func named(name string, words []string) bool {
 	})
 }
 
-// likelyHosts finds hosts among the devices of which nothing says what they are: those with one cable, and those with
-// several. Of the latter, devices whose names begin alike, up to the first digit, are taken together. They are hosts if
-// none is cabled to another of them or to a host, nothing in their name says switch or router, and they are named like
-// hosts (like the hosts with one cable, or with a word that says so) or all their ports are.
+// likelyHosts finds hosts among the devices of which nothing says what they are: those with one cable, and
+// those with several. Of the latter, devices whose names differ in numbers only are decided together (see
+// severalAreHosts).
 func (p *plan) likelyHosts() (single, several []int) {
 	like := map[string]bool{} // stems of the hosts so far
-	groups, host := map[string][]int{}, make([]bool, len(p.devices))
+	groups := map[string][]int{}
+	host := make([]bool, len(p.devices))
 	for i, v := range p.devices {
-		s, one := stem(v.name), v.kind == "" && len(p.adjacent[i]) == 1 && !named(v.name, routerWords)
-		if host[i] = one || v.kind == topology.KindHost; host[i] {
+		s := stem(v.name)
+		one := v.kind == "" && len(p.adjacent[i]) == 1 && !named(v.name, routerWords)
+		host[i] = one || v.kind == topology.KindHost
+		if host[i] {
 			like[s] = true
 		} else if v.kind == "" {
 			groups[s] = append(groups[s], i)
@@ -181,30 +184,54 @@ func (p *plan) likelyHosts() (single, several []int) {
 	}
 	for i, v := range p.devices {
 		s := stem(v.name)
-		if v.kind != "" || host[i] || groups[s][0] != i {
-			continue
-		}
-		nics, cabled := true, false
-		for _, i := range groups[s] {
-			nics = nics && p.nics[i] > 0
-			cabled = cabled || slices.ContainsFunc(p.adjacent[i], func(k int32) bool {
-				return host[k] || stem(p.devices[k].name) == s
-			})
-		}
-		if s != "" && !cabled && !named(v.name, switchWords) && !named(v.name, routerWords) &&
-			(like[s] || named(v.name, hostWords) || nics) {
+		if v.kind == "" && !host[i] && groups[s][0] == i && p.severalAreHosts(groups[s], like[s], host) {
 			several = append(several, groups[s]...)
 		}
 	}
 	return single, several
 }
 
-func stem(name string) string {
-	if i := strings.IndexAny(name, "0123456789"); i >= 0 {
-		return name[:i]
+// A group of devices with several cables outnumbers its neighbours if it has leastGroup devices or more, each
+// with mostUplinks neighbours or less, and groupPerNeighbor times as many as all their neighbours.
+const (
+	leastGroup       = 8
+	mostUplinks      = 8
+	groupPerNeighbor = 4
+)
+
+// severalAreHosts reports whether devices with several cables and with names that differ in numbers only are
+// hosts. They are if none is cabled to another of them or to a host, nothing in their name says switch or
+// router, and they are named like hosts (like hosts with one cable, or with a word that says so), or all
+// their ports are, or they outnumber the devices that they are cabled to, as servers outnumber leaf switches
+// and spine switches never do.
+func (p *plan) severalAreHosts(group []int, like bool, host []bool) bool {
+	name := p.devices[group[0]].name
+	s := stem(name)
+	if strings.Trim(s, "0") == "" || named(name, switchWords) || named(name, routerWords) {
+		return false
 	}
-	return name
+	nics, few := true, true
+	neighbors := map[int32]bool{}
+	for _, i := range group {
+		nics = nics && p.nics[i] > 0
+		own := map[int32]bool{}
+		for _, k := range p.adjacent[i] {
+			if host[k] || stem(p.devices[k].name) == s {
+				return false
+			}
+			own[k] = true
+			neighbors[k] = true
+		}
+		few = few && len(own) <= mostUplinks
+	}
+	outnumber := few && len(group) >= leastGroup && len(group) >= groupPerNeighbor*len(neighbors)
+	return like || named(name, hostWords) || nics || outnumber
 }
+
+var digits = regexp.MustCompile(`[0-9]+`)
+
+// stem is what names of devices of one kind have in common: dc0-rack0-srv0 for dc1-rack12-srv7.
+func stem(name string) string { return digits.ReplaceAllString(strings.ToLower(name), "0") }
 
 // untiered reports whether a switch is in no tier: by the file, or by its name.
 func (v *device) untiered() bool {
@@ -263,24 +290,22 @@ func (p *plan) inferRoles() {
 		"lists the tier's switches without it")
 }
 
-// number gives every device an id: its name where all names are numbers, else hosts and then
-// switches, each in natural order of their names. order is that of the ids.
+// number gives every device an id: its name where all names are numbers, else its place, hosts and then
+// switches, each in natural order of their names (see idsOf). order is that of the ids.
 func (p *plan) number() (ids []int32, order []int) {
-	ids, order = make([]int32, len(p.devices)), p.naturalOrder()
-	p.numeric = !slices.ContainsFunc(p.devices, func(v device) bool {
-		id, err := strconv.ParseInt(v.name, 10, 32)
-		return err != nil || id < 0 || strconv.FormatInt(id, 10) != v.name
-	})
-	for id, i := range order {
-		if ids[i] = int32(id); p.numeric {
-			id, _ := strconv.ParseInt(p.devices[i].name, 10, 32)
-			ids[i] = int32(id)
-		}
+	order = p.naturalOrder()
+	ids = make([]int32, len(p.devices))
+	p.numeric = !slices.ContainsFunc(p.devices, func(v device) bool { _, is := numberOf(v.name); return !is })
+	for place, id := range idsOf(names.Of(order, func(i int) string { return p.devices[i].name })) {
+		ids[order[place]] = id
 	}
 	if p.numeric && len(ids) > 0 {
+		for i, v := range p.devices {
+			ids[i], _ = numberOf(v.name)
+		}
 		p.note("ids: the devices are named by their ids")
-		slices.SortFunc(order, func(a, b int) int { return cmp.Compare(ids[a], ids[b]) })
 	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(ids[a], ids[b]) })
 	return ids, order
 }
 
@@ -389,8 +414,8 @@ var (
 	listRack = &column{names: []string{"rack"}}
 )
 
-// roleNames maps what people call roles to kinds of nodes. A router, a firewall and the like are switches of no tier:
-// they forward, and are no part of the data centre's tiers.
+// roleNames maps what people call roles to kinds of nodes. A router, a firewall and the like are switches of
+// no tier: they forward, and are no part of the data centre's tiers.
 var roleNames = map[string]string{
 	"host": topology.KindHost, "server": topology.KindHost, "compute": topology.KindHost, "storage": topology.KindHost,
 	"vm": topology.KindHost, "gpu": topology.KindHost,
@@ -404,7 +429,8 @@ var roleNames = map[string]string{
 	"gateway": topology.KindSwitch, "firewall": topology.KindSwitch, "load-balancer": topology.KindSwitch,
 }
 
-// applyNodeList reads the list of devices that the options name into the plan, and reports whether there is one.
+// applyNodeList reads the list of devices that the options name into the plan, and reports whether there is
+// one.
 func (p *plan) applyNodeList(index map[string]int32) bool {
 	d, o := p.draft, p.o
 	if o.NodeList == "" {
@@ -420,7 +446,7 @@ func (p *plan) applyNodeList(index map[string]int32) bool {
 	}
 	listed := map[string]int{}
 	for i := range t.rows {
-		v := device{name: t.cell(i, listDevice), at: t.place(i), kind: topology.KindHost, stated: hasRole,
+		v := device{name: p.known(t.cell(i, listDevice)), at: t.place(i), kind: topology.KindHost, stated: hasRole,
 			pod: t.cell(i, listPod), rack: t.cell(i, listRack)}
 		switch {
 		case v.name == "":

@@ -11,8 +11,8 @@ import (
 	"parsimon/stages/topology"
 )
 
-// An operator's list: dual-homed hosts, a LAG of two members, an MLAG peer link, a WAN router, missing speeds, ports of
-// other networks, and unused ports.
+// An operator's list: dual-homed hosts, a LAG of two members, an MLAG peer link, a WAN router, missing
+// speeds, ports of other networks, and unused ports.
 const operatorList = `local_device,local_port,remote_device,remote_port,speed,length
 db1,ens1,leaf1,TwentyFiveGigE1/0/1,n/a,3m
 db1,ens2,leaf2,TwentyFiveGigE1/0/1,-,3m
@@ -84,8 +84,8 @@ func TestOperatorList(t *testing.T) {
 	}
 }
 
-// Port eth0 of a server is no management port, whatever the names of its other ports. Of those that are, a note names
-// the switches.
+// Port eth0 of a server is no management port, whatever the names of its other ports. Of those that are, a
+// note names the switches.
 func TestManagementPorts(t *testing.T) {
 	gpu := "a,port_a,b,port_b,speed\nsrv1,eth0,leaf1,Ethernet1,100G\nsrv1,gpu0,leaf1,Ethernet2,100G\nsrv1,gpu1,leaf1,Ethernet3,100G\n"
 	other := "srv2,eth0,leaf1,Ethernet4,100G\n"

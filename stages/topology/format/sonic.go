@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,8 +39,8 @@ func sonicFiles(dir string) ([]string, error) {
 	return glob(dir, "*.json", "*/*config_db.json", "*/*lldp*.json")
 }
 
-// readSONiC reads the configurations one by one, since a directory may hold a thousand large ones, and then the
-// neighbours that LLDP has found.
+// readSONiC reads the configurations one by one, since a directory may hold a thousand large ones, and then
+// the neighbours that LLDP has found.
 func readSONiC(d *draft) {
 	r := &sonicReader{draft: d, switches: map[string]*sonicSwitch{}, byFile: map[string]*sonicSwitch{}}
 	var found []string // by LLDP
@@ -66,8 +67,15 @@ type sonicSwitch struct {
 	at        place
 	ports     map[string]listing // whose ends are not set
 	alias     map[string]string  // alias → port
-	neighbors []listing          // whose speed is 0 where it is that of the port
-	listed    bool               // the configuration lists neighbours: those of LLDP do not count
+	heard     map[string]bool    // ports at which LLDP has found a neighbour
+	neighbors []sonicNeighbor
+	listed    bool // the configuration lists neighbours: those of LLDP do not count
+}
+
+// A sonicNeighbor is a cable as a switch lists it. Its speed is 0 if it is that of the port.
+type sonicNeighbor struct {
+	listing
+	descr string // the description that LLDP gives for the far port
 }
 
 type sonicReader struct {
@@ -85,7 +93,8 @@ func (r *sonicReader) of(name string, at place) *sonicSwitch {
 	}
 	v := r.switches[name]
 	if v == nil {
-		v = &sonicSwitch{name: name, at: at, ports: map[string]listing{}, alias: map[string]string{}}
+		v = &sonicSwitch{name: name, at: at, ports: map[string]listing{}, alias: map[string]string{},
+			heard: map[string]bool{}}
 		r.switches[name] = v
 		r.order = append(r.order, v)
 	}
@@ -127,7 +136,8 @@ func (r *sonicReader) kind(name, text string, at place) {
 	}
 }
 
-// sonicFileName is the name of a switch by its file: leaf1.json, leaf1_config_db.json or leaf1/config_db.json.
+// sonicFileName is the name of a switch by its file: leaf1.json, leaf1_config_db.json or
+// leaf1/config_db.json.
 func sonicFileName(file string) string {
 	base := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
 	for _, kind := range []string{"config_db", "lldp", "lldpctl"} {
@@ -171,10 +181,12 @@ func (r *sonicReader) readPorts(v *sonicSwitch, top tree.Field) {
 	}
 }
 
-// readNeighbors reads DEVICE_NEIGHBOR, whose keys are local ports ({name, port}) or neighbours ({local_port, port}).
+// readNeighbors reads DEVICE_NEIGHBOR, whose keys are local ports ({name, port}) or neighbours ({local_port,
+// port}).
 func (r *sonicReader) readNeighbors(v *sonicSwitch, top tree.Field) {
 	for key, f := range r.members(top.Of("DEVICE_NEIGHBOR")) {
-		n := listing{a: end{v.name, key}, b: end{f.Value.Get("name").Scalar(), f.Value.Get("port").Scalar()}, at: lineOf(f)}
+		n := sonicNeighbor{listing: listing{a: end{v.name, key}, at: lineOf(f),
+			b: end{f.Value.Get("name").Scalar(), f.Value.Get("port").Scalar()}}}
 		if local := f.Value.Get("local_port").Scalar(); local != "" {
 			n.a.port, n.b.device = local, cmp.Or(n.b.device, key)
 		}
@@ -235,23 +247,55 @@ func (r *sonicReader) combine() {
 }
 
 // listing is the cable of a neighbour, with the properties of the port of the switch.
-func (r *sonicReader) listing(v *sonicSwitch, n listing) listing {
+func (r *sonicReader) listing(v *sonicSwitch, n sonicNeighbor) listing {
 	port, known := v.ports[n.a.port]
 	if name, isAlias := v.alias[n.a.port]; !known && isAlias {
-		n.a.port, port, known = name, v.ports[name], true
+		n.a.port = name
+		port, known = v.ports[name]
 	}
-	if n.bps, n.delayNS, n.down = cmp.Or(port.bps, n.bps), port.delayNS, port.down; !known {
+	n.bps = cmp.Or(port.bps, n.bps)
+	n.delayNS = port.delayNS
+	n.down = port.down
+	if !known {
 		n.delayNS = -1
 	}
-	if far := r.switches[n.b.device]; far != nil {
-		if _, has := far.ports[n.b.port]; !has {
-			n.b.port = cmp.Or(far.alias[n.b.port], n.b.port)
-		}
-	}
-	return n
+	n.b.port = r.farPort(n)
+	return n.listing
 }
 
-// readLLDP reads the output of lldpctl -f json: lldp.interface is a list of objects, or one object, by local port.
+var (
+	macAddress = regexp.MustCompile(`(?i)^([0-9a-f]{2}[:-]){5}[0-9a-f]{2}$|^([0-9a-f]{4}\.){2}[0-9a-f]{4}$`)
+	oneNumber  = regexp.MustCompile(`^\d+$`)
+)
+
+// farPort is the name of a neighbour's port. What the far switch itself calls a port counts first: the id,
+// then the description, each as a name or an alias. A description is free text: else it counts only if the id
+// is an address or a number, which name no port for people, and if it is one word.
+func (r *sonicReader) farPort(n sonicNeighbor) string {
+	if far := r.switches[n.b.device]; far != nil {
+		for _, text := range []string{n.b.port, n.descr} {
+			if name := far.portNamed(text); name != "" {
+				return name
+			}
+		}
+	}
+	nameless := n.b.port == "" || macAddress.MatchString(n.b.port) || oneNumber.MatchString(n.b.port)
+	if nameless && n.descr != "" && !strings.ContainsAny(n.descr, " \t") {
+		return n.descr
+	}
+	return n.b.port
+}
+
+// portNamed returns the port of a switch that a text names; empty if none is known.
+func (v *sonicSwitch) portNamed(text string) string {
+	if _, is := v.ports[text]; is || v.heard[text] {
+		return text
+	}
+	return v.alias[text]
+}
+
+// readLLDP reads the output of lldpctl -f json: lldp.interface is a list of objects, or one object, by local
+// port.
 func (r *sonicReader) readLLDP(file string) {
 	top := r.document(file, tree.JSON)
 	if top.Value == nil {
@@ -298,12 +342,8 @@ func (r *sonicReader) neighbor(local string, item *tree.Value, at place) {
 	if r.switches[name] == nil && (r.switches[label] != nil || r.byFile[label] != nil) {
 		name = r.of(label, at).name
 	}
-	n := listing{a: end{port: local}, b: end{name, port.Get("id").Get("value").Scalar()}, at: at}
-	// A port id may be an address or the alias of a port; then the description has its name, if it is one word.
-	descr, kind := port.Get("descr").Scalar(), port.Get("id").Get("type").Scalar()
-	if !strings.EqualFold(kind, "ifname") && descr != "" && !strings.ContainsAny(descr, " \t") {
-		n.b.port = descr
-	}
+	n := sonicNeighbor{listing: listing{a: end{port: local}, b: end{name, port.Get("id").Get("value").Scalar()}, at: at},
+		descr: port.Get("descr").Scalar()}
 	medium, _, _ := strings.Cut(port.Get("auto-negotiation").Get("current").Scalar(), " ") // 25GbaseCR - long
 	if bps, err := topology.ParseSpeed(strings.TrimSuffix(medium, ",")); err == nil {
 		n.bps = bps
@@ -317,6 +357,7 @@ func (r *sonicReader) neighbor(local string, item *tree.Value, at place) {
 	}
 	if v := r.of(sonicFileName(at.file), place{file: at.file, line: 1}); !v.listed {
 		n.a.device = v.name
+		v.heard[local] = true
 		v.neighbors = append(v.neighbors, n)
 	}
 }
@@ -344,9 +385,9 @@ type TakenSetting struct {
 	Object map[string]int64 `json:"-"`
 }
 
-// sonicSettings are the fields of tables that are taken, with their names and units. The thresholds of a WRED_PROFILE
-// are those of green packets: they are marked (ECN) or dropped with a probability that rises from 0 at a queue of
-// marking_min to marking_max_probability at marking_max, and always above.
+// sonicSettings are the fields of tables that are taken, with their names and units. The thresholds of a
+// WRED_PROFILE are those of green packets: they are marked (ECN) or dropped with a probability that rises
+// from 0 at a queue of marking_min to marking_max_probability at marking_max, and always above.
 var sonicSettings = []struct {
 	table  string
 	fields [][3]string // field, name, unit
@@ -416,9 +457,10 @@ type QueueSetting struct {
 // PortQueues are the queues of a port, by number.
 type PortQueues [8]QueueSetting
 
-// readQueues reads the queues of the ports that classify by DSCP. The tables are described by sonic-yang-models and its
-// doc/Configuration.md. What the DSCP map of a port, or that of "global", does not have is traffic class 0, and what
-// its TC_TO_QUEUE_MAP does not have is queue 0; a queue without a scheduler has weight 1 (the defaults of SAI).
+// readQueues reads the queues of the ports that classify by DSCP. The tables are described by
+// sonic-yang-models and its doc/Configuration.md. What the DSCP map of a port, or that of "global", does not
+// have is traffic class 0, and what its TC_TO_QUEUE_MAP does not have is queue 0; a queue without a scheduler
+// has weight 1 (the defaults of SAI).
 func (d *draft) readQueues(s *SwitchSettings, top tree.Field) {
 	dscps, queues := d.numberMaps(top.Of("DSCP_TO_TC_MAP"), 63, 15), d.numberMaps(top.Of("TC_TO_QUEUE_MAP"), 15, 7)
 	pfcQueues := d.numberMaps(top.Of("MAP_PFC_PRIORITY_TO_QUEUE"), 7, 7)
@@ -548,7 +590,8 @@ func (d *draft) numberMaps(f tree.Field, maxKey, maxValue int) map[string]map[in
 	return all
 }
 
-// find finds the object of a table that a field names; false if the field is missing, or names none, which is a fault.
+// find finds the object of a table that a field names; false if the field is missing, or names none, which is
+// a fault.
 func find[T any](d *draft, f tree.Field, table string, in map[string]T) (object T, ok bool) {
 	if f.Value == nil {
 		return object, false
