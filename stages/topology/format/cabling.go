@@ -16,22 +16,23 @@ var (
 	cablingPortA = &column{several: true, names: []string{
 		"port_a", "a_port", "side_a_name", "interface_a", "termination_a", "a_interface", "src_port",
 		"source_port", "src_interface", "from_port", "local_port", "local_interface", "interface1", "port1",
+		"startport", "start_port", "ifname",
 	}}
 	cablingPortB = &column{several: true, names: []string{
 		"port_b", "b_port", "side_b_name", "interface_b", "termination_b", "b_interface", "dst_port",
 		"dest_port", "target_port", "destination_port", "dst_interface", "to_port", "remote_port",
-		"remote_interface", "neighbor_port", "interface2", "port2",
+		"remote_interface", "neighbor_port", "interface2", "port2", "endport", "end_port", "peerifname", "peer_ifname",
 	}}
 	cablingDeviceA = &column{several: true, names: []string{
 		"device_a", "a_device", "side_a_device", "a", "src", "source", "src_device", "source_device",
 		"src_node", "from", "from_device", "local_device", "local_host", "local_hostname", "node1",
-		"node_a", "device1", "host_a", "switch_a", "end_a", "a_end", "endpoint_a", "side_a",
+		"node_a", "device1", "host_a", "switch_a", "end_a", "a_end", "endpoint_a", "side_a", "startdevice", "start_device",
 	}}
 	cablingDeviceB = &column{several: true, names: []string{
 		"device_b", "b_device", "side_b_device", "b", "dst", "dest", "target", "destination", "dst_device",
 		"target_device", "destination_device", "dst_node", "to", "to_device", "remote_device",
 		"remote_host", "remote_hostname", "neighbor", "neighbour", "node2", "node_b", "device2", "host_b",
-		"switch_b", "end_b", "b_end", "endpoint_b", "side_b",
+		"switch_b", "end_b", "b_end", "endpoint_b", "side_b", "enddevice", "end_device", "peerhostname", "peer_hostname",
 	}}
 	cablingSpeed = &column{names: []string{"speed", "bandwidth", "rate", "capacity", "speed_bps", "bandwidth_bps",
 		"speed_kbps", "bandwidth_kbps", "speed_mbps", "bandwidth_mbps", "speed_gbps", "bandwidth_gbps"}}
@@ -43,6 +44,9 @@ var (
 	cablingTypeA      = &column{names: []string{"side_a_type", "termination_a_type", "type_a"}, several: true}
 	cablingTypeB      = &column{names: []string{"side_b_type", "termination_b_type", "type_b"}, several: true}
 	cablingMedium     = &column{names: []string{"type", "media", "cable_type"}, several: true}
+	// The columns of SuzieQ's table lldp beside those of the ends.
+	cablingNamespace = &column{names: []string{"namespace"}}
+	cablingActive    = &column{names: []string{"active"}}
 	// The columns of NetBox's interface connections beside that of the near device.
 	cablingConnection = &column{names: []string{"connection", "connections"}}
 	cablingInterface  = &column{names: []string{"interface", "name"}, several: true}
@@ -50,13 +54,25 @@ var (
 )
 
 func readCabling(d *draft) {
-	r := cablingReader{deviceA: cablingDeviceA, deviceB: cablingDeviceB, portA: cablingPortA, portB: cablingPortB,
-		side: map[end]string{}}
-	r.table = openTable(d, d.files[0], r.deviceA, r.deviceB, r.portA, r.portB, cablingSpeed, cablingDelay,
+	t := openTable(d, d.files[0], cablingDeviceA, cablingDeviceB, cablingPortA, cablingPortB, cablingSpeed, cablingDelay,
 		cablingLength, cablingLengthUnit, cablingStatus, cablingTypeA, cablingTypeB, cablingMedium)
-	if r.table == nil || !r.chooseColumns() {
+	if t == nil {
 		return
 	}
+	r := newCablingReader(t)
+	if r.chooseColumns() {
+		r.readRows()
+	}
+}
+
+func newCablingReader(t *table) *cablingReader {
+	return &cablingReader{table: t, deviceA: cablingDeviceA, deviceB: cablingDeviceB, portA: cablingPortA,
+		portB: cablingPortB, side: map[end]string{}}
+}
+
+// readRows reads the rows of the list and assembles the network.
+func (r *cablingReader) readRows() {
+	r.checkNamespaces()
 	for i := range r.rows {
 		r.row(i)
 	}
@@ -70,7 +86,7 @@ func readCabling(d *draft) {
 		}
 		s.all = append(s.all, c.listing)
 	}
-	d.assemble(&s)
+	r.assemble(&s)
 }
 
 type cablingReader struct {
@@ -93,7 +109,7 @@ type listedCable struct {
 func (r *cablingReader) chooseColumns() bool {
 	if r.header(r.deviceB) != "" || r.header(cablingConnection) != "" {
 		// Beside the column of a remote device, "device" is the local one.
-		r.deviceA = &column{names: append(slices.Clip(r.deviceA.names), "device")}
+		r.deviceA = &column{names: append(slices.Clip(r.deviceA.names), "device", "hostname")}
 	}
 	if r.header(r.deviceB) == "" && r.header(r.deviceA) != "" && r.header(cablingConnection) != "" {
 		r.deviceB = cablingConnection
@@ -110,6 +126,22 @@ func (r *cablingReader) chooseColumns() bool {
 	}
 	r.joined = r.header(r.portA) == "" && r.header(r.portB) == "" && r.deviceB != cablingConnection
 	return len(missing) == 0
+}
+
+// checkNamespaces finds that a list of SuzieQ has several networks, in which one name may mean several
+// devices.
+func (r *cablingReader) checkNamespaces() {
+	if r.header(cablingNamespace) == "" || len(r.rows) == 0 {
+		return
+	}
+	first := r.cell(0, cablingNamespace)
+	for i := range r.rows {
+		if other := r.cell(i, cablingNamespace); other != first {
+			r.fault(r.place(i), topology.FaultFormat, "is of namespace %s, and the rows before are of %s: list one namespace", other,
+				first)
+			return
+		}
+	}
 }
 
 // ends returns the ends of a row at one side: one, but for cables with several terminations.
@@ -192,6 +224,10 @@ func (r *cablingReader) typed(kind string, ends []end, at place) bool {
 func (r *cablingReader) status(i int, s *listedCable) bool {
 	if text := strings.ToLower(r.cell(i, cablingReachable)); text == "false" || text == "no" {
 		r.leaveOut("connections that are not reachable")
+		return false
+	}
+	if strings.EqualFold(r.cell(i, cablingActive), "false") {
+		r.leaveOut("neighbours that are no longer active")
 		return false
 	}
 	switch status := strings.ToLower(r.cell(i, cablingStatus)); status {

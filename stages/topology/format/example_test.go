@@ -24,7 +24,8 @@ func ExampleLoadData() {
 	l, _ = format.LoadData("cables.csv", []byte(exampleCables), format.Options{Repair: []topology.FaultKind{topology.FaultDoubled}})
 	fmt.Println(l.Hosts, "hosts,", l.Switches, "switches,", l.Cables, "cables")
 	fmt.Println(l.Notes[2])
-	// Output: topology cables.csv: line 6: leaf2:Ethernet49 – spine1:Ethernet2 is listed before (line 5) 2
-	// hosts, 3 switches, 4 cables roles: 2 tor (next to hosts), 1 spine (farthest, 2 cables away), inferred
-	// from the distance to the hosts
+	// Output:
+	// topology cables.csv: line 6: leaf2:Ethernet49 – spine1:Ethernet2 is listed before (line 5)
+	// 2 hosts, 3 switches, 4 cables
+	// roles: 2 tor (next to hosts), 1 spine (farthest, 2 cables away), inferred from the distance to the hosts
 }

@@ -37,40 +37,16 @@ import (
 // fault of the draft.
 var readers = map[string]func(d *draft){
 	"tables": (*draft).readTables, "cabling": readCabling, "sonic": readSONiC, "yaml": (*draft).readYAML,
-	"batfish": (*draft).readBatfish, "json": (*draft).readJSON,
+	"batfish": (*draft).readBatfish, "json": (*draft).readJSON, "containerlab": readClab, "minigraph": readMinigraph,
+	"suzieq": readSuzieQ, "ns3": readNS3, "htsim": readHtsim, "graphml": readGraphML, "gml": readGML,
 }
 
 // formatNames are those of the formats, the most common first.
-var formatNames = []string{"tables", "cabling", "sonic", "yaml", "batfish", "json"}
+var formatNames = []string{"tables", "cabling", "sonic", "minigraph", "suzieq", "yaml", "batfish", "containerlab", "json",
+	"ns3", "htsim", "graphml", "gml"}
 
 //go:embed docs
 var docs embed.FS
-
-// detect names the format of the files, by their names and the keys of JSON and YAML; empty: unknown.
-func (s *source) detect() string {
-	first := s.files[0]
-	has := func(keys ...string) bool {
-		return slices.ContainsFunc(s.topLevelKeys(first), func(key string) bool { return slices.Contains(keys, key) })
-	}
-	ext, single := extension(first), len(s.files) == 1
-	switch {
-	case !single && tabular(first) && tabular(s.files[1]):
-		return "tables"
-	case single && tabular(first):
-		return "cabling"
-	case ext == ".json" && has("DEVICE_NEIGHBOR", "DEVICE_METADATA", "PORT", "lldp"):
-		return "sonic"
-	case !single:
-		return ""
-	case ext == ".yaml" || ext == ".yml":
-		return "yaml"
-	case ext == ".json" && (filepath.Base(first) == batfishFile || has("edges")):
-		return "batfish"
-	case ext == ".json":
-		return "json"
-	}
-	return ""
-}
 
 // Docs returns the name and the documentation, what it is and then an example, of every format.
 func Docs() (all [][2]string) {
@@ -186,7 +162,7 @@ func LoadData(name string, data []byte, o Options) (*Loaded, error) {
 func load(s *source, o *Options) (*Loaded, error) {
 	name := s.detect()
 	if name == "" {
-		return nil, errors.Join(s.err, unknownFormat(s.path))
+		return nil, errors.Join(s.err, s.unknownFormat())
 	}
 	d := newDraft(s, o)
 	if readers[name](d); s.err != nil {
@@ -219,11 +195,6 @@ func load(s *source, o *Options) (*Loaded, error) {
 	return &d.Loaded, nil
 }
 
-func unknownFormat(path string) error {
-	return fmt.Errorf("topology %s: no known format (%s); \"parsimon help topology\" shows an example of each "+
-		"(minigraph.xml: %s)", path, strings.Join(formatNames, ", "), sonicConvert)
-}
-
 // Files returns the files of a topology: the file itself, two files separated by a comma (nodes, then links),
 // or the files of a directory: nodes and links as .csv or .parquet, a Batfish snapshot, or the files of SONiC
 // switches.
@@ -238,18 +209,21 @@ func Files(path string) ([]string, error) {
 		return nil, fmt.Errorf("topology: %w", err)
 	}
 	if !info.IsDir() {
-		if tabular(path) || slices.Contains([]string{".json", ".yaml", ".yml"}, extension(path)) {
-			return []string{path}, nil
+		s := &source{path: path, files: []string{path}}
+		if tabular(path) || slices.Contains([]string{".json", ".yaml", ".yml"}, extension(path)) ||
+			formatOf(s.head(path)) != "" {
+			return s.files, nil
 		}
-		return nil, unknownFormat(path)
+		return nil, s.unknownFormat()
 	}
-	for _, find := range []func(string) ([]string, error){tableFiles, batfishFiles, sonicFiles} {
+	for _, find := range []func(string) ([]string, error){tableFiles, batfishFiles, sonicFiles, minigraphFiles, suzieqFiles} {
 		if files, err := find(path); err != nil || len(files) > 0 {
 			return files, err
 		}
 	}
-	return nil, fmt.Errorf("topology %s: the directory holds neither nodes and links (.csv or .parquet), nor layer1_topology.json, "+
-		"nor files of SONiC switches (config_db.json, lldp.json)", path)
+	return nil, fmt.Errorf("topology %s: the directory holds neither nodes and links (.csv or .parquet), nor "+
+		"layer1_topology.json, nor files of SONiC switches (config_db.json, lldp.json or minigraph.xml), nor the folders "+
+		"hostname=NAME of SuzieQ's table lldp", path)
 }
 
 func extension(path string) string { return strings.ToLower(filepath.Ext(path)) }

@@ -333,7 +333,9 @@ func FuzzYAML(f *testing.F) {
 
 // The example in every format's documentation is read without a fault.
 func TestFormatDocs(t *testing.T) {
-	files := map[string]string{"cabling": "x.csv", "yaml": "x.yaml", "batfish": "x.json", "sonic": "x.json", "json": "x.json"}
+	files := map[string]string{"cabling": "x.csv", "yaml": "x.yaml", "batfish": "x.json", "sonic": "x.json", "json": "x.json",
+		"containerlab": "x.clab.yml", "minigraph": "x.xml", "ns3": "topology.txt", "htsim": "x.topo", "graphml": "x.graphml",
+		"gml": "x.gml"}
 	o := Options{Speeds: parseSpeedRules(t, "*=10G")}
 	for _, d := range Docs() {
 		name, doc := d[0], d[1]

@@ -336,7 +336,9 @@ func (p *plan) inferRacks() {
 		if p.devices[i].kind != topology.KindHost {
 			break
 		}
-		near := slices.Clone(p.adjacent[i])
+		near := slices.DeleteFunc(slices.Clone(p.adjacent[i]), func(k int32) bool {
+			return p.devices[k].kind == topology.KindInner
+		})
 		slices.Sort(near)
 		p.rack[i] = numbers.of(fmt.Sprint(near))
 	}
@@ -425,7 +427,8 @@ var roleNames = map[string]string{
 	"distribution": topology.KindFabric,
 	"spine":        topology.KindSpine, "core": topology.KindSpine, "superspine": topology.KindSpine,
 	"super-spine": topology.KindSpine,
-	"switch":      "", "router": topology.KindSwitch, "wan": topology.KindSwitch, "border": topology.KindSwitch,
+	"switch":      "", "devsonic": "", "fanoutleaf": "", "fanoutleafsonic": "", "fanoutroot": "", "fanoutrootsonic": "",
+	"router": topology.KindSwitch, "wan": topology.KindSwitch, "border": topology.KindSwitch,
 	"gateway": topology.KindSwitch, "firewall": topology.KindSwitch, "load-balancer": topology.KindSwitch,
 }
 

@@ -213,7 +213,7 @@ func (r *sonicReader) combine() {
 		s.devices = append(s.devices, device{name: v.name, kind: kind, stated: kind != topology.KindSwitch, at: v.at})
 		if len(v.neighbors) == 0 && !r.excluded(v.name) {
 			r.fault(v.at, topology.FaultFormat, "%s has no neighbours (DEVICE_NEIGHBOR), so that its cables are unknown: put "+
-				"the output of lldpctl -f json beside it, as %s/lldp.json; %s",
+				"the output of lldpctl -f json or json0 beside it, as %s/lldp.json; %s",
 				v.name, v.name, sonicConvert)
 		}
 		if v.listed {
@@ -294,21 +294,30 @@ func (v *sonicSwitch) portNamed(text string) string {
 	return v.alias[text]
 }
 
-// readLLDP reads the output of lldpctl -f json: lldp.interface is a list of objects, or one object, by local
-// port.
+// readLLDP reads the output of lldpctl -f json or json0. In json, lldp.interface is a list of objects, or one
+// object, by local port. In json0 every value is a list, of objects with the key value where it is a text,
+// and an interface has its local port as name.
 func (r *sonicReader) readLLDP(file string) {
 	top := r.document(file, tree.JSON)
 	if top.Value == nil {
 		return
 	}
-	ports := top.Of("lldp").Of("interface")
-	if ports.Value == nil {
-		r.syntax(file, 1, "lldp.interface is missing: no neighbour was found, or this is not lldpctl -f json")
-	}
-	for _, object := range listOrOne(ports.Value) {
-		for i, local := range object.Keys {
-			r.neighbor(local, object.Items[i], place{file: file, line: object.Items[i].Line})
+	found := false
+	for _, lldp := range listOrOne(top.Value.Get("lldp")) {
+		ports := lldp.Get("interface")
+		found = found || ports != nil
+		for _, object := range listOrOne(ports) {
+			if name := textOf(object, "name"); name != "" && object.Get("chassis") != nil {
+				r.neighbor(name, object, place{file: file, line: object.Line})
+				continue
+			}
+			for i, local := range object.Keys {
+				r.neighbor(local, object.Items[i], place{file: file, line: object.Items[i].Line})
+			}
 		}
+	}
+	if !found {
+		r.syntax(file, 1, "lldp.interface is missing: no neighbour was found, or this is not lldpctl -f json or json0")
 	}
 }
 
@@ -323,16 +332,38 @@ func listOrOne(t *tree.Value) []*tree.Value {
 	return t.Items
 }
 
+// firstOf is a value of an object, or the first of the list that it is in json0.
+func firstOf(t *tree.Value, key string) *tree.Value {
+	v := t.Get(key)
+	if v != nil && v.Kind == tree.List {
+		if len(v.Items) == 0 {
+			return nil
+		}
+		return v.Items[0]
+	}
+	return v
+}
+
+// textOf is a text of an object; in json0 it is in the key value.
+func textOf(t *tree.Value, key string) string {
+	v := firstOf(t, key)
+	if v != nil && v.Kind == tree.Object {
+		v = firstOf(v, "value")
+	}
+	return v.Scalar()
+}
+
 // neighbor takes a neighbour that LLDP has found at a local port.
 func (r *sonicReader) neighbor(local string, item *tree.Value, at place) {
 	if managementPort.MatchString(local) || otherNetwork("", local) != "" {
 		r.count(1, "cable", "left out: %s of the management and console networks")
 		return
 	}
-	chassis, port := item.Get("chassis"), item.Get("port")
-	name := chassis.Get("name").Scalar()
+	chassis, port := firstOf(item, "chassis"), firstOf(item, "port")
+	name := textOf(chassis, "name")
 	if name == "" && chassis.Get("id") == nil && chassis != nil && len(chassis.Keys) > 0 {
-		name, chassis = chassis.Keys[0], chassis.Items[0]
+		name = chassis.Keys[0]
+		chassis = chassis.Items[0]
 	}
 	if name == "" {
 		r.fault(at, topology.FaultFormat, "the neighbour at %s has no system name: LLDP gives no name for it", local)
@@ -342,15 +373,15 @@ func (r *sonicReader) neighbor(local string, item *tree.Value, at place) {
 	if r.switches[name] == nil && (r.switches[label] != nil || r.byFile[label] != nil) {
 		name = r.of(label, at).name
 	}
-	n := sonicNeighbor{listing: listing{a: end{port: local}, b: end{name, port.Get("id").Get("value").Scalar()}, at: at},
-		descr: port.Get("descr").Scalar()}
-	medium, _, _ := strings.Cut(port.Get("auto-negotiation").Get("current").Scalar(), " ") // 25GbaseCR - long
+	n := sonicNeighbor{listing: listing{a: end{port: local}, b: end{name, textOf(port, "id")}, at: at},
+		descr: textOf(port, "descr")}
+	medium, _, _ := strings.Cut(textOf(firstOf(port, "auto-negotiation"), "current"), " ") // 25GbaseCR - long
 	if bps, err := topology.ParseSpeed(strings.TrimSuffix(medium, ",")); err == nil {
 		n.bps = bps
 	}
 	on := map[string]bool{} // capabilities
 	for _, c := range listOrOne(chassis.Get("capability")) {
-		on[strings.ToLower(c.Get("type").Scalar())] = c.Get("enabled").Scalar() == "true"
+		on[strings.ToLower(textOf(c, "type"))] = textOf(c, "enabled") == "true"
 	}
 	if on["station"] && !on["bridge"] && !on["router"] {
 		r.kinds = append(r.kinds, device{name: name, kind: topology.KindHost, at: at})

@@ -17,6 +17,7 @@ import (
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/schema/names"
+	"parsimon/schema/tree"
 	"parsimon/stages/topology"
 )
 
@@ -36,8 +37,9 @@ type table struct {
 	headers []string // normalised: lower case, with _ between words
 	column  map[string]int
 	rows    [][]string
-	bytes   int   // of the rows of a Parquet file, which can have many in little space
-	line    []int // by row: the line of a text file, the row of a Parquet file
+	bytes   int      // of the rows of a Parquet file, which can have many in little space
+	line    []int    // by row: the line of a text file, the row of a Parquet file
+	fileOf  []string // by row, of a table of several files; nil: file
 	used    map[string]bool
 }
 
@@ -49,9 +51,9 @@ func tabular(file string) bool {
 // rows are faults of the draft and left out. It is nil where there is no such table.
 func openTable(d *draft, file string, columns ...*column) *table {
 	parse := map[string]func(*draft, string, []byte) *table{".csv": parseCSV, ".tsv": parseCSV,
-		".parquet": parseParquet}[extension(file)]
+		".parquet": parseParquet, ".json": parseRows}[extension(file)]
 	if parse == nil {
-		d.syntax(file, 0, "want .csv, .tsv or .parquet")
+		d.syntax(file, 0, "want .csv, .tsv, .json or .parquet")
 		return nil
 	}
 	t := parse(d, file, d.content(file))
@@ -165,6 +167,36 @@ func parseCSV(d *draft, file string, data []byte) *table {
 	}
 }
 
+// parseRows reads a list of objects of JSON, a row each. The columns are the keys of all, in order of their
+// first object.
+func parseRows(d *draft, file string, data []byte) *table {
+	top := d.document(file, func(file string, _ []byte) (tree.Field, error) { return tree.JSON(file, data) })
+	place := map[string]int{}
+	var header []string
+	rows := d.list(top)
+	for _, row := range rows {
+		for _, key := range row.Value.Keys {
+			if _, known := place[key]; !known {
+				place[key] = len(header)
+				header = append(header, key)
+			}
+		}
+	}
+	t := newTable(d, file, header)
+	for _, row := range rows {
+		if !row.Is(tree.Object) {
+			d.bad(row, "is %s, want an object", row.Value)
+			continue
+		}
+		cells := make([]string, len(header))
+		for i, key := range row.Value.Keys {
+			cells[place[key]] = row.Value.Items[i].Scalar()
+		}
+		t.add(cells, row.Value.Line)
+	}
+	return t
+}
+
 // parseParquet reads all columns as text; nested columns have dotted names.
 func parseParquet(d *draft, file string, data []byte) (t *table) {
 	bad := func(err any) *table {
@@ -208,7 +240,13 @@ func (t *table) WriteRows(rows []parquet.Row) (int, error) {
 	return len(rows), nil
 }
 
-func (t *table) place(row int) place { return place{file: t.file, line: t.line[row]} }
+func (t *table) place(row int) place {
+	at := place{file: t.file, line: t.line[row]}
+	if t.fileOf != nil {
+		at.file = t.fileOf[row]
+	}
+	return at
+}
 
 // header returns the header that a column has in this table; empty where it has none.
 func (t *table) header(c *column) string {

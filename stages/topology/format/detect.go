@@ -1,0 +1,150 @@
+package format
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"parsimon/stages/topology"
+)
+
+// headBytes is how much of a file is read to find out what it is.
+const headBytes = 64 << 10
+
+// head returns the beginning of a file; empty where it cannot be read or is no regular file.
+func (s *source) head(file string) string {
+	if data, known := s.data[file]; known {
+		return string(data[:min(len(data), headBytes)])
+	}
+	info, err := os.Stat(file)
+	if err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	f, err := topology.Open(file)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = f.Close() }() // only read
+	data, err := io.ReadAll(io.LimitReader(f, headBytes))
+	if err != nil {
+		return ""
+	}
+	return string(bytes.TrimPrefix(data, []byte("\ufeff")))
+}
+
+// plainJSON are the keys of networks in JSON, as in the files of the Parsimon paper.
+var plainJSON = []string{"planes", "pods", "fab2spine", "nodes", "links"}
+
+// detect names the format of the files, by their names and their beginning; empty: unknown.
+func (s *source) detect() string {
+	first := s.files[0]
+	switch {
+	case extension(first) == ".parquet" && pathValue(first, "hostname") != "":
+		return "suzieq"
+	case len(s.files) > 1 && tabular(first) && tabular(s.files[1]):
+		return "tables"
+	case tabular(first):
+		return "cabling"
+	case extension(first) == ".json":
+		return s.detectJSON()
+	case extension(first) == ".yaml" || extension(first) == ".yml":
+		if slices.Contains(s.topLevelKeys(first), "topology") {
+			return "containerlab"
+		}
+		return "yaml"
+	}
+	return formatOf(s.head(first))
+}
+
+func (s *source) detectJSON() string {
+	first := s.files[0]
+	keys := s.topLevelKeys(first)
+	has := func(names ...string) bool {
+		return slices.ContainsFunc(keys, func(key string) bool { return slices.Contains(names, key) })
+	}
+	switch {
+	case has("DEVICE_NEIGHBOR", "DEVICE_METADATA", "PORT", "lldp"):
+		return "sonic"
+	case len(s.files) > 1:
+		return ""
+	case strings.HasPrefix(strings.TrimSpace(s.head(first)), "["):
+		return "cabling"
+	case filepath.Base(first) == batfishFile || has("edges") && !has("nodes"):
+		return "batfish"
+	case len(keys) == 0 || has(plainJSON...) && !has("directed", "multigraph"):
+		return "json"
+	}
+	return ""
+}
+
+// formatOf names the format of a file that begins with a text, of those whose files have no extension of
+// their own; empty: unknown.
+func formatOf(head string) string {
+	switch {
+	case strings.Contains(head, "<DeviceMiniGraph"):
+		return "minigraph"
+	case strings.Contains(head, "<graphml"):
+		return "graphml"
+	case isHtsim(head):
+		return "htsim"
+	case isNS3(head):
+		return "ns3"
+	case gmlStart.MatchString(head):
+		return "gml"
+	}
+	return ""
+}
+
+// A foreignFormat is a format that is not read, and the command that turns a file of it into one that is.
+type foreignFormat struct {
+	what    string
+	is      func(name, head string) bool
+	convert string // with FILE for the name
+}
+
+func hasExtension(extensions ...string) func(name, head string) bool {
+	return func(name, _ string) bool { return slices.Contains(extensions, extension(name)) }
+}
+
+func hasText(parts ...string) func(name, head string) bool {
+	return func(_, head string) bool {
+		return !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(head, part) })
+	}
+}
+
+const toGraphML = `python3 -c 'import json, networkx as nx; nx.write_graphml(%s, "net.graphml")'`
+
+// foreignFormats are tried in order.
+var foreignFormats = []foreignFormat{
+	{"a spreadsheet", hasExtension(".xlsx", ".xls", ".ods"), "libreoffice --headless --convert-to csv FILE"},
+	{"a graph of Graphviz", hasExtension(".dot", ".gv"), "gv2gml FILE > net.gml"},
+	{"a graph of networkx", hasText(`"directed"`, `"multigraph"`),
+		fmt.Sprintf(toGraphML, `nx.node_link_graph(json.load(open("FILE")))`)},
+	{"a pickled graph of networkx", hasExtension(".pickle", ".gpickle", ".pkl"),
+		fmt.Sprintf(toGraphML, `__import__("pickle").load(open("FILE", "rb"))`)},
+	{"an edge list", hasExtension(".edgelist", ".edges"), fmt.Sprintf(toGraphML, `nx.read_edgelist("FILE")`)},
+	{"a graph of Pajek", hasExtension(".net", ".paj"), fmt.Sprintf(toGraphML, `nx.Graph(nx.read_pajek("FILE"))`)},
+	{"a graph of GEXF", hasText("<gexf"), fmt.Sprintf(toGraphML, `nx.read_gexf("FILE")`)},
+	{"a project of GNS3", hasText(`"project_id"`, `"topology"`), `jq -r '.topology as $t | ($t.nodes | ` +
+		`map({(.node_id): .name}) | add) as $n | ["a", "port_a", "b", "port_b"], ($t.links[].nodes | [.[] | ` +
+		`$n[.node_id], "\(.adapter_number)/\(.port_number)"]) | @csv' FILE > cables.csv`},
+}
+
+// unknownFormat is the error for a file of no known format: what it looks like, and which command turns it
+// into a file that is read.
+func (s *source) unknownFormat() error {
+	first := s.files[0]
+	head := s.head(first)
+	for _, f := range foreignFormats {
+		if f.is(first, head) {
+			return fmt.Errorf("topology %s: no known format: it looks like %s; this turns it into a file that is read: %s",
+				s.path, f.what, strings.ReplaceAll(f.convert, "FILE", first))
+		}
+	}
+	return fmt.Errorf("topology %s: no known format (%s); \"parsimon help topology\" shows an example of each. A cabling "+
+		"list is the simplest: a table a,port_a,b,port_b,speed with a row per cable", s.path, strings.Join(formatNames, ", "))
+}

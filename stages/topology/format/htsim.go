@@ -1,0 +1,234 @@
+package format
+
+import (
+	"strconv"
+	"strings"
+
+	"parsimon/stages/topology"
+)
+
+// htsimKeys are the keys of a fat-tree file of htsim: those before the first tier, and those of a tier.
+// Queues are settings of the simulator.
+var (
+	htsimTop  = []string{"nodes", "tiers", "podsize"}
+	htsimTier = []string{"downlink_speed_gbps", "downlink_latency_ns", "switch_latency_ns", "radix_down", "radix_up", "bundle",
+		"oversubscribed", "queue_down", "queue_up"}
+)
+
+// isHtsim reports whether a file begins like a topology of htsim.
+func isHtsim(head string) bool {
+	for line := range strings.Lines(head) {
+		words := strings.Fields(strings.ToLower(line))
+		if len(words) == 0 || words[0][0] == '#' {
+			continue
+		}
+		for _, key := range htsimTop {
+			if words[0] == key {
+				return true
+			}
+		}
+		return false
+	}
+	return false
+}
+
+// An htsimFile has the numbers of a file by key: those of the header, and those of each tier.
+type htsimFile struct {
+	*draft
+	top  map[string]int64
+	tier [3]map[string]int64
+	ok   bool // no fault yet
+}
+
+func readHtsim(d *draft) {
+	f := &htsimFile{draft: d, top: map[string]int64{}, ok: true}
+	at := -1
+	for i, line := range strings.Split(string(d.content(d.files[0])), "\n") {
+		words := strings.Fields(line)
+		if len(words) == 0 || words[0][0] == '#' {
+			continue
+		}
+		key := strings.ToLower(words[0])
+		if len(words) < 2 {
+			f.bad(i+1, "%s has no number", words[0])
+			continue
+		}
+		n, err := strconv.ParseInt(words[1], 10, 64)
+		switch {
+		case err != nil || n < 0 || n > 1e12:
+			f.bad(i+1, "%s is %q, want a whole number from 0 to 10^12", words[0], words[1])
+		case key == "tier" && n < 3:
+			at = int(n)
+			f.tier[at] = map[string]int64{"bundle": 1}
+		case key == "tier":
+			f.bad(i+1, "tier is %d, want 0 to 2", n)
+		default:
+			f.set(i+1, at, key, n)
+		}
+	}
+	if f.ok {
+		f.check()
+	}
+	if f.ok {
+		f.build()
+	}
+}
+
+func (f *htsimFile) bad(line int, format string, args ...any) {
+	f.syntax(f.files[0], line, format, args...)
+	f.ok = false
+}
+
+func (f *htsimFile) set(line, tier int, key string, n int64) {
+	keys, to := htsimTop, f.top
+	if tier >= 0 {
+		keys, to = htsimTier, f.tier[tier]
+	}
+	for _, known := range keys {
+		if known == key {
+			to[key] = n
+			return
+		}
+	}
+	f.bad(line, "%s is no key here; the keys are %s", key, strings.Join(keys, ", "))
+}
+
+// check finds missing and contradictory numbers.
+func (f *htsimFile) check() {
+	tiers := int(f.top["tiers"])
+	if tiers < 2 || tiers > 3 {
+		f.bad(0, "Tiers is %d, want 2 or 3", tiers)
+		return
+	}
+	for t := range tiers {
+		need := []string{"downlink_speed_gbps", "downlink_latency_ns", "radix_down", "bundle"}
+		if t < tiers-1 {
+			need = append(need, "radix_up")
+		}
+		for _, key := range need {
+			if f.tier[t][key] < 1 {
+				f.bad(0, "tier %d has no %s", t, key)
+			}
+		}
+	}
+	nodes, pod := f.top["nodes"], f.top["podsize"]
+	if !f.ok {
+		return
+	}
+	most := int64(topology.MaxNodes)
+	if nodes < 1 || nodes > most || pod < 1 || nodes%pod != 0 || pod%f.tier[0]["radix_down"] != 0 {
+		f.bad(0, "Nodes is %d, want a multiple of Podsize (%d), which must be one of Radix_Down of tier 0 (%d); at most %d",
+			nodes, pod, f.tier[0]["radix_down"], most)
+		return
+	}
+	for t := range tiers - 1 {
+		up, down, bundle := f.tier[t]["radix_up"], f.tier[t+1]["radix_down"], f.tier[t+1]["bundle"]
+		if up > most || down > most || up%bundle != 0 || down%bundle != 0 {
+			f.bad(0, "Radix_Up of tier %d (%d) and Radix_Down of tier %d (%d) must be multiples of its Bundle (%d)", t, up, t+1,
+				down, bundle)
+			return
+		}
+	}
+	if f.tier[0]["bundle"] != 1 {
+		f.bad(0, "Bundle of tier 0 is %d: hosts have one cable", f.tier[0]["bundle"])
+		return
+	}
+	size := f.size()
+	used := size.tors * (f.tier[0]["radix_up"] / f.tier[1]["bundle"])
+	if have := size.aggs * (f.tier[1]["radix_down"] / f.tier[1]["bundle"]); used != have || size.tors+size.aggs > most {
+		f.bad(0, "%d ToR switches have %d cables up, and %d switches of tier 1 %d down", size.tors, used, size.aggs, have)
+		return
+	}
+	if tiers == 3 && size.cores*(f.tier[2]["radix_down"]/f.tier[2]["bundle"]) !=
+		size.aggs*(f.tier[1]["radix_up"]/f.tier[2]["bundle"]) || size.cores > most {
+		f.bad(0, "Radix_Down of tier 2 is %d; %d switches of tier 1 with %d ports up need another number of core switches",
+			f.tier[2]["radix_down"], size.aggs, f.tier[1]["radix_up"])
+	}
+}
+
+// htsimSize counts what a file describes.
+type htsimSize struct{ pods, torsPerPod, aggsPerPod, coresPerAgg, tors, aggs, cores int64 }
+
+func (f *htsimFile) size() (s htsimSize) {
+	s.pods = f.top["nodes"] / f.top["podsize"]
+	s.torsPerPod = f.top["podsize"] / f.tier[0]["radix_down"]
+	s.aggsPerPod = f.tier[0]["radix_up"] / f.tier[1]["bundle"]
+	if f.top["tiers"] == 2 { // all switches of tier 1 are spine switches, of all ToR switches
+		s.torsPerPod *= s.pods
+		s.pods = 1
+	}
+	s.tors = s.pods * s.torsPerPod
+	s.aggs = s.pods * s.aggsPerPod
+	if f.top["tiers"] == 3 {
+		s.coresPerAgg = f.tier[1]["radix_up"] / f.tier[2]["bundle"]
+		s.cores = s.aggsPerPod * s.coresPerAgg
+	}
+	return s
+}
+
+// build adds hosts, then the switches of each tier, with successive ids, so that hosts have the numbers of
+// htsim's connection matrices.
+func (f *htsimFile) build() {
+	s, nodes := f.size(), f.top["nodes"]
+	at := place{file: f.files[0], line: 1}
+	add := func(id int64, kind string, pod, rack int64) {
+		f.addNode(topology.Node{ID: int32(id), Kind: kind, Pod: int32(pod), Rack: int32(rack)}, at)
+	}
+	three := f.top["tiers"] == 3
+	podOf := func(tor int64) int64 {
+		if three {
+			return tor / s.torsPerPod
+		}
+		return -1
+	}
+	perTor := f.tier[0]["radix_down"]
+	for h := range nodes {
+		add(h, topology.KindHost, podOf(h/perTor), h/perTor)
+	}
+	for t := range s.tors {
+		add(nodes+t, topology.KindTor, podOf(t), t)
+	}
+	for h := range nodes {
+		f.cables(h, nodes+h/perTor, 0)
+	}
+	firstAgg := nodes + s.tors
+	firstCore := firstAgg + s.aggs
+	for a := range s.aggs {
+		if three {
+			add(firstAgg+a, topology.KindFabric, a/s.aggsPerPod, -1)
+		} else {
+			add(firstAgg+a, topology.KindSpine, -1, -1)
+		}
+	}
+	for t := range s.tors {
+		for a := range s.aggsPerPod {
+			f.cables(nodes+t, firstAgg+t/s.torsPerPod*s.aggsPerPod+a, 1)
+		}
+	}
+	for c := range s.cores {
+		add(firstCore+c, topology.KindSpine, -1, -1)
+	}
+	for a := range s.aggs {
+		for k := range s.coresPerAgg {
+			f.cables(firstAgg+a, firstCore+a%s.aggsPerPod*s.coresPerAgg+k, 2)
+		}
+	}
+	for _, key := range []string{"queue_down", "queue_up"} {
+		if f.tier[0][key] > 0 {
+			f.note("left out: %s: queues are settings of a run (--switch-buffer)", key)
+		}
+	}
+}
+
+// cables adds the bundle of cables between a node and one of a tier above it. A switch's latency is in the
+// delays of its cables, half in each, so that every path has all of it.
+func (f *htsimFile) cables(below, above int64, tier int) {
+	t := f.tier[tier]
+	delay := t["downlink_latency_ns"] + t["switch_latency_ns"]/2
+	if tier > 0 {
+		delay += f.tier[tier-1]["switch_latency_ns"] / 2
+	}
+	c := topology.Cable{A: int32(below), B: int32(above), BandwidthBps: t["bundle"] * t["downlink_speed_gbps"] * 1e9,
+		DelayNS: delay}
+	f.addCable(c, false, place{file: f.files[0], line: 1})
+}
