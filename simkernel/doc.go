@@ -4,8 +4,8 @@
 //	linkcase    one link and the flows that cross it
 //	network     every packet of a whole network
 //
-// The packages are pure: columns in, columns out. They import nothing else of this module, do no I/O, read no clock and
-// have no mutable package state.
+// The packages are pure: columns in, columns out. They import nothing else of this module, do no I/O and have no mutable
+// package state. No result depends on the clock. Package network reads it only to choose how many workers take part.
 package simkernel
 
 // Version is part of Params.AppendIdentity. It must change, and with it MethodVersion of package pipeline, whenever

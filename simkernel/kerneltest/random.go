@@ -2,7 +2,9 @@
 package kerneltest
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"reflect"
 
 	"parsimon/simkernel"
 )
@@ -32,4 +34,37 @@ func RandomConstants(rng *rand.Rand, p *simkernel.Params) {
 			}
 		}
 	}
+}
+
+// briefBytes is the length of a text that Brief returns: about ten lines of a terminal.
+const briefBytes = 1000
+
+// Brief returns the fields of a value for the message of a failed test, cut where they are long.
+func Brief(v any) string {
+	text := fmt.Sprintf("%+v", v)
+	if len(text) > briefBytes {
+		return text[:briefBytes] + " …"
+	}
+	return text
+}
+
+// FirstDifference describes the first row in which two structs of columns differ.
+func FirstDifference(got, want any) string {
+	g, w := reflect.Indirect(reflect.ValueOf(got)), reflect.Indirect(reflect.ValueOf(want))
+	for f := range g.NumField() {
+		name := g.Type().Field(f).Name
+		of, other := g.Field(f), w.Field(f)
+		if of.Kind() != reflect.Slice {
+			continue
+		}
+		if of.Len() != other.Len() {
+			return fmt.Sprintf("%s has %d rows, want %d", name, of.Len(), other.Len())
+		}
+		for i := range of.Len() {
+			if !reflect.DeepEqual(of.Index(i).Interface(), other.Index(i).Interface()) {
+				return fmt.Sprintf("%s[%d] is %v, want %v", name, i, of.Index(i), other.Index(i))
+			}
+		}
+	}
+	return "no column differs"
 }

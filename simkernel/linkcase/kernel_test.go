@@ -243,7 +243,7 @@ func TestKernelAgreesWithTwinFarAhead(t *testing.T) {
 		k := mustKernel(t, p)
 		k.picker.leastBits = kerneltest.Pick[uint](rng, 28, 34, 38)
 		if _, err := agreeWithTwin(k, c); err != nil {
-			t.Fatalf("seed %d, %d bits: %v\nparams %+v\ncase %+v", seed, k.picker.leastBits, err, p, c)
+			t.Fatalf("seed %d, %d bits: %v\nparams %s\ncase %s", seed, k.picker.leastBits, err, kerneltest.Brief(p), kerneltest.Brief(c))
 		}
 	}
 }
@@ -310,7 +310,7 @@ func TestKernelAgreesWithTwinOnLongFlows(t *testing.T) {
 	for seed := range cases {
 		p, c := longFlows(rand.New(rand.NewPCG(seed, 13)))
 		if _, err := agreeWithTwin(mustKernel(t, p), c); err != nil {
-			t.Fatalf("seed %d: %v\nparams %+v\ncase %+v", seed, err, p, c)
+			t.Fatalf("seed %d: %v\nparams %s\ncase %s", seed, err, kerneltest.Brief(p), kerneltest.Brief(c))
 		}
 	}
 }
@@ -401,7 +401,7 @@ func FuzzKernelAgainstTwin(f *testing.F) {
 		k := mustKernel(t, p)
 		k.picker.leastBits = uint(min(keyBits, 36))
 		if _, err := agreeWithTwin(k, c); err != nil {
-			t.Fatalf("%v\nparams %+v\ncase %+v", err, p, c)
+			t.Fatalf("%v\nparams %s\ncase %s", err, kerneltest.Brief(p), kerneltest.Brief(c))
 		}
 	})
 }
@@ -447,7 +447,7 @@ func TestFlowAloneIsIdeal(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r.FCTNS[0] != r.IdealNS[0] {
-			t.Fatalf("FCT %d, ideal %d\n%+v", r.FCTNS[0], r.IdealNS[0], c)
+			t.Fatalf("FCT %d, ideal %d\n%s", r.FCTNS[0], r.IdealNS[0], kerneltest.Brief(c))
 		}
 	}
 }

@@ -67,7 +67,7 @@ func TestTransportsAnswerTheSameAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !reflect.DeepEqual(got, want) {
-				t.Errorf("%v: %+v, first %+v", kind, got, want)
+				t.Errorf("%v: %s", kind, kerneltest.FirstDifference(&got, &want))
 			}
 		}
 		if kind != simkernel.HPCC && slices.Max(want.FCTNS) < 2*slices.Max(want.IdealNS) {

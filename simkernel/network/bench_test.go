@@ -204,16 +204,22 @@ func BenchmarkMoves(b *testing.B) {
 	last := []Fault{{Link: 0, FromNS: 1e9, ToNS: 2e9, Share: 1}}
 	for _, m := range []struct {
 		name string
-		Moves
-	}{{"none", Moves{}}, {"ecmp", Moves{Faults: last}}, {"flowlet", Moves{Balance: Flowlet, GapNS: 50_000}},
-		{"spray", Moves{Balance: Spray}}, {"adaptive", Moves{Balance: Adaptive}}, {"plb", Moves{Balance: PLB}},
-		{"conga", Moves{Balance: CONGA, GapNS: 50_000}}} {
+		Forwarding
+	}{
+		{"none", Forwarding{}},
+		{"ecmp", Forwarding{Failures: Failures{Faults: last}}},
+		{"flowlet", Forwarding{Balancing: Balancing{Balance: Flowlet, GapNS: 50_000}}},
+		{"spray", Forwarding{Balancing: Balancing{Balance: Spray}}},
+		{"adaptive", Forwarding{Balancing: Balancing{Balance: Adaptive}}},
+		{"plb", Forwarding{Balancing: Balancing{Balance: PLB}}},
+		{"conga", Forwarding{Balancing: Balancing{Balance: CONGA, GapNS: 50_000}}},
+	} {
 		b.Run(m.name, func(b *testing.B) {
 			for range b.N {
 				n, err := New(params, BufferParams{}, c.links, c.hosts, once(flows))
 				must(b, err)
 				if m.Routes = routes; m.name != "none" {
-					n.Move(m.Moves)
+					n.Forward(m.Forwarding)
 				}
 				must(b, n.Run(context.Background(), 1, nil))
 			}

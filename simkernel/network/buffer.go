@@ -125,24 +125,26 @@ type buffer struct {
 }
 
 // admits reports whether a data packet fits at a switch's port.
-func (d *domain) admits(b *buffer, p *port, it *item, wireBytes int64) bool {
+func (s *sharedBuffers) admits(b *buffer, p *port, it *item, wireBytes int64) bool {
+	d := s.domain
 	n, alpha, held := d.net, d.net.buffer.Alpha, p.heldBytes
-	if d.classed {
+	if d.classes != nil {
 		class := d.classOf(it)
 		alpha, held = n.alphaOf(&n.classes[class]), p.classes.queues[class].heldBytes
 	}
 	free, part := n.buffer.SwitchBytes-b.usedBytes, held+wireBytes
 	if n.buffer.ReservedBytes > 0 {
-		free, part = b.poolBytes-d.sharedBytes(b), part-n.buffer.ReservedBytes
+		free, part = b.poolBytes-s.sharedBytes(b), part-n.buffer.ReservedBytes
 	}
 	return min(part, wireBytes) <= max(0, free) && float64(part) <= alpha*float64(max(0, free))
 }
 
 // sharedBytes returns what the ports of a switch hold beyond their reserves.
-func (d *domain) sharedBytes(b *buffer) (bytes int64) {
+func (s *sharedBuffers) sharedBytes(b *buffer) (bytes int64) {
+	d := s.domain
 	for u := b.low; u < b.high; u++ {
 		p := &d.ports[u]
-		if !d.classed {
+		if d.classes == nil {
 			bytes += max(0, p.heldBytes-d.net.buffer.ReservedBytes)
 			continue
 		}
@@ -179,49 +181,50 @@ func (n *Network) initPools() error {
 // ports without a limit. Otherwise arrivals of all ports are admitted in order of time. Even then a port's services
 // are simulated only when the decision depends on them.
 
-// sharing is what the ports of a switch with a limited buffer have in common in a window.
-type sharing struct {
-	active  []duePort // those with work
+// sharedBuffers are the limited buffers of the switches of a domain.
+type sharedBuffers struct {
+	domain  *domain
+	active  []duePort // ports of the present switch with work
 	leveled bool      // there may be a new maximum of the bytes in the buffer
 	levels  []level   // if so: what changes them
-	merging bool      // with PFC: what leaves is counted by settleLeaving
-	leaving []leaving // with PFC: what has left and is not counted
 }
 
 // A level is a change of the bytes in a buffer.
 type level struct{ atPS, bytes int64 }
 
 // runNode runs the ports of a switch, which are the first of those with work, and returns how many they are.
-func (d *domain) runNode(b *buffer, due []duePort) int {
+func (s *sharedBuffers) runNode(b *buffer, due []duePort) int {
+	d := s.domain
 	last := 1
 	for last < len(due) && due[last].port < b.high {
 		last++
 	}
-	d.active = due[:last]
-	all := d.sorted[due[0].from:d.ends[due[last-1].port]]
+	s.active = due[:last]
+	all := d.sorter.sorted[due[0].from:d.sorter.ends[due[last-1].port]]
 	fromBytes, mostBytes := b.usedBytes, b.usedBytes
 	for i := range all {
 		mostBytes += d.fullBytes & (int64(all[i].bits&flagAck) - 1) // without a branch: ACKs are not foreseen
 	}
-	d.leveled, d.levels = mostBytes > b.peakBytes, d.levels[:0]
-	d.setPasses(d.leveled || d.turns)
-	if b.pausing > 0 || mostBytes > b.freeBytes && !d.fits(b, mostBytes) {
-		d.runMerged(b, all)
+	s.leveled, s.levels = mostBytes > b.peakBytes, s.levels[:0]
+	d.setPasses(s.leveled || d.classes != nil && d.classes.turns)
+	if b.pausing > 0 || mostBytes > b.freeBytes && !s.fits(b, mostBytes) {
+		s.runMerged(b, all)
 	} else {
-		d.runPorts(d.active)
+		d.runPorts(s.active)
 	}
-	if d.leveled {
-		d.notePeak(b, fromBytes)
+	if s.leveled {
+		s.notePeak(b, fromBytes)
 	}
 	return last
 }
 
 // fits reports whether each port has room for what arrives in the window, and all have for so many bytes, whatever
 // leaves. It errs on the safe side.
-func (d *domain) fits(b *buffer, mostBytes int64) bool {
-	if free := float64(b.poolBytes - mostBytes); !d.lossless && free > 0 {
-		for _, o := range d.active {
-			most := d.ports[o.port].heldBytes + int64(d.ends[o.port]-o.from)*d.fullBytes
+func (s *sharedBuffers) fits(b *buffer, mostBytes int64) bool {
+	d := s.domain
+	if free := float64(b.poolBytes - mostBytes); d.pfc == nil && free > 0 {
+		for _, o := range s.active {
+			most := d.ports[o.port].heldBytes + int64(d.sorter.ends[o.port]-o.from)*d.fullBytes
 			if float64(most) > b.alpha*free {
 				return false
 			}
@@ -236,13 +239,14 @@ const levelParts = 64
 
 // notePeak notes the maximum of the bytes in a buffer, which held so many when the window began. What arrives at a time
 // comes before what leaves.
-func (d *domain) notePeak(b *buffer, bytes int64) {
+func (s *sharedBuffers) notePeak(b *buffer, bytes int64) {
+	d := s.domain
 	var more, all [levelParts]int64
 	part := func(l level) uint64 {
 		part, _ := bits.Mul64(uint64(l.atPS-d.startPS)*levelParts, d.perWindow)
 		return min(part, levelParts-1)
 	}
-	for _, l := range d.levels {
+	for _, l := range s.levels {
 		k := part(l)
 		more[k] += max(0, l.bytes)
 		all[k] += l.bytes
@@ -251,7 +255,7 @@ func (d *domain) notePeak(b *buffer, bytes int64) {
 	for k := range all {
 		if bytes+more[k] > b.peakBytes {
 			of = of[:0]
-			for _, l := range d.levels {
+			for _, l := range s.levels {
 				if part(l) == uint64(k) {
 					of = append(of, l)
 				}
@@ -270,40 +274,45 @@ func (d *domain) notePeak(b *buffer, bytes int64) {
 }
 
 // runMerged runs the active ports of a switch and admits what arrives in order of time.
-func (d *domain) runMerged(b *buffer, all []arrival) {
-	for _, o := range d.active {
-		d.ends[o.port] = 0
+func (s *sharedBuffers) runMerged(b *buffer, all []arrival) {
+	d := s.domain
+	for _, o := range s.active {
+		d.sorter.ends[o.port] = 0
 	}
-	d.merging = d.lossless
+	if d.pfc != nil {
+		d.pfc.merging = true
+	}
 	d.sortWindow(all)
 	for i := range all {
 		a := &all[i]
 		p := &d.ports[a.port-d.low]
 		if a.bits&flagAck != 0 {
-			d.put(p, a)
+			p.put(d, a)
 			continue
 		}
 		bytes := d.wireBytes(&a.item)
-		if d.lossless {
-			if !d.takeIn(b, p, a, bytes) {
-				d.drop(p, &a.item)
+		if d.pfc != nil {
+			if !d.pfc.takeIn(b, p, a, bytes) {
+				s.drop(p, &a.item)
 				continue
 			}
-		} else if !d.admits(b, p, &a.item, bytes) {
+		} else if !s.admits(b, p, &a.item, bytes) {
 			// What has left since makes room only. So a packet that fits without it fits.
-			d.serveActive(a.atPS)
-			if !d.admits(b, p, &a.item, bytes) {
-				d.drop(p, &a.item)
+			s.serveActive(a.atPS)
+			if !s.admits(b, p, &a.item, bytes) {
+				s.drop(p, &a.item)
 				continue
 			}
 		}
-		d.hold(b, p, &a.item, bytes, a.atPS)
-		d.put(p, a)
+		s.hold(b, p, &a.item, bytes, a.atPS)
+		p.put(d, a)
 	}
-	d.serveActive(d.endPS)
-	d.settleLeaving(b)
-	d.merging = false
-	for _, o := range d.active {
+	s.serveActive(d.endPS)
+	if d.pfc != nil {
+		d.pfc.settleLeaving(b)
+		d.pfc.merging = false
+	}
+	for _, o := range s.active {
 		p := &d.ports[o.port]
 		p.data.trim()
 		p.acks.trim()
@@ -313,11 +322,12 @@ func (d *domain) runMerged(b *buffer, all []arrival) {
 }
 
 // serveActive starts the services of the active ports before untilPS.
-func (d *domain) serveActive(untilPS int64) {
-	for _, o := range d.active {
+func (s *sharedBuffers) serveActive(untilPS int64) {
+	d := s.domain
+	for _, o := range s.active {
 		p := &d.ports[o.port]
-		if d.classed {
-			d.serveClasses(p, untilPS)
+		if d.classes != nil {
+			d.classes.serveClasses(p, untilPS)
 		} else if p.bits&portChanges != 0 || p.freePS < untilPS && (!p.data.empty() || !p.acks.empty()) {
 			d.serve(p, &p.data, &p.acks, untilPS)
 		}
@@ -325,36 +335,44 @@ func (d *domain) serveActive(untilPS int64) {
 }
 
 // hold counts a data packet that takes room at a switch's port, or with negative bytes one that gives it back.
-func (d *domain) hold(b *buffer, p *port, it *item, bytes, atPS int64) {
-	if d.classed {
+func (s *sharedBuffers) hold(b *buffer, p *port, it *item, bytes, atPS int64) {
+	d := s.domain
+	if d.classes != nil {
 		p.classes.queues[d.classOf(it)].heldBytes += bytes
 	}
 	p.heldBytes += bytes
 	b.usedBytes += bytes
-	if d.leveled {
-		d.levels = append(d.levels, level{atPS, bytes})
+	if s.leveled {
+		s.levels = append(s.levels, level{atPS, bytes})
 	}
 }
 
+// passes notes a packet that arrives at a port and is served without waiting for others.
+func (s *sharedBuffers) passes(bytes, arrivedPS, servedPS int64) {
+	s.levels = append(s.levels, level{arrivedPS, bytes}, level{servedPS, -bytes})
+}
+
 // holdAll holds the data that arrives at a port and fits.
-func (d *domain) holdAll(b *buffer, p *port, arrivals []arrival) {
+func (s *sharedBuffers) holdAll(b *buffer, p *port, arrivals []arrival) {
+	d := s.domain
 	for i := range arrivals {
 		if a := &arrivals[i]; a.bits&flagAck == 0 {
 			bytes := d.wireBytes(&a.item)
-			d.hold(b, p, &a.item, bytes, a.atPS)
-			if d.lossless {
-				b.add(d.pauserOf(a.link^1, d.classOf(&a.item)), bytes)
+			s.hold(b, p, &a.item, bytes, a.atPS)
+			if d.pfc != nil {
+				b.add(d.pfc.pauserOf(a.link^1, d.classOf(&a.item)), bytes)
 			}
 		}
 	}
 }
 
 // drop discards a data packet at a switch's port.
-func (d *domain) drop(p *port, it *item) {
+func (s *sharedBuffers) drop(p *port, it *item) {
+	d := s.domain
 	p.dropped++
-	if d.classed {
+	if d.classes != nil {
 		p.classes.queues[d.classOf(it)].dropped++
 	}
-	d.losses.Dropped++
-	d.gone = append(d.gone, d.net.flows.hops[it.hop].flow)
+	d.journal.losses.Dropped++
+	d.journal.gone = append(d.journal.gone, d.net.flows.hops[it.hop].flow)
 }

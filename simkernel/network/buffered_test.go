@@ -50,8 +50,8 @@ func TestBufferedAgreesWithTwin(t *testing.T) {
 				n, got := runIn(t, &e, b, nil, 1, 1000)
 				got.StartNS, got.Again, got.Reordered = nil, nil, nil // the twin does not report them
 				if !reflect.DeepEqual(got, &want.Results) || n.Losses() != want.Losses {
-					t.Fatalf("%v, seed %d, %+v:\n%+v\n%+v\ntwin:\n%+v\n%+v", kind, seed, b, got, n.Losses(), want.Results,
-						want.Losses)
+					t.Fatalf("%v, seed %d, %+v: %s\n%+v\ntwin:\n%+v", kind, seed, b, kerneltest.FirstDifference(got, &want.Results),
+						n.Losses(), want.Losses)
 				}
 				for l := range int32(len(e.links)) {
 					if n.Counters(l) != want.Counters(l) || n.Dropped(l) != want.Dropped(l) {
@@ -239,12 +239,12 @@ func TestBufferedRefuses(t *testing.T) {
 
 // Senders that send packets again without an end are stopped; some losses are none.
 func TestStorm(t *testing.T) {
-	n := &Network{domains: make([]domain, 2)}
-	n.domains[0].storming, n.domains[1].storming = stormLeast/2, stormLeast/2
+	n := &Network{layout: layout{domains: make([]domain, 2)}}
+	n.domains[0].journal.storming, n.domains[1].journal.storming = stormLeast/2, stormLeast/2
 	if err := n.storm(); err == nil || !strings.Contains(err.Error(), "retransmission storm") {
 		t.Error(err)
 	}
-	n.domains[0].storming--
+	n.domains[0].journal.storming--
 	if err := n.storm(); err != nil {
 		t.Error(err)
 	}

@@ -7,11 +7,11 @@ import (
 	"slices"
 )
 
-// blockWindows is how many windows make a block. A domain keeps the work of the present block by window, and what is
-// farther ahead by block.
+// blockWindows is the number of windows in a block. A domain keeps the work of the present block by window, and later
+// work by block.
 const blockWindows = 64
 
-// A calendar is what a domain has to do, by window.
+// A calendar has the future work of a domain, by window.
 type calendar struct {
 	window, startPS, endPS, lengthPS int64  // the present window
 	perWindow                        uint64 // 2^64 / lengthPS, rounded up
@@ -21,22 +21,23 @@ type calendar struct {
 	block   uint64
 	blockPS int64 // when it begins
 	busy    uint64
-	windows [blockWindows]windowWork // with memory only where there is any
+	windows [blockWindows]windowWork // those with work have memory
 	unused  []windowWork             // memory
 
-	later  []laterBlock // blocks with work, in order
-	recent int          // index in later of the block that was added to last
-	spare  []arrival    // memory
+	later      []laterBlock // blocks with work, in order
+	recent     int          // index in later of the block that was added to last
+	spare      []arrival    // memory
+	spareLooks []look
 }
 
 // windowWork is what a domain has to do in a window.
 type windowWork struct {
 	arrivals []arrival // at its ports
-	ports    *portSet  // they may have something to send; superfluous ones are harmless
+	ports    *portSet  // that may have something to send; ports without work do no harm
 }
 
-// A portSet is a set of ports of a domain: bit u % 64 of bits[u / 64] is port u. Bit i % 64 of words[i / 64] is set
-// where bits[i] may not be 0, so that a window in which little happens costs little.
+// A portSet is a set of ports of a domain. Bit u % 64 of bits[u / 64] is port u. If bits[i] is not 0, bit i % 64 of
+// words[i / 64] is set, so that a window in which little happens costs little.
 type portSet struct{ bits, words []uint64 }
 
 func newPortSet(ports int) *portSet {
@@ -50,7 +51,7 @@ func (s *portSet) add(u int32) {
 	s.words[i/64] |= 1 << (i % 64)
 }
 
-// lookEverywhere makes every word one that may not be 0.
+// lookEverywhere sets all bits of words.
 func (s *portSet) lookEverywhere() {
 	for i := range s.words {
 		s.words[i] = math.MaxUint64
@@ -70,8 +71,8 @@ func (c *calendar) nextPS() int64 {
 	return never
 }
 
-// setWindow makes w the present window. No earlier window may have work left. The work of its block is scheduled before
-// anything that is inserted now, so that equal arrivals keep their order.
+// setWindow makes w the present window. No earlier window may have work left. The work of its block is inserted before any
+// new work, so that arrivals with equal times keep their order.
 func (c *calendar) setWindow(w int64) {
 	c.window, c.startPS, c.endPS = w, w*c.lengthPS, (w+1)*c.lengthPS
 	c.block = uint64(w) / blockWindows
@@ -79,26 +80,25 @@ func (c *calendar) setWindow(w int64) {
 	if len(c.later) == 0 || c.later[0].number != c.block {
 		return
 	}
-	work := c.later[0].work
+	b := c.later[0]
 	c.later = slices.Delete(c.later, 0, 1)
-	for _, a := range work {
-		if a.hop == laterPort {
-			c.schedule(a.port, a.atPS)
-		} else {
-			c.insert(a)
-		}
+	for _, a := range b.arrivals {
+		c.insert(a)
 	}
-	c.spare = work[:0]
+	for _, l := range b.looks {
+		c.schedule(l.port, l.atPS)
+	}
+	c.spare, c.spareLooks = b.arrivals[:0], b.looks[:0]
 }
 
-// slotAt returns the slot of the window of a time, which is not before the present window; not below blockWindows if
-// that is in a later block.
+// slotAt returns the slot of the window of a time, which is not before the present window. If the window is in a later
+// block, the result is blockWindows or more.
 func (c *calendar) slotAt(atPS int64) (slot uint64) {
 	slot, _ = bits.Mul64(uint64(atPS-c.blockPS), c.perWindow)
 	return slot
 }
 
-// roomAt returns the arrivals in the window of a time, if one can be added to them without a call, else nil.
+// roomAt returns the arrivals in the window of a time, or nil if an append to them would need memory.
 func (c *calendar) roomAt(atPS int64) *[]arrival {
 	slot := c.slotAt(atPS)
 	if slot >= blockWindows || len(c.windows[slot].arrivals) == cap(c.windows[slot].arrivals) {
@@ -111,7 +111,8 @@ func (c *calendar) roomAt(atPS int64) *[]arrival {
 func (c *calendar) schedule(u int32, atPS int64) {
 	slot := c.slotAt(atPS)
 	if slot >= blockWindows {
-		c.pushLater(arrival{item: item{atPS: atPS, hop: laterPort}, port: u})
+		b := c.laterBlockAt(atPS)
+		b.looks = append(b.looks, look{atPS, u})
 		return
 	}
 	if c.busy>>slot&1 == 0 {
@@ -120,7 +121,7 @@ func (c *calendar) schedule(u int32, atPS int64) {
 	c.windows[slot].ports.add(u)
 }
 
-// begin gives a slot the memory that was used last, which is in the cache.
+// begin gives a slot the memory that was used last, because that is in the cache.
 func (c *calendar) begin(slot uint64) {
 	c.busy |= 1 << slot
 	if last := len(c.unused) - 1; last >= 0 {
@@ -139,22 +140,28 @@ func (c *calendar) insert(a arrival) {
 		w := &c.windows[slot]
 		w.arrivals = append(w.arrivals, a)
 	} else {
-		c.pushLater(a)
+		b := c.laterBlockAt(a.atPS)
+		b.arrivals = append(b.arrivals, a)
 	}
 }
 
-// A laterBlock is the work of a block of windows: arrivals, or, with hop laterPort, the time when a port has something
-// to do.
+// A laterBlock is the work of a block of windows.
 type laterBlock struct {
-	number  uint64
-	firstPS int64 // the earliest time among them
-	work    []arrival
+	number   uint64
+	firstPS  int64 // the earliest time among them
+	arrivals []arrival
+	looks    []look
 }
 
-const laterPort = -1
+// A look is when a port may have something to send.
+type look struct {
+	atPS int64
+	port int32
+}
 
-func (c *calendar) pushLater(a arrival) {
-	number := uint64(a.atPS / (blockWindows * c.lengthPS))
+// laterBlockAt returns the block of a time after the present block. The caller adds work of that time to it.
+func (c *calendar) laterBlockAt(atPS int64) *laterBlock {
+	number := uint64(atPS / (blockWindows * c.lengthPS))
 	i, found := c.recent, c.recent < len(c.later) && c.later[c.recent].number == number
 	if !found {
 		i, found = slices.BinarySearchFunc(c.later, number, func(b laterBlock, number uint64) int {
@@ -163,10 +170,10 @@ func (c *calendar) pushLater(a arrival) {
 		c.recent = i
 	}
 	if !found {
-		c.later = slices.Insert(c.later, i, laterBlock{number, a.atPS, c.spare})
-		c.spare = nil
+		c.later = slices.Insert(c.later, i, laterBlock{number, atPS, c.spare, c.spareLooks})
+		c.spare, c.spareLooks = nil, nil
 	}
 	b := &c.later[i]
-	b.firstPS = min(b.firstPS, a.atPS)
-	b.work = append(b.work, a)
+	b.firstPS = min(b.firstPS, atPS)
+	return b
 }

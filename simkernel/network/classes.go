@@ -44,6 +44,12 @@ const (
 	MaxMarkPerGbps = 1 << 30
 )
 
+// classQueues serves the ports of a domain by class.
+type classQueues struct {
+	domain *domain
+	turns  bool // there are several classes
+}
+
 // portClasses are the classes of a port.
 type portClasses struct {
 	queues  []queue // of a switch's port
@@ -193,13 +199,13 @@ func (q *queue) trim() {
 }
 
 // put adds what arrives at a switch's port to its queues.
-func (d *domain) put(p *port, a *arrival) {
+func (p *port) put(d *domain, a *arrival) {
 	switch {
-	case a.bits&flagAck != 0 && !d.shared:
+	case a.bits&flagAck != 0 && !d.traits.AcksQueue:
 		p.acks.push(a.item)
-	case d.classed:
+	case d.classes != nil:
 		q := &p.classes.queues[d.classOf(&a.item)]
-		if q.push(a.item); d.lossless {
+		if q.push(a.item); d.pfc != nil {
 			q.came = append(q.came, a.link)
 		}
 	default:
@@ -208,15 +214,17 @@ func (d *domain) put(p *port, a *arrival) {
 }
 
 // servedInTurn notes what pick and emptied would of data that was served while nothing else waited.
-func (d *domain) servedInTurn(p *port, it *item) {
+func (q *classQueues) servedInTurn(p *port, it *item) {
+	d := q.domain
 	if c, q := p.classes, int(d.classOf(it)); d.net.strict>>q&1 == 0 || c.turn == q {
 		d.net.pass(c, q)
 	}
 }
 
 // runQueues is runQueued with classes: what has arrived is in the queues.
-func (d *domain) runQueues(u int32, p *port) {
-	nextPS := d.serveClasses(p, d.endPS)
+func (q *classQueues) runQueues(u int32, p *port) {
+	d := q.domain
+	nextPS := q.serveClasses(p, d.endPS)
 	p.acks.trim()
 	p.noteWaits()
 	for q := range p.classes.queues {
@@ -231,10 +239,11 @@ func (d *domain) runQueues(u int32, p *port) {
 }
 
 // serveClasses is serve with classes.
-func (d *domain) serveClasses(p *port, untilPS int64) (nextPS int64) {
+func (q *classQueues) serveClasses(p *port, untilPS int64) (nextPS int64) {
+	d := q.domain
 	for p.bits&portChanges != 0 && p.changeAtPS < untilPS {
 		p.bits &^= portChanges
-		d.serveClasses(p, p.changeAtPS)
+		q.serveClasses(p, p.changeAtPS)
 		d.change(p)
 	}
 	k := p.kind
@@ -244,12 +253,12 @@ func (d *domain) serveClasses(p *port, untilPS int64) (nextPS int64) {
 			ackPS = max(p.freePS, p.acks.buf[p.acks.head].atPS)
 		}
 		for q := range p.classes.queues {
-			if f := &p.classes.queues[q]; !f.empty() && !d.paused(p, q) {
+			if f := &p.classes.queues[q]; !f.empty() && !d.pfc.paused(p, q) {
 				nowPS = min(nowPS, max(p.freePS, f.buf[f.head].atPS))
 			}
 		}
 		if nextPS = min(nowPS, ackPS); nextPS >= untilPS {
-			if d.lossless && p.bits&portChanges != 0 {
+			if d.pfc != nil && p.bits&portChanges != 0 {
 				nextPS = min(nextPS, max(untilPS, p.changeAtPS))
 			}
 			return nextPS
@@ -257,18 +266,19 @@ func (d *domain) serveClasses(p *port, untilPS int64) (nextPS int64) {
 		if ackPS <= nowPS {
 			it := p.acks.buf[p.acks.head]
 			p.acks.head++
-			if d.telemetry {
+			if d.traits.Telemetry {
 				p.sentBytes += d.ackBytes
 			}
 			d.send(p, k, it, ackPS)
 			continue
 		}
-		d.serveClass(p, k, nowPS)
+		q.serveClass(p, k, nowPS)
 	}
 }
 
 // serveClass starts the service of a packet of the class that is next.
-func (d *domain) serveClass(p *port, k *portKind, nowPS int64) {
+func (q *classQueues) serveClass(p *port, k *portKind, nowPS int64) {
+	d := q.domain
 	var bytes [MaxClasses]int64
 	ready, c := uint32(0), p.classes
 	p.leftBytes = 0
@@ -277,7 +287,7 @@ func (d *domain) serveClass(p *port, k *portKind, nowPS int64) {
 		if f.empty() {
 			continue
 		}
-		if it := &f.buf[f.head]; it.atPS <= nowPS && !d.paused(p, q) {
+		if it := &f.buf[f.head]; it.atPS <= nowPS && !d.pfc.paused(p, q) {
 			ready |= 1 << q
 			bytes[q] = d.wireBytes(it)
 		}
@@ -305,40 +315,42 @@ func (d *domain) serveClass(p *port, k *portKind, nowPS int64) {
 		return
 	}
 	rule := &k.classRules[served]
-	if f.leftBytes > rule.MinBytes && (!d.random || d.drawsMark(p, rule, &it, f.leftBytes)) {
-		d.mark(p, &it, nowPS)
+	if f.leftBytes > rule.MinBytes && (!d.traits.RandomMarks || p.drawsMark(d, rule, &it, f.leftBytes)) {
+		p.mark(d, &it, nowPS)
 		f.marked++
 	}
-	if d.telemetry {
-		d.writeTelemetry(p, &it, nowPS)
+	if d.traits.Telemetry {
+		p.writeTelemetry(d, &it, nowPS)
 	}
-	if d.lossless {
-		d.leaves(p.node, f.came[f.head-1]^1, &it, bytes[served], nowPS)
+	if d.pfc != nil {
+		d.pfc.leaves(p.node, f.came[f.head-1]^1, &it, bytes[served], nowPS)
 	}
 	d.send(p, k, it, nowPS)
 }
 
 // chooseClasses is ring.choose for a NIC with classes; pickClass then chooses the class.
-func (d *domain) chooseClasses(p *port, c *nic) {
+func (q *classQueues) chooseClasses(p *port, c *nic) {
+	d := q.domain
 	c.sendPS = never
 	for q := range c.classes {
 		r := &c.classes[q]
 		if r.sendPS < p.freePS {
 			r.choose(p.freePS)
 		}
-		if !d.paused(p, q) {
+		if !d.pfc.paused(p, q) {
 			c.sendPS = min(c.sendPS, r.sendPS)
 		}
 	}
 }
 
 // pickClass returns the class of the packet that a NIC sends at c.sendPS.
-func (d *domain) pickClass(p *port, c *nic) int {
+func (q *classQueues) pickClass(p *port, c *nic) int {
+	d := q.domain
 	var bytes [MaxClasses]int64
 	ready := uint32(0)
 	for q := range c.classes {
 		r := &c.classes[q]
-		if r.sendPS > c.sendPS || d.paused(p, q) {
+		if r.sendPS > c.sendPS || d.pfc.paused(p, q) {
 			continue
 		}
 		ready |= 1 << q

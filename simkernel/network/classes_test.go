@@ -74,8 +74,8 @@ func TestClassesAgreeWithTwin(t *testing.T) {
 			}
 			got.StartNS, got.Again, got.Reordered = nil, nil, nil // the twin does not report them
 			if !reflect.DeepEqual(got, &want.Results) || n.Losses() != want.Losses {
-				t.Fatalf("%v, seed %d, %+v, %+v:\n%+v\n%+v\ntwin:\n%+v\n%+v", kind, seed, b, e.classes, got, n.Losses(),
-					want.Results, want.Losses)
+				t.Fatalf("%v, seed %d, %+v: %+v, %s\n%+v\ntwin:\n%+v", kind, seed, b, e.classes, kerneltest.FirstDifference(got, &want.Results),
+					n.Losses(), want.Losses)
 			}
 			if l := n.Losses(); l.Sent != l.Delivered+l.Dropped+l.Discarded || len(got.Row) != len(e.flows.StartNS) {
 				t.Fatalf("%v, seed %d: %d of %d flows, %+v", kind, seed, len(got.Row), len(e.flows.StartNS), l)
@@ -166,7 +166,7 @@ func TestClassesOnMovingPaths(t *testing.T) {
 		}
 		for workers := 1; workers <= 3; workers++ {
 			n, got := runMoving(t, &e, b, m, domainsOf(len(e.hosts), 2*workers-1, seed), workers)
-			if !reflect.DeepEqual(want, got) || n.Losses() != one.Losses() || !reflect.DeepEqual(n.moves.links, one.moves.links) {
+			if !reflect.DeepEqual(want, got) || n.Losses() != one.Losses() || !reflect.DeepEqual(n.paths.traffic, one.paths.traffic) {
 				t.Fatalf("seed %d: %d workers yield other results than one", seed, workers)
 			}
 		}

@@ -228,7 +228,8 @@ func TestClockedAgreesWithTwin(t *testing.T) {
 			n, got := runIn(t, &e, b, nil, 1, 1000)
 			got.StartNS, got.Again, got.Reordered = nil, nil, nil // the twin does not report them
 			if !reflect.DeepEqual(got, &want.Results) || n.Losses() != want.Losses {
-				t.Fatalf("%v, seed %d, %+v:\n%+v\n%+v\ntwin:\n%+v\n%+v", kind, seed, b, got, n.Losses(), want.Results, want.Losses)
+				t.Fatalf("%v, seed %d, %+v: %s\n%+v\ntwin:\n%+v", kind, seed, b, kerneltest.FirstDifference(got, &want.Results),
+					n.Losses(), want.Losses)
 			}
 			l := n.Losses()
 			all.add(&l)

@@ -1,7 +1,6 @@
 package network
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -14,14 +13,16 @@ import (
 // ns, and the same starts given as an open loop yield the same results. A flow of no bytes and without a path is a
 // compute step: it ends when it starts.
 //
-// When a flow ends is known one lookahead before, when its last packet leaves the last port of its path: the link
-// delivers in order. (With recovery the port tracks which packet the receiver expects. Where paths move, a host can
-// have several such ports: the coordinator tracks it, of packets that will not be lost on the link.) A step is not
-// longer than the least lookahead of a link that ends at a host. So the coordinator learns of every delivery in a step
-// before it happens, at whatever host, and passes on the starts that follow before their own step. This is the rule of
+// The end of a flow is known one lookahead before, when its last packet leaves the last port of its path, because the link
+// delivers in order. With recovery the port tracks which packet the receiver expects. Where paths change, a host can have
+// several such ports, and the coordinator tracks the packets that will not be lost on the link.
+//
+// A step is not longer than the least lookahead of a link that ends at a host. So the coordinator learns of every delivery
+// in a step before it happens, and passes on the starts that follow before their own step. This is the rule of
 // conservative simulation (Chandy and Misra, IEEE TSE SE-5(5), 1979): no result depends on domains or workers.
 //
-// The frontier holds the flows that were read and wait, and when flows ended that ones not yet read can wait for.
+// The frontier holds the flows that have been read and wait. It also knows when flows ended, as long as a flow that has
+// not been read yet can wait for them.
 
 // WaitFor prepares an idle network for flows that wait for others (Flows.After). With them steps can be shorter.
 func (n *Network) WaitFor() {
@@ -39,7 +40,7 @@ type frontier struct {
 	first   int64
 	last    int64 // the highest row that has ended
 	ready   minHeap[*newFlow]
-	coming  []arrival  // of domain.coming: those that have not arrived
+	coming  []arrival  // of deliveryWatch.coming: those that have not arrived
 	ending  []delivery // scratch
 	steps   []*newFlow
 }
@@ -57,42 +58,29 @@ func (f *newFlow) Before(o *newFlow) bool {
 	return f.startPS < o.startPS || f.startPS == o.startPS && f.row < o.row
 }
 
-// addAfter checks what row i of a chunk waits for, and adds it to the flow.
-func (f *feed) addAfter(c *Flows, i int, flow *newFlow) error {
-	if c.AfterEnds == nil {
-		return nil
-	}
-	begin, end := int32(0), c.AfterEnds[i]
-	if i > 0 {
-		begin = c.AfterEnds[i-1]
-	}
-	if f.net.frontier == nil || begin < 0 || begin > end || int(end) > min(len(c.After), len(c.DelayNS)) {
-		return errors.New("a flow waits for others in a network that was not prepared for it, or out of range")
-	}
-	for k := begin; k < end; k++ {
-		if c.After[k] < 0 || c.After[k] == f.rows || c.DelayNS[k] < 0 || c.DelayNS[k] > MaxNS {
-			return fmt.Errorf("it waits for flow row %d and then for %d ns", c.After[k], c.DelayNS[k])
-		}
-		flow.after = append(flow.after, after{c.After[k], c.DelayNS[k] * simkernel.PSPerNS})
-	}
-	return nil
+// deliveryWatch foresees, in a domain, when flows are delivered.
+type deliveryWatch struct {
+	domain   *domain
+	foreseen []delivery // of flows in this epoch
+	coming   []arrival  // at hosts, in this epoch, if paths change
 }
 
-// foresee notes the end of a flow whose packet, sent over a port to a host, arrives at it.atPS.
-func (d *domain) foresee(p *port, it item) {
+// foresee notes a packet that leaves a port and will arrive at it.atPS. If the port leads to a host, that can end its flow.
+func (x *deliveryWatch) foresee(p *port, it item) {
+	d := x.domain
 	n := d.net
 	if !n.host[n.links[p.link].DstNode] {
 		return
 	}
-	if d.moves != nil {
+	if d.paths != nil {
 		a := arrival{it, 0, p.link}
-		if !d.moves.isLost(d, &a, n.flows.info[n.flows.hops[it.hop].flow].key, sending) {
-			d.coming = append(d.coming, a)
+		if !d.paths.net.failures.isLost(d, &a, n.flows.info[n.flows.hops[it.hop].flow].key, sending) {
+			x.coming = append(x.coming, a)
 		}
 		return
 	}
 	if e, ends := n.delivers(&it); ends {
-		d.foreseen = append(d.foreseen, e)
+		x.foreseen = append(x.foreseen, e)
 	}
 }
 
@@ -103,7 +91,7 @@ func (n *Network) delivers(it *item) (e delivery, ends bool) {
 	ends = it.bits&flagLast != 0
 	switch {
 	case n.recovery == nil:
-	case n.clocked || n.selective:
+	case n.traits.AckClocked || n.recovery.selective:
 		r := &n.recovery.receivers[slot]
 		before := r.coming.base
 		r.coming.add(n.nearest(before, it.bits))
@@ -118,12 +106,12 @@ func (n *Network) delivers(it *item) (e delivery, ends bool) {
 	return delivery{n.flows.info[slot].row, simkernel.CeilNS(it.atPS) * simkernel.PSPerNS}, ends
 }
 
-// receive ends the flows that packets end which arrive before untilPS, where paths move. All that do have been sent.
+// receive ends flows by packets that arrive before untilPS, where paths change. All of these have been sent.
 func (x *frontier) receive(untilPS int64) {
 	for i := range x.net.domains {
 		d := &x.net.domains[i]
-		x.coming = append(x.coming, d.coming...)
-		d.coming = d.coming[:0]
+		x.coming = append(x.coming, d.deliveries.coming...)
+		d.deliveries.coming = d.deliveries.coming[:0]
 	}
 	slices.SortFunc(x.coming, compareArrivals)
 	arrived := 0
@@ -139,12 +127,12 @@ func (x *frontier) receive(untilPS int64) {
 func (x *frontier) settle() {
 	for i := range x.net.domains {
 		d := &x.net.domains[i]
-		for _, e := range d.foreseen {
+		for _, e := range d.deliveries.foreseen {
 			x.end(e)
 		}
-		d.foreseen = d.foreseen[:0]
+		d.deliveries.foreseen = d.deliveries.foreseen[:0]
 	}
-	r := &x.net.domains[0].results
+	r := &x.net.domains[0].journal.results
 	for _, s := range x.steps {
 		r.rows = append(r.rows, resultRow{atPS: s.startPS, row: s.row, tag: s.tag, startPS: s.startPS})
 	}
@@ -153,7 +141,7 @@ func (x *frontier) settle() {
 
 // add takes the next flow of a batch.
 func (x *frontier) add(b *batch, f *newFlow) {
-	if drop := b.keepRow - x.first; drop > int64(len(x.endedPS))/2 { // forgotten is when flows before ended
+	if drop := b.keepRow - x.first; drop > int64(len(x.endedPS))/2 { // ends of flows before it are not needed any more
 		x.endedPS = x.endedPS[:copy(x.endedPS, x.endedPS[min(drop, int64(len(x.endedPS))):])]
 		x.first = b.keepRow
 	}
@@ -172,7 +160,7 @@ func (x *frontier) add(b *batch, f *newFlow) {
 	}
 }
 
-// end ends a flow, and starts those that waited for it alone; compute steps among them end, too.
+// end ends a flow, and makes the flows ready that waited only for it. Compute steps among them end at once.
 func (x *frontier) end(e delivery) {
 	x.ending = append(x.ending[:0], e)
 	for len(x.ending) > 0 {
@@ -206,46 +194,7 @@ func (x *frontier) nextPS() int64 {
 	return x.ready[0].startPS
 }
 
-// nextStart returns the earliest start of the next flow to read; never if no such flow can start yet.
-func (p *pacer) nextStart() int64 {
-	if p.pending == nil {
-		return never
-	}
-	if x := p.net.frontier; x != nil && p.pending.heldBy > 0 && x.last < p.pending.heldBy {
-		return never
-	}
-	return p.pending.flows[p.next].startPS
-}
-
-// take reads the flows that may start before untilPS.
-func (p *pacer) take(untilPS int64) error {
-	for p.nextStart() < untilPS {
-		if x := p.net.frontier; x != nil {
-			x.add(p.pending, &p.pending.flows[p.next])
-		} else {
-			p.start(&p.pending.flows[p.next])
-		}
-		p.next++
-		if err := p.fill(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// startReady passes on the flows that start before untilPS.
-func (p *pacer) startReady(untilPS int64) {
-	x := p.net.frontier
-	for x.nextPS() < untilPS {
-		if f := x.ready.pop(); len(f.path) > 0 {
-			p.start(f)
-		} else {
-			x.steps = append(x.steps, f)
-		}
-	}
-}
-
-// stuck is the error of flows that wait for what never ends.
+// stuck returns the error for flows that wait for flows that never end.
 func (x *frontier) stuck() error {
 	of, by := int64(math.MaxInt64), int64(0)
 	for row, all := range x.waiting {

@@ -9,72 +9,92 @@ type domain struct {
 	rules
 	calendar
 	portTable
-	sorter
-	mail
-	pool flowPool
-	journal
-	pathMemory
-	sharing
-	_ [64]byte // the next domain is another worker's
+	parts
+	sorter  sorter
+	mail    mail
+	pool    flowPool
+	journal journal
+	_       [64]byte // the next domain belongs to another worker
+}
+
+// parts are the features of a network in one domain. A feature that the network does not use is nil. The package
+// comment lists where each is called.
+type parts struct {
+	classes    *classQueues
+	buffers    *sharedBuffers
+	pfc        *pausing
+	recovery   *retransmission
+	tcp        *ackClocking
+	paths      *forwarding
+	deliveries *deliveryWatch
+}
+
+// init makes the parts that the network uses.
+func (x *parts) init(d *domain) {
+	n := d.net
+	if n.classes != nil {
+		x.classes = &classQueues{domain: d, turns: len(n.classes) > 1}
+	}
+	if n.buffers != nil {
+		x.buffers = &sharedBuffers{domain: d}
+	}
+	if n.pausers != nil {
+		x.pfc = &pausing{domain: d}
+	}
+	if n.recovery != nil {
+		x.recovery = &retransmission{domain: d, net: n.recovery}
+	}
+	if n.traits.AckClocked {
+		x.tcp = &ackClocking{domain: d}
+	}
+	if n.paths != nil {
+		x.paths = &forwarding{domain: d, net: n.paths}
+	}
+	if n.frontier != nil {
+		x.deliveries = &deliveryWatch{domain: d}
+	}
 }
 
 // rules are what each packet asks of its network. They are the same in all domains.
 type rules struct {
-	telemetry           bool   // switches write telemetry into packets
-	shared              bool   // switches have one queue for ACKs and data
-	random              bool   // marks are random
-	ticks               bool   // senders have timers
-	limited             bool   // switches have limited buffers
-	lossless            bool   // with PFC
-	classed             bool   // ports have queues by class
-	turns               bool   // of several classes
-	recovers            bool   // senders recover from losses
-	selective           bool   // receivers of transports with a rate take packets in any order
-	irn                 bool   // senders recover as IRN
-	clocked             bool   // senders are clocked by ACKs; they recover, too
-	foresees            bool   // flows wait for others
-	plain               bool   // of NICs: see runNICs
+	traits              simkernel.Traits
 	leastTickPS         int64  // from an ACK to the first tick of a timer that it starts
-	againMask           uint32 // bits of items that are set in a packet that is sent again
-	passMask, passNot   uint32 // domain.passes counts packets with bits&passMask != passNot
+	againMask           uint32 // bits of items that are set in a packet that is retransmitted
+	passMask, passNot   uint32 // packets with bits&passMask != passNot are counted in port.passes
 	lateMask, lateNot   uint32 // what packets with bits&lateMask != lateNot meet is counted between epochs
-	tagMask             uint32 // bits of items for the balance (moves.go)
+	tagMask             uint32 // bits of items for the balance
 	numberShift         uint8  // of items: where the number of a packet begins
 	fullBytes, ackBytes int64  // on the wire
 }
 
-// setRules sets the rules, all but those that New and what it is prepared for have set.
+// setRules sets the rules that depend on the parts of the network.
 func (n *Network) setRules() {
 	r := &n.rules
-	r.shared, r.random, r.telemetry = n.traits.AcksQueue, n.traits.RandomMarks, n.traits.Telemetry
-	r.lossless, r.clocked, r.classed = n.pausers != nil, n.traits.AckClocked, n.classes != nil
-	r.limited, r.recovers, r.ticks = n.buffers != nil, n.recovery != nil, n.traits.Timers
-	moved := n.moves.selective()
-	r.irn = n.buffer.Selective && !r.clocked && !moved
-	r.selective = r.irn || moved
-	r.foresees = n.frontier != nil
-	r.plain = !r.classed && !r.clocked
-	if r.ticks {
+	if n.recovery != nil {
+		moved := n.paths.selective()
+		n.recovery.irn = n.buffer.Selective && !n.traits.AckClocked && !moved
+		n.recovery.selective = n.recovery.irn || moved
+		r.againMask, r.lateMask = attemptMask, attemptMask
+	}
+	if n.traits.Timers {
 		s := simkernel.NewSender(n.params.Transport)
 		s.Start(&n.params, simkernel.Limits{LineBps: simkernel.MinBps, WindowBytes: 1})
 		s.OnAck(&n.params, &simkernel.AckInfo{Marked: true})
 		r.leastTickPS = s.NextTick()
 	}
-	r.turns = len(n.classes) > 1
-	if r.recovers {
-		r.againMask, r.lateMask = attemptMask, attemptMask
+	if n.paths != nil { // the packets of a flow meet ports of several domains at the same hop
+		r.lateMask, r.lateNot, r.tagMask = flagAck, flagAck, n.paths.tagMask()
 	}
-	if n.moves != nil { // the packets of a flow meet ports of several domains at the same hop
-		r.lateMask, r.lateNot, r.tagMask = flagAck, flagAck, n.moves.tagMask()
-	}
-	r.setPasses(r.turns)
+	r.setPasses(len(n.classes) > 1)
 }
 
-// setPasses sets passMask and passNot to those of late packets, or of all.
+// setPasses sets passMask and passNot so that they select all packets, or those that lateMask selects.
 func (r *rules) setPasses(all bool) {
-	if r.passMask, r.passNot = r.lateMask, r.lateNot; all {
+	if all {
 		r.passMask, r.passNot = 0, 1
+		return
 	}
+	r.passMask, r.passNot = r.lateMask, r.lateNot
 }
 
 // A portTable is the ports of a domain, and memory to serve one at a time.
@@ -103,9 +123,7 @@ type mail struct {
 // A journal is what a domain leaves to the coordinator, which reads it between epochs.
 type journal struct {
 	results  resultPart
-	foreseen []delivery // of flows in this epoch, if flows wait for others
-	coming   []arrival  // at hosts, in this epoch, if paths move, too
-	finished []finish   // with recovery: flows delivered in this epoch
+	finished []finish // with recovery: flows delivered in this epoch
 	late     []lateStat
 	gone     []int32 // with recovery: the slots of packets and ACKs that have left the network in this epoch
 	losses   Losses
@@ -116,14 +134,14 @@ type journal struct {
 // beginStep takes what neighbors sent in the last one.
 func (d *domain) beginStep(step, fromPS int64) {
 	d.setWindow(fromPS / d.lengthPS)
-	d.mailPS = never
-	d.out, d.to = d.outbox[step&1], d.toOwn
+	d.mail.mailPS = never
+	d.mail.out, d.mail.to = d.mail.outbox[step&1], d.mail.toOwn
 	if d.net.alone {
-		d.to = d.net.calendars
+		d.mail.to = d.net.calendars
 	}
-	for _, i := range d.neighbors {
-		d.out[i] = d.out[i][:0]
-		for _, a := range d.net.domains[i].outbox[step&1^1][d.id] {
+	for _, i := range d.mail.neighbors {
+		d.mail.out[i] = d.mail.out[i][:0]
+		for _, a := range d.net.domains[i].mail.outbox[step&1^1][d.id] {
 			if w := d.roomAt(a.atPS); w != nil {
 				*w = append(*w, a)
 			} else {
@@ -159,36 +177,36 @@ func (d *domain) runWindow() {
 	arrivals := present.arrivals
 	d.busy &^= 1 << slot
 	d.windows[slot] = windowWork{}
-	d.work += int64(len(arrivals))
-	if d.moves != nil {
-		arrivals = d.choosePorts(arrivals, present.ports)
+	d.journal.work += int64(len(arrivals))
+	if d.paths != nil {
+		arrivals = d.paths.choosePorts(arrivals, present.ports)
 	}
-	if d.lossless {
-		arrivals = d.takeToggles(arrivals, present.ports)
+	if d.pfc != nil {
+		arrivals = d.pfc.takeToggles(arrivals, present.ports)
 	}
 	d.sortByPort(arrivals, present.ports)
 	for g := range dueHosts {
-		if due := d.dueOf(g); !d.limited {
+		if due := d.sorter.dueOf(g); d.buffers == nil {
 			d.runPorts(due)
 		} else {
 			for len(due) > 0 {
-				due = due[d.runNode(&d.net.buffers[d.ports[due[0].port].node], due):]
+				due = due[d.buffers.runNode(&d.net.buffers[d.ports[due[0].port].node], due):]
 			}
 		}
 	}
 	for g := range dueHosts {
-		d.runNICs(d.dueOf(dueHosts + g))
+		d.runNICs(d.sorter.dueOf(dueHosts + g))
 	}
 	d.unused = append(d.unused, windowWork{present.arrivals[:0], present.ports})
 }
 
 // forward sends what will arrive at a port of a domain.
 func (d *domain) forward(far int32, a arrival) {
-	if c := d.to[far]; c != &d.net.mailed {
+	if c := d.mail.to[far]; c != &d.net.mailed {
 		c.insert(a)
 		return
 	}
-	box := &d.out[far]
+	box := &d.mail.out[far]
 	*box = append(*box, a)
-	d.mailPS = min(d.mailPS, a.atPS)
+	d.mail.mailPS = min(d.mail.mailPS, a.atPS)
 }

@@ -8,13 +8,13 @@ import (
 	"parsimon/simkernel"
 )
 
-// A Fault is a time in which a link loses packets. With Share 1 the link is down: what is on it at any time in
-// [FromNS, ToNS) is lost. Else a packet whose transmission starts then is lost with probability Share: each by itself
-// or, with BurstNS, if the link is in a burst.
+// A Fault is a time in which a link loses packets. With Share 1 the link is down: everything that is on it at any time
+// in [FromNS, ToNS) is lost. Otherwise a packet or an ACK whose transmission starts in that time is lost with
+// probability Share. Without BurstNS each transmission is a draw of its own. With BurstNS it is lost if the link is in a
+// burst.
 //
-// Bursts are those of Gilbert's model (Bell System Technical Journal 39, 1960), which is Elliott's with nothing lost
-// between bursts and all in them, in time: bursts, and what is between them, have exponential lengths. BurstNS is the
-// mean of the former.
+// Bursts follow Gilbert's model (Bell System Technical Journal 39, 1960), in continuous time: bursts, in which all is
+// lost, and the times between them have exponential lengths. BurstNS is the mean length of a burst.
 type Fault struct {
 	Link         int32
 	FromNS, ToNS int64
@@ -22,11 +22,11 @@ type Fault struct {
 	BurstNS      int64 // 0 or at least MinBurstNS
 }
 
-// MinBurstNS bounds how many bursts there are.
+// MinBurstNS is the least mean length of bursts. It bounds their number.
 const MinBurstNS = 1000
 
-// A Rate is what a link has from a time on: a bandwidth, at most that of the network's link, or a delay, at least its.
-// 0 is as before. Where the delay falls, packets overtake those that are on the link.
+// A Rate changes a link from a time on: its bandwidth, to at most that of the Link of the network, or its delay, to at
+// least that of the Link. 0 changes nothing. If the delay falls, packets overtake those that are on the link.
 type Rate struct {
 	Link         int32
 	FromNS       int64
@@ -34,39 +34,60 @@ type Rate struct {
 	DelayNS      int64
 }
 
-// set makes a link what it is from then on.
+// set applies the change to a link.
 func (r *Rate) set(link *Link) {
 	link.BandwidthBps = cmp.Or(r.BandwidthBps, link.BandwidthBps)
 	link.DelayNS = cmp.Or(r.DelayNS, link.DelayNS)
 }
 
-// The two who ask what a link loses: its sending end, where flows wait for others (dependencies.go), and its receiving
-// end. Each asks in order of time.
+// Both ends of a link ask what it loses, each in order of time: the sending end only if flows wait for others
+// (dependencies.go).
 const (
 	sending = iota
 	arriving
 	askers
 )
 
-// A linkFault is a Fault and the bursts as far as each asker has come.
+// A linkFault is a Fault with the burst that each end has asked about last.
 type linkFault struct {
 	Fault
 	bursts *[askers]burst // each is changed by one asker, while others read the fault
 }
 
-// A burst is a time in which a link loses all packets, or one between two.
+// A burst is a time in which a link loses all packets, or the time between two.
 type burst struct {
 	untilPS int64
 	loses   bool
 	drawn   uint64
 }
 
-// addFaults sorts faults and rates by link and time.
-func (m *moves) addFaults(n *Network) {
-	for _, f := range m.Faults {
-		m.faults[f.Link] = append(m.faults[f.Link], linkFault{f, &[askers]burst{}})
+// Failures are the cables that fail, lose packets or change their rate.
+type Failures struct {
+	Faults []Fault
+	Rates  []Rate
+	// RepairNS is how long the two ends of a cable take to stop using it after it went down, and to use it again after it
+	// came up. With 0 they wait until the routes change.
+	RepairNS int64
+}
+
+// failures is the state of Failures.
+type failures struct {
+	*Failures
+	seed   uint64
+	faults [][]linkFault // by link, in order of time; nil where there is none
+	rates  [][]Rate
+	wires  []simkernel.WireTime // by link, without rates
+}
+
+// init sorts faults and rates by link and time.
+func (m *failures) init(n *Network, f *Failures, seed uint64) {
+	m.Failures, m.seed = f, seed
+	m.faults = make([][]linkFault, len(n.links))
+	m.rates = make([][]Rate, len(n.links))
+	for _, fault := range f.Faults {
+		m.faults[fault.Link] = append(m.faults[fault.Link], linkFault{fault, &[askers]burst{}})
 	}
-	for _, r := range m.Rates {
+	for _, r := range f.Rates {
 		m.rates[r.Link] = append(m.rates[r.Link], r)
 	}
 	for l, link := range n.links {
@@ -77,8 +98,8 @@ func (m *moves) addFaults(n *Network) {
 }
 
 // isLost reports whether what arrives over a link was lost on it.
-func (m *moves) isLost(d *domain, a *arrival, key uint64, asker int) bool {
-	leftPS := d.leftPS(a)
+func (m *failures) isLost(d *domain, a *arrival, key uint64, asker int) bool {
+	leftPS := d.paths.leftPS(a)
 	fromPS := leftPS - m.sendTime(a.link, d.wireBytes(&a.item), leftPS)
 	for i := range m.faults[a.link] {
 		switch f := &m.faults[a.link][i]; {
@@ -93,18 +114,18 @@ func (m *moves) isLost(d *domain, a *arrival, key uint64, asker int) bool {
 			if m.inBurst(f, fromPS, asker) {
 				return true
 			}
-		case unit(m.hash(^key, uint64(fromPS), a.link)) < f.Share: // a draw for each transmission
+		case unit(hashOf(m.seed, ^key, uint64(fromPS), a.link)) < f.Share: // each transmission is a draw
 			return true
 		}
 	}
 	return false
 }
 
-// inBurst reports whether a link is in a burst at a time, not before the last that the asker asked for.
-func (m *moves) inBurst(f *linkFault, atPS int64, asker int) bool {
+// inBurst reports whether a link is in a burst at a time. An asker never asks for an earlier time than before.
+func (m *failures) inBurst(f *linkFault, atPS int64, asker int) bool {
 	b := &f.bursts[asker]
 	for b.drawn == 0 || b.untilPS <= atPS {
-		u := unit(m.hash(uint64(f.FromNS), b.drawn, ^f.Link))
+		u := unit(hashOf(m.seed, uint64(f.FromNS), b.drawn, ^f.Link))
 		if b.drawn++; b.drawn == 1 {
 			b.untilPS, b.loses = psOf(f.FromNS), u >= f.Share // before the first time, which is a burst with this probability
 			continue
@@ -118,8 +139,8 @@ func (m *moves) inBurst(f *linkFault, atPS int64, asker int) bool {
 	return b.loses
 }
 
-// sendTime returns the time that a link takes for so many bytes, the last of which leaves at leftPS.
-func (m *moves) sendTime(link int32, bytes, leftPS int64) int64 {
+// sendTime returns how long a link takes to send bytes, the last of which leaves at leftPS.
+func (m *failures) sendTime(link int32, bytes, leftPS int64) int64 {
 	rates := m.rates[link]
 	for i := len(rates) - 1; i >= 0; i-- {
 		if rates[i].BandwidthBps == 0 {
@@ -132,8 +153,8 @@ func (m *moves) sendTime(link int32, bytes, leftPS int64) int64 {
 	return m.wires[link].PS(bytes)
 }
 
-// initRates prepares a port for the changes of its rate.
-func (m *moves) initRates(n *Network, p *port) {
+// initRates schedules the first change of a port's rate.
+func (m *failures) initRates(n *Network, p *port) {
 	link := n.links[p.link]
 	for _, r := range m.rates[p.link] {
 		r.set(&link)
@@ -146,10 +167,10 @@ func (m *moves) initRates(n *Network, p *port) {
 	}
 }
 
-// changeRate gives a port the rate that it has from p.rateAtPS on.
-func (d *domain) changeRate(p *port) {
-	nowPS, rates := p.rateAtPS, d.moves.rates[p.link]
-	p.kind = d.kindAt(p.link, nowPS)
+// changeRate makes the change of a port's rate that is due at p.rateAtPS.
+func (w *forwarding) changeRate(p *port) {
+	nowPS, rates := p.rateAtPS, w.net.failures.rates[p.link]
+	p.kind = w.kindAt(p.link, nowPS)
 	p.rateAtPS = never
 	if next := slices.IndexFunc(rates, func(r Rate) bool { return psOf(r.FromNS) > nowPS }); next >= 0 {
 		p.rateAtPS, p.changeAtPS = psOf(rates[next].FromNS), psOf(rates[next].FromNS)
@@ -158,21 +179,32 @@ func (d *domain) changeRate(p *port) {
 }
 
 // kindAt returns the kind that the port of a link has at a time.
-func (d *domain) kindAt(id int32, atPS int64) *portKind {
-	link, rates := d.net.links[id], d.moves.rates[id]
+func (w *forwarding) kindAt(id int32, atPS int64) *portKind {
+	d := w.domain
+	link, rates := d.net.links[id], w.net.failures.rates[id]
 	for i := 0; i < len(rates) && psOf(rates[i].FromNS) <= atPS; i++ {
 		rates[i].set(&link)
 	}
 	return d.net.kinds[d.net.kind(link)]
 }
 
-// worst is a link with the least bandwidth and the longest delay that it has at any time.
+// worst returns a link with the least bandwidth and the longest delay that it has at any time.
 func (n *Network) worst(link int32) Link {
 	l := n.links[link]
-	if n.moves != nil {
-		for _, r := range n.moves.rates[link] {
+	if n.paths != nil {
+		for _, r := range n.paths.failures.rates[link] {
 			l.BandwidthBps, l.DelayNS = min(l.BandwidthBps, cmp.Or(r.BandwidthBps, l.BandwidthBps)), max(l.DelayNS, r.DelayNS)
 		}
 	}
 	return l
+}
+
+// avoids reports whether the ends of a link's cable know that the cable is down.
+func (m *failures) avoids(link int32, atPS int64) bool {
+	if m.RepairNS == 0 {
+		return false
+	}
+	knowPS := atPS - psOf(m.RepairNS)
+	down := func(f linkFault) bool { return f.Share == 1 && psOf(f.FromNS) <= knowPS && knowPS < psOf(f.ToNS) }
+	return slices.ContainsFunc(m.faults[link], down) || slices.ContainsFunc(m.faults[link^1], down)
 }

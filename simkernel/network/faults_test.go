@@ -24,8 +24,8 @@ func overSwitch(kind simkernel.Transport, flows int, sizeBytes, gapNS int64) net
 }
 
 // losesACKs is a fault of the link from the switch to host 0.
-func losesACKs(share float64) Moves {
-	return Moves{Faults: []Fault{{Link: 1, ToNS: math.MaxInt64, Share: share}}}
+func losesACKs(share float64) Forwarding {
+	return Forwarding{Failures: Failures{Faults: []Fault{{Link: 1, ToNS: math.MaxInt64, Share: share}}}}
 }
 
 // If the ACK of a duplicate had the fate of the first ACK, a flow whose ACK is lost would never end. Every loss is a

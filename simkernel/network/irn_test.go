@@ -119,7 +119,8 @@ func TestIRNAgreesWithTwin(t *testing.T) {
 			}
 			got.StartNS, got.Again, got.Reordered = nil, nil, nil // the twin does not report them
 			if !reflect.DeepEqual(got, &want.Results) || l != want.Losses {
-				t.Fatalf("%v, seed %d, %+v:\n%+v\n%+v\ntwin:\n%+v\n%+v", kind, seed, b, got, l, want.Results, want.Losses)
+				t.Fatalf("%v, seed %d, %+v: %s\n%+v\ntwin:\n%+v", kind, seed, b, kerneltest.FirstDifference(got, &want.Results),
+					l, want.Losses)
 			}
 			all.add(&l)
 			b.Selective = false

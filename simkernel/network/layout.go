@@ -56,7 +56,8 @@ func (n *Network) layOut(domainOf []int32) {
 
 // init sets up a domain whose ports are those of some links.
 func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
-	d.net, d.id, d.rules, d.moves, d.ports = n, id, n.rules, n.moves, n.ports[d.low:][:len(links)]
+	d.net, d.id, d.rules, d.ports = n, id, n.rules, n.ports[d.low:][:len(links)]
+	d.parts.init(d)
 	d.first, d.ofPorts = int32(len(links)), len(links)
 	rest := make([]portRest, len(links))
 	for u, l := range links {
@@ -64,30 +65,30 @@ func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 		p.portRest = &rest[u]
 		p.link, p.node, p.markKey = l, link.SrcNode, simkernel.MarkKey(n.params.Seed, l)
 		p.kind, p.rateAtPS = n.kindOf(link), never
-		if n.moves != nil {
-			n.moves.initRates(n, p)
+		if n.paths != nil {
+			n.paths.failures.initRates(n, p)
 		}
-		if d.classed {
+		if d.classes != nil {
 			p.classes = &portClasses{}
 		}
-		if far := domainOf[link.DstNode]; far != id && !slices.Contains(d.neighbors, far) {
-			d.neighbors = append(d.neighbors, far)
+		if far := domainOf[link.DstNode]; far != id && !slices.Contains(d.mail.neighbors, far) {
+			d.mail.neighbors = append(d.mail.neighbors, far)
 		}
 		if n.host[link.SrcNode] {
 			d.first = min(d.first, int32(u))
 			d.nics = append(d.nics, nic{ring: ring{sendPS: unknown}, timerPS: never})
-			if d.classed {
+			if d.classes != nil {
 				d.nics[len(d.nics)-1].classes = slices.Repeat([]ring{{sendPS: unknown}}, len(n.classes))
 			}
 			continue
 		}
-		if d.shared || d.telemetry || d.foresees {
+		if d.traits.AcksQueue || d.traits.Telemetry || d.deliveries != nil {
 			p.bits |= portQueues
 		}
-		if d.classed {
+		if d.classes != nil {
 			p.classes.queues = make([]queue, len(n.classes))
 		}
-		if d.limited {
+		if d.buffers != nil {
 			b := &n.buffers[link.SrcNode]
 			if b.high == 0 {
 				b.low = int32(u)
@@ -95,11 +96,11 @@ func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 			b.high = int32(u) + 1
 		}
 	}
-	d.ends, d.due = make([]int32, len(links)), make([]duePort, len(links)*dueGroups)
-	d.outbox[0], d.outbox[1] = make([][]arrival, len(n.domains)), make([][]arrival, len(n.domains))
-	d.mailPS = never
-	d.toOwn = slices.Repeat([]*calendar{&n.mailed}, len(n.domains))
-	d.toOwn[id] = &d.calendar
+	d.sorter.ends, d.sorter.due = make([]int32, len(links)), make([]duePort, len(links)*dueGroups)
+	d.mail.outbox[0], d.mail.outbox[1] = make([][]arrival, len(n.domains)), make([][]arrival, len(n.domains))
+	d.mail.mailPS = never
+	d.mail.toOwn = slices.Repeat([]*calendar{&n.mailed}, len(n.domains))
+	d.mail.toOwn[id] = &d.calendar
 	n.calendars = append(n.calendars, &d.calendar)
 }
 

@@ -128,14 +128,14 @@ func leafSpine(t simkernel.Transport, seed uint64) netExample {
 }
 
 // runMoving simulates an example whose paths move, with given domains (nil: one) and workers.
-func runMoving(t testing.TB, e *netExample, b BufferParams, m Moves, domainOf []int32, workers int) (*Network, *Results) {
+func runMoving(t testing.TB, e *netExample, b BufferParams, m Forwarding, domainOf []int32, workers int) (*Network, *Results) {
 	t.Helper()
 	n := newExampleNetwork(t, e, b, 7)
 	if m.Routes == nil {
 		m.Routes = routesOf(e.links, e.hosts, []int64{0}, nil)
 	}
 	m.Seed = 5
-	n.Move(m)
+	n.Forward(m)
 	if e.flows.AfterEnds != nil {
 		n.WaitFor()
 	}
@@ -161,8 +161,12 @@ func TestMovesThatChangeNothing(t *testing.T) {
 		e := leafSpine(transportOf(seed), seed)
 		_, want := runIn(t, &e, BufferParams{}, nil, 1, 7)
 		late := e.flows.StartNS[len(e.flows.StartNS)-1] + 1e9
-		for i, m := range []Moves{{}, {Balance: Flowlet, GapNS: 1 << 62},
-			{Faults: []Fault{{Link: 0, FromNS: late, ToNS: late + 1e6, Share: 1}, {Link: 3, ToNS: late, Share: 1e-300}}, Rates: []Rate{{4, late, 1e9, 1e6}, {5, 0, e.links[5].BandwidthBps, e.links[5].DelayNS}}}} {
+		after := Failures{
+			Faults: []Fault{{Link: 0, FromNS: late, ToNS: late + 1e6, Share: 1}, {Link: 3, ToNS: late, Share: 1e-300}},
+			Rates:  []Rate{{4, late, 1e9, 1e6}, {5, 0, e.links[5].BandwidthBps, e.links[5].DelayNS}},
+		}
+		one := Balancing{Balance: Flowlet, GapNS: 1 << 62}
+		for i, m := range []Forwarding{{}, {Balancing: one}, {Failures: after}} {
 			_, got := runMoving(t, &e, BufferParams{}, m, nil, 1)
 			for _, again := range got.Again {
 				if again != 0 && !e.params.Transport.Traits().AckClocked {
@@ -197,7 +201,7 @@ func TestMovesAreTheSameForAnyDomains(t *testing.T) {
 			workers := [][]int{{2}, {1, 2}, {3}, {5, 1}, {5}}[k]
 			for _, w := range workers {
 				n, got := runMoving(t, &e, b, m, domainsOf(len(e.hosts), domains, seed), w)
-				if !reflect.DeepEqual(want, got) || n.Losses() != one.Losses() || !reflect.DeepEqual(n.moves.links, one.moves.links) {
+				if !reflect.DeepEqual(want, got) || n.Losses() != one.Losses() || !reflect.DeepEqual(n.paths.traffic, one.paths.traffic) {
 					t.Fatalf("seed %d: %d domains and %d workers yield other results than one", seed, domains, w)
 				}
 			}
@@ -213,13 +217,13 @@ func TestMovesAreTheSameForAnyDomains(t *testing.T) {
 func TestSharesOfSprayAndLoss(t *testing.T) {
 	for seed := range uint64(10) {
 		e := leafSpine(simkernel.DCTCP, 4*seed)
-		n, _ := runMoving(t, &e, BufferParams{}, Moves{Balance: Spray}, nil, 1)
+		n, _ := runMoving(t, &e, BufferParams{}, Forwarding{Balancing: Balancing{Balance: Spray}}, nil, 1)
 		least, most := map[int32]int64{}, map[int32]int64{}
 		for l, link := range e.links {
 			if e.hosts[link.SrcNode] || e.hosts[link.DstNode] || l%2 == 1 { // not from a leaf to a spine
 				continue
 			}
-			sent, known := n.Moved(int32(l)).Sent, most[link.SrcNode]
+			sent, known := n.Traffic(int32(l)).Sent, most[link.SrcNode]
 			if _, seen := least[link.SrcNode]; !seen {
 				known, least[link.SrcNode] = sent, sent
 			}
@@ -231,8 +235,8 @@ func TestSharesOfSprayAndLoss(t *testing.T) {
 			}
 		}
 		const share = 0.05
-		n, _ = runMoving(t, &e, BufferParams{}, Moves{Balance: Spray, Faults: []Fault{{ToNS: 1 << 60, Share: share}}}, nil, 1)
-		m := n.Moved(0)
+		n, _ = runMoving(t, &e, BufferParams{}, Forwarding{Balancing: Balancing{Balance: Spray}, Failures: Failures{Faults: []Fault{{ToNS: 1 << 60, Share: share}}}}, nil, 1)
+		m := n.Traffic(0)
 		if far := math.Abs(float64(m.Lost) - share*float64(m.Sent)); m.Lost == 0 || far > 5*math.Sqrt(share*(1-share)*float64(m.Sent)) {
 			t.Errorf("seed %d: %d of %d packets are lost, not %v of them", seed, m.Lost, m.Sent, share)
 		}
@@ -240,12 +244,12 @@ func TestSharesOfSprayAndLoss(t *testing.T) {
 }
 
 // movesExample chooses buffers, a balance and events at random.
-func movesExample(t testing.TB, e *netExample, seed uint64) (b BufferParams, m Moves) {
+func movesExample(t testing.TB, e *netExample, seed uint64) (b BufferParams, m Forwarding) {
 	rng := rand.New(rand.NewPCG(seed, 12))
 	if seed%3 == 0 {
 		b = BufferParams{SwitchBytes: 20_000, Alpha: 1}
 	}
-	m = Moves{Balance: Balance(rng.IntN(7)), GapNS: rng.Int64N(20_000)}
+	m = Forwarding{Balancing: Balancing{Balance: Balance(rng.IntN(7)), GapNS: rng.Int64N(20_000)}}
 	if e.params.Transport == simkernel.HPCC && (m.Balance >= Spray && m.Balance <= Random) {
 		m.Balance = PLB
 	}
@@ -318,7 +322,7 @@ func waitAtRandom(e *netExample, seed uint64) {
 func TestBursts(t *testing.T) {
 	const meanNS, share = 20_000, 0.05
 	for seed := range uint64(5) {
-		m := &moves{Moves: Moves{Seed: seed}}
+		m := &failures{seed: seed}
 		f := linkFault{Fault{Link: 3, ToNS: 1 << 60, Share: share, BurstNS: meanNS}, &[askers]burst{}}
 		var bursts, lossPS, allPS, fromPS int64
 		for atPS := int64(0); bursts < 4000; {
@@ -352,8 +356,8 @@ func TestLocalRepair(t *testing.T) {
 		for i, repairNS := range []int64{0, 1000} {
 			for seed := range uint64(20) {
 				e := leafSpine(simkernel.DCTCP, 4*seed)
-				m := Moves{Balance: balance, RepairNS: repairNS, Faults: []Fault{{Link: 0, FromNS: 20_000, ToNS: 1e6, Share: 1},
-					{Link: 1, FromNS: 20_000, ToNS: 1e6, Share: 1}}}
+				m := Forwarding{Balancing: Balancing{Balance: balance}, Failures: Failures{RepairNS: repairNS, Faults: []Fault{{Link: 0, FromNS: 20_000, ToNS: 1e6, Share: 1},
+					{Link: 1, FromNS: 20_000, ToNS: 1e6, Share: 1}}}}
 				m.Routes = routesOf(e.links, e.hosts, []int64{0, 300_000, 1_300_000}, nil, []int32{0, 1}, nil)
 				n, _ := runMoving(t, &e, BufferParams{}, m, nil, 1)
 				lost[i] += n.Losses().Lost
@@ -389,8 +393,8 @@ func TestRemoteCongestion(t *testing.T) {
 	}
 	slow := map[Balance]float64{}
 	for _, b := range []Balance{ECMP, Flowlet, PLB, CONGA} { // the slow path is that of half of the flows
-		n, r := runMoving(t, &e, BufferParams{}, Moves{Balance: b, GapNS: 3000}, nil, 1)
-		slow[b] = float64(n.Moved(0).Sent) / float64(n.Moved(0).Sent+n.Moved(4).Sent)
+		n, r := runMoving(t, &e, BufferParams{}, Forwarding{Balancing: Balancing{Balance: b, GapNS: 3000}}, nil, 1)
+		slow[b] = float64(n.Traffic(0).Sent) / float64(n.Traffic(0).Sent+n.Traffic(4).Sent)
 		if len(r.Row) != 400 {
 			t.Fatalf("balance %d: %d flows", b, len(r.Row))
 		}

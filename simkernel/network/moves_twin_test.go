@@ -9,11 +9,11 @@ import (
 	"parsimon/simkernel"
 )
 
-// twinMoves is Moves in the twin of networks with buffers, in one time order and without any state that could be derived:
+// twinMoves is Forwarding in the twin of networks with buffers, in one time order and without any state that could be derived:
 // balances, cables that go down, and how senders and receivers recover. Shares of losses, and rates, are not in it.
 type twinMoves struct {
-	Moves
-	hashes   moves // its hash functions
+	Forwarding
+	hashes   balancing // its hash functions
 	of       map[*bufferedFlow]*twinMovesFlow
 	last     map[[2]int64]flowlet // by row and node
 	turns    map[int32]int
@@ -21,7 +21,7 @@ type twinMoves struct {
 	share    []float64
 	tick     []int64
 	reported map[congaKey]congaMetric
-	carried  []LinkMoves
+	carried  []LinkTraffic
 	order    map[int64]int32 // by row: packets that were overtaken
 	work     []twinWork      // by link
 }
@@ -74,14 +74,14 @@ type twinMovesFlow struct {
 	roundEnds           int64
 }
 
-func newTwinMoves(n *Buffered, m Moves) *twinMoves {
+func newTwinMoves(n *Buffered, m Forwarding) *twinMoves {
 	links := len(n.links)
 	if m.At == nil {
 		m.At = slices.Repeat([]Balance{m.Balance}, len(n.host))
 	}
-	return &twinMoves{Moves: m, hashes: moves{Moves: m}, of: map[*bufferedFlow]*twinMovesFlow{}, turns: map[int32]int{},
+	return &twinMoves{Forwarding: m, hashes: balancing{Balancing: &m.Balancing, seed: m.Seed}, of: map[*bufferedFlow]*twinMovesFlow{}, turns: map[int32]int{},
 		last: map[[2]int64]flowlet{}, busy: make([][][2]int64, links), share: make([]float64, links), tick: make([]int64, links),
-		reported: map[congaKey]congaMetric{}, carried: make([]LinkMoves, links), order: map[int64]int32{},
+		reported: map[congaKey]congaMetric{}, carried: make([]LinkTraffic, links), order: map[int64]int32{},
 		work: make([]twinWork, links)}
 }
 
@@ -421,7 +421,7 @@ func TestMovesAgreeWithTwin(t *testing.T) {
 	var lost, again, pausedNS int64
 	for seed := range uint64(390) {
 		kind := []simkernel.Transport{simkernel.DCTCP, simkernel.HPCC, simkernel.Swift, simkernel.TIMELY}[seed/6%4]
-		m := Moves{Balance: Balance(seed % 7), GapNS: int64(seed%8) * 1500, Seed: 5}
+		m := Forwarding{Seed: 5, Balancing: Balancing{Balance: Balance(seed % 7), GapNS: int64(seed%8) * 1500}}
 		if kind == simkernel.HPCC && (m.Balance >= Spray && m.Balance <= Random || seed%5 == 4) {
 			kind = simkernel.DCTCP
 		}
@@ -476,7 +476,7 @@ func TestMovesAgreeWithTwin(t *testing.T) {
 			}
 		}
 		for l := range e.links {
-			if x, y := n.Moved(int32(l)), twin.moves.carried[l]; x.Sent != y.Sent || x.Lost != y.Lost {
+			if x, y := n.Traffic(int32(l)), twin.moves.carried[l]; x.Sent != y.Sent || x.Lost != y.Lost {
 				t.Fatalf("seed %d, balance %d, link %d: %+v, twin %+v", seed, m.Balance, l, x, y)
 			}
 			if b.PFC && n.PausedNS(int32(l)) != twin.pausedNS(int32(l)) {

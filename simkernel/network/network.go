@@ -1,58 +1,3 @@
-// Package network simulates every packet of every flow at every hop of its path, on all cores. It consists of the same
-// transports (simkernel.Sender), link speeds (simkernel.WireTime), queues and ideal FCTs as the link kernel, composed
-// differently. twin_test.go has a slow, simple simulator that it must agree with in every bit.
-//
-// # Model
-//
-// Switches store and forward. Each port of a switch has two FIFOs, one for ACKs and one for data, with strict priority
-// for ACKs, without preemption. A data packet is marked if more wire bytes of data than the link's threshold
-// (Params.MarkBytes) are left behind it when its service starts. (With Traits.AcksQueue there is one FIFO for both;
-// with Traits.RandomMarks marks are random between two thresholds.) Every data packet is acknowledged by one ACK of
-// AckBytes, which returns over the reverse links and through the destination's NIC. A NIC sends ACKs first, then serves
-// its sendable flows round robin, one packet each, and never marks. A flow with less than its window in flight is
-// sendable and sends a full packet even if that exceeds the window. Data can have several classes (classes.go).
-//
-// Buffers of switches are unlimited, or the data packets that wait at the ports of a switch share one of limited size
-// (BufferParams). Each takes its wire bytes from its arrival until its service starts. A packet is dropped on arrival
-// if the buffer is full or its port above the dynamic threshold. ACKs take no buffer and are never dropped (priority
-// group 0 of the HPCC simulator). recovery.go describes how senders recover. With PFC (pfc.go) switches pause senders
-// instead. sender.go has the flows of TCP, which send when ACKs come.
-//
-// # Order of events
-//
-// Time is in ps. Items that reach a port in the same ps are ordered by the link that they came over; flows that start
-// in the same ps by row. A host first receives all ACKs of a time, then starts flows, then looks at timers, and then
-// sends. A switch that starts a service considers ACKs that arrive at this very time; data that does is not left
-// behind yet. At a switch with a limited buffer arrivals come before services. This is the link kernel's order: a
-// network of one queue yields its results bit by bit. Nothing else can tie: what leaves one port reaches the next one
-// later.
-//
-// # Domains, steps and windows
-//
-// The nodes are divided into domains (partition.go), and time into steps as long as the least time that a packet takes
-// from one domain to another. In a step workers simulate the domains in any order or at the same time (workers.go);
-// what leaves a domain is read by the other in the next step. A domain divides a step into windows as long as the least
-// time from one of its ports to the next. What reaches a port in a window left another port before the window began.
-// So each port processes its arrivals of a window alone, in one pass, without an event heap (calendar.go).
-//
-//	feed ──► flows ──► step: domain 0 │ domain 1 │ … ──► results ──► finished
-//	(goroutine)               windows │ windows  │       (goroutine)
-//
-// Memory grows with the flows in the network and the packets in its queues, not with the workload.
-//
-// # Where what happens
-//
-//   - A flow starts: pacer.start passes it to its source's domain, domain.admit lays out its path, and domain.receive
-//     adds it to its NIC when its start is reached. If it waits for others, the frontier starts it (dependencies.go).
-//   - Its next hop is chosen once, in domain.admit (hop.to); domain.transmit and domain.runPorts read it.
-//     Where paths move (Network.Move), it is chosen again when a packet has arrived, in domain.choosePort, which also
-//     removes what was lost on the link.
-//   - A packet enters a switch's port in domain.runPorts, or in domain.runMerged where a limited buffer may drop it
-//     (Network.admits, domain.drop).
-//   - It leaves a switch's port in domain.runPorts, if it need not wait for others, or in domain.serve
-//     (domain.serveClass with classes), and a NIC in domain.sendNext.
-//   - Its last packet is delivered in domain.receiveData (with recovery: Network settles it between epochs, in
-//     recovery.settle); the flow's slot is free when its source has received the last ACK (domain.free).
 package network
 
 import (
@@ -69,37 +14,44 @@ type Network struct {
 	// EndNS, if not 0, ends Run before the first step that begins at or after it. Left has the flows of that time.
 	EndNS int64
 
-	params   simkernel.Params
-	traits   simkernel.Traits
-	buffer   BufferParams
-	links    []Link
-	host     []bool
-	more     func() (*Flows, error)
-	domains  []domain
-	domainOf []int32 // by node
-
+	params simkernel.Params
+	buffer BufferParams
+	links  []Link
+	host   []bool // by node
+	more   func() (*Flows, error)
+	flows  flowTable
 	rules
-	ports      []port
-	portOf     []int32                // by link: its port
-	kinds      map[portKind]*portKind // by what is in them without classRules
-	buffers    []buffer               // by node; empty if they are unlimited
-	pausers    []pauser               // by link and class; nil without PFC
-	shortfalls []Shortfall
-	recovery   *recovery // nil if nothing is lost
-	moves      *moves    // nil if every flow has one path
-	frontier   *frontier // nil if no flow waits for others
+	features
+	layout
 
-	classes []Class // nil: there are none
-	strict  uint32  // bits of those without a weight
-	quantum [MaxClasses]int64
-
-	alone     bool        // one worker simulates the present epoch
-	calendars []*calendar // by domain
-	mailed    calendar
+	alone     bool  // one worker simulates the present epoch
 	leastWork int64 // of a domain in a step that several workers simulate
-	stepPS    int64
 	step      int64 // steps so far
-	flows     flowTable
+}
+
+// features are what parts share in all domains; nil or empty without the feature.
+type features struct {
+	buffers    []buffer // by node
+	pausers    []pauser // by link and class: PFC
+	shortfalls []Shortfall
+	recovery   *recovery
+	paths      *paths
+	frontier   *frontier // of flows that wait for others
+	classes    []Class
+	strict     uint32 // bits of the classes without a weight
+	quantum    [MaxClasses]int64
+}
+
+// layout is the division of a network into domains.
+type layout struct {
+	domains   []domain
+	domainOf  []int32 // by node
+	ports     []port
+	portOf    []int32                // by link: its port
+	kinds     map[portKind]*portKind // by what is in them without classRules
+	calendars []*calendar            // by domain
+	mailed    calendar               // stands for those of domains that another worker may be in: it has no room
+	stepPS    int64
 }
 
 // Link is one link of a Network. Links 2c and 2c+1 are the two directions of one cable.
@@ -132,8 +84,8 @@ func New(params simkernel.Params, limits BufferParams, links []Link, hosts []boo
 		return nil, fmt.Errorf("%d links: a network has two for every cable, one each way", len(links))
 	}
 	n := &Network{
-		params: params, traits: params.Transport.Traits(), buffer: limits, links: slices.Clone(links),
-		host: slices.Clone(hosts), more: more, leastWork: leastWork, rules: rules{numberShift: flagBits,
+		params: params, buffer: limits, links: slices.Clone(links),
+		host: slices.Clone(hosts), more: more, leastWork: leastWork, rules: rules{traits: params.Transport.Traits(), numberShift: flagBits,
 			fullBytes: params.PayloadBytes + params.HeaderBytes, ackBytes: params.AckBytes},
 	}
 	for l, link := range links {
@@ -211,7 +163,7 @@ func (n *Network) Left(do func(row int64, tag int32, idealNS, bytes int64)) {
 // Losses returns what was lost, after Run.
 func (n *Network) Losses() (all Losses) {
 	for d := range n.domains {
-		all.add(&n.domains[d].losses)
+		all.add(&n.domains[d].journal.losses)
 	}
 	return all
 }

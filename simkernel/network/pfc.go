@@ -73,8 +73,12 @@ type toggle struct {
 	pause bool
 }
 
-// pauseHop as item.hop marks a toggle on its way to a port; its bits are twice the class, and 1 for a pause.
-const pauseHop = -3
+// pausing is PFC in a domain.
+type pausing struct {
+	domain  *domain
+	merging bool      // what leaves is counted by settleLeaving
+	leaving []leaving // what has left and is not counted
+}
 
 // A leaving is a packet of a class that came over a link and leaves the switch.
 type leaving struct {
@@ -83,13 +87,14 @@ type leaving struct {
 }
 
 // pauserOf returns PFC of a class at the port of a link.
-func (d *domain) pauserOf(link, class int32) *pauser {
+func (x *pausing) pauserOf(link, class int32) *pauser {
+	d := x.domain
 	return &d.net.pausers[int(link)*len(d.net.classes)+int(class)]
 }
 
-// paused reports whether a class of a port is paused.
-func (d *domain) paused(p *port, class int) bool {
-	return p.bits&portPaused != 0 && d.pauserOf(p.link, int32(class)).paused
+// paused reports whether a class of a port is paused. x is nil without PFC.
+func (x *pausing) paused(p *port, class int) bool {
+	return p.bits&portPaused != 0 && x.pauserOf(p.link, int32(class)).paused
 }
 
 // poolPart returns what the packets of a link have of the pool.
@@ -244,12 +249,13 @@ func (n *Network) crosses(b *buffer, u *pauser, bytes int64) bool {
 }
 
 // takeIn counts a packet that arrives at a switch's port with PFC; false if there is no room for it.
-func (d *domain) takeIn(b *buffer, p *port, a *arrival, bytes int64) bool {
+func (x *pausing) takeIn(b *buffer, p *port, a *arrival, bytes int64) bool {
+	d := x.domain
 	n, class := d.net, d.classOf(&a.item)
-	u := d.pauserOf(a.link^1, class)
+	u := x.pauserOf(a.link^1, class)
 	if b.pausing > 0 || n.crosses(b, u, bytes) {
-		d.serveActive(a.atPS)
-		d.settleLeaving(b)
+		d.buffers.serveActive(a.atPS)
+		x.settleLeaving(b)
 	}
 	part := max(0, u.bytes+bytes-u.reserve)
 	free := b.poolBytes - b.sharedBytes
@@ -272,92 +278,94 @@ func (d *domain) takeIn(b *buffer, p *port, a *arrival, bytes int64) bool {
 	if !u.pausing && (u.headBytes > 0 || part > 0 && float64(part) >= n.pfcThreshold(u, free)) {
 		u.pausing = true
 		b.pausing++
-		d.signal(a.link^1, toggle{a.atPS, class, true})
+		x.signal(a.link^1, toggle{a.atPS, class, true})
 	}
 	return true
 }
 
 // signal sends a toggle to the sender over the other direction of a link.
-func (d *domain) signal(link int32, t toggle) {
-	p, u := &d.net.ports[d.net.portOf[link]], d.pauserOf(link, t.class)
+func (x *pausing) signal(link int32, t toggle) {
+	d := x.domain
+	p, u := &d.net.ports[d.net.portOf[link]], x.pauserOf(link, t.class)
 	k := p.kind
-	if d.moves != nil && d.moves.rates[link] != nil { // the port may have been served to another time
-		k = d.kindAt(link, t.atPS)
+	if d.paths != nil && d.paths.net.failures.rates[link] != nil { // the port may have been served to another time
+		k = d.paths.kindAt(link, t.atPS)
 	}
 	u.toldPS = max(u.toldPS, t.atPS+k.wire.PS(pauseBytes)+k.delayPS)
-	it := item{atPS: u.toldPS, hop: pauseHop, bits: uint32(t.class) << 1}
-	if t.pause {
-		it.bits |= 1
-	}
-	d.forward(k.far, arrival{it, d.net.portOf[link^1], p.link})
+	t.atPS = u.toldPS
+	d.forward(k.far, arrival{pauseFrame(t), d.net.portOf[link^1], p.link})
 }
 
 // leaves counts a packet that leaves a switch: when the order of events is known (settleLeaving), or at once where no
 // sender can be paused. back is the other direction of the link that it came over.
-func (d *domain) leaves(node, back int32, it *item, bytes, nowPS int64) {
-	if d.merging {
-		d.leaving = append(d.leaving, leaving{nowPS, bytes, back, d.classOf(it)})
+func (x *pausing) leaves(node, back int32, it *item, bytes, nowPS int64) {
+	d := x.domain
+	if x.merging {
+		x.leaving = append(x.leaving, leaving{nowPS, bytes, back, d.classOf(it)})
 		return
 	}
-	d.net.buffers[node].remove(d.pauserOf(back, d.classOf(it)), bytes)
+	d.net.buffers[node].remove(x.pauserOf(back, d.classOf(it)), bytes)
 }
 
 // settleLeaving counts what has left, in order of time, and resumes senders.
-func (d *domain) settleLeaving(b *buffer) {
-	left := d.leaving
+func (x *pausing) settleLeaving(b *buffer) {
+	d := x.domain
+	left := x.leaving
 	slices.SortFunc(left, func(x, y leaving) int {
 		return cmp.Or(cmp.Compare(x.atPS, y.atPS), cmp.Compare(x.back, y.back))
 	})
 	for len(left) > 0 {
 		k := 0
 		for ; k < len(left) && left[k].atPS == left[0].atPS; k++ {
-			b.remove(d.pauserOf(left[k].back, left[k].class), left[k].bytes)
+			b.remove(x.pauserOf(left[k].back, left[k].class), left[k].bytes)
 		}
 		for _, l := range left[:k] {
-			u := d.pauserOf(l.back, l.class)
+			u := x.pauserOf(l.back, l.class)
 			part, free := u.poolPart(), b.poolBytes-b.sharedBytes
 			if u.pausing && u.headBytes == 0 && (part == 0 || float64(part+pfcHysteresis) <= d.net.pfcThreshold(u, free)) {
 				u.pausing = false
 				b.pausing--
-				d.signal(l.back, toggle{l.atPS, l.class, false})
+				x.signal(l.back, toggle{l.atPS, l.class, false})
 			}
 		}
 		left = left[k:]
 	}
-	d.leaving = d.leaving[:0]
+	x.leaving = x.leaving[:0]
 }
 
 // takeToggles is the part of runWindow that depends on PFC: it gives ports the pauses that arrive, and returns what
 // else does.
-func (d *domain) takeToggles(arrivals []arrival, work *portSet) []arrival {
+func (x *pausing) takeToggles(arrivals []arrival, work *portSet) []arrival {
+	d := x.domain
 	some := false
 	for i := range arrivals {
-		if a := &arrivals[i]; a.hop == pauseHop {
+		if a := &arrivals[i]; a.isPause() {
 			at := a.port - d.low
 			p := &d.ports[at]
-			u := d.pauserOf(p.link, 0)
-			u.toggles = append(u.toggles, toggle{a.atPS, int32(a.bits >> 1), a.bits&1 != 0})
+			u := x.pauserOf(p.link, 0)
+			u.toggles = append(u.toggles, a.pauseOf())
 			slices.SortStableFunc(u.toggles, func(x, y toggle) int { return cmp.Compare(x.atPS, y.atPS) })
-			d.setNextPause(p)
+			x.setNextPause(p)
 			work.add(at)
 			some = true
 		}
 	}
 	if some {
-		arrivals = slices.DeleteFunc(arrivals, func(a arrival) bool { return a.hop == pauseHop })
+		arrivals = slices.DeleteFunc(arrivals, func(a arrival) bool { return a.isPause() })
 	}
 	return arrivals
 }
 
 // setNextPause sets when a port changes next: its rate, a pause that begins or ends, or the watchdog looks.
-func (d *domain) setNextPause(p *port) {
+func (x *pausing) setNextPause(p *port) {
+	d := x.domain
 	p.bits &^= portChanges | portPaused
 	p.changeAtPS = p.rateAtPS
-	if t := d.pauserOf(p.link, 0).toggles; len(t) > 0 {
+	if t := x.pauserOf(p.link, 0).toggles; len(t) > 0 {
 		p.changeAtPS = min(p.changeAtPS, t[0].atPS)
 	}
 	for i := range d.net.classes {
-		u := d.pauserOf(p.link, int32(i))
+		u := x.pauserOf(p.link, int32(i))
 		if u.paused {
 			p.bits |= portPaused
 		}
@@ -371,30 +379,32 @@ func (d *domain) setNextPause(p *port) {
 }
 
 // changePauses begins and ends pauses of a port at a time.
-func (d *domain) changePauses(p *port, nowPS int64) {
-	first := d.pauserOf(p.link, 0)
+func (x *pausing) changePauses(p *port, nowPS int64) {
+	d := x.domain
+	first := x.pauserOf(p.link, 0)
 	for len(first.toggles) > 0 && first.toggles[0].atPS == nowPS {
 		t := first.toggles[0]
 		first.toggles = first.toggles[:copy(first.toggles, first.toggles[1:])]
-		u := d.pauserOf(p.link, t.class)
+		u := x.pauserOf(p.link, t.class)
 		u.asked = t.pause
-		d.setPaused(p, u, t.pause && !u.ignores, nowPS)
+		x.setPaused(p, u, t.pause && !u.ignores, nowPS)
 	}
 	for i := range p.classes.queues {
-		switch u := d.pauserOf(p.link, int32(i)); {
+		switch u := x.pauserOf(p.link, int32(i)); {
 		case u.lookPS != nowPS || d.net.buffer.WatchdogNS == 0:
 		case u.ignores:
 			u.ignores = false
-			d.setPaused(p, u, u.asked, nowPS)
+			x.setPaused(p, u, u.asked, nowPS)
 		case u.paused:
-			d.watch(p, u, i, nowPS)
+			x.watch(p, u, i, nowPS)
 		}
 	}
-	d.setNextPause(p)
+	x.setNextPause(p)
 }
 
 // setPaused begins or ends a pause of a class of a port.
-func (d *domain) setPaused(p *port, u *pauser, paused bool, nowPS int64) {
+func (x *pausing) setPaused(p *port, u *pauser, paused bool, nowPS int64) {
+	d := x.domain
 	switch {
 	case paused && !u.paused:
 		u.sincePS, u.lookPS = nowPS, nowPS+d.net.buffer.WatchdogNS*simkernel.PSPerNS
@@ -407,14 +417,15 @@ func (d *domain) setPaused(p *port, u *pauser, paused bool, nowPS int64) {
 
 // watch is the look of the watchdog at a queue that was paused for its time: what waits is dropped, and pauses are
 // ignored for a while.
-func (d *domain) watch(p *port, u *pauser, class int, nowPS int64) {
+func (x *pausing) watch(p *port, u *pauser, class int, nowPS int64) {
+	d := x.domain
 	f := &p.classes.queues[class]
 	if f.empty() || f.buf[f.head].atPS > nowPS {
 		u.lookPS += d.net.buffer.WatchdogNS * simkernel.PSPerNS
 		return
 	}
 	u.storms++
-	d.setPaused(p, u, false, nowPS)
+	x.setPaused(p, u, false, nowPS)
 	u.ignores, u.lookPS = true, nowPS+d.net.buffer.RestoreNS*simkernel.PSPerNS
 	kept, came := f.buf[:0], f.came[:0]
 	for i, it := range f.buf[f.head:] {
@@ -424,9 +435,9 @@ func (d *domain) watch(p *port, u *pauser, class int, nowPS int64) {
 			continue
 		}
 		bytes := d.wireBytes(&it)
-		d.drop(p, &it)
-		d.hold(&d.net.buffers[p.node], p, &it, -bytes, nowPS)
-		d.leaves(p.node, over^1, &it, bytes, nowPS)
+		d.buffers.drop(p, &it)
+		d.buffers.hold(&d.net.buffers[p.node], p, &it, -bytes, nowPS)
+		x.leaves(p.node, over^1, &it, bytes, nowPS)
 	}
 	f.buf, f.came, f.head, f.arrived, f.leftBytes = kept, came, 0, 0, 0
 	d.net.emptied(p.classes, class)

@@ -275,7 +275,8 @@ func TestPFCAgreesWithTwin(t *testing.T) {
 			}
 			got.StartNS, got.Again, got.Reordered = nil, nil, nil // the twin does not report them
 			if !reflect.DeepEqual(got, &want.Results) || n.Losses() != want.Losses {
-				t.Fatalf("%v, seed %d, %+v:\n%+v\n%+v\ntwin:\n%+v\n%+v", kind, seed, b, got, n.Losses(), want.Results, want.Losses)
+				t.Fatalf("%v, seed %d, %+v: %s\n%+v\ntwin:\n%+v", kind, seed, b, kerneltest.FirstDifference(got, &want.Results),
+					n.Losses(), want.Losses)
 			}
 			for l := range int32(len(e.links)) {
 				if n.Counters(l) != want.Counters(l) || n.PausedNS(l) != want.pausedNS(l) {
@@ -525,7 +526,7 @@ func TestPausesWithChangingDelays(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 99))
 		b := pfcBuffer(t, &e, rng, 0)
 		b.WatchdogNS, b.RestoreNS = 1_000_000, 1_000_000
-		var m Moves
+		var m Forwarding
 		for l := range e.links {
 			atNS := rng.Int64N(10_000)
 			for k := range int64(40) {

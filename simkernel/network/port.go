@@ -2,11 +2,11 @@ package network
 
 import "parsimon/simkernel"
 
-// A port is the sending end of one link, at a switch or at a host (NIC). It is one cache line, all that most packets
-// need; ports that are served one after the other lie side by side.
+// A port is the sending end of one link, at a switch or at a host (NIC). It is one cache line and has all that most
+// packets need. Ports that are served one after the other lie side by side.
 //
-// A switch's port has the data to send in one FIFO and the ACKs in the other, or both in data (Transport.AcksQueue).
-// A NIC's has in data the ACKs to send.
+// A port of a switch holds data in one FIFO and ACKs in the other, or both in data (Traits.AcksQueue). A NIC holds the
+// ACKs that it is to send in data.
 type port struct {
 	freePS int64 // the wire is free from here on
 	kind   *portKind
@@ -16,7 +16,7 @@ type port struct {
 	bits uint32 // flags
 }
 
-// A portRest is what fewer packets need.
+// A portRest is the part of a port that fewer packets need.
 type portRest struct {
 	acks      fifo
 	leftBytes int64 // wire bytes of the data that has arrived
@@ -30,59 +30,26 @@ type portRest struct {
 	node       int32
 	markKey    uint64       // of random marks
 	changeAtPS int64        // with portChanges: when its rate changes next, or a pause begins or ends
-	rateAtPS   int64        // when its rate changes next; never: it does not
+	rateAtPS   int64        // when its rate changes next, or never
 	classes    *portClasses // nil without classes
 }
 
 const (
 	portFull    = 1 << iota // maxQueue is at least a full packet; the bit of flagAck
 	portWaits               // data or acks is not empty
-	portChanges             // its rate will change (Network.Move), or a pause begin or end (pfc.go)
-	portPaused              // a class of it, by PFC
-	portQueues              // what finds it idle is not served at once (runPorts)
+	portChanges             // its rate will change (Failures.Rates), or a pause will begin or end (pfc.go)
+	portPaused              // PFC has paused one of its classes
+	portQueues              // runPorts does not serve what finds it idle
 )
 
-// A portKind is what the ports of links with one bandwidth and delay to one domain have in common.
-type portKind struct {
-	sendPS  [2]int64 // time to send a full packet (forward) or an ACK (backward)
-	delayPS int64
-	far     int32 // domain of the far end
-	wire    simkernel.WireTime
-	rule    simkernel.MarkRule
-	bps     float64
-
-	classRules *[MaxClasses]simkernel.MarkRule // with classes
-}
-
-// Counters describe the queue of a switch's port; a NIC's are 0.
+// Counters describe the queue of a switch's port. Those of a NIC are 0.
 type Counters struct {
 	PacketsMarked int64
 	MaxQueueBytes int64 // maximum of wire bytes of data in the queue at service starts, packet in service included
 	MaxQueueAtNS  int64 // first time of the maximum
 }
 
-// kind returns the kind of a link's port.
-func (n *Network) kind(link Link) portKind {
-	p := &n.params
-	from, always := p.MarkBytes(link.BandwidthBps, link.DelayNS)
-	k := portKind{wire: simkernel.NewWireTime(float64(link.BandwidthBps)), delayPS: link.DelayNS * simkernel.PSPerNS,
-		far: n.domainOf[link.DstNode], rule: p.MarkRule(from, always), bps: float64(link.BandwidthBps)}
-	k.sendPS = [2]int64{k.wire.PS(n.fullBytes), k.wire.PS(p.AckBytes)}
-	return k
-}
-
-// kindOf returns the kind of a link's port.
-func (n *Network) kindOf(link Link) *portKind {
-	k := n.kind(link)
-	if n.kinds[k] == nil {
-		of, rules := k, n.rulesOf(link)
-		of.classRules = &rules
-		n.kinds[k] = &of
-	}
-	return n.kinds[k]
-}
-
-// idle reports whether nothing waits, nor will the rate change, nor is there a pause.
+// idle reports whether nothing waits, the rate will not change, and no class is paused.
 func (p *port) idle() bool {
 	return p.bits&(portWaits|portChanges|portPaused|portQueues) == 0
 }
@@ -102,20 +69,20 @@ func (p *port) noteWaits() {
 	}
 }
 
-// runPorts simulates ports of switches to the end of the window. Where nothing waits, the first arrivals are served at
-// once, as most packets are: data before the next one arrives, and ACKs, which overtake what comes later. This is send
-// and transmit in one piece.
+// runPorts simulates ports of switches to the end of the window. If nothing waits at a port, its first arrivals are served
+// at once, as most packets are: data if it can be served before the next arrival, and ACKs, because they overtake what
+// arrives later. The loop is send and transmit in one piece.
 func (d *domain) runPorts(due []duePort) {
 	t := &d.net.flows
 	for _, o := range due {
-		p, i, end := &d.ports[o.port], int(o.from), int(d.ends[o.port])
-		d.ends[o.port] = 0
+		p, i, end := &d.ports[o.port], int(o.from), int(d.sorter.ends[o.port])
+		d.sorter.ends[o.port] = 0
 		for ; i < end; i++ {
-			a, k := &d.sorted[i], p.kind
+			a, k := &d.sorter.sorted[i], p.kind
 			nowPS, ack := max(p.freePS, a.atPS), a.bits&flagAck
 			// The last condition, without a branch: data, and more arrives before it can be served.
 			if p.bits|ack != portFull && !p.idle() || nowPS >= d.endPS ||
-				(int64(ack)-1)&int64(i+1-end)&(d.sorted[i+1].atPS-nowPS-1) < 0 {
+				(int64(ack)-1)&int64(i+1-end)&(d.sorter.sorted[i+1].atPS-nowPS-1) < 0 {
 				break
 			}
 			h := &t.hops[a.hop]
@@ -127,25 +94,25 @@ func (d *domain) runPorts(due []duePort) {
 				p.noteFirst(d, &a.item, nowPS)
 			}
 			if a.bits&d.passMask != d.passNot {
-				d.passes(p, &a.item, nowPS)
+				p.passes(d, &a.item, nowPS)
 			} else if waitPS := (int64(ack) - 1) & (nowPS - a.atPS); waitPS != 0 {
 				t.count(&a.item, waitPS)
 			}
 			p.freePS = nowPS + sendPS
 			atPS := p.freePS + k.delayPS
-			if w := d.to[k.far].roomAt(atPS); w != nil {
+			if w := d.mail.to[k.far].roomAt(atPS); w != nil {
 				*w = append(*w, arrival{item{atPS, a.hop + 1 - 2*int32(ack), a.bits}, to, p.link})
 			} else {
 				d.forward(k.far, arrival{item{atPS, a.hop + 1 - 2*int32(ack), a.bits}, to, p.link})
 			}
 		}
 		if i < end || !p.idle() {
-			d.runQueued(o.port, p, d.sorted[i:end])
+			d.runQueued(o.port, p, d.sorter.sorted[i:end])
 		}
 	}
 }
 
-// noteFirst notes the queue of a packet that finds none.
+// noteFirst notes the queue of a packet that finds no other.
 func (p *port) noteFirst(d *domain, it *item, nowPS int64) {
 	bytes := d.wireBytes(it)
 	p.noteQueue(bytes, nowPS)
@@ -154,17 +121,17 @@ func (p *port) noteFirst(d *domain, it *item, nowPS int64) {
 	}
 }
 
-// runQueued simulates a port where packets wait. What is served in the window that it arrived in never touches the
-// port's own queues.
+// runQueued simulates a port where packets wait. Packets that are served in the window of their arrival never enter the
+// queues of the port.
 func (d *domain) runQueued(u int32, p *port, arrivals []arrival) {
-	if d.limited {
-		d.holdAll(&d.net.buffers[p.node], p, arrivals)
+	if d.buffers != nil {
+		d.buffers.holdAll(&d.net.buffers[p.node], p, arrivals)
 	}
-	if d.classed {
+	if d.classes != nil {
 		for i := range arrivals {
-			d.put(p, &arrivals[i])
+			p.put(d, &arrivals[i])
 		}
-		d.runQueues(u, p)
+		d.classes.runQueues(u, p)
 		return
 	}
 	data, acks := &p.data, &p.acks
@@ -172,7 +139,7 @@ func (d *domain) runQueued(u int32, p *port, arrivals []arrival) {
 		data, acks = d.dataScratch.reset(), d.ackScratch.reset()
 	}
 	for i := range arrivals {
-		if a := &arrivals[i]; a.bits&flagAck != 0 && !d.shared {
+		if a := &arrivals[i]; a.bits&flagAck != 0 && !d.traits.AcksQueue {
 			acks.push(a.item)
 		} else {
 			data.push(a.item)
@@ -193,20 +160,19 @@ func (d *domain) runQueued(u int32, p *port, arrivals []arrival) {
 	}
 }
 
-// change makes the change of a port that is due at p.changeAtPS; portChanges is not set.
+// change makes the change of a port that is due at p.changeAtPS. The caller has cleared portChanges.
 func (d *domain) change(p *port) {
 	nowPS := p.changeAtPS
 	if nowPS == p.rateAtPS {
-		d.changeRate(p)
+		d.paths.changeRate(p)
 	}
-	if d.lossless {
-		d.changePauses(p, nowPS)
+	if d.pfc != nil {
+		d.pfc.changePauses(p, nowPS)
 	}
 }
 
-// serve starts the services of a switch's port before untilPS, and returns when the next one will start. Everything
-// that arrives before untilPS is in the queues. An ACK among the data counts among the bytes left behind and is not
-// marked itself.
+// serve starts the services of a switch's port before untilPS, and returns when the next one will start. Everything that
+// arrives before untilPS is in the queues. An ACK in the queue of data counts as left behind, but is never marked.
 func (d *domain) serve(p *port, data, acks *fifo, untilPS int64) (nextPS int64) {
 	for p.bits&portChanges != 0 && p.changeAtPS < untilPS {
 		p.bits &^= portChanges
@@ -228,7 +194,7 @@ func (d *domain) serve(p *port, data, acks *fifo, untilPS int64) (nextPS int64) 
 		if ackPS <= dataPS {
 			it := acks.buf[acks.head]
 			acks.head++
-			if d.telemetry {
+			if d.traits.Telemetry {
 				p.sentBytes += d.ackBytes
 			}
 			d.send(p, k, it, ackPS)
@@ -236,31 +202,31 @@ func (d *domain) serve(p *port, data, acks *fifo, untilPS int64) (nextPS int64) 
 		}
 		it := data.buf[data.head]
 		data.head++
-		leftBytes := d.leftBehind(p, data, &it, dataPS)
+		leftBytes := p.leftBehind(d, data, &it, dataPS)
 		if it.bits&flagAck != 0 {
 			d.send(p, k, it, dataPS)
 			continue
 		}
-		if leftBytes > k.rule.MinBytes && (!d.random || d.drawsMark(p, &k.rule, &it, leftBytes)) {
-			d.mark(p, &it, dataPS)
+		if leftBytes > k.rule.MinBytes && (!d.traits.RandomMarks || p.drawsMark(d, &k.rule, &it, leftBytes)) {
+			p.mark(d, &it, dataPS)
 		}
-		if d.telemetry {
-			d.writeTelemetry(p, &it, dataPS)
+		if d.traits.Telemetry {
+			p.writeTelemetry(d, &it, dataPS)
 		}
 		d.send(p, k, it, dataPS)
 	}
 }
 
-// drawsMark draws whether a packet that leaves more than the threshold is marked.
-func (d *domain) drawsMark(p *port, rule *simkernel.MarkRule, it *item, leftBytes int64) bool {
+// drawsMark draws whether a packet that leaves more bytes behind than the threshold is marked.
+func (p *port) drawsMark(d *domain, rule *simkernel.MarkRule, it *item, leftBytes int64) bool {
 	t := &d.net.flows
 	key := simkernel.MixKey(p.markKey, t.info[t.hops[it.hop].flow].key)
 	return rule.Marks(leftBytes, simkernel.MixKey(key, uint64(it.bits>>d.numberShift)))
 }
 
-// leftBehind counts what has arrived before a service starts, and returns how many of the bytes stay behind. The
+// leftBehind counts what has arrived before the service of a packet starts, and returns how many bytes stay behind it. The
 // packet has been taken off the queue.
-func (d *domain) leftBehind(p *port, queue *fifo, it *item, nowPS int64) int64 {
+func (p *port) leftBehind(d *domain, queue *fifo, it *item, nowPS int64) int64 {
 	own := d.wireBytes(it)
 	left, arrived := p.leftBytes, queue.arrived
 	if queue.head > arrived { // the packet itself has not been counted yet
@@ -289,11 +255,11 @@ func (d *domain) wireBytes(it *item) int64 {
 }
 
 // mark marks a data packet.
-func (d *domain) mark(p *port, it *item, nowPS int64) {
+func (p *port) mark(d *domain, it *item, nowPS int64) {
 	it.bits |= flagMarked
 	p.marked++
 	if it.bits&d.lateMask != d.lateNot {
-		d.late = append(d.late, lateStat{item: *it, startPS: nowPS, mark: true})
+		d.journal.late = append(d.journal.late, lateStat{item: *it, startPS: nowPS, mark: true})
 		return
 	}
 	d.net.flows.stats[it.hop].marks++
@@ -302,11 +268,11 @@ func (d *domain) mark(p *port, it *item, nowPS int64) {
 // send sends an item over a switch's port at nowPS, and counts how long data waited.
 func (d *domain) send(p *port, k *portKind, it item, nowPS int64) {
 	if it.bits&flagAck == 0 {
-		if d.limited {
-			d.hold(&d.net.buffers[p.node], p, &it, -d.wireBytes(&it), nowPS)
+		if d.buffers != nil {
+			d.buffers.hold(&d.net.buffers[p.node], p, &it, -d.wireBytes(&it), nowPS)
 		}
 		if it.bits&d.lateMask != d.lateNot {
-			d.countLate(p, &it, nowPS)
+			p.countLate(d, &it, nowPS)
 		} else if waitPS := nowPS - it.atPS; waitPS != 0 {
 			d.net.flows.count(&it, waitPS)
 		}
@@ -314,26 +280,27 @@ func (d *domain) send(p *port, k *portKind, it item, nowPS int64) {
 	d.transmit(p, k, it, nowPS)
 }
 
-// passes counts the wait of what is served in turn where senders recover, and the room that data takes meanwhile.
-func (d *domain) passes(p *port, it *item, nowPS int64) {
-	if d.turns && it.bits&flagAck == 0 {
-		d.servedInTurn(p, it)
-	}
-	if d.leveled && it.bits&flagAck == 0 {
-		bytes := d.wireBytes(it)
-		d.levels = append(d.levels, level{it.atPS, bytes}, level{nowPS, -bytes})
+// passes counts an item that runPorts serves and that a part must know of.
+func (p *port) passes(d *domain, it *item, nowPS int64) {
+	if it.bits&flagAck == 0 {
+		if d.classes != nil && d.classes.turns {
+			d.classes.servedInTurn(p, it)
+		}
+		if d.buffers != nil && d.buffers.leveled {
+			d.buffers.passes(d.wireBytes(it), it.atPS, nowPS)
+		}
 	}
 	if it.bits&d.lateMask != d.lateNot {
-		d.countLate(p, it, nowPS)
+		p.countLate(d, it, nowPS)
 	} else if waitPS := nowPS - it.atPS; waitPS != 0 && it.bits&flagAck == 0 {
 		d.net.flows.count(it, waitPS)
 	}
 }
 
-// countLate has the wait of data that leaves a switch's port counted between epochs.
-func (d *domain) countLate(p *port, it *item, nowPS int64) {
+// countLate notes the wait of data that leaves a switch's port, so that it is counted between epochs.
+func (p *port) countLate(d *domain, it *item, nowPS int64) {
 	if it.bits&flagAck == 0 && (nowPS != it.atPS || it.bits&flagLast != 0) {
-		d.late = append(d.late, lateStat{item: *it, startPS: nowPS, link: p.link})
+		d.journal.late = append(d.journal.late, lateStat{item: *it, startPS: nowPS, link: p.link})
 	}
 }
 
@@ -347,22 +314,12 @@ func (d *domain) transmit(p *port, k *portKind, it item, nowPS int64) {
 	p.freePS = nowPS + sendPS
 	it.atPS = p.freePS + k.delayPS
 	it.hop += 1 - 2*int32(ack)
-	if d.foresees && ack == 0 && (it.bits&flagLast != 0 || d.recovers) {
-		d.foresee(p, it)
+	if d.deliveries != nil && ack == 0 && (it.bits&flagLast != 0 || d.recovery != nil) {
+		d.deliveries.foresee(p, it)
 	}
-	if w := d.to[k.far].roomAt(it.atPS); w != nil {
+	if w := d.mail.to[k.far].roomAt(it.atPS); w != nil {
 		*w = append(*w, arrival{it, to, p.link})
 	} else {
 		d.forward(k.far, arrival{it, to, p.link})
 	}
-}
-
-// writeTelemetry writes the port's telemetry into a packet.
-func (d *domain) writeTelemetry(p *port, it *item, nowPS int64) {
-	t := &d.net.flows
-	s := &t.senders[t.hops[it.hop].flow]
-	hop := int(it.hop - s.firstHop)
-	d.telemetryOf(s.external, it.bits)[hop-1] = simkernel.Telemetry{AtPS: nowPS, SentBytes: p.sentBytes,
-		LeftBytes: p.leftBytes, Bps: p.kind.bps, Link: p.link}
-	p.sentBytes += d.wireBytes(it)
 }

@@ -138,10 +138,10 @@ func traceOf(b *testing.B, n *Network, workers int) *trace {
 			n.step++
 			did := make([]int32, len(n.domains))
 			for i := range n.domains {
-				before := n.domains[i].work
+				before := n.domains[i].journal.work
 				n.domains[i].beginStep(n.step, fromPS)
 				n.domains[i].run(fromPS + n.stepPS)
-				did[i] = int32(n.domains[i].work - before)
+				did[i] = int32(n.domains[i].journal.work - before)
 				items += float64(did[i])
 			}
 			epoch = append(epoch, did)
@@ -204,7 +204,7 @@ func (t *trace) follow(epoch [][]int32, owned [][]int32, owners []int32, dearer 
 	left := len(domains) * len(epoch)
 	isReady := func(d int32, at float64) bool {
 		ready := done[d] < len(epoch) && doneAt[d] <= at
-		for _, from := range domains[d].neighbors {
+		for _, from := range domains[d].mail.neighbors {
 			ready = ready && (done[from] > done[d] || done[from] == done[d] && doneAt[from] <= at)
 		}
 		return ready
@@ -231,7 +231,7 @@ func (t *trace) follow(epoch [][]int32, owned [][]int32, owners []int32, dearer 
 		ran := false
 		if d, item := pick(worker); d >= 0 {
 			foreign := 0.0
-			for _, from := range domains[d].neighbors {
+			for _, from := range domains[d].mail.neighbors {
 				if owners[from] != owners[d] {
 					foreign++
 				}

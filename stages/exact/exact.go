@@ -419,7 +419,7 @@ func (x *simulation) writeLinks() error {
 		if x.routes == nil {
 			break
 		}
-		m, l := x.engine.Moved(int32(i)), &loads.Links[i]
+		m, l := x.engine.Traffic(int32(i)), &loads.Links[i]
 		l.Packets, l.Bytes = m.Sent, -m.Sent*x.params.HeaderBytes
 		for _, bytes := range m.SentBytes {
 			l.Bytes += bytes
@@ -433,7 +433,7 @@ func (x *simulation) writeLinks() error {
 		if carried.Packets > 0 {
 			queue, busyNS := x.engine.Counters(l.ID), int64(carried.BusyNS(l.BandwidthBps, &x.params))
 			if x.routes != nil {
-				waitNS, busyNS = x.engine.Moved(l.ID).WaitNS, x.engine.Moved(l.ID).BusyNS
+				waitNS, busyNS = x.engine.Traffic(l.ID).WaitNS, x.engine.Traffic(l.ID).BusyNS
 			}
 			c = tables.LinkCounters{
 				PacketsSent: carried.Packets, PacketsMarked: queue.PacketsMarked, BusyNS: busyNS,
@@ -467,11 +467,11 @@ func (x *simulation) writeClasses() error {
 func (x *simulation) writeSlots() error {
 	slotNS := int64(0)
 	for _, l := range x.net.Links {
-		slotNS = max(slotNS, x.engine.Moved(l.ID).SlotNS)
+		slotNS = max(slotNS, x.engine.Traffic(l.ID).SlotNS)
 	}
 	var rows []slotRow
 	for _, l := range x.net.Links {
-		m, sums := x.engine.Moved(l.ID), [network.LoadSlots]int64{}
+		m, sums := x.engine.Traffic(l.ID), [network.LoadSlots]int64{}
 		for i, bytes := range m.SentBytes {
 			sums[int64(i)*m.SlotNS/slotNS] += bytes
 		}
@@ -508,7 +508,7 @@ func (x *simulation) simulate(ctx context.Context) error {
 		engine.EndNS = max(1, x.options.EndNS-x.originNS)
 	}
 	if m.Whole() {
-		engine.Move(m.Engine(x.net, x.routes, x.options.Seed, x.originNS))
+		engine.Forward(m.Engine(x.net, x.routes, x.options.Seed, x.originNS))
 	}
 	if x.waits != nil {
 		engine.WaitFor()

@@ -114,14 +114,23 @@ func (x *Routes) Sets() int { return int(x.sets) }
 func (x *Routes) Starts() []int64 { return x.startNS }
 
 // Engine is what a simulation does whose time 0 is originNS of the flow starts.
-func (m *Moves) Engine(n *topology.Network, x *Routes, seed uint64, originNS int64) network.Moves {
+func (m *Moves) Engine(n *topology.Network, x *Routes, seed uint64, originNS int64) network.Forwarding {
 	from := *x
 	from.startNS = make([]int64, len(x.startNS))
 	for i, ns := range x.startNS {
 		from.startNS[i] = max(0, ns-originNS)
 	}
-	out := network.Moves{Balance: balances[cmp.Or(m.Balance, ECMP)], GapNS: m.GapNS, Seed: seed, Weights: m.linkWeights(n),
-		Routes: &from, RepairNS: m.RepairNS, InOrder: m.Receivers == InOrder}
+	out := network.Forwarding{
+		Seed:   seed,
+		Routes: &from,
+		Balancing: network.Balancing{
+			Balance: balances[cmp.Or(m.Balance, ECMP)],
+			GapNS:   m.GapNS,
+			Weights: m.linkWeights(n),
+			InOrder: m.Receivers == InOrder,
+		},
+		Failures: network.Failures{RepairNS: m.RepairNS},
+	}
 	if m.At != nil {
 		out.At = make([]network.Balance, len(n.Nodes))
 	}

@@ -2,7 +2,7 @@
 // lose packets or have another bandwidth for a time.
 //
 //	scenario file, flags ─► Text ─► Moves (part of the scenario's id) ─┬─► weights, hash, routes ─► topology.Router
-//	                                                                   └─► Routes, Engine ─► network.Move
+//	                                                                   └─► Routes, Engine ─► network.Forward
 //
 // Balances ecmp and wcmp, and routes of files, give each flow one path; every estimator has them. All else exists in
 // the whole network only.

@@ -3,212 +3,10 @@ package network
 import (
 	"errors"
 	"fmt"
-	"math"
-	"math/bits"
 	"slices"
 
 	"parsimon/simkernel"
 )
-
-// MaxHops is the most links that a path in a Network can have. It bounds the memory per flow.
-const MaxHops = 250
-
-// A hop is what a packet needs to know at one hop of its flow's path. A flow with H hops has H + 1 of them: data that
-// waits for hop h is at entry h, delivered data at H; its ACK starts at H, waits for the reverse of hop h at entry
-// h + 1, and reaches the host at 0. Nothing changes them while the flow lives: all workers read them.
-type hop struct {
-	to   [2]int32 // port that data (forward) or an ACK (backward) is sent to from here
-	flow int32    // its slot
-	last uint32   // bytes on the wire of the flow's last packet × MaxClasses, and its class
-}
-
-func (h *hop) lastWire() int64 { return int64(h.last / MaxClasses) }
-
-const forward, backward = 0, 1 // backward is flagAck
-
-// A hopStat counts what a flow's packets met at one hop. Its owner is the domain of the hop's port.
-type hopStat struct {
-	waitPS   uint64 // sum of its packets' waits for this hop, modulo 2^64
-	waitHigh uint32 // and the bits above
-	marks    int32  // number of its packets that the hop marked
-}
-
-// addWait adds the wait of a packet.
-func (s *hopStat) addWait(waitPS int64) {
-	sum, carry := bits.Add64(s.waitPS, uint64(waitPS), 0)
-	s.waitPS = sum
-	s.waitHigh += uint32(carry)
-}
-
-// waitNS returns the sum of the waits in whole ns, or the largest int64 if that is less.
-func (s *hopStat) waitNS() int64 {
-	if s.waitHigh >= simkernel.PSPerNS/2 {
-		return math.MaxInt64
-	}
-	ns, _ := bits.Div64(uint64(s.waitHigh), s.waitPS, simkernel.PSPerNS)
-	return int64(ns)
-}
-
-// flowInfo is what is known of a flow when it starts.
-type flowInfo struct {
-	row      int64 // its row in the workload, which is its rank in the start order
-	startPS  int64
-	idealNS  int64
-	key      uint64 // in random marks
-	firstHop int32
-	hops     int32
-	domain   int32 // of its source
-	tag      int32
-}
-
-// A sender is the sending end of a flow. Its owner is the domain of its host.
-type sender struct {
-	sizeBytes   int64
-	sentBytes   int64 // with recovery: before the next packet to send
-	ackedBytes  int64
-	windowBytes int64              // at the present rate
-	gap         simkernel.WireTime // pacing time per byte at the present rate
-	external    *externalSender    // nil if dctcp is used
-	next        uint32             // number of the next packet
-	place       int32              // index of ring.places
-	class       int32
-	firstHop    int32 // that of flowInfo
-	dctcp       simkernel.DCTCPSender
-}
-
-// hopUnit: the entries of a flow begin at a multiple of it. Those of one cache line of stats are mostly of one domain.
-const hopUnit = 4
-
-// A flowTable holds the flows in the network. Slots and hop entries belong to the source's domain, which takes them
-// when a flow starts and frees them when its last ACK is received. The slices grow between windows only.
-type flowTable struct {
-	senders []sender // by slot
-	info    []flowInfo
-	hops    []hop // by hop entry
-	stats   []hopStat
-	lastPS  []int64 // wait of the flow's last packet for that hop
-}
-
-// count counts the wait of a packet.
-func (t *flowTable) count(it *item, waitPS int64) {
-	t.stats[it.hop].addWait(waitPS)
-	if it.bits&flagLast != 0 {
-		t.lastPS[it.hop] = waitPS
-	}
-}
-
-// A flowPool is the free part of the flow table that a domain may take.
-type flowPool struct {
-	slots   []int32
-	hops    [MaxHops/hopUnit + 2][]int32 // first entries of free blocks, by length / hopUnit
-	low, hi int32                        // entries that were never used
-	live    int64
-
-	starting  []*newFlow // flows of its hosts that start in this epoch
-	needUnits int        // of hop entries, for them
-}
-
-// units returns how many units of hop entries a path takes.
-func units(hops int) int { return (hops + hopUnit) / hopUnit } // one entry more than hops, rounded up
-
-// reserve makes room for the flows that start in the next epoch.
-func (n *Network) reserve(pool *flowPool) {
-	t, count := &n.flows, len(pool.starting)
-	for len(pool.slots) < count {
-		add := max(64, count-len(pool.slots))
-		for i := range add {
-			pool.slots = append(pool.slots, int32(len(t.info)+add-1-i))
-		}
-		t.senders = append(t.senders, make([]sender, add)...)
-		t.info = append(t.info, make([]flowInfo, add)...)
-		if n.recovery != nil {
-			n.recovery.flows = append(n.recovery.flows, make([]recoveryFlow, add)...)
-			n.recovery.receivers = append(n.recovery.receivers, make([]receiver, add)...)
-		}
-	}
-	if int(pool.hi-pool.low) < pool.needUnits*hopUnit {
-		add := max(1024, pool.needUnits*hopUnit)
-		if int(pool.hi) != len(t.hops) {
-			pool.low = int32(len(t.hops)) // what is left of the old region is lost
-		}
-		t.hops = append(t.hops, make([]hop, add)...)
-		t.stats = append(t.stats, make([]hopStat, add)...)
-		t.lastPS = append(t.lastPS, make([]int64, add)...)
-		pool.hi = int32(len(t.hops))
-	}
-	pool.needUnits = 0
-}
-
-// admit starts a flow: it takes a slot and sends the start to the source's NIC.
-func (d *domain) admit(f *newFlow) {
-	n, pool, path := d.net, &d.pool, f.path
-	t := &n.flows
-	slot := pool.slots[len(pool.slots)-1]
-	pool.slots = pool.slots[:len(pool.slots)-1]
-	u := units(len(path))
-	var base int32
-	if free := pool.hops[u]; len(free) > 0 {
-		base = free[len(free)-1]
-		pool.hops[u] = free[:len(free)-1]
-	} else {
-		base = pool.low
-		pool.low += int32(u * hopUnit)
-	}
-	pool.live++
-	t.info[slot] = flowInfo{row: f.row, startPS: f.startPS, idealNS: f.idealNS, key: f.key, firstHop: base,
-		hops: int32(len(path)), domain: d.id, tag: f.tag}
-	last := uint32(n.params.LastBytes(f.size)*MaxClasses) + uint32(f.class)
-	for h := range len(path) + 1 {
-		ahead, back := path[len(path)-1]^1, path[0]
-		if h+1 < len(path) {
-			ahead = path[h+1]
-		}
-		if h > 1 {
-			back = path[h-2] ^ 1
-		}
-		t.hops[int(base)+h] = hop{[2]int32{n.portOf[ahead], n.portOf[back]}, slot, last}
-	}
-	clear(t.stats[base:][:len(path)])
-	clear(t.lastPS[base:][:len(path)])
-	d.startSender(slot, f)
-	if n.recovery != nil {
-		n.recovery.start(slot, f)
-	}
-	d.insert(arrival{item{f.startPS, base, flagAck | flagStart}, n.portOf[path[0]], startLink})
-}
-
-// startSender sets up the sender of a new flow.
-func (d *domain) startSender(slot int32, f *newFlow) {
-	n := d.net
-	s := &n.flows.senders[slot]
-	*s = sender{sizeBytes: f.size, external: s.external, class: f.class,
-		firstHop: n.flows.info[slot].firstHop}
-	if !n.traits.Embedded {
-		if s.external == nil {
-			s.external = &externalSender{Sender: simkernel.NewSender(n.params.Transport)}
-			s.external.tcp, _ = s.external.Sender.(*simkernel.TCP)
-		}
-		s.external.start(&n.params, f.limits)
-		if d.telemetry {
-			s.external.startTelemetry(&n.params, f.size, f.path)
-		}
-	}
-	s.dctcp.Start(&n.params, f.limits)
-	s.gap = simkernel.NewWireTime(f.limits.LineBps)
-	s.windowBytes = s.dctcp.Window()
-	if d.clocked {
-		s.gap = 0
-	}
-}
-
-// free frees a flow of this domain. Nothing of it is left in the network.
-func (d *domain) free(slot int32) {
-	info := &d.net.flows.info[slot]
-	u := units(int(info.hops))
-	d.pool.hops[u] = append(d.pool.hops[u], info.firstHop)
-	d.pool.slots = append(d.pool.slots, slot)
-	d.pool.live--
-}
 
 // Flows is a chunk of the workload, one row per flow, in start order within and across chunks. The links of
 // flow i's path are PathLinks[PathEnds[i-1]:PathEnds[i]] (from 0 for the first flow), from the source's uplink to
@@ -366,7 +164,7 @@ func (f *feed) add(b *batch, c *Flows, links []int32, i int) error {
 		}
 		roundTripNS := f.ideal.Path().RoundTripNS
 		flow.timeoutPS, flow.nackPS = n.timeoutPS(path), max(nackEveryNS, roundTripNS)*simkernel.PSPerNS
-		if n.irn {
+		if n.recovery.irn {
 			flow.lowPS = max(irnLowNS, 3*roundTripNS) * simkernel.PSPerNS
 		}
 	}
@@ -387,7 +185,31 @@ func (f *feed) append(b *batch, c *Flows, i int, flow newFlow) error {
 	return nil
 }
 
+// addAfter checks what row i of a chunk waits for, and adds it to the flow.
+func (f *feed) addAfter(c *Flows, i int, flow *newFlow) error {
+	if c.AfterEnds == nil {
+		return nil
+	}
+	begin, end := int32(0), c.AfterEnds[i]
+	if i > 0 {
+		begin = c.AfterEnds[i-1]
+	}
+	if f.net.frontier == nil || begin < 0 || begin > end || int(end) > min(len(c.After), len(c.DelayNS)) {
+		return errors.New("a flow waits for others in a network that was not prepared for it, or out of range")
+	}
+	for k := begin; k < end; k++ {
+		if c.After[k] < 0 || c.After[k] == f.rows || c.DelayNS[k] < 0 || c.DelayNS[k] > MaxNS {
+			return fmt.Errorf("it waits for flow row %d and then for %d ns", c.After[k], c.DelayNS[k])
+		}
+		flow.after = append(flow.after, after{c.After[k], c.DelayNS[k] * simkernel.PSPerNS})
+	}
+	return nil
+}
+
 var errPathEmpty = errors.New("the path is empty")
+
+// MaxHops is the most links that a path in a Network can have. It bounds the memory per flow.
+const MaxHops = 250
 
 // checkPath checks that a path leads from a host over adjacent links and switches to a host.
 func (n *Network) checkPath(path []int32) error {

@@ -1,0 +1,195 @@
+package network
+
+import (
+	"math"
+	"slices"
+
+	"parsimon/simkernel"
+)
+
+// Balancing is how switches balance loads.
+type Balancing struct {
+	Balance Balance
+	At      []Balance // by node, instead of Balance: ECMP, Flowlet, Spray or Adaptive; nil: Balance at all
+	GapNS   int64     // with Flowlet and CONGA: a longer pause of a flow at a switch begins a new flowlet
+	Weights []float64 // by link: the share of the flows that choose it; nil: all equal
+	// InOrder makes receivers of paced transports accept packets in order only. Their senders go back N.
+	InOrder bool
+}
+
+// A Balance is how a switch chooses a link for a data packet.
+type Balance uint8
+
+// The balances. All except ECMP reorder packets. Receivers then accept them in any order, unless Balancing.InOrder is set.
+const (
+	// ECMP keeps a flow on its first path.
+	ECMP Balance = iota
+	// Flowlet chooses at random for each flowlet (LetFlow: Vanini et al., NSDI'17). The first flowlet takes the first path.
+	Flowlet
+	// Spray takes the links of a switch alternately.
+	Spray
+	// Adaptive takes the link whose port would be idle first, of equals the next one. It counts dropped packets as sent,
+	// and assumes that a port with PFC sends nothing while one of its classes is paused.
+	Adaptive
+	// Random takes a random link for each packet.
+	Random
+	// PLB is ECMP whose senders choose another path after congested rounds and timeouts.
+	PLB
+	// CONGA chooses for each flowlet, at the first switch of a flow, the path with the least congestion.
+	CONGA
+)
+
+// balancing is the state of Balancing.
+type balancing struct {
+	*Balancing
+	seed    uint64
+	busyPS  []int64 // Adaptive and CONGA, by port: when it will have sent all that has arrived, ACKs included
+	pauses  []int32 // likewise: number of its classes that are paused
+	sincePS []int64 // likewise: when the first of them was paused
+	turns   []int32 // by set of links: the place of the next link
+	rate    []dre   // CONGA, by port
+}
+
+// A flowlet is when the last packet of a flow passed a switch, and over which link.
+type flowlet struct {
+	atPS int64
+	link int32
+}
+
+type flowletKey struct {
+	row  int64
+	node int32
+}
+
+// selective reports whether receivers accept packets in any order, and senders resend only what was not received.
+func (m *paths) selective() bool {
+	return m != nil && !m.InOrder && slices.ContainsFunc(m.At, func(b Balance) bool { return b != ECMP })
+}
+
+// clock returns the time up to which a port can have sent: a paused port has sent nothing since its pause began.
+func (m *balancing) clock(port int32, nowPS int64) int64 {
+	if m.pauses[port] > 0 {
+		return m.sincePS[port]
+	}
+	return nowPS
+}
+
+// notePause counts the pauses of a port if what arrives is a pause frame.
+func (m *balancing) notePause(a *arrival) {
+	if !a.isPause() {
+		return
+	}
+	m.utilization(a.port, a.atPS)
+	if pauses := &m.pauses[a.port]; !a.pauseOf().pause {
+		if *pauses--; *pauses == 0 {
+			m.busyPS[a.port] += a.atPS - m.sincePS[a.port]
+		}
+	} else if *pauses++; *pauses == 1 {
+		m.sincePS[a.port] = a.atPS
+	}
+}
+
+// choose returns one of the links of a set. stays is the link of the flow's first path, or -1 if it is not in the set.
+func (m *balancing) choose(d *domain, a *arrival, info *flowInfo, set int32, links []int32, stays int32) int32 {
+	node := d.net.links[a.link].DstNode
+	ack, label, balance := a.bits&flagAck != 0, uint64(a.bits&d.tagMask), m.At[node]
+	switch {
+	case len(links) == 1:
+		return links[0]
+	case !ack && (balance == Flowlet || balance == CONGA && m.congaLeaf(d, a)):
+		return m.flowletLink(d, a, info, links, stays)
+	case !ack && balance == PLB && label > 0:
+		return m.byHash(simkernel.MixKey(info.key, label), links)
+	case !ack && balance == Random:
+		return links[m.hash(info.key, uint64(a.bits&^flagMarked), node)%uint64(len(links))]
+	case ack || balance != Spray && balance != Adaptive:
+		if stays >= 0 {
+			return stays
+		}
+		return m.byHash(info.key, links)
+	}
+	at := m.turns[set] % int32(len(links))
+	if balance == Adaptive {
+		best := int64(never)
+		for i := range links {
+			k := (m.turns[set] + int32(i)) % int32(len(links))
+			port := d.net.portOf[links[k]]
+			if wait := max(0, m.busyPS[port]-m.clock(port, a.atPS)); wait < best {
+				at, best = k, wait
+			}
+		}
+	}
+	m.turns[set] = (at + 1) % int32(len(links))
+	return links[at]
+}
+
+// flowletLink returns the link of a packet's flowlet.
+func (m *balancing) flowletLink(d *domain, a *arrival, info *flowInfo, links []int32, stays int32) int32 {
+	node, gapPS := d.net.links[links[0]].SrcNode, psOf(m.GapNS)
+	key := flowletKey{info.row, node}
+	f, known := d.paths.flowlets[key]
+	if !known || a.atPS-f.atPS > gapPS || !slices.Contains(links, f.link) {
+		number, before := uint64(a.bits&^d.tagMask>>flagBits), f.link
+		if !known {
+			before = stays
+		}
+		f.link = links[m.hash(info.key, number, node)%uint64(len(links))]
+		switch {
+		case m.Balance == CONGA:
+			f.link = m.leastCongested(d, a, links, before, f.link)
+		case stays >= 0 && number == 0:
+			f.link = stays
+		}
+	}
+	f.atPS = a.atPS
+	if m.Balance == CONGA {
+		place := uint32(slices.Index(links, f.link)) << congaBits
+		a.bits = a.bits&^(d.tagMask&^(congaMax<<recoveryShift)) | place<<recoveryShift&d.tagMask
+	}
+	if !known && len(d.paths.flowlets) >= d.paths.flowletsUntil { // what has ended is as if it were not known
+		for k, old := range d.paths.flowlets {
+			if a.atPS-old.atPS > gapPS {
+				delete(d.paths.flowlets, k)
+			}
+		}
+		d.paths.flowletsUntil = max(1024, 2*len(d.paths.flowlets))
+	}
+	if d.paths.flowlets == nil {
+		d.paths.flowlets = map[flowletKey]flowlet{}
+	}
+	d.paths.flowlets[key] = f
+	return f.link
+}
+
+// byHash returns a link by weighted rendezvous hashing (Schindelhauer and Schomaker, SPAA'05): that with the least
+// -ln(u) / weight, where u is a hash of key and link in (0, 1).
+func (m *balancing) byHash(key uint64, links []int32) int32 {
+	best, least := links[0], math.Inf(1)
+	for _, l := range links {
+		weight := 1.0
+		if m.Weights != nil {
+			weight = m.Weights[l]
+		}
+		if x := -math.Log(unit(m.hash(key, 0, l))) / weight; x < least {
+			best, least = l, x
+		}
+	}
+	return best
+}
+
+func (m *balancing) hash(key, number uint64, of int32) uint64 { return hashOf(m.seed, key, number, of) }
+
+func hashOf(seed, key, number uint64, of int32) uint64 {
+	return simkernel.MixKey(simkernel.MixKey(simkernel.MixKey(seed, key), number), uint64(of))
+}
+
+// unit maps a hash to a number in (0, 1).
+func unit(hash uint64) float64 { return (float64(hash>>11) + 0.5) / (1 << 53) }
+
+// tagMask returns the bits of items that hold the tag of the balance.
+func (m *paths) tagMask() uint32 {
+	if m.Balance == PLB || m.Balance == CONGA {
+		return (1<<tagBits - 1) << recoveryShift
+	}
+	return 0
+}

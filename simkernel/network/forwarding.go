@@ -1,0 +1,247 @@
+package network
+
+import (
+	"slices"
+
+	"parsimon/simkernel"
+)
+
+// Forwarding is how switches forward packets where that is more than the paths of Flows: they balance loads, and
+// cables fail, lose packets or change their rate.
+//
+// The first path of a flow is that of Flows. At every switch a data packet is sent over the next link of that path
+// (ECMP), or over one that Balance chooses of the links that lead nearer to its destination. ACKs return over the links
+// of the first path. If a switch's link of the first path leads nowhere any more, the switch takes another one of those
+// that Routes have, by weighted rendezvous hashing of flow and link. A sender stays at the NIC of its first path.
+type Forwarding struct {
+	Seed   uint64
+	Routes Routes
+	Balancing
+	Failures
+}
+
+// Routes are the routing tables of switches. They do not change during Run.
+type Routes interface {
+	// Links returns the links of a switch that lead nearer to a host, and the number of their set, 0 to Sets() - 1.
+	// Different sets have different numbers. Without a route there are no links.
+	Links(state int, node, host int32) (set int32, links []int32)
+	Sets() int
+	// Starts returns when each state comes into force, in ascending order. The first is 0.
+	Starts() (ns []int64)
+}
+
+// paths is the state of Forwarding.
+type paths struct {
+	Forwarding
+	startPS  []int64 // of the routes' states
+	balance  balancing
+	failures failures
+	traffic  []LinkTraffic   // by link: BusyNS is in ps, WaitNS not set
+	waits    []simkernel.Sum // by link: of its packets, in ps
+}
+
+// forwarding chooses the ports of packets in a domain.
+type forwarding struct {
+	domain        *domain
+	net           *paths
+	flowlets      map[flowletKey]flowlet
+	flowletsUntil int // how many there can be until those that have ended are removed
+	remote        map[congaKey]congaMetric
+	unavoided     []int32 // scratch
+}
+
+// Forward sets how switches forward packets. It is called before Run. Senders recover from losses then, also with
+// unlimited buffers. The caller has checked the values: bursts, rates and delays are in range, one of Balance and At is
+// ECMP, At has neither balances of senders nor of whole paths, and packets of a transport with telemetry are not sprayed.
+func (n *Network) Forward(f Forwarding) {
+	if f.At == nil {
+		f.At = slices.Repeat([]Balance{f.Balance}, len(n.host))
+	}
+	links := len(n.links)
+	n.paths = &paths{
+		Forwarding: f,
+		traffic:    slices.Repeat([]LinkTraffic{{SlotNS: 1000}}, links),
+		waits:      make([]simkernel.Sum, links),
+	}
+	n.paths.balance = balancing{
+		Balancing: &n.paths.Balancing,
+		seed:      f.Seed,
+		busyPS:    make([]int64, links),
+		pauses:    make([]int32, links),
+		sincePS:   make([]int64, links),
+		turns:     make([]int32, f.Routes.Sets()),
+		rate:      make([]dre, links),
+	}
+	n.paths.failures.init(n, &n.paths.Failures, f.Seed)
+	for _, ns := range f.Routes.Starts() {
+		n.paths.startPS = append(n.paths.startPS, psOf(ns))
+	}
+	if n.recovery == nil {
+		n.recover()
+	}
+	if n.paths.tagMask() != 0 {
+		n.numberShift += tagBits
+	}
+}
+
+// psOf converts a time of Forwarding to ps. A time beyond the horizon becomes never.
+func psOf(ns int64) int64 {
+	if ns >= horizonPS/simkernel.PSPerNS {
+		return never
+	}
+	return ns * simkernel.PSPerNS
+}
+
+// LoadSlots is the maximum number of time slots in which the bytes of a link are counted.
+const LoadSlots = 128
+
+// LinkTraffic counts the data packets of a link of a network with Forwarding.
+type LinkTraffic struct {
+	Sent      int64
+	SentBytes [LoadSlots]int64 // with headers, by slot of SlotNS, which is doubled when there are not enough
+	SlotNS    int64
+	Lost      int64   // on the link, or because there was no route behind it
+	WaitNS    float64 // whole: sum of the waits for the link
+	BusyNS    int64   // time in which they were sent
+}
+
+// send counts a packet whose last byte left at leftPS and that took so long to send.
+func (m *LinkTraffic) send(leftPS, bytes, tookPS int64) {
+	slot := leftPS / simkernel.PSPerNS / m.SlotNS
+	for ; slot >= LoadSlots; slot /= 2 {
+		for i, sum := range m.SentBytes {
+			m.SentBytes[i] = 0
+			m.SentBytes[i/2] += sum
+		}
+		m.SlotNS *= 2
+	}
+	m.SentBytes[slot] += bytes
+	m.Sent++
+	m.BusyNS += tookPS
+}
+
+// Traffic returns what a link has sent, after Run of a network with Forwarding.
+func (n *Network) Traffic(link int32) LinkTraffic {
+	t := n.paths.traffic[link]
+	t.WaitNS = n.paths.waits[link].PSToNS().Float64()
+	t.BusyNS /= simkernel.PSPerNS
+	return t
+}
+
+// choosePorts processes the arrivals of a window in order of time. It removes lost packets and ACKs, and chooses the port
+// of what arrives at a switch. A host receives its data here, over whichever link it comes: what remains are the ACKs
+// that its NIC is to send (arrival.isAnswer).
+func (w *forwarding) choosePorts(arrivals []arrival, work *portSet) []arrival {
+	d := w.domain
+	d.sortWindow(arrivals)
+	kept := arrivals[:0]
+	for _, a := range arrivals {
+		if a.isControl() {
+			w.net.balance.notePause(&a)
+			kept = append(kept, a)
+			continue
+		}
+		of, data := &w.net.traffic[a.link], a.bits&flagAck == 0
+		if data {
+			leftPS, bytes := w.leftPS(&a), d.wireBytes(&a.item)
+			of.send(leftPS, bytes, w.net.failures.sendTime(a.link, bytes, leftPS))
+		}
+		if !w.choosePort(&a) {
+			d.journal.gone = append(d.journal.gone, d.net.flows.hops[a.hop].flow)
+			if data {
+				d.journal.losses.Lost++
+				of.Lost++
+			}
+			continue
+		}
+		if data && d.net.host[d.net.links[a.link].DstNode] {
+			if d.tcp != nil { // the ACK waits in the NIC, if at all
+				u := a.port - d.low
+				d.tcp.receiveClocked(&d.nics[u-d.first], &a.item, &d.ports[u].data)
+				work.add(u)
+				continue
+			}
+			if !d.recovery.receiveInOrder(&a.item) {
+				continue
+			}
+			a.link |= answerBit
+		}
+		kept = append(kept, a)
+	}
+	return kept
+}
+
+// leftPS returns when the last byte of what arrives was sent, under the latest delay that was in force by then.
+func (w *forwarding) leftPS(a *arrival) int64 {
+	d := w.domain
+	left := a.atPS - d.net.links[a.link].DelayNS*simkernel.PSPerNS
+	if d.paths != nil {
+		for _, r := range w.net.failures.rates[a.link] {
+			if by := a.atPS - r.DelayNS*simkernel.PSPerNS; r.DelayNS > 0 && psOf(r.FromNS) <= by {
+				left = by
+			}
+		}
+	}
+	return left
+}
+
+// choosePort chooses the port of what arrives over a link, and reports whether it was not lost. A packet's index of
+// flowTable.hops stays within those of its flow's first path, even on longer paths.
+func (w *forwarding) choosePort(a *arrival) bool {
+	d := w.domain
+	n, t, m, b := d.net, &d.net.flows, &w.net.failures, &w.net.balance
+	slot, node, ack := t.hops[a.hop].flow, n.links[a.link].DstNode, a.bits&flagAck != 0
+	info := &t.info[slot]
+	first, last := info.firstHop, info.firstHop+info.hops
+	if m.faults[a.link] != nil && m.isLost(d, a, info.key, arriving) {
+		return false
+	}
+	if n.host[node] {
+		a.hop, a.port = last, n.portOf[a.link^1]
+		if ack {
+			a.hop, a.port = first, t.hops[first].to[backward]
+		}
+		return true
+	}
+	host := n.ports[t.hops[last-1].to[forward]].node
+	if ack {
+		a.hop, host = max(a.hop, first+1), n.ports[t.hops[first].to[backward]].node
+	} else {
+		a.hop = min(a.hop, last-1)
+	}
+	onFirst := n.ports[a.port].node == node // the packet is on the first path
+	state := 0
+	for state+1 < len(w.net.startPS) && w.net.startPS[state+1] <= a.atPS {
+		state++
+	}
+	if !onFirst || state > 0 || !ack && b.At[node] != ECMP || m.avoids(n.ports[a.port].link, a.atPS) {
+		set, links := w.net.Routes.Links(state, node, host)
+		links = w.repaired(links, a.atPS)
+		if len(links) == 0 {
+			return false
+		}
+		stays := int32(-1)
+		if onFirst && slices.Contains(links, n.ports[a.port].link) {
+			stays = n.ports[a.port].link
+		}
+		a.port = n.portOf[b.choose(d, a, info, set, links, stays)]
+	}
+	if b.Balance == CONGA {
+		b.measure(d, a)
+	}
+	if b.At[node] == Adaptive || b.Balance == CONGA {
+		busyPS, link := max(b.busyPS[a.port], b.clock(a.port, a.atPS)), n.ports[a.port].link
+		b.busyPS[a.port] = busyPS + m.sendTime(link, d.wireBytes(&a.item), busyPS)
+	}
+	return true
+}
+
+// repaired returns the links of a switch without those that it avoids.
+func (w *forwarding) repaired(links []int32, atPS int64) []int32 {
+	if w.net.RepairNS == 0 {
+		return links
+	}
+	avoided := func(l int32) bool { return w.net.failures.avoids(l, atPS) }
+	w.unavoided = slices.DeleteFunc(append(w.unavoided[:0], links...), avoided)
+	return w.unavoided
+}

@@ -1,0 +1,107 @@
+package network
+
+import (
+	"cmp"
+	"slices"
+
+	"parsimon/simkernel"
+)
+
+// Losses are counts of packets. When all flows have finished, Sent = Delivered + Dropped + Discarded + Lost.
+type Losses struct {
+	Sent      int64 // by hosts, retransmissions included
+	Delivered int64 // in order
+	Dropped   int64 // by switches
+	Discarded int64 // by receivers: out of order, or duplicate
+	Lost      int64 // on links that were down or lost packets, and where no route was left (Move)
+	Again     int64 // retransmissions
+	NACKs     int64 // sent by receivers
+	Timeouts  int64
+}
+
+func (l *Losses) add(o *Losses) {
+	l.Sent += o.Sent
+	l.Delivered += o.Delivered
+	l.Dropped += o.Dropped
+	l.Discarded += o.Discarded
+	l.Lost += o.Lost
+	l.Again += o.Again
+	l.NACKs += o.NACKs
+	l.Timeouts += o.Timeouts
+}
+
+// A lateStat is what a retransmitted packet met at a hop: a mark or its wait. It also notes the retransmission itself.
+type lateStat struct {
+	item
+	startPS     int64
+	link        int32 // where it waited
+	mark, again bool
+}
+
+// A finish is the delivery of the last packet of a flow.
+type finish struct {
+	atPS int64
+	slot int32
+}
+
+// settleLasts sets the waits of last packets. If a last packet was sent several times, the latest one counts.
+func (r *recovery) settleLasts() {
+	slices.SortFunc(r.lasts, func(a, b lateStat) int {
+		return cmp.Or(cmp.Compare(a.startPS, b.startPS), cmp.Compare(a.link, b.link))
+	})
+	for _, l := range r.lasts {
+		r.net.flows.lastPS[l.hop] = l.startPS - l.atPS
+	}
+	r.lasts = r.lasts[:0]
+}
+
+// settle counts, between epochs, what happened to flows in several domains, and frees the flows that have left the
+// network.
+func (r *recovery) settle() {
+	n := r.net
+	t := &n.flows
+	for i := range n.domains {
+		for _, e := range n.domains[i].journal.finished {
+			r.flows[e.slot].deliverPS = e.atPS
+		}
+	}
+	for i := range n.domains {
+		d := &n.domains[i]
+		for k := range d.journal.late {
+			l := &d.journal.late[k]
+			if n.paths != nil && !l.mark && !l.again {
+				n.paths.waits[l.link].Add(l.startPS - l.atPS)
+			}
+			switch f := &r.flows[t.hops[l.hop].flow]; {
+			case l.startPS > f.deliverPS:
+			case l.again:
+				f.again++
+			case l.mark:
+				t.stats[l.hop].marks++
+			default:
+				t.stats[l.hop].addWait(l.startPS - l.atPS)
+				if l.bits&flagLast != 0 {
+					r.lasts = append(r.lasts, *l)
+				}
+			}
+		}
+		d.journal.late = d.journal.late[:0]
+	}
+	r.settleLasts()
+	for i := range n.domains {
+		d := &n.domains[i]
+		for _, e := range d.journal.finished {
+			d.journal.results.add(t, e.slot, e.atPS)
+			row := &d.journal.results.rows[len(d.journal.results.rows)-1]
+			if n.paths != nil { // packets that overtake each other, or a faster path
+				row.idealNS = min(row.idealNS, simkernel.CeilNS(row.atPS-row.startPS))
+			}
+			row.again, row.reordered = r.flows[e.slot].again, r.receivers[e.slot].reordered
+		}
+		d.journal.finished = d.journal.finished[:0]
+		for _, slot := range d.journal.gone {
+			n.domains[t.info[slot].domain].recovery.returned(slot, &r.flows[slot])
+		}
+		d.journal.gone = d.journal.gone[:0]
+	}
+}

@@ -1,0 +1,32 @@
+package network
+
+import (
+	"errors"
+	"fmt"
+)
+
+// From so many packets on that were sent again by senders that had sent each of theirs again stormRatio times in the
+// mean, these are not expected to come to an end: without losses being taken as congestion, those that go back can send
+// as much as a link carries for ever. The number never falls, so that it does not matter when one looks.
+const (
+	stormRatio = 20
+	stormLeast = 10_000_000
+	stormSteps = 1024 // between two looks, which read the counters of all domains
+)
+
+// ErrStorm is the error of a simulation in which senders only send lost packets again.
+var ErrStorm = errors.New("a retransmission storm")
+
+// storm reports a retransmission storm.
+func (n *Network) storm() error {
+	packets := int64(0)
+	for i := range n.domains {
+		packets += n.domains[i].journal.storming
+	}
+	if packets < stormLeast {
+		return nil
+	}
+	return fmt.Errorf("%w: switches drop packets faster than their senders, which do not slow down after a loss, recover: "+
+		"packets were sent again more than %d times each; selective recovery (--selective-recovery), TCP (--transport cubic or "+
+		"newreno) or a larger --switch-buffer avoid it", ErrStorm, stormRatio)
+}

@@ -1,0 +1,118 @@
+package network
+
+import (
+	"parsimon/simkernel"
+)
+
+// maxBackoff is how often a timeout is doubled at most.
+const maxBackoff = 10
+
+// recoverNS is the least retransmission timeout of a network with Forwarding and unlimited buffers: the InfiniBand local
+// ACK timeout of exponent 10, 4.096 µs × 2^10.
+const (
+	recoverNS    = 4_194_304
+	recoverTrips = 8 // queues may hold several bandwidth-delay products
+)
+
+// timeoutPS returns the retransmission timeout of flows on a path. The default is the longest time until the ACK of a
+// packet arrives: at every switch the packet waits for the largest possible queue (Alpha/(1+Alpha) of the buffer), and its
+// ACK for one packet and for as many ACKs as such a queue has packets. With unlimited buffers it is recoverNS or, on long
+// paths, recoverTrips round trips without a queue.
+func (n *Network) timeoutPS(path []int32) int64 {
+	if n.buffer.RetransmitNS > 0 {
+		return n.buffer.RetransmitNS * simkernel.PSPerNS
+	}
+	if n.buffer.PFC {
+		return pfcTimeoutNS * simkernel.PSPerNS
+	}
+	idlePS := int64(0)
+	for _, l := range path {
+		there, back := n.worst(l), n.worst(l^1)
+		idlePS += simkernel.NewWireTime(float64(there.BandwidthBps)).PS(n.fullBytes) +
+			simkernel.NewWireTime(float64(back.BandwidthBps)).PS(n.params.AckBytes) +
+			(there.DelayNS+back.DelayNS)*simkernel.PSPerNS
+	}
+	if n.buffers == nil {
+		return max(recoverNS*simkernel.PSPerNS, recoverTrips*idlePS)
+	}
+	deepest := loneQueue(n.buffer.Alpha, n.buffer.SwitchBytes) + float64(n.buffer.ReservedBytes)
+	if n.classes != nil { // what others send before it may take longer still
+		deepest = float64(n.buffer.SwitchBytes)
+	}
+	sum := 2 * float64(idlePS)
+	for _, l := range path {
+		sum += 2 * deepest * 8e12 / float64(min(n.worst(l).BandwidthBps, n.worst(l^1).BandwidthBps))
+	}
+	return int64(min(sum, horizonPS/4))
+}
+
+// A timer is when the sender of a flow checks for lost packets. The deadline of the flow can have moved since.
+type timer struct {
+	atPS int64
+	row  int64
+	slot int32
+}
+
+// Before orders by time, and equal times by the row of the flow.
+func (t timer) Before(o timer) bool { return t.atPS < o.atPS || t.atPS == o.atPS && t.row < o.row }
+
+func (x *retransmission) setTimer(c *nic, slot int32, f *recoveryFlow, nowPS int64) {
+	d := x.domain
+	f.deadlinePS = nowPS + min(f.patiencePS(), horizonPS/4>>f.backoff)<<f.backoff
+	f.timerSet = true
+	c.timerPS = min(c.timerPS, f.deadlinePS)
+	c.timers.push(timer{f.deadlinePS, d.net.flows.info[slot].row, slot})
+}
+
+// nextTimer returns when the first timer of a NIC expires, from now on.
+func (x *retransmission) nextTimer(c *nic, nowPS int64) int64 {
+	d := x.domain
+	for len(c.timers) > 0 {
+		t := c.timers[0]
+		f := &d.net.recovery.flows[t.slot]
+		switch {
+		case f.done || d.net.flows.info[t.slot].row != t.row:
+			c.timers.pop()
+		case f.deadlinePS > t.atPS && t.atPS <= nowPS: // not before: with IRN a deadline can move either way
+			t.atPS = f.deadlinePS
+			c.timers.replace(t)
+		default:
+			return t.atPS
+		}
+	}
+	return never
+}
+
+// timeout processes the first timer of a NIC when it expires: without progress since it was set, the sender goes back to
+// the first packet that is not acknowledged.
+func (x *retransmission) timeout(c *nic) {
+	d := x.domain
+	t := c.timers.pop()
+	f, s := &d.net.recovery.flows[t.slot], &d.net.flows.senders[t.slot]
+	f.timerSet = false
+	if f.next == f.una && (d.tcp == nil && !x.net.irn || f.maxSent == f.una) { // nothing is in flight: the next sets the timer
+		return
+	}
+	if x.net.irn && f.tooEarly(c, t) {
+		return
+	}
+	d.journal.losses.Timeouts++
+	s.goBack(&d.net.params, f)
+	if d.traits.Timers {
+		c.noteReady(d, s, t.atPS)
+	}
+	f.plb.label++
+	if d.tcp != nil {
+		f.attempt, f.lostTo, f.sentAgain = max(1, f.attempt), s.external.handedTo, f.una
+		s.external.tcp.OnTimeout(min(s.sizeBytes, s.external.handedTo*d.net.params.PayloadBytes))
+		s.handOver(&d.net.params, f, t.atPS)
+	}
+	if x.net.irn {
+		s.begin(f)
+		f.recoverTo, f.sentAgain, f.lostTo = f.maxSent, f.una, f.maxSent
+		x.skipAcked(t.slot, f)
+	}
+	f.backoff = min(f.backoff+1, maxBackoff)
+	x.setTimer(c, t.slot, f, t.atPS)
+	d.updateOpen(c, s, f.open(s), t.atPS)
+}
