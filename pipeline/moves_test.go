@@ -244,7 +244,7 @@ func TestMovesAreRefused(t *testing.T) {
 		{flowlets, pipeline.Variant{Auto: true}, ""},
 		{movingScenario(t, moves.Text{Balance: "wcmp", Hash: "polarized"}), flow, ""},
 		{hpcc, pipeline.Variant{Auto: true}, "hpcc"},
-		{movingScenario(t, moves.Text{Events: []string{"pod0-fabric0:plane0-spine0 down 3ms.."}}),
+		{movingScenario(t, moves.Text{Events: []string{"pod0-fabric0:plane0-spine0 down 3s.."}}),
 			pipeline.Variant{Auto: true}, "outside the trace"},
 		{movingScenario(t, moves.Text{Events: []string{"pod0-tor0:pod0-fabric0 down 1us..",
 			"pod0-tor0:pod0-fabric1 down 1us.."}}), pipeline.Variant{Auto: true}, "would never end"},

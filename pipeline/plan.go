@@ -405,11 +405,35 @@ func (m *method) refuseFlows(g *Generated) error {
 	if err := m.Refuse(m.variant, m.For); err != nil || !m.Spec.Moves.Whole() {
 		return err
 	}
-	lastNS := g.LastStartNS
-	if m.waits {
-		lastNS = math.MaxInt64
+	return m.Spec.Moves.CheckSpan(m.Network, g.FirstStartNS, g.LastStartNS, m.latestEndNS(g))
+}
+
+// latestEndNS is a time by which all flows have surely finished: a multiple of the time in which the slowest link would
+// send them one after the other, and the time in which events hold them up. math.MaxInt64: there is none, because flows
+// wait for others or the lake does not know their size.
+func (m *method) latestEndNS(g *Generated) int64 {
+	if m.waits || g.Bytes == 0 {
+		return math.MaxInt64
 	}
-	return m.Spec.Moves.CheckSpan(m.Network, g.FirstStartNS, lastNS)
+	slowest := int64(math.MaxInt64)
+	for _, l := range m.Network.Links {
+		slowest = min(slowest, l.BandwidthBps)
+	}
+	heldUpNS := 0.0
+	for _, e := range m.Spec.Moves.Events {
+		if e.BandwidthBps > 0 {
+			slowest = min(slowest, e.BandwidthBps)
+		}
+		if e.FromNS <= g.LastStartNS {
+			heldUpNS += float64(max(0, e.ToNS-e.FromNS))
+		}
+	}
+	const times, moreNS = 10, 1e9 // slow starts, timeouts
+	end := float64(g.LastStartNS) + times*float64(g.Bytes)*8e9/float64(slowest) + heldUpNS + moreNS
+	if end >= math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return int64(end)
 }
 
 // Closed reports whether flows of the workload wait for others, or are compute steps.

@@ -228,15 +228,14 @@ func (m *method) dependencies(t *engine.Attempt, o *exact.Options) error {
 	return nil
 }
 
-// setClosedSpan sets the time of a workload whose flows wait for others: what links are offered depends on what the
-// network delivers, and flows start until the last one ends.
-func setClosedSpan(slowdowns schema.Batches, loads *route.Loads) error {
+// lastEnd returns when the last flow has finished, and at least fromNS.
+func lastEnd(slowdowns schema.Batches, fromNS int64) (int64, error) {
 	type ended struct {
 		StartNS int64 `col:"start_ns"`
 		FCTNS   int64 `col:"fct_ns"`
 	}
-	return columns.Each(slowdowns, func(f *ended) error {
-		loads.LastStartNS = max(loads.LastStartNS, f.StartNS+f.FCTNS)
+	return fromNS, columns.Each(slowdowns, func(f *ended) error {
+		fromNS = max(fromNS, f.StartNS+f.FCTNS)
 		return nil
 	})
 }

@@ -670,11 +670,19 @@ func (m *method) intervalsStage(sample, contributions, cases *engine.Stage) *eng
 			return err
 		}
 		g, err := readGenerated(m.Lake, in.Records(m.generate))
-		if err == nil && g.Closed() {
-			err = setClosedSpan(in.Read(sample.Output(schema.Slowdowns), nil), loads)
-		}
 		if err != nil {
 			return err
+		}
+		remarks := g.Notes
+		if moves := m.Spec.Moves; g.Closed() || len(moves.LateEvents(m.Network, g.LastStartNS)) > 0 {
+			end, err := lastEnd(in.Read(sample.Output(schema.Slowdowns), nil), loads.LastStartNS)
+			if err != nil {
+				return err
+			}
+			remarks = slices.Concat(remarks, moves.LateEvents(m.Network, end))
+			if g.Closed() { // what links are offered depends on what the network delivers
+				loads.LastStartNS = end
+			}
 		}
 		r := estimateReader{m, in, t, &g, chunkTasks(in.Files(m.generate.Output(schema.Flows))),
 			sample.Output(schema.Slowdowns), contributions.Output(schema.HopContributions), nil}
@@ -691,7 +699,7 @@ func (m *method) intervalsStage(sample, contributions, cases *engine.Stage) *eng
 		}
 		t.SetStats(watch.TailLink())
 		found := slices.Concat(m.warnings(watch, intervals, loads),
-			diagnose.InputWarnings(m.Network, &m.Spec.Params, loads, g.Notes))
+			diagnose.InputWarnings(m.Network, &m.Spec.Params, loads, remarks))
 		rows, warnings := confidence.Record(intervals), diagnose.Record(found)
 		defer rows.Release()
 		defer warnings.Release()

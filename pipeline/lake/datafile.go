@@ -447,6 +447,7 @@ type FlowStats struct {
 	FirstStartNS    int64 `json:"first_start_ns"`
 	LastStartNS     int64 `json:"last_start_ns"`
 	SyntheticStarts int64 `json:"synthetic_starts"` // flows whose start was not measured
+	Bytes           int64 `json:"bytes,omitempty"`  // 0: not known, in lakes of older versions
 }
 
 // add adds the flows after those.
@@ -454,7 +455,10 @@ func (s *FlowStats) add(o FlowStats) {
 	if s.Flows == 0 {
 		s.FirstStartNS = o.FirstStartNS
 	}
-	s.LastStartNS, s.Flows, s.SyntheticStarts = o.LastStartNS, s.Flows+o.Flows, s.SyntheticStarts+o.SyntheticStarts
+	s.LastStartNS = o.LastStartNS
+	s.Flows += o.Flows
+	s.SyntheticStarts += o.SyntheticStarts
+	s.Bytes += o.Bytes
 }
 
 // A FlowWriter writes table flows, in start order, chunkRows(n) rows to data file n. It is a schema.Sink.
@@ -531,7 +535,8 @@ func (c *FlowWriter) Write(rec arrow.Record) error {
 func statsOf(flows arrow.Record) FlowStats {
 	starts, synthetic := columns.Int64s(flows, "start_ns"), columns.Named(flows, "synthetic_start").(*array.Boolean)
 	s := FlowStats{Flows: int64(len(starts)), FirstStartNS: starts[0], LastStartNS: starts[len(starts)-1]}
-	for i := range starts {
+	for i, bytes := range columns.Int64s(flows, "size_bytes") {
+		s.Bytes += bytes
 		if synthetic.Value(i) {
 			s.SyntheticStarts++
 		}

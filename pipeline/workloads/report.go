@@ -11,6 +11,7 @@ import (
 	"parsimon/pipeline/text"
 	"parsimon/schema"
 	"parsimon/schema/units"
+	"parsimon/simkernel"
 	"parsimon/stages/ingest"
 	"parsimon/stages/route"
 )
@@ -107,6 +108,7 @@ func (in *ingestion) reportLinks() error {
 	if err != nil {
 		return err
 	}
+	params := simkernel.DefaultParams()
 	all.FirstStartNS, all.LastStartNS = r.FirstStartNS, r.LastStartNS // of flows without a path, too
 	for id, l := range all.Links {
 		if l.Flows == 0 {
@@ -115,7 +117,7 @@ func (in *ingestion) reportLinks() error {
 		link := in.net.Links[id]
 		r.Links = append(r.Links, LinkForecast{LinkID: link.ID, Src: link.Src, Dst: link.Dst,
 			SrcName: in.net.Name(link.Src), DstName: in.net.Name(link.Dst), Flows: l.Flows, Bytes: l.Bytes,
-			Load: all.Load(link), BandwidthBps: link.BandwidthBps})
+			Load: all.ReportedLoad(&params, link), BandwidthBps: link.BandwidthBps})
 	}
 	slices.SortFunc(r.Links, func(a, b LinkForecast) int {
 		return cmp.Or(cmp.Compare(b.Load, a.Load), cmp.Compare(a.LinkID, b.LinkID))

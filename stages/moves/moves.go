@@ -451,18 +451,33 @@ func (e *Event) check(n *topology.Network) error {
 	return nil
 }
 
-// CheckSpan reports the first event that happens before the first of a workload's flows starts or after the last. Where
-// flows wait for others, lastNS is not known: math.MaxInt64.
-func (m *Moves) CheckSpan(n *topology.Network, firstNS, lastNS int64) error {
+// CheckSpan reports the first event that happens before the first of a workload's flows starts, or when all of them
+// have surely finished (latestEndNS; math.MaxInt64 if that is not known). An event after the last start is inside the
+// run as long as a flow may live.
+func (m *Moves) CheckSpan(n *topology.Network, firstNS, lastStartNS, latestEndNS int64) error {
 	for i := range m.Events {
 		e := &m.Events[i]
 		otherUnit := e.FromNS > 0 && firstNS > units.CenturyNS && e.FromNS < firstNS/Aeons
-		if e.FromNS > lastNS || e.ToNS != 0 && e.ToNS <= firstNS || otherUnit {
+		if e.FromNS > latestEndNS || e.ToNS != 0 && e.ToNS <= firstNS || otherUnit {
 			return fmt.Errorf("event %s is outside the trace, whose flows start from %s to %s%s", e.Describe(n),
-				units.Time(firstNS), units.Time(lastNS), e.instead(n, firstNS))
+				units.Time(firstNS), units.Time(lastStartNS), e.instead(n, firstNS))
 		}
 	}
 	return nil
+}
+
+// LateEvents returns a remark for each event that begins when the last flow has ended. Such an event changes nothing.
+func (m *Moves) LateEvents(n *topology.Network, lastEndNS int64) (remarks []string) {
+	if m == nil {
+		return nil
+	}
+	for i := range m.Events {
+		if e := &m.Events[i]; e.FromNS > lastEndNS {
+			remarks = append(remarks, fmt.Sprintf("event %s changes nothing: the last flow has finished at %s", e.Describe(n),
+				units.Time(lastEndNS)))
+		}
+	}
+	return remarks
 }
 
 // instead shows the event at its time after the first flow of a trace with dates, where it has none itself.

@@ -89,8 +89,8 @@ func TestEvents(t *testing.T) {
 		t.Errorf("%+v: %v", m, err)
 	}
 	m, err := (&Text{Events: []string{down, "2:4 loss 1e-3 1ms..2ms", "2:4 down 2ms..3ms"}}).Apply(n, nil)
-	if err != nil || m.CheckSpan(n, 0, 2_500_000) != nil || m.CheckSpan(n, 0, 1_999_999) == nil ||
-		m.CheckSpan(n, 2_000_000, 3e6) == nil {
+	if err != nil || m.CheckSpan(n, 0, 0, 2_500_000) != nil || m.CheckSpan(n, 0, 0, 1_999_999) == nil ||
+		m.CheckSpan(n, 2_000_000, 3e6, 3e6) == nil {
 		t.Errorf("%+v: %v", m, err)
 	}
 }
@@ -191,12 +191,12 @@ func TestEventInSeconds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := m.CheckSpan(n, first, first+1e9); (err == nil) != ok {
+		if err := m.CheckSpan(n, first, first+1e9, first+1e9); (err == nil) != ok {
 			t.Errorf("from %s: %v", from, err)
 		} else if !ok && from == "10ms" && !strings.HasSuffix(err.Error(), "; from the first flow on, it is 'switch 2:switch 4 loss 0.001 2026-01-31T09:05:00.01Z..'") {
 			t.Errorf("without an example: %v", err)
 		}
-		if err := m.CheckSpan(n, 0, math.MaxInt64); err != nil {
+		if err := m.CheckSpan(n, 0, math.MaxInt64, math.MaxInt64); err != nil {
 			t.Errorf("from %s, of a trace that begins at 0: %v", from, err)
 		}
 	}

@@ -353,13 +353,17 @@ type Loads struct {
 	Links                     []LinkLoad
 	FirstStartNS, LastStartNS int64
 	Simultaneous              bool // BothNS is known, and not 0 everywhere
+
+	// The link that needs the longest time to send the bytes that it carries, and its bandwidth.
+	busiest    LinkLoad
+	busiestBps int64
 }
 
 // ReadLoads reads table link_loads and adds up the rows of all chunks. A link id that the topology does not have
 // is an error.
 func ReadLoads(n *topology.Network, in schema.Batches) (*Loads, error) {
 	l := &Loads{Links: make([]LinkLoad, len(n.Links)), FirstStartNS: math.MaxInt64, LastStartNS: math.MinInt64}
-	return l, columns.Each(in, func(r *linkLoad) error {
+	err := columns.Each(in, func(r *linkLoad) error {
 		if r.LinkID < 0 || int(r.LinkID) >= len(l.Links) {
 			return fmt.Errorf("link_loads: link %d is not in the topology, which has %d links", r.LinkID, len(l.Links))
 		}
@@ -368,6 +372,14 @@ func ReadLoads(n *topology.Network, in schema.Batches) (*Loads, error) {
 		l.FirstStartNS, l.LastStartNS = min(l.FirstStartNS, r.FirstStartNS), max(l.LastStartNS, r.LastStartNS)
 		return nil
 	})
+	for id, x := range l.Links {
+		bps := n.Links[id].BandwidthBps
+		if l.busiestBps == 0 || float64(x.Bytes)*float64(l.busiestBps) > float64(l.busiest.Bytes)*float64(bps) {
+			l.busiest = x
+			l.busiestBps = bps
+		}
+	}
+	return l, err
 }
 
 // Totals adds up the links: flows that have a path, and packets × links crossed.
@@ -389,6 +401,16 @@ func (l *Loads) Load(link topology.Link) float64 {
 		return 0
 	}
 	return float64(l.Links[link.ID].Bytes) * 8e9 / float64(span) / float64(link.BandwidthBps)
+}
+
+// ReportedLoad is column load of a link: Load, or that of a burst. If all flows start at the same time, the load is over
+// the time in which the busiest link sends what it carries, with headers. The flows live at least that long.
+func (l *Loads) ReportedLoad(p *simkernel.Params, link topology.Link) float64 {
+	x := l.Links[link.ID]
+	if l.LastStartNS > l.FirstStartNS || x.Flows+x.Packets == 0 || l.busiestBps == 0 {
+		return l.Load(link)
+	}
+	return float64(x.Bytes) * 8e9 / l.busiest.busyNS(l.busiestBps, p) / float64(link.BandwidthBps)
 }
 
 // minAvailable is the least fraction of a link's bandwidth that ACKs leave to data. ACKs of one-byte packets take
@@ -424,6 +446,6 @@ func (l *Loads) Stat(p *simkernel.Params, link topology.Link, counters tables.Li
 	return tables.LinkStat{
 		LinkID: link.ID, SrcNode: link.Src, DstNode: link.Dst, Tier: link.Tier,
 		BandwidthBps: link.BandwidthBps, AvailableBps: l.AvailableBps(p, link),
-		Flows: x.Flows, Bytes: x.Bytes, Packets: x.Packets, Load: l.Load(link), LinkCounters: counters,
+		Flows: x.Flows, Bytes: x.Bytes, Packets: x.Packets, Load: l.ReportedLoad(p, link), LinkCounters: counters,
 	}
 }

@@ -155,20 +155,34 @@ func (n *Network) Cable(ends string) (a, b int32, err error) {
 	return min(x, y), max(x, y), nil
 }
 
-// find returns the id of the node with that name or, where no node has the name, with that id.
+// find returns the id of the node with that name or, if no node has the name, with that id. A number that is the name of
+// one node and the id of another is an error, because nobody can say which of them was meant.
 func (n *Network) find(name string) (int32, error) {
 	name = strings.TrimSpace(name)
-	if id, ok := n.byName[name]; ok {
-		if id < 0 {
-			return 0, fmt.Errorf("several nodes are named %q; use an id", name)
-		}
-		return id, nil
+	named, isName := n.byName[name]
+	if isName && named < 0 {
+		return 0, fmt.Errorf("several nodes are named %q; use an id", name)
 	}
-	if id, err := strconv.ParseInt(name, 10, 32); err == nil && n.place(int32(id)) >= 0 {
-		return int32(id), nil
+	id, isNumber := n.idOf(name)
+	switch {
+	case isName && isNumber && id != named:
+		return 0, fmt.Errorf("%q is the name of node %d and the id of node %q: rename the nodes", name, named, n.Name(id))
+	case isName:
+		return named, nil
+	case isNumber:
+		return id, nil
 	}
 	all := names.Of(n.Nodes, func(v Node) string { return v.Name })
 	return 0, fmt.Errorf("no node has the name or id %q%s", name, names.DidYouMean(name, all))
+}
+
+// idOf reads the id of a node.
+func (n *Network) idOf(text string) (id int32, ok bool) {
+	number, err := strconv.ParseInt(text, 10, 32)
+	if err != nil {
+		return 0, false
+	}
+	return int32(number), n.place(int32(number)) >= 0
 }
 
 // Name returns the name of a node or, where no node has the id, the id.
@@ -193,7 +207,7 @@ func (n *Network) HostList(texts []string) ([]int32, error) {
 	for _, text := range texts {
 		id, err := n.find(text)
 		lo, hi := id, id
-		if from, to, ok := Span(text); err != nil && ok && to-from < 1<<24 {
+		if from, to, ok := Span(text); err != nil && ok && to-from < 1<<24 && strings.Contains(text, "-") {
 			lo, hi, err = int32(from), int32(to), nil
 		}
 		if err != nil {
