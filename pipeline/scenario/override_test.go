@@ -117,6 +117,18 @@ func TestLoadWithErrors(t *testing.T) {
 			t.Errorf("%s: %v, want %q", setting, err, want)
 		}
 	}
+	for want, settings := range map[string][]string{
+		"workload.flows_count and workload.duration do not go together": {"workload.flows_count=5", "workload.duration=1ms"},
+		"topology.name and topology.clos do not go together": {"topology.name=small-1to1",
+			"topology.clos={pods: 1, racks_per_pod: 3}"},
+		"topology.clos.oversubscription and topology.clos.spines_per_plane do not go together": {
+			"topology.clos.oversubscription=1", "topology.clos.spines_per_plane=2"},
+	} {
+		_, err := loadWith(t, "", settings...)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", settings, err, want)
+		}
+	}
 	for file, want := range map[string]string{"no-such": "no-such", filepath.Join(t.TempDir(), "none.yaml"): "none.yaml"} {
 		if _, err := LoadWith(file, []Setting{{"seed", "1"}}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", file, err)

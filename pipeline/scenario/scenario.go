@@ -378,6 +378,9 @@ func LoadWith(path string, settings []Setting) (*Scenario, error) {
 	if err != nil || len(settings) == 0 {
 		return sc, err
 	}
+	if err := checkExclusive(settings); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
 	text := strings.Join(names.Of(settings, Setting.String), ", ")
 	for _, kinds := range []bool{true, false} { // a new kind of transport resets the constants
 		for _, s := range settings {
@@ -398,6 +401,22 @@ func LoadWith(path string, settings []Setting) (*Scenario, error) {
 		sc.Name += ", " + text
 	}
 	return sc, err
+}
+
+// checkExclusive refuses settings of which a file has only one: the last one would count, without a word.
+func checkExclusive(settings []Setting) error {
+	for _, group := range exclusive {
+		var given []string
+		for _, s := range settings {
+			if key := s.FullKey(); slices.Contains(group, key) && !slices.Contains(given, key) {
+				given = append(given, key)
+			}
+		}
+		if len(given) > 1 {
+			return Refusal{fmt.Errorf("--set %s do not go together: a scenario has one of them", strings.Join(given, " and "))}
+		}
+	}
+	return nil
 }
 
 const kindKey = "transport.kind"

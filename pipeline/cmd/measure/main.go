@@ -4,7 +4,7 @@
 //
 // Each measurement is one function. It runs bin/parsimon (make build) as a user would, in lakes of its
 // own, and prints Markdown tables. With --write it also writes them to datasets/results/NAME.md, with commit, date and
-// machine.
+// machine. Measurement paper writes datasets/PAPER.md (paper.go).
 package main
 
 import (
@@ -48,6 +48,8 @@ func measurements() []measurement {
 			compared("mini-mix", otherKinds, "flow", "auto")},
 		{"held-out", "SCENARIO", "the same on networks and traffic of other kinds, against --exact",
 			compared("held-out/microbursts", shipped("held-out"), "flow", "auto")},
+		{"loads", "SCENARIO", "the load of the busiest link of the shipped scenarios, asked and drawn", shippedLoads},
+		{"paper", "", "the paper's evaluation again, with the truth beside; it goes on where it was interrupted", repeatPaper},
 		{"bench-kernel", "", "link kernel against the reference link simulator", benchKernel},
 		{"bench-run", "SCENARIO", "a whole estimate against the reference", benchRun},
 		{"bench-exact", "SCENARIO", "two passes of link cases against the whole network", benchExact},
@@ -75,6 +77,8 @@ func command(ctx context.Context, args []string) (err error) {
 	flags.StringVar(&b.shared, "shared", "../shared", "folder of the ground truth and of the reference's programs")
 	flags.BoolVar(&b.short, "short", false, "a small part of the measurement, to try it")
 	flags.BoolVar(&b.write, "write", false, "write datasets/results/NAME.md")
+	flags.StringVar(&b.records, "records", ".cache/paper", "of paper: folder of what is measured already")
+	flags.Float64Var(&b.minutes, "minutes", 0, "of paper: begin nothing after so many minutes (0: no limit, but 15 with --short)")
 	flags.Usage = func() { fmt.Fprint(os.Stderr, usage(flags)) }
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -84,12 +88,18 @@ func command(ctx context.Context, args []string) (err error) {
 		return nil
 	}
 	b.args = flags.Args()[1:]
+	if b.short && b.minutes == 0 {
+		b.minutes = 15
+	}
 	for _, m := range measurements() {
 		if m.name != flags.Arg(0) {
 			continue
 		}
 		if b.write && (b.short || len(b.args) > 0) {
 			return errors.New("--write is for the whole measurement: without --short and arguments")
+		}
+		if b.write && m.name == "paper" {
+			return errors.New("--write: paper always writes its page, datasets/PAPER.md")
 		}
 		if b.tmp, err = os.MkdirTemp("", "measure-"); err != nil {
 			return err
@@ -131,6 +141,9 @@ type bench struct {
 	program, shared string
 	short, write    bool
 	args            []string
+	records         string   // of the paper
+	minutes         float64  // after which the paper begins nothing; 0: no limit
+	missing         []string // what the paper leaves out without the shared folder
 
 	tmp       string
 	out       strings.Builder // the Markdown that was printed
@@ -269,11 +282,30 @@ func (b *bench) parse(text string) float64 {
 
 // An estimate is what a run of parsimon reports.
 type estimate struct {
-	Scenario string `json:"scenario_id"`
-	Variant  string
-	Seconds  float64
-	Stages   []struct{ Seconds float64 }
+	Scenario    string `json:"scenario_id"`
+	Variant     string
+	Flows       int64
+	Seconds     float64
+	Stages      []struct{ Seconds float64 }
+	Percentiles []slowdowns
+	Services    []slowdowns
+	LinkCases   struct {
+		Cases         int64
+		LongestCaseNS int64 `json:"longest_case_ns"`
+	} `json:"link_cases"`
 }
+
+// slowdowns are percentiles of the slowdown of a flow size or of a service.
+type slowdowns struct {
+	SizeBin string `json:"size_bin"`
+	Service string
+	P50     float64
+	P90     float64
+	P99     float64
+	P999    float64
+}
+
+func (s slowdowns) percentiles() percentiles { return percentiles{s.P50, s.P90, s.P99, s.P999} }
 
 // where selects the estimate's rows in SQL.
 func (e estimate) where() string {

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"math"
+	"testing"
+
+	"parsimon/datasets"
+	"parsimon/pipeline/scenario"
+)
+
+// maxLoadError is how far the load of the busiest link of a shipped scenario may be from the one asked for, as a
+// fraction of it.
+const maxLoadError = 0.1
+
+// A shipped scenario that asks for 70% of the busiest link must not offer it 140%: pages would then compare estimates of
+// an overloaded network with the paper's of a loaded one. The load is that of column load: bytes without headers.
+func TestShippedScenariosHaveTheLoadThatTheyAskFor(t *testing.T) {
+	drawn := 0
+	for _, name := range datasets.Names(datasets.Scenarios) {
+		if name == "large" && testing.Short() {
+			continue // 34 million flows
+		}
+		drawn += checkLoad(t, name, nil)
+	}
+	if drawn < 40 {
+		t.Errorf("%d scenarios draw flows", drawn)
+	}
+}
+
+// The sweeps of the sensitivity scenario ask for 30, 50 and 70%. Its load must come out at each of their settings.
+func TestSensitivitySweepsHaveTheLoadThatTheyAskFor(t *testing.T) {
+	for _, oversubscription := range []string{"1", "2", "4"} {
+		for _, sigma := range []string{"1", "2"} {
+			for _, load := range []string{"30%", "70%"} {
+				checkLoad(t, "sensitivity", []scenario.Setting{
+					{Key: "topology.clos.oversubscription", Value: oversubscription},
+					{Key: "workload.services[0].sigma", Value: sigma},
+					{Key: "load.max", Value: load},
+				})
+			}
+		}
+	}
+}
+
+// checkLoad draws a scenario, and returns 1 if its flows are drawn.
+func checkLoad(t *testing.T, name string, settings []scenario.Setting) int {
+	t.Helper()
+	s, err := scenario.LoadWith(name, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := drawLoads(t.Context(), s)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	if l.asked == 0 {
+		return 0
+	}
+	if ratio := l.payload / l.asked; math.Abs(ratio-1) > maxLoadError {
+		t.Errorf("%s %v asks for %.0f%% of its busiest link and offers it %.1f%% (%.1f%% with headers), %.2f times as much; "+
+			"choose another seed or more flows", name, settings, 100*l.asked, 100*l.payload, 100*l.wire, ratio)
+	}
+	return 1
+}

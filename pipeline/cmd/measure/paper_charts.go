@@ -1,0 +1,232 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// A chart is a Vega-Lite specification.
+type chart map[string]any
+
+// notebookPython is the Python of the notebooks' environment, whose pinned packages include vl-convert.
+const notebookPython = ".cache/notebooks/bin/python"
+
+// draw writes a picture of the page, datasets/paper/NAME.svg, and refers to it in the page.
+func (p *paper) draw(ctx context.Context, name, caption string, c chart) {
+	if p.err != nil {
+		return
+	}
+	c["$schema"] = "https://vega.github.io/schema/vega-lite/v5.json"
+	c["background"] = "white"
+	specification, err := json.Marshal(c)
+	p.fail(err)
+	cmd := exec.CommandContext(ctx, notebookPython, "-c",
+		"import sys, vl_convert; sys.stdout.write(vl_convert.vegalite_to_svg(sys.stdin.read()))")
+	var log bytes.Buffer
+	cmd.Stdin = bytes.NewReader(specification)
+	cmd.Stderr = &log
+	picture, err := cmd.Output()
+	if err != nil {
+		p.fail(fmt.Errorf("picture %s: %w (make notebooks installs %s)\n%s", name, err, notebookPython, log.String()))
+		return
+	}
+	folder := filepath.Join("datasets", "paper")
+	p.fail(os.MkdirAll(folder, 0o755))
+	p.fail(os.WriteFile(filepath.Join(folder, name+".svg"), append(picture, '\n'), 0o644))
+	p.printf("\n![%s](paper/%s.svg)", caption, name)
+}
+
+// A point is a row of the data of a chart.
+type point map[string]any
+
+// field describes an encoding channel.
+func field(name, kind, title string, more ...any) map[string]any {
+	f := map[string]any{"field": name, "type": kind, "title": title}
+	for i := 0; i+1 < len(more); i += 2 {
+		f[more[i].(string)] = more[i+1]
+	}
+	return f
+}
+
+// wayColors gives each way the same color in all pictures.
+var wayColors = map[string]any{
+	"domain": []string{byExact, byIndependent, byClustered, byFlow, "the paper's Parsimon"},
+	"range":  []string{"#222222", "#d95f02", "#e6ab02", "#1b9e77", "#7570b3"},
+}
+
+func byColor(title string) map[string]any {
+	return field("way", "nominal", title, "scale", wayColors)
+}
+
+// cumulative returns the points of an empirical distribution function.
+func cumulative(values []float64, labels point) (points []point) {
+	for i, x := range sorted(values) {
+		pt := point{"x": x, "share": float64(i+1) / float64(len(values))}
+		for k, v := range labels {
+			pt[k] = v
+		}
+		points = append(points, pt)
+	}
+	return points
+}
+
+// tailChart draws the tails of slowdowns by flow size, one panel each.
+func tailChart(r *paperRecord) chart {
+	var data []point
+	for _, way := range r.Item.Ways {
+		for bin, tail := range r.Estimates[way].Tails {
+			for i, x := range tail {
+				data = append(data, point{"way": way, "size": bin, "slowdown": x, "share": tailQuantiles[i]})
+			}
+		}
+	}
+	return chart{
+		"data":   map[string]any{"values": data},
+		"facet":  field("size", "nominal", "flow size", "sort", append(append([]string{}, sizeBins...), "all")),
+		"spec":   lineSpec(),
+		"config": map[string]any{"facet": map[string]any{"spacing": 12}},
+		"resolve": map[string]any{"scale": map[string]any{"x": "independent"}},
+	}
+}
+
+// lineSpec is a panel of tailChart.
+func lineSpec() map[string]any {
+	return map[string]any{
+		"width": 150, "height": 150,
+		"mark": map[string]any{"type": "line", "strokeWidth": 1.5},
+		"encoding": map[string]any{
+			"x":     field("slowdown", "quantitative", "slowdown", "scale", map[string]any{"zero": false}),
+			"y":     field("share", "quantitative", "share of flows", "scale", map[string]any{"domain": []float64{0.8, 1}, "clamp": true}),
+			"color": byColor("estimate"),
+			"order": field("share", "quantitative", ""),
+		},
+	}
+}
+
+// parkingChart draws the tails of the microbenchmarks, one panel each.
+func parkingChart(records []*paperRecord) chart {
+	var data []point
+	var names []string
+	for _, r := range records {
+		names = append(names, r.Item.Name)
+		for _, way := range r.Item.Ways {
+			for i, x := range r.Estimates[way].Tails["all"] {
+				data = append(data, point{"way": way, "size": r.Item.Name, "slowdown": x, "share": tailQuantiles[i]})
+			}
+		}
+	}
+	spec := lineSpec()
+	spec["encoding"].(map[string]any)["y"] = field("share", "quantitative", "share of flows")
+	return chart{
+		"data":    map[string]any{"values": data},
+		"facet":   field("size", "nominal", "scenario", "sort", names),
+		"columns": 4,
+		"spec":    spec,
+		"resolve": map[string]any{"scale": map[string]any{"x": "independent"}},
+	}
+}
+
+// errorChart draws distribution functions of errors, one panel for each range of the load.
+func errorChart(data []point) chart {
+	return chart{
+		"data":  map[string]any{"values": data},
+		"facet": field("load", "nominal", "load asked of the busiest link"),
+		"spec": map[string]any{
+			"width": 200, "height": 160,
+			"mark": map[string]any{"type": "line", "interpolate": "step-after", "strokeWidth": 1.5},
+			"encoding": map[string]any{
+				"x":     field("x", "quantitative", "error of p99", "axis", map[string]any{"format": "%"}),
+				"y":     field("share", "quantitative", "share of scenarios"),
+				"color": byColor("estimate"),
+				"order": field("share", "quantitative", ""),
+			},
+		},
+	}
+}
+
+// parameterChart draws the errors by value of each parameter, low loads above and high loads below.
+func parameterChart(data []point) chart {
+	return chart{
+		"data": map[string]any{"values": data},
+		"facet": map[string]any{
+			"column": field("parameter", "nominal", ""),
+			"row":    field("load", "nominal", "load"),
+		},
+		"spec": map[string]any{
+			"width": 150, "height": 150,
+			"encoding": map[string]any{
+				"x":       field("value", "nominal", ""),
+				"xOffset": field("way", "nominal", ""),
+				"y":       field("error", "quantitative", "error of p99", "axis", map[string]any{"format": "%"}),
+				"color":   byColor("estimate"),
+			},
+			"mark": map[string]any{"type": "boxplot", "size": 14, "extent": "min-max"},
+		},
+		"resolve": map[string]any{"scale": map[string]any{"x": "independent", "y": "independent"}},
+	}
+}
+
+// besideChart draws our error against the paper's, a point for each scenario.
+func besideChart(data []point) chart {
+	return chart{
+		"width": 300, "height": 300,
+		"data": map[string]any{"values": data},
+		"mark": map[string]any{"type": "point", "filled": true, "opacity": 0.7},
+		"encoding": map[string]any{
+			"x":     field("paper", "quantitative", "error of p99 in the paper", "axis", map[string]any{"format": "%"}),
+			"y":     field("ours", "quantitative", "error of p99, our independent", "axis", map[string]any{"format": "%"}),
+			"color": field("oversub", "nominal", "oversubscription"),
+			"shape": field("sizes", "nominal", "flow sizes"),
+		},
+	}
+}
+
+// functionChart draws distribution functions, one line for each name.
+func functionChart(data []point, x, y string, logarithmic bool) chart {
+	scale := map[string]any{}
+	if logarithmic {
+		scale["type"] = "log"
+	}
+	return chart{
+		"data":  map[string]any{"values": data},
+		"facet": field("panel", "nominal", ""),
+		"spec": map[string]any{
+			"width": 200, "height": 160,
+			"mark": map[string]any{"type": "line", "strokeWidth": 1.5},
+			"encoding": map[string]any{
+				"x":          field("x", "quantitative", x, "scale", scale),
+				"y":          field("share", "quantitative", y),
+				"color":      field("name", "nominal", ""),
+				"strokeDash": field("origin", "nominal", ""),
+				"order":      field("share", "quantitative", ""),
+			},
+		},
+	}
+}
+
+// matrixChart draws the weights of matrices, a panel each.
+func matrixChart(data []point) chart {
+	return chart{
+		"data":    map[string]any{"values": data},
+		"facet":   field("panel", "nominal", ""),
+		"columns": 3,
+		"spec": map[string]any{
+			"width": 140, "height": 140,
+			"mark": "rect",
+			"encoding": map[string]any{
+				"x":     field("to", "ordinal", "to rack", "axis", map[string]any{"labels": false, "ticks": false}),
+				"y":     field("from", "ordinal", "from rack", "axis", map[string]any{"labels": false, "ticks": false}),
+				"color": field("weight", "quantitative", "weight", "scale", map[string]any{"type": "sqrt", "scheme": "viridis"}),
+			},
+		},
+	}
+}
+
+// identifier makes a name of a picture of the name of an item.
+func identifier(name string) string { return strings.ReplaceAll(name, "/", "-") }

@@ -1,0 +1,437 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// writePage writes datasets/PAPER.md and its pictures from the records.
+func (p *paper) writePage(ctx context.Context) {
+	p.out.Reset()
+	p.introduction(ctx)
+	p.workloadSection(ctx)
+	p.largeSection(ctx)
+	p.sensitivitySection(ctx)
+	p.ns3Section()
+	p.detailSection(ctx)
+	p.transportsSection()
+	p.mixSection()
+	p.failuresSection()
+	p.parkingSection(ctx)
+	p.timesSection()
+	if p.err == nil {
+		p.fail(os.WriteFile(filepath.Join("datasets", "PAPER.md"), []byte(strings.TrimSpace(p.out.String())+"\n"), 0o644))
+	}
+}
+
+func (p *paper) introduction(ctx context.Context) {
+	command := "make paper"
+	if p.short {
+		command += " ARGS=--short"
+	}
+	p.printf("# The paper's evaluation again\n\nWritten by `%s`. %s The program: %s.\n", command, p.provenance(ctx), p.program)
+	p.printf("Each section says what the paper says (Zhao et al., Scalable Tail Latency Estimation for Data Center " +
+		"Networks, NSDI 2023), what this project finds, what the truth is, and where and why they differ. An error is " +
+		"estimate / truth − 1, of a percentile of slowdown. `exact` simulates every packet and is the truth unless a " +
+		"section says ns-3. `independent` is the paper's estimator; clustered, it is Parsimon/C.\n")
+	left := map[string]int{}
+	for _, item := range p.items {
+		if p.records[item.Section+"/"+item.Name] == nil {
+			left[item.Section]++
+		}
+	}
+	if p.short {
+		p.printf("**This is the short form.** It has at most 64 of the 192 scenarios, with 12 GB of flows each (the whole form: " +
+			"192, with 60 GB), one second of the long microbenchmarks, two ns-3 scenarios and two failures; it has no " +
+			"network of 6,144 hosts.")
+	}
+	for _, section := range slices.Sorted(maps.Keys(left)) {
+		p.printf("Not measured yet: %d of the items `%s`.", left[section], section)
+	}
+	for _, what := range p.missing {
+		p.printf("Left out, because the folder --shared is not there: %s.", what)
+	}
+}
+
+// section begins a section, and reports whether there is anything in it.
+func (p *paper) section(title, theirs string, names ...string) (records []*paperRecord) {
+	p.printf("\n## %s\n\nThe paper: %s\n", title, theirs)
+	for _, item := range p.items {
+		if r := p.records[item.Section+"/"+item.Name]; r != nil && slices.Contains(names, item.Section) {
+			records = append(records, r)
+		}
+	}
+	if len(records) == 0 {
+		p.printf("Not measured in this form.")
+	}
+	return records
+}
+
+// errorOf returns the error of a way against exact, or against ns-3 where the record has that truth.
+func (r *paperRecord) errorOf(way, bin string) percentiles {
+	e := r.Estimates[way]
+	if e.Errors != nil {
+		return e.Errors[bin]
+	}
+	return relative(e.Sizes[bin], r.Estimates[byExact].Sizes[bin])
+}
+
+func relative(estimate, truth percentiles) (errors percentiles) {
+	for i := range estimate {
+		if truth[i] > 0 {
+			errors[i] = estimate[i]/truth[i] - 1
+		}
+	}
+	return errors
+}
+
+func sorted(values []float64) []float64 { return slices.Sorted(slices.Values(values)) }
+
+// spread prints the distribution of errors.
+func spread(values []float64) string {
+	if len(values) == 0 {
+		return "–"
+	}
+	v := sorted(values)
+	within := 0
+	for _, x := range v {
+		if abs(x) <= 0.1 {
+			within++
+		}
+	}
+	at := func(q float64) float64 { return v[min(len(v)-1, int(q*float64(len(v))))] }
+	return fmt.Sprintf("%s (%s to %s), %s within 10%%", percent(at(0.5)), percent(v[0]), percent(v[len(v)-1]),
+		share(float64(within)/float64(len(v))))
+}
+
+// loadRanges are those of the paper's figure.
+var loadRanges = []struct {
+	name   string
+	lo, hi float64
+}{{"26% to 41%", 0.26, 0.41}, {"41% to 56%", 0.41, 0.56}, {"56% to 83%", 0.56, 0.84}}
+
+func loadRange(load float64) string {
+	for _, r := range loadRanges {
+		if load < r.hi {
+			return r.name
+		}
+	}
+	return loadRanges[len(loadRanges)-1].name
+}
+
+// A comparedScenario is one of the 192, in the paper and here.
+type comparedScenario struct {
+	publishedScenario
+	*paperRecord
+}
+
+func (s comparedScenario) p99(way string) float64 {
+	if way == paperParsimon {
+		return s.independent
+	}
+	return s.errorOf(way, "all").p99()
+}
+
+const paperParsimon = "the paper's Parsimon"
+
+func (p *paper) sensitivitySection(ctx context.Context) {
+	records := p.section("Errors of p99 over 192 scenarios (figures 9 and 10, tables 3 and 4)", "within 10% of ns-3 in 85% "+
+		"of the scenarios; 100% below a load of 41%, 62% from 56% on; up to +52%; most where load, oversubscription and "+
+		"the share of short flows are high. It ran each for several seconds of simulated time.", "192")
+	if len(records) == 0 {
+		return
+	}
+	published := map[string]publishedScenario{}
+	for _, s := range p.published() {
+		published[fmt.Sprintf("%03d", s.id)] = s
+	}
+	var all []comparedScenario
+	for _, r := range records {
+		all = append(all, comparedScenario{published[r.Item.Name], r})
+	}
+	ways := []string{paperParsimon, byIndependent, byClustered, byFlow}
+	p.printf("Ours: %d of the 192 scenarios, drawn anew with the same matrix, sizes, burstiness, oversubscription and load. "+
+		"Median error of p99 (least to greatest), and how many are within 10%%:", len(all))
+	p.header(append([]string{"load asked", "scenarios"}, ways...)...)
+	for _, r := range append(slices.Clone(loadRanges), loadRanges[0]) {
+		name := r.name
+		in := slices.DeleteFunc(slices.Clone(all), func(s comparedScenario) bool { return loadRange(s.asked) != name })
+		p.errorRow(name, in, ways)
+	}
+	p.errorRow("all", all, ways)
+	p.errorPictures(ctx, all, ways)
+	p.parameterTable(all, ways)
+	p.worstTable(all)
+	p.scenarioTable(all)
+}
+
+func (p *paper) errorRow(name string, in []comparedScenario, ways []string) {
+	cells := []any{name, len(in)}
+	for _, way := range ways {
+		var errors []float64
+		for _, s := range in {
+			errors = append(errors, s.p99(way))
+		}
+		cells = append(cells, spread(errors))
+	}
+	p.row(cells...)
+}
+
+func (p *paper) errorPictures(ctx context.Context, all []comparedScenario, ways []string) {
+	var steps, boxes, beside []point
+	for _, r := range loadRanges {
+		for _, way := range ways {
+			var errors []float64
+			for _, s := range all {
+				if loadRange(s.asked) == r.name {
+					errors = append(errors, s.p99(way))
+				}
+			}
+			steps = append(steps, cumulative(errors, point{"way": way, "load": r.name})...)
+		}
+	}
+	for _, s := range all {
+		beside = append(beside, point{"paper": s.independent, "ours": s.p99(byIndependent), "oversub": s.oversub,
+			"sizes": s.sizes})
+		load := "50% and less"
+		if s.asked > 0.5 {
+			load = "above 50%"
+		}
+		for _, way := range []string{paperParsimon, byIndependent} {
+			for parameter, value := range s.parameters() {
+				boxes = append(boxes, point{"way": way, "parameter": parameter, "value": value, "load": load, "error": s.p99(way)})
+			}
+		}
+	}
+	p.draw(ctx, "errors", "Distribution of the errors of p99 by load", errorChart(steps))
+	p.draw(ctx, "parameters", "Errors of p99 by matrix, flow sizes, oversubscription and burstiness", parameterChart(boxes))
+	p.draw(ctx, "beside", "Our error and the paper's, scenario by scenario", besideChart(beside))
+}
+
+// parameters are the values of a scenario that the paper varies, apart from the load.
+func (s publishedScenario) parameters() map[string]string {
+	return map[string]string{"matrix": s.matrix, "sizes": s.sizes, "oversubscription": s.oversub,
+		"burstiness": fmt.Sprintf("σ = %v", s.sigma)}
+}
+
+func (p *paper) parameterTable(all []comparedScenario, ways []string) {
+	p.printf("\nBy parameter, loads above 50%% only, where the paper finds the differences:")
+	p.header(append([]string{"parameter", "scenarios"}, ways...)...)
+	high := slices.DeleteFunc(slices.Clone(all), func(s comparedScenario) bool { return s.asked <= 0.5 })
+	for _, parameter := range []string{"matrix", "sizes", "oversubscription", "burstiness"} {
+		values := map[string][]comparedScenario{}
+		for _, s := range high {
+			value := s.parameters()[parameter]
+			values[value] = append(values[value], s)
+		}
+		for _, value := range slices.Sorted(maps.Keys(values)) {
+			p.errorRow(parameter+" "+value, values[value], ways)
+		}
+	}
+}
+
+func (p *paper) worstTable(all []comparedScenario) {
+	p.printf("\nThe five scenarios with the greatest errors of our `independent` (the paper's five: four with matrix A, all with " +
+		"WebServer sizes and 4-to-1, at loads of 66%% to 78%%):")
+	p.header("id", "load asked", "matrix", "sizes", "oversubscription", "σ", "independent", "the paper's", "flow")
+	byError := slices.SortedFunc(slices.Values(all), func(a, b comparedScenario) int {
+		return cmp.Compare(abs(b.p99(byIndependent)), abs(a.p99(byIndependent)))
+	})
+	for _, s := range byError[:min(5, len(byError))] {
+		p.row(s.id, share(s.asked), s.matrix, s.sizes, s.oversub, s.sigma, percent(s.p99(byIndependent)),
+			percent(s.independent), percent(s.p99(byFlow)))
+	}
+}
+
+func (p *paper) scenarioTable(all []comparedScenario) {
+	p.printf("\n<details><summary>Scenario by scenario</summary>\n\nLoads are of the busiest link, without headers: asked, in the " +
+		"paper's draw (which counts headers), in ours.")
+	p.header("id", "matrix", "sizes", "σ", "oversubscription", "asked", "paper's", "ours", "paper's error", "paper's, clustered",
+		"independent", "clustered", "flow")
+	for _, s := range all {
+		p.row(s.id, s.matrix, s.sizes, s.sigma, s.oversub, share(s.asked), share(s.load), share(s.MaxLoad),
+			percent(s.independent), percent(s.clustered), percent(s.p99(byIndependent)), percent(s.p99(byClustered)),
+			percent(s.p99(byFlow)))
+	}
+	p.printf("\n</details>")
+}
+
+func (p *paper) ns3Section() {
+	records := p.section("Against the paper's own ns-3", "it compares with ns-3 3.17 with the transports of HPCC's authors; its "+
+		"published code polarizes ECMP.", "ns3")
+	if len(records) == 0 {
+		return
+	}
+	p.printf("Errors of p50 / p90 / p99 / p99.9 against the FCTs of that ns-3 on the same flows, and the published code's own:")
+	p.header("scenario", "load", byExact, byIndependent, byClustered, byFlow, "published code")
+	published := map[string]string{}
+	for _, s := range p.sources(p.groundTruths()) {
+		published[s.name] = s.beside
+	}
+	for _, r := range records {
+		cells := []any{r.Item.Name, share(r.MaxLoad)}
+		for _, way := range allWays {
+			if _, measured := r.Estimates[way]; measured {
+				cells = append(cells, r.errorOf(way, "all"))
+			} else {
+				cells = append(cells, "–")
+			}
+		}
+		p.row(append(cells, cmp.Or(published[r.Item.Name], "–"))...)
+	}
+	p.printf("\n`exact` stands for ns-3 on the rest of this page: where the two differ here, errors elsewhere are uncertain by " +
+		"as much.")
+}
+
+func (p *paper) detailSection(ctx context.Context) {
+	records := p.section("One scenario in detail (figure 11)", "matrix A, Hadoop sizes, σ = 1, 2-to-1, 68% (top 10%: 56%), the "+
+		"85th percentile of errors: +10% at p99, about as much over the whole tail, and little difference between variants.",
+		"detail")
+	for _, r := range records {
+		p.printf("Ours, %d flows; busiest link %s, top 10%% %s:", r.Flows, share(r.MaxLoad), share(r.Top10Load))
+		p.estimateTable(r, append(slices.Clone(sizeBins), "all"), func(e paperEstimate) map[string]percentiles { return e.Sizes })
+		p.draw(ctx, "detail", "Tails of slowdown by flow size", tailChart(r))
+	}
+}
+
+// estimateTable prints percentiles of the truth, and the errors of the other ways, by size or by service.
+func (p *paper) estimateTable(r *paperRecord, groups []string, of func(paperEstimate) map[string]percentiles) {
+	head := []string{"", "`exact`: p50 / p90 / p99 / p99.9"}
+	for _, way := range r.Item.Ways[1:] {
+		head = append(head, way)
+	}
+	p.header(head...)
+	for _, group := range groups {
+		truth, measured := of(r.Estimates[byExact])[group]
+		if !measured {
+			continue
+		}
+		cells := []any{group, fmt.Sprintf("%.2f / %.2f / %.2f / %.2f", truth[0], truth[1], truth[2], truth[3])}
+		for _, way := range r.Item.Ways[1:] {
+			cells = append(cells, relative(of(r.Estimates[way])[group], truth))
+		}
+		p.row(cells...)
+	}
+}
+
+func (p *paper) transportsSection() {
+	records := p.section("DCQCN and TIMELY (table 5)", "Parsimon/ns-3 at loads of 45%, 56% and 67%, p99 of flows below 10 KB, of "+
+		"10 KB to 1 MB, and above: DCTCP 1.4% to 13.8%, 9.2% to 11.3%, 13.6% to 15.9%; TIMELY 4.0% to 13.3%, 17.9% to 20.0%, "+
+		"5.0% to 13.7%; DCQCN 5.9% to 18.0%, 11.6% to 15.2%, 12.2% to 13.6%.", "transports")
+	if len(records) == 0 {
+		return
+	}
+	p.printf("Ours, error of p99 by size (%s):", strings.Join(sizeBins, " / "))
+	p.header("transport and load", byIndependent, byFlow)
+	for _, r := range records {
+		cells := []any{r.Item.Name}
+		for _, way := range []string{byIndependent, byFlow} {
+			var text []string
+			for _, bin := range sizeBins {
+				text = append(text, percent(r.errorOf(way, bin).p99()))
+			}
+			cells = append(cells, strings.Join(text, " / "))
+		}
+		p.row(cells...)
+	}
+}
+
+func (p *paper) mixSection() {
+	for _, r := range p.section("Workload mixes (appendix, figure 12)", "three workloads with matrices, sizes and virtual networks "+
+		"of their own; good accuracy for each.", "mix") {
+		p.printf("Ours, `mixed`, %d flows, busiest link %s:", r.Flows, share(r.MaxLoad))
+		services := slices.Sorted(maps.Keys(r.Estimates[byExact].Services))
+		p.estimateTable(r, services, func(e paperEstimate) map[string]percentiles { return e.Services })
+	}
+}
+
+func (p *paper) failuresSection() {
+	records := p.section("Ten link failures (appendix, figure 13)", "+10% with no failure; with one of the 96 ECMP cables down +11% "+
+		"to +14%, median +12%.", "failures")
+	if len(records) == 0 {
+		return
+	}
+	p.printf("Ours, `failures`, errors of p50 / p90 / p99 / p99.9:")
+	p.header("cable down", "busiest link", byIndependent, byFlow)
+	for _, r := range records {
+		p.row(strings.ReplaceAll(r.Item.Name, "~", ":"), share(r.MaxLoad), r.errorOf(byIndependent, "all"),
+			r.errorOf(byFlow, "all"))
+	}
+}
+
+func (p *paper) parkingSection(ctx context.Context) {
+	records := p.section("Parking lot: the sources of error (appendix, figures 15 to 18)", "without cross traffic the delays of "+
+		"the first hop are counted again; short flows are overestimated a little under correlated cross traffic; long flows "+
+		"much, under smooth cross traffic also without correlation, and less under bursty cross traffic.", "parking")
+	if len(records) == 0 {
+		return
+	}
+	p.printf("Ours, errors of p50 / p90 / p99 / p99.9 of the main traffic:")
+	p.header("scenario", "`exact`", byIndependent, byFlow)
+	for _, r := range records {
+		truth := r.Estimates[byExact].Services["main"]
+		p.row(r.Item.Name, fmt.Sprintf("%.2f / %.2f / %.2f / %.2f", truth[0], truth[1], truth[2], truth[3]),
+			relative(r.Estimates[byIndependent].Services["main"], truth),
+			relative(r.Estimates[byFlow].Services["main"], truth))
+	}
+	p.draw(ctx, "parking", "Tails of the main traffic's slowdown", parkingChart(records))
+}
+
+func (p *paper) largeSection(ctx context.Context) {
+	for _, r := range p.section("6,144 hosts (figure 8, table 2)", "matrix B, WebServer sizes, σ = 2, 2-to-1, about 50%, five "+
+		"seconds: ns-3 10 h 48 min, Parsimon 4 min 13 s, Parsimon/C 1 min 19 s with 25% of the links simulated, "+
+		"Parsimon/inf 21 s, on 32 cores; p99 +8.8% and +7.5%.", "large") {
+		p.printf("\nOurs, `large`, %s, %d flows, busiest link %s, top 10%% %s:", r.Item.Name, r.Flows, share(r.MaxLoad),
+			share(r.Top10Load))
+		if slices.Contains(r.Item.Ways, byExact) {
+			p.estimateTable(r, append(slices.Clone(sizeBins), "all"), func(e paperEstimate) map[string]percentiles { return e.Sizes })
+		}
+		p.timeTable([]*paperRecord{r})
+		if r.Item.Tails {
+			p.draw(ctx, "large", "Tails of slowdown by flow size, 6,144 hosts", tailChart(r))
+		}
+	}
+}
+
+// timeTable prints what each way took.
+func (p *paper) timeTable(records []*paperRecord) {
+	p.header("item", "way", "time, s", "processor, s", "link cases", "longest link case, s")
+	for _, r := range records {
+		for _, way := range r.Item.Ways {
+			e := r.Estimates[way]
+			cases, longest := "–", "–"
+			if e.Cases > 0 {
+				cases = fmt.Sprint(e.Cases)
+				longest = fmt.Sprintf("%.2f", e.LongestCase)
+			}
+			p.row(r.Item.Section+"/"+r.Item.Name, way, decimal(e.Seconds), decimal(e.Processor), cases, longest)
+		}
+	}
+}
+
+func (p *paper) timesSection() {
+	records := p.section("Run times of the 192 scenarios", "for 14 seconds of simulated time of the scenario in detail ns-3 took "+
+		"nearly five hours, Parsimon 1.5 minutes, Parsimon/C 49 seconds.", "192")
+	if len(records) == 0 {
+		return
+	}
+	p.printf("Ours, sums over %d scenarios. Other programs ran on the machine where times are far above processor times:",
+		len(records))
+	p.header("way", "time, s", "processor, s", "link cases")
+	for _, way := range allWays {
+		var seconds, processor float64
+		var cases int64
+		for _, r := range records {
+			seconds += r.Estimates[way].Seconds
+			processor += r.Estimates[way].Processor
+			cases += r.Estimates[way].Cases
+		}
+		p.row(way, decimal(seconds), decimal(processor), cases)
+	}
+}
