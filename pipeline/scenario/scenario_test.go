@@ -147,7 +147,7 @@ func TestShippedScenarios(t *testing.T) {
 	// The commented scenario says the defaults, with the paper's window.
 	paper := simkernel.DefaultParams()
 	paper.StatedMarks = true
-	if s := mustLoad(t, "small"); s.Params() != paper || s.MaxRejects != 0.01 || s.Seed != 1 {
+	if s := mustLoad(t, "small"); s.Params() != paper || s.MaxRejects != 0.01 || s.Seed != 13 {
 		t.Errorf("small does not say the defaults: %+v", s)
 	}
 	for _, name := range datasets.Names(datasets.Topologies) {
