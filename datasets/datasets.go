@@ -1,5 +1,5 @@
-// Package datasets has the data files that ship with the program, embedded in the binary: flow-size distributions,
-// topologies and scenario files.
+// Package datasets has the data files that ship with the program, embedded in the binary: flow-size
+// distributions, topologies and scenario files.
 //
 //	sizes/NAME.txt         flow-size distribution: "bytes percent" lines
 //	topologies/NAME.yaml   network: the clos keys of a scenario file

@@ -673,16 +673,9 @@ func (m *method) intervalsStage(sample, contributions, cases *engine.Stage) *eng
 		if err != nil {
 			return err
 		}
-		remarks := g.Notes
-		if moves := m.Spec.Moves; g.Closed() || len(moves.LateEvents(m.Network, g.LastStartNS)) > 0 {
-			end, err := lastEnd(in.Read(sample.Output(schema.Slowdowns), nil), loads.LastStartNS)
-			if err != nil {
-				return err
-			}
-			remarks = slices.Concat(remarks, moves.LateEvents(m.Network, end))
-			if g.Closed() { // what links are offered depends on what the network delivers
-				loads.LastStartNS = end
-			}
+		remarks, err := m.remarks(in.Read(sample.Output(schema.Slowdowns), nil), &g, loads)
+		if err != nil {
+			return err
 		}
 		r := estimateReader{m, in, t, &g, chunkTasks(in.Files(m.generate.Output(schema.Flows))),
 			sample.Output(schema.Slowdowns), contributions.Output(schema.HopContributions), nil}
@@ -732,6 +725,20 @@ func (m *method) warnings(w *diagnose.TailWatch, intervals []confidence.Interval
 		return append(out, diagnose.OfWholeNetwork(m.Network, p, m.Spec.Switches, m.Spec.Classes, loads)...)
 	}
 	return append(out, diagnose.ReasonsForWholeNetwork(m.Network, &m.Spec.Params, loads)...)
+}
+
+// remarks returns the remarks about the flows and about events that begin when all flows have ended. It sets the time of
+// a workload whose flows wait for others: what links are offered depends on what the network delivers.
+func (m *method) remarks(slowdowns schema.Batches, g *Generated, loads *route.Loads) ([]string, error) {
+	moves := m.Spec.Moves
+	if !g.Closed() && len(moves.LateEvents(m.Network, g.LastStartNS)) == 0 {
+		return g.Notes, slowdowns.Close()
+	}
+	end, err := lastEnd(slowdowns, loads.LastStartNS)
+	if g.Closed() {
+		loads.LastStartNS = end
+	}
+	return slices.Concat(g.Notes, moves.LateEvents(m.Network, end)), err
 }
 
 // An estimateReader reads the slowdowns and contributions of all flows, a chunk at a time.

@@ -4,8 +4,8 @@
 //	topology + flow file, ingested workload ─► Scenario ─► Network, Workload, Params, Canonical ─► IDOf
 //	base scenario ─► Changes.Apply ─► changed network and canonical form ─► id of the changed scenario
 //
-// The id is a digest of the canonical form, which holds what the rows of the results depend on and nothing else: two
-// spellings of a scenario have one id. Every error names the file, the line and the key.
+// The id is a digest of the canonical form, which holds what the rows of the results depend on and nothing
+// else: two spellings of a scenario have one id. Every error names the file, the line and the key.
 package scenario
 
 import (
@@ -31,16 +31,17 @@ import (
 // Changes make one scenario out of another.
 type Changes struct {
 	Do []Change
-	// FailTier are the cables of which changes "fail random:K" draw K that are up, by the scenario's seed and Draw:
-	// another Draw, other cables.
+	// FailTier are the cables of which changes "fail random:K" draw K that are up, by the scenario's seed and
+	// Draw: another Draw, other cables.
 	FailTier string
 	Draw     uint64
 	// PathMoves change the choice of paths, and add events.
 	PathMoves moves.Text
-	// Settings change the transport, the switches and the choice of paths, as keys of a scenario file (IsSetting).
+	// Settings change the transport, the switches and the choice of paths, as keys of a scenario file
+	// (IsSetting).
 	Settings []Setting
-	// FoundStarts lets flows start when the simulation of the base's whole network found that they do, and no flow wait
-	// for others.
+	// FoundStarts lets flows start when the simulation of the base's whole network found that they do, and no
+	// flow wait for others.
 	FoundStarts bool
 
 	Name             string // of the scenario that comes of it; empty: the base's, and what was changed
@@ -121,7 +122,8 @@ type CableChange struct {
 	BandwidthBps       int64  `json:"bandwidth_bps"`
 	BeforeDelayNS      int64  `json:"before_delay_ns"`
 	DelayNS            int64  `json:"delay_ns"`
-	// LongerNS is the delay of other cables of both ends, if that of an added one is the default and far below it.
+	// LongerNS is the delay of other cables of both ends, if that of an added one is the default and far below
+	// it.
 	LongerNS int64 `json:"longer_ns,omitempty"`
 }
 

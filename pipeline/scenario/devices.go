@@ -25,7 +25,8 @@ type Switches struct {
 	OfTopology bool // size and alpha are what the configurations of the switches state
 }
 
-// ofTopology as the size of a buffer, or as classes, stands for what the configurations of the switches state.
+// ofTopology as the size of a buffer, or as classes, stands for what the configurations of the switches
+// state.
 const ofTopology = "topology"
 
 // parseBuffer reads the size of a buffer: "400KB", or "topology", which leaves the size as it is.
@@ -197,7 +198,8 @@ func (w *Switches) SetDefaults() {
 	}
 }
 
-// Buffers are the packet buffers of the switches; the zero value is unlimited. The network must have been built.
+// Buffers are the packet buffers of the switches; the zero value is unlimited. The network must have been
+// built.
 func (s *Scenario) Buffers() (network.BufferParams, error) {
 	b := s.switches.BufferParams
 	if stated := s.switchBuffer; s.switches.OfTopology {
@@ -233,8 +235,8 @@ func (s *Scenario) settingsNotef(format string, args ...any) {
 	s.switchNotes = append(s.switchNotes, "switch settings: "+fmt.Sprintf(format, args...))
 }
 
-// takeMarking sets the marking thresholds, which the switches state in bytes and the model in bytes per Gbps, unless
-// the scenario file has its own.
+// takeMarking sets the marking thresholds, which the switches state in bytes and the model in bytes per Gbps,
+// unless the scenario file has its own.
 func (s *Scenario) takeMarking(l *format.Loaded) {
 	type thresholds struct{ min, max, percent int64 }
 	var all []thresholds
@@ -278,8 +280,8 @@ func (s *Scenario) takeMarking(l *format.Loaded) {
 	}
 }
 
-// takeBuffer notes the packet memory of the switches: the largest pool, and the dynamic threshold of most profiles of
-// it.
+// takeBuffer notes the packet memory of the switches: the largest pool, and the dynamic threshold of most
+// profiles of it.
 func (s *Scenario) takeBuffer(l *format.Loaded) {
 	var sizes, thresholds, reserves []int64
 	for _, of := range l.Settings {
@@ -322,8 +324,9 @@ func (s *Scenario) takeBuffer(l *format.Loaded) {
 	s.takePFC(l)
 }
 
-// takePFC notes the BUFFER_PROFILE that most switches have for lossless priority groups: it has a headroom, xoff, which
-// is that of ports of the speed in its name (pg_lossless_40000_5m_profile: 40,000 Mbps), if that has one.
+// takePFC notes the BUFFER_PROFILE that most switches have for lossless priority groups: it has a headroom,
+// xoff, which is that of ports of the speed in its name (pg_lossless_40000_5m_profile: 40,000 Mbps), if that
+// has one.
 func (s *Scenario) takePFC(l *format.Loaded) {
 	var profiles []network.BufferParams
 	slowest, _ := l.Network.HostBps()
@@ -355,8 +358,9 @@ func marksOf(l *format.Loaded) (gbps float64, perGbps func(bytes int64) int64) {
 	return gbps, func(bytes int64) int64 { return int64(math.Round(float64(bytes) / gbps)) }
 }
 
-// takeQueues notes the classes of the switches: the queues that most of their ports have, with the thresholds of their
-// WRED_PROFILE if the transport has marks and the scenario file does not state them. A queue without one does not mark.
+// takeQueues notes the classes of the switches: the queues that most of their ports have, with the thresholds
+// of their WRED_PROFILE if the transport has marks and the scenario file does not state them. A queue without
+// one does not mark.
 func (s *Scenario) takeQueues(l *format.Loaded) {
 	var ports []format.PortQueues
 	for _, of := range l.Settings {
@@ -408,7 +412,8 @@ func origin(l *format.Loaded, name string, value int64) string {
 	return strings.ReplaceAll(name, "_", " ")
 }
 
-// mostCommon returns the value that occurs most often, the first of several, and says how many others there are.
+// mostCommon returns the value that occurs most often, the first of several, and says how many others there
+// are.
 func mostCommon[T comparable](values []T) (best T, rest string) {
 	count := map[T]int{}
 	for _, v := range values {
@@ -459,8 +464,8 @@ func parseWindow(text string) (int64, error) {
 	return bytes, err
 }
 
-// readWindow reads key window: a value for all paths, or one for each class of paths (simkernel.WANRoundTripNS); a
-// class that is not named has auto.
+// readWindow reads key window: a value for all paths, or one for each class of paths
+// (simkernel.WANRoundTripNS); a class that is not named has auto.
 func (r *scenarioReader) readWindow(f tree.Field) error {
 	p := &r.params
 	p.SetWindow(simkernel.AutoWindow)
@@ -475,7 +480,8 @@ func (r *scenarioReader) readWindow(f tree.Field) error {
 	return err
 }
 
-// markKeys are the keys of marking thresholds. Where a file has one, the thresholds of long links are those, too.
+// markKeys are the keys of marking thresholds. Where a file has one, the thresholds of long links are those,
+// too.
 var markKeys = []string{"mark_per_gbps", "min_mark_per_gbps", "max_mark_per_gbps"}
 
 // paramsOf returns the default constants for a transport in a scenario: windows are fitted to paths.

@@ -126,7 +126,8 @@ func (s *Scenario) Settle() (*Settled, error) {
 	return c.settled(n, s.Params())
 }
 
-// canonicalTopology names files by the digest of their content, in the order in which the topology lists them.
+// canonicalTopology names files by the digest of their content, in the order in which the topology lists
+// them.
 func (s *Scenario) canonicalTopology() (c canonicalTopology, err error) {
 	if g := s.topology.generated; g != nil {
 		if c.Clos, c.Fabric = g.Clos, g.Fabric; g.Clos != nil || g.Fabric != nil {
@@ -215,8 +216,8 @@ func setCable(list [][3]int64, ends [2]int32, value int64) [][3]int64 {
 	return list
 }
 
-// TopologyKey is the topology's part of the canonical form: equal for two scenarios exactly if their networks are,
-// before anything fails. Files count by their content.
+// TopologyKey is the topology's part of the canonical form: equal for two scenarios exactly if their networks
+// are, before anything fails. Files count by their content.
 func (s *Scenario) TopologyKey() (json.RawMessage, error) {
 	c, err := s.canonicalTopology()
 	if err != nil {

@@ -28,8 +28,8 @@ type scenarioReader struct {
 	shipped bool   // there are no files beside it
 }
 
-// open parses a scenario file, or a shipped scenario by its name (datasets.Scenarios). dir is what paths in it are
-// relative to; "" for a shipped one, which may name no files.
+// open parses a scenario file, or a shipped scenario by its name (datasets.Scenarios). dir is what paths in
+// it are relative to; "" for a shipped one, which may name no files.
 func open(path string) (top tree.Field, dir string, err error) {
 	info, err := os.Stat(path)
 	folder := err == nil && info.IsDir() // which may be a lake that has the scenario's name
@@ -65,9 +65,9 @@ func parseYAML(file string, data []byte) (tree.Field, error) {
 	return tree.YAML(file, data)
 }
 
-// read reads a scenario. Each key has a function that reads it; an unknown key, a key given twice, and a value out of
-// its range are errors with the line (tree.FieldError). What can only be checked against the topology (names of hosts,
-// racks of a matrix) is checked when the network or the workload is built.
+// read reads a scenario. Each key has a function that reads it; an unknown key, a key given twice, and a
+// value out of its range are errors with the line (tree.FieldError). What can only be checked against the
+// topology (names of hosts, racks of a matrix) is checked when the network or the workload is built.
 func read(top tree.Field, dir string) (*Scenario, error) {
 	r := &scenarioReader{newScenario(), dir, dir == ""}
 	r.Name = baseName(strings.TrimSuffix(top.File, " (shipped)"))
@@ -131,8 +131,8 @@ func (r *scenarioReader) path(f tree.Field) (string, error) {
 	return strings.Join(parts, ","), nil
 }
 
-// readTopology reads a shipped topology by name, a file, or a network that the scenario file describes. The options
-// that complete a file (format.Options) go with a file only.
+// readTopology reads a shipped topology by name, a file, or a network that the scenario file describes. The
+// options that complete a file (format.Options) go with a file only.
 func (r *scenarioReader) readTopology(f tree.Field) error {
 	named := 0
 	var generated []*format.Generated
@@ -187,8 +187,9 @@ func (s *Scenario) parseTopologyFile(file string, data []byte) error {
 	return nil
 }
 
-// readWorkload reads key workload: a flow file, or services and jobs to generate flows from, but not both. The load is
-// the expected one of the most loaded link; exactly one of duration and flows_count says when to stop.
+// readWorkload reads key workload: a flow file, or services and jobs to generate flows from, but not both.
+// The load is the expected one of the most loaded link; exactly one of duration and flows_count says when to
+// stop.
 func (r *scenarioReader) readWorkload(f tree.Field) error {
 	w := &r.workload
 	err := f.Object(tree.Keys{
@@ -299,8 +300,8 @@ func (s *Scenario) setTopology(name string) error {
 	return s.parseTopologyFile(name+" (shipped)", shipped)
 }
 
-// SetTopologyOptions adds what a topology file does not say: hosts, what to leave out, speeds, delays and the faults to
-// repair. Only delays are for networks that are no file.
+// SetTopologyOptions adds what a topology file does not say: hosts, what to leave out, speeds, delays and the
+// faults to repair. Only delays are for networks that are no file.
 func (s *Scenario) SetTopologyOptions(o format.Options) {
 	s.topology.options, s.loaded = o, nil
 }
@@ -370,8 +371,8 @@ func (s *Scenario) IntactNetwork() (*topology.Network, error) {
 	return n, err
 }
 
-// TopologyNotes list the inferences from the topology file, which defaults apply and what was repaired. They are empty
-// until the network was built.
+// TopologyNotes list the inferences from the topology file, which defaults apply and what was repaired. They
+// are empty until the network was built.
 func (s *Scenario) TopologyNotes() []string {
 	if s.loaded == nil {
 		return s.delayNotes
@@ -379,8 +380,8 @@ func (s *Scenario) TopologyNotes() []string {
 	return slices.Concat(s.loaded.Notes, s.switchNotes)
 }
 
-// canonicalOptions are the fields of format.Options that change a network, as the canonical form has them; delays are
-// there by cable.
+// canonicalOptions are the fields of format.Options that change a network, as the canonical form has them;
+// delays are there by cable.
 type canonicalOptions struct {
 	HostPatterns    []string             `json:"host_patterns,omitempty"`
 	NodeList        string               `json:"node_list,omitempty"` // digest

@@ -32,7 +32,8 @@ import (
 type Scenario struct {
 	Name string // changes no result
 	Seed uint64 // below 2^63
-	// Fail lists failed elements, by ids or names: cables "A:B", nodes "A" with all of their cables, ports "DEVICE:PORT".
+	// Fail lists failed elements, by ids or names: cables "A:B", nodes "A" with all of their cables, ports
+	// "DEVICE:PORT".
 	Fail []string
 	// AllowUnreachable counts flows between hosts that no path joins, instead of refusing them.
 	AllowUnreachable bool
@@ -74,7 +75,8 @@ type workloadSpec struct {
 	flowsCount   int64
 }
 
-// A serviceSpec is a service before it is made for a network: Matrix is that of a file, Hosts and Pairs are not found.
+// A serviceSpec is a service before it is made for a network: Matrix is that of a file, Hosts and Pairs are
+// not found.
 type serviceSpec struct {
 	workload.Service
 	matrixKind string // without a file
@@ -154,9 +156,9 @@ func (s *Scenario) Ingested() (w Ingested, fromNS, toNS int64, ok bool) {
 	return *s.workload.ingested, s.workload.fromNS, toNS, true
 }
 
-// SetWindow keeps of an ingested workload the flows that start from the one time on and before the other: in ns, or as
-// RFC 3339 timestamps; empty is its beginning or its end. A part without flows is an error, and so is a beginning that
-// is not in ns.
+// SetWindow keeps of an ingested workload the flows that start from the one time on and before the other: in
+// ns, or as RFC 3339 timestamps; empty is its beginning or its end. A part without flows is an error, and so
+// is a beginning that is not in ns.
 func (s *Scenario) SetWindow(from, to string) (err error) {
 	if s.workload.ingested == nil {
 		return errors.New("only of an ingested workload can a part be taken")
@@ -216,8 +218,9 @@ func (s *Scenario) traced() bool { return s.workload.flowFile != "" || s.workloa
 // MaxLoad is the expected load of the most loaded link, and 0 for traces.
 func (s *Scenario) MaxLoad() float64 { return s.workload.maxLoad }
 
-// SetAll gives keys of a scenario file other values, at once, as flags of run do. A transport of another kind has its
-// default constants and the window that was. The scenario is unchanged if there is an error (*tree.FieldError).
+// SetAll gives keys of a scenario file other values, at once, as flags of run do. A transport of another kind
+// has its default constants and the window that was. The scenario is unchanged if there is an error
+// (*tree.FieldError).
 func (s *Scenario) SetAll(settings []Setting) error {
 	top := &tree.Value{Kind: tree.Object}
 	before := *s
@@ -280,8 +283,9 @@ func (s *Scenario) failedNetwork() (n *topology.Network, all []topology.Failure,
 	return n, all, nil
 }
 
-// Workload is what to generate on the network, whose racks the matrices are made for: by pods if all pods have the same
-// number of racks, else as if in one pod; likewise for a service that is confined to some racks or hosts.
+// Workload is what to generate on the network, whose racks the matrices are made for: by pods if all pods
+// have the same number of racks, else as if in one pod; likewise for a service that is confined to some racks
+// or hosts.
 func (s *Scenario) Workload(n *topology.Network) (*workload.Workload, error) {
 	if s.traced() {
 		return nil, errors.New("the flows come from a trace, there is nothing to generate")
@@ -366,9 +370,9 @@ var exclusive = [][]string{
 	{"workload.duration", "workload.flows_count"},
 }
 
-// LoadWith reads a scenario file or a shipped scenario, as Load does, with some keys changed. A transport of another
-// kind has its default constants and the file's window, unless settings before or after it change them. Errors name the
-// setting.
+// LoadWith reads a scenario file or a shipped scenario, as Load does, with some keys changed. A transport of
+// another kind has its default constants and the file's window, unless settings before or after it change
+// them. Errors name the setting.
 func LoadWith(path string, settings []Setting) (*Scenario, error) {
 	top, dir, err := open(path)
 	if err != nil {
@@ -447,8 +451,8 @@ func apply(top *tree.Value, s Setting) error {
 	return set(top, strings.Split(key, "."), f.Value)
 }
 
-// set gives the key below an object a value. Objects on the way are made where they are missing; elements of lists
-// must be there: NAME[I], or NAME.ELEMENT where elements have names.
+// set gives the key below an object a value. Objects on the way are made where they are missing; elements of
+// lists must be there: NAME[I], or NAME.ELEMENT where elements have names.
 func set(m *tree.Value, path []string, v *tree.Value) error {
 	name, at, err := element(path[0])
 	if err != nil {

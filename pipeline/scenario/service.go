@@ -28,8 +28,8 @@ func (r *scenarioReader) readServices(f tree.Field) error {
 	})
 }
 
-// readService reads one service. Racks and a matrix, or pairs, say who talks to whom; sizes, arrivals, sigma and share
-// say how much, and a twin takes these over from another service.
+// readService reads one service. Racks and a matrix, or pairs, say who talks to whom; sizes, arrivals, sigma
+// and share say how much, and a twin takes these over from another service.
 func (r *scenarioReader) readService(item tree.Field) (s serviceSpec, err error) {
 	s = serviceSpec{Service: workload.Service{Sigma: 1, Share: 1}, matrixKind: workload.MatrixUniform, matrixSeed: 1}
 	err = item.Object(tree.Keys{
@@ -98,8 +98,9 @@ func (s *Scenario) service(name string) *serviceSpec {
 	return &s.workload.services[i]
 }
 
-// readMatrix reads the traffic matrix of a service: a kind, which is made for the scenario's network, or a .csv or
-// .json file of weights, [sending rack][receiving rack]; as text, or as an object with a seed of the kind.
+// readMatrix reads the traffic matrix of a service: a kind, which is made for the scenario's network, or a
+// .csv or .json file of weights, [sending rack][receiving rack]; as text, or as an object with a seed of the
+// kind.
 func (r *scenarioReader) readMatrix(f tree.Field, s *serviceSpec) error {
 	kind := tree.ReadParsed(&s.matrixKind, func(text string) (string, error) {
 		if !slices.Contains(workload.MatrixKinds, text) {
@@ -124,8 +125,8 @@ func (r *scenarioReader) readMatrix(f tree.Field, s *serviceSpec) error {
 	return kind(f)
 }
 
-// readSizes reads the flow sizes of a service: a distribution that ships, one size for all flows, or a file with a
-// cumulative distribution. A name that ships comes before a file of the same name.
+// readSizes reads the flow sizes of a service: a distribution that ships, one size for all flows, or a file
+// with a cumulative distribution. A name that ships comes before a file of the same name.
 func (r *scenarioReader) readSizes(f tree.Field, s *serviceSpec) error {
 	text, err := f.Scalar()
 	if err != nil {
@@ -153,8 +154,8 @@ func (r *scenarioReader) readSizes(f tree.Field, s *serviceSpec) error {
 	return err
 }
 
-// readRacks reads the numbers of the racks that a service is limited to, each once. Whether the network has them is
-// checked later (Workload), with racksAt for the message.
+// readRacks reads the numbers of the racks that a service is limited to, each once. Whether the network has
+// them is checked later (Workload), with racksAt for the message.
 func (s *serviceSpec) readRacks(f tree.Field) error {
 	s.Racks = []int{}
 	err := f.Each(func(item tree.Field) error {
@@ -340,8 +341,8 @@ func (s *jobSpec) readTraining(f tree.Field) error {
 // HasJobs reports whether the workload has jobs.
 func (s *Scenario) HasJobs() bool { return len(s.workload.jobs) > 0 }
 
-// Jobs are the jobs that run, checked, with their ranks on hosts of the network. The hosts of a job do not depend on
-// which jobs run.
+// Jobs are the jobs that run, checked, with their ranks on hosts of the network. The hosts of a job do not
+// depend on which jobs run.
 func (s *Scenario) Jobs(n *topology.Network) (run []jobs.Job, err error) {
 	free := slices.Clone(n.Hosts())
 	for i, v := range s.workload.jobs {

@@ -15,7 +15,8 @@ import (
 
 const sonicFixture = "../../stages/topology/format/testdata/sonic"
 
-// Marking thresholds, buffers and PFC of SONiC switches: what becomes a constant, from where, and what does not.
+// Marking thresholds, buffers and PFC of SONiC switches: what becomes a constant, from where, and what does
+// not.
 func TestSwitchSettings(t *testing.T) {
 	for _, c := range []struct {
 		transport string
@@ -111,7 +112,8 @@ func TestSwitchSettingsOfAFile(t *testing.T) {
 	}
 }
 
-// Key switches: what its values become, and which are refused by key and value. A scenario without it keeps its id.
+// Key switches: what its values become, and which are refused by key and value. A scenario without it keeps
+// its id.
 func TestSwitchesKey(t *testing.T) {
 	file := func(switches string) (*Scenario, error) {
 		return parse("s.yaml", ".", []byte("topology: {clos: {pods: 1, racks_per_pod: 2, hosts_per_rack: 2, planes: 1, spines_per_plane: 1, "+

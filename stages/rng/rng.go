@@ -3,9 +3,9 @@
 //	s := rng.New(seed, rng.Bucket, flowID, hop)   // the stream of one draw
 //	delay := delays[s.IntN(len(delays))]
 //
-// A stream needs no shared state and costs a few hashes to create, so each thing has its own: what is drawn for an
-// id does not depend on which worker draws it, on when, or on other draws. Streams with different keys are
-// independent for the purposes of this project. They are not cryptographic.
+// A stream needs no shared state and costs a few hashes to create, so each thing has its own: what is drawn
+// for an id does not depend on which worker draws it, on when, or on other draws. Streams with different keys
+// are independent for the purposes of this project. They are not cryptographic.
 package rng
 
 import (
@@ -42,8 +42,8 @@ type Stream struct{ state uint64 }
 // weyl is the step of SplitMix64: 2^64 divided by the golden ratio, made odd.
 const weyl = 0x9e3779b97f4a7c15
 
-// mix64 is the finaliser of SplitMix64 (Stafford's variant 13): a bijection in which every input bit flips every
-// output bit with a probability near one half.
+// mix64 is the finaliser of SplitMix64 (Stafford's variant 13): a bijection in which every input bit flips
+// every output bit with a probability near one half.
 func mix64(x uint64) uint64 {
 	x ^= x >> 30
 	x *= 0xbf58476d1ce4e5b9
@@ -84,7 +84,8 @@ func (s *Stream) Uint64() uint64 {
 // Float64 returns a number uniformly distributed over the 2^53 multiples of 2^-53 in [0, 1).
 func (s *Stream) Float64() float64 { return float64(s.Uint64()>>11) * 0x1p-53 }
 
-// IntN returns a number uniformly distributed over [0, n), with a bias below n / 2^64. It panics if n is below 1.
+// IntN returns a number uniformly distributed over [0, n), with a bias below n / 2^64. It panics if n is
+// below 1.
 func (s *Stream) IntN(n int) int {
 	if n < 1 {
 		panic("rng: IntN of less than 1")
@@ -93,8 +94,8 @@ func (s *Stream) IntN(n int) int {
 	return int(hi)
 }
 
-// Normal returns a number of the standard normal distribution (Box and Muller, 1958). It takes two numbers of the
-// stream, whatever their values. The tails end at 8.6 standard deviations.
+// Normal returns a number of the standard normal distribution (Box and Muller, 1958). It takes two numbers of
+// the stream, whatever their values. The tails end at 8.6 standard deviations.
 func (s *Stream) Normal() float64 {
 	u := float64(s.Uint64()>>11+1) * 0x1p-53 // (0, 1]: its logarithm is finite
 	v := s.Float64()

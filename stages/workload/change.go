@@ -17,20 +17,20 @@ import (
 	"parsimon/stages/topology"
 )
 
-// FlowChanges say how the flows of one scenario become those of another, by service. Flows of other services are
-// unchanged, bit for bit.
+// FlowChanges say how the flows of one scenario become those of another, by service. Flows of other services
+// are unchanged, bit for bit.
 type FlowChanges struct {
 	// Scale multiplies the flows of a service by a factor from 0 to MaxScale. Below 1, each flow is kept with
 	// that probability. Above 1, all are kept, and copies of the service are added, the last one thinned out to
 	// the fraction. A copy is the service's arrivals shifted by a random time, with the end of the workload
-	// joined to its beginning: it is as bursty as the service, and not synchronous with it. OtherServices stands for
-	// all services that are not named.
+	// joined to its beginning: it is as bursty as the service, and not synchronous with it. OtherServices stands
+	// for all services that are not named.
 	Scale map[string]float64
 	// Move moves a service's hosts to other racks (places in Network.Racks). The service's racks, ascending by
 	// place, are assigned to the given racks in turn, and the hosts of a rack to those of the new one in turn.
 	Move map[string][]int
-	// Ranks says that flows wait for each other. The hosts of a service are then assigned to all hosts of the given racks
-	// in turn, both by id, so that each rank keeps a host of its own.
+	// Ranks says that flows wait for each other. The hosts of a service are then assigned to all hosts of the
+	// given racks in turn, both by id, so that each rank keeps a host of its own.
 	Ranks bool
 }
 
@@ -40,10 +40,10 @@ const OtherServices = "*"
 // MaxScale is the largest factor by which a service can be scaled.
 const MaxScale = 16
 
-// ChangeFlows writes the changed table flows in start order. open reads the unchanged table from its beginning; it is
-// called several times, and the streams are read at the same time, so that memory does not grow with the flows. New
-// flows have ids above all existing ones. A service without flows and a rack that the network does not have are errors.
-// The notes name services whose hosts move to fewer ones.
+// ChangeFlows writes the changed table flows in start order. open reads the unchanged table from its
+// beginning; it is called several times, and the streams are read at the same time, so that memory does not
+// grow with the flows. New flows have ids above all existing ones. A service without flows and a rack that
+// the network does not have are errors. The notes name services whose hosts move to fewer ones.
 func ChangeFlows(ctx context.Context, n *topology.Network, c FlowChanges, seed uint64, open func() schema.Batches,
 	out schema.Sink) (notes []string, err error) {
 	x := &flowChanger{net: n, changes: c, seed: seed, hosts: map[string]map[int32]bool{},
@@ -270,8 +270,8 @@ func (x *flowChanger) kept(service string, flowID int64, k int) bool {
 	return s.Float64() < factor-float64(k)
 }
 
-// hostsOf returns the hosts of a flow after the move. If both hosts were assigned to the same one, the flow goes
-// to the next host of the new racks.
+// hostsOf returns the hosts of a flow after the move. If both hosts were assigned to the same one, the flow
+// goes to the next host of the new racks.
 func (x *flowChanger) hostsOf(service string, src, dst int32) (int32, int32) {
 	to, ok := x.moved[service]
 	if !ok {

@@ -45,7 +45,8 @@ func rowOf(r workload.Row) columns.Row {
 	return row
 }
 
-// All text columns of a flow are labels, and those that are cloned do not change with the memory that they were in.
+// All text columns of a flow are labels, and those that are cloned do not change with the memory that they
+// were in.
 func TestLabelsClone(t *testing.T) {
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[workload.Row]()) {
 		if f.Type.Kind() != reflect.String {

@@ -18,17 +18,18 @@ type SizePoint struct {
 	Percent float64
 }
 
-// SizeCDF is a distribution of flow sizes, piecewise linear between its points. Sizes are whole bytes and at least
-// 1. Between two points a < b every size from a+1 to b is equally likely, so that at every point the fraction of
-// flows of at most that size is exactly the point's. Two points of the same bytes, or a first point above 0
-// percent, give that size a probability of its own.
+// SizeCDF is a distribution of flow sizes, piecewise linear between its points. Sizes are whole bytes and at
+// least 1. Between two points a < b every size from a+1 to b is equally likely, so that at every point the
+// fraction of flows of at most that size is exactly the point's. Two points of the same bytes, or a first
+// point above 0 percent, give that size a probability of its own.
 type SizeCDF struct {
 	points []SizePoint
 	pieces []sizePiece
 	mean   float64
 }
 
-// sizePiece covers the quantiles in [from, to): the sizes base+1 to base+span, or, if span is 0, the size base.
+// sizePiece covers the quantiles in [from, to): the sizes base+1 to base+span, or, if span is 0, the size
+// base.
 type sizePiece struct {
 	from, to    float64
 	scale       float64 // span / (to − from)
@@ -39,8 +40,8 @@ type sizePiece struct {
 // maxSizeBytes bounds a flow, far below what the kernel's integers can represent on the slowest link.
 const maxSizeBytes = int64(1) << 44
 
-// NewSizeCDF returns the distribution of the given points. Bytes are 0 to 2^44, percent is 0 to 100, neither may
-// decrease, the last percent is 100, and no flow may have 0 bytes. Errors name the point.
+// NewSizeCDF returns the distribution of the given points. Bytes are 0 to 2^44, percent is 0 to 100, neither
+// may decrease, the last percent is 100, and no flow may have 0 bytes. Errors name the point.
 func NewSizeCDF(points []SizePoint) (*SizeCDF, error) {
 	if len(points) == 0 {
 		return nil, fmt.Errorf("has no points")
@@ -94,8 +95,8 @@ func (c *SizeCDF) Points() []SizePoint { return append([]SizePoint(nil), c.point
 // Mean returns the expected size in bytes, exactly that of Size for uniform u.
 func (c *SizeCDF) Mean() float64 { return c.mean }
 
-// Size is the quantile function: for u in [0, 1), the size in bytes, at least 1, below which lies the fraction u of
-// the flows.
+// Size is the quantile function: for u in [0, 1), the size in bytes, at least 1, below which lies the
+// fraction u of the flows.
 func (c *SizeCDF) Size(u float64) int64 {
 	q := &c.pieces[sort.Search(len(c.pieces)-1, func(k int) bool { return u < c.pieces[k].to })]
 	if q.span == 0 {
@@ -104,8 +105,8 @@ func (c *SizeCDF) Size(u float64) int64 {
 	return q.base + min(int64((u-q.from)*q.scale), q.span-1) + 1
 }
 
-// ParseSizeCDF parses lines of "bytes percent"; # begins a comment. Errors name the source, as given by name, and
-// the line.
+// ParseSizeCDF parses lines of "bytes percent"; # begins a comment. Errors name the source, as given by name,
+// and the line.
 func ParseSizeCDF(name string, data []byte) (*SizeCDF, error) {
 	var points []SizePoint
 	n := 0
@@ -145,12 +146,12 @@ func ReadSizeCDF(path string) (*SizeCDF, error) {
 	return ParseSizeCDF(path, data)
 }
 
-// LogNormal is the distribution of exp(Mu + Sigma·Z) for standard normal Z: the paper's inter-arrival times (§4.1),
-// where Sigma is the burstiness, 1 for low and 2 for high.
+// LogNormal is the distribution of exp(Mu + Sigma·Z) for standard normal Z: the paper's inter-arrival times
+// (§4.1), where Sigma is the burstiness, 1 for low and 2 for high.
 type LogNormal struct{ Mu, Sigma float64 }
 
-// NewLogNormal returns the log-normal distribution of the given mean and shape. The mean of exp(Mu + Sigma·Z) is
-// exp(Mu + Sigma²/2).
+// NewLogNormal returns the log-normal distribution of the given mean and shape. The mean of exp(Mu + Sigma·Z)
+// is exp(Mu + Sigma²/2).
 func NewLogNormal(mean, sigma float64) LogNormal {
 	return LogNormal{Mu: math.Log(mean) - sigma*sigma/2, Sigma: sigma}
 }
@@ -175,8 +176,8 @@ type aliasCell struct {
 	own, other groupPair
 }
 
-// newAliasTable builds the table in time linear in the pairs. sum is that of the weights, above 0. Each cell has an
-// equal share of the draws and divides it between two pairs.
+// newAliasTable builds the table in time linear in the pairs. sum is that of the weights, above 0. Each cell
+// has an equal share of the draws and divides it between two pairs.
 func newAliasTable(pairs []groupPair, weights []float64, sum float64) aliasTable {
 	t := make(aliasTable, len(pairs))
 	scaled := make([]float64, len(pairs))

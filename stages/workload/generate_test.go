@@ -66,8 +66,8 @@ func TestGenerateKeepsItsWord(t *testing.T) {
 	}
 }
 
-// Inter-arrival times are log-normal with the given mean and shape, sizes have the distribution's mean, racks get
-// their weights and the hosts of a rack equal parts.
+// Inter-arrival times are log-normal with the given mean and shape, sizes have the distribution's mean, racks
+// get their weights and the hosts of a rack equal parts.
 func TestGenerateDistributions(t *testing.T) {
 	n := topologytest.MustClos(t, topologytest.SmallClos(2))
 	m := mustMatrix(t, workload.MatrixHadoop, 2, 16)

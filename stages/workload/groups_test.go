@@ -80,8 +80,8 @@ func TestPairsAndTwins(t *testing.T) {
 	}
 }
 
-// Inter-arrival times of a Poisson process: the given mean, its square as variance, and a fraction of e^-1 above
-// the mean.
+// Inter-arrival times of a Poisson process: the given mean, its square as variance, and a fraction of e^-1
+// above the mean.
 func TestPoissonArrivals(t *testing.T) {
 	n := parkingLot(t)
 	const flows = 200_000

@@ -104,8 +104,8 @@ func mustGenerate(t testing.TB, n *topology.Network, w *workload.Workload,
 	return out, plan
 }
 
-// sharedFile returns a file of the reference data, which some machines keep beside the repository. Where it is missing
-// the test is skipped.
+// sharedFile returns a file of the reference data, which some machines keep beside the repository. Where it
+// is missing the test is skipped.
 func sharedFile(t testing.TB, parts ...string) string {
 	t.Helper()
 	path := filepath.Join(append([]string{"..", "..", "..", "shared", "reference"}, parts...)...)

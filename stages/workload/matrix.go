@@ -16,7 +16,8 @@ import (
 	"parsimon/stages/topology"
 )
 
-// Matrix has the relative weights of the traffic from each rack to each rack: finite, at least 0, and not all 0.
+// Matrix has the relative weights of the traffic from each rack to each rack: finite, at least 0, and not all
+// 0.
 type Matrix struct {
 	racks   int
 	weights []float64 // row by row
@@ -54,8 +55,8 @@ func (m *Matrix) Racks() int { return m.racks }
 // Weight returns the weight from rack i to rack j.
 func (m *Matrix) Weight(i, j int) float64 { return m.weights[i*m.racks+j] }
 
-// ReadMatrix reads a matrix from a file: .csv, with a line of numbers for each sending rack and no header, or .json,
-// as {"matrix": {"inner": [[…], …]}}, where other keys are ignored, or as [[…], …].
+// ReadMatrix reads a matrix from a file: .csv, with a line of numbers for each sending rack and no header, or
+// .json, as {"matrix": {"inner": [[…], …]}}, where other keys are ignored, or as [[…], …].
 func ReadMatrix(path string) (*Matrix, error) {
 	data, err := topology.ReadFile(path)
 	if err != nil {
@@ -117,9 +118,9 @@ func parseMatrixJSON(data []byte) (*Matrix, error) {
 	return NewMatrix(file.Matrix.Inner)
 }
 
-// Kinds of matrices that NewMatrixOf creates. The last three imitate the spatial patterns of the paper's clusters
-// (§4.1 and its figure of 32-rack samples; Roy et al., SIGCOMM'15, §4) as far as these are described. The
-// numbers were chosen for this project.
+// Kinds of matrices that NewMatrixOf creates. The last three imitate the spatial patterns of the paper's
+// clusters (§4.1 and its figure of 32-rack samples; Roy et al., SIGCOMM'15, §4) as far as these are
+// described. The numbers were chosen for this project.
 const (
 	MatrixUniform   = "uniform"   // equal weights from every rack to every other
 	MatrixDatabase  = "database"  // matrix A
@@ -130,21 +131,23 @@ const (
 // MatrixKinds are all of them.
 var MatrixKinds = []string{MatrixUniform, MatrixDatabase, MatrixWebServer, MatrixHadoop}
 
-// NewMatrixOf creates a matrix of a kind for pods × racksPerPod racks, numbered pod by pod. The same arguments give
-// the same matrix.
+// NewMatrixOf creates a matrix of a kind for pods × racksPerPod racks, numbered pod by pod. The same
+// arguments give the same matrix.
 //
-// database (A): nearly all traffic leaves the rack, and little depends on place. Three racks in ten are nearly idle
-// and communicate with few others. The rest exchange log-normal amounts (σ 0.85: the busiest tenth of their pairs
-// carries a third), equal in both directions, except for one pair in eight without traffic.
+// database (A): nearly all traffic leaves the rack, and little depends on place. Three racks in ten are
+// nearly idle and communicate with few others. The rest exchange log-normal amounts (σ 0.85: the busiest
+// tenth of their pairs carries a third), equal in both directions, except for one pair in eight without
+// traffic.
 //
-// webserver (B): racks have roles. Two thirds are web servers, a quarter are caches, the rest have other roles. Web and
-// cache racks communicate with each other and hardly among themselves (a hundredth or less); requests to caches weigh a
-// third more than responses. Every second pod has web racks only, and the others have all caches, so most cache traffic
-// crosses pods. Popularity differs between caches (σ 0.45), and one rack in ten is spare, with a tenth of the traffic.
+// webserver (B): racks have roles. Two thirds are web servers, a quarter are caches, the rest have other
+// roles. Web and cache racks communicate with each other and hardly among themselves (a hundredth or less);
+// requests to caches weigh a third more than responses. Every second pod has web racks only, and the others
+// have all caches, so most cache traffic crosses pods. Popularity differs between caches (σ 0.45), and one
+// rack in ten is spare, with a tenth of the traffic.
 //
-// hadoop (C): with 32 peers, half of a rack's traffic stays in the rack: the diagonal is 32 times the other weights,
-// which are nearly uniform (σ 0.15, equal in both directions). One rack in thirty is nearly idle, and jobs that fit
-// in a rack make some diagonals larger (σ 0.6).
+// hadoop (C): with 32 peers, half of a rack's traffic stays in the rack: the diagonal is 32 times the other
+// weights, which are nearly uniform (σ 0.15, equal in both directions). One rack in thirty is nearly idle,
+// and jobs that fit in a rack make some diagonals larger (σ 0.6).
 func NewMatrixOf(kind string, pods, racksPerPod int, seed uint64) (*Matrix, error) {
 	if pods < 1 || racksPerPod < 1 || pods > 4096 || racksPerPod > 4096 || pods*racksPerPod > 4096 {
 		return nil, fmt.Errorf("matrix %s of %d pods × %d racks: must have 1 to 4,096 racks", kind, pods, racksPerPod)
@@ -185,8 +188,8 @@ func drawPair(seed uint64, kind, i, j int) rng.Stream {
 	return rng.New(seed, rng.Matrix, uint64(kind), uint64(min(i, j)), uint64(max(i, j)))
 }
 
-// databaseCell returns the weights of matrix A, described at NewMatrixOf. A cell depends on the seed and its two racks
-// alone, so that a matrix of more racks has the same cells for the first ones.
+// databaseCell returns the weights of matrix A, described at NewMatrixOf. A cell depends on the seed and its
+// two racks alone, so that a matrix of more racks has the same cells for the first ones.
 func databaseCell(seed uint64) func(i, j int) float64 {
 	idle := func(i int) bool {
 		s := rng.New(seed, rng.Matrix, 1, uint64(i))
@@ -210,8 +213,8 @@ func databaseCell(seed uint64) func(i, j int) float64 {
 	}
 }
 
-// webServerCell returns the weights of matrix B, described at NewMatrixOf. The place of a rack in its pod decides its
-// role; with one pod, it has all roles.
+// webServerCell returns the weights of matrix B, described at NewMatrixOf. The place of a rack in its pod
+// decides its role; with one pod, it has all roles.
 func webServerCell(pods, racksPerPod int, seed uint64) func(i, j int) float64 {
 	const web, cache, other = 0, 1, 2
 	role := func(i int) int {

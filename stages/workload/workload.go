@@ -6,8 +6,8 @@
 //	  inter-arrivals, share      NewPlan  most loaded link    Generate ids from 0
 //	  max_load                            reaches max_load
 //
-// A service's flows are an independent arrival process. Each of its flows draws from a random stream of its own,
-// so the flows of a service do not depend on the other services or on how many flows are generated.
+// A service's flows are an independent arrival process. Each of its flows draws from a random stream of its
+// own, so the flows of a service do not depend on the other services or on how many flows are generated.
 package workload
 
 import (
@@ -26,11 +26,12 @@ import (
 )
 
 // Workload describes flows to generate, as the paper does (§4.1): services, each with a rack matrix, a size
-// distribution and log-normal inter-arrival times, and a total rate that brings the most loaded link to MaxLoad.
-// The readers of descriptions check these limits (package scenario).
+// distribution and log-normal inter-arrival times, and a total rate that brings the most loaded link to
+// MaxLoad. The readers of descriptions check these limits (package scenario).
 type Workload struct {
 	Services []Service
-	// MaxLoad is the expected load of the most loaded link: payload bits per second relative to its bandwidth; above 0.
+	// MaxLoad is the expected load of the most loaded link: payload bits per second relative to its bandwidth;
+	// above 0.
 	MaxLoad float64
 	// DurationNS ends the workload before that time, Flows after that many flows. One of them is set.
 	DurationNS int64
@@ -49,8 +50,8 @@ type Service struct {
 	Sigma  float64 // shape of the log-normal inter-arrival times, 0 (constant) to 8
 	Share  float64 // of all bytes, relative to the other services; above 0
 	Racks  []int   // places in Network.Racks to which the service is confined; nil for all
-	// Hosts to which the service is confined, ascending; nil for all. Racks without any of them are left out, and
-	// Matrix has a row and a column for each of the others.
+	// Hosts to which the service is confined, ascending; nil for all. Racks without any of them are left out,
+	// and Matrix has a row and a column for each of the others.
 	Hosts []int32
 	// Pairs, instead of Matrix and Racks, are the senders and receivers of the service, all of equal weight. Nil
 	// for racks.
@@ -62,11 +63,11 @@ type Service struct {
 	TwinOf string
 }
 
-// A service's traffic is described by groups of hosts and the weight from each group to each other. All hosts of a
-// group are equal, and no host sends to itself.
+// A service's traffic is described by groups of hosts and the weight from each group to each other. All hosts
+// of a group are equal, and no host sends to itself.
 
-// HostRacks returns the racks of a service that is confined to some racks and hosts, with only these; nil means all.
-// The service's matrix has a row for each.
+// HostRacks returns the racks of a service that is confined to some racks and hosts, with only these; nil
+// means all. The service's matrix has a row for each.
 func HostRacks(n *topology.Network, places []int, hosts []int32) [][]int32 {
 	racks := n.Racks()
 	if places != nil {
@@ -85,8 +86,8 @@ func HostRacks(n *topology.Network, places []int, hosts []int32) [][]int32 {
 	return left
 }
 
-// rackGroups returns the racks of a service and its matrix over them. The weight from a rack of a single host to
-// itself is 0.
+// rackGroups returns the racks of a service and its matrix over them. The weight from a rack of a single host
+// to itself is 0.
 func rackGroups(n *topology.Network, s *Service) (racks [][]int32, weight func(i, j int) float64, err error) {
 	racks = HostRacks(n, s.Racks, s.Hosts)
 	if s.Hosts != nil && len(racks) == 0 {
@@ -109,8 +110,8 @@ func rackGroups(n *topology.Network, s *Service) (racks [][]int32, weight func(i
 	return racks, weight, nil
 }
 
-// pairGroups returns the hosts of the pairs, each a group of its own in the order of first mention, and weight 1
-// from the sender to the receiver of each pair.
+// pairGroups returns the hosts of the pairs, each a group of its own in the order of first mention, and
+// weight 1 from the sender to the receiver of each pair.
 func pairGroups(n *topology.Network, pairs [][2]int32) (hosts [][]int32, weight func(i, j int) float64, err error) {
 	group := map[int32]int{}
 	paired := map[[2]int]bool{}
@@ -143,11 +144,11 @@ func pairGroups(n *topology.Network, pairs [][2]int32) (hosts [][]int32, weight 
 
 // Generate draws the workload's flows and writes table flows in start order, with ids from 0.
 //
-// Each service starts at time 0, and its first flow comes after the first inter-arrival time. Services are merged
-// by start; of flows that start in the same ns, the one that is earlier within it comes first, then that of the
-// service listed first. The numbers of a flow are drawn from a stream keyed by the seed, the name of the service
-// (or of the one it is a twin of) and the flow's place in the service. Another service, or more flows, therefore
-// changes only the ids of the others.
+// Each service starts at time 0, and its first flow comes after the first inter-arrival time. Services are
+// merged by start; of flows that start in the same ns, the one that is earlier within it comes first, then
+// that of the service listed first. The numbers of a flow are drawn from a stream keyed by the seed, the name
+// of the service (or of the one it is a twin of) and the flow's place in the service. Another service, or
+// more flows, therefore changes only the ids of the others.
 func Generate(ctx context.Context, r *topology.Router, w *Workload, seed uint64, out schema.Sink) (*Plan, error) {
 	plan, err := NewPlan(r, w)
 	if err != nil {
@@ -210,8 +211,9 @@ func (s *flowSource) next() {
 	s.clockNS += s.gapNS
 }
 
-// draw draws the next block of flows. The order of a flow's draws is part of the results. Pairs are drawn in a
-// loop of their own, so that the processor fetches many cells of a table beyond its caches at the same time.
+// draw draws the next block of flows. The order of a flow's draws is part of the results. Pairs are drawn in
+// a loop of their own, so that the processor fetches many cells of a table beyond its caches at the same
+// time.
 func (s *flowSource) draw() {
 	var streams [blockFlows]rng.Stream
 	var pairs [blockFlows]groupPair

@@ -47,15 +47,15 @@ func (t *linkTally) Write(rec arrow.Record) error {
 	return nil
 }
 
-// A busiestLoad is the load of the busiest link of a scenario, as it was asked for and as the flows come out that are
-// drawn: by bytes without headers, as column load and the paper count, and by bytes on the wire.
+// A busiestLoad is the load of the busiest link of a scenario, as it was asked for and as the flows come out
+// that are drawn: by bytes without headers, as column load and the paper count, and by bytes on the wire.
 type busiestLoad struct {
 	flows                int64
 	asked, payload, wire float64
 }
 
-// drawLoads draws the flows of a scenario on its intact network, for which the load is asked. Asked is 0 for a scenario
-// whose flows are not drawn.
+// drawLoads draws the flows of a scenario on its intact network, for which the load is asked. Asked is 0 for
+// a scenario whose flows are not drawn.
 func drawLoads(ctx context.Context, s *scenario.Scenario) (l busiestLoad, err error) {
 	if l.asked = s.MaxLoad(); l.asked == 0 {
 		return l, nil
@@ -68,7 +68,7 @@ func drawLoads(ctx context.Context, s *scenario.Scenario) (l busiestLoad, err er
 	if err != nil {
 		return l, err
 	}
-	router, err := topology.NewRouter(n, s.Seed)
+	router, err := topology.NewRouter(ctx, n, s.Seed)
 	if err != nil {
 		return l, err
 	}
@@ -87,7 +87,8 @@ func drawLoads(ctx context.Context, s *scenario.Scenario) (l busiestLoad, err er
 	return l, nil
 }
 
-// shippedLoads lists the shipped scenarios with the load that they ask for, and the one that their flows have.
+// shippedLoads lists the shipped scenarios with the load that they ask for, and the one that their flows
+// have.
 func shippedLoads(ctx context.Context, b *bench) {
 	b.printf("The load of the busiest link over the time from the first start to the last. Column load, key max_load and the " +
 		"paper count bytes without headers; headers of 48 B make it 5%% more with packets of 1,000 B. A test requires that the " +

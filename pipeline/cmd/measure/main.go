@@ -2,9 +2,9 @@
 //
 //	go run ./pipeline/cmd/measure NAME [flags] [ARGUMENT …]
 //
-// Each measurement is one function. It runs bin/parsimon (make build) as a user would, in lakes of its
-// own, and prints Markdown tables. With --write it also writes them to datasets/results/NAME.md, with commit, date and
-// machine. Measurement paper writes datasets/PAPER.md (paper.go).
+// Each measurement is one function. It runs bin/parsimon (make build) as a user would, in lakes of its own,
+// and prints Markdown tables. With --write it also writes them to datasets/results/NAME.md, with commit, date
+// and machine. Measurement paper writes datasets/PAPER.md (paper.go).
 package main
 
 import (
@@ -136,7 +136,8 @@ func usage(flags *pflag.FlagSet) string {
 	return s.String() + "\n" + flags.FlagUsages()
 }
 
-// A bench is what all measurements share: the settings of the command line, a temporary directory, and the output.
+// A bench is what all measurements share: the settings of the command line, a temporary directory, and the
+// output.
 type bench struct {
 	program, shared string
 	short, write    bool
@@ -470,7 +471,8 @@ type judged struct {
 	holds    []bool // the intervals of p50, p90, p99 and p99.9 of all flows hold the truth
 }
 
-// judge holds an estimate against the truth. Bounds of intervals are known to the width of a cell of slowdown, 0.2%.
+// judge holds an estimate against the truth. Bounds of intervals are known to the width of a cell of
+// slowdown, 0.2%.
 func (b *bench) judge(ctx context.Context, lake string, e estimate, truth string) judged {
 	j := judged{bySize: b.validate(ctx, lake, e, truth)}
 	j.errors = j.bySize["all"].errors
@@ -564,8 +566,9 @@ type source struct {
 	beside string   // published errors
 }
 
-// sources finds scenarios: numbers are those of the paper's evaluation, names those of the shared folder hard, both
-// with FCTs of the paper's ns-3 or of a simulation of the whole network; FOLDER/NAME ships, and is simulated whole.
+// sources finds scenarios: numbers are those of the paper's evaluation, names those of the shared folder
+// hard, both with FCTs of the paper's ns-3 or of a simulation of the whole network; FOLDER/NAME ships, and is
+// simulated whole.
 func (b *bench) sources(names []string) (all []source) {
 	for _, name := range names {
 		if strings.Contains(name, "/") {
@@ -627,7 +630,8 @@ func shipped(folders ...string) func(*bench) []string {
 	}
 }
 
-// compared is the measurement that compares estimates of scenarios with their truths; short names one of them.
+// compared is the measurement that compares estimates of scenarios with their truths; short names one of
+// them.
 func compared(short string, long func(*bench) []string, ways ...string) func(context.Context, *bench) {
 	return func(ctx context.Context, b *bench) {
 		b.compare(ctx, b.sources(b.names([]string{short}, long(b))), ways...)
@@ -641,8 +645,8 @@ func otherKinds(*bench) []string {
 		"7", "47", "65", "95", "121", "145", "1001", "1003"}
 }
 
-// compare prints the errors of estimates of scenarios, each in several ways: of the slowdown percentiles of all flows,
-// and of p99 by flow size; and what each estimate says of itself.
+// compare prints the errors of estimates of scenarios, each in several ways: of the slowdown percentiles of
+// all flows, and of p99 by flow size; and what each estimate says of itself.
 func (b *bench) compare(ctx context.Context, from []source, ways ...string) {
 	b.printf("Errors of p50 / p90 / p99 / p99.9 of slowdown, and of p99 by flow size, %s; – for 1,000 flows or fewer. "+
 		"The intervals of these four percentiles of all flows hold the truth or do not.", strings.Join(sizeBins, " / "))
@@ -702,8 +706,8 @@ func benchKernel(ctx context.Context, b *bench) {
 	b.ratios("link kernel, 64 link cases, one thread, per packet-hop", " ns", took[1], took[0])
 }
 
-// benchRun compares a whole estimate with the reference's on the same flows, alternating, with two threads. Reading the
-// flow file does not count on either side.
+// benchRun compares a whole estimate with the reference's on the same flows, alternating, with two threads.
+// Reading the flow file does not count on either side.
 func benchRun(ctx context.Context, b *bench) {
 	reference := b.sharedPath("tools", "ref-run")
 	b.header("what", "ours", "reference", "ratio")
@@ -735,8 +739,8 @@ func benchRun(ctx context.Context, b *bench) {
 	}
 }
 
-// benchExact compares the processor time of two passes of link cases with that of the whole network, alternating. The
-// prediction by which a run chooses is fitted to its table (pipeline/auto.go).
+// benchExact compares the processor time of two passes of link cases with that of the whole network,
+// alternating. The prediction by which a run chooses is fitted to its table (pipeline/auto.go).
 func benchExact(ctx context.Context, b *bench) {
 	b.printf("Medians of whole runs in processor seconds, cache off. Ratios of each round: median, least, greatest.")
 	b.header("scenario", "`flow`", "`exact`", "`flow` / `exact`")

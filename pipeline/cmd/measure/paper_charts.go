@@ -87,10 +87,10 @@ func tailChart(r *paperRecord) chart {
 		}
 	}
 	return chart{
-		"data":   map[string]any{"values": data},
-		"facet":  field("size", "nominal", "flow size", "sort", append(append([]string{}, sizeBins...), "all")),
-		"spec":   lineSpec(),
-		"config": map[string]any{"facet": map[string]any{"spacing": 12}},
+		"data":    map[string]any{"values": data},
+		"facet":   field("size", "nominal", "flow size", "sort", append(append([]string{}, sizeBins...), "all")),
+		"spec":    lineSpec(),
+		"config":  map[string]any{"facet": map[string]any{"spacing": 12}},
 		"resolve": map[string]any{"scale": map[string]any{"x": "independent"}},
 	}
 }
@@ -187,12 +187,8 @@ func besideChart(data []point) chart {
 	}
 }
 
-// functionChart draws distribution functions, one line for each name.
-func functionChart(data []point, x, y string, logarithmic bool) chart {
-	scale := map[string]any{}
-	if logarithmic {
-		scale["type"] = "log"
-	}
+// functionChart draws distribution functions, one line for each name. The scale of x is linear or log.
+func functionChart(data []point, x, y, scale string) chart {
 	return chart{
 		"data":  map[string]any{"values": data},
 		"facet": field("panel", "nominal", ""),
@@ -200,7 +196,7 @@ func functionChart(data []point, x, y string, logarithmic bool) chart {
 			"width": 200, "height": 160,
 			"mark": map[string]any{"type": "line", "strokeWidth": 1.5},
 			"encoding": map[string]any{
-				"x":          field("x", "quantitative", x, "scale", scale),
+				"x":          field("x", "quantitative", x, "scale", map[string]any{"type": scale}),
 				"y":          field("share", "quantitative", y),
 				"color":      field("name", "nominal", ""),
 				"strokeDash": field("origin", "nominal", ""),

@@ -47,7 +47,7 @@ func (p *paper) introduction(ctx context.Context) {
 		}
 	}
 	if p.short {
-		p.printf("**This is the short form.** It has at most 64 of the 192 scenarios, with 12 GB of flows each (the whole form: " +
+		p.printf("**This is the short form.** It has at most 64 of the 192 scenarios, with 6 GB of flows each (the whole form: " +
 			"192, with 60 GB), one second of the long microbenchmarks, two ns-3 scenarios and two failures; it has no " +
 			"network of 6,144 hosts.")
 	}
@@ -250,8 +250,8 @@ func (p *paper) worstTable(all []comparedScenario) {
 }
 
 func (p *paper) scenarioTable(all []comparedScenario) {
-	p.printf("\n<details><summary>Scenario by scenario</summary>\n\nLoads are of the busiest link, without headers: asked, in the " +
-		"paper's draw (which counts headers), in ours.")
+	p.printf("\n<details><summary>Scenario by scenario</summary>\n\nColumn asked is the load asked for the busiest link. The " +
+		"next two are the loads of the paper's draw and of ours, without headers.")
 	p.header("id", "matrix", "sizes", "σ", "oversubscription", "asked", "paper's", "ours", "paper's error", "paper's, clustered",
 		"independent", "clustered", "flow")
 	for _, s := range all {

@@ -15,7 +15,8 @@ import (
 var paperMatrices = []struct{ letter, kind string }{{"A", workload.MatrixDatabase}, {"B", workload.MatrixWebServer},
 	{"C", workload.MatrixHadoop}}
 
-// workloadSection compares what flows are drawn from with the paper's: matrices, sizes and the loads that they yield.
+// workloadSection compares what flows are drawn from with the paper's: matrices, sizes and the loads that
+// they yield.
 func (p *paper) workloadSection(ctx context.Context) {
 	p.printf("\n## Workload (figure 7)\n\nThe paper: three matrices and three distributions of flow sizes of Meta (Roy et al., " +
 		"SIGCOMM 2015), and the loads of links that they yield, relative to the busiest link.\n")
@@ -47,7 +48,7 @@ func (p *paper) sizesFigure(ctx context.Context) {
 		}
 		p.row(cells...)
 	}
-	p.draw(ctx, "sizes", "Flow sizes", functionChart(data, "bytes", "share of flows", true))
+	p.draw(ctx, "sizes", "Flow sizes", functionChart(data, "bytes", "share of flows", "log"))
 }
 
 // below returns the share of flows that are smaller than that.
@@ -83,7 +84,7 @@ func (p *paper) loadsFigure(ctx context.Context) {
 		for _, ratio := range []string{"1", "4"} {
 			cells := []any{m.letter, ratio + "-to-1"}
 			for origin, matrix := range []*workload.Matrix{ours, published} {
-				loads := p.normalizedLoads(ratio, matrix)
+				loads := p.normalizedLoads(ctx, ratio, matrix)
 				if p.err != nil {
 					return
 				}
@@ -99,7 +100,7 @@ func (p *paper) loadsFigure(ctx context.Context) {
 		}
 	}
 	p.draw(ctx, "matrices", "Weights from rack to rack", matrixChart(weights))
-	p.draw(ctx, "loads", "Loads of links relative to the busiest", functionChart(data, "load / greatest load", "share of links", false))
+	p.draw(ctx, "loads", "Loads of links relative to the busiest", functionChart(data, "load / greatest load", "share of links", "linear"))
 }
 
 // matrixPoints are the cells of a matrix, relative to the greatest.
@@ -119,7 +120,7 @@ func (p *paper) matrixPoints(panel string, m *workload.Matrix) (points []point) 
 }
 
 // normalizedLoads returns the expected loads of all links on the small topology, divided by the greatest.
-func (p *paper) normalizedLoads(ratio string, m *workload.Matrix) []float64 {
+func (p *paper) normalizedLoads(ctx context.Context, ratio string, m *workload.Matrix) []float64 {
 	loaded, err := format.Load(p.sharedPath("reference", "topologies", "cluster_"+ratio+"_to_1.json"), format.Options{})
 	var n *topology.Network
 	if err == nil {
@@ -127,7 +128,7 @@ func (p *paper) normalizedLoads(ratio string, m *workload.Matrix) []float64 {
 	}
 	var router *topology.Router
 	if err == nil {
-		router, err = topology.NewRouter(n, 1)
+		router, err = topology.NewRouter(ctx, n, 1)
 	}
 	if err != nil {
 		p.fail(err)

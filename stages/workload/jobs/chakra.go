@@ -18,14 +18,14 @@ import (
 // GlobalMetadata and Nodes, each preceded by its length).
 //
 // A node waits for its control and data dependencies. Sends, receives and collectives use the network, unless
-// attribute is_cpu_op says that they run on the CPU: older converters of PyTorch traces also record the call that
-// launches a collective. Those nodes and all others are compute steps of duration_micros. A collective of a process
-// group (attribute pg_name) runs by the default algorithm of its kind. Its comm_size is what a rank has before it, as
-// in ASTRA-sim. A collective in some dimensions of a network only (attribute involved_dim) is an error, because the
-// file does not say which ranks these are.
+// attribute is_cpu_op says that they run on the CPU: older converters of PyTorch traces also record the call
+// that launches a collective. Those nodes and all others are compute steps of duration_micros. A collective
+// of a process group (attribute pg_name) runs by the default algorithm of its kind. Its comm_size is what a
+// rank has before it, as in ASTRA-sim. A collective in some dimensions of a network only (attribute
+// involved_dim) is an error, because the file does not say which ranks these are.
 //
-// files are by rank, and open opens one at a time. The trace takes at most memoryBytes (0: no limit). Errors name the
-// file and the node.
+// files are by rank, and open opens one at a time. The trace takes at most memoryBytes (0: no limit). Errors
+// name the file and the node.
 func ReadChakra(files []string, memoryBytes int64, open func(file string) (io.ReadCloser, error)) (*Trace, error) {
 	t := &Trace{Ranks: len(files), equalSizes: true, memory: memory{limit: memoryBytes}}
 	for rank, file := range files {
@@ -328,7 +328,8 @@ func packed(list []byte, f func(value uint64)) error {
 	return nil
 }
 
-// fields calls f with the fields of a message. data is nil except for strings, bytes, messages and packed numbers.
+// fields calls f with the fields of a message. data is nil except for strings, bytes, messages and packed
+// numbers.
 func fields(message []byte, f func(number protowire.Number, value uint64, data []byte) error) error {
 	for len(message) > 0 {
 		number, kind, size := protowire.ConsumeTag(message)

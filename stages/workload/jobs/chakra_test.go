@@ -119,8 +119,8 @@ func boolsAttribute(name string, list []bool, isPacked bool) []byte {
 	return chakraAttribute(name, 28, protowire.BytesType, protowire.AppendBytes(nil, message))
 }
 
-// An integer may have any of the types of AttributeProto. Read as another type, a size is twice or half of what the
-// trace says, without a word.
+// An integer may have any of the types of AttributeProto. Read as another type, a size is twice or half of
+// what the trace says, without a word.
 func TestChakraAttributeTypes(t *testing.T) {
 	fixed32 := protowire.AppendFixed32
 	fixed64 := protowire.AppendFixed64
@@ -181,8 +181,8 @@ func TestChakraAttributeErrors(t *testing.T) {
 	}
 }
 
-// Older converters of PyTorch traces give the CPU call that launches a collective the type of a collective, and its
-// size only to the kernel on the GPU. The call takes its time and sends nothing.
+// Older converters of PyTorch traces give the CPU call that launches a collective the type of a collective,
+// and its size only to the kernel on the GPU. The call takes its time and sends nothing.
 func TestChakraOperationsOnTheCPU(t *testing.T) {
 	onCPU := varintAttribute("is_cpu_op", 27, 1)
 	onGPU := varintAttribute("is_cpu_op", 27, 0)

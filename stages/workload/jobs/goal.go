@@ -9,9 +9,10 @@ import (
 )
 
 // ReadGOAL reads a schedule in the text format of the group operation assembly language (Hoefler, Siebert and
-// Lumsdaine, ICPP 2009), as LogGOPSim's txt2bin reads it. calc is in ns. cpu and nic are read and not modeled:
-// operations that do not wait for each other run at the same time. A receive may be larger than its message, which
-// then has the size of the send. The trace takes at most memoryBytes (0: no limit). Errors name the line.
+// Lumsdaine, ICPP 2009), as LogGOPSim's txt2bin reads it. calc is in ns. cpu and nic are read and not
+// modeled: operations that do not wait for each other run at the same time. A receive may be larger than its
+// message, which then has the size of the send. The trace takes at most memoryBytes (0: no limit). Errors
+// name the line.
 func ReadGOAL(in io.Reader, memoryBytes int64) (*Trace, error) {
 	r := &goalReader{Trace: &Trace{Ranks: -1, memory: memory{limit: memoryBytes}}, rank: -1}
 	err := eachLine(in, &r.line, func(text string) error {

@@ -12,12 +12,12 @@ import (
 	"strings"
 )
 
-// ReadHtsim reads a connection matrix of htsim (.cm): connections that start at a time or after a trigger, and triggers
-// (oneshot, multishot or barrier) that the ends of connections fire.
+// ReadHtsim reads a connection matrix of htsim (.cm): connections that start at a time or after a trigger,
+// and triggers (oneshot, multishot or barrier) that the ends of connections fire.
 //
 // A start is in ps, with decimals or without, as htsim reads it. A oneshot or multishot trigger that several
-// connections fire is an error: its first firing cannot be expressed. prio is read and not modeled. Multicast groups
-// and failures are errors. The trace takes at most memoryBytes (0: no limit). Errors name the line.
+// connections fire is an error: its first firing cannot be expressed. prio is read and not modeled. Multicast
+// groups and failures are errors. The trace takes at most memoryBytes (0: no limit). Errors name the line.
 func ReadHtsim(in io.Reader, memoryBytes int64) (*Trace, error) {
 	r := &htsimReader{Trace: &Trace{Ranks: -1, memory: memory{limit: memoryBytes}}}
 	r.fires = map[int64][]int{}
@@ -165,8 +165,8 @@ func (r *htsimReader) trigger(words []string) error {
 	return nil
 }
 
-// connect makes connections wait for those that fire their triggers. Many connections that wait for many wait for one
-// compute step without time, so that the dependencies stay linear in the file.
+// connect makes connections wait for those that fire their triggers. Many connections that wait for many wait
+// for one compute step without time, so that the dependencies stay linear in the file.
 func (r *htsimReader) connect() error {
 	for _, id := range slices.Sorted(maps.Keys(r.waits)) {
 		waiting := r.waits[id]

@@ -27,7 +27,8 @@ trigger id 2 barrier count 2
 	}
 }
 
-// htsim reads a start as a floating-point number of ps. Without decimals, files of its own generators were refused.
+// htsim reads a start as a floating-point number of ps. Without decimals, files of its own generators were
+// refused.
 func TestHtsimDecimalStarts(t *testing.T) {
 	for start, want := range map[string]int64{
 		"0.0": 0, "1234567.5": 1235, "2.5e6": 2500, "499": 0, "500": 1, "500.0": 1, "9000000000000000000": 9_000_000_000_000_000,

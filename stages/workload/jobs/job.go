@@ -6,9 +6,10 @@
 //
 //	Trace ─► operations of ranks: GOAL, htsim, Chakra, SimCCL ────────────► Flow
 //
-// A flow waits for flows before it only, so that no job has a cycle. With n ranks, and T(b) for the time of one
-// transfer of b bytes between two of them, a collective of S bytes takes this where no two transfers share a link
-// (Thakur, Rabenseifner and Gropp, IJHPCA 19(1), 2005; the ring: Patarasu and Yuan, JPDC 69(2), 2009):
+// A flow waits for flows before it only, so that no job has a cycle. With n ranks, and T(b) for the time of
+// one transfer of b bytes between two of them, a collective of S bytes takes this where no two transfers
+// share a link (Thakur, Rabenseifner and Gropp, IJHPCA 19(1), 2005; the ring: Patarasu and Yuan, JPDC 69(2),
+// 2009):
 //
 //	all-reduce      ring               2(n-1) T(S/n)
 //	                halving-doubling   2 (T(S/2) + T(S/4) + … + T(S/n)), n a power of two
@@ -22,16 +23,18 @@
 //	broadcast       tree               ⌈log2 n⌉ T(S): binomial, from rank 0
 //	pipeline        chain              (n-1) T(S): each rank sends to the next
 //
-// A request that fans out is a scatter, a time to compute and a gather; the iterations of such a job are a closed loop.
+// A request that fans out is a scatter, a time to compute and a gather; the iterations of such a job are a
+// closed loop.
 //
 // With Chunks m a chain takes (n-2+m) T(S/m).
 //
-// In a network ACKs take their part of T where both directions of a cable send. An all-reduce by tree takes any n, but
-// then transfers share links.
+// In a network ACKs take their part of T where both directions of a cable send. An all-reduce by tree takes
+// any n, but then transfers share links.
 //
-// S is what a rank holds before an all-reduce, reduce-scatter, all-to-all or broadcast, and after an all-gather; rank 0
-// before a scatter and after a gather, its own part included. Parts are rounded up to whole bytes. A rank sends in a
-// round when it has sent and received what it does in the rounds before. The arithmetic of reductions takes no time.
+// S is what a rank holds before an all-reduce, reduce-scatter, all-to-all or broadcast, and after an
+// all-gather; rank 0 before a scatter and after a gather, its own part included. Parts are rounded up to
+// whole bytes. A rank sends in a round when it has sent and received what it does in the rounds before. The
+// arithmetic of reductions takes no time.
 package jobs
 
 import (
@@ -109,8 +112,8 @@ func (j *Job) Check() error {
 }
 
 // Generate calls emit with the flows of a checked job, each after those that it waits for, until one fails.
-// The first flow is a compute step at the start, for which all ranks wait. A rank begins an iteration when it has ended
-// the one before.
+// The first flow is a compute step at the start, for which all ranks wait. A rank begins an iteration when it
+// has ended the one before.
 func (j *Job) Generate(emit func(*Flow) error) error {
 	g := &generator{hosts: j.Hosts, emit: emit, tail: make([][]int64, len(j.Hosts))}
 	first := g.step(0, nil, 0)
@@ -183,20 +186,21 @@ type Collective struct {
 	Kind      string `json:"kind"`
 	Algorithm string `json:"algorithm"`
 	Bytes     int64  `json:"bytes"`
-	// Channels parts of the bytes go by rings of their own at the same time (NCCL): ring c begins each block of Channels
-	// ranks at its rank c, and every second block runs backwards, so that it leaves a block and enters the next in the
-	// same place. With as many channels as a server has ranks, all of its NICs send, each on its rail.
+	// Channels parts of the bytes go by rings of their own at the same time (NCCL): ring c begins each block of
+	// Channels ranks at its rank c, and every second block runs backwards, so that it leaves a block and enters
+	// the next in the same place. With as many channels as a server has ranks, all of its NICs send, each on its
+	// rail.
 	Channels int `json:"channels,omitempty"`
-	// Chunks parts of the bytes of a channel follow each other: a rank begins with the next one when the first of what it
-	// sends of the one before has been delivered.
+	// Chunks parts of the bytes of a channel follow each other: a rank begins with the next one when the first
+	// of what it sends of the one before has been delivered.
 	Chunks int `json:"chunks,omitempty"`
 }
 
 // MaxParts is the most channels, and the most chunks, of a collective.
 const MaxParts = 1024
 
-// An algorithm sends what a collective does. Rank i of the group begins after the flows after[i], and has its result
-// after the flows that it returns.
+// An algorithm sends what a collective does. Rank i of the group begins after the flows after[i], and has its
+// result after the flows that it returns.
 type algorithm struct {
 	kind, name string
 	run        func(g *generator, kind string, group []int, bytes int64, after [][]int64) (done [][]int64)
@@ -239,7 +243,8 @@ var algorithms = []algorithm{
 	}},
 }
 
-// halvingDoubling is the algorithm that needs a power of two of ranks, direct the one that waits for all n² transfers.
+// halvingDoubling is the algorithm that needs a power of two of ranks, direct the one that waits for all n²
+// transfers.
 const (
 	halvingDoubling = "halving-doubling"
 	direct          = "direct"
@@ -288,8 +293,8 @@ func broadcast(g *generator, kind string, group []int, s int64, after [][]int64)
 	})
 }
 
-// Check reports a collective that there is not, or that n ranks cannot have. It sets the default algorithm, and one
-// channel and one chunk to the 0 of those that have none.
+// Check reports a collective that there is not, or that n ranks cannot have. It sets the default algorithm,
+// and one channel and one chunk to the 0 of those that have none.
 func (c *Collective) Check(n int) error {
 	var kinds, names []string
 	for _, a := range algorithms {

@@ -11,7 +11,8 @@ import (
 	"parsimon/stages/workload/jobs"
 )
 
-// star runs a job on hosts that one switch joins, and returns when each iteration ends and how many flows it had.
+// star runs a job on hosts that one switch joins, and returns when each iteration ends and how many flows it
+// had.
 func star(t *testing.T, j *jobs.Job, p simkernel.Params) (ends []int64, transfers int) {
 	t.Helper()
 	n := len(j.Hosts)
@@ -87,8 +88,8 @@ func hostList(n int) (hosts []int32) {
 	return hosts
 }
 
-// transferNS is the time of one transfer over the star. Where both directions of the cables send, the ACKs of the other
-// direction take their part of each.
+// transferNS is the time of one transfer over the star. Where both directions of the cables send, the ACKs of
+// the other direction take their part of each.
 func transferNS(p *simkernel.Params, bytes int64, bothWays bool) float64 {
 	packets, wire := float64(p.Packets(bytes)), float64(p.PayloadBytes+p.HeaderBytes)
 	first := wire
@@ -145,8 +146,8 @@ func TestCollectivesTakeWhatFormulasSay(t *testing.T) {
 	}
 }
 
-// A chain in m chunks is a pipeline: (n-2+m) T(S/m). Two channels of a ring take as long as one, where the hosts of a
-// block are on the same switch; they cross from block to block at the first and the last host.
+// A chain in m chunks is a pipeline: (n-2+m) T(S/m). Two channels of a ring take as long as one, where the
+// hosts of a block are on the same switch; they cross from block to block at the first and the last host.
 func TestChunksAndChannels(t *testing.T) {
 	p := starParams()
 	const s = 8 * 3600 * 9000 // bytes
@@ -212,8 +213,8 @@ func TestDirectAllToAll(t *testing.T) {
 	}
 }
 
-// Requests that fan out, each once the replies to the one before are there: 3 KB to each of 15 servers, 20 us of theirs, and
-// replies of 2 KB.
+// Requests that fan out, each once the replies to the one before are there: 3 KB to each of 15 servers, 20 us
+// of theirs, and replies of 2 KB.
 func TestRequestsThatFanOut(t *testing.T) {
 	p := starParams()
 	call := func(kind string, bytes int64) jobs.Step {
@@ -233,8 +234,8 @@ func TestRequestsThatFanOut(t *testing.T) {
 	}
 }
 
-// A pipeline of P stages and M micro-batches takes (M + P - 1) (forward + backward), and the sends on its critical
-// path; the gradients follow, or overlap. With one stage, tensor slices and experts add up.
+// A pipeline of P stages and M micro-batches takes (M + P - 1) (forward + backward), and the sends on its
+// critical path; the gradients follow, or overlap. With one stage, tensor slices and experts add up.
 func TestTraining(t *testing.T) {
 	p := starParams()
 	const f, b = 3_000_000, 6_000_000

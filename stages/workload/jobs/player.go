@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// A player turns operations into flows, each after those that it waits for. Operation i begins at node 2i and ends at
-// node 2i+1 of a graph.
+// A player turns operations into flows, each after those that it waits for. Operation i begins at node 2i and
+// ends at node 2i+1 of a graph.
 type player struct {
 	*Trace
 	nodes []node
@@ -23,8 +23,9 @@ type node struct {
 	all    []int   // the operations of all ranks, at the end of a collective's first
 }
 
-// fewFlows is the most flows that several operations wait for one by one. From more on they wait for one compute step
-// without time, which waits for the flows. Otherwise n operations that wait for n flows would have n² dependencies.
+// fewFlows is the most flows that several operations wait for one by one. From more on they wait for one
+// compute step without time, which waits for the flows. Otherwise n operations that wait for n flows would
+// have n² dependencies.
 const fewFlows = 64
 
 func (p *player) edge(from, to int) {
@@ -168,7 +169,8 @@ func (p *player) play(ctx context.Context) error {
 	return p.g.err
 }
 
-// reach emits the flows of an operation at its end, and returns the nodes that waited for nothing else than this one.
+// reach emits the flows of an operation at its end, and returns the nodes that waited for nothing else than
+// this one.
 func (p *player) reach(n int) (ready []int) {
 	ends := n%2 == 1
 	if ends {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Operations that begin with others, and connections of a barrier, must not each list all flows that came before:
-// 6,000 of both would have 36 million dependencies, and a file of 3 MB needed 40 GB.
+// Operations that begin with others, and connections of a barrier, must not each list all flows that came
+// before: 6,000 of both would have 36 million dependencies, and a file of 3 MB needed 40 GB.
 func TestFlowsAreLinearInTheTrace(t *testing.T) {
 	const n = 2000
 	var chain, fan, barrier strings.Builder

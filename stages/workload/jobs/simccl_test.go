@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// The flows of a ring of three ranks, one of which has two parents, as SimCCL's mocks of NCCL 2.30 and 2.20 list them.
+// The flows of a ring of three ranks, one of which has two parents, as SimCCL's mocks of NCCL 2.30 and 2.20
+// list them.
 const simccl = `collective,op,data_size,algorithm,protocol,channel_id,flow_id,src,dest,flow_size,chunk_id,chunk_count,conn_type,parent_flow_ids,prev_flow_ids
 TP_0_0_0_1_300,1,300,1,0,0,4,0,1,100,0,2,RING,,2
 TP_0_0_0_1_300,1,300,1,0,0,6,2,0,100,0,2,PTP_PXN_END,5;4,1

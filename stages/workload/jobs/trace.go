@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// A Trace has the operations of a recorded or generated job, by rank, and what each waits for. ReadGOAL, ReadHtsim,
-// ReadSimCCL and ReadChakra read one.
+// A Trace has the operations of a recorded or generated job, by rank, and what each waits for. ReadGOAL,
+// ReadHtsim, ReadSimCCL and ReadChakra read one.
 type Trace struct {
 	Ranks int
 	ops   []op
@@ -88,15 +88,16 @@ func (t *Trace) waitFor(lists [][]uint64, byID map[uint64]int, thing string) err
 	return nil
 }
 
-// Flows calls emit with the flows of the trace, rank i on hosts[i], each after those that it waits for, until one
-// fails or ctx ends.
+// Flows calls emit with the flows of the trace, rank i on hosts[i], each after those that it waits for, until
+// one fails or ctx ends.
 //
-// A message ends for its sender and its receiver when it is delivered. A message to the same rank is a compute step
-// without time, and a message of no bytes has one byte. Messages match in the order of the trace by sender, receiver
-// and tag; the k-th collective of a group is the same at all of its ranks. Errors: too few hosts, operations without
-// their counterpart or of another size, operations that wait for each other.
+// A message ends for its sender and its receiver when it is delivered. A message to the same rank is a
+// compute step without time, and a message of no bytes has one byte. Messages match in the order of the trace
+// by sender, receiver and tag; the k-th collective of a group is the same at all of its ranks. Errors: too
+// few hosts, operations without their counterpart or of another size, operations that wait for each other.
 //
-// The flows and what they wait for are linear in the operations and their dependencies, apart from collectives.
+// The flows and what they wait for are linear in the operations and their dependencies, apart from
+// collectives.
 func (t *Trace) Flows(ctx context.Context, hosts []int32, emit func(*Flow) error) error {
 	if t.Ranks > len(hosts) {
 		return fmt.Errorf("%d ranks, but the topology has %d hosts", t.Ranks, len(hosts))
@@ -117,8 +118,8 @@ func (t *Trace) Flows(ctx context.Context, hosts []int32, emit func(*Flow) error
 	return p.play(ctx)
 }
 
-// WriteCSV writes the flows of the trace as a flow file of one service, the job, rank i on the host of id hosts[i].
-// It returns the number of flows.
+// WriteCSV writes the flows of the trace as a flow file of one service, the job, rank i on the host of id
+// hosts[i]. It returns the number of flows.
 func (t *Trace) WriteCSV(ctx context.Context, out io.Writer, job string, hosts []int32) (flows int64, err error) {
 	w := csv.NewWriter(out)
 	err = w.Write([]string{"flow_id", "src", "dst", "size_bytes", "start_ns", "service", "after", "delay_ns"})

@@ -7,15 +7,16 @@ import (
 	"slices"
 )
 
-// Training is a model that ranks train together, divided in the order of Megatron-LM (Narayanan et al., SC'21): rank
-// t + Tensor × (d + Data × p) has tensor slice t, data slice d and pipeline stage p.
+// Training is a model that ranks train together, divided in the order of Megatron-LM (Narayanan et al.,
+// SC'21): rank t + Tensor × (d + Data × p) has tensor slice t, data slice d and pipeline stage p.
 //
-// Each stage has an equal part of the layers, and runs the schedule 1F1B of that paper: stage p of P begins with P-p-1
-// micro-batches forward, continues with one forward and one backward in turn, and ends with the rest backward. It sends
-// activations to the next stage, and their gradients back, while it goes on. A layer is its compute, two all-reduces of
-// TensorBytes by the Tensor ranks that share it (Shoeybi et al., arXiv:1909.08053), and two all-to-alls of ExpertBytes
-// by Expert ranks of successive data slices (Lepikhin et al., GShard, ICLR'21), in both directions. At the end of the
-// last micro-batch the Data ranks all-reduce GradientBytes of each layer, one layer after the other.
+// Each stage has an equal part of the layers, and runs the schedule 1F1B of that paper: stage p of P begins
+// with P-p-1 micro-batches forward, continues with one forward and one backward in turn, and ends with the
+// rest backward. It sends activations to the next stage, and their gradients back, while it goes on. A layer
+// is its compute, two all-reduces of TensorBytes by the Tensor ranks that share it (Shoeybi et al.,
+// arXiv:1909.08053), and two all-to-alls of ExpertBytes by Expert ranks of successive data slices (Lepikhin
+// et al., GShard, ICLR'21), in both directions. At the end of the last micro-batch the Data ranks all-reduce
+// GradientBytes of each layer, one layer after the other.
 type Training struct {
 	Data         int     `json:"data"`
 	Tensor       int     `json:"tensor"`
@@ -23,16 +24,19 @@ type Training struct {
 	Expert       int     `json:"expert"` // divides Data
 	MicroBatches int     `json:"micro_batches"`
 	Layers       []Layer `json:"layers"`
-	// LocalBps is the bandwidth inside a server, from one of the Tensor ranks to the next; their all-reduces then are
-	// compute time, 2 (n-1)/n TensorBytes / LocalBps each, as in an idle ring. 0: they cross the network.
+	// LocalBps is the bandwidth inside a server, from one of the Tensor ranks to the next; their all-reduces
+	// then are compute time, 2 (n-1)/n TensorBytes / LocalBps each, as in an idle ring. 0: they cross the
+	// network.
 	LocalBps int64 `json:"local_bps,omitempty"`
 	// Gradients is the algorithm of all-reduce.
 	Gradients string `json:"gradients"`
-	// Overlap lets the gradients of a layer be sent while the layers before it compute; else all are sent at the end.
+	// Overlap lets the gradients of a layer be sent while the layers before it compute; else all are sent at the
+	// end.
 	Overlap bool `json:"overlap"`
 }
 
-// Layer is a number of successive layers, what one rank computes of each for one micro-batch, and what it sends.
+// Layer is a number of successive layers, what one rank computes of each for one micro-batch, and what it
+// sends.
 type Layer struct {
 	Count           int   `json:"count"`
 	ForwardNS       int64 `json:"forward_ns"`
@@ -43,7 +47,8 @@ type Layer struct {
 	ExpertBytes     int64 `json:"expert_bytes"`
 }
 
-// MaxMicroBatches, MaxLayers, their product and maxComputeNS, of a micro-batch in one direction, bound a model.
+// MaxMicroBatches, MaxLayers, their product and maxComputeNS, of a micro-batch in one direction, bound a
+// model.
 const (
 	MaxMicroBatches = 100_000
 	MaxLayers       = 100_000
@@ -212,8 +217,8 @@ func (x *trainer) compute(p int, isForward, last bool) {
 	x.generator.compute(ranks, ns)
 }
 
-// among runs a collective in each group of n ranks, stride apart, of a stage. A rank begins after the flows that it has
-// in each of some lists by rank, and ends with those that the last one then has.
+// among runs a collective in each group of n ranks, stride apart, of a stage. A rank begins after the flows
+// that it has in each of some lists by rank, and ends with those that the last one then has.
 func (x *trainer) among(ranks []int, n, stride int, c Collective, kind string, lists ...[][]int64) {
 	for _, group := range groups(ranks, n, stride) {
 		after := make([][]int64, n)
