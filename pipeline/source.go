@@ -21,7 +21,6 @@ import (
 	"parsimon/schema/columns"
 	"parsimon/stages/exact"
 	"parsimon/stages/ingest"
-	"parsimon/stages/route"
 	"parsimon/stages/topology"
 	"parsimon/stages/workload"
 	"parsimon/stages/workload/jobs"

@@ -410,7 +410,7 @@ func (l *Loads) ReportedLoad(p *simkernel.Params, link topology.Link) float64 {
 	if l.LastStartNS > l.FirstStartNS || x.Flows+x.Packets == 0 || l.busiestBps == 0 {
 		return l.Load(link)
 	}
-	return float64(x.Bytes) * 8e9 / l.busiest.busyNS(l.busiestBps, p) / float64(link.BandwidthBps)
+	return float64(x.Bytes) * 8e9 / l.busiest.BusyNS(l.busiestBps, p) / float64(link.BandwidthBps)
 }
 
 // minAvailable is the least fraction of a link's bandwidth that ACKs leave to data. ACKs of one-byte packets take
