@@ -91,10 +91,12 @@ var (
 	}
 	Rejects = Table{
 		Name: "rejects", Doc: "Rows of flow files that cannot be simulated.",
-		Grain: "input row", Key: []string{"file", "row"}, Sort: []string{"file", "row"}, Scope: OfBoth,
+		Grain: "direction of an input row", Key: []string{"file", "row", "reverse"}, Sort: []string{"file", "row", "reverse"},
+		Scope: OfBoth,
 		Columns: []Column{
 			{"file", str, false, "", "input file"},
 			{"row", i64, false, "", "row in the file, from 1"},
+			{"reverse", boo, false, "", "the direction from dst to src, of a row with bytes in both"},
 			{"reason", str, false, "", "why the row cannot be simulated"},
 			{"raw", str, false, "", "the row as it was read"},
 		},

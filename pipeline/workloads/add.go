@@ -74,15 +74,15 @@ func (in *ingestion) add(ctx context.Context, fresh []Source) (err error) {
 
 // noFlows is the error of a workload whose rows are all rejected, such as the log of an idle interface.
 func (in *ingestion) noFlows() error {
-	rows, _, setAside, reasons := in.state.counts()
-	why := names.Of(reasons, func(r ingest.RejectCount) string { return fmt.Sprintf("%d × %s", r.Rows, r.Reason) })
+	c := in.state.counts()
+	why := names.Of(c.Reasons, func(r ingest.RejectCount) string { return fmt.Sprintf("%d × %s", r.Rows, r.Reason) })
 	return fmt.Errorf("workload %s has no flow that can be simulated: all of its %d rows are rejected, %d of them no "+
-		"flows by their own account (%s)", in.state.ID, rows, setAside, strings.Join(why, ", "))
+		"flows by their own account (%s)", in.state.ID, c.Rows, c.SetAside, strings.Join(why, ", "))
 }
 
 func (in *ingestion) checkRejects() error {
-	rows, rejects, setAside, reasons := in.state.counts()
-	return ingest.CheckRejects("workload "+string(in.state.ID), rows, rejects, setAside, in.MaxRejects, reasons)
+	c := in.state.counts()
+	return ingest.CheckRejects("workload "+string(in.state.ID), c.Rows, c.Rejects, c.SetAside, in.MaxRejects, c.Reasons)
 }
 
 // addFile brings one file into tables records and rejects.
@@ -246,7 +246,7 @@ func (in *ingestion) sourcesRecord() arrow.Record {
 	return columns.RecordOf(schema.Workloads, in.state.Sources, func(s Source) columns.Row {
 		return columns.Row{
 			"source": s.N, "file": s.File, "digest": s.Digest,
-			"rows": s.Rows, "records": s.Records, "rejects": s.Rejects, "set_aside": s.SetAside,
+			"rows": s.Rows, "second_directions": s.Reverse, "records": s.Records, "rejects": s.Rejects, "set_aside": s.SetAside,
 		}
 	})
 }

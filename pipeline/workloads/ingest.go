@@ -26,8 +26,8 @@ type Trace struct {
 	Sources         []string // files, directories and patterns
 	Topology        string   // as for scenario.FromFiles
 	TopologyOptions format.Options
-	// Workload names the workload; empty for a name made of everything but the sources, so that the next day's files are
-	// added to the same one.
+	// Workload names the workload. If it is empty, it is the one with the same settings that has one of the sources;
+	// where none has, a new one, named by a hash of the settings and the sources.
 	Workload string
 	Mappings []*ingest.Mapping // of several, each file has the one that fits it; none: by the files' names
 	// Options are about the rows. Ingest sets Mapping, TmpDir, MemoryBytes and Threads; MaxRejects is a share of the
@@ -77,6 +77,9 @@ func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 	}
 	l, err := lake.Open(o.Lake, true)
 	if err != nil {
+		return nil, err
+	}
+	if err := in.name(l, digests); err != nil {
 		return nil, err
 	}
 	in.session, err = lake.Waiting(ctx, o.Wait, func() (*lake.Session, error) { return l.Lock(ctx, in.place()) })
@@ -158,8 +161,34 @@ func (in *ingestion) prepare() (files []string, err error) {
 	in.state.Setting = set
 	in.state.Topology = TopologyFile{Path: absolute(in.Topology), Options: in.TopologyOptions}
 	in.state.Topology.Options.NodeList = absolute(in.TopologyOptions.NodeList)
-	in.state.ID, err = lake.ParseWorkloadID(cmp.Or(in.Workload, set.id()))
-	return files, err
+	return files, nil
+}
+
+// name sets the id of the workload. The sources of another experiment on the same topology are another workload, unless
+// the user names the same one.
+func (in *ingestion) name(l *lake.Lake, digests []string) (err error) {
+	if in.Workload != "" {
+		in.state.ID, err = lake.ParseWorkloadID(in.Workload)
+		return err
+	}
+	ids, err := l.Workloads()
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		s, found, err := Read(l, id)
+		if err != nil || !found || s.Setting.id() != in.state.Setting.id() || s.ID != s.unnamed() {
+			continue // a damaged one is no reason not to make another
+		}
+		has := func(s Source) bool { return slices.Contains(digests, s.Digest) }
+		if slices.ContainsFunc(s.Sources, has) {
+			in.state.ID = id
+			return nil
+		}
+	}
+	in.state.First = slices.Compact(slices.Sorted(slices.Values(digests)))
+	in.state.ID = in.state.unnamed()
+	return nil
 }
 
 // setMappings finds the formats of files by their names if none are given. All rows are of one kind.
@@ -211,12 +240,8 @@ func (in *ingestion) open(files, digests []string) (before *State, fresh []Sourc
 		before, in.state = old, *old
 		in.state.Sources, in.state.Topology = nil, place
 		for _, s := range old.Sources {
-			if slices.ContainsFunc(in.Mappings, func(m *ingest.Mapping) bool {
-				return m.Name == s.Format && scenario.BytesDigest([]byte(m.Rows)) != s.Mapping
-			}) {
-				return nil, nil, fmt.Errorf("workload %[1]s was ingested with another mapping %[2]s, of --mapping or of another "+
-					"version of the program, whose rows may differ: parsimon rm --workload %[1]s --lake %[3]s and ingest all of "+
-					"its files again, or give another --workload", old.ID, s.Format, in.session.Path())
+			if err := in.sameMapping(s, slices.Contains(digests, s.Digest)); err != nil {
+				return nil, nil, err
 			}
 			next = max(next, s.N+1)
 			switch damage := in.damage(s.Files); {
@@ -243,6 +268,29 @@ func (in *ingestion) open(files, digests []string) (before *State, fresh []Sourc
 	}
 	in.report.NewFiles = len(fresh)
 	return before, fresh, nil
+}
+
+// sameMapping returns an error if a source of the workload was read by another mapping of the same name or, if the
+// source is given again, by none of the given ones: its rows would not be read again.
+func (in *ingestion) sameMapping(s Source, given bool) error {
+	ofName := false
+	for _, m := range in.Mappings {
+		if scenario.BytesDigest([]byte(m.Rows)) == s.Mapping {
+			return nil
+		}
+		ofName = ofName || m.Name == s.Format
+	}
+	switch {
+	case ofName:
+		return fmt.Errorf("workload %[1]s was ingested with another mapping %[2]s, of --mapping or of another "+
+			"version of the program, whose rows may differ: parsimon rm --workload %[1]s --lake %[3]s and ingest all of "+
+			"its files again, or give another --workload", in.state.ID, s.Format, in.session.Path())
+	case given:
+		return fmt.Errorf("%s is in workload %s by mapping %s, and its rows are read once: give that mapping or another "+
+			"--workload; for both directions of a record, one mapping yields column reverse_bytes", s.File, in.state.ID,
+			s.Format)
+	}
+	return nil
 }
 
 // settingDifference says in words what differs.

@@ -27,8 +27,9 @@ type Report struct {
 	// Notes are remarks about the sources and tables. Repeated rows stand in an earlier file, too, and count once.
 	Notes    []string `json:"notes,omitempty"`
 	Repeated int64    `json:"repeated_rows"`
-	// Rows of all sources so far = Flows + Merged + Rejects.
+	// Rows of all sources so far, and those with bytes in both directions: Rows + Reverse = Flows + Merged + Rejects.
 	Rows             int64                `json:"rows"`
+	Reverse          int64                `json:"second_directions"`
 	Flows            int64                `json:"flows"`
 	Merged           int64                `json:"merged"`
 	Rejects          int64                `json:"rejects"`
@@ -68,7 +69,8 @@ type LinkForecast struct {
 func (in *ingestion) finish() error {
 	r, m := in.report, &in.state.Merge
 	r.Workload, r.Lake, r.Workers = string(in.state.ID), in.session.Path(), in.Workers
-	r.Rows, r.Rejects, r.SetAside, r.Reasons = in.state.counts()
+	c := in.state.counts()
+	r.Rows, r.Reverse, r.Rejects, r.SetAside, r.Reasons = c.Rows, c.Reverse, c.Rejects, c.SetAside, c.Reasons
 	r.Flows, r.Merged, r.SyntheticStarts = m.Flows, m.Merged, m.SyntheticStarts
 	r.FirstStartNS, r.LastStartNS = m.FirstStartNS, m.LastStartNS
 	r.Notes = append(r.Notes, m.Notes(m.FirstStartNS, m.LastStartNS)...)
@@ -138,7 +140,12 @@ func (r *Report) Text() *text.Answer {
 	if r.Repeated > 0 {
 		p.Linef("%d rows repeat rows of earlier files; each counts once (the others are merged)", r.Repeated)
 	}
-	p.Linef("%d rows in = %d flows + %d merged + %d rejected (%d of them are no flows by the log itself, such as NODATA lines)", r.Rows, r.Flows, r.Merged, r.Rejects, r.SetAside)
+	both := ""
+	if r.Reverse > 0 {
+		both = fmt.Sprintf(" + %d second directions of rows that have both", r.Reverse)
+	}
+	p.Linef("%d rows in%s = %d flows + %d merged + %d rejected (%d of them are no flows by the log itself, such as NODATA "+
+		"lines)", r.Rows, both, r.Flows, r.Merged, r.Rejects, r.SetAside)
 	for _, why := range r.Reasons {
 		p.Linef("  %v", why)
 	}

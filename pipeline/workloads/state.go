@@ -31,6 +31,8 @@ import (
 type State struct {
 	ID      lake.WorkloadID `json:"id"`
 	Setting Setting         `json:"setting"`
+	// First are the digests of the sources of the first ingest, if the user did not name the workload.
+	First []string `json:"first,omitempty"`
 	// Topology is what the flows were ingested with. A run reads it again, unless it is given another one.
 	Topology TopologyFile `json:"topology_file"`
 	Sources  []Source     `json:"sources"`
@@ -78,7 +80,7 @@ type Merged struct {
 }
 
 // mergeVersion is raised when the same records give other flows, or the state says something else of them.
-const mergeVersion = 9
+const mergeVersion = 10
 
 // A Chunk describes one data file of table flows, beside its link_loads.
 type Chunk struct {
@@ -108,6 +110,11 @@ func (s *State) digests() []string {
 	return append([]string{s.Setting.id()}, list...)
 }
 
+// unnamed is the id of a workload that the user does not name.
+func (s *State) unnamed() lake.WorkloadID {
+	return lake.WorkloadID(scenario.IDOf([]byte(strings.Join(append([]string{s.Setting.id()}, s.First...), " "))))
+}
+
 func (s Setting) id() string {
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -116,18 +123,27 @@ func (s Setting) id() string {
 	return scenario.IDOf(text)
 }
 
-// counts are rows, flows, merged, rejects and those of them set aside: the first is the sum of the
-// next three.
-func (s *State) counts() (rows, rejects, setAside int64, reasons []ingest.RejectCount) {
-	rejects = s.Merge.Rejects
+// rowCounts count the rows of all sources: Rows + Reverse = flows + merged + Rejects.
+type rowCounts struct {
+	Rows     int64
+	Reverse  int64 // rows with bytes in both directions: each is two flows
+	Rejects  int64
+	SetAside int64 // of Rejects: no flows by their own account
+	Reasons  []ingest.RejectCount
+}
+
+func (s *State) counts() (c rowCounts) {
+	c.Rejects = s.Merge.Rejects
 	lists := [][]ingest.RejectCount{s.Merge.Reasons}
 	for _, s := range s.Sources {
-		rows += s.Rows
-		rejects += s.Rejects
-		setAside += s.SetAside
+		c.Rows += s.Rows
+		c.Reverse += s.Reverse
+		c.Rejects += s.Rejects
+		c.SetAside += s.SetAside
 		lists = append(lists, s.Reasons)
 	}
-	return rows, rejects, setAside, ingest.AddReasons(lists...)
+	c.Reasons = ingest.AddReasons(lists...)
+	return c
 }
 
 // Read reads the state of a workload. found is false where the lake has none of that name.
@@ -220,7 +236,8 @@ type Status struct {
 	Format  string          `json:"format"`
 	State   string          `json:"state"`
 	Sources int             `json:"sources"`
-	Rows    int64           `json:"rows"` // flows + merged + rejects
+	Rows    int64           `json:"rows"` // Rows + Reverse = flows + merged + rejects
+	Reverse int64           `json:"second_directions,omitempty"`
 	Flows   int64           `json:"flows"`
 	Merged  int64           `json:"merged"`
 	Rejects int64           `json:"rejects"`
@@ -237,7 +254,8 @@ func ReadStatus(l *lake.Lake, id lake.WorkloadID, thorough bool) Status {
 		return out
 	}
 	out.Format, out.Sources, out.Flows, out.Merged = s.formats(), len(s.Sources), s.Merge.Flows, s.Merge.Merged
-	out.Rows, out.Rejects, _, _ = s.counts()
+	c := s.counts()
+	out.Rows, out.Reverse, out.Rejects = c.Rows, c.Reverse, c.Rejects
 	check := l.CheckSize
 	if thorough {
 		check = l.Check

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"maps"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,10 +15,20 @@ import (
 )
 
 // addressBook finds hosts by address, name or node id, and the labels of addresses and ports.
+//
+// One rule says what a text is. A text that parses as an IP address is an address, also where it is the name of a
+// node; it is found by the ranges of the hosts table and among the names. Any other text is a name if the hosts table
+// or the topology has it, and else an id if it is a whole number. A number that is the name of one node and the id of
+// another is refused.
 type addressBook struct {
 	isHosts map[int32]bool
-	cables  map[int32]int // how many a node has
+	cables  map[int32]int // number of cables by node
+	domains []string      // each begins with a point
+	off     []netip.Prefix
+	allOff  bool // every address and name that is not a host is off the fabric
 	hosts   ranges[int32]
+	ids     map[string]int32
+	unclear map[string]string   // texts that may be several nodes, and why
 	rowOf   map[int32][2]string // of the hosts table, the first that names a switch: place, node
 	labels  ranges[[]label]
 	classes map[string]int32 // by the labels that apply
@@ -49,15 +60,17 @@ func (r *ranges[T]) set(key string, v T) {
 		return
 	}
 	r.byRange[p] = v
-	if at, found := slices.BinarySearchFunc(r.bits, p.Bits(), func(a, b int) int { return b - a }); !found {
+	at, found := slices.BinarySearchFunc(r.bits, p.Bits(), func(a, b int) int { return b - a })
+	if !found {
 		r.bits = slices.Insert(r.bits, at, p.Bits())
 	}
 }
 
-// of yields the values of a text: its own, and those of the ranges that an address is in, the longest first.
-func (r *ranges[T]) of(text string) iter.Seq[T] {
-	return func(yield func(T) bool) {
-		if v, ok := r.byText[text]; ok && !yield(v) {
+// of yields the values of a text with their number of bits: its own, and those of the ranges that an address is in,
+// the longest first. A text that is not an address has all 128 bits.
+func (r *ranges[T]) of(text string) iter.Seq2[int, T] {
+	return func(yield func(int, T) bool) {
+		if v, ok := r.byText[text]; ok && !yield(128, v) {
 			return
 		}
 		a, err := netip.ParseAddr(text)
@@ -66,23 +79,30 @@ func (r *ranges[T]) of(text string) iter.Seq[T] {
 		}
 		a = netip.AddrFrom16(a.As16())
 		for _, bits := range r.bits {
-			if p, err := a.Prefix(bits); err == nil {
-				if v, ok := r.byRange[p]; ok && !yield(v) {
-					return
-				}
+			p, err := a.Prefix(bits)
+			if err != nil {
+				continue
+			}
+			if v, ok := r.byRange[p]; ok && !yield(bits, v) {
+				return
 			}
 		}
 	}
 }
 
-// parseRange parses an address or a CIDR, as a prefix of IPv6 addresses; IPv4 is mapped to IPv6.
+// parseRange parses an address or a CIDR, as a prefix of IPv6 addresses; IPv4 is mapped to IPv6. A CIDR with bits
+// beyond its length, such as 10.1.1.12/24, is the address of a host with the length of its network, as address
+// management writes it: it is that address alone.
 func parseRange(text string) (netip.Prefix, bool) {
 	if p, err := netip.ParsePrefix(text); err == nil {
-		p = p.Masked()
-		if p.Addr().Is4() {
-			return netip.PrefixFrom(netip.AddrFrom16(p.Addr().As16()), p.Bits()+96), true
+		a, bits := p.Addr(), p.Bits()
+		if p.Masked() != p {
+			bits = a.BitLen()
 		}
-		return p, true
+		if a.Is4() {
+			bits += 96
+		}
+		return netip.PrefixFrom(netip.AddrFrom16(a.As16()), bits), true
 	}
 	if a, err := netip.ParseAddr(text); err == nil {
 		return netip.PrefixFrom(netip.AddrFrom16(a.As16()), 128), true
@@ -91,47 +111,145 @@ func parseRange(text string) (netip.Prefix, bool) {
 }
 
 // checkAddress refuses an empty text, and one that would be a CIDR.
-func checkAddress(at, text string) error {
+func checkAddress(text string) error {
 	if _, isRange := parseRange(text); !isRange && (text == "" || strings.Contains(text, "/")) {
-		return fmt.Errorf("%s: %q is neither an address, a CIDR nor a name", at, text)
+		return fmt.Errorf("%q is neither an address, a CIDR nor a name", text)
 	}
 	return nil
 }
 
-// newAddressBook returns a book of the hosts of a topology, by id and name. Ids take precedence over names that look
-// like ids.
-func newAddressBook(n *topology.Network) *addressBook {
-	b := &addressBook{isHosts: map[int32]bool{}, hosts: newRanges[int32](), rowOf: map[int32][2]string{},
-		cables: map[int32]int{}, labels: newRanges[[]label](), classes: map[string]int32{}, classOf: []class{nil}}
-	for _, node := range n.Nodes {
-		if node.Name != "" {
-			b.hosts.byText[node.Name] = node.ID
-		}
+// newAddressBook returns a book of the hosts of a topology. Names that end with one of the domains are also known
+// without it, and names without a domain with each of them.
+func newAddressBook(n *topology.Network, domains []string) *addressBook {
+	b := &addressBook{
+		isHosts: map[int32]bool{}, cables: map[int32]int{}, hosts: newRanges[int32](), ids: map[string]int32{},
+		unclear: map[string]string{}, rowOf: map[int32][2]string{}, labels: newRanges[[]label](),
+		classes: map[string]int32{}, classOf: []class{nil},
+	}
+	for _, d := range domains {
+		b.domains = append(b.domains, "."+strings.Trim(strings.TrimSpace(d), "."))
 	}
 	for _, node := range n.Nodes {
-		b.hosts.byText[strconv.Itoa(int(node.ID))] = node.ID
+		b.ids[strconv.Itoa(int(node.ID))] = node.ID
+	}
+	for _, node := range n.Nodes {
+		if node.Name != "" {
+			b.addName(n, b.bare(node.Name), node.ID)
+		}
 	}
 	for _, id := range n.Hosts() {
 		b.isHosts[id] = true
 	}
-	for _, l := range n.Links { // two of a cable, one from each end
+	for _, l := range n.Links { // a cable is two links, one from each end
 		b.cables[l.Src]++
 	}
 	return b
 }
 
-func (b *addressBook) addHost(at, address, node string) error {
-	address, node = strings.TrimSpace(address), strings.TrimSpace(node)
-	id, known := b.hosts.byText[node]
-	if !known {
-		return fmt.Errorf("%s: node %q is not a node of the topology%s", at, node,
-			names.DidYouMean(node, slices.Sorted(maps.Keys(b.hosts.byText))))
+func (b *addressBook) addName(n *topology.Network, name string, id int32) {
+	if other, taken := b.hosts.get(name); taken && other != id {
+		b.unclear[name] = fmt.Sprintf("nodes %d and %d have that name", other, id)
 	}
-	if err := checkAddress(at, address); err != nil {
+	if other, isID := b.ids[name]; isID && other != id {
+		b.unclear[name] = fmt.Sprintf("it is the name of the node with id %d, and the id of the node named %q", id, n.Name(other))
+	}
+	b.hosts.set(name, id)
+}
+
+// bare is a name without a domain of the options.
+func (b *addressBook) bare(name string) string {
+	name = strings.TrimSpace(name)
+	for _, d := range b.domains {
+		if rest, cut := strings.CutSuffix(strings.TrimSuffix(name, "."), d); cut && rest != "" {
+			return rest
+		}
+	}
+	return name
+}
+
+// setOff says which addresses are off the fabric if they are no hosts: CIDRs, or "any".
+func (b *addressBook) setOff(ranges []string) error {
+	for _, text := range ranges {
+		text = strings.TrimSpace(text)
+		p, isRange := parseRange(text)
+		switch {
+		case text == "any":
+			b.allOff = true
+		case !isRange:
+			return fmt.Errorf("--off-fabric %q: must be an address, a CIDR, or any", text)
+		default:
+			b.off = append(b.off, p)
+		}
+	}
+	return nil
+}
+
+// isOff reports whether an address that is no host is off the fabric.
+func (b *addressBook) isOff(text string) bool {
+	if b.allOff {
+		return true
+	}
+	a, err := netip.ParseAddr(strings.TrimSpace(text))
+	if err != nil {
+		return false
+	}
+	a = netip.AddrFrom16(a.As16())
+	return slices.ContainsFunc(b.off, func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+// number finds the whole number that a text is, also if it is written as +7, 007 or 7.0.
+var number = regexp.MustCompile(`^\+?0*([0-9]+)(?:\.0*)?$`)
+
+// find returns the node of an address, name or id; -1 if there is none.
+func (b *addressBook) find(text string) int32 {
+	text = b.bare(text)
+	for _, id := range b.hosts.of(text) {
+		return id
+	}
+	if digits := number.FindStringSubmatch(text); digits != nil {
+		if id, known := b.ids[digits[1]]; known {
+			return id
+		}
+	}
+	return -1
+}
+
+// host returns the node of an address, name or id; -1 if there is none. The error says that there are several.
+func (b *addressBook) host(text string) (int32, error) {
+	if why := b.unclear[b.bare(text)]; why != "" {
+		return -1, fmt.Errorf("%q may be several nodes: %s; rename a node of the topology", strings.TrimSpace(text), why)
+	}
+	return b.find(text), nil
+}
+
+// nodeNames lists what nodes can be called, for suggestions.
+func (b *addressBook) nodeNames() []string {
+	return append(slices.Sorted(maps.Keys(b.hosts.byText)), slices.Sorted(maps.Keys(b.ids))...)
+}
+
+func (b *addressBook) addHost(at, address, node string) error {
+	address, node = b.bare(address), strings.TrimSpace(node)
+	id, err := b.host(node)
+	switch {
+	case err != nil:
+		return fmt.Errorf("node %w", err)
+	case id < 0:
+		return fmt.Errorf("node %q is not a node of the topology%s%s", node, names.DidYouMean(node, b.nodeNames()),
+			b.domainHint(node))
+	}
+	if err := checkAddress(address); err != nil {
 		return err
 	}
-	if other, twice := b.hosts.get(address); twice && other != id {
-		return fmt.Errorf("%s: %q is already node %d", at, address, other)
+	if _, other := b.unclear[address]; other {
+		_, err := b.host(address)
+		return err
+	}
+	other, taken := b.hosts.get(address)
+	if !taken {
+		other, taken = b.ids[address]
+	}
+	if taken && other != id {
+		return fmt.Errorf("%q is already node %d", address, other)
 	}
 	b.hosts.set(address, id)
 	if _, listed := b.rowOf[id]; !listed && !b.isHosts[id] {
@@ -140,23 +258,26 @@ func (b *addressBook) addHost(at, address, node string) error {
 	return nil
 }
 
-// host returns the node of an address, name or id; -1 if there is none.
-func (b *addressBook) host(text string) int32 {
-	text = strings.TrimSpace(text)
-	for id := range b.hosts.of(text) {
-		return id
-	}
-	if n, err := strconv.ParseInt(text, 10, 32); err == nil { // +7, 007
-		for id := range b.hosts.of(strconv.Itoa(int(n))) {
-			return id
+// domainHint says that a name is that of a node but for its domain.
+func (b *addressBook) domainHint(name string) string {
+	short, domain, qualified := strings.Cut(strings.TrimSuffix(name, "."), ".")
+	if _, isAddress := parseRange(name); isAddress || !qualified {
+		for known := range b.hosts.byText {
+			if rest, cut := strings.CutPrefix(known, name+"."); cut && !qualified && !isAddress {
+				return "; --domain " + rest + " makes it " + known
+			}
 		}
+		return ""
 	}
-	return -1
+	if _, known := b.hosts.byText[short]; known {
+		return "; --domain " + domain + " makes it " + short
+	}
+	return ""
 }
 
 // isSwitch says which row of the hosts table, a file, gives an address to a switch; empty: none does.
 func (b *addressBook) isSwitch(file, text string) string {
-	id := b.host(text)
+	id := b.find(text)
 	if id < 0 || b.isHosts[id] {
 		return ""
 	}
@@ -169,68 +290,4 @@ func (b *addressBook) isSwitch(file, text string) string {
 	}
 	return fmt.Sprintf("%s%s is a switch of the topology; %smake it a host with --host-pattern %[2]s, and the patterns "+
 		"of all other hosts: --host-pattern %[2]s,'srv*'", at, name, but)
-}
-
-// label is a row of a labels table. A port of -1 is any port.
-type label struct {
-	port          int32
-	service, vnet string
-}
-
-func (b *addressBook) addLabel(at, address, port, service, vnet string) error {
-	l, name := label{port: -1, service: strings.TrimSpace(service), vnet: strings.TrimSpace(vnet)}, "any"
-	if port = strings.TrimSpace(port); port != "" {
-		n, err := strconv.ParseUint(port, 10, 16)
-		if err != nil {
-			return fmt.Errorf("%s: port %q is not a whole number up to 65535", at, port)
-		}
-		l.port, name = int32(n), port
-	}
-	address = strings.TrimSpace(address)
-	if err := checkAddress(at, address); err != nil {
-		return err
-	}
-	held, _ := b.labels.get(address)
-	for _, other := range held {
-		if other.port == l.port && other != l {
-			return fmt.Errorf("%s: %s, port %s, is service %q of network %q, and an earlier row says service %q of network %q",
-				at, address, name, l.service, l.vnet, other.service, other.vnet)
-		}
-	}
-	b.labels.set(address, append(held, l))
-	return nil
-}
-
-// A class is the labels of the ranges that addresses are in, of the longest first.
-type class [][]label
-
-// class returns the number of the class of an address; 0 is that without labels.
-func (b *addressBook) class(text string) int32 {
-	fits := class(slices.Collect(b.labels.of(strings.TrimSpace(text))))
-	if fits == nil {
-		return 0
-	}
-	key := fmt.Sprintf("%#v", fits)
-	c, ok := b.classes[key]
-	if !ok {
-		c = int32(len(b.classOf))
-		b.classes[key], b.classOf = c, append(b.classOf, fits)
-	}
-	return c
-}
-
-// byPort are the labels of a class, by port: of the longest range that has one for it; -1 is any other port.
-func (c class) byPort() map[int32]label {
-	all := map[int32]label{}
-	for _, held := range c {
-		if _, others := all[-1]; others {
-			break
-		}
-		for _, l := range held {
-			if _, known := all[l.port]; !known {
-				all[l.port] = l
-			}
-		}
-	}
-	return all
 }

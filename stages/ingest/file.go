@@ -10,7 +10,6 @@ import (
 
 	"parsimon/queries/duckdb"
 	"parsimon/schema"
-	"parsimon/schema/names"
 	"parsimon/stages/topology"
 )
 
@@ -38,7 +37,7 @@ func File(ctx context.Context, n *topology.Network, file string, o Options) (sta
 		return stats, err
 	}
 	source := MergeSource{N: 1, File: file, FileStats: f}
-	stats = Stats{Rows: f.Rows, SetAside: f.SetAside, Dependencies: f.Waits, ComputeSteps: f.ComputeSteps}
+	stats = Stats{Rows: f.Rows, Reverse: f.Reverse, SetAside: f.SetAside, Dependencies: f.Waits, ComputeSteps: f.ComputeSteps}
 	if stats.MergeStats, err = in.Merge(ctx, []MergeSource{source}); err != nil {
 		return stats, inFile(file, err)
 	}
@@ -96,11 +95,15 @@ type Options struct {
 	// has cidr, port, service and vnet, or one of their other names. Addresses may be CIDRs, of which the longest
 	// applies; an empty port is any port.
 	Hosts, Labels string
-	LabelsFirst   bool   // labels of the table win over those that the rows bring
-	TmpDir        string // for DuckDB's spill files and for the result files
-	MemoryBytes   int64  // memory limit of DuckDB
-	Threads       int
-	MaxRejects    float64 // fraction of the rows that may be rejected, 0 to 1
+	LabelsFirst   bool // labels of the table win over those that the rows bring
+	// Domains are those that names may have or not: with example.com, web-7.example.com is web-7.
+	Domains []string
+	// OffFabric lists CIDRs. Rows with an address in one of them that is no host are set aside; "any" are all addresses.
+	OffFabric   []string
+	TmpDir      string // for DuckDB's spill files and for the result files
+	MemoryBytes int64  // memory limit of DuckDB
+	Threads     int
+	MaxRejects  float64 // fraction of the rows that may be rejected, 0 to 1
 
 	Seed uint64 // of synthetic starts
 	// GapSigma is the shape of the log-normal gaps between synthetic starts; 0 for DefaultGapSigma.
@@ -125,14 +128,17 @@ type RejectCount struct {
 	Reason  string `json:"reason"`
 	Rows    int64  `json:"rows"`
 	Example string `json:"example"` // the first such row
+	// SetAside says that these rows are no faults: they do not count for Options.MaxRejects.
+	SetAside bool `json:"set_aside,omitempty"`
 	// Unknown lists the addresses that are no hosts, if that is the reason: those with the most bytes.
 	Unknown []UnknownAddress `json:"unknown_addresses,omitempty"`
 }
 
-// Stats counts the rows of one flow file: Rows = Flows + Merged + Rejects.
+// Stats counts the rows of one flow file: Rows + Reverse = Flows + Merged + Rejects.
 type Stats struct {
 	MergeStats       // with the rejects of reading
 	Rows             int64
+	Reverse          int64 // rows with bytes in both directions
 	SetAside         int64 // as in FileStats
 	Dependencies     int64 // rows of table dependencies, in DependenciesFile
 	DependenciesFile string
@@ -141,21 +147,30 @@ type Stats struct {
 }
 
 // CheckRejects returns an error that lists the reasons if more than the fraction limit of the rows were rejected. Rows
-// set aside do not count.
+// set aside do not count, and are listed last.
 func CheckRejects(file string, rows, rejects, setAside int64, limit float64, reasons []RejectCount) error {
 	if float64(rejects-setAside) <= limit*float64(rows) {
 		return nil
 	}
 	hint := ""
+	var faults, aside []string
 	for _, r := range reasons {
+		if r.SetAside {
+			aside = append(aside, r.String())
+			continue
+		}
+		faults = append(faults, r.String())
 		reads := timeFunctions.FindStringSubmatch(r.Example)
 		if strings.HasPrefix(r.Reason, "start_ns is not") && reads != nil {
 			hint = "; times such as " + reads[0] + " are read by function " +
 				map[string]string{"T": "rfc3339_ns", " ": "datetime_ns"}[reads[1]] + " of a --mapping"
 		}
 	}
+	if aside != nil {
+		hint += fmt.Sprintf("; set aside, and not counted: %d rows: %s", setAside, strings.Join(aside, "; "))
+	}
 	return fmt.Errorf("%s: %d of %d rows cannot be simulated, more than the accepted %g%% (--max-rejects): %s%s", file,
-		rejects-setAside, rows, 100*limit, strings.Join(names.Of(reasons, RejectCount.String), "; "), hint)
+		rejects-setAside, rows, 100*limit, strings.Join(faults, "; "), hint)
 }
 
 // timeFunctions finds a time, and the letter that says which function of mappings reads it.

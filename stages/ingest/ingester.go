@@ -52,13 +52,13 @@ type Ingester struct {
 // NewIngester opens DuckDB and reads the hosts and labels tables. The files that it writes remain in o.TmpDir after
 // Close. Errors name the table and the row.
 func NewIngester(ctx context.Context, n *topology.Network, o Options) (_ *Ingester, err error) {
-	in := &Ingester{o: o, net: n, book: newAddressBook(n)}
+	in := &Ingester{o: o, net: n, book: newAddressBook(n, o.Domains)}
 	in.o.IdleNS, in.o.GapSigma = cmp.Or(o.IdleNS, DefaultIdleNS), cmp.Or(o.GapSigma, DefaultGapSigma)
 	if in.db, in.duck, err = connect(ctx, in.limits("duckdb")); err != nil {
 		return nil, err
 	}
 	if err = registerStartDraw(in.conn, in.o.Seed, in.o.GapSigma); err == nil {
-		err = in.readBook(ctx)
+		err = errors.Join(in.book.setOff(in.o.OffFabric), in.readBook(ctx))
 	}
 	if err != nil {
 		return nil, errors.Join(err, in.Close())
@@ -90,11 +90,12 @@ func (in *Ingester) readBook(ctx context.Context) error {
 		return nil
 	}
 	names := [][]string{
-		{"cidr", "address", "ip", "prefix", "subnet", "name", "host"}, {"port", "dst_port", "dstport"},
+		{"cidr", "address", "ip", "prefix", "subnet", "name", "host"},
+		{"port", "ports", "port_range", "dst_port", "dstport"},
 		{"service", "app", "application"}, {"vnet", "network", "virtual_network", "vpc", "tenant"},
 	}
-	return in.table(ctx, in.o.Labels, "labels table", names, 1, func(at string, row []string) error {
-		return in.book.addLabel(at, row[0], row[1], row[2], row[3])
+	return in.table(ctx, in.o.Labels, "labels table", names, 1, func(_ string, row []string) error {
+		return in.book.addLabel(row[0], row[1], row[2], row[3])
 	})
 }
 
@@ -103,7 +104,8 @@ var macros string
 
 // table reads the named columns of a small table, CSV with a header or Parquet, as text, and calls each for every row.
 // A column has one of several names; two of them may not differ. Columns that the table does not have are empty;
-// required is how many of the first ones it must have, and it must have one of the others. what is for errors.
+// required is how many of the first ones it must have, and it must have one of the others. what is for errors. The
+// error has the faults of all rows, as far as tableFaults.
 func (in *Ingester) table(ctx context.Context, file, what string, want [][]string, required int,
 	each func(at string, row []string) error) error {
 	if _, err := Digest(ctx, what, file); err != nil {
@@ -123,27 +125,29 @@ func (in *Ingester) table(ctx context.Context, file, what string, want [][]strin
 		list = append(list, "array_to_string(list_distinct(list_filter(["+strings.Join(quoted, ", ")+
 			"], x -> x <> '')), chr(1))")
 	}
+	var faults []string
 	src, err := in.stage(ctx, m, file, in.o.TmpDir)
 	if err == nil {
 		err = in.each(ctx, `SELECT "row", broken, [`+strings.Join(list, ", ")+"] FROM ("+src.relation+`) ORDER BY "row"`,
 			func(rows *sql.Rows) error {
 				var n int64
 				var broken string
-				var row duckdriver.Composite[[]string]
-				if err := rows.Scan(&n, &broken, &row); err != nil {
+				var cells duckdriver.Composite[[]string]
+				if err := rows.Scan(&n, &broken, &cells); err != nil {
 					return err
 				}
-				if broken != "" {
-					return fmt.Errorf("row %d: %s", n, broken)
+				at := fmt.Sprintf("row %d", n)
+				if err := tableRow(at, broken, cells.Get(), want, each); err != nil {
+					faults = append(faults, at+": "+err.Error())
 				}
-				for i, cell := range row.Get() {
-					if one, other, several := strings.Cut(cell, "\x01"); several {
-						return fmt.Errorf("row %d: is both %q and %q, by columns that mean the same (%s): leave one out", n, one, other,
-							strings.Join(want[i], ", "))
-					}
-				}
-				return each(fmt.Sprintf("row %d", n), row.Get())
+				return nil
 			})
+	}
+	if err == nil && faults != nil {
+		err = errors.New(strings.Join(faults[:min(len(faults), tableFaults)], "; "))
+		if more := len(faults) - tableFaults; more > 0 {
+			err = fmt.Errorf("%w; and %s more", err, topology.Count(more, "fault"))
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", what, file, err)
@@ -152,6 +156,24 @@ func (in *Ingester) table(ctx context.Context, file, what string, want [][]strin
 		in.Notes = append(in.Notes, openEnd(what+" "+file))
 	}
 	return nil
+}
+
+// tableFaults is how many faults of a table an error lists.
+const tableFaults = 20
+
+// tableRow calls each for a row of a table, unless it is broken or has several values of one meaning.
+func tableRow(at, broken string, cells []string, want [][]string, each func(at string, row []string) error) error {
+	if broken != "" {
+		return errors.New(broken)
+	}
+	for i, cell := range cells {
+		one, other, several := strings.Cut(cell, "\x01")
+		if several {
+			return fmt.Errorf("is both %q and %q, by columns that mean the same (%s): leave one out", one, other,
+				strings.Join(want[i], ", "))
+		}
+	}
+	return each(at, cells)
 }
 
 func openEnd(file string) string {
@@ -225,7 +247,8 @@ func (c flowColumn) asText() string {
 	case "DOUBLE", "FLOAT", "DECIMAL":
 		exact := map[string]string{"DOUBLE": "2^53", "FLOAT": "2^24"}[base] // floats do not have all whole numbers beyond
 		return "CASE WHEN " + name + " = floor(" + name + ") AND abs(" + name + ") < " + cmp.Or(exact, "9.2e18") + " " +
-			"THEN CAST(CAST(" + name + " AS BIGINT) AS VARCHAR) ELSE CAST(" + name + " AS VARCHAR) END"
+			"THEN CAST(CAST(" + name + " AS BIGINT) AS VARCHAR) ELSE CAST(" + name + " AS VARCHAR) || " +
+			"CASE WHEN " + name + " = floor(" + name + ") THEN ' (not exact)' ELSE '' END END"
 	}
 	if c.whole() || slices.Contains([]string{"INTEGER[]", "BIGINT[]", "UINTEGER[]", "UBIGINT[]", "VARCHAR[]"}, c.typ) {
 		return "CAST(" + name + " AS VARCHAR)"
@@ -362,6 +385,8 @@ const connection = "src, dst, protocol, src_port, dst_port"
 // sameInAll are the values that do not depend on what is ingested.
 var sameInAll = values{
 	"connection": connection,
+	"same_connection": "f.src = e.src AND f.dst = e.dst AND f.protocol IS NOT DISTINCT FROM e.protocol AND " +
+		"f.src_port IS NOT DISTINCT FROM e.src_port AND f.dst_port IS NOT DISTINCT FROM e.dst_port",
 	// All that a record says, its place apart, and what a correction of a record leaves as it is.
 	"whole_record": connection + ", observer, size_bytes, start_ns, end_ns, resolution_ns, samples, flow_id, service, " +
 		"vnet, dscp",
@@ -373,7 +398,9 @@ var sameInAll = values{
 	"once":     "CASE WHEN y * y > n THEN y::DOUBLE * (squares - n) / (y * y - n) ELSE 0 END",
 	"gap_bits": drawGapBits, "gap_mask": drawGaps - 1, "header_bytes": headerBytes,
 	"max_bytes": maxFlowBytes, "too_many": 2 * maxFlowBytes, "max_start_ns": maxStartNS,
-	"unknown_src": unknownSrc, "unknown_dst": unknownDst, "acks_alone": acksAlone,
+	"first_ns": firstNS, "skew_ns": skewNS, "longest_ns": longestNS, "spread_ns": stuckNS, "least_rows": stuckRows,
+	"no_bytes": noBytes, "off_fabric": offFabric, "no_start": noStart, "stuck_start": stuckStart,
+	"out_of_time": outOfTime, "unknown_src": unknownSrc, "unknown_dst": unknownDst, "acks_alone": acksAlone,
 }
 
 // step returns the SQL of steps/NAME.sql with values.

@@ -5,11 +5,13 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"parsimon/queries/duckdb"
+	"parsimon/schema/names"
 )
 
 // canonicalColumn is a column that a mapping may yield, and its SQL type. Type "protocol" stands for a number, or a
@@ -21,7 +23,22 @@ var canonical = []canonicalColumn{
 	{"src_port", "INTEGER"}, {"dst_port", "INTEGER"}, {"observer", "VARCHAR"}, {"interface", "VARCHAR"},
 	{"size_bytes", "BIGINT"}, {"sampling_rate", "BIGINT"}, {"start_ns", "BIGINT"}, {"end_ns", "BIGINT"},
 	{"start_resolution_ns", "BIGINT"}, {"packets", "BIGINT"}, {"sampled", "BOOLEAN"}, {"service", "VARCHAR"},
-	{"vnet", "VARCHAR"}, {"set_aside", "VARCHAR"}, {"after", "VARCHAR"}, {"delay_ns", "VARCHAR"}, {"dscp", "VARCHAR"},
+	{"vnet", "VARCHAR"}, {"set_aside", "VARCHAR"}, {"fault", "VARCHAR"}, {"after", "VARCHAR"}, {"delay_ns", "VARCHAR"},
+	{"dscp", "VARCHAR"}, {"received_ns", "BIGINT"}, {reverseBytes, "BIGINT"}, {"reverse_packets", "BIGINT"},
+	{"reverse_start_ns", "BIGINT"},
+}
+
+// reverseBytes is the column of the bytes from dst to src, if records have both directions.
+const reverseBytes = "reverse_bytes"
+
+// protocols are the names of IP protocols that programs write, with the numbers that IANA gives them.
+var protocols = []struct {
+	name   string
+	number int
+}{
+	{"TCP", 6}, {"UDP", 17}, {"ICMP", 1}, {"IPV6-ICMP", 58}, {"ICMPV6", 58}, {"ICMP6", 58}, {"SCTP", 132}, {"IGMP", 2},
+	{"GRE", 47}, {"ESP", 50}, {"AH", 51}, {"IPV6", 41}, {"IPIP", 4}, {"OSPF", 89}, {"OSPFIGP", 89}, {"EIGRP", 88},
+	{"PIM", 103}, {"VRRP", 112}, {"L2TP", 115}, {"UDPLITE", 136}, {"UDP-LITE", 136}, {"RSVP", 46}, {"DCCP", 33},
 }
 
 // typed runs the mapping and makes view typed: the canonical columns with their types, NULL where a value is not of the
@@ -41,8 +58,11 @@ func (in *Ingester) typed(ctx context.Context, m *Mapping, src rowSource, out st
 	if err = errors.Join(err, undo()); err != nil {
 		return false, fmt.Errorf("mapping %s: %w", m.Name, err)
 	}
-	err = in.query(ctx, "CREATE OR REPLACE TEMP VIEW typed AS FROM "+duckdb.ScanParquet(out)+
-		"; SELECT coalesce(bool_or(has_id), false) FROM typed", &anyFlowID)
+	err = in.exec(ctx, step("directions", values{"mapped": duckdb.ScanParquet(out)}))
+	if err == nil {
+		err = in.query(ctx, "CREATE OR REPLACE TEMP VIEW typed AS FROM directions; "+
+			"SELECT coalesce(bool_or(has_id), false) FROM typed", &anyFlowID)
+	}
 	return anyFlowID, err
 }
 
@@ -69,28 +89,66 @@ func (in *Ingester) runMapping(ctx context.Context, m *Mapping, src rowSource, o
 	if err != nil {
 		return err
 	}
+	list, err := m.canonicalSQL(have)
+	if err != nil {
+		return err
+	}
+	return c.exec(ctx, keep("SELECT "+list+" FROM ("+m.query+")", out))
+}
+
+// canonicalSQL returns the SQL of the canonical columns, and of columns that say which values are given: has_id,
+// reverse_given, and the names of integer columns whose value cannot be read: unreadable, unreadable_port.
+func (m *Mapping) canonicalSQL(have map[string]flowColumn) (string, error) {
 	var list []string
+	var unreadable, unreadablePort strings.Builder
 	for _, k := range canonical {
 		column, ok := have[k.name]
 		text, err := k.cast(column, ok)
 		if err != nil {
-			return err
+			return "", err
 		}
 		if ok && k.name == "end_ns" {
 			text = "or_beyond(" + text + ", CAST(" + duckdb.Ident(column.name) + " AS VARCHAR))"
 		}
 		list = append(list, text+" AS "+duckdb.Ident(k.name))
-		switch id := duckdb.Ident(column.name); {
-		case k.name != "flow_id":
-		case ok && column.typ == "VARCHAR": // NULL and text that is not an id are different
-			list = append(list, "nullif(trim("+id+"), '') IS NOT NULL AS has_id")
-		case ok && m.numbers:
-			list = append(list, id+" IS NOT NULL AS has_id")
-		default:
-			list = append(list, fmt.Sprintf("%v AS has_id", ok))
+		if !ok {
+			continue
+		}
+		given := "nullif(trim(CAST(" + duckdb.Ident(column.name) + " AS VARCHAR)), '') IS NOT NULL"
+		when := "WHEN " + given + " AND (" + text + ") IS NULL THEN " + duckdb.Quote(k.name) + " "
+		switch k.name {
+		case "src_port", "dst_port":
+			unreadablePort.WriteString(when)
+		case "protocol":
+			unreadable.WriteString(strings.Replace(when, given, given+" AND regexp_matches(trim(CAST("+
+				duckdb.Ident(column.name)+" AS VARCHAR)), '^[+-]?[0-9]')", 1))
+		case "packets", "reverse_packets", "sampling_rate", "start_resolution_ns":
+			unreadable.WriteString(when)
 		}
 	}
-	return c.exec(ctx, keep("SELECT "+strings.Join(list, ", ")+" FROM ("+m.query+")", out))
+	caseOf := func(whens string) string {
+		if whens == "" {
+			return "CAST(NULL AS VARCHAR)"
+		}
+		return "CASE " + whens + "END"
+	}
+	list = append(list, m.given(have["flow_id"])+" AS has_id", m.given(have[reverseBytes])+" AS reverse_given",
+		caseOf(unreadable.String())+" AS unreadable", caseOf(unreadablePort.String())+" AS unreadable_port")
+	return strings.Join(list, ", "), nil
+}
+
+// given returns the SQL of whether a column of the mapping has a value, be it one of its type or not.
+func (m *Mapping) given(column flowColumn) string {
+	id := duckdb.Ident(column.name)
+	switch {
+	case column.name == "":
+		return "false"
+	case column.typ == "VARCHAR": // NULL and text that is not a number are different
+		return "nullif(trim(" + id + "), '') IS NOT NULL"
+	case m.numbers || strings.EqualFold(column.name, reverseBytes):
+		return id + " IS NOT NULL"
+	}
+	return "true"
 }
 
 // mappingColumns returns the columns that the mapping yields, by name in lower case.
@@ -113,6 +171,9 @@ func (in duck) mappingColumns(ctx context.Context, m *Mapping) (map[string]flowC
 			return nil, fmt.Errorf("yields column %s, which is not a canonical column", c.name)
 		}
 	}
+	if have[reverseBytes].name != "" && !m.Records {
+		return nil, errors.New("yields column " + reverseBytes + ", which needs header line \"-- rows: records\"")
+	}
 	for _, required := range []string{"row", "src", "dst", "size_bytes", "start_ns"} {
 		if have[required].name == "" {
 			return nil, fmt.Errorf("yields no column %s", required)
@@ -131,8 +192,11 @@ func (k canonicalColumn) cast(c flowColumn, ok bool) (string, error) {
 		return fmt.Sprintf("CAST(NULL AS %s)", k.typ), nil
 	case k.typ == "protocol":
 		t := "upper(trim(CAST(" + name + " AS VARCHAR)))"
-		return "CASE " + t + " WHEN 'TCP' THEN 6 WHEN 'UDP' THEN 17 WHEN 'ICMP' THEN 1 WHEN 'IPV6-ICMP' THEN 58 " +
-			"WHEN 'ICMPV6' THEN 58 WHEN 'SCTP' THEN 132 ELSE TRY_CAST(" + t + " AS UTINYINT) END::SMALLINT", nil
+		text := "CASE " + t
+		for _, p := range protocols {
+			text += fmt.Sprintf(" WHEN '%s' THEN %d", p.name, p.number)
+		}
+		return text + " ELSE TRY_CAST(whole(" + t + ") AS UTINYINT) END::SMALLINT", nil
 	case k.typ == "VARCHAR":
 		return "CAST(" + name + " AS VARCHAR)", nil
 	case k.typ == "BOOLEAN":
@@ -147,10 +211,10 @@ func (k canonicalColumn) cast(c flowColumn, ok bool) (string, error) {
 	return "TRY_CAST(whole(" + text + ") AS " + k.typ + ")", nil
 }
 
-// addresses looks up every address of view typed once, and creates tables addresses, of those that are hosts, and
-// class_labels, of the labels of all address classes so far.
+// addresses looks up every address of view typed once, and creates tables addresses, of those that are hosts or off the
+// fabric, and class_labels, of the labels of all address classes so far.
 func (in *Ingester) addresses(ctx context.Context) error {
-	var hosts, labels []string
+	var hosts []string
 	err := in.each(ctx,
 		"SELECT src FROM typed WHERE src IS NOT NULL UNION SELECT dst FROM typed WHERE dst IS NOT NULL",
 		func(rows *sql.Rows) error {
@@ -158,21 +222,26 @@ func (in *Ingester) addresses(ctx context.Context) error {
 			if err := rows.Scan(&text); err != nil {
 				return err
 			}
-			if node := in.book.host(text); node >= 0 && in.book.isHosts[node] {
-				hosts = append(hosts, fmt.Sprintf("(%s, %d, %d)", duckdb.Quote(text), node, in.book.class(text)))
+			node, err := in.book.host(text)
+			switch {
+			case err != nil:
+			case node >= 0 && in.book.isHosts[node]:
+				hosts = append(hosts, fmt.Sprintf("(%s, %d, %d, false)", duckdb.Quote(text), node, in.book.class(text)))
+			case node < 0 && in.book.isOff(text):
+				hosts = append(hosts, fmt.Sprintf("(%s, NULL, NULL, true)", duckdb.Quote(text)))
 			}
-			return nil
+			return err
 		})
 	if err == nil {
-		err = in.create(ctx, "addresses (address VARCHAR, node INTEGER, class INTEGER)", hosts)
-	}
-	for class, ranges := range in.book.classOf {
-		for port, l := range ranges.byPort() {
-			labels = append(labels, fmt.Sprintf("(%d, %d, %s, %s)", class, port, duckdb.Quote(l.service), duckdb.Quote(l.vnet)))
-		}
+		err = in.create(ctx, "addresses (address VARCHAR, node INTEGER, class INTEGER, off_fabric BOOLEAN)", hosts)
 	}
 	if err == nil {
-		err = in.create(ctx, "class_labels (class INTEGER, port INTEGER, service VARCHAR, vnet VARCHAR)", labels)
+		err = in.create(ctx, "class_ranges (class INTEGER, lo INTEGER, hi INTEGER, rank BIGINT, service VARCHAR, "+
+			"vnet VARCHAR)", in.book.classRows())
+	}
+	if err == nil {
+		err = in.exec(ctx, "CREATE OR REPLACE TEMP TABLE class_labels AS "+
+			"SELECT class, unnest(range(lo, hi + 1)) AS port, rank, service, vnet FROM class_ranges")
 	}
 	return err
 }
@@ -188,17 +257,68 @@ func (in *Ingester) create(ctx context.Context, table string, rows []string) err
 	return err
 }
 
-// judge creates the view judged: the typed rows with their hosts, labels and, for rows that cannot be used, the
-// reason. The labels of a row are its own (with Options.LabelsFirst the last choice), else those of its destination,
-// else those of its source.
-func (in *Ingester) judge(ctx context.Context, n int32, stats *FileStats) error {
-	lo, hi, err := in.plausible(ctx)
-	if err != nil {
+// classRows are the rows of table class_ranges.
+func (b *addressBook) classRows() (rows []string) {
+	for number, c := range b.classOf {
+		labels := c.byPort()
+		if others, found := c.others(); found {
+			labels = append(labels, others)
+		}
+		for _, l := range labels {
+			rows = append(rows, fmt.Sprintf("(%d, %d, %d, %d, %s, %s)", number, l.lo, l.hi, l.rank,
+				duckdb.Quote(l.service), duckdb.Quote(l.vnet)))
+		}
+	}
+	return rows
+}
+
+// judge creates the view judged: the typed rows with the times that count, their hosts, labels and, for rows that cannot
+// be used, the reason.
+func (in *Ingester) judge(ctx context.Context, m *Mapping, n int32, stats *FileStats) error {
+	stuck := int64(-1)
+	if m.Records {
+		var found sql.NullInt64
+		if err := in.query(ctx, step("stuck", nil), &found); err != nil {
+			return err
+		}
+		if found.Valid {
+			stuck = found.Int64
+		}
+	}
+	of := values{"is_log": m.Records, "stuck": stuck, "source": n, "any_id": stats.AnyFlowID,
+		"service": in.labelSQL("service"), "vnet": in.labelSQL("vnet"), "rate": max(1, in.o.SamplingRate)}
+	if err := in.exec(ctx, step("timed", of)); err != nil {
 		return err
 	}
-	return in.exec(ctx, step("judge", values{"service": in.labelOrder("service"), "vnet": in.labelOrder("vnet"),
-		"source": n, "any_id": stats.AnyFlowID, "lo": lo, "hi": hi, "rate": max(1, in.o.SamplingRate)}))
+	var err error
+	if of["lo"], of["hi"], err = in.plausible(ctx, m, stats); err != nil {
+		return err
+	}
+	return in.exec(ctx, step("judge", of))
 }
+
+// Starts of flow logs that mean a time. Clocks of exporters and collectors differ by skewNS at most. A start that over
+// half of the rows have, and stuckRows or more, is no time if the rows came over more than stuckNS.
+const (
+	firstNS   = int64(946684800e9) // the year 2000
+	skewNS    = int64(60e9)
+	longestNS = int64(86400e9)
+	stuckNS   = int64(3600e9)
+	stuckRows = 20
+)
+
+// Reasons for which rows are no flows, although they are no faults.
+const (
+	noBytes   = "no bytes"
+	offFabric = "an end is off the fabric (--off-fabric)"
+)
+
+// Reasons of times.
+const (
+	noStart    = "start_ns is before the year 2000, as if the exporter gave no time, and the format has no time of reception"
+	stuckStart = "start_ns is the same in most rows, which came over more than an hour: it is no time"
+	outOfTime  = "start_ns is out of time: over 15 days from the middle of the file (is it in ns?)"
+)
 
 // headerBytes is the most that a packet of TCP without data has: 20 bytes of IPv4 (IPv6: 40), 20 of TCP, and 20 of
 // options in the first packet of a connection (RFC 9293; timestamps, which all may have, are 12).
@@ -207,26 +327,58 @@ const headerBytes = 60
 // acksAlone is why a record is no flow although it has bytes: the way back of a flow, which a simulation makes itself.
 const acksAlone = "TCP without data, such as ACKs alone"
 
-// labelOrder lists where the label of a row may come from, the first choice first.
-func (in *Ingester) labelOrder(name string) string {
-	order := []string{"nullif(trim(j." + name + "), '')"}
-	for _, of := range []string{"dp", "da", "sp", "sa"} {
-		order = append(order, "nullif("+of+"."+name+", '')")
+// labelSQL returns the SQL of a label of a row: that of the row itself (with Options.LabelsFirst the last choice), else
+// that of the end whose row of the labels table is more specific, else that of the other end.
+func (in *Ingester) labelSQL(name string) string {
+	choices := func(of ...string) string {
+		return strings.Join(names.Of(of, func(of string) string { return "nullif(" + of + "." + name + ", '')" }), ", ")
 	}
+	table := "CASE WHEN coalesce(sp.rank, sa.rank, -1) > coalesce(dp.rank, da.rank, -1) THEN coalesce(" +
+		choices("sp", "sa", "dp", "da") + ") ELSE coalesce(" + choices("dp", "da", "sp", "sa") + ") END"
+	own := "nullif(trim(j." + name + "), '')"
 	if in.o.LabelsFirst {
-		order = append(order[1:], order[0])
+		return table + ", " + own
 	}
-	return strings.Join(order, ", ")
+	return own + ", " + table
 }
 
 // plausible returns the first and the last start that are accepted: what the simulator can represent before and
 // after the day in which the median row starts.
-func (in *Ingester) plausible(ctx context.Context) (lo, hi int64, err error) {
+func (in *Ingester) plausible(ctx context.Context, m *Mapping, stats *FileStats) (lo, hi int64, err error) {
+	from := int64(0)
+	if m.Records {
+		from = firstNS
+	}
 	var day sql.NullInt64
-	err = in.query(ctx, step("median_day", nil), &day)
+	err = in.query(ctx, step("median_day", values{"from_ns": from}), &day)
 	if err != nil || !day.Valid {
 		return 0, maxStartNS, err
 	}
 	const dayNS = 86400e9
+	stats.medianDayNS = day.Int64 * dayNS
 	return max(0, day.Int64*dayNS-maxSpanNS), min(maxStartNS, (day.Int64+1)*dayNS+maxSpanNS), nil
+}
+
+// noteClock adds notes about the times of a flow log: rows that have that of their reception, and a clock that differs
+// from that of the receiver by hours, such as one of another time zone.
+func (in *Ingester) noteClock(ctx context.Context, file string) error {
+	var received, rows, quarters, alike, timed int64
+	err := in.query(ctx, step("clock", nil), &received, &rows, &quarters, &alike, &timed)
+	if err != nil {
+		return err
+	}
+	if received > 0 {
+		in.Notes = append(in.Notes, fmt.Sprintf("%s: %d of %d records have no start that means a time (0, before the year "+
+			"2000, after their reception, or the same in most rows): the time of their reception counts", file, received, rows))
+	}
+	if quarters*quarters >= 4 && 2*alike > timed {
+		which := "after"
+		if quarters < 0 {
+			which = "before"
+		}
+		in.Notes = append(in.Notes, fmt.Sprintf("%s: %d of %d records end %g hours %s their reception: is the clock of the "+
+			"exporter, or the text of its times, of another time zone?", file, alike, timed,
+			math.Abs(float64(quarters))/4, which))
+	}
+	return nil
 }

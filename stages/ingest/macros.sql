@@ -1,8 +1,11 @@
 -- SQL functions that mappings may use in addition to DuckDB's. They are NULL for text that is not of the kind.
 
--- A whole number.
+-- A whole number. Programs that keep numbers as floating point write 33970 as 33970.0 or 3.397e4.
 CREATE TEMP MACRO whole(t) AS CASE
-  WHEN regexp_full_match(trim(t), '[+-]?[0-9]+') THEN TRY_CAST(trim(t) AS BIGINT)
+  WHEN regexp_full_match(trim(t), '[+-]?[0-9]+(\.0*)?') THEN TRY_CAST(split_part(trim(t), '.', 1) AS BIGINT)
+  WHEN regexp_full_match(trim(t), '[+-]?[0-9]+(\.[0-9]*)?[eE][+-]?[0-9]{1,2}')
+      AND TRY_CAST(trim(t) AS DOUBLE) = floor(TRY_CAST(trim(t) AS DOUBLE)) AND abs(TRY_CAST(trim(t) AS DOUBLE)) < 9007199254740992
+    THEN TRY_CAST(TRY_CAST(trim(t) AS DOUBLE) AS BIGINT)
 END;
 
 -- Decimal seconds as ns, exact unless they have an exponent.
@@ -13,16 +16,25 @@ CREATE TEMP MACRO seconds_ns(t) AS CASE
     THEN TRY_CAST(round(TRY_CAST(trim(t) AS DOUBLE) * 1e9) AS BIGINT)
 END;
 
--- An RFC 3339 timestamp as ns since 1970. TIMESTAMPTZ holds µs; the digits beyond are added.
-CREATE TEMP MACRO rfc3339_ns(t) AS CASE
-  WHEN regexp_full_match(trim(t),
+-- A timestamp with a UTC offset, in the form of RFC 3339. It may come from strftime (+0100), from Java
+-- (+0100[Europe/Paris]), from Go (2026-01-31 09:00:00.5 +0100 CET m=+0.1) or from Python (a comma for the point).
+CREATE TEMP MACRO rfc3339(t) AS replace(replace(regexp_replace(regexp_replace(regexp_replace(trim(t),
+  '^([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?) ?(?:Z|z|UTC|GMT|([+-][0-9]{2}):?([0-9]{2})?)( [A-Z]{1,5}| [+-][0-9]{2,4}|\[[A-Za-z0-9_/+-]+\]| m=[+-][0-9.]+)*$',
+  '\1T\2|\3:\4'), '\|:$', 'Z'), ':$', ':00'), '|', ''), ',', '.');
+
+-- A timestamp in the form of RFC 3339 as ns since 1970. TIMESTAMPTZ holds µs; the digits beyond are added.
+CREATE TEMP MACRO strict_rfc3339_ns(t) AS CASE
+  WHEN regexp_full_match(t,
       '[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})')
-    THEN TRY(epoch_us(TRY_CAST(regexp_replace(upper(trim(t)), '(\.[0-9]{6})[0-9]+', '\1') AS TIMESTAMPTZ)) * 1000
+    THEN TRY(epoch_us(TRY_CAST(regexp_replace(upper(t), '(\.[0-9]{6})[0-9]+', '\1') AS TIMESTAMPTZ)) * 1000
       + coalesce(TRY_CAST(rpad(regexp_extract(t, '\.[0-9]{6}([0-9]{1,3})', 1), 3, '0') AS BIGINT), 0))
 END;
 
--- A date and a time of UTC as ns since 1970, such as 2026-01-31 09:00:00.123.
-CREATE TEMP MACRO datetime_ns(t) AS rfc3339_ns(replace(trim(t), ' ', 'T') || 'Z');
+-- A timestamp with a UTC offset as ns since 1970.
+CREATE TEMP MACRO rfc3339_ns(t) AS coalesce(strict_rfc3339_ns(trim(t)), strict_rfc3339_ns(rfc3339(t)));
+
+-- A date and a time, of UTC where it has no offset, as ns since 1970, such as 2026-01-31 09:00:00.123.
+CREATE TEMP MACRO datetime_ns(t) AS coalesce(rfc3339_ns(t), rfc3339_ns(trim(t) || 'Z'));
 
 -- An end in ns, of the text of it. If it is NULL, and the text is a number or a date that is too large, it is the
 -- largest number, with which rows are rejected. A date before 1678, such as the year 1 of a time that is not set, is no
@@ -35,7 +47,7 @@ END);
 
 -- The resolution in ns of a timestamp with that many digits in its fraction; 0 for more than 6.
 CREATE TEMP MACRO rfc3339_resolution_ns(t) AS CAST(
-  CASE length(regexp_extract(t, '\.([0-9]+)', 1))
+  CASE length(regexp_extract(t, '[.,]([0-9]+)', 1))
     WHEN 0 THEN 1000000000 WHEN 1 THEN 100000000 WHEN 2 THEN 10000000 WHEN 3 THEN 1000000
     WHEN 4 THEN 100000 WHEN 5 THEN 10000 WHEN 6 THEN 1000 ELSE 0
   END AS BIGINT);

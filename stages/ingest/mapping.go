@@ -36,6 +36,10 @@ type Mapping struct {
 	widths  []int      // of words: how many words a line may have; nil: as many as names
 	count   bool       // of words: the first line is the number of rows
 	end     string     // a line that ends the rows
+	null    []string   // of fields: texts that stand for no value
+	mark    string     // of fields: the beginning of a header line; other lines that begin with # are comments
+	timed   bool       // of words: a time may stand before a row
+	each    [][]string // of JSON: the keys from the outermost list to that of the rows
 	note    [2]string  // a column, and what is said of a file where it has a number above 0
 	numbers bool       // whole numbers of Parquet are numbers in source, too
 	query   string
@@ -62,7 +66,7 @@ func ReadMapping(file string) (*Mapping, error) {
 
 var (
 	mappingLine = regexp.MustCompile(
-		`^-- (format|title|from|rows|reads|names|widths|count|end|numbers|column|needs|note): (.+)$`)
+		`^-- (format|title|from|rows|reads|names|widths|count|end|numbers|column|needs|note|null|header|timed|each): (.+)$`)
 	sqlComment   = regexp.MustCompile(`(?m)--.*$`)
 	mappingField = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)(?: = (.+))?$`)
 )
@@ -110,7 +114,7 @@ func parseMapping(file, text string) (*Mapping, error) {
 	return m, nil
 }
 
-func (m *Mapping) setHeader(key, value string) error {
+func (m *Mapping) setHeader(key, value string) (err error) {
 	switch key {
 	case "format":
 		m.Name = value
@@ -132,6 +136,14 @@ func (m *Mapping) setHeader(key, value string) error {
 		m.count = value == "1"
 	case "numbers":
 		m.numbers = value == "1"
+	case "timed":
+		m.timed = value == "1"
+	case "null":
+		m.null = strings.Fields(value)
+	case "header":
+		m.mark = value
+	case "each":
+		m.each, err = parseEach(value)
 	case "widths":
 		for _, w := range strings.Fields(value) {
 			n, err := strconv.Atoi(w)
@@ -150,7 +162,7 @@ func (m *Mapping) setHeader(key, value string) error {
 			m.needs = append(m.needs, strings.Split(n, "|"))
 		}
 	}
-	return nil
+	return err
 }
 
 // addColumn adds a column from "NAME" or "NAME = $.path | $.other". The case of names is ignored.
@@ -233,7 +245,7 @@ func (in *Ingester) stage(ctx context.Context, m *Mapping, file, dir string) (sr
 	src.rows, src.openEnd = text.rows, text.openEnd
 	if m.reads == "json" {
 		src.relation = jsonRelation(m, src.file)
-	} else if src.relation, err = fieldsRelation(m, src.file, text.header); err != nil {
+	} else if src.relation, err = fieldsRelation(m, src.file, text.layouts); err != nil {
 		return src, err
 	}
 	noted := "false"
@@ -324,6 +336,9 @@ func (in *Ingester) stageParquet(ctx context.Context, m *Mapping, file string) (
 	if err != nil {
 		return src, err
 	}
+	for i, c := range m.columns {
+		list[i] += " AS " + duckdb.Ident(c.name)
+	}
 	// A column of the file may have the name of DuckDB's row number; the order of rows is that of the file either way.
 	row := "file_row_number + 1"
 	if slices.Contains(names, "file_row_number") {
@@ -332,7 +347,7 @@ func (in *Ingester) stageParquet(ctx context.Context, m *Mapping, file string) (
 		read = strings.TrimSuffix(read, ")") + ", file_row_number = true)"
 	}
 	src.relation = fmt.Sprintf(`SELECT %s AS "row", %s, concat_ws(',', %s) AS raw, '' AS broken FROM %s`,
-		row, list, strings.Join(texts, ", "), read)
+		row, strings.Join(list, ", "), strings.Join(texts, ", "), read)
 	return src, in.query(ctx, "SELECT count(*) FROM "+duckdb.ScanParquet(file), &src.rows)
 }
 
@@ -346,10 +361,10 @@ func (m *Mapping) missing(has map[string]bool) (missing []string) {
 	return missing
 }
 
-// selectColumns is the SQL of the mapping's columns, given those of a file: the value of the one at a place, and NULL
+// selectColumns is the SQL of each of the mapping's columns, given those of a file: the value of the one at a place, and NULL
 // for one that the file lacks. Two columns of one meaning are an error, and so is the lack of one that the mapping
 // needs.
-func (m *Mapping) selectColumns(names []string, value func(at int) (string, error)) (_ string, err error) {
+func (m *Mapping) selectColumns(names []string, value func(at int) (string, error)) (list []string, err error) {
 	of, has := map[string]int{}, map[string]bool{}
 	for i, name := range names {
 		key := columnName(name)
@@ -358,7 +373,7 @@ func (m *Mapping) selectColumns(names []string, value func(at int) (string, erro
 			continue
 		}
 		if first, twice := of[key]; twice {
-			return "", fmt.Errorf("columns %d, %q, and %d, %q, have one meaning: which one counts?", first+1, names[first],
+			return nil, fmt.Errorf("columns %d, %q, and %d, %q, have one meaning: which one counts?", first+1, names[first],
 				i+1, name)
 		}
 		of[key] = i
@@ -366,28 +381,27 @@ func (m *Mapping) selectColumns(names []string, value func(at int) (string, erro
 	if missing := m.missing(has); missing != nil {
 		instead := ""
 		if m.Name == "" { // the hosts or the labels table, which mappings are not for
-			return "", fmt.Errorf("no column %s (it has %s)", strings.Join(missing, ", "), strings.Join(names, ", "))
+			return nil, fmt.Errorf("no column %s (it has %s)", strings.Join(missing, ", "), strings.Join(names, ", "))
 		}
 		for _, name := range Formats() {
 			if other, err := FormatMapping(name); err == nil && other.needs != nil && other.missing(has) == nil {
 				instead += ", the columns of --format " + name
 			}
 		}
-		return "", fmt.Errorf("no column %s (it has %s%s); for a format of your own, start from parsimon ingest "+
+		return nil, fmt.Errorf("no column %s (it has %s%s); for a format of your own, start from parsimon ingest "+
 			"--show-mapping %s and give --mapping FILE.sql", strings.Join(missing, ", "), strings.Join(names, ", "),
 			instead, m.Name)
 	}
-	list := make([]string, len(m.columns))
+	list = make([]string, len(m.columns))
 	for i, c := range m.columns {
 		list[i] = "CAST(NULL AS VARCHAR)"
 		if at, ok := of[c.name]; ok {
 			if list[i], err = value(at); err != nil {
-				return "", err
+				return nil, err
 			}
 		}
-		list[i] += " AS " + duckdb.Ident(c.name)
 	}
-	return strings.Join(list, ", "), nil
+	return list, nil
 }
 
 // jsonRelation returns the SQL that reads the columns of staged JSON objects. All paths are read in one pass.
@@ -405,25 +419,49 @@ func jsonRelation(m *Mapping, staged string) string {
 		"staged": duckdb.ScanParquet(staged)})
 }
 
-// fieldsRelation returns the SQL that reads the columns of staged lines of fields. header is nil if the file has none.
-func fieldsRelation(m *Mapping, staged string, header []string) (string, error) {
-	have, widths, null, between := m.names, m.widths, "-", " "
-	if header != nil {
-		have, widths = header, nil
-	}
+// fieldsRelation returns the SQL that reads the columns of staged lines of fields. layouts are the headers of the file,
+// nil if it has none. A column is where the header of its line has it.
+func fieldsRelation(m *Mapping, staged string, layouts [][]string) (string, error) {
+	null, between := m.null, " "
 	if m.reads == "csv" {
-		null, between = "", ","
+		between = ","
 	}
-	list, err := m.selectColumns(have, func(at int) (string, error) {
-		return fmt.Sprintf("nullif(fields[%d], '%s')", at+1, null), nil
-	})
-	if err != nil {
-		return "", err
+	if m.mark != "" {
+		between = chr9
 	}
-	if widths == nil {
-		widths = []int{len(have)}
+	if null == nil {
+		null = []string{map[string]string{"csv": "", "words": "-"}[m.reads]}
 	}
-	counts := names.Of(widths, strconv.Itoa)
-	return step("fields", values{"columns": list, "between": between, "counts": strings.Join(counts, ", "),
-		"want": strings.Join(counts, " or "), "staged": duckdb.ScanParquet(staged)}), nil
+	if layouts == nil {
+		layouts = [][]string{m.names}
+	}
+	of := make([][]string, len(m.columns)) // by column and layout: the SQL of the value
+	for _, names := range layouts {
+		values, err := m.selectColumns(names, func(at int) (string, error) { return fmt.Sprintf("fields[%d]", at+1), nil })
+		if err != nil {
+			return "", err
+		}
+		for i, v := range values {
+			of[i] = append(of[i], v)
+		}
+	}
+	list := make([]string, len(m.columns))
+	for i, c := range m.columns {
+		value := of[i][0]
+		if slices.ContainsFunc(of[i], func(v string) bool { return v != value }) {
+			value = "CASE layout"
+			for layout, v := range of[i] {
+				value += fmt.Sprintf(" WHEN %d THEN %s", layout, v)
+			}
+			value += " END"
+		}
+		for _, text := range null {
+			value = "nullif(" + value + ", " + duckdb.Quote(text) + ")"
+		}
+		list[i] = value + " AS " + duckdb.Ident(c.name)
+	}
+	return step("fields", values{"columns": strings.Join(list, ", "), "between": duckdb.Quote(between),
+		"staged": duckdb.ScanParquet(staged)}), nil
 }
+
+const chr9 = "\t"

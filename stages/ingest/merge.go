@@ -157,7 +157,8 @@ func (m *merging) withoutRepeated(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return `(SELECT r.* FROM ` + m.all + ` AS r ANTI JOIN repeated AS d ON r.source = d.source AND r."row" = d."row")`,
+	return `(SELECT r.* FROM ` + m.all + ` AS r ANTI JOIN repeated AS d 
+  ON r.source = d.source AND r."row" = d."row" AND r.reverse = d.reverse)`,
 		m.query(ctx, "SELECT count(*) FROM repeated", &m.stats.Repeated)
 }
 
@@ -254,15 +255,20 @@ func (m *merging) flowLogs(ctx context.Context, records string) error {
 		records = "(SELECT r.* FROM " + records + ` AS r LEFT JOIN samplers AS s ON r.src = s.src AND r.dst = s.dst
 			WHERE r.samples IS NOT NULL OR r.observer = s.sampler)`
 	}
+	intervalNS := int64(0)
+	if err == nil {
+		err = m.query(ctx, step("interval", values{"records": m.all}), &intervalNS)
+	}
 	if err == nil && exporters > 1 {
-		records, err = m.exporters(ctx, records)
+		records, err = m.exporters(ctx, records, intervalNS)
 	} else {
 		records = "(SELECT *, 1 AS k, 1 AS prior FROM " + records + ")"
 	}
 	if err != nil {
 		return err
 	}
-	flows, err := m.inParts(ctx, rows, "merge", values{"records": records, "idle_ns": m.o.IdleNS})
+	flows, err := m.inParts(ctx, rows, "merge", values{"records": records, "idle_ns": m.o.IdleNS,
+		"interval_ns": intervalNS})
 	if err == nil {
 		err = m.describeSampling(ctx, flows)
 	}

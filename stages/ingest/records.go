@@ -20,9 +20,11 @@ import (
 	"parsimon/stages/topology"
 )
 
-// FileStats counts the rows of a source file: Rows = Records + Rejects.
+// FileStats counts the rows of a source file: Rows + Reverse = Records + Rejects.
 type FileStats struct {
-	Rows    int64 `json:"rows"`
+	Rows int64 `json:"rows"`
+	// Reverse is the number of rows with bytes in both directions: each is two flows.
+	Reverse int64 `json:"second_directions,omitempty"`
 	Records int64 `json:"records"`
 	Rejects int64 `json:"rejects"`
 	// SetAside is the number of rejects that say themselves that they are not flows, such as log lines without data
@@ -39,6 +41,8 @@ type FileStats struct {
 	Waits        int64  `json:"-"`
 	WaitsFile    string `json:"-"`
 	ComputeSteps int64  `json:"-"`
+
+	medianDayNS int64 // the day in which the median row starts
 }
 
 // File reads one source file, number n of the workload, through that of some mappings which fits it, and writes its
@@ -91,11 +95,11 @@ func (in *Ingester) file(ctx context.Context, of []*Mapping, file string, n int3
 	if err := in.addresses(ctx); err != nil {
 		return stats, err
 	}
-	if err := in.judge(ctx, n, &stats); err != nil {
+	if err := in.judge(ctx, m, n, &stats); err != nil {
 		return stats, err
 	}
 	if m.Records {
-		if err := in.noteSampling(ctx, file); err != nil {
+		if err := errors.Join(in.noteSampling(ctx, file), in.noteClock(ctx, file)); err != nil {
 			return stats, err
 		}
 	}
@@ -142,7 +146,12 @@ func (in *Ingester) noteRepeats(ctx context.Context, file, records string) error
 func (in *Ingester) refuse(ctx context.Context, m *Mapping, src rowSource, typed string, stats *FileStats) (rows int64,
 	err error) {
 	from, records := duckdb.ScanParquet(typed), duckdb.ScanParquet(stats.RecordsFile)
-	if err = in.exec(ctx, step("refused", values{"typed": from, "records": records})); err != nil {
+	var directions int64
+	err = in.query(ctx, "SELECT count(*) FROM directions", &directions)
+	if err == nil {
+		err = in.exec(ctx, step("refused", values{"records": records}))
+	}
+	if err != nil {
 		return 0, err
 	}
 	distinct := "count(*)"
@@ -150,13 +159,14 @@ func (in *Ingester) refuse(ctx context.Context, m *Mapping, src rowSource, typed
 		distinct = `(SELECT count(DISTINCT "row") FROM ` + from + ` SEMI JOIN (FROM staged WHERE broken = '') USING ("row"))`
 	}
 	var different int64
-	err = in.query(ctx, "SELECT count(*), "+distinct+", (SELECT count(*) FROM "+records+"), "+
-		"(SELECT count(*) FROM refused WHERE aside) FROM "+from, &rows, &different, &stats.Records, &stats.SetAside)
+	err = in.query(ctx, "SELECT count(*), "+distinct+", (SELECT count(*) FROM "+records+") FROM "+from, &rows, &different,
+		&stats.Records)
 	if err == nil && (rows+src.broken > src.rows || different < rows) {
-		err = fmt.Errorf("mapping %s: yields a row of the source more than once, or one that the source does not have",
-			m.Name)
+		err = fmt.Errorf("mapping %s: yields a row of the source more than once, or one that the source does not have; "+
+			"the second direction of a record is column %s", m.Name, reverseBytes)
 	}
-	stats.Rejects = src.rows - stats.Records
+	stats.Reverse = directions - rows
+	stats.Rejects = src.rows + stats.Reverse - stats.Records
 	return rows, err
 }
 
@@ -174,9 +184,26 @@ func (in *Ingester) writeRejects(ctx context.Context, file string, src rowSource
 	if stats.Reasons, err = in.reasons(ctx, duckdb.ScanParquet(stats.RejectsFile)); err != nil {
 		return err
 	}
-	for _, r := range stats.Reasons {
-		if r.Reason == afterCount || r.Reason == afterEnd {
+	aside := map[string]bool{afterCount: true, afterEnd: true}
+	err = in.each(ctx, "SELECT DISTINCT reason FROM refused WHERE aside", func(rows *sql.Rows) error {
+		var reason string
+		err := rows.Scan(&reason)
+		aside[reason] = true
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	stats.SetAside = 0
+	for i, r := range stats.Reasons {
+		stats.Reasons[i].SetAside = aside[r.Reason]
+		if aside[r.Reason] {
 			stats.SetAside += r.Rows
+		}
+		if r.Reason == outOfTime {
+			in.Notes = append(in.Notes, fmt.Sprintf("%s: %d rows start over 15 days from %s, the day of the median row, and are "+
+				"rejected; if those are the good ones, the clock of the others is wrong", file, r.Rows,
+				time.Unix(0, stats.medianDayNS).UTC().Format(time.DateOnly)))
 		}
 	}
 	return in.addUnknown(ctx, stats.Reasons)
@@ -373,7 +400,7 @@ const priorSamples = 10
 
 // exporters adds columns k and prior of table paths to records. Sampled bytes of a flow are divided by k. Unlike a
 // choice of the exporter that sampled most, which is too large wherever samples are few, this has no bias.
-func (in *Ingester) exporters(ctx context.Context, records string) (string, error) {
+func (in *Ingester) exporters(ctx context.Context, records string, intervalNS int64) (string, error) {
 	tiers, places := map[int32]string{}, []string{}
 	for _, l := range in.net.Links {
 		tiers[l.Src] = l.Tier
@@ -385,7 +412,8 @@ func (in *Ingester) exporters(ctx context.Context, records string) (string, erro
 	}
 	err := in.create(ctx, "places (node INTEGER, rack INTEGER, tier VARCHAR)", places)
 	if err == nil {
-		err = in.exec(ctx, step("paths", values{"records": records, "prior_samples": priorSamples}))
+		err = in.exec(ctx, step("paths", values{"records": records, "prior_samples": priorSamples,
+			"interval_ns": intervalNS}))
 	}
 	return "(SELECT r.*, coalesce(k, 1) AS k, coalesce(prior, 1) AS prior FROM " + records + ` AS r
   JOIN places AS s ON r.src = s.node JOIN places AS d ON r.dst = d.node

@@ -21,6 +21,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go"
+
+	"parsimon/schema/names"
 )
 
 // FindSources lists the files that arguments name: files, all files below directories (hive-partitioned or not; names
@@ -173,6 +175,7 @@ func isParquet(file string) bool {
 type textLine struct {
 	Row    int64  `parquet:"row,delta"`
 	Line   string `parquet:"line,snappy"`
+	Layout int32  `parquet:"layout,dict"` // number of the header that names the fields
 	Broken string `parquet:"broken,dict"` // why it cannot be read; empty if it can
 }
 
@@ -182,14 +185,25 @@ const (
 	maxRaw  = 4 << 10  // bytes that are kept of a line that is broken or rejected
 )
 
+// A row group of staged lines has stagedRows at most and, but for its last line, stagedBytes: DuckDB's threads hold one
+// each. Lines are gathered up to batchRows or batchBytes before they are written.
+const (
+	stagedRows  = 20_480
+	stagedBytes = 16 << 20
+	batchRows   = 4096
+	batchBytes  = 4 << 20
+)
+
 type lineWriter struct {
-	w    *parquet.GenericWriter[textLine]
-	rows []textLine
-	n    int64
+	w       *parquet.GenericWriter[textLine]
+	rows    []textLine
+	n       int64
+	bytes   int // of rows
+	inGroup int // bytes written to the row group
 }
 
 // add adds a line. Text that is not UTF-8 makes it broken.
-func (w *lineWriter) add(line []byte, broken string) error {
+func (w *lineWriter) add(line []byte, layout int, broken string) error {
 	w.n++
 	text := string(line)
 	if strings.IndexByte(text, 0) >= 0 || !utf8.ValidString(text) {
@@ -199,8 +213,9 @@ func (w *lineWriter) add(line []byte, broken string) error {
 	if broken != "" && len(text) > maxRaw {
 		text = strings.ToValidUTF8(text[:maxRaw], "")
 	}
-	w.rows = append(w.rows, textLine{w.n, text, broken})
-	if len(w.rows) < 4096 {
+	w.rows = append(w.rows, textLine{w.n, text, int32(layout), broken})
+	w.bytes += len(text)
+	if len(w.rows) < batchRows && w.bytes < batchBytes {
 		return nil
 	}
 	return w.flush()
@@ -208,18 +223,24 @@ func (w *lineWriter) add(line []byte, broken string) error {
 
 func (w *lineWriter) flush() error {
 	_, err := w.w.Write(w.rows)
-	w.rows = w.rows[:0]
+	w.inGroup += w.bytes
+	clear(w.rows)
+	w.rows, w.bytes = w.rows[:0], 0
+	if err == nil && w.inGroup >= stagedBytes {
+		err = w.w.Flush()
+		w.inGroup = 0
+	}
 	return err
 }
 
 // A textFile is a text file staged as textLines.
 type textFile struct {
 	rows    int64
-	header  []string // the names of the columns as the file has them; nil: it has no header
-	openEnd bool     // the last line has no line end: it may have been cut
+	layouts [][]string // the names of the columns in their orders, as the headers have them; nil: it has no header
+	openEnd bool       // the last line has no line end: it may have been cut
 }
 
-// readLines copies the lines of a text file, except for a header, comments before it, and blank lines, to a Parquet
+// readLines copies the lines of a text file, except for headers, comments before them, and blank lines, to a Parquet
 // file of textLines. The fields of CSV and of words are divided by fieldEnd there.
 func readLines(ctx context.Context, m *Mapping, file, out string) (text textFile, err error) {
 	in, err := openText(file)
@@ -235,11 +256,15 @@ func readLines(ctx context.Context, m *Mapping, file, out string) (text textFile
 	w := &lineWriter{w: parquet.NewGenericWriter[textLine](f, parquet.MaxRowsPerRowGroup(stagedRows),
 		parquet.DataPageStatistics(false))}
 	r := &lineReader{r: bufio.NewReaderSize(in, 1<<20)}
-	if m.reads == "json" {
+	switch {
+	case m.each != nil:
+		err = eachLeaf(ctx, m.each, r.r, w)
+	case m.reads == "json":
 		err = eachElement(ctx, r, w)
-	} else {
-		text.header, err = eachLine(ctx, m, r, w)
-		text.openEnd = r.openEnd
+	default:
+		p := lineParser{m: m, limit: -1, split: words}
+		err = p.read(ctx, r, w)
+		text.layouts, text.openEnd = p.layouts, r.openEnd
 	}
 	if err == nil {
 		err = w.flush()
@@ -248,72 +273,193 @@ func readLines(ctx context.Context, m *Mapping, file, out string) (text textFile
 	return text, errors.Join(err, w.w.Close())
 }
 
-// stagedRows is how many lines a row group has: DuckDB's threads hold one each.
-const stagedRows = 20_480
+// A lineParser reads the lines of a text of fields.
+type lineParser struct {
+	m       *Mapping
+	started bool       // a header, a row or the number of rows was read
+	rows    bool       // a row was read
+	limit   int64      // the number of rows that the first line says; -1: it does not
+	ended   bool       // the line that ends the rows was read
+	split   splitter   // of the last header
+	layouts [][]string // the headers that differ
+	layout  int        // number of the last header
+	widths  []int      // numbers of fields that a row may have
+}
 
-// eachLine adds the lines of a text. A first line with the number of rows limits them.
-func eachLine(ctx context.Context, m *Mapping, r *lineReader, w *lineWriter) (header []string, err error) {
-	first, limit, ended := true, int64(-1), false
-	var split splitter = words
+// maxLayouts is how many different headers a file may have.
+const maxLayouts = 256
+
+// read adds the rows of a text. A first line with the number of rows limits them.
+func (p *lineParser) read(ctx context.Context, r *lineReader, w *lineWriter) error {
+	p.widths = p.m.widths
+	if p.widths == nil {
+		p.widths = []int{len(p.m.names)}
+	}
 	for r.next() {
 		line := bytes.TrimSpace(r.line)
-		if m.reads == "csv" && len(line) > 0 { // the first and the last field between tabs may be empty
+		if p.m.reads == "csv" && len(line) > 0 { // the first and the last field between tabs may be empty
 			line = bytes.Trim(r.line, " ")
 		}
-		switch {
-		case len(line) == 0 && !r.long, first && m.reads == "csv" && line[0] == '#':
+		if len(line) == 0 && !r.long || p.isComment(line) {
 			continue
-		case first && m.count:
-			n, err := strconv.ParseInt(string(line), 10, 64)
-			if err != nil || n < 0 {
-				return nil, fmt.Errorf("the first line is to be the number of rows, it is %.40q", line)
-			}
-			limit, first = n, false
-			continue
-		case first && m.reads == "csv":
-			if r.long || bytes.IndexByte(line, '\r') >= 0 {
-				return nil, fmt.Errorf("line %d, the header, has a carriage return or is too long: lines end with LF or CR LF",
-					r.number)
-			}
-			split = csvSplitter(string(line))
-			if header, err = split(line); err != nil {
-				return nil, fmt.Errorf("line %d, the header: %w", r.number, err)
-			}
-			first = false
-			continue
-		case first && m.reads == "words":
-			if header = headerOf(m, line); header != nil {
-				first = false
-				continue
-			}
 		}
-		first = false
-		ended = ended || m.end != "" && string(line) == m.end
+		isRow, err := p.begin(r, line)
+		if err != nil {
+			return err
+		}
+		if !isRow {
+			continue
+		}
+		p.ended = p.ended || p.m.end != "" && string(line) == p.m.end
 		broken := ""
 		switch {
 		case r.long:
 			broken = fmt.Sprintf("broken line: longer than %d MiB", maxLine>>20)
-		case limit >= 0 && w.n >= limit:
+		case p.limit >= 0 && w.n >= p.limit:
 			broken = afterCount
-		case ended:
-			broken = afterEnd
-		case m.reads != "json":
-			line, broken = fields(line, split)
+		default:
+			if line, isRow, broken, err = p.fields(line); err != nil {
+				return fmt.Errorf("line %d: %w", r.number, err)
+			}
 		}
-		if err := w.add(line, broken); err != nil {
-			return nil, err
+		if !isRow {
+			continue
+		}
+		p.rows = true
+		if err := w.add(line, p.layout, broken); err != nil {
+			return err
 		}
 		if w.n%65_536 == 0 && ctx.Err() != nil {
-			return nil, ctx.Err()
+			return ctx.Err()
 		}
 	}
-	if r.err != nil {
-		return nil, fmt.Errorf("line %d: damaged: %w", r.number, r.err)
+	switch {
+	case r.err != nil:
+		return fmt.Errorf("line %d: damaged: %w", r.number, r.err)
+	case p.limit > w.n:
+		return fmt.Errorf("is cut short: the first line says %d rows, there are %d", p.limit, w.n)
 	}
-	if limit > w.n {
-		return nil, fmt.Errorf("is cut short: the first line says %d rows, there are %d", limit, w.n)
+	return ctx.Err()
+}
+
+// isComment reports whether a line is a comment: of CSV before the header, and of a format whose headers are marked
+// anywhere.
+func (p *lineParser) isComment(line []byte) bool {
+	if len(line) == 0 || line[0] != '#' {
+		return false
 	}
-	return header, ctx.Err()
+	if p.m.mark != "" {
+		return !bytes.HasPrefix(line, []byte(p.m.mark))
+	}
+	return !p.started && p.m.reads == "csv"
+}
+
+// begin handles what may stand before the rows: their number, or a header. It reports whether the line is a row.
+func (p *lineParser) begin(r *lineReader, line []byte) (isRow bool, err error) {
+	marked := p.m.mark != "" && bytes.HasPrefix(line, []byte(p.m.mark))
+	if p.started && !marked {
+		return true, nil
+	}
+	p.started = true
+	switch {
+	case marked:
+		return false, p.header(strings.Fields(string(line[len(p.m.mark):])))
+	case p.m.count:
+		n, err := strconv.ParseInt(string(line), 10, 64)
+		if err != nil || n < 0 {
+			return false, fmt.Errorf("the first line is to be the number of rows, it is %.40q", line)
+		}
+		p.limit = n
+		return false, nil
+	case p.m.reads == "csv":
+		if r.long || bytes.IndexByte(line, '\r') >= 0 {
+			return false, fmt.Errorf("line %d, the header, has a carriage return or is too long: lines end with LF or CR LF",
+				r.number)
+		}
+		p.split = csvSplitter(string(line))
+		names, err := p.split(line)
+		if err != nil {
+			return false, fmt.Errorf("line %d, the header: %w", r.number, err)
+		}
+		return false, p.header(names)
+	}
+	if names := headerOf(p.m, line); names != nil {
+		return false, p.header(names)
+	}
+	return true, nil
+}
+
+// header begins rows with the names of a header.
+func (p *lineParser) header(names []string) error {
+	p.layout = slices.IndexFunc(p.layouts, func(l []string) bool { return slices.Equal(l, names) })
+	if p.layout < 0 {
+		if len(p.layouts) == 0 && p.rows {
+			p.layouts = append(p.layouts, p.m.names)
+		}
+		p.layout = len(p.layouts)
+		p.layouts = append(p.layouts, names)
+	}
+	p.widths, p.ended = []int{len(names)}, false
+	if p.m.mark != "" {
+		p.split = func(line []byte) ([]string, error) { return strings.Split(string(line), "\t"), nil }
+	}
+	if len(p.layouts) > maxLayouts {
+		return fmt.Errorf("has more than %d headers that differ", maxLayouts)
+	}
+	return nil
+}
+
+// fields divides a line for staging, or says why it is broken. A line that is a header is no row.
+func (p *lineParser) fields(line []byte) (staged []byte, isRow bool, broken string, err error) {
+	switch {
+	case bytes.IndexByte(line, '\r') >= 0:
+		return line, true, "broken line: a carriage return within the line", nil
+	case bytes.IndexByte(line, fieldEnd[0]) >= 0:
+		return line, true, "broken line: a control character", nil
+	}
+	list, splitErr := p.split(line)
+	switch {
+	case splitErr == nil && p.m.isHeader(list):
+		return nil, false, "", p.header(list)
+	case p.ended:
+		return line, true, afterEnd, nil
+	case splitErr != nil:
+		return line, true, "broken line: " + splitErr.Error(), nil
+	}
+	if p.m.timed && len(list) > 0 && isTime(list[0]) {
+		list = list[1:]
+	}
+	if !slices.Contains(p.widths, len(list)) {
+		counts := names.Of(p.widths, strconv.Itoa)
+		return line, true, "broken line: not " + strings.Join(counts, " or ") + " fields", nil
+	}
+	return []byte(strings.Join(list, fieldEnd)), true, "", nil
+}
+
+// isTime reports whether a word is the time that CloudWatch puts before the text of a log event.
+func isTime(word string) bool {
+	return len(word) >= 20 && word[4] == '-' && word[10] == 'T' && word[len(word)-1] == 'Z'
+}
+
+// isHeader reports whether the fields of a line are the names of the columns that the mapping needs: concatenated files
+// have a header each, whose order may differ.
+func (m *Mapping) isHeader(fields []string) bool {
+	if len(m.needs) == 0 || !slices.ContainsFunc(fields, func(f string) bool { return isName(f, m.needs[0]) }) {
+		return false
+	}
+	has := map[string]bool{}
+	for _, f := range fields {
+		has[columnName(f)] = true
+	}
+	return m.missing(has) == nil
+}
+
+// isName reports whether a field is one of some names of columns.
+func isName(field string, of []string) bool {
+	if len(field) == 0 || field[0] >= '0' && field[0] <= '9' {
+		return false
+	}
+	return slices.Contains(of, columnName(field))
 }
 
 // afterCount and afterEnd are why lines are left out, as the program that the file is made for does.
@@ -364,21 +510,6 @@ func csvSplitter(header string) splitter {
 	}
 }
 
-// fields divides a line for staging, or says why it is broken.
-func fields(line []byte, split splitter) (staged []byte, broken string) {
-	if bytes.IndexByte(line, '\r') >= 0 {
-		return line, "broken line: a carriage return within the line"
-	}
-	if bytes.IndexByte(line, fieldEnd[0]) >= 0 {
-		return line, "broken line: a control character"
-	}
-	list, err := split(line)
-	if err != nil {
-		return line, "broken line: " + err.Error()
-	}
-	return []byte(strings.Join(list, fieldEnd)), ""
-}
-
 type lineReader struct {
 	r       *bufio.Reader
 	line    []byte // without its end; of one that is too long, the beginning
@@ -422,25 +553,14 @@ func (r *lineReader) next() bool {
 
 // eachElement adds JSON lines, or the elements of one JSON list.
 func eachElement(ctx context.Context, lines *lineReader, w *lineWriter) error {
-	r := lines.r
-	for {
-		b, err := r.ReadByte()
-		if err != nil {
-			return ctx.Err()
-		}
-		if b == ' ' || b == '\t' || b == '\r' || b == '\n' || b == 0xef || b == 0xbb || b == 0xbf {
-			continue
-		}
-		if err := r.UnreadByte(); err != nil {
-			return err
-		}
-		if b != '[' {
-			_, err := eachLine(ctx, &Mapping{reads: "json"}, lines, w)
-			return err
-		}
-		break
+	first, err := firstByte(lines.r)
+	if err != nil {
+		return ctx.Err()
 	}
-	bounded := &elementReader{r: r, left: maxLine}
+	if first != '[' {
+		return eachJSONLine(ctx, lines, w)
+	}
+	bounded := &elementReader{r: lines.r, left: maxLine}
 	d := json.NewDecoder(bounded)
 	if _, err := d.Token(); err != nil {
 		return fmt.Errorf("not a JSON list: %w", err)
@@ -456,7 +576,7 @@ func eachElement(ctx context.Context, lines *lineReader, w *lineWriter) error {
 		if err := json.Compact(&b, element); err != nil {
 			return fmt.Errorf("element %d of the JSON list: %w", w.n+1, err)
 		}
-		if err := w.add(b.Bytes(), ""); err != nil {
+		if err := w.add(b.Bytes(), 0, ""); err != nil {
 			return err
 		}
 		if w.n%65_536 == 0 && ctx.Err() != nil {
@@ -468,6 +588,42 @@ func eachElement(ctx context.Context, lines *lineReader, w *lineWriter) error {
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("the file continues after the JSON list, from byte %d", d.InputOffset())
+	}
+	return ctx.Err()
+}
+
+// firstByte returns the first byte that is neither space nor of a byte order mark, and leaves it to be read.
+func firstByte(r *bufio.Reader) (byte, error) {
+	for {
+		b, err := r.ReadByte()
+		if err != nil {
+			return 0, err
+		}
+		if !bytes.ContainsRune([]byte(" \t\r\n"), rune(b)) && b != 0xef && b != 0xbb && b != 0xbf {
+			return b, r.UnreadByte()
+		}
+	}
+}
+
+// eachJSONLine adds the lines of a text.
+func eachJSONLine(ctx context.Context, r *lineReader, w *lineWriter) error {
+	for r.next() {
+		line, broken := bytes.TrimSpace(r.line), ""
+		if len(line) == 0 && !r.long {
+			continue
+		}
+		if r.long {
+			broken = fmt.Sprintf("broken line: longer than %d MiB", maxLine>>20)
+		}
+		if err := w.add(line, 0, broken); err != nil {
+			return err
+		}
+		if w.n%65_536 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	if r.err != nil {
+		return fmt.Errorf("line %d: damaged: %w", r.number, r.err)
 	}
 	return ctx.Err()
 }

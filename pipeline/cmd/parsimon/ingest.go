@@ -27,12 +27,15 @@ var ingestCommand = command{
 		r.declareLake(e, f)
 		f.StringVar(&t.Topology, "topology", "", "topology: a file or directory (parsimon help topology), or the name of one that ships (required)")
 		group(f, topologyGroup, func() { options.declare(f) })
-		f.StringVar(&t.Workload, "workload", "", "name of the workload; default: a hash of everything but the sources")
+		f.StringVar(&t.Workload, "workload", "", "name of the workload; default: the one that has one of the sources, else a hash")
 		formats := f.StringSlice("format", nil, "formats of the sources: "+strings.Join(ingest.Formats(), ", ")+"; of "+
 			"several, such as vpc,gcp, each file has the one that fits; default: by the files' names. json: the report as "+
 			"JSON, alone or with a format, such as vpc,json")
 		mapping := f.String("mapping", "", "a format of your own: an SQL file")
 		show := f.String("show-mapping", "", "print a built-in format, and do nothing else")
+		f.StringSliceVar(&t.Domains, "domain", nil, "domain that names may have or not: with example.com, web-7.example.com is web-7")
+		f.StringSliceVar(&t.OffFabric, "off-fabric", nil, "addresses off the network, as CIDRs, or any: rows with one that is no host are "+
+			"set aside and do not count for --max-rejects")
 		f.StringVar(&t.Hosts, "hosts", "", "table address, node: a file, CSV or Parquet")
 		f.StringVar(&t.Labels, "labels", "", "table cidr, port, service, vnet: a file, CSV or Parquet")
 		f.BoolVar(&t.LabelsFirst, "labels-first", false, "labels of --labels win over those that a trace brings itself")

@@ -33,13 +33,14 @@ SELECT "row",
   src_port,
   dst_port,
   proto AS protocol,
-  TRY_CAST(ip_tos AS UTINYINT) // 4 AS dscp,
+  whole(ip_tos) // 4 AS dscp,
   sampler_address AS observer,
   in_if AS interface,
   TRY(whole(bytes) - CASE WHEN type = 'SFLOW_5' THEN 18 ELSE 0 END) AS size_bytes,
   CASE WHEN type = 'SFLOW_5' THEN '1' ELSE packets END AS packets,
-  nullif(TRY_CAST(sampling_rate AS BIGINT), 0) AS sampling_rate,
-  TRY(coalesce(whole(start_ns), whole(start_s) * 1000000000, whole(received_ns), whole(received_s) * 1000000000)) AS start_ns,
+  CASE WHEN whole(sampling_rate) = 0 THEN NULL ELSE sampling_rate END AS sampling_rate,
+  TRY(coalesce(whole(start_ns), whole(start_s) * 1000000000)) AS start_ns,
+  TRY(coalesce(whole(received_ns), whole(received_s) * 1000000000)) AS received_ns,
   coalesce(
     or_beyond(TRY(coalesce(whole(end_ns), whole(end_s) * 1000000000)), coalesce(end_ns, end_s)),
     or_beyond(coalesce(whole(received_ns), TRY_CAST(CAST(whole(received_s) AS HUGEINT) * 1000000000 AS BIGINT)),
@@ -47,8 +48,8 @@ SELECT "row",
   ) AS end_ns,
   CASE
     WHEN type = 'SFLOW_5' AND received_ns IS NOT NULL THEN 0
-    WHEN start_ns IS NULL OR ends_with(start_ns, '000000000') THEN 1000000000
+    WHEN ends_with(start_ns, '000000000') THEN 1000000000
     ELSE 1000000
   END AS start_resolution_ns,
-  type = 'SFLOW_5' OR coalesce(TRY_CAST(sampling_rate AS BIGINT), 1) > 1 AS sampled
+  type = 'SFLOW_5' OR coalesce(whole(sampling_rate), 1) > 1 AS sampled
 FROM source

@@ -17,6 +17,7 @@
 -- column: ibyt
 -- column: ra
 -- column: in
+-- column: tr
 -- column: firstseen
 -- column: duration
 -- column: proto
@@ -41,11 +42,12 @@ SELECT "row",
   "in" AS interface,
   coalesce(ibyt, bytes) AS size_bytes,
   coalesce(ipkt, packets) AS packets,
-  TRY_CAST(stos AS UTINYINT) // 4 AS dscp,
+  whole(stos) // 4 AS dscp,
   datetime_ns(coalesce(ts, firstseen)) AS start_ns,
   coalesce(
     or_beyond(datetime_ns(te), te),
     or_beyond(TRY(datetime_ns(coalesce(ts, firstseen)) + seconds_ns(coalesce(duration, td))), coalesce(duration, td))
   ) AS end_ns,
-  rfc3339_resolution_ns(coalesce(ts, firstseen)) AS start_resolution_ns
+  rfc3339_resolution_ns(coalesce(ts, firstseen)) AS start_resolution_ns,
+  datetime_ns(tr) AS received_ns
 FROM source

@@ -4,6 +4,7 @@
 -- rows: records
 -- reads: csv
 -- column: unixsecondsutc
+-- column: pcaptimestamp
 -- column: srcip
 -- column: dstip
 -- column: srcip6
@@ -24,11 +25,12 @@
 -- column: packet_size
 -- column: meanskipcount
 -- column: sampling_rate
--- needs: unixsecondsutc srcip|srcip6 dstip|dstip6 sampledpacketsize|packet_size meanskipcount|sampling_rate
+-- needs: unixsecondsutc|pcaptimestamp srcip|srcip6 dstip|dstip6 sampledpacketsize|packet_size meanskipcount|sampling_rate
 
--- For example: sflowtool -r FILE -L unixSecondsUTC,agent,inputPort,srcIP,dstIP,IPProtocol,TCPSrcPort,TCPDstPort,
+-- For example: sflowtool -r FILE -L pcapTimestamp,agent,inputPort,srcIP,dstIP,IPProtocol,TCPSrcPort,TCPDstPort,
 -- sampledPacketSize,meanSkipCount, with these names as the first line. A row is one packet that stands for
--- meanSkipCount of them, at a time that is known to a second. Sizes are those of Ethernet frames: 18 bytes more than
+-- meanSkipCount of them, at a time that is known to a second. With -r, unixSecondsUTC is 0, and pcapTimestamp has the
+-- time of the packet. Sizes are those of Ethernet frames: 18 bytes more than
 -- the packet, and 64 at least.
 SELECT "row",
   coalesce(srcip, srcip6) AS src,
@@ -36,13 +38,16 @@ SELECT "row",
   coalesce(tcpsrcport, udpsrcport, src_port_or_icmp_type) AS src_port,
   coalesce(tcpdstport, udpdstport, dst_port_or_icmp_code) AS dst_port,
   coalesce(ipprotocol, ip_protocol) AS protocol,
-  TRY_CAST(coalesce(iptos, ip_tos) AS UTINYINT) // 4 AS dscp,
+  coalesce(whole(coalesce(iptos, ip_tos)), TRY_CAST(coalesce(iptos, ip_tos) AS UTINYINT)) // 4 AS dscp,
   agent AS observer,
   inputport AS interface,
   TRY(whole(coalesce(sampledpacketsize, packet_size)) - 18) AS size_bytes,
   1 AS packets,
-  greatest(coalesce(whole(meanskipcount), whole(sampling_rate), 1), 1) AS sampling_rate,
-  TRY(whole(unixsecondsutc) * 1000000000) AS start_ns,
+  coalesce(CASE WHEN whole(coalesce(meanskipcount, sampling_rate)) = 0 THEN '1' ELSE coalesce(meanskipcount, sampling_rate) END, '1')
+    AS sampling_rate,
+  coalesce(TRY(nullif(whole(unixsecondsutc), 0) * 1000000000), rfc3339_ns(pcaptimestamp)) AS start_ns,
+  CASE WHEN whole(unixsecondsutc) = 0 AND rfc3339_ns(pcaptimestamp) IS NULL
+    THEN 'no time: with -r, sflowtool writes unixSecondsUTC as 0 (give -L pcapTimestamp, too)' END AS fault,
   1000000000 AS start_resolution_ns,
   true AS sampled
 FROM source

@@ -4,13 +4,16 @@
 -- rate. So of the bytes y of connections with two samples or more, y (squares - n) / (y * y - n) count once, where squares
 -- are of the bytes of each exporter, and n are pairs of a sample with itself. k is their ratio: of a pair of racks, towards
 -- that of all pairs with cables of the same tiers as far as it has few samples, and this one towards that of all. prior are
--- as many bytes as $prior_samples samples stand for.
+-- as many bytes as $prior_samples samples stand for. Traffic may move from one exporter to another: only samples of one
+-- interval are compared.
 CREATE OR REPLACE TEMP TABLE paths AS
 WITH seen AS (
-  SELECT $connection, least(sum(size_bytes::HUGEINT), $too_many) AS y, sum(size_bytes::HUGEINT * size_bytes // samples) AS n
-  FROM $records WHERE samples > 0 GROUP BY $connection, observer
+  SELECT $connection, start_ns // $interval_ns AS step, least(sum(size_bytes::HUGEINT), $too_many) AS y,
+    sum(size_bytes::HUGEINT * size_bytes // samples) AS n
+  FROM $records WHERE samples > 0 GROUP BY $connection, observer, step
 ), connections AS (
-  SELECT src, dst, count(*) AS exporters, sum(y) AS y, sum(least(n, y * y)) AS n, sum(y * y) AS squares FROM seen GROUP BY $connection
+  SELECT src, dst, count(*) AS exporters, sum(y) AS y, sum(least(n, y * y)) AS n, sum(y * y) AS squares
+  FROM seen GROUP BY $connection, step
 ), pairs AS (
   SELECT s.rack AS src_rack, d.rack AS dst_rack, min(concat_ws(' ', s.tier, d.tier, s.rack = d.rack)) AS alike,
     max(exporters) AS exporters, sum(y) AS y, sum(n) AS n,

@@ -2,7 +2,7 @@
 -- packets is one exporter: a packet is sampled at one of its interfaces, such as a member of a link aggregation group.
 -- Where rows do not name the exporter, only interfaces tell exporters apart.
 SELECT
-  CAST(source AS INTEGER) AS source, "row", flow_id, src_node AS src, dst_node AS dst, protocol, src_port, dst_port,
+  CAST(source AS INTEGER) AS source, "row", reverse, flow_id, src_node AS src, dst_node AS dst, protocol, src_port, dst_port,
   concat_ws(' ', observer,
     CASE WHEN trim(observer) <> '' AND (rate > 1 OR sampled) THEN NULL ELSE interface END) AS observer,
   CAST(whole_bytes AS BIGINT) AS size_bytes,

@@ -1,9 +1,9 @@
 -- Table rejects: the rows that are not records, since they are refused, broken, or left out by a WHERE of the mapping.
-SELECT CAST($file AS VARCHAR) AS file, "row", reason, raw
+SELECT CAST($file AS VARCHAR) AS file, "row", reverse, reason, raw
 FROM (
-  SELECT r."row", r.reason, left(s.raw, 4096) AS raw FROM refused AS r JOIN staged AS s ON r."row" = s."row"
-  UNION ALL SELECT "row", broken AS reason, left(raw, 4096) FROM staged WHERE broken <> ''
-  UNION ALL SELECT "row", 'left out by the mapping' AS reason, left(raw, 4096) FROM staged
+  SELECT r."row", r.reverse, r.reason, left(s.raw, 4096) AS raw FROM refused AS r JOIN staged AS s ON r."row" = s."row"
+  UNION ALL SELECT "row", false AS reverse, broken AS reason, left(raw, 4096) FROM staged WHERE broken <> ''
+  UNION ALL SELECT "row", false AS reverse, 'left out by the mapping' AS reason, left(raw, 4096) FROM staged
     WHERE $left_out AND broken = '' AND "row" NOT IN (SELECT "row" FROM refused)
       AND "row" NOT IN (SELECT "row" FROM $records)
-) ORDER BY "row"
+) ORDER BY "row", reverse

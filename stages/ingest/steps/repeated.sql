@@ -1,8 +1,8 @@
 -- Records of several sources, of a part of their hashes, but those of the source with the lowest number.
 INSERT INTO repeated
 WITH numbered AS (
-  SELECT *, row_number() OVER (PARTITION BY $whole_record, source ORDER BY "row") AS nth
+  SELECT *, row_number() OVER (PARTITION BY $whole_record, source ORDER BY "row", reverse) AS nth
   FROM $records WHERE hash($record_time) IN (SELECT h FROM twice WHERE h % $parts = $part)
 )
-SELECT source, "row" FROM numbered
+SELECT source, "row", reverse FROM numbered
 QUALIFY row_number() OVER (PARTITION BY $whole_record, nth ORDER BY source) > 1

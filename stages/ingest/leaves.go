@@ -1,0 +1,189 @@
+package ingest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"strings"
+)
+
+// valueKey is the key of a leaf that is not an object.
+const valueKey = "value"
+
+// eachLeaf adds the leaves of nested lists, each as one JSON object: the scalar values of the objects around it, those
+// of the innermost first, and the leaf itself, its keys or as value. A path names the keys from the outermost list to
+// the innermost; each file has the first of the paths that leads to a leaf. The file is one object, one list, or JSON
+// lines, whose objects have the outermost list or are elements of it.
+func eachLeaf(ctx context.Context, paths [][]string, r *bufio.Reader, w *lineWriter) error {
+	first, err := firstByte(r)
+	if err != nil {
+		return ctx.Err()
+	}
+	bounded := &elementReader{r: r, left: maxLine}
+	d := json.NewDecoder(bounded)
+	d.UseNumber()
+	l := leaves{paths: paths, w: w}
+	if first == '[' {
+		if _, err = d.Token(); err == nil {
+			err = l.list(ctx, d, bounded)
+		}
+		return errors.Join(err, ctx.Err())
+	}
+	for err == nil && ctx.Err() == nil {
+		bounded.left = maxLine
+		if err = l.object(ctx, d, bounded); errors.Is(err, io.EOF) {
+			return ctx.Err()
+		}
+	}
+	if err == nil {
+		err = ctx.Err()
+	}
+	return err
+}
+
+type leaves struct {
+	paths [][]string
+	w     *lineWriter
+}
+
+// list adds the elements of a list whose beginning was read, and reads its end.
+func (l *leaves) list(ctx context.Context, d *json.Decoder, bounded *elementReader) error {
+	for n := 1; d.More(); n++ {
+		bounded.left = maxLine
+		var element map[string]any
+		if err := d.Decode(&element); err != nil {
+			return fmt.Errorf("element %d of the list, byte %d: %w", n, d.InputOffset(), err)
+		}
+		if err := l.element(element); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	_, err := d.Token()
+	if err != nil {
+		err = fmt.Errorf("the list is cut short, byte %d: %w", d.InputOffset(), err)
+	}
+	return err
+}
+
+// object reads one object: it has the outermost list, or is an element of it. The error is io.EOF at the end.
+func (l *leaves) object(ctx context.Context, d *json.Decoder, bounded *elementReader) error {
+	token, err := d.Token()
+	if err != nil {
+		return err
+	}
+	if token != json.Delim('{') {
+		return fmt.Errorf("byte %d: want a JSON object, got %v", d.InputOffset(), token)
+	}
+	element := map[string]any{}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return cutShort(d, err)
+		}
+		outermost := false
+		for _, path := range l.paths {
+			outermost = outermost || key == path[0]
+		}
+		if outermost {
+			if open, err := d.Token(); err != nil || open != json.Delim('[') {
+				return fmt.Errorf("byte %d: key %v: want a list", d.InputOffset(), key)
+			}
+			if err := l.list(ctx, d, bounded); err != nil {
+				return err
+			}
+			continue
+		}
+		var value any
+		if err := d.Decode(&value); err != nil {
+			return cutShort(d, err)
+		}
+		element[key.(string)] = value
+	}
+	if _, err := d.Token(); err != nil {
+		return cutShort(d, err)
+	}
+	return l.element(element)
+}
+
+func cutShort(d *json.Decoder, err error) error {
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("byte %d: %w", d.InputOffset(), err)
+}
+
+// element adds the leaves below an element of the outermost list.
+func (l *leaves) element(element map[string]any) error {
+	for _, path := range l.paths {
+		before := l.w.n
+		if err := l.below(element, path[1:], map[string]any{}); err != nil || l.w.n > before {
+			return err
+		}
+	}
+	return nil
+}
+
+// below adds the leaves below a value. around are the scalar values of the objects around it.
+func (l *leaves) below(v any, path []string, around map[string]any) error {
+	switch v := v.(type) {
+	case []any:
+		for _, one := range v {
+			if err := l.below(one, path, around); err != nil {
+				return err
+			}
+		}
+		return nil
+	case map[string]any:
+		around = maps.Clone(around)
+		for key, value := range v {
+			switch value.(type) {
+			case map[string]any, []any:
+			default:
+				around[key] = value
+			}
+		}
+		if len(path) > 0 {
+			return l.below(v[path[0]], path[1:], around)
+		}
+	case nil:
+		return nil
+	default:
+		if len(path) > 0 {
+			return nil
+		}
+		around = maps.Clone(around)
+		around[valueKey] = v
+	}
+	if len(path) > 0 {
+		return nil
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(around); err != nil {
+		return err
+	}
+	return l.w.add(bytes.TrimSpace(b.Bytes()), 0, "")
+}
+
+// parseEach parses the paths of header line each: keys with points between them, and | between paths.
+func parseEach(text string) (paths [][]string, err error) {
+	for _, path := range strings.Split(text, "|") {
+		keys := strings.Split(strings.TrimSpace(path), ".")
+		for _, key := range keys {
+			if key == "" {
+				return nil, fmt.Errorf("want keys with points between them, such as records.flows, got %q", path)
+			}
+		}
+		paths = append(paths, keys)
+	}
+	return paths, nil
+}

@@ -1,0 +1,8 @@
+-- Of a flow log: the rows whose start is that of their reception, all rows with a time, the number of quarters of an
+-- hour by which most rows end after they were received (negative: before), and how many rows those are.
+WITH shifts AS (
+  SELECT round((coalesce(given_end_ns, given_ns) - received_ns) / 900e9)::BIGINT AS quarters, count(*) AS n
+  FROM timed WHERE given_ns >= $first_ns AND received_ns >= $first_ns AND set_aside IS NULL GROUP BY quarters
+)
+SELECT (SELECT count(*) FROM timed WHERE from_reception), (SELECT count(*) FROM timed WHERE set_aside IS NULL),
+  coalesce(arg_max(quarters, n), 0), coalesce(max(n), 0), coalesce(sum(n), 0)::BIGINT FROM shifts

@@ -1,0 +1,10 @@
+-- View directions: the canonical columns of the mapping's rows. A record with bytes in both directions is two rows, of which
+-- the second has the ends exchanged; a direction without bytes is none if the other one has bytes.
+CREATE OR REPLACE TEMP VIEW directions AS
+SELECT * EXCLUDE (reverse_bytes, reverse_packets, reverse_start_ns, reverse_given), false AS reverse FROM $mapped
+WHERE NOT (reverse_given AND reverse_bytes IS DISTINCT FROM 0 AND coalesce(size_bytes, 0) = 0)
+UNION ALL BY NAME
+SELECT * EXCLUDE (reverse_bytes, reverse_packets, reverse_start_ns, reverse_given)
+  REPLACE (dst AS src, src AS dst, dst_port AS src_port, src_port AS dst_port, reverse_bytes AS size_bytes,
+    reverse_packets AS packets, coalesce(reverse_start_ns, start_ns) AS start_ns), true AS reverse
+FROM $mapped WHERE reverse_given AND reverse_bytes IS DISTINCT FROM 0

@@ -1,0 +1,19 @@
+-- View timed: the typed rows with the times that count. A flow log's start is no time if it is missing, before the year
+-- 2000, over $skew_ns after the row was received, or $stuck, which most rows have although they came over a long time:
+-- exporters without a clock write 0 or the time at which they started. Such a row happened when it was received, if the
+-- format says when that was. An end before 2000 is unknown.
+CREATE OR REPLACE TEMP VIEW timed AS
+WITH given AS (
+  SELECT * EXCLUDE (start_ns, end_ns, start_resolution_ns), start_ns AS given_ns,
+    start_resolution_ns AS given_resolution_ns, CASE WHEN NOT $is_log OR end_ns >= $first_ns THEN end_ns END AS given_end_ns,
+    $is_log AND (start_ns IS NULL OR start_ns < $first_ns OR start_ns = $stuck
+      OR coalesce(start_ns - $skew_ns > received_ns, false)) AS no_start,
+    no_start AND received_ns >= $first_ns AS from_reception,
+    CASE WHEN end_ns - start_ns BETWEEN 0 AND $longest_ns THEN end_ns - start_ns ELSE 0 END AS lasted_ns
+  FROM typed
+)
+SELECT *, CASE WHEN from_reception THEN received_ns - lasted_ns ELSE given_ns END AS start_ns,
+  CASE WHEN from_reception THEN received_ns ELSE given_end_ns END AS end_ns,
+  CASE WHEN NOT from_reception THEN given_resolution_ns WHEN received_ns % 1000000000 = 0 THEN 1000000000
+    ELSE 1000000 END AS start_resolution_ns
+FROM given
