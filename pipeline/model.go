@@ -456,7 +456,7 @@ type lockedPlace struct {
 	known   bool // the lake had the scenario when the lock was taken
 }
 
-// lockModel takes the lock of a scenario. Whatever the lake said of the scenario before may be out of date by then.
+// lockModel takes the lock of a scenario. What the lake said about the scenario before may be out of date by then.
 func lockModel(ctx context.Context, model *Model, o Settings) (p lockedPlace, err error) {
 	lock := model.Lake.Lock
 	if o.Shard.Count > 0 {

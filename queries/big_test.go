@@ -81,7 +81,8 @@ func TestManyServices(t *testing.T) {
 	of := open(t, lake, limits(2, 300e6))
 	for name, most := range map[string]int{"percentiles_by_group": 400, "slowdown_vs_size_by_group": 60, "slowdown_and_load_over_time": 500} {
 		out := answer(t, of, name, "csv", map[string]string{"scenario": "big", "variant": "own"})
-		if n := strings.Count(out, "\n"); n < 20 || n > most {
+		n := strings.Count(out, "\n")
+		if n < 20 || n > most {
 			t.Errorf("%s: %d rows", name, n)
 		}
 	}

@@ -65,7 +65,8 @@ func checkCatalog(t *testing.T, path string, views ...string) {
 			t.Errorf("%s has %d rows, want %d", v, n, want)
 		}
 	}
-	if n := count(t, db, "SELECT count(*) FROM slowdown_by_size WHERE scenario = '007'"); n != 2 {
+	n := count(t, db, "SELECT count(*) FROM slowdown_by_size WHERE scenario = '007'")
+	if n != 2 {
 		t.Errorf("scenario 007 has %d rows", n)
 	}
 }
@@ -120,16 +121,20 @@ func TestCatalog(t *testing.T) {
 			want = append(want, q.Name)
 		}
 		slices.Sort(want)
-		if got := viewNames(t, db); !slices.Equal(got, want) {
+		got := viewNames(t, db)
+		if !slices.Equal(got, want) {
 			t.Errorf("got views %v\nwant %v", got, want)
 		}
-		if n := count(t, db, "SELECT (SELECT count(*) FROM duckdb_tables()) + (SELECT count(*) FROM duckdb_types() WHERE NOT internal)"); n != 0 {
+		n := count(t, db, "SELECT (SELECT count(*) FROM duckdb_tables()) + (SELECT count(*) FROM duckdb_types() WHERE NOT internal)")
+		if n != 0 {
 			t.Errorf("%d tables and types", n)
 		}
-		if n := count(t, db, "SELECT count(*) FILTER (WHERE function_name IN ('flow_groups', 'flow_percentiles', 'percentile_cell', 'percentile_within', 'percentiles', 'percentiles_and_whole', 'percentiles_of', 'size_bin_of')) - 100 * count(*) FROM duckdb_functions() WHERE NOT internal"); n != 8-800 {
+		n = count(t, db, "SELECT count(*) FILTER (WHERE function_name IN ('flow_groups', 'flow_percentiles', 'percentile_cell', 'percentile_within', 'percentiles', 'percentiles_and_whole', 'percentiles_of', 'size_bin_of')) - 100 * count(*) FROM duckdb_functions() WHERE NOT internal")
+		if n != 8-800 {
 			t.Errorf("other macros than the eight: %d", n)
 		}
-		if n := count(t, db, "SELECT count(*) FROM duckdb_views() WHERE NOT internal AND coalesce(comment, '') = ''"); n != 0 {
+		n = count(t, db, "SELECT count(*) FROM duckdb_views() WHERE NOT internal AND coalesce(comment, '') = ''")
+		if n != 0 {
 			t.Errorf("%d views without a comment", n)
 		}
 		if n := count(t, db, `SELECT count(*) FROM duckdb_columns() AS c WHERE NOT internal AND coalesce(comment, '') = ''
@@ -160,7 +165,8 @@ func TestCatalog(t *testing.T) {
 			t.Error(err)
 		}
 		checkCatalog(t, filepath.Join(moved, CatalogFile), "slowdowns", "nodes")
-		if got := sqlCSV(t, open(t, moved, Options{}), "SELECT count(*) AS n FROM slowdowns_all"); got != "n\n18\n" {
+		got := sqlCSV(t, open(t, moved, Options{}), "SELECT count(*) AS n FROM slowdowns_all")
+		if got != "n\n18\n" {
 			t.Error(got)
 		}
 		if err := os.Remove(filepath.Join(moved, CatalogFile)); err != nil {
@@ -178,7 +184,8 @@ func TestCatalog(t *testing.T) {
 		}
 		wait.Wait()
 		for _, pattern := range []string{".*", CatalogFile + ".*", "_tmp/catalog*"} {
-			if left, _ := filepath.Glob(filepath.Join(lake, pattern)); left != nil {
+			left, _ := filepath.Glob(filepath.Join(lake, pattern))
+			if left != nil {
 				t.Errorf("left behind: %s", left)
 			}
 		}
@@ -196,7 +203,8 @@ func TestEmptyTables(t *testing.T) {
 	}
 	empty := openCatalog(t, filepath.Join(lake, CatalogFile))
 	for _, q := range listed(t) {
-		if n := count(t, empty, "SELECT count(*) FROM "+q.Name); n != 0 {
+		n := count(t, empty, "SELECT count(*) FROM "+q.Name)
+		if n != 0 {
 			t.Errorf("%s: %d rows from nothing", q.Name, n)
 		}
 	}
@@ -215,7 +223,8 @@ func TestEmptyTables(t *testing.T) {
 		t.Fatal(err)
 	}
 	full := openCatalog(t, filepath.Join(lake, CatalogFile))
-	if after := describe(t, full); after != before {
+	after := describe(t, full)
+	if after != before {
 		t.Errorf("empty tables:\n%s\nfull tables:\n%s", before, after)
 	}
 	if err := full.Close(); err != nil {
@@ -280,7 +289,8 @@ func TestLakePaths(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if got := sqlCSV(t, db, "SELECT count(*) AS n FROM slowdowns_all"); got != "n\n18\n" {
+		got := sqlCSV(t, db, "SELECT count(*) AS n FROM slowdowns_all")
+		if got != "n\n18\n" {
 			t.Errorf("%s: %s", name, got)
 		}
 		if err := db.Close(); err != nil {

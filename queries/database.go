@@ -121,7 +121,11 @@ func Open(ctx context.Context, lake string, o Options) (_ *DB, err error) {
 	if len(o.Files) == 0 {
 		return nil, fmt.Errorf("lake %s holds no tables yet: make some with `parsimon run … --lake %s`", lake, lake)
 	}
-	all, err := views(o.Files, root+string(filepath.Separator), o.Few)
+	macros := boundedMacros
+	if o.Few {
+		macros = inMemoryMacros
+	}
+	all, err := views(o.Files, root+string(filepath.Separator), macros)
 	if err != nil {
 		return nil, fmt.Errorf("lake %s: %w", lake, err)
 	}

@@ -29,23 +29,28 @@ func TestFoldersAboveTheLake(t *testing.T) {
 		raw := rawDB(t)
 		writePart(t, raw, lake, "nodes", "workload=w1", "VALUES (9, 'h9', 'host', 0, 0, NULL)")
 		db := open(t, lake, Options{})
-		if got := sqlCSV(t, db, ids); got != knownIDs {
+		got := sqlCSV(t, db, ids)
+		if got != knownIDs {
 			t.Errorf("below %s: got\n%s", parent, got)
 		}
-		if got := sqlCSV(t, db, "SELECT workload, node_id FROM workload_nodes"); got != "workload,node_id\nw1,9\n" {
+		got = sqlCSV(t, db, "SELECT workload, node_id FROM workload_nodes")
+		if got != "workload,node_id\nw1,9\n" {
 			t.Errorf("below %s: got\n%s", parent, got)
 		}
-		if got := answer(t, db, "slowdown_by", "csv", map[string]string{"scenario": "007"}); strings.Count(got, "007,own,") != 1 {
+		got = answer(t, db, "slowdown_by", "csv", map[string]string{"scenario": "007"})
+		if strings.Count(got, "007,own,") != 1 {
 			t.Errorf("below %s: got\n%s", parent, got)
 		}
 		if err := writeCatalog(lake); err != nil {
 			t.Fatal(err)
 		}
 		catalog := openCatalog(t, filepath.Join(lake, CatalogFile))
-		if n := count(t, catalog, "SELECT count(*) FROM slowdowns WHERE scenario = 'aaa' AND variant = 'own'"); n != 7 {
+		n := count(t, catalog, "SELECT count(*) FROM slowdowns WHERE scenario = 'aaa' AND variant = 'own'")
+		if n != 7 {
 			t.Errorf("below %s: the catalog has %d rows", parent, n)
 		}
-		if n := count(t, catalog, "SELECT count(*) FROM workload_nodes WHERE workload = 'w1'"); n != 1 {
+		n = count(t, catalog, "SELECT count(*) FROM workload_nodes WHERE workload = 'w1'")
+		if n != 1 {
 			t.Errorf("below %s: the catalog has %d nodes of the workload", parent, n)
 		}
 		if err := catalog.Close(); err != nil {
@@ -64,10 +69,12 @@ func TestListedFiles(t *testing.T) {
 	}
 	db := open(t, lake, Options{Files: files})
 	want := "scenario,variant,n\none,own,4\ntwo,flow'2,4\n"
-	if got := sqlCSV(t, db, ids); got != want {
+	got := sqlCSV(t, db, ids)
+	if got != want {
 		t.Errorf("got\n%s", got)
 	}
-	if got := sqlCSV(t, db, "SELECT count(*) AS n FROM flows"); got != "n\n0\n" {
+	got = sqlCSV(t, db, "SELECT count(*) AS n FROM flows")
+	if got != "n\n0\n" {
 		t.Errorf("flows that are not listed: %s", got)
 	}
 	if err := WriteCatalog(lake, "_tmp/catalog", files); err != nil {
@@ -75,7 +82,8 @@ func TestListedFiles(t *testing.T) {
 	}
 	catalog := openCatalog(t, filepath.Join(lake, CatalogFile))
 	defer catalog.Close()
-	if n := count(t, catalog, "SELECT 100 * count(*) + count(*) FILTER (WHERE scenario = 'two') FROM slowdowns"); n != 804 {
+	n := count(t, catalog, "SELECT 100 * count(*) + count(*) FILTER (WHERE scenario = 'two') FROM slowdowns")
+	if n != 804 {
 		t.Errorf("the catalog has %d", n)
 	}
 }
@@ -103,7 +111,8 @@ func TestListedFilesAreChecked(t *testing.T) {
 // Thousands of files and scenarios must work, in a query and in the catalog.
 func TestThousandsOfFiles(t *testing.T) {
 	lake := makeKnownLake(t)
-	const scenarios, parts = 500, 6
+	const scenarios = 500
+	const parts = 6
 	var files []File
 	for i := range scenarios {
 		for range parts {
@@ -111,10 +120,11 @@ func TestThousandsOfFiles(t *testing.T) {
 		}
 	}
 	db := open(t, lake, Options{Files: files})
-	if got := sqlCSV(t, db, "SELECT count(*) AS n, count(DISTINCT scenario) AS s FROM slowdowns"); got != fmt.Sprintf("n,s\n%d,%d\n", scenarios*parts*4, scenarios) {
+	got := sqlCSV(t, db, "SELECT count(*) AS n, count(DISTINCT scenario) AS s FROM slowdowns")
+	if got != fmt.Sprintf("n,s\n%d,%d\n", scenarios*parts*4, scenarios) {
 		t.Errorf("got %s", got)
 	}
-	got := answer(t, db, "slowdown_by", "csv", map[string]string{"scenario": "s0123"})
+	got = answer(t, db, "slowdown_by", "csv", map[string]string{"scenario": "s0123"})
 	if !strings.Contains(got, `s0123,own,"",24,2.5,`) || strings.Count(got, "\n") != 2 {
 		t.Errorf("got %s", got)
 	}
@@ -123,7 +133,8 @@ func TestThousandsOfFiles(t *testing.T) {
 	}
 	catalog := openCatalog(t, filepath.Join(lake, CatalogFile))
 	defer catalog.Close()
-	if n := count(t, catalog, "SELECT count(*) FROM slowdowns WHERE scenario = 's0499'"); n != parts*4 {
+	n := count(t, catalog, "SELECT count(*) FROM slowdowns WHERE scenario = 's0499'")
+	if n != parts*4 {
 		t.Errorf("the catalog has %d rows", n)
 	}
 }

@@ -340,11 +340,13 @@ func sameCSV(t *testing.T, got, want string) {
 		}
 		return records
 	}
-	g, w := parse(got), parse(want)
+	g := parse(got)
+	w := parse(want)
 	same := len(g) == len(w)
 	for i := 0; same && i < len(g); i++ {
 		for j := range g[i] {
-			if same = same && len(g[i]) == len(w[i]); !same || g[i][j] == w[i][j] {
+			same = same && len(g[i]) == len(w[i])
+			if !same || g[i][j] == w[i][j] {
 				continue
 			}
 			a, err1 := strconv.ParseFloat(g[i][j], 64)

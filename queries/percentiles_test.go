@@ -27,7 +27,8 @@ var percentileGroups = map[string]string{
 
 // The percentiles of the macros equal those of quantile_cont to the bit.
 func TestPercentilesAreQuantileCont(t *testing.T) {
-	raw, lake := rawDB(t), filepath.Join(t.TempDir(), "lake")
+	raw := rawDB(t)
+	lake := filepath.Join(t.TempDir(), "lake")
 	for name, values := range percentileGroups {
 		rows := fmt.Sprintf("SELECT i, i, 0, 1, %s, 'net', 1, 0, 2, 1, 1, 0, v, 0, 0 "+
 			"FROM (SELECT row_number() OVER () AS i, v FROM (%s) AS t(v))", duckdb.Quote(name), values)
@@ -46,7 +47,8 @@ func TestPercentilesAreQuantileCont(t *testing.T) {
 			fct := ", quantile_cont(fct_ns, " + fcts + ") AS fct FROM few GROUP BY ALL"
 			both := strings.Replace(fmt.Sprintf(rows, "false", "flow_group", fractions)+" UNION ALL "+fmt.Sprintf(rows, "true", "NULL", fractions), " FROM picked GROUP BY ALL", fct, 2)
 			want := sqlCSV(t, db, flows+"FROM ("+strings.ReplaceAll(both, "(value", "(slowdown")+") ORDER BY ALL")
-			if got := sqlCSV(t, db, flows+"FROM flow_percentiles(few, "+fractions+", "+fcts+") ORDER BY ALL"); got != want {
+			got := sqlCSV(t, db, flows+"FROM flow_percentiles(few, "+fractions+", "+fcts+") ORDER BY ALL")
+			if got != want {
 				t.Errorf("%d threads, flow_percentiles of %s: got\n%s\nwant\n%s", threads, fractions, got, want)
 			}
 			groups := fmt.Sprintf(rows, "false", "flow_group", fractions)
@@ -56,7 +58,8 @@ func TestPercentilesAreQuantileCont(t *testing.T) {
 				"FROM percentiles_and_whole('picked', " + fractions + ")": groups + " UNION ALL " + whole,
 			} {
 				want := sqlCSV(t, db, with+"FROM ("+want+") ORDER BY ALL")
-				if got := sqlCSV(t, db, with+query+" ORDER BY ALL"); got != want || strings.Count(got, "\n") < 2*len(percentileGroups) {
+				got := sqlCSV(t, db, with+query+" ORDER BY ALL")
+				if got != want || strings.Count(got, "\n") < 2*len(percentileGroups) {
 					t.Errorf("%d threads, %s: got\n%s\nwant\n%s", threads, query, got, want)
 				}
 			}

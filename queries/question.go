@@ -248,11 +248,9 @@ func (q Query) hasParam(name string) bool {
 // says what the chart shows.
 func Chart(name string) json.RawMessage { return read(name + ".vl.json") }
 
-// Theme returns a Vega-Lite configuration with the colours of charts on a light or a dark page. Colour-blind
-// readers can tell them apart.
-func Theme(dark bool) json.RawMessage {
-	if dark {
-		return read("theme_dark.json")
-	}
-	return read("theme_light.json")
-}
+// LightTheme returns a Vega-Lite configuration with the colours of charts on a light page. Colour-blind readers can
+// distinguish them.
+func LightTheme() json.RawMessage { return read("theme_light.json") }
+
+// DarkTheme returns the configuration for a dark page.
+func DarkTheme() json.RawMessage { return read("theme_dark.json") }

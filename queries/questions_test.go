@@ -250,7 +250,8 @@ func TestViewsAreTheQuestions(t *testing.T) {
 	db := open(t, makeKnownLake(t), Options{})
 	for _, q := range listed(t) {
 		want := answer(t, db, q.Name, "csv", nil)
-		if got := sqlCSV(t, db, "FROM "+q.Name); got != want {
+		got := sqlCSV(t, db, "FROM "+q.Name)
+		if got != want {
 			t.Errorf("%s: view gives\n%s\nquestion gives\n%s", q.Name, got, want)
 		}
 	}
@@ -287,8 +288,9 @@ func TestRemarksAboutFlows(t *testing.T) {
 		t.Errorf("lines %q, want %q first", got, want)
 	}
 	plain := answer(t, open(t, makeKnownLake(t), Options{}), "slowdown_by_size", "csv", nil)
-	if got := answer(t, db, "slowdown_by_size", "csv", nil); got != plain {
-		t.Errorf("with remarks about flows:\n%s\nwithout:\n%s", got, plain)
+	again := answer(t, db, "slowdown_by_size", "csv", nil)
+	if again != plain {
+		t.Errorf("with remarks about flows:\n%s\nwithout:\n%s", again, plain)
 	}
 }
 
@@ -381,9 +383,11 @@ func TestParams(t *testing.T) {
 // Answers are equal to the bit for any number of threads.
 func TestThreads(t *testing.T) {
 	lake := makeBigLake(t, 20_000)
-	one, four := open(t, lake, limits(1, 0)), open(t, lake, limits(4, 1<<30))
+	one := open(t, lake, limits(1, 0))
+	four := open(t, lake, limits(4, 1<<30))
 	for _, q := range listed(t) {
-		a, b := answer(t, one, q.Name, "csv", nil), answer(t, four, q.Name, "csv", nil)
+		a := answer(t, one, q.Name, "csv", nil)
+		b := answer(t, four, q.Name, "csv", nil)
 		if a != b || strings.Count(a, "\n") < 2 {
 			t.Errorf("%s: one thread gives\n%s\nfour give\n%s", q.Name, a, b)
 		}
@@ -393,7 +397,8 @@ func TestThreads(t *testing.T) {
 // A question with a time range reads only the row groups of the range, because slowdowns are sorted by start.
 // It has an answer although another row group is damaged. Without a range, the damage is an error.
 func TestWindowPrunes(t *testing.T) {
-	raw, lake := rawDB(t), filepath.Join(t.TempDir(), "lake")
+	raw := rawDB(t)
+	lake := filepath.Join(t.TempDir(), "lake")
 	writePart(t, raw, lake, "slowdowns", "scenario=a/variant=own",
 		`SELECT i, i, 0, 1, 'web', 'net', 1000, i * 1000, 2, 1000, 2000, 0, 2 + (i % 7) / 7, 0, 0 FROM range(500000) AS r(i)`)
 	file := filepath.Join(lake, "slowdowns/scenario=a/variant=own/part-00000.parquet")
@@ -409,7 +414,8 @@ func TestWindowPrunes(t *testing.T) {
 	}
 	db := open(t, lake, Options{})
 	for _, q := range []string{"slo_misses", "slowdown_by_service_vnet", "worst_of_service"} {
-		if got := answer(t, db, q, "csv", map[string]string{"from_ns": "400000000", "to_ns": "401000000"}); !strings.Contains(got, ",1000,") {
+		got := answer(t, db, q, "csv", map[string]string{"from_ns": "400000000", "to_ns": "401000000"})
+		if !strings.Contains(got, ",1000,") {
 			t.Errorf("%s of a window:\n%s", q, got)
 		}
 		query, err := Get(q)
@@ -424,7 +430,8 @@ func TestWindowPrunes(t *testing.T) {
 			t.Errorf("%s of all times reads a damaged file and does not say so", q)
 		}
 	}
-	if got := sqlCSV(t, db, "SELECT count(*) AS n, max(slowdown) > 2 AS more FROM slowdowns WHERE start_ns >= 400000000 AND start_ns < 401000000"); got != "n,more\n1000,true\n" {
+	got := sqlCSV(t, db, "SELECT count(*) AS n, max(slowdown) > 2 AS more FROM slowdowns WHERE start_ns >= 400000000 AND start_ns < 401000000")
+	if got != "n,more\n1000,true\n" {
 		t.Error(got)
 	}
 }

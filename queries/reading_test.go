@@ -33,7 +33,8 @@ func TestExamplesOfReadingPage(t *testing.T) {
 		t.Fatalf("%d examples, want %d", len(examples), len(wants))
 	}
 	for i, example := range examples {
-		if got := rowsOf(t, db, example[1]); got != wants[i] {
+		got := rowsOf(t, db, example[1])
+		if got != wants[i] {
 			t.Errorf("%s\ngives %s, want %s", example[1], got, wants[i])
 		}
 	}

@@ -221,16 +221,19 @@ func TestWaysOut(t *testing.T) {
 		} else if strings.Contains(err.Error(), secret) {
 			t.Errorf("%q reveals the secret: %v", text, err)
 		}
-		if after := fingerprint(t, filepath.Dir(lake)); after != before {
+		after := fingerprint(t, filepath.Dir(lake))
+		if after != before {
 			t.Errorf("%q changed files", text)
 			before = after
 		}
 	}
 	// The database has not changed.
-	if got := sqlCSV(t, db, "SELECT count(*) AS n FROM slowdowns_all"); got != "n\n18\n" {
+	got := sqlCSV(t, db, "SELECT count(*) AS n FROM slowdowns_all")
+	if got != "n\n18\n" {
 		t.Error(got)
 	}
-	if got := sqlCSV(t, db, "SELECT count(*) AS n FROM duckdb_tables()"); got != "n\n0\n" {
+	got = sqlCSV(t, db, "SELECT count(*) AS n FROM duckdb_tables()")
+	if got != "n\n0\n" {
 		t.Error(got)
 	}
 }
@@ -280,7 +283,8 @@ func TestSelectsRun(t *testing.T) {
 		`SELECT name FROM scenarios WHERE scenario = '007'`:                                     "name\nties\n",
 		`SELECT a, a FROM (SELECT 1 AS a)`:                                                      "a,a_1\n1,1\n",
 	} {
-		if got := sqlCSV(t, db, fill(text)); got != want {
+		got := sqlCSV(t, db, fill(text))
+		if got != want {
 			t.Errorf("%s gives %q, want %q", text, got, want)
 		}
 	}
@@ -307,7 +311,8 @@ func TestLinks(t *testing.T) {
 		t.Skip("no symbolic links here:", err)
 	}
 	db := open(t, lake, Options{}) // a link within the lake is fine
-	if got := sqlCSV(t, db, "SELECT count(*) AS n FROM nodes"); got != "n\n8\n" {
+	got := sqlCSV(t, db, "SELECT count(*) AS n FROM nodes")
+	if got != "n\n8\n" {
 		t.Error(got)
 	}
 	if err := os.Remove(link); err != nil {
@@ -331,7 +336,8 @@ func TestLinks(t *testing.T) {
 	if err := os.Symlink(lake, other); err != nil {
 		t.Fatal(err)
 	}
-	if got := sqlCSV(t, open(t, other, Options{}), "SELECT count(*) AS n FROM nodes"); got != "n\n4\n" {
+	got = sqlCSV(t, open(t, other, Options{}), "SELECT count(*) AS n FROM nodes")
+	if got != "n\n4\n" {
 		t.Error(got)
 	}
 }
@@ -361,7 +367,8 @@ func TestOpenErrors(t *testing.T) {
 
 // A query that exceeds the memory limit fails with DuckDB's error, or spills if there is a directory for it.
 func TestMemoryLimit(t *testing.T) {
-	lake, spill := makeKnownLake(t), t.TempDir()
+	lake := makeKnownLake(t)
+	spill := t.TempDir()
 	before := fingerprint(t, lake)
 	const text = "SELECT count(*) AS n FROM (SELECT i, row_number() OVER (ORDER BY hash(i)) AS r FROM range(9000000) AS t(i)) WHERE r % 2 = 0"
 	tight := open(t, lake, limits(1, duckdb.MinMemoryBytes))
@@ -371,7 +378,8 @@ func TestMemoryLimit(t *testing.T) {
 		t.Error(err)
 	}
 	spilling := open(t, lake, Options{Options: duckdb.Options{MemoryBytes: duckdb.MinMemoryBytes, Threads: 1, SpillDir: spill}})
-	if got := sqlCSV(t, spilling, text); got != "n\n4500000\n" {
+	got := sqlCSV(t, spilling, text)
+	if got != "n\n4500000\n" {
 		t.Error(got)
 	}
 	if fingerprint(t, lake) != before {
@@ -387,7 +395,8 @@ func TestCancel(t *testing.T) {
 		t.Fatal("counted to 1e12")
 	}
 	// The database can be used again.
-	if got := sqlCSV(t, db, "SELECT 1 AS a"); got != "a\n1\n" {
+	got := sqlCSV(t, db, "SELECT 1 AS a")
+	if got != "a\n1\n" {
 		t.Error(got)
 	}
 }

@@ -40,7 +40,7 @@ func intervalsByGroup(suffix string) view {
 		name: "intervals_by_group" + suffix, needs: []string{"intervals" + suffix, "warnings" + suffix},
 		comment: "One row per group of flows, with the 95% intervals of its percentiles in columns, and with all " +
 			"warnings about the group in one text. Remarks about the whole workload (warnings of kind flows) are " +
-			"not included." + ofVariants(suffix == ""),
+			"not included." + ofVariants(schema.View{Answer: suffix == ""}),
 		sql: strings.NewReplacer("FROM intervals", "FROM intervals"+suffix, "FROM warnings", "FROM warnings"+suffix).
 			Replace(string(read("fragments/intervals_by_group.sql"))),
 	}
@@ -50,7 +50,7 @@ func intervalsByGroup(suffix string) view {
 // size_bins and intervals_by_group, and questions. base precedes the paths of the files; it is empty, or the
 // path of the lake with a slash. The view of a table without files is empty, with the columns and types of
 // the table.
-func views(files []File, base string, few bool) ([]view, error) {
+func views(files []File, base string, macros macroFolder) ([]view, error) {
 	answers := map[string]string{}
 	byView := map[string][]File{}
 	for _, f := range files {
@@ -67,7 +67,7 @@ func views(files []File, base string, few bool) ([]view, error) {
 			byView["answer of "+name] = append(byView["answer of "+name], f)
 		}
 	}
-	all := tableMacros(few)
+	all := tableMacros(macros)
 	for _, t := range schema.Tables() {
 		for i, v := range t.Views() {
 			name := t.Name
@@ -145,13 +145,14 @@ const answerColumn = "answer"
 func tableComment(t schema.Table, v schema.View) string {
 	text := t.Doc + " One row per " + t.Grain + "."
 	if t.OfAnswer() {
-		text += ofVariants(v.Answer)
+		text += ofVariants(v)
 	}
 	return text
 }
 
-func ofVariants(answer bool) string {
-	if answer {
+// ofVariants returns the part of a view's comment about its variants.
+func ofVariants(v schema.View) string {
+	if v.Answer {
 		return " It has one variant of each scenario, the variant of its last run (scenarios.answer). The view " +
 			"with the ending _all has all variants."
 	}
@@ -317,7 +318,7 @@ func WriteCatalog(lake, temp string, files []File) (err error) {
 // viewsOf returns the absolute path of a lake and the views over files of it.
 func viewsOf(lake string, files []File) (root string, all []view, err error) {
 	if root, err = lakeRoot(lake); err == nil {
-		all, err = views(files, root+string(filepath.Separator), false)
+		all, err = views(files, root+string(filepath.Separator), boundedMacros)
 	}
 	return root, all, err
 }
@@ -384,27 +385,32 @@ func CatalogDigest(lake string, files []File) (string, error) {
 
 // functions returns the scalar macros of the catalog, as name(parameters) AS expression.
 func functions() []string {
-	return []string{sizeBinMacro(), macro("percentile_cell"), macro("percentile_within")}
+	return []string{sizeBinMacro(), macro("macros/percentile_cell"), macro("macros/percentile_within")}
 }
 
-// tableMacros returns the table macros of the catalog, each after those that it uses. If few is set, macros
-// of macros/few replace those of the same name.
-func tableMacros(few bool) (all []view) {
-	folder := ""
-	if few {
-		folder = "few/"
-	}
-	for _, file := range []string{"flow_groups", folder + "percentiles_and_whole", folder + "percentiles",
-		folder + "flow_percentiles", "percentiles_of"} {
+// A macroFolder is the folder of the macros for percentiles.
+type macroFolder string
+
+const (
+	boundedMacros  macroFolder = "macros/"
+	inMemoryMacros macroFolder = "macros/few/"
+)
+
+// tableMacros returns the table macros of the catalog, each after those that it uses.
+func tableMacros(percentiles macroFolder) (all []view) {
+	for _, file := range []string{
+		"macros/flow_groups", string(percentiles) + "percentiles_and_whole", string(percentiles) + "percentiles",
+		string(percentiles) + "flow_percentiles", "macros/percentiles_of",
+	} {
 		text := macro(file)
 		all = append(all, view{name: path.Base(file), sql: text, needs: namesIn(text), isMacro: true})
 	}
 	return all
 }
 
-// macro returns the text of a file of folder macros without comments.
+// macro returns the text of the file of a macro without comments.
 func macro(file string) string {
-	return sqlComment.ReplaceAllString(string(read("macros/"+file+".sql")), "")
+	return sqlComment.ReplaceAllString(string(read(file+".sql")), "")
 }
 
 var sqlComment = regexp.MustCompile(`(?m)^\s*--.*\n`)

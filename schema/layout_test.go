@@ -370,7 +370,8 @@ func TestCognitiveComplexity(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := complexity(file.Decls[0].(*ast.FuncDecl).Body); got != want {
+		got := complexity(file.Decls[0].(*ast.FuncDecl).Body)
+		if got != want {
 			t.Errorf("%s: %d, want %d", code, got, want)
 		}
 	}

@@ -46,7 +46,8 @@ func TestProse(t *testing.T) {
 			continue
 		}
 		for _, c := range calques {
-			if m := c.pattern.FindString(s.content); m != "" {
+			m := c.pattern.FindString(s.content)
+			if m != "" {
 				found[s.file] = append(found[s.file], fmt.Sprintf("%s:%d: %q: %s", s.file, s.line, m, c.instead))
 			}
 		}
@@ -143,7 +144,8 @@ func readLines(t *testing.T, file string) (lines []string) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(data)) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+		line = strings.TrimSpace(line)
+		if line != "" && !strings.HasPrefix(line, "#") {
 			lines = append(lines, line)
 		}
 	}

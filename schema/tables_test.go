@@ -72,7 +72,8 @@ func TestGlossaryNamesViews(t *testing.T) {
 	}
 	for _, table := range Tables() {
 		for _, v := range table.Views() {
-			if name := strings.TrimSuffix(v.Name, AllVariants); !strings.Contains(string(text), "`"+name+"`") {
+			name := strings.TrimSuffix(v.Name, AllVariants)
+			if !strings.Contains(string(text), "`"+name+"`") {
 				t.Errorf("no `%s` in GLOSSARY.md", v.Name)
 			}
 		}

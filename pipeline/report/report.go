@@ -242,7 +242,7 @@ func (c *content) script(sections []section) ([]byte, error) {
 		}
 	}
 	return json.Marshal(map[string]any{"specs": specs, "data": data,
-		"themes": map[string]json.RawMessage{"light": queries.Theme(false), "dark": queries.Theme(true)}})
+		"themes": map[string]json.RawMessage{"light": queries.LightTheme(), "dark": queries.DarkTheme()}})
 }
 
 // labels lists the services, or the virtual networks, that charts can be filtered by.

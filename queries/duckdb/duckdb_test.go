@@ -77,7 +77,8 @@ func TestOpenRefusesLimits(t *testing.T) {
 }
 
 func TestLock(t *testing.T) {
-	inside, outside := t.TempDir(), filepath.Join(t.TempDir(), "outside.txt")
+	inside := t.TempDir()
+	outside := filepath.Join(t.TempDir(), "outside.txt")
 	if err := os.WriteFile(outside, []byte("secret"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +158,8 @@ func TestScanParquet(t *testing.T) {
 	if err := db.QueryRow("SELECT string_agg(column_name, ' ') FROM (DESCRIBE FROM " + scan + ")").Scan(&columns); err != nil || columns != "n" {
 		t.Errorf("%s: columns %q, %v", scan, columns, err)
 	}
-	if got := Ident(`a"b`); got != `"a""b"` {
+	got := Ident(`a"b`)
+	if got != `"a""b"` {
 		t.Error(got)
 	}
 }

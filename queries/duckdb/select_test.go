@@ -103,7 +103,8 @@ func FuzzLock(f *testing.F) {
 				t.Errorf("%q reads %q", text, found)
 			}
 		}
-		if after, _ := os.ReadDir(dir); len(after) != len(before) {
+		after, _ := os.ReadDir(dir)
+		if len(after) != len(before) {
 			t.Fatalf("%q wrote a file", text)
 		}
 	})

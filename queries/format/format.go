@@ -211,9 +211,12 @@ func align(out *bufio.Writer, columns, types []string, rows [][]any) {
 		lines[0][c] = Escape(name)
 		widths[c] = utf8.RuneCountInString(lines[0][c])
 		for i, row := range rows {
+			most := maxCellRunes
 			text, _ := row[c].(string)
-			isSentence := c == len(columns)-1 && strings.Contains(text, " ")
-			lines[2+i][c] = cell(row[c], write, isSentence)
+			if c == len(columns)-1 && strings.Contains(text, " ") {
+				most = math.MaxInt // a sentence
+			}
+			lines[2+i][c] = cell(row[c], write, most)
 			widths[c] = max(widths[c], utf8.RuneCountInString(lines[2+i][c]))
 		}
 		lines[1][c] = strings.Repeat("-", widths[c])
@@ -242,9 +245,8 @@ func writeLine(out *bufio.Writer, line []string, widths []int, right []bool) {
 // A numberFormat returns the text of a number of a column. Whole numbers of 64 bits are exact.
 type numberFormat func(v any, x float64) string
 
-// cell returns one value of a table, on one line and without control characters. Texts but sentences are cut
-// at maxCellRunes.
-func cell(v any, write numberFormat, isSentence bool) string {
+// cell returns one value of a table, on one line, without control characters and with at most a given number of runes.
+func cell(v any, write numberFormat, most int) string {
 	if v == nil {
 		return "-"
 	}
@@ -252,8 +254,8 @@ func cell(v any, write numberFormat, isSentence bool) string {
 		return write(v, x)
 	}
 	s := Escape(fmt.Sprint(v))
-	if !isSentence && utf8.RuneCountInString(s) > maxCellRunes {
-		s = string([]rune(s)[:maxCellRunes-1]) + "…"
+	if utf8.RuneCountInString(s) > most {
+		s = string([]rune(s)[:most-1]) + "…"
 	}
 	return s
 }

@@ -99,18 +99,22 @@ a
 two\nlines
 `,
 	} {
-		if got := write(t, text, "table"); got != want[1:] {
+		got := write(t, text, "table")
+		if got != want[1:] {
 			t.Errorf("%s gives\n%swant\n%s", text, got, want[1:])
 		}
 	}
 	long := write(t, "SELECT i FROM range(12345) AS r(i)", "table")
-	if lines := strings.Split(long, "\n"); len(lines) != 2+TableRows+2 || lines[2+TableRows] != "(the first 1000 of 12345 rows; the formats csv, json and parquet have them all)" {
+	lines := strings.Split(long, "\n")
+	if len(lines) != 2+TableRows+2 || lines[2+TableRows] != "(the first 1000 of 12345 rows; the formats csv, json and parquet have them all)" {
 		t.Errorf("%d lines: %s", len(lines), lines[len(lines)-2])
 	}
-	if whole := write(t, "SELECT repeat('two words ', 30) || 'end' AS warning", "table"); !strings.Contains(whole, "words end") {
+	whole := write(t, "SELECT repeat('two words ', 30) || 'end' AS warning", "table")
+	if !strings.Contains(whole, "words end") {
 		t.Error(whole)
 	}
-	if wide := write(t, "SELECT range(1000) AS l", "table"); len(wide) > 300 || !strings.Contains(wide, "…") {
+	wide := write(t, "SELECT range(1000) AS l", "table")
+	if len(wide) > 300 || !strings.Contains(wide, "…") {
 		t.Error(wide)
 	}
 }
@@ -143,7 +147,8 @@ true,1,-2,3,9007199254740993,255,65535,4294967295,18446744073709551615,123456789
 	if !json.Valid([]byte(infinite)) || !strings.Contains(infinite, `{"x":null,"list":[null,1.0],"x_1":1}`) {
 		t.Error(infinite)
 	}
-	if got := write(t, "SELECT 1 AS a WHERE false;", "json"); !json.Valid([]byte(got)) || strings.Join(strings.Fields(got), "") != "[]" {
+	got = write(t, "SELECT 1 AS a WHERE false;", "json")
+	if !json.Valid([]byte(got)) || strings.Join(strings.Fields(got), "") != "[]" {
 		t.Error(got)
 	}
 }
@@ -160,7 +165,8 @@ func TestNestedNaNIsNull(t *testing.T) {
 		"[{'a': [{'b': 'nan'::DOUBLE}]}]":                                        `[{"a":[{"b":null}]}]`,
 		"CASE WHEN false THEN {'a': 1.5::DOUBLE} END":                            "null",
 	} {
-		if got := write(t, "SELECT "+value+" AS v", "json"); !strings.Contains(got, `{"v":`+want+"}") {
+		got := write(t, "SELECT "+value+" AS v", "json")
+		if !strings.Contains(got, `{"v":`+want+"}") {
 			t.Errorf("%s as json: %s, want %s", value, got, want)
 		}
 		if want == "null" {
@@ -171,7 +177,8 @@ func TestNestedNaNIsNull(t *testing.T) {
 			t.Errorf("%s as csv: %s, want %s", value, got, want)
 		}
 	}
-	if got := write(t, `SELECT '{"a": [1.5, "NaN"]}'::JSON AS v`, "json"); !strings.Contains(got, `{"v":{"a":[1.5,"NaN"]}}`) {
+	got := write(t, `SELECT '{"a": [1.5, "NaN"]}'::JSON AS v`, "json")
+	if !strings.Contains(got, `{"v":{"a":[1.5,"NaN"]}}`) {
 		t.Error(got)
 	}
 	for _, value := range []string{
@@ -193,7 +200,8 @@ func TestStatementEndsWhereDuckDBSaysSo(t *testing.T) {
 		"SELECT $$;--$$ AS n; /* /* nested */ */":            "n\n;--\n",
 		"DESCRIBE SELECT 1 AS \"a; b\"; --":                  "column_name,column_type,null,key,default,extra\na; b,INTEGER,YES,,,\n",
 	} {
-		if got := write(t, text, "csv"); got != want {
+		got := write(t, text, "csv")
+		if got != want {
 			t.Errorf("%s: got %q, want %q", text, got, want)
 		}
 	}
@@ -206,7 +214,8 @@ func TestStatementEndsWhereDuckDBSaysSo(t *testing.T) {
 
 // An answer in Parquet has the rows, types and columns of the SELECT.
 func TestParquet(t *testing.T) {
-	raw, dir := database(t), t.TempDir()
+	raw := database(t)
+	dir := t.TempDir()
 	check := func(name, data, want string) {
 		t.Helper()
 		file := filepath.Join(dir, name+".parquet")
@@ -264,15 +273,18 @@ func TestEscape(t *testing.T) {
 		"\u202egnp.exe":      `\u202egnp.exe`,
 		"\xff\xfe \uFFFD":    `\xff\xfe ` + "\uFFFD",
 	} {
-		if got := Escape(text); got != want {
+		got := Escape(text)
+		if got != want {
 			t.Errorf("%q: got %s, want %s", text, got, want)
 		}
 	}
 	const attack = `SELECT chr(27) || ']0;owned' || chr(7) AS service, chr(155) || '2J' AS "e` + "\x1b[2J" + `x"`
-	if got := write(t, attack, "table"); strings.ContainsAny(got, "\x1b\x07\u009b") || !strings.Contains(got, `\x1b]0;owned\x07`) {
+	got := write(t, attack, "table")
+	if strings.ContainsAny(got, "\x1b\x07\u009b") || !strings.Contains(got, `\x1b]0;owned\x07`) {
 		t.Errorf("%q", got)
 	}
-	if got := write(t, attack, "csv"); !strings.Contains(got, "\x1b]0;owned\x07") {
+	got = write(t, attack, "csv")
+	if !strings.Contains(got, "\x1b]0;owned\x07") {
 		t.Errorf("%q", got)
 	}
 }

@@ -78,7 +78,8 @@ func TestMemoryLimit(t *testing.T) {
 	if err := syscall.Getrusage(syscall.RUSAGE_CHILDREN, &usage); err != nil {
 		t.Fatal(err)
 	}
-	if peak, most := usage.Maxrss<<10, limits.MemoryBytes+limits.Allowance()+128<<20; peak > most {
+	peak, most := usage.Maxrss<<10, limits.MemoryBytes+limits.Allowance()+128<<20
+	if peak > most {
 		t.Errorf("a child held %d MiB, the limit is %d MiB", peak>>20, most>>20)
 	}
 	code, out, log, err := run(t, "SELECT len(range(1000000)) AS n")
@@ -169,7 +170,8 @@ func TestChildEndsWithParent(t *testing.T) {
 		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", parent.Process.Pid))
 		for _, file := range threads {
 			pids, _ := os.ReadFile(file)
-			if fields := strings.Fields(string(pids)); len(fields) > 0 {
+			fields := strings.Fields(string(pids))
+			if len(fields) > 0 {
 				child, _ = strconv.Atoi(fields[0])
 			}
 		}

@@ -72,7 +72,8 @@ func Example() {
 
 // ForEach closes a stream once if reading succeeds, if the stream fails and if the function fails.
 func TestStreamsAreClosed(t *testing.T) {
-	broken, refused := errors.New("broken stream"), errors.New("refused batch")
+	broken := errors.New("broken stream")
+	refused := errors.New("refused batch")
 	for _, c := range []struct {
 		stream, function, want error
 	}{{nil, nil, nil}, {broken, nil, broken}, {nil, refused, refused}} {

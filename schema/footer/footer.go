@@ -3,13 +3,13 @@
 //	PAR1  pages …  FileMetaData  length of FileMetaData (4 bytes)  PAR1
 //	               ╰────────── the footer ──────────╯
 //
-// FileMetaData is in Thrift's compact protocol, which declares the length of each list and text before its content.
-// parquet-go and DuckDB allocate memory of the declared length at once: a file of 41 bytes can ask for gigabytes. Check
-// walks the footer without allocating memory, and refuses lengths that the rest of the footer cannot hold. What passes
-// takes libraries memory in proportion to the size of the file.
+// FileMetaData is in Thrift's compact protocol, which declares the length of each list and text before its
+// content. parquet-go and DuckDB allocate memory of the declared length at once: a file of 41 bytes can ask
+// for gigabytes. Check walks the footer without allocating memory, and refuses lengths that exceed the rest
+// of the footer. The memory that libraries need for a file that passes is proportional to its size.
 //
-// Whatever did not write the file itself, or has not verified its digest since, calls Check before parquet-go or
-// DuckDB opens the file. The format is apache/parquet-format (parquet.thrift) and the Thrift compact protocol.
+// Code that neither wrote the file nor verified its digest calls Check before parquet-go or DuckDB opens the
+// file. The format is apache/parquet-format (parquet.thrift) and the Thrift compact protocol.
 package footer
 
 import (
@@ -51,8 +51,8 @@ func CheckFile(path string) error {
 	return nil
 }
 
-// Check reports a file of the given size whose footer declares more than the footer can hold. The error of a footer
-// that is not valid is an *Error; other errors are those of reading.
+// Check reports a file of the given size whose footer declares more than the footer can hold. The error of a
+// footer that is not valid is an *Error; other errors are those of reading.
 func Check(file io.ReaderAt, size int64) error {
 	if size < int64(len(magic))+tailBytes {
 		return fault("%d bytes are too few", size)
@@ -95,9 +95,9 @@ func readAt(file io.ReaderAt, p []byte, at int64) error {
 	return err
 }
 
-// A shape says what a structure needs at least, and which of its fields are lists of structures with a shape. Of other
-// structures nothing is known. Libraries hold hundreds of bytes for each structure of these lists, so that an element
-// of one byte would take hundreds of times the size of the file.
+// A shape says what a structure needs at least, and which of its fields are lists of structures with a shape.
+// Of other structures nothing is known. Libraries hold hundreds of bytes for each structure of these lists,
+// so that an element of one byte would take hundreds of times the size of the file.
 type shape struct {
 	leastBytes int // of an encoded element
 	lists      map[int16]*shape
@@ -209,7 +209,8 @@ func (w *walker) value(kind byte, listed bool, depth int) error {
 	return fault("its footer has a value of unknown type %d", kind)
 }
 
-// list passes over a list or set. Of a structure at least of.leastBytes must be left, of any other element one byte.
+// list passes over a list or set. Of a structure at least of.leastBytes must be left, of any other element
+// one byte.
 func (w *walker) list(of *shape, depth int) error {
 	head, err := w.byte()
 	if err != nil {

@@ -54,8 +54,8 @@ func TestValidFilesPass(t *testing.T) {
 // A varint as long as those of 64 bits can be.
 func varint(x uint64) string { return string(binary.AppendUvarint(nil, x)) }
 
-// Declared lengths that the footer cannot hold are refused, in every kind of value. Each of these files makes a library
-// that believes it allocate gigabytes.
+// Declared lengths that the footer cannot hold are refused, in every kind of value. Each of these files makes
+// a library that believes it allocate gigabytes.
 func TestDeclaredLengths(t *testing.T) {
 	const huge = 1<<31 - 1
 	cases := map[string]string{
@@ -104,8 +104,8 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// A file that passes takes parquet-go memory in proportion to its size, whatever its footer says: here the footers of a
-// valid file with every byte changed in turn.
+// The memory that parquet-go needs for a file that passes must be proportional to its size. The test changes
+// each byte of a valid footer, one after another.
 func TestMemoryIsBounded(t *testing.T) {
 	file := valid(t, 30)
 	length := int(binary.LittleEndian.Uint32(file[len(file)-8:]))
@@ -138,7 +138,8 @@ func allocated(do func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// FuzzCheck looks for footers that make Check panic, or that pass and make parquet-go allocate far more than the file.
+// FuzzCheck looks for footers that make Check panic, or that pass and make parquet-go allocate far more than
+// the file.
 func FuzzCheck(f *testing.F) {
 	f.Add(valid(f, 12))
 	f.Add(withFooter([]byte("\x15\x02\x19\xfc\xff\xff\xff\xff\x07")))

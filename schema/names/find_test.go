@@ -32,7 +32,8 @@ func TestFind(t *testing.T) {
 	} {
 		for whole, want := range map[bool]string{false: c.part, true: c.full} {
 			at, note, err := names.Find("scenario", c.asked, "lake", all, whole)
-			if said := strings.Contains(note, "its id: 0123ffff00000000 of today"); said != (err == nil && c.asked == "twice") {
+			said := strings.Contains(note, "its id: 0123ffff00000000 of today")
+			if said != (err == nil && c.asked == "twice") {
 				t.Errorf("%q, whole %v: note %q", c.asked, whole, note)
 			}
 			if err != nil && strings.Contains(err.Error(), want) || err == nil && all[at].ID == want {

@@ -10,11 +10,13 @@ func TestDidYouMean(t *testing.T) {
 		{"LEAF1", `; did you mean "leaf1" or "leaf2"?`},
 		{"zzzzzzzzzzzz", ""}, {"fw-internet", ""}, {"backup", ""},
 	} {
-		if got := DidYouMean(c.asked, all); got != c.want {
+		got := DidYouMean(c.asked, all)
+		if got != c.want {
 			t.Errorf("%s: %s, want %s", c.asked, got, c.want)
 		}
 	}
-	if got := DidYouMean("a", nil); got != "" {
+	got := DidYouMean("a", nil)
+	if got != "" {
 		t.Errorf("without names: %q", got)
 	}
 }
