@@ -168,8 +168,8 @@ func look(ctx context.Context, e *Estimation) (first firstLook, err error) {
 	for id, l := range loads.Links {
 		first.loadedHops += float64(float64(l.Flows) * loads.Load(e.Network.Links[id]))
 	}
-	first.unable = exact.CheckWholeNetwork(e.Network, e.Spec.Params, e.Spec.Switches, e.Spec.Classes, loads)
-	reasons := diagnose.ReasonsForWholeNetwork(e.Network, &e.Spec.Params, loads)
+	first.unable = exact.Check(e.method(), loads)
+	reasons := diagnose.ReasonsForWholeNetwork(e.method(), loads)
 	first.insufficient = len(reasons) > 0
 	if !first.insufficient {
 		_, err = e.Lake.ReadState(e.base().StatePath(insufficientState), &first.insufficient)

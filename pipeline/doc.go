@@ -9,9 +9,9 @@
 // Two barriers hold work back: a link case needs all of its flows (simulate reads from every task of route), and a flow
 // needs all of its hops (feedback, sample). Everything else streams.
 //
-// A Model is a scenario of a lake with its network and router. A Variant says how it is estimated. A method makes the
-// stages of both, and plan puts them in order. An Estimation holds a model, a variant and the executor that runs the
-// plan.
+// A Model is a scenario of a lake with its network and router. A Variant says how it is estimated. A planner makes the
+// stages of both from the steps of the estimator (package step): one adapter gives each step its place in the lake, its
+// files and its tasks. An Estimation holds a model, a variant and the executor that runs the plan.
 //
 // Packages below this folder. Those further down know nothing of those further up:
 //

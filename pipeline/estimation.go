@@ -43,11 +43,11 @@ type Estimation struct {
 func (e *Estimation) Variant() Variant { return e.variant }
 
 // Plan is the plan of the variant.
-func (e *Estimation) Plan() engine.Plan { return e.method(e.variant).plan() }
+func (e *Estimation) Plan() engine.Plan { return e.planner(e.variant).plan() }
 
-// method makes the stages of a variant.
-func (e *Estimation) method(v Variant) *method {
-	return newMethod(e.Model, v, e.Settings, e.source)
+// planner makes the stages of a variant.
+func (e *Estimation) planner(v Variant) *planner {
+	return newPlanner(e.Model, v, e.Settings, e.source)
 }
 
 // Executor runs the plan.
@@ -77,7 +77,7 @@ func (e *Estimation) run(ctx context.Context) error {
 
 // Generate runs stage generate alone.
 func (e *Estimation) Generate(ctx context.Context) error {
-	return e.forgetUnborn(e.exec.RunStage(ctx, nil, e.method(e.variant).generate))
+	return e.forgetUnborn(e.exec.RunStage(ctx, nil, e.planner(e.variant).generate))
 }
 
 // forgetUnborn removes the scenario after a failed run, if this run made it and nothing of it can be used: its flows
@@ -100,8 +100,9 @@ func (e *Estimation) forgetUnborn(err error) error {
 func (e *Estimation) RunStage(ctx context.Context, name string) error {
 	plan := e.Plan()
 	s := plan.Find(name, 0)
-	if e.variant.Estimator == estimators.Flow && (s == nil || s.Pass > 0) { // the feedback of pass 1 is for pass 2
-		plan = e.method(e.variant.pass(MaxPasses)).plan()
+	most := e.variant.Estimator.Estimator().Passes
+	if most > 0 && (s == nil || s.Pass > 0) { // the feedback of pass 1 is for pass 2
+		plan = e.planner(e.variant.pass(most)).plan()
 		s = plan.Find(name, e.variant.Passes)
 	}
 	if s == nil {

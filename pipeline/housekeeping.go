@@ -401,12 +401,12 @@ func begunStages(l *lake.Lake, model *Model) (all []*engine.Stage, estimated boo
 			all = append(all, s)
 		}
 	}
-	common := newMethod(model, Variant{}, Settings{}, nil)
+	common := newPlanner(model, Variant{}, Settings{}, nil)
 	add(common.generate)
 	windowsOnly := len(names) > 0 && !slices.ContainsFunc(names,
 		func(name string) bool { return !strings.Contains(name, SampledPart) })
-	if !windowsOnly || common.route.Begun(l) {
-		add(common.route)
+	if routed := common.route(); !windowsOnly || routed.Begun(l) {
+		add(routed)
 	}
 	for _, name := range names {
 		if strings.Contains(name, SampledPart) { // of exact windows, too
@@ -424,7 +424,7 @@ func begunStages(l *lake.Lake, model *Model) (all []*engine.Stage, estimated boo
 			return nil, false, fmt.Errorf("%s: %w in this version: estimate in another lake, or remove the scenario "+
 				"(parsimon rm %s)", lake.Place{Scenario: model.ID(), Variant: name}, err, model.ID())
 		}
-		plan := newMethod(model, v, Settings{}, nil).plan()
+		plan := newPlanner(model, v, Settings{}, nil).plan()
 		// Tables of fewer passes may be there without a replay, and a whole-network simulation without an estimate.
 		last := plan.Writer(schema.SenderFCTs)
 		if v.Estimator == estimators.Exact {
@@ -433,7 +433,7 @@ func begunStages(l *lake.Lake, model *Model) (all []*engine.Stage, estimated boo
 		whole := last == nil || last.Begun(l)
 		estimated = estimated || whole
 		if v.Estimator == estimators.Flow && v.Passes == 1 { // its feedback is for pass 2
-			two := newMethod(model, v.pass(2), Settings{}, nil).plan()
+			two := newPlanner(model, v.pass(2), Settings{}, nil).plan()
 			if s := two.Find("feedback", 1); s.Begun(l) {
 				plan = append(plan, s)
 			}

@@ -26,15 +26,17 @@ var mayImport = map[string][]string{
 		"queries/duckdb"},
 	"stages/rng":         nil,
 	"stages/tables":      {"schema", "schema/columns", "stages/workload"},
+	"stages/step":        {"schema", "schema/names", "simkernel/...", "stages/moves", "stages/topology"},
 	"stages/route":       part,
 	"stages/slowdown":    part,
 	"stages/confidence":  slices.Concat(part, []string{"schema/sizebin", "stages/rng"}),
-	"stages/linksim":     slices.Concat(part, []string{"schema/sizebin", "schema/units", "stages/route"}),
-	"stages/independent": slices.Concat(part, []string{"stages/rng", "stages/slowdown"}),
-	"stages/flow":        slices.Concat(part, []string{"stages/rng", "stages/route", "stages/linksim", "stages/slowdown", "stages/confidence"}),
-	"stages/exact":       slices.Concat(part, []string{"stages/moves", "stages/route", "stages/slowdown"}),
-	"stages/diagnose":    slices.Concat(part, []string{"schema/sizebin", "stages/route", "stages/confidence", "stages/exact"}),
-	"stages/estimators":  nil,
+	"stages/diagnose":    slices.Concat(part, []string{"schema/sizebin", "stages/route", "stages/confidence"}),
+	"stages/exact":       slices.Concat(part, judged, []string{"stages/moves"}),
+	"stages/linksim":     slices.Concat(part, []string{"schema/sizebin", "schema/units", "stages/route", "stages/exact"}),
+	"stages/independent": slices.Concat(part, judged, byLinkCases, []string{"stages/rng"}),
+	"stages/flow":        slices.Concat(part, judged, byLinkCases, []string{"stages/rng", "stages/confidence"}),
+	"stages/estimators":  {"stages/step", "stages/independent", "stages/flow", "stages/exact"},
+	"stages/method":      slices.Concat(part, []string{"stages/route", "stages/estimators"}),
 	"stages/methodtest":  {"schema/...", "simkernel/...", "stages/..."},
 
 	"queries":            {"schema/...", "queries/duckdb", "queries/format"},
@@ -68,8 +70,16 @@ var mayImport = map[string][]string{
 
 // part is what every part of the method may import.
 var part = []string{
-	"schema", "schema/columns", "schema/names", "simkernel/...", "stages/tables", "stages/topology", "stages/workload",
+	"schema", "schema/columns", "schema/names", "simkernel/...", "stages/step", "stages/tables", "stages/topology",
+	"stages/workload",
 }
+
+// judged is what estimators import to turn delays into slowdowns and to judge them, and byLinkCases what those that run
+// link cases import.
+var (
+	judged      = []string{"stages/route", "stages/slowdown", "stages/diagnose"}
+	byLinkCases = []string{"stages/linksim", "stages/exact"}
+)
 
 // below is what most packages of pipeline may import.
 var below = []string{

@@ -17,27 +17,84 @@ import (
 	"parsimon/stages/exact"
 	"parsimon/stages/linksim"
 	"parsimon/stages/route"
+	"parsimon/stages/step"
 )
 
-// A method makes the stages of one estimate. Those that every plan has are made with it.
-type method struct {
+// A planner makes the stages of one estimate from the steps of its estimator.
+type planner struct {
 	*Model
 	variant Variant
 	Settings
 	source *source // of the flows; nil: the lake holds them
 
-	generate, route *engine.Stage
-	cluster         *engine.Stage // nil without clustering
+	generate *engine.Stage
+	flows    *step.Step // the step that generate is for the method
+	stages   map[*step.Step]*engine.Stage
 }
 
-func newMethod(model *Model, v Variant, o Settings, flows *source) *method {
-	m := &method{Model: model, variant: v, Settings: o, source: flows}
-	m.generate = m.generateStage()
-	m.route = m.routeStage()
-	if v.Cluster != nil {
-		m.cluster = m.clusterStage()
+func newPlanner(model *Model, v Variant, o Settings, flows *source) *planner {
+	p := &planner{Model: model, variant: v, Settings: o, source: flows}
+	p.generate = p.generateStage()
+	p.flows = &step.Step{Name: p.generate.Name, Writes: p.generate.Writes}
+	p.stages = map[*step.Step]*engine.Stage{p.flows: p.generate}
+	return p
+}
+
+// plan is the list of stages of the estimate, in order.
+func (p *planner) plan() engine.Plan {
+	if p.Spec.Windows != nil {
+		return engine.Plan{p.generate, p.exactWindowsStage()}
 	}
-	return m
+	plan := engine.Plan{p.generate}
+	for _, s := range p.variant.Estimator.Estimator().Plan(p.method(), p.options(), p.flows) {
+		stage := p.stage(s)
+		if stage.Name == routeName {
+			stage.Check = p.checkReachable
+		}
+		plan = append(plan, stage)
+	}
+	return plan
+}
+
+// routeName is the name of the step that finds the paths of flows.
+const routeName = "route"
+
+// route is the stage that finds the paths of flows, which all estimates of the scenario share.
+func (p *planner) route() *engine.Stage { return p.plan().Find(routeName, 0) }
+
+// exactStage is the stage that simulates the whole network packet by packet, whatever the estimator.
+func (p *planner) exactStage() *engine.Stage {
+	return newPlanner(p.Model, Variant{Estimator: estimators.Exact}, p.Settings, p.source).plan().Find(exactName, 0)
+}
+
+// options are those of the estimator.
+func (p *planner) options() step.Options {
+	o := step.Options{Passes: p.variant.Passes}
+	if p.variant.Cluster != nil {
+		o.ClusterError = p.variant.Cluster.Error
+	}
+	if p.Ephemeral {
+		o.Intervals = step.WithoutIntervals
+	}
+	if p.Cache != nil {
+		o.Cache = p.Cache
+	}
+	return o
+}
+
+// method is the model of the scenario as the method knows it.
+func (m *Model) method() *step.Model {
+	x := &step.Model{
+		Network: m.Network, Router: m.Router, Params: m.Spec.Params, Buffers: m.Spec.Switches, Classes: m.Spec.Classes,
+		Moves: m.Spec.Moves, Seed: m.Spec.Seed,
+	}
+	if m.Spec.AllowUnreachable {
+		x.Unreachable = step.CountUnreachable
+	}
+	if m.Spec.FoundStarts {
+		x.Acks = step.SimultaneousAcks
+	}
+	return x
 }
 
 // Settings say how an estimate is worked on. None of them changes its rows.
@@ -59,134 +116,21 @@ type Settings struct {
 const DefaultMemory = 4 << 30
 
 // command is the command line that runs a stage alone.
-func (m *method) command(name string, v Variant) string {
-	return m.baseCommand(name) + " " + v.Flags()
+func (p *planner) command(name string, v Variant) string {
+	if name == exactName { // not by "parsimon stage"
+		return fmt.Sprintf("parsimon validate --lake %s --scenario %s --truth exact", p.Lake.Path(), p.ID())
+	}
+	return p.baseCommand(name) + " " + v.Flags()
 }
 
 // baseCommand is the command line that runs a stage alone that does not depend on the variant.
-func (m *method) baseCommand(name string) string {
-	return fmt.Sprintf("parsimon stage %s --lake %s --scenario %s", name, m.Lake.Path(), m.ID())
-}
-
-// chunkTasks are the chunks of table flows as tasks: one for each data file.
-func chunkTasks(files []lake.DataFile) []engine.Task {
-	tasks := make([]engine.Task, len(files))
-	var row int64
-	for n, f := range files {
-		tasks[n] = engine.Task{Lo: row, Hi: row + f.Rows, Cost: f.Rows, Rows: f.Rows}
-		row += f.Rows
-	}
-	return tasks
-}
-
-// byChunk cuts a stage into one task for each data file of table flows.
-func (m *method) byChunk(in *engine.Inputs, _ []engine.Task) ([]engine.Task, error) {
-	return chunkTasks(in.Files(m.generate.Output(schema.Flows))), nil
-}
-
-// oneTask is the Cut of a stage that is not divided.
-func oneTask(*engine.Inputs, []engine.Task) ([]engine.Task, error) { return []engine.Task{{}}, nil }
-
-// readLoads reads what each link carries.
-func (m *method) readLoads(in *engine.Inputs) (*route.Loads, error) {
-	return route.ReadLoads(m.Network, in.Read(m.route.Output(schema.LinkLoads), nil))
-}
-
-// representatives returns, by link id, the link whose case stands for it; nil without clustering.
-func (m *method) representatives(in *engine.Inputs) ([]int32, error) {
-	if m.cluster == nil {
-		return nil, nil
-	}
-	return linksim.ReadClusters(m.Network, in.Read(m.cluster.Output(schema.LinkClusters), nil))
-}
-
-// withCluster adds the table of clusters to what a stage reads.
-func (m *method) withCluster(reads ...engine.Output) []engine.Output {
-	if m.cluster != nil {
-		reads = append(reads, m.cluster.Output(schema.LinkClusters))
-	}
-	return reads
-}
-
-// plan is the list of stages of an estimate, in order.
-func (m *method) plan() engine.Plan {
-	switch m.variant.Estimator {
-	case estimators.Flow:
-		return m.flowPlan()
-	case estimators.Exact:
-		return m.exactPlan()
-	}
-	return m.independentPlan()
-}
-
-// independentPlan is the paper's method (§3): each link case runs once, and delays are drawn from each link's
-// distribution, independently.
-func (m *method) independentPlan() engine.Plan {
-	plan := engine.Plan{m.generate, m.route}
-	// barrier: a link case needs all of its flows
-	if m.cluster != nil {
-		plan = append(plan, m.cluster)
-	}
-	simulate := m.caseStage(m.variant, engine.Output{}, nil, schema.HopDelays)
-	bucket := m.bucketStage(simulate)
-	contributions := bucket
-	plan = append(plan, simulate, bucket)
-	if m.cluster != nil {
-		contributions = m.drawStage(bucket)
-		plan = append(plan, contributions)
-	}
-	// barrier: a flow needs all of its hops
-	sample := m.sampleDrawsStage(contributions)
-	plan = append(plan, sample)
-	if !m.Ephemeral {
-		plan = append(plan, m.intervalsStage(sample, contributions, simulate))
-	}
-	return plan
-}
-
-// flowPlan is waveform relaxation over the link cases: two passes exchange observations, then the hosts' uplinks are
-// replayed with complete feedback.
-func (m *method) flowPlan() engine.Plan {
-	// barrier: a link case needs all of its flows
-	first := m.passStage(1, engine.Output{}, nil)
-	plan := engine.Plan{m.generate, m.route, first}
-	last := first
-	observed := []engine.Output{first.Output(schema.HopObservations)}
-	if m.variant.Passes > 1 {
-		// barrier: a flow needs all of its hops
-		feedback := m.feedbackStage("feedback", m.variant.pass(1), observed, schema.Feedback, first)
-		last = m.passStage(2, feedback.Output(schema.Feedback), first)
-		plan = append(plan, feedback, last)
-		observed = append([]engine.Output{last.Output(schema.HopObservations)}, observed...) // the newest first
-	}
-	// barrier: a flow needs all of its hops
-	sender := m.feedbackStage("sender-feedback", m.variant, observed, schema.SenderFeedback, nil)
-	replay := m.replayStage(sender)
-	sample := m.sampleReplaysStage(observed, replay)
-	plan = append(plan, sender, replay, sample)
-	if !m.Ephemeral {
-		plan = append(plan, m.intervalsStage(sample, sample, last))
-	}
-	return plan
-}
-
-// exactPlan simulates the whole network, without link cases.
-func (m *method) exactPlan() engine.Plan {
-	if m.Spec.Windows != nil {
-		return engine.Plan{m.generate, m.exactWindowsStage()}
-	}
-	exact := m.exactStage()
-	sample := m.sampleExactStage(exact)
-	plan := engine.Plan{m.generate, m.route, exact, sample}
-	if !m.Ephemeral {
-		plan = append(plan, m.intervalsStage(sample, sample, nil))
-	}
-	return plan
+func (p *planner) baseCommand(name string) string {
+	return fmt.Sprintf("parsimon stage %s --lake %s --scenario %s", name, p.Lake.Path(), p.ID())
 }
 
 // generated is stage generate of a scenario, for reading what it wrote.
 func generated(l *lake.Lake, id lake.ScenarioID) *engine.Stage {
-	return newMethod(&Model{Lake: l, Spec: Spec{ScenarioID: id}}, Variant{}, Settings{}, nil).generate
+	return newPlanner(&Model{Lake: l, Spec: Spec{ScenarioID: id}}, Variant{}, Settings{}, nil).generate
 }
 
 // MaxPasses are the passes of estimator flow, unless one is asked for to see what feedback is worth.
@@ -225,7 +169,7 @@ func CombineStage(id lake.ScenarioID, variant string) *engine.Stage {
 // String is the name of the variant's directory in the lake.
 func (v Variant) String() string {
 	name := v.Estimator.String()
-	if v.Estimator == estimators.Flow {
+	if v.Estimator.Estimator().Passes > 0 {
 		name += "-" + strconv.Itoa(v.Passes)
 	}
 	if v.Cluster != nil {
@@ -237,6 +181,20 @@ func (v Variant) String() string {
 // pass is the variant of the same settings with n passes, where the tables of pass n are stored.
 func (v Variant) pass(n int) Variant {
 	v.Passes = n
+	return v
+}
+
+// variantOf is the variant of an estimator's steps with their options.
+func variantOf(o *step.Owner) Variant {
+	v := Variant{Passes: o.Options.Passes}
+	for _, name := range estimators.All() {
+		if name.String() == o.Estimator {
+			v.Estimator = name
+		}
+	}
+	if o.Options.ClusterError > 0 {
+		v.Cluster = &linksim.Clustering{Error: o.Options.ClusterError}
+	}
 	return v
 }
 
@@ -257,7 +215,8 @@ func ParseVariant(name string) (v Variant, err error) {
 	estimator, passes, _ := strings.Cut(whole, "-")
 	v.Estimator, err = estimators.Parse(estimator)
 	v.Passes, _ = strconv.Atoi(passes) // 0 where there are none
-	unknown := v.Estimator == estimators.Flow && (v.Passes < 1 || v.Passes > MaxPasses)
+	most := v.Estimator.Estimator().Passes
+	unknown := most > 0 && (v.Passes < 1 || v.Passes > most)
 	if err != nil || unknown || v.String() != name || checkVariant(v) != nil {
 		return v, fmt.Errorf("no variant %q", name)
 	}
@@ -267,7 +226,7 @@ func ParseVariant(name string) (v Variant, err error) {
 // Flags are the command-line flags that name the variant.
 func (v Variant) Flags() string {
 	flags := "--estimator " + v.Estimator.String()
-	if v.Estimator == estimators.Flow {
+	if v.Estimator.Estimator().Passes > 0 {
 		flags += fmt.Sprintf(" --passes %d", v.Passes)
 	}
 	if v.Cluster != nil {
@@ -278,8 +237,8 @@ func (v Variant) Flags() string {
 
 // withDefaults completes a variant whose settings leave the passes open.
 func (v Variant) withDefaults() Variant {
-	if v.Passes == 0 && v.Estimator == estimators.Flow {
-		v.Passes = MaxPasses
+	if v.Passes == 0 {
+		v.Passes = v.Estimator.Estimator().Passes
 	}
 	return v
 }
@@ -384,7 +343,7 @@ func (m *Model) check(v Variant, o Settings) error {
 	if err != nil || !asked && !whole {
 		return err
 	}
-	err = exact.CheckWholeNetwork(m.Network, m.Spec.Params, m.Spec.Switches, m.Spec.Classes, &route.Loads{})
+	err = exact.Check(m.method(), &route.Loads{})
 	if err != nil && (m.Spec.Classes != nil || !m.Spec.Switches.IsZero()) {
 		return scenario.Refusal{Err: fmt.Errorf("switches: %w", err)}
 	}
@@ -393,14 +352,14 @@ func (m *Model) check(v Variant, o Settings) error {
 
 // checkVariant reports settings that do not go together.
 func checkVariant(v Variant) error {
-	if v.Cluster != nil && v.Estimator != estimators.Independent {
-		return errors.New("links are clustered for estimator independent only")
+	if v.Cluster != nil && !v.Estimator.Estimator().Clusters {
+		return fmt.Errorf("links are not clustered for estimator %s", v.Estimator)
 	}
 	return nil
 }
 
 // refuseFlows is Refuse for a workload, and an error for events outside its time.
-func (m *method) refuseFlows(g *Generated) error {
+func (m *planner) refuseFlows(g *Generated) error {
 	m.waits = g.Closed()
 	if err := m.Refuse(m.variant, m.For); err != nil || !m.Spec.Moves.Whole() {
 		return err
@@ -411,7 +370,7 @@ func (m *method) refuseFlows(g *Generated) error {
 // latestEndNS is a time by which all flows have surely finished: a multiple of the time in which the slowest link would
 // send them one after the other, and the time in which events hold them up. math.MaxInt64: there is none, because flows
 // wait for others or the lake does not know their size.
-func (m *method) latestEndNS(g *Generated) int64 {
+func (m *planner) latestEndNS(g *Generated) int64 {
 	if m.waits || g.Bytes == 0 {
 		return math.MaxInt64
 	}

@@ -19,7 +19,6 @@ import (
 	"parsimon/queries/duckdb"
 	"parsimon/schema"
 	"parsimon/schema/columns"
-	"parsimon/stages/exact"
 	"parsimon/stages/ingest"
 	"parsimon/stages/topology"
 	"parsimon/stages/workload"
@@ -214,35 +213,10 @@ func (m *Model) share(t *engine.Attempt, base engine.Records, tables ...schema.T
 	return nil
 }
 
-// dependencies sets the options that the simulation of a workload needs whose flows wait for others.
-func (m *method) dependencies(t *engine.Attempt, o *exact.Options) error {
-	_, g, err := completeGenerated(m.Lake, m.generate)
-	if err != nil || !g.Closed() {
-		return err
-	}
-	o.Flows = g.Flows
-	o.Dependencies = func() schema.Batches {
-		return t.Read(m.generate.Output(schema.Dependencies), nil)
-	}
-	return nil
-}
-
-// lastEnd returns when the last flow has finished, and at least fromNS.
-func lastEnd(slowdowns schema.Batches, fromNS int64) (int64, error) {
-	type ended struct {
-		StartNS int64 `col:"start_ns"`
-		FCTNS   int64 `col:"fct_ns"`
-	}
-	return fromNS, columns.Each(slowdowns, func(f *ended) error {
-		fromNS = max(fromNS, f.StartNS+f.FCTNS)
-		return nil
-	})
-}
-
 // foundStarts are the flows of a base scenario as an open loop: they start when the simulation of its whole network
 // found that they do. Compute steps, which have no hops, are no flows then.
 func (m *Model) foundStarts(from lake.ScenarioID) *source {
-	of := newMethod(&Model{Lake: m.Lake, Spec: Spec{ScenarioID: from}}, Variant{}, Settings{}, nil)
+	of := newPlanner(&Model{Lake: m.Lake, Spec: Spec{ScenarioID: from}}, Variant{}, Settings{}, nil)
 	s := &source{reads: []engine.Output{of.generate.Output(schema.Flows), of.exactStage().Output(schema.ExactFCTs)}}
 	s.write = func(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*Generated, error) {
 		var scans []string

@@ -14,7 +14,7 @@ import (
 	"parsimon/schema/units"
 	"parsimon/simkernel"
 	"parsimon/simkernel/network"
-	"parsimon/stages/exact"
+	"parsimon/stages/step"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/format"
 )
@@ -94,7 +94,7 @@ func (r *scenarioReader) readClasses(f tree.Field) error {
 	if r.classes, r.ofSwitches = nil, f.Value.Scalar() == ofTopology; r.ofSwitches {
 		return nil
 	}
-	read := func(item tree.Field, c exact.TrafficClass) error {
+	read := func(item tree.Field, c step.TrafficClass) error {
 		pfc := !c.Lossy
 		err := item.Object(tree.Keys{
 			"name":     tree.ReadText(&c.Name),
@@ -129,11 +129,11 @@ func (r *scenarioReader) readClasses(f tree.Field) error {
 		err = f.Object(keys)
 	} else {
 		err = f.Each(func(item tree.Field) error {
-			return cmp.Or(read(item, exact.TrafficClass{}), item.Need("name", "queue"))
+			return cmp.Or(read(item, step.TrafficClass{}), item.Need("name", "queue"))
 		})
 	}
 	if err == nil {
-		r.classes, err = exact.SettleClasses(r.classes)
+		r.classes, err = step.SettleClasses(r.classes)
 	}
 	return f.Fail(err)
 }
@@ -148,7 +148,7 @@ func parseDSCP(text string) (int16, error) {
 }
 
 // Classes are the queues of the ports; nil: there is one.
-func (s *Scenario) Classes() ([]exact.TrafficClass, error) {
+func (s *Scenario) Classes() ([]step.TrafficClass, error) {
 	classes := slices.Clone(s.classes)
 	if s.ofSwitches {
 		if classes = slices.Clone(s.switchClasses); classes == nil {
@@ -378,7 +378,7 @@ func (s *Scenario) takeQueues(l *format.Loaded) {
 		if q.DSCPs == 0 && i > 0 {
 			continue
 		}
-		c := exact.TrafficClass{Name: fmt.Sprintf("queue%d", i), Queue: i}
+		c := step.TrafficClass{Name: fmt.Sprintf("queue%d", i), Queue: i}
 		c.Weight, c.Lossy = q.Weight, !q.PFC
 		for d := range int16(64) {
 			if q.DSCPs>>d&1 != 0 {

@@ -17,8 +17,8 @@ import (
 	"parsimon/schema/names"
 	"parsimon/simkernel"
 	"parsimon/simkernel/network"
-	"parsimon/stages/exact"
 	"parsimon/stages/moves"
+	"parsimon/stages/step"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/format"
 	"parsimon/stages/workload"
@@ -43,7 +43,7 @@ type canonicalScenario struct {
 	LoadOf   string               `json:"load_of,omitempty"` // "intact": the load was set before the failures
 	Changes  *canonicalChanges    `json:"changes,omitempty"`
 	Switches network.BufferParams `json:"switches,omitzero"`
-	Classes  []exact.TrafficClass `json:"classes,omitempty"`
+	Classes  []step.TrafficClass  `json:"classes,omitempty"`
 	Moves    *moves.Moves         `json:"moves,omitempty"`
 }
 
@@ -98,7 +98,7 @@ type Settled struct {
 	Canonical json.RawMessage      `json:"canonical"`
 	Params    simkernel.Params     `json:"params"`
 	Switches  network.BufferParams `json:"switches,omitzero"` // zero: unlimited
-	Classes   []exact.TrafficClass `json:"classes,omitempty"` // the queues of ports; nil: one
+	Classes   []step.TrafficClass  `json:"classes,omitempty"` // the queues of ports; nil: one
 	Moves     *moves.Moves         `json:"moves,omitempty"`   // how paths move; nil: each flow has one, by ECMP
 }
 

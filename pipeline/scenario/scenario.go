@@ -17,8 +17,8 @@ import (
 	"parsimon/schema/units"
 	"parsimon/simkernel"
 	"parsimon/simkernel/network"
-	"parsimon/stages/exact"
 	"parsimon/stages/moves"
+	"parsimon/stages/step"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/format"
 	"parsimon/stages/workload"
@@ -52,9 +52,9 @@ type Scenario struct {
 	alphaStated   bool                  // key switches.alpha is there
 	switchBuffer  *network.BufferParams // size, alpha and reserve; nil: none is stated
 	switchPFC     network.BufferParams  // what else is with PFC; 0 where nothing is stated
-	switchClasses []exact.TrafficClass
+	switchClasses []step.TrafficClass
 	switches      Switches
-	classes       []exact.TrafficClass
+	classes       []step.TrafficClass
 	ofSwitches    bool // the classes are switchClasses
 	workload      workloadSpec
 	params        simkernel.Params        // the transport and its constants

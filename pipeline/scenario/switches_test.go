@@ -10,7 +10,7 @@ import (
 
 	"parsimon/simkernel"
 	"parsimon/simkernel/network"
-	"parsimon/stages/exact"
+	"parsimon/stages/step"
 )
 
 const sonicFixture = "../../stages/topology/format/testdata/sonic"
@@ -80,7 +80,7 @@ func TestSwitchClasses(t *testing.T) {
 		if err != nil || len(got) != 7 {
 			t.Fatalf("%s: %+v, %v", transport, got, err)
 		}
-		want := exact.TrafficClass{Name: "queue3", Queue: 3, DSCP: []int16{3}, Class: network.Class{Weight: 15}}
+		want := step.TrafficClass{Name: "queue3", Queue: 3, DSCP: []int16{3}, Class: network.Class{Weight: 15}}
 		want.MarkPerGbps, want.MaxMarkPerGbps = marks[2], marks[3]
 		one := got[1]
 		if !reflect.DeepEqual(got[3], want) || len(one.DSCP) != 58 || one.Weight != 1 || !one.Lossy || one.MarkPerGbps != marks[0] ||
@@ -181,7 +181,7 @@ func checkClasses(t *testing.T, file func(string) (*Scenario, error)) {
 		t.Fatal(err)
 	}
 	got, err := s.Classes()
-	want := []exact.TrafficClass{{Name: "default", Class: network.Class{Weight: 1}},
+	want := []step.TrafficClass{{Name: "default", Class: network.Class{Weight: 1}},
 		{Name: "rest", Queue: 1, DSCP: []int16{9}, Class: network.Class{Lossy: true}},
 		{Name: "rdma", Queue: 3, Services: []string{"web"}, VNets: []string{"v"}, Class: network.Class{Weight: 2, MarkPerGbps: 5000, Alpha: 0.5}}}
 	if err != nil || !reflect.DeepEqual(got, want) {

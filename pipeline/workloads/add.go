@@ -22,6 +22,7 @@ import (
 	"parsimon/simkernel"
 	"parsimon/stages/ingest"
 	"parsimon/stages/route"
+	"parsimon/stages/step"
 	"parsimon/stages/topology"
 )
 
@@ -208,7 +209,9 @@ func (in *ingestion) routeChunks(ctx context.Context, m *Merged, files []lake.Da
 	if err != nil {
 		return nil, err
 	}
-	params := simkernel.DefaultParams()
+	model := &step.Model{
+		Network: in.net, Router: router, Params: simkernel.DefaultParams(), Unreachable: step.CountUnreachable,
+	}
 	m.Chunks = make([]Chunk, len(files))
 	loads := make([]lake.DataFile, len(files))
 	return loads, engine.Parallel(ctx, in.Workers, len(files), func(ctx context.Context, i int) error {
@@ -218,8 +221,7 @@ func (in *ingestion) routeChunks(ctx context.Context, m *Merged, files []lake.Da
 		}
 		defer w.Abandon()
 		rows := in.session.Read(schema.Flows, files[i:i+1], nil)
-		stats, err := route.Flows(ctx, router, &params, rows, int32(i), 0, nil, w,
-			route.Options{AllowUnreachable: true})
+		stats, err := route.Flows(ctx, model, route.Chunk{Number: int32(i), Flows: rows}, route.Sink{Loads: w})
 		if err != nil {
 			return err
 		}

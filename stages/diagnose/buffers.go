@@ -15,8 +15,8 @@ import (
 	"parsimon/simkernel/linkcase"
 	"parsimon/simkernel/network"
 	"parsimon/stages/confidence"
-	"parsimon/stages/exact"
 	"parsimon/stages/route"
+	"parsimon/stages/step"
 	"parsimon/stages/tables"
 	"parsimon/stages/topology"
 )
@@ -25,10 +25,6 @@ const (
 	// By how much limited buffers raise a percentile, to first order, from which on there is a warning: halfway between an
 	// error that does not matter (5%) and one that does (10%). Hits and false alarms: datasets/results/buffers.md.
 	overflowRise = 0.075
-
-	// What can be in flight on a cable, relative to what its port's buffer holds, from which on senders that go back may
-	// not come to an end.
-	goBackFlight = 1.0
 )
 
 // Overflow is what link cases, whose buffers have no end, say of flows in a network whose buffers do, to first order.
@@ -93,10 +89,10 @@ const (
 )
 
 // NewOverflow reads table link_stats of the last link cases. rooms are exact.Rooms.
-func NewOverflow(n *topology.Network, p *simkernel.Params, b network.BufferParams, rooms []int64, loads *route.Loads,
-	w Waits, stats schema.Batches) (*Overflow, error) {
+func NewOverflow(m *step.Model, rooms []int64, loads *route.Loads, w Waits, stats schema.Batches) (*Overflow, error) {
+	n := m.Network
 	o := &Overflow{net: n, links: make([]overflowLink, len(n.Links)), full: map[int32][]int32{}, into: map[int32][]int32{},
-		params: p, buffer: b, waits: w, estimate: confidence.CaseSlowdowns{}, limited: confidence.CaseSlowdowns{},
+		params: &m.Params, buffer: m.Buffers, waits: w, estimate: confidence.CaseSlowdowns{}, limited: confidence.CaseSlowdowns{},
 		spanNS: float64(max(1, loads.LastStartNS-loads.FirstStartNS))}
 	for id, l := range n.Links {
 		o.links[id] = overflowLink{id: int32(id), roomB: float64(rooms[id])}
@@ -306,55 +302,5 @@ func (o *Overflow) warnings(n *topology.Network) (out []Warning) {
 				"%.0f%%, or more; use --estimator exact", n.LinkName(q.id), q.id, q.roomB, len(q.full),
 			time.Duration(linkcase.CrowdSlotNS), time.Duration(o.spanNS), q.longestB, o.hit, o.flows, 100*quantile, 100*rise)})
 	}
-	return out
-}
-
-// BufferWarnings are those of limited buffers in an estimate of the whole network, which are known before it.
-func BufferWarnings(n *topology.Network, p *simkernel.Params, b network.BufferParams, classes []exact.TrafficClass,
-	loads *route.Loads) []Warning {
-	return append(headroomWarnings(n, *p, b, classes), goBackWarnings(n, p, b, loads)...)
-}
-
-// headroomWarnings returns a row if buffers of switches do not hold the headroom of PFC: that of the worst.
-func headroomWarnings(n *topology.Network, p simkernel.Params, b network.BufferParams,
-	classes []exact.TrafficClass) []Warning {
-	if !b.PFC {
-		return nil
-	}
-	all := exact.Shortfalls(n, p, b, classes)
-	if len(all) == 0 {
-		return nil
-	}
-	worst := slices.MinFunc(all, func(a, b network.Shortfall) int { return cmp.Compare(a.Share, b.Share) })
-	return []Warning{{"buffers", worst.Share, 1, -1, fmt.Sprintf(
-		"PFC is not lossless: a buffer of %d bytes has %.0f%% of the headroom that %s needs, which drops nothing with %d bytes; "+
-			"it is too small for %s; use a larger --switch-buffer", b.SwitchBytes, 100*worst.Share, n.Name(n.Nodes[worst.Node].ID), worst.LeastSafe,
-		topology.Count(len(all), "switch"))}}
-}
-
-// goBackWarnings returns a row for each port of a switch with a limited buffer that holds less than what can be in
-// flight on its cable, where senders send all of that again after a loss and do not slow down, the worst first.
-func goBackWarnings(n *topology.Network, p *simkernel.Params, b network.BufferParams, loads *route.Loads) (out []Warning) {
-	if b.IsZero() || b.PFC || b.Selective || p.Transport.Traits().AckClocked {
-		return nil
-	}
-	_, fastest := n.HostBps()
-	for id := range n.Links {
-		l := &n.Links[id]
-		flight := 2 * float64(l.DelayNS) * float64(min(fastest, l.BandwidthBps)) / 8e9
-		if p.WANWindowBytes != simkernel.AutoWindow {
-			flight = min(flight, float64(max(p.WindowBytes, p.WANWindowBytes)))
-		}
-		room := b.Alpha/(1+b.Alpha)*float64(b.SwitchBytes) + float64(b.ReservedBytes)
-		share := flight / room
-		if share < goBackFlight || loads.Links[id].Flows == 0 || n.FromHost(l.ID) {
-			continue
-		}
-		out = append(out, Warning{"buffers", share, goBackFlight, l.ID, fmt.Sprintf(
-			"%.0f bytes can be in flight on %s (link %d, %d ns), and its switch's buffer of %d holds %.0f there: senders of %s go "+
-				"back after a loss and send all of that again, which may come to no end; use --transport cubic or newreno, or "+
-				"--selective-recovery", flight, n.LinkName(l.ID), l.ID, l.DelayNS, b.SwitchBytes, room, p.Transport)})
-	}
-	slices.SortStableFunc(out, func(a, b Warning) int { return cmp.Compare(b.Measure, a.Measure) })
 	return out
 }

@@ -16,10 +16,9 @@ import (
 	"parsimon/schema/names"
 	"parsimon/schema/sizebin"
 	"parsimon/simkernel"
-	"parsimon/simkernel/network"
 	"parsimon/stages/confidence"
-	"parsimon/stages/exact"
 	"parsimon/stages/route"
+	"parsimon/stages/step"
 	"parsimon/stages/tables"
 	"parsimon/stages/topology"
 )
@@ -30,9 +29,6 @@ const (
 	// Load from which a link's queue depends on how long the workload is. The time that a queue needs to forget
 	// its start grows with 1 / (1 - load)²: at 95% it is 400 times that of an idle link, at 60% 6 times.
 	overload = 0.95
-
-	// Load from which a link's queue grows as long as the workload lasts, with every estimator.
-	fullLoad = 1
 
 	// Size of ACKs relative to full data packets from which on it matters when exactly they come: link cases know what
 	// ACKs take of a link in the mean. At the usual 6% errors are within 8% for every flow size; at 20% and at 48%
@@ -75,18 +71,11 @@ type Warning struct {
 	Text      string
 }
 
-// ReasonsForWholeNetwork returns why link cases do not suffice, as far as the network, the transport and the loads say
-// it before any link case runs. If there are any, an estimate that chooses is of the whole network (pipeline/auto.go).
-// Estimates by link cases have them as warnings.
-func ReasonsForWholeNetwork(n *topology.Network, p *simkernel.Params, loads *route.Loads) []Warning {
-	return append(overloads(n, p, loads, overload), unusualTransport(n, p, loads)...)
-}
-
-// OfWholeNetwork returns the warnings of a simulation of the whole network that are known before it: links that are too
-// full, and buffers that are too small.
-func OfWholeNetwork(n *topology.Network, p *simkernel.Params, b network.BufferParams, classes []exact.TrafficClass,
-	loads *route.Loads) []Warning {
-	return append(overloads(n, p, loads, fullLoad), BufferWarnings(n, p, b, classes, loads)...)
+// ReasonsForWholeNetwork returns the reasons, known before any link case runs, why link cases are not accurate enough. If
+// there are any, an estimate that chooses simulates the whole network (pipeline/auto.go). Estimates by link cases have
+// them as warnings.
+func ReasonsForWholeNetwork(m *step.Model, loads *route.Loads) []Warning {
+	return append(Overloads(m, loads, overload), unusualTransport(m, loads)...)
 }
 
 // Kinds of warnings about what was given, whoever estimates it.
@@ -95,12 +84,13 @@ const (
 	aboutLongPath = "long path"
 )
 
-// OfLinkCases reports whether the whole network, simulated, has no warning of this kind, or a rarer one.
+// OfLinkCases reports whether a kind of warning is specific to link cases.
 func OfLinkCases(kind string) bool { return kind != aboutFlows && kind != aboutLongPath }
 
 // InputWarnings returns a row for each link with a long delay that flows of senders which begin at line rate cross, the
 // longest first, and remarks about the flows.
-func InputWarnings(n *topology.Network, p *simkernel.Params, loads *route.Loads, flows []string) (out []Warning) {
+func InputWarnings(m *step.Model, loads *route.Loads, flows []string) (out []Warning) {
+	n, p := m.Network, &m.Params
 	for _, l := range n.Links {
 		if l.DelayNS >= longDelayNS && loads.Links[l.ID].Flows > 0 && !p.Transport.Traits().AckClocked {
 			out = append(out, Warning{aboutLongPath, float64(l.DelayNS), longDelayNS, l.ID, fmt.Sprintf(
@@ -120,8 +110,9 @@ func largestFirst(rows []Warning) []Warning {
 	return rows
 }
 
-// overloads returns a row for each link that is offered that load or more, the most loaded first.
-func overloads(n *topology.Network, p *simkernel.Params, loads *route.Loads, least float64) []Warning {
+// Overloads returns a row for each link that is offered that load or more, the most loaded first.
+func Overloads(m *step.Model, loads *route.Loads, least float64) []Warning {
+	n, p := m.Network, &m.Params
 	var out []Warning
 	for id := range n.Links {
 		l := &n.Links[id]
@@ -148,7 +139,8 @@ func offered(l *route.Loads, p *simkernel.Params, link topology.Link) float64 {
 }
 
 // unusualTransport returns a row if link cases are known to be wrong about a transport or its constants.
-func unusualTransport(n *topology.Network, p *simkernel.Params, loads *route.Loads) []Warning {
+func unusualTransport(m *step.Model, loads *route.Loads) []Warning {
+	n, p := m.Network, &m.Params
 	row := func(measure, threshold float64, format string, args ...any) []Warning {
 		return []Warning{{"transport", measure, threshold, -1, fmt.Sprintf(format, args...) + "; use --estimator exact"}}
 	}

@@ -3,20 +3,17 @@ package diagnose
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"testing"
 
 	"parsimon/schema/sizebin"
 	"parsimon/simkernel"
-	"parsimon/simkernel/network"
 	"parsimon/stages/confidence"
-	"parsimon/stages/exact"
 	"parsimon/stages/methodtest"
 	"parsimon/stages/route"
+	"parsimon/stages/step"
 	"parsimon/stages/tables"
-	"parsimon/stages/topology"
 	"parsimon/stages/topology/topologytest"
 )
 
@@ -172,12 +169,12 @@ func TestSpread(t *testing.T) {
 // What follows from the scenario alone: loads, the transport and its constants.
 func TestWarningsBeforeLinkCases(t *testing.T) {
 	n := topologytest.SmallNetwork(t)
-	whole := func(n *topology.Network, p *simkernel.Params, loads *route.Loads) []Warning {
-		return OfWholeNetwork(n, p, network.BufferParams{}, nil, loads)
+	whole := func(m *step.Model, loads *route.Loads) []Warning {
+		return Overloads(m, loads, 1)
 	}
 	for _, c := range []struct {
 		name   string
-		by     func(*topology.Network, *simkernel.Params, *route.Loads) []Warning
+		by     func(*step.Model, *route.Loads) []Warning
 		load   float64
 		change func(p *simkernel.Params)
 		want   string
@@ -196,12 +193,13 @@ func TestWarningsBeforeLinkCases(t *testing.T) {
 	} {
 		p := simkernel.DefaultParams()
 		c.change(&p)
+		m := &step.Model{Network: n, Params: p}
 		loads := route.Loads{Links: make([]route.LinkLoad, len(n.Links)), LastStartNS: 1e6}
 		bytes := int64(c.load * float64(n.Links[0].BandwidthBps) * 1e6 / 8e9)
 		loads.Links[0] = route.LinkLoad{Flows: 1, Bytes: bytes, Packets: p.Packets(bytes), LastStartNS: 1e6}
 		loads.Links[1] = route.LinkLoad{Flows: 1, Bytes: 1000, Packets: 1, LastStartNS: 1e6}
 		got := ""
-		for _, x := range append(c.by(n, &p, &loads), InputWarnings(n, &p, &loads, nil)...) {
+		for _, x := range append(c.by(m, &loads), InputWarnings(m, &loads, nil)...) {
 			got += x.Kind
 		}
 		if got != c.want {
@@ -220,7 +218,7 @@ func TestInputWarnings(t *testing.T) {
 		loads.Links[id].Flows = int64(id % 3)
 	}
 	p, got := simkernel.DefaultParams(), ""
-	for _, w := range InputWarnings(n, &p, &loads, []string{"a row may be cut"}) {
+	for _, w := range InputWarnings(&step.Model{Network: n, Params: p}, &loads, []string{"a row may be cut"}) {
 		if got += fmt.Sprintf("%s %d, ", w.Kind, w.Link); OfLinkCases(w.Kind) {
 			t.Errorf("%s is of link cases", w.Kind)
 		}
@@ -237,134 +235,6 @@ func TestTailLinkOfLongDelays(t *testing.T) {
 		func(int) [2]float64 { return [2]float64{3 * days, days} })
 	if got := w.TailLink(); got.Share != 0.75 {
 		t.Errorf("%+v", got)
-	}
-}
-
-// Warning buffers tells when drops and pauses raise a percentile: by how many flows are hit, how long their packets wait
-// where the buffer is full at that time, whatever port fills it, the timeout of a lost last packet, and how long a link is
-// paused on the way to another port.
-func TestOverflow(t *testing.T) {
-	n := topologytest.Wire(t, 6, 4, [2]int32{0, 4}, [2]int32{1, 4}, [2]int32{4, 5}, [2]int32{2, 5}, [2]int32{3, 5})
-	to2, beside := []int32{0, 4, 7}, []int32{0, 4, 9} // links of paths to host 2, whose port is full, and to host 3
-	loads := route.Loads{Links: make([]route.LinkLoad, len(n.Links)), LastStartNS: 1e7}
-	for id := range loads.Links {
-		loads.Links[id].Flows = 1
-	}
-	const fct, tripNS = 100_000, 2 * 3 * 1000
-	p := simkernel.DefaultParams()
-	lossy := network.BufferParams{SwitchBytes: 400_000, Alpha: 1}
-	lossless := network.BufferParams{SwitchBytes: 400_000, Alpha: 1, PFC: true}
-	bytes := func(ns int64) float64 { return float64(ns*n.Links[7].BandwidthBps) / 8e9 }
-	room := exact.Rooms(n, p, lossy)[7] * 8e9 / n.Links[7].BandwidthBps
-	timeout := float64(2 * 3 * room) // all links are as fast
-	stated := lossy
-	stated.RetransmitNS = 40_000
-	for _, c := range []struct {
-		name    string
-		buffer  network.BufferParams
-		path    []int32
-		flows   int   // of 1000 that wait for the longest queue
-		longest int64 // ns
-		lastIs  bool  // the last packet does, too
-		atNS    float64
-		other   int64   // queue of the other port, ns
-		rise    float64 // of p99; below 0: at least
-	}{
-		{"there is room", lossy, to2, 500, room - 1, false, 0, 0, 0},
-		{"few flows", lossy, to2, 2, room + 90_000, false, 0, 0, float64(room+90_000+tripNS) / fct}, // p99.9
-		{"a fiftieth", lossy, to2, 20, room + 20_000, false, 0, 0, float64(room+20_000+tripNS) / fct},
-		{"at another time", lossy, to2, 20, room + 20_000, false, 5e6, 0, 0},
-		{"another port takes a third", lossy, to2, 20, room * 3 / 4, false, 0, room, float64(room*3/4+tripNS) / fct},
-		{"another port takes little", lossy, to2, 20, room * 3 / 4, false, 0, room / 4, 0},
-		{"last packets", lossy, to2, 20, room + 1, true, 0, 0, (float64(room+tripNS) + timeout) / fct},
-		{"last packets, stated timeout", stated, to2, 20, room + 1, true, 0, 0, float64(room+tripNS+40_000) / fct},
-		{"PFC, to the full port", lossless, to2, 500, 4 * room, true, 0, 0, 0},
-		{"PFC, beside it", lossless, beside, 500, 4 * room, false, 0, 0, -0.5},
-		{"PFC, beside it at another time", lossless, beside, 500, 4 * room, false, 5e6, 0, 0},
-	} {
-		var stats, slowdowns, hops tables.Memory
-		var flows []tables.SlowdownRow
-		var at []tables.ContributionRow
-		for i := range 1000 {
-			flows = append(flows, tables.SlowdownRow{FlowRow: int64(i), SizeBytes: 50_000, FCTNS: fct, Slowdown: 2})
-			for h, link := range c.path {
-				r := tables.ContributionRow{Contribution: tables.Contribution{FlowRow: int64(i), Hop: int16(h), Hops: 3, LinkID: link}}
-				if i < c.flows && h == 2 {
-					r.LongestNS = c.longest
-					if c.lastIs {
-						r.WaitNS = float64(r.LongestNS)
-					}
-				}
-				at = append(at, r)
-			}
-		}
-		queue := func(link int32, ns int64) tables.LinkStat {
-			return tables.LinkStat{LinkID: link, LinkCounters: tables.LinkCounters{MaxQueueBytes: int64(bytes(ns)),
-				CrowdedAtNS: []float64{c.atNS}, CrowdedBytes: []float64{bytes(ns)}}}
-		}
-		rows := []tables.LinkStat{queue(7, c.longest)}
-		if c.other > 0 {
-			rows = append(rows, queue(9, c.other))
-		}
-		err := errors.Join(tables.LinkStats.Write(&stats, rows), tables.Slowdowns.Write(&slowdowns, flows),
-			tables.HopContributions.Write(&hops, at))
-		o, overflowErr := NewOverflow(n, &p, c.buffer, exact.Rooms(n, p, c.buffer), &loads, OwnColumns, stats.Read())
-		w := NewTailWatch(n, &loads, confidence.Tails{}, o)
-		if err := errors.Join(err, overflowErr, w.Watch(0, 1000, slowdowns.Read(), hops.Read())); err != nil {
-			t.Fatal(err)
-		}
-		got := o.warnings(n)
-		if c.rise == 0 {
-			if len(got) > 0 {
-				t.Errorf("%s: %+v", c.name, got)
-			}
-			continue
-		}
-		if len(got) != 1+int(min(1, c.other)) || got[0].Link != 7 || c.rise > 0 && math.Abs(got[0].Measure-c.rise) > 2*0.002*(1+c.rise) ||
-			got[0].Measure < -c.rise || !strings.Contains(got[0].Text, "of 1000 flows, and may raise p") {
-			t.Errorf("%s: %+v, want a rise of %g", c.name, got, c.rise)
-		}
-	}
-}
-
-// A cable that holds more in flight than its port's buffer is named where senders go back, and only there; so is one
-// that sends more before a pause than a buffer holds.
-func TestLongCables(t *testing.T) {
-	n := topologytest.SmallNetwork(t)
-	long := int32(slices.IndexFunc(n.Links, func(l topology.Link) bool { return !n.FromHost(l.ID) }))
-	for _, l := range []int32{long, long ^ 1} {
-		n.Links[l].DelayNS = 2_000_000
-	}
-	loads := route.Loads{Links: make([]route.LinkLoad, len(n.Links))}
-	loads.Links[long].Flows = 7
-	b := network.BufferParams{SwitchBytes: 400_000, Alpha: 1}
-	p := simkernel.DefaultParams()
-	p.SetWindow(simkernel.AutoWindow)
-	got := goBackWarnings(n, &p, b, &loads)
-	if len(got) != 1 || got[0].Link != long || !strings.Contains(got[0].Text, "holds 200000 there") {
-		t.Errorf("%+v", got)
-	}
-	if err := exact.CheckWholeNetwork(n, p, b, nil, &loads); err != nil {
-		t.Error(err)
-	}
-	tcp, selective, stated := simkernel.ParamsOf(simkernel.CUBIC), b, p
-	selective.Selective = true
-	stated.SetWindow(18_000)
-	for i, x := range [][]Warning{goBackWarnings(n, &tcp, b, &loads), goBackWarnings(n, &p, selective, &loads),
-		goBackWarnings(n, &stated, b, &loads), goBackWarnings(n, &p, network.BufferParams{}, &loads)} {
-		if len(x) > 0 {
-			t.Errorf("%d: %+v", i, x)
-		}
-	}
-	b.PFC = true
-	short := headroomWarnings(n, p, network.BufferParams{SwitchBytes: 100_000, Alpha: 1, PFC: true}, nil)
-	if len(short) != 1 || !strings.Contains(short[0].Text, "PFC is not lossless") || headroomWarnings(n, p, b, nil) != nil &&
-		!(short[0].Measure < headroomWarnings(n, p, b, nil)[0].Measure) {
-		t.Errorf("%+v", short)
-	}
-	err := exact.CheckWholeNetwork(n, p, b, nil, &loads)
-	if err == nil || !strings.Contains(err.Error(), n.LinkName(long)) && !strings.Contains(err.Error(), n.LinkName(long^1)) {
-		t.Errorf("PFC without room: %v", err)
 	}
 }
 

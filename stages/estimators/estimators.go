@@ -3,37 +3,53 @@ package estimators
 
 import (
 	"fmt"
-	"slices"
+
+	"parsimon/stages/exact"
+	"parsimon/stages/flow"
+	"parsimon/stages/independent"
+	"parsimon/stages/step"
 )
 
-// Name identifies an estimator: how the slowdowns of flows are found.
+// all are the estimators. A new one is one line at the end: Parse, flags, plans, status and repair then know it.
+var all = [...]step.Estimator{
+	Independent: independent.Estimator(),
+	Flow:        flow.Estimator(),
+	Exact:       exact.Estimator(),
+}
+
+// Name identifies an estimator: its place in the list.
 type Name uint8
 
+// The estimators that other packages name.
 const (
-	// Independent is the paper's estimator (§3.4): at each hop it draws a packet-normalised delay from the
-	// bucket of the flow's size, independently, and adds up the delays of the path.
 	Independent Name = iota
-	// Flow follows the packets of each flow (package flow). Link cases exchange, in two passes, what the packets of their
-	// flows observed (FeedbackBuilder). The case of the flow's own host then replays the flow with complete
-	// feedback (Simulator.Replay). So waits at different links add up where packets meet them one after the
-	// other; a rate that several links reduce at the same time is reduced once, because one sender reacts to
-	// all marks; and the wait for the host's NIC and the limit of the window count once.
 	Flow
-	// Exact simulates every packet of every flow over all hops (package exact). It has no error of its own, but one
-	// simulation cannot be divided into link cases: it takes longer than a few passes where there are many cores.
 	Exact
 )
 
-var all = []string{"independent", "flow", "exact"}
+// Estimator returns the estimator.
+func (n Name) Estimator() *step.Estimator { return &all[n] }
 
 // String returns the estimator's name, as in --estimator and in the lake.
-func (e Name) String() string { return all[e] }
+func (n Name) String() string { return all[n].Name }
+
+// All returns the names of all estimators, in the order of the list.
+func All() []Name {
+	var names []Name
+	for i := range all {
+		names = append(names, Name(i))
+	}
+	return names
+}
 
 // Parse returns the estimator of a name.
 func Parse(name string) (Name, error) {
-	i := slices.Index(all, name)
-	if i < 0 {
-		return 0, fmt.Errorf("no estimator %q: must be one of %v", name, all)
+	var known []string
+	for i := range all {
+		if all[i].Name == name {
+			return Name(i), nil
+		}
+		known = append(known, all[i].Name)
 	}
-	return Name(i), nil
+	return 0, fmt.Errorf("no estimator %q: must be one of %v", name, known)
 }

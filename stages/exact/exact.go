@@ -23,6 +23,7 @@ import (
 	"parsimon/stages/moves"
 	"parsimon/stages/route"
 	"parsimon/stages/slowdown"
+	"parsimon/stages/step"
 	"parsimon/stages/tables"
 	"parsimon/stages/topology"
 	"parsimon/stages/workload"
@@ -38,21 +39,14 @@ type Options struct {
 	Counts func(startNS int64) bool
 	// EndNS, if not 0, is when the simulation ends at the latest: Tables.Left takes the flows under way.
 	EndNS int64
-	// AllowUnreachable counts flows without a path instead of refusing them.
-	AllowUnreachable bool
-	// Buffer is the packet buffer of switches; the zero value is unlimited.
-	Buffer network.BufferParams
-	// Classes are the queues of ports, as SettleClasses has them; nil: all data wait in one.
-	Classes []TrafficClass
 	// Dependencies opens table dependencies, by flow_row, of a workload of that many Flows; nil: no flow waits for
 	// others. With it all flows are simulated and reported, and each has a path or is a compute step.
 	Dependencies func() schema.Batches
 	Flows        int64
-	// Moves are how paths move, with the router's Seed; nil: each flow has one path.
-	Moves *moves.Moves
-	Seed  uint64
 	// Loads is what each link carries. Only table link_stats needs it.
 	Loads *route.Loads
+	// Progress, if not nil, is called with packet-hops as they are simulated.
+	Progress func(packetHops int64)
 }
 
 func (o *Options) reports(startNS int64) bool {
@@ -130,12 +124,11 @@ var (
 // each hop. Estimates are compared with it, and they are estimator exact; network.Network lists the mechanisms.
 //
 // flows is table flows in start order. Memory grows with the number of flows that are active at a time, not
-// with the workload. progress, if not nil, is called with packet-hops as they are simulated.
-func Simulate(ctx context.Context, n *topology.Network, r *topology.Router, p simkernel.Params, flows schema.Batches,
-	o Options, out Tables, progress func(int64)) (Stats, error) {
+// with the workload.
+func Simulate(ctx context.Context, m *step.Model, flows schema.Batches, o Options, out Tables) (Stats, error) {
 	x := &simulation{
-		net: n, router: r, params: p, in: flows, options: o, out: out, progress: progress,
-		waitNS: make([]simkernel.Sum, len(n.Links)), alone: slowdown.NewWriter(n, p),
+		model: m, net: m.Network, params: m.Params, in: flows, options: o, out: out,
+		waitNS: make([]simkernel.Sum, len(m.Network.Links)), alone: slowdown.NewWriter(m),
 	}
 	if o.Dependencies != nil {
 		var err error
@@ -176,14 +169,13 @@ func Simulate(ctx context.Context, n *topology.Network, r *topology.Router, p si
 // exact is one whole-network simulation. The engine numbers flows in the order in which it receives them and
 // counts time from the start of the first.
 type simulation struct {
-	net      *topology.Network
-	router   *topology.Router
-	params   simkernel.Params
-	in       schema.Batches
-	options  Options
-	out      Tables
-	progress func(int64)
-	stats    Stats
+	net     *topology.Network
+	model   *step.Model
+	params  simkernel.Params
+	in      schema.Batches
+	options Options
+	out     Tables
+	stats   Stats
 
 	waits    *dependencyReader // nil: no flow waits for others
 	classOf  func(f *workload.Row) uint8
@@ -273,9 +265,9 @@ func (x *simulation) flowsOf(batch []workload.Row) (*network.Flows, error) {
 		x.row++
 		var err error
 		if x.waits == nil || !route.ComputeStep(f.Src, f.Dst, f.SizeBytes) {
-			c.PathLinks, err = x.router.Path(f.ID, f.Src, f.Dst, c.PathLinks)
+			c.PathLinks, err = x.model.Router.Path(f.ID, f.Src, f.Dst, c.PathLinks)
 		}
-		if x.options.AllowUnreachable && x.waits == nil && route.IsUnreachable(err) {
+		if x.model.Unreachable == step.CountUnreachable && x.waits == nil && route.IsUnreachable(err) {
 			x.stats.Unreachable++
 			continue
 		}
@@ -385,8 +377,8 @@ func (x *simulation) show(items, finished int64) {
 	defer x.mu.Unlock()
 	x.items, x.finished = x.items+items, x.finished+finished
 	now := max(x.finished, min(x.items/2, x.stats.PacketHops))
-	if x.progress != nil && now > x.shown {
-		x.progress(now - x.shown)
+	if x.options.Progress != nil && now > x.shown {
+		x.options.Progress(now - x.shown)
 		x.shown = now
 	}
 }
@@ -455,7 +447,7 @@ func (x *simulation) writeLinks() error {
 func (x *simulation) writeClasses() error {
 	var rows []classRow
 	for _, l := range x.net.Links {
-		for i, c := range x.options.Classes {
+		for i, c := range x.model.Classes {
 			marked, dropped := x.engine.CountersOf(l.ID, i)
 			rows = append(rows, classRow{l.ID, c.Name, marked, dropped, x.engine.PausedOf(l.ID, i)})
 		}
@@ -486,16 +478,16 @@ func (x *simulation) writeSlots() error {
 }
 
 func (x *simulation) simulate(ctx context.Context) error {
-	engine, classOf, err := newEngine(x.net, x.params, x.options.Buffer, x.options.Classes, x.nextFlows)
+	engine, classOf, err := newEngine(x.model, x.nextFlows)
 	if err != nil {
 		return err
 	}
 	defer x.release()
 	x.engine, x.classOf = engine, classOf
 	engine.Progress = func(items int64) { x.show(items, 0) }
-	m := x.options.Moves
+	m := x.model.Moves
 	if m.Whole() {
-		if x.routes, err = m.NewRoutes(ctx, x.router, x.options.Seed); err != nil {
+		if x.routes, err = m.NewRoutes(ctx, x.model.Router, x.model.Seed); err != nil {
 			return err
 		}
 	}
@@ -508,7 +500,7 @@ func (x *simulation) simulate(ctx context.Context) error {
 		engine.EndNS = max(1, x.options.EndNS-x.originNS)
 	}
 	if m.Whole() {
-		engine.Forward(m.Engine(x.net, x.routes, x.options.Seed, x.originNS))
+		engine.Forward(m.Engine(x.net, x.routes, x.model.Seed, x.originNS))
 	}
 	if x.waits != nil {
 		engine.WaitFor()
@@ -517,7 +509,7 @@ func (x *simulation) simulate(ctx context.Context) error {
 		return err
 	}
 	x.stats.Losses = engine.Losses()
-	if x.findDeepest(engine); x.options.Buffer.IsZero() {
+	if x.findDeepest(engine); x.model.Buffers.IsZero() {
 		return nil
 	}
 	for _, l := range x.net.Links {
@@ -529,16 +521,16 @@ func (x *simulation) simulate(ctx context.Context) error {
 	return nil
 }
 
-// CheckWholeNetwork returns an error if Simulate cannot simulate flows that load the links so: over a link without a
-// delay, for example.
-func CheckWholeNetwork(n *topology.Network, p simkernel.Params, b network.BufferParams, classes []TrafficClass,
-	loads *route.Loads) error {
+// Check returns an error if Simulate cannot simulate flows that load the links so: over a link without a delay, for
+// example.
+func Check(m *step.Model, loads *route.Loads) error {
 	if span := loads.LastStartNS - loads.FirstStartNS; span > network.MaxNS {
 		return fmt.Errorf("the flows start within %d s, more than %d", span/1e9, network.MaxNS/int64(1e9))
 	}
-	engine, _, err := newEngine(n, p, b, classes, nil)
+	n, b := m.Network, m.Buffers
+	engine, _, err := newEngine(m, nil)
 	if err != nil || !b.PFC {
-		return withName(err, n, classes)
+		return withName(err, m)
 	}
 	links, hosts := engineTopology(n)
 	for id, link := range links {
@@ -551,22 +543,31 @@ func CheckWholeNetwork(n *topology.Network, p simkernel.Params, b network.Buffer
 	return nil
 }
 
-// Rooms are network.Network.Rooms; nil: buffers have no end, or the whole network cannot be simulated.
-func Rooms(n *topology.Network, p simkernel.Params, b network.BufferParams) []int64 {
-	if b.IsZero() {
+// Rooms is how many bytes each link has room for in the buffer of its switch, by link id (network.Network.Rooms); nil if
+// buffers are unlimited, or the whole network cannot be simulated.
+func Rooms(m *step.Model) []int64 {
+	if m.Buffers.IsZero() {
 		return nil
 	}
-	engine, _, err := newEngine(n, p, b, nil, nil)
+	engine, err := withoutClasses(m)
 	if err != nil {
 		return nil
 	}
 	return engine.Rooms()
 }
 
-// Shortfalls are the switches whose buffers do not hold the headroom of PFC; nil if the whole network cannot be
+// withoutClasses is the simulation of a model whose data wait in one queue at each port.
+func withoutClasses(m *step.Model) (*network.Network, error) {
+	one := *m
+	one.Classes = nil
+	engine, _, err := newEngine(&one, nil)
+	return engine, err
+}
+
+// shortfalls are the switches whose buffers do not hold the headroom of PFC; nil if the whole network cannot be
 // simulated.
-func Shortfalls(n *topology.Network, p simkernel.Params, b network.BufferParams, classes []TrafficClass) []network.Shortfall {
-	engine, _, err := newEngine(n, p, b, classes, nil)
+func shortfalls(m *step.Model) []network.Shortfall {
+	engine, _, err := newEngine(m, nil)
 	if err != nil {
 		return nil // the simulation reports the error
 	}
@@ -585,7 +586,7 @@ func (x *simulation) findDeepest(engine *network.Network) {
 		}
 	}
 	for i, v := range x.net.Nodes { // the first of equals, in the order of ids
-		if !x.options.Buffer.IsZero() {
+		if !x.model.Buffers.IsZero() {
 			held[v.ID] = engine.MostBytes(int32(i))
 		}
 		if held[v.ID] > x.stats.DeepestSwitchBytes {
@@ -594,13 +595,14 @@ func (x *simulation) findDeepest(engine *network.Network) {
 	}
 }
 
-// newEngine returns a simulation of the whole network, and which of the classes a flow is in.
-func newEngine(n *topology.Network, p simkernel.Params, b network.BufferParams, classes []TrafficClass,
-	next func() (*network.Flows, error)) (engine *network.Network, of func(*workload.Row) uint8, err error) {
-	links, hosts := engineTopology(n)
-	if engine, err = network.New(p, b, links, hosts, next); err == nil {
-		of, err = classify(engine, classes)
+// newEngine returns a simulation of the whole network, and which of the classes a flow belongs to.
+func newEngine(m *step.Model, next func() (*network.Flows, error)) (*network.Network, func(*workload.Row) uint8, error) {
+	links, hosts := engineTopology(m.Network)
+	engine, err := network.New(m.Params, m.Buffers, links, hosts, next)
+	if err != nil {
+		return nil, nil, err
 	}
+	of, err := classify(engine, m.Classes)
 	return engine, of, err
 }
 

@@ -1,7 +1,6 @@
 package exact
 
 import (
-	"context"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -17,30 +16,32 @@ import (
 	"parsimon/stages/methodtest"
 	"parsimon/stages/route"
 	"parsimon/stages/slowdown"
+	"parsimon/stages/step"
 	"parsimon/stages/tables"
 	"parsimon/stages/topology"
 	"parsimon/stages/workload"
 )
 
-func simulateExactly(t *testing.T, n *topology.Network, flows []arrow.Record,
-	o Options) (fcts, hops *tables.Memory, stats Stats) {
+func simulateExactly(t *testing.T, n *topology.Network, flows []arrow.Record, o Options) (fcts, hops *tables.Memory, stats Stats) {
 	t.Helper()
-	return simulateExactlyWith(t, n, simkernel.DefaultParams(), flows, o)
+	return simulateModel(t, methodtest.DCTCP(t, n), flows, o)
 }
 
-func simulateExactlyWith(t *testing.T, n *topology.Network, p simkernel.Params, flows []arrow.Record,
-	o Options) (fcts, hops *tables.Memory, stats Stats) {
+func simulateModel(t *testing.T, m *step.Model, flows []arrow.Record, o Options) (fcts, hops *tables.Memory, stats Stats) {
 	t.Helper()
-	r, err := topology.NewRouter(t.Context(), n, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
 	fcts, hops = &tables.Memory{}, &tables.Memory{}
-	stats, err = Simulate(context.Background(), n, r, p, (&tables.Memory{Records: flows}).Read(), o, Tables{FCTs: fcts, Hops: hops}, nil)
+	stats, err := Simulate(t.Context(), m, (&tables.Memory{Records: flows}).Read(), o, Tables{FCTs: fcts, Hops: hops})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return fcts, hops, stats
+}
+
+// withBuffers is a model with limited buffers.
+func withBuffers(t *testing.T, n *topology.Network, b network.BufferParams) *step.Model {
+	m := methodtest.DCTCP(t, n)
+	m.Buffers = b
+	return m
 }
 
 // The whole-network simulation has the same rows for any number of domains and any batches of flows: every flow
@@ -105,12 +106,12 @@ func TestExactCounts(t *testing.T) {
 
 // What cannot be simulated whole is known before.
 func TestCheckWholeNetwork(t *testing.T) {
-	n, p := methodtest.Clos(t), simkernel.DefaultParams()
+	n := methodtest.Clos(t)
 	for _, c := range []struct {
 		spanNS int64
 		want   string
 	}{{network.MaxNS, ""}, {network.MaxNS + 1, "flows start within"}} {
-		err := CheckWholeNetwork(n, p, network.BufferParams{}, nil, &route.Loads{LastStartNS: c.spanNS})
+		err := Check(methodtest.DCTCP(t, n), &route.Loads{LastStartNS: c.spanNS})
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%+v: %v", c, err)
 		}
@@ -118,7 +119,7 @@ func TestCheckWholeNetwork(t *testing.T) {
 	for i := range n.Links[:2] {
 		n.Links[i].DelayNS = 0
 	}
-	if err := CheckWholeNetwork(n, p, network.BufferParams{}, nil, &route.Loads{}); err == nil || !strings.Contains(err.Error(), "delay") {
+	if err := Check(methodtest.DCTCP(t, n), &route.Loads{}); err == nil || !strings.Contains(err.Error(), "delay") {
 		t.Errorf("a link without delay: %v", err)
 	}
 }
@@ -135,7 +136,7 @@ func TestExactLoneFlow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		writer := slowdown.NewWriter(n, simkernel.DefaultParams())
+		writer := slowdown.NewWriter(methodtest.DCTCP(t, n))
 		want := writer.IdealNS(path, columns.Int64s(one, "size_bytes")[0])
 		fct, ideal := methodtest.Ints64(fcts, "fct_ns")[0], methodtest.Ints64(fcts, "ideal_ns")[0]
 		if fct != ideal || ideal != want {
@@ -160,19 +161,19 @@ func TestExactSwitchBuffer(t *testing.T) {
 	same := func(a, b *tables.Memory) bool {
 		return slices.EqualFunc(a.Records, b.Records, func(x, y arrow.Record) bool { return array.RecordEqual(x, y) })
 	}
-	large := Options{Buffer: network.BufferParams{SwitchBytes: stats.DeepestSwitchBytes, Alpha: 1024}}
-	fcts, hops, did := simulateExactly(t, n, []arrow.Record{flows}, large)
+	large := withBuffers(t, n, network.BufferParams{SwitchBytes: stats.DeepestSwitchBytes, Alpha: 1024})
+	fcts, hops, did := simulateModel(t, large, []arrow.Record{flows}, Options{})
 	if !same(fcts, wantFCTs) || !same(hops, wantHops) || did.Losses.Dropped != 0 ||
 		did.DeepestSwitchBytes > stats.DeepestSwitchBytes {
 		t.Errorf("buffer of the most that a switch can have held: %+v, unlimited: %+v", did, stats)
 	}
-	small := Options{Buffer: network.BufferParams{SwitchBytes: 8000, Alpha: 1}}
-	fcts, _, did = simulateExactly(t, n, []arrow.Record{flows}, small)
+	small := withBuffers(t, n, network.BufferParams{SwitchBytes: 8000, Alpha: 1})
+	fcts, _, did = simulateModel(t, small, []arrow.Record{flows}, Options{})
 	if l := did.Losses; l.Dropped == 0 || l.Sent != l.Delivered+l.Dropped+l.Discarded || did.MostDropped == 0 ||
 		did.Flows != stats.Flows || did.DeepestSwitchBytes > 8000 {
 		t.Errorf("small buffer: %+v", did)
 	}
-	if again, _, _ := simulateExactly(t, n, []arrow.Record{flows}, small); !same(again, fcts) {
+	if again, _, _ := simulateModel(t, small, []arrow.Record{flows}, Options{}); !same(again, fcts) {
 		t.Error("a small buffer: other rows the second time")
 	}
 }
@@ -186,16 +187,17 @@ func TestExactClasses(t *testing.T) {
 		rows[i].Service, rows[i].VNet = []string{"bulk", "rpc", "other"}[i%3], []string{"", "", "fast"}[i%3]
 	}
 	flows := methodtest.FlowRecord(rows...)
-	classes, err := SettleClasses([]TrafficClass{{Name: "fast", Queue: 5, Services: []string{"rpc"}, VNets: []string{"fast"}}})
+	classes, err := step.SettleClasses([]step.TrafficClass{{Name: "fast", Queue: 5, Services: []string{"rpc"}, VNets: []string{"fast"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	small := network.BufferParams{SwitchBytes: 20_000, Alpha: 1, RetransmitNS: 1_000_000}
 	_, loads := methodtest.Route(t, n, ptr(simkernel.DefaultParams()), flows)
-	run := func(classes []TrafficClass) (slow [2]float64, links *tables.Memory, stats Stats) {
+	run := func(classes []step.TrafficClass) (slow [2]float64, links *tables.Memory, stats Stats) {
 		fcts, links := &tables.Memory{}, &tables.Memory{}
-		stats, err := Simulate(context.Background(), n, methodtest.Router(t, n), simkernel.DefaultParams(), methodtest.Table(flows).Read(),
-			Options{Loads: loads, Buffer: small, Classes: classes}, Tables{FCTs: fcts, Classes: links}, nil)
+		m := withBuffers(t, n, small)
+		m.Classes = classes
+		stats, err := Simulate(t.Context(), m, methodtest.Table(flows).Read(), Options{Loads: loads}, Tables{FCTs: fcts, Classes: links})
 		if err != nil {
 			t.Fatal(err)
 		}

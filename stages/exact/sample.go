@@ -6,8 +6,8 @@ import (
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
-	"parsimon/simkernel"
 	"parsimon/stages/slowdown"
+	"parsimon/stages/step"
 	"parsimon/stages/topology"
 )
 
@@ -20,9 +20,9 @@ type Sampler struct {
 	fcts      []simulatedFCT    // by flow of the chunk
 }
 
-// NewSampler returns a sampler for flows of a network.
-func NewSampler(n *topology.Network, p simkernel.Params) *Sampler {
-	return &Sampler{net: n, slowdowns: slowdown.NewWriter(n, p)}
+// NewSampler returns a sampler for flows of a scenario.
+func NewSampler(m *step.Model) *Sampler {
+	return &Sampler{net: m.Network, slowdowns: slowdown.NewWriter(m)}
 }
 
 // A simulatedFCT has the columns of table exact_fcts that Sample reads. An FCT of -1: the flow was not simulated.

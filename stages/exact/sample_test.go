@@ -25,8 +25,8 @@ func simulated(t *testing.T, n *topology.Network, flows arrow.Record) (fcts, hop
 	p := simkernel.DefaultParams()
 	_, loads = methodtest.Route(t, n, &p, flows)
 	fcts, hops, links = &tables.Memory{}, &tables.Memory{}, &tables.Memory{}
-	if _, err := Simulate(context.Background(), n, methodtest.Router(t, n), p, methodtest.Table(flows).Read(), Options{Loads: loads},
-		Tables{FCTs: fcts, Hops: hops, Links: links}, nil); err != nil {
+	if _, err := Simulate(t.Context(), methodtest.Model(t, n, &p), methodtest.Table(flows).Read(), Options{Loads: loads},
+		Tables{FCTs: fcts, Hops: hops, Links: links}); err != nil {
 		t.Fatal(err)
 	}
 	return fcts, hops, links, loads
@@ -43,7 +43,7 @@ func TestSampleExact(t *testing.T) {
 		fct[row[i]], delay[row[i]] = ns, float64(ns-methodtest.Ints64(fcts, "ideal_ns")[i])
 	}
 	slowdowns, contributions := &tables.Memory{}, &tables.Memory{}
-	s := NewSampler(n, simkernel.DefaultParams())
+	s := NewSampler(methodtest.DCTCP(t, n))
 	for _, chunk := range [][2]int64{{0, 1}, {1, 1700}, {1700, 3000}} {
 		part := methodtest.Table(flows.NewSlice(chunk[0], chunk[1])).Read()
 		err := s.Sample(context.Background(), slowdown.Chunk{FirstRow: chunk[0], Rows: chunk[1] - chunk[0], Flows: part},
@@ -140,7 +140,7 @@ func TestSampleExactRefuses(t *testing.T) {
 		"below 0 at hop": {fcts, changed(hops, schema.ExactHops, "last_wait_ns", func(v []int64) { v[5] = -7 })},
 	}
 	for want, c := range cases {
-		err := NewSampler(n, simkernel.DefaultParams()).Sample(context.Background(),
+		err := NewSampler(methodtest.DCTCP(t, n)).Sample(context.Background(),
 			slowdown.Chunk{Rows: 50, Flows: methodtest.Table(flows).Read()},
 			Simulated{FCTs: c.fcts.Read(), Hops: c.hops.Read()},
 			slowdown.Sink{Slowdowns: &tables.Memory{}, Contributions: &tables.Memory{}})

@@ -20,7 +20,7 @@ import (
 	"parsimon/stages/linksim"
 	"parsimon/stages/rng"
 	"parsimon/stages/route"
-	"parsimon/stages/topology"
+	"parsimon/stages/step"
 )
 
 // FeedbackBuilder computes the feedback of link cases from the observations of one pass.
@@ -47,10 +47,8 @@ import (
 //
 // A FeedbackBuilder is used by one goroutine at a time.
 type FeedbackBuilder struct {
-	net     *topology.Network
-	params  *simkernel.Params
+	model   *step.Model
 	layout  simkernel.BlockLayout
-	seed    uint64
 	omitted linksim.Omitted // links whose cases the next pass omits
 
 	observed observationIndex // of this pass
@@ -63,23 +61,43 @@ type FeedbackBuilder struct {
 	out feedbackRows
 }
 
-// NewFeedbackBuilder returns a builder. The seed keys the random bits that select marks. omitted are links that need no
-// feedback for a pass.
-func NewFeedbackBuilder(n *topology.Network, p *simkernel.Params, seed uint64, omitted linksim.Omitted) *FeedbackBuilder {
-	return &FeedbackBuilder{net: n, params: p, layout: p.Layout(), seed: seed, omitted: omitted}
+// NewFeedbackBuilder returns a builder. The model's seed keys the random bits that select marks. omitted are links that
+// need no feedback for a pass.
+func NewFeedbackBuilder(m *step.Model, omitted linksim.Omitted) *FeedbackBuilder {
+	return &FeedbackBuilder{model: m, layout: m.Params.Layout(), omitted: omitted}
 }
 
-// Build writes the feedback of one chunk of flows, rows firstRow to firstRow+rows-1 of table flows, by link
-// and flow, in the order of table hops; hops without feedback have no rows. For the senders it is table
-// sender_feedback, the input of the replay: for hop 0 of every flow, whole. Else it is table feedback, the input of
-// pass 2: for every hop of every flow, damped.
+// ForPass writes the feedback of one chunk of flows, rows of table flows, for pass 2: table feedback, by link and flow, in
+// the order of table hops. It is damped, and for every hop of every flow; hops without feedback have no rows.
 //
 // observed is table hop_observations. Where it has several rows of a flow and hop, the first counts. It may hold rows
 // of other flows, which are skipped, and may come in any order. A flow whose hops are not all in observed is an error
 // that names its row.
-func (x *FeedbackBuilder) Build(ctx context.Context, senders bool, firstRow, rows int64,
-	observed schema.Batches, out schema.Sink) error {
-	if err := x.observed.read(firstRow, rows, observed); err != nil {
+func (x *FeedbackBuilder) ForPass(ctx context.Context, flows step.Range, observed schema.Batches, out schema.Sink) error {
+	return x.build(ctx, flows, observed, out, func(row int64, longest int) {
+		trip := route.RoundTripNS(x.model.Network, &x.model.Params, x.observed.Path())
+		for h := 1; h < len(x.hops); h++ {
+			x.damp(x.hops[h], row, trip)
+		}
+		x.sumDownstream(longest)
+		x.passFeedback(row, longest)
+	})
+}
+
+// ForSenders writes the feedback of one chunk of flows for the replay: table sender_feedback, as ForPass, but whole, and
+// for hop 0 of every flow.
+func (x *FeedbackBuilder) ForSenders(ctx context.Context, flows step.Range, observed schema.Batches, out schema.Sink) error {
+	return x.build(ctx, flows, observed, out, func(row int64, longest int) {
+		x.sumDownstream(longest)
+		x.senderFeedback(row, longest)
+	})
+}
+
+// build writes what feedback makes of the hops of each flow, the longest of which has longest blocks.
+func (x *FeedbackBuilder) build(ctx context.Context, flows step.Range, observed schema.Batches, out schema.Sink,
+	feedback func(row int64, longest int)) error {
+	rows := flows.Hi - flows.Lo
+	if err := x.observed.read(flows.Lo, rows, observed); err != nil {
 		return err
 	}
 	x.out.reset()
@@ -87,8 +105,13 @@ func (x *FeedbackBuilder) Build(ctx context.Context, senders bool, firstRow, row
 		if f%1024 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err := x.flow(senders, firstRow, f); err != nil {
+		row := flows.Lo + int64(f)
+		longest, err := x.readHops(f, row)
+		if err != nil {
 			return err
+		}
+		if len(x.hops) > 0 {
+			feedback(row, longest)
 		}
 	}
 	w := &x.out // by link; the rows of a link stay in the order of the flows
@@ -96,32 +119,22 @@ func (x *FeedbackBuilder) Build(ctx context.Context, senders bool, firstRow, row
 	return feedbackTable.WriteOrdered(out, w.rows, places, &w.blocks)
 }
 
-func (x *FeedbackBuilder) flow(senders bool, firstRow int64, f int) error {
+// readHops sets hops to what the packets of flow f of the chunk observed, and returns the greatest number of blocks.
+func (x *FeedbackBuilder) readHops(f int, row int64) (longest int, err error) {
+	x.hops = x.hops[:0]
 	hops, err := x.observed.Hops(f)
-	if err != nil || len(hops) == 0 {
-		return err
+	if err != nil {
+		return 0, err
 	}
-	row := firstRow + int64(f)
-	x.hops = columns.Grow(x.hops[:0], len(hops))[:len(hops)]
-	longest := 0
+	x.hops = columns.Grow(x.hops, len(hops))[:len(hops)]
 	for h := range hops {
-		if x.hops[h], err = linksim.ReadBlocks(x.hops[h][:0], x.observed.encoded.At(int(hops[h].Number))); err != nil {
-			return fmt.Errorf("hop_observations: flow row %d, hop %d: %w", row, h, err)
+		x.hops[h], err = linksim.ReadBlocks(x.hops[h][:0], x.observed.encoded.At(int(hops[h].Number)))
+		if err != nil {
+			return 0, fmt.Errorf("hop_observations: flow row %d, hop %d: %w", row, h, err)
 		}
 		longest = max(longest, len(x.hops[h]))
 	}
-	if !senders {
-		for h, trip := 1, route.RoundTripNS(x.net, x.params, x.observed.Path()); h < len(hops); h++ {
-			x.damp(x.hops[h], row, trip)
-		}
-	}
-	x.sumDownstream(longest)
-	if senders {
-		x.senderFeedback(row, longest)
-	} else {
-		x.passFeedback(row, longest)
-	}
-	return nil
+	return longest, nil
 }
 
 // sumDownstream sums, for each hop, what the flow's packets observed at the hops behind it.
@@ -139,7 +152,7 @@ func (x *FeedbackBuilder) sumDownstream(longest int) {
 
 // senderFeedback appends the feedback of hop 0: the sum over all other hops, divided at the slowest one.
 func (x *FeedbackBuilder) senderFeedback(row int64, longest int) {
-	slowest := route.SlowestHop(x.observed.Path(), func(link int32) int64 { return x.net.Links[link].BandwidthBps })
+	slowest := route.SlowestHop(x.observed.Path(), func(link int32) int64 { return x.model.Network.Links[link].BandwidthBps })
 	x.blocks = columns.Resize(x.blocks, longest)
 	for b, s := range x.downstream[:longest] {
 		behind := x.downstream[max(0, slowest-1)*longest+b].waitNS
@@ -220,9 +233,9 @@ func clampNS(ns int64) int32 { return int32(min(ns, math.MaxInt32)) }
 // number, as a sender reacts once per window to marks. A sender that reacts by a timer has one for all its windows.
 func (x *FeedbackBuilder) keepsMarks(row int64, b int, probability float64) bool {
 	window := 0
-	if !x.params.Transport.Traits().Timers {
+	if !x.model.Params.Transport.Traits().Timers {
 		window = x.layout.Window(b)
 	}
-	s := rng.New(x.seed, rng.Feedback, 1, uint64(row), uint64(window))
+	s := rng.New(x.model.Seed, rng.Feedback, 1, uint64(row), uint64(window))
 	return float64(s.Uint64()>>11)/(1<<53) < probability
 }

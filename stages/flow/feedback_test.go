@@ -1,7 +1,6 @@
 package flow
 
 import (
-	"context"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"parsimon/stages/linksim"
 	"parsimon/stages/methodtest"
 	"parsimon/stages/route"
+	"parsimon/stages/step"
 	"parsimon/stages/tables"
 	"parsimon/stages/topology"
 )
@@ -82,14 +82,18 @@ func lineNetwork(t *testing.T) *topology.Network {
 func built(t *testing.T, x *FeedbackBuilder, senders bool, observed *tables.Memory) map[int32][]simkernel.Block {
 	t.Helper()
 	var out tables.Memory
-	if err := x.Build(context.Background(), senders, 7, 1, observed.Read(), &out); err != nil {
+	build := x.ForPass
+	if senders {
+		build = x.ForSenders
+	}
+	if err := build(t.Context(), step.Range{Lo: 7, Hi: 8}, observed.Read(), &out); err != nil {
 		t.Fatal(err)
 	}
 	return feedbackOf(t, &out)
 }
 
 func testBuilder(n *topology.Network, omitted linksim.Omitted) *FeedbackBuilder {
-	return NewFeedbackBuilder(n, dctcpParams(), 1, omitted)
+	return NewFeedbackBuilder(&step.Model{Network: n, Params: *dctcpParams(), Seed: 1}, omitted)
 }
 
 // Hand-computed: hops send w (w + r) / (2 w + r) of a wait w, where r is the round trip, and NIC waits whole. The replay
@@ -162,7 +166,7 @@ func TestFeedbackErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, observed := range []*tables.Memory{missing, &c} {
-		err := testBuilder(n, nil).Build(context.Background(), false, 7, 1, observed.Read(), &tables.Memory{})
+		err := testBuilder(n, nil).ForPass(t.Context(), step.Range{Lo: 7, Hi: 8}, observed.Read(), &tables.Memory{})
 		if err == nil || !strings.Contains(err.Error(), "flow row 7") {
 			t.Errorf("error %v", err)
 		}
@@ -198,7 +202,7 @@ func TestFeedbackIsItsTwin(t *testing.T) {
 	for range 500 {
 		p := simkernel.DefaultParams()
 		n := lineNetwork(t)
-		x := NewFeedbackBuilder(n, &p, 1, nil)
+		x := NewFeedbackBuilder(&step.Model{Network: n, Params: p, Seed: 1}, nil)
 		trip := route.RoundTripNS(n, &p, []int32{4, 2, 0})
 		hops := make([][]simkernel.Block, 1+random.IntN(3))
 		for h := range hops {

@@ -14,16 +14,14 @@ import (
 	"parsimon/stages/linksim"
 	"parsimon/stages/route"
 	"parsimon/stages/slowdown"
+	"parsimon/stages/step"
 	"parsimon/stages/tables"
-	"parsimon/stages/topology"
 )
 
 // A Sampler finds the FCT of each flow from its replay and from its link cases. It reuses its memory and is used by one
 // goroutine at a time.
 type Sampler struct {
-	net       *topology.Network
-	params    simkernel.Params
-	buffers   Buffers
+	model     *step.Model
 	slowdowns *slowdown.Writer
 
 	observed observationIndex
@@ -32,22 +30,12 @@ type Sampler struct {
 	cases    confidence.CaseSlowdowns
 }
 
-// Buffers says whether the buffers of switches are limited.
-type Buffers uint8
-
-// Contributions have the longest waits if buffers are limited: packets that wait for longer than a buffer has room for
-// would be dropped.
-const (
-	UnlimitedBuffers Buffers = iota
-	LimitedBuffers
-)
-
 // A sender is the FCT of a flow by the replay of its host's uplink; below 0 if it was not replayed.
 type sender struct{ fctNS, idealNS int64 }
 
-// NewSampler returns a sampler for flows of a network.
-func NewSampler(n *topology.Network, p simkernel.Params, b Buffers) *Sampler {
-	return &Sampler{net: n, params: p, buffers: b, slowdowns: slowdown.NewWriter(n, p)}
+// NewSampler returns a sampler for flows of a scenario.
+func NewSampler(m *step.Model) *Sampler {
+	return &Sampler{model: m, slowdowns: slowdown.NewWriter(m)}
 }
 
 // Observed is what Sample reads of a chunk of flows: table hop_observations of the last pass and table sender_fcts of
@@ -119,8 +107,9 @@ func (s *Sampler) readSenders(firstRow, rows int64, in schema.Batches) error {
 
 // decode completes the hops of a flow from what its packets observed there.
 func (s *Sampler) decode(hops []slowdown.Hop, sizeBytes int64) error {
-	layout, packets := s.params.Layout(), s.params.Packets(sizeBytes)
+	layout, packets := s.model.Params.Layout(), s.model.Params.Packets(sizeBytes)
 	last := int(layout.Blocks(packets)) - 1
+	limited := !s.model.Buffers.IsZero() // packets that wait for longer than a buffer has room for would be dropped
 	for h := range hops {
 		hop := &hops[h]
 		var err error
@@ -135,7 +124,7 @@ func (s *Sampler) decode(hops []slowdown.Hop, sizeBytes int64) error {
 			if s.blocks[i] == (simkernel.Block{}) {
 				continue
 			}
-			if s.buffers == LimitedBuffers {
+			if limited {
 				hop.LongestNS = max(hop.LongestNS, int64(s.blocks[i].WaitNS))
 			}
 			sum += layout.Packets(packets, int64(i)) * int64(s.blocks[i].WaitNS)
@@ -165,7 +154,7 @@ func (s *Sampler) blend(path []int32, hops []slowdown.Hop, replayNS int64) int64
 	for h := range hops {
 		waits += hops[h].MeanNS
 	}
-	trip, more := float64(route.RoundTripNS(s.net, &s.params, path)), 0.0
+	trip, more := float64(route.RoundTripNS(s.model.Network, &s.model.Params, path)), 0.0
 	for h := 1; h < len(hops); h++ {
 		w := hops[h].MeanNS
 		if w == 0 || hops[h].NS < 0 {

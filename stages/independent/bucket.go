@@ -6,15 +6,12 @@ package independent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"sort"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
-	"parsimon/simkernel"
-	"parsimon/stages/rng"
+	"parsimon/stages/step"
 	"parsimon/stages/tables"
 )
 
@@ -40,8 +37,7 @@ const (
 // Bucketer turns the hop delays of links into distributions, and draws from them what each hop contributes to
 // each flow. It reuses its memory and is used by one goroutine at a time.
 type Bucketer struct {
-	params simkernel.Params
-	seed   uint64
+	model  *step.Model
 	sorter tables.Sorter
 
 	rows                  []tables.ContributionRow // of all hops; the delay is drawn
@@ -50,9 +46,9 @@ type Bucketer struct {
 	buckets               []bucketRow              // their delays are parts of normalised
 }
 
-// NewBucketer returns a bucketer. The seed keys the draws.
-func NewBucketer(p simkernel.Params, seed uint64) *Bucketer {
-	return &Bucketer{params: p, seed: seed}
+// NewBucketer returns a bucketer. The model's seed keys the draws.
+func NewBucketer(m *step.Model) *Bucketer {
+	return &Bucketer{model: m}
 }
 
 // Bucket reads table hop_delays of some links, sorted by link, and writes tables delay_buckets, by link and
@@ -115,7 +111,7 @@ func (b *Bucketer) bucketLink(from, to int) {
 	order := b.sorter.Order(to-from, func(i int) uint64 { return uint64(size[i]) })
 	start := len(b.normalised)
 	for _, i := range order {
-		b.normalised = append(b.normalised, float64(b.delayNS[from+int(i)])/float64(b.params.Packets(size[i])))
+		b.normalised = append(b.normalised, float64(b.delayNS[from+int(i)])/float64(b.model.Params.Packets(size[i])))
 	}
 	normalised := b.normalised[start:]
 	for first, n := 0, int32(0); first < len(order); n++ {
@@ -132,12 +128,6 @@ func (b *Bucketer) bucketLink(from, to int) {
 	}
 }
 
-// drawDelay draws the delay of a flow at a hop from those per packet of its bucket, sorted.
-func (b *Bucketer) drawDelay(flowID int64, hop int16, sizeBytes int64, delays []float64) float64 {
-	draw := rng.New(b.seed, rng.Bucket, uint64(flowID), uint64(hop))
-	return delays[draw.IntN(len(delays))] * float64(b.params.Packets(sizeBytes))
-}
-
 // bucketEnd returns how many of the n remaining flows, smallest first, the next bucket takes: as few as
 // satisfy both constraints. Equal sizes stay together, and the last bucket takes what remains.
 func bucketEnd(n int, size func(i int) int64) int {
@@ -147,54 +137,4 @@ func bucketEnd(n int, size func(i int) int64) int {
 		}
 	}
 	return n
-}
-
-type drawBucket struct {
-	Link     int32     `col:"link_id"`
-	MaxBytes int64     `col:"size_max_bytes"`
-	Delays   []float64 `col:"delays"`
-}
-
-// Draw draws, with clustered links, what each hop contributes to each flow: the same draws as Bucket makes, from the
-// buckets of the link's representative. It reads the rows of table hops of the links in [lo, hi) and all of table
-// delay_buckets, by link and size, and writes table hop_contributions by flow_row and hop. of is ReadClusters. A flow
-// larger than all of the representative's draws from its last bucket.
-func (b *Bucketer) Draw(ctx context.Context, of []int32, lo, hi int32, hops, buckets schema.Batches,
-	out schema.Sink) error {
-	wanted, byLink := map[int32]bool{}, map[int32][]drawBucket{}
-	for l := lo; l < hi; l++ {
-		wanted[of[l]] = true
-	}
-	err := columns.Each(buckets, func(b *drawBucket) error {
-		if wanted[b.Link] {
-			byLink[b.Link] = append(byLink[b.Link], drawBucket{b.Link, b.MaxBytes, slices.Clone(b.Delays)})
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	b.rows = b.rows[:0]
-	err = columns.Each(hops, func(r *tables.FlowAtHop) error {
-		if r.LinkID < lo || r.LinkID >= hi {
-			return nil
-		}
-		buckets := byLink[of[r.LinkID]]
-		if len(buckets) == 0 {
-			return fmt.Errorf("link %d has representative %d, which has no rows in delay_buckets", r.LinkID, of[r.LinkID])
-		}
-		at := sort.Search(len(buckets)-1, func(i int) bool { return buckets[i].MaxBytes >= r.SizeBytes })
-		delay := b.drawDelay(r.FlowID, r.Hop, r.SizeBytes, buckets[at].Delays)
-		b.add(r, delay)
-		return nil
-	})
-	if err = errors.Join(err, ctx.Err()); err != nil {
-		return err
-	}
-	return b.writeByFlow(out)
-}
-
-func (b *Bucketer) writeByFlow(out schema.Sink) error {
-	places := b.sorter.ByFlow(len(b.rows), func(i int) (int64, int16) { return b.rows[i].FlowRow, b.rows[i].Hop })
-	return tables.HopContributions.WriteOrdered(out, b.rows, places, nil)
 }

@@ -12,6 +12,7 @@ import (
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
 	"parsimon/stages/methodtest"
+	"parsimon/stages/step"
 	"parsimon/stages/tables"
 )
 
@@ -77,7 +78,7 @@ func TestBucketDrawsFromTheFlowsOwnBucket(t *testing.T) {
 	p := simkernel.DefaultParams()
 	in := delaysTable(rand.New(rand.NewPCG(5, 5)), 6, 1500)
 	var buckets, contributions tables.Memory
-	if err := NewBucketer(p, 42).Bucket(context.Background(), in.Read(), &buckets, &contributions); err != nil {
+	if err := NewBucketer(&step.Model{Params: p, Seed: 42}).Bucket(context.Background(), in.Read(), &buckets, &contributions); err != nil {
 		t.Fatal(err)
 	}
 	type bucket struct {
@@ -145,7 +146,7 @@ func TestBucketDrawsFromTheFlowsOwnBucket(t *testing.T) {
 			to, _ := slices.BinarySearch(links, link+1)
 			one.Records = append(one.Records, r.NewSlice(int64(from), int64(to)))
 		}
-		if err := NewBucketer(p, 42).Bucket(context.Background(), one.Read(), &b, &c); err != nil {
+		if err := NewBucketer(&step.Model{Params: p, Seed: 42}).Bucket(context.Background(), one.Read(), &b, &c); err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range c.Records {
@@ -165,7 +166,7 @@ func TestBucketRefusesDelaysBelowIdeal(t *testing.T) {
 	if err := tables.HopDelays.Write(&c, []tables.HopDelayRow{delay(3, 0, 0, 100, [2]int64{900, 1000})}); err != nil {
 		t.Fatal(err)
 	}
-	err := NewBucketer(simkernel.DefaultParams(), 1).Bucket(context.Background(), c.Read(), &b, &out)
+	err := NewBucketer(&step.Model{Params: simkernel.DefaultParams()}).Bucket(context.Background(), c.Read(), &b, &out)
 	if err == nil {
 		t.Fatal("an FCT below the ideal FCT is accepted")
 	}

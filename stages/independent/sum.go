@@ -6,10 +6,9 @@ import (
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
-	"parsimon/simkernel"
 	"parsimon/stages/slowdown"
+	"parsimon/stages/step"
 	"parsimon/stages/tables"
-	"parsimon/stages/topology"
 )
 
 // A Summer adds up what the hops of each flow contribute. It reuses its memory and is used by one goroutine at a time.
@@ -18,9 +17,9 @@ type Summer struct {
 	hops      slowdown.HopIndex
 }
 
-// NewSummer returns a summer for flows of a network.
-func NewSummer(n *topology.Network, p simkernel.Params) *Summer {
-	return &Summer{slowdowns: slowdown.NewWriter(n, p)}
+// NewSummer returns a summer for flows of a scenario.
+func NewSummer(m *step.Model) *Summer {
+	return &Summer{slowdowns: slowdown.NewWriter(m)}
 }
 
 // Sum writes table slowdowns for one chunk of table flows: a row for every flow that has a path, in the order of the

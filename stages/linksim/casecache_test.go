@@ -1,7 +1,6 @@
 package linksim
 
 import (
-	"context"
 	"math/rand/v2"
 	"reflect"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
 	"parsimon/stages/methodtest"
+	"parsimon/stages/step"
 	"parsimon/stages/tables"
 	"parsimon/stages/topology/topologytest"
 )
@@ -55,7 +55,7 @@ func TestCachedResultsAreTheSame(t *testing.T) {
 				flows = withStarts(flows, moved)
 			}
 			hops, loads := methodtest.Route(t, n, &p, flows)
-			o := Options{Network: n, Params: p, Loads: loads, Detail: by}
+			o := Options{Model: methodtest.Model(t, n, &p), Loads: loads, Detail: by}
 			if useCache {
 				o.Cache = store
 			}
@@ -64,7 +64,7 @@ func TestCachedResultsAreTheSame(t *testing.T) {
 				t.Fatal(err)
 			}
 			var out, stats tables.Memory
-			done, err := sim.Simulate(context.Background(), 0, int32(len(n.Links)), hops.Read(), nil, &out, &stats, nil)
+			done, err := sim.Simulate(t.Context(), step.Range{Hi: int64(len(n.Links))}, Input{Hops: hops.Read()}, &out, &stats)
 			if err != nil {
 				t.Fatal(err)
 			}

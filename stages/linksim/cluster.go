@@ -15,6 +15,7 @@ import (
 	"parsimon/schema/units"
 	"parsimon/simkernel"
 	"parsimon/stages/route"
+	"parsimon/stages/step"
 	"parsimon/stages/tables"
 	"parsimon/stages/topology"
 )
@@ -142,12 +143,20 @@ type LinkFeatures struct {
 
 var expectedQuantiles = [...]float64{0.5, 0.9, 0.99}
 
-// Features computes the features of the links in [lo, hi) and stores them in features, by link id. It reads
-// the links' rows of table hops; those of a link must come in start order.
-func Features(ctx context.Context, n *topology.Network, p *simkernel.Params, loads *route.Loads,
-	lo, hi int32, hops schema.Batches, features []LinkFeatures) error {
+// FeatureInput is what Features reads: the loads, and the links' rows of table hops; those of a link must come in start
+// order.
+type FeatureInput struct {
+	Model *step.Model
+	Loads *route.Loads
+	Hops  schema.Batches
+}
+
+// Features computes the features of a range of links and stores them in features, by link id.
+func Features(ctx context.Context, in FeatureInput, links step.Range, features []LinkFeatures) error {
+	n, p, loads := in.Model.Network, &in.Model.Params, in.Loads
+	lo, hi := int32(links.Lo), int32(links.Hi)
 	flows := make([][]featureFlow, hi-lo)
-	err := columns.Each(hops, func(f *featureFlow) error {
+	err := columns.Each(in.Hops, func(f *featureFlow) error {
 		if f.Link >= lo && f.Link < hi {
 			flows[f.Link-lo] = append(flows[f.Link-lo], *f)
 		}

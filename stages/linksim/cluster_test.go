@@ -8,6 +8,7 @@ import (
 
 	"parsimon/simkernel"
 	"parsimon/stages/methodtest"
+	"parsimon/stages/step"
 	"parsimon/stages/topology/topologytest"
 )
 
@@ -93,15 +94,16 @@ func TestClustersAreGreedy(t *testing.T) {
 func TestExpectedFeatures(t *testing.T) {
 	n := topologytest.MustClos(t, methodtest.SmallClos())
 	p := simkernel.DefaultParams()
+	m := methodtest.Model(t, n, &p)
 	hops, loads := methodtest.Route(t, n, &p, methodtest.RandomFlows(n, rand.New(rand.NewPCG(1, 2)), 4000))
 	whole, parts := make([]LinkFeatures, len(n.Links)), make([]LinkFeatures, len(n.Links))
 	ctx := context.Background()
-	if err := Features(ctx, n, &p, loads, 0, int32(len(n.Links)), hops.Read(), whole); err != nil {
+	if err := Features(ctx, FeatureInput{m, loads, hops.Read()}, step.Range{Hi: int64(len(n.Links))}, whole); err != nil {
 		t.Fatal(err)
 	}
 	for lo := 0; lo < len(n.Links); lo += 5 {
-		if err := Features(ctx, n, &p, loads, int32(lo), int32(min(lo+5, len(n.Links))), hops.Read(),
-			parts); err != nil {
+		links := step.Range{Lo: int64(lo), Hi: int64(min(lo+5, len(n.Links)))}
+		if err := Features(ctx, FeatureInput{m, loads, hops.Read()}, links, parts); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
 	"parsimon/stages/methodtest"
+	"parsimon/stages/step"
 	"parsimon/stages/tables"
 )
 
@@ -17,15 +18,15 @@ import (
 func TestOmitted(t *testing.T) {
 	ctx, p, n := context.Background(), simkernel.DefaultParams(), methodtest.Clos(t)
 	hops, loads := methodtest.Route(t, n, &p, methodtest.RandomFlows(n, rand.New(rand.NewPCG(3, 4)), 2000))
-	o := Options{Network: n, Params: p, Loads: loads, Detail: Observations}
-	links := int32(len(n.Links))
+	o := Options{Model: methodtest.Model(t, n, &p), Loads: loads, Detail: Observations}
+	links := step.Range{Hi: int64(len(n.Links))}
 	simulate := func(observed, stats *tables.Memory) {
 		t.Helper()
 		sim, err := New(o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := sim.Simulate(ctx, 0, links, hops.Read(), nil, observed, stats, nil); err != nil {
+		if _, err := sim.Simulate(ctx, links, Input{Hops: hops.Read()}, observed, stats); err != nil {
 			t.Fatal(err)
 		}
 	}

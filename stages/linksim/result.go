@@ -11,20 +11,14 @@ import (
 
 	"parsimon/schema/columns"
 	"parsimon/simkernel/linkcase"
+	"parsimon/stages/step"
 )
 
-// CaseKey is the digest of everything that the result of a link case depends on: the version of the kernel,
-// the transport's constants, and the case itself with its flows' starts relative to the first. Cases of the
-// same key have the same result, in any scenario, run or link.
-type CaseKey [16]byte
-
-// CaseStore caches results of link cases. It is safe for use by several goroutines.
-type CaseStore interface {
-	// Lookup appends the result stored under the key to dst. ok is false if there is no verified result.
-	Lookup(key CaseKey, dst []byte) (result []byte, ok bool)
-	// Store keeps a copy of a result. It does not report failures: a run does not fail for them.
-	Store(key CaseKey, result []byte)
-}
+// CaseKey and CaseStore are those of a link case's results.
+type (
+	CaseKey   = step.CaseKey
+	CaseStore = step.CaseStore
+)
 
 // minCachedPackets is the least number of packets of a cached case. The kernel takes about 10 ns a packet; a
 // lookup takes as long as about 500 packets, plus a part that grows with the number of flows and is a tenth

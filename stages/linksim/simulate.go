@@ -13,9 +13,9 @@ import (
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
-	"parsimon/simkernel"
 	"parsimon/simkernel/linkcase"
 	"parsimon/stages/route"
+	"parsimon/stages/step"
 	"parsimon/stages/tables"
 	"parsimon/stages/topology"
 )
@@ -84,9 +84,8 @@ const (
 
 // Options say which link cases a Simulator builds and runs.
 type Options struct {
-	Network *topology.Network
-	Params  simkernel.Params
-	Loads   *route.Loads
+	*step.Model
+	Loads *route.Loads
 	// Detail says how much of the path a case knows, and what it records.
 	Detail Detail
 	// Rooms are those of limited buffers, by link; nil: they have no end.
@@ -94,6 +93,8 @@ type Options struct {
 	// Cache stores results of link cases; nil: none.
 	Cache   CaseStore
 	Omitted Omitted // by Simulate
+	// Progress, if not nil, is called with the packet-hops of each finished case.
+	Progress func(packetHops int64)
 }
 
 // New returns a simulator.
@@ -110,35 +111,38 @@ func New(o Options) (*Simulator, error) {
 	return s, err
 }
 
-// Simulate runs the link case of every link in [lo, hi) that carries flows.
+// Input is what the simulation of some links reads: their rows of table hops, where the rows of a link come in the order
+// of flow_row, and the same rows of table feedback; nil: there is no feedback. Rows of other links are skipped.
+type Input struct {
+	Hops, Feedback schema.Batches
+}
+
+// Simulate runs the link case of every link of a range that carries flows and is not omitted. It writes table link_stats,
+// one row for every link of the range, and to results table hop_delays by link and flow_row, or, with Observations, table
+// hop_observations by flow_row and hop.
 //
-// It reads hops, the rows of table hops of these links; rows of other links are skipped, and the rows of a link must
-// come in the order of flow_row. With Observations it also reads feedback, the same rows of table feedback; nil for none. It
-// writes table link_stats, one row for every link in [lo, hi), and to out table hop_delays by link and flow_row, or,
-// with Observations, table hop_observations by flow_row and hop.
-//
-// The result of a link is a function of its own rows and of the loads, so it does not depend on the range or the
-// worker. progress, if not nil, is called with the packet-hops of each finished case. Errors name the link.
-func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, feedback schema.Batches,
-	out, stats schema.Sink, progress func(packetHops int64)) (Stats, error) {
+// The result of a link is a function of its own rows and of the loads, so it does not depend on the range or the worker.
+// Errors name the link.
+func (s *Simulator) Simulate(ctx context.Context, links step.Range, in Input, results, stats schema.Sink) (Stats, error) {
+	lo := int32(links.Lo)
 	s.delays, s.stats = s.delays[:0], s.stats[:0]
-	for _, link := range s.Network.Links[lo:hi] {
+	for _, link := range s.Network.Links[links.Lo:links.Hi] {
 		s.stats = append(s.stats, s.Loads.Stat(&s.Params, link, s.Omitted[link.ID]))
 	}
 	s.observations.reset()
 	add := func(id int32, rows []int32, cached bool) error {
 		s.stats[id-lo].LinkCounters = s.counters(cached)
 		if s.Detail == Delays {
-			return s.addDelays(rows, out)
+			return s.addDelays(rows, results)
 		}
 		s.observations.add(s, id, rows)
 		return nil
 	}
-	done, err := s.run(ctx, lo, hi, hops, feedback, s.Omitted.Runs, progress, add)
+	done, err := s.run(ctx, links, in, s.Omitted.Runs, add)
 	if err == nil && s.Detail == Delays {
-		err = s.flushDelays(out)
+		err = s.flushDelays(results)
 	} else if err == nil {
-		err = s.observations.flush(out)
+		err = s.observations.flush(results)
 	}
 	if err != nil {
 		return done, err
@@ -146,16 +150,14 @@ func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, feedback s
 	return done, tables.LinkStats.Write(stats, s.stats)
 }
 
-// Replay runs the link cases of the hosts' uplinks in [lo, hi) with the feedback of the last pass (table
-// sender_feedback) and writes table sender_fcts by flow_row: the FCT of each flow, as its sender observes it
-// when the waits and marks of the whole path act on it. It reads hops as Simulate does.
-func (s *Simulator) Replay(ctx context.Context, lo, hi int32, hops, feedback schema.Batches, out schema.Sink,
-	progress func(packetHops int64)) (Stats, error) {
+// Replay runs the link cases of the hosts' uplinks of a range with the feedback of the last pass (table sender_feedback)
+// and writes table sender_fcts by flow_row: the FCT of each flow, as its sender observes it when the waits and marks of
+// the whole path act on it.
+func (s *Simulator) Replay(ctx context.Context, links step.Range, in Input, out schema.Sink) (Stats, error) {
 	s.senders = s.senders[:0]
 	s.replays = true
 	defer func() { s.replays = false }()
-	wants := s.Network.FromHost
-	done, err := s.run(ctx, lo, hi, hops, feedback, wants, progress, func(_ int32, rows []int32, _ bool) error {
+	done, err := s.run(ctx, links, in, s.Network.FromHost, func(_ int32, rows []int32, _ bool) error {
 		for k, i := range rows {
 			s.senders = append(s.senders, tables.SenderFCT{
 				FlowRow: s.input.rows[i].FlowRow, FCTNS: s.result.FCTNS[k], IdealNS: s.idealNS(k, i),
@@ -171,14 +173,17 @@ func (s *Simulator) Replay(ctx context.Context, lo, hi int32, hops, feedback sch
 	return done, tables.SenderFCTs.WriteOrdered(out, rows, places, nil)
 }
 
-// run simulates the wanted cases of [lo, hi) that have flows, one after the other, and calls done after each.
-func (s *Simulator) run(ctx context.Context, lo, hi int32, hops, feedback schema.Batches, wants func(link int32) bool,
-	progress func(packetHops int64), done func(link int32, rows []int32, cached bool) error) (Stats, error) {
+// A doneFunc takes the result of the case of a link. rows are the link's rows of the input.
+type doneFunc func(link int32, rows []int32, cached bool) error
+
+// run simulates the wanted cases of a range that have flows, one after the other, and calls done after each.
+func (s *Simulator) run(ctx context.Context, links step.Range, in Input, wants func(int32) bool, done doneFunc) (Stats, error) {
 	var stats Stats
-	if err := s.readInput(lo, hi, hops, wants); err != nil {
+	lo, hi := int32(links.Lo), int32(links.Hi)
+	if err := s.readInput(lo, hi, in.Hops, wants); err != nil {
 		return stats, err
 	}
-	if err := s.input.readFeedback(lo, hi, feedback, wants); err != nil {
+	if err := s.input.readFeedback(lo, hi, in.Feedback, wants); err != nil {
 		return stats, err
 	}
 	for id := lo; id < hi; id++ {
@@ -204,8 +209,8 @@ func (s *Simulator) run(ctx context.Context, lo, hi int32, hops, feedback schema
 		} else {
 			stats.Add(Stats{Cases: 1, PacketHops: packets, KernelNS: took, LongestCaseNS: took, LongestLink: id})
 		}
-		if progress != nil {
-			progress(packets)
+		if s.Progress != nil {
+			s.Progress(packets)
 		}
 	}
 	return stats, nil

@@ -22,6 +22,9 @@
 // adds up the draws of each flow. With clustering, only one link of each cluster is simulated, and the delays at the
 // others are drawn from the representative's. Estimator exact (package exact) has no link cases.
 //
+// Each estimator lists its steps as data (package step): what each reads and writes, and how it is cut into tasks. Run
+// runs them in memory. Package pipeline makes the stages of its engine from the same steps.
+//
 // The parts read and write record batches (schema.Batches, schema.Sink). They do not know files, tasks, workers or
 // retries; package pipeline does. The files that users provide are read by stages/topology, stages/workload and
 // stages/ingest.

@@ -13,6 +13,7 @@ import (
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
 	"parsimon/stages/route"
+	"parsimon/stages/step"
 	"parsimon/stages/tables"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/topologytest"
@@ -42,6 +43,11 @@ func Floats64(c *tables.Memory, name string) (out []float64) {
 
 // RandomFlows returns a batch of table flows between random hosts.
 func RandomFlows(n *topology.Network, rng *rand.Rand, count int) arrow.Record {
+	return FlowRecord(RandomRows(n, rng, count)...)
+}
+
+// RandomRows returns flows between random hosts, in the order of their starts.
+func RandomRows(n *topology.Network, rng *rand.Rand, count int) []workload.Row {
 	hosts := n.Hosts()
 	var rows []workload.Row
 	clock := int64(5_000_000)
@@ -54,7 +60,7 @@ func RandomFlows(n *topology.Network, rng *rand.Rand, count int) arrow.Record {
 		rows = append(rows, workload.Row{ID: int64(i * 3), Src: hosts[a], Dst: hosts[b],
 			SizeBytes: 1 + int64(math.Exp(rng.Float64()*13)), StartNS: clock, Labels: workload.Labels{Service: "web", VNet: "web"}})
 	}
-	return FlowRecord(rows...)
+	return rows
 }
 
 // FlowRecord is a batch of table flows.
@@ -75,12 +81,26 @@ func Router(t testing.TB, n *topology.Network) *topology.Router {
 	return r
 }
 
+// Model is a model of a network, with seed 1.
+func Model(t testing.TB, n *topology.Network, p *simkernel.Params) *step.Model {
+	t.Helper()
+	return &step.Model{Network: n, Router: Router(t, n), Params: *p, Seed: 1}
+}
+
+// DCTCP is a model of a network with the default transport.
+func DCTCP(t testing.TB, n *topology.Network) *step.Model {
+	t.Helper()
+	p := simkernel.DefaultParams()
+	return Model(t, n, &p)
+}
+
 // Route routes flows in memory.
 func Route(t testing.TB, n *topology.Network, p *simkernel.Params, flows arrow.Record) (*tables.Memory, *route.Loads) {
 	t.Helper()
 	hops := &tables.Memory{}
 	linkLoads := &tables.Memory{}
-	_, err := route.Flows(context.Background(), Router(t, n), p, Table(flows).Read(), 0, 0, hops, linkLoads, route.Options{})
+	in := route.Chunk{Flows: Table(flows).Read()}
+	_, err := route.Flows(context.Background(), Model(t, n, p), in, route.Sink{Hops: hops, Loads: linkLoads})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
+	"parsimon/stages/step"
 	"parsimon/stages/tables"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/topologytest"
@@ -82,6 +83,11 @@ func flowRecord(rows ...workload.Row) arrow.Record {
 
 func (b *flowBatches) Close() error { return nil }
 
+// model is that of a router's network, with the default transport.
+func model(r *topology.Router) *step.Model {
+	return &step.Model{Network: r.Net, Router: r, Params: simkernel.DefaultParams(), Seed: 1}
+}
+
 type sinkFunc func(arrow.Record) error
 
 func (f sinkFunc) Write(rec arrow.Record) error { return f(rec) }
@@ -114,8 +120,7 @@ func TestRouteLaws(t *testing.T) {
 	p := simkernel.DefaultParams()
 	const firstRow = 1_000_000
 	hops, loads := newKept(t, schema.Hops), newKept(t, schema.LinkLoads)
-	stats, err := Flows(context.Background(), r, &p, &flowBatches{flows, 7_001}, 3, firstRow, hops, loads,
-		Options{})
+	stats, err := Flows(context.Background(), model(r), Chunk{3, firstRow, &flowBatches{flows, 7_001}}, Sink{hops, loads})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,8 +202,8 @@ func TestRouteLaws(t *testing.T) {
 
 	// The rows do not depend on the batches of the input, and a second run has the same.
 	again := newKept(t, schema.Hops)
-	if _, err := Flows(context.Background(), r, &p, &flowBatches{flows, 1_000_000}, 3, firstRow, again,
-		newKept(t, schema.LinkLoads), Options{}); err != nil {
+	if _, err := Flows(context.Background(), model(r), Chunk{3, firstRow, &flowBatches{flows, 1_000_000}},
+		Sink{again, newKept(t, schema.LinkLoads)}); err != nil {
 		t.Fatal(err)
 	}
 	for name, col := range hops.ints {
@@ -219,7 +224,6 @@ func TestRouteRefusesAndCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := topologytest.MustRouter(t, n, 1)
-	p := simkernel.DefaultParams()
 	table := func(rows ...[4]int64) *flowBatches {
 		b := &flowBatches{each: 10}
 		for _, x := range rows {
@@ -228,19 +232,21 @@ func TestRouteRefusesAndCounts(t *testing.T) {
 		return b
 	}
 	for _, c := range []struct {
-		row   [4]int64
-		allow bool
-		want  string
+		row         [4]int64
+		unreachable step.Unreachable
+		want        string
 	}{
-		{[4]int64{7, 0, 2, 10}, false, "flow 7: no path from host 0 (host 0) to host 2 (host 2)"},
-		{[4]int64{7, 0, 9, 10}, true, "flow 7 from node 0 to node 9: no node has the id 9"},
-		{[4]int64{7, 0, 0, 10}, true, "same host"},
-		{[4]int64{7, 0, 3, 10}, true, "not a host"},
-		{[4]int64{7, 0, 1, 0}, true, "flow 7: size of 0 bytes"},
+		{[4]int64{7, 0, 2, 10}, step.RefuseUnreachable, "flow 7: no path from host 0 (host 0) to host 2 (host 2)"},
+		{[4]int64{7, 0, 9, 10}, step.CountUnreachable, "flow 7 from node 0 to node 9: no node has the id 9"},
+		{[4]int64{7, 0, 0, 10}, step.CountUnreachable, "same host"},
+		{[4]int64{7, 0, 3, 10}, step.CountUnreachable, "not a host"},
+		{[4]int64{7, 0, 1, 0}, step.CountUnreachable, "flow 7: size of 0 bytes"},
 	} {
 		hops, loads := newKept(t, schema.Hops), newKept(t, schema.LinkLoads)
-		_, err := Flows(context.Background(), r, &p, table([4]int64{1, 0, 1, 10}, c.row), 0, 0, hops, loads,
-			Options{AllowUnreachable: c.allow})
+		m := model(r)
+		m.Unreachable = c.unreachable
+		in := Chunk{Flows: table([4]int64{1, 0, 1, 10}, c.row)}
+		_, err := Flows(context.Background(), m, in, Sink{hops, loads})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: error %v, want %q", c.row, err, c.want)
 		}
@@ -250,7 +256,10 @@ func TestRouteRefusesAndCounts(t *testing.T) {
 	}
 	hops, loads := newKept(t, schema.Hops), newKept(t, schema.LinkLoads)
 	in := table([4]int64{1, 0, 2, 10}, [4]int64{2, 0, 1, 1001}, [4]int64{3, 2, 1, 10})
-	stats, err := Flows(context.Background(), r, &p, in, 0, 0, hops, loads, Options{AllowUnreachable: true})
+	counting, simultaneous := model(r), model(r)
+	counting.Unreachable = step.CountUnreachable
+	simultaneous.Acks = step.SimultaneousAcks
+	stats, err := Flows(context.Background(), counting, Chunk{Flows: in}, Sink{hops, loads})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,38 +273,36 @@ func TestRouteRefusesAndCounts(t *testing.T) {
 	hops, loads = newKept(t, schema.Hops), newKept(t, schema.LinkLoads)
 	in = table([4]int64{1, 0, 1, 1000}, [4]int64{2, 0, 1, 1000}, [4]int64{3, 1, 0, 1000})
 	in.rows[0].StartNS, in.rows[1].StartNS, in.rows[2].StartNS = 100, 100, 1000
-	if _, err = Flows(context.Background(), r, &p, in, 0, 0, hops, loads, Options{Simultaneous: true}); err != nil {
+	if _, err = Flows(context.Background(), simultaneous, Chunk{Flows: in}, Sink{hops, loads}); err != nil {
 		t.Fatal(err)
 	}
 	if both := loads.ints["both_ns"]; !slices.Equal(both, []int64{776, 776, 776, 776}) {
 		t.Errorf("times in which both directions send: %v", both)
 	}
 	// No flows.
-	if stats, err = Flows(context.Background(), r, &p, table(), 0, 0, hops, loads, Options{}); err != nil ||
+	if stats, err = Flows(context.Background(), model(r), Chunk{Flows: table()}, Sink{hops, loads}); err != nil ||
 		stats != (Stats{}) {
 		t.Errorf("no flows: %+v, %v", stats, err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Flows(ctx, r, &p, table([4]int64{2, 0, 1, 1}), 0, 0, hops, loads, Options{}); !errors.Is(err,
+	if _, err := Flows(ctx, model(r), Chunk{Flows: table([4]int64{2, 0, 1, 1})}, Sink{hops, loads}); !errors.Is(err,
 		context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
 
-func BenchmarkFlows(b *testing.B) {
+func BenchmarkRoute(b *testing.B) {
 	n := topologytest.MustClos(b, topologytest.LargeClos(2))
 	r := topologytest.MustRouter(b, n, 1)
 	flows := drawnFlows(b, r, 131_072)
-	p := simkernel.DefaultParams()
 	var hops int64
 	discard := sinkFunc(func(arrow.Record) error { return nil })
 	count := sinkFunc(func(rec arrow.Record) error { hops += rec.NumRows(); return nil })
 	b.ReportAllocs()
 	for b.Loop() {
 		hops = 0
-		if _, err := Flows(context.Background(), r, &p, &flowBatches{flows, 65_536}, 0, 0, count, discard,
-			Options{}); err != nil {
+		if _, err := Flows(context.Background(), model(r), Chunk{Flows: &flowBatches{flows, 65_536}}, Sink{count, discard}); err != nil {
 			b.Fatal(err)
 		}
 	}

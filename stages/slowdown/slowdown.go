@@ -11,27 +11,26 @@ import (
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
+	"parsimon/stages/step"
 	"parsimon/stages/tables"
-	"parsimon/stages/topology"
 	"parsimon/stages/workload"
 )
 
 // A Writer writes table slowdowns, and what each hop contributes. It reuses its memory and is used by one goroutine at a
 // time.
 type Writer struct {
-	net    *topology.Network
-	params simkernel.Params
-	ideal  simkernel.IdealPath
-	path   []int32 // of ideal
+	model *step.Model
+	ideal simkernel.IdealPath
+	path  []int32 // of ideal
 
-	rows          []tables.SlowdownRow        // not written yet
+	rows          []tables.SlowdownRow     // not written yet
 	contributions []tables.ContributionRow // not written yet
 	flow          Flow
 }
 
-// NewWriter returns a writer for flows of a network.
-func NewWriter(n *topology.Network, p simkernel.Params) *Writer {
-	return &Writer{net: n, params: p}
+// NewWriter returns a writer for flows of a scenario.
+func NewWriter(m *step.Model) *Writer {
+	return &Writer{model: m}
 }
 
 // A Flow is what an estimator says of a flow.
@@ -124,9 +123,9 @@ func (w *Writer) setPath(path []int32) {
 		return
 	}
 	w.path = append(w.path[:0], path...)
-	w.ideal.Reset(&w.params)
+	w.ideal.Reset(&w.model.Params)
 	for _, l := range path {
-		link := &w.net.Links[l]
+		link := &w.model.Network.Links[l]
 		w.ideal.Add(link.BandwidthBps, link.DelayNS)
 	}
 }
@@ -140,7 +139,7 @@ func (w *Writer) IdealNS(path []int32, sizeBytes int64) int64 {
 // WindowNS returns the delay of a flow that is alone in the network by a window that is smaller than the path needs.
 func (w *Writer) WindowNS(path []int32, sizeBytes int64) int64 {
 	w.setPath(path)
-	return w.params.WindowDelayNS(w.ideal.Path(), sizeBytes)
+	return w.model.Params.WindowDelayNS(w.ideal.Path(), sizeBytes)
 }
 
 // Attribute divides the delay of a flow, a row of table flows, among its window and its hops, for table
@@ -173,5 +172,29 @@ func (w *Writer) Attribute(row, sizeBytes int64, hops []Hop, to *Flow) {
 			WaitNS:    wait,
 			LongestNS: hop.LongestNS,
 		})
+	}
+}
+
+// ChunkOf is the task's chunk of flows.
+func ChunkOf(t step.Task, flows *step.Step) Chunk {
+	rows := t.Range()
+	return Chunk{rows.Lo, rows.Hi - rows.Lo, t.Part(flows.Output(schema.Flows), t.Number())}
+}
+
+// SinkOf takes what the task writes.
+func SinkOf(t step.Task) Sink {
+	return Sink{t.Sink(schema.Slowdowns), t.Sink(schema.HopContributions)}
+}
+
+// Step returns a step that writes the slowdowns of flows, and other tables, from what the given outputs say of them.
+func Step(flows *step.Step, reads []step.Output, writes []schema.Table, work step.Work) *step.Step {
+	return &step.Step{
+		Name:        "sample",
+		Reads:       append([]step.Output{flows.Output(schema.Flows)}, reads...),
+		Writes:      writes,
+		Cut:         step.Cut{By: step.ByFlows},
+		Unit:        "flows",
+		BytesPerRow: 900,
+		Open:        step.Always(work),
 	}
 }

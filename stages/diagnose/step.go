@@ -1,0 +1,201 @@
+package diagnose
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/stages/confidence"
+	"parsimon/stages/route"
+	"parsimon/stages/step"
+)
+
+// An Estimate names the steps that made an estimate, and how to judge it.
+type Estimate struct {
+	Flows, Routed *step.Step
+	Slowdowns     *step.Step // writes table slowdowns and, if they are known, case_slowdowns
+	Contributions *step.Step // writes table hop_contributions
+	// Cases is the step with the last link cases; nil: there are none, and nothing is known of where flows wait that the
+	// simulation does not say itself.
+	Cases *step.Step
+	// Rooms returns how many bytes each link has room for in its switch (exact.Rooms).
+	Rooms func(m *step.Model) []int64
+	Waits Waits
+	// Warnings returns the warnings of the estimator.
+	Warnings func(m *step.Model, f *Findings) []Warning
+}
+
+// Findings is what the step found about an estimate.
+type Findings struct {
+	Loads     *route.Loads
+	Watch     *TailWatch
+	Intervals []confidence.Interval
+}
+
+// Step writes the intervals of the percentiles of slowdown, and the warnings. It is one task, which reads the estimate
+// twice, a chunk of flows at a time.
+func Step(m *step.Model, e Estimate) *step.Step {
+	s := &step.Step{
+		Name: "intervals",
+		Reads: []step.Output{e.Flows.Output(schema.Flows), e.Slowdowns.Output(schema.Slowdowns),
+			e.Contributions.Output(schema.HopContributions), e.Routed.Output(schema.LinkLoads)},
+		Writes: []schema.Table{schema.Intervals, schema.Warnings},
+		Unit:   "flows",
+		Cut: step.Cut{By: step.Whole, Size: func(in step.Inputs) (rows step.Range, cost int64, err error) {
+			for _, c := range in.Tasks(e.Slowdowns) {
+				rows.Hi = c.Hi
+			}
+			return rows, 2 * rows.Hi, nil
+		}},
+	}
+	if e.Slowdowns.WritesTable(schema.CaseSlowdowns) {
+		s.Reads = append(s.Reads, e.Slowdowns.Output(schema.CaseSlowdowns))
+	}
+	if e.limited(m) {
+		s.Reads = append(s.Reads, e.Cases.Output(schema.LinkStats))
+	}
+	s.Open = step.Always(func(ctx context.Context, t step.Task) error { return e.write(ctx, m, t) })
+	return s
+}
+
+// limited reports whether link cases, whose buffers are unlimited, leave out that those of the network are not.
+func (e *Estimate) limited(m *step.Model) bool { return e.Cases != nil && !m.Buffers.IsZero() }
+
+func (e *Estimate) write(ctx context.Context, m *step.Model, t step.Task) error {
+	loads, err := route.LoadsOf(m, t, e.Routed)
+	if err != nil {
+		return err
+	}
+	w, err := t.Workload()
+	if err != nil {
+		return err
+	}
+	remarks, err := e.remarks(m, t, w, loads)
+	if err != nil {
+		return err
+	}
+	r := reader{Estimate: e, model: m, task: t, workload: w, loads: loads}
+	if e.limited(m) {
+		err = r.readOverflow()
+	}
+	if err != nil {
+		return err
+	}
+	f, err := r.findings(ctx)
+	if err != nil {
+		return err
+	}
+	t.Note(f.Watch.TailLink(), -1)
+	found := slices.Concat(f.Watch.Warnings(), e.Warnings(m, f), InputWarnings(m, loads, remarks))
+	rows, warnings := confidence.Record(f.Intervals), Record(found)
+	defer rows.Release()
+	defer warnings.Release()
+	return errors.Join(t.Sink(schema.Intervals).Write(rows), t.Sink(schema.Warnings).Write(warnings))
+}
+
+// remarks returns the remarks about the flows and about events that begin when all flows have ended. It sets the time of
+// a workload whose flows wait for others: what links are offered depends on what the network delivers.
+func (e *Estimate) remarks(m *step.Model, t step.Task, w step.Workload, loads *route.Loads) ([]string, error) {
+	if !w.Closed && len(m.Moves.LateEvents(m.Network, w.LastStartNS)) == 0 {
+		return w.Notes, nil
+	}
+	end, err := lastEnd(t.Read(step.All, e.Slowdowns.Output(schema.Slowdowns)), loads.LastStartNS)
+	if w.Closed {
+		loads.LastStartNS = end
+	}
+	return slices.Concat(w.Notes, m.Moves.LateEvents(m.Network, end)), err
+}
+
+// lastEnd returns when the last flow has finished, and at least fromNS.
+func lastEnd(slowdowns schema.Batches, fromNS int64) (int64, error) {
+	type ended struct {
+		StartNS int64 `col:"start_ns"`
+		FCTNS   int64 `col:"fct_ns"`
+	}
+	lastNS := fromNS
+	err := columns.Each(slowdowns, func(f *ended) error {
+		lastNS = max(lastNS, f.StartNS+f.FCTNS)
+		return nil
+	})
+	return lastNS, err
+}
+
+// A reader reads the slowdowns and contributions of all flows, a chunk at a time.
+type reader struct {
+	*Estimate
+	model    *step.Model
+	task     step.Task
+	workload step.Workload
+	loads    *route.Loads
+	overflow *Overflow // nil: buffers are unlimited
+}
+
+func (r *reader) readOverflow() error {
+	rooms := r.Rooms(r.model)
+	if rooms == nil {
+		return nil
+	}
+	var err error
+	stats := r.task.Read(step.All, r.Cases.Output(schema.LinkStats))
+	r.overflow, err = NewOverflow(r.model, rooms, r.loads, r.Waits, stats)
+	return err
+}
+
+// eachChunk gives do the slowdowns of each chunk of flows.
+func (r *reader) eachChunk(ctx context.Context, do func(flows step.Range, slowdowns schema.Batches) error) error {
+	for n, flows := range r.task.Tasks(r.Slowdowns) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := do(flows, r.task.Part(r.Slowdowns.Output(schema.Slowdowns), n)); err != nil {
+			return err
+		}
+		r.task.Add(flows.Hi - flows.Lo)
+	}
+	return nil
+}
+
+// findings finds the intervals of the percentiles, and watches all flows.
+func (r *reader) findings(ctx context.Context) (*Findings, error) {
+	groups, err := r.groups(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f := &Findings{Loads: r.loads}
+	tails := groups.Tails()
+	var bootstrap sync.WaitGroup // while the flows are read again
+	bootstrap.Go(func() { f.Intervals = groups.Rows() })
+	f.Watch, err = r.watch(ctx, tails)
+	bootstrap.Wait()
+	return f, err
+}
+
+// groups counts the slowdowns of the groups that have intervals.
+func (r *reader) groups(ctx context.Context) (*confidence.Intervals, error) {
+	var cases confidence.CaseSlowdowns
+	if r.Slowdowns.WritesTable(schema.CaseSlowdowns) {
+		var err error
+		cases, err = confidence.ReadCaseSlowdowns(r.task.Read(step.All, r.Slowdowns.Output(schema.CaseSlowdowns)))
+		if err != nil {
+			return nil, err
+		}
+	}
+	x := confidence.New(r.workload.FirstStartNS, max(r.workload.LastStartNS, r.loads.LastStartNS), cases)
+	return x, r.eachChunk(ctx, func(_ step.Range, slowdowns schema.Batches) error { return x.Read(slowdowns) })
+}
+
+// watch reads all flows again and, of an estimate by link cases, what their hops contribute.
+func (r *reader) watch(ctx context.Context, tails confidence.Tails) (*TailWatch, error) {
+	watch := NewTailWatch(r.model.Network, r.loads, tails, r.overflow)
+	return watch, r.eachChunk(ctx, func(flows step.Range, slowdowns schema.Batches) error {
+		var hops schema.Batches
+		if r.Cases != nil {
+			rows := step.Selection{Column: "flow_row", Range: flows}
+			hops = r.task.Read(rows, r.Contributions.Output(schema.HopContributions))
+		}
+		return watch.Watch(flows.Lo, flows.Hi-flows.Lo, slowdowns, hops)
+	})
+}

@@ -1,0 +1,125 @@
+package flow
+
+import (
+	"context"
+
+	"parsimon/schema"
+	"parsimon/stages/diagnose"
+	"parsimon/stages/exact"
+	"parsimon/stages/linksim"
+	"parsimon/stages/route"
+	"parsimon/stages/slowdown"
+	"parsimon/stages/step"
+)
+
+// passes is how many passes the estimator makes, unless one is asked for to see what feedback is worth.
+const passes = 2
+
+// Estimator follows the packets of each flow.
+func Estimator() step.Estimator {
+	return step.Estimator{
+		Name:    "flow",
+		Summary: "link cases that follow each flow's packets, in two passes",
+		Steps:   steps,
+		Passes:  passes,
+	}
+}
+
+// steps is waveform relaxation over the link cases: two passes exchange observations, then the hosts' uplinks are
+// replayed with complete feedback.
+func steps(m *step.Model, o step.Options, flows *step.Step) []*step.Step {
+	routed := route.Step(m, flows)
+	// barrier: a link case needs all of its flows
+	cases := linksim.Cases{Routed: routed, Detail: linksim.Observations, Cache: o.Cache, Pass: 1}
+	first := linksim.Step(m, cases)
+	last := first
+	observed := []step.Output{first.Output(schema.HopObservations)}
+	all := []*step.Step{routed, first}
+	if o.Passes != 1 {
+		// barrier: a flow needs all of its hops
+		fed := passFeedbackStep(m, flows, first)
+		second := cases
+		second.Pass, second.First, second.Feedback = 2, first, fed.Output(schema.Feedback)
+		last = linksim.Step(m, second)
+		observed = append([]step.Output{last.Output(schema.HopObservations)}, observed...) // the newest first
+		all = append(all, fed, last)
+	}
+	// barrier: a flow needs all of its hops
+	senders := senderFeedbackStep(m, flows, observed)
+	replayed := linksim.ReplayStep(m, linksim.Cases{
+		Routed: routed, Detail: linksim.Observations, Cache: o.Cache, Feedback: senders.Output(schema.SenderFeedback),
+	})
+	sampled := sampleStep(m, flows, replayed, observed)
+	all = append(all, senders, replayed, sampled)
+	if o.Intervals == step.WithIntervals {
+		all = append(all, diagnose.Step(m, diagnose.Estimate{
+			Flows: flows, Routed: routed, Slowdowns: sampled, Contributions: sampled, Cases: last, Rooms: exact.Rooms,
+			Warnings: func(m *step.Model, f *diagnose.Findings) []diagnose.Warning { return warnings(m, o, f) },
+		}))
+	}
+	return all
+}
+
+// warnings are those of the estimator.
+func warnings(m *step.Model, o step.Options, f *diagnose.Findings) []diagnose.Warning {
+	var all []diagnose.Warning
+	if o.Passes == 1 {
+		all = append(all, diagnose.Unsettled())
+	}
+	all = append(all, diagnose.Disagreements(f.Intervals)...)
+	all = append(all, f.Watch.SpreadOut()...)
+	return append(all, diagnose.ReasonsForWholeNetwork(m, f.Loads)...)
+}
+
+// passFeedbackStep turns the observations of pass 1 into feedback of every hop whose case pass 2 does not omit.
+func passFeedbackStep(m *step.Model, flows, first *step.Step) *step.Step {
+	observed := []step.Output{first.Output(schema.HopObservations)}
+	s := feedbackStep("feedback", flows, observed, schema.Feedback)
+	s.Pass = 1
+	s.Reads = append(s.Reads, first.Output(schema.LinkStats))
+	s.Open = func(in step.Inputs) (step.Work, error) {
+		omitted, err := linksim.ReadOmitted(m.Network, in.Read(step.All, first.Output(schema.LinkStats)))
+		newBuilder := func() (*FeedbackBuilder, error) { return NewFeedbackBuilder(m, omitted), nil }
+		return step.WithMemory(newBuilder, func(ctx context.Context, x *FeedbackBuilder, t step.Task) error {
+			return x.ForPass(ctx, t.Range(), t.Read(step.Select(t, "flow_row"), observed...), t.Sink(schema.Feedback))
+		}), err
+	}
+	return s
+}
+
+// senderFeedbackStep turns the observations of the last pass into feedback of hosts' uplinks.
+func senderFeedbackStep(m *step.Model, flows *step.Step, observed []step.Output) *step.Step {
+	s := feedbackStep("sender-feedback", flows, observed, schema.SenderFeedback)
+	newBuilder := func() (*FeedbackBuilder, error) { return NewFeedbackBuilder(m, nil), nil }
+	s.Open = step.Always(step.WithMemory(newBuilder, func(ctx context.Context, x *FeedbackBuilder, t step.Task) error {
+		in := t.Read(step.Select(t, "flow_row"), observed...)
+		return x.ForSenders(ctx, t.Range(), in, t.Sink(schema.SenderFeedback))
+	}))
+	return s
+}
+
+func feedbackStep(name string, flows *step.Step, observed []step.Output, writes schema.Table) *step.Step {
+	return &step.Step{
+		Name:        name,
+		Reads:       append([]step.Output{flows.Output(schema.Flows)}, observed...),
+		Writes:      []schema.Table{writes},
+		Cut:         step.Cut{By: step.ByFlows},
+		Unit:        "flows",
+		BytesPerRow: 1300,
+	}
+}
+
+// sampleStep finds each flow's FCT as a mean of that by the replay of its host's uplink and of those by its link cases,
+// and divides the delay among its hops by their observations.
+func sampleStep(m *step.Model, flows, replayed *step.Step, observed []step.Output) *step.Step {
+	fcts := replayed.Output(schema.SenderFCTs)
+	newSampler := func() (*Sampler, error) { return NewSampler(m), nil }
+	work := step.WithMemory(newSampler, func(ctx context.Context, s *Sampler, t step.Task) error {
+		rows := step.Select(t, "flow_row")
+		in := Observed{Observations: t.Read(rows, observed...), Senders: t.Read(rows, fcts)}
+		return s.Sample(ctx, slowdown.ChunkOf(t, flows), in, Output{slowdown.SinkOf(t), t.Sink(schema.CaseSlowdowns)})
+	})
+	reads := append([]step.Output{fcts}, observed...)
+	writes := []schema.Table{schema.Slowdowns, schema.HopContributions, schema.CaseSlowdowns}
+	return slowdown.Step(flows, reads, writes, work)
+}

@@ -1,0 +1,78 @@
+package independent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+
+	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/stages/rng"
+	"parsimon/stages/step"
+	"parsimon/stages/tables"
+)
+
+// drawDelay draws the delay of a flow at a hop from those per packet of its bucket, sorted.
+func (b *Bucketer) drawDelay(flowID int64, hop int16, sizeBytes int64, delays []float64) float64 {
+	draw := rng.New(b.model.Seed, rng.Bucket, uint64(flowID), uint64(hop))
+	return delays[draw.IntN(len(delays))] * float64(b.model.Params.Packets(sizeBytes))
+}
+
+type drawBucket struct {
+	Link     int32     `col:"link_id"`
+	MaxBytes int64     `col:"size_max_bytes"`
+	Delays   []float64 `col:"delays"`
+}
+
+// DrawInput is what Draw reads: the representative of each link (linksim.ReadClusters), the rows of table hops of the
+// links, and all of table delay_buckets, by link and size.
+type DrawInput struct {
+	Representatives []int32
+	Hops, Buckets   schema.Batches
+}
+
+// Draw draws, with clustered links, what each hop contributes to each flow: the same draws as Bucket makes, from the
+// buckets of the link's representative. It writes table hop_contributions by flow_row and hop. A flow that is larger than
+// all flows of the representative draws from the last bucket.
+func (b *Bucketer) Draw(ctx context.Context, links step.Range, in DrawInput, out schema.Sink) error {
+	of := in.Representatives
+	wanted := map[int32]bool{}
+	byLink := map[int32][]drawBucket{}
+	for l := links.Lo; l < links.Hi; l++ {
+		wanted[of[l]] = true
+	}
+	err := columns.Each(in.Buckets, func(b *drawBucket) error {
+		if wanted[b.Link] {
+			byLink[b.Link] = append(byLink[b.Link], drawBucket{b.Link, b.MaxBytes, slices.Clone(b.Delays)})
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	b.rows = b.rows[:0]
+	err = columns.Each(in.Hops, func(r *tables.FlowAtHop) error {
+		if int64(r.LinkID) < links.Lo || int64(r.LinkID) >= links.Hi {
+			return nil
+		}
+		buckets := byLink[of[r.LinkID]]
+		if len(buckets) == 0 {
+			return fmt.Errorf("link %d has representative %d, which has no rows in delay_buckets", r.LinkID, of[r.LinkID])
+		}
+		at := sort.Search(len(buckets)-1, func(i int) bool { return buckets[i].MaxBytes >= r.SizeBytes })
+		delay := b.drawDelay(r.FlowID, r.Hop, r.SizeBytes, buckets[at].Delays)
+		b.add(r, delay)
+		return nil
+	})
+	if err = errors.Join(err, ctx.Err()); err != nil {
+		return err
+	}
+	return b.writeByFlow(out)
+}
+
+func (b *Bucketer) writeByFlow(out schema.Sink) error {
+	places := b.sorter.ByFlow(len(b.rows), func(i int) (int64, int16) { return b.rows[i].FlowRow, b.rows[i].Hop })
+	return tables.HopContributions.WriteOrdered(out, b.rows, places, nil)
+}

@@ -1,0 +1,65 @@
+package route
+
+import (
+	"math"
+
+	"parsimon/simkernel"
+	"parsimon/stages/topology"
+)
+
+// RoundTripNS returns the round trip on a path without waits: of a full packet, and of its ACK on the way back.
+func RoundTripNS(n *topology.Network, p *simkernel.Params, path []int32) (ns int64) {
+	for _, id := range path {
+		l := n.Links[id]
+		ns += l.DelayNS + n.Links[topology.Reverse(id)].DelayNS + sendAndAckNS(p, n, l)
+	}
+	return ns
+}
+
+// SlowestHop returns the last hop of least bandwidth behind hop 0; 0 if the path has one hop only.
+func SlowestHop(path []int32, bps func(link int32) int64) int {
+	slowest := min(1, len(path)-1)
+	for h := 2; h < len(path); h++ {
+		if bps(path[h]) <= bps(path[slowest]) {
+			slowest = h
+		}
+	}
+	return slowest
+}
+
+// betweenPS returns the time per byte, in ps, of the links between hop 0 and a hop, as simkernel.Case.BetweenPS; for
+// hop 0, between it and the slowest hop.
+func betweenPS(path []int32, hop int, bps func(link int32) int64) int32 {
+	if hop == 0 {
+		hop = SlowestHop(path, bps)
+	}
+	var ps float64
+	for h := 1; h < hop; h++ {
+		ps += 8e12 / float64(bps(path[h]))
+	}
+	return int32(min(math.Round(ps), math.MaxInt32))
+}
+
+// slowestLinks returns the bandwidths of the slowest link before and of the slowest link behind a hop, as
+// simkernel.Case.UpstreamBps and DownstreamBps; 0 where the link case need not know.
+//
+// A link matters where it is slower than the links that the case simulates: those space a flow's packets
+// already. Before the hop this is the source, behind it the target. At hop 0 the slowest link counts even if it is as
+// fast as the source, because waits before it move packets together.
+func slowestLinks(path []int32, hop int, bps func(link int32) int64) (upstream, downstream int64) {
+	if hop == 0 {
+		if slowest := SlowestHop(path, bps); slowest > 0 {
+			downstream = bps(path[slowest])
+		}
+		return 0, downstream
+	}
+	slower := func(links []int32, than int64) (slowest int64) {
+		for _, link := range links {
+			if b := bps(link); b < than {
+				than, slowest = b, b
+			}
+		}
+		return slowest
+	}
+	return slower(path[1:hop], bps(path[0])), slower(path[hop+1:], bps(path[hop]))
+}

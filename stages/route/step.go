@@ -1,0 +1,39 @@
+package route
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"parsimon/schema"
+	"parsimon/stages/step"
+	"parsimon/stages/topology"
+)
+
+// Step chooses the path of each flow and lists its hops.
+func Step(m *step.Model, flows *step.Step) *step.Step {
+	chunks := flows.Output(schema.Flows)
+	return &step.Step{
+		Name:        "route",
+		Reads:       []step.Output{chunks},
+		Writes:      []schema.Table{schema.Hops, schema.LinkLoads},
+		Cut:         step.Cut{By: step.ByFlows},
+		Unit:        "flows",
+		BytesPerRow: 250,
+		Sharing:     step.ByScenario,
+		Open: step.Always(func(ctx context.Context, t step.Task) error {
+			in := Chunk{int32(t.Number()), t.Range().Lo, t.Part(chunks, t.Number())}
+			_, err := Flows(ctx, m, in, Sink{t.Sink(schema.Hops), t.Sink(schema.LinkLoads)})
+			var unreachable *topology.UnreachableError
+			if errors.As(err, &unreachable) {
+				err = fmt.Errorf("%w (--allow-unreachable counts such flows instead)", err)
+			}
+			return err
+		}),
+	}
+}
+
+// LoadsOf reads what each link carries, which the step wrote.
+func LoadsOf(m *step.Model, in step.Inputs, routed *step.Step) (*Loads, error) {
+	return ReadLoads(m.Network, in.Read(step.All, routed.Output(schema.LinkLoads)))
+}
