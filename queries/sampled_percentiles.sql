@@ -2,7 +2,7 @@
 -- grain: one row per scenario, variant, group of flows and quantile
 -- units: slowdown is FCT / ideal FCT, estimated for the whole workload; lo and hi are the bounds of its 95% confidence interval; sampled_share is the share of all flows that are in windows
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run, or that of the most windows if that was of the whole
+-- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run, or, if that has no windows, the variant with the most windows
 -- param: groups count = 24 : number of services, and of virtual networks, that have rows; those with the most flows are chosen
 
 WITH drawn AS (

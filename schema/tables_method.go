@@ -20,12 +20,17 @@ var (
 			{"size_bytes", i64, false, "bytes", "size of the flow"},
 			{"start_ns", i64, false, "ns", "start time of the flow"},
 			{"first_link", i32, false, "", "hop 0 of the path: the uplink of the sending host"},
-			{"delay_to_link_ns", i64, false, "ns", "propagation delay from the source to the sending node of this link"},
+			{"delay_to_link_ns", i64, false, "ns",
+				"propagation delay from the source to the sending node of this link"},
 			{"path_delay_ns", i64, false, "ns", "propagation delay from the source to the destination"},
-			{"path_send_ns", i64, false, "ns", "time to send a full packet on all links of the path, and its ACK back"},
-			{"upstream_bps", i64, false, "bps", "bandwidth of the slowest link between the uplink and this one; 0 if none is slower than the uplink"},
-			{"downstream_bps", i64, false, "bps", "bandwidth of the slowest link after this one; 0 if none is slower than this one (always at hop 0)"},
-			{"between_ps", i32, false, "ps", "time to send a byte on the links between the uplink and this one; at hop 0, on the slowest link"},
+			{"path_send_ns", i64, false, "ns",
+				"time to send a full packet on all links of the path, and its ACK back"},
+			{"upstream_bps", i64, false, "bps",
+				"bandwidth of the slowest link between the uplink and this one; 0 if none is slower than the uplink"},
+			{"downstream_bps", i64, false, "bps",
+				"bandwidth of the slowest link after this one; 0 if none is slower than this one (always at hop 0)"},
+			{"between_ps", i32, false, "ps",
+				"time to send a byte on the links between the uplink and this one; at hop 0, on the slowest link"},
 		},
 	}
 	LinkLoads = Table{
@@ -40,7 +45,8 @@ var (
 			{"packets", i64, false, "", "their packets"},
 			{"first_start_ns", i64, false, "ns", "start time of the first of them"},
 			{"last_start_ns", i64, false, "ns", "start time of the last of them"},
-			{"both_ns", i64, false, "ns", "with --starts-from, time in which this link and its reverse both send; else 0"},
+			{"both_ns", i64, false, "ns",
+				"with --starts-from, time in which this link and its reverse both send; else 0"},
 		},
 	}
 	LinkClusters = Table{
@@ -92,7 +98,8 @@ var (
 		Columns: append(Hops.Select("flow_row", "hop", "hops", "link_id"), []Column{
 			{"delay_ns", f64, false, "ns", "delay that the hop adds to the FCT"},
 			{"wait_ns", f64, false, "ns", "part that is the wait of the flow's last packet; 0 if unknown"},
-			{"longest_wait_ns", i64, false, "ns", "estimator flow with limited buffers: longest wait of a block of packets; else 0"},
+			{"longest_wait_ns", i64, false, "ns",
+				"estimator flow with limited buffers: longest wait of a block of packets; else 0"},
 		}...),
 	}
 )

@@ -7,7 +7,8 @@ var (
 		Grain: "scenario", Key: []string{"scenario_id"}, Sort: []string{"scenario_id"},
 		Columns: []Column{
 			{"scenario_id", str, false, "", "hash of topology, workload, transport and seed"},
-			{"base_id", str, true, "", "scenario that this one was derived from, whose tables it shares; null if none"},
+			{"base_id", str, true, "",
+				"scenario that this one was derived from, whose tables it shares; null if none"},
 			{"name", str, false, "", "name from the scenario file, or name of the flow file"},
 			{"seed", i64, false, "", "seed of all random streams"},
 			{"spec", str, false, "", "the complete scenario as canonical JSON"},
@@ -32,7 +33,8 @@ var (
 			{"kind", str, false, "", "host, tor, fabric, spine, switch or inner (a switch inside a server)"},
 			{"pod", i32, true, "", "pod, from 0; null if the topology has no pods"},
 			{"rack", i32, true, "", "rack, from 0 over the whole network; null if the topology has no racks"},
-			{"rack_name", str, true, "", "name of the rack: the topology's, or that of its switches; null outside racks"},
+			{"rack_name", str, true, "",
+				"name of the rack: the topology's, or that of its switches; null outside racks"},
 		},
 	}
 	Links = Table{
@@ -46,7 +48,8 @@ var (
 			{"delay_ns", i64, false, "ns", "propagation delay"},
 			{"tier", str, false, "", "kinds of the two nodes, e.g. host-tor, fabric-spine"},
 			{"failed", boo, false, "", "whether the cable is down in this scenario"},
-			{"src_port", str, true, "", "port of the sending node; the ports of a LAG are joined by commas; null if unknown"},
+			{"src_port", str, true, "",
+				"port of the sending node; the ports of a LAG are joined by commas; null if unknown"},
 			{"dst_port", str, true, "", "port of the receiving node, in the same form"},
 		},
 	}
@@ -54,10 +57,12 @@ var (
 		Name: "flows", Doc: "Flows of the workload.",
 		Grain: "flow", Key: []string{"flow_id"}, Sort: []string{"start_ns", "flow_id"}, Scope: OfBoth,
 		Columns: []Column{
-			{"flow_id", i64, false, "", "id in the flow file; flows of services are numbered from 0 by start time, those of job n from n × 2^40"},
+			{"flow_id", i64, false, "",
+				"id in the flow file; flows of services are numbered from 0 by start time, those of job n from n × 2^40"},
 			{"src", i32, false, "", "sending host"},
 			{"dst", i32, false, "", "receiving host"},
-			{"size_bytes", i64, false, "bytes", "bytes to deliver, without headers; 0, with src = dst, for a compute step"},
+			{"size_bytes", i64, false, "bytes",
+				"bytes to deliver, without headers; 0, with src = dst, for a compute step"},
 			{"start_ns", i64, false, "ns", "start time; for a flow in dependencies, the earliest possible one"},
 			{"service", str, false, "", "service of the flow; empty if unknown"},
 			{"vnet", str, false, "", "virtual network of the flow; empty if unknown"},

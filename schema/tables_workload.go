@@ -32,12 +32,15 @@ var (
 			{"protocol", i16, true, "", "IP protocol number"},
 			{"src_port", i32, true, "", "source port"},
 			{"dst_port", i32, true, "", "destination port"},
-			{"observer", str, false, "", "device that reported the record, with the interface if it counts every packet; empty if unknown"},
+			{"observer", str, false, "",
+				"device that reported the record, with the interface if it counts every packet; empty if unknown"},
 			{"size_bytes", i64, false, "bytes", "bytes, scaled by the sampling rate"},
 			{"start_ns", i64, false, "ns", "start time, or for a flow log the earliest possible one"},
 			{"end_ns", i64, false, "ns", "end time; equal to start_ns if unknown"},
-			{"resolution_ns", i64, false, "ns", "length of the range from start_ns that contains the start; 0 if the start is exact"},
-			{"samples", i64, true, "", "number of sampled packets behind the record; 0 if it counts every packet; null if unknown"},
+			{"resolution_ns", i64, false, "ns",
+				"length of the range from start_ns that contains the start; 0 if the start is exact"},
+			{"samples", i64, true, "",
+				"number of sampled packets behind the record; 0 if it counts every packet; null if unknown"},
 		}, Flows.Select("service", "vnet", "dscp")),
 	}
 )

@@ -83,8 +83,8 @@ func Run(ctx context.Context, args []string, out, log io.Writer) (code int, err 
 	c := exec.CommandContext(running, executable, args...)
 	c.Env = append(os.Environ(), variable+"=1")
 	c.Stderr = stderr
-	// The child writes to a pipe, whatever out is: it opens /dev/stdout anew, which a socket refuses and which
-	// empties a file.
+	// The child always writes to a pipe, because it opens /dev/stdout again, which fails for a socket and truncates a
+	// file.
 	stdout, err := start(c)
 	if err != nil {
 		return 0, errors.Join(fmt.Errorf("start the query process: %w", err), context.Cause(ctx))
