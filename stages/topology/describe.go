@@ -67,7 +67,9 @@ func Describe(n *Network) *Description {
 	}
 	g.level = Levels(adjacent, func(i int) bool { return n.Nodes[i].Kind == KindHost })
 	d := &Description{
-		Racks: len(n.Racks()), Pods: n.Pods(), Roles: g.roles(), Speeds: speedCounts(n), RackHostsMin: len(n.hosts),
+		Racks: len(
+			n.Racks(),
+		), Pods: n.Pods(), Roles: g.roles(), Speeds: speedCounts(n), RackHostsMin: len(n.hosts),
 		Oversubscription: g.oversubscription(), Asymmetries: g.asymmetries(),
 	}
 	for _, rack := range n.Racks() {
@@ -83,8 +85,8 @@ type levelGraph struct {
 	level []int     // by node; -1 where no host is reached
 }
 
-// Levels are the distances of nodes to the nearest host, in cables; -1 where no host is reached. adjacent lists the
-// neighbours of each node.
+// Levels are the distances of nodes to the nearest host, in cables; -1 where no host is reached. adjacent
+// lists the neighbours of each node.
 func Levels(adjacent [][]int32, isHost func(i int) bool) []int {
 	level := slices.Repeat([]int{-1}, len(adjacent))
 	var queue []int32
@@ -139,7 +141,10 @@ func speedCounts(n *Network) (list []SpeedCount) {
 		if back := n.Links[i+1].Tier; compareTiers(back, tier) < 0 {
 			tier = back
 		}
-		j := slices.IndexFunc(list, func(s SpeedCount) bool { return s.Tier == tier && s.BandwidthBps == l.BandwidthBps })
+		j := slices.IndexFunc(
+			list,
+			func(s SpeedCount) bool { return s.Tier == tier && s.BandwidthBps == l.BandwidthBps },
+		)
 		if j < 0 {
 			j = len(list)
 			list = append(list, SpeedCount{Tier: tier, BandwidthBps: l.BandwidthBps, DelayMinNS: l.DelayNS})
@@ -172,8 +177,9 @@ func compareTiers(a, b string) int {
 	return cmp.Or(cmp.Compare(kindRank(a), kindRank(b)), strings.Compare(a, b))
 }
 
-// bandwidths sums the cables of a node to lower, equal and higher tiers, or levels where a node is in no tier. A host
-// at a switch of an upper tier, such as a load balancer, makes the level of that switch 1 but changes no tier.
+// bandwidths sums the cables of a node to lower, equal and higher tiers, or levels where a node is in no
+// tier. A host at a switch of an upper tier, such as a load balancer, makes the level of that switch 1 but
+// changes no tier.
 func (g *levelGraph) bandwidths(i int) (bps [3]int64, cables [3]int) {
 	for _, id := range g.out[i] {
 		l := &g.n.Links[id]

@@ -65,7 +65,15 @@ func TestExpectedLoadsAreWhatPathsDo(t *testing.T) {
 		for l := range want {
 			// A choice is a coin tossed 4,000 times per pair: 5 standard deviations of the worst case.
 			if d := math.Abs(got[l] - want[l]); d > 1e-9 && d > 5*math.Sqrt(0.25/flows)*want[l]+1e-6 {
-				t.Errorf("seed %d: link %d (%d → %d): %v expected, %v measured", seed, l, n.Links[l].Src, n.Links[l].Dst, got[l], want[l])
+				t.Errorf(
+					"seed %d: link %d (%d → %d): %v expected, %v measured",
+					seed,
+					l,
+					n.Links[l].Src,
+					n.Links[l].Dst,
+					got[l],
+					want[l],
+				)
 			}
 		}
 	}

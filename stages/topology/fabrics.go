@@ -22,12 +22,12 @@ import (
 //	torus           x × y × z switches, each joined to the next and the last in each dimension (Adiga et al., IBM JRD 49,
 //	                2005: Blue Gene/L; Jouppi et al., ISCA'23: TPU v4)
 //
-// Paths are shortest ones (Router): in a torus all minimal ones by turns, not one dimension after the other; in a
-// dragonfly also those over a third group, if they have no more links than the one that the two groups share. Detours
-// (Valiant, UGAL) and forwarding by GPUs (PXN) are not modeled.
+// Paths are shortest ones (Router): in a torus all minimal ones by turns, not one dimension after the other;
+// in a dragonfly also those over a third group, if they have no more links than the one that the two groups
+// share. Detours (Valiant, UGAL) and forwarding by GPUs (PXN) are not modeled.
 //
-// GPUs successive hosts are a server; with InnerBps each has a cable to a switch inside of it (NVLink; 450 GB/s each
-// way from an H100), over which the server's hosts reach each other.
+// GPUs successive hosts are a server; with InnerBps each has a cable to a switch inside of it (NVLink; 450
+// GB/s each way from an H100), over which the server's hosts reach each other.
 type FabricSpec struct {
 	Kind          string         `json:"kind"`
 	Sizes         map[string]int `json:"sizes"` // by the names of FabricSizes
@@ -40,8 +40,8 @@ type FabricSpec struct {
 	InnerDelayNS  int64          `json:"inner_delay_ns,omitempty"`
 }
 
-// A fabricKind has products of its sizes, each a bound of a number of nodes or cables and at most MaxNodes, and what
-// builds it and returns its errors.
+// A fabricKind has products of its sizes, each a bound of a number of nodes or cables and at most MaxNodes,
+// and what builds it and returns its errors.
 type fabricKind struct {
 	products string
 	build    func(b *fabricBuilder) string
@@ -76,7 +76,11 @@ func (s *FabricSpec) Parts() ([]Node, []Cable, error) {
 	k, known := fabricKinds[s.Kind]
 	sizes := FabricSizes()
 	if !known {
-		return nil, nil, fmt.Errorf("kind is %q, want %s", s.Kind, strings.Join(slices.Sorted(maps.Keys(sizes)), ", "))
+		return nil, nil, fmt.Errorf(
+			"kind is %q, want %s",
+			s.Kind,
+			strings.Join(slices.Sorted(maps.Keys(sizes)), ", "),
+		)
 	}
 	want, has := slices.Sorted(slices.Values(sizes[s.Kind])), slices.Sorted(maps.Keys(s.Sizes))
 	if !slices.Equal(want, has) {
@@ -128,7 +132,10 @@ func (b *fabricBuilder) node(kind string, pod, rack int, name string, of ...any)
 	if kind == KindHost {
 		b.hosts++
 	}
-	b.nodes = append(b.nodes, Node{int32(len(b.nodes)), fmt.Sprintf(name, of...), kind, int32(pod), int32(rack)})
+	b.nodes = append(
+		b.nodes,
+		Node{int32(len(b.nodes)), fmt.Sprintf(name, of...), kind, int32(pod), int32(rack)},
+	)
 	return len(b.nodes) - 1
 }
 
@@ -223,7 +230,7 @@ func (b *fabricBuilder) dragonfly() string {
 	each := min(a, a*b.Sizes["global_ports"]/max(groups-1, 1)) // cables between two groups
 	for i := range groups {
 		for j := range i {
-			for k := range each { // by the switches of a group in turn
+			for k := range each { // one after another by the switches of a group
 				b.cable(b.hosts+j*a+((i-1)*each+k)%a, b.hosts+i*a+(j*each+k)%a)
 			}
 		}
@@ -259,9 +266,10 @@ func (b *fabricBuilder) torus() string {
 	return ""
 }
 
-// A ClosSpec describes a three-tier data centre as in the paper's evaluation (§4.1, after Meta's fabric). Hosts under a
-// top-of-rack switch (tor) form a rack. Racks joined by fabric switches, one per plane, form a pod. Pods are joined by
-// spine switches: every spine of a plane has a cable to that plane's fabric switch of every pod.
+// A ClosSpec describes a three-tier data centre as in the paper's evaluation (§4.1, after Meta's fabric).
+// Hosts under a top-of-rack switch (tor) form a rack. Racks joined by fabric switches, one per plane, form a
+// pod. Pods are joined by spine switches: every spine of a plane has a cable to that plane's fabric switch of
+// every pod.
 type ClosSpec struct {
 	Pods           int   `json:"pods"`
 	RacksPerPod    int   `json:"racks_per_pod"`
@@ -277,8 +285,8 @@ type ClosSpec struct {
 // MaxNodes bounds what a few numbers in a scenario file can ask for.
 const MaxNodes = 4 << 20
 
-// Names of the nodes of a Clos network, by pod (a spine: by plane) and number. Racks count within their pod, hosts
-// within their rack.
+// Names of the nodes of a Clos network, by pod (a spine: by plane) and number. Racks count within their pod,
+// hosts within their rack.
 const (
 	ClosHostName   = "pod%d-rack%d-host%d"
 	ClosTorName    = "pod%d-tor%d"
@@ -289,16 +297,18 @@ const (
 // closProducts are as those of a fabricKind.
 const closProducts = "pods*racks_per_pod*hosts_per_rack pods*racks_per_pod*planes pods*planes*spines_per_plane"
 
-// Parts lists the nodes and the cables. Ids count hosts first (by pod, rack, place), then
-// tors, fabric switches and spines (by plane). Cables follow pod by pod, hosts before tors, and then fabric to spine.
+// Parts lists the nodes and the cables. Ids count hosts first (by pod, rack, place), then tors, fabric
+// switches and spines (by plane). Cables follow pod by pod, hosts before tors, and then fabric to spine.
 func (c *ClosSpec) Parts() ([]Node, []Cable, error) {
 	sizes := map[string]int{"pods": c.Pods, "racks_per_pod": c.RacksPerPod, "hosts_per_rack": c.HostsPerRack,
 		"planes": c.Planes, "spines_per_plane": c.SpinesPerPlane}
 	if err := checkProducts(closProducts, func(name string) int { return sizes[name] }); err != nil {
 		return nil, nil, err
 	}
-	b := &fabricBuilder{FabricSpec: &FabricSpec{HostBps: c.HostBps, FabricBps: c.FabricBps, HostDelayNS: c.HostDelayNS,
-		FabricDelayNS: c.FabricDelayNS}}
+	b := &fabricBuilder{
+		FabricSpec: &FabricSpec{HostBps: c.HostBps, FabricBps: c.FabricBps, HostDelayNS: c.HostDelayNS,
+			FabricDelayNS: c.FabricDelayNS},
+	}
 	racks := c.Pods * c.RacksPerPod
 	tor0 := racks * c.HostsPerRack
 	fabric0 := tor0 + racks

@@ -8,8 +8,15 @@ import (
 )
 
 func fabric(kind string, gpus int, sizes ...any) *FabricSpec {
-	s := &FabricSpec{Kind: kind, Sizes: map[string]int{}, GPUs: gpus, HostBps: 1e11, FabricBps: 1e11, HostDelayNS: 1,
-		FabricDelayNS: 2}
+	s := &FabricSpec{
+		Kind:          kind,
+		Sizes:         map[string]int{},
+		GPUs:          gpus,
+		HostBps:       1e11,
+		FabricBps:     1e11,
+		HostDelayNS:   1,
+		FabricDelayNS: 2,
+	}
 	if gpus > 1 {
 		s.InnerBps, s.InnerDelayNS = 9e11, 3
 	}
@@ -19,8 +26,8 @@ func fabric(kind string, gpus int, sizes ...any) *FabricSpec {
 	return s
 }
 
-// Every fabric has the hosts, ports and longest paths that its source states; paths inside of a server stay there, and
-// the expected loads of all pairs of hosts are what the paths of many flows come to.
+// Every fabric has the hosts, ports and longest paths that its source states; paths inside of a server stay
+// there, and the expected loads of all pairs of hosts are what the paths of many flows come to.
 func TestFabrics(t *testing.T) {
 	for _, c := range []struct {
 		spec                     *FabricSpec
@@ -73,15 +80,24 @@ func TestFabrics(t *testing.T) {
 					}
 					longest = max(longest, len(path))
 					inside := c.spec.InnerBps > 0 && int(a)/c.spec.GPUs == int(b)/c.spec.GPUs
-					if tier := n.Links[path[0]].Tier; inside != (tier == "host-inner") || inside && len(path) != 2 {
+					if tier := n.Links[path[0]].Tier; inside != (tier == "host-inner") ||
+						inside && len(path) != 2 {
 						t.Fatalf("%s: %d to %d begins with %s", c.spec.Kind, a, b, tier)
 					}
 				}
 			}
 		}
 		if len(hosts) != c.hosts || len(n.Nodes)-len(hosts) != c.switches || longest != c.longest {
-			t.Errorf("%s: %d hosts, %d switches, paths of %d links at most, want %d, %d and %d", c.spec.Kind, len(hosts),
-				len(n.Nodes)-len(hosts), longest, c.hosts, c.switches, c.longest)
+			t.Errorf(
+				"%s: %d hosts, %d switches, paths of %d links at most, want %d, %d and %d",
+				c.spec.Kind,
+				len(hosts),
+				len(n.Nodes)-len(hosts),
+				longest,
+				c.hosts,
+				c.switches,
+				c.longest,
+			)
 		}
 		e := r.ExpectedLoads([][]int32{hosts}, func(int, int) float64 { return float64(flows) })
 		for l, got := range crossed {

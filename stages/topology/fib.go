@@ -18,8 +18,9 @@ import (
 	"parsimon/schema/tree"
 )
 
-// A FIB is the forwarding tables of all switches, which stay as they are, whatever happens. Switches are the nodes that
-// are no hosts, in order of Network.Nodes; hosts are those of Network.Hosts. It is made by ReadFIB, and kept as JSON.
+// A FIB is the forwarding tables of all switches, which never change during a run. Switches are the
+// nodes that are no hosts, in order of Network.Nodes; hosts are those of Network.Hosts. It is made by
+// ReadFIB, and kept as JSON.
 type FIB struct {
 	Sets  [][]int32 `json:"sets"`   // links out of a switch, each and then its weight
 	Rows  [][]int32 `json:"rows"`   // by switch: place in Sets, setNone or setArrive
@@ -45,11 +46,13 @@ func (n *Network) switches() (ids []int32) {
 	return ids
 }
 
-// check reports what no tables of the network's switches can be: links that are not theirs, and routes that loop.
+// check reports what no tables of the network's switches can be: links that are not theirs, and routes that
+// loop.
 func (f *FIB) check(n *Network) error {
 	switches, ok := n.switches(), len(f.RowOf) == len(n.hosts)
 	out := func(s int, m []int32) bool { // of switch s to another
-		return len(m) == 2 && m[0] >= 0 && int(m[0]) < len(n.Links) && m[1] > 0 && n.Links[m[0]].Src == switches[s] &&
+		return len(m) == 2 && m[0] >= 0 && int(m[0]) < len(n.Links) && m[1] > 0 &&
+			n.Links[m[0]].Src == switches[s] &&
 			!n.FromHost(Reverse(m[0]))
 	}
 	for _, row := range f.Rows {
@@ -63,7 +66,8 @@ func (f *FIB) check(n *Network) error {
 			}
 		}
 	}
-	if !ok || slices.ContainsFunc(f.RowOf, func(row int32) bool { return row < 0 || int(row) >= len(f.Rows) }) {
+	if !ok ||
+		slices.ContainsFunc(f.RowOf, func(row int32) bool { return row < 0 || int(row) >= len(f.Rows) }) {
 		return errors.New("routes of files: they are not those of the network's switches")
 	}
 	checked := make([]bool, len(f.Rows))
@@ -98,8 +102,9 @@ func (f *FIB) follow(n *Network, switches []int32, host, s int32, known []bool, 
 	return nil
 }
 
-// SetRoutes gives the switches the routes of a FIB, unless it is nil, in place of shortest paths; hosts choose among
-// their links as before. Links that are down are taken out. It must not run while others use the router.
+// SetRoutes gives the switches the routes of a FIB, unless it is nil, instead of shortest paths. Hosts
+// choose among their links as before. Links that are down are taken out. It must not run while others use the
+// router.
 func (r *Router) SetRoutes(f *FIB) error {
 	if f == nil {
 		return nil
@@ -180,11 +185,11 @@ type fibRoute struct {
 	hosts    []int32 // to these
 }
 
-// ReadFIB reads the routes of a network's switches from a directory: of each switch SWITCH.json, as FRR and SONiC write
-// it (vtysh -c 'show ip route json'), and hosts.csv with columns address and node. Of a switch's selected routes the
-// longest prefix counts that has the host's first address, and of its next hops those in the forwarding table. A next
-// hop is the cable at its interface or, where the topology names no such port, to the node with its address. A switch
-// without a file has the routes to its own hosts.
+// ReadFIB reads the routes of a network's switches from a directory: of each switch SWITCH.json, as FRR and
+// SONiC write it (vtysh -c 'show ip route json'), and hosts.csv with columns address and node. Of a switch's
+// selected routes the longest prefix counts that has the host's first address, and of its next hops those in
+// the forwarding table. A next hop is the cable at its interface or, where the topology names no such port,
+// to the node with its address. A switch without a file has the routes to its own hosts.
 func ReadFIB(n *Network, dir string) (*FIB, error) {
 	x := &fibFiles{n: n, dir: dir, switches: n.switches(), nodeOf: map[netip.Addr]int32{},
 		address: make([]netip.Addr, len(n.hosts)), ports: map[[2]string]int32{},
@@ -208,7 +213,11 @@ func ReadFIB(n *Network, dir string) (*FIB, error) {
 		file = filepath.Join(dir, file)
 		place, isSwitch := slices.BinarySearch(x.switches, id)
 		if unknown != nil || !isSwitch {
-			return nil, fmt.Errorf("%s: routes of no switch: %w", file, cmp.Or(unknown, errors.New("it is a host")))
+			return nil, fmt.Errorf(
+				"%s: routes of no switch: %w",
+				file,
+				cmp.Or(unknown, errors.New("it is a host")),
+			)
 		}
 		if x.tables[place], err = readRoutes(file); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
@@ -237,19 +246,23 @@ func (x *fibFiles) readAddresses(file string) error {
 	if err != nil {
 		return err
 	}
-	err = tree.CSV(bytes.NewReader(data), []string{"address", "node", "*"}, func(_ int, cells []string) error {
-		text, _, _ := strings.Cut(cells[0], "/")
-		addr, bad := netip.ParseAddr(text)
-		id, unknown := x.n.find(cells[1])
-		if other, taken := x.nodeOf[addr]; taken && other != id {
-			bad = fmt.Errorf("%s is the address of %s too", addr, x.n.Name(other))
-		}
-		x.nodeOf[addr] = id
-		if host, isHost := slices.BinarySearch(x.n.hosts, id); isHost && !x.address[host].IsValid() {
-			x.address[host] = addr
-		}
-		return cmp.Or(bad, unknown)
-	})
+	err = tree.CSV(
+		bytes.NewReader(data),
+		[]string{"address", "node", "*"},
+		func(_ int, cells []string) error {
+			text, _, _ := strings.Cut(cells[0], "/")
+			addr, bad := netip.ParseAddr(text)
+			id, unknown := x.n.find(cells[1])
+			if other, taken := x.nodeOf[addr]; taken && other != id {
+				bad = fmt.Errorf("%s is the address of %s too", addr, x.n.Name(other))
+			}
+			x.nodeOf[addr] = id
+			if host, isHost := slices.BinarySearch(x.n.hosts, id); isHost && !x.address[host].IsValid() {
+				x.address[host] = addr
+			}
+			return cmp.Or(bad, unknown)
+		},
+	)
 	if err != nil {
 		return fmt.Errorf("%s, %w", file, err)
 	}
@@ -262,7 +275,11 @@ func readRoutes(file string) (map[netip.Prefix]*fibRoute, error) {
 	if err != nil {
 		return nil, err
 	}
-	top, err := tree.JSONOf(file, data, func(string) bool { return false }) // json.Unmarshal does not see repeated keys
+	top, err := tree.JSONOf(
+		file,
+		data,
+		func(string) bool { return false },
+	) // json.Unmarshal does not see repeated keys
 	if err != nil {
 		return nil, err
 	}
@@ -281,7 +298,11 @@ func readRoutes(file string) (map[netip.Prefix]*fibRoute, error) {
 				continue
 			}
 			if routes[p.Masked()] != nil {
-				return nil, fmt.Errorf("%s: a second selected route to %s: which one counts?", text, p.Masked())
+				return nil, fmt.Errorf(
+					"%s: a second selected route to %s: which one counts?",
+					text,
+					p.Masked(),
+				)
 			}
 			inFIB := slices.ContainsFunc(e.Nexthops, func(h fibNexthop) bool { return h.FIB })
 			e.Nexthops = slices.DeleteFunc(e.Nexthops, func(h fibNexthop) bool {
@@ -293,7 +314,8 @@ func readRoutes(file string) (map[netip.Prefix]*fibRoute, error) {
 	return routes, nil
 }
 
-// match returns the route of a switch with the longest prefix that has the address of a host; nil: there is none.
+// match returns the route of a switch with the longest prefix that has the address of a host; nil: there is
+// none.
 func (x *fibFiles) match(host, sw int32) (netip.Prefix, *fibRoute) {
 	for bits := x.address[host].BitLen(); bits >= 0 && x.tables[sw] != nil; bits-- {
 		p, err := x.address[host].Prefix(bits)
@@ -358,10 +380,19 @@ func (x *fibFiles) resolve(r *fibRoute, id int32, h *fibNexthop, weights map[int
 	r.direct = r.direct || h.Direct
 	switch {
 	case weight < 1 || weight > 1<<20:
-		return fmt.Errorf("next hop %q at %q has a weight of %d, must be 1 to 2^20", h.IP, h.InterfaceName, weight)
+		return fmt.Errorf(
+			"next hop %q at %q has a weight of %d, must be 1 to 2^20",
+			h.IP,
+			h.InterfaceName,
+			weight,
+		)
 	case !found && !h.Direct:
-		return fmt.Errorf("next hop %q at %q: %s has no cable at such an interface, nor to a node with this address (hosts.csv)",
-			h.IP, h.InterfaceName, x.n.Name(id))
+		return fmt.Errorf(
+			"next hop %q at %q: %s has no cable at such an interface, nor to a node with this address (hosts.csv)",
+			h.IP,
+			h.InterfaceName,
+			x.n.Name(id),
+		)
 	case !found:
 	case x.n.FromHost(Reverse(link)):
 		r.hosts = append(r.hosts, x.n.Links[link].Dst)

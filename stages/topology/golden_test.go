@@ -37,7 +37,12 @@ func TestNetworksAndPathsStayTheSame(t *testing.T) {
 		{"random", "7487c8f9a7731f50", randomNetwork(t, rng)},
 	} {
 		if got := networkDigest(t, c.network); got != c.want {
-			t.Errorf("%s: digest %s, want %s: link ids, node order or paths have changed", c.name, got, c.want)
+			t.Errorf(
+				"%s: digest %s, want %s: link ids, node order or paths have changed",
+				c.name,
+				got,
+				c.want,
+			)
 		}
 	}
 }

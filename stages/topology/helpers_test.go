@@ -4,8 +4,17 @@ import "testing"
 
 // SmallClos is the paper's small topology: 2 pods × 16 racks × 8 hosts, 2 planes.
 func SmallClos(oversubscription int) ClosSpec {
-	return ClosSpec{Pods: 2, RacksPerPod: 16, HostsPerRack: 8, Planes: 2, SpinesPerPlane: 16 / oversubscription,
-		HostBps: 10e9, FabricBps: 40e9, HostDelayNS: 1000, FabricDelayNS: 1000}
+	return ClosSpec{
+		Pods:           2,
+		RacksPerPod:    16,
+		HostsPerRack:   8,
+		Planes:         2,
+		SpinesPerPlane: 16 / oversubscription,
+		HostBps:        10e9,
+		FabricBps:      40e9,
+		HostDelayNS:    1000,
+		FabricDelayNS:  1000,
+	}
 }
 
 // LargeClos is the paper's large topology: 8 pods × 48 racks × 16 hosts, 4 planes.

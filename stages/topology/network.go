@@ -1,15 +1,15 @@
-// Package topology holds checked networks, routes flows over them, and describes them. Package format reads them from
-// files.
+// Package topology holds checked networks, routes flows over them, and describes them. Package format reads
+// them from files.
 //
 //	nodes, cables ─ NewNetwork (Check) ─► Network ─ NewRouter ─► Router ─ Path ─► links of each flow
 //	ClosSpec ─ Clos ──────────────────────┘   FabricSpec: fat-tree, rails, dragonfly, torus
 //
 // Describe says what a Network looks like; WriteTables, NodesRecord and LinksRecord store it.
 //
-// A Network holds nodes by ascending id and links by id. The links of cable c are 2c (A to B) and 2c+1 (B to A).
-// Cables are selected by tier, by their ends or by patterns (Select), and change by failures, bandwidths, delays and
-// new cables. A Router is a snapshot of a Network: it picks a shortest path for every flow by ECMP, and spreads
-// expected loads as ECMP does on average.
+// A Network holds nodes by ascending id and links by id. The links of cable c are 2c (A to B) and 2c+1 (B to
+// A). Cables are selected by tier, by their ends or by patterns (Select), and change by failures, bandwidths,
+// delays and new cables. A Router is a snapshot of a Network: it picks a shortest path for every flow by
+// ECMP, and spreads expected loads as ECMP does on average.
 package topology
 
 import (
@@ -136,9 +136,16 @@ func (n *Network) addCable(c Cable) {
 	id := int32(len(n.Links))
 	n.cableOf[cableKey(c.A, c.B)] = id / 2
 	a, b := n.Nodes[n.place(c.A)].Kind, n.Nodes[n.place(c.B)].Kind
-	n.Links = append(n.Links, Link{ID: id, Src: c.A, Dst: c.B, BandwidthBps: c.BandwidthBps, DelayNS: c.DelayNS,
-		Tier: tierName(a, b)}, Link{ID: id + 1, Src: c.B, Dst: c.A, BandwidthBps: c.BandwidthBps, DelayNS: c.DelayNS,
-		Tier: tierName(b, a)})
+	n.Links = append(
+		n.Links,
+		Link{ID: id, Src: c.A, Dst: c.B, BandwidthBps: c.BandwidthBps, DelayNS: c.DelayNS,
+			Tier: tierName(
+				a,
+				b,
+			)},
+		Link{ID: id + 1, Src: c.B, Dst: c.A, BandwidthBps: c.BandwidthBps, DelayNS: c.DelayNS,
+			Tier: tierName(b, a)},
+	)
 }
 
 // tierName names the tier of links. The links of a network share the names, since it has few.
@@ -179,7 +186,11 @@ func (n *Network) place(id int32) int32 {
 	if uint(id) < uint(len(n.places)) {
 		return n.places[id]
 	}
-	i, known := slices.BinarySearchFunc(n.Nodes, id, func(v Node, id int32) int { return cmp.Compare(v.ID, id) })
+	i, known := slices.BinarySearchFunc(
+		n.Nodes,
+		id,
+		func(v Node, id int32) int { return cmp.Compare(v.ID, id) },
+	)
 	if !known {
 		return -1
 	}
@@ -238,8 +249,9 @@ func (n *Network) nearHosts() map[int32][]int32 {
 // SetRackNames names racks by the number that their nodes have.
 func (n *Network) SetRackNames(names map[int32]string) { n.rackLabel = names }
 
-// RackNames returns the name of each rack of Racks: as the topology names it, else after the switches of its hosts,
-// "leaf1" or "leaf1+leaf2"; "rack 3" where hosts have no or more switches, or where two racks would have one name.
+// RackNames returns the name of each rack of Racks: as the topology names it, else after the switches of its
+// hosts, "leaf1" or "leaf1+leaf2"; "rack 3" where hosts have no or more switches, or where two racks would
+// have one name.
 func (n *Network) RackNames() []string {
 	near := n.nearHosts()
 	names, uses := make([]string, len(n.racks)), map[string]int{}
@@ -286,7 +298,8 @@ func (n *Network) RackList(text string) (places []int, err error) {
 		var at []int // racks with hosts at the switch
 		id, isNode := n.byName[piece]
 		for i, hosts := range n.racks {
-			if isNode && slices.ContainsFunc(hosts, func(h int32) bool { return slices.Contains(near[h], id) }) {
+			if isNode &&
+				slices.ContainsFunc(hosts, func(h int32) bool { return slices.Contains(near[h], id) }) {
 				at = append(at, i)
 			}
 		}
@@ -295,11 +308,20 @@ func (n *Network) RackList(text string) (places []int, err error) {
 		case len(at) == 1:
 			from, to = at[0], at[0]
 		case len(at) > 1:
-			return nil, fmt.Errorf("%s has hosts of %d racks, such as %s and %s: name one", piece, len(at), all[at[0]],
-				all[at[1]])
+			return nil, fmt.Errorf(
+				"%s has hosts of %d racks, such as %s and %s: name one",
+				piece,
+				len(at),
+				all[at[0]],
+				all[at[1]],
+			)
 		case !ok:
-			return nil, fmt.Errorf("no rack is named %q, no hosts are at such a switch, and it is no place such as 4-7 or "+
-				"0,2,5; the racks are %s", piece, names.Listed(slices.SortedFunc(slices.Values(all), CompareNatural), mostListed))
+			return nil, fmt.Errorf(
+				"no rack is named %q, no hosts are at such a switch, and it is no place such as 4-7 or "+
+					"0,2,5; the racks are %s",
+				piece,
+				names.Listed(slices.SortedFunc(slices.Values(all), CompareNatural), mostListed),
+			)
 		case to >= len(n.racks):
 			return nil, fmt.Errorf("rack %d: the topology has racks 0 to %d", to, len(n.racks)-1)
 		}
@@ -376,14 +398,15 @@ func (f *faults) add(node, cable int, kind FaultKind, format string, args ...any
 	*f = append(*f, &Error{node, cable, fmt.Sprintf(format, args...), kind})
 }
 
-// Check returns everything that is wrong with nodes and the cables between them. It sets empty kinds to "switch".
+// Check returns everything that is wrong with nodes and the cables between them. It sets empty kinds to
+// "switch".
 func Check(nodes []Node, cables []Cable) []*Error {
 	found, at := checkNodes(nodes)
 	return append(found, checkCables(nodes, cables, at)...)
 }
 
-// checkNodes sets empty kinds to "switch" and returns everything that is wrong with the nodes, and the places of their
-// ids: of two nodes with one id, that of the first.
+// checkNodes sets empty kinds to "switch" and returns everything that is wrong with the nodes, and the places
+// of their ids: of two nodes with one id, that of the first.
 func checkNodes(nodes []Node) (found faults, at map[int32]int) {
 	hosts := 0
 	at = make(map[int32]int, len(nodes))
@@ -396,7 +419,14 @@ func checkNodes(nodes []Node) (found faults, at map[int32]int) {
 			hosts++
 		case KindTor, KindFabric, KindSpine, KindSwitch, KindInner:
 		default:
-			found.add(i, -1, FaultRole, "node %d: unknown kind %q (host, tor, fabric, spine, switch or inner)", v.ID, v.Kind)
+			found.add(
+				i,
+				-1,
+				FaultRole,
+				"node %d: unknown kind %q (host, tor, fabric, spine, switch or inner)",
+				v.ID,
+				v.Kind,
+			)
 		}
 		switch {
 		case v.ID < 0:
@@ -450,7 +480,10 @@ func checkCables(nodes []Node, cables []Cable, at map[int32]int) (found faults) 
 func checkCable(c Cable, knownA, knownB bool) (FaultKind, string) {
 	switch {
 	case !knownA || !knownB:
-		return FaultUnknownNode, fmt.Sprintf("no node has the id %d", map[bool]int32{false: c.A, true: c.B}[knownA])
+		return FaultUnknownNode, fmt.Sprintf(
+			"no node has the id %d",
+			map[bool]int32{false: c.A, true: c.B}[knownA],
+		)
 	case c.A == c.B:
 		return FaultSelfLoop, "both ends are the same node"
 	case c.BandwidthBps < simkernel.MinBps || c.BandwidthBps > maxBps:
@@ -489,8 +522,15 @@ func (n *Network) NodesRecord() arrow.Record {
 // LinksRecord returns table links of the lake. The caller releases it.
 func (n *Network) LinksRecord() arrow.Record {
 	return columns.RecordOf(schema.Links, n.Links, func(l Link) columns.Row {
-		row := columns.Row{"link_id": l.ID, "src_node": l.Src, "dst_node": l.Dst, "bandwidth_bps": l.BandwidthBps,
-			"delay_ns": l.DelayNS, "tier": l.Tier, "failed": l.Failed}
+		row := columns.Row{
+			"link_id":       l.ID,
+			"src_node":      l.Src,
+			"dst_node":      l.Dst,
+			"bandwidth_bps": l.BandwidthBps,
+			"delay_ns":      l.DelayNS,
+			"tier":          l.Tier,
+			"failed":        l.Failed,
+		}
 		if from, to := n.portsOf(l.ID); len(from) > 0 {
 			row["src_port"], row["dst_port"] = strings.Join(from, ","), strings.Join(to, ",")
 		}
@@ -498,8 +538,8 @@ func (n *Network) LinksRecord() arrow.Record {
 	})
 }
 
-// WriteTables writes tables nodes and links to nodes.csv and links.csv in a directory, which it creates where needed.
-// Reading the directory gives the same network: the same ids, links and paths.
+// WriteTables writes tables nodes and links to nodes.csv and links.csv in a directory, which it creates where
+// needed. Reading the directory gives the same network: the same ids, links and paths.
 func WriteTables(dir string, n *Network) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

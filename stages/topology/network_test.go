@@ -43,7 +43,9 @@ func TestNetworkLinks(t *testing.T) {
 	}
 	for i, l := range n.Links {
 		back := n.Links[Reverse(l.ID)]
-		if l.ID != int32(i) || back.Src != l.Dst || back.Dst != l.Src || back.BandwidthBps != l.BandwidthBps || back.DelayNS != l.DelayNS {
+		if l.ID != int32(i) || back.Src != l.Dst || back.Dst != l.Src ||
+			back.BandwidthBps != l.BandwidthBps ||
+			back.DelayNS != l.DelayNS {
 			t.Fatalf("link %d %+v and its reverse %+v do not match", i, l, back)
 		}
 	}
@@ -117,8 +119,10 @@ func TestSparseIDs(t *testing.T) {
 
 // Cables are selected by their ends or tiers, each once, however often the selector names them.
 func TestSelect(t *testing.T) {
-	n, err := Clos(ClosSpec{Pods: 2, RacksPerPod: 2, HostsPerRack: 2, Planes: 2, SpinesPerPlane: 1, HostBps: 10e9,
-		FabricBps: 40e9, HostDelayNS: 1000, FabricDelayNS: 1000})
+	n, err := Clos(
+		ClosSpec{Pods: 2, RacksPerPod: 2, HostsPerRack: 2, Planes: 2, SpinesPerPlane: 1, HostBps: 10e9,
+			FabricBps: 40e9, HostDelayNS: 1000, FabricDelayNS: 1000},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +134,9 @@ func TestSelect(t *testing.T) {
 	if err != nil || len(tors) == 0 {
 		t.Fatal(tors, err)
 	}
-	both, err := n.Select(fmt.Sprintf("fabric-spine, tor-fabric,%d:%d,spine-fabric", spines[0][1], spines[0][0]))
+	both, err := n.Select(
+		fmt.Sprintf("fabric-spine, tor-fabric,%d:%d,spine-fabric", spines[0][1], spines[0][0]),
+	)
 	if err != nil || !slices.Equal(both, append(slices.Clone(spines), tors...)) {
 		t.Errorf("%v, %v: want those of both tiers, %d and %d", both, err, len(spines), len(tors))
 	}

@@ -13,9 +13,9 @@ import (
 	"testing"
 )
 
-// The routes of leaf1 and spine1 of twoLeaves, as FRR writes them (tests/topotests/bgp_link_bw_ip of FRR has weights,
-// zebra_vty.c and nexthop.c the other keys): a connected network, an ECMP group with weights, a route that another one
-// resolves, one that is not selected, and a discard route.
+// The routes of leaf1 and spine1 of twoLeaves, as FRR writes them (tests/topotests/bgp_link_bw_ip of FRR has
+// weights, zebra_vty.c and nexthop.c the other keys): a connected network, an ECMP group with weights, a
+// route that another one resolves, one that is not selected, and a discard route.
 const (
 	leaf1Routes = `{
  "10.0.1.0/24":[{"prefix":"10.0.1.0/24","protocol":"connected","selected":true,"installed":true,"nexthops":[
@@ -64,7 +64,8 @@ func routeFiles(t testing.TB, changes map[string]string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	files := map[string]string{"hosts.csv": addresses, "leaf1.json": leaf1Routes,
-		"leaf2.json":  strings.NewReplacer("10.0.1.0", "10.0.2.0", "10.0.2.0", "10.0.1.0", "10.0.2.4/32", "10.8.0.0/16").Replace(leaf1Routes),
+		"leaf2.json": strings.NewReplacer("10.0.1.0", "10.0.2.0", "10.0.2.0", "10.0.1.0", "10.0.2.4/32", "10.8.0.0/16").
+			Replace(leaf1Routes),
 		"spine1.json": spineRoutes, "spine2.json": spineRoutes}
 	maps.Copy(files, changes)
 	for name, text := range files {
@@ -87,8 +88,9 @@ func fibRouter(t testing.TB, n *Network, f *FIB) *Router {
 	return r
 }
 
-// Flows take the route with the longest prefix, and next hops in proportion to their weights; kept as JSON, routes are
-// the same. What is down is left out, and where nothing is left the error says which file leads nowhere.
+// Flows take the route with the longest prefix, and next hops in proportion to their weights; kept as JSON,
+// routes are the same. What is down is left out, and where nothing is left the error says which file leads
+// nowhere.
 func TestFIB(t *testing.T) {
 	n := twoLeaves(t)
 	dir := routeFiles(t, nil)
@@ -152,7 +154,13 @@ func TestFIBOfShortestPaths(t *testing.T) {
 	for i, id := range n.switches() {
 		hosts += fmt.Sprintf("10.9.%d.%d,%d\n", i/200, i%200, id)
 	}
-	files := map[string]string{"hosts.csv": hosts, "leaf1.json": "", "leaf2.json": "", "spine1.json": "", "spine2.json": ""}
+	files := map[string]string{
+		"hosts.csv":   hosts,
+		"leaf1.json":  "",
+		"leaf2.json":  "",
+		"spine1.json": "",
+		"spine2.json": "",
+	}
 	place := map[int32]int{}
 	for i, id := range n.switches() {
 		place[id] = i
@@ -165,11 +173,17 @@ func TestFIBOfShortestPaths(t *testing.T) {
 			for _, l := range links {
 				hop := map[string]any{"fib": true, "directlyConnected": true, "interfaceName": "Vlan1"}
 				if to, isSwitch := place[n.Links[l].Dst]; isSwitch {
-					hop = map[string]any{"fib": true, "ip": fmt.Sprintf("10.9.%d.%d", to/200, to%200), "weight": 7}
+					hop = map[string]any{
+						"fib":    true,
+						"ip":     fmt.Sprintf("10.9.%d.%d", to/200, to%200),
+						"weight": 7,
+					}
 				}
 				hops = append(hops, hop)
 			}
-			table[fmt.Sprintf("10.0.%d.%d/32", i/200, i%200)] = []any{map[string]any{"selected": true, "nexthops": hops}}
+			table[fmt.Sprintf("10.0.%d.%d/32", i/200, i%200)] = []any{
+				map[string]any{"selected": true, "nexthops": hops},
+			}
 		}
 		text, err := json.Marshal(table)
 		if err != nil {
@@ -217,7 +231,8 @@ func TestFIBErrors(t *testing.T) {
 		{"hosts.csv", "address,node\n10.0.0.1,h1\n10.0.0.1,h2\n", "hosts.csv, line 3: 10.0.0.1 is the address of h1 too"},
 		{"hosts.csv", "address,node\nten,h1\n", "hosts.csv, line 2"}, {"hosts.csv", "address,node\n10.0.0.1,h9\n", `line 2: no node has the name or id "h9"`},
 	} {
-		if _, err := ReadFIB(n, routeFiles(t, map[string]string{c.file: c.text})); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := ReadFIB(n, routeFiles(t, map[string]string{c.file: c.text})); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %s: %v, want %s", c.file, c.text, err, c.want)
 		}
 	}

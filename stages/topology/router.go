@@ -12,13 +12,13 @@ import (
 	"parsimon/stages/rng"
 )
 
-// A Router assigns each flow a path: a shortest path (fewest links) over the cables that are up,
-// chosen by ECMP at every node (see below).
+// A Router assigns each flow a path: a shortest path (fewest links) over the cables that are up, chosen by
+// ECMP at every node (see below).
 //
-// A destination attachment is a set of switches; hosts with the same neighbour switches share one.
-// The tables hold, for each attachment and switch, the distance and the number of the set of links
-// that lead nearer: 6 bytes. Equal sets are stored once. Hosts never forward traffic of others. Of two switches that
-// both lead to a host in two links, a host takes the one inside of its server (KindInner).
+// A destination attachment is a set of switches; hosts with the same neighbour switches share one. The tables
+// hold, for each attachment and switch, the distance and the number of the set of links that lead nearer: 6
+// bytes. Equal sets are stored once. Hosts never forward traffic of others. Of two switches that both lead to
+// a host in two links, a host takes the one inside of its server (KindInner).
 //
 // A Router is a snapshot of the network at the time it was made. It is safe for concurrent use.
 type Router struct {
@@ -67,9 +67,9 @@ type UnreachableError struct {
 
 func (e *UnreachableError) Error() string { return e.text }
 
-// Path appends the ids of the links that the flow crosses, in order. It does not allocate if path has the capacity.
-// After an error the result is path as it was. The error is an *UnreachableError where no path joins src and dst,
-// another one where they are not two hosts.
+// Path appends the ids of the links that the flow crosses, in order. It does not allocate if path has the
+// capacity. After an error the result is path as it was. The error is an *UnreachableError where no path
+// joins src and dst, another one where they are not two hosts.
 func (r *Router) Path(flowID int64, src, dst int32, path []int32) ([]int32, error) {
 	i, j := r.Net.place(src), r.Net.place(dst)
 	if i < 0 || j < 0 || src == dst || r.hosts[i].attachment < 0 || r.hosts[j].attachment < 0 {
@@ -112,8 +112,8 @@ func (r *Router) Path(flowID int64, src, dst int32, path []int32) ([]int32, erro
 	return path, nil // a cable from host to host
 }
 
-// Next returns the links of a switch that lead nearer to a host, and the number of their set, 0 to Sets() - 1; none
-// where no path does. The nodes are places in Network.Nodes.
+// Next returns the links of a switch that lead nearer to a host, and the number of their set, 0 to Sets() -
+// 1; none where no path does. The nodes are places in Network.Nodes.
 func (r *Router) Next(node, host int32) (set int32, links []int32) {
 	to := &r.hosts[host]
 	switch set = r.next[int(to.attachment)*r.switches+int(r.number[node])]; set {
@@ -132,8 +132,8 @@ func (r *Router) Next(node, host int32) (set int32, links []int32) {
 // Sets is the number of different sets of links.
 func (r *Router) Sets() int { return len(r.setAt) - 1 }
 
-// SetWeights makes flows choose links in proportion to their weights, above 0, by id (WCMP), unless they are nil. It
-// must not run while others use the router.
+// SetWeights makes flows choose links in proportion to their weights, above 0, by id (WCMP), unless they are
+// nil. It must not run while others use the router.
 func (r *Router) SetWeights(weights []float64) {
 	if weights == nil {
 		return
@@ -143,14 +143,18 @@ func (r *Router) SetWeights(weights []float64) {
 
 // A Hash is what switches choose links by. The zero value: by flow and switch.
 type Hash struct {
-	Addresses bool // by source and destination in place of the flow
+	Addresses bool // by source and destination instead of the flow
 	Polarized bool // by the same hash at every switch
 }
 
 // unreachable is the error for a flow that ends at a switch, or nowhere.
 func (r *Router) unreachable(flowID int64, src, dst, at int32) error {
-	err := &UnreachableError{Src: src, Dst: dst, text: fmt.Sprintf("flow %d: no path from host %d (%s) to host %d (%s)",
-		flowID, src, r.Net.Name(src), dst, r.Net.Name(dst))}
+	err := &UnreachableError{
+		Src: src,
+		Dst: dst,
+		text: fmt.Sprintf("flow %d: no path from host %d (%s) to host %d (%s)",
+			flowID, src, r.Net.Name(src), dst, r.Net.Name(dst)),
+	}
 	if host, _ := slices.BinarySearch(r.Net.hosts, dst); r.fib != nil && at >= 0 {
 		err.Why = r.fib.name(int32(host), at)
 		err.text += ": the packets end at " + err.Why
@@ -170,8 +174,8 @@ func (r *Router) endpointError(flowID int64, src, dst int32) error {
 	return fmt.Errorf("flow %d from node %d to node %d: %s", flowID, src, dst, what)
 }
 
-// NewRouter computes the tables for the network as it is now, failures included. It fails if a shortest path has more
-// than maxHops links, if the network has more than maxSwitches switches, or when ctx ends.
+// NewRouter computes the tables for the network as it is now, failures included. It fails if a shortest path
+// has more than maxHops links, if the network has more than maxSwitches switches, or when ctx ends.
 func NewRouter(ctx context.Context, n *Network, seed uint64) (*Router, error) {
 	r := &Router{
 		Net:      n,
@@ -262,8 +266,8 @@ func (x *interned) of(set []int32) (id int32, added bool) {
 	return id, !known
 }
 
-// buildTables searches breadth first from every attachment. Tables of a large network take minutes, so each search
-// first looks at ctx.
+// buildTables searches breadth first from every attachment. Tables of a large network take minutes, so each
+// search first looks at ctx.
 func (r *Router) buildTables(ctx context.Context, out [][]int32) error {
 	cells := len(r.attached) * r.switches
 	r.dist = make([]uint16, cells)
@@ -324,7 +328,10 @@ func (r *Router) search(at []int32, dist []uint16, out [][]int32, queue []int32)
 				continue
 			}
 			if dist[s] == maxHops-1 { // and one link more from the source to here
-				return nil, fmt.Errorf("a shortest path has more than %d links, the most that can be simulated", maxHops)
+				return nil, fmt.Errorf(
+					"a shortest path has more than %d links, the most that can be simulated",
+					maxHops,
+				)
 			}
 			dist[to] = dist[s] + 1
 			queue = append(queue, to)
@@ -333,9 +340,9 @@ func (r *Router) search(at []int32, dist []uint16, out [][]int32, queue []int32)
 	return queue, nil
 }
 
-// ECMP: the choice between equal-cost links is rendezvous hashing (Thaler and Ravishankar, 1998). Of the links
-// that lead nearer to the destination, a flow takes the one with the highest hash of (seed, flow id, node,
-// link). The hash differs from node to node, so that choices at successive hops are independent (no
+// ECMP: the choice between equal-cost links is rendezvous hashing (Thaler and Ravishankar, 1998). Of the
+// links that lead nearer to the destination, a flow takes the one with the highest hash of (seed, flow id,
+// node, link). The hash differs from node to node, so that choices at successive hops are independent (no
 // polarisation). It is consistent: without a cable only the flows that crossed it move, since the winner of
 // every other flow remains. A flow's key is made in Path, the salts of links in NewRouter.
 
@@ -360,8 +367,8 @@ func (r *Router) choose(flow uint64, lo, hi int32) int32 {
 	return links[best]
 }
 
-// chooseAlike chooses by a hash that all switches have in common: its value modulo the links or, with weights, the link
-// in whose part of the sum of weights it falls.
+// chooseAlike chooses by a hash that all switches have in common: its value modulo the links or, with
+// weights, the link in whose part of the sum of weights it falls.
 func (r *Router) chooseAlike(hash uint64, lo, hi int32) int32 {
 	if r.weights == nil {
 		return r.setLink[lo+int32(hash%uint64(hi-lo))]
@@ -379,8 +386,9 @@ func (r *Router) chooseAlike(hash uint64, lo, hi int32) int32 {
 	return r.setLink[hi-1]
 }
 
-// weigh is what flows choose a link with a weight by, in place of its hash: weighted rendezvous hashing (Schindelhauer
-// and Schomaker, SPAA'05), u being the hash in (0, 1), takes the reverse order of -ln(u) / weight.
+// weigh is what flows choose a link with a weight by, instead of its hash: weighted rendezvous hashing
+// (Schindelhauer and Schomaker, SPAA'05), u being the hash in (0, 1), takes the reverse order of -ln(u) /
+// weight.
 func weigh(h uint64, weight float64) uint64 { return ^math.Float64bits(-math.Log(unit(h)) / weight) }
 
 // unit maps a hash to (0, 1).
@@ -397,8 +405,9 @@ func linkHash(flow, salt uint64) uint64 {
 	return x ^ x>>32
 }
 
-// firstCost orders the links of a host by how near they lead to host dst: 0 if they end there, else twice the number of
-// links, but one less over the switch inside of a server, which two hosts prefer to a leaf that they share.
+// firstCost orders the links of a host by how near they lead to host dst: 0 if they end there, else twice the
+// number of links, but one less over the switch inside of a server, which two hosts prefer to a leaf that
+// they share.
 func (r *Router) firstCost(link int32, base int, dst int32) int {
 	sw := r.switchOf[link]
 	switch {
@@ -432,16 +441,17 @@ func (r *Router) firstLink(flow uint64, from *routeHost, base int, dst int32) in
 	return best
 }
 
-// ExpectedLoads returns the expected weight on each link, by id, in the unit of the weights given. They are distributed
-// as the router's choices do on average: weight(i, j) goes from the hosts of group i to those of group j, equally over
-// all pairs of two different hosts, and at every node equally over the links of equal cost. The result is the exact
-// expectation of Path over random flow ids, not a sample. Weight between hosts that no path joins is on no link.
+// ExpectedLoads returns the expected weight on each link, by id, in the unit of the weights given. They are
+// distributed as the router's choices do on average: weight(i, j) goes from the hosts of group i to those of
+// group j, equally over all pairs of two different hosts, and at every node equally over the links of equal
+// cost. The result is the exact expectation of Path over random flow ids, not a sample. Weight between hosts
+// that no path joins is on no link.
 //
-// Weights are at least 0 and finite; that of a group of one host to itself is 0. Groups are of hosts of the network,
-// and no host is in two.
+// Weights are at least 0 and finite; that of a group of one host to itself is 0. Groups are of hosts of the
+// network, and no host is in two.
 //
-// The cost is one traversal of the network for each set of switches that a group's hosts are attached
-// to (one per rack of a data centre).
+// The cost is one traversal of the network for each set of switches that a group's hosts are attached to (one
+// per rack of a data centre).
 func (r *Router) ExpectedLoads(groups [][]int32, weight func(i, j int) float64) []float64 {
 	parts := names.Of(groups, r.partition)
 	w := &spreader{r: r, load: make([]float64, len(r.Net.Links)), mass: make([]float64, r.switches)}
@@ -465,8 +475,9 @@ func (r *Router) ExpectedLoads(groups [][]int32, weight func(i, j int) float64) 
 	return w.load
 }
 
-// perHost returns what one of from hosts sends to part of the to hosts of a group, of a weight between the groups. No
-// host sends to itself: sameGroup says that the groups are one, own that the sender is in the part.
+// perHost returns what one of from hosts sends to part of the to hosts of a group, of a weight between the
+// groups. No host sends to itself: sameGroup says that the groups are one, own that the sender is in the
+// part.
 func perHost(weight float64, from, to, part int, sameGroup, own bool) float64 {
 	if sameGroup {
 		to--
@@ -517,16 +528,17 @@ func (r *Router) farthestFirst(attachment int32, order []int32) []int32 {
 	return order
 }
 
-// A spreader computes expected loads: it moves weight from sources over their first links (send), then through the
-// switches to the destination, farthest switch first (deliver), in equal parts over equal-cost links.
+// A spreader computes expected loads: it moves weight from sources over their first links (send), then
+// through the switches to the destination, farthest switch first (deliver), in equal parts over equal-cost
+// links.
 type spreader struct {
 	r    *Router
 	load []float64 // by link id
 	mass []float64 // by switch: weight that has arrived and is not forwarded yet
 }
 
-// send moves weight over the first links of the paths of one part's hosts, perHost from each, and leaves it at the
-// switches (mass). Hosts with several cables use those that begin a shortest path, in equal parts.
+// send moves weight over the first links of the paths of one part's hosts, perHost from each, and leaves it
+// at the switches (mass). Hosts with several cables use those that begin a shortest path, in equal parts.
 func (w *spreader) send(from, to *groupPart, perHost float64) {
 	r := w.r
 	base := int(to.attachment) * r.switches
@@ -556,8 +568,9 @@ func (w *spreader) send(from, to *groupPart, perHost float64) {
 	}
 }
 
-// deliver moves the weight at the switches to the destination. order is farthestFirst: when a switch's turn comes, all
-// that reaches it has arrived, because every path leads from a farther switch to a nearer one. It leaves mass zero.
+// deliver moves the weight at the switches to the destination. order is farthestFirst: when a switch's turn
+// comes, all that reaches it has arrived, because every path leads from a farther switch to a nearer one. It
+// leaves mass zero.
 func (w *spreader) deliver(to *groupPart, order []int32) {
 	r := w.r
 	base := int(to.attachment) * r.switches

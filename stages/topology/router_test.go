@@ -127,7 +127,8 @@ func TestPathErrors(t *testing.T) {
 	r := MustRouter(t, n, 1)
 	for _, c := range [][2]int32{{0, 0}, {0, 256}, {300, 0}, {0, 9999}, {-1, 0}} {
 		_, err := r.Path(17, c[0], c[1], nil)
-		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("flow 17 from node %d to node %d: ", c[0], c[1])) {
+		if err == nil ||
+			!strings.Contains(err.Error(), fmt.Sprintf("flow 17 from node %d to node %d: ", c[0], c[1])) {
 			t.Errorf("path %d → %d: %v", c[0], c[1], err)
 		}
 	}
@@ -155,7 +156,15 @@ func TestFailureMovesOnlyItsFlows(t *testing.T) {
 			q, err := after.Path(f, a, b, nil)
 			crossed := slices.Contains(p, cut.ID) || slices.Contains(p, Reverse(cut.ID))
 			if !crossed && (err != nil || !slices.Equal(p, q)) {
-				t.Fatalf("cutting %d:%d moved flow %d, %v → %v (%v), which did not cross it", cut.Src, cut.Dst, f, p, q, err)
+				t.Fatalf(
+					"cutting %d:%d moved flow %d, %v → %v (%v), which did not cross it",
+					cut.Src,
+					cut.Dst,
+					f,
+					p,
+					q,
+					err,
+				)
 			}
 			if crossed && err == nil {
 				if slices.Equal(p, q) {
@@ -225,8 +234,12 @@ func TestECMPIsEvenAndUncorrelated(t *testing.T) {
 					byTier[tier] = append(byTier[tier], k)
 				}
 			}
-			want := map[string]int{"tor-fabric": spec.Planes, "fabric-spine": spec.Planes * spec.SpinesPerPlane,
-				"spine-fabric": spec.Planes * spec.SpinesPerPlane, "fabric-tor": spec.Planes}
+			want := map[string]int{
+				"tor-fabric":   spec.Planes,
+				"fabric-spine": spec.Planes * spec.SpinesPerPlane,
+				"spine-fabric": spec.Planes * spec.SpinesPerPlane,
+				"fabric-tor":   spec.Planes,
+			}
 			for tier, links := range want {
 				counts := byTier[tier]
 				if len(counts) != links {
@@ -404,12 +417,25 @@ func BenchmarkPath(b *testing.B) {
 	}
 }
 
-// Polarized switches choose alike: behind the first choice the second is none. With addresses all flows of two hosts
-// take one path. Shares follow the weights either way.
+// Polarized switches choose alike: behind the first choice the second is none. With addresses all flows of
+// two hosts take one path. Shares follow the weights either way.
 func TestHash(t *testing.T) {
 	// Hosts 0 and 1; switch 2 has two choices, and both have the same two again.
-	n := Wire(t, 8, 2, [2]int32{0, 2}, [2]int32{2, 3}, [2]int32{2, 4}, [2]int32{3, 5}, [2]int32{3, 6}, [2]int32{4, 5},
-		[2]int32{4, 6}, [2]int32{5, 7}, [2]int32{6, 7}, [2]int32{7, 1})
+	n := Wire(
+		t,
+		8,
+		2,
+		[2]int32{0, 2},
+		[2]int32{2, 3},
+		[2]int32{2, 4},
+		[2]int32{3, 5},
+		[2]int32{3, 6},
+		[2]int32{4, 5},
+		[2]int32{4, 6},
+		[2]int32{5, 7},
+		[2]int32{6, 7},
+		[2]int32{7, 1},
+	)
 	for _, c := range []struct {
 		h     Hash
 		paths int

@@ -16,11 +16,11 @@ import (
 	"parsimon/stages/rng"
 )
 
-// Select returns the cables that a selector names: a tier ("fabric-spine" and "spine-fabric" are the same cables), one
-// cable "A:B" by the names or ids of its ends, all cables of a node "A", or patterns with * and ?: "wan*:leaf?" are the
-// cables between nodes with such names, "leaf*:Ethernet4*" those with such a port, "wan*" all with an end there.
-// Several are separated by commas. A cable is its lower and its higher node id. Each cable occurs once, in order of
-// the selector and then of the cables.
+// Select returns the cables that a selector names: a tier ("fabric-spine" and "spine-fabric" are the same
+// cables), one cable "A:B" by the names or ids of its ends, all cables of a node "A", or patterns with * and
+// ?: "wan*:leaf?" are the cables between nodes with such names, "leaf*:Ethernet4*" those with such a port,
+// "wan*" all with an end there. Several are separated by commas. A cable is its lower and its higher node id.
+// Each cable occurs once, in order of the selector and then of the cables.
 func (n *Network) Select(selector string) ([][2]int32, error) {
 	var found [][2]int32
 	seen := map[[2]int32]bool{}
@@ -57,7 +57,8 @@ func (n *Network) selectOne(selector string) ([][2]int32, error) {
 			return l.Src == id
 		}
 		ports, _ := n.portsOf(l.ID)
-		return MatchPattern(near, n.Name(l.Src)) && (!pair || matches(n.Name(l.Dst)) || slices.ContainsFunc(ports, matches))
+		return MatchPattern(near, n.Name(l.Src)) &&
+			(!pair || matches(n.Name(l.Dst)) || slices.ContainsFunc(ports, matches))
 	})
 	switch {
 	case found != nil:
@@ -94,8 +95,8 @@ func (n *Network) SelectUp(selector string) ([][2]int32, error) {
 	return cables, err
 }
 
-// DrawCables draws k different cables of a tier that are up. The draw depends on seed and draw only, and the k cables
-// are among the k + 1 of a larger draw: they are the first k by a hash of seed, draw and ends.
+// DrawCables draws k different cables of a tier that are up. The draw depends on seed and draw only, and the
+// k cables are among the k + 1 of a larger draw: they are the first k by a hash of seed, draw and ends.
 func (n *Network) DrawCables(tier string, k int, seed, draw uint64) ([][2]int32, error) {
 	cables, err := n.SelectUp(tier)
 	if err != nil {
@@ -149,8 +150,14 @@ func (n *Network) Cable(ends string) (a, b int32, err error) {
 				near = append(near, n.Name(l.Dst))
 			}
 		}
-		return 0, 0, fmt.Errorf("cable %q: no cable joins %s and %s; the cables of %s go to %s", ends, n.Name(x), n.Name(y),
-			n.Name(x), names.Listed(near, mostListed))
+		return 0, 0, fmt.Errorf(
+			"cable %q: no cable joins %s and %s; the cables of %s go to %s",
+			ends,
+			n.Name(x),
+			n.Name(y),
+			n.Name(x),
+			names.Listed(near, mostListed),
+		)
 	}
 	return min(x, y), max(x, y), nil
 }
@@ -201,7 +208,8 @@ func (n *Network) LinkName(id int32) string {
 // Ends names a cable by the names of its ends, "A:B".
 func (n *Network) Ends(a, b int32) string { return n.Name(a) + ":" + n.Name(b) }
 
-// HostList finds hosts by name, by id, or by a range of ids such as "0-63". Each host occurs once, in order of id.
+// HostList finds hosts by name, by id, or by a range of ids such as "0-63". Each host occurs once, in order
+// of id.
 func (n *Network) HostList(texts []string) ([]int32, error) {
 	var hosts []int32
 	for _, text := range texts {
@@ -224,12 +232,16 @@ func (n *Network) HostList(texts []string) ([]int32, error) {
 	return slices.Compact(hosts), nil
 }
 
-// Ports names the ports at the two ends of a cable, A in the direction of its first link. A cable with several ports is
-// a link aggregation group (LAG): its members have the same bandwidth, and one can fail alone.
+// Ports names the ports at the two ends of a cable, A in the direction of its first link. A cable with
+// several ports is a link aggregation group (LAG): its members have the same bandwidth, and one can fail
+// alone.
 type Ports struct{ A, B []string }
 
-// SetPorts names the ports of a cable: of the links 2 × cable and 2 × cable + 1. Both ends have as many. Names that
-// table links cannot hold, which joins them with commas, are dropped.
+// Reversed are the ports in the other direction.
+func (p Ports) Reversed() Ports { return Ports{A: p.B, B: p.A} }
+
+// SetPorts names the ports of a cable: of the links 2 × cable and 2 × cable + 1. Both ends have as many.
+// Names that table links cannot hold, which joins them with commas, are dropped.
 func (n *Network) SetPorts(cable int, p Ports) {
 	comma := func(name string) bool { return strings.Contains(name, ",") }
 	if len(p.A) != len(p.B) || slices.ContainsFunc(p.A, comma) || slices.ContainsFunc(p.B, comma) {
@@ -241,7 +253,8 @@ func (n *Network) SetPorts(cable int, p Ports) {
 	n.ports[cable] = p
 }
 
-// portsOf returns the ports at the source and at the destination of a link; none where the topology names none.
+// portsOf returns the ports at the source and at the destination of a link; none where the topology names
+// none.
 func (n *Network) portsOf(link int32) (src, dst []string) {
 	if int(link/2) >= len(n.ports) {
 		return nil, nil
@@ -259,9 +272,9 @@ type Failure struct {
 	BandwidthBps int64 // what is left, where a member of a LAG failed; 0 where the cable is down
 }
 
-// FailNamed takes down what a text names: a cable "A:B", the cables of a pattern with * or ?, all cables of a node "A",
-// or the link at a port "DEVICE:PORT": a cable, or one member of a LAG, whose bandwidth the cable loses. Nodes
-// are names or ids.
+// FailNamed takes down what a text names: a cable "A:B", the cables of a pattern with * or ?, all cables of a
+// node "A", or the link at a port "DEVICE:PORT": a cable, or one member of a LAG, whose bandwidth the cable
+// loses. Nodes are names or ids.
 func (n *Network) FailNamed(text string) (all []Failure, err error) {
 	a, b, err := n.Cable(text)
 	cables := [][2]int32{{a, b}}
@@ -290,7 +303,10 @@ func (n *Network) FailNamed(text string) (all []Failure, err error) {
 		}
 	}
 	if !strings.Contains(text, ":") {
-		err = fmt.Errorf("%w; cables are named A:B by their ends, or DEVICE:PORT: their labels are not kept", unknown)
+		err = fmt.Errorf(
+			"%w; cables are named A:B by their ends, or DEVICE:PORT: their labels are not kept",
+			unknown,
+		)
 	}
 	return nil, err
 }
@@ -315,16 +331,29 @@ func (n *Network) failPort(id int32, port string) (f Failure, err error) {
 		left := float64(l.BandwidthBps) * float64(len(src)-1) / float64(len(src))
 		f.BandwidthBps = int64(math.Round(left))
 		p := n.ports[l.ID/2]
-		n.ports[l.ID/2] = Ports{slices.Delete(slices.Clone(p.A), at, at+1), slices.Delete(slices.Clone(p.B), at, at+1)}
+		n.ports[l.ID/2] = Ports{
+			slices.Delete(slices.Clone(p.A), at, at+1),
+			slices.Delete(slices.Clone(p.B), at, at+1),
+		}
 		return f, n.SetBandwidth(l.Src, l.Dst, f.BandwidthBps)
 	}
 	if len(known) == 0 {
-		return f, fmt.Errorf("no cable joins %s and %q%s, and the topology names no ports of %s", n.Name(id), port,
-			names.DidYouMean(port, near), n.Name(id))
+		return f, fmt.Errorf(
+			"no cable joins %s and %q%s, and the topology names no ports of %s",
+			n.Name(id),
+			port,
+			names.DidYouMean(port, near),
+			n.Name(id),
+		)
 	}
 	slices.SortFunc(known, CompareNatural)
-	return f, fmt.Errorf("%s has neither a port nor a neighbour %q%s; its ports with cables are %s", n.Name(id), port,
-		names.DidYouMean(port, append(near, known...)), names.Listed(known, mostListed))
+	return f, fmt.Errorf(
+		"%s has neither a port nor a neighbour %q%s; its ports with cables are %s",
+		n.Name(id),
+		port,
+		names.DidYouMean(port, append(near, known...)),
+		names.Listed(known, mostListed),
+	)
 }
 
 const mostListed = 20
@@ -362,8 +391,11 @@ func (n *Network) SetDelays(rules []DelayRule) (notes []string, err error) {
 			}
 			ends = append(ends, n.Ends(c[0], c[1]))
 		}
-		notes = append(notes, fmt.Sprintf("delays: %s of %s have %d ns (%s)", Count(len(cables), "cable"), r.Selector,
-			r.DelayNS, names.Listed(ends, 3)))
+		notes = append(
+			notes,
+			fmt.Sprintf("delays: %s of %s have %d ns (%s)", Count(len(cables), "cable"), r.Selector,
+				r.DelayNS, names.Listed(ends, 3)),
+		)
 	}
 	return notes, nil
 }
@@ -410,9 +442,13 @@ func (n *Network) AddCable(c Cable) error {
 	}
 	if k, joined := n.cableOf[cableKey(c.A, c.B)]; joined {
 		present := n.Links[2*k].BandwidthBps
-		return fmt.Errorf("cable %s: the two nodes are joined already, at %s; give the cable the bandwidth of both instead: "+
-			"--bandwidth %[1]s=%[3]s (one flow may then use both)", n.Ends(c.A, c.B), FormatBps(present),
-			strings.ReplaceAll(FormatBps(present+c.BandwidthBps), " ", ""))
+		return fmt.Errorf(
+			"cable %s: the two nodes are joined already, at %s; give the cable the bandwidth of both instead: "+
+				"--bandwidth %[1]s=%[3]s (one flow may then use both)",
+			n.Ends(c.A, c.B),
+			FormatBps(present),
+			strings.ReplaceAll(FormatBps(present+c.BandwidthBps), " ", ""),
+		)
 	}
 	n.addCable(c)
 	n.racks = n.findRacks()

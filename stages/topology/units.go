@@ -30,8 +30,8 @@ const (
 	leastPlainBps  = 10_000_000
 )
 
-// ParseSpeed reads a speed as people and cabling lists write it, in bps: 10G, 100Gbps, 25GE, 100gbase-sr4, or a plain
-// number, which is Mbps from 1,000 and bps from 10,000,000.
+// ParseSpeed reads a speed as people and cabling lists write it, in bps: 10G, 100Gbps, 25GE, 100gbase-sr4, or
+// a plain number, which is Mbps from 1,000 and bps from 10,000,000.
 func ParseSpeed(text string) (bps int64, err error) {
 	text = strings.TrimSpace(text)
 	m := speedText.FindStringSubmatch(text)
@@ -73,7 +73,10 @@ func ParseSpeedOrShare(text string) (s SpeedOrShare, err error) {
 		return s, err
 	}
 	if s.Share, err = units.ParseShare(text); err != nil || s.Share <= 0 {
-		err = fmt.Errorf("is %q, want a speed such as 40G, or a share of the present one above 0%% such as 50%%", text)
+		err = fmt.Errorf(
+			"is %q, want a speed such as 40G, or a share of the present one above 0%% such as 50%%",
+			text,
+		)
 	}
 	return s, err
 }
@@ -123,7 +126,8 @@ func ParseDelay(text string) (int64, error) {
 	return v, err
 }
 
-// patternSigns turns a pattern into one of path.Match, whose * does not cross a slash, and which has more signs.
+// patternSigns turns a pattern into one of path.Match, whose * does not cross a slash, and which has more
+// signs.
 var patternSigns = strings.NewReplacer("/", "\x00", `\`, `\\`, "[", `\[`)
 
 // MatchPattern reports whether a name matches a pattern in which * stands for any text, slashes

@@ -81,7 +81,7 @@ func (t *topologyOptions) declare(f *pflag.FlagSet) {
 			"applies)")
 	parse(f, &t.given.DefaultSpeedBps, "string", topology.ParseSpeed, "default-speed", "",
 		"bandwidth of cables without a speed in the file, by --speed or in the name of a port")
-	parseEach(f, &t.given.Delays, topology.ParseDelayRule, "delay", "`CABLES=DELAY`, whatever the file says, such as "+
+	parseEach(f, &t.given.Delays, topology.ParseDelayRule, "delay", "`CABLES=DELAY` instead of that of the file, such as "+
 		"'wan*:*=2ms' or tor-spine=500ns (repeatable): a tier, A:B, DEVICE:PORT, with * and ?")
 	parse(f, &t.given.DefaultDelayNS, "string", topology.ParseDelay, "default-delay", "1us",
 		"propagation delay of cables with neither delay nor length")
@@ -99,7 +99,7 @@ func (t *topologyOptions) ofFile() (flags []string) {
 	return flags
 }
 
-// options are those of format.Load: o, with what the flags say in place of it.
+// options are those of format.Load: o, with what the flags say instead of it.
 func (t *topologyOptions) options(o format.Options) (format.Options, error) {
 	if t.given.HostPatterns != nil {
 		o.HostPatterns = t.given.HostPatterns

@@ -101,6 +101,7 @@ type assembler struct {
 	bothEnds bool              // every cable is to be listed from both ends
 	ports    map[end][]*cable  // by port: the cables that end there
 	spelling map[string]string // by the name of a device in lower case: its one spelling
+	bare     map[string]string // the same by the name without its domain; empty where several have it; nil until needed
 	lags     []*cable          // link aggregation groups
 	leaves   map[string]int    // by device: its neighbours with one cable; nil until it is needed
 }
@@ -108,7 +109,9 @@ type assembler struct {
 // managementPort matches management ports of switches: of devices with several ports that switchPort matches,
 // not gpu0.
 var managementPort, switchPort = regexp.MustCompile(`(?i)^(eth0|em0|vme)$`),
-	regexp.MustCompile(`(?i)^([a-z]*(ethernet|gige?)|[xf]?ge|[xc]e|et?|gi|twe?|te|fo|hu|fa|swp|port)?[-_ ]?\d`)
+	regexp.MustCompile(
+		`(?i)^([a-z]*(ethernet|gige?)|[xf]?ge|[xc]e|et?|gi|twe?|te|fo|hu|fa|swp|port)?[-_ ]?\d`,
+	)
 
 func (s *assembler) exclude() {
 	cut, management := map[[2]end]bool{}, s.managementCables()
@@ -121,8 +124,12 @@ func (s *assembler) exclude() {
 		return management[v.ends()] != ""
 	})
 	s.cut = len(cut)
-	s.count(len(management), "cable", "left out: %s at management ports of switches (eth0 beside ports of other names): "+
-		names.Listed(slices.Compact(slices.Sorted(maps.Values(management))), 5))
+	s.count(
+		len(management),
+		"cable",
+		"left out: %s at management ports of switches (eth0 beside ports of other names): "+
+			names.Listed(slices.Compact(slices.Sorted(maps.Values(management))), 5),
+	)
 }
 
 // managementCables returns the cables at management ports of switches, each with the switch, without those of
@@ -137,7 +144,8 @@ func (s *assembler) managementCables() map[[2]end]string {
 				others[e.device]++
 			}
 			pair := [2]string{e.device, v.ends()[1-i].device}
-			data[pair] = data[pair] || !managementPort.MatchString(e.port) // the first has a cable to the second elsewhere
+			data[pair] = data[pair] ||
+				!managementPort.MatchString(e.port) // the first has a cable to the second elsewhere
 		}
 	}
 	management, hosts := map[[2]end]string{}, sync.OnceValue(s.statedHosts)
@@ -146,8 +154,10 @@ func (s *assembler) managementCables() map[[2]end]string {
 			continue
 		}
 		for i, e := range v.ends() {
-			if others[e.device] > 1 && managementPort.MatchString(e.port) && !data[[2]string{e.device, v.ends()[1-i].device}] &&
-				!matchesAny(e.device, s.o.HostPatterns) && !hosts()[e.device] {
+			if others[e.device] > 1 && managementPort.MatchString(e.port) &&
+				!data[[2]string{e.device, v.ends()[1-i].device}] &&
+				!matchesAny(e.device, s.o.HostPatterns) &&
+				!hosts()[e.device] {
 				management[v.ends()] = e.device
 			}
 		}
@@ -157,7 +167,9 @@ func (s *assembler) managementCables() map[[2]end]string {
 
 // statedHosts are the devices that the file or the node list says are hosts.
 func (s *assembler) statedHosts() map[string]bool {
-	p := &plan{assembler: &assembler{draft: newDraft(s.source, s.o), listings: &listings{devices: []device{{}}}}}
+	p := &plan{
+		assembler: &assembler{draft: newDraft(s.source, s.o), listings: &listings{devices: []device{{}}}},
+	}
 	p.applyNodeList(map[string]int32{}) // newPlan reports its faults
 	hosts := map[string]bool{}
 	for _, v := range append(p.devices, s.devices...) {
@@ -189,7 +201,8 @@ func (s *assembler) group() {
 // does: they are if at least half of the cables are between devices that list cables. A device lists cables
 // if it, or another whose name differs in numbers only, is the first end of a row: servers often list none.
 func (s *assembler) findStyle() {
-	if s.bothEnds = s.reports != nil; s.bothEnds {
+	s.bothEnds = s.reports != nil
+	if s.bothEnds {
 		return
 	}
 	lists := map[string]bool{} // by stem of a name
@@ -255,11 +268,22 @@ func (s *assembler) noteLAGs() {
 	members := 0
 	groups := names.Of(s.lags, func(c *cable) string {
 		members += len(c.ports.A)
-		return fmt.Sprintf("%s – %s (%d × %s)", c.a.device, c.b.device, len(c.ports.A), topology.FormatBps(c.each))
+		return fmt.Sprintf(
+			"%s – %s (%d × %s)",
+			c.a.device,
+			c.b.device,
+			len(c.ports.A),
+			topology.FormatBps(c.each),
+		)
 	})
 	if len(groups) > 0 {
-		s.note("lag: %s of %d parallel cables with ports of their own, each one link of the summed bandwidth, all of which "+
-			"one flow may use: %s", topology.Count(len(groups), "link aggregation group"), members, names.Listed(groups, 10))
+		s.note(
+			"lag: %s of %d parallel cables with ports of their own, each one link of the summed bandwidth, all of which "+
+				"one flow may use: %s",
+			topology.Count(len(groups), "link aggregation group"),
+			members,
+			names.Listed(groups, 10),
+		)
 	}
 }
 
@@ -280,8 +304,13 @@ func (s *assembler) joinReports() {
 		}
 		first := waiting[to][0]
 		waiting[to] = waiting[to][1:]
-		s.note("ports: %s – %s and %s – %s are one cable, each end of which names the other's port differently",
-			first.a, first.b, c.a, c.b)
+		s.note(
+			"ports: %s – %s and %s – %s are one cable, each end of which names the other's port differently",
+			first.a,
+			first.b,
+			c.a,
+			c.b,
+		)
 		for _, v := range c.seen {
 			v.a, v.b = c.a, first.a
 		}
@@ -303,7 +332,8 @@ func (s *assembler) checkReports(c *cable) {
 		if !s.bothEnds {
 			from = c.a
 		}
-		if at, again := seen[from]; !again {
+		at, again := seen[from]
+		if !again {
 			seen[from] = v.at
 		} else if !s.sums(c) && !contradict(c.seen[0], v) { // else resolve adds the bandwidth, or reports it
 			text := "%s – %s is listed before (%s)"
@@ -315,7 +345,13 @@ func (s *assembler) checkReports(c *cable) {
 		}
 	}
 	if s.bothEnds && len(seen) == 1 && s.reports(c.b.device) {
-		c.oneSided = s.repair(c.at, topology.FaultOneSided, "%s reports a cable to %s, which does not report it", c.a, c.b)
+		c.oneSided = s.repair(
+			c.at,
+			topology.FaultOneSided,
+			"%s reports a cable to %s, which does not report it",
+			c.a,
+			c.b,
+		)
 	}
 }
 
@@ -327,7 +363,8 @@ func (s *assembler) sums(c *cable) bool {
 
 // contradict reports whether two listings of a cable state different speeds or delays.
 func contradict(a, b *listing) bool {
-	return a.bps != b.bps && a.bps > 0 && b.bps > 0 || a.delayNS != b.delayNS && a.delayNS >= 0 && b.delayNS >= 0
+	return a.bps != b.bps && a.bps > 0 && b.bps > 0 ||
+		a.delayNS != b.delayNS && a.delayNS >= 0 && b.delayNS >= 0
 }
 
 // collectPorts notes at which ports a cable ends, and of how many lanes it is.
@@ -346,7 +383,8 @@ func (s *assembler) collectPorts(c *cable) {
 func (s *assembler) checkPorts(c *cable) {
 	for _, e := range c.seen[0].ends() {
 		at := s.ports[e]
-		if len(at) < 2 || at[0] == c || !slices.ContainsFunc(at, func(o *cable) bool { return o.lanes < len(at) }) {
+		if len(at) < 2 || at[0] == c ||
+			!slices.ContainsFunc(at, func(o *cable) bool { return o.lanes < len(at) }) {
 			continue
 		}
 		for _, o := range at {
@@ -356,7 +394,14 @@ func (s *assembler) checkPorts(c *cable) {
 		if other == e {
 			other = at[0].b
 		}
-		s.repair(c.at, topology.FaultSharedPort, "port %s is cabled to %s as well (%s)", e, other, at[0].at.from(c.at))
+		s.repair(
+			c.at,
+			topology.FaultSharedPort,
+			"port %s is cabled to %s as well (%s)",
+			e,
+			other,
+			at[0].at.from(c.at),
+		)
 	}
 }
 
@@ -368,45 +413,30 @@ func (s *assembler) share(c *cable, e end) int64 {
 	return 1
 }
 
+// resolve settles the bandwidth, the delay, the state and the ports of a cable.
 func (s *assembler) resolve(c *cable) {
-	sum := s.sums(c)
 	for _, v := range c.seen {
 		c.failed = c.failed || v.down
-		switch {
-		case v.bps == 0 || v.bps == c.BandwidthBps && !sum:
-		case c.BandwidthBps == 0:
-			c.BandwidthBps = v.bps
-		case sum && v.a == c.a:
-			c.BandwidthBps += v.bps
-			s.repaired(topology.FaultParallel)
-		case sum:
-		default:
-			s.repair(v.at, topology.FaultContradictory, "%s – %s has %s here and %s before (%s)",
-				v.a, v.b, topology.FormatBps(v.bps), topology.FormatBps(c.BandwidthBps), c.at.from(v.at))
-			c.BandwidthBps = min(c.BandwidthBps, v.bps)
-		}
+		s.takeSpeed(c, v)
 		if v.delayNS >= 0 && c.DelayNS >= 0 && v.delayNS != c.DelayNS {
-			s.repair(v.at, topology.FaultContradictory, "%s – %s has a delay of %d ns here and %d ns before (%s)",
-				v.a, v.b, v.delayNS, c.DelayNS, c.at.from(v.at))
+			s.repair(
+				v.at,
+				topology.FaultContradictory,
+				"%s – %s has a delay of %d ns here and %d ns before (%s)",
+				v.a,
+				v.b,
+				v.delayNS,
+				c.DelayNS,
+				c.at.from(v.at),
+			)
 		}
 		c.DelayNS = max(c.DelayNS, v.delayNS)
 	}
-	if alone := max(s.share(c, c.a), s.share(c, c.b)); c.BandwidthBps > 0 && c.lanes > 1 {
-		c.BandwidthBps *= max(1, int64(c.lanes)/alone) // of one lane so far
+	if c.BandwidthBps > 0 && c.lanes > 1 { // of one lane so far
+		cables := max(s.share(c, c.a), s.share(c, c.b))
+		c.BandwidthBps *= max(1, int64(c.lanes)/cables)
 	}
-	bps, named := c.BandwidthBps, s.named(c)
-	if min(bps, named) > 0 && (bps > 100*named || named > 100*bps) {
-		s.fault(c.at, topology.FaultFormat, "%s – %s has %s by its speed and %s by the name of a port; a header "+
-			"with a unit, such as speed_kbps, says what numbers mean", c.a, c.b, topology.FormatBps(bps), topology.FormatBps(named))
-	}
-	if text := s.applyRules(c); text != "" {
-		s.count(1, "cable", text)
-	}
-	if c.BandwidthBps == 0 {
-		s.fault(c.at, topology.FaultUnknownSpeed,
-			"%s – %s has no speed; give one with --speed, such as --speed '%s=25G' for this cable, or all with --default-speed",
-			c.a, c.b, s.ofThisCable(c))
-	}
+	s.checkSpeed(c)
 	if c.DelayNS < 0 {
 		c.DelayNS = cmp.Or(s.o.DefaultDelayNS, DefaultDelayNS)
 		s.count(1, "cable", fmt.Sprintf("delays: %%s without delay or length: %d ns by default", c.DelayNS))
@@ -414,8 +444,61 @@ func (s *assembler) resolve(c *cable) {
 	if c.failed {
 		s.count(1, "cable", "status: %s down")
 	}
-	if c.each = c.BandwidthBps; c.a.port != "" && c.b.port != "" {
+	c.each = c.BandwidthBps
+	if c.a.port != "" && c.b.port != "" {
 		c.ports = topology.Ports{A: []string{c.a.port}, B: []string{c.b.port}}
+	}
+}
+
+// takeSpeed takes the speed of a listing of the cable. Two speeds are a fault, unless the listings count as
+// parallel cables.
+func (s *assembler) takeSpeed(c *cable, v *listing) {
+	sum := s.sums(c)
+	switch {
+	case v.bps == 0 || v.bps == c.BandwidthBps && !sum:
+	case c.BandwidthBps == 0:
+		c.BandwidthBps = v.bps
+	case sum && v.a == c.a:
+		c.BandwidthBps += v.bps
+		s.repaired(topology.FaultParallel)
+	case sum:
+	default:
+		s.repair(v.at, topology.FaultContradictory, "%s – %s has %s here and %s before (%s)", v.a, v.b,
+			topology.FormatBps(v.bps), topology.FormatBps(c.BandwidthBps), c.at.from(v.at))
+		c.BandwidthBps = min(c.BandwidthBps, v.bps)
+	}
+}
+
+// checkSpeed compares the speed of a cable with the names of its ports, and finds one where the list has
+// none.
+func (s *assembler) checkSpeed(c *cable) {
+	bps, named := c.BandwidthBps, s.named(c)
+	if min(bps, named) > 0 && (bps > 100*named || named > 100*bps) {
+		s.fault(
+			c.at,
+			topology.FaultFormat,
+			"%s – %s has %s by its speed and %s by the name of a port; a header with a "+
+				"unit, such as speed_kbps, says what numbers mean",
+			c.a,
+			c.b,
+			topology.FormatBps(bps),
+			topology.FormatBps(named),
+		)
+	}
+	text := s.applyRules(c)
+	if text != "" {
+		s.count(1, "cable", text)
+	}
+	if c.BandwidthBps == 0 {
+		s.fault(
+			c.at,
+			topology.FaultUnknownSpeed,
+			"%s – %s has no speed; give one with --speed, such as --speed '%s=25G' "+
+				"for this cable, or all with --default-speed",
+			c.a,
+			c.b,
+			s.ofThisCable(c),
+		)
 	}
 }
 
@@ -490,7 +573,9 @@ func (s *assembler) applyRules(c *cable) (text string) {
 		return ""
 	}
 	c.BandwidthBps = s.o.DefaultSpeedBps
-	return "speeds: %s without a speed: " + topology.FormatBps(c.BandwidthBps) + " by default (--default-speed)"
+	return "speeds: %s without a speed: " + topology.FormatBps(
+		c.BandwidthBps,
+	) + " by default (--default-speed)"
 }
 
 // mergeParallel adds a cable to an earlier one between the same devices: the members of a LAG, with ports of
@@ -508,7 +593,11 @@ func (s *assembler) mergeParallel(into, c *cable) bool {
 		c.a, c.b, c.a.device, c.b.device, into.at.from(c.at)):
 		return false
 	}
-	into.join(c.draftCable, c.a.device != into.a.device)
+	parallel := c.draftCable
+	if c.a.device != into.a.device {
+		parallel.ports = parallel.ports.Reversed()
+	}
+	into.join(parallel)
 	return true
 }
 

@@ -34,8 +34,10 @@ var (
 		"remote_host", "remote_hostname", "neighbor", "neighbour", "node2", "node_b", "device2", "host_b",
 		"switch_b", "end_b", "b_end", "endpoint_b", "side_b", "enddevice", "end_device", "peerhostname", "peer_hostname",
 	}}
-	cablingSpeed = &column{names: []string{"speed", "bandwidth", "rate", "capacity", "speed_bps", "bandwidth_bps",
-		"speed_kbps", "bandwidth_kbps", "speed_mbps", "bandwidth_mbps", "speed_gbps", "bandwidth_gbps"}}
+	cablingSpeed = &column{
+		names: []string{"speed", "bandwidth", "rate", "capacity", "speed_bps", "bandwidth_bps",
+			"speed_kbps", "bandwidth_kbps", "speed_mbps", "bandwidth_mbps", "speed_gbps", "bandwidth_gbps"},
+	}
 	cablingDelay = &column{names: []string{"delay", "delay_ns", "latency", "latency_ns", "propagation_delay",
 		"propagation_delay_ns"}}
 	cablingLength     = &column{names: []string{"length", "cable_length", "length_m"}}
@@ -54,8 +56,22 @@ var (
 )
 
 func readCabling(d *draft) {
-	t := openTable(d, d.files[0], cablingDeviceA, cablingDeviceB, cablingPortA, cablingPortB, cablingSpeed, cablingDelay,
-		cablingLength, cablingLengthUnit, cablingStatus, cablingTypeA, cablingTypeB, cablingMedium)
+	t := openTable(
+		d,
+		d.files[0],
+		cablingDeviceA,
+		cablingDeviceB,
+		cablingPortA,
+		cablingPortB,
+		cablingSpeed,
+		cablingDelay,
+		cablingLength,
+		cablingLengthUnit,
+		cablingStatus,
+		cablingTypeA,
+		cablingTypeB,
+		cablingMedium,
+	)
 	if t == nil {
 		return
 	}
@@ -81,7 +97,11 @@ func (r *cablingReader) readRows() {
 	s := listings{}
 	for _, c := range r.cables {
 		if c.planned {
-			r.count(1, "cable", "planned: %s not part of the network (what-if --add-cable A:B=SPEED adds one)")
+			r.count(
+				1,
+				"cable",
+				"planned: %s not part of the network (what-if --add-cable A:B=SPEED adds one)",
+			)
 			continue
 		}
 		s.all = append(s.all, c.listing)
@@ -120,7 +140,10 @@ func (r *cablingReader) chooseColumns() bool {
 		r.deviceA, r.deviceB = r.portA, r.portB
 		r.portA, r.portB = &column{}, &column{}
 	}
-	missing := slices.DeleteFunc([]*column{r.deviceA, r.deviceB}, func(c *column) bool { return r.header(c) != "" })
+	missing := slices.DeleteFunc(
+		[]*column{r.deviceA, r.deviceB},
+		func(c *column) bool { return r.header(c) != "" },
+	)
 	for _, c := range missing {
 		r.syntax(r.file, 1, "has no column %s", columnList(c.names))
 	}
@@ -136,9 +159,15 @@ func (r *cablingReader) checkNamespaces() {
 	}
 	first := r.cell(0, cablingNamespace)
 	for i := range r.rows {
-		if other := r.cell(i, cablingNamespace); other != first {
-			r.fault(r.place(i), topology.FaultFormat, "is of namespace %s, and the rows before are of %s: list one namespace", other,
-				first)
+		other := r.cell(i, cablingNamespace)
+		if other != first {
+			r.fault(
+				r.place(i),
+				topology.FaultFormat,
+				"is of namespace %s, and the rows before are of %s: list one namespace",
+				other,
+				first,
+			)
 			return
 		}
 	}
@@ -157,9 +186,9 @@ func (r *cablingReader) ends(i int, device, port *column) []end {
 	case r.inPorts:
 		e = end{port: e.device}
 	}
-	if name, port, both := strings.Cut(cmp.Or(e.device, e.port), ":"); both && name != "" && port != "" &&
-		(r.joined || r.inPorts) {
-		e = end{strings.TrimSpace(name), strings.TrimSpace(port)}
+	left, right, both := strings.Cut(cmp.Or(e.device, e.port), ":")
+	if both && left != "" && right != "" && (r.joined || r.inPorts) {
+		e = end{strings.TrimSpace(left), strings.TrimSpace(right)}
 	}
 	return []end{e}
 }
@@ -176,7 +205,8 @@ func (r *cablingReader) row(i int) {
 	}
 	if near[0].device == "" || far[0].device == "" {
 		// An export lists ports without a cable; in other lists a port without its peer is one.
-		export := r.header(cablingTypeA) != "" || r.header(cablingTypeB) != "" || r.deviceB == cablingConnection
+		export := r.header(cablingTypeA) != "" || r.header(cablingTypeB) != "" ||
+			r.deviceB == cablingConnection
 		unused := far[0] == end{} && near[0].port != "" || near[0] == end{} && far[0].port != ""
 		if (export || unused) && near[0] != far[0] {
 			r.leaveOut("unused ports, with one end only")
@@ -222,7 +252,8 @@ func (r *cablingReader) typed(kind string, ends []end, at place) bool {
 // status reads the status of a row; it returns false for one that is unknown, a fault, or that says that
 // there is no connection.
 func (r *cablingReader) status(i int, s *listedCable) bool {
-	if text := strings.ToLower(r.cell(i, cablingReachable)); text == "false" || text == "no" {
+	text := strings.ToLower(r.cell(i, cablingReachable))
+	if text == "false" || text == "no" {
 		r.leaveOut("connections that are not reachable")
 		return false
 	}
@@ -239,7 +270,12 @@ func (r *cablingReader) status(i int, s *listedCable) bool {
 	case "planned":
 		s.planned = true
 	default:
-		r.fault(s.at, topology.FaultStatus, "status %q is unknown (connected, planned, decommissioning, failed)", status)
+		r.fault(
+			s.at,
+			topology.FaultStatus,
+			"status %q is unknown (connected, planned, decommissioning, failed)",
+			status,
+		)
 		return false
 	}
 	return true
@@ -257,7 +293,13 @@ func (r *cablingReader) add(s listedCable, near, far []end) {
 		s.lanes = n
 		r.count(1, "cable", "breakouts: %s with several terminations at one side")
 	case len(near) != len(far):
-		r.fault(s.at, topology.FaultFormat, "has %d terminations at one side and %d at the other", len(near), len(far))
+		r.fault(
+			s.at,
+			topology.FaultFormat,
+			"has %d terminations at one side and %d at the other",
+			len(near),
+			len(far),
+		)
 		return
 	case n > 1 && s.lanes < 2:
 		s.bps /= int64(n)
@@ -282,7 +324,9 @@ var otherNetworks = []struct {
 	{"power", regexp.MustCompile(`(?i)power|outlet`), regexp.MustCompile(`(?i)^(psu|pdu|power|outlet)`)},
 	{"console", regexp.MustCompile(`(?i)console`), regexp.MustCompile(`(?i)^(console|con\d|aux\d|ttys)`)},
 	{"management", regexp.MustCompile(`(?i)management|mgmt`),
-		regexp.MustCompile(`(?i)^(mgmt|management|oob|ipmi|idrac|ilo|bmc|ma\d|me\d|fxp\d|meth\d|m-gigabit|mge\d)`)},
+		regexp.MustCompile(
+			`(?i)^(mgmt|management|oob|ipmi|idrac|ilo|bmc|ma\d|me\d|fxp\d|meth\d|m-gigabit|mge\d)`,
+		)},
 }
 
 // otherNetwork returns the kind of network of a cable: power, console or management; empty for other cables.
@@ -312,7 +356,8 @@ func (r *cablingReader) speed(i int, at place) (bps int64, lanes int) {
 		r.count(1, "row", "speeds: %s without one (n/a, -, auto or unknown)")
 		return 0, 0
 	}
-	if m := breakout.FindStringSubmatch(text); m != nil {
+	m := breakout.FindStringSubmatch(text)
+	if m != nil {
 		lanes, _ = strconv.Atoi(m[1]) // two digits at most
 		text = m[2]
 	}
@@ -325,7 +370,8 @@ func (r *cablingReader) speed(i int, at place) (bps int64, lanes int) {
 		r.fault(at, topology.FaultFormat, "speed %v", err)
 		return unknownBps, 0
 	}
-	if plain, notPlain := strconv.ParseFloat(text, 64); notPlain == nil && float64(bps) > plain {
+	plain, notPlain := strconv.ParseFloat(text, 64)
+	if notPlain == nil && float64(bps) > plain {
 		r.count(1, "row", "speeds: %s with a plain number, read as Mbps")
 	}
 	return bps, lanes

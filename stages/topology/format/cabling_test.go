@@ -43,7 +43,8 @@ func wantFaults(t *testing.T, l *Loaded, want ...string) {
 	for i, w := range want {
 		part := strings.SplitN(w, " ", 3)
 		f := l.Faults[i]
-		if itoa(f.Line) != part[0] || string(f.Kind) != part[1] || len(part) > 2 && !strings.Contains(f.Text, part[2]) {
+		if itoa(f.Line) != part[0] || string(f.Kind) != part[1] ||
+			len(part) > 2 && !strings.Contains(f.Text, part[2]) {
 			t.Errorf("fault %d is line %d, %s: %s; want %q", i, f.Line, f.Kind, f.Text, w)
 		}
 	}
@@ -87,7 +88,16 @@ func TestCablingList(t *testing.T) {
 	if k := n.Links[0]; k.BandwidthBps != 25e9 || k.DelayNS != 15 || k.Src != 0 || k.Dst != 12 {
 		t.Errorf("link 0 is %+v", k)
 	}
-	wantNotes(t, l, "planned: 4 cables", "24 rows with a length, at 5 ns/m", "12 devices with one cable", "4 tor", "2 spine", "columns not used: label")
+	wantNotes(
+		t,
+		l,
+		"planned: 4 cables",
+		"24 rows with a length, at 5 ns/m",
+		"12 devices with one cable",
+		"4 tor",
+		"2 spine",
+		"columns not used: label",
+	)
 }
 
 func TestCablingFaults(t *testing.T) {
@@ -108,12 +118,14 @@ func TestCablingFaults(t *testing.T) {
 	if l.Network != nil {
 		t.Error("a network in spite of faults")
 	}
-	if _, err := Read(filepath.Join("testdata", "cabling_faults.csv")); err == nil || strings.Count(err.Error(), "\n") != 10 || strings.Contains(err.Error(), "leaf9") {
+	if _, err := Read(filepath.Join("testdata", "cabling_faults.csv")); err == nil ||
+		strings.Count(err.Error(), "\n") != 10 ||
+		strings.Contains(err.Error(), "leaf9") {
 		t.Errorf("Read joins every fault but the island, and says %v", err)
 	}
 }
 
-// A number in kbit/s, as NetBox has them, is not taken for Mbps or bps where the name of a port says the
+// A number in kbit/s, as NetBox has them, is not treated as Mbps or bps where the name of a port says the
 // speed.
 func TestCablingSpeedsInKbps(t *testing.T) {
 	rows := "h1,eno1,sw1,Gi1/0/1,1000000\nh2,eno1,sw1,Te1/1/1,10000000\n"
@@ -193,7 +205,8 @@ func TestCablingOfNeighbors(t *testing.T) {
 	got := loadText(t, "lldp.csv", "device,local_port,remote_device,remote_port\n"+rows, o)
 	for _, l := range []*Loaded{want, got} {
 		wantFaults(t, l)
-		if l.Cables != 3 || l.Switches != 2 || l.Hosts != 2 || strings.Contains(strings.Join(l.Notes, "\n"), "not used") {
+		if l.Cables != 3 || l.Switches != 2 || l.Hosts != 2 ||
+			strings.Contains(strings.Join(l.Notes, "\n"), "not used") {
 			t.Errorf("%d cables, %d switches, %d hosts; %q", l.Cables, l.Switches, l.Hosts, l.Notes)
 		}
 	}
@@ -202,12 +215,29 @@ func TestCablingOfNeighbors(t *testing.T) {
 	wantFaults(t, both)
 	wantNotes(t, both, "columns not used: device")
 
-	wantFaults(t, loadText(t, "c.csv", "local_port,remote_device,remote_port\nEthernet0,h1,eth0\n", o), "1 format has no column device_a")
+	wantFaults(
+		t,
+		loadText(t, "c.csv", "local_port,remote_device,remote_port\nEthernet0,h1,eth0\n", o),
+		"1 format has no column device_a",
+	)
 	wantFaults(t, loadText(t, "c.csv", "device,local_port,speed\ns1,Ethernet0,1G\n", o),
 		"1 format has no column device_a", "1 format has no column device_b")
-	wantFaults(t, loadText(t, "c.csv", "local_port,remote_port\ns1:Ethernet0,h1:eth0\nEthernet4,h2:eth0\ns1:Ethernet8,h3:eth0\n", o),
-		"3 format names no device at one end")
-	named := loadText(t, "c.csv", "device,port_a,port_b\nrow1,s1:Ethernet0,h1:eth0\nrow2,s1:Ethernet4,h2:eth0\n", o)
+	wantFaults(
+		t,
+		loadText(
+			t,
+			"c.csv",
+			"local_port,remote_port\ns1:Ethernet0,h1:eth0\nEthernet4,h2:eth0\ns1:Ethernet8,h3:eth0\n",
+			o,
+		),
+		"3 format names no device at one end",
+	)
+	named := loadText(
+		t,
+		"c.csv",
+		"device,port_a,port_b\nrow1,s1:Ethernet0,h1:eth0\nrow2,s1:Ethernet4,h2:eth0\n",
+		o,
+	)
 	wantFaults(t, named)
 	wantNotes(t, named, "columns not used: device")
 }
@@ -217,10 +247,12 @@ func TestCablingOfNeighbors(t *testing.T) {
 func TestCablingOfSilentServers(t *testing.T) {
 	list := "a,port_a,b,port_b,speed\nleaf1,1,h1,e,25G\nleaf1,2,h2,e,25G\nleaf1,3,h3,e,25G\nleaf2,1,h4,e,25G\nleaf2,2,h5,e,25G\n" +
 		"leaf1,49,spine,1,100G\nspine,1,leaf1,49,100G\nleaf2,49,spine,2,100G\n"
-	if l := loadText(t, "cables.csv", list+"spine,2,leaf2,49,100G\n", Options{}); len(l.Faults) > 0 || l.Cables != 7 {
+	if l := loadText(t, "cables.csv", list+"spine,2,leaf2,49,100G\n", Options{}); len(l.Faults) > 0 ||
+		l.Cables != 7 {
 		t.Errorf("%d cables, want 7; faults %v", l.Cables, l.Faults)
 	}
-	if l := loadText(t, "cables.csv", list, Options{}); len(l.Faults) != 1 || l.Faults[0].Kind != topology.FaultOneSided {
+	if l := loadText(t, "cables.csv", list, Options{}); len(l.Faults) != 1 ||
+		l.Faults[0].Kind != topology.FaultOneSided {
 		t.Errorf("a cable that the spine does not list: faults %v", l.Faults)
 	}
 }
@@ -241,10 +273,29 @@ func TestCablingWithoutPorts(t *testing.T) {
 
 func TestCablingNetBox(t *testing.T) {
 	l := loadFixture(t, "netbox_cables.csv", Options{})
-	wantFaults(t, l, "2 unknown-speed", "3 unknown-speed", "4 unknown-speed", "5 unknown-speed", "6 unknown-speed")
-	l = loadFixture(t, "netbox_cables.csv", Options{Speeds: parseSpeedRules(t, "srv*=10G", "core-*:swp?=100G", "nobody:*=1G")})
+	wantFaults(
+		t,
+		l,
+		"2 unknown-speed",
+		"3 unknown-speed",
+		"4 unknown-speed",
+		"5 unknown-speed",
+		"6 unknown-speed",
+	)
+	l = loadFixture(
+		t,
+		"netbox_cables.csv",
+		Options{Speeds: parseSpeedRules(t, "srv*=10G", "core-*:swp?=100G", "nobody:*=1G")},
+	)
 	wantFaults(t, l)
-	wantNotes(t, l, "5 cables from --speed rules", "rule nobody:*=1Gbps applies to no cable", "1 cable being decommissioned", "planned: 1 cable")
+	wantNotes(
+		t,
+		l,
+		"5 cables from --speed rules",
+		"rule nobody:*=1Gbps applies to no cable",
+		"1 cable being decommissioned",
+		"planned: 1 cable",
+	)
 	for link, want := range map[int][2]int64{0: {10e9, 10}, 4: {10e9, 15}, 6: {100e9, 600}} {
 		if k := l.Network.Links[link]; k.BandwidthBps != want[0] || k.DelayNS != want[1] {
 			t.Errorf("link %d: %d bps, %d ns, want %v", link, k.BandwidthBps, k.DelayNS, want)
@@ -262,7 +313,9 @@ func TestCablingNodeList(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("device,role,rack,pod\nx1,Server,R2,A\nx2,server,R1,A\nt1,leaf,R1,A\nt2,leaf,,A\nc1,core,,\nspare,leaf,,\n")
+	write(
+		"device,role,rack,pod\nx1,Server,R2,A\nx2,server,R1,A\nt1,leaf,R1,A\nt2,leaf,,A\nc1,core,,\nspare,leaf,,\n",
+	)
 	l := loadText(t, "c.csv", text, Options{NodeList: nodes})
 	wantFaults(t, l)
 	wantNotes(t, l, "1 device listed without a cable")
@@ -274,7 +327,14 @@ func TestCablingNodeList(t *testing.T) {
 	write("device,role\nx1,server\nx2,server\nx2,server\nx1,leaf\nx3,server\nt1,throne\n")
 	l = loadText(t, "c.csv", text, Options{NodeList: nodes})
 	slices.SortStableFunc(l.Faults, func(a, b Fault) int { return a.Line - b.Line })
-	wantFaults(t, l, "4 doubled", "5 contradictory", "6 uncabled host 2 (x3) has no cable", `7 role role "throne" is unknown`)
+	wantFaults(
+		t,
+		l,
+		"4 doubled",
+		"5 contradictory",
+		"6 uncabled host 2 (x3) has no cable",
+		`7 role role "throne" is unknown`,
+	)
 	write("node\nx1\nx2\n")
 	l = loadText(t, "c.csv", text, Options{NodeList: nodes})
 	wantFaults(t, l)
@@ -283,19 +343,35 @@ func TestCablingNodeList(t *testing.T) {
 
 // Names that are numbers are ids; a semicolon list with odd spellings reads like any other.
 func TestCablingSpellings(t *testing.T) {
-	l := loadText(t, "c.csv", "\ufeffDevice A;Device-B;Speed_Gbps;Delay;Status\r\n7;100;25;1.5us;\r\n8;100;25;;FAILED;\r\n", Options{})
+	l := loadText(
+		t,
+		"c.csv",
+		"\ufeffDevice A;Device-B;Speed_Gbps;Delay;Status\r\n7;100;25;1.5us;\r\n8;100;25;;FAILED;\r\n",
+		Options{},
+	)
 	wantFaults(t, l)
 	n := l.Network
 	if v, _ := n.Node(100); v.Kind != topology.KindTor || v.Name != "tor 100" {
 		t.Errorf("node 100 is %+v", v)
 	}
-	if n.Links[0].DelayNS != 1500 || n.Links[0].BandwidthBps != 25e9 || !n.Links[2].Failed || n.Links[2].DelayNS != 1000 {
+	if n.Links[0].DelayNS != 1500 || n.Links[0].BandwidthBps != 25e9 || !n.Links[2].Failed ||
+		n.Links[2].DelayNS != 1000 {
 		t.Errorf("links %+v", n.Links)
 	}
-	wantNotes(t, l, "named by their ids", "1 cable down", "1 cable without delay or length: 1000 ns by default")
+	wantNotes(
+		t,
+		l,
+		"named by their ids",
+		"1 cable down",
+		"1 cable without delay or length: 1000 ns by default",
+	)
 	wantFaults(t, loadText(t, "c.csv", "a,speed\nx,1G\n", Options{}), "1 format has no column device_b")
 	wantFaults(t, loadText(t, "c.csv", "", Options{}), "1 format is empty")
-	wantFaults(t, loadText(t, "c.csv", "a,b,speed\ns1,s2,1G\ns2,s3,1G\ns3,s1,1G\n", Options{}), "0 no-host no host (3 nodes): state hosts with --host-pattern")
+	wantFaults(
+		t,
+		loadText(t, "c.csv", "a,b,speed\ns1,s2,1G\ns2,s3,1G\ns3,s1,1G\n", Options{}),
+		"0 no-host no host (3 nodes): state hosts with --host-pattern",
+	)
 	wantFaults(t, loadText(t, "c.csv", "a,b,speed\nx,y,1G,9\n,y,1G\nx,y\"z,1G\nx,y,1G\n", Options{}),
 		"2 format has 4 columns", "3 format names no device", "4 format")
 }
@@ -331,7 +407,12 @@ func TestCablingMultiHomed(t *testing.T) {
 		{"h1,e,t1,p1\nh2,e,t2,p1\nt1,p2,t2,p2\nwan1,e0,t1,p9\n", 2},                                   // a router with one cable
 		{"web1,eth0,web2,eth0\nh1,e,web1,eth1\nh2,e,web2,eth2\n", 2},                                  // routers in spite of their names
 	} {
-		l := loadText(t, "c.csv", "a,port_a,b,port_b,speed\n"+strings.ReplaceAll(c.rows, "\n", ",10G\n"), Options{})
+		l := loadText(
+			t,
+			"c.csv",
+			"a,port_a,b,port_b,speed\n"+strings.ReplaceAll(c.rows, "\n", ",10G\n"),
+			Options{},
+		)
 		if l.Hosts != c.hosts {
 			t.Errorf("%q: %d hosts, want %d: %v", c.rows, l.Hosts, c.hosts, l.Notes)
 		}
@@ -364,7 +445,20 @@ func TestCablingParquet(t *testing.T) {
 
 // Pods are what a three-tier network falls into without its spines.
 func TestCablingPods(t *testing.T) {
-	want := topologytest.MustClos(t, topology.ClosSpec{Pods: 2, RacksPerPod: 2, HostsPerRack: 2, Planes: 2, SpinesPerPlane: 1, HostBps: 10e9, FabricBps: 40e9, HostDelayNS: 1000, FabricDelayNS: 1000})
+	want := topologytest.MustClos(
+		t,
+		topology.ClosSpec{
+			Pods:           2,
+			RacksPerPod:    2,
+			HostsPerRack:   2,
+			Planes:         2,
+			SpinesPerPlane: 1,
+			HostBps:        10e9,
+			FabricBps:      40e9,
+			HostDelayNS:    1000,
+			FabricDelayNS:  1000,
+		},
+	)
 	var b strings.Builder
 	b.WriteString("a,b,speed\n")
 	for i := 0; i < len(want.Links); i += 2 {
@@ -405,7 +499,8 @@ func fuzzFormat(t *testing.T, name string, data []byte, repair bool) {
 	if err != nil {
 		return
 	}
-	if (l.Network == nil) == (len(l.Faults) == 0) && !slices.ContainsFunc(l.Faults, func(f Fault) bool { return f.Kind == topology.FaultIsland }) {
+	if (l.Network == nil) == (len(l.Faults) == 0) &&
+		!slices.ContainsFunc(l.Faults, func(f Fault) bool { return f.Kind == topology.FaultIsland }) {
 		t.Fatalf("network %v, faults %v", l.Network, l.Faults)
 	}
 	if l.Network == nil || len(l.Network.Nodes) > 300 {

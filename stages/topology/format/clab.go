@@ -42,7 +42,8 @@ func readClab(d *draft) {
 			kind = strings.ToLower(defaults)
 		}
 		role := f.Value.Get("group").Scalar()
-		if label := f.Value.Get("labels").Get("role").Scalar(); label != "" {
+		label := f.Value.Get("labels").Get("role").Scalar()
+		if label != "" {
 			role = label
 		}
 		v.kind, v.stated = clabRole(kind, role)

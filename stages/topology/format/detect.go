@@ -17,8 +17,9 @@ const headBytes = 64 << 10
 
 // head returns the beginning of a file; empty where it cannot be read or is no regular file.
 func (s *source) head(file string) string {
-	if data, known := s.data[file]; known {
-		return string(data[:min(len(data), headBytes)])
+	given, known := s.data[file]
+	if known {
+		return string(given[:min(len(given), headBytes)])
 	}
 	info, err := os.Stat(file)
 	if err != nil || !info.Mode().IsRegular() {
@@ -127,7 +128,11 @@ var foreignFormats = []foreignFormat{
 	{"a pickled graph of networkx", hasExtension(".pickle", ".gpickle", ".pkl"),
 		fmt.Sprintf(toGraphML, `__import__("pickle").load(open("FILE", "rb"))`)},
 	{"an edge list", hasExtension(".edgelist", ".edges"), fmt.Sprintf(toGraphML, `nx.read_edgelist("FILE")`)},
-	{"a graph of Pajek", hasExtension(".net", ".paj"), fmt.Sprintf(toGraphML, `nx.Graph(nx.read_pajek("FILE"))`)},
+	{
+		"a graph of Pajek",
+		hasExtension(".net", ".paj"),
+		fmt.Sprintf(toGraphML, `nx.Graph(nx.read_pajek("FILE"))`),
+	},
 	{"a graph of GEXF", hasText("<gexf"), fmt.Sprintf(toGraphML, `nx.read_gexf("FILE")`)},
 	{"a project of GNS3", hasText(`"project_id"`, `"topology"`), `jq -r '.topology as $t | ($t.nodes | ` +
 		`map({(.node_id): .name}) | add) as $n | ["a", "port_a", "b", "port_b"], ($t.links[].nodes | [.[] | ` +
@@ -141,10 +146,18 @@ func (s *source) unknownFormat() error {
 	head := s.head(first)
 	for _, f := range foreignFormats {
 		if f.is(first, head) {
-			return fmt.Errorf("topology %s: no known format: it looks like %s; this turns it into a file that is read: %s",
-				s.path, f.what, strings.ReplaceAll(f.convert, "FILE", first))
+			return fmt.Errorf(
+				"topology %s: no known format: it looks like %s; this turns it into a file that is read: %s",
+				s.path,
+				f.what,
+				strings.ReplaceAll(f.convert, "FILE", first),
+			)
 		}
 	}
-	return fmt.Errorf("topology %s: no known format (%s); \"parsimon help topology\" shows an example of each. A cabling "+
-		"list is the simplest: a table a,port_a,b,port_b,speed with a row per cable", s.path, strings.Join(formatNames, ", "))
+	return fmt.Errorf(
+		"topology %s: no known format (%s); \"parsimon help topology\" shows an example of each. A cabling "+
+			"list is the simplest: a table a,port_a,b,port_b,speed with a row per cable",
+		s.path,
+		strings.Join(formatNames, ", "),
+	)
 }

@@ -103,7 +103,14 @@ func (g *Generated) readClos(f tree.Field) error {
 		"fabric_delay": tree.ReadParsed(&c.FabricDelayNS, topology.ParseDelay),
 	})
 	if err == nil {
-		err = f.Need("pods", "racks_per_pod", "hosts_per_rack", "planes", "host_bandwidth", "fabric_bandwidth")
+		err = f.Need(
+			"pods",
+			"racks_per_pod",
+			"hosts_per_rack",
+			"planes",
+			"host_bandwidth",
+			"fabric_bandwidth",
+		)
 	}
 	spines := float64(c.RacksPerPod) / oversubscription
 	whole := math.Round(spines)
@@ -113,8 +120,13 @@ func (g *Generated) readClos(f tree.Field) error {
 	case (c.SpinesPerPlane == 0) == (oversubscription == 0):
 		return f.Failf("needs spines_per_plane or oversubscription, which determine each other: give one")
 	case oversubscription > 0 && (spines < 1 || math.Abs(spines-whole) > 1e-9*spines):
-		return f.Failf("oversubscription of %v with %d racks per pod needs %v spines per plane, which is not a whole number "+
-			"of at least 1", oversubscription, c.RacksPerPod, spines)
+		return f.Failf(
+			"oversubscription of %v with %d racks per pod needs %v spines per plane, which is not a whole number "+
+				"of at least 1",
+			oversubscription,
+			c.RacksPerPod,
+			spines,
+		)
 	case oversubscription > 0:
 		c.SpinesPerPlane = int(min(whole, topology.MaxNodes))
 	}
@@ -158,8 +170,12 @@ func (g *Generated) readFabric(f tree.Field) (err error) {
 func (g *Generated) readGraph(f tree.Field) error {
 	var hosts, switches, cables tree.Field
 	var common topology.Cable
-	err := f.Object(tree.Keys{"hosts": tree.Keep(&hosts), "switches": tree.Keep(&switches), "cables": tree.Keep(&cables),
-		"bandwidth": readSpeed(&common.BandwidthBps), "delay": tree.ReadParsed(&common.DelayNS, topology.ParseDelay)})
+	err := f.Object(
+		tree.Keys{"hosts": tree.Keep(&hosts), "switches": tree.Keep(&switches), "cables": tree.Keep(&cables),
+			"bandwidth": readSpeed(
+				&common.BandwidthBps,
+			), "delay": tree.ReadParsed(&common.DelayNS, topology.ParseDelay)},
+	)
 	if err != nil {
 		return err
 	}
@@ -231,13 +247,21 @@ func (d *draft) readJSON() {
 		return
 	}
 	if !top.Is(tree.Object) {
-		d.take(top.Failf("is %s, want keys and values, such as nodes and links: see JSON in parsimon help topology",
-			top.Value))
+		d.take(
+			top.Failf(
+				"is %s, want keys and values, such as nodes and links: see JSON in parsimon help topology",
+				top.Value,
+			),
+		)
 		return
 	}
 	var planes, pods, cross, nodes, links tree.Field
-	d.take(top.Object(tree.Keys{"planes": tree.Keep(&planes), "pods": tree.Keep(&pods), "fab2spine": tree.Keep(&cross),
-		"nodes": tree.Keep(&nodes), "links": tree.Keep(&links)}))
+	d.take(
+		top.Object(
+			tree.Keys{"planes": tree.Keep(&planes), "pods": tree.Keep(&pods), "fab2spine": tree.Keep(&cross),
+				"nodes": tree.Keep(&nodes), "links": tree.Keep(&links)},
+		),
+	)
 	rack := int32(0)
 	for p, pod := range d.list(pods) {
 		d.jsonPod(pod, p, &rack)
@@ -257,7 +281,11 @@ func (d *draft) readJSON() {
 
 func (d *draft) jsonPod(pod tree.Field, p int, number *int32) {
 	var fabs, racks, cross tree.Field
-	d.take(pod.Object(tree.Keys{"fabs": tree.Keep(&fabs), "racks": tree.Keep(&racks), "tor2fab": tree.Keep(&cross)}))
+	d.take(
+		pod.Object(
+			tree.Keys{"fabs": tree.Keep(&fabs), "racks": tree.Keep(&racks), "tor2fab": tree.Keep(&cross)},
+		),
+	)
 	for k, rack := range d.list(racks) {
 		var tor, hosts, cables tree.Field
 		keys := tree.Keys{"tor": tree.Keep(&tor), "hosts": tree.Keep(&hosts), "host2tor": tree.Keep(&cables)}

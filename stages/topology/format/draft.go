@@ -22,9 +22,15 @@ type Repair struct {
 
 // Repairs are the kinds of faults that can be repaired, in the order of the help text.
 var Repairs = []Repair{
-	{topology.FaultOneSided, "keep the cable, as its one end reports it; two such reports of two devices about each other are one cable"},
+	{
+		topology.FaultOneSided,
+		"keep the cable, as its one end reports it; two such reports of two devices about each other are one cable",
+	},
 	{topology.FaultDoubled, "keep the first of the two"},
-	{topology.FaultContradictory, "keep the lower speed and the longer delay of a cable, and the first row of a node"},
+	{
+		topology.FaultContradictory,
+		"keep the lower speed and the longer delay of a cable, and the first row of a node",
+	},
 	{topology.FaultSharedPort, "keep all cables of the port"},
 	{topology.FaultParallel, "make one cable of the summed bandwidth (a link aggregation group)"},
 	{topology.FaultSelfLoop, "leave the cable out"},
@@ -69,7 +75,10 @@ func joinFaults(faults []Fault) error {
 	var errs []error
 	for i, f := range faults {
 		if i == maxErrors {
-			errs = append(errs, fmt.Errorf("and %d more faults; \"parsimon topology\" lists all", len(faults)-i))
+			errs = append(
+				errs,
+				fmt.Errorf("and %d more faults; \"parsimon topology\" lists all", len(faults)-i),
+			)
 			break
 		}
 		errs = append(errs, f)
@@ -96,8 +105,14 @@ type draft struct {
 }
 
 func newDraft(s *source, o *Options) *draft {
-	return &draft{Loaded: Loaded{Files: s.files, Faults: []Fault{}, Repaired: map[topology.FaultKind]int{}}, source: s,
-		o: o, matched: map[string]bool{}, gone: map[string]bool{}, racks: map[int32]string{}}
+	return &draft{
+		Loaded:  Loaded{Files: s.files, Faults: []Fault{}, Repaired: map[topology.FaultKind]int{}},
+		source:  s,
+		o:       o,
+		matched: map[string]bool{},
+		gone:    map[string]bool{},
+		racks:   map[int32]string{},
+	}
 }
 
 type draftCable struct {
@@ -108,21 +123,24 @@ type draftCable struct {
 	at     place
 }
 
-// join adds a parallel cable. A cable that is down does not count beside one that is up.
-func (k *draftCable) join(c draftCable, reversed bool) {
-	if reversed {
-		c.ports.A, c.ports.B = c.ports.B, c.ports.A
-	}
+// join adds a parallel cable in the same direction. A cable that is down does not count beside one that is
+// up.
+func (k *draftCable) join(c draftCable) {
 	k.DelayNS = max(k.DelayNS, c.DelayNS)
 	switch {
 	case k.failed == c.failed:
-		k.ports.A, k.ports.B = append(k.ports.A, c.ports.A...), append(k.ports.B, c.ports.B...)
+		k.ports.A = append(k.ports.A, c.ports.A...)
+		k.ports.B = append(k.ports.B, c.ports.B...)
 		if k.each != c.each || len(c.ports.A) == 0 {
-			k.ports, k.each = topology.Ports{}, 0
+			k.ports = topology.Ports{}
+			k.each = 0
 		}
 		k.BandwidthBps += c.BandwidthBps
 	case k.failed:
-		k.BandwidthBps, k.failed, k.ports, k.each = c.BandwidthBps, false, c.ports, c.each
+		k.BandwidthBps = c.BandwidthBps
+		k.failed = false
+		k.ports = c.ports
+		k.each = c.each
 	}
 }
 
@@ -277,8 +295,12 @@ func (d *draft) exclude() {
 	d.dropNodes(drop)
 	d.cut += before - len(d.cables)
 	if len(d.gone) > 0 {
-		d.note("excluded: %s matching %s, with %s", topology.Count(len(d.gone), "device"), strings.Join(d.o.Exclude, ", "),
-			topology.Count(d.cut, "cable"))
+		d.note(
+			"excluded: %s matching %s, with %s",
+			topology.Count(len(d.gone), "device"),
+			strings.Join(d.o.Exclude, ", "),
+			topology.Count(d.cut, "cable"),
+		)
 	}
 	for _, p := range d.o.Exclude {
 		if !d.matched[p] {
@@ -297,7 +319,10 @@ func (d *draft) repairCables() {
 			continue
 		}
 		if i, again := first[key]; again && c.A != c.B && d.repaired(topology.FaultParallel) {
-			kept[i].join(c, c.A != kept[i].A)
+			if c.A != kept[i].A {
+				c.ports = c.ports.Reversed()
+			}
+			kept[i].join(c)
 			continue
 		}
 		first[key] = len(kept)
@@ -348,7 +373,12 @@ func (d *draft) checkIslands() {
 		return
 	}
 	hosts := func(island []int) int {
-		return len(slices.DeleteFunc(slices.Clone(island), func(i int) bool { return d.nodes[i].Kind != topology.KindHost }))
+		return len(
+			slices.DeleteFunc(
+				slices.Clone(island),
+				func(i int) bool { return d.nodes[i].Kind != topology.KindHost },
+			),
+		)
 	}
 	most := slices.MaxFunc(islands, func(a, b []int) int {
 		return cmp.Or(cmp.Compare(hosts(a), hosts(b)), cmp.Compare(len(a), len(b)))
@@ -363,8 +393,17 @@ func (d *draft) checkIslands() {
 			}
 		case len(s) > 1 || hosts(s) == 0: // the checks report a host without a cable
 			name := func(i int) string { return cmp.Or(d.nodes[i].Name, fmt.Sprintf("node %d", d.nodes[i].ID)) }
-			d.fault(d.nodeAt[s[0]], topology.FaultIsland, "%s: no cable joins %s to the other %d nodes",
-				names.Listed(names.Of(s, name), 3), map[bool]string{true: "it", false: "them"}[len(s) == 1], len(d.nodes)-len(s))
+			d.fault(
+				d.nodeAt[s[0]],
+				topology.FaultIsland,
+				"%s: no cable joins %s to the other %d nodes",
+				names.Listed(
+					names.Of(s, name),
+					3,
+				),
+				map[bool]string{true: "it", false: "them"}[len(s) == 1],
+				len(d.nodes)-len(s),
+			)
 		}
 	}
 	d.dropNodes(drop)

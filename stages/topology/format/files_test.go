@@ -33,7 +33,14 @@ func TestClosIsTheReference(t *testing.T) {
 func sameNetwork(t *testing.T, what string, got, want *topology.Network) {
 	t.Helper()
 	if len(got.Nodes) != len(want.Nodes) || len(got.Links) != len(want.Links) {
-		t.Fatalf("%s: %d nodes and %d links, want %d and %d", what, len(got.Nodes), len(got.Links), len(want.Nodes), len(want.Links))
+		t.Fatalf(
+			"%s: %d nodes and %d links, want %d and %d",
+			what,
+			len(got.Nodes),
+			len(got.Links),
+			len(want.Nodes),
+			len(want.Links),
+		)
 	}
 	for i := range want.Nodes {
 		if got.Nodes[i] != want.Nodes[i] {
@@ -97,7 +104,10 @@ func TestTopologyJSON(t *testing.T) {
 	} {
 		bad := strings.Replace(tinyJSON, c.old, c.new, 1)
 		if _, err := parseJSON("tiny.json", []byte(bad)); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "tiny.json") ||
-			strings.Contains(err.Error(), "Go ") || strings.Contains(err.Error(), " json:") || strings.Contains(err.Error(), "struct") || strings.Contains(err.Error(), "int") {
+			strings.Contains(err.Error(), "Go ") ||
+			strings.Contains(err.Error(), " json:") ||
+			strings.Contains(err.Error(), "struct") ||
+			strings.Contains(err.Error(), "int") {
 			t.Errorf("%s → %s: error %v, want %q", c.old, c.new, err, c.want)
 		}
 	}
@@ -117,7 +127,11 @@ func writeTopology(t *testing.T, nodes, links string) string {
 }
 
 func TestTopologyCSV(t *testing.T) {
-	once := writeTopology(t, tinyNodes, "a,b,bandwidth_bps,delay_ns\n0,2,10000000000,1000\n1,2,10000000000,1000\n")
+	once := writeTopology(
+		t,
+		tinyNodes,
+		"a,b,bandwidth_bps,delay_ns\n0,2,10000000000,1000\n1,2,10000000000,1000\n",
+	)
 	both := writeTopology(t, tinyNodes, "link_id,src_node,dst_node,bandwidth_bps,delay_ns,tier,failed\n"+
 		"0,0,2,10000000000,1000,host-tor,false\n1,2,0,10000000000,1000,tor-host,false\n2,1,2,10000000000,1000,host-tor,true\n3,2,1,10000000000,1000,tor-host,true\n")
 	a, err := Read(once)
@@ -143,7 +157,8 @@ func TestTopologyCSV(t *testing.T) {
 		{"node_id\n0\n", "a,b,bandwidth_bps,delay_ns\n", "nodes.csv: line 1: has no column kind"},
 		{"", "a,b\n", "nodes.csv: line 1: is empty"},
 	} {
-		if _, err := Read(writeTopology(t, c.nodes, c.links)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := Read(writeTopology(t, c.nodes, c.links)); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q, %q: error %v, want %q", c.nodes, c.links, err, c.want)
 		}
 	}
@@ -223,15 +238,24 @@ func TestTopologyParquet(t *testing.T) {
 			t.Fatalf("a Parquet file cut at byte %d reads without error", cut)
 		}
 	}
-	large := &table{headers: []string{"a"}, bytes: topology.MaxFileBytes - 20} // a dictionary makes many rows of few bytes
-	if n, err := large.WriteRows([]parquet.Row{{parquet.ValueOf("1234")}, {}}); n != 0 || err == nil || len(large.rows) != 1 {
+	large := &table{
+		headers: []string{"a"},
+		bytes:   topology.MaxFileBytes - 20,
+	} // a dictionary makes many rows of few bytes
+	if n, err := large.WriteRows([]parquet.Row{{parquet.ValueOf("1234")}, {}}); n != 0 || err == nil ||
+		len(large.rows) != 1 {
 		t.Errorf("%d rows, %d kept, %v", n, len(large.rows), err)
 	}
 }
 
 // A node's null is a missing key, except for the id.
 func TestNullsOfNodes(t *testing.T) {
-	text := strings.Replace(tinyJSON, `{"id": 0, "kind": "Host"}`, `{"id": 0, "kind": null, "name": null, "pod": null, "rack": null}`, 1)
+	text := strings.Replace(
+		tinyJSON,
+		`{"id": 0, "kind": "Host"}`,
+		`{"id": 0, "kind": null, "name": null, "pod": null, "rack": null}`,
+		1,
+	)
 	n, err := parseJSON("null.json", []byte(text))
 	if err != nil {
 		t.Fatal(err)
@@ -268,7 +292,10 @@ func FuzzTopologyJSON(f *testing.F) {
 
 func FuzzTopologyCSV(f *testing.F) {
 	f.Add(tinyNodes, "a,b,bandwidth_bps,delay_ns\n0,2,10000000000,1000\n1,2,10000000000,1000\n")
-	f.Add(tinyNodes, "src_node,dst_node,bandwidth_bps,delay_ns,failed\n0,2,10000,0,true\n2,0,10000,0,true\n1,2,10000,0,\n")
+	f.Add(
+		tinyNodes,
+		"src_node,dst_node,bandwidth_bps,delay_ns,failed\n0,2,10000,0,true\n2,0,10000,0,true\n1,2,10000,0,\n",
+	)
 	f.Add("", "\n")
 	f.Fuzz(func(t *testing.T, nodes, links string) {
 		files := map[string][]byte{"nodes.csv": []byte(nodes), "links.csv": []byte(links)}

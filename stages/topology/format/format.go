@@ -42,8 +42,21 @@ var readers = map[string]func(d *draft){
 }
 
 // formatNames are those of the formats, the most common first.
-var formatNames = []string{"tables", "cabling", "sonic", "minigraph", "suzieq", "yaml", "batfish", "containerlab", "json",
-	"ns3", "htsim", "graphml", "gml"}
+var formatNames = []string{
+	"tables",
+	"cabling",
+	"sonic",
+	"minigraph",
+	"suzieq",
+	"yaml",
+	"batfish",
+	"containerlab",
+	"json",
+	"ns3",
+	"htsim",
+	"graphml",
+	"gml",
+}
 
 //go:embed docs
 var docs embed.FS
@@ -76,7 +89,7 @@ type Options struct {
 	DefaultSpeedBps int64 `json:",omitempty"`
 	// DefaultDelayNS is the propagation delay of a cable with neither delay nor length; 0 is 1,000 ns.
 	DefaultDelayNS int64
-	// Delays change the propagation delay of cables, whatever the file says.
+	// Delays change the propagation delay of cables, instead of what the file says.
 	Delays []topology.DelayRule `json:",omitempty"`
 	// Repair lists the kinds of faults to repair rather than to report.
 	Repair []topology.FaultKind
@@ -93,7 +106,12 @@ type SpeedRule struct {
 }
 
 func (r SpeedRule) String() string {
-	return fmt.Sprintf("%s:%s=%s", r.Device, r.Port, strings.ReplaceAll(topology.FormatBps(r.BandwidthBps), " ", ""))
+	return fmt.Sprintf(
+		"%s:%s=%s",
+		r.Device,
+		r.Port,
+		strings.ReplaceAll(topology.FormatBps(r.BandwidthBps), " ", ""),
+	)
 }
 
 // ParseSpeedRule reads DEVICE=SPEED or DEVICE:PORT=SPEED, with * and ? in the patterns, for example
@@ -101,7 +119,10 @@ func (r SpeedRule) String() string {
 func ParseSpeedRule(text string) (SpeedRule, error) {
 	at := strings.LastIndex(text, "=")
 	if at < 1 {
-		return SpeedRule{}, fmt.Errorf("speed rule %q: want DEVICE:PORT=SPEED, such as leaf*:Ethernet*=25G", text)
+		return SpeedRule{}, fmt.Errorf(
+			"speed rule %q: want DEVICE:PORT=SPEED, such as leaf*:Ethernet*=25G",
+			text,
+		)
 	}
 	device, port, hasPort := strings.Cut(text[:at], ":")
 	if !hasPort {
@@ -221,9 +242,12 @@ func Files(path string) ([]string, error) {
 			return files, err
 		}
 	}
-	return nil, fmt.Errorf("topology %s: the directory holds neither nodes and links (.csv or .parquet), nor "+
-		"layer1_topology.json, nor files of SONiC switches (config_db.json, lldp.json or minigraph.xml), nor the folders "+
-		"hostname=NAME of SuzieQ's table lldp", path)
+	return nil, fmt.Errorf(
+		"topology %s: the directory holds neither nodes and links (.csv or .parquet), nor "+
+			"layer1_topology.json, nor files of SONiC switches (config_db.json, lldp.json or minigraph.xml), nor the folders "+
+			"hostname=NAME of SuzieQ's table lldp",
+		path,
+	)
 }
 
 func extension(path string) string { return strings.ToLower(filepath.Ext(path)) }

@@ -25,7 +25,8 @@ type graphPart struct {
 // of is the first of some attributes that is there and not empty.
 func (p *graphPart) of(names ...string) string {
 	for _, name := range names {
-		if text := strings.TrimSpace(p.attributes[name]); text != "" {
+		text := strings.TrimSpace(p.attributes[name])
+		if text != "" {
 			return text
 		}
 	}
@@ -55,7 +56,8 @@ func (d *draft) assembleGraph(nodes, edges []graphPart) {
 			name[v.id] = fmt.Sprintf("%s (%s)", label, v.id)
 		}
 		of := device{name: name[v.id], at: v.at}
-		if role, known := roleNames[strings.ToLower(v.of("role", "kind", "type", "tier"))]; known {
+		role, known := roleNames[strings.ToLower(v.of("role", "kind", "type", "tier"))]
+		if known {
 			of.kind = cmp.Or(role, topology.KindSwitch)
 			of.stated = role != ""
 		}
@@ -65,7 +67,13 @@ func (d *draft) assembleGraph(nodes, edges []graphPart) {
 		e := &edges[i]
 		a, b := byID[e.source], byID[e.target]
 		if a == nil || b == nil {
-			d.fault(e.at, topology.FaultUnknownNode, "an edge joins %q and %q, and there is no such node", e.source, e.target)
+			d.fault(
+				e.at,
+				topology.FaultUnknownNode,
+				"an edge joins %q and %q, and there is no such node",
+				e.source,
+				e.target,
+			)
 			continue
 		}
 		v := listing{a: end{device: name[e.source]}, b: end{device: name[e.target]}, at: e.at}
@@ -95,15 +103,17 @@ func (d *draft) edgeSpeed(e *graphPart) int64 {
 // edgeDelay is the delay of an edge in ns: its own, that of its length, or that of the distance between its
 // nodes. It is -1 where nothing says it.
 func (d *draft) edgeDelay(e, a, b *graphPart) int64 {
-	if text := e.of("delay", "latency"); text != "" {
+	text := e.of("delay", "latency")
+	if text != "" {
 		if ns, err := topology.ParseDelay(text); err == nil {
 			return ns
 		}
 		d.fault(e.at, topology.FaultFormat, "the delay is %q, want a time such as 1.2us", text)
 		return -1
 	}
-	if text := e.of("length"); text != "" {
-		if ns, err := topology.LengthDelay(text, ""); err == nil {
+	length := e.of("length")
+	if length != "" {
+		if ns, err := topology.LengthDelay(length, ""); err == nil {
 			d.count(1, "edge", "delays: %s with a length, at 5 ns/m")
 			return ns
 		}
@@ -143,7 +153,11 @@ func distance(a, b *graphPart) (km float64, ok bool) {
 // readGraphML reads nodes and edges with their data, whose keys have names (attr.name), and the labels that
 // yEd draws.
 func readGraphML(d *draft) {
-	g := &graphML{draft: d, keys: map[string]string{}, x: xml.NewDecoder(bytes.NewReader(d.content(d.files[0])))}
+	g := &graphML{
+		draft: d,
+		keys:  map[string]string{},
+		x:     xml.NewDecoder(bytes.NewReader(d.content(d.files[0]))),
+	}
 	for {
 		token, err := g.x.Token()
 		if errors.Is(err, io.EOF) {
@@ -214,7 +228,9 @@ func (g *graphML) start(t xml.StartElement) {
 }
 
 // gmlStart matches the beginning of GML: keys with values, then the graph.
-var gmlStart = regexp.MustCompile(`(?is)^(\s*#[^\n]*\n|\s*(creator|version|comment|label|directed)\s+("[^"]*"|\S+)\s*)*\s*graph\s*\[`)
+var gmlStart = regexp.MustCompile(
+	`(?is)^(\s*#[^\n]*\n|\s*(creator|version|comment|label|directed)\s+("[^"]*"|\S+)\s*)*\s*graph\s*\[`,
+)
 
 // readGML reads a graph of GML: node [ id 0 label "a" ] and edge [ source 0 target 1 ].
 func readGML(d *draft) {

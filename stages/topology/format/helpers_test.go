@@ -53,7 +53,9 @@ func checkDraft(t *testing.T, d *draft) {
 func itoa(n int) string { return strconv.Itoa(n) }
 
 func TestSpeedRules(t *testing.T) {
-	if r := parseSpeedRules(t, "leaf*:Ethernet*=25G")[0]; r.String() != "leaf*:Ethernet*=25Gbps" || !r.matches(end{"leaf3", "Ethernet7"}) || r.matches(end{"leaf3", "mgmt"}) {
+	if r := parseSpeedRules(t, "leaf*:Ethernet*=25G")[0]; r.String() != "leaf*:Ethernet*=25Gbps" ||
+		!r.matches(end{"leaf3", "Ethernet7"}) ||
+		r.matches(end{"leaf3", "mgmt"}) {
 		t.Errorf("rule %s", r)
 	}
 	for _, bad := range []string{"", "leaf*", "=10G", "leaf*=fast"} {

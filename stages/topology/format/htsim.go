@@ -11,8 +11,17 @@ import (
 // Queues are settings of the simulator.
 var (
 	htsimTop  = []string{"nodes", "tiers", "podsize"}
-	htsimTier = []string{"downlink_speed_gbps", "downlink_latency_ns", "switch_latency_ns", "radix_down", "radix_up", "bundle",
-		"oversubscribed", "queue_down", "queue_up"}
+	htsimTier = []string{
+		"downlink_speed_gbps",
+		"downlink_latency_ns",
+		"switch_latency_ns",
+		"radix_down",
+		"radix_up",
+		"bundle",
+		"oversubscribed",
+		"queue_down",
+		"queue_up",
+	}
 )
 
 // isHtsim reports whether a file begins like a topology of htsim.
@@ -111,38 +120,93 @@ func (f *htsimFile) check() {
 			}
 		}
 	}
-	nodes, pod := f.top["nodes"], f.top["podsize"]
-	if !f.ok {
-		return
+	if f.ok {
+		f.checkHosts()
 	}
-	most := int64(topology.MaxNodes)
-	if nodes < 1 || nodes > most || pod < 1 || nodes%pod != 0 || pod%f.tier[0]["radix_down"] != 0 {
-		f.bad(0, "Nodes is %d, want a multiple of Podsize (%d), which must be one of Radix_Down of tier 0 (%d); at most %d",
-			nodes, pod, f.tier[0]["radix_down"], most)
-		return
+	for t := 0; t < tiers-1 && f.ok; t++ {
+		f.checkTier(t)
 	}
-	for t := range tiers - 1 {
-		up, down, bundle := f.tier[t]["radix_up"], f.tier[t+1]["radix_down"], f.tier[t+1]["bundle"]
-		if up > most || down > most || up%bundle != 0 || down%bundle != 0 {
-			f.bad(0, "Radix_Up of tier %d (%d) and Radix_Down of tier %d (%d) must be multiples of its Bundle (%d)", t, up, t+1,
-				down, bundle)
-			return
-		}
+	if f.ok {
+		f.checkSize()
+	}
+}
+
+// maxHtsim bounds the numbers of nodes and of cables.
+const maxHtsim = int64(topology.MaxNodes)
+
+func (f *htsimFile) checkHosts() {
+	nodes, pod, perTor := f.top["nodes"], f.top["podsize"], f.tier[0]["radix_down"]
+	if nodes < 1 || nodes > maxHtsim || pod < 1 || nodes%pod != 0 || pod%perTor != 0 {
+		f.bad(
+			0,
+			"Nodes is %d, want a multiple of Podsize (%d), which must be one of Radix_Down of tier 0 (%d)",
+			nodes,
+			pod,
+			perTor,
+		)
 	}
 	if f.tier[0]["bundle"] != 1 {
 		f.bad(0, "Bundle of tier 0 is %d: hosts have one cable", f.tier[0]["bundle"])
-		return
 	}
+}
+
+// checkTier checks the ports between a tier and the next.
+func (f *htsimFile) checkTier(t int) {
+	up := f.tier[t]["radix_up"]
+	down := f.tier[t+1]["radix_down"]
+	bundle := f.tier[t+1]["bundle"]
+	if up > maxHtsim || down > maxHtsim || up%bundle != 0 || down%bundle != 0 {
+		f.bad(
+			0,
+			"Radix_Up of tier %d (%d) and Radix_Down of tier %d (%d) must be multiples of its Bundle (%d)",
+			t,
+			up,
+			t+1,
+			down,
+			bundle,
+		)
+	}
+}
+
+// checkSize checks that the switches of two tiers have as many ports to each other.
+func (f *htsimFile) checkSize() {
 	size := f.size()
-	used := size.tors * (f.tier[0]["radix_up"] / f.tier[1]["bundle"])
-	if have := size.aggs * (f.tier[1]["radix_down"] / f.tier[1]["bundle"]); used != have || size.tors+size.aggs > most {
-		f.bad(0, "%d ToR switches have %d cables up, and %d switches of tier 1 %d down", size.tors, used, size.aggs, have)
+	up := size.tors * size.aggsPerPod
+	down := size.aggs * (f.tier[1]["radix_down"] / f.tier[1]["bundle"])
+	if up != down {
+		f.bad(
+			0,
+			"%d ToR switches have %d cables up, and %d switches of tier 1 %d down",
+			size.tors,
+			up,
+			size.aggs,
+			down,
+		)
 		return
 	}
-	if tiers == 3 && size.cores*(f.tier[2]["radix_down"]/f.tier[2]["bundle"]) !=
-		size.aggs*(f.tier[1]["radix_up"]/f.tier[2]["bundle"]) || size.cores > most {
-		f.bad(0, "Radix_Down of tier 2 is %d; %d switches of tier 1 with %d ports up need another number of core switches",
-			f.tier[2]["radix_down"], size.aggs, f.tier[1]["radix_up"])
+	if f.top["tiers"] == 3 {
+		core := f.tier[2]["radix_down"] / f.tier[2]["bundle"]
+		if size.cores*core != size.aggs*size.coresPerAgg {
+			f.bad(
+				0,
+				"Radix_Down of tier 2 is %d; %d switches of tier 1 with %d ports up need another number of core "+
+					"switches",
+				f.tier[2]["radix_down"],
+				size.aggs,
+				f.tier[1]["radix_up"],
+			)
+			return
+		}
+	}
+	cables := up + size.aggs*size.coresPerAgg
+	if cables > maxHtsim || size.tors+size.aggs+size.cores > maxHtsim {
+		f.bad(
+			0,
+			"%d switches with %d cables are more than %d",
+			size.tors+size.aggs+size.cores,
+			cables,
+			maxHtsim,
+		)
 	}
 }
 
@@ -228,7 +292,11 @@ func (f *htsimFile) cables(below, above int64, tier int) {
 	if tier > 0 {
 		delay += f.tier[tier-1]["switch_latency_ns"] / 2
 	}
-	c := topology.Cable{A: int32(below), B: int32(above), BandwidthBps: t["bundle"] * t["downlink_speed_gbps"] * 1e9,
-		DelayNS: delay}
+	c := topology.Cable{
+		A:            int32(below),
+		B:            int32(above),
+		BandwidthBps: t["bundle"] * t["downlink_speed_gbps"] * 1e9,
+		DelayNS:      delay,
+	}
 	f.addCable(c, false, place{file: f.files[0], line: 1})
 }

@@ -46,8 +46,14 @@ func (d *draft) checkNames() {
 	}
 	for i, v := range d.nodes {
 		if id, ok := numberOf(v.Name); ok && id != v.ID && ids[id] {
-			d.fault(d.nodeAt[i], topology.FaultSimilarNames, "node %d is named %q, which is the id of another node: name it "+
-				"differently", v.ID, v.Name)
+			d.fault(
+				d.nodeAt[i],
+				topology.FaultSimilarNames,
+				"node %d is named %q, which is the id of another node: name it "+
+					"differently",
+				v.ID,
+				v.Name,
+			)
 		}
 	}
 }

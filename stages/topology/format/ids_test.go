@@ -18,6 +18,10 @@ func TestNamesThatAreNumbers(t *testing.T) {
 	}
 	both := `{"nodes": [{"id": 0, "kind": "host", "name": "1"}, {"id": 1, "kind": "host", "name": "0"}, {"id": 2, "kind": "tor", "name": "9"}],
 	  "links": [{"a": 0, "b": 2, "bandwidth": 1000000, "delay": 0}, {"a": 1, "b": 2, "bandwidth": 1000000, "delay": 0}]}`
-	wantFaults(t, loadText(t, "n.json", both, Options{}), `1 similar-names node 0 is named "1", which is the id of another node`,
-		"1 similar-names node 1")
+	wantFaults(
+		t,
+		loadText(t, "n.json", both, Options{}),
+		`1 similar-names node 0 is named "1", which is the id of another node`,
+		"1 similar-names node 1",
+	)
 }

@@ -137,15 +137,27 @@ func TestSONiCFaults(t *testing.T) {
 			for _, want := range c.want {
 				kind, text, _ := strings.Cut(want, " ")
 				if !slices.ContainsFunc(l.Faults, func(f Fault) bool {
-					return f.Kind == topology.FaultKind(kind) && strings.Contains(f.Text, text) && f.Line > 0 && strings.HasSuffix(f.File, ".json")
+					return f.Kind == topology.FaultKind(kind) && strings.Contains(f.Text, text) &&
+						f.Line > 0 &&
+						strings.HasSuffix(f.File, ".json")
 				}) {
 					t.Errorf("no fault %q in %v", want, l.Faults)
 				}
 			}
 		})
 	}
-	l, err := Load(sonicCopy(t, map[string][2]string{"leaf01": {`"local_port": "Ethernet4"`, `"local_port": "Ethernet44"`}}), Options{
-		Repair: []topology.FaultKind{topology.FaultOneSided, topology.FaultSharedPort, topology.FaultParallel}, Speeds: parseSpeedRules(t, "leaf*=100G")})
+	l, err := Load(
+		sonicCopy(
+			t,
+			map[string][2]string{"leaf01": {`"local_port": "Ethernet4"`, `"local_port": "Ethernet44"`}},
+		),
+		Options{
+			Repair: []topology.FaultKind{
+				topology.FaultOneSided,
+				topology.FaultSharedPort,
+				topology.FaultParallel,
+			}, Speeds: parseSpeedRules(t, "leaf*=100G")},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,32 +168,57 @@ func TestSONiCFaults(t *testing.T) {
 // of queues, the DSCP map of all ports, and what maps leave out.
 func TestSONiCQueues(t *testing.T) {
 	l := loadFixture(t, "sonic", Options{})
-	if len(l.Settings) != 2 || len(l.Settings[0].Queues) != 2 || l.Settings[0].Queues[0] != l.Settings[1].Queues[1] {
+	if len(l.Settings) != 2 || len(l.Settings[0].Queues) != 2 ||
+		l.Settings[0].Queues[0] != l.Settings[1].Queues[1] {
 		t.Fatalf("%+v", l.Settings)
 	}
 	lossless := QueueSetting{Weight: 1, MarkMin: 1 << 20, MarkMax: 1 << 21, PFC: true}
-	want := PortQueues{{1 << 8, 1, 0, 0, false}, {}, {1 << 5, 1, 0, 0, false}, lossless, lossless, {1 << 46, 14, 0, 0, false}, {1 << 48, 1, 0, 0, false}, {0, 1, 0, 0, false}}
+	want := PortQueues{
+		{1 << 8, 1, 0, 0, false},
+		{},
+		{1 << 5, 1, 0, 0, false},
+		lossless,
+		lossless,
+		{1 << 46, 14, 0, 0, false},
+		{1 << 48, 1, 0, 0, false},
+		{0, 1, 0, 0, false},
+	}
 	want[3].DSCPs, want[3].Weight, want[4].DSCPs = 1<<3, 15, 1<<4
 	want[1] = QueueSetting{^(uint64(1)<<3 | 1<<4 | 1<<5 | 1<<8 | 1<<46 | 1<<48), 1, 0, 0, false}
 	if got := l.Settings[0].Queues[0]; got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	l, err := LoadData("tor.json", []byte(`{"DEVICE_METADATA": {"localhost": {"hostname": "tor", "type": "ToRRouter"}},
+	l, err := LoadData(
+		"tor.json",
+		[]byte(`{"DEVICE_METADATA": {"localhost": {"hostname": "tor", "type": "ToRRouter"}},
 		"PORT": {"Ethernet0": {"speed": "10000"}, "Ethernet4": {"speed": "10000"}},
 		"DEVICE_NEIGHBOR": {"Ethernet0": {"name": "a"}, "Ethernet4": {"name": "b"}},
 		"DEVICE_NEIGHBOR_METADATA": {"a": {"type": "Server"}, "b": {"type": "Server"}},
 		"DSCP_TO_TC_MAP": {"A": {"46": "9"}}, "TC_TO_QUEUE_MAP": {"B": {"9": "5"}}, "MAP_PFC_PRIORITY_TO_QUEUE": {"C": {"3": "5"}},
 		"SCHEDULER": {"w": {"type": "WRR", "weight": "7", "pir": "1000"}, "s": {"type": "STRICT"}},
 		"PORT_QOS_MAP": {"global": {"dscp_to_tc_map": "A"}, "Ethernet0": {"tc_to_queue_map": "B", "pfc_to_queue_map": "C", "pfc_enable": "3", "dot1p_to_tc_map": "D"}},
-		"QUEUE": {"Ethernet0|5-9": {"scheduler": "s"}, "Ethernet0|0": {"scheduler": "w"}, "tor|asic0|Ethernet0|1": {"scheduler": "w"}, "CPU|1": {}}}`), Options{})
+		"QUEUE": {"Ethernet0|5-9": {"scheduler": "s"}, "Ethernet0|0": {"scheduler": "w"}, "tor|asic0|Ethernet0|1": {"scheduler": "w"}, "CPU|1": {}}}`),
+		Options{},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	wantFaults(t, l)
-	wantNotes(t, l, "roles: 1 device with type ToRRouter in SONiC's files, called tor", "left out: dot1p_to_tc_map of 1 port", "weights of 1 scheduler count bytes", "the rates (pir, cir) of 1 scheduler",
-		"queues above 7 in 1 row of QUEUE", "2 rows of QUEUE, of the CPU or of system ports")
+	wantNotes(
+		t,
+		l,
+		"roles: 1 device with type ToRRouter in SONiC's files, called tor",
+		"left out: dot1p_to_tc_map of 1 port",
+		"weights of 1 scheduler count bytes",
+		"the rates (pir, cir) of 1 scheduler",
+		"queues above 7 in 1 row of QUEUE",
+		"2 rows of QUEUE, of the CPU or of system ports",
+	)
 	got := l.Settings[0].Queues
-	if len(got) != 1 || got[0][5] != (QueueSetting{1 << 46, 0, 0, 0, true}) || got[0][0] != (QueueSetting{^(uint64(1) << 46), 7, 0, 0, false}) || got[0][7].Weight != 0 || got[0][1].Weight != 1 {
+	if len(got) != 1 || got[0][5] != (QueueSetting{1 << 46, 0, 0, 0, true}) ||
+		got[0][0] != (QueueSetting{^(uint64(1) << 46), 7, 0, 0, false}) ||
+		got[0][7].Weight != 0 ||
+		got[0][1].Weight != 1 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -214,7 +251,12 @@ func FuzzSONiC(f *testing.F) {
 	for _, name := range []string{"leaf01.json", "tor01.json"} {
 		f.Add(fixture(f, "sonic", name), true)
 	}
-	f.Add([]byte(`{"DEVICE_NEIGHBOR": {"Ethernet0": {"name": "x", "port": 3}}, "PORT": [], "CABLE_LENGTH": {"A": {"b": "5m"}}}`), false)
+	f.Add(
+		[]byte(
+			`{"DEVICE_NEIGHBOR": {"Ethernet0": {"name": "x", "port": 3}}, "PORT": [], "CABLE_LENGTH": {"A": {"b": "5m"}}}`,
+		),
+		false,
+	)
 	f.Fuzz(func(t *testing.T, data []byte, repair bool) { fuzzFormat(t, "fuzz.json", data, repair) })
 }
 
@@ -267,20 +309,30 @@ func TestBatfish(t *testing.T) {
 func FuzzBatfish(f *testing.F) {
 	f.Add(fixture(f, "layer1_topology.json"), false)
 	f.Add([]byte(`{"edges": [{"node1": {"hostname": 1, "interfaceName": null}, "node2": []}]}`), true)
-	f.Fuzz(func(t *testing.T, data []byte, repair bool) { fuzzFormat(t, "layer1_topology.json", data, repair) })
+	f.Fuzz(
+		func(t *testing.T, data []byte, repair bool) { fuzzFormat(t, "layer1_topology.json", data, repair) },
+	)
 }
 
 func TestYAML(t *testing.T) {
 	l := loadFixture(t, "graph.yaml", Options{})
 	wantFaults(t, l)
-	if k := l.Network.Links; len(k) != 4 || k[0].BandwidthBps != 25e9 || k[2].BandwidthBps != 10e9 || k[2].DelayNS != 500 || l.Network.Nodes[1].Name != "web2" {
+	if k := l.Network.Links; len(k) != 4 || k[0].BandwidthBps != 25e9 || k[2].BandwidthBps != 10e9 ||
+		k[2].DelayNS != 500 ||
+		l.Network.Nodes[1].Name != "web2" {
 		t.Errorf("links %+v", k)
 	}
 	clos := "clos: {pods: 2, racks_per_pod: 16, hosts_per_rack: 8, planes: 2, oversubscription: 4,\n" +
 		"  host_bandwidth: 10Gbps, fabric_bandwidth: 40Gbps, host_delay: 1us, fabric_delay: 1us}\n"
-	sameNetwork(t, "clos", loadText(t, "clos.yaml", clos, Options{}).Network, topologytest.MustClos(t, topologytest.SmallClos(4)))
+	sameNetwork(
+		t,
+		"clos",
+		loadText(t, "clos.yaml", clos, Options{}).Network,
+		topologytest.MustClos(t, topologytest.SmallClos(4)),
+	)
 	fabric := "fabric: {kind: fat-tree, ports: 4, gpus: 2, host_bandwidth: 10Gbps, fabric_bandwidth: 40Gbps, inner_bandwidth: 1Tbps}\n"
-	if l := loadText(t, "fabric.yaml", fabric, Options{}); l.Network == nil || len(l.Network.Hosts()) != 16 || len(l.Network.Nodes) != 44 {
+	if l := loadText(t, "fabric.yaml", fabric, Options{}); l.Network == nil || len(l.Network.Hosts()) != 16 ||
+		len(l.Network.Nodes) != 44 {
 		t.Errorf("fabric: %v", l.Faults)
 	}
 	graph := string(fixture(t, "graph.yaml"))
@@ -309,7 +361,9 @@ func TestYAML(t *testing.T) {
 		found := false
 		for _, f := range l.Faults {
 			part := strings.SplitN(c.want, " ", 3)
-			found = found || string(f.Kind) == part[1] && (itoa(f.Line) == part[0] || part[0] == "2") && (len(part) < 3 || strings.Contains(f.Text, part[2]))
+			found = found ||
+				string(f.Kind) == part[1] && (itoa(f.Line) == part[0] || part[0] == "2") &&
+					(len(part) < 3 || strings.Contains(f.Text, part[2]))
 		}
 		if !found || l.Network != nil {
 			t.Errorf("%s → %s: %v, want %q", c.old, c.new, l.Faults, c.want)
@@ -322,8 +376,18 @@ var threeDigits = regexp.MustCompile(`[0-9][0-9_]{2}|[0-9]e|0[xob]`)
 
 func FuzzYAML(f *testing.F) {
 	f.Add(fixture(f, "graph.yaml"), false)
-	f.Add([]byte("clos: {pods: 1, racks_per_pod: 1, hosts_per_rack: 2, planes: 1, spines_per_plane: 1, host_bandwidth: 1Gbps, fabric_bandwidth: 1Gbps}"), false)
-	f.Add([]byte("fabric: {kind: torus, x: 2, y: 3, z: 1, hosts_per_switch: 2, gpus: 2, host_bandwidth: 1G, fabric_bandwidth: 1G}"), false)
+	f.Add(
+		[]byte(
+			"clos: {pods: 1, racks_per_pod: 1, hosts_per_rack: 2, planes: 1, spines_per_plane: 1, host_bandwidth: 1Gbps, fabric_bandwidth: 1Gbps}",
+		),
+		false,
+	)
+	f.Add(
+		[]byte(
+			"fabric: {kind: torus, x: 2, y: 3, z: 1, hosts_per_switch: 2, gpus: 2, host_bandwidth: 1G, fabric_bandwidth: 1G}",
+		),
+		false,
+	)
 	f.Fuzz(func(t *testing.T, data []byte, repair bool) {
 		if !threeDigits.Match(data) {
 			fuzzFormat(t, "fuzz.yaml", data, repair)
@@ -333,9 +397,19 @@ func FuzzYAML(f *testing.F) {
 
 // The example in every format's documentation is read without a fault.
 func TestFormatDocs(t *testing.T) {
-	files := map[string]string{"cabling": "x.csv", "yaml": "x.yaml", "batfish": "x.json", "sonic": "x.json", "json": "x.json",
-		"containerlab": "x.clab.yml", "minigraph": "x.xml", "ns3": "topology.txt", "htsim": "x.topo", "graphml": "x.graphml",
-		"gml": "x.gml"}
+	files := map[string]string{
+		"cabling":      "x.csv",
+		"yaml":         "x.yaml",
+		"batfish":      "x.json",
+		"sonic":        "x.json",
+		"json":         "x.json",
+		"containerlab": "x.clab.yml",
+		"minigraph":    "x.xml",
+		"ns3":          "topology.txt",
+		"htsim":        "x.topo",
+		"graphml":      "x.graphml",
+		"gml":          "x.gml",
+	}
 	o := Options{Speeds: parseSpeedRules(t, "*=10G")}
 	for _, d := range Docs() {
 		name, doc := d[0], d[1]

@@ -77,20 +77,33 @@ func (p *plan) findHosts(listed bool) {
 		if patterns {
 			p.note("hosts: --host-pattern has no effect beside a list of devices")
 		}
-		p.noteDevices("the list is without these, which look like hosts and are switches now", append(single, several...))
+		p.noteDevices(
+			"the list is without these, which look like hosts and are switches now",
+			append(single, several...),
+		)
 	case patterns:
 		p.matchHosts(append(single, several...))
 	default:
 		for _, i := range append(single, several...) {
 			p.devices[i].kind = topology.KindHost
 		}
-		p.count(len(single), "device", "hosts: %s with one cable (inferred; --host-pattern or --nodes decides otherwise)")
+		p.count(
+			len(single),
+			"device",
+			"hosts: %s with one cable (inferred; --host-pattern or --nodes decides otherwise)",
+		)
 		if len(p.Faults) > 0 {
-			p.note("hosts and roles: a guess that the faults below disturb; it may change when they are repaired")
+			p.note(
+				"hosts and roles: a guess that the faults below disturb; it may change when they are repaired",
+			)
 		}
 		if len(several) > 0 {
-			p.note("hosts: %s with several cables, named or cabled like hosts, such as %s (guessed; --host-pattern or "+
-				"--nodes decides otherwise)", topology.Count(len(several), "device"), p.devices[several[0]].name)
+			p.note(
+				"hosts: %s with several cables, named or cabled like hosts, such as %s (guessed; --host-pattern or "+
+					"--nodes decides otherwise)",
+				topology.Count(len(several), "device"),
+				p.devices[several[0]].name,
+			)
 		}
 	}
 	for i := range p.devices {
@@ -108,7 +121,10 @@ func (p *plan) matchHosts(likely []int) {
 	hosts := 0
 	matched := func(i int32) bool { return matchesAny(p.devices[i].name, p.o.HostPatterns) }
 	for _, pattern := range p.o.HostPatterns {
-		if !slices.ContainsFunc(p.devices, func(v device) bool { return topology.MatchPattern(pattern, v.name) }) {
+		if !slices.ContainsFunc(
+			p.devices,
+			func(v device) bool { return topology.MatchPattern(pattern, v.name) },
+		) {
 			p.note("hosts: pattern %s matches no device", pattern)
 		}
 	}
@@ -132,7 +148,10 @@ func (p *plan) matchHosts(likely []int) {
 	}
 	p.note("hosts: %s matching %s", topology.Count(hosts, "device"), strings.Join(p.o.HostPatterns, ", "))
 	p.noteDevices("no pattern matches these, which look like hosts and are switches now", left)
-	p.noteDevices("a pattern matches these, which look like switches; hosts do not forward traffic", forwarding)
+	p.noteDevices(
+		"a pattern matches these, which look like switches; hosts do not forward traffic",
+		forwarding,
+	)
 }
 
 // noteDevices notes what devices there are, if any.
@@ -147,11 +166,37 @@ func (p *plan) noteDevices(what string, devices []int) {
 var (
 	hostWords = []string{"host", "server", "srv", "node", "compute", "storage", "stor", "web", "db", "app",
 		"gpu", "worker", "vm", "hv", "esx", "esxi", "kvm", "ceph", "hadoop", "client"}
-	switchWords = []string{"switch", "sw", "leaf", "spine", "tor", "agg", "aggregation", "core", "fabric", "superspine",
-		"dist", "access", "oob", "mgmt"}
+	switchWords = []string{
+		"switch",
+		"sw",
+		"leaf",
+		"spine",
+		"tor",
+		"agg",
+		"aggregation",
+		"core",
+		"fabric",
+		"superspine",
+		"dist",
+		"access",
+		"oob",
+		"mgmt",
+	}
 	// routerWords name what forwards and is no part of the data centre's tiers.
-	routerWords = []string{"router", "rtr", "wan", "border", "br", "gw", "gateway", "firewall", "fw", "isp", "internet",
-		"dci"}
+	routerWords = []string{
+		"router",
+		"rtr",
+		"wan",
+		"border",
+		"br",
+		"gw",
+		"gateway",
+		"firewall",
+		"fw",
+		"isp",
+		"internet",
+		"dci",
+	}
 )
 
 // named reports whether one of the words is in a name, between digits and other signs.
@@ -184,7 +229,7 @@ func (p *plan) likelyHosts() (single, several []int) {
 	}
 	for i, v := range p.devices {
 		s := stem(v.name)
-		if v.kind == "" && !host[i] && groups[s][0] == i && p.severalAreHosts(groups[s], like[s], host) {
+		if v.kind == "" && !host[i] && groups[s][0] == i && p.severalAreHosts(groups[s], like, host) {
 			several = append(several, groups[s]...)
 		}
 	}
@@ -204,7 +249,7 @@ const (
 // router, and they are named like hosts (like hosts with one cable, or with a word that says so), or all
 // their ports are, or they outnumber the devices that they are cabled to, as servers outnumber leaf switches
 // and spine switches never do.
-func (p *plan) severalAreHosts(group []int, like bool, host []bool) bool {
+func (p *plan) severalAreHosts(group []int, like map[string]bool, host []bool) bool {
 	name := p.devices[group[0]].name
 	s := stem(name)
 	if strings.Trim(s, "0") == "" || named(name, switchWords) || named(name, routerWords) {
@@ -225,7 +270,7 @@ func (p *plan) severalAreHosts(group []int, like bool, host []bool) bool {
 		few = few && len(own) <= mostUplinks
 	}
 	outnumber := few && len(group) >= leastGroup && len(group) >= groupPerNeighbor*len(neighbors)
-	return like || named(name, hostWords) || nics || outnumber
+	return like[s] || named(name, hostWords) || nics || outnumber
 }
 
 var digits = regexp.MustCompile(`[0-9]+`)
@@ -286,8 +331,12 @@ func (p *plan) inferRoles() {
 	if len(parts) > 0 {
 		p.note("roles: %s, inferred from the distance to the hosts", strings.Join(parts, ", "))
 	}
-	p.count(untiered, "switch", "roles: %s without a tier, such as "+example+": its name is that of a router, or --nodes "+
-		"lists the tier's switches without it")
+	p.count(
+		untiered,
+		"switch",
+		"roles: %s without a tier, such as "+example+": its name is that of a router, or --nodes "+
+			"lists the tier's switches without it",
+	)
 }
 
 // number gives every device an id: its name where all names are numbers, else its place, hosts and then
@@ -325,7 +374,7 @@ func (p *plan) naturalOrder() []int {
 }
 
 // inferRacks numbers the racks: as the node list names them, else hosts with the same neighbours
-// make a rack. A tor belongs to the rack of its hosts if they all are of one.
+// make a rack. A tor belongs to the rack of its hosts if all belong to one.
 func (p *plan) inferRacks() {
 	p.rack = p.labelled(func(v *device) string { return v.rack })
 	if slices.ContainsFunc(p.rack, func(r int32) bool { return r >= 0 }) {
@@ -369,7 +418,10 @@ func (p *plan) inferPods() {
 		return
 	}
 	below := func(i int32) bool { return p.level[i] >= 0 && p.level[i] < p.top && !p.devices[i].untiered() }
-	cables := slices.DeleteFunc(slices.Clone(p.ends), func(e [2]int32) bool { return !below(e[0]) || !below(e[1]) })
+	cables := slices.DeleteFunc(
+		slices.Clone(p.ends),
+		func(e [2]int32) bool { return !below(e[0]) || !below(e[1]) },
+	)
 	lowest, numbers := joined(len(p.devices), cables), numbering[int32]{}
 	for _, i := range p.naturalOrder() {
 		if below(int32(i)) {
@@ -449,8 +501,14 @@ func (p *plan) applyNodeList(index map[string]int32) bool {
 	}
 	listed := map[string]int{}
 	for i := range t.rows {
-		v := device{name: p.known(t.cell(i, listDevice)), at: t.place(i), kind: topology.KindHost, stated: hasRole,
-			pod: t.cell(i, listPod), rack: t.cell(i, listRack)}
+		v := device{
+			name:   p.known(t.cell(i, listDevice)),
+			at:     t.place(i),
+			kind:   topology.KindHost,
+			stated: hasRole,
+			pod:    t.cell(i, listPod),
+			rack:   t.cell(i, listRack),
+		}
 		switch {
 		case v.name == "":
 			d.fault(v.at, topology.FaultFormat, "names no device")

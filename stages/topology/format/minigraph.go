@@ -57,7 +57,8 @@ func readMinigraph(d *draft) {
 	cabled := map[string]bool{}
 	for _, v := range r.all {
 		for _, name := range []string{v.a.device, v.b.device} {
-			if k, is := r.kind[name]; is && !cabled[name] {
+			k, is := r.kind[name]
+			if is && !cabled[name] {
 				r.devices = append(r.devices, k)
 			}
 			cabled[name] = true
@@ -102,7 +103,8 @@ func (r *minigraphReader) read(file string) {
 		r.syntax(file, 0, "has no Hostname: a minigraph names the switch that it is about")
 		return
 	}
-	if first := r.first[r.own]; first != "" {
+	first := r.first[r.own]
+	if first != "" {
 		r.syntax(file, 0, "is about %s, as is %s", r.own, first)
 		return
 	}
@@ -112,8 +114,13 @@ func (r *minigraphReader) read(file string) {
 	}
 }
 
-// element reads the elements that matter; read is false for others, whose children are read in turn.
-func (r *minigraphReader) element(x *xml.Decoder, t xml.StartElement, path []string, line int) (read bool, err error) {
+// element reads the elements that matter; read is false for others, whose children are read next.
+func (r *minigraphReader) element(
+	x *xml.Decoder,
+	t xml.StartElement,
+	path []string,
+	line int,
+) (read bool, err error) {
 	at := place{file: r.file, line: line}
 	parent := ""
 	if len(path) > 0 {
@@ -128,7 +135,8 @@ func (r *minigraphReader) element(x *xml.Decoder, t xml.StartElement, path []str
 		var v minigraphDevice
 		err = x.DecodeElement(&v, &t)
 		name := strings.TrimSpace(v.Hostname)
-		if kind := sonicKind(v.Type); kind != "" && r.kind[name].name == "" {
+		kind := sonicKind(v.Type)
+		if kind != "" && r.kind[name].name == "" {
 			r.kind[name] = device{name: name, kind: kind, stated: kind != topology.KindSwitch, at: at}
 		}
 	case t.Name.Local == "EthernetInterface":
@@ -151,8 +159,12 @@ func (r *minigraphReader) link(link minigraphLink, at place) {
 		r.count(1, "link", "left out: %s of type "+kind)
 		return
 	}
-	v := listing{at: at, delayNS: -1, a: end{strings.TrimSpace(link.StartDevice), strings.TrimSpace(link.StartPort)},
-		b: end{strings.TrimSpace(link.EndDevice), strings.TrimSpace(link.EndPort)}}
+	v := listing{
+		at:      at,
+		delayNS: -1,
+		a:       end{strings.TrimSpace(link.StartDevice), strings.TrimSpace(link.StartPort)},
+		b:       end{strings.TrimSpace(link.EndDevice), strings.TrimSpace(link.EndPort)},
+	}
 	if v.a.device == "" || v.b.device == "" {
 		r.fault(at, topology.FaultFormat, "the link needs StartDevice and EndDevice")
 		return

@@ -19,7 +19,10 @@ import (
 func terminations(e end) (ends []end) {
 	devices, ports := strings.Split(e.device, ","), strings.Split(e.port, ",")
 	for i := range max(len(devices), len(ports)) {
-		one := end{strings.TrimSpace(devices[min(i, len(devices)-1)]), strings.TrimSpace(ports[min(i, len(ports)-1)])}
+		one := end{
+			strings.TrimSpace(devices[min(i, len(devices)-1)]),
+			strings.TrimSpace(ports[min(i, len(ports)-1)]),
+		}
 		if len(devices) > 1 && slices.ContainsFunc(ports, func(p string) bool { return p != ports[0] }) {
 			one.port = ""
 		}
@@ -33,7 +36,8 @@ func terminations(e end) (ends []end) {
 func connections(text string) (ends []end) {
 	for piece := range strings.SplitSeq(text, ", ") {
 		device, port, both := strings.Cut(piece, " > ")
-		if n := len(ends); !both && n > 0 {
+		n := len(ends)
+		if !both && n > 0 {
 			ends[n-1].port += ", " + piece
 			continue
 		}
@@ -65,9 +69,11 @@ func (r *cablingReader) panels() []string {
 		return nil
 	}
 	listed := r.listedDevices()
-	maps.DeleteFunc(found, func(device string, _ bool) bool {
-		return listed[device] || matchesAny(device, r.o.HostPatterns) || matchesAny(device, r.o.Exclude)
-	})
+	for device := range found {
+		if listed[device] || matchesAny(device, r.o.HostPatterns) || matchesAny(device, r.o.Exclude) {
+			delete(found, device)
+		}
+	}
 	return slices.Sorted(maps.Keys(found))
 }
 
@@ -89,7 +95,8 @@ type panelPlace struct{ panel, number string }
 
 // panelPlaceOf returns the place of a port of a panel: its last number, else its name.
 func panelPlaceOf(e end) panelPlace {
-	if m := lastNumber.FindStringSubmatch(e.port); m != nil {
+	m := lastNumber.FindStringSubmatch(e.port)
+	if m != nil {
 		return panelPlace{e.device, strings.TrimLeft(m[1], "0")}
 	}
 	return panelPlace{e.device, e.port}
@@ -126,18 +133,30 @@ func (r *cablingReader) followPanels() {
 	}
 	kept := make([]listedCable, 0, len(r.cables))
 	for i := range r.cables {
-		if _, gone := into[&r.cables[i]]; !gone {
+		_, gone := into[&r.cables[i]]
+		if !gone {
 			kept = append(kept, r.cables[i])
 		}
 	}
 	r.cables = kept
-	r.note("panels: %s followed through %s (%s); --nodes with a role for it, or --exclude, decides otherwise",
-		topology.Count(followed, "connection"), topology.Count(len(panels), "patch panel"), names.Listed(panels, 5))
+	r.note(
+		"panels: %s followed through %s (%s); --nodes with a role for it, or --exclude, decides otherwise",
+		topology.Count(
+			followed,
+			"connection",
+		),
+		topology.Count(len(panels), "patch panel"),
+		names.Listed(panels, 5),
+	)
 }
 
 // followPlace joins the two cables at a place of a panel, and reports whether it has. into has, by a cable
 // that was joined before, the one that it is part of; of a cable that is left out, the cable itself.
-func (r *cablingReader) followPlace(place panelPlace, cables []*listedCable, into map[*listedCable]*listedCable) bool {
+func (r *cablingReader) followPlace(
+	place panelPlace,
+	cables []*listedCable,
+	into map[*listedCable]*listedCable,
+) bool {
 	present := cables[:0]
 	for _, c := range cables {
 		for into[c] != nil && into[c] != c {
@@ -183,7 +202,14 @@ func (r *cablingReader) followPlace(place panelPlace, cables []*listedCable, int
 	for _, c := range cables {
 		into[c] = c
 	}
-	r.fault(first.at, topology.FaultStatus, "%s may be a port of a patch panel, and %s: list interface connections, or say "+
-		"with --nodes what %s is", port, what, port.device)
+	r.fault(
+		first.at,
+		topology.FaultStatus,
+		"%s may be a port of a patch panel, and %s: list interface connections, or say "+
+			"with --nodes what %s is",
+		port,
+		what,
+		port.device,
+	)
 	return false
 }

@@ -43,7 +43,11 @@ func TestNetBoxTerminations(t *testing.T) {
 		t.Errorf("%d cables, %d bps; want a LAG of 200 Gbps", l.Cables, bandwidth(t, l, "leaf1:leaf2"))
 	}
 	uneven := "Termination A,Termination B,Device A,Device B,Speed\n\"p1,p2\",\"q1,q2,q3\",leaf1,leaf2,200G\n"
-	wantFaults(t, loadText(t, "c.csv", uneven, Options{}), "2 format has 2 terminations at one side and 3 at the other")
+	wantFaults(
+		t,
+		loadText(t, "c.csv", uneven, Options{}),
+		"2 format has 2 terminations at one side and 3 at the other",
+	)
 }
 
 // Patch panels are followed through: as switches they would add a hop and make servers share a cable.
@@ -56,10 +60,20 @@ func TestPatchPanels(t *testing.T) {
 	wantFaults(t, l)
 	wantNotes(t, l, "2 connections followed through 1 patch panel (panel1)")
 	if l.Hosts != 3 || l.Switches != 1 || l.Cables != 3 || l.Network.Links[0].DelayNS != 60 {
-		t.Errorf("%d hosts, %d switches, %d cables, %d ns; want 3, 1, 3 and 60 ns", l.Hosts, l.Switches, l.Cables, l.Network.Links[0].DelayNS)
+		t.Errorf(
+			"%d hosts, %d switches, %d cables, %d ns; want 3, 1, 3 and 60 ns",
+			l.Hosts,
+			l.Switches,
+			l.Cables,
+			l.Network.Links[0].DelayNS,
+		)
 	}
 	dangling := strings.Replace(list, "4,,Rear 2", "4,,Rear 7", 1)
-	wantFaults(t, loadText(t, "c.csv", dangling, o), "3 status panel1:Port 2 may be a port of a patch panel, and no cable leads on")
+	wantFaults(
+		t,
+		loadText(t, "c.csv", dangling, o),
+		"3 status panel1:Port 2 may be a port of a patch panel, and no cable leads on",
+	)
 	crowded := strings.Replace(list, "4,,Rear 2", "4,,Rear 1", 1)
 	wantFaults(t, loadText(t, "c.csv", crowded, o), "2 status 3 cables end at ports of that number",
 		"3 status panel1:Port 2")

@@ -37,17 +37,33 @@ func TestOperatorList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := loadText(t, "cables.csv", operatorList, Options{Exclude: []string{"oob-*"}, Delays: []topology.DelayRule{rules}})
+	l := loadText(
+		t,
+		"cables.csv",
+		operatorList,
+		Options{Exclude: []string{"oob-*"}, Delays: []topology.DelayRule{rules}},
+	)
 	wantFaults(t, l)
 	typo := loadText(t, "cables.csv", operatorList, Options{Exclude: []string{"oob-*", "oop-*"}})
 	wantFaults(t, typo, `0 format no device matches "oop-*" of --exclude`)
 	if l.Hosts != 2 || l.Switches != 4 || l.Cables != 8 {
 		t.Errorf("%d hosts, %d switches, %d cables", l.Hosts, l.Switches, l.Cables)
 	}
-	wantNotes(t, l, "3 rows without one (n/a, -, auto or unknown)", "4 cables by the names of their ports",
-		"2 link aggregation groups of 4 parallel cables", "2 devices with several cables", "excluded: 1 device matching oob-*, with 1 cable",
-		"left out: 1 row: management cables", "left out: 2 cables at management ports of switches", "left out: 1 row: unused ports, with one end only", "left out: 1 row: power cables",
-		"1 switch without a tier, such as wan1", "delays: 1 cable of wan*:* have 2000000 ns (spine1:wan1)")
+	wantNotes(
+		t,
+		l,
+		"3 rows without one (n/a, -, auto or unknown)",
+		"4 cables by the names of their ports",
+		"2 link aggregation groups of 4 parallel cables",
+		"2 devices with several cables",
+		"excluded: 1 device matching oob-*, with 1 cable",
+		"left out: 1 row: management cables",
+		"left out: 2 cables at management ports of switches",
+		"left out: 1 row: unused ports, with one end only",
+		"left out: 1 row: power cables",
+		"1 switch without a tier, such as wan1",
+		"delays: 1 cable of wan*:* have 2000000 ns (spine1:wan1)",
+	)
 	n := l.Network
 	if got := n.RackNames(); !slices.Equal(got, []string{"leaf1+leaf2"}) {
 		t.Errorf("racks %q", got)
@@ -84,8 +100,8 @@ func TestOperatorList(t *testing.T) {
 	}
 }
 
-// Port eth0 of a server is no management port, whatever the names of its other ports. Of those that are, a
-// note names the switches.
+// Port eth0 of a server is no management port, regardless of the names of its other ports. Of those that are,
+// a note names the switches.
 func TestManagementPorts(t *testing.T) {
 	gpu := "a,port_a,b,port_b,speed\nsrv1,eth0,leaf1,Ethernet1,100G\nsrv1,gpu0,leaf1,Ethernet2,100G\nsrv1,gpu1,leaf1,Ethernet3,100G\n"
 	other := "srv2,eth0,leaf1,Ethernet4,100G\n"
@@ -117,10 +133,23 @@ func TestManagementPorts(t *testing.T) {
 			}
 		}
 		if l.Cables != c.cables || bps != 2*c.bps {
-			t.Errorf("%s: %d cables of %d bps, want %d of %d; %v %v", name, l.Cables, bps/2, c.cables, c.bps, l.Faults, l.Notes)
+			t.Errorf(
+				"%s: %d cables of %d bps, want %d of %d; %v %v",
+				name,
+				l.Cables,
+				bps/2,
+				c.cables,
+				c.bps,
+				l.Faults,
+				l.Notes,
+			)
 		}
 	}
-	wantNotes(t, loadText(t, "c.csv", odd, Options{}), "left out: 1 cable at management ports of switches (eth0 beside ports of other names): srv3")
+	wantNotes(
+		t,
+		loadText(t, "c.csv", odd, Options{}),
+		"left out: 1 cable at management ports of switches (eth0 beside ports of other names): srv3",
+	)
 	wantNotes(t, loadText(t, "c.csv", operatorList, Options{}), "beside ports of other names): leaf1, spine1")
 }
 
@@ -133,7 +162,12 @@ func TestCablingShapes(t *testing.T) {
 	wantFaults(t, l)
 	wantNotes(t, l, "1 row: power cables", "1 row: console cables", "1 row: unused ports")
 	joined := loadText(t, "c.csv", "a,b,speed\na1:eth0,sw:1,10G\na2:eth0,sw:2,10G\n", Options{})
-	ports := loadText(t, "c.tsv", "port_a\tport_b\tspeed\na1:eth0\tsw:1\t10G\na2:eth0\tsw:2\t10G\n", Options{})
+	ports := loadText(
+		t,
+		"c.tsv",
+		"port_a\tport_b\tspeed\na1:eth0\tsw:1\t10G\na2:eth0\tsw:2\t10G\n",
+		Options{},
+	)
 	for name, other := range map[string]*Loaded{"a:p": joined, "ports": ports} {
 		wantFaults(t, other)
 		sameNetwork(t, name, other.Network, l.Network)
@@ -141,11 +175,28 @@ func TestCablingShapes(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, f, err)
 		}
 	}
-	wantFaults(t, loadText(t, "c.csv", "a,b,speed,rate\nx,y,1G,1G\nz,y,1G,1G\n", Options{}), "1 format columns speed and rate mean the same")
+	wantFaults(
+		t,
+		loadText(t, "c.csv", "a,b,speed,rate\nx,y,1G,1G\nz,y,1G,1G\n", Options{}),
+		"1 format columns speed and rate mean the same",
+	)
 	wantFaults(t, loadText(t, "c.csv", "a,b\nx,y\nz,y\n", Options{DefaultSpeedBps: 1e10}))
-	wantNotes(t, loadText(t, "c.csv", "Device A,Device B,Speed (Gbps),Length (m)\nx,y,25,3\nz,y,25,3\ny,fra-br-1,25,3\ny,w,25,3\n", Options{}),
-		"4 rows with a length, at 5 ns/m", "3 devices with one cable")
-	wantNotes(t, loadText(t, "c.csv", "# site 1\na,b,speed\nx,y,1G\n# later\nz,y,1G\n", Options{}), "comments: 2 lines that begin with #")
+	wantNotes(
+		t,
+		loadText(
+			t,
+			"c.csv",
+			"Device A,Device B,Speed (Gbps),Length (m)\nx,y,25,3\nz,y,25,3\ny,fra-br-1,25,3\ny,w,25,3\n",
+			Options{},
+		),
+		"4 rows with a length, at 5 ns/m",
+		"3 devices with one cable",
+	)
+	wantNotes(
+		t,
+		loadText(t, "c.csv", "# site 1\na,b,speed\nx,y,1G\n# later\nz,y,1G\n", Options{}),
+		"comments: 2 lines that begin with #",
+	)
 }
 
 // Roles that a list states are kept, and others are not guessed into its tiers.
@@ -158,18 +209,28 @@ func TestStatedRoles(t *testing.T) {
 	text := "a,b,speed\nh1,leaf1,10G\nh2,leaf2,10G\nleaf1,spine1,40G\nleaf2,spine1,40G\nleaf1,edge7,10G\nleaf1,extra,10G\n"
 	l := loadText(t, "c.csv", text, Options{NodeList: nodes})
 	wantFaults(t, l)
-	wantNotes(t, l, "1 switch without a tier, such as extra", "roles: leaf is called tor in tiers", "roles: router is called switch")
+	wantNotes(
+		t,
+		l,
+		"1 switch without a tier, such as extra",
+		"roles: leaf is called tor in tiers",
+		"roles: router is called switch",
+	)
 	// A host at a spine makes it no tor: its bandwidth to leaves stays downwards.
 	high := loadText(t, "c.csv", text+"h2,spine1,10G\nspine1,edge7,20G\n", Options{NodeList: nodes})
 	wantFaults(t, high)
-	if d := topology.Describe(high.Network); !slices.Contains(d.Oversubscription, topology.Oversubscription{Kind: "tor", Switches: 2, Min: 1. / 6, Median: 0.25, Max: 0.25}) {
+	if d := topology.Describe(high.Network); !slices.Contains(
+		d.Oversubscription,
+		topology.Oversubscription{Kind: "tor", Switches: 2, Min: 1. / 6, Median: 0.25, Max: 0.25},
+	) {
 		t.Errorf("%+v", d.Oversubscription)
 	}
 	if cables, err := l.Network.Select("tor-spine"); err != nil || len(cables) != 2 {
 		t.Errorf("%v, %v", cables, err)
 	}
 	places, err := l.Network.RackList("R-18")
-	if err != nil || !slices.Equal(places, []int{1}) || !slices.Equal(l.Network.RackNames(), []string{"R-17", "R-18"}) {
+	if err != nil || !slices.Equal(places, []int{1}) ||
+		!slices.Equal(l.Network.RackNames(), []string{"R-17", "R-18"}) {
 		t.Errorf("%v, %v, %q", places, err, l.Network.RackNames())
 	}
 	if _, err := l.Network.RackList("R-19"); err == nil {
@@ -243,8 +304,17 @@ const lldpctl = `{"lldp": {"interface": [
 func lldpOf(neighbors ...[4]string) string {
 	var all []string
 	for _, n := range neighbors {
-		all = append(all, fmt.Sprintf(`{%q: {"chassis": {%q: {"id": {"type": "mac", "value": "x"}, "capability": {"type": %q, "enabled": true}}},
-			"port": {"id": {"type": "local", "value": "etp49"}, "descr": %q}}}`, n[0], n[1], n[3], n[2]))
+		all = append(
+			all,
+			fmt.Sprintf(
+				`{%q: {"chassis": {%q: {"id": {"type": "mac", "value": "x"}, "capability": {"type": %q, "enabled": true}}},
+			"port": {"id": {"type": "local", "value": "etp49"}, "descr": %q}}}`,
+				n[0],
+				n[1],
+				n[3],
+				n[2],
+			),
+		)
 	}
 	return `{"lldp": {"interface": [` + strings.Join(all, ", ") + `]}}`
 }
@@ -287,7 +357,15 @@ func TestSONiCNeighbours(t *testing.T) {
 		}
 		wantFaults(t, l)
 		if l.Format != "sonic" || l.Hosts != 2 || l.Switches != 3 || l.Cables != 4 {
-			t.Errorf("%s: %s, %d hosts, %d switches, %d cables: %v", name, l.Format, l.Hosts, l.Switches, l.Cables, l.Notes)
+			t.Errorf(
+				"%s: %s, %d hosts, %d switches, %d cables: %v",
+				name,
+				l.Format,
+				l.Hosts,
+				l.Switches,
+				l.Cables,
+				l.Notes,
+			)
 		}
 		wantNotes(t, l, "from LLDP", "left out: 1 cable of the management and console networks")
 	}
@@ -295,7 +373,8 @@ func TestSONiCNeighbours(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(l.Faults) != 2 || !strings.Contains(l.Faults[1].Text, "as leaf1/lldp.json; on the switch, sonic-cfggen -m") {
+	if len(l.Faults) != 2 ||
+		!strings.Contains(l.Faults[1].Text, "as leaf1/lldp.json; on the switch, sonic-cfggen -m") {
 		t.Errorf("no neighbours: %v", l.Faults)
 	}
 	if l := loadText(t, "a_lldp.json", `{"lldp": {}}`, o); len(l.Faults) == 0 || l.Faults[0].Line == 0 {

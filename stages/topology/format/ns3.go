@@ -71,6 +71,15 @@ func readNS3(d *draft) {
 	if header == ns3SimAI {
 		r.word("the type of GPU")
 	}
+	room := (len(r.words) - r.next) / 5
+	if r.ok && links > room {
+		r.syntax(r.files[0], 1, "the header counts %d links, and the file has words for %d", links, room)
+		r.ok = false
+	}
+	if r.ok && nodes > 2*links {
+		r.syntax(r.files[0], 1, "the header counts %d nodes, and %d links cannot join them", nodes, links)
+		r.ok = false
+	}
 	if !r.ok {
 		return
 	}
@@ -80,9 +89,14 @@ func readNS3(d *draft) {
 	for i := 0; i < links && r.ok; i++ {
 		r.link(s, ports)
 	}
-	if rest := len(r.words) - r.next; r.ok && rest > 0 {
-		r.draft.count(1, "line", "left out: after the links that the header counts, from line "+strconv.Itoa(r.lines[r.next])+
-			" to the end of the file: the simulator does not read them")
+	rest := len(r.words) - r.next
+	if r.ok && rest > 0 {
+		r.draft.count(
+			1,
+			"line",
+			"left out: after the links that the header counts, from line "+strconv.Itoa(r.lines[r.next])+
+				" to the end of the file: the simulator does not read them",
+		)
 	}
 	d.assemble(s)
 }

@@ -19,24 +19,64 @@ type portFamily struct {
 var portFamilies = []portFamily{
 	{"ethernet", 0, []string{"ethernet", "eth", "et", "e"}},
 	{"fast ethernet", 1e8, []string{"fastethernet", "fa"}},
-	{"1 gigabit", 1e9, []string{"gigabitethernet", "gigabiteth", "gigabit", "gige", "gig", "ge", "gi", "1ge", "1gige"}},
+	{
+		"1 gigabit",
+		1e9,
+		[]string{"gigabitethernet", "gigabiteth", "gigabit", "gige", "gig", "ge", "gi", "1ge", "1gige"},
+	},
 	{"2.5 gigabit", 25e8, []string{"twogigabitethernet", "tw"}},
 	{"5 gigabit", 5e9, []string{"fivegigabitethernet", "fiv"}},
-	{"10 gigabit", 1e10, []string{"tengigabitethernet", "tengige", "tengig", "tengigabit", "ten", "te", "10ge", "10gige",
-		"10gbe", "xgigabitethernet", "xgige", "xge"}},
-	{"25 gigabit", 25e9, []string{"twentyfivegigabitethernet", "twentyfivegige", "twentyfive", "twe", "tf", "25ge",
-		"25gige", "25gbe", "wge"}},
-	{"40 gigabit", 4e10, []string{"fortygigabitethernet", "fortygige", "fortygig", "forty", "fo", "40ge", "40gige",
-		"40gbe", "fge", "xlge"}},
-	{"50 gigabit", 5e10, []string{"fiftygigabitethernet", "fiftygige", "fifty", "fi", "50ge", "50gige", "50gbe"}},
-	{"100 gigabit", 1e11, []string{"hundredgigabitethernet", "hundredgige", "hundredgig", "hundred", "hu", "hun", "100ge",
-		"100gige", "100gbe", "hge", "cge"}},
-	{"200 gigabit", 2e11, []string{"twohundredgigabitethernet", "twohundredgige", "200ge", "200gige", "200gbe", "th"}},
-	{"400 gigabit", 4e11, []string{"fourhundredgigabitethernet", "fourhundredgige", "400ge", "400gige", "400gbe", "fh",
-		"fou"}},
-	{"800 gigabit", 8e11, []string{"eighthundredgigabitethernet", "eighthundredgige", "800ge", "800gige", "800gbe", "eh"}},
+	{
+		"10 gigabit",
+		1e10,
+		[]string{"tengigabitethernet", "tengige", "tengig", "tengigabit", "ten", "te", "10ge", "10gige",
+			"10gbe", "xgigabitethernet", "xgige", "xge"},
+	},
+	{
+		"25 gigabit",
+		25e9,
+		[]string{"twentyfivegigabitethernet", "twentyfivegige", "twentyfive", "twe", "tf", "25ge",
+			"25gige", "25gbe", "wge"},
+	},
+	{
+		"40 gigabit",
+		4e10,
+		[]string{"fortygigabitethernet", "fortygige", "fortygig", "forty", "fo", "40ge", "40gige",
+			"40gbe", "fge", "xlge"},
+	},
+	{
+		"50 gigabit",
+		5e10,
+		[]string{"fiftygigabitethernet", "fiftygige", "fifty", "fi", "50ge", "50gige", "50gbe"},
+	},
+	{
+		"100 gigabit",
+		1e11,
+		[]string{"hundredgigabitethernet", "hundredgige", "hundredgig", "hundred", "hu", "hun", "100ge",
+			"100gige", "100gbe", "hge", "cge"},
+	},
+	{
+		"200 gigabit",
+		2e11,
+		[]string{"twohundredgigabitethernet", "twohundredgige", "200ge", "200gige", "200gbe", "th"},
+	},
+	{
+		"400 gigabit",
+		4e11,
+		[]string{"fourhundredgigabitethernet", "fourhundredgige", "400ge", "400gige", "400gbe", "fh",
+			"fou"},
+	},
+	{
+		"800 gigabit",
+		8e11,
+		[]string{"eighthundredgigabitethernet", "eighthundredgige", "800ge", "800gige", "800gbe", "eh"},
+	},
 	{"xe", 1e10, []string{"xe"}}, // Junos, whose et- are 25 to 400 Gbps
-	{"port channel", 0, []string{"portchannel", "po", "bundleether", "be", "ethtrunk", "bridgeaggregation", "bagg"}},
+	{
+		"port channel",
+		0,
+		[]string{"portchannel", "po", "bundleether", "be", "ethtrunk", "bridgeaggregation", "bagg"},
+	},
 	{"management", 0, []string{"management", "mgmt", "ma"}},
 }
 
@@ -71,7 +111,8 @@ func portKey(name string) string {
 	if family == "" || name == "eth0" {
 		return strings.ToLower(strings.TrimSpace(name))
 	}
-	if f := familyOf[family]; f != nil {
+	f := familyOf[family]
+	if f != nil {
 		family = f.name
 	}
 	return family + " " + strings.ReplaceAll(number, "-", "/")
@@ -80,14 +121,27 @@ func portKey(name string) string {
 // portSpeed is the speed that the name of a port says, in bps; 0 where it says none.
 func portSpeed(name string) int64 {
 	family, _ := splitPort(name)
-	if f := familyOf[family]; f != nil {
+	f := familyOf[family]
+	if f != nil {
 		return f.bps
 	}
 	return 0
 }
 
 // unknownPorts are what lists write for a port that they do not know.
-var unknownPorts = []string{"-", "--", "n/a", "na", "none", "null", "nil", "unknown", "unspecified", "?", "tbd"}
+var unknownPorts = []string{
+	"-",
+	"--",
+	"n/a",
+	"na",
+	"none",
+	"null",
+	"nil",
+	"unknown",
+	"unspecified",
+	"?",
+	"tbd",
+}
 
 // knownPort returns the name of a port; empty where a list writes that it does not know it.
 func knownPort(name string) string {

@@ -19,7 +19,13 @@ func TestPortKeysOfVendors(t *testing.T) {
 	} {
 		for _, name := range same[1:] {
 			if portKey(name) != portKey(same[0]) {
-				t.Errorf("%s has key %q, and %s %q: want the same", name, portKey(name), same[0], portKey(same[0]))
+				t.Errorf(
+					"%s has key %q, and %s %q: want the same",
+					name,
+					portKey(name),
+					same[0],
+					portKey(same[0]),
+				)
 			}
 		}
 	}

@@ -16,8 +16,18 @@ import (
 func wantCounts(t *testing.T, l *Loaded, format string, hosts, switches, cables int) {
 	t.Helper()
 	if l.Format != format || l.Hosts != hosts || l.Switches != switches || l.Cables != cables {
-		t.Errorf("%s: %d hosts, %d switches, %d cables; want %s: %d, %d, %d\n%s", l.Format, l.Hosts, l.Switches, l.Cables,
-			format, hosts, switches, cables, strings.Join(l.Notes, "\n"))
+		t.Errorf(
+			"%s: %d hosts, %d switches, %d cables; want %s: %d, %d, %d\n%s",
+			l.Format,
+			l.Hosts,
+			l.Switches,
+			l.Cables,
+			format,
+			hosts,
+			switches,
+			cables,
+			strings.Join(l.Notes, "\n"),
+		)
 	}
 }
 
@@ -39,14 +49,23 @@ func TestContainerlab(t *testing.T) {
 	wantFaults(t, l)
 	wantCounts(t, l, "containerlab", 3, 3, 6)
 	wantNotes(t, l, "left out: 3 links that lead out of the lab", "left out: 1 device without a link")
-	if kindOf(t, l, "leaf2") != topology.KindTor || kindOf(t, l, "spine1") != topology.KindSpine || kindOf(t, l, "store1") != topology.KindHost {
+	if kindOf(t, l, "leaf2") != topology.KindTor || kindOf(t, l, "spine1") != topology.KindSpine ||
+		kindOf(t, l, "store1") != topology.KindHost {
 		t.Error("roles are neither those of groups and labels nor inferred")
 	}
 	lab := "topology:\n  nodes:\n    a: {kind: linux}\n    b: {kind: bridge}\n  links:\n"
 	wantFaults(t, loadText(t, "x.clab.yml", lab+"    - endpoints: [\"a:eth1\", \"c:eth1\"]\n", Options{}),
 		"6 format is \"c:eth1\", and topology.nodes has no such node")
-	wantFaults(t, loadText(t, "x.clab.yml", lab+"    - endpoints: [\"a:eth1\"]\n", Options{}), "6 format has 1 endpoints, want 2")
-	wantFaults(t, loadText(t, "x.clab.yml", "topology: net.json\n", Options{}), "1 format has no topology.nodes")
+	wantFaults(
+		t,
+		loadText(t, "x.clab.yml", lab+"    - endpoints: [\"a:eth1\"]\n", Options{}),
+		"6 format has 1 endpoints, want 2",
+	)
+	wantFaults(
+		t,
+		loadText(t, "x.clab.yml", "topology: net.json\n", Options{}),
+		"1 format has no topology.nodes",
+	)
 }
 
 // Links are DeviceInterfaceLink with the speed of the link, else of the port; both switches list a cable.
@@ -55,7 +74,8 @@ func TestMinigraph(t *testing.T) {
 	wantFaults(t, l)
 	wantCounts(t, l, "minigraph", 1, 2, 2)
 	wantNotes(t, l, "1 link of type LogicalLink", "1 link of type DeviceMgmtLink")
-	if bandwidth(t, l, "web1:leaf1") != 10e9 || bandwidth(t, l, "leaf1:spine1") != 40e9 || kindOf(t, l, "spine1") != topology.KindFabric {
+	if bandwidth(t, l, "web1:leaf1") != 10e9 || bandwidth(t, l, "leaf1:spine1") != 40e9 ||
+		kindOf(t, l, "spine1") != topology.KindFabric {
 		t.Errorf("%d, %d bps", bandwidth(t, l, "web1:leaf1"), bandwidth(t, l, "leaf1:spine1"))
 	}
 	leaf, spine := string(fixture(t, "minigraph", "leaf1.xml")), string(fixture(t, "minigraph", "spine1.xml"))
@@ -68,12 +88,18 @@ func TestMinigraph(t *testing.T) {
 		{"</PngDec>", "</PngDoc>", "is not XML"},
 		{"<StartDevice>leaf1</StartDevice>", "", "needs StartDevice and EndDevice"},
 	} {
-		dir := writeFiles(t, map[string]string{"leaf1.xml": leaf, "spine1.xml": strings.ReplaceAll(spine, c.old, c.new)})
+		dir := writeFiles(
+			t,
+			map[string]string{"leaf1.xml": leaf, "spine1.xml": strings.ReplaceAll(spine, c.old, c.new)},
+		)
 		l, err := Load(dir, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.ContainsFunc(l.Faults, func(f Fault) bool { return strings.Contains(string(f.Kind)+" "+f.Text, c.want) }) {
+		if !slices.ContainsFunc(
+			l.Faults,
+			func(f Fault) bool { return strings.Contains(string(f.Kind)+" "+f.Text, c.want) },
+		) {
 			t.Errorf("%s → %s: %v, want %q", c.old, c.new, l.Faults, c.want)
 		}
 	}
@@ -81,9 +107,14 @@ func TestMinigraph(t *testing.T) {
 
 // A file of links of sonic-mgmt: headers without separators, speeds in Mbps.
 func TestSonicMgmtLinks(t *testing.T) {
-	l := loadText(t, "lab_links.csv", "StartDevice,StartPort,EndDevice,EndPort,BandWidth,VlanID,VlanMode,AutoNeg\n"+
-		"dut-01,Ethernet0,fan-01,Ethernet1,40000,1681,Access,off\ndut-01,Ethernet4,fan-01,Ethernet2,40000,1682,Access,off\n"+
-		"fan-01,Ethernet64,srv-01,p4p1,100000,1681-1682,Trunk,off\nfan-01,Ethernet65,srv-02,p4p1,100000,,Trunk,off\n", Options{})
+	l := loadText(
+		t,
+		"lab_links.csv",
+		"StartDevice,StartPort,EndDevice,EndPort,BandWidth,VlanID,VlanMode,AutoNeg\n"+
+			"dut-01,Ethernet0,fan-01,Ethernet1,40000,1681,Access,off\ndut-01,Ethernet4,fan-01,Ethernet2,40000,1682,Access,off\n"+
+			"fan-01,Ethernet64,srv-01,p4p1,100000,1681-1682,Trunk,off\nfan-01,Ethernet65,srv-02,p4p1,100000,,Trunk,off\n",
+		Options{},
+	)
 	wantFaults(t, l)
 	wantCounts(t, l, "cabling", 3, 1, 3)
 	wantNotes(t, l, "dut-01 – fan-01 (2 × 40 Gbps)")
@@ -102,7 +133,11 @@ func TestSuzieQ(t *testing.T) {
 	l = loadText(t, "lldp.json", json, o)
 	wantFaults(t, l)
 	wantCounts(t, l, "cabling", 1, 2, 2)
-	wantFaults(t, loadText(t, "lldp.json", strings.Replace(json, "dc1", "dc2", 1), o), "2 format is of namespace dc1, and the rows before are of dc2")
+	wantFaults(
+		t,
+		loadText(t, "lldp.json", strings.Replace(json, "dc1", "dc2", 1), o),
+		"2 format is of namespace dc1, and the rows before are of dc2",
+	)
 
 	type row struct {
 		Ifname       string `parquet:"ifname"`
@@ -129,7 +164,12 @@ func TestSuzieQ(t *testing.T) {
 	}
 	wantFaults(t, l)
 	wantCounts(t, l, "suzieq", 1, 2, 2)
-	wantNotes(t, l, "1 row: neighbours that are no longer active", "1 row that were polled before the last of their port")
+	wantNotes(
+		t,
+		l,
+		"1 row: neighbours that are no longer active",
+		"1 row that were polled before the last of their port",
+	)
 }
 
 const ns3Small = "6 2 6\n4 5\n0 4 25Gbps 1us 0\n1 4 25000000000.0 0.001ms 0\n2 5 25Gbps 1us 0\n3 5 25Gbps 1us 0\n" +
@@ -155,7 +195,11 @@ func TestNS3(t *testing.T) {
 	if v, _ := l.Network.Node(4); v.Kind != topology.KindInner {
 		t.Errorf("an NVSwitch is %+v", v)
 	}
-	wantFaults(t, loadText(t, "t.txt", simAI, Options{}), "8 format the file ends before the end of a link")
+	wantFaults(
+		t,
+		loadText(t, "t.txt", simAI, Options{}),
+		"1 format the header counts 8 links, and the file has words for 6",
+	)
 	for _, c := range []struct{ old, new, want string }{
 		{"4 5\n0 4", "4 9\n0 4", `2 format the id of a switch is "9", want 0 to 5`},
 		{"4 5\n0 4", "4 4\n0 4", "2 format switch 4 is listed twice"},
@@ -166,11 +210,18 @@ func TestNS3(t *testing.T) {
 	} {
 		l := loadText(t, "topology.txt", strings.Replace(ns3Small, c.old, c.new, 1), Options{})
 		part := strings.SplitN(c.want, " ", 3)
-		if !slices.ContainsFunc(l.Faults, func(f Fault) bool { return itoa(f.Line) == part[0] && strings.Contains(f.Text, part[2]) }) {
+		if !slices.ContainsFunc(
+			l.Faults,
+			func(f Fault) bool { return itoa(f.Line) == part[0] && strings.Contains(f.Text, part[2]) },
+		) {
 			t.Errorf("%q → %q: %v, want %q", c.old, c.new, l.Faults, c.want)
 		}
 	}
-	wantNotes(t, loadText(t, "topology.txt", strings.Replace(ns3Small, "6 2 6", "6 2 5", 1), Options{}), "left out: after the links that the header counts, from line 8")
+	wantNotes(
+		t,
+		loadText(t, "topology.txt", strings.Replace(ns3Small, "6 2 6", "6 2 5", 1), Options{}),
+		"left out: after the links that the header counts, from line 8",
+	)
 }
 
 const htsimThree = "# comment\nNodes 8\nTiers 3\nPodsize 4\n\nTier 0\nDownlink_speed_Gbps 200\nRadix_Down 2\nRadix_Up 2\nDownlink_Latency_ns 1000\n" +
@@ -227,13 +278,15 @@ const graphmlSmall = `<?xml version="1.0" encoding="utf-8"?><graphml xmlns="http
     <edge source="3" target="1"><data key="d4">a circuit</data></edge>
   </graph></graphml>`
 
-// Names that several nodes have, speeds in three attributes, and delays by distance: Bern and Geneva are 129 km apart.
+// Names that several nodes have, speeds in three attributes, and delays by distance: Bern and Geneva are 129
+// km apart.
 func TestGraphML(t *testing.T) {
 	l := loadText(t, "zoo.graphml", graphmlSmall, Options{DefaultSpeedBps: 1e9})
 	wantFaults(t, l)
 	wantCounts(t, l, "graphml", 2, 2, 3)
 	wantNotes(t, l, "1 edge by the distance of the places of their nodes", `such as "a circuit", of 1 edge`)
-	if kindOf(t, l, "None (2)") != topology.KindHost || bandwidth(t, l, "Bern:Geneva") != 10e9 || bandwidth(t, l, "None (2):Bern") != 25e8 {
+	if kindOf(t, l, "None (2)") != topology.KindHost || bandwidth(t, l, "Bern:Geneva") != 10e9 ||
+		bandwidth(t, l, "None (2):Bern") != 25e8 {
 		t.Errorf("%d, %d bps", bandwidth(t, l, "Bern:Geneva"), bandwidth(t, l, "None (2):Bern"))
 	}
 	if ns := l.Network.Links[0].DelayNS; ns < 630_000 || ns > 660_000 {
@@ -243,7 +296,12 @@ func TestGraphML(t *testing.T) {
 		{`target="1"`, `target="7"`, `an edge joins "0" and "7", and there is no such node`}, {`<node id="3">`, `<node id="2">`, `node "2" is there twice`},
 		{"</graph>", "</graf>", "is not XML"},
 	} {
-		l := loadText(t, "zoo.graphml", strings.Replace(graphmlSmall, c.old, c.new, 1), Options{DefaultSpeedBps: 1e9})
+		l := loadText(
+			t,
+			"zoo.graphml",
+			strings.Replace(graphmlSmall, c.old, c.new, 1),
+			Options{DefaultSpeedBps: 1e9},
+		)
 		if !slices.ContainsFunc(l.Faults, func(f Fault) bool { return strings.Contains(f.Text, c.want) }) {
 			t.Errorf("%q → %q: %v, want %q", c.old, c.new, l.Faults, c.want)
 		}
@@ -258,16 +316,33 @@ func TestGML(t *testing.T) {
 	l := loadText(t, "net.gml", gmlSmall, Options{})
 	wantFaults(t, l)
 	wantCounts(t, l, "gml", 2, 1, 2)
-	if k := l.Network.Links[0]; k.BandwidthBps != 10e9 || k.DelayNS != 2000 || l.Network.Links[2].DelayNS != 100 {
+	if k := l.Network.Links[0]; k.BandwidthBps != 10e9 || k.DelayNS != 2000 ||
+		l.Network.Links[2].DelayNS != 100 {
 		t.Errorf("links %+v", l.Network.Links)
 	}
 	for _, bad := range []string{"]", "edge [ source 0", "]]", "node"} {
-		if l := loadText(t, "net.gml", strings.TrimSuffix(gmlSmall, "]\n")+bad, Options{}); bad != "]" && len(l.Faults) == 0 {
+		if l := loadText(t, "net.gml", strings.TrimSuffix(gmlSmall, "]\n")+bad, Options{}); bad != "]" &&
+			len(l.Faults) == 0 {
 			t.Errorf("%q: no fault", bad)
 		}
 	}
 	deep := "graph [" + strings.Repeat(" a [", 1000) + strings.Repeat(" ]", 1001)
 	wantFaults(t, loadText(t, "net.gml", deep, Options{}), "1 format is not GML")
+}
+
+// A few words must not ask for gigabytes.
+func TestSmallFilesOfLargeNetworks(t *testing.T) {
+	for name, text := range map[string]string{
+		"topology.txt": "4000000 1 1\n5\n0 5 1Gbps 1us 0\n",
+		"links.txt":    "6 1 200000000\n5\n0 5 1Gbps 1us 0\n",
+		"x.topo": "Nodes 4000000\nTiers 2\nPodsize 4000000\nTier 0\nDownlink_speed_Gbps 1\nRadix_Down 1\nRadix_Up 1000\n" +
+			"Downlink_Latency_ns 1\nTier 1\nDownlink_speed_Gbps 1\nRadix_Down 4000000\nDownlink_Latency_ns 1\n",
+	} {
+		l := loadText(t, name, text, Options{})
+		if len(l.Faults) != 1 || l.Network != nil {
+			t.Errorf("%s: %v, want one fault", name, l.Faults)
+		}
+	}
 }
 
 // lldpctl -f json0 puts every value in a list.
@@ -281,7 +356,10 @@ func TestLLDPJSON0(t *testing.T) {
 		return `{"lldp": [{"interface": [` + strings.Join(entries, ", ") + `]}]}`
 	}
 	dir := writeFiles(t, map[string]string{
-		"leaf1_lldp.json":  file(entry("Ethernet0", "web1", "Station", "eth0"), entry("Ethernet48", "spine1", "Bridge", "Ethernet0")),
+		"leaf1_lldp.json": file(
+			entry("Ethernet0", "web1", "Station", "eth0"),
+			entry("Ethernet48", "spine1", "Bridge", "Ethernet0"),
+		),
 		"spine1_lldp.json": file(entry("Ethernet0", "leaf1", "Bridge", "Ethernet48")),
 	})
 	l, err := Load(dir, Options{})
@@ -295,7 +373,8 @@ func TestLLDPJSON0(t *testing.T) {
 	}
 }
 
-// The error of an unknown format says what the file looks like and which command makes a file of it that is read.
+// The error of an unknown format says what the file looks like and which command makes a file of it that is
+// read.
 func TestUnknownFormats(t *testing.T) {
 	dir := writeFiles(t, map[string]string{
 		"net.dot": "graph { a -- b }", "nx.json": `{"directed": false, "multigraph": false, "graph": {}, "nodes": [], "links": []}`,
@@ -306,7 +385,8 @@ func TestUnknownFormats(t *testing.T) {
 		"cables.xlsx": "libreoffice --headless --convert-to csv ", "lab.gns3": "jq -r", "net.gexf": "nx.read_gexf",
 		"other.json": "no known format (tables, cabling,", "notes.txt": "A cabling list is the simplest",
 	} {
-		if _, err := Load(filepath.Join(dir, name), Options{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Load(filepath.Join(dir, name), Options{}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
 	}
@@ -368,6 +448,9 @@ func FuzzSuzieQ(f *testing.F) {
 	}
 	f.Add([]byte(b.String()))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		checkDraft(t, draftOf(readSuzieQ, map[string][]byte{"hostname=a/x.parquet": data}, "hostname=a/x.parquet"))
+		checkDraft(
+			t,
+			draftOf(readSuzieQ, map[string][]byte{"hostname=a/x.parquet": data}, "hostname=a/x.parquet"),
+		)
 	})
 }

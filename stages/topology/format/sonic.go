@@ -14,9 +14,23 @@ import (
 )
 
 // sonicTables are the tables of a configuration that are read; the others are skipped unparsed.
-var sonicTables = []string{"DEVICE_METADATA", "DEVICE_NEIGHBOR", "DEVICE_NEIGHBOR_METADATA", "PORT", "CABLE_LENGTH",
-	"WRED_PROFILE", "BUFFER_POOL", "BUFFER_PROFILE", "PORT_QOS_MAP", "DSCP_TO_TC_MAP", "TC_TO_QUEUE_MAP",
-	"MAP_PFC_PRIORITY_TO_QUEUE", "SCHEDULER", "QUEUE", "lldp"}
+var sonicTables = []string{
+	"DEVICE_METADATA",
+	"DEVICE_NEIGHBOR",
+	"DEVICE_NEIGHBOR_METADATA",
+	"PORT",
+	"CABLE_LENGTH",
+	"WRED_PROFILE",
+	"BUFFER_POOL",
+	"BUFFER_PROFILE",
+	"PORT_QOS_MAP",
+	"DSCP_TO_TC_MAP",
+	"TC_TO_QUEUE_MAP",
+	"MAP_PFC_PRIORITY_TO_QUEUE",
+	"SCHEDULER",
+	"QUEUE",
+	"lldp",
+}
 
 // sonicKinds maps SONiC's device types to kinds of nodes. Every other type is a switch.
 var sonicKinds = map[string]string{
@@ -144,7 +158,8 @@ func sonicFileName(file string) string {
 		if base == kind {
 			return filepath.Base(filepath.Dir(file))
 		}
-		if name, ok := strings.CutSuffix(base, kind); ok && strings.ContainsAny(name[max(0, len(name)-1):], "_-.") {
+		if name, ok := strings.CutSuffix(base, kind); ok &&
+			strings.ContainsAny(name[max(0, len(name)-1):], "_-.") {
 			return name[:len(name)-1]
 		}
 	}
@@ -201,7 +216,7 @@ func (r *sonicReader) readNeighbors(v *sonicSwitch, top tree.Field) {
 
 // combine makes listings of the neighbours of all files. A neighbour may name the far port by its
 // alias; where the far switch has a file, the alias is replaced by the port's name, so that the two
-// ends match. A switch with a file is never a host, whatever its number of cables.
+// ends match. A switch with a file is never a host, regardless of its number of cables.
 func (r *sonicReader) combine() {
 	s := listings{reports: func(device string) bool { return r.switches[device] != nil }}
 	neighbor := map[string]bool{}
@@ -210,11 +225,20 @@ func (r *sonicReader) combine() {
 		if kind == "" || kind == topology.KindHost {
 			kind = topology.KindSwitch
 		}
-		s.devices = append(s.devices, device{name: v.name, kind: kind, stated: kind != topology.KindSwitch, at: v.at})
+		s.devices = append(
+			s.devices,
+			device{name: v.name, kind: kind, stated: kind != topology.KindSwitch, at: v.at},
+		)
 		if len(v.neighbors) == 0 && !r.excluded(v.name) {
-			r.fault(v.at, topology.FaultFormat, "%s has no neighbours (DEVICE_NEIGHBOR), so that its cables are unknown: put "+
-				"the output of lldpctl -f json or json0 beside it, as %s/lldp.json; %s",
-				v.name, v.name, sonicConvert)
+			r.fault(
+				v.at,
+				topology.FaultFormat,
+				"%s has no neighbours (DEVICE_NEIGHBOR), so that its cables are unknown: put "+
+					"the output of lldpctl -f json or json0 beside it, as %s/lldp.json; %s",
+				v.name,
+				v.name,
+				sonicConvert,
+			)
 		}
 		if v.listed {
 			r.count(1, "switch", "switches: %s with a configuration")
@@ -226,24 +250,41 @@ func (r *sonicReader) combine() {
 			s.all = append(s.all, r.listing(v, n))
 		}
 	}
-	kinds := map[string]string{}
-	for _, k := range r.kinds {
-		switch first := kinds[k.name]; {
-		case r.switches[k.name] != nil || !neighbor[k.name]: // its own file says, or it has no cable
-		case first == "":
-			kinds[k.name] = k.kind
-			k.stated = k.kind != topology.KindSwitch
-			s.devices = append(s.devices, k)
-		case first != k.kind:
-			r.repair(k.at, topology.FaultContradictory, "%s is a %s here and a %s in another file", k.name, k.kind, first)
-		}
-	}
+	s.devices = append(s.devices, r.neighborKinds(neighbor)...)
 	for _, v := range s.devices {
-		if text := sonicTypes[v.kind]; text != "" {
-			r.count(1, "device", "roles: %s with type "+text+" in SONiC's files, called "+v.kind+" in tiers and in answers")
+		text := sonicTypes[v.kind]
+		if text != "" {
+			r.count(1, "device",
+				"roles: %s with type "+text+" in SONiC's files, called "+v.kind+" in tiers and in answers")
 		}
 	}
 	r.assemble(&s)
+}
+
+// neighborKinds are the neighbours without a file of their own whose types other files state. A neighbour
+// with two types is a fault.
+func (r *sonicReader) neighborKinds(cabled map[string]bool) (found []device) {
+	kinds := map[string]string{}
+	for _, k := range r.kinds {
+		first := kinds[k.name]
+		switch {
+		case r.switches[k.name] != nil || !cabled[k.name]:
+		case first == "":
+			kinds[k.name] = k.kind
+			k.stated = k.kind != topology.KindSwitch
+			found = append(found, k)
+		case first != k.kind:
+			r.repair(
+				k.at,
+				topology.FaultContradictory,
+				"%s is a %s here and a %s in another file",
+				k.name,
+				k.kind,
+				first,
+			)
+		}
+	}
+	return found
 }
 
 // listing is the cable of a neighbour, with the properties of the port of the switch.
@@ -317,7 +358,11 @@ func (r *sonicReader) readLLDP(file string) {
 		}
 	}
 	if !found {
-		r.syntax(file, 1, "lldp.interface is missing: no neighbour was found, or this is not lldpctl -f json or json0")
+		r.syntax(
+			file,
+			1,
+			"lldp.interface is missing: no neighbour was found, or this is not lldpctl -f json or json0",
+		)
 	}
 }
 
@@ -366,7 +411,12 @@ func (r *sonicReader) neighbor(local string, item *tree.Value, at place) {
 		chassis = chassis.Items[0]
 	}
 	if name == "" {
-		r.fault(at, topology.FaultFormat, "the neighbour at %s has no system name: LLDP gives no name for it", local)
+		r.fault(
+			at,
+			topology.FaultFormat,
+			"the neighbour at %s has no system name: LLDP gives no name for it",
+			local,
+		)
 		return
 	}
 	label, _, _ := strings.Cut(name, ".")
@@ -424,7 +474,11 @@ var sonicSettings = []struct {
 	fields [][3]string // field, name, unit
 }{
 	{"WRED_PROFILE", [][3]string{{"ecn", "marking"}, {"green_min_threshold", "marking_min", "bytes"},
-		{"green_max_threshold", "marking_max", "bytes"}, {"green_drop_probability", "marking_max_probability", "%"}}},
+		{
+			"green_max_threshold",
+			"marking_max",
+			"bytes",
+		}, {"green_drop_probability", "marking_max_probability", "%"}}},
 	{"BUFFER_POOL", [][3]string{{"size", "pool_size", "bytes"}, {"xoff", "pool_headroom", "bytes"}}},
 	{"BUFFER_PROFILE", [][3]string{{"pool", "pool"}, {"size", "reserved", "bytes"}, {"xon", "xon", "bytes"},
 		{"xoff", "xoff", "bytes"}, {"xon_offset", "xon_offset", "bytes"},
@@ -455,8 +509,11 @@ func (d *draft) readSettings(name string, top tree.Field) {
 					d.bad(f, "is %s, must be %d to %d", f.Value, bounds[0], bounds[1])
 				case text != "":
 					numbers[k[0]] = number
-					s.Taken = append(s.Taken, TakenSetting{k[1], text, k[2], t.table + "|" + object + "|" + k[0], f.File,
-						f.Value.Line, number, numbers})
+					s.Taken = append(
+						s.Taken,
+						TakenSetting{k[1], text, k[2], t.table + "|" + object + "|" + k[0], f.File,
+							f.Value.Line, number, numbers},
+					)
 				}
 			}
 		}
@@ -493,7 +550,15 @@ type PortQueues [8]QueueSetting
 // have is traffic class 0, and what its TC_TO_QUEUE_MAP does not have is queue 0; a queue without a scheduler
 // has weight 1 (the defaults of SAI).
 func (d *draft) readQueues(s *SwitchSettings, top tree.Field) {
-	dscps, queues := d.numberMaps(top.Of("DSCP_TO_TC_MAP"), 63, 15), d.numberMaps(top.Of("TC_TO_QUEUE_MAP"), 15, 7)
+	dscps, queues := d.numberMaps(
+		top.Of("DSCP_TO_TC_MAP"),
+		63,
+		15,
+	), d.numberMaps(
+		top.Of("TC_TO_QUEUE_MAP"),
+		15,
+		7,
+	)
 	pfcQueues := d.numberMaps(top.Of("MAP_PFC_PRIORITY_TO_QUEUE"), 7, 7)
 	chosen, ports := top.Of("PORT_QOS_MAP"), map[string]*PortQueues{}
 	global, classified := find(d, chosen.Of("global").Of("dscp_to_tc_map"), "DSCP_TO_TC_MAP", dscps)

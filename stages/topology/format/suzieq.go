@@ -9,13 +9,20 @@ import (
 // of this path, or with sqvers=NUMBER before it.
 func suzieqFiles(dir string) ([]string, error) {
 	const host = "hostname=*/*.parquet"
-	return glob(dir, host, "namespace=*/"+host, "sqvers=*/namespace=*/"+host, "lldp/sqvers=*/namespace=*/"+host)
+	return glob(
+		dir,
+		host,
+		"namespace=*/"+host,
+		"sqvers=*/namespace=*/"+host,
+		"lldp/sqvers=*/namespace=*/"+host,
+	)
 }
 
 // pathValue is the value that a path has for a key, as in hostname=leaf1.
 func pathValue(file, key string) string {
 	for part := range strings.SplitSeq(filepath.ToSlash(file), "/") {
-		if value, is := strings.CutPrefix(part, key+"="); is {
+		value, is := strings.CutPrefix(part, key+"=")
+		if is {
 			return value
 		}
 	}
@@ -25,7 +32,11 @@ func pathValue(file, key string) string {
 // readSuzieQ reads the rows of all files as one table, with the columns that are in the paths. Of the rows of
 // one port, those polled last count.
 func readSuzieQ(d *draft) {
-	all := newTable(d, d.files[0], []string{"namespace", "hostname", "ifname", "peerHostname", "peerIfname", "active"})
+	all := newTable(
+		d,
+		d.files[0],
+		[]string{"namespace", "hostname", "ifname", "peerHostname", "peerIfname", "active"},
+	)
 	newest := map[[3]string]int64{}
 	type polled struct {
 		row  []string

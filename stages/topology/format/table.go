@@ -62,7 +62,10 @@ func openTable(d *draft, file string, columns ...*column) *table {
 	}
 	complete := true
 	for _, c := range columns {
-		found := slices.DeleteFunc(slices.Clone(c.names), func(name string) bool { _, has := t.column[name]; return !has })
+		found := slices.DeleteFunc(
+			slices.Clone(c.names),
+			func(name string) bool { _, has := t.column[name]; return !has },
+		)
 		switch {
 		case len(found) == 0 && c.required:
 			d.syntax(file, 1, "has no column %s", columnList(c.names))
@@ -127,7 +130,11 @@ func separator(data []byte) rune {
 // with surplus content is a fault, since its cells may be shifted.
 func parseCSV(d *draft, file string, data []byte) *table {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
-	d.count(bytes.Count(append([]byte("\n"), data...), []byte("\n#")), "line", "comments: %s that begin with #")
+	d.count(
+		bytes.Count(append([]byte("\n"), data...), []byte("\n#")),
+		"line",
+		"comments: %s that begin with #",
+	)
 	r := csv.NewReader(bytes.NewReader(data))
 	r.Comma = separator(data)
 	r.TrimLeadingSpace = r.Comma != '\t'
@@ -156,7 +163,10 @@ func parseCSV(d *draft, file string, data []byte) *table {
 		line, _ := r.FieldPos(0)
 		if n := len(t.headers); len(row) != n {
 			// Spreadsheets write trailing empty cells, or leave them out.
-			extra := slices.ContainsFunc(row[min(len(row), n):], func(cell string) bool { return strings.TrimSpace(cell) != "" })
+			extra := slices.ContainsFunc(
+				row[min(len(row), n):],
+				func(cell string) bool { return strings.TrimSpace(cell) != "" },
+			)
 			if extra || len(row) < 2 && n > 1 {
 				d.syntax(file, line, "has %d columns, the header has %d", len(row), n)
 				continue
@@ -213,7 +223,11 @@ func parseParquet(d *draft, file string, data []byte) (t *table) {
 	if err != nil {
 		return bad(err)
 	}
-	t = newTable(d, file, names.Of(f.Schema().Columns(), func(path []string) string { return strings.Join(path, ".") }))
+	t = newTable(
+		d,
+		file,
+		names.Of(f.Schema().Columns(), func(path []string) string { return strings.Join(path, ".") }),
+	)
 	rows := parquet.MultiRowGroup(f.RowGroups()...).Rows()
 	_, err = parquet.CopyRows(t, rows)
 	if err = errors.Join(err, rows.Close()); err != nil {
@@ -276,7 +290,14 @@ func (t *table) integer(row, bits int, c *column) (v int64, ok bool) {
 	case text == "" && c.required:
 		t.fault(t.place(row), topology.FaultFormat, "%s is empty", c.names[0])
 	case text != "" && err != nil:
-		t.fault(t.place(row), topology.FaultFormat, "%s is %q, want a whole number of %d bits", c.names[0], text, bits)
+		t.fault(
+			t.place(row),
+			topology.FaultFormat,
+			"%s is %q, want a whole number of %d bits",
+			c.names[0],
+			text,
+			bits,
+		)
 	}
 	return v, err == nil
 }
@@ -291,7 +312,10 @@ func (t *table) position(row int, c *column) int32 {
 }
 
 func (t *table) noteUnused() {
-	unused := slices.DeleteFunc(slices.Clone(t.headers), func(name string) bool { return t.used[name] || name == "" })
+	unused := slices.DeleteFunc(
+		slices.Clone(t.headers),
+		func(name string) bool { return t.used[name] || name == "" },
+	)
 	if len(unused) > 0 {
 		t.note("columns not used: %s", strings.Join(unused, ", "))
 	}
@@ -328,16 +352,30 @@ func tableFiles(dir string) ([]string, error) {
 	slices.Reverse(files) // nodes, then links
 	name := func(file string) string { return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)) }
 	if len(files) > 0 && (len(files) != 2 || name(files[0]) != "nodes" || name(files[1]) != "links") {
-		err = fmt.Errorf("topology %s: holds %s; want one table nodes and one table links, each .csv or .parquet", dir,
-			strings.Join(files, ", "))
+		err = fmt.Errorf(
+			"topology %s: holds %s; want one table nodes and one table links, each .csv or .parquet",
+			dir,
+			strings.Join(files, ", "),
+		)
 	}
 	return files, err
 }
 
 func (d *draft) readTables() {
-	d.ofTables(openTable(d, d.files[0], idColumn, kindColumn, nameColumn, podColumn, rackColumn, rackNameColumn),
-		openTable(d, d.files[1], srcColumn, dstColumn, bandwidthColumn, delayColumn, failedColumn, srcPortColumn,
-			dstPortColumn))
+	d.ofTables(
+		openTable(d, d.files[0], idColumn, kindColumn, nameColumn, podColumn, rackColumn, rackNameColumn),
+		openTable(
+			d,
+			d.files[1],
+			srcColumn,
+			dstColumn,
+			bandwidthColumn,
+			delayColumn,
+			failedColumn,
+			srcPortColumn,
+			dstPortColumn,
+		),
+	)
 }
 
 // FromTables rebuilds a network from tables nodes and links of a lake, failed cables, ports and names of
@@ -390,8 +428,13 @@ func (d *draft) ofTables(nodes, links *table) {
 	}
 	for i := range nodes.rows {
 		id, ok := nodes.integer(i, 32, idColumn)
-		v := topology.Node{ID: int32(id), Kind: strings.ToLower(nodes.cell(i, kindColumn)), Name: nodes.cell(i, nameColumn),
-			Pod: nodes.position(i, podColumn), Rack: nodes.position(i, rackColumn)}
+		v := topology.Node{
+			ID:   int32(id),
+			Kind: strings.ToLower(nodes.cell(i, kindColumn)),
+			Name: nodes.cell(i, nameColumn),
+			Pod:  nodes.position(i, podColumn),
+			Rack: nodes.position(i, rackColumn),
+		}
 		if name := nodes.cell(i, rackNameColumn); name != "" && v.Rack >= 0 {
 			d.nameRack(v.Rack, name)
 		}

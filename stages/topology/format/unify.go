@@ -20,7 +20,8 @@ func (s *assembler) unifyNames() {
 	reported := map[string]bool{}
 	unify := func(name *string, at place) {
 		key := strings.ToLower(*name)
-		if bare, is := sameDevice[key]; is {
+		bare, is := sameDevice[key]
+		if is {
 			key = bare
 		}
 		first, known := s.spelling[key]
@@ -33,7 +34,13 @@ func (s *assembler) unifyNames() {
 		byDomain := !strings.EqualFold(*name, first)
 		if !s.foldCase && !byDomain && !reported[*name] && !s.excluded(*name) {
 			reported[*name] = true
-			s.repair(at, topology.FaultSimilarNames, "%s is also written %s: one device or two?", *name, first)
+			s.repair(
+				at,
+				topology.FaultSimilarNames,
+				"%s is also written %s: one device or two?",
+				*name,
+				first,
+			)
 		}
 		if s.foldCase || byDomain || slices.Contains(s.o.Repair, topology.FaultSimilarNames) {
 			*name = first
@@ -71,11 +78,13 @@ func (s *assembler) domains() map[string]string {
 	long := map[string][]string{} // by the name without a domain
 	note := func(name string, where place) {
 		name = strings.ToLower(name)
-		if _, known := at[name]; known {
+		_, known := at[name]
+		if known {
 			return
 		}
 		at[name] = where
-		if bare := withoutDomain(name); bare != "" {
+		bare := withoutDomain(name)
+		if bare != "" {
 			long[bare] = append(long[bare], name)
 		}
 	}
@@ -103,21 +112,38 @@ func (s *assembler) domains() map[string]string {
 		}
 	}
 	if len(same) > 0 {
-		s.note("names: %s written with and without a domain, such as %s", topology.Count(len(same), "device"), example)
+		s.note(
+			"names: %s written with and without a domain, such as %s",
+			topology.Count(len(same), "device"),
+			example,
+		)
 	}
 	return same
 }
 
-// known returns the spelling of a device that the cables name, for a name of another list.
+// known returns the spelling of a device that the cables name, for a name of another list. Names with and
+// without a domain are the same, where one device alone has the name without.
 func (s *assembler) known(name string) string {
 	key := strings.ToLower(name)
-	if spelling, is := s.spelling[key]; is {
+	spelling, is := s.spelling[key]
+	if is {
 		return spelling
 	}
-	if spelling, is := s.spelling[withoutDomain(key)]; is {
+	spelling, is = s.spelling[withoutDomain(key)]
+	if is {
 		return spelling
 	}
-	return name
+	if s.bare == nil {
+		s.bare = map[string]string{}
+		for full, spelling := range s.spelling {
+			short := withoutDomain(full)
+			if _, several := s.bare[short]; several {
+				spelling = ""
+			}
+			s.bare[short] = spelling
+		}
+	}
+	return cmp.Or(s.bare[key], name)
 }
 
 // unifyPorts gives every port of a device one spelling, the first. LLDP lists a port as its own device and as
@@ -153,7 +179,11 @@ func (s *assembler) unifyPorts() {
 		examples = append(examples, e.String()+" for "+spelling)
 	}
 	slices.Sort(examples)
-	s.note("ports: %d in another spelling, compared by normalised names, such as %s", len(renamed), examples[0])
+	s.note(
+		"ports: %d in another spelling, compared by normalised names, such as %s",
+		len(renamed),
+		examples[0],
+	)
 }
 
 // findPorts finds the ports that one end of a cable does not know of the other. A port that the other end

@@ -2,6 +2,8 @@ package format
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -27,10 +29,11 @@ func bandwidth(t *testing.T, l *Loaded, ends string) int64 {
 func TestPortSpellingsAreOneCable(t *testing.T) {
 	for _, c := range [][2]string{{"Ethernet", "ethernet"}, {"Ethernet", "Eth"}, {"Ethernet", "Et"}, {"Hu0/0/0/", "HundredGigE0/0/0/"},
 		{"GigabitEthernet1/0/", "Gi1/0/"}, {"swp", "SWP"}} {
-		list := strings.NewReplacer("OWN", c[0], "OTHER", c[1]).Replace("device_a,port_a,device_b,port_b,speed\n" +
-			"leaf1,OWN1,srv1,eth0,25G\nleaf2,OWN1,srv2,eth0,25G\n" +
-			"leaf1,OWN49,spine1,OTHER1,100G\nspine1,OWN1,leaf1,OTHER49,100G\n" +
-			"leaf2,OWN49,spine1,OTHER2,100G\nspine1,OWN2,leaf2,OTHER49,100G\n")
+		list := strings.NewReplacer("OWN", c[0], "OTHER", c[1]).
+			Replace("device_a,port_a,device_b,port_b,speed\n" +
+				"leaf1,OWN1,srv1,eth0,25G\nleaf2,OWN1,srv2,eth0,25G\n" +
+				"leaf1,OWN49,spine1,OTHER1,100G\nspine1,OWN1,leaf1,OTHER49,100G\n" +
+				"leaf2,OWN49,spine1,OTHER2,100G\nspine1,OWN2,leaf2,OTHER49,100G\n")
 		l := loadText(t, "c.csv", list, Options{})
 		wantFaults(t, l)
 		if bps := bandwidth(t, l, "leaf1:spine1"); l.Cables != 4 || bps != 100e9 {
@@ -41,7 +44,12 @@ func TestPortSpellingsAreOneCable(t *testing.T) {
 
 // A LAG is inferred from parallel cables with distinct ports at both ends, and each is listed.
 func TestInferredLAGsAreListed(t *testing.T) {
-	l := loadText(t, "c.csv", "a,port_a,b,port_b,speed\nh1,e,s1,p1,10G\nh2,e,s2,p1,10G\ns1,p2,s2,p2,40G\ns1,p3,s2,p3,40G\n", Options{})
+	l := loadText(
+		t,
+		"c.csv",
+		"a,port_a,b,port_b,speed\nh1,e,s1,p1,10G\nh2,e,s2,p1,10G\ns1,p2,s2,p2,40G\ns1,p3,s2,p3,40G\n",
+		Options{},
+	)
 	wantFaults(t, l)
 	wantNotes(t, l, "s1 – s2 (2 × 40 Gbps)")
 	onePort := "a,port_a,b,port_b,speed\nh1,e,s1,p1,10G\nh2,e,s2,p1,10G\ns1,p2,s2,,40G\ns1,p3,s2,,40G\n"
@@ -59,10 +67,34 @@ func TestNamesWithDomains(t *testing.T) {
 		t.Errorf("%d switches, want 3", l.Switches)
 	}
 	two := header + "leaf2.a.example,p8,spine,p2,100G\nleaf2.b.example,p8,spine,p3,100G\nh3,e,leaf2.b.example,p1,25G\n"
-	wantFaults(t, loadText(t, "c.csv", two, Options{}), "3 similar-names leaf2 may be leaf2.a.example or leaf2.b.example", "3 island")
+	wantFaults(
+		t,
+		loadText(t, "c.csv", two, Options{}),
+		"3 similar-names leaf2 may be leaf2.a.example or leaf2.b.example",
+		"3 island",
+	)
 	apart := "a,b,speed\nr1.1,r1,10G\nh1,r1.1,10G\nh2,r1,10G\nweb.lab,web,10G\n10.0.0.1,r1,10G\n10.0.0.2,r1,10G\n"
 	if l := loadText(t, "c.csv", apart, Options{HostPatterns: []string{"h*", "10.*", "web.lab"}}); l.Hosts+l.Switches != 8 {
-		t.Errorf("%d hosts, %d switches: addresses, numbers and cabled devices are no domains", l.Hosts, l.Switches)
+		t.Errorf(
+			"%d hosts, %d switches: addresses, numbers and cabled devices are no domains",
+			l.Hosts,
+			l.Switches,
+		)
+	}
+}
+
+// A list of devices names them with or without their domain, as the cables do not.
+func TestNodeListWithDomains(t *testing.T) {
+	nodes := filepath.Join(t.TempDir(), "nodes.csv")
+	list := "device,role\nWEB1.corp.example.com,server\nweb2,server\nleaf1.corp.example.com,leaf\n"
+	if err := os.WriteFile(nodes, []byte(list), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cables := "a,b,speed\nweb1,leaf1,10G\nweb2.corp.example.com,leaf1,10G\n"
+	l := loadText(t, "c.csv", cables, Options{NodeList: nodes})
+	wantFaults(t, l)
+	if l.Hosts != 2 || l.Switches != 1 {
+		t.Errorf("%d hosts, %d switches; want 2 and 1", l.Hosts, l.Switches)
 	}
 }
 
@@ -72,7 +104,12 @@ func TestUnknownPorts(t *testing.T) {
 		list := "local_device,local_interface,remote_device,remote_interface\n" +
 			"edge1,xe-0/0/0,exit1,Ethernet4\nedge1,xe-0/0/1,exit2,Ethernet4\nexit1,Ethernet4,edge1,?\nexit2,Ethernet4,edge1,?\n" +
 			"exit1,Ethernet1,srv1,eth0\nexit2,Ethernet1,srv2,eth0\n"
-		l := loadText(t, "c.csv", strings.ReplaceAll(list, "?", unknown), Options{DefaultSpeedBps: 1e10, HostPatterns: []string{"srv*"}})
+		l := loadText(
+			t,
+			"c.csv",
+			strings.ReplaceAll(list, "?", unknown),
+			Options{DefaultSpeedBps: 1e10, HostPatterns: []string{"srv*"}},
+		)
 		wantFaults(t, l)
 		if l.Cables != 4 {
 			t.Errorf("%q: %d cables, want 4", unknown, l.Cables)
@@ -83,7 +120,11 @@ func TestUnknownPorts(t *testing.T) {
 	l := loadText(t, "c.csv", list, Options{})
 	wantFaults(t, l)
 	if l.Cables != 3 || bandwidth(t, l, "s1:s2") != 20e9 {
-		t.Errorf("%d cables, %d bps; want h1, h2 and a LAG of 2 × 10 Gbps", l.Cables, bandwidth(t, l, "s1:s2"))
+		t.Errorf(
+			"%d cables, %d bps; want h1, h2 and a LAG of 2 × 10 Gbps",
+			l.Cables,
+			bandwidth(t, l, "s1:s2"),
+		)
 	}
 }
 
@@ -101,7 +142,8 @@ func TestOneSidedRepairKeepsTheBandwidth(t *testing.T) {
 		t.Errorf("%d cables, s1 – s2 %d bps; want 3 and 100 Gbps", l.Cables, bandwidth(t, l, "s1:s2"))
 	}
 	l = loadText(t, "c.csv", list+"s1,p2,h3,e,10G\nh3,e,s1,p2,10G\ns1,p9,s2,x,100G\n", o)
-	if len(l.Faults) == 0 || slices.ContainsFunc(l.Faults, func(f Fault) bool { return f.Kind != topology.FaultParallel }) {
+	if len(l.Faults) == 0 ||
+		slices.ContainsFunc(l.Faults, func(f Fault) bool { return f.Kind != topology.FaultParallel }) {
 		t.Errorf("cables that one end alone reports are members of a LAG: %v", l.Faults)
 	}
 }
@@ -130,7 +172,13 @@ func TestDualHomedServers(t *testing.T) {
 		l := loadText(t, "c.csv", b.String(), Options{})
 		wantFaults(t, l)
 		if l.Hosts != 160 || l.Switches != 24 || len(l.Network.Racks()) != 10 {
-			t.Errorf("%v: %d hosts, %d switches, %d racks; want 160, 24 and 10", c, l.Hosts, l.Switches, len(l.Network.Racks()))
+			t.Errorf(
+				"%v: %d hosts, %d switches, %d racks; want 160, 24 and 10",
+				c,
+				l.Hosts,
+				l.Switches,
+				len(l.Network.Racks()),
+			)
 		}
 	}
 }
@@ -138,11 +186,23 @@ func TestDualHomedServers(t *testing.T) {
 // The speed that a fault suggests must fit this cable only, and not hosts and uplinks alike.
 func TestSpeedSuggestionFitsOneCable(t *testing.T) {
 	ports := "a,port_a,b,port_b\nh1,e,leaf1,p1\nleaf1,p9,spine,p1\nh2,e,leaf2,p1\nleaf2,p9,spine,p2\n"
-	wantFaults(t, loadText(t, "c.csv", ports, Options{}), "2 unknown-speed --speed 'h1:e=25G'", "3 unknown-speed --speed 'leaf1:p9=25G'",
-		"4 unknown-speed --speed 'h2:e=25G'", "5 unknown-speed --speed 'leaf2:p9=25G'")
+	wantFaults(
+		t,
+		loadText(t, "c.csv", ports, Options{}),
+		"2 unknown-speed --speed 'h1:e=25G'",
+		"3 unknown-speed --speed 'leaf1:p9=25G'",
+		"4 unknown-speed --speed 'h2:e=25G'",
+		"5 unknown-speed --speed 'leaf2:p9=25G'",
+	)
 	plain := "a,b\nh1,leaf1\nleaf1,spine\nh2,leaf2\nleaf2,spine\n"
-	wantFaults(t, loadText(t, "c.csv", plain, Options{}), "2 unknown-speed --speed 'h1=25G'", "3 unknown-speed --speed 'spine=25G'",
-		"4 unknown-speed --speed 'h2=25G'", "5 unknown-speed --speed 'spine=25G'")
+	wantFaults(
+		t,
+		loadText(t, "c.csv", plain, Options{}),
+		"2 unknown-speed --speed 'h1=25G'",
+		"3 unknown-speed --speed 'spine=25G'",
+		"4 unknown-speed --speed 'h2=25G'",
+		"5 unknown-speed --speed 'spine=25G'",
+	)
 }
 
 // 4x25G is four lanes of one port: to four devices 25 Gbps each, to one 100 Gbps.
@@ -150,9 +210,22 @@ func TestBreakouts(t *testing.T) {
 	list := "a,port_a,b,port_b,speed\nleaf,p1,h1,e,4x25G\nleaf,p1,h2,e,4x25G\nleaf,p1,h3,e,4 x 25G\nleaf,p1,h4,e,4x25Gbps\nleaf,p2,h5,e,4x25G\n"
 	l := loadText(t, "c.csv", list, Options{})
 	wantFaults(t, l)
-	if bandwidth(t, l, "h1:leaf") != 25e9 || bandwidth(t, l, "h4:leaf") != 25e9 || bandwidth(t, l, "h5:leaf") != 100e9 {
-		t.Errorf("%d, %d, %d bps", bandwidth(t, l, "h1:leaf"), bandwidth(t, l, "h4:leaf"), bandwidth(t, l, "h5:leaf"))
+	if bandwidth(t, l, "h1:leaf") != 25e9 || bandwidth(t, l, "h4:leaf") != 25e9 ||
+		bandwidth(t, l, "h5:leaf") != 100e9 {
+		t.Errorf(
+			"%d, %d, %d bps",
+			bandwidth(t, l, "h1:leaf"),
+			bandwidth(t, l, "h4:leaf"),
+			bandwidth(t, l, "h5:leaf"),
+		)
 	}
 	five := strings.Replace(list, "leaf,p2,h5", "leaf,p1,h5", 1)
-	wantFaults(t, loadText(t, "c.csv", five, Options{}), "3 shared-port", "4 shared-port", "5 shared-port", "6 shared-port")
+	wantFaults(
+		t,
+		loadText(t, "c.csv", five, Options{}),
+		"3 shared-port",
+		"4 shared-port",
+		"5 shared-port",
+		"6 shared-port",
+	)
 }

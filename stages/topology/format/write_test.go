@@ -75,10 +75,27 @@ func largeCabling(hosts int) []byte {
 	for p := range pods {
 		for f := range fabrics {
 			for t := range tors {
-				fmt.Fprintf(&b, "p%02d-tor%02d,Ethernet%d,p%02d-fab%d,Ethernet%d,100G,30m\n", p, t, 200+f, p, f, t)
+				fmt.Fprintf(
+					&b,
+					"p%02d-tor%02d,Ethernet%d,p%02d-fab%d,Ethernet%d,100G,30m\n",
+					p,
+					t,
+					200+f,
+					p,
+					f,
+					t,
+				)
 			}
 			for s := range spines / fabrics {
-				fmt.Fprintf(&b, "p%02d-fab%d,Ethernet%d,spine%d,Ethernet%d,400G,100m\n", p, f, 100+s, f*spines/fabrics+s, p)
+				fmt.Fprintf(
+					&b,
+					"p%02d-fab%d,Ethernet%d,spine%d,Ethernet%d,400G,100m\n",
+					p,
+					f,
+					100+s,
+					f*spines/fabrics+s,
+					p,
+				)
 			}
 		}
 	}
