@@ -96,7 +96,10 @@ race: setup ## the race detector over all tests in their short forms (hours)
 FUZZTIME := 30s
 FUZZ := stages/ingest:FuzzFormats stages/ingest:FuzzIngestCSV stages/topology/format:FuzzTopologyJSON stages/topology/format:FuzzTopologyCSV \
 	stages/topology/format:FuzzSONiC stages/topology/format:FuzzBatfish stages/topology/format:FuzzYAML \
-	stages/topology/format:FuzzLLDP stages/topology/format:FuzzCabling pipeline/scenario:FuzzLoadScenario pipeline/lake:FuzzManifest \
+	stages/topology/format:FuzzLLDP stages/topology/format:FuzzCabling stages/topology/format:FuzzContainerlab \
+	stages/topology/format:FuzzMinigraph stages/topology/format:FuzzNS3 stages/topology/format:FuzzHtsim \
+	stages/topology/format:FuzzGraphML stages/topology/format:FuzzGML stages/topology/format:FuzzRows \
+	stages/topology/format:FuzzSuzieQ pipeline/scenario:FuzzLoadScenario pipeline/lake:FuzzManifest \
 	pipeline/lake:FuzzState pipeline/cache:FuzzPack pipeline/cmd/parsimon:FuzzParseLinkCase \
 	stages/linksim:FuzzBlocks queries/duckdb:FuzzLock simkernel/linkcase:FuzzKernelAgainstTwin \
 	stages/workload/jobs:FuzzTrace

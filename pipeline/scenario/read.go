@@ -315,7 +315,7 @@ func (r *scenarioReader) readTopologyFile(path string) error {
 	if _, err := format.Files(path); err != nil {
 		return err
 	}
-	if ext := strings.ToLower(filepath.Ext(path)); ext == ".yaml" || ext == ".yml" {
+	if format.IsGenerated(path) {
 		data, err := topology.ReadFile(path)
 		if err != nil {
 			return err

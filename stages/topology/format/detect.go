@@ -61,6 +61,12 @@ func (s *source) detect() string {
 	return formatOf(s.head(first))
 }
 
+// IsGenerated reports whether a file describes a network by a key of GeneratedKeys, in YAML.
+func IsGenerated(path string) bool {
+	s := &source{path: path, files: []string{path}}
+	return s.detect() == "yaml"
+}
+
 func (s *source) detectJSON() string {
 	first := s.files[0]
 	keys := s.topLevelKeys(first)

@@ -1,11 +1,10 @@
 // Package format reads networks from files of any of the formats that "parsimon help topology" documents.
 //
-//	cabling list: CSV, Parquet       ─┐
-//	SONiC: config_db.json,            │ listings ── assemble ─┐
-//	  LLDP neighbours                 │ (one per cable end)   │
-//	Batfish layer-1 JSON             ─┘                       ▼
-//	JSON, nodes + links,            ──────────────────────► draft ─ finish ─► topology.Network
-//	clos, fabric and graph YAML       (nodes, cables, lines)    └─► faults (file, line, text)
+//	cabling list: CSV, Parquet, JSON; SuzieQ   ─┐
+//	SONiC: config_db.json, LLDP; minigraph.xml  │ listings ── assemble ─┐
+//	Batfish, containerlab, ns-3, GraphML, GML  ─┘ (one per cable end)   ▼
+//	JSON, tables, htsim; clos, fabric, graph ───────────────────────► draft ─ finish ─► topology.Network
+//	                                              (nodes, cables, lines)  └─► faults (file, line, text)
 //
 // A listing is one statement that two ports are joined. Assemble turns listings into cables: it matches the
 // two ends, resolves speeds and delays, joins the members of link aggregation groups, and infers hosts,

@@ -53,6 +53,9 @@ func TestContainerlab(t *testing.T) {
 		kindOf(t, l, "store1") != topology.KindHost {
 		t.Error("roles are neither those of groups and labels nor inferred")
 	}
+	if IsGenerated(filepath.Join("testdata", "lab.clab.yml")) || !IsGenerated(filepath.Join("testdata", "graph.yaml")) {
+		t.Error("scenario files read a lab as a graph, or a graph as a lab")
+	}
 	lab := "topology:\n  nodes:\n    a: {kind: linux}\n    b: {kind: bridge}\n  links:\n"
 	wantFaults(t, loadText(t, "x.clab.yml", lab+"    - endpoints: [\"a:eth1\", \"c:eth1\"]\n", Options{}),
 		"6 format is \"c:eth1\", and topology.nodes has no such node")
