@@ -16,6 +16,7 @@ import (
 var mayImport = map[string][]string{
 	"schema":             nil,
 	"schema/columns":     {"schema", "schema/names"},
+	"schema/footer":      nil,
 	"schema/tree":        {"schema/units"},
 	"datasets":           nil,
 	"simkernel":          nil,
@@ -46,8 +47,8 @@ var mayImport = map[string][]string{
 
 	"pipeline/text":                {"queries/format"},
 	"pipeline/gate":                {"schema/names"},
-	"pipeline/lake/parquet":        {"schema", "schema/names"},
-	"pipeline/lake":                {"schema", "schema/columns", "schema/names", "pipeline/lake/..."},
+	"pipeline/lake/parquet":        {"schema", "schema/footer", "schema/names"},
+	"pipeline/lake":                {"schema", "schema/columns", "schema/footer", "schema/names", "pipeline/lake/..."},
 	"pipeline/engine":              {"schema", "schema/names", "schema/units", "pipeline/lake"},
 	"pipeline/catalog":             {"schema", "pipeline/lake", "queries/..."},
 	"pipeline/lake/disk":           nil,

@@ -70,7 +70,30 @@ func newModel(ctx context.Context, l *lake.Lake, spec Spec, n *topology.Network)
 	if err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", spec.ScenarioID, err)
 	}
-	return &Model{l, spec, n, router, false}, nil
+	m := &Model{l, spec, n, router, false}
+	m.limit(0)
+	return m, nil
+}
+
+// limit makes reading of the lake's tables refuse links and flows that the scenario does not have; flows is 0 as long
+// as their number is not known.
+func (m *Model) limit(flows int64) {
+	if m.Lake != nil {
+		m.Lake = m.Lake.Within(lake.Network{Links: int64(len(m.Network.Links)), Flows: flows})
+	}
+}
+
+// limitToFlows is limit with the flows that the lake has of the scenario, if they are complete.
+func (m *Model) limitToFlows() {
+	r, err := engine.Complete(m.Lake, generated(m.Lake, m.ID()), MethodVersion)
+	if err != nil {
+		return
+	}
+	flows := int64(0)
+	for _, f := range r.Files(schema.Flows) {
+		flows += f.Rows
+	}
+	m.limit(flows)
 }
 
 // OpenModel opens a scenario that the lake holds (see Resolve); the one last worked on if none is named.
@@ -98,6 +121,7 @@ func OpenModel(ctx context.Context, l *lake.Lake, scenario string) (*Model, erro
 	m, err := newModel(ctx, l, spec, n)
 	if err == nil {
 		m.waits = g.Closed()
+		m.limitToFlows()
 	}
 	return m, err
 }
@@ -310,6 +334,7 @@ func Begin(ctx context.Context, dir string, s *scenario.Scenario, v Variant, o S
 		return nil, err
 	}
 	model.Lake = l
+	model.limit(0)
 	e, err := newEstimation(ctx, model, v, o)
 	if err == nil {
 		e.source = sourceOf(model, e.Settings, s)
@@ -491,6 +516,8 @@ func (p lockedPlace) open(model *Model, v Variant, o Settings) (*Estimation, err
 		p.session.Close()
 		return nil, err
 	}
+	model.limitToFlows()
+	p.session.Lake = model.Lake
 	exec := engine.New(p.session, o.Settings)
 	o.Settings = exec.Settings
 	return &Estimation{Model: model, Settings: o, variant: v.withDefaults(), exec: exec, isNew: !p.known,

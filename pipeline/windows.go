@@ -84,6 +84,7 @@ func DeriveWindows(ctx context.Context, base *Estimation, w Windows, o Settings)
 	spec.Aliases, spec.Named = nil, nil
 	spec.Windows = &WindowsSpec{base.ID(), w.Parts(g.FirstStartNS, g.LastStartNS), w.Spans, g.LastStartNS}
 	model := &Model{base.Lake, spec, base.Network, base.Router, base.waits}
+	model.limit(0)
 	if err := model.check(base.variant, o); err != nil {
 		return nil, err
 	}

@@ -302,7 +302,10 @@ func (e *Executor) runTasks(ctx context.Context, j *job, todo []int) error {
 	budget := semaphore.NewWeighted(e.MemoryBytes)
 	return Parallel(ctx, e.Workers, len(todo), func(ctx context.Context, i int) error {
 		n := todo[i]
-		bytes := min(j.Tasks[n].Rows*j.Stage.BytesPerRow, e.MemoryBytes) // one that never fits is done alone
+		bytes := e.MemoryBytes // a task that never fits is done alone
+		if rows := max(0, j.Tasks[n].Rows); rows < e.MemoryBytes/max(1, j.Stage.BytesPerRow) {
+			bytes = rows * j.Stage.BytesPerRow
+		}
 		if err := budget.Acquire(ctx, bytes); err != nil {
 			return err
 		}

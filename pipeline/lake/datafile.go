@@ -20,6 +20,7 @@ import (
 	"parsimon/pipeline/lake/parquet"
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/footer"
 )
 
 // A DataFile is one committed file of a table.
@@ -79,7 +80,7 @@ func (l *Lake) Read(t schema.Table, files []DataFile, keep *Range) schema.Batche
 			paths = append(paths, f.Path)
 		}
 	}
-	return parquet.NewReader(t, l.openRegular, paths, keep, l.footers)
+	return parquet.NewReader(t, l.openRegular, paths, keep, l.footers).Within(l.bounds)
 }
 
 // A Range selects the rows whose value of a column is in [Lo, Hi).
@@ -105,11 +106,23 @@ func (l *Lake) Check(d DataFile) error {
 		return err
 	}
 	digest, err := digestOf(f)
+	var wrong error
+	rows := d.Rows
+	if err == nil && digest == d.Digest {
+		rows, wrong = footer.Check(f, d.Bytes) // a stranger's lake has digests that match, too
+	}
 	if err := errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	if digest != d.Digest {
+	switch {
+	case digest != d.Digest:
 		return &DamageError{path, "its bytes are not those that were committed"}
+	case errors.As(wrong, new(*footer.Error)):
+		return &DamageError{path, wrong.Error()}
+	case wrong != nil:
+		return fmt.Errorf("%s: %w", path, wrong)
+	case rows != d.Rows:
+		return &DamageError{path, fmt.Sprintf("it has %d rows, and its record says %d", rows, d.Rows)}
 	}
 	return nil
 }

@@ -50,7 +50,8 @@ type Lake struct {
 	path     string // absolute
 	root     disk.Root
 	footers  *parquet.Footers
-	verified sync.Map // files by path and digest
+	verified *sync.Map      // files by path and digest
+	bounds   parquet.Bounds // nil until Within
 }
 
 // Open opens the lake in a directory. With create, Open makes the directory if there is none. The error for a lake that
@@ -105,7 +106,7 @@ func OpenAnyVersion(dir string, create bool) (*Lake, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Lake{path: path, root: root, footers: new(parquet.Footers)}, nil
+	return &Lake{path: path, root: root, footers: new(parquet.Footers), verified: new(sync.Map)}, nil
 }
 
 // Path is the lake's directory, absolute.

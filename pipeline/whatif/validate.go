@@ -18,6 +18,7 @@ import (
 	"parsimon/queries/duckdb"
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/footer"
 	"parsimon/schema/names"
 	"parsimon/schema/sizebin"
 	"parsimon/stages/confidence"
@@ -79,6 +80,9 @@ func openTruth(ctx context.Context, db *sql.DB, file string) (string, error) {
 	}
 	if info.IsDir() {
 		return "", errors.New("is a directory, want a Parquet file")
+	}
+	if err := footer.CheckFile(file); err != nil {
+		return "", err
 	}
 	truth := duckdb.ScanParquet(file)
 	var wrong sql.NullString

@@ -45,42 +45,47 @@ func CheckFile(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := Check(f, info.Size()); err != nil {
+	if _, err := Check(f, info.Size()); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
 }
 
-// Check reports a file of the given size whose footer declares more than the footer can hold. The error of a
-// footer that is not valid is an *Error; other errors are those of reading.
-func Check(file io.ReaderAt, size int64) error {
+// Check reports a file of the given size whose footer declares more than the footer can hold, and returns how many
+// rows the footer says there are. The error of a footer that is not valid is an *Error; other errors are those of
+// reading.
+func Check(file io.ReaderAt, size int64) (rows int64, err error) {
+	data, err := read(file, size)
+	if err != nil {
+		return 0, err
+	}
+	w := walker{rest: data}
+	err = w.structure(fileMetaData, 0)
+	return w.rows, err
+}
+
+// read reads the footer.
+func read(file io.ReaderAt, size int64) ([]byte, error) {
 	if size < int64(len(magic))+tailBytes {
-		return fault("%d bytes are too few", size)
+		return nil, fault("%d bytes are too few", size)
 	}
 	var tail [tailBytes]byte
 	if err := readAt(file, tail[:], size-tailBytes); err != nil {
-		return err
+		return nil, err
 	}
 	switch string(tail[4:]) {
 	case magic:
 	case encryptedMagic:
-		return fault("its footer is encrypted")
+		return nil, fault("its footer is encrypted")
 	default:
-		return fault("it does not end with %s", magic)
+		return nil, fault("it does not end with %s", magic)
 	}
 	length := int64(binary.LittleEndian.Uint32(tail[:4]))
 	if most := size - tailBytes - int64(len(magic)); length > most {
-		return fault("a footer of %d bytes in a file of %d", length, size)
+		return nil, fault("a footer of %d bytes in a file of %d", length, size)
 	}
 	data := make([]byte, length)
-	if err := readAt(file, data, size-tailBytes-length); err != nil {
-		return err
-	}
-	w := walker{rest: data}
-	if err := w.structure(fileMetaData, 0); err != nil {
-		return err
-	}
-	return nil
+	return data, readAt(file, data, size-tailBytes-length)
 }
 
 // readAt fills p. A file that was cut meanwhile is a fault of the file.
@@ -133,8 +138,14 @@ const (
 // maxDepth bounds how deep structures and lists are nested. Those of Parquet are nested seven deep.
 const maxDepth = 32
 
-// A walker reads values of the compact protocol and keeps none.
-type walker struct{ rest []byte }
+// A walker reads values of the compact protocol and keeps one.
+type walker struct {
+	rest []byte
+	rows int64 // of the file
+}
+
+// rowsField is the field of FileMetaData that has the number of rows.
+const rowsField = 3
 
 // structure passes over the fields of a structure.
 func (w *walker) structure(s *shape, depth int) error {
@@ -160,13 +171,18 @@ func (w *walker) structure(s *shape, depth int) error {
 			}
 			id = int16(n>>1) ^ -int16(n&1)
 		}
-		if kind == typeList || kind == typeSet {
+		switch {
+		case kind == typeList || kind == typeSet:
 			of := s.lists[id]
 			if of == nil {
 				of = other
 			}
 			err = w.list(of, depth+1)
-		} else {
+		case kind == typeInt64 && id == rowsField && s == fileMetaData:
+			var n uint64
+			n, err = w.varint()
+			w.rows = int64(n>>1) ^ -int64(n&1)
+		default:
 			err = w.value(kind, false, depth+1)
 		}
 		if err != nil {

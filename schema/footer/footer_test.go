@@ -40,13 +40,17 @@ func withFooter(footer []byte) []byte {
 	return append(binary.LittleEndian.AppendUint32(file, uint32(len(footer))), magic...)
 }
 
-func check(file []byte) error { return Check(bytes.NewReader(file), int64(len(file))) }
+func check(file []byte) error {
+	_, err := Check(bytes.NewReader(file), int64(len(file)))
+	return err
+}
 
 // Files that libraries write pass. A check that refuses one of them would lock users out of their own data.
 func TestValidFilesPass(t *testing.T) {
 	for _, rows := range []int{0, 1, 10, 1000} {
-		if err := check(valid(t, rows)); err != nil {
-			t.Errorf("%d rows: %v", rows, err)
+		file := valid(t, rows)
+		if got, err := Check(bytes.NewReader(file), int64(len(file))); err != nil || got != int64(rows) {
+			t.Errorf("%d rows: %d, %v", rows, got, err)
 		}
 	}
 }

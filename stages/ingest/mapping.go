@@ -16,6 +16,7 @@ import (
 	duckdriver "github.com/marcboeker/go-duckdb/v2"
 
 	"parsimon/queries/duckdb"
+	"parsimon/schema/footer"
 	"parsimon/schema/names"
 	"parsimon/stages/topology"
 )
@@ -307,6 +308,9 @@ FROM (SELECT %s AS n FROM (%s) WHERE broken = '' LIMIT %d)`, strings.Join(has, "
 
 func (in *Ingester) stageParquet(ctx context.Context, m *Mapping, file string) (src rowSource, err error) {
 	src.file = file
+	if err := footer.CheckFile(file); err != nil {
+		return src, err
+	}
 	read := duckdb.ScanParquet(file)
 	columns, err := in.columns(ctx, "SELECT * FROM "+read)
 	var of duckdriver.Composite[[]string] // DuckDB has other names for columns that differ in capitals at most

@@ -19,6 +19,9 @@ type caseInput struct {
 	feedbackAt []int32       // by place in order: place in feedback, -1 if there is none; empty: no feedback
 }
 
+// maxGrownRows is for how many rows memory is allocated before any is read.
+const maxGrownRows = 1 << 21
+
 // readInput reads the rows of the wanted links in [lo, hi) and sorts them by link (a stable counting sort).
 func (s *Simulator) readInput(lo, hi int32, hops schema.Batches, want func(int32) bool) error {
 	var expected int64
@@ -28,7 +31,7 @@ func (s *Simulator) readInput(lo, hi int32, hops schema.Batches, want func(int32
 		}
 	}
 	in := &s.input
-	in.rows = slices.Grow(in.rows[:0], int(expected))
+	in.rows = slices.Grow(in.rows[:0], int(min(expected, maxGrownRows))) // expected is what a table says
 	counts := make([]int32, hi-lo+1)
 	if expected > 0 {
 		link, wanted := int32(-1), false

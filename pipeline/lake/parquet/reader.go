@@ -17,6 +17,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"parsimon/schema"
+	"parsimon/schema/footer"
 )
 
 // A Range selects the rows whose value of a column is in [Lo, Hi). Row groups without such rows are not read. Of a
@@ -55,7 +56,15 @@ type Reader struct {
 	// Of the open file:
 	file   *os.File
 	meta   *parquet.File
-	groups []parquet.RowGroup // not read yet
+	groups []rowGroup // not read yet
+
+	bounds Bounds // of the values; nil: none
+}
+
+// A rowGroup is a row group of the open file.
+type rowGroup struct {
+	parquet.RowGroup
+	first int64 // row of the file
 }
 
 // NewReader streams Parquet files of one table, file after file. Footers that are nil are read with every file.
@@ -89,7 +98,7 @@ func (r *Reader) Next(columns ...string) (rec arrow.Record, err error) {
 }
 
 // readGroup decodes the wanted rows of a row group, and the given columns, all if there are none.
-func (r *Reader) readGroup(g parquet.RowGroup, names []string) (rec arrow.Record, err error) {
+func (r *Reader) readGroup(g rowGroup, names []string) (rec arrow.Record, err error) {
 	defer r.named(&err)
 	from, to, keys := int64(0), g.NumRows(), arrow.Array(nil)
 	if r.keep != nil && len(r.table.Sort) > 0 && r.table.Sort[0] == r.keep.Column {
@@ -122,6 +131,11 @@ func (r *Reader) readGroup(g parquet.RowGroup, names []string) (rec arrow.Record
 		}
 		columns = append(columns, column)
 	}
+	for i, c := range of {
+		if err := r.bounds.check(r.table.Name, c.Name, columns[i], g.first+from); err != nil {
+			return nil, err
+		}
+	}
 	return array.NewRecord(arrow.NewSchema(fields, nil), columns, max(0, to-from)), nil
 }
 
@@ -137,7 +151,7 @@ func (r *Reader) readColumn(g parquet.RowGroup, c schema.Column, from, to int64)
 // rowsInRange finds the wanted rows of a row group that is sorted by the column of the range. keys is the column of the
 // whole group, nil if it was not read.
 func (r *Reader) rowsInRange(g parquet.RowGroup) (from, to int64, keys arrow.Array, err error) {
-	lo, hi, ok := r.bounds(g)
+	lo, hi, ok := r.keysOf(g)
 	if ok && lo >= r.keep.Lo && hi < r.keep.Hi {
 		return 0, g.NumRows(), nil, nil
 	}
@@ -179,13 +193,16 @@ func (r *Reader) openNext() (err error) {
 	if err := r.checkTable(); err != nil {
 		return err
 	}
+	first := int64(0)
 	for _, g := range r.meta.RowGroups() {
+		group := rowGroup{g, first}
+		first += g.NumRows()
 		if r.keep != nil {
-			if lo, hi, ok := r.bounds(g); ok && (hi < r.keep.Lo || lo >= r.keep.Hi) {
+			if lo, hi, ok := r.keysOf(g); ok && (hi < r.keep.Lo || lo >= r.keep.Hi) {
 				continue
 			}
 		}
-		r.groups = append(r.groups, g)
+		r.groups = append(r.groups, group)
 	}
 	return nil
 }
@@ -234,8 +251,8 @@ func (r *Reader) leaf(c schema.Column) (parquet.LeafColumn, bool) {
 	return r.meta.Schema().Lookup(c.Name)
 }
 
-// bounds are the least and the greatest key of a row group, if they are known.
-func (r *Reader) bounds(g parquet.RowGroup) (lo, hi int64, ok bool) {
+// keysOf returns the least and the greatest key of a row group, if they are known.
+func (r *Reader) keysOf(g parquet.RowGroup) (lo, hi int64, ok bool) {
 	c := r.table.Columns[r.table.Index(r.keep.Column)]
 	leaf, _ := r.leaf(c)
 	least, greatest, ok := g.ColumnChunks()[leaf.ColumnIndex].(*parquet.FileColumnChunk).Bounds()
@@ -297,6 +314,9 @@ func (c *Footers) of(path string, f *os.File) (*parquet.File, error) {
 		if known, ok := c.known.Load(key); ok {
 			return known.(*parquet.File), nil
 		}
+	}
+	if _, err := footer.Check(f, key.size); err != nil {
+		return nil, err
 	}
 	file, err := parquet.OpenFile(f, key.size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {

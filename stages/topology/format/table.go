@@ -16,6 +16,7 @@ import (
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/footer"
 	"parsimon/schema/names"
 	"parsimon/schema/tree"
 	"parsimon/stages/topology"
@@ -219,6 +220,10 @@ func parseParquet(d *draft, file string, data []byte) (t *table) {
 			t = bad(p)
 		}
 	}()
+	if _, err := footer.Check(bytes.NewReader(data), int64(len(data))); err != nil {
+		d.syntax(file, 0, "is %v", err)
+		return nil
+	}
 	f, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		return bad(err)

@@ -1,0 +1,58 @@
+package parquet
+
+import (
+	"fmt"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+)
+
+// Bounds are the least and the greatest value of integer columns, by name. The digest of a file in the lake of a
+// stranger says nothing about its values: a link of number 2^31 would index a slice, and a count would size one.
+type Bounds map[string][2]int64
+
+// Within makes the reader refuse values outside the bounds. Nulls are within any.
+func (r *Reader) Within(b Bounds) *Reader {
+	r.bounds = b
+	return r
+}
+
+// check reports the first value of a column that is out of its bounds. first is the row of the file that the column
+// begins with.
+func (b Bounds) check(table, column string, values arrow.Array, first int64) error {
+	bounds, ok := b[column]
+	if !ok {
+		return nil
+	}
+	at := -1
+	var value int64
+	switch a := values.(type) {
+	case *array.Int64:
+		if at = outside(a.Int64Values(), a, bounds); at >= 0 {
+			value = a.Value(at)
+		}
+	case *array.Int32:
+		if at = outside(a.Int32Values(), a, bounds); at >= 0 {
+			value = int64(a.Value(at))
+		}
+	case *array.Int16:
+		if at = outside(a.Int16Values(), a, bounds); at >= 0 {
+			value = int64(a.Value(at))
+		}
+	}
+	if at < 0 {
+		return nil
+	}
+	return fmt.Errorf("table %s, row %d: %s is %d, want %d to %d", table, first+int64(at)+1, column, value, bounds[0],
+		bounds[1])
+}
+
+// outside is the place of the first value that is not null and out of bounds; -1 if there is none.
+func outside[T int16 | int32 | int64](values []T, a arrow.Array, bounds [2]int64) int {
+	for i, v := range values {
+		if (int64(v) < bounds[0] || int64(v) > bounds[1]) && a.IsValid(i) {
+			return i
+		}
+	}
+	return -1
+}
