@@ -193,13 +193,18 @@ func connect(ctx context.Context, o duckdb.Options) (_ *sql.DB, c duck, err erro
 		return nil, c, err
 	}
 	if c.conn, err = db.Conn(ctx); err == nil {
-		err = c.exec(ctx, macros)
+		err = c.exec(ctx, macros+scansRead)
 	}
 	if err != nil {
 		return nil, c, errors.Join(err, db.Close())
 	}
 	return db, c, nil
 }
+
+// scansRead lets scans of Parquet files read all rows before they are filtered. Where a filter in a scan leaves out rows,
+// DuckDB 1.4 skips values of a column, and ends with an internal error ("dereference unique_ptr that is NULL") if it has
+// not decoded a page of the column's dictionary yet (github.com/duckdb/duckdb/issues/17928).
+const scansRead = "\nSET disabled_optimizers = 'filter_pushdown,join_filter_pushdown';"
 
 // exec runs a statement. It returns the first line of an error, or the error of the context.
 func (in duck) exec(ctx context.Context, query string) error {

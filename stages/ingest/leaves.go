@@ -3,6 +3,7 @@ package ingest
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,7 +33,10 @@ func eachLeaf(ctx context.Context, paths [][]string, r *bufio.Reader, w *lineWri
 		if _, err = d.Token(); err == nil {
 			err = l.list(ctx, d, bounded)
 		}
-		return errors.Join(err, ctx.Err())
+		if _, after := d.Token(); err == nil && !errors.Is(after, io.EOF) {
+			err = fmt.Errorf("the file continues after the JSON list, from byte %d", d.InputOffset())
+		}
+		return cmp.Or(err, ctx.Err())
 	}
 	for err == nil && ctx.Err() == nil {
 		bounded.left = maxLine

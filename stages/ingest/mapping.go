@@ -69,7 +69,7 @@ var (
 	mappingLine = regexp.MustCompile(
 		`^-- (format|title|from|rows|reads|names|widths|count|end|numbers|column|needs|note|null|header|timed|each): (.+)$`)
 	sqlComment   = regexp.MustCompile(`(?m)--.*$`)
-	mappingField = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)(?: = (.+))?$`)
+	mappingField = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_.]*)(?: = (.+))?$`)
 )
 
 // parseMapping parses a mapping file: header lines, an empty line, one SELECT.

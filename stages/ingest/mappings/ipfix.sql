@@ -29,13 +29,19 @@
 -- column: flowendmicroseconds
 -- column: flowendnanoseconds
 -- column: flowdurationmilliseconds
--- note: reverseoctetdeltacount has reverse bytes, column reverseOctetDeltaCount (RFC 5103), which are not counted: export one direction a record
+-- column: reverseoctetdeltacount
+-- column: reverseoctettotalcount
+-- column: reversepacketdeltacount
+-- column: reversepackettotalcount
+-- column: reverseflowstartmilliseconds
+-- column: reverseflowdeltamicroseconds
 -- needs: sourceipv4address|sourceipv6address destinationipv4address|destinationipv6address octetdeltacount|octettotalcount flowstartseconds|flowstartmilliseconds|flowstartmicroseconds|flowstartnanoseconds
 
 -- Times are numbers since 1970 in the unit that their name says, or timestamps of UTC: 2026-01-31T09:00:00.123Z, or with a
 -- space and without Z. Bytes include IP headers. Of a sampling exporter samplingInterval says the rate, where it is above 0;
 -- else --sampling-rate does. Delta counts are since the record before; total counts of a connection with several records
--- would count more than once, so that delta counts apply where a file has both.
+-- would count more than once, so that delta counts apply where a file has both. Columns reverse… are those of biflows (RFC
+-- 5103).
 SELECT "row",
   coalesce(sourceipv4address, sourceipv6address) AS src,
   coalesce(destinationipv4address, destinationipv6address) AS dst,
@@ -47,6 +53,10 @@ SELECT "row",
   ingressinterface AS interface,
   coalesce(octetdeltacount, octettotalcount) AS size_bytes,
   coalesce(packetdeltacount, packettotalcount) AS packets,
+  coalesce(reverseoctetdeltacount, reverseoctettotalcount) AS reverse_bytes,
+  coalesce(reversepacketdeltacount, reversepackettotalcount) AS reverse_packets,
+  coalesce(TRY(whole(reverseflowstartmilliseconds) * 1000000), TRY(start_ns + whole(reverseflowdeltamicroseconds) * 1000))
+    AS reverse_start_ns,
   CASE WHEN whole(samplinginterval) = 0 THEN NULL ELSE samplinginterval END AS sampling_rate,
   start_ns,
   coalesce(

@@ -1,5 +1,5 @@
 -- format: nfdump
--- title: NetFlow and IPFIX as nfdump -o csv writes them, long names (ts, sa, ibyt) or short ones (firstSeen, srcAddr, bytes)
+-- title: NetFlow and IPFIX as nfdump -o csv or -o csv-fast writes them, long names (ts, sa, ibyt) or short ones (firstSeen, srcAddr, bytes)
 -- from: https://github.com/phaag/nfdump (man nfdump, output format csv)
 -- rows: records
 -- reads: csv
@@ -27,11 +27,14 @@
 -- column: dstport
 -- column: packets
 -- column: bytes
--- note: obyt has reverse bytes, column obyt, which are not counted: run nfdump without -b, -B
+-- column: opkt
+-- column: obyt
+-- column: lastseen
 -- needs: sa|srcaddr da|dstaddr ts|firstseen ibyt|bytes
 
 -- Times have no zone: nfdump writes those of its own, which TZ=UTC nfdump makes UTC, as they are read here. Since a
--- router ages its clock in ms, a flow's start is known to a ms, or to a second where the text has no fraction.
+-- router ages its clock in ms, a flow's start is known to a ms, or to a second where the text has no fraction. csv-fast
+-- has ms since 1970. With -b or -B, columns opkt and obyt have the way back.
 SELECT "row",
   coalesce(sa, srcaddr) AS src,
   coalesce(da, dstaddr) AS dst,
@@ -42,12 +45,15 @@ SELECT "row",
   "in" AS interface,
   coalesce(ibyt, bytes) AS size_bytes,
   coalesce(ipkt, packets) AS packets,
+  obyt AS reverse_bytes,
+  opkt AS reverse_packets,
   whole(stos) // 4 AS dscp,
-  datetime_ns(coalesce(ts, firstseen)) AS start_ns,
+  coalesce(datetime_ns(coalesce(ts, firstseen)), TRY(whole(firstseen) * 1000000)) AS start_ns,
   coalesce(
-    or_beyond(datetime_ns(te), te),
+    or_beyond(coalesce(datetime_ns(coalesce(te, lastseen)), TRY(whole(lastseen) * 1000000)), coalesce(te, lastseen)),
     or_beyond(TRY(datetime_ns(coalesce(ts, firstseen)) + seconds_ns(coalesce(duration, td))), coalesce(duration, td))
   ) AS end_ns,
-  rfc3339_resolution_ns(coalesce(ts, firstseen)) AS start_resolution_ns,
+  CASE WHEN whole(firstseen) IS NOT NULL THEN 1000000 ELSE rfc3339_resolution_ns(coalesce(ts, firstseen)) END
+    AS start_resolution_ns,
   datetime_ns(tr) AS received_ns
 FROM source

@@ -3,6 +3,7 @@
 -- from: https://docs.aws.amazon.com/vpc/latest/userguide/flow-log-records.html
 -- rows: records
 -- reads: words
+-- timed: 1
 -- names: version account_id interface_id srcaddr dstaddr srcport dstport protocol packets bytes start end action log_status
 -- column: interface_id
 -- column: srcaddr

@@ -29,7 +29,6 @@ SELECT l.*, $source AS source,
     WHEN has_id AND flow_id IS NULL THEN 'flow_id is not an integer'
     WHEN $any_id AND NOT has_id THEN 'flow_id is missing'
     WHEN $is_log AND size_bytes = 0 THEN '$no_bytes'
-    WHEN $is_log AND alone THEN '$acks_alone'
     WHEN src IS NULL THEN 'src is missing'
     WHEN dst IS NULL THEN 'dst is missing'
     WHEN size_bytes IS NULL THEN 'size_bytes is not an integer'
