@@ -21,7 +21,9 @@ var mayImport = map[string][]string{
 	"datasets":           nil,
 	"simkernel":          nil,
 	"simkernel/linkcase": {"simkernel"},
-	"simkernel/network":  {"simkernel"},
+	"simkernel/network":  {"simkernel", "simkernel/network/partition"},
+
+	"simkernel/network/partition": nil,
 
 	"stages": {"schema/...", "simkernel/...", "stages/rng", "stages/moves", "stages/topology", "stages/workload",
 		"queries/duckdb"},

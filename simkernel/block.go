@@ -11,15 +11,15 @@ type Block struct {
 	// UpstreamNS is how long each packet waited on its way to the target. Only in feedback, and not for a
 	// first hop. Packets of one source stay in order.
 	UpstreamNS int32
-	// WaitNS is how long the packets waited for packets of other flows: the mean over the block. In feedback it
-	// is the wait behind the target, in observations of a first hop the NIC wait. Waits for packets of the same
-	// flow are excluded: the flow has them alone in the network too, so the ideal FCT includes them.
+	// WaitNS is how long the packets waited for packets of other flows: the mean over the block. In feedback
+	// it is the wait behind the target, in observations of a first hop the NIC wait. Waits for packets of the
+	// same flow are excluded: the flow has them alone in the network too, so the ideal FCT includes them.
 	WaitNS int32
 	// Marks has bit n mod MarkBits set if packet n of the flow was marked.
 	Marks uint16
-	// Denied is the share of the line rate that the link denied the flow, as its sender computes it from the link's
-	// telemetry, in units of 1/ShareUnit: the mean over the block. In feedback it is the maximum over the other links.
-	// Only with Traits.Telemetry.
+	// Denied is the share of the line rate that the link denied the flow, as its sender computes it from the
+	// link's telemetry, in units of 1/ShareUnit: the mean over the block. In feedback it is the maximum over
+	// the other links. Only with Traits.Telemetry.
 	Denied uint16
 }
 
@@ -39,12 +39,12 @@ const (
 //	packet  0   1   2  …  47   48 … 63   64 … 79   …
 //	block   0   1   2  …  47      48        49     …
 //
-// The packets of the first window leave at line rate, whatever the network does, and queue behind those of other flows
-// that start at the same time. The packets of the second leave as the ACKs of the first return, which ends that queue.
-// Within these two windows waits differ from packet to packet by more than their mean, so they are described singly.
-// Afterwards a mean over a window is the resolution at which senders react: a block is the largest power of two that is
-// not above a window, at most MarkBits packets. At most maxSingles packets are single: a window of more packets fills
-// long paths rather than queues.
+// The packets of the first window leave at line rate, regardless of the network, and queue behind those of
+// other flows that start at the same time. The packets of the second leave as the ACKs of the first return,
+// which ends that queue. Within these two windows waits differ from packet to packet by more than their mean,
+// so they are described singly. Afterwards a mean over a window is the resolution at which senders react: a
+// block is the largest power of two that is not above a window, at most MarkBits packets. At most maxSingles
+// packets are single: a window of more packets fills long paths rather than queues.
 //
 // A flow's number of single packets is a multiple of MarkBits, so that the packets of a block have different
 // bits in Block.Marks.

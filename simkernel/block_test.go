@@ -19,7 +19,8 @@ func TestBlocks(t *testing.T) {
 
 func checkLayout(t *testing.T, l BlockLayout, packets int64) {
 	t.Helper()
-	n, at := int64(0), uint32(0)
+	n := int64(0)
+	at := uint32(0)
 	for int64(at) < packets {
 		if l.Start(at) != at {
 			t.Fatalf("packet %d does not begin a block", at)
@@ -30,10 +31,12 @@ func checkLayout(t *testing.T, l BlockLayout, packets int64) {
 		if got := l.Of(min(int64(l.End(at)), packets) - 1); got != n {
 			t.Fatalf("%d packets: the last packet of block %d is in block %d", packets, n, got)
 		}
-		if window := l.Window(int(n)); window != int(at)/MarkBits {
+		window := l.Window(int(n))
+		if window != int(at)/MarkBits {
 			t.Fatalf("block %d is in window %d, its packet %d in %d", n, window, at, at/MarkBits)
 		}
-		n, at = n+1, l.End(at)
+		n = n + 1
+		at = l.End(at)
 	}
 	if got := l.Blocks(packets); got != n {
 		t.Fatalf("%d packets have %d blocks, want %d", packets, got, n)

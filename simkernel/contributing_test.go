@@ -10,9 +10,10 @@ import (
 	"testing"
 )
 
-// Without this test the example in CONTRIBUTING.md could stop compiling, or a registered transport could be ignored by
-// the tests of one simulator. It adds the example's file and its line of the registry to the package by an overlay, and
-// runs the tests that must know every transport, of both simulators, for the new one.
+// Without this test the example in CONTRIBUTING.md could stop compiling, or a registered transport could be
+// ignored by the tests of one simulator. It adds the example's file and its line of the registry to the
+// package by an overlay, and runs the tests that must know every transport, of both simulators, for the new
+// one.
 func TestContributingAddsATransport(t *testing.T) {
 	page, err := os.ReadFile("../CONTRIBUTING.md")
 	if err != nil {
@@ -43,7 +44,8 @@ func TestContributingAddsATransport(t *testing.T) {
 	}
 }
 
-// writeOverlay writes files of this package to a temporary directory and returns the file for the flag -overlay.
+// writeOverlay writes files of this package to a temporary directory and returns the file for the flag
+// -overlay.
 func writeOverlay(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()

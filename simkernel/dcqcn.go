@@ -66,10 +66,11 @@ type DCQCNParams struct {
 //   - α timer: α ← (1 − g)α, + g if a CNP has come since the last tick.
 //   - Decrease timer, if a CNP has come since: target ← rate (not again before the first increase after a
 //     cut), rate ← rate (1 − α/2); the sequence of increases restarts.
-//   - Increase timer: target ← target + 0, AdditiveBps, and HyperBps from then on; rate ← (rate + target) / 2.
+//   - Increase timer: target ← target + 0, AdditiveBps, and HyperBps from then on; rate ← (rate + target) /
+//     2.
 //
-// Timers are not events: tick applies all ticks up to a time. This is exact, since the rate is only read after tick,
-// when the flow sends or receives an ACK.
+// Timers are not events: tick applies all ticks up to a time. This is exact, since the rate is only read
+// after tick, when the flow sends or receives an ACK.
 type dcqcn struct {
 	Rates
 	targetBps           float64
@@ -97,9 +98,11 @@ func (d *dcqcn) OnAck(p *Params, h *AckInfo) (rateChanged bool) {
 	if !h.Marked {
 		return false
 	}
-	d.cnpAlpha, d.cnpCut = true, true
+	d.cnpAlpha = true
+	d.cnpCut = true
 	if d.alphaPS == Never {
-		d.alpha, d.cnpAlpha = 1, false
+		d.alpha = 1
+		d.cnpAlpha = false
 		d.targetBps = d.RateBps
 		d.alphaPS = h.NowPS + p.DCQCN.AlphaNS*PSPerNS
 		d.decreasePS = h.NowPS + (p.DCQCN.DecreaseNS+1)*PSPerNS
@@ -158,7 +161,8 @@ func (d *dcqcn) tickDecrease(p *Params, nowPS int64) {
 func (d *dcqcn) tickIncrease(p *Params, nowPS int64) {
 	c := &p.DCQCN
 	everyPS := c.IncreaseNS * PSPerNS
-	rate, target := d.RateBps, d.targetBps
+	rate := d.RateBps
+	target := d.targetBps
 	switch {
 	case d.stage == 1:
 		d.targetBps = min(d.LineBps, d.targetBps+c.AdditiveBps)
@@ -166,7 +170,8 @@ func (d *dcqcn) tickIncrease(p *Params, nowPS int64) {
 		d.targetBps = min(d.LineBps, d.targetBps+c.HyperBps)
 	}
 	d.RateBps = (d.RateBps + d.targetBps) / 2
-	if d.stage++; d.stage > 2 && d.RateBps == rate && d.targetBps == target && !d.cnpCut {
+	d.stage++
+	if d.stage > 2 && d.RateBps == rate && d.targetBps == target && !d.cnpCut {
 		d.increasePS = lastTick(d.increasePS, everyPS, nowPS) // later ticks change nothing either
 	}
 	d.increasePS += everyPS

@@ -1,13 +1,17 @@
 package simkernel
 
-// DCTCP is the default transport: DCTCP with a rate in place of the window, as a rate-based NIC runs it (Alizadeh et
-// al., SIGCOMM'10, and the paper's ns-3). Its constants are fields of Params; a scenario file may set them, as
-// small.yaml does.
+// DCTCP is the default transport: DCTCP with a rate instead of a window, as a rate-based NIC runs it
+// (Alizadeh et al., SIGCOMM'10, and the paper's ns-3). Its constants are fields of Params; a scenario file
+// may set them, as small.yaml does.
 const DCTCP Transport = 0
 
 var dctcpSpec = transportSpec{
 	name: "dctcp", version: 1,
-	defaults: func(p *Params) { p.Gain, p.AdditiveIncreaseBps, p.MarkBytesPerGbps = 1.0/16, 615e6, 3000 },
+	defaults: func(p *Params) {
+		p.Gain = 1.0 / 16
+		p.AdditiveIncreaseBps = 615e6
+		p.MarkBytesPerGbps = 3000
+	},
 	keys: func(p *Params) []Key {
 		return []Key{
 			{Name: "gain", Unit: Number, Float: &p.Gain, Max: 1, Positive: true},
@@ -78,7 +82,8 @@ func (d *DCTCPSender) Update(p *Params, ackedBytes, sentBytes int64, marked bool
 	return d.RateBps != before
 }
 
-// WindowEnds reports whether an ACK of so much ends a window: one that does not, and is not marked, changes nothing.
+// WindowEnds reports whether an ACK of so much ends a window: one that does not, and is not marked, changes
+// nothing.
 func (d *DCTCPSender) WindowEnds(ackedBytes int64) bool { return ackedBytes > d.windowEnd }
 
 // Window returns how much payload may be in flight at the present rate.

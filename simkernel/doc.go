@@ -1,13 +1,14 @@
-// Package simkernel has what the packet simulators share: transports and their constants, link speeds, ideal FCTs, and
-// the blocks in which link cases exchange what packets met.
+// Package simkernel has what the packet simulators share: transports and their constants, link speeds, ideal
+// FCTs, and the blocks in which link cases exchange what packets met.
 //
 //	linkcase    one link and the flows that cross it
 //	network     every packet of a whole network
 //
-// The packages are pure: columns in, columns out. They import nothing else of this module, do no I/O and have no mutable
-// package state. No result depends on the clock. Package network reads it only to choose how many workers take part.
+// The packages are pure: columns in, columns out. They import nothing else of this module, do no I/O and have
+// no mutable package state. No result depends on the clock. Package network reads it only to choose how many
+// workers take part.
 package simkernel
 
-// Version is part of Params.AppendIdentity. It must change, and with it MethodVersion of package pipeline, whenever
-// linkcase.Kernel computes a different Result from the same Case and Params.
+// Version is part of Params.AppendIdentity. It must change, and with it MethodVersion of package pipeline,
+// whenever linkcase.Kernel computes a different Result from the same Case and Params.
 const Version = 8

@@ -50,17 +50,17 @@ type Telemetry struct {
 	Link      int32
 }
 
-// hpcc is the sender of one flow: HPCC (Li et al., SIGCOMM'19, algorithm 1) with the rate in place of the window,
-// which follows from it. The reference rate follows the utilisation of the busiest link once per round
-// trip; every ACK in between sets the rate from it.
+// hpcc is the sender of one flow: HPCC (Li et al., SIGCOMM'19, algorithm 1) with the rate instead of the
+// window, which follows from it. The reference rate follows the utilisation of the busiest link once per
+// round trip; every ACK in between sets the rate from it.
 //
-// A link case has the telemetry of its own link only. The other links' effect comes as feedback: the share of the line
-// rate that they deny the flow, which bounds the rate. This is a rate that was computed where those links' queues were
-// simulated; their utilisations would not respond to any queue here.
+// A link case has the telemetry of its own link only. The other links' effect comes as feedback: the share of
+// the line rate that they deny the flow, which bounds the rate. This is a rate that was computed where those
+// links' queues were simulated; their utilisations would not respond to any queue here.
 //
-// Where the others' links bound the rate, the case's own link reports what it would allow without them: by algorithm 1
-// the reference rate times η / U. Reported, the rate that it computes, which is only a step above theirs, would bound
-// them in the next pass: rates could fall from pass to pass but not rise.
+// Where the others' links bound the rate, the case's own link reports what it would allow without them: by
+// algorithm 1 the reference rate times η / U. Reported, the rate that it computes, which is only a step above
+// theirs, would bound them in the next pass: rates could fall from pass to pass but not rise.
 type hpcc struct {
 	Rates
 	refBps    float64     // the rate of W^c
@@ -128,14 +128,16 @@ func (d *hpcc) compute(p *Params, update bool) {
 	d.ownBps = min(d.LineBps, max(p.floorBps(d.LineBps), bps))
 }
 
-// measure is the paper's MeasureInflight: it updates U by the ACK's telemetry: of each link the queue, in round
-// trips, plus its utilisation since the last ACK. It returns false if there is no telemetry, or the last ACK's is of
-// another path (pathID, §4.1).
+// measure is the paper's MeasureInflight: it updates U by the ACK's telemetry: of each link the queue, in
+// round trips, plus its utilisation since the last ACK. It returns false if there is no telemetry, or the
+// last ACK's is of another path (pathID, §4.1).
 func (d *hpcc) measure(p *Params, h *AckInfo) (known bool) {
 	roundPS := d.roundPS
-	use, tauPS := -1.0, 0.0
+	use := -1.0
+	tauPS := 0.0
 	for i := range min(len(d.last), len(h.Links)) {
-		now, was := &h.Links[i], &d.last[i]
+		now := &h.Links[i]
+		was := &d.last[i]
 		if now.Link != was.Link {
 			return false
 		}
@@ -147,7 +149,8 @@ func (d *hpcc) measure(p *Params, h *AckInfo) (known bool) {
 		queue := float64(min(now.LeftBytes, was.LeftBytes)) / (bytesPerPS * roundPS)
 		u := queue + float64(now.SentBytes-was.SentBytes)/(took*bytesPerPS)
 		if u > use {
-			use, tauPS = u, min(roundPS, took)
+			use = u
+			tauPS = min(roundPS, took)
 		}
 	}
 	if use < 0 {

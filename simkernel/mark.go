@@ -1,20 +1,22 @@
 package simkernel
 
-// MarkBytes returns the marking thresholds of a link with the given total bandwidth and propagation delay: a packet
-// that leaves more wire bytes than from behind in the queue when its service starts is marked (DCTCP: 3 KB per Gbps by
-// default, 30 KB at 10 Gbps) or may be marked (Traits.RandomMarks), with more than always it is marked. They are out
-// of reach for transports without marks. Where the windows of long paths are fitted to them, long links mark from
-// markRoundTrips on, unless StatedMarks.
+// MarkBytes returns the marking thresholds of a link with the given total bandwidth and propagation delay: a
+// packet that leaves more wire bytes than from behind in the queue when its service starts is marked (DCTCP:
+// 3 KB per Gbps by default, 30 KB at 10 Gbps) or may be marked (Traits.RandomMarks), with more than always it
+// is marked. They are out of reach for transports without marks. Where the windows of long paths are fitted
+// to them, long links mark from markRoundTrips on, unless StatedMarks.
 func (p *Params) MarkBytes(bandwidthBps, delayNS int64) (from, always int64) {
 	of := p.Transport.spec().markBytes
 	if of == nil {
 		return Unreachable, Unreachable
 	}
 	from, always = of(p)
-	from, always = PerGbps(from, bandwidthBps), PerGbps(always, bandwidthBps)
+	from = PerGbps(from, bandwidthBps)
+	always = PerGbps(always, bandwidthBps)
 	if p.WANWindowBytes == AutoWindow && !p.StatedMarks {
 		long := int64(float64(bandwidthBps) / 8e9 * float64(2*delayNS) * markRoundTrips)
-		from, always = max(from, long), max(always, long)
+		from = max(from, long)
+		always = max(always, long)
 	}
 	return from, always
 }
@@ -25,8 +27,8 @@ func PerGbps(bytes, bandwidthBps int64) int64 {
 	return bytes*(bandwidthBps/gbps) + bytes*(bandwidthBps%gbps)/gbps
 }
 
-// A MarkRule marks packets by random early detection (Floyd and Jacobson, IEEE/ACM ToN 1(4), 1993) on the present
-// queue: with a probability that rises from 0 at MinBytes to Share at MaxBytes, and always above.
+// A MarkRule marks packets by random early detection (Floyd and Jacobson, IEEE/ACM ToN 1(4), 1993) on the
+// present queue: with a probability that rises from 0 at MinBytes to Share at MaxBytes, and always above.
 type MarkRule struct {
 	MinBytes, MaxBytes int64
 	Share              float64
@@ -40,8 +42,8 @@ func (m *MarkRule) Marks(leftBytes int64, draw uint64) bool {
 	return float64(draw>>11)/(1<<53)*float64(m.MaxBytes-m.MinBytes) < m.Share*float64(leftBytes-m.MinBytes)
 }
 
-// MarkRule returns the rule for two thresholds of MarkBytes. Only random marks (Traits.RandomMarks), which are those of
-// DCQCN, use Share and MaxBytes; else every packet above MinBytes is marked.
+// MarkRule returns the rule for two thresholds of MarkBytes. Only random marks (Traits.RandomMarks), which
+// are those of DCQCN, use Share and MaxBytes; else every packet above MinBytes is marked.
 func (p *Params) MarkRule(from, always int64) MarkRule {
 	return MarkRule{MinBytes: from, MaxBytes: always, Share: p.DCQCN.MaxMarking}
 }

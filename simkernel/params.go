@@ -103,8 +103,9 @@ func (p *Params) sharedKeys() []Key {
 	}
 }
 
-// AppendIdentity appends bytes that identify how results follow from cases: the versions of link kernel and transport,
-// and all constants that can matter. The cache of link cases uses no results that are stored under another identity.
+// AppendIdentity appends bytes that identify how results follow from cases: the versions of link kernel and
+// transport, and all constants that can matter. The cache of link cases uses no results that are stored under
+// another identity.
 func (p Params) AppendIdentity(b []byte) ([]byte, error) {
 	if !p.Transport.Traits().RandomMarks {
 		p.Seed = 0
@@ -136,8 +137,8 @@ func (p *Params) SendNS(wireBytes, bandwidthBps int64) int64 {
 	return NewWireTime(float64(bandwidthBps)).sendNS(wireBytes)
 }
 
-// MixKey combines a key and a number to a key or a random number: the finalizer of splitmix64 (Steele, Lea and
-// Flood, OOPSLA'14) over their sum.
+// MixKey combines a key and a number to a key or a random number: the finalizer of splitmix64 (Steele, Lea
+// and Flood, OOPSLA'14) over their sum.
 func MixKey(a, b uint64) uint64 {
 	z := a + (b+1)*0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9

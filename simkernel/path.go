@@ -6,20 +6,21 @@ import "math"
 const AutoWindow = 0
 
 const (
-	// WANRoundTripNS is the round trip from which on a path has WANWindowBytes: that of 20 km of fibre. Paths within a
-	// data centre have some 10 µs.
+	// WANRoundTripNS is the round trip from which on a path has WANWindowBytes: that of 20 km of fibre. Paths
+	// within a data centre have some 10 µs.
 	WANRoundTripNS = 200_000
 
-	// windowFactor is the window that fits a path, relative to its bandwidth-delay product. With 1 a flow alone fills
-	// its path and leaves no queue: more would add a queue and nothing else. It is the rule of HPCC's ns-3 (GLOBAL_T 0),
-	// and that of the paper's 18,000 B: 14.4 µs at 10 Gbps.
+	// windowFactor is the window that fits a path, relative to its bandwidth-delay product. With 1 a flow
+	// alone fills its path and leaves no queue: more would add a queue and nothing else. It is the rule of
+	// HPCC's ns-3 (GLOBAL_T 0), and that of the paper's 18,000 B: 14.4 µs at 10 Gbps.
 	windowFactor = 1
 
-	// leastWindow is the least number of packets of such a window: as many as let a sender notice the loss of one
-	// (RFC 5681, §3.2: three later ones).
+	// leastWindow is the least number of packets of such a window: as many as let a sender notice the loss of
+	// one (RFC 5681, §3.2: three later ones).
 	leastWindow = 4
 
-	// usualRoundTripNS is the round trip of the networks that the defaults of transports are for (the paper's).
+	// usualRoundTripNS is the round trip of the networks that the defaults of transports are for (the
+	// paper's).
 	usualRoundTripNS = 14_400
 
 	nominalWindow = 18_000
@@ -27,9 +28,9 @@ const (
 	// MaxWindowBytes bounds a stated window.
 	MaxWindowBytes = 1 << 40
 
-	// A port marks from so many round trips over its link on, if that is more than its threshold by bandwidth: K > C ×
-	// RTT / 7 keeps a link busy (Alizadeh et al., SIGCOMM'10, §3.4, eq. 13). At 3 KB per Gbps, which is
-	// 24 µs, that is so from a delay of 84 µs on.
+	// A port marks from this part of a round trip over its link on, if that is more than its threshold by
+	// bandwidth: K > C × RTT / 7 keeps a link busy (Alizadeh et al., SIGCOMM'10, §3.4, eq. 13). At 3 KB per
+	// Gbps, which is 24 µs, that is so from a delay of 84 µs on.
 	markRoundTrips = 1.0 / 7
 )
 
@@ -48,10 +49,10 @@ type Limits struct {
 	Hops        int
 }
 
-// Limits returns the limits of a flow on a path, whose host's link has the bandwidth lineBps. A stated window goes with
-// the rate of the host's link, as in the paper. A window that is fitted to the path goes with the rate of its slowest
-// link: a burst at a higher rate would only queue there, and be marked. Constants that are delays (of TIMELY, HPCC and
-// Swift) are then relative to the path's round trip, too.
+// Limits returns the limits of a flow on a path, whose host's link has the bandwidth lineBps. A stated window
+// goes with the rate of the host's link, as in the paper. A window that is fitted to the path goes with the
+// rate of its slowest link: a burst at a higher rate would only queue there, and be marked. Constants that
+// are delays (of TIMELY, HPCC and Swift) are then relative to the path's round trip, too.
 func (p *Params) Limits(lineBps float64, path Path) Limits {
 	l := Limits{LineBps: lineBps, WindowBytes: p.statedWindow(path), Hops: path.Hops}
 	if l.WindowBytes == AutoWindow {
@@ -69,11 +70,12 @@ func windowAt(atLine int64, rateBps, lineBps float64) int64 {
 	return max(1, int64(float64(atLine)*rateBps/lineBps))
 }
 
-// moreNS returns by how much thresholds of delay are higher on the path than on those that their defaults are for.
+// moreNS returns by how much thresholds of delay are higher on the path than on those that their defaults are
+// for.
 func (l *Limits) moreNS() int64 { return max(0, l.RoundTripNS-usualRoundTripNS) }
 
-// NominalWindow is the window for which flows are divided into blocks, and with which queues are guessed; of windows
-// that are fitted to paths, that of a host of 10 Gbps.
+// NominalWindow is the window for which flows are divided into blocks, and with which queues are guessed; of
+// windows that are fitted to paths, that of a host of 10 Gbps.
 func (p *Params) NominalWindow() int64 {
 	if p.WindowBytes == AutoWindow {
 		return nominalWindow
@@ -87,7 +89,10 @@ func (p *Params) NeedsPaths() bool {
 }
 
 // SetWindow states one window for all paths, or AutoWindow.
-func (p *Params) SetWindow(bytes int64) { p.WindowBytes, p.WANWindowBytes = bytes, bytes }
+func (p *Params) SetWindow(bytes int64) {
+	p.WindowBytes = bytes
+	p.WANWindowBytes = bytes
+}
 
 // statedWindow returns the window of flows on a path; AutoWindow if it is fitted.
 func (p *Params) statedWindow(path Path) int64 {
@@ -97,7 +102,8 @@ func (p *Params) statedWindow(path Path) int64 {
 	return p.WindowBytes
 }
 
-// neededWindow returns the least window with which a flow alone on a path sends without pause, in whole packets.
+// neededWindow returns the least window with which a flow alone on a path sends without pause, in whole
+// packets.
 func (p *Params) neededWindow(path Path) int64 {
 	wire := NewWireTime(float64(path.SlowestBps))
 	fullPS := wire.PS(p.PayloadBytes + p.HeaderBytes)
@@ -105,9 +111,9 @@ func (p *Params) neededWindow(path Path) int64 {
 	return max(leastWindow, packets) * p.PayloadBytes
 }
 
-// WindowDelayNS returns how much longer a flow alone on a path takes because its window is smaller than the path needs:
-// with w packets in flight, every w-th packet waits for an ACK, a round trip R after the packet w before it, where the
-// slowest link would have sent w packets in w·T.
+// WindowDelayNS returns how much longer a flow alone on a path takes because its window is smaller than the
+// path needs: with w packets in flight, every w-th packet waits for an ACK, a round trip R after the packet w
+// before it, where the slowest link would have sent w packets in w·T.
 //
 //	⌊(n − 1) / w⌋ · max(0, R − w·T)
 func (p *Params) WindowDelayNS(path Path, sizeBytes int64) int64 {
@@ -123,8 +129,8 @@ func (p *Params) WindowDelayNS(path Path, sizeBytes int64) int64 {
 	return (p.Packets(sizeBytes) - 1) / w * (path.RoundTripNS - w*fullPS/PSPerNS)
 }
 
-// An IdealPath computes the FCT of a flow alone on a path of store-and-forward hops, exactly as the simulators of
-// this package do:
+// An IdealPath computes the FCT of a flow alone on a path of store-and-forward hops, exactly as the
+// simulators of this package do:
 //
 //	n packets, all full but the last, over hops with per-packet times full_i and last_i:
 //	propagation + max over m of ( Σ_{i≤m} full_i + (n−2)·max_{i≤m} full_i + Σ_{i≥m} last_i )
@@ -143,7 +149,8 @@ type IdealPath struct {
 func (p *IdealPath) Reset(params *Params) {
 	p.params = params
 	p.hops = p.hops[:0]
-	p.propPS, p.path = 0, Path{}
+	p.propPS = 0
+	p.path = Path{}
 }
 
 // Add appends a link to the path.
@@ -159,8 +166,8 @@ func (p *IdealPath) Add(bandwidthBps, delayNS int64) {
 		wire.sendNS(p.params.AckBytes)
 }
 
-// Path returns what senders know of the path, given that both directions of its cables have the same bandwidth and
-// delay.
+// Path returns what senders know of the path, given that both directions of its cables have the same
+// bandwidth and delay.
 func (p *IdealPath) Path() Path { return p.path }
 
 // FCTNS returns the ideal FCT in ns, rounded up, of a flow of sizeBytes > 0 whose window never binds.
@@ -191,8 +198,8 @@ func CeilNS(ps int64) int64 {
 	return (ps + PSPerNS - 1) / PSPerNS
 }
 
-// PSPerNS is the resolution of time inside the simulators, an integer number of picoseconds: a full packet takes
-// 838.4 ns at 10 Gbps, and rounding to 838 ns would make every link 0.05% faster.
+// PSPerNS is the resolution of time inside the simulators, an integer number of picoseconds: a full packet
+// takes 838.4 ns at 10 Gbps, and rounding to 838 ns would make every link 0.05% faster.
 const PSPerNS = 1000
 
 // A WireTime converts bytes on the wire to the time that a link of one bandwidth needs to send them. It is a

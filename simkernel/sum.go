@@ -2,8 +2,8 @@ package simkernel
 
 import "math/bits"
 
-// A Sum adds durations up. It has 128 bits, because waits of many packets exceed an int64: a 100 Gbps link that is
-// offered twice its capacity has 2^63 ns of waits after 39 s.
+// A Sum adds durations up. It has 128 bits, because waits of many packets exceed an int64: a 100 Gbps link
+// that is offered twice its capacity has 2^63 ns of waits after 39 s.
 type Sum struct{ high, low uint64 }
 
 // Add adds a duration, which must not be negative.

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Without 128 bits the mean wait of a link that is overloaded for hours is wrong, or negative, in silence. A sum agrees
-// with big integers below and above 2^63 and 2^64.
+// Without 128 bits the mean wait of a link that is overloaded for hours is wrong, or negative, in silence. A
+// sum agrees with big integers below and above 2^63 and 2^64.
 func TestSumDoesNotWrap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
@@ -32,7 +32,8 @@ func TestSumDoesNotWrap(t *testing.T) {
 			t.Fatalf("%v: Int64 %v", want, got.Int64())
 		}
 		ns := new(big.Int).Quo(want, big.NewInt(PSPerNS))
-		if whole := got.PSToNS(); whole.Int64() != ns.Int64() {
+		whole := got.PSToNS()
+		if whole.Int64() != ns.Int64() {
 			t.Fatalf("%v ps: %v ns, want %v", want, whole.Int64(), ns)
 		}
 	}

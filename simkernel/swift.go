@@ -62,8 +62,8 @@ type SwiftParams struct {
 	MinScaling, MaxScaling float64
 }
 
-// swift is the sender of one flow: Swift (Kumar et al., SIGCOMM'20, algorithm 1) without delays in hosts, and with
-// the rate in place of the window, which follows from it. So Limits and MinRateBps bound it like every
+// swift is the sender of one flow: Swift (Kumar et al., SIGCOMM'20, algorithm 1) without delays in hosts, and
+// with the rate instead of the window, which follows from it. So Limits and MinRateBps bound it like every
 // other transport here.
 type swift struct {
 	Rates
@@ -100,7 +100,8 @@ func (d *swift) OnAck(p *Params, h *AckInfo) (rateChanged bool) {
 		window += c.Additive / max(1, window)
 	case !d.cut || h.NowPS-d.cutPS >= h.RTTPS:
 		window *= max(1-float64(c.Decrease*(rtt-targetPS)/rtt), 1-c.MaxDecrease)
-		d.cut, d.cutPS = true, h.NowPS
+		d.cut = true
+		d.cutPS = h.NowPS
 	default:
 		return false
 	}

@@ -2,8 +2,8 @@ package simkernel
 
 import "math"
 
-// TCPParams are the constants of the transports that are clocked by ACKs (Transport.AckClocked): newreno, cubic
-// and dctcp-window.
+// TCPParams are the constants of the transports that are clocked by ACKs (Transport.AckClocked): newreno,
+// cubic and dctcp-window.
 type TCPParams struct {
 	InitialWindow   int64 // packets (RFC 6928)
 	MinTimeoutNS    int64 // least retransmission timeout: Linux's 200 ms instead of the second of RFC 6298, §2.4
@@ -12,7 +12,8 @@ type TCPParams struct {
 	DuplicateAckMax int64 // packets received behind a missing one that make it a lost one (RFC 6675, §2, DupThresh: 3)
 }
 
-// tcpSpec registers a TCP whose window grows in slow start by so many packets per ACK at most (L of RFC 3465, §2.2).
+// tcpSpec registers a TCP whose window grows in slow start by at most that number of packets per ACK (L of
+// RFC 3465, §2.2).
 func tcpSpec(name string, slowStart int64, newGrowth func() growth) transportSpec {
 	return transportSpec{
 		name: name, version: 5,
@@ -40,11 +41,13 @@ func tcpSpec(name string, slowStart int64, newGrowth func() growth) transportSpe
 // A growth is the part of congestion control that TCPs differ in.
 type growth interface {
 	start(p *Params)
-	// avoid returns the window after an ACK for so many new bytes in congestion avoidance.
+	// avoid returns the window after an ACK for new bytes in congestion avoidance.
 	avoid(t *TCP, nowPS, newBytes int64) (windowBytes int64)
-	// reduce returns the slow start threshold after a loss with so many bytes in flight. timeout: found by the timer.
+	// reduce returns the slow start threshold after a loss, from the bytes in flight. timeout: found by
+	// the timer.
 	reduce(t *TCP, flightBytes int64, timeout bool) (thresholdBytes int64)
-	// observe sees every ACK before the others, and cut returns the threshold after a mark (RFC 3168, §6.1.2).
+	// observe sees every ACK before the others, and cut returns the threshold after a mark (RFC 3168,
+	// §6.1.2).
 	observe(a *TCPAck)
 	cut(t *TCP) (thresholdBytes int64)
 }
@@ -69,11 +72,12 @@ type TCPAck struct {
 	Duplicate      bool  // this ACK is the first to acknowledge a packet behind a missing one (RFC 6675, §2)
 }
 
-// TCP is the sending end of a connection: slow start (RFC 5681, §3.1), loss recovery with SACK (RFC 6675) and limited
-// transmit, of which the simulator keeps the scoreboard, with the window of proportional rate reduction (RFC 9937), and
-// the retransmission timeout (RFC 6298). A growth does the rest. All packets but the last are full (SMSS is
-// Params.PayloadBytes), sequence numbers are bytes from 0, no handshake is made: the timeout before the first sample
-// is that of a sample of the idle path. Not done: time stamps, pacing, a restart after idle times.
+// TCP is the sending end of a connection: slow start (RFC 5681, §3.1), loss recovery with SACK (RFC 6675) and
+// limited transmit, of which the simulator keeps the scoreboard, with the window of proportional rate
+// reduction (RFC 9937), and the retransmission timeout (RFC 6298). A growth does the rest. All packets but
+// the last are full (SMSS is Params.PayloadBytes), sequence numbers are bytes from 0, no handshake is made:
+// the timeout before the first sample is that of a sample of the idle path. Not done: time stamps, pacing, a
+// restart after idle times.
 type TCP struct {
 	Rates     // none
 	growth    growth
@@ -83,7 +87,7 @@ type TCP struct {
 	windowB   int64 // cwnd
 	threshold int64 // ssthresh
 	acked     int64 // SND.UNA
-	recover   int64 // RecoveryPoint: SND.NXT when the last recovery began; up to there losses are of the same event
+	recover   int64 // RecoveryPoint: SND.NXT when the last recovery began; losses before it belong to the same event
 	recovers  bool
 	marked    bool  // likewise after a mark: nothing is lost
 	partial   bool  // an ACK that was partial has restarted the timer in this recovery
@@ -124,15 +128,16 @@ func (t *TCP) Recovers() bool { return t.recovers && !t.marked }
 // MayRecover reports whether packets that are lost behind a byte are recovered without a timeout.
 func (t *TCP) MayRecover(ackedBytes int64) bool { return t.recovers || ackedBytes >= t.recover }
 
-// Partial reports whether an ACK for all before a byte is partial: the packet there is lost (RFC 6582, §3.2, step 3).
+// Partial reports whether an ACK for all before a byte is partial: the packet there is lost (RFC 6582, §3.2,
+// step 3).
 func (t *TCP) Partial(ackedBytes int64) bool {
 	return t.Recovers() && ackedBytes > t.acked && ackedBytes < t.recover
 }
 
-// RestartsTimer reports whether the retransmission timer begins anew with an ACK for new bytes. It does (RFC 6298,
-// §5.3), but of the ACKs in one recovery that alone show the next packet to be lost, partial ones, only the first
-// restarts it (RFC 6582, §3.2, step 3). So a timeout ends a recovery where all of a flow's last packets are lost: no
-// packet behind them shows that, and each takes a round trip and a delayed ACK.
+// RestartsTimer reports whether the retransmission timer begins anew with an ACK for new bytes. It does (RFC
+// 6298, §5.3), but of the ACKs in one recovery that alone show the next packet to be lost, partial ones, only
+// the first restarts it (RFC 6582, §3.2, step 3). So a timeout ends a recovery where all of a flow's last
+// packets are lost: no packet behind them shows that, and each takes a round trip and a delayed ACK.
 func (t *TCP) RestartsTimer(partial bool) bool {
 	restarts := !partial || !t.partial
 	t.partial = t.partial || partial
@@ -142,16 +147,17 @@ func (t *TCP) RestartsTimer(partial bool) bool {
 // TimeoutPS returns the retransmission timeout, before it is doubled.
 func (t *TCP) TimeoutPS() int64 { return t.timeoutPS }
 
-// OnSend notes a packet of so many bytes that ends at byte end. One in a round trip is timed, of those that are sent
-// for the first time.
+// OnSend notes a packet that ends at byte end. One in a round trip is timed, of those that
+// are sent for the first time.
 func (t *TCP) OnSend(end, bytes, nowPS int64, again bool) {
 	t.out += bytes
 	if t.timedEnd == 0 && !again && (!t.recovers || t.marked) {
-		t.timedEnd, t.timedPS = end, nowPS
+		t.timedEnd = end
+		t.timedPS = nowPS
 	}
 }
 
-// OnACK processes an ACK. begins: from now on lost packets are sent again, the first at once.
+// OnACK processes an ACK. begins: from now on lost packets are retransmitted, the first at once.
 func (t *TCP) OnACK(a *TCPAck) (begins bool) {
 	newBytes := a.AckedBytes - t.acked
 	t.acked = a.AckedBytes
@@ -167,9 +173,11 @@ func (t *TCP) OnACK(a *TCPAck) (begins bool) {
 			threshold = t.growth.reduce(t, a.SentBytes-t.acked, false)
 		}
 		t.begin(a, threshold, false)
-		t.timedEnd, begins = 0, true
+		t.timedEnd = 0
+		begins = true
 	case t.recovers && t.acked >= t.recover:
-		t.recovers, t.marked = false, false
+		t.recovers = false
+		t.marked = false
 		t.windowB = t.threshold
 		if a.Marked && t.acked > t.recover { // the mark is of data that were sent since the last reduction
 			t.begin(a, t.growth.cut(t), true)
@@ -190,13 +198,19 @@ func (t *TCP) OnACK(a *TCPAck) (begins bool) {
 
 // begin begins a recovery, or the reduction after a mark.
 func (t *TCP) begin(a *TCPAck, threshold int64, marked bool) {
-	t.threshold, t.marked, t.recovers, t.partial = threshold, marked, true, false
-	t.recover, t.flight, t.delivered, t.out = a.SentBytes, a.SentBytes-t.acked, 0, 0
+	t.threshold = threshold
+	t.marked = marked
+	t.recovers = true
+	t.partial = false
+	t.recover = a.SentBytes
+	t.flight = a.SentBytes - t.acked
+	t.delivered = 0
+	t.out = 0
 	t.recoverBy(a, false)
 }
 
-// recoverBy sets the window after an ACK in recovery (RFC 9937, §6.2): below the threshold it grows by what was
-// delivered, and by a packet more if the ACK is safe, which is for new bytes and shows no new loss.
+// recoverBy sets the window after an ACK in recovery (RFC 9937, §6.2): below the threshold it grows by what
+// was delivered, and by a packet more if the ACK is safe, which is for new bytes and shows no new loss.
 func (t *TCP) recoverBy(a *TCPAck, safe bool) {
 	t.delivered += a.DeliveredBytes
 	var send int64
@@ -209,20 +223,24 @@ func (t *TCP) recoverBy(a *TCPAck, safe bool) {
 		}
 		send = min(send, t.threshold-a.PipeBytes)
 	}
-	if t.out == 0 && !t.marked { // the first packet is sent again at once
+	if t.out == 0 && !t.marked { // the first packet is retransmitted at once
 		send = max(send, t.smss)
 	}
 	t.windowB = a.PipeBytes + max(0, send)
 }
 
-// OnTimeout processes a timeout: all that was not received is sent again, in slow start (RFC 5681, §3.1, eq. 4).
+// OnTimeout processes a timeout: all that was not received is retransmitted, in slow start (RFC 5681, §3.1,
+// eq. 4).
 func (t *TCP) OnTimeout(sentBytes int64) {
 	if t.lastTimeoutEnd != t.acked+1 {
 		t.threshold = t.growth.reduce(t, sentBytes-t.acked, true)
 		t.lastTimeoutEnd = t.acked + 1
 	}
 	t.windowB = t.smss
-	t.recover, t.recovers, t.marked, t.timedEnd = sentBytes, false, false, 0
+	t.recover = sentBytes
+	t.recovers = false
+	t.marked = false
+	t.timedEnd = 0
 }
 
 // sample takes a round-trip time (RFC 6298, §2).
@@ -236,7 +254,8 @@ func (t *TCP) sample(rttPS int64) {
 }
 
 func (t *TCP) setTimeout(srttPS, varPS int64) {
-	t.srttPS, t.varPS = srttPS, varPS
+	t.srttPS = srttPS
+	t.varPS = varPS
 	t.timeoutPS = max(t.minTimeoutPS, srttPS+4*varPS)
 }
 
@@ -249,9 +268,11 @@ type newReno struct{ unmarked }
 
 func (newReno) start(*Params) {}
 
-// avoid raises the window by one packet for each window of bytes that is acknowledged (RFC 5681, §3.1, last way).
+// avoid raises the window by one packet for each window of bytes that is acknowledged (RFC 5681, §3.1, last
+// way).
 func (newReno) avoid(t *TCP, _, newBytes int64) int64 {
-	if t.credit += newBytes; t.credit < t.windowB {
+	t.credit += newBytes
+	if t.credit < t.windowB {
 		return t.windowB
 	}
 	t.credit -= t.windowB
@@ -264,7 +285,8 @@ func (newReno) reduce(t *TCP, flightBytes int64, _ bool) int64 {
 	return max(flightBytes/2, 2*t.smss)
 }
 
-// CUBIC is TCP with the congestion avoidance of RFC 9438. HyStart++ is not done: slow start is that of RFC 5681.
+// CUBIC is TCP with the congestion avoidance of RFC 9438. HyStart++ is not done: slow start is that of RFC
+// 5681.
 const CUBIC Transport = 6
 
 var cubicSpec = tcpSpec("cubic", 2, func() growth { return &cubic{} })
@@ -276,7 +298,8 @@ const (
 	cubicAlpha = 3 * (1 - cubicBeta) / (1 + cubicBeta)
 )
 
-// cubic is the state of congestion avoidance. Windows are in packets. The conversions prevent fused multiply-add.
+// cubic is the state of congestion avoidance. Windows are in packets. The conversions prevent fused
+// multiply-add.
 type cubic struct {
 	unmarked
 	window  float64 // cwnd, exactly; 0: no epoch has begun
@@ -297,7 +320,9 @@ func (c *cubic) at(seconds float64) float64 {
 
 func (c *cubic) avoid(t *TCP, nowPS, newBytes int64) int64 {
 	if c.window == 0 {
-		c.window, c.epochPS, c.k = float64(t.windowB)/float64(t.smss), nowPS, 0
+		c.window = float64(t.windowB) / float64(t.smss)
+		c.epochPS = nowPS
+		c.k = 0
 		c.reno = c.window
 		if c.maximum > c.window {
 			c.k = math.Cbrt((c.maximum - c.window) / cubicC) // §4.2, fig. 2
@@ -328,15 +353,16 @@ func (c *cubic) reduce(t *TCP, flightBytes int64, timeout bool) int64 {
 	if window < c.maximum {
 		window *= (1 + cubicBeta) / 2
 	}
-	c.maximum, c.window = window, 0
+	c.maximum = window
+	c.window = 0
 	if timeout {
 		c.maximum = 0
 	}
 	return max(int64(float64(cubicBeta*float64(flightBytes))), 2*t.smss)
 }
 
-// DCTCPWindow is DCTCP over windows that are clocked by ACKs, as operating systems run it (RFC 8257). DCTCP has a
-// rate instead.
+// DCTCPWindow is DCTCP over windows that are clocked by ACKs, as operating systems run it (RFC 8257). DCTCP
+// has a rate instead.
 const DCTCPWindow Transport = 7
 
 var dctcpWindowSpec = newDCTCPWindowSpec()
@@ -376,7 +402,9 @@ func (d *dctcpWindow) observe(a *TCPAck) {
 	if a.AckedBytes > d.windowEnd && d.acked > 0 {
 		share := float64(d.marked) / float64(d.acked)
 		d.alpha = float64((1-d.gain)*d.alpha) + float64(d.gain*share)
-		d.windowEnd, d.acked, d.marked = a.SentBytes, 0, 0
+		d.windowEnd = a.SentBytes
+		d.acked = 0
+		d.marked = 0
 	}
 }
 

@@ -17,14 +17,15 @@ func ack(c *TCP, nowPS, acked, sent int64, lost bool) {
 	c.OnACK(&TCPAck{NowPS: nowPS, AckedBytes: acked, SentBytes: sent, PipeBytes: sent - acked, Lost: lost})
 }
 
-// The window after each ACK of a NewReno connection, by hand: 10 packets of 1,000 B at first, an ACK for every second,
-// and packet 4 is lost. Proportional rate reduction sends one packet for every two that arrive.
+// The window after each ACK of a NewReno connection, by hand: 10 packets of 1,000 B at first, an ACK for
+// every second, and packet 4 is lost. Proportional rate reduction sends one packet for every two that arrive.
 func TestNewRenoWindows(t *testing.T) {
 	c := newTCP(NewReno, 10)
 	step := func(what string, acked, sent, delivered, pipe int64, lost bool, wantWindow int64, wantBegins bool) {
 		t.Helper()
 		a := TCPAck{AckedBytes: acked, SentBytes: sent, DeliveredBytes: delivered, PipeBytes: pipe, Lost: lost}
-		if begins := c.OnACK(&a); begins != wantBegins || c.Window() != wantWindow {
+		begins := c.OnACK(&a)
+		if begins != wantBegins || c.Window() != wantWindow {
 			t.Fatalf("%s: window %d, begins %v, want %d, %v", what, c.Window(), begins, wantWindow, wantBegins)
 		}
 	}
@@ -59,12 +60,14 @@ func TestNewRenoWindows(t *testing.T) {
 	for acked := int64(4_000_000); c.Window() < c.most && acked < 1<<36; acked += c.Window() {
 		c.OnACK(&TCPAck{AckedBytes: acked, SentBytes: acked})
 	}
-	if c.OnACK(&TCPAck{AckedBytes: 1 << 37, SentBytes: 1 << 37}); c.Window() != 6<<20 {
+	c.OnACK(&TCPAck{AckedBytes: 1 << 37, SentBytes: 1 << 37})
+	if c.Window() != 6<<20 {
 		t.Errorf("the window is %d, of a receiver with %d", c.Window(), 6<<20)
 	}
 }
 
-// The retransmission timeout of RFC 6298: R + 4 × R/2, then 7/8 and 3/4 of the old. Packets sent twice are not timed.
+// The retransmission timeout of RFC 6298: R + 4 × R/2, then 7/8 and 3/4 of the old. Packets sent twice are
+// not timed.
 func TestTCPTimeout(t *testing.T) {
 	c := newTCP(NewReno, 10)
 	const ms = 1_000_000_000
@@ -90,8 +93,9 @@ func TestTCPTimeout(t *testing.T) {
 	}
 }
 
-// CUBIC by the formulas of RFC 9438: 100 packets are lost, 70 remain, and K = ∛(30/0.4) s = 4.217 s later there are 100
-// again. At short round trips it is as fast as Reno with α = 9/17: 70 ACKs raise 70 packets by 0.53.
+// CUBIC by the formulas of RFC 9438: 100 packets are lost, 70 remain, and K = ∛(30/0.4) s = 4.217 s later
+// there are 100 again. At short round trips it is as fast as Reno with α = 9/17: 70 ACKs raise 70 packets by
+// 0.53.
 func TestCUBICWindows(t *testing.T) {
 	c := newTCP(CUBIC, 100)
 	ack(c, 0, 0, 100_000, true)
@@ -109,7 +113,8 @@ func TestCUBICWindows(t *testing.T) {
 	if w := c.Window(); w < 70_500 || w > 70_530 {
 		t.Errorf("Reno-friendly: window %d, want 70,527 at most and nearly that", w)
 	}
-	if want := math.Cbrt(75); math.Abs(g.k-want) > 1e-9 || math.Abs(g.at(0)-70) > 1e-9 || math.Abs(g.at(want)-100) > 1e-9 ||
+	want := math.Cbrt(75)
+	if math.Abs(g.k-want) > 1e-9 || math.Abs(g.at(0)-70) > 1e-9 || math.Abs(g.at(want)-100) > 1e-9 ||
 		math.Abs(g.at(2*want)-130) > 1e-9 {
 		t.Errorf("K = %v, W(0) = %v, W(K) = %v, W(2K) = %v", g.k, g.at(0), g.at(want), g.at(2*want))
 	}
@@ -127,7 +132,8 @@ func TestCUBICWindows(t *testing.T) {
 	c = newTCP(CUBIC, 90)
 	c.growth.(*cubic).maximum = 100
 	ack(c, 0, 0, 90_000, true)
-	if m := c.growth.(*cubic).maximum; math.Abs(m-76.5) > 1e-9 {
+	m := c.growth.(*cubic).maximum
+	if math.Abs(m-76.5) > 1e-9 {
 		t.Errorf("fast convergence: W_max %v, want 90 × 0.85", m)
 	}
 	c.OnTimeout(90_000)
@@ -136,15 +142,16 @@ func TestCUBICWindows(t *testing.T) {
 	}
 }
 
-// DCTCP over windows by hand: a window is reduced once, for marks and losses; α is of the bytes of cumulative ACKs. All of
-// those that are marked keep it 1: a mark halves.
+// DCTCP over windows by hand: a window is reduced once, for marks and losses; α follows the bytes of
+// cumulative ACKs. All of those that are marked keep it 1: a mark halves.
 func TestDCTCPWindowReducesOnce(t *testing.T) {
 	c := newTCP(DCTCPWindow, 10)
 	step := func(what string, a TCPAck, wantThreshold int64, wantRecovers bool) {
 		t.Helper()
 		a.PipeBytes = a.SentBytes - a.AckedBytes
 		c.OnACK(&a)
-		if alpha := c.growth.(*dctcpWindow).alpha; c.threshold != wantThreshold || c.Recovers() != wantRecovers || alpha != 1 {
+		alpha := c.growth.(*dctcpWindow).alpha
+		if c.threshold != wantThreshold || c.Recovers() != wantRecovers || alpha != 1 {
 			t.Fatalf("%s: threshold %d, recovers %v, want %d, %v; alpha %v", what, c.threshold, c.Recovers(), wantThreshold,
 				wantRecovers, alpha)
 		}

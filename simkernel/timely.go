@@ -52,8 +52,9 @@ type TIMELYParams struct {
 	HyperAfter  int64   // (§4.3.2: hyperactive increase)
 }
 
-// timely is the sender of one flow: TIMELY (Mittal et al., SIGCOMM'15, algorithm 1 and §4.3) as in the paper's
-// ns-3: one update per window, by the RTT of the packet whose ACK ends it. The first window only records its RTT.
+// timely is the sender of one flow: TIMELY (Mittal et al., SIGCOMM'15, algorithm 1 and §4.3) as in the
+// paper's ns-3: one update per window, by the RTT of the packet whose ACK ends it. The first window only
+// records its RTT.
 type timely struct {
 	Rates
 	windowEnd     int64 // snd_nxt at the last update; an ACK beyond it causes the next
@@ -78,8 +79,10 @@ func (d *timely) OnAck(p *Params, h *AckInfo) (rateChanged bool) {
 		return false
 	}
 	first := d.windowEnd == 0
-	before, lastPS := d.RateBps, d.lastPS
-	d.windowEnd, d.lastPS = h.SentBytes, h.RTTPS
+	before := d.RateBps
+	lastPS := d.lastPS
+	d.windowEnd = h.SentBytes
+	d.lastPS = h.RTTPS
 	if first {
 		return false
 	}

@@ -8,12 +8,12 @@ import (
 
 // A Transport is a congestion control algorithm. All senders of a simulation run the same one.
 //
-// Paced transports limit a flow by a rate (pacing) and by a window, which is Limits.WindowBytes × rate / line rate.
-// Their flows start at line rate and receive one ACK per packet. Those with Traits.AckClocked are TCP: a flow sends
-// when its window allows it, and only the whole network simulates them.
+// Paced transports limit a flow by a rate (pacing) and by a window, which is Limits.WindowBytes × rate / line
+// rate. Their flows start at line rate and receive one ACK per packet. Those with Traits.AckClocked are TCP:
+// a flow sends when its window allows it, and only the whole network simulates them.
 //
-// CONTRIBUTING shows how to add a transport: a file with its constants, its sender and its transportSpec, and a line in
-// registry.
+// CONTRIBUTING shows how to add a transport: a file with its constants, its sender and its transportSpec, and
+// a line in registry.
 type Transport uint8
 
 // registry has the spec of every transport. Scenario files name a transport by transportSpec.name;
@@ -54,8 +54,8 @@ type Traits struct {
 	// Embedded: the sender is the DCTCPSender struct inside the flow. Only DCTCP: it is the default
 	// and the fast path of Kernel (cruise) relies on its rules. No other trait goes with it.
 	Embedded bool
-	// RandomMarks: switches mark at random between two thresholds (MarkRule) instead of at one. Results then depend on
-	// Params.Seed, DCQCN.MaxMarking, Case.MarkKey, Case.FlowKey and Case.MaxMarkBytes.
+	// RandomMarks: switches mark at random between two thresholds (MarkRule) instead of at one. Results then
+	// depend on Params.Seed, DCQCN.MaxMarking, Case.MarkKey, Case.FlowKey and Case.MaxMarkBytes.
 	RandomMarks bool
 	// AcksQueue: at switches ACKs wait in the same FIFO as data, instead of one with priority.
 	AcksQueue bool
@@ -64,8 +64,8 @@ type Traits struct {
 	// DelayBased: the sender uses only round-trip times, which the link kernel knows when the packet
 	// reaches the target, and no property of the packet that is decided later.
 	DelayBased bool
-	// Timers: the rate changes when a timer ticks, by what was marked until then, whatever the window; the first ACK
-	// beyond the snd_nxt noted last changes nothing.
+	// Timers: the rate changes when a timer ticks, by what was marked until then, regardless of the window;
+	// the first ACK beyond the snd_nxt noted last changes nothing.
 	Timers bool
 	// UsesHops: the sender depends on the number of links of its path: results depend on Case.Hops.
 	UsesHops bool
@@ -85,7 +85,8 @@ func (t Transport) Marks() bool { return t.spec().markBytes != nil }
 // PacedTransports returns the transports that pace packets, which both simulators simulate.
 func PacedTransports() []Transport { return transportsWhere(false) }
 
-// AckClockedTransports returns the transports that send when ACKs arrive. Only package network simulates them.
+// AckClockedTransports returns the transports that send when ACKs arrive. Only package network simulates
+// them.
 func AckClockedTransports() []Transport { return transportsWhere(true) }
 
 func transportsWhere(ackClocked bool) []Transport {
@@ -142,26 +143,29 @@ func (t *Transport) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// A Sender is the congestion control of one flow. A simulator calls Start once, and then OnAck for every ACK of the
-// flow, in order, until the flow has sent its last byte. Later ACKs have no effect.
+// A Sender is the congestion control of one flow. A simulator calls Start once, and then OnAck for every ACK
+// of the flow, in order, until the flow has sent its last byte. Later ACKs have no effect.
 //
-// If the transport has timers, the simulator calls Tick before it uses the rate: just before OnAck, and when a packet is
-// sent. Additional calls in between change nothing. OnAck and Tick report whether the rate changed.
+// If the transport has timers, the simulator calls Tick before it uses the rate: just before OnAck, and when
+// a packet is sent. Additional calls in between change nothing. OnAck and Tick report whether the rate
+// changed.
 //
-// The window is computed when an ACK arrives or a packet is sent. If a timer opens or closes it in between, the change
-// takes effect when the NIC next looks at the flow. In a link case only ACKs and sent packets cause a look.
+// The window is computed when an ACK arrives or a packet is sent. If a timer opens or closes it in between,
+// the change takes effect when the NIC next looks at the flow. In a link case only ACKs and sent packets
+// cause a look.
 type Sender interface {
 	Start(p *Params, l Limits)
 	OnAck(p *Params, h *AckInfo) (rateChanged bool)
 	Tick(p *Params, nowPS int64) (rateChanged bool)
-	// NextTick returns a time before which Tick does nothing. Before it OnAck changes nothing either, unless the ACK is
-	// marked or is the first one beyond the snd_nxt at the last such ACK: the link kernel skips all other ACKs. 0, the
-	// default, skips none.
+	// NextTick returns a time before which Tick does nothing. Before it OnAck changes nothing either, unless
+	// the ACK is marked or is the first one beyond the snd_nxt at the last such ACK: the link kernel skips
+	// all other ACKs. 0, the default, skips none.
 	NextTick() int64
 	Rate() (rateBps, lineBps float64)
 }
 
-// Rates are the rates of a sender. A sender without timers embeds them: they implement all of Sender but Start and OnAck.
+// Rates are the rates of a sender. A sender without timers embeds them: they implement all of Sender but
+// Start and OnAck.
 type Rates struct {
 	RateBps float64 // in [min(MinRateBps, LineBps), LineBps]
 	LineBps float64
@@ -186,13 +190,14 @@ type AckInfo struct {
 
 	// With telemetry: what each link that writes telemetry wrote into the packet.
 	Links []Telemetry
-	// The share of the line rate that the path's other links deny the flow, from Block.Denied; 0 in a whole network,
-	// where all links are in Links.
+	// The share of the line rate that the path's other links deny the flow, from Block.Denied; 0 in a whole
+	// network, where all links are in Links.
 	Feedback float64
 }
 
 const (
-	// HorizonPS bounds simulated time, from the first start of a flow (26.7 days), so that every sum of times is an int64.
+	// HorizonPS bounds simulated time, from the first start of a flow (26.7 days), so that every sum of times
+	// is an int64.
 	HorizonPS = math.MaxInt64 / 4
 	// Never is later than any simulated time.
 	Never = math.MaxInt64
@@ -275,7 +280,8 @@ func (p *Params) Keys() []Key { return append(p.sharedKeys(), p.Transport.spec()
 // Constants returns the struct within p that holds the constants of p's transport alone, or nil if
 // these are fields of Params itself.
 func (p *Params) Constants() any {
-	if of := p.Transport.spec().constants; of != nil {
+	of := p.Transport.spec().constants
+	if of != nil {
 		return of(p)
 	}
 	return nil

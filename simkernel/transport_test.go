@@ -28,7 +28,8 @@ func TestRedMarksTheShareItSays(t *testing.T) {
 				marked++
 			}
 		}
-		if share := float64(marked) / draws; math.Abs(share-want) > 0.005 {
+		share := float64(marked) / draws
+		if math.Abs(share-want) > 0.005 {
 			t.Errorf("%d bytes left behind: marked %.3f, want %.3f", left, share, want)
 		}
 	}
@@ -45,7 +46,8 @@ func TestRegistry(t *testing.T) {
 		if back, err := ParseTransport(kind.String()); back != kind || err != nil {
 			t.Errorf("%v is parsed as %v, %v", kind, back, err)
 		}
-		if traits := kind.Traits(); traits.Embedded && traits != (Traits{Embedded: true}) {
+		traits := kind.Traits()
+		if traits.Embedded && traits != (Traits{Embedded: true}) {
 			t.Errorf("%v: the fast path of the link kernel has embedded senders without other traits: %+v", kind, traits)
 		}
 		seen := map[string]bool{}
@@ -88,7 +90,8 @@ func TestIdentity(t *testing.T) {
 	for _, kind := range PacedTransports() {
 		p := ParamsOf(kind)
 		id := identity(p)
-		if p.Seed = 7; (identity(p) != id) != kind.Traits().RandomMarks {
+		p.Seed = 7
+		if (identity(p) != id) != kind.Traits().RandomMarks {
 			t.Errorf("%v: the seed changes the identity: %v", kind, identity(p) != id)
 		}
 		p.WindowBytes++

@@ -50,10 +50,12 @@ func Brief(v any) string {
 
 // FirstDifference describes the first row in which two structs of columns differ.
 func FirstDifference(got, want any) string {
-	g, w := reflect.Indirect(reflect.ValueOf(got)), reflect.Indirect(reflect.ValueOf(want))
+	g := reflect.Indirect(reflect.ValueOf(got))
+	w := reflect.Indirect(reflect.ValueOf(want))
 	for f := range g.NumField() {
 		name := g.Type().Field(f).Name
-		of, other := g.Field(f), w.Field(f)
+		of := g.Field(f)
+		other := w.Field(f)
 		if of.Kind() != reflect.Slice {
 			continue
 		}

@@ -1,5 +1,6 @@
-// Package linkcase simulates one link and the flows that cross it (Parsimon, NSDI'23, §3.2). The rest of the network is
-// reduced to propagation delays and feedback: what packets met at the other hops, from an earlier simulation of those.
+// Package linkcase simulates one link and the flows that cross it (Parsimon, NSDI'23, §3.2). The rest of the
+// network is reduced to propagation delays and feedback: what packets met at the other hops, from an earlier
+// simulation of those.
 //
 //	source 0 ──┐                                            delivered: FCT
 //	source 1 ──┤                                                  ▲
@@ -10,13 +11,13 @@
 //	NIC wait        upstream wait           wait, marks        downstream wait
 //	(feedback)       (feedback)            (observation)      (feedback, marks)
 //
-// A source is a host with its own link: it paces its flows, limits them by their windows and serves them round
-// robin. Case has the columns. In the case of a first hop the host's own link is the target, and there is no queue in
-// the network. Result has each flow's FCT and ideal FCT, the target's counters and, if recorded, the
-// observations: per block of a flow's packets their wait and marks (simkernel.Block).
+// A source is a host with its own link: it paces its flows, limits them by their windows and serves them
+// round robin. Case has the columns. In the case of a first hop the host's own link is the target, and there
+// is no queue in the network. Result has each flow's FCT and ideal FCT, the target's counters and, if
+// recorded, the observations: per block of a flow's packets their wait and marks (simkernel.Block).
 //
-// A Kernel simulates cases one after the other and allocates nothing per packet. twin_test.go has a slow, simple
-// simulator that it must agree with in every bit.
+// A Kernel simulates cases one after the other and allocates nothing per packet. twin_test.go has a slow,
+// simple simulator that it must agree with in every bit.
 package linkcase
 
 import (
@@ -29,10 +30,10 @@ import (
 
 // Case is the input of one link's simulation, as columns. Simulate only reads it.
 type Case struct {
-	// Behind says that the target is behind the sources' own links, in the middle of the network or at the last hop: a
-	// FIFO that marks (paper, §3.2, figure 4: cases B and C, which are simulated alike). Else it is a host's own uplink, a
-	// first hop (case A): there is one source, which is the target, and no marks: the host serves its sendable flows round
-	// robin, so nothing queues in the network.
+	// Behind says that the target is behind the sources' own links, in the middle of the network or at the
+	// last hop: a FIFO that marks (paper, §3.2, figure 4: cases B and C, which are simulated alike). Else it
+	// is a host's own uplink, a first hop (case A): there is one source, which is the target, and no marks:
+	// the host serves its sendable flows round robin, so nothing queues in the network.
 	Behind bool
 	// TargetBps is the bandwidth that the target has for data (its own minus the ACKs that it carries); > 0.
 	// Unused for a first hop, where SourceBps[0] is the target's.
@@ -41,20 +42,20 @@ type Case struct {
 	// behind it in the queue when its service starts. Unused for a first hop.
 	MarkBytes int64
 	// With Traits.RandomMarks packets are marked at random between MarkBytes and MaxMarkBytes
-	// (Params.MarkBytes). The random numbers are keyed by MarkKey, which is of the link, and FlowKey, which
-	// is of each flow (nil: its row).
+	// (Params.MarkBytes). The random numbers are keyed by MarkKey of the link and FlowKey of each flow (nil:
+	// its row).
 	MaxMarkBytes int64
 	MarkKey      uint64
 	FlowKey      []uint64
 
-	// Sources, one row each: available bandwidth of the host's link (> 0), and propagation delay from the host to
-	// the sending end of the target (0 for a first hop).
+	// Sources, one row each: available bandwidth of the host's link (> 0), and propagation delay from the
+	// host to the sending end of the target (0 for a first hop).
 	SourceBps     []int64
 	SourceDelayNS []int64
 
-	// Flows, one row each, in start order. The order of equal starts is the order in which a host takes them up.
-	// Source indexes the sources. PathDelayNS is the propagation delay from source to destination, and of an
-	// ACK back.
+	// Flows, one row each, in start order. The order of equal starts is the order in which a host takes them
+	// up. Source indexes the sources. PathDelayNS is the propagation delay from source to destination, and of
+	// an ACK back.
 	Source      []int32
 	SizeBytes   []int64
 	StartNS     []int64
@@ -74,25 +75,25 @@ type Case struct {
 	// UpstreamBps is, by flow, the bandwidth of the slowest link between the source's own and the target, and
 	// DownstreamBps of the slowest link behind the target; 0 if the flow's packets never wait for each other
 	// there. A flow's packets pass these links at intervals of at least their transmission times, as if they
-	// were alone there: observations exclude waits for packets of the same flow, so the case that receives them as
-	// feedback must produce these itself.
+	// were alone there: observations exclude waits for packets of the same flow, so the case that receives
+	// them as feedback must produce these itself.
 	//
-	// With DownstreamBps in the case of a first hop, UpstreamNS of the feedback is the wait before that link, and WaitNS
-	// the wait at and behind it.
+	// With DownstreamBps in the case of a first hop, UpstreamNS of the feedback is the wait before that link,
+	// and WaitNS the wait at and behind it.
 	UpstreamBps, DownstreamBps []int64
-	// BetweenPS is, by flow, the time per byte, in ps, of all links together between the source's own and the target
-	// that store and forward each packet. A case leaves these times out, as they are the same for all
-	// full packets. A shorter last packet arrives earlier by what it is shorter, but not before it was sent, nor before
-	// the packets ahead of it. For a first hop, of the links before that of DownstreamBps.
+	// BetweenPS is, by flow, the time per byte, in ps, of all links together between the source's own and the
+	// target that store and forward each packet. A case leaves these times out, as they are the same for all
+	// full packets. A shorter last packet arrives earlier by what it is shorter, but not before it was sent,
+	// nor before the packets ahead of it. For a first hop, of the links before that of DownstreamBps.
 	BetweenPS []int32
-	// Feedback is what the flows' packets met at the other hops: Params.Layout().Blocks(packets) blocks per flow, flow
-	// after flow. A packet leaves its host NICWaitNS later, arrives at the target UpstreamNS later, and is acknowledged
-	// and delivered WaitNS later. It counts as marked if Marks has its bit.
+	// Feedback is what the flows' packets met at the other hops: Params.Layout().Blocks(packets) blocks per
+	// flow, flow after flow. A packet leaves its host NICWaitNS later, arrives at the target UpstreamNS
+	// later, and is acknowledged and delivered WaitNS later. It counts as marked if Marks has its bit.
 	Feedback []simkernel.Block
 	// Record requests Result.Observed.
 	Record bool
-	// RoomBytes requests Result.CrowdedAtNS of a target Behind: a queue that matters to a limited buffer, at least a
-	// packet. 0 is unlimited.
+	// RoomBytes requests Result.CrowdedAtNS of a target Behind: a queue that matters to a limited buffer, at
+	// least a packet. 0 is unlimited.
 	RoomBytes int64
 }
 
@@ -120,8 +121,8 @@ type Result struct {
 	Observed   []simkernel.Block
 	Unfinished int64
 	Counters
-	// CrowdedAtNS and CrowdedBytes are the longest queues, by slot of CrowdSlotNS from the first start in which the queue
-	// was longer than Case.RoomBytes: when, and wire bytes. There are at most maxCrowded.
+	// CrowdedAtNS and CrowdedBytes are the longest queues, by slot of CrowdSlotNS from the first start in
+	// which the queue was longer than Case.RoomBytes: when, and wire bytes. There are at most maxCrowded.
 	CrowdedAtNS, CrowdedBytes []float64
 }
 
@@ -141,8 +142,8 @@ const (
 	MaxBlocks    = 1<<32 - 1           // of a case, where blocks are counted
 )
 
-// A bounded column has a number for each row, from lo to hi or, where orZero is set, 0. It may be empty unless it is
-// needed.
+// A bounded column has a number for each row, from lo to hi or, where orZero is set, 0. It may be empty
+// unless it is needed.
 type bounded struct {
 	name           string
 	values         []int64
@@ -166,12 +167,17 @@ func checkColumns(row string, rows int, all ...bounded) error {
 
 // check validates the columns, but for the feedback and the order of flows.
 func (k *Kernel) check(c *Case) error {
-	flows, sources, slowestBps, roundTripNS := len(c.StartNS), len(c.SourceBps), c.SlowestBps, c.RoundTripNS
+	flows := len(c.StartNS)
+	sources := len(c.SourceBps)
+	slowestBps := c.SlowestBps
+	roundTripNS := c.RoundTripNS
 	if !k.needsPaths {
-		slowestBps, roundTripNS = nil, nil
+		slowestBps = nil
+		roundTripNS = nil
 	}
 	// A packet takes at least 1 ps.
-	leastBps, mostBps := int64(simkernel.MinBps), min(MaxBps, (1+k.params.HeaderBytes)*8e12)
+	leastBps := int64(simkernel.MinBps)
+	mostBps := min(MaxBps, (1+k.params.HeaderBytes)*8e12)
 	sourceDelayNS := int64(MaxDelayNS)
 	switch {
 	case sources > MaxSources || flows > MaxFlows:
@@ -229,7 +235,8 @@ func (k *Kernel) checkFeedback(c *Case) (blocks int64, err error) {
 	return blocks, nil
 }
 
-// aloneTimes are how long a flow's full packets take at the links that space them in a case; 0 for those that it lacks.
+// aloneTimes are how long a flow's full packets take at the links that space them in a case; 0 for those that
+// it lacks.
 type aloneTimes struct {
 	source, upstream, target, downstream simkernel.WireTime
 
@@ -241,7 +248,8 @@ func (a *aloneTimes) of(k *Kernel, c *Case, row int) {
 	s := &k.sources[c.Source[row]]
 	a.source, a.downstream, a.pace = s.wire, slowestWire(c.DownstreamBps, row), 0
 	if k.needsPaths {
-		if limits := k.limitsOf(c, row); limits.LineBps < float64(c.SourceBps[c.Source[row]]) {
+		limits := k.limitsOf(c, row)
+		if limits.LineBps < float64(c.SourceBps[c.Source[row]]) {
 			a.pace = simkernel.NewWireTime(limits.LineBps)
 		}
 	}
@@ -250,14 +258,16 @@ func (a *aloneTimes) of(k *Kernel, c *Case, row int) {
 	}
 }
 
-// fctPS returns the FCT without propagation of a flow alone whose window never binds: n packets, all full but the last,
-// which arrives earlyPS earlier than a full one. Full packets come at the longest of their times at the links that they
-// have passed; the last one follows from that.
+// fctPS returns the FCT without propagation of a flow alone whose window never binds: n packets, all full but
+// the last, which arrives earlyPS earlier than a full one. Full packets come at the longest of their times at
+// the links that they have passed; the last one follows from that.
 func (a *aloneTimes) fctPS(n, fullBytes, lastBytes, earlyPS int64) int64 {
 	if n == 1 {
 		return a.source.PS(lastBytes) - earlyPS + a.target.PS(lastBytes)
 	}
-	sourcePS, targetPS, downPS := a.source.PS(fullBytes), a.target.PS(fullBytes), a.downstream.PS(fullBytes)
+	sourcePS := a.source.PS(fullBytes)
+	targetPS := a.target.PS(fullBytes)
+	downPS := a.downstream.PS(fullBytes)
 	gapPS := max(sourcePS, a.pace.PS(fullBytes))     // between packets that leave the host
 	arrivePS := max(gapPS, a.upstream.PS(fullBytes)) // and that arrive at the target
 	before := n - 2                                  // packets between the first and the last
@@ -280,12 +290,14 @@ func (a *aloneTimes) fctPS(n, fullBytes, lastBytes, earlyPS int64) int64 {
 func (k *Kernel) checkFlows(c *Case, idealNS []int64) error {
 	full := k.params.PayloadBytes + k.params.HeaderBytes
 	var times aloneTimes
-	k.earlyPS, k.earliestPS = k.earlyPS[:0], 0
+	k.earlyPS = k.earlyPS[:0]
+	k.earliestPS = 0
 	if c.Behind {
 		times.target = simkernel.NewWireTime(float64(c.TargetBps))
 	}
 	for i := range c.StartNS {
-		of, delayNS := c.Source[i], c.PathDelayNS[i]
+		of := c.Source[i]
+		delayNS := c.PathDelayNS[i]
 		switch {
 		case i > 0 && c.StartNS[i] < c.StartNS[i-1]:
 			return fmt.Errorf("flow row %d: start_ns is %d, after one of %d: starts must be sorted", i, c.StartNS[i],
@@ -300,7 +312,8 @@ func (k *Kernel) checkFlows(c *Case, idealNS []int64) error {
 		early := int64(0)
 		if len(c.BetweenPS) > 0 {
 			early = k.early(c, i)
-			k.earlyPS, k.earliestPS = append(k.earlyPS, early), max(k.earliestPS, early)
+			k.earlyPS = append(k.earlyPS, early)
+			k.earliestPS = max(k.earliestPS, early)
 		}
 		idealNS[i] = -1
 		times.of(k, c, i)
@@ -314,7 +327,8 @@ func (k *Kernel) checkFlows(c *Case, idealNS []int64) error {
 		if ps > horizonPS {
 			continue
 		}
-		if idealNS[i] = simkernel.CeilNS(ps); packets > simkernel.MaxPackets {
+		idealNS[i] = simkernel.CeilNS(ps)
+		if packets > simkernel.MaxPackets {
 			return fmt.Errorf("flow row %d: %d bytes are %d packets, the limit is 2^28", i, size, packets)
 		}
 	}

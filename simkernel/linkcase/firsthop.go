@@ -6,10 +6,11 @@ import (
 	"parsimon/simkernel"
 )
 
-// runFirstHop simulates a host's uplink. The host is the only queue and never marks: without marks in the feedback
-// every rate stays at line rate. The time of an ACK is known when its packet leaves.
+// runFirstHop simulates a host's uplink. The host is the only queue and never marks: without marks in the
+// feedback every rate stays at line rate. The time of an ACK is known when its packet leaves.
 func (k *Kernel) runFirstHop() {
-	s, unbound := &k.sources[0], len(k.c.Feedback) == 0 && k.windowNeverBinds()
+	s := &k.sources[0]
+	unbound := len(k.c.Feedback) == 0 && k.windowNeverBinds()
 	rest := int32(0) // packets until whole rounds are tried again
 	for {
 		if s.count == 0 {
@@ -32,17 +33,19 @@ func (k *Kernel) runFirstHop() {
 		if !k.sendFirstHop(s, slot, at) {
 			return
 		}
-		if f := &k.flows[slot]; unbound {
+		f := &k.flows[slot]
+		if unbound {
 			f.tail = f.head // its ACKs change nothing
-			if rest--; rest < 0 && s.count > 0 && k.traits.Embedded && !k.sendRounds(s) {
+			rest--
+			if rest < 0 && s.count > 0 && k.traits.Embedded && !k.sendRounds(s) {
 				rest = s.count - 1
 			}
 		}
 	}
 }
 
-// sendFirstHop sends a packet of the flow in the slot. It returns false if the packet would leave the host after
-// the horizon.
+// sendFirstHop sends a packet of the flow in the slot. It returns false if the packet would leave the host
+// after the horizon.
 func (k *Kernel) sendFirstHop(s *source, slot int32, at int64) bool {
 	f := &k.flows[slot]
 	payload := min(k.params.PayloadBytes, f.left)
@@ -89,22 +92,27 @@ func (k *Kernel) countFirstHop(atPS, packets, wire, busyPS int64) {
 	k.r.PacketsSent += packets
 	k.busyPS += busyPS
 	if wire > k.r.MaxQueueBytes {
-		k.r.MaxQueueBytes, k.r.MaxQueueAtNS = wire, k.firstNS+atPS/simkernel.PSPerNS
+		k.r.MaxQueueBytes = wire
+		k.r.MaxQueueAtNS = k.firstNS + atPS/simkernel.PSPerNS
 	}
 }
 
-// sendRounds sends the next full packets of the host's flows, which neither windows nor feedback delay, in whole
-// rounds: those before a flow's last one, before the next flow starts, and before the horizon. It returns false if
-// there are none, or if one would wait that is of a block.
+// sendRounds sends the next full packets of the host's flows, which neither windows nor feedback delay, in
+// whole rounds: those before a flow's last one, before the next flow starts, and before the horizon. It
+// returns false if there are none, or if a packet of a block would wait.
 func (k *Kernel) sendRounds(s *source) bool {
-	payload, fullPS, n := k.params.PayloadBytes, s.wire.PS(k.params.PayloadBytes+k.params.HeaderBytes), int64(s.count)
-	least, slot := int64(math.MaxInt64), s.next
+	payload := k.params.PayloadBytes
+	fullPS := s.wire.PS(k.params.PayloadBytes + k.params.HeaderBytes)
+	n := int64(s.count)
+	least := int64(math.MaxInt64)
+	slot := s.next
 	for turn := range n {
 		f := &k.flows[slot]
 		if f.readyPS > s.freePS+turn*fullPS || f.gapPS > n*fullPS || k.blocks && (n > 1 || f.readyPS < s.freePS) {
 			return false
 		}
-		least, slot = min(least, f.left), f.nextSlot
+		least = min(least, f.left)
+		slot = f.nextSlot
 	}
 	beforePS := min(k.nextPS, horizonPS-fullPS+1)
 	rounds := min((least-1)/payload, (beforePS-s.freePS+fullPS-1)/fullPS/n)
@@ -116,9 +124,12 @@ func (k *Kernel) sendRounds(s *source) bool {
 		lastPS := s.freePS + ((rounds-1)*n+turn)*fullPS
 		f.left -= rounds * payload
 		k.skip(f, rounds)
-		f.tail, f.downPassedPS = f.head, lastPS+fullPS
-		f.readyPS, f.alonePS = lastPS+f.gapPS, lastPS+f.gapPS
-		s.served, s.next = f.row, f.nextSlot
+		f.tail = f.head
+		f.downPassedPS = lastPS + fullPS
+		f.readyPS = lastPS + f.gapPS
+		f.alonePS = lastPS + f.gapPS
+		s.served = f.row
+		s.next = f.nextSlot
 	}
 	k.countFirstHop(s.freePS, rounds*n, k.params.PayloadBytes+k.params.HeaderBytes, rounds*n*fullPS)
 	s.freePS += rounds * n * fullPS
@@ -136,7 +147,8 @@ func (k *Kernel) windowNeverBinds() bool {
 	}
 	full := k.sources[0].wire.PS(p.PayloadBytes + p.HeaderBytes)
 	for row, delayNS := range k.c.PathDelayNS {
-		limits, roundPS := k.limitsOf(k.c, row), 2*delayNS*simkernel.PSPerNS+k.returnPS(row)
+		limits := k.limitsOf(k.c, row)
+		roundPS := 2*delayNS*simkernel.PSPerNS + k.returnPS(row)
 		if limits.LineBps < float64(k.c.SourceBps[0]) || !p.SteadyRTT(limits, roundPS+full) ||
 			roundPS/full+1 >= p.Packets(limits.WindowBytes) {
 			return false

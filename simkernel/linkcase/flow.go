@@ -19,7 +19,7 @@ type flow struct {
 	readyPS       int64  // the flow cannot send before
 	ackPS         int64  // from a packet's departure from the target to its ACK at the host
 	left          int64  // payload to send
-	windowPackets int64  // the window is closed with so many packets in flight
+	windowPackets int64  // the window is closed with this number of packets in flight
 	gapPS         int64  // pacing: from a full packet's start to the next packet's
 	reachPS       int64  // from a full packet's start at the host to its arrival at the target
 	base          uint32 // the ring is acks[base : base+mask+1]
@@ -45,15 +45,16 @@ type flow struct {
 	slot         int32
 	firstBlock   uint32
 
-	// The flow alone at the slowest links before and behind the target: when its last packet has passed the link
-	// before the target, and when the one behind began to send it; and how fast the link is, 0 if there is none.
+	// The flow alone at the slowest links before and behind the target: when its last packet has passed the
+	// link before the target, and when the one behind began to send it; and how fast the link is, 0 if there
+	// is none.
 	upPassedPS, downPassedPS int64
 	upWire, downWire         simkernel.WireTime
 }
 
-// An ack is one ACK: the time when the host receives it, its flags in the lowest bits, and above them the ps that
-// its packet waited behind the target, and itself on its way back. at − that wait − ackPS is when the packet left the
-// target.
+// An ack is one ACK: the time when the host receives it, its flags in the lowest bits, and above them the ps
+// that its packet waited behind the target, and itself on its way back. at − that wait − ackPS is when the
+// packet left the target.
 type ack struct {
 	at    int64
 	flags int64
@@ -79,7 +80,8 @@ func (k *Kernel) start(s *source, startPS int64) {
 	slot := k.slot(startPS)
 	f := &k.flows[slot]
 	pathPS := c.PathDelayNS[row] * simkernel.PSPerNS
-	base, mask := f.base, f.mask
+	base := f.base
+	mask := f.mask
 	*f = flow{
 		readyPS:    startPS,
 		ackPS:      2*pathPS - s.delayPS + k.returnPS(row),
@@ -90,11 +92,13 @@ func (k *Kernel) start(s *source, startPS int64) {
 		endsWindow: ackEndsWindow,
 		row:        int32(row),
 	}
-	f.alonePS, f.openPS = startPS, startPS
+	f.alonePS = startPS
+	f.openPS = startPS
 	f.upWire, f.downWire = slowestWire(c.UpstreamBps, row), slowestWire(c.DownstreamBps, row)
 	full := k.params.PayloadBytes + k.params.HeaderBytes
 	f.upPassedPS, f.downPassedPS = startPS-f.upWire.PS(full), startPS-f.downWire.PS(full)-pathPS // no packet before
-	f.block, f.firstBlock = k.nextBlock, k.nextBlock
+	f.block = k.nextBlock
+	f.firstBlock = k.nextBlock
 	k.loadBlock(f)
 	k.startSender(f, slot)
 	s.add(k.flows, slot)
@@ -110,7 +114,8 @@ func (k *Kernel) returnPS(row int) int64 {
 	return k.c.ReturnNS[row] * simkernel.PSPerNS
 }
 
-// earlyOf returns by how much the last packet of a flow arrives earlier than a full one would: see Case.BetweenPS.
+// earlyOf returns by how much the last packet of a flow arrives earlier than a full one would: see
+// Case.BetweenPS.
 func (k *Kernel) earlyOf(row int32) int64 {
 	if len(k.earlyPS) == 0 {
 		return 0
@@ -137,10 +142,10 @@ func slowestWire(bps []int64, row int) simkernel.WireTime {
 	return simkernel.NewWireTime(float64(bps[row]))
 }
 
-// behindTarget returns how much longer a packet that leaves the target at departPS needs to its destination than
-// propagation alone: it follows the flow's packets at the slowest link, and waits for those of other flows. The slowest
-// link begins to send it when it has sent the packet before, which is full, whatever the size of this one: a short last
-// packet may come later by what it is shorter, and not be late.
+// behindTarget returns how much longer a packet that leaves the target at departPS needs to its destination
+// than propagation alone: it follows the flow's packets at the slowest link, and waits for those of other
+// flows. The slowest link begins to send it when it has sent the packet before, which is full, regardless of
+// the size of this one: a short last packet may come later by what it is shorter, and not be late.
 func (f *flow) behindTarget(departPS, fullBytes int64) int64 {
 	f.downPassedPS = max(departPS, f.downPassedPS+f.downWire.PS(fullBytes))
 	return f.downPassedPS - departPS + f.downstreamPS
@@ -153,17 +158,19 @@ func (k *Kernel) advanceStart() {
 	}
 	k.nextRow++
 	k.nextPS = never
-	if starts := k.c.StartNS; k.nextRow < len(starts) {
-		if ns := starts[k.nextRow] - k.firstNS; ns <= horizonPS/simkernel.PSPerNS {
+	starts := k.c.StartNS
+	if k.nextRow < len(starts) {
+		ns := starts[k.nextRow] - k.firstNS
+		if ns <= horizonPS/simkernel.PSPerNS {
 			k.nextPS = ns * simkernel.PSPerNS
 		}
 	}
 }
 
-// ready returns the earliest time from free on at which the flow can send, and reads the ACKs due by then. If one
-// of them belongs to a packet whose service had not started by now, its mark is undecided: then known is
-// false and the time is a lower bound. In either case the time is kept in readyPS until the flow sends, because a
-// call for an earlier time would find ACKs read that are not back yet.
+// ready returns the earliest time from free on at which the flow can send, and reads the ACKs due by then. If
+// one of them belongs to a packet whose service had not started by now, its mark is undecided: then known is
+// false and the time is a lower bound. In either case the time is kept in readyPS until the flow sends,
+// because a call for an earlier time would find ACKs read that are not back yet.
 func (k *Kernel) ready(f *flow, free, now int64) (at int64, known bool) {
 	at = max(free, f.readyPS+f.nicWaitPS)
 	decided := now + f.ackPS
@@ -187,7 +194,8 @@ func (k *Kernel) ready(f *flow, free, now int64) (at int64, known bool) {
 			f.tail++
 			if flags := a.flags & ackFlags; !k.traits.Embedded {
 				c := &k.clocks[f.slot]
-				if c.lastAckPS = max(c.lastAckPS, a.at); flags != 0 || c.lastAckPS >= c.tickPS {
+				c.lastAckPS = max(c.lastAckPS, a.at)
+				if flags != 0 || c.lastAckPS >= c.tickPS {
 					k.onAckExternal(f, flags)
 				}
 			} else if flags != 0 {
@@ -203,8 +211,8 @@ func (k *Kernel) ready(f *flow, free, now int64) (at int64, known bool) {
 	}
 }
 
-// onAckEmbedded passes the ACK read last, which ends a window or carries a mark, to the flow's dctcp. Other ACKs
-// change nothing: the end of a cut matters only together with a mark or the end of a window.
+// onAckEmbedded passes the ACK read last, which ends a window or carries a mark, to the flow's dctcp. Other
+// ACKs change nothing: the end of a cut matters only together with a mark or the end of a window.
 func (k *Kernel) onAckEmbedded(f *flow, flags int64) {
 	sent := k.sent(f)
 	acked := sent - int64(f.head-f.tail)*k.params.PayloadBytes
@@ -225,7 +233,8 @@ func (k *Kernel) setRate(f *flow) {
 
 // growRing moves the flow's ring to the end of acks, with twice the size, and updates the target's log.
 func (k *Kernel) growRing(f *flow) {
-	oldBase, oldMask := f.base, f.mask
+	oldBase := f.base
+	oldMask := f.mask
 	f.base = uint32(len(k.acks))
 	f.mask = 2*oldMask + 1
 	k.acks = append(k.acks, make([]ack, f.mask+1)...)
@@ -255,9 +264,11 @@ func (k *Kernel) slot(now int64) int32 {
 		k.retiredAt++
 	}
 	if k.retiredAt == len(k.retired) {
-		k.retired, k.retiredAt = k.retired[:0], 0
+		k.retired = k.retired[:0]
+		k.retiredAt = 0
 	}
-	if n := len(k.free); n > 0 {
+	n := len(k.free)
+	if n > 0 {
 		slot := k.free[n-1]
 		k.free = k.free[:n-1]
 		return slot

@@ -22,12 +22,12 @@ import (
 //
 // A packet takes at least 1 ps on every link, so no event causes one before it in this order.
 //
-// Kernel itself has one kind of event only: the next packet of a source arrives at the target. What determines this
-// time (ACKs, pacing, the window) depends on packets that left the target earlier, and is evaluated when needed. See
-// Kernel.runQueue.
+// Kernel itself has one kind of event only: the next packet of a source arrives at the target. What
+// determines this time (ACKs, pacing, the window) depends on packets that left the target earlier, and is
+// evaluated when needed. See Kernel.runQueue.
 
-// A packet that would leave the target (first hop: the host) after horizonPS is not sent, and flows with undelivered
-// bytes are unfinished.
+// A packet that would leave the target (first hop: the host) after horizonPS is not sent, and flows with
+// undelivered bytes are unfinished.
 const (
 	horizonPS = simkernel.HorizonPS
 	never     = simkernel.Never
@@ -105,7 +105,8 @@ func (k *Kernel) Simulate(c *Case, r *Result) error {
 		}
 	}
 	r.Unfinished = int64(len(c.StartNS)) - k.finished
-	k.c, k.r = nil, nil
+	k.c = nil
+	k.r = nil
 	return nil
 }
 
@@ -132,7 +133,9 @@ func (k *Kernel) prepare(c *Case, r *Result) error {
 		return err
 	}
 	k.blocks = c.Record || len(c.Feedback) > 0 || len(c.UpstreamBps) > 0 || len(c.DownstreamBps) > 0
-	r.Observed, r.CrowdedAtNS, r.CrowdedBytes = r.Observed[:0], r.CrowdedAtNS[:0], r.CrowdedBytes[:0]
+	r.Observed = r.Observed[:0]
+	r.CrowdedAtNS = r.CrowdedAtNS[:0]
+	r.CrowdedBytes = r.CrowdedBytes[:0]
 	if c.Record {
 		r.Observed = slices.Grow(r.Observed[:0], int(blocks))[:int(blocks)]
 		clear(r.Observed)
@@ -141,16 +144,20 @@ func (k *Kernel) prepare(c *Case, r *Result) error {
 	for i := range n {
 		r.FCTNS[i] = -1
 	}
-	k.c, k.r = c, r
+	k.c = c
+	k.r = r
 	k.finished = 0
 	k.busyPS = 0
-	k.nextRow, k.nextBlock = 0, 0
+	k.nextRow = 0
+	k.nextBlock = 0
 	k.nextPS = never
 	if n > 0 {
 		k.firstNS = c.StartNS[0]
 		k.nextPS = 0
 	}
-	k.retired, k.retiredAt, k.free = k.retired[:0], 0, k.free[:0]
+	k.retired = k.retired[:0]
+	k.retiredAt = 0
+	k.free = k.free[:0]
 	for i := len(k.flows) - 1; i >= 0; i-- {
 		k.free = append(k.free, int32(i)) // the least on top
 	}
@@ -295,14 +302,16 @@ func (k *Kernel) decideMarks(now int64) {
 	k.target.noteCrowded(k.r, k.target.queueBytes(), now)
 }
 
-// finish removes a flow whose last packet left the target at departPS from its source, and writes its result. FCTs are
-// rounded up, like the ideal FCT, and waits down, so that no wait exceeds the delay that it is part of.
+// finish removes a flow whose last packet left the target at departPS from its source, and writes its result.
+// FCTs are rounded up, like the ideal FCT, and waits down, so that no wait exceeds the delay that it is part
+// of.
 func (k *Kernel) finish(s *source, last retiredSlot, departPS, waitPS int64) {
 	f := &k.flows[last.slot]
 	if k.blocks {
 		k.recordBlock(f, f.head-k.layout.Start(f.head-1))
 	}
-	delayNS, startNS := k.c.PathDelayNS[f.row], k.c.StartNS[f.row]-k.firstNS
+	delayNS := k.c.PathDelayNS[f.row]
+	startNS := k.c.StartNS[f.row] - k.firstNS
 	k.r.FCTNS[f.row] = simkernel.CeilNS(departPS - s.delayPS + (delayNS-startNS)*simkernel.PSPerNS)
 	k.r.WaitNS[f.row] = waitPS / simkernel.PSPerNS
 	k.finished++
@@ -334,7 +343,8 @@ func (k *Kernel) recordBlock(f *flow, packets uint32) {
 	if f.waitPS == 0 {
 		return // nothing to record: Observed is zero
 	}
-	if n := int64(packets); len(k.r.Observed) > 0 && n > 0 {
+	n := int64(packets)
+	if len(k.r.Observed) > 0 && n > 0 {
 		k.r.Observed[f.block].WaitNS = int32(min((f.waitPS/simkernel.PSPerNS+n/2)/n, math.MaxInt32))
 	}
 	f.waitPS = 0
@@ -346,7 +356,8 @@ func (k *Kernel) limitsOf(c *Case, row int) simkernel.Limits {
 		path.Hops = int(c.Hops[row])
 	}
 	if k.needsPaths {
-		path.SlowestBps, path.RoundTripNS = c.SlowestBps[row], c.RoundTripNS[row]
+		path.SlowestBps = c.SlowestBps[row]
+		path.RoundTripNS = c.RoundTripNS[row]
 	}
 	return k.params.Limits(float64(c.SourceBps[c.Source[row]]), path)
 }
@@ -394,8 +405,10 @@ func (k *Kernel) onAckExternal(f *flow, flags int64) {
 	h := &k.ackScratch
 	st := &k.stamps[f.base+(f.tail-1)&f.mask]
 	clock := &k.clocks[f.slot]
-	h.NowPS, h.RTTPS = clock.lastAckPS, clock.lastAckPS-st.sentPS
-	h.SentBytes, h.Marked = k.sent(f), flags&ackMarked != 0
+	h.NowPS = clock.lastAckPS
+	h.RTTPS = clock.lastAckPS - st.sentPS
+	h.SentBytes = k.sent(f)
+	h.Marked = flags&ackMarked != 0
 	h.AckedBytes = h.SentBytes - int64(f.head-f.tail)*k.params.PayloadBytes
 	ticked := s.Tick(&k.params, h.NowPS)
 	if k.traits.Telemetry {
@@ -414,8 +427,8 @@ func (k *Kernel) onAckExternal(f *flow, flags int64) {
 	}
 }
 
-// telemetry sets the telemetry of k.ackScratch: the target's, as of the packet whose ACK was read last, and the
-// reduction by other links.
+// telemetry sets the telemetry of k.ackScratch: the target's, as of the packet whose ACK was read last, and
+// the reduction by other links.
 func (k *Kernel) telemetry(f *flow, st *stamp) {
 	h := &k.ackScratch
 	h.Links = h.Links[:0]
@@ -434,12 +447,15 @@ func (k *Kernel) blockOf(f *flow, packet uint32) uint32 {
 	return f.firstBlock + uint32(k.layout.Of(int64(packet)))
 }
 
-// recordReduction records by how much the target reduces the flow's rate, as of the last ACK: the mean over the ACKs of
-// a block so far.
+// recordReduction records by how much the target reduces the flow's rate, as of the last ACK: the mean over
+// the ACKs of a block so far.
 func (k *Kernel) recordReduction(f *flow, share float64) {
-	c, block := &k.clocks[f.slot], k.blockOf(f, f.tail-1)
+	c := &k.clocks[f.slot]
+	block := k.blockOf(f, f.tail-1)
 	if c.block != block {
-		c.block, c.reductions, c.reduced = block, 0, 0
+		c.block = block
+		c.reductions = 0
+		c.reduced = 0
 	}
 	c.reduced += share
 	c.reductions++
@@ -453,8 +469,8 @@ type stamp struct {
 	telemetry simkernel.Telemetry
 }
 
-// onSend notifies an external sender of a packet that the host sends at atPS. It precedes all other effects of the
-// packet.
+// onSend notifies an external sender of a packet that the host sends at atPS. It precedes all other effects
+// of the packet.
 func (k *Kernel) onSend(f *flow, atPS int64) {
 	k.stamps[f.base+f.head&f.mask].sentPS = atPS
 	clock := &k.clocks[f.slot]
@@ -512,21 +528,25 @@ func (k *Kernel) drawMark(f *flow, packet uint32, now int64) {
 	}
 	queue := t.bytes - t.log[first&t.logMask].before
 	if queue > t.maxBytes {
-		t.maxBytes, t.maxAtPS = queue, now
+		t.maxBytes = queue
+		t.maxAtPS = now
 	}
 	t.noteCrowded(k.r, queue, now)
 	t.sumWaits()
 }
 
-// cruise is runQueue for plain packets, which nearly all are: the source has one active flow, the packet is not
-// its last (so it is full), and the ACKs due before the flow's next packet leave its window open. cruise does the
-// work of forward and plan for them in one loop. It returns before the first packet that is not plain; after a packet
-// whose successor it could not plan (its source, which still has the least key, is then planned again at once); and
-// after a packet that found a deep queue: then row is its flow's and now its time. Else row is below 0.
-// Selecting the least key without branches was slower: it makes one dependency chain of all packets.
+// cruise is runQueue for plain packets, which nearly all are: the source has one active flow, the packet is
+// not its last (so it is full), and the ACKs due before the flow's next packet leave its window open. cruise
+// does the work of forward and plan for them in one loop. It returns before the first packet that is not
+// plain; after a packet whose successor it could not plan (its source, which still has the least key, is then
+// planned again at once); and after a packet that found a deep queue: then row is its flow's and now its
+// time. Else row is below 0. Selecting the least key without branches was slower: it makes one dependency
+// chain of all packets.
 func (k *Kernel) cruise() (now int64, row int32) {
-	p, t := &k.picker, &k.target
-	acks, log := k.acks, t.log
+	p := &k.picker
+	t := &k.target
+	acks := k.acks
+	log := t.log
 	full := k.params.PayloadBytes
 	header := k.params.HeaderBytes
 	wire := full + header
@@ -576,7 +596,7 @@ func (k *Kernel) cruise() (now int64, row int32) {
 		t.waitPS += startPS - now
 		t.freePS = departPS
 
-		// When can the flow send again? Pacing is never faster than the link. See ready.
+		// When can the flow send its next packet? Pacing is never faster than the link. See ready.
 		s.freePS = s.sendPS + f.reachPS - s.delayPS
 		s.served = f.row
 		ready := s.sendPS + f.gapPS
@@ -595,7 +615,8 @@ func (k *Kernel) cruise() (now int64, row int32) {
 			}
 			f.tail++
 			out--
-			if flags &= ackFlags; flags != 0 {
+			flags &= ackFlags
+			if flags != 0 {
 				k.onAckEmbedded(f, flags)
 			}
 			if out >= f.windowPackets {
@@ -606,7 +627,8 @@ func (k *Kernel) cruise() (now int64, row int32) {
 			}
 			a = &acks[f.base+f.tail&f.mask]
 		}
-		reachPS, next := f.reachPS, wire
+		reachPS := f.reachPS
+		next := wire
 		if left < full {
 			next = left + header
 			reachPS = s.wire.PS(next) + s.delayPS - k.earlyOf(f.row)
@@ -615,14 +637,16 @@ func (k *Kernel) cruise() (now int64, row int32) {
 		if blocks {
 			arrival = max(at+reachPS+f.upstreamPS, now+f.upWire.PS(next))
 		}
-		if arrival -= p.base; arrival > p.far {
+		arrival -= p.base
+		if arrival > p.far {
 			goto unplanned
 		}
 		s.sendPS = at
 		s.plain = left > full && f.head-f.tail <= f.mask
 
 		key := arrival<<(p.bits&63) | int64(s.row)
-		if root = key; key < keys[p.front+1] { // the next packet is the same flow's
+		root = key
+		if key < keys[p.front+1] { // the next packet is the same flow's
 			if f.endsWindow != 0 && s.plain {
 				root = k.train(s, f, key)
 			}
@@ -655,16 +679,20 @@ func (k *Kernel) at(key int64) (*source, *flow) {
 	return s, &k.flows[s.planned]
 }
 
-// train passes whole round trips of a flow at line rate in one step, and returns the key of the packet after them. key
-// is the planned packet's, the first one after the end of a window. If the packets since the last such one, whose ACK
-// has ended the window, were equally spaced and met nothing, then so are the next ones, up to the flow's last packet, a
-// block with feedback, or the next event of another source: each finds the target idle, and each round trip ends a
-// window.
+// train passes whole round trips of a flow at line rate in one step, and returns the key of the packet after
+// them. key is the planned packet's, the first one after the end of a window. If the packets since the last
+// such one, whose ACK has ended the window, were equally spaced and met nothing, then so are the next ones,
+// up to the flow's last packet, a block with feedback, or the next event of another source: each finds the
+// target idle, and each round trip ends a window.
 func (k *Kernel) train(s *source, f *flow, key int64) int64 {
-	p, t := &k.picker, &k.target
-	payload, gapPS, trip := k.params.PayloadBytes, f.gapPS, int64(f.head-f.tail)+1
+	p := &k.picker
+	t := &k.target
+	payload := k.params.PayloadBytes
+	gapPS := f.gapPS
+	trip := int64(f.head-f.tail) + 1
 	wire := payload + k.params.HeaderBytes
-	now, servicePS := p.base+key>>p.bits, t.wire.PS(wire)
+	now := p.base + key>>p.bits
+	servicePS := t.wire.PS(wire)
 	beforePS := min(p.base+min(p.stop, p.keys[p.front+1])>>p.bits, horizonPS-servicePS)
 	packets := min((f.left-1)/payload-1, (beforePS-1-now)/gapPS)
 	if packets < 2*trip || f.dctcp.RateBps != f.dctcp.LineBps || now != s.sendPS+f.reachPS || now < t.freePS ||
@@ -697,20 +725,23 @@ func (k *Kernel) train(s *source, f *flow, key int64) int64 {
 	}
 	lastPS := now + (packets-1)*gapPS
 	t.arrived += uint64(packets)
-	t.waiting, t.full = t.arrived, t.arrived+t.logMask
+	t.waiting = t.arrived
+	t.full = t.arrived + t.logMask
 	t.log[(t.arrived-1)&t.logMask] = logEntry{startPS: lastPS, before: t.bytes + (packets-1)*wire}
 	t.bytes += packets * wire
 	t.busyPS += packets * servicePS
 	t.freePS = lastPS + servicePS
-	f.upPassedPS, f.downPassedPS, f.alonePS = lastPS, t.freePS, t.freePS
+	f.upPassedPS = lastPS
+	f.downPassedPS = t.freePS
+	f.alonePS = t.freePS
 	s.sendPS += packets * gapPS
 	s.freePS += packets * gapPS
 	f.readyPS = s.sendPS
 	return key + packets*gapPS<<p.bits
 }
 
-// withoutFeedback returns how many of the flow's next packets, limit at most, have no feedback, and neither has the one
-// after them.
+// withoutFeedback returns how many of the flow's next packets, limit at most, have no feedback, and neither
+// has the one after them.
 func (k *Kernel) withoutFeedback(f *flow, limit int64) int64 {
 	if len(k.c.Feedback) == 0 {
 		return limit

@@ -47,7 +47,8 @@ func randomCaseOf(t simkernel.Transport, rng *rand.Rand) (simkernel.Params, *Cas
 	}
 	sources := kerneltest.Pick(rng, 1, 1, 2, 3, 8, 40)
 	if rng.IntN(5) == 0 {
-		c.Behind, sources = false, 1
+		c.Behind = false
+		sources = 1
 	} else {
 		c.TargetBps = bps()
 		c.MarkBytes = kerneltest.Pick[int64](rng, 30_000, 0, 1, 1048, 3144, 10_000)
@@ -55,7 +56,8 @@ func randomCaseOf(t simkernel.Transport, rng *rand.Rand) (simkernel.Params, *Cas
 	same := bps()
 	sameDelay := kerneltest.Pick[int64](rng, 0, 1, 1000, 4000)
 	for range sources {
-		b, d := same, sameDelay
+		b := same
+		d := sameDelay
 		if rng.IntN(3) == 0 {
 			b = bps()
 		}
@@ -268,7 +270,8 @@ func longFlows(rng *rand.Rand) (simkernel.Params, *Case) {
 		}
 		c.SourceDelayNS = append(c.SourceDelayNS, delayNS)
 	}
-	start, beyond := int64(0), kerneltest.Pick[int64](rng, 1000, 3000, 6000)
+	start := int64(0)
+	beyond := kerneltest.Pick[int64](rng, 1000, 3000, 6000)
 	for range 1 + rng.IntN(8) {
 		s := rng.IntN(sources)
 		c.Source = append(c.Source, int32(s))
@@ -280,7 +283,8 @@ func longFlows(rng *rand.Rand) (simkernel.Params, *Case) {
 	if rng.IntN(4) == 0 {
 		return p, c
 	}
-	often, longest := kerneltest.Pick(rng, 2, 10, 50), kerneltest.Pick[int32](rng, 100, 1000, 20_000)
+	often := kerneltest.Pick(rng, 2, 10, 50)
+	longest := kerneltest.Pick[int32](rng, 100, 1000, 20_000)
 	for _, size := range c.SizeBytes {
 		for range p.Layout().Blocks(p.Packets(size)) {
 			var b simkernel.Block
@@ -356,7 +360,7 @@ func TestKernelAgreesWithTwinOnExtremes(t *testing.T) {
 		long bool
 	}{
 		{name: "incast of 3,000 sources", p: simkernel.DefaultParams(), c: columns(true, 3000, 3000, 30_000, 0)},
-		{name: "3,000 sources by and by", p: simkernel.DefaultParams(), c: columns(true, 3000, 6000, 20_000, 12_000)},
+		{name: "3,000 sources, one after another", p: simkernel.DefaultParams(), c: columns(true, 3000, 6000, 20_000, 12_000)},
 		{name: "1,000 flows of one source", p: simkernel.DefaultParams(), c: columns(true, 1, 1000, 12_345, 10)},
 		{name: "1,000 flows of a first hop", p: simkernel.DefaultParams(), c: columns(false, 1, 1000, 12_345, 10)},
 		{name: "a window of 4 MB", p: fat, c: columns(true, 4, 4, 20_000_000, 0), long: true},
@@ -435,13 +439,19 @@ func TestFlowAloneIsIdeal(t *testing.T) {
 	var r Result
 	for range 2000 {
 		_, c := randomCase(rng)
-		c.Feedback, c.ReturnNS, c.UpstreamBps, c.DownstreamBps, c.BetweenPS = nil, nil, nil, nil, nil
+		c.Feedback = nil
+		c.ReturnNS = nil
+		c.UpstreamBps = nil
+		c.DownstreamBps = nil
+		c.BetweenPS = nil
 		if !c.Behind { // the ideal FCT of other cases is that of the links that they simulate
 			c.DownstreamBps = []int64{kerneltest.Pick[int64](rng, 0, 1e9, 1e10, 4e10)}
 			c.BetweenPS = []int32{kerneltest.Pick[int32](rng, 0, 200, 800, 8000)}
 		}
 		c.MarkBytes = 1 << 40
-		c.Source, c.StartNS, c.PathDelayNS = c.Source[:1], c.StartNS[:1], c.PathDelayNS[:1]
+		c.Source = c.Source[:1]
+		c.StartNS = c.StartNS[:1]
+		c.PathDelayNS = c.PathDelayNS[:1]
 		c.SizeBytes = []int64{1 + rng.Int64N(kerneltest.Pick[int64](rng, 1, 3000, 1_000_000))}
 		if err := k.Simulate(c, &r); err != nil {
 			t.Fatal(err)
@@ -513,7 +523,8 @@ func TestCaseAloneEqualsCaseAfterOthers(t *testing.T) {
 		}
 		// A refused case leaves nothing behind.
 		broken := *c
-		broken.TargetBps, broken.SourceBps = 0, []int64{0}
+		broken.TargetBps = 0
+		broken.SourceBps = []int64{0}
 		if shared.Simulate(&broken, &after) == nil {
 			t.Fatal("a broken case was accepted")
 		}
@@ -543,7 +554,8 @@ func TestSimulateDoesNotAllocate(t *testing.T) {
 			}
 		}
 		all()
-		if n := testing.AllocsPerRun(3, all); n != 0 {
+		n := testing.AllocsPerRun(3, all)
+		if n != 0 {
 			t.Errorf("%v: %v allocations", kind, n)
 		}
 	}
@@ -602,7 +614,8 @@ func benchmarkKernel(b *testing.B, kind simkernel.Transport) {
 	c := columns(true, 100, 0, 0, 0)
 	c.TargetBps = 40_000_000_000
 	c.MarkBytes, c.MaxMarkBytes = p.MarkBytes(c.TargetBps, 0)
-	start, hops := 0.0, int64(0)
+	start := 0.0
+	hops := int64(0)
 	for range 5000 {
 		size := int64(100 * math.Exp(rng.Float64()*math.Log(10_000)))
 		hops += p.Packets(size)
@@ -623,8 +636,8 @@ func benchmarkKernel(b *testing.B, kind simkernel.Transport) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(hops), "ns/packet-hop")
 }
 
-// BenchmarkFeedback runs a link with few long flows, without feedback and with feedback that differs from block to
-// block: the fast paths for one active flow.
+// BenchmarkFeedback runs a link with few long flows, without feedback and with feedback that differs from
+// block to block: the fast paths for one active flow.
 func BenchmarkFeedback(b *testing.B) {
 	for _, feedback := range []bool{false, true} {
 		b.Run(fmt.Sprint(feedback), func(b *testing.B) {
@@ -653,7 +666,9 @@ func BenchmarkFeedback(b *testing.B) {
 
 // The hot loop finds sources and flows by shifts, not multiplications.
 func TestHotStructsArePowersOfTwo(t *testing.T) {
-	if a, b := unsafe.Sizeof(source{}), unsafe.Sizeof(flow{}); a != 64 || b != 256 {
+	a := unsafe.Sizeof(source{})
+	b := unsafe.Sizeof(flow{})
+	if a != 64 || b != 256 {
 		t.Errorf("a source has %d bytes, a flow %d", a, b)
 	}
 }

@@ -6,12 +6,13 @@ import (
 	"parsimon/simkernel"
 )
 
-// Without sums of more than 64 bits the mean wait of a link that is overloaded for hours wraps in silence. 19,980
-// packets of 60 KB wait for a link of 10 kbps, 480,000 s on average: their waits exceed 2^63 ns.
+// Without sums of more than 64 bits the mean wait of a link that is overloaded for hours wraps in silence.
+// 19,980 packets of 60 KB wait for a link of 10 kbps, 480,000 s on average: their waits exceed 2^63 ns.
 func TestSumOfWaitsExceedsInt64(t *testing.T) {
 	for _, kind := range []simkernel.Transport{simkernel.DCTCP, simkernel.HPCC} { // they count waits in different places
 		p := simkernel.ParamsOf(kind)
-		p.PayloadBytes, p.HeaderBytes = 60_000, 0
+		p.PayloadBytes = 60_000
+		p.HeaderBytes = 0
 		p.SetWindow(1 << 30)
 		const flows, packets = 111, 180
 		c := columns(true, 2, flows, packets*p.PayloadBytes, 0)
@@ -24,7 +25,8 @@ func TestSumOfWaitsExceedsInt64(t *testing.T) {
 		}
 		sendS := float64(p.PayloadBytes) * 8 / float64(c.TargetBps)
 		wantS := sendS * flows * packets / 2
-		if meanS := r.WaitSumNS / float64(r.PacketsSent) / 1e9; meanS < 0.9*wantS || meanS > 1.1*wantS {
+		meanS := r.WaitSumNS / float64(r.PacketsSent) / 1e9
+		if meanS < 0.9*wantS || meanS > 1.1*wantS {
 			t.Errorf("%v: the mean wait is %.0f s, want about %.0f", kind, meanS, wantS)
 		}
 	}

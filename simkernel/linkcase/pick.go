@@ -14,8 +14,8 @@ import (
 // is planned again there; base follows the time of the last event.
 //
 // Few sources are active at a time in most cases, and a source that has just sent is usually the last to send
-// again. So up to pickFew keys are kept in order, and a new one is inserted from the back. More keys are in a binary
-// heap.
+// its next packet. So up to pickFew keys are kept in order, and a new one is inserted from the back. More
+// keys are in a binary heap.
 type picker struct {
 	keys        [1 << 8]int64 // a ring, in order from front to before back; keys[back] is noKey
 	front, back uint8
@@ -36,7 +36,8 @@ const (
 )
 
 func (p *picker) reset(sources int) {
-	p.front, p.back = 0, 0
+	p.front = 0
+	p.back = 0
 	p.keys[0] = noKey
 	p.many = false
 	p.bits = max(p.leastBits, uint(bits.Len(uint(sources-1))))
@@ -65,7 +66,8 @@ func (p *picker) replace(key int64) int64 {
 
 // push is replace for keys in order.
 func (p *picker) push(key int64) int64 {
-	keys, i := &p.keys, p.back
+	keys := &p.keys
+	i := p.back
 	// The key that is replaced is not greater, and ends the loop.
 	for keys[i-1] > key {
 		keys[i] = keys[i-1]
@@ -104,7 +106,8 @@ func (p *picker) put(s *source, active bool, key int64) {
 		}
 		p.back--
 	} else if p.back-p.front == pickFew {
-		p.many, p.heap = true, p.heap[:0]
+		p.many = true
+		p.heap = p.heap[:0]
 		for i := p.front; i != p.back; i++ {
 			p.heap = append(p.heap, p.keys[i])
 		}
@@ -134,7 +137,9 @@ func (p *picker) drop() {
 	p.heap = p.heap[:last]
 	p.sink(0)
 	if last <= pickFew/2 {
-		p.many, p.front, p.back = false, 0, 0
+		p.many = false
+		p.front = 0
+		p.back = 0
 		for _, key := range p.heap {
 			p.insert(key)
 		}
@@ -205,12 +210,14 @@ func (k *Kernel) plan(s *source, now int64) int64 {
 	s.planned = slot
 	s.sendPS = at
 	f := &k.flows[slot]
-	payload, earlyPS := min(k.params.PayloadBytes, f.left), int64(0)
+	payload := min(k.params.PayloadBytes, f.left)
+	earlyPS := int64(0)
 	if payload == f.left {
 		earlyPS = k.earlyOf(f.row)
 	}
 	if !known && s.count > 1 {
-		payload, earlyPS = 1, k.earliestPS // no packet of another flow arrives earlier, whatever the ACKs carry
+		payload = 1
+		earlyPS = k.earliestPS // no packet of another flow arrives earlier, for any ACKs
 	}
 	at += max(0, s.wire.PS(payload+k.params.HeaderBytes)+s.delayPS-earlyPS)
 	if known || s.count == 1 {
@@ -218,15 +225,16 @@ func (k *Kernel) plan(s *source, now int64) int64 {
 	}
 	at = max(at, now) - k.picker.base
 	if at > k.picker.far {
-		at, known = k.picker.far, false
+		at = k.picker.far
+		known = false
 	}
 	s.known = known
 	s.plain = known && s.count == 1 && payload < f.left && f.head-f.tail <= f.mask
 	return at<<k.picker.bits | int64(s.row)
 }
 
-// choose selects the source's next flow round robin: of the flows that can send first, the first after the one
-// served last. at and known are the result of ready for the flow s.next.
+// choose selects the source's next flow round robin: of the flows that can send first, the first after the
+// one served last. at and known are the result of ready for the flow s.next.
 func (k *Kernel) choose(s *source, now, at int64, known bool) (int32, int64, bool) {
 	slot := s.next
 	f := &k.flows[slot]
@@ -237,7 +245,9 @@ func (k *Kernel) choose(s *source, now, at int64, known bool) (int32, int64, boo
 		}
 		fAt, fKnown := k.ready(f, s.freePS, now)
 		if fAt < at {
-			slot, at, known = i, fAt, fKnown
+			slot = i
+			at = fAt
+			known = fKnown
 		}
 	}
 	return slot, at, known
@@ -247,11 +257,13 @@ func (k *Kernel) choose(s *source, now, at int64, known bool) (int32, int64, boo
 func (s *source) add(flows []flow, slot int32) {
 	f := &flows[slot]
 	if s.count == 0 {
-		f.nextSlot, f.prevSlot = slot, slot
+		f.nextSlot = slot
+		f.prevSlot = slot
 		s.next = slot
 	} else {
 		last := &flows[s.last]
-		f.prevSlot, f.nextSlot = s.last, last.nextSlot
+		f.prevSlot = s.last
+		f.nextSlot = last.nextSlot
 		flows[last.nextSlot].prevSlot = slot
 		// If the round robin has wrapped around to the first row, the new flow precedes it.
 		if last.row <= s.served {

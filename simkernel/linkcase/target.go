@@ -7,8 +7,8 @@ import (
 )
 
 // A target is the queue under study, a FIFO. It holds no packets: the departure of a packet is known when it
-// arrives. It keeps a log of arrivals, because marks are decided when a packet's service starts, by the number
-// of bytes that have arrived behind it.
+// arrives. It keeps a log of arrivals, because marks are decided when a packet's service starts, by the
+// number of bytes that have arrived behind it.
 //
 // Only an arrival that finds more than the marking threshold in the queue can cause a mark, and only one that
 // finds nearly the maximum queue so far can make a new maximum. All other arrivals are shallow: they cost one
@@ -37,7 +37,7 @@ type target struct {
 	maxBytes  int64
 	maxAtPS   int64
 	roomBytes int64 // Case.RoomBytes; Unreachable: there is no limit
-	// A queue of at most so many packets is not longer than maxBytes; 0: unknown.
+	// A queue of maxPackets packets or fewer is not longer than maxBytes; 0: unknown.
 	maxPackets uint64
 
 	rule simkernel.MarkRule // where Kernel.advanceService decides marks
@@ -74,7 +74,8 @@ func (t *target) reset(c *Case, p *simkernel.Params, watchesService bool) {
 		always = c.MaxMarkBytes
 	}
 	if !p.Transport.Marks() {
-		t.markBytes, always = simkernel.Unreachable, simkernel.Unreachable
+		t.markBytes = simkernel.Unreachable
+		always = simkernel.Unreachable
 	}
 	t.rule = p.MarkRule(t.markBytes, always)
 	if watchesService { // then Kernel.advanceService decides marks
@@ -91,16 +92,17 @@ func (t *target) reset(c *Case, p *simkernel.Params, watchesService bool) {
 // least returns a lower bound of the time to send that many bytes in packets of any size, limited to
 // maxShallowPS. Rounding to ps shortens a packet by at most half a ps.
 func (t *target) least(bytes int64) int64 {
-	if hi, _ := bits.Mul64(uint64(max(bytes, 0)), uint64(t.wire)); hi != 0 {
+	hi, _ := bits.Mul64(uint64(max(bytes, 0)), uint64(t.wire))
+	if hi != 0 {
 		return maxShallowPS
 	}
 	return max(-1, min(maxShallowPS, t.wire.PS(bytes)-bytes/(t.header+1)-2))
 }
 
-// deep reports whether the packet logged last, which arrives now and finds workPS of work including itself, may decide
-// something: a mark, the maximum queue, or whether there is room. More than maxPackets packets are in the queue only if
-// the packet that many before it is still in service, so that the next one has not started. The rare conditions come
-// first: a branch that depends on shallowPS alone cannot be predicted.
+// deep reports whether the packet logged last, which arrives now and finds workPS of work including itself,
+// may decide something: a mark, the maximum queue, or whether there is room. More than maxPackets packets are
+// in the queue only if the packet that many before it is still in service, so that the next one has not
+// started. The rare conditions come first: a branch that depends on shallowPS alone cannot be predicted.
 func (t *target) deep(workPS, now int64) bool {
 	return workPS > t.deepPS || t.log[(t.arrived-t.maxPackets)&t.logMask].startPS > now && workPS > t.shallowPS
 }
@@ -113,11 +115,13 @@ func (t *target) decideMarks(acks []ack, observed []simkernel.Block, now int64) 
 		w++
 	}
 	t.waiting = w
-	if queue := t.queueBytes(); queue > t.maxBytes {
+	queue := t.queueBytes()
+	if queue > t.maxBytes {
 		t.maxBytes = queue
 		t.maxAtPS = now
 		t.shallowPS = min(t.markPS, t.least(queue-t.wireMax))
-		if t.maxPackets = uint64(queue / t.wireMax); t.maxPackets > 0 {
+		t.maxPackets = uint64(queue / t.wireMax)
+		if t.maxPackets > 0 {
 			t.deepPS = t.markPS
 		}
 	}
@@ -144,26 +148,31 @@ func (t *target) sumWaits() {
 	t.waitPS = 0
 }
 
-// queueBytes returns the bytes in the queue, where waiting is the first packet that waits. The packet before it is in
-// service. It exists: an idle target starts service at once.
+// queueBytes returns the bytes in the queue, where waiting is the first packet that waits. The packet before
+// it is in service. It exists: an idle target starts service at once.
 func (t *target) queueBytes() int64 { return t.bytes - t.log[(t.waiting-1)&t.logMask].before }
 
-// noteCrowded notes a queue, which a packet has just joined, if it is the longest of its slot and has no room.
+// noteCrowded notes a queue, which a packet has just joined, if it is the longest of its slot and has no
+// room.
 func (t *target) noteCrowded(r *Result, queueBytes, now int64) {
 	if queueBytes <= t.roomBytes {
 		return
 	}
-	at, bytes, last := float64(now/simkernel.PSPerNS), float64(queueBytes), len(r.CrowdedAtNS)-1
+	at := float64(now / simkernel.PSPerNS)
+	bytes := float64(queueBytes)
+	last := len(r.CrowdedAtNS) - 1
 	switch {
 	case last < 0 || int64(r.CrowdedAtNS[last])/CrowdSlotNS < int64(at)/CrowdSlotNS && last < maxCrowded-1:
-		r.CrowdedAtNS, r.CrowdedBytes = append(r.CrowdedAtNS, at), append(r.CrowdedBytes, bytes)
+		r.CrowdedAtNS = append(r.CrowdedAtNS, at)
+		r.CrowdedBytes = append(r.CrowdedBytes, bytes)
 	case bytes > r.CrowdedBytes[last] && int64(r.CrowdedAtNS[last])/CrowdSlotNS == int64(at)/CrowdSlotNS:
-		r.CrowdedAtNS[last], r.CrowdedBytes[last] = at, bytes
+		r.CrowdedAtNS[last] = at
+		r.CrowdedBytes[last] = bytes
 	}
 }
 
-// trimLog drops packets that no longer wait from the log, or doubles the log. It keeps the last packet that does
-// not wait, which may be in service.
+// trimLog drops packets that no longer wait from the log, or doubles the log. It keeps the last packet that
+// does not wait, which may be in service.
 func (t *target) trimLog(now int64) {
 	waiting := t.arrived
 	for waiting != t.waiting && t.log[(waiting-1)&t.logMask].startPS > now {

@@ -39,7 +39,8 @@ func TestTransportsLoneFlow(t *testing.T) {
 			if err := k.Simulate(c, &r); err != nil {
 				t.Fatal(err)
 			}
-			fct, ideal := r.FCTNS[0], r.IdealNS[0]
+			fct := r.FCTNS[0]
+			ideal := r.IdealNS[0]
 			long := kind == simkernel.HPCC && c.SizeBytes[0] > p.WindowBytes/2
 			if !long && fct != ideal || long && (fct < ideal || float64(fct) > float64(ideal)/p.HPCC.Target*1.02) {
 				t.Fatalf("%v, %d bytes: FCT %d ns, ideal %d", kind, c.SizeBytes[0], fct, ideal)
@@ -53,8 +54,10 @@ func TestTransportsAnswerTheSameAgain(t *testing.T) {
 	for _, kind := range simkernel.PacedTransports() {
 		p := simkernel.ParamsOf(kind)
 		p.Seed = 3
-		k, other := mustKernel(t, p), mustKernel(t, p)
-		c, before := incast(&p, 8, 300_000), incast(&p, 20, 100_000)
+		k := mustKernel(t, p)
+		other := mustKernel(t, p)
+		c := incast(&p, 8, 300_000)
+		before := incast(&p, 20, 100_000)
 		var want, got Result
 		if err := other.Simulate(c, &want); err != nil {
 			t.Fatal(err)
@@ -77,7 +80,7 @@ func TestTransportsAnswerTheSameAgain(t *testing.T) {
 }
 
 // What the papers show. HPCC keeps links nearly full and queues nearly empty (figures 9 and 11);
-// Swift keeps the delay at its target (figure 15), whatever the number of flows, as long as the least
+// Swift keeps the delay at its target (figure 15), for any number of flows, as long as the least
 // rate lets it; DCTCP's queue stays at its marking threshold.
 func TestTransportsBehave(t *testing.T) {
 	type seen struct{ waitNS, busy float64 }
@@ -107,7 +110,8 @@ func TestTransportsBehave(t *testing.T) {
 		p := simkernel.ParamsOf(simkernel.Swift)
 		delayNS := s.waitNS + 2*4000 + 2*838
 		window := delayNS / 838 / float64(flows) // packets: the link is full
-		if e := delayNS*simkernel.PSPerNS/p.Swift.TargetPS(window, 4) - 1; math.Abs(e) > 0.12 || s.busy < 0.99 {
+		e := delayNS*simkernel.PSPerNS/p.Swift.TargetPS(window, 4) - 1
+		if math.Abs(e) > 0.12 || s.busy < 0.99 {
 			t.Errorf("swift, %d flows: delay %.0f ns, %+.0f%% off its target, link busy %.3f", flows, delayNS, 100*e,
 				s.busy)
 		}
@@ -125,8 +129,8 @@ func TestTransportsBehave(t *testing.T) {
 	}
 }
 
-// A link that could send more than the others allow says so: it does not report their rate as its own, which would bound
-// them in the next pass.
+// A link that could send more than the others allow says so: it does not report their rate as its own, which
+// would bound them in the next pass.
 func TestHPCCReportsWhatItsLinkAllows(t *testing.T) {
 	p := simkernel.ParamsOf(simkernel.HPCC)
 	c := incast(&p, 1, 2_000_000)
@@ -139,12 +143,14 @@ func TestHPCCReportsWhatItsLinkAllows(t *testing.T) {
 	if err := mustKernel(t, p).Simulate(c, &r); err != nil {
 		t.Fatal(err)
 	}
-	if slowdown := float64(r.FCTNS[0]) / float64(r.IdealNS[0]); slowdown < 1.9 {
+	slowdown := float64(r.FCTNS[0]) / float64(r.IdealNS[0])
+	if slowdown < 1.9 {
 		t.Fatalf("a flow that others allow half the line rate has slowdown %.2f", slowdown)
 	}
 	for b := blocks / 2; b < blocks-1; b++ {
 		// The link is half busy: algorithm 1 allows the flow η / (1/2) times its rate.
-		if got := float64(r.Observed[b].Denied) / simkernel.ShareUnit; got > 1-p.HPCC.Target+0.02 {
+		got := float64(r.Observed[b].Denied) / simkernel.ShareUnit
+		if got > 1-p.HPCC.Target+0.02 {
 			t.Fatalf("block %d of %d: the link denies %.3f of the line rate, want at most what is beyond the target", b, blocks, got)
 		}
 	}
@@ -188,7 +194,8 @@ func TestTransportsKeepTheirBounds(t *testing.T) {
 			p := simkernel.ParamsOf(kind)
 			kerneltest.RandomConstants(rng, &p)
 			lineBps := kerneltest.Pick(rng, 1e8, 10e9, 100e9)
-			s, often := simkernel.NewSender(kind), simkernel.NewSender(kind)
+			s := simkernel.NewSender(kind)
+			often := simkernel.NewSender(kind)
 			s.Start(&p, p.Limits(lineBps, simkernel.Path{Hops: 4}))
 			often.Start(&p, p.Limits(lineBps, simkernel.Path{Hops: 4}))
 			h := simkernel.AckInfo{SentBytes: 18_000, Links: []simkernel.Telemetry{{Bps: 10e9}}}

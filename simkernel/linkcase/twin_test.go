@@ -40,7 +40,8 @@ func (h *slowEvents) Pop() any {
 	return last
 }
 func (h slowEvents) Less(i, j int) bool {
-	a, b := h[i], h[j]
+	a := h[i]
+	b := h[j]
 	return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.kind, b.kind), cmp.Compare(a.source, b.source),
 		cmp.Compare(a.seq, b.seq)) < 0
 }
@@ -104,7 +105,8 @@ func (t *linkTwin) at(at int64, kind slowKind, source int, packet *slowPacket, f
 
 // runLinkTwin simulates the case, slowly.
 func runLinkTwin(p simkernel.Params, c *Case) *linkTwin {
-	n, hosts := len(c.StartNS), len(c.SourceBps)
+	n := len(c.StartNS)
+	hosts := len(c.SourceBps)
 	r := &Result{FCTNS: make([]int64, n), IdealNS: make([]int64, n), WaitNS: make([]int64, n), Unfinished: int64(n)}
 	t := &linkTwin{p: p, c: c, r: r, active: make([][]*slowFlow, hosts), served: make([]int, hosts),
 		free: make([]int64, hosts), crowded: map[int64][2]int64{}}
@@ -116,19 +118,23 @@ func runLinkTwin(p simkernel.Params, c *Case) *linkTwin {
 	for row := range n {
 		s := int(c.Source[row])
 		r.IdealNS[row] = -1
-		if alone := t.alone(row); alone+c.PathDelayNS[row]*simkernel.PSPerNS <= horizonPS {
+		alone := t.alone(row)
+		if alone+c.PathDelayNS[row]*simkernel.PSPerNS <= horizonPS {
 			r.IdealNS[row] = simkernel.CeilNS(alone + c.PathDelayNS[row]*simkernel.PSPerNS)
 		}
 		r.FCTNS[row] = -1
 		packets := p.Packets(c.SizeBytes[row])
 		f := &slowFlow{row: row, source: s, path: c.PathDelayNS[row] * simkernel.PSPerNS, size: c.SizeBytes[row], block: blocks}
-		f.waits, f.marks, f.uses = make([]int64, packets), make([]bool, packets), make([]float64, packets)
+		f.waits = make([]int64, packets)
+		f.marks = make([]bool, packets)
+		f.uses = make([]float64, packets)
 		for i := range f.uses {
 			f.uses[i] = -1
 		}
 		blocks += p.Layout().Blocks(packets)
 		t.flows = append(t.flows, f)
-		if start := c.StartNS[row] - c.StartNS[0]; start <= horizonPS/simkernel.PSPerNS {
+		start := c.StartNS[row] - c.StartNS[0]
+		if start <= horizonPS/simkernel.PSPerNS {
 			f.start = start * simkernel.PSPerNS
 			t.at(f.start, slowStart, s, nil, f)
 		}
@@ -162,7 +168,8 @@ func runLinkTwin(p simkernel.Params, c *Case) *linkTwin {
 			e.flow.limits = t.limits(e.flow.row)
 			e.flow.sender.Start(&t.p, e.flow.limits)
 			e.flow.window = e.flow.limits.WindowAt(rateOf(e.flow.sender))
-			e.flow.paced, e.flow.opened = e.at, e.at
+			e.flow.paced = e.at
+			e.flow.opened = e.at
 			t.active[e.source] = append(t.active[e.source], e.flow)
 			t.at(e.at+t.feedback(e.flow).nicWait(), slowSend, e.source, nil, nil)
 		case slowSend:
@@ -222,7 +229,8 @@ func (t *linkTwin) limits(row int) simkernel.Limits {
 		path.Hops = int(t.c.Hops[row])
 	}
 	if len(t.c.SlowestBps) > 0 {
-		path.SlowestBps, path.RoundTripNS = t.c.SlowestBps[row], t.c.RoundTripNS[row]
+		path.SlowestBps = t.c.SlowestBps[row]
+		path.RoundTripNS = t.c.RoundTripNS[row]
 	}
 	return t.p.Limits(float64(t.c.SourceBps[t.c.Source[row]]), path)
 }
@@ -254,9 +262,11 @@ func (e *slowFeedback) nicWait() int64 { return int64(e.NICWaitNS) * simkernel.P
 // record sums the flow's packets up in blocks.
 func (f *slowFlow) record(blocks []simkernel.Block, singles, together int) {
 	for n := 0; n < len(f.waits); {
-		b, end := n, n+1
+		b := n
+		end := n + 1
 		if n >= singles {
-			b, end = singles+(n-singles)/together, min(n+together, len(f.waits))
+			b = singles + (n-singles)/together
+			end = min(n+together, len(f.waits))
 		}
 		sum := int64(0)
 		for i := n; i < end; i++ {
@@ -265,7 +275,8 @@ func (f *slowFlow) record(blocks []simkernel.Block, singles, together int) {
 				blocks[b].Marks |= 1 << (i % 16)
 			}
 		}
-		uses, acked := 0.0, 0
+		uses := 0.0
+		acked := 0
 		for i := n; i < end; i++ {
 			if f.uses[i] >= 0 {
 				uses += f.uses[i]
@@ -280,10 +291,11 @@ func (f *slowFlow) record(blocks []simkernel.Block, singles, together int) {
 	}
 }
 
-// alone returns the FCT of a flow alone in the case, without propagation and feedback, packet by packet; beyond
-// the horizon, some time there.
+// alone returns the FCT of a flow alone in the case, without propagation and feedback, packet by packet;
+// beyond the horizon, some time there.
 func (t *linkTwin) alone(row int) int64 {
-	c, p := t.c, &t.p
+	c := t.c
+	p := &t.p
 	s := c.Source[row]
 	ps := func(bps, wire int64) int64 { return simkernel.NewWireTime(float64(bps)).PS(wire) }
 	pace := simkernel.NewWireTime(t.limits(row).LineBps)
@@ -292,7 +304,8 @@ func (t *linkTwin) alone(row int) int64 {
 		pk := &slowPacket{flow: &slowFlow{row: row}, n: n, wire: min(p.PayloadBytes, left) + p.HeaderBytes}
 		left -= pk.wire - p.HeaderBytes
 		start := max(sent, paced)
-		sent, paced = start+ps(c.SourceBps[s], pk.wire), start+pace.PS(pk.wire)
+		sent = start + ps(c.SourceBps[s], pk.wire)
+		paced = start + pace.PS(pk.wire)
 		at = sent
 		if left == 0 {
 			at -= t.early(row, pk.wire)
@@ -301,7 +314,8 @@ func (t *linkTwin) alone(row int) int64 {
 			if n > 0 {
 				at = max(at, arrived+t.gap(c.UpstreamBps, pk))
 			}
-			if arrived = at; n > 0 {
+			arrived = at
+			if n > 0 {
 				at = max(at, targetFree)
 			}
 			at += ps(c.TargetBps, pk.wire)
@@ -310,7 +324,8 @@ func (t *linkTwin) alone(row int) int64 {
 		if n > 0 {
 			at = max(at, down+t.fullGap(c.DownstreamBps, pk))
 		}
-		if down = at; at > horizonPS {
+		down = at
+		if at > horizonPS {
 			break
 		}
 	}
@@ -339,7 +354,8 @@ func (t *linkTwin) fullGap(bps []int64, pk *slowPacket) int64 {
 	return t.gap(bps, &before)
 }
 
-// gap returns the transmission time of a packet on its flow's link of that column; nothing precedes the first.
+// gap returns the transmission time of a packet on its flow's link of that column; nothing precedes the
+// first.
 func (t *linkTwin) gap(bps []int64, pk *slowPacket) int64 {
 	if len(bps) == 0 || bps[pk.flow.row] == 0 || pk.n == 0 {
 		return 0
@@ -466,7 +482,8 @@ func (t *linkTwin) through(pk *slowPacket, began, now, delay int64) {
 	t.busy += now - began
 	t.waits += began - pk.arrived
 	reached := now + pk.upstream
-	if f.down += t.fullGap(t.c.DownstreamBps, pk); pk.n == 0 || f.down < reached {
+	f.down += t.fullGap(t.c.DownstreamBps, pk)
+	if pk.n == 0 || f.down < reached {
 		f.down = reached
 	}
 	pk.acked += f.down - now
@@ -477,7 +494,8 @@ func (t *linkTwin) through(pk *slowPacket, began, now, delay int64) {
 	}
 	f.lastAck = max(f.lastAck, pk.acked)
 	t.at(f.lastAck, slowAck, f.source, pk, f)
-	if f.delivered += pk.payload; f.delivered == f.size {
+	f.delivered += pk.payload
+	if f.delivered == f.size {
 		t.r.FCTNS[f.row] = simkernel.CeilNS(now - delay + f.path + wait - f.start)
 		t.r.WaitNS[f.row] = (began - pk.arrived) / simkernel.PSPerNS
 		t.r.Unfinished--

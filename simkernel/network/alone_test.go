@@ -41,8 +41,8 @@ func (x *alonePath) path() simkernel.Path {
 	return alone.Path()
 }
 
-// slack is what an FCT of the flow alone may exceed its ideal FCT by: a packet of the slowest link. HPCC leaves a part
-// of the links free, by its target.
+// slack is what an FCT of the flow alone may exceed its ideal FCT by: a packet of the slowest link. HPCC
+// leaves a part of the links free, by its target.
 func (x *alonePath) slack(idealNS int64) int64 {
 	slack := x.params.SendNS(x.params.PayloadBytes+x.params.HeaderBytes, x.path().SlowestBps)
 	if x.params.Transport == simkernel.HPCC {
@@ -51,8 +51,9 @@ func (x *alonePath) slack(idealNS int64) int64 {
 	return slack
 }
 
-// A flow alone on any path has its ideal FCT to within a packet, with every transport, if its window is fitted to the
-// path: in the whole network, with and without limited buffers, and in the link case of each hop.
+// A flow alone on any path has its ideal FCT to within a packet, with every transport, if its window is
+// fitted to the path: in the whole network, with and without limited buffers, and in the link case of each
+// hop.
 func TestAloneIsIdeal(t *testing.T) {
 	paths := 150
 	if testing.Short() {
@@ -72,7 +73,8 @@ func TestAloneIsIdeal(t *testing.T) {
 
 func (x *alonePath) check(t *testing.T, where string, fctNS, idealNS int64) {
 	t.Helper()
-	if over := fctNS - idealNS; over < 0 || over > x.slack(idealNS) {
+	over := fctNS - idealNS
+	if over < 0 || over > x.slack(idealNS) {
 		t.Errorf("%s: FCT %d ns, ideal %d: slowdown %.4f; %+v, path %+v", where, fctNS, idealNS, float64(fctNS)/float64(idealNS),
 			*x, x.path())
 	}
@@ -82,10 +84,13 @@ func (x *alonePath) inNetwork(t *testing.T) {
 	t.Helper()
 	n := len(x.bps)
 	var links []Link
-	hosts, flows := make([]bool, n+1), &Flows{SizeBytes: []int64{x.size}, StartNS: []int64{0}, PathEnds: []int32{int32(n)}}
-	hosts[0], hosts[n] = true, true
+	hosts := make([]bool, n+1)
+	flows := &Flows{SizeBytes: []int64{x.size}, StartNS: []int64{0}, PathEnds: []int32{int32(n)}}
+	hosts[0] = true
+	hosts[n] = true
 	for h := range n {
-		a, b := int32(h), int32(h+1)
+		a := int32(h)
+		b := int32(h + 1)
 		links = append(links, Link{a, b, x.bps[h], x.delay[h]}, Link{b, a, x.bps[h], x.delay[h]})
 		flows.PathLinks = append(flows.PathLinks, int32(2*h))
 	}
@@ -102,7 +107,8 @@ func (x *alonePath) inNetwork(t *testing.T) {
 	}
 	var r Results
 	if err := network.Run(t.Context(), 1, func(now *Results) error {
-		r.FCTNS, r.IdealNS = append(r.FCTNS, now.FCTNS...), append(r.IdealNS, now.IdealNS...)
+		r.FCTNS = append(r.FCTNS, now.FCTNS...)
+		r.IdealNS = append(r.IdealNS, now.IdealNS...)
 		return nil
 	}); err != nil {
 		t.Fatal(err)
@@ -114,7 +120,8 @@ func (x *alonePath) inNetwork(t *testing.T) {
 func (x *alonePath) inLinkCase(t *testing.T, hop int) {
 	t.Helper()
 	path := x.path()
-	full, ack := x.params.PayloadBytes+x.params.HeaderBytes, x.params.AckBytes
+	full := x.params.PayloadBytes + x.params.HeaderBytes
+	ack := x.params.AckBytes
 	c := &linkcase.Case{
 		SourceBps: []int64{x.bps[0]}, SourceDelayNS: []int64{0}, Source: []int32{0},
 		SizeBytes: []int64{x.size}, StartNS: []int64{0}, PathDelayNS: []int64{0}, ReturnNS: []int64{0}, Hops: []int16{int16(path.Hops)},
@@ -122,7 +129,8 @@ func (x *alonePath) inLinkCase(t *testing.T, hop int) {
 		UpstreamBps: []int64{0}, DownstreamBps: []int64{0},
 	}
 	if hop > 0 {
-		c.Behind, c.TargetBps = true, x.bps[hop]
+		c.Behind = true
+		c.TargetBps = x.bps[hop]
 		c.MarkBytes, c.MaxMarkBytes = x.params.MarkBytes(x.bps[hop], x.delay[hop])
 	}
 	for h := range x.bps {

@@ -20,16 +20,18 @@ type Balancing struct {
 // A Balance is how a switch chooses a link for a data packet.
 type Balance uint8
 
-// The balances. All except ECMP reorder packets. Receivers then accept them in any order, unless Balancing.InOrder is set.
+// The balances. All except ECMP reorder packets. Receivers then accept them in any order, unless
+// Balancing.InOrder is set.
 const (
 	// ECMP keeps a flow on its first path.
 	ECMP Balance = iota
-	// Flowlet chooses at random for each flowlet (LetFlow: Vanini et al., NSDI'17). The first flowlet takes the first path.
+	// Flowlet chooses at random for each flowlet (LetFlow: Vanini et al., NSDI'17). The first flowlet takes
+	// the first path.
 	Flowlet
 	// Spray takes the links of a switch alternately.
 	Spray
-	// Adaptive takes the link whose port would be idle first, of equals the next one. It counts dropped packets as sent,
-	// and assumes that a port with PFC sends nothing while one of its classes is paused.
+	// Adaptive takes the link whose port would be idle first, of equals the next one. It counts dropped
+	// packets as sent, and assumes that a port with PFC sends nothing while one of its classes is paused.
 	Adaptive
 	// Random takes a random link for each packet.
 	Random
@@ -61,12 +63,14 @@ type flowletKey struct {
 	node int32
 }
 
-// selective reports whether receivers accept packets in any order, and senders resend only what was not received.
+// selective reports whether receivers accept packets in any order, and senders resend only what was not
+// received.
 func (m *paths) selective() bool {
 	return m != nil && !m.InOrder && slices.ContainsFunc(m.At, func(b Balance) bool { return b != ECMP })
 }
 
-// clock returns the time up to which a port can have sent: a paused port has sent nothing since its pause began.
+// clock returns the time up to which a port can have sent: a paused port has sent nothing since its pause
+// began.
 func (m *balancing) clock(port int32, nowPS int64) int64 {
 	if m.pauses[port] > 0 {
 		return m.sincePS[port]
@@ -80,8 +84,10 @@ func (m *balancing) notePause(a *arrival) {
 		return
 	}
 	m.utilization(a.port, a.atPS)
-	if pauses := &m.pauses[a.port]; !a.pauseOf().pause {
-		if *pauses--; *pauses == 0 {
+	pauses := &m.pauses[a.port]
+	if !a.pauseOf().pause {
+		*pauses--
+		if *pauses == 0 {
 			m.busyPS[a.port] += a.atPS - m.sincePS[a.port]
 		}
 	} else if *pauses++; *pauses == 1 {
@@ -89,10 +95,13 @@ func (m *balancing) notePause(a *arrival) {
 	}
 }
 
-// choose returns one of the links of a set. stays is the link of the flow's first path, or -1 if it is not in the set.
+// choose returns one of the links of a set. stays is the link of the flow's first path, or -1 if it is not in
+// the set.
 func (m *balancing) choose(d *domain, a *arrival, info *flowInfo, set int32, links []int32, stays int32) int32 {
 	node := d.net.links[a.link].DstNode
-	ack, label, balance := a.bits&flagAck != 0, uint64(a.bits&d.tagMask), m.At[node]
+	ack := a.bits&flagAck != 0
+	label := uint64(a.bits & d.tagMask)
+	balance := m.At[node]
 	switch {
 	case len(links) == 1:
 		return links[0]
@@ -114,8 +123,10 @@ func (m *balancing) choose(d *domain, a *arrival, info *flowInfo, set int32, lin
 		for i := range links {
 			k := (m.turns[set] + int32(i)) % int32(len(links))
 			port := d.net.portOf[links[k]]
-			if wait := max(0, m.busyPS[port]-m.clock(port, a.atPS)); wait < best {
-				at, best = k, wait
+			wait := max(0, m.busyPS[port]-m.clock(port, a.atPS))
+			if wait < best {
+				at = k
+				best = wait
 			}
 		}
 	}
@@ -125,11 +136,13 @@ func (m *balancing) choose(d *domain, a *arrival, info *flowInfo, set int32, lin
 
 // flowletLink returns the link of a packet's flowlet.
 func (m *balancing) flowletLink(d *domain, a *arrival, info *flowInfo, links []int32, stays int32) int32 {
-	node, gapPS := d.net.links[links[0]].SrcNode, psOf(m.GapNS)
+	node := d.net.links[links[0]].SrcNode
+	gapPS := psOf(m.GapNS)
 	key := flowletKey{info.row, node}
 	f, known := d.paths.flowlets[key]
 	if !known || a.atPS-f.atPS > gapPS || !slices.Contains(links, f.link) {
-		number, before := uint64(a.bits&^d.tagMask>>flagBits), f.link
+		number := uint64(a.bits &^ d.tagMask >> flagBits)
+		before := f.link
 		if !known {
 			before = stays
 		}
@@ -161,17 +174,20 @@ func (m *balancing) flowletLink(d *domain, a *arrival, info *flowInfo, links []i
 	return f.link
 }
 
-// byHash returns a link by weighted rendezvous hashing (Schindelhauer and Schomaker, SPAA'05): that with the least
-// -ln(u) / weight, where u is a hash of key and link in (0, 1).
+// byHash returns a link by weighted rendezvous hashing (Schindelhauer and Schomaker, SPAA'05): that with the
+// least -ln(u) / weight, where u is a hash of key and link in (0, 1).
 func (m *balancing) byHash(key uint64, links []int32) int32 {
-	best, least := links[0], math.Inf(1)
+	best := links[0]
+	least := math.Inf(1)
 	for _, l := range links {
 		weight := 1.0
 		if m.Weights != nil {
 			weight = m.Weights[l]
 		}
-		if x := -math.Log(unit(m.hash(key, 0, l))) / weight; x < least {
-			best, least = l, x
+		x := -math.Log(unit(m.hash(key, 0, l))) / weight
+		if x < least {
+			best = l
+			least = x
 		}
 	}
 	return best

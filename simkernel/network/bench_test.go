@@ -12,7 +12,8 @@ import (
 	"parsimon/simkernel"
 )
 
-// clos is a network of pods of racks of 16 hosts: 10 Gbps to hosts, 40 Gbps between switches, 1 us everywhere.
+// clos is a network of pods of racks of 16 hosts: 10 Gbps to hosts, 40 Gbps between switches, 1 us
+// everywhere.
 type clos struct {
 	links []Link
 	hosts []bool
@@ -59,8 +60,10 @@ func newClos(pods, racks int) *clos {
 // path appends the links from one host to another over a plane and one of its spines.
 func (c *clos) path(path []int32, from, to, plane, spine int) []int32 {
 	hosts := c.pods * c.racks * closHosts
-	rackOf, podOf := from/closHosts, from/closHosts/c.racks
-	rackTo, podTo := to/closHosts, to/closHosts/c.racks
+	rackOf := from / closHosts
+	podOf := from / closHosts / c.racks
+	rackTo := to / closHosts
+	podTo := to / closHosts / c.racks
 	up := func(rack int) int32 { return int32(2 * (hosts + rack*closFabrics + plane)) }
 	top := func(pod int) int32 {
 		return int32(2 * (hosts + c.pods*c.racks*closFabrics + (pod*closFabrics+plane)*closSpines + spine))
@@ -76,8 +79,8 @@ func (c *clos) path(path []int32, from, to, plane, spine int) []int32 {
 	return append(path, int32(2*to+1))
 }
 
-// flows returns flows that start in a stretch of time, and their packet-hops. Sizes are log-uniform from 200 bytes to
-// 2 MB, and offer the hosts a share of their links.
+// flows returns flows that start in a stretch of time, and their packet-hops. Sizes are log-uniform from 200
+// bytes to 2 MB, and offer the hosts a share of their links.
 func (c *clos) flows(p *simkernel.Params, share, ns float64) (f *Flows, packetHops int64) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	hosts := c.pods * c.racks * closHosts
@@ -90,7 +93,8 @@ func (c *clos) flows(p *simkernel.Params, share, ns float64) (f *Flows, packetHo
 		begin := len(f.PathLinks)
 		f.PathLinks = c.path(f.PathLinks, from, to, rng.IntN(closFabrics), rng.IntN(closSpines))
 		f.PathEnds = append(f.PathEnds, int32(len(f.PathLinks)))
-		f.SizeBytes, f.StartNS = append(f.SizeBytes, size), append(f.StartNS, int64(at))
+		f.SizeBytes = append(f.SizeBytes, size)
+		f.StartNS = append(f.StartNS, int64(at))
 		packetHops += p.Packets(size) * int64(len(f.PathLinks)-begin)
 	}
 	return f, packetHops
@@ -124,14 +128,16 @@ func BenchmarkNetwork(b *testing.B) {
 	}
 }
 
-// BenchmarkParts logs the processor time per packet-hop of each part of a switch and of each TCP, and its ratio to that
-// without any, of one workload on 256 hosts and one worker: the least of b.N alternating runs.
+// BenchmarkParts logs the processor time per packet-hop of each part of a switch and of each TCP, and its
+// ratio to that without any, of one workload on 256 hosts and one worker: the least of b.N alternating runs.
 func BenchmarkParts(b *testing.B) {
 	c := newClos(2, 8)
 	shared := BufferParams{SwitchBytes: 12e6, Alpha: 1}
-	selective, pfc := shared, shared
+	selective := shared
+	pfc := shared
 	selective.Selective = true
-	pfc.PFC, pfc.Alpha = true, DefaultPFCAlpha
+	pfc.PFC = true
+	pfc.Alpha = DefaultPFCAlpha
 	parts := []struct {
 		name    string
 		kind    simkernel.Transport
@@ -165,7 +171,8 @@ func BenchmarkParts(b *testing.B) {
 			must(b, n.Run(context.Background(), 1, nil))
 			must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &after))
 			ns := after.Utime.Nano() - before.Utime.Nano() + after.Stime.Nano() - before.Stime.Nano()
-			if took := float64(ns) / float64(packetHops); least[i] == 0 || took < least[i] {
+			took := float64(ns) / float64(packetHops)
+			if least[i] == 0 || took < least[i] {
 				least[i] = took
 			}
 		}
@@ -191,7 +198,8 @@ func once(f *Flows) func() (*Flows, error) {
 	}
 }
 
-// BenchmarkMoves reports time per packet-hop of each balance, and of ECMP with a cable that is down at the end.
+// BenchmarkMoves reports time per packet-hop of each balance, and of ECMP with a cable that is down at the
+// end.
 func BenchmarkMoves(b *testing.B) {
 	c := newClos(2, 8)
 	params := simkernel.DefaultParams()
@@ -218,7 +226,8 @@ func BenchmarkMoves(b *testing.B) {
 			for range b.N {
 				n, err := New(params, BufferParams{}, c.links, c.hosts, once(flows))
 				must(b, err)
-				if m.Routes = routes; m.name != "none" {
+				m.Routes = routes
+				if m.name != "none" {
 					n.Forward(m.Forwarding)
 				}
 				must(b, n.Run(context.Background(), 1, nil))
@@ -228,7 +237,7 @@ func BenchmarkMoves(b *testing.B) {
 	}
 }
 
-// flatRoutes are treeRoutes of one state with a table in place of maps.
+// flatRoutes are treeRoutes of one state with a table instead of maps.
 type flatRoutes struct {
 	*treeRoutes
 	table []int32

@@ -12,16 +12,17 @@ import (
 // BufferParams are the buffers of switches, and how senders recover from losses.
 type BufferParams struct {
 	SwitchBytes int64 `json:"switch_bytes"` // shared by the ports of a switch; above 0
-	// Alpha is the parameter of dynamic thresholds (Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998): a packet is dropped
-	// if its port would then hold more than Alpha times the free bytes of the buffer.
+	// Alpha is the parameter of dynamic thresholds (Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998): a packet
+	// is dropped if its port would then hold more than Alpha times the free bytes of the buffer.
 	Alpha float64 `json:"alpha"`
-	// ReservedBytes of it are each port's own, for each class; alpha is of what is left of the buffer, and of what a port
-	// holds beyond. With PFC it is the reserve of a link, for each lossless class; 0 is pfcReserve.
+	// ReservedBytes of it are each port's own, for each class; alpha is of what is left of the buffer, and of
+	// what a port holds beyond. With PFC it is the reserve of a link, for each lossless class; 0 is
+	// pfcReserve.
 	ReservedBytes int64 `json:"reserved_bytes,omitempty"`
-	// RetransmitNS is the retransmission timeout: without an ACK for new data for this time, a sender resends from
-	// the first unacknowledged packet. It doubles with every timeout in a row. 0 chooses the longest time that a
-	// packet of the flow can take, so that only lost packets are resent (the rule of IRN's RTO_high: Mittal et
-	// al., SIGCOMM'18, §3.1).
+	// RetransmitNS is the retransmission timeout: without an ACK for new data for this time, a sender resends
+	// from the first unacknowledged packet. It doubles with every timeout in a row. 0 chooses the longest
+	// time that a packet of the flow can take, so that only lost packets are resent (the rule of IRN's
+	// RTO_high: Mittal et al., SIGCOMM'18, §3.1).
 	RetransmitNS int64 `json:"retransmit_ns,omitempty"`
 
 	// Selective makes senders resend what is lost and nothing else (recovery.go), instead of going back.
@@ -31,8 +32,8 @@ type BufferParams struct {
 	PFC           bool  `json:"pfc,omitempty"`
 	XOFFBytes     int64 `json:"xoff_bytes,omitempty"`     // of the packets of a link; 0: dynamic, by Alpha
 	HeadroomBytes int64 `json:"headroom_bytes,omitempty"` // likewise, as alpha times more for faster links; 0: fits each
-	// The watchdog drops a queue of a switch that was paused for WatchdogNS, and the port ignores pauses of its class for
-	// RestoreNS. 0: there is none.
+	// The watchdog drops a queue of a switch that was paused for WatchdogNS, and the port ignores pauses of
+	// its class for RestoreNS. 0: there is none.
 	WatchdogNS int64 `json:"watchdog_ns,omitempty"`
 	RestoreNS  int64 `json:"restore_ns,omitempty"`
 }
@@ -43,8 +44,8 @@ func (b BufferParams) IsZero() bool { return b == BufferParams{} }
 // DefaultAlpha is the common setting of switches for lossy traffic.
 const DefaultAlpha = 1
 
-// Validate reports the first value that cannot be simulated with packets as in p. Who reads Alpha and RetransmitNS
-// checks their ranges.
+// Validate reports the first value that cannot be simulated with packets as in p. The reader of a scenario
+// checks the ranges of Alpha and RetransmitNS.
 func (b *BufferParams) Validate(p *simkernel.Params) error {
 	switch {
 	case b.SwitchBytes < p.PayloadBytes+p.HeaderBytes:
@@ -71,12 +72,14 @@ func (e *PlaceError) Error() string {
 	return fmt.Sprintf("%v (node %d, class %d)", e.Err, e.Node, e.Class)
 }
 
-// Rooms returns, by link, how many bytes can wait at its port, if none do at others of its switch, before a packet is
-// dropped or, with PFC, another switch is paused, for that delays flows that do not go there. Where only hosts send to
-// the port, it is what all of the switch may have together. With PFC, that of a host's link is what can wait of its
-// packets before the host is paused. The switches have limited buffers.
+// Rooms returns, by link, how many bytes can wait at its port, if none do at others of its switch, before a
+// packet is dropped or, with PFC, another switch is paused, because that delays flows that do not cross this
+// port. Where only hosts send to the port, it is what all of the switch may have together. With PFC, that of
+// a host's link is what can wait of its packets before the host is paused. The switches have limited buffers.
 func (n *Network) Rooms() []int64 {
-	bySwitch, byHosts, rooms := make([]int64, len(n.host)), make([]int64, len(n.host)), make([]int64, len(n.links))
+	bySwitch := make([]int64, len(n.host))
+	byHosts := make([]int64, len(n.host))
+	rooms := make([]int64, len(n.links))
 	alpha := make([]float64, len(n.host)) // of all hosts together
 	for l, link := range n.links {
 		v := link.DstNode
@@ -86,7 +89,8 @@ func (n *Network) Rooms() []int64 {
 		u := &n.pausers[(l^1)*len(n.classes)]
 		rooms[l] = u.reserve + cmp.Or(n.buffer.XOFFBytes, int64(loneQueue(u.alpha, n.buffers[v].poolBytes)))
 		if n.host[link.SrcNode] {
-			byHosts[v], alpha[v] = byHosts[v]+u.reserve+n.buffer.XOFFBytes, alpha[v]+u.alpha
+			byHosts[v] = byHosts[v] + u.reserve + n.buffer.XOFFBytes
+			alpha[v] = alpha[v] + u.alpha
 		} else {
 			bySwitch[v] = min(rooms[l], cmp.Or(bySwitch[v], rooms[l]))
 		}
@@ -99,7 +103,8 @@ func (n *Network) Rooms() []int64 {
 		case bySwitch[v] > 0 && (n.host[link.DstNode] || byHosts[v] == 0):
 			rooms[l] = bySwitch[v]
 		default:
-			if rooms[l] = byHosts[v]; n.buffer.XOFFBytes == 0 {
+			rooms[l] = byHosts[v]
+			if n.buffer.XOFFBytes == 0 {
 				rooms[l] += int64(loneQueue(alpha[v], n.buffers[v].poolBytes))
 			}
 		}
@@ -107,7 +112,8 @@ func (n *Network) Rooms() []int64 {
 	return rooms
 }
 
-// loneQueue returns how many bytes of a buffer a queue with a dynamic threshold may hold if no other holds any.
+// loneQueue returns how many bytes of a buffer a queue with a dynamic threshold may hold if no other holds
+// any.
 func loneQueue(alpha float64, bytes int64) float64 { return alpha / (1 + alpha) * float64(bytes) }
 
 // A buffer is that of one switch.
@@ -127,14 +133,19 @@ type buffer struct {
 // admits reports whether a data packet fits at a switch's port.
 func (s *sharedBuffers) admits(b *buffer, p *port, it *item, wireBytes int64) bool {
 	d := s.domain
-	n, alpha, held := d.net, d.net.buffer.Alpha, p.heldBytes
+	n := d.net
+	alpha := d.net.buffer.Alpha
+	held := p.heldBytes
 	if d.classes != nil {
 		class := d.classOf(it)
-		alpha, held = n.alphaOf(&n.classes[class]), p.classes.queues[class].heldBytes
+		alpha = n.alphaOf(&n.classes[class])
+		held = p.classes.queues[class].heldBytes
 	}
-	free, part := n.buffer.SwitchBytes-b.usedBytes, held+wireBytes
+	free := n.buffer.SwitchBytes - b.usedBytes
+	part := held + wireBytes
 	if n.buffer.ReservedBytes > 0 {
-		free, part = b.poolBytes-s.sharedBytes(b), part-n.buffer.ReservedBytes
+		free = b.poolBytes - s.sharedBytes(b)
+		part = part - n.buffer.ReservedBytes
 	}
 	return min(part, wireBytes) <= max(0, free) && float64(part) <= alpha*float64(max(0, free))
 }
@@ -157,7 +168,8 @@ func (s *sharedBuffers) sharedBytes(b *buffer) (bytes int64) {
 
 // initPools divides the buffers of switches without PFC, and reports the first that is too small.
 func (n *Network) initPools() error {
-	queues, alpha := make([]int64, len(n.host)), n.buffer.Alpha
+	queues := make([]int64, len(n.host))
+	alpha := n.buffer.Alpha
 	for _, link := range n.links {
 		queues[link.SrcNode] += max(1, int64(len(n.classes)))
 	}
@@ -176,10 +188,10 @@ func (n *Network) initPools() error {
 	return nil
 }
 
-// The ports of a switch with a limited buffer depend on each other, within a window too. But only where a packet may be
-// dropped: in a window in which everything that arrives fits, whatever leaves, they are simulated one by one, like
-// ports without a limit. Otherwise arrivals of all ports are admitted in order of time. Even then a port's services
-// are simulated only when the decision depends on them.
+// The ports of a switch with a limited buffer depend on each other, within a window too. But only where a
+// packet may be dropped: in a window in which everything that arrives fits even if nothing leaves, they are
+// simulated one by one, like ports without a limit. Otherwise arrivals of all ports are admitted in order of
+// time. Even then a port's services are simulated only when the decision depends on them.
 
 // sharedBuffers are the limited buffers of the switches of a domain.
 type sharedBuffers struct {
@@ -201,11 +213,13 @@ func (s *sharedBuffers) runNode(b *buffer, due []duePort) int {
 	}
 	s.active = due[:last]
 	all := d.sorter.sorted[due[0].from:d.sorter.ends[due[last-1].port]]
-	fromBytes, mostBytes := b.usedBytes, b.usedBytes
+	fromBytes := b.usedBytes
+	mostBytes := b.usedBytes
 	for i := range all {
 		mostBytes += d.fullBytes & (int64(all[i].bits&flagAck) - 1) // without a branch: ACKs are not foreseen
 	}
-	s.leveled, s.levels = mostBytes > b.peakBytes, s.levels[:0]
+	s.leveled = mostBytes > b.peakBytes
+	s.levels = s.levels[:0]
 	d.setPasses(s.leveled || d.classes != nil && d.classes.turns)
 	if b.pausing > 0 || mostBytes > b.freeBytes && !s.fits(b, mostBytes) {
 		s.runMerged(b, all)
@@ -218,11 +232,12 @@ func (s *sharedBuffers) runNode(b *buffer, due []duePort) int {
 	return last
 }
 
-// fits reports whether each port has room for what arrives in the window, and all have for so many bytes, whatever
-// leaves. It errs on the safe side.
+// fits reports whether each port has room for what arrives in the window, and the buffer for mostBytes, even
+// if nothing leaves. It errs on the safe side.
 func (s *sharedBuffers) fits(b *buffer, mostBytes int64) bool {
 	d := s.domain
-	if free := float64(b.poolBytes - mostBytes); d.pfc == nil && free > 0 {
+	free := float64(b.poolBytes - mostBytes)
+	if d.pfc == nil && free > 0 {
 		for _, o := range s.active {
 			most := d.ports[o.port].heldBytes + int64(d.sorter.ends[o.port]-o.from)*d.fullBytes
 			if float64(most) > b.alpha*free {
@@ -237,8 +252,8 @@ func (s *sharedBuffers) fits(b *buffer, mostBytes int64) bool {
 // levelParts is how many parts of a window are looked at one by one.
 const levelParts = 64
 
-// notePeak notes the maximum of the bytes in a buffer, which held so many when the window began. What arrives at a time
-// comes before what leaves.
+// notePeak notes the maximum of the bytes in a buffer, which held that number of bytes when the window began.
+// What arrives at a time comes before what leaves.
 func (s *sharedBuffers) notePeak(b *buffer, bytes int64) {
 	d := s.domain
 	var more, all [levelParts]int64
@@ -334,7 +349,8 @@ func (s *sharedBuffers) serveActive(untilPS int64) {
 	}
 }
 
-// hold counts a data packet that takes room at a switch's port, or with negative bytes one that gives it back.
+// hold counts a data packet that takes room at a switch's port, or with negative bytes one that gives it
+// back.
 func (s *sharedBuffers) hold(b *buffer, p *port, it *item, bytes, atPS int64) {
 	d := s.domain
 	if d.classes != nil {
@@ -356,7 +372,8 @@ func (s *sharedBuffers) passes(bytes, arrivedPS, servedPS int64) {
 func (s *sharedBuffers) holdAll(b *buffer, p *port, arrivals []arrival) {
 	d := s.domain
 	for i := range arrivals {
-		if a := &arrivals[i]; a.bits&flagAck == 0 {
+		a := &arrivals[i]
+		if a.bits&flagAck == 0 {
 			bytes := d.wireBytes(&a.item)
 			s.hold(b, p, &a.item, bytes, a.atPS)
 			if d.pfc != nil {

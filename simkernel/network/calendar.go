@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// blockWindows is the number of windows in a block. A domain keeps the work of the present block by window, and later
-// work by block.
+// blockWindows is the number of windows in a block. A domain keeps the work of the present block by window,
+// and later work by block.
 const blockWindows = 64
 
 // A calendar has the future work of a domain, by window.
@@ -17,7 +17,8 @@ type calendar struct {
 	perWindow                        uint64 // 2^64 / lengthPS, rounded up
 	ofPorts                          int    // how many there are
 
-	// Work of the present block, in slot w % blockWindows. Bit w % blockWindows of busy is set if there is any.
+	// Work of the present block, in slot w % blockWindows. Bit w % blockWindows of busy is set if there is
+	// any.
 	block   uint64
 	blockPS int64 // when it begins
 	busy    uint64
@@ -36,8 +37,8 @@ type windowWork struct {
 	ports    *portSet  // that may have something to send; ports without work do no harm
 }
 
-// A portSet is a set of ports of a domain. Bit u % 64 of bits[u / 64] is port u. If bits[i] is not 0, bit i % 64 of
-// words[i / 64] is set, so that a window in which little happens costs little.
+// A portSet is a set of ports of a domain. Bit u % 64 of bits[u / 64] is port u. If bits[i] is not 0, bit i %
+// 64 of words[i / 64] is set, so that a window in which little happens costs little.
 type portSet struct{ bits, words []uint64 }
 
 func newPortSet(ports int) *portSet {
@@ -71,10 +72,12 @@ func (c *calendar) nextPS() int64 {
 	return never
 }
 
-// setWindow makes w the present window. No earlier window may have work left. The work of its block is inserted before any
-// new work, so that arrivals with equal times keep their order.
+// setWindow makes w the present window. No earlier window may have work left. The work of its block is
+// inserted before any new work, so that arrivals with equal times keep their order.
 func (c *calendar) setWindow(w int64) {
-	c.window, c.startPS, c.endPS = w, w*c.lengthPS, (w+1)*c.lengthPS
+	c.window = w
+	c.startPS = w * c.lengthPS
+	c.endPS = (w + 1) * c.lengthPS
 	c.block = uint64(w) / blockWindows
 	c.blockPS = int64(c.block) * blockWindows * c.lengthPS
 	if len(c.later) == 0 || c.later[0].number != c.block {
@@ -88,11 +91,12 @@ func (c *calendar) setWindow(w int64) {
 	for _, l := range b.looks {
 		c.schedule(l.port, l.atPS)
 	}
-	c.spare, c.spareLooks = b.arrivals[:0], b.looks[:0]
+	c.spare = b.arrivals[:0]
+	c.spareLooks = b.looks[:0]
 }
 
-// slotAt returns the slot of the window of a time, which is not before the present window. If the window is in a later
-// block, the result is blockWindows or more.
+// slotAt returns the slot of the window of a time, which is not before the present window. If the window is
+// in a later block, the result is blockWindows or more.
 func (c *calendar) slotAt(atPS int64) (slot uint64) {
 	slot, _ = bits.Mul64(uint64(atPS-c.blockPS), c.perWindow)
 	return slot
@@ -124,8 +128,10 @@ func (c *calendar) schedule(u int32, atPS int64) {
 // begin gives a slot the memory that was used last, because that is in the cache.
 func (c *calendar) begin(slot uint64) {
 	c.busy |= 1 << slot
-	if last := len(c.unused) - 1; last >= 0 {
-		c.windows[slot], c.unused = c.unused[last], c.unused[:last]
+	last := len(c.unused) - 1
+	if last >= 0 {
+		c.windows[slot] = c.unused[last]
+		c.unused = c.unused[:last]
 		return
 	}
 	c.windows[slot] = windowWork{ports: newPortSet(c.ofPorts)}
@@ -133,7 +139,8 @@ func (c *calendar) begin(slot uint64) {
 
 // insert adds what will arrive at a port of this domain.
 func (c *calendar) insert(a arrival) {
-	if slot := c.slotAt(a.atPS); slot < blockWindows {
+	slot := c.slotAt(a.atPS)
+	if slot < blockWindows {
 		if c.busy>>slot&1 == 0 {
 			c.begin(slot)
 		}
@@ -162,7 +169,8 @@ type look struct {
 // laterBlockAt returns the block of a time after the present block. The caller adds work of that time to it.
 func (c *calendar) laterBlockAt(atPS int64) *laterBlock {
 	number := uint64(atPS / (blockWindows * c.lengthPS))
-	i, found := c.recent, c.recent < len(c.later) && c.later[c.recent].number == number
+	i := c.recent
+	found := c.recent < len(c.later) && c.later[c.recent].number == number
 	if !found {
 		i, found = slices.BinarySearchFunc(c.later, number, func(b laterBlock, number uint64) int {
 			return cmp.Compare(b.number, number)
@@ -171,7 +179,8 @@ func (c *calendar) laterBlockAt(atPS int64) *laterBlock {
 	}
 	if !found {
 		c.later = slices.Insert(c.later, i, laterBlock{number, atPS, c.spare, c.spareLooks})
-		c.spare, c.spareLooks = nil, nil
+		c.spare = nil
+		c.spareLooks = nil
 	}
 	b := &c.later[i]
 	b.firstPS = min(b.firstPS, atPS)

@@ -9,31 +9,33 @@ import (
 	"parsimon/simkernel"
 )
 
-// Classes divide the data of a network: each has a queue of its own at every port, with its own marking threshold, part
-// of the buffer and pauses. ACKs still come before all data, or with Traits.AcksQueue wait in the queue of their flow's
-// class.
+// Classes divide the data of a network: each has a queue of its own at every port, with its own marking
+// threshold, part of the buffer and pauses. ACKs still come before all data, or with Traits.AcksQueue wait in
+// the queue of their flow's class.
 //
-// A port serves the classes without a weight first, the highest of them before the others, without preemption. What
-// they leave, those with a weight share by deficit round robin (Shreedhar and Varghese, SIGCOMM'95): in turn, each is
-// given its quantum, and sends as long as its next packet is within its deficit, which is 0 when nothing waits. The
-// smallest quantum is that of a full packet. NICs serve the classes of their flows by the same rules, and the flows of
-// a class round robin; a flow that may not send when the packet before has been sent does not wait.
+// A port serves the classes without a weight first, the highest of them before the others, without
+// preemption. What they leave, those with a weight share by deficit round robin (Shreedhar and Varghese,
+// SIGCOMM'95): one after another, each is given its quantum, and sends as long as its next packet is within
+// its deficit, which is 0 when nothing waits. The smallest quantum is that of a full packet. NICs serve the
+// classes of their flows by the same rules, and the flows of a class round robin; a flow that may not send
+// when the packet before has been sent does not wait.
 //
-// Ports without classes, or with one that differs in nothing, are served in domain.serve and domain.runNIC as ever. PFC
-// is of classes: without others there is one.
+// Ports without classes, or with one that differs in nothing, are served in domain.serve and domain.runNIC as
+// ever. PFC is of classes: without others there is one.
 
 // MaxClasses is how many queues a port can have.
 const MaxClasses = 8
 
-// A Class is traffic that has its own queue at every port. Of two without a weight the later one in Classify has
-// priority.
+// A Class is traffic that has its own queue at every port. Of two without a weight the later one in Classify
+// has priority.
 type Class struct {
 	Weight int64 `json:"weight,omitempty"` // of the deficit round robin; 0: strict priority over those with a weight
-	// Marking thresholds in bytes per Gbps of a link; 0: those of the transport. With random marks they begin at the
-	// first, and all are marked from the second on.
+	// Marking thresholds in bytes per Gbps of a link; 0: those of the transport. With random marks they begin
+	// at the first, and all are marked from the second on.
 	MarkPerGbps    int64 `json:"mark_per_gbps,omitempty"`
 	MaxMarkPerGbps int64 `json:"max_mark_per_gbps,omitempty"`
-	// Alpha is BufferParams.Alpha for the queues of the class; 0: the same. With PFC it is that of what came over a link.
+	// Alpha is BufferParams.Alpha for the queues of the class; 0: the same. With PFC it is that of what came
+	// over a link.
 	Alpha float64 `json:"alpha,omitempty"`
 	Lossy bool    `json:"lossy,omitempty"` // with PFC, else as if false: it is dropped as without, and never paused
 }
@@ -74,14 +76,16 @@ func (n *Network) Classify(classes []Class) error {
 		return fmt.Errorf("classes are %d, must be 1 to %d", len(classes), MaxClasses)
 	}
 	classes = slices.Clone(classes)
-	n.classes, n.strict = classes, 0
+	n.classes = classes
+	n.strict = 0
 	least := int64(MaxWeight)
 	for i := range classes {
 		classes[i].Lossy = classes[i].Lossy && n.buffer.PFC
 		if err := n.checkClass(&classes[i]); err != nil {
 			return &PlaceError{-1, i, err}
 		}
-		if w := classes[i].Weight; w > 0 {
+		w := classes[i].Weight
+		if w > 0 {
 			least = min(least, w)
 		} else {
 			n.strict |= 1 << i
@@ -102,8 +106,8 @@ func (n *Network) Classify(classes []Class) error {
 	return n.initPools()
 }
 
-// checkClass checks what depends on the transport, the buffers and the configurations of switches. Who reads a class
-// checks the ranges of its weight and of Alpha.
+// checkClass checks what depends on the transport, the buffers and the configurations of switches. The reader
+// of a scenario checks the ranges of its weight and of Alpha.
 func (n *Network) checkClass(c *Class) error {
 	from, _ := n.params.MarkBytes(1e9, 1)
 	switch {
@@ -156,13 +160,16 @@ func (d *domain) classOf(it *item) int32 {
 	return int32(d.net.flows.hops[it.hop].last % MaxClasses)
 }
 
-// pick returns the class that a port serves next, of those that are ready, whose next packets have so many bytes.
+// pick returns the class that a port serves next, of those that are ready, whose next packets have these
+// sizes.
 func (n *Network) pick(c *portClasses, ready uint32, bytes *[MaxClasses]int64) int {
-	if strict := ready & n.strict; strict != 0 {
+	strict := ready & n.strict
+	if strict != 0 {
 		return bits.Len32(strict) - 1
 	}
 	for {
-		if q := c.turn; ready>>q&1 != 0 {
+		q := c.turn
+		if ready>>q&1 != 0 {
 			if !c.granted {
 				c.deficit[q] += n.quantum[q]
 				c.granted = true
@@ -178,7 +185,9 @@ func (n *Network) pick(c *portClasses, ready uint32, bytes *[MaxClasses]int64) i
 
 // pass ends a class's turn.
 func (n *Network) pass(c *portClasses, q int) {
-	if c.turn, c.granted = q+1, false; c.turn == len(n.classes) {
+	c.turn = q + 1
+	c.granted = false
+	if c.turn == len(n.classes) {
 		c.turn = 0
 	}
 }
@@ -193,7 +202,8 @@ func (n *Network) emptied(c *portClasses, q int) {
 
 // trim is fifo.trim.
 func (q *queue) trim() {
-	if taken := q.fifo.trim(); q.came != nil {
+	taken := q.fifo.trim()
+	if q.came != nil {
 		q.came = q.came[:copy(q.came, q.came[taken:])]
 	}
 }
@@ -205,7 +215,8 @@ func (p *port) put(d *domain, a *arrival) {
 		p.acks.push(a.item)
 	case d.classes != nil:
 		q := &p.classes.queues[d.classOf(&a.item)]
-		if q.push(a.item); d.pfc != nil {
+		q.push(a.item)
+		if d.pfc != nil {
 			q.came = append(q.came, a.link)
 		}
 	default:
@@ -229,7 +240,8 @@ func (q *classQueues) runQueues(u int32, p *port) {
 	p.noteWaits()
 	for q := range p.classes.queues {
 		f := &p.classes.queues[q]
-		if f.trim(); len(f.buf) > 0 {
+		f.trim()
+		if len(f.buf) > 0 {
 			p.bits |= portWaits
 		}
 	}
@@ -248,16 +260,19 @@ func (q *classQueues) serveClasses(p *port, untilPS int64) (nextPS int64) {
 	}
 	k := p.kind
 	for {
-		nowPS, ackPS := int64(never), int64(never)
+		nowPS := int64(never)
+		ackPS := int64(never)
 		if !p.acks.empty() {
 			ackPS = max(p.freePS, p.acks.buf[p.acks.head].atPS)
 		}
 		for q := range p.classes.queues {
-			if f := &p.classes.queues[q]; !f.empty() && !d.pfc.paused(p, q) {
+			f := &p.classes.queues[q]
+			if !f.empty() && !d.pfc.paused(p, q) {
 				nowPS = min(nowPS, max(p.freePS, f.buf[f.head].atPS))
 			}
 		}
-		if nextPS = min(nowPS, ackPS); nextPS >= untilPS {
+		nextPS = min(nowPS, ackPS)
+		if nextPS >= untilPS {
 			if d.pfc != nil && p.bits&portChanges != 0 {
 				nextPS = min(nextPS, max(untilPS, p.changeAtPS))
 			}
@@ -280,7 +295,8 @@ func (q *classQueues) serveClasses(p *port, untilPS int64) (nextPS int64) {
 func (q *classQueues) serveClass(p *port, k *portKind, nowPS int64) {
 	d := q.domain
 	var bytes [MaxClasses]int64
-	ready, c := uint32(0), p.classes
+	ready := uint32(0)
+	c := p.classes
 	p.leftBytes = 0
 	for q := range c.queues {
 		f := &c.queues[q]
@@ -300,7 +316,8 @@ func (q *classQueues) serveClass(p *port, k *portKind, nowPS int64) {
 	served := d.net.pick(c, ready, &bytes)
 	f := &c.queues[served]
 	it := f.buf[f.head]
-	if f.head++; f.head > f.arrived { // it has not been counted yet
+	f.head++
+	if f.head > f.arrived { // it has not been counted yet
 		f.arrived++
 	} else {
 		f.leftBytes -= bytes[served]

@@ -26,7 +26,8 @@ func classify(e *netExample, rng *rand.Rand, b *BufferParams) {
 		if rng.IntN(2) == 0 {
 			c.Alpha = kerneltest.Pick(rng, 0.5, 1, 4)
 		}
-		if c.Lossy = b.PFC && e.classes != nil && rng.IntN(4) == 0; c.Lossy {
+		c.Lossy = b.PFC && e.classes != nil && rng.IntN(4) == 0
+		if c.Lossy {
 			c.Alpha = 4
 		}
 		e.classes = append(e.classes, c)
@@ -36,14 +37,16 @@ func classify(e *netExample, rng *rand.Rand, b *BufferParams) {
 	}
 }
 
-// With classes the network agrees with the slow one in every bit, divided among domains and workers too: with buffers
-// without an end and small ones, with PFC, lossy classes beside it, and a watchdog.
+// With classes the network agrees with the slow one in every bit, divided among domains and workers too: with
+// buffers without an end and small ones, with PFC, lossy classes beside it, and a watchdog.
 func TestClassesAgreeWithTwin(t *testing.T) {
 	cases := uint64(200)
 	if testing.Short() {
 		cases = 40
 	}
-	paused, dropped, storms := int64(0), int64(0), int64(0)
+	paused := int64(0)
+	dropped := int64(0)
+	storms := int64(0)
 	for _, kind := range simkernel.PacedTransports() {
 		for seed := range cases {
 			e, rng, tree := pfcExample(kind, seed+1000)
@@ -72,7 +75,9 @@ func TestClassesAgreeWithTwin(t *testing.T) {
 			if !reflect.DeepEqual(got, divided) {
 				t.Fatalf("%v, seed %d: other results in several domains", kind, seed)
 			}
-			got.StartNS, got.Again, got.Reordered = nil, nil, nil // the twin does not report them
+			got.StartNS = nil
+			got.Again = nil
+			got.Reordered = nil // the twin does not report them
 			if !reflect.DeepEqual(got, &want.Results) || n.Losses() != want.Losses {
 				t.Fatalf("%v, seed %d, %+v: %+v, %s\n%+v\ntwin:\n%+v", kind, seed, b, e.classes, kerneltest.FirstDifference(got, &want.Results),
 					n.Losses(), want.Losses)
@@ -87,7 +92,8 @@ func TestClassesAgreeWithTwin(t *testing.T) {
 				marks := n.Counters(l).PacketsMarked
 				for q := range e.classes {
 					marked, dropped := n.CountersOf(l, q)
-					if marks -= marked; dropped != want.ports[l].classes[q].dropped ||
+					marks -= marked
+					if dropped != want.ports[l].classes[q].dropped ||
 						b.PFC && n.PausedOf(l, q) != want.pfc.of(l, q).pausedPS/simkernel.PSPerNS {
 						t.Fatalf("%v, seed %d, link %d, class %d: other drops or pauses", kind, seed, l, q)
 					}
@@ -106,7 +112,7 @@ func TestClassesAgreeWithTwin(t *testing.T) {
 	}
 }
 
-// One class is none: the same results, whatever its weight.
+// One class is none: the same results, for any weight.
 func TestOneClassIsNone(t *testing.T) {
 	for _, kind := range simkernel.PacedTransports() {
 		for seed := range uint64(40) {
@@ -130,8 +136,8 @@ func TestOneClassIsNone(t *testing.T) {
 	}
 }
 
-// Classes and paths that move, with every balance, events and small buffers: all packets are accounted for, the drops of
-// the classes are those of their ports, and domains and workers change no bit.
+// Classes and paths that move, with every balance, events and small buffers: all packets are accounted for,
+// the drops of the classes are those of their ports, and domains and workers change no bit.
 func TestClassesOnMovingPaths(t *testing.T) {
 	var lost, dropped, moved int64
 	for seed := range uint64(60) {
@@ -160,7 +166,8 @@ func TestClassesOnMovingPaths(t *testing.T) {
 		if l.Dropped != 0 {
 			t.Fatalf("seed %d: the drops of the classes are %d less than all", seed, l.Dropped)
 		}
-		lost, dropped = lost+l.Lost, dropped+one.Losses().Dropped
+		lost = lost + l.Lost
+		dropped = dropped + one.Losses().Dropped
 		for _, n := range want.Reordered {
 			moved += int64(n)
 		}
@@ -176,8 +183,8 @@ func TestClassesOnMovingPaths(t *testing.T) {
 	}
 }
 
-// star is hosts around a switch, all at 10 Gbps and 1 µs apart from it: a packet takes 838.4 ns. Link 2h leads from
-// host h, link 2h + 1 to it. No flow is limited by its window or marked.
+// star is hosts around a switch, all at 10 Gbps and 1 µs apart from it: a packet takes 838.4 ns. Link 2h
+// leads from host h, link 2h + 1 to it. No flow is limited by its window or marked.
 func star(hosts int32) netExample {
 	e := netExample{params: simkernel.DefaultParams(), hosts: make([]bool, hosts+1)}
 	e.params.MarkBytesPerGbps = 1 << 20
@@ -192,8 +199,10 @@ func star(hosts int32) netExample {
 // add adds a flow of full packets.
 func (e *netExample) add(packets, startNS int64, class uint8, path ...int32) {
 	f := &e.flows
-	f.SizeBytes, f.StartNS = append(f.SizeBytes, packets*e.params.PayloadBytes), append(f.StartNS, startNS)
-	f.PathLinks, f.Class = append(f.PathLinks, path...), append(f.Class, class)
+	f.SizeBytes = append(f.SizeBytes, packets*e.params.PayloadBytes)
+	f.StartNS = append(f.StartNS, startNS)
+	f.PathLinks = append(f.PathLinks, path...)
+	f.Class = append(f.Class, class)
 	f.PathEnds = append(f.PathEnds, int32(len(f.PathLinks)))
 }
 
@@ -224,14 +233,15 @@ func TestPriorityDelaysByOnePacket(t *testing.T) {
 		for r.Row[last] != 20 {
 			last--
 		}
-		if most := float64(r.IdealNS[last]) + 2*starPacketNS + 1; float64(r.FCTNS[last]) > most {
+		most := float64(r.IdealNS[last]) + 2*starPacketNS + 1
+		if float64(r.FCTNS[last]) > most {
 			t.Errorf("seed %d: the flow of the highest class takes %d ns, at most %g were right", seed, r.FCTNS[last], most)
 		}
 	}
 }
 
-// What two classes that wait all the time send differs from their weights by a quantum and a packet at most, of equal
-// and of other sizes: of the scheduler itself, and of flows that share a NIC or a switch's port.
+// What two classes that wait all the time send differs from their weights by a quantum and a packet at most,
+// of equal and of other sizes: of the scheduler itself, and of flows that share a NIC or a switch's port.
 func TestDWRRShares(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 4))
 	e := star(3)
@@ -300,13 +310,15 @@ func TestPFCPausesOneClass(t *testing.T) {
 		t.Errorf("%+v", l)
 	}
 	// The other class has half of the host's NIC, and later all that pauses leave.
-	if got, most := byRow(r)[30], int64(2*100*starPacketNS+10*starPacketNS); got > most {
+	got := byRow(r)[30]
+	most := int64(2*100*starPacketNS + 10*starPacketNS)
+	if got > most {
 		t.Errorf("the flow of the other class takes %d ns, at most %d were right", got, most)
 	}
 }
 
-// Flows around a ring of switches, each over two of its links, wait for each other's pauses for ever. That is an error
-// without a watchdog; with one all end.
+// Flows around a ring of switches, each over two of its links, wait for each other's pauses for ever. That is
+// an error without a watchdog; with one all end.
 func TestPFCDeadlockOnRing(t *testing.T) {
 	e := netExample{params: simkernel.DefaultParams(), hosts: []bool{false, false, false, true, true, true}}
 	e.params.MarkBytesPerGbps = 1 << 20
@@ -327,16 +339,19 @@ func TestPFCDeadlockOnRing(t *testing.T) {
 		"wait for each other in a circle") {
 		t.Errorf("without a watchdog: %v", err)
 	}
-	b.WatchdogNS, b.RestoreNS = 1_000_000, 1_000_000
+	b.WatchdogNS = 1_000_000
+	b.RestoreNS = 1_000_000
 	n, r := runIn(t, &e, b, nil, 1, 10)
-	if l := n.Losses(); len(r.Row) != 3 || n.storms() == 0 || l.Dropped == 0 || l.Sent != l.Delivered+l.Dropped+l.Discarded {
+	l := n.Losses()
+	if len(r.Row) != 3 || n.storms() == 0 || l.Dropped == 0 || l.Sent != l.Delivered+l.Dropped+l.Discarded {
 		t.Errorf("with a watchdog: %d flows, %d storms, %+v", len(r.Row), n.storms(), l)
 	}
 }
 
 func TestClassesRefused(t *testing.T) {
 	e := star(2)
-	small, pfc := BufferParams{SwitchBytes: 10_000, Alpha: 1}, BufferParams{SwitchBytes: 100_000, Alpha: 1, PFC: true}
+	small := BufferParams{SwitchBytes: 10_000, Alpha: 1}
+	pfc := BufferParams{SwitchBytes: 100_000, Alpha: 1, PFC: true}
 	for want, c := range map[string]struct {
 		b       BufferParams
 		classes []Class

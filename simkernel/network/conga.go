@@ -2,14 +2,14 @@ package network
 
 import "slices"
 
-// CONGA (Alizadeh et al., SIGCOMM'14), simplified. Each switch port estimates its rate (dre). A data packet carries two
-// values in its tag: the place of its link among those of its first switch, one of congaPlaces, and the highest metric of
-// congaBits that it has met at a port. Its ACK returns both. The first switch keeps the metric by last switch and place,
-// and halves it every congaAgePS in which no other one arrives. (In CONGA any packet of the reverse direction returns the
-// metric, and how it fades after 10 ms is not stated.)
+// CONGA (Alizadeh et al., SIGCOMM'14), simplified. Each switch port estimates its rate (dre). A data packet
+// carries two values in its tag: the place of its link among those of its first switch, one of congaPlaces,
+// and the highest metric of congaBits that it has met at a port. Its ACK returns both. The first switch keeps
+// the metric by last switch and place, and halves it every congaAgePS in which no other one arrives. (In
+// CONGA any packet of the reverse direction returns the metric, and how it fades after 10 ms is not stated.)
 //
-// A flowlet takes the link for which the maximum of the own and the returned metric is the least. Of equals it takes its
-// former link, or else one by hash. Other switches keep to the first path, or choose by hash.
+// A flowlet takes the link for which the maximum of the own and the returned metric is the least. Of equals
+// it takes its former link, or else one by hash. Other switches keep to the first path, or choose by hash.
 const (
 	congaBits   = 3
 	congaPlaces = 1 << (tagBits - congaBits)
@@ -20,15 +20,16 @@ const (
 	dreEveryPS = dreTauPS / 8
 )
 
-// A dre is CONGA's discounting rate estimator of a port. It sums the time in which the port has sent, and loses an eighth
-// of the sum every dreEveryPS.
+// A dre is CONGA's discounting rate estimator of a port. It sums the time in which the port has sent, and
+// loses an eighth of the sum every dreEveryPS.
 type dre struct {
 	sentPS float64 // up to the last multiple of dreEveryPS
 	morePS int64   // since then
 	atPS   int64   // the time up to which the port is counted
 }
 
-// A congaKey is a path from the first switch of a flow to its last. place is that of the link at the first switch.
+// A congaKey is a path from the first switch of a flow to its last. place is that of the link at the first
+// switch.
 type congaKey struct {
 	node, last int32
 	place      uint32
@@ -41,7 +42,8 @@ type congaMetric struct {
 
 // utilization returns the rate of a port in steps of 1 / 2^congaBits of its bandwidth.
 func (m *balancing) utilization(port int32, nowPS int64) uint32 {
-	r, busyPS := &m.rate[port], m.busyPS[port]
+	r := &m.rate[port]
+	busyPS := m.busyPS[port]
 	if m.pauses[port] > 0 {
 		busyPS = 0
 	}
@@ -52,8 +54,10 @@ func (m *balancing) utilization(port int32, nowPS int64) uint32 {
 		endPS := (r.atPS/dreEveryPS + 1) * dreEveryPS
 		toPS := min(nowPS, endPS)
 		r.morePS += max(0, min(toPS, busyPS)-r.atPS)
-		if r.atPS = toPS; toPS == endPS {
-			r.sentPS, r.morePS = (r.sentPS+float64(r.morePS))*(1-float64(dreEveryPS)/dreTauPS), 0
+		r.atPS = toPS
+		if toPS == endPS {
+			r.sentPS = (r.sentPS + float64(r.morePS)) * (1 - float64(dreEveryPS)/dreTauPS)
+			r.morePS = 0
 		}
 	}
 	return uint32(min(congaMax, (r.sentPS+float64(r.morePS))/dreTauPS*(congaMax+1)))
@@ -62,7 +66,8 @@ func (m *balancing) utilization(port int32, nowPS int64) uint32 {
 // congaEnds returns the first and the last switch of an item's flow.
 func (w *forwarding) congaEnds(it *item) (first, last int32) {
 	d := w.domain
-	n, t := d.net, &d.net.flows
+	n := d.net
+	t := &d.net.flows
 	info := &t.info[t.hops[it.hop].flow]
 	uplink := n.ports[t.hops[info.firstHop].to[backward]].link
 	downlink := n.ports[t.hops[info.firstHop+info.hops-1].to[forward]].link ^ 1
@@ -75,8 +80,8 @@ func (m *balancing) congaLeaf(d *domain, a *arrival) bool {
 	return first == d.net.links[a.link].DstNode
 }
 
-// measure counts what a switch sends to the chosen port: data carries the metric on, and an ACK leaves it at the first
-// switch of its flow.
+// measure counts what a switch sends to the chosen port: data carries the metric on, and an ACK leaves it at
+// the first switch of its flow.
 func (m *balancing) measure(d *domain, a *arrival) {
 	metric := m.utilization(a.port, a.atPS)
 	if a.bits&flagAck == 0 {
@@ -85,7 +90,8 @@ func (m *balancing) measure(d *domain, a *arrival) {
 		return
 	}
 	node := d.net.links[a.link].DstNode
-	if first, last := d.paths.congaEnds(&a.item); first == node {
+	first, last := d.paths.congaEnds(&a.item)
+	if first == node {
 		if d.paths.remote == nil {
 			d.paths.remote = map[congaKey]congaMetric{}
 		}
@@ -94,12 +100,13 @@ func (m *balancing) measure(d *domain, a *arrival) {
 	}
 }
 
-// leastCongested is the link of a new flowlet. before is that of its flow's last one, or of its first path; other is
-// chosen by hash.
+// leastCongested is the link of a new flowlet. before is that of its flow's last one, or of its first path;
+// other is chosen by hash.
 func (m *balancing) leastCongested(d *domain, a *arrival, links []int32, before, other int32) int32 {
 	node, last := d.paths.congaEnds(&a.item)
 	places := min(len(links), congaPlaces)
-	least, of := uint32(congaMax), [congaPlaces]uint32{}
+	least := uint32(congaMax)
+	of := [congaPlaces]uint32{}
 	for i, l := range links[:places] {
 		r := d.paths.remote[congaKey{node, last, uint32(i)}]
 		of[i] = max(m.utilization(d.net.portOf[l], a.atPS), r.value>>((a.atPS-r.atPS)/congaAgePS))

@@ -8,23 +8,26 @@ import (
 	"parsimon/simkernel"
 )
 
-// A flow that waits for others starts when the last of them has been delivered and the delay of that dependency has
-// passed, and never before its own StartNS. Deliveries count in whole ns, rounded up, as in FCTs: each start is a whole
-// ns, and the same starts given as an open loop yield the same results. A flow of no bytes and without a path is a
-// compute step: it ends when it starts.
+// A flow that waits for others starts when the last of them has been delivered and the delay of that
+// dependency has passed, and never before its own StartNS. Deliveries count in whole ns, rounded up, as in
+// FCTs: each start is a whole ns, and the same starts given as an open loop yield the same results. A flow of
+// no bytes and without a path is a compute step: it ends when it starts.
 //
-// The end of a flow is known one lookahead before, when its last packet leaves the last port of its path, because the link
-// delivers in order. With recovery the port tracks which packet the receiver expects. Where paths change, a host can have
-// several such ports, and the coordinator tracks the packets that will not be lost on the link.
+// The end of a flow is known one lookahead before, when its last packet leaves the last port of its path,
+// because the link delivers in order. With recovery the port tracks which packet the receiver expects. Where
+// paths change, a host can have several such ports, and the coordinator tracks the packets that will not be
+// lost on the link.
 //
-// A step is not longer than the least lookahead of a link that ends at a host. So the coordinator learns of every delivery
-// in a step before it happens, and passes on the starts that follow before their own step. This is the rule of
-// conservative simulation (Chandy and Misra, IEEE TSE SE-5(5), 1979): no result depends on domains or workers.
+// A step is not longer than the least lookahead of a link that ends at a host. So the coordinator learns of
+// every delivery in a step before it happens, and passes on the starts that follow before their own step.
+// This is the rule of conservative simulation (Chandy and Misra, IEEE TSE SE-5(5), 1979): no result depends
+// on domains or workers.
 //
-// The frontier holds the flows that have been read and wait. It also knows when flows ended, as long as a flow that has
-// not been read yet can wait for them.
+// The frontier holds the flows that have been read and wait. It also knows when flows ended, as long as a
+// flow that has not been read yet can wait for them.
 
-// WaitFor prepares an idle network for flows that wait for others (Flows.After). With them steps can be shorter.
+// WaitFor prepares an idle network for flows that wait for others (Flows.After). With them steps can be
+// shorter.
 func (n *Network) WaitFor() {
 	n.frontier = &frontier{net: n, waiting: map[int64][]waitingFlow{}, last: -1}
 }
@@ -65,7 +68,8 @@ type deliveryWatch struct {
 	coming   []arrival  // at hosts, in this epoch, if paths change
 }
 
-// foresee notes a packet that leaves a port and will arrive at it.atPS. If the port leads to a host, that can end its flow.
+// foresee notes a packet that leaves a port and will arrive at it.atPS. If the port leads to a host, that can
+// end its flow.
 func (x *deliveryWatch) foresee(p *port, it item) {
 	d := x.domain
 	n := d.net
@@ -79,13 +83,14 @@ func (x *deliveryWatch) foresee(p *port, it item) {
 		}
 		return
 	}
-	if e, ends := n.delivers(&it); ends {
+	e, ends := n.delivers(&it)
+	if ends {
 		x.foreseen = append(x.foreseen, e)
 	}
 }
 
-// delivers notes that a packet will arrive at its host, and reports whether that ends its flow. It is called in the
-// order in which packets arrive.
+// delivers notes that a packet will arrive at its host, and reports whether that ends its flow. It is called
+// in the order in which packets arrive.
 func (n *Network) delivers(it *item) (e delivery, ends bool) {
 	slot := n.flows.hops[it.hop].flow
 	ends = it.bits&flagLast != 0
@@ -116,7 +121,8 @@ func (x *frontier) receive(untilPS int64) {
 	slices.SortFunc(x.coming, compareArrivals)
 	arrived := 0
 	for ; arrived < len(x.coming) && x.coming[arrived].atPS < untilPS; arrived++ {
-		if e, ends := x.net.delivers(&x.coming[arrived].item); ends {
+		e, ends := x.net.delivers(&x.coming[arrived].item)
+		if ends {
 			x.end(e)
 		}
 	}
@@ -141,12 +147,14 @@ func (x *frontier) settle() {
 
 // add takes the next flow of a batch.
 func (x *frontier) add(b *batch, f *newFlow) {
-	if drop := b.keepRow - x.first; drop > int64(len(x.endedPS))/2 { // ends of flows before it are not needed any more
+	drop := b.keepRow - x.first
+	if drop > int64(len(x.endedPS))/2 { // ends of flows before it are not needed any more
 		x.endedPS = x.endedPS[:copy(x.endedPS, x.endedPS[min(drop, int64(len(x.endedPS))):])]
 		x.first = b.keepRow
 	}
 	for _, a := range f.after {
-		if k := a.row - x.first; k >= 0 && k < int64(len(x.endedPS)) && x.endedPS[k] >= 0 {
+		k := a.row - x.first
+		if k >= 0 && k < int64(len(x.endedPS)) && x.endedPS[k] >= 0 {
 			f.startPS = max(f.startPS, x.endedPS[k]+a.delayPS)
 			continue
 		}
@@ -166,7 +174,8 @@ func (x *frontier) end(e delivery) {
 	for len(x.ending) > 0 {
 		e := x.ending[len(x.ending)-1]
 		x.ending = x.ending[:len(x.ending)-1]
-		if k := e.row - x.first; k >= 0 {
+		k := e.row - x.first
+		if k >= 0 {
 			for int64(len(x.endedPS)) <= k {
 				x.endedPS = append(x.endedPS, -1)
 			}
@@ -175,11 +184,13 @@ func (x *frontier) end(e delivery) {
 		x.last = max(x.last, e.row)
 		for _, w := range x.waiting[e.row] {
 			w.startPS = max(w.startPS, e.atPS+w.delayPS)
-			if w.waits--; w.waits > 0 {
+			w.waits--
+			if w.waits > 0 {
 				continue
 			}
 			x.held--
-			if x.ready.push(w.newFlow); len(w.path) == 0 {
+			x.ready.push(w.newFlow)
+			if len(w.path) == 0 {
 				x.ending = append(x.ending, delivery{w.row, w.startPS})
 			}
 		}
@@ -196,11 +207,13 @@ func (x *frontier) nextPS() int64 {
 
 // stuck returns the error for flows that wait for flows that never end.
 func (x *frontier) stuck() error {
-	of, by := int64(math.MaxInt64), int64(0)
+	of := int64(math.MaxInt64)
+	by := int64(0)
 	for row, all := range x.waiting {
 		for _, w := range all {
 			if w.row < of || w.row == of && row < by {
-				of, by = w.row, row
+				of = w.row
+				by = row
 			}
 		}
 	}

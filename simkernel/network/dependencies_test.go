@@ -10,8 +10,8 @@ import (
 	"parsimon/simkernel"
 )
 
-// randomLoops lets flows of a random network wait for others, of any host, for delays around the lookahead, and adds
-// compute steps.
+// randomLoops lets flows of a random network wait for others, of any host, for delays around the lookahead,
+// and adds compute steps.
 func randomLoops(t simkernel.Transport, seed uint64) netExample {
 	e := randomNetworkOf(t, seed)
 	rng := rand.New(rand.NewPCG(seed, 77))
@@ -21,10 +21,12 @@ func randomLoops(t simkernel.Transport, seed uint64) netExample {
 	begin := int32(0)
 	add := func(size, start int64, path []int32) {
 		row := int64(len(f.StartNS))
-		f.SizeBytes, f.StartNS = append(f.SizeBytes, size), append(f.StartNS, start)
+		f.SizeBytes = append(f.SizeBytes, size)
+		f.StartNS = append(f.StartNS, start)
 		f.PathLinks = append(f.PathLinks, path...)
 		f.PathEnds = append(f.PathEnds, int32(len(f.PathLinks)))
-		if seen := map[int64]bool{}; row > 0 && rng.IntN(4) > 0 {
+		seen := map[int64]bool{}
+		if row > 0 && rng.IntN(4) > 0 {
 			for range 1 + rng.IntN(3) {
 				of := max(0, row-1-rng.Int64N(1+rng.Int64N(row)))
 				if !seen[of] {
@@ -81,9 +83,11 @@ func TestLoopsAgreeWithTwin(t *testing.T) {
 // checkStarts holds the definition of a start against results.
 func checkStarts(t *testing.T, e *netExample, r *Results) {
 	t.Helper()
-	end, start := make([]int64, len(r.Row)), make([]int64, len(r.Row))
+	end := make([]int64, len(r.Row))
+	start := make([]int64, len(r.Row))
 	for i, row := range r.Row {
-		start[row], end[row] = r.StartNS[i], r.StartNS[i]+r.FCTNS[i]
+		start[row] = r.StartNS[i]
+		end[row] = r.StartNS[i] + r.FCTNS[i]
 	}
 	begin := int32(0)
 	for i, to := range e.flows.AfterEnds {
@@ -91,7 +95,8 @@ func checkStarts(t *testing.T, e *netExample, r *Results) {
 		for k := begin; k < to; k++ {
 			want = max(want, end[e.flows.After[k]]+e.flows.DelayNS[k])
 		}
-		if begin = to; start[i] != want {
+		begin = to
+		if start[i] != want {
 			t.Fatalf("flow %d starts at %d ns, not at %d", i, start[i], want)
 		}
 	}
@@ -112,7 +117,8 @@ func TestLoopsWithLosses(t *testing.T) {
 		for i := range each {
 			each[i] = int32(i)
 		}
-		if _, many := runIn(t, &e, b, each, 2, 5); !reflect.DeepEqual(one, many) {
+		_, many := runIn(t, &e, b, each, 2, 5)
+		if !reflect.DeepEqual(one, many) {
 			t.Fatalf("seed %d: results differ by domains", seed)
 		}
 		checkStarts(t, &e, one)

@@ -1,16 +1,17 @@
-// Package network simulates every packet of every flow at every hop of its path, on all cores. It uses the same
-// transports (simkernel.Sender), link speeds (simkernel.WireTime), queues and ideal FCTs as the link kernel.
-// twin_test.go has a slow, simple simulator that it must agree with in every bit.
+// Package network simulates every packet of every flow at every hop of its path, on all cores. It uses the
+// same transports (simkernel.Sender), link speeds (simkernel.WireTime), queues and ideal FCTs as the link
+// kernel. twin_test.go has a slow, simple simulator that it must agree with in every bit.
 //
 // # Model
 //
-// Switches store and forward. Each port of a switch has two FIFOs, one for ACKs and one for data. ACKs have strict
-// priority, without preemption. A data packet is marked if more wire bytes of data than the link's threshold
-// (Params.MarkBytes) are left behind it when its service starts. With Traits.AcksQueue there is one FIFO for both. With
-// Traits.RandomMarks marks are random between two thresholds. Every data packet is acknowledged by one ACK of AckBytes,
-// which returns over the reverse links and through the destination's NIC. A NIC sends ACKs first, then serves its
-// sendable flows round robin, one packet each, and never marks. A flow with less than its window in flight is sendable.
-// It sends a full packet even if that exceeds the window.
+// Switches store and forward. Each port of a switch has two FIFOs, one for ACKs and one for data. ACKs have
+// strict priority, without preemption. A data packet is marked if more wire bytes of data than the link's
+// threshold (Params.MarkBytes) are left behind it when its service starts. With Traits.AcksQueue there is one
+// FIFO for both. With Traits.RandomMarks marks are random between two thresholds. Every data packet is
+// acknowledged by one ACK of AckBytes, which returns over the reverse links and through the destination's
+// NIC. A NIC sends ACKs first, then serves its sendable flows round robin, one packet each, and never marks.
+// A flow with less than its window in flight is sendable. It sends a full packet even if that exceeds the
+// window.
 //
 // # Layers
 //
@@ -69,21 +70,21 @@
 //
 // # Order of events
 //
-// Time is in ps. Items that reach a port in the same ps are ordered by the link that they came over. Flows that start in
-// the same ps are ordered by row. A host first receives all ACKs of a time, then starts flows, then looks at timers, and
-// then sends. When a switch starts a service, it considers ACKs that arrive at this very time, but does not count data
-// that arrives then as left behind. At a switch with a limited buffer arrivals come before services. This is the link
-// kernel's order: a network of one queue yields its results bit by bit. No other events can tie, because what leaves a
-// port reaches the next one later.
+// Time is in ps. Items that reach a port in the same ps are ordered by the link that they came over. Flows
+// that start in the same ps are ordered by row. A host first receives all ACKs of a time, then starts flows,
+// then looks at timers, and then sends. When a switch starts a service, it considers ACKs that arrive at this
+// very time, but does not count data that arrives then as left behind. At a switch with a limited buffer
+// arrivals come before services. This is the link kernel's order: a network of one queue yields its results
+// bit by bit. No other events can tie, because what leaves a port reaches the next one later.
 //
 // # Domains, steps and windows
 //
-// The nodes are divided into domains (package partition), and time into steps. A step is as long as the least time that
-// a packet takes from one domain to another. In a step workers simulate the domains in any order or at the same time
-// (workers.go). The other domains read what leaves a domain in the next step. A domain divides a step into windows. A
-// window is as long as the least time from one of its ports to the next, so that what reaches a port in a window left
-// another port before the window began. Each port processes its arrivals of a window alone, in one pass, without a heap
-// of events (calendar.go).
+// The nodes are divided into domains (package partition), and time into steps. A step is as long as the least
+// time that a packet takes from one domain to another. In a step workers simulate the domains in any order or
+// at the same time (workers.go). The other domains read what leaves a domain in the next step. A domain
+// divides a step into windows. A window is as long as the least time from one of its ports to the next, so
+// that what reaches a port in a window left another port before the window began. Each port processes its
+// arrivals of a window alone, in one pass, without a heap of events (calendar.go).
 //
 //	feed ──► flows ──► step: domain 0 │ domain 1 │ … ──► results ──► finished
 //	(goroutine)               windows │ windows  │       (goroutine)
@@ -92,13 +93,14 @@
 //
 // # The way of a packet
 //
-//   - A flow starts: pacer.start passes it to its source's domain. domain.admit lays out its path, and domain.receive
-//     adds it to its NIC at its start. If it waits for others, the frontier starts it (dependencies.go).
-//   - Its next hop is chosen once, in domain.admit (hop.to), which domain.transmit and domain.runPorts read. Where paths
-//     change (Network.Forward), forwarding.choosePort chooses again when a packet has arrived. It also removes what was
-//     lost on the link.
-//   - A packet enters a switch's port in domain.runPorts. If a limited buffer may drop it, sharedBuffers.runMerged
-//     decides.
+//   - A flow starts: pacer.start passes it to its source's domain. domain.admit lays out its path, and
+//     domain.receive adds it to its NIC at its start. If it waits for others, the frontier starts it
+//     (dependencies.go).
+//   - Its next hop is chosen once, in domain.admit (hop.to), which domain.transmit and domain.runPorts read.
+//     Where paths change (Network.Forward), forwarding.choosePort chooses again when a packet has arrived. It
+//     also removes what was lost on the link.
+//   - A packet enters a switch's port in domain.runPorts. If a limited buffer may drop it,
+//     sharedBuffers.runMerged decides.
 //   - It leaves a switch's port in domain.runPorts if it need not wait for others, or else in domain.serve
 //     (classQueues.serveClass with classes). It leaves a NIC in domain.sendNext.
 //   - Its last packet is delivered in domain.receiveData (with recovery: Network counts it between epochs, in

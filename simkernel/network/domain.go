@@ -17,8 +17,8 @@ type domain struct {
 	_       [64]byte // the next domain belongs to another worker
 }
 
-// parts are the features of a network in one domain. A feature that the network does not use is nil. The package
-// comment lists where each is called.
+// parts are the features of a network in one domain. A feature that the network does not use is nil. The
+// package comment lists where each is called.
 type parts struct {
 	classes    *classQueues
 	buffers    *sharedBuffers
@@ -74,7 +74,8 @@ func (n *Network) setRules() {
 		moved := n.paths.selective()
 		n.recovery.irn = n.buffer.Selective && !n.traits.AckClocked && !moved
 		n.recovery.selective = n.recovery.irn || moved
-		r.againMask, r.lateMask = attemptMask, attemptMask
+		r.againMask = attemptMask
+		r.lateMask = attemptMask
 	}
 	if n.traits.Timers {
 		s := simkernel.NewSender(n.params.Transport)
@@ -91,10 +92,12 @@ func (n *Network) setRules() {
 // setPasses sets passMask and passNot so that they select all packets, or those that lateMask selects.
 func (r *rules) setPasses(all bool) {
 	if all {
-		r.passMask, r.passNot = 0, 1
+		r.passMask = 0
+		r.passNot = 1
 		return
 	}
-	r.passMask, r.passNot = r.lateMask, r.lateNot
+	r.passMask = r.lateMask
+	r.passNot = r.lateNot
 }
 
 // A portTable is the ports of a domain, and memory to serve one at a time.
@@ -110,8 +113,8 @@ type portTable struct {
 
 // mail is the packets for ports of other domains.
 type mail struct {
-	// to has by domain the calendar that takes what will arrive there; mailed, which has no room, if this is mailed.
-	// Another domain's is never in toOwn, for another worker may be in it.
+	// to has by domain the calendar that takes what will arrive there; mailed, which has no room, if this is
+	// mailed. Another domain's is never in toOwn, for another worker may be in it.
 	to, toOwn []*calendar
 	// outbox[step % 2][domain] is read in the next step, while this domain fills the other half.
 	outbox    [2][][]arrival
@@ -127,7 +130,7 @@ type journal struct {
 	late     []lateStat
 	gone     []int32 // with recovery: the slots of packets and ACKs that have left the network in this epoch
 	losses   Losses
-	storming int64 // packets that senders sent again after more than stormRatio for each of theirs
+	storming int64 // packets of senders that retransmit each packet more than stormRatio times
 	work     int64 // items processed in this epoch
 }
 
@@ -135,14 +138,16 @@ type journal struct {
 func (d *domain) beginStep(step, fromPS int64) {
 	d.setWindow(fromPS / d.lengthPS)
 	d.mail.mailPS = never
-	d.mail.out, d.mail.to = d.mail.outbox[step&1], d.mail.toOwn
+	d.mail.out = d.mail.outbox[step&1]
+	d.mail.to = d.mail.toOwn
 	if d.net.alone {
 		d.mail.to = d.net.calendars
 	}
 	for _, i := range d.mail.neighbors {
 		d.mail.out[i] = d.mail.out[i][:0]
 		for _, a := range d.net.domains[i].mail.outbox[step&1^1][d.id] {
-			if w := d.roomAt(a.atPS); w != nil {
+			w := d.roomAt(a.atPS)
+			if w != nil {
 				*w = append(*w, a)
 			} else {
 				d.insert(a)
@@ -186,7 +191,8 @@ func (d *domain) runWindow() {
 	}
 	d.sortByPort(arrivals, present.ports)
 	for g := range dueHosts {
-		if due := d.sorter.dueOf(g); d.buffers == nil {
+		due := d.sorter.dueOf(g)
+		if d.buffers == nil {
 			d.runPorts(due)
 		} else {
 			for len(due) > 0 {
@@ -202,7 +208,8 @@ func (d *domain) runWindow() {
 
 // forward sends what will arrive at a port of a domain.
 func (d *domain) forward(far int32, a arrival) {
-	if c := d.mail.to[far]; c != &d.net.mailed {
+	c := d.mail.to[far]
+	if c != &d.net.mailed {
 		c.insert(a)
 		return
 	}

@@ -8,13 +8,14 @@ import (
 	"parsimon/simkernel"
 )
 
-// A Fault is a time in which a link loses packets. With Share 1 the link is down: everything that is on it at any time
-// in [FromNS, ToNS) is lost. Otherwise a packet or an ACK whose transmission starts in that time is lost with
-// probability Share. Without BurstNS each transmission is a draw of its own. With BurstNS it is lost if the link is in a
-// burst.
+// A Fault is a time in which a link loses packets. With Share 1 the link is down: everything that is on it at
+// any time in [FromNS, ToNS) is lost. Otherwise a packet or an ACK whose transmission starts in that time is
+// lost with probability Share. Without BurstNS each transmission is a draw of its own. With BurstNS it is
+// lost if the link is in a burst.
 //
-// Bursts follow Gilbert's model (Bell System Technical Journal 39, 1960), in continuous time: bursts, in which all is
-// lost, and the times between them have exponential lengths. BurstNS is the mean length of a burst.
+// Bursts follow Gilbert's model (Bell System Technical Journal 39, 1960), in continuous time: bursts, in
+// which all is lost, and the times between them have exponential lengths. BurstNS is the mean length of a
+// burst.
 type Fault struct {
 	Link         int32
 	FromNS, ToNS int64
@@ -25,8 +26,9 @@ type Fault struct {
 // MinBurstNS is the least mean length of bursts. It bounds their number.
 const MinBurstNS = 1000
 
-// A Rate changes a link from a time on: its bandwidth, to at most that of the Link of the network, or its delay, to at
-// least that of the Link. 0 changes nothing. If the delay falls, packets overtake those that are on the link.
+// A Rate changes a link from a time on: its bandwidth, to at most that of the Link of the network, or its
+// delay, to at least that of the Link. 0 changes nothing. If the delay falls, packets overtake those that are
+// on the link.
 type Rate struct {
 	Link         int32
 	FromNS       int64
@@ -65,8 +67,8 @@ type burst struct {
 type Failures struct {
 	Faults []Fault
 	Rates  []Rate
-	// RepairNS is how long the two ends of a cable take to stop using it after it went down, and to use it again after it
-	// came up. With 0 they wait until the routes change.
+	// RepairNS is how long the two ends of a cable take to stop using it after it went down, and to use it
+	// again after it came up. With 0 they wait until the routes change.
 	RepairNS int64
 }
 
@@ -81,7 +83,8 @@ type failures struct {
 
 // init sorts faults and rates by link and time.
 func (m *failures) init(n *Network, f *Failures, seed uint64) {
-	m.Failures, m.seed = f, seed
+	m.Failures = f
+	m.seed = seed
 	m.faults = make([][]linkFault, len(n.links))
 	m.rates = make([][]Rate, len(n.links))
 	for _, fault := range f.Faults {
@@ -121,17 +124,21 @@ func (m *failures) isLost(d *domain, a *arrival, key uint64, asker int) bool {
 	return false
 }
 
-// inBurst reports whether a link is in a burst at a time. An asker never asks for an earlier time than before.
+// inBurst reports whether a link is in a burst at a time. An asker never asks for an earlier time than
+// before.
 func (m *failures) inBurst(f *linkFault, atPS int64, asker int) bool {
 	b := &f.bursts[asker]
 	for b.drawn == 0 || b.untilPS <= atPS {
 		u := unit(hashOf(m.seed, uint64(f.FromNS), b.drawn, ^f.Link))
-		if b.drawn++; b.drawn == 1 {
-			b.untilPS, b.loses = psOf(f.FromNS), u >= f.Share // before the first time, which is a burst with this probability
+		b.drawn++
+		if b.drawn == 1 {
+			b.untilPS = psOf(f.FromNS)
+			b.loses = u >= f.Share // before the first time, which is a burst with this probability
 			continue
 		}
 		meanPS := float64(psOf(f.BurstNS))
-		if b.loses = !b.loses; !b.loses {
+		b.loses = !b.loses
+		if !b.loses {
 			meanPS *= (1 - f.Share) / f.Share
 		}
 		b.untilPS += 1 + int64(min(-math.Log(u)*meanPS, horizonPS))
@@ -146,7 +153,8 @@ func (m *failures) sendTime(link int32, bytes, leftPS int64) int64 {
 		if rates[i].BandwidthBps == 0 {
 			continue
 		}
-		if ps := simkernel.NewWireTime(float64(rates[i].BandwidthBps)).PS(bytes); psOf(rates[i].FromNS) <= leftPS-ps {
+		ps := simkernel.NewWireTime(float64(rates[i].BandwidthBps)).PS(bytes)
+		if psOf(rates[i].FromNS) <= leftPS-ps {
 			return ps
 		}
 	}
@@ -169,10 +177,12 @@ func (m *failures) initRates(n *Network, p *port) {
 
 // changeRate makes the change of a port's rate that is due at p.rateAtPS.
 func (w *forwarding) changeRate(p *port) {
-	nowPS, rates := p.rateAtPS, w.net.failures.rates[p.link]
+	nowPS := p.rateAtPS
+	rates := w.net.failures.rates[p.link]
 	p.kind = w.kindAt(p.link, nowPS)
 	p.rateAtPS = never
-	if next := slices.IndexFunc(rates, func(r Rate) bool { return psOf(r.FromNS) > nowPS }); next >= 0 {
+	next := slices.IndexFunc(rates, func(r Rate) bool { return psOf(r.FromNS) > nowPS })
+	if next >= 0 {
 		p.rateAtPS, p.changeAtPS = psOf(rates[next].FromNS), psOf(rates[next].FromNS)
 		p.bits |= portChanges
 	}
@@ -181,7 +191,8 @@ func (w *forwarding) changeRate(p *port) {
 // kindAt returns the kind that the port of a link has at a time.
 func (w *forwarding) kindAt(id int32, atPS int64) *portKind {
 	d := w.domain
-	link, rates := d.net.links[id], w.net.failures.rates[id]
+	link := d.net.links[id]
+	rates := w.net.failures.rates[id]
 	for i := 0; i < len(rates) && psOf(rates[i].FromNS) <= atPS; i++ {
 		rates[i].set(&link)
 	}
@@ -193,7 +204,8 @@ func (n *Network) worst(link int32) Link {
 	l := n.links[link]
 	if n.paths != nil {
 		for _, r := range n.paths.failures.rates[link] {
-			l.BandwidthBps, l.DelayNS = min(l.BandwidthBps, cmp.Or(r.BandwidthBps, l.BandwidthBps)), max(l.DelayNS, r.DelayNS)
+			l.BandwidthBps = min(l.BandwidthBps, cmp.Or(r.BandwidthBps, l.BandwidthBps))
+			l.DelayNS = max(l.DelayNS, r.DelayNS)
 		}
 	}
 	return l

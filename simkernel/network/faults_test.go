@@ -28,15 +28,16 @@ func losesACKs(share float64) Forwarding {
 	return Forwarding{Failures: Failures{Faults: []Fault{{Link: 1, ToNS: math.MaxInt64, Share: share}}}}
 }
 
-// If the ACK of a duplicate had the fate of the first ACK, a flow whose ACK is lost would never end. Every loss is a
-// new draw: of flows of one packet, with half of all ACKs lost, each packet is sent twice on average, and all FCTs are
-// those without a loss, because only ACKs are lost.
+// If the ACK of a duplicate had the fate of the first ACK, a flow whose ACK is lost would never end. Every
+// loss is a new draw: of flows of one packet, with half of all ACKs lost, each packet is sent twice on
+// average, and all FCTs are those without a loss, because only ACKs are lost.
 func TestEachLostACKIsANewDraw(t *testing.T) {
 	for kind := range simkernel.Transports() {
 		const flows = 400
 		e := overSwitch(simkernel.Transport(kind), flows, 1000, 10_000)
 		n, r := runMoving(t, &e, BufferParams{}, losesACKs(0.5), nil, 1)
-		again, sigma := float64(n.Losses().Again), math.Sqrt(2*flows)
+		again := float64(n.Losses().Again)
+		sigma := math.Sqrt(2 * flows)
 		if math.Abs(again-flows) > 5*sigma {
 			t.Errorf("%v: %v of %d packets were retransmitted, want as many within %v", e.params.Transport, again, flows,
 				5*sigma)
@@ -49,15 +50,16 @@ func TestEachLostACKIsANewDraw(t *testing.T) {
 	}
 }
 
-// If an ACK were for one packet only, a lost one would cost its packet again. ACKs are cumulative: the next that arrives
-// is for all packets before it. So only a lost ACK at the end of a flow costs a timeout.
+// If an ACK were for one packet only, a lost one would cost its packet again. ACKs are cumulative: the next
+// that arrives is for all packets before it. So only a lost ACK at the end of a flow costs a timeout.
 func TestALostACKCostsNothingWhenTheNextArrives(t *testing.T) {
 	selective := BufferParams{SwitchBytes: 1 << 30, Alpha: 1, Selective: true}
 	for kind := range simkernel.Transports() {
 		const flows, packets, lost = 50, 300, 0.2
 		e := overSwitch(simkernel.Transport(kind), flows, packets*1000, 1e6)
 		n, _ := runMoving(t, &e, selective, losesACKs(lost), nil, 1)
-		if sent := float64(n.Losses().Again) / (flows * packets); sent > 0.01 {
+		sent := float64(n.Losses().Again) / (flows * packets)
+		if sent > 0.01 {
 			t.Errorf("%v: %.3f of the packets are retransmitted, with %v of the ACKs lost", e.params.Transport, sent, lost)
 		}
 	}

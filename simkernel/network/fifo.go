@@ -13,8 +13,11 @@ func (f *fifo) push(it item) { f.buf = append(f.buf, it) }
 
 // trim removes the items that have been taken, if these are all or most, and returns how many it removed.
 func (f *fifo) trim() (taken int32) {
-	if taken = f.head; int(taken) == len(f.buf) {
-		f.buf, f.head, f.arrived = f.buf[:0], 0, 0
+	taken = f.head
+	if int(taken) == len(f.buf) {
+		f.buf = f.buf[:0]
+		f.head = 0
+		f.arrived = 0
 	} else if taken >= 32 && int(taken)*2 > len(f.buf) {
 		f.buf = f.buf[:copy(f.buf, f.buf[taken:])]
 		f.arrived -= taken
@@ -27,7 +30,9 @@ func (f *fifo) trim() (taken int32) {
 
 // reset empties the queue.
 func (f *fifo) reset() *fifo {
-	f.buf, f.head, f.arrived = f.buf[:0], 0, 0
+	f.buf = f.buf[:0]
+	f.head = 0
+	f.arrived = 0
 	return f
 }
 

@@ -6,13 +6,14 @@ import (
 	"parsimon/simkernel"
 )
 
-// Forwarding is how switches forward packets where that is more than the paths of Flows: they balance loads, and
-// cables fail, lose packets or change their rate.
+// Forwarding is how switches forward packets where that is more than the paths of Flows: they balance loads,
+// and cables fail, lose packets or change their rate.
 //
-// The first path of a flow is that of Flows. At every switch a data packet is sent over the next link of that path
-// (ECMP), or over one that Balance chooses of the links that lead nearer to its destination. ACKs return over the links
-// of the first path. If a switch's link of the first path leads nowhere any more, the switch takes another one of those
-// that Routes have, by weighted rendezvous hashing of flow and link. A sender stays at the NIC of its first path.
+// The first path of a flow is that of Flows. At every switch a data packet is sent over the next link of that
+// path (ECMP), or over one that Balance chooses of the links that lead nearer to its destination. ACKs return
+// over the links of the first path. If a switch's link of the first path leads nowhere any more, the switch
+// takes another one of those that Routes have, by weighted rendezvous hashing of flow and link. A sender
+// stays at the NIC of its first path.
 type Forwarding struct {
 	Seed   uint64
 	Routes Routes
@@ -22,8 +23,8 @@ type Forwarding struct {
 
 // Routes are the routing tables of switches. They do not change during Run.
 type Routes interface {
-	// Links returns the links of a switch that lead nearer to a host, and the number of their set, 0 to Sets() - 1.
-	// Different sets have different numbers. Without a route there are no links.
+	// Links returns the links of a switch that lead nearer to a host, and the number of their set, 0 to
+	// Sets() - 1. Different sets have different numbers. Without a route there are no links.
 	Links(state int, node, host int32) (set int32, links []int32)
 	Sets() int
 	// Starts returns when each state comes into force, in ascending order. The first is 0.
@@ -50,9 +51,10 @@ type forwarding struct {
 	unavoided     []int32 // scratch
 }
 
-// Forward sets how switches forward packets. It is called before Run. Senders recover from losses then, also with
-// unlimited buffers. The caller has checked the values: bursts, rates and delays are in range, one of Balance and At is
-// ECMP, At has neither balances of senders nor of whole paths, and packets of a transport with telemetry are not sprayed.
+// Forward sets how switches forward packets. It is called before Run. Senders recover from losses then, also
+// with unlimited buffers. The caller has checked the values: bursts, rates and delays are in range, one of
+// Balance and At is ECMP, At has neither balances of senders nor of whole paths, and packets of a transport
+// with telemetry are not sprayed.
 func (n *Network) Forward(f Forwarding) {
 	if f.At == nil {
 		f.At = slices.Repeat([]Balance{f.Balance}, len(n.host))
@@ -128,9 +130,9 @@ func (n *Network) Traffic(link int32) LinkTraffic {
 	return t
 }
 
-// choosePorts processes the arrivals of a window in order of time. It removes lost packets and ACKs, and chooses the port
-// of what arrives at a switch. A host receives its data here, over whichever link it comes: what remains are the ACKs
-// that its NIC is to send (arrival.isAnswer).
+// choosePorts processes the arrivals of a window in order of time. It removes lost packets and ACKs, and
+// chooses the port of what arrives at a switch. A host receives its data here, over whichever link it comes:
+// what remains are the ACKs that its NIC is to send (arrival.isAnswer).
 func (w *forwarding) choosePorts(arrivals []arrival, work *portSet) []arrival {
 	d := w.domain
 	d.sortWindow(arrivals)
@@ -141,9 +143,11 @@ func (w *forwarding) choosePorts(arrivals []arrival, work *portSet) []arrival {
 			kept = append(kept, a)
 			continue
 		}
-		of, data := &w.net.traffic[a.link], a.bits&flagAck == 0
+		of := &w.net.traffic[a.link]
+		data := a.bits&flagAck == 0
 		if data {
-			leftPS, bytes := w.leftPS(&a), d.wireBytes(&a.item)
+			leftPS := w.leftPS(&a)
+			bytes := d.wireBytes(&a.item)
 			of.send(leftPS, bytes, w.net.failures.sendTime(a.link, bytes, leftPS))
 		}
 		if !w.choosePort(&a) {
@@ -171,13 +175,15 @@ func (w *forwarding) choosePorts(arrivals []arrival, work *portSet) []arrival {
 	return kept
 }
 
-// leftPS returns when the last byte of what arrives was sent, under the latest delay that was in force by then.
+// leftPS returns when the last byte of what arrives was sent, under the latest delay that was in force by
+// then.
 func (w *forwarding) leftPS(a *arrival) int64 {
 	d := w.domain
 	left := a.atPS - d.net.links[a.link].DelayNS*simkernel.PSPerNS
 	if d.paths != nil {
 		for _, r := range w.net.failures.rates[a.link] {
-			if by := a.atPS - r.DelayNS*simkernel.PSPerNS; r.DelayNS > 0 && psOf(r.FromNS) <= by {
+			by := a.atPS - r.DelayNS*simkernel.PSPerNS
+			if r.DelayNS > 0 && psOf(r.FromNS) <= by {
 				left = by
 			}
 		}
@@ -185,27 +191,36 @@ func (w *forwarding) leftPS(a *arrival) int64 {
 	return left
 }
 
-// choosePort chooses the port of what arrives over a link, and reports whether it was not lost. A packet's index of
-// flowTable.hops stays within those of its flow's first path, even on longer paths.
+// choosePort chooses the port of what arrives over a link, and reports whether it was not lost. A packet's
+// index of flowTable.hops stays within those of its flow's first path, even on longer paths.
 func (w *forwarding) choosePort(a *arrival) bool {
 	d := w.domain
-	n, t, m, b := d.net, &d.net.flows, &w.net.failures, &w.net.balance
-	slot, node, ack := t.hops[a.hop].flow, n.links[a.link].DstNode, a.bits&flagAck != 0
+	n := d.net
+	t := &d.net.flows
+	m := &w.net.failures
+	b := &w.net.balance
+	slot := t.hops[a.hop].flow
+	node := n.links[a.link].DstNode
+	ack := a.bits&flagAck != 0
 	info := &t.info[slot]
-	first, last := info.firstHop, info.firstHop+info.hops
+	first := info.firstHop
+	last := info.firstHop + info.hops
 	if m.faults[a.link] != nil && m.isLost(d, a, info.key, arriving) {
 		return false
 	}
 	if n.host[node] {
-		a.hop, a.port = last, n.portOf[a.link^1]
+		a.hop = last
+		a.port = n.portOf[a.link^1]
 		if ack {
-			a.hop, a.port = first, t.hops[first].to[backward]
+			a.hop = first
+			a.port = t.hops[first].to[backward]
 		}
 		return true
 	}
 	host := n.ports[t.hops[last-1].to[forward]].node
 	if ack {
-		a.hop, host = max(a.hop, first+1), n.ports[t.hops[first].to[backward]].node
+		a.hop = max(a.hop, first+1)
+		host = n.ports[t.hops[first].to[backward]].node
 	} else {
 		a.hop = min(a.hop, last-1)
 	}
@@ -230,7 +245,8 @@ func (w *forwarding) choosePort(a *arrival) bool {
 		b.measure(d, a)
 	}
 	if b.At[node] == Adaptive || b.Balance == CONGA {
-		busyPS, link := max(b.busyPS[a.port], b.clock(a.port, a.atPS)), n.ports[a.port].link
+		busyPS := max(b.busyPS[a.port], b.clock(a.port, a.atPS))
+		link := n.ports[a.port].link
 		b.busyPS[a.port] = busyPS + m.sendTime(link, d.wireBytes(&a.item), busyPS)
 	}
 	return true

@@ -16,7 +16,8 @@ func (h *minHeap[T]) push(x T) {
 
 func (h *minHeap[T]) pop() T {
 	s := *h
-	top, last := s[0], len(s)-1
+	top := s[0]
+	last := len(s) - 1
 	*h = s[:last]
 	if last > 0 {
 		h.replace(s[last])

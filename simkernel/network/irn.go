@@ -1,14 +1,16 @@
 package network
 
-// Selective recovery of paced transports is that of IRN (Mittal et al., SIGCOMM'18, §3). Receivers accept packets in any
-// order, and each ACK names its packet. A packet is lost if one that was sent after it is acknowledged. The sender then
-// retransmits all such packets once. It sends new packets again when all that it had sent is acknowledged. At most a
-// window, by default one bandwidth-delay product (Params.WindowBytes), lies between the first packet that is not
-// acknowledged and the last one sent. The timeout is RTO_low with up to irnFew packets in flight, and otherwise RTO_high,
-// which is RetransmitNS. After a timeout everything that is not acknowledged is lost, as in TCP (RFC 6675, §5.1). IRN
-// retransmits the first packet only: if the end of a window is lost, that costs a timeout for each packet.
+// Selective recovery of paced transports is that of IRN (Mittal et al., SIGCOMM'18, §3). Receivers accept
+// packets in any order, and each ACK names its packet. A packet is lost if one that was sent after it is
+// acknowledged. The sender then retransmits all such packets once. It sends new packets again when all that
+// it had sent is acknowledged. At most a window, by default one bandwidth-delay product (Params.WindowBytes),
+// lies between the first packet that is not acknowledged and the last one sent. The timeout is RTO_low with
+// up to irnFew packets in flight, and otherwise RTO_high, which is RetransmitNS. After a timeout everything
+// that is not acknowledged is lost, as in TCP (RFC 6675, §5.1). IRN retransmits the first packet only: if the
+// end of a window is lost, that costs a timeout for each packet.
 //
-// Where switches balance packets, packets overtake each other, and only timeouts and full windows find losses.
+// Where switches balance packets, packets overtake each other, and only timeouts and full windows find
+// losses.
 const (
 	irnFew   = 3       // N (§3.1)
 	irnLowNS = 100_000 // RTO_low (§4.1) of paths whose round trip is a third of it or less; else three round trips
@@ -21,7 +23,8 @@ func (s *sender) findLosses(f *recoveryFlow) {
 		return
 	}
 	if f.una >= f.recoverTo {
-		f.recoverTo, f.sentAgain = f.maxSent, f.una
+		f.recoverTo = f.maxSent
+		f.sentAgain = f.una
 		s.begin(f)
 	}
 	f.lostTo = max(f.lostTo, top)
@@ -35,14 +38,15 @@ func (f *recoveryFlow) patiencePS() int64 {
 	return f.timeoutPS
 }
 
-// tooEarly extends the timer of a flow that had few packets in flight when it was set and has more now, and reports
-// whether it did.
+// tooEarly extends the timer of a flow that had few packets in flight when it was set and has more now, and
+// reports whether it did.
 func (f *recoveryFlow) tooEarly(c *nic, t timer) bool {
 	if f.lowPS == 0 || f.lowPS >= f.timeoutPS || f.patiencePS() < f.timeoutPS || f.waited {
 		f.waited = false
 		return false
 	}
-	f.waited, f.timerSet = true, true
+	f.waited = true
+	f.timerSet = true
 	f.deadlinePS = t.atPS + f.timeoutPS - f.lowPS
 	c.timerPS = min(c.timerPS, f.deadlinePS)
 	c.timers.push(timer{f.deadlinePS, t.row, t.slot})

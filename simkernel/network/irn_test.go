@@ -45,13 +45,15 @@ func (n *Buffered) receiveIRN(k *bufferedPacket, nowPS int64) {
 			n.finished = append(n.finished, bufferedFinish{f, nowPS})
 		}
 	}
-	k.ack, k.wire = true, n.params.AckBytes
+	k.ack = true
+	k.wire = n.params.AckBytes
 	k.hop--
 }
 
 func (n *Buffered) receiveIRNAck(port int32, p *bufferedPort, k *bufferedPacket, nowPS int64) {
 	defer n.release(k)
-	f, before := k.flow, k.flow.una
+	f := k.flow
+	before := k.flow.una
 	known := f.acked[k.number]
 	f.acked[k.number] = true
 	for f.acked[f.una] {
@@ -66,7 +68,8 @@ func (n *Buffered) receiveIRNAck(port int32, p *bufferedPort, k *bufferedPacket,
 	}
 	if !known && top > f.una {
 		if f.una >= f.recoverTo {
-			f.recoverTo, f.resent = f.maxSent, map[int64]bool{}
+			f.recoverTo = f.maxSent
+			f.resent = map[int64]bool{}
 		}
 		for number := f.una; number < top; number++ {
 			f.lost[number] = true
@@ -89,8 +92,9 @@ func (n *Buffered) receiveIRNAck(port int32, p *bufferedPort, k *bufferedPacket,
 	n.scheduleSend(port, max(nowPS, p.freePS))
 }
 
-// Selective recovery agrees with the slow twin in every bit, and obeys the laws: all is delivered once, what was sent was
-// delivered, dropped or discarded, and domains and workers change nothing. It discards less than going back does.
+// Selective recovery agrees with the slow twin in every bit, and obeys the laws: all is delivered once, what
+// was sent was delivered, dropped or discarded, and domains and workers change nothing. It discards less than
+// going back does.
 func TestIRNAgreesWithTwin(t *testing.T) {
 	var all, back Losses
 	for _, kind := range simkernel.PacedTransports() {
@@ -107,17 +111,21 @@ func TestIRNAgreesWithTwin(t *testing.T) {
 				RetransmitNS: kerneltest.Pick[int64](rng, 0, 50_000, 300_000) * rtts, Selective: true}
 			want := runBuffered(t, &e, b, 3)
 			n, got := runIn(t, &e, b, nil, 1, 1000)
-			l, packets := n.Losses(), int64(0)
+			l := n.Losses()
+			packets := int64(0)
 			for _, size := range e.flows.SizeBytes {
 				packets += e.params.Packets(size)
 			}
 			if l.Delivered != packets || l.Sent != l.Delivered+l.Dropped+l.Discarded || len(got.Row) != len(e.flows.SizeBytes) {
 				t.Fatalf("%v, seed %d: %d packets, %+v", kind, seed, packets, l)
 			}
-			if m, again := runIn(t, &e, b, randomDomains(rng, len(e.hosts)), 2, 3); !reflect.DeepEqual(got, again) || m.Losses() != l {
+			m, again := runIn(t, &e, b, randomDomains(rng, len(e.hosts)), 2, 3)
+			if !reflect.DeepEqual(got, again) || m.Losses() != l {
 				t.Fatalf("%v, seed %d: other results in several domains", kind, seed)
 			}
-			got.StartNS, got.Again, got.Reordered = nil, nil, nil // the twin does not report them
+			got.StartNS = nil
+			got.Again = nil
+			got.Reordered = nil // the twin does not report them
 			if !reflect.DeepEqual(got, &want.Results) || l != want.Losses {
 				t.Fatalf("%v, seed %d, %+v: %s\n%+v\ntwin:\n%+v", kind, seed, b, kerneltest.FirstDifference(got, &want.Results),
 					l, want.Losses)

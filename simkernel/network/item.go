@@ -4,16 +4,17 @@ import (
 	"cmp"
 )
 
-// An item is what travels over links and waits in queues: a packet or an ACK, or one of two controls: the start of a
-// flow on its way to the source's NIC, and a pause frame of PFC. It has 16 bytes, because queues are most of the memory
-// of a loaded network.
+// An item is what travels over links and waits in queues: a packet or an ACK, or one of two controls: the
+// start of a flow on its way to the source's NIC, and a pause frame of PFC. It has 16 bytes, because queues
+// are most of the memory of a loaded network.
 //
 //	bits   31 … numberShift   number of the packet in its flow; of an ACK: of the packet that it answers
 //	       16 … 10            with PLB and CONGA: tag (balance.go)
 //	       9 … 5              with recovery: the attempt in which the packet was sent, 0 the first (recovery.go)
 //	       4 … 0              flags
 //
-// All packets of a flow are full but the last, so that the size on the wire follows from the flags (wireBytes).
+// All packets of a flow are full but the last, so that the size on the wire follows from the flags
+// (wireBytes).
 type item struct {
 	atPS int64  // when it is at the port: wholly received by the port's node
 	hop  int32  // index of flowTable.hops: its place on the data path (ACKs: on the reverse)
@@ -27,7 +28,8 @@ const (
 	flagControl                    // not a packet
 	flagNack                       // with flagAck: the packet that it answers was not the expected one
 
-	// flagThrough, on the ACK of a receiver that takes packets in any order: it has all packets up to the number.
+	// flagThrough, on the ACK of a receiver that takes packets in any order: it has all packets up to the
+	// number.
 	flagThrough = flagLast
 
 	// The controls. A NIC receives starts like ACKs.
@@ -69,8 +71,8 @@ type arrival struct {
 const (
 	// startLink is the link of flow starts, which orders them behind what arrives at the same time.
 	startLink = 1<<31 - 1
-	// answerBit is set in the link of the ACK of data that arrived over it. The host has answered the data before its
-	// NIC is served (forwarding.choosePorts): the NIC only sends the ACK.
+	// answerBit is set in the link of the ACK of data that arrived over it. The host has answered the data
+	// before its NIC is served (forwarding.choosePorts): the NIC only sends the ACK.
 	answerBit = -1 << 31
 )
 
@@ -92,7 +94,8 @@ func sortArrivals(s []arrival) {
 		if !s[i].before(&s[i-1]) {
 			continue
 		}
-		a, k := s[i], i
+		a := s[i]
+		k := i
 		for ; k > 0 && a.before(&s[k-1]); k-- {
 			s[k] = s[k-1]
 		}

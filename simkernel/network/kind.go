@@ -4,7 +4,8 @@ import (
 	"parsimon/simkernel"
 )
 
-// A portKind is common to the ports of all links with the same bandwidth and delay that end in the same domain.
+// A portKind is common to the ports of all links with the same bandwidth and delay that end in the same
+// domain.
 type portKind struct {
 	sendPS  [2]int64 // time to send a full packet (forward) or an ACK (backward)
 	delayPS int64
@@ -30,7 +31,8 @@ func (n *Network) kind(link Link) portKind {
 func (n *Network) kindOf(link Link) *portKind {
 	k := n.kind(link)
 	if n.kinds[k] == nil {
-		of, rules := k, n.rulesOf(link)
+		of := k
+		rules := n.rulesOf(link)
 		of.classRules = &rules
 		n.kinds[k] = &of
 	}

@@ -8,8 +8,8 @@ import (
 	"parsimon/simkernel"
 )
 
-// lookaheadPS is the least time from the start of a service at a link to the arrival of what it sends: propagation, and
-// the transmission of the smallest packet.
+// lookaheadPS is the least time from the start of a service at a link to the arrival of what it sends:
+// propagation, and the transmission of the smallest packet.
 func (n *Network) lookaheadPS(link Link) int64 {
 	least := min(n.params.AckBytes, n.params.HeaderBytes+1)
 	if n.pausers != nil {
@@ -18,14 +18,15 @@ func (n *Network) lookaheadPS(link Link) int64 {
 	return link.DelayNS*simkernel.PSPerNS + simkernel.NewWireTime(float64(link.BandwidthBps)).PS(least)
 }
 
-// layOut divides the network into domains and sets up their ports, windows and steps. domainOf gives the domain of each
-// node, from 0; every domain is there.
+// layOut divides the network into domains and sets up their ports, windows and steps. domainOf gives the
+// domain of each node, from 0; every domain is there.
 func (n *Network) layOut(domainOf []int32) {
 	n.domainOf = domainOf
 	domains := slices.Max(domainOf) + 1
 	n.domains = make([]domain, domains)
 	n.setWindows(domainOf)
-	n.ports, n.portOf = make([]port, len(n.links)), make([]int32, len(n.links))
+	n.ports = make([]port, len(n.links))
+	n.portOf = make([]int32, len(n.links))
 	n.kinds = map[portKind]*portKind{}
 	order := make([]int32, len(n.links)) // links by domain, switches before hosts, by node
 	for l := range order {
@@ -56,22 +57,29 @@ func (n *Network) layOut(domainOf []int32) {
 
 // init sets up a domain whose ports are those of some links.
 func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
-	d.net, d.id, d.rules, d.ports = n, id, n.rules, n.ports[d.low:][:len(links)]
+	d.net = n
+	d.id = id
+	d.rules = n.rules
+	d.ports = n.ports[d.low:][:len(links)]
 	d.parts.init(d)
-	d.first, d.ofPorts = int32(len(links)), len(links)
+	d.first = int32(len(links))
+	d.ofPorts = len(links)
 	rest := make([]portRest, len(links))
 	for u, l := range links {
-		p, link := &d.ports[u], n.links[l]
+		p := &d.ports[u]
+		link := n.links[l]
 		p.portRest = &rest[u]
 		p.link, p.node, p.markKey = l, link.SrcNode, simkernel.MarkKey(n.params.Seed, l)
-		p.kind, p.rateAtPS = n.kindOf(link), never
+		p.kind = n.kindOf(link)
+		p.rateAtPS = never
 		if n.paths != nil {
 			n.paths.failures.initRates(n, p)
 		}
 		if d.classes != nil {
 			p.classes = &portClasses{}
 		}
-		if far := domainOf[link.DstNode]; far != id && !slices.Contains(d.mail.neighbors, far) {
+		far := domainOf[link.DstNode]
+		if far != id && !slices.Contains(d.mail.neighbors, far) {
 			d.mail.neighbors = append(d.mail.neighbors, far)
 		}
 		if n.host[link.SrcNode] {
@@ -96,8 +104,10 @@ func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 			b.high = int32(u) + 1
 		}
 	}
-	d.sorter.ends, d.sorter.due = make([]int32, len(links)), make([]duePort, len(links)*dueGroups)
-	d.mail.outbox[0], d.mail.outbox[1] = make([][]arrival, len(n.domains)), make([][]arrival, len(n.domains))
+	d.sorter.ends = make([]int32, len(links))
+	d.sorter.due = make([]duePort, len(links)*dueGroups)
+	d.mail.outbox[0] = make([][]arrival, len(n.domains))
+	d.mail.outbox[1] = make([][]arrival, len(n.domains))
 	d.mail.mailPS = never
 	d.mail.toOwn = slices.Repeat([]*calendar{&n.mailed}, len(n.domains))
 	d.mail.toOwn[id] = &d.calendar
@@ -107,19 +117,23 @@ func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 // stepWindows is how many windows a step has if nothing limits its length.
 const stepWindows = 8
 
-// longestWindowPS bounds windows, so that calendar.slotAt is exact: the excess of perWindow over 2^64 / lengthPS times
-// the time since a block began is less than 2^64 / lengthPS.
+// longestWindowPS bounds windows, so that calendar.slotAt is exact: the excess of perWindow over 2^64 /
+// lengthPS times the time since a block began is less than 2^64 / lengthPS.
 const longestWindowPS = 1 << 28
 
-// setWindows sets the lengths of the steps and of the domains' windows. A step is not longer than the least lookahead
-// between domains, and a multiple of every domain's window, which is not longer than the least lookahead within it.
+// setWindows sets the lengths of the steps and of the domains' windows. A step is not longer than the least
+// lookahead between domains, and a multiple of every domain's window, which is not longer than the least
+// lookahead within it.
 func (n *Network) setWindows(domainOf []int32) {
-	between, within := int64(never), make([]int64, len(n.domains))
+	between := int64(never)
+	within := make([]int64, len(n.domains))
 	for i := range within {
 		within[i] = longestWindowPS
 	}
 	for _, link := range n.links {
-		a, b, ahead := domainOf[link.SrcNode], domainOf[link.DstNode], n.lookaheadPS(link)
+		a := domainOf[link.SrcNode]
+		b := domainOf[link.DstNode]
+		ahead := n.lookaheadPS(link)
 		if a != b {
 			between = min(between, ahead)
 		} else {
@@ -132,7 +146,8 @@ func (n *Network) setWindows(domainOf []int32) {
 	if between == never {
 		between = slices.Min(within) * stepWindows
 	}
-	shift, most := make([]int, len(within)), 0
+	shift := make([]int, len(within))
+	most := 0
 	for i, w := range within {
 		shift[i] = bits.Len64(uint64((between - 1) / w)) // the least power of two that is at least between / w
 		most = max(most, shift[i])

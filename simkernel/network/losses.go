@@ -30,7 +30,8 @@ func (l *Losses) add(o *Losses) {
 	l.Timeouts += o.Timeouts
 }
 
-// A lateStat is what a retransmitted packet met at a hop: a mark or its wait. It also notes the retransmission itself.
+// A lateStat is what a retransmitted packet met at a hop: a mark or its wait. It also notes the
+// retransmission itself.
 type lateStat struct {
 	item
 	startPS     int64
@@ -55,8 +56,8 @@ func (r *recovery) settleLasts() {
 	r.lasts = r.lasts[:0]
 }
 
-// settle counts, between epochs, what happened to flows in several domains, and frees the flows that have left the
-// network.
+// settle counts, between epochs, what happened to flows in several domains, and frees the flows that have
+// left the network.
 func (r *recovery) settle() {
 	n := r.net
 	t := &n.flows
@@ -96,7 +97,8 @@ func (r *recovery) settle() {
 			if n.paths != nil { // packets that overtake each other, or a faster path
 				row.idealNS = min(row.idealNS, simkernel.CeilNS(row.atPS-row.startPS))
 			}
-			row.again, row.reordered = r.flows[e.slot].again, r.receivers[e.slot].reordered
+			row.again = r.flows[e.slot].again
+			row.reordered = r.receivers[e.slot].reordered
 		}
 		d.journal.finished = d.journal.finished[:0]
 		for _, slot := range d.journal.gone {

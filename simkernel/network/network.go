@@ -9,9 +9,11 @@ import (
 
 // A Network simulates one workload on one network. It is used once.
 type Network struct {
-	// Progress, if not nil, is called during Run with how many packets and ACKs have arrived at ports and hosts since.
+	// Progress, if not nil, is called during Run with how many packets and ACKs have arrived at ports and
+	// hosts since.
 	Progress func(items int64)
-	// EndNS, if not 0, ends Run before the first step that begins at or after it. Left has the flows of that time.
+	// EndNS, if not 0, ends Run before the first step that begins at or after it. Left has the flows of that
+	// time.
 	EndNS int64
 
 	params simkernel.Params
@@ -72,9 +74,9 @@ const (
 // MaxNS is the latest start of a flow in a Network, from the first: 13 days.
 const MaxNS = horizonPS / 2 / simkernel.PSPerNS
 
-// New returns an idle network. hosts[i] is whether node i is a host. The zero value of limits stands for switches with
-// unlimited buffers, in which nothing is lost. more returns the next chunk of the workload, and nil after the
-// last; Run calls it from a goroutine of its own, ahead of the simulation.
+// New returns an idle network. hosts[i] is whether node i is a host. The zero value of limits stands for
+// switches with unlimited buffers, in which nothing is lost. more returns the next chunk of the workload, and
+// nil after the last; Run calls it from a goroutine of its own, ahead of the simulation.
 func New(params simkernel.Params, limits BufferParams, links []Link, hosts []bool,
 	more func() (*Flows, error)) (*Network, error) {
 	if err := params.Validate(); err != nil {
@@ -132,7 +134,8 @@ func (n *Network) Counters(link int32) Counters {
 // Dropped returns the number of packets dropped at the sending end of a link, after Run.
 func (n *Network) Dropped(link int32) int64 { return n.ports[n.portOf[link]].dropped }
 
-// CountersOf returns how many packets of a class were marked and dropped at the sending end of a link, after Run.
+// CountersOf returns how many packets of a class were marked and dropped at the sending end of a link, after
+// Run.
 func (n *Network) CountersOf(link int32, class int) (marked, dropped int64) {
 	p := &n.ports[n.portOf[link]]
 	if p.classes == nil || p.classes.queues == nil { // there is one, or it is a NIC, which does neither
@@ -144,8 +147,8 @@ func (n *Network) CountersOf(link int32, class int) (marked, dropped int64) {
 // MostBytes returns the maximum number of bytes in the limited buffer of a node, after Run.
 func (n *Network) MostBytes(node int32) int64 { return n.buffers[node].peakBytes }
 
-// Left calls do, after Run, with each flow that had started and was not acknowledged at EndNS: its row and tag, its
-// ideal FCT and the bytes that were not acknowledged.
+// Left calls do, after Run, with each flow that had started and was not acknowledged at EndNS: its row and
+// tag, its ideal FCT and the bytes that were not acknowledged.
 func (n *Network) Left(do func(row int64, tag int32, idealNS, bytes int64)) {
 	free := map[int32]bool{}
 	for i := range n.domains {
@@ -154,7 +157,8 @@ func (n *Network) Left(do func(row int64, tag int32, idealNS, bytes int64)) {
 		}
 	}
 	for slot, f := range n.flows.info {
-		if s := &n.flows.senders[slot]; !free[int32(slot)] {
+		s := &n.flows.senders[slot]
+		if !free[int32(slot)] {
 			do(f.row, f.tag, f.idealNS, max(1, s.sizeBytes-s.ackedBytes))
 		}
 	}

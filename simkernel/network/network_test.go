@@ -24,9 +24,13 @@ func TestNetworkLoneFlowTakesItsIdeal(t *testing.T) {
 		p := &e.params
 		p.MarkBytesPerGbps = 1 << 30
 		p.SetWindow(1 << 40)
-		p.DCQCN.MinMarkPerGbps, p.DCQCN.MaxMarkPerGbps = 1<<30, 1<<30
-		p.TIMELY.LowNS, p.TIMELY.HighNS = 1e12, 1e12
-		p.HPCC.Target, p.HPCC.MaxStage, p.HPCC.BaseRTTNS = 2, 1e9, 1e12
+		p.DCQCN.MinMarkPerGbps = 1 << 30
+		p.DCQCN.MaxMarkPerGbps = 1 << 30
+		p.TIMELY.LowNS = 1e12
+		p.TIMELY.HighNS = 1e12
+		p.HPCC.Target = 2
+		p.HPCC.MaxStage = 1e9
+		p.HPCC.BaseRTTNS = 1e12
 		p.Swift.BaseTargetNS = 1e12
 		for i, size := range e.flows.SizeBytes {
 			begin := int32(0)
@@ -64,7 +68,8 @@ func TestNetworkNeverBeatsTheIdeal(t *testing.T) {
 				sum += r.LastWaitNS[h]
 			}
 			waited = waited || sum > 0
-			if slack := r.FCTNS[i] - r.IdealNS[i] - sum; e.flows.SizeBytes[row] <= e.params.PayloadBytes && slack < -1 {
+			slack := r.FCTNS[i] - r.IdealNS[i] - sum
+			if e.flows.SizeBytes[row] <= e.params.PayloadBytes && slack < -1 {
 				t.Fatalf("seed %d flow %d: FCT %d ns, ideal %d, but waited %d", seed, row, r.FCTNS[i], r.IdealNS[i],
 					sum)
 			}
@@ -104,8 +109,8 @@ func TestNetworkConservesBytes(t *testing.T) {
 	}
 }
 
-// The results do not depend on how nodes are spread over domains, on the number of workers, nor on the chunks in which
-// the flows come; with limited buffers neither.
+// The results do not depend on how nodes are spread over domains, on the number of workers, nor on the chunks
+// in which the flows come; with limited buffers neither.
 func TestNetworkIsTheSameForAnyDomains(t *testing.T) {
 	for seed := range uint64(240) {
 		e := randomNetworkOf(kerneltest.Paced(seed), seed)
@@ -149,12 +154,14 @@ func TestNetworkIsTheSameForAnyDomains(t *testing.T) {
 // Paths longer than the flow table was laid out for move everything in the network.
 func TestNetworkWidensForLongPaths(t *testing.T) {
 	e := netExample{params: simkernel.DefaultParams(), hosts: make([]bool, 42)}
-	e.hosts[0], e.hosts[1] = true, true
+	e.hosts[0] = true
+	e.hosts[1] = true
 	cable := func(a, b int32) int32 {
 		e.links = append(e.links, Link{a, b, 10e9, 1000}, Link{b, a, 10e9, 1000})
 		return int32(len(e.links) - 2)
 	}
-	first, last := cable(0, 2), cable(2, 1)
+	first := cable(0, 2)
+	last := cable(2, 1)
 	long := []int32{first}
 	for s := int32(2); s < 41; s++ {
 		long = append(long, cable(s, s+1))
@@ -171,7 +178,8 @@ func TestNetworkWidensForLongPaths(t *testing.T) {
 	}
 }
 
-// A network of one queue is a link case and yields the same results, flow by flow; with timers, where no window is full.
+// A network of one queue is a link case and yields the same results, flow by flow; with timers, where no
+// window is full.
 func TestNetworkOfOneQueueIsTheLinkKernel(t *testing.T) {
 	marked := int64(0)
 	for seed := range uint64(300) {
@@ -205,7 +213,8 @@ func TestNetworkOfOneQueueIsTheLinkKernel(t *testing.T) {
 				t.Fatalf("seed %d, behind %v, flow %d: FCT %d ns, ideal %d; the kernel's %d, %d",
 					seed, c.Behind, row, got.FCTNS[i], got.IdealNS[i], want.FCTNS[row], want.IdealNS[row])
 			}
-			if wait := got.LastWaitNS[got.HopEnds[i]-1]; wait != want.WaitNS[row] {
+			wait := got.LastWaitNS[got.HopEnds[i]-1]
+			if wait != want.WaitNS[row] {
 				t.Fatalf("seed %d flow %d: last wait %d ns, the kernel's %d", seed, row, wait, want.WaitNS[row])
 			}
 		}
@@ -221,11 +230,15 @@ func oneQueue(rng *rand.Rand, p simkernel.Params) (linkcase.Case, netExample) {
 	pick := func(of ...int64) int64 { return of[rng.IntN(len(of))] }
 	e := netExample{params: p}
 	c := linkcase.Case{Behind: true}
-	sources, hops := 1+rng.IntN(6), int16(2)
+	sources := 1 + rng.IntN(6)
+	hops := int16(2)
 	targetDelayNS := pick(500, 1000, 3001)
 	if rng.IntN(4) == 0 {
-		c.Behind, sources, hops = false, 1, 1
-		c.SourceBps, c.SourceDelayNS = []int64{10e9}, []int64{0}
+		c.Behind = false
+		sources = 1
+		hops = 1
+		c.SourceBps = []int64{10e9}
+		c.SourceDelayNS = []int64{0}
 		e.hosts = []bool{true, true}
 		e.links = []Link{{0, 1, 10e9, targetDelayNS}, {1, 0, 10e9, targetDelayNS}}
 	} else {
@@ -236,10 +249,13 @@ func oneQueue(rng *rand.Rand, p simkernel.Params) (linkcase.Case, netExample) {
 		for s := range sources + 1 {
 			e.hosts[s] = true
 		}
-		middle, dst := int32(sources+1), int32(sources)
+		middle := int32(sources + 1)
+		dst := int32(sources)
 		for s := range sources {
-			bps, delayNS := pick(5e9, 10e9, 9_999_999_937), pick(500, 1000, 1000, 2003)
-			c.SourceBps, c.SourceDelayNS = append(c.SourceBps, bps), append(c.SourceDelayNS, delayNS)
+			bps := pick(5e9, 10e9, 9_999_999_937)
+			delayNS := pick(500, 1000, 1000, 2003)
+			c.SourceBps = append(c.SourceBps, bps)
+			c.SourceDelayNS = append(c.SourceDelayNS, delayNS)
 			e.links = append(e.links, Link{int32(s), middle, bps, delayNS}, Link{middle, int32(s), bps, delayNS})
 		}
 		e.links = append(e.links, Link{middle, dst, c.TargetBps, targetDelayNS}, Link{dst, middle, c.TargetBps,
@@ -260,7 +276,8 @@ func oneQueue(rng *rand.Rand, p simkernel.Params) (linkcase.Case, netExample) {
 		c.Hops = append(c.Hops, hops)
 		startNS += pick(0, 1, 900, 10_000) * rng.Int64N(4)
 	}
-	e.flows.SizeBytes, e.flows.StartNS = c.SizeBytes, c.StartNS
+	e.flows.SizeBytes = c.SizeBytes
+	e.flows.StartNS = c.StartNS
 	return c, e
 }
 
@@ -275,10 +292,12 @@ func TestNetworkForgetsFlows(t *testing.T) {
 		e.flows.PathEnds = append(e.flows.PathEnds, int32(i+1))
 	}
 	n, _ := runIn(t, &e, BufferParams{}, nil, 1, 100)
-	if slots := len(n.flows.info); slots > 200 {
+	slots := len(n.flows.info)
+	if slots > 200 {
 		t.Errorf("%d slots for flows that hardly overlap", slots)
 	}
-	if places := cap(n.domains[0].nics[0].places); places > 200 {
+	places := cap(n.domains[0].nics[0].places)
+	if places > 200 {
 		t.Errorf("room for %d flows at a NIC that has one or two", places)
 	}
 }
@@ -359,8 +378,8 @@ func TestSlotsAreExact(t *testing.T) {
 	}
 }
 
-// A simulation that ends early has the flows that end before then, and what the others have left: a flow alone has sent
-// at the rate of its link until a round trip ago.
+// A simulation that ends early has the flows that end before then, and what the others have left: a flow
+// alone has sent at the rate of its link until a round trip ago.
 func TestEnd(t *testing.T) {
 	links := []Link{{0, 1, 1e10, 1000}, {1, 0, 1e10, 1000}, {1, 2, 1e10, 1000}, {2, 1, 1e10, 1000}}
 	chunks := []*Flows{{SizeBytes: []int64{50_000, 4e6, 1000}, StartNS: []int64{0, 200_000, 1_100_000},
@@ -380,11 +399,15 @@ func TestEnd(t *testing.T) {
 		return nil
 	})
 	var rows, left []int64
-	n.Left(func(row int64, _ int32, _, bytes int64) { rows, left = append(rows, row), append(left, bytes) })
+	n.Left(func(row int64, _ int32, _, bytes int64) {
+		rows = append(rows, row)
+		left = append(left, bytes)
+	})
 	if err != nil || !slices.Equal(ended, []int64{0}) || !slices.Equal(rows, []int64{1}) {
 		t.Fatalf("flows %v ended and %v are left (%v), want 0 and 1", ended, rows, err)
 	}
-	if want := 4e6 - 800_000*1.25/1.048; math.Abs(float64(left[0])-want) > 25_000 {
+	want := 4e6 - 800_000*1.25/1.048
+	if math.Abs(float64(left[0])-want) > 25_000 {
 		t.Errorf("%d bytes are left, want about %.0f", left[0], want)
 	}
 }
@@ -428,7 +451,8 @@ func TestPartition(t *testing.T) {
 				t.Fatalf("%s, %d domains: %v", name, domains, of)
 			}
 			cut, all, most := passes(of, flows)
-			if uneven := most / all * float64(domains); uneven > 1.3 || cut > 0.4*all {
+			uneven := most / all * float64(domains)
+			if uneven > 1.3 || cut > 0.4*all {
 				t.Errorf("%s, %d domains: %.2f of the packets pass between domains, one has %.2f times the mean work",
 					name, domains, cut/all, uneven)
 			}

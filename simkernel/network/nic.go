@@ -22,17 +22,21 @@ func (c *nic) ringOf(d *domain, s *sender) *ring {
 	return &c.classes[s.class]
 }
 
-// runNIC simulates a host's NIC to the end of the window. arrivals have reached it in the window, in order. Of events at
-// the same time, ACKs and data arrive first. Then flows start, timers expire, and packets are sent.
+// runNIC simulates a host's NIC to the end of the window. arrivals have reached it in the window, in order.
+// Of events at the same time, ACKs and data arrive first. Then flows start, timers expire, and packets are
+// sent.
 //
-// A timer of a transport changes the rate of a flow when it ticks. As in ns-3, the window of the flow changes only when
-// the NIC looks at its flows: after an ACK, a start or a timeout of any flow, when the wire is free, and when the pacing
-// of any flow ends.
+// A timer of a transport changes the rate of a flow when it ticks. As in ns-3, the window of the flow changes
+// only when the NIC looks at its flows: after an ACK, a start or a timeout of any flow, when the wire is
+// free, and when the pacing of any flow ends.
 func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 	acks := &p.data
-	in, sawPS := d.receiveAll(c, acks, arrivals), int64(-1)
+	in := d.receiveAll(c, acks, arrivals)
+	sawPS := int64(-1)
 	for {
-		inPS, timerPS, tickedPS := int64(never), int64(never), int64(never)
+		inPS := int64(never)
+		timerPS := int64(never)
+		tickedPS := int64(never)
 		if len(in) > 0 {
 			inPS = in[0].atPS
 		}
@@ -64,9 +68,11 @@ func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 		switch {
 		case inPS == next:
 			d.receive(c, &in[0].item)
-			in, sawPS = in[1:], inPS
+			in = in[1:]
+			sawPS = inPS
 		case timerPS == next:
-			if c.timerPS = d.recovery.nextTimer(c, timerPS); c.timerPS == timerPS {
+			c.timerPS = d.recovery.nextTimer(c, timerPS)
+			if c.timerPS == timerPS {
 				d.recovery.timeout(c)
 				sawPS = timerPS
 			}
@@ -85,12 +91,15 @@ func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 	}
 }
 
-// runNICs simulates NICs to the end of the window. Those with classes, delayed ACKs, changes of the rate or ticks in the
-// window go to runNIC. On all others ACKs go before data, whatever happens before the wire is free. So the ACK of data is
-// sent when the data is received, unless the wire is free only in a later window.
+// runNICs simulates NICs to the end of the window. Those with classes, delayed ACKs, changes of the rate or
+// ticks in the window go to runNIC. On all others ACKs go before data, regardless of what happens before the
+// wire is free. So the ACK of data is sent when the data is received, unless the wire is free only in a later
+// window.
 func (d *domain) runNICs(due []duePort) {
 	for _, o := range due {
-		p, c, in := &d.ports[o.port], &d.nics[o.port-d.first], d.sorter.arrivalsOf(o)
+		p := &d.ports[o.port]
+		c := &d.nics[o.port-d.first]
+		in := d.sorter.arrivalsOf(o)
 		if (d.classes != nil || d.tcp != nil) || p.bits&portChanges != 0 || d.traits.Timers &&
 			(d.lengthPS > d.leastTickPS || len(c.ticks) > 0 && c.ticks[0].atPS < d.endPS) {
 			d.runNIC(o.port, p, c, in)
@@ -107,7 +116,8 @@ func (d *domain) runNICs(due []duePort) {
 			if c.sendPS < p.freePS {
 				c.choose(p.freePS)
 			}
-			if next = min(c.sendPS, c.timerPS); i < len(in) && in[i].atPS <= next {
+			next = min(c.sendPS, c.timerPS)
+			if i < len(in) && in[i].atPS <= next {
 				a := &in[i]
 				i++
 				switch nowPS := max(p.freePS, a.atPS); {
@@ -151,12 +161,13 @@ func (p *port) nextAck(d *domain, acks *fifo) (at int, atPS int64) {
 	return at, never
 }
 
-// receiveAll receives the data that arrives at a NIC in a window, adds its ACKs to acks, and returns what else arrives:
-// ACKs and starts of flows.
+// receiveAll receives the data that arrives at a NIC in a window, adds its ACKs to acks, and returns what
+// else arrives: ACKs and starts of flows.
 func (d *domain) receiveAll(c *nic, acks *fifo, arrivals []arrival) []arrival {
 	in := d.in[:0]
 	for i := range arrivals {
-		if a := &arrivals[i]; a.isAnswer() {
+		a := &arrivals[i]
+		if a.isAnswer() {
 			acks.push(a.item)
 		} else if a.bits&flagAck != 0 {
 			in = append(in, *a)
@@ -171,12 +182,13 @@ func (d *domain) receiveAll(c *nic, acks *fifo, arrivals []arrival) []arrival {
 	return in
 }
 
-// scheduleNIC schedules what a NIC has to do next. Timers and delayed ACKs are far ahead and mostly reset before they
-// are due. If an earlier look at the NIC is scheduled, they need none of their own.
+// scheduleNIC schedules what a NIC has to do next. Timers and delayed ACKs are far ahead and mostly reset
+// before they are due. If an earlier look at the NIC is scheduled, they need none of their own.
 func (d *domain) scheduleNIC(u int32, c *nic, next, timerPS int64) {
 	timer := next == timerPS
 	if len(c.delayed) > 0 && c.delayed[0].atPS < next {
-		next, timer = c.delayed[0].atPS, true
+		next = c.delayed[0].atPS
+		timer = true
 	}
 	switch {
 	case next == never:
@@ -188,7 +200,8 @@ func (d *domain) scheduleNIC(u int32, c *nic, next, timerPS int64) {
 	}
 }
 
-// receiveData processes a data packet at its destination, turns it into its ACK, and reports whether that is sent.
+// receiveData processes a data packet at its destination, turns it into its ACK, and reports whether that is
+// sent.
 func (d *domain) receiveData(it *item) bool {
 	if d.recovery != nil {
 		return d.recovery.receiveInOrder(it)
@@ -263,21 +276,27 @@ func (d *domain) updateOpen(c *nic, s *sender, open bool, nowPS int64) {
 // sendNext sends a packet of the chosen flow at the chosen time. The window decides whether a flow may send,
 // never how much: the last packet may exceed it, as in ns-3.
 func (d *domain) sendNext(p *port, c *nic) {
-	t, params := &d.net.flows, &d.net.params
-	r, class := &c.ring, 0
+	t := &d.net.flows
+	params := &d.net.params
+	r := &c.ring
+	class := 0
 	if c.classes != nil {
 		class = d.classes.pickClass(p, c)
 		r = &c.classes[class]
 	}
-	nowPS, place := c.sendPS, r.sendAt
+	nowPS := c.sendPS
+	place := r.sendAt
 	slot := r.places[place].slot
 	s := &t.senders[slot]
-	number, attempt := s.next, uint32(0)
+	number := s.next
+	attempt := uint32(0)
 	s.next++
 	var flags uint32
 	payload := params.PayloadBytes
-	if rest := s.sizeBytes - s.sentBytes; rest <= payload {
-		payload, flags = rest, flagLast
+	rest := s.sizeBytes - s.sentBytes
+	if rest <= payload {
+		payload = rest
+		flags = flagLast
 	}
 	s.sentBytes += payload
 	if d.recovery != nil {
@@ -301,7 +320,8 @@ func (d *domain) sendNext(p *port, c *nic) {
 		r.close(int32(place))
 	}
 	if d.recovery != nil {
-		if f := &d.net.recovery.flows[slot]; !f.timerSet {
+		f := &d.net.recovery.flows[slot]
+		if !f.timerSet {
 			d.recovery.setTimer(c, slot, f, nowPS)
 		}
 	}
@@ -316,7 +336,8 @@ func (d *domain) sendNext(p *port, c *nic) {
 	if c.classes == nil {
 		return
 	}
-	if r.choose(p.freePS); r.sendPS > p.freePS { // nothing of the class waits
+	r.choose(p.freePS)
+	if r.sendPS > p.freePS { // nothing of the class waits
 		d.net.emptied(p.classes, class)
 	}
 }

@@ -8,15 +8,16 @@ import (
 	"parsimon/simkernel"
 )
 
-// Without more than 64 bits the sum of a flow's waits wraps when its packets wait for hours: 180 packets that wait for
-// 16 hours each have waited 2^63 ps.
+// Without more than 64 bits the sum of a flow's waits wraps when its packets wait for hours: 180 packets that
+// wait for 16 hours each have waited 2^63 ps.
 func TestWaitsOfAFlowDoNotWrap(t *testing.T) {
 	var s hopStat
 	want := new(big.Int)
 	for _, waitPS := range []int64{0, 1, 999, horizonPS, 1, horizonPS, horizonPS, horizonPS, 57_600e12} {
 		s.addWait(waitPS)
 		want.Add(want, big.NewInt(waitPS))
-		if ns := new(big.Int).Quo(want, big.NewInt(simkernel.PSPerNS)); ns.Int64() != s.waitNS() {
+		ns := new(big.Int).Quo(want, big.NewInt(simkernel.PSPerNS))
+		if ns.Int64() != s.waitNS() {
 			t.Fatalf("%v ps: %d ns, want %v", want, s.waitNS(), ns)
 		}
 	}
@@ -28,10 +29,13 @@ func TestWaitsOfAFlowDoNotWrap(t *testing.T) {
 	}
 }
 
-// A link of 10 kbps that 19,980 packets of 60 KB wait for: their mean wait is half of the time that it takes to send them.
+// A link of 10 kbps that 19,980 packets of 60 KB wait for: their mean wait is half of the time that it takes
+// to send them.
 func TestMeanWaitOfAnOverloadedLink(t *testing.T) {
 	e := netExample{params: simkernel.DefaultParams(), hosts: []bool{true, true, true, false}}
-	e.params.PayloadBytes, e.params.HeaderBytes, e.params.AckBytes = 60_000, 0, 0
+	e.params.PayloadBytes = 60_000
+	e.params.HeaderBytes = 0
+	e.params.AckBytes = 0
 	e.params.SetWindow(1 << 30)
 	for h, bps := range []int64{10e9, 10e9, 10_000} {
 		e.links = append(e.links, Link{int32(h), 3, bps, 1000}, Link{3, int32(h), bps, 1000})
@@ -49,7 +53,8 @@ func TestMeanWaitOfAnOverloadedLink(t *testing.T) {
 		sum.Add(r.WaitNS[2*i+1])
 	}
 	const wantS = flows * packets * 48.0 / 2
-	if meanS := sum.Float64() / flows / packets / 1e9; meanS < 0.9*wantS || meanS > 1.1*wantS {
+	meanS := sum.Float64() / flows / packets / 1e9
+	if meanS < 0.9*wantS || meanS > 1.1*wantS {
 		t.Errorf("the mean wait is %.0f s, want about %.0f", meanS, wantS)
 	}
 }

@@ -19,7 +19,8 @@ func (p *pacer) nextStart() int64 {
 	if p.pending == nil {
 		return never
 	}
-	if x := p.net.frontier; x != nil && p.pending.heldBy > 0 && x.last < p.pending.heldBy {
+	x := p.net.frontier
+	if x != nil && p.pending.heldBy > 0 && x.last < p.pending.heldBy {
 		return never
 	}
 	return p.pending.flows[p.next].startPS
@@ -28,7 +29,8 @@ func (p *pacer) nextStart() int64 {
 // take reads the flows that may start before untilPS.
 func (p *pacer) take(untilPS int64) error {
 	for p.nextStart() < untilPS {
-		if x := p.net.frontier; x != nil {
+		x := p.net.frontier
+		if x != nil {
 			x.add(p.pending, &p.pending.flows[p.next])
 		} else {
 			p.start(&p.pending.flows[p.next])
@@ -45,7 +47,8 @@ func (p *pacer) take(untilPS int64) error {
 func (p *pacer) startReady(untilPS int64) {
 	x := p.net.frontier
 	for x.nextPS() < untilPS {
-		if f := x.ready.pop(); len(f.path) > 0 {
+		f := x.ready.pop()
+		if len(f.path) > 0 {
 			p.start(f)
 		} else {
 			x.steps = append(x.steps, f)
@@ -53,7 +56,8 @@ func (p *pacer) startReady(untilPS int64) {
 	}
 }
 
-// advance sets the next step and returns when it begins; never if every flow has finished and every ACK was received.
+// advance sets the next step and returns when it begins; never if every flow has finished and every ACK was
+// received.
 func (p *pacer) advance() (fromPS int64, err error) {
 	n := p.net
 	if err := p.fill(); err != nil {
@@ -76,7 +80,8 @@ func (p *pacer) advance() (fromPS int64, err error) {
 		n.frontier.receive((next/n.stepPS + 1) * n.stepPS)
 	}
 	if next == never {
-		if x := n.frontier; x != nil && (x.held > 0 || p.pending != nil) {
+		x := n.frontier
+		if x != nil && (x.held > 0 || p.pending != nil) {
 			return 0, x.stuck()
 		}
 		if live := n.live(); live != 0 {
@@ -120,14 +125,16 @@ func (p *pacer) fill() error {
 	for p.pending == nil || p.next == len(p.pending.flows) {
 		if p.pending != nil && p.pending.ends() {
 			err := p.pending.err
-			p.pending, p.next = nil, 0
+			p.pending = nil
+			p.next = 0
 			p.feed = nil
 			return err
 		}
 		if p.feed == nil {
 			return nil
 		}
-		p.pending, p.next = <-p.feed.batches, 0
+		p.pending = <-p.feed.batches
+		p.next = 0
 	}
 	return nil
 }

@@ -4,13 +4,17 @@ import (
 	"math/bits"
 )
 
-// A packetSet is a set of packet numbers. It has all numbers below base, and those from base on whose bits are set.
+// A packetSet is a set of packet numbers. It has all numbers below base, and those from base on whose bits
+// are set.
 type packetSet struct {
 	base int64
 	bits []uint64 // of the numbers from base &^ 63 on
 }
 
-func (s *packetSet) reset() { s.base, s.bits = 0, s.bits[:0] }
+func (s *packetSet) reset() {
+	s.base = 0
+	s.bits = s.bits[:0]
+}
 
 func (s *packetSet) has(number int64) bool {
 	word := number/64 - s.base/64
@@ -27,7 +31,8 @@ func (s *packetSet) add(number int64) {
 	}
 	s.bits[number/64-s.base/64] |= 1 << (number % 64)
 	for s.has(s.base) {
-		if s.base++; s.base%64 == 0 {
+		s.base++
+		if s.base%64 == 0 {
 			s.bits = s.bits[:copy(s.bits, s.bits[1:])]
 		}
 	}
@@ -44,7 +49,8 @@ func (s *packetSet) addThrough(number int64) {
 func (s *packetSet) next(number int64) int64 {
 	number = max(number, s.base)
 	for i := number/64 - s.base/64; i < int64(len(s.bits)); i++ {
-		if missing := ^s.bits[i] >> (number % 64); missing != 0 {
+		missing := ^s.bits[i] >> (number % 64)
+		if missing != 0 {
 			return number + int64(bits.TrailingZeros64(missing))
 		}
 		number = number&^63 + 64
@@ -81,7 +87,8 @@ func (s *packetSet) missing(from, to int64) int64 {
 			break
 		}
 		word := s.bits[i] >> (from % 64)
-		if rest := to - from; rest < 64 {
+		rest := to - from
+		if rest < 64 {
 			word &= 1<<rest - 1
 		}
 		count -= int64(bits.OnesCount64(word))

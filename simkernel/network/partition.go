@@ -2,14 +2,15 @@ package network
 
 import "parsimon/simkernel/network/partition"
 
-// A worker has one domain, or several in large networks, so that work can be balanced. Each domain adds mail and waits.
+// A worker has one domain, or several in large networks, so that work can be balanced. Each domain adds mail
+// and waits.
 const (
 	domainsPerWorker = 4    // at most
 	leastPorts       = 16   // of a domain
 	fitPorts         = 4000 // of a domain, if a worker has several
 )
 
-// domainsFor returns how many domains there are for so many workers.
+// domainsFor returns the number of domains for a number of workers.
 func (n *Network) domainsFor(workers int) int {
 	if workers <= 1 {
 		return 1
@@ -28,8 +29,8 @@ func (n *Network) partition(domains int, first []newFlow) []int32 {
 	return partition.Divide(links, n.host, domains)
 }
 
-// trafficWeight is how much the packets of the first flows count compared with the bandwidth. They do not represent all
-// flows.
+// trafficWeight is how much the packets of the first flows count compared with the bandwidth. They do not
+// represent all flows.
 const trafficWeight = 4
 
 // shares returns the share of each link in the bandwidth of all and in the packets of flows, with their ACKs.
@@ -41,7 +42,8 @@ func (n *Network) shares(flows []newFlow) []float64 {
 			packets[l] += float64(n.params.Packets(flows[i].size))
 		}
 	}
-	allBps, allPackets := 0.0, 1.0
+	allBps := 0.0
+	allPackets := 1.0
 	for l, link := range n.links {
 		allBps += float64(link.BandwidthBps)
 		allPackets += 2 * packets[l]

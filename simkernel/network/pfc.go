@@ -9,44 +9,49 @@ import (
 	"parsimon/simkernel"
 )
 
-// Priority flow control (IEEE 802.1Qbb), as in the HPCC simulator. A switch counts the packets that wait in it by the
-// link that they came over and by their class (classes.go); "link" below stands for both:
+// Priority flow control (IEEE 802.1Qbb), as in the HPCC simulator. A switch counts the packets that wait in
+// it by the link that they came over and by their class (classes.go); "link" below stands for both:
 //
 //	SwitchBytes ─┬─ reserve of each link: ReservedBytes or pfcReserve
 //	             ├─ headroom of each link
 //	             └─ shared pool
 //
-// A packet takes what is left of its link's reserve, and of the pool. Where the pool part of its link is above the
-// threshold it takes headroom, and is dropped if that is full. At the threshold the switch pauses the sender of the
-// link, and resumes it when a packet of the link has left, no headroom is taken and the pool part is pfcHysteresis
-// or more below the threshold, or 0. The threshold is XOFFBytes, or dynamic: Alpha × what is free in the pool, and
-// as many times more as the link is faster than the slowest link of a host. A lossy class has neither reserve nor
-// headroom: its packets take of the pool, and are dropped where their queue would hold more than Alpha × what is free.
+// A packet takes what is left of its link's reserve, and of the pool. Where the pool part of its link is
+// above the threshold it takes headroom, and is dropped if that is full. At the threshold the switch pauses
+// the sender of the link, and resumes it when a packet of the link has left, no headroom is taken and the
+// pool part is pfcHysteresis or more below the threshold, or 0. The threshold is XOFFBytes, or dynamic: Alpha
+// × what is free in the pool, and as many times more as the link is faster than the slowest link of a host. A
+// lossy class has neither reserve nor headroom: its packets take of the pool, and are dropped where their
+// queue would hold more than Alpha × what is free.
 //
-// The frame that says so takes the time to send pauseBytes and the propagation delay. It waits for no packet, and
-// delays none. A paused port, of a switch or a NIC, ends the packet that it sends and starts no other of the class but
-// ACKs that have a queue of their own. Pauses have no end of their own. A watchdog (WatchdogNS) looks at the paused
-// queues of switches: one that has waited for so long is dropped, and for RestoreNS the port ignores pauses.
+// The frame that says so takes the time to send pauseBytes and the propagation delay. It waits for no packet,
+// and delays none. A paused port, of a switch or a NIC, ends the packet that it sends and starts no other of
+// the class but ACKs that have a queue of their own. Pauses have no end of their own. A watchdog (WatchdogNS)
+// looks at the paused queues of switches: one that has waited for so long is dropped, and for RestoreNS the
+// port ignores pauses.
 //
-// Order of events: what leaves a switch at a time is counted before thresholds are compared; a pause that arrives at
-// the time when a packet would be sent holds it back. The watchdog looks after what arrives, before what is sent.
+// Order of events: what leaves a switch at a time is counted before thresholds are compared; a pause that
+// arrives at the time when a packet would be sent holds it back. The watchdog looks after what arrives,
+// before what is sent.
 const (
 	pfcReserve    = 4096
 	pfcHysteresis = 3072
 	pauseBytes    = 64
-	// pfcTimeoutNS is the default retransmission timeout with PFC, where only broken headroom loses packets and a pause
-	// can last: the InfiniBand local ACK timeout of exponent 14, 4.096 µs × 2^14, the usual one of RDMA NICs.
+	// pfcTimeoutNS is the default retransmission timeout with PFC, where only broken headroom loses packets
+	// and a pause can last: the InfiniBand local ACK timeout of exponent 14, 4.096 µs × 2^14, the usual one
+	// of RDMA NICs.
 	pfcTimeoutNS = 67_108_864
 )
 
-// DefaultWatchdogNS is the detection and the restoration time of SONiC's watchdog (sonic-utilities, pfcwd/main.py).
+// DefaultWatchdogNS is the detection and the restoration time of SONiC's watchdog (sonic-utilities,
+// pfcwd/main.py).
 const DefaultWatchdogNS = 200_000_000
 
 // DefaultPFCAlpha is Alpha of the HPCC simulator for links as fast as those of hosts.
 const DefaultPFCAlpha = 1.0 / 8
 
-// A pauser is PFC at a port: what its node counts of the packets that came over the other direction of its cable, and
-// the pauses of what it sends.
+// A pauser is PFC at a port: what its node counts of the packets that came over the other direction of its
+// cable, and the pauses of what it sends.
 type pauser struct {
 	bytes     int64 // in the reserve and in the pool
 	headBytes int64 // in the headroom
@@ -131,9 +136,10 @@ func (b *BufferParams) checkPFC(packetBytes int64) error {
 	return nil
 }
 
-// Headroom returns that of packets of a link: by default all that can arrive over it after the threshold was passed,
-// which is what is sent in a round trip of propagation and pause frame, the packet in transmission at either end, and
-// the one that passed it. One that is given is that of the slowest link of a host, and grows as alpha does.
+// Headroom returns that of packets of a link: by default all that can arrive over it after the threshold was
+// passed, which is what is sent in a round trip of propagation and pause frame, the packet in transmission at
+// either end, and the one that passed it. One that is given is that of the slowest link of a host, and grows
+// as alpha does.
 func (n *Network) Headroom(link Link) int64 {
 	if n.buffer.HeadroomBytes > 0 {
 		return n.buffer.HeadroomBytes
@@ -152,11 +158,15 @@ type Shortfall struct {
 // Shortfalls returns the switches that cannot hold the headroom of all their links, in the order of nodes.
 func (n *Network) Shortfalls() []Shortfall { return n.shortfalls }
 
-// initPFC divides the buffers of switches, and reports the first that is too small. A buffer that cannot hold the
-// default headroom gives it half of what the reserves leave: such a switch drops what arrives after a pause.
+// initPFC divides the buffers of switches, and reports the first that is too small. A buffer that cannot hold
+// the default headroom gives it half of what the reserves leave: such a switch drops what arrives after a
+// pause.
 func (n *Network) initPFC() error {
-	reserve, headroom := make([]int64, len(n.host)), make([]int64, len(n.host))
-	alpha, alphaLossy, slowest := make([]float64, len(n.host)), math.Inf(1), int64(never)
+	reserve := make([]int64, len(n.host))
+	headroom := make([]int64, len(n.host))
+	alpha := make([]float64, len(n.host))
+	alphaLossy := math.Inf(1)
+	slowest := int64(never)
 	for _, link := range n.links {
 		if n.host[link.SrcNode] {
 			slowest = min(slowest, link.BandwidthBps)
@@ -164,10 +174,12 @@ func (n *Network) initPFC() error {
 	}
 	n.pausers = make([]pauser, len(n.links)*len(n.classes))
 	for l, link := range n.links {
-		v, faster := link.DstNode, max(1, float64(link.BandwidthBps)/float64(slowest))
+		v := link.DstNode
+		faster := max(1, float64(link.BandwidthBps)/float64(slowest))
 		for i := range n.classes {
 			u := &n.pausers[(l^1)*len(n.classes)+i] // at the port of the other direction
-			if u.alpha = n.alphaOf(&n.classes[i]); !n.classes[i].Lossy {
+			u.alpha = n.alphaOf(&n.classes[i])
+			if !n.classes[i].Lossy {
 				u.alpha *= faster
 				u.reserve, u.headroom = cmp.Or(n.buffer.ReservedBytes, pfcReserve), n.Headroom(link)
 				if n.buffer.HeadroomBytes > 0 {
@@ -178,7 +190,8 @@ func (n *Network) initPFC() error {
 			}
 			reserve[v] += u.reserve
 			headroom[v] += u.headroom
-			if lossy := n.classes[i].Lossy; (lossy || n.buffer.XOFFBytes == 0) && (alpha[v] == 0 || u.alpha < alpha[v]) {
+			lossy := n.classes[i].Lossy
+			if (lossy || n.buffer.XOFFBytes == 0) && (alpha[v] == 0 || u.alpha < alpha[v]) {
 				alpha[v] = u.alpha
 			}
 		}
@@ -186,7 +199,8 @@ func (n *Network) initPFC() error {
 	share := make([]float64, len(n.host)) // of the default headroom
 	n.shortfalls = nil
 	for v := range n.buffers {
-		b, err := &n.buffers[v], error(nil)
+		b := &n.buffers[v]
+		err := error(nil)
 		if share[v], err = n.divide(int32(v), reserve[v], headroom[v]); err != nil {
 			return err
 		}
@@ -194,7 +208,8 @@ func (n *Network) initPFC() error {
 			return &PlaceError{v, -1, fmt.Errorf("xoff is %d bytes, more than the pool of %d that reserve and headroom leave",
 				n.buffer.XOFFBytes, b.poolBytes)}
 		}
-		if most := alphaLossy * float64(b.poolBytes); !n.host[v] && most < float64(n.fullBytes) {
+		most := alphaLossy * float64(b.poolBytes)
+		if !n.host[v] && most < float64(n.fullBytes) {
 			return &PlaceError{v, -1, fmt.Errorf("classes without pfc have %.0f bytes of the shared pool, which never admits a "+
 				"packet of %d", most, n.fullBytes)}
 		}
@@ -210,29 +225,33 @@ func (n *Network) initPFC() error {
 	return nil
 }
 
-// divide sets the pool of a node whose links have so much reserve and headroom, and returns what share of the headroom
-// fits.
+// divide sets the pool of a node whose links have so much reserve and headroom, and returns what share of the
+// headroom fits.
 func (n *Network) divide(v int32, reserve, headroom int64) (share float64, err error) {
-	left, safe := n.buffer.SwitchBytes-reserve, reserve+headroom+n.fullBytes
-	least, pool := safe, left-headroom
+	left := n.buffer.SwitchBytes - reserve
+	safe := reserve + headroom + n.fullBytes
+	least := safe
+	pool := left - headroom
 	share = 1
 	if n.buffer.HeadroomBytes == 0 {
 		least = min(safe, reserve+2*n.fullBytes)
 	}
 	if n.buffer.SwitchBytes >= least && pool < n.fullBytes {
-		share, pool = float64(left/2)/float64(headroom), left-left/2
+		share = float64(left/2) / float64(headroom)
+		pool = left - left/2
 		if !n.host[v] {
 			n.shortfalls = append(n.shortfalls, Shortfall{v, share, safe})
 		}
 	}
-	if n.buffers[v].poolBytes = pool; !n.host[v] && pool < n.fullBytes {
+	n.buffers[v].poolBytes = pool
+	if !n.host[v] && pool < n.fullBytes {
 		err = &PlaceError{int(v), -1, fmt.Errorf("buffer is %d bytes, %d are the least, and with %d PFC drops nothing: the "+
 			"ports' %d bytes of reserve and PFC headroom leave no packet", n.buffer.SwitchBytes, least, safe, reserve+headroom)}
 	}
 	return share, err
 }
 
-// pfcThreshold returns the threshold of a link's part of the pool, of which so many bytes are free.
+// pfcThreshold returns the threshold of a link's part of the pool, of which freeBytes are free.
 func (n *Network) pfcThreshold(u *pauser, freeBytes int64) float64 {
 	if n.buffer.XOFFBytes > 0 {
 		return float64(n.buffer.XOFFBytes)
@@ -240,8 +259,8 @@ func (n *Network) pfcThreshold(u *pauser, freeBytes int64) float64 {
 	return u.alpha * float64(freeBytes)
 }
 
-// crosses reports whether a packet that is counted now can pause its sender, or not find room. Counters that are too
-// high, since packets have left that are counted, err on the safe side.
+// crosses reports whether a packet that is counted now can pause its sender, or not find room. Counters that
+// are too high, since packets have left that are counted, err on the safe side.
 func (n *Network) crosses(b *buffer, u *pauser, bytes int64) bool {
 	part := max(0, u.bytes+bytes-u.reserve)
 	free := b.poolBytes - b.sharedBytes + u.poolPart() - part
@@ -251,7 +270,8 @@ func (n *Network) crosses(b *buffer, u *pauser, bytes int64) bool {
 // takeIn counts a packet that arrives at a switch's port with PFC; false if there is no room for it.
 func (x *pausing) takeIn(b *buffer, p *port, a *arrival, bytes int64) bool {
 	d := x.domain
-	n, class := d.net, d.classOf(&a.item)
+	n := d.net
+	class := d.classOf(&a.item)
 	u := x.pauserOf(a.link^1, class)
 	if b.pausing > 0 || n.crosses(b, u, bytes) {
 		d.buffers.serveActive(a.atPS)
@@ -274,7 +294,8 @@ func (x *pausing) takeIn(b *buffer, p *port, a *arrival, bytes int64) bool {
 	default:
 		return false
 	}
-	part, free = u.poolPart(), b.poolBytes-b.sharedBytes
+	part = u.poolPart()
+	free = b.poolBytes - b.sharedBytes
 	if !u.pausing && (u.headBytes > 0 || part > 0 && float64(part) >= n.pfcThreshold(u, free)) {
 		u.pausing = true
 		b.pausing++
@@ -286,7 +307,8 @@ func (x *pausing) takeIn(b *buffer, p *port, a *arrival, bytes int64) bool {
 // signal sends a toggle to the sender over the other direction of a link.
 func (x *pausing) signal(link int32, t toggle) {
 	d := x.domain
-	p, u := &d.net.ports[d.net.portOf[link]], x.pauserOf(link, t.class)
+	p := &d.net.ports[d.net.portOf[link]]
+	u := x.pauserOf(link, t.class)
 	k := p.kind
 	if d.paths != nil && d.paths.net.failures.rates[link] != nil { // the port may have been served to another time
 		k = d.paths.kindAt(link, t.atPS)
@@ -296,8 +318,8 @@ func (x *pausing) signal(link int32, t toggle) {
 	d.forward(k.far, arrival{pauseFrame(t), d.net.portOf[link^1], p.link})
 }
 
-// leaves counts a packet that leaves a switch: when the order of events is known (settleLeaving), or at once where no
-// sender can be paused. back is the other direction of the link that it came over.
+// leaves counts a packet that leaves a switch: when the order of events is known (settleLeaving), or at once
+// where no sender can be paused. back is the other direction of the link that it came over.
 func (x *pausing) leaves(node, back int32, it *item, bytes, nowPS int64) {
 	d := x.domain
 	if x.merging {
@@ -321,7 +343,8 @@ func (x *pausing) settleLeaving(b *buffer) {
 		}
 		for _, l := range left[:k] {
 			u := x.pauserOf(l.back, l.class)
-			part, free := u.poolPart(), b.poolBytes-b.sharedBytes
+			part := u.poolPart()
+			free := b.poolBytes - b.sharedBytes
 			if u.pausing && u.headBytes == 0 && (part == 0 || float64(part+pfcHysteresis) <= d.net.pfcThreshold(u, free)) {
 				u.pausing = false
 				b.pausing--
@@ -333,8 +356,8 @@ func (x *pausing) settleLeaving(b *buffer) {
 	x.leaving = x.leaving[:0]
 }
 
-// takeToggles is the part of runWindow that depends on PFC: it gives ports the pauses that arrive, and returns what
-// else does.
+// takeToggles is the part of runWindow that depends on PFC: it gives ports the pauses that arrive, and
+// returns what else does.
 func (x *pausing) takeToggles(arrivals []arrival, work *portSet) []arrival {
 	d := x.domain
 	some := false
@@ -361,7 +384,8 @@ func (x *pausing) setNextPause(p *port) {
 	d := x.domain
 	p.bits &^= portChanges | portPaused
 	p.changeAtPS = p.rateAtPS
-	if t := x.pauserOf(p.link, 0).toggles; len(t) > 0 {
+	t := x.pauserOf(p.link, 0).toggles
+	if len(t) > 0 {
 		p.changeAtPS = min(p.changeAtPS, t[0].atPS)
 	}
 	for i := range d.net.classes {
@@ -407,7 +431,8 @@ func (x *pausing) setPaused(p *port, u *pauser, paused bool, nowPS int64) {
 	d := x.domain
 	switch {
 	case paused && !u.paused:
-		u.sincePS, u.lookPS = nowPS, nowPS+d.net.buffer.WatchdogNS*simkernel.PSPerNS
+		u.sincePS = nowPS
+		u.lookPS = nowPS + d.net.buffer.WatchdogNS*simkernel.PSPerNS
 	case !paused && u.paused:
 		u.pausedPS += nowPS - u.sincePS
 		p.freePS = max(p.freePS, nowPS)
@@ -415,8 +440,8 @@ func (x *pausing) setPaused(p *port, u *pauser, paused bool, nowPS int64) {
 	u.paused = paused
 }
 
-// watch is the look of the watchdog at a queue that was paused for its time: what waits is dropped, and pauses are
-// ignored for a while.
+// watch is the look of the watchdog at a queue that was paused for its time: what waits is dropped, and
+// pauses are ignored for a while.
 func (x *pausing) watch(p *port, u *pauser, class int, nowPS int64) {
 	d := x.domain
 	f := &p.classes.queues[class]
@@ -426,12 +451,15 @@ func (x *pausing) watch(p *port, u *pauser, class int, nowPS int64) {
 	}
 	u.storms++
 	x.setPaused(p, u, false, nowPS)
-	u.ignores, u.lookPS = true, nowPS+d.net.buffer.RestoreNS*simkernel.PSPerNS
-	kept, came := f.buf[:0], f.came[:0]
+	u.ignores = true
+	u.lookPS = nowPS + d.net.buffer.RestoreNS*simkernel.PSPerNS
+	kept := f.buf[:0]
+	came := f.came[:0]
 	for i, it := range f.buf[f.head:] {
 		over := f.came[int(f.head)+i]
 		if it.bits&flagAck != 0 || it.atPS > nowPS {
-			kept, came = append(kept, it), append(came, over)
+			kept = append(kept, it)
+			came = append(came, over)
 			continue
 		}
 		bytes := d.wireBytes(&it)
@@ -439,7 +467,11 @@ func (x *pausing) watch(p *port, u *pauser, class int, nowPS int64) {
 		d.buffers.hold(&d.net.buffers[p.node], p, &it, -bytes, nowPS)
 		x.leaves(p.node, over^1, &it, bytes, nowPS)
 	}
-	f.buf, f.came, f.head, f.arrived, f.leftBytes = kept, came, 0, 0, 0
+	f.buf = kept
+	f.came = came
+	f.head = 0
+	f.arrived = 0
+	f.leftBytes = 0
 	d.net.emptied(p.classes, class)
 }
 
@@ -447,7 +479,8 @@ func (x *pausing) watch(p *port, u *pauser, class int, nowPS int64) {
 func (n *Network) deadlock(flows int64) error {
 	var links []int32
 	for l := range n.links {
-		if p := &n.ports[n.portOf[l]]; p.bits&portPaused != 0 && p.classes.queues != nil {
+		p := &n.ports[n.portOf[l]]
+		if p.bits&portPaused != 0 && p.classes.queues != nil {
 			links = append(links, int32(l))
 		}
 	}

@@ -21,8 +21,8 @@ type twinPFC struct {
 	leftPS int64
 }
 
-// A twinPFCOf is what is known of a class of a link. What comes over the link is counted at its destination, which has
-// asked for a pause if it is pausing, and the rest is the source's.
+// A twinPFCOf is what is known of a class of a link. What comes over the link is counted at its destination,
+// which has asked for a pause if it is pausing, and the rest is the source's.
 type twinPFCOf struct {
 	headroom, reserve, inBytes, hdrm int64
 	alpha                            float64
@@ -55,7 +55,8 @@ func newTwinPFC(n *Buffered) *twinPFC {
 			if !c.Lossy {
 				of.reserve = cmp.Or(n.buffer.ReservedBytes, 4096)
 				faster := max(1, float64(l.BandwidthBps)/float64(slowest))
-				if of.headroom = int64(float64(n.buffer.HeadroomBytes) * faster); of.headroom == 0 {
+				of.headroom = int64(float64(n.buffer.HeadroomBytes) * faster)
+				if of.headroom == 0 {
 					of.headroom = n.feed.net.Headroom(l)
 				}
 				of.alpha *= faster
@@ -89,7 +90,9 @@ func (q *twinPFC) threshold(n *Buffered, link int32, class int) float64 {
 }
 
 func (q *twinPFC) takeIn(n *Buffered, link int32, p *bufferedPort, k *bufferedPacket, nowPS int64) bool {
-	class, bytes, free := k.flow.class, k.wire, q.free(n, n.links[link].DstNode)
+	class := k.flow.class
+	bytes := k.wire
+	free := q.free(n, n.links[link].DstNode)
 	of := q.of(link, class)
 	if n.classes[class].Lossy {
 		if bytes > free || float64(p.classes[class].dataBytes+bytes) > of.alpha*float64(free) {
@@ -128,13 +131,15 @@ func (q *twinPFC) leave(k *bufferedPacket, nowPS int64) {
 	head := min(of.hdrm, k.wire)
 	of.hdrm -= head
 	of.inBytes -= k.wire - head
-	q.left, q.leftPS = append(q.left, [2]int32{link, int32(k.flow.class)}), nowPS
+	q.left = append(q.left, [2]int32{link, int32(k.flow.class)})
+	q.leftPS = nowPS
 }
 
 // resume compares with thresholds when all that leaves at a time has left.
 func (q *twinPFC) resume(n *Buffered) {
 	for _, l := range q.left {
-		link, class := l[0], int(l[1])
+		link := l[0]
+		class := int(l[1])
 		of := q.of(link, class)
 		part := max(0, of.inBytes-of.reserve)
 		if of.pausing && of.hdrm == 0 && (part == 0 || float64(part+3072) <= q.threshold(n, link, class)) {
@@ -162,12 +167,14 @@ func (q *twinPFC) toggle(n *Buffered, link, item int32, nowPS int64) {
 
 func (q *twinPFC) pause(n *Buffered, link int32, class int, nowPS int64) {
 	of := q.of(link, class)
-	of.paused, of.sincePS = true, nowPS
+	of.paused = true
+	of.sincePS = nowPS
 	q.look(n, link, class, nowPS+q.buffer.WatchdogNS*simkernel.PSPerNS)
 }
 
 func (q *twinPFC) end(n *Buffered, link int32, class int, nowPS int64) {
-	of, p := q.of(link, class), &n.ports[link]
+	of := q.of(link, class)
+	p := &n.ports[link]
 	of.paused = false
 	of.pausedPS += nowPS - of.sincePS
 	p.freePS = max(p.freePS, nowPS) // of a NIC's flows, all that are ready by now count as equal
@@ -183,12 +190,14 @@ func (q *twinPFC) look(n *Buffered, link int32, class int, atPS int64) {
 
 // watch drops a queue that was paused for the time of the watchdog, and later obeys pauses again.
 func (q *twinPFC) watch(n *Buffered, link int32, class int, nowPS int64) {
-	of, p := q.of(link, class), &n.ports[link]
+	of := q.of(link, class)
+	p := &n.ports[link]
 	c := &p.classes[class]
 	switch {
 	case nowPS != of.lookPS:
 	case of.ignores:
-		if of.ignores = false; of.asked {
+		of.ignores = false
+		if of.asked {
 			q.pause(n, link, class, nowPS)
 		}
 	case of.paused && c.data.empty():
@@ -231,7 +240,8 @@ func pfcExample(kind simkernel.Transport, seed uint64) (e netExample, rng *rand.
 	return e, rng, len(e.links)/2 == len(e.hosts)-1
 }
 
-// pfcBuffer draws a buffer that is small for the network: bytes of shared pool at the switch with the most ports.
+// pfcBuffer draws a buffer that is small for the network: bytes of shared pool at the switch with the most
+// ports.
 func pfcBuffer(t testing.TB, e *netExample, rng *rand.Rand, headroom int64) BufferParams {
 	packet := e.params.PayloadBytes + e.params.HeaderBytes
 	b := BufferParams{SwitchBytes: 1 << 40, PFC: true, HeadroomBytes: headroom, Alpha: kerneltest.Pick(rng, 1.0/8, 0.5, 1, 4)}
@@ -251,14 +261,15 @@ func pfcBuffer(t testing.TB, e *netExample, rng *rand.Rand, headroom int64) Buff
 	return b
 }
 
-// With PFC the network agrees with the slow one in every bit, also where headroom is too small and packets are
-// dropped, and divided among domains and workers.
+// With PFC the network agrees with the slow one in every bit, also where headroom is too small and packets
+// are dropped, and divided among domains and workers.
 func TestPFCAgreesWithTwin(t *testing.T) {
 	cases := uint64(250)
 	if testing.Short() {
 		cases = 60
 	}
-	paused, dropped := int64(0), int64(0)
+	paused := int64(0)
+	dropped := int64(0)
 	for _, kind := range simkernel.PacedTransports() {
 		for seed := range cases {
 			e, rng, ok := pfcExample(kind, seed)
@@ -273,7 +284,9 @@ func TestPFCAgreesWithTwin(t *testing.T) {
 			if !reflect.DeepEqual(got, divided) {
 				t.Fatalf("%v, seed %d: other results in several domains", kind, seed)
 			}
-			got.StartNS, got.Again, got.Reordered = nil, nil, nil // the twin does not report them
+			got.StartNS = nil
+			got.Again = nil
+			got.Reordered = nil // the twin does not report them
 			if !reflect.DeepEqual(got, &want.Results) || n.Losses() != want.Losses {
 				t.Fatalf("%v, seed %d, %+v: %s\n%+v\ntwin:\n%+v", kind, seed, b, kerneltest.FirstDifference(got, &want.Results),
 					n.Losses(), want.Losses)
@@ -309,8 +322,8 @@ func randomDomains(rng *rand.Rand, nodes int) []int32 {
 	return of
 }
 
-// With enough headroom nothing is dropped, and so nothing is sent twice; at the end no port is paused and no buffer
-// counts a byte. A buffer that never fills pauses nobody and changes nothing.
+// With enough headroom nothing is dropped, and so nothing is sent twice; at the end no port is paused and no
+// buffer counts a byte. A buffer that never fills pauses nobody and changes nothing.
 func TestPFCLaws(t *testing.T) {
 	paused := 0
 	for _, kind := range simkernel.PacedTransports() {
@@ -341,7 +354,8 @@ func TestPFCLaws(t *testing.T) {
 					paused++
 				}
 			}
-			b.SwitchBytes, b.XOFFBytes = 1<<50, 0
+			b.SwitchBytes = 1 << 50
+			b.XOFFBytes = 0
 			n, large := runIn(t, &e, b, nil, 1, 1000)
 			_, unlimited := runIn(t, &e, BufferParams{}, nil, 1, 1000)
 			if !reflect.DeepEqual(large, unlimited) || n.PausedNS(0) != 0 {
@@ -354,14 +368,15 @@ func TestPFCLaws(t *testing.T) {
 	}
 }
 
-// An incast over a Clos of two spines: pauses spread to the spines and to the senders, no packet is lost, every flow
-// ends, and neither domains nor workers change a bit.
+// An incast over a Clos of two spines: pauses spread to the spines and to the senders, no packet is lost,
+// every flow ends, and neither domains nor workers change a bit.
 func TestPFCClos(t *testing.T) {
 	e := netExample{params: simkernel.DefaultParams(), hosts: make([]bool, 4+2+12)} // 4 leaves, 2 spines, 12 hosts
 	e.params.MarkBytesPerGbps = 1 << 20
 	up := map[[2]int32]int32{}
 	cable := func(a, b int32, bps int64) {
-		up[[2]int32{a, b}], up[[2]int32{b, a}] = int32(len(e.links)), int32(len(e.links)+1)
+		up[[2]int32{a, b}] = int32(len(e.links))
+		up[[2]int32{b, a}] = int32(len(e.links) + 1)
 		e.links = append(e.links, Link{a, b, bps, 1000}, Link{b, a, bps, 1000})
 	}
 	for leaf := range int32(4) {
@@ -373,9 +388,13 @@ func TestPFCClos(t *testing.T) {
 		}
 	}
 	for i := range int32(60) {
-		src, dst, spine := 9+i%9, 6+i%2, 4+i%2
-		from, to := (src-6)/3, (dst-6)/3
-		e.flows.SizeBytes, e.flows.StartNS = append(e.flows.SizeBytes, 100_000), append(e.flows.StartNS, int64(i)*500)
+		src := 9 + i%9
+		dst := 6 + i%2
+		spine := 4 + i%2
+		from := (src - 6) / 3
+		to := (dst - 6) / 3
+		e.flows.SizeBytes = append(e.flows.SizeBytes, 100_000)
+		e.flows.StartNS = append(e.flows.StartNS, int64(i)*500)
 		e.flows.PathLinks = append(e.flows.PathLinks, up[[2]int32{src, from}], up[[2]int32{from, spine}],
 			up[[2]int32{spine, to}], up[[2]int32{to, dst}])
 		e.flows.PathEnds = append(e.flows.PathEnds, int32(len(e.flows.PathLinks)))
@@ -397,12 +416,13 @@ func TestPFCClos(t *testing.T) {
 	}
 }
 
-// Two hosts send to a third, all at 10 Gbps and 1 µs apart from the switch, whose threshold is one byte. Each step is
-// worked out by hand: a packet takes 838.4 ns, a pause frame 51.2 ns, and the reserve of 4,096 B holds three packets.
+// Two hosts send to a third, all at 10 Gbps and 1 µs apart from the switch, whose threshold is one byte. Each
+// step is worked out by hand: a packet takes 838.4 ns, a pause frame 51.2 ns, and the reserve of 4,096 B
+// holds three packets.
 //
-// The fourth packet of a host that has to wait crosses the threshold. Until then packets 1, 2, … of both arrive at
-// 1,838.4 + k × 838.4 ns, and one of them is sent in that time: the queue grows by one packet each 838.4 ns, in turn of
-// one host and the other.
+// The fourth packet of a host that has to wait crosses the threshold. Until then packets 1, 2, … of both
+// arrive at 1,838.4 + k × 838.4 ns, and one of them is sent in that time: the queue grows by one packet each
+// 838.4 ns, alternately of one host and the other.
 func TestPFCByHand(t *testing.T) {
 	e := netExample{params: simkernel.DefaultParams(), hosts: []bool{true, true, true, false}}
 	e.params.MarkBytesPerGbps = 1 << 20
@@ -416,13 +436,16 @@ func TestPFCByHand(t *testing.T) {
 	if l := n.Losses(); l.Sent != 80 || l.Delivered != 80 {
 		t.Errorf("%+v", l)
 	}
-	// 80 packets leave without a gap, since the switch always has some: the last is delivered after 81 packets and 2 µs.
-	if got := slices.Max(r.FCTNS); got != 69_911 { // 81 × 838.4 + 2,000 = 69,910.4
+	// 80 packets leave without a gap, since the switch always has some: the last is delivered after 81
+	// packets and 2 µs.
+	got := slices.Max(r.FCTNS)
+	if got != 69_911 { // 81 × 838.4 + 2,000 = 69,910.4
 		t.Errorf("the last flow takes %d ns", got)
 	}
 	// Both send half of the time from the first pause on.
 	for _, l := range []int32{0, 2} {
-		if ns := n.PausedNS(l); ns < 25_000 || ns > 35_000 {
+		ns := n.PausedNS(l)
+		if ns < 25_000 || ns > 35_000 {
 			t.Errorf("link %d was paused for %d ns", l, ns)
 		}
 	}
@@ -446,7 +469,8 @@ func TestPFCRefuses(t *testing.T) {
 	}
 }
 
-// A buffer that cannot hold the default headroom is divided all the same: it drops packets, and every flow ends.
+// A buffer that cannot hold the default headroom is divided all the same: it drops packets, and every flow
+// ends.
 func TestPFCWithoutRoomForHeadroom(t *testing.T) {
 	for seed := range uint64(20) {
 		e := randomNetworkOf(simkernel.DCTCP, seed)
@@ -457,7 +481,8 @@ func TestPFCWithoutRoomForHeadroom(t *testing.T) {
 		n, r := runIn(t, &e, BufferParams{SwitchBytes: slices.Max(links)*pfcReserve + 5000, Alpha: 1, PFC: true}, nil, 1, 1000)
 		safe := int64(0)
 		for _, f := range n.Shortfalls() {
-			if safe = max(safe, f.LeastSafe); !(f.Share < 1) || e.hosts[f.Node] {
+			safe = max(safe, f.LeastSafe)
+			if !(f.Share < 1) || e.hosts[f.Node] {
 				t.Errorf("seed %d: %+v", seed, f)
 			}
 		}
@@ -472,7 +497,8 @@ func TestPFCWithoutRoomForHeadroom(t *testing.T) {
 					sum += n.pausers[l^1].headroom
 				}
 			}
-			if b := &n.buffers[v]; !e.hosts[v] && (sum+b.poolBytes > n.buffer.SwitchBytes || b.peakBytes > n.buffer.SwitchBytes) {
+			b := &n.buffers[v]
+			if !e.hosts[v] && (sum+b.poolBytes > n.buffer.SwitchBytes || b.peakBytes > n.buffer.SwitchBytes) {
 				t.Errorf("seed %d, switch %d: %d bytes of reserve and headroom, pool %d, peak %d, buffer %d", seed, v, sum, b.poolBytes,
 					b.peakBytes, n.buffer.SwitchBytes)
 			}
@@ -483,7 +509,8 @@ func TestPFCWithoutRoomForHeadroom(t *testing.T) {
 	}
 }
 
-// What can wait at a port before drops, or before pauses of other switches: two racks of two hosts below one switch.
+// What can wait at a port before drops, or before pauses of other switches: two racks of two hosts below one
+// switch.
 func TestRooms(t *testing.T) {
 	var links []Link
 	for _, c := range [][2]int32{{0, 4}, {1, 4}, {2, 5}, {3, 5}, {4, 6}, {5, 6}} {
@@ -496,7 +523,8 @@ func TestRooms(t *testing.T) {
 	hosts := []bool{true, true, true, true, false, false, false}
 	const down, up, far = 1, 8, 11 // tor to host, tor to switch, switch to tor
 	pool := int64(100_000)
-	torPool, topPool := pool-3*1000-2*2000-8000, pool-2*1000-2*8000
+	torPool := pool - 3*1000 - 2*2000 - 8000
+	topPool := pool - 2*1000 - 2*8000
 	for _, c := range []struct {
 		b             BufferParams
 		down, up, far int64
@@ -511,21 +539,23 @@ func TestRooms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := n.Rooms(); got[down] != c.down || got[up] != c.up || got[far] != c.far {
+		got := n.Rooms()
+		if got[down] != c.down || got[up] != c.up || got[far] != c.far {
 			t.Errorf("%+v: %d, %d and %d bytes, want %d, %d and %d", c.b, got[down], got[up], got[far], c.down, c.up, c.far)
 		}
 	}
 }
 
-// Pauses of links whose delays change have an end, and results do not depend on the domains: a frame that is sent later
-// does not overtake the one before, and takes the delay that the link has when it is sent.
+// Pauses of links whose delays change have an end, and results do not depend on the domains: a frame that is
+// sent later does not overtake the one before, and takes the delay that the link has when it is sent.
 func TestPausesWithChangingDelays(t *testing.T) {
 	var paused int64
 	for seed := range uint64(40) {
 		e := leafSpine(simkernel.DCTCP, seed)
 		rng := rand.New(rand.NewPCG(seed, 99))
 		b := pfcBuffer(t, &e, rng, 0)
-		b.WatchdogNS, b.RestoreNS = 1_000_000, 1_000_000
+		b.WatchdogNS = 1_000_000
+		b.RestoreNS = 1_000_000
 		var m Forwarding
 		for l := range e.links {
 			atNS := rng.Int64N(10_000)

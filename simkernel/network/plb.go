@@ -1,11 +1,11 @@
 package network
 
-// PLB (Qureshi et al., SIGCOMM'22): the tag of a packet is the flow label that switches hash with the flow. A sender
-// counts rounds. A round lasts until all packets that were in flight when it began are acknowledged. It is congested if
-// half of its ACKs or more are marked. The sender takes the next label after plbRoundsLimit congested rounds in a row,
-// after plbIdleRounds if nothing is in flight, and after each timeout. The constants are the defaults of Linux
-// (tcp_plb_cong_thresh 128 of 256, tcp_plb_rehash_rounds 12, tcp_plb_idle_rehash_rounds 3). Linux suspends PLB after a
-// timeout, which is not modeled.
+// PLB (Qureshi et al., SIGCOMM'22): the tag of a packet is the flow label that switches hash with the flow. A
+// sender counts rounds. A round lasts until all packets that were in flight when it began are acknowledged.
+// It is congested if half of its ACKs or more are marked. The sender takes the next label after
+// plbRoundsLimit congested rounds in a row, after plbIdleRounds if nothing is in flight, and after each
+// timeout. The constants are the defaults of Linux (tcp_plb_cong_thresh 128 of 256, tcp_plb_rehash_rounds 12,
+// tcp_plb_idle_rehash_rounds 3). Linux suspends PLB after a timeout, which is not modeled.
 const (
 	plbRoundsLimit = 12
 	plbIdleRounds  = 3
@@ -25,18 +25,23 @@ func (w *forwarding) repath(f *recoveryFlow, number int64, marked bool) {
 		return
 	}
 	p := &f.plb
-	if p.acks++; marked {
+	p.acks++
+	if marked {
 		p.marks++
 	}
 	if number < p.untilPackets {
 		return
 	}
-	if p.congested++; 2*p.marks < p.acks {
+	p.congested++
+	if 2*p.marks < p.acks {
 		p.congested = 0
 	}
-	if idle := number+1 >= f.next; p.congested >= plbRoundsLimit || idle && p.congested >= plbIdleRounds {
+	idle := number+1 >= f.next
+	if p.congested >= plbRoundsLimit || idle && p.congested >= plbIdleRounds {
 		p.label++
 		p.congested = 0
 	}
-	p.acks, p.marks, p.untilPackets = 0, 0, f.next
+	p.acks = 0
+	p.marks = 0
+	p.untilPackets = f.next
 }

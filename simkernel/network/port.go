@@ -2,11 +2,11 @@ package network
 
 import "parsimon/simkernel"
 
-// A port is the sending end of one link, at a switch or at a host (NIC). It is one cache line and has all that most
-// packets need. Ports that are served one after the other lie side by side.
+// A port is the sending end of one link, at a switch or at a host (NIC). It is one cache line and has all
+// that most packets need. Ports that are served one after the other lie side by side.
 //
-// A port of a switch holds data in one FIFO and ACKs in the other, or both in data (Traits.AcksQueue). A NIC holds the
-// ACKs that it is to send in data.
+// A port of a switch holds data in one FIFO and ACKs in the other, or both in data (Traits.AcksQueue). A NIC
+// holds the ACKs that it is to send in data.
 type port struct {
 	freePS int64 // the wire is free from here on
 	kind   *portKind
@@ -57,7 +57,8 @@ func (p *port) idle() bool {
 // noteQueue notes the bytes of the data at the start of a service.
 func (p *port) noteQueue(bytes, nowPS int64) {
 	if bytes > p.maxQueue {
-		p.maxQueue, p.maxAtPS = bytes, nowPS
+		p.maxQueue = bytes
+		p.maxAtPS = nowPS
 	}
 }
 
@@ -69,24 +70,29 @@ func (p *port) noteWaits() {
 	}
 }
 
-// runPorts simulates ports of switches to the end of the window. If nothing waits at a port, its first arrivals are served
-// at once, as most packets are: data if it can be served before the next arrival, and ACKs, because they overtake what
-// arrives later. The loop is send and transmit in one piece.
+// runPorts simulates ports of switches to the end of the window. If nothing waits at a port, its first
+// arrivals are served at once, as most packets are: data if it can be served before the next arrival, and
+// ACKs, because they overtake what arrives later. The loop is send and transmit in one piece.
 func (d *domain) runPorts(due []duePort) {
 	t := &d.net.flows
 	for _, o := range due {
-		p, i, end := &d.ports[o.port], int(o.from), int(d.sorter.ends[o.port])
+		p := &d.ports[o.port]
+		i := int(o.from)
+		end := int(d.sorter.ends[o.port])
 		d.sorter.ends[o.port] = 0
 		for ; i < end; i++ {
-			a, k := &d.sorter.sorted[i], p.kind
-			nowPS, ack := max(p.freePS, a.atPS), a.bits&flagAck
+			a := &d.sorter.sorted[i]
+			k := p.kind
+			nowPS := max(p.freePS, a.atPS)
+			ack := a.bits & flagAck
 			// The last condition, without a branch: data, and more arrives before it can be served.
 			if p.bits|ack != portFull && !p.idle() || nowPS >= d.endPS ||
 				(int64(ack)-1)&int64(i+1-end)&(d.sorter.sorted[i+1].atPS-nowPS-1) < 0 {
 				break
 			}
 			h := &t.hops[a.hop]
-			sendPS, to := k.sendPS[ack], h.to[ack]
+			sendPS := k.sendPS[ack]
+			to := h.to[ack]
 			if a.bits&(flagLast|flagAck) == flagLast {
 				sendPS = k.wire.PS(h.lastWire())
 			}
@@ -100,7 +106,8 @@ func (d *domain) runPorts(due []duePort) {
 			}
 			p.freePS = nowPS + sendPS
 			atPS := p.freePS + k.delayPS
-			if w := d.mail.to[k.far].roomAt(atPS); w != nil {
+			w := d.mail.to[k.far].roomAt(atPS)
+			if w != nil {
 				*w = append(*w, arrival{item{atPS, a.hop + 1 - 2*int32(ack), a.bits}, to, p.link})
 			} else {
 				d.forward(k.far, arrival{item{atPS, a.hop + 1 - 2*int32(ack), a.bits}, to, p.link})
@@ -121,8 +128,8 @@ func (p *port) noteFirst(d *domain, it *item, nowPS int64) {
 	}
 }
 
-// runQueued simulates a port where packets wait. Packets that are served in the window of their arrival never enter the
-// queues of the port.
+// runQueued simulates a port where packets wait. Packets that are served in the window of their arrival never
+// enter the queues of the port.
 func (d *domain) runQueued(u int32, p *port, arrivals []arrival) {
 	if d.buffers != nil {
 		d.buffers.holdAll(&d.net.buffers[p.node], p, arrivals)
@@ -134,12 +141,15 @@ func (d *domain) runQueued(u int32, p *port, arrivals []arrival) {
 		d.classes.runQueues(u, p)
 		return
 	}
-	data, acks := &p.data, &p.acks
+	data := &p.data
+	acks := &p.acks
 	if p.bits&portWaits == 0 {
-		data, acks = d.dataScratch.reset(), d.ackScratch.reset()
+		data = d.dataScratch.reset()
+		acks = d.ackScratch.reset()
 	}
 	for i := range arrivals {
-		if a := &arrivals[i]; a.bits&flagAck != 0 && !d.traits.AcksQueue {
+		a := &arrivals[i]
+		if a.bits&flagAck != 0 && !d.traits.AcksQueue {
 			acks.push(a.item)
 		} else {
 			data.push(a.item)
@@ -171,8 +181,9 @@ func (d *domain) change(p *port) {
 	}
 }
 
-// serve starts the services of a switch's port before untilPS, and returns when the next one will start. Everything that
-// arrives before untilPS is in the queues. An ACK in the queue of data counts as left behind, but is never marked.
+// serve starts the services of a switch's port before untilPS, and returns when the next one will start.
+// Everything that arrives before untilPS is in the queues. An ACK in the queue of data counts as left behind,
+// but is never marked.
 func (d *domain) serve(p *port, data, acks *fifo, untilPS int64) (nextPS int64) {
 	for p.bits&portChanges != 0 && p.changeAtPS < untilPS {
 		p.bits &^= portChanges
@@ -181,14 +192,16 @@ func (d *domain) serve(p *port, data, acks *fifo, untilPS int64) (nextPS int64) 
 	}
 	k := p.kind
 	for {
-		dataPS, ackPS := int64(never), int64(never)
+		dataPS := int64(never)
+		ackPS := int64(never)
 		if !acks.empty() {
 			ackPS = max(p.freePS, acks.buf[acks.head].atPS)
 		}
 		if !data.empty() {
 			dataPS = max(p.freePS, data.buf[data.head].atPS)
 		}
-		if nowPS := min(ackPS, dataPS); nowPS >= untilPS {
+		nowPS := min(ackPS, dataPS)
+		if nowPS >= untilPS {
 			return nowPS
 		}
 		if ackPS <= dataPS {
@@ -224,11 +237,12 @@ func (p *port) drawsMark(d *domain, rule *simkernel.MarkRule, it *item, leftByte
 	return rule.Marks(leftBytes, simkernel.MixKey(key, uint64(it.bits>>d.numberShift)))
 }
 
-// leftBehind counts what has arrived before the service of a packet starts, and returns how many bytes stay behind it. The
-// packet has been taken off the queue.
+// leftBehind counts what has arrived before the service of a packet starts, and returns how many bytes stay
+// behind it. The packet has been taken off the queue.
 func (p *port) leftBehind(d *domain, queue *fifo, it *item, nowPS int64) int64 {
 	own := d.wireBytes(it)
-	left, arrived := p.leftBytes, queue.arrived
+	left := p.leftBytes
+	arrived := queue.arrived
 	if queue.head > arrived { // the packet itself has not been counted yet
 		arrived++
 		left += own
@@ -239,7 +253,8 @@ func (p *port) leftBehind(d *domain, queue *fifo, it *item, nowPS int64) int64 {
 	}
 	p.noteQueue(left, nowPS)
 	left -= own
-	p.leftBytes, queue.arrived = left, arrived
+	p.leftBytes = left
+	queue.arrived = arrived
 	return left
 }
 
@@ -306,8 +321,10 @@ func (p *port) countLate(d *domain, it *item, nowPS int64) {
 
 // transmit sends an item over a port at nowPS.
 func (d *domain) transmit(p *port, k *portKind, it item, nowPS int64) {
-	ack, h := it.bits&flagAck, &d.net.flows.hops[it.hop]
-	sendPS, to := k.sendPS[ack], h.to[ack]
+	ack := it.bits & flagAck
+	h := &d.net.flows.hops[it.hop]
+	sendPS := k.sendPS[ack]
+	to := h.to[ack]
 	if it.bits&(flagLast|flagAck) == flagLast {
 		sendPS = k.wire.PS(h.lastWire())
 	}
@@ -317,7 +334,8 @@ func (d *domain) transmit(p *port, k *portKind, it item, nowPS int64) {
 	if d.deliveries != nil && ack == 0 && (it.bits&flagLast != 0 || d.recovery != nil) {
 		d.deliveries.foresee(p, it)
 	}
-	if w := d.mail.to[k.far].roomAt(it.atPS); w != nil {
+	w := d.mail.to[k.far].roomAt(it.atPS)
+	if w != nil {
 		*w = append(*w, arrival{it, to, p.link})
 	} else {
 		d.forward(k.far, arrival{it, to, p.link})

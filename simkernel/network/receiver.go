@@ -1,7 +1,8 @@
 package network
 
-// nackEveryNS is the least time between two NACKs for the same packet (the default of the HPCC simulator). On paths with
-// a longer round trip it is the round trip: the packet that the first NACK asks for cannot arrive earlier.
+// nackEveryNS is the least time between two NACKs for the same packet (the default of the HPCC simulator). On
+// paths with a longer round trip it is the round trip: the packet that the first NACK asks for cannot arrive
+// earlier.
 const nackEveryNS = 500_000
 
 // A receiver belongs to the domain of the destination.
@@ -37,8 +38,8 @@ func (r *receiver) throughFlag(number int64) uint32 {
 	return 0
 }
 
-// receiveInOrder processes a data packet at its destination, turns it into its ACK or NACK, and reports whether there is
-// one.
+// receiveInOrder processes a data packet at its destination, turns it into its ACK or NACK, and reports
+// whether there is one.
 func (x *retransmission) receiveInOrder(it *item) bool {
 	d := x.domain
 	slot := d.net.flows.hops[it.hop].flow
@@ -67,7 +68,8 @@ func (x *retransmission) receiveInOrder(it *item) bool {
 			d.journal.gone = append(d.journal.gone, slot)
 			return false
 		}
-		r.nacked, r.nackPS = r.expected+1, it.atPS+r.waitPS
+		r.nacked = r.expected + 1
+		r.nackPS = it.atPS + r.waitPS
 		it.bits |= flagNack
 		d.journal.losses.NACKs++
 	}
@@ -84,7 +86,8 @@ func (x *retransmission) receiveAny(slot int32, r *receiver, number, atPS int64)
 	}
 	d.journal.losses.Delivered++
 	r.got.add(number)
-	if r.expected = r.got.base; r.expected == d.net.recovery.flows[slot].packets {
+	r.expected = r.got.base
+	if r.expected == d.net.recovery.flows[slot].packets {
 		d.journal.finished = append(d.journal.finished, finish{atPS, slot})
 	}
 }

@@ -6,21 +6,23 @@ import (
 	"parsimon/simkernel"
 )
 
-// Recovery from losses is go-back-N, as in RDMA NICs and the HPCC simulator. A receiver accepts packets in order only,
-// and acknowledges them. It discards packets beyond the expected one. It answers the first of these by a NACK, and then
-// one per nackEveryNS or round trip without progress. The sender goes back to the expected packet. The receiver also
-// discards duplicates. A timeout covers the loss of a flow's last packets. The transport processes a NACK like an ACK of
-// what was acknowledged before. Losses have no other effect on it.
+// Recovery from losses is go-back-N, as in RDMA NICs and the HPCC simulator. A receiver accepts packets in
+// order only, and acknowledges them. It discards packets beyond the expected one. It answers the first of
+// these by a NACK, and then one per nackEveryNS or round trip without progress. The sender goes back to the
+// expected packet. The receiver also discards duplicates. A timeout covers the loss of a flow's last packets.
+// The transport processes a NACK like an ACK of what was acknowledged before. Losses have no other effect on
+// it.
 //
-// With BufferParams.Selective recovery is that of IRN (irn.go). TCP has its own (tcpsender.go, tcpreceiver.go).
+// With BufferParams.Selective recovery is that of IRN (irn.go). TCP has its own (tcpsender.go,
+// tcpreceiver.go).
 //
-// An ACK or NACK carries the number of the packet that it answers. A receiver that takes packets in order has all packets
-// before that number. One that takes them in any order says so by flagThrough. So a lost ACK costs nothing when the next
-// one arrives.
+// An ACK or NACK carries the number of the packet that it answers. A receiver that takes packets in order has
+// all packets before that number. One that takes them in any order says so by flagThrough. So a lost ACK
+// costs nothing when the next one arrives.
 //
-// Copies of a retransmitted packet can be in the network when their flow has been delivered. What they meet is counted
-// between epochs (lateStat), if it happens before the delivery. A flow's slot is free only when nothing of the flow is in
-// the network.
+// Copies of a retransmitted packet can be in the network when their flow has been delivered. What they meet
+// is counted between epochs (lateStat), if it happens before the delivery. A flow's slot is free only when
+// nothing of the flow is in the network.
 
 // retransmission is the recovery from losses of the hosts of a domain.
 type retransmission struct {
@@ -38,8 +40,8 @@ type recovery struct {
 	lasts     []lateStat // scratch
 }
 
-// A recoveryFlow is the sending end of a flow. It belongs to the domain of the source, and between epochs to the
-// coordinator.
+// A recoveryFlow is the sending end of a flow. It belongs to the domain of the source, and between epochs to
+// the coordinator.
 type recoveryFlow struct {
 	packets    int64
 	una        int64 // packets acknowledged
@@ -81,7 +83,8 @@ func (r *recovery) check(size int64) error {
 	if p.Transport.Traits().AckClocked {
 		window = p.TCP.ReceiveWindow
 	}
-	if most := min(p.Packets(size), p.Packets(window)); most >= 1<<(31-r.net.numberShift) {
+	most := min(p.Packets(size), p.Packets(window))
+	if most >= 1<<(31-r.net.numberShift) {
 		return fmt.Errorf("%d of its packets can be in flight, with limited buffers at most %d can be", most,
 			1<<(31-r.net.numberShift)-1)
 	}
@@ -90,11 +93,14 @@ func (r *recovery) check(size int64) error {
 
 // start sets up a new flow.
 func (r *recovery) start(slot int32, f *newFlow) {
-	acked, got, coming := r.flows[slot].acked, r.receivers[slot].got, r.receivers[slot].coming
+	acked := r.flows[slot].acked
+	got := r.receivers[slot].got
+	coming := r.receivers[slot].coming
 	acked.reset()
 	got.reset()
 	coming.reset()
-	if s := &r.net.flows.senders[slot]; s.external != nil && s.external.tcp != nil {
+	s := &r.net.flows.senders[slot]
+	if s.external != nil && s.external.tcp != nil {
 		f.timeoutPS = s.external.tcp.TimeoutPS()
 	}
 	r.flows[slot] = recoveryFlow{packets: r.net.params.Packets(f.size), timeoutPS: f.timeoutPS, lowPS: f.lowPS,
@@ -114,7 +120,8 @@ func (x *retransmission) onSend(slot int32, nowPS int64) (attempt uint32) {
 	d.journal.losses.Sent++
 	if f.next < f.maxSent {
 		d.journal.losses.Again++
-		if f.resent++; f.resent > stormRatio*f.maxSent {
+		f.resent++
+		if f.resent > stormRatio*f.maxSent {
 			d.journal.storming++
 		}
 		attempt = uint32(f.attempt)
@@ -135,7 +142,8 @@ func (x *retransmission) skipAcked(slot int32, f *recoveryFlow) {
 	d := x.domain
 	next := f.next
 	if x.net.irn { // a lost packet, or a new one
-		if next = f.acked.next(max(f.una, f.sentAgain)); next >= f.lostTo {
+		next = f.acked.next(max(f.una, f.sentAgain))
+		if next >= f.lostTo {
 			next = f.maxSent
 		}
 	}
@@ -150,7 +158,9 @@ func (x *retransmission) skipAcked(slot int32, f *recoveryFlow) {
 // receiveAck processes an ACK or a NACK at the source.
 func (x *retransmission) receiveAck(c *nic, slot int32, s *sender, it *item) {
 	d := x.domain
-	f, p, sentBytes := &d.net.recovery.flows[slot], &d.net.params, s.sentBytes
+	f := &d.net.recovery.flows[slot]
+	p := &d.net.params
+	sentBytes := s.sentBytes
 	if x.returned(slot, f) {
 		return
 	}
@@ -190,7 +200,8 @@ func (x *retransmission) receiveAck(c *nic, slot int32, s *sender, it *item) {
 		return
 	}
 	if !known {
-		if o := s.external; o != nil {
+		o := s.external
+		if o != nil {
 			s.onAck(d, it, uint32(number), it.bits&attemptMask>>flagBits)
 			o.acked = uint32(f.una)
 		} else {
@@ -203,8 +214,8 @@ func (x *retransmission) receiveAck(c *nic, slot int32, s *sender, it *item) {
 	d.updateOpen(c, s, f.open(s), it.atPS)
 }
 
-// returned counts a packet or an ACK of a flow that has left the network: it was lost, or an ACK or a NACK is back at the
-// source. It reports whether the flow had ended before.
+// returned counts a packet or an ACK of a flow that has left the network: it was lost, or an ACK or a NACK is
+// back at the source. It reports whether the flow had ended before.
 func (x *retransmission) returned(slot int32, f *recoveryFlow) bool {
 	d := x.domain
 	f.inNetwork--

@@ -16,13 +16,14 @@ type Results struct {
 	StartNS []int64 // when it started
 	FCTNS   []int64 // from its start to the delivery of its last byte, rounded up
 	IdealNS []int64 // of the flow alone on its first path, with a window that never binds; at most FCTNS
-	// The waits of flow i are in rows HopEnds[i-1]:HopEnds[i], one per hop. Hop 0 is the NIC, whose wait is 0: a packet
-	// exists from the time when it is sent.
+	// The waits of flow i are in rows HopEnds[i-1]:HopEnds[i], one per hop. Hop 0 is the NIC, whose wait is
+	// 0: a packet exists from the time when it is sent.
 	HopEnds    []int32
 	WaitNS     []int64 // sum over the flow's packets of their waits in the hop's queue; at most MaxInt64
 	LastWaitNS []int64 // wait of its last packet
 	Marks      []int32 // number of its packets that the hop marked; 0 at hop 0
-	// Packets that were sent again, and packets received after one that was sent later; 0 where nothing is lost.
+	// Packets that were retransmitted, and packets received after one that was sent later; 0 where nothing is
+	// lost.
 	Again, Reordered []int32
 }
 
@@ -81,7 +82,8 @@ func (c *collector) run() error {
 			c.failed.Store(err != nil)
 		}
 		for i := range parts {
-			parts[i].rows, parts[i].hops = parts[i].rows[:0], parts[i].hops[:0]
+			parts[i].rows = parts[i].rows[:0]
+			parts[i].hops = parts[i].hops[:0]
 		}
 		c.spare.Put(&parts)
 	}
@@ -106,7 +108,8 @@ func (c *collector) merge(parts []resultPart) *Results {
 	for _, ref := range c.order {
 		p := &parts[ref.part]
 		o := &p.rows[ref.line]
-		r.Row, r.Tag = append(r.Row, o.row), append(r.Tag, o.tag)
+		r.Row = append(r.Row, o.row)
+		r.Tag = append(r.Tag, o.tag)
 		r.StartNS = append(r.StartNS, o.startPS/simkernel.PSPerNS)
 		r.FCTNS = append(r.FCTNS, simkernel.CeilNS(o.atPS-o.startPS))
 		r.IdealNS = append(r.IdealNS, o.idealNS)
@@ -116,12 +119,13 @@ func (c *collector) merge(parts []resultPart) *Results {
 			r.Marks = append(r.Marks, h.marks)
 		}
 		r.HopEnds = append(r.HopEnds, int32(len(r.WaitNS)))
-		r.Again, r.Reordered = append(r.Again, o.again), append(r.Reordered, o.reordered)
+		r.Again = append(r.Again, o.again)
+		r.Reordered = append(r.Reordered, o.reordered)
 	}
 	return r
 }
 
-// passOn passes results on if there are at least so many.
+// passOn passes results on if there are least or more.
 func (n *Network) passOn(c *collector, least int) {
 	rows := 0
 	for i := range n.domains {

@@ -4,8 +4,8 @@ import (
 	"math/bits"
 )
 
-// A ring is the flows of a NIC, or of one of its classes, that have bytes to send, in start order, which is the order
-// of the round robin.
+// A ring is the flows of a NIC, or of one of its classes, that have bytes to send, in start order, which is
+// the order of the round robin.
 type ring struct {
 	sendPS    int64 // when the next data packet can be sent, or never; unknown if before the wire is free
 	sendAt    int   // the place of its flow
@@ -49,11 +49,13 @@ func (c *ring) reopen(place int32, nowPS int64) {
 	c.sendPS = unknown
 }
 
-// choose selects the flow that sends next, and when, if the wire is free from freePS on. It is the flow that is ready
-// first. All flows that are ready by freePS are equal: of these it is the next one after the flow that was served last.
+// choose selects the flow that sends next, and when, if the wire is free from freePS on. It is the flow that
+// is ready first. All flows that are ready by freePS are equal: of these it is the next one after the flow
+// that was served last.
 func (c *ring) choose(freePS int64) {
 	c.sendPS = never
-	words, k := len(c.open), c.nextPlace/64
+	words := len(c.open)
+	k := c.nextPlace / 64
 	if words == 1 { // as most have: its places in their order
 		switch word := c.open[0]; {
 		case word == 0:
@@ -84,13 +86,16 @@ func (c *ring) choose(freePS int64) {
 	}
 }
 
-// chooseIn chooses among the open places of a rotated word, and reports whether one of them is ready by freePS.
+// chooseIn chooses among the open places of a rotated word, and reports whether one of them is ready by
+// freePS.
 func (c *ring) chooseIn(word uint64, rotated, first int, freePS int64) bool {
 	for ; word != 0; word &= word - 1 {
 		place := first + (bits.TrailingZeros64(word)+rotated)%64
 		readyPS := max(freePS, c.places[place].readyPS)
 		if readyPS < c.sendPS {
-			if c.sendPS, c.sendAt = readyPS, place; readyPS == freePS {
+			c.sendPS = readyPS
+			c.sendAt = place
+			if readyPS == freePS {
 				return true
 			}
 		}
@@ -98,10 +103,11 @@ func (c *ring) chooseIn(word uint64, rotated, first int, freePS int64) bool {
 	return false
 }
 
-// compact removes the places of flows that have sent everything, and keeps the order of the others. It calls moved with
-// the new place of each remaining slot.
+// compact removes the places of flows that have sent everything, and keeps the order of the others. It calls
+// moved with the new place of each remaining slot.
 func (c *ring) compact(moved func(slot, place int32)) {
-	kept, after := 0, -1
+	kept := 0
+	after := -1
 	for i, p := range c.places {
 		if i == c.nextPlace {
 			after = kept
@@ -121,7 +127,8 @@ func (c *ring) compact(moved func(slot, place int32)) {
 	if after < 0 {
 		after = kept
 	}
-	c.nextPlace, c.vacated = after, 0
+	c.nextPlace = after
+	c.vacated = 0
 	c.places = c.places[:kept]
 	c.open = c.open[:(kept+63)/64]
 	if kept%64 != 0 {
@@ -136,6 +143,9 @@ func (c *ring) vacate(place int32) {
 	c.places[place].slot = -1
 	c.vacated++
 	if c.vacated == len(c.places) {
-		c.places, c.open, c.nextPlace, c.vacated = c.places[:0], c.open[:0], 0, 0
+		c.places = c.places[:0]
+		c.open = c.open[:0]
+		c.nextPlace = 0
+		c.vacated = 0
 	}
 }

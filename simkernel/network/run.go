@@ -8,10 +8,10 @@ import (
 	"parsimon/simkernel"
 )
 
-// Run simulates the whole workload with at most that many workers at a time, and not more than there are processors.
-// It calls finished, if not nil, with a few thousand flows at a time in the order of their delivery, from another
-// goroutine but never from two at once; the Results are valid until it returns. Invalid rows of the workload, errors of
-// its source and of finished, and the end of ctx end the simulation.
+// Run simulates the whole workload with at most that many workers at a time, and not more than there are
+// processors. It calls finished, if not nil, with a few thousand flows at a time in the order of their
+// delivery, from another goroutine but never from two at once; the Results are valid until it returns.
+// Invalid rows of the workload, errors of its source and of finished, and the end of ctx end the simulation.
 func (n *Network) Run(ctx context.Context, workers int, finished func(*Results) error) error {
 	return n.run(ctx, min(workers, runtime.GOMAXPROCS(0)), nil, finished)
 }

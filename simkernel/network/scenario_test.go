@@ -24,8 +24,8 @@ import (
 // The paper's own ns-3 runs, found beside the repository.
 const referenceDir = "../../shared/reference"
 
-// scenario is a reference workload with ns-3's results for one transport: trueFCT and trueIdeal are -1 where ns-3
-// has none.
+// scenario is a reference workload with ns-3's results for one transport: trueFCT and trueIdeal are -1 where
+// ns-3 has none.
 type scenario struct {
 	params             simkernel.Params
 	links              []Link
@@ -69,9 +69,11 @@ func loadScenario(t testing.TB, id int, kind simkernel.Transport) *scenario {
 		s.dst = append(s.dst, flows["dst"][i])
 		s.sizeBytes = append(s.sizeBytes, size)
 		s.startNS = append(s.startNS, flows["start_ns"][i])
-		fct, ideal := int64(-1), int64(-1)
+		fct := int64(-1)
+		ideal := int64(-1)
 		if row, ok := answer[flows["flow_id"][i]]; ok {
-			fct, ideal = truth["fct_ns"][row], truth["ideal_ns"][row]
+			fct = truth["fct_ns"][row]
+			ideal = truth["ideal_ns"][row]
 		}
 		s.trueFCT = append(s.trueFCT, fct)
 		s.trueIdeal = append(s.trueIdeal, ideal)
@@ -173,8 +175,10 @@ func (s *scenario) route(seed uint64) *Flows {
 	toward := map[int32][][]int32{} // per destination's switch: the choices at each node
 	f := &Flows{SizeBytes: s.sizeBytes, StartNS: s.startNS}
 	for i := range s.src {
-		up, down := links[s.src[i]][0], links[s.dst[i]][0]^1
-		at, end := s.links[up].DstNode, s.links[down].SrcNode
+		up := links[s.src[i]][0]
+		down := links[s.dst[i]][0] ^ 1
+		at := s.links[up].DstNode
+		end := s.links[down].SrcNode
 		if toward[end] == nil {
 			toward[end] = s.choices(links, end)
 		}
@@ -282,10 +286,12 @@ func TestNetworkAgainstNS3(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	long, seeds := os.Getenv("PARSIMON_LONG"), 3
+	long := os.Getenv("PARSIMON_LONG")
+	seeds := 3
 	ids := []int{47, 95, 1001}
 	if long == "" {
-		ids, seeds = []int{95}, 1
+		ids = []int{95}
+		seeds = 1
 	} else if long != "1" {
 		ids = nil
 		for _, word := range strings.Split(long, ",") {
@@ -312,9 +318,12 @@ func TestTransportsAgainstNS3(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	ids, seeds, flows := []int{169}, 1, 5000
+	ids := []int{169}
+	seeds := 1
+	flows := 5000
 	if os.Getenv("PARSIMON_LONG") == "1" {
-		ids, flows = []int{169, 47}, math.MaxInt
+		ids = []int{169, 47}
+		flows = math.MaxInt
 	}
 	if k, err := strconv.Atoi(os.Getenv("PARSIMON_SEEDS")); err == nil {
 		seeds = max(1, k)
@@ -335,7 +344,10 @@ func (s *scenario) cut(flows int) {
 	if flows >= len(s.src) {
 		return
 	}
-	s.src, s.dst, s.sizeBytes, s.startNS = s.src[:flows], s.dst[:flows], s.sizeBytes[:flows], s.startNS[:flows]
+	s.src = s.src[:flows]
+	s.dst = s.dst[:flows]
+	s.sizeBytes = s.sizeBytes[:flows]
+	s.startNS = s.startNS[:flows]
 	for i := flows * 9 / 10; i < flows; i++ {
 		s.trueIdeal[i] = -1
 	}
@@ -364,9 +376,11 @@ func (s *scenario) against(t *testing.T, seeds int) {
 // chose its own equal-cost paths, one draw of many, so limits are meant for the mean over seeds.
 func (s *scenario) compare(fcts []int64) (names []string, limits, errs []float64) {
 	add := func(name string, limit, q float64, low, high int64) {
-		x, y := s.slowdowns(fcts, low, high), s.slowdowns(s.trueFCT, low, high)
+		x := s.slowdowns(fcts, low, high)
+		y := s.slowdowns(s.trueFCT, low, high)
 		if len(y) > 1000 && float64(len(y))*(1-q) >= 10 {
-			names, limits = append(names, name), append(limits, limit)
+			names = append(names, name)
+			limits = append(limits, limit)
 			errs = append(errs, quantile(x, q)/quantile(y, q)-1)
 		}
 	}

@@ -26,14 +26,19 @@ func (s *sender) setRate() {
 	s.windowBytes = s.external.limits.WindowAt(rateBps)
 }
 
-// onAck passes a received ACK or NACK to the sender. number and attempt are those of the packet that it answers.
+// onAck passes a received ACK or NACK to the sender. number and attempt are those of the packet that it
+// answers.
 func (s *sender) onAck(d *domain, it *item, number, attempt uint32) {
-	o, p := s.external, &d.net.params
+	o := s.external
+	p := &d.net.params
 	sentPS := o.sentPS[attempt*o.ring+number&(o.ring-1)]
 	ticked := o.Tick(p, it.atPS)
 	h := &d.ackInfo
-	h.NowPS, h.RTTPS = it.atPS, it.atPS-sentPS
-	h.AckedBytes, h.SentBytes, h.Marked = s.ackedBytes, s.sentBytes, it.bits&flagMarked != 0
+	h.NowPS = it.atPS
+	h.RTTPS = it.atPS - sentPS
+	h.AckedBytes = s.ackedBytes
+	h.SentBytes = s.sentBytes
+	h.Marked = it.bits&flagMarked != 0
 	if d.traits.Telemetry {
 		h.Links = o.telemetryOf(&d.rules, it.bits)
 	}
@@ -66,7 +71,8 @@ func (s *sender) updateDCTCP(p *simkernel.Params, it *item) {
 	}
 }
 
-// An externalSender is a sender that is not embedded in sender, with what it needs to know of the flow's packets.
+// An externalSender is a sender that is not embedded in sender, with what it needs to know of the flow's
+// packets.
 type externalSender struct {
 	simkernel.Sender
 	tcp     *simkernel.TCP // the same sender, if it is a TCP
@@ -81,9 +87,9 @@ type externalSender struct {
 	handed   []int64
 	handedTo int64
 
-	// With telemetry: what switches wrote into the packets in flight. Each attempt has a ring of constant size by packet
-	// number, with hops entries for each packet. A switch writes when it sends the packet, and the sender reads when the ACK
-	// arrives.
+	// With telemetry: what switches wrote into the packets in flight. Each attempt has a ring of constant
+	// size by packet number, with hops entries for each packet. A switch writes when it sends the packet, and
+	// the sender reads when the ACK arrives.
 	telemetryRing uint32
 	hops          int
 	telemetry     [1 << attemptBits][]simkernel.Telemetry
@@ -91,7 +97,12 @@ type externalSender struct {
 
 func (o *externalSender) start(p *simkernel.Params, l simkernel.Limits) {
 	o.Start(p, l)
-	o.limits, o.sent, o.acked, o.handed, o.handedTo, o.ticking = l, 0, 0, o.handed[:0], 0, false
+	o.limits = l
+	o.sent = 0
+	o.acked = 0
+	o.handed = o.handed[:0]
+	o.handedTo = 0
+	o.ticking = false
 }
 
 // grow enlarges the rings so that they have room for a packet.

@@ -14,12 +14,13 @@ import (
 	"parsimon/simkernel"
 )
 
-// BenchmarkSpeedup computes the speed-up of more workers than a machine has cores. One worker simulates the domains of
-// that many, which yields the items of each domain in each step, the processor time of an item and of a step of a domain,
-// and the time between epochs, when one worker acts alone. The schedule of workers.go is then followed with these. Two
-// workers show how much dearer an item becomes if its packet comes from another core; that grows with the share of
-// neighbors that other workers have. Their processor time has their waits in it, too, so this yields the least speed-up;
-// items that cost no more than with one worker yield the most. Two workers are measured, to hold both against them.
+// BenchmarkSpeedup computes the speed-up of more workers than a machine has cores. One worker simulates the
+// domains of that many, which yields the items of each domain in each step, the processor time of an item and
+// of a step of a domain, and the time between epochs, when one worker acts alone. The schedule of workers.go
+// is then followed with these. Two workers show how much dearer an item becomes if its packet comes from
+// another core; that grows with the share of neighbors that other workers have. Their processor time has
+// their waits in it, too, so this yields the least speed-up; items that cost no more than with one worker
+// yield the most. Two workers are measured, to compare both with them.
 func BenchmarkSpeedup(b *testing.B) {
 	for _, c := range []*clos{newClos(2, 8), newClos(8, 16), newClos(8, 48)} {
 		params := simkernel.DefaultParams()
@@ -31,7 +32,8 @@ func BenchmarkSpeedup(b *testing.B) {
 				for workers := 1; workers <= 2; workers++ {
 					n, err := New(params, BufferParams{}, c.links, c.hosts, once(flows))
 					must(b, err)
-					start, startCPU := time.Now(), cpuTime(unix.CLOCK_PROCESS_CPUTIME_ID)
+					start := time.Now()
+					startCPU := cpuTime(unix.CLOCK_PROCESS_CPUTIME_ID)
 					must(b, n.run(context.Background(), workers, nil, nil))
 					took[workers], processor[workers] = time.Since(start), cpuTime(unix.CLOCK_PROCESS_CPUTIME_ID)-startCPU
 				}
@@ -49,8 +51,9 @@ func BenchmarkSpeedup(b *testing.B) {
 	}
 }
 
-// BenchmarkWorkers reports how much faster two workers are than one, and as a bound of that how much more two networks
-// at once do, which share nothing but the machine. It runs all in turn; the figures are medians of the ratios.
+// BenchmarkWorkers reports how much faster two workers are than one, and as a bound of that how much more two
+// networks at once do, which share nothing but the machine. It runs all alternately; the figures are medians
+// of the ratios.
 func BenchmarkWorkers(b *testing.B) {
 	for _, c := range []*clos{newClos(2, 8), newClos(8, 16), newClos(8, 48)} {
 		params := simkernel.DefaultParams()
@@ -76,7 +79,8 @@ func BenchmarkWorkers(b *testing.B) {
 					run()
 					took[i] = float64(time.Since(start))
 				}
-				two, apart = append(two, took[0]/took[1]), append(apart, 2*took[0]/took[2])
+				two = append(two, took[0]/took[1])
+				apart = append(apart, 2*took[0]/took[2])
 			}
 			slices.Sort(two)
 			slices.Sort(apart)
@@ -101,10 +105,11 @@ type trace struct {
 	serial  []float64   // ns before each epoch
 	alone   float64     // ns of one worker
 	perItem float64     // ns
-	perStep float64     // ns of a domain in a step, whatever it has to do
+	perStep float64     // ns of a domain in a step, without any work
 }
 
-// traceOf simulates with one worker, in the epochs of several. Costs are the least-squares fit of the epochs' processor time.
+// traceOf simulates with one worker, in the epochs of several. Costs are the least-squares fit of the epochs'
+// processor time.
 func traceOf(b *testing.B, n *Network, workers int) *trace {
 	runtime.LockOSThread() // the clock is the thread's
 	defer runtime.UnlockOSThread()
@@ -119,7 +124,8 @@ func traceOf(b *testing.B, n *Network, workers int) *trace {
 	defer feeding.Wait()
 	defer close(stop)
 	c := &collector{parts: make(chan []resultPart, 1<<20)}
-	p, w := &pacer{net: n, feed: f, steps: 1}, n.startWorkers(1)
+	p := &pacer{net: n, feed: f, steps: 1}
+	w := n.startWorkers(1)
 	defer w.stop()
 	t := &trace{net: n}
 	var xx, xy, yy, xt, yt float64 // sums of products of steps x, items y, ns t
@@ -148,11 +154,17 @@ func traceOf(b *testing.B, n *Network, workers int) *trace {
 			fromPS += n.stepPS
 		}
 		end := cpuTime(unix.CLOCK_THREAD_CPUTIME_ID)
-		x, ns := float64(len(epoch)*len(n.domains)), float64(end-ready)
-		xx, xy, yy, xt, yt = xx+x*x, xy+x*items, yy+items*items, xt+x*ns, yt+items*ns
+		x := float64(len(epoch) * len(n.domains))
+		ns := float64(end - ready)
+		xx = xx + x*x
+		xy = xy + x*items
+		yy = yy + items*items
+		xt = xt + x*ns
+		yt = yt + items*ns
 		w.active = workers // for the length of the next epoch
 		p.steps = w.settle(p.steps)
-		w.alone, w.active = true, 1
+		w.alone = true
+		w.active = 1
 		t.epochs = append(t.epochs, epoch)
 		t.serial = append(t.serial, float64(ready-began+cpuTime(unix.CLOCK_THREAD_CPUTIME_ID)-end))
 		t.alone += ns + t.serial[len(t.serial)-1]
@@ -164,7 +176,7 @@ func traceOf(b *testing.B, n *Network, workers int) *trace {
 
 const (
 	lookNS      = 60  // to look at a neighbor's progress in another core's cache
-	foreignItem = 1.4 // cost of an item of another worker's domain: measured, 50 ns in place of 36
+	foreignItem = 1.4 // cost of an item of another worker's domain: measured, 50 ns instead of 36
 )
 
 // with returns the ns that several workers take, if an item is that much dearer with two.
@@ -175,7 +187,8 @@ func (t *trace) with(workers int, dearer float64) (ns float64) {
 	w.active = workers
 	var owners []int32
 	for i, epoch := range t.epochs {
-		if ns += t.serial[i]; i%10 == 0 {
+		ns += t.serial[i]
+		if i%10 == 0 {
 			for _, epoch := range t.epochs[max(0, i-10):max(1, i)] {
 				for _, did := range epoch {
 					for d, items := range did {
@@ -196,11 +209,14 @@ func (t *trace) with(workers int, dearer float64) (ns float64) {
 	return ns
 }
 
-// follow returns the ns of an epoch: the worker whose clock is least simulates the next of its domains that can be.
+// follow returns the ns of an epoch: the worker whose clock is least simulates the next of its domains that
+// can be.
 func (t *trace) follow(epoch [][]int32, owned [][]int32, owners []int32, dearer float64) float64 {
 	domains := t.net.domains
-	clock, next := make([]float64, len(owned)), make([]int, len(owned))
-	done, doneAt := make([]int, len(domains)), make([]float64, len(domains)) // steps
+	clock := make([]float64, len(owned))
+	next := make([]int, len(owned))
+	done := make([]int, len(domains))
+	doneAt := make([]float64, len(domains)) // steps
 	left := len(domains) * len(epoch)
 	isReady := func(d int32, at float64) bool {
 		ready := done[d] < len(epoch) && doneAt[d] <= at
@@ -212,7 +228,8 @@ func (t *trace) follow(epoch [][]int32, owned [][]int32, owners []int32, dearer 
 	pick := func(worker int) (domain int32, item float64) {
 		for range owned[worker] {
 			d := owned[worker][next[worker]]
-			if next[worker] = (next[worker] + 1) % len(owned[worker]); isReady(d, clock[worker]) {
+			next[worker] = (next[worker] + 1) % len(owned[worker])
+			if isReady(d, clock[worker]) {
 				return d, 1
 			}
 		}

@@ -5,9 +5,10 @@ import (
 	"fmt"
 )
 
-// From so many packets on that were sent again by senders that had sent each of theirs again stormRatio times in the
-// mean, these are not expected to come to an end: without losses being taken as congestion, those that go back can send
-// as much as a link carries for ever. The number never falls, so that it does not matter when one looks.
+// A run is declared a retransmission storm when senders that retransmit each packet more than stormRatio
+// times have retransmitted stormLeast packets. Such senders rarely finish: they do not slow down after a
+// loss, so that senders that go back can keep a link busy forever. The number never falls, so that it does
+// not matter when it is compared.
 const (
 	stormRatio = 20
 	stormLeast = 10_000_000
@@ -27,6 +28,6 @@ func (n *Network) storm() error {
 		return nil
 	}
 	return fmt.Errorf("%w: switches drop packets faster than their senders, which do not slow down after a loss, recover: "+
-		"packets were sent again more than %d times each; selective recovery (--selective-recovery), TCP (--transport cubic or "+
+		"packets were retransmitted more than %d times each; selective recovery (--selective-recovery), TCP (--transport cubic or "+
 		"newreno) or a larger --switch-buffer avoid it", ErrStorm, stormRatio)
 }

@@ -7,9 +7,10 @@ import (
 	"parsimon/simkernel"
 )
 
-// A hop is what a packet needs to know at one hop of its flow's path. A flow with H hops has H + 1 entries. Data that
-// waits for hop h is at entry h, and delivered data at H. Its ACK starts at H, waits for the reverse of hop h at entry
-// h + 1, and reaches the host at 0. Entries do not change while the flow lives, so that all workers can read them.
+// A hop is what a packet needs to know at one hop of its flow's path. A flow with H hops has H + 1 entries.
+// Data that waits for hop h is at entry h, and delivered data at H. Its ACK starts at H, waits for the
+// reverse of hop h at entry h + 1, and reaches the host at 0. Entries do not change while the flow lives, so
+// that all workers can read them.
 type hop struct {
 	to   [2]int32 // port that data (forward) or an ACK (backward) is sent to from here
 	flow int32    // its slot
@@ -55,11 +56,13 @@ type flowInfo struct {
 	tag      int32
 }
 
-// hopUnit is the alignment of a flow's entries. With it, the entries in a cache line of stats mostly belong to one domain.
+// hopUnit is the alignment of a flow's entries. With it, the entries in a cache line of stats mostly belong
+// to one domain.
 const hopUnit = 4
 
-// A flowTable holds the flows in the network. Slots and hop entries belong to the source's domain. It takes them when a
-// flow starts and frees them when the last ACK of the flow is received. The slices grow only between epochs.
+// A flowTable holds the flows in the network. Slots and hop entries belong to the source's domain. It takes
+// them when a flow starts and frees them when the last ACK of the flow is received. The slices grow only
+// between epochs.
 type flowTable struct {
 	senders []sender // by slot
 	info    []flowInfo
@@ -92,7 +95,8 @@ func units(hops int) int { return (hops + hopUnit) / hopUnit } // one entry more
 
 // reserve makes room for the flows that start in the next epoch.
 func (n *Network) reserve(pool *flowPool) {
-	t, count := &n.flows, len(pool.starting)
+	t := &n.flows
+	count := len(pool.starting)
 	for len(pool.slots) < count {
 		add := max(64, count-len(pool.slots))
 		for i := range add {
@@ -120,13 +124,16 @@ func (n *Network) reserve(pool *flowPool) {
 
 // admit starts a flow: it takes a slot and sends the start to the source's NIC.
 func (d *domain) admit(f *newFlow) {
-	n, pool, path := d.net, &d.pool, f.path
+	n := d.net
+	pool := &d.pool
+	path := f.path
 	t := &n.flows
 	slot := pool.slots[len(pool.slots)-1]
 	pool.slots = pool.slots[:len(pool.slots)-1]
 	u := units(len(path))
 	var base int32
-	if free := pool.hops[u]; len(free) > 0 {
+	free := pool.hops[u]
+	if len(free) > 0 {
 		base = free[len(free)-1]
 		pool.hops[u] = free[:len(free)-1]
 	} else {
@@ -138,7 +145,8 @@ func (d *domain) admit(f *newFlow) {
 		hops: int32(len(path)), domain: d.id, tag: f.tag}
 	last := uint32(n.params.LastBytes(f.size)*MaxClasses) + uint32(f.class)
 	for h := range len(path) + 1 {
-		ahead, back := path[len(path)-1]^1, path[0]
+		ahead := path[len(path)-1] ^ 1
+		back := path[0]
 		if h+1 < len(path) {
 			ahead = path[h+1]
 		}

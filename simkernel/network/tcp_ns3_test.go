@@ -32,7 +32,8 @@ func (c *tcpCase) cable(a, b int32, gbps, delayNS int64) {
 // flow adds a flow, whose path is the only one.
 func (c *tcpCase) flow(sizeBytes, startNS int64, path ...int32) {
 	f := &c.flows
-	f.SizeBytes, f.StartNS = append(f.SizeBytes, sizeBytes), append(f.StartNS, startNS)
+	f.SizeBytes = append(f.SizeBytes, sizeBytes)
+	f.StartNS = append(f.StartNS, startNS)
 	f.PathLinks = append(f.PathLinks, path...)
 	f.PathEnds = append(f.PathEnds, int32(len(f.PathLinks)))
 }
@@ -47,11 +48,13 @@ func poisson(rng *rand.Rand, count int, perSecond float64, add func(sizeBytes, s
 	}
 }
 
-// tcpCases are a dumbbell of 16 + 16 hosts around a link of 10 Gbps with 70% load, 20 incasts of 32 hosts with 64 KB each, and
-// four racks of eight with 40 Gbps to one spine switch, 40% load. Cables differ in length by up to 20%: with equal ones packets
-// arrive in phase, and the order of events decides whose are dropped (Floyd and Jacobson, CCR 21(2), 1991).
+// tcpCases are a dumbbell of 16 + 16 hosts around a link of 10 Gbps with 70% load, 20 incasts of 32 hosts
+// with 64 KB each, and four racks of eight with 40 Gbps to one spine switch, 40% load. Cables differ in
+// length by up to 20%: with equal ones packets arrive in phase, and the order of events decides whose are
+// dropped (Floyd and Jacobson, CCR 21(2), 1991).
 func tcpCases(seed uint64) []*tcpCase {
-	rng, lengths := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2))
+	rng := rand.New(rand.NewPCG(seed, 1))
+	lengths := rand.New(rand.NewPCG(seed, 2))
 	dumbbell := &tcpCase{name: "dumbbell", queueBytes: 150_000, minTimeoutNS: 10e6}
 	dumbbell.hosts = make([]bool, 34)
 	for h := range int32(32) {
@@ -60,7 +63,8 @@ func tcpCases(seed uint64) []*tcpCase {
 	}
 	dumbbell.cable(32, 33, 10, 20_000)
 	poisson(rng, 1500, 0.7*10e9/8/33_000, func(size, start int64) {
-		src, dst := rng.Int32N(16), 16+rng.Int32N(16)
+		src := rng.Int32N(16)
+		dst := 16 + rng.Int32N(16)
 		dumbbell.flow(size, start, 2*src, 64, 2*dst+1)
 	})
 	incast := &tcpCase{name: "incast", queueBytes: 400_000, minTimeoutNS: 10e6}
@@ -89,7 +93,8 @@ func tcpCases(seed uint64) []*tcpCase {
 		clos.cable(32+l, 36, 40, 4500+lengths.Int64N(1000))
 	}
 	poisson(rng, 2000, 0.4*320e9/8/33_000, func(size, start int64) {
-		src, dst := rng.Int32N(32), rng.Int32N(31)
+		src := rng.Int32N(32)
+		dst := rng.Int32N(31)
 		if dst >= src {
 			dst++
 		}
@@ -106,8 +111,10 @@ func tcpCases(seed uint64) []*tcpCase {
 func (c *tcpCase) ours(t *testing.T, kind simkernel.Transport) (fctNS []int64, drops int64) {
 	e := c.netExample
 	e.params = simkernel.ParamsOf(kind)
-	e.params.HeaderBytes, e.params.AckBytes = 42, 42 // IP, TCP without options, and PPP
-	e.params.TCP.MinTimeoutNS, e.params.TCP.DelayedAckNS = c.minTimeoutNS, 1e6
+	e.params.HeaderBytes = 42
+	e.params.AckBytes = 42 // IP, TCP without options, and PPP
+	e.params.TCP.MinTimeoutNS = c.minTimeoutNS
+	e.params.TCP.DelayedAckNS = 1e6
 	// So that each port has its own part: alpha times what is free of a buffer a thousand times as large.
 	n, r := runIn(t, &e, BufferParams{SwitchBytes: 1024 * c.queueBytes, Alpha: 1.0 / 1024}, nil, 1, 1000)
 	fctNS = make([]int64, len(c.flows.StartNS))
@@ -141,7 +148,8 @@ func (c *tcpCase) ns3(t *testing.T, program, kind string, markBytes int64) (fctN
 	if err != nil {
 		t.Fatal(err, string(out))
 	}
-	fctNS, drops = make([]int64, len(c.flows.StartNS)), -1
+	fctNS = make([]int64, len(c.flows.StartNS))
+	drops = -1
 	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
 		var flow, ns int64
 		if k, _ := fmt.Sscanf(lines.Text(), "fct %d %d", &flow, &ns); k == 2 {
@@ -174,8 +182,9 @@ func compileNS3(t *testing.T) (program string) {
 	return program
 }
 
-// FCTs and drops of TCP are near those of ns-3, on a dumbbell, an incast and a leaf–spine network, seeds 1 to 3 together:
-// p50, p90 and p99 within 10%, drops within 15%. The table is that of datasets/results/tcp.md, which says where they are not.
+// FCTs and drops of TCP are near those of ns-3, on a dumbbell, an incast and a leaf–spine network, seeds 1 to
+// 3 together: p50, p90 and p99 within 10%, drops within 15%. The table is that of datasets/results/tcp.md,
+// which says where they are not.
 func TestTCPAgainstNS3(t *testing.T) {
 	if os.Getenv("PARSIMON_LONG") == "" {
 		t.Skip("takes minutes: PARSIMON_LONG=1")
@@ -195,10 +204,14 @@ func TestTCPAgainstNS3(t *testing.T) {
 					c := tcpCases(seed + 1)[network]
 					began := time.Now()
 					fctNS, drops := c.ns3(t, program, of.ns3, of.markBytes)
-					want, wantDrops, theirs = append(want, fctNS...), wantDrops+drops, theirs+time.Since(began)
+					want = append(want, fctNS...)
+					wantDrops = wantDrops + drops
+					theirs = theirs + time.Since(began)
 					began = time.Now()
 					fctNS, drops = c.ours(t, of.kind)
-					got, gotDrops, ours = append(got, fctNS...), gotDrops+drops, ours+time.Since(began)
+					got = append(got, fctNS...)
+					gotDrops = gotDrops + drops
+					ours = ours + time.Since(began)
 				}
 				checkTCP(t, fmt.Sprintf("| %v | %s |", of.kind, name), got, want, gotDrops, wantDrops)
 				t.Logf("%.1f s and %.2f s", theirs.Seconds(), ours.Seconds())
@@ -214,8 +227,10 @@ func checkTCP(t *testing.T, line string, got, want []int64, gotDrops, wantDrops 
 	slices.Sort(want)
 	known := map[string]string{"| cubic | dumbbell |": "p90"}[line]
 	for _, q := range []float64{0.5, 0.9, 0.99} {
-		x, y := float64(got[int(q*float64(len(got)))]), float64(want[int(q*float64(len(want)))])
-		if name := fmt.Sprintf("p%g", 100*q); math.Abs(x/y-1) > 0.1 && name != known {
+		x := float64(got[int(q*float64(len(got)))])
+		y := float64(want[int(q*float64(len(want)))])
+		name := fmt.Sprintf("p%g", 100*q)
+		if math.Abs(x/y-1) > 0.1 && name != known {
 			t.Errorf("%s is %.1f µs, of ns-3 %.1f µs", name, x/1000, y/1000)
 		}
 		line += fmt.Sprintf(" %.1f / %.1f (%+.1f%%) |", y/1000, x/1000, 100*(x/y-1))

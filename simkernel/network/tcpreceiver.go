@@ -6,16 +6,17 @@ import (
 	"parsimon/simkernel"
 )
 
-// Flows of transports that are clocked by ACKs (simkernel.TCP) hand over to their NIC what their window allows, when it
-// does, without pacing. There it waits in order, also when a loss is found meanwhile, as in the queueing disciplines of
-// Linux and ns-3. A receiver takes packets in any order and acknowledges what it has without a gap (RFC 5681, §4.2):
-// every second packet in order, or one after DelayedAckNS; at once what is out of order, fills a gap or was received
-// before, and a flow's first packet (as Linux and ns-3) and last.
+// Flows of transports that are clocked by ACKs (simkernel.TCP) hand over to their NIC what their window
+// allows, when it does, without pacing. There it waits in order, also when a loss is found meanwhile, as in
+// the queueing disciplines of Linux and ns-3. A receiver takes packets in any order and acknowledges what it
+// has without a gap (RFC 5681, §4.2): every second packet in order, or one after DelayedAckNS; at once what
+// is out of order, fills a gap or was received before, and a flow's first packet (as Linux and ns-3) and
+// last.
 //
-// ACKs are cumulative and selective (RFC 2018). With flagThrough the receiver has all packets up to the number of an ACK.
-// Without it the number is that of the packet that caused the ACK, and a packet before it is missing. flagNack says that
-// the ACK is also for the first packet that had none. So the sender knows what the receiver has, and retransmits what is
-// lost (RFC 6675).
+// ACKs are cumulative and selective (RFC 2018). With flagThrough the receiver has all packets up to the
+// number of an ACK. Without it the number is that of the packet that caused the ACK, and a packet before it
+// is missing. flagNack says that the ACK is also for the first packet that had none. So the sender knows what
+// the receiver has, and retransmits what is lost (RFC 6675).
 
 // ackClocking is TCP at the hosts of a domain.
 type ackClocking struct{ domain *domain }
@@ -37,7 +38,8 @@ func (x *ackClocking) receiveClocked(c *nic, it *item, acks *fifo) {
 		answered = r.expected - 1
 	}
 	it.bits = uint32(answered)<<d.numberShift | it.bits&(d.tagMask|flagMarked) | flagAck | through
-	if i := slices.IndexFunc(c.delayed, func(o item) bool { return d.net.flows.hops[o.hop].flow == slot }); i >= 0 {
+	i := slices.IndexFunc(c.delayed, func(o item) bool { return d.net.flows.hops[o.hop].flow == slot })
+	if i >= 0 {
 		held := c.delayed[i]
 		c.delayed = slices.Delete(c.delayed, i, i+1)
 		if (held.bits^it.bits)&flagMarked == 0 { // one ACK is for equal marks (RFC 8257, §3.2)

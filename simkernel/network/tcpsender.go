@@ -9,11 +9,15 @@ import (
 // receiveClockedAck processes an ACK at the source.
 func (x *ackClocking) receiveClockedAck(c *nic, slot int32, s *sender, it *item) {
 	d := x.domain
-	f, p, tcp := &d.net.recovery.flows[slot], &d.net.params, s.external.tcp
+	f := &d.net.recovery.flows[slot]
+	p := &d.net.params
+	tcp := s.external.tcp
 	if d.recovery.returned(slot, f) {
 		return
 	}
-	before, lostTo, number := f.received, f.lostTo, d.net.nearest(f.una, it.bits)
+	before := f.received
+	lostTo := f.lostTo
+	number := d.net.nearest(f.una, it.bits)
 	if it.bits&flagNack != 0 {
 		f.receive(f.una)
 	}
@@ -61,15 +65,15 @@ func (f *recoveryFlow) receive(number int64) {
 	}
 }
 
-// pipe returns how many packets are in the network or wait for it: those that were not received, once if they are not
-// lost and once if they were sent again (RFC 6675, §4, SetPipe).
+// pipe returns how many packets are in the network or wait for it: those that were not received, once if they
+// are not lost and once if they were retransmitted (RFC 6675, §4, SetPipe).
 func (s *sender) pipe(f *recoveryFlow) int64 {
 	una := f.acked.base
 	return f.acked.missing(max(una, f.lostTo), s.external.handedTo) + f.acked.missing(una, f.sentAgain)
 }
 
-// handOver gives the NIC what the window of the flow's TCP allows, which full packets must fit in: lost packets, new
-// ones, and those that may be lost (RFC 6675, §4, NextSeg, rules 1 to 3).
+// handOver gives the NIC what the window of the flow's TCP allows, which full packets must fit in: lost
+// packets, new ones, and those that may be lost (RFC 6675, §4, NextSeg, rules 1 to 3).
 func (s *sender) handOver(p *simkernel.Params, f *recoveryFlow, nowPS int64) {
 	o := s.external
 	for {
@@ -97,7 +101,8 @@ func (s *sender) takeHanded(p *simkernel.Params, f *recoveryFlow) {
 	next := f.maxSent
 	s.windowBytes = 0
 	if len(s.external.handed) > 0 {
-		next, s.windowBytes = s.external.handed[0], math.MaxInt64
+		next = s.external.handed[0]
+		s.windowBytes = math.MaxInt64
 	}
 	s.setNext(p, f, next)
 }

@@ -19,7 +19,8 @@ func (o *externalSender) startTelemetry(p *simkernel.Params, sizeBytes int64, pa
 
 // makeTelemetry makes the ring of an attempt, unless there is one.
 func (o *externalSender) makeTelemetry(attempt uint32) {
-	if t := &o.telemetry[attempt]; len(*t) == 0 {
+	t := &o.telemetry[attempt]
+	if len(*t) == 0 {
 		size := int(o.telemetryRing) * o.hops
 		*t = slices.Grow(*t, size)[:size]
 	}

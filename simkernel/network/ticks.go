@@ -1,7 +1,7 @@
 package network
 
-// look opens and closes the windows of flows whose timers had ticked by sawPS, when their NIC last looked at them. It
-// returns when the NIC must look again if nothing arrives.
+// look opens and closes the windows of flows whose timers had ticked by sawPS, when their NIC last looked at
+// them. It returns when the NIC must look again if nothing arrives.
 func (c *nic) look(d *domain, p *port, sawPS int64) (nextPS int64) {
 	for len(c.ticks) > 0 && c.ticks[0].atPS <= sawPS {
 		t := c.ticks[0]
@@ -37,13 +37,14 @@ func (c *nic) look(d *domain, p *port, sawPS int64) (nextPS int64) {
 	return never
 }
 
-// noteReady notes when the pacing of a flow ends, so that the NIC looks at its timers then. It is called after the flow
-// has sent a packet or gone back.
+// noteReady notes when the pacing of a flow ends, so that the NIC looks at its timers then. It is called
+// after the flow has sent a packet or gone back.
 func (c *nic) noteReady(d *domain, s *sender, nowPS int64) {
 	for len(c.ready) > 0 && c.ready[0].atPS <= nowPS {
 		c.ready.pop()
 	}
-	if at := &c.ringOf(d, s).places[s.place]; at.readyPS > nowPS {
+	at := &c.ringOf(d, s).places[s.place]
+	if at.readyPS > nowPS {
 		c.ready.push(timer{at.readyPS, d.net.flows.info[at.slot].row, at.slot})
 	}
 }

@@ -7,17 +7,17 @@ import (
 // maxBackoff is how often a timeout is doubled at most.
 const maxBackoff = 10
 
-// recoverNS is the least retransmission timeout of a network with Forwarding and unlimited buffers: the InfiniBand local
-// ACK timeout of exponent 10, 4.096 µs × 2^10.
+// recoverNS is the least retransmission timeout of a network with Forwarding and unlimited buffers: the
+// InfiniBand local ACK timeout of exponent 10, 4.096 µs × 2^10.
 const (
 	recoverNS    = 4_194_304
 	recoverTrips = 8 // queues may hold several bandwidth-delay products
 )
 
-// timeoutPS returns the retransmission timeout of flows on a path. The default is the longest time until the ACK of a
-// packet arrives: at every switch the packet waits for the largest possible queue (Alpha/(1+Alpha) of the buffer), and its
-// ACK for one packet and for as many ACKs as such a queue has packets. With unlimited buffers it is recoverNS or, on long
-// paths, recoverTrips round trips without a queue.
+// timeoutPS returns the retransmission timeout of flows on a path. The default is the longest time until the
+// ACK of a packet arrives: at every switch the packet waits for the largest possible queue (Alpha/(1+Alpha)
+// of the buffer), and its ACK for one packet and for as many ACKs as such a queue has packets. With unlimited
+// buffers it is recoverNS or, on long paths, recoverTrips round trips without a queue.
 func (n *Network) timeoutPS(path []int32) int64 {
 	if n.buffer.RetransmitNS > 0 {
 		return n.buffer.RetransmitNS * simkernel.PSPerNS
@@ -27,7 +27,8 @@ func (n *Network) timeoutPS(path []int32) int64 {
 	}
 	idlePS := int64(0)
 	for _, l := range path {
-		there, back := n.worst(l), n.worst(l^1)
+		there := n.worst(l)
+		back := n.worst(l ^ 1)
 		idlePS += simkernel.NewWireTime(float64(there.BandwidthBps)).PS(n.fullBytes) +
 			simkernel.NewWireTime(float64(back.BandwidthBps)).PS(n.params.AckBytes) +
 			(there.DelayNS+back.DelayNS)*simkernel.PSPerNS
@@ -46,7 +47,8 @@ func (n *Network) timeoutPS(path []int32) int64 {
 	return int64(min(sum, horizonPS/4))
 }
 
-// A timer is when the sender of a flow checks for lost packets. The deadline of the flow can have moved since.
+// A timer is when the sender of a flow checks for lost packets. The deadline of the flow can have moved
+// since.
 type timer struct {
 	atPS int64
 	row  int64
@@ -83,12 +85,13 @@ func (x *retransmission) nextTimer(c *nic, nowPS int64) int64 {
 	return never
 }
 
-// timeout processes the first timer of a NIC when it expires: without progress since it was set, the sender goes back to
-// the first packet that is not acknowledged.
+// timeout processes the first timer of a NIC when it expires: without progress since it was set, the sender
+// goes back to the first packet that is not acknowledged.
 func (x *retransmission) timeout(c *nic) {
 	d := x.domain
 	t := c.timers.pop()
-	f, s := &d.net.recovery.flows[t.slot], &d.net.flows.senders[t.slot]
+	f := &d.net.recovery.flows[t.slot]
+	s := &d.net.flows.senders[t.slot]
 	f.timerSet = false
 	if f.next == f.una && (d.tcp == nil && !x.net.irn || f.maxSent == f.una) { // nothing is in flight: the next sets the timer
 		return
@@ -103,13 +106,17 @@ func (x *retransmission) timeout(c *nic) {
 	}
 	f.plb.label++
 	if d.tcp != nil {
-		f.attempt, f.lostTo, f.sentAgain = max(1, f.attempt), s.external.handedTo, f.una
+		f.attempt = max(1, f.attempt)
+		f.lostTo = s.external.handedTo
+		f.sentAgain = f.una
 		s.external.tcp.OnTimeout(min(s.sizeBytes, s.external.handedTo*d.net.params.PayloadBytes))
 		s.handOver(&d.net.params, f, t.atPS)
 	}
 	if x.net.irn {
 		s.begin(f)
-		f.recoverTo, f.sentAgain, f.lostTo = f.maxSent, f.una, f.maxSent
+		f.recoverTo = f.maxSent
+		f.sentAgain = f.una
+		f.lostTo = f.maxSent
 		x.skipAcked(t.slot, f)
 	}
 	f.backoff = min(f.backoff+1, maxBackoff)

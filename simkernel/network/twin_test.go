@@ -87,7 +87,8 @@ type twinEvents []twinEvent
 
 func (h twinEvents) Len() int { return len(h) }
 func (h twinEvents) Less(i, j int) bool {
-	a, b := h[i], h[j]
+	a := h[i]
+	b := h[j]
 	if a.atPS != b.atPS {
 		return a.atPS < b.atPS
 	}
@@ -126,7 +127,8 @@ func runTwin(params simkernel.Params, links []Link, hosts []bool, flows *Flows) 
 		f := &twinFlow{row: i, path: flows.PathLinks[begin:end], sizeBytes: flows.SizeBytes[i],
 			startPS: flows.StartNS[i] * simkernel.PSPerNS}
 		begin = end
-		f.waitPS, f.lastPS = make([]int64, len(f.path)), make([]int64, len(f.path))
+		f.waitPS = make([]int64, len(f.path))
+		f.lastPS = make([]int64, len(f.path))
 		f.marks = make([]int32, len(f.path))
 		f.sender = simkernel.NewSender(params.Transport)
 		var alone simkernel.IdealPath
@@ -189,7 +191,8 @@ func (w *netTwin) finish(f *twinFlow, nowPS int64) {
 	f.finishPS = nowPS
 	for _, n := range f.next {
 		n.flow.startPS = max(n.flow.startPS, simkernel.CeilNS(nowPS)*simkernel.PSPerNS+n.delayPS)
-		if n.flow.left--; n.flow.left == 0 {
+		n.flow.left--
+		if n.flow.left == 0 {
 			w.start(n.flow)
 		}
 	}
@@ -201,7 +204,8 @@ func rateOf(s simkernel.Sender) float64 {
 }
 
 func (w *netTwin) arrive(port int32, k *twinPacket, nowPS int64) {
-	p, f := &w.ports[port], k.flow
+	p := &w.ports[port]
+	f := k.flow
 	k.atPS = nowPS
 	switch {
 	case k.ack && k.hop < 0: // home
@@ -349,7 +353,8 @@ func (w *netTwin) choose(p *twinPort, nowPS int64) *twinFlow {
 }
 
 func (w *netTwin) transmit(port, to int32, k *twinPacket, wireBytes, nowPS int64) {
-	p, link := &w.ports[port], w.links[port]
+	p := &w.ports[port]
+	link := w.links[port]
 	p.sent += wireBytes
 	p.freePS = nowPS + simkernel.NewWireTime(float64(link.BandwidthBps)).PS(wireBytes)
 	w.look(port, p.freePS)
@@ -379,7 +384,8 @@ func randomNetworkOf(t simkernel.Transport, seed uint64) netExample {
 	}
 	e.params.AckBytes = pick(0, 60, 60, 60)
 	e.params.MarkBytesPerGbps = pick(0, 300, 3000)
-	switches, hostCount := 1+rng.IntN(6), 2+rng.IntN(8)
+	switches := 1 + rng.IntN(6)
+	hostCount := 2 + rng.IntN(8)
 	e.hosts = make([]bool, switches+hostCount)
 	delays := [][]int64{{1000}, {1000, 2000}, {1, 1000}, {7, 300_000}}[rng.IntN(4)]
 	speeds := [][]int64{{10e9}, {10e9, 40e9}, {1e9, 10e9, 3_333_333_333}}[rng.IntN(3)]
@@ -439,7 +445,8 @@ func randomPath(rng *rand.Rand, links []Link, hosts []bool, src, dst int) []int3
 				continue
 			}
 			seen[next] = true
-			if rest := walk(next); rest != nil {
+			rest := walk(next)
+			if rest != nil {
 				return append([]int32{int32(l)}, rest...)
 			}
 		}
@@ -461,9 +468,12 @@ func chunks(flows *Flows, size int) func() (*Flows, error) {
 			c.Class = flows.Class[row:end]
 		}
 		if flows.AfterEnds != nil {
-			c.After, c.DelayNS, c.AfterEnds = flows.After, flows.DelayNS, flows.AfterEnds[row:end]
+			c.After = flows.After
+			c.DelayNS = flows.DelayNS
+			c.AfterEnds = flows.AfterEnds[row:end]
 			if row > 0 { // as if the chunk began with what it waits for
-				c.After, c.DelayNS = c.After[flows.AfterEnds[row-1]:], c.DelayNS[flows.AfterEnds[row-1]:]
+				c.After = c.After[flows.AfterEnds[row-1]:]
+				c.DelayNS = c.DelayNS[flows.AfterEnds[row-1]:]
 				c.AfterEnds = slices.Clone(c.AfterEnds)
 				for i := range c.AfterEnds {
 					c.AfterEnds[i] -= flows.AfterEnds[row-1]
@@ -534,7 +544,8 @@ func (r *Results) join(more *Results) error {
 	r.WaitNS = append(r.WaitNS, more.WaitNS...)
 	r.LastWaitNS = append(r.LastWaitNS, more.LastWaitNS...)
 	r.Marks = append(r.Marks, more.Marks...)
-	r.Again, r.Reordered = append(r.Again, more.Again...), append(r.Reordered, more.Reordered...)
+	r.Again = append(r.Again, more.Again...)
+	r.Reordered = append(r.Reordered, more.Reordered...)
 	return nil
 }
 
@@ -588,23 +599,27 @@ func agree(t testing.TB, e *netExample) error {
 	begin := int32(0)
 	for i, row := range r.Row {
 		f := w.flows[row]
-		if fct := simkernel.CeilNS(f.finishPS - f.startPS); fct != r.FCTNS[i] {
+		fct := simkernel.CeilNS(f.finishPS - f.startPS)
+		if fct != r.FCTNS[i] {
 			return fmt.Errorf("flow %d: FCT %d ns, twin %d", row, r.FCTNS[i], fct)
 		}
 		for h := range f.path {
-			sum, last := r.WaitNS[int(begin)+h], r.LastWaitNS[int(begin)+h]
+			sum := r.WaitNS[int(begin)+h]
+			last := r.LastWaitNS[int(begin)+h]
 			if sum != f.waitPS[h]/simkernel.PSPerNS || last != f.lastPS[h]/simkernel.PSPerNS {
 				return fmt.Errorf("flow %d hop %d: waits %d, last %d; twin %d, %d", row, h, sum, last,
 					f.waitPS[h]/simkernel.PSPerNS, f.lastPS[h]/simkernel.PSPerNS)
 			}
-			if marks := r.Marks[int(begin)+h]; marks != f.marks[h] {
+			marks := r.Marks[int(begin)+h]
+			if marks != f.marks[h] {
 				return fmt.Errorf("flow %d hop %d: %d marks, twin %d", row, h, marks, f.marks[h])
 			}
 		}
 		begin = r.HopEnds[i]
 		if i > 0 {
 			before := w.flows[r.Row[i-1]]
-			if c := f.finishPS - before.finishPS; c < 0 || c == 0 && f.row < before.row {
+			c := f.finishPS - before.finishPS
+			if c < 0 || c == 0 && f.row < before.row {
 				return fmt.Errorf("flow %d comes after flow %d, which finished later", row, before.row)
 			}
 		}

@@ -11,20 +11,21 @@ import (
 	"time"
 )
 
-// Workers simulate the domains of an epoch, which is one step or several. A domain can be simulated to the end of a
-// step when its neighbors, from which its packets come, have been simulated to the beginning of it. No worker waits for
-// other domains. Each worker owns domains, so that these stay in its core's cache. While they wait, it simulates domains
-// that other workers have no time for yet.
+// Workers simulate the domains of an epoch, which is one step or several. A domain can be simulated to the
+// end of a step when its neighbors, from which its packets come, have been simulated to the beginning of it.
+// No worker waits for other domains. Each worker owns domains, so that these stay in its core's cache. While
+// they wait, it simulates domains that other workers have no time for yet.
 //
-// How many workers take part follows from trials: on a machine whose cores are busy, fewer are faster. On two cores with
-// a load of 20, a network of 2,048 hosts took 1.35 times as long without trials (median of six alternating pairs).
+// How many workers take part follows from trials: on a machine whose cores are busy, fewer are faster. On two
+// cores with a load of 20, a network of 2,048 hosts took 1.35 times as long without trials (median of six
+// alternating pairs).
 const (
 	leastWork     = 32                     // items of a domain in a step: with less, one worker simulates all domains
 	idleWork      = 4                      // items in a step: with less, an epoch is one step, so that idle time is skipped
 	epochWork     = 20_000                 // items of an epoch, for each worker
 	epochSteps    = 64                     // at most
 	balanceEvery  = 20 * epochWork         // items
-	unbalanced    = 1.1                    // domains are redistributed if a worker has so many times the mean work
+	unbalanced    = 1.1                    // domains are redistributed if a worker has more than this multiple of the mean work
 	looksAtOnce   = 128                    // looks for work, before a worker takes the last domain of another one
 	spinFor       = 200 * time.Microsecond // before a waiting worker sleeps
 	progressEvery = 1 << 18                // items
@@ -49,7 +50,8 @@ type workers struct {
 	trial        trial
 }
 
-// An epoch is a number of steps that workers simulate. If a worker comes late, no domain of the epoch is left.
+// An epoch is a number of steps that workers simulate. If a worker comes late, no domain of the epoch is
+// left.
 type epoch struct {
 	fromPS      int64
 	first, last int64 // steps
@@ -80,12 +82,13 @@ func (n *Network) startWorkers(count int) *workers {
 	return w
 }
 
-// run simulates an epoch of so many steps.
+// run simulates an epoch of steps.
 func (w *workers) run(fromPS, steps int64) {
 	n := w.net
 	e := &epoch{fromPS: fromPS, first: n.step + 1, last: n.step + steps, owned: w.owned}
 	n.step = e.last
-	if n.alone = w.alone; n.alone {
+	n.alone = w.alone
+	if n.alone {
 		for step := e.first; step <= e.last; step++ {
 			for i := range n.domains {
 				n.domains[i].beginStep(step, fromPS)
@@ -106,7 +109,7 @@ func (w *workers) run(fromPS, steps int64) {
 	w.take(e, 0)
 }
 
-// settle counts the work of an epoch of so many steps, and chooses workers and number of steps of the next.
+// settle counts the work of an epoch, and chooses workers and number of steps of the next.
 func (w *workers) settle(steps int64) int64 {
 	n := w.net
 	work := int64(0)
@@ -115,14 +118,17 @@ func (w *workers) settle(steps int64) int64 {
 		w.work[i] += n.domains[i].journal.work
 		n.domains[i].journal.work = 0
 	}
-	if w.unreported += work; n.Progress != nil && w.unreported >= progressEvery {
+	w.unreported += work
+	if n.Progress != nil && w.unreported >= progressEvery {
 		n.Progress(w.unreported)
 		w.unreported = 0
 	}
 	if w.most > 1 {
 		count := w.trial.next(w.active, w.most, work)
-		if w.sinceBalance += work; w.sinceBalance > balanceEvery || count != w.active {
-			w.active, w.sinceBalance = count, 0
+		w.sinceBalance += work
+		if w.sinceBalance > balanceEvery || count != w.active {
+			w.active = count
+			w.sinceBalance = 0
 			w.balance()
 		}
 	}
@@ -151,7 +157,8 @@ func (w *workers) take(e *epoch, worker int) {
 
 // advance simulates a step of a domain, if it can be, and reports whether it was.
 func (w *workers) advance(e *epoch, d int32) bool {
-	n, p := w.net, &w.progress[d]
+	n := w.net
+	p := &w.progress[d]
 	step := p.done.Load() + 1
 	if step > e.last || p.taken.Load() != step-1 {
 		return false
@@ -174,8 +181,8 @@ func (w *workers) advance(e *epoch, d int32) bool {
 	return true
 }
 
-// help simulates a step of a domain of another worker, and reports whether it did. It takes domains for which that worker
-// has an earlier one to simulate, and with last any domain.
+// help simulates a step of a domain of another worker, and reports whether it did. It takes domains for which
+// that worker has an earlier one to simulate, and with last any domain.
 func (w *workers) help(e *epoch, worker int, last bool) bool {
 	for other := 1; other < len(e.owned); other++ {
 		owned := e.owned[(worker+other)%len(e.owned)]
@@ -216,10 +223,11 @@ type waiting struct {
 	since time.Time
 }
 
-// pause is called after a look that found no work. A waiting worker first yields its core to other goroutines, then to
-// other processes.
+// pause is called after a look that found no work. A waiting worker first yields its core to other
+// goroutines, then to other processes.
 func (w *waiting) pause() {
-	if w.looks++; w.looks%looksAtOnce != 0 {
+	w.looks++
+	if w.looks%looksAtOnce != 0 {
 		return
 	}
 	if w.since.IsZero() {
@@ -231,10 +239,11 @@ func (w *waiting) pause() {
 	}
 }
 
-// balance redistributes the domains if the work of the present owners is unbalanced: it assigns each domain, in descending
-// order of work, to the worker with the least work so far.
+// balance redistributes the domains if the work of the present owners is unbalanced: it assigns each domain,
+// in descending order of work, to the worker with the least work so far.
 func (w *workers) balance() {
-	load, total := make([]int64, w.active), int64(0)
+	load := make([]int64, w.active)
+	total := int64(0)
 	order := make([]int32, len(w.work))
 	for d, work := range w.work {
 		total += work
@@ -258,8 +267,9 @@ func (w *workers) balance() {
 	clear(w.work)
 }
 
-// A trial compares another number of workers with the present one: it has a period between two periods of the present
-// number. Results of trials are averaged, because the rate of a period depends on the traffic and on other processes.
+// A trial compares another number of workers with the present one: it has a period between two periods of the
+// present number. Results of trials are averaged, because the rate of a period depends on the traffic and on
+// other processes.
 type trial struct {
 	since  time.Time
 	items  int64       // in this period
@@ -279,7 +289,8 @@ func (t *trial) next(active, most int, items int64) int {
 		return active
 	}
 	rate := float64(t.items) / float64(took)
-	t.since, t.items = time.Now(), 0
+	t.since = time.Now()
+	t.items = 0
 	other := func() int {
 		if t.up {
 			return min(2*active, most)
@@ -290,7 +301,8 @@ func (t *trial) next(active, most int, items int64) int {
 	case t.left > 0:
 		return active
 	case t.left == 0:
-		t.before, t.former = rate, active
+		t.before = rate
+		t.former = active
 		t.up = active == 1 || !t.up && active < most
 		return other()
 	case t.during == 0:
@@ -303,7 +315,8 @@ func (t *trial) next(active, most int, items int64) int {
 	}
 	mean := &t.gains[bits.Len(uint(min(active, other())))]
 	*mean = (*mean + gain) / 2
-	t.left, t.during = trialsBetween, 0
+	t.left = trialsBetween
+	t.during = 0
 	if t.up && *mean > leastGain || !t.up && *mean < -leastGain {
 		return other()
 	}

@@ -9,8 +9,8 @@ import (
 )
 
 // Flows is a chunk of the workload, one row per flow, in start order within and across chunks. The links of
-// flow i's path are PathLinks[PathEnds[i-1]:PathEnds[i]] (from 0 for the first flow), from the source's uplink to
-// the link that ends at the destination. A Network does not keep or change a chunk.
+// flow i's path are PathLinks[PathEnds[i-1]:PathEnds[i]] (from 0 for the first flow), from the source's
+// uplink to the link that ends at the destination. A Network does not keep or change a chunk.
 type Flows struct {
 	SizeBytes []int64
 	StartNS   []int64
@@ -20,10 +20,11 @@ type Flows struct {
 	Class     []uint8  // index of the classes of Classify; nil: 0
 	Tag       []int32  // for the caller, in Results; nil: 0
 
-	// With Network.WaitFor flow i starts DelayNS[k] after the delivery of the flow in row After[k] of the workload, for k
-	// in AfterEnds[i-1]:AfterEnds[i], and not before StartNS; nil: flows wait for none. A flow of 0 bytes without a path
-	// is a compute step. No flow of this chunk or a later one waits for a row below KeepRow; none starts before a flow in
-	// row HeldBy or a later one has ended, so that the chunk is not read before. 0 is right for both.
+	// With Network.WaitFor flow i starts DelayNS[k] after the delivery of the flow in row After[k] of the
+	// workload, for k in AfterEnds[i-1]:AfterEnds[i], and not before StartNS; nil: flows wait for none. A
+	// flow of 0 bytes without a path is a compute step. No flow of this chunk or a later one waits for a row
+	// below KeepRow; none starts before a flow in row HeldBy or a later one has ended, so that the chunk is
+	// not read before. 0 is right for both.
 	After, DelayNS  []int64
 	AfterEnds       []int32
 	KeepRow, HeldBy int64
@@ -44,7 +45,7 @@ type newFlow struct {
 	class     int32
 	tag       int32
 	after     []after
-	waits     int // for so many flows that have not ended, once it is read
+	waits     int // number of flows that it waits for, once it is read
 }
 
 // A batch is a checked chunk of the workload. After the one with err, or last, there is none.
@@ -109,10 +110,12 @@ func (f *feed) next() *batch {
 	return b
 }
 
-// add checks row i of a chunk with these links of paths, which must be the next flow, and appends it to the batch.
+// add checks row i of a chunk with these links of paths, which must be the next flow, and appends it to the
+// batch.
 func (f *feed) add(b *batch, c *Flows, links []int32, i int) error {
 	n := f.net
-	startNS, size := c.StartNS[i], c.SizeBytes[i]
+	startNS := c.StartNS[i]
+	size := c.SizeBytes[i]
 	switch {
 	case startNS < 0 || startNS > MaxNS:
 		return fmt.Errorf("start_ns is %d, must be 0 to 13 days", startNS)
@@ -154,7 +157,8 @@ func (f *feed) add(b *batch, c *Flows, links []int32, i int) error {
 		flow.key = c.Key[i]
 	}
 	if c.Class != nil {
-		if flow.class = int32(c.Class[i]); int(flow.class) >= max(1, len(n.classes)) {
+		flow.class = int32(c.Class[i])
+		if int(flow.class) >= max(1, len(n.classes)) {
 			return fmt.Errorf("its class is %d, of %d", flow.class, len(n.classes))
 		}
 	}
@@ -163,7 +167,8 @@ func (f *feed) add(b *batch, c *Flows, links []int32, i int) error {
 			return err
 		}
 		roundTripNS := f.ideal.Path().RoundTripNS
-		flow.timeoutPS, flow.nackPS = n.timeoutPS(path), max(nackEveryNS, roundTripNS)*simkernel.PSPerNS
+		flow.timeoutPS = n.timeoutPS(path)
+		flow.nackPS = max(nackEveryNS, roundTripNS) * simkernel.PSPerNS
 		if n.recovery.irn {
 			flow.lowPS = max(irnLowNS, 3*roundTripNS) * simkernel.PSPerNS
 		}
@@ -190,7 +195,8 @@ func (f *feed) addAfter(c *Flows, i int, flow *newFlow) error {
 	if c.AfterEnds == nil {
 		return nil
 	}
-	begin, end := int32(0), c.AfterEnds[i]
+	begin := int32(0)
+	end := c.AfterEnds[i]
 	if i > 0 {
 		begin = c.AfterEnds[i-1]
 	}
@@ -231,7 +237,8 @@ func (n *Network) checkPath(path []int32) error {
 			return fmt.Errorf("hop %d starts at node %d, but hop %d ends at node %d", i, link.SrcNode, i-1,
 				n.links[path[i-1]].DstNode)
 		}
-		if last := i == len(path)-1; n.host[link.DstNode] != last {
+		last := i == len(path)-1
+		if n.host[link.DstNode] != last {
 			if last {
 				return fmt.Errorf("the path ends at node %d, which is no host", link.DstNode)
 			}

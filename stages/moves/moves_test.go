@@ -39,8 +39,9 @@ func TestEvents(t *testing.T) {
 			continue
 		}
 		said := m.Events[0].Describe(n)
-		if names := strings.NewReplacer(n.Name(2)+":"+n.Name(4), "2:4", n.Name(2)+"->"+n.Name(4), "2->4",
-			n.Name(4)+"->"+n.Name(2), "4->2"); names.Replace(said) != want {
+		names := strings.NewReplacer(n.Name(2)+":"+n.Name(4), "2:4", n.Name(2)+"->"+n.Name(4), "2->4",
+			n.Name(4)+"->"+n.Name(2), "4->2")
+		if names.Replace(said) != want {
 			t.Errorf("%s is described as %s", text, said)
 		}
 		again, err := (&Text{Events: []string{strings.Replace(said, " Gbps", "G", 1)}}).Apply(n, nil)
@@ -95,8 +96,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// Routes change when an event and the time to converge have passed, and avoid what is down then. The engine's time
-// begins with the first flow.
+// Routes change when an event and the time to converge have passed, and avoid what is down then. The engine's
+// time begins with the first flow.
 func TestRoutes(t *testing.T) {
 	n := square(t)
 	text := Text{Balance: "spray", Converge: "1ms",
@@ -136,7 +137,8 @@ func TestRoutes(t *testing.T) {
 		t.Errorf("weights of switches 4 and 5 only: %v", w)
 	}
 	e = at.Engine(n, r, 1, 0)
-	if want := []network.Balance{0, 0, network.Flowlet, network.Spray, 0, 0}; !reflect.DeepEqual(e.At, want) {
+	want := []network.Balance{0, 0, network.Flowlet, network.Spray, 0, 0}
+	if !reflect.DeepEqual(e.At, want) {
 		t.Errorf("%v, want %v", e.At, want)
 	}
 	hash, err := (&Text{Hash: "polarized"}).Apply(n, nil)
@@ -209,10 +211,17 @@ func TestCheckDamagedMoves(t *testing.T) {
 	for _, change := range []func(*Moves){
 		func(m *Moves) { m.Balance = "best" }, func(m *Moves) { m.GapNS = -1 }, func(m *Moves) { m.ConvergeNS = 1 << 62 },
 		func(m *Moves) { m.At = map[string][]int32{"spray": {9}} }, func(m *Moves) { m.At = map[string][]int32{conga: {4}} },
-		func(m *Moves) { m.Balance, m.At = "spray", map[string][]int32{"spray": {4}} },
+		func(m *Moves) {
+			m.Balance = "spray"
+			m.At = map[string][]int32{"spray": {4}}
+		},
 		func(m *Moves) { m.Weights = [][3]int64{{0, 4, 0}} }, func(m *Moves) { m.Events[0].Cable[0] = 7 },
 		func(m *Moves) { m.Events[0].Kind = "up" }, func(m *Moves) { m.Events[0].Kind = Loss },
-		func(m *Moves) { m.Events[0].Kind, m.Events[0].Share, m.Events[0].BurstNS = Loss, 0.5, 1 },
+		func(m *Moves) {
+			m.Events[0].Kind = Loss
+			m.Events[0].Share = 0.5
+			m.Events[0].BurstNS = 1
+		},
 		func(m *Moves) { m.Events[0].Kind = Rate }, func(m *Moves) { m.Events[0].Kind = Delay },
 		func(m *Moves) { m.Events[0].FromNS = 5; m.Events[0].ToNS = 5 }, func(m *Moves) { m.Events[0].FromNS = -1 },
 	} {
@@ -220,7 +229,8 @@ func TestCheckDamagedMoves(t *testing.T) {
 		if err := m.Check(n); err != nil {
 			t.Fatal(err)
 		}
-		if change(m); m.Check(n) == nil {
+		change(m)
+		if m.Check(n) == nil {
 			t.Errorf("%+v is taken", m)
 		}
 	}

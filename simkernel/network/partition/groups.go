@@ -9,8 +9,9 @@ type network struct {
 	out   [][]int32 // by node
 }
 
-// groups joins each host with its first switch, and the ends of links that are so short that they would determine how
-// far domains are simulated ahead. It joins as many of the shortest links as leave groups small enough to be divided.
+// groups joins each host with its first switch, and the ends of links that are so short that they would
+// determine how far domains are simulated ahead. It joins as many of the shortest links as leave groups small
+// enough to be divided.
 func (n *network) groups(domains int) (groupOf []int32) {
 	toHost := make([]bool, len(n.links))  // both links of a host's first cable
 	aheads := make([]int64, len(n.links)) // the less of both links of a cable
@@ -40,8 +41,8 @@ func (n *network) groups(domains int) (groupOf []int32) {
 	return groupOf
 }
 
-// components returns the component of each node, numbered from 0, and the size of the largest. Links connect their ends
-// if joins is true.
+// components returns the component of each node, numbered from 0, and the size of the largest. Links connect
+// their ends if joins is true.
 func (n *network) components(joins func(link int32) bool) (of []int32, largest int) {
 	of = slices.Repeat([]int32{unassigned}, len(n.out))
 	component := int32(0)
@@ -53,7 +54,8 @@ func (n *network) components(joins func(link int32) bool) (of []int32, largest i
 		members := []int32{int32(v)}
 		for i := 0; i < len(members); i++ {
 			for _, l := range n.out[members[i]] {
-				if to := n.links[l].Dst; of[to] == unassigned && joins(l) {
+				to := n.links[l].Dst
+				if of[to] == unassigned && joins(l) {
 					of[to] = component
 					members = append(members, to)
 				}

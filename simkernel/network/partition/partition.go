@@ -1,12 +1,12 @@
-// Package partition divides the nodes of a network into domains that workers simulate, with about the same work each and
-// few packets between them.
+// Package partition divides the nodes of a network into domains that workers simulate, with about the same
+// work each and few packets between them.
 //
 //	groups   each host with its first switch, and the ends of short links
 //	blocks   groups with hosts, in breadth-first order: the racks of a pod lie side by side, and are divided evenly
 //	rest     the other groups: each joins the domain that it shares most with, as long as that has room
 //
-// On Clos networks of 2 to 8 pods and 2 to 8 domains the cost (most work of a domain, and what passes between domains)
-// is within 3% of that of a multilevel partition by label propagation, which it replaced.
+// On Clos networks of 2 to 8 pods and 2 to 8 domains the cost (most work of a domain, and what passes between
+// domains) is within 3% of that of a multilevel partition by label propagation, which it replaced.
 package partition
 
 import (
@@ -27,8 +27,8 @@ const mostUneven = 1.05
 // passes is how often groups without hosts choose their domain. Later passes know the choices of all others.
 const passes = 2
 
-// Divide returns the domain of each node, numbered from 0. There are at most that many domains, and each has a node. hosts
-// has whether each node is a host.
+// Divide returns the domain of each node, numbered from 0. There are at most that many domains, and each has
+// a node. hosts has whether each node is a host.
 func Divide(links []Link, hosts []bool, domains int) []int32 {
 	domainOf := make([]int32, len(hosts))
 	if domains <= 1 {
@@ -79,7 +79,8 @@ func newGraph(n *network, groupOf []int32) *graph {
 		g.hosts[group] = g.hosts[group] || n.hosts[v]
 	}
 	for _, link := range n.links {
-		from, to := groupOf[link.Src], groupOf[link.Dst]
+		from := groupOf[link.Src]
+		to := groupOf[link.Dst]
 		g.work[from] += link.Work
 		if from != to {
 			g.edges[from] = append(g.edges[from], edge{to, link.Work})
@@ -97,7 +98,8 @@ func merged(edges []edge) []edge {
 	slices.SortStableFunc(edges, func(a, b edge) int { return cmp.Compare(a.to, b.to) })
 	all := edges[:0]
 	for _, e := range edges {
-		if last := len(all) - 1; last >= 0 && all[last].to == e.to {
+		last := len(all) - 1
+		if last >= 0 && all[last].to == e.to {
 			all[last].work += e.work
 		} else {
 			all = append(all, e)
@@ -135,8 +137,8 @@ func (g *graph) divide(domains int) []int32 {
 	return d.of
 }
 
-// hostsBreadthFirst returns the groups with hosts in breadth-first order. Neighbors come by descending work, so that
-// racks that share switches lie side by side.
+// hostsBreadthFirst returns the groups with hosts in breadth-first order. Neighbors come by descending work,
+// so that racks that share switches lie side by side.
 func (g *graph) hostsBreadthFirst() (order []int32) {
 	seen := make([]bool, len(g.work))
 	for first := range g.work {
@@ -187,14 +189,15 @@ func (d *division) assign(g *graph, group, domain int32) {
 }
 
 func (d *division) remove(g *graph, group int32) {
-	if domain := d.of[group]; domain != unassigned {
+	domain := d.of[group]
+	if domain != unassigned {
 		d.load[domain] -= g.work[group]
 		d.of[group] = unassigned
 	}
 }
 
-// choose returns the domain that a group shares most with, of those whose load stays within a limit, or else the one
-// with the least load. Of equals it is the one with less load.
+// choose returns the domain that a group shares most with, of those whose load stays within a limit, or else
+// the one with the least load. Of equals it is the one with less load.
 func (d *division) choose(g *graph, group int32, limit float64) int32 {
 	share := make([]float64, len(d.load))
 	for _, e := range g.edges[group] {

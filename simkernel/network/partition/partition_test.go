@@ -6,12 +6,14 @@ import (
 	"testing"
 )
 
-// If a domain were empty, or a host apart from its switch, workers would wait for domains without work. Every division of
-// a random network has each number from 0 on, at most as many domains as asked for, and hosts with their first switch.
+// If a domain were empty, or a host apart from its switch, workers would wait for domains without work. Every
+// division of a random network has each number from 0 on, at most as many domains as asked for, and hosts
+// with their first switch.
 func TestEveryDomainHasNodesAndHostsTheirSwitch(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		switches, count := 1+rng.IntN(12), rng.IntN(40)
+		switches := 1 + rng.IntN(12)
+		count := rng.IntN(40)
 		hosts := make([]bool, switches+count)
 		var links []Link
 		cable := func(a, b int) {
@@ -46,8 +48,8 @@ func TestEveryDomainHasNodesAndHostsTheirSwitch(t *testing.T) {
 	}
 }
 
-// Two pods of equal racks are the two domains, in whatever order the nodes are numbered: nothing but the links of the
-// spine passes between them.
+// Two pods of equal racks are the two domains, for any order in which the nodes are numbered: nothing but the
+// links of the spine passes between them.
 func TestPodsAreNotDivided(t *testing.T) {
 	const pods, racks = 2, 4
 	const spine = pods * (racks + 1)
@@ -65,11 +67,13 @@ func TestPodsAreNotDivided(t *testing.T) {
 			cable(fabric, spine, 1)
 			podOf[fabric] = pod
 			for rack := range racks {
-				tor, host := fabric+1+rack, spine+1+pod*racks+rack
+				tor := fabric + 1 + rack
+				host := spine + 1 + pod*racks + rack
 				hosts[number[host]] = true
 				cable(tor, fabric, 10)
 				cable(host, tor, 10)
-				podOf[tor], podOf[host] = pod, pod
+				podOf[tor] = pod
+				podOf[host] = pod
 			}
 		}
 		of := Divide(links, hosts, pods)

@@ -81,7 +81,8 @@ func (r *treeRoutes) Starts() []int64 { return r.starts }
 func leafSpine(t simkernel.Transport, seed uint64) netExample {
 	rng := rand.New(rand.NewPCG(seed, 11))
 	pick := func(of ...int64) int64 { return of[rng.IntN(len(of))] }
-	leaves, spines := 2+rng.IntN(3), 2+rng.IntN(3)
+	leaves := 2 + rng.IntN(3)
+	spines := 2 + rng.IntN(3)
 	e := netExample{params: simkernel.ParamsOf(t), hosts: make([]bool, leaves+spines)}
 	e.params.Seed = seed
 	e.params.SetWindow(pick(simkernel.AutoWindow, 18_000, 60_000))
@@ -109,7 +110,8 @@ func leafSpine(t simkernel.Transport, seed uint64) netExample {
 	routes := routesOf(e.links, e.hosts, []int64{0}, nil)
 	startNS := int64(0)
 	for range 30 + rng.IntN(60) {
-		src, dst := hosts[rng.IntN(len(hosts))], hosts[rng.IntN(len(hosts))]
+		src := hosts[rng.IntN(len(hosts))]
+		dst := hosts[rng.IntN(len(hosts))]
 		if src == dst {
 			continue
 		}
@@ -154,8 +156,8 @@ func transportOf(seed uint64) simkernel.Transport {
 	return simkernel.Transport(seed) % (simkernel.CUBIC + 1)
 }
 
-// Without events, ECMP and flowlets that never end are the network whose paths do not move, to the bit. So is a cable
-// that goes down where no flow is.
+// Without events, ECMP and flowlets that never end are the network whose paths do not move, to the bit. So is
+// a cable that goes down where no flow is.
 func TestMovesThatChangeNothing(t *testing.T) {
 	for seed := range uint64(60) {
 		e := leafSpine(transportOf(seed), seed)
@@ -170,7 +172,7 @@ func TestMovesThatChangeNothing(t *testing.T) {
 			_, got := runMoving(t, &e, BufferParams{}, m, nil, 1)
 			for _, again := range got.Again {
 				if again != 0 && !e.params.Transport.Traits().AckClocked {
-					t.Fatalf("seed %d, %d: a packet was sent again", seed, i)
+					t.Fatalf("seed %d, %d: a packet was retransmitted", seed, i)
 				}
 			}
 			if !reflect.DeepEqual(want, got) {
@@ -180,19 +182,22 @@ func TestMovesThatChangeNothing(t *testing.T) {
 	}
 }
 
-// Every balance, and events, yield the same results for any domains and workers, and lose or deliver every packet.
+// Every balance, and events, yield the same results for any domains and workers, and lose or deliver every
+// packet.
 func TestMovesAreTheSameForAnyDomains(t *testing.T) {
 	var lost, again, reordered int64
 	for seed := range uint64(56) {
 		e := leafSpine(transportOf(seed), seed)
 		b, m := movesExample(t, &e, seed)
 		one, want := runMoving(t, &e, b, m, nil, 1)
-		if l := one.Losses(); l.Sent != l.Delivered+l.Dropped+l.Discarded+l.Lost {
+		l := one.Losses()
+		if l.Sent != l.Delivered+l.Dropped+l.Discarded+l.Lost {
 			t.Fatalf("seed %d: %+v", seed, l)
 		}
 		lost += one.Losses().Lost
 		for i := range want.Row {
-			again, reordered = again+int64(want.Again[i]), reordered+int64(want.Reordered[i])
+			again = again + int64(want.Again[i])
+			reordered = reordered + int64(want.Reordered[i])
 		}
 		if one.live() != 0 || len(want.Row) != len(e.flows.StartNS) {
 			t.Fatalf("seed %d: %d of %d flows finished, %d are left", seed, len(want.Row), len(e.flows.StartNS), one.live())
@@ -208,26 +213,30 @@ func TestMovesAreTheSameForAnyDomains(t *testing.T) {
 		}
 	}
 	if lost == 0 || again == 0 || reordered == 0 {
-		t.Errorf("%d packets lost, %d sent again, %d reordered: the examples test little", lost, again, reordered)
+		t.Errorf("%d packets lost, %d retransmitted, %d reordered: the examples test little", lost, again, reordered)
 	}
 }
 
-// Sprayed packets differ by at most one over the equal links of a switch, and a link loses its share of the packets that
-// it sends within five standard deviations.
+// Sprayed packets differ by at most one over the equal links of a switch, and a link loses its share of the
+// packets that it sends within five standard deviations.
 func TestSharesOfSprayAndLoss(t *testing.T) {
 	for seed := range uint64(10) {
 		e := leafSpine(simkernel.DCTCP, 4*seed)
 		n, _ := runMoving(t, &e, BufferParams{}, Forwarding{Balancing: Balancing{Balance: Spray}}, nil, 1)
-		least, most := map[int32]int64{}, map[int32]int64{}
+		least := map[int32]int64{}
+		most := map[int32]int64{}
 		for l, link := range e.links {
 			if e.hosts[link.SrcNode] || e.hosts[link.DstNode] || l%2 == 1 { // not from a leaf to a spine
 				continue
 			}
-			sent, known := n.Traffic(int32(l)).Sent, most[link.SrcNode]
+			sent := n.Traffic(int32(l)).Sent
+			known := most[link.SrcNode]
 			if _, seen := least[link.SrcNode]; !seen {
-				known, least[link.SrcNode] = sent, sent
+				known = sent
+				least[link.SrcNode] = sent
 			}
-			least[link.SrcNode], most[link.SrcNode] = min(least[link.SrcNode], sent), max(known, sent)
+			least[link.SrcNode] = min(least[link.SrcNode], sent)
+			most[link.SrcNode] = max(known, sent)
 		}
 		for leaf := range most {
 			if most[leaf] == 0 || most[leaf]-least[leaf] > 1 {
@@ -237,7 +246,8 @@ func TestSharesOfSprayAndLoss(t *testing.T) {
 		const share = 0.05
 		n, _ = runMoving(t, &e, BufferParams{}, Forwarding{Balancing: Balancing{Balance: Spray}, Failures: Failures{Faults: []Fault{{ToNS: 1 << 60, Share: share}}}}, nil, 1)
 		m := n.Traffic(0)
-		if far := math.Abs(float64(m.Lost) - share*float64(m.Sent)); m.Lost == 0 || far > 5*math.Sqrt(share*(1-share)*float64(m.Sent)) {
+		far := math.Abs(float64(m.Lost) - share*float64(m.Sent))
+		if m.Lost == 0 || far > 5*math.Sqrt(share*(1-share)*float64(m.Sent)) {
 			t.Errorf("seed %d: %d of %d packets are lost, not %v of them", seed, m.Lost, m.Sent, share)
 		}
 	}
@@ -255,7 +265,8 @@ func movesExample(t testing.TB, e *netExample, seed uint64) (b BufferParams, m F
 	}
 	if seed%5 == 3 && !e.params.Transport.Traits().AckClocked {
 		b = pfcBuffer(t, e, rng, 0)
-		b.WatchdogNS, b.RestoreNS = 100_000, 100_000
+		b.WatchdogNS = 100_000
+		b.RestoreNS = 100_000
 	}
 	if seed%2 == 0 {
 		m.Faults = []Fault{{Link: 0, FromNS: 10_000, ToNS: 60_000, Share: 1}, {Link: 1, FromNS: 10_000, ToNS: 60_000, Share: 1},
@@ -267,8 +278,8 @@ func movesExample(t testing.TB, e *netExample, seed uint64) (b BufferParams, m F
 	return b, m
 }
 
-// Flows that wait for others start when these end, on paths that move as well, and yield the same results for any
-// domains and workers, and as the same starts given as an open loop.
+// Flows that wait for others start when these end, on paths that move as well, and yield the same results for
+// any domains and workers, and as the same starts given as an open loop.
 func TestLoopsOnPathsThatMove(t *testing.T) {
 	var lost, waited int64
 	for seed := range uint64(60) {
@@ -285,7 +296,9 @@ func TestLoopsOnPathsThatMove(t *testing.T) {
 			}
 		}
 		open := e
-		open.flows.After, open.flows.DelayNS, open.flows.AfterEnds = nil, nil, nil
+		open.flows.After = nil
+		open.flows.DelayNS = nil
+		open.flows.AfterEnds = nil
 		for i, row := range want.Row {
 			if e.flows.StartNS[row] != want.StartNS[i] {
 				waited++
@@ -317,8 +330,8 @@ func waitAtRandom(e *netExample, seed uint64) {
 	}
 }
 
-// Bursts of losses have the stated mean length and share, each within five standard errors, and one look at the link
-// after the other yields what either asker sees.
+// Bursts of losses have the stated mean length and share, each within five standard errors, and one look at
+// the link after the other yields what either asker sees.
 func TestBursts(t *testing.T) {
 	const meanNS, share = 20_000, 0.05
 	for seed := range uint64(5) {
@@ -327,20 +340,24 @@ func TestBursts(t *testing.T) {
 		var bursts, lossPS, allPS, fromPS int64
 		for atPS := int64(0); bursts < 4000; {
 			loses := m.inBurst(&f, atPS, sending)
-			if again := m.inBurst(&f, atPS, arriving); again != loses {
+			again := m.inBurst(&f, atPS, arriving)
+			if again != loses {
 				t.Fatalf("seed %d, at %d: %v and %v", seed, atPS, loses, again)
 			}
-			fromPS, atPS = atPS, f.bursts[sending].untilPS
+			fromPS = atPS
+			atPS = f.bursts[sending].untilPS
 			if fromPS == 0 { // cut off
 				continue
 			}
-			if allPS += atPS - fromPS; loses {
-				bursts, lossPS = bursts+1, lossPS+atPS-fromPS
+			allPS += atPS - fromPS
+			if loses {
+				bursts = bursts + 1
+				lossPS = lossPS + atPS - fromPS
 			}
 		}
 		mean := float64(lossPS) / float64(bursts) / 1000 // of exponential lengths, as their standard deviation
 		if far := math.Abs(mean-meanNS) * math.Sqrt(float64(bursts)) / meanNS; far > 5 {
-			t.Errorf("seed %d: bursts last %v ns in the mean, %v standard errors off", seed, mean, far)
+			t.Errorf("seed %d: bursts last %v ns on average, %v standard errors off", seed, mean, far)
 		}
 		got := float64(lossPS) / float64(allPS)
 		if far := math.Abs(got-share) / share * math.Sqrt(float64(bursts)/2); far > 5 {
@@ -369,8 +386,9 @@ func TestLocalRepair(t *testing.T) {
 	}
 }
 
-// Where the path over one spine is slow behind it, flows leave it: most with CONGA, to which it is reported; some
-// with PLB, when their packets are marked, and with flowlets, of which slow senders make more. ECMP stays.
+// Where the path over one spine is slow behind it, flows leave it: most with CONGA, to which it is reported;
+// some with PLB, when their packets are marked, and with flowlets, of which slow senders make more. ECMP
+// stays.
 func TestRemoteCongestion(t *testing.T) {
 	e := netExample{params: simkernel.DefaultParams(), hosts: make([]bool, 4)} // leaves 0, 1 and spines 2, 3
 	cable := func(a, b int, bps int64) {
@@ -386,10 +404,12 @@ func TestRemoteCongestion(t *testing.T) {
 	}
 	for i := range 400 {
 		spine := i % 2
-		from, to := int32(8+4*(i%4)), int32(8+4*(i/4%4)+3)
+		from := int32(8 + 4*(i%4))
+		to := int32(8 + 4*(i/4%4) + 3)
 		e.flows.PathLinks = append(e.flows.PathLinks, from, int32(4*spine), int32(4*spine+2), to)
 		e.flows.PathEnds = append(e.flows.PathEnds, int32(4*i+4))
-		e.flows.SizeBytes, e.flows.StartNS = append(e.flows.SizeBytes, 50_000), append(e.flows.StartNS, int64(i)*55_000)
+		e.flows.SizeBytes = append(e.flows.SizeBytes, 50_000)
+		e.flows.StartNS = append(e.flows.StartNS, int64(i)*55_000)
 	}
 	slow := map[Balance]float64{}
 	for _, b := range []Balance{ECMP, Flowlet, PLB, CONGA} { // the slow path is that of half of the flows

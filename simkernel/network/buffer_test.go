@@ -24,8 +24,8 @@ func runBuffered(t testing.TB, e *netExample, b BufferParams, chunk int) *Buffer
 	return n
 }
 
-// With limited buffers the network agrees with a slow one with an event heap in every bit; without limits too, as long as
-// nothing is lost in the slow one.
+// With limited buffers the network agrees with a slow one with an event heap in every bit; without limits
+// too, as long as nothing is lost in the slow one.
 func TestBufferedAgreesWithTwin(t *testing.T) {
 	cases := uint64(300)
 	if testing.Short() {
@@ -48,7 +48,9 @@ func TestBufferedAgreesWithTwin(t *testing.T) {
 			}, reservedBuffer(&e, rng, 1)} {
 				want := runBuffered(t, &e, b, 3)
 				n, got := runIn(t, &e, b, nil, 1, 1000)
-				got.StartNS, got.Again, got.Reordered = nil, nil, nil // the twin does not report them
+				got.StartNS = nil
+				got.Again = nil
+				got.Reordered = nil // the twin does not report them
 				if !reflect.DeepEqual(got, &want.Results) || n.Losses() != want.Losses {
 					t.Fatalf("%v, seed %d, %+v: %s\n%+v\ntwin:\n%+v", kind, seed, b, kerneltest.FirstDifference(got, &want.Results),
 						n.Losses(), want.Losses)
@@ -66,7 +68,10 @@ func TestBufferedAgreesWithTwin(t *testing.T) {
 				}
 				if b.Alpha == 8 && b.SwitchBytes == 1<<50 {
 					_, free := runIn(t, &e, BufferParams{}, nil, 1, 1000)
-					if free.StartNS, free.Again, free.Reordered = nil, nil, nil; !reflect.DeepEqual(free, got) {
+					free.StartNS = nil
+					free.Again = nil
+					free.Reordered = nil
+					if !reflect.DeepEqual(free, got) {
 						t.Fatalf("%v, seed %d: unlimited buffers yield another result", kind, seed)
 					}
 				}
@@ -75,9 +80,10 @@ func TestBufferedAgreesWithTwin(t *testing.T) {
 	}
 }
 
-// reservedBuffer draws a small buffer of which ports of so many classes reserve a part.
+// reservedBuffer draws a small buffer of which the ports of all classes reserve a part.
 func reservedBuffer(e *netExample, rng *rand.Rand, classes int64) BufferParams {
-	packet, ports := e.params.PayloadBytes+e.params.HeaderBytes, make([]int64, len(e.hosts))
+	packet := e.params.PayloadBytes + e.params.HeaderBytes
+	ports := make([]int64, len(e.hosts))
 	for _, l := range e.links {
 		ports[l.SrcNode] += classes
 	}
@@ -88,7 +94,7 @@ func reservedBuffer(e *netExample, rng *rand.Rand, classes int64) BufferParams {
 
 // With small buffers every flow finishes, not before its ideal; every packet is delivered in order once;
 // what was sent was delivered, dropped or discarded; no buffer ever holds more than it has; and the same
-// comes out again, in whatever chunks the flows come.
+// comes out again, for any chunks in which the flows come.
 func TestBufferedLaws(t *testing.T) {
 	var all Losses
 	for _, kind := range simkernel.PacedTransports() {
@@ -119,7 +125,8 @@ func TestBufferedLaws(t *testing.T) {
 			dropped := int64(0)
 			for link := range e.links {
 				dropped += n.Dropped(int32(link))
-				if p := &n.ports[link]; p.heldBytes != 0 || p.leftBytes != 0 || !p.data.empty() || !p.acks.empty() {
+				p := &n.ports[link]
+				if p.heldBytes != 0 || p.leftBytes != 0 || !p.data.empty() || !p.acks.empty() {
 					t.Fatalf("%v, seed %d: link %d is not empty: %+v", kind, seed, link, p)
 				}
 			}
@@ -132,7 +139,8 @@ func TestBufferedLaws(t *testing.T) {
 						n.MostBytes(int32(node)), b.SwitchBytes, n.buffers[node].usedBytes)
 				}
 			}
-			if m, again := runIn(t, &e, b, nil, 1, 1+rng.IntN(4)); !reflect.DeepEqual(r, again) || m.Losses() != l {
+			m, again := runIn(t, &e, b, nil, 1, 1+rng.IntN(4))
+			if !reflect.DeepEqual(r, again) || m.Losses() != l {
 				t.Fatalf("%v, seed %d: another result the second time", kind, seed)
 			}
 			all.Dropped += l.Dropped
@@ -172,11 +180,13 @@ func TestBufferedIncastByHand(t *testing.T) {
 	}
 	// Idle, a packet and its ACK need 2 × (838.4 + 48 + 2,000) ns; the timer is twice that and, for each of
 	// the two links, what half of the buffer needs there and back.
-	idleNS, deepestNS := 2*(838.4+48+2000), 3*1048*8/10.0/2
+	idleNS := 2 * (838.4 + 48 + 2000)
+	deepestNS := 3 * 1048 * 8 / 10.0 / 2
 	timeoutNS := 2*idleNS + 2*2*deepestNS
 	ackNS := 838.4*3 + 48*2 + 4*1000 // of flow 1's first packet, which waited for one
 	want := ackNS + timeoutNS + 2*(838.4+1000)
-	if got := float64(r.FCTNS[slices.Index(r.Row, 1)]); got < want-1 || got > want+1 {
+	got := float64(r.FCTNS[slices.Index(r.Row, 1)])
+	if got < want-1 || got > want+1 {
 		t.Errorf("FCT %v ns, want %v", got, want)
 	}
 
@@ -197,7 +207,8 @@ func TestBufferedAlpha(t *testing.T) {
 	}
 	for h := range int32(4) {
 		for range 4 {
-			e.flows.SizeBytes, e.flows.StartNS = append(e.flows.SizeBytes, 300_000), append(e.flows.StartNS, 0)
+			e.flows.SizeBytes = append(e.flows.SizeBytes, 300_000)
+			e.flows.StartNS = append(e.flows.StartNS, 0)
 			e.flows.PathLinks = append(e.flows.PathLinks, 2*h, 9)
 			e.flows.PathEnds = append(e.flows.PathEnds, int32(len(e.flows.PathLinks)))
 		}
@@ -205,7 +216,8 @@ func TestBufferedAlpha(t *testing.T) {
 	peak := int64(0)
 	for _, alpha := range []float64{0.25, 1, 4} {
 		n, _ := runIn(t, &e, BufferParams{SwitchBytes: 100_000, Alpha: alpha}, nil, 1, 100)
-		if limit := int64(alpha / (1 + alpha) * 100_000); n.Losses().Dropped == 0 || n.MostBytes(5) <= peak ||
+		limit := int64(alpha / (1 + alpha) * 100_000)
+		if n.Losses().Dropped == 0 || n.MostBytes(5) <= peak ||
 			n.MostBytes(5) > limit+1048 {
 			t.Errorf("alpha %v: dropped %d, peak %d (before: %d) of %d", alpha, n.Losses().Dropped, n.MostBytes(5), peak,
 				limit)
@@ -240,7 +252,8 @@ func TestBufferedRefuses(t *testing.T) {
 // Senders that send packets again without an end are stopped; some losses are none.
 func TestStorm(t *testing.T) {
 	n := &Network{layout: layout{domains: make([]domain, 2)}}
-	n.domains[0].journal.storming, n.domains[1].journal.storming = stormLeast/2, stormLeast/2
+	n.domains[0].journal.storming = stormLeast / 2
+	n.domains[1].journal.storming = stormLeast / 2
 	if err := n.storm(); err == nil || !strings.Contains(err.Error(), "retransmission storm") {
 		t.Error(err)
 	}

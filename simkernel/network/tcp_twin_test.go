@@ -10,12 +10,13 @@ import (
 	"parsimon/simkernel/kerneltest"
 )
 
-// twinTCP is TCP of a flow in a Buffered: the scoreboard of RFC 6675, packet by packet, without any ranges or counters.
+// twinTCP is TCP of a flow in a Buffered: the scoreboard of RFC 6675, packet by packet, without any ranges or
+// counters.
 type twinTCP struct {
 	tcp     *simkernel.TCP
 	sacked  map[int64]bool // the receiver has it, as the sender knows
 	lost    map[int64]bool
-	again   int64          // those before were sent again, if they are missing
+	again   int64          // packets before it were retransmitted, if they are missing
 	handed  []int64        // packets that wait in the NIC
 	known   int64          // how many packets were given to it at least once
 	got     map[int64]bool // of the receiver
@@ -35,7 +36,9 @@ const delayedItem = -99 // pauses have -16 to -1
 func (n *Buffered) startTCP(f *bufferedFlow) {
 	if f.tcp, _ = f.sender.(*simkernel.TCP); f.tcp != nil {
 		f.gap, f.timeoutPS = 0, f.tcp.TimeoutPS()
-		f.sacked, f.lost, f.got = map[int64]bool{}, map[int64]bool{}, map[int64]bool{}
+		f.sacked = map[int64]bool{}
+		f.lost = map[int64]bool{}
+		f.got = map[int64]bool{}
 	}
 }
 
@@ -95,7 +98,8 @@ func (n *Buffered) handOver(f *bufferedFlow, nowPS int64) {
 }
 
 func (f *bufferedFlow) chooseHanded() {
-	if f.nxt = f.maxSent; len(f.handed) > 0 {
+	f.nxt = f.maxSent
+	if len(f.handed) > 0 {
 		f.nxt = f.handed[0]
 	}
 }
@@ -130,7 +134,8 @@ func (n *Buffered) receiveTCP(port int32, k *bufferedPacket, nowPS int64) {
 		}
 	}
 	f.highest = max(f.highest, k.number+1)
-	k.ack, k.wire = true, n.params.AckBytes
+	k.ack = true
+	k.wire = n.params.AckBytes
 	k.hop--
 	k.answers = append(k.answers[:0], k.number)
 	if i := slices.IndexFunc(n.delayed, func(w delayedACK) bool {
@@ -156,7 +161,8 @@ func (n *Buffered) receiveTCP(port int32, k *bufferedPacket, nowPS int64) {
 // sendDelayed sends the ACKs of a host that are due.
 func (n *Buffered) sendDelayed(port int32, nowPS int64) {
 	for i := 0; i < len(n.delayed); i++ {
-		if w := n.delayed[i]; w.port == port && w.atPS <= nowPS {
+		w := n.delayed[i]
+		if w.port == port && w.atPS <= nowPS {
 			n.ports[port].acks.put(w.packet)
 			n.scheduleSend(port, max(nowPS, n.ports[port].freePS))
 			n.delayed = slices.Delete(n.delayed, i, i+1)
@@ -166,7 +172,9 @@ func (n *Buffered) sendDelayed(port int32, nowPS int64) {
 }
 
 func (n *Buffered) receiveTCPAck(port int32, p *bufferedPort, k *bufferedPacket, nowPS int64) {
-	f, una, delivered := k.flow, k.flow.una, int64(0)
+	f := k.flow
+	una := k.flow.una
+	delivered := int64(0)
 	for _, number := range k.answers {
 		if !f.sacked[number] && number >= una {
 			f.sacked[number] = true
@@ -226,7 +234,9 @@ func TestClockedAgreesWithTwin(t *testing.T) {
 			}
 			want := runBuffered(t, &e, b, 3)
 			n, got := runIn(t, &e, b, nil, 1, 1000)
-			got.StartNS, got.Again, got.Reordered = nil, nil, nil // the twin does not report them
+			got.StartNS = nil
+			got.Again = nil
+			got.Reordered = nil // the twin does not report them
 			if !reflect.DeepEqual(got, &want.Results) || n.Losses() != want.Losses {
 				t.Fatalf("%v, seed %d, %+v: %s\n%+v\ntwin:\n%+v", kind, seed, b, kerneltest.FirstDifference(got, &want.Results),
 					n.Losses(), want.Losses)

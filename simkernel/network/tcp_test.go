@@ -9,7 +9,8 @@ import (
 	"parsimon/simkernel/kerneltest"
 )
 
-// twoHosts is a flow of so many packets from one host over a switch to another, all at 10 Gbps and 100 µs apart.
+// twoHosts is a flow of that number of packets from one host over a switch to another, all at 10 Gbps and 100
+// µs apart.
 func twoHosts(kind simkernel.Transport, packets int64) netExample {
 	return netExample{
 		params: simkernel.ParamsOf(kind), hosts: []bool{true, true, false},
@@ -18,11 +19,12 @@ func twoHosts(kind simkernel.Transport, packets int64) netExample {
 	}
 }
 
-// Slow start of 40 packets by hand. A packet takes 838.4 ns on a link, an ACK 48 ns; the round trip is 401.7728 µs.
+// Slow start of 40 packets by hand. A packet takes 838.4 ns on a link, an ACK 48 ns; the round trip is
+// 401.7728 µs.
 //
 // With an ACK for each packet: 10 packets, then 20, the last 10 from 2 round trips on, one after the other.
-// With an ACK for the first and then for every second: 10 packets, 2 for the first ACK and 3 for each of the next four,
-// and from the ACK for packets 9 and 10 on, after 2 round trips, the last 16.
+// With an ACK for the first and then for every second: 10 packets, 2 for the first ACK and 3 for each of the
+// next four, and from the ACK for packets 9 and 10 on, after 2 round trips, the last 16.
 func TestClockedSlowStartByHand(t *testing.T) {
 	for _, kind := range simkernel.AckClockedTransports() {
 		for delayNS, want := range map[int64]int64{
@@ -44,13 +46,14 @@ func TestClockedSlowStartByHand(t *testing.T) {
 	e := twoHosts(simkernel.NewReno, 4)
 	e.params.TCP.InitialWindow = 1
 	_, r := runIn(t, &e, BufferParams{}, nil, 1, 1)
-	if got := r.FCTNS[0]; got != 1_006_061 { // 2 × 401,772.8 + 838.4 + 2 × 100,838.4
+	got := r.FCTNS[0]
+	if got != 1_006_061 { // 2 × 401,772.8 + 838.4 + 2 × 100,838.4
 		t.Errorf("window of a packet: FCT %d ns", got)
 	}
 }
 
-// Two hosts fill a port that holds three packets and no more: losses are found by duplicate ACKs, without a timeout,
-// and all arrives.
+// Two hosts fill a port that holds three packets and no more: losses are found by duplicate ACKs, without a
+// timeout, and all arrives.
 func TestClockedFastRetransmit(t *testing.T) {
 	e := netExample{params: simkernel.ParamsOf(simkernel.NewReno), hosts: []bool{true, true, true, false}}
 	for h := range int32(3) {
@@ -58,27 +61,31 @@ func TestClockedFastRetransmit(t *testing.T) {
 	}
 	e.flows = Flows{SizeBytes: []int64{200_000, 200_000}, StartNS: []int64{0, 0}, PathEnds: []int32{2, 4}, PathLinks: []int32{0, 5, 2, 5}}
 	n, r := runIn(t, &e, BufferParams{SwitchBytes: 20 * 1048, Alpha: 1024}, nil, 1, 1)
-	if l := n.Losses(); l.Dropped == 0 || l.Delivered != 400 || l.NACKs != 0 || len(r.Row) != 2 {
+	l := n.Losses()
+	if l.Dropped == 0 || l.Delivered != 400 || l.NACKs != 0 || len(r.Row) != 2 {
 		t.Errorf("%+v", l)
 	}
 }
 
-// All of a flow's last packets are lost, and no packet behind them shows it: each takes an ACK that its receiver delays by
-// 40 ms. A timeout ends that 200 ms after the first such ACK.
+// All of a flow's last packets are lost, and no packet behind them shows it: each takes an ACK that its
+// receiver delays by 40 ms. A timeout ends that 200 ms after the first such ACK.
 func TestClockedTailIsLost(t *testing.T) {
 	for _, kind := range simkernel.AckClockedTransports() {
 		e := twoHosts(kind, 400)
 		e.params.TCP.InitialWindow = 400
-		e.links[2].BandwidthBps, e.links[3].BandwidthBps = 1e9, 1e9
+		e.links[2].BandwidthBps = 1e9
+		e.links[3].BandwidthBps = 1e9
 		n, r := runIn(t, &e, BufferParams{SwitchBytes: 100 * 1048, Alpha: 1024}, nil, 1, 1)
-		if l := n.Losses(); l.Timeouts != 1 || r.FCTNS[0] > 250e6 {
+		l := n.Losses()
+		if l.Timeouts != 1 || r.FCTNS[0] > 250e6 {
 			t.Errorf("%v: FCT %d ns, %+v", kind, r.FCTNS[0], l)
 		}
 	}
 }
 
-// With TCP every flow ends, not before its ideal; every packet is delivered once; what was sent was delivered, dropped or
-// discarded; nothing remains; and neither domains nor workers nor chunks change a bit. With PFC nothing is dropped.
+// With TCP every flow ends, not before its ideal; every packet is delivered once; what was sent was
+// delivered, dropped or discarded; nothing remains; and neither domains nor workers nor chunks change a bit.
+// With PFC nothing is dropped.
 func TestClockedLaws(t *testing.T) {
 	var all Losses
 	for _, kind := range simkernel.AckClockedTransports() {
@@ -109,11 +116,13 @@ func TestClockedLaws(t *testing.T) {
 				t.Fatalf("%v, seed %d: %d flows of %d, %d packets, %+v", kind, seed, len(r.Row), len(e.flows.StartNS), packets, l)
 			}
 			for link := range n.ports {
-				if p := &n.ports[link]; p.heldBytes != 0 || p.leftBytes != 0 || !p.data.empty() {
+				p := &n.ports[link]
+				if p.heldBytes != 0 || p.leftBytes != 0 || !p.data.empty() {
 					t.Fatalf("%v, seed %d: link %d is not empty", kind, seed, link)
 				}
 			}
-			if m, again := runIn(t, &e, b, randomDomains(rng, len(e.hosts)), 2, 3); !reflect.DeepEqual(r, again) || m.Losses() != l {
+			m, again := runIn(t, &e, b, randomDomains(rng, len(e.hosts)), 2, 3)
+			if !reflect.DeepEqual(r, again) || m.Losses() != l {
 				t.Fatalf("%v, seed %d: other results in several domains", kind, seed)
 			}
 			all.add(&l)
@@ -124,18 +133,20 @@ func TestClockedLaws(t *testing.T) {
 	}
 }
 
-// Flows that wait for others start when these are delivered, whatever was lost on the way.
+// Flows that wait for others start when these are delivered, regardless of what was lost on the way.
 func TestClockedDependencies(t *testing.T) {
 	e := netExample{params: simkernel.ParamsOf(simkernel.CUBIC), hosts: []bool{true, true, true, false}}
 	for h := range int32(3) {
 		e.links = append(e.links, Link{h, 3, 10e9, 1000}, Link{3, h, 10e9, 1000})
 	}
 	for i := range int64(6) { // 0 and 1 at once, each followed by two
-		e.flows.SizeBytes, e.flows.StartNS = append(e.flows.SizeBytes, 300_000), append(e.flows.StartNS, 0)
+		e.flows.SizeBytes = append(e.flows.SizeBytes, 300_000)
+		e.flows.StartNS = append(e.flows.StartNS, 0)
 		e.flows.PathLinks = append(e.flows.PathLinks, int32(i%2*2), 5)
 		e.flows.PathEnds = append(e.flows.PathEnds, int32(2*i+2))
 		if i > 1 {
-			e.flows.After, e.flows.DelayNS = append(e.flows.After, i-2), append(e.flows.DelayNS, 500)
+			e.flows.After = append(e.flows.After, i-2)
+			e.flows.DelayNS = append(e.flows.DelayNS, 500)
 		}
 		e.flows.AfterEnds = append(e.flows.AfterEnds, int32(len(e.flows.After)))
 	}
@@ -145,7 +156,8 @@ func TestClockedDependencies(t *testing.T) {
 	}
 	end := map[int64]int64{}
 	for i, row := range r.Row {
-		if end[row] = r.StartNS[i] + r.FCTNS[i]; row > 1 && r.StartNS[i] != end[row-2]+500 {
+		end[row] = r.StartNS[i] + r.FCTNS[i]
+		if row > 1 && r.StartNS[i] != end[row-2]+500 {
 			t.Errorf("flow %d starts at %d ns, flow %d ended at %d", row, r.StartNS[i], row-2, end[row-2])
 		}
 	}

@@ -10,20 +10,20 @@ import (
 // A Buffered is a Network whose switches have finite buffers. As long as nothing is dropped its results are
 // identical.
 //
-// Buffers: the data packets that wait at the ports of a switch share its buffer. Each takes its wire bytes from
-// its arrival until its service starts. A packet is dropped on arrival if the buffer is full or its port above the
-// dynamic threshold (BufferParams.Alpha). ACKs take no buffer and are never dropped (priority group 0 of the HPCC
-// simulator).
+// Buffers: the data packets that wait at the ports of a switch share its buffer. Each takes its wire bytes
+// from its arrival until its service starts. A packet is dropped on arrival if the buffer is full or its port
+// above the dynamic threshold (BufferParams.Alpha). ACKs take no buffer and are never dropped (priority group
+// 0 of the HPCC simulator).
 //
-// Recovery is go-back-N, as in RDMA NICs and the HPCC simulator. A receiver accepts packets in order only, and
-// acknowledges them. It discards packets beyond the expected one and answers the first of them, and then one
-// per nackEveryNS, or round trip if that is longer, without progress, by a NACK that names the expected packet; the sender goes back to it. It
-// also discards duplicates. A timeout covers the loss of a flow's last packets. The transport processes a
-// NACK like an ACK of the same number; losses have no other effect on it.
+// Recovery is go-back-N, as in RDMA NICs and the HPCC simulator. A receiver accepts packets in order only,
+// and acknowledges them. It discards packets beyond the expected one and answers the first of them, and then
+// one per nackEveryNS, or round trip if that is longer, without progress, by a NACK that names the expected
+// packet; the sender goes back to it. It also discards duplicates. A timeout covers the loss of a flow's last
+// packets. The transport processes a NACK like an ACK of the same number; losses have no other effect on it.
 //
-// Order of events: as in Network, and at a switch where packets arrive and leave in the same ps, arrivals first,
-// by the link that they came over. Because the ports of a switch share state, time is not cut into windows:
-// there is one event heap and one goroutine.
+// Order of events: as in Network, and at a switch where packets arrive and leave in the same ps, arrivals
+// first, by the link that they came over. Because the ports of a switch share state, time is not cut into
+// windows: there is one event heap and one goroutine.
 type Buffered struct {
 	params   simkernel.Params
 	buffer   BufferParams
@@ -75,7 +75,8 @@ func NewBuffered(params simkernel.Params, buffer BufferParams, classes []Class, 
 	if err != nil {
 		return nil, err
 	}
-	if whole.classes = classes; classes == nil {
+	whole.classes = classes
+	if classes == nil {
 		classes = make([]Class, 1)
 	}
 	if err := buffer.Validate(&params); err != nil {
@@ -117,8 +118,9 @@ func (n *Buffered) Dropped(link int32) int64 { return n.ports[link].dropped }
 // MostBytes returns the maximum number of bytes in the buffer of a node.
 func (n *Buffered) MostBytes(node int32) int64 { return n.peak[node] }
 
-// Run simulates the whole workload. It calls finished, if not nil, whenever a few thousand flows are in n.Results,
-// and once more at the end; Results is reset after each call. Invalid rows and errors of more and finished end it.
+// Run simulates the whole workload. It calls finished, if not nil, whenever a few thousand flows are in
+// n.Results, and once more at the end; Results is reset after each call. Invalid rows and errors of more and
+// finished end it.
 func (n *Buffered) Run(finished func(*Results) error) error {
 	if n.err == nil {
 		n.err = n.run(finished)
@@ -157,7 +159,8 @@ func (n *Buffered) run(finished func(*Results) error) error {
 		case e.item == delayedItem:
 			n.sendDelayed(e.port, e.atPS)
 		case e.rank >= rankSend:
-			if p := &n.ports[e.port]; p.sendAtPS == e.atPS {
+			p := &n.ports[e.port]
+			if p.sendAtPS == e.atPS {
 				p.sendAtPS = never
 				n.send(e.port, p, e.atPS)
 			}
@@ -222,11 +225,13 @@ func (n *Buffered) admitNext() error {
 		if n.batch != nil && (n.batch.err != nil || n.batch.last) {
 			return n.batch.err
 		}
-		n.batch, n.next = n.feed.next(), 0
+		n.batch = n.feed.next()
+		n.next = 0
 	}
 	c := n.batch.flows[n.next]
 	path := c.path
-	size, startNS := c.size, c.startPS/simkernel.PSPerNS
+	size := c.size
+	startNS := c.startPS / simkernel.PSPerNS
 	f := &bufferedFlow{row: n.rows, path: path, size: size, startPS: startNS * simkernel.PSPerNS,
 		key: c.key, class: int(c.class)}
 	n.ideal.Reset(&n.params)
@@ -234,7 +239,8 @@ func (n *Buffered) admitNext() error {
 	for _, l := range path {
 		link := n.links[l]
 		n.ideal.Add(link.BandwidthBps, link.DelayNS)
-		p, back := &n.ports[l], &n.ports[l^1]
+		p := &n.ports[l]
+		back := &n.ports[l^1]
 		idlePS += p.wire.PS(n.params.PayloadBytes+n.params.HeaderBytes) + back.wire.PS(n.params.AckBytes) +
 			2*link.DelayNS*simkernel.PSPerNS
 	}
@@ -247,7 +253,9 @@ func (n *Buffered) admitNext() error {
 	if n.params.Transport.Traits().AckClocked {
 		f.limits.RoundTripNS = n.ideal.Path().RoundTripNS
 	}
-	f.waitPS, f.lastPS, f.marks = make([]int64, len(path)), make([]int64, len(path)), make([]int32, len(path))
+	f.waitPS = make([]int64, len(path))
+	f.lastPS = make([]int64, len(path))
+	f.marks = make([]int32, len(path))
 	n.starting = f
 	n.push(event{atPS: f.startPS, rank: rankStart + uint64(n.rows)})
 	n.rows++
@@ -256,9 +264,9 @@ func (n *Buffered) admitNext() error {
 	return nil
 }
 
-// timeoutPS returns the retransmission timeout of flows of a path. By default it covers a packet that waits behind
-// the largest possible queue (Alpha/(1+Alpha) of the buffer) at every switch, and whose ACK waits at each for one
-// packet and for as many ACKs as such a queue has packets.
+// timeoutPS returns the retransmission timeout of flows of a path. By default it covers a packet that waits
+// behind the largest possible queue (Alpha/(1+Alpha) of the buffer) at every switch, and whose ACK waits at
+// each for one packet and for as many ACKs as such a queue has packets.
 func (n *Buffered) timeoutPS(path []int32, idlePS int64) int64 {
 	if n.buffer.RetransmitNS > 0 {
 		return n.buffer.RetransmitNS * simkernel.PSPerNS
@@ -278,8 +286,9 @@ func (n *Buffered) timeoutPS(path []int32, idlePS int64) int64 {
 	return int64(min(sum, horizonPS/4))
 }
 
-// An event is a flow start, a packet's arrival at a port, a timeout, or a send opportunity of a port. At equal
-// times arrivals come first, by the link that they came over, then starts by row, timeouts by row, and sends.
+// An event is a flow start, a packet's arrival at a port, a timeout, or a send opportunity of a port. At
+// equal times arrivals come first, by the link that they came over, then starts by row, timeouts by row, and
+// sends.
 type event struct {
 	atPS   int64
 	rank   uint64
@@ -313,7 +322,8 @@ func (n *Buffered) push(e event) {
 
 // scheduleSend makes a port try to send at a time, unless it will try earlier.
 func (n *Buffered) scheduleSend(port int32, atPS int64) {
-	if p := &n.ports[port]; atPS < p.sendAtPS {
+	p := &n.ports[port]
+	if atPS < p.sendAtPS {
 		p.sendAtPS = atPS
 		n.push(event{atPS: atPS, rank: rankSend, port: port})
 	}
@@ -339,7 +349,8 @@ func (h *eventHeap) push(e event) {
 
 func (h *eventHeap) pop() event {
 	s := *h
-	top, last := s[0], s[len(s)-1]
+	top := s[0]
+	last := s[len(s)-1]
 	s = s[:len(s)-1]
 	*h = s
 	if len(s) == 0 {
@@ -381,9 +392,11 @@ func (n *Buffered) alpha(class int) float64 {
 
 // admits reports whether a data packet of a class of that size fits at a switch's port.
 func (n *Buffered) admits(p *bufferedPort, class int, wireBytes int64) bool {
-	free, own := n.buffer.SwitchBytes-n.used[p.node], int64(0)
+	free := n.buffer.SwitchBytes - n.used[p.node]
+	own := int64(0)
 	if n.buffer.ReservedBytes > 0 {
-		own, free = n.buffer.ReservedBytes, n.buffer.SwitchBytes
+		own = n.buffer.ReservedBytes
+		free = n.buffer.SwitchBytes
 		for i := range n.ports {
 			for _, c := range n.ports[i].classes {
 				if n.ports[i].node == p.node {
@@ -397,8 +410,8 @@ func (n *Buffered) admits(p *bufferedPort, class int, wireBytes int64) bool {
 	return beyond == 0 || beyond-max(0, held-own) <= free && float64(beyond) <= n.alpha(class)*float64(free)
 }
 
-// nextClass chooses the class that a port serves, of those whose next packets have so many bytes; below 0: none is ready. The
-// quantum of the smallest weight is a full packet.
+// nextClass chooses the class that a port serves, of those whose next packets have these sizes; below 0:
+// none is ready. The quantum of the smallest weight is a full packet.
 func (n *Buffered) nextClass(p *bufferedPort, bytes []int64) int {
 	for q := len(bytes) - 1; q >= 0; q-- {
 		if bytes[q] >= 0 && n.classes[q].Weight == 0 {
@@ -429,17 +442,21 @@ func (n *Buffered) nextClass(p *bufferedPort, bytes []int64) int {
 }
 
 // pass gives the turn to the next class.
-func (p *bufferedPort) pass() { p.turn, p.granted = (p.turn+1)%len(p.classes), false }
+func (p *bufferedPort) pass() {
+	p.turn = (p.turn + 1) % len(p.classes)
+	p.granted = false
+}
 
 // ended: after a service nothing of the class waits.
 func (p *bufferedPort) ended(class int) {
-	if p.classes[class].deficit = 0; p.turn == class {
+	p.classes[class].deficit = 0
+	if p.turn == class {
 		p.pass()
 	}
 }
 
-// A bufferedFlow is a flow in a buffered network, sender and receiver. Packets are counted; all but the last are
-// full.
+// A bufferedFlow is a flow in a buffered network, sender and receiver. Packets are counted; all but the last
+// are full.
 type bufferedFlow struct {
 	limits  simkernel.Limits
 	row     int64
@@ -503,9 +520,11 @@ func (n *Buffered) startFlow(f *bufferedFlow, nowPS int64) {
 	n.startTCP(f)
 	if n.buffer.Selective && f.tcp == nil {
 		f.twinIRN = twinIRN{acked: map[int64]bool{}, resent: map[int64]bool{}, lowPS: f.lowPS}
-		f.lost, f.got = map[int64]bool{}, map[int64]bool{}
+		f.lost = map[int64]bool{}
+		f.got = map[int64]bool{}
 	}
-	if k := len(n.freeSlots); k > 0 {
+	k := len(n.freeSlots)
+	if k > 0 {
 		f.slot = n.freeSlots[k-1]
 		n.freeSlots = n.freeSlots[:k-1]
 		n.slots[f.slot] = f
@@ -524,16 +543,19 @@ func (n *Buffered) startFlow(f *bufferedFlow, nowPS int64) {
 	n.scheduleSend(port, max(nowPS, p.freePS))
 }
 
-// sendNext sends a packet of the flow that is next in the round robin, or schedules a send for when there is one.
+// sendNext sends a packet of the flow that is next in the round robin, or schedules a send for when there is
+// one.
 func (n *Buffered) sendNext(port int32, p *bufferedPort, nowPS int64) {
-	bytes, nextPS := slices.Repeat([]int64{-1}, len(n.classes)), n.tick(p, nowPS)
+	bytes := slices.Repeat([]int64{-1}, len(n.classes))
+	nextPS := n.tick(p, nowPS)
 	for q := range p.classes {
 		c := &p.classes[q].ring
 		if n.pfc != nil && n.pfc.of(port, q).paused {
 			continue
 		}
 		c.choose(p.freePS)
-		if nextPS = min(nextPS, c.sendPS); c.sendPS <= nowPS {
+		nextPS = min(nextPS, c.sendPS)
+		if c.sendPS <= nowPS {
 			f := n.slots[c.places[c.sendAt].slot]
 			bytes[q] = n.bytes(f, f.nxt+1) - n.bytes(f, f.nxt) + n.params.HeaderBytes
 		}
@@ -550,7 +572,11 @@ func (n *Buffered) sendNext(port int32, p *bufferedPort, nowPS int64) {
 	f := n.slots[c.places[place].slot]
 	k := n.newPacket()
 	payload := n.bytes(f, f.nxt+1) - n.bytes(f, f.nxt)
-	k.flow, k.number, k.wire, k.atPS, k.sentPS = f, f.nxt, payload+n.params.HeaderBytes, nowPS, nowPS
+	k.flow = f
+	k.number = f.nxt
+	k.wire = payload + n.params.HeaderBytes
+	k.atPS = nowPS
+	k.sentPS = nowPS
 	if f.nxt < f.maxSent {
 		n.Losses.Again++
 		if n.moves != nil {
@@ -584,7 +610,8 @@ func (n *Buffered) sendNext(port int32, p *bufferedPort, nowPS int64) {
 		n.arm(f, nowPS)
 	}
 	n.passData(port, p, k, nowPS)
-	if c.choose(p.freePS); c.sendPS > p.freePS {
+	c.choose(p.freePS)
+	if c.sendPS > p.freePS {
 		p.ended(class)
 	}
 }
@@ -618,7 +645,8 @@ func (n *Buffered) open(f *bufferedFlow) bool {
 	return f.nxt < f.packets && n.bytes(f, f.nxt)-n.bytes(f, f.una) < f.window
 }
 
-// receiveData processes a data packet at its destination and turns it into its ACK or NACK; false if there is none.
+// receiveData processes a data packet at its destination and turns it into its ACK or NACK; false if there is
+// none.
 func (n *Buffered) receiveData(k *bufferedPacket, nowPS int64) bool {
 	f := k.flow
 	if n.moves != nil {
@@ -639,7 +667,8 @@ func (n *Buffered) receiveData(k *bufferedPacket, nowPS int64) bool {
 		if f.nacked == f.expected+1 && nowPS < f.nackPS {
 			return false
 		}
-		f.nacked, f.nackPS = f.expected+1, nowPS+f.nackWaitPS
+		f.nacked = f.expected + 1
+		f.nackPS = nowPS + f.nackWaitPS
 		k.nack = true
 		n.Losses.NACKs++
 	}
@@ -701,7 +730,8 @@ func (n *Buffered) receiveAck(port int32, p *bufferedPort, k *bufferedPacket, no
 func (n *Buffered) updateOpen(p *bufferedPort, f *bufferedFlow, nowPS int64) {
 	c := &p.classes[f.class].ring
 	c.sendPS = unknown
-	if open := n.open(f); open != c.isOpen(f.place) {
+	open := n.open(f)
+	if open != c.isOpen(f.place) {
 		if open {
 			c.reopen(f.place, nowPS)
 		} else {
@@ -718,7 +748,10 @@ func (n *Buffered) endFlow(p *bufferedPort, f *bufferedFlow) {
 	c.places[f.place].slot = -1
 	c.vacated++
 	if c.vacated == len(c.places) {
-		c.places, c.open, c.nextPlace, c.vacated = c.places[:0], c.open[:0], 0, 0
+		c.places = c.places[:0]
+		c.open = c.open[:0]
+		c.nextPlace = 0
+		c.vacated = 0
 	}
 	n.slots[f.slot] = nil
 	n.freeSlots = append(n.freeSlots, f.slot)
@@ -736,7 +769,8 @@ func (n *Buffered) arm(f *bufferedFlow, nowPS int64) {
 func (n *Buffered) scheduleTimeout(f *bufferedFlow) {
 	f.timerSet = true
 	item := int32(len(n.timers))
-	if k := len(n.freeTimers); k > 0 {
+	k := len(n.freeTimers)
+	if k > 0 {
 		item = n.freeTimers[k-1]
 		n.freeTimers = n.freeTimers[:k-1]
 		n.timers[item] = f
@@ -746,8 +780,8 @@ func (n *Buffered) scheduleTimeout(f *bufferedFlow) {
 	n.timeouts.push(event{atPS: f.deadlinePS, rank: rankTimeout + uint64(f.row), item: item})
 }
 
-// timeout processes the event of the flow's timer: after the timeout without progress the sender goes back to the
-// first unacknowledged packet.
+// timeout processes the event of the flow's timer: after the timeout without progress the sender goes back to
+// the first unacknowledged packet.
 func (n *Buffered) timeout(f *bufferedFlow, nowPS int64) {
 	f.timerSet = false
 	switch {
@@ -756,7 +790,8 @@ func (n *Buffered) timeout(f *bufferedFlow, nowPS int64) {
 		n.scheduleTimeout(f)
 	case f.nxt == f.una && f.tcp == nil && f.acked == nil || f.maxSent == f.una: // nothing is in flight: the next packet sets the timer
 	case f.acked != nil && !f.waited && f.lowPS < f.timeoutPS && f.maxSent-f.una > 3:
-		f.waited, f.deadlinePS = true, nowPS+f.timeoutPS-f.lowPS
+		f.waited = true
+		f.deadlinePS = nowPS + f.timeoutPS - f.lowPS
 		n.scheduleTimeout(f)
 	default:
 		f.waited = false
@@ -768,7 +803,8 @@ func (n *Buffered) timeout(f *bufferedFlow, nowPS int64) {
 		f.nxt = f.una
 		n.timeoutTCP(f, nowPS)
 		if f.acked != nil {
-			f.recoverTo, f.resent = f.maxSent, map[int64]bool{}
+			f.recoverTo = f.maxSent
+			f.resent = map[int64]bool{}
 			for k := f.una; k < f.maxSent; k++ {
 				f.lost[k] = true
 			}
@@ -828,11 +864,13 @@ func (q *bufferedQueue) take() *bufferedPacket {
 	q.items[q.head] = nil
 	q.head++
 	if q.head == len(q.items) {
-		q.items, q.head = q.items[:0], 0
+		q.items = q.items[:0]
+		q.head = 0
 	} else if q.head >= 64 && q.head*2 > len(q.items) {
 		kept := copy(q.items, q.items[q.head:])
 		clear(q.items[kept:])
-		q.items, q.head = q.items[:kept], 0
+		q.items = q.items[:kept]
+		q.head = 0
 	}
 	return k
 }
@@ -859,7 +897,8 @@ type bufferedPacket struct {
 }
 
 func (n *Buffered) newPacket() *bufferedPacket {
-	if k := len(n.freePackets); k > 0 {
+	k := len(n.freePackets)
+	if k > 0 {
 		p := n.freePackets[k-1]
 		n.freePackets = n.freePackets[:k-1]
 		*p = bufferedPacket{id: p.id, links: p.links[:0]}
@@ -879,13 +918,15 @@ func (n *Buffered) release(k *bufferedPacket) {
 func (n *Buffered) arrive(port int32, k *bufferedPacket, nowPS int64, over int32) {
 	if n.moves != nil {
 		var kept bool
-		if port, kept = n.moves.place(n, port, k, nowPS, over); !kept {
+		port, kept = n.moves.place(n, port, k, nowPS, over)
+		if !kept {
 			n.release(k)
 			return
 		}
 	}
 	p := &n.ports[port]
-	k.atPS, k.over = nowPS, over
+	k.atPS = nowPS
+	k.over = over
 	if k.ack && k.hop < 0 {
 		n.receiveAck(port, p, k, nowPS)
 		return
@@ -949,10 +990,13 @@ func (n *Buffered) send(port int32, p *bufferedPort, nowPS int64) {
 		n.sendNext(port, p, nowPS)
 		return
 	}
-	bytes, waits := slices.Repeat([]int64{-1}, len(n.classes)), false
+	bytes := slices.Repeat([]int64{-1}, len(n.classes))
+	waits := false
 	for q := range p.classes {
-		if d := &p.classes[q].data; !d.empty() && (n.pfc == nil || !n.pfc.of(port, q).paused) {
-			waits, bytes[q] = true, d.items[d.head].wire
+		d := &p.classes[q].data
+		if !d.empty() && (n.pfc == nil || !n.pfc.of(port, q).paused) {
+			waits = true
+			bytes[q] = d.items[d.head].wire
 		}
 	}
 	if !waits {
@@ -968,7 +1012,8 @@ func (n *Buffered) sendFrom(port int32, p *bufferedPort, class int, nowPS int64)
 	c.queueBytes -= k.wire
 	left, all := n.bytesBehind(p, class, nowPS)
 	if all+k.wire > p.counters.MaxQueueBytes {
-		p.counters.MaxQueueBytes, p.counters.MaxQueueAtNS = all+k.wire, nowPS/simkernel.PSPerNS
+		p.counters.MaxQueueBytes = all + k.wire
+		p.counters.MaxQueueAtNS = nowPS / simkernel.PSPerNS
 	}
 	if left == 0 {
 		p.ended(class)
@@ -1016,7 +1061,8 @@ func (n *Buffered) bytesBehind(p *bufferedPort, class int, nowPS int64) (own, al
 		for i := len(c.data.items) - 1; i >= c.data.head && c.data.items[i].atPS == nowPS; i-- {
 			left -= c.data.items[i].wire
 		}
-		if all += left; q == class {
+		all += left
+		if q == class {
 			own = left
 		}
 	}

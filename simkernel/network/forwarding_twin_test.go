@@ -9,8 +9,9 @@ import (
 	"parsimon/simkernel"
 )
 
-// twinMoves is Forwarding in the twin of networks with buffers, in one time order and without any state that could be derived:
-// balances, cables that go down, and how senders and receivers recover. Shares of losses, and rates, are not in it.
+// twinMoves is Forwarding in the twin of networks with buffers, in one time order and without any state that
+// could be derived: balances, cables that go down, and how senders and receivers recover. Shares of losses,
+// and rates, are not in it.
 type twinMoves struct {
 	Forwarding
 	hashes   balancing // its hash functions
@@ -26,8 +27,8 @@ type twinMoves struct {
 	work     []twinWork      // by link
 }
 
-// twinWork is what an adaptive switch thinks that a port with PFC has to send: packets, and for how long it was paused
-// while there were any.
+// twinWork is what an adaptive switch thinks that a port with PFC has to send: packets, and for how long it
+// was paused while there were any.
 type twinWork struct {
 	untilPS, sincePS int64
 	pauses           int
@@ -42,14 +43,16 @@ func (m *twinMoves) toggle(link int32, pause bool, nowPS int64) {
 		w.pauses++
 		return
 	}
-	if w.pauses--; w.pauses == 0 && w.untilPS > w.sincePS {
+	w.pauses--
+	if w.pauses == 0 && w.untilPS > w.sincePS {
 		w.untilPS += nowPS - w.sincePS
 	}
 }
 
 // left is how long a port sends what it has.
 func (m *twinMoves) left(link int32, nowPS int64) int64 {
-	if w := m.work[link]; w.pauses > 0 {
+	w := m.work[link]
+	if w.pauses > 0 {
 		return max(0, w.untilPS-w.sincePS)
 	}
 	return max(0, m.work[link].untilPS-nowPS)
@@ -106,7 +109,8 @@ func (m *twinMoves) avoids(link int32, nowPS int64) bool {
 
 // place says which port what arrives over a link gets; false if it is lost.
 func (m *twinMoves) place(n *Buffered, port int32, k *bufferedPacket, nowPS int64, over int32) (int32, bool) {
-	path, node := k.flow.path, n.links[over].DstNode
+	path := k.flow.path
+	node := n.links[over].DstNode
 	leftPS := nowPS - n.links[over].DelayNS*simkernel.PSPerNS
 	if !k.ack {
 		m.carried[over].Sent++
@@ -160,7 +164,8 @@ func (m *twinMoves) place(n *Buffered, port int32, k *bufferedPacket, nowPS int6
 	}
 	if m.Balance == CONGA {
 		metric := m.metric(port, nowPS)
-		if leaf := n.links[path[0]].DstNode; !k.ack {
+		leaf := n.links[path[0]].DstNode
+		if !k.ack {
 			k.metric = max(k.metric, metric)
 		} else if node == leaf {
 			m.reported[congaKey{leaf, n.links[path[len(path)-1]].SrcNode, k.way}] = congaMetric{k.metric, nowPS}
@@ -178,7 +183,8 @@ func (m *twinMoves) lose(n *Buffered, k *bufferedPacket, over int32) bool {
 }
 
 func (m *twinMoves) choose(n *Buffered, k *bufferedPacket, node, set int32, links []int32, stays int32, nowPS int64) int32 {
-	f, balance := k.flow, m.At[node]
+	f := k.flow
+	balance := m.At[node]
 	switch leaf := n.links[f.path[0]].DstNode; {
 	case len(links) == 1:
 		return links[0]
@@ -221,7 +227,8 @@ func (m *twinMoves) choose(n *Buffered, k *bufferedPacket, node, set int32, link
 		}
 		return m.hashes.byHash(f.key, links)
 	}
-	at, least := m.turns[set]%len(links), int64(math.MaxInt64)
+	at := m.turns[set] % len(links)
+	least := int64(math.MaxInt64)
 	if balance == Adaptive { // the port whose queue will be empty first
 		for i := range links {
 			l := links[(m.turns[set]+i)%len(links)]
@@ -240,7 +247,8 @@ func (m *twinMoves) choose(n *Buffered, k *bufferedPacket, node, set int32, link
 				idlePS = m.left(l, nowPS)
 			}
 			if idlePS < least {
-				at, least = (m.turns[set]+i)%len(links), idlePS
+				at = (m.turns[set] + i) % len(links)
+				least = idlePS
 			}
 		}
 	}
@@ -306,7 +314,8 @@ func (m *twinMoves) skip(f *bufferedFlow) {
 }
 
 func (m *twinMoves) goBack(f *bufferedFlow) {
-	if x := m.flow(f); f.nxt > f.una {
+	x := m.flow(f)
+	if f.nxt > f.una {
 		x.attempt = x.attempt%31 + 1
 	}
 	f.nxt = f.una
@@ -314,7 +323,8 @@ func (m *twinMoves) goBack(f *bufferedFlow) {
 
 // receiveData answers a packet, in any order but with ECMP; false if it does not.
 func (m *twinMoves) receiveData(n *Buffered, k *bufferedPacket, nowPS int64) bool {
-	f, x := k.flow, m.flow(k.flow)
+	f := k.flow
+	x := m.flow(k.flow)
 	if k.attempt == 0 && k.number >= f.expected && !x.got[k.number] {
 		if k.number < x.highest {
 			m.order[f.row]++
@@ -329,7 +339,9 @@ func (m *twinMoves) receiveData(n *Buffered, k *bufferedPacket, nowPS int64) boo
 		if f.nacked == f.expected+1 && nowPS < f.nackPS {
 			return false
 		}
-		f.nacked, f.nackPS, k.nack = f.expected+1, nowPS+f.nackWaitPS, true
+		f.nacked = f.expected + 1
+		f.nackPS = nowPS + f.nackWaitPS
+		k.nack = true
 		n.Losses.NACKs++
 	default:
 		n.Losses.Delivered++
@@ -341,7 +353,8 @@ func (m *twinMoves) receiveData(n *Buffered, k *bufferedPacket, nowPS int64) boo
 			n.finished = append(n.finished, bufferedFinish{f, nowPS})
 		}
 	}
-	k.ack, k.wire = true, n.params.AckBytes
+	k.ack = true
+	k.wire = n.params.AckBytes
 	k.through = !m.inOrder() && k.number < f.expected
 	k.hop--
 	return true
@@ -349,7 +362,8 @@ func (m *twinMoves) receiveData(n *Buffered, k *bufferedPacket, nowPS int64) boo
 
 // receiveAck processes the answer to a packet.
 func (m *twinMoves) receiveAck(n *Buffered, port int32, p *bufferedPort, k *bufferedPacket, nowPS int64) {
-	f, x := k.flow, m.flow(k.flow)
+	f := k.flow
+	x := m.flow(k.flow)
 	if m.Balance == PLB {
 		m.countRound(f, x, k)
 	}
@@ -369,7 +383,8 @@ func (m *twinMoves) receiveAck(n *Buffered, port int32, p *bufferedPort, k *buff
 			f.una++
 		}
 		if f.una > before {
-			f.backoff, f.deadlinePS = 0, nowPS+f.timeoutPS
+			f.backoff = 0
+			f.deadlinePS = nowPS + f.timeoutPS
 		} else if k.number == f.nxt-1 && !n.open(f) && f.nxt < f.packets {
 			m.goBack(f)
 		}
@@ -405,18 +420,23 @@ func (m *twinMoves) countRound(f *bufferedFlow, x *twinMovesFlow, k *bufferedPac
 	if k.number < x.roundEnds {
 		return
 	}
-	if x.rounds++; x.marks*2 < x.acks {
+	x.rounds++
+	if x.marks*2 < x.acks {
 		x.rounds = 0
 	}
 	if x.rounds >= 12 || x.rounds >= 3 && k.number+1 >= f.nxt {
-		x.label, x.rounds = x.label+1, 0
+		x.label = x.label + 1
+		x.rounds = 0
 	}
-	x.acks, x.marks, x.roundEnds = 0, 0, f.nxt
+	x.acks = 0
+	x.marks = 0
+	x.roundEnds = f.nxt
 }
 
-// Networks whose paths move agree with a simulation that is slow and obvious: FCTs, packets that were overtaken, what
-// each link carried and lost, and all counts, with every balance and both kinds of receivers, also of single switches, with and without a cable that
-// goes down, before and after routes know, with classes from seed 180 and with PFC from seed 270 on.
+// Networks whose paths move agree with a simulation that is slow and obvious: FCTs, packets that were
+// overtaken, what each link carried and lost, and all counts, with every balance and both kinds of receivers,
+// also of single switches, with and without a cable that goes down, before and after routes know, with
+// classes from seed 180 and with PFC from seed 270 on.
 func TestMovesAgreeWithTwin(t *testing.T) {
 	var lost, again, pausedNS int64
 	for seed := range uint64(390) {
@@ -448,11 +468,14 @@ func TestMovesAgreeWithTwin(t *testing.T) {
 				e.classes[i].Alpha = 0
 			}
 		}
-		b, ofTwin := BufferParams{}, BufferParams{SwitchBytes: 1 << 40, Alpha: 1, RetransmitNS: recoverNS}
+		b := BufferParams{}
+		ofTwin := BufferParams{SwitchBytes: 1 << 40, Alpha: 1, RetransmitNS: recoverNS}
 		if seed >= 270 {
 			b = pfcBuffer(t, &e, rand.New(rand.NewPCG(seed, 15)), int64(seed/2%2)*5000)
-			if b.RetransmitNS = recoverNS; m.Faults != nil { // detours can close circles of pauses
-				b.WatchdogNS, b.RestoreNS = 100_000, 100_000
+			b.RetransmitNS = recoverNS
+			if m.Faults != nil { // detours can close circles of pauses
+				b.WatchdogNS = 100_000
+				b.RestoreNS = 100_000
 			}
 			ofTwin = b
 		}
@@ -476,7 +499,9 @@ func TestMovesAgreeWithTwin(t *testing.T) {
 			}
 		}
 		for l := range e.links {
-			if x, y := n.Traffic(int32(l)), twin.moves.carried[l]; x.Sent != y.Sent || x.Lost != y.Lost {
+			x := n.Traffic(int32(l))
+			y := twin.moves.carried[l]
+			if x.Sent != y.Sent || x.Lost != y.Lost {
 				t.Fatalf("seed %d, balance %d, link %d: %+v, twin %+v", seed, m.Balance, l, x, y)
 			}
 			if b.PFC && n.PausedNS(int32(l)) != twin.pausedNS(int32(l)) {
@@ -488,9 +513,10 @@ func TestMovesAgreeWithTwin(t *testing.T) {
 		if n.Losses() != twin.Losses || len(fct) != len(got.Row) {
 			t.Fatalf("seed %d, balance %d: %+v, twin %+v", seed, m.Balance, n.Losses(), twin.Losses)
 		}
-		lost, again = lost+twin.Losses.Lost, again+twin.Losses.Again
+		lost = lost + twin.Losses.Lost
+		again = again + twin.Losses.Again
 	}
 	if lost == 0 || again == 0 || pausedNS == 0 {
-		t.Errorf("%d packets lost, %d sent again, pauses of %d ns: the examples test little", lost, again, pausedNS)
+		t.Errorf("%d packets lost, %d retransmitted, pauses of %d ns: the examples test little", lost, again, pausedNS)
 	}
 }

@@ -1,0 +1,192 @@
+package moves
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"parsimon/simkernel/network"
+	"parsimon/stages/topology"
+)
+
+// The balances, by name.
+const (
+	ECMP    = "ecmp" // the default
+	WCMP    = "wcmp" // ECMP by weight
+	flowlet = "flowlet"
+	conga   = "conga"
+)
+
+var balances = map[string]network.Balance{ECMP: network.ECMP, WCMP: network.ECMP, flowlet: network.Flowlet,
+	"spray": network.Spray, "spray-random": network.Random, "adaptive": network.Adaptive, "plb": network.PLB,
+	conga: network.CONGA}
+
+// Balances describes the choices for help texts.
+const Balances = "ecmp, wcmp (a flow's path is chosen by bandwidth or --weight), flowlet (a path for each burst), " +
+	"spray (packets take the links alternately), spray-random (at random), adaptive (each packet takes the shortest queue), plb (senders choose another path " +
+	"after congestion) or conga (each burst takes the least congested path)"
+
+// InOrder are receivers that drop packets which arrive out of order, as network cards with go-back-N do;
+// anyOrder is the default of balances that reorder.
+const (
+	InOrder  = "in-order"
+	anyOrder = "any-order"
+)
+
+// ParseReceivers returns a text that names receivers.
+func ParseReceivers(text string) (string, error) {
+	if text != InOrder && text != anyOrder {
+		return "", errors.New("no receivers: want in-order or any-order")
+	}
+	return text, nil
+}
+
+var hashes = map[string]topology.Hash{"flow": {}, "addresses": {Addresses: true}, "polarized": {Polarized: true},
+	"addresses,polarized": {Addresses: true, Polarized: true}}
+
+// ParseHash returns a text that names a hash.
+func ParseHash(text string) (string, error) {
+	if _, known := hashes[text]; !known {
+		return "", errors.New("no hash: want flow, addresses, polarized or addresses,polarized")
+	}
+	return text, nil
+}
+
+type rule struct{ which, balance string } // which: a kind of switch (tor) or a pattern of names (leaf*)
+
+func (r rule) fits(v topology.Node) bool {
+	return v.Kind != topology.KindHost && (v.Kind == r.which || topology.MatchPattern(r.which, v.Name))
+}
+
+// parseRules reads one of Balances, a rule without switches, or SWITCHES=BALANCE,... of those that single
+// switches can have.
+func parseRules(text string) (rules []rule, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		which, balance, at := strings.Cut(part, "=")
+		if !at {
+			which = ""
+			balance = text
+		}
+		if of, known := balances[balance]; !known || at && of >= network.PLB {
+			return nil, fmt.Errorf("no balance: want %s; or SWITCHES=BALANCE,..., such as tor=flowlet, with one of the first six",
+				Balances)
+		}
+		rules = append(rules, rule{which, balance})
+	}
+	return rules, nil
+}
+
+// ParseBalance returns a text that is one of Balances, or SWITCHES=BALANCE,... of those that single switches
+// can have.
+func ParseBalance(text string) (string, error) {
+	_, err := parseRules(text)
+	return text, err
+}
+
+// defaultGapNS begins a flowlet: three round trips of the paper's networks. (CONGA, SIGCOMM'14, has 500 µs
+// for slower ones.)
+const defaultGapNS = 50_000
+
+// setBalance sets the balance of all switches, or of those that the rules of a text name, the first that
+// fits.
+func (m *Moves) setBalance(n *topology.Network, text string) error {
+	rules, err := parseRules(text)
+	if err != nil {
+		return err
+	}
+	m.Balance = ""
+	m.At = nil
+	m.GapNS = 0
+	m.Weights = nil
+	m.Receivers = ""
+	if rules[0].balance == text { // of all switches
+		m.Balance = strings.TrimPrefix(text, ECMP)
+		return nil
+	}
+	for _, r := range rules {
+		if !slices.ContainsFunc(n.Nodes, r.fits) {
+			return fmt.Errorf("no switch is of kind %q or has such a name", r.which)
+		}
+	}
+	m.At = map[string][]int32{}
+	for _, v := range n.Nodes {
+		i := slices.IndexFunc(rules, func(r rule) bool { return r.fits(v) })
+		if i >= 0 && rules[i].balance != ECMP {
+			m.At[rules[i].balance] = append(m.At[rules[i].balance], v.ID)
+		}
+	}
+	if len(m.At) == 0 {
+		m.At = nil
+	}
+	return nil
+}
+
+func (m *Moves) setReceivers(text string) error {
+	_, err := ParseReceivers(text)
+	if err == nil && text == InOrder && !m.reorders() {
+		err = errors.New("receivers in order go with a balance that reorders packets")
+	}
+	m.Receivers = strings.TrimPrefix(text, anyOrder)
+	return err
+}
+
+func (m *Moves) addWeight(n *topology.Network, text string) error {
+	at := strings.LastIndex(text, "=")
+	if !m.has(WCMP) {
+		return errors.New("weights go with balance wcmp")
+	}
+	if at < 1 {
+		return errors.New("want CABLES=SPEED, such as leaf1:spine3=400G")
+	}
+	speed, err := topology.ParseSpeedOrShare(text[at+1:])
+	if err != nil {
+		return err
+	}
+	cables, err := n.Select(text[:at])
+	if err != nil {
+		return err
+	}
+	for _, c := range cables {
+		links, _ := n.CableOf(c[0], c[1])
+		bps := speed.Of(n.Links[links[0]].BandwidthBps)
+		if bps < 1 {
+			return fmt.Errorf("cable %s has a weight of %d: must be above 0 (--fail takes a cable down)", n.Ends(c[0], c[1]),
+				bps)
+		}
+		m.Weights = slices.DeleteFunc(m.Weights, func(w [3]int64) bool { return w[0] == int64(c[0]) && w[1] == int64(c[1]) })
+		m.Weights = append(m.Weights, [3]int64{int64(c[0]), int64(c[1]), bps})
+	}
+	slices.SortFunc(m.Weights, func(a, b [3]int64) int { return slices.Compare(a[:], b[:]) })
+	return nil
+}
+
+// linkWeights are the weights of links in the choice of paths, by id; nil: they are equal.
+func (m *Moves) linkWeights(n *topology.Network) []float64 {
+	if !m.has(WCMP) {
+		return nil
+	}
+	of := map[[2]int32]int64{}
+	for _, w := range m.Weights {
+		of[[2]int32{int32(w[0]), int32(w[1])}] = w[2]
+	}
+	weights := make([]float64, len(n.Links))
+	for i, l := range n.Links {
+		weights[i] = 1
+		if m.Balance == WCMP || slices.Contains(m.At[WCMP], l.Src) {
+			weights[i] = float64(cmp.Or(of[[2]int32{min(l.Src, l.Dst), max(l.Src, l.Dst)}], l.BandwidthBps))
+		}
+	}
+	return weights
+}
+
+func (m *Moves) has(balance string) bool { return m.Balance == balance || m.At[balance] != nil }
+
+// reorders reports whether a balance does not give each flow one path.
+func (m *Moves) reorders() bool {
+	return balances[cmp.Or(m.Balance, ECMP)] != network.ECMP || len(m.At) > 1 || len(m.At) == 1 && !m.has(WCMP)
+}
+
+// Sprays reports whether packets of a flowlet take several paths.
+func (m *Moves) Sprays() bool { return m.has("spray") || m.has("spray-random") || m.has("adaptive") }
