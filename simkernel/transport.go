@@ -83,16 +83,19 @@ func (t Transport) Traits() Traits { return t.spec().Traits }
 func (t Transport) Marks() bool { return t.spec().markBytes != nil }
 
 // PacedTransports returns the transports that pace packets, which both simulators simulate.
-func PacedTransports() []Transport { return transportsWhere(false) }
+func PacedTransports() []Transport { return transportsWhere(Traits.paced) }
 
 // AckClockedTransports returns the transports that send when ACKs arrive. Only package network simulates
 // them.
-func AckClockedTransports() []Transport { return transportsWhere(true) }
+func AckClockedTransports() []Transport { return transportsWhere(Traits.ackClocked) }
 
-func transportsWhere(ackClocked bool) []Transport {
+func (t Traits) paced() bool      { return !t.AckClocked }
+func (t Traits) ackClocked() bool { return t.AckClocked }
+
+func transportsWhere(has func(Traits) bool) []Transport {
 	var all []Transport
 	for t, spec := range registry {
-		if spec.AckClocked == ackClocked {
+		if has(spec.Traits) {
 			all = append(all, Transport(t))
 		}
 	}

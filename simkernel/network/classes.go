@@ -376,3 +376,12 @@ func (q *classQueues) pickClass(p *port, c *nic) int {
 	}
 	return d.net.pick(p.classes, ready, &bytes)
 }
+
+// sent notes that a NIC has sent a packet of a class.
+func (q *classQueues) sent(p *port, c *nic, class int) {
+	r := &c.classes[class]
+	r.choose(p.freePS)
+	if r.sendPS > p.freePS { // nothing of the class waits
+		q.domain.net.emptied(p.classes, class)
+	}
+}

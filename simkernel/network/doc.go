@@ -42,7 +42,8 @@
 //	domain.transmit                  deliveries.foresee
 //	domain.runNIC                    classes.chooseClasses, recovery.nextTimer, recovery.timeout
 //	domain.runNICs                   recovery.nextTimer, recovery.timeout
-//	domain.sendNext                  classes.pickClass, recovery.onSend, recovery.setTimer
+//	domain.sendNext                  classes.pickClass, recovery.onSend, tcp.sent,
+//	domain.sendNext                  recovery.startTimer, paths.label, classes.sent
 //	port.nextAck                     pfc.paused
 //	domain.receiveAll                tcp.receiveClocked, tcp.sendDelayed
 //	domain.receiveData               recovery.receiveInOrder

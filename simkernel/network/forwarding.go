@@ -261,3 +261,14 @@ func (w *forwarding) repaired(links []int32, atPS int64) []int32 {
 	w.unavoided = slices.DeleteFunc(append(w.unavoided[:0], links...), avoided)
 	return w.unavoided
 }
+
+// label writes into a packet that a host sends what switches need.
+func (w *forwarding) label(slot int32, s *sender, it *item) {
+	d := w.domain
+	if d.tagMask != 0 {
+		it.bits |= d.net.recovery.flows[slot].plb.label << recoveryShift & d.tagMask
+	}
+	if d.traits.Telemetry { // the path may be shorter than that of the packet before, which had the same place
+		clear(s.external.telemetryOf(&d.rules, it.bits))
+	}
+}

@@ -280,7 +280,7 @@ func (d *domain) sendNext(p *port, c *nic) {
 	params := &d.net.params
 	r := &c.ring
 	class := 0
-	if c.classes != nil {
+	if d.classes != nil {
 		class = d.classes.pickClass(p, c)
 		r = &c.classes[class]
 	}
@@ -303,8 +303,7 @@ func (d *domain) sendNext(p *port, c *nic) {
 		attempt = d.recovery.onSend(slot, nowPS)
 	}
 	if d.tcp != nil {
-		s.external.handed = s.external.handed[1:]
-		s.takeHanded(params, &d.net.recovery.flows[slot])
+		d.tcp.sent(slot, s)
 	} else if s.external != nil {
 		s.onSend(params, number, attempt, nowPS)
 	}
@@ -320,24 +319,14 @@ func (d *domain) sendNext(p *port, c *nic) {
 		r.close(int32(place))
 	}
 	if d.recovery != nil {
-		f := &d.net.recovery.flows[slot]
-		if !f.timerSet {
-			d.recovery.setTimer(c, slot, f, nowPS)
-		}
+		d.recovery.startTimer(c, slot, nowPS)
 	}
 	it := item{nowPS, s.firstHop, number<<d.numberShift | attempt<<flagBits | flags}
-	if d.tagMask != 0 {
-		it.bits |= d.net.recovery.flows[slot].plb.label << recoveryShift & d.tagMask
-	}
-	if d.traits.Telemetry && d.paths != nil { // this path may be shorter than that of the packet before
-		clear(s.external.telemetryOf(&d.rules, it.bits))
+	if d.paths != nil {
+		d.paths.label(slot, s, &it)
 	}
 	d.transmit(p, p.kind, it, nowPS)
-	if c.classes == nil {
-		return
-	}
-	r.choose(p.freePS)
-	if r.sendPS > p.freePS { // nothing of the class waits
-		d.net.emptied(p.classes, class)
+	if d.classes != nil {
+		d.classes.sent(p, c, class)
 	}
 }

@@ -158,64 +158,29 @@ type Shortfall struct {
 // Shortfalls returns the switches that cannot hold the headroom of all their links, in the order of nodes.
 func (n *Network) Shortfalls() []Shortfall { return n.shortfalls }
 
-// initPFC divides the buffers of switches, and reports the first that is too small. A buffer that cannot hold
-// the default headroom gives it half of what the reserves leave: such a switch drops what arrives after a
-// pause.
+// initPFC divides the buffers of switches, and reports the first that is too small. A buffer that cannot hold the default
+// headroom gives it half of what the reserves leave. Such a switch drops packets that arrive after a pause.
 func (n *Network) initPFC() error {
-	reserve := make([]int64, len(n.host))
-	headroom := make([]int64, len(n.host))
-	alpha := make([]float64, len(n.host))
-	alphaLossy := math.Inf(1)
-	slowest := int64(never)
-	for _, link := range n.links {
-		if n.host[link.SrcNode] {
-			slowest = min(slowest, link.BandwidthBps)
-		}
-	}
 	n.pausers = make([]pauser, len(n.links)*len(n.classes))
-	for l, link := range n.links {
-		v := link.DstNode
-		faster := max(1, float64(link.BandwidthBps)/float64(slowest))
+	needs := make([]pfcNeeds, len(n.host))
+	slowest := n.slowestHostLink()
+	for l := range n.links {
+		faster := max(1, float64(n.links[l].BandwidthBps)/float64(slowest))
 		for i := range n.classes {
 			u := &n.pausers[(l^1)*len(n.classes)+i] // at the port of the other direction
-			u.alpha = n.alphaOf(&n.classes[i])
-			if !n.classes[i].Lossy {
-				u.alpha *= faster
-				u.reserve, u.headroom = cmp.Or(n.buffer.ReservedBytes, pfcReserve), n.Headroom(link)
-				if n.buffer.HeadroomBytes > 0 {
-					u.headroom = int64(float64(u.headroom) * faster)
-				}
-			} else {
-				alphaLossy = min(alphaLossy, u.alpha)
-			}
-			reserve[v] += u.reserve
-			headroom[v] += u.headroom
-			lossy := n.classes[i].Lossy
-			if (lossy || n.buffer.XOFFBytes == 0) && (alpha[v] == 0 || u.alpha < alpha[v]) {
-				alpha[v] = u.alpha
-			}
+			n.initPauser(u, n.links[l], &n.classes[i], faster)
+			needs[n.links[l].DstNode].add(u, n.classes[i].Lossy || n.buffer.XOFFBytes == 0)
 		}
 	}
 	share := make([]float64, len(n.host)) // of the default headroom
 	n.shortfalls = nil
 	for v := range n.buffers {
-		b := &n.buffers[v]
-		err := error(nil)
-		if share[v], err = n.divide(int32(v), reserve[v], headroom[v]); err != nil {
+		var err error
+		if share[v], err = n.divide(int32(v), needs[v].reserve, needs[v].headroom); err != nil {
 			return err
 		}
-		if !n.host[v] && n.buffer.XOFFBytes > b.poolBytes {
-			return &PlaceError{v, -1, fmt.Errorf("xoff is %d bytes, more than the pool of %d that reserve and headroom leave",
-				n.buffer.XOFFBytes, b.poolBytes)}
-		}
-		most := alphaLossy * float64(b.poolBytes)
-		if !n.host[v] && most < float64(n.fullBytes) {
-			return &PlaceError{v, -1, fmt.Errorf("classes without pfc have %.0f bytes of the shared pool, which never admits a "+
-				"packet of %d", most, n.fullBytes)}
-		}
-		b.freeBytes = min(b.poolBytes, cmp.Or(n.buffer.XOFFBytes, b.poolBytes)) - 1
-		if alpha[v] != 0 {
-			b.freeBytes = min(b.freeBytes, int64(loneQueue(alpha[v], b.poolBytes))-1)
+		if err := n.initPool(v, needs[v].alpha); err != nil {
+			return err
 		}
 	}
 	for i := range n.pausers {
@@ -223,6 +188,78 @@ func (n *Network) initPFC() error {
 		u.headroom = int64(float64(u.headroom) * share[n.links[i/len(n.classes)].SrcNode])
 	}
 	return nil
+}
+
+// pfcNeeds are what PFC needs of the buffer of a node.
+type pfcNeeds struct {
+	reserve, headroom int64
+	alpha             float64 // the least of dynamic thresholds; 0: there are none
+}
+
+func (x *pfcNeeds) add(u *pauser, dynamic bool) {
+	x.reserve += u.reserve
+	x.headroom += u.headroom
+	if dynamic && (x.alpha == 0 || u.alpha < x.alpha) {
+		x.alpha = u.alpha
+	}
+}
+
+func (n *Network) slowestHostLink() int64 {
+	slowest := int64(never)
+	for _, link := range n.links {
+		if n.host[link.SrcNode] {
+			slowest = min(slowest, link.BandwidthBps)
+		}
+	}
+	return slowest
+}
+
+// initPauser sets the shares of packets of a class that come over a link, which is faster than the slowest of a host by
+// a factor.
+func (n *Network) initPauser(u *pauser, link Link, c *Class, faster float64) {
+	u.alpha = n.alphaOf(c)
+	if c.Lossy {
+		return
+	}
+	u.alpha *= faster
+	u.reserve = cmp.Or(n.buffer.ReservedBytes, pfcReserve)
+	u.headroom = n.Headroom(link)
+	if n.buffer.HeadroomBytes > 0 {
+		u.headroom = int64(float64(u.headroom) * faster)
+	}
+}
+
+// initPool checks the shared pool of a node, and sets how many bytes of it are free in any case. alpha is the least of
+// its dynamic thresholds, or 0.
+func (n *Network) initPool(v int, alpha float64) error {
+	b := &n.buffers[v]
+	if !n.host[v] {
+		if n.buffer.XOFFBytes > b.poolBytes {
+			return &PlaceError{v, -1, fmt.Errorf("xoff is %d bytes, more than the pool of %d that reserve and headroom leave",
+				n.buffer.XOFFBytes, b.poolBytes)}
+		}
+		most := n.leastLossyAlpha() * float64(b.poolBytes)
+		if most < float64(n.fullBytes) {
+			return &PlaceError{v, -1, fmt.Errorf("classes without pfc have %.0f bytes of the shared pool, which never "+
+				"admits a packet of %d", most, n.fullBytes)}
+		}
+	}
+	b.freeBytes = min(b.poolBytes, cmp.Or(n.buffer.XOFFBytes, b.poolBytes)) - 1
+	if alpha != 0 {
+		b.freeBytes = min(b.freeBytes, int64(loneQueue(alpha, b.poolBytes))-1)
+	}
+	return nil
+}
+
+// leastLossyAlpha returns the least alpha of classes without PFC; infinity if there are none.
+func (n *Network) leastLossyAlpha() float64 {
+	least := math.Inf(1)
+	for i := range n.classes {
+		if n.classes[i].Lossy {
+			least = min(least, n.alphaOf(&n.classes[i]))
+		}
+	}
+	return least
 }
 
 // divide sets the pool of a node whose links have so much reserve and headroom, and returns what share of the

@@ -91,6 +91,19 @@ func (r *recovery) check(size int64) error {
 	return nil
 }
 
+// prepare sets the timeouts of a flow with a path.
+func (r *recovery) prepare(flow *newFlow, roundTripNS int64) error {
+	if err := r.check(flow.size); err != nil {
+		return err
+	}
+	flow.timeoutPS = r.net.timeoutPS(flow.path)
+	flow.nackPS = max(nackEveryNS, roundTripNS) * simkernel.PSPerNS
+	if r.irn {
+		flow.lowPS = max(irnLowNS, 3*roundTripNS) * simkernel.PSPerNS
+	}
+	return nil
+}
+
 // start sets up a new flow.
 func (r *recovery) start(slot int32, f *newFlow) {
 	acked := r.flows[slot].acked

@@ -96,6 +96,13 @@ func (s *sender) handOver(p *simkernel.Params, f *recoveryFlow, nowPS int64) {
 	s.takeHanded(p, f)
 }
 
+// sent notes that a NIC has sent the next packet of a flow.
+func (x *ackClocking) sent(slot int32, s *sender) {
+	n := x.domain.net
+	s.external.handed = s.external.handed[1:]
+	s.takeHanded(&n.params, &n.recovery.flows[slot])
+}
+
 // takeHanded chooses the next packet of those that were handed over, and closes the flow where there is none.
 func (s *sender) takeHanded(p *simkernel.Params, f *recoveryFlow) {
 	next := f.maxSent

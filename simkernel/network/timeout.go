@@ -58,6 +58,15 @@ type timer struct {
 // Before orders by time, and equal times by the row of the flow.
 func (t timer) Before(o timer) bool { return t.atPS < o.atPS || t.atPS == o.atPS && t.row < o.row }
 
+// startTimer sets the timer of a flow that has sent a packet, unless it has one.
+func (x *retransmission) startTimer(c *nic, slot int32, nowPS int64) {
+	f := &x.net.flows[slot]
+	if !f.timerSet {
+		x.setTimer(c, slot, f, nowPS)
+	}
+}
+
+// setTimer sets the timer of a flow to the end of its timeout.
 func (x *retransmission) setTimer(c *nic, slot int32, f *recoveryFlow, nowPS int64) {
 	d := x.domain
 	f.deadlinePS = nowPS + min(f.patiencePS(), horizonPS/4>>f.backoff)<<f.backoff

@@ -110,30 +110,55 @@ func (f *feed) next() *batch {
 	return b
 }
 
-// add checks row i of a chunk with these links of paths, which must be the next flow, and appends it to the
-// batch.
+// add checks row i of a chunk, which must be the next flow, and appends it to the batch. links are those of the paths of
+// the chunk.
 func (f *feed) add(b *batch, c *Flows, links []int32, i int) error {
 	n := f.net
 	startNS := c.StartNS[i]
-	size := c.SizeBytes[i]
 	switch {
 	case startNS < 0 || startNS > MaxNS:
 		return fmt.Errorf("start_ns is %d, must be 0 to 13 days", startNS)
 	case startNS < f.lastNS:
 		return fmt.Errorf("start_ns is %d, before the flow above it (%d)", startNS, f.lastNS)
 	}
+	path, err := pathOf(c, links, i)
+	if err != nil {
+		return err
+	}
+	flow := newFlow{row: f.rows, startPS: startNS * simkernel.PSPerNS, key: uint64(f.rows)}
+	if c.SizeBytes[i] > 0 || len(path) > 0 || n.frontier == nil { // else it is a compute step
+		if err := f.setPath(&flow, path, c.SizeBytes[i]); err != nil {
+			return err
+		}
+	}
+	if c.Key != nil {
+		flow.key = c.Key[i]
+	}
+	if c.Class != nil && len(path) > 0 {
+		flow.class = int32(c.Class[i])
+		if int(flow.class) >= max(1, len(n.classes)) {
+			return fmt.Errorf("its class is %d, of %d", flow.class, len(n.classes))
+		}
+	}
+	return f.append(b, c, i, flow)
+}
+
+// pathOf returns the path of row i of a chunk.
+func pathOf(c *Flows, links []int32, i int) ([]int32, error) {
 	begin := int32(0)
 	if i > 0 {
 		begin = c.PathEnds[i-1]
 	}
 	end := c.PathEnds[i]
 	if begin < 0 || begin > end || int(end) > len(links) {
-		return fmt.Errorf("its path is rows %d to %d of %d", begin, end, len(links))
+		return nil, fmt.Errorf("its path is rows %d to %d of %d", begin, end, len(links))
 	}
-	path := links[begin:end]
-	if size == 0 && len(path) == 0 && n.frontier != nil {
-		return f.append(b, c, i, newFlow{row: f.rows, startPS: startNS * simkernel.PSPerNS})
-	}
+	return links[begin:end], nil
+}
+
+// setPath checks the path and the size of a flow, and sets what follows from them.
+func (f *feed) setPath(flow *newFlow, path []int32, size int64) error {
+	n := f.net
 	if err := n.checkPath(path); err != nil {
 		return err
 	}
@@ -147,33 +172,18 @@ func (f *feed) add(b *batch, c *Flows, links []int32, i int) error {
 	if size < 1 || wire*8e12/float64(slowest) > horizonPS/2 {
 		return fmt.Errorf("size_bytes is %d, must be above 0 and take under 13 days at %d bps", size, slowest)
 	}
-	flow := newFlow{row: f.rows, startPS: startNS * simkernel.PSPerNS, size: size, idealNS: f.ideal.FCTNS(size),
-		key: uint64(f.rows), path: path,
-		limits: n.params.Limits(float64(n.links[path[0]].BandwidthBps), f.ideal.Path())}
+	flow.path = path
+	flow.size = size
+	flow.idealNS = f.ideal.FCTNS(size)
+	flow.limits = n.params.Limits(float64(n.links[path[0]].BandwidthBps), f.ideal.Path())
+	roundTripNS := f.ideal.Path().RoundTripNS
 	if n.traits.AckClocked { // the timeout before the first sample
-		flow.limits.RoundTripNS = f.ideal.Path().RoundTripNS
-	}
-	if c.Key != nil {
-		flow.key = c.Key[i]
-	}
-	if c.Class != nil {
-		flow.class = int32(c.Class[i])
-		if int(flow.class) >= max(1, len(n.classes)) {
-			return fmt.Errorf("its class is %d, of %d", flow.class, len(n.classes))
-		}
+		flow.limits.RoundTripNS = roundTripNS
 	}
 	if n.recovery != nil {
-		if err := n.recovery.check(size); err != nil {
-			return err
-		}
-		roundTripNS := f.ideal.Path().RoundTripNS
-		flow.timeoutPS = n.timeoutPS(path)
-		flow.nackPS = max(nackEveryNS, roundTripNS) * simkernel.PSPerNS
-		if n.recovery.irn {
-			flow.lowPS = max(irnLowNS, 3*roundTripNS) * simkernel.PSPerNS
-		}
+		return n.recovery.prepare(flow, roundTripNS)
 	}
-	return f.append(b, c, i, flow)
+	return nil
 }
 
 // append appends a checked row to the batch.
