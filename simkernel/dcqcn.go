@@ -34,7 +34,8 @@ var dcqcnSpec = transportSpec{
 		}
 	},
 	check: func(p *Params) error {
-		if c := &p.DCQCN; c.MaxMarkPerGbps < c.MinMarkPerGbps {
+		c := &p.DCQCN
+		if c.MaxMarkPerGbps < c.MinMarkPerGbps {
 			return fmt.Errorf("dcqcn marks from %d to %d bytes per Gbps, must be in ascending order", c.MinMarkPerGbps,
 				c.MaxMarkPerGbps)
 		}

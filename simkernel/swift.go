@@ -36,7 +36,8 @@ var swiftSpec = transportSpec{
 		}
 	},
 	check: func(p *Params) error {
-		if c := &p.Swift; c.MaxScaling <= c.MinScaling {
+		c := &p.Swift
+		if c.MaxScaling <= c.MinScaling {
 			return fmt.Errorf("swift scales from %v to %v packets, must be in ascending order", c.MinScaling,
 				c.MaxScaling)
 		}

@@ -59,7 +59,7 @@ func (unmarked) observe(*TCPAck) {}
 
 func (unmarked) cut(t *TCP) int64 { return t.threshold }
 
-// A TCPAck is what an ACK says, and what its sender knows then.
+// A TCPAck is the content of an ACK, and what the receiver of the ACK knows at that time.
 type TCPAck struct {
 	NowPS          int64
 	AckedBytes     int64 // all before are acknowledged
@@ -75,9 +75,9 @@ type TCPAck struct {
 // TCP is the sending end of a connection: slow start (RFC 5681, §3.1), loss recovery with SACK (RFC 6675) and
 // limited transmit, of which the simulator keeps the scoreboard, with the window of proportional rate
 // reduction (RFC 9937), and the retransmission timeout (RFC 6298). A growth does the rest. All packets but
-// the last are full (SMSS is Params.PayloadBytes), sequence numbers are bytes from 0, no handshake is made:
-// the timeout before the first sample is that of a sample of the idle path. Not done: time stamps, pacing, a
-// restart after idle times.
+// the last are full (SMSS is Params.PayloadBytes), sequence numbers are bytes from 0, and there is no
+// handshake: the timeout before the first sample is that of a sample of the idle path. Time stamps, pacing
+// and a restart after idle times are not modeled.
 type TCP struct {
 	Rates     // none
 	growth    growth
@@ -285,7 +285,7 @@ func (newReno) reduce(t *TCP, flightBytes int64, _ bool) int64 {
 	return max(flightBytes/2, 2*t.smss)
 }
 
-// CUBIC is TCP with the congestion avoidance of RFC 9438. HyStart++ is not done: slow start is that of RFC
+// CUBIC is TCP with the congestion avoidance of RFC 9438. HyStart++ is not modeled: slow start is that of RFC
 // 5681.
 const CUBIC Transport = 6
 

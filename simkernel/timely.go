@@ -30,7 +30,8 @@ var timelySpec = transportSpec{
 		}
 	},
 	check: func(p *Params) error {
-		if c := &p.TIMELY; c.HighNS < c.LowNS {
+		c := &p.TIMELY
+		if c.HighNS < c.LowNS {
 			return fmt.Errorf("timely thresholds are %d and %d ns, must be in ascending order", c.LowNS, c.HighNS)
 		}
 		return nil

@@ -46,8 +46,8 @@ type flow struct {
 	firstBlock   uint32
 
 	// The flow alone at the slowest links before and behind the target: when its last packet has passed the
-	// link before the target, and when the one behind began to send it; and how fast the link is, 0 if there
-	// is none.
+	// link before the target, and when the one behind began to send it; and how fast the link is (0: there is
+	// none).
 	upPassedPS, downPassedPS int64
 	upWire, downWire         simkernel.WireTime
 }
@@ -144,8 +144,9 @@ func slowestWire(bps []int64, row int) simkernel.WireTime {
 
 // behindTarget returns how much longer a packet that leaves the target at departPS needs to its destination
 // than propagation alone: it follows the flow's packets at the slowest link, and waits for those of other
-// flows. The slowest link begins to send it when it has sent the packet before, which is full, regardless of
-// the size of this one: a short last packet may come later by what it is shorter, and not be late.
+// flows. The slowest link begins to send it when it has sent the packet before, which is full. That does not
+// depend on the size of this packet: a short last packet may arrive later by what it is shorter, without
+// being late.
 func (f *flow) behindTarget(departPS, fullBytes int64) int64 {
 	f.downPassedPS = max(departPS, f.downPassedPS+f.downWire.PS(fullBytes))
 	return f.downPassedPS - departPS + f.downstreamPS
@@ -192,7 +193,8 @@ func (k *Kernel) ready(f *flow, free, now int64) (at int64, known bool) {
 				at = max(at, a.at+f.nicWaitPS)
 			}
 			f.tail++
-			if flags := a.flags & ackFlags; !k.traits.Embedded {
+			flags := a.flags & ackFlags
+			if !k.traits.Embedded {
 				c := &k.clocks[f.slot]
 				c.lastAckPS = max(c.lastAckPS, a.at)
 				if flags != 0 || c.lastAckPS >= c.tickPS {

@@ -7,8 +7,8 @@ import (
 	"parsimon/simkernel"
 )
 
-// Order of events. Kernel computes exactly what a simulator with one global event queue would compute that
-// processes events by (time in ps, kind, source, sequence number), where the kinds are, in this order:
+// Order of events. Kernel computes exactly what a simulator with one global event queue would compute. That
+// simulator processes events by (time in ps, kind, source, sequence number). The kinds are, in this order:
 //
 //  1. Service end: the target finishes a packet and starts the next one. The next one's mark is decided
 //     here, so a packet that arrives at this very time does not count as left behind.
@@ -22,7 +22,7 @@ import (
 //
 // A packet takes at least 1 ps on every link, so no event causes one before it in this order.
 //
-// Kernel itself has one kind of event only: the next packet of a source arrives at the target. What
+// Kernel itself has only one kind of event: the next packet of a source arrives at the target. What
 // determines this time (ACKs, pacing, the window) depends on packets that left the target earlier, and is
 // evaluated when needed. See Kernel.runQueue.
 
@@ -167,18 +167,19 @@ func (k *Kernel) prepare(c *Case, r *Result) error {
 // runQueue simulates a case whose target is a queue behind the sources' links.
 //
 // Every source with active flows has a key: the time when its next packet arrives at the target. The least
-// key is the next arrival of all, so everything that the target does before it is final: departures, and
-// the marks of packets in service by then. The ACKs that the source's host receives before it sends its
-// following packet belong to such packets, so the key of that packet can be computed at once. Where it
-// cannot (the queue is so long that the mark of a needed ACK is undecided), the key is a lower bound at which
-// the source is planned again.
+// key is the next arrival of all, so everything that the target does before it is final: departures, and the
+// marks of packets in service by then. The ACKs that the source's host receives before it sends its following
+// packet belong to such packets, so the key of that packet can be computed at once. If it cannot, because the
+// queue is so long that the mark of a needed ACK is undecided, the key is a lower bound, at which the source
+// is planned again.
 func (k *Kernel) runQueue() {
 	k.target.reset(k.c, &k.params, k.watchesService)
 	p := &k.picker
 	p.reset(len(k.c.SourceBps))
 	for {
 		if !p.many && k.traits.Embedded {
-			if now, row := k.cruise(); row >= 0 {
+			now, row := k.cruise()
+			if row >= 0 {
 				k.decideMarks(now)
 				continue
 			}
@@ -387,7 +388,7 @@ func (k *Kernel) startSender(f *flow, slot int32) {
 	k.updateRate(f)
 }
 
-// A senderClock is what a flow with an external sender needs besides.
+// A senderClock is the state of a flow with an external sender, besides the sender.
 type senderClock struct {
 	limits    simkernel.Limits
 	tickPS    int64  // an ACK from here on is passed to the sender in any case
@@ -538,10 +539,10 @@ func (k *Kernel) drawMark(f *flow, packet uint32, now int64) {
 // cruise is runQueue for plain packets, which nearly all are: the source has one active flow, the packet is
 // not its last (so it is full), and the ACKs due before the flow's next packet leave its window open. cruise
 // does the work of forward and plan for them in one loop. It returns before the first packet that is not
-// plain; after a packet whose successor it could not plan (its source, which still has the least key, is then
-// planned again at once); and after a packet that found a deep queue: then row is its flow's and now its
-// time. Else row is below 0. Selecting the least key without branches was slower: it makes one dependency
-// chain of all packets.
+// plain. It also returns after a packet whose successor it could not plan: the source still has the least key
+// and is planned again at once. And it returns after a packet that found a deep queue: row is that of its
+// flow, and now its time. Otherwise row is below 0. Selecting the least key without branches was slower: it
+// makes one dependency chain of all packets.
 func (k *Kernel) cruise() (now int64, row int32) {
 	p := &k.picker
 	t := &k.target

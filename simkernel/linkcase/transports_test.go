@@ -100,7 +100,8 @@ func TestTransportsBehave(t *testing.T) {
 		return s
 	}
 	for _, flows := range []int{2, 4, 8} {
-		if s := run(simkernel.HPCC, flows); s.waitNS > 1500 || s.busy < 0.94 || s.busy > 0.97 {
+		s := run(simkernel.HPCC, flows)
+		if s.waitNS > 1500 || s.busy < 0.94 || s.busy > 0.97 {
 			t.Errorf("hpcc, %d flows: mean wait %.0f ns, link busy %.3f; want nearly none, and 0.95", flows, s.waitNS,
 				s.busy)
 		}

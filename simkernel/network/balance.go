@@ -85,13 +85,16 @@ func (m *balancing) notePause(a *arrival) {
 	}
 	m.utilization(a.port, a.atPS)
 	pauses := &m.pauses[a.port]
-	if !a.pauseOf().pause {
-		*pauses--
+	if a.pauseOf().pause {
 		if *pauses == 0 {
-			m.busyPS[a.port] += a.atPS - m.sincePS[a.port]
+			m.sincePS[a.port] = a.atPS
 		}
-	} else if *pauses++; *pauses == 1 {
-		m.sincePS[a.port] = a.atPS
+		*pauses++
+		return
+	}
+	*pauses--
+	if *pauses == 0 {
+		m.busyPS[a.port] += a.atPS - m.sincePS[a.port]
 	}
 }
 

@@ -227,8 +227,10 @@ func (p *port) put(d *domain, a *arrival) {
 // servedInTurn notes what pick and emptied would of data that was served while nothing else waited.
 func (q *classQueues) servedInTurn(p *port, it *item) {
 	d := q.domain
-	if c, q := p.classes, int(d.classOf(it)); d.net.strict>>q&1 == 0 || c.turn == q {
-		d.net.pass(c, q)
+	c := p.classes
+	class := int(d.classOf(it))
+	if d.net.strict>>class&1 == 0 || c.turn == class {
+		d.net.pass(c, class)
 	}
 }
 
@@ -303,7 +305,8 @@ func (q *classQueues) serveClass(p *port, k *portKind, nowPS int64) {
 		if f.empty() {
 			continue
 		}
-		if it := &f.buf[f.head]; it.atPS <= nowPS && !d.pfc.paused(p, q) {
+		it := &f.buf[f.head]
+		if it.atPS <= nowPS && !d.pfc.paused(p, q) {
 			ready |= 1 << q
 			bytes[q] = d.wireBytes(it)
 		}

@@ -267,7 +267,8 @@ func TestDWRRShares(t *testing.T) {
 			for i := range sent {
 				for k := range sent {
 					packets := float64(n.fullBytes)/float64(n.quantum[i]) + float64(n.fullBytes)/float64(n.quantum[k])
-					if diff := math.Abs(sent[i] - sent[k]); diff > 1+packets {
+					diff := math.Abs(sent[i] - sent[k])
+					if diff > 1+packets {
 						t.Fatalf("weights %d and %d have sent %g and %g quanta", classes[i].Weight, classes[k].Weight, sent[i], sent[k])
 					}
 				}
@@ -281,7 +282,8 @@ func TestDWRRShares(t *testing.T) {
 		e.add(300, 0, 1, from, 5)
 		_, r := runIn(t, &e, BufferParams{}, nil, 1, 1000)
 		fcts := byRow(r)
-		if diff := math.Abs(float64(fcts[0] - fcts[1])); diff > 5*starPacketNS {
+		diff := math.Abs(float64(fcts[0] - fcts[1]))
+		if diff > 5*starPacketNS {
 			t.Errorf("flows of weights 1 and 3 with 1 to 3 bytes end %g ns apart", diff)
 		}
 	}

@@ -163,7 +163,10 @@ func (x *frontier) add(b *batch, f *newFlow) {
 	}
 	if f.waits > 0 {
 		x.held++
-	} else if x.ready.push(f); len(f.path) == 0 {
+		return
+	}
+	x.ready.push(f)
+	if len(f.path) == 0 {
 		x.end(delivery{f.row, f.startPS})
 	}
 }

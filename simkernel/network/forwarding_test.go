@@ -306,7 +306,8 @@ func TestLoopsOnPathsThatMove(t *testing.T) {
 			open.flows.StartNS[row] = want.StartNS[i]
 		}
 		if slices.IsSorted(open.flows.StartNS) { // rows keep their order
-			if _, got := runMoving(t, &open, b, m, nil, 1); !reflect.DeepEqual(want, got) {
+			_, got := runMoving(t, &open, b, m, nil, 1)
+			if !reflect.DeepEqual(want, got) {
 				t.Fatalf("seed %d: an open loop with the same starts yields other results", seed)
 			}
 		}

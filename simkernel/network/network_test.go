@@ -365,13 +365,15 @@ func TestSlotsAreExact(t *testing.T) {
 		c.setWindow(3*blockWindows + 5)
 		for w := range int64(blockWindows) {
 			for _, at := range []int64{c.blockPS + w*lengthPS, c.blockPS + (w+1)*lengthPS - 1} {
-				if got := c.slotAt(at); got != uint64(w) {
+				got := c.slotAt(at)
+				if got != uint64(w) {
 					t.Errorf("windows of %d ps: %d ps after the block begins slot is %d, not %d", lengthPS, at-c.blockPS, got, w)
 				}
 			}
 		}
 		for _, at := range []int64{c.blockPS + blockWindows*lengthPS, horizonPS} {
-			if got := c.slotAt(at); got < blockWindows {
+			got := c.slotAt(at)
+			if got < blockWindows {
 				t.Errorf("windows of %d ps: slot %d for a time in a later block", lengthPS, got)
 			}
 		}

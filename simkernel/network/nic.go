@@ -136,7 +136,10 @@ func (d *domain) runNICs(due []duePort) {
 			}
 			if c.timerPS > next {
 				d.sendNext(p, c)
-			} else if c.timerPS = d.recovery.nextTimer(c, next); c.timerPS == next {
+				continue
+			}
+			c.timerPS = d.recovery.nextTimer(c, next)
+			if c.timerPS == next {
 				d.recovery.timeout(c)
 			}
 		}

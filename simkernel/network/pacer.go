@@ -84,7 +84,8 @@ func (p *pacer) advance() (fromPS int64, err error) {
 		if x != nil && (x.held > 0 || p.pending != nil) {
 			return 0, x.stuck()
 		}
-		if live := n.live(); live != 0 {
+		live := n.live()
+		if live != 0 {
 			if n.pausers != nil {
 				return 0, n.deadlock(live)
 			}

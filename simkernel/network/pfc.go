@@ -158,8 +158,9 @@ type Shortfall struct {
 // Shortfalls returns the switches that cannot hold the headroom of all their links, in the order of nodes.
 func (n *Network) Shortfalls() []Shortfall { return n.shortfalls }
 
-// initPFC divides the buffers of switches, and reports the first that is too small. A buffer that cannot hold the default
-// headroom gives it half of what the reserves leave. Such a switch drops packets that arrive after a pause.
+// initPFC divides the buffers of switches, and reports the first that is too small. A buffer that cannot hold
+// the default headroom gives it half of what the reserves leave. Such a switch drops packets that arrive
+// after a pause.
 func (n *Network) initPFC() error {
 	n.pausers = make([]pauser, len(n.links)*len(n.classes))
 	needs := make([]pfcNeeds, len(n.host))
@@ -214,8 +215,8 @@ func (n *Network) slowestHostLink() int64 {
 	return slowest
 }
 
-// initPauser sets the shares of packets of a class that come over a link, which is faster than the slowest of a host by
-// a factor.
+// initPauser sets the shares of packets of a class that come over a link, which is faster than the slowest of
+// a host by a factor.
 func (n *Network) initPauser(u *pauser, link Link, c *Class, faster float64) {
 	u.alpha = n.alphaOf(c)
 	if c.Lossy {
@@ -229,8 +230,8 @@ func (n *Network) initPauser(u *pauser, link Link, c *Class, faster float64) {
 	}
 }
 
-// initPool checks the shared pool of a node, and sets how many bytes of it are free in any case. alpha is the least of
-// its dynamic thresholds, or 0.
+// initPool checks the shared pool of a node, and sets how many bytes of it are free in any case. alpha is the
+// least of its dynamic thresholds, or 0.
 func (n *Network) initPool(v int, alpha float64) error {
 	b := &n.buffers[v]
 	if !n.host[v] {
@@ -399,7 +400,8 @@ func (x *pausing) takeToggles(arrivals []arrival, work *portSet) []arrival {
 	d := x.domain
 	some := false
 	for i := range arrivals {
-		if a := &arrivals[i]; a.isPause() {
+		a := &arrivals[i]
+		if a.isPause() {
 			at := a.port - d.low
 			p := &d.ports[at]
 			u := x.pauserOf(p.link, 0)

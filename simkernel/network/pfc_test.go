@@ -345,7 +345,8 @@ func TestPFCLaws(t *testing.T) {
 				}
 			}
 			for v := range n.buffers {
-				if b := &n.buffers[v]; b.pausing != 0 || b.sharedBytes != 0 || b.usedBytes != 0 || b.peakBytes > n.buffer.SwitchBytes {
+				b := &n.buffers[v]
+				if b.pausing != 0 || b.sharedBytes != 0 || b.usedBytes != 0 || b.peakBytes > n.buffer.SwitchBytes {
 					t.Fatalf("%v, seed %d: switch %d at the end: %+v", kind, seed, v, b)
 				}
 			}
@@ -410,7 +411,8 @@ func TestPFCClos(t *testing.T) {
 		}
 	}
 	for _, domainOf := range [][]int32{{0, 1, 2, 3, 1, 2, 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3}, {0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1}} {
-		if _, got := runIn(t, &e, b, domainOf, 2, 7); !reflect.DeepEqual(got, want) {
+		_, got := runIn(t, &e, b, domainOf, 2, 7)
+		if !reflect.DeepEqual(got, want) {
 			t.Errorf("domains %v: other results", domainOf)
 		}
 	}

@@ -99,9 +99,10 @@ func (d *domain) runPorts(due []duePort) {
 			if p.bits&portFull|ack == 0 {
 				p.noteFirst(d, &a.item, nowPS)
 			}
+			waitPS := (int64(ack) - 1) & (nowPS - a.atPS) // 0 for an ACK
 			if a.bits&d.passMask != d.passNot {
 				p.passes(d, &a.item, nowPS)
-			} else if waitPS := (int64(ack) - 1) & (nowPS - a.atPS); waitPS != 0 {
+			} else if waitPS != 0 {
 				t.count(&a.item, waitPS)
 			}
 			p.freePS = nowPS + sendPS
@@ -288,8 +289,8 @@ func (d *domain) send(p *port, k *portKind, it item, nowPS int64) {
 		}
 		if it.bits&d.lateMask != d.lateNot {
 			p.countLate(d, &it, nowPS)
-		} else if waitPS := nowPS - it.atPS; waitPS != 0 {
-			d.net.flows.count(&it, waitPS)
+		} else if nowPS != it.atPS {
+			d.net.flows.count(&it, nowPS-it.atPS)
 		}
 	}
 	d.transmit(p, k, it, nowPS)
@@ -307,8 +308,8 @@ func (p *port) passes(d *domain, it *item, nowPS int64) {
 	}
 	if it.bits&d.lateMask != d.lateNot {
 		p.countLate(d, it, nowPS)
-	} else if waitPS := nowPS - it.atPS; waitPS != 0 && it.bits&flagAck == 0 {
-		d.net.flows.count(it, waitPS)
+	} else if nowPS != it.atPS && it.bits&flagAck == 0 {
+		d.net.flows.count(it, nowPS-it.atPS)
 	}
 }
 

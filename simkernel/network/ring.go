@@ -115,7 +115,8 @@ func (c *ring) compact(moved func(slot, place int32)) {
 		if p.slot < 0 {
 			continue
 		}
-		if open := c.isOpen(int32(i)); open {
+		open := c.isOpen(int32(i))
+		if open {
 			c.open[kept/64] |= 1 << (kept % 64)
 		} else {
 			c.open[kept/64] &^= 1 << (kept % 64)

@@ -246,7 +246,8 @@ func (t *trace) follow(epoch [][]int32, owned [][]int32, owners []int32, dearer 
 	for left > 0 {
 		worker := slices.Index(clock, slices.Min(clock))
 		ran := false
-		if d, item := pick(worker); d >= 0 {
+		d, item := pick(worker)
+		if d >= 0 {
 			foreign := 0.0
 			for _, from := range domains[d].mail.neighbors {
 				if owners[from] != owners[d] {

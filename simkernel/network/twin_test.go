@@ -401,7 +401,9 @@ func randomNetworkOf(t simkernel.Transport, seed uint64) netExample {
 		cable(s, rng.IntN(s))
 	}
 	for range rng.IntN(switches) {
-		if a, b := rng.IntN(switches), rng.IntN(switches); a != b {
+		a := rng.IntN(switches)
+		b := rng.IntN(switches)
+		if a != b {
 			cable(a, b)
 		}
 	}

@@ -110,8 +110,8 @@ func (f *feed) next() *batch {
 	return b
 }
 
-// add checks row i of a chunk, which must be the next flow, and appends it to the batch. links are those of the paths of
-// the chunk.
+// add checks row i of a chunk, which must be the next flow, and appends it to the batch. links are those of
+// the paths of the chunk.
 func (f *feed) add(b *batch, c *Flows, links []int32, i int) error {
 	n := f.net
 	startNS := c.StartNS[i]

@@ -117,7 +117,8 @@ func (m *Moves) addEvents(n *topology.Network, text string) error {
 		ends := strings.TrimSpace(from) + ":" + strings.TrimSpace(to)
 		if cables[0][0], cables[0][1], err = n.Cable(ends); err == nil {
 			e.OneWay = 1
-			if src, _, _ := n.Pair(ends); src != cables[0][0] {
+			src, _, _ := n.Pair(ends)
+			if src != cables[0][0] {
 				e.OneWay = -1
 			}
 		}
@@ -126,7 +127,8 @@ func (m *Moves) addEvents(n *topology.Network, text string) error {
 	}
 	rate := e.SpeedOrShare
 	for _, e.Cable = range cables {
-		if links, _ := n.CableOf(e.Cable[0], e.Cable[1]); e.Kind == Rate {
+		links, _ := n.CableOf(e.Cable[0], e.Cable[1])
+		if e.Kind == Rate {
 			e.SpeedOrShare = topology.SpeedOrShare{BandwidthBps: rate.Of(n.Links[links[0]].BandwidthBps)}
 		}
 		if err == nil {

@@ -5,8 +5,9 @@
 //	blocks   groups with hosts, in breadth-first order: the racks of a pod lie side by side, and are divided evenly
 //	rest     the other groups: each joins the domain that it shares most with, as long as that has room
 //
-// On Clos networks of 2 to 8 pods and 2 to 8 domains the cost (most work of a domain, and what passes between
-// domains) is within 3% of that of a multilevel partition by label propagation, which it replaced.
+// It replaced a multilevel partition by label propagation, which tried several bounds of the size of
+// clusters. On Clos networks of 1 to 8 pods and 2 to 8 domains the cost (most work of a domain, and what
+// passes between domains) is 0.90 to 1.09 times as much, 1.02 times in the median of 30.
 package partition
 
 import (
@@ -201,7 +202,8 @@ func (d *division) remove(g *graph, group int32) {
 func (d *division) choose(g *graph, group int32, limit float64) int32 {
 	share := make([]float64, len(d.load))
 	for _, e := range g.edges[group] {
-		if domain := d.of[e.to]; domain != unassigned {
+		domain := d.of[e.to]
+		if domain != unassigned {
 			share[domain] += e.work
 		}
 	}
