@@ -42,8 +42,8 @@ func (p *planner) stage(of *step.Step) *engine.Stage {
 	return s
 }
 
-// variantOf is the variant where the tables of a step are stored: that of the estimator whose step it is, and for a pass
-// that with so many passes.
+// variantOf returns the variant in which the tables of a step are stored: the variant of the step's estimator, or, for a
+// step of a pass, the variant with that number of passes.
 func (p *planner) variantOf(s *step.Step) Variant {
 	v := p.variant
 	if s.Owner.Estimator != v.Estimator.String() {

@@ -18,7 +18,7 @@ import (
 )
 
 // Warning buffers tells when drops and pauses raise a percentile: by how many flows are hit, how long their packets wait
-// where the buffer is full at that time, whatever port fills it, the timeout of a lost last packet, and how long a link is
+// where any port has filled the buffer at that time, the timeout of a lost last packet, and how long a link is
 // paused on the way to another port.
 func TestOverflow(t *testing.T) {
 	n := topologytest.Wire(t, 6, 4, [2]int32{0, 4}, [2]int32{1, 4}, [2]int32{4, 5}, [2]int32{2, 5}, [2]int32{3, 5})
