@@ -162,8 +162,8 @@ func (n *Network) Cable(ends string) (a, b int32, err error) {
 	return min(x, y), max(x, y), nil
 }
 
-// find returns the id of the node with that name or, if no node has the name, with that id. A number that is the name of
-// one node and the id of another is an error, because nobody can say which of them was meant.
+// find returns the id of the node with that name or, if no node has the name, with that id. A number that is
+// the name of one node and the id of another is an error, because nobody can say which of them was meant.
 func (n *Network) find(name string) (int32, error) {
 	name = strings.TrimSpace(name)
 	named, isName := n.byName[name]

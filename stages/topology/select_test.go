@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A number that is the name of one node and the id of another must not mean either of them without a word: flows, pairs
-// and failures would be of another host.
+// A number that is the name of one node and the id of another must not mean either of them without a word:
+// flows, pairs and failures would be of another host.
 func TestNumbersThatAreNamesAndIDs(t *testing.T) {
 	nodes := []Node{
 		{ID: 0, Kind: KindHost, Name: "1"},

@@ -293,6 +293,7 @@ func (s *assembler) noteLAGs() {
 func (s *assembler) joinReports() {
 	waiting := map[[2]string][]*cable{} // by the reporting and the other device
 	joined := map[*cable]bool{}
+	example := ""
 	for _, c := range s.cables {
 		if !c.oneSided {
 			continue
@@ -304,13 +305,9 @@ func (s *assembler) joinReports() {
 		}
 		first := waiting[to][0]
 		waiting[to] = waiting[to][1:]
-		s.note(
-			"ports: %s – %s and %s – %s are one cable, each end of which names the other's port differently",
-			first.a,
-			first.b,
-			c.a,
-			c.b,
-		)
+		if example == "" {
+			example = fmt.Sprintf("%s – %s and %s – %s", first.a, first.b, c.a, c.b)
+		}
 		for _, v := range c.seen {
 			v.a, v.b = c.a, first.a
 		}
@@ -322,6 +319,10 @@ func (s *assembler) joinReports() {
 		joined[c] = true
 	}
 	s.cables = slices.DeleteFunc(s.cables, func(c *cable) bool { return joined[c] })
+	if len(joined) > 0 {
+		s.note("ports: %s, each end of which names the other's port differently, such as %s",
+			topology.Count(len(joined), "cable"), example)
+	}
 }
 
 // checkReports finds cables that are listed too often or, where both ends should list them, by one end only.

@@ -236,7 +236,8 @@ func Files(path string) ([]string, error) {
 		}
 		return nil, s.unknownFormat()
 	}
-	for _, find := range []func(string) ([]string, error){tableFiles, batfishFiles, sonicFiles, minigraphFiles, suzieqFiles} {
+	finders := []func(string) ([]string, error){tableFiles, batfishFiles, sonicFiles, minigraphFiles, suzieqFiles}
+	for _, find := range finders {
 		if files, err := find(path); err != nil || len(files) > 0 {
 			return files, err
 		}

@@ -247,20 +247,20 @@ func readGML(d *draft) {
 func gmlWords(text string) (words []string, lines []int) {
 	line := 1
 	for text != "" {
-		switch c := text[0]; {
-		case c == '\n':
+		switch text[0] {
+		case '\n':
 			line++
 			text = text[1:]
-		case c == ' ' || c == '\t' || c == '\r':
+		case ' ', '\t', '\r':
 			text = text[1:]
-		case c == '#':
+		case '#':
 			_, text, _ = strings.Cut(text, "\n")
 			line++
-		case c == '[' || c == ']':
+		case '[', ']':
 			words = append(words, text[:1])
 			lines = append(lines, line)
 			text = text[1:]
-		case c == '"':
+		case '"':
 			inside, rest, _ := strings.Cut(text[1:], `"`)
 			words = append(words, `"`+inside)
 			lines = append(lines, line)

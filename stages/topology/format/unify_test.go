@@ -137,7 +137,7 @@ func TestOneSidedRepairKeepsTheBandwidth(t *testing.T) {
 	o := Options{Repair: []topology.FaultKind{topology.FaultOneSided}}
 	l := loadText(t, "c.csv", list, o)
 	wantFaults(t, l)
-	wantNotes(t, l, "s1:p8 – s2:to-s1 and s2:p8 – s1:to-s2 are one cable")
+	wantNotes(t, l, "1 cable, each end of which names the other's port differently, such as s1:p8 – s2:to-s1 and s2:p8 – s1:to-s2")
 	if l.Cables != 3 || bandwidth(t, l, "s1:s2") != 100e9 {
 		t.Errorf("%d cables, s1 – s2 %d bps; want 3 and 100 Gbps", l.Cables, bandwidth(t, l, "s1:s2"))
 	}
