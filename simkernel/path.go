@@ -116,17 +116,23 @@ func (p *Params) neededWindow(path Path) int64 {
 // before it, where the slowest link would have sent w packets in w·T.
 //
 //	⌊(n − 1) / w⌋ · max(0, R − w·T)
+//
+// A sender of TCP has a receive window, which it reaches after slow start. Until then it sends about a window, which
+// n leaves out.
 func (p *Params) WindowDelayNS(path Path, sizeBytes int64) int64 {
 	window := p.statedWindow(path)
-	if window == AutoWindow {
-		return 0
-	}
 	w := p.Packets(window)
+	n := p.Packets(sizeBytes)
+	if p.Transport.Traits().AckClocked {
+		window = p.TCP.ReceiveWindow
+		w = max(1, window/p.PayloadBytes)
+		n -= w
+	}
 	fullPS := NewWireTime(float64(path.SlowestBps)).PS(p.PayloadBytes + p.HeaderBytes)
-	if w > path.RoundTripNS*PSPerNS/fullPS {
+	if window == AutoWindow || n < 1 || w > path.RoundTripNS*PSPerNS/fullPS {
 		return 0
 	}
-	return (p.Packets(sizeBytes) - 1) / w * (path.RoundTripNS - w*fullPS/PSPerNS)
+	return (n - 1) / w * (path.RoundTripNS - w*fullPS/PSPerNS)
 }
 
 // An IdealPath computes the FCT of a flow alone on a path of store-and-forward hops, exactly as the

@@ -349,7 +349,8 @@ func (w *TailWatch) smallWindows() []Warning {
 	}
 	return []Warning{{"window", share, smallWindow, -1, fmt.Sprintf(
 		"the window is smaller than the paths of %.0f%% of the flows need, which makes %.0f%% of all FCT, most from %s "+
-			"to %s; use --window auto (scenario file: transport.window), which fits it to each path",
+			"to %s; use --window auto (scenario file: transport.window), which fits it to each path; with TCP, a larger "+
+			"transport.receive_window",
 		100*float64(w.limited)/float64(w.flows), 100*share, w.net.Name(w.worst.Src), w.net.Name(w.worst.Dst))}}
 }
 

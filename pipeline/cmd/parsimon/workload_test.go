@@ -63,3 +63,32 @@ func TestLoadOfABurst(t *testing.T) {
 		}
 	}
 }
+
+// A TCP flow of 100 MB over a round trip of 40 ms at 10G needs 50 MB in flight. With a receive window of 1 MB it takes a
+// round trip for each MB: the answer says so, and column window_ns has nearly all of the delay. A stated window of
+// another transport does not apply to TCP.
+func TestReceiveWindowOfTCP(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	run := func(name, keys string) string {
+		file := filepath.Join(dir, name+".yaml")
+		text := "topology: {graph: {hosts: [h0, h1], switches: [s], bandwidth: 10Gbps, delay: 10ms, cables: [\"h0:s\", " +
+			"\"h1:s\"]}}\nworkload: {max_load: 10%, flows_count: 1, services: [{name: a, sizes: 100MB, " +
+			"pairs: [\"h0:h1\"]}]}\ntransport: {kind: cubic, window: 18KB" + keys + "}\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return must(t, "run", file, "--lake", filepath.Join(dir, name))
+	}
+	if out := run("small", ", receive_window: 1MB"); !strings.Contains(out, "transport.receive_window") {
+		t.Errorf("no warning:\n%s", out)
+	}
+	share := must(t, "query", "--lake", filepath.Join(dir, "small"), "--format", "csv", "--sql",
+		"SELECT window_ns BETWEEN 0.85 * (fct_ns - ideal_ns) AND fct_ns - ideal_ns AS most FROM slowdowns")
+	if share != "most\ntrue\n" {
+		t.Errorf("window_ns is most of the delay: %s", share)
+	}
+	if out := run("large", ", receive_window: 100MB"); strings.Contains(out, "transport.receive_window") {
+		t.Errorf("a warning without a reason:\n%s", out)
+	}
+}
