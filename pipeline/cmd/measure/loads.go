@@ -73,7 +73,9 @@ func drawLoads(ctx context.Context, s *scenario.Scenario) (l busiestLoad, err er
 		return l, err
 	}
 	links := len(n.Links)
-	t := &linkTally{router: router, params: s.Params(), payload: make([]float64, links), wire: make([]float64, links)}
+	t := &linkTally{
+		router: router, params: s.Params(), payload: make([]float64, links), wire: make([]float64, links),
+	}
 	if _, err := workload.Generate(ctx, router, w, s.Seed, t); err != nil {
 		return l, err
 	}
@@ -90,9 +92,9 @@ func drawLoads(ctx context.Context, s *scenario.Scenario) (l busiestLoad, err er
 // shippedLoads lists the shipped scenarios with the load that they ask for, and the one that their flows
 // have.
 func shippedLoads(ctx context.Context, b *bench) {
-	b.printf("The load of the busiest link over the time from the first start to the last. Column load, key max_load and the " +
-		"paper count bytes without headers; headers of 48 B make it 5%% more with packets of 1,000 B. A test requires that the " +
-		"load without headers is within 10%% of the one asked.")
+	b.printf("The load of the busiest link over the time from the first start to the last. Column load, key max_load " +
+		"and the paper count bytes without headers; headers of 48 B make it 5%% more with packets of 1,000 B. A test " +
+		"requires that the load without headers is within 10%% of the one asked.")
 	b.header("scenario", "flows", "asked", "without headers", "with headers")
 	for _, name := range b.names([]string{"small"}, datasets.Names(datasets.Scenarios)) {
 		s, err := scenario.Load(name)

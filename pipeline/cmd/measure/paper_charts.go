@@ -33,7 +33,8 @@ func (p *paper) draw(ctx context.Context, name, caption string, c chart) {
 	cmd.Stderr = &log
 	picture, err := cmd.Output()
 	if err != nil {
-		p.fail(fmt.Errorf("picture %s: %w (make notebooks installs %s)\n%s", name, err, notebookPython, log.String()))
+		p.fail(fmt.Errorf("picture %s: %w (make notebooks installs %s)\n%s", name, err, notebookPython,
+			log.String()))
 		return
 	}
 	folder := filepath.Join("datasets", "paper")
@@ -54,6 +55,9 @@ func field(name, kind, title string, more ...any) map[string]any {
 	return f
 }
 
+// percentAxis is an option of field.
+var percentAxis = []any{"axis", map[string]any{"format": "%"}}
+
 // wayColors gives each way the same color in all pictures.
 var wayColors = map[string]any{
 	"domain": []string{byExact, byIndependent, byClustered, byFlow, "the paper's Parsimon"},
@@ -64,9 +68,16 @@ func byColor(title string) map[string]any {
 	return field("way", "nominal", title, "scale", wayColors)
 }
 
+// mostSteps is the most points of a distribution function in a picture.
+const mostSteps = 200
+
 // cumulative returns the points of an empirical distribution function.
 func cumulative(values []float64, labels point) (points []point) {
+	step := max(1, len(values)/mostSteps)
 	for i, x := range sorted(values) {
+		if i%step != 0 && i+1 < len(values) {
+			continue
+		}
 		pt := point{"x": x, "share": float64(i+1) / float64(len(values))}
 		for k, v := range labels {
 			pt[k] = v
@@ -101,8 +112,9 @@ func lineSpec() map[string]any {
 		"width": 150, "height": 150,
 		"mark": map[string]any{"type": "line", "strokeWidth": 1.5},
 		"encoding": map[string]any{
-			"x":     field("slowdown", "quantitative", "slowdown", "scale", map[string]any{"zero": false}),
-			"y":     field("share", "quantitative", "share of flows", "scale", map[string]any{"domain": []float64{0.8, 1}, "clamp": true}),
+			"x": field("slowdown", "quantitative", "slowdown", "scale", map[string]any{"zero": false}),
+			"y": field("share", "quantitative", "share of flows", "scale",
+				map[string]any{"domain": []float64{0.8, 1}, "clamp": true}),
 			"color": byColor("estimate"),
 			"order": field("share", "quantitative", ""),
 		},
@@ -141,7 +153,7 @@ func errorChart(data []point) chart {
 			"width": 200, "height": 160,
 			"mark": map[string]any{"type": "line", "interpolate": "step-after", "strokeWidth": 1.5},
 			"encoding": map[string]any{
-				"x":     field("x", "quantitative", "error of p99", "axis", map[string]any{"format": "%"}),
+				"x":     field("x", "quantitative", "error of p99", percentAxis...),
 				"y":     field("share", "quantitative", "share of scenarios"),
 				"color": byColor("estimate"),
 				"order": field("share", "quantitative", ""),
@@ -163,7 +175,7 @@ func parameterChart(data []point) chart {
 			"encoding": map[string]any{
 				"x":       field("value", "nominal", ""),
 				"xOffset": field("way", "nominal", ""),
-				"y":       field("error", "quantitative", "error of p99", "axis", map[string]any{"format": "%"}),
+				"y":       field("error", "quantitative", "error of p99", percentAxis...),
 				"color":   byColor("estimate"),
 			},
 			"mark": map[string]any{"type": "boxplot", "size": 14, "extent": "min-max"},
@@ -179,8 +191,8 @@ func besideChart(data []point) chart {
 		"data": map[string]any{"values": data},
 		"mark": map[string]any{"type": "point", "filled": true, "opacity": 0.7},
 		"encoding": map[string]any{
-			"x":     field("paper", "quantitative", "error of p99 in the paper", "axis", map[string]any{"format": "%"}),
-			"y":     field("ours", "quantitative", "error of p99, our independent", "axis", map[string]any{"format": "%"}),
+			"x":     field("paper", "quantitative", "error of p99 in the paper", percentAxis...),
+			"y":     field("ours", "quantitative", "error of p99, our independent", percentAxis...),
 			"color": field("oversub", "nominal", "oversubscription"),
 			"shape": field("sizes", "nominal", "flow sizes"),
 		},
@@ -216,9 +228,10 @@ func matrixChart(data []point) chart {
 			"width": 140, "height": 140,
 			"mark": "rect",
 			"encoding": map[string]any{
-				"x":     field("to", "ordinal", "to rack", "axis", map[string]any{"labels": false, "ticks": false}),
-				"y":     field("from", "ordinal", "from rack", "axis", map[string]any{"labels": false, "ticks": false}),
-				"color": field("weight", "quantitative", "weight", "scale", map[string]any{"type": "sqrt", "scheme": "viridis"}),
+				"x": field("to", "ordinal", "to rack", "axis", map[string]any{"labels": false, "ticks": false}),
+				"y": field("from", "ordinal", "from rack", "axis", map[string]any{"labels": false, "ticks": false}),
+				"color": field("weight", "quantitative", "weight", "scale",
+					map[string]any{"type": "sqrt", "scheme": "viridis"}),
 			},
 		},
 	}

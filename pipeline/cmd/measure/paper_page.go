@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"fmt"
 	"maps"
 	"os"
@@ -26,7 +27,8 @@ func (p *paper) writePage(ctx context.Context) {
 	p.parkingSection(ctx)
 	p.timesSection()
 	if p.err == nil {
-		p.fail(os.WriteFile(filepath.Join("datasets", "PAPER.md"), []byte(strings.TrimSpace(p.out.String())+"\n"), 0o644))
+		page := strings.TrimSpace(p.out.String()) + "\n"
+		p.fail(os.WriteFile(filepath.Join("datasets", "PAPER.md"), []byte(page), 0o644))
 	}
 }
 
@@ -35,11 +37,9 @@ func (p *paper) introduction(ctx context.Context) {
 	if p.short {
 		command += " ARGS=--short"
 	}
-	p.printf("# The paper's evaluation again\n\nWritten by `%s`. %s The program: %s.\n", command, p.provenance(ctx), p.program)
-	p.printf("Each section says what the paper says (Zhao et al., Scalable Tail Latency Estimation for Data Center " +
-		"Networks, NSDI 2023), what this project finds, what the truth is, and where and why they differ. An error is " +
-		"estimate / truth − 1, of a percentile of slowdown. `exact` simulates every packet and is the truth unless a " +
-		"section says ns-3. `independent` is the paper's estimator; clustered, it is Parsimon/C.\n")
+	p.printf("# The paper's evaluation again\n\nWritten by `%s`. %s The program: %s.\n", command, p.provenance(ctx),
+		p.program)
+	p.text("intro")
 	left := map[string]int{}
 	for _, item := range p.items {
 		if p.records[item.Section+"/"+item.Name] == nil {
@@ -47,9 +47,7 @@ func (p *paper) introduction(ctx context.Context) {
 		}
 	}
 	if p.short {
-		p.printf("**This is the short form.** It has at most 64 of the 192 scenarios, with 6 GB of flows each (the whole form: " +
-			"192, with 60 GB), one second of the long microbenchmarks, two ns-3 scenarios and two failures; it has no " +
-			"network of 6,144 hosts.")
+		p.text("short")
 	}
 	for _, section := range slices.Sorted(maps.Keys(left)) {
 		p.printf("Not measured yet: %d of the items `%s`.", left[section], section)
@@ -59,11 +57,29 @@ func (p *paper) introduction(ctx context.Context) {
 	}
 }
 
-// section begins a section, and reports whether there is anything in it.
-func (p *paper) section(title, theirs string, names ...string) (records []*paperRecord) {
-	p.printf("\n## %s\n\nThe paper: %s\n", title, theirs)
+//go:embed paper.txt
+var paperText string
+
+// text prints a part of paper.txt, and its title if it has one.
+func (p *paper) text(name string) {
+	for part := range strings.SplitSeq(paperText, "== ") {
+		head, body, _ := strings.Cut(part, "\n")
+		of, title, titled := strings.Cut(head, ": ")
+		if of != name {
+			continue
+		}
+		if titled {
+			p.printf("\n## %s\n", title)
+		}
+		p.printf("%s", body)
+	}
+}
+
+// section begins a section of paper.txt, and returns the records of its items.
+func (p *paper) section(text, items string) (records []*paperRecord) {
+	p.text(text)
 	for _, item := range p.items {
-		if r := p.records[item.Section+"/"+item.Name]; r != nil && slices.Contains(names, item.Section) {
+		if r := p.records[item.Section+"/"+item.Name]; r != nil && item.Section == items {
 			records = append(records, r)
 		}
 	}
@@ -141,9 +157,7 @@ func (s comparedScenario) p99(way string) float64 {
 const paperParsimon = "the paper's Parsimon"
 
 func (p *paper) sensitivitySection(ctx context.Context) {
-	records := p.section("Errors of p99 over 192 scenarios (figures 9 and 10, tables 3 and 4)", "within 10% of ns-3 in 85% "+
-		"of the scenarios; 100% below a load of 41%, 62% from 56% on; up to +52%; most where load, oversubscription and "+
-		"the share of short flows are high. It ran each for several seconds of simulated time.", "192")
+	records := p.section("192", "192")
 	if len(records) == 0 {
 		return
 	}
@@ -156,12 +170,14 @@ func (p *paper) sensitivitySection(ctx context.Context) {
 		all = append(all, comparedScenario{published[r.Item.Name], r})
 	}
 	ways := []string{paperParsimon, byIndependent, byClustered, byFlow}
-	p.printf("Ours: %d of the 192 scenarios, drawn anew with the same matrix, sizes, burstiness, oversubscription and load. "+
-		"Median error of p99 (least to greatest), and how many are within 10%%:", len(all))
+	p.printf("Ours: %d of the 192 scenarios, drawn anew with the same matrix, sizes, burstiness, oversubscription and "+
+		"load. Median error of p99 (least to greatest), and how many are within 10%%:", len(all))
 	p.header(append([]string{"load asked", "scenarios"}, ways...)...)
-	for _, r := range append(slices.Clone(loadRanges), loadRanges[0]) {
+	for _, r := range loadRanges {
 		name := r.name
-		in := slices.DeleteFunc(slices.Clone(all), func(s comparedScenario) bool { return loadRange(s.asked) != name })
+		in := slices.DeleteFunc(slices.Clone(all), func(s comparedScenario) bool {
+			return loadRange(s.asked) != name
+		})
 		p.errorRow(name, in, ways)
 	}
 	p.errorRow("all", all, ways)
@@ -205,12 +221,14 @@ func (p *paper) errorPictures(ctx context.Context, all []comparedScenario, ways 
 		}
 		for _, way := range []string{paperParsimon, byIndependent} {
 			for parameter, value := range s.parameters() {
-				boxes = append(boxes, point{"way": way, "parameter": parameter, "value": value, "load": load, "error": s.p99(way)})
+				boxes = append(boxes, point{"way": way, "parameter": parameter, "value": value, "load": load,
+					"error": s.p99(way)})
 			}
 		}
 	}
 	p.draw(ctx, "errors", "Distribution of the errors of p99 by load", errorChart(steps))
-	p.draw(ctx, "parameters", "Errors of p99 by matrix, flow sizes, oversubscription and burstiness", parameterChart(boxes))
+	p.draw(ctx, "parameters", "Errors of p99 by matrix, flow sizes, oversubscription and burstiness",
+		parameterChart(boxes))
 	p.draw(ctx, "beside", "Our error and the paper's, scenario by scenario", besideChart(beside))
 }
 
@@ -237,9 +255,10 @@ func (p *paper) parameterTable(all []comparedScenario, ways []string) {
 }
 
 func (p *paper) worstTable(all []comparedScenario) {
-	p.printf("\nThe five scenarios with the greatest errors of our `independent` (the paper's five: four with matrix A, all with " +
-		"WebServer sizes and 4-to-1, at loads of 66%% to 78%%):")
-	p.header("id", "load asked", "matrix", "sizes", "oversubscription", "σ", "independent", "the paper's", "flow")
+	p.printf("\nThe five scenarios with the greatest errors of our `independent` (the paper's five: four with matrix A, " +
+		"all with WebServer sizes and 4-to-1, at loads of 66%% to 78%%):")
+	p.header("id", "load asked", "matrix", "sizes", "oversubscription", "σ", "independent", "the paper's",
+		"flow")
 	byError := slices.SortedFunc(slices.Values(all), func(a, b comparedScenario) int {
 		return cmp.Compare(abs(b.p99(byIndependent)), abs(a.p99(byIndependent)))
 	})
@@ -250,10 +269,10 @@ func (p *paper) worstTable(all []comparedScenario) {
 }
 
 func (p *paper) scenarioTable(all []comparedScenario) {
-	p.printf("\n<details><summary>Scenario by scenario</summary>\n\nColumn asked is the load asked for the busiest link. The " +
-		"next two are the loads of the paper's draw and of ours, without headers.")
-	p.header("id", "matrix", "sizes", "σ", "oversubscription", "asked", "paper's", "ours", "paper's error", "paper's, clustered",
-		"independent", "clustered", "flow")
+	p.printf("\n<details><summary>Scenario by scenario</summary>\n\nColumn asked is the load asked for the busiest " +
+		"link. The next two are the loads of the paper's draw and of ours, without headers.")
+	p.header("id", "matrix", "sizes", "σ", "oversubscription", "asked", "paper's", "ours", "paper's error",
+		"paper's, clustered", "independent", "clustered", "flow")
 	for _, s := range all {
 		p.row(s.id, s.matrix, s.sizes, s.sigma, s.oversub, share(s.asked), share(s.load), share(s.MaxLoad),
 			percent(s.independent), percent(s.clustered), percent(s.p99(byIndependent)), percent(s.p99(byClustered)),
@@ -263,12 +282,12 @@ func (p *paper) scenarioTable(all []comparedScenario) {
 }
 
 func (p *paper) ns3Section() {
-	records := p.section("Against the paper's own ns-3", "it compares with ns-3 3.17 with the transports of HPCC's authors; its "+
-		"published code polarizes ECMP.", "ns3")
+	records := p.section("ns3", "ns3")
 	if len(records) == 0 {
 		return
 	}
-	p.printf("Errors of p50 / p90 / p99 / p99.9 against the FCTs of that ns-3 on the same flows, and the published code's own:")
+	p.printf("Errors of p50 / p90 / p99 / p99.9 against the FCTs of that ns-3 on the same flows, and the published " +
+		"code's own:")
 	p.header("scenario", "load", byExact, byIndependent, byClustered, byFlow, "published code")
 	published := map[string]string{}
 	for _, s := range p.sources(p.groundTruths()) {
@@ -285,23 +304,25 @@ func (p *paper) ns3Section() {
 		}
 		p.row(append(cells, cmp.Or(published[r.Item.Name], "–"))...)
 	}
-	p.printf("\n`exact` stands for ns-3 on the rest of this page: where the two differ here, errors elsewhere are uncertain by " +
-		"as much.")
+	p.printf("\n`exact` stands for ns-3 on the rest of this page: where the two differ here, errors elsewhere are " +
+		"uncertain by as much.")
 }
 
 func (p *paper) detailSection(ctx context.Context) {
-	records := p.section("One scenario in detail (figure 11)", "matrix A, Hadoop sizes, σ = 1, 2-to-1, 68% (top 10%: 56%), the "+
-		"85th percentile of errors: +10% at p99, about as much over the whole tail, and little difference between variants.",
-		"detail")
+	records := p.section("detail", "detail")
 	for _, r := range records {
 		p.printf("Ours, %d flows; busiest link %s, top 10%% %s:", r.Flows, share(r.MaxLoad), share(r.Top10Load))
-		p.estimateTable(r, append(slices.Clone(sizeBins), "all"), func(e paperEstimate) map[string]percentiles { return e.Sizes })
+		p.estimateTable(r, append(slices.Clone(sizeBins), "all"), paperEstimate.bySize)
 		p.draw(ctx, "detail", "Tails of slowdown by flow size", tailChart(r))
 	}
 }
 
+func (e paperEstimate) bySize() map[string]percentiles    { return e.Sizes }
+func (e paperEstimate) byService() map[string]percentiles { return e.Services }
+
 // estimateTable prints percentiles of the truth, and the errors of the other ways, by size or by service.
-func (p *paper) estimateTable(r *paperRecord, groups []string, of func(paperEstimate) map[string]percentiles) {
+func (p *paper) estimateTable(r *paperRecord, groups []string,
+	of func(paperEstimate) map[string]percentiles) {
 	head := []string{"", "`exact`: p50 / p90 / p99 / p99.9"}
 	for _, way := range r.Item.Ways[1:] {
 		head = append(head, way)
@@ -321,9 +342,7 @@ func (p *paper) estimateTable(r *paperRecord, groups []string, of func(paperEsti
 }
 
 func (p *paper) transportsSection() {
-	records := p.section("DCQCN and TIMELY (table 5)", "Parsimon/ns-3 at loads of 45%, 56% and 67%, p99 of flows below 10 KB, of "+
-		"10 KB to 1 MB, and above: DCTCP 1.4% to 13.8%, 9.2% to 11.3%, 13.6% to 15.9%; TIMELY 4.0% to 13.3%, 17.9% to 20.0%, "+
-		"5.0% to 13.7%; DCQCN 5.9% to 18.0%, 11.6% to 15.2%, 12.2% to 13.6%.", "transports")
+	records := p.section("transports", "transports")
 	if len(records) == 0 {
 		return
 	}
@@ -343,17 +362,15 @@ func (p *paper) transportsSection() {
 }
 
 func (p *paper) mixSection() {
-	for _, r := range p.section("Workload mixes (appendix, figure 12)", "three workloads with matrices, sizes and virtual networks "+
-		"of their own; good accuracy for each.", "mix") {
+	for _, r := range p.section("mix", "mix") {
 		p.printf("Ours, `mixed`, %d flows, busiest link %s:", r.Flows, share(r.MaxLoad))
 		services := slices.Sorted(maps.Keys(r.Estimates[byExact].Services))
-		p.estimateTable(r, services, func(e paperEstimate) map[string]percentiles { return e.Services })
+		p.estimateTable(r, services, paperEstimate.byService)
 	}
 }
 
 func (p *paper) failuresSection() {
-	records := p.section("Ten link failures (appendix, figure 13)", "+10% with no failure; with one of the 96 ECMP cables down +11% "+
-		"to +14%, median +12%.", "failures")
+	records := p.section("failures", "failures")
 	if len(records) == 0 {
 		return
 	}
@@ -366,9 +383,7 @@ func (p *paper) failuresSection() {
 }
 
 func (p *paper) parkingSection(ctx context.Context) {
-	records := p.section("Parking lot: the sources of error (appendix, figures 15 to 18)", "without cross traffic the delays of "+
-		"the first hop are counted again; short flows are overestimated a little under correlated cross traffic; long flows "+
-		"much, under smooth cross traffic also without correlation, and less under bursty cross traffic.", "parking")
+	records := p.section("parking", "parking")
 	if len(records) == 0 {
 		return
 	}
@@ -384,13 +399,11 @@ func (p *paper) parkingSection(ctx context.Context) {
 }
 
 func (p *paper) largeSection(ctx context.Context) {
-	for _, r := range p.section("6,144 hosts (figure 8, table 2)", "matrix B, WebServer sizes, σ = 2, 2-to-1, about 50%, five "+
-		"seconds: ns-3 10 h 48 min, Parsimon 4 min 13 s, Parsimon/C 1 min 19 s with 25% of the links simulated, "+
-		"Parsimon/inf 21 s, on 32 cores; p99 +8.8% and +7.5%.", "large") {
-		p.printf("\nOurs, `large`, %s, %d flows, busiest link %s, top 10%% %s:", r.Item.Name, r.Flows, share(r.MaxLoad),
-			share(r.Top10Load))
+	for _, r := range p.section("large", "large") {
+		p.printf("\nOurs, `large`, %s, %d flows, busiest link %s, top 10%% %s:", r.Item.Name, r.Flows,
+			share(r.MaxLoad), share(r.Top10Load))
 		if slices.Contains(r.Item.Ways, byExact) {
-			p.estimateTable(r, append(slices.Clone(sizeBins), "all"), func(e paperEstimate) map[string]percentiles { return e.Sizes })
+			p.estimateTable(r, append(slices.Clone(sizeBins), "all"), paperEstimate.bySize)
 		}
 		p.timeTable([]*paperRecord{r})
 		if r.Item.Tails {
@@ -416,13 +429,12 @@ func (p *paper) timeTable(records []*paperRecord) {
 }
 
 func (p *paper) timesSection() {
-	records := p.section("Run times of the 192 scenarios", "for 14 seconds of simulated time of the scenario in detail ns-3 took "+
-		"nearly five hours, Parsimon 1.5 minutes, Parsimon/C 49 seconds.", "192")
+	records := p.section("times", "192")
 	if len(records) == 0 {
 		return
 	}
-	p.printf("Ours, sums over %d scenarios. Other programs ran on the machine where times are far above processor times:",
-		len(records))
+	p.printf("Ours, sums over %d scenarios. Other programs ran on the machine where times are far above processor "+
+		"times:", len(records))
 	p.header("way", "time, s", "processor, s", "link cases")
 	for _, way := range allWays {
 		var seconds, processor float64

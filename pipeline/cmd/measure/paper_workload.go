@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/format"
@@ -12,14 +14,16 @@ import (
 )
 
 // paperMatrices are the paper's matrices, and the kinds that this project makes in their place.
-var paperMatrices = []struct{ letter, kind string }{{"A", workload.MatrixDatabase}, {"B", workload.MatrixWebServer},
-	{"C", workload.MatrixHadoop}}
+var paperMatrices = []struct{ letter, kind string }{
+	{"A", workload.MatrixDatabase},
+	{"B", workload.MatrixWebServer},
+	{"C", workload.MatrixHadoop},
+}
 
 // workloadSection compares what flows are drawn from with the paper's: matrices, sizes and the loads that
 // they yield.
 func (p *paper) workloadSection(ctx context.Context) {
-	p.printf("\n## Workload (figure 7)\n\nThe paper: three matrices and three distributions of flow sizes of Meta (Roy et al., " +
-		"SIGCOMM 2015), and the loads of links that they yield, relative to the busiest link.\n")
+	p.text("workload")
 	if !p.hasShared("the published matrices and sizes") {
 		return
 	}
@@ -44,7 +48,8 @@ func (p *paper) sizesFigure(ctx context.Context) {
 				data = append(data, point{"panel": "flow sizes", "name": name, "x": at.Bytes, "share": at.Percent / 100,
 					"origin": []string{"ours", "published"}[origin]})
 			}
-			cells = append(cells, fmt.Sprintf("%.0f KB, %s, %s", c.Mean()/1000, share(below(c, 1000)), share(below(c, 10_000))))
+			cells = append(cells, fmt.Sprintf("%.0f KB, %s, %s", c.Mean()/1000, share(below(c, 1000)),
+				share(below(c, 10_000))))
 		}
 		p.row(cells...)
 	}
@@ -65,10 +70,12 @@ func below(c *workload.SizeCDF, bytes int64) float64 {
 
 func (p *paper) loadsFigure(ctx context.Context) {
 	var data, weights []point
-	p.printf("\nLoads of links relative to the busiest link, as the matrices yield them (32 racks): mean, and 90th percentile:")
+	p.printf("\nLoads of links relative to the busiest link, as the matrices yield them (32 racks): mean, and 90th " +
+		"percentile:")
 	p.header("matrix", "oversubscription", "ours", "with the published matrix")
 	for _, m := range paperMatrices {
-		published, err := workload.ReadMatrix(p.sharedPath("reference", "matrices", "cluster_"+string(m.letter[0]+'a'-'A')+"_2_16.json"))
+		file := "cluster_" + strings.ToLower(m.letter) + "_2_16.json"
+		published, err := workload.ReadMatrix(p.sharedPath("reference", "matrices", file))
 		if err != nil {
 			p.fail(err)
 			return
@@ -99,21 +106,26 @@ func (p *paper) loadsFigure(ctx context.Context) {
 			p.row(cells...)
 		}
 	}
-	p.draw(ctx, "matrices", "Weights from rack to rack", matrixChart(weights))
-	p.draw(ctx, "loads", "Loads of links relative to the busiest", functionChart(data, "load / greatest load", "share of links", "linear"))
+	p.draw(ctx, "matrices", "Weights between pairs of racks", matrixChart(weights))
+	p.draw(ctx, "loads", "Loads of links relative to the busiest",
+		functionChart(data, "load / greatest load", "share of links", "linear"))
 }
 
-// matrixPoints are the cells of a matrix, relative to the greatest.
+// matrixPoints are the cells of a matrix, two racks by two, relative to the greatest.
 func (p *paper) matrixPoints(panel string, m *workload.Matrix) (points []point) {
+	cells := map[[2]int]float64{}
 	greatest := 0.0
 	for i := range m.Racks() {
 		for j := range m.Racks() {
-			greatest = max(greatest, m.Weight(i, j))
+			at := [2]int{i / 2, j / 2}
+			cells[at] += m.Weight(i, j)
+			greatest = max(greatest, cells[at])
 		}
 	}
-	for i := range m.Racks() {
-		for j := range m.Racks() {
-			points = append(points, point{"panel": panel, "from": i, "to": j, "weight": m.Weight(i, j) / greatest})
+	for i := range (m.Racks() + 1) / 2 {
+		for j := range (m.Racks() + 1) / 2 {
+			weight := math.Round(1000*cells[[2]int{i, j}]/greatest) / 1000
+			points = append(points, point{"panel": panel, "from": i, "to": j, "weight": weight})
 		}
 	}
 	return points
@@ -121,7 +133,8 @@ func (p *paper) matrixPoints(panel string, m *workload.Matrix) (points []point) 
 
 // normalizedLoads returns the expected loads of all links on the small topology, divided by the greatest.
 func (p *paper) normalizedLoads(ctx context.Context, ratio string, m *workload.Matrix) []float64 {
-	loaded, err := format.Load(p.sharedPath("reference", "topologies", "cluster_"+ratio+"_to_1.json"), format.Options{})
+	file := p.sharedPath("reference", "topologies", "cluster_"+ratio+"_to_1.json")
+	loaded, err := format.Load(file, format.Options{})
 	var n *topology.Network
 	if err == nil {
 		n, err = loaded.Usable()
@@ -136,8 +149,9 @@ func (p *paper) normalizedLoads(ctx context.Context, ratio string, m *workload.M
 	}
 	sizes, err := workload.NewSizeCDF([]workload.SizePoint{{Bytes: 1000, Percent: 100}})
 	p.fail(err)
-	plan, err := workload.NewPlan(router, &workload.Workload{MaxLoad: 0.5, Flows: 1, Services: []workload.Service{
-		{Name: "main", Matrix: m, Sizes: sizes, Share: 1, Sigma: 1}}})
+	service := workload.Service{Name: "main", Matrix: m, Sizes: sizes, Share: 1, Sigma: 1}
+	w := &workload.Workload{MaxLoad: 0.5, Flows: 1, Services: []workload.Service{service}}
+	plan, err := workload.NewPlan(router, w)
 	if err != nil {
 		p.fail(err)
 		return nil
