@@ -197,11 +197,12 @@ func (a *application) changeSettings() (err error) {
 		return err
 	}
 	if a.of.switches.OfTopology || a.of.ofSwitches {
-		return Refusal{errors.New("a scenario of the lake has no configurations of switches: give the buffer's size, " +
-			"and classes by name")}
+		return Refusal{errors.New("a scenario of the lake has no configurations of switches: give the buffer's " +
+			"size, and classes by name")}
 	}
 	for _, s := range a.Settings {
-		if key := s.FullKey(); strings.Contains(key, ".") { // else moves say it
+		key := s.FullKey()
+		if strings.Contains(key, ".") { // else moves say it
 			a.describe("%s", s)
 		}
 	}
@@ -249,7 +250,8 @@ func longest(links []topology.Link, node int32) (ns int64) {
 func (c CableChange) String() string {
 	switch {
 	case c.Added && c.LongerNS > 0:
-		return fmt.Sprintf("%s added at %s, delay %v by default, although both ends have cables of %v: say A:B=SPEED,DELAY",
+		return fmt.Sprintf("%s added at %s, delay %v by default, although both ends have cables of %v: say "+
+			"A:B=SPEED,DELAY",
 			c.Cable, topology.FormatBps(c.BandwidthBps), time.Duration(c.DelayNS), time.Duration(c.LongerNS))
 	case c.Added:
 		return fmt.Sprintf("%s added at %s, delay %v", c.Cable, topology.FormatBps(c.BandwidthBps), time.Duration(c.DelayNS))
@@ -337,7 +339,8 @@ func (a *application) fail(text string) error {
 	for _, f := range failures {
 		a.form.failed(f)
 	}
-	if x, y, isCable := a.n.Cable(text); isCable == nil {
+	x, y, isCable := a.n.Cable(text)
+	if isCable == nil {
 		text = a.n.Ends(x, y)
 	} else if len(failures) > 1 {
 		text += " with " + topology.Count(len(failures), "cable")
@@ -401,7 +404,8 @@ func parseScale(text string) (func(*application) error, error) {
 		}
 		x, err := parseFactor(value)
 		if _, twice := factors[service]; err != nil || !(x >= 0 && x <= workload.MaxScale) || twice {
-			return nil, fmt.Errorf("%q: want a factor from 0 to %d such as 1.5, or a change such as +50%%, once for a service",
+			return nil, fmt.Errorf("%q: want a factor from 0 to %d such as 1.5, or a change such as +50%%, once for "+
+				"a service",
 				part, workload.MaxScale)
 		}
 		factors[service] = x

@@ -31,7 +31,8 @@ const ofTopology = "topology"
 
 // parseBuffer reads the size of a buffer: "400KB", or "topology", which leaves the size as it is.
 func (w *Switches) parseBuffer(text string) (int64, error) {
-	if w.OfTopology = text == ofTopology; w.OfTopology {
+	w.OfTopology = text == ofTopology
+	if w.OfTopology {
 		return w.SwitchBytes, nil
 	}
 	bytes, err := units.Parse(text, units.Bytes)
@@ -45,7 +46,8 @@ func (w *Switches) parseBuffer(text string) (int64, error) {
 func readPFC(to *bool) func(tree.Field) error {
 	return func(f tree.Field) error {
 		if tree.ReadBool(to)(f) != nil {
-			return f.Fail(errors.New("want true or false, for all switches; of some traffic only: key pfc of switches.classes"))
+			return f.Fail(errors.New("want true or false, for all switches; of some traffic only: key pfc of " +
+				"switches.classes"))
 		}
 		return nil
 	}
@@ -91,7 +93,8 @@ func (r *scenarioReader) readClasses(f tree.Field) error {
 	if len(had) == 0 && f.Value.Kind == tree.Object {
 		return f.Failf("there are no classes to change: want a list of them, or topology")
 	}
-	if r.classes, r.ofSwitches = nil, f.Value.Scalar() == ofTopology; r.ofSwitches {
+	r.classes, r.ofSwitches = nil, f.Value.Scalar() == ofTopology
+	if r.ofSwitches {
 		return nil
 	}
 	read := func(item tree.Field, c step.TrafficClass) error {
@@ -103,7 +106,8 @@ func (r *scenarioReader) readClasses(f tree.Field) error {
 			"vnets":    tree.ReadList(&c.VNets, tree.Verbatim),
 			"dscp":     tree.ReadList(&c.DSCP, parseDSCP),
 			"weight": func(f tree.Field) error {
-				if c.Weight = 0; f.Value.Scalar() == "strict" { // as if it were not stated
+				c.Weight = 0
+				if f.Value.Scalar() == "strict" { // as if it were not stated
 					return nil
 				}
 				return tree.ReadInt(&c.Weight, 1, network.MaxWeight)(f)
@@ -151,7 +155,8 @@ func parseDSCP(text string) (int16, error) {
 func (s *Scenario) Classes() ([]step.TrafficClass, error) {
 	classes := slices.Clone(s.classes)
 	if s.ofSwitches {
-		if classes = slices.Clone(s.switchClasses); classes == nil {
+		classes = slices.Clone(s.switchClasses)
+		if classes == nil {
 			return nil, Refusal{errors.New("switches.classes is topology, which has no SONiC configurations with a " +
 				"DSCP_TO_TC_MAP of ports")}
 		}
@@ -202,7 +207,8 @@ func (w *Switches) SetDefaults() {
 // built.
 func (s *Scenario) Buffers() (network.BufferParams, error) {
 	b := s.switches.BufferParams
-	if stated := s.switchBuffer; s.switches.OfTopology {
+	stated := s.switchBuffer
+	if s.switches.OfTopology {
 		if stated == nil {
 			return b, Refusal{errors.New("switches.buffer is topology, which has no SONiC configurations with a " +
 				"BUFFER_POOL that has a size")}
@@ -222,7 +228,8 @@ func (s *Scenario) Buffers() (network.BufferParams, error) {
 		return b, nil
 	}
 	if s.params.Transport.Traits().AckClocked && (b.RetransmitNS > 0 || b.Selective) {
-		return b, Refusal{fmt.Errorf("switches.retransmit_timeout and switches.selective_recovery are of transports "+
+		return b, Refusal{fmt.Errorf("switches.retransmit_timeout and switches.selective_recovery are of "+
+			"transports "+
 			"with a rate: %v recovers by SACK, and its least timeout is transport.min_timeout", s.params.Transport)}
 	}
 	if err := b.Validate(&s.params); err != nil {
@@ -264,8 +271,8 @@ func (s *Scenario) takeMarking(l *format.Loaded) {
 		s.params.MarkBytesPerGbps = perGbps(t.min)
 		s.settingsNotef("mark_per_gbps is %d bytes: %s", s.params.MarkBytesPerGbps, from)
 		if t.max > t.min {
-			s.settingsNotef("%s marks at one threshold: green_max_threshold = %d bytes and green_drop_probability are "+
-				"not used", s.params.Transport, t.max)
+			s.settingsNotef("%s marks at one threshold: green_max_threshold = %d bytes and green_drop_probability "+
+				"are not used", s.params.Transport, t.max)
 		}
 	case simkernel.DCQCN:
 		c := &s.params.DCQCN
@@ -319,7 +326,8 @@ func (s *Scenario) takeBuffer(l *format.Loaded) {
 		alpha = fmt.Sprintf("alpha %g from %s = %d%s", s.switchBuffer.Alpha, origin(l, "dynamic_threshold", th), th, rest)
 	}
 	s.switchBuffer.ReservedBytes, _ = mostCommon(reserves)
-	s.settingsNotef("--switch-buffer topology simulates buffers of %d bytes (%s%s), %d reserved for each queue, %s", bytes,
+	s.settingsNotef("--switch-buffer topology simulates buffers of %d bytes (%s%s), %d reserved for each "+
+		"queue, %s", bytes,
 		origin(l, "pool_size", bytes), rest, s.switchBuffer.ReservedBytes, alpha)
 	s.takePFC(l)
 }
@@ -347,8 +355,8 @@ func (s *Scenario) takePFC(l *format.Loaded) {
 	}
 	if p, rest := mostCommon(profiles); len(profiles) > 0 {
 		s.switchPFC = p
-		s.settingsNotef("with --pfc a link has %d bytes reserved, %d of headroom as fast as hosts' (xoff), and alpha %g or a "+
-			"threshold of %d%s", p.ReservedBytes, p.HeadroomBytes, p.Alpha, p.XOFFBytes, rest)
+		s.settingsNotef("with --pfc a link has %d bytes reserved, %d of headroom as fast as hosts' (xoff), and "+
+			"alpha %g or a threshold of %d%s", p.ReservedBytes, p.HeadroomBytes, p.Alpha, p.XOFFBytes, rest)
 	}
 }
 
@@ -386,7 +394,8 @@ func (s *Scenario) takeQueues(l *format.Loaded) {
 			}
 		}
 		if unmarked != simkernel.Unreachable && !s.params.StatedMarks {
-			if c.MarkPerGbps = max(1, perGbps(q.MarkMin)); q.MarkMin == 0 {
+			c.MarkPerGbps = max(1, perGbps(q.MarkMin))
+			if q.MarkMin == 0 {
 				c.MarkPerGbps = network.MaxMarkPerGbps
 			} else if s.params.Transport.Traits().RandomMarks {
 				c.MaxMarkPerGbps = max(c.MarkPerGbps, perGbps(q.MarkMax))
@@ -396,8 +405,8 @@ func (s *Scenario) takeQueues(l *format.Loaded) {
 		listed = append(listed, fmt.Sprintf("%d (%d DSCPs, weight %d, marks from %d bytes, PFC %v)", i, len(c.DSCP), q.Weight,
 			q.MarkMin, q.PFC))
 	}
-	s.settingsNotef("switches.classes: topology, --switch-classes simulate the queues (weight 0: strict; 0 bytes: no marks) "+
-		"of most of %d ports: %s%s", len(ports), strings.Join(listed, ", "), rest)
+	s.settingsNotef("switches.classes: topology, --switch-classes simulate the queues (weight 0: strict; 0 "+
+		"bytes: no marks) of most of %d ports: %s%s", len(ports), strings.Join(listed, ", "), rest)
 }
 
 // origin says where a value stands first.
@@ -493,7 +502,8 @@ func paramsOf(t simkernel.Transport) simkernel.Params {
 
 // readTransport reads the kind first, since it decides which other keys exist.
 func (r *scenarioReader) readTransport(f tree.Field) error {
-	if kind := f.Of("kind"); kind.Value != nil {
+	kind := f.Of("kind")
+	if kind.Value != nil {
 		name, err := kind.Scalar()
 		if err != nil {
 			return err
@@ -525,7 +535,8 @@ func (r *scenarioReader) readTransport(f tree.Field) error {
 	}
 	err := r.params.Validate()
 	for _, w := range []int64{r.params.WindowBytes, r.params.WANWindowBytes} {
-		if packet := r.params.PayloadBytes + r.params.HeaderBytes; err == nil && w != simkernel.AutoWindow && w < packet {
+		packet := r.params.PayloadBytes + r.params.HeaderBytes
+		if err == nil && w != simkernel.AutoWindow && w < packet {
 			err = fmt.Errorf("window is %d bytes, must hold a packet of %d", w, packet)
 		}
 	}

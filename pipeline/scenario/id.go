@@ -129,8 +129,10 @@ func (s *Scenario) Settle() (*Settled, error) {
 // canonicalTopology names files by the digest of their content, in the order in which the topology lists
 // them.
 func (s *Scenario) canonicalTopology() (c canonicalTopology, err error) {
-	if g := s.topology.generated; g != nil {
-		if c.Clos, c.Fabric = g.Clos, g.Fabric; g.Clos != nil || g.Fabric != nil {
+	g := s.topology.generated
+	if g != nil {
+		c.Clos, c.Fabric = g.Clos, g.Fabric
+		if g.Clos != nil || g.Fabric != nil {
 			return c, nil
 		}
 		c.Graph = &canonicalGraph{}
@@ -167,7 +169,8 @@ func (s *Scenario) load() (*format.Loaded, error) {
 		return nil, err
 	}
 	read := files
-	if list := s.topology.options.NodeList; list != "" {
+	list := s.topology.options.NodeList
+	if list != "" {
 		read = append(slices.Clone(files), list)
 	}
 	var digests []string
@@ -180,7 +183,8 @@ func (s *Scenario) load() (*format.Loaded, error) {
 	}
 	loaded, err := format.Load(s.topology.file, s.topology.options)
 	for _, f := range read {
-		if changed := s.CheckUnchanged(f); changed != nil {
+		changed := s.CheckUnchanged(f)
+		if changed != nil {
 			return nil, changed
 		}
 	}
@@ -274,7 +278,8 @@ func (c *canonicalScenario) failed(f topology.Failure) {
 func (c *canonicalScenario) settled(n *topology.Network, p simkernel.Params) (*Settled, error) {
 	slices.SortFunc(c.Fail, func(a, b [2]int32) int { return slices.Compare(a[:], b[:]) })
 	c.Fail = slices.Compact(c.Fail)
-	if v := c.Changes; v != nil && len(v.Cables)+len(v.Bandwidth)+len(v.Delays)+len(v.Flows) == 0 && v.Starts == "" {
+	v := c.Changes
+	if v != nil && len(v.Cables)+len(v.Bandwidth)+len(v.Delays)+len(v.Flows) == 0 && v.Starts == "" {
 		c.Changes = nil
 	}
 	c.LoadOf = ""

@@ -57,7 +57,8 @@ func TestJobsArePlaced(t *testing.T) {
 		}
 	}
 	same, other := scenarioID(t, load("size: 1MB", "size: 1000KB, algorithm: ring")), scenarioID(t, load("1MB", "2MB"))
-	if id := scenarioID(t, load("", "")); same != id || other == id {
+	id := scenarioID(t, load("", ""))
+	if same != id || other == id {
 		t.Errorf("ids %s, %s of the same and %s of another job", id, same, other)
 	}
 }
@@ -67,17 +68,21 @@ func TestJobErrorsNameThePlace(t *testing.T) {
 	for _, c := range []struct{ old, new, want string }{
 		{"name: b", "name: a", "tiny.yaml:13: workload.jobs[1]: needs a name that no other job has"},
 		{"hosts: contiguous", "hosts: near", `tiny.yaml:15: workload.jobs[1].hosts: is "near", want contiguous, strided`},
-		{"hosts: contiguous", "hosts: [0, 0]", "workload.jobs[1].hosts[1]: host pod0-rack0-host0 has a rank already"},
+		{"hosts: contiguous", "hosts: [0, 0]", "workload.jobs[1].hosts[1]: host pod0-rack0-host0 has a rank " +
+			"already"},
 		{"hosts: contiguous", "hosts: [6]", `workload.jobs[1].hosts[0]: "6": node 6 is no host`},
 		{"hosts: contiguous", "hosts: [2]", "workload.jobs[1]: has 2 ranks and a list of 1 hosts"},
-		{"ranks: 2", "ranks: 5", "workload.jobs[1]: has 5 ranks, and 4 hosts of the topology have no rank of an earlier job"},
+		{"ranks: 2", "ranks: 5", "workload.jobs[1]: has 5 ranks, and 4 hosts of the topology have no rank of an " +
+			"earlier job"},
 		{"ranks: 2", "ranks: 3", "workload.jobs[1]: data 2 × tensor 1 × pipeline 1 is 2 ranks, and the job has 3"},
 		{"collective: all-reduce", "collective: some-reduce", `workload.jobs[0]: step 1: collective "some-reduce", want all-reduce,`},
 		{", size: 1MB", "", "workload.jobs[0].steps[1]: has no size"},
 		{"compute: 1us", "compute: 0", "workload.jobs[0].steps[0].compute: is 0, must be 1 to"},
-		{"layers:", "huh: 1, layers:", "workload.jobs[1].training.huh: is an unknown key (keys: data, expert, gradients, layers,"},
+		{"layers:", "huh: 1, layers:", "workload.jobs[1].training.huh: is an unknown key (keys: data, expert, " +
+			"gradients, layers,"},
 		{"  jobs:", "  only: [c]\n  jobs:", `tiny.yaml:7: workload.only: no job is named "c"`},
-		{"  jobs:", "  max_load: 10%\n  jobs:", "workload: has no services, and so max_load, duration and flows_count have no"},
+		{"  jobs:", "  max_load: 10%\n  jobs:", "workload: has no services, and so max_load, duration and " +
+			"flows_count have no"},
 		{"  jobs:", "  max_load: 10%\n  duration: 1ms\n  services: [{name: a, sizes: 1KB}]\n  jobs:", "workload.jobs[0]: is named like a service"},
 	} {
 		text := strings.Replace(tinyJobs, c.old, c.new, 1)

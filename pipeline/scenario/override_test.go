@@ -35,23 +35,28 @@ func TestLoadWith(t *testing.T) {
 		{"", []string{"topology.clos.oversubscription=3"}, "spines_per_plane: 1", "oversubscription: 3"},
 		{"", []string{"topology.file=net.yaml", "workload.services=[{name: a, sizes: webserver}]"},
 			tinyScenario[strings.Index(tinyScenario, "topology:"):strings.Index(tinyScenario, "fail:")],
-			"topology: {file: net.yaml}\nworkload: {max_load: 40%, duration: 2ms, services: [{name: a, sizes: webserver}]}\n"},
+			"topology: {file: net.yaml}\nworkload: {max_load: 40%, duration: 2ms, services: [{name: a, sizes: " +
+				"webserver}]}\n"},
 		{"", []string{
-			"topology.clos={pods: 1, racks_per_pod: 3, hosts_per_rack: 2, planes: 1, spines_per_plane: 1, host_bandwidth: 10Gbps, fabric_bandwidth: 40Gbps}",
+			"topology.clos={pods: 1, racks_per_pod: 3, hosts_per_rack: 2, planes: 1, spines_per_plane: 1, " +
+				"host_bandwidth: 10Gbps, fabric_bandwidth: 40Gbps}",
 			"topology.clos.host_delay=1us", "topology.clos.fabric_delay=1500",
 		}, "", ""},
 		{"", []string{
-			"topology.fabric={kind: torus, x: 3, y: 1, z: 1, hosts_per_switch: 2, host_bandwidth: 10Gbps, fabric_bandwidth: 40Gbps}",
+			"topology.fabric={kind: torus, x: 3, y: 1, z: 1, hosts_per_switch: 2, host_bandwidth: 10Gbps, " +
+				"fabric_bandwidth: 40Gbps}",
 			"topology.fabric.gpus=3", "workload.services=[{name: a, sizes: webserver}]", "fail=[]",
 		}, tinyScenario[strings.Index(tinyScenario, "topology:"):strings.Index(tinyScenario, "fail:")],
-			"topology: {fabric: {kind: torus, x: 3, y: 1, z: 1, hosts_per_switch: 2, gpus: 3, host_bandwidth: 10G, fabric_bandwidth: 40G}}\n" +
+			"topology: {fabric: {kind: torus, x: 3, y: 1, z: 1, hosts_per_switch: 2, gpus: 3, host_bandwidth: 10G, " +
+				"fabric_bandwidth: 40G}}\n" +
 				"workload: {max_load: 40%, duration: 2ms, services: [{name: a, sizes: webserver}]}\n"},
 		{
 			"", []string{"fail=['pod0-tor0:pod0-fabric0']", "allow_unreachable=true"},
 			"fail: []", "fail: ['pod0-tor0:pod0-fabric0']\nallow_unreachable: true",
 		},
 		{"", []string{"transport.kind=timely"}, "fail: []", "transport: {kind: timely}"},
-		{"transport: {window: 9000}\n", []string{"transport.kind=timely"}, "{window: 9000}", "{kind: timely, window: 9000}"},
+		{"transport: {window: 9000}\n", []string{"transport.kind=timely"}, "{window: 9000}", "{kind: timely, " +
+			"window: 9000}"},
 		{"transport: {window: 9000}\n", []string{"transport.kind=dctcp"}, "", ""},
 		{
 			"transport: {window: 9000}\n", []string{"transport.kind=timely", "transport.window=12000"},
@@ -91,7 +96,8 @@ func TestLoadWithShipped(t *testing.T) {
 				t.Errorf("%s with %v: %v", name, settings, err)
 				continue
 			}
-			if got := scenarioID(t, s); got != want {
+			got := scenarioID(t, s)
+			if got != want {
 				t.Errorf("%s with %v: scenario %s, want %s", name, settings, got, want)
 			}
 		}

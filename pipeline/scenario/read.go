@@ -44,8 +44,8 @@ func open(path string) (top tree.Field, dir string, err error) {
 			return top, "", fmt.Errorf("scenario %s: is a directory, and no scenario of that name ships (%s)", path, ships)
 		}
 		if slices.Contains(datasets.Names(datasets.Topologies), path) {
-			return top, "", fmt.Errorf("scenario %s: is a network, which has no flows: give it with --topology, and --flows; "+
-				"or as topology: {name: %s} of a scenario file with a workload", path, path)
+			return top, "", fmt.Errorf("scenario %s: is a network, which has no flows: give it with --topology, and "+
+				"--flows; or as topology: {name: %s} of a scenario file with a workload", path, path)
 		}
 		return top, "", fmt.Errorf("scenario %s: %w (%s)", path, ErrNoFile, ships)
 	}
@@ -60,7 +60,8 @@ func open(path string) (top tree.Field, dir string, err error) {
 // parseYAML reads a file of one document, a mapping.
 func parseYAML(file string, data []byte) (tree.Field, error) {
 	if len(data) > 1<<20 {
-		return tree.Field{}, &tree.FieldError{File: file, Line: 1, Err: errors.New("a scenario file of more than 1 MiB")}
+		return tree.Field{}, &tree.FieldError{File: file, Line: 1, Err: errors.New("a scenario file of more than " +
+			"1 MiB")}
 	}
 	return tree.YAML(file, data)
 }
@@ -164,8 +165,8 @@ func (r *scenarioReader) readTopology(f tree.Field) error {
 	case named+len(generated) != 1:
 		return f.Failf("needs one of name, file, clos, fabric and graph")
 	case r.topology.file == "" && !reflect.DeepEqual(options, format.Options{Delays: options.Delays}):
-		return f.Failf("host_patterns, nodes, exclude, speeds, default_speed, default_delay and repair go with a file that " +
-			"is not clos, fabric or graph")
+		return f.Failf("host_patterns, nodes, exclude, speeds, default_speed, default_delay and repair go with a " +
+			"file that is not clos, fabric or graph")
 	}
 	return nil
 }

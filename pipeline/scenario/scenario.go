@@ -181,7 +181,8 @@ func (s *Scenario) SetWindow(from, to string) (err error) {
 	case lo > w.LastStartNS, to != "" && hi <= w.FirstStartNS:
 		return fmt.Errorf("workload %s has %w that was asked for: its flows start %s", w.ID, ErrNoFlows, w.span())
 	case lo > 0 && lo < w.FirstStartNS/moves.Aeons:
-		return fmt.Errorf("%s is long before the first flow: times are in ns since 1970, and the flows of workload %s start %s",
+		return fmt.Errorf("%s is long before the first flow: times are in ns since 1970, and the flows of "+
+			"workload %s start %s",
 			from, w.ID, w.span())
 	}
 	return nil
@@ -412,7 +413,8 @@ func checkExclusive(settings []Setting) error {
 	for _, group := range exclusive {
 		var given []string
 		for _, s := range settings {
-			if key := s.FullKey(); slices.Contains(group, key) && !slices.Contains(given, key) {
+			key := s.FullKey()
+			if slices.Contains(group, key) && !slices.Contains(given, key) {
 				given = append(given, key)
 			}
 		}
@@ -430,7 +432,8 @@ func apply(top *tree.Value, s Setting) error {
 	transport := top.Get("transport")
 	if key == kindKey && cmp.Or(transport.Get("kind").Scalar(), simkernel.DefaultParams().Transport.String()) != s.Value {
 		kept := &tree.Value{Kind: tree.Object}
-		if window := transport.Get("window"); window != nil {
+		window := transport.Get("window")
+		if window != nil {
 			kept.Keys, kept.Items = []string{"window"}, []*tree.Value{window}
 		}
 		if err := set(top, []string{"transport"}, kept); err != nil {
@@ -479,7 +482,8 @@ func set(m *tree.Value, path []string, v *tree.Value) error {
 	}
 	if (*place).Kind == tree.List && len(path) > 2 {
 		named := func(item *tree.Value) bool { return item.Get("name").Scalar() == path[1] }
-		if at = slices.IndexFunc((*place).Items, named); at < 0 {
+		at = slices.IndexFunc((*place).Items, named)
+		if at < 0 {
 			return fmt.Errorf("%s has none of the name %s", path[0], path[1])
 		}
 		place, path = &(*place).Items[at], path[1:]

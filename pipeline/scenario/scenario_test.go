@@ -49,7 +49,8 @@ func tinyFiles(t testing.TB, scenario string) string {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"tiny.yaml": scenario, "m.csv": "0,1,1\n1,0,1\n1,1,0\n", "s.txt": "100 50\n2000 100\n", "flows.csv": "src,dst,size_bytes,start_ns\n0,1,5,0\n",
-		"bad.csv": "0,1\n", "net.yaml": "clos: {pods: 1, racks_per_pod: 1, hosts_per_rack: 2, planes: 1, oversubscription: 1, host_bandwidth: 1Gbps, fabric_bandwidth: 1Gbps}",
+		"bad.csv": "0,1\n", "net.yaml": "clos: {pods: 1, racks_per_pod: 1, hosts_per_rack: 2, planes: 1, " +
+			"oversubscription: 1, host_bandwidth: 1Gbps, fabric_bandwidth: 1Gbps}",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -179,7 +180,8 @@ func TestScenarioErrorsNameThePlace(t *testing.T) {
 		{"duration: 2ms", "duration: 0.5ns", "no whole number of ns"},
 		{"duration: 2ms", "duration: 0", "workload.duration: is 0, must be 1 to"},
 		{"duration: 2ms", "flows_count: 5\n  duration: 2ms", "workload: needs one of duration and flows_count"},
-		{"duration: 2ms", "flows: flows.csv\n  duration: 2ms", "workload: has a flow file, and so workload.max_load has no meaning"},
+		{"duration: 2ms", "flows: flows.csv\n  duration: 2ms", "workload: has a flow file, and so " +
+			"workload.max_load has no meaning"},
 		{"sigma: 2", "sigma: 9", "tiny.yaml:17: workload.services[1].sigma: is 9, must be 0 to 8"},
 		{"sigma: 2", "sigma: .nan", "workload.services[1].sigma: is .nan, which is not a finite number"},
 		{"sigma: 2", "sigma: -.inf", "workload.services[1].sigma: is -.inf, which is not a finite number"},
@@ -188,7 +190,8 @@ func TestScenarioErrorsNameThePlace(t *testing.T) {
 		{"racks: [0, 2]", "racks: [0, 0]", "workload.services[1].racks[1]: is 0 for the second time"},
 		{"racks: [0, 2]", "racks: 0", "workload.services[1].racks: is 0, want a list"},
 		{"name: b", "name: a", "tiny.yaml:14: workload.services[1]: is named \"a\" like another"},
-		{"sizes: webserver", "sizes: websurfer", "workload.services[0].sizes: is \"websurfer\", want cachefollower, hadoop, webserver, one size such as 10KB, or a file"},
+		{"sizes: webserver", "sizes: websurfer", "workload.services[0].sizes: is \"websurfer\", want " +
+			"cachefollower, hadoop, webserver, one size such as 10KB, or a file"},
 		{"sizes: webserver", "sizes: gone.txt", "tiny.yaml:12: workload.services[0].sizes: sizes: open "},
 		{"matrix: m.csv", "matrix: bad.csv", "workload.services[0].matrix: matrix "},
 		{"matrix: m.csv", "matrix: {kind: blob}", "workload.services[0].matrix.kind: is \"blob\""},
@@ -203,7 +206,8 @@ func TestScenarioErrorsNameThePlace(t *testing.T) {
 		{"fail: []", "allow_unreachable: perhaps", "allow_unreachable: want true or false"},
 		{"fail: []", "---\na: 1", "more than one document"},
 		{"topology:", "topology:\n  file: net.json\nhuh:", "tiny.yaml:5: topology.file"},
-		{"topology:", "topology:\n  name: tiny\nhuh:", "topology.name: is \"tiny\", and these ship: dragonfly-128, "},
+		{"topology:", "topology:\n  name: tiny\nhuh:", "topology.name: is \"tiny\", and these ship: " +
+			"dragonfly-128, "},
 	} {
 		text := strings.Replace(tinyScenario, c.old, c.new, 1)
 		if text == tinyScenario {
@@ -230,13 +234,15 @@ func TestScenarioNamedLikeAFolder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if s := mustLoad(t, "small"); s.Name != "small" {
+	s := mustLoad(t, "small")
+	if s.Name != "small" {
 		t.Errorf("loaded %q", s.Name)
 	}
 	if _, err := Load("mine"); err == nil || !strings.Contains(err.Error(), "mine: is a directory") {
 		t.Errorf("a folder: %v", err)
 	}
-	if _, err := FromFiles("large-2to1", "mine"); err == nil || !strings.Contains(err.Error(), "mine is a directory") {
+	if _, err := FromFiles("large-2to1", "mine"); err == nil || !strings.Contains(err.Error(), "mine is a "+
+		"directory") {
 		t.Errorf("a folder for a flow file: %v", err)
 	}
 }
@@ -253,7 +259,8 @@ func (s *Scenario) ID() (string, error) {
 // Errors that only the topology shows name the file, line and key too.
 func TestScenarioErrorsAgainstTheTopology(t *testing.T) {
 	for _, c := range []struct{ old, new, want string }{
-		{"racks: [0, 2]", "racks: [0, 99]", "tiny.yaml:19: workload.services[1].racks[1]: is 99, and the topology has racks 0 to 2"},
+		{"racks: [0, 2]", "racks: [0, 99]", "tiny.yaml:19: workload.services[1].racks[1]: is 99, and the " +
+			"topology has racks 0 to 2"},
 		{"fail: []", `fail: ["a:b"]`, "tiny.yaml:20: fail[0]: cable \"a:b\""},
 	} {
 		s := mustLoad(t, tinyFiles(t, strings.Replace(tinyScenario, c.old, c.new, 1)))
@@ -381,7 +388,8 @@ func TestScenarioID(t *testing.T) {
 // Ids are forever: lakes are named by them.
 func TestScenarioIDIsFixed(t *testing.T) {
 	const want = "b02c6d523f9d3dd3"
-	if id := scenarioID(t, transported(t, "{window: 18KB}")); id != want {
+	id := scenarioID(t, transported(t, "{window: 18KB}"))
+	if id != want {
 		t.Errorf("id %s, want %s; if rows change too, raise canonicalVersion", id, want)
 	}
 }
@@ -473,7 +481,8 @@ func TestServiceOnSomeHosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := w.Services[1].Hosts; !slices.Equal(got, []int32{0, 1, 4}) || w.Services[0].Hosts != nil {
+	got := w.Services[1].Hosts
+	if !slices.Equal(got, []int32{0, 1, 4}) || w.Services[0].Hosts != nil {
 		t.Fatalf("hosts %v and %v", w.Services[0].Hosts, got)
 	}
 	router, err := topology.NewRouter(t.Context(), n, 1)

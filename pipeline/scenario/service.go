@@ -18,7 +18,8 @@ import (
 
 // readServices reads services in the order of the file: a twin refers to a service before it.
 func (r *scenarioReader) readServices(f tree.Field) error {
-	if n := len(f.Value.Items); n > 10_000 {
+	n := len(f.Value.Items)
+	if n > 10_000 {
 		return f.Failf("are %d, at most 10,000 are read", n)
 	}
 	return f.Each(func(item tree.Field) error {
@@ -68,8 +69,8 @@ func (r *scenarioReader) readService(item tree.Field) (s serviceSpec, err error)
 	if given("twin_of") {
 		o := r.service(s.TwinOf)
 		if o == nil || o.TwinOf != "" {
-			return s, item.Of("twin_of").Failf("is %q, want the name of a service that stands before this one and is no "+
-				"twin itself", s.TwinOf)
+			return s, item.Of("twin_of").Failf("is %q, want the name of a service that stands before this one and "+
+				"is no twin itself", s.TwinOf)
 		}
 		s.Sizes, s.Poisson, s.Sigma, s.Share = o.Sizes, o.Poisson, o.Sigma, o.Share
 	}
@@ -119,7 +120,8 @@ func (r *scenarioReader) readMatrix(f tree.Field, s *serviceSpec) error {
 		seed := tree.ReadParsed(&s.matrixSeed, units.ParseSeed)
 		return f.Object(tree.Keys{"kind": kind, "file": file, "seed": seed})
 	}
-	if ext := strings.ToLower(filepath.Ext(f.Value.Text)); ext == ".csv" || ext == ".json" {
+	ext := strings.ToLower(filepath.Ext(f.Value.Text))
+	if ext == ".csv" || ext == ".json" {
 		return file(f)
 	}
 	return kind(f)
@@ -176,7 +178,8 @@ func (s *serviceSpec) readRacks(f tree.Field) error {
 }
 
 func (s *serviceSpec) readPairs(f tree.Field) error {
-	if n := len(f.Value.Items); f.Is(tree.List) && (n < 1 || n > maxPairs) {
+	n := len(f.Value.Items)
+	if f.Is(tree.List) && (n < 1 || n > maxPairs) {
 		return f.Failf("are %d, want 1 to %d", n, maxPairs)
 	}
 	return f.Each(func(item tree.Field) error {
@@ -354,7 +357,8 @@ func (s *Scenario) Jobs(n *topology.Network) (run []jobs.Job, err error) {
 			return nil, v.at.Fail(err)
 		}
 		free = slices.DeleteFunc(free, func(h int32) bool { return slices.Contains(j.Hosts, h) })
-		if j.ID = i; len(s.workload.only) == 0 || slices.Contains(s.workload.only, j.Name) {
+		j.ID = i
+		if len(s.workload.only) == 0 || slices.Contains(s.workload.only, j.Name) {
 			run = append(run, j)
 		}
 	}
@@ -379,7 +383,8 @@ func (s *jobSpec) hosts(n *topology.Network, free []int32, draw rng.Stream) (hos
 		}
 	}
 	ranks := s.ranks
-	if t := s.Training; ranks == 0 && t != nil {
+	t := s.Training
+	if ranks == 0 && t != nil {
 		ranks = max(1, t.Data) * max(1, t.Tensor) * max(1, t.Pipeline)
 	}
 	switch {

@@ -49,7 +49,8 @@ func TestGraphScenario(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := n.Links[6]; len(n.Hosts()) != 4 || len(n.Links) != 10 || d.Src != 3 || d.Dst != 5 || d.BandwidthBps != 25e9 || d.DelayNS != 2000 || n.Links[0].BandwidthBps != 10e9 {
+	d := n.Links[6]
+	if len(n.Hosts()) != 4 || len(n.Links) != 10 || d.Src != 3 || d.Dst != 5 || d.BandwidthBps != 25e9 || d.DelayNS != 2000 || n.Links[0].BandwidthBps != 10e9 {
 		t.Errorf("%+v", n)
 	}
 	if v, ok := n.Node(5); !ok || v.Name != "right" || v.Kind != topology.KindSwitch {
@@ -88,10 +89,12 @@ func TestGraphScenarioErrors(t *testing.T) {
 		{`["b:d"]`, `["b:d"], matrix: uniform`, "workload.services[1].matrix: has no meaning beside pairs"},
 		{"sizes: 10KB", "sizes: 0KB", "workload.services[0].sizes: is 0KB: "},
 		{"arrivals: poisson", "arrivals: regular", `workload.services[0].arrivals: is "regular", want poisson or lognormal`},
-		{"arrivals: poisson", "arrivals: poisson, sigma: 1", "workload.services[0].sigma: has no meaning with poisson arrivals"},
+		{"arrivals: poisson", "arrivals: poisson, sigma: 1", "workload.services[0].sigma: has no meaning with " +
+			"poisson arrivals"},
 		{"twin_of: cross", "twin_of: same", `workload.services[2].twin_of: is "same", want the name of a service that stands before`},
 		{"twin_of: cross", "twin_of: cross, share: 1", "workload.services[2].share: has no meaning beside twin_of"},
-		{"twin_of: cross", "twin_of: cross, sizes: 1KB", "workload.services[2].sizes: has no meaning beside twin_of"},
+		{"twin_of: cross", "twin_of: cross, sizes: 1KB", "workload.services[2].sizes: has no meaning beside " +
+			"twin_of"},
 	} {
 		text := strings.Replace(graphScenario, c.old, c.new, 1)
 		if text == graphScenario {

@@ -24,9 +24,11 @@ func TestSwitchSettings(t *testing.T) {
 		notes     []string
 	}{
 		{"dctcp", func(p simkernel.Params) int64 { return p.MarkBytesPerGbps }, []string{
-			"mark_per_gbps is ", "WRED_PROFILE|AZURE_LOSSLESS|green_min_threshold of ", "dctcp marks at one threshold", "with --pfc simulates it",
+			"mark_per_gbps is ", "WRED_PROFILE|AZURE_LOSSLESS|green_min_threshold of ", "dctcp marks at one " +
+				"threshold", "with --pfc simulates it",
 			"--switch-buffer topology simulates buffers of "}},
-		{"dcqcn", func(p simkernel.Params) int64 { return p.DCQCN.MinMarkPerGbps }, []string{"min_mark_per_gbps is ", "max_marking 5%"}},
+		{"dcqcn", func(p simkernel.Params) int64 { return p.DCQCN.MinMarkPerGbps }, []string{"min_mark_per_gbps " +
+			"is ", "max_marking 5%"}},
 		{"hpcc", nil, []string{"switches do not mark for hpcc"}},
 	} {
 		s, err := OfTopology(filepath.FromSlash(sonicFixture))
@@ -42,7 +44,8 @@ func TestSwitchSettings(t *testing.T) {
 		}
 		want := 1048576 * 1e9 / float64(portSpeed(n))
 		if c.marks != nil {
-			if got := c.marks(s.Params()); float64(got) < want-1 || float64(got) > want+1 {
+			got := c.marks(s.Params())
+			if float64(got) < want-1 || float64(got) > want+1 {
 				t.Errorf("%s: marks at %d bytes per Gbps, want %.0f", c.transport, got, want)
 			}
 		}
@@ -52,7 +55,8 @@ func TestSwitchSettings(t *testing.T) {
 				t.Errorf("%s: no %q in\n%s", c.transport, want, notes)
 			}
 		}
-		if b := s.switchBuffer; b == nil || b.SwitchBytes < 1<<20 || b.Alpha <= 0 {
+		b := s.switchBuffer
+		if b == nil || b.SwitchBytes < 1<<20 || b.Alpha <= 0 {
 			t.Errorf("%s: buffer %+v", c.transport, b)
 		}
 	}
@@ -87,8 +91,9 @@ func TestSwitchClasses(t *testing.T) {
 			one.MaxMarkPerGbps != marks[1] || got[5].Weight != 14 {
 			t.Errorf("%s: %+v", transport, got)
 		}
-		if notes := strings.Join(s.TopologyNotes(), "\n"); !strings.Contains(notes, "of most of 4 ports: 0 (1 DSCPs, weight 1, marks from 0 bytes, "+
-			"PFC false), 1 (58 DSCPs, weight 1") {
+		notes := strings.Join(s.TopologyNotes(), "\n")
+		if !strings.Contains(notes, "of most of 4 ports: 0 (1 "+
+			"DSCPs, weight 1, marks from 0 bytes, PFC false), 1 (58 DSCPs, weight 1") {
 			t.Errorf("%s: %s", transport, notes)
 		}
 	}
@@ -100,14 +105,17 @@ func TestSwitchSettingsOfAFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := parse("s.yaml", ".", []byte("topology: {file: "+path+"}\nworkload: {flows: switches_test.go}\ntransport: {mark_per_gbps: 5KB}\n"))
+	s, err := parse("s.yaml", ".", []byte("topology: {file: "+path+"}\nworkload: {flows: "+
+		"switches_test.go}\ntransport: {mark_per_gbps: 5KB}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Network(); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.Params().MarkBytesPerGbps; got != 5000 || !strings.Contains(strings.Join(s.TopologyNotes(), "\n"), "the scenario file states marking thresholds") {
+	got := s.Params().MarkBytesPerGbps
+	if got != 5000 || !strings.Contains(strings.Join(s.TopologyNotes(), "\n"), "the scenario file states "+
+		"marking thresholds") {
 		t.Errorf("marks at %d: %q", got, s.TopologyNotes())
 	}
 }
@@ -116,9 +124,11 @@ func TestSwitchSettingsOfAFile(t *testing.T) {
 // its id.
 func TestSwitchesKey(t *testing.T) {
 	file := func(switches string) (*Scenario, error) {
-		return parse("s.yaml", ".", []byte("topology: {clos: {pods: 1, racks_per_pod: 2, hosts_per_rack: 2, planes: 1, spines_per_plane: 1, "+
+		return parse("s.yaml", ".", []byte("topology: {clos: {pods: 1, racks_per_pod: 2, hosts_per_rack: 2, "+
+			"planes: 1, spines_per_plane: 1, "+
 			"host_bandwidth: 10Gbps, host_delay: 1us, fabric_bandwidth: 40Gbps, fabric_delay: 1us}}\n"+
-			"workload: {max_load: 30%, flows_count: 10, services: [{name: web, vnet: v, matrix: uniform, sizes: 10KB}]}\n"+switches))
+			"workload: {max_load: 30%, flows_count: 10, services: [{name: web, vnet: v, matrix: uniform, sizes: "+
+			"10KB}]}\n"+switches))
 	}
 	ids := map[string]string{}
 	for _, c := range []struct {
@@ -147,17 +157,27 @@ func TestSwitchesKey(t *testing.T) {
 		ids[id] = c.text + " "
 	}
 	for text, want := range map[string]string{
-		"switches: {alpha: 1}":                                                               "switches: has no buffer",
-		"switches: {buffer: 0}":                                                              "switches.buffer: is \"0\"",
-		"switches: {buffer: 1MB, alpha: 0}":                                                  "switches.alpha: is 0",
-		"switches: {buffer: 1MB, pfc: maybe}":                                                "switches.pfc: want true or false",
-		"switches: {buffer: 1KB}":                                                            "must hold a packet",
-		"switches: {buffer: 1MB, xoff: 10KB}":                                                "switches.pfc is false, and xoff is 10000",
-		"switches: {buffer: 1MB, pfc: true, xoff: 2MB}":                                      "switches.xoff is 2000000 bytes",
-		"switches: {buffer: 1MB, watchdog: 1ms}":                                             "switches.watchdog is 1000000 ns",
-		"switches: {buffer: topology}":                                                       "has no SONiC configurations",
-		"switches: {buffer: 1MB, retransmit_timeout: 1ms}\ntransport: {kind: cubic}":         "cubic recovers by SACK",
-		"switches: {buffer: 1MB, selective_recovery: true}\ntransport: {kind: dctcp-window}": "dctcp-window recovers by SACK",
+		"switches: {alpha: 1}": "switches: has no " +
+			"buffer",
+		"switches: {buffer: 0}": "switches.buffer: " +
+			"is \"0\"",
+		"switches: {buffer: 1MB, alpha: 0}": "switches.alpha: " +
+			"is 0",
+		"switches: {buffer: 1MB, pfc: maybe}": "switches.pfc: " +
+			"want true or false",
+		"switches: {buffer: 1KB}": "must hold a packet",
+		"switches: {buffer: 1MB, xoff: 10KB}": "switches.pfc is " +
+			"false, and xoff is 10000",
+		"switches: {buffer: 1MB, pfc: true, xoff: 2MB}": "switches.xoff is " +
+			"2000000 bytes",
+		"switches: {buffer: 1MB, watchdog: 1ms}": "switches.watchdog " +
+			"is 1000000 ns",
+		"switches: {buffer: topology}": "has no SONiC " +
+			"configurations",
+		"switches: {buffer: 1MB, retransmit_timeout: 1ms}\ntransport: {kind: cubic}": "cubic recovers by " +
+			"SACK",
+		"switches: {buffer: 1MB, selective_recovery: true}\ntransport: {kind: dctcp-window}": "dctcp-window " +
+			"recovers by SACK",
 	} {
 		s, err := file(text)
 		if err == nil {
@@ -166,7 +186,8 @@ func TestSwitchesKey(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
-		if refused := (Refusal{}); err != nil && !errors.As(err, &refused) {
+		refused := (Refusal{})
+		if err != nil && !errors.As(err, &refused) {
 			t.Errorf("%q: %T", text, err)
 		}
 	}
@@ -175,7 +196,8 @@ func TestSwitchesKey(t *testing.T) {
 
 // checkClasses checks key switches.classes.
 func checkClasses(t *testing.T, file func(string) (*Scenario, error)) {
-	s, err := file("switches: {buffer: 400KB, pfc: true, watchdog: 1ms, classes: [{name: rdma, queue: 3, services: [web], vnets: [v], " +
+	s, err := file("switches: {buffer: 400KB, pfc: true, watchdog: 1ms, classes: [{name: rdma, queue: 3, " +
+		"services: [web], vnets: [v], " +
 		"weight: 2, mark_per_gbps: 5KB, alpha: 0.5}, {name: rest, queue: 1, pfc: false, dscp: [9]}]}")
 	if err != nil {
 		t.Fatal(err)
@@ -199,7 +221,8 @@ func checkClasses(t *testing.T, file func(string) (*Scenario, error)) {
 	if s, err = file("switches: {classes: topology}"); err == nil {
 		_, err = s.Settle()
 	}
-	if err == nil || !strings.Contains(err.Error(), "switches.classes is topology, which has no SONiC configurations") {
+	if err == nil || !strings.Contains(err.Error(), "switches.classes is topology, which has no SONiC "+
+		"configurations") {
 		t.Errorf("%v", err)
 	}
 	for text, want := range map[string]string{
@@ -211,21 +234,30 @@ func checkClasses(t *testing.T, file func(string) (*Scenario, error)) {
 		"{name: a, queue: 1, alpha: -1}":     "switches.classes[0].alpha: is -1",
 		"{name: a, queue: 1, colour: red}":   "switches.classes[0].colour",
 		"{name: a, queue: 1, services: [x]}": `switches.classes: class a has service "x", and the workload has none`,
-		"{name: a, queue: 1, services: [web]}, {name: b, queue: 2, services: [web]}": "classes a and b both have service web",
-		"{name: a, queue: 1, dscp: [7, 8]}, {name: b, queue: 2, dscp: [8]}":          "classes a and b both have dscp 8",
-		"{name: a, queue: 1, dscp: [8, 8]}":                                          "classes a and a both have dscp 8",
-		"{name: a, queue: 1, dscp: [1]}, {name: b, queue: 1, dscp: [2]}":             "classes a and b both have queue 1",
-		"{name: a, queue: 1, dscp: [1]}, {name: A, queue: 2, dscp: [2]}":             "classes a and A both have name a",
-		"{name: a, queue: 1}":                                              "class a of queue 1 has no services, vnets or dscp",
-		"{name: '', queue: 1, dscp: [1]}":                                  "the class of queue 1 has an empty name",
-		"{name: a, queue: 1, vnets: [nope]}":                               `class a has vnet "nope", which no service has`,
-		"{name: a, queue: 1, vnets: [v]}, {name: b, queue: 2, vnets: [v]}": "classes a and b both have virtual network v",
+		"{name: a, queue: 1, services: [web]}, {name: b, queue: 2, services: [web]}": "classes a and b both have " +
+			"service web",
+		"{name: a, queue: 1, dscp: [7, 8]}, {name: b, queue: 2, dscp: [8]}": "classes a and b both have " +
+			"dscp 8",
+		"{name: a, queue: 1, dscp: [8, 8]}": "classes a and a both have " +
+			"dscp 8",
+		"{name: a, queue: 1, dscp: [1]}, {name: b, queue: 1, dscp: [2]}": "classes a and b both have " +
+			"queue 1",
+		"{name: a, queue: 1, dscp: [1]}, {name: A, queue: 2, dscp: [2]}": "classes a and A both have " +
+			"name a",
+		"{name: a, queue: 1}": "class a of queue 1 has no services, " +
+			"vnets or dscp",
+		"{name: '', queue: 1, dscp: [1]}": "the class of queue 1 has an empty " +
+			"name",
+		"{name: a, queue: 1, vnets: [nope]}": `class a has vnet "nope", which no service has`,
+		"{name: a, queue: 1, vnets: [v]}, {name: b, queue: 2, vnets: [v]}": "classes a and b both have virtual " +
+			"network v",
 	} {
 		s, err := file("switches: {buffer: 1MB, classes: [" + text + "]}")
 		if err == nil {
 			_, err = s.Settle()
 		}
-		if refused := (Refusal{}); !errors.As(err, &refused) || !strings.Contains(err.Error(), want) {
+		refused := (Refusal{})
+		if !errors.As(err, &refused) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
@@ -233,8 +265,10 @@ func checkClasses(t *testing.T, file func(string) (*Scenario, error)) {
 
 // A threshold that nobody has stated follows PFC; one that is stated stays.
 func TestAlphaFollowsPFC(t *testing.T) {
-	for alpha, want := range map[string]float64{"": network.DefaultAlpha, "alpha: 3, ": 3, "alpha: 0.125, ": 0.125} {
-		s, err := parse("s.yaml", ".", []byte("topology: {name: fat-tree-128}\nworkload: {flows: switches_test.go}\nswitches: {"+alpha+"buffer: 1MB, pfc: true}\n"))
+	for alpha, want := range map[string]float64{"": network.DefaultAlpha, "alpha: 3, ": 3, "alpha: 0.125, " +
+		"": 0.125} {
+		s, err := parse("s.yaml", ".", []byte("topology: {name: fat-tree-128}\nworkload: {flows: "+
+			"switches_test.go}\nswitches: {"+alpha+"buffer: 1MB, pfc: true}\n"))
 		if err == nil {
 			err = s.SetAll([]Setting{{"switches.pfc", "false"}})
 		}

@@ -30,7 +30,8 @@ func TestTransportKinds(t *testing.T) {
 			t.Errorf("%s: %+v", kind, s.Params())
 		}
 		id := scenarioID(t, s)
-		if other := seen[id]; other != "" {
+		other := seen[id]
+		if other != "" {
 			t.Errorf("%s has the id of %s", kind, other)
 		}
 		seen[id] = kind
@@ -56,10 +57,13 @@ func TestTransportKinds(t *testing.T) {
 
 func TestTransportConstants(t *testing.T) {
 	for _, kind := range []string{
-		"dcqcn, gain: 0.01, alpha_timer: 55us, decrease_timer: 4us, increase_timer: 300us, additive_increase: 5Mbps, hyper_increase: 50Mbps, max_mark_per_gbps: 16KB, min_mark_per_gbps: 4KB, max_marking: 25%",
-		"timely, smoothing: 0.5, decrease: 0.5, low: 10us, high: 100us, min_rtt: 5us, additive_increase: 5Mbps, hyper_increase: 60Mbps, hyper_after: 4",
+		"dcqcn, gain: 0.01, alpha_timer: 55us, decrease_timer: 4us, increase_timer: 300us, additive_increase: " +
+			"5Mbps, hyper_increase: 50Mbps, max_mark_per_gbps: 16KB, min_mark_per_gbps: 4KB, max_marking: 25%",
+		"timely, smoothing: 0.5, decrease: 0.5, low: 10us, high: 100us, min_rtt: 5us, additive_increase: 5Mbps, " +
+			"hyper_increase: 60Mbps, hyper_after: 4",
 		"hpcc, target: 90%, max_stage: 3, additive_increase: 100, base_rtt: 20us",
-		"swift, base_target: 30us, per_hop: 2us, additive_increase: 2, decrease: 0.5, max_decrease: 0.4, scaling: 100us, min_scaling: 0.2, max_scaling: 50",
+		"swift, base_target: 30us, per_hop: 2us, additive_increase: 2, decrease: 0.5, max_decrease: 0.4, " +
+			"scaling: 100us, min_scaling: 0.2, max_scaling: 50",
 	} {
 		// Every key changes the id, and is there after a change of what all transports have.
 		keys := strings.Split(kind, ", ")
@@ -85,20 +89,25 @@ func TestTransportConstants(t *testing.T) {
 
 func TestTransportRefuses(t *testing.T) {
 	for transport, want := range map[string]string{
-		"{kind: dcqcn, smoothing: 0.5}":                          "transport.smoothing: is an unknown key (keys: ack, additive_increase, alpha_timer,",
-		"{mark_per_gbps: 3KB, kind: timely}":                     "transport.mark_per_gbps: is an unknown key",
-		"{kind: dcqcn, alpha_timer: 1ns}":                        "transport.alpha_timer: is 1ns, must be 1000 to",
-		"{kind: dcqcn, min_mark_per_gbps: 4KB}":                  "transport: dcqcn marks from 4000 to 3000 bytes per Gbps",
-		"{kind: timely, low: 1ms}":                               "transport: timely thresholds are 1000000 and 500000 ns",
-		"{kind: timely, hyper_after: x}":                         "transport.hyper_after: is \"x\", want a whole number",
-		"{kind: hpcc, target: 0}":                                "transport.target: is 0, must be above 0",
-		"{kind: swift, min_scaling: 200}":                        "transport: swift scales from 200 to 100 packets",
-		"{kind: swift, decrease: 2}":                             "transport.decrease: is 2, must be 0 to 1",
-		"{window: 0}":                                            "transport.window: is 0, must be auto or 1 to",
-		"{window: {wan: small}}":                                 "transport.window.wan: ",
-		"{window: {far: 1MB}}":                                   "transport.window.far: is an unknown key (keys: lan, wan)",
-		"{kind: [swift]}":                                        "transport.kind: is a list",
-		"{kind: swift, kind: swift}":                             "is given twice",
+		"{kind: dcqcn, smoothing: 0.5}": "transport.smoothing: is an unknown key (keys: " +
+			"ack, additive_increase, alpha_timer,",
+		"{mark_per_gbps: 3KB, kind: timely}": "transport.mark_per_gbps: is an unknown key",
+		"{kind: dcqcn, alpha_timer: 1ns}":    "transport.alpha_timer: is 1ns, must be 1000 to",
+		"{kind: dcqcn, min_mark_per_gbps: 4KB}": "transport: dcqcn marks from 4000 to 3000 " +
+			"bytes per Gbps",
+		"{kind: timely, low: 1ms}": "transport: timely thresholds are 1000000 and " +
+			"500000 ns",
+		"{kind: timely, hyper_after: x}": "transport.hyper_after: is \"x\", want a whole " +
+			"number",
+		"{kind: hpcc, target: 0}":         "transport.target: is 0, must be above 0",
+		"{kind: swift, min_scaling: 200}": "transport: swift scales from 200 to 100 packets",
+		"{kind: swift, decrease: 2}":      "transport.decrease: is 2, must be 0 to 1",
+		"{window: 0}":                     "transport.window: is 0, must be auto or 1 to",
+		"{window: {wan: small}}":          "transport.window.wan: ",
+		"{window: {far: 1MB}}": "transport.window.far: is an unknown key " +
+			"(keys: lan, wan)",
+		"{kind: [swift]}":            "transport.kind: is a list",
+		"{kind: swift, kind: swift}": "is given twice",
 		"{kind: timely, additive_increase: 5Mbps, header: 5000}": "transport.header: is 5000",
 	} {
 		_, err := Load(tinyFiles(t, strings.Replace(tinyScenario, "fail: []", "transport: "+transport, 1)))

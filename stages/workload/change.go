@@ -56,8 +56,10 @@ func ChangeFlows(ctx context.Context, n *topology.Network, c FlowChanges, seed u
 	}
 	for _, name := range slices.Sorted(maps.Keys(x.moved)) {
 		to := slices.Compact(slices.Sorted(maps.Values(x.moved[name])))
-		if from := len(x.moved[name]); len(to) < from {
-			notes = append(notes, fmt.Sprintf("%s moves from %d hosts to %d: some of them share a host, and its links", name, from,
+		from := len(x.moved[name])
+		if len(to) < from {
+			notes = append(notes, fmt.Sprintf("%s moves from %d hosts to %d: some of them share a host, and its "+
+				"links", name, from,
 				len(to)))
 		}
 	}
@@ -277,7 +279,8 @@ func (x *flowChanger) hostsOf(service string, src, dst int32) (int32, int32) {
 	if !ok {
 		return src, dst
 	}
-	if src, dst = to[src], to[dst]; x.changes.Ranks {
+	src, dst = to[src], to[dst]
+	if x.changes.Ranks {
 		return src, dst
 	}
 	if src == dst {

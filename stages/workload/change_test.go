@@ -38,7 +38,8 @@ func (b *batches) Next(...string) (arrow.Record, error) {
 func rowOf(r workload.Row) columns.Row {
 	row, v := columns.Row{}, reflect.ValueOf(r)
 	for _, f := range reflect.VisibleFields(v.Type()) {
-		if name := f.Tag.Get("col"); name != "" {
+		name := f.Tag.Get("col")
+		if name != "" {
 			row[name] = v.FieldByIndex(f.Index).Interface()
 		}
 	}
@@ -58,7 +59,8 @@ func TestLabelsClone(t *testing.T) {
 		labels := r.Labels.Clone()
 		copy(memory, "new")
 		r.Labels = labels
-		if got := reflect.ValueOf(r).FieldByIndex(f.Index).String(); got != "web" {
+		got := reflect.ValueOf(r).FieldByIndex(f.Index).String()
+		if got != "web" {
 			t.Errorf("%s is %q", f.Name, got)
 		}
 	}
@@ -89,7 +91,8 @@ func TestChangeFlows(t *testing.T) {
 		fmt.Fprintln(digest, rowOf(r)) // by the names of the columns
 	}
 	want := "22d6e67600258507d70c943c24401ba2dc7fea754ba6733b9bb1612b7e194a52"
-	if got := fmt.Sprintf("%x", digest.Sum(nil)); got != want {
+	got := fmt.Sprintf("%x", digest.Sum(nil))
+	if got != want {
 		t.Errorf("%d flows: digest %s, want %s", len(out.Rows), got, want)
 	}
 

@@ -210,7 +210,8 @@ func newAliasTable(pairs []groupPair, weights []float64, sum float64) aliasTable
 // draw uses the high bits of x × len for the cell and the low ones for the choice within it.
 func (t aliasTable) draw(x uint64) groupPair {
 	i, fraction := bits.Mul64(x, uint64(len(t)))
-	if c := &t[i]; fraction < c.keep {
+	c := &t[i]
+	if fraction < c.keep {
 		return c.own
 	}
 	return t[i].other

@@ -37,10 +37,12 @@ func TestSizesOfAllQuantiles(t *testing.T) {
 			t.Errorf("size %d: %d of %d quantiles, want %d", s, k, n, want[s])
 		}
 	}
-	if mean := sum / n; math.Abs(mean-c.Mean()) > 1e-9 {
+	mean := sum / n
+	if math.Abs(mean-c.Mean()) > 1e-9 {
 		t.Errorf("mean %v, and the sizes' mean is %v", c.Mean(), mean)
 	}
-	if got := mustSizes(t, workload.SizePoint{1500, 100}).Size(0.3); got != 1500 {
+	got := mustSizes(t, workload.SizePoint{1500, 100}).Size(0.3)
+	if got != 1500 {
 		t.Errorf("a single size: %d", got)
 	}
 }
@@ -49,7 +51,8 @@ func TestSizesOfAllQuantiles(t *testing.T) {
 func TestShippedSizes(t *testing.T) {
 	for _, name := range []string{"webserver", "cachefollower", "hadoop"} {
 		c := shippedSizes(t, name)
-		if k := len(c.Points()); k > 25 {
+		k := len(c.Points())
+		if k > 25 {
 			t.Errorf("%s: %d points", name, k)
 		}
 		const n = 200_000
@@ -70,8 +73,9 @@ func TestShippedSizes(t *testing.T) {
 			if p.Percent == 0 || p.Percent == 100 {
 				continue
 			}
-			if below, above := c.Size(p.Percent/100-1e-9),
-				c.Size(p.Percent/100+1e-9); below > p.Bytes || above <= p.Bytes {
+			below, above := c.Size(p.Percent/100-1e-9),
+				c.Size(p.Percent/100+1e-9)
+			if below > p.Bytes || above <= p.Bytes {
 				t.Errorf("%s: at %v%% sizes step from %d to %d, want around %d", name, p.Percent, below, above,
 					p.Bytes)
 			}
@@ -90,7 +94,8 @@ func TestShippedSizesAreClose(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r := ours.Mean() / theirs.Mean(); r < 0.95 || r > 1.05 {
+		r := ours.Mean() / theirs.Mean()
+		if r < 0.95 || r > 1.05 {
 			t.Errorf("%s: mean %.0f, the finer reading has %.0f", name, ours.Mean(), theirs.Mean())
 		}
 		for q := 0.05; q < 0.99; q += 0.005 {
@@ -140,7 +145,8 @@ func TestLogNormalMean(t *testing.T) {
 		}
 		// The mean of n log-normals scatters by sqrt(exp(σ²) − 1) / sqrt(n).
 		tolerance := 5*math.Sqrt((math.Exp(sigma*sigma)-1)/n) + 1e-9
-		if r := sum / n / 170; math.Abs(r-1) > tolerance {
+		r := sum / n / 170
+		if math.Abs(r-1) > tolerance {
 			t.Errorf("σ %v: mean is %.4f of what it should be", sigma, r)
 		}
 		if s := math.Sqrt(max(0, logs2/n-logs/n*logs/n)); math.Abs(s-sigma) > 0.01*sigma+1e-4 {

@@ -10,7 +10,8 @@ import (
 )
 
 func ExampleSizeCDF_Size() {
-	sizes, err := workload.ParseSizeCDF("example", []byte("1000 50  # half of the flows have at most 1,000 bytes\n100000 100\n"))
+	sizes, err := workload.ParseSizeCDF("example", []byte("1000 50  # half of the flows have at most 1,000 "+
+		"bytes\n100000 100\n"))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -46,11 +46,13 @@ func TestGenerateKeepsItsWord(t *testing.T) {
 	}
 	for i, s := range w.Services {
 		share := map[string]float64{"db": 0.25, "web": 0.25, "hadoop": 0.5}[s.Name]
-		if r := plan.ServiceFlowsPerSecond[i] * s.Sizes.Mean() / bytesPerSecond; math.Abs(r-share) > 1e-12 {
+		r := plan.ServiceFlowsPerSecond[i] * s.Sizes.Mean() / bytesPerSecond
+		if math.Abs(r-share) > 1e-12 {
 			t.Errorf("service %s has %v of the bytes, want %v", s.Name, r, share)
 		}
 	}
-	if d := math.Abs(plan.MaxLoad - 0.5); d > 1e-9 ||
+	d := math.Abs(plan.MaxLoad - 0.5)
+	if d > 1e-9 ||
 		plan.LinkLoad[plan.MaxLink] != plan.MaxLoad {
 		t.Errorf("expected load of the most loaded link is %v", plan.MaxLoad)
 	}
@@ -159,7 +161,8 @@ func TestExpectedLoadsAreRealised(t *testing.T) {
 	off := 0
 	for l, x := range carried {
 		want := plan.LinkLoad[l] * float64(n.Links[l].BandwidthBps) * seconds / 8000
-		if d := math.Abs(x - want); d > 5*math.Sqrt(want)+1 {
+		d := math.Abs(x - want)
+		if d > 5*math.Sqrt(want)+1 {
 			t.Errorf("link %d: %v flows, %.1f expected", l, x, want)
 		} else if d > 2*math.Sqrt(want) {
 			off++

@@ -104,10 +104,12 @@ func TestPoissonArrivals(t *testing.T) {
 	if math.Abs(mean/want-1) > 5/math.Sqrt(flows) {
 		t.Errorf("mean gap %.1f ns, want %.1f", mean, want)
 	}
-	if v := squares/flows - mean*mean; math.Abs(v/(want*want)-1) > 5*math.Sqrt(8./flows) {
+	v := squares/flows - mean*mean
+	if math.Abs(v/(want*want)-1) > 5*math.Sqrt(8./flows) {
 		t.Errorf("variance %.3f of the mean's square", v/(want*want))
 	}
-	if p := math.Exp(-1); math.Abs(float64(above)-p*flows) > 5*math.Sqrt(p*(1-p)*flows) {
+	p := math.Exp(-1)
+	if math.Abs(float64(above)-p*flows) > 5*math.Sqrt(p*(1-p)*flows) {
 		t.Errorf("%d of %d gaps are above the mean", above, flows)
 	}
 }

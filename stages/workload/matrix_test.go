@@ -71,7 +71,8 @@ func TestMatrixKinds(t *testing.T) {
 				t.Fatalf("%s: %d racks", kind, m.Racks())
 			}
 			s := shapeOf(m, pods)
-			t.Logf("%s %d×%d: density %.2f, intra-rack %.3f, intra-pod %.3f, top tenth %.2f, symmetry %.3f, rows %.3f %.2f %.2f %.2f %.2f", kind,
+			t.Logf("%s %d×%d: density %.2f, intra-rack %.3f, intra-pod %.3f, top tenth %.2f, symmetry %.3f, rows "+
+				"%.3f %.2f %.2f %.2f %.2f", kind,
 				pods, racks, s.density, s.intraRack, s.intraPod, s.topTenth, s.symmetry, s.rows[0], s.rows[n/4],
 				s.rows[n/2], s.rows[n*3/4], s.rows[n-1])
 			return s

@@ -230,7 +230,8 @@ func (s *flowSource) draw() {
 		i := rng.Below32(uint32(x>>32), len(from))
 		var j int
 		if pair.src == pair.dst { // not the same host twice
-			if j = rng.Below32(uint32(x), len(to)-1); j >= i {
+			j = rng.Below32(uint32(x), len(to)-1)
+			if j >= i {
 				j++
 			}
 		} else {
@@ -268,7 +269,8 @@ var RowTable = columns.TableOf[Row](schema.Flows)
 type flowRows []Row
 
 func (b *flowRows) add(ctx context.Context, row Row, out schema.Sink) error {
-	if *b = append(*b, row); len(*b) < columns.BatchRows {
+	*b = append(*b, row)
+	if len(*b) < columns.BatchRows {
 		return nil
 	}
 	return b.flush(ctx, out)
@@ -307,7 +309,8 @@ type servicePlan struct {
 // flow needs two hosts. Errors name the service.
 func NewPlan(r *topology.Router, w *Workload) (*Plan, error) {
 	if (w.DurationNS > 0) == (w.Flows > 0) {
-		return nil, fmt.Errorf("the workload needs either a duration (it has %d ns) or a number of flows (it has %d)",
+		return nil, fmt.Errorf("the workload needs either a duration (it has %d ns) or a number of flows (it has "+
+			"%d)",
 			w.DurationNS, w.Flows)
 	}
 	p := &Plan{LinkLoad: make([]float64, len(r.Net.Links)), ServiceFlowsPerSecond: make([]float64, len(w.Services))}
@@ -328,7 +331,8 @@ func NewPlan(r *topology.Router, w *Workload) (*Plan, error) {
 	}
 	most := p.LinkLoad[p.MaxLink]
 	if most == 0 {
-		return nil, errors.New("no flow of the workload would cross a link: the hosts that exchange traffic have no path")
+		return nil, errors.New("no flow of the workload would cross a link: the hosts that exchange traffic have " +
+			"no path")
 	}
 	bytesPerSecond := w.MaxLoad / most
 	for l := range p.LinkLoad {

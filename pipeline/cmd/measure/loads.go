@@ -57,7 +57,8 @@ type busiestLoad struct {
 // drawLoads draws the flows of a scenario on its intact network, for which the load is asked. Asked is 0 for
 // a scenario whose flows are not drawn.
 func drawLoads(ctx context.Context, s *scenario.Scenario) (l busiestLoad, err error) {
-	if l.asked = s.MaxLoad(); l.asked == 0 {
+	l.asked = s.MaxLoad()
+	if l.asked == 0 {
 		return l, nil
 	}
 	n, err := s.IntactNetwork()
@@ -92,9 +93,10 @@ func drawLoads(ctx context.Context, s *scenario.Scenario) (l busiestLoad, err er
 // shippedLoads lists the shipped scenarios with the load that they ask for, and the one that their flows
 // have.
 func shippedLoads(ctx context.Context, b *bench) {
-	b.printf("The load of the busiest link over the time from the first start to the last. Column load, key max_load " +
-		"and the paper count bytes without headers; headers of 48 B make it 5%% more with packets of 1,000 B. A test " +
-		"requires that the load without headers is within 10%% of the one asked.")
+	b.printf("The load of the busiest link over the time from the first start to the last. Column load, key " +
+		"max_load " +
+		"and the paper count bytes without headers; headers of 48 B make it 5%% more with packets of 1,000 B. A " +
+		"test requires that the load without headers is within 10%% of the one asked.")
 	b.header("scenario", "flows", "asked", "without headers", "with headers")
 	for _, name := range b.names([]string{"small"}, datasets.Names(datasets.Scenarios)) {
 		s, err := scenario.Load(name)

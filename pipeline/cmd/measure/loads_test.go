@@ -58,8 +58,10 @@ func checkLoad(t *testing.T, name string, settings []scenario.Setting) int {
 	if l.asked == 0 {
 		return 0
 	}
-	if ratio := l.payload / l.asked; math.Abs(ratio-1) > maxLoadError {
-		t.Errorf("%s %v asks for %.0f%% of its busiest link and offers it %.1f%% (%.1f%% with headers), %.2f times as "+
+	ratio := l.payload / l.asked
+	if math.Abs(ratio-1) > maxLoadError {
+		t.Errorf("%s %v asks for %.0f%% of its busiest link and offers it %.1f%% (%.1f%% with headers), %.2f "+
+			"times as "+
 			"much; choose another seed or more flows", name, settings, 100*l.asked, 100*l.payload, 100*l.wire, ratio)
 	}
 	return 1

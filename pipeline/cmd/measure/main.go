@@ -49,7 +49,8 @@ func measurements() []measurement {
 		{"held-out", "SCENARIO", "the same on networks and traffic of other kinds, against --exact",
 			compared("held-out/microbursts", shipped("held-out"), "flow", "auto")},
 		{"loads", "SCENARIO", "the load of the busiest link of the shipped scenarios, asked and drawn", shippedLoads},
-		{"paper", "", "the paper's evaluation again, with the truth beside; it goes on where it was interrupted", repeatPaper},
+		{"paper", "", "the paper's evaluation again, with the truth beside; it goes on where it was " +
+			"interrupted", repeatPaper},
 		{"bench-kernel", "", "link kernel against the reference link simulator", benchKernel},
 		{"bench-run", "SCENARIO", "a whole estimate against the reference", benchRun},
 		{"bench-exact", "SCENARIO", "two passes of link cases against the whole network", benchExact},
@@ -74,11 +75,13 @@ func command(ctx context.Context, args []string) (err error) {
 	b := &bench{}
 	flags := pflag.NewFlagSet("measure", pflag.ContinueOnError)
 	flags.StringVar(&b.program, "parsimon", "bin/parsimon", "the program to measure")
-	flags.StringVar(&b.shared, "shared", "../shared", "folder of the ground truth and of the reference's programs")
+	flags.StringVar(&b.shared, "shared", "../shared", "folder of the ground truth and of the reference's "+
+		"programs")
 	flags.BoolVar(&b.short, "short", false, "a small part of the measurement, to try it")
 	flags.BoolVar(&b.write, "write", false, "write datasets/results/NAME.md")
 	flags.StringVar(&b.records, "records", ".cache/paper", "of paper: folder of what is measured already")
-	flags.Float64Var(&b.minutes, "minutes", 0, "of paper: begin nothing after so many minutes (0: no limit, but 15 with --short)")
+	flags.Float64Var(&b.minutes, "minutes", 0, "of paper: begin nothing after so many minutes (0: no limit, "+
+		"but 15 with --short)")
 	flags.Usage = func() { fmt.Fprint(os.Stderr, usage(flags)) }
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -120,7 +123,8 @@ func (b *bench) provenance(ctx context.Context) string {
 	commit := b.execute(ctx, nil, "git", "describe", "--always", "--dirty", "--exclude=*")
 	info, _ := os.ReadFile("/proc/cpuinfo") // absent on other systems
 	processor := runtime.GOARCH
-	if found := regexp.MustCompile(`(?m)^model name\s*: (.+)$`).FindSubmatch(info); found != nil {
+	found := regexp.MustCompile(`(?m)^model name\s*: (.+)$`).FindSubmatch(info)
+	if found != nil {
 		processor = string(found[1])
 	}
 	return fmt.Sprintf("Measured at commit `%s` on %s, %d cores (%s).", strings.TrimSpace(commit),
@@ -265,7 +269,8 @@ func (b *bench) decode(text string, to any) {
 // match returns the groups of the first match of a pattern, which must be there.
 func (b *bench) match(text, pattern string) []string {
 	expression := regexp.MustCompile("(?m)" + pattern)
-	if found := expression.FindStringSubmatch(text); found != nil {
+	found := expression.FindStringSubmatch(text)
+	if found != nil {
 		return found[1:]
 	}
 	b.fail(fmt.Errorf("no %q in:\n%s", pattern, text))
@@ -330,7 +335,8 @@ func (p percentiles) p99() float64 { return p[2] }
 
 // percent prints an error with its sign.
 func percent(x float64) string {
-	if text := fmt.Sprintf("%+.1f%%", 100*x); text != "+0.0%" && text != "-0.0%" {
+	text := fmt.Sprintf("%+.1f%%", 100*x)
+	if text != "+0.0%" && text != "-0.0%" {
 		return text
 	}
 	return "0.0%"
@@ -353,7 +359,8 @@ type bin struct {
 // worstBin returns the p99 error of the flow size where it is largest, among those with over 1,000 flows.
 func (v validation) worstBin() (worst float64) {
 	for _, name := range sizeBins {
-		if bin := v[name]; bin.flows > 1000 && abs(bin.errors.p99()) >= abs(worst) {
+		bin := v[name]
+		if bin.flows > 1000 && abs(bin.errors.p99()) >= abs(worst) {
 			worst = bin.errors.p99()
 		}
 	}
@@ -648,7 +655,8 @@ func otherKinds(*bench) []string {
 // compare prints the errors of estimates of scenarios, each in several ways: of the slowdown percentiles of
 // all flows, and of p99 by flow size; and what each estimate says of itself.
 func (b *bench) compare(ctx context.Context, from []source, ways ...string) {
-	b.printf("Errors of p50 / p90 / p99 / p99.9 of slowdown, and of p99 by flow size, %s; – for 1,000 flows or fewer. "+
+	b.printf("Errors of p50 / p90 / p99 / p99.9 of slowdown, and of p99 by flow size, %s; – for 1,000 flows "+
+		"or fewer. "+
 		"The intervals of these four percentiles of all flows hold the truth or do not.", strings.Join(sizeBins, " / "))
 	head := []string{"scenario", "busiest link", "mean of the top 10%", "published"}
 	for _, way := range ways {
@@ -742,7 +750,8 @@ func benchRun(ctx context.Context, b *bench) {
 // benchExact compares the processor time of two passes of link cases with that of the whole network,
 // alternating. The prediction by which a run chooses is fitted to its table (pipeline/auto.go).
 func benchExact(ctx context.Context, b *bench) {
-	b.printf("Medians of whole runs in processor seconds, cache off. Ratios of each round: median, least, greatest.")
+	b.printf("Medians of whole runs in processor seconds, cache off. Ratios of each round: median, least, " +
+		"greatest.")
 	b.header("scenario", "`flow`", "`exact`", "`flow` / `exact`")
 	names := []string{"chain-60", "slowplane-60", "ft8-ws-60", "95", "47", "7", "1001", "incast-64k-30"}
 	for _, s := range b.sources(b.names([]string{"mini-mix"}, names)) {

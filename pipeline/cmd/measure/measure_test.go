@@ -41,7 +41,8 @@ func TestFigures(t *testing.T) {
 	if mean, worst, name := of.magnitudes(); mean != 1.5 || worst != 3 || name != "a" {
 		t.Errorf("mean %v, worst %v of %q", mean, worst, name)
 	}
-	if median := of.median(); median != 0.5 {
+	median := of.median()
+	if median != 0.5 {
 		t.Errorf("median %v", median)
 	}
 }
@@ -59,7 +60,8 @@ func TestFirstErrorStops(t *testing.T) {
 }
 
 func TestNumbers(t *testing.T) {
-	if got, want := (percentiles{0.0004, -0.0004, 0.0135, -1}).String(), "0.0% / 0.0% / +1.4% / -100.0%"; got != want {
+	got, want := (percentiles{0.0004, -0.0004, 0.0135, -1}).String(), "0.0% / 0.0% / +1.4% / -100.0%"
+	if got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -136,8 +136,9 @@ func (p *paper) measure(ctx context.Context) {
 	measured := 0
 	for i, item := range p.items {
 		key := item.Section + "/" + item.Name
-		if r := p.stored(item); r != nil {
-			p.records[key] = r
+		stored := p.stored(item)
+		if stored != nil {
+			p.records[key] = stored
 			continue
 		}
 		if p.minutes > 0 && time.Since(began).Minutes() > p.minutes {

@@ -79,7 +79,8 @@ func (p *paper) text(name string) {
 func (p *paper) section(text, items string) (records []*paperRecord) {
 	p.text(text)
 	for _, item := range p.items {
-		if r := p.records[item.Section+"/"+item.Name]; r != nil && item.Section == items {
+		r := p.records[item.Section+"/"+item.Name]
+		if r != nil && item.Section == items {
 			records = append(records, r)
 		}
 	}
@@ -170,7 +171,8 @@ func (p *paper) sensitivitySection(ctx context.Context) {
 		all = append(all, comparedScenario{published[r.Item.Name], r})
 	}
 	ways := []string{paperParsimon, byIndependent, byClustered, byFlow}
-	p.printf("Ours: %d of the 192 scenarios, drawn anew with the same matrix, sizes, burstiness, oversubscription and "+
+	p.printf("Ours: %d of the 192 scenarios, drawn anew with the same matrix, sizes, burstiness, "+
+		"oversubscription and "+
 		"load. Median error of p99 (least to greatest), and how many are within 10%%:", len(all))
 	p.header(append([]string{"load asked", "scenarios"}, ways...)...)
 	for _, r := range loadRanges {
@@ -269,8 +271,8 @@ func (p *paper) worstTable(all []comparedScenario) {
 }
 
 func (p *paper) scenarioTable(all []comparedScenario) {
-	p.printf("\n<details><summary>Scenario by scenario</summary>\n\nColumn asked is the load asked for the busiest " +
-		"link. The next two are the loads of the paper's draw and of ours, without headers.")
+	p.printf("\n<details><summary>Scenario by scenario</summary>\n\nColumn asked is the load asked for the " +
+		"busiest link. The next two are the loads of the paper's draw and of ours, without headers.")
 	p.header("id", "matrix", "sizes", "σ", "oversubscription", "asked", "paper's", "ours", "paper's error",
 		"paper's, clustered", "independent", "clustered", "flow")
 	for _, s := range all {
@@ -286,8 +288,8 @@ func (p *paper) ns3Section() {
 	if len(records) == 0 {
 		return
 	}
-	p.printf("Errors of p50 / p90 / p99 / p99.9 against the FCTs of that ns-3 on the same flows, and the published " +
-		"code's own:")
+	p.printf("Errors of p50 / p90 / p99 / p99.9 against the FCTs of that ns-3 on the same flows, and the " +
+		"published code's own:")
 	p.header("scenario", "load", byExact, byIndependent, byClustered, byFlow, "published code")
 	published := map[string]string{}
 	for _, s := range p.sources(p.groundTruths()) {
@@ -433,8 +435,8 @@ func (p *paper) timesSection() {
 	if len(records) == 0 {
 		return
 	}
-	p.printf("Ours, sums over %d scenarios. Other programs ran on the machine where times are far above processor "+
-		"times:", len(records))
+	p.printf("Ours, sums over %d scenarios. Other programs ran on the machine where times are far above "+
+		"processor times:", len(records))
 	p.header("way", "time, s", "processor, s", "link cases")
 	for _, way := range allWays {
 		var seconds, processor float64

@@ -70,8 +70,8 @@ func below(c *workload.SizeCDF, bytes int64) float64 {
 
 func (p *paper) loadsFigure(ctx context.Context) {
 	var data, weights []point
-	p.printf("\nLoads of links relative to the busiest link, as the matrices yield them (32 racks): mean, and 90th " +
-		"percentile:")
+	p.printf("\nLoads of links relative to the busiest link, as the matrices yield them (32 racks): mean, and " +
+		"90th percentile:")
 	p.header("matrix", "oversubscription", "ours", "with the published matrix")
 	for _, m := range paperMatrices {
 		file := "cluster_" + strings.ToLower(m.letter) + "_2_16.json"

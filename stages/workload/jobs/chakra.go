@@ -228,8 +228,8 @@ func (n *chakraNode) allDimensions() error {
 	case given && dimensions.flags == nil:
 		return errors.New("attribute involved_dim is not a list of Booleans")
 	case slices.Contains(dimensions.flags, false):
-		return fmt.Errorf("the collective takes place in some dimensions of the network only (involved_dim %v), and the "+
-			"trace does not say which ranks these are", dimensions.flags)
+		return fmt.Errorf("the collective takes place in some dimensions of the network only (involved_dim %v), "+
+			"and the trace does not say which ranks these are", dimensions.flags)
 	}
 	return nil
 }

@@ -86,7 +86,8 @@ func TestChakra(t *testing.T) {
 		"4,11,11,0,0,job,1 2 3,0",
 		"5,11,11,0,0,job,4,2000",
 	}
-	if got := csvOf(t, trace); !slices.Equal(got, want) {
+	got := csvOf(t, trace)
+	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s", strings.Join(got, "\n"))
 	}
 }
@@ -156,7 +157,8 @@ func TestChakraAttributeTypes(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if got, want := csvOf(t, trace), []string{"0,10,11,4000001,0,job,,0"}; !slices.Equal(got, want) {
+		got, want := csvOf(t, trace), []string{"0,10,11,4000001,0,job,,0"}
+		if !slices.Equal(got, want) {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
@@ -205,7 +207,8 @@ func TestChakraOperationsOnTheCPU(t *testing.T) {
 		"6,10,11,5,0,job,4 5,0",
 		"7,11,10,5,0,job,4 5,0",
 	}
-	if got := csvOf(t, trace); !slices.Equal(got, want) {
+	got := csvOf(t, trace)
+	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s", strings.Join(got, "\n"))
 	}
 }

@@ -141,7 +141,8 @@ func (r *goalReader) operation(text string) error {
 	if err != nil {
 		return err
 	}
-	if label := m[1]; label != "" {
+	label := m[1]
+	if label != "" {
 		if _, twice := r.labels[label]; twice {
 			return fmt.Errorf("label %s comes twice in rank %d", label, r.rank)
 		}

@@ -41,7 +41,8 @@ func TestGOAL(t *testing.T) {
 		"2,10,11,4000,0,job,0,0",
 		"3,11,10,8,0,job,1 2,0",
 	}
-	if got := csvOf(t, trace); !slices.Equal(got, want) {
+	got := csvOf(t, trace)
+	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
@@ -64,7 +65,8 @@ c requires b
 		t.Fatal(err)
 	}
 	want := []string{"0,10,11,10,0,job,,0", "1,11,11,0,5,job,,0", "2,11,11,0,0,job,0 1,0", "3,11,11,0,0,job,2,0"}
-	if got := csvOf(t, trace); !slices.Equal(got, want) {
+	got := csvOf(t, trace)
+	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s", strings.Join(got, "\n"))
 	}
 }

@@ -55,7 +55,8 @@ func (r *htsimReader) read(words []string) (err error) {
 	if len(words) == 0 || strings.HasPrefix(words[0], "#") {
 		return nil
 	}
-	if count, least := r.count(words[0]); count != nil && len(words) == 2 {
+	count, least := r.count(words[0])
+	if count != nil && len(words) == 2 {
 		if *count, err = strconv.Atoi(words[1]); err != nil || *count < least || *count > math.MaxInt32 {
 			return fmt.Errorf("%s %s is not a number in range", words[0], words[1])
 		}

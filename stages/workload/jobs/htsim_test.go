@@ -22,7 +22,8 @@ trigger id 2 barrier count 2
 	}
 	want := []string{"0,10,11,1000,2000,job,,0", "1,12,11,1000,0,job,,0", "2,11,12,500,0,job,0,0",
 		"3,12,13,600,0,job,1 2,0"}
-	if got := csvOf(t, trace); !slices.Equal(got, want) {
+	got := csvOf(t, trace)
+	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s", strings.Join(got, "\n"))
 	}
 }
@@ -38,7 +39,8 @@ func TestHtsimDecimalStarts(t *testing.T) {
 			t.Errorf("start %s: %v", start, err)
 			continue
 		}
-		if got := trace.ops[0].startNS; got != want {
+		got := trace.ops[0].startNS
+		if got != want {
 			t.Errorf("start %s is %d ns, want %d", start, got, want)
 		}
 	}

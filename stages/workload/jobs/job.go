@@ -286,7 +286,8 @@ func atOnce(sends func(from, to int) bool) func(*generator, string, []int, int64
 func broadcast(g *generator, kind string, group []int, s int64, after [][]int64) [][]int64 {
 	n, last := len(group), log2(len(group))-1
 	return g.rounds(kind, group, after, last+1, func(r, i int) (int, int64) {
-		if far := 1 << (last - r); i%(2*far) == 0 && i+far < n {
+		far := 1 << (last - r)
+		if i%(2*far) == 0 && i+far < n {
 			return i + far, s
 		}
 		return none, 0

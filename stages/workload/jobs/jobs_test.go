@@ -161,7 +161,8 @@ func TestChunksAndChannels(t *testing.T) {
 		t.Errorf("%d transfers in chunks", transfers)
 	}
 	end, transfers = run(jobs.Collective{Kind: "all-gather", Bytes: s, Channels: 4}, 8)
-	if want := 7 * transferNS(&p, s/8, true); transfers != 4*56 || math.Abs(float64(end)/want-1) > 0.02 {
+	want := 7 * transferNS(&p, s/8, true)
+	if transfers != 4*56 || math.Abs(float64(end)/want-1) > 0.02 {
 		t.Errorf("%d transfers of 4 channels in %d ns, want 224 in %.0f", transfers, end, want)
 	}
 	crossing := map[[2]int32]bool{}
@@ -208,7 +209,8 @@ func TestDirectAllToAll(t *testing.T) {
 		Steps: []jobs.Step{{Collective: &jobs.Collective{Kind: "all-to-all", Algorithm: "direct", Bytes: 36_000_000}}}}
 	ends, transfers := star(t, &j, p)
 	bound := transferNS(&p, 27_000_000, true)
-	if got := float64(ends[0]); transfers != 12 || got < 0.999*bound || got > 1.1*bound {
+	got := float64(ends[0])
+	if transfers != 12 || got < 0.999*bound || got > 1.1*bound {
 		t.Errorf("%d transfers in %v ns, want 12 in %v", transfers, got, bound)
 	}
 }

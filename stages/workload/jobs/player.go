@@ -60,7 +60,8 @@ func (p *player) match() error {
 				received[c], c.from, c.tag, len(sends[c]))
 		}
 		send := sends[c][received[c]-1]
-		if sent := p.ops[send]; o.bytes < sent.bytes || p.equalSizes && o.bytes != sent.bytes {
+		sent := p.ops[send]
+		if o.bytes < sent.bytes || p.equalSizes && o.bytes != sent.bytes {
 			return fmt.Errorf("%s receives %d bytes, but %s sends %d", o.at, o.bytes, sent.at, sent.bytes)
 		}
 		p.edge(2*send+1, 2*i+1)
@@ -199,7 +200,8 @@ func (p *player) reach(n int) (ready []int) {
 
 // collapse lets one compute step wait for all flows of a node, where they are many.
 func (p *player) collapse(n int) {
-	if at := &p.nodes[n]; len(at.flows) > fewFlows {
+	at := &p.nodes[n]
+	if len(at.flows) > fewFlows {
 		p.g.startNS = 0
 		at.flows = []int64{p.g.step(p.ops[n/2].rank, at.flows, 0)}
 	}

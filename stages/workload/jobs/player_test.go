@@ -67,7 +67,8 @@ func TestManyFlowsAreOneStep(t *testing.T) {
 		return nil
 	})
 	last := int64(100 + fewFlows)
-	if n := len(ends); err != nil || n != fewFlows+4 || ends[n-2]+ends[n-1] != 2*last+7+9 {
+	n := len(ends)
+	if err != nil || n != fewFlows+4 || ends[n-2]+ends[n-1] != 2*last+7+9 {
 		t.Errorf("%d flows, the last end at %v, want %d and %d ns: %v", n, ends[max(0, n-2):], last+7, last+9, err)
 	}
 }

@@ -26,7 +26,8 @@ func TestSimCCL(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := []string{"0,10,11,100,0,job,,0", "1,11,12,1,0,job,0,0", "2,12,10,100,0,job,0 1,0"}
-		if got := csvOf(t, trace); !slices.Equal(got, want) {
+		got := csvOf(t, trace)
+		if !slices.Equal(got, want) {
 			t.Errorf("got\n%s", strings.Join(got, "\n"))
 		}
 	}

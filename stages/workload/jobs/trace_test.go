@@ -49,7 +49,8 @@ func TestTraceErrors(t *testing.T) {
 		"any rank": goal("recv 1b from -1\n}"),
 		"line 3: rank 0 receives 1 messages from rank 1 with tag 0, which sends 0": goal("recv 1b from 1\n}"),
 		"line 3: rank 0 sends 1 messages to rank 1 with tag 3, which receives 0":   goal("send 1b to 1 tag 3\n}"),
-		"line 3 waits for itself":                        goal("a: calc 1\nb: calc 1\na requires b\nb requires a\n}"),
+		"line 3 waits for itself": goal("a: calc 1\nb: calc 1\na requires b\nb requires " +
+			"a\n}"),
 		"line 5: rank 0 comes twice":                     goal("calc 1\n}\nrank 0 {\n}"),
 		"is too large":                                   goal("calc 99999999999999999999\n}"),
 		"Connections says 0, but there are 1":            cm("0->1 start 0 size 1"),
@@ -60,8 +61,10 @@ func TestTraceErrors(t *testing.T) {
 		`line 2: key "start_bcast" is not supported`:     cm("0->1 start_bcast 0 size 1"),
 		`line 2: "Grp" is not supported`:                 cm("Grp 0 1"),
 		"line 3 waits for trigger 5, which needs 0 ends": cm("Connections 1\n0->1 trigger 5 size 1"),
-		"needs 1 ends of connections and has 2":          cm("Connections 3\nTriggers 1\n0->1 start 0 size 1 send_done_trigger 1\n0->1 start 0 size 1 send_done_trigger 1\n0->1 trigger 1 size 1\ntrigger id 1 oneshot"),
-		"line 1: 0 columns are named parent_flow_ids":    ccl("parent_flow_ids", "parents"),
+		"needs 1 ends of connections and has 2": cm("Connections 3\nTriggers 1\n0->1 start 0 size 1 " +
+			"send_done_trigger 1\n0->1 start 0 size 1 send_done_trigger 1\n0->1 trigger 1 size 1\ntrigger id 1 " +
+			"oneshot"),
+		"line 1: 0 columns are named parent_flow_ids": ccl("parent_flow_ids", "parents"),
 		"is empty":                                                        ccl(simccl, ""),
 		"line 1: 2 columns are named flow_id":                             ccl("flow_id,src", "flow_id,flow_id"),
 		"record on line 4: wrong number of fields":                        ccl("RING,4,0", "RING"),

@@ -60,7 +60,8 @@ func (t *Training) check(ranks int) error {
 	for _, v := range []*int{&t.Data, &t.Tensor, &t.Pipeline, &t.Expert, &t.MicroBatches} {
 		*v = max(*v, 1)
 	}
-	if n := t.Data * t.Tensor * t.Pipeline; n != ranks {
+	n := t.Data * t.Tensor * t.Pipeline
+	if n != ranks {
 		return fmt.Errorf("data %d × tensor %d × pipeline %d is %d ranks, and the job has %d", t.Data, t.Tensor, t.Pipeline,
 			n, ranks)
 	}
