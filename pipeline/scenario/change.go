@@ -229,7 +229,9 @@ func changedCables(n *topology.Network, before []topology.Link) (list []CableCha
 			if was == l {
 				continue
 			}
-			c.BeforeBandwidthBps, c.BeforeDelayNS, c.Down = was.BandwidthBps, was.DelayNS, l.Failed && !was.Failed
+			c.BeforeBandwidthBps = was.BandwidthBps
+			c.BeforeDelayNS = was.DelayNS
+			c.Down = l.Failed && !was.Failed
 		}
 		list = append(list, c)
 	}
@@ -293,7 +295,8 @@ func parseAddition(text string) (func(*application) error, error) {
 		if err != nil {
 			return fmt.Errorf("%q: %w", ends, err)
 		}
-		c.A, c.B = min(x, y), max(x, y)
+		c.A = min(x, y)
+		c.B = max(x, y)
 		if err := a.n.AddCable(c); err != nil {
 			return err
 		}

@@ -93,7 +93,8 @@ func (r *scenarioReader) readClasses(f tree.Field) error {
 	if len(had) == 0 && f.Value.Kind == tree.Object {
 		return f.Failf("there are no classes to change: want a list of them, or topology")
 	}
-	r.classes, r.ofSwitches = nil, f.Value.Scalar() == ofTopology
+	r.classes = nil
+	r.ofSwitches = f.Value.Scalar() == ofTopology
 	if r.ofSwitches {
 		return nil
 	}
@@ -249,7 +250,8 @@ func (s *Scenario) takeMarking(l *format.Loaded) {
 	var all []thresholds
 	for _, of := range l.Settings {
 		for _, k := range of.Taken {
-			least, most := k.Object["green_min_threshold"], k.Object["green_max_threshold"]
+			least := k.Object["green_min_threshold"]
+			most := k.Object["green_max_threshold"]
 			if k.Name == "marking" && k.Value != "ecn_none" && least > 0 {
 				all = append(all, thresholds{least, max(least, most), k.Object["green_drop_probability"]})
 			}
@@ -276,7 +278,8 @@ func (s *Scenario) takeMarking(l *format.Loaded) {
 		}
 	case simkernel.DCQCN:
 		c := &s.params.DCQCN
-		c.MinMarkPerGbps, c.MaxMarkPerGbps = perGbps(t.min), perGbps(t.max)
+		c.MinMarkPerGbps = perGbps(t.min)
+		c.MaxMarkPerGbps = perGbps(t.max)
 		if t.percent > 0 {
 			c.MaxMarking = float64(t.percent) / 100
 		}
@@ -387,7 +390,8 @@ func (s *Scenario) takeQueues(l *format.Loaded) {
 			continue
 		}
 		c := step.TrafficClass{Name: fmt.Sprintf("queue%d", i), Queue: i}
-		c.Weight, c.Lossy = q.Weight, !q.PFC
+		c.Weight = q.Weight
+		c.Lossy = !q.PFC
 		for d := range int16(64) {
 			if q.DSCPs>>d&1 != 0 {
 				c.DSCP = append(c.DSCP, d)
@@ -431,7 +435,8 @@ func mostCommon[T comparable](values []T) (best T, rest string) {
 	n := 0
 	for _, v := range values {
 		if count[v] > n {
-			best, n = v, count[v]
+			best = v
+			n = count[v]
 		}
 	}
 	if n < len(values) {
@@ -514,7 +519,8 @@ func (r *scenarioReader) readTransport(f tree.Field) error {
 		}
 		if t != r.params.Transport { // the window stays where Set changes the transport
 			p := paramsOf(t)
-			p.WindowBytes, p.WANWindowBytes = r.params.WindowBytes, r.params.WANWindowBytes
+			p.WindowBytes = r.params.WindowBytes
+			p.WANWindowBytes = r.params.WANWindowBytes
 			r.params = p
 		}
 	}
@@ -560,7 +566,8 @@ func readKey(k simkernel.Key) func(tree.Field) error {
 	case simkernel.Count:
 		return tree.ReadInt(k.Int, int64(k.Min), int64(k.Max))
 	}
-	percent, want := k.Unit == simkernel.Share, k.Range()
+	percent := k.Unit == simkernel.Share
+	want := k.Range()
 	if percent {
 		want += fmt.Sprintf(", or up to %v%%", 100*k.Max)
 	}

@@ -131,7 +131,8 @@ func (s *Scenario) Settle() (*Settled, error) {
 func (s *Scenario) canonicalTopology() (c canonicalTopology, err error) {
 	g := s.topology.generated
 	if g != nil {
-		c.Clos, c.Fabric = g.Clos, g.Fabric
+		c.Clos = g.Clos
+		c.Fabric = g.Fabric
 		if g.Clos != nil || g.Fabric != nil {
 			return c, nil
 		}
@@ -246,7 +247,8 @@ func (s *Scenario) TopologyKey() (json.RawMessage, error) {
 func (s *Scenario) canonicalWorkload(n *topology.Network) (c canonicalWorkload, err error) {
 	if s.workload.ingested != nil {
 		c.Ingested = s.workload.ingested.Digests
-		c.FromNS, c.ToNS = s.workload.fromNS, s.workload.toNS
+		c.FromNS = s.workload.fromNS
+		c.ToNS = s.workload.toNS
 		return c, nil
 	}
 	if s.workload.flowFile != "" {
@@ -257,7 +259,9 @@ func (s *Scenario) canonicalWorkload(n *topology.Network) (c canonicalWorkload, 
 	if err != nil {
 		return c, err
 	}
-	c.MaxLoad, c.DurationNS, c.FlowsCount = w.MaxLoad, w.DurationNS, w.Flows
+	c.MaxLoad = w.MaxLoad
+	c.DurationNS = w.DurationNS
+	c.FlowsCount = w.Flows
 	for _, v := range w.Services {
 		c.Services = append(c.Services, canonicalService{v.Name, v.VNet, digestMatrix(v.Matrix), digestSizes(v.Sizes),
 			v.Sigma, v.Share, v.Racks, v.Pairs, v.Poisson, v.TwinOf, v.Hosts, v.DSCP})

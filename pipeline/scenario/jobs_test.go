@@ -43,7 +43,8 @@ func TestJobsArePlaced(t *testing.T) {
 		if err != nil || len(run) != 2 {
 			t.Fatalf("%s: %d jobs, %v", placement, len(run), err)
 		}
-		a, b := run[0], run[1]
+		a := run[0]
+		b := run[1]
 		if a.StartNS != 1e6 || a.Iterations != 2 || len(a.Steps) != 2 || a.Steps[1].Collective.Algorithm != "ring" ||
 			!slices.Equal(a.Hosts, []int32{1, 4}) || b.Training.Gradients != "ring" || !b.Training.Overlap {
 			t.Errorf("%+v, %+v", a, b)
@@ -56,7 +57,8 @@ func TestJobsArePlaced(t *testing.T) {
 			t.Errorf("only b: %+v, %v", run, err)
 		}
 	}
-	same, other := scenarioID(t, load("size: 1MB", "size: 1000KB, algorithm: ring")), scenarioID(t, load("1MB", "2MB"))
+	same := scenarioID(t, load("size: 1MB", "size: 1000KB, algorithm: ring"))
+	other := scenarioID(t, load("1MB", "2MB"))
 	id := scenarioID(t, load("", ""))
 	if same != id || other == id {
 		t.Errorf("ids %s, %s of the same and %s of another job", id, same, other)

@@ -304,7 +304,8 @@ func (s *Scenario) setTopology(name string) error {
 // SetTopologyOptions adds what a topology file does not say: hosts, what to leave out, speeds, delays and the
 // faults to repair. Only delays are for networks that are no file.
 func (s *Scenario) SetTopologyOptions(o format.Options) {
-	s.topology.options, s.loaded = o, nil
+	s.topology.options = o
+	s.loaded = nil
 }
 
 // TopologyOptions are the options that were added to the topology so far, and whether it is a file.

@@ -327,9 +327,11 @@ func (s *serviceSpec) on(n *topology.Network) (v workload.Service, err error) {
 	if v.Matrix != nil {
 		return v, nil
 	}
-	pods, racks := n.Pods(), n.Racks()
+	pods := n.Pods()
+	racks := n.Racks()
 	if s.Racks != nil || v.Hosts != nil {
-		pods, racks = 1, workload.HostRacks(n, s.Racks, v.Hosts)
+		pods = 1
+		racks = workload.HostRacks(n, s.Racks, v.Hosts)
 	}
 	if len(racks) == 0 {
 		return v, fmt.Errorf("service %q: none of its hosts stands in its racks", s.Name)
@@ -434,7 +436,8 @@ func apply(top *tree.Value, s Setting) error {
 		kept := &tree.Value{Kind: tree.Object}
 		window := transport.Get("window")
 		if window != nil {
-			kept.Keys, kept.Items = []string{"window"}, []*tree.Value{window}
+			kept.Keys = []string{"window"}
+			kept.Items = []*tree.Value{window}
 		}
 		if err := set(top, []string{"transport"}, kept); err != nil {
 			return err
@@ -467,7 +470,8 @@ func set(m *tree.Value, path []string, v *tree.Value) error {
 			return fmt.Errorf("the file has no %s (an element that has a name is %s.NAME)", name, name)
 		}
 		i = len(m.Keys)
-		m.Keys, m.Items = append(m.Keys, name), append(m.Items, &tree.Value{Kind: tree.Object})
+		m.Keys = append(m.Keys, name)
+		m.Items = append(m.Items, &tree.Value{Kind: tree.Object})
 	}
 	place := &m.Items[i]
 	if at >= 0 {
@@ -486,7 +490,8 @@ func set(m *tree.Value, path []string, v *tree.Value) error {
 		if at < 0 {
 			return fmt.Errorf("%s has none of the name %s", path[0], path[1])
 		}
-		place, path = &(*place).Items[at], path[1:]
+		place = &(*place).Items[at]
+		path = path[1:]
 	}
 	if (*place).Kind != tree.Object {
 		return fmt.Errorf("%s has no keys", path[0])
@@ -515,6 +520,7 @@ func remove(m *tree.Value, path []string) {
 	case len(path) > 1:
 		remove(m.Items[i], path[1:])
 	default:
-		m.Keys, m.Items = slices.Delete(m.Keys, i, i+1), slices.Delete(m.Items, i, i+1)
+		m.Keys = slices.Delete(m.Keys, i, i+1)
+		m.Items = slices.Delete(m.Items, i, i+1)
 	}
 }

@@ -93,7 +93,8 @@ func TestLoadScenario(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, b := w.Services[0], w.Services[1]
+	a := w.Services[0]
+	b := w.Services[1]
 	if w.DurationNS != 2_000_000 || w.MaxLoad != 0.4 || a.Matrix.Weight(0, 1) != 1 || a.Sigma != 1 || a.Share != 1 || a.Racks != nil ||
 		b.VNet != "blue" || b.Sizes.Mean() != 50+0.5*(100+1901.0/2) || b.Sigma != 2 || b.Share != 3 || len(b.Racks) != 2 || b.Matrix.Racks() != 2 {
 		t.Errorf("%+v", w)
@@ -376,7 +377,8 @@ func TestScenarioID(t *testing.T) {
 	}
 	differ("Set max_load", s)
 
-	two, again := with("fail: []", `fail: ["6:9", "7:9"]`), with("fail: []", `fail: ["pod0-fabric0:pod0-tor1", "9:6", "6:9"]`)
+	two := with("fail: []", `fail: ["6:9", "7:9"]`)
+	again := with("fail: []", `fail: ["pod0-fabric0:pod0-tor1", "9:6", "6:9"]`)
 	if scenarioID(t, two) != scenarioID(t, again) {
 		t.Error("the order and the words of failures change the id")
 	}

@@ -72,7 +72,10 @@ func (r *scenarioReader) readService(item tree.Field) (s serviceSpec, err error)
 			return s, item.Of("twin_of").Failf("is %q, want the name of a service that stands before this one and "+
 				"is no twin itself", s.TwinOf)
 		}
-		s.Sizes, s.Poisson, s.Sigma, s.Share = o.Sizes, o.Poisson, o.Sigma, o.Share
+		s.Sizes = o.Sizes
+		s.Poisson = o.Poisson
+		s.Sigma = o.Sigma
+		s.Share = o.Share
 	}
 	switch {
 	case given("sigma") && s.Poisson:
@@ -168,7 +171,8 @@ func (s *serviceSpec) readRacks(f tree.Field) error {
 		if slices.Contains(s.Racks, rack) {
 			return item.Failf("is %d for the second time", rack)
 		}
-		s.Racks, s.racksAt = append(s.Racks, rack), append(s.racksAt, item)
+		s.Racks = append(s.Racks, rack)
+		s.racksAt = append(s.racksAt, item)
 		return nil
 	})
 	if err == nil && len(s.Racks) == 0 {

@@ -60,7 +60,9 @@ func TestGraphScenario(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	main, cross, same := w.Services[0], w.Services[1], w.Services[2]
+	main := w.Services[0]
+	cross := w.Services[1]
+	same := w.Services[2]
 	if !slices.Equal(main.Pairs, [][2]int32{{0, 2}, {0, 3}}) || !main.Poisson || main.Sigma != 0 || main.Sizes.Mean() != 10_000 || main.Matrix != nil {
 		t.Errorf("main: %+v", main)
 	}

@@ -85,7 +85,8 @@ func TestSwitchClasses(t *testing.T) {
 			t.Fatalf("%s: %+v, %v", transport, got, err)
 		}
 		want := step.TrafficClass{Name: "queue3", Queue: 3, DSCP: []int16{3}, Class: network.Class{Weight: 15}}
-		want.MarkPerGbps, want.MaxMarkPerGbps = marks[2], marks[3]
+		want.MarkPerGbps = marks[2]
+		want.MaxMarkPerGbps = marks[3]
 		one := got[1]
 		if !reflect.DeepEqual(got[3], want) || len(one.DSCP) != 58 || one.Weight != 1 || !one.Lossy || one.MarkPerGbps != marks[0] ||
 			one.MaxMarkPerGbps != marks[1] || got[5].Weight != 14 {

@@ -79,7 +79,8 @@ func ChangeFlows(ctx context.Context, n *topology.Network, c FlowChanges, seed u
 	}
 	advance := func(s *stream) (ended bool) {
 		flow, failed, ok := s.next()
-		s.flow, err = flow, errors.Join(err, failed)
+		s.flow = flow
+		err = errors.Join(err, failed)
 		return !ok
 	}
 	streams = slices.DeleteFunc(streams, advance)
@@ -154,7 +155,8 @@ func (x *flowChanger) flows(p flowPart, in schema.Batches) iter.Seq2[Row, error]
 			row.Labels = row.Labels.Clone()
 			row.StartNS += p.shiftNS
 			if p.copy > 0 {
-				row.ID, row.Synthetic = p.baseID+place, true
+				row.ID = p.baseID + place
+				row.Synthetic = true
 			}
 			if !yield(*row, nil) {
 				return errStopped
@@ -180,11 +182,14 @@ type flowChanger struct {
 
 func (x *flowChanger) scan(in schema.Batches) error {
 	seen := map[string]bool{}
-	x.firstNS, x.lastNS, x.maxID = math.MaxInt64, math.MinInt64, -1
+	x.firstNS = math.MaxInt64
+	x.lastNS = math.MinInt64
+	x.maxID = -1
 	err := columns.Each(in, func(row *Row) error {
 		x.rows++
 		x.maxID = max(x.maxID, row.ID)
-		x.firstNS, x.lastNS = min(x.firstNS, row.StartNS), max(x.lastNS, row.StartNS)
+		x.firstNS = min(x.firstNS, row.StartNS)
+		x.lastNS = max(x.lastNS, row.StartNS)
 		name := row.Service // in the memory of the batch
 		if !seen[name] {
 			seen[strings.Clone(name)] = true
@@ -193,7 +198,8 @@ func (x *flowChanger) scan(in schema.Batches) error {
 			if x.hosts[name] == nil {
 				x.hosts[strings.Clone(name)] = map[int32]bool{}
 			}
-			x.hosts[name][row.Src], x.hosts[name][row.Dst] = true, true
+			x.hosts[name][row.Src] = true
+			x.hosts[name][row.Dst] = true
 		}
 		return nil
 	})
@@ -211,10 +217,12 @@ func (x *flowChanger) scan(in schema.Batches) error {
 
 func (x *flowChanger) assignHosts() error {
 	racks := x.net.Racks()
-	rackOf, placeIn := map[int32]int{}, map[int32]int{}
+	rackOf := map[int32]int{}
+	placeIn := map[int32]int{}
 	for r, hosts := range racks {
 		for i, h := range hosts {
-			rackOf[h], placeIn[h] = r, i
+			rackOf[h] = r
+			placeIn[h] = i
 		}
 	}
 	x.targets = map[string][]int32{}
@@ -279,7 +287,8 @@ func (x *flowChanger) hostsOf(service string, src, dst int32) (int32, int32) {
 	if !ok {
 		return src, dst
 	}
-	src, dst = to[src], to[dst]
+	src = to[src]
+	dst = to[dst]
 	if x.changes.Ranks {
 		return src, dst
 	}

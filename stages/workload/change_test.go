@@ -36,7 +36,8 @@ func (b *batches) Next(...string) (arrow.Record, error) {
 
 // rowOf returns all columns of a flow.
 func rowOf(r workload.Row) columns.Row {
-	row, v := columns.Row{}, reflect.ValueOf(r)
+	row := columns.Row{}
+	v := reflect.ValueOf(r)
 	for _, f := range reflect.VisibleFields(v.Type()) {
 		name := f.Tag.Get("col")
 		if name != "" {
@@ -109,7 +110,8 @@ func TestChangeFlows(t *testing.T) {
 	if _, err := workload.ChangeFlows(t.Context(), n, changes, 7, open, out); err != nil {
 		t.Fatal(err)
 	}
-	before, after := map[string]int{}, map[string]int{}
+	before := map[string]int{}
+	after := map[string]int{}
 	for _, name := range flows.Service {
 		before[name] += 2
 	}

@@ -67,7 +67,8 @@ func NewSizeCDF(points []SizePoint) (*SizeCDF, error) {
 		if p.Percent > last.Percent {
 			q := sizePiece{from: last.Percent / 100, to: p.Percent / 100, base: last.Bytes, span: p.Bytes - last.Bytes}
 			if i == 0 || q.span == 0 {
-				q.base, q.span = p.Bytes, 0
+				q.base = p.Bytes
+				q.span = 0
 			}
 			q.probability = q.to - q.from
 			q.scale = float64(q.span) / q.probability
@@ -194,7 +195,8 @@ func newAliasTable(pairs []groupPair, weights []float64, sum float64) aliasTable
 		t[i] = aliasCell{math.MaxUint64, p, p}
 	}
 	for len(small) > 0 && len(large) > 0 {
-		s, l := small[len(small)-1], large[len(large)-1]
+		s := small[len(small)-1]
+		l := large[len(large)-1]
 		small = small[:len(small)-1]
 		t[s].keep = uint64(scaled[s] * 0x1p64)
 		t[s].other = pairs[l]

@@ -73,8 +73,8 @@ func TestShippedSizes(t *testing.T) {
 			if p.Percent == 0 || p.Percent == 100 {
 				continue
 			}
-			below, above := c.Size(p.Percent/100-1e-9),
-				c.Size(p.Percent/100+1e-9)
+			below := c.Size(p.Percent/100 - 1e-9)
+			above := c.Size(p.Percent/100 + 1e-9)
 			if below > p.Bytes || above <= p.Bytes {
 				t.Errorf("%s: at %v%% sizes step from %d to %d, want around %d", name, p.Percent, below, above,
 					p.Bytes)

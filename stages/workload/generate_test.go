@@ -231,7 +231,8 @@ func TestGenerateOnRacksOfAService(t *testing.T) {
 			Matrix: evenMatrix(t, 1)}}}
 	got, _ := mustGenerate(t, n, w, 1)
 	for i, s := range got.Service {
-		from, to := got.Src[i]/8, got.Dst[i]/8
+		from := got.Src[i] / 8
+		to := got.Dst[i] / 8
 		if s == "a" && (from+to != 23 || from != 3 && from != 20) || s == "b" && (from != 7 || to != 7) {
 			t.Fatalf("a flow of %s goes from rack %d to %d", s, from, to)
 		}
@@ -249,8 +250,8 @@ func TestGenerateRefuses(t *testing.T) {
 		"has 2 racks":       func(w *workload.Workload) { w.Services[0].Matrix = evenMatrix(t, 2) },
 		"146 years":         func(w *workload.Workload) { w.MaxLoad = 1e-18 },
 		"no two hosts exchange": func(w *workload.Workload) {
-			w.Services[0].Matrix, w.Services[0].Racks = nil,
-				[]int{}
+			w.Services[0].Matrix = nil
+			w.Services[0].Racks = []int{}
 		},
 	} {
 		w := mixedWorkload(t, 1000)

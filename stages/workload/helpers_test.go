@@ -40,7 +40,8 @@ func (f *flowTable) Write(rec arrow.Record) error {
 	for i := len(f.Service); i < len(f.Rows); i++ {
 		r := &f.Rows[i]
 		r.Labels = r.Labels.Clone()
-		f.Service, f.VNet = append(f.Service, r.Service), append(f.VNet, r.VNet)
+		f.Service = append(f.Service, r.Service)
+		f.VNet = append(f.VNet, r.VNet)
 	}
 	return nil
 }

@@ -76,7 +76,8 @@ func ReadMatrix(path string) (*Matrix, error) {
 
 func parseMatrixCSV(data []byte) (*Matrix, error) {
 	r := csv.NewReader(bytes.NewReader(data))
-	r.TrimLeadingSpace, r.Comment = true, '#'
+	r.TrimLeadingSpace = true
+	r.Comment = '#'
 	var rows [][]float64
 	var lines []int // of the rows
 	for {
@@ -94,7 +95,8 @@ func parseMatrixCSV(data []byte) (*Matrix, error) {
 				return nil, fmt.Errorf("line %d, column %d: %q is not a number", line, j+1, c)
 			}
 		}
-		rows, lines = append(rows, row), append(lines, line)
+		rows = append(rows, row)
+		lines = append(lines, line)
 	}
 }
 
@@ -197,7 +199,8 @@ func databaseCell(seed uint64) func(i, j int) float64 {
 	}
 	return func(i, j int) float64 {
 		s := drawPair(seed, 1, i, j)
-		amount, chance := math.Exp(0.85*s.Normal()), s.Float64()
+		amount := math.Exp(0.85 * s.Normal())
+		chance := s.Float64()
 		switch {
 		case i == j:
 			return 0.02
@@ -219,12 +222,15 @@ func webServerCell(pods, racksPerPod int, seed uint64) func(i, j int) float64 {
 	const web, cache, other = 0, 1, 2
 	role := func(i int) int {
 		place := (float64(i%racksPerPod) + 0.5) / float64(racksPerPod)
-		webs, caches := 1.0/3, 1.0/2
+		webs := 1.0 / 3
+		caches := 1.0 / 2
 		switch {
 		case pods == 1:
-			webs, caches = 2.0/3, 1.0/4
+			webs = 2.0 / 3
+			caches = 1.0 / 4
 		case i/racksPerPod%2 == 0:
-			webs, caches = 1, 0
+			webs = 1
+			caches = 0
 		}
 		switch {
 		case place < webs:
@@ -269,7 +275,8 @@ func hadoopCell(seed uint64) func(i, j int) float64 {
 		s := rng.New(seed, rng.Matrix, 3, uint64(i))
 		peers, own = 1, 32*math.Exp(float64(0.6*s.Normal())-0.18) // mean 32: 0.18 = σ²/2
 		if s.Float64() < 1.0/30 {
-			peers, own = 0.2, own/4
+			peers = 0.2
+			own = own / 4
 		}
 		return peers, own
 	}

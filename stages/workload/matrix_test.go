@@ -60,7 +60,8 @@ func shapeOf(m *workload.Matrix, pods int) (s matrixShape) {
 // The properties of the paper's three clusters on which link loads depend.
 func TestMatrixKinds(t *testing.T) {
 	for _, size := range [][2]int{{2, 16}, {8, 48}} {
-		pods, racks := size[0], size[1]
+		pods := size[0]
+		racks := size[1]
 		n := pods * racks
 		shape := func(kind string) matrixShape {
 			m, err := workload.NewMatrixOf(kind, pods, racks, 1)
@@ -105,7 +106,8 @@ func TestMatrixKindsAreClose(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, b := shapeOf(ours, 2), shapeOf(theirs, 2)
+		a := shapeOf(ours, 2)
+		b := shapeOf(theirs, 2)
 		t.Logf("%s: %+v\n theirs: %+v", kind, a, b)
 		if math.Abs(a.density-b.density) > 0.15 || math.Abs(a.intraRack-b.intraRack) > 0.1 ||
 			math.Abs(a.topTenth-b.topTenth) > 0.12 {

@@ -206,7 +206,8 @@ func (s *flowSource) next() {
 	if len(s.ahead) == 0 {
 		s.draw()
 	}
-	s.drawnFlow, s.ahead = s.ahead[0], s.ahead[1:]
+	s.drawnFlow = s.ahead[0]
+	s.ahead = s.ahead[1:]
 	s.index++
 	s.clockNS += s.gapNS
 }
@@ -226,7 +227,8 @@ func (s *flowSource) draw() {
 	for k, pair := range pairs {
 		st := &streams[k]
 		x := st.Uint64()
-		from, to := s.plan.groups[pair.src], s.plan.groups[pair.dst]
+		from := s.plan.groups[pair.src]
+		to := s.plan.groups[pair.dst]
 		i := rng.Below32(uint32(x>>32), len(from))
 		var j int
 		if pair.src == pair.dst { // not the same host twice

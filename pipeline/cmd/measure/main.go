@@ -232,7 +232,8 @@ func (b *bench) execute(ctx context.Context, env []string, program string, args 
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), env...)
 	var out, log bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &log
+	cmd.Stdout = &out
+	cmd.Stderr = &log
 	if err := cmd.Run(); err != nil {
 		b.fail(fmt.Errorf("%s %s: %w\n%s", program, strings.Join(args, " "), err, log.String()))
 		return ""
@@ -407,7 +408,8 @@ type figures struct {
 }
 
 func (f *figures) add(name string, value float64) {
-	f.values, f.names = append(f.values, value), append(f.names, name)
+	f.values = append(f.values, value)
+	f.names = append(f.names, name)
 }
 
 // magnitudes returns the mean of the absolute values, and the largest with its name.
@@ -415,7 +417,8 @@ func (f figures) magnitudes() (mean, worst float64, name string) {
 	for i, v := range f.values {
 		mean += abs(v) / float64(len(f.values))
 		if abs(v) >= worst {
-			worst, name = abs(v), f.names[i]
+			worst = abs(v)
+			name = f.names[i]
 		}
 	}
 	return mean, worst, name
@@ -528,7 +531,8 @@ type tally struct {
 
 func (t *tally) add(name string, j judged) {
 	t.p99.add(name, j.errors.p99())
-	worst, warned := j.worst(), len(j.warnings) > 0
+	worst := j.worst()
+	warned := len(j.warnings) > 0
 	switch {
 	case worst >= namedError && !warned:
 		t.unnamed = append(t.unnamed, name)
@@ -584,13 +588,15 @@ func (b *bench) sources(names []string) (all []source) {
 		}
 		var dir, topology, truth, beside string
 		if _, err := strconv.Atoi(name); err != nil {
-			dir, truth = b.sharedPath("reference", "hard", name), "exact.parquet"
+			dir = b.sharedPath("reference", "hard", name)
+			truth = "exact.parquet"
 			if _, err := os.Stat(filepath.Join(dir, truth)); err != nil {
 				truth = "ns3.parquet"
 			}
 			topology = filepath.Join(dir, "topology.json")
 		} else {
-			dir, truth = b.sharedPath("reference", "scenarios", name), "ns3.parquet"
+			dir = b.sharedPath("reference", "scenarios", name)
+			truth = "ns3.parquet"
 			var about struct{ Topology string }
 			text, err := os.ReadFile(filepath.Join(dir, "scenario.json"))
 			b.fail(err)
@@ -665,11 +671,14 @@ func (b *bench) compare(ctx context.Context, from []source, ways ...string) {
 	b.header(head...)
 	tallies := make([]tally, len(ways))
 	for _, s := range from {
-		lake, cells := b.lake(), []any{s.name, "", "", cmp.Or(s.beside, "–")}
+		lake := b.lake()
+		cells := []any{s.name, "", "", cmp.Or(s.beside, "–")}
 		for i, way := range ways {
 			e := b.run(ctx, lake, append(slices.Clone(s.flags), "--estimator", way)...)
-			j, of := b.judge(ctx, lake, e, s.truth), b.loads(ctx, lake, e)
-			cells[1], cells[2] = share(of.Largest), share(of.Top10)
+			j := b.judge(ctx, lake, e, s.truth)
+			of := b.loads(ctx, lake, e)
+			cells[1] = share(of.Largest)
+			cells[2] = share(of.Top10)
 			shown := j.errors.String()
 			if way == "auto" {
 				shown = e.Variant + ": " + shown
@@ -705,7 +714,8 @@ func (b *bench) ratios(what, unit string, ours, theirs figures) {
 
 // benchKernel compares the link kernel with the reference link simulator on the same link cases, alternating.
 func benchKernel(ctx context.Context, b *bench) {
-	reference, cases := b.sharedPath("tools", "minim-bench"), b.sharedPath("reference", "links")
+	reference := b.sharedPath("tools", "minim-bench")
+	cases := b.sharedPath("reference", "links")
 	figure := func(text string) float64 { return b.number(text, `ns_per_packet_hop ([\d.]+)`) }
 	took := b.alternate(5,
 		func() float64 { return figure(b.execute(ctx, nil, reference, cases)) },

@@ -60,7 +60,8 @@ func TestFirstErrorStops(t *testing.T) {
 }
 
 func TestNumbers(t *testing.T) {
-	got, want := (percentiles{0.0004, -0.0004, 0.0135, -1}).String(), "0.0% / 0.0% / +1.4% / -100.0%"
+	got := (percentiles{0.0004, -0.0004, 0.0135, -1}).String()
+	want := "0.0% / 0.0% / +1.4% / -100.0%"
 	if got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -316,7 +317,7 @@ func (p *paper) drawn(s publishedScenario) string {
 	if p.short {
 		bytes = shortBytes
 	}
-	return p.keep(fmt.Sprintf("paper-%03d-%.0f.yaml", s.id, 100*s.asked), fmt.Sprintf(`name: paper-%03d
+	return p.keep(fmt.Sprintf("paper-%03d", s.id), fmt.Sprintf(`name: paper-%03d
 seed: %d
 topology: {file: %s}
 workload:
@@ -328,9 +329,11 @@ transport: {window: 18KB}
 `, s.id, s.id+1, topology, s.asked, int(bytes/cdf.Mean()), matrix, sizes, s.sigma))
 }
 
-// keep writes a file beside the records, where it has the same name when the measurement goes on.
+// keep writes a scenario file beside the records. Its name depends on its content, so that a record belongs to one
+// content, also when the measurement goes on.
 func (p *paper) keep(name, content string) string {
-	path := filepath.Join(p.folder, name)
+	digest := sha256.Sum256([]byte(content))
+	path := filepath.Join(p.folder, fmt.Sprintf("%s-%x.yaml", name, digest[:4]))
 	p.fail(os.WriteFile(path, []byte(content), 0o644))
 	return path
 }

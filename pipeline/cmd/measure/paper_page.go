@@ -420,7 +420,8 @@ func (p *paper) timeTable(records []*paperRecord) {
 	for _, r := range records {
 		for _, way := range r.Item.Ways {
 			e := r.Estimates[way]
-			cases, longest := "–", "–"
+			cases := "–"
+			longest := "–"
 			if e.Cases > 0 {
 				cases = fmt.Sprint(e.Cases)
 				longest = fmt.Sprintf("%.2f", e.LongestCase)

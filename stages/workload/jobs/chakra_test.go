@@ -157,7 +157,8 @@ func TestChakraAttributeTypes(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		got, want := csvOf(t, trace), []string{"0,10,11,4000001,0,job,,0"}
+		got := csvOf(t, trace)
+		want := []string{"0,10,11,4000001,0,job,,0"}
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}

@@ -118,7 +118,8 @@ func (j *Job) Generate(emit func(*Flow) error) error {
 	g := &generator{hosts: j.Hosts, emit: emit, tail: make([][]int64, len(j.Hosts))}
 	first := g.step(0, nil, 0)
 	for rank := range j.Hosts {
-		g.all, g.tail[rank] = append(g.all, rank), []int64{first}
+		g.all = append(g.all, rank)
+		g.tail[rank] = []int64{first}
 	}
 	for i := 0; i < j.Iterations && g.err == nil; i++ {
 		g.iteration = int32(i)
@@ -150,7 +151,8 @@ type generator struct {
 }
 
 func (g *generator) add(f *Flow) int64 {
-	f.Iteration, f.StartNS = g.iteration, g.startNS
+	f.Iteration = g.iteration
+	f.StartNS = g.startNS
 	f.After = slices.Compact(slices.Sorted(slices.Values(f.After)))
 	if g.err == nil {
 		g.err = g.emit(f)
@@ -263,7 +265,8 @@ func ring(times int) func(*generator, string, []int, int64, [][]int64) [][]int64
 func atOnce(sends func(from, to int) bool) func(*generator, string, []int, int64, [][]int64) [][]int64 {
 	return func(g *generator, kind string, group []int, s int64, after [][]int64) [][]int64 {
 		n := len(group)
-		done, sent := make([][]int64, n), make([]bool, n)
+		done := make([][]int64, n)
+		sent := make([]bool, n)
 		for r := range n - 1 {
 			for i := range group {
 				if to := (i + r + 1) % n; sends(i, to) {
@@ -284,7 +287,8 @@ func atOnce(sends func(from, to int) bool) func(*generator, string, []int, int64
 
 // broadcast sends down a binomial tree from rank 0.
 func broadcast(g *generator, kind string, group []int, s int64, after [][]int64) [][]int64 {
-	n, last := len(group), log2(len(group))-1
+	n := len(group)
+	last := log2(len(group)) - 1
 	return g.rounds(kind, group, after, last+1, func(r, i int) (int, int64) {
 		far := 1 << (last - r)
 		if i%(2*far) == 0 && i+far < n {
@@ -341,13 +345,16 @@ func (g *generator) collective(c Collective, kind string, group []int, after [][
 		return after
 	}
 	at := slices.IndexFunc(algorithms, func(a algorithm) bool { return a.kind == c.Kind && a.name == c.Algorithm })
-	channels, chunks := max(c.Channels, 1), max(c.Chunks, 1)
+	channels := max(c.Channels, 1)
+	chunks := max(c.Chunks, 1)
 	done = make([][]int64, len(group))
 	for channel := range channels {
 		order := ringOrder(len(group), channels, channel)
-		ranks, begin := make([]int, len(group)), make([][]int64, len(group))
+		ranks := make([]int, len(group))
+		begin := make([][]int64, len(group))
 		for i, of := range order {
-			ranks[i], begin[i] = group[of], after[of]
+			ranks[i] = group[of]
+			begin[i] = after[of]
 		}
 		for range chunks {
 			g.first = map[int]int64{}

@@ -29,14 +29,16 @@ func star(t *testing.T, j *jobs.Job, p simkernel.Params) (ends []int64, transfer
 		t.Fatal(err)
 	}
 	err := j.Generate(func(x *jobs.Flow) error {
-		f.SizeBytes, f.StartNS = append(f.SizeBytes, x.Bytes), append(f.StartNS, j.StartNS)
+		f.SizeBytes = append(f.SizeBytes, x.Bytes)
+		f.StartNS = append(f.StartNS, j.StartNS)
 		if x.Src != x.Dst {
 			transfers++
 			f.PathLinks = append(f.PathLinks, 2*x.Src, 2*x.Dst+1)
 		}
 		f.PathEnds = append(f.PathEnds, int32(len(f.PathLinks)))
 		for _, a := range x.After {
-			f.After, f.DelayNS = append(f.After, a), append(f.DelayNS, x.DelayNS)
+			f.After = append(f.After, a)
+			f.DelayNS = append(f.DelayNS, x.DelayNS)
 		}
 		f.AfterEnds = append(f.AfterEnds, int32(len(f.After)))
 		iteration = append(iteration, x.Iteration)
@@ -91,7 +93,8 @@ func hostList(n int) (hosts []int32) {
 // transferNS is the time of one transfer over the star. Where both directions of the cables send, the ACKs of
 // the other direction take their part of each.
 func transferNS(p *simkernel.Params, bytes int64, bothWays bool) float64 {
-	packets, wire := float64(p.Packets(bytes)), float64(p.PayloadBytes+p.HeaderBytes)
+	packets := float64(p.Packets(bytes))
+	wire := float64(p.PayloadBytes + p.HeaderBytes)
 	first := wire
 	if bothWays {
 		wire += float64(p.AckBytes)
@@ -254,7 +257,9 @@ func TestTraining(t *testing.T) {
 	reduce := 2 * transferNS(&p, 4_500_000, true) // of a layer
 	run("data", jobs.Training{Data: 2, MicroBatches: 3, Layers: []jobs.Layer{layer}}, 3*2*(f+b)+4*reduce)
 	run("overlap", jobs.Training{Data: 2, MicroBatches: 3, Layers: []jobs.Layer{layer}, Overlap: true}, 3*2*(f+b)+reduce)
-	layer.GradientBytes, layer.TensorBytes, layer.ExpertBytes = 0, 9_000_000, 18_000_000
+	layer.GradientBytes = 0
+	layer.TensorBytes = 9_000_000
+	layer.ExpertBytes = 18_000_000
 	parts := 2 * 2 * 4 * reduce // both directions, twice, of four layers
 	run("tensor", jobs.Training{Tensor: 2, Layers: []jobs.Layer{layer}}, 2*(f+b)+parts)
 	run("tensor in a server", jobs.Training{Tensor: 2, LocalBps: 100e9, Layers: []jobs.Layer{layer}},
@@ -295,5 +300,28 @@ func TestCheck(t *testing.T) {
 		if err := j.Check(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
+	}
+}
+
+// Backward, layers are computed in the opposite order, each with its own time. Of two layers that take 1 and 100 µs
+// forward, and 3 and 200 µs backward, the gradients of the second leave after 200 µs, and those of the first 3 µs later.
+func TestBackwardPassOfUnequalLayers(t *testing.T) {
+	j := &jobs.Job{Hosts: hostList(2), Iterations: 1, Training: &jobs.Training{Data: 2, Overlap: true, Layers: []jobs.Layer{
+		{Count: 1, ForwardNS: 1_000, BackwardNS: 3_000, GradientBytes: 10},
+		{Count: 1, ForwardNS: 100_000, BackwardNS: 200_000, GradientBytes: 10},
+	}}}
+	if err := j.Check(); err != nil {
+		t.Fatal(err)
+	}
+	var delays []int64
+	err := j.Generate(func(f *jobs.Flow) error {
+		if f.Src == 0 && f.Dst == 0 && f.DelayNS != 0 {
+			delays = append(delays, f.DelayNS)
+		}
+		return nil
+	})
+	want := []int64{101_000, 200_000, 3_000}
+	if err != nil || !slices.Equal(delays, want) {
+		t.Errorf("rank 0 computes %v ns, want %v: %v", delays, want, err)
 	}
 }

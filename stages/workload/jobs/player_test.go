@@ -34,7 +34,8 @@ func TestFlowsAreLinearInTheTrace(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		flows, waits := 0, 0
+		flows := 0
+		waits := 0
 		err = trace.Flows(t.Context(), []int32{0, 1}, func(f *Flow) error {
 			flows++
 			waits += len(f.After)

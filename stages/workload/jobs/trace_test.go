@@ -81,8 +81,8 @@ func TestTraceErrors(t *testing.T) {
 			return f
 		}),
 		"x.1.et node 7: all-reduce of 1 bytes, but x.0.et node 2: all-gather of 100 bytes": et(func(f [][]byte) [][]byte {
-			f[0], f[1] = chakraFile(chakraNodeBytes(2, 7, 0, nil, map[string]int64{"comm_type": 2, "comm_size": 100}, "dp")),
-				chakraFile(chakraNodeBytes(7, 7, 0, nil, map[string]int64{"comm_type": 9}, "dp"))
+			f[0] = chakraFile(chakraNodeBytes(2, 7, 0, nil, map[string]int64{"comm_type": 2, "comm_size": 100}, "dp"))
+			f[1] = chakraFile(chakraNodeBytes(7, 7, 0, nil, map[string]int64{"comm_type": 9}, "dp"))
 			return f
 		}),
 		"x.0.et: message 1: node 2: collectives of type 3 are not supported": et(func(f [][]byte) [][]byte {

@@ -68,7 +68,8 @@ func (t *Training) check(ranks int) error {
 	if t.Data%t.Expert != 0 {
 		return fmt.Errorf("expert %d does not divide data %d", t.Expert, t.Data)
 	}
-	layers, ns := 0, 0.0
+	layers := 0
+	ns := 0.0
 	for _, l := range t.Layers {
 		layers += l.Count
 		ns += float64(l.Count) * float64(max(l.ForwardNS, l.BackwardNS))
@@ -144,16 +145,22 @@ func (x *trainer) iterate() {
 
 // step runs the next micro-batch of a stage, if what it needs was sent.
 func (x *trainer) step(p int) bool {
-	k, m := x.did[p], x.MicroBatches
+	k := x.did[p]
+	m := x.MicroBatches
 	warm := min(x.Pipeline-p-1, m) // micro-batches forward before the first backward
-	isForward := k < warm || k < 2*m-warm && (k-warm)%2 == 0
-	to, from := &x.forward[p], (*progress)(nil)
+	way := backwardPass
+	if k < warm || k < 2*m-warm && (k-warm)%2 == 0 {
+		way = forwardPass
+	}
+	to := &x.forward[p]
+	from := (*progress)(nil)
 	next := p + 1
-	if isForward && p > 0 {
+	if way == forwardPass && p > 0 {
 		from = &x.forward[p-1]
 	}
-	if !isForward {
-		to, next = &x.backward[p], p-1
+	if way == backwardPass {
+		to = &x.backward[p]
+		next = p - 1
 		if p < x.Pipeline-1 {
 			from = &x.backward[p+1]
 		}
@@ -168,7 +175,7 @@ func (x *trainer) step(p int) bool {
 		}
 		from.arrives[to.done] = nil
 	}
-	x.compute(p, isForward, !isForward && to.done == m-1)
+	x.compute(p, way, to.done)
 	to.done++
 	var sent []int64
 	if next >= 0 && next < x.Pipeline {
@@ -181,17 +188,27 @@ func (x *trainer) step(p int) bool {
 	return true
 }
 
-// compute runs the layers of a stage. Those between which nothing is sent are one compute step.
-func (x *trainer) compute(p int, isForward, last bool) {
+// A direction is that of a micro-batch through the layers of a model.
+type direction int
+
+const (
+	forwardPass direction = iota
+	backwardPass
+)
+
+// compute runs the layers of a stage for a micro-batch. Layers between which nothing is sent are one compute step.
+func (x *trainer) compute(p int, way direction, micro int) {
 	ranks := x.stage(p)
+	last := way == backwardPass && micro == x.MicroBatches-1
 	ns := int64(0)
 	for i := range x.perStage {
 		l := x.layers[p*x.perStage+i]
-		ns += l.ForwardNS
-		if !isForward {
+		layerNS := l.ForwardNS
+		if way == backwardPass {
 			l = x.layers[(p+1)*x.perStage-1-i]
-			ns += l.BackwardNS - l.ForwardNS
+			layerNS = l.BackwardNS
 		}
+		ns += layerNS
 		if x.LocalBps > 0 {
 			bits := 8 * float64(l.TensorBytes) * 2 * float64(x.Tensor-1) / float64(x.Tensor)
 			ns += 2 * int64(math.Round(bits/float64(x.LocalBps)*1e9))
