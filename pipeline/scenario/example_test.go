@@ -9,7 +9,7 @@ import (
 	"parsimon/pipeline/scenario"
 )
 
-// Scenarios with the same topology, workload, transport and seed have the same id, whatever they are called.
+// Scenarios with the same topology, workload, transport and seed have the same id. Their names do not matter.
 func Example() {
 	dir, err := os.MkdirTemp("", "scenario")
 	check(err)

@@ -210,7 +210,7 @@ func (s *Scenario) canonicalDelays(n *topology.Network) (delays [][3]int64, err 
 	return delays, nil
 }
 
-// setCable gives a cable a value, in place of a former one. The list is by ends.
+// setCable sets the value of a cable in a list, which is sorted by ends.
 func setCable(list [][3]int64, ends [2]int32, value int64) [][3]int64 {
 	row := [3]int64{int64(ends[0]), int64(ends[1]), value}
 	at, found := slices.BinarySearchFunc(list, row, func(a, b [3]int64) int { return slices.Compare(a[:2], b[:2]) })

@@ -238,7 +238,7 @@ func (s *Scenario) SetAll(settings []Setting) error {
 			*s = before
 			return &tree.FieldError{Key: c.FullKey(), Err: err}
 		}
-		if c.FullKey() == "workload.duration" { // in place of it
+		if c.FullKey() == "workload.duration" { // it replaces flows_count
 			s.workload.flowsCount = 0
 		}
 	}

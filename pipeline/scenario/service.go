@@ -205,7 +205,7 @@ type jobSpec struct {
 	at        tree.Field
 }
 
-// placements choose hosts for ranks from those that no earlier job has. racks are of the whole network.
+// placements choose hosts for ranks from those that no earlier job has. racks has all racks of the network.
 var placements = map[string]func(free []int32, ranks int, racks [][]int32, draw rng.Stream) []int32{
 	"contiguous": func(free []int32, ranks int, _ [][]int32, _ rng.Stream) []int32 {
 		return slices.Clone(free[:ranks])

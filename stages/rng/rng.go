@@ -94,8 +94,8 @@ func (s *Stream) IntN(n int) int {
 	return int(hi)
 }
 
-// Normal returns a number of the standard normal distribution (Box and Muller, 1958). It takes two numbers of
-// the stream, whatever their values. The tails end at 8.6 standard deviations.
+// Normal returns a number of the standard normal distribution (Box and Muller, 1958). It always takes two
+// numbers of the stream. The tails end at 8.6 standard deviations.
 func (s *Stream) Normal() float64 {
 	u := float64(s.Uint64()>>11+1) * 0x1p-53 // (0, 1]: its logarithm is finite
 	v := s.Float64()

@@ -27,10 +27,10 @@ type FlowChanges struct {
 	// for all services that are not named.
 	Scale map[string]float64
 	// Move moves a service's hosts to other racks (places in Network.Racks). The service's racks, ascending by
-	// place, are assigned to the given racks in turn, and the hosts of a rack to those of the new one in turn.
+	// place, are assigned to the given racks cyclically, and the hosts of a rack to those of the new one likewise.
 	Move map[string][]int
 	// Ranks says that flows wait for each other. The hosts of a service are then assigned to all hosts of the
-	// given racks in turn, both by id, so that each rank keeps a host of its own.
+	// given racks cyclically, both by id, so that each rank keeps a host of its own.
 	Ranks bool
 }
 

@@ -80,7 +80,7 @@ func command(ctx context.Context, args []string) (err error) {
 	flags.BoolVar(&b.short, "short", false, "a small part of the measurement, to try it")
 	flags.BoolVar(&b.write, "write", false, "write datasets/results/NAME.md")
 	flags.StringVar(&b.records, "records", ".cache/paper", "of paper: folder of what is measured already")
-	flags.Float64Var(&b.minutes, "minutes", 0, "of paper: begin nothing after so many minutes (0: no limit, "+
+	flags.Float64Var(&b.minutes, "minutes", 0, "of paper: begin no item after N minutes (0: no limit, "+
 		"but 15 with --short)")
 	flags.Usage = func() { fmt.Fprint(os.Stderr, usage(flags)) }
 	if err := flags.Parse(args); err != nil {
@@ -187,7 +187,7 @@ func (b *bench) row(cells ...any) {
 	b.printf("| %s |", strings.Join(text, " | "))
 }
 
-// lake returns a new lake in place of the last one.
+// lake returns a new lake, and removes the last one.
 func (b *bench) lake() string {
 	path := filepath.Join(b.tmp, "lake")
 	b.fail(os.RemoveAll(path))
@@ -473,7 +473,7 @@ type serviceErrors struct {
 	P999           float64 `json:"p999_error"`
 }
 
-// A judged estimate is held against a truth.
+// A judged estimate has been compared with a truth.
 type judged struct {
 	errors   percentiles // of all flows, or of service main
 	bySize   validation
@@ -481,7 +481,7 @@ type judged struct {
 	holds    []bool // the intervals of p50, p90, p99 and p99.9 of all flows hold the truth
 }
 
-// judge holds an estimate against the truth. Bounds of intervals are known to the width of a cell of
+// judge compares an estimate with the truth. Bounds of intervals are known to the width of a cell of
 // slowdown, 0.2%.
 func (b *bench) judge(ctx context.Context, lake string, e estimate, truth string) judged {
 	j := judged{bySize: b.validate(ctx, lake, e, truth)}
@@ -693,7 +693,7 @@ func (b *bench) compare(ctx context.Context, from []source, ways ...string) {
 	}
 }
 
-// alternate measures several things in turn, so that other load of the machine slows all of them.
+// alternate measures several things alternately, so that other load of the machine slows all of them.
 func (b *bench) alternate(rounds int, sides ...func() float64) []figures {
 	all := make([]figures, len(sides))
 	if b.short {

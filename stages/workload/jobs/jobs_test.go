@@ -218,8 +218,8 @@ func TestDirectAllToAll(t *testing.T) {
 	}
 }
 
-// Requests that fan out, each once the replies to the one before are there: 3 KB to each of 15 servers, 20 us
-// of theirs, and replies of 2 KB.
+// Requests fan out one after another, each when all replies to the one before have arrived: 3 KB to each of 15
+// servers, which compute for 20 us, and replies of 2 KB.
 func TestRequestsThatFanOut(t *testing.T) {
 	p := starParams()
 	call := func(kind string, bytes int64) jobs.Step {

@@ -117,7 +117,7 @@ func TestTraceErrors(t *testing.T) {
 
 const goal0 = "num_ranks 1\nrank 0 {\ncalc 1\n}"
 
-// Whatever a file holds, a reader returns, and flows wait only for flows before them.
+// A reader returns for any content of a file, and flows wait only for flows before them.
 func FuzzTrace(f *testing.F) {
 	f.Add([]byte(goal), byte(0))
 	f.Add([]byte("Nodes 2\nConnections 1\n0->1 start 0 size 1"), byte(1))

@@ -11,7 +11,7 @@ import (
 // SC'21): rank t + Tensor × (d + Data × p) has tensor slice t, data slice d and pipeline stage p.
 //
 // Each stage has an equal part of the layers, and runs the schedule 1F1B of that paper: stage p of P begins
-// with P-p-1 micro-batches forward, continues with one forward and one backward in turn, and ends with the
+// with P-p-1 micro-batches forward, continues with one forward and one backward alternately, and ends with the
 // rest backward. It sends activations to the next stage, and their gradients back, while it goes on. A layer
 // is its compute, two all-reduces of TensorBytes by the Tensor ranks that share it (Shoeybi et al.,
 // arXiv:1909.08053), and two all-to-alls of ExpertBytes by Expert ranks of successive data slices (Lepikhin
