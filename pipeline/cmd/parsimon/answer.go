@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/renameio/v2"
 	"github.com/spf13/pflag"
 
 	"parsimon/pipeline"
@@ -275,7 +276,9 @@ func writeOutput(path string, write func(io.Writer) error) error {
 // An output is a file that is being written.
 type output struct {
 	*os.File
-	path string // what File is renamed to; empty: File is written in place
+	// pending replaces the file at path when it is complete; nil: File is written in place.
+	pending *renameio.PendingFile
+	path    string
 }
 
 // openOutput begins a file. It refuses directories and what belongs to a lake. What is no regular file is opened with
@@ -298,23 +301,20 @@ func openOutput(path string, flag int) (*output, error) {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	f, err := renameio.NewPendingFile(path, renameio.WithTempDir(filepath.Dir(path)),
+		renameio.WithPermissions(0o666), renameio.WithExistingPermissions()) // less the umask; or those of before
 	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", path, err)
 	}
-	return &output{File: f, path: path}, nil
+	return &output{File: f.File, pending: f, path: path}, nil
 }
 
 func (o *output) commit() error {
-	if o.path == "" {
+	if o.pending == nil {
 		return o.abandon()
 	}
-	err := errors.Join(o.Chmod(0o644), o.Sync(), o.Close())
-	if err == nil {
-		err = os.Rename(o.Name(), o.path)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("write %s: %w", o.path, err), os.Remove(o.Name()))
+	if err := o.pending.CloseAtomicallyReplace(); err != nil {
+		return errors.Join(fmt.Errorf("write %s: %w", o.path, err), o.pending.Cleanup())
 	}
 	return nil
 }
@@ -324,10 +324,10 @@ func (o *output) abandon() error {
 	switch {
 	case o.File == os.Stdout:
 		return nil
-	case o.path == "":
+	case o.pending == nil:
 		return o.Close()
 	}
-	return errors.Join(o.Close(), os.Remove(o.Name()))
+	return o.pending.Cleanup()
 }
 
 // notOfLake returns an error for a path of a file or directory that is a lake's own: one in a directory of a lake, or
