@@ -283,7 +283,7 @@ var conflicts = []struct {
 	{moving, linkCases, "only the whole network has that: use --estimator exact, or --balance ecmp or wcmp and no events"},
 	{timed, ForWindows, "a sample of windows meets them by chance: estimate the whole workload, without --within"},
 	{sprayed, telemetry, "its senders compare what switches report of one path: use dctcp, or a balance by flow or flowlet"},
-	{inOrder, tcp, "TCP's receivers take packets in any order (SACK): use another transport, or --receivers any-order"},
+	{inOrder, tcp, "TCP's receivers take packets in any order (SACK): use another transport, or --set receivers=any-order"},
 	{inOrder, selective, "selective recovery is of receivers that take packets in any order: use one of them"},
 	{tcp, linkCases, "its senders send when ACKs come, which link cases do not model: use --estimator exact or auto"},
 	{classed, linkCases, "link cases have one queue at each port: use --estimator exact or auto"},

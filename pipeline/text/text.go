@@ -1,4 +1,10 @@
-// Package text writes answers for people.
+// Package text writes the answers of commands for people.
+//
+//	Linef, Block, Table ─► Answer ─ Write ─┬─► text: lines and aligned tables, in their order
+//	                                       └─► csv: the first table, with all digits
+//
+// Names in an answer come from traces and lakes of strangers. They can neither change the display of a terminal nor
+// begin a line of their own.
 package text
 
 import (
@@ -13,11 +19,10 @@ import (
 	"parsimon/queries/format"
 )
 
-// An Answer is the text output of a command: lines and tables, in their order. Names and values in it cannot change
-// the display of a terminal.
+// An Answer is the text output of a command.
 type Answer struct{ parts []any } // string or *Table
 
-// A Table is a part of an answer. Its values are texts, whole numbers, floats, Figure, Percent, or nil for none.
+// A Table is a part of an answer. Its values are strings, integers, floats, Figure, Percent, or nil for no value.
 type Table struct {
 	columns []string
 	rows    [][]any
@@ -26,7 +31,7 @@ type Table struct {
 // A Percent is a share, written as a change in percent: +1.2%. CSV has the share.
 type Percent float64
 
-// String is the share in percent, with its sign. A share below 0.05% has three decimals.
+// String returns the share in percent, with its sign. A share below 0.05% has three decimals.
 func (p Percent) String() string {
 	switch x := math.Abs(float64(p)); {
 	case math.IsNaN(x):
@@ -40,19 +45,39 @@ func (p Percent) String() string {
 // A Figure is a float with five significant digits, for tables in which small differences count. CSV has all digits.
 type Figure float64
 
-// String has at most ten decimals.
+// String returns the figure with at most ten decimals.
 func (f Figure) String() string {
-	x, before := math.Abs(float64(f)), 1 // digits before the point
+	x := math.Abs(float64(f))
+	digitsBeforePoint := 1
 	if x > 0 && !math.IsInf(x, 0) {
-		before = 1 + int(math.Floor(math.Log10(x)))
+		digitsBeforePoint = 1 + int(math.Floor(math.Log10(x)))
 	}
-	return strconv.FormatFloat(float64(f), 'f', min(10, max(0, 5-before)), 64)
+	return strconv.FormatFloat(float64(f), 'f', min(10, max(0, 5-digitsBeforePoint)), 64)
 }
 
-// Linef adds a line.
+// Linef adds a line. Line ends of the format begin new lines. Those of the arguments are written as \n, because an
+// argument may be a name that somebody else chose.
 func (a *Answer) Linef(format string, args ...any) {
-	a.parts = append(a.parts, fmt.Sprintf(format, args...))
+	safe := make([]any, len(args))
+	for i, arg := range args {
+		safe[i] = arg
+		if kind := reflect.ValueOf(arg).Kind(); kind < reflect.Bool || kind > reflect.Complex128 {
+			safe[i] = escaped{arg}
+		}
+	}
+	a.parts = append(a.parts, fmt.Sprintf(format, safe...))
 }
+
+// escaped formats a value as package fmt does, and then escapes the text.
+type escaped struct{ value any }
+
+// Format implements fmt.Formatter.
+func (e escaped) Format(state fmt.State, verb rune) {
+	_, _ = io.WriteString(state, format.Escape(fmt.Sprintf(fmt.FormatString(state, verb), e.value)))
+}
+
+// Block adds a text of several lines, whose line ends stay. It must not contain a foreign name with a line end.
+func (a *Answer) Block(text string) { a.parts = append(a.parts, text) }
 
 // Table adds a table.
 func (a *Answer) Table(columns ...string) *Table {
@@ -64,7 +89,7 @@ func (a *Answer) Table(columns ...string) *Table {
 // Add adds a row.
 func (t *Table) Add(values ...any) { t.rows = append(t.rows, values) }
 
-// Write writes the answer as "csv", its first table, or as text.
+// Write writes the answer as "csv", which is its first table, or as text.
 func (a *Answer) Write(w io.Writer, form string) (err error) {
 	for _, part := range a.parts {
 		switch part := part.(type) {
@@ -74,7 +99,7 @@ func (a *Answer) Write(w io.Writer, form string) (err error) {
 			}
 		case *Table:
 			if form == "csv" {
-				return part.csv(w)
+				return part.writeCSV(w)
 			}
 			err = format.Align(w, part.columns, part.rows)
 		}
@@ -85,7 +110,7 @@ func (a *Answer) Write(w io.Writer, form string) (err error) {
 	return nil
 }
 
-// Clean is format.Escape of each line of a text.
+// Clean escapes each line of a text with format.Escape. Line ends stay.
 func Clean(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
@@ -94,22 +119,27 @@ func Clean(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-func (t *Table) csv(w io.Writer) error {
+func (t *Table) writeCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
-	_ = out.Write(t.columns) // errors are kept for Error
+	_ = out.Write(t.columns) // out.Error returns its errors
 	for _, row := range t.rows {
 		record := make([]string, len(row))
-		for i, v := range row {
-			switch x := reflect.ValueOf(v); {
-			case v == nil, x.CanFloat() && math.IsNaN(x.Float()): // of no flow
-			case x.CanFloat():
-				record[i] = strconv.FormatFloat(x.Float(), 'g', -1, 64)
-			default:
-				record[i] = fmt.Sprint(v)
-			}
+		for i, value := range row {
+			record[i] = field(value)
 		}
 		_ = out.Write(record)
 	}
 	out.Flush()
 	return out.Error()
+}
+
+// field returns a value of a table as a field of CSV. No value and NaN are empty.
+func field(value any) string {
+	switch x := reflect.ValueOf(value); {
+	case value == nil, x.CanFloat() && math.IsNaN(x.Float()):
+		return ""
+	case x.CanFloat():
+		return strconv.FormatFloat(x.Float(), 'g', -1, 64)
+	}
+	return fmt.Sprint(value)
 }

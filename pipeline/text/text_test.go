@@ -7,15 +7,18 @@ import (
 	"testing"
 )
 
-// Names from a lake or a trace cannot send control sequences to a terminal. Line ends stay.
-func TestEscapes(t *testing.T) {
+// Without escaping, the name of a scenario could send control sequences to a terminal, or write a line that looks like
+// another scenario. Line ends of the format stay.
+func TestNamesWriteNoLines(t *testing.T) {
+	type id string
 	var b strings.Builder
 	var a Answer
-	a.Linef("name %s\nnext %d%%", "\x1b]0;x\a\u202e\r", 7)
+	a.Linef("name %s\nnext %-6v|%.*f", "\x1b]0;x\a\u202e\r\nfalse line", id("a\nb"), 1, 7.25)
+	a.Linef("%v", fmt.Errorf("file %s", "x\ny"))
 	if err := a.Write(&b, "text"); err != nil {
 		t.Fatal(err)
 	}
-	want := `name \x1b]0;x\x07\u202e\r` + "\nnext 7%\n"
+	want := `name \x1b]0;x\x07\u202e\r\nfalse line` + "\n" + `next a\nb   |7.2` + "\n" + `file x\ny` + "\n"
 	if b.String() != want {
 		t.Errorf("%q, want %q", b.String(), want)
 	}

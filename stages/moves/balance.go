@@ -24,7 +24,7 @@ var balances = map[string]network.Balance{ECMP: network.ECMP, WCMP: network.ECMP
 	conga: network.CONGA}
 
 // Balances describes the choices for help texts.
-const Balances = "ecmp, wcmp (a flow's path is chosen by bandwidth or --weight), flowlet (a path for each burst), " +
+const Balances = "ecmp, wcmp (a flow's path is chosen by bandwidth or by the key weights), flowlet (a path for each burst), " +
 	"spray (packets take the links alternately), spray-random (at random), adaptive (each packet takes the shortest queue), plb (senders choose another path " +
 	"after congestion) or conga (each burst takes the least congested path)"
 

@@ -1,14 +1,20 @@
 package main
 
 /*
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-// Where the address space is limited to less, the Go runtime cannot start or ends later with a stack trace: it reserves
-// 0.6 GB at once, and malloc and the stacks reserve more for each thread. On two cores, "run small" ends so with 2 GB
-// and completes with 2.5 GB.
+// With less address space, the Go runtime cannot start, or ends later with a stack trace: it reserves 0.6 GB at once, and
+// malloc and the stacks reserve more for each thread. On two cores, "run small" fails with 2 GB and completes with 2.5 GB.
 static const unsigned long base = 2UL << 30, per_core = 512UL << 20;
+
+// The Go runtime opens /dev/null in place of a standard output that is closed.
+static int output_closed;
+
+__attribute__((constructor)) static void check_output(void) { output_closed = fcntl(STDOUT_FILENO, F_GETFD) == -1; }
+static int is_output_closed(void) { return output_closed; }
 
 // A constructor runs before the Go runtime.
 __attribute__((constructor)) static void check_address_space(void) {
@@ -23,3 +29,6 @@ __attribute__((constructor)) static void check_address_space(void) {
 }
 */
 import "C"
+
+// standardOutputClosed reports whether the process was started with its standard output closed.
+func standardOutputClosed() bool { return C.is_output_closed() != 0 }

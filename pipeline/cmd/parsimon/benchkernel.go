@@ -24,21 +24,21 @@ import (
 //	bandwidth_bps mark_bytes sources flows
 //	source_id delay_to_target_ns first_link_bps               (sources lines)
 //	flow_id source_id size_bytes start_ns delay_src_to_dst_ns  (flows lines, by start)
-//	flow_id fct_ns ideal_ns                                    (another simulator's answers, if any)
+//	flow_id fct_ns ideal_ns                                    (results of another simulator, if any)
 type linkCase struct {
 	name    string // file name without .txt
 	flowIDs []int64
 	c       linkcase.Case
 }
 
-// standInBps: a case with one source at no distance and a target so fast is a first hop; the
-// target's bandwidth then stands for "no queue", and the source's link is the one under study.
+// standInBps marks a first hop: a case with one source at no distance and a target of at least this bandwidth. The
+// bandwidth of the target then stands for "no queue", and the link under study is that of the source.
 const standInBps = 1_000_000_000_000
 
-// simulateLinkCases simulates link cases on one thread, in order. It writes the answers to out (case, flow_id, fct_ns,
-// ideal_ns), and ends its other output with "packet_hops N ns_per_packet_hop X": the packets of all flows, payload
-// 1,000 bytes, and the wall time over them of everything but reading and writing.
-func simulateLinkCases(cases []linkCase, out, stdout io.Writer) error {
+// simulateLinkCases simulates link cases on one thread, in order. It writes the FCTs to out (case, flow_id, fct_ns,
+// ideal_ns). The last line on stdout is "packet_hops N ns_per_packet_hop X": the packets of all flows, with a payload of
+// 1,000 bytes, and the wall time of a packet without reading and writing.
+func simulateLinkCases(ctx context.Context, cases []linkCase, out, stdout io.Writer) error {
 	params := simkernel.DefaultParams()
 	kernel, err := linkcase.NewKernel(params)
 	if err != nil {
@@ -51,6 +51,9 @@ func simulateLinkCases(cases []linkCase, out, stdout io.Writer) error {
 	var hops, flows, unfinished int64
 	var spent time.Duration
 	for i := range cases {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		lc := &cases[i]
 		began := time.Now()
 		err := kernel.Simulate(&lc.c, &result)
@@ -73,7 +76,7 @@ func simulateLinkCases(cases []linkCase, out, stdout io.Writer) error {
 	return err
 }
 
-// readLinkCases reads all *.txt of a directory, by name.
+// readLinkCases reads all files *.txt of a directory, in the order of their names.
 func readLinkCases(dir string) (cases []linkCase, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -103,7 +106,7 @@ func readLinkCases(dir string) (cases []linkCase, err error) {
 	return cases, nil
 }
 
-// parseLinkCase parses a link case; an error comes with its line, from 1.
+// parseLinkCase parses a link case. With an error it returns the number of its line, from 1.
 func parseLinkCase(text []byte, named bool) (lc linkCase, line int, err error) {
 	p := lineParser{lines: strings.Split(strings.TrimSpace(string(text)), "\n")}
 	head := p.next(4)
@@ -133,11 +136,11 @@ func parseLinkCase(text []byte, named bool) (lc linkCase, line int, err error) {
 	return lc, p.line, p.err
 }
 
-// A lineParser takes lines of integers from a text until one is wrong.
+// A lineParser parses lines of integers until one is wrong.
 type lineParser struct {
 	lines []string
-	line  int   // of the last line taken, from 1
-	err   error // the first, about line
+	line  int   // number of the line last parsed, from 1
+	err   error // the first error; it is in that line
 }
 
 func (p *lineParser) fail(format string, args ...any) {
@@ -146,7 +149,7 @@ func (p *lineParser) fail(format string, args ...any) {
 	}
 }
 
-// next takes a line of n integers.
+// next parses a line of n integers.
 func (p *lineParser) next(n int) []int64 {
 	v := make([]int64, n)
 	if p.line++; p.line > len(p.lines) {
@@ -166,7 +169,7 @@ func (p *lineParser) next(n int) []int64 {
 	return v
 }
 
-// flow takes the line of a flow. rows are those of the sources.
+// flow parses the line of a flow. rows maps the id of a source to its row.
 func (p *lineParser) flow(lc *linkCase, rows map[int64]int32) {
 	v := p.next(5)
 	row, ok := rows[v[1]]
@@ -190,23 +193,28 @@ func (p *lineParser) flow(lc *linkCase, rows map[int64]int32) {
 	lc.c.PathDelayNS = append(lc.c.PathDelayNS, v[4])
 }
 
-var benchKernelCommand = command{
-	name: "bench-kernel",
-	setup: func(e *env, f *pflag.FlagSet) runFunc {
-		cases := f.String("cases", "", "directory of link cases (required)")
-		out := f.String("out", "", "CSV file for the FCTs")
-		return func(context.Context, []string) error {
-			if *cases == "" {
-				return usagef("--cases is required")
-			}
-			all, err := readLinkCases(*cases)
-			if err != nil {
-				return err
-			}
-			if *out == "" {
-				return simulateLinkCases(all, io.Discard, e.stdout)
-			}
-			return writeOutput(*out, func(w io.Writer) error { return simulateLinkCases(all, w, e.stdout) })
-		}
-	},
+// A benchKernelVerb times the link kernel.
+type benchKernelVerb struct {
+	*env
+	cases string
+	out   string
+}
+
+func (v *benchKernelVerb) declare(f *pflag.FlagSet) {
+	f.StringVar(&v.cases, "cases", "", "`directory` of link cases (required)")
+	f.StringVar(&v.out, "out", "", "CSV `file` for the FCTs")
+}
+
+func (v *benchKernelVerb) run(ctx context.Context, _ []string) error {
+	if v.cases == "" {
+		return usagef("--cases is required")
+	}
+	all, err := readLinkCases(v.cases)
+	if err != nil {
+		return err
+	}
+	if v.out == "" {
+		return simulateLinkCases(ctx, all, io.Discard, v.stdout)
+	}
+	return v.writeOutput(ctx, v.out, func(w io.Writer) error { return simulateLinkCases(ctx, all, w, v.stdout) })
 }

@@ -195,14 +195,14 @@ func TestSwitchMistakes(t *testing.T) {
 	writeFiles(t, map[string]string{small: strings.Replace(string(text), "buffer: 150KB", "buffer: 20KB, pfc: true", 1)})
 	mustFail(t, []failure{
 		{exitUsage, small + ": switches: buffer is 20000 bytes", []string{"run", small, "--lake", lake}},
-		{exitUsage, small + " with --switch-alpha: switches: buffer", []string{"run", small, "--lake", lake, "--switch-alpha", "0.5"}},
+		{exitUsage, small + " with --set switches.alpha: switches: buffer",
+			[]string{"run", small, "--lake", lake, "--set", "switches.alpha=0.5"}},
 		{exitUsage, "leave no packet (switch a)", []string{"sweep", file, "--lake", t.TempDir(), "--estimator", "exact",
 			"--set", "switches.pfc=true,false", "--set", "switches.buffer=20KB"}},
 		{exitUsage, "--set switches.alpha: is", []string{"run", file, "--lake", lake, "--set", "switches.alpha=NaN"}},
-		{exitUsage, "--switch-alpha: is", []string{"run", file, "--lake", lake, "--switch-alpha", "NaN"}},
 	}...)
 	if _, err := os.Stat(lake); !os.IsNotExist(err) {
 		t.Errorf("there is a lake: %v", err)
 	}
-	must(t, "run", file, "--lake", lake, "--quiet", "--switch-alpha", "0.5")
+	must(t, "run", file, "--lake", lake, "--quiet", "--set", "switches.alpha=0.5")
 }

@@ -21,12 +21,13 @@ import (
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/whatif"
+	"parsimon/schema/names"
 	"parsimon/schema/units"
 	"parsimon/stages/estimators"
 	"parsimon/stages/linksim"
 )
 
-// A parsed is the value of a flag that is read where it is given: what cannot be read is a usageError.
+// A parsed is the value of a flag that is parsed and checked when the command line is read.
 type parsed struct {
 	text, kind string
 	read       func(string) error
@@ -35,7 +36,7 @@ type parsed struct {
 func (p *parsed) String() string { return p.text }
 func (p *parsed) Type() string   { return p.kind }
 
-// Set reads the text of the flag.
+// Set parses the text of the flag.
 func (p *parsed) Set(text string) error {
 	if text == "" {
 		return errors.New("it is empty: is a variable not set?")
@@ -45,18 +46,26 @@ func (p *parsed) Set(text string) error {
 	return err
 }
 
-// parse declares a flag that read reads. byDefault is the text of its default; empty: to as it is.
-func parse[T any](f *pflag.FlagSet, to *T, kind string, read func(string) (T, error), name, byDefault, usage string) {
-	p := &parsed{kind: kind, read: func(text string) (err error) {
+// A flagSpec names and describes a flag.
+type flagSpec struct {
+	name      string
+	kind      string // of the value, as help shows it; empty: string
+	byDefault string // the text of the default; empty: none
+	usage     string
+}
+
+// parse declares a flag that read parses.
+func parse[T any](f *pflag.FlagSet, to *T, read func(string) (T, error), spec flagSpec) {
+	p := &parsed{kind: cmp.Or(spec.kind, "string"), read: func(text string) (err error) {
 		*to, err = read(text)
 		return err
 	}}
-	if byDefault != "" {
-		if err := p.Set(byDefault); err != nil {
-			panic("parsimon: --" + name + ": " + err.Error()) // ours
+	if spec.byDefault != "" {
+		if err := p.Set(spec.byDefault); err != nil {
+			panic("parsimon: --" + spec.name + ": " + err.Error()) // the default is part of the program
 		}
 	}
-	f.Var(p, name, usage)
+	f.Var(p, spec.name, spec.usage)
 }
 
 // parseEach declares a flag that may be repeated.
@@ -68,67 +77,74 @@ func parseEach[T any](f *pflag.FlagSet, to *[]T, read func(string) (T, error), n
 	}}, name, usage)
 }
 
-// choose declares a flag that is one of some names, the first of them by default.
-func choose(f *pflag.FlagSet, to *string, name, usage string, names ...string) {
-	last := len(names) - 1
-	list := strings.Join(names[:last], ", ") + " or " + names[last]
-	parse(f, to, "string", func(text string) (string, error) {
-		if !slices.Contains(names, text) {
+// choicesKey is the annotation of a flag with its possible values, which the shell completes.
+const choicesKey = "choices"
+
+// choose declares a flag that takes one of several values, the first of them by default.
+func choose(f *pflag.FlagSet, to *string, name, usage string, choices ...string) {
+	last := len(choices) - 1
+	list := strings.Join(choices[:last], ", ") + " or " + choices[last]
+	parse(f, to, func(text string) (string, error) {
+		if !slices.Contains(choices, text) {
 			return "", errors.New("must be " + list)
 		}
 		return text, nil
-	}, name, names[0], fmt.Sprintf(usage, list))
+	}, flagSpec{name: name, byDefault: choices[0], usage: fmt.Sprintf(usage, list)})
+	_ = f.SetAnnotation(name, choicesKey, choices) // the flag is declared
 }
 
-// intVar declares a flag of a whole number from lo to hi.
-func intVar(f *pflag.FlagSet, to *int, lo, hi int, name string, usage string) {
-	text := strconv.Itoa(*to)
-	if *to == 0 {
-		text = ""
+// An intRange is the values that a flag of a whole number may have.
+type intRange struct{ lo, hi int }
+
+// intVar declares a flag of a whole number. Its default is the present value; 0 is not shown.
+func intVar(f *pflag.FlagSet, to *int, in intRange, name, usage string) {
+	text := ""
+	if *to != 0 {
+		text = strconv.Itoa(*to)
 	}
-	parse(f, to, "int", func(text string) (int, error) {
+	parse(f, to, func(text string) (int, error) {
 		n, err := strconv.Atoi(text)
-		if err != nil || n < lo || n > hi {
-			err = fmt.Errorf("must be a whole number from %d to %d", lo, hi)
+		if err != nil || n < in.lo || n > in.hi {
+			err = fmt.Errorf("must be a whole number from %d to %d", in.lo, in.hi)
 		}
 		return n, err
-	}, name, text, usage)
+	}, flagSpec{name, "int", text, usage})
 }
 
 // durationVar declares a flag of a time that is not negative.
 func durationVar(f *pflag.FlagSet, to *time.Duration, name, byDefault, usage string) {
-	parse(f, to, "duration", func(text string) (time.Duration, error) {
+	parse(f, to, func(text string) (time.Duration, error) {
 		d, err := time.ParseDuration(text)
 		if err == nil && d < 0 {
 			err = errors.New("must be 0 or more")
 		}
 		return d, err
-	}, name, byDefault, usage)
+	}, flagSpec{name, "duration", byDefault, usage})
 }
 
-// shareOf reads a share from lo to hi.
+// shareOf returns a function that parses a share from lo to hi.
 func shareOf(lo, hi float64) func(string) (float64, error) {
 	return func(text string) (float64, error) {
 		share, err := units.ParseShare(text)
 		if err == nil && !(share >= lo && share <= hi) {
-			err = fmt.Errorf("must be %g%% to %g%%", 100*lo, 100*hi)
+			err = fmt.Errorf("must be from %g%% to %g%%", 100*lo, 100*hi)
 		}
 		return share, err
 	}
 }
 
-// needsKey is the annotation of a flag with the flag that it goes with.
+// needsKey is the annotation of a flag with the flag that it depends on.
 const needsKey = "needs"
 
-// needs says that flags do nothing without another one.
+// needs makes flags an error without another flag, because they would do nothing.
 func needs(f *pflag.FlagSet, other string, names ...string) {
 	for _, name := range names {
 		_ = f.SetAnnotation(name, needsKey, []string{other}) // the flags are declared
 	}
 }
 
-// checkGiven refuses flags without those that they need, and arguments and values of flags that are given and empty, as
-// those of a script are where a variable is not set: "parsimon rm ”" must not mean another scenario.
+// checkGiven returns an error for a flag without the flag that it needs, and for an empty argument or value. A script
+// passes an empty one where a variable is not set, and "parsimon rm ”" must not remove another scenario.
 func checkGiven(f *pflag.FlagSet) (err error) {
 	if slices.Contains(f.Args(), "") {
 		return errors.New("an argument is empty: is a variable not set?")
@@ -158,14 +174,14 @@ func (e *env) openLake(open func(dir string, create bool) (*lake.Lake, error)) (
 	return open(e.lake, false)
 }
 
-// runFlags are the flags of every command that works on a scenario. Each command declares the flags that do something
-// there.
+// runFlags are the flags of the commands that work on a scenario. Each command declares those that have an effect there.
 type runFlags struct {
-	how              whatif.Settings // but for Lake
-	scenario         string
-	estimator, cache string
-	cached           bool // the command uses a cache
-	chooses          bool // the command knows --estimator auto
+	how       whatif.Settings // without Lake
+	scenario  string
+	estimator string
+	cache     string
+	cached    bool // the command uses a cache
+	chooses   bool // the command has --estimator auto
 }
 
 // declareLake is for every command that works on a lake.
@@ -174,66 +190,81 @@ func (r *runFlags) declareLake(e *env, f *pflag.FlagSet) {
 	durationVar(f, &r.how.Wait, "wait", "", "how long to wait while another process works on the scenario or workload")
 }
 
-// declareEstimator declares what names a variant, but for clustering; see variant.
+// declareEstimator declares the flags that name a variant, without --cluster. See variant.
 func (r *runFlags) declareEstimator(f *pflag.FlagSet) {
-	f.StringVar(&r.estimator, "estimator", estimators.Flow.String(), "how slowdowns are found: flow (link cases that follow each flow's packets, in two passes), independent (link cases as in the paper) or exact (every packet in the whole network)")
-	parse(f, &r.how.Variant.Passes, "int", func(text string) (int, error) {
+	f.StringVar(&r.estimator, "estimator", estimators.Flow.String(), "method of the estimate: flow (link cases that "+
+		"exchange feedback, in two passes), independent (link cases as in the paper) or exact (every packet of the "+
+		"whole network)")
+	_ = f.SetAnnotation("estimator", choicesKey, estimatorNames())
+	parse(f, &r.how.Variant.Passes, func(text string) (int, error) {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > pipeline.MaxPasses {
 			err = errors.New("must be 1 or 2; where two passes do not suffice, use --estimator exact")
 		}
 		return n, err
-	}, "passes", "", "passes of estimator flow over all link cases: "+
-		"2, or 1 to see what feedback is worth (default 2); where two do not suffice, use --estimator exact")
+	}, flagSpec{"passes", "int", "", "passes of estimator flow over all link cases: 2, or 1 to measure the effect of " +
+		"feedback (default 2)"})
 }
 
-// defaultAuto is for commands that choose the estimator unless it is given. how says how.
+// defaultAuto is for commands that choose the estimator unless --estimator names one. how says how they choose.
 func (r *runFlags) defaultAuto(f *pflag.FlagSet, how string) {
-	r.estimator, r.chooses = auto, true
+	r.estimator = auto
+	r.chooses = true
 	flag := f.Lookup("estimator")
-	flag.DefValue, flag.Usage = auto, flag.Usage+"; auto: "+how
-	group(f, "Estimator", func() {
-		parse(f, &r.how.ExactLimit, "string", func(text string) (int64, error) {
+	flag.DefValue = auto
+	flag.Usage += "; auto: " + how
+	flag.Annotations[choicesKey] = append([]string{auto}, flag.Annotations[choicesKey]...)
+	group(f, estimatorGroup, func() {
+		parse(f, &r.how.ExactLimit, func(text string) (int64, error) {
 			n, err := units.Parse(text, units.Count)
 			if err != nil || n < 1 {
 				err = errors.New("want a number of packet-hops such as 10G")
 			}
 			return n, err
-		}, "exact-limit", "10G",
-			"packet-hops (packets times links of their paths) up to which --estimator auto simulates the whole network")
+		}, flagSpec{name: "exact-limit", byDefault: "10G", usage: "packet-hops (packets times links of their paths) up " +
+			"to which --estimator auto simulates the whole network"})
 	})
+}
+
+// estimatorNames returns the names of all estimators.
+func estimatorNames() []string {
+	return names.Of([]estimators.Estimator{estimators.Flow, estimators.Independent, estimators.Exact}, estimators.Estimator.String)
 }
 
 // auto as --estimator leaves the choice to the estimate.
 const auto = "auto"
 
 func (r *runFlags) declareWorkers(f *pflag.FlagSet) {
-	intVar(f, &r.how.Workers, 0, 4096, "workers", "goroutines that work at once; 0: one per core")
+	intVar(f, &r.how.Workers, intRange{0, 4096}, "workers", "number of tasks that run at once; 0: one for each core")
 }
 
-// declareCluster declares --cluster, whose value may be left out: --cluster alone is --cluster=DefaultClusteringError.
+// declareCluster declares --cluster, which needs no value: alone it is --cluster=DefaultClusteringError.
 func (r *runFlags) declareCluster(f *pflag.FlagSet) {
-	parse(f, &r.how.Variant.Cluster, "string", linksim.ParseClustering, "cluster", "", "with --estimator independent, "+
-		"which it implies: simulate one link of each cluster of similar links, at which a flow's expected slowdowns differ "+
-		"by at most this error, e.g. 5%")
+	parse(f, &r.how.Variant.Cluster, linksim.ParseClustering, flagSpec{name: "cluster", usage: "simulate one link of each " +
+		"cluster of similar links, on which a flow's expected slowdowns differ by at most this error, e.g. 5%; implies " +
+		"--estimator independent"})
 	f.Lookup("cluster").NoOptDefVal = linksim.DefaultClusteringError
 }
 
-// machineGroup are flags that say how an estimate is worked on.
-const machineGroup = "Machine (changes no results)"
+// Groups of flags about the estimate.
+const (
+	estimatorGroup = "Estimator"
+	machineGroup   = "Machine (no effect on results)"
+)
 
 // declareEstimate declares the flags of the commands that run all stages of an estimate.
 func (r *runFlags) declareEstimate(f *pflag.FlagSet) {
-	group(f, "Estimator", func() {
+	group(f, estimatorGroup, func() {
 		r.declareEstimator(f)
 		r.declareCluster(f)
 	})
 	group(f, machineGroup, func() {
 		r.cached = true
-		f.StringVar(&r.cache, "cache", "", "directory of link-case results found by earlier runs, which this one uses and "+
-			"adds to; at most 10 GB of those last used stay; off: none; default: _cache in the lake")
+		f.StringVar(&r.cache, "cache", "", "`directory` of link-case results that runs reuse, with at most 10 GB of those "+
+			"last used; off: none; default: _cache in the lake")
 		r.declareWorkers(f)
-		intVar(f, &r.how.Partitions, 0, 99_999, "partitions", "tasks that the links are divided into; 0: by size")
+		intVar(f, &r.how.Partitions, intRange{0, 99_999}, "partitions", "number of tasks that the links are divided into; "+
+			"0: by size")
 		r.declareMemory(f)
 	})
 }
@@ -241,27 +272,28 @@ func (r *runFlags) declareEstimate(f *pflag.FlagSet) {
 // declareKeep is for commands after which temporary tables are removed.
 func (r *runFlags) declareKeep(f *pflag.FlagSet) {
 	f.BoolVar(&r.how.Keep, "keep", false, "keep the temporary tables hop_observations, feedback and sender_feedback, "+
-		"most of the bytes that a run writes; default: they are removed as soon as no stage needs them (by a single "+
-		"stage only with --shard)")
+		"which are most of the bytes that a run writes; without it, each is removed as soon as no stage needs it (by "+
+		"\"stage\" only with --shard)")
 }
 
 func (r *runFlags) declareMemory(f *pflag.FlagSet) {
-	declareMemory(f, &r.how.MemoryBytes, autoMemory, "memory limit ("+autoMemoryDoc+"): DuckDB spills beyond it, "+
-		"and fewer tasks run at once where they are large")
+	declareMemory(f, &r.how.MemoryBytes, autoMemory, "memory limit ("+autoMemoryDoc+"); beyond it DuckDB spills to disk, "+
+		"and fewer large tasks run at once")
 }
 
 // declareScenario is for commands that work on a scenario that the lake holds.
 func (r *runFlags) declareScenario(f *pflag.FlagSet) {
-	f.StringVar(&r.scenario, "scenario", "", "scenario id, or the beginning of it; default: the one last worked on")
+	f.StringVar(&r.scenario, "scenario", "", "scenario: its name, its id or the beginning of the id; default: the one "+
+		"last worked on")
 }
 
-// variant is how the estimate is made.
+// variant returns how the estimate is made.
 func (r *runFlags) variant() (v pipeline.Variant, err error) {
 	v = r.how.Variant
 	switch {
 	case r.estimator != auto || !r.chooses:
 		if v.Estimator, err = estimators.Parse(cmp.Or(r.estimator, estimators.Flow.String())); err != nil {
-			return v, usagef("--estimator: %v", err)
+			return v, r.estimatorError()
 		}
 	case v.Cluster != nil:
 		v.Estimator = estimators.Independent
@@ -270,17 +302,28 @@ func (r *runFlags) variant() (v pipeline.Variant, err error) {
 	}
 	switch {
 	case v.Passes > 0 && v.Estimator != estimators.Flow:
-		return v, usagef("--passes is about estimator flow")
+		return v, usagef("--passes applies to estimator flow")
 	case v.Cluster != nil && v.Estimator != estimators.Independent:
 		return v, usagef("--cluster goes with --estimator independent, not %s", v.Estimator)
 	}
 	return v, nil
 }
 
-// settings say where and how the command estimates. What they hold open is closed when the command ends.
+// estimatorError returns the error for a name that is no estimator.
+func (r *runFlags) estimatorError() error {
+	all := estimatorNames()
+	if r.chooses {
+		all = append([]string{auto}, all...)
+	}
+	last := len(all) - 1
+	return usagef("--estimator: no estimator %q: must be %s or %s", r.estimator, strings.Join(all[:last], ", "), all[last])
+}
+
+// settings returns where and how the command estimates. Whatever it opens is closed when the command ends.
 func (r *runFlags) settings(e *env) (o whatif.Settings, err error) {
 	o = r.how
-	if o.Lake = e.lake; e.lake == "" {
+	o.Lake = e.lake
+	if e.lake == "" {
 		return o, usagef("--lake is required")
 	}
 	if o.Variant, err = r.variant(); err != nil {
@@ -289,33 +332,36 @@ func (r *runFlags) settings(e *env) (o whatif.Settings, err error) {
 	if o.Log, err = e.logger(); err != nil {
 		return o, err
 	}
-	if !e.quiet {
-		o.Progress = engine.NewProgress(e.stderr, e.terminal, o.Log)
+	if !e.logs.quiet {
+		o.Progress = engine.NewProgress(e.stderr, e.logs.terminal, o.Log)
 	}
-	e.atEnd = append(e.atEnd, pipeline.LimitHeap(cmp.Or(o.MemoryBytes, pipeline.DefaultMemory)))
+	e.closers.add(pipeline.LimitHeap(cmp.Or(o.MemoryBytes, pipeline.DefaultMemory)))
 	if !r.cached || r.cache == "off" {
 		return o, nil
 	}
 	if _, none := os.Stat(o.Lake); none != nil { // a command that fails its checks leaves no empty lake
-		e.atEnd = append(e.atEnd, func() { _, _ = os.Remove(lake.CachePath(o.Lake)), os.Remove(o.Lake) })
+		e.closers.add(func() {
+			_ = os.Remove(lake.CachePath(o.Lake)) // fails if it holds results
+			_ = os.Remove(o.Lake)
+		})
 	}
 	if o.Cache, err = cache.Open(cmp.Or(r.cache, lake.CachePath(o.Lake)), o.Log); err == nil {
-		e.atEnd = append(e.atEnd, o.Cache.Close)
+		e.closers.add(o.Cache.Close)
 	}
 	return o, err
 }
 
-// minMemory is the least --memory-limit: below it DuckDB does not work.
+// minMemory is the smallest --memory-limit with which DuckDB works.
 const minMemory = 128 << 20
 
-// autoMemory as --memory-limit is defaultMemory.
+// autoMemory as --memory-limit stands for defaultMemory.
 const autoMemory = "auto"
 
 const autoMemoryDoc = "auto: 4GiB, or less where the control group (container) or ulimit -v leaves less"
 
 // declareMemory declares --memory-limit.
 func declareMemory(f *pflag.FlagSet, to *int64, byDefault, usage string) {
-	parse(f, to, "string", func(text string) (int64, error) {
+	parse(f, to, func(text string) (int64, error) {
 		if text == autoMemory {
 			return defaultMemory(memlimit.FromCgroup), nil
 		}
@@ -324,10 +370,11 @@ func declareMemory(f *pflag.FlagSet, to *int64, byDefault, usage string) {
 			err = errors.New("want a size of at least 128MiB, such as 2GB")
 		}
 		return bytes, err
-	}, "memory-limit", byDefault, usage)
+	}, flagSpec{name: "memory-limit", byDefault: byDefault, usage: usage})
 }
 
-// defaultMemory is the memory limit of a command without --memory. groups is the limit of the control groups.
+// defaultMemory returns the memory limit of a command without --memory-limit. groups reads the limit of the control
+// groups of the process.
 func defaultMemory(groups memlimit.Provider) int64 {
 	limit := int64(pipeline.DefaultMemory)
 	if allowed, err := groups(); err == nil && allowed < math.MaxInt64 { // else there is no limit
@@ -340,8 +387,9 @@ func defaultMemory(groups memlimit.Provider) int64 {
 	return max(limit, minMemory)
 }
 
-// memoryWithin is what a command may use of an address space. What it reserves at rest, 2.0 GB on two cores in "run
-// small", is not available. Of the rest it may use half: the stages' heap stays reserved when DuckDB begins.
+// memoryWithin returns the memory that a command may use of an address space. The process reserves a part at rest: 2.0 GB
+// on two cores in "run small". Of the rest it may use half, because the heap of the stages stays reserved when DuckDB
+// begins.
 func memoryWithin(addressSpace int64, cores int) int64 {
 	return (addressSpace - 1<<30 - int64(cores)*(512<<20)) / 2
 }

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 func parsimon(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, log bytes.Buffer
-	e := &env{stdout: &out, stderr: &log}
+	e := newEnv(&out, &log)
 	code = e.main(context.Background(), args)
 	return code, out.String(), log.String()
 }

@@ -12,52 +12,56 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/text"
 	"parsimon/pipeline/workloads"
+	"parsimon/queries/format"
 	"parsimon/schema"
 	"parsimon/schema/names"
 	"parsimon/schema/units"
 )
 
-var statusCommand = command{
-	name: "status",
-	setup: func(e *env, f *pflag.FlagSet) runFunc {
-		e.declareLake(f)
-		e.declareForm(f, "table", "json")
-		return func(context.Context, []string) error {
-			l, err := e.openLake(lake.Open)
-			if err != nil {
-				return err
-			}
-			status, err := pipeline.ReadStatus(l, true)
-			if err != nil {
-				return err
-			}
-			if err := e.write(status, statusText(status)); err != nil {
-				return err
-			}
-			for _, s := range status.Scenarios {
-				if s.State == pipeline.StateDamaged {
-					return damagedError{fmt.Errorf("scenario %s is damaged: run it again, which makes the damaged files again",
-						s.ScenarioID)}
-				}
-			}
-			for _, s := range status.Workloads {
-				if s.State == pipeline.StateDamaged {
-					return damagedError{fmt.Errorf("workload %s is damaged: ingest it again, which makes the damaged files again",
-						s.ID)}
-				}
-			}
-			return nil
-		}
-	},
+// A statusVerb lists what a lake holds, and verifies it.
+type statusVerb struct {
+	*env
+	answerFlags
 }
 
-// statusText has one line for each stage and workload, the damage below it.
+func (v *statusVerb) declare(f *pflag.FlagSet) {
+	v.declareLake(f)
+	v.declareForm(f, "table", "json")
+}
+
+func (v *statusVerb) run(context.Context, []string) error {
+	l, err := v.openLake(lake.Open)
+	if err != nil {
+		return err
+	}
+	status, err := pipeline.ReadStatus(l, true)
+	if err != nil {
+		return err
+	}
+	if err := v.write(v.stdout, status, statusText(status)); err != nil {
+		return err
+	}
+	for _, s := range status.Scenarios {
+		if s.State == pipeline.StateDamaged {
+			return damagedError{fmt.Errorf("scenario %s is damaged: run it again to repair it", s.ScenarioID)}
+		}
+	}
+	for _, s := range status.Workloads {
+		if s.State == pipeline.StateDamaged {
+			return damagedError{fmt.Errorf("workload %s is damaged: ingest it again to repair it", s.ID)}
+		}
+	}
+	return nil
+}
+
+// statusText lists each stage and workload on one line, with its damage below.
 func statusText(status *pipeline.Status) *text.Answer {
 	a := &text.Answer{}
 	if len(status.Scenarios)+len(status.Workloads) == 0 {
@@ -76,7 +80,8 @@ func statusText(status *pipeline.Status) *text.Answer {
 			if st.Variant != "" {
 				name += " (" + st.Variant + ")"
 			}
-			a.Linef("  %-24s %-9s %4d of %4d tasks %12d rows %12d bytes", name, st.State, st.Done, st.Tasks, st.Rows, st.Bytes)
+			a.Linef("  %-24s %-9s %4d of %4d tasks %12d rows %12d bytes", name, st.State, st.Done, st.Tasks, st.Rows,
+				st.Bytes)
 			damage("    ", st.Damage)
 		}
 	}
@@ -92,46 +97,55 @@ func statusText(status *pipeline.Status) *text.Answer {
 	return a
 }
 
-var removeCommand = command{
-	name: "rm", most: anyNumber,
-	writes: true,
-	setup: func(e *env, f *pflag.FlagSet) runFunc {
-		var r pipeline.Removal
-		e.declareLake(f)
-		parse(f, &r.OlderThan, "string", parseAge, "older-than", "", "scenarios last worked on longer ago, e.g. 30d or 12h")
-		intVar(f, &r.KeepLast, 0, 1e9, "keep-last", "with --older-than: so many of the newest scenarios stay")
-		ingested := f.StringArray("workload", nil, "an ingested workload, by its name; may be repeated")
-		f.BoolVar(&r.OldWorkloads, "workloads", false, "with --older-than: ingested workloads too; scenarios have their flows and stay")
-		f.BoolVar(&r.DryRun, "dry-run", false, "list what would be removed, and remove nothing")
-		needs(f, "older-than", "keep-last", "workloads")
-		e.declareForm(f, "text", "json")
-		return func(ctx context.Context, args []string) error {
-			if len(args)+len(*ingested) == 0 && r.OlderThan == 0 {
-				return usagef("nothing to remove: name scenarios, or give --workload or --older-than")
-			}
-			l, err := e.openLake(lake.OpenAnyVersion)
-			if err != nil {
-				return err
-			}
-			for _, name := range *ingested {
-				id, err := workloads.ResolveWhole(l, name)
-				if err != nil {
-					return err
-				}
-				r.Workloads = append(r.Workloads, id)
-			}
-			r.Scenarios = args
-			removed, err := pipeline.Remove(ctx, l, r)
-			if err != nil {
-				return err
-			}
-			return e.write(removed, removedText(removed, r.DryRun))
+// A removeVerb removes scenarios and workloads.
+type removeVerb struct {
+	*env
+	answerFlags
+	asked     pipeline.Removal
+	workloads []string
+}
+
+func (v *removeVerb) declare(f *pflag.FlagSet) {
+	v.declareLake(f)
+	parse(f, &v.asked.OlderThan, parseAge, flagSpec{name: "older-than", usage: "remove the scenarios that were last worked " +
+		"on longer ago than this, e.g. 30d or 12h"})
+	intVar(f, &v.asked.KeepLast, intRange{0, 1e9}, "keep-last", "with --older-than: keep this number of the newest "+
+		"scenarios")
+	f.StringArrayVar(&v.workloads, "workload", nil, "remove this ingested workload, by its whole name; may be repeated")
+	f.BoolVar(&v.asked.OldWorkloads, "workloads", false, "with --older-than: remove old ingested workloads too; the "+
+		"scenarios made from them stay, because they have the flows")
+	f.BoolVar(&v.asked.DryRun, "dry-run", false, "list what would be removed, and remove nothing")
+	needs(f, "older-than", "keep-last", "workloads")
+	v.declareForm(f, "text", "json")
+}
+
+func (v *removeVerb) run(ctx context.Context, args []string) error {
+	if len(args)+len(v.workloads) == 0 && v.asked.OlderThan == 0 {
+		return usagef("nothing to remove: name scenarios, or give --workload or --older-than")
+	}
+	v.dryRun = v.asked.DryRun
+	l, err := v.openLake(lake.OpenAnyVersion)
+	if err != nil {
+		return err
+	}
+	for _, name := range v.workloads {
+		id, err := workloads.ResolveWhole(l, name)
+		if err != nil {
+			return err
 		}
-	},
+		v.asked.Workloads = append(v.asked.Workloads, id)
+	}
+	v.asked.Scenarios = args
+	removed, err := pipeline.Remove(ctx, l, v.asked)
+	if err != nil {
+		return err
+	}
+	return v.write(v.stdout, removed, removedText(removed, v.dryRun))
 }
 
 func removedText(removed []pipeline.OwnerUsage, dry bool) *text.Answer {
-	a, verb := &text.Answer{}, "removed"
+	a := &text.Answer{}
+	verb := "removed"
 	if dry {
 		verb = "would remove"
 	}
@@ -149,7 +163,7 @@ func removedText(removed []pipeline.OwnerUsage, dry bool) *text.Answer {
 	return a
 }
 
-// parseAge reads a number of days (30d) or a duration (12h).
+// parseAge parses a number of days (30d) or a duration (12h).
 func parseAge(text string) (age time.Duration, err error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		var n float64
@@ -164,23 +178,27 @@ func parseAge(text string) (age time.Duration, err error) {
 	return age, nil
 }
 
-var usageCommand = command{
-	name: "du",
-	setup: func(e *env, f *pflag.FlagSet) runFunc {
-		e.declareLake(f)
-		e.declareForm(f, "text", "json")
-		return func(context.Context, []string) error {
-			l, err := e.openLake(lake.OpenAnyVersion)
-			if err != nil {
-				return err
-			}
-			u, err := pipeline.ReadUsage(l)
-			if err != nil {
-				return err
-			}
-			return e.write(u, usageText(u))
-		}
-	},
+// A usageVerb lists the bytes of a lake.
+type usageVerb struct {
+	*env
+	answerFlags
+}
+
+func (v *usageVerb) declare(f *pflag.FlagSet) {
+	v.declareLake(f)
+	v.declareForm(f, "text", "json")
+}
+
+func (v *usageVerb) run(context.Context, []string) error {
+	l, err := v.openLake(lake.OpenAnyVersion)
+	if err != nil {
+		return err
+	}
+	u, err := pipeline.ReadUsage(l)
+	if err != nil {
+		return err
+	}
+	return v.write(v.stdout, u, usageText(u))
 }
 
 func usageText(u *pipeline.Usage) *text.Answer {
@@ -198,20 +216,23 @@ func usageText(u *pipeline.Usage) *text.Answer {
 	return a
 }
 
-var versionCommand = command{
-	name: "version",
-	setup: func(e *env, f *pflag.FlagSet) runFunc {
-		e.declareForm(f, "text", "json")
-		return func(context.Context, []string) error {
-			v, a := buildVersion(), &text.Answer{}
-			a.Linef("parsimon %s (commit %s, %s), %s\nlake schema %d, method %d", v.Version, v.Commit, v.Time, v.Go,
-				v.Schema, v.Method)
-			return e.write(v, a)
-		}
-	},
+// A versionVerb prints the version of the program.
+type versionVerb struct {
+	*env
+	answerFlags
 }
 
-// version says what the program is.
+func (v *versionVerb) declare(f *pflag.FlagSet) { v.declareForm(f, "text", "json") }
+
+func (v *versionVerb) run(context.Context, []string) error {
+	built := buildVersion()
+	a := &text.Answer{}
+	a.Linef("parsimon %s (commit %s, %s), %s\nlake schema %d, method %d", built.Version, built.Commit, built.Time,
+		built.Go, built.Schema, built.Method)
+	return v.write(v.stdout, built, a)
+}
+
+// A version is what a program was built from.
 type version struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit"`
@@ -221,11 +242,11 @@ type version struct {
 	Method  int    `json:"method_version"`
 }
 
-// builtFrom and builtAt are the commit of the build and its time: go build -ldflags "-X main.builtFrom=COMMIT", as
-// .ci/version prints it.
+// builtFrom and builtAt are the commit of the build and its time. The linker sets them, with the flags that .ci/version
+// prints.
 var builtFrom, builtAt string
 
-// buildVersion is from builtFrom or, where a build says none, from the build information that Go stores.
+// buildVersion returns the version from builtFrom or, if the linker did not set it, from the build information of Go.
 func buildVersion() version {
 	v := version{Version: "(devel)", Schema: schema.Version, Method: pipeline.MethodVersion}
 	settings := map[string]string{}
@@ -240,29 +261,50 @@ func buildVersion() version {
 	return v
 }
 
-var schemaCommand = command{
-	name: "schema", most: anyNumber,
-	setup: func(e *env, f *pflag.FlagSet) runFunc {
-		e.declareForm(f, "text", "json")
-		return func(_ context.Context, args []string) error {
-			tables := schema.Tables()
-			if len(args) > 0 {
-				tables = nil
-			}
-			for _, name := range args {
-				t, err := schema.ByName(name)
-				if err != nil {
-					return usageError{err}
-				}
-				tables = append(tables, t)
-			}
-			d := describeSchema(tables)
-			return e.write(d, d.text())
-		}
-	},
+// A schemaVerb prints the tables of a lake.
+type schemaVerb struct {
+	*env
+	answerFlags
 }
 
-// A schemaDoc is the schema for tools that make readers from it: types are those of Arrow.
+func (v *schemaVerb) declare(f *pflag.FlagSet) { v.declareForm(f, "text", "json") }
+
+func (v *schemaVerb) run(_ context.Context, args []string) error {
+	tables := schema.Tables()
+	if len(args) > 0 {
+		tables = nil
+	}
+	for _, name := range args {
+		t, err := schema.ByName(name)
+		if err != nil {
+			return usageError{err}
+		}
+		tables = append(tables, t)
+	}
+	d := describeSchema(tables)
+	return v.write(v.stdout, d, d.text())
+}
+
+// completeTables completes the names of tables.
+func completeTables(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	complete := names.Of(schema.Tables(), func(t schema.Table) cobra.Completion {
+		return cobra.CompletionWithDesc(t.Name, t.Doc)
+	})
+	return complete, cobra.ShellCompDirectiveNoFileComp
+}
+
+// scenarioNames returns the names of the scenarios that a lake holds, for completion.
+func scenarioNames(l *lake.Lake) (all []cobra.Completion) {
+	ids, _ := l.Scenarios() // a lake that cannot be read has nothing to complete
+	for _, id := range ids {
+		if spec, err := pipeline.ReadSpec(l, id); err == nil {
+			all = append(all, cobra.CompletionWithDesc(format.Escape(spec.Name), string(id)))
+		}
+	}
+	return all
+}
+
+// A schemaDoc is the schema for tools that generate readers. Types are those of Arrow.
 type schemaDoc struct {
 	Version int        `json:"schema_version"`
 	Tables  []tableDoc `json:"tables"`
@@ -299,7 +341,7 @@ func describeSchema(tables []schema.Table) *schemaDoc {
 	return d
 }
 
-// text is the schema for people.
+// text returns the schema for people.
 func (d *schemaDoc) text() *text.Answer {
 	a := &text.Answer{}
 	a.Linef("schema version %d", d.Version)

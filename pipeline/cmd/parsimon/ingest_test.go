@@ -194,11 +194,11 @@ func TestIngestUsage(t *testing.T) {
 		{exitUsage, "--topology is required", []string{"ingest", file, "--lake", "l"}},
 		{exitUsage, "no format", []string{"ingest", file, "--topology", "net", "--lake", "l", "--format", "pcap"}},
 		{exitUsage, "no format", []string{"ingest", "--show-mapping", "pcap"}},
-		{exitUsage, "place of each other",
+		{exitUsage, "exclude each other",
 			[]string{"ingest", file, "--topology", "net", "--lake", "l", "--format", "vpc", "--mapping", "x.sql"}},
 		{exitUsage, "--max-rejects", []string{"ingest", file, "--topology", "net", "--lake", "l", "--max-rejects", "2"}},
 		{exitUsage, "--from goes with --workload", []string{"run", "small", "--lake", "l", "--from", "3"}},
-		{exitUsage, "goes with a topology file", []string{"run", "small", "--lake", "l", "--repair", "doubled"}},
+		{exitUsage, "applies to a topology file", []string{"run", "small", "--lake", "l", "--repair", "doubled"}},
 	}...)
 }
 

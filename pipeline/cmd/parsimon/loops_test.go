@@ -47,11 +47,11 @@ workload:
 		}
 		return all
 	}
-	file := jobs("run", "--topology", "net.yaml", "--flows", "f.csv", "--lake", "lake", "--mtu", "500")
+	file := jobs("run", "--topology", "net.yaml", "--flows", "f.csv", "--lake", "lake", "--set", "mtu=500")
 	if len(file) != 1 || file[0].Name != "x" || len(file[0].Iterations) != 1 || file[0].CompletionNS != file[0].Iterations[0] {
 		t.Errorf("jobs of a flow file: %+v", file)
 	}
-	both, alone := jobs("run", "jobs.yaml", "--lake", "lake"), jobs("run", "jobs.yaml", "--lake", "lake", "--only", "x")
+	both, alone := jobs("run", "jobs.yaml", "--lake", "lake"), jobs("run", "jobs.yaml", "--lake", "lake", "--set", "workload.only=[x]")
 	if len(both) != 2 || len(both[0].Iterations) != 2 || len(alone) != 1 || alone[0].CompletionNS >= both[0].CompletionNS {
 		t.Errorf("both %+v, alone %+v", both, alone)
 	}
@@ -60,8 +60,8 @@ workload:
 		failure{exitFailed, `no flows have service "steps"; there are x`, []string{"run", "--topology", "net.yaml", "--flows", "c.csv",
 			"--lake", "lake", "--fail-if", "service=steps p99_slowdown > 1"}},
 		failure{exitUsage, "--starts-from exact", []string{"run", "jobs.yaml", "--lake", "lake", "--estimator", "flow"}},
-		failure{exitUsage, `no job is named "z"`, []string{"run", "jobs.yaml", "--lake", "lake", "--only", "z"}},
-		failure{exitUsage, "--mtu", []string{"run", "jobs.yaml", "--lake", "lake", "--mtu", "70000"}},
+		failure{exitUsage, `no job is named "z"`, []string{"run", "jobs.yaml", "--lake", "lake", "--set", "workload.only=[z]"}},
+		failure{exitUsage, "--set transport.payload", []string{"run", "jobs.yaml", "--lake", "lake", "--set", "mtu=70000"}},
 		failure{exitUsage, "want exact", []string{"run", "jobs.yaml", "--lake", "lake", "--starts-from", "flow"}},
 		failure{exitFailed, "bad.csv: column after: 2 flows wait for each other: 1 after 2 after 1", []string{"run", "--topology", "net.yaml", "--flows", "bad.csv", "--lake", "lake"}},
 	)

@@ -1,30 +1,27 @@
 // Command parsimon estimates the flow-completion-time slowdowns of a data-center network.
 //
-//	args ─► command (commands) ─► setup declares flags ─► run(ctx, args)
-//	                                                        │
-//	          stdout: env.write ◄── text, CSV or JSON ◄─────┤
-//	          stderr: log lines, progress, errors ◄─────────┘─► exit code (env.exit)
+//	arguments ─► cobra (commands.go) ─► verb: declare(flags), run(ctx, args)
+//	                                              │
+//	          stdout: text, CSV or JSON ◄─────────┤
+//	          stderr: log lines, progress, errors ◄┘──► exit code (exitCode)
 //
-// This package parses flags and prints; what a command does is in the package that its run function calls. A verb is
-// one value of type command: name, flags and what runs it. Its page of the manual is manual/NAME.txt: the usage line, a
-// summary of one line, a line of the flags that --help lists or an empty one, the text. Flags that several verbs share
-// are declared in groups (flags.go). Flags are read where they are given: a mistake in the command line is a usageError
-// and is found before any work. An answer is one value and its text, which env.write writes in each form. A command
-// that commits tables sets writes, and its lake's views are brought up to date even when it fails.
+// This package parses flags and prints. The work of a command is in the package that its run method calls. A command is
+// a value of type verb and a line of the table in commands.go. Its manual page is manual/NAME.txt. Flags that several
+// commands share are declared in flags.go. A flag is parsed and checked when it is read, so a mistake in the command
+// line is found before any work. An answer is one value and its text, and env.write writes either.
 package main
 
 import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
-	"runtime/pprof"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -32,66 +29,64 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
-	"parsimon/pipeline/catalog"
 	"parsimon/pipeline/gate"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/text"
 	"parsimon/queries/subprocess"
-	"parsimon/schema/names"
 )
 
-// Exit codes, as "parsimon help" explains them.
+// Exit codes, which "parsimon help" explains.
 const (
 	exitOK        = 0
-	exitFailed    = 1 // the work
-	exitUsage     = 2 // of the command line; nothing was done
+	exitFailed    = 1 // the work failed
+	exitUsage     = 2 // the command line is wrong; nothing was done
 	exitGate      = 3 // a condition of --fail-if is true
 	exitBusy      = 4 // another process works on the scenario or workload
-	exitDamaged   = 5 // files of the lake
+	exitDamaged   = 5 // files of the lake are damaged
 	exitInterrupt = 130
 )
 
-// A command is one verb of the program.
-type command struct {
-	name string
-	// tail is text that the program adds to the command's page of the manual.
-	tail func() string
-	// writes says that the command commits tables: at its end the lake's views are brought up to date, and it has
-	// --metrics-file.
-	writes      bool
-	least, most int // number of arguments
-	// setup declares the flags and answers what runs the command with the arguments left over.
-	setup func(e *env, f *pflag.FlagSet) runFunc
+// interruptGrace is how long a command that is interrupted may take to stop. Then the process ends. Every command can
+// be killed at any time: what it has committed stays.
+const interruptGrace = 900 * time.Millisecond
+
+// An env is what the commands of one process share: where answers, log lines and progress go.
+type env struct {
+	args    []string // the command line
+	stdout  *answerWriter
+	stderr  io.Writer
+	lake    string // --lake
+	logs    logFlags
+	metrics metrics
+	help    helpRequest
+	running string // the name of the command
+	writes  bool   // it commits tables
+	dryRun  bool   // it was asked to commit nothing
+	closers closers
 }
 
-// A runFunc runs a command with its arguments.
-type runFunc = func(ctx context.Context, args []string) error
+// logFlags are the flags of every command.
+type logFlags struct {
+	level      string
+	form       string // auto, json or console
+	quiet      bool
+	cpuProfile string
+	terminal   bool // stderr is one
+}
 
-// anyNumber as the most arguments is no limit.
-const anyNumber = 1 << 30
-
-// env is what commands share: where answers, logs and progress go.
-type env struct {
-	args           []string // the command line
-	stdout, stderr io.Writer
-	terminal       bool        // stderr is one
-	lake, form     string      // --lake and --format
-	gates          []gate.Gate // --fail-if
-	logLevel       string
-	logFormat      string // auto, json or console
-	quiet          bool
-	metrics        metrics
-	atEnd          []func() // functions that close files and databases, in the order of opening
-	cpuProfile     string
-	helpAll        bool
+// newEnv makes an env with the two outputs of a process.
+func newEnv(stdout, stderr io.Writer) *env {
+	return &env{stdout: &answerWriter{w: stdout}, stderr: stderr}
 }
 
 // usageError is a mistake in the command line.
 type usageError struct{ error }
+
+// Unwrap returns the mistake.
+func (u usageError) Unwrap() error { return u.error }
 
 // damagedError is the error of a scenario or workload whose files are damaged.
 type damagedError struct{ error }
@@ -99,202 +94,140 @@ type damagedError struct{ error }
 // reportedError is the exit code of a child process that has reported its error.
 type reportedError int
 
+// Error is never shown.
 func (reportedError) Error() string { return "reported" }
 
-// usagef is an error that ends with exitUsage and prints the usage line.
+// usagef makes an error that ends with exitUsage and prints the usage line.
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	signal.Ignore(syscall.SIGPIPE) // writing to a reader that has gone is an error like any other
-	context.AfterFunc(ctx, stop)   // a second Ctrl-C ends the program at once
-	e := &env{stdout: os.Stdout, stderr: os.Stderr, terminal: term.IsTerminal(int(os.Stderr.Fd()))}
-	os.Exit(subprocess.ExitCode(e.main(ctx, os.Args[1:])))
+	// Without these, a reader that has gone or a limit on file sizes (ulimit -f) would end the process without a
+	// message. Ignored, the write returns an error.
+	signal.Ignore(syscall.SIGPIPE, syscall.SIGXFSZ)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
+	debug.SetTraceback("none")   // a panic of a goroutine shows its message only; --log-level debug shows the trace
+	e := newEnv(standardOutput(), os.Stderr)
+	e.logs.terminal = term.IsTerminal(int(os.Stderr.Fd()))
+	code := e.endWithin(ctx, interruptGrace, func() int { return e.main(ctx, os.Args[1:]) })
+	os.Exit(subprocess.ExitCode(code))
 }
 
-// main runs one command line and answers the exit code.
-func (e *env) main(ctx context.Context, args []string) int {
+// endWithin returns the exit code of work. After an interruption it returns within grace, even if work does not.
+func (e *env) endWithin(ctx context.Context, grace time.Duration, work func() int) int {
+	ended := make(chan int, 1)
+	go func() { ended <- work() }()
+	select {
+	case code := <-ended:
+		return code
+	case <-ctx.Done():
+	}
+	select {
+	case code := <-ended:
+		return code
+	case <-time.After(grace):
+	}
+	e.closers.removeTemporary()
+	code := e.report(context.Canceled)
+	_ = e.writeMetrics(code) // the interruption matters more
+	return code
+}
+
+// main runs one command line and returns the exit code.
+func (e *env) main(ctx context.Context, args []string) (code int) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			code = e.internalError(fault, debug.Stack())
+		}
+	}()
 	e.args = args
-	if len(args) == 0 {
-		printOverview(e.stderr)
-		return exitUsage
-	}
-	help := args[0] == "help" || args[0] == "-h" || args[0] == "--help"
-	if help && len(args) == 1 {
-		printOverview(e.stdout)
-		return exitOK
-	}
-	if help {
-		args = []string{args[1], "--help"}
-	}
-	cmd, ok := find(args[0])
-	if topic, err := manual.ReadFile("manual/topic-" + strings.TrimSuffix(args[0], "s") + ".txt"); help && err == nil {
-		_, _ = e.stdout.Write(topic)
-		return exitOK
-	}
-	if !ok {
-		_, _ = fmt.Fprintf(e.stderr, "parsimon: no command %q; \"parsimon help\" lists them\n", args[0])
-		return exitUsage
-	}
-	flags, run := e.flags(cmd)
 	e.metrics.started = time.Now()
-	err := flags.Parse(args[1:])
-	topic := slices.IndexFunc(args[1:], func(arg string) bool { return !strings.HasPrefix(arg, "-") }) // a question
-	switch {
-	case errors.Is(err, pflag.ErrHelp) && cmd.name == "query" && topic >= 0:
-		return e.exit(cmd, helpQuery(e.stdout, args[1+topic]))
-	case errors.Is(err, pflag.ErrHelp) || err == nil && e.helpAll:
-		printManual(e.stdout, cmd, flags, e.helpAll)
-		return exitOK
-	case err == nil:
-		err = cmp.Or(checkGiven(flags), cmd.check(flags.Args()))
-	}
-	if err != nil {
-		err = usageError{err}
-	} else if err = e.metrics.check(); err == nil {
-		err = e.profiled(func() error {
-			defer func() {
-				for _, end := range slices.Backward(e.atEnd) {
-					end()
-				}
-			}()
-			return run(ctx, flags.Args())
-		})
-		if cmd.writes {
-			err = updateViews(flags, err)
-		}
-	}
-	code := e.exit(cmd, err)
-	if err := e.metrics.write(cmd.name, code); err != nil {
-		return max(code, e.exit(cmd, err))
+	err := e.execute(ctx, args)
+	code = e.report(cmp.Or(err, e.stdout.finish()))
+	if err := e.writeMetrics(code); err != nil {
+		return max(code, e.report(err))
 	}
 	return code
 }
 
-// check returns an error if there are not as many arguments as the command takes.
-func (c *command) check(args []string) error {
-	switch {
-	case len(args) < c.least:
-		return errors.New("an argument is missing")
-	case len(args) > c.most:
-		return fmt.Errorf("unexpected arguments %q", args[c.most:])
-	}
-	return nil
-}
-
-// updateViews brings the views of a command's lake up to date. err is the command's own error, which matters more.
-func updateViews(flags *pflag.FlagSet, err error) error {
-	dir, dry := flags.Lookup("lake").Value.String(), flags.Lookup("dry-run")
-	if errors.As(err, new(usageError)) || dir == "" || dry != nil && dry.Value.String() == "true" {
-		return err
-	}
-	l, lakeErr := lake.Open(dir, false)
-	if lakeErr == nil {
-		lakeErr = catalog.Write(l)
-	} else if errors.As(lakeErr, new(*lake.VersionError)) { // rm takes lakes of all versions
-		lakeErr = nil
-	}
-	return cmp.Or(err, lakeErr)
-}
-
-// profiled runs a command and writes the profile that --cpu-profile asks for.
-func (e *env) profiled(run func() error) (err error) {
-	if e.cpuProfile == "" {
-		return run()
-	}
-	f, err := openOutput(e.cpuProfile, os.O_TRUNC)
-	if err == nil {
-		err = pprof.StartCPUProfile(f)
-	}
-	if err != nil {
-		return fmt.Errorf("--cpu-profile: %w", err)
-	}
-	err = run()
-	pprof.StopCPUProfile()
-	return errors.Join(err, f.commit())
-}
-
-// exit reports an error and answers the exit code it stands for.
-func (e *env) exit(cmd *command, err error) int {
-	var reported reportedError
-	if errors.As(err, &reported) {
-		return int(reported)
-	}
-	code := exitCode(err)
-	switch code {
-	case exitOK:
-	case exitInterrupt:
-		then := ""
-		if cmd.writes {
-			then = "; what is complete is kept: the same command does the rest, and a stage of one task, such as exact, anew"
-		}
-		_, _ = fmt.Fprintf(e.stderr, "parsimon: interrupted%s\n", then)
-	case exitUsage:
-		_, _ = fmt.Fprintf(e.stderr, "parsimon %s: %s\nusage: %s\n", cmd.name, text.Clean(err.Error()), cmd.page().usage)
-	default:
-		message := strings.ReplaceAll(err.Error(), "\n", "\n  ")
-		_, _ = fmt.Fprintf(e.stderr, "parsimon %s: %s\n", cmd.name, text.Clean(message))
-	}
-	return code
-}
-
-func exitCode(err error) int {
-	switch {
-	case err == nil:
-		return exitOK
-	case errors.Is(err, context.Canceled):
-		return exitInterrupt
-	case errors.As(err, new(usageError)), errors.As(err, new(scenario.Refusal)):
-		return exitUsage
-	case errors.Is(err, syscall.EPIPE): // the reader of our answer has enough
-		return exitOK
-	case errors.As(err, new(*gate.Error)):
-		return exitGate
-	case errors.Is(err, lake.ErrBusy):
-		return exitBusy
-	case errors.As(err, new(*lake.DamageError)), errors.As(err, new(damagedError)):
-		return exitDamaged
+// internalError reports a panic: a fault of the program, whatever the input was.
+func (e *env) internalError(fault any, trace []byte) int {
+	message := text.Clean(fmt.Sprint(fault))
+	_, _ = fmt.Fprintf(e.stderr, "parsimon %s: internal error: %s\n"+
+		"This is a bug in parsimon. Please report it with this message, the command line and the output of "+
+		"\"parsimon version\".\n", e.running, message)
+	if e.logs.level == zerolog.DebugLevel.String() {
+		_, _ = e.stderr.Write(trace)
+	} else {
+		_, _ = fmt.Fprintln(e.stderr, "--log-level debug shows where it happened.")
 	}
 	return exitFailed
 }
 
-// flags declares a command's flags, and those of every command.
-func (e *env) flags(cmd *command) (*pflag.FlagSet, runFunc) {
-	f := pflag.NewFlagSet(cmd.name, pflag.ContinueOnError)
-	f.SetOutput(io.Discard)
-	f.Usage = func() {}
-	f.SortFlags = false
-	run := cmd.setup(e, f)
-	group(f, "Logs and metrics", func() {
-		if cmd.writes {
-			e.metrics.declare(f)
+// report prints an error and returns the exit code that it stands for.
+func (e *env) report(err error) int {
+	var reported reportedError
+	if errors.As(err, &reported) {
+		return int(reported)
+	}
+	code := e.exitCode(err)
+	name := strings.TrimSpace("parsimon " + e.running)
+	switch code {
+	case exitOK:
+	case exitInterrupt:
+		then := ""
+		if e.writes {
+			then = "; completed tasks are kept, and the same command continues from there"
 		}
-		if len(cmd.page().first) > 0 {
-			f.BoolVar(&e.helpAll, "help-all", false, "list all flags")
-		}
-		choose(f, &e.logLevel, "log-level", "least severe log line on stderr: %s", "info", "debug", "warn", "error")
-		choose(f, &e.logFormat, "log-format", "form of log lines: %s; console is for people, auto is console on a "+
-			"terminal, else json", "auto", "json", "console")
-		f.BoolVarP(&e.quiet, "quiet", "q", false, "no progress and no log lines but warnings")
-		f.StringVar(&e.cpuProfile, "cpu-profile", "", "file for a profile of where processor time goes, for go tool "+
-			"pprof; samples carry the stage (-tagfocus)")
-	})
-	return f, run
+		_, _ = fmt.Fprintf(e.stderr, "parsimon: interrupted%s\n", then)
+	case exitUsage:
+		message := strings.ReplaceAll(strings.TrimSpace(err.Error()), "\t", "  ")
+		_, _ = fmt.Fprintf(e.stderr, "%s: %s\n%s", name, text.Clean(message), e.usageLine())
+	default:
+		message := strings.ReplaceAll(err.Error(), "\n", "\n  ")
+		_, _ = fmt.Fprintf(e.stderr, "%s: %s\n", name, text.Clean(message))
+	}
+	return code
 }
 
-// logger is where log lines go: readable on a terminal, otherwise JSON.
+// exitCode returns the exit code of an error. If the reader of the answer closed its end of the pipe, as "head" does,
+// that alone is success.
+func (e *env) exitCode(err error) int {
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, new(*gate.Error)):
+		return exitGate
+	case errors.Is(err, context.Canceled):
+		return exitInterrupt
+	case errors.As(err, new(usageError)), errors.As(err, new(scenario.Refusal)):
+		return exitUsage
+	case errors.Is(err, lake.ErrBusy):
+		return exitBusy
+	case errors.As(err, new(*lake.DamageError)), errors.As(err, new(damagedError)):
+		return exitDamaged
+	case errors.Is(err, syscall.EPIPE) && e.stdout.readerGone():
+		return exitOK
+	}
+	return exitFailed
+}
+
+// logger returns the logger of the command. Log lines are readable on a terminal and JSON elsewhere.
 func (e *env) logger() (zerolog.Logger, error) {
-	level, err := zerolog.ParseLevel(e.logLevel)
+	level, err := zerolog.ParseLevel(e.logs.level)
 	if err != nil {
 		return zerolog.Nop(), err
 	}
-	if e.quiet {
+	if level == zerolog.DebugLevel {
+		debug.SetTraceback("all")
+	}
+	if e.logs.quiet {
 		level = max(level, zerolog.WarnLevel)
 	}
 	w := e.stderr
-	if e.logFormat == "console" || e.logFormat == "auto" && e.terminal {
-		w = zerolog.ConsoleWriter{Out: e.stderr, TimeFormat: time.TimeOnly, NoColor: !e.terminal}
+	if e.logs.form == "console" || e.logs.form == "auto" && e.logs.terminal {
+		w = zerolog.ConsoleWriter{Out: e.stderr, TimeFormat: time.TimeOnly, NoColor: !e.logs.terminal}
 	}
 	return zerolog.New(w).Level(level).With().Timestamp().Str("run", runID()).Logger(), nil
 }
@@ -306,119 +239,38 @@ var runID = sync.OnceValue(func() string {
 	return hex.EncodeToString(b[:])
 })
 
-// commands lists the verbs in the order a newcomer needs them.
-func commands() []*command {
-	return []*command{
-		&runCommand, &ingestCommand, &convertCommand, &topologyCommand, &queryCommand, &whatIfCommand, &compareCommand,
-		&sweepCommand, &reportCommand, &statusCommand, &validateCommand, &stageCommand, &schemaCommand, &removeCommand,
-		&usageCommand, &versionCommand, &benchKernelCommand,
-	}
+// closers end what a command holds open: files, databases, locks, temporary files.
+type closers struct {
+	atEnd []func() // in the order of opening
+
+	mu        sync.Mutex
+	temporary []string // files and directories that only this process needs
 }
 
-func find(name string) (*command, bool) {
-	for _, c := range commands() {
-		if c.name == name {
-			return c, true
-		}
+// add has a function called when the command ends.
+func (c *closers) add(end func()) { c.atEnd = append(c.atEnd, end) }
+
+// close ends everything, the last opened first.
+func (c *closers) close() {
+	for _, end := range slices.Backward(c.atEnd) {
+		end()
 	}
-	return nil, false
+	c.atEnd = nil
+	c.removeTemporary()
 }
 
-//go:embed manual/*.txt
-var manual embed.FS
-
-// page is a page of the manual.
-func page(name string) string {
-	text, err := manual.ReadFile("manual/" + name + ".txt")
-	if err != nil {
-		panic("parsimon: " + err.Error()) // embedded
-	}
-	return string(text)
+// addTemporary has a file or directory removed at the end, if it still exists, also after an interruption.
+func (c *closers) addTemporary(path string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.temporary = append(c.temporary, path)
 }
 
-// A commandPage is the page of the manual of a command. Its first flags are those that --help lists; without them it
-// lists all. --help-all lists all, by group.
-type commandPage struct {
-	usage, summary, help string
-	first                []string
-}
-
-// page divides the command's page of the manual.
-func (c *command) page() commandPage {
-	usage, rest, _ := strings.Cut(page(c.name), "\n")
-	summary, rest, _ := strings.Cut(rest, "\n")
-	first, help, _ := strings.Cut(rest, "\n")
-	if c.tail != nil {
-		help += c.tail()
+func (c *closers) removeTemporary() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, path := range c.temporary {
+		_ = os.RemoveAll(path) // nothing depends on it
 	}
-	return commandPage{usage, summary, strings.TrimSpace(help), strings.Fields(strings.ReplaceAll(first, "--", ""))}
-}
-
-// printOverview writes the front page of the manual.
-func printOverview(w io.Writer) {
-	var b strings.Builder
-	for _, c := range commands() {
-		fmt.Fprintf(&b, "  %-15s %s\n", c.name, c.page().summary)
-	}
-	_, _ = io.WriteString(w, strings.Replace(page("parsimon"), "COMMANDS\n", b.String(), 1))
-}
-
-// groupKey is the annotation of a flag with the name of its group.
-const groupKey = "group"
-
-// group makes the flags that declare declares a group of the manual page.
-func group(f *pflag.FlagSet, name string, declare func()) {
-	before := map[string]bool{}
-	f.VisitAll(func(flag *pflag.Flag) { before[flag.Name] = true })
-	declare()
-	f.VisitAll(func(flag *pflag.Flag) {
-		if !before[flag.Name] && groupOf(flag) == "" {
-			_ = f.SetAnnotation(flag.Name, groupKey, []string{name}) // the flag is declared
-		}
-	})
-}
-
-// groupOf is the name of a flag's group; empty: none.
-func groupOf(flag *pflag.Flag) string {
-	if of := flag.Annotations[groupKey]; of != nil {
-		return of[0]
-	}
-	return ""
-}
-
-// printManual writes a command's manual page. Where the command says which flags come first, the page has those, or all
-// by group.
-func printManual(w io.Writer, c *command, f *pflag.FlagSet, all bool) {
-	var b strings.Builder
-	page := c.page()
-	fmt.Fprintf(&b, "parsimon %s: %s\n\nUsage:\n  %s\n", c.name, page.summary, page.usage)
-	if len(page.first) > 0 && !all {
-		fmt.Fprintf(&b, "\nFlags (all: parsimon %s --help-all):\n%s\n%s\n", c.name, usages(names.Of(page.first, f.Lookup)),
-			page.help)
-		_, _ = io.WriteString(w, b.String())
-		return
-	}
-	byGroup, groups := map[string][]*pflag.Flag{}, []string{}
-	f.VisitAll(func(flag *pflag.Flag) {
-		name := groupOf(flag)
-		if byGroup[name] == nil {
-			groups = append(groups, name)
-		}
-		byGroup[name] = append(byGroup[name], flag)
-	})
-	fmt.Fprintf(&b, "\n%s\n", page.help)
-	for _, name := range groups {
-		fmt.Fprintf(&b, "\n%s:\n%s", cmp.Or(name, "Flags"), usages(byGroup[name]))
-	}
-	_, _ = io.WriteString(w, b.String())
-}
-
-// usages are the lines of flags.
-func usages(flags []*pflag.Flag) string {
-	f := pflag.NewFlagSet("", pflag.ContinueOnError)
-	f.SortFlags = false
-	for _, flag := range flags {
-		f.AddFlag(flag)
-	}
-	return f.FlagUsagesWrapped(100)
+	c.temporary = nil
 }

@@ -141,7 +141,7 @@ func TestNewcomers(t *testing.T) {
 			"strange.csv", "--lake", "lake"}},
 		failure{exitFailed, `no variant "fast"`, []string{"validate", "--lake", "lake", "--scenario", "day@fast"}},
 		failure{exitFailed, "is a network, which has no flows", []string{"run", "rail-128", "--lake", "lake"}},
-		failure{exitUsage, "one of --loss, --bandwidth and --delay", []string{"sweep", "day", "--lake", "lake", "--fail",
+		failure{exitUsage, "--loss, --bandwidth and --delay exclude each other", []string{"sweep", "day", "--lake", "lake", "--fail",
 			"each:spine-spine", "--loss", "1e-4", "--delay", "5ms"}},
 		failure{exitUsage, "--loss goes with --fail", []string{"sweep", "day", "--lake", "lake", "--set", "seed=1,2", "--loss", "1e-4"}})
 }

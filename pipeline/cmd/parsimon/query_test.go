@@ -29,7 +29,7 @@ func TestQueryLimits(t *testing.T) {
 	// An interrupt ends a query, which would take minutes.
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	e := &env{stdout: &strings.Builder{}, stderr: &strings.Builder{}}
+	e := newEnv(&strings.Builder{}, &strings.Builder{})
 	if code := e.main(ctx, []string{"query", "--lake", dir, "--sql", endless}); code == exitOK {
 		t.Error("an interrupted query exits 0")
 	}

@@ -351,7 +351,8 @@ func TestReportCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	must(t, "report", "tiny@flow-2", "--lake", lake, "--output", out, "--quiet")
+	must(t, "report", "tiny@flow-2", "--lake", lake, "--output", filepath.Join(dir, "variant.html"), "--quiet")
+	must(t, "report", "tiny", "--lake", lake, "--output", out, "--quiet")
 	if second, err := os.ReadFile(out); err != nil || string(first) != string(second) {
 		t.Errorf("the same report differs: %v", err)
 	}

@@ -3,12 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/spf13/pflag"
 
 	"parsimon/pipeline"
-	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/sampled"
 	"parsimon/pipeline/scenario"
@@ -18,98 +16,105 @@ import (
 	"parsimon/stages/estimators"
 )
 
-var runCommand = command{
-	name:   "run",
-	most:   1,
-	writes: true,
-	setup: func(e *env, f *pflag.FlagSet) runFunc {
-		var s scenarioFlags
-		var r runFlags
-		var exact bool
-		var within withinFlags
-		var startsFrom string
-		r.declareLake(e, f)
-		s.declare(f)
-		r.declareEstimate(f)
-		r.defaultAuto(f, "exact where it takes a minute or at most twice as long as flow, and up to --exact-limit where two passes of flow do not suffice; else flow")
-		f.StringVar(&startsFrom, "starts-from", "", "exact: for flows that wait for others: simulate the whole "+
-			"network first; the estimate then takes the starts that it found")
-		group(f, "Whole-network simulation", func() {
-			f.BoolVar(&exact, "exact", false, "also simulate the whole network, packet by packet, and hold the "+
-				"estimate against it (slow)")
-		})
-		group(f, machineGroup, func() { r.declareKeep(f) })
-		group(f, "Answer", func() {
-			e.declareForm(f, forms...)
-			e.declareGates(f, false)
-		})
-		group(f, "Windows of time", func() { within.declare(f) })
-		return func(ctx context.Context, args []string) error {
-			ask, sampling, err := within.ask()
-			if sampling && exact {
-				return usagef("--within does not go with --exact")
-			}
-			if sampling {
-				err = within.simulate(&r)
-			}
-			if err != nil {
-				return err
-			}
-			if startsFrom != "" && startsFrom != estimators.Exact.String() {
-				return usagef("--starts-from %q: want exact", startsFrom)
-			}
-			open := begin
-			if startsFrom != "" {
-				open = beginFromExact
-			}
-			run, err := open(ctx, e, &s, &r, args)
-			if err != nil {
-				return err
-			}
-			if sampling {
-				result, err := sampled.Run(ctx, run, ask)
-				switch {
-				case err != nil:
-				case result.Stopped == sampled.Whole:
-					err = run.MakeAnswer()
-				default:
-					session := run.Executor().Session()
-					err = session.SetAnswer(run.ID(), result.Variant)
-					if err == nil {
-						result.Whole, err = completeVariants(session.Lake, run.ID(), false)
-					}
-				}
-				if err != nil {
-					return err
-				}
-				return writeWindows(e, result, result.Judge(e.gates))
-			}
-			if err := run.Estimate(ctx); err != nil {
-				return err
-			}
-			if err := run.MakeAnswer(); err != nil {
-				return err
-			}
-			if exact {
-				if err := run.Exact(ctx); err != nil {
-					return err
-				}
-			}
-			return answer(ctx, e, run, exact)
-		}
-	},
+// A runVerb estimates a scenario.
+type runVerb struct {
+	*env
+	answerFlags
+	input      scenarioFlags
+	how        runFlags
+	windows    windowFlags
+	exact      bool
+	startsFrom string
 }
 
-// answer writes the results of an estimate and checks them against the gates.
-func answer(ctx context.Context, e *env, run *pipeline.Estimation, exact bool) error {
-	isText := e.form != "json"
-	result, failed := summary.Read(ctx, run, summary.Options{Gates: e.gates, Text: isText,
-		Services: !isText || e.metrics.file != ""})
+func (v *runVerb) declare(f *pflag.FlagSet) {
+	v.how.declareLake(v.env, f)
+	v.input.declare(f)
+	v.how.declareEstimate(f)
+	v.how.defaultAuto(f, "exact if it takes a minute or at most twice as long as flow, or, up to --exact-limit, if two "+
+		"passes of flow are not accurate enough; else flow")
+	group(f, estimatorGroup, func() {
+		f.StringVar(&v.startsFrom, "starts-from", "", "exact: if flows wait for others, simulate the whole network first, "+
+			"and estimate the flows with the starts that it found")
+		f.BoolVar(&v.exact, "exact", false, "also simulate the whole network, and compare the estimate with it (slow)")
+	})
+	group(f, machineGroup, func() { v.how.declareKeep(f) })
+	group(f, "Answer", func() {
+		v.declareForm(f, tableForms()...)
+		v.declareGates(f, withoutBase)
+	})
+	group(f, "Windows of time", func() { v.windows.declare(f) })
+}
+
+func (v *runVerb) run(ctx context.Context, args []string) error {
+	ask, sampling, err := v.windows.ask()
+	if sampling && v.exact {
+		return usagef("--within does not go with --exact")
+	}
+	if sampling {
+		err = v.windows.simulate(&v.how)
+	}
+	if err != nil {
+		return err
+	}
+	if v.startsFrom != "" && v.startsFrom != estimators.Exact.String() {
+		return usagef("--starts-from %q: want exact", v.startsFrom)
+	}
+	open := begin
+	if v.startsFrom != "" {
+		open = beginFromExact
+	}
+	run, err := open(ctx, v.env, &v.input, &v.how, args)
+	if err != nil {
+		return err
+	}
+	if sampling {
+		return v.estimateWindows(ctx, run, ask)
+	}
+	if err := run.Estimate(ctx); err != nil {
+		return err
+	}
+	if err := run.MakeAnswer(); err != nil {
+		return err
+	}
+	if v.exact {
+		if err := run.Exact(ctx); err != nil {
+			return err
+		}
+	}
+	return v.answer(ctx, run)
+}
+
+// estimateWindows estimates a scenario from windows of time, and writes the answer.
+func (v *runVerb) estimateWindows(ctx context.Context, run *pipeline.Estimation, ask sampled.Ask) error {
+	result, err := sampled.Run(ctx, run, ask)
+	switch {
+	case err != nil:
+	case result.Stopped == sampled.Whole:
+		err = run.MakeAnswer()
+	default:
+		session := run.Executor().Session()
+		err = session.SetAnswer(run.ID(), result.Variant)
+		if err == nil {
+			result.Whole, err = completeVariants(session.Lake, run.ID(), false)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return v.writeWindows(v.stdout, result, result.Judge(v.gates))
+}
+
+// answer writes the results of an estimate and judges its gates.
+func (v *runVerb) answer(ctx context.Context, run *pipeline.Estimation) error {
+	isText := v.form != "json"
+	result, failed := summary.Read(ctx, run, summary.Options{Gates: v.gates, Text: isText,
+		Services: !isText || v.metrics.file != ""})
 	if result == nil {
 		return failed
 	}
-	if e.metrics.file != "" {
-		if err := e.metrics.estimate(run, result); err != nil {
+	if v.metrics.file != "" {
+		if err := v.metrics.estimate(run, result); err != nil {
 			return err
 		}
 	}
@@ -117,14 +122,14 @@ func answer(ctx context.Context, e *env, run *pipeline.Estimation, exact bool) e
 	if isText {
 		people = result.Text()
 	}
-	if exact {
+	if v.exact {
 		people.Linef("")
 		var err error
 		if result.Validation, err = validate(ctx, run, "", people); err != nil {
 			return err
 		}
 	}
-	return e.judged(result, people, failed)
+	return v.judged(v.stdout, result, people, failed)
 }
 
 // begin opens a scenario for an estimate from its beginning.
@@ -152,12 +157,15 @@ func begin(ctx context.Context, e *env, s *scenarioFlags, r *runFlags, args []st
 	return run, err
 }
 
-// beginFromExact estimates the whole network of a scenario whose flows wait for others, and opens the scenario in which
-// they start when it found that they do.
-func beginFromExact(ctx context.Context, e *env, s *scenarioFlags, r *runFlags, args []string) (
-	*pipeline.Estimation, error) {
+// beginFromExact simulates the whole network of a scenario whose flows wait for others, and then opens the scenario in
+// which each flow has the start that the simulation found.
+func beginFromExact(
+	ctx context.Context, e *env, s *scenarioFlags, r *runFlags, args []string,
+) (*pipeline.Estimation, error) {
 	exact := *r
-	exact.estimator, exact.how.Variant, exact.how.For = estimators.Exact.String(), pipeline.Variant{}, ""
+	exact.estimator = estimators.Exact.String()
+	exact.how.Variant = pipeline.Variant{}
+	exact.how.For = ""
 	run, err := begin(ctx, e, s, &exact, args)
 	if err != nil {
 		return nil, err
@@ -206,126 +214,66 @@ func resume(ctx context.Context, e *env, r *runFlags) (*pipeline.Estimation, err
 // open has an estimation closed when the command ends.
 func (e *env) open(run *pipeline.Estimation, err error) (*pipeline.Estimation, error) {
 	if err == nil {
-		e.atEnd = append(e.atEnd, run.Close)
+		e.closers.add(run.Close)
 	}
 	return run, err
 }
 
-// stageNames are the stages of the plans of all estimators, in the order of the method.
-var stageNames = []string{generate, "route", "cluster", "simulate", "feedback", "sender-feedback", "replay", "bucket",
-	"draw", "exact", "sample", "intervals"}
+// A validateVerb compares an estimate with a reference.
+type validateVerb struct {
+	*env
+	answerFlags
+	how       runFlags
+	reference string
+}
 
-const generate = "generate"
+func (v *validateVerb) declare(f *pflag.FlagSet) {
+	v.how.declareLake(v.env, f)
+	v.how.declareScenario(f)
+	group(f, estimatorGroup, func() {
+		v.how.declareEstimator(f)
+		v.how.declareCluster(f)
+	})
+	v.how.defaultAuto(f, "the estimate of the last run")
+	v.how.declareWorkers(f)
+	f.StringVar(&v.reference, "truth", "exact", "the reference: exact, or a Parquet file with flow_id and fct_ns")
+	v.declareForm(f, tableForms()...)
+}
 
-var stageCommand = command{
-	name: "stage", least: 1, most: 2,
-	writes: true,
-	setup: func(e *env, f *pflag.FlagSet) runFunc {
-		var s scenarioFlags
-		var r runFlags
-		r.declareLake(e, f)
-		s.declare(f)
-		group(f, "Stages after it", func() {
-			r.declareScenario(f)
-			parse(f, &r.how.Shard, "string", engine.ParseShard, "shard", "", "do shard I (0 to N - 1) of N of the stage's "+
-				"tasks, I/N, while other processes do the others on the same lake; the next stage needs all of them")
-			r.declareKeep(f)
-		})
-		r.declareEstimate(f)
-		return func(ctx context.Context, args []string) error {
-			name := args[0]
-			run, err := openStage(ctx, e, f, &s, &r, name, args[1:])
-			if err != nil {
-				return err
-			}
-			if name == generate {
-				err = run.Generate(ctx)
-			} else {
-				err = run.RunStage(ctx, name)
-			}
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprintln(e.stdout, run.ID())
+func (v *validateVerb) run(ctx context.Context, _ []string) error {
+	run, err := resume(ctx, v.env, &v.how)
+	if err != nil {
+		return err
+	}
+	file := v.reference
+	if file == "exact" {
+		file = ""
+		if err := run.Exact(ctx); err != nil {
 			return err
 		}
-	},
+	}
+	a := &text.Answer{}
+	found, err := validate(ctx, run, file, a)
+	if err != nil {
+		return err
+	}
+	return v.write(v.stdout, found, a)
 }
 
-// openStage opens the scenario of a stage: a new one for stage generate, else one of the lake.
-func openStage(ctx context.Context, e *env, f *pflag.FlagSet, s *scenarioFlags, r *runFlags, name string, args []string,
-) (run *pipeline.Estimation, err error) {
-	if !slices.Contains(stageNames, name) {
-		return nil, usagef("no stage %q; \"parsimon help stage\" lists them", name)
-	}
-	if name == generate {
-		if f.Changed("scenario") || f.Changed("shard") {
-			return nil, usagef("stage generate makes a scenario, whole: it takes neither --scenario nor --shard")
-		}
-		return begin(ctx, e, s, r, args)
-	}
-	f.Visit(func(flag *pflag.Flag) {
-		if slices.Contains([]string{scenarioGroup, topologyGroup, movesGroup, settingsGroup}, groupOf(flag)) {
-			err = usagef("--%s goes with stage generate", flag.Name)
-		}
-	})
+// validate compares an estimate with a reference file or, without one, with the simulation of the whole network. It adds
+// the comparison to an answer for people.
+func validate(
+	ctx context.Context, run *pipeline.Estimation, file string, a *text.Answer,
+) (*whatif.Validation, error) {
+	found, err := whatif.Validate(ctx, run, file)
 	if err != nil {
 		return nil, err
 	}
-	if len(args) > 0 {
-		return nil, usagef("unexpected arguments %q", args)
-	}
-	return resume(ctx, e, r)
-}
-
-var validateCommand = command{
-	name:   "validate",
-	writes: true,
-	setup: func(e *env, f *pflag.FlagSet) runFunc {
-		var r runFlags
-		var truth string
-		r.declareLake(e, f)
-		r.declareScenario(f)
-		r.declareEstimator(f)
-		r.defaultAuto(f, "the answer of the last run")
-		r.declareCluster(f)
-		r.declareWorkers(f)
-		f.StringVar(&truth, "truth", "exact", "exact, or a Parquet file with flow_id and fct_ns")
-		e.declareForm(f, forms...)
-		return func(ctx context.Context, _ []string) error {
-			run, err := resume(ctx, e, &r)
-			if err != nil {
-				return err
-			}
-			if truth == "exact" {
-				truth = ""
-				if err := run.Exact(ctx); err != nil {
-					return err
-				}
-			}
-			a := &text.Answer{}
-			v, err := validate(ctx, run, truth, a)
-			if err != nil {
-				return err
-			}
-			return e.write(v, a)
-		}
-	},
-}
-
-// validate holds an estimate against a truth file or, without one, against the simulation of the whole network, and
-// adds the comparison to an answer for people.
-func validate(ctx context.Context, run *pipeline.Estimation, truthFile string, a *text.Answer) (*whatif.Validation,
-	error) {
-	v, err := whatif.Validate(ctx, run, truthFile)
-	if err != nil {
-		return nil, err
-	}
-	if truthFile == "" {
+	if file == "" {
 		if err := summary.AddExact(a, run); err != nil {
 			return nil, err
 		}
 	}
-	v.AddTo(a)
-	return v, nil
+	found.AddTo(a)
+	return found, nil
 }

@@ -120,7 +120,7 @@ func TestSwitches(t *testing.T) {
 	lake := filepath.Join(t.TempDir(), "lake")
 	ids := map[string]bool{r.id: true}
 	var drops, pausedNS int64
-	for _, flags := range [][]string{{"--switch-buffer", "20KB"}, {"--switch-buffer", "200KB", "--switch-alpha", "0.0625", "--pfc"}} {
+	for _, flags := range [][]string{{"--switch-buffer", "20KB"}, {"--switch-buffer", "200KB", "--set", "switches.alpha=0.0625", "--pfc"}} {
 		var answer struct {
 			ID       string `json:"scenario_id"`
 			Variant  string `json:"variant"`
@@ -256,7 +256,7 @@ func TestRefusals(t *testing.T) {
 		{exitUsage, "flows that wait", []string{"sweep", "j", "--estimator", "flow", "--fail", "each:fabric-spine"}},
 		{exitUsage, "switches with buffers", []string{"what-if", "b", "--fail", cable, "--estimator", "flow"}},
 		{exitUsage, "windows of time", []string{"what-if", "t", "--event", cable + " loss 0.1 1ms..2ms", "--within", "5%"}},
-		{exitUsage, "one of --loss", []string{"sweep", "t", "--fail", "each:fabric-spine", "--loss", "1e-3", "--delay", "5us"}},
+		{exitUsage, "exclude each other", []string{"sweep", "t", "--fail", "each:fabric-spine", "--loss", "1e-3", "--delay", "5us"}},
 		{exitUsage, "windows of time", []string{"run", jobs, "--within", "5%"}},
 		{exitUsage, "services that are scaled", []string{"what-if", "j", "--scale", "j=2"}},
 		{exitFailed, "outside the trace", []string{"what-if", "t", "--event", cable + " down 3s.."}},

@@ -20,25 +20,27 @@ import (
 	"parsimon/stages/moves"
 )
 
-// scenarioFlags say what scenario a run begins with: a file, or a topology and a flow file, and
-// what to change in it.
+// scenarioFlags describe the scenario of a run: a scenario file, a topology and a flow file, or a workload; and what to
+// change in it.
 type scenarioFlags struct {
-	topology, flows    string
-	workload, from, to string
-	maxRejects         float64
-	fail               []string
-	allowUnreachable   bool
-	options            topologyOptions
-	settings           []scenario.Setting
-	moves              moves.Text
-	flagSet            *pflag.FlagSet
+	topology         string
+	flows            string
+	workload         string
+	from, to         string // of a workload
+	maxRejects       float64
+	fail             []string
+	allowUnreachable bool
+	options          topologyOptions
+	settings         []scenario.Setting
+	paths            moves.Text
+	flagSet          *pflag.FlagSet
 }
 
 // Groups of flags that describe a scenario.
 const (
 	scenarioGroup = "Scenario"
 	topologyGroup = "Topology"
-	movesGroup    = "Paths that move"
+	pathsGroup    = "Paths and events"
 	settingsGroup = "Transport and switches"
 )
 
@@ -46,93 +48,92 @@ func (s *scenarioFlags) declare(f *pflag.FlagSet) {
 	s.flagSet = f
 	group(f, scenarioGroup, func() { s.declareInput(f) })
 	group(f, topologyGroup, func() { s.options.declare(f) })
-	group(f, movesGroup, func() { declareMoves(f, &s.moves) })
+	group(f, pathsGroup, func() { declarePaths(f, &s.paths) })
 	group(f, settingsGroup, func() {
-		declareSettings(f, &s.settings, settingFlags)
-		declareSettings(f, &s.settings, classFlags)
-		declareSet(f, &s.settings)
+		declareSettings(f, &s.settings, settingFlags())
+		declareSettings(f, &s.settings, classFlags())
+		declareSet(f, &s.settings, func(string) bool { return true }, "key of a scenario file and its value")
 	})
 }
 
 func (s *scenarioFlags) declareInput(f *pflag.FlagSet) {
-	f.StringVar(&s.topology, "topology", "", "topology: a file or directory (parsimon help topology), or the name of one that ships; instead of a scenario file")
-	f.StringVar(&s.flows, "flows", "", "flow file (.parquet, .jsonl or CSV with src, dst, size_bytes, start_ns "+
-		"and, if there, flow_id, service, vnet, dscp, after, delay_ns), with --topology; other formats: parsimon ingest")
-	f.StringVar(&s.workload, "workload", "", "workload that was ingested into the lake (parsimon ingest): its name, or the first letters of one that is a hash; on the topology of the ingest, or another --topology")
-	f.StringVar(&s.from, "from", "", "of a workload, flows that start from then on: ns, or a time such as 2026-01-31T09:00:00Z or '2026-01-31 09:00:00' (UTC)")
-	f.StringVar(&s.to, "to", "", "of a workload, flows that start before then")
+	f.StringVar(&s.topology, "topology", "", topologyDoc+"; with --flows or --workload")
+	f.StringVar(&s.flows, "flows", "", "flow `file` (parsimon help flows): Parquet, JSON lines, or CSV with the columns src, "+
+		"dst, size_bytes, start_ns and optionally flow_id, service, vnet, dscp, after, delay_ns; with --topology")
+	f.StringVar(&s.workload, "workload", "", "workload that \"parsimon ingest\" has added to the lake: its name or, if that "+
+		"is a hash, its beginning; default of --topology: that of the ingest")
+	f.StringVar(&s.from, "from", "", "with --workload: only flows that start at this `time` or later: ns, "+
+		"2026-01-31T09:00:00Z or '2026-01-31 09:00:00' (UTC)")
+	f.StringVar(&s.to, "to", "", "with --workload: only flows that start before this `time`")
 	f.String("name", "", "name of the scenario in the lake")
-	declareSettings(f, &s.settings, inputFlags)
-	f.StringArrayVar(&s.fail, "fail", nil, "take down a cable A:B (ids or names), all cables of a SWITCH, or what is plugged into DEVICE:PORT; may be repeated")
-	f.BoolVar(&s.allowUnreachable, "allow-unreachable", false, "count flows without a path instead of refusing them")
-	parse(f, &s.maxRejects, "string", shareOf(0, 1), "max-rejects", "1%",
-		"share of the flow file's rows that may be rejected before the run fails")
+	declareSettings(f, &s.settings, inputFlags())
+	f.StringArrayVar(&s.fail, "fail", nil, "take down a cable A:B (names or ids), all cables of a SWITCH, or the cable in "+
+		"DEVICE:PORT; may be repeated")
+	f.BoolVar(&s.allowUnreachable, "allow-unreachable", false, "count flows that have no path; without it, they are an error")
+	parse(f, &s.maxRejects, shareOf(0, 1), flagSpec{name: "max-rejects", byDefault: "1%",
+		usage: "share of the rows of the flow file that may be rejected before the run fails"})
 	needs(f, "workload", "from", "to")
 }
 
-// A settingFlag is a flag that gives a key of a scenario file another value; alone is what it stands for without one.
-type settingFlag struct{ flag, key, kind, alone, usage string }
-
-var inputFlags = []settingFlag{
-	{"seed", "seed", "uint", "", "seed of every random choice; default: the scenario file's, or 1"},
-	{"duration", "workload.duration", "string", "",
-		"simulated time to generate, e.g. 500ms, instead of the scenario file's"},
-	{"max-load", "workload.max_load", "string", "",
-		"expected load of the most loaded link, e.g. 50%, instead of the scenario file's"},
-	{"only", "workload.only", "strings", "",
-		"jobs of the scenario file that run, with commas between: the hosts of the others stay empty"},
+// A settingFlag is a flag that sets a key of a scenario file.
+type settingFlag struct {
+	flag  string
+	key   string
+	kind  string // of the value, as help shows it
+	alone string // what the flag stands for without a value; empty: it needs one
+	usage string
 }
 
-var classFlags = []settingFlag{{"switch-classes", "switches.classes", "string", "topology",
-	"queues of the ports by DSCP, as the SONiC configurations of the topology state them: priorities, weights, marking " +
-		"thresholds, PFC (scenario file: switches.classes)"}}
-
-// settingFlags are those of scenarios and of changes.
-var settingFlags = []settingFlag{
-	{"transport", "transport.kind", "string", "",
-		"congestion control of all senders, with its default constants: " + strings.Join(simkernel.Transports(), ", ") +
-			"; default: the scenario's, or dctcp"},
-	{"window", "transport.window", "string", "",
-		"bytes that a sender may have in flight: auto, the bandwidth-delay product of each path, or a size for all, e.g. " +
-			"18KB; default: the scenario's, or auto"},
-	{"mtu", "transport.payload", "string", "",
-		"largest payload of a packet, 1 to 65536 bytes; default: the scenario's, or 1000"},
-	{"switch-buffer", "switches.buffer", "string", "",
-		"buffer that the ports of a switch share, e.g. 12MB, or topology: as the SONiC configurations of the topology " +
-			"state it; switches then drop packets, and senders recover; only the whole-network simulation knows it; " +
-			"rate-paced senders (dctcp, dcqcn) over a WAN may need --selective-recovery, or cubic or newreno; default: unlimited"},
-	{"switch-alpha", "switches.alpha", "float", "",
-		"with --switch-buffer: share of a switch's free buffer that one port may hold (dynamic threshold); default: 1, " +
-			"and with --pfc 1/8"},
-	{"pfc", "switches.pfc", "bool", "true",
-		"with --switch-buffer: switches pause the senders of a link whose packets fill too much buffer, instead of " +
-			"dropping packets (priority flow control; of some classes: switches.classes of a scenario file)"},
-	{"retransmit-timeout", "switches.retransmit_timeout", "duration", "",
-		"with --switch-buffer: how long senders, but of TCP, wait for an ACK before they send again; default: as long " +
-			"as the slowest packet can take (without --switch-buffer, the timeout after losses is fixed)"},
-	{"selective-recovery", "switches.selective_recovery", "bool", "true",
-		"with --switch-buffer: senders resend lost packets only, as IRN; default: they go back to the first " +
-			"lost packet"},
+// inputFlags are the flags of keys of a workload.
+func inputFlags() []settingFlag {
+	return []settingFlag{
+		{"seed", "seed", "uint", "", "seed of every random choice; default: that of the scenario file, or 1"},
+		{"duration", "workload.duration", "string", "",
+			"simulated time to generate flows for, e.g. 500ms, instead of that of the scenario file"},
+		{"max-load", "workload.max_load", "string", "",
+			"expected load of the most loaded link, e.g. 50%, instead of that of the scenario file"},
+	}
 }
 
-// declareSet declares --set, for the keys of settings that have no flag.
-func declareSet(f *pflag.FlagSet, to *[]scenario.Setting) {
+// classFlags are the flags of keys that need the configurations of switches.
+func classFlags() []settingFlag {
+	return []settingFlag{{"switch-classes", "switches.classes", "string", "topology",
+		"give ports the queues by DSCP that the SONiC configurations of the topology state: priorities, weights, marking " +
+			"thresholds, PFC"}}
+}
+
+// settingFlags are the flags of keys that scenarios and changes have.
+func settingFlags() []settingFlag {
+	return []settingFlag{
+		{"transport", "transport.kind", "string", "", "congestion control of all senders, with its default constants: " +
+			strings.Join(simkernel.Transports(), ", ") + "; default: that of the scenario, or dctcp"},
+		{"window", "transport.window", "string", "", "bytes that a sender may have in flight: a size, e.g. 18KB, or auto, the " +
+			"bandwidth-delay product of each path; default: that of the scenario, or auto"},
+		{"switch-buffer", "switches.buffer", "string", "", "buffer that the ports of a switch share, e.g. 12MB, or topology, " +
+			"as its SONiC configurations state it; switches then drop packets, and only the whole network can be simulated; " +
+			"default: unlimited"},
+		{"pfc", "switches.pfc", "bool", "true", "with --switch-buffer: priority flow control: a switch pauses the senders of " +
+			"a link whose packets fill too much of its buffer, and drops no packets"},
+		{"selective-recovery", "switches.selective_recovery", "bool", "true", "with --switch-buffer: senders retransmit only " +
+			"lost packets (IRN), instead of all packets from the first lost one"},
+	}
+}
+
+// declareSet declares --set, for the keys of a scenario file that have no flag.
+func declareSet(f *pflag.FlagSet, to *[]scenario.Setting, isKey func(string) bool, what string) {
 	parseEach(f, to, func(text string) (s scenario.Setting, err error) {
 		s.Key, s.Value, _ = strings.Cut(text, "=")
-		if !scenario.IsSetting(s.Key) || s.Value == "" {
+		if s.Key == "" || !isKey(s.Key) || s.Value == "" {
 			err = errors.New("want KEY=VALUE, such as switches.classes.storage.weight=2")
 		}
 		return s, err
-	}, "set", "key of transport, switches or moves as in a scenario file, KEY=VALUE, e.g. transport.gain=0.1, or "+
-		"switches.classes.storage.weight=2 of the class with that name; may be repeated")
+	}, "set", what+", `KEY=VALUE`, such as transport.gain=0.1, switches.alpha=0.5 or, of the class storage, "+
+		"switches.classes.storage.weight=2; may be repeated (small.yaml describes the keys)")
 }
 
 func declareSettings(f *pflag.FlagSet, to *[]scenario.Setting, flags []settingFlag) {
 	for _, s := range flags {
 		f.Var(&parsed{kind: s.kind, read: func(text string) error {
-			if s.kind == "strings" {
-				text = "[" + text + "]"
-			}
 			*to = append(*to, scenario.Setting{Key: s.key, Value: text})
 			return nil
 		}}, s.flag, s.usage)
@@ -140,7 +141,7 @@ func declareSettings(f *pflag.FlagSet, to *[]scenario.Setting, flags []settingFl
 	}
 }
 
-// flagsOf are the flags that gave a key of the scenario, one below it or one above; none: otherwise.
+// flagsOf returns the flags that set a key of the scenario, a key below it or one above it; without any, otherwise.
 func (s *scenarioFlags) flagsOf(key, otherwise string) string {
 	var flags []string
 	for _, given := range s.settings {
@@ -148,7 +149,7 @@ func (s *scenarioFlags) flagsOf(key, otherwise string) string {
 			continue
 		}
 		flag := "--set " + given.FullKey()
-		for _, f := range slices.Concat(inputFlags, settingFlags, classFlags) {
+		for _, f := range slices.Concat(inputFlags(), settingFlags(), classFlags()) {
 			if f.key == given.Key && s.flagSet.Changed(f.flag) {
 				flag = "--" + f.flag
 			}
@@ -158,7 +159,7 @@ func (s *scenarioFlags) flagsOf(key, otherwise string) string {
 	return cmp.Or(strings.Join(flags, ", "), otherwise)
 }
 
-// check reports the errors of a scenario, of switches also where they are from, before there is a lake.
+// check returns the errors of a scenario before a lake is made. Errors about switches name the flags.
 func (s *scenarioFlags) check(ctx context.Context, sc *scenario.Scenario, r *runFlags, args []string) error {
 	v, err := r.variant()
 	if err == nil {
@@ -174,7 +175,7 @@ func (s *scenarioFlags) check(ctx context.Context, sc *scenario.Scenario, r *run
 	return fmt.Errorf("%s: %w", from+flags, err)
 }
 
-// load makes the scenario.
+// load makes the scenario that the flags and arguments describe.
 func (s *scenarioFlags) load(lakePath string, args []string) (*scenario.Scenario, error) {
 	var sc *scenario.Scenario
 	var err error
@@ -182,7 +183,7 @@ func (s *scenarioFlags) load(lakePath string, args []string) (*scenario.Scenario
 	case s.workload != "":
 		sc, err = s.loadWorkload(lakePath, args)
 	case len(args) == 1 && (s.topology != "" || s.flows != ""):
-		return nil, usagef("--topology and --flows stand in place of a scenario file")
+		return nil, usagef("give a scenario file, or --topology and --flows, not both")
 	case len(args) == 1:
 		if sc, err = scenario.Load(args[0]); errors.Is(err, scenario.ErrNoFile) {
 			if held := heldBy(lakePath, args[0]); held != nil {
@@ -204,7 +205,7 @@ func (s *scenarioFlags) load(lakePath string, args []string) (*scenario.Scenario
 	return sc, s.override(sc)
 }
 
-// heldBy says what a lake, if there is one, holds in place of a scenario file.
+// heldBy returns an error that says what a lake holds, if somebody names a scenario of it where a file is wanted.
 func heldBy(dir, name string) error {
 	l, err := lake.Open(dir, false)
 	if err != nil {
@@ -216,7 +217,7 @@ func heldBy(dir, name string) error {
 	return errors.New("the lake holds a scenario of that name, which what-if, sweep, query, report and compare take")
 }
 
-// override applies the flags that replace values of the scenario file.
+// override applies the flags that change values of the scenario file.
 func (s *scenarioFlags) override(sc *scenario.Scenario) error {
 	var field *tree.FieldError
 	if err := sc.SetAll(s.settings); errors.As(err, &field) {
@@ -227,13 +228,13 @@ func (s *scenarioFlags) override(sc *scenario.Scenario) error {
 	if s.flagSet.Changed("max-rejects") {
 		sc.MaxRejects = s.maxRejects
 	}
-	sc.PathMoves.Add(s.moves)
+	sc.PathMoves.Add(s.paths)
 	sc.Fail = append(sc.Fail, s.fail...)
 	sc.AllowUnreachable = sc.AllowUnreachable || s.allowUnreachable
 	return nil
 }
 
-// giveTopologyOptions adds what the flags say of the topology.
+// giveTopologyOptions adds the flags about the topology.
 func (s *scenarioFlags) giveTopologyOptions(sc *scenario.Scenario) error {
 	given := s.options.ofFile()
 	if len(given) == 0 && len(s.options.given.Delays) == 0 {
@@ -241,7 +242,7 @@ func (s *scenarioFlags) giveTopologyOptions(sc *scenario.Scenario) error {
 	}
 	options, isFile := sc.TopologyOptions()
 	if !isFile && len(given) > 0 {
-		return usagef("%s: goes with a topology file, and this topology is none", strings.Join(given, ", "))
+		return usagef("%s: this applies to a topology file, and the topology of the scenario is not from a file", strings.Join(given, ", "))
 	}
 	options, err := s.options.options(options)
 	if err != nil {
@@ -254,13 +255,13 @@ func (s *scenarioFlags) giveTopologyOptions(sc *scenario.Scenario) error {
 	return nil
 }
 
-// giveName names the scenario: as --name says, else after what flags change in the scenario file.
+// giveName names the scenario: by --name, else by the name of the file and what flags change in it.
 func (s *scenarioFlags) giveName(sc *scenario.Scenario) {
 	if s.flagSet.Changed("name") {
 		sc.Name = s.flagSet.Lookup("name").Value.String()
 		return
 	}
-	for _, of := range slices.Concat(inputFlags, settingFlags, classFlags) {
+	for _, of := range slices.Concat(inputFlags(), settingFlags(), classFlags()) {
 		if flag := s.flagSet.Lookup(of.flag); flag.Changed {
 			sc.Name += ", " + of.flag + " " + flag.Value.String()
 		}
@@ -274,7 +275,7 @@ func (s *scenarioFlags) giveName(sc *scenario.Scenario) {
 	for _, cable := range s.fail {
 		sc.Name += ", " + cable + " down"
 	}
-	for _, change := range s.moves.Changes() {
+	for _, change := range s.paths.Changes() {
 		sc.Name += ", " + change
 	}
 }
@@ -283,7 +284,7 @@ func (s *scenarioFlags) giveName(sc *scenario.Scenario) {
 func (s *scenarioFlags) loadWorkload(lakePath string, args []string) (*scenario.Scenario, error) {
 	switch {
 	case len(args) > 0 || s.flows != "":
-		return nil, usagef("--workload stands in place of a scenario file and of --flows")
+		return nil, usagef("--workload excludes a scenario file and --flows")
 	case lakePath == "":
 		return nil, usagef("--lake is required")
 	}
@@ -300,7 +301,7 @@ func (s *scenarioFlags) loadWorkload(lakePath string, args []string) (*scenario.
 		file = workloads.TopologyFile{Path: s.topology}
 	}
 	if file.Path == "" {
-		return nil, usagef("workload %s does not say with which topology it was ingested: give --topology", state.ID)
+		return nil, usagef("the topology with which workload %s was ingested is not known: give --topology", state.ID)
 	}
 	sc, err := scenario.FromWorkload(file.Path, state.Ingested())
 	if err != nil {
@@ -319,70 +320,59 @@ func (s *scenarioFlags) loadWorkload(lakePath string, args []string) (*scenario.
 	return sc, nil
 }
 
-// declareChanges declares the flags that say how one scenario is made from another.
+// declareChanges declares the flags that make one scenario from another.
 func declareChanges(f *pflag.FlagSet, c *scenario.Changes) {
 	for _, k := range [][2]string{
-		{"fail", "take down a cable A:B (ids or names) or cables by a pattern such as 'wan*:*', all cables of a SWITCH, what " +
-			"is plugged into DEVICE:PORT (one member of a LAG), or random:K, K cables of --tier; may be repeated"},
-		{"add-cable", "install a cable: A:B=100G, of 1us, or A:B=100G,500ns; may be repeated"},
-		{"bandwidth", "change a bandwidth: A:B=100G for a cable, or A:B=50% of what it has; TIER=100G for all of a tier, or " +
-			"a pattern such as 'leaf*:spine1=40G'; may be repeated"},
-		{"delay", "change a propagation delay, of cables as in --bandwidth: 'wan*:*=2ms' or tor-spine=500ns; may be repeated"},
-		{"scale", "multiply services' flows: SERVICE=1.5, SERVICE=+50% or db=1.5,storage=2 (0 to 16), '*=1.5' " +
+		{"fail", "take down a cable A:B (names or ids), the cables that match a pattern such as 'wan*:*', all cables of a " +
+			"SWITCH, the cable in DEVICE:PORT (one member of a LAG), or random:K, K cables of --tier; may be repeated"},
+		{"add-cable", "add a cable: A:B=100G, with a delay of 1us, or A:B=100G,500ns; may be repeated"},
+		{"bandwidth", "change a bandwidth: A:B=100G or A:B=50% for a cable, TIER=100G for a tier, or a pattern such as " +
+			"'leaf*:spine1=40G'; may be repeated"},
+		{"delay", "change a propagation delay, with cables as in --bandwidth: 'wan*:*=2ms' or tor-spine=500ns; may be " +
+			"repeated"},
+		{"scale", "multiply the flows of services: SERVICE=1.5, SERVICE=+50% or db=1.5,storage=2 (from 0 to 16), '*=1.5' " +
 			"for all others; may be repeated"},
-		{"move", "put a service into other racks, by name, switch or place: SERVICE=leaf3,leaf4, SERVICE=4-7 or " +
+		{"move", "move a service to other racks, by name, switch or number: SERVICE=leaf3,leaf4, SERVICE=4-7 or " +
 			"SERVICE=0,2,5; may be repeated"},
 	} {
 		read := func(text string) (scenario.Change, error) { return scenario.ParseChange(k[0], text) }
 		parseEach(f, &c.Do, read, k[0], k[1])
 	}
-	f.StringVar(&c.FailTier, "tier", "", "tier of the cables of random:K, e.g. fabric-spine or tor-fabric,fabric-spine")
-	f.Uint64Var(&c.Draw, "draw", 1, "which random:K: another number, other cables")
-	declareMoves(f, &c.PathMoves)
-	declareSettings(f, &c.Settings, settingFlags)
-	declareSet(f, &c.Settings)
-	f.StringVar(&c.Name, "name", "", "name of the new scenario in the lake; default: the base's, and what was changed")
-	f.BoolVar(&c.AllowUnreachable, "allow-unreachable", false, "count flows without a path instead of refusing them")
+	f.StringVar(&c.FailTier, "tier", "", "`tier` of the cables of random:K, e.g. fabric-spine or tor-fabric,fabric-spine")
+	f.Uint64Var(&c.Draw, "draw", 1, "`number` of the draw of random:K; other numbers draw other cables")
+	declarePaths(f, &c.PathMoves)
+	declareSettings(f, &c.Settings, settingFlags())
+	declareSet(f, &c.Settings, scenario.IsSetting, "key of transport, switches, paths or events as in a scenario file")
+	f.StringVar(&c.Name, "name", "", "name of the new scenario in the lake; default: the name of the base, and the changes")
+	f.BoolVar(&c.AllowUnreachable, "allow-unreachable", false, "count flows that have no path; without it, they are an error")
 }
 
-// declareMoves declares the flags that say how paths move while flows run.
-func declareMoves(f *pflag.FlagSet, t *moves.Text) {
-	parse(f, &t.Balance, "string", moves.ParseBalance, "balance", "",
-		"how paths are chosen: "+moves.Balances+"; all but the first two in the whole network only (estimator exact); or "+
-			"SWITCHES=BALANCE,..., by kind or name: 'tor=flowlet,spine*=spray', others ecmp; default: ecmp")
-	f.StringVar(&t.Routes, "routes", "", "directory of the switches' routes, in place of shortest paths: SWITCH.json as "+
-		"FRR and SONiC write it (vtysh -c 'show ip route json') and hosts.csv (columns address, node); none: shortest paths")
-	parse(f, &t.Hash, "string", moves.ParseHash, "hash", "",
-		"what switches hash: flow, addresses (of the two hosts, in place of the flow), polarized (alike at every switch) or "+
-			"addresses,polarized; default: flow")
-	parse(f, &t.Receivers, "string", moves.ParseReceivers, "receivers", "",
-		"with a balance that reorders packets: any-order (the default), or in-order, which drop what overtakes (go-back-N)")
-	parse(f, &t.Gap, "string", isDuration, "flowlet-gap", "",
-		"with --balance flowlet or conga: a flow begins a new flowlet at a switch after so long a pause; default 50us")
-	parseEach(f, &t.Weights, func(text string) (string, error) {
-		_, err := scenario.ParseChange("bandwidth", text) // of the same form
-		return text, err
-	}, "weight", "with --balance wcmp: cables and their weight in place of their "+
-		"bandwidth, CABLES=SPEED; may be repeated")
-	parseEach(f, &t.Events, func(text string) (string, error) {
+// declarePaths declares the flags that say how flows get their paths, and what happens to cables while flows run.
+func declarePaths(f *pflag.FlagSet, t *moves.Text) {
+	parse(f, &t.Balance, moves.ParseBalance, flagSpec{name: "balance", usage: "how paths are chosen: " + moves.Balances +
+		"; all but the first two need estimator exact; or SWITCHES=BALANCE,... by kind or name, such as " +
+		"'tor=flowlet,spine*=spray', with ecmp for the others; default: ecmp"})
+	f.StringVar(&t.Routes, "routes", "", "`directory` of the routes of the switches, instead of shortest paths: SWITCH.json "+
+		"as FRR and SONiC write it (vtysh -c 'show ip route json') and hosts.csv (columns address, node); none: shortest "+
+		"paths")
+	readEvents := func(text string) error {
+		if strings.HasSuffix(text, ".csv") {
+			events, err := moves.ReadCSV(text)
+			t.Events = append(t.Events, events...)
+			return err
+		}
+		t.Events = append(t.Events, text)
 		_, _, err := moves.ParseEvent(text)
-		return text, err
-	}, "event", "what happens to a cable while flows run (estimator exact): 'A:B down 10ms..50ms', 'A:B loss 1e-4', "+
-		"'A:B loss 1e-4 burst 20us' (mean length of bursts), 'A:B rate 10G 10ms..' (or 50%), 'A:B delay 50us 10ms..'; A->B is one "+
-		"direction, SWITCH all of "+
-		"its cables; times are those of flow starts: 2026-01-31T09:00:00.5Z where those have dates; may be repeated")
-	f.Var(&parsed{kind: "string", read: func(file string) error {
-		events, err := moves.ReadCSV(file)
-		t.Events = append(t.Events, events...)
 		return err
-	}}, "events", "CSV file of events: columns cable, event, value, from, to")
-	parse(f, &t.Repair, "string", isDuration, "local-repair", "",
-		"with --converge: time after which the two ends of such a cable use their other links, if that is sooner")
-	parse(f, &t.Converge, "string", isDuration, "converge", "",
-		"how long routes take to avoid a cable that went down, and to use it again; default 0")
+	}
+	f.Var(&parsed{kind: "stringArray", read: readEvents}, "event", "what happens to a cable while flows run (parsimon help "+
+		"events; needs estimator exact): 'A:B down 10ms..50ms', 'A:B loss 1e-4', 'A:B rate 10G 10ms..', 'A:B delay 50us "+
+		"10ms..', or a CSV file of events; may be repeated")
+	parse(f, &t.Converge, isDuration, flagSpec{name: "converge", usage: "time until routes avoid a cable that went down, and " +
+		"until they use it again; default: 0"})
 }
 
-// isDuration returns a text that is a duration.
+// isDuration returns a text if it is a duration.
 func isDuration(text string) (string, error) {
 	_, err := units.Parse(text, units.Duration)
 	return text, err

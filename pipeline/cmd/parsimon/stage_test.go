@@ -33,8 +33,8 @@ func TestStageDocs(t *testing.T) {
 			have = append(have, s.Name)
 		}
 	}
-	help := stageCommand.page().help
-	for _, name := range stageNames {
+	help := readPage("stage").text
+	for _, name := range stageNames() {
 		listed = append(listed, name)
 		contains(t, help, "\n  "+name+" ")
 	}

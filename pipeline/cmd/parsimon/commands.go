@@ -1,0 +1,244 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/pprof"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"parsimon/pipeline/catalog"
+	"parsimon/pipeline/lake"
+)
+
+// A verb is what a command does.
+type verb interface {
+	declare(f *pflag.FlagSet)
+	run(ctx context.Context, args []string) error
+}
+
+// A command is one line of the table of commands.
+type command struct {
+	name        string // its manual page is manual/NAME.txt
+	group       string // empty: the first screen of help does not list it
+	least, most int    // number of arguments
+	// writes says that the command commits tables. It then has --metrics-file, and brings the views of the lake up to
+	// date when it ends, even after an error.
+	writes bool
+	verb   verb
+	// complete completes arguments; nil: the shell completes file names.
+	complete cobra.CompletionFunc
+}
+
+// anyNumber as the most arguments is no limit.
+const anyNumber = 1 << 30
+
+// Groups of commands on the first screen of help.
+const (
+	groupEstimate = "estimate"
+	groupRead     = "read"
+	groupInput    = "input"
+	groupLake     = "lake"
+)
+
+// commands lists the commands in the order in which a newcomer needs them.
+func (e *env) commands() []command {
+	scenarios := e.completeScenarios
+	return []command{
+		{"run", groupEstimate, 0, 1, true, &runVerb{env: e}, completeShipped},
+		{"what-if", groupEstimate, 1, 1, true, &whatIfVerb{env: e}, scenarios},
+		{"sweep", groupEstimate, 1, 1, true, &sweepVerb{env: e}, scenarios},
+		{"compare", groupEstimate, 2, 2, true, &compareVerb{env: e}, scenarios},
+		{"validate", groupEstimate, 0, 0, true, &validateVerb{env: e}, cobra.NoFileCompletions},
+		{"query", groupRead, 0, 1, false, &queryVerb{env: e}, completeQuestions},
+		{"report", groupRead, 1, 1, false, &reportVerb{env: e}, scenarios},
+		{"schema", groupRead, 0, anyNumber, false, &schemaVerb{env: e}, completeTables},
+		{"ingest", groupInput, 0, anyNumber, true, &ingestVerb{env: e}, nil},
+		{"convert", groupInput, 1, 1, false, &convertVerb{env: e}, nil},
+		{"topology", groupInput, 1, 1, false, &topologyVerb{env: e}, completeTopologies},
+		{"status", groupLake, 0, 0, false, &statusVerb{env: e}, cobra.NoFileCompletions},
+		{"du", groupLake, 0, 0, false, &usageVerb{env: e}, cobra.NoFileCompletions},
+		{"rm", groupLake, 0, anyNumber, true, &removeVerb{env: e}, scenarios},
+		{"stage", groupLake, 1, 2, true, &stageVerb{env: e}, completeStages},
+		{"version", "", 0, 0, false, &versionVerb{env: e}, cobra.NoFileCompletions},
+		{"bench-kernel", "", 0, 0, false, &benchKernelVerb{env: e}, cobra.NoFileCompletions},
+	}
+}
+
+// topics are the pages of the manual that belong to no command: "parsimon help flows".
+var topics = []string{"flows", "events", "metrics"}
+
+// execute runs one command line. An error before the work of a command begins is a usageError.
+func (e *env) execute(ctx context.Context, args []string) error {
+	root := e.rootCommand()
+	if args == nil {
+		args = []string{} // cobra would take those of the process
+	}
+	root.SetArgs(args)
+	if found, _, err := root.Find(args); err == nil && found != root {
+		e.running = found.Name()
+	}
+	err := root.ExecuteContext(ctx)
+	if err != nil && !e.help.begun {
+		return usageError{err}
+	}
+	return cmp.Or(err, e.help.err)
+}
+
+// rootCommand makes the tree of commands.
+func (e *env) rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:              "parsimon",
+		SilenceErrors:    true,
+		SilenceUsage:     true,
+		PersistentPreRun: func(*cobra.Command, []string) { e.help.begun = true },
+		RunE: func(root *cobra.Command, _ []string) error {
+			_, _ = io.WriteString(e.stderr, e.overview(root))
+			return reportedError(exitUsage)
+		},
+	}
+	root.SetOut(e.stdout)
+	root.SetErr(e.stderr)
+	root.AddGroup(
+		&cobra.Group{ID: groupEstimate, Title: "Estimate"},
+		&cobra.Group{ID: groupRead, Title: "Read answers"},
+		&cobra.Group{ID: groupInput, Title: "Prepare inputs"},
+		&cobra.Group{ID: groupLake, Title: "Manage a lake"},
+	)
+	e.declareGlobal(root.PersistentFlags())
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return err })
+	root.SetHelpFunc(e.showHelp)
+	for _, c := range e.commands() {
+		root.AddCommand(e.cobraCommand(c))
+	}
+	for _, topic := range topics {
+		page := readPage("topic-" + topic)
+		root.AddCommand(&cobra.Command{
+			Use: topic, Aliases: []string{strings.TrimSuffix(topic, "s")}, Short: page.summary, Long: page.text, Hidden: true,
+		})
+	}
+	root.SetHelpCommand(e.helpCommand(root))
+	root.InitDefaultCompletionCmd()
+	return root
+}
+
+// declareGlobal declares the flags of all commands.
+func (e *env) declareGlobal(f *pflag.FlagSet) {
+	group(f, "Logs and help", func() {
+		choose(f, &e.logs.level, "log-level", "least severe log line on stderr: %s", "info", "debug", "warn", "error")
+		choose(f, &e.logs.form, "log-format", "form of log lines: %s; auto: console on a terminal, else json", "auto", "json",
+			"console")
+		f.BoolVarP(&e.logs.quiet, "quiet", "q", false, "show no progress, and no log line below a warning")
+		f.StringVar(&e.logs.cpuProfile, "cpu-profile", "", "write a CPU profile for \"go tool pprof\" to this `file`; "+
+			"samples have the label stage")
+		f.BoolP("help", "h", false, "show the manual page with the common flags")
+		f.BoolFunc("help-all", "show the manual page with all flags", func(string) error {
+			e.help.all = true
+			return pflag.ErrHelp
+		})
+	})
+}
+
+// cobraCommand makes a command of the tree.
+func (e *env) cobraCommand(c command) *cobra.Command {
+	page := readPage(c.name)
+	made := &cobra.Command{
+		Use:               page.usage,
+		Short:             page.summary,
+		Long:              page.text,
+		GroupID:           c.group,
+		Hidden:            c.group == "",
+		ValidArgsFunction: c.complete,
+		Args: func(made *cobra.Command, args []string) error {
+			return cmp.Or(checkGiven(made.Flags()), c.checkCount(args))
+		},
+		RunE: func(made *cobra.Command, args []string) error {
+			e.writes = c.writes
+			return e.runVerb(made.Context(), c, args)
+		},
+	}
+	flags := made.Flags()
+	flags.SortFlags = false
+	c.verb.declare(flags)
+	if c.writes {
+		group(flags, "Answer", func() { e.metrics.declare(flags) })
+	}
+	flags.VisitAll(func(flag *pflag.Flag) {
+		if names := flag.Annotations[choicesKey]; names != nil {
+			_ = made.RegisterFlagCompletionFunc(flag.Name, cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+		}
+	})
+	return made
+}
+
+// checkCount returns an error if there are fewer or more arguments than the command takes.
+func (c command) checkCount(args []string) error {
+	switch {
+	case len(args) < c.least:
+		return errors.New("an argument is missing")
+	case len(args) > c.most:
+		return fmt.Errorf("unexpected arguments %q", args[c.most:])
+	}
+	return nil
+}
+
+// runVerb runs a command whose flags and arguments are valid.
+func (e *env) runVerb(ctx context.Context, c command, args []string) error {
+	if err := e.checkMetrics(); err != nil {
+		return err
+	}
+	err := e.profiled(ctx, func() error {
+		defer e.closers.close()
+		return c.verb.run(ctx, args)
+	})
+	if c.writes {
+		return e.updateViews(err)
+	}
+	return err
+}
+
+// updateViews brings the views of the command's lake up to date. err is the error of the command, which matters more.
+func (e *env) updateViews(err error) error {
+	if errors.As(err, new(usageError)) || e.lake == "" || e.dryRun {
+		return err
+	}
+	l, lakeErr := lake.Open(e.lake, false)
+	if lakeErr == nil {
+		lakeErr = catalog.Write(l)
+	} else if errors.As(lakeErr, new(*lake.VersionError)) { // rm works on lakes of all versions
+		lakeErr = nil
+	}
+	return cmp.Or(err, lakeErr)
+}
+
+// profiled runs a command, and writes the profile that --cpu-profile asks for.
+func (e *env) profiled(ctx context.Context, run func() error) error {
+	if e.logs.cpuProfile == "" {
+		return run()
+	}
+	f, err := e.openOutput(e.logs.cpuProfile, os.O_TRUNC)
+	if err == nil {
+		err = pprof.StartCPUProfile(f)
+	}
+	if err != nil {
+		return fmt.Errorf("--cpu-profile: %w", err)
+	}
+	err = run()
+	pprof.StopCPUProfile()
+	return errors.Join(err, f.commit())
+}
+
+// completeScenarios completes the names of scenarios that the lake holds.
+func (e *env) completeScenarios(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	l, err := e.openLake(lake.Open)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return scenarioNames(l), cobra.ShellCompDirectiveDefault
+}

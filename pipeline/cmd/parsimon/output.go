@@ -1,0 +1,225 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/google/renameio/v2"
+
+	"parsimon/queries"
+	"parsimon/schema"
+)
+
+// An answerWriter is the standard output of a command. It keeps the first error, so that an answer that was cut is never
+// reported as success, whichever command and format wrote it.
+type answerWriter struct {
+	w   io.Writer
+	err error
+}
+
+// Write implements io.Writer.
+func (a *answerWriter) Write(data []byte) (int, error) {
+	if a.err != nil {
+		return 0, a.err
+	}
+	n, err := a.w.Write(data)
+	if err != nil {
+		a.err = fmt.Errorf("write the answer: %w", err)
+	}
+	return n, a.err
+}
+
+// finish returns the error of any write. A file system may report a failed write only when the file is closed.
+func (a *answerWriter) finish() error {
+	if file, ok := a.w.(*os.File); ok && a.err == nil {
+		if err := file.Close(); err != nil {
+			a.err = fmt.Errorf("write the answer: %w", err)
+		}
+	}
+	return a.err
+}
+
+// readerGone reports whether the reader of the answer has closed its end of the pipe.
+func (a *answerWriter) readerGone() bool { return a.err == nil || errors.Is(a.err, syscall.EPIPE) }
+
+// closedWriter is a standard output that the caller has closed.
+type closedWriter struct{}
+
+// Write returns the error that the system would return.
+func (closedWriter) Write([]byte) (int, error) { return 0, syscall.EBADF }
+
+// standardOutput returns the standard output. Go opens /dev/null in place of one that is closed, and answers would be
+// lost without an error.
+func standardOutput() io.Writer {
+	if standardOutputClosed() {
+		return closedWriter{}
+	}
+	return os.Stdout
+}
+
+// checkOutput returns an error if a file that a flag names cannot be written. Commands check before they begin to work.
+// A pipe is not opened, because its reader would see the end of the file.
+func (e *env) checkOutput(flag, path string) error {
+	if info, err := os.Stat(path); err == nil && info.Mode()&fs.ModeNamedPipe != 0 {
+		return nil
+	}
+	f, err := e.openOutput(path, 0)
+	if err != nil {
+		return fmt.Errorf("--%s: %w", flag, err)
+	}
+	return f.abandon()
+}
+
+// writeOutput writes a file that a flag names. A regular file is replaced whole or not at all, and ends with ctx. A
+// device, a pipe or a link is written to, and stays what it is.
+func (e *env) writeOutput(ctx context.Context, path string, write func(io.Writer) error) error {
+	f, err := e.openOutput(path, os.O_TRUNC)
+	if err != nil {
+		return err
+	}
+	buffered := bufio.NewWriter(&cancelledWriter{ctx, f})
+	if err = write(buffered); err == nil {
+		err = buffered.Flush()
+	}
+	if err != nil {
+		return errors.Join(err, f.abandon())
+	}
+	return f.commit()
+}
+
+// A cancelledWriter writes until its context ends.
+type cancelledWriter struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+// Write implements io.Writer.
+func (c *cancelledWriter) Write(data []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.w.Write(data)
+}
+
+// An output is a file that is being written: one of its fields is set.
+type output struct {
+	pending *renameio.PendingFile // replaces the file at its path
+	inPlace *os.File              // a device, a pipe, or the target of a link
+	stdout  io.Writer             // the standard output of the process
+}
+
+// Write implements io.Writer.
+func (o *output) Write(data []byte) (int, error) {
+	switch {
+	case o.pending != nil:
+		return o.pending.Write(data)
+	case o.inPlace != nil:
+		return o.inPlace.Write(data)
+	}
+	return o.stdout.Write(data)
+}
+
+// openOutput begins a file. It refuses directories and files of a lake. A new file has the permissions that the umask
+// allows; a file that is replaced keeps its own. A file that is not regular is opened with flag. A path of the
+// standard output of this process, such as /dev/stdout, is its present end.
+func (e *env) openOutput(path string, flag int) (*output, error) {
+	if err := notOfLake(path); err != nil {
+		return nil, err
+	}
+	info, err := os.Lstat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return nil, fmt.Errorf("%s is a directory", path)
+	case err == nil && !info.Mode().IsRegular():
+		if e.isStandardOutput(path) {
+			return &output{stdout: e.stdout}, nil
+		}
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|flag, 0o666)
+		return &output{inPlace: f}, err
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	f, err := renameio.NewPendingFile(path, renameio.WithTempDir(filepath.Dir(path)), renameio.WithPermissions(0o666),
+		renameio.WithExistingPermissions())
+	if err != nil {
+		return nil, fmt.Errorf("write %s: %w", path, err)
+	}
+	e.closers.addTemporary(f.Name())
+	return &output{pending: f}, nil
+}
+
+// isStandardOutput reports whether a path leads to the standard output of this process.
+func (e *env) isStandardOutput(path string) bool {
+	there, err := os.Stat(path)
+	out, outErr := os.Stdout.Stat()
+	return err == nil && outErr == nil && os.SameFile(there, out)
+}
+
+// commit makes a file complete.
+func (o *output) commit() error {
+	switch {
+	case o.inPlace != nil:
+		return o.inPlace.Close()
+	case o.stdout != nil:
+		return nil
+	}
+	if err := o.pending.CloseAtomicallyReplace(); err != nil {
+		return errors.Join(fmt.Errorf("write %s: %w", o.pending.Name(), err), o.pending.Cleanup())
+	}
+	return nil
+}
+
+// abandon closes a file. A file that would have been replaced stays as it was.
+func (o *output) abandon() error {
+	switch {
+	case o.inPlace != nil:
+		return o.inPlace.Close()
+	case o.stdout != nil:
+		return nil
+	}
+	return o.pending.Cleanup()
+}
+
+// notOfLake returns an error if a path belongs to a lake: if it is in a directory of a lake, or is the database of its
+// views. Other files, such as metrics, may lie beside these.
+func notOfLake(path string) error {
+	full, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	if target, err := filepath.EvalSymlinks(full); err == nil {
+		full = target
+	} else if target, isLink := os.Readlink(full); isLink == nil && errors.Is(err, fs.ErrNotExist) { // nothing is there yet
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(full), target)
+		}
+		return notOfLake(target)
+	} else if dir, err := filepath.EvalSymlinks(filepath.Dir(full)); err == nil {
+		full = filepath.Join(dir, filepath.Base(full))
+	}
+	for dir := filepath.Dir(full); ; dir = filepath.Dir(dir) {
+		if info, err := os.Stat(filepath.Join(dir, "_state")); err == nil && info.IsDir() && ownedByLake(dir, full) {
+			return fmt.Errorf("%s belongs to the lake %s: name another file", path, dir)
+		}
+		if dir == filepath.Dir(dir) {
+			return nil
+		}
+	}
+}
+
+// ownedByLake reports whether a path below the directory of a lake is one of the lake's own.
+func ownedByLake(dir, path string) bool {
+	separator := string(filepath.Separator)
+	first, _, below := strings.Cut(strings.TrimPrefix(path, dir+separator), separator)
+	isTable := slices.ContainsFunc(schema.Tables(), func(t schema.Table) bool { return t.Name == first })
+	return below || isTable || strings.HasPrefix(first, queries.CatalogFile) || strings.HasPrefix(first, "_")
+}

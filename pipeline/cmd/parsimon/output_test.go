@@ -1,0 +1,134 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// program prepares the program as a process of its own, with a command line of the shell.
+func program(t *testing.T, line string, args ...string) *exec.Cmd {
+	t.Helper()
+	executable, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command("sh", append([]string{"-c", line, executable}, args...)...)
+	c.Env = append(os.Environ(), asProgram+"=1")
+	return c
+}
+
+// Without the error of every write, a full disk or a closed output cuts an answer, and a script goes on with a part of it.
+func TestEveryAnswerReportsFailedWrites(t *testing.T) {
+	r := tinyLake(t)
+	trace := newTrace(t)
+	for _, line := range [][]string{
+		{"help"}, {"help", "run"}, {"help", "query", "slowdown_by_size"}, {"run", "--help-all"}, {"completion", "bash"},
+		{"version"}, {"version", "--format", "json"}, {"schema"}, {"schema", "--format", "json"}, {"query", "--list"},
+		{"ingest", "--show-mapping", "csv"}, {"topology", "small-4to1"}, {"topology", "small-4to1", "--format", "json"},
+		{"status", "--lake", r.lake}, {"status", "--lake", r.lake, "--format", "json"}, {"du", "--lake", r.lake},
+		{"query", "slowdown_by_size", "--lake", r.lake},
+		{"query", "--lake", r.lake, "--format", "csv", "--sql", "FROM slowdowns"},
+		{"report", "tiny", "--lake", r.lake, "--output", "/dev/stdout"},
+		{"rm", "--older-than", "30d", "--lake", r.lake},
+		append(trace.args(trace.lake, trace.first), "-q"),
+	} {
+		full := program(t, `exec "$0" "$@" > /dev/full`, line...)
+		var log bytes.Buffer
+		full.Stderr = &log
+		_ = full.Run() // the exit code is checked
+		if code := full.ProcessState.ExitCode(); code != exitFailed || !strings.Contains(log.String(), "no space left") {
+			t.Errorf("%v into a full disk: exit %d, %s", line, code, log.String())
+		}
+	}
+	closed := program(t, `exec "$0" version >&-`)
+	if err := closed.Run(); closed.ProcessState.ExitCode() != exitFailed {
+		t.Errorf("a closed output: %v", err)
+	}
+	head := program(t, `{ "$0" schema; echo $? >&2; } | head -1`)
+	var code bytes.Buffer
+	head.Stderr = &code
+	if err := head.Run(); err != nil || code.String() != "0\n" {
+		t.Errorf("a reader that has enough: %v, exit %s", err, code.String())
+	}
+}
+
+// Files are as private as the caller asks: a new one obeys the umask, and one that is replaced keeps its permissions.
+func TestPermissionsOfOutputs(t *testing.T) {
+	dir := t.TempDir()
+	old := syscall.Umask(0o077)
+	defer syscall.Umask(old)
+	for _, of := range []struct {
+		name       string
+		have, want os.FileMode
+	}{{"new.prom", 0, 0o600}, {"private.prom", 0o600, 0o600}, {"group.prom", 0o640, 0o640}} {
+		path := filepath.Join(dir, of.name)
+		if of.have != 0 {
+			if err := errors.Join(os.WriteFile(path, nil, of.have), os.Chmod(path, of.have)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		must(t, "rm", "--older-than", "30d", "--lake", tinyLake(t).lake, "--metrics-file", path)
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != of.want || info.Size() == 0 {
+			t.Errorf("%s has %v, want %v", of.name, info.Mode().Perm(), of.want)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, ".*")); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+}
+
+// Without a message, a limit on file sizes (ulimit -f) ends the program by SIGXFSZ.
+func TestFileSizeLimit(t *testing.T) {
+	c := program(t, `ulimit -f 1; exec "$0" schema --format json > "$1"`, filepath.Join(t.TempDir(), "out"))
+	var log bytes.Buffer
+	c.Stderr = &log
+	_ = c.Run() // the exit code is checked
+	if code := c.ProcessState.ExitCode(); code != exitFailed || !strings.Contains(log.String(), "file too large") {
+		t.Errorf("exit %d, %s", code, log.String())
+	}
+}
+
+// A faultyWriter panics.
+type faultyWriter struct{}
+
+func (faultyWriter) Write([]byte) (int, error) { panic("index out of range") }
+
+// Without the recovery, a user sees a stack trace, and exit code 2 says that the command line is wrong.
+func TestPanicIsAnInternalError(t *testing.T) {
+	for level, trace := range map[string]bool{"info": false, "debug": true} {
+		var log bytes.Buffer
+		code := newEnv(faultyWriter{}, &log).main(t.Context(), []string{"version", "--log-level", level})
+		text := log.String()
+		if code != exitFailed || !strings.Contains(text, "internal error: index out of range") ||
+			strings.Contains(text, "goroutine") != trace {
+			t.Errorf("level %s: exit %d, %s", level, code, text)
+		}
+	}
+}
+
+// A command that does not look at its context ends nevertheless soon after an interruption.
+func TestInterruptionEndsEveryCommand(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(20*time.Millisecond, cancel)
+	began := time.Now()
+	e := newEnv(&bytes.Buffer{}, &bytes.Buffer{})
+	code := e.endWithin(ctx, 50*time.Millisecond, func() int {
+		time.Sleep(time.Minute)
+		return exitOK
+	})
+	if took := time.Since(began); code != exitInterrupt || took > 10*time.Second {
+		t.Errorf("exit %d after %v", code, took)
+	}
+}
