@@ -113,10 +113,7 @@ func (r *Result) Text() *text.Answer {
 	}
 	a.Linef("\nLoad of the network")
 	addRows(a, r.mostLoad)
-	if g.ExpectedMaxLoad > 0 {
-		a.Linef("expected load of the most loaded link, from the matrices: %.4f (%s, link %d)", g.ExpectedMaxLoad,
-			e.Network.LinkName(g.ExpectedMaxLink), g.ExpectedMaxLink)
-	}
+	r.Load.addTo(a)
 	AddCost(a, e)
 	shell := pipeline.ShellName(e.Lake, e.ID())
 	a.Linef("\nNext:\n  parsimon query --list\n  parsimon query slowdown_by_service --lake %s --param scenario=%s\n"+
@@ -336,6 +333,7 @@ type Result struct {
 	Percentiles []PercentilesResult `json:"percentiles"`
 	Services    []PercentilesResult `json:"services"` // those with the most flows first
 	Jobs        []JobResult         `json:"jobs,omitempty"`
+	Load        *LoadResult         `json:"load,omitempty"` // of a workload that was drawn for a load
 	Warnings    []string            `json:"warnings"`
 	Stages      []engine.Report     `json:"stages"`
 	Cases       linksim.Stats       `json:"link_cases"`
@@ -410,7 +408,7 @@ func Read(ctx context.Context, e *pipeline.Estimation, o Options) (_ *Result, er
 		return nil, failed
 	}
 	r.Gates = verdicts
-	var wrong [5]error // the first counts
+	var wrong [6]error // the first counts
 	r.Percentiles, wrong[0] = answers[PercentilesResult](ctx, db, e, "slowdown_by_size", nil)
 	if o.Services {
 		r.Services, wrong[1] = answers[PercentilesResult](ctx, db, e, "slowdown_by_service", nil)
@@ -419,6 +417,7 @@ func Read(ctx context.Context, e *pipeline.Estimation, o Options) (_ *Result, er
 	}
 	r.Jobs, wrong[2] = Jobs(ctx, db, e)
 	r.Warnings, wrong[3] = warnings(ctx, db, e)
+	r.Load, wrong[5] = load(ctx, db, e)
 	if o.Text {
 		wrong[4] = r.forPeople.read(ctx, db, r)
 	}
@@ -462,7 +461,15 @@ func warnings(ctx context.Context, db *queries.DB, e *pipeline.Estimation) ([]st
 	}
 	found, err := ask(ctx, db, e, "warning_lines", map[string]string{"longer": longer, "more": fmt.Sprintf(
 		`; parsimon query --lake %s --sql "SELECT * FROM warnings_all WHERE %s" lists them)`, e.Lake.Path(), selected(e))})
-	return lines(found, err)
+	all, err := lines(found, err)
+	if err != nil {
+		return nil, err
+	}
+	l, err := load(ctx, db, e)
+	if warning := l.warning(); warning != "" {
+		all = append(all, warning)
+	}
+	return all, err
 }
 
 // SharedHosts are lines about the jobs of an estimate that share hosts, but not as many in a base.

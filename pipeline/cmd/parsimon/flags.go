@@ -228,7 +228,7 @@ func (r *runFlags) defaultAuto(f *pflag.FlagSet, how string) {
 
 // estimatorNames returns the names of all estimators.
 func estimatorNames() []string {
-	return names.Of([]estimators.Estimator{estimators.Flow, estimators.Independent, estimators.Exact}, estimators.Estimator.String)
+	return names.Of([]estimators.Name{estimators.Flow, estimators.Independent, estimators.Exact}, estimators.Name.String)
 }
 
 // auto as --estimator leaves the choice to the estimate.

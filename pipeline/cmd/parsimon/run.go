@@ -253,6 +253,7 @@ func (v *validateVerb) run(ctx context.Context, _ []string) error {
 		}
 	}
 	a := &text.Answer{}
+	a.Linef("scenario %s (%s), variant %s", run.ID(), run.Spec.Name, run.Variant())
 	found, err := validate(ctx, run, file, a)
 	if err != nil {
 		return err
