@@ -68,10 +68,14 @@ func ExactSeconds(hosts int, flows, packetHops int64) float64 {
 	return workSize{hosts: hosts, flows: flows, packetHops: packetHops}.exactNS() / 1e9
 }
 
+// twoPassesNS is the processor time of two passes of link cases.
+func (w workSize) twoPassesNS() float64 {
+	return float64(w.packetHops)*passesHopNS + w.loadedHops*passesLoadedHopNS
+}
+
 // affordable reports whether the whole network is simulated without asking two passes.
 func (w workSize) affordable() bool {
-	twoPassesNS := float64(w.packetHops)*passesHopNS + w.loadedHops*passesLoadedHopNS
-	return w.exactNS() <= max(affordableNS, affordableRatio*twoPassesNS)
+	return w.exactNS() <= max(affordableNS, affordableRatio*w.twoPassesNS())
 }
 
 // estimateAuto makes the estimate of a variant that chooses.
@@ -81,23 +85,39 @@ func estimateAuto(ctx context.Context, e *Estimation) error {
 	if err != nil {
 		return err
 	}
-	limit := cmp.Or(e.ExactLimit, DefaultExactLimit)
-	possible := first.unable == nil && first.packetHops <= limit
-	switch {
-	case first.unable != nil && (first.whole || !e.Spec.Switches.IsZero()):
-		return first.unable
-	case first.whole:
-		return e.run(ctx)
-	case first.unable != nil:
-		e.Log.Info().Err(first.unable).Msg("link cases only: the whole network cannot be simulated")
-	case !possible:
-		e.Log.Info().Int64("packet_hops", first.packetHops).Int64("exact_limit", limit).
-			Msg("link cases only: more packet-hops than --exact-limit")
-	case first.affordable() || first.insufficient:
+	exact, why, err := e.choose(&first)
+	if err != nil {
+		return err
+	}
+	if exact {
 		return e.run(ctx)
 	}
+	e.Log.Info().Int64("packet_hops", first.packetHops).Msg("link cases: " + why)
 	e.variant = Variant{Estimator: estimators.Flow, Passes: MaxPasses}
-	return e.throughPasses(ctx, possible)
+	return e.throughPasses(ctx, first.unable == nil && first.packetHops <= e.exactLimit())
+}
+
+// exactLimit is the number of packet-hops up to which an estimate that chooses simulates the whole network.
+func (e *Estimation) exactLimit() int64 { return cmp.Or(e.ExactLimit, DefaultExactLimit) }
+
+// choose chooses between a simulation of the whole network and two passes of link cases, and says why. The error says that
+// neither is possible.
+func (e *Estimation) choose(first *firstLook) (exact bool, why string, err error) {
+	switch {
+	case first.unable != nil && (first.whole || !e.Spec.Switches.IsZero()):
+		return false, "", first.unable
+	case first.whole:
+		return true, "only a simulation of the whole network can estimate this scenario", nil
+	case first.unable != nil:
+		return false, "the whole network cannot be simulated: " + first.unable.Error(), nil
+	case first.packetHops > e.exactLimit():
+		return false, fmt.Sprintf("there are more packet-hops than --exact-limit %d", e.exactLimit()), nil
+	case first.affordable():
+		return true, "exact takes at most a minute of processor time, or at most twice as long as two passes of flow", nil
+	case first.insufficient:
+		return true, "two passes of flow are not accurate enough for this scenario", nil
+	}
+	return false, "exact takes more than a minute of processor time, and more than twice as long as two passes of flow", nil
 }
 
 // throughPasses makes the estimate of the variant, two passes, and where these do not suffice and it is possible, that
@@ -181,7 +201,7 @@ func look(ctx context.Context, e *Estimation) (first firstLook, err error) {
 // route.
 func (e *Estimation) CanBeExact(ctx context.Context) (bool, error) {
 	first, err := look(ctx, e)
-	return err == nil && first.unable == nil && first.packetHops <= cmp.Or(e.ExactLimit, DefaultExactLimit), err
+	return err == nil && first.unable == nil && first.packetHops <= e.exactLimit(), err
 }
 
 // stepState is the state file of a scenario that names a variant which a run has begun on its way to an answer.

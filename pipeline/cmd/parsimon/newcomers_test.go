@@ -73,7 +73,7 @@ func TestNewcomers(t *testing.T) {
 
 	contains(t, must(t, append(change, "r1:r3=10G,400km")...), "delay 2ms\n")
 	contains(t, must(t, "what-if", "day", "--lake", "lake", "--fail", "r3:*"), "r3:* with 2 cables down")
-	mustFail(t, failure{exitUsage, "goes with --sql", []string{"query", "SELECT 1", "--lake", "lake"}},
+	mustFail(t, failure{exitUsage, "use --sql for SQL", []string{"query", "SELECT 1", "--lake", "lake"}},
 		failure{exitFailed, "--show-mapping csv", []string{"ingest", "sites.csv", "--topology", "sites.csv", "--lake", "lake"}})
 	writeFiles(t, map[string]string{"sflow.csv": "unixSecondsUTC,srcIP,dstIP,sampledPacketSize,meanSkipCount\n1,10.0.0.1,10.0.0.2,9,9\n"})
 	mustFail(t, failure{exitFailed, "the columns of --format sflowtool)", []string{"ingest", "sflow.csv", "--topology", "sites.csv",

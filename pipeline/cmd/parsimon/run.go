@@ -25,6 +25,8 @@ type runVerb struct {
 	windows    windowFlags
 	exact      bool
 	startsFrom string
+	forecast   bool // --dry-run
+	cores      int
 }
 
 func (v *runVerb) declare(f *pflag.FlagSet) {
@@ -38,7 +40,14 @@ func (v *runVerb) declare(f *pflag.FlagSet) {
 			"and estimate the flows with the starts that it found")
 		f.BoolVar(&v.exact, "exact", false, "also simulate the whole network, and compare the estimate with it (slow)")
 	})
-	group(f, machineGroup, func() { v.how.declareKeep(f) })
+	group(f, machineGroup, func() {
+		v.how.declareKeep(f)
+		f.BoolVar(&v.forecast, "dry-run", false, "only predict what the run takes, and which estimator it chooses; this "+
+			"generates and routes the flows, and writes nothing into the lake")
+		intVar(f, &v.cores, intRange{1, 4096}, "cores", "with --dry-run: number of cores to predict the time for; default: "+
+			"those of this machine")
+		needs(f, "dry-run", "cores")
+	})
 	group(f, "Answer", func() {
 		v.declareForm(f, tableForms()...)
 		v.declareGates(f, withoutBase)
@@ -48,8 +57,11 @@ func (v *runVerb) declare(f *pflag.FlagSet) {
 
 func (v *runVerb) run(ctx context.Context, args []string) error {
 	ask, sampling, err := v.windows.ask()
-	if sampling && v.exact {
+	switch {
+	case sampling && v.exact:
 		return usagef("--within does not go with --exact")
+	case sampling && v.forecast:
+		return usagef("--dry-run does not go with --within")
 	}
 	if sampling {
 		err = v.windows.simulate(&v.how)
@@ -59,6 +71,9 @@ func (v *runVerb) run(ctx context.Context, args []string) error {
 	}
 	if v.startsFrom != "" && v.startsFrom != estimators.Exact.String() {
 		return usagef("--starts-from %q: want exact", v.startsFrom)
+	}
+	if v.forecast {
+		return v.predict(ctx, args)
 	}
 	open := begin
 	if v.startsFrom != "" {

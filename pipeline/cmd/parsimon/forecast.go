@@ -1,0 +1,90 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"runtime"
+	"slices"
+
+	"parsimon/pipeline"
+	"parsimon/pipeline/text"
+	"parsimon/schema/units"
+)
+
+// A prediction is the answer of run --dry-run.
+type prediction struct {
+	ScenarioID string `json:"scenario_id"`
+	Name       string `json:"name"`
+	*pipeline.Forecast
+	Cores       int   `json:"cores"`
+	MemoryBytes int64 `json:"memory_bytes"` // --memory-limit, to which a run keeps
+}
+
+// predict writes what a run is expected to take. It generates and routes the flows in a lake of its own, which is removed;
+// those of a workload, which only its own lake has, as a scenario that is removed unless the lake had it.
+func (v *runVerb) predict(ctx context.Context, args []string) error {
+	v.dryRun = true
+	sc, err := v.input.load(v.lake, args)
+	if err == nil {
+		err = v.input.check(ctx, sc, &v.how, args)
+	}
+	if err != nil {
+		return err
+	}
+	if v.input.workload == "" {
+		dir, err := os.MkdirTemp("", "parsimon-dry-run-*")
+		if err != nil {
+			return err
+		}
+		v.closers.addTemporary(dir)
+		v.env.lake = dir
+	}
+	v.how.cache = "off"
+	o, err := v.how.settings(v.env)
+	if err != nil {
+		return err
+	}
+	run, err := pipeline.Begin(ctx, o.Lake, sc, o.Variant, o.Settings)
+	if err != nil {
+		return err
+	}
+	ids, err := run.Lake.Scenarios()
+	isNew := !slices.Contains(ids, run.ID())
+	var f *pipeline.Forecast
+	if err == nil {
+		f, err = run.Forecast(ctx)
+	}
+	run.Close()
+	if err == nil && isNew {
+		_, err = pipeline.Remove(ctx, run.Lake, pipeline.Removal{Scenarios: []string{string(run.ID())}})
+	}
+	if err != nil {
+		return err
+	}
+	p := &prediction{ScenarioID: string(run.ID()), Name: sc.Name, Forecast: f, Cores: cmp.Or(v.cores, runtime.NumCPU()),
+		MemoryBytes: cmp.Or(o.MemoryBytes, pipeline.DefaultMemory)}
+	return v.write(v.stdout, p, p.text())
+}
+
+// text returns the prediction for people.
+func (p *prediction) text() *text.Answer {
+	a := &text.Answer{}
+	a.Linef("scenario %s (%s)", p.ScenarioID, p.Name)
+	a.Linef("%d flows between %d hosts, %s packet-hops", p.Flows, p.Hosts, units.Human(float64(p.PacketHops)))
+	asked := ""
+	if p.AskedLoad > 0 {
+		asked = "; asked for: " + text.Figure(p.AskedLoad).String()
+	}
+	a.Linef("load of the most loaded link: %s, with headers%s", text.Figure(p.MaxLoad), asked)
+	a.Linef("")
+	t := a.Table("estimator", "cpu_s", "least_seconds", "disk_mb")
+	for _, e := range p.Estimators {
+		t.Add(e.Estimator, e.CPUSeconds, e.CPUSeconds/float64(p.Cores), float64(e.DiskBytes)/1e6)
+	}
+	a.Linef("cpu_s: processor time, predicted from runs that were measured on two cores; least_seconds: computed, "+
+		"processor time / %d cores", p.Cores)
+	a.Linef("memory: at most %sB (--memory-limit)", units.Human(float64(p.MemoryBytes)))
+	a.Linef("--estimator auto takes %s: %s", p.Estimator, p.Reason)
+	return a
+}

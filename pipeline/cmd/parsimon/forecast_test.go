@@ -1,0 +1,46 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Without a dry run, what a run takes is known only afterwards. It writes no lake, and names the estimator that the run
+// then takes.
+func TestDryRunNamesTheEstimator(t *testing.T) {
+	scenario := tinyScenario(t, "")
+	lake := filepath.Join(t.TempDir(), "lake")
+	args := []string{"run", scenario, "--lake", lake, "--format", "json", "-q"}
+	var p prediction
+	if err := json.Unmarshal([]byte(must(t, append(args, "--dry-run", "--cores", "8")...)), &p); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(lake); !os.IsNotExist(err) {
+		t.Errorf("the dry run made a lake: %v", err)
+	}
+	if len(p.Estimators) != 2 || p.Flows != 3000 || p.Cores != 8 || p.Reason == "" || p.MaxLoad <= 0 || p.AskedLoad != 0.4 {
+		t.Errorf("%+v", p)
+	}
+	var answer struct{ Variant string }
+	if err := json.Unmarshal([]byte(must(t, args...)), &answer); err != nil {
+		t.Fatal(err)
+	}
+	if answer.Variant != p.Estimator {
+		t.Errorf("the run takes %s, the dry run said %s", answer.Variant, p.Estimator)
+	}
+	mustFail(t, failure{exitUsage, "--cores goes with --dry-run", []string{"run", scenario, "--lake", lake, "--cores", "3"}},
+		failure{exitUsage, "--dry-run does not go with --within", append(args, "--dry-run", "--within", "5%")})
+}
+
+// A workload of the lake is predicted too, and its lake does not change.
+func TestDryRunOfAWorkload(t *testing.T) {
+	tr := newTrace(t)
+	must(t, append(tr.args(tr.lake, tr.first), "--workload", "day", "-q")...)
+	before := files(t, tr.lake)
+	contains(t, must(t, "run", "--workload", "day", "--lake", tr.lake, "--dry-run", "-q"), "(day)", "--estimator auto takes")
+	if after := files(t, tr.lake); len(after) != len(before) {
+		t.Errorf("%d files, %d before", len(after), len(before))
+	}
+}
