@@ -38,6 +38,7 @@ func TestEmptyNames(t *testing.T) {
 
 // rm takes whole names only, and a workload is known by its whole name.
 func TestWholeNames(t *testing.T) {
+	long(t)
 	t.Parallel()
 	r := copiedLake(t)
 	named := r.id[:8] // the name of one is the beginning of the id of the other

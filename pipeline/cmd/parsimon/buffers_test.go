@@ -133,6 +133,7 @@ type bufferAnswer struct {
 // buffers, and not those where buffers never fill. With PARSIMON_LONG it logs all cases as the table of
 // datasets/results/buffers.md.
 func TestBuffersWarning(t *testing.T) {
+	long(t)
 	cases, long := bufferCases(), os.Getenv("PARSIMON_LONG") != ""
 	if !long {
 		cases = slices.DeleteFunc(cases, func(c bufferCase) bool { return c.long })

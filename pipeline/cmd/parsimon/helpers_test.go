@@ -25,6 +25,14 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// long skips a test that takes more than a few seconds in a -short run. "make test" runs all tests.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes long: make test runs it")
+	}
+}
+
 // parsimon runs a command line as the shell would.
 func parsimon(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()

@@ -204,6 +204,7 @@ func TestIngestUsage(t *testing.T) {
 
 // What cannot be ingested fails with the reason, and leaves no data files.
 func TestIngestFailures(t *testing.T) {
+	long(t)
 	t.Parallel()
 	tr := newTrace(t)
 	id := tr.ingest(t)

@@ -7,6 +7,7 @@ import (
 
 // A flow file with a column after, as CSV and as Parquet with a list, and a scenario with jobs: the contract for scripts.
 func TestFlowsThatWait(t *testing.T) {
+	long(t)
 	t.Chdir(t.TempDir())
 	writeFiles(t, map[string]string{
 		"net.yaml": "graph: {hosts: [a, b, c], switches: [s], bandwidth: 10Gbps, delay: 1us, cables: [\"a:s\", \"b:s\", \"c:s\"]}\n",

@@ -8,6 +8,7 @@ import (
 
 // What newcomers stumbled over, on two sites whose routers r1 to r3 are 2 ms apart.
 func TestNewcomers(t *testing.T) {
+	long(t)
 	t.Chdir(t.TempDir())
 	writeFiles(t, map[string]string{
 		"sites.csv": "device_a,device_b,speed,delay\nh1,s1,25G,500ns\nh2,s1,25G,500ns\nh3,s2,25G,500ns\nh4,s2,25G,500ns\n" +
@@ -149,6 +150,7 @@ func TestNewcomers(t *testing.T) {
 // A file that is ingested again after a correction is named, with the rows that it has no more; one that has only grown,
 // or that goes on after the rows that it had, is not.
 func TestCorrectedFile(t *testing.T) {
+	long(t)
 	t.Chdir(t.TempDir())
 	rows := func(text string) string {
 		writeFiles(t, map[string]string{"log.csv": "src,dst,size_bytes,start_ns\n" + text})

@@ -65,6 +65,7 @@ func TestQueryUnknownScenario(t *testing.T) {
 
 // While another estimate of a scenario is being made, the one that is complete answers.
 func TestAnswersBesideAPartialEstimate(t *testing.T) {
+	long(t)
 	t.Parallel()
 	lake := copiedLake(t)
 	must(t, "stage", "simulate", "--lake", lake.lake, "--scenario", lake.id, "--estimator", "independent", "--shard", "0/2", "--partitions", "4", "-q")

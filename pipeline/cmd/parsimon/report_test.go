@@ -160,6 +160,7 @@ func TestReportInBrowser(t *testing.T) {
 
 // The report of a small scenario is drawn without an error and without a request.
 func TestReportPage(t *testing.T) {
+	long(t)
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "tiny.html")
 	must(t, "report", "tiny", "--lake", tinyLake(t).lake, "--output", path, "--quiet")
@@ -171,6 +172,7 @@ func TestReportPage(t *testing.T) {
 // The report of an estimate from windows says so beside every number, has its charts and no others, is the same when it
 // is made again, and lets no name of a trace become code.
 func TestReportSampled(t *testing.T) {
+	long(t)
 	t.Parallel()
 	lake, dir := sampledLake(t), t.TempDir()
 	path := filepath.Join(dir, "sampled.html")
@@ -341,6 +343,7 @@ func checkZoom(t *testing.T, b *tab) {
 
 // The command's contract for scripts.
 func TestReportCommand(t *testing.T) {
+	long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	lake, out := tinyLake(t).lake, filepath.Join(dir, "sub.html")

@@ -97,6 +97,7 @@ func TestRejectedRows(t *testing.T) {
 
 // A failed cable that disconnects a host is refused by name, unless --allow-unreachable is given.
 func TestUnreachableHost(t *testing.T) {
+	long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	flows, topology := filepath.Join(dir, "flows.csv"), filepath.Join(dir, "net")
@@ -116,6 +117,7 @@ func TestUnreachableHost(t *testing.T) {
 // Buffers of switches belong to the scenario: the answer is of the whole network, with drops or pauses by link and in
 // total. Link cases do not model them, and say so.
 func TestSwitches(t *testing.T) {
+	long(t)
 	r := tinyLake(t)
 	lake := filepath.Join(t.TempDir(), "lake")
 	ids := map[string]bool{r.id: true}
@@ -151,6 +153,7 @@ func TestSwitches(t *testing.T) {
 
 // Traffic classes are simulated in the whole network, which estimator auto takes. Their weights can be swept.
 func TestClasses(t *testing.T) {
+	long(t)
 	dir := t.TempDir()
 	lake, file := filepath.Join(dir, "lake"), filepath.Join(dir, "classes.yaml")
 	writeFiles(t, map[string]string{file: tinyText + "switches: {buffer: 100KB, classes: [{name: web, queue: 2, services: [web], weight: 3}]}\n"})
@@ -181,6 +184,7 @@ func TestClasses(t *testing.T) {
 
 // Flows are in classes by the DSCP of their service, or of a flow file; that of the file's is checked.
 func TestClassesByDSCP(t *testing.T) {
+	long(t)
 	dir := t.TempDir()
 	lake, file, flows := filepath.Join(dir, "lake"), filepath.Join(dir, "classes.yaml"), filepath.Join(dir, "f.csv")
 	sonic := topologyFixture(t, "sonic")

@@ -47,6 +47,7 @@ func TestStageDocs(t *testing.T) {
 
 // The stages, one after the other in two shards each, make the estimate of run (OPERATORS.md).
 func TestStageCommands(t *testing.T) {
+	long(t)
 	t.Parallel()
 	r := tinyLake(t)
 	dir := filepath.Join(t.TempDir(), "lake")

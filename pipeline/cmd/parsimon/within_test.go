@@ -49,6 +49,7 @@ func TestWithinExactStays(t *testing.T) {
 
 // Scripts read the interval of every entry of percentiles, sampled_share and windows of an estimate from windows.
 func TestWithinJSON(t *testing.T) {
+	long(t)
 	dir, flows := t.TempDir(), writeSteadyTrace(t, 60_000, 600)
 	var out struct {
 		Percentiles []struct {
@@ -130,6 +131,7 @@ func failsGate(t *testing.T, want string, args ...string) {
 
 // A what-if by windows holds the same windows of both scenarios against each other, and so does compare.
 func TestWhatIfWithin(t *testing.T) {
+	long(t)
 	dir, flows := t.TempDir(), writeSteadyTrace(t, 20_000, 600)
 	var out struct {
 		Windows int    `json:"windows"`
