@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"parsimon/pipeline"
+	"parsimon/pipeline/lake"
 	"parsimon/pipeline/text"
 	"parsimon/schema/units"
 )
@@ -32,7 +33,16 @@ func (v *runVerb) predict(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if v.input.workload == "" {
+	var known []lake.ScenarioID
+	if v.input.workload != "" {
+		l, err := v.openLake(lake.Open)
+		if err != nil {
+			return err
+		}
+		if known, err = l.Scenarios(); err != nil {
+			return err
+		}
+	} else {
 		dir, err := os.MkdirTemp("", "parsimon-dry-run-*")
 		if err != nil {
 			return err
@@ -49,14 +59,9 @@ func (v *runVerb) predict(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	ids, err := run.Lake.Scenarios()
-	isNew := !slices.Contains(ids, run.ID())
-	var f *pipeline.Forecast
-	if err == nil {
-		f, err = run.Forecast(ctx)
-	}
+	f, err := run.Forecast(ctx)
 	run.Close()
-	if err == nil && isNew {
+	if err == nil && !slices.Contains(known, run.ID()) {
 		_, err = pipeline.Remove(ctx, run.Lake, pipeline.Removal{Scenarios: []string{string(run.ID())}})
 	}
 	if err != nil {

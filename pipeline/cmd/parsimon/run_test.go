@@ -263,7 +263,6 @@ func TestRefusals(t *testing.T) {
 		{exitUsage, "exclude each other", []string{"sweep", "t", "--fail", "each:fabric-spine", "--loss", "1e-3", "--delay", "5us"}},
 		{exitUsage, "windows of time", []string{"run", jobs, "--within", "5%"}},
 		{exitUsage, "services that are scaled", []string{"what-if", "j", "--scale", "j=2"}},
-		{exitFailed, "outside the trace", []string{"what-if", "t", "--event", cable + " down 3s.."}},
 		{exitUsage, "flows that wait", []string{"run", "--topology", dir, "--flows", closed, "--estimator", "flow"}},
 		{exitUsage, "transport hpcc", []string{"run", tiny, "--balance", "spray", "--transport", "hpcc"}},
 	} {

@@ -24,10 +24,14 @@ func TestStageDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	clusters, err := linksim.ParseClustering(linksim.DefaultClusteringError)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var have, listed []string
 	for _, v := range []pipeline.Variant{
 		{Estimator: estimators.Flow, Passes: pipeline.MaxPasses}, {Estimator: estimators.Exact},
-		{Estimator: estimators.Independent, Cluster: &linksim.Clustering{}},
+		{Estimator: estimators.Independent, Cluster: clusters},
 	} {
 		for _, s := range pipeline.ReadOnly(model, v, pipeline.Settings{}).Plan() {
 			have = append(have, s.Name)
