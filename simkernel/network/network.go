@@ -86,9 +86,18 @@ func New(params simkernel.Params, limits BufferParams, links []Link, hosts []boo
 		return nil, fmt.Errorf("%d links: a network has two for every cable, one each way", len(links))
 	}
 	n := &Network{
-		params: params, buffer: limits, links: slices.Clone(links),
-		host: slices.Clone(hosts), more: more, leastWork: leastWork, rules: rules{traits: params.Transport.Traits(), numberShift: flagBits,
-			fullBytes: params.PayloadBytes + params.HeaderBytes, ackBytes: params.AckBytes},
+		params:    params,
+		buffer:    limits,
+		links:     slices.Clone(links),
+		host:      slices.Clone(hosts),
+		more:      more,
+		leastWork: leastWork,
+		rules: rules{
+			traits:      params.Transport.Traits(),
+			numberShift: flagBits,
+			fullBytes:   params.PayloadBytes + params.HeaderBytes,
+			ackBytes:    params.AckBytes,
+		},
 	}
 	for l, link := range links {
 		if err := n.checkLink(l, link); err != nil {

@@ -141,7 +141,8 @@ func (x *retransmission) onSend(slot int32, nowPS int64) (attempt uint32) {
 		if d.tcp == nil {
 			f.sentAgain = f.next + 1
 		}
-		d.journal.late = append(d.journal.late, lateStat{item: item{hop: d.net.flows.info[slot].firstHop}, startPS: nowPS, again: true})
+		firstHop := d.net.flows.info[slot].firstHop
+		d.journal.late = append(d.journal.late, lateStat{item: item{hop: firstHop}, startPS: nowPS, again: true})
 	}
 	f.next++
 	f.maxSent = max(f.maxSent, f.next)
@@ -181,7 +182,8 @@ func (x *retransmission) receiveAck(c *nic, slot int32, s *sender, it *item) {
 	if d.paths != nil {
 		d.paths.repath(f, number, it.bits&flagMarked != 0)
 	}
-	known := it.bits&flagNack == 0 && (number < f.una || d.recovery.net.selective && it.bits&flagThrough == 0 && f.acked.has(number))
+	repeats := x.net.selective && it.bits&flagThrough == 0 && f.acked.has(number)
+	known := it.bits&flagNack == 0 && (number < f.una || repeats)
 	if it.bits&flagNack != 0 {
 		s.goBack(p, f)
 	} else if !known {

@@ -125,7 +125,8 @@ func (s *sorter) arrivalsOf(o duePort) []arrival {
 // window into as many parts as there are arrivals, and sorts each part.
 func (d *domain) sortWindow(arrivals []arrival) {
 	n := len(arrivals)
-	d.sorter.partEnds, d.sorter.parted = slices.Grow(d.sorter.partEnds[:0], n+1)[:n+1], slices.Grow(d.sorter.parted[:0], n)[:n]
+	d.sorter.partEnds = slices.Grow(d.sorter.partEnds[:0], n+1)[:n+1]
+	d.sorter.parted = slices.Grow(d.sorter.parted[:0], n)[:n]
 	ends := d.sorter.partEnds
 	scale := float64(n) / float64(d.lengthPS)
 	clear(ends)

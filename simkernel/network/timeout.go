@@ -102,7 +102,8 @@ func (x *retransmission) timeout(c *nic) {
 	f := &d.net.recovery.flows[t.slot]
 	s := &d.net.flows.senders[t.slot]
 	f.timerSet = false
-	if f.next == f.una && (d.tcp == nil && !x.net.irn || f.maxSent == f.una) { // nothing is in flight: the next sets the timer
+	goesBack := d.tcp == nil && !x.net.irn
+	if f.next == f.una && (goesBack || f.maxSent == f.una) { // nothing is in flight: the next packet sets the timer
 		return
 	}
 	if x.net.irn && f.tooEarly(c, t) {

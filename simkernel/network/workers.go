@@ -21,11 +21,11 @@ import (
 // alternating pairs).
 const (
 	leastWork     = 32                     // items of a domain in a step: with less, one worker simulates all domains
-	idleWork      = 4                      // items in a step: with less, an epoch is one step, so that idle time is skipped
+	idleWork      = 4                      // items in a step: with less, an epoch is one step
 	epochWork     = 20_000                 // items of an epoch, for each worker
 	epochSteps    = 64                     // at most
 	balanceEvery  = 20 * epochWork         // items
-	unbalanced    = 1.1                    // domains are redistributed if a worker has more than this multiple of the mean work
+	unbalanced    = 1.1                    // most work of a worker over the mean, to redistribute domains
 	looksAtOnce   = 128                    // looks for work, before a worker takes the last domain of another one
 	spinFor       = 200 * time.Microsecond // before a waiting worker sleeps
 	progressEvery = 1 << 18                // items
