@@ -17,12 +17,13 @@ help: ## print this list
 	@awk -F':.*## ' '/^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  make %-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##@ Use
-.PHONY: run build beam setup clean
-run: build ## build, estimate the 256-host example, print its summary and one more query
-	@$(BIN)/parsimon run small --lake $(LAKE)
-	@echo
-	@echo 'parsimon query slowdown_by_service --lake $(LAKE)'
-	@$(BIN)/parsimon query slowdown_by_service --lake $(LAKE)
+.PHONY: run picture build beam setup clean
+run: build ## build, and show the method on the 256-host example: its steps, and the three estimators side by side
+	@$(BIN)/parsimon tour small --lake $(LAKE)
+
+picture: run ## draw the picture of the README, datasets/example.svg
+	@.ci/setup-notebooks
+	@.ci/picture $(BIN)/parsimon $(LAKE) datasets/example.svg
 
 build: setup ## build bin/parsimon
 	@go build -buildvcs=false -ldflags "$$(.ci/version)" -o $(BIN)/parsimon ./pipeline/cmd/parsimon

@@ -52,6 +52,7 @@ func (e *env) commands() []command {
 	scenarios := e.completeScenarios
 	return []command{
 		{"run", groupEstimate, 0, 1, true, &runVerb{env: e}, completeShipped},
+		{"tour", groupEstimate, 0, 1, true, &tourVerb{env: e}, completeShipped},
 		{"what-if", groupEstimate, 1, 1, true, &whatIfVerb{env: e}, scenarios},
 		{"sweep", groupEstimate, 1, 1, true, &sweepVerb{env: e}, scenarios},
 		{"compare", groupEstimate, 2, 2, true, &compareVerb{env: e}, scenarios},

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// The tour is the first thing that a newcomer sees: without this test it could skip a step of the method or an
+// estimator. Each flow has one row in hops for each link of its path, one draw for each of these rows, and one
+// slowdown; and the SQL that the tour prints answers.
+func TestTourShowsEveryStep(t *testing.T) {
+	dir := t.TempDir()
+	args := []string{"tour", "small", "--duration", "2ms", "--lake", dir, "--quiet"}
+	var tour struct {
+		Estimates []struct {
+			Estimator string
+			Scenario  string `json:"scenario_id"`
+			Stages    []struct {
+				Stage, Table string
+				Rows         int64
+			}
+			Percentiles []struct {
+				SizeBin string `json:"size_bin"`
+				Flows   int64
+			}
+		}
+	}
+	code, stdout, stderr := parsimon(t, append(args, "--format", "json")...)
+	if code != 0 {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	if err := json.Unmarshal([]byte(stdout), &tour); err != nil {
+		t.Fatal(err)
+	}
+	if len(tour.Estimates) != 3 || tour.Estimates[0].Estimator != "independent" {
+		t.Fatalf("estimates %v, want independent and two others", tour.Estimates)
+	}
+	rows := map[string]int64{}
+	for _, s := range tour.Estimates[0].Stages {
+		rows[s.Table] = s.Rows
+	}
+	if rows["flows"] == 0 || rows["slowdowns"] != rows["flows"] {
+		t.Errorf("%d slowdowns of %d flows", rows["slowdowns"], rows["flows"])
+	}
+	if rows["hops"] == 0 || rows["hop_delays"] != rows["hops"] || rows["hop_contributions"] != rows["hops"] {
+		t.Errorf("%d hops, %d delays, %d draws: want equal counts", rows["hops"], rows["hop_delays"],
+			rows["hop_contributions"])
+	}
+	for _, e := range tour.Estimates {
+		last := e.Percentiles[len(e.Percentiles)-1]
+		if last.SizeBin != "all" || last.Flows != rows["flows"] {
+			t.Errorf("%s: %d flows in size bin %s, want %d in all", e.Estimator, last.Flows, last.SizeBin, rows["flows"])
+		}
+	}
+	code, people, stderr := parsimon(t, args...)
+	if code != 0 {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	_, query, found := strings.Cut(people, "--sql \"")
+	if !found {
+		t.Fatalf("no query in the answer:\n%s", people)
+	}
+	query = query[:strings.LastIndex(query, "\"")]
+	code, answer, stderr := parsimon(t, "query", "--lake", dir, "--format", "csv", "--sql", query)
+	if code != 0 || strings.Count(answer, "independent,") == 0 || strings.Count(answer, "exact,") == 0 {
+		t.Errorf("exit code %d, answer %q, error %q", code, answer, stderr)
+	}
+}
