@@ -61,7 +61,7 @@ func (l *Lake) session(ctx context.Context, p Place, how int, patience time.Dura
 	} else {
 		err = errors.Join(ctx.Err(), l.root.RemoveAll(all), l.removeLitter())
 	}
-	if err = errors.Join(err, l.root.MkdirAll(s.tmp, 0o755)); err != nil {
+	if err = errors.Join(err, l.makeReadersLock(), l.root.MkdirAll(s.tmp, 0o755)); err != nil {
 		_ = f.Close()
 		return nil, err
 	}
@@ -149,14 +149,34 @@ func (l *Lake) LockCatalog() (*FileLock, error) {
 	return &FileLock{f}, flock(f, syscall.LOCK_EX)
 }
 
-// LockForReading keeps the files that the present manifests name until Close. In a lake that cannot be written it locks
-// nothing: nobody removes files there.
+// LockForReading keeps the files that the present manifests name until Close. A process that may not write the lake
+// locks the lock file that every session makes. If there is none, or it cannot be locked, LockForReading locks nothing:
+// files that are removed meanwhile are then errors of reading, since no file is overwritten.
 func (l *Lake) LockForReading() *FileLock {
 	f, err := l.root.OpenLock(readersLock)
-	if err != nil || flock(f, syscall.LOCK_SH) != nil {
+	if err != nil {
+		f, err = l.openRegular(readersLock)
+	}
+	if err != nil {
+		return &FileLock{}
+	}
+	if flock(f, syscall.LOCK_SH) != nil {
+		_ = f.Close()
 		return &FileLock{}
 	}
 	return &FileLock{f}
+}
+
+// makeReadersLock makes the lock file of readers, for those that may not write the lake.
+func (l *Lake) makeReadersLock() error {
+	if l.Exists(readersLock) {
+		return nil
+	}
+	f, err := l.openLock(readersLock)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // LockOutReaders keeps readers out until Close. The error wraps ErrBusy if some are still at work after wait.
