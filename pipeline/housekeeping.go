@@ -415,10 +415,6 @@ func begunStages(l *lake.Lake, model *Model) (all []*engine.Stage, estimated boo
 			estimated = estimated || s.Begun(l)
 			continue
 		}
-		if strings.HasPrefix(name, exactName+"-") {
-			add(&engine.Stage{Name: exactName, Place: lake.Place{Scenario: model.ID(), Variant: name}})
-			continue
-		}
 		v, err := ParseVariant(name)
 		if err != nil {
 			return nil, false, fmt.Errorf("%s: %w in this version: estimate in another lake, or remove the scenario "+

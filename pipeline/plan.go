@@ -137,7 +137,7 @@ func generated(l *lake.Lake, id lake.ScenarioID) *engine.Stage {
 const MaxPasses = 2
 
 // MethodVersion changes whenever the same scenario would get other numbers than before. Results of another version do
-// not count.
+// not count. TestVersionsFollowTheRows fails if it should have been raised.
 const MethodVersion = 35
 
 // A Variant says how an estimate is made: everything but the scenario that its rows depend on.
@@ -203,8 +203,7 @@ func (v Variant) place(id lake.ScenarioID) lake.Place {
 	return lake.Place{Scenario: id, Variant: v.String()}
 }
 
-// ParseVariant is the inverse of String. Names of whole-network simulations of windows or with switch buffers, and of
-// estimates from windows, are no variants, and errors.
+// ParseVariant is the inverse of String. Names of estimates from windows are no variants, and errors.
 func ParseVariant(name string) (v Variant, err error) {
 	whole, setting, clustered := strings.Cut(name, clusterPart)
 	if clustered {

@@ -160,8 +160,7 @@ var (
 )
 
 // Tables of the whole-network simulation and of its comparison with estimates. The variant of exact_fcts and
-// exact_hops is "exact", or "exact-<from>-<to>" for a time range of the workload in ns. With finite switch
-// buffers it ends with "-buffer-<bytes>-alpha-<alpha>" and, if it is set, "-retransmit-<ns>".
+// exact_hops is "exact".
 var (
 	ExactFCTs = Table{
 		Name: "exact_fcts", Doc: "FCT of each flow in a packet simulation of the whole network.",

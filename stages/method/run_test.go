@@ -82,6 +82,14 @@ func TestLawsOfEveryEstimator(t *testing.T) {
 			if slowed < 1000 {
 				t.Fatalf("only %d flows are delayed: the test is too weak", slowed)
 			}
+			for _, partitions := range []int{2, 7, 64} {
+				e := e
+				e.Partitions = partitions
+				samePlans(t, found, estimate(t, m, e, flows), partitions)
+			}
+			if found.Writer(schema.HopContributions).Owner.Estimator != e.Estimator.String() {
+				return // those of another estimator, whose steps this one uses
+			}
 			err := columns.Each(found.Table(schema.HopContributions).Read(), func(c *tables.ContributionRow) error {
 				if c.WaitNS < 0 || c.DelayNS < c.WaitNS {
 					return fmt.Errorf("flow row %d: hop %d contributes %v ns, of which %v are wait", c.FlowRow, c.Hop, c.DelayNS, c.WaitNS)
@@ -96,10 +104,6 @@ func TestLawsOfEveryEstimator(t *testing.T) {
 				if math.Abs(ns) > 0.51 {
 					t.Fatalf("flow row %d: hops contribute %v ns less than its delay", i, ns)
 				}
-			}
-			for _, partitions := range []int{2, 7, 64} {
-				e.Partitions = partitions
-				samePlans(t, found, estimate(t, m, e, flows), partitions)
 			}
 		})
 	}
@@ -117,6 +121,9 @@ func explained(e method.Estimate) int64 {
 func samePlans(t *testing.T, want, got *method.Tables, partitions int) {
 	t.Helper()
 	for _, table := range []schema.Table{schema.Slowdowns, schema.LinkStats, schema.Intervals, schema.Warnings} {
+		if want.Table(table) == nil {
+			continue
+		}
 		a, b := text(want, table), text(got, table)
 		if !slices.Equal(a, b) {
 			t.Errorf("%d partitions: table %s has other rows", partitions, table.Name)

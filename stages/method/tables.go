@@ -97,20 +97,27 @@ func (t *Tables) cut(m *Model, s *step.Step) ([]step.Range, error) {
 	return tasks, nil
 }
 
-// Table returns a table as the last step that writes it wrote it; nil if there is none.
-func (t *Tables) Table(table schema.Table) *tables.Memory {
+// Writer returns the last step that writes a table; nil if there is none.
+func (t *Tables) Writer(table schema.Table) *step.Step {
 	for _, s := range slices.Backward(t.order) {
-		parts, ok := t.parts[s][table.Name]
-		if !ok {
-			continue
+		if s.WritesTable(table) {
+			return s
 		}
-		all := &tables.Memory{}
-		for _, p := range parts {
-			all.Records = append(all.Records, p.Records...)
-		}
-		return all
 	}
 	return nil
+}
+
+// Table returns a table as the last step that writes it wrote it; nil if there is none.
+func (t *Tables) Table(table schema.Table) *tables.Memory {
+	writer := t.Writer(table)
+	if writer == nil {
+		return nil
+	}
+	all := &tables.Memory{}
+	for _, part := range t.parts[writer][table.Name] {
+		all.Records = append(all.Records, part.Records...)
+	}
+	return all
 }
 
 // Slowdowns are the rows of table slowdowns, in the order of the flows.

@@ -1,0 +1,167 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"parsimon/schema"
+	"parsimon/simkernel"
+	"parsimon/simkernel/network"
+	"parsimon/stages/estimators"
+	"parsimon/stages/method"
+	"parsimon/stages/methodtest"
+	"parsimon/stages/moves"
+	"parsimon/stages/step"
+)
+
+var updateVersions = flag.Bool("update", false, "rewrite testdata/versions.json, after a version was raised")
+
+// versions is what testdata/versions.json holds: the versions, and digests of rows that were made with them.
+type versions struct {
+	Method int `json:"method_version"`
+	Kernel int `json:"link_kernel_version"`
+	// LinkCases are digests of what link cases alone find, by scenario; Answers those of the estimates.
+	LinkCases map[string]string `json:"link_cases"`
+	Answers   map[string]string `json:"answers"`
+}
+
+// If the same scenario gets other numbers and no version is raised, a run in an old lake silently keeps the old answer,
+// and the cache serves old results of link cases. This test says which version to raise.
+func TestVersionsFollowTheRows(t *testing.T) {
+	path := filepath.Join("testdata", "versions.json")
+	got := versions{MethodVersion, simkernel.Version, map[string]string{}, map[string]string{}}
+	for name, s := range versionScenarios(t) {
+		found, err := method.Run(t.Context(), s.model, s.estimate, methodtest.RandomRows(s.model.Network,
+			rand.New(rand.NewPCG(2, 3)), 400))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		got.Answers[name] = digest(t, found, schema.Slowdowns, schema.HopContributions, schema.LinkStats, schema.Intervals,
+			schema.Warnings)
+		if !s.estimate.Estimator.Estimator().WholeNetwork && s.estimate.Passes != 2 {
+			got.LinkCases[name] = digest(t, found, schema.HopDelays, schema.HopObservations)
+		}
+	}
+	if *updateVersions {
+		writeVersions(t, path, got)
+		return
+	}
+	var want versions
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(text, &want)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	const again = "then go test ./pipeline -run TestVersionsFollowTheRows -update"
+	if changed := changedKeys(want.LinkCases, got.LinkCases); len(changed) > 0 && want.Kernel == got.Kernel {
+		t.Errorf("link cases find other rows (%s): raise Version in simkernel/doc.go, or version of the transport that changed, %s",
+			strings.Join(changed, ", "), again)
+	}
+	changed := changedKeys(want.Answers, got.Answers)
+	if len(changed) > 0 && want.Method == got.Method {
+		t.Errorf("estimates have other rows (%s): raise MethodVersion in pipeline/plan.go, %s", strings.Join(changed, ", "), again)
+	}
+	if want.Method != got.Method || want.Kernel != got.Kernel {
+		t.Errorf("a version was raised: %s", strings.TrimPrefix(again, "then "))
+	}
+}
+
+// A versionScenario is a small estimate.
+type versionScenario struct {
+	model    *step.Model
+	estimate method.Estimate
+}
+
+func versionScenarios(t *testing.T) map[string]versionScenario {
+	n := methodtest.Clos(t)
+	of := func(transport simkernel.Transport, change func(m *step.Model)) *step.Model {
+		p := simkernel.ParamsOf(transport)
+		m := methodtest.Model(t, n, &p)
+		if change != nil {
+			change(m)
+		}
+		return m
+	}
+	dctcp := of(simkernel.DCTCP, nil)
+	limited := of(simkernel.DCTCP, func(m *step.Model) { m.Buffers = network.BufferParams{SwitchBytes: 40_000, Alpha: 1} })
+	lossless := of(simkernel.DCTCP, func(m *step.Model) {
+		m.Buffers = network.BufferParams{SwitchBytes: 1_000_000, Alpha: 1, PFC: true}
+	})
+	classes := of(simkernel.DCTCP, func(m *step.Model) {
+		m.Classes = []step.TrafficClass{
+			{Name: "default", Class: network.Class{Weight: 1}},
+			{Name: "web", Queue: 1, Services: []string{"web"}, Class: network.Class{Weight: 4}},
+		}
+	})
+	sprayed := of(simkernel.DCTCP, func(m *step.Model) { m.Moves = &moves.Moves{Balance: "spray"} })
+	by := func(name estimators.Name) method.Estimate { return method.Estimate{Estimator: name} }
+	all := map[string]versionScenario{
+		"independent": {dctcp, by(estimators.Independent)},
+		"independent, clustered": {dctcp, method.Estimate{Estimator: estimators.Independent,
+			Options: step.Options{ClusterError: 0.1}}},
+		"flow, one pass": {dctcp, method.Estimate{Estimator: estimators.Flow, Options: step.Options{Passes: 1}}},
+		"flow, limited":  {limited, by(estimators.Flow)},
+		"exact, limited": {limited, by(estimators.Exact)},
+		"exact, PFC":     {lossless, by(estimators.Exact)},
+		"exact, classes": {classes, by(estimators.Exact)},
+		"exact, sprayed": {sprayed, by(estimators.Exact)},
+	}
+	for _, name := range simkernel.Transports() {
+		transport, err := simkernel.ParseTransport(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := of(transport, nil)
+		if !transport.Traits().AckClocked {
+			all["flow, "+name] = versionScenario{m, by(estimators.Flow)}
+		}
+		all["exact, "+name] = versionScenario{m, by(estimators.Exact)}
+	}
+	return all
+}
+
+// digest hashes the rows of tables, sorted.
+func digest(t *testing.T, found *method.Tables, of ...schema.Table) string {
+	t.Helper()
+	h := fnv.New64a()
+	for _, table := range of {
+		if rows := found.Table(table); rows != nil {
+			for _, row := range textRows(t, rows.Read()) {
+				_, _ = fmt.Fprintln(h, row)
+			}
+		}
+	}
+	return fmt.Sprintf("%016x", h.Sum64())
+}
+
+func changedKeys(want, got map[string]string) []string {
+	var changed []string
+	for key := range got {
+		if want[key] != got[key] {
+			changed = append(changed, key)
+		}
+	}
+	slices.Sort(changed)
+	return changed
+}
+
+func writeVersions(t *testing.T, path string, v versions) {
+	t.Helper()
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err == nil {
+		err = os.WriteFile(path, append(text, '\n'), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
