@@ -1,7 +1,6 @@
 package whatif
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -23,7 +22,6 @@ import (
 	"parsimon/schema/sizebin"
 	"parsimon/stages/confidence"
 	"parsimon/stages/estimators"
-	"parsimon/stages/rng"
 )
 
 // A Validation holds an estimate against a truth.
@@ -164,14 +162,6 @@ func (v *Validation) AddTo(a *text.Answer) {
 	}
 }
 
-// replicates is the number of bootstrap samples behind an interval: enough for the ends of a 95%
-// interval, the 3rd and the 98th of 100.
-const replicates = 100
-
-// weightsPerDraw weights come from 64 random bits. With 16 bits each, the probability of a weight is off by less than
-// 2^-16.
-const weightsPerDraw = 4
-
 // A ValidationRow compares one quantile of two sets of slowdowns of the same flows: of one size bin, by an estimate and
 // by the truth. Both slowdowns are over the estimate's ideal FCT, so that only FCTs are compared.
 type ValidationRow struct {
@@ -194,32 +184,6 @@ type sample struct {
 	estimate, tru []float64
 }
 
-// A draw gives flows the weights of one replicate of the bootstrap after the other.
-type draw struct {
-	rows   []int64
-	weight []uint8
-	random []uint64
-	total  int // of the weights
-}
-
-func newDraw(rows []int64) *draw {
-	return &draw{rows: rows, weight: make([]uint8, len(rows)), random: make([]uint64, len(rows))}
-}
-
-// next draws the weights of the next replicate.
-func (d *draw) next(replicate int) {
-	d.total = 0
-	for i, row := range d.rows {
-		if replicate%weightsPerDraw == 0 {
-			u := rng.New(uint64(replicate), rng.Bootstrap, uint64(row))
-			d.random[i] = u.Uint64()
-		}
-		d.weight[i] = confidence.PoissonOne(d.random[i])
-		d.random[i] <<= 64 / weightsPerDraw
-		d.total += int(d.weight[i])
-	}
-}
-
 // add adds a flow. A value of 0 is none.
 func (s *sample) add(row int64, estimate, tru float64) {
 	if estimate > 0 {
@@ -230,74 +194,21 @@ func (s *sample) add(row int64, estimate, tru float64) {
 	}
 }
 
-// compare returns a row for each of pipeline.Quantiles. The intervals are of a Poisson bootstrap: each replicate
-// gives each flow a weight drawn from a Poisson distribution of mean 1, keyed by flow and replicate,
-// the same for its estimate and its truth, so that common parts cancel.
+// compare returns a row for each of pipeline.Quantiles, with the intervals of confidence.Changes.
 func (s *sample) compare() []ValidationRow {
+	estimate := confidence.NewSample(s.rows, s.estimate)
+	truth := confidence.NewSample(s.truRows, s.tru)
 	n := len(s.estimate)
-	byEstimate, byTruth := ranked(s.estimate), ranked(s.tru)
-	errorsOf := make([][]float64, len(pipeline.Quantiles))
-	of, ofTruth := newDraw(s.rows), newDraw(s.truRows)
-	if slices.Equal(s.rows, s.truRows) {
-		ofTruth = of
-	}
-	for rep := range replicates {
-		of.next(rep)
-		if ofTruth != of {
-			ofTruth.next(rep)
-		}
-		est, tru := of.weighted(s.estimate, byEstimate), ofTruth.weighted(s.tru, byTruth)
-		for q := range pipeline.Quantiles {
-			errorsOf[q] = append(errorsOf[q], est[q]/tru[q]-1)
-		}
-	}
 	var distance float64
 	for i := range min(n, len(s.tru)) { // of the same flows
-		distance += math.Abs(math.Log(s.estimate[byEstimate[i]]) - math.Log(max(1e-9, s.tru[byTruth[i]])))
+		distance += math.Abs(math.Log(estimate.Rank(i)) - math.Log(max(1e-9, truth.Rank(i))))
 	}
 	var out []ValidationRow
-	for q, p := range pipeline.Quantiles {
-		est, tru := quantileOf(s.estimate, byEstimate, p), quantileOf(s.tru, byTruth, p)
-		slices.Sort(errorsOf[q])
+	for q, c := range confidence.Changes(truth, estimate, pipeline.Quantiles) {
 		out = append(out, ValidationRow{
-			Name: s.name, Flows: int64(n), Quantile: p, Estimate: est, True: tru, Error: est/tru - 1,
-			ErrorLo: errorsOf[q][replicates*25/1000], ErrorHi: errorsOf[q][replicates-1-replicates*25/1000],
-			Wasserstein: distance / float64(n),
+			Name: s.name, Flows: int64(n), Quantile: pipeline.Quantiles[q], Estimate: c.To, True: c.From, Error: c.Relative,
+			ErrorLo: c.Lo, ErrorHi: c.Hi, Wasserstein: distance / float64(n),
 		})
-	}
-	return out
-}
-
-func ranked(values []float64) []int32 {
-	order := make([]int32, len(values))
-	for i := range order {
-		order[i] = int32(i)
-	}
-	slices.SortFunc(order, func(a, b int32) int { return cmp.Or(cmp.Compare(values[a], values[b]), cmp.Compare(a, b)) })
-	return order
-}
-
-// quantileOf interpolates between order statistics, as the queries do (quantile_cont).
-func quantileOf(values []float64, order []int32, p float64) float64 {
-	at := p * float64(len(order)-1)
-	lo := int(at)
-	hi := min(lo+1, len(order)-1)
-	return values[order[lo]] + (at-float64(lo))*(values[order[hi]]-values[order[lo]])
-}
-
-// weighted are the quantiles of values with the weights of the replicate.
-func (d *draw) weighted(values []float64, order []int32) []float64 {
-	out := make([]float64, len(pipeline.Quantiles))
-	q, seen := 0, 0
-	for _, i := range order {
-		seen += int(d.weight[i])
-		for q < len(out) && float64(seen) >= pipeline.Quantiles[q]*float64(d.total) && seen > 0 {
-			out[q] = values[i]
-			q++
-		}
-	}
-	for ; q < len(out); q++ {
-		out[q] = values[order[len(order)-1]]
 	}
 	return out
 }

@@ -104,7 +104,7 @@ func New(firstNS, lastNS int64, cases CaseSlowdowns) *Intervals {
 			var w blockWeights
 			for b := range w {
 				s := rng.New(uint64(blocks), rng.Bootstrap, uint64(rep), uint64(b*blocks/intervalBlocks))
-				w[b] = PoissonOne(s.Uint64())
+				w[b] = poissonOne(s.Uint64())
 			}
 			x.weights = append(x.weights, w)
 		}

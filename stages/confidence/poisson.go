@@ -2,9 +2,9 @@ package confidence
 
 import "math"
 
-// PoissonOne maps 64 random bits to a Poisson variable of mean 1, by inversion: the weight of a flow, or of a
+// poissonOne maps 64 random bits to a Poisson variable of mean 1, by inversion: the weight of a flow, or of a
 // block of time, in one replicate of a Poisson bootstrap.
-func PoissonOne(u uint64) uint8 {
+func poissonOne(u uint64) uint8 {
 	k := uint8(0)
 	for k < uint8(len(poissonCDF)) && u >= poissonCDF[k] {
 		k++
