@@ -1,8 +1,12 @@
 #!/usr/bin/env bash
 # One night: yesterday's flow logs become a workload and an estimate; gates are checked; old scenarios go.
-# All of it is safe to repeat: what is done is found done. The exit code is that of the estimate: 0, or 3 if a gate failed.
+# All of it is safe to repeat: what is done is found done. The exit code is that of the estimate: 0, or 3 if a gate failed;
+# else 6 if logs were left out because they cannot be read; 4 means try again.
 #
 #   TOPOLOGY=cables.csv HOSTS=hosts.csv LABELS=labels.csv LAKE=/lake LOGS=/logs pipeline/nightly/nightly.sh [2026-01-31]
+#
+# LOGS has a folder 2026-01-31 for each day, or folders 2026/01/31 or year=2026/month=01/day=31 at any depth, as AWS writes
+# them below account and region. INGEST_FLAGS and RUN_FLAGS are passed on, such as INGEST_FLAGS='--off-fabric any'.
 set -euo pipefail
 
 : "${LAKE:?directory of the lake}" "${TOPOLOGY:?topology}" "${LOGS:?directory of the logs, with a folder for each day}"
@@ -20,8 +24,20 @@ options=()
 format=(--format "${FORMAT:-vpc},json")
 [ -z "${MAPPING:-}" ] || format=(--format json --mapping "$MAPPING") # a format of your own, see parsimon help ingest
 
-"$parsimon" ingest "$LOGS/$day" "${format[@]}" --topology "$TOPOLOGY" --workload "day-$day" "${options[@]}" \
-  --max-rejects "${MAX_REJECTS:-1%}" --metrics-file "$metrics/parsimon-ingest.prom" "${common[@]}" >"$answers/ingest-$day.json"
+IFS=- read -r year month date <<<"$day"
+logs=("$LOGS/$day")
+if [ ! -e "$LOGS/$day" ]; then
+  mapfile -d '' logs < <(find -L "$LOGS" -type d \( -path "*/$year/$month/$date" -o \
+    -path "*/year=$year/month=$month/day=$date" \) -print0 | sort -z)
+fi
+[ "${#logs[@]}" -gt 0 ] || { echo "nightly: no folder of $day in $LOGS" >&2; exit 1; }
+read -ra more_options <<<"${INGEST_FLAGS:-}"
+
+left_out=0
+"$parsimon" ingest "${logs[@]}" "${format[@]}" --topology "$TOPOLOGY" --workload "day-$day" "${options[@]}" --skip-damaged \
+  --max-rejects "${MAX_REJECTS:-1%}" "${more_options[@]}" --metrics-file "$metrics/parsimon-ingest.prom" \
+  "${common[@]}" >"$answers/ingest-$day.json" || left_out=$?
+[ "$left_out" = 0 ] || [ "$left_out" = 6 ] || exit "$left_out"
 
 # A day that does not fit a simulation: FROM and TO cut out a part, such as T09:00:00Z to T09:10:00Z.
 part=()
@@ -36,4 +52,5 @@ code=0
 [ "$code" = 0 ] || [ "$code" = 3 ] || exit "$code"
 
 "$parsimon" rm --older-than "${KEEP:-30d}" --keep-last 7 --workloads --lake "$LAKE" --format json >"$answers/removed-$day.json"
+[ "$code" != 0 ] || code=$left_out
 exit "$code"

@@ -42,16 +42,26 @@ func (in *ingestion) add(ctx context.Context, fresh []Source) (err error) {
 		}
 	}
 	in.Progress.Begin("ingest", "files", int64(len(fresh)))
-	for i := range fresh {
-		if err = in.addFile(ctx, ingester, &fresh[i]); err != nil {
+	var added []Source
+	for _, s := range fresh {
+		err = in.addFile(ctx, ingester, &s)
+		if err == nil {
+			added = append(added, s)
+		} else if ctx.Err() != nil || errors.As(err, new(*scenario.ChangedError)) || !in.skip(s.File, err) {
 			break
 		}
+		err = nil
 		in.Progress.Add(1)
 	}
+	fresh = added
+	in.report.NewFiles = len(fresh)
 	in.Progress.End()
-	in.report.Notes = ingester.Notes
+	in.report.Notes = ingester.Notes()
 	if err != nil {
 		return err
+	}
+	if len(in.state.Sources)+len(fresh) == 0 {
+		return &SkippedError{in.report.Skipped}
 	}
 	in.state.Sources = append(in.state.Sources, fresh...)
 	slices.SortFunc(in.state.Sources, func(a, b Source) int { return cmp.Compare(a.N, b.N) })

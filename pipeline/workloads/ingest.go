@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"syscall"
 	"time"
 
 	"parsimon/pipeline/catalog"
@@ -16,6 +17,7 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
 	"parsimon/queries"
+	"parsimon/queries/duckdb"
 	"parsimon/stages/ingest"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/format"
@@ -28,8 +30,9 @@ type Trace struct {
 	TopologyOptions format.Options
 	// Workload names the workload. If it is empty, it is the one with the same settings that has one of the sources;
 	// where none has, a new one, named by a hash of the settings and the sources.
-	Workload string
-	Mappings []*ingest.Mapping // of several, each file has the one that fits it; none: by the files' names
+	Workload    string
+	SkipDamaged bool              // leave out files that cannot be read, and name them in the report
+	Mappings    []*ingest.Mapping // of several, each file has the one that fits it; none: by the files' names
 	// Options are about the rows. Ingest sets Mapping, TmpDir, MemoryBytes and Threads; MaxRejects is a share of the
 	// rows of all sources so far.
 	ingest.Options
@@ -69,11 +72,9 @@ func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	digests := make([]string, len(files))
-	for i, f := range files {
-		if digests[i], err = ingest.Digest(ctx, "flow file", f); err != nil {
-			return nil, err
-		}
+	files, digests, err := in.digestAll(ctx, files)
+	if err != nil {
+		return nil, err
 	}
 	l, err := lake.Open(o.Lake, true)
 	if err != nil {
@@ -268,6 +269,33 @@ func (in *ingestion) open(files, digests []string) (before *State, fresh []Sourc
 	}
 	in.report.NewFiles = len(fresh)
 	return before, fresh, nil
+}
+
+// digestAll returns the digests of files. With SkipDamaged, files that cannot be read are left out.
+func (in *ingestion) digestAll(ctx context.Context, files []string) (read, digests []string, err error) {
+	for _, f := range files {
+		digest, err := ingest.Digest(ctx, "flow file", f)
+		if err == nil {
+			read, digests = append(read, f), append(digests, digest)
+			continue
+		}
+		if ctx.Err() != nil || !in.skip(f, err) {
+			return nil, nil, err
+		}
+	}
+	if len(read) == 0 {
+		return nil, nil, &SkippedError{in.report.Skipped}
+	}
+	return read, digests, nil
+}
+
+// skip leaves a file out, if it may be.
+func (in *ingestion) skip(file string, err error) bool {
+	if !in.SkipDamaged || errors.Is(err, syscall.ENOSPC) || duckdb.IsOutOfMemory(err) {
+		return false
+	}
+	in.report.Skipped = append(in.report.Skipped, SkippedFile{file, err.Error()})
+	return true
 }
 
 // sameMapping returns an error if a source of the workload was read by another mapping of the same name or, if the

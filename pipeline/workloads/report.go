@@ -10,6 +10,7 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/text"
 	"parsimon/schema"
+	"parsimon/schema/names"
 	"parsimon/schema/units"
 	"parsimon/simkernel"
 	"parsimon/stages/ingest"
@@ -24,6 +25,8 @@ type Report struct {
 	KnownFiles   int    `json:"known_files"`
 	HeldFiles    int    `json:"held_files"`
 	DamagedFiles int    `json:"damaged_files"` // their records are read again if they are among the sources
+	// Skipped are the files that were left out because they cannot be read.
+	Skipped []SkippedFile `json:"skipped_files,omitempty"`
 	// Notes are remarks about the sources and tables. Repeated rows stand in an earlier file, too, and count once.
 	Notes    []string `json:"notes,omitempty"`
 	Repeated int64    `json:"repeated_rows"`
@@ -50,6 +53,22 @@ type Report struct {
 	Workers         int     `json:"workers"`
 
 	hosts int
+}
+
+// A SkippedFile is a source that was left out, and why.
+type SkippedFile struct {
+	File string `json:"file"`
+	Why  string `json:"why"`
+}
+
+// A SkippedError says that sources were left out because they cannot be read.
+type SkippedError struct{ Files []SkippedFile }
+
+// Error names the files.
+func (e *SkippedError) Error() string {
+	files := names.Of(e.Files, func(s SkippedFile) string { return s.Why })
+	return fmt.Sprintf("left out %d files that cannot be read (--skip-damaged): %s", len(files),
+		names.Listed(files, 20))
 }
 
 // LinkForecast is a link's load before anything is simulated, as route.Loads has it.
@@ -134,6 +153,9 @@ const hottestShown = 5
 func (r *Report) Text() *text.Answer {
 	p := &text.Answer{}
 	p.Linef("workload %s: %d files added, %d were in it before; lake %s", r.Workload, r.NewFiles, r.KnownFiles, r.Lake)
+	for _, s := range r.Skipped {
+		p.Linef("left out: %s", s.Why)
+	}
 	for _, note := range r.Notes {
 		p.Linef("warning: %s", note)
 	}

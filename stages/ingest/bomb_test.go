@@ -18,8 +18,8 @@ func TestCompressedBombs(t *testing.T) {
 		want               string // reason of the row, or error
 	}{
 		"a line of zeros":         {"vpc", vpcNames, "\x00", 1, "broken line"},
-		"a line of digits":        {"vpc", vpcNames, "1", 1, "broken line: longer than 16 MiB"},
-		"a line of spaces":        {"vpc", vpcNames, " ", 1, "broken line: longer than 16 MiB"},
+		"a line of digits":        {"vpc", vpcNames, "1", 1, "broken line: longer than 1 MiB"},
+		"a line of spaces":        {"vpc", vpcNames, " ", 1, "broken line: longer than 1 MiB"},
 		"blank lines":             {"vpc", vpcNames, strings.Repeat(" ", 4095) + "\n", 0, ""},
 		"an element of a list":    {"jsonl", `["`, "1", -1, "element 1 of the JSON list, byte 1: longer than 16 MiB"},
 		"spaces between brackets": {"jsonl", `[`, " ", -1, "cut short after element 0: longer than 16 MiB"},

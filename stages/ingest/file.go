@@ -56,7 +56,7 @@ func File(ctx context.Context, n *topology.Network, file string, o Options) (sta
 	if err := CheckRejects(file, stats.Rows, stats.Rejects, stats.SetAside, o.MaxRejects, stats.Reasons); err != nil {
 		return stats, err
 	}
-	stats.Notes = in.Notes
+	stats.Notes = in.Notes()
 	return stats, CheckSpan("flow file "+file, stats.FirstStartNS, stats.LastStartNS)
 }
 

@@ -41,12 +41,11 @@ import (
 // by one goroutine at a time. The caller closes it.
 type Ingester struct {
 	duck
-	db   *sql.DB
-	o    Options
-	net  *topology.Network
-	book *addressBook
-	// Notes are remarks about the tables and files, for the user.
-	Notes []string
+	db    *sql.DB
+	o     Options
+	net   *topology.Network
+	book  *addressBook
+	notes []note
 }
 
 // NewIngester opens DuckDB and reads the hosts and labels tables. The files that it writes remain in o.TmpDir after
@@ -153,7 +152,7 @@ func (in *Ingester) table(ctx context.Context, file, what string, want [][]strin
 		return fmt.Errorf("%s %s: %w", what, file, err)
 	}
 	if src.openEnd {
-		in.Notes = append(in.Notes, openEnd(what+" "+file))
+		in.note("end", openEnd(what+" "+file), "")
 	}
 	return nil
 }
@@ -174,6 +173,38 @@ func tableRow(at, broken string, cells []string, want [][]string, each func(at s
 		}
 	}
 	return each(at, cells)
+}
+
+// A note is a remark about a file or table.
+type note struct{ kind, file, text string }
+
+// note adds a remark of a kind about a file.
+func (in *Ingester) note(kind, file, text string) {
+	in.notes = append(in.notes, note{kind, file, text})
+}
+
+// notesOfKind is how many files a kind of note names one by one.
+const notesOfKind = 3
+
+// Notes are remarks about the tables and files, for the user. If many files have one of a kind, there is one note about
+// all of them.
+func (in *Ingester) Notes() (notes []string) {
+	count := map[string]int{}
+	for _, n := range in.notes {
+		count[n.kind]++
+	}
+	said := map[string]bool{}
+	for _, n := range in.notes {
+		if more := count[n.kind] - 1; more >= notesOfKind {
+			if said[n.kind] {
+				continue
+			}
+			said[n.kind] = true
+			n.file += fmt.Sprintf(" (and %d more files likewise)", more)
+		}
+		notes = append(notes, n.file+n.text)
+	}
+	return notes
 }
 
 func openEnd(file string) string {

@@ -368,16 +368,16 @@ func (in *Ingester) noteClock(ctx context.Context, file string) error {
 		return err
 	}
 	if received > 0 {
-		in.Notes = append(in.Notes, fmt.Sprintf("%s: %d of %d records have no start that means a time (0, before the year "+
-			"2000, after their reception, or the same in most rows): the time of their reception counts", file, received, rows))
+		in.note("reception", file, fmt.Sprintf(": %d of %d records have no start that means a time (0, before the year "+
+			"2000, after their reception, or the same in most rows): the time of their reception counts", received, rows))
 	}
 	if quarters*quarters >= 4 && 2*alike > timed {
 		which := "after"
 		if quarters < 0 {
 			which = "before"
 		}
-		in.Notes = append(in.Notes, fmt.Sprintf("%s: %d of %d records end %g hours %s their reception: is the clock of the "+
-			"exporter, or the text of its times, of another time zone?", file, alike, timed,
+		in.note("clock", file, fmt.Sprintf(": %d of %d records end %g hours %s their reception: is the clock of the "+
+			"exporter, or the text of its times, of another time zone?", alike, timed,
 			math.Abs(float64(quarters))/4, which))
 	}
 	return nil

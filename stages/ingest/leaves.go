@@ -25,7 +25,7 @@ func eachLeaf(ctx context.Context, paths [][]string, r *bufio.Reader, w *lineWri
 	if err != nil {
 		return ctx.Err()
 	}
-	bounded := &elementReader{r: r, left: maxLine}
+	bounded := &elementReader{r: r, left: maxElement}
 	d := json.NewDecoder(bounded)
 	d.UseNumber()
 	l := leaves{paths: paths, w: w}
@@ -39,7 +39,7 @@ func eachLeaf(ctx context.Context, paths [][]string, r *bufio.Reader, w *lineWri
 		return cmp.Or(err, ctx.Err())
 	}
 	for err == nil && ctx.Err() == nil {
-		bounded.left = maxLine
+		bounded.left = maxElement
 		if err = l.object(ctx, d, bounded); errors.Is(err, io.EOF) {
 			return ctx.Err()
 		}
@@ -58,7 +58,7 @@ type leaves struct {
 // list adds the elements of a list whose beginning was read, and reads its end.
 func (l *leaves) list(ctx context.Context, d *json.Decoder, bounded *elementReader) error {
 	for n := 1; d.More(); n++ {
-		bounded.left = maxLine
+		bounded.left = maxElement
 		var element map[string]any
 		if err := d.Decode(&element); err != nil {
 			return fmt.Errorf("element %d of the list, byte %d: %w", n, d.InputOffset(), err)

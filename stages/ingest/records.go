@@ -80,10 +80,10 @@ func (in *Ingester) file(ctx context.Context, of []*Mapping, file string, n int3
 		return stats, errors.New("has no flows")
 	}
 	if src.openEnd {
-		in.Notes = append(in.Notes, openEnd(file))
+		in.note("end", openEnd(file), "")
 	}
 	if src.noted > 0 {
-		in.Notes = append(in.Notes, file+" "+m.note[1])
+		in.note("mapping", file, " "+m.note[1])
 	}
 	if err := in.exec(ctx, "CREATE OR REPLACE TEMP VIEW staged AS "+src.relation); err != nil {
 		return stats, err
@@ -133,8 +133,8 @@ func (in *Ingester) noteRepeats(ctx context.Context, file, records string) error
 	var bytes, allBytes float64
 	err := in.query(ctx, step("repeats", values{"records": records}), &again, &bytes, &all, &allBytes)
 	if err == nil && again > 0 && (float64(again) >= repeatsNoted*float64(all) || bytes >= repeatsNoted*allBytes) {
-		in.Notes = append(in.Notes, fmt.Sprintf("%s: %d of %d rows repeat another row of their file, %s of %s bytes: "+
-			"they count as separate records; if the exporter wrote them twice, ingest the file without them", file, again, all,
+		in.note("repeats", file, fmt.Sprintf(": %d of %d rows repeat another row of their file, %s of %s bytes: "+
+			"they count as separate records; if the exporter wrote them twice, ingest the file without them", again, all,
 			units.Human(bytes), units.Human(allBytes)))
 	}
 	return err
@@ -201,8 +201,8 @@ func (in *Ingester) writeRejects(ctx context.Context, file string, src rowSource
 			stats.SetAside += r.Rows
 		}
 		if r.Reason == outOfTime {
-			in.Notes = append(in.Notes, fmt.Sprintf("%s: %d rows start over 15 days from %s, the day of the median row, and are "+
-				"rejected; if those are the good ones, the clock of the others is wrong", file, r.Rows,
+			in.note("out of time", file, fmt.Sprintf(": %d rows start over 15 days from %s, the day of the median row, and are "+
+				"rejected; if those are the good ones, the clock of the others is wrong", r.Rows,
 				time.Unix(0, stats.medianDayNS).UTC().Format(time.DateOnly)))
 		}
 	}
@@ -328,12 +328,11 @@ func (in *Ingester) noteSampling(ctx context.Context, file string) error {
 	switch {
 	case err != nil:
 	case in.o.SamplingRate == 0 && 2*single > tcp:
-		in.Notes = append(in.Notes, fmt.Sprintf("%s: %d of %d records of TCP with data have one packet, as if packets were "+
-			"sampled, and rows do not say the rate: if the exporter samples one packet in N, give --sampling-rate N", file,
-			single, tcp))
+		in.note("looks sampled", file, fmt.Sprintf(": %d of %d records of TCP with data have one packet, as if packets were "+
+			"sampled, and rows do not say the rate: if the exporter samples one packet in N, give --sampling-rate N", single, tcp))
 	case in.o.SamplingRate > 0 && scaled > 0:
-		in.Notes = append(in.Notes, fmt.Sprintf("%s: --sampling-rate has no effect on %d of %d records: they have a rate of "+
-			"their own, or their bytes are estimated from samples already", file, scaled, all))
+		in.note("rate", file, fmt.Sprintf(": --sampling-rate has no effect on %d of %d records: they have a rate of "+
+			"their own, or their bytes are estimated from samples already", scaled, all))
 	}
 	return err
 }

@@ -181,8 +181,9 @@ type textLine struct {
 
 // Limits of a line.
 const (
-	maxLine = 16 << 20 // bytes; longer lines are broken
-	maxRaw  = 4 << 10  // bytes that are kept of a line that is broken or rejected
+	maxLine    = 1 << 20  // bytes; longer lines are broken
+	maxElement = 16 << 20 // bytes of an element of a JSON list
+	maxRaw     = 4 << 10  // bytes that are kept of a line that is broken or rejected
 )
 
 // A row group of staged lines has stagedRows at most and, but for its last line, stagedBytes: DuckDB's threads hold one
@@ -560,7 +561,7 @@ func eachElement(ctx context.Context, lines *lineReader, w *lineWriter) error {
 	if first != '[' {
 		return eachJSONLine(ctx, lines, w)
 	}
-	bounded := &elementReader{r: lines.r, left: maxLine}
+	bounded := &elementReader{r: lines.r, left: maxElement}
 	d := json.NewDecoder(bounded)
 	if _, err := d.Token(); err != nil {
 		return fmt.Errorf("not a JSON list: %w", err)
@@ -568,7 +569,7 @@ func eachElement(ctx context.Context, lines *lineReader, w *lineWriter) error {
 	var element json.RawMessage
 	var b bytes.Buffer
 	for d.More() {
-		bounded.left = maxLine
+		bounded.left = maxElement
 		if err := d.Decode(&element); err != nil {
 			return fmt.Errorf("element %d of the JSON list, byte %d: %w", w.n+1, d.InputOffset(), err)
 		}
@@ -637,7 +638,7 @@ type elementReader struct {
 
 func (e *elementReader) Read(p []byte) (int, error) {
 	if e.left <= 0 {
-		return 0, fmt.Errorf("longer than %d MiB", maxLine>>20)
+		return 0, fmt.Errorf("longer than %d MiB", maxElement>>20)
 	}
 	n, err := e.r.Read(p[:min(len(p), e.left)])
 	e.left -= n

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -143,13 +144,25 @@ func needs(f *pflag.FlagSet, other string, names ...string) {
 	}
 }
 
+// isURL finds a path that is the URL of an object store, of a server or of a file.
+var isURL = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]+://`)
+
 // checkGiven returns an error for a flag without the flag that it needs, and for an empty argument or value. A script
 // passes an empty one where a variable is not set, and "parsimon rm ”" must not remove another scenario.
 func checkGiven(f *pflag.FlagSet) (err error) {
 	if slices.Contains(f.Args(), "") {
 		return errors.New("an argument is empty: is a variable not set?")
 	}
+	for _, arg := range f.Args() {
+		if isURL.MatchString(arg) {
+			return fmt.Errorf("%q is a URL: files and directories are read and written, so mount it or copy it first", arg)
+		}
+	}
 	f.Visit(func(one *pflag.Flag) {
+		if text := one.Value.String(); one.Value.Type() == "string" && isURL.MatchString(text) {
+			err = fmt.Errorf("--%s %q is a URL: files and directories are read and written, so mount it or copy it first",
+				one.Name, text)
+		}
 		several, isList := one.Value.(pflag.SliceValue)
 		if one.Value.Type() == "string" && one.Value.String() == "" || isList && slices.Contains(several.GetSlice(), "") {
 			err = fmt.Errorf("--%s is empty: is a variable not set?", one.Name)

@@ -62,6 +62,8 @@ func (v *ingestVerb) declareTrace(f *pflag.FlagSet) {
 	f.BoolVar(&t.LabelsFirst, "labels-first", false, "prefer the labels of --labels to those in the trace")
 	parse(f, &t.MaxRejects, shareOf(0, 1), flagSpec{name: "max-rejects", byDefault: "1%",
 		usage: "share of the rows that may be rejected before the command fails"})
+	f.BoolVar(&t.SkipDamaged, "skip-damaged", false, "leave out files that cannot be read, such as truncated or empty ones: "+
+		"the report names them, and the exit code is 6")
 	f.Int64Var(&t.SamplingRate, "sampling-rate", 0, "number of packets that one packet of a record stands for, if the rows "+
 		"do not state it (nfdump): 1000 if the exporter samples 1 in 1000")
 	durationVar(f, &v.idle, "idle", time.Duration(ingest.DefaultIdleNS).String(),
@@ -94,7 +96,10 @@ func (v *ingestVerb) run(ctx context.Context, args []string) error {
 	}
 	report.Predict(pipeline.ExactSeconds)
 	v.metrics.ingest(report)
-	return v.write(v.stdout, report, report.Text())
+	if err := v.write(v.stdout, report, report.Text()); err != nil || len(report.Skipped) == 0 {
+		return err
+	}
+	return &workloads.SkippedError{Files: report.Skipped}
 }
 
 // settle checks the flags, and completes the trace.

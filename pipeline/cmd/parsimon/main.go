@@ -35,6 +35,7 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/text"
+	"parsimon/pipeline/workloads"
 	"parsimon/queries/subprocess"
 )
 
@@ -46,6 +47,7 @@ const (
 	exitGate      = 3 // a condition of --fail-if is true
 	exitBusy      = 4 // another process works on the scenario or workload
 	exitDamaged   = 5 // files of the lake are damaged
+	exitPartial   = 6 // done, but for sources that cannot be read
 	exitInterrupt = 130
 )
 
@@ -203,8 +205,10 @@ func (e *env) exitCode(err error) int {
 		return exitInterrupt
 	case errors.As(err, new(usageError)), errors.As(err, new(scenario.Refusal)):
 		return exitUsage
-	case errors.Is(err, lake.ErrBusy):
+	case errors.Is(err, lake.ErrBusy), errors.As(err, new(*scenario.ChangedError)):
 		return exitBusy
+	case errors.As(err, new(*workloads.SkippedError)):
+		return exitPartial
 	case errors.As(err, new(*lake.DamageError)), errors.As(err, new(damagedError)):
 		return exitDamaged
 	case errors.Is(err, syscall.EPIPE) && e.stdout.readerGone():

@@ -9,7 +9,7 @@ WITH given AS (
     $is_log AND (start_ns IS NULL OR start_ns < $first_ns OR start_ns = $stuck
       OR coalesce(start_ns - $skew_ns > received_ns, false)) AS no_start,
     no_start AND received_ns >= $first_ns AS from_reception,
-    CASE WHEN end_ns - start_ns BETWEEN 0 AND $longest_ns THEN end_ns - start_ns ELSE 0 END AS lasted_ns
+    CASE WHEN start_ns <> $stuck AND end_ns - start_ns BETWEEN 0 AND $longest_ns THEN end_ns - start_ns ELSE 0 END AS lasted_ns
   FROM typed
 )
 SELECT *, CASE WHEN from_reception THEN received_ns - lasted_ns ELSE given_ns END AS start_ns,
