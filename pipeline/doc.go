@@ -17,15 +17,17 @@
 //
 //	cmd/parsimon, cmd/parsimon-beam   the programs; cmd/measure repeats the figures of the pages
 //	report, summary                   an estimate as an HTML page; as text or JSON
-//	whatif, sampled                   questions: two or many estimates; windows of time
+//	whatif                            answers that need several estimates: comparisons, what-if, sweeps
+//	sampling                          answers from windows of time
 //	pipeline                          this package
+//	sampling/windows                  windows of time: their flows and their simulation
 //	cache                             results of link cases by content
 //	workloads                         ingested traces
 //	scenario                          scenario files and ids
 //	catalog                           the views of the lake
 //	engine                            tasks of any plan: workers, shards, resuming, repair
 //	lake                              data files, manifests, locks
-//	sampling, gate                    statistics; conditions of --fail-if
+//	gate                              conditions of --fail-if
 //	text                              text for people
 //	faults, internal                  tests of killed processes and failing disks; helpers of tests
 package pipeline

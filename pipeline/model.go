@@ -14,6 +14,7 @@ import (
 
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
+	"parsimon/pipeline/sampling/windows"
 	"parsimon/pipeline/scenario"
 	"parsimon/queries"
 	"parsimon/schema"
@@ -34,7 +35,7 @@ type Spec struct {
 	MaxRejects       float64         `json:"max_rejects"`
 	MaxLoad          float64         `json:"max_load"` // 0 for traces
 	scenario.Settled
-	Windows *WindowsSpec `json:"windows,omitempty"` // of a scenario of windows of another
+	Windows *windows.Spec `json:"windows,omitempty"` // of a scenario of windows of another
 	// Aliases are names under which the scenario was asked for later. Name is the first one, as in table scenarios.
 	Aliases []string `json:"aliases,omitempty"`
 	// Named says when a user last gave the scenario a name: of several of one name, the newest is meant.

@@ -13,6 +13,7 @@ import (
 	"parsimon/pipeline"
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/internal/estimates"
+	"parsimon/pipeline/sampling/windows"
 	"parsimon/pipeline/scenario"
 	"parsimon/schema"
 	"parsimon/schema/columns"
@@ -90,17 +91,17 @@ func TestWindowsOfMoves(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer base.Close()
-	windows, err := pipeline.DeriveWindows(t.Context(), base, pipeline.Windows{Spans: [][2]int64{{0, 1e9}}, LongestBytes: 1e6},
+	inWindows, err := pipeline.DeriveWindows(t.Context(), base, windows.Selection{Spans: [][2]int64{{0, 1e9}}, LongestBytes: 1e6},
 		pipeline.Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer windows.Close()
-	if err := windows.Estimate(t.Context()); err != nil {
+	defer inWindows.Close()
+	if err := inWindows.Estimate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	var sums []string
-	for _, e := range []*pipeline.Estimation{base, windows} {
+	for _, e := range []*pipeline.Estimation{base, inWindows} {
 		in, err := e.Read(schema.Slowdowns)
 		if err != nil {
 			t.Fatal(err)

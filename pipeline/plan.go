@@ -43,7 +43,7 @@ func newPlanner(model *Model, v Variant, o Settings, flows *source) *planner {
 // plan is the list of stages of the estimate, in order.
 func (p *planner) plan() engine.Plan {
 	if p.Spec.Windows != nil {
-		return engine.Plan{p.generate, p.exactWindowsStage()}
+		return engine.Plan{p.generate, p.windowsStage()}
 	}
 	plan := engine.Plan{p.generate}
 	for _, s := range p.variant.Estimator.Estimator().Plan(p.method(), p.options(), p.flows) {
@@ -153,7 +153,7 @@ type Variant struct {
 // "-cluster-10%" where links were clustered. The first pass of flow-2 is stored as, and shared with, that of flow-1.
 const clusterPart = "-cluster-"
 
-// SampledPart marks the names of estimates from windows (package sampled): the variant of the windows, SampledPart, how
+// SampledPart marks the names of estimates from windows (package sampling): the variant of the windows, SampledPart, how
 // many windows, and their warm-up.
 const SampledPart = "-sampled-"
 

@@ -57,7 +57,7 @@ func TestCompareCoverage(t *testing.T) {
 		all[h] = len(s)
 	}
 	for _, p := range []float64{0.5, 0.9, 0.99} {
-		truth, _ := Compare(sampleOf(every, all, base), sampleOf(every, all, other), p, 0.95)
+		truth, _ := compareSamples(sampleOf(every, all, base), sampleOf(every, all, other), p, 0.95)
 		if truth.Lo != truth.Change || truth.Hi != truth.Change {
 			t.Errorf("p%v: the interval of all windows is %v to %v around %v", 100*p, truth.Lo, truth.Hi, truth.Change)
 		}
@@ -65,7 +65,7 @@ func TestCompareCoverage(t *testing.T) {
 		for seed := range seeds {
 			d := NewDesign(slots, uint64(seed), 0)
 			drawn := d.Next(d.First())
-			c, ok := Compare(sampleOf(d, drawn, base), sampleOf(d, drawn, other), p, 0.95)
+			c, ok := compareSamples(sampleOf(d, drawn, base), sampleOf(d, drawn, other), p, 0.95)
 			if ok && c.Lo <= truth.Change && truth.Change <= c.Hi {
 				covered++
 			}

@@ -1,28 +1,3 @@
-// Package sampling draws windows of time from a workload and estimates quantiles of the whole workload from the flows
-// of the drawn windows, with confidence intervals.
-//
-//	flows by start ──► slots of equal flows ──► strata by load and time ──► drawn slots (windows), in rounds
-//	                                                                            │
-//	whole workload's quantile, interval ◄── weighted counts of slowdown by window ◄── estimates of the windows
-//
-// The design is stratified cluster sampling without replacement (Cochran, Sampling Techniques, 3rd ed., ch. 5 and
-// 9A): a slot is a cluster, and flows of one slot depend on each other in any way. With N slots in stratum h, n of
-// them drawn, a flow of a drawn slot has the weight N/n. The distribution function is a ratio of two weighted totals,
-//
-//	F(x) = Σ w·y(x) / Σ w·m        m flows of a slot, y(x) of them of slowdown at most x
-//
-// and its variance is that of the linearized totals z = y − F·m between the slots of each stratum, with the finite
-// population correction 1 − n/N (Cochran §6.11; Särndal, Swensson, Wretman, Model Assisted Survey Sampling, §5.6):
-//
-//	V(x) = Σ_h (N/n)² · (1 − n/N) · n/(n−1) · Σ_i (z_i − z̄)² / (Σ w·m)²
-//
-// The interval of a quantile p contains every x at which a t test does not reject F(x) = p (test inversion: Woodruff,
-// JASA 47, 1952; Francisco and Fuller, Annals of Statistics 19(1), 1991). The test is of logit F, whose standard
-// error is that of F divided by F(1 − F) (Korn and Graubard, Survey Methodology 24(2), 1998): near 1 the error of F
-// is skewed. The degrees of freedom are Satterthwaite's.
-//
-// The interval is of the whole workload's quantile as the same method would estimate it. It does not contain the
-// method's own error. README.md has its measured coverage.
 package sampling
 
 import (
@@ -240,13 +215,13 @@ type Difference struct {
 	Change, Lo, Hi float64 // Other / Base - 1
 }
 
-// Compare compares a quantile of two samples of the same windows. ok is false if one side has no flows, or only in one
+// compareSamples compares a quantile of two samples of the same windows. ok is false if one side has no flows, or only in one
 // window.
 //
 // The interval is of log(other/base), with the variance of the jackknife that leaves out a window of a stratum at a
 // time, the same on both sides (Wolter, Introduction to Variance Estimation, 2nd ed., §4.5). What a window does to
 // both cancels. The degrees of freedom are those of Sample.variance.
-func Compare(base, other Sample, p, confidence float64) (d Difference, ok bool) {
+func compareSamples(base, other Sample, p, confidence float64) (d Difference, ok bool) {
 	change := func(a, b Sample) float64 {
 		x, okX := a.value(p)
 		y, okY := b.value(p)

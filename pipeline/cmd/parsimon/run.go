@@ -8,7 +8,7 @@ import (
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/lake"
-	"parsimon/pipeline/sampled"
+	"parsimon/pipeline/sampling"
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/summary"
 	"parsimon/pipeline/text"
@@ -101,11 +101,11 @@ func (v *runVerb) run(ctx context.Context, args []string) error {
 }
 
 // estimateWindows estimates a scenario from windows of time, and writes the answer.
-func (v *runVerb) estimateWindows(ctx context.Context, run *pipeline.Estimation, ask sampled.Ask) error {
-	result, err := sampled.Run(ctx, run, ask)
+func (v *runVerb) estimateWindows(ctx context.Context, run *pipeline.Estimation, ask sampling.Ask) error {
+	result, err := sampling.Run(ctx, run, ask)
 	switch {
 	case err != nil:
-	case result.Stopped == sampled.Whole:
+	case result.Stopped == sampling.Whole:
 		err = run.MakeAnswer()
 	default:
 		session := run.Executor().Session()

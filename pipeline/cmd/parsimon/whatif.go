@@ -10,7 +10,7 @@ import (
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/lake"
-	"parsimon/pipeline/sampled"
+	"parsimon/pipeline/sampling"
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/text"
 	"parsimon/pipeline/whatif"
@@ -203,7 +203,7 @@ type compareWindows struct {
 	*env
 	answer   *answerFlags
 	settings whatif.Settings
-	ask      sampled.Ask
+	ask      sampling.Ask
 }
 
 // run compares a scenario with the one that open opens.
@@ -219,7 +219,7 @@ func (c compareWindows) run(
 	if err != nil {
 		return err
 	}
-	found, err := sampled.Compare(ctx, before, other, c.ask)
+	found, err := sampling.Compare(ctx, before, other, c.ask)
 	if err != nil {
 		return err
 	}

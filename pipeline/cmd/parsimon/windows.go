@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"parsimon/pipeline"
-	"parsimon/pipeline/sampled"
+	"parsimon/pipeline/sampling"
 	"parsimon/pipeline/text"
 	"parsimon/schema/units"
 	"parsimon/stages/estimators"
@@ -17,7 +17,7 @@ import (
 
 // windowFlags ask for an estimate from windows of time.
 type windowFlags struct {
-	sampled.Ask
+	sampling.Ask
 	flags *pflag.FlagSet
 }
 
@@ -50,7 +50,7 @@ func (w *windowFlags) declareCommon(f *pflag.FlagSet) {
 }
 
 // ask returns what the flags ask for. ok is false without --within.
-func (w *windowFlags) ask() (a sampled.Ask, ok bool, err error) {
+func (w *windowFlags) ask() (a sampling.Ask, ok bool, err error) {
 	if !w.flags.Changed("within") {
 		return a, false, nil
 	}
@@ -77,15 +77,15 @@ func (w *windowFlags) simulate(r *runFlags) error {
 
 // askChange returns what the flags ask of a comparison, whose --by may name one kind of groups. With --within, the flags
 // others are an error.
-func (w *windowFlags) askChange(by []string, others ...string) (sampled.Ask, bool, error) {
+func (w *windowFlags) askChange(by []string, others ...string) (sampling.Ask, bool, error) {
 	if w.flags.Changed("within") {
 		if len(by) > 1 || slices.Contains(by, "hops") {
-			return sampled.Ask{}, false, usagef("with --within, --by names one of service, vnet and size_bin")
+			return sampling.Ask{}, false, usagef("with --within, --by names one of service, vnet and size_bin")
 		}
 		w.By = strings.Join(by, "")
 		for _, name := range others {
 			if w.flags.Changed(name) {
-				return sampled.Ask{}, false, usagef("--within does not go with --%s", name)
+				return sampling.Ask{}, false, usagef("--within does not go with --%s", name)
 			}
 		}
 	}

@@ -1,8 +1,9 @@
-package pipeline
+package windows
 
 import (
 	"slices"
 
+	"parsimon/stages/step"
 	"parsimon/stages/topology"
 	"parsimon/stages/workload"
 )
@@ -23,8 +24,8 @@ const fluidStepNS = int64(20_000)
 // flows have 0.8% more bytes left than with 8 (scenario small).
 const fluidRounds = 6
 
-// fluidVersion is part of the id of a scenario of windows: its carried flows and their starts depend on the fluid.
-const fluidVersion = 14
+// Version is part of the id of a scenario of windows: its carried flows and their starts depend on the fluid.
+const Version = 14
 
 // A fluid approximates which flows are active at a time, and how many bytes they have left: links divide their
 // bandwidth in equal parts among the flows that cross them, and what a flow cannot use at one link is divided once more
@@ -64,8 +65,8 @@ func (l *fluidLink) use(step int64, bytes float64) {
 
 // newFluid is a fluid of the network without flows. Of a link it has the share that carries payload, and of a switch's
 // link what the transport fills.
-func (m *Model) newFluid() *fluid {
-	p := &m.Spec.Params
+func newFluid(m *step.Model) *fluid {
+	p := &m.Params
 	packet := float64(p.PayloadBytes + p.HeaderBytes)
 	f := &fluid{links: make([]fluidLink, len(m.Network.Links)), stepNS: fluidStepNS,
 		ackShare: float64(p.AckBytes) / packet}
@@ -77,7 +78,7 @@ func (m *Model) newFluid() *fluid {
 	}
 	f.path = func(r *workload.Row) []int32 {
 		path, err := m.Router.Path(r.ID, r.Src, r.Dst, nil)
-		if err == nil && m.Spec.Moves.Whole() {
+		if err == nil && m.Moves.Whole() {
 			path = append(path[:1], path[len(path)-1])
 		}
 		return path

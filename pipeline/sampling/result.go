@@ -1,4 +1,4 @@
-package sampled
+package sampling
 
 import (
 	"cmp"
@@ -16,7 +16,6 @@ import (
 	"parsimon/pipeline"
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/gate"
-	"parsimon/pipeline/sampling"
 	"parsimon/pipeline/summary"
 	"parsimon/pipeline/text"
 	"parsimon/schema"
@@ -298,7 +297,7 @@ func errorOfWindows(t simkernel.Transport) float64 {
 // widen adds to an interval the part that is cut off around windows and the effect of half of the warm-up. Both are
 // biases, which do not average out over windows: an interval holds its confidence under a bias of at most B if it is
 // longer by B on each side (a little less would do: Armstrong and Kolesár, Econometrica 86(2), 2018).
-func (s *sampler) widen(e sampling.Estimate, warmup float64) (lo, hi float64) {
+func (s *sampler) widen(e Estimate, warmup float64) (lo, hi float64) {
 	return max(1, e.Lo*(1-s.windowError)*(1-warmup)), e.Hi * (1 + s.windowError) * (1 + warmup)
 }
 

@@ -1,4 +1,4 @@
-package pipeline
+package windows
 
 import (
 	"context"
@@ -26,7 +26,7 @@ type outlasting struct {
 	ended         []tables.SlowdownRow
 }
 
-// A leftFlow is under way at the end of a part, with so many bytes that are not acknowledged.
+// A leftFlow is a flow that is active at the end of a part. bytes are not acknowledged yet.
 type leftFlow struct {
 	tables.SlowdownRow
 	bytes int64
@@ -44,7 +44,7 @@ const outlastParts = 16
 
 // finish ends the flows that count and are under way, in an empty fluid. part are the flows of the part, and later
 // those that start after it.
-func (o *outlasting) finish(ctx context.Context, f *fluid, part, later schema.Batches) (e FluidError, err error) {
+func (o *outlasting) finish(ctx context.Context, f *fluid, part, later func() schema.Batches) (e FluidError, err error) {
 	left, waiting := map[int64]*leftFlow{}, map[int64]*leftFlow{}
 	for i := range o.left {
 		x := &o.left[i]
@@ -60,7 +60,7 @@ func (o *outlasting) finish(ctx context.Context, f *fluid, part, later schema.Ba
 		f.add(r.StartNS, carried{Row: row, remaining: float64(r.SizeBytes)})
 		return ctx.Err()
 	}
-	if err := columns.Each(part, add); err != nil {
+	if err := columns.Each(part(), add); err != nil {
 		return e, err
 	}
 	f.advance(o.endNS)
@@ -92,7 +92,7 @@ func (o *outlasting) finish(ctx context.Context, f *fluid, part, later schema.Ba
 	}
 	f.ended = func(c *carried) { end(c, f.now+fluidStepNS) } // a flow begins up to a step early, and ends up to one early
 	lastNS := o.endNS + outlastParts*(o.endNS-o.fromNS)
-	if err = columns.Each(later, func(r *route.Flow) error {
+	if err = columns.Each(later(), func(r *route.Flow) error {
 		if len(waiting) == 0 || r.StartNS >= lastNS {
 			return io.EOF
 		}
@@ -108,4 +108,14 @@ func (o *outlasting) finish(ctx context.Context, f *fluid, part, later schema.Ba
 		end(c, f.now+int64(min(math.MaxInt64/4, c.remaining/sent*float64(f.now-o.endNS))))
 	})
 	return e, nil
+}
+
+// MeanError is how far the fluid is from the packets in some parts: the mean relative error of a byte.
+func MeanError(parts []FluidError) float64 {
+	var sum FluidError
+	for _, x := range parts {
+		sum.SentBytes += x.SentBytes
+		sum.ErrorBytes += x.ErrorBytes
+	}
+	return sum.ErrorBytes / max(1, sum.SentBytes)
 }

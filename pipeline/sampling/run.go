@@ -1,30 +1,4 @@
-// Package sampled estimates a scenario from windows of time. It draws windows in rounds (package sampling), estimates
-// the windows of a round as one hidden scenario (pipeline.DeriveWindows), and combines the rounds until the intervals
-// of the asked percentiles are narrow enough or the time is spent.
-//
-//	table flows ─► index: slots, flows by group ─► warm-up, measured ─► round 1 ─► round 2 ─► … ─► combine
-//	                                                                       │          │               │
-//	                                                   hidden scenarios: slowdowns of windows      windows, intervals,
-//	                                                                                               sampled_slowdowns
-//
-// Rounds do not depend on the precision that is asked for, unless it needs a longer warm-up: a more precise run takes
-// over the rounds of a less precise one, and the answer depends on the scenario, the variant, the warm-up and the
-// number of rounds only. A round that was interrupted continues.
-//
-// # Warm-up
-//
-// The first warm-up is a quarter of the time in which a flow of the size that divides the workload's bytes in halves
-// is sent, or 32 to 64 round trips, if that is longer. It is then measured: the least windows of a first
-// round are estimated again with half of the warm-up.
-// If that changes an asked percentile of all these flows significantly (jackknife over windows, 95%) and by more than
-// a quarter of the asked precision, the warm-up is doubled and the workload is cut again. A significant change that is
-// left widens the intervals. Flows that began before the warm-up and are still active in a fluid model of the
-// links begin in the first eighth of it, each at a time of its own, with the bytes that they have left then.
-//
-// Windows are short, a warm-up on average: most of the variance is between windows. A cool-down as long as a warm-up
-// follows. Flows that outlast it end in a fluid of all flows of the workload. How far the fluid is from the packets is
-// measured in the windows, and intervals are as much wider as that changes a percentile.
-package sampled
+package sampling
 
 import (
 	"context"
@@ -41,7 +15,7 @@ import (
 	"parsimon/pipeline"
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/gate"
-	"parsimon/pipeline/sampling"
+	"parsimon/pipeline/sampling/windows"
 	"parsimon/pipeline/text"
 	"parsimon/schema"
 	"parsimon/schema/columns"
@@ -69,8 +43,8 @@ type sampler struct {
 	began time.Time
 
 	index               *index
-	design              *sampling.Design
-	full                *sampling.Design // the design that rounds end with
+	design              *Design
+	full                *Design // the design that rounds end with
 	warmup              Warmup
 	drawn               []int // slots of each stratum
 	rounds              []*round
@@ -320,7 +294,7 @@ func (s *sampler) compareWith(ctx context.Context, other *pipeline.Estimation) (
 	o.base, o.stages = other, nil
 	o.forget()
 	s.other = &o
-	o.index, err = readCut(ctx, other, sampling.Recount(s.index.slots))
+	o.index, err = readCut(ctx, other, Recount(s.index.slots))
 	return err
 }
 
@@ -329,7 +303,7 @@ func (s *sampler) pair(ctx context.Context) error {
 	here, there := s.rounds[len(s.rounds)-1], s.other.rounds[len(s.rounds)-1]
 	cells := map[[2]int64]int32{} // by id and size
 	err := s.other.each(ctx, there, func(_ int, f *estimatedFlow) {
-		cells[[2]int64{f.ID, f.SizeBytes}] = sampling.CellOf(f.Slowdown)
+		cells[[2]int64{f.ID, f.SizeBytes}] = CellOf(f.Slowdown)
 	})
 	if err != nil {
 		return err
@@ -342,7 +316,7 @@ func (s *sampler) pair(ctx context.Context) error {
 		if !found {
 			return
 		}
-		cell := sampling.CellOf(f.Slowdown)
+		cell := CellOf(f.Slowdown)
 		for _, k := range s.index.groups(f.Service, f.VNet, f.SizeBytes) {
 			s.here[slot].add(k, cell)
 			s.over[slot].add(k, other)
@@ -359,7 +333,7 @@ func (s *sampler) pair(ctx context.Context) error {
 func (s *sampler) changes(k Key, quantiles []float64) (all []Change) {
 	a, b := s.sampleFrom(k, s.here), s.sampleFrom(k, s.over)
 	for _, q := range quantiles {
-		d, ok := sampling.Compare(a, b, q, s.ask.Confidence)
+		d, ok := compareSamples(a, b, q, s.ask.Confidence)
 		if !ok {
 			break
 		}
@@ -483,12 +457,12 @@ type round struct {
 }
 
 // counts are the slowdowns of a slot, by group.
-type counts map[Key]*sampling.Counts
+type counts map[Key]*Counts
 
 // estimate estimates slots, or finds them estimated.
 func (s *sampler) estimate(ctx context.Context, slots []int, warmupNS int64) (*round, error) {
 	spans := names.Of(slots, func(n int) [2]int64 { return [2]int64{s.index.slots[n].FromNS, s.index.slots[n].ToNS} })
-	w := pipeline.Windows{Spans: spans, WarmupNS: warmupNS, CooldownNS: cooldown * warmupNS,
+	w := windows.Selection{Spans: spans, WarmupNS: warmupNS, CooldownNS: cooldown * warmupNS,
 		LongestBytes: s.index.longestBytes}
 	how := s.base.Settings
 	how.Log = how.Log.Level(zerolog.WarnLevel)
@@ -547,7 +521,7 @@ func (s *sampler) each(ctx context.Context, r *round, do func(slot int, f *estim
 func (c counts) add(k Key, cell int32) {
 	of := c[k]
 	if of == nil {
-		of = &sampling.Counts{}
+		of = &Counts{}
 		c[k] = of
 	}
 	of.Add(cell)
@@ -572,7 +546,7 @@ func (s *sampler) read(ctx context.Context, r *round) (*reading, error) {
 	}
 	err := s.each(ctx, r, func(slot int, f *estimatedFlow) {
 		least, most := r.bounds(f)
-		cells := []int32{sampling.CellOf(f.Slowdown), sampling.CellOf(least), sampling.CellOf(most)}
+		cells := []int32{CellOf(f.Slowdown), CellOf(least), CellOf(most)}
 		for _, k := range s.index.groups(f.Service, f.VNet, f.SizeBytes) {
 			for i, of := range all {
 				of[slot].add(k, cells[i])
@@ -604,10 +578,10 @@ func (r *round) endOf(startNS int64) int64 {
 }
 
 // sampleFrom is the sample of a group from counts of the drawn slots.
-func (s *sampler) sampleFrom(k Key, of map[int]counts) sampling.Sample {
-	sample := make(sampling.Sample, len(s.design.Strata))
+func (s *sampler) sampleFrom(k Key, of map[int]counts) Sample {
+	sample := make(Sample, len(s.design.Strata))
 	for h, slots := range s.design.Strata {
-		drawn := names.Of(slots[:s.drawn[h]], func(n int) *sampling.Counts { return of[n][k] })
+		drawn := names.Of(slots[:s.drawn[h]], func(n int) *Counts { return of[n][k] })
 		sample[h].Slots, sample[h].Drawn = len(slots), drawn
 	}
 	return sample

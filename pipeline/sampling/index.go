@@ -1,4 +1,4 @@
-package sampled
+package sampling
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"parsimon/pipeline"
-	"parsimon/pipeline/sampling"
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/schema/names"
@@ -29,8 +28,8 @@ type Key struct {
 
 // An index describes the whole workload, without an estimate.
 type index struct {
-	fine         []sampling.Slot // as short as slots can be
-	slots        []sampling.Slot
+	fine         []Slot // as short as slots can be
+	slots        []Slot
 	totals       map[Key]int64 // flows
 	order        []Key         // all flows by size bin, all flows, then labels in the order in which they first come
 	remarks      []string      // about the flows
@@ -56,7 +55,7 @@ func readIndex(ctx context.Context, base *pipeline.Estimation) (*index, error) {
 	if err != nil {
 		return nil, err
 	}
-	x, err := readCut(ctx, base, sampling.NewCutter(g.Flows/maxSlots))
+	x, err := readCut(ctx, base, NewCutter(g.Flows/maxSlots))
 	if err == nil {
 		x.fine, x.slots = x.slots, nil
 		x.remarks = names.Of(g.Notes, func(note string) string { return "flows: " + note })
@@ -64,7 +63,7 @@ func readIndex(ctx context.Context, base *pipeline.Estimation) (*index, error) {
 	return x, err
 }
 
-func readCut(ctx context.Context, base *pipeline.Estimation, cutter *sampling.Cutter) (*index, error) {
+func readCut(ctx context.Context, base *pipeline.Estimation, cutter *Cutter) (*index, error) {
 	x := &index{totals: map[Key]int64{}, pairs: map[[2]string]*pair{},
 		labels: map[confidence.GroupBy]map[string]bool{confidence.ByService: {}, confidence.ByVNet: {}}}
 	in, err := base.Read(schema.Flows)
@@ -245,7 +244,7 @@ func (s *sampler) measureWarmup(ctx context.Context) error {
 	for s.warmup.NS = s.index.firstWarmupNS(slowest); ; s.warmup.NS *= 2 {
 		slots := (g.LastStartNS - g.FirstStartNS) / (slotWarmups * s.warmup.NS)
 		s.index.cut(max(minSlotFlows, g.Flows/max(1, min(slots, maxSlots))))
-		s.full = sampling.NewDesign(s.index.slots, s.base.Spec.Seed, loadWarmups*s.warmup.NS)
+		s.full = NewDesign(s.index.slots, s.base.Spec.Seed, loadWarmups*s.warmup.NS)
 		least := s.full.Merged(4)
 		some := least.Drawn(least.First())
 		first := some // with a budget: the whole may take too long
@@ -275,8 +274,8 @@ func (s *sampler) measure(ctx context.Context, some []int) error {
 	if err != nil {
 		return err
 	}
-	halves := names.Of(some, func(n int) *sampling.Counts { return half[n][all] })
-	wholes := names.Of(some, func(n int) *sampling.Counts { return whole[n][all] })
+	halves := names.Of(some, func(n int) *Counts { return half[n][all] })
+	wholes := names.Of(some, func(n int) *Counts { return whole[n][all] })
 	s.warmup.Windows, s.warmup.Effect = len(some), effects(halves, wholes)
 	s.base.Log.Info().Dur("warmup", time.Duration(s.warmup.NS)).Any("effects", s.warmup.Effect).Msg("half of the warm-up")
 	return nil
@@ -305,8 +304,8 @@ type Effect struct {
 
 // effects are the errors of the percentiles of all windows together, whose flows have slowdowns with half of the
 // warm-up and with the whole.
-func effects(halves, wholes []*sampling.Counts) (out []Effect) {
-	half, whole, flows := sampling.Stratum{Slots: math.MaxInt}, sampling.Stratum{Slots: math.MaxInt}, int64(0)
+func effects(halves, wholes []*Counts) (out []Effect) {
+	half, whole, flows := Stratum{Slots: math.MaxInt}, Stratum{Slots: math.MaxInt}, int64(0)
 	for i, c := range wholes {
 		if n := c.Flows(); n > 0 {
 			half.Drawn, whole.Drawn = append(half.Drawn, halves[i]), append(whole.Drawn, c)
@@ -314,7 +313,7 @@ func effects(halves, wholes []*sampling.Counts) (out []Effect) {
 		}
 	}
 	for _, p := range pipeline.Quantiles {
-		d, ok := sampling.Compare(sampling.Sample{whole}, sampling.Sample{half}, p, 0.95)
+		d, ok := compareSamples(Sample{whole}, Sample{half}, p, 0.95)
 		if !ok || len(half.Drawn) < 2 || float64(flows)*(1-p) < fewMeasured {
 			break // and of the greater ones fewer
 		}

@@ -1,4 +1,4 @@
-package sampled
+package sampling
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/engine"
-	"parsimon/pipeline/sampling"
 	"parsimon/pipeline/scenario"
 	"parsimon/stages/estimators"
 )
@@ -68,7 +67,7 @@ func TestExactWindows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var halves, wholes []*sampling.Counts
+	var halves, wholes []*Counts
 	for _, n := range slots {
 		if got, want := part[n][all].Flows(), whole.found[n][all].Flows(); got != want {
 			t.Errorf("window %d has %d flows of %d", n, got, want)
