@@ -59,7 +59,8 @@ func TestWindowsKeepTheOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	last, rows, carried := int64(0), 0, 0
+	var last int64
+	var rows, carried int
 	err = columns.ForEach(in, func(rec arrow.Record) error {
 		size := columns.Int64s(rec, "size_bytes")
 		for i, ns := range columns.Int64s(rec, "start_ns") {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Without the warning, a short workload with a heavy tail is taken for one of the load that was asked for.
+// Without the warning, a short workload with a heavy tail would count as one with the load that was asked for.
 func TestLoadAboveWhatWasAsked(t *testing.T) {
 	for _, of := range []struct {
 		load *LoadResult
@@ -15,7 +15,8 @@ func TestLoadAboveWhatWasAsked(t *testing.T) {
 		{&LoadResult{Asked: 0.5, Reached: 0.6, Link: "a → b"}, ""},
 		{&LoadResult{Asked: 0.5, Reached: 0.61, Link: "a → b"}, "a → b, has a load of 0.61, which is 1.22 times the 0.5"},
 	} {
-		if got := of.load.warning(); (got == "") != (of.want == "") || !strings.Contains(got, of.want) {
+		got := of.load.warning()
+		if (got == "") != (of.want == "") || !strings.Contains(got, of.want) {
 			t.Errorf("%+v: %q, want %q", of.load, got, of.want)
 		}
 	}

@@ -50,7 +50,7 @@ type Change struct {
 	Relative, Lo, Hi float64
 }
 
-// Changes returns the change of each quantile. The intervals are of a Poisson bootstrap: each replicate gives each flow a
+// Changes returns the change of each quantile. The intervals come from a Poisson bootstrap: each replicate gives each flow a
 // weight drawn from a Poisson distribution of mean 1, keyed by flow and replicate. A flow has the same weight in both
 // samples, so that common parts cancel.
 func Changes(from, to *Sample, quantiles []float64) []Change {

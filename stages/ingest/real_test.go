@@ -107,7 +107,7 @@ func TestNumbersWrittenAsFloats(t *testing.T) {
 	}
 }
 
-// Times are read with the offsets of strftime, Java, Go and Python, whatever the time zone of the process.
+// Times are read with the offsets of strftime, Java, Go and Python, in any time zone of the process.
 func TestTimesWithOffsets(t *testing.T) {
 	t.Setenv("TZ", "America/New_York")
 	const want = "1769850000"

@@ -10,7 +10,7 @@ package main
 // malloc and the stacks reserve more for each thread. On two cores, "run small" fails with 2 GB and completes with 2.5 GB.
 static const unsigned long base = 2UL << 30, per_core = 512UL << 20;
 
-// The Go runtime opens /dev/null in place of a standard output that is closed.
+// If the standard output is closed, the Go runtime opens /dev/null instead.
 static int output_closed;
 
 __attribute__((constructor)) static void check_output(void) { output_closed = fcntl(STDOUT_FILENO, F_GETFD) == -1; }

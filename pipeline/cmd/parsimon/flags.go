@@ -311,7 +311,8 @@ func (r *runFlags) variant() (v pipeline.Variant, err error) {
 	case v.Cluster != nil:
 		v.Estimator = estimators.Independent
 	default:
-		v.Estimator, v.Auto = estimators.Flow, v.Passes == 0
+		v.Estimator = estimators.Flow
+		v.Auto = v.Passes == 0
 	}
 	switch {
 	case v.Passes > 0 && v.Estimator != estimators.Flow:
@@ -332,7 +333,8 @@ func (r *runFlags) estimatorError() error {
 	return usagef("--estimator: no estimator %q: must be %s or %s", r.estimator, strings.Join(all[:last], ", "), all[last])
 }
 
-// settings returns where and how the command estimates. Whatever it opens is closed when the command ends.
+// settings returns where and how the command estimates. The command closes
+// the files and caches that it opens when it ends.
 func (r *runFlags) settings(e *env) (o whatif.Settings, err error) {
 	o = r.how
 	o.Lake = e.lake

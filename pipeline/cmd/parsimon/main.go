@@ -153,7 +153,7 @@ func (e *env) main(ctx context.Context, args []string) (code int) {
 	return code
 }
 
-// internalError reports a panic: a fault of the program, whatever the input was.
+// internalError reports a panic: a fault of the program, not of its input.
 func (e *env) internalError(fault any, trace []byte) int {
 	message := text.Clean(fmt.Sprint(fault))
 	_, _ = fmt.Fprintf(e.stderr, "parsimon %s: internal error: %s\n"+

@@ -25,7 +25,7 @@ import (
 // of node_exporter reads. Every metric is a gauge about the last command.
 //
 // WriteToTextfile of prometheus/client_golang is not used: it replaces devices, pipes and links by regular files, and
-// sets the permissions 0644 whatever the umask and the file's own permissions are.
+// sets the permissions 0644, regardless of the umask and of the file's own permissions.
 type metrics struct {
 	file    string
 	job     string // a label of all samples

@@ -57,8 +57,8 @@ type closedWriter struct{}
 // Write returns the error that the system would return.
 func (closedWriter) Write([]byte) (int, error) { return 0, syscall.EBADF }
 
-// standardOutput returns the standard output. Go opens /dev/null in place of one that is closed, and answers would be
-// lost without an error.
+// standardOutput returns the standard output. If it is closed, Go opens /dev/null instead, and answers
+// would be lost without an error.
 func standardOutput() io.Writer {
 	if standardOutputClosed() {
 		return closedWriter{}
