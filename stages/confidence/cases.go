@@ -11,11 +11,11 @@ import (
 	"parsimon/schema/sizebin"
 )
 
-// CaseSlowdowns counts flows by size bin and cell of slowdown, the slowdown being that of one link case: estimator Flow
-// takes FCTs from the replay of the host's uplink, which is given the waits and marks of the other hops in blocks. The
-// case of the hop where a flow waits longest has that hop's queue packet by packet, and is given the others. At the
-// fixed point of the passes, with blocks of one packet, all cases of a flow agree; how far they disagree measures the
-// method's own error.
+// CaseSlowdowns counts flows by size bin and cell of slowdown, where the slowdown is that of one link case.
+// Estimator Flow computes FCTs from the replay of the host's uplink, which receives the waits and marks of
+// the other hops in blocks. The case of the hop where a flow waits longest simulates that hop's queue packet
+// by packet and receives the other hops as feedback. At the fixed point of the passes, with blocks of one
+// packet, all cases of a flow agree. Their disagreement measures the error of the method.
 type CaseSlowdowns map[caseCell]int64
 
 // A caseRow is a row of table case_slowdowns.
@@ -31,12 +31,13 @@ type caseCell struct {
 	Cell int32 `col:"cell"`
 }
 
-// Count counts a flow of a size with a slowdown.
+// Count counts a flow of the given size and slowdown.
 func (c CaseSlowdowns) Count(sizeBytes int64, slowdown float64) {
 	c[caseCell{int32(sizebin.Of(sizeBytes)), int32(cells.Of(slowdown))}]++
 }
 
-// cells are the cells of one size bin that have flows, ascending; sizebin.Count is all bins.
+// cells returns the cells of one size bin that have flows, in ascending order. sizebin.Count stands for all
+// bins.
 func (c CaseSlowdowns) cells(bin int) []caseCell {
 	all := slices.DeleteFunc(slices.Collect(maps.Keys(c)), func(cell caseCell) bool {
 		return bin != sizebin.Count && bin != int(cell.Bin)
@@ -56,7 +57,7 @@ func (c CaseSlowdowns) Write(out schema.Sink) error {
 	return caseTable.Write(out, rows)
 }
 
-// ReadCaseSlowdowns reads table case_slowdowns and adds up the rows of all chunks.
+// ReadCaseSlowdowns reads table case_slowdowns and sums the rows of all chunks.
 func ReadCaseSlowdowns(in schema.Batches) (CaseSlowdowns, error) {
 	c := CaseSlowdowns{}
 	return c, columns.Each(in, func(r *caseRow) error {
@@ -65,14 +66,14 @@ func ReadCaseSlowdowns(in schema.Batches) (CaseSlowdowns, error) {
 	})
 }
 
-// Quantile returns the slowdown at a quantile of the flows of one size bin; sizebin.Count is all of them. ok is false
-// without flows.
+// Quantile returns the slowdown at a quantile of the flows of one size bin. sizebin.Count stands for all
+// bins. If there are no flows, ok is false.
 func (c CaseSlowdowns) Quantile(bin int, p float64) (slowdown float64, ok bool) {
 	cell, ok := c.quantile(bin, p)
 	return cells.Slowdown(cell, 0.5), ok
 }
 
-// quantile returns the cell of a quantile.
+// quantile returns the cell at a quantile.
 func (c CaseSlowdowns) quantile(bin int, p float64) (cell int, ok bool) {
 	cells, total := c.cells(bin), int64(0)
 	for _, cell := range cells {

@@ -8,7 +8,8 @@ import (
 	"parsimon/stages/tables"
 )
 
-// The method's part of an interval follows from how far link cases disagree. It is 0 where every flow is ideal.
+// The method's part of an interval follows from the disagreement of link cases. It is 0 if every flow is
+// ideal.
 func TestMethodPart(t *testing.T) {
 	const flows = 20_000
 	slow := func(i int) float64 { return 1 + float64(i%100)/10 }

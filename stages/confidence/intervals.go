@@ -20,46 +20,49 @@ import (
 const (
 	intervalBlocks = 100   // time blocks of the workload
 	coarseBlocks   = 25    // of four time blocks each
-	bootstraps     = 200   // replicates: the ends of a 95% interval are the 5th from either end
-	intervalStep   = 0.002 // relative width of a cell of slowdown: percentiles are accurate to half of it
-	intervalLabels = 64    // services with intervals of their own, virtual networks, and pairs; bounds the memory
+	bootstraps     = 200   // replicates: the 5th from either end is the end of a 95% interval
+	intervalStep   = 0.002 // relative width of a cell of slowdown; percentiles are accurate to half of it
+	intervalLabels = 64    // services, virtual networks and pairs that have intervals; limits the memory
 )
 
-// Quantiles are those of slowdown that have intervals.
+// Quantiles are the quantiles of slowdown that have intervals.
 var Quantiles = []float64{0.5, 0.9, 0.99, 0.999}
 
-// GroupBy says which label the flows of an interval share.
+// GroupBy says which label the flows of an interval have in common.
 type GroupBy uint8
 
 // The groups of flows that have intervals.
 const (
 	ByNothing     GroupBy = iota // all flows, by size bin
-	ByService                    // of one service, by size bin
-	ByVNet                       // of one virtual network, all sizes
-	ByServiceVNet                // of one service in one virtual network, all sizes
+	ByService                    // flows of one service, by size bin
+	ByVNet                       // flows of one virtual network, all sizes
+	ByServiceVNet                // flows of one service in one virtual network, all sizes
 )
 
-// Intervals computes confidence intervals of the percentiles of slowdown. They have two parts. The workload's part says
-// how much a percentile depends on which flows happened to arrive: the same traffic at another time has other
-// percentiles. The method's part (methodError) is the error of the estimate itself; it is known for estimator Flow
-// only.
+// Intervals computes confidence intervals of the percentiles of slowdown. They have two parts. The workload's
+// part says how much a percentile depends on which flows happened to arrive: the same traffic at another time
+// has other percentiles. The method's part (methodError) is the error of the estimate itself. It is known
+// only for estimator Flow.
 //
-// Flows of one burst are slow together, so n flows of a few bursts are less informative than n independent flows, and a
-// bootstrap of single flows would be too narrow. This one draws blocks of time (block bootstrap: Künsch, Annals of
-// Statistics 17(3), 1989), each with a weight from a Poisson distribution of mean 1.
+// Flows of a burst are slow together. A few bursts with n flows are thus less informative than n independent
+// flows, and a bootstrap of single flows would give intervals that are too narrow. This bootstrap draws
+// blocks of time instead (block bootstrap: Künsch, Annals of Statistics 17(3), 1989). The weight of each
+// block has a Poisson distribution of mean 1.
 //
 //	slowdowns → counts[time block][cell of slowdown], by group → 200 weighted quantiles → 5th and 196th
 //
-// A block must be longer than congestion lasts, which is not known: of two lengths the wider interval is reported.
+// A block must be longer than congestion lasts, which is not known. Two lengths are used, and the wider
+// interval is reported.
 //
-// Memory grows with groups, blocks and cells, not with flows. One goroutine at a time: Read, then Tails, then Rows.
+// Memory grows with groups, blocks and cells, not with flows. An Intervals must not be used by several
+// goroutines at a time. Call Read first, then Tails, then Rows.
 type Intervals struct {
 	firstNS, spanNS int64
 	all             *intervalSet
 	labels          map[GroupBy]map[workload.Labels]*intervalSet
-	groups          map[workload.Labels][]*intervalSet     // of the flows with these labels, as far as they were needed
-	order           []*intervalSet                         // by first flow
-	weights         []blockWeights                         // by replicate of both lengths
+	groups          map[workload.Labels][]*intervalSet     // by labels of flows; bounded, see groupsOf
+	order           []*intervalSet                         // in the order of their first flows
+	weights         []blockWeights                         // by replicate, for both lengths
 	cases           CaseSlowdowns                          // nil: the method's part is not known
 	estimates       [sizebin.Count + 1]map[float64]float64 // of all flows, by size bin and quantile
 }
@@ -71,14 +74,14 @@ type groupedFlow struct {
 	Slowdown  float64 `col:"slowdown"`
 }
 
-// intervalSet has the groups of the flows with the same labels: by size bin, then all sizes.
+// An intervalSet has the groups of flows with the same labels: one for each size bin, then one for all sizes.
 type intervalSet struct {
 	by     GroupBy
-	labels workload.Labels // that the flows share
+	labels workload.Labels // that the flows have in common
 	bins   [sizebin.Count + 1]intervalGroup
 }
 
-// intervalGroup counts flows by time block and cell of slowdown.
+// An intervalGroup counts flows by time block and cell of slowdown.
 type intervalGroup struct {
 	flows  int64
 	counts [intervalBlocks][]uint32
@@ -87,8 +90,8 @@ type intervalGroup struct {
 // blockWeights are the weights of the time blocks.
 type blockWeights [intervalBlocks]uint8
 
-// New returns an Intervals for flows that start from firstNS to lastNS. cases is what other link cases say of
-// them; nil if it is not known.
+// New returns an Intervals for flows that start between firstNS and lastNS, inclusive. cases has the
+// slowdowns of the flows in other link cases, or is nil if they are not known.
 func New(firstNS, lastNS int64, cases CaseSlowdowns) *Intervals {
 	x := &Intervals{
 		firstNS: firstNS, spanNS: lastNS - firstNS + 1, cases: cases,
@@ -112,8 +115,9 @@ func New(firstNS, lastNS int64, cases CaseSlowdowns) *Intervals {
 	return x
 }
 
-// Read adds rows of table slowdowns, in start order. If there are more services, virtual networks or pairs of them than
-// have intervals, the first ones have them. A flow that starts outside the time of New is an error.
+// Read adds rows of table slowdowns, in start order. The number of services, virtual networks and pairs that
+// have intervals is limited: the first ones have them. A flow that starts outside the times given to New is
+// an error.
 func (x *Intervals) Read(slowdowns schema.Batches) error {
 	return columns.Each(slowdowns, func(r *groupedFlow) error {
 		if r.StartNS < x.firstNS || r.StartNS >= x.firstNS+x.spanNS {
@@ -137,8 +141,8 @@ func (x *Intervals) add(by GroupBy, labels workload.Labels) *intervalSet {
 	return set
 }
 
-// groupsOf returns the groups that the flows with these labels belong to. It remembers as many answers as services and
-// networks with intervals can form; a trace may have a label of its own for every flow.
+// groupsOf returns the groups that flows with these labels belong to. It caches a limited number of results,
+// because every flow of a trace may have its own labels.
 func (x *Intervals) groupsOf(of workload.Labels) []*intervalSet {
 	sets, known := x.groups[of]
 	if known {
@@ -149,7 +153,7 @@ func (x *Intervals) groupsOf(of workload.Labels) []*intervalSet {
 	for i, labels := range []workload.Labels{{Service: of.Service}, {VNet: of.VNet}, of} {
 		byLabels := x.labels[ByService+GroupBy(i)]
 		set := byLabels[labels]
-		if set == nil && len(byLabels) < intervalLabels { // else there are too many
+		if set == nil && len(byLabels) < intervalLabels { // otherwise there are too many
 			set = x.add(ByService+GroupBy(i), labels)
 			byLabels[labels] = set
 		}
@@ -173,12 +177,13 @@ func (g *intervalGroup) count(block, cell int) {
 	g.flows++
 }
 
-// Cells divide slowdowns: cell 0 is exactly 1, and cell k ends at exp(k × the width, which is relative).
+// Cells divides slowdowns into cells. Cell 0 is exactly 1. Cell k ends at exp(k × width), where the width is
+// relative.
 type Cells float64
 
 const cells = Cells(intervalStep)
 
-// Of returns the cell of a slowdown of at least 1.
+// Of returns the cell of a slowdown, which is 1 or more.
 func (width Cells) Of(slowdown float64) int {
 	if !(slowdown > 1) {
 		return 0
@@ -194,8 +199,8 @@ func (width Cells) Slowdown(cell int, fraction float64) float64 {
 	return math.Exp((float64(cell-1) + fraction) * float64(width))
 }
 
-// A percentile gets a warning if fewer flows are beyond it, or if its interval is wider relative to it. With
-// a hundred flows beyond, their number alone varies by 10%.
+// A percentile gets a warning if fewer than fewBeyond flows are beyond it, or if its interval, relative to
+// it, is wider than wideInterval. With a hundred flows beyond, their number alone varies by 10%.
 const (
 	fewBeyond    = 100
 	wideInterval = 0.2
@@ -210,26 +215,26 @@ type Interval struct {
 	Flows    int64
 	Quantile float64
 	Estimate float64
-	Lo, Hi   float64 // 95%: of both parts if the method's is known, else of the workload
-	Warning  string  // why the workload is too short for this percentile; empty if it is not
+	Lo, Hi   float64 // 95%: of both parts if the method's is known, otherwise of the workload only
+	Warning  string  // why the workload is too short for this percentile, or empty
 
-	Method *MethodPart // nil: Lo and Hi leave out the method's own error
+	Method *MethodPart // nil: Lo and Hi exclude the method's own error
 }
 
-// MethodPart says how an interval is composed.
+// A MethodPart says how an interval is composed.
 type MethodPart struct {
 	WorkloadLo, WorkloadHi float64 // 95%, without the method's own error
 	Error                  float64 // of the method, relative to the estimate
-	Disagreement           float64 // percentile by the link cases where flows wait longest / by the estimate, less 1
+	Disagreement           float64 // percentile in the link cases where flows wait longest / estimate - 1
 }
 
-// Tails are the slowdowns from which on flows are among the slowest 1%.
+// Tails are the slowdowns at which the slowest 1% of the flows begin.
 type Tails struct {
 	All  float64
 	Bins [sizebin.Count]float64 // +Inf for size bins with few flows
 }
 
-// FewInBin is the number of flows up to which the slowest 1% of a size bin say nothing.
+// FewInBin is the largest number of flows for which the slowest 1% of a size bin are not meaningful.
 const FewInBin = 1000
 
 // Tails returns the p99 of slowdown of all flows and of each size bin. Read must not be called afterwards.
@@ -248,11 +253,11 @@ func (x *Intervals) Tails() Tails {
 	return t
 }
 
-// Rows returns the intervals of the groups that have flows: those of all flows, then those of the labels, in
-// the order in which the labels first came. Read must not be called afterwards.
+// Rows returns the intervals of the groups that have flows: first those of all flows, then those of the
+// labels in the order of their first flows. Read must not be called afterwards.
 func (x *Intervals) Rows() []Interval {
 	var out []Interval
-	var of []*intervalGroup // by percentile of each
+	var of []*intervalGroup // by index into out / len(Quantiles)
 	var binOf []int
 	bins := append(sizebin.Bins(), sizebin.Bin{Name: sizebin.All})
 	for _, set := range x.order {
@@ -270,7 +275,7 @@ func (x *Intervals) Rows() []Interval {
 		}
 	}
 	var both sync.WaitGroup
-	for half := range 2 { // the groups do not depend on each other
+	for half := range 2 { // the groups are independent of each other
 		both.Go(func() {
 			var c cumulative
 			for i := half; i < len(of); i += 2 {
@@ -306,10 +311,10 @@ func (x *Intervals) interval(c cumulative, row *Interval) {
 	row.Warning = intervalWarning(row)
 }
 
-// The method's own error, from the disagreement of link cases: the other case is not exact either, so its distance is
-// taken methodFactor times; and what all cases share (the transport's reaction to means over blocks, the ideal FCT of
-// the path) is methodBase of the delay. Both were chosen on the scenarios of datasets/ACCURACY.md, section "How honest
-// the intervals are".
+// The method's own error follows from the disagreement of link cases. The other case is not exact either, so
+// the disagreement is multiplied by methodFactor. All cases share some errors (the transport's reaction to
+// averages over blocks, the ideal FCT of the path); these are methodBase of the delay. Both constants were
+// chosen on the scenarios of datasets/ACCURACY.md, section "How honest the intervals are".
 const (
 	methodFactor = 1.5
 	methodBase   = 0.03
@@ -319,9 +324,9 @@ func methodError(estimate, disagreement float64) float64 {
 	return methodFactor*math.Abs(disagreement) + methodBase*(1-1/estimate)
 }
 
-// addMethod widens an interval by the method's part. The parts are independent, so their widths add up in squares
-// (Guide to the Expression of Uncertainty in Measurement, 5.1.2). The disagreement is that of all flows of the size
-// bin.
+// addMethod widens an interval by the method's part. The parts are independent, so the squares of their
+// widths are added (Guide to the Expression of Uncertainty in Measurement, 5.1.2). The disagreement is that
+// of all flows of the size bin.
 func (x *Intervals) addMethod(bin int, row *Interval) {
 	cell, ok := x.cases.quantile(bin, row.Quantile)
 	if !ok {
@@ -341,7 +346,7 @@ func (x *Intervals) addMethod(bin int, row *Interval) {
 // cumulative has the number of a group's flows up to and including each cell, by time block.
 type cumulative [][intervalBlocks]uint32
 
-// accumulate adds up the counts, in the memory of c.
+// accumulate sums the counts. It reuses the memory of c.
 func (g *intervalGroup) accumulate(c cumulative) cumulative {
 	n := 0
 	for _, counts := range g.counts {
@@ -369,8 +374,8 @@ func (c cumulative) upTo(cell int, weights *blockWeights) (sum int64) {
 	return sum
 }
 
-// quantile returns the cell of a quantile of the weighted flows, and is fast if that is near a given cell. ok is false
-// if their weight is 0.
+// quantile returns the cell of a quantile of the weighted flows. It is fast if the cell is close to near. If
+// the total weight is 0, ok is false.
 func (c cumulative) quantile(p float64, weights *blockWeights, near int) (cell int, ok bool) {
 	total := c.upTo(len(c)-1, weights)
 	want := int64(math.Ceil(p * float64(total)))
@@ -384,7 +389,7 @@ func (c cumulative) quantile(p float64, weights *blockWeights, near int) (cell i
 	return lo + sort.Search(hi-lo, func(i int) bool { return c.upTo(lo+i, weights) >= want }), total > 0
 }
 
-// cellOfAll returns the cell of a quantile of the flows as they are, of which there are some.
+// cellOfAll returns the cell of a quantile of the unweighted flows. The group must have flows.
 func (c cumulative) cellOfAll(p float64) int {
 	var all blockWeights
 	for b := range all {
@@ -394,7 +399,7 @@ func (c cumulative) cellOfAll(p float64) int {
 	return cell
 }
 
-// intervalWarning says why the workload is too short for a percentile; "" if it is not.
+// intervalWarning says why the workload is too short for a percentile, or returns "".
 func intervalWarning(row *Interval) string {
 	name := fmt.Sprintf("p%g", math.Round(row.Quantile*100_000)/1000)
 	if beyond := math.Round(float64(row.Flows)*(1-row.Quantile)*1000) / 1000; beyond < fewBeyond {
@@ -407,7 +412,7 @@ func intervalWarning(row *Interval) string {
 	return ""
 }
 
-// Record returns the rows as a batch of table intervals, which the caller releases.
+// Record returns the rows as a batch of table intervals, which the caller must release.
 func Record(rows []Interval) arrow.Record {
 	return columns.RecordOf(schema.Intervals, rows, func(r Interval) columns.Row {
 		row := columns.Row{"size_bin": r.SizeBin, "quantile": r.Quantile, "flows": r.Flows, "estimate": r.Estimate,

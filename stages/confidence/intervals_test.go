@@ -49,8 +49,8 @@ func intervalOf(t *testing.T, rows []Interval, by GroupBy, service, bin string, 
 	return rows[i]
 }
 
-// In 95% of trials an interval contains the percentile of the distribution that the flows are drawn from, for
-// independent flows and for flows that are slow together.
+// In 95% of trials an interval contains the percentile of the distribution that the flows are drawn from.
+// This holds for independent flows and for flows that are slow together.
 func TestIntervalsCover(t *testing.T) {
 	const trials, flows = 40, 4000
 	for name, together := range map[string]int{"independent": 1, "in bursts": 25} {
@@ -71,11 +71,12 @@ func TestIntervalsCover(t *testing.T) {
 			wide += (at.Hi - at.Lo) / trials
 		}
 		t.Logf("%s: misses %d of %d, %.3f wide", name, misses, trials, wide)
-		// 2 misses are expected of 40; 7 come by chance once in 300 times.
+		// Two misses are expected in 40 trials. Seven happen by chance once in 300 times.
 		if misses > 6 {
 			t.Errorf("%s: a 95%% interval misses in %d of %d trials", name, misses, trials)
 		}
-		// Order statistics of independent flows: 2 × 1.96 × sqrt(p (1 - p) / n) / density, 0.1 here.
+		// Order statistics of independent flows: 2 × 1.96 × sqrt(p (1 - p) / n) / density, where the density
+		// is 0.1.
 		expect := 2 * 1.96 * math.Sqrt(0.9*0.1*float64(together)/flows) / 0.1
 		if wide < 0.9*expect || wide > 2*expect {
 			t.Errorf("%s: intervals are %.3f wide, theory says %.3f, and the wider of two is taken", name, wide,
@@ -84,12 +85,12 @@ func TestIntervalsCover(t *testing.T) {
 	}
 }
 
-// Groups count their flows, percentiles are accurate to a cell, and intervals contain them.
+// Groups count their flows. Percentiles are accurate to a cell, and their intervals contain them.
 func TestIntervalGroups(t *testing.T) {
 	const flows = 50_000
 	slow := func(i int) float64 { return 1 + float64(i*7919%flows)/flows*9 }
 	rows := intervalsOf(t, slow, flows)
-	// all and <10 KB, of all flows and of the service; two virtual networks, and the service in each.
+	// Two bins of all flows, two of the service, two virtual networks, and the service in each.
 	if len(rows) != (2+2+2+2)*4 {
 		t.Errorf("%d rows", len(rows))
 	}
@@ -111,10 +112,10 @@ func TestIntervalGroups(t *testing.T) {
 	}
 }
 
-// Where most flows are ideal p50 is exactly 1. A percentile that depends on a few bursts has a wide interval.
+// If most flows are ideal, p50 is exactly 1. A percentile that depends on a few bursts has a wide interval.
 func TestIntervalWarnings(t *testing.T) {
 	rows := intervalsOf(t, func(i int) float64 {
-		if i/2000%25 == 3 { // a fiftieth of the time, in two stretches
+		if i/2000%25 == 3 { // a fiftieth of the time, in two periods
 			return 5 + float64(i%7)
 		}
 		return 1
@@ -133,7 +134,7 @@ func TestIntervalWarnings(t *testing.T) {
 	}
 }
 
-// Labels beyond the limit have no intervals of their own; what is remembered of them is bounded too.
+// Labels beyond the limit have no intervals of their own. The memory for such labels is bounded, too.
 func TestIntervalLabelsAreBounded(t *testing.T) {
 	x := New(0, 1, nil)
 	of := func(i int) workload.Labels { return workload.Labels{Service: strconv.Itoa(i), VNet: strconv.Itoa(i)} }

@@ -7,22 +7,22 @@ import (
 	"parsimon/stages/rng"
 )
 
-// pairedReplicates is the number of bootstrap samples behind the interval of a Change: enough for the ends of a 95%
-// interval, the 3rd and the 98th of 100.
+// pairedReplicates is the number of bootstrap samples behind the interval of a Change. It suffices for the
+// ends of a 95% interval, the 3rd and the 98th of 100.
 const pairedReplicates = 100
 
-// weightsPerDraw weights come from 64 random bits. With 16 bits each, the probability of a weight is off by less than
-// 2^-16.
+// weightsPerDraw is the number of weights drawn from 64 random bits. With 16 bits per weight, the probability
+// of a weight has an error below 2^-16.
 const weightsPerDraw = 4
 
-// A Sample is a group of flows, rows of table flows, with a value each: a slowdown, or an FCT.
+// A Sample is a group of flows. Each has its row of table flows and a value, such as a slowdown or an FCT.
 type Sample struct {
 	Rows   []int64
 	Values []float64
-	ranks  []int32 // of the values, ascending
+	ranks  []int32 // indexes of the values, in ascending order of value
 }
 
-// NewSample returns a sample. It keeps the slices.
+// NewSample returns a sample. It keeps the slices, so the caller must not change them.
 func NewSample(rows []int64, values []float64) *Sample {
 	ranks := make([]int32, len(values))
 	for i := range ranks {
@@ -32,7 +32,7 @@ func NewSample(rows []int64, values []float64) *Sample {
 	return &Sample{rows, values, ranks}
 }
 
-// Rank returns the value of rank i, from 0.
+// Rank returns the value of rank i, counted from 0.
 func (s *Sample) Rank(i int) float64 { return s.Values[s.ranks[i]] }
 
 // Quantile interpolates between order statistics, as the queries do (quantile_cont).
@@ -43,16 +43,15 @@ func (s *Sample) Quantile(p float64) float64 {
 	return s.Rank(lo) + (at-float64(lo))*(s.Rank(hi)-s.Rank(lo))
 }
 
-// A Change is how much a quantile of one sample differs from that of another, as a fraction of the latter, with its 95%
-// interval.
+// A Change is the relative difference between a quantile of two samples, with its 95% interval.
 type Change struct {
 	From, To         float64
 	Relative, Lo, Hi float64
 }
 
-// Changes returns the change of each quantile. The intervals come from a Poisson bootstrap: each replicate gives each flow a
-// weight drawn from a Poisson distribution of mean 1, keyed by flow and replicate. A flow has the same weight in both
-// samples, so that common parts cancel.
+// Changes returns the change of each quantile. The intervals come from a Poisson bootstrap: each replicate
+// draws a weight for each flow from a Poisson distribution of mean 1. It depends only on the flow and the
+// replicate. A flow has the same weight in both samples, so that common parts cancel.
 func Changes(from, to *Sample, quantiles []float64) []Change {
 	relative := make([][]float64, len(quantiles))
 	ofFrom, ofTo := newWeights(from.Rows), newWeights(to.Rows)
@@ -79,12 +78,12 @@ func Changes(from, to *Sample, quantiles []float64) []Change {
 	return changes
 }
 
-// weights gives flows the weights of one replicate after the other.
+// weights has the weights of flows in one replicate at a time.
 type weights struct {
 	rows   []int64
 	weight []uint8
 	random []uint64
-	total  int // of the weights
+	total  int // sum of the weights
 }
 
 func newWeights(rows []int64) *weights {
@@ -105,7 +104,7 @@ func (w *weights) next(replicate int) {
 	}
 }
 
-// quantiles returns the quantiles of a sample with the weights of the replicate.
+// quantiles returns the quantiles of a sample with the weights of the current replicate.
 func (w *weights) quantiles(s *Sample, quantiles []float64) []float64 {
 	out := make([]float64, len(quantiles))
 	q, seen := 0, 0

@@ -2,8 +2,8 @@ package confidence
 
 import "math"
 
-// poissonOne maps 64 random bits to a Poisson variable of mean 1, by inversion: the weight of a flow, or of a
-// block of time, in one replicate of a Poisson bootstrap.
+// poissonOne maps 64 random bits to a Poisson variable of mean 1, by inversion. It is the weight of a flow,
+// or of a block of time, in one replicate of a Poisson bootstrap.
 func poissonOne(u uint64) uint8 {
 	k := uint8(0)
 	for k < uint8(len(poissonCDF)) && u >= poissonCDF[k] {

@@ -10,27 +10,27 @@ import (
 	"parsimon/stages/step"
 )
 
-// all are the estimators. A new one is one line at the end: Parse, flags, plans, status and repair then know it.
+// all lists the estimators. To add one, append a line: Parse, flags, plans, status and repair use this list.
 var all = [...]step.Estimator{
 	Independent: independent.Estimator(),
 	Flow:        flow.Estimator(),
 	Exact:       exact.Estimator(),
 }
 
-// Name identifies an estimator: its place in the list.
+// A Name identifies an estimator. It is an index into the list.
 type Name uint8
 
-// The estimators that other packages name.
+// The estimators that other packages refer to.
 const (
 	Independent Name = iota
 	Flow
 	Exact
 )
 
-// Estimator returns the estimator.
+// Estimator returns the estimator with the name.
 func (n Name) Estimator() *step.Estimator { return &all[n] }
 
-// String returns the estimator's name, as in --estimator and in the lake.
+// String returns the name as it appears in --estimator and in the lake.
 func (n Name) String() string { return all[n].Name }
 
 // All returns the names of all estimators, in the order of the list.
@@ -42,7 +42,7 @@ func All() []Name {
 	return names
 }
 
-// Parse returns the estimator of a name.
+// Parse returns the Name of the estimator that is called name.
 func Parse(name string) (Name, error) {
 	var known []string
 	for i := range all {

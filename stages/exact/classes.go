@@ -9,7 +9,7 @@ import (
 	"parsimon/stages/workload"
 )
 
-// classify gives an engine classes, and returns which of them a flow is in.
+// classify defines the traffic classes of an engine and returns a function that returns the class of a flow.
 func classify(engine *network.Network, classes []step.TrafficClass) (of func(*workload.Row) uint8, err error) {
 	if classes == nil {
 		return func(*workload.Row) uint8 { return 0 }, nil
@@ -40,7 +40,7 @@ func classify(engine *network.Network, classes []step.TrafficClass) (of func(*wo
 	}, engine.Classify(queues)
 }
 
-// withName adds the name of the switch or the class of an error.
+// withName adds the name of the switch or the class to an error that has one.
 func withName(err error, m *step.Model) error {
 	var at *network.PlaceError
 	switch {

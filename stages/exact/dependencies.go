@@ -12,17 +12,18 @@ import (
 	"parsimon/simkernel/network"
 )
 
-// dependencyBlock is for how many flows the bounds of a dependencyReader are known.
+// dependencyBlock is the number of consecutive flows that share bounds in a dependencyReader.
 const dependencyBlock = 4096
 
-// A dependencyReader gives the flows of a workload what they wait for. Table dependencies is by flow_row.
+// A dependencyReader returns the flows that each flow of a workload waits for. Table dependencies is sorted
+// by flow_row.
 type dependencyReader struct {
 	in     schema.Batches
-	rows   []dependency       // of the present batch, from the next one on
-	bounds []dependencyBounds // by block of flows, of it and all later ones
+	rows   []dependency       // rows of the current batch that have not been returned
+	bounds []dependencyBounds // by block of flows: for the block and all later blocks
 }
 
-// dependencyBounds are network.Flows.KeepRow and HeldBy.
+// dependencyBounds has network.Flows.KeepRow and HeldBy.
 type dependencyBounds struct{ keepRow, heldBy int64 }
 
 type dependency struct {
@@ -31,14 +32,15 @@ type dependency struct {
 	Delay int64 `col:"delay_ns"`
 }
 
-// newDependencies reads the table once, for the bounds, and opens it again.
+// newDependencies reads the table once to compute the bounds, and opens it again.
 func newDependencies(open func() schema.Batches, flows int64) (*dependencyReader, error) {
 	none := dependencyBounds{math.MaxInt64, math.MaxInt64}
 	d := &dependencyReader{bounds: slices.Repeat([]dependencyBounds{none}, int(flows/dependencyBlock+2))}
-	row, latest := int64(-1), int64(-1) // the flow at hand, and the last that it waits for
+	row, latest := int64(-1), int64(-1) // the current flow, and the last flow that it waits for
 	next := func(to int64) {
 		d.bound(row).heldBy = min(d.bound(row).heldBy, latest)
-		for free := row + 1; free < to; free = (free/dependencyBlock + 1) * dependencyBlock { // they wait for none
+		// The flows in between have no dependencies.
+		for free := row + 1; free < to; free = (free/dependencyBlock + 1) * dependencyBlock {
 			d.bound(free).heldBy = 0
 		}
 		row, latest = to, 0
@@ -68,7 +70,7 @@ func (d *dependencyReader) bound(row int64) *dependencyBounds {
 	return &d.bounds[max(0, row)/dependencyBlock]
 }
 
-// add appends to a chunk what the flow in a row of table flows, its next one, waits for.
+// add appends to a chunk what its next flow, in a row of table flows, waits for.
 func (d *dependencyReader) add(c *network.Flows, row int64) error {
 	if len(c.AfterEnds) == 0 {
 		c.KeepRow, c.HeldBy = d.bound(row).keepRow, d.bound(row).heldBy

@@ -1,7 +1,7 @@
 // Package exact is the estimator that simulates every packet of every flow over all hops of its path.
 //
-// It has no error of its own, but one simulation cannot be divided into link cases: where there are many cores, it takes
-// longer than a few passes of them.
+// It has no error of its own, but one simulation cannot be divided into link cases. On many cores, it takes
+// longer than a few passes of link cases.
 package exact
 
 import (
@@ -29,23 +29,25 @@ import (
 	"parsimon/stages/workload"
 )
 
-// Options bound a whole-network simulation.
+// Options control a simulation of the whole network.
 type Options struct {
-	// Workers simulate parts of the network at the same time; 0: one for each processor. The result does not depend on
-	// their number.
+	// Workers is the number of goroutines that simulate parts of the network at the same time, or 0 for one
+	// per processor. The result does not depend on it.
 	Workers int
-	// Counts selects the flows that are reported, by their start; the simulation ends when these have finished, whatever
-	// else is under way. nil: all are, and it ends when no flow is left.
+	// Counts selects the flows that are reported, by their start. The simulation ends when these have
+	// finished, even if other flows have not. If Counts is nil, all flows are reported.
 	Counts func(startNS int64) bool
-	// EndNS, if not 0, is when the simulation ends at the latest: Tables.Left takes the flows under way.
+	// EndNS, if not 0, is the latest time at which the simulation ends. Tables.Left receives the flows that
+	// have not finished.
 	EndNS int64
-	// Dependencies opens table dependencies, by flow_row, of a workload of that many Flows; nil: no flow waits for
-	// others. With it all flows are simulated and reported, and each has a path or is a compute step.
+	// Dependencies opens table dependencies, sorted by flow_row, of a workload with Flows flows. If it is
+	// nil, no flow waits for others. Otherwise all flows are simulated and reported, and each flow has a path
+	// or is a compute step.
 	Dependencies func() schema.Batches
 	Flows        int64
-	// Loads is what each link carries. Only table link_stats needs it.
+	// Loads has the load of each link. Only table link_stats needs it.
 	Loads *route.Loads
-	// Progress, if not nil, is called with packet-hops as they are simulated.
+	// Progress, if not nil, is called with the number of packet-hops simulated since the last call.
 	Progress func(packetHops int64)
 }
 
@@ -53,34 +55,36 @@ func (o *Options) reports(startNS int64) bool {
 	return o.Counts == nil || o.Counts(startNS)
 }
 
-// Tables are the tables that a whole-network simulation writes.
+// Tables are the tables that a simulation of the whole network writes.
 type Tables struct {
-	FCTs, Hops schema.Sink // exact_fcts and exact_hops; Hops nil: not written
-	Links      schema.Sink // link_stats; nil: not written
-	Classes    schema.Sink // link_classes; nil: not written
-	Slots      schema.Sink // link_slots; nil: not written
-	// Report takes the rows, as those of table slowdowns, instead of FCTs. They are valid until it returns.
+	FCTs, Hops schema.Sink // exact_fcts and exact_hops; Hops may be nil
+	Links      schema.Sink // link_stats, or nil
+	Classes    schema.Sink // link_classes, or nil
+	Slots      schema.Sink // link_slots, or nil
+	// Report, if not nil, receives the rows, as in table slowdowns, instead of FCTs. They are valid until it
+	// returns.
 	Report func(rows []tables.SlowdownRow) error
-	// Left takes the row of a flow that is under way at EndNS, without FCT, and the bytes that are not acknowledged.
+	// Left receives the row of a flow that has not finished at EndNS, without an FCT, and the number of its
+	// unacknowledged bytes.
 	Left func(row tables.SlowdownRow, bytes int64)
 }
 
-// Stats counts what a whole-network simulation did.
+// Stats counts the work of a simulation of the whole network.
 type Stats struct {
 	Flows       int64 `json:"flows"` // reported
 	Unreachable int64 `json:"unreachable"`
 	PacketHops  int64 `json:"packet_hops"` // packets × links crossed, of all simulated flows
 	LastEndNS   int64 `json:"last_end_ns"` // of the reported flows
-	// Of the reported flows, where senders recover from losses.
+	// Of the reported flows, if senders recover from losses.
 	Retransmissions int64 `json:"retransmissions"`
 	Reordered       int64 `json:"reordered"`
 
-	// The switch that held the most bytes at a time. With a limited buffer that is the buffer's maximum; else
-	// an upper bound, the sum of the maxima of its ports' queues.
+	// The switch that held the most bytes at a time. With a limited buffer this is the largest occupancy of
+	// the buffer. Otherwise it is an upper bound: the sum of the longest queues of its ports.
 	DeepestSwitch      int32 `json:"deepest_switch"`
 	DeepestSwitchBytes int64 `json:"deepest_switch_bytes"`
 
-	// With a limited buffer or moves.
+	// Set if buffers are limited or paths change.
 	Losses          network.Losses `json:"losses"`
 	MostDroppedLink int32          `json:"most_dropped_link"` // meaningless if MostDropped is 0
 	MostDropped     int64          `json:"most_dropped"`
@@ -119,12 +123,13 @@ var (
 	slotTable  = columns.TableOf[slotRow](schema.LinkSlots)
 )
 
-// Simulate simulates every packet of every flow on the path that routing chooses, through all hops at once. It
-// writes table exact_fcts, in the order in which flows finish, and table exact_hops, the waits of each flow at
-// each hop. Estimates are compared with it, and they are estimator exact; network.Network lists the mechanisms.
+// Simulate simulates every packet of every flow over all hops of the path that the router chooses. It writes
+// table exact_fcts, in the order in which flows finish, and table exact_hops, which has the waits of each
+// flow at each hop. Other estimates are compared with its result, and estimator exact reports it.
+// network.Network lists the mechanisms.
 //
-// flows is table flows in start order. Memory grows with the number of flows that are active at a time, not
-// with the workload.
+// flows is table flows in start order. Memory grows with the number of flows that are active at the same
+// time, not with the workload.
 func Simulate(ctx context.Context, m *step.Model, flows schema.Batches, o Options, out Tables) (Stats, error) {
 	x := &simulation{
 		model: m, net: m.Network, params: m.Params, in: flows, options: o, out: out,
@@ -143,7 +148,7 @@ func Simulate(ctx context.Context, m *step.Model, flows schema.Batches, o Option
 	}
 	if o.EndNS != 0 && !ended {
 		x.engine.Left(func(row int64, tag int32, idealNS, bytes int64) {
-			if f := &x.flows[tag]; f.number == row { // else its last packet was delivered
+			if f := &x.flows[tag]; f.number == row { // otherwise its last packet was delivered
 				left := f.slowdown()
 				left.IdealNS, left.WindowNS = idealNS, x.alone.WindowNS(f.path, f.size)
 				x.out.Left(left, bytes)
@@ -166,8 +171,8 @@ func Simulate(ctx context.Context, m *step.Model, flows schema.Batches, o Option
 	return x.stats, err
 }
 
-// exact is one whole-network simulation. The engine numbers flows in the order in which it receives them and
-// counts time from the start of the first.
+// A simulation is one run of Simulate. The engine numbers flows in the order in which it receives them, and
+// counts time from the start of the first flow.
 type simulation struct {
 	net     *topology.Network
 	model   *step.Model
@@ -179,45 +184,45 @@ type simulation struct {
 
 	waits    *dependencyReader // nil: no flow waits for others
 	classOf  func(f *workload.Row) uint8
-	routes   *moves.Routes  // nil: paths do not move
-	first    *network.Flows // read before the simulation, if not nil
+	routes   *moves.Routes  // nil: paths do not change
+	first    *network.Flows // chunk that was read before the simulation, or nil
 	row      int64          // rows of table flows that have been read
 	started  int64          // flows that the engine has received
 	originNS int64
-	alone    *slowdown.Writer // knows what windows delay
-	batch    arrow.Record     // of table flows; nil before the first
-	read     []workload.Row   // all of it
-	rows     []workload.Row   // those that the engine has not received
+	alone    *slowdown.Writer // computes the delay of windows without other flows
+	batch    arrow.Record     // current batch of table flows; nil before the first
+	read     []workload.Row   // all rows of the batch
+	rows     []workload.Row   // rows of the batch that the engine has not received
 	chunk    network.Flows
-	flows    []activeFlow // by tag; only nextFlows adds to it
+	flows    []activeFlow // by tag; only nextFlows appends
 
-	mu                     sync.Mutex // of what follows: flows are read and results taken at the same time
-	free                   []int32    // tags of no flow
-	awaited                int        // flows to report that have not finished, of those that were read
+	mu                     sync.Mutex // protects the fields below: flows are read while results arrive
+	free                   []int32    // tags that no flow uses
+	awaited                int        // flows that have been read, must be reported and have not finished
 	allRead                bool
 	waitNS                 []simkernel.Sum // by link: sum of the waits of its packets
 	engine                 *network.Network
-	items, finished, shown int64 // show
+	items, finished, shown int64 // see show
 	outFCT                 []tables.SlowdownRow
 	outHops                []hopRow
 }
 
-// activeFlow is what the engine does not store about a flow in the network.
+// An activeFlow has what the engine does not store about a flow in the network.
 type activeFlow struct {
-	number               int64 // the engine's
+	number               int64 // of the engine
 	row, id, size, start int64
 	path                 []int32
 	src, dst             int32
-	labels               workload.Labels // with Tables.Report
+	labels               workload.Labels // if Tables.Report is set
 }
 
-// slowdown is the flow's row without what the simulation finds.
+// slowdown returns the flow's row without the results of the simulation.
 func (f *activeFlow) slowdown() tables.SlowdownRow {
 	return tables.SlowdownRow{FlowID: f.id, FlowRow: f.row, Src: f.src, Dst: f.dst, Labels: f.labels, SizeBytes: f.size,
 		StartNS: f.start, Hops: int16(len(f.path))}
 }
 
-// nextFlows returns the next flows to simulate; nil after the last. They are valid until it is called again.
+// nextFlows returns the next flows to simulate, or nil after the last. They are valid until the next call.
 func (x *simulation) nextFlows() (*network.Flows, error) {
 	if first := x.first; first != nil {
 		x.first = nil
@@ -246,7 +251,7 @@ func (x *simulation) nextFlows() (*network.Flows, error) {
 	}
 }
 
-// release releases the batch of flows at hand.
+// release releases the current batch of flows.
 func (x *simulation) release() {
 	if x.batch != nil {
 		x.batch.Release()
@@ -312,7 +317,7 @@ func (x *simulation) flowsOf(batch []workload.Row) (*network.Flows, error) {
 	return c, nil
 }
 
-// newTags appends tags of no flow, which are no longer free.
+// newTags appends n tags that no flow uses and removes them from the free ones.
 func (x *simulation) newTags(tags []int32, n int) []int32 {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -370,8 +375,9 @@ func (x *simulation) take(r *network.Results) error {
 	return x.flush()
 }
 
-// show adds to the progress what has been simulated: items of the engine, two for a packet-hop (a packet, and its ACK
-// on the way back), and the packet-hops of flows that have finished. Without items large flows show nothing till then.
+// show updates the progress. items is the number of items that the engine has simulated, two per packet-hop:
+// a packet, and its ACK on the way back. finished is the number of packet-hops of flows that have finished.
+// Without items, the progress bar does not move until the first large flow finishes.
 func (x *simulation) show(items, finished int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -383,7 +389,7 @@ func (x *simulation) show(items, finished int64) {
 	}
 }
 
-// errCounted ends a simulation whose flows that count have finished.
+// errCounted ends a simulation once all flows that count have finished.
 var errCounted = errors.New("all flows that count have finished")
 
 func (x *simulation) flush() error {
@@ -399,12 +405,12 @@ func (x *simulation) flush() error {
 	return err
 }
 
-// writeLinks writes table link_stats: what each link carried, and its queue. Everything is of data packets; where paths
-// move, as they were sent.
+// writeLinks writes table link_stats: what each link carried, and its queue. It covers data packets only. If
+// paths change, it counts packets where they were sent.
 func (x *simulation) writeLinks() error {
 	var rows []tables.LinkStat
 	loads := x.options.Loads
-	if x.waits != nil { // what is offered depends on what the network delivers
+	if x.waits != nil { // the offered load depends on what the network delivers
 		loads.LastStartNS = x.stats.LastEndNS
 	}
 	for i := range loads.Links {
@@ -430,7 +436,7 @@ func (x *simulation) writeLinks() error {
 			c = tables.LinkCounters{
 				PacketsSent: carried.Packets, PacketsMarked: queue.PacketsMarked, BusyNS: busyNS,
 				MaxQueueBytes:    queue.MaxQueueBytes,
-				MeanQueuePackets: waitNS / float64(max(1, busyNS)), // Little's law, as in Simulator.counters
+				MeanQueuePackets: waitNS / float64(max(1, busyNS)), // Little's law, as in linksim.Simulator
 				MeanWaitNS:       waitNS / float64(carried.Packets),
 			}
 			if queue.MaxQueueBytes > 0 {
@@ -455,7 +461,7 @@ func (x *simulation) writeClasses() error {
 	return classTable.Write(x.out.Classes, rows)
 }
 
-// writeSlots writes table link_slots. Slots of a link are joined to those of the link whose are longest.
+// writeSlots writes table link_slots. All links use the slots of the link whose slots are longest.
 func (x *simulation) writeSlots() error {
 	slotNS := int64(0)
 	for _, l := range x.net.Links {
@@ -521,8 +527,8 @@ func (x *simulation) simulate(ctx context.Context) error {
 	return nil
 }
 
-// Check returns an error if Simulate cannot simulate flows that load the links so: over a link without a delay, for
-// example.
+// Check returns an error if Simulate cannot simulate flows with these loads, for example because a link has
+// no delay.
 func Check(m *step.Model, loads *route.Loads) error {
 	if span := loads.LastStartNS - loads.FirstStartNS; span > network.MaxNS {
 		return fmt.Errorf("the flows start within %d s, more than %d", span/1e9, network.MaxNS/int64(1e9))
@@ -543,8 +549,8 @@ func Check(m *step.Model, loads *route.Loads) error {
 	return nil
 }
 
-// Rooms is how many bytes each link has room for in the buffer of its switch, by link id (network.Network.Rooms); nil if
-// buffers are unlimited, or the whole network cannot be simulated.
+// Rooms returns the buffer space, in bytes, that each link has in its switch, by link id
+// (network.Network.Rooms). It returns nil if buffers are unlimited or the whole network cannot be simulated.
 func Rooms(m *step.Model) []int64 {
 	if m.Buffers.IsZero() {
 		return nil
@@ -556,7 +562,7 @@ func Rooms(m *step.Model) []int64 {
 	return engine.Rooms()
 }
 
-// withoutClasses is the simulation of a model whose data wait in one queue at each port.
+// withoutClasses returns a simulation of the model with a single queue at each port.
 func withoutClasses(m *step.Model) (*network.Network, error) {
 	one := *m
 	one.Classes = nil
@@ -564,8 +570,8 @@ func withoutClasses(m *step.Model) (*network.Network, error) {
 	return engine, err
 }
 
-// shortfalls are the switches whose buffers do not hold the headroom of PFC; nil if the whole network cannot be
-// simulated.
+// shortfalls returns the switches whose buffers are smaller than the headroom of PFC. It returns nil if the
+// whole network cannot be simulated.
 func shortfalls(m *step.Model) []network.Shortfall {
 	engine, _, err := newEngine(m, nil)
 	if err != nil {
@@ -574,8 +580,9 @@ func shortfalls(m *step.Model) []network.Shortfall {
 	return engine.Shortfalls()
 }
 
-// findDeepest finds the switch that held the most bytes or, without a limited buffer, that may have: the length of a
-// queue is recorded when a packet starts to be sent, so each port may have held one more packet.
+// findDeepest finds the switch that held the most bytes. Without a limited buffer it finds the switch that
+// may have held the most: the length of a queue is recorded when the transmission of a packet starts, so each
+// port may have held one more packet.
 func (x *simulation) findDeepest(engine *network.Network) {
 	held := map[int32]int64{}
 	for _, l := range x.net.Links {
@@ -585,7 +592,7 @@ func (x *simulation) findDeepest(engine *network.Network) {
 			}
 		}
 	}
-	for i, v := range x.net.Nodes { // the first of equals, in the order of ids
+	for i, v := range x.net.Nodes { // of equal switches, the one with the lowest index
 		if !x.model.Buffers.IsZero() {
 			held[v.ID] = engine.MostBytes(int32(i))
 		}
@@ -595,7 +602,7 @@ func (x *simulation) findDeepest(engine *network.Network) {
 	}
 }
 
-// newEngine returns a simulation of the whole network, and which of the classes a flow belongs to.
+// newEngine returns a simulation of the whole network, and a function that returns the class of a flow.
 func newEngine(m *step.Model, next func() (*network.Flows, error)) (*network.Network, func(*workload.Row) uint8, error) {
 	links, hosts := engineTopology(m.Network)
 	engine, err := network.New(m.Params, m.Buffers, links, hosts, next)
@@ -606,7 +613,7 @@ func newEngine(m *step.Model, next func() (*network.Flows, error)) (*network.Net
 	return engine, of, err
 }
 
-// engineTopology returns the network as the engine expects it, with places of nodes instead of ids.
+// engineTopology returns the network as the engine expects it, with indexes of nodes instead of ids.
 func engineTopology(n *topology.Network) (links []network.Link, hosts []bool) {
 	place := make(map[int32]int32, len(n.Nodes))
 	hosts = make([]bool, len(n.Nodes))

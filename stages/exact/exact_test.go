@@ -37,15 +37,15 @@ func simulateModel(t *testing.T, m *step.Model, flows []arrow.Record, o Options)
 	return fcts, hops, stats
 }
 
-// withBuffers is a model with limited buffers.
+// withBuffers returns a model with limited buffers.
 func withBuffers(t *testing.T, n *topology.Network, b network.BufferParams) *step.Model {
 	m := methodtest.DCTCP(t, n)
 	m.Buffers = b
 	return m
 }
 
-// The whole-network simulation has the same rows for any number of domains and any batches of flows: every flow
-// once, at every hop of its path once, never faster than ideal.
+// The simulation of the whole network has the same rows for any number of domains and any batches of flows.
+// Every flow appears once, and once at every hop of its path, and is never faster than ideal.
 func TestExactLaws(t *testing.T) {
 	n := methodtest.Clos(t)
 	flows := methodtest.RandomFlows(n, rand.New(rand.NewPCG(4, 4)), 4000)
@@ -85,7 +85,7 @@ func TestExactLaws(t *testing.T) {
 	}
 }
 
-// Flows that do not count are simulated and not reported, also where starts are counted from 1970.
+// Flows that do not count are simulated but not reported, also if start times are counted from 1970.
 func TestExactCounts(t *testing.T) {
 	n := methodtest.Clos(t)
 	flows := methodtest.RandomFlows(n, rand.New(rand.NewPCG(4, 5)), 3000)
@@ -104,7 +104,7 @@ func TestExactCounts(t *testing.T) {
 	}
 }
 
-// What cannot be simulated whole is known before.
+// Check finds scenarios that cannot be simulated before a simulation starts.
 func TestCheckWholeNetwork(t *testing.T) {
 	n := methodtest.Clos(t)
 	for _, c := range []struct {
@@ -124,7 +124,7 @@ func TestCheckWholeNetwork(t *testing.T) {
 	}
 }
 
-// A flow alone in the network takes its ideal FCT, which is the one that estimates divide by.
+// A flow alone in the network takes its ideal FCT, which is also the ideal FCT of the estimates.
 func TestExactLoneFlow(t *testing.T) {
 	n := methodtest.Clos(t)
 	flows := methodtest.RandomFlows(n, rand.New(rand.NewPCG(8, 8)), 40)
@@ -142,15 +142,15 @@ func TestExactLoneFlow(t *testing.T) {
 		if fct != ideal || ideal != want {
 			t.Errorf("flow %d: FCT %d, ideal %d, ideal of the estimate %d", i, fct, ideal, want)
 		}
-		// A short last packet can catch up with the full one before it; a flow of one packet cannot.
+		// A short last packet can catch up with the full packet before it. A flow of one packet cannot.
 		if w := methodtest.Ints64(hops, "wait_ns"); columns.Int64s(one, "size_bytes")[0] <= 1000 && slices.Max(w) != 0 {
 			t.Errorf("flow %d is alone and waits: %v", i, w)
 		}
 	}
 }
 
-// A buffer as large as the most that a switch can have held changes no row. A small one drops packets; all flows
-// finish nevertheless, and the result is reproducible.
+// A buffer as large as the most bytes that a switch can have held changes no row. A small one drops packets,
+// but all flows finish and the result is reproducible.
 func TestExactSwitchBuffer(t *testing.T) {
 	n := methodtest.Clos(t)
 	flows := methodtest.RandomFlows(n, rand.New(rand.NewPCG(4, 4)), 2000)
@@ -178,8 +178,8 @@ func TestExactSwitchBuffer(t *testing.T) {
 	}
 }
 
-// A class of higher priority has faster flows, by service and by virtual network; table link_classes has the drops of
-// each class.
+// Flows of a class of higher priority are faster, whether the class is chosen by service or by virtual
+// network. Table link_classes has the drops of each class.
 func TestExactClasses(t *testing.T) {
 	n := methodtest.Clos(t)
 	rows := columns.Append[workload.Row](nil, methodtest.RandomFlows(n, rand.New(rand.NewPCG(4, 6)), 3000))

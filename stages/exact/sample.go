@@ -11,12 +11,12 @@ import (
 	"parsimon/stages/topology"
 )
 
-// A Sampler takes the slowdowns of flows from a simulation of the whole network. It reuses its memory and is used by one
-// goroutine at a time.
+// A Sampler computes the slowdowns of flows from a simulation of the whole network. It reuses its memory and
+// must not be used by several goroutines at a time.
 type Sampler struct {
 	net       *topology.Network
 	slowdowns *slowdown.Writer
-	hops      slowdown.HopIndex // of table exact_hops: marked packets, and wait of the last packet
+	hops      slowdown.HopIndex // from table exact_hops: marked packets, and wait of the last packet
 	fcts      []simulatedFCT    // by flow of the chunk
 }
 
@@ -25,7 +25,8 @@ func NewSampler(m *step.Model) *Sampler {
 	return &Sampler{net: m.Network, slowdowns: slowdown.NewWriter(m)}
 }
 
-// A simulatedFCT has the columns of table exact_fcts that Sample reads. An FCT of -1: the flow was not simulated.
+// A simulatedFCT has the columns of table exact_fcts that Sample reads. FCT is -1 if the flow was not
+// simulated.
 type simulatedFCT struct {
 	Row       int64 `col:"flow_row"`
 	Start     int64 `col:"start_ns"`
@@ -36,14 +37,14 @@ type simulatedFCT struct {
 	Reordered int32 `col:"reordered"`
 }
 
-// Simulated is what Sample reads: tables exact_fcts and exact_hops of the simulation of the whole workload, in any
-// order. Rows of flows of other chunks are skipped.
+// Simulated is what Sample reads: tables exact_fcts and exact_hops of the simulation of the whole workload,
+// in any order. Rows of flows of other chunks are skipped.
 type Simulated struct {
 	FCTs, Hops schema.Batches
 }
 
-// Sample writes the slowdowns of one chunk of flows. A flow's FCT is the simulated one. Its delay is divided among its
-// hops as slowdown.Writer.Attribute says.
+// Sample writes the slowdowns of one chunk of flows. A flow's FCT is the simulated one.
+// slowdown.Writer.Attribute divides its delay among its hops.
 func (s *Sampler) Sample(ctx context.Context, c slowdown.Chunk, in Simulated, out slowdown.Sink) error {
 	if err := s.read(c.FirstRow, c.Rows, in); err != nil {
 		return err
@@ -64,7 +65,8 @@ func (s *Sampler) Sample(ctx context.Context, c slowdown.Chunk, in Simulated, ou
 			hops[h].LastNS, hops[h].Marks = int64(hops[h].NS), int64(hops[h].Number)
 		}
 		to.Path = s.hops.Path()
-		// If paths change, a flow may be faster than alone on its first path: its ideal FCT is then its FCT.
+		// If paths change, a flow may be faster than it would be alone on its first path. Its ideal FCT is
+		// then its FCT.
 		ideal := s.slowdowns.IdealNS(to.Path, sizeBytes)
 		if x.FCT < x.Ideal || x.Ideal > ideal || x.Ideal < ideal && x.FCT != x.Ideal {
 			return fmt.Errorf("exact_fcts has an FCT of %d ns and an ideal FCT of %d ns; on this path it is %d ns",
@@ -84,7 +86,8 @@ func (s *Sampler) read(firstRow, rows int64, in Simulated) error {
 	}
 	err := columns.Each(in.FCTs, func(r *simulatedFCT) error {
 		switch {
-		case r.Row < firstRow || r.Row >= firstRow+rows || r.FCT == 0 && r.Hops == 0: // the latter: a compute step
+		// A compute step has neither an FCT nor hops.
+		case r.Row < firstRow || r.Row >= firstRow+rows || r.FCT == 0 && r.Hops == 0:
 			return nil
 		case r.FCT < 0 || r.Hops < 1:
 			return fmt.Errorf("exact_fcts: flow row %d has an FCT of %d ns over %d hops", r.Row, r.FCT, r.Hops)

@@ -19,7 +19,7 @@ import (
 	"parsimon/stages/topology"
 )
 
-// simulated is a whole-network simulation with all of its tables.
+// simulated runs a simulation of the whole network and returns all of its tables.
 func simulated(t *testing.T, n *topology.Network, flows arrow.Record) (fcts, hops, links *tables.Memory, loads *route.Loads) {
 	t.Helper()
 	p := simkernel.DefaultParams()
@@ -32,7 +32,8 @@ func simulated(t *testing.T, n *topology.Network, flows arrow.Record) (fcts, hop
 	return fcts, hops, links, loads
 }
 
-// Estimator WholeNetwork has the simulated FCTs, in any chunks of flows, and divides the whole delay among the hops.
+// The sampler returns the simulated FCTs, for any chunks of flows, and divides the complete delay among the
+// hops.
 func TestSampleExact(t *testing.T) {
 	n := methodtest.Clos(t)
 	flows := methodtest.RandomFlows(n, rand.New(rand.NewPCG(6, 6)), 3000)
@@ -82,7 +83,7 @@ func TestSampleExact(t *testing.T) {
 	}
 }
 
-// What the simulation says of links is what their packets met, hop by hop.
+// The simulation's statistics of links agree with what packets meet at each hop.
 func TestExactLinkStats(t *testing.T) {
 	n := methodtest.Clos(t)
 	flows := methodtest.RandomFlows(n, rand.New(rand.NewPCG(6, 7)), 3000)
@@ -120,7 +121,7 @@ func TestExactLinkStats(t *testing.T) {
 	}
 }
 
-// Tables that contradict each other, or the network, are errors that name the flow.
+// Tables that contradict each other or the network are errors that name the flow.
 func TestSampleExactRefuses(t *testing.T) {
 	n := methodtest.Clos(t)
 	flows := methodtest.RandomFlows(n, rand.New(rand.NewPCG(6, 8)), 50)

@@ -10,7 +10,7 @@ import (
 	"parsimon/stages/step"
 )
 
-// Estimator simulates every packet of every flow over all hops.
+// Estimator returns the estimator that simulates every packet of every flow over all hops.
 func Estimator() step.Estimator {
 	return step.Estimator{
 		Name:         "exact",
@@ -20,12 +20,12 @@ func Estimator() step.Estimator {
 	}
 }
 
-// steps simulates the whole network, without link cases.
+// steps returns the steps of a simulation of the whole network, without link cases.
 func steps(m *step.Model, o step.Options, flows *step.Step) []*step.Step {
 	routed := route.Step(m, flows)
-	// barrier: the simulation knows the loads of all links
+	// barrier: the simulation reads the loads of all links.
 	simulated := simulateStep(m, flows, routed)
-	// barrier: a flow needs all of its hops
+	// barrier: a flow needs all of its hops.
 	sampled := sampleStep(m, flows, simulated)
 	all := []*step.Step{routed, simulated, sampled}
 	if o.Intervals == step.WithIntervals {
@@ -36,9 +36,9 @@ func steps(m *step.Model, o step.Options, flows *step.Step) []*step.Step {
 	return all
 }
 
-// simulateStep simulates the whole network packet by packet. It reads the flows, and of step route only the loads of
-// links: it asks the router again for the path of each flow. It is one task: a network can be divided in space only, which
-// is what its workers do.
+// simulateStep simulates the whole network packet by packet. It reads the flows, and the loads of links from
+// step route. It computes the path of each flow again with the router. The step is a single task, because a
+// network can only be divided in space. Its workers do that.
 func simulateStep(m *step.Model, flows, routed *step.Step) *step.Step {
 	rows, waits := flows.Output(schema.Flows), flows.Output(schema.Dependencies)
 	loads := routed.Output(schema.LinkLoads)
@@ -89,7 +89,7 @@ func simulateStep(m *step.Model, flows, routed *step.Step) *step.Step {
 	return s
 }
 
-// sampleStep takes each flow's FCT from the simulation of the whole network.
+// sampleStep reads each flow's FCT from the simulation of the whole network.
 func sampleStep(m *step.Model, flows, simulated *step.Step) *step.Step {
 	fcts, hops := simulated.Output(schema.ExactFCTs), simulated.Output(schema.ExactHops)
 	newSampler := func() (*Sampler, error) { return NewSampler(m), nil }

@@ -13,24 +13,27 @@ import (
 	"parsimon/stages/topology"
 )
 
-// goBackFlight is what can be in flight on a cable, relative to what its port's buffer holds, from which on senders that
-// go back may not finish.
+// goBackFlight is the ratio of the bytes in flight on a cable to the bytes that its port's buffer holds. From
+// this ratio on, senders that go back may not finish.
 const goBackFlight = 1.0
 
-// fullLoad is the load from which on a link's queue grows as long as the workload lasts.
+// fullLoad is the load from which on a link's queue grows until the workload ends.
 const fullLoad = 1
 
-// warnings are those of the estimator, which are known before it: links that are too full, and buffers that are too small.
+// warnings returns the warnings of the estimator about overloaded links and small buffers. They do not depend
+// on its results.
 func warnings(m *step.Model, f *diagnose.Findings) []diagnose.Warning {
 	return append(diagnose.Overloads(m, f.Loads, fullLoad), BufferWarnings(m, f.Loads)...)
 }
 
-// BufferWarnings are those of limited buffers in an estimate of the whole network, which are known before it.
+// BufferWarnings returns the warnings about limited buffers in a simulation of the whole network. They are
+// known before it starts.
 func BufferWarnings(m *step.Model, loads *route.Loads) []diagnose.Warning {
 	return append(headroomWarnings(m), goBackWarnings(m, loads)...)
 }
 
-// headroomWarnings returns a row if buffers of switches do not hold the headroom of PFC: that of the worst.
+// headroomWarnings returns a warning about the switch with the smallest share of the headroom that PFC needs,
+// or nil if all have enough.
 func headroomWarnings(m *step.Model) []diagnose.Warning {
 	n, b := m.Network, m.Buffers
 	if !b.PFC {
@@ -48,8 +51,9 @@ func headroomWarnings(m *step.Model) []diagnose.Warning {
 	return []diagnose.Warning{{Kind: "buffers", Measure: worst.Share, Threshold: 1, Link: -1, Text: text}}
 }
 
-// goBackWarnings returns a row for each port of a switch with a limited buffer that holds less than what can be in
-// flight on its cable, where senders send all of that again after a loss and do not slow down, the worst first.
+// goBackWarnings returns a warning for each switch port with a limited buffer that holds fewer bytes than can
+// be in flight on its cable. It does so only if senders retransmit all of these bytes after a loss and do not
+// slow down. The worst port is first.
 func goBackWarnings(m *step.Model, loads *route.Loads) (out []diagnose.Warning) {
 	n, p, b := m.Network, &m.Params, m.Buffers
 	if b.IsZero() || b.PFC || b.Selective || p.Transport.Traits().AckClocked {

@@ -14,8 +14,8 @@ import (
 	"parsimon/stages/topology/topologytest"
 )
 
-// A cable that holds more in flight than its port's buffer is named where senders go back, and only there; so is one
-// that sends more before a pause than a buffer holds.
+// A warning names a cable that has more bytes in flight than its port's buffer holds, but only if senders go
+// back. A warning also names a cable that sends more before a pause than a buffer holds.
 func TestLongCables(t *testing.T) {
 	n := topologytest.SmallNetwork(t)
 	long := int32(slices.IndexFunc(n.Links, func(l topology.Link) bool { return !n.FromHost(l.ID) }))

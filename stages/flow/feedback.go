@@ -1,9 +1,10 @@
-// Package flow is the estimator that follows the packets of each flow.
+// Package flow is the estimator that follows the packets of each flow along its path.
 //
-// Link cases exchange, in two passes, what the packets of their flows observed (FeedbackBuilder). The case of the flow's
-// own host then replays the flow with complete feedback (linksim.Simulator.Replay). So waits at different links add up
-// where packets meet them one after the other; a rate that several links reduce at the same time is reduced once, because
-// one sender reacts to all marks; and the wait for the host's NIC and the limit of the window count once.
+// In two passes, link cases exchange what the packets of their flows observed (FeedbackBuilder). The case of
+// the uplink of a flow's host then replays the flow with complete feedback (linksim.Simulator.Replay). Waits
+// at different links add up where packets meet them one after another. If several links reduce the rate of a
+// flow at the same time, it is reduced only once, because one sender reacts to all marks. The wait for the
+// host's NIC and the limit of the window also count only once.
 //
 //	observations of pass 1 → feedback → pass 2 → sender feedback → replay → blend → attribution: slowdowns
 package flow
@@ -23,56 +24,58 @@ import (
 	"parsimon/stages/step"
 )
 
-// FeedbackBuilder computes the feedback of link cases from the observations of one pass.
+// A FeedbackBuilder computes the feedback of link cases from the observations of one pass.
 //
-// A link case on its own does not know that its flows are delayed and marked at other links too, so it overestimates
-// queues, the more the busier the network is. Estimator Flow therefore simulates all link cases repeatedly. Before
-// each pass, every hop of a flow receives as feedback what the flow's packets observed at the other hops of the path:
+// A single link case does not know that its flows are also delayed and marked at other links, so it
+// overestimates queues. The error grows with the load of the network. Estimator Flow therefore simulates all
+// link cases repeatedly. Before each pass, every hop of a flow receives as feedback what the flow's packets
+// observed at the other hops of the path:
 //
 //	observations of the path:   hop 0      hop 1 … h-1     hop h     hop h+1 …
 //	feedback of hop h:          NICWaitNS  UpstreamNS      -         WaitNS
 //	                            marks of all hops but h, and the greatest share of the line rate that one denied
 //
-// Then a packet leaves its host later by NICWaitNS and reaches the link later by UpstreamNS, and its ACK returns
-// later by WaitNS. This is waveform relaxation (Lelarasmee, Ruehli and Sangiovanni-Vincentelli, IEEE TCAD 1(3),
-// 1982) with queues instead of circuits. A simulation of the whole network is a fixed point of it.
+// A packet then leaves its host later by NICWaitNS and reaches the link later by UpstreamNS, and its ACK
+// returns later by WaitNS. This is waveform relaxation (Lelarasmee, Ruehli and Sangiovanni-Vincentelli, IEEE
+// TCAD 1(3), 1982) with queues instead of circuits. A simulation of the whole network is a fixed point of it.
 //
-// Hop 0 is the exception: what its packets waited at the slowest link of the path and behind it is in WaitNS,
-// and what they waited before it in UpstreamNS (linkcase.Case.DownstreamBps).
+// Hop 0 is different: WaitNS has the waits at the slowest link of the path and behind it, and UpstreamNS has
+// the waits before it (linkcase.Case.DownstreamBps).
 //
-// Link cases react against the sense of a change: longer waits at other links make the queue of this link shorter.
-// Undamped feedback therefore overshoots, so each hop sends damped observations (see damp), and the feedback of a hop
-// is the sum over what the other hops send. The replay receives the last observations undamped, because a host's uplink
-// has no queue that other hosts fill.
+// Link cases react in the opposite direction: longer waits at other links shorten the queue of this link.
+// Feedback without damping therefore overshoots. Each hop sends damped observations (see damp), and the
+// feedback of a hop is the sum of what the other hops send. The replay receives the last observations without
+// damping, because no other host fills the queue of a host's uplink.
 //
-// A FeedbackBuilder is used by one goroutine at a time.
+// A FeedbackBuilder must not be used by several goroutines at a time.
 type FeedbackBuilder struct {
 	model   *step.Model
 	layout  simkernel.BlockLayout
-	omitted linksim.Omitted // links whose cases the next pass omits
+	omitted linksim.Omitted // links whose cases the next pass does not run
 
 	observed observationIndex // of this pass
 
-	hops       [][]simkernel.Block // observations of the current flow; then what its hops send
+	hops       [][]simkernel.Block // observations of the current flow; after damping, what its hops send
 	blocks     []simkernel.Block   // feedback of the current hop
 	upstream   []blockSum          // by block: hops 1 to h-1
-	downstream []blockSum          // by hop and block: all hops behind it
+	downstream []blockSum          // by hop and block: sum over all hops behind it
 
 	out feedbackRows
 }
 
-// NewFeedbackBuilder returns a builder. The model's seed keys the random bits that select marks. omitted are links that
-// need no feedback for a pass.
+// NewFeedbackBuilder returns a builder. The random bits that select marks depend on the model's seed. omitted
+// are links that need no feedback for pass 2.
 func NewFeedbackBuilder(m *step.Model, omitted linksim.Omitted) *FeedbackBuilder {
 	return &FeedbackBuilder{model: m, layout: m.Params.Layout(), omitted: omitted}
 }
 
-// ForPass writes the feedback of one chunk of flows, rows of table flows, for pass 2: table feedback, by link and flow, in
-// the order of table hops. It is damped, and for every hop of every flow; hops without feedback have no rows.
+// ForPass writes the feedback of one chunk of flows for pass 2: table feedback, by link and flow, in the
+// order of table hops. flows is a range of rows of table flows. The feedback is damped. Hops without feedback
+// have no rows.
 //
-// observed is table hop_observations. Where it has several rows of a flow and hop, the first counts. It may hold rows
-// of other flows, which are skipped, and may come in any order. A flow whose hops are not all in observed is an error
-// that names its row.
+// observed is table hop_observations, in any order. If it has several rows of a flow and hop, the first is
+// used. Rows of flows of other chunks are skipped. If hops of a flow are missing, ForPass returns an error
+// that names the flow's row.
 func (x *FeedbackBuilder) ForPass(ctx context.Context, flows step.Range, observed schema.Batches, out schema.Sink) error {
 	return x.build(ctx, flows, observed, out, func(row int64, longest int) {
 		trip := route.RoundTripNS(x.model.Network, &x.model.Params, x.observed.Path())
@@ -84,8 +87,8 @@ func (x *FeedbackBuilder) ForPass(ctx context.Context, flows step.Range, observe
 	})
 }
 
-// ForSenders writes the feedback of one chunk of flows for the replay: table sender_feedback, as ForPass, but whole, and
-// for hop 0 of every flow.
+// ForSenders writes the feedback of one chunk of flows for the replay: table sender_feedback. It differs from
+// ForPass in that it is not damped and is for hop 0 of every flow.
 func (x *FeedbackBuilder) ForSenders(ctx context.Context, flows step.Range, observed schema.Batches, out schema.Sink) error {
 	return x.build(ctx, flows, observed, out, func(row int64, longest int) {
 		x.sumDownstream(longest)
@@ -93,7 +96,8 @@ func (x *FeedbackBuilder) ForSenders(ctx context.Context, flows step.Range, obse
 	})
 }
 
-// build writes what feedback makes of the hops of each flow, the longest of which has longest blocks.
+// build calls feedback for each flow with its hops in x.hops, and writes the rows. longest is the largest
+// number of blocks of a hop.
 func (x *FeedbackBuilder) build(ctx context.Context, flows step.Range, observed schema.Batches, out schema.Sink,
 	feedback func(row int64, longest int)) error {
 	rows := flows.Hi - flows.Lo
@@ -119,7 +123,8 @@ func (x *FeedbackBuilder) build(ctx context.Context, flows step.Range, observed 
 	return feedbackTable.WriteOrdered(out, w.rows, places, &w.blocks)
 }
 
-// readHops sets hops to what the packets of flow f of the chunk observed, and returns the greatest number of blocks.
+// readHops sets x.hops to what the packets of flow f of the chunk observed. It returns the largest number of
+// blocks of a hop.
 func (x *FeedbackBuilder) readHops(f int, row int64) (longest int, err error) {
 	x.hops = x.hops[:0]
 	hops, err := x.observed.Hops(f)
@@ -137,7 +142,7 @@ func (x *FeedbackBuilder) readHops(f int, row int64) (longest int, err error) {
 	return longest, nil
 }
 
-// sumDownstream sums, for each hop, what the flow's packets observed at the hops behind it.
+// sumDownstream computes, for each hop, the sum of what the flow's packets observed at the hops behind it.
 func (x *FeedbackBuilder) sumDownstream(longest int) {
 	x.downstream = columns.Resize(x.downstream, len(x.hops)*longest)
 	clear(x.downstream[len(x.downstream)-longest:])
@@ -150,7 +155,7 @@ func (x *FeedbackBuilder) sumDownstream(longest int) {
 	}
 }
 
-// senderFeedback appends the feedback of hop 0: the sum over all other hops, divided at the slowest one.
+// senderFeedback appends the feedback of hop 0: the sum over all other hops, divided at the slowest hop.
 func (x *FeedbackBuilder) senderFeedback(row int64, longest int) {
 	slowest := route.SlowestHop(x.observed.Path(), func(link int32) int64 { return x.model.Network.Links[link].BandwidthBps })
 	x.blocks = columns.Resize(x.blocks, longest)
@@ -189,7 +194,7 @@ func (x *FeedbackBuilder) passFeedback(row int64, longest int) {
 	}
 }
 
-// blockSum is what the packets of one block observed at several hops.
+// A blockSum is what the packets of one block observed at several hops.
 type blockSum struct {
 	waitNS        int64
 	marks, denied uint16
@@ -201,15 +206,16 @@ func (s *blockSum) add(b *simkernel.Block) {
 	s.denied = max(s.denied, b.Denied)
 }
 
-// damp replaces the blocks that the packets of a flow observed at a hop behind their host's uplink by what the hop
-// sends.
+// damp replaces the blocks that a flow's packets observed at a hop, other than the uplink of their host, by
+// the blocks that the hop sends.
 //
-// A wait w is damped by w's own share of the round trip. The reason: with persistent flows whose windows bind, a queue
-// shrinks by as much as waits at other links grow, since the packets in flight are given. If two links send each other
-// such waits whole, both queues vanish in the next pass and return in the one after; if they send halves, both are
-// right at once. A wait that is short against the round trip is of packets that do not fill a window, and does not
-// react. So a hop sends w / (1 + s), where s = w / (w + round trip without waits) estimates how much the queue reacts.
-// NIC waits are sent whole: no other host fills the queue at a host's uplink.
+// A wait w is damped by its own share of the round trip. The reason: If flows are persistent and limited by
+// their windows, the number of packets in flight is fixed, so a queue shrinks by as much as the waits at
+// other links grow. If two links send each other their complete waits, both queues vanish in the next pass
+// and return in the one after. If they send half of them, both are right at once. A wait that is short
+// compared with the round trip belongs to packets that do not fill a window, and it does not react. A hop
+// therefore sends w / (1 + s). Here s = w / (w + round trip without waits) estimates how much the queue
+// reacts. NIC waits are not damped, because no other host fills the queue of a host's uplink.
 func (x *FeedbackBuilder) damp(blocks []simkernel.Block, row int64, roundTripNS int64) {
 	for b := range blocks {
 		now := &blocks[b]
@@ -229,8 +235,9 @@ func (x *FeedbackBuilder) damp(blocks []simkernel.Block, row int64, roundTripNS 
 
 func clampNS(ns int64) int32 { return int32(min(ns, math.MaxInt32)) }
 
-// keepsMarks draws whether block b of a flow keeps its marks. All hops and all blocks of a window share one random
-// number, as a sender reacts once per window to marks. A sender that reacts by a timer has one for all its windows.
+// keepsMarks draws whether block b of a flow keeps its marks. All hops and all blocks of a window share one
+// random number, because a sender reacts to marks once per window. If the sender reacts on a timer, all
+// windows of the flow share one.
 func (x *FeedbackBuilder) keepsMarks(row int64, b int, probability float64) bool {
 	window := 0
 	if !x.model.Params.Transport.Traits().Timers {

@@ -18,12 +18,12 @@ import (
 	"parsimon/stages/topology"
 )
 
-// observationTable returns table hop_observations of one flow of three hops, row 7, over links 4, 2 and 0.
+// observationTable returns table hop_observations of one flow, row 7, with three hops over links 4, 2 and 0.
 func observationTable(observed ...[]simkernel.Block) *tables.Memory {
 	return observationTableOf(3, observed)
 }
 
-// observationsOf is observationTable for a flow that has only the given hops.
+// observationsOf is like observationTable, for a flow that has only the given hops.
 func observationsOf(observed ...[]simkernel.Block) *tables.Memory {
 	return observationTableOf(len(observed), observed)
 }
@@ -46,7 +46,7 @@ func observationTableOf(of int, observed [][]simkernel.Block) *tables.Memory {
 	return &c
 }
 
-// feedbackOf returns the blocks of a feedback table by link.
+// feedbackOf returns the blocks of a feedback table, by link.
 func feedbackOf(t *testing.T, c *tables.Memory) map[int32][]simkernel.Block {
 	t.Helper()
 	out := map[int32][]simkernel.Block{}
@@ -67,7 +67,7 @@ func feedbackOf(t *testing.T, c *tables.Memory) map[int32][]simkernel.Block {
 	return out
 }
 
-// lineNetwork is a path of three links, 4, 2 and 0 of host 1 to host 0; link 2 is the slowest.
+// lineNetwork is a path of three links, 4, 2 and 0, from host 1 to host 0. Link 2 is the slowest.
 func lineNetwork(t *testing.T) *topology.Network {
 	t.Helper()
 	n, err := topology.NewNetwork([]topology.Node{{ID: 0, Kind: topology.KindHost}, {ID: 1, Kind: topology.KindHost}, {ID: 2, Kind: topology.KindTor}, {ID: 3, Kind: topology.KindTor}},
@@ -78,7 +78,7 @@ func lineNetwork(t *testing.T) *topology.Network {
 	return n
 }
 
-// built runs a builder over the flow in row 7 and returns the feedback by link.
+// built runs a builder on the flow in row 7 and returns the feedback by link.
 func built(t *testing.T, x *FeedbackBuilder, senders bool, observed *tables.Memory) map[int32][]simkernel.Block {
 	t.Helper()
 	var out tables.Memory
@@ -96,8 +96,9 @@ func testBuilder(n *topology.Network, omitted linksim.Omitted) *FeedbackBuilder 
 	return NewFeedbackBuilder(&step.Model{Network: n, Params: *dctcpParams(), Seed: 1}, omitted)
 }
 
-// Hand-computed: hops send w (w + r) / (2 w + r) of a wait w, where r is the round trip, and NIC waits whole. The replay
-// receives everything whole. Hop 0 receives the wait at the slowest link and behind it apart from that before it.
+// Computed by hand: of a wait w, a hop sends w (w + r) / (2 w + r), where r is the round trip. NIC waits are
+// not damped, and neither is the feedback of the replay. Hop 0 receives the waits from the slowest link on
+// separately from those before it.
 func TestFeedbackOfThreeHops(t *testing.T) {
 	n := lineNetwork(t)
 	observed := observationTable(
@@ -105,7 +106,7 @@ func TestFeedbackOfThreeHops(t *testing.T) {
 		[]simkernel.Block{{WaitNS: 1_000_000}, {}}, // hop 1, link 2
 		[]simkernel.Block{{WaitNS: 60}, {WaitNS: 8, Marks: 2}})
 	got := built(t, testBuilder(n, nil), false, observed)
-	// The round trip is 6 ns of propagation, 838 + 2 × 210 ns for the packet and 48 + 2 × 12 ns for its ACK.
+	// The round trip is 6 ns of propagation, 838 + 2 × 210 ns for the packet, and 48 + 2 × 12 ns for its ACK.
 	const trip = 6 + 838 + 2*210 + 48 + 2*12
 	long, short := int32(1_000_000*(1_000_000+trip)/(2_000_000+trip)), int32(60*(60+trip)/(120+trip))
 	if b := got[2][0]; b != (simkernel.Block{NICWaitNS: 100, WaitNS: short}) {
@@ -123,7 +124,7 @@ func TestFeedbackOfThreeHops(t *testing.T) {
 	}
 }
 
-// Of two rows of a hop the first counts.
+// If a hop has two rows, the first is used.
 func TestFeedbackTakesTheFirstRow(t *testing.T) {
 	newer, older := observationTable([]simkernel.Block{{}}, []simkernel.Block{{WaitNS: 5}}), observationTable(nil, []simkernel.Block{{WaitNS: 9}}, []simkernel.Block{{WaitNS: 70}})
 	var both tables.Memory
@@ -136,7 +137,7 @@ func TestFeedbackTakesTheFirstRow(t *testing.T) {
 	}
 }
 
-// Marks are taken with the given probability, and the blocks of one window share the choice.
+// Marks are kept with the given probability, and all blocks of a window share the choice.
 func TestMarksAreTakenByWeight(t *testing.T) {
 	x := testBuilder(methodtest.Clos(t), nil)
 	for _, probability := range []float64{0, 0.5, 0.75, 1} {
@@ -155,7 +156,7 @@ func TestMarksAreTakenByWeight(t *testing.T) {
 	}
 }
 
-// A flow without all of its hops, and bytes that are no blocks, are errors that name the row.
+// Missing hops of a flow, and bytes that cannot be decoded, are errors that name the row.
 func TestFeedbackErrors(t *testing.T) {
 	n := methodtest.Clos(t)
 	missing := observationTable(nil, nil)
@@ -196,7 +197,7 @@ func others(hops [][]simkernel.Block, h, b, slowest int) (out simkernel.Block) {
 	return out
 }
 
-// The sums along a flow's path agree with the direct computation for every hop, whatever the lengths.
+// The sums along a flow's path equal the direct computation for every hop and any number of blocks.
 func TestFeedbackIsItsTwin(t *testing.T) {
 	random := rand.New(rand.NewPCG(9, 9))
 	for range 500 {
@@ -215,7 +216,7 @@ func TestFeedbackIsItsTwin(t *testing.T) {
 		}
 		sender := built(t, x, true, observationsOf(hops...))
 		got := map[int32][]simkernel.Block{}
-		if len(hops) == 3 { // of another length the round trip is another
+		if len(hops) == 3 { // other lengths have another round trip
 			got = built(t, x, false, observationsOf(hops...))
 		}
 		sent := slices.Clone(hops)

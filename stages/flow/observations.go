@@ -9,7 +9,7 @@ import (
 	"parsimon/stages/tables"
 )
 
-// An observationIndex is a HopIndex with the encoded blocks of table hop_observations.
+// An observationIndex is a HopIndex that also has the encoded blocks of table hop_observations.
 type observationIndex struct {
 	slowdown.HopIndex
 	encoded columns.Arena
@@ -38,7 +38,7 @@ func (x *observationIndex) read(firstRow, flows int64, in schema.Batches) error 
 	})
 }
 
-// feedbackRows are rows of table feedback or sender_feedback that have not been written.
+// feedbackRows has the rows of table feedback or sender_feedback that have not been written yet.
 type feedbackRows struct {
 	rows   []tables.Observation
 	blocks columns.Arena // of the rows, in their order
@@ -50,8 +50,8 @@ func (w *feedbackRows) reset() {
 	w.rows = w.rows[:0]
 }
 
-// add appends the feedback of a flow at a hop, unless all blocks are zero. A reader takes a missing row as zero
-// blocks.
+// add appends the feedback of a flow at a hop, unless all blocks are zero. Readers treat a missing row as
+// zero blocks.
 func (w *feedbackRows) add(link int32, row int64, hop int16, blocks []simkernel.Block) {
 	before := len(w.blocks.Bytes)
 	w.blocks.Bytes = linksim.AppendBlocks(w.blocks.Bytes, blocks)

@@ -18,8 +18,8 @@ import (
 	"parsimon/stages/tables"
 )
 
-// A Sampler finds the FCT of each flow from its replay and from its link cases. It reuses its memory and is used by one
-// goroutine at a time.
+// A Sampler computes the FCT of each flow from its replay and its link cases. It reuses its memory and must
+// not be used by several goroutines at a time.
 type Sampler struct {
 	model     *step.Model
 	slowdowns *slowdown.Writer
@@ -30,7 +30,8 @@ type Sampler struct {
 	cases    confidence.CaseSlowdowns
 }
 
-// A sender is the FCT of a flow by the replay of its host's uplink; below 0 if it was not replayed.
+// A sender has the FCT of a flow in the replay of its host's uplink. It is below 0 if the flow was not
+// replayed.
 type sender struct{ fctNS, idealNS int64 }
 
 // NewSampler returns a sampler for flows of a scenario.
@@ -38,21 +39,21 @@ func NewSampler(m *step.Model) *Sampler {
 	return &Sampler{model: m, slowdowns: slowdown.NewWriter(m)}
 }
 
-// Observed is what Sample reads of a chunk of flows: table hop_observations of the last pass and table sender_fcts of
-// the replay, in any order. Rows of other flows are skipped.
+// Observed is what Sample reads for a chunk of flows: table hop_observations of the last pass and table
+// sender_fcts of the replay, in any order. Rows of flows of other chunks are skipped.
 type Observed struct {
 	Observations, Senders schema.Batches
 }
 
-// Output takes what Sample writes. Cases takes table case_slowdowns: what another link case says of the flows, that of
-// the hop where a flow's last packet waits longest.
+// Output receives what Sample writes. Cases receives table case_slowdowns: the slowdowns of the flows
+// according to the link case of the hop where their last packet waits longest.
 type Output struct {
 	slowdown.Sink
 	Cases schema.Sink
 }
 
-// Sample writes the slowdowns of one chunk of flows. A flow's delay is that of its replay and of its link cases (see
-// blend). It is divided among the hops as slowdown.Writer.Attribute says.
+// Sample writes the slowdowns of one chunk of flows. A flow's delay is computed from its replay and its link
+// cases (see blend). slowdown.Writer.Attribute divides it among the hops.
 func (s *Sampler) Sample(ctx context.Context, c slowdown.Chunk, in Observed, out Output) error {
 	if err := s.observed.read(c.FirstRow, c.Rows, in.Observations); err != nil {
 		return err
@@ -105,11 +106,12 @@ func (s *Sampler) readSenders(firstRow, rows int64, in schema.Batches) error {
 	})
 }
 
-// decode completes the hops of a flow from what its packets observed there.
+// decode adds to the hops of a flow what its packets observed there.
 func (s *Sampler) decode(hops []slowdown.Hop, sizeBytes int64) error {
 	layout, packets := s.model.Params.Layout(), s.model.Params.Packets(sizeBytes)
 	last := int(layout.Blocks(packets)) - 1
-	limited := !s.model.Buffers.IsZero() // packets that wait for longer than a buffer has room for would be dropped
+	// If buffers are limited, a packet that waits longer than a full buffer lasts would be dropped
+	limited := !s.model.Buffers.IsZero()
 	for h := range hops {
 		hop := &hops[h]
 		var err error
@@ -135,20 +137,21 @@ func (s *Sampler) decode(hops []slowdown.Hop, sizeBytes int64) error {
 	return nil
 }
 
-// blend returns the delay of the current flow: a mean of its delay by the replay of its host's uplink and of those by
-// the link cases of its other hops.
+// blend returns the delay of the current flow in ns: a weighted mean of its delay in the replay of its host's
+// uplink and its delays in the link cases of its other hops.
 //
-// Each case has the queue of its own link packet by packet and is given the other hops by number of packet. Where a
-// flow waits at one hop for far longer than a round trip, its rate follows from that queue: a packet that leaves a bit
-// earlier or later meets another queue, which the hop's case knows and the replay does not. Errors of the replay do not
-// cancel there, and the last flow of a burst ends too late. Elsewhere the replay is better, because it is given the
-// waits of the last pass and a case those of the pass before. So the case of hop h has the weight
+// Each case simulates the queue of its own link packet by packet, and receives the other hops as feedback by
+// packet number. If a flow waits at one hop for much longer than a round trip, its rate depends on that
+// queue: a packet that leaves slightly earlier or later meets a different queue. The case of that hop
+// accounts for this, but the replay does not. Errors of the replay then do not cancel, and the last flow of a
+// burst finishes too late. Elsewhere the replay is more accurate, because it receives the waits of the last
+// pass, while a case receives those of the pass before. So the case of hop h has the weight
 //
 //	(wₕ / Σ w)²  ·  wₕ / (wₕ + round trip without waits)
 //
-// where w is the flow's mean wait. The first factor is the square of the part of the waits that is at the hop: where
-// several hops are loaded, none of their cases is right. The second is the estimate of how much the queue reacts that
-// also damps feedback (see damp). The replay has the rest.
+// where w is the flow's mean wait. The first factor is the square of the hop's share of the waits: if several
+// hops are loaded, none of their cases is right. The second factor estimates how much the queue reacts, as in
+// damp. The replay has the remaining weight.
 func (s *Sampler) blend(path []int32, hops []slowdown.Hop, replayNS int64) int64 {
 	var waits float64
 	for h := range hops {
@@ -160,15 +163,16 @@ func (s *Sampler) blend(path []int32, hops []slowdown.Hop, replayNS int64) int64
 		if w == 0 || hops[h].NS < 0 {
 			continue
 		}
-		// The conversion keeps compilers from fusing the product and the sum: same bits on every machine.
+		// The conversion prevents compilers from fusing the product and the sum, so that every machine
+		// computes the same bits.
 		part := w / waits
 		more += float64(part * part * (w / (w + trip)) * (hops[h].NS - float64(replayNS)))
 	}
 	return replayNS + int64(math.Round(more))
 }
 
-// longestWaitCase returns the delay of a flow by the case of the hop where its last packet waits longest; delayNS if
-// there is none.
+// longestWaitCase returns the delay of a flow, in ns, in the case of the hop where its last packet waits
+// longest. It returns delayNS if the packet waits at no hop.
 func longestWaitCase(hops []slowdown.Hop, delayNS int64) int64 {
 	longest := int64(0)
 	for _, hop := range hops {

@@ -12,10 +12,11 @@ import (
 	"parsimon/stages/step"
 )
 
-// passes is how many passes the estimator makes, unless one is asked for to see what feedback is worth.
+// passes is the number of passes that the estimator makes. A user can request one pass to see the effect of
+// feedback.
 const passes = 2
 
-// Estimator follows the packets of each flow.
+// Estimator returns the estimator that follows the packets of each flow.
 func Estimator() step.Estimator {
 	return step.Estimator{
 		Name:    "flow",
@@ -25,18 +26,18 @@ func Estimator() step.Estimator {
 	}
 }
 
-// steps is waveform relaxation over the link cases: two passes exchange observations, then the hosts' uplinks are
-// replayed with complete feedback.
+// steps returns the steps of waveform relaxation over the link cases. Two passes exchange observations, then
+// the hosts' uplinks are replayed with complete feedback.
 func steps(m *step.Model, o step.Options, flows *step.Step) []*step.Step {
 	routed := route.Step(m, flows)
-	// barrier: a link case needs all of its flows
+	// barrier: a link case needs all of its flows.
 	cases := linksim.Cases{Routed: routed, Detail: linksim.Observations, Cache: o.Cache, Pass: 1}
 	first := linksim.Step(m, cases)
 	last := first
 	observed := []step.Output{first.Output(schema.HopObservations)}
 	all := []*step.Step{routed, first}
 	if o.Passes != 1 {
-		// barrier: a flow needs all of its hops
+		// barrier: a flow needs all of its hops.
 		fed := passFeedbackStep(m, flows, first)
 		second := cases
 		second.Pass, second.First, second.Feedback = 2, first, fed.Output(schema.Feedback)
@@ -44,7 +45,7 @@ func steps(m *step.Model, o step.Options, flows *step.Step) []*step.Step {
 		observed = append([]step.Output{last.Output(schema.HopObservations)}, observed...) // the newest first
 		all = append(all, fed, last)
 	}
-	// barrier: a flow needs all of its hops
+	// barrier: a flow needs all of its hops.
 	senders := senderFeedbackStep(m, flows, observed)
 	replayed := linksim.ReplayStep(m, linksim.Cases{
 		Routed: routed, Detail: linksim.Observations, Cache: o.Cache, Feedback: senders.Output(schema.SenderFeedback),
@@ -60,7 +61,7 @@ func steps(m *step.Model, o step.Options, flows *step.Step) []*step.Step {
 	return all
 }
 
-// warnings are those of the estimator.
+// warnings returns the warnings of the estimator.
 func warnings(m *step.Model, o step.Options, f *diagnose.Findings) []diagnose.Warning {
 	var all []diagnose.Warning
 	if o.Passes == 1 {
@@ -71,7 +72,8 @@ func warnings(m *step.Model, o step.Options, f *diagnose.Findings) []diagnose.Wa
 	return append(all, diagnose.ReasonsForWholeNetwork(m, f.Loads)...)
 }
 
-// passFeedbackStep turns the observations of pass 1 into feedback of every hop whose case pass 2 does not omit.
+// passFeedbackStep computes, from the observations of pass 1, the feedback of every hop whose case pass 2
+// runs.
 func passFeedbackStep(m *step.Model, flows, first *step.Step) *step.Step {
 	observed := []step.Output{first.Output(schema.HopObservations)}
 	s := feedbackStep("feedback", flows, observed, schema.Feedback)
@@ -87,7 +89,7 @@ func passFeedbackStep(m *step.Model, flows, first *step.Step) *step.Step {
 	return s
 }
 
-// senderFeedbackStep turns the observations of the last pass into feedback of hosts' uplinks.
+// senderFeedbackStep computes the feedback of hosts' uplinks from the observations of the last pass.
 func senderFeedbackStep(m *step.Model, flows *step.Step, observed []step.Output) *step.Step {
 	s := feedbackStep("sender-feedback", flows, observed, schema.SenderFeedback)
 	newBuilder := func() (*FeedbackBuilder, error) { return NewFeedbackBuilder(m, nil), nil }
@@ -109,8 +111,8 @@ func feedbackStep(name string, flows *step.Step, observed []step.Output, writes 
 	}
 }
 
-// sampleStep finds each flow's FCT as a mean of that by the replay of its host's uplink and of those by its link cases,
-// and divides the delay among its hops by their observations.
+// sampleStep computes each flow's FCT as a mean of the replay of its host's uplink and its link cases. It
+// divides the delay among the hops by their observations.
 func sampleStep(m *step.Model, flows, replayed *step.Step, observed []step.Output) *step.Step {
 	fcts := replayed.Output(schema.SenderFCTs)
 	newSampler := func() (*Sampler, error) { return NewSampler(m), nil }

@@ -1,5 +1,6 @@
-// Package independent is the paper's estimator (§3.3 and §3.4). At each hop of a flow it draws a packet-normalised delay
-// from the bucket of the flow's size, independently of the other hops, and adds up the delays of the path.
+// Package independent is the paper's estimator (§3.3 and §3.4). At each hop, a flow gets a packet-normalized
+// delay drawn from the bucket of its size. Draws at different hops are independent. The delay of a flow is
+// the sum over the hops of its path.
 //
 //	table hop_delays → Bucket: delays of each link by flow size → draws → table hop_contributions → Sum: slowdowns
 package independent
@@ -27,36 +28,36 @@ type bucketRow struct {
 
 var bucketTable = columns.TableOf[bucketRow](schema.DelayBuckets)
 
-// The paper's bucketing constants (§3.3): a bucket has at least bucketMin delays, and its largest flow is at
-// least bucketSpread times as large as its smallest.
+// The paper's constants for buckets (§3.3): a bucket has at least bucketMin delays, and its largest flow is
+// at least bucketSpread times as large as its smallest.
 const (
 	bucketMin    = 100
 	bucketSpread = 2
 )
 
-// Bucketer turns the hop delays of links into distributions, and draws from them what each hop contributes to
-// each flow. It reuses its memory and is used by one goroutine at a time.
+// A Bucketer groups the hop delays of links into distributions and draws from them the delay that each hop
+// contributes to each flow. It reuses its memory and must not be used by several goroutines at a time.
 type Bucketer struct {
 	model  *step.Model
 	sorter tables.Sorter
 
-	rows                  []tables.ContributionRow // of all hops; the delay is drawn
+	rows                  []tables.ContributionRow // of all hops; their delays are drawn
 	flowID, size, delayNS []int64                  // of the same hops
-	normalised            []float64                // delays by size, ascending within buckets
-	buckets               []bucketRow              // their delays are parts of normalised
+	normalised            []float64                // packet-normalized delays, ascending within each bucket
+	buckets               []bucketRow              // their Delays are slices of normalised
 }
 
-// NewBucketer returns a bucketer. The model's seed keys the draws.
+// NewBucketer returns a bucketer. The draws depend on the model's seed.
 func NewBucketer(m *step.Model) *Bucketer {
 	return &Bucketer{model: m}
 }
 
-// Bucket reads table hop_delays of some links, sorted by link, and writes tables delay_buckets, by link and
-// size, and hop_contributions, by flow_row and hop.
+// Bucket reads table hop_delays of some links, which must be sorted by link. It writes table delay_buckets by
+// link and size, and table hop_contributions by flow_row and hop.
 //
-// A hop's contribution to a flow is one packet-normalised delay, drawn from the bucket of the flow's size
-// (paper, §3.4), times the flow's packets. The draw is keyed by seed, flow and hop, so it does not depend on
-// how links are partitioned. A nil sink for contributions writes buckets only.
+// The contribution of a hop to a flow is a packet-normalized delay, drawn from the bucket of the flow's size
+// (paper, §3.4), times the number of the flow's packets. The draw depends only on the seed, the flow and the
+// hop, so it does not depend on how links are partitioned. If contributions is nil, only buckets are written.
 func (b *Bucketer) Bucket(ctx context.Context, in schema.Batches, buckets, contributions schema.Sink) error {
 	if err := b.read(in); err != nil {
 		return err
@@ -98,14 +99,14 @@ func (b *Bucketer) read(in schema.Batches) error {
 	})
 }
 
-// add adds a row that a hop contributes a delay to a flow.
+// add adds a row for the delay that a hop contributes to a flow.
 func (b *Bucketer) add(at *tables.FlowAtHop, delayNS float64) {
 	b.rows = append(b.rows, tables.ContributionRow{Contribution: tables.Contribution{
 		FlowRow: at.FlowRow, Hop: at.Hop, Hops: at.Hops, LinkID: at.LinkID, DelayNS: delayNS,
 	}})
 }
 
-// bucketLink buckets the rows from..to-1, all of one link, and draws their contributions.
+// bucketLink divides the rows from to to-1, all of one link, into buckets and draws their contributions.
 func (b *Bucketer) bucketLink(from, to int) {
 	size := b.size[from:to]
 	order := b.sorter.Order(to-from, func(i int) uint64 { return uint64(size[i]) })
@@ -128,8 +129,9 @@ func (b *Bucketer) bucketLink(from, to int) {
 	}
 }
 
-// bucketEnd returns how many of the n remaining flows, smallest first, the next bucket takes: as few as
-// satisfy both constraints. Equal sizes stay together, and the last bucket takes what remains.
+// bucketEnd returns how many of the n remaining flows, in order of size, belong to the next bucket: the
+// smallest number that satisfies both constraints. Flows of equal size share a bucket. The last bucket
+// contains all remaining flows.
 func bucketEnd(n int, size func(i int) int64) int {
 	for end := 1; end < n; end++ {
 		if end >= bucketMin && size(end-1) >= bucketSpread*size(0) && size(end) != size(end-1) {

@@ -16,8 +16,9 @@ import (
 	"parsimon/stages/tables"
 )
 
-// The rules of the paper's buckets (§3.3) hold for any sizes: every bucket but the last has at least 100 delays and
-// a ratio of sizes of at least 2, equal sizes are in one bucket, and no bucket is larger than it must be.
+// The rules of the paper's buckets (§3.3) hold for any sizes. Every bucket but the last has at least 100
+// delays and sizes whose ratio is at least 2. Flows of equal size share a bucket. No bucket is larger than
+// necessary.
 func TestBucketRules(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for trial := range 300 {
@@ -36,7 +37,7 @@ func TestBucketRules(t *testing.T) {
 				if sizes[end] == sizes[end-1] {
 					t.Fatalf("trial %d: size %d is in two buckets", trial, sizes[end])
 				}
-				cut := end - 1 // the bucket must not already have been complete one size earlier
+				cut := end - 1 // the bucket must not have been complete one size earlier
 				for cut > first && sizes[cut-1] == sizes[end-1] {
 					cut--
 				}
@@ -49,7 +50,7 @@ func TestBucketRules(t *testing.T) {
 	}
 }
 
-// delay is the row of a flow of three hops. fct is its FCT and ideal FCT in ns.
+// delay returns the row of a flow of three hops. fct has its FCT and its ideal FCT in ns.
 func delay(link int32, row int64, hop int16, size int64, fct [2]int64) tables.HopDelayRow {
 	at := tables.FlowAtHop{LinkID: link, FlowRow: row, FlowID: 1000 + row, Hop: hop, Hops: 3, SizeBytes: size}
 	return tables.HopDelayRow{HopDelay: tables.HopDelay{FlowAtHop: at, FCTNS: fct[0], IdealNS: fct[1]}}
@@ -72,8 +73,8 @@ func delaysTable(rng *rand.Rand, links, flowsPerLink int) *tables.Memory {
 	return &c
 }
 
-// Each contribution is one of the delays of the flow's own bucket times its packets. Draws are uniform and do not
-// depend on which links are bucketed together.
+// Each contribution is a delay of the flow's own bucket times the flow's packets. Draws are uniform and do
+// not depend on which links are bucketed together.
 func TestBucketDrawsFromTheFlowsOwnBucket(t *testing.T) {
 	p := simkernel.DefaultParams()
 	in := delaysTable(rand.New(rand.NewPCG(5, 5)), 6, 1500)
@@ -140,7 +141,7 @@ func TestBucketDrawsFromTheFlowsOwnBucket(t *testing.T) {
 	}
 	for link := range int32(6) {
 		var one, b, c tables.Memory
-		for _, r := range in.Records { // each batch has rows of a few links
+		for _, r := range in.Records { // each batch has the rows of a few links
 			links := columns.Int32s(r, "link_id")
 			from, _ := slices.BinarySearch(links, link)
 			to, _ := slices.BinarySearch(links, link+1)

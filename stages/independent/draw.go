@@ -14,7 +14,7 @@ import (
 	"parsimon/stages/tables"
 )
 
-// drawDelay draws the delay of a flow at a hop from those per packet of its bucket, sorted.
+// drawDelay draws the delay of a flow at a hop, in ns. delays are the sorted delays per packet of its bucket.
 func (b *Bucketer) drawDelay(flowID int64, hop int16, sizeBytes int64, delays []float64) float64 {
 	draw := rng.New(b.model.Seed, rng.Bucket, uint64(flowID), uint64(hop))
 	return delays[draw.IntN(len(delays))] * float64(b.model.Params.Packets(sizeBytes))
@@ -26,16 +26,16 @@ type drawBucket struct {
 	Delays   []float64 `col:"delays"`
 }
 
-// DrawInput is what Draw reads: the representative of each link (linksim.ReadClusters), the rows of table hops of the
-// links, and all of table delay_buckets, by link and size.
+// DrawInput is the input of Draw: the representative of each link (linksim.ReadClusters), the rows of table
+// hops of the links, and the complete table delay_buckets, sorted by link and size.
 type DrawInput struct {
 	Representatives []int32
 	Hops, Buckets   schema.Batches
 }
 
-// Draw draws, with clustered links, what each hop contributes to each flow: the same draws as Bucket makes, from the
-// buckets of the link's representative. It writes table hop_contributions by flow_row and hop. A flow that is larger than
-// all flows of the representative draws from the last bucket.
+// Draw draws the delay that each hop contributes to each flow, if links are clustered. It draws as Bucket
+// does, but from the buckets of the link's representative. A flow that is larger than all flows of the
+// representative draws from the last bucket. Draw writes table hop_contributions by flow_row and hop.
 func (b *Bucketer) Draw(ctx context.Context, links step.Range, in DrawInput, out schema.Sink) error {
 	of := in.Representatives
 	wanted := map[int32]bool{}

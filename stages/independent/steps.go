@@ -12,7 +12,7 @@ import (
 	"parsimon/stages/step"
 )
 
-// Estimator is the paper's method (§3).
+// Estimator returns the paper's estimator (§3).
 func Estimator() step.Estimator {
 	return step.Estimator{
 		Name:     "independent",
@@ -22,11 +22,12 @@ func Estimator() step.Estimator {
 	}
 }
 
-// steps runs each link case once, and draws delays from each link's distributions, independently.
+// steps returns the steps of the estimator. Each link case runs once, and delays are drawn independently from
+// the distributions of the links.
 func steps(m *step.Model, o step.Options, flows *step.Step) []*step.Step {
 	routed := route.Step(m, flows)
 	all := []*step.Step{routed}
-	// barrier: a link case needs all of its flows
+	// barrier: a link case needs all of its flows.
 	var clustered *step.Step
 	if o.ClusterError > 0 {
 		clustered = linksim.ClusterStep(m, linksim.Clustering{Error: o.ClusterError}, routed)
@@ -42,7 +43,7 @@ func steps(m *step.Model, o step.Options, flows *step.Step) []*step.Step {
 		drawn = drawStep(m, routed, clustered, bucketed)
 		all = append(all, drawn)
 	}
-	// barrier: a flow needs all of its hops
+	// barrier: a flow needs all of its hops.
 	summed := sumStep(m, flows, drawn)
 	all = append(all, summed)
 	if o.Intervals == step.WithIntervals {
@@ -54,13 +55,13 @@ func steps(m *step.Model, o step.Options, flows *step.Step) []*step.Step {
 	return all
 }
 
-// warnings are those of the estimator.
+// warnings returns the warnings of the estimator.
 func warnings(m *step.Model, f *diagnose.Findings) []diagnose.Warning {
 	return append(f.Watch.LoadedTwice(), diagnose.ReasonsForWholeNetwork(m, f.Loads)...)
 }
 
-// bucketStep groups the hop delays of links into distributions by flow size. Without clusters it also draws what each hop
-// contributes to each flow, because it has the flows in order of size.
+// bucketStep groups the hop delays of links into distributions by flow size. Without clusters it also draws
+// what each hop contributes to each flow, because it already has the flows in order of size.
 func bucketStep(m *step.Model, cases, clustered *step.Step) *step.Step {
 	delays := cases.Output(schema.HopDelays)
 	s := &step.Step{
@@ -81,13 +82,14 @@ func bucketStep(m *step.Model, cases, clustered *step.Step) *step.Step {
 	return s
 }
 
-// withBucketer is the Open of a step whose tasks have a bucketer.
+// withBucketer returns the Open of a step whose tasks use a bucketer.
 func withBucketer(m *step.Model, do func(context.Context, *Bucketer, step.Task) error) func(step.Inputs) (step.Work, error) {
 	newBucketer := func() (*Bucketer, error) { return NewBucketer(m), nil }
 	return step.Always(step.WithMemory(newBucketer, do))
 }
 
-// drawStep draws what each hop contributes to each flow from the buckets of the link that represents the hop's link.
+// drawStep draws what each hop contributes to each flow, from the buckets of the representative of the hop's
+// link.
 func drawStep(m *step.Model, routed, clustered, bucketed *step.Step) *step.Step {
 	hops, buckets := routed.Output(schema.Hops), bucketed.Output(schema.DelayBuckets)
 	loads := routed.Output(schema.LinkLoads)
@@ -109,7 +111,7 @@ func drawStep(m *step.Model, routed, clustered, bucketed *step.Step) *step.Step 
 	}
 }
 
-// sumStep adds up what the hops of each flow contribute.
+// sumStep sums what the hops of each flow contribute.
 func sumStep(m *step.Model, flows, drawn *step.Step) *step.Step {
 	hops := drawn.Output(schema.HopContributions)
 	newSummer := func() (*Summer, error) { return NewSummer(m), nil }

@@ -11,7 +11,8 @@ import (
 	"parsimon/stages/tables"
 )
 
-// A Summer adds up what the hops of each flow contribute. It reuses its memory and is used by one goroutine at a time.
+// A Summer sums the delays that the hops of each flow contribute. It reuses its memory and must not be used
+// by several goroutines at a time.
 type Summer struct {
 	slowdowns *slowdown.Writer
 	hops      slowdown.HopIndex
@@ -22,12 +23,13 @@ func NewSummer(m *step.Model) *Summer {
 	return &Summer{slowdowns: slowdown.NewWriter(m)}
 }
 
-// Sum writes table slowdowns for one chunk of table flows: a row for every flow that has a path, in the order of the
-// flows. The FCT is the ideal FCT on the flow's path plus the sum of what its hops contribute (paper, §3.4). The sum is
-// taken in path order, so its bits do not depend on how contributions are partitioned.
+// Sum writes table slowdowns for one chunk of table flows: a row for every flow that has a path, in the order
+// of the flows. The FCT is the ideal FCT on the flow's path plus the sum of its hops' contributions (paper,
+// §3.4). Contributions are summed in path order, so the result does not depend on how they are partitioned,
+// to the bit.
 //
-// contributed is table hop_contributions, in any order; rows of other flows before and after the chunk's are skipped. A
-// flow whose hops are not all there is an error that names it.
+// contributed is table hop_contributions, in any order. Rows of flows of other chunks are skipped. If hops of
+// a flow are missing, Sum returns an error that names the flow.
 func (s *Summer) Sum(ctx context.Context, c slowdown.Chunk, contributed schema.Batches, out schema.Sink) error {
 	s.hops.Begin(schema.HopContributions, c.FirstRow, c.Rows)
 	err := columns.Each(contributed, func(r *tables.Contribution) error {

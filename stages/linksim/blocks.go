@@ -17,10 +17,10 @@ import (
 //	block := uvarint(WaitNS << 3 | hasUpstream << 2 | hasNICWait << 1 | hasMore)
 //	         [uvarint(UpstreamNS)] [uvarint(NICWaitNS)] [uvarint(Denied << 16 | Marks)]
 //
-// A zero block takes one byte, a flow that observed nothing takes none.
+// A zero block takes one byte. A flow without observations takes none.
 
-// AppendBlocks appends the encoding of one flow's blocks at one hop. Negative numbers, which no case observes, are
-// encoded as ones that the reader refuses.
+// AppendBlocks appends the encoding of one flow's blocks at one hop. No case observes negative numbers; their
+// encoding is invalid, so ReadBlocks returns an error.
 func AppendBlocks(b []byte, blocks []simkernel.Block) []byte {
 	for len(blocks) > 0 && blocks[len(blocks)-1] == (simkernel.Block{}) {
 		blocks = blocks[:len(blocks)-1]
@@ -52,7 +52,7 @@ func AppendBlocks(b []byte, blocks []simkernel.Block) []byte {
 	return b
 }
 
-// encodeObservations sets s.observed to the encoded observations of each flow of the current case.
+// encodeObservations encodes the observations of each flow of the current case into s.observed.
 func (s *Simulator) encodeObservations() {
 	s.observed.Reset()
 	layout, at := s.Params.Layout(), int64(0)
@@ -66,10 +66,10 @@ func (s *Simulator) encodeObservations() {
 
 var ErrBlocks = errors.New("damaged: column observed cannot be decoded")
 
-// blockPiece is for how many blocks memory is reserved at a time.
+// blockPiece is the largest number of blocks that memory is allocated for at a time.
 const blockPiece = 256
 
-// ReadBlocks appends the blocks that b encodes. Zero blocks at the end are not restored.
+// ReadBlocks appends the blocks that b encodes. It does not restore zero blocks at the end.
 func ReadBlocks(blocks []simkernel.Block, b []byte) ([]simkernel.Block, error) {
 	damaged := false
 	number := func(most uint64) uint64 {
@@ -83,7 +83,7 @@ func ReadBlocks(blocks []simkernel.Block, b []byte) ([]simkernel.Block, error) {
 	}
 	for len(b) > 0 && !damaged {
 		if len(blocks) == cap(blocks) {
-			blocks = columns.Grow(blocks, min(blockPiece, len(b))) // a block takes at least a byte
+			blocks = columns.Grow(blocks, min(blockPiece, len(b))) // a block takes at least one byte
 		}
 		var x simkernel.Block
 		head := number(math.MaxInt32<<3 | 7)

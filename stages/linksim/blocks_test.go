@@ -9,7 +9,7 @@ import (
 	"parsimon/simkernel"
 )
 
-// Encoded blocks are decoded to the same, except for zeros at the end. A flow that observed nothing takes no bytes.
+// Decoding restores the encoded blocks, except zeros at the end. A flow without observations takes no bytes.
 func TestBlocksRoundTrip(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	for range 2000 {
@@ -37,7 +37,7 @@ func TestBlocksRoundTrip(t *testing.T) {
 	}
 }
 
-// Any bytes are decoded or refused, and what was decoded survives a round trip.
+// Any bytes are either decoded or rejected. Decoded blocks survive a round trip.
 func FuzzBlocks(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(AppendBlocks(nil, []simkernel.Block{{WaitNS: 300, Marks: 5}, {NICWaitNS: 1}}))

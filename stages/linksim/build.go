@@ -9,19 +9,19 @@ import (
 	"parsimon/stages/topology"
 )
 
-// crowdedPart is the part of the room of a port from which on its link case notes the queue. Shorter queues leave other
-// ports their rooms.
+// crowdedPart sets how long a queue must be for a link case to record it: 1/crowdedPart of the buffer space
+// of its port. Shorter queues leave other ports their space.
 const crowdedPart = 8
 
-// caseBuilder holds what the cases of many links ask for again and again, by link id.
+// caseBuilder has the tables that buildCase uses to number the sources of a case, by link id.
 type caseBuilder struct {
 	caseNo      int32
-	source      []int32 // by first link: the last place among the case's sources, valid where sourceOwner is caseNo
+	source      []int32 // by first link: index of the case's last source; valid where sourceOwner is caseNo
 	sourceOwner []int32
-	other       []int32 // by source of the case: the place of another source of the same host; -1: none
+	other       []int32 // by source of the case: index of another source of the same host, or -1
 }
 
-// buildCase builds the link case of the rows at places from..to-1 of the input's order (paper, §3.2).
+// buildCase builds the link case of the rows at positions from to to-1 of the input's order (paper, §3.2).
 func (s *Simulator) buildCase(link topology.Link, from, to int) error {
 	r, c, b := s.input.rows, &s.c, &s.build
 	c.SourceBps, c.SourceDelayNS = c.SourceBps[:0], c.SourceDelayNS[:0]
@@ -82,8 +82,8 @@ func (s *Simulator) pathOf(row int32) simkernel.Path {
 	}
 }
 
-// sourceOf returns the place of the row's source in the case, a host's uplink. It adds the source if the row is the
-// first of its flows. Detail says which flows share a source.
+// sourceOf returns the index, in the case, of the row's source: the uplink of the flow's host. It adds the
+// source if no earlier flow has it. Detail says which flows share a source.
 func (s *Simulator) sourceOf(row int32) int32 {
 	c, b := &s.c, &s.build
 	first, delay, other := s.input.rows[row].FirstLink, s.input.rows[row].DelayToLinkNS, int32(-1)
@@ -102,12 +102,12 @@ func (s *Simulator) sourceOf(row int32) int32 {
 	return b.source[first]
 }
 
-// decodeFeedback decodes the feedback of the rows into the case, all blocks of every flow.
+// decodeFeedback decodes the feedback of the rows into the case. Blocks that are not stored are zero.
 func (s *Simulator) decodeFeedback(from, to int) error {
 	in, c := &s.input, &s.c
 	given := func(place int32) bool { return place >= 0 }
 	if len(in.feedbackAt) == 0 || !slices.ContainsFunc(in.feedbackAt[from:to], given) {
-		return nil // the same case as with zero blocks, but the kernel is faster without feedback
+		return nil // zero blocks would give the same result, but the kernel is faster without feedback
 	}
 	layout := s.Params.Layout()
 	for at := from; at < to; at++ {
@@ -132,8 +132,8 @@ func (s *Simulator) sendNS(id int32) int64 {
 	return s.Params.SendNS(s.Params.PayloadBytes+s.Params.HeaderBytes, s.Network.Links[id].BandwidthBps)
 }
 
-// returnNS returns the transmission times of a full packet and its ACK on those links of the path that the
-// case does not simulate: all but the source and the target.
+// returnNS returns the transmission times, in ns, of a full packet and its ACK on the links of the path that
+// the case does not simulate. It simulates the source and the target.
 func (s *Simulator) returnNS(link topology.Link, first int32, pathSendNS int64) int64 {
 	left := pathSendNS - s.sendNS(first)
 	if link.ID != first {

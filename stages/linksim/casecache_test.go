@@ -34,8 +34,8 @@ func (m *mapStore) Lookup(key CaseKey, to []byte) ([]byte, bool) {
 
 func (m *mapStore) Store(key CaseKey, b []byte) { m.results[key] = append([]byte(nil), b...) }
 
-// Results are read from a store as they were written. A workload shifted in time finds them too. Bytes that are no
-// result of the case are ignored.
+// A store returns results unchanged, also for a workload that is shifted in time. Bytes that are not a result
+// of the case are ignored.
 func TestCachedResultsAreTheSame(t *testing.T) {
 	n := topologytest.MustClos(t, methodtest.SmallClos())
 	for _, of := range []struct {
@@ -99,7 +99,7 @@ func TestCachedResultsAreTheSame(t *testing.T) {
 			func(b []byte) []byte { return b[:len(b)/2] },
 			func(b []byte) []byte { return append(b, 0) },
 			func([]byte) []byte { return nil },
-			func(b []byte) []byte { // can be decoded up to its last byte, with other observations
+			func(b []byte) []byte { // decodes up to its last byte, but with other observations
 				clear(b[len(b)/2:])
 				return append(b, 0)
 			},
@@ -117,7 +117,7 @@ func TestCachedResultsAreTheSame(t *testing.T) {
 	}
 }
 
-// The digest is of the memory of a case: its rows must have no gaps.
+// The digest covers the memory of a case, so a row must have no padding.
 func TestDigestOfBlocks(t *testing.T) {
 	var bytes uintptr
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[simkernel.Block]()) {

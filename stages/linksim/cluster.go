@@ -20,16 +20,17 @@ import (
 	"parsimon/stages/topology"
 )
 
-// Clustering says which links are similar, so that the link case of one, the representative, stands for all (paper,
-// section 3.5): links of the same bandwidth, all of them hosts' uplinks or none, at which flows are expected to have
-// slowdowns that differ by at most Error, a fraction, at several quantiles for each size bin. The paper's thresholds,
-// on sizes and inter-arrival times, found 6% of the links similar, which did not pay (results/clustering.md).
+// Clustering says which links are similar, so that one link case, that of the representative, is used for all
+// of them (paper, section 3.5). Similar links have the same bandwidth, and either all or none of them are
+// uplinks of hosts. Their expected slowdowns differ by at most Error, a fraction, at several quantiles of
+// each size bin. The paper's thresholds, on sizes and inter-arrival times, found only 6% of the links
+// similar, which was not worth the cost (results/clustering.md).
 type Clustering struct{ Error float64 }
 
-// DefaultClusteringError is the value of --cluster if none is given.
+// DefaultClusteringError is the error that --cluster accepts if none is given.
 const DefaultClusteringError = "10%"
 
-// ParseClustering parses the accepted error, as 5% or 0.05.
+// ParseClustering parses the accepted error, such as 5% or 0.05.
 func ParseClustering(text string) (*Clustering, error) {
 	x, err := units.ParseShare(text)
 	if err != nil || !(x > 0 && x <= 10) {
@@ -45,14 +46,14 @@ func (c *Clustering) String() string { return strconv.FormatFloat(c.Error, 'g', 
 type LinkCluster struct {
 	Link           int32   `col:"link_id"`
 	Representative int32   `col:"representative"`
-	Distance       float64 `col:"distance"` // from the representative, below 1; 0 for the representative itself
+	Distance       float64 `col:"distance"` // to the representative, below 1; 0 for the representative itself
 	Members        int32   `col:"members"`  // links in the cluster
 }
 
-// Cluster groups links greedily (paper, appendix): in the order of link ids, the first link that is in no cluster
-// gathers all links that are in none at a distance below 1. The representative is the member nearest to the cluster's
-// mean, unless a member is too far from it; else, as in the paper, that first link. The result is by link id; links
-// without flows are left out.
+// Cluster groups links greedily (paper, appendix). In the order of link ids, the first link without a cluster
+// forms one with all other links without a cluster whose distance to it is below 1. The representative is the
+// member nearest to the cluster's mean. If another member is too far from that one, the representative is the
+// first link, as in the paper. The result is in the order of link ids and omits links without flows.
 func (c *Clustering) Cluster(ctx context.Context, features []LinkFeatures) ([]LinkCluster, error) {
 	var free, members []int32
 	for id := range features {
@@ -86,7 +87,8 @@ func (c *Clustering) Cluster(ctx context.Context, features []LinkFeatures) ([]Li
 	return out, nil
 }
 
-// central returns the member nearest to the mean of the cluster, or the first if a member is too far from that.
+// central returns the member nearest to the mean of the cluster, or the first member if another one is too
+// far from it.
 func (c *Clustering) central(features []LinkFeatures, members []int32) int32 {
 	first := &features[members[0]]
 	mean := LinkFeatures{Class: first.Class, Values: make([]float32, len(first.Values))}
@@ -109,8 +111,8 @@ func (c *Clustering) central(features []LinkFeatures, members []int32) int32 {
 // ClusterTable writes table link_clusters.
 var ClusterTable = columns.TableOf[LinkCluster](schema.LinkClusters)
 
-// ReadClusters reads table link_clusters and returns the representative of each link, by link id; -1 for
-// links without flows. Link ids that the topology does not have are an error.
+// ReadClusters reads table link_clusters and returns the representative of each link, by link id, or -1 for
+// links without flows. A link id that the topology does not have is an error.
 func ReadClusters(n *topology.Network, in schema.Batches) ([]int32, error) {
 	of := slices.Repeat([]int32{-1}, len(n.Links))
 	return of, columns.Each(in, func(c *LinkCluster) error {
@@ -123,7 +125,7 @@ func ReadClusters(n *topology.Network, in schema.Batches) ([]int32, error) {
 	})
 }
 
-// Represented are the links that others represent. of is ReadClusters.
+// Represented returns the links that another link represents. representatives is the result of ReadClusters.
 func Represented(of []int32) Omitted {
 	omitted := Omitted{}
 	for id, by := range of {
@@ -134,17 +136,18 @@ func Represented(of []int32) Omitted {
 	return omitted
 }
 
-// LinkFeatures are the features by which links are clustered: logarithms of expected slowdowns (contention), so that
-// differences are relative errors, at expectedQuantiles for each size bin. Values is nil for a link without flows.
+// LinkFeatures are the features that links are clustered by: logarithms of expected slowdowns (see
+// contention), at expectedQuantiles of each size bin. Differences of logarithms are relative errors. Values
+// is nil for a link without flows.
 type LinkFeatures struct {
-	Class  int64 // links of different classes are never in one cluster
+	Class  int64 // links of different classes are never in the same cluster
 	Values []float32
 }
 
 var expectedQuantiles = [...]float64{0.5, 0.9, 0.99}
 
-// FeatureInput is what Features reads: the loads, and the links' rows of table hops; those of a link must come in start
-// order.
+// FeatureInput is the input of Features: the loads, and the rows of table hops. The rows of a link must be in
+// start order.
 type FeatureInput struct {
 	Model *step.Model
 	Loads *route.Loads
@@ -203,7 +206,8 @@ func (x *contention) features(flows []featureFlow) []float32 {
 	for _, values := range byBin {
 		slices.Sort(values)
 		for _, q := range expectedQuantiles {
-			// A quantile with few flows beyond it is random, on this link as on others. It gets a proportionally lower weight.
+			// A quantile with few flows beyond it is random on every link. Its weight is proportional to
+			// their number.
 			weight := math.Min(1, float64(len(values))*(1-q)/10)
 			v := 0.0
 			if weight > 0 {
@@ -218,8 +222,8 @@ func (x *contention) features(flows []featureFlow) []float32 {
 	return out
 }
 
-// distance returns how different two links are, relative to the limit of the clustering: links of a cluster are at a
-// distance below 1 from the representative.
+// distance returns how different two links are, relative to the accepted error. All links of a cluster have a
+// distance below 1 to the representative.
 func (c *Clustering) distance(a, b *LinkFeatures) float64 {
 	if a.Class != b.Class {
 		return math.Inf(1)
@@ -231,23 +235,23 @@ func (c *Clustering) distance(a, b *LinkFeatures) float64 {
 	return worst / math.Log1p(c.Error)
 }
 
-// contention estimates which competition each flow of a link meets, without simulating packets. All flows on
-// the link share it evenly at every moment, none faster than its host's uplink (processor sharing: Kleinrock,
-// Queueing Systems II, §4.4; congestion control comes near it).
+// contention estimates how much competition each flow of a link meets, without simulating packets. All flows
+// on the link share it evenly at every moment, but none is faster than its host's uplink (processor sharing:
+// Kleinrock, Queueing Systems II, §4.4). Congestion control approximates this.
 //
-// That one number stands for load, for burstiness on all time scales, for sizes and for sources. Measured
-// against simulated link cases, among flows of the same size, flows of similar contention explain four
-// fifths of the variance of waits at hosts' uplinks and half of it in the fabric. The queue of all bytes
-// (Lindley) explains half as much, the time of arrival nothing.
+// This estimate reflects load, burstiness on all time scales, flow sizes and sources. In simulated link
+// cases, among flows of the same size, it explains four fifths of the variance of waits at hosts' uplinks and
+// half of it in the fabric. The queue length without congestion control (Lindley) explains half as much, and
+// the time of arrival explains nothing.
 //
-// Flows are added in start order (add). done then returns the contention of each.
+// add adds flows, which must be in start order. done then returns the contention of each flow.
 type contention struct {
 	params  *simkernel.Params
 	bps     float64
 	nowNS   float64
-	served  float64     // ns of transmission at its own rate that a flow would have had by now if present since 0
+	served  float64     // transmission time, in ns at its own rate, of a flow present since time 0
 	demand  float64     // rate that the present flows would use alone, relative to the link's
-	present []departure // by served, the next to end last
+	present []departure // in descending order of served: the next flow to finish is last
 	flows   []flowContention
 }
 
@@ -255,10 +259,10 @@ type flowContention struct {
 	startNS, endNS float64
 	aloneNS        float64 // duration without other flows
 	share          float64 // of the link's bandwidth that the flow could use alone
-	ahead          float64 // shares of the flows present at its start; above 1 there is a queue
+	ahead          float64 // sum of the shares of the flows present at its start; above 1 there is a queue
 }
 
-// departure is a present flow and the value of contention.served at which it ends.
+// A departure is a flow that is present, and the value of contention.served at which it finishes.
 type departure struct {
 	served float64
 	flow   int32
@@ -268,7 +272,8 @@ func (x *contention) reset(bps int64) {
 	*x = contention{params: x.params, bps: float64(bps), present: x.present[:0], flows: x.flows[:0]}
 }
 
-// add adds the link's next flow in start order. sourceBps is the available bandwidth of its host's uplink.
+// add adds the next flow of the link, in start order. sourceBps is the available bandwidth of its host's
+// uplink.
 func (x *contention) add(sizeBytes, startNS, sourceBps int64) {
 	x.advance(float64(startNS))
 	bps := min(x.bps, float64(sourceBps))
@@ -281,7 +286,7 @@ func (x *contention) add(sizeBytes, startNS, sourceBps int64) {
 	x.demand += bps / x.bps
 }
 
-// done returns the contention of the flows, in the order in which they were added; valid until reset.
+// done returns the contention of all flows, in the order of add. The result is valid until reset.
 func (x *contention) done() []flowContention {
 	x.advance(math.Inf(1))
 	return x.flows
@@ -306,9 +311,9 @@ func (x *contention) advance(untilNS float64) {
 	x.nowNS = untilNS
 }
 
-// expectedSlowdown is the slowdown that contention lets the flow expect on a path of the given propagation
-// delay. Besides sharing the link, the flow finds a queue: what the flows before it send in a window beyond
-// the link's rate, and half a packet of each of them.
+// expectedSlowdown returns the slowdown that the flow's contention implies on a path of the given propagation
+// delay. Besides sharing the link, the flow waits in a queue. The queue has what the flows before it send
+// within a window in excess of the link's rate, plus half a packet of each of them.
 func (c *flowContention) expectedSlowdown(x *contention, pathDelayNS int64) float64 {
 	full := float64(x.params.PayloadBytes + x.params.HeaderBytes)
 	queue := (max(0, c.ahead-1)*float64(x.params.NominalWindow()) + c.ahead*full/2) * 8e9 / x.bps

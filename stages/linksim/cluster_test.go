@@ -12,7 +12,7 @@ import (
 	"parsimon/stages/topology/topologytest"
 )
 
-// randomFeatures returns links of two classes in a few groups of similar ones, some without flows.
+// randomFeatures returns links of two classes in a few groups of similar links. Some links have no flows.
 func randomFeatures(n int) []LinkFeatures {
 	rng := rand.New(rand.NewPCG(3, 4))
 	features := make([]LinkFeatures, n)
@@ -30,8 +30,8 @@ func randomFeatures(n int) []LinkFeatures {
 	return features
 }
 
-// Every link with flows is in one cluster, within the limit of its representative and of the same class. The greedy
-// clusters are those of comparing every link with every other one.
+// Every link with flows belongs to one cluster, whose representative has the same class and is near enough.
+// The clusters are the same as those from comparing every link with every other link.
 func TestClustersAreGreedy(t *testing.T) {
 	for _, setting := range []string{"1%", "10%"} {
 		c, err := ParseClustering(setting)
@@ -43,7 +43,7 @@ func TestClustersAreGreedy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		taken := map[int32]int32{} // by comparing all pairs: link → first link of its cluster
+		taken := map[int32]int32{} // from comparing all pairs: link → first link of its cluster
 		for a := range features {
 			if _, ok := taken[int32(a)]; ok || features[a].Values == nil {
 				continue
@@ -58,7 +58,7 @@ func TestClustersAreGreedy(t *testing.T) {
 		if len(got) != len(taken) {
 			t.Fatalf("%s: %d links in clusters, want %d", setting, len(got), len(taken))
 		}
-		first := map[int32]int32{} // of a representative's cluster
+		first := map[int32]int32{} // by representative: the first link of its cluster
 		clusters := map[int32]bool{}
 		for _, l := range got {
 			clusters[l.Representative] = true
@@ -90,7 +90,7 @@ func TestClustersAreGreedy(t *testing.T) {
 	}
 }
 
-// Expected slowdowns grow with bursts and do not depend on the range of links.
+// Expected slowdowns increase with bursts and do not depend on the range of links.
 func TestExpectedFeatures(t *testing.T) {
 	n := topologytest.MustClos(t, methodtest.SmallClos())
 	p := simkernel.DefaultParams()

@@ -9,17 +9,17 @@ import (
 	"parsimon/stages/tables"
 )
 
-// caseInput holds the rows of table hops of the links in [lo, hi), and their feedback.
+// caseInput has the rows of table hops of the links in [lo, hi), and their feedback.
 type caseInput struct {
 	rows   []tables.Hop
-	order  []int32 // rows by link; those of a link stay in the order of flow_row
-	starts []int32 // by link - lo: its first place in order; one more at the end
+	order  []int32 // indexes of rows, by link; those of a link are in the order of flow_row
+	starts []int32 // by link - lo: the position of its first row in order; one extra at the end
 
 	feedback   columns.Arena // as encoded in the table
-	feedbackAt []int32       // by place in order: place in feedback, -1 if there is none; empty: no feedback
+	feedbackAt []int32       // by position in order: index into feedback, or -1; empty without feedback
 }
 
-// maxGrownRows is for how many rows memory is allocated before any is read.
+// maxGrownRows is the largest number of rows that memory is allocated for in advance.
 const maxGrownRows = 1 << 21
 
 // readInput reads the rows of the wanted links in [lo, hi) and sorts them by link (a stable counting sort).
@@ -31,7 +31,8 @@ func (s *Simulator) readInput(lo, hi int32, hops schema.Batches, want func(int32
 		}
 	}
 	in := &s.input
-	in.rows = slices.Grow(in.rows[:0], int(min(expected, maxGrownRows))) // expected is what a table says
+	// The expected number comes from a table, which may be damaged.
+	in.rows = slices.Grow(in.rows[:0], int(min(expected, maxGrownRows)))
 	counts := make([]int32, hi-lo+1)
 	if expected > 0 {
 		link, wanted := int32(-1), false
@@ -70,8 +71,8 @@ func (s *Simulator) readInput(lo, hi int32, hops schema.Batches, want func(int32
 	return nil
 }
 
-// readFeedback reads the feedback of the wanted links in [lo, hi), rows of the input in its order. What has no row has
-// no feedback; nil stands for none at all.
+// readFeedback reads the feedback of the wanted links in [lo, hi). Rows of table hops that have no row in
+// feedback have no feedback. If feedback is nil, no row has any.
 func (in *caseInput) readFeedback(lo, hi int32, feedback schema.Batches, want func(int32) bool) error {
 	in.feedback.Reset()
 	in.feedbackAt = in.feedbackAt[:0]

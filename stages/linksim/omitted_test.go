@@ -13,8 +13,8 @@ import (
 	"parsimon/stages/tables"
 )
 
-// Links whose observations hardly matter to others, and hosts' uplinks, are omitted: table link_stats keeps their rows,
-// and table hop_observations has none of them. All others are simulated.
+// Pass 2 omits hosts' uplinks and links whose observations hardly affect other links. Table link_stats keeps
+// the rows of omitted links, and table hop_observations has no rows of them. All other links are simulated.
 func TestOmitted(t *testing.T) {
 	ctx, p, n := context.Background(), simkernel.DefaultParams(), methodtest.Clos(t)
 	hops, loads := methodtest.Route(t, n, &p, methodtest.RandomFlows(n, rand.New(rand.NewPCG(3, 4)), 2000))

@@ -14,26 +14,26 @@ import (
 	"parsimon/stages/step"
 )
 
-// CaseKey and CaseStore are those of a link case's results.
+// CaseKey identifies a link case. CaseStore stores results of link cases by key.
 type (
 	CaseKey   = step.CaseKey
 	CaseStore = step.CaseStore
 )
 
-// minCachedPackets is the least number of packets of a cached case. The kernel takes about 10 ns a packet; a
-// lookup takes as long as about 500 packets, plus a part that grows with the number of flows and is a tenth
-// of simulating them.
+// minCachedPackets is the smallest number of packets of a cached case. The kernel takes about 10 ns per
+// packet. A lookup takes as long as about 500 packets, plus a tenth of the time that the flows take to
+// simulate.
 const minCachedPackets = 1000
 
 type caseCache struct {
 	hash   *xxh3.Hasher
-	head   []byte  // first bytes of every case's digest
+	head   []byte  // first bytes of the digest of every case
 	starts []int64 // of the current case's flows, relative to the first
 	value  []byte
 }
 
-// caseKey returns the digest of the current case: of all fields, in the byte order of the machine. The length of every
-// column precedes it, so that different cases never have the same bytes.
+// caseKey returns the digest of the current case: of all fields, in the byte order of the machine. The length
+// of each column precedes its values, so different cases never have the same bytes.
 func (s *Simulator) caseKey() CaseKey {
 	m, c := &s.cache, s.c
 	m.starts = m.starts[:0]
@@ -63,7 +63,7 @@ func (s *Simulator) caseKey() CaseKey {
 //	share    := 8 bytes          the case's feedbackShare
 //	crowded  := uvarint(length) (uvarint(ns from the first start) uvarint(bytes))*
 //	flow     := uvarint(ideal) uvarint(fct - ideal) uvarint(wait) uvarint(length) block*
-//	block    := as in observations.go; none unless the case records observations
+//	block    := as in blocks.go; none unless the case records observations
 
 func (s *Simulator) encodeResult(b []byte) []byte {
 	r, maxQueueAt := &s.result, int64(0)
@@ -92,7 +92,7 @@ func (s *Simulator) encodeResult(b []byte) []byte {
 
 var errResult = errors.New("not the result of this link case")
 
-// resultReader decodes numbers until the first error.
+// A resultReader decodes numbers until the first error.
 type resultReader struct {
 	b      []byte
 	failed bool
@@ -116,8 +116,8 @@ func (r *resultReader) bytes(n int64) []byte {
 	return b
 }
 
-// decodeResult sets s.result, s.share and s.observed to what b encodes. Bytes that are no result of the current case
-// are an error.
+// decodeResult sets s.result, s.share and s.observed from an encoded result. It returns an error if b is not
+// a result of the current case.
 func (s *Simulator) decodeResult(b []byte) error {
 	r, c, in := &s.result, &s.c, resultReader{b: b}
 	r.Counters = linkcase.Counters{

@@ -1,4 +1,5 @@
-// Package linksim builds the link case of each link from the hops of its flows, simulates it, and writes what it finds.
+// Package linksim builds the link case of each link from the hops of its flows, simulates it, and writes the
+// results.
 package linksim
 
 import (
@@ -20,10 +21,10 @@ import (
 	"parsimon/stages/topology"
 )
 
-// Stats counts what the simulation of some links did. Durations are wall-clock times and differ
-// from run to run; everything else is a function of the input.
+// Stats counts the work of simulating some links. Durations are wall-clock times and differ from run to run.
+// All other fields depend only on the input.
 type Stats struct {
-	Cases         int64 `json:"cases"` // simulated; cached ones are not counted
+	Cases         int64 `json:"cases"` // simulated; cached cases are not counted
 	PacketHops    int64 `json:"packet_hops"`
 	KernelNS      int64 `json:"kernel_ns"`
 	LongestCaseNS int64 `json:"longest_case_ns"`
@@ -47,12 +48,12 @@ func (s *Stats) Add(o Stats) {
 	s.CachedNS += o.CachedNS
 }
 
-// Simulator runs the link cases of one scenario, a range of links at a time. It reuses its memory and is
-// used by one goroutine at a time.
+// A Simulator runs the link cases of one scenario, one range of links at a time. It reuses its memory and
+// must not be used by several goroutines at a time.
 type Simulator struct {
 	Options
 	kernel  *linkcase.Kernel
-	replays bool // cases observe nothing
+	replays bool // cases record no observations
 
 	input  caseInput
 	build  caseBuilder
@@ -60,7 +61,7 @@ type Simulator struct {
 	c      linkcase.Case // the current case
 	result linkcase.Result
 
-	observed columns.Arena // by flow of the current case: its observations, encoded
+	observed columns.Arena // encoded observations, by flow of the current case
 	share    float64       // feedbackShare of the current case
 
 	delays       []tables.HopDelayRow
@@ -69,30 +70,30 @@ type Simulator struct {
 	senders      []tables.SenderFCT
 }
 
-// Detail says how much of the path of its flows a link case knows, and what it records of them.
+// Detail says how much a link case knows of the paths of its flows, and what it records.
 type Detail uint8
 
 const (
-	// Delays builds cases as in the paper: a host is one source, with the delay of its first flow. Simulate writes
-	// table hop_delays.
+	// Delays builds cases as in the paper: each host is one source, with the delay of its first flow.
+	// Simulate writes table hop_delays.
 	Delays Detail = iota
-	// Observations builds cases that also know the part of the round trip that they leave out, and take feedback. A
-	// source is the packets of one host that reach the link with the same delay. Simulate writes table
+	// Observations builds cases that also know the rest of each flow's round trip and accept feedback. The
+	// flows of a host that reach the link with the same delay share a source. Simulate writes table
 	// hop_observations.
 	Observations
 )
 
-// Options say which link cases a Simulator builds and runs.
+// Options say which link cases a Simulator builds and how it runs them.
 type Options struct {
 	*step.Model
 	Loads *route.Loads
-	// Detail says how much of the path a case knows, and what it records.
+	// Detail says how much a case knows of its flows' paths, and what it records.
 	Detail Detail
-	// Rooms are those of limited buffers, by link; nil: they have no end.
+	// Rooms has the buffer space of each link in bytes, by link id. It is nil if buffers are unlimited.
 	Rooms []int64
-	// Cache stores results of link cases; nil: none.
+	// Cache stores results of link cases. It may be nil.
 	Cache   CaseStore
-	Omitted Omitted // by Simulate
+	Omitted Omitted // links whose cases Simulate does not run
 	// Progress, if not nil, is called with the packet-hops of each finished case.
 	Progress func(packetHops int64)
 }
@@ -111,15 +112,18 @@ func New(o Options) (*Simulator, error) {
 	return s, err
 }
 
-// Input is what the simulation of some links reads: their rows of table hops, where the rows of a link come in the order
-// of flow_row, and the same rows of table feedback; nil: there is no feedback. Rows of other links are skipped.
+// Input is what the simulation of some links reads: table hops and, if it is not nil, table feedback. In
+// both, the rows of a link must be in the order of flow_row. Rows of other links are skipped.
 type Input struct {
 	Hops, Feedback schema.Batches
 }
 
-// Simulate runs the link case of every link of a range that carries flows and is not omitted. It writes table link_stats,
-// one row for every link of the range, and to results table hop_delays by link and flow_row, or, with Observations, table
-// hop_observations by flow_row and hop.
+// Simulate runs the link cases of a range of links. It skips links without flows and omitted links. It writes
+// a row of table link_stats for every link of the range. To results it writes table hop_delays by link and
+// flow_row or, with Observations, table hop_observations by flow_row and hop.
+//
+// The result of a link depends only on its own rows and the loads, so it does not depend on the range or the
+// worker. Errors name the link.
 //
 // The result of a link is a function of its own rows and of the loads, so it does not depend on the range or the worker.
 // Errors name the link.
@@ -150,9 +154,9 @@ func (s *Simulator) Simulate(ctx context.Context, links step.Range, in Input, re
 	return done, tables.LinkStats.Write(stats, s.stats)
 }
 
-// Replay runs the link cases of the hosts' uplinks of a range with the feedback of the last pass (table sender_feedback)
-// and writes table sender_fcts by flow_row: the FCT of each flow, as its sender observes it when the waits and marks of
-// the whole path act on it.
+// Replay runs the link cases of the hosts' uplinks of a range with the feedback of the last pass (table
+// sender_feedback). It writes table sender_fcts by flow_row. An FCT is that which the sender observes if it
+// is subject to the waits and marks of the whole path.
 func (s *Simulator) Replay(ctx context.Context, links step.Range, in Input, out schema.Sink) (Stats, error) {
 	s.senders = s.senders[:0]
 	s.replays = true
@@ -173,10 +177,10 @@ func (s *Simulator) Replay(ctx context.Context, links step.Range, in Input, out 
 	return done, tables.SenderFCTs.WriteOrdered(out, rows, places, nil)
 }
 
-// A doneFunc takes the result of the case of a link. rows are the link's rows of the input.
+// A doneFunc receives the result of a link's case. rows are the indexes of the link's rows in the input.
 type doneFunc func(link int32, rows []int32, cached bool) error
 
-// run simulates the wanted cases of a range that have flows, one after the other, and calls done after each.
+// run simulates the wanted cases of a range that have flows, one after another, and calls done after each.
 func (s *Simulator) run(ctx context.Context, links step.Range, in Input, wants func(int32) bool, done doneFunc) (Stats, error) {
 	var stats Stats
 	lo, hi := int32(links.Lo), int32(links.Hi)
@@ -216,8 +220,8 @@ func (s *Simulator) run(ctx context.Context, links step.Range, in Input, wants f
 	return stats, nil
 }
 
-// caseResult builds the case of the rows at places from..to-1 of the input's order, and brings s.result to its
-// result, from the cache or by simulation.
+// caseResult builds the case of the rows at positions from to to-1 of the input's order. It sets s.result,
+// from the cache or by simulation.
 func (s *Simulator) caseResult(link topology.Link, from, to int, packets int64) (cached bool, err error) {
 	if err := s.buildCase(link, from, to); err != nil {
 		return false, err
@@ -239,8 +243,8 @@ func (s *Simulator) caseResult(link topology.Link, from, to int, packets int64) 
 	return false, nil
 }
 
-// feedbackShare returns how much the current case contributes to the feedback of its flows' other hops: the mean over
-// the packets of wait / round trip without waits, plus the share of marked packets.
+// feedbackShare returns how much the current case contributes to the feedback of its flows' other hops. It is
+// the average over the packets of wait / round trip without waits, plus the share of marked packets.
 func (s *Simulator) feedbackShare(rows []int32) float64 {
 	if !s.c.Record {
 		return 0
@@ -255,7 +259,8 @@ func (s *Simulator) feedbackShare(rows []int32) float64 {
 			if o.WaitNS == 0 && o.Marks == 0 {
 				continue
 			}
-			// The conversion keeps compilers from fusing the product and the sum: same bits on every machine.
+			// The conversion prevents compilers from fusing the product and the sum, so that every machine
+			// computes the same bits.
 			sum += float64(float64(layout.Packets(packets, b))*float64(o.WaitNS)) +
 				float64(trip*float64(bits.OnesCount16(o.Marks)))
 		}
@@ -271,8 +276,9 @@ func (s *Simulator) availableBps(id int32) int64 {
 	return s.Loads.AvailableBps(&s.Params, s.Network.Links[id])
 }
 
-// idealNS returns the ideal FCT of flow k of the current case, in a row of the input. At its host's uplink ACKs that
-// come while it sends (Loads.Simultaneous) are no part of that: they delay it.
+// idealNS returns the ideal FCT of flow k of the current case, in ns. row is its row of the input. At a
+// host's uplink, the ideal FCT excludes the ACKs that the host sends at the same time (Loads.Simultaneous):
+// they are part of the delay.
 func (s *Simulator) idealNS(k int, row int32) int64 {
 	r, ideal := &s.input.rows[row], s.result.IdealNS[k]
 	if !s.Loads.Simultaneous || r.Hop > 0 {
@@ -329,7 +335,7 @@ func (s *Simulator) counters(cached bool) tables.LinkCounters {
 	return tables.LinkCounters{
 		PacketsSent: c.PacketsSent, PacketsMarked: c.PacketsMarked, BusyNS: c.BusyNS,
 		MaxQueueBytes: c.MaxQueueBytes, MaxQueueAtNS: c.MaxQueueAtNS,
-		// Little's law: the sum of waits is the number of waiting packets, integrated over time.
+		// By Little's law, the sum of waits equals the number of waiting packets, integrated over time.
 		MeanQueuePackets: c.WaitSumNS / float64(max(1, c.BusyNS)),
 		MeanWaitNS:       c.WaitSumNS / float64(max(1, c.PacketsSent)),
 		FeedbackShare:    s.share,

@@ -9,21 +9,22 @@ import (
 	"parsimon/stages/step"
 )
 
-// Cases says which link cases a step runs, and what it reads.
+// Cases says which link cases a step runs and what the step reads.
 type Cases struct {
 	Routed    *step.Step
-	Clustered *step.Step // simulates one link of each cluster; nil: every link
+	Clustered *step.Step // if not nil, the step simulates one link of each cluster
 	Detail    Detail
 	Cache     CaseStore
-	// Pass counts passes from 1; 0: there is one.
+	// Pass counts passes from 1. It is 0 if there is only one.
 	Pass int
-	// First is the step of pass 1, for pass 2: links whose observations of pass 1 suffice are omitted.
+	// First is the step of pass 1 and is set for pass 2. Links whose observations of pass 1 are accurate
+	// enough are omitted.
 	First *step.Step
-	// Feedback is what the cases of pass 2 are given.
+	// Feedback is the feedback that the cases of pass 2 and of the replay receive.
 	Feedback step.Output
 }
 
-// Step runs link cases.
+// Step returns the step that runs link cases.
 func Step(m *step.Model, c Cases) *step.Step {
 	hops := c.Routed.Output(schema.Hops)
 	out := schema.HopDelays
@@ -43,7 +44,8 @@ func Step(m *step.Model, c Cases) *step.Step {
 	return s
 }
 
-// ReplayStep runs the cases of the hosts' uplinks with complete feedback, which yields each flow's FCT.
+// ReplayStep returns the step that runs the cases of the hosts' uplinks with complete feedback. It yields the
+// FCT of each flow.
 func ReplayStep(m *step.Model, c Cases) *step.Step {
 	hops := c.Routed.Output(schema.Hops)
 	s := c.newStep(m, "replay", schema.SenderFCTs)
@@ -87,7 +89,7 @@ func (c Cases) newStep(m *step.Model, name string, writes ...schema.Table) *step
 	return s
 }
 
-// open returns the Open of a step whose tasks run does with a simulator.
+// open returns the Open of a step. Each of its tasks calls run with a simulator.
 func (c Cases) open(m *step.Model,
 	run func(context.Context, *Simulator, step.Task) (Stats, error)) func(step.Inputs) (step.Work, error) {
 	return func(in step.Inputs) (step.Work, error) {
@@ -102,7 +104,7 @@ func (c Cases) open(m *step.Model,
 	}
 }
 
-// options returns what the cases have in common.
+// options returns the options that all cases of a step share.
 func (c Cases) options(m *step.Model, in step.Inputs) (Options, error) {
 	o := Options{Model: m, Detail: c.Detail, Rooms: exact.Rooms(m), Cache: c.Cache}
 	var err error
@@ -119,10 +121,11 @@ func (c Cases) options(m *step.Model, in step.Inputs) (Options, error) {
 	return o, err
 }
 
-// uplinkCost is how many packets of a host's uplink take as long as one packet of another link.
+// uplinkCost is the number of packets of a host's uplink that take as long to simulate as one packet of
+// another link.
 const uplinkCost = 12
 
-// costs is about how long the link cases of each task take, in packets behind the first hop.
+// costs estimates the duration of each task's link cases, in packets of links that are not hosts' uplinks.
 func costs(tasks []step.Range, o *Options) []int64 {
 	all := make([]int64, len(tasks))
 	if o.Loads == nil {
@@ -143,7 +146,7 @@ func costs(tasks []step.Range, o *Options) []int64 {
 	return all
 }
 
-// Representatives returns, by link id, the link whose case stands for it; nil without clusters.
+// Representatives returns the representative of each link, by link id, or nil without clusters.
 func Representatives(m *step.Model, in step.Inputs, clustered *step.Step) ([]int32, error) {
 	if clustered == nil {
 		return nil, nil
@@ -151,7 +154,7 @@ func Representatives(m *step.Model, in step.Inputs, clustered *step.Step) ([]int
 	return ReadClusters(m.Network, in.Read(step.All, clustered.Output(schema.LinkClusters)))
 }
 
-// ClusterStep finds links that are alike and, for each such cluster, the link whose case stands for all of them.
+// ClusterStep returns the step that finds clusters of similar links, and a representative of each cluster.
 func ClusterStep(m *step.Model, c Clustering, routed *step.Step) *step.Step {
 	loads, hops := routed.Output(schema.LinkLoads), routed.Output(schema.Hops)
 	return &step.Step{
@@ -173,7 +176,7 @@ func ClusterStep(m *step.Model, c Clustering, routed *step.Step) *step.Step {
 	}
 }
 
-// allFeatures finds the features of all links on all workers, a range of links at a time.
+// allFeatures computes the features of all links. Workers compute one range of links at a time.
 func allFeatures(ctx context.Context, m *step.Model, routed *step.Step, t step.Task) ([]LinkFeatures, error) {
 	loads, err := route.LoadsOf(m, t, routed)
 	if err != nil {
