@@ -12,7 +12,8 @@ import (
 	"parsimon/stages/step"
 )
 
-// stage makes a stage of the engine from a step of the method: its place in the lake, its files and its tasks.
+// stage converts a step of the method to a stage of the engine, with its place in the lake, its files and its
+// tasks.
 func (p *planner) stage(of *step.Step) *engine.Stage {
 	v := p.variantOf(of)
 	s := &engine.Stage{
@@ -42,8 +43,8 @@ func (p *planner) stage(of *step.Step) *engine.Stage {
 	return s
 }
 
-// variantOf returns the variant in which the tables of a step are stored: the variant of the step's estimator, or, for a
-// step of a pass, the variant with that number of passes.
+// variantOf returns the variant in which the tables of a step are stored: the variant of the step's
+// estimator, or, for a step of a pass, the variant with that number of passes.
 func (p *planner) variantOf(s *step.Step) Variant {
 	v := p.variant
 	if s.Owner.Estimator != v.Estimator.String() {
@@ -55,10 +56,10 @@ func (p *planner) variantOf(s *step.Step) Variant {
 	return v
 }
 
-// output is one of a step's tables as the engine knows it.
+// output returns the engine's output for one of a step's tables.
 func (p *planner) output(o step.Output) engine.Output { return p.stages[o.Step].Output(o.Table) }
 
-// cut cuts a step into tasks.
+// cut divides a step into tasks.
 func (p *planner) cut(s *step.Step, in *inputs, prior []engine.Task) ([]engine.Task, error) {
 	switch s.Cut.By {
 	case step.ByFlows:
@@ -80,7 +81,8 @@ func (p *planner) cut(s *step.Step, in *inputs, prior []engine.Task) ([]engine.T
 	return []engine.Task{{Lo: rows.Lo, Hi: rows.Hi, Cost: cost}}, err
 }
 
-// cutLinks cuts a step by links. Unless a number of partitions is asked for, a step that was begun keeps its ranges.
+// cutLinks divides a step by links. If the step was begun before, it keeps its ranges unless a number of
+// partitions is requested.
 func (p *planner) cutLinks(s *step.Step, in *inputs, prior []engine.Task) ([]engine.Task, error) {
 	loads, err := route.ReadLoads(p.Network, in.Read(step.All, s.Cut.Of))
 	if err != nil {
@@ -111,7 +113,7 @@ func rangesOf(tasks []engine.Task) []step.Range {
 	return names.Of(tasks, func(t engine.Task) step.Range { return step.Range{Lo: t.Lo, Hi: t.Hi} })
 }
 
-// inputs are the files that a step reads. It implements step.Inputs.
+// inputs gives a step access to the files that it reads. It implements step.Inputs.
 type inputs struct {
 	planner *planner
 	in      *engine.Inputs
@@ -130,7 +132,7 @@ func (i *inputs) Read(keep step.Selection, of ...step.Output) schema.Batches {
 	return i.planner.Lake.Read(of[0].Table, files, rangeOf(keep))
 }
 
-// rangeOf is a selection as the lake knows it; nil: all rows.
+// rangeOf converts a selection to a range of the lake. Nil stands for all rows.
 func rangeOf(s step.Selection) *lake.Range {
 	if s == step.All {
 		return nil
@@ -154,11 +156,12 @@ func (i *inputs) Workload() (step.Workload, error) {
 	}, err
 }
 
-// A task is a task of a step that the engine attempts. It implements step.Task. What it reads is closed with the attempt.
+// A task is one attempt of the engine at a task of a step. It implements step.Task. Its open streams are
+// closed when the attempt ends.
 type task struct {
 	inputs
 	attempt *engine.Attempt
-	mu      sync.Mutex // of Read, which Parallel may call from several goroutines
+	mu      sync.Mutex // guards Read, which Parallel may call from several goroutines
 }
 
 func (t *task) Number() int                     { return t.attempt.N }
@@ -188,7 +191,7 @@ func (t *task) Parallel(ctx context.Context, n int, do func(ctx context.Context,
 	return engine.Parallel(ctx, t.planner.Workers, n, do)
 }
 
-// chunkTasks are the chunks of table flows as tasks: one for each data file.
+// chunkTasks returns one task for each data file of table flows.
 func chunkTasks(files []lake.DataFile) []engine.Task {
 	tasks := make([]engine.Task, len(files))
 	var row int64
@@ -199,5 +202,5 @@ func chunkTasks(files []lake.DataFile) []engine.Task {
 	return tasks
 }
 
-// oneTask is the Cut of a stage that is not divided.
+// oneTask is the Cut of a stage that is not divided into tasks.
 func oneTask(*engine.Inputs, []engine.Task) ([]engine.Task, error) { return []engine.Task{{}}, nil }

@@ -16,8 +16,8 @@ import (
 	"parsimon/stages/workload"
 )
 
-// Run and the engine do the same: both have equal rows at any number of partitions. Without this property the tests of
-// the method, which use Run, would say nothing about what the program writes.
+// Run and the engine produce equal rows for any number of partitions. Without this property, the tests of the
+// method, which use Run, would not cover what the program writes.
 func TestRunAndEngineHaveEqualRows(t *testing.T) {
 	topology, file := fixture.Trace(t, 2000)
 	variants := []Variant{{Estimator: estimators.Independent, Cluster: &linksim.Clustering{Error: 0.1}}, flowOf(1)}
@@ -51,7 +51,7 @@ func TestRunAndEngineHaveEqualRows(t *testing.T) {
 	}
 }
 
-// flowsOf are the flows of a scenario, as its lake has them.
+// flowsOf returns the flows of a scenario in the order in which its lake stores them.
 func flowsOf(t *testing.T, e *Estimation) []workload.Row {
 	t.Helper()
 	in, err := e.Read(schema.Flows)
@@ -71,7 +71,8 @@ func flowsOf(t *testing.T, e *Estimation) []workload.Row {
 	return rows
 }
 
-// textRows is the rows of a stream, sorted: their order in the files depends on partitions.
+// textRows returns the rows of a stream as text, sorted, because their order in the files depends on the
+// number of partitions.
 func textRows(t *testing.T, in schema.Batches) []string {
 	t.Helper()
 	var rows []string
@@ -92,7 +93,7 @@ func textRows(t *testing.T, in schema.Batches) []string {
 	return rows
 }
 
-// firstDifference returns the first place where two lists differ; -1: they are equal.
+// firstDifference returns the first index at which two lists differ, or -1 if they are equal.
 func firstDifference(a, b []string) int {
 	for i := range max(len(a), len(b)) {
 		if i >= len(a) || i >= len(b) || a[i] != b[i] {

@@ -16,23 +16,24 @@ import (
 	"parsimon/stages/exact"
 )
 
-// An estimate that chooses (Variant.Auto) is of the whole network, estimator exact, where that is affordable: it takes
-// up to a minute of processor time, or at most affordableRatio times as much as two passes of link cases. Beyond, it is
-// of link cases in two passes. Where these do not suffice it is exact up to Settings.ExactLimit packet-hops: at once
-// where that is known before, else after two passes, whose tables are then removed (MakeAnswer). Above the limit
-// the estimate is of two passes, with its warnings.
+// An automatic estimate (Variant.Auto) simulates the whole network (estimator exact) if this is affordable:
+// if it takes at most a minute of processor time, or at most affordableRatio times the processor time of two
+// passes of link cases. Otherwise it runs two passes of link cases. If link cases are not accurate enough,
+// the whole network is simulated for up to Settings.ExactLimit packet-hops. This happens at once if the
+// reason is known before the passes. Otherwise it happens after two passes, whose tables are then removed
+// (MakeAnswer). Above the limit, the estimate is that of the two passes, with warnings.
 //
-// The choice depends on the scenario and on the estimate only, not on the machine or on other data of the lake.
+// The choice depends only on the scenario and the estimate, not on the machine or on other data of the lake.
 const (
 	affordableNS    = 60e9
 	affordableRatio = 2
 )
 
-// DefaultExactLimit is the default of Settings.ExactLimit. 10 G packet-hops of 6,144 hosts are 21 minutes of processor
-// time.
+// DefaultExactLimit is the default of Settings.ExactLimit. Simulating 10 G packet-hops with 6,144 hosts takes
+// 21 minutes of processor time.
 const DefaultExactLimit = 10_000_000_000
 
-// A workSize is what the processor time of an estimate depends on.
+// A workSize holds the quantities that determine the processor time of an estimate.
 type workSize struct {
 	hosts      int
 	flows      int64
@@ -40,11 +41,13 @@ type workSize struct {
 	loadedHops float64 // flows × the loads of the links of their paths
 }
 
-// Processor time of a simulation of the whole network (exact) and of two passes of link cases, in ns, on two workers.
-// "make bench-exact" measures both; datasets/results/prediction.md has the errors.
+// Constants of the processor time, in ns on two workers, of a simulation of the whole network (exact) and of
+// two passes of link cases. "make bench-exact" measures both. datasets/results/prediction.md lists the errors
+// of the predictions.
 //
-// A packet-hop of the whole network costs more with more hosts, because their state does not fit the caches: it grows
-// with the logarithm of the number of hosts between the two that were measured.
+// A packet-hop of the whole network costs more with more hosts, because their state does not fit into the
+// caches. The cost is interpolated between the two measured numbers of hosts, in the logarithm of the number
+// of hosts.
 const (
 	exactHopNS     = 100 // with smallHosts or fewer
 	exactHopMostNS = 126 // with largeHosts or more
@@ -52,33 +55,34 @@ const (
 	largeHosts     = 6144
 	exactFlowNS    = 10_000
 
-	passesHopNS       = 30
-	passesLoadedHopNS = 20_000 // of two passes, per flow and link with a load of 1: what a flow meets there is observed
+	passesHopNS = 30
+	// Of two passes, per flow and link with a load of 1, for observing the queues that a flow meets there.
+	passesLoadedHopNS = 20_000
 )
 
-// exactNS is the processor time of a simulation of the whole network.
+// exactNS predicts the processor time, in ns, of a simulation of the whole network.
 func (w workSize) exactNS() float64 {
 	grown := math.Log(float64(max(1, w.hosts))/smallHosts) / math.Log(float64(largeHosts)/smallHosts)
 	hopNS := exactHopNS + min(1, max(0, grown))*(exactHopMostNS-exactHopNS)
 	return float64(w.packetHops)*hopNS + float64(w.flows)*exactFlowNS
 }
 
-// ExactSeconds is the processor time that a simulation of the whole network is expected to take.
+// ExactSeconds predicts the processor time of a simulation of the whole network, in seconds.
 func ExactSeconds(hosts int, flows, packetHops int64) float64 {
 	return workSize{hosts: hosts, flows: flows, packetHops: packetHops}.exactNS() / 1e9
 }
 
-// twoPassesNS is the processor time of two passes of link cases.
+// twoPassesNS predicts the processor time, in ns, of two passes of link cases.
 func (w workSize) twoPassesNS() float64 {
 	return float64(w.packetHops)*passesHopNS + w.loadedHops*passesLoadedHopNS
 }
 
-// affordable reports whether the whole network is simulated without asking two passes.
+// affordable reports whether the whole network is simulated without running two passes first.
 func (w workSize) affordable() bool {
 	return w.exactNS() <= max(affordableNS, affordableRatio*w.twoPassesNS())
 }
 
-// estimateAuto makes the estimate of a variant that chooses.
+// estimateAuto makes an automatic estimate.
 func estimateAuto(ctx context.Context, e *Estimation) error {
 	e.variant = Variant{Estimator: estimators.Exact}
 	first, err := look(ctx, e)
@@ -97,11 +101,11 @@ func estimateAuto(ctx context.Context, e *Estimation) error {
 	return e.throughPasses(ctx, first.unable == nil && first.packetHops <= e.exactLimit())
 }
 
-// exactLimit is the number of packet-hops up to which an estimate that chooses simulates the whole network.
+// exactLimit is the number of packet-hops up to which an automatic estimate simulates the whole network.
 func (e *Estimation) exactLimit() int64 { return cmp.Or(e.ExactLimit, DefaultExactLimit) }
 
-// choose chooses between a simulation of the whole network and two passes of link cases, and says why. The error says that
-// neither is possible.
+// choose chooses between a simulation of the whole network and two passes of link cases, and returns the
+// reason. It returns an error if neither is possible.
 func (e *Estimation) choose(first *firstLook) (exact bool, why string, err error) {
 	switch {
 	case first.unable != nil && (first.whole || !e.Spec.Switches.IsZero()):
@@ -120,8 +124,8 @@ func (e *Estimation) choose(first *firstLook) (exact bool, why string, err error
 	return false, "exact takes more than a minute of processor time, and more than twice as long as two passes of flow", nil
 }
 
-// throughPasses makes the estimate of the variant, two passes, and where these do not suffice and it is possible, that
-// of the whole network.
+// throughPasses runs the two passes of the variant. If they are not accurate enough and the whole network can
+// be simulated, it then simulates the whole network.
 func (e *Estimation) throughPasses(ctx context.Context, possible bool) error {
 	if _, incomplete := e.Records(schema.Slowdowns); incomplete != nil && possible {
 		if err := e.exec.Session().WriteState(e.base().StatePath(stepState), e.variant.String()); err != nil {
@@ -156,18 +160,19 @@ func (e *Estimation) throughPasses(ctx context.Context, possible bool) error {
 	return nil
 }
 
-// insufficientState is the state file of a scenario whose two passes did not suffice, by version of the method.
+// insufficientState is the name of the state file that records, for this version of the method, that two
+// passes of a scenario were not accurate enough.
 var insufficientState = fmt.Sprintf("two-passes-insufficient-%d.json", MethodVersion)
 
-// A firstLook has the properties of a workload that routing finds.
+// A firstLook holds the properties of a workload that are known after routing.
 type firstLook struct {
 	workSize
-	unable       error // why the whole network cannot be simulated; nil if it can
+	unable       error // the reason why the whole network cannot be simulated; nil if it can
 	whole        bool  // link cases are refused
-	insufficient bool  // two passes of link cases do not suffice
+	insufficient bool  // two passes of link cases are not accurate enough
 }
 
-// look runs the first stages of the plan, up to route.
+// look runs the first stages of the plan, up to and including route.
 func look(ctx context.Context, e *Estimation) (first firstLook, err error) {
 	plan := e.Plan()
 	route := plan.Writer(schema.LinkLoads)
@@ -197,18 +202,19 @@ func look(ctx context.Context, e *Estimation) (first firstLook, err error) {
 	return first, err
 }
 
-// CanBeExact reports whether an estimate that chooses could be of the whole network. It runs the first stages, up to
-// route.
+// CanBeExact reports whether an automatic estimate could simulate the whole network. It runs the first
+// stages, up to and including route.
 func (e *Estimation) CanBeExact(ctx context.Context) (bool, error) {
 	first, err := look(ctx, e)
 	return err == nil && first.unable == nil && first.packetHops <= e.exactLimit(), err
 }
 
-// stepState is the state file of a scenario that names a variant which a run has begun on its way to an answer.
+// stepState is the name of the state file that names an intermediate variant: one that a run began before it
+// made its final estimate.
 const stepState = "step.json"
 
-// MakeAnswer makes the estimate the answer of its scenario, which views show: it ends a run. A variant that was only a
-// step towards it is removed, unless temporary tables are kept.
+// MakeAnswer declares the estimate the answer of its scenario, which the views show. It is the last step of a
+// run. An intermediate variant is removed unless temporary tables are kept.
 func (e *Estimation) MakeAnswer() error {
 	session, answer, step := e.exec.Session(), e.variant.String(), ""
 	if err := session.SetAnswer(e.ID(), answer); err != nil {
@@ -226,7 +232,8 @@ func (e *Estimation) MakeAnswer() error {
 	return session.RemoveState(e.base().StatePath(stepState))
 }
 
-// removeStep removes a variant of estimator flow, and that of its first pass if it is no estimate.
+// removeStep removes a variant of estimator flow. It also removes the variant of the first pass unless that
+// is a complete estimate.
 func (e *Estimation) removeStep(variant string) error {
 	v, err := ParseVariant(variant)
 	if err != nil {
@@ -243,7 +250,7 @@ func (e *Estimation) removeStep(variant string) error {
 			return err
 		}
 	}
-	if err := catalog.Write(e.Lake); err != nil { // no view names files that are gone
+	if err := catalog.Write(e.Lake); err != nil { // no view may name removed files
 		return err
 	}
 	return e.Publish()

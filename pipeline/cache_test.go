@@ -12,8 +12,8 @@ import (
 	"parsimon/stages/linksim"
 )
 
-// A run that finds its link cases in a cache has the rows of one that simulates them, whatever state
-// the cache is in.
+// A run that finds its link cases in a cache has the same rows as a run that simulates them, in any state of
+// the cache.
 func TestCacheChangesNoRow(t *testing.T) {
 	for _, v := range []Variant{independent, flow} {
 		t.Run(v.Estimator.String(), func(t *testing.T) { cacheChangesNoRow(t, v) })
@@ -39,7 +39,7 @@ func cacheChangesNoRow(t *testing.T, v Variant) {
 	if again := check("full cache"); again.CachedCases == 0 || again.PacketHops > first.PacketHops/20 {
 		t.Errorf("with a full cache: %+v", again)
 	}
-	if v.Estimator == estimators.Flow { // what follows is the same
+	if v.Estimator == estimators.Flow { // the steps after this one are the same
 		return
 	}
 	change := func(what string, how func(data []byte) []byte) {
@@ -117,7 +117,7 @@ func twoAtOnce(t *testing.T, topology, flows string, v Variant, want string) {
 	}
 }
 
-// A run that is killed leaves a cache that others can use.
+// A killed run leaves a cache that other runs can use.
 func TestCacheOfKilledRun(t *testing.T) {
 	topology, flows := fixture.Trace(t, 2500)
 	want := options{Lake: t.TempDir(), Variant: flow}

@@ -10,8 +10,8 @@ import (
 	"parsimon/stages/linksim"
 )
 
-// Where only links of the very same flows share a case, clustering changes no row; with a wide limit fewer cases
-// are simulated, every flow has its estimate, and the rows are the same however the links are cut.
+// If only links with identical flows share a case, clustering changes no row. With a wide limit, fewer cases
+// are simulated, every flow has an estimate, and the rows do not depend on the partitions of the links.
 func TestClusteredRuns(t *testing.T) {
 	v, file := independent, fixture.Services(t)
 	run := func(cluster string, workers, partitions int) (string, linksim.Stats) {
@@ -41,7 +41,7 @@ func TestClusteredRuns(t *testing.T) {
 		return text, casesOf(t, r)
 	}
 	whole, plain := run("", 0, 0)
-	same, all := run("1e-9%", 0, 5) // only links of the very same flows share a case
+	same, all := run("1e-9%", 0, 5) // only links with identical flows share a case
 	if same != whole || all.Cases < plain.Cases*3/4 {
 		t.Errorf("links of the very same flows: %d of %d cases, rows differ: %v", all.Cases, plain.Cases, same != whole)
 	}
@@ -74,7 +74,7 @@ func everyHopOnce(t *testing.T, r *Estimation) {
 	}
 }
 
-// A clustered run that was killed is continued by the same command, to the same rows.
+// If a clustered run is killed, the same command continues it and produces the same rows.
 func TestKilledClusteredRunContinues(t *testing.T) {
 	topology, flows := fixture.Trace(t, 8000)
 	c, err := linksim.ParseClustering("50%")

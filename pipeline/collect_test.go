@@ -9,8 +9,8 @@ import (
 	"parsimon/stages/estimators"
 )
 
-// An estimate removes the temporary tables, and nothing else. It is complete all the same, and its rows are those of a
-// run that keeps everything.
+// An estimate removes its temporary tables and nothing else. It is still complete, and its rows equal those
+// of a run that keeps all tables.
 func TestCollection(t *testing.T) {
 	topology, flows := fixture.Trace(t, 3000)
 	kept, collected := t.TempDir(), t.TempDir()
@@ -45,7 +45,8 @@ func TestCollection(t *testing.T) {
 	}
 }
 
-// Collected tables are made again where they are needed: for a table that is damaged, more passes, or other partitions.
+// Collected tables are recomputed when they are needed: for a damaged table, for more passes, or for other
+// partitions.
 func TestCollectedIsMadeAgain(t *testing.T) {
 	topology, flows := fixture.Trace(t, 3000)
 	fresh := t.TempDir()

@@ -14,8 +14,9 @@ import (
 	"parsimon/schema/columns"
 )
 
-// RowDigest hashes every committed row of some tables of all scenarios of a lake, and those of temporary tables that were
-// kept. Column cached of link_stats is left out: it says where a result is from.
+// RowDigest hashes every committed row of the given tables of all scenarios of a lake, including rows of
+// temporary tables that were kept. It omits column cached of link_stats, which only says whether a result
+// came from the cache.
 func RowDigest(t testing.TB, dir string, tables ...schema.Table) string {
 	t.Helper()
 	l := openLake(t, dir)
@@ -44,7 +45,8 @@ func RowDigest(t testing.TB, dir string, tables ...schema.Table) string {
 	return fmt.Sprintf("%d rows %x", n, h.Sum64())
 }
 
-// eachValue calls value for each value of a stream, but those of column cached. It closes the stream and counts its rows.
+// eachValue calls value for each value of a stream, except those of column cached. It closes the stream and
+// returns the number of its rows.
 func eachValue(t testing.TB, in schema.Batches, value func(string)) (n int) {
 	t.Helper()
 	err := columns.ForEach(in, func(rec arrow.Record) error {
@@ -64,7 +66,8 @@ func eachValue(t testing.TB, in schema.Batches, value func(string)) (n int) {
 	return n
 }
 
-// dataPaths are the lake-relative paths of the data files of a table that exist, of all scenarios and variants.
+// dataPaths returns the lake-relative paths of the existing data files of a table, in all scenarios and
+// variants.
 func dataPaths(t testing.TB, dir string, table schema.Table) []string {
 	t.Helper()
 	pattern := filepath.Join(dir, table.Name, "*", "part-*")

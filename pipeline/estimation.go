@@ -26,40 +26,41 @@ import (
 	"parsimon/stages/topology"
 )
 
-// An Estimation estimates one scenario of a lake in one way: a model, a variant, and the executor that runs the plan
-// of both. It holds the scenario's lock until Close.
+// An Estimation is one estimate of one scenario of a lake. It consists of a model, a variant, and the
+// executor that runs their plan. It holds the scenario's lock until Close.
 type Estimation struct {
 	*Model
 	Settings
 	variant  Variant
-	source   *source // where the flows come from; nil: the lake holds them
+	source   *source // provides the flows; nil: the lake holds them
 	exec     *engine.Executor
-	isNew    bool // this session made the scenario
+	isNew    bool // this session created the scenario
 	began    time.Time
 	beganCPU float64
 }
 
-// Variant is how the estimate is made.
+// Variant returns the variant, which says how the estimate is made.
 func (e *Estimation) Variant() Variant { return e.variant }
 
-// Plan is the plan of the variant.
+// Plan returns the plan of the variant.
 func (e *Estimation) Plan() engine.Plan { return e.planner(e.variant).plan() }
 
-// planner makes the stages of a variant.
+// planner returns the planner for the stages of a variant.
 func (e *Estimation) planner(v Variant) *planner {
 	return newPlanner(e.Model, v, e.Settings, e.source)
 }
 
-// Executor runs the plan.
+// Executor returns the executor that runs the plan.
 func (e *Estimation) Executor() *engine.Executor { return e.exec }
 
-// Took is the time, and the processor time, in seconds, since the estimation was opened.
+// Took returns the wall-clock time and the processor time since the estimation was opened, in seconds.
 func (e *Estimation) Took() (seconds, cpuSeconds float64) {
 	return time.Since(e.began).Seconds(), engine.ProcessorSeconds() - e.beganCPU
 }
 
-// Estimate runs the plan of the variant: flows become hops, hops become link cases, every link case is simulated on its
-// own, and each flow's delays are put together. With Auto it chooses between two passes and the whole network.
+// Estimate runs the plan of the variant: it finds the hops of each flow, groups the hops into link cases,
+// simulates each link case independently, and combines the delays of each flow. With Auto, it chooses between
+// two passes and a simulation of the whole network.
 func (e *Estimation) Estimate(ctx context.Context) error {
 	if e.variant.Auto {
 		return estimateAuto(ctx, e)
@@ -75,15 +76,17 @@ func (e *Estimation) run(ctx context.Context) error {
 	return e.Publish()
 }
 
-// Generate runs stage generate alone.
+// Generate runs only stage generate.
 func (e *Estimation) Generate(ctx context.Context) error {
 	return e.forgetUnborn(e.exec.RunStage(ctx, nil, e.planner(e.variant).generate))
 }
 
-// forgetUnborn removes the scenario after a failed run, if this run made it and nothing of it can be used: its flows
-// could not be made or routed, or its simulation does not terminate. It returns the error of the run.
+// forgetUnborn removes the scenario after a failed run if this run created it and left no usable result: its
+// flows could not be generated or routed, or its simulation does not terminate. It returns the error of the
+// run.
 //
-// A scenario that the lake had before, or of which a manifest names files, stays: the failed run made neither.
+// A scenario stays if it was in the lake before or if a manifest names files of it, because then the failed
+// run did not create all of it.
 func (e *Estimation) forgetUnborn(err error) error {
 	if err == nil || !e.isNew || e.source == nil || errors.Is(err, context.Canceled) {
 		return err
@@ -96,12 +99,12 @@ func (e *Estimation) forgetUnborn(err error) error {
 	return errors.Join(err, e.exec.Session().RemoveUncommitted(e.base()))
 }
 
-// RunStage runs one stage alone, by its name. Stages of one pass run for the variant's number of passes.
+// RunStage runs the stage with the given name. A stage of a pass runs for the variant's number of passes.
 func (e *Estimation) RunStage(ctx context.Context, name string) error {
 	plan := e.Plan()
 	s := plan.Find(name, 0)
 	most := e.variant.Estimator.Estimator().Passes
-	if most > 0 && (s == nil || s.Pass > 0) { // the feedback of pass 1 is for pass 2
+	if most > 0 && (s == nil || s.Pass > 0) { // the feedback of pass 1 is an input of pass 2
 		plan = e.planner(e.variant.pass(most)).plan()
 		s = plan.Find(name, e.variant.Passes)
 	}
@@ -121,8 +124,8 @@ func (e *Estimation) RunStage(ctx context.Context, name string) error {
 	return nil
 }
 
-// Collect removes the temporary tables of a complete estimate that other processes have made, unless they are kept, and
-// commits the others.
+// Collect commits the tables of a complete estimate whose stages other processes have run. It removes the
+// temporary tables unless they are to be kept.
 func (e *Estimation) Collect() error {
 	if err := e.exec.Collect(e.Plan()); err != nil {
 		return err
@@ -130,14 +133,15 @@ func (e *Estimation) Collect() error {
 	return e.Publish()
 }
 
-// Close gives up the scenario.
+// Close releases the scenario's lock.
 func (e *Estimation) Close() {
 	if s := e.exec.Session(); s != nil {
 		s.Close()
 	}
 }
 
-// OpenQueries opens the lake for questions about the scenario, and others, within the memory of the estimate.
+// OpenQueries opens the lake for queries about the scenario, and about others, within the memory limit of the
+// estimate.
 func (e *Estimation) OpenQueries(ctx context.Context, others ...lake.ScenarioID) (*queries.DB, error) {
 	e.freeMemory()
 	o, err := catalog.Options(e.Lake, e.duckOptions(), append(others, e.ID())...)
@@ -150,17 +154,18 @@ func (e *Estimation) OpenQueries(ctx context.Context, others ...lake.ScenarioID)
 	return queries.Open(ctx, e.Lake.Path(), o)
 }
 
-// fewFlows is how many flows a summary reads in half a second: there two threads need a fifth more processor time than
-// one, which takes no longer. Their slowdowns take 8 MB.
+// fewFlows is the number of flows that a summary reads in half a second. Up to this number, two threads need
+// a fifth more processor time than one thread and are no faster. The slowdowns of these flows take 8 MB.
 const fewFlows = 1_000_000
 
-// OpenDuckDB opens an empty DuckDB within the memory of the estimate, for SQL over the lake's files.
+// OpenDuckDB opens an empty DuckDB database within the memory limit of the estimate, for SQL over the lake's
+// files.
 func (e *Estimation) OpenDuckDB(ctx context.Context) (*sql.DB, error) {
 	e.freeMemory()
 	return duckdb.Open(ctx, e.duckOptions())
 }
 
-// freeMemory gives back what the stages have left, where that is much.
+// freeMemory returns the memory that the stages have left to the operating system, if there is much of it.
 func (e *Estimation) freeMemory() {
 	var has runtime.MemStats
 	if runtime.ReadMemStats(&has); has.HeapSys-has.HeapReleased > uint64(e.MemoryBytes/8) {
@@ -168,8 +173,8 @@ func (e *Estimation) freeMemory() {
 	}
 }
 
-// duckOptions are the limits of DuckDB. The SQL over the lake's files needs at least 128 MiB. It spills into the
-// session's own directory, and nowhere where the lake is only read.
+// duckOptions returns the limits of DuckDB. SQL over the lake's files needs at least 128 MiB. DuckDB spills
+// into the session's own directory. If the lake is opened for reading, it does not spill.
 func (e *Estimation) duckOptions() duckdb.Options {
 	o := duckdb.Options{MemoryBytes: max(128<<20, e.MemoryBytes), Threads: e.Workers}
 	if s := e.exec.Session(); s != nil {
@@ -178,15 +183,16 @@ func (e *Estimation) duckOptions() duckdb.Options {
 	return o
 }
 
-// gcPercent lets the heap grow to three times the memory in use before it is collected, where the limit allows: 4% less
-// processor time than with Go's default on an estimate of 200,000 flows.
+// gcPercent lets the heap grow to three times the memory in use before a garbage collection, within the
+// memory limit. On an estimate of 200,000 flows this takes 4% less processor time than Go's default.
 const gcPercent = 200
 
-// LimitHeap bounds the memory of Go's heap until undo: to a tenth less than all, since the program, DuckDB at rest and
-// what the collector is late with are no part of it.
+// LimitHeap limits Go's heap to 90% of the given number of bytes, until undo is called. The rest is for
+// memory outside the heap: the program itself, an idle DuckDB, and what the garbage collector has not freed
+// yet.
 func LimitHeap(bytes int64) (undo func()) {
 	was, percent := debug.SetMemoryLimit(-1), debug.SetGCPercent(gcPercent)
-	if os.Getenv("GOGC") != "" { // the user's choice
+	if os.Getenv("GOGC") != "" { // keep the user's choice
 		debug.SetGCPercent(percent)
 	}
 	bytes -= bytes / 10
@@ -199,8 +205,8 @@ func LimitHeap(bytes int64) (undo func()) {
 	}
 }
 
-// Records are the records of the last stage of the plan that writes a table. It must be complete. A table that no stage
-// writes has none.
+// Records returns the records of the last stage of the plan that writes the table. This stage must be
+// complete. A table that no stage writes has no records.
 func (e *Estimation) Records(t schema.Table) (engine.Records, error) {
 	writer := e.Plan().Writer(t)
 	if writer == nil {
@@ -209,7 +215,8 @@ func (e *Estimation) Records(t schema.Table) (engine.Records, error) {
 	return e.exec.Records(writer)
 }
 
-// Files are the data files of one of the estimate's tables; of a table that several stages write, those of the last.
+// Files returns the data files of one of the estimate's tables. If several stages write the table, these are
+// the files of the last one.
 func (e *Estimation) Files(t schema.Table) ([]lake.DataFile, error) {
 	r, err := e.Records(t)
 	if err != nil {
@@ -227,7 +234,7 @@ func (e *Estimation) Read(t schema.Table) (schema.Batches, error) {
 	return e.Lake.Read(t, files, nil), nil
 }
 
-// Scan is the SQL that reads one of the estimate's tables. Its files are verified.
+// Scan returns SQL that reads one of the estimate's tables. It verifies the table's files first.
 func (e *Estimation) Scan(t schema.Table) (string, error) {
 	files, err := e.Files(t)
 	for _, f := range files {
@@ -236,13 +243,13 @@ func (e *Estimation) Scan(t schema.Table) (string, error) {
 	return ScanFiles(e.Lake, files), err
 }
 
-// ScanFiles is the SQL that reads data files.
+// ScanFiles returns SQL that reads the given data files.
 func ScanFiles(l *lake.Lake, files []lake.DataFile) string {
 	path := func(f lake.DataFile) string { return filepath.Join(l.Path(), f.Path) }
 	return duckdb.ScanParquet(names.Of(files, path)...)
 }
 
-// Generated has the totals of the scenario's flows.
+// Generated returns the totals of the scenario's flows.
 func (e *Estimation) Generated() (Generated, error) {
 	r, err := e.Records(schema.Flows)
 	if err != nil {
@@ -251,7 +258,7 @@ func (e *Estimation) Generated() (Generated, error) {
 	return readGenerated(e.Lake, r)
 }
 
-// Unreachable counts the flows without a path, and finds the first of them.
+// Unreachable returns the number of flows without a path, and the first of them.
 func (e *Estimation) Unreachable() (n int64, first *topology.UnreachableError, err error) {
 	generate, err := e.Records(schema.Flows)
 	if err != nil {
@@ -264,7 +271,8 @@ func (e *Estimation) Unreachable() (n int64, first *topology.UnreachableError, e
 	return e.unreachable(generate, route)
 }
 
-// Loads is what each link of an estimate carries: flows, bytes and packets by link id, summed over the chunks of route.
+// Loads returns the load of each link of an estimate: flows, bytes and packets by link id, summed over the
+// tasks of route.
 func Loads(e *Estimation) (*route.Loads, error) {
 	in, err := e.Read(schema.LinkLoads)
 	if err != nil {
@@ -273,7 +281,7 @@ func Loads(e *Estimation) (*route.Loads, error) {
 	return route.ReadLoads(e.Network, in)
 }
 
-// Cases adds up the link cases of the plan, whose stages must be complete.
+// Cases sums the statistics of the plan's link cases. The stages that run them must be complete.
 func (e *Estimation) Cases() (all linksim.Stats, err error) {
 	for _, s := range e.Plan() {
 		if !s.WritesTable(schema.SenderFCTs) && (!s.WritesTable(schema.LinkStats) || s.Name == exactName) {
@@ -294,10 +302,10 @@ func (e *Estimation) Cases() (all linksim.Stats, err error) {
 	return all, nil
 }
 
-// Quantiles are the quantiles of slowdown that answers report.
+// Quantiles are the quantiles of slowdown that summaries and reports show.
 var Quantiles = []float64{0.5, 0.9, 0.99, 0.999}
 
-// NewTaskRunner makes a task runner for a scenario whose flows the lake holds.
+// NewTaskRunner creates a task runner for a scenario whose flows are in the lake.
 func NewTaskRunner(ctx context.Context, dir, scenario string, v Variant, o Settings) (*engine.TaskRunner, error) {
 	if v.Auto {
 		return nil, errors.New("an estimate that chooses its estimator has no steps that are known in advance: name one")

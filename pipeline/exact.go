@@ -6,12 +6,14 @@ import (
 	"parsimon/pipeline/engine"
 )
 
-// exactName is the name of the stage that simulates a whole network packet by packet, and of the variant of its tables.
-// It is also the estimator's name (estimators.Exact): its estimates have these tables beside their own.
+// exactName is the name of the stage that simulates the whole network packet by packet, and of the variant
+// that stores its tables. It equals the estimator's name (estimators.Exact), so that the tables of the
+// estimate and of the stage share one variant.
 const exactName = "exact"
 
-// Exact simulates the whole network packet by packet, or finds that it was. The estimate need not exist, but stage
-// route must be complete. The results are tables exact_fcts and exact_hops of variant exact.
+// Exact simulates the whole network packet by packet, unless the lake has the results already. It needs no
+// estimate, but stage route must be complete. The results are tables exact_fcts and exact_hops of variant
+// exact.
 func (e *Estimation) Exact(ctx context.Context) error {
 	if err := e.exec.RunStage(ctx, nil, e.planner(e.variant).exactStage()); err != nil {
 		return err
@@ -19,7 +21,7 @@ func (e *Estimation) Exact(ctx context.Context) error {
 	return e.Publish()
 }
 
-// ExactRecords are the records of a complete whole-network simulation.
+// ExactRecords returns the records of a complete simulation of the whole network.
 func (e *Estimation) ExactRecords() (engine.Records, error) {
 	return e.exec.Records(e.planner(e.variant).exactStage())
 }

@@ -17,8 +17,8 @@ var (
 	choose = Variant{Estimator: estimators.Flow, Auto: true}
 )
 
-// The estimate of the whole network has the FCTs that --exact compares with, whatever works on it, and is an estimate
-// only when all of its stages are complete.
+// An estimate of the whole network has the same FCTs as the reference of --exact, for any number of workers
+// and shards. It counts as an estimate only when all of its stages are complete.
 func TestWholeNetwork(t *testing.T) {
 	topology, flows := fixture.Trace(t, 4000)
 	want := ""
@@ -59,8 +59,8 @@ func TestWholeNetwork(t *testing.T) {
 	}
 }
 
-// An estimate that may choose simulates a small network whole, and opens such an estimate again. A network that cannot be
-// simulated whole is estimated by link cases.
+// An automatic estimate simulates the whole network if it is small, and opens that estimate again later. If
+// the whole network cannot be simulated, link cases are used.
 func TestAutoChooses(t *testing.T) {
 	topology, flows := fixture.Trace(t, 4000)
 	o := options{Lake: t.TempDir(), Variant: choose}
@@ -96,14 +96,14 @@ func TestAutoChooses(t *testing.T) {
 	}
 }
 
-// Where two passes do not suffice, and that is not known before, the whole network takes their place: the passes leave
-// nothing unless temporary tables are kept, and are not made again.
+// If two passes turn out not to be accurate enough, the whole network is simulated instead. The tables of the
+// passes are removed unless temporary tables are kept, and the passes are not repeated.
 func TestWholeNetworkInsteadOfPasses(t *testing.T) {
 	topology, flows := fixture.Trace(t, 4000)
 	for _, keep := range []bool{false, true} {
 		o := options{Lake: t.TempDir(), Variant: choose, Keep: keep}
 		run := begin(t, topology, flows, o)
-		run.variant = flowOf(1) // which always has a warning
+		run.variant = flowOf(1) // one pass always has a warning
 		if err := errors.Join(run.throughPasses(t.Context(), true), run.MakeAnswer()); err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +132,7 @@ func TestWholeNetworkInsteadOfPasses(t *testing.T) {
 	}
 }
 
-// An estimate that was asked for is no step towards another answer.
+// An estimate that the user requested is not an intermediate step of another estimate and is not removed.
 func TestAnswer(t *testing.T) {
 	topology, flows := fixture.Trace(t, 2000)
 	o := options{Lake: t.TempDir()}
@@ -152,7 +152,7 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// The model of processor time has the network whole where it is small, and grows with all that it counts.
+// The model of processor time finds small networks affordable, and grows with each of its inputs.
 func TestWorkModel(t *testing.T) {
 	small := workSize{hosts: 256, flows: 50_000, packetHops: 29_000_000, loadedHops: 60_000}
 	if !small.affordable() {

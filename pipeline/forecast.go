@@ -6,38 +6,39 @@ import (
 	"parsimon/stages/estimators"
 )
 
-// A Forecast is what an estimate is expected to take.
+// A Forecast predicts the costs of an estimate.
 type Forecast struct {
 	Hosts      int              `json:"hosts"`
 	Flows      int64            `json:"flows"`
 	PacketHops int64            `json:"packet_hops"`
-	Estimators []EstimatorCosts `json:"estimators"` // exact, if it is possible, and flow, if it is
-	// Estimator is the one with which an estimate with Auto begins, and Reason says why.
+	Estimators []EstimatorCosts `json:"estimators"` // exact and flow, each if it is possible
+	// Estimator is the estimator with which an automatic estimate begins. Reason explains the choice.
 	Estimator string `json:"estimator"`
 	Reason    string `json:"reason"`
-	// MaxLoad is the load of the most loaded link, headers included, and AskedLoad the load that the flows were drawn
-	// for: 0 for traces.
+	// MaxLoad is the load of the most loaded link, including headers. AskedLoad is the load for which the
+	// flows were drawn; 0 for traces.
 	MaxLoad   float64 `json:"max_load"`
 	AskedLoad float64 `json:"asked_load,omitempty"`
 }
 
-// EstimatorCosts are what one estimator is expected to take.
+// EstimatorCosts are the predicted costs of one estimator.
 type EstimatorCosts struct {
 	Estimator  string  `json:"estimator"`
 	CPUSeconds float64 `json:"cpu_seconds"`
-	DiskBytes  int64   `json:"disk_bytes"` // of the tables that remain
+	DiskBytes  int64   `json:"disk_bytes"` // of the tables that are kept
 }
 
-// Costs that do not depend on the packets. startSeconds is the processor time that every run takes (prediction.md). The
-// bytes on disk for each hop of a flow, beside the tables of flows and hops, are those of scenario small with 60 ms: 96,494
-// hops, 1.79 MB by exact and 1.05 MB by two passes.
+// Costs that do not depend on the packets. startSeconds is the processor time of the start of every run
+// (prediction.md). The bytes on disk per hop of a flow, excluding the tables of flows and hops, were measured
+// on scenario small with 60 ms: 96,494 hops take 1.79 MB with exact and 1.05 MB with two passes.
 const (
 	startSeconds  = 0.7
 	exactHopBytes = 19
 	flowHopBytes  = 11
 )
 
-// Forecast runs the first stages of the plan, up to route, and predicts the rest.
+// Forecast runs the first stages of the plan, up to and including route, and predicts the costs of the
+// others.
 func (e *Estimation) Forecast(ctx context.Context) (*Forecast, error) {
 	e.variant = Variant{Estimator: estimators.Exact}
 	first, err := look(ctx, e)

@@ -17,26 +17,27 @@ import (
 	"parsimon/stages/topology"
 )
 
-// Generated describes a workload once its flows are in the lake: the scenario's row of table scenarios.
+// Generated describes a workload whose flows are in the lake. It is the scenario's row of table scenarios.
 type Generated struct {
 	lake.FlowStats
 	Rejects      int64
-	SetAside     int64 // rejects that are no flows by their own account
-	Merged       int64 // rows of a trace that were merged into flows
+	SetAside     int64 // rejected rows that the trace itself does not count as flows
+	Merged       int64 // rows of a trace that were merged into other flows
 	Dependencies int64
 	ComputeSteps int64
 	GenerateStats
 }
 
-// GenerateStats are the statistics of stage generate, for people.
+// GenerateStats are the statistics of stage generate that are shown to users.
 type GenerateStats struct {
-	RejectReasons   []ingest.RejectCount `json:"reject_reasons,omitempty"`
-	Notes           []string             `json:"notes,omitempty"`   // remarks about the flow file, for the user
-	ExpectedMaxLoad float64              `json:"expected_max_load"` // of the most loaded link, from the matrices; 0 for traces
-	ExpectedMaxLink int32                `json:"expected_max_link"`
+	RejectReasons []ingest.RejectCount `json:"reject_reasons,omitempty"`
+	Notes         []string             `json:"notes,omitempty"` // remarks about the flow file
+	// Of the most loaded link, from the traffic matrices; 0 for traces.
+	ExpectedMaxLoad float64 `json:"expected_max_load"`
+	ExpectedMaxLink int32   `json:"expected_max_link"`
 }
 
-// columns are the columns of table scenarios.
+// columns maps the names of columns of table scenarios to their values.
 func (g *Generated) columns() map[string]*int64 {
 	return map[string]*int64{
 		"flows": &g.Flows, "rejects": &g.Rejects, "set_aside": &g.SetAside, "merged": &g.Merged,
@@ -45,7 +46,7 @@ func (g *Generated) columns() map[string]*int64 {
 	}
 }
 
-// completeGenerated reads what stage generate found, which must be complete.
+// completeGenerated reads the results of stage generate, which must be complete.
 func completeGenerated(l *lake.Lake, generate *engine.Stage) (r engine.Records, g Generated, err error) {
 	if r, err = engine.Complete(l, generate, MethodVersion); err == nil {
 		g, err = readGenerated(l, r)
@@ -76,8 +77,8 @@ func readGenerated(l *lake.Lake, r engine.Records) (g Generated, err error) {
 	return g, err
 }
 
-// generateStage writes the topology and the flows of the scenario. It is one task: the flows are one stream in start
-// order.
+// generateStage writes the topology and the flows of the scenario. It is a single task, because the flows are
+// one stream in start order.
 func (m *planner) generateStage() *engine.Stage {
 	s := &engine.Stage{
 		Name: "generate", Place: m.base(), Unit: "flows", Command: "parsimon run --lake " + m.Lake.Path() + " SCENARIO",
@@ -107,7 +108,7 @@ func (m *planner) generateStage() *engine.Stage {
 	return s
 }
 
-// writeScenario writes nodes, links and the flows of the source, and the scenario's row.
+// writeScenario writes the nodes and links, the flows of the source, and the scenario's row.
 func (m *planner) writeScenario(ctx context.Context, t *engine.Attempt) error {
 	nodes, links := m.Network.NodesRecord(), m.Network.LinksRecord()
 	defer nodes.Release()
@@ -119,7 +120,7 @@ func (m *planner) writeScenario(ctx context.Context, t *engine.Attempt) error {
 	defer chunks.Abandon()
 	g, err := m.source.write(ctx, t, chunks)
 	if err == nil {
-		if chunks.Chunks != nil { // else the files are shared
+		if chunks.Chunks != nil { // otherwise the files are shared
 			g.FlowStats = chunks.Stats()
 		}
 		err = m.refuseFlows(g)
@@ -141,7 +142,7 @@ func (m *planner) writeScenario(ctx context.Context, t *engine.Attempt) error {
 	return t.Sink(schema.Scenarios).Write(row)
 }
 
-// scenarioRecord is the scenario's row of table scenarios.
+// scenarioRecord returns the scenario's row of table scenarios.
 func (m *planner) scenarioRecord(g *Generated) arrow.Record {
 	row := columns.Row{
 		"scenario_id": string(m.ID()), "name": m.Spec.Name, "seed": int64(m.Spec.Seed), "spec": string(m.Spec.Canonical),
@@ -158,7 +159,7 @@ func (m *planner) scenarioRecord(g *Generated) arrow.Record {
 	return columns.RecordOf(schema.Scenarios, []columns.Row{row}, func(r columns.Row) columns.Row { return r })
 }
 
-// checkReachable reports flows without a path, unless they are accepted.
+// checkReachable returns an error if flows have no path, unless the scenario allows this.
 func (m *planner) checkReachable(r engine.Records) error {
 	if m.Spec.AllowUnreachable {
 		return nil
@@ -174,7 +175,7 @@ func (m *planner) checkReachable(r engine.Records) error {
 	return err
 }
 
-// unreachable counts the flows without a path, and finds the first of them.
+// unreachable returns the number of flows without a path, and the first of them.
 func (m *Model) unreachable(generate, routed engine.Records) (n int64, first *topology.UnreachableError, err error) {
 	g, err := readGenerated(m.Lake, generate)
 	if err != nil {

@@ -27,7 +27,8 @@ import (
 	"parsimon/stages/linksim"
 )
 
-// The environment of a child process of these tests: the test binary runs itself to be killed.
+// Environment variables of a child process. The test binary starts itself as a child so that it can be
+// killed.
 const (
 	childLake    = "PARSIMON_TEST_CHILD_LAKE"
 	childFlows   = "PARSIMON_TEST_CHILD_FLOWS"
@@ -36,8 +37,8 @@ const (
 	childBy      = "PARSIMON_TEST_CHILD_ESTIMATOR"
 	childCluster = "PARSIMON_TEST_CHILD_CLUSTER"
 	childCache   = "PARSIMON_TEST_CHILD_CACHE"
-	childStep    = "PARSIMON_TEST_CHILD_STEP"  // of the plan, by its place
-	childShard   = "PARSIMON_TEST_CHILD_SHARD" // of the step's tasks
+	childStep    = "PARSIMON_TEST_CHILD_STEP"  // index of the step in the plan
+	childShard   = "PARSIMON_TEST_CHILD_SHARD" // shard of the step's tasks
 )
 
 func TestMain(m *testing.M) {
@@ -87,7 +88,7 @@ func runChild(dir string) error {
 	return run.Estimate(context.Background())
 }
 
-// killer kills its own process, as kill -9 would, when a stage reports progress for the n-th time.
+// killer kills its own process, like kill -9, when a stage reports progress for the n-th time.
 type killer struct {
 	stage string
 	after int64
@@ -100,22 +101,22 @@ func (k *killer) End()                           {}
 func (k *killer) Add(int64) {
 	if k.now == k.stage && k.seen.Add(1) == k.after {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		select {} // it does not return from here
+		select {} // the process is killed before this returns
 	}
 }
 
-// options say how a test estimates, and where.
+// options are the settings of an estimate in a test, and its lake.
 type options struct {
 	Lake string
 	Variant
 	Workers, Partitions int
 	Keep                bool
-	Cache               string // directory; empty: none
+	Cache               string // directory; empty: no cache
 	Shard               engine.Shard
 	Progress            engine.Progress
 }
 
-// settings are those of the options. done closes what they hold open.
+// settings converts the options to Settings. done releases the resources that they hold.
 func (o options) settings() (s Settings, done func(), err error) {
 	s = Settings{Settings: engine.Settings{Workers: o.Workers, Keep: o.Keep, Shard: o.Shard, Progress: o.Progress, Log: zerolog.Nop()}, Partitions: o.Partitions}
 	if o.Cache == "" {
@@ -135,7 +136,8 @@ func (o options) must(t testing.TB) Settings {
 	return s
 }
 
-// flow and independent are the estimators with their usual settings; flowOf has another number of passes.
+// flow and independent are the estimators with their default settings. flowOf returns flow with another
+// number of passes.
 var (
 	flow        = flowOf(MaxPasses)
 	independent = Variant{}
@@ -143,7 +145,7 @@ var (
 
 func flowOf(passes int) Variant { return Variant{Estimator: estimators.Flow, Passes: passes} }
 
-// begin opens a trace for an estimate, until the end of the test or Close.
+// begin opens a trace for an estimate. It is closed at the end of the test or by Close.
 func begin(t testing.TB, topology, flows string, o options) *Estimation {
 	t.Helper()
 	s, err := paperScenario(topology, flows)
@@ -157,7 +159,7 @@ func begin(t testing.TB, topology, flows string, o options) *Estimation {
 	return run
 }
 
-// estimate estimates a trace. What it returns is closed and can be read.
+// estimate runs an estimate of a trace. The returned estimation is closed, but can still be read.
 func estimate(t testing.TB, topology, flows string, o options) *Estimation {
 	t.Helper()
 	s, err := paperScenario(topology, flows)
@@ -185,7 +187,8 @@ func estimateScenario(t testing.TB, s *scenario.Scenario, o options) *Estimation
 	return run
 }
 
-// resume opens the scenario last worked on for single stages, until Close.
+// resume opens the scenario last worked on, to run single stages. It is closed at the end of the test or by
+// Close.
 func resume(t testing.TB, o options) *Estimation {
 	t.Helper()
 	run, err := Resume(t.Context(), o.Lake, "", o.Variant, o.must(t))
@@ -195,10 +198,10 @@ func resume(t testing.TB, o options) *Estimation {
 	return run
 }
 
-// temporaryTables are those that only stages exchange.
+// temporaryTables are the tables that are only exchanged between stages.
 var temporaryTables = slices.DeleteFunc(schema.Tables(), func(t schema.Table) bool { return !t.Temporary })
 
-// digestOf hashes every row of the tables of an estimate whose order does not depend on partitions.
+// digestOf hashes every row of those tables of an estimate whose row order does not depend on partitions.
 func digestOf(t testing.TB, dir string, by estimators.Name) string {
 	t.Helper()
 	tables := []schema.Table{schema.Scenarios, schema.Nodes, schema.Links, schema.Flows, schema.Hops, schema.LinkLoads, schema.LinkStats, schema.Slowdowns}
@@ -206,7 +209,7 @@ func digestOf(t testing.TB, dir string, by estimators.Name) string {
 		tables = append(tables, schema.HopDelays, schema.DelayBuckets)
 	} else {
 		tables = append(tables, schema.HopContributions)
-		if dataFiles(t, dir, schema.Feedback) > 0 { // kept
+		if dataFiles(t, dir, schema.Feedback) > 0 { // temporary tables were kept
 			tables = append(tables, schema.Feedback)
 		}
 	}
@@ -222,7 +225,7 @@ func openLake(t testing.TB, dir string) *lake.Lake {
 	return l
 }
 
-// stateOf is the state of the one scenario of a lake, all bytes read.
+// stateOf returns the state of the only scenario of a lake. It reads all bytes of its files.
 func stateOf(t testing.TB, dir string) (string, *Status) {
 	t.Helper()
 	status, err := ReadStatus(openLake(t, dir), true)
@@ -235,7 +238,7 @@ func stateOf(t testing.TB, dir string) (string, *Status) {
 	return status.Scenarios[0].State, status
 }
 
-// casesOf adds up what the stages that run link cases did for an estimate.
+// casesOf sums the statistics of all stages of an estimate that run link cases.
 func casesOf(t testing.TB, run *Estimation) linksim.Stats {
 	t.Helper()
 	all, err := run.Cases()
@@ -245,7 +248,7 @@ func casesOf(t testing.TB, run *Estimation) linksim.Stats {
 	return all
 }
 
-// unfinished reports files that are left where they are written before they are complete.
+// unfinished fails the test if incomplete files are left in the directory for temporary files.
 func unfinished(t testing.TB, dir string) {
 	t.Helper()
 	if left, err := os.ReadDir(filepath.Join(dir, "_tmp")); err == nil && len(left) > 0 {
@@ -271,7 +274,7 @@ func spoil(t testing.TB, dir string, p lake.Place, table schema.Table) string {
 	return path
 }
 
-// paperScenario is scenario.FromFiles with the window of the paper, which references have.
+// paperScenario is scenario.FromFiles with the window size of the paper, which the references use.
 func paperScenario(topology, flows string) (*scenario.Scenario, error) {
 	s, err := scenario.FromFiles(topology, flows)
 	if err == nil {
@@ -280,7 +283,8 @@ func paperScenario(topology, flows string) (*scenario.Scenario, error) {
 	return s, err
 }
 
-// textOf is every committed row of a table of a scenario and variant, one a line, in the order of the files.
+// textOf returns every committed row of a table of a scenario and variant, one per line, in the order of the
+// files.
 func textOf(t testing.TB, dir string, table schema.Table, id lake.ScenarioID, variant string) string {
 	t.Helper()
 	l := openLake(t, dir)
@@ -306,7 +310,7 @@ func textOf(t testing.TB, dir string, table schema.Table, id lake.ScenarioID, va
 	return b.String()
 }
 
-// dataFiles counts the data files of some tables that exist, of all scenarios and variants.
+// dataFiles counts the existing data files of the given tables, in all scenarios and variants.
 func dataFiles(t testing.TB, dir string, tables ...schema.Table) (n int) {
 	t.Helper()
 	for _, table := range tables {

@@ -21,28 +21,28 @@ import (
 	"parsimon/stages/estimators"
 )
 
-// Usage says what a lake takes on disk.
+// Usage is the disk space that a lake uses.
 type Usage struct {
 	Lake       string       `json:"lake"`
-	Bytes      int64        `json:"bytes"` // files shared by scenarios count once
+	Bytes      int64        `json:"bytes"` // files that several scenarios share are counted once
 	CacheBytes int64        `json:"cache_bytes"`
 	Owners     []OwnerUsage `json:"scenarios"`
 	Workloads  []OwnerUsage `json:"workloads"`
 }
 
-// OwnerUsage is the disk space of one scenario or workload.
+// OwnerUsage is the disk space that one scenario or workload uses.
 type OwnerUsage struct {
 	ID      string           `json:"id"`
 	Name    string           `json:"name,omitempty"`
 	Bytes   int64            `json:"bytes"`
-	Own     int64            `json:"own_bytes"` // not shared with another scenario: what removing it frees
+	Own     int64            `json:"own_bytes"` // of files that are not shared, which removing it would free
 	Tables  map[string]int64 `json:"tables"`
 	AgeDays float64          `json:"age_days"` // since it was last worked on
 
 	place lake.Place
 }
 
-// ReadUsage adds up the files of a lake.
+// ReadUsage sums the sizes of the files of a lake.
 func ReadUsage(l *lake.Lake) (*Usage, error) {
 	u := &Usage{Lake: l.Path(), Owners: []OwnerUsage{}, Workloads: []OwnerUsage{}}
 	scenarios, err := l.Scenarios()
@@ -55,7 +55,7 @@ func ReadUsage(l *lake.Lake) (*Usage, error) {
 	}
 	seen := map[lake.Identity]bool{}
 	for _, id := range scenarios {
-		spec, _ := ReadSpec(l, id) // a damaged one has no name
+		spec, _ := ReadSpec(l, id) // a damaged scenario has no name
 		o, err := u.read(l, lake.Of(id), lake.Of(id).SpecPath(), seen)
 		if err != nil {
 			return nil, err
@@ -75,7 +75,8 @@ func ReadUsage(l *lake.Lake) (*Usage, error) {
 	return u, nil
 }
 
-// read adds up the files of a scenario or workload, which was last worked on when its state file was written.
+// read sums the sizes of the files of a scenario or workload. The time of its state file tells when it was
+// last worked on.
 func (u *Usage) read(l *lake.Lake, p lake.Place, state string, seen map[lake.Identity]bool) (o OwnerUsage, err error) {
 	o = OwnerUsage{ID: string(p.Scenario) + string(p.Workload), Tables: map[string]int64{}, place: p}
 	info, err := os.Stat(filepath.Join(l.Path(), state))
@@ -98,18 +99,20 @@ func (u *Usage) read(l *lake.Lake, p lake.Place, state string, seen map[lake.Ide
 	return o, err
 }
 
-// A Removal says which scenarios and workloads to remove.
+// A Removal selects scenarios and workloads for removal.
 type Removal struct {
 	Scenarios []string // ids or names
 	Workloads []lake.WorkloadID
-	OlderThan time.Duration // scenarios last worked on before that; 0: none
-	KeepLast  int           // of those, so many of the newest stay
-	// OldWorkloads are removed too: those ingested before OlderThan but for the newest KeepLast.
+	OlderThan time.Duration // selects scenarios last worked on longer ago than this; 0: none
+	KeepLast  int           // the number of newest scenarios to keep among those
+	// OldWorkloads also selects workloads that were ingested longer ago than OlderThan, except for the newest
+	// KeepLast.
 	OldWorkloads bool
 	DryRun       bool
 }
 
-// Remove removes scenarios and workloads and returns what it removed, or would remove.
+// Remove removes scenarios and workloads. It returns the removed ones or, in a dry run, those that would be
+// removed.
 func Remove(ctx context.Context, l *lake.Lake, r Removal) ([]OwnerUsage, error) {
 	usage, err := ReadUsage(l)
 	if err != nil {
@@ -133,7 +136,7 @@ func Remove(ctx context.Context, l *lake.Lake, r Removal) ([]OwnerUsage, error) 
 		}
 		remove[lake.Place{Workload: id}] = true
 	}
-	old := func(all []OwnerUsage) { // those last worked on come last
+	old := func(all []OwnerUsage) { // the ones last worked on are at the end
 		for i, o := range all {
 			if o.AgeDays > r.OlderThan.Hours()/24 && i < len(all)-r.KeepLast {
 				remove[o.place] = true
@@ -147,7 +150,8 @@ func Remove(ctx context.Context, l *lake.Lake, r Removal) ([]OwnerUsage, error) 
 		old(slices.SortedFunc(slices.Values(usage.Workloads),
 			func(a, b OwnerUsage) int { return cmp.Compare(b.AgeDays, a.AgeDays) }))
 	}
-	for _, o := range usage.Owners { // windows go with the scenario that they were drawn from
+	// Windows are removed together with the scenario that they were drawn from.
+	for _, o := range usage.Owners {
 		spec, err := ReadSpec(l, o.place.Scenario)
 		if err == nil && spec.Windows != nil && remove[lake.Of(spec.Windows.Of)] {
 			remove[o.place] = true
@@ -166,11 +170,12 @@ func Remove(ctx context.Context, l *lake.Lake, r Removal) ([]OwnerUsage, error) 
 	return removed, err
 }
 
-// readersWait is how long a removal waits for queries that may read what it removes.
+// readersWait is how long a removal waits for queries that may read the files to be removed.
 const readersWait = 10 * time.Second
 
-// removePlaces removes scenarios and workloads when no process works on them and no query reads the lake; otherwise
-// nothing. The views are written before the files go, so that a killed removal leaves none that name missing files.
+// removePlaces removes scenarios and workloads if no process works on them and no query reads the lake.
+// Otherwise it removes nothing. The views are written before the files are removed, so that views never name
+// missing files, even if the removal is killed.
 func removePlaces(ctx context.Context, l *lake.Lake, owners []OwnerUsage) error {
 	sessions := make([]*lake.Session, len(owners))
 	for i, o := range owners {
@@ -191,18 +196,18 @@ func removePlaces(ctx context.Context, l *lake.Lake, owners []OwnerUsage) error 
 			return err
 		}
 	}
-	err = catalog.Write(l) // fails where another place is damaged, which must not prevent the removal of this one
+	err = catalog.Write(l) // damage to another place makes this fail, but must not prevent this removal
 	for i, o := range owners {
 		err = errors.Join(err, sessions[i].RemovePlace(o.place))
 	}
 	return err
 }
 
-// Publish commits the tables of all complete stages of the scenario and removes data files that nothing names. The
-// views of LAKE/parsimon.duckdb follow at the end of a command: catalog.Write.
+// Publish commits the tables of all complete stages of the scenario, and removes data files that no manifest
+// or record names. The views of LAKE/parsimon.duckdb are written at the end of a command (catalog.Write).
 //
-// If the views name any of those, they are written before the files are removed. Shards remove nothing, since another
-// one may have installed a file that it has not recorded yet.
+// If the views name files that are to be removed, the views are written first. Shards do not remove files,
+// because another shard may have installed a file that it has not recorded yet.
 func (e *Estimation) Publish() error {
 	if e.Ephemeral {
 		return nil
@@ -219,9 +224,9 @@ func (e *Estimation) Publish() error {
 	return e.exec.Session().RemoveUnlisted(e.base(), func(path string) bool { return named[path] })
 }
 
-// commit commits the tables of all complete stages, and returns the data files that manifests and records name, and
-// whether they replace others. Shards commit one after the other: each finds at least the complete stages that the one
-// before it has found.
+// commit commits the tables of all complete stages. It returns the data files that manifests and records
+// name, and whether they replace others. Shards commit one after the other, so each shard finds at least the
+// complete stages that the previous shard found.
 func (e *Estimation) commit() (named map[string]bool, replaced bool, err error) {
 	lock, err := e.Lake.LockCatalog()
 	if err != nil {
@@ -241,7 +246,7 @@ func (e *Estimation) commit() (named map[string]bool, replaced bool, err error) 
 			return nil, false, err
 		}
 		if err != nil || !found {
-			continue // status reports it
+			continue // status reports the error
 		}
 		complete := r.Complete(MethodVersion)
 		for _, f := range r.AllFiles() {
@@ -276,27 +281,29 @@ func (e *Estimation) commit() (named map[string]bool, replaced bool, err error) 
 	return named, slices.ContainsFunc(before, func(f lake.DataFile) bool { return !named[f.Path] }), nil
 }
 
-// Status says what a lake holds.
+// Status is the state of a lake.
 type Status struct {
 	Lake      string             `json:"lake"`
 	Scenarios []ScenarioStatus   `json:"scenarios"`
 	Workloads []workloads.Status `json:"workloads"`
-	Litter    []lake.Litter      `json:"litter,omitempty"` // of killed processes: the next command that writes removes it
+	// Left by killed processes; the next command that writes removes them.
+	Litter []lake.Litter `json:"litter,omitempty"`
 }
 
-// ScenarioStatus says how far one scenario is. State is "complete", "partial" (a stage is missing or was cut short: run
-// the scenario again and it continues) or "damaged" (committed files are missing or unreadable: run it again and they
-// are made again).
+// ScenarioStatus is the state of one scenario. State is "complete", "partial" or "damaged". If a stage is
+// missing or was interrupted, the state is "partial", and running the scenario again continues it. If
+// committed files are missing or unreadable, the state is "damaged", and running the scenario again
+// recomputes them.
 type ScenarioStatus struct {
 	ScenarioID lake.ScenarioID `json:"scenario_id"`
 	Name       string          `json:"name"`
 	State      string          `json:"state"`
 	Variants   []string        `json:"variants"` // complete estimates
 	Stages     []StageStatus   `json:"stages"`
-	Damage     []string        `json:"damage,omitempty"` // of the spec and of manifests
+	Damage     []string        `json:"damage,omitempty"` // damage to the spec and the manifests
 }
 
-// StageStatus says how far one stage is.
+// StageStatus is the state of one stage.
 type StageStatus struct {
 	Stage     string   `json:"stage"`
 	Variant   string   `json:"variant,omitempty"`
@@ -305,21 +312,22 @@ type StageStatus struct {
 	Tasks     int      `json:"tasks"`
 	Rows      int64    `json:"rows"`
 	Bytes     int64    `json:"bytes"`
-	Seconds   float64  `json:"task_seconds"`              // summed over the tasks
-	Collected int      `json:"files_collected,omitempty"` // temporary files that no stage needs any more
+	Seconds   float64  `json:"task_seconds"`              // sum over the tasks
+	Collected int      `json:"files_collected,omitempty"` // temporary files that no stage needs any longer
 	Damage    []string `json:"damage,omitempty"`
 }
 
-// States of a stage, scenario or workload.
+// States of stages, scenarios and workloads.
 const (
 	StateComplete = "complete"
 	StatePartial  = "partial"
 	StateDamaged  = "damaged"
-	StateOther    = "of another version of the method" // run it again for answers of this one
+	StateOther    = "of another version of the method" // running it again produces results of this version
 )
 
-// ReadStatus looks at every scenario and workload of a lake and at every file it should hold: at its bytes if thorough,
-// or else only whether it is there and of the right size.
+// ReadStatus checks every scenario and workload of a lake, and every file that the lake should contain. If
+// thorough is set, it verifies the bytes of each file. Otherwise it only checks that the file exists and has
+// the right size.
 func ReadStatus(l *lake.Lake, thorough bool) (*Status, error) {
 	status := &Status{Lake: l.Path(), Scenarios: []ScenarioStatus{}, Workloads: []workloads.Status{}}
 	ids, err := l.Scenarios()
@@ -328,7 +336,7 @@ func ReadStatus(l *lake.Lake, thorough bool) (*Status, error) {
 	}
 	for _, id := range ids {
 		if spec, err := ReadSpec(l, id); err == nil && spec.Windows != nil {
-			continue // a part of the estimate of the scenario that it was made from
+			continue // belongs to the estimate of the scenario that it was made from
 		}
 		s, err := ReadScenarioStatus(l, id, thorough)
 		if err != nil {
@@ -350,7 +358,7 @@ func ReadStatus(l *lake.Lake, thorough bool) (*Status, error) {
 	return status, err
 }
 
-// ReadScenarioStatus looks at one scenario; see ReadStatus.
+// ReadScenarioStatus returns the state of one scenario. See ReadStatus.
 func ReadScenarioStatus(l *lake.Lake, id lake.ScenarioID, thorough bool) (ScenarioStatus, error) {
 	out := ScenarioStatus{ScenarioID: id, State: StateComplete, Variants: []string{}}
 	spec, err := ReadSpec(l, id)
@@ -387,8 +395,8 @@ func ReadScenarioStatus(l *lake.Lake, id lake.ScenarioID, thorough bool) (Scenar
 	return out, err
 }
 
-// begunStages are the stages of a scenario that were begun or, in a variant whose estimate was begun, are needed for
-// it. A pass on the way to others need not be estimated.
+// begunStages returns the stages of a scenario that were begun. If the estimate of a variant was begun, it
+// also returns the other stages that the estimate needs. Intermediate passes need no estimate of their own.
 func begunStages(l *lake.Lake, model *Model) (all []*engine.Stage, estimated bool, err error) {
 	names, err := l.Variants(model.ID())
 	if err != nil {
@@ -409,7 +417,7 @@ func begunStages(l *lake.Lake, model *Model) (all []*engine.Stage, estimated boo
 		add(routed)
 	}
 	for _, name := range names {
-		if strings.Contains(name, SampledPart) { // of exact windows, too
+		if strings.Contains(name, SampledPart) { // also of exact windows
 			s := CombineStage(model.ID(), name)
 			add(s)
 			estimated = estimated || s.Begun(l)
@@ -421,14 +429,15 @@ func begunStages(l *lake.Lake, model *Model) (all []*engine.Stage, estimated boo
 				"(parsimon rm %s)", lake.Place{Scenario: model.ID(), Variant: name}, err, model.ID())
 		}
 		plan := newPlanner(model, v, Settings{}, nil).plan()
-		// Tables of fewer passes may be there without a replay, and a whole-network simulation without an estimate.
+		// A lake can have tables of fewer passes without a replay, and a simulation of the whole network
+		// without an estimate.
 		last := plan.Writer(schema.SenderFCTs)
 		if v.Estimator == estimators.Exact {
 			last = plan.Writer(schema.Slowdowns)
 		}
 		whole := last == nil || last.Begun(l)
 		estimated = estimated || whole
-		if v.Estimator == estimators.Flow && v.Passes == 1 { // its feedback is for pass 2
+		if v.Estimator == estimators.Flow && v.Passes == 1 { // its feedback is an input of pass 2
 			two := newPlanner(model, v.pass(2), Settings{}, nil).plan()
 			if s := two.Find("feedback", 1); s.Begun(l) {
 				plan = append(plan, s)
@@ -443,8 +452,8 @@ func begunStages(l *lake.Lake, model *Model) (all []*engine.Stage, estimated boo
 	return all, estimated, nil
 }
 
-// readStageStatus reads the records of a stage and looks at the files that they name. Damage outweighs missing files:
-// a damaged stage is not called partial.
+// readStageStatus reads the records of a stage and checks the files that they name. A stage that has both
+// damaged and missing files is reported as damaged, not as partial.
 func readStageStatus(l *lake.Lake, s *engine.Stage, thorough bool) StageStatus {
 	out := StageStatus{Stage: s.Name, Variant: s.Place.Variant, State: StateComplete}
 	r, found, err := engine.ReadRecords(l, s)
@@ -491,8 +500,8 @@ func readStageStatus(l *lake.Lake, s *engine.Stage, thorough bool) StageStatus {
 	return out
 }
 
-// held completes a variant from the answer of the scenario's last run, if that is one of those
-// that an estimate may choose.
+// held completes a variant from the answer of the scenario's last run, if an automatic estimate can choose
+// that answer.
 func held(model *Model, like Variant) Variant {
 	v, none := ParseVariant(model.Lake.Answer(model.ID()))
 	chosen := v == (Variant{Estimator: estimators.Exact}) || v == (Variant{Estimator: estimators.Flow, Passes: MaxPasses})

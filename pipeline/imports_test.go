@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// mayImport says which of our packages a package may import. A package without a line has that of the nearest folder
-// above it. "x/..." is x and everything below it.
+// mayImport lists the packages of this module that a package may import. A package without an entry has the
+// entry of the nearest folder above it. "x/..." stands for x and everything below it.
 var mayImport = map[string][]string{
 	"schema":             nil,
 	"schema/columns":     {"schema", "schema/names"},
@@ -70,7 +70,7 @@ var mayImport = map[string][]string{
 	"pipeline/cmd": {
 		"schema/...", "simkernel/...", "stages/...", "queries/...", "pipeline/...", "datasets",
 	},
-	// It makes inputs with these packages, and runs the program as a user does.
+	// It creates inputs with these packages, and runs the program like a user.
 	"pipeline/cmd/measure": {
 		"schema/columns", "simkernel", "stages/topology/...", "stages/workload", "pipeline/scenario", "datasets",
 	},
@@ -78,26 +78,26 @@ var mayImport = map[string][]string{
 	"simkernel/kerneltest":         {"simkernel"},
 }
 
-// part is what every part of the method may import.
+// part lists the packages that every part of the method may import.
 var part = []string{
 	"schema", "schema/columns", "schema/names", "simkernel/...", "stages/step", "stages/tables", "stages/topology",
 	"stages/workload",
 }
 
-// judged is what estimators import to turn delays into slowdowns and to judge them, and byLinkCases what those that run
-// link cases import.
+// judged lists what estimators import to compute slowdowns from delays and to assess their accuracy.
+// byLinkCases lists what estimators import that run link cases.
 var (
 	judged      = []string{"stages/route", "stages/slowdown", "stages/diagnose"}
 	byLinkCases = []string{"stages/linksim", "stages/exact"}
 )
 
-// below is what most packages of pipeline may import.
+// below lists what most packages of pipeline may import.
 var below = []string{
 	"schema/...", "simkernel/...", "stages/...", "queries/...",
 	"pipeline/lake/...", "pipeline/text", "pipeline/gate",
 }
 
-// Imports go one way. Test files may import more.
+// Imports follow the layers of the tree in one direction only. Test files may import more.
 func TestImports(t *testing.T) {
 	seen := 0
 	err := filepath.WalkDir("..", func(file string, d fs.DirEntry, err error) error {
@@ -105,7 +105,8 @@ func TestImports(t *testing.T) {
 			return err
 		}
 		name := d.Name()
-		if d.IsDir() && (strings.HasPrefix(name, ".") && name != ".." || name == "parsimon-beam") { // a module of its own
+		// A separate module.
+		if d.IsDir() && (strings.HasPrefix(name, ".") && name != ".." || name == "parsimon-beam") {
 			return fs.SkipDir
 		}
 		if d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {

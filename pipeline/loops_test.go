@@ -26,8 +26,8 @@ const closedFlows = `flow_id,src,dst,size_bytes,start_ns,after,delay_ns
 8,1,3,1000,0,7,0
 `
 
-// A flow file with a column after: starts are those of the definition, for any number of workers; equal starts given as
-// an open loop yield equal FCTs.
+// For a flow file with a column after, the start times follow the definition for any number of workers.
+// Giving the same start times as an open loop yields equal FCTs.
 func TestClosedLoops(t *testing.T) {
 	network, file := fixture.Trace(t, 1)
 	fixture.WriteFile(t, file, closedFlows)
@@ -83,7 +83,7 @@ FROM slowdowns_all AS s JOIN exact_fcts AS e USING (flow_id) WHERE s.variant = '
 	}
 }
 
-// What is wrong with a closed loop is said with its flows, and nobody estimates it but exact.
+// Errors of closed loops name the flows. Only estimator exact accepts closed loops.
 func TestClosedLoopsAreRefused(t *testing.T) {
 	network, file := fixture.Trace(t, 1)
 	for _, c := range []struct {

@@ -26,7 +26,8 @@ import (
 	"parsimon/stages/workload"
 )
 
-// A Spec is the record of a scenario that the lake keeps beside its tables: every stage can run from the lake alone.
+// A Spec is the description of a scenario that the lake stores beside its tables. With it, every stage can
+// run from the lake alone.
 type Spec struct {
 	ScenarioID       lake.ScenarioID `json:"scenario_id"`
 	Name             string          `json:"name"`
@@ -35,28 +36,30 @@ type Spec struct {
 	MaxRejects       float64         `json:"max_rejects"`
 	MaxLoad          float64         `json:"max_load"` // 0 for traces
 	scenario.Settled
-	Windows *windows.Spec `json:"windows,omitempty"` // of a scenario of windows of another
-	// Aliases are names under which the scenario was asked for later. Name is the first one, as in table scenarios.
+	Windows *windows.Spec `json:"windows,omitempty"` // set if the scenario consists of windows of another one
+	// Aliases are names that later commands gave the scenario. Name is the first name, as in table scenarios.
 	Aliases []string `json:"aliases,omitempty"`
-	// Named says when a user last gave the scenario a name: of several of one name, the newest is meant.
+	// Named maps each name to the time at which a user last gave it to the scenario. If several scenarios
+	// have the same name, it refers to the newest.
 	Named map[string]time.Time `json:"named,omitempty"`
-	// FoundStarts says that the flows start when they did in a simulation of the whole network (Changes.FoundStarts).
+	// FoundStarts is set if the flows start at the times found by a simulation of the whole network
+	// (Changes.FoundStarts).
 	FoundStarts bool `json:"found_starts,omitempty"`
 }
 
-// A Model is a scenario of a lake, ready to be estimated.
+// A Model is a scenario of a lake that is ready to be estimated.
 type Model struct {
 	Lake    *lake.Lake
 	Spec    Spec
 	Network *topology.Network
 	Router  *topology.Router
-	waits   bool // flows wait for others, as far as that is known
+	waits   bool // flows wait for others, if that is known yet
 }
 
-// ID is the scenario's id.
+// ID returns the scenario's id.
 func (m *Model) ID() lake.ScenarioID { return m.Spec.ScenarioID }
 
-// base is the place of the tables that do not depend on the variant.
+// base returns the place of the tables that do not depend on the variant.
 func (m *Model) base() lake.Place { return lake.Of(m.ID()) }
 
 func newModel(ctx context.Context, l *lake.Lake, spec Spec, n *topology.Network) (*Model, error) {
@@ -76,15 +79,15 @@ func newModel(ctx context.Context, l *lake.Lake, spec Spec, n *topology.Network)
 	return m, nil
 }
 
-// limit makes reading of the lake's tables refuse links and flows that the scenario does not have; flows is 0 as long
-// as their number is not known.
+// limit makes reads of the lake's tables reject links and flows that the scenario does not have. flows is 0
+// if their number is not known yet.
 func (m *Model) limit(flows int64) {
 	if m.Lake != nil {
 		m.Lake = m.Lake.Within(lake.Network{Links: int64(len(m.Network.Links)), Flows: flows})
 	}
 }
 
-// limitToFlows is limit with the flows that the lake has of the scenario, if they are complete.
+// limitToFlows calls limit with the number of the scenario's flows if the lake has all of them.
 func (m *Model) limitToFlows() {
 	r, err := engine.Complete(m.Lake, generated(m.Lake, m.ID()), MethodVersion)
 	if err != nil {
@@ -97,7 +100,8 @@ func (m *Model) limitToFlows() {
 	m.limit(flows)
 }
 
-// OpenModel opens a scenario that the lake holds (see Resolve); the one last worked on if none is named.
+// OpenModel opens a scenario of the lake by name (see Resolve). Without a name, it opens the scenario last
+// worked on.
 func OpenModel(ctx context.Context, l *lake.Lake, scenario string) (*Model, error) {
 	id, err := LastWorkedOn(l)
 	if scenario != "" {
@@ -136,8 +140,8 @@ func OpenModelIn(ctx context.Context, dir, scenario string) (*Model, error) {
 	return OpenModel(ctx, l, scenario)
 }
 
-// ReadSpec reads the spec of a scenario, and checks its constants, since nothing that a lake contains is trusted. A
-// spec of another scenario, and none, are errors.
+// ReadSpec reads the spec of a scenario and checks its constants, because no content of a lake is trusted. A
+// missing spec, or the spec of another scenario, is an error.
 func ReadSpec(l *lake.Lake, id lake.ScenarioID) (spec Spec, err error) {
 	path := lake.Of(id).SpecPath()
 	found, err := l.ReadState(path, &spec)
@@ -156,15 +160,15 @@ func ReadSpec(l *lake.Lake, id lake.ScenarioID) (spec Spec, err error) {
 	return spec, err
 }
 
-// Resolve finds the scenario that a user names: by its id, its name or an alias, or the beginning of the id (at least 4
-// digits). Of several of one name it is the one that a user named last.
+// Resolve finds the scenario that a user names by its id, its name, an alias, or a prefix of the id of at
+// least 4 digits. If several scenarios have the name, it returns the one that a user named last.
 func Resolve(l *lake.Lake, name string) (lake.ScenarioID, error) {
 	id, _, err := ResolveNoted(l, name, false)
 	return id, err
 }
 
-// ResolveNoted is Resolve with a note, for the user, where several scenarios have the name. Whole, these are an error,
-// and beginnings of ids name nothing.
+// ResolveNoted is Resolve with a note for the user if several scenarios have the name. If whole is set,
+// several scenarios are an error, and prefixes of ids are not accepted.
 func ResolveNoted(l *lake.Lake, name string, whole bool) (_ lake.ScenarioID, note string, _ error) {
 	ids, err := l.Scenarios()
 	switch {
@@ -177,7 +181,7 @@ func ResolveNoted(l *lake.Lake, name string, whole bool) (_ lake.ScenarioID, not
 	}
 	var specs []Spec
 	for _, id := range ids {
-		s, _ := ReadSpec(l, id)                  // a damaged one has no name
+		s, _ := ReadSpec(l, id)                  // a damaged scenario has no name
 		if s.ScenarioID = id; s.Windows == nil { // windows belong to the scenario that they were drawn from
 			specs = append(specs, s)
 		}
@@ -194,16 +198,17 @@ func ResolveNoted(l *lake.Lake, name string, whole bool) (_ lake.ScenarioID, not
 	return specs[at].ScenarioID, note, nil
 }
 
-// about says when a scenario's flows start and when it was given a name.
+// about returns a text that says when a scenario was given a name and when its flows start.
 func about(l *lake.Lake, id lake.ScenarioID, named time.Time) string {
 	text := "named " + named.UTC().Format(time.RFC3339)
-	if _, g, err := completeGenerated(l, generated(l, id)); err == nil { // another one says nothing of its flows
+	// If its flows are not complete, their start is omitted.
+	if _, g, err := completeGenerated(l, generated(l, id)); err == nil {
 		text = "flows start " + units.Time(g.FirstStartNS) + " to " + units.Time(g.LastStartNS) + ", " + text
 	}
 	return "[" + text + "]"
 }
 
-// noScenario is the error for a lake without scenarios.
+// noScenario returns the error for a lake without scenarios.
 func noScenario(l *lake.Lake) error {
 	if ids, err := l.Workloads(); err == nil && len(ids) > 0 {
 		return fmt.Errorf("%s holds no scenario yet; parsimon run --workload %s estimates one", l.Path(), ids[0])
@@ -211,9 +216,10 @@ func noScenario(l *lake.Lake) error {
 	return fmt.Errorf("%s holds no scenario: is it a lake?", l.Path())
 }
 
-// ShellName names a scenario in a command line: by a name that needs no quotes and that only it has, else by its id.
+// ShellName returns a name for a scenario in a command line. This is a unique name that needs no quotes or,
+// if there is none, its id.
 func ShellName(l *lake.Lake, id lake.ScenarioID) string {
-	s, _ := ReadSpec(l, id) // a damaged one has no name
+	s, _ := ReadSpec(l, id) // a damaged scenario has no name
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
 	for _, name := range append([]string{s.Name}, s.Aliases...) {
 		if strings.Trim(name, plain) != "" {
@@ -226,7 +232,7 @@ func ShellName(l *lake.Lake, id lake.ScenarioID) string {
 	return string(id)
 }
 
-// LastWorkedOn is the scenario with flows that was last worked on.
+// LastWorkedOn returns the scenario last worked on, among those with flows.
 func LastWorkedOn(l *lake.Lake) (lake.ScenarioID, error) {
 	ids, err := l.Scenarios()
 	if err != nil {
@@ -246,8 +252,8 @@ func LastWorkedOn(l *lake.Lake) (lake.ScenarioID, error) {
 	return "", fmt.Errorf("%s holds no scenario with flows: run one", l.Path())
 }
 
-// CheckChanges reports the errors of changes of a scenario that the lake holds, and with estimates of what comes
-// of them, before any work. It returns the cables that they change.
+// CheckChanges checks, before any work, changes of a scenario of the lake and estimates of the changed
+// scenario. It returns the cables that the changes affect.
 func (m *Model) CheckChanges(ctx context.Context, c scenario.Changes, v Variant, o Settings) ([]scenario.CableChange, error) {
 	changed, applied, err := m.change(ctx, &c)
 	if err == nil {
@@ -266,7 +272,7 @@ func (m *Model) CheckChanges(ctx context.Context, c scenario.Changes, v Variant,
 	return applied.Cables, m.checkServices(services)
 }
 
-// change returns the scenario with changes.
+// change returns a copy of the scenario with the changes applied.
 func (m *Model) change(ctx context.Context, c *scenario.Changes) (changed *Model, applied *scenario.Applied, err error) {
 	spec, n := m.Spec, m.Network.Clone()
 	if applied, err = c.Apply(n, spec.Canonical, spec.Seed, spec.Params); err != nil {
@@ -287,7 +293,7 @@ func (m *Model) change(ctx context.Context, c *scenario.Changes) (changed *Model
 	return changed, applied, err
 }
 
-// checkServices reports services without flows.
+// checkServices returns an error that lists the services without flows.
 func (m *Model) checkServices(asked []string) error {
 	if len(asked) == 0 {
 		return nil
@@ -302,7 +308,7 @@ func (m *Model) checkServices(asked []string) error {
 	}
 	err = columns.Each(m.Lake.Read(schema.Flows, r.Files(schema.Flows), nil), func(f *labeled) error {
 		if !seen[f.Service] {
-			seen[strings.Clone(f.Service)] = true // the batch's memory is used again
+			seen[strings.Clone(f.Service)] = true // the memory of the batch is reused
 		}
 		return nil
 	})
@@ -316,10 +322,10 @@ func (m *Model) checkServices(asked []string) error {
 	return err
 }
 
-// Begin opens a scenario for an estimate from its beginning, in the lake in a directory, which is made if there is
-// none.
+// Begin opens a scenario for a new estimate, in the lake in directory dir. If the directory does not exist,
+// it is created.
 func Begin(ctx context.Context, dir string, s *scenario.Scenario, v Variant, o Settings) (*Estimation, error) {
-	// What would fail after the work fails before it.
+	// Errors that would occur after the work are reported before it.
 	if err := queries.CheckLakePath(dir); err != nil {
 		return nil, err
 	}
@@ -343,7 +349,7 @@ func Begin(ctx context.Context, dir string, s *scenario.Scenario, v Variant, o S
 	return e, err
 }
 
-// modelOf is the model of a scenario, in no lake.
+// modelOf returns the model of a scenario that is not in a lake.
 func modelOf(ctx context.Context, s *scenario.Scenario) (*Model, error) {
 	settled, err := s.Settle()
 	if err != nil {
@@ -360,7 +366,7 @@ func modelOf(ctx context.Context, s *scenario.Scenario) (*Model, error) {
 	return m, err
 }
 
-// CheckScenario reports the errors of a scenario, and of estimates of it, before any work.
+// CheckScenario checks a scenario, and an estimate of it, before any work.
 func CheckScenario(ctx context.Context, s *scenario.Scenario, v Variant, o Settings) error {
 	m, err := modelOf(ctx, s)
 	if err != nil {
@@ -369,8 +375,8 @@ func CheckScenario(ctx context.Context, s *scenario.Scenario, v Variant, o Setti
 	return m.check(v, o)
 }
 
-// Resume opens a scenario that the lake holds (see OpenModel) for an estimate or single stages. With Auto, the variant
-// is the answer of the last run if the lake still has it.
+// Resume opens a scenario of the lake (see OpenModel) for an estimate or for single stages. With Auto, the
+// variant is the answer of the last run if the lake still has it.
 func Resume(ctx context.Context, dir, name string, v Variant, o Settings) (*Estimation, error) {
 	model, err := OpenModelIn(ctx, dir, name)
 	if err != nil {
@@ -398,8 +404,8 @@ func (m *Model) Resume(ctx context.Context, v Variant, o Settings) (*Estimation,
 	return place.open(m, held(m, v), o)
 }
 
-// confirm reports a scenario that is no longer as it was when the model was opened: another process may have removed
-// it, or may have started it again, while this one waited for its lock.
+// confirm returns an error if the scenario has changed since the model was opened. While this process waited
+// for the lock, another process may have removed the scenario or begun it again.
 func (m *Model) confirm() error {
 	spec, err := ReadSpec(m.Lake, m.ID())
 	if err == nil {
@@ -412,19 +418,19 @@ func (m *Model) confirm() error {
 	return nil
 }
 
-// ReadOnly opens an estimate of a model for reading. It neither locks nor writes.
+// ReadOnly opens an estimate of a model for reading. It neither takes a lock nor writes.
 func ReadOnly(model *Model, v Variant, o Settings) *Estimation {
 	exec := engine.Reader(model.Lake, withDefaults(o).Settings)
 	o.Settings = exec.Settings
 	return &Estimation{Model: model, Settings: o, variant: v.withDefaults(), exec: exec}
 }
 
-// ErrUnchanged is Derive's error for changes that leave the scenario as it is.
+// ErrUnchanged is the error of Derive if the changes leave the scenario unchanged.
 var ErrUnchanged = errors.New("nothing would change")
 
-// Derive opens a scenario made from one that the lake holds, for an estimate from its beginning. Its flows are those of
-// the base, whose files it shares unless the changes are of flows. A cable that fails makes the same scenario, under
-// the same id, as it does for Begin.
+// Derive opens a scenario that is a changed copy of a scenario of the lake, for a new estimate. It has the
+// flows of the base scenario, and shares their files unless the changes affect flows. A failed cable yields
+// the same scenario, with the same id, as it does with Begin.
 func Derive(ctx context.Context, from *Model, c scenario.Changes, v Variant, o Settings) (*Estimation, error) {
 	model, applied, err := from.change(ctx, &c)
 	if err == nil && model.ID() == from.ID() {
@@ -449,8 +455,8 @@ func Derive(ctx context.Context, from *Model, c scenario.Changes, v Variant, o S
 	return e, nil
 }
 
-// Forget deletes the scenario if a command made it in order to delete it. A scenario that a user has made of the same
-// changes stays.
+// Forget deletes the scenario if a command created it only temporarily. If a user has made a scenario with
+// the same changes, it stays.
 func (e *Estimation) Forget() error {
 	var ephemeral bool
 	if found, err := e.Lake.ReadState(e.base().StatePath(lake.EphemeralFile), &ephemeral); err != nil || !found {
@@ -467,7 +473,7 @@ func withDefaults(o Settings) Settings {
 	return o
 }
 
-// newEstimation locks the scenario, makes the executor, and makes the scenario the one last worked on.
+// newEstimation locks the scenario, creates the executor, and records the scenario as the one last worked on.
 func newEstimation(ctx context.Context, model *Model, v Variant, o Settings) (*Estimation, error) {
 	place, err := lockModel(ctx, model, o)
 	if err != nil {
@@ -482,7 +488,8 @@ type lockedPlace struct {
 	known   bool // the lake had the scenario when the lock was taken
 }
 
-// lockModel takes the lock of a scenario. What the lake said about the scenario before may be out of date by then.
+// lockModel takes the lock of a scenario. Anything read from the lake before may be out of date once the lock
+// is taken.
 func lockModel(ctx context.Context, model *Model, o Settings) (p lockedPlace, err error) {
 	lock := model.Lake.Lock
 	if o.Shard.Count > 0 {
@@ -496,18 +503,19 @@ func lockModel(ctx context.Context, model *Model, o Settings) (p lockedPlace, er
 	return p, err
 }
 
-// open opens an estimate of the scenario, which takes over the lock. If it fails, the lock is given up.
+// open opens an estimate of the scenario. The estimate takes over the lock. If open fails, it releases the
+// lock.
 func (p lockedPlace) open(model *Model, v Variant, o Settings) (*Estimation, error) {
 	o = withDefaults(o)
 	o.Log = o.Log.With().Str("scenario", string(model.ID())).Str("name", model.Spec.Name).Logger()
 	var err error
 	switch deleted := lake.Of(model.ID()).StatePath(lake.EphemeralFile); {
-	case !o.Ephemeral: // a scenario that a user works on is no longer a sweep's to delete
+	case !o.Ephemeral: // once a user works on a scenario, a sweep may no longer delete it
 		err = p.session.RemoveState(deleted)
-	case model.Spec.Windows != nil: // they are removed with the scenario that they were drawn from
+	case model.Spec.Windows != nil: // windows are removed with the scenario that they belong to
 	case !p.known:
 		err = p.session.WriteState(deleted, true)
-	default: // one that a user has made stays, and is estimated whole
+	default: // a scenario that a user has made stays and gets a full estimate
 		o.Ephemeral, err = p.session.ReadState(deleted, new(bool))
 	}
 	if err == nil {
@@ -525,10 +533,10 @@ func (p lockedPlace) open(model *Model, v Variant, o Settings) (*Estimation, err
 		began: time.Now(), beganCPU: engine.ProcessorSeconds()}, nil
 }
 
-// begin makes the scenario known, and the one last worked on. A scenario keeps its first name, which table scenarios
-// has too; another one becomes an alias.
+// begin registers the scenario in the lake, and records it as the one last worked on. A scenario keeps its
+// first name, which is also in table scenarios. Other names become aliases.
 func (m *Model) begin(session *lake.Session) error {
-	if !utf8.ValidString(m.Spec.Name) { // no table can hold it
+	if !utf8.ValidString(m.Spec.Name) { // no table can store it
 		return fmt.Errorf("the name %q of the scenario is not UTF-8 text: give another with --name", m.Spec.Name)
 	}
 	if known, err := ReadSpec(m.Lake, m.ID()); err == nil {

@@ -37,7 +37,8 @@ func movingScenario(t *testing.T, text moves.Text) *scenario.Scenario {
 	return s
 }
 
-// Where paths move the whole network is simulated: the same rows for any number of workers, in other ids.
+// If paths move, the whole network is simulated. The rows are the same for any number of workers and for
+// other ids.
 func TestMoves(t *testing.T) {
 	const cable = "pod0-fabric0:plane0-spine0"
 	sent := "SELECT sum(retransmissions) > 0, sum(reordered) > 0, count(*), min(slowdown) >= 1 FROM slowdowns"
@@ -80,7 +81,8 @@ func TestMoves(t *testing.T) {
 	}
 }
 
-// Windows have the balance, and the cables that lose packets: one over all flows has the rows of the whole.
+// Windows use the balancing of the scenario and its cables that lose packets. One window over all flows has
+// the same rows as the whole.
 func TestWindowsOfMoves(t *testing.T) {
 	dir := t.TempDir()
 	s := movingScenario(t, moves.Text{Balance: "spray", Events: []string{"pod0-tor0:pod0-fabric0 loss 0.01"}})
@@ -125,7 +127,7 @@ func TestWindowsOfMoves(t *testing.T) {
 	}
 }
 
-// The flows of jobs, and of TCP, move as well.
+// The flows of jobs, and TCP flows, can move, too.
 func TestMovesOfJobsAndTCP(t *testing.T) {
 	jobs, err := scenario.Load("two-jobs")
 	if err != nil {
@@ -147,8 +149,8 @@ func TestMovesOfJobsAndTCP(t *testing.T) {
 	}
 }
 
-// Routes of files give flows the paths of any estimator, also when the scenario is opened from the lake; what-if takes
-// them back.
+// Routes from files determine the paths of flows for all estimators, also when the scenario is opened from
+// the lake. A what-if can undo them.
 func TestRoutesOfFiles(t *testing.T) {
 	dir, routes := t.TempDir(), t.TempDir()
 	n, err := movingScenario(t, moves.Text{}).Network()
@@ -160,7 +162,7 @@ func TestRoutesOfFiles(t *testing.T) {
 		hosts += fmt.Sprintf("10.0.%d.%d,%d\n", v.ID/200, v.ID%200, v.ID)
 	}
 	tables := map[int32][]string{}
-	for _, l := range n.Links { // the first fabric switch of each pod, the first spine of each plane
+	for _, l := range n.Links { // the first fabric switch of each pod and the first spine of each plane
 		to, _ := n.Node(l.Dst)
 		hop := fmt.Sprintf(`{"fib":true,"ip":"10.0.%d.%d"}`, l.Dst/200, l.Dst%200)
 		for _, h := range n.Hosts() {
@@ -218,7 +220,7 @@ func mustID(t *testing.T, s *scenario.Scenario) string {
 	return scenario.IDOf(c.Canonical)
 }
 
-// Errors say which moves cannot be simulated, and by whom.
+// Errors say which moves cannot be simulated, and which estimators do not support them.
 func TestMovesAreRefused(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "lake")
 	spray, flow := moves.Text{Balance: "spray"}, pipeline.Variant{Estimator: estimators.Flow, Passes: 2}

@@ -7,7 +7,7 @@ import (
 	"parsimon/pipeline/internal/fixture"
 )
 
-// A run of two passes begins where one of one pass ended.
+// A run of two passes starts from the results of a run of one pass.
 func TestSecondPass(t *testing.T) {
 	topology, flows := fixture.Trace(t, 4000)
 	o := options{Lake: t.TempDir(), Variant: flowOf(1), Keep: true}
@@ -24,7 +24,7 @@ func TestSecondPass(t *testing.T) {
 	}
 }
 
-// Names of variants can be parsed again, and no others.
+// Names of variants can be parsed. Other names are rejected.
 func TestVariants(t *testing.T) {
 	for _, name := range []string{"exact", "independent", "independent-cluster-0.05", "flow-1", "flow-2"} {
 		v, err := ParseVariant(name)

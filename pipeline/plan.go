@@ -20,15 +20,15 @@ import (
 	"parsimon/stages/step"
 )
 
-// A planner makes the stages of one estimate from the steps of its estimator.
+// A planner builds the stages of one estimate from the steps of its estimator.
 type planner struct {
 	*Model
 	variant Variant
 	Settings
-	source *source // of the flows; nil: the lake holds them
+	source *source // provides the flows; nil: the lake holds them
 
 	generate *engine.Stage
-	flows    *step.Step // the step that generate is for the method
+	flows    *step.Step // stage generate as a step of the method
 	stages   map[*step.Step]*engine.Stage
 }
 
@@ -40,7 +40,7 @@ func newPlanner(model *Model, v Variant, o Settings, flows *source) *planner {
 	return p
 }
 
-// plan is the list of stages of the estimate, in order.
+// plan returns the stages of the estimate, in order.
 func (p *planner) plan() engine.Plan {
 	if p.Spec.Windows != nil {
 		return engine.Plan{p.generate, p.windowsStage()}
@@ -59,15 +59,16 @@ func (p *planner) plan() engine.Plan {
 // routeName is the name of the step that finds the paths of flows.
 const routeName = "route"
 
-// route is the stage that finds the paths of flows, which all estimates of the scenario share.
+// route returns the stage that finds the paths of flows, which all estimates of the scenario share.
 func (p *planner) route() *engine.Stage { return p.plan().Find(routeName, 0) }
 
-// exactStage is the stage that simulates the whole network packet by packet, whatever the estimator.
+// exactStage returns the stage that simulates the whole network packet by packet. It exists for every
+// estimator.
 func (p *planner) exactStage() *engine.Stage {
 	return newPlanner(p.Model, Variant{Estimator: estimators.Exact}, p.Settings, p.source).plan().Find(exactName, 0)
 }
 
-// options are those of the estimator.
+// options returns the options of the estimator.
 func (p *planner) options() step.Options {
 	o := step.Options{Passes: p.variant.Passes}
 	if p.variant.Cluster != nil {
@@ -82,7 +83,7 @@ func (p *planner) options() step.Options {
 	return o
 }
 
-// method is the model of the scenario as the method knows it.
+// method converts the model to the scenario type of the method.
 func (m *Model) method() *step.Model {
 	x := &step.Model{
 		Network: m.Network, Router: m.Router, Params: m.Spec.Params, Buffers: m.Spec.Switches, Classes: m.Spec.Classes,
@@ -97,67 +98,71 @@ func (m *Model) method() *step.Model {
 	return x
 }
 
-// Settings say how an estimate is worked on. None of them changes its rows.
+// Settings control how an estimate is run. None of them changes its rows.
 type Settings struct {
 	engine.Settings
-	Partitions int           // partitions of the links; 0: by size
+	Partitions int           // number of partitions of the links; 0: by size
 	Cache      *cache.Cache  // of link-case results; nil: none
-	Wait       time.Duration // while another process works on the scenario
-	// ExactLimit is the number of packet-hops up to which an estimate that chooses (Variant.Auto) is of the whole
-	// network where two passes do not suffice; 0: DefaultExactLimit.
+	Wait       time.Duration // how long to wait while another process works on the scenario
+	// ExactLimit is the number of packet-hops up to which an automatic estimate (Variant.Auto) simulates the
+	// whole network if two passes are not accurate enough; 0: DefaultExactLimit.
 	ExactLimit int64
-	Ephemeral  bool    // the scenario is deleted after the estimate: no intervals, no views
-	For        Feature // what the estimate is for; empty: its own answer
-	// Base is the scenario that this one was made from; empty: none.
+	Ephemeral  bool    // the scenario is deleted after the estimate, so it has no intervals and no views
+	For        Feature // the purpose of the estimate; empty: its own answer
+	// Base is the scenario from which this one was made; empty: none.
 	Base lake.ScenarioID
 }
 
 // DefaultMemory is the default memory limit of an estimate.
 const DefaultMemory = 4 << 30
 
-// command is the command line that runs a stage alone.
+// command returns the command line that runs one stage.
 func (p *planner) command(name string, v Variant) string {
-	if name == exactName { // not by "parsimon stage"
+	if name == exactName { // "parsimon stage" does not run it
 		return fmt.Sprintf("parsimon validate --lake %s --scenario %s --truth exact", p.Lake.Path(), p.ID())
 	}
 	return p.baseCommand(name) + " " + v.Flags()
 }
 
-// baseCommand is the command line that runs a stage alone that does not depend on the variant.
+// baseCommand returns the command line that runs one stage that does not depend on the variant.
 func (p *planner) baseCommand(name string) string {
 	return fmt.Sprintf("parsimon stage %s --lake %s --scenario %s", name, p.Lake.Path(), p.ID())
 }
 
-// generated is stage generate of a scenario, for reading what it wrote.
+// generated returns stage generate of a scenario, to read what it wrote.
 func generated(l *lake.Lake, id lake.ScenarioID) *engine.Stage {
 	return newPlanner(&Model{Lake: l, Spec: Spec{ScenarioID: id}}, Variant{}, Settings{}, nil).generate
 }
 
-// MaxPasses are the passes of estimator flow, unless one is asked for to see what feedback is worth.
+// MaxPasses is the default number of passes of estimator flow. A user can request one pass to see the effect
+// of feedback.
 const MaxPasses = 2
 
-// MethodVersion changes whenever the same scenario would get other numbers than before. Results of another version do
-// not count. TestVersionsFollowTheRows fails if it should have been raised.
+// MethodVersion is raised whenever the results of a scenario change. Results of other versions are ignored.
+// TestVersionsFollowTheRows fails if it was not raised.
 const MethodVersion = 35
 
-// A Variant says how an estimate is made: everything but the scenario that its rows depend on.
+// A Variant says how an estimate is made. It holds everything, except for the scenario, that determines the
+// rows.
 type Variant struct {
 	Estimator estimators.Name
 	Passes    int // of estimator flow: 1 or 2; 0: 2
 	Cluster   *linksim.Clustering
-	// Auto is set while it is not known whether the estimate is by estimator Flow or WholeNetwork: the estimate chooses.
+	// Auto is set until an automatic estimate has chosen between link cases (flow) and the whole network
+	// (exact).
 	Auto bool
 }
 
-// Names of variants: "exact", "flow-2" and "flow-1", "independent", the latter with
-// "-cluster-10%" where links were clustered. The first pass of flow-2 is stored as, and shared with, that of flow-1.
+// Variants are named "exact", "flow-2", "flow-1" or "independent". Clustering of links adds a suffix such as
+// "-cluster-10%" to "independent". Variants flow-1 and flow-2 share the stored tables of the first pass.
 const clusterPart = "-cluster-"
 
-// SampledPart marks the names of estimates from windows (package sampling): the variant of the windows, SampledPart, how
-// many windows, and their warm-up.
+// SampledPart marks the names of estimates from windows (package sampling). Such a name consists of the
+// variant of the windows, SampledPart, the number of windows, and their warm-up.
 const SampledPart = "-sampled-"
 
-// CombineStage is the stage that writes the tables of an estimate from windows, without what it does.
+// CombineStage returns the stage that writes the tables of an estimate from windows. The returned stage
+// cannot run.
 func CombineStage(id lake.ScenarioID, variant string) *engine.Stage {
 	return &engine.Stage{
 		Name: "combine", Place: lake.Place{Scenario: id, Variant: variant}, Unit: "flows",
@@ -166,7 +171,7 @@ func CombineStage(id lake.ScenarioID, variant string) *engine.Stage {
 	}
 }
 
-// String is the name of the variant's directory in the lake.
+// String returns the name of the variant's directory in the lake.
 func (v Variant) String() string {
 	name := v.Estimator.String()
 	if v.Estimator.Estimator().Passes > 0 {
@@ -178,13 +183,13 @@ func (v Variant) String() string {
 	return name
 }
 
-// pass is the variant of the same settings with n passes, where the tables of pass n are stored.
+// pass returns the variant with n passes and otherwise the same settings. It stores the tables of pass n.
 func (v Variant) pass(n int) Variant {
 	v.Passes = n
 	return v
 }
 
-// variantOf is the variant of an estimator's steps with their options.
+// variantOf returns the variant of an estimator's steps with their options.
 func variantOf(o *step.Owner) Variant {
 	v := Variant{Passes: o.Options.Passes}
 	for _, name := range estimators.All() {
@@ -198,12 +203,13 @@ func variantOf(o *step.Owner) Variant {
 	return v
 }
 
-// place is where the variant's tables of a scenario are stored.
+// place returns where the lake stores the variant's tables of a scenario.
 func (v Variant) place(id lake.ScenarioID) lake.Place {
 	return lake.Place{Scenario: id, Variant: v.String()}
 }
 
-// ParseVariant is the inverse of String. Names of estimates from windows are no variants, and errors.
+// ParseVariant is the inverse of String. The names of estimates from windows are not variants and return an
+// error.
 func ParseVariant(name string) (v Variant, err error) {
 	whole, setting, clustered := strings.Cut(name, clusterPart)
 	if clustered {
@@ -213,7 +219,7 @@ func ParseVariant(name string) (v Variant, err error) {
 	}
 	estimator, passes, _ := strings.Cut(whole, "-")
 	v.Estimator, err = estimators.Parse(estimator)
-	v.Passes, _ = strconv.Atoi(passes) // 0 where there are none
+	v.Passes, _ = strconv.Atoi(passes) // 0 if there are none
 	most := v.Estimator.Estimator().Passes
 	unknown := most > 0 && (v.Passes < 1 || v.Passes > most)
 	if err != nil || unknown || v.String() != name || checkVariant(v) != nil {
@@ -222,7 +228,7 @@ func ParseVariant(name string) (v Variant, err error) {
 	return v, nil
 }
 
-// Flags are the command-line flags that name the variant.
+// Flags returns the command-line flags that select the variant.
 func (v Variant) Flags() string {
 	flags := "--estimator " + v.Estimator.String()
 	if v.Estimator.Estimator().Passes > 0 {
@@ -234,7 +240,7 @@ func (v Variant) Flags() string {
 	return flags
 }
 
-// withDefaults completes a variant whose settings leave the passes open.
+// withDefaults returns the variant with the default number of passes if none is set.
 func (v Variant) withDefaults() Variant {
 	if v.Passes == 0 {
 		v.Passes = v.Estimator.Estimator().Passes
@@ -242,8 +248,8 @@ func (v Variant) withDefaults() Variant {
 	return v
 }
 
-// A Feature is something that a scenario has or that is asked of it, and that not every other feature goes with. Its
-// text is for people.
+// A Feature is a property of a scenario or of a request that conflicts with some other feature. Its text is
+// shown to users.
 type Feature string
 
 // Purposes of an estimate other than its own answer.
@@ -252,7 +258,7 @@ const (
 	ForDifference Feature = "a comparison of estimates by link cases"
 )
 
-// Features of scenarios and of changes, and the estimators by link cases.
+// Features of scenarios and changes, and the estimators that use link cases.
 const (
 	linkCases   Feature = "estimator %s"
 	waiting     Feature = "flows that wait for the delivery of others"
@@ -269,7 +275,7 @@ const (
 	scaled      Feature = "services that are scaled"
 )
 
-// conflicts lists the features that do not go together, and what to do instead.
+// conflicts lists pairs of features that exclude each other, and what to do instead.
 var conflicts = []struct {
 	a, b    Feature
 	instead string
@@ -290,9 +296,9 @@ var conflicts = []struct {
 	{limited, ForDifference, "link cases have buffers without an end: use --estimator exact"},
 }
 
-// Refuse is a scenario.Refusal, which names two features and what to do instead, if the scenario, an estimate of a
-// variant and other features do not go together. A variant that chooses accepts every option that one of its choices
-// accepts.
+// Refuse returns a scenario.Refusal if features of the scenario, of an estimate with the variant, and the
+// other given features conflict. The refusal names two features and what to do instead. An automatic estimate
+// accepts every option that at least one of its estimators accepts.
 func (m *Model) Refuse(v Variant, others ...Feature) error {
 	has := map[Feature]string{}
 	add := func(is bool, f Feature, args ...any) {
@@ -332,11 +338,11 @@ func (m *Model) Refuse(v Variant, others ...Feature) error {
 	return nil
 }
 
-// check reports settings that do not go together, what Refuse reports, and a network that cannot be simulated whole
-// where only that answers.
+// check returns an error for conflicting settings and features. It also returns an error if only a simulation
+// of the whole network can be used and the network does not support it.
 func (m *Model) check(v Variant, o Settings) error {
 	err := errors.Join(checkVariant(v), m.Refuse(v, o.For))
-	// What-if then takes link cases, but with limited buffers.
+	// What-if then uses link cases, except with limited buffers.
 	asked := v.Estimator == estimators.Exact && (o.For != ForDifference || !m.Spec.Switches.IsZero())
 	whole := v.Auto && (m.Refuse(Variant{Estimator: estimators.Flow}) != nil || !m.Spec.Switches.IsZero())
 	if err != nil || !asked && !whole {
@@ -349,7 +355,7 @@ func (m *Model) check(v Variant, o Settings) error {
 	return err
 }
 
-// checkVariant reports settings that do not go together.
+// checkVariant returns an error if settings of the variant conflict.
 func checkVariant(v Variant) error {
 	if v.Cluster != nil && !v.Estimator.Estimator().Clusters {
 		return fmt.Errorf("links are not clustered for estimator %s", v.Estimator)
@@ -357,7 +363,7 @@ func checkVariant(v Variant) error {
 	return nil
 }
 
-// refuseFlows is Refuse for a workload, and an error for events outside its time.
+// refuseFlows is Refuse for a workload. It also returns an error for events outside the time of the workload.
 func (m *planner) refuseFlows(g *Generated) error {
 	m.waits = g.Closed()
 	if err := m.Refuse(m.variant, m.For); err != nil || !m.Spec.Moves.Whole() {
@@ -366,9 +372,10 @@ func (m *planner) refuseFlows(g *Generated) error {
 	return m.Spec.Moves.CheckSpan(m.Network, g.FirstStartNS, g.LastStartNS, m.latestEndNS(g))
 }
 
-// latestEndNS is a time by which all flows have surely finished: a multiple of the time in which the slowest link would
-// send them one after the other, and the time in which events hold them up. math.MaxInt64: there is none, because flows
-// wait for others or the lake does not know their size.
+// latestEndNS returns a time by which all flows have certainly finished. It is a multiple of the time in
+// which the slowest link could transmit all flows one after the other, plus the time for which events delay
+// them. If flows wait for others, or the lake does not know their size, there is no such time, and it returns
+// math.MaxInt64.
 func (m *planner) latestEndNS(g *Generated) int64 {
 	if m.waits || g.Bytes == 0 {
 		return math.MaxInt64
@@ -386,7 +393,7 @@ func (m *planner) latestEndNS(g *Generated) int64 {
 			heldUpNS += float64(max(0, e.ToNS-e.FromNS))
 		}
 	}
-	const times, moreNS = 10, 1e9 // slow starts, timeouts
+	const times, moreNS = 10, 1e9 // slow start, timeouts
 	end := float64(g.LastStartNS) + times*float64(g.Bytes)*8e9/float64(slowest) + heldUpNS + moreNS
 	if end >= math.MaxInt64 {
 		return math.MaxInt64
@@ -394,5 +401,5 @@ func (m *planner) latestEndNS(g *Generated) int64 {
 	return int64(end)
 }
 
-// Closed reports whether flows of the workload wait for others, or are compute steps.
+// Closed reports whether flows of the workload wait for others or are compute steps.
 func (g *Generated) Closed() bool { return g.Dependencies > 0 || g.ComputeSteps > 0 }

@@ -17,8 +17,8 @@ import (
 	"parsimon/stages/estimators"
 )
 
-// A scenario whose simulation is a storm of retransmissions is removed, unless a manifest names files of it. Without the
-// exception a run that fails would remove an answer that another run has committed.
+// A scenario whose simulation is a retransmission storm is removed unless a manifest names files of it.
+// Without the exception, a failed run would remove an answer that another run has committed.
 func TestStormLeavesNothing(t *testing.T) {
 	topology, flows := fixture.Trace(t, 300)
 	run := begin(t, topology, flows, options{Lake: t.TempDir(), Variant: flow})
@@ -45,8 +45,8 @@ func TestStormLeavesNothing(t *testing.T) {
 	}
 }
 
-// The same rows, bit for bit, with any number of workers and partitions, in a lake of their own or
-// one after the other in the same.
+// The rows are equal, bit for bit, for any number of workers and partitions, both in separate lakes and one
+// after the other in the same lake.
 func TestSameRowsAtAnyParallelism(t *testing.T) {
 	for _, v := range []Variant{independent, flow} {
 		t.Run(v.Estimator.String(), func(t *testing.T) { sameRows(t, v) })
@@ -72,8 +72,8 @@ func sameRows(t *testing.T, v Variant) {
 	}
 }
 
-// killedChild runs a child process that estimates a trace until a stage reports progress for the n-th time, and is
-// killed then.
+// killedChild runs a child process that estimates a trace. The process is killed when a stage reports
+// progress for the n-th time.
 func killedChild(t *testing.T, dir, flows, stage string, after int, more ...string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -85,8 +85,8 @@ func killedChild(t *testing.T, dir, flows, stage string, after int, more ...stri
 	}
 }
 
-// A run killed in the middle of any stage is continued by the same command, to the same rows. The stages that work on
-// files of flows are killed in a workload of two files.
+// If a run is killed in the middle of any stage, the same command continues it and produces the same rows.
+// Stages whose tasks are files of flows are killed in a workload of two files.
 func TestKilledRunContinues(t *testing.T) {
 	type kill struct {
 		stage string
@@ -97,7 +97,8 @@ func TestKilledRunContinues(t *testing.T) {
 		flows   int
 		kills   []kill
 	}{
-		{independent, 33_000, []kill{{"generate", 1}, {"route", 1}, {"sample", 1}}}, // two data files of flows
+		// Two data files of flows.
+		{independent, 33_000, []kill{{"generate", 1}, {"route", 1}, {"sample", 1}}},
 		{independent, 3000, []kill{{"simulate", 20}, {"bucket", 4}}},
 		{flow, 33_000, []kill{{"feedback", 1}}},
 		{flow, 3000, []kill{{"simulate", 20}, {"replay", 3}, {"intervals", 1}}},
@@ -137,7 +138,7 @@ func killAndContinue(t *testing.T, topology, flows string, v Variant, stage stri
 	unfinished(t, o.Lake)
 }
 
-// Status finds damage to the lake and names the file; running again repairs it.
+// Status finds damage to the lake and names the file. Running the scenario again repairs it.
 func TestDamagedLakeIsRepaired(t *testing.T) {
 	topology, flows := fixture.Trace(t, 3000)
 	o := options{Lake: t.TempDir(), Partitions: 4}
@@ -153,7 +154,8 @@ func TestDamagedLakeIsRepaired(t *testing.T) {
 	}
 }
 
-// Single stages on what the lake holds give what a whole run gives, and say what is missing.
+// Single stages, run on the contents of the lake, produce the same results as a full run, and report what is
+// missing.
 func TestStagesOneByOne(t *testing.T) {
 	topology, flows := fixture.Trace(t, 3000)
 	whole, o := options{Lake: t.TempDir()}, options{Lake: t.TempDir()}

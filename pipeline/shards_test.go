@@ -19,10 +19,11 @@ import (
 	"parsimon/stages/estimators"
 )
 
-// The estimates of TestArrayJobs make two passes.
+// The estimates of TestArrayJobs have two passes.
 const arrayPasses = 2
 
-// arrayVariant is the variant of an estimate by shards; of its stages of pass n, that with n passes.
+// arrayVariant returns the variant of an estimate by shards. For the stages of pass n, it is the variant with
+// n passes.
 func arrayVariant(by estimators.Name, pass int) Variant {
 	if by == estimators.Independent {
 		return independent
@@ -33,7 +34,7 @@ func arrayVariant(by estimators.Name, pass int) Variant {
 	return flowOf(pass)
 }
 
-// runChildShard does one shard of one stage, as parsimon STAGE --shard I/N does.
+// runChildShard runs one shard of one stage, like parsimon STAGE --shard I/N.
 func runChildShard(dir string) error {
 	shard, err := engine.ParseShard(os.Getenv(childShard))
 	if err != nil {
@@ -68,13 +69,13 @@ func runChildShard(dir string) error {
 	return run.RunStage(context.Background(), name)
 }
 
-// Four processes at once do every stage, one of them killed in the middle of each and started again,
-// and one doubled: the same rows as from one process.
+// Four processes run every stage at once. In each stage, one of them is killed and restarted, and one runs
+// twice. The rows are the same as those of a single process.
 func TestArrayJobs(t *testing.T) {
 	testArrayJobs(t, estimators.Flow)
 }
 
-// arrayJob is an estimate that processes divide among themselves.
+// arrayJob is an estimate whose work is divided among several processes.
 type arrayJob struct {
 	*testing.T
 	lake  string
@@ -82,15 +83,15 @@ type arrayJob struct {
 	kills atomic.Int64
 }
 
-// lastReader says which temporary tables a step is the last to read.
+// lastReader maps a step to the temporary tables that no later step reads.
 var lastReader = map[string][]schema.Table{
 	"simulate 2": {schema.Feedback},
 	"replay":     {schema.SenderFeedback},
 	"sample":     {schema.HopObservations},
 }
 
-// shard does a shard of a stage in a process of its own, which is killed when it reports progress for the after-th
-// time.
+// shard runs one shard of a stage in a process of its own. If after is set, the process is killed when it
+// reports progress for the after-th time.
 func (t *arrayJob) shard(step string, shard string, after int) (out string, killed bool) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childLake+"="+t.lake, childStep+"="+step, childShard+"="+shard, childBy+"="+t.by.String(),
@@ -106,7 +107,7 @@ func (t *arrayJob) shard(step string, shard string, after int) (out string, kill
 	return string(text), false
 }
 
-// step does all shards of a step, next being the step after it.
+// step runs all shards of a step. next is the step after it.
 func (t *arrayJob) step(step, next string) {
 	var wg sync.WaitGroup
 	for _, shard := range []string{"0/4", "1/4", "2/4", "2/4", "3/4"} {
@@ -140,10 +141,12 @@ func (t *arrayJob) step(step, next string) {
 	if out, _ := t.shard(step, "0/4", 0); out != "" {
 		t.Fatalf("%s 0/4 again: %s", step, out)
 	}
-	if n := dataFiles(t, t.lake, last...); n > 0 { // the shard that completes a stage collects what it was the last to read
+	// The shard that completes a stage collects the tables that no later stage reads.
+	if n := dataFiles(t, t.lake, last...); n > 0 {
 		t.Errorf("%s leaves %d temporary files", step, n)
 	}
-	if out, _ := t.shard(step, "1/4", 0); out != "" { // done is done, also where the files are collected
+	// A complete step stays complete, also after its files are collected.
+	if out, _ := t.shard(step, "1/4", 0); out != "" {
 		t.Errorf("%s 1/4 again: %s", step, out)
 	}
 }
@@ -169,7 +172,7 @@ func testArrayJobs(tt *testing.T, by estimators.Name) {
 	for at, step := range steps[1 : len(steps)-1] {
 		t.step(step, steps[at+2])
 	}
-	run = resume(t, o) // intervals is one task
+	run = resume(t, o) // intervals is a single task
 	if err := run.RunStage(t.Context(), "intervals"); err != nil {
 		t.Fatal(err)
 	}

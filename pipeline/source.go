@@ -27,16 +27,16 @@ import (
 
 // A source provides the flows of a scenario.
 type source struct {
-	// reads are the tables of other scenarios that the flows come from.
+	// reads are the tables of other scenarios that contain the flows.
 	reads []engine.Output
-	// write writes the flows in start order and, if there are any, the rejects. What it returns need not have the
-	// FlowStats of what it writes.
+	// write writes the flows in start order, and the rejects if there are any. The returned Generated need
+	// not have the FlowStats of the written flows.
 	write func(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*Generated, error)
-	// check reports flows that the settings do not accept; nil: there are no such settings.
+	// check returns an error if the settings do not accept the flows; nil: no check.
 	check func(g *Generated) error
 }
 
-// sourceOf is the source of a scenario that was not made from another.
+// sourceOf returns the source of a scenario that was not made from another one.
 func sourceOf(m *Model, o Settings, s *scenario.Scenario) *source {
 	if w, from, to, ok := s.Ingested(); ok {
 		return m.ingestedFlows(w, from, to)
@@ -47,10 +47,11 @@ func sourceOf(m *Model, o Settings, s *scenario.Scenario) *source {
 	return m.generatedFlows(s)
 }
 
-// generatedFlows are drawn from traffic matrices, or those of jobs.
+// generatedFlows returns the source of flows that are drawn from traffic matrices, or that belong to jobs.
 func (m *Model) generatedFlows(s *scenario.Scenario) *source {
 	return &source{write: func(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*Generated, error) {
-		// The load is that of the network before anything fails: a failure does not change what hosts send.
+		// The load is relative to the network without failures, because a failure does not change what hosts
+		// send.
 		n, err := s.IntactNetwork()
 		if err != nil {
 			return nil, err
@@ -93,23 +94,25 @@ func (m *Model) draw(ctx context.Context, s *scenario.Scenario, n *topology.Netw
 	return nil
 }
 
-// flowFile are the flows of a file. DuckDB reads it, which checks, sorts and, where memory is short, spills. The file
-// must be the one that the scenario's id names, from before its first row is read until after its last.
+// flowFile returns the source of the flows of a file. DuckDB reads, checks and sorts the file, and spills to
+// disk if memory is short. The file must be the one that the scenario's id identifies. This is checked before
+// the first row is read and after the last.
 func (m *Model) flowFile(of *scenario.Scenario, o Settings) *source {
 	path := of.FlowFile()
-	s := &source{check: func(g *Generated) error { // the limit may be another one now
+	s := &source{check: func(g *Generated) error { // the limit may have changed since
 		return ingest.CheckRejects(path, g.Flows+g.Merged+g.Rejects, g.Rejects, g.SetAside, m.Spec.MaxRejects,
 			g.RejectReasons)
 	}}
 	s.write = func(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*Generated, error) {
-		if err := of.CheckTouched(path); err != nil { // it may have waited for a lock
+		if err := of.CheckTouched(path); err != nil { // this process may have waited for a lock
 			return nil, err
 		}
 		stats, err := ingest.File(ctx, m.Network, path, ingest.Options{
 			TmpDir: t.Session().TmpPath(), Seed: m.Spec.Seed, MemoryBytes: o.MemoryBytes, Threads: o.Workers,
 			MaxRejects: m.Spec.MaxRejects,
 		})
-		if changed := of.CheckUnchanged(path); changed != nil { // also explains an error of reading it
+		// This also explains an error of reading the file.
+		if changed := of.CheckUnchanged(path); changed != nil {
 			return nil, changed
 		}
 		if err != nil {
@@ -137,11 +140,13 @@ func copyBatches(ctx context.Context, in schema.Batches, out schema.Sink) error 
 	return columns.ForEach(in, func(rec arrow.Record) error { return cmp.Or(ctx.Err(), out.Write(rec)) })
 }
 
-// ingestedFlows are the flows of an ingested workload that start from fromNS until toNS, excluded. The first data files
-// of the workload are also those of the scenario, as far as all of their flows are in its time.
+// ingestedFlows returns the source of the flows of an ingested workload that start from fromNS up to, but not
+// including, toNS. The first data files of the workload are shared with the scenario as long as all of their
+// flows are within this time.
 func (m *Model) ingestedFlows(w scenario.Ingested, fromNS, toNS int64) *source {
 	return &source{write: func(ctx context.Context, _ *engine.Attempt, out *lake.FlowWriter) (*Generated, error) {
-		defer m.Lake.LockForReading().Close() // an ingest that adds to the workload keeps its old files meanwhile
+		// Meanwhile, an ingest that adds to the workload keeps its old files.
+		defer m.Lake.LockForReading().Close()
 		files, merged, err := workloads.FlowFiles(m.Lake, w)
 		if err != nil {
 			return nil, err
@@ -172,7 +177,8 @@ func (m *Model) ingestedFlows(w scenario.Ingested, fromNS, toNS int64) *source {
 	}}
 }
 
-// derivedFlows are those of a base scenario: its files where no flow changes, or changed flows.
+// derivedFlows returns the source of the flows of a base scenario: its files if no flow changes, or the
+// changed flows.
 func (m *Model) derivedFlows(from lake.ScenarioID, changes workload.FlowChanges) *source {
 	of := generated(m.Lake, from)
 	s := &source{reads: []engine.Output{of.Output(schema.Flows), of.Output(schema.Rejects),
@@ -191,7 +197,7 @@ func (m *Model) derivedFlows(from lake.ScenarioID, changes workload.FlowChanges)
 		}
 		changes.Ranks = stats.Closed()
 		open := func() schema.Batches { return m.Lake.Read(schema.Flows, base.Files(schema.Flows), nil) }
-		stats.FlowStats, stats.ExpectedMaxLoad = lake.FlowStats{}, 0 // they were those of the unchanged flows
+		stats.FlowStats, stats.ExpectedMaxLoad = lake.FlowStats{}, 0 // they described the unchanged flows
 		notes, err := workload.ChangeFlows(ctx, m.Network, changes, m.Spec.Seed, open, out)
 		stats.Notes = slices.Concat(stats.Notes, notes)
 		return &stats, err
@@ -199,7 +205,7 @@ func (m *Model) derivedFlows(from lake.ScenarioID, changes workload.FlowChanges)
 	return s
 }
 
-// share makes the base's files of tables also those of the scenario.
+// share shares the base's files of the given tables with the scenario.
 func (m *Model) share(t *engine.Attempt, base engine.Records, tables ...schema.Table) error {
 	for _, table := range tables {
 		for n, f := range base.Files(table) {
@@ -213,8 +219,8 @@ func (m *Model) share(t *engine.Attempt, base engine.Records, tables ...schema.T
 	return nil
 }
 
-// foundStarts are the flows of a base scenario as an open loop: they start when the simulation of its whole network
-// found that they do. Compute steps, which have no hops, are no flows then.
+// foundStarts returns the source of the flows of a base scenario as an open loop. They start at the times
+// that the simulation of its whole network found. Compute steps have no hops and are omitted.
 func (m *Model) foundStarts(from lake.ScenarioID) *source {
 	of := newPlanner(&Model{Lake: m.Lake, Spec: Spec{ScenarioID: from}}, Variant{}, Settings{}, nil)
 	s := &source{reads: []engine.Output{of.generate.Output(schema.Flows), of.exactStage().Output(schema.ExactFCTs)}}
@@ -246,14 +252,14 @@ func (m *Model) foundStarts(from lake.ScenarioID) *source {
 	return s
 }
 
-// A jobWriter writes flows of services and of jobs in start order; of those that start at the same time services come
-// first, then jobs in the order of the scenario.
+// A jobWriter writes flows of services and of jobs in start order. Of flows that start at the same time,
+// flows of services come first, followed by jobs in the order of the scenario.
 type jobWriter struct {
-	jobs  []jobs.Job // not yet written, by start
+	jobs  []jobs.Job // not yet written, ordered by start
 	flows schema.Sink
 	waits schema.Sink // dependencies
 	parts schema.Sink // job_flows
-	rows  int64       // written
+	rows  int64       // number of rows written
 	stats *Generated
 
 	stopped func() error
@@ -284,7 +290,7 @@ var (
 	jobWaits  = columns.TableOf[jobWait](schema.Dependencies)
 )
 
-// Write writes flows of services, and before each the jobs that start before it.
+// Write writes flows of services, each after the jobs that start before it.
 func (w *jobWriter) Write(rec arrow.Record) error {
 	starts := columns.Int64s(rec, "start_ns")
 	for at := 0; at < len(starts); {

@@ -15,8 +15,8 @@ import (
 	"parsimon/stages/ingest"
 )
 
-// The flows of a whole workload are its data files, those that are full without being written again; the flows of a part
-// of its time are written.
+// The flows of a whole workload are its data files. Full files are shared, not written again. If only a part
+// of the workload's time is used, its flows are written.
 func TestIngestedFlows(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "flows.csv")

@@ -13,7 +13,7 @@ import (
 	"parsimon/stages/estimators"
 )
 
-// A distributed job is what a program such as a runner of Beam does with the tasks of an estimate.
+// A distributed job represents a program, such as a Beam runner, that runs the tasks of an estimate.
 type distributedJob struct {
 	*testing.T
 	lake   string
@@ -35,8 +35,8 @@ type attempt struct {
 	n    int
 }
 
-// do does the tasks of some steps, each twice at once, and the last of each step once more when the step after it has
-// begun. It returns how many tasks were not done before.
+// do runs the tasks of some steps. Each task runs twice at once. The last task of each step runs once more
+// after the next step has begun. do returns the number of tasks that were not complete before.
 func (t *distributedJob) do(steps []string) (did int) {
 	t.Helper()
 	var late []attempt
@@ -80,7 +80,7 @@ func (t *distributedJob) do(steps []string) (did int) {
 	return did
 }
 
-// complete asks the runner whether all is done.
+// complete checks whether the runner reports that all tasks are complete.
 func (t *distributedJob) complete(when string, want bool) {
 	t.Helper()
 	if done, err := t.runner.Complete(t.Context()); err != nil || done != want {
@@ -88,10 +88,10 @@ func (t *distributedJob) complete(when string, want bool) {
 	}
 }
 
-// An engine that tries every task twice at once, the last of each step once more when the step after it has begun, and
-// begins again from the first step in the middle, as Flink does after a failure: the rows are those of an undivided
-// run, and temporary tables are collected along the way. When a task is lost after collection, what it needs is made
-// again.
+// An engine runs every task twice at once. It repeats the last task of each step after the next step has
+// begun. Half-way it starts again from the first step, like Flink after a failure. The rows are those of an
+// undivided run, and temporary tables are collected along the way. If a task is lost after a collection, its
+// inputs are recomputed.
 func TestTaskRunner(t *testing.T) {
 	topology, flows := fixture.Trace(t, 3000)
 	testTaskRunner(t, topology, flows)
@@ -114,7 +114,7 @@ func testTaskRunner(tt *testing.T, topology, flows string) {
 		t.Fatal(err)
 	}
 	steps := t.runner.Steps()
-	half := steps[:len(steps)-4] // up to the last pass's simulate
+	half := steps[:len(steps)-4] // up to stage simulate of the last pass
 	t.do(half)
 	if n := t.passesWith(schema.Feedback); n != 0 {
 		t.Errorf("%d passes have files of feedback after the last pass", n)
@@ -151,7 +151,7 @@ func testTaskRunner(tt *testing.T, topology, flows string) {
 	}
 }
 
-// publish commits what a job has done, as the job does in the end.
+// publish commits the results of a job, as the job does at its end.
 func publish(t testing.TB, o options) {
 	t.Helper()
 	run := resume(t, o)
@@ -161,7 +161,7 @@ func publish(t testing.TB, o options) {
 	}
 }
 
-// The steps must be known before the first, and there must be some to share out.
+// A task runner refuses variants whose steps are not known in advance or that have no steps to distribute.
 func TestTaskRunnerNeedsPasses(t *testing.T) {
 	for _, v := range []Variant{choose, whole} {
 		if _, err := NewTaskRunner(t.Context(), t.TempDir(), "", v, Settings{}); err == nil {

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// shared is the folder of ground truth beside the repository; tests that need it skip without it.
+// shared returns a path in the folder of reference results beside the repository. Tests that need it are
+// skipped if it is missing.
 func shared(t testing.TB, elem ...string) string {
 	t.Helper()
 	path := filepath.Join(append([]string{"..", "..", "shared"}, elem...)...)
@@ -19,9 +20,10 @@ func shared(t testing.TB, elem ...string) string {
 	return path
 }
 
-// The paper's estimator with repaired ECMP has known errors against the paper's own ns-3; ours must
-// have the same within three points, on the mean of a few seeds: paths and draws differ from those
-// of the run the known errors were measured on. Both FCTs are divided by the same ideal.
+// The paper's estimator with repaired ECMP has known errors relative to the paper's own ns-3. Estimator
+// independent must have the same errors within three percentage points, averaged over a few seeds. Paths and
+// draws differ from those of the run that measured the known errors. Both FCTs are divided by the same ideal
+// FCT.
 func TestIndependentAgainstNS3(t *testing.T) {
 	for _, c := range []struct {
 		scenario, topology string
@@ -49,8 +51,9 @@ func TestIndependentAgainstNS3(t *testing.T) {
 	}
 }
 
-// Estimator flow against the paper's own ns-3: p50, p90 and p99 within a tenth, p99.9 within 15%, calm
-// (95) or loaded (47: 58% on the most loaded link), with one setting. make accuracy has all scenarios.
+// Estimator flow is compared with the paper's own ns-3. p50, p90 and p99 must be within 10% and p99.9 within
+// 15%, in a calm scenario (95) and a loaded one (47, with 58% on the most loaded link), with one setting.
+// "make accuracy" covers all scenarios.
 func TestFlowAgainstNS3(t *testing.T) {
 	for _, c := range []struct{ scenario, topology string }{{"95", "cluster_2_to_1"}, {"47", "cluster_4_to_1"}} {
 		t.Run(c.scenario, func(t *testing.T) {
@@ -71,8 +74,8 @@ func TestFlowAgainstNS3(t *testing.T) {
 	}
 }
 
-// truthErrors estimates a scenario, joins its slowdowns with the truth in SQL, and returns the
-// relative errors of p50, p90, p99 and p99.9.
+// truthErrors estimates a scenario, joins its slowdowns with the reference in SQL, and returns the relative
+// errors of p50, p90, p99 and p99.9.
 func truthErrors(t *testing.T, topology, flows, truth string, v Variant, seed uint64) (errs [4]float64) {
 	t.Helper()
 	s, err := paperScenario(topology, flows)
@@ -102,7 +105,7 @@ func truthErrors(t *testing.T, topology, flows, truth string, v Variant, seed ui
 	return errs
 }
 
-// BenchmarkEstimate runs all stages on a shared scenario: where does the time go?
+// BenchmarkEstimate runs all stages on a shared scenario. It is used to profile the whole pipeline.
 func BenchmarkEstimate(b *testing.B) {
 	flows := shared(b, "reference", "scenarios", "47", "flows.parquet")
 	topology := shared(b, "reference", "topologies", "cluster_4_to_1.json")

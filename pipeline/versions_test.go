@@ -24,17 +24,19 @@ import (
 
 var updateVersions = flag.Bool("update", false, "rewrite testdata/versions.json, after a version was raised")
 
-// versions is what testdata/versions.json holds: the versions, and digests of rows that were made with them.
+// versions is the content of testdata/versions.json: the versions, and digests of rows that were produced
+// with them.
 type versions struct {
 	Method int `json:"method_version"`
 	Kernel int `json:"link_kernel_version"`
-	// LinkCases are digests of what link cases alone find, by scenario; Answers those of the estimates.
+	// LinkCases are digests of the results of link cases alone, by scenario. Answers are digests of the
+	// estimates.
 	LinkCases map[string]string `json:"link_cases"`
 	Answers   map[string]string `json:"answers"`
 }
 
-// If the same scenario gets other numbers and no version is raised, a run in an old lake silently keeps the old answer,
-// and the cache serves old results of link cases. This test says which version to raise.
+// If the results of a scenario change and no version is raised, a run in an old lake silently keeps the old
+// answer, and the cache serves old results of link cases. This test says which version to raise.
 func TestVersionsFollowTheRows(t *testing.T) {
 	path := filepath.Join("testdata", "versions.json")
 	got := versions{MethodVersion, simkernel.Version, map[string]string{}, map[string]string{}}

@@ -17,7 +17,7 @@ import (
 	"parsimon/schema"
 )
 
-// slowCable is a change that both a user and a sweep make of a scenario.
+// slowCable is a change of a scenario that both a user and a sweep request.
 func slowCable(t *testing.T) scenario.Changes {
 	t.Helper()
 	change, err := scenario.ParseChange("bandwidth", "0:8=5Gbps")
@@ -27,8 +27,8 @@ func slowCable(t *testing.T) scenario.Changes {
 	return scenario.Changes{Do: []scenario.Change{change}}
 }
 
-// whileWaiting opens an estimate that finds its scenario locked, calls meanwhile, gives up the lock, and returns what
-// the opening came to.
+// whileWaiting opens an estimate while its scenario is locked, calls meanwhile, and releases the lock. It
+// returns the results of the opening.
 func whileWaiting(t *testing.T, l *lake.Lake, id lake.ScenarioID, open func(wait time.Duration) (*Estimation, error),
 	meanwhile func()) (e *Estimation, err error) {
 	t.Helper()
@@ -44,7 +44,7 @@ func whileWaiting(t *testing.T, l *lake.Lake, id lake.ScenarioID, open func(wait
 	select {
 	case <-done:
 		t.Fatalf("the lock was not waited for: %v", err)
-	case <-time.After(700 * time.Millisecond): // the first attempt has failed, and the second one comes later
+	case <-time.After(700 * time.Millisecond): // after the first attempt, before the second
 	}
 	meanwhile()
 	held.Close()
@@ -52,12 +52,13 @@ func whileWaiting(t *testing.T, l *lake.Lake, id lake.ScenarioID, open func(wait
 	return e, err
 }
 
-// A sweep deletes the scenarios that it makes. If it decided before the lock that there is none, it would delete the
-// what-if of a user for whose lock it waited.
+// A sweep deletes the scenarios that it creates. If it checked before taking the lock whether a scenario
+// exists, it would delete the what-if of a user for whose lock it waited.
 func TestSweepKeepsWhatIfOfTheUserItWaitedFor(t *testing.T) {
 	topology, flows := fixture.Trace(t, 300)
 	base := estimate(t, topology, flows, options{Lake: t.TempDir(), Variant: flow})
-	other := t.TempDir() // in which the user's what-if is made, since this process holds the lock in the first lake
+	// The user's what-if is made in it, because this process holds the lock in the first lake.
+	other := t.TempDir()
 	if err := os.CopyFS(other, os.DirFS(base.Lake.Path())); err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +93,7 @@ func TestSweepKeepsWhatIfOfTheUserItWaitedFor(t *testing.T) {
 	}
 }
 
-// copyPlace copies the files of a scenario from one lake to another, but for its lock.
+// copyPlace copies the files of a scenario, except for its lock, from one lake to another.
 func copyPlace(t *testing.T, from, to string, id lake.ScenarioID) {
 	t.Helper()
 	err := openLake(t, from).EachFile(lake.Of(id), func(f lake.FileUsage) error {
@@ -111,7 +112,8 @@ func copyPlace(t *testing.T, from, to string, id lake.ScenarioID) {
 	}
 }
 
-// A scenario that is removed while a command waits for it is not made again from what the command had read before.
+// If a scenario is removed while a command waits for its lock, the command does not create it again from what
+// it read before.
 func TestRemovedScenarioIsNotResumed(t *testing.T) {
 	topology, flows := fixture.Trace(t, 300)
 	base := estimate(t, topology, flows, options{Lake: t.TempDir(), Variant: flow})
@@ -131,7 +133,7 @@ func TestRemovedScenarioIsNotResumed(t *testing.T) {
 	}
 }
 
-// The estimator that a run ended with is read under the lock. A what-if that waited for a run would otherwise be
+// The answer of the last run is read under the lock. Otherwise a what-if that waited for a run would be
 // compared with an estimate that is no longer the answer.
 func TestAnswerIsReadUnderTheLock(t *testing.T) {
 	topology, flows := fixture.Trace(t, 300)
@@ -158,9 +160,9 @@ func TestAnswerIsReadUnderTheLock(t *testing.T) {
 	}
 }
 
-// A run whose flow file is replaced between its digest and its last row fails, and leaves no scenario. Size and time of
-// the file are those of before, as rsync --times leaves them. Without the check, the rows of the new file would be
-// the answer of the old one for good.
+// If a flow file is replaced after its digest was computed and before its last row was read, the run fails
+// and leaves no scenario. The replaced file has the same size and time, as after rsync --times. Without the
+// check, the rows of the new file would permanently become the answer for the old one.
 func TestReplacedFlowFileIsRefused(t *testing.T) {
 	topology, flows := fixture.Trace(t, 300)
 	info, err := os.Stat(flows)
@@ -187,8 +189,8 @@ func TestReplacedFlowFileIsRefused(t *testing.T) {
 	}
 }
 
-// A run that must make its flows again and fails leaves what was committed before it: slowdowns and the answer. It
-// removed them once.
+// If a run must generate its flows again and fails, everything that was committed before stays, including
+// slowdowns and the answer. An earlier version removed it.
 func TestFailedRepairKeepsScenario(t *testing.T) {
 	topology, flows := fixture.Trace(t, 300)
 	o := options{Lake: t.TempDir(), Variant: flow}

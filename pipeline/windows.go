@@ -14,8 +14,9 @@ import (
 	"parsimon/stages/tables"
 )
 
-// DeriveWindows opens the scenario of some windows of a scenario that the lake holds, for an estimate. Commands do not list
-// it, and it is removed with the scenario that it was made from. The variant of base is that of the whole network.
+// DeriveWindows opens the scenario that consists of some windows of a scenario of the lake, for an estimate.
+// Commands do not list it, and it is removed together with the scenario that it was made from. The variant of
+// base is that of the whole network.
 func DeriveWindows(ctx context.Context, base *Estimation, w windows.Selection, o Settings) (*Estimation, error) {
 	g, err := base.Generated()
 	if err != nil {
@@ -52,12 +53,12 @@ func DeriveWindows(ctx context.Context, base *Estimation, w windows.Selection, o
 	return e, nil
 }
 
-// windowsScenario is the model as package windows knows it.
+// windowsScenario converts the model to the scenario type of package windows.
 func (m *Model) windowsScenario() windows.Scenario {
 	return windows.Scenario{Model: m.method(), Spec: m.Spec.Windows}
 }
 
-// windowFlows are the flows of a base scenario in windows.
+// windowFlows returns the source of the flows of a base scenario within windows.
 func (m *Model) windowFlows(from lake.ScenarioID, w windows.Selection) *source {
 	base := generated(m.Lake, from)
 	s := &source{reads: []engine.Output{base.Output(schema.Flows)}}
@@ -74,8 +75,9 @@ func (m *Model) windowFlows(from lake.ScenarioID, w windows.Selection) *source {
 	return s
 }
 
-// windowsStage simulates the whole network packet by packet in windows of time. Each part of the time is a task, which one
-// worker does. Table slowdowns has the flows that start in spans; its flow_row counts within the part.
+// windowsStage simulates the whole network packet by packet in windows of time. Each part of the time is a
+// task for one worker. Table slowdowns has the flows that start in spans. Its flow_row counts within the
+// part.
 func (m *planner) windowsStage() *engine.Stage {
 	flows := m.generate.Output(schema.Flows)
 	all := generated(m.Lake, m.Spec.Windows.Of).Output(schema.Flows)
@@ -104,7 +106,8 @@ func (m *planner) windowsStage() *engine.Stage {
 	}
 }
 
-// FluidError is how far the fluid that follows windows is from the packets in them: the mean relative error of a byte.
+// FluidError returns the mean relative error per byte of the fluid model that precedes and follows the
+// windows, compared with the packets in them.
 func (e *Estimation) FluidError() (float64, error) {
 	r, err := e.exec.Records(e.planner(e.variant).windowsStage())
 	if err != nil {

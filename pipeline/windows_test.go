@@ -20,7 +20,7 @@ import (
 	"parsimon/stages/tables"
 )
 
-// estimateWindows estimates windows of a base, until the test ends.
+// estimateWindows estimates windows of a base. The estimate stays open until the test ends.
 func estimateWindows(t *testing.T, base *Estimation, w windows.Selection) *Estimation {
 	t.Helper()
 	derived, err := DeriveWindows(t.Context(), base, w, Settings{})
@@ -34,7 +34,7 @@ func estimateWindows(t *testing.T, base *Estimation, w windows.Selection) *Estim
 	return derived
 }
 
-// Rows are written in the order of their starts, also where nothing starts while active flows begin.
+// Rows are written in the order of their starts, also if no flow starts while active flows begin.
 func TestWindowsKeepTheOrder(t *testing.T) {
 	lines := []string{"src,dst,size_bytes,start_ns,service,vnet"}
 	for burst := range 40 {
@@ -78,8 +78,8 @@ func TestWindowsKeepTheOrder(t *testing.T) {
 	}
 }
 
-// Flows that outlast their part, most of them several times, take about as long as in the whole, beside flows that
-// start after the part.
+// Flows that outlast their part, most of them several times over, take about as long as in the whole
+// simulation. Other flows start after the part.
 func TestOutlasting(t *testing.T) {
 	lines := []string{"src,dst,size_bytes,start_ns,service,vnet"}
 	for i := range 400 {
@@ -126,8 +126,9 @@ func TestOutlasting(t *testing.T) {
 	}
 }
 
-// Percentiles of all windows together against those of the same flows in the whole, by transport: no window is drawn, so
-// this is the bias of windows alone. With -v, by size of the flows.
+// The percentiles of all windows together are compared with those of the same flows in the whole simulation,
+// by transport. No window is drawn at random, so the difference is the bias of the windows alone. With -v,
+// the test prints it by flow size.
 func TestBiasOfWindows(t *testing.T) {
 	dir := t.TempDir()
 	fixture.WriteFile(t, filepath.Join(dir, "sizes.txt"), "200 20\n1000 40\n5000 60\n20000 75\n100000 90\n1000000 99\n3000000 100\n")
@@ -166,7 +167,7 @@ transport: {kind: `+c.transport+"}\n")
 				}
 			}
 			read(base, func(r *tables.SlowdownRow) { slowdowns[r.FlowID] = r.Slowdown })
-			const ns, apart = int64(1_000_000), 4 // parts of three windows, which do not touch
+			const ns, apart = int64(1_000_000), 4 // parts of three windows, which do not adjoin
 			var inWindows, inWhole [sizebin.Count + 1][]float64
 			for first := range int64(apart) {
 				w := windows.Selection{WarmupNS: ns, CooldownNS: ns, LongestBytes: 3_000_000}
