@@ -1,17 +1,18 @@
-// Package cache keeps the results of link cases, by the digest of what they depend on. Runs with the same link cases,
-// such as a scenario and the same one with a failed cable, then simulate only what differs.
+// Package cache keeps the results of link cases, by the digest of what they depend on. Runs with the same
+// link cases, such as a scenario and the same one with a failed cable, then simulate only what differs.
 //
 //	link case ─► key (linksim.CaseKey) ─► Lookup ─┬─ found: result
 //	                                             └─ not found: simulate ─► Store ─► this run's pack
 //
-// A cache never changes a result: it may be lost, shared, pruned or damaged. A pack is a file of many results:
+// A cache never changes a result: it may be lost, shared, pruned or damaged. A pack is a file of many
+// results:
 //
 //	pack   := "parsimon case pack 3\n" (header result)*
 //	header := key 16, length of the result 8, its xxh3 8, xxh3 of these 32 bytes 8        little-endian
 //
-// A result is found from when it was stored, by other runs from when they open the cache. What a killed run was writing
-// ends a pack, and is not read. A result whose bytes have changed is not found. The modification time of a
-// pack is when a run last wrote it or found something in it.
+// A result is found from when it was stored, by other runs from when they open the cache. What a killed run
+// was writing ends a pack, and is not read. A result whose bytes have changed is not found. The modification
+// time of a pack is when a run last wrote it or found something in it.
 package cache
 
 import (
@@ -39,18 +40,18 @@ import (
 
 const (
 	packSuffix  = ".pack"
-	packFamily  = "parsimon case pack " // what packs of all versions begin with
+	packFamily  = "parsimon case pack " // beginning of packs of all versions
 	packMagic   = packFamily + "3\n"
 	headerBytes = 40
 
-	// packBytes is where a pack ends and the next begins, so that pruning can remove some.
+	// packBytes is the size at which a new pack is started, so that pruning can remove old packs.
 	packBytes = 64 << 20
 
-	// maxBytes is the most that a cache occupies on disk when it is opened.
+	// maxBytes is the maximum size of a cache on disk when it is opened.
 	maxBytes = 10 << 30
 )
 
-// A Cache is a directory of packs. Runs share it, also at the same time, and lakes may.
+// A Cache is a directory of packs. Several runs and several lakes can share it at the same time.
 type Cache struct {
 	dir  string
 	root disk.Root
@@ -59,28 +60,28 @@ type Cache struct {
 	mu      sync.Mutex
 	packs   []*pack
 	found   map[linksim.CaseKey]entry
-	writing *disk.File // of the last pack; nil: the next result begins a pack
-	size    int64      // of that pack
-	failed  bool       // to write: nothing more is stored
+	writing *disk.File // the last pack; nil: the next result starts a new pack
+	size    int64      // size of that pack
+	failed  bool       // writing has failed: nothing more is stored
 	damaged int64
 }
 
-// A pack is open from the first look into it on.
+// A pack stays open after its first lookup.
 type pack struct {
 	name string
 	file io.ReaderAt // nil: not open
 	used bool
 }
 
-// An entry is where a result is.
+// An entry is the location of a result.
 type entry struct {
 	pack           *pack
 	offset, length int64
 	digest         uint64
 }
 
-// Open opens the cache in a directory, and makes the directory if there is none. Of a cache above maxBytes it removes
-// the results that were not used for longest.
+// Open opens the cache in a directory, and creates the directory if it does not exist. If the cache is larger
+// than maxBytes, Open removes the results that were least recently used.
 func Open(dir string, log zerolog.Logger) (*Cache, error) { return open(dir, maxBytes, log) }
 
 func open(dir string, mostBytes int64, log zerolog.Logger) (*Cache, error) {
@@ -103,14 +104,16 @@ func open(dir string, mostBytes int64, log zerolog.Logger) (*Cache, error) {
 		if !strings.HasSuffix(e.Name(), packSuffix) || !e.Type().IsRegular() {
 			continue
 		}
-		if err := c.readHeaders(&pack{name: e.Name()}); err != nil && !errors.Is(err, fs.ErrNotExist) { // pruned meanwhile
+		// Pruned in the meantime.
+		if err := c.readHeaders(&pack{name: e.Name()}); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			log.Warn().Err(err).Str("pack", e.Name()).Msg("cache: a pack is damaged and not used from there on")
 		}
 	}
 	return c, nil
 }
 
-// openRoot opens the directory of a cache. A link is refused: a lake from a stranger could lead out of itself by it.
+// openRoot opens the directory of a cache. It rejects a symbolic link, because with a link, a lake from an
+// untrusted source could make the cache write outside the lake.
 func openRoot(dir string) (disk.Root, error) {
 	info, err := os.Lstat(dir)
 	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
@@ -126,7 +129,7 @@ func openRoot(dir string) (disk.Root, error) {
 	return root, nil
 }
 
-// readHeaders reads the headers of a pack, to its end or to the first incomplete header.
+// readHeaders reads the headers of a pack up to its end or to the first incomplete header.
 func (c *Cache) readHeaders(p *pack) error {
 	f, err := c.root.Open(p.name)
 	if err != nil {
@@ -138,7 +141,7 @@ func (c *Cache) readHeaders(p *pack) error {
 		return err
 	}
 	if !begins(f, packMagic) {
-		return nil // of another program or version
+		return nil // written by another program or version
 	}
 	c.packs = append(c.packs, p)
 	var header [headerBytes]byte
@@ -152,9 +155,9 @@ func (c *Cache) readHeaders(p *pack) error {
 		}
 		at += headerBytes
 		if length > uint64(info.Size()-at) {
-			return nil // a run was killed, or is writing it
+			return nil // a run was killed, or is still writing it
 		}
-		// A result that was stored twice was damaged the first time: the later one counts.
+		// A result is stored twice if it was damaged the first time, so the later one is used.
 		c.found[linksim.CaseKey(header[:16])] = entry{p, at, int64(length), binary.LittleEndian.Uint64(header[24:])}
 		at += int64(length)
 	}
@@ -168,7 +171,7 @@ func begins(f io.ReaderAt, text string) bool {
 	return err == nil && string(head) == text
 }
 
-// Lookup appends the result stored under the key to to (linksim.CaseStore).
+// Lookup appends the result that is stored under the key to the slice to. It implements linksim.CaseStore.
 func (c *Cache) Lookup(key linksim.CaseKey, to []byte) (result []byte, ok bool) {
 	c.mu.Lock()
 	e, ok := c.found[key]
@@ -178,7 +181,7 @@ func (c *Cache) Lookup(key linksim.CaseKey, to []byte) (result []byte, ok bool) 
 	}
 	p := e.pack
 	if p.file == nil {
-		if f, err := c.root.Open(p.name); err == nil { // else pruned meanwhile, most likely
+		if f, err := c.root.Open(p.name); err == nil { // otherwise it was probably pruned in the meantime
 			p.file = f
 		}
 	}
@@ -207,12 +210,12 @@ func (c *Cache) Lookup(key linksim.CaseKey, to []byte) (result []byte, ok bool) 
 	return to[:was], false
 }
 
-// Store takes a result (linksim.CaseStore). What cannot be written is logged once; the run goes on
-// without storing.
+// Store stores a result. It implements linksim.CaseStore. If a result cannot be written, the error is logged
+// once, and the run continues without storing results.
 func (c *Cache) Store(key linksim.CaseKey, result []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, known := c.found[key]; c.failed || known { // another worker has been faster
+	if _, known := c.found[key]; c.failed || known { // another worker was faster
 		return
 	}
 	if err := c.write(key, result); err != nil {
@@ -242,7 +245,7 @@ func (c *Cache) write(key linksim.CaseKey, result []byte) error {
 	return nil
 }
 
-// beginPack begins a pack, whose name no other has. Pruning knows by its lock that a run is writing it.
+// beginPack starts a pack with a unique name. The lock on the pack tells pruning that a run is writing it.
 func (c *Cache) beginPack() error {
 	p := &pack{name: fmt.Sprintf("%016x-%s%s", time.Now().UnixNano(), rand.Text(), packSuffix), used: true}
 	f, err := c.root.Create(p.name)
@@ -259,10 +262,11 @@ func (c *Cache) beginPack() error {
 	return err
 }
 
-// Bytes is the size of the cache.
+// Bytes returns the size of the cache in bytes.
 func (c *Cache) Bytes() int64 { return Bytes(c.dir) }
 
-// Bytes is the size of the cache in a directory, 0 where there is none.
+// Bytes returns the size, in bytes, of the cache in a directory. It returns 0 if the directory does not
+// exist.
 func Bytes(dir string) (sum int64) {
 	packs, _ := os.ReadDir(dir)
 	for _, p := range packs {
@@ -273,7 +277,7 @@ func Bytes(dir string) (sum int64) {
 	return sum
 }
 
-// Close says which packs were of use. The cache cannot be used afterwards.
+// Close updates the times of the packs that were used. The cache cannot be used afterwards.
 func (c *Cache) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -283,18 +287,20 @@ func (c *Cache) Close() {
 			_ = f.Close() // its results are verified when they are read
 		}
 		if p.used {
-			_ = c.root.Chtimes(p.name, now, now) // it may be pruned meanwhile, or not be ours
+			// It may be pruned in the meantime, or belong to another user.
+			_ = c.root.Chtimes(p.name, now, now)
 		}
 	}
 	_ = c.root.Close() // nothing is written through it
 }
 
-// prune removes the packs that were of no use for longest, of any version, until those left have at most so many bytes.
-// It leaves those that a run is writing, and files of other programs.
+// prune removes the least recently used packs, of any version, until the remaining packs have at most
+// mostBytes bytes. It keeps packs that a run is writing, and files of other programs.
 func (c *Cache) prune(entries []fs.DirEntry, mostBytes int64) error {
 	var packs []fs.FileInfo
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() { // else it was removed meanwhile, or is no pack
+		// Otherwise it was removed in the meantime, or is not a pack.
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
 			packs = append(packs, info)
 		}
 	}
@@ -311,7 +317,7 @@ func (c *Cache) prune(entries []fs.DirEntry, mostBytes int64) error {
 			err = c.root.Remove(p.Name())
 		}
 		if f != nil {
-			_ = f.Close() // and with it the lock
+			_ = f.Close() // this releases the lock
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

@@ -13,7 +13,8 @@ import (
 	"parsimon/stages/linksim"
 )
 
-// Pruning takes the packs that were of no use for longest, and those of other versions; one being written stays.
+// Pruning removes the least recently used packs, including those of other versions. A pack that is being
+// written stays.
 func TestPrune(t *testing.T) {
 	dir := t.TempDir()
 	key := func(i int) linksim.CaseKey { return linksim.CaseKey{byte(i)} }
@@ -53,7 +54,7 @@ func TestPrune(t *testing.T) {
 		t.Fatal(err)
 	}
 	writing.Store(key(9), []byte("being written"))
-	at := time.Unix(0, 0) // it would be the first to go
+	at := time.Unix(0, 0) // it would be the first to be removed
 	if names, err = filepath.Glob(filepath.Join(dir, "*"+packSuffix)); err != nil {
 		t.Fatal(err)
 	}

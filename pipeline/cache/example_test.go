@@ -11,7 +11,7 @@ import (
 	"parsimon/stages/linksim"
 )
 
-// What a run has stored, later runs find.
+// Later runs find the results that a run has stored.
 func Example() {
 	dir, err := os.MkdirTemp("", "cache")
 	check(err)

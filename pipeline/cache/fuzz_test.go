@@ -11,7 +11,7 @@ import (
 	"parsimon/stages/linksim"
 )
 
-// pack is the bytes of a pack with two results.
+// packOf returns the bytes of a pack with two results.
 func packOf(t testing.TB) []byte {
 	t.Helper()
 	dir := t.TempDir()
@@ -33,8 +33,8 @@ func packOf(t testing.TB) []byte {
 	return data
 }
 
-// FuzzPack opens any bytes as a pack. A result is found whole, as it was stored, or not at all; lengths in headers are
-// not believed.
+// FuzzPack opens arbitrary bytes as a pack. A result is either found exactly as it was stored, or not found.
+// Lengths in headers are checked.
 func FuzzPack(f *testing.F) {
 	good := packOf(f)
 	f.Add(good)
@@ -58,7 +58,7 @@ func FuzzPack(f *testing.F) {
 	})
 }
 
-// Of a pack that a killed run was writing, the results before the last are found.
+// In a pack that a killed run was writing, all results before the last one are found.
 func TestTornPack(t *testing.T) {
 	good := packOf(t)
 	for cut := range good {
@@ -81,7 +81,7 @@ func TestTornPack(t *testing.T) {
 	}
 }
 
-// A changed byte anywhere in a pack loses results and changes none.
+// A changed byte anywhere in a pack can lose results, but never changes a result.
 func TestChangedPacks(t *testing.T) {
 	good := packOf(t)
 	want := map[linksim.CaseKey][]byte{{1}: []byte("first"), {2}: bytes.Repeat([]byte("second"), 50)}

@@ -17,16 +17,16 @@ import (
 	"parsimon/queries/duckdb"
 )
 
-// Options are those of queries.Open that read and verify exactly the committed files: of scenarios or, if none are
-// named, of the whole lake.
+// Options returns options of queries.Open with which it reads and verifies exactly the committed files: those
+// of the given scenarios or, if none are given, of the whole lake.
 func Options(l *lake.Lake, limits duckdb.Options, scenarios ...lake.ScenarioID) (queries.Options, error) {
 	files, byPath, err := committed(l, scenarios...)
 	verify := func(path string) error { return l.Check(byPath[path]) }
 	return queries.Options{Options: limits, Files: files, Verify: verify}, err
 }
 
-// committed are the files that the manifests name, for queries and by their paths. Damaged manifests are returned as an
-// error beside the files of the others.
+// committed returns the files that the manifests name, both for queries and by their paths. If manifests are
+// damaged, it returns an error together with the files of the other manifests.
 func committed(l *lake.Lake, scenarios ...lake.ScenarioID) ([]queries.File, map[string]lake.DataFile, error) {
 	manifests, err := l.Manifests(scenarios...)
 	files, byPath := []queries.File{}, map[string]lake.DataFile{}
@@ -53,8 +53,8 @@ func committed(l *lake.Lake, scenarios ...lake.ScenarioID) ([]queries.File, map[
 	return files, byPath, err
 }
 
-// Write brings the lake's views up to date with the manifests. Commands do so at their end: views take longer to write
-// than a small estimate, so those that are up to date are not written again.
+// Write updates the lake's views to match the manifests. Commands call it at their end. Writing the views
+// takes longer than a small estimate, so views that are up to date are not written again.
 func Write(l *lake.Lake) error {
 	lock, err := l.LockCatalog()
 	if err != nil {
@@ -65,7 +65,8 @@ func Write(l *lake.Lake) error {
 		return err
 	}
 	files, byPath, err := committed(l)
-	if other := (*lake.VersionError)(nil); errors.As(err, &other) { // its views would name files that may be gone
+	// Its views would name files that may not exist any longer.
+	if other := (*lake.VersionError)(nil); errors.As(err, &other) {
 		if err = os.Remove(filepath.Join(l.Path(), queries.CatalogFile)); errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
@@ -78,7 +79,7 @@ func Write(l *lake.Lake) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = root.Close() }() // its writes may be lost
+	defer func() { _ = root.Close() }() // a failure to write them is acceptable
 	digest, err := queries.CatalogDigest(l.Path(), files)
 	if err != nil || upToDate(root, digest) {
 		return err
@@ -88,7 +89,8 @@ func Write(l *lake.Lake) error {
 		noteWritten(root, digest)
 		return nil
 	}
-	for _, f := range byPath { // a view cannot be made of a damaged file, and DuckDB does not name it
+	// A view of a damaged file cannot be created, and the error of DuckDB does not name the file.
+	for _, f := range byPath {
 		if damage := l.Check(f); damage != nil {
 			return fmt.Errorf("the views of the lake cannot be written: %w (parsimon status lists all damage)", damage)
 		}
@@ -96,11 +98,12 @@ func Write(l *lake.Lake) error {
 	return err
 }
 
-// writtenFile is the state file that says which views LAKE/parsimon.duckdb has: their digest, and the size and the
-// modification time of the file.
+// writtenFile is the state file that describes the views in LAKE/parsimon.duckdb: the digest of the views,
+// and the size and modification time of the catalog file.
 const writtenFile = "_state/views"
 
-// stamp is what writtenFile says while the catalog has the views of a digest; empty where there is no catalog.
+// stamp returns the content of writtenFile for a catalog that has the views with the given digest. If there
+// is no catalog, it is empty.
 func stamp(root *os.Root, digest string) string {
 	info, err := root.Lstat(queries.CatalogFile)
 	if err != nil {
@@ -109,17 +112,19 @@ func stamp(root *os.Root, digest string) string {
 	return fmt.Sprintf("%s %d %d\n", digest, info.Size(), info.ModTime().UnixNano())
 }
 
-// upToDate reports whether the catalog has the views of a digest and was not changed since it was written.
+// upToDate reports whether the catalog has the views with the given digest and was not changed since it was
+// written.
 func upToDate(root *os.Root, digest string) bool {
 	want := stamp(root, digest)
 	if info, err := root.Lstat(writtenFile); err != nil || !info.Mode().IsRegular() || info.Size() != int64(len(want)) {
-		return false // a pipe, for example, would block
+		return false // opening a named pipe, for example, would block
 	}
 	written, err := root.ReadFile(writtenFile)
 	return err == nil && want != "" && string(written) == want
 }
 
-// noteWritten notes that the catalog has the views of a digest. Where that fails, the next command writes it again.
+// noteWritten records that the catalog has the views with the given digest. If this fails, the next command
+// writes the views again.
 func noteWritten(root *os.Root, digest string) {
 	_ = root.Remove(writtenFile) // it may be a link
 	if f, err := root.OpenFile(writtenFile, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644); err == nil {

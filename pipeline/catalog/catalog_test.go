@@ -9,7 +9,8 @@ import (
 	"parsimon/queries"
 )
 
-// Views are written when they change, or when the file is not the one that was written; else they are left alone.
+// Views are written if they have changed, or if the catalog file is not the one that was written. Otherwise
+// they are not written again.
 func TestWriteLeavesViewsThatDidNotChange(t *testing.T) {
 	dir := t.TempDir()
 	l, err := lake.Open(dir, false)
@@ -44,7 +45,7 @@ func TestWriteLeavesViewsThatDidNotChange(t *testing.T) {
 			return os.Symlink("../"+queries.CatalogFile, note)
 		},
 	} {
-		before, err := os.Open(path) // keeps its inode from being used again
+		before, err := os.Open(path) // prevents its inode from being reused
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,8 +12,8 @@ import (
 	"parsimon/pipeline/lake"
 )
 
-// A plan of one stage with three tasks. A second run finds them done. A stage that reads and writes tables has them in
-// Reads and Writes, and its workers use t.Read and t.Sink.
+// This plan has one stage with three tasks. A second run finds them complete. A stage that reads and writes
+// tables lists them in Reads and Writes, and its workers use t.Read and t.Sink.
 func Example() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "lake")
@@ -43,7 +43,7 @@ func Example() {
 	}
 	records, err := engine.Complete(l, count, 0)
 	check(err)
-	rows, err := engine.Stats[int64](records) // by task
+	rows, err := engine.Stats[int64](records) // one value per task
 	check(err)
 	fmt.Println(rows)
 	// Output:

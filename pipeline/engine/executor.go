@@ -1,24 +1,24 @@
 // Package engine runs the stages of a plan on a lake and records which tasks are complete.
 //
-// A plan is a list of stages in order. A stage declares the tables that it reads, by the stage that writes them,
-// the tables that it writes, how it is cut into tasks, and the function that does one task:
+// A plan is a list of stages in order. A stage declares the tables that it reads, by the stage that writes
+// them, the tables that it writes, how it is cut into tasks, and the function that does one task:
 //
 //	             Reads                      Cut, Open                    Writes
 //	stage A ──► table of A ──►  tasks of B on workers, shards or Beam ──► tables of B ──► stage C
 //
-// Everything else follows from these declarations: the order of work, what a killed run continues with, which shard
-// does which task, how many tasks fit in memory at once, when a temporary table can be removed, and
+// Everything else follows from these declarations: the order of work, what a killed run continues with, which
+// shard does which task, how many tasks fit in memory at once, when a temporary table can be removed, and
 // which stages run again when a removed or damaged file is needed (records.go).
 //
 // A task is the unit of work and of retry. Its files are installed first; the task is done when its record
 //
 //	_state/scenario=<id>[/variant=<name>]/<stage>/task-NNNNN.json
 //
-// names them. A record whose files are damaged does not count. plan.json beside the records holds the tasks; a stage
-// that would be cut into other tasks begins again.
+// names them. A record whose files are damaged does not count. plan.json beside the records holds the tasks;
+// a stage that would be cut into other tasks begins again.
 //
-// Retry: a task that fails ends the run of its process, and tasks that are done stay done. The next run of the same
-// plan does the others. A task that another process has done meanwhile has not failed (runTask).
+// Retry: a task that fails ends the run of its process, and tasks that are done stay done. The next run of
+// the same plan does the others. A task that another process has done meanwhile has not failed (runTask).
 // Beam repeats failed tasks by itself: TaskRunner.Do may be called again.
 package engine
 
@@ -47,32 +47,32 @@ import (
 	"parsimon/schema/names"
 )
 
-// Settings say how an Executor works. None of them changes the rows of a table.
+// Settings control how an Executor works. None of them changes the rows of a table.
 type Settings struct {
 	Workers     int   // goroutines; 0: one per core
-	MemoryBytes int64 // limit of all running tasks together
-	Keep        bool  // temporary tables stay
-	Method      int   // version of the method: records of another one do not count
+	MemoryBytes int64 // memory limit of all running tasks together
+	Keep        bool  // keep temporary tables
+	Method      int   // version of the method: records of other versions are ignored
 	Shard       Shard
 	Log         zerolog.Logger
 	Progress    Progress // nil: none
 }
 
-// An Executor runs stages on a lake. It is used by one goroutine at a time.
+// An Executor runs stages on a lake. Only one goroutine at a time may use it.
 type Executor struct {
 	Settings
 	lake    *lake.Lake
 	session *lake.Session // nil: the executor only reads
-	choose  choice        // nil: this process does all tasks, and no other process works on the scenario
+	choose  choice        // nil: this process runs all tasks, and no other process works on the scenario
 
 	Reports  []Report
-	reported map[string]bool    // stages with a report, by state path
+	reported map[string]bool    // stages that were reported, by state path
 	known    map[string]Records // complete stages, by state path
 	verified map[string]bool    // data files written or checked by this executor, by path
-	whole    bool               // a whole plan runs: tables that no stage needs any more may be missing
+	whole    bool               // a whole plan runs: collected tables are not needed again
 }
 
-// Reader makes an executor that only reads records.
+// Reader returns an executor that only reads records.
 func Reader(l *lake.Lake, s Settings) *Executor {
 	if s.Workers <= 0 {
 		s.Workers = runtime.GOMAXPROCS(0)
@@ -82,17 +82,18 @@ func Reader(l *lake.Lake, s Settings) *Executor {
 		verified: map[string]bool{}}
 }
 
-// New makes an executor that runs stages in a session.
+// New returns an executor that runs stages in a session.
 func New(session *lake.Session, s Settings) *Executor {
 	e := Reader(session.Lake, s)
 	e.session, e.choose = session, s.Shard.choice()
 	return e
 }
 
-// Session is the executor's session, nil if it only reads.
+// Session returns the executor's session, or nil if the executor only reads.
 func (e *Executor) Session() *lake.Session { return e.session }
 
-// Records are the records of a stage that must be complete. Its data files, except collected ones, are verified once.
+// Records returns the records of a complete stage. It verifies the stage's data files once, except collected
+// ones.
 func (e *Executor) Records(s *Stage) (Records, error) {
 	if r, ok := e.known[s.StatePath()]; ok {
 		return r, nil
@@ -102,7 +103,7 @@ func (e *Executor) Records(s *Stage) (Records, error) {
 		return r, err
 	}
 	check := e.lake.Check
-	if e.shared() { // not every process reads every byte: damage shows where a file is used
+	if e.shared() { // one of several processes does not read every byte: damage is found where a file is used
 		check = e.lake.CheckSize
 	}
 	for _, rec := range r.Done {
@@ -117,8 +118,8 @@ func (e *Executor) Records(s *Stage) (Records, error) {
 	return r, nil
 }
 
-// Run runs all stages of a plan in order, first repairing what it needs, and removes temporary tables as soon as no
-// stage of the plan needs them.
+// Run runs all stages of a plan in order. Before that, it repairs the stages that the plan needs. It removes
+// temporary tables as soon as no stage of the plan needs them.
 func (e *Executor) Run(ctx context.Context, p Plan) error {
 	e.whole = true
 	defer func() { e.whole = false }()
@@ -134,7 +135,7 @@ func (e *Executor) Run(ctx context.Context, p Plan) error {
 	}
 }
 
-// runStages runs the stages of a plan in order, and collects after each.
+// runStages runs the stages of a plan in order, and collects temporary tables after each stage.
 func (e *Executor) runStages(ctx context.Context, p Plan) error {
 	for _, s := range p {
 		if err := e.runStage(ctx, s); err != nil {
@@ -147,9 +148,9 @@ func (e *Executor) runStages(ctx context.Context, p Plan) error {
 	return nil
 }
 
-// RunStage runs one stage of a plan. The stages that it reads from must be complete. Without shards, tasks whose files
-// were collected run again; with shards, the process that completes the stage collects what no stage of the plan needs
-// any more.
+// RunStage runs one stage of a plan. The stages that it reads from must be complete. Without shards, tasks
+// whose files were collected run again. With shards, the process that completes the stage collects the tables
+// that no stage of the plan needs any longer.
 func (e *Executor) RunStage(ctx context.Context, p Plan, s *Stage) error {
 	if err := e.runStage(ctx, s); err != nil {
 		return err
@@ -160,8 +161,8 @@ func (e *Executor) RunStage(ctx context.Context, p Plan, s *Stage) error {
 	return e.endShard(p, s)
 }
 
-// runStage does the tasks of a stage that are not done, the longest first. A failed task stops the others before
-// their next task; committed files stay.
+// runStage runs the incomplete tasks of a stage, the longest first. If a task fails, the other workers stop
+// before their next task. Committed files stay.
 func (e *Executor) runStage(ctx context.Context, s *Stage) error {
 	began, cpu := time.Now(), ProcessorSeconds()
 	job, err := e.prepare(s)
@@ -182,7 +183,7 @@ func (e *Executor) runStage(ctx context.Context, s *Stage) error {
 	}
 	critical := 0.0
 	for _, rec := range job.Done {
-		if rec == nil { // another process's task
+		if rec == nil { // a task of another process
 			continue
 		}
 		critical = max(critical, float64(rec.CriticalNS)/1e9)
@@ -202,14 +203,15 @@ func (e *Executor) runStage(ctx context.Context, s *Stage) error {
 	return e.accept(s)
 }
 
-// accept checks a complete stage against the settings of this run, which may refuse results that a former run accepted.
+// accept checks a complete stage against the settings of this run, which can reject results that an earlier
+// run accepted.
 func (e *Executor) accept(s *Stage) error {
 	if s.Check == nil {
 		return nil
 	}
 	r, err := e.Records(s)
 	var incomplete *IncompleteError
-	if e.shared() && errors.As(err, &incomplete) { // other processes are still at work
+	if e.shared() && errors.As(err, &incomplete) { // other processes are still working
 		return nil
 	}
 	if err != nil {
@@ -218,17 +220,17 @@ func (e *Executor) accept(s *Stage) error {
 	return s.Check(r)
 }
 
-// A job is a stage whose tasks are settled.
+// A job is a stage whose division into tasks is fixed.
 type job struct {
 	Records
 	in      *Inputs
-	work    []int64 // by task: about how long it takes, in any unit
-	mine    []bool  // tasks that this process does
-	own     int     // how many those are
-	release func()  // gives up the stage's lock
+	work    []int64 // relative duration of each task
+	mine    []bool  // the tasks that this process runs
+	own     int     // the number of those tasks
+	release func()  // releases the stage's lock
 }
 
-// prepare cuts a stage into tasks and finds those that are done.
+// prepare divides a stage into tasks and finds the complete ones.
 func (e *Executor) prepare(s *Stage) (j *job, err error) {
 	j = &job{Records: Records{Stage: s, layout: layout{Stage: s.Name, Method: e.Method}}}
 	if j.in, err = e.inputs(s); err != nil {
@@ -256,8 +258,8 @@ func (e *Executor) prepare(s *Stage) (j *job, err error) {
 	return j, e.settle(j)
 }
 
-// stageError adds the name of a stage to a panic outside its tasks. Other errors of its preparation name what they
-// are about.
+// stageError adds the name of a stage to a panic outside its tasks. Other errors of the preparation describe
+// themselves.
 func stageError(s *Stage, err error) error {
 	if errors.As(err, new(*PanicError)) {
 		return fmt.Errorf("stage %s: %w", s.Name, err)
@@ -265,7 +267,7 @@ func stageError(s *Stage, err error) error {
 	return err
 }
 
-// work is about how long each task of a stage takes.
+// work returns the relative duration of each task of a stage.
 func work(s *Stage, in *Inputs, tasks []Task) ([]int64, error) {
 	if s.Work != nil {
 		return s.Work(in, tasks)
@@ -273,7 +275,7 @@ func work(s *Stage, in *Inputs, tasks []Task) ([]int64, error) {
 	return names.Of(tasks, func(t Task) int64 { return t.Cost }), nil
 }
 
-// todo are the tasks that are left to this process, the longest first, and their cost.
+// todo returns the incomplete tasks of this process, the longest first, and their total cost.
 func (j *job) todo() (todo []int, total int64) {
 	for n, rec := range j.Done {
 		if j.mine[n] && rec == nil {
@@ -285,7 +287,7 @@ func (j *job) todo() (todo []int, total int64) {
 	return todo, total
 }
 
-// runTasks does tasks on the executor's workers, as many at once as fit in memory together.
+// runTasks runs tasks on the executor's workers. It runs as many tasks at once as fit in memory together.
 func (e *Executor) runTasks(ctx context.Context, j *job, todo []int) error {
 	if len(todo) == 0 {
 		return nil
@@ -302,7 +304,7 @@ func (e *Executor) runTasks(ctx context.Context, j *job, todo []int) error {
 	budget := semaphore.NewWeighted(e.MemoryBytes)
 	return Parallel(ctx, e.Workers, len(todo), func(ctx context.Context, i int) error {
 		n := todo[i]
-		bytes := e.MemoryBytes // a task that never fits is done alone
+		bytes := e.MemoryBytes // a task that exceeds the limit runs alone
 		if rows := max(0, j.Tasks[n].Rows); rows < e.MemoryBytes/max(1, j.Stage.BytesPerRow) {
 			bytes = rows * j.Stage.BytesPerRow
 		}
@@ -322,8 +324,8 @@ func (e *Executor) runTasks(ctx context.Context, j *job, todo []int) error {
 	})
 }
 
-// settle makes a job's layout the one in force and finds the tasks that are done. Until release, no process begins the
-// stage again.
+// settle makes a job's layout the current one and finds the complete tasks. Until release is called, no other
+// process begins the stage again.
 func (e *Executor) settle(j *job) error {
 	if e.shared() {
 		return e.settleShared(j)
@@ -335,8 +337,8 @@ func (e *Executor) settle(j *job) error {
 	return e.resume(j)
 }
 
-// begin makes a layout the one in force. The records of another layout are removed; its committed data files stay until
-// the new ones are committed.
+// begin makes a layout the current one. It removes the records of another layout. The committed data files of
+// that layout stay until the new ones are committed.
 func (e *Executor) begin(s *Stage, l layout) error {
 	old, found, err := readLayout(e.lake, s)
 	if err != nil && !errors.As(err, new(*lake.DamageError)) {
@@ -348,7 +350,8 @@ func (e *Executor) begin(s *Stage, l layout) error {
 	if found && old.equal(l) {
 		return nil
 	}
-	if found && old.Method == l.Method && e.shared() { // one of several processes must not remove the results of others
+	// One of several processes must not remove the results of the others.
+	if found && old.Method == l.Method && e.shared() {
 		return otherLayout(s, old, l)
 	}
 	if err := removeStage(e.session, s); err != nil {
@@ -357,8 +360,9 @@ func (e *Executor) begin(s *Stage, l layout) error {
 	return e.session.WriteState(s.StatePath("plan.json"), l)
 }
 
-// resume finds the records of a former run, of the tasks of this process. A task whose files are damaged is not done,
-// nor, where the stage runs alone, one whose files were collected: they are wanted.
+// resume finds the records of an earlier run for the tasks of this process. A task with damaged files counts
+// as incomplete. If the stage runs alone, a task whose files were collected also counts as incomplete,
+// because its files are the purpose of the run.
 func (e *Executor) resume(j *job) (err error) {
 	j.Done = make([]*Record, len(j.Tasks))
 	for n, mine := range j.mine {
@@ -375,8 +379,8 @@ func (e *Executor) resume(j *job) (err error) {
 	return e.dropDamaged(j.Records)
 }
 
-// removeStage removes the records of a stage and its temporary tables. Its other data files stay until a commit does
-// not name them.
+// removeStage removes the records and the temporary tables of a stage. Its other data files stay until a
+// commit no longer names them.
 func removeStage(session *lake.Session, s *Stage) error {
 	if err := session.RemoveState(s.StatePath()); err != nil {
 		return err
@@ -392,14 +396,14 @@ func removeStage(session *lake.Session, s *Stage) error {
 	return nil
 }
 
-// Parallel does n things on up to so many workers, in their order. The first error stops the others before their next
-// thing.
+// Parallel calls do for each of n items, in order, on at most the given number of workers. The first error
+// stops the other workers before their next item.
 func Parallel(ctx context.Context, workers, n int, do func(ctx context.Context, i int) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(max(1, workers))
 	for i := range n {
 		g.Go(func() error {
-			pprof.SetGoroutineLabels(ctx) // of the context: --cpu-profile
+			pprof.SetGoroutineLabels(ctx) // those of the context, for --cpu-profile
 			if err := context.Cause(ctx); err != nil {
 				return err
 			}
@@ -409,10 +413,10 @@ func Parallel(ctx context.Context, workers, n int, do func(ctx context.Context, 
 	return g.Wait()
 }
 
-// An Attempt is one attempt at one task, as a Worker sees it.
+// An Attempt is one attempt to run a task. It is the interface of a Worker to the engine.
 type Attempt struct {
 	Task
-	N int // number of the task
+	N int // index of the task
 
 	in       *Inputs
 	session  *lake.Session
@@ -424,8 +428,8 @@ type Attempt struct {
 	files    []lake.DataFile         // committed by the worker itself
 	stats    any
 	critical int64
-	added    atomic.Bool // progress
-	err      error       // of creating a file
+	added    atomic.Bool // progress was reported
+	err      error       // error of creating a file
 }
 
 // Read streams a table that the stage declares; see lake.Lake.Read. The engine closes the stream.
@@ -433,7 +437,7 @@ func (t *Attempt) Read(o Output, keep *lake.Range) schema.Batches {
 	return t.ReadAll([]Output{o}, keep)
 }
 
-// ReadAll is Read of a table that several stages write, one after the other.
+// ReadAll is Read for a table that several stages write. It reads their files one after the other.
 func (t *Attempt) ReadAll(of []Output, keep *lake.Range) schema.Batches {
 	var files []lake.DataFile
 	for _, o := range of {
@@ -448,12 +452,12 @@ func (t *Attempt) read(o Output, files []lake.DataFile, keep *lake.Range) schema
 	return in
 }
 
-// ReadChunk is Read of the one file that the task of the same number wrote.
+// ReadChunk reads only the file that was written by the task with the same index.
 func (t *Attempt) ReadChunk(o Output) schema.Batches {
 	return t.read(o, t.in.Files(o)[t.N:t.N+1], nil)
 }
 
-// Inputs are the records of the stages that the stage reads from.
+// Inputs returns the records of the stages that the stage reads from.
 func (t *Attempt) Inputs() *Inputs { return t.in }
 
 // Range selects the task's rows of a column.
@@ -461,8 +465,8 @@ func (t *Attempt) Range(column string) *lake.Range {
 	return &lake.Range{Column: column, Lo: t.Lo, Hi: t.Hi}
 }
 
-// Sink is where the task's rows of a table go; nil if the stage does not write it. The engine commits the file if the
-// worker succeeds.
+// Sink returns the sink for the task's rows of a table, or nil if the stage does not write the table. The
+// engine commits the file if the worker succeeds.
 func (t *Attempt) Sink(table schema.Table) schema.Sink {
 	if w, ok := t.sinks[table.Name]; ok {
 		return w
@@ -483,29 +487,30 @@ func (t *Attempt) Sink(table schema.Table) schema.Sink {
 	return w
 }
 
-// Session writes files that Sink does not: several of one table, or shared ones. The worker commits them and names them
-// with Adopt.
+// Session returns the session, for files that Sink cannot write: several files of one table, or shared files.
+// The worker commits these files and passes them to Adopt.
 func (t *Attempt) Session() *lake.Session { return t.session }
 
 // Adopt adds files that the worker has committed to the task's record.
 func (t *Attempt) Adopt(files ...lake.DataFile) { t.files = append(t.files, files...) }
 
-// Add reports progress in the stage's unit. A task without counts with its cost when it is done.
+// Add reports progress in the stage's unit. If a task never calls it, the task's cost is added when the task
+// is complete.
 func (t *Attempt) Add(n int64) {
 	t.added.Store(true)
 	t.progress.Add(n)
 }
 
-// SetStats sets the statistics that the task's record keeps: a value with JSON names.
+// SetStats sets the statistics that are stored in the task's record. v must be encodable as JSON.
 func (t *Attempt) SetStats(v any) { t.stats = v }
 
-// SetCritical sets the time of the task's longest piece that cannot be divided further; without it, the whole task is
-// one piece.
+// SetCritical sets the duration, in ns, of the longest part of the task that cannot be divided further. By
+// default, the whole task is one such part.
 func (t *Attempt) SetCritical(ns int64) { t.critical = max(1, ns) }
 
-// runTask does one task and records it. A failed attempt ends the run, and the next run repeats the task. Another
-// process may have done the task meanwhile, and what this attempt read may have been collected since: then it has not
-// failed.
+// runTask runs one task and records it. If the attempt fails, the run ends and the next run repeats the task.
+// There is one exception: if another process has completed the task in the meantime, the attempt has not
+// failed, because its inputs may have been collected since.
 func (e *Executor) runTask(ctx context.Context, j *job, n int, worker Worker) (rec *Record, err error) {
 	t := &Attempt{Task: j.Tasks[n], N: n, in: j.in, session: e.session, stage: j.Stage, progress: e.Progress}
 	defer func() {
@@ -531,11 +536,11 @@ func (e *Executor) runTask(ctx context.Context, j *job, n int, worker Worker) (r
 	return rec, err
 }
 
-// work runs the worker and closes what it read.
+// work runs the worker and closes the streams that it opened.
 func (t *Attempt) work(ctx context.Context, worker Worker) error {
 	err := guard(t.stage, func() error { return worker(ctx, t) })
 	for _, in := range t.open {
-		_ = in.Close() // read to its end, or an error is reported
+		_ = in.Close() // it was read to its end, or an error is reported
 	}
 	if err == nil && !t.added.Load() {
 		t.Add(t.Cost)
@@ -543,21 +548,21 @@ func (t *Attempt) work(ctx context.Context, worker Worker) error {
 	return errors.Join(err, t.err)
 }
 
-// A PanicError is a panic of a stage's code, as an error. Values that no writer of ours can have written, in the lake of
-// a stranger, are what is most likely behind it.
+// A PanicError is a panic in the code of a stage, converted to an error. The most likely cause is a lake from
+// an untrusted source with values that this program cannot have written.
 type PanicError struct {
 	Value  any
-	Tables []string // that the task was reading
+	Tables []string // tables that the task was reading
 	Stack  []byte
 }
 
-// Error says what happened, without the stack.
+// Error describes the panic without its stack trace.
 func (e *PanicError) Error() string {
 	return fmt.Sprintf("impossible values in table %s, or a defect of the program: panic: %v",
 		strings.Join(e.Tables, " or "), e.Value)
 }
 
-// guard calls do, which reads the tables that a stage declares, and makes an error of a panic.
+// guard calls do, which reads the tables that a stage declares, and converts a panic to an error.
 func guard(s *Stage, do func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -569,7 +574,7 @@ func guard(s *Stage, do func() error) (err error) {
 	return do()
 }
 
-// commit installs the files. The task's record is not written yet.
+// commit installs the files of the attempt. It does not write the task's record.
 func (t *Attempt) commit(took time.Duration) (rec *Record, err error) {
 	rec = &Record{Task: t.N + 1, Files: t.files, Seconds: took.Seconds(),
 		CriticalNS: cmp.Or(t.critical, took.Nanoseconds())}

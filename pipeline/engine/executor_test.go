@@ -15,8 +15,9 @@ import (
 	"parsimon/schema"
 )
 
-// A plan runs stage by stage, and of each stage the costliest tasks first. What is complete is not done again. The
-// temporary table goes as soon as the stage that reads it is complete; the others stay.
+// A plan runs stage by stage, and the costliest tasks of each stage run first. Complete tasks do not run
+// again. The temporary table is removed as soon as the stage that reads it is complete. The other tables
+// stay.
 func TestRun(t *testing.T) {
 	session, toy := toyLake(t), newToy(toyScenario)
 	want := []string{
@@ -45,7 +46,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// Any number of workers gives the same rows; with Keep, the temporary table stays.
+// The rows are the same for any number of workers. With Keep, the temporary table stays.
 func TestWorkersAndKeep(t *testing.T) {
 	for _, workers := range []int{0, 3, 16} {
 		session, toy := toyLake(t), newToy(toyScenario)
@@ -60,7 +61,7 @@ func TestWorkersAndKeep(t *testing.T) {
 	}
 }
 
-// The statistics of a stage are those of its tasks, in their order.
+// The statistics of a stage are those of its tasks, in order.
 func TestStats(t *testing.T) {
 	session, toy := toyLake(t), newToy(toyScenario)
 	toy.run(t, session, settings())
@@ -77,8 +78,8 @@ func TestStats(t *testing.T) {
 	}
 }
 
-// A stage that failed continues where it was; one whose inputs are not there says which command makes them; a damaged,
-// missing or truncated file or record is made again, and only that one.
+// A failed stage continues where it stopped. If the inputs of a stage are missing, the error names the
+// command that makes them. If a file or a record is damaged, missing or truncated, only its task runs again.
 func TestStageResumes(t *testing.T) {
 	session, toy := toyLake(t), newToy(toyScenario)
 	l := session.Lake
@@ -158,8 +159,8 @@ func TestStageResumes(t *testing.T) {
 	}
 }
 
-// A stage that is cut into other tasks than before or is of another version of the method begins again. Its new files
-// have other names, so that readers see the old ones until the new ones are committed.
+// If a stage is divided into other tasks than before, or has another version of the method, it begins again.
+// Its new files have other names, so that readers see the old files until the new ones are committed.
 func TestStageBeginsAgain(t *testing.T) {
 	session, toy := toyLake(t), newToy(toyScenario)
 	l := session.Lake
@@ -217,7 +218,7 @@ func TestStageBeginsAgain(t *testing.T) {
 	}
 }
 
-// A context that ends stops a stage before its next task. What was done stays done.
+// When its context ends, a stage stops before its next task. Complete tasks stay complete.
 func TestRunStopsWithContext(t *testing.T) {
 	session, toy := toyLake(t), newToy(toyScenario)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -235,12 +236,12 @@ func TestRunStopsWithContext(t *testing.T) {
 	}
 }
 
-// Tasks wait until they fit in memory together with those at work. One that never fits is done alone.
+// A task waits until it fits in memory beside the running tasks. A task that exceeds the limit runs alone.
 func TestMemoryBudget(t *testing.T) {
 	for _, c := range []struct{ bytes, most int64 }{{3 * 200 * 8, 3}, {200*8 + 1, 1}, {1, 1}} {
 		session, toy := toyLake(t), newToy(toyScenario)
 		var now, most, begun atomic.Int64
-		full := make(chan struct{}) // closed when as many tasks are at work as fit
+		full := make(chan struct{}) // closed when the maximum number of tasks is running
 		toy.do = func(stage string, _ int) error {
 			if stage != "numbers" {
 				return nil
@@ -265,8 +266,8 @@ func TestMemoryBudget(t *testing.T) {
 	}
 }
 
-// A complete stage whose results a run does not accept fails that run, also when another run did the tasks. Nothing is
-// lost: a run that accepts them finds them done.
+// If a run does not accept the results of a complete stage, the run fails, even if another run ran the tasks.
+// No results are lost: a run that accepts them finds the tasks complete.
 func TestCheckRefuses(t *testing.T) {
 	session, toy := toyLake(t), newToy(toyScenario)
 	toy.squares.Check = func(r Records) error {
@@ -291,7 +292,8 @@ func TestCheckRefuses(t *testing.T) {
 	}
 }
 
-// A temporary table that no stage of the plan reads, because only a longer plan does, goes with the last of the others.
+// If only a longer plan reads a temporary table, the table is removed together with the last of the other
+// temporary tables.
 func TestCollectUnread(t *testing.T) {
 	session, toy := toyLake(t), newToy(toyScenario)
 	open := toy.squares.Open
@@ -328,7 +330,7 @@ func TestCollectUnread(t *testing.T) {
 	}
 }
 
-// The records of a damaged stage are refused with the file's name; a Reader changes nothing.
+// Reading the records of a damaged stage returns an error that names the file. A Reader changes nothing.
 func TestReaderFindsDamage(t *testing.T) {
 	session, toy := toyLake(t), newToy(toyScenario)
 	toy.run(t, session, settings())

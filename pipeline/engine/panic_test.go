@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A panic of a task is an error with stage, task and tables, and what other tasks have committed stays. A row of a
-// stranger's lake that no check foresees would otherwise end the process with a stack trace.
+// A panic of a task becomes an error that names stage, task and tables. Committed files of other tasks stay.
+// Otherwise, an unforeseen row in a lake from an untrusted source would end the process with a stack trace.
 func TestPanicOfATaskIsAnError(t *testing.T) {
 	session := toyLake(t)
 	toy := newToy(toyScenario)
@@ -33,7 +33,7 @@ func TestPanicOfATaskIsAnError(t *testing.T) {
 	}
 }
 
-// Open and Cut of a stage read tables, too.
+// Panics of a stage's Open and Cut, which also read tables, become errors, too.
 func TestPanicOfOpenIsAnError(t *testing.T) {
 	session := toyLake(t)
 	toy := newToy(toyScenario)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Everything is done once, by no more workers at a time than were asked for.
+// Parallel handles each item once, and never uses more workers than requested.
 func TestParallel(t *testing.T) {
 	for _, c := range []struct{ workers, n int }{{1, 10}, {4, 100}, {8, 3}, {4, 0}} {
 		times := make([]atomic.Int64, c.n)
@@ -31,7 +31,7 @@ func TestParallel(t *testing.T) {
 	}
 }
 
-// The first error stops the rest and is the one returned.
+// The first error stops the other workers and is returned.
 func TestParallelStopsAtAnError(t *testing.T) {
 	bad := errors.New("bad")
 	did := 0
@@ -53,7 +53,7 @@ func TestParallelStopsAtAnError(t *testing.T) {
 	}
 }
 
-// A task has memory that no other uses meanwhile, and a worker's next task has it again.
+// While a task uses its memory, no other task uses it. The next task of a worker reuses it.
 func TestMemory(t *testing.T) {
 	made := 0
 	work := WithMemory(func() (*int, error) {

@@ -14,8 +14,8 @@ import (
 	"parsimon/schema/units"
 )
 
-// Progress shows how far a stage is. A stage begins with the total of its work in some unit; add
-// may be called by several goroutines at once.
+// Progress shows the progress of a stage. Begin receives the total work in some unit. Several goroutines may
+// call Add at once.
 type Progress interface {
 	Begin(stage, unit string, total int64)
 	Add(n int64)
@@ -34,8 +34,8 @@ func (Silent) Add(int64) {}
 // End shows nothing.
 func (Silent) End() {}
 
-// NewProgress shows progress on a terminal as one line that is written over, and otherwise as a
-// log line every few seconds.
+// NewProgress shows progress on a terminal as one line that is updated. Otherwise, it writes a log line every
+// few seconds.
 func NewProgress(w io.Writer, terminal bool, log zerolog.Logger) Progress {
 	p := &ticker{out: w, terminal: terminal, log: log, every: 5 * time.Second}
 	if terminal {
@@ -54,19 +54,19 @@ type ticker struct {
 	total       int64
 	done        atomic.Int64
 	began       time.Time
-	seen        []mark // of late, oldest first
+	seen        []mark // recent marks, oldest first
 	stop        chan struct{}
 	wg          sync.WaitGroup
 }
 
-// A mark is how much was done at a time.
+// A mark records how much work was done at a point in time.
 type mark struct {
 	at   time.Time
 	done int64
 }
 
-// rateSpan is how far back the rate looks: what the beginning of a stage took (reading, a part found in
-// the cache) does not predict the rest.
+// rateSpan is the period over which the rate is computed. The speed at the start of a stage, where it reads
+// input or finds results in the cache, does not predict the rest.
 const rateSpan = 30 * time.Second
 
 func (t *ticker) Begin(stage, unit string, total int64) {
@@ -93,7 +93,7 @@ func (t *ticker) End() {
 	close(t.stop)
 	t.wg.Wait()
 	if t.terminal {
-		_, _ = fmt.Fprint(t.out, "\r\x1b[K") // a line that cannot be shown is no reason to fail
+		_, _ = fmt.Fprint(t.out, "\r\x1b[K") // a progress line that cannot be shown is not an error
 	}
 }
 
@@ -123,7 +123,7 @@ func (t *ticker) show() {
 	_, _ = fmt.Fprintf(t.out, "\r\x1b[K%-9s %s", t.stage, line)
 }
 
-// rate is how much is done a second, of late.
+// rate returns the recent amount of work per second.
 func (t *ticker) rate(now time.Time, done int64) float64 {
 	t.seen = append(t.seen, mark{now, done})
 	for len(t.seen) > 2 && now.Sub(t.seen[1].at) >= rateSpan {
@@ -133,27 +133,28 @@ func (t *ticker) rate(now time.Time, done int64) float64 {
 	return float64(done-first.done) / max(1e-9, now.Sub(first.at).Seconds())
 }
 
-// A Report says what a stage did in this run.
+// A Report describes what a stage did in this run.
 type Report struct {
 	Stage           string  `json:"stage"`
 	Tasks           int     `json:"tasks"`
-	Reused          int     `json:"reused"` // tasks found done
+	Reused          int     `json:"reused"` // tasks that were complete before
 	Seconds         float64 `json:"seconds"`
-	CPUSeconds      float64 `json:"cpu_seconds"`      // of all cores, of the whole process
-	CriticalSeconds float64 `json:"critical_seconds"` // what it would take with a core for every task or link case
-	PeakBytes       int64   `json:"peak_bytes"`       // the most memory the process has had resident so far
+	CPUSeconds      float64 `json:"cpu_seconds"`      // of all cores, for the whole process
+	CriticalSeconds float64 `json:"critical_seconds"` // with one core for every task or link case
+	PeakBytes       int64   `json:"peak_bytes"`       // peak resident memory of the process so far
 }
 
-// ProcessorSeconds is what all threads of this process have used of all cores so far, in user and system mode.
+// ProcessorSeconds returns the processor time that all threads of this process have used so far, in user and
+// system mode.
 func ProcessorSeconds() float64 {
 	u := usage()
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
-// PeakBytes is the most memory that this process has had resident so far.
+// PeakBytes returns the peak resident memory of this process so far.
 func PeakBytes() int64 { return usage().Maxrss << 10 } // kilobytes on Linux
 
-// usage is what getrusage(2) says of this process.
+// usage returns the result of getrusage(2) for this process.
 func usage() (u syscall.Rusage) {
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // fails only for an invalid pointer
 	return u

@@ -9,7 +9,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// The rate is that of the last half minute: after a slow start, the time that is left is not overestimated.
+// The rate is that of the last half minute. After a slow start, the remaining time is not overestimated.
 func TestProgressRate(t *testing.T) {
 	var out bytes.Buffer
 	p := NewProgress(&out, true, zerolog.Nop()).(*ticker)

@@ -14,16 +14,17 @@ import (
 	"parsimon/schema/names"
 )
 
-// A Record says that a task is done.
+// A Record records that a task is complete.
 type Record struct {
-	Task       int             `json:"task"` // its number, from 1
-	Files      []lake.DataFile `json:"files"`
-	Seconds    float64         `json:"seconds"`
-	CriticalNS int64           `json:"critical_ns"` // the longest piece that cannot be divided further
+	Task    int             `json:"task"` // number of the task, starting from 1
+	Files   []lake.DataFile `json:"files"`
+	Seconds float64         `json:"seconds"`
+	// Duration of the longest part that cannot be divided further.
+	CriticalNS int64           `json:"critical_ns"`
 	Stats      json.RawMessage `json:"stats,omitempty"`
 }
 
-// layout is the content of plan.json: how a stage is cut into tasks.
+// layout is the content of plan.json: how a stage is divided into tasks.
 type layout struct {
 	Stage  string `json:"stage"`
 	Method int    `json:"method"`
@@ -34,17 +35,17 @@ func (l layout) equal(m layout) bool {
 	return l.Stage == m.Stage && l.Method == m.Method && slices.Equal(l.Tasks, m.Tasks)
 }
 
-// Records are the tasks of a stage with their records: nil for a task that is not done.
+// Records are the tasks of a stage with their records. The record of an incomplete task is nil.
 type Records struct {
 	Stage *Stage
 	layout
 	Done []*Record
 }
 
-// Files are the data files of one table, in the order of the tasks.
+// Files returns the data files of one table, in the order of the tasks.
 func (r Records) Files(t schema.Table) []lake.DataFile { return lake.FilesOf(r.AllFiles(), t) }
 
-// AllFiles are the data files of all tables, by task.
+// AllFiles returns the data files of all tables, in the order of the tasks.
 func (r Records) AllFiles() (files []lake.DataFile) {
 	for _, rec := range r.Done {
 		if rec != nil {
@@ -54,12 +55,12 @@ func (r Records) AllFiles() (files []lake.DataFile) {
 	return files
 }
 
-// Complete reports whether all tasks are done, by this version of the method.
+// Complete reports whether all tasks were completed by this version of the method.
 func (r Records) Complete(method int) bool {
 	return len(r.Tasks) > 0 && r.Method == method && !slices.Contains(r.Done, nil)
 }
 
-// Stats decodes the statistics of each task that is done.
+// Stats decodes the statistics of each complete task.
 func Stats[T any](r Records) ([]T, error) {
 	var all []T
 	for n, rec := range r.Done {
@@ -75,14 +76,15 @@ func Stats[T any](r Records) ([]T, error) {
 	return all, nil
 }
 
-// ReadRecords reads the records of a stage. found is false for a stage that was never begun. A damaged record
-// counts as a task that is not done; an error of the disk does not.
+// ReadRecords reads the records of a stage. If the stage was never begun, found is false. If a record is
+// damaged, its task counts as incomplete. I/O errors are returned.
 func ReadRecords(l *lake.Lake, s *Stage) (r Records, found bool, err error) {
 	r.Stage = s
 	if r.layout, found, err = readLayout(l, s); err != nil || !found {
 		return r, false, err
 	}
-	there, err := l.StateFiles(s.StatePath()) // one listing: a plan may name millions of tasks that never ran
+	// List the directory once, because a plan may have millions of tasks that never ran.
+	there, err := l.StateFiles(s.StatePath())
 	if err != nil {
 		return r, true, err
 	}
@@ -98,13 +100,14 @@ func ReadRecords(l *lake.Lake, s *Stage) (r Records, found bool, err error) {
 	return r, true, nil
 }
 
-// readLayout reads how a stage is cut into tasks.
+// readLayout reads how a stage is divided into tasks.
 func readLayout(l *lake.Lake, s *Stage) (now layout, found bool, err error) {
 	found, err = l.ReadState(s.StatePath("plan.json"), &now)
 	return now, found, err
 }
 
-// readRecord reads the record of a task; nil if there is none, it is damaged, or it is that of another task.
+// readRecord reads the record of a task. It returns nil if the record is missing, is damaged, or belongs to
+// another task.
 func readRecord(l *lake.Lake, s *Stage, n int) (*Record, error) {
 	var rec Record
 	ok, err := l.ReadState(s.StatePath(recordName(n)), &rec)
@@ -117,11 +120,11 @@ func readRecord(l *lake.Lake, s *Stage, n int) (*Record, error) {
 	return &rec, nil
 }
 
-// An IncompleteError is the error of reading from a stage whose tasks are not all done.
+// An IncompleteError is the error of reading from a stage with incomplete tasks.
 type IncompleteError struct {
 	Stage  *Stage
 	Why    string // what is missing, if the stage was begun
-	Shards string // which shards are missing, if it was begun in shards
+	Shards string // the missing shards, if the stage was begun in shards
 }
 
 // Error names the missing stage and the command that runs it.
@@ -136,7 +139,7 @@ func (e *IncompleteError) Error() string {
 	return fmt.Sprintf("%srun \"%s\" first", text, e.Stage.Command)
 }
 
-// Complete reads the records of a stage that must be complete.
+// Complete reads the records of a stage. It returns an error if the stage is not complete.
 func Complete(l *lake.Lake, s *Stage, method int) (Records, error) {
 	r, found, err := ReadRecords(l, s)
 	if err != nil {
@@ -156,8 +159,7 @@ func Complete(l *lake.Lake, s *Stage, method int) (Records, error) {
 	return r, incomplete
 }
 
-// missing describes the tasks that are not done, and the shards they belong to ("1, 3/4") if the stage was last run
-// in shards.
+// missing describes the incomplete tasks and, if the stage was last run in shards, their shards ("1, 3/4").
 func missing(l *lake.Lake, r Records) (text, shards string) {
 	var tasks []int
 	for n, rec := range r.Done {
@@ -165,7 +167,7 @@ func missing(l *lake.Lake, r Records) (text, shards string) {
 			tasks = append(tasks, n+1)
 		}
 	}
-	const most = 12 // tasks, or shards, that are named
+	const most = 12 // maximum number of tasks or shards to list
 	text = fmt.Sprintf("%d of %d tasks are not done (%s)", len(tasks), len(r.Done),
 		names.Listed(names.Of(tasks, strconv.Itoa), most))
 	var count int
@@ -178,11 +180,11 @@ func missing(l *lake.Lake, r Records) (text, shards string) {
 	return text, fmt.Sprintf("%s/%d", names.Listed(names.Of(slices.Compact(of), strconv.Itoa), most), count)
 }
 
-// Repair makes those stages of a plan run again whose collected files a stage needs that is not complete, or whose own
-// files are damaged. It removes the records of damaged tasks: Collect must not take a stage for complete that will read
-// again.
+// Repair prepares a plan to run again. If a stage is incomplete or its own files are damaged, the stages
+// whose collected files it needs will run again. Repair removes the records of damaged tasks, because Collect
+// must not treat a stage as complete while it may still read a table.
 func (e *Executor) Repair(p Plan) error {
-	for i := len(p) - 1; i >= 0; i-- { // a writer that runs again is itself a reader of earlier stages
+	for i := len(p) - 1; i >= 0; i-- { // a writer that runs again itself reads from earlier stages
 		r, _, err := ReadRecords(e.lake, p[i])
 		if lake.IsReadError(err) {
 			return err
@@ -196,7 +198,7 @@ func (e *Executor) Repair(p Plan) error {
 		delete(e.known, p[i].StatePath())
 		for _, o := range p[i].Reads {
 			if !slices.ContainsFunc(p, func(s *Stage) bool { return same(s, o.Stage) }) {
-				continue // of another scenario, which this session does not own
+				continue // belongs to another scenario, for which this session holds no lock
 			}
 			if err := e.invalidate(o.Stage, o.Table); err != nil {
 				return err
@@ -206,8 +208,8 @@ func (e *Executor) Repair(p Plan) error {
 	return nil
 }
 
-// dropDamaged removes the records of tasks whose files are not those that were committed, which are to run again. An
-// error, such as that of a disk, is no damage: the records are right.
+// dropDamaged removes the records of tasks whose files differ from what was committed, so that the tasks run
+// again. Other errors, such as I/O errors, are not damage. They are returned and the records stay.
 func (e *Executor) dropDamaged(r Records) error {
 	for n, rec := range r.Done {
 		if rec == nil {
@@ -229,7 +231,7 @@ func (e *Executor) dropDamaged(r Records) error {
 	return nil
 }
 
-// verify reports damage of a task's files, by check, unless they are verified or collected.
+// verify calls check for each of a task's files that was neither verified before nor collected.
 func (e *Executor) verify(rec *Record, check func(lake.DataFile) error) error {
 	for _, f := range rec.Files {
 		if e.verified[f.Path] {
@@ -243,7 +245,7 @@ func (e *Executor) verify(rec *Record, check func(lake.DataFile) error) error {
 	return nil
 }
 
-// invalidate makes a stage do those of its tasks again whose files of a table were collected.
+// invalidate makes those tasks of a stage run again whose files of a table were collected.
 func (e *Executor) invalidate(s *Stage, t schema.Table) error {
 	r, found, err := ReadRecords(e.lake, s)
 	if lake.IsReadError(err) {
@@ -270,8 +272,9 @@ func (e *Executor) invalidate(s *Stage, t schema.Table) error {
 	return nil
 }
 
-// restore makes the stage that writes a collected file run again if a stage failed because it needs the file: one that
-// was cut into other tasks than before. again is true if the plan is to be run once more.
+// restore handles the failure of a stage that needs a collected file, such as a stage that is divided into
+// other tasks than before. It makes the stage that writes the file run again. again is true if the plan must
+// run once more.
 func (e *Executor) restore(p Plan, failed error) (again bool, err error) {
 	var want *lake.CollectedError
 	if !errors.As(failed, &want) {
@@ -287,11 +290,12 @@ func (e *Executor) restore(p Plan, failed error) (again bool, err error) {
 	return false, nil
 }
 
-// Temporary tables are most of what an estimate writes, and no question reads them. They are removed as soon as every
-// stage that reads them is complete. A file of a temporary table that a record names and that is not there was
-// collected: its task is done for as long as no stage needs the file.
+// Temporary tables are most of the data that an estimate writes, and no query reads them. They are removed as
+// soon as every stage that reads them is complete. If a record names a missing file of a temporary table, the
+// file was collected. Its task counts as complete as long as no stage needs the file.
 
-// Collect removes the temporary tables of a plan that no stage of it still needs, unless Settings.Keep.
+// Collect removes the temporary tables of a plan that none of its stages still needs. With Settings.Keep, it
+// does nothing.
 func (e *Executor) Collect(p Plan) error {
 	if e.Keep {
 		return nil
@@ -310,8 +314,8 @@ func (e *Executor) Collect(p Plan) error {
 	return nil
 }
 
-// unneeded reports whether a table is complete, has readers, and all of them are complete. A table that only a longer
-// plan reads is needed until all stages that read any temporary table are complete.
+// unneeded reports whether a table is complete, has readers, and all of its readers are complete. If only a
+// longer plan reads the table, it is needed until all stages that read any temporary table are complete.
 func (e *Executor) unneeded(o Output, p Plan) bool {
 	var readers, others []*Stage
 	for _, s := range p {
@@ -333,7 +337,7 @@ func (e *Executor) unneeded(o Output, p Plan) bool {
 	return len(readers) > 0 && e.isComplete(o.Stage)
 }
 
-// isComplete reports whether all tasks of a stage are done.
+// isComplete reports whether all tasks of a stage are complete.
 func (e *Executor) isComplete(s *Stage) bool {
 	if _, ok := e.known[s.StatePath()]; ok {
 		return true
@@ -342,7 +346,8 @@ func (e *Executor) isComplete(s *Stage) bool {
 	return err == nil
 }
 
-// collect removes a stage's files of a table. A late attempt may install a file meanwhile: a later call removes it.
+// collect removes a stage's files of a table. If a late attempt installs a file in the meantime, a later call
+// removes it.
 func (e *Executor) collect(s *Stage, t schema.Table) error {
 	if !e.lake.Exists(s.Place.Dir(t)) {
 		return nil

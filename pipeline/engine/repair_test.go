@@ -9,7 +9,7 @@ import (
 	"parsimon/schema"
 )
 
-// all are the tasks of a stage of the toy, as they are begun by one worker.
+// all returns the tasks of a stage of the toy, in the order in which one worker begins them.
 func all(stage string) []string {
 	if stage == "sums" {
 		return []string{"sums 1", "sums 0"}
@@ -17,8 +17,8 @@ func all(stage string) []string {
 	return []string{stage + " 4", stage + " 3", stage + " 2", stage + " 1", stage + " 0"}
 }
 
-// A stage whose temporary table was collected is complete, until a stage that reads it must run again: then the table
-// is made again, of the tables that it is made from, and collected again. What is not needed is not made.
+// A stage whose temporary table was collected stays complete until a stage that reads the table must run
+// again. The table is then recomputed from its inputs, and collected again. Nothing else is recomputed.
 func TestRepair(t *testing.T) {
 	session, toy := toyLake(t), newToy(toyScenario)
 	l := session.Lake
@@ -61,7 +61,7 @@ func TestRepair(t *testing.T) {
 	}
 }
 
-// A stage that is cut into other tasks than before needs the collected table again.
+// A stage that is divided into other tasks than before needs the collected table again.
 func TestRepairForAnotherLayout(t *testing.T) {
 	session, toy := toyLake(t), newToy(toyScenario)
 	toy.run(t, session, settings())
@@ -77,7 +77,7 @@ func TestRepairForAnotherLayout(t *testing.T) {
 	toy.run(t, session, settings())
 }
 
-// A stage that runs alone makes its collected files again: they are what it is run for.
+// A stage that runs alone recomputes its collected files, because they are the purpose of the run.
 func TestStageAloneMakesCollectedFiles(t *testing.T) {
 	session, toy := toyLake(t), newToy(toyScenario)
 	toy.run(t, session, settings())

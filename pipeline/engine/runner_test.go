@@ -13,8 +13,8 @@ import (
 	"parsimon/pipeline/lake"
 )
 
-// A program that assigns tasks plans a step, does its tasks anywhere and in any order, each perhaps several times,
-// and finishes it. At the end nothing is left to do, unless a task is lost.
+// A program that assigns tasks plans a step, runs its tasks on any machine and in any order, possibly several
+// times each, and finishes the step. At the end, nothing is left to do unless a task is lost.
 func TestTaskRunner(t *testing.T) {
 	session, toy := toyLake(t), newToy(toyScenario)
 	l := session.Lake
@@ -37,7 +37,7 @@ func TestTaskRunner(t *testing.T) {
 	if _, err := r.Plan(ctx, "nothing"); err == nil || !strings.Contains(err.Error(), "no step nothing") {
 		t.Errorf("no such step: %v", err)
 	}
-	// do does all tasks twice, at once, and returns the number of tasks of each step.
+	// do runs all tasks twice, at once, and returns the number of tasks of each step.
 	do := func() (counts []int) {
 		t.Helper()
 		for _, s := range r.Steps() {
@@ -55,7 +55,7 @@ func TestTaskRunner(t *testing.T) {
 			if err := errors.Join(errs...); err != nil {
 				t.Fatalf("%s: %v", s, err)
 			}
-			if err := r.Do(ctx, s, 99); err != nil { // a task of another layout, which nobody needs
+			if err := r.Do(ctx, s, 99); err != nil { // a task of another layout, which is not needed
 				t.Errorf("%s: %v", s, err)
 			}
 			if err := r.Finish(ctx, s); err != nil {
@@ -101,7 +101,7 @@ func TestTaskRunner(t *testing.T) {
 	}
 }
 
-// Finish refuses what the settings refuse.
+// Finish rejects results that the settings reject.
 func TestTaskRunnerChecks(t *testing.T) {
 	session, toy := toyLake(t), newToy(toyScenario)
 	session.Close()
@@ -113,7 +113,8 @@ func TestTaskRunnerChecks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, n := range todo {
-		if err := r.Do(t.Context(), step, n); (err != nil) != (i == len(todo)-1) { // the stage is complete then
+		// Then the stage is complete.
+		if err := r.Do(t.Context(), step, n); (err != nil) != (i == len(todo)-1) {
 			t.Errorf("task %d: %v", n, err)
 		}
 	}

@@ -22,7 +22,7 @@ import (
 	"parsimon/schema/columns"
 )
 
-// sorted is random rows of a table with these keys in the column that the table is sorted by.
+// sorted returns random rows of a table. The column that the table is sorted by has the given keys.
 func sorted(t schema.Table, rng *rand.Rand, keys []int64) arrow.Record {
 	random := fixture.Batch(t, rng, len(keys))
 	defer random.Release()
@@ -43,7 +43,7 @@ func sorted(t schema.Table, rng *rand.Rand, keys []int64) arrow.Record {
 	return array.NewRecord(t.Arrow(), columns, int64(len(keys)))
 }
 
-// tasksOf are tasks of given costs.
+// tasksOf returns tasks with the given costs.
 func tasksOf(costs ...int64) []Task {
 	out := make([]Task, len(costs))
 	for i, c := range costs {
@@ -52,8 +52,8 @@ func tasksOf(costs ...int64) []Task {
 	return out
 }
 
-// Shards divide the tasks: each belongs to one of them, whatever the number of shards, and no shard
-// has much more to do than another.
+// Shards divide the tasks: for any number of shards, each task belongs to exactly one shard, and the shards
+// have similar amounts of work.
 func TestShardsDivideTasks(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, n := range []int{0, 1, 5, 64, 200} {
@@ -78,7 +78,8 @@ func TestShardsDivideTasks(t *testing.T) {
 			if slices.ContainsFunc(done, func(times int) bool { return times != 1 }) {
 				t.Errorf("%d tasks in %d shards are done so often: %v", n, count, done)
 			}
-			// Graham's bound of longest-first lists is 4/3 of the best there is, and this twice that.
+			// Graham's bound for longest-first scheduling is 4/3 of the optimum. This bound is twice the
+			// optimum.
 			if most := slices.Max(loads); most > total/int64(count)+longest {
 				t.Errorf("%d tasks in %d shards: the largest has %d of %d, the longest task %d", n, count, most, total, longest)
 			}
@@ -104,7 +105,7 @@ func TestParseShard(t *testing.T) {
 	}
 }
 
-// A shared executor, of one of several processes.
+// shared calls do with an executor that is one of several processes.
 func shared(t testing.TB, l *lake.Lake, s Settings, choose choice, do func(e *Executor) error) error {
 	t.Helper()
 	session, err := l.LockShared(t.Context(), lake.Of(toyScenario))
@@ -119,10 +120,10 @@ func shared(t testing.TB, l *lake.Lake, s Settings, choose choice, do func(e *Ex
 	return do(e)
 }
 
-// Shards do the stages of a plan one after the other, each shard its own tasks. A shard does not work beside a process
-// that works alone, nor with other tasks than the shards before it; the stage after one that is not complete names the
-// shards that are missing; the last shard of a stage collects what no stage needs any more; a damaged file is its
-// shard's to make again.
+// Shards run the stages of a plan one after the other, and each shard runs its own tasks. A shard refuses to
+// run beside a process that works alone, or with other tasks than earlier shards. If a stage is not complete,
+// the next stage names the missing shards. The last shard of a stage collects the tables that no stage needs
+// any longer. A damaged file is recomputed by its own shard.
 func TestShards(t *testing.T) {
 	session, toy := toyLake(t), newToy(toyScenario)
 	l := session.Lake
@@ -181,7 +182,7 @@ func TestShards(t *testing.T) {
 	toy.check(t, l)
 }
 
-// race is a stage whose attempts write different bytes: those of the attempt's seed.
+// race returns a stage whose attempts write different bytes, which depend on seed.
 func race(stage string, table schema.Table, seed uint64) *Stage {
 	return &Stage{
 		Name: stage, Place: lake.Place{Scenario: toyScenario, Variant: "flow-1"}, Writes: []schema.Table{table},
@@ -202,8 +203,8 @@ func writeRandom(out schema.Sink, t schema.Table, seed, n uint64, rows int) erro
 	return out.Write(rec)
 }
 
-// Attempts at the same tasks that write different bytes, all at once: in the end every record describes the files that
-// are there, and no unfinished file is left.
+// Several attempts run the same tasks at once and write different bytes. In the end, every record describes
+// the installed files, and no unfinished file is left.
 func TestDoubledAttempts(t *testing.T) {
 	for _, table := range []schema.Table{schema.SenderFCTs, schema.HopObservations} {
 		t.Run(table.Name, func(t *testing.T) { testDoubledAttempts(t, table) })
@@ -261,9 +262,9 @@ func testDoubledAttempts(t *testing.T, table schema.Table) {
 	}
 }
 
-// Late attempts read a table that is collected and write another that is collected in its turn, while other processes
-// are done with both. None of them fails, every record that says that files are there is right, and when all have ended
-// a last collection leaves nothing.
+// Late attempts read a collected table and write another table, which is collected later, while other
+// processes have finished with both. None of the attempts fails, and every record whose files exist describes
+// them correctly. After all attempts have ended, a last collection leaves nothing.
 func TestLateAttempts(t *testing.T) {
 	session := toyLake(t)
 	l := session.Lake
@@ -312,7 +313,7 @@ func TestLateAttempts(t *testing.T) {
 			wg.Go(func() {
 				time.Sleep(time.Duration(attempt/2) * 4 * time.Millisecond)
 				errs[attempt] = with(func(e *Executor) error {
-					if attempt == 7 { // of the first stage, when it may be collected
+					if attempt == 7 { // of the first stage, at a time when it may be collected
 						return e.runStage(context.Background(), first)
 					}
 					if err := e.runStage(context.Background(), second); err != nil {

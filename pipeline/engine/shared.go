@@ -12,10 +12,10 @@ import (
 	"parsimon/schema/names"
 )
 
-// A TaskRunner does single tasks of a plan while other runners, in this process or another, do others. Its memory does
-// not grow with the number of flows. Its methods are safe for any number of goroutines. It is for engines that assign
-// tasks to processes on many machines, such as the runners of Apache Beam: they pass on steps and task numbers, and all
-// else is in the lake.
+// A TaskRunner runs single tasks of a plan while other runners, in this or another process, run other tasks.
+// Its memory use does not grow with the number of flows. Its methods are safe for concurrent use. It is
+// intended for engines that assign tasks to processes on many machines, such as Apache Beam runners. Such
+// engines pass only steps and task numbers. All other data is in the lake.
 type TaskRunner struct {
 	lake     *lake.Lake
 	place    lake.Place
@@ -23,16 +23,17 @@ type TaskRunner struct {
 	settings Settings
 }
 
-// NewTaskRunner makes a task runner for a plan on a scenario whose flows the lake holds. Settings.Shard must be zero.
+// NewTaskRunner returns a task runner for a plan on a scenario whose flows are in the lake. Settings.Shard
+// must be zero.
 func NewTaskRunner(l *lake.Lake, p lake.Place, plan Plan, s Settings) *TaskRunner {
 	return &TaskRunner{l, p, plan, s}
 }
 
-// Steps are the names of the plan's stages, in order. A step needs all tasks of the steps before it.
+// Steps returns the names of the plan's stages, in order. A step needs all tasks of the previous steps.
 func (r *TaskRunner) Steps() []string { return names.Of(r.plan, (*Stage).String) }
 
-// Plan cuts a step into tasks, unless that is done, and returns the numbers of those that are not done. A task whose
-// files were collected is done. The steps before it must be complete.
+// Plan divides a step into tasks, unless this was done before, and returns the numbers of the incomplete
+// tasks. A task whose files were collected is complete. The previous steps must be complete.
 func (r *TaskRunner) Plan(ctx context.Context, step string) (todo []int, err error) {
 	err = r.step(ctx, step, everyTask, func(e *Executor, stage *Stage) error {
 		job, err := e.prepare(stage)
@@ -46,8 +47,8 @@ func (r *TaskRunner) Plan(ctx context.Context, step string) (todo []int, err err
 	return todo, err
 }
 
-// Complete reports whether all tasks of all steps are done. If not, tasks whose collected files other tasks need are
-// made to run again: Plan will name them.
+// Complete reports whether all tasks of all steps are complete. If not, it invalidates tasks whose collected
+// files other tasks need, so that Plan returns them.
 func (r *TaskRunner) Complete(ctx context.Context) (done bool, err error) {
 	err = r.with(ctx, everyTask, func(e *Executor) error {
 		err := e.Repair(r.plan)
@@ -57,7 +58,8 @@ func (r *TaskRunner) Complete(ctx context.Context) (done bool, err error) {
 	return done, err
 }
 
-// Do does task n of a step that is planned, or finds it done. It may be repeated, also at the same time.
+// Do runs task n of a planned step, unless the task is complete. It may be called repeatedly and
+// concurrently.
 func (r *TaskRunner) Do(ctx context.Context, step string, n int) error {
 	only := func(tasks []Task) []bool {
 		mine := noTask(tasks)
@@ -69,8 +71,9 @@ func (r *TaskRunner) Do(ctx context.Context, step string, n int) error {
 	return r.step(ctx, step, only, func(e *Executor, stage *Stage) error { return e.runStage(ctx, stage) })
 }
 
-// Finish runs once, when all tasks of a step are done: it reports results that the settings refuse,
-// and collects, unless Settings.Keep. It may be repeated, also at the same time.
+// Finish is called once all tasks of a step are complete. It returns an error if the settings reject the
+// results. Unless Settings.Keep is set, it collects temporary tables. It may be called repeatedly and
+// concurrently.
 func (r *TaskRunner) Finish(ctx context.Context, step string) error {
 	return r.step(ctx, step, noTask, func(e *Executor, stage *Stage) error {
 		if err := e.accept(stage); err != nil {
@@ -80,7 +83,7 @@ func (r *TaskRunner) Finish(ctx context.Context, step string) error {
 	})
 }
 
-// Hold keeps processes that work alone out of the scenario until release.
+// Hold prevents processes that work alone from opening the scenario until release is called.
 func (r *TaskRunner) Hold(ctx context.Context) (release func(), err error) {
 	s, err := r.lake.LockShared(ctx, r.place)
 	if err != nil {
@@ -89,7 +92,7 @@ func (r *TaskRunner) Hold(ctx context.Context) (release func(), err error) {
 	return s.Close, nil
 }
 
-// step is with for a step.
+// step calls with for one step of the plan.
 func (r *TaskRunner) step(ctx context.Context, step string, choose choice, do func(*Executor, *Stage) error) error {
 	at := slices.IndexFunc(r.plan, func(s *Stage) bool { return s.String() == step })
 	if at < 0 {
@@ -98,7 +101,7 @@ func (r *TaskRunner) step(ctx context.Context, step string, choose choice, do fu
 	return r.with(ctx, choose, func(e *Executor) error { return do(e, r.plan[at]) })
 }
 
-// with gives do an executor with a session of its own.
+// with calls do with an executor that has a session of its own.
 func (r *TaskRunner) with(ctx context.Context, choose choice, do func(e *Executor) error) error {
 	session, err := r.lake.LockShared(ctx, r.place)
 	if err != nil {
@@ -110,32 +113,35 @@ func (r *TaskRunner) with(ctx context.Context, choose choice, do func(e *Executo
 	return do(e)
 }
 
-// Several processes, on one machine or many, divide the tasks of a stage among themselves. Nothing passes between
-// them but files of the lake, which all of them see.
+// Several processes, on one machine or many, divide the tasks of a stage among themselves. They communicate
+// only through files of the lake, to which all of them have access.
 //
-// They hold the scenario's lock shared, so that no process that would begin a stage again comes between, and the
-// stage's lock shared while they work on its layout. The first to come takes the stage's lock alone and writes the
-// layout. The others find it and refuse to work if it is not the one that they would have made.
+// They hold a shared lock of the scenario, so that no other process begins a stage again in the meantime.
+// They hold a shared lock of the stage while they work on its layout. The first process takes the exclusive
+// lock of the stage and writes the layout. The other processes read the layout and refuse to work if it
+// differs from their own.
 //
-// A task may be done by several processes at once, by mistake or because an engine does not wait for a slow one. Each
-// writes files of its own. One that finds a record when its work is done drops them. Where two finish in the same
-// moment the last record stands; the rows of all are the same, and files that no record names are removed
-// by the next process that works alone, or with their temporary table.
+// Several processes may run the same task at once, by mistake or because an engine does not wait for a slow
+// process. Each process writes files of its own. If it finds a record of the task when it has finished, it
+// discards its files. If two processes finish at the same moment, the last record is used. The rows of all
+// attempts are the same. Files that no record names are removed by the next process that works alone, or
+// together with their temporary table.
 //
-// An attempt that fails while its task is done has not failed: tables may have been collected since (records.go). A
-// file that it installs all the same is removed by the next collection.
+// If an attempt fails but the task is complete, this is not an error, because its inputs may have been
+// collected since (records.go). If the attempt still installs a file, the next collection removes the file.
 
-// A Shard says which tasks of a stage a process does when Count processes divide them among themselves: those of number
-// Index, from 0 to Count - 1. The zero Shard is that of a process that does all tasks and keeps others out.
+// A Shard selects the tasks of a stage that a process runs when Count processes divide them among themselves.
+// Index is between 0 and Count - 1. With the zero Shard, a process runs all tasks and excludes other
+// processes.
 type Shard struct{ Index, Count int }
 
-// maxShards bounds Shard.Count.
+// maxShards is the maximum of Shard.Count.
 const maxShards = 99_999
 
-// shardsState records, in the state of a stage, into how many shards it was last divided.
+// shardsState is the name of the state file of a stage that records the number of shards of its last run.
 const shardsState = "shards.json"
 
-// ParseShard reads "I/N".
+// ParseShard parses a shard in the form "I/N".
 func ParseShard(text string) (Shard, error) {
 	i, n, ok := strings.Cut(text, "/")
 	index, err := strconv.Atoi(i)
@@ -149,8 +155,8 @@ func ParseShard(text string) (Shard, error) {
 // String is the inverse of ParseShard.
 func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index, s.Count) }
 
-// assign returns the shard of each task: the costliest first, each to the shard that has least so far. It depends on
-// nothing but the tasks and the number of shards.
+// assign returns the shard of each task. It assigns the costliest task first, each to the shard with the
+// least work so far. The result depends only on the tasks and the number of shards.
 func assign(tasks []Task, count int) []int {
 	order := make([]int, len(tasks))
 	for n := range order {
@@ -158,7 +164,8 @@ func assign(tasks []Task, count int) []int {
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(tasks[b].Cost, tasks[a].Cost) })
 	type load struct{ cost, tasks int64 }
-	loads := make([]load, min(count, len(tasks))) // shards beyond the number of tasks get none
+	// If there are more shards than tasks, the remaining shards have none.
+	loads := make([]load, min(count, len(tasks)))
 	of := make([]int, len(tasks))
 	for _, n := range order {
 		least := 0
@@ -174,7 +181,8 @@ func assign(tasks []Task, count int) []int {
 	return of
 }
 
-// A choice picks the tasks that a process does. nil picks all of them, and no other process does any.
+// A choice selects the tasks that a process runs. Nil means that this process runs all tasks and no other
+// process runs any.
 type choice func(tasks []Task) []bool
 
 func (s Shard) choice() choice {
@@ -226,13 +234,15 @@ func (e *Executor) settleShared(j *job) (err error) {
 	return e.resume(j)
 }
 
-// otherLayout is the error of one of several processes that would cut the stage into other tasks than the others.
+// otherLayout returns the error of a process that would divide the stage into other tasks than the other
+// processes.
 func otherLayout(s *Stage, now, want layout) error {
 	return fmt.Errorf("stage %s of scenario %s was begun with another plan (%d tasks; this would be %d): every process needs the same --partitions and the same program; without --shard the stage begins again",
 		s.Name, s.Place.Scenario, len(now.Tasks), len(want.Tasks))
 }
 
-// endShard logs, at the end of a shard, how much of the stage is left to others. The last shard collects.
+// endShard logs, at the end of a shard, how many tasks of the stage remain for other shards. The last shard
+// collects temporary tables.
 func (e *Executor) endShard(p Plan, s *Stage) error {
 	r, _, err := ReadRecords(e.lake, s)
 	if err != nil {
@@ -248,7 +258,8 @@ func (e *Executor) endShard(p Plan, s *Stage) error {
 	return e.Collect(p)
 }
 
-// taken returns the record of a task that another process has done, its files there or collected; nil if there is none.
+// taken returns the record of a task that another process has completed, if its files exist or were
+// collected. Otherwise it returns nil.
 func (e *Executor) taken(s *Stage, n int) *Record {
 	if !e.shared() {
 		return nil

@@ -9,48 +9,49 @@ import (
 	"parsimon/schema"
 )
 
-// A Task is the unit of work of a stage: of a worker, of a retry, of a resumed run.
+// A Task is the unit of work of a stage, of retries and of resumed runs.
 type Task struct {
-	Lo   int64 `json:"lo"` // rows of table flows or links, from Lo to Hi excluded
+	Lo   int64 `json:"lo"` // rows of table flows or links, from Lo up to, but not including, Hi
 	Hi   int64 `json:"hi"`
 	Cost int64 `json:"cost"` // in the stage's unit of progress
-	Rows int64 `json:"rows"` // rows that the task holds in memory
+	Rows int64 `json:"rows"` // number of rows that the task holds in memory
 }
 
-// A Stage is one step of the method on one scenario.
+// A Stage is one step of the method, applied to one scenario.
 type Stage struct {
 	Name    string
-	Pass    int // from 1; 0 for a stage that runs once per estimate
+	Pass    int // starts from 1; 0 for a stage that runs once per estimate
 	Place   lake.Place
-	Command string // the command line that runs the stage alone, for messages
-	Unit    string // of progress and of Task.Cost
+	Command string // command line that runs the stage alone, for messages
+	Unit    string // unit of progress and of Task.Cost
 
 	Reads  []Output
 	Writes []schema.Table
 
-	// BytesPerRow is about what a task holds in memory per row of Task.Rows.
+	// BytesPerRow is the approximate memory, in bytes, that a task needs per row of Task.Rows.
 	BytesPerRow int64
-	// Cut divides the stage into tasks. prior is how it was divided before; nil if it was not.
+	// Cut divides the stage into tasks. prior is the previous division; nil if there is none.
 	Cut func(in *Inputs, prior []Task) ([]Task, error)
-	// Open reads what all tasks share, and returns the worker that does them.
+	// Open reads what all tasks share, and returns the worker that runs them.
 	Open func(in *Inputs) (Worker, error)
-	// Work is about how long each task takes, in any unit: the longest begin first. nil: Task.Cost.
+	// Work returns the approximate duration of each task, in any unit. The longest tasks begin first. If Work
+	// is nil, Task.Cost is used.
 	Work func(in *Inputs, tasks []Task) ([]int64, error)
-	// Check reports a complete stage whose results the settings of this run do not accept.
+	// Check returns an error if the settings of this run do not accept the results of the complete stage.
 	Check func(stage Records) error
 }
 
-// A Worker does one task, for any number of goroutines. It reads with t.Read, writes with t.Sink and reports with
-// t.Add. The engine closes what a worker has read and commits its output.
+// A Worker runs one task. It is safe for concurrent use. It reads with t.Read, writes with t.Sink and reports
+// progress with t.Add. The engine closes the streams that a worker has read and commits its output.
 type Worker func(ctx context.Context, t *Attempt) error
 
-// Always is the Open of a stage whose tasks share nothing.
+// Always returns the Open of a stage whose tasks share no data.
 func Always(work Worker) func(*Inputs) (Worker, error) {
 	return func(*Inputs) (Worker, error) { return work, nil }
 }
 
-// WithMemory is a Worker that does each task in memory that no other task uses meanwhile: made by newMemory, or left by
-// a task that is done.
+// WithMemory returns a Worker that gives each task exclusive memory while it runs. The memory is created by
+// newMemory or reused from a complete task.
 func WithMemory[M any](newMemory func() (M, error), work func(context.Context, M, *Attempt) error) Worker {
 	idle := make(chan M, 1<<10)
 	return func(ctx context.Context, t *Attempt) (err error) {
@@ -63,11 +64,11 @@ func WithMemory[M any](newMemory func() (M, error), work func(context.Context, M
 			}
 		}
 		if err = work(ctx, memory, t); err != nil {
-			return err // the memory may hold what the task has left
+			return err // after an error, the memory may contain data of the task
 		}
 		select {
 		case idle <- memory:
-		default: // enough are idle
+		default: // enough memory is idle
 		}
 		return nil
 	}
@@ -79,10 +80,10 @@ type Output struct {
 	Table schema.Table
 }
 
-// Output names one of the stage's tables.
+// Output returns the stage's output for a table.
 func (s *Stage) Output(t schema.Table) Output { return Output{s, t} }
 
-// String names the stage in messages.
+// String returns the name of the stage in messages.
 func (s *Stage) String() string {
 	if s.Pass > 0 {
 		return fmt.Sprintf("%s %d", s.Name, s.Pass)
@@ -90,17 +91,18 @@ func (s *Stage) String() string {
 	return s.Name
 }
 
-// StatePath is the lake-relative path of a state file of the stage.
+// StatePath returns the lake-relative path of a state file of the stage.
 func (s *Stage) StatePath(elem ...string) string {
 	return s.Place.StatePath(append([]string{s.Name}, elem...)...)
 }
 
 func recordName(n int) string { return fmt.Sprintf("task-%05d.json", n) }
 
-// A Plan is the stages of an estimate, in an order in which each comes after those whose tables it reads.
+// A Plan is the list of stages of an estimate. Each stage comes after the stages whose tables it reads.
 type Plan []*Stage
 
-// Find returns the stage of a name and pass; of pass 0, the last of that name. nil: there is none.
+// Find returns the stage with the given name and pass. For pass 0, it returns the last stage with the name.
+// If there is none, it returns nil.
 func (p Plan) Find(name string, pass int) (found *Stage) {
 	for _, s := range p {
 		if s.Name == name && (pass == 0 || s.Pass == pass) {
@@ -110,7 +112,7 @@ func (p Plan) Find(name string, pass int) (found *Stage) {
 	return found
 }
 
-// Writer returns the last stage that writes a table. nil: there is none.
+// Writer returns the last stage that writes a table, or nil if there is none.
 func (p Plan) Writer(t schema.Table) (writer *Stage) {
 	for _, s := range p {
 		if s.WritesTable(t) {
@@ -135,13 +137,14 @@ func (s *Stage) reads(o Output) bool {
 	return false
 }
 
-// same reports whether two stages, of plans made at different times, have the same state.
+// same reports whether two stages, possibly of different plans, have the same state.
 func same(a, b *Stage) bool { return a.Name == b.Name && a.Place == b.Place }
 
-// Begun reports whether the stage has tasks recorded, done or not.
+// Begun reports whether the stage has recorded tasks, complete or not.
 func (s *Stage) Begun(l *lake.Lake) bool { return l.Exists(s.StatePath("plan.json")) }
 
-// Inputs are the records of the stages that a stage reads from, read and verified once, when the stage begins.
+// Inputs are the records of the stages that a stage reads from. They are read and verified once, when the
+// stage begins.
 type Inputs struct {
 	lake   *lake.Lake
 	stages map[*Stage]Records
@@ -163,7 +166,7 @@ func (e *Executor) inputs(s *Stage) (*Inputs, error) {
 	return in, nil
 }
 
-// Records are the records of a stage that s reads from.
+// Records returns the records of a stage that the stage reads from.
 func (in *Inputs) Records(s *Stage) Records {
 	r, ok := in.stages[s]
 	if !ok {
@@ -172,7 +175,7 @@ func (in *Inputs) Records(s *Stage) Records {
 	return r
 }
 
-// Files are the data files of a table, in the order of the tasks that wrote them.
+// Files returns the data files of a table, in the order of the tasks that wrote them.
 func (in *Inputs) Files(o Output) []lake.DataFile { return in.Records(o.Stage).Files(o.Table) }
 
 // Read streams a table; see lake.Lake.Read. The caller closes the stream.

@@ -30,16 +30,16 @@ func TestMain(m *testing.M) {
 //	numbers ─► sender_fcts ─► squares ─► sender_feedback ─► sums ─► sender_fcts
 //	           0, 1, 2, …                0, 1, 4, … (temporary)     a sum for each task
 //
-// Stage numbers writes the numbers below toyNumbers, each task a range of them. Stage squares reads the numbers of its
-// own range and writes their squares, as text, to a temporary table. Stage sums has fewer tasks, each of which adds up
-// the squares of a range, from whichever files they are in. Each stage belongs to a variant of its own, as the stages
-// of one estimate may.
+// Stage numbers writes the numbers below toyNumbers, each task a range of them. Stage squares reads the
+// numbers of its own range and writes their squares, as text, to a temporary table. Stage sums has fewer
+// tasks, each of which adds up the squares of a range, from whichever files they are in. Each stage belongs
+// to a variant of its own, as the stages of one estimate may.
 type toy struct {
 	numbers, squares, sums *Stage
 	plan                   Plan
 
 	mu  sync.Mutex
-	did []string                        // tasks that were begun: "squares 3"
+	did []string                        // tasks that were begun, such as "squares 3"
 	do  func(stage string, n int) error // called in each task; nil: nothing
 }
 
@@ -51,7 +51,7 @@ const (
 
 var toyScenario = lake.ScenarioID("cafecafecafecafe")
 
-// toyRanges cuts the numbers into tasks. A later task costs more, so that it is done first.
+// toyRanges divides the numbers into tasks. Later tasks cost more, so they run first.
 func toyRanges(count int64) []Task {
 	tasks := make([]Task, count)
 	for n := range count {
@@ -72,7 +72,7 @@ func newToy(scenario lake.ScenarioID) *toy {
 	return t
 }
 
-// stage is a stage of one table whose tasks are ranges of the numbers.
+// stage returns a stage that writes one table and whose tasks are ranges of the numbers.
 func (t *toy) stage(scenario lake.ScenarioID, name string, writes schema.Table, tasks int64, work Worker) *Stage {
 	return &Stage{
 		Name: name, Place: lake.Place{Scenario: scenario, Variant: "toy-" + name}, Unit: "numbers", Command: "toy " + name,
@@ -181,7 +181,7 @@ func (t *toy) writeSums(_ context.Context, a *Attempt) error {
 	return toyNumberTable.Write(a.Sink(schema.SenderFCTs), []toyNumber{{int64(a.N), sum, int64(a.N)}})
 }
 
-// toyLake opens a lake and a session on the toy's scenario, which end with the test.
+// toyLake opens a lake and a session on the toy's scenario. Both are closed at the end of the test.
 func toyLake(t *testing.T) *lake.Session {
 	t.Helper()
 	l, err := lake.Open(t.TempDir(), true)
@@ -196,7 +196,7 @@ func toyLake(t *testing.T) *lake.Session {
 	return s
 }
 
-// settings are those of one worker, which makes the order of tasks certain.
+// settings returns settings with one worker, which makes the order of tasks deterministic.
 func settings() Settings {
 	return Settings{Workers: 1, MemoryBytes: 1 << 20, Method: 1, Log: zerolog.Nop()}
 }
@@ -211,7 +211,7 @@ func (t *toy) run(tb testing.TB, session *lake.Session, s Settings) []string {
 	return t.begun()
 }
 
-// check holds the sums against their formula.
+// check compares the sums with their formula.
 func (t *toy) check(tb testing.TB, l *lake.Lake) {
 	tb.Helper()
 	r, err := Complete(l, t.sums, 1)
@@ -236,7 +236,7 @@ func (t *toy) check(tb testing.TB, l *lake.Lake) {
 	}
 }
 
-// files counts the files of a stage's table.
+// files returns the number of files of a stage's table.
 func files(tb testing.TB, l *lake.Lake, s *Stage) int {
 	tb.Helper()
 	found, err := filepath.Glob(filepath.Join(l.Path(), s.Place.Dir(s.Writes[0]), "*"))

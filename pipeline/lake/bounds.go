@@ -7,8 +7,8 @@ import (
 	"parsimon/pipeline/lake/parquet"
 )
 
-// Limits of the values in tables, far above what any scenario has. They are low enough that sums and products of a few
-// of them do not overflow.
+// Limits of the values in tables. They are far above the values of any real scenario, and low enough that
+// sums and products of a few of them do not overflow.
 const (
 	maxTimeNS   = int64(1) << 62
 	maxBps      = int64(1) << 50
@@ -17,7 +17,7 @@ const (
 	maxHops     = 1 << 10
 )
 
-// common are the bounds of columns that hold in every lake.
+// common are the bounds of columns that apply to every lake.
 var common = parquet.Bounds{
 	"start_ns": {0, maxTimeNS}, "first_start_ns": {0, maxTimeNS}, "last_start_ns": {0, maxTimeNS},
 	"fct_ns": {0, maxTimeNS}, "ideal_ns": {0, maxTimeNS},
@@ -31,11 +31,12 @@ var common = parquet.Bounds{
 	"src": {0, math.MaxInt32}, "dst": {0, math.MaxInt32},
 }
 
-// Network is how many links a network has, and how many flows a scenario, for Within. 0: not known.
+// Network holds the number of links of a network and the number of flows of a scenario, for Within. 0: not
+// known.
 type Network struct{ Links, Flows int64 }
 
-// Within returns the lake for the tables of one scenario. Reading fails at a row that refers to a link or flow that
-// the scenario does not have, or that counts more flows than there are.
+// Within returns the lake for reading the tables of one scenario. Reading fails at a row that refers to a
+// link or flow that the scenario does not have, or that counts more flows than the scenario has.
 func (l *Lake) Within(n Network) *Lake {
 	within := *l
 	within.bounds = maps.Clone(common)

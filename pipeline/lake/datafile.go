@@ -28,12 +28,12 @@ type DataFile struct {
 	Path   string `json:"path"` // relative to the lake
 	Rows   int64  `json:"rows"`
 	Bytes  int64  `json:"bytes"`
-	Digest string `json:"xxh3"` // of its bytes
+	Digest string `json:"xxh3"` // of the file's bytes
 
 	written bool // by this process
 }
 
-// Table is the table that the file belongs to.
+// Table returns the table that the file belongs to.
 func (d DataFile) Table() (schema.Table, error) {
 	name, _, _ := strings.Cut(d.Path, "/")
 	return schema.ByName(name)
@@ -42,13 +42,13 @@ func (d DataFile) Table() (schema.Table, error) {
 // Of reports whether the file belongs to a table.
 func (d DataFile) Of(t schema.Table) bool { return strings.HasPrefix(d.Path, t.Name+"/") }
 
-// FilesOf selects the files of one table, in order.
+// FilesOf returns the files of one table, in order.
 func FilesOf(files []DataFile, t schema.Table) []DataFile {
 	return slices.DeleteFunc(slices.Clone(files), func(f DataFile) bool { return !f.Of(t) })
 }
 
-// A CollectedError is the error of reading a file of a temporary table that is not there: it was removed because no
-// stage needed it any more. The stage that writes it must run again.
+// A CollectedError is the error of reading a file of a temporary table that was removed because no stage
+// needed it any longer. The stage that writes the table must run again.
 type CollectedError struct{ Path string }
 
 // Error names the file.
@@ -65,8 +65,9 @@ func (l *Lake) Collected(d DataFile) bool {
 	return err == nil && t.Temporary && !l.Exists(d.Path)
 }
 
-// Read streams data files of one table, in order. Each file is checked before this process reads it first. With keep,
-// batches whose rows all lie outside the range are left out; rows outside it can still be returned.
+// Read streams data files of one table, in order. Each file is verified before this process reads it for the
+// first time. If keep is set, batches without rows in the range are skipped. The other batches can still
+// contain rows outside it.
 func (l *Lake) Read(t schema.Table, files []DataFile, keep *Range) schema.Batches {
 	var paths []string
 	for _, f := range files {
@@ -91,8 +92,8 @@ type failed struct{ err error }
 func (f failed) Next(...string) (arrow.Record, error) { return nil, f.err }
 func (f failed) Close() error                         { return nil }
 
-// Check reports damage of a committed file: not there, of another size or with other bytes. It reads all of
-// them, since a byte that rots changes neither size nor time of a file.
+// Check returns an error if a committed file is damaged: if it is missing or its size or its bytes have
+// changed. It reads the whole file, because a corrupted byte changes neither the file's size nor its time.
 func (l *Lake) Check(d DataFile) error {
 	if err := l.CheckSize(d); err != nil {
 		return err
@@ -100,7 +101,7 @@ func (l *Lake) Check(d DataFile) error {
 	path := filepath.Join(l.path, d.Path)
 	f, err := l.openRegular(d.Path)
 	if err != nil {
-		if l.Collected(d) { // meanwhile
+		if l.Collected(d) { // removed in the meantime
 			return &CollectedError{d.Path}
 		}
 		return err
@@ -109,7 +110,8 @@ func (l *Lake) Check(d DataFile) error {
 	var wrong error
 	rows := d.Rows
 	if err == nil && digest == d.Digest {
-		rows, wrong = footer.Check(f, d.Bytes) // a stranger's lake has digests that match, too
+		// In a lake from an untrusted source, a damaged file can have a matching digest.
+		rows, wrong = footer.Check(f, d.Bytes)
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
@@ -127,7 +129,7 @@ func (l *Lake) Check(d DataFile) error {
 	return nil
 }
 
-// verify is Check of a file that this process neither wrote nor verified.
+// verify calls Check unless this process wrote or verified the file before.
 func (l *Lake) verify(d DataFile) error {
 	key := [2]string{d.Path, d.Digest}
 	if _, done := l.verified.Load(key); done || d.written {
@@ -140,15 +142,15 @@ func (l *Lake) verify(d DataFile) error {
 	return err
 }
 
-// A DamageError is the error of a file that is not as it was committed. Errors of another type, such as those of a disk
-// or of permissions, say nothing about the file: it must not be given up for them.
+// A DamageError reports that a file differs from what was committed. Errors of other types, such as I/O or
+// permission errors, say nothing about the content of the file. They are no reason to discard it.
 type DamageError struct{ Path, Why string }
 
 // Error names the file.
 func (e *DamageError) Error() string { return e.Path + ": " + e.Why }
 
-// IsReadError reports whether an error is one of the disk or of permissions, which says nothing about the file. That
-// its path leads nowhere, as that of a link to itself, does say something.
+// IsReadError reports whether an error is an I/O or permission error, which says nothing about the content of
+// the file. A path that cannot be resolved, such as a link to itself, does count as damage.
 func IsReadError(err error) bool {
 	var errno syscall.Errno
 	return errors.As(err, &errno) && errno != syscall.ELOOP && errno != syscall.ENOTDIR && errno != syscall.ENAMETOOLONG
@@ -162,7 +164,7 @@ func digestOf(f *os.File) (string, error) {
 	return fmt.Sprintf("%016x", hash.Sum64()), nil
 }
 
-// CheckSize reports a committed file that is not there or of another size.
+// CheckSize returns an error if a committed file is missing or has another size.
 func (l *Lake) CheckSize(d DataFile) error {
 	path := filepath.Join(l.path, d.Path)
 	info, err := l.root.Stat(d.Path)
@@ -192,7 +194,8 @@ type Writer struct {
 	done    bool
 }
 
-// Create starts the file that Commit installs at a lake-relative path or, if there is a file, beside it.
+// Create creates an unfinished file, which Commit installs at a lake-relative path. If that path exists,
+// Commit installs the file beside it.
 func (s *Session) Create(t schema.Table, path string) (*Writer, error) {
 	f, tmp, err := s.createTemp(t.Name, "parquet")
 	if err != nil {
@@ -210,7 +213,7 @@ func (s *Session) createTemp(name, extension string) (*disk.File, string, error)
 	return f, path, err
 }
 
-// install renames an unfinished state file to its place.
+// install moves an unfinished state file to its final path.
 func (s *Session) install(tmp, path string) error {
 	if err := s.root.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -218,10 +221,10 @@ func (s *Session) install(tmp, path string) error {
 	return s.root.Rename(tmp, path)
 }
 
-// link makes a file also the file at another path or, if there is a file, at that of another one beside it, which it
-// returns: part-00003.parquet becomes part-00003~1.parquet. No data file is ever overwritten: readers may see it, and
-// another process may have recorded it. linked is false where the file system has no hard links; then no file has the
-// returned name.
+// link adds a hard link at another path to a file. If that path exists, link uses a new path beside it:
+// part-00003.parquet becomes part-00003~1.parquet. It returns the path that it used. Data files are never
+// overwritten, because readers may be reading them and other processes may have recorded them. If the file
+// system has no hard links, linked is false and no file is created.
 func (s *Session) link(from, path string) (to string, linked bool, err error) {
 	if err := s.root.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", false, err
@@ -244,8 +247,8 @@ func (s *Session) link(from, path string) (to string, linked bool, err error) {
 	}
 }
 
-// noHardLinks reports whether an error says that the file system has no hard links, or that a file has as many as it
-// can have.
+// noHardLinks reports whether an error means that the file system has no hard links, or that a file has
+// reached the maximum number of links.
 func noHardLinks(err error) bool {
 	for _, no := range []syscall.Errno{syscall.EPERM, syscall.ENOTSUP, syscall.EOPNOTSUPP, syscall.ENOSYS, syscall.EMLINK,
 		syscall.EXDEV} {
@@ -258,7 +261,7 @@ func noHardLinks(err error) bool {
 
 var suffix = regexp.MustCompile(`~[0-9]+(\.[a-z]+)$`)
 
-// original is the path that a data file was to have before link.
+// original returns the path that was requested for a data file before link added a suffix.
 func original(path string) string { return suffix.ReplaceAllString(path, "$1") }
 
 // Write appends a batch.
@@ -304,12 +307,12 @@ func (w *Writer) complete() (info fs.FileInfo, err error) {
 // Abandon removes the file unless it was committed. Callers defer it after Create.
 func (w *Writer) Abandon() {
 	if !w.done {
-		_ = w.file.Close() // a write error has been reported
+		_ = w.file.Close() // a write error has been reported before
 		_ = w.session.root.Remove(w.tmp)
 	}
 }
 
-// WriteFile writes one whole file of a table.
+// WriteFile writes one complete file of a table.
 func (s *Session) WriteFile(t schema.Table, path string, recs ...arrow.Record) (DataFile, error) {
 	w, err := s.Create(t, path)
 	if err != nil {
@@ -324,8 +327,9 @@ func (s *Session) WriteFile(t schema.Table, path string, recs ...arrow.Record) (
 	return w.Commit()
 }
 
-// Share makes a committed file also the file at another lake-relative path or, if there is a file, beside it. It takes
-// no space where the file system has hard links, and stays when either place is removed.
+// Share makes a committed file available at another lake-relative path or, if that path exists, beside it. If
+// the file system has hard links, this takes no disk space. Removing either place keeps the file of the
+// other.
 func (s *Session) Share(d DataFile, path string) (DataFile, error) {
 	fail := func(err error) (DataFile, error) { return DataFile{}, fmt.Errorf("sharing %s: %w", d.Path, err) }
 	in, err := s.openRegular(d.Path)
@@ -355,8 +359,9 @@ func (s *Session) Share(d DataFile, path string) (DataFile, error) {
 // RemoveTable removes the place's files of a table.
 func (s *Session) RemoveTable(t schema.Table, p Place) error { return s.root.RemoveAll(p.Dir(t)) }
 
-// RemoveUncommitted is RemovePlace for a place that this session made and did not complete. It removes nothing if
-// other sessions may work on the place, or if a manifest of it names a file or cannot be read.
+// RemoveUncommitted calls RemovePlace for a place that this session created but did not complete. It removes
+// nothing if other sessions may work on the place, or if a manifest of the place names a file or cannot be
+// read.
 func (s *Session) RemoveUncommitted(p Place) error {
 	if s.shared {
 		return nil
@@ -373,9 +378,10 @@ func (s *Session) RemoveUncommitted(p Place) error {
 	return s.RemovePlace(p)
 }
 
-// RemovePlace removes all files and the state of a scenario or workload: the manifests first, so that no reader sees a
-// part of it, and what it is known by last, so that a killed removal can be repeated. The lock goes with that, so that
-// no other process begins it again meanwhile.
+// RemovePlace removes all files and the state of a scenario or workload. It removes the manifests first, so
+// that no reader sees a part of the place. It removes the files that identify the place last, so that a
+// killed removal can be repeated. The lock file is removed together with those, so that no other process can
+// begin the place again in the meantime.
 func (s *Session) RemovePlace(p Place) error {
 	if err := s.Withdraw(p); err != nil {
 		return err
@@ -388,14 +394,14 @@ func (s *Session) RemovePlace(p Place) error {
 	if errs != nil {
 		return errs
 	}
-	kept := []string{lockFile, specFile, workloadFile, EphemeralFile} // until the end
+	kept := []string{lockFile, specFile, workloadFile, EphemeralFile} // removed at the end
 	entries, errs := s.readDir(p.StatePath())
 	for _, e := range entries {
 		if name := e.Name(); !slices.Contains(kept, name) {
 			errs = errors.Join(errs, s.root.RemoveAll(p.StatePath(name)))
 		}
 	}
-	// Unfinished files go before it: who repeats a removal that was killed later finds nothing, and writes nothing.
+	// If a removal is killed after this point, repeating it finds no files and writes nothing.
 	errs = errors.Join(errs, s.root.RemoveAll(filepath.Join(tmpDir, p.owner())))
 	if errs != nil {
 		return errs
@@ -404,19 +410,19 @@ func (s *Session) RemovePlace(p Place) error {
 	return s.root.RemoveAll(p.StatePath())
 }
 
-// A FileUsage is one file below a scenario or workload.
+// A FileUsage describes one file of a scenario or workload.
 type FileUsage struct {
 	Path     string // relative to the lake
-	Table    string // or _state
+	Table    string // the name of the table, or _state
 	Bytes    int64
-	Links    uint64 // hard links: scenarios that share it
+	Links    uint64 // number of hard links: scenarios that share the file
 	Identity Identity
 }
 
-// An Identity distinguishes a file from others.
+// An Identity identifies a file regardless of its path.
 type Identity struct{ device, inode uint64 }
 
-// EachFile calls do for every file of a scenario or workload, of its tables and its state.
+// EachFile calls do for every file of a scenario or workload, both of its tables and of its state.
 func (l *Lake) EachFile(p Place, do func(f FileUsage) error) error {
 	dirs := []string{stateDir}
 	for _, t := range schema.Tables() {
@@ -445,16 +451,16 @@ func (l *Lake) EachFile(p Place, do func(f FileUsage) error) error {
 	return nil
 }
 
-// chunkRows is how many flows data file n of table flows holds, and so how many one task of route or sample works on:
-// few at first, so that small workloads have several tasks, and more the longer the workload turns out to be, so that a
-// range of links is worth reading from every file. It is part of the lake's layout, not a setting: the tasks of
-// different runs must be the same.
+// chunkRows returns the number of flows in data file n of table flows. It is also the number of flows of one
+// task of route or sample. The first files are small, so that small workloads have several tasks. Later files
+// are larger, so that reading one range of links from every file stays efficient. The sizes are part of the
+// layout of the lake, not a setting, because the tasks of different runs must be the same.
 func chunkRows(n int) int64 {
 	const first, most = 1 << 15, 1 << 20
 	return min(most, int64(first)<<min(n/16, 5))
 }
 
-// FlowStats say what some flows, in start order, are.
+// FlowStats are statistics of some flows, in start order.
 type FlowStats struct {
 	Flows           int64 `json:"-"`
 	FirstStartNS    int64 `json:"first_start_ns"`
@@ -463,7 +469,7 @@ type FlowStats struct {
 	Bytes           int64 `json:"bytes,omitempty"`  // 0: not known, in lakes of older versions
 }
 
-// add adds the flows after those.
+// add adds the statistics of the flows that come next in start order.
 func (s *FlowStats) add(o FlowStats) {
 	if s.Flows == 0 {
 		s.FirstStartNS = o.FirstStartNS
@@ -474,23 +480,24 @@ func (s *FlowStats) add(o FlowStats) {
 	s.Bytes += o.Bytes
 }
 
-// A FlowWriter writes table flows, in start order, chunkRows(n) rows to data file n. It is a schema.Sink.
+// A FlowWriter writes table flows in start order, with chunkRows(n) rows in data file n. It is a schema.Sink.
 type FlowWriter struct {
 	Chunks []FlowStats // of each data file
 
 	session *Session
 	place   Place
 	add     func(rows int64)
-	open    *Writer // the last data file; nil: the next row begins one
+	open    *Writer // the last data file; nil: the next row starts a new file
 	files   []DataFile
 }
 
-// NewFlowWriter writes the flows of a scenario or workload. add is called with the number of rows written.
+// NewFlowWriter returns a writer for the flows of a scenario or workload. It calls add with the number of
+// rows of each write.
 func NewFlowWriter(s *Session, p Place, add func(rows int64)) *FlowWriter {
 	return &FlowWriter{session: s, place: p, add: add}
 }
 
-// Stats say what the flows written so far are.
+// Stats returns the statistics of the flows written so far.
 func (c *FlowWriter) Stats() (all FlowStats) {
 	for _, chunk := range c.Chunks {
 		all.add(chunk)
@@ -498,8 +505,8 @@ func (c *FlowWriter) Stats() (all FlowStats) {
 	return all
 }
 
-// Share makes a committed file of another place the next one, if it is as long as a FlowWriter makes it and none is
-// open.
+// Share shares a committed file of another place as the next data file. It does so only if the file has the
+// number of rows that the FlowWriter would write to it and no file is open.
 func (c *FlowWriter) Share(d DataFile, has FlowStats) (done bool, err error) {
 	if c.open != nil || d.Rows != chunkRows(len(c.files)) {
 		return false, nil
@@ -515,7 +522,7 @@ func (c *FlowWriter) Share(d DataFile, has FlowStats) (done bool, err error) {
 
 func (c *FlowWriter) path() string { return c.place.File(schema.Flows, len(c.files)) }
 
-// Write appends a batch, across files where it must.
+// Write appends a batch. It splits the batch if it does not fit into the current file.
 func (c *FlowWriter) Write(rec arrow.Record) error {
 	for at := int64(0); at < rec.NumRows(); {
 		if c.open == nil {
@@ -576,7 +583,7 @@ func (c *FlowWriter) Finish() ([]DataFile, error) {
 	return c.files, nil
 }
 
-// Abandon removes the file that is not finished. Callers defer it.
+// Abandon removes the unfinished file. Callers defer it.
 func (c *FlowWriter) Abandon() {
 	if c.open != nil {
 		c.open.Abandon()

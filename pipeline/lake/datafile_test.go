@@ -11,7 +11,7 @@ import (
 	"parsimon/schema"
 )
 
-// A file is what the writer says of it, in either format, and what is wrong with it is found.
+// Check accepts a file that equals what its writer recorded, and finds any difference, in either format.
 func TestCheckFindsDamage(t *testing.T) {
 	l := openLake(t)
 	s := lock(t, l, at)
@@ -47,12 +47,12 @@ func TestCheckFindsDamage(t *testing.T) {
 	}
 }
 
-// Check and Read see a byte that rots, although inode, time and size of the file stay.
+// Check and Read find a corrupted byte even if the inode, time and size of the file have not changed.
 func TestRottenByte(t *testing.T) {
 	l := openLake(t)
 	s := lock(t, l, at)
 	d := write(t, s, at, schema.Nodes, 0, 100)
-	d.written = false // another process has written it
+	d.written = false // pretend that another process has written it
 	file := filepath.Join(l.Path(), d.Path)
 	info, err := os.Stat(file)
 	if err != nil {
@@ -71,7 +71,7 @@ func TestRottenByte(t *testing.T) {
 	}
 }
 
-// A writer that fails leaves no file behind and says which it was writing.
+// A writer that fails leaves no file behind, and its error names the file.
 func TestWriteErrorLeavesNothing(t *testing.T) {
 	l := openLake(t)
 	s := lock(t, l, at)
@@ -81,11 +81,11 @@ func TestWriteErrorLeavesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w.file.Close(); err != nil { // every write fails from here on, as on a full disk
+		if err := w.file.Close(); err != nil { // every write fails from here on, like on a full disk
 			t.Fatal(err)
 		}
 		rec := rows(table, 1, 100)
-		_ = w.Write(rec) // a writer may notice only when it flushes
+		_ = w.Write(rec) // a writer may report the error only when it flushes
 		rec.Release()
 		if _, err := w.Commit(); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("commit: %v", err)
@@ -100,7 +100,7 @@ func TestWriteErrorLeavesNothing(t *testing.T) {
 	}
 }
 
-// A shared file takes no space and stays when the first place is removed.
+// A shared file takes no space, and stays when the original place is removed.
 func TestShare(t *testing.T) {
 	l := openLake(t)
 	s := lock(t, l, at)
@@ -124,7 +124,8 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// Flows go to files of 32,768 rows at first, whatever the batches; the files hold all rows in order.
+// The first files of flows have 32,768 rows, regardless of the batches. Together, the files contain all rows
+// in order.
 func TestFlowWriter(t *testing.T) {
 	l := openLake(t)
 	s := lock(t, l, at)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A lock file that cannot be looked at is an error, and not a file that another process has replaced. The loop that
-// tries again did so for ever, on a full core, and no signal ended it.
+// If a lock file cannot be inspected, locking fails. An earlier version treated this as a file that another
+// process had replaced, and retried forever at full CPU load, ignoring signals.
 func TestLockWithoutDescriptors(t *testing.T) {
 	l := openLake(t)
 	lock(t, l, at).Close()
@@ -24,7 +24,7 @@ func TestLockWithoutDescriptors(t *testing.T) {
 	}
 	defer restore()
 	failed := 0
-	for n := uint64(3); n < 40; n++ { // each number of descriptors, from none left to enough
+	for n := uint64(3); n < 40; n++ { // each number of free descriptors, from none to enough
 		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: n, Max: before.Max}); err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +54,7 @@ func TestLockWithoutDescriptors(t *testing.T) {
 	}
 }
 
-// Locking ends with its context, also while the lock file is replaced again and again.
+// Locking ends when its context ends, even if the lock file is replaced over and over.
 func TestLockEndsWithItsContext(t *testing.T) {
 	l := openLake(t)
 	stopped, stop := context.WithCancel(t.Context())

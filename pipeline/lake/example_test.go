@@ -14,7 +14,7 @@ import (
 	"parsimon/schema/columns"
 )
 
-// A session writes a data file and commits it. Until then readers do not see it.
+// A session writes a data file and commits it. Readers do not see the file before the commit.
 func Example() {
 	dir, err := os.MkdirTemp("", "lake")
 	check(err)

@@ -12,8 +12,8 @@ import (
 	"parsimon/schema"
 )
 
-// FuzzManifest reads any text as a sealed manifest. The result is an error that names the file, or a manifest of the
-// place whose files are all below the place.
+// FuzzManifest reads arbitrary text as a sealed manifest. The result is either an error that names the file,
+// or a manifest of the place whose files are all below the place.
 func FuzzManifest(f *testing.F) {
 	f.Add([]byte(fmt.Sprintf(`{"schema_version":%d,"scenario":"0123456789abcdef","files":[{"path":"nodes/scenario=0123456789abcdef/part-00000.parquet","rows":1}]}`, schema.Version)), true)
 	f.Add([]byte(`{"scenario":"../../x","files":[{"path":"/etc/passwd"}]}`), true)
@@ -55,7 +55,8 @@ func FuzzManifest(f *testing.F) {
 	})
 }
 
-// FuzzState reads any bytes as a state file: an error, or the state whose digest the file has.
+// FuzzState reads arbitrary bytes as a state file. The result is either an error, or the state whose digest
+// the file contains.
 func FuzzState(f *testing.F) {
 	f.Add([]byte(`{"xxh3":"0","state":{"a":1}}`))
 	f.Add(fmt.Appendf(nil, `{"xxh3":"%016x","state":[1]}`, xxh3.HashString("[1]")))

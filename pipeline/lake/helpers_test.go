@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// at is the place of the scenario of these tests.
+// at is the place of the scenario that these tests use.
 var at = Of("cafecafecafecafe")
 
 func openLake(t *testing.T) *Lake {
@@ -32,7 +32,7 @@ func openLake(t *testing.T) *Lake {
 	return l
 }
 
-// lock opens a session on a place, which ends with the test.
+// lock opens a session on a place. It is closed at the end of the test.
 func lock(t *testing.T, l *Lake, p Place) *Session {
 	t.Helper()
 	s, err := l.Lock(t.Context(), p)
@@ -43,7 +43,7 @@ func lock(t *testing.T, l *Lake, p Place) *Session {
 	return s
 }
 
-// rows are so many random rows of a table.
+// rows returns n random rows of a table.
 func rows(t schema.Table, seed uint64, n int) arrow.Record {
 	return fixture.Batch(t, rand.New(rand.NewPCG(seed, 1)), n)
 }
@@ -60,7 +60,7 @@ func write(t *testing.T, s *Session, p Place, table schema.Table, n, rowCount in
 	return d
 }
 
-// count reads files to their end and counts their rows.
+// count reads files to their end and returns the number of their rows.
 func count(l *Lake, table schema.Table, files ...DataFile) (n int64, err error) {
 	in := l.Read(table, files, nil)
 	for {

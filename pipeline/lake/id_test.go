@@ -46,7 +46,7 @@ func TestVariantNames(t *testing.T) {
 	}
 }
 
-// A place's paths are those of the package comment.
+// The paths of a place are those in the package comment.
 func TestPlacePaths(t *testing.T) {
 	variant := Place{Scenario: at.Scenario, Variant: "flow-3"}
 	for _, c := range []struct{ got, want string }{
@@ -65,7 +65,7 @@ func TestPlacePaths(t *testing.T) {
 	}
 }
 
-// Directories whose names are no ids are not scenarios, workloads or variants.
+// Directories whose names are not ids are not listed as scenarios, workloads or variants.
 func TestListsPassOverOtherNames(t *testing.T) {
 	l := openLake(t)
 	s := lock(t, l, at)
@@ -75,7 +75,8 @@ func TestListsPassOverOtherNames(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.MkdirAll(filepath.Join(l.Path(), "_state", "scenario=0123456789abcdef"), 0o755); err != nil { // without a spec
+	// Without a spec.
+	if err := os.MkdirAll(filepath.Join(l.Path(), "_state", "scenario=0123456789abcdef"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	scenarios, err := l.Scenarios()

@@ -7,13 +7,13 @@
 //	LAKE/_state/scenario=<id>[/variant=<name>]/...                   done tasks; JSON with a digest (manifest.go)
 //	LAKE/_tmp/scenario=<id>/                                         files that are being written
 //
-// A data file is written below _tmp and moved to its place when it is complete, so that a reader never sees half a
-// file. Where a file has its name it gets another (part-NNNNN~1.parquet): no data file is overwritten. It counts once
-// a state file names it with its rows, bytes and digest.
+// A data file is written below _tmp and moved to its place when it is complete, so that a reader never sees
+// half a file. Where a file has its name it gets another (part-NNNNN~1.parquet): no data file is overwritten.
+// It counts once a state file names it with its rows, bytes and digest.
 //
-// Nothing that a lake contains is trusted. Ids that name directories are types that parse or fail (ScenarioID,
-// WorkloadID, Variant names), every path below the lake is opened through os.Root, which follows no link out
-// of the directory, and only regular files are read.
+// Nothing that a lake contains is trusted. Ids that name directories are types that parse or fail
+// (ScenarioID, WorkloadID, Variant names), every path below the lake is opened through os.Root, which follows
+// no link out of the directory, and only regular files are read.
 //
 // A Lake reads. A Session, which holds a lock on one scenario or workload, writes.
 package lake
@@ -39,23 +39,24 @@ import (
 
 const stateDir, tmpDir, cacheDir = "_state", "_tmp", "_cache"
 
-// specFile is the state file that makes a scenario known.
+// specFile is the name of the state file that registers a scenario.
 const specFile = "spec.json"
 
-// EphemeralFile is the state file of a scenario that a command has made and will delete: it goes with the scenario.
+// EphemeralFile is the name of the state file that marks a scenario as temporary: the command that created
+// the scenario will delete it.
 const EphemeralFile = "ephemeral.json"
 
-// A Lake reads the files of one directory. It is safe for any number of goroutines.
+// A Lake reads the files of one directory. It is safe for concurrent use.
 type Lake struct {
 	path     string // absolute
 	root     disk.Root
 	footers  *parquet.Footers
-	verified *sync.Map      // files by path and digest
+	verified *sync.Map      // verified files, by path and digest
 	bounds   parquet.Bounds // nil until Within
 }
 
-// Open opens the lake in a directory. With create, Open makes the directory if there is none. The error for a lake that
-// a program of another schema version has written is a *VersionError.
+// Open opens the lake in a directory. If create is set and the directory does not exist, Open creates it. If
+// a program with another schema version has written the lake, the error is a *VersionError.
 func Open(dir string, create bool) (*Lake, error) {
 	l, err := OpenAnyVersion(dir, create)
 	if err != nil {
@@ -64,7 +65,7 @@ func Open(dir string, create bool) (*Lake, error) {
 	return l, l.checkVersion()
 }
 
-// checkVersion looks at one manifest: all of a lake are of one version.
+// checkVersion reads one manifest. All manifests of a lake have the same version.
 func (l *Lake) checkVersion() error {
 	places, err := l.places()
 	for _, p := range places {
@@ -81,7 +82,7 @@ func (l *Lake) checkVersion() error {
 	return err
 }
 
-// OpenAnyVersion is Open for what works on files of any version: to list and to remove them.
+// OpenAnyVersion is Open for commands that can list and remove files of any version.
 func OpenAnyVersion(dir string, create bool) (*Lake, error) {
 	if dir == "" {
 		return nil, errors.New("no lake given")
@@ -109,14 +110,14 @@ func OpenAnyVersion(dir string, create bool) (*Lake, error) {
 	return &Lake{path: path, root: root, footers: new(parquet.Footers), verified: new(sync.Map)}, nil
 }
 
-// Path is the lake's directory, absolute.
+// Path returns the absolute path of the lake's directory.
 func (l *Lake) Path() string { return l.path }
 
-// CachePath is the directory of the lake's own cache of link-case results.
+// CachePath returns the directory of the lake's own cache of link-case results.
 func CachePath(lake string) string { return filepath.Join(lake, cacheDir) }
 
-// Scenarios lists the scenarios of the lake, the one last worked on last. Directories that are not named by
-// a scenario id are passed over.
+// Scenarios lists the scenarios of the lake by the time when they were last worked on, the newest last. It
+// skips directories whose names are not scenario ids.
 func (l *Lake) Scenarios() ([]ScenarioID, error) {
 	places, err := l.places()
 	if err != nil {
@@ -138,7 +139,7 @@ func (l *Lake) Scenarios() ([]ScenarioID, error) {
 	}), nil
 }
 
-// Workloads lists the ingested workloads of the lake, in the order of their names.
+// Workloads lists the ingested workloads of the lake, sorted by name.
 func (l *Lake) Workloads() (ids []WorkloadID, err error) {
 	places, err := l.places()
 	for _, p := range places {
@@ -149,16 +150,16 @@ func (l *Lake) Workloads() (ids []WorkloadID, err error) {
 	return ids, err
 }
 
-// workloadFile is the state file that makes a workload known.
+// workloadFile is the name of the state file that registers a workload.
 const workloadFile = "workload.json"
 
-// SpecPath is the lake-relative path of the state file that makes a scenario known.
+// SpecPath returns the lake-relative path of the state file that registers the scenario.
 func (p Place) SpecPath() string { return Of(p.Scenario).StatePath(specFile) }
 
-// WorkloadPath is SpecPath of a workload.
+// WorkloadPath returns the lake-relative path of the state file that registers the workload.
 func (p Place) WorkloadPath() string { return Place{Workload: p.Workload}.StatePath(workloadFile) }
 
-// Variants lists the variants of a scenario that have state, in the order of their names.
+// Variants lists the variants of a scenario that have state, sorted by name.
 func (l *Lake) Variants(id ScenarioID) ([]string, error) {
 	entries, err := l.readDir(Of(id).StatePath())
 	var names []string
@@ -170,7 +171,7 @@ func (l *Lake) Variants(id ScenarioID) ([]string, error) {
 	return names, err
 }
 
-// places lists the scenarios and workloads below _state, in the order of names.
+// places lists the scenarios and workloads below _state, sorted by name.
 func (l *Lake) places() (all []Place, err error) {
 	entries, err := l.readDir(stateDir)
 	for _, e := range entries {
@@ -181,7 +182,8 @@ func (l *Lake) places() (all []Place, err error) {
 	return all, err
 }
 
-// readDir lists a lake-relative directory in the order of names; one that is not there is empty.
+// readDir lists a lake-relative directory, sorted by name. A directory that does not exist is treated as
+// empty.
 func (l *Lake) readDir(path string) ([]fs.DirEntry, error) {
 	entries, err := fs.ReadDir(l.root.FS(), path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -190,15 +192,15 @@ func (l *Lake) readDir(path string) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-// Exists reports whether there is a file at a lake-relative path.
+// Exists reports whether a lake-relative path exists.
 func (l *Lake) Exists(path string) bool {
 	_, err := l.root.Lstat(path)
 	return err == nil
 }
 
-// openRegular opens a lake-relative path that must be a regular file inside the lake.
+// openRegular opens a lake-relative path. It must be a regular file inside the lake.
 func (l *Lake) openRegular(path string) (*os.File, error) {
-	info, err := l.root.Stat(path) // before Open, which would wait for the writer of a named pipe
+	info, err := l.root.Stat(path) // before Open, which would block on a named pipe
 	if err != nil {
 		return nil, err
 	}
@@ -208,10 +210,12 @@ func (l *Lake) openRegular(path string) (*os.File, error) {
 	return l.root.Open(path)
 }
 
-// A ScenarioID names a scenario: 16 hexadecimal digits, the beginning of the SHA-256 of its canonical form.
+// A ScenarioID identifies a scenario. It consists of the first 16 hexadecimal digits of the SHA-256 of the
+// scenario's canonical form.
 type ScenarioID string
 
-// A WorkloadID names an ingested workload: up to 64 letters, digits, dots, dashes and underscores.
+// A WorkloadID identifies an ingested workload. It has up to 64 letters, digits, dots, dashes and
+// underscores.
 type WorkloadID string
 
 var (
@@ -220,7 +224,7 @@ var (
 	variantPattern  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,127}$`)
 )
 
-// ParseScenarioID checks that text is a scenario id.
+// ParseScenarioID converts text to a scenario id. It returns an error if the text is not a scenario id.
 func ParseScenarioID(text string) (ScenarioID, error) {
 	if !scenarioPattern.MatchString(text) {
 		return "", fmt.Errorf("%q is not a scenario id: want 16 hexadecimal digits", text)
@@ -228,7 +232,7 @@ func ParseScenarioID(text string) (ScenarioID, error) {
 	return ScenarioID(text), nil
 }
 
-// ParseWorkloadID checks that text can name a workload.
+// ParseWorkloadID converts text to a workload id. It returns an error if the text cannot name a workload.
 func ParseWorkloadID(text string) (WorkloadID, error) {
 	if !workloadPattern.MatchString(text) {
 		return "", fmt.Errorf("workload name %q: want up to 64 letters, digits, dots, dashes and underscores", text)
@@ -236,8 +240,8 @@ func ParseWorkloadID(text string) (WorkloadID, error) {
 	return WorkloadID(text), nil
 }
 
-// A Place says what the rows of a data file belong to: a scenario and, for tables that depend on how the
-// scenario was estimated, a variant; or a workload.
+// A Place identifies what the rows of a data file belong to: a scenario, a variant of a scenario, or a
+// workload. Tables that depend on how the scenario was estimated belong to a variant.
 type Place struct {
 	Scenario ScenarioID `json:"scenario,omitempty"`
 	Variant  string     `json:"variant,omitempty"`
@@ -247,7 +251,7 @@ type Place struct {
 // Of returns the place of a scenario's tables that do not depend on a variant.
 func Of(id ScenarioID) Place { return Place{Scenario: id} }
 
-// owner is the first path segment below a table or below _state.
+// owner returns the first path segment below a table or below _state.
 func (p Place) owner() string {
 	if p.Workload != "" {
 		return "workload=" + string(p.Workload)
@@ -255,7 +259,7 @@ func (p Place) owner() string {
 	return "scenario=" + string(p.Scenario)
 }
 
-// String names the place in messages.
+// String returns the name of the place in messages.
 func (p Place) String() string {
 	switch {
 	case p.Workload != "":
@@ -266,7 +270,7 @@ func (p Place) String() string {
 	return "scenario " + string(p.Scenario)
 }
 
-// Dir is the lake-relative directory of the place's files of a table.
+// Dir returns the lake-relative directory of the place's files of a table.
 func (p Place) Dir(t schema.Table) string {
 	dir := t.Name + "/" + p.owner()
 	if t.Variant && p.Workload == "" {
@@ -275,12 +279,12 @@ func (p Place) Dir(t schema.Table) string {
 	return dir
 }
 
-// File is the lake-relative path of data file n of a table.
+// File returns the lake-relative path of data file n of a table.
 func (p Place) File(t schema.Table, n int) string {
 	return fmt.Sprintf("%s/part-%05d.parquet", p.Dir(t), n)
 }
 
-// StatePath is the lake-relative path of a state file of the place.
+// StatePath returns the lake-relative path of a state file of the place.
 func (p Place) StatePath(elem ...string) string {
 	path := stateDir + "/" + p.owner()
 	if p.Variant != "" {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// What killed processes left is listed with its size, and what others are writing is not. The next session removes it.
+// Litter lists the files of killed processes with their sizes, but not files that running processes are
+// writing. The next session removes them.
 func TestLitter(t *testing.T) {
 	l := openLake(t)
 	writing := lock(t, l, at)

@@ -14,14 +14,15 @@ import (
 	"time"
 )
 
-// ErrBusy is wrapped by the error of a command that finds another process at work on the same scenario or workload.
+// ErrBusy is wrapped by the error of a command if another process is working on the same scenario or
+// workload.
 var ErrBusy = errors.New("another process is working on it (most commands have --wait)")
 
-// lockFile is the state file that is the lock of a scenario or workload.
+// lockFile is the name of the state file that serves as the lock of a scenario or workload.
 const lockFile = "lock"
 
-// A Session writes the files of one scenario or workload, whose lock it holds until Close. Its methods are
-// safe for any number of goroutines.
+// A Session writes the files of one scenario or workload. It holds the lock of this place until Close. Its
+// methods are safe for concurrent use.
 type Session struct {
 	*Lake
 	tmp    string // lake-relative directory of unfinished files
@@ -30,22 +31,25 @@ type Session struct {
 	unlock func()
 }
 
-// Close removes unfinished files and gives up the lock.
+// Close removes unfinished files and releases the lock.
 func (s *Session) Close() { s.unlock() }
 
-// TmpPath is the absolute path of the session's directory for unfinished files, which Close removes.
+// TmpPath returns the absolute path of the session's directory for unfinished files. Close removes the
+// directory.
 func (s *Session) TmpPath() string { return filepath.Join(s.path, s.tmp) }
 
-// Lock keeps a scenario or workload to this session. The lock ends with the process that holds it. Lock removes
-// what killed processes left half written. The error wraps ErrBusy if another process holds the lock.
+// Lock gives this session exclusive access to a scenario or workload. The lock is released when the process
+// ends. Lock removes the unfinished files of killed processes. If another process holds the lock, the error
+// wraps ErrBusy.
 func (l *Lake) Lock(ctx context.Context, p Place) (*Session, error) {
 	return l.session(ctx, p, syscall.LOCK_EX, 300*time.Millisecond)
 }
 
-// LockShared is Lock for one of several processes that divide the tasks of a scenario's stages among themselves.
-// Unfinished files go to a directory of the session's own. The last session to close removes what killed ones left.
+// LockShared is Lock for one of several processes that divide the tasks of a scenario's stages among
+// themselves. Each session writes unfinished files to a directory of its own. The last session to close
+// removes the unfinished files of killed processes.
 func (l *Lake) LockShared(ctx context.Context, p Place) (*Session, error) {
-	// A session that closes holds the lock alone for a moment if it is the last.
+	// While the last session closes, it briefly holds the exclusive lock.
 	return l.session(ctx, p, syscall.LOCK_SH, 2*time.Second)
 }
 
@@ -69,14 +73,14 @@ func (l *Lake) session(ctx context.Context, p Place, how int, patience time.Dura
 		_ = l.root.RemoveAll(s.tmp)
 		if flock(f, syscall.LOCK_EX|syscall.LOCK_NB) == nil { // no other session is left
 			_ = l.root.RemoveAll(all)
-			_ = l.root.Remove(tmpDir) // unless another place's session writes
+			_ = l.root.Remove(tmpDir) // unless the session of another place writes
 		}
 		_ = f.Close()
 	}
 	return s, nil
 }
 
-// Waiting calls lock again while another process holds the lock, for as long as wait.
+// Waiting calls lock repeatedly while another process holds the lock, up to the duration wait.
 func Waiting(ctx context.Context, wait time.Duration, lock func() (*Session, error)) (s *Session, err error) {
 	err = poll(ctx, wait, time.Second, func() error {
 		s, err = lock()
@@ -85,7 +89,7 @@ func Waiting(ctx context.Context, wait time.Duration, lock func() (*Session, err
 	return s, err
 }
 
-// poll calls lock again while another process holds the lock, for as long as wait.
+// poll calls lock at intervals of every while another process holds the lock, up to the duration wait.
 func poll(ctx context.Context, wait, every time.Duration, lock func() error) error {
 	for deadline := time.Now().Add(wait); ; {
 		err := lock()
@@ -101,18 +105,19 @@ func poll(ctx context.Context, wait, every time.Duration, lock func() error) err
 	}
 }
 
-// A FileLock is a lock that ends with Close, or with the process.
+// A FileLock is a lock that is released by Close or when the process ends.
 type FileLock struct{ file *os.File }
 
-// Close gives up the lock.
+// Close releases the lock.
 func (l *FileLock) Close() {
 	if l.file != nil {
 		_ = l.file.Close()
 	}
 }
 
-// LockStage shares the lock at a lake-relative path with processes that divide a stage's tasks. It calls begin first if
-// no other process holds the lock: only then may the stage's state be replaced.
+// LockStage takes a shared lock at a lake-relative path, together with the processes that divide a stage's
+// tasks. If no other process holds the lock, it first calls begin. Only then may the stage's state be
+// replaced.
 func (l *Lake) LockStage(path string, begin func() error) (*FileLock, error) {
 	f, err := l.openLock(path)
 	if err != nil {
@@ -134,13 +139,15 @@ func (l *Lake) LockStage(path string, begin func() error) (*FileLock, error) {
 	return &FileLock{f}, nil
 }
 
-// catalogLock and readersLock are the lake-relative paths of the lock of the catalog of views, and of that of readers.
+// catalogLock and readersLock are the lake-relative paths of the lock of the catalog of views and of the lock
+// of readers.
 const (
 	catalogLock = stateDir + "/catalog.lock"
 	readersLock = stateDir + "/readers.lock"
 )
 
-// LockCatalog waits until no other process writes the catalog of views, and keeps others from doing so until Close.
+// LockCatalog waits until no other process writes the catalog of views. It prevents other processes from
+// writing the catalog until Close.
 func (l *Lake) LockCatalog() (*FileLock, error) {
 	f, err := l.openLock(catalogLock)
 	if err != nil {
@@ -149,9 +156,10 @@ func (l *Lake) LockCatalog() (*FileLock, error) {
 	return &FileLock{f}, flock(f, syscall.LOCK_EX)
 }
 
-// LockForReading keeps the files that the present manifests name until Close. A process that may not write the lake
-// locks the lock file that every session makes. If there is none, or it cannot be locked, LockForReading locks nothing:
-// files that are removed meanwhile are then errors of reading, since no file is overwritten.
+// LockForReading prevents the removal of the files that the current manifests name, until Close. A process
+// without write permission uses the lock file that every session creates. If that file does not exist or
+// cannot be locked, LockForReading locks nothing. Files that are removed in the meantime then cause read
+// errors. They cannot cause wrong results, because no file is overwritten.
 func (l *Lake) LockForReading() *FileLock {
 	f, err := l.root.OpenLock(readersLock)
 	if err != nil {
@@ -167,7 +175,7 @@ func (l *Lake) LockForReading() *FileLock {
 	return &FileLock{f}
 }
 
-// makeReadersLock makes the lock file of readers, for those that may not write the lake.
+// makeReadersLock creates the lock file of readers, for readers that may not write to the lake.
 func (l *Lake) makeReadersLock() error {
 	if l.Exists(readersLock) {
 		return nil
@@ -179,7 +187,8 @@ func (l *Lake) makeReadersLock() error {
 	return f.Close()
 }
 
-// LockOutReaders keeps readers out until Close. The error wraps ErrBusy if some are still at work after wait.
+// LockOutReaders prevents reading until Close. If readers are still active after the duration wait, the error
+// wraps ErrBusy.
 func (l *Lake) LockOutReaders(ctx context.Context, wait time.Duration) (*FileLock, error) {
 	f, err := l.openLock(readersLock)
 	if err != nil {
@@ -208,8 +217,8 @@ func (l *Lake) openLock(path string) (*os.File, error) {
 	return l.root.OpenLock(path)
 }
 
-// lock opens and locks the lock file of a place. It waits for others for as long as patience: status holds a lock for a
-// moment to find out whether another process does.
+// lock opens and locks the lock file of a place. It waits up to the duration patience, because the status
+// command briefly holds a lock to find out whether another process holds it.
 func (l *Lake) lock(ctx context.Context, p Place, how int, patience time.Duration) (f *os.File, err error) {
 	err = poll(ctx, patience, 50*time.Millisecond, func() error {
 		f, err = l.tryLock(ctx, p.StatePath(lockFile), how)
@@ -224,8 +233,9 @@ func (l *Lake) lock(ctx context.Context, p Place, how int, patience time.Duratio
 	return nil, fmt.Errorf("%s in lake %s: %w", p, l.path, ErrBusy)
 }
 
-// tryLock opens and locks a lock file without waiting. A process that removes a scenario removes its lock file, too. If
-// that happened between opening and locking, another file has the name now, and tryLock takes that one.
+// tryLock opens and locks a lock file without waiting. A process that removes a scenario also removes its
+// lock file. If this happens between opening and locking, the path may belong to a new file. tryLock then
+// locks the new file.
 func (l *Lake) tryLock(ctx context.Context, path string, how int) (*os.File, error) {
 	for ctx.Err() == nil {
 		f, err := l.openLock(path)
@@ -246,7 +256,7 @@ func (l *Lake) tryLock(ctx context.Context, path string, how int) (*os.File, err
 	return nil, ctx.Err()
 }
 
-// is reports whether an open file is the one that has the name now.
+// is reports whether a path still refers to an open file.
 func (l *Lake) is(path string, f *os.File) (bool, error) {
 	there, err := l.root.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -259,7 +269,7 @@ func (l *Lake) is(path string, f *os.File) (bool, error) {
 	return err == nil && os.SameFile(there, open), err
 }
 
-// flock locks a file. The error wraps EWOULDBLOCK where the call may not wait.
+// flock locks a file. If the call may not wait and the file is locked, the error wraps EWOULDBLOCK.
 func flock(f *os.File, how int) error {
 	for {
 		err := syscall.Flock(int(f.Fd()), how)
@@ -273,14 +283,14 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// Litter is the incomplete files of a killed process. No reader sees it, and the next command that writes into the lake
-// removes it.
+// Litter describes the unfinished files of a killed process. Readers do not see them, and the next command
+// that writes to the lake removes them.
 type Litter struct {
 	Path  string `json:"path"` // relative to the lake
 	Bytes int64  `json:"bytes"`
 }
 
-// Litter lists what killed processes left. What processes that are at work are writing is not among it.
+// Litter lists the unfinished files of killed processes. It omits the files of running processes.
 func (l *Lake) Litter() (all []Litter, err error) {
 	err = l.eachIdle(func(path string) error {
 		left := Litter{Path: path}
@@ -294,7 +304,7 @@ func (l *Lake) Litter() (all []Litter, err error) {
 			}
 			return err
 		})
-		if errors.Is(err, fs.ErrNotExist) { // removed meanwhile
+		if errors.Is(err, fs.ErrNotExist) { // removed in the meantime
 			return nil
 		}
 		all = append(all, left)
@@ -303,17 +313,18 @@ func (l *Lake) Litter() (all []Litter, err error) {
 	return all, err
 }
 
-// CatalogTemp is the lake-relative directory in which the catalog of views is written, by who holds LockCatalog.
+// CatalogTemp is the lake-relative directory in which the holder of LockCatalog writes the catalog of views.
 const CatalogTemp = tmpDir + "/catalog"
 
-// RemoveCatalogTemp removes CatalogTemp, as a killed process has left it.
+// RemoveCatalogTemp removes CatalogTemp if a killed process has left it.
 func (l *Lake) RemoveCatalogTemp() error {
 	err := l.root.RemoveAll(CatalogTemp)
 	_ = l.root.Remove(tmpDir) // unless a session writes
 	return err
 }
 
-// eachIdle calls do for each directory below _tmp of a place that no process works on, whose lock it holds meanwhile.
+// eachIdle calls do for each directory below _tmp that belongs to a place on which no process works. It holds
+// the lock of the place during the call.
 func (l *Lake) eachIdle(do func(path string) error) error {
 	entries, err := l.readDir(tmpDir)
 	if err != nil {
@@ -327,11 +338,11 @@ func (l *Lake) eachIdle(do func(path string) error) error {
 		f, err := l.openRegular(lock)
 		switch {
 		case err != nil && IsReadError(err) && !errors.Is(err, fs.ErrNotExist):
-		case err != nil || flock(f, syscall.LOCK_EX|syscall.LOCK_NB) == nil: // no lock, or nobody holds it
+		case err != nil || flock(f, syscall.LOCK_EX|syscall.LOCK_NB) == nil: // there is no lock, or no process holds it
 			err = do(path)
 		}
 		if f != nil {
-			_ = f.Close() // and with it the lock
+			_ = f.Close() // this releases the lock
 		}
 		if err != nil {
 			return err
@@ -340,7 +351,8 @@ func (l *Lake) eachIdle(do func(path string) error) error {
 	return nil
 }
 
-// removeLitter removes what killed processes left below _tmp, of scenarios and workloads that nobody works on.
+// removeLitter removes the files of killed processes below _tmp, for scenarios and workloads on which no
+// process works.
 func (l *Lake) removeLitter() error {
 	return l.eachIdle(func(path string) error {
 		if _, ours := parseOwner(strings.TrimPrefix(path, tmpDir+"/")); !ours {

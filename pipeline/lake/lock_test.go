@@ -37,7 +37,7 @@ func TestLockKeepsOthersOut(t *testing.T) {
 	session.Close()
 }
 
-// Sessions that share a scenario keep one that wants it alone out, and are kept out by it.
+// Shared sessions on a scenario and an exclusive session exclude each other.
 func TestSharedLock(t *testing.T) {
 	l := openLake(t)
 	a, err := l.LockShared(t.Context(), at)
@@ -65,7 +65,7 @@ func TestSharedLock(t *testing.T) {
 	alone.Close()
 }
 
-// Sessions that come and go never find the scenario taken.
+// Shared sessions that open and close repeatedly are never refused.
 func TestSharedSessionsComeAndGo(t *testing.T) {
 	dir := openLake(t).Path()
 	var wg sync.WaitGroup
@@ -95,7 +95,7 @@ func TestSharedSessionsComeAndGo(t *testing.T) {
 	}
 }
 
-// The next session removes what a killed one was writing.
+// The next session removes the unfinished files of a killed session.
 func TestLockRemovesUnfinishedFiles(t *testing.T) {
 	l := openLake(t)
 	left := filepath.Join(l.Path(), tmpDir, at.owner(), "flows-1.parquet")
@@ -117,7 +117,8 @@ func TestLockRemovesUnfinishedFiles(t *testing.T) {
 	}
 }
 
-// One process at a time begins a stage again; those that share it wait for it, and keep others from beginning.
+// Only one process at a time begins a stage again. Processes that share the stage wait for it, and prevent
+// others from beginning the stage.
 func TestStageLock(t *testing.T) {
 	l := openLake(t)
 	path := at.StatePath("simulate.lock")

@@ -21,12 +21,13 @@ import (
 	"parsimon/schema/names"
 )
 
-// A Manifest names the committed data files of one place: of a scenario, of one variant of it, or of a workload.
-// Readers see the files that the manifests of a lake name and no others.
+// A Manifest names the committed data files of one place: of a scenario, of one variant of it, or of a
+// workload. Readers see the files that the manifests of a lake name and no others.
 //
 //	write files ─► fsync files and directories ─► rename manifest ─► fsync directory ─► remove files that nothing names
 //
-// A reader or a killed writer at any point finds the files of the old manifest or those of the new one, all of them.
+// A reader or a killed writer at any point finds the files of the old manifest or those of the new one, all
+// of them.
 type Manifest struct {
 	SchemaVersion int `json:"schema_version"`
 	Place
@@ -35,7 +36,7 @@ type Manifest struct {
 
 const manifestFile = "manifest.json"
 
-// check reports a manifest that is not of its place, or names files that are not.
+// check returns an error if the manifest belongs to another place or names files of another place.
 func (m Manifest) check(p Place) error {
 	if m.Place != p {
 		return fmt.Errorf("it is the manifest of %s", m.Place)
@@ -55,20 +56,20 @@ func (m Manifest) check(p Place) error {
 	return nil
 }
 
-// A VersionError is the error of a lake or manifest that a program of another schema version has written.
+// A VersionError reports that a program with another schema version has written a lake or a manifest.
 type VersionError struct {
 	Of      string
 	Version int
 }
 
-// Error says what to do.
+// Error says what the user can do.
 func (e *VersionError) Error() string {
 	return fmt.Sprintf("%s has schema version %d, this program reads and writes version %d: make it again in a new lake, "+
 		"or use the program that wrote it. Its Parquet files stay readable, and parsimon du and rm work", e.Of, e.Version,
 		schema.Version)
 }
 
-// ReadManifest reads the manifest of a place; found is false where there is none.
+// ReadManifest reads the manifest of a place. If there is none, found is false.
 func (l *Lake) ReadManifest(p Place) (m Manifest, found bool, err error) {
 	path := p.StatePath(manifestFile)
 	found, err = l.ReadState(path, &m)
@@ -80,8 +81,9 @@ func (l *Lake) ReadManifest(p Place) (m Manifest, found bool, err error) {
 	return m, found, err
 }
 
-// Manifests reads the manifests of scenarios or, if none are named, of the whole lake, by scenario and variant, then by
-// workload. Damaged ones are returned as one joined error beside those that can be read.
+// Manifests reads the manifests of the given scenarios or, if none are given, of the whole lake. Scenarios
+// and their variants come first, followed by workloads. It returns all readable manifests, and the errors of
+// damaged ones as one joined error.
 func (l *Lake) Manifests(scenarios ...ScenarioID) (all []Manifest, errs error) {
 	var places []Place
 	for _, id := range scenarios {
@@ -110,7 +112,7 @@ func (l *Lake) Manifests(scenarios ...ScenarioID) (all []Manifest, errs error) {
 	return all, errs
 }
 
-// variantsOf are the variants of a scenario, none of a workload or a variant.
+// variantsOf returns the variants of a scenario. A workload and a variant have none.
 func (l *Lake) variantsOf(p Place) (all []Place, err error) {
 	if p.Scenario == "" || p.Variant != "" {
 		return nil, nil
@@ -119,8 +121,8 @@ func (l *Lake) variantsOf(p Place) (all []Place, err error) {
 	return names.Of(found, func(name string) Place { return Place{Scenario: p.Scenario, Variant: name} }), err
 }
 
-// Commit makes files the committed ones of a place. It does nothing if they are already. It replaces a damaged
-// manifest, but not one of another schema version.
+// Commit makes the given files the committed files of a place. If they are committed already, it does
+// nothing. It replaces a damaged manifest, but not a manifest of another schema version.
 func (s *Session) Commit(p Place, files []DataFile) error {
 	old, found, err := s.ReadManifest(p)
 	if other := (*VersionError)(nil); errors.As(err, &other) || IsReadError(err) {
@@ -158,7 +160,8 @@ func (s *Session) Commit(p Place, files []DataFile) error {
 	return s.WriteStateDurably(p.StatePath(manifestFile), Manifest{schema.Version, p, files})
 }
 
-// syncsAtOnce is how many files are made durable at a time: the file system writes them to the disk together.
+// syncsAtOnce is the number of files that are synced concurrently, so that the file system can write them to
+// the disk together.
 const syncsAtOnce = 8
 
 // syncAll makes files, or the entries of directories, durable.
@@ -171,14 +174,14 @@ func (s *Session) syncAll(paths []string) error {
 	return all.Wait()
 }
 
-// Withdraw removes the manifests of a scenario and all its variants, of one variant or of a workload: no reader sees it
-// any more. Its files stay.
+// Withdraw removes the manifests of a scenario and all its variants, of one variant, or of a workload.
+// Readers then no longer see it. Its data files stay.
 func (s *Session) Withdraw(p Place) error {
 	variants, err := s.variantsOf(p)
 	if err != nil {
 		return err
 	}
-	for _, p := range append(variants, p) { // the variants before the flows that they are about
+	for _, p := range append(variants, p) { // variants refer to the flows of the scenario, so they come first
 		if !s.Exists(p.StatePath(manifestFile)) {
 			continue
 		}
@@ -192,8 +195,8 @@ func (s *Session) Withdraw(p Place) error {
 	return nil
 }
 
-// Publish adds files that no stage writes to the committed ones of their place, all at once. They replace those that
-// were written to the same paths before.
+// Publish adds files that no stage writes to the committed files of their place, all at once. They replace
+// files that were written to the same paths before.
 func (s *Session) Publish(p Place, files ...DataFile) error {
 	m, _, err := s.ReadManifest(p)
 	if err != nil {
@@ -207,8 +210,8 @@ func (s *Session) Publish(p Place, files ...DataFile) error {
 	return s.Commit(p, append(old, files...))
 }
 
-// PublishRows writes tables that no stage writes, such as a comparison, each into a file of that name, and publishes
-// them together.
+// PublishRows writes tables that no stage writes, such as a comparison. It writes each table to a file with
+// the given name, and publishes the files together.
 func (s *Session) PublishRows(p Place, name string, tables ...arrow.Record) error {
 	var files []DataFile
 	for _, rec := range tables {
@@ -227,14 +230,15 @@ func (s *Session) PublishRows(p Place, name string, tables ...arrow.Record) erro
 	return s.Publish(p, files...)
 }
 
-// RemoveUnlisted removes the data files of a scenario or workload, of all its variants, that keep does not select by
-// their lake-relative paths. It removes nothing while a reader holds LockForReading: a later call does.
+// RemoveUnlisted removes the data files of a scenario or workload, including all its variants, for whose
+// lake-relative paths keep returns false. While a reader holds LockForReading, it removes nothing and leaves
+// the files to a later call.
 func (s *Session) RemoveUnlisted(p Place, keep func(path string) bool) error {
 	f, err := s.root.OpenLock(readersLock)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Close() }() // and with it the lock
+	defer func() { _ = f.Close() }() // this releases the lock
 	err = flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return nil
@@ -248,24 +252,24 @@ func (s *Session) RemoveUnlisted(p Place, keep func(path string) bool) error {
 		}
 		return s.root.Remove(f.Path)
 	})
-	for _, t := range schema.Tables() { // tables that are empty now
+	for _, t := range schema.Tables() { // directories of tables that are empty now
 		_ = s.root.Remove(t.Name + "/" + p.owner())
 		_ = s.root.Remove(t.Name)
 	}
 	return err
 }
 
-// A sealed is the content of a state file: a value and a digest that reveals damage.
+// A sealed is the content of a state file: a value, and a digest that reveals damage.
 type sealed struct {
-	Digest string          `json:"xxh3"` // of State, white space removed
+	Digest string          `json:"xxh3"` // of State without white space
 	State  json.RawMessage `json:"state"`
 }
 
-// maxStateBytes bounds the size of a state file.
+// maxStateBytes is the maximum size of a state file.
 const maxStateBytes = 256 << 20
 
-// ReadState reads the state file at a lake-relative path into v. found is false where there is none. The
-// error of a damaged file names it.
+// ReadState reads the state file at a lake-relative path into v. If the file does not exist, found is false.
+// If it is damaged, the error names it.
 func (l *Lake) ReadState(path string, v any) (found bool, err error) {
 	f, err := l.openRegular(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -295,7 +299,8 @@ func (l *Lake) ReadState(path string, v any) (found bool, err error) {
 	return true, nil
 }
 
-// StateFiles are the names of the files in a lake-relative directory of state files; none where there is no directory.
+// StateFiles returns the names of the files in a lake-relative directory of state files. If the directory
+// does not exist, it returns none.
 func (l *Lake) StateFiles(path string) (map[string]bool, error) {
 	entries, err := l.readDir(path)
 	names := make(map[string]bool, len(entries))
@@ -305,7 +310,7 @@ func (l *Lake) StateFiles(path string) (map[string]bool, error) {
 	return names, err
 }
 
-// sealOf is the digest of a state, white space removed.
+// sealOf returns the digest of a state without white space.
 func sealOf(state []byte) (string, error) {
 	var b bytes.Buffer
 	if err := json.Compact(&b, state); err != nil {
@@ -314,10 +319,11 @@ func sealOf(state []byte) (string, error) {
 	return fmt.Sprintf("%016x", xxh3.Hash(b.Bytes())), nil
 }
 
-// WriteState replaces the state file at a lake-relative path, whole or not at all. A power failure may undo it.
+// WriteState replaces the state file at a lake-relative path atomically. A power failure may undo the
+// replacement.
 func (s *Session) WriteState(path string, v any) error { return s.writeState(path, v, false) }
 
-// WriteStateDurably is WriteState that a power failure does not undo.
+// WriteStateDurably is WriteState, but a power failure does not undo the replacement.
 func (s *Session) WriteStateDurably(path string, v any) error { return s.writeState(path, v, true) }
 
 func (s *Session) writeState(path string, v any, durably bool) error {
@@ -355,20 +361,21 @@ func (s *Session) writeState(path string, v any, durably bool) error {
 	return nil
 }
 
-// RemoveState removes a state file or a directory of them. One that is not there is no error.
+// RemoveState removes a state file or a directory of state files. It is not an error if the path does not
+// exist.
 func (s *Session) RemoveState(path string) error { return s.root.RemoveAll(path) }
 
-// answerFile, in the state of a scenario, names its answer.
+// answerFile is the name of the state file that records the answer of a scenario.
 const answerFile = "answer.json"
 
-// Answer is the variant that the last run of a scenario ended with; empty if none has, or if that is not known: readers
-// take the best that there is.
+// Answer returns the variant of the final estimate of a scenario's last run. If there is none, or it cannot
+// be read, Answer returns an empty string, and readers use the best available variant.
 func (l *Lake) Answer(id ScenarioID) string {
 	variant, _ := l.ReadAnswer(id)
 	return variant
 }
 
-// ReadAnswer is Answer with the errors of the file.
+// ReadAnswer is Answer, but returns the errors of reading the file.
 func (l *Lake) ReadAnswer(id ScenarioID) (variant string, err error) {
 	if found, err := l.ReadState(Of(id).StatePath(answerFile), &variant); err != nil || !found {
 		return "", err
@@ -376,7 +383,7 @@ func (l *Lake) ReadAnswer(id ScenarioID) (variant string, err error) {
 	return variant, nil
 }
 
-// SetAnswer makes a variant the answer of a scenario.
+// SetAnswer records a variant as the answer of a scenario.
 func (s *Session) SetAnswer(id ScenarioID, variant string) error {
 	if s.Answer(id) == variant {
 		return nil

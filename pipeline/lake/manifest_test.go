@@ -8,8 +8,9 @@ import (
 	"parsimon/schema"
 )
 
-// Readers see what the last commit names: not files that are being written, and not those of a writer that was killed
-// before it committed. Files that no commit names are removed when no reader needs them.
+// Readers see the files that the last commit names. They see neither files that are being written nor files
+// of a writer that was killed before it committed. Files that no commit names are removed once no reader
+// needs them.
 func TestSnapshots(t *testing.T) {
 	l := openLake(t)
 	s := lock(t, l, at)
@@ -75,7 +76,7 @@ func TestSnapshots(t *testing.T) {
 	}
 }
 
-// A file that no stage writes joins those of its place, and replaces one of the same name.
+// A file that no stage writes is added to the files of its place, and replaces a file with the same name.
 func TestPublish(t *testing.T) {
 	l := openLake(t)
 	s := lock(t, l, at)
@@ -90,7 +91,8 @@ func TestPublish(t *testing.T) {
 	}
 }
 
-// A manifest that names files of another place, or outside of the lake, is not believed; nor is one of another version.
+// Manifests that name files of another place or outside the lake are rejected, and so are manifests of
+// another version.
 func TestManifestsAreChecked(t *testing.T) {
 	l := openLake(t)
 	s := lock(t, l, at)
@@ -121,11 +123,11 @@ func TestManifestsAreChecked(t *testing.T) {
 	if err := s.WriteState(path, newer); err != nil {
 		t.Fatal(err)
 	}
-	var version *VersionError // it is not replaced, as a damaged one is
+	var version *VersionError // unlike a damaged manifest, it is not replaced
 	if err := s.Commit(at, []DataFile{write(t, s, at, schema.Nodes, 0, 5)}); !errors.As(err, &version) {
 		t.Errorf("commit over another version: %v", err)
 	}
-	all, err := l.Manifests() // the damaged one is reported, the other is read
+	all, err := l.Manifests() // the damaged manifest is reported, and the other one is read
 	if err == nil || len(all) != 1 || all[0].Place != other {
 		t.Errorf("%+v, %v", all, err)
 	}

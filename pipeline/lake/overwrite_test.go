@@ -6,7 +6,8 @@ import (
 	"parsimon/schema"
 )
 
-// No file is overwritten: readers see that which the manifest names until the next commit, which may replace it.
+// No file is overwritten. Until the next commit replaces the files, readers see those that the manifest
+// names.
 func TestListedFilesAreNotOverwritten(t *testing.T) {
 	l := openLake(t)
 	s := lock(t, l, at)
@@ -18,7 +19,7 @@ func TestListedFilesAreNotOverwritten(t *testing.T) {
 	if err := s.Commit(at, files); err != nil {
 		t.Fatal(err)
 	}
-	for i := range 3 { // each replaces the one before, in two places by turns
+	for i := range 3 { // each file replaces the previous one, alternating between two places
 		old := files[0]
 		d := write(t, s, at, schema.Nodes, 3, 11+i)
 		if d.Path == old.Path || l.Check(old) != nil {

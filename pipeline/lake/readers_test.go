@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A reader that may not write the lake keeps removals out, too: it locks the file that a session has made. Without it,
-// a removal takes the files from under a query of another user.
+// A reader without write permission prevents removals, too. It locks the file that a session has created.
+// Otherwise a removal would delete files that a query of another user is reading.
 func TestReaderWithoutWritePermission(t *testing.T) {
 	l := openLake(t)
 	lock(t, l, at).Close()
@@ -33,7 +33,7 @@ func TestReaderWithoutWritePermission(t *testing.T) {
 	}
 }
 
-// Every session leaves the lock file of readers.
+// Every session leaves the lock file of readers behind.
 func TestSessionMakesReadersLock(t *testing.T) {
 	l := openLake(t)
 	lock(t, l, at).Close()

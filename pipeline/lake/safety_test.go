@@ -10,7 +10,7 @@ import (
 	"parsimon/schema"
 )
 
-// outside makes a directory with one file beside the lake.
+// outside creates a directory with one file beside the lake.
 func outside(t *testing.T, l *Lake, name, content string) (dir string) {
 	t.Helper()
 	dir = filepath.Join(filepath.Dir(l.Path()), "outside")
@@ -23,7 +23,7 @@ func outside(t *testing.T, l *Lake, name, content string) (dir string) {
 	return dir
 }
 
-// plant puts a symbolic link at a lake-relative path.
+// plant creates a symbolic link at a lake-relative path.
 func plant(t *testing.T, l *Lake, target, path string) {
 	t.Helper()
 	at := filepath.Join(l.Path(), path)
@@ -38,8 +38,7 @@ func plant(t *testing.T, l *Lake, target, path string) {
 	}
 }
 
-// A symbolic link out of the lake is not followed: neither by reads, of state and of data, nor by writes, nor by
-// removals.
+// Symbolic links out of the lake are not followed by reads of state and data, by writes, or by removals.
 func TestLinksOutOfTheLakeAreRefused(t *testing.T) {
 	l := openLake(t)
 	s := lock(t, l, at)
@@ -48,7 +47,7 @@ func TestLinksOutOfTheLakeAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := outside(t, l, filepath.Base(d.Path), string(data)) // with the very bytes that were committed
+	dir := outside(t, l, filepath.Base(d.Path), string(data)) // with exactly the bytes that were committed
 
 	escapes := func(what string, err error) {
 		t.Helper()
@@ -85,7 +84,7 @@ func TestLinksOutOfTheLakeAreRefused(t *testing.T) {
 	}
 }
 
-// Paths in state files do not lead out of the lake either.
+// Paths in state files cannot lead out of the lake.
 func TestPathsOutOfTheLakeAreRefused(t *testing.T) {
 	l := openLake(t)
 	dir := outside(t, l, "x.parquet", "x")
@@ -99,7 +98,7 @@ func TestPathsOutOfTheLakeAreRefused(t *testing.T) {
 	}
 }
 
-// A named pipe where a file should be is refused. Opening it would wait for a writer that never comes.
+// A named pipe instead of a file is refused. Opening it would block until a writer opens it, too.
 func TestPipesAreRefused(t *testing.T) {
 	l := openLake(t)
 	s := lock(t, l, at)

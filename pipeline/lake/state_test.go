@@ -13,7 +13,7 @@ type value struct {
 	Count int64  `json:"count"`
 }
 
-// A state file is read as it was written, however its JSON is laid out, and not at all where a byte of it changed.
+// A state file can be read if its JSON was reformatted, but not if one of its bytes was changed.
 func TestStateDigest(t *testing.T) {
 	l := openLake(t)
 	s := lock(t, l, at)

@@ -1,9 +1,10 @@
-// Package disk has the operations by which lakes and caches change files. They are those of os.Root: no path leads out
-// of the directory.
+// Package disk has the operations with which lakes and caches change files. They correspond to those of
+// os.Root: no path leads out of the directory.
 //
-// All of them pass through this package, so that tests can make each of them fail. Built with the tag faults, the
-// program counts its operations and fails one of them, as the environment says (inject_faults.go). Without the tag
-// nothing is counted, and a call costs as much as that of os.Root.
+// All changes pass through this package, so that tests can make any of them fail. If it is built with the tag
+// faults, the program counts its operations and fails one of them, as an environment variable specifies
+// (inject_faults.go). Without the tag, operations are not counted, and a call costs as much as one of
+// os.Root.
 package disk
 
 import (
@@ -12,16 +13,16 @@ import (
 	"os"
 )
 
-// A Root is a directory. Its methods that are not here, which change nothing, are those of os.Root.
+// A Root is a directory. The methods that it inherits from os.Root change nothing.
 type Root struct{ *os.Root }
 
-// OpenRoot opens a directory that exists.
+// OpenRoot opens an existing directory.
 func OpenRoot(path string) (Root, error) {
 	r, err := os.OpenRoot(path)
 	return Root{r}, err
 }
 
-// guarded does an operation unless it is to fail.
+// guarded performs an operation unless a fault is injected.
 func guarded(op, path string, do func() error) error {
 	if err := before(op, path); err != nil {
 		return err
@@ -29,7 +30,7 @@ func guarded(op, path string, do func() error) error {
 	return do()
 }
 
-// Create creates a file that must not exist.
+// Create creates a file. It fails if the file exists.
 func (r Root) Create(path string) (*File, error) {
 	if err := before("create", path); err != nil {
 		return nil, err
@@ -49,7 +50,7 @@ func (r Root) Open(path string) (*os.File, error) {
 	return r.Root.Open(path)
 }
 
-// OpenLock opens a file without content, and makes it if there is none.
+// OpenLock opens a lock file, and creates it if it does not exist.
 func (r Root) OpenLock(path string) (*os.File, error) {
 	if err := before("lock", path); err != nil {
 		return nil, err
@@ -57,32 +58,32 @@ func (r Root) OpenLock(path string) (*os.File, error) {
 	return r.Root.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 }
 
-// MkdirAll is that of os.Root.
+// MkdirAll is os.Root.MkdirAll.
 func (r Root) MkdirAll(path string, perm fs.FileMode) error {
 	return guarded("mkdir", path, func() error { return r.Root.MkdirAll(path, perm) })
 }
 
-// Rename is that of os.Root.
+// Rename is os.Root.Rename.
 func (r Root) Rename(from, to string) error {
 	return guarded("rename", to, func() error { return r.Root.Rename(from, to) })
 }
 
-// Link is that of os.Root.
+// Link is os.Root.Link.
 func (r Root) Link(from, to string) error {
 	return guarded("link", to, func() error { return r.Root.Link(from, to) })
 }
 
-// Remove is that of os.Root.
+// Remove is os.Root.Remove.
 func (r Root) Remove(path string) error {
 	return guarded("remove", path, func() error { return r.Root.Remove(path) })
 }
 
-// RemoveAll is that of os.Root.
+// RemoveAll is os.Root.RemoveAll.
 func (r Root) RemoveAll(path string) error {
 	return guarded("removeall", path, func() error { return r.Root.RemoveAll(path) })
 }
 
-// Sync makes a file or the entries of a directory durable.
+// Sync makes a file, or the entries of a directory, durable.
 func (r Root) Sync(path string) error {
 	if err := before("sync", path); err != nil {
 		return err
@@ -94,13 +95,13 @@ func (r Root) Sync(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// A File is one that is being written. Its methods that are not here, which write nothing, are those of os.File.
+// A File is a file that is being written. The methods that it inherits from os.File write nothing.
 type File struct {
 	*os.File
 	path string
 }
 
-// Write is that of os.File. Where it is made to fail, half of p is written.
+// Write is os.File.Write. An injected fault writes half of p.
 func (f *File) Write(p []byte) (int, error) {
 	if err := before("write", f.path); err != nil {
 		n, _ := f.File.Write(p[:len(p)/2])
@@ -112,7 +113,7 @@ func (f *File) Write(p []byte) (int, error) {
 // Sync makes the file's content durable.
 func (f *File) Sync() error { return guarded("sync", f.path, f.File.Sync) }
 
-// Close is that of os.File. Where it is made to fail, the file is closed all the same.
+// Close is os.File.Close. After an injected fault, the file is closed nonetheless.
 func (f *File) Close() error {
 	if err := before("close", f.path); err != nil {
 		_ = f.File.Close()

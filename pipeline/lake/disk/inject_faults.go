@@ -45,10 +45,10 @@ var plan = sync.OnceValue(func() *injection {
 	return in
 })
 
-// space are the operations that a full disk refuses.
+// space lists the operations that fail on a full disk.
 var space = map[string]bool{"create": true, "lock": true, "mkdir": true, "link": true, "write": true, "sync": true}
 
-// before is called before each operation. Its error is that of the operation.
+// before is called before each operation. If it returns an error, the operation fails with it.
 func before(op, path string) error {
 	in := plan()
 	in.mu.Lock()

@@ -7,18 +7,19 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/array"
 )
 
-// Bounds are the least and the greatest value of integer columns, by name. The digest of a file in the lake of a
-// stranger says nothing about its values: a link of number 2^31 would index a slice, and a count would size one.
+// Bounds are the minimum and the maximum of integer columns, by name. The digest of a file in a lake from an
+// untrusted source says nothing about its values. Without bounds, link number 2^31 would be used to index a
+// slice, and a count to allocate one.
 type Bounds map[string][2]int64
 
-// Within makes the reader refuse values outside the bounds. Nulls are within any.
+// Within makes the reader reject values outside the bounds. Nulls are accepted.
 func (r *Reader) Within(b Bounds) *Reader {
 	r.bounds = b
 	return r
 }
 
-// check reports the first value of a column that is out of its bounds. first is the row of the file that the column
-// begins with.
+// check returns an error for the first value of a column that is out of bounds. first is the number of the
+// column's first row in the file.
 func (b Bounds) check(table, column string, values arrow.Array, first int64) error {
 	bounds, ok := b[column]
 	if !ok {
@@ -47,7 +48,8 @@ func (b Bounds) check(table, column string, values arrow.Array, first int64) err
 		bounds[1])
 }
 
-// outside is the place of the first value that is not null and out of bounds; -1 if there is none.
+// outside returns the index of the first value that is neither null nor within the bounds, or -1 if there is
+// none.
 func outside[T int16 | int32 | int64](values []T, a arrow.Array, bounds [2]int64) int {
 	for i, v := range values {
 		if (int64(v) < bounds[0] || int64(v) > bounds[1]) && a.IsValid(i) {

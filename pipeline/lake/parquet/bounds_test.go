@@ -12,8 +12,9 @@ import (
 	"parsimon/schema/columns"
 )
 
-// Values out of bounds end the reading with table, row and column. Without bounds, a link of number -1 in the lake of a
-// stranger indexes a slice, and a count of 2^40 sizes one.
+// Values out of bounds end reading with an error that names table, row and column. Without bounds, in a lake
+// from an untrusted source, a link number of -1 would be used to index a slice, and a count of 2^40 to
+// allocate one.
 func TestBounds(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, links ...int32) string {

@@ -52,7 +52,7 @@ func readAll(t *testing.T, b schema.Batches, columns ...string) []arrow.Record {
 	}
 }
 
-// Every table survives the way through Parquet, whatever the batch and row-group borders.
+// Every table survives a round trip through Parquet, for any boundaries of batches and row groups.
 func TestParquetRoundTrip(t *testing.T) {
 	for _, table := range schema.Tables() {
 		t.Run(table.Name, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestParquetRoundTrip(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if list, ok := all.(*array.List); ok { // the names of the items may differ
+				if list, ok := all.(*array.List); ok { // the names of the list items may differ
 					w := want.(*array.List)
 					if !slices.Equal(w.Offsets(), list.Offsets()) || !array.Equal(w.ListValues(), list.ListValues()) {
 						t.Errorf("column %s differs after the round trip", c.Name)
@@ -114,13 +114,13 @@ func TestKeyRangePrunesRowGroups(t *testing.T) {
 			t.Errorf("read %d columns for one", rec.NumCols())
 		}
 	}
-	if n != hi-lo { // flow_row is what the file is sorted by
+	if n != hi-lo { // the file is sorted by flow_row
 		t.Errorf("read %d rows for a range of %d", n, hi-lo)
 	}
 }
 
-// A file that is cut off, has a flipped byte anywhere in its footer, or is something else gives an
-// error with its name, and never a panic.
+// A truncated file, a file with a flipped byte anywhere in its footer, and a file of another format give an
+// error that names the file, and never a panic.
 func TestDamagedParquet(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f.parquet")
@@ -157,7 +157,7 @@ func TestDamagedParquet(t *testing.T) {
 	for _, cut := range []int{1, 8, len(good) / 2, len(good) - 1} {
 		try(fmt.Sprintf("cut at %d", cut), good[:cut], true)
 	}
-	for i := range 400 { // any single flipped byte: an error or other values, never a panic
+	for i := range 400 { // a single flipped byte gives an error or other values, but never a panic
 		data := bytes.Clone(good)
 		data[(i*7919)%len(data)] ^= 0x55
 		try(fmt.Sprintf("flip %d", i), data, false)

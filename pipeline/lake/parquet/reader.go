@@ -20,8 +20,9 @@ import (
 	"parsimon/schema/footer"
 )
 
-// A Range selects the rows whose value of a column is in [Lo, Hi). Row groups without such rows are not read. Of a
-// table that is sorted by the column, no other rows are returned; of other tables, other rows can be.
+// A Range selects the rows whose value of a column is in [Lo, Hi). Row groups without such rows are not read.
+// If a table is sorted by the column, no other rows are returned. For other tables, rows outside the range
+// can be returned.
 type Range struct {
 	Column string
 	Lo, Hi int64
@@ -35,7 +36,7 @@ func OpenFile(t schema.Table, path string) schema.Batches {
 	return NewReader(t, os.Open, []string{path}, nil, nil)
 }
 
-// OpenForeign is OpenFile for a file that another program wrote with a table's columns.
+// OpenForeign is OpenFile for a file with the columns of a table that another program has written.
 func OpenForeign(t schema.Table, path string) schema.Batches {
 	r := NewReader(t, os.Open, []string{path}, nil, nil)
 	r.foreign = true
@@ -48,7 +49,7 @@ type Reader struct {
 	opener  Opener
 	foreign bool // not a file of a lake
 	files   []string
-	footers *Footers // nil: read every time
+	footers *Footers // nil: footers are read every time
 	keep    *Range
 	decoder decoder
 	err     error
@@ -64,15 +65,16 @@ type Reader struct {
 // A rowGroup is a row group of the open file.
 type rowGroup struct {
 	parquet.RowGroup
-	first int64 // row of the file
+	first int64 // its number in the file
 }
 
-// NewReader streams Parquet files of one table, file after file. Footers that are nil are read with every file.
+// NewReader streams Parquet files of one table, one after the other. If f is nil, the footer of each file is
+// read every time.
 func NewReader(t schema.Table, open Opener, files []string, keep *Range, f *Footers) *Reader {
 	return &Reader{table: t, opener: open, files: files, keep: keep, footers: f}
 }
 
-// Next returns the next batch (schema.Batches).
+// Next returns the next batch. It implements schema.Batches.
 func (r *Reader) Next(columns ...string) (rec arrow.Record, err error) {
 	for r.err == nil {
 		switch {
@@ -97,7 +99,8 @@ func (r *Reader) Next(columns ...string) (rec arrow.Record, err error) {
 	return nil, r.err
 }
 
-// readGroup decodes the wanted rows of a row group, and the given columns, all if there are none.
+// readGroup decodes the selected rows of a row group. It decodes the given columns, or all columns if none
+// are given.
 func (r *Reader) readGroup(g rowGroup, names []string) (rec arrow.Record, err error) {
 	defer r.named(&err)
 	from, to, keys := int64(0), g.NumRows(), arrow.Array(nil)
@@ -148,8 +151,8 @@ func (r *Reader) readColumn(g parquet.RowGroup, c schema.Column, from, to int64)
 	return column, nil
 }
 
-// rowsInRange finds the wanted rows of a row group that is sorted by the column of the range. keys is the column of the
-// whole group, nil if it was not read.
+// rowsInRange returns the selected rows of a row group that is sorted by the column of the range. keys is
+// that column of the whole group, or nil if it was not read.
 func (r *Reader) rowsInRange(g parquet.RowGroup) (from, to int64, keys arrow.Array, err error) {
 	lo, hi, ok := r.keysOf(g)
 	if ok && lo >= r.keep.Lo && hi < r.keep.Hi {
@@ -168,7 +171,7 @@ func (r *Reader) rowsInRange(g parquet.RowGroup) (from, to int64, keys arrow.Arr
 	return from, to, keys, err
 }
 
-// rangeOf finds the rows of ascending keys that are in [lo, hi).
+// rangeOf returns the rows of ascending keys that are in [lo, hi).
 func rangeOf[T int32 | int64](keys []T, lo, hi int64) (from, to int64, err error) {
 	if !slices.IsSorted(keys) {
 		return 0, 0, errors.New("its rows are not in order")
@@ -179,7 +182,7 @@ func rangeOf[T int32 | int64](keys []T, lo, hi int64) (from, to int64, err error
 	return below(lo), below(hi), nil
 }
 
-// openNext opens the first of the files and finds the row groups that may hold wanted rows.
+// openNext opens the first of the remaining files and finds the row groups that may contain selected rows.
 func (r *Reader) openNext() (err error) {
 	defer r.named(&err)
 	f, err := r.opener(r.files[0])
@@ -207,7 +210,8 @@ func (r *Reader) openNext() (err error) {
 	return nil
 }
 
-// named adds the file's name to an error, and makes an error of a panic of the library over damaged bytes.
+// named adds the file's name to an error. It converts a panic of the Parquet library, which damaged bytes can
+// cause, to an error.
 func (r *Reader) named(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("damaged Parquet file: %v", p)
@@ -220,7 +224,7 @@ func (r *Reader) named(err *error) {
 	}
 }
 
-// checkTable holds a file to the table it should be: schema version, table name, columns.
+// checkTable checks that a file belongs to the expected table: schema version, table name and columns.
 func (r *Reader) checkTable() error {
 	if !r.foreign {
 		version, _ := r.meta.Lookup(schema.VersionKey)
@@ -243,7 +247,7 @@ func (r *Reader) checkTable() error {
 	return nil
 }
 
-// leaf finds a table's column in the open file.
+// leaf returns a table's column in the open file.
 func (r *Reader) leaf(c schema.Column) (parquet.LeafColumn, bool) {
 	if c.Type.ID() == arrow.LIST {
 		return r.meta.Schema().Lookup(c.Name, "list", "element")
@@ -251,7 +255,7 @@ func (r *Reader) leaf(c schema.Column) (parquet.LeafColumn, bool) {
 	return r.meta.Schema().Lookup(c.Name)
 }
 
-// keysOf returns the least and the greatest key of a row group, if they are known.
+// keysOf returns the minimum and the maximum key of a row group, if they are known.
 func (r *Reader) keysOf(g parquet.RowGroup) (lo, hi int64, ok bool) {
 	c := r.table.Columns[r.table.Index(r.keep.Column)]
 	leaf, _ := r.leaf(c)
@@ -286,9 +290,9 @@ func (r *Reader) Close() error {
 	return r.closeFile()
 }
 
-// Footers keeps the footers of Parquet files that one run reads many times: every partition of links
-// reads from every file of table hops. A file is known by its name, size and time, so that one that
-// is made again is read again. Safe for any number of goroutines.
+// Footers caches the footers of Parquet files that a run reads many times. For example, every partition of
+// links reads every file of table hops. A file is identified by its name, size and time, so that a file that
+// was written again is read again. It is safe for concurrent use.
 type Footers struct {
 	known sync.Map // *parquet.File by footerKey
 	bytes atomic.Int64
@@ -299,11 +303,11 @@ type footerKey struct {
 	size, modified int64
 }
 
-// Of footers, memory in bytes: the most that is kept, beyond which they are read every time; and what a column chunk
-// takes, measured.
+// Memory of cached footers, in bytes: the limit, beyond which footers are read every time, and the measured
+// size of one column chunk.
 const maxFooterBytes, columnChunkBytes = 256 << 20, 600
 
-// of returns the footer of an open file. A nil Footers knows none.
+// of returns the footer of an open file. A nil Footers caches nothing.
 func (c *Footers) of(path string, f *os.File) (*parquet.File, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -329,7 +333,7 @@ func (c *Footers) of(path string, f *os.File) (*parquet.File, error) {
 	return file, nil
 }
 
-// A decoder reads column chunks into Arrow columns. Its memory is used again for the next chunk.
+// A decoder reads column chunks into Arrow columns. It reuses its memory for the next chunk.
 type decoder struct {
 	int32s []int32
 	int16s []int16
@@ -344,7 +348,7 @@ func (d *decoder) read(in io.ReaderAt, chunk *parquet.FileColumnChunk, c schema.
 	b.Reserve(int(min(to-from, rowGroupRows)))
 	pages := chunk.PagesFrom(in)
 	defer func() { _ = pages.Close() }() // only read
-	first := int64(0)                    // row of the page
+	first := int64(0)                    // number of the page's first row
 	if from > 0 {
 		var err error
 		if first, err = pageOf(chunk, in, from); err == nil {
@@ -382,7 +386,7 @@ func (d *decoder) read(in io.ReaderAt, chunk *parquet.FileColumnChunk, c schema.
 	return b.NewArray(), nil
 }
 
-// pageOf returns the first row of the page that has a row, 0 if the file does not say where pages begin.
+// pageOf returns the first row of the page that contains a row. If the file has no page index, it returns 0.
 func pageOf(chunk *parquet.FileColumnChunk, in io.ReaderAt, row int64) (int64, error) {
 	index, err := chunk.OffsetIndexFrom(in)
 	if errors.Is(err, parquet.ErrMissingOffsetIndex) {
@@ -395,7 +399,8 @@ func pageOf(chunk *parquet.FileColumnChunk, in io.ReaderAt, row int64) (int64, e
 	return index.FirstRowIndex(max(0, n-1)), nil
 }
 
-// appendPage appends rows lo..hi of a page. Where none is null, or each, they are appended together, else one by one.
+// appendPage appends rows lo..hi of a page. If either none or all of the page's values are null, it appends
+// them in bulk, otherwise one by one.
 func (d *decoder) appendPage(b array.Builder, page parquet.Page, lo, hi int64) error {
 	if page.NumNulls() == page.NumRows() && page.RepetitionLevels() == nil {
 		b.AppendNulls(int(hi - lo))
@@ -436,7 +441,7 @@ func (d *decoder) appendPage(b array.Builder, page parquet.Page, lo, hi int64) e
 	return d.appendValues(b, page.Slice(lo, hi))
 }
 
-// int32sOf returns the values of rows lo..hi of a page without nulls, valid until the next call.
+// int32sOf returns the values of rows lo..hi of a page without nulls. They are valid until the next call.
 func (d *decoder) int32sOf(page parquet.Page, lo, hi int64) []int32 {
 	pageData := page.Data()
 	data := pageData.Int32()[lo:hi]
@@ -452,7 +457,7 @@ func (d *decoder) int32sOf(page parquet.Page, lo, hi int64) []int32 {
 	return d.int32s
 }
 
-// appendBytes appends byte strings without nulls.
+// appendBytes appends byte strings of a page without nulls.
 func appendBytes(b *array.BinaryBuilder, page parquet.Page, lo, hi int64) {
 	data := page.Data()
 	if page.Dictionary() == nil {
@@ -470,7 +475,7 @@ func appendBytes(b *array.BinaryBuilder, page parquet.Page, lo, hi int64) {
 	}
 }
 
-// appendValues appends all rows of a page, value by value.
+// appendValues appends all rows of a page one by one.
 func (d *decoder) appendValues(b array.Builder, page parquet.Page) error {
 	if d.values == nil {
 		d.values = make([]parquet.Value, valueChunk)
@@ -491,7 +496,7 @@ func (d *decoder) appendValues(b array.Builder, page parquet.Page) error {
 	}
 }
 
-// appendValue appends one value. A list without items is a value that is null.
+// appendValue appends one value. A null value appends an empty list to a list column.
 func appendValue(b array.Builder, v parquet.Value) error {
 	if list, ok := b.(*array.ListBuilder); ok {
 		if v.RepetitionLevel() == 0 {
@@ -527,19 +532,19 @@ func appendValue(b array.Builder, v parquet.Value) error {
 	return nil
 }
 
-// Recycled is where the memory of decoded columns comes from and goes back to: a batch that is released
-// leaves its memory to the next, instead of to the garbage collector. It is an Arrow allocator, safe for
-// any number of goroutines; memory is not cleared.
+// Recycled is the allocator of decoded columns. A released batch returns its memory for use by the next
+// batch, which relieves the garbage collector. It is an Arrow allocator and safe for concurrent use. It does
+// not clear memory.
 var Recycled recycler
 
 type recycler struct {
 	bySize [48]sync.Pool // of *[]byte with a capacity of 1 << n
 }
 
-// PoisonFreed overwrites memory that is given back. Tests set it to find readers of released batches.
+// PoisonFreed makes Free overwrite the freed memory. Tests set it to find readers of released batches.
 var PoisonFreed bool
 
-// Allocate answers memory of that length.
+// Allocate returns memory of the given length.
 func (r *recycler) Allocate(size int) []byte {
 	if size == 0 {
 		return nil
@@ -551,7 +556,7 @@ func (r *recycler) Allocate(size int) []byte {
 	return make([]byte, size, 1<<n)
 }
 
-// Reallocate answers memory of that length that begins as b does, and frees b.
+// Reallocate returns memory of the given length that begins with the content of b, and frees b.
 func (r *recycler) Reallocate(size int, b []byte) []byte {
 	if size <= cap(b) {
 		return b[:size]
@@ -562,7 +567,7 @@ func (r *recycler) Reallocate(size int, b []byte) []byte {
 	return more
 }
 
-// Free takes memory back.
+// Free returns memory to the allocator.
 func (r *recycler) Free(b []byte) {
 	b = b[:cap(b)]
 	if len(b) == 0 || len(b)&(len(b)-1) != 0 {

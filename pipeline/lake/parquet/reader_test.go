@@ -13,8 +13,8 @@ import (
 	"parsimon/schema"
 )
 
-// A range of the column that a file is sorted by gives its rows, all of them and no others, in every
-// column, wherever the range begins and ends among pages and row groups.
+// A range of the column that a file is sorted by returns exactly its rows, in every column, regardless of
+// where the range begins and ends within pages and row groups.
 func TestRangesOfSortedFiles(t *testing.T) {
 	for _, table := range []schema.Table{schema.Hops, schema.Feedback, schema.HopObservations, schema.HopDelays, schema.SenderFCTs} {
 		t.Run(table.Name, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestRangesOfSortedFiles(t *testing.T) {
 	}
 }
 
-// A file whose rows are not in the order that its table promises is refused, not read in part.
+// A file whose rows are not in the sort order of its table is rejected, not read in part.
 func TestUnsortedFile(t *testing.T) {
 	random := fixture.Batch(schema.SenderFCTs, rand.New(rand.NewPCG(7, 8)), 1000)
 	path := filepath.Join(t.TempDir(), "f.parquet")

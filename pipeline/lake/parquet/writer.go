@@ -1,4 +1,4 @@
-// Package parquet writes tables to Parquet files and reads them, by parquet-go.
+// Package parquet writes and reads tables as Parquet files, using parquet-go.
 package parquet
 
 import (
@@ -18,16 +18,18 @@ import (
 	"parsimon/schema/names"
 )
 
-// rowGroupRows bounds a row group. Small enough that the minima and maxima of the sort column let a
-// reader of one link or flow range skip nearly everything else, large enough to compress.
+// rowGroupRows is the maximum number of rows of a row group. Row groups are small enough that a reader of one
+// range of links or flows can skip nearly all other rows by the minimum and maximum of the sort column. They
+// are large enough to compress well.
 const rowGroupRows = 32_768
 
-// pageRows bounds a page, so that a reader who wants a few links or flows of a row group need not decode
-// the rest of it. Row groups have a whole number of them; those of temporary tables, whose rows may be long, have one.
+// pageRows is the maximum number of rows of a page. With small pages, a reader of a few links or flows need
+// not decode a whole row group. A row group has an integral number of pages. In temporary tables, which can
+// have long rows, it has one page.
 const pageRows = 8_192
 
-// valueChunk is how many values go to a Parquet column at a time: 24 bytes each, so that they stay
-// in the first-level cache.
+// valueChunk is the number of values that are passed to a Parquet column at a time. A value takes 24 bytes,
+// so a chunk fits into the first-level cache.
 const valueChunk = 512
 
 var zstdFast = &zstd.Codec{Level: zstd.SpeedFastest, Concurrency: 1}
@@ -38,8 +40,8 @@ type Writer struct {
 	w       *parquet.GenericWriter[any]
 	columns []*parquet.ColumnWriter
 	values  []parquet.Value
-	limit   int64 // rows of a row group
-	group   int64 // rows in the open row group
+	limit   int64 // maximum number of rows of a row group
+	group   int64 // number of rows in the open row group
 	rows    int64
 }
 
@@ -55,7 +57,7 @@ func NewWriter(t schema.Table, out io.Writer) *Writer {
 		parquet.WriteBufferSize(128 << 10),
 	}
 	for _, c := range t.Columns {
-		if c.Type.ID() == arrow.BINARY { // has no order worth knowing
+		if c.Type.ID() == arrow.BINARY { // its order is not useful
 			options = append(options, parquet.SkipPageBounds(c.Name))
 		}
 	}
@@ -69,7 +71,7 @@ func NewWriter(t schema.Table, out io.Writer) *Writer {
 	return &Writer{table: t, w: w, columns: w.ColumnWriters(), values: make([]parquet.Value, 0, valueChunk), limit: limit}
 }
 
-// types are the Parquet types and encodings of the tables' types of columns.
+// types maps the column types of tables to Parquet types and encodings.
 var types = map[arrow.Type]struct {
 	kind     parquet.Kind
 	field    reflect.Type
@@ -85,19 +87,19 @@ var types = map[arrow.Type]struct {
 	arrow.LIST:    {parquet.Double, reflect.TypeFor[[]float64](), ",list"},
 }
 
-// parquetSchema is the table's Parquet schema, columns in the table's order. parquet-go takes the
-// order of a struct's fields, so the struct is made from the table.
+// parquetSchema returns the table's Parquet schema, with the columns in the table's order. parquet-go uses
+// the field order of a struct, so the struct type is built from the table.
 func parquetSchema(t schema.Table) *parquet.Schema {
 	fields := make([]reflect.StructField, len(t.Columns))
 	for i, c := range t.Columns {
 		typ, encoding := types[c.Type.ID()].field, types[c.Type.ID()].encoding
 		if c.Nullable {
 			if encoding == ",delta" {
-				encoding = "" // parquet-go has none for pointers
+				encoding = "" // parquet-go has no encoding for pointers
 			}
 			typ = reflect.PointerTo(typ)
 		}
-		if t.Temporary { // read once or twice, and removed
+		if t.Temporary { // read once or twice, then removed
 			encoding = ""
 		}
 		if !compresses(t, c) {
@@ -112,9 +114,10 @@ func parquetSchema(t schema.Table) *parquet.Schema {
 	return parquet.NewSchema(t.Name, parquet.SchemaOf(row))
 }
 
-// compresses reports whether zstd is worth its time on a column's pages. Integers are packed to the bits that they
-// need, where zstd gains nothing (a factor of 1.00 to 1.05 on tables of millions of rows); propagation and sending
-// times, with few distinct values, are the exception. Temporary tables are soon removed.
+// compresses reports whether the pages of a column are compressed with zstd. Integers are bit-packed, after
+// which zstd gains almost nothing (a factor of 1.00 to 1.05 on tables of millions of rows). Propagation and
+// transmission times have few distinct values and are the exception. Temporary tables are not compressed,
+// because they are removed soon.
 func compresses(t schema.Table, c schema.Column) bool {
 	if t.Temporary {
 		return false
@@ -126,7 +129,7 @@ func compresses(t schema.Table, c schema.Column) bool {
 	return true
 }
 
-// Write appends a batch. Its columns must be those of the table.
+// Write appends a batch, which must have the columns of the table.
 func (tw *Writer) Write(rec arrow.Record) error {
 	if int(rec.NumCols()) != len(tw.table.Columns) {
 		return fmt.Errorf("table %s has %d columns, the batch %d", tw.table.Name, len(tw.table.Columns), rec.NumCols())
@@ -159,7 +162,7 @@ func (tw *Writer) Write(rec arrow.Record) error {
 	return nil
 }
 
-// writeColumn writes rows from..to of an Arrow column to a Parquet column, a chunk at a time.
+// writeColumn writes rows from..to of an Arrow column to a Parquet column in chunks.
 func (tw *Writer) writeColumn(index int, col arrow.Array, from, to int) error {
 	out := tw.columns[index]
 	if list, ok := col.(*array.List); ok {
@@ -195,13 +198,13 @@ func (tw *Writer) writeColumn(index int, col arrow.Array, from, to int) error {
 			}
 		case *array.String:
 			for i := range values {
-				v := a.Value(from + i) // copied where it is kept
+				v := a.Value(from + i) // copied if it is kept
 				values[i] = parquet.ByteArrayValue(unsafe.Slice(unsafe.StringData(v), len(v)))
 			}
 		default:
 			return fmt.Errorf("cannot write Arrow type %s", col.DataType())
 		}
-		if tw.table.Columns[index].Nullable { // only there do levels say anything
+		if tw.table.Columns[index].Nullable { // other columns need no definition levels
 			for i := range values {
 				if col.IsNull(from + i) {
 					values[i] = parquet.NullValue().Level(0, 0, index)
@@ -247,5 +250,5 @@ func (tw *Writer) writeList(out *parquet.ColumnWriter, index int, list *array.Li
 // Close completes the file.
 func (tw *Writer) Close() error { return tw.w.Close() }
 
-// Rows is the number of rows written so far.
+// Rows returns the number of rows written so far.
 func (tw *Writer) Rows() int64 { return tw.rows }
