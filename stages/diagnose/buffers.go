@@ -22,44 +22,48 @@ import (
 )
 
 const (
-	// By how much limited buffers raise a percentile, to first order, from which on there is a warning: halfway between an
-	// error that does not matter (5%) and one that does (10%). Hits and false alarms: datasets/results/buffers.md.
+	// The smallest rise of a percentile by limited buffers, to first order, that causes a warning. It lies
+	// halfway between an error that does not matter (5%) and one that does (10%). Hits and false alarms:
+	// datasets/results/buffers.md.
 	overflowRise = 0.075
 )
 
-// Overflow is what link cases, whose buffers have no end, say of flows in a network whose buffers do, to first order.
+// Overflow estimates, to first order, how the limited buffers of a network affect its flows. Link cases do
+// not show this, because their buffers are unlimited.
 //
-// The ports of a switch share its buffer: what one has room for follows from the queues of all in the same slot of
-// linkcase.CrowdSlotNS. A flow is hit by drops at a hop if one of its packets waits for longer there than a slot of its
-// time has room for. Its sender learns of a loss a round trip later, behind the full queue, and while the port turns
-// away what is beyond, receivers of go-back-N may discard all that it sends: together, the flow ends by up to that wait
-// and a round trip later. If its last packet is turned away no later one shows that: the flow waits for the timeout.
+// The ports of a switch share its buffer. The space of a port depends on the queues of all ports in the same
+// slot of linkcase.CrowdSlotNS. Drops affect a flow at a hop if one of its packets waits longer there than
+// the space allows in one of the slots of its lifetime. The sender detects a loss one round trip later,
+// behind the full queue. Until then the port drops packets, and receivers of go-back-N may discard everything
+// that the flow sends. Together these delay the flow by up to that wait and one round trip. If the last
+// packet is dropped, no later packet reveals the loss, and the flow waits for the timeout.
 //
-// With PFC nothing is lost, and flows that wait at the full port end when they did, for it is never idle. Hit are flows
-// that cross a link to its switch in that slot and do not go there: for as long as it takes to send what is beyond,
-// which waits in the switches before, and may be beyond there, too.
+// With PFC nothing is lost. Flows that wait at the full port finish when they would have finished anyway,
+// because the port is never idle. PFC delays flows that cross a link to the port's switch in that slot and
+// leave the switch by another port. The delay is the time that the excess takes to send. The excess waits in
+// the switches before, and may exceed their space, too.
 type Overflow struct {
 	net        *topology.Network
 	links      []overflowLink
-	full       map[int32][]int32 // by switch: its links with full slots
-	into       map[int32][]int32 // with PFC: by switch, the links from others
+	full       map[int32][]int32 // by switch: its output links with full slots
+	into       map[int32][]int32 // with PFC, by switch: its links from other switches
 	params     *simkernel.Params
 	buffer     network.BufferParams
 	waits      Waits
 	spanNS     float64 // of the workload
 	hit, flows int64
 	estimate   confidence.CaseSlowdowns // of all flows
-	limited    confidence.CaseSlowdowns // with what they end later
+	limited    confidence.CaseSlowdowns // of all flows, with the delays by limited buffers
 }
 
 type overflowLink struct {
 	id       int32
 	longestB int64
-	roomB    float64     // while other ports of its switch are empty
-	full     []queueSlot // ascending
+	roomB    float64     // while the other ports of its switch are empty
+	full     []queueSlot // in ascending order of time
 }
 
-// A queueSlot is a queue at a time, what there is room for, and how many bytes a ns it is served.
+// A queueSlot is the queue of a link in a slot, with the space for it in bytes and its rate in bytes per ns.
 type queueSlot struct {
 	link                     int32
 	atNS, bytes, roomB, rate float64
@@ -72,7 +76,7 @@ type crowdedRow struct {
 	Bytes   []float64 `col:"crowded_bytes"`
 }
 
-// overflowed describes a flow at full buffers and under pauses.
+// An overflowed is a flow that may be affected by full buffers and pauses.
 type overflowed struct {
 	of   watchedRow
 	hops []tables.ContributionRow
@@ -82,13 +86,14 @@ type overflowed struct {
 type Waits uint8
 
 const (
-	// OwnColumns: wait_ns is the wait of the last packet, and longest_wait_ns the longest of all.
+	// OwnColumns: wait_ns has the wait of the last packet, and longest_wait_ns the longest wait of all
+	// packets.
 	OwnColumns Waits = iota
-	// DelayAsWait: only delay_ns is known, and stands for both.
+	// DelayAsWait: only delay_ns is known, and is used for both.
 	DelayAsWait
 )
 
-// NewOverflow reads table link_stats of the last link cases. rooms are exact.Rooms.
+// NewOverflow reads table link_stats of the last link cases. rooms is the result of exact.Rooms.
 func NewOverflow(m *step.Model, rooms []int64, loads *route.Loads, w Waits, stats schema.Batches) (*Overflow, error) {
 	n := m.Network
 	o := &Overflow{net: n, links: make([]overflowLink, len(n.Links)), full: map[int32][]int32{}, into: map[int32][]int32{},
@@ -118,7 +123,9 @@ func NewOverflow(m *step.Model, rooms []int64, loads *route.Loads, w Waits, stat
 	})
 	slot := map[int32]queueSlot{}
 	for i, q := range queues {
-		slot[q.link] = q // cases count from their first flows: there may be two of a link, the longer last
+		// Cases count slots from their first flows, so a link may have two queues in a slot. The longer one
+		// is last.
+		slot[q.link] = q
 		if i+1 < len(queues) && queues[i+1].atNS == q.atNS {
 			continue
 		}
@@ -133,10 +140,11 @@ func NewOverflow(m *step.Model, rooms []int64, loads *route.Loads, w Waits, stat
 	return o, err
 }
 
-// pauseSwitches is over how many switches pauses are followed.
+// pauseSwitches is the number of switches that pauses are followed across.
 const pauseSwitches = 3
 
-// fill returns which of the queues of a slot are full. With PFC, what is beyond at a switch waits in those before it.
+// fill returns the queues of a slot that are full. With PFC, the excess at a switch waits in the switches
+// before it.
 func (o *Overflow) fill(queues map[int32]queueSlot) (full []queueSlot) {
 	switchOf := func(q queueSlot) int32 { return o.net.Links[q.link].Src }
 	all := maps.Clone(queues)
@@ -167,12 +175,12 @@ func (o *Overflow) fill(queues map[int32]queueSlot) (full []queueSlot) {
 	return full
 }
 
-// fillSwitch appends which queues of a switch, the longest first, are full: each of k that are has alpha / (1 + k
-// alpha) of what the others leave of the buffer (Choudhury and Hahne).
+// fillSwitch appends the queues of a switch that are full. queues has the longest first. Each of k full
+// queues gets alpha / (1 + k alpha) of the space that the other queues leave (Choudhury and Hahne).
 func (o *Overflow) fillSwitch(full, queues []queueSlot) []queueSlot {
 	alpha := o.buffer.Alpha
 	if o.buffer.XOFFBytes > 0 {
-		alpha = 1e-9 // thresholds are what they are
+		alpha = 1e-9 // thresholds are fixed
 	}
 	for _, q := range queues {
 		left := o.links[q.link].roomB * (1 + alpha) / alpha
@@ -193,10 +201,10 @@ func (o *Overflow) fillSwitch(full, queues []queueSlot) []queueSlot {
 	return full
 }
 
-// mostFull is how many full slots of a port are looked at for a flow.
+// mostFull is the largest number of full slots of a port that are examined for a flow.
 const mostFull = 256
 
-// during returns the full slots of a link from one time to another.
+// during returns the full slots of a link between two times.
 func (q *overflowLink) during(fromNS, toNS float64) []queueSlot {
 	at := func(ns float64) int {
 		return sort.Search(len(q.full), func(i int) bool { return q.full[i].atNS >= ns })
@@ -205,7 +213,7 @@ func (q *overflowLink) during(fromNS, toNS float64) []queueSlot {
 	return q.full[from:min(from+mostFull, max(from, at(toNS)))]
 }
 
-// dropped returns how much later a flow ends because of drops.
+// dropped returns how much later a flow finishes because of drops, in ns.
 func (o *Overflow) dropped(f *overflowed) (laterNS float64) {
 	start, end := float64(f.of.Start), float64(f.of.Start+f.of.FCT)
 	timeoutNS, tripNS, lost := 0.0, 0.0, false
@@ -216,7 +224,7 @@ func (o *Overflow) dropped(f *overflowed) (laterNS float64) {
 		if o.waits == DelayAsWait {
 			longest, last = h.DelayNS, h.DelayNS
 		}
-		timeoutNS += 2 * q.roomB / rate // as network.timeoutPS
+		timeoutNS += 2 * q.roomB / rate // as in network.timeoutPS
 		tripNS += float64(2 * l.DelayNS)
 		if h.Hop == 0 {
 			continue
@@ -237,13 +245,13 @@ func (o *Overflow) dropped(f *overflowed) (laterNS float64) {
 	return laterNS
 }
 
-// paused returns how much later a flow ends because links are paused for others.
+// paused returns how much later a flow finishes because links are paused for other flows, in ns.
 func (o *Overflow) paused(f *overflowed) (laterNS float64) {
 	slices.SortFunc(f.hops, func(a, b tables.ContributionRow) int { return cmp.Compare(a.Hop, b.Hop) })
 	for i, h := range f.hops {
 		l := &o.net.Links[h.LinkID]
-		// Before a host is paused for a port to another, switches are, unless it may have more in flight than its link may
-		// have in the switch.
+		// PFC pauses switches before it pauses a host for a port to another host. The exception is a host
+		// that may have more bytes in flight than its link has space for in the switch.
 		spared := o.net.FromHost(l.ID) && float64(o.params.NominalWindow()) <= o.links[l.ID].roomB
 		for _, id := range o.full[l.Dst] {
 			if id == topology.Reverse(l.ID) || i+1 < len(f.hops) && f.hops[i+1].LinkID == id ||
@@ -272,8 +280,8 @@ func (o *Overflow) add(f *overflowed) {
 	o.limited.Count(f.of.Size, f.of.Slowdown*(1+laterNS/float64(f.of.FCT)))
 }
 
-// warnings returns a row for each port whose queue is longer than its buffer has room for, the longest crowded first,
-// if that raises a percentile of the slowdowns of all flows.
+// warnings returns a warning for each port whose queue is longer than its buffer space, if this raises a
+// percentile of the slowdowns of all flows. The port that is crowded for the longest time is first.
 func (o *Overflow) warnings(n *topology.Network) (out []Warning) {
 	if o == nil {
 		return nil
@@ -293,7 +301,7 @@ func (o *Overflow) warnings(n *topology.Network) (out []Warning) {
 	}
 	slices.SortStableFunc(o.links, func(a, b overflowLink) int { return cmp.Compare(len(b.full), len(a.full)) })
 	for _, q := range o.links {
-		if len(q.full) == 0 || float64(q.longestB) <= q.full[0].roomB { // by pauses alone
+		if len(q.full) == 0 || float64(q.longestB) <= q.full[0].roomB { // full by pauses alone
 			continue
 		}
 		out = append(out, Warning{"buffers", rise, overflowRise, q.id, fmt.Sprintf(

@@ -17,12 +17,13 @@ import (
 	"parsimon/stages/topology/topologytest"
 )
 
-// Warning buffers tells when drops and pauses raise a percentile: by how many flows are hit, how long their packets wait
-// where any port has filled the buffer at that time, the timeout of a lost last packet, and how long a link is
-// paused on the way to another port.
+// A warning about buffers appears if drops and pauses raise a percentile. The rise depends on how many flows
+// are affected, on how long their packets wait while any port fills the buffer, on the timeout after a lost
+// last packet, and on how long a link is paused on the way to another port.
 func TestOverflow(t *testing.T) {
 	n := topologytest.Wire(t, 6, 4, [2]int32{0, 4}, [2]int32{1, 4}, [2]int32{4, 5}, [2]int32{2, 5}, [2]int32{3, 5})
-	to2, beside := []int32{0, 4, 7}, []int32{0, 4, 9} // links of paths to host 2, whose port is full, and to host 3
+	// The links of the paths to host 2, whose port is full, and to host 3.
+	to2, beside := []int32{0, 4, 7}, []int32{0, 4, 9}
 	loads := route.Loads{Links: make([]route.LinkLoad, len(n.Links)), LastStartNS: 1e7}
 	for id := range loads.Links {
 		loads.Links[id].Flows = 1
@@ -34,19 +35,19 @@ func TestOverflow(t *testing.T) {
 	lossless := network.BufferParams{SwitchBytes: 400_000, Alpha: 1, PFC: true}
 	bytes := func(ns int64) float64 { return float64(ns*n.Links[7].BandwidthBps) / 8e9 }
 	room := exact.Rooms(model(lossy))[7] * 8e9 / n.Links[7].BandwidthBps
-	timeout := float64(2 * 3 * room) // all links are as fast
+	timeout := float64(2 * 3 * room) // all links have the same speed
 	stated := lossy
 	stated.RetransmitNS = 40_000
 	for _, c := range []struct {
 		name    string
 		buffer  network.BufferParams
 		path    []int32
-		flows   int   // of 1000 that wait for the longest queue
+		flows   int   // of 1000; they wait for the longest queue
 		longest int64 // ns
-		lastIs  bool  // the last packet does, too
+		lastIs  bool  // the last packet waits for it, too
 		atNS    float64
 		other   int64   // queue of the other port, ns
-		rise    float64 // of p99; below 0: at least
+		rise    float64 // of p99; if negative, the smallest rise
 	}{
 		{"there is room", lossy, to2, 500, room - 1, false, 0, 0, 0},
 		{"few flows", lossy, to2, 2, room + 90_000, false, 0, 0, float64(room+90_000+tripNS) / fct}, // p99.9

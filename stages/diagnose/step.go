@@ -13,30 +13,30 @@ import (
 	"parsimon/stages/step"
 )
 
-// An Estimate names the steps that made an estimate, and how to judge it.
+// An Estimate has the steps that made an estimate, and what is needed to diagnose it.
 type Estimate struct {
 	Flows, Routed *step.Step
-	Slowdowns     *step.Step // writes table slowdowns and, if they are known, case_slowdowns
+	Slowdowns     *step.Step // writes table slowdowns and possibly case_slowdowns
 	Contributions *step.Step // writes table hop_contributions
-	// Cases is the step with the last link cases; nil: there are none, and nothing is known of where flows wait that the
-	// simulation does not say itself.
+	// Cases is the step of the last link cases. It is nil if there are none; the simulation then reports all
+	// that is known about waits.
 	Cases *step.Step
-	// Rooms returns how many bytes each link has room for in its switch (exact.Rooms).
+	// Rooms returns the buffer space of each link in its switch, in bytes (exact.Rooms).
 	Rooms func(m *step.Model) []int64
 	Waits Waits
-	// Warnings returns the warnings of the estimator.
+	// Warnings returns the warnings that are specific to the estimator.
 	Warnings func(m *step.Model, f *Findings) []Warning
 }
 
-// Findings is what the step found about an estimate.
+// Findings are what the step found about an estimate.
 type Findings struct {
 	Loads     *route.Loads
 	Watch     *TailWatch
 	Intervals []confidence.Interval
 }
 
-// Step writes the intervals of the percentiles of slowdown, and the warnings. It is one task, which reads the estimate
-// twice, a chunk of flows at a time.
+// Step returns the step that writes the intervals of the percentiles of slowdown, and the warnings. The step
+// is a single task. It reads the estimate twice, one chunk of flows at a time.
 func Step(m *step.Model, e Estimate) *step.Step {
 	s := &step.Step{
 		Name: "intervals",
@@ -61,7 +61,8 @@ func Step(m *step.Model, e Estimate) *step.Step {
 	return s
 }
 
-// limited reports whether link cases, whose buffers are unlimited, leave out that those of the network are not.
+// limited reports whether the network has limited buffers, but the estimate is made by link cases, which do
+// not.
 func (e *Estimate) limited(m *step.Model) bool { return e.Cases != nil && !m.Buffers.IsZero() }
 
 func (e *Estimate) write(ctx context.Context, m *step.Model, t step.Task) error {
@@ -96,8 +97,9 @@ func (e *Estimate) write(ctx context.Context, m *step.Model, t step.Task) error 
 	return errors.Join(t.Sink(schema.Intervals).Write(rows), t.Sink(schema.Warnings).Write(warnings))
 }
 
-// remarks returns the remarks about the flows and about events that begin when all flows have ended. It sets the time of
-// a workload whose flows wait for others: what links are offered depends on what the network delivers.
+// remarks returns the remarks about the flows, and about events that begin after all flows have finished. If
+// flows wait for others, it sets the end time of the loads, because the offered load depends on what the
+// network delivers.
 func (e *Estimate) remarks(m *step.Model, t step.Task, w step.Workload, loads *route.Loads) ([]string, error) {
 	if !w.Closed && len(m.Moves.LateEvents(m.Network, w.LastStartNS)) == 0 {
 		return w.Notes, nil
@@ -109,7 +111,7 @@ func (e *Estimate) remarks(m *step.Model, t step.Task, w step.Workload, loads *r
 	return slices.Concat(w.Notes, m.Moves.LateEvents(m.Network, end)), err
 }
 
-// lastEnd returns when the last flow has finished, and at least fromNS.
+// lastEnd returns the time at which the last flow has finished, or fromNS if that is later.
 func lastEnd(slowdowns schema.Batches, fromNS int64) (int64, error) {
 	type ended struct {
 		StartNS int64 `col:"start_ns"`
@@ -123,7 +125,7 @@ func lastEnd(slowdowns schema.Batches, fromNS int64) (int64, error) {
 	return lastNS, err
 }
 
-// A reader reads the slowdowns and contributions of all flows, a chunk at a time.
+// A reader reads the slowdowns and contributions of all flows, one chunk at a time.
 type reader struct {
 	*Estimate
 	model    *step.Model
@@ -144,7 +146,7 @@ func (r *reader) readOverflow() error {
 	return err
 }
 
-// eachChunk gives do the slowdowns of each chunk of flows.
+// eachChunk calls do with the slowdowns of each chunk of flows.
 func (r *reader) eachChunk(ctx context.Context, do func(flows step.Range, slowdowns schema.Batches) error) error {
 	for n, flows := range r.task.Tasks(r.Slowdowns) {
 		if err := ctx.Err(); err != nil {
@@ -158,7 +160,7 @@ func (r *reader) eachChunk(ctx context.Context, do func(flows step.Range, slowdo
 	return nil
 }
 
-// findings finds the intervals of the percentiles, and watches all flows.
+// findings computes the intervals of the percentiles, and watches all flows.
 func (r *reader) findings(ctx context.Context) (*Findings, error) {
 	groups, err := r.groups(ctx)
 	if err != nil {
@@ -166,7 +168,7 @@ func (r *reader) findings(ctx context.Context) (*Findings, error) {
 	}
 	f := &Findings{Loads: r.loads}
 	tails := groups.Tails()
-	var bootstrap sync.WaitGroup // while the flows are read again
+	var bootstrap sync.WaitGroup // runs while the flows are read again
 	bootstrap.Go(func() { f.Intervals = groups.Rows() })
 	f.Watch, err = r.watch(ctx, tails)
 	bootstrap.Wait()
@@ -187,7 +189,8 @@ func (r *reader) groups(ctx context.Context) (*confidence.Intervals, error) {
 	return x, r.eachChunk(ctx, func(_ step.Range, slowdowns schema.Batches) error { return x.Read(slowdowns) })
 }
 
-// watch reads all flows again and, of an estimate by link cases, what their hops contribute.
+// watch reads all flows again. If the estimate is made by link cases, it also reads what their hops
+// contribute.
 func (r *reader) watch(ctx context.Context, tails confidence.Tails) (*TailWatch, error) {
 	watch := NewTailWatch(r.model.Network, r.loads, tails, r.overflow)
 	return watch, r.eachChunk(ctx, func(flows step.Range, slowdowns schema.Batches) error {

@@ -23,46 +23,51 @@ import (
 	"parsimon/stages/topology"
 )
 
-// Conditions under which an estimate is known to be less accurate. Each has one measure and one threshold. Hits and
-// false alarms are measured (datasets/ACCURACY.md, "What an answer says of itself").
+// Conditions under which an estimate is known to be less accurate. Each has one measure and one threshold.
+// Hits and false alarms are measured (datasets/ACCURACY.md, "What an answer says of itself").
 const (
-	// Load from which a link's queue depends on how long the workload is. The time that a queue needs to forget
-	// its start grows with 1 / (1 - load)²: at 95% it is 400 times that of an idle link, at 60% 6 times.
+	// Load from which on a link's queue depends on the length of the workload. The time that a queue takes to
+	// forget its start grows with 1 / (1 - load)². At 95% it is 400 times that of an idle link, at 60% it is
+	// 6 times.
 	overload = 0.95
 
-	// Size of ACKs relative to full data packets from which on it matters when exactly they come: link cases know what
-	// ACKs take of a link in the mean. At the usual 6% errors are within 8% for every flow size; at 20% and at 48%
-	// (small-packets and large-acks) p99 of a flow size was off by 9% and by 22%.
+	// Ratio of the sizes of ACKs and full data packets from which on the arrival times of ACKs matter. Link
+	// cases only know the average bandwidth that ACKs use on a link. At the usual 6%, errors are within 8%
+	// for every flow size. At 20% and 48% (small-packets and large-acks), p99 of a flow size was off by 9%
+	// and 22%.
 	largeACKs = 0.1
 
-	// Window relative to bandwidth × round trip between hosts of one rack from which on it is a warning. Such a window
-	// is a queue of that length in front of the receiver before senders see a mark, which link cases do not hand on as
-	// it is. At 8 (late-marks) errors are below 2%; at 69 (win500bi) p99 is 23% too low.
+	// Ratio of the window and bandwidth × round trip between hosts of a rack above which there is a warning.
+	// Such a window fills a queue of that length in front of the receiver before senders see a mark. Link
+	// cases do not pass such a queue on accurately. At 8 (late-marks), errors are below 2%. At 69 (win500bi),
+	// p99 is 23% too low.
 	largeWindow = 10
 
-	// Delay of a link in ns, of 100 km and more, from which on it matters that senders begin at line rate.
+	// Delay of a link in ns, of a cable of 100 km or more, from which on it matters that senders start at
+	// line rate.
 	longDelayNS = 500_000
 
-	// Part of all flows' FCT that is due to windows smaller than their paths need.
+	// Share of the sum of FCTs that is due to windows smaller than their paths need.
 	smallWindow = 0.01
 
-	// Difference between a percentile of slowdown and the same percentile according to the link cases where flows wait
-	// longest.
+	// Relative difference between a percentile of slowdown and the same percentile according to the link
+	// cases where flows wait longest.
 	disagreement = 0.1
 
-	// Mean number of links at which one of the slowest 1% of flows, of all or of a size bin, waits. Where a slow flow
-	// waits at one link, that link's case knows its delay. Where it waits at many, the delay is a sum of waits that each
-	// case knows only as means over blocks of what happens at the others. On the paper's networks it is 1.0 to 1.9, and
-	// 3.3 on a chain of six links, whose p99.9 is off by 10%.
+	// Average number of links at which the slowest 1% of the flows wait, of all flows or of a size bin. If a
+	// slow flow waits at one link, that link's case knows its delay. If it waits at many, its delay is a sum
+	// of waits, and each case knows the others only as averages over blocks. On the paper's networks the
+	// number is 1.0 to 1.9. On a chain of six links it is 3.3, and p99.9 is off by 10%.
 	spreadLinks = 2
 
-	// Fraction of flows that cross two links above loadedLink, under estimator Independent. Of 14 scenarios that were
-	// compared with ns-3, the four at 4% and more have a p99 off by 20% and more; those below, by 12% at most.
+	// Share of flows that cross two links above loadedLink, for estimator Independent. Of 14 scenarios
+	// compared with ns-3, the four with 4% or more have a p99 that is off by 20% or more. The others are off
+	// by at most 12%.
 	loadedTwice = 0.02
 	loadedLink  = 0.6
 )
 
-// Warning is one row of table warnings.
+// A Warning is one row of table warnings.
 type Warning struct {
 	Kind      string
 	Measure   float64 // NaN: not measured
@@ -71,14 +76,14 @@ type Warning struct {
 	Text      string
 }
 
-// ReasonsForWholeNetwork returns the reasons, known before any link case runs, why link cases are not accurate enough. If
-// there are any, an estimate that chooses simulates the whole network (pipeline/auto.go). Estimates by link cases have
-// them as warnings.
+// ReasonsForWholeNetwork returns the reasons, known before any link case runs, why link cases are not
+// accurate enough. If there are any, an estimate with automatic choice simulates the whole network
+// (pipeline/auto.go). Estimates by link cases report them as warnings.
 func ReasonsForWholeNetwork(m *step.Model, loads *route.Loads) []Warning {
 	return append(Overloads(m, loads, overload), unusualTransport(m, loads)...)
 }
 
-// Kinds of warnings about what was given, whoever estimates it.
+// Kinds of warnings about the input, which apply to every estimator.
 const (
 	aboutFlows    = "flows"
 	aboutLongPath = "long path"
@@ -87,8 +92,8 @@ const (
 // OfLinkCases reports whether a kind of warning is specific to link cases.
 func OfLinkCases(kind string) bool { return kind != aboutFlows && kind != aboutLongPath }
 
-// InputWarnings returns a row for each link with a long delay that flows of senders which begin at line rate cross, the
-// longest first, and remarks about the flows.
+// InputWarnings returns a warning for each link with a long delay whose flows start at line rate, the longest
+// delay first, and then the remarks about the flows.
 func InputWarnings(m *step.Model, loads *route.Loads, flows []string) (out []Warning) {
 	n, p := m.Network, &m.Params
 	for _, l := range n.Links {
@@ -110,7 +115,7 @@ func largestFirst(rows []Warning) []Warning {
 	return rows
 }
 
-// Overloads returns a row for each link that is offered that load or more, the most loaded first.
+// Overloads returns a warning for each link with an offered load of least or more, the most loaded first.
 func Overloads(m *step.Model, loads *route.Loads, least float64) []Warning {
 	n, p := m.Network, &m.Params
 	var out []Warning
@@ -128,7 +133,8 @@ func Overloads(m *step.Model, loads *route.Loads, least float64) []Warning {
 	return largestFirst(out)
 }
 
-// offered returns the load offered to a link, headers included, as a fraction of the capacity that ACKs leave.
+// offered returns the load offered to a link, including headers, as a fraction of the capacity that ACKs
+// leave.
 func offered(l *route.Loads, p *simkernel.Params, link topology.Link) float64 {
 	x := &l.Links[link.ID]
 	if x.Bytes == 0 {
@@ -138,7 +144,8 @@ func offered(l *route.Loads, p *simkernel.Params, link topology.Link) float64 {
 	return l.Load(link) * wire * float64(link.BandwidthBps) / float64(l.AvailableBps(p, link))
 }
 
-// unusualTransport returns a row if link cases are known to be wrong about a transport or its constants.
+// unusualTransport returns a warning if link cases are known to be inaccurate for the transport or its
+// constants.
 func unusualTransport(m *step.Model, loads *route.Loads) []Warning {
 	n, p := m.Network, &m.Params
 	row := func(measure, threshold float64, format string, args ...any) []Warning {
@@ -159,7 +166,8 @@ func unusualTransport(m *step.Model, loads *route.Loads) []Warning {
 		}
 		if n.FromHost(l.ID) {
 			localNS := 2 * route.RoundTripNS(n, p, []int32{l.ID})
-			window = max(window, float64(p.WindowBytes)*8e9/(float64(l.BandwidthBps)*float64(localNS))) // 0: fitted
+			// WindowBytes is 0 if windows are fitted to paths.
+			window = max(window, float64(p.WindowBytes)*8e9/(float64(l.BandwidthBps)*float64(localNS)))
 		}
 	}
 	switch {
@@ -173,33 +181,34 @@ func unusualTransport(m *step.Model, loads *route.Loads) []Warning {
 	return nil
 }
 
-// TailWatch finds where the slowest flows of an estimate wait, and what windows cost that are too small. It reads the
-// flows a chunk at a time and is used by one goroutine at a time.
+// A TailWatch finds where the slowest flows of an estimate wait, and how much windows that are too small
+// delay flows. It reads one chunk of flows at a time and must not be used by several goroutines at a time.
 type TailWatch struct {
 	net    *topology.Network
-	loaded []bool // by link: above loadedLink
+	loaded []bool // by link: its load is at least loadedLink
 	tails  confidence.Tails
 
 	flows, loadedTwice int64
-	limited            int64                     // flows with a window that is smaller than their path needs
-	fctNS, limitedNS   float64                   // sums of FCTs, and of the parts that are due to such windows
-	worst              watchedRow                // the flow with the longest such part
-	spread             [sizebin.Count + 1]spread // of the slowest flows of each size bin, and of all
-	delays             []psSum                   // of the slowest flows of all, by link
+	limited            int64                     // flows whose window is smaller than their path needs
+	fctNS, limitedNS   float64                   // sums of FCTs, and of the delays by such windows
+	worst              watchedRow                // the flow with the longest such delay
+	spread             [sizebin.Count + 1]spread // of the slowest flows of each size bin, and of all flows
+	delays             []psSum                   // of the slowest 1% of all flows, by link
 
 	chunk    []watchedFlow // by row of the chunk
-	overflow *Overflow     // nil: buffers have no end
+	overflow *Overflow     // nil: buffers are unlimited
 }
 
 type watchedFlow struct {
-	bin          int  // size bin; -1: it has no estimate
+	bin          int  // size bin; -1: the flow has no estimate
 	ofAll, ofBin bool // among the slowest 1%
 	loadedLinks  int
-	hit          *overflowed // with limited buffers
-	sum, squares float64     // of its delays behind the host's uplink, where flows wait for those of their own host
+	hit          *overflowed // if buffers are limited
+	// Of its delays behind the host's uplink. At the uplink, flows wait for flows of their own host.
+	sum, squares float64
 }
 
-// A psSum is a sum of times in ps that is the same in any order: 128 bits.
+// A psSum is a sum of times in ps, of 128 bits, that does not depend on the order of its terms.
 type psSum struct{ high, low uint64 }
 
 func (s *psSum) add(ps uint64) {
@@ -209,9 +218,9 @@ func (s *psSum) add(ps uint64) {
 
 func (s psSum) float() float64 { return float64(s.high)*0x1p64 + float64(s.low) }
 
-// spread is over some of the slowest flows.
+// A spread says at how many links some of the slowest flows wait.
 type spread struct {
-	flows int64   // those that are delayed behind their host's uplink
+	flows int64   // with a delay behind their host's uplink
 	links float64 // sum of the numbers of links at which they wait
 }
 
@@ -232,9 +241,9 @@ type watchedRow struct {
 	Slowdown float64 `col:"slowdown"`
 }
 
-// Watch reads one chunk of flows, rows firstRow to firstRow+rows-1 of table flows: their rows of tables slowdowns
-// and, unless it is nil, hop_contributions. Rows of other flows are skipped. Sums over the hops of a flow are in the
-// order of the table.
+// Watch reads one chunk of flows, rows firstRow to firstRow+rows-1 of table flows: their rows of table
+// slowdowns and, if hops is not nil, of hop_contributions. Rows of other flows are skipped. The hops of a
+// flow are summed in the order of the table.
 func (w *TailWatch) Watch(firstRow, rows int64, slowdowns, hops schema.Batches) error {
 	w.chunk = columns.Resize(w.chunk, int(rows))
 	for i := range w.chunk {
@@ -264,7 +273,7 @@ func (w *TailWatch) Watch(firstRow, rows int64, slowdowns, hops schema.Batches) 
 	if err != nil || hops == nil {
 		return err
 	}
-	if w.overflow == nil { // reads fewer columns
+	if w.overflow == nil { // fewer columns are read
 		err = columns.Each(hops, func(r *tables.Contribution) error {
 			return w.addHop(firstRow, &tables.ContributionRow{Contribution: *r})
 		})
@@ -317,21 +326,23 @@ func (w *TailWatch) addHop(firstRow int64, r *tables.ContributionRow) error {
 	return nil
 }
 
-// add adds the number of links at which a flow waits: (Σ delay)² / Σ delay², which is n for equal delays at n links.
+// add adds the number of links at which a flow waits. It is (Σ delay)² / Σ delay², which is n for equal
+// delays at n links.
 func (s *spread) add(f *watchedFlow) {
 	if f.sum > 0 {
 		s.flows, s.links = s.flows+1, s.links+float64(f.sum*f.sum)/f.squares
 	}
 }
 
-// A TailLink is the link that delays the slowest 1% of the flows most, with its share of their delay; 0: none is
-// delayed.
+// A TailLink is the link that delays the slowest 1% of the flows most, with its share of their delay. Share
+// is 0 if no flow is delayed.
 type TailLink struct {
 	Link  int32   `json:"tail_link"`
 	Share float64 `json:"tail_share"`
 }
 
-// TailLink finds the link that delays the slowest flows most, of those that Watch has read with their hops.
+// TailLink returns the link that delays the slowest flows most. It considers the flows whose hops Watch has
+// read.
 func (w *TailWatch) TailLink() TailLink {
 	sum, most := 0.0, 0
 	for id, delay := range w.delays {
@@ -354,20 +365,20 @@ func (w *TailWatch) smallWindows() []Warning {
 		100*float64(w.limited)/float64(w.flows), 100*share, w.net.Name(w.worst.Src), w.net.Name(w.worst.Dst))}}
 }
 
-// Warnings returns the conditions that do not depend on how the estimate was made: windows that are too small, and
-// buffers that link cases do not have.
+// Warnings returns the warnings that do not depend on the estimator: windows that are too small, and limited
+// buffers that link cases do not model.
 func (w *TailWatch) Warnings() []Warning {
 	return append(w.smallWindows(), w.overflow.warnings(w.net)...)
 }
 
-// Unsettled returns a row for an estimate of one pass.
+// Unsettled returns a warning about an estimate of one pass.
 func Unsettled() Warning {
 	return Warning{"unsettled", math.NaN(), math.NaN(), -1, "one pass only: no link case has received " +
 		"feedback from the others, and waits tend to be too long; use --passes 2"}
 }
 
-// LoadedTwice returns a row if many flows cross two loaded links: an estimate that takes delays at different links for
-// independent is too high then.
+// LoadedTwice returns a warning if many flows cross two loaded links. An estimate that treats delays at
+// different links as independent is then too high.
 func (w *TailWatch) LoadedTwice() []Warning {
 	share := float64(w.loadedTwice) / float64(max(1, w.flows))
 	if share <= loadedTwice {
@@ -379,12 +390,14 @@ func (w *TailWatch) LoadedTwice() []Warning {
 		100*share, 100*loadedLink)}}
 }
 
-// Disagreements returns a row if link cases disagree about a percentile of all flows, or about p99 of a size bin.
+// Disagreements returns a warning if link cases disagree about a percentile of all flows, or about p99 of a
+// size bin.
 func Disagreements(intervals []confidence.Interval) []Warning {
 	var worst *confidence.Interval
 	for i := range intervals {
 		r := &intervals[i]
-		// It counts of all flows, or of p99 of a size bin, with at least ten flows beyond the percentile.
+		// Considered are percentiles of all flows and p99 of size bins, if at least ten flows are beyond the
+		// percentile.
 		shown := r.SizeBin == sizebin.All || r.Quantile == 0.99 && r.Flows > confidence.FewInBin
 		counts := r.By == confidence.ByNothing && shown && r.Method != nil && float64(r.Flows)*(1-r.Quantile) >= 10
 		if counts && (worst == nil || math.Abs(r.Method.Disagreement) > math.Abs(worst.Method.Disagreement)) {
@@ -404,7 +417,7 @@ func Disagreements(intervals []confidence.Interval) []Warning {
 		math.Round(1000*worst.Quantile)/10, ofBin(worst.SizeBin), worst.Estimate, worst.Estimate*(1+by), 100*by, side)}}
 }
 
-// ofBin names the size of flows; nothing for those of all sizes.
+// ofBin returns a phrase for the size of flows, which is empty for flows of all sizes.
 func ofBin(name string) string {
 	if name == sizebin.All {
 		return ""
@@ -412,7 +425,7 @@ func ofBin(name string) string {
 	return " of " + name
 }
 
-// SpreadOut returns a row if the slowest flows of all or of a size bin wait at many links.
+// SpreadOut returns a warning if the slowest flows, of all or of a size bin, wait at many links.
 func (w *TailWatch) SpreadOut() []Warning {
 	most, of := 0.0, ""
 	for i, bin := range append(sizebin.Bins(), sizebin.Bin{Name: sizebin.All}) {
@@ -428,7 +441,7 @@ func (w *TailWatch) SpreadOut() []Warning {
 			"p99 may be off by more than 10%%; use --estimator exact", of, most)}}
 }
 
-// Record returns the rows as a batch of table warnings, which the caller releases.
+// Record returns the rows as a batch of table warnings, which the caller must release.
 func Record(rows []Warning) arrow.Record {
 	return columns.RecordOf(schema.Warnings, rows, func(r Warning) columns.Row {
 		row := columns.Row{"kind": r.Kind, "measure": r.Measure, "threshold": r.Threshold, "warning": r.Text}

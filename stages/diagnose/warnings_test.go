@@ -17,8 +17,9 @@ import (
 	"parsimon/stages/topology/topologytest"
 )
 
-// watched returns a TailWatch that has read, in two chunks, 200 flows of two hops over SmallNetwork: host 0 → tor → host 1
-// if first says so, else host 2 → tor → host 3, with the given delays at the two hops.
+// watched returns a TailWatch that has read 200 flows of two hops over SmallNetwork, in two chunks. A flow
+// goes from host 0 to host 1 if first returns true, otherwise from host 2 to host 3. delays returns its
+// delays at the two hops.
 func watched(t *testing.T, load func(int32) float64, first func(i int) bool,
 	delays func(i int) [2]float64) *TailWatch {
 	t.Helper()
@@ -65,7 +66,7 @@ func watched(t *testing.T, load func(int32) float64, first func(i int) bool,
 	return w
 }
 
-// Of the flows with a slowdown of 5 and more, the even ones, most of the delay is at hop 1.
+// Of the flows with a slowdown of 5 or more, which are the even ones, most of the delay is at hop 1.
 func TestTailLink(t *testing.T) {
 	load := func(int32) float64 { return 0 }
 	first := func(i int) bool { return i%4 == 0 }
@@ -80,7 +81,7 @@ func TestTailLink(t *testing.T) {
 	}
 }
 
-// Only flows that cross two loaded links, and many of them, are loaded twice.
+// A warning requires that many flows cross two loaded links.
 func TestLoadedTwice(t *testing.T) {
 	every := func(n int) func(int) bool { return func(i int) bool { return i%n == 0 } }
 	hot := func(links ...int32) func(int32) float64 {
@@ -118,7 +119,7 @@ func TestLoadedTwice(t *testing.T) {
 	}
 }
 
-// Flows without a delay have no links at which the slowest of them wait.
+// If no flow is delayed, the slowest flows wait at no link.
 func TestSpreadOfNoDelay(t *testing.T) {
 	watch := watched(t, func(int32) float64 { return 0.55 }, func(i int) bool { return i%4 == 0 },
 		func(int) [2]float64 { return [2]float64{} })
@@ -127,7 +128,7 @@ func TestSpreadOfNoDelay(t *testing.T) {
 	}
 }
 
-// Slow flows that wait at three links on average are named; NIC waits do not count.
+// Slow flows that wait at three links on average cause a warning. NIC waits do not count.
 func TestSpread(t *testing.T) {
 	n := methodtest.Clos(t)
 	loads := route.Loads{Links: make([]route.LinkLoad, len(n.Links)), LastStartNS: 1e6}
@@ -166,7 +167,7 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// What follows from the scenario alone: loads, the transport and its constants.
+// Warnings that depend on the scenario only: loads, the transport and its constants.
 func TestWarningsBeforeLinkCases(t *testing.T) {
 	n := topologytest.SmallNetwork(t)
 	whole := func(m *step.Model, loads *route.Loads) []Warning {
@@ -187,7 +188,8 @@ func TestWarningsBeforeLinkCases(t *testing.T) {
 		{"wide windows", ReasonsForWholeNetwork, 0.5, func(p *simkernel.Params) { p.WindowBytes = 500_000 }, "transport"},
 		{"large ACKs", ReasonsForWholeNetwork, 0.5, func(p *simkernel.Params) { p.AckBytes = 500 }, "transport"},
 		{"large ACKs of what is true", whole, 0.5, func(p *simkernel.Params) { p.AckBytes = 500 }, ""},
-		{"long path", whole, 0.5, func(*simkernel.Params) { n.Links[0].DelayNS = 1e6 }, "long path"}, // and of the next
+		// The delay also applies to the next rows.
+		{"long path", whole, 0.5, func(*simkernel.Params) { n.Links[0].DelayNS = 1e6 }, "long path"},
 		{"long path by link cases", ReasonsForWholeNetwork, 0.5, func(*simkernel.Params) {}, "long path"},
 		{"long path of TCP", whole, 0.5, func(p *simkernel.Params) { p.Transport = simkernel.CUBIC }, ""},
 	} {
@@ -208,7 +210,7 @@ func TestWarningsBeforeLinkCases(t *testing.T) {
 	}
 }
 
-// Remarks about the flows are warnings whatever estimates them, as are long links, the longest first; neither is one of
+// Every estimator reports remarks about the flows and long links, the longest first. Neither is specific to
 // link cases.
 func TestInputWarnings(t *testing.T) {
 	n := topologytest.SmallNetwork(t)
@@ -228,7 +230,7 @@ func TestInputWarnings(t *testing.T) {
 	}
 }
 
-// The delays of slow flows are more than 64 bits of ps hold.
+// The sum of the delays of slow flows in ps can exceed 64 bits.
 func TestTailLinkOfLongDelays(t *testing.T) {
 	const days = 10 * 86400e9
 	w := watched(t, func(int32) float64 { return 0.5 }, func(int) bool { return true },
@@ -238,7 +240,7 @@ func TestTailLinkOfLongDelays(t *testing.T) {
 	}
 }
 
-// A disagreement about few flows, or about a percentile that is not printed, is not named.
+// A disagreement about few flows, or about a percentile that is not printed, causes no warning.
 func TestDisagreements(t *testing.T) {
 	row := func(bin string, flows int64, q, by float64) confidence.Interval {
 		return confidence.Interval{SizeBin: bin, Flows: flows, Quantile: q, Estimate: 2, Method: &confidence.MethodPart{Disagreement: by}}

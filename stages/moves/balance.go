@@ -14,7 +14,7 @@ import (
 // The balances, by name.
 const (
 	ECMP    = "ecmp" // the default
-	WCMP    = "wcmp" // ECMP by weight
+	WCMP    = "wcmp" // ECMP with weights
 	flowlet = "flowlet"
 	conga   = "conga"
 )
@@ -28,14 +28,14 @@ const Balances = "ecmp, wcmp (a flow's path is chosen by bandwidth or by the key
 	"spray (packets take the links alternately), spray-random (at random), adaptive (each packet takes the shortest queue), plb (senders choose another path " +
 	"after congestion) or conga (each burst takes the least congested path)"
 
-// InOrder are receivers that drop packets which arrive out of order, as network cards with go-back-N do;
-// anyOrder is the default of balances that reorder.
+// InOrder are receivers that drop packets that arrive out of order, as network cards with go-back-N do.
+// anyOrder is the default for balances that reorder packets.
 const (
 	InOrder  = "in-order"
 	anyOrder = "any-order"
 )
 
-// ParseReceivers returns a text that names receivers.
+// ParseReceivers returns text if it is a name of receivers.
 func ParseReceivers(text string) (string, error) {
 	if text != InOrder && text != anyOrder {
 		return "", errors.New("no receivers: want in-order or any-order")
@@ -46,7 +46,7 @@ func ParseReceivers(text string) (string, error) {
 var hashes = map[string]topology.Hash{"flow": {}, "addresses": {Addresses: true}, "polarized": {Polarized: true},
 	"addresses,polarized": {Addresses: true, Polarized: true}}
 
-// ParseHash returns a text that names a hash.
+// ParseHash returns text if it is the name of a hash.
 func ParseHash(text string) (string, error) {
 	if _, known := hashes[text]; !known {
 		return "", errors.New("no hash: want flow, addresses, polarized or addresses,polarized")
@@ -60,8 +60,8 @@ func (r rule) fits(v topology.Node) bool {
 	return v.Kind != topology.KindHost && (v.Kind == r.which || topology.MatchPattern(r.which, v.Name))
 }
 
-// parseRules reads one of Balances, a rule without switches, or SWITCHES=BALANCE,... of those that single
-// switches can have.
+// parseRules parses one of Balances, as a rule without switches, or SWITCHES=BALANCE,... with balances that
+// single switches can have.
 func parseRules(text string) (rules []rule, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		which, balance, at := strings.Cut(part, "=")
@@ -78,19 +78,19 @@ func parseRules(text string) (rules []rule, err error) {
 	return rules, nil
 }
 
-// ParseBalance returns a text that is one of Balances, or SWITCHES=BALANCE,... of those that single switches
-// can have.
+// ParseBalance returns text if it is one of Balances, or SWITCHES=BALANCE,... with balances that single
+// switches can have.
 func ParseBalance(text string) (string, error) {
 	_, err := parseRules(text)
 	return text, err
 }
 
-// defaultGapNS begins a flowlet: three round trips of the paper's networks. (CONGA, SIGCOMM'14, has 500 µs
-// for slower ones.)
+// defaultGapNS is the default gap that starts a new flowlet: three round trips of the paper's networks.
+// (CONGA, SIGCOMM'14, uses 500 µs for slower networks.)
 const defaultGapNS = 50_000
 
-// setBalance sets the balance of all switches, or of those that the rules of a text name, the first that
-// fits.
+// setBalance sets the balance of all switches, or of the switches that the rules of a text name. For each
+// switch, the first rule that matches is used.
 func (m *Moves) setBalance(n *topology.Network, text string) error {
 	rules, err := parseRules(text)
 	if err != nil {
@@ -101,7 +101,7 @@ func (m *Moves) setBalance(n *topology.Network, text string) error {
 	m.GapNS = 0
 	m.Weights = nil
 	m.Receivers = ""
-	if rules[0].balance == text { // of all switches
+	if rules[0].balance == text { // for all switches
 		m.Balance = strings.TrimPrefix(text, ECMP)
 		return nil
 	}
@@ -162,7 +162,7 @@ func (m *Moves) addWeight(n *topology.Network, text string) error {
 	return nil
 }
 
-// linkWeights are the weights of links in the choice of paths, by id; nil: they are equal.
+// linkWeights returns the weights of links in the choice of paths, by link id, or nil if they are equal.
 func (m *Moves) linkWeights(n *topology.Network) []float64 {
 	if !m.has(WCMP) {
 		return nil
@@ -183,10 +183,10 @@ func (m *Moves) linkWeights(n *topology.Network) []float64 {
 
 func (m *Moves) has(balance string) bool { return m.Balance == balance || m.At[balance] != nil }
 
-// reorders reports whether a balance does not give each flow one path.
+// reorders reports whether packets of a flow may take several paths.
 func (m *Moves) reorders() bool {
 	return balances[cmp.Or(m.Balance, ECMP)] != network.ECMP || len(m.At) > 1 || len(m.At) == 1 && !m.has(WCMP)
 }
 
-// Sprays reports whether packets of a flowlet take several paths.
+// Sprays reports whether packets of a flowlet may take several paths.
 func (m *Moves) Sprays() bool { return m.has("spray") || m.has("spray-random") || m.has("adaptive") }

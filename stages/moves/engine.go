@@ -8,7 +8,7 @@ import (
 	"parsimon/stages/topology"
 )
 
-// Engine is what a simulation does whose time 0 is originNS of the flow starts.
+// Engine returns the forwarding of a simulation whose time 0 is originNS in the time of flow starts.
 func (m *Moves) Engine(n *topology.Network, x *Routes, seed uint64, originNS int64) network.Forwarding {
 	from := *x
 	from.startNS = make([]int64, len(x.startNS))

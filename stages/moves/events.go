@@ -25,17 +25,17 @@ const (
 	Delay = "delay"
 )
 
-// An Event is what happens to a cable in [FromNS, ToNS), in the time of flow starts.
+// An Event is a change of a cable in [FromNS, ToNS), in the time of flow starts.
 type Event struct {
 	Cable  [2]int32 `json:"cable"`             // ids of its ends, the lower first
-	OneWay int8     `json:"one_way,omitempty"` // 1: to the link from the lower id only, -1: to the other; 0: to both
+	OneWay int8     `json:"one_way,omitempty"` // 1: only from the lower id, -1: only to it, 0: both
 	Kind   string   `json:"kind"`
-	// Loss: the share of the packets, by chance. Rate: a bandwidth.
+	// The share of packets lost at random (Loss), or a bandwidth (Rate).
 	topology.SpeedOrShare
-	BurstNS int64 `json:"burst_ns,omitempty"` // Loss: mean length of bursts; 0: each packet by itself
+	BurstNS int64 `json:"burst_ns,omitempty"` // Loss: average length of bursts; 0: no bursts
 	DelayNS int64 `json:"delay_ns,omitempty"` // Delay
 	FromNS  int64 `json:"from_ns"`
-	ToNS    int64 `json:"to_ns,omitempty"` // 0: for ever
+	ToNS    int64 `json:"to_ns,omitempty"` // 0: never ends
 }
 
 func (e *Event) check(n *topology.Network) error {
@@ -58,7 +58,8 @@ func (e *Event) check(n *topology.Network) error {
 	return nil
 }
 
-// instead shows the event at its time after the first flow of a trace with dates, where it has none itself.
+// instead suggests the event's times relative to the first flow, if the trace has dates and the event has
+// none.
 func (e *Event) instead(n *topology.Network, firstNS int64) string {
 	if firstNS <= units.CenturyNS || max(e.FromNS, e.ToNS) >= units.CenturyNS {
 		return ""
@@ -71,7 +72,7 @@ func (e *Event) instead(n *topology.Network, firstNS int64) string {
 	return fmt.Sprintf("; from the first flow on, it is '%s'", later.Describe(n))
 }
 
-// Describe writes the event as it is parsed.
+// Describe returns the event as text that ParseEvent reads.
 func (e *Event) Describe(n *topology.Network) string {
 	text := n.Ends(e.Cable[0], e.Cable[1])
 	switch e.OneWay {
@@ -101,7 +102,7 @@ func (e *Event) Describe(n *topology.Network) string {
 	return text
 }
 
-// Timed reports whether an event begins or ends at a time.
+// Timed reports whether an event begins or ends at a given time.
 func (m *Moves) Timed() bool {
 	return slices.ContainsFunc(m.Events, func(e Event) bool { return e.FromNS > 0 || e.ToNS > 0 })
 }
@@ -138,7 +139,7 @@ func (m *Moves) addEvents(n *topology.Network, text string) error {
 	return err
 }
 
-// addEvent adds an event to those before it, which are in order and apart.
+// addEvent inserts an event into the others, which are sorted and do not overlap.
 func (m *Moves) addEvent(n *topology.Network, e Event) error {
 	if err := e.check(n); err != nil {
 		return err
@@ -162,9 +163,9 @@ func (m *Moves) addEvent(n *topology.Network, e Event) error {
 	return nil
 }
 
-// CheckSpan reports the first event that happens before the first of a workload's flows starts, or when all
-// of them have surely finished (latestEndNS; math.MaxInt64 if that is not known). An event after the last
-// start is inside the run as long as a flow may live.
+// CheckSpan returns an error for the first event that ends before the first flow starts or begins after all
+// flows have certainly finished. latestEndNS is the time at which they have certainly finished, or
+// math.MaxInt64 if it is not known. An event after the last start may still affect flows.
 func (m *Moves) CheckSpan(n *topology.Network, firstNS, lastStartNS, latestEndNS int64) error {
 	for i := range m.Events {
 		e := &m.Events[i]
@@ -177,8 +178,8 @@ func (m *Moves) CheckSpan(n *topology.Network, firstNS, lastStartNS, latestEndNS
 	return nil
 }
 
-// LateEvents returns a remark for each event that begins when the last flow has ended. Such an event changes
-// nothing.
+// LateEvents returns a remark for each event that begins after the last flow has finished. Such an event has
+// no effect.
 func (m *Moves) LateEvents(n *topology.Network, lastEndNS int64) (remarks []string) {
 	if m == nil {
 		return nil
@@ -193,12 +194,13 @@ func (m *Moves) LateEvents(n *topology.Network, lastEndNS int64) (remarks []stri
 	return remarks
 }
 
-// Aeons is how many times smaller a time is than the first of a trace if it is not in its unit: of ns and of
-// the next unit, µs, a thousand.
+// Aeons is the ratio of the first time of a trace and another time above which they have different units.
+// Successive units, such as ns and µs, differ by a factor of 1000.
 const Aeons = 500
 
-// ParseEvent reads CABLES down|loss SHARE [burst TIME]|rate SPEED|delay TIME [FROM..[TO]]. CABLES is a
-// selector, or A->B for one direction. Times are those of flow starts: 10ms, ns, or 2026-01-31T09:00:00Z.
+// ParseEvent parses CABLES down|loss SHARE [burst TIME]|rate SPEED|delay TIME [FROM..[TO]]. CABLES is a
+// selector, or A->B for one direction. FROM and TO are in the time of flow starts: a duration such as 10ms, a
+// number of ns, or a date such as 2026-01-31T09:00:00Z.
 func ParseEvent(text string) (cable string, e Event, err error) {
 	words := strings.Fields(text)
 	at := slices.IndexFunc(words, func(w string) bool { return slices.Contains([]string{Down, Loss, Rate, Delay}, w) })
@@ -261,7 +263,7 @@ func parseSpan(text string) (fromNS, toNS int64, err error) {
 	return fromNS, toNS, err
 }
 
-// ParseTime reads a time of flow starts: ns, a duration, or a date as units.ParseDate.
+// ParseTime parses a time of flow starts: a number of ns, a duration, or a date as in units.ParseDate.
 func ParseTime(text string) (int64, error) {
 	if ns, err := strconv.ParseInt(text, 10, 64); err == nil && ns >= 0 {
 		return ns, nil
@@ -279,8 +281,8 @@ func ParseTime(text string) (int64, error) {
 	return ns, err
 }
 
-// ReadCSV reads a file of events as monitoring exports them: columns cable, event, value (none: down), from
-// and to; empty times are the beginning and the end of the trace.
+// ReadCSV reads a file of events as monitoring systems export them. Its columns are cable, event, value
+// (empty for down), from and to. Empty times are the beginning and the end of the trace.
 func ReadCSV(file string) (events []string, err error) {
 	data, err := topology.ReadFile(file)
 	if err != nil {

@@ -1,11 +1,11 @@
-// Package moves is about paths that move while flows run: how switches choose among links, and cables that go
-// down, lose packets or have another bandwidth for a time.
+// Package moves describes paths that change while flows run: how switches choose among links, and cables that
+// temporarily go down, lose packets or have another bandwidth.
 //
 //	scenario file, flags ─► Text ─► Moves (part of the scenario's id) ─┬─► weights, hash, routes ─► topology.Router
 //	                                                                   └─► Routes, Engine ─► network.Forward
 //
-// Balances ecmp and wcmp, and routes of files, give each flow one path; every estimator has them. All else
-// exists in the whole network only.
+// Balances ecmp and wcmp, and routes from files, give each flow one path, so every estimator supports them.
+// Everything else requires a simulation of the whole network.
 package moves
 
 import (
@@ -20,7 +20,7 @@ import (
 	"parsimon/stages/topology"
 )
 
-// Configure gives a router the weights, the hash and the routes of files.
+// Configure sets the weights, the hash and the routes from files of a router.
 func (m *Moves) Configure(r *topology.Router) error {
 	if m == nil {
 		return nil
@@ -30,27 +30,33 @@ func (m *Moves) Configure(r *topology.Router) error {
 	return r.SetRoutes(m.Routes)
 }
 
-// Moves are those of a scenario, with all defaults, in one form only. nil: each flow has one path, by ECMP.
+// Moves are the path changes of a scenario, with all defaults, in a unique form. If it is nil, each flow has
+// one path, chosen by ECMP.
 type Moves struct {
-	Balance    string             `json:"balance,omitempty"`    // empty: ecmp
-	At         map[string][]int32 `json:"balance_at,omitempty"` // instead of Balance: switches by it; others have ecmp
-	Routes     *topology.FIB      `json:"routes,omitempty"`     // of files; nil: shortest paths
-	GapNS      int64              `json:"flowlet_gap_ns,omitempty"`
-	Hash       string             `json:"hash,omitempty"`        // as of ParseHash; empty: by flow and switch
-	ConvergeNS int64              `json:"converge_ns,omitempty"` // from an event "down", or its end, to routes that know
-	RepairNS   int64              `json:"repair_ns,omitempty"`   // the same of the ends of the cable; 0: ConvergeNS
-	Weights    [][3]int64         `json:"weights,omitempty"`     // ends, bps: of cables with another than their bandwidth
-	Events     []Event            `json:"events,omitempty"`      // by cable, kind and time
-	Receivers  string             `json:"receivers,omitempty"`   // InOrder; empty: any order
+	Balance string `json:"balance,omitempty"` // empty: ecmp
+	// At has the ids of switches by balance, and replaces Balance. Other switches use ecmp.
+	At     map[string][]int32 `json:"balance_at,omitempty"`
+	Routes *topology.FIB      `json:"routes,omitempty"` // from files; nil: shortest paths
+	GapNS  int64              `json:"flowlet_gap_ns,omitempty"`
+	Hash   string             `json:"hash,omitempty"` // see ParseHash; empty: by flow and switch
+	// ConvergeNS is the time from the start or end of a "down" event until routes change.
+	ConvergeNS int64 `json:"converge_ns,omitempty"`
+	// RepairNS is the same time for the ends of the cable. If it is 0, they take ConvergeNS.
+	RepairNS int64 `json:"repair_ns,omitempty"`
+	// Weights has the two ends and the weight, in bps, of each cable whose weight is not its bandwidth.
+	Weights   [][3]int64 `json:"weights,omitempty"`
+	Events    []Event    `json:"events,omitempty"`    // sorted by cable, kind and time
+	Receivers string     `json:"receivers,omitempty"` // InOrder; empty: any order
 }
 
-// Whole reports whether only a simulation of the whole network can have the moves: a flow has more than one
+// Whole reports whether the moves require a simulation of the whole network, because a flow has more than one
 // path.
 func (m *Moves) Whole() bool {
 	return m != nil && (len(m.Events) > 0 || m.reorders())
 }
 
-// Check reports values that Apply does not make, and the first event that the network cannot have.
+// Check returns an error if a value cannot come from Apply, or for the first event that is impossible in the
+// network.
 func (m *Moves) Check(n *topology.Network) error {
 	if m == nil {
 		return nil

@@ -13,14 +13,14 @@ import (
 	"parsimon/stages/topology/topologytest"
 )
 
-// square joins hosts 0 and 1 by switches 2 and 3, and these over 4 and over 5.
+// square connects hosts 0 and 1 through switches 2 and 3, which are connected through 4 and through 5.
 func square(t *testing.T) *topology.Network {
 	t.Helper()
 	return topologytest.Wire(t, 6, 2, [2]int32{0, 2}, [2]int32{1, 3}, [2]int32{2, 4}, [2]int32{4, 3}, [2]int32{2, 5},
 		[2]int32{5, 3})
 }
 
-// Every text reads back as it is described, in one form only.
+// Every event is parsed from its description, which has a unique form.
 func TestEvents(t *testing.T) {
 	n := square(t)
 	for text, want := range map[string]string{
@@ -84,7 +84,7 @@ func TestEvents(t *testing.T) {
 	if err != nil || len(both.Events) != 2 {
 		t.Errorf("%+v: %v", both, err)
 	}
-	// A switch is all of its cables.
+	// A switch stands for all of its cables.
 	if m, err := (&Text{Events: []string{"5 down 1ms..2ms"}}).Apply(n, nil); err != nil || len(m.Events) != 2 ||
 		m.Events[0].Cable != [2]int32{2, 5} || m.Events[1].Cable != [2]int32{3, 5} {
 		t.Errorf("%+v: %v", m, err)
@@ -96,8 +96,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// Routes change when an event and the time to converge have passed, and avoid what is down then. The engine's
-// time begins with the first flow.
+// Routes change once an event and the time to converge have passed, and avoid cables that are down then. The
+// engine's time begins with the first flow.
 func TestRoutes(t *testing.T) {
 	n := square(t)
 	text := Text{Balance: "spray", Converge: "1ms",
@@ -183,7 +183,7 @@ func TestReadCSV(t *testing.T) {
 	}
 }
 
-// An event at a time in seconds is not one at the beginning of a trace of this century.
+// If a trace has dates of this century, an event at a time in seconds is not at its beginning.
 func TestEventInSeconds(t *testing.T) {
 	n := square(t)
 	const first = 1769850300e9
@@ -204,7 +204,7 @@ func TestEventInSeconds(t *testing.T) {
 	}
 }
 
-// What a lake says of moves is checked as what a user says.
+// Moves from a lake are checked like moves from a user.
 func TestCheckDamagedMoves(t *testing.T) {
 	n := topologytest.SmallNetwork(t)
 	event := Event{Cable: [2]int32{0, 4}, Kind: Down}

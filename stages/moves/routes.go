@@ -10,19 +10,20 @@ import (
 
 const maxStates = 1000
 
-// maxRouters bounds the sets of cables that are down at the same time: each has routing tables of its own.
+// maxRouters is the largest number of different sets of cables that are down. Each set has its own routing
+// tables.
 const maxRouters = 64
 
-// Routes are the routing tables of a network over time. The first state is that in which flows get their
-// first path.
+// Routes are the routing tables of a network over time. In the first state, flows get their first paths.
 type Routes struct {
 	states   []*topology.Router
-	firstSet []int32 // by state: the number of its first set
+	firstSet []int32 // by state: the number of its first set of links
 	sets     int32
 	startNS  []int64
 }
 
-// NewRoutes makes the routing tables of a network whose router and its seed are given.
+// NewRoutes computes the routing tables of a network, from the router of its first state and the router's
+// seed.
 func (m *Moves) NewRoutes(ctx context.Context, r *topology.Router, seed uint64) (*Routes, error) {
 	x := &Routes{states: []*topology.Router{r}, firstSet: []int32{0}, sets: int32(r.Sets()), startNS: []int64{0}}
 	var times []int64
@@ -39,7 +40,7 @@ func (m *Moves) NewRoutes(ctx context.Context, r *topology.Router, seed uint64) 
 	if len(times) > maxStates {
 		return nil, fmt.Errorf("routes change %d times, at most %d can be simulated", len(times), maxStates)
 	}
-	known := map[string]int{"[]": 0} // by cables that are down: the first state that has them
+	known := map[string]int{"[]": 0} // by the cables that are down: the first such state
 	for _, ns := range times {
 		var down [][2]int32
 		for _, e := range m.Events {
@@ -77,10 +78,10 @@ func (m *Moves) NewRoutes(ctx context.Context, r *topology.Router, seed uint64) 
 	return x, nil
 }
 
-// Last is the router of the last state: what it does not reach is never reached again.
+// Last returns the router of the last state. A host that it does not reach is never reached again.
 func (x *Routes) Last() *topology.Router { return x.states[len(x.states)-1] }
 
-// Links implements network.Routes, for places of nodes in topology.Network.Nodes.
+// Links implements network.Routes. node and host are indexes into topology.Network.Nodes.
 func (x *Routes) Links(state int, node, host int32) (set int32, links []int32) {
 	set, links = x.states[state].Next(node, host)
 	return x.firstSet[state] + set, links

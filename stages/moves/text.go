@@ -12,7 +12,7 @@ import (
 	"parsimon/stages/topology"
 )
 
-// Text is Moves as scenario files and flags state them; empty: as before.
+// Text is Moves as text in scenario files and flags. An empty field changes nothing.
 type Text struct {
 	Balance, Gap, Converge, Repair, Hash string
 	Receivers                            string   // InOrder or anyOrder
@@ -21,7 +21,7 @@ type Text struct {
 	Events                               []string // CABLES down|loss SHARE [burst TIME]|rate SPEED|delay TIME [FROM..[TO]]
 }
 
-// A TextError is about one of the texts.
+// A TextError is an error in one of the texts.
 type TextError struct {
 	Text string
 	Err  error
@@ -29,10 +29,11 @@ type TextError struct {
 
 func (e *TextError) Error() string { return fmt.Sprintf("%q: %v", e.Text, e.Err) }
 
-// Unwrap is the reason.
+// Unwrap returns the reason.
 func (e *TextError) Unwrap() error { return e.Err }
 
-// Apply returns former moves of a network with the changes of the text; nil if paths do not move.
+// Apply returns the moves of a network after the changes of the text to former, or nil if paths do not
+// change.
 func (t *Text) Apply(n *topology.Network, former *Moves) (*Moves, error) {
 	m := Moves{}
 	if former != nil {
@@ -95,7 +96,7 @@ func (t *Text) Apply(n *topology.Network, former *Moves) (*Moves, error) {
 	return &m, nil
 }
 
-// Add changes what other texts say: they add weights and events, and replace the rest.
+// Add merges another text: its weights and events are added, and its other fields replace those of t.
 func (t *Text) Add(more Text) {
 	t.Balance, t.Gap = cmp.Or(more.Balance, t.Balance), cmp.Or(more.Gap, t.Gap)
 	t.Hash, t.Routes = cmp.Or(more.Hash, t.Hash), cmp.Or(more.Routes, t.Routes)
@@ -116,7 +117,8 @@ func (t *Text) Changes() (all []string) {
 	return slices.Concat(all, names.Of(t.Weights, func(w string) string { return "weight " + w }), t.Events)
 }
 
-// duration returns a reader of a duration, from least to 13 days, that goes with something.
+// duration returns a parser of a duration from least to 13 days. If goes is false, the parser returns the
+// error with.
 func duration(to *int64, least int64, goes bool, with string) func(text string) error {
 	return func(text string) error {
 		ns, err := units.Parse(text, units.Duration)

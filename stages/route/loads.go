@@ -12,19 +12,20 @@ import (
 	"parsimon/stages/topology"
 )
 
-// LinkLoad is what one link carries: its flows, and the starts of the first and of the last of them.
+// LinkLoad is what one link carries: its flows, and when the first and the last of them start.
 type LinkLoad struct {
 	Flows        int64 `col:"flows"`
 	Bytes        int64 `col:"bytes"`
 	Packets      int64 `col:"packets"`
 	FirstStartNS int64 `col:"first_start_ns"`
 	LastStartNS  int64 `col:"last_start_ns"`
-	// BothNS is the time in which the link and its reverse send, if each sends its flows one after the other
-	// (step.SimultaneousAcks).
+	// BothNS is the time, in ns, during which the link and its reverse both send, if each sends one flow
+	// after another (step.SimultaneousAcks).
 	BothNS int64 `col:"both_ns"`
 }
 
-// BusyNS returns the time in which a link of a bandwidth sends what it carries, with headers.
+// BusyNS returns the time, in ns, that a link with the given bandwidth takes to send what it carries,
+// including headers.
 func (x *LinkLoad) BusyNS(bps int64, p *simkernel.Params) float64 {
 	return float64(x.Bytes+x.Packets*p.HeaderBytes) * 8e9 / float64(bps)
 }
@@ -41,18 +42,18 @@ func (x *LinkLoad) add(y LinkLoad) {
 	x.LastStartNS = max(x.LastStartNS, y.LastStartNS)
 }
 
-// Loads is what every link carries, by link id, and the time from the first start to the last.
+// Loads has what every link carries, by link id, and the first and the last start of the flows.
 type Loads struct {
 	Links                     []LinkLoad
 	FirstStartNS, LastStartNS int64
-	Simultaneous              bool // BothNS is known, and not 0 everywhere
+	Simultaneous              bool // BothNS is known and not 0 on all links
 
-	// The link that needs the longest time to send the bytes that it carries, and its bandwidth.
+	// The link that takes longest to send the bytes that it carries, and its bandwidth.
 	busiest    LinkLoad
 	busiestBps int64
 }
 
-// ReadLoads reads table link_loads and adds up the rows of all chunks. A link id that the topology does not have
+// ReadLoads reads table link_loads and sums the rows of all chunks. A link id that the topology does not have
 // is an error.
 func ReadLoads(n *topology.Network, in schema.Batches) (*Loads, error) {
 	l := &Loads{Links: make([]LinkLoad, len(n.Links)), FirstStartNS: math.MaxInt64, LastStartNS: math.MinInt64}
@@ -75,10 +76,10 @@ func ReadLoads(n *topology.Network, in schema.Batches) (*Loads, error) {
 	return l, err
 }
 
-// Totals adds up the links: flows that have a path, and packets × links crossed.
+// Totals returns sums over the links: the number of flows that have a path, and packets × links crossed.
 func (l *Loads) Totals(n *topology.Network) (flows, packetHops int64) {
 	for id, x := range l.Links {
-		if n.FromHost(int32(id)) { // the first of a path, since hosts do not forward
+		if n.FromHost(int32(id)) { // first link of a path, because hosts do not forward
 			flows += x.Flows
 		}
 		packetHops += x.Packets
@@ -86,8 +87,9 @@ func (l *Loads) Totals(n *topology.Network) (flows, packetHops int64) {
 	return flows, packetHops
 }
 
-// Load returns the link's offered load, as the paper measures it: the bytes of its flows, without headers,
-// relative to its capacity from the workload's first start to its last; 0 if these are the same.
+// Load returns the offered load of a link, as the paper defines it: the bytes of its flows, without headers,
+// divided by its capacity between the first start and the last. It returns 0 if all flows start at the same
+// time.
 func (l *Loads) Load(link topology.Link) float64 {
 	span := l.LastStartNS - l.FirstStartNS
 	if x := l.Links[link.ID]; x.Flows+x.Packets == 0 || span <= 0 {
@@ -96,8 +98,9 @@ func (l *Loads) Load(link topology.Link) float64 {
 	return float64(l.Links[link.ID].Bytes) * 8e9 / float64(span) / float64(link.BandwidthBps)
 }
 
-// ReportedLoad is column load of a link: Load, or that of a burst. If all flows start at the same time, the load is over
-// the time in which the busiest link sends what it carries, with headers. The flows live at least that long.
+// ReportedLoad returns column load of a link. It is Load unless all flows start at the same time. In that
+// case, the load refers to the time that the busiest link takes to send what it carries, including headers.
+// The last flow finishes no earlier.
 func (l *Loads) ReportedLoad(p *simkernel.Params, link topology.Link) float64 {
 	x := l.Links[link.ID]
 	if l.LastStartNS > l.FirstStartNS || x.Flows+x.Packets == 0 || l.busiestBps == 0 {
@@ -106,16 +109,16 @@ func (l *Loads) ReportedLoad(p *simkernel.Params, link topology.Link) float64 {
 	return float64(x.Bytes) * 8e9 / l.busiest.BusyNS(l.busiestBps, p) / float64(link.BandwidthBps)
 }
 
-// minAvailable is the least fraction of a link's bandwidth that ACKs leave to data. ACKs of one-byte packets take
-// more bandwidth than the packets; in the network they would then slow the reverse direction, which a link case
-// does not model. The minimum keeps such a case solvable.
+// minAvailable is the smallest share of a link's bandwidth that ACKs leave for data. ACKs of one-byte packets
+// use more bandwidth than the packets. In a network they would slow the reverse direction, which a link case
+// does not model. The minimum ensures that such a case finishes.
 const minAvailable = 0.1
 
-// AvailableBps returns the link's bandwidth less that of the ACKs on it: one ACK for each packet of the flows on the
-// reverse link, which come while that sends. It is their mean rate (paper, §3.2, "Correcting for ACK traffic"): the
-// flows of the reverse link are spread from the first start to the last, but not sent faster than it can. Where BothNS
-// is known, ACKs come in the part of the time in which the link sends while the reverse one sends data and ACKs, too.
-// Both directions of a cable have the same bandwidth.
+// AvailableBps returns the link's bandwidth minus that of the ACKs on it. There is one ACK for each packet of
+// the flows on the reverse link. Their average rate is used (paper, §3.2, "Correcting for ACK traffic"): the
+// flows of the reverse link are spread over the time from the first start to the last, but not faster than
+// the link can send. If BothNS is known, ACKs only arrive during the part of the link's sending time in which
+// the reverse link also sends data and ACKs. Both directions of a cable have the same bandwidth.
 func (l *Loads) AvailableBps(p *simkernel.Params, link topology.Link) int64 {
 	reverse := &l.Links[topology.Reverse(link.ID)]
 	if reverse.Flows+reverse.Packets == 0 {
@@ -128,12 +131,13 @@ func (l *Loads) AvailableBps(p *simkernel.Params, link topology.Link) int64 {
 		acks := float64(reverse.Packets*p.AckBytes) / (float64(reverse.Bytes + reverse.Packets*(p.HeaderBytes+p.AckBytes)))
 		return max(simkernel.MinBps, int64(bps*(1-acks*float64(reverse.BothNS)/max(1, own))))
 	}
-	share := busyNS / max(1, busyNS, float64(reverse.LastStartNS-reverse.FirstStartNS)) // of the time, in which it sends
+	// The fraction of the time in which the reverse link sends.
+	share := busyNS / max(1, busyNS, float64(reverse.LastStartNS-reverse.FirstStartNS))
 	ackBps := math.Round(float64(reverse.Packets*p.AckBytes) * 8e9 / busyNS * share)
 	return max(simkernel.MinBps, int64(max(bps-ackBps, bps*minAvailable)))
 }
 
-// Stat returns the row of a link in table link_stats. Counters are zero for a link without flows.
+// Stat returns the row of a link in table link_stats. counters must be zero for a link without flows.
 func (l *Loads) Stat(p *simkernel.Params, link topology.Link, counters tables.LinkCounters) tables.LinkStat {
 	x := &l.Links[link.ID]
 	return tables.LinkStat{
@@ -143,16 +147,16 @@ func (l *Loads) Stat(p *simkernel.Params, link topology.Link, counters tables.Li
 	}
 }
 
-// A LinkRange is links Lo to Hi, excluded: a task of a step that is cut by links.
+// A LinkRange is links Lo to Hi-1, one task of a step that is cut by links.
 type LinkRange struct {
 	step.Range
 	Flows   int64 // of all links
-	Packets int64 // of the links that are wanted
+	Packets int64 // of the wanted links
 }
 
-// Sizes of ranges of links in flows, so that several fit the memory of a worker (about 100 bytes a flow, and the
-// observations). They are larger where there are many ranges, since each reads from every file of hops. minRanges keeps
-// several workers busy on a small scenario.
+// Sizes of ranges of links, in flows. Several ranges fit into the memory of a worker (about 100 bytes per
+// flow, plus the observations). If there are many ranges, they are larger, because each range reads from
+// every file of hops. minRanges keeps several workers busy on a small scenario.
 const (
 	rangeFlows    = 500_000
 	maxRangeFlows = 2_000_000
@@ -160,7 +164,7 @@ const (
 	minRanges     = 16
 )
 
-// Range returns links lo to hi as a range.
+// Range returns links Lo to Hi-1 as a LinkRange.
 func (l *Loads) Range(links step.Range, wants func(link int32) bool) LinkRange {
 	r := LinkRange{Range: links}
 	for id := links.Lo; id < links.Hi; id++ {
@@ -172,8 +176,9 @@ func (l *Loads) Range(links step.Range, wants func(link int32) bool) LinkRange {
 	return r
 }
 
-// Cut cuts the links into ranges whose wanted links have about the same number of packets: into that many or, for 0, by
-// size. Then the ranges depend on nothing but the workload, so that runs with other settings find each other's results.
+// Cut cuts the links into ranges whose wanted links have about the same number of packets. If ranges is 0,
+// the number of ranges follows from the sizes. The ranges then depend only on the workload, so runs with
+// other settings find each other's results.
 func (l *Loads) Cut(wants func(link int32) bool, ranges int) []LinkRange {
 	var flows, packets int64
 	for id, x := range l.Links {
@@ -205,5 +210,5 @@ func (l *Loads) Cut(wants func(link int32) bool, ranges int) []LinkRange {
 	return append(all, l.Range(step.Range{Lo: lo, Hi: int64(len(l.Links))}, wants))
 }
 
-// EveryLink wants every link.
+// EveryLink selects every link.
 func EveryLink(int32) bool { return true }

@@ -2,13 +2,13 @@ package route
 
 import "testing"
 
-// The slowest links of a path count where neither source nor target is as slow.
+// The slowest links of a path matter if both the source and the target are faster.
 func TestSlowestLinks(t *testing.T) {
 	for _, c := range []struct {
 		bps                  []int64 // by hop
 		hop                  int
 		upstream, downstream int64
-		between              int32 // of Gbps: 8000 ps / bandwidth
+		between              int32 // for Gbps: 8000 ps / bandwidth
 	}{
 		{[]int64{10}, 0, 0, 0, 0},
 		{[]int64{10, 10}, 0, 0, 10, 0},

@@ -7,7 +7,7 @@ import (
 	"parsimon/stages/topology"
 )
 
-// RoundTripNS returns the round trip on a path without waits: of a full packet, and of its ACK on the way back.
+// RoundTripNS returns the round trip on a path without waits, in ns: that of a full packet and of its ACK.
 func RoundTripNS(n *topology.Network, p *simkernel.Params, path []int32) (ns int64) {
 	for _, id := range path {
 		l := n.Links[id]
@@ -16,7 +16,7 @@ func RoundTripNS(n *topology.Network, p *simkernel.Params, path []int32) (ns int
 	return ns
 }
 
-// SlowestHop returns the last hop of least bandwidth behind hop 0; 0 if the path has one hop only.
+// SlowestHop returns the last hop with the lowest bandwidth behind hop 0, or 0 if the path has one hop only.
 func SlowestHop(path []int32, bps func(link int32) int64) int {
 	slowest := min(1, len(path)-1)
 	for h := 2; h < len(path); h++ {
@@ -27,8 +27,8 @@ func SlowestHop(path []int32, bps func(link int32) int64) int {
 	return slowest
 }
 
-// betweenPS returns the time per byte, in ps, of the links between hop 0 and a hop, as simkernel.Case.BetweenPS; for
-// hop 0, between it and the slowest hop.
+// betweenPS returns the transmission time per byte, in ps, of the links between hop 0 and a hop, as in
+// simkernel.Case.BetweenPS. For hop 0, it is that of the links between it and the slowest hop.
 func betweenPS(path []int32, hop int, bps func(link int32) int64) int32 {
 	if hop == 0 {
 		hop = SlowestHop(path, bps)
@@ -40,12 +40,13 @@ func betweenPS(path []int32, hop int, bps func(link int32) int64) int32 {
 	return int32(min(math.Round(ps), math.MaxInt32))
 }
 
-// slowestLinks returns the bandwidths of the slowest link before and of the slowest link behind a hop, as
-// simkernel.Case.UpstreamBps and DownstreamBps; 0 where the link case need not know.
+// slowestLinks returns the bandwidths of the slowest link before a hop and of the slowest link behind it, as
+// in simkernel.Case.UpstreamBps and DownstreamBps. It returns 0 if the link case does not need the value.
 //
-// A link matters where it is slower than the links that the case simulates: those space a flow's packets
-// already. Before the hop this is the source, behind it the target. At hop 0 the slowest link counts even if it is as
-// fast as the source, because waits before it move packets together.
+// A link matters if it is slower than the links that the case simulates, because those already space a flow's
+// packets. Before the hop, it is compared with the source. Behind the hop, it is compared with the target. At
+// hop 0, the slowest link matters even if it is as fast as the source, because waits before it move packets
+// together.
 func slowestLinks(path []int32, hop int, bps func(link int32) int64) (upstream, downstream int64) {
 	if hop == 0 {
 		if slowest := SlowestHop(path, bps); slowest > 0 {

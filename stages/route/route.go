@@ -1,4 +1,4 @@
-// Package route finds the hops of flows, and what each link carries of them.
+// Package route finds the hops of flows and the load of each link.
 package route
 
 import (
@@ -16,10 +16,10 @@ import (
 	"parsimon/stages/topology"
 )
 
-// Stats counts what Flows did.
+// Stats counts the work of Flows.
 type Stats struct {
 	PacketHops  int64 // packets × links crossed, the cost of the link cases
-	Unreachable int64 // flows without a path; they have no hops
+	Unreachable int64 // flows without a path, which have no hops
 }
 
 // A Flow has the columns of table flows that routing reads.
@@ -31,27 +31,32 @@ type Flow struct {
 	StartNS   int64 `col:"start_ns"`
 }
 
-// ComputeStep reports whether a flow is a compute step: no bytes on one host. It has no path, and ends when it starts.
+// ComputeStep reports whether a flow is a compute step: no bytes, from a host to itself. It has no path and
+// finishes when it starts.
 func ComputeStep(src, dst int32, sizeBytes int64) bool { return sizeBytes == 0 && src == dst }
 
-// A Chunk is a part of table flows, at least the columns of a Flow, that begins at row FirstRow. Number counts the chunks.
+// A Chunk is a part of table flows that begins at row FirstRow. It has at least the columns of a Flow. Number
+// counts the chunks.
 type Chunk struct {
 	Number   int32
 	FirstRow int64
 	Flows    schema.Batches
 }
 
-// A Sink takes what Flows writes: table hops, by link and flow_row, and table link_loads, what each link carries of the
-// chunk, by link. Hops nil: only the loads are found, also those of flows that are too large to be simulated.
+// A Sink receives what Flows writes: table hops, by link and flow_row, and table link_loads, the load of each
+// link by the chunk, by link. If Hops is nil, only the loads are computed, also of flows that are too large
+// to be simulated.
 type Sink struct {
 	Hops, Loads schema.Sink
 }
 
-// Flows lists the hops of one chunk of the workload on the paths that the model's router chooses (topology.Router).
+// Flows lists the hops of one chunk of the workload on the paths that the model's router chooses
+// (topology.Router).
 //
-// It holds the chunk in memory: about 50 bytes per flow and 30 per hop. Errors name the flow: a source or destination that
-// is not a host, a source that is the destination, a size below 1, and a pair of hosts without a path unless the model
-// counts such flows. Nothing is written before all flows have their paths.
+// It keeps the chunk in memory, about 50 bytes per flow and 30 per hop. An error names the flow. Errors are a
+// source or destination that is not a host, a source that equals the destination, a size below 1, and two
+// hosts without a path, unless the model counts such flows. Nothing is written before all flows have their
+// paths.
 func Flows(ctx context.Context, m *step.Model, in Chunk, out Sink) (Stats, error) {
 	c := chunkPool.Get().(*chunk)
 	defer chunkPool.Put(c)
@@ -78,11 +83,11 @@ func Flows(ctx context.Context, m *step.Model, in Chunk, out Sink) (Stats, error
 
 var chunkPool = sync.Pool{New: func() any { return new(chunk) }}
 
-// chunk holds the flows of a chunk and their hops. Both are rows rather than columns: the hops of a link
-// come from flows all over the chunk, and reading a row costs one or two cache lines, five columns cost five.
+// A chunk has the flows of a Chunk and their hops. Both are stored as rows instead of columns. The hops of a
+// link belong to flows all over the chunk, and reading a row takes one or two cache lines instead of five.
 type chunk struct {
 	model     *step.Model
-	simulated bool // its flows are, so they must not be too large
+	simulated bool // flows will be simulated, so they must not be too large
 	stats     Stats
 
 	links []chunkLink // by link id
@@ -94,14 +99,15 @@ type chunk struct {
 	out        []tables.Hop
 }
 
-// chunkLink is a link, and what the chunk's flows add to it.
+// A chunkLink is a link with the load by the chunk's flows.
 type chunkLink struct {
 	delayNS int64
-	sendNS  int64 // transmission times of a full packet, and of its ACK on the reverse link
+	// Transmission times of a full packet, and of its ACK on the reverse link.
+	sendNS  int64
 	bps     int64
 	load    LinkLoad
-	sentNS  int64 // when it has sent what started so far, if it does nothing else
-	nextHop int   // place of its next hop in chunk.hops
+	sentNS  int64 // when it has sent all flows so far, if it does nothing else
+	nextHop int   // index of its next hop in chunk.hops
 }
 
 type chunkFlow struct {
@@ -127,7 +133,8 @@ func (c *chunk) reset(n *topology.Network, p *simkernel.Params) {
 	}
 }
 
-// sendAndAckNS returns the transmission time of a full packet on a link plus that of its ACK on the reverse link.
+// sendAndAckNS returns the transmission time, in ns, of a full packet on a link plus that of its ACK on the
+// reverse link.
 func sendAndAckNS(p *simkernel.Params, n *topology.Network, l topology.Link) int64 {
 	return p.SendNS(p.PayloadBytes+p.HeaderBytes, l.BandwidthBps) +
 		p.SendNS(p.AckBytes, n.Links[topology.Reverse(l.ID)].BandwidthBps)
@@ -189,8 +196,8 @@ func (c *chunk) load(f *chunkFlow, path []int32, packets int64) {
 	}
 }
 
-// sortByLink sorts the hops by link (a counting sort: a link has as many hops as flows). It is stable, so the
-// hops of a link stay in the order of their flows.
+// sortByLink sorts the hops by link with a counting sort: a link has as many hops as flows. The sort is
+// stable, so the hops of a link stay in the order of their flows.
 func (c *chunk) sortByLink() {
 	at := 0
 	for id := range c.links {
@@ -229,7 +236,7 @@ func (c *chunk) writeHops(ctx context.Context, firstRow int64, hops schema.Sink)
 		}
 		rows := c.hops[lo:min(lo+tables.SmallBatch, len(c.hops))]
 		c.out = c.out[:0]
-		// A loop that does nothing else lets the processor fetch many flows at the same time.
+		// A loop that does nothing else allows the processor to fetch many flows at the same time.
 		c.batchFlows = columns.Resize(c.batchFlows, len(rows))
 		for k := range rows {
 			c.batchFlows[k] = c.flows[rows[k].flow]

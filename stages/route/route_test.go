@@ -73,7 +73,7 @@ func (b *flowBatches) Next(...string) (rec arrow.Record, err error) {
 	return flowRecord(rows...), nil
 }
 
-// flowRecord is a batch of table flows.
+// flowRecord returns a batch of table flows.
 func flowRecord(rows ...workload.Row) arrow.Record {
 	return columns.RecordOf(schema.Flows, rows, func(r workload.Row) columns.Row {
 		return columns.Row{"flow_id": r.ID, "src": r.Src, "dst": r.Dst, "size_bytes": r.SizeBytes, "start_ns": r.StartNS,
@@ -83,7 +83,7 @@ func flowRecord(rows ...workload.Row) arrow.Record {
 
 func (b *flowBatches) Close() error { return nil }
 
-// model is that of a router's network, with the default transport.
+// model returns the model of a router's network, with the default transport.
 func model(r *topology.Router) *step.Model {
 	return &step.Model{Network: r.Net, Router: r, Params: simkernel.DefaultParams(), Seed: 1}
 }
@@ -92,7 +92,7 @@ type sinkFunc func(arrow.Record) error
 
 func (f sinkFunc) Write(rec arrow.Record) error { return f(rec) }
 
-// drawnFlows draws flows of a mix of sizes.
+// drawnFlows draws flows of various sizes.
 func drawnFlows(t testing.TB, r *topology.Router, flows int64) (rows []workload.Row) {
 	t.Helper()
 	sizes, err := workload.ReadSizeCDF(filepath.Join("..", "..", "datasets", "sizes", "webserver.txt"))
@@ -200,7 +200,7 @@ func TestRouteLaws(t *testing.T) {
 		}
 	}
 
-	// The rows do not depend on the batches of the input, and a second run has the same.
+	// The rows do not depend on the batches of the input. A second run has the same rows.
 	again := newKept(t, schema.Hops)
 	if _, err := Flows(context.Background(), model(r), Chunk{3, firstRow, &flowBatches{flows, 1_000_000}},
 		Sink{again, newKept(t, schema.LinkLoads)}); err != nil {
@@ -269,7 +269,7 @@ func TestRouteRefusesAndCounts(t *testing.T) {
 	if !slices.Equal(hops.ints["flow_row"], []int64{1, 1}) {
 		t.Errorf("rows of the flows: %v", hops.ints["flow_row"])
 	}
-	// Flows of 1,048 B on the wire, 838 ns: two from host 0 at 100 ns, and one back at 1,000 ns.
+	// Flows of 1,048 B on the wire, which take 838 ns: two from host 0 at 100 ns, and one back at 1,000 ns.
 	hops, loads = newKept(t, schema.Hops), newKept(t, schema.LinkLoads)
 	in = table([4]int64{1, 0, 1, 1000}, [4]int64{2, 0, 1, 1000}, [4]int64{3, 1, 0, 1000})
 	in.rows[0].StartNS, in.rows[1].StartNS, in.rows[2].StartNS = 100, 100, 1000

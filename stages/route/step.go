@@ -10,7 +10,7 @@ import (
 	"parsimon/stages/topology"
 )
 
-// Step chooses the path of each flow and lists its hops.
+// Step returns the step that chooses the path of each flow and lists its hops.
 func Step(m *step.Model, flows *step.Step) *step.Step {
 	chunks := flows.Output(schema.Flows)
 	return &step.Step{
@@ -33,7 +33,7 @@ func Step(m *step.Model, flows *step.Step) *step.Step {
 	}
 }
 
-// LoadsOf reads what each link carries, which the step wrote.
+// LoadsOf reads the loads of links that the step has written.
 func LoadsOf(m *step.Model, in step.Inputs, routed *step.Step) (*Loads, error) {
 	return ReadLoads(m.Network, in.Read(step.All, routed.Output(schema.LinkLoads)))
 }

@@ -8,34 +8,35 @@ import (
 	"parsimon/schema/columns"
 )
 
-// A Cell is a row of a table about a flow at a hop. The table gives Number and NS their meanings.
+// A Cell is a row of a table about a flow at a hop. The table defines the meaning of Number and NS.
 type Cell struct {
-	Link   int32 // below 0: there is no row
+	Link   int32 // below 0: no row
 	Number int32
 	NS     float64
 }
 
-// A Hop is what an estimator knows of a flow at a hop.
+// A Hop is what an estimator knows about a flow at a hop.
 type Hop struct {
 	Cell
-	LastNS    int64   // wait of the last packet; 0 for hop 0, whose only wait is the NIC wait
+	LastNS    int64   // wait of the last packet; 0 at hop 0, whose only wait is the NIC wait
 	LongestNS int64   // wait of the block that waits longest; 0 if it does not matter
-	MeanNS    float64 // wait, averaged over the packets
+	MeanNS    float64 // average wait of the packets
 	Marks     int64   // marked packets
 }
 
-// A HopIndex finds the rows of a table by flow, of a chunk of flows, and hop.
+// A HopIndex finds the rows of a table by flow and hop, for one chunk of flows.
 type HopIndex struct {
-	table    string // for errors
+	table    string // its name, for errors
 	firstRow int64
-	hops     []Cell  // of all flows, those of a flow together
-	first    []int32 // by flow of the chunk: its hop 0
-	length   []int16 // by flow: hops of its path; 0: it has no row
-	flow     []Hop   // that was asked for last
-	path     []int32 // its links
+	hops     []Cell  // of all flows, grouped by flow
+	first    []int32 // by flow of the chunk: index of its hop 0
+	length   []int16 // by flow: number of hops; 0: no row
+	flow     []Hop   // result of the last call of Hops
+	path     []int32 // links of that flow
 }
 
-// Begin forgets all rows, and expects those of a table about flows of the chunk that begins at row firstRow.
+// Begin removes all rows and prepares for rows of a table about the chunk of flows that starts at row
+// firstRow.
 func (x *HopIndex) Begin(table schema.Table, firstRow, flows int64) {
 	x.table, x.firstRow, x.hops = table.Name, firstRow, x.hops[:0]
 	x.first, x.length = columns.Resize(x.first, int(flows)), columns.Resize(x.length, int(flows))
@@ -47,13 +48,13 @@ func (x *HopIndex) Has(row int64) bool {
 	return row >= x.firstRow && row-x.firstRow < int64(len(x.length))
 }
 
-// usualHops are at most reserved for flows that have not been read.
+// usualHops is the largest number of hops for which memory is reserved per flow that has not been read.
 const usualHops = 8
 
-// Reserve makes room for the hops of flow f of the chunk.
+// Reserve allocates the hops of flow f of the chunk.
 func (x *HopIndex) Reserve(f int64, hops int16) {
 	x.first[f], x.length[f] = int32(len(x.hops)), hops
-	if cap(x.hops)-len(x.hops) < int(hops) { // the flows behind it have about as many
+	if cap(x.hops)-len(x.hops) < int(hops) { // later flows have about as many hops
 		x.hops = slices.Grow(x.hops, max(int(hops), min(int(hops), usualHops)*(len(x.length)-int(f))))
 	}
 	for range hops {
@@ -61,7 +62,8 @@ func (x *HopIndex) Reserve(f int64, hops int16) {
 	}
 }
 
-// Add adds a row of a flow at a hop, unless the flow belongs to another chunk. Of several rows it keeps the first.
+// Add adds a row about a flow at a hop, unless the flow belongs to another chunk. If there are several such
+// rows, the first is kept.
 func (x *HopIndex) Add(row int64, hop, hops int16, is Cell) error {
 	if !x.Has(row) {
 		return nil
@@ -79,8 +81,8 @@ func (x *HopIndex) Add(row int64, hop, hops int16, is Cell) error {
 	return nil
 }
 
-// Cells returns the rows of flow f of the chunk by hop, and sets Path; none if it has no path. A hop of its path without
-// a row is an error. The result is valid until the next call.
+// Cells returns the rows of flow f of the chunk, by hop, and sets Path. If the flow has no path, it returns
+// no rows. A hop without a row is an error. The result is valid until the next call.
 func (x *HopIndex) Cells(f int) ([]Cell, error) {
 	x.path = x.path[:0]
 	if x.length[f] == 0 {
@@ -99,7 +101,7 @@ func (x *HopIndex) Cells(f int) ([]Cell, error) {
 	return hops, nil
 }
 
-// Hops is Cells with room for what else is known of each hop.
+// Hops is like Cells, but returns hops to which the caller can add more values.
 func (x *HopIndex) Hops(f int) ([]Hop, error) {
 	cells, err := x.Cells(f)
 	x.flow = x.flow[:0]
@@ -109,5 +111,6 @@ func (x *HopIndex) Hops(f int) ([]Hop, error) {
 	return x.flow, err
 }
 
-// Path is the links of the flow that Cells or Hops returned last, valid until the next call.
+// Path returns the links of the flow that Cells or Hops returned last. The result is valid until their next
+// call.
 func (x *HopIndex) Path() []int32 { return x.path }

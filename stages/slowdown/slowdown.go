@@ -1,5 +1,5 @@
-// Package slowdown turns what an estimator found about each flow into rows of table slowdowns, and divides delays among
-// the hops of a path.
+// Package slowdown writes the results of an estimator about each flow to table slowdowns, and divides delays
+// among the hops of a path.
 package slowdown
 
 import (
@@ -16,12 +16,12 @@ import (
 	"parsimon/stages/workload"
 )
 
-// A Writer writes table slowdowns, and what each hop contributes. It reuses its memory and is used by one goroutine at a
-// time.
+// A Writer writes table slowdowns and the contributions of hops. It reuses its memory and must not be used by
+// several goroutines at a time.
 type Writer struct {
 	model *step.Model
 	ideal simkernel.IdealPath
-	path  []int32 // of ideal
+	path  []int32 // the path of ideal
 
 	rows          []tables.SlowdownRow     // not written yet
 	contributions []tables.ContributionRow // not written yet
@@ -33,31 +33,30 @@ func NewWriter(m *step.Model) *Writer {
 	return &Writer{model: m}
 }
 
-// A Flow is what an estimator says of a flow.
+// A Flow is an estimator's result for a flow.
 type Flow struct {
-	Path            []int32 // empty: it has no estimate
+	Path            []int32 // empty: no estimate
 	StartNS         int64
 	IdealNS         int64 // FCT alone in the network
-	DelayNS         int64 // FCT less the ideal FCT
-	WindowNS        int64 // the part of the delay that is due to a window that is smaller than the path needs
+	DelayNS         int64 // FCT minus the ideal FCT
+	WindowNS        int64 // part of the delay caused by a window smaller than the path needs
 	Retransmissions int32 // packets
 	Reordered       int32 // packets
 }
 
-// A Chunk is rows FirstRow to FirstRow+Rows-1 of table flows.
+// A Chunk has rows FirstRow to FirstRow+Rows-1 of table flows.
 type Chunk struct {
 	FirstRow, Rows int64
 	Flows          schema.Batches
 }
 
-// A Sink takes what a Writer writes. Contributions nil: they are not written.
+// A Sink receives what a Writer writes. If Contributions is nil, they are not written.
 type Sink struct {
 	Slowdowns     schema.Sink
 	Contributions schema.Sink
 }
 
-// An Estimate says of flow f of a chunk, of a size in bytes, how long it takes. A flow without a path keeps an empty
-// one.
+// An Estimate sets the result for flow f of a chunk. If the flow has no path, it leaves Path empty.
 type Estimate func(f int, sizeBytes int64, to *Flow) error
 
 type flowRow struct {
@@ -69,8 +68,8 @@ type flowRow struct {
 	StartNS   int64 `col:"start_ns"`
 }
 
-// Write writes a row for every flow of a chunk that has a path, in the order of the flows, as estimate finds it. The
-// contributions are those that estimate gives to Attribute. Errors name the flow.
+// Write writes a row for every flow of a chunk that has a path, in the order of the flows. It calls estimate
+// for each flow. The contributions are those that estimate passes to Attribute. Errors name the flow.
 func (w *Writer) Write(ctx context.Context, c Chunk, out Sink, estimate Estimate) error {
 	w.contributions = w.contributions[:0]
 	at := int64(0)
@@ -98,8 +97,8 @@ func (w *Writer) Write(ctx context.Context, c Chunk, out Sink, estimate Estimate
 	return err
 }
 
-// add adds the row of a flow, if it has a path. The chunk begins at row chunkRow of table flows. The flow is in row at of
-// the chunk.
+// add adds the row of a flow, if it has a path. The flow is in row at of the chunk, which begins at row
+// chunkRow of table flows.
 func (w *Writer) add(f *flowRow, chunkRow, at int64, estimate Estimate) error {
 	x := &w.flow
 	*x = Flow{StartNS: f.StartNS}
@@ -117,7 +116,7 @@ func (w *Writer) add(f *flowRow, chunkRow, at int64, estimate Estimate) error {
 	return nil
 }
 
-// setPath sets ideal to a path.
+// setPath makes ideal compute the FCT on a path.
 func (w *Writer) setPath(path []int32) {
 	if slices.Equal(path, w.path) {
 		return
@@ -130,23 +129,24 @@ func (w *Writer) setPath(path []int32) {
 	}
 }
 
-// IdealNS returns the FCT of a flow that is alone in the network.
+// IdealNS returns the FCT of a flow that is alone in the network, in ns.
 func (w *Writer) IdealNS(path []int32, sizeBytes int64) int64 {
 	w.setPath(path)
 	return w.ideal.FCTNS(sizeBytes)
 }
 
-// WindowNS returns the delay of a flow that is alone in the network by a window that is smaller than the path needs.
+// WindowNS returns the delay, in ns, of a flow alone in the network that is due to a window smaller than the
+// path needs.
 func (w *Writer) WindowNS(path []int32, sizeBytes int64) int64 {
 	w.setPath(path)
 	return w.model.Params.WindowDelayNS(w.ideal.Path(), sizeBytes)
 }
 
 // Attribute divides the delay of a flow, a row of table flows, among its window and its hops, for table
-// hop_contributions. Each hop contributes the wait of the flow's last packet there. Of the rest, the delay by a window
-// that is smaller than the path needs belongs to no hop (WindowNS). What remains, which the sender lost by reducing its
-// rate, is divided in proportion to the hops' marks. If there are none, it belongs to hop 0, where the host's other flows
-// compete with it.
+// hop_contributions. Each hop contributes the wait of the flow's last packet there. Of the remaining delay,
+// the part caused by a window smaller than the path needs belongs to no hop (WindowNS). The sender lost the
+// rest by reducing its rate. This rest is divided in proportion to the hops' marks. If there are no marks, it
+// belongs to hop 0, where the flow competes with other flows of its host.
 func (w *Writer) Attribute(row, sizeBytes int64, hops []Hop, to *Flow) {
 	rest, allMarks := to.DelayNS, int64(0)
 	for h := range hops {
@@ -175,18 +175,19 @@ func (w *Writer) Attribute(row, sizeBytes int64, hops []Hop, to *Flow) {
 	}
 }
 
-// ChunkOf is the task's chunk of flows.
+// ChunkOf returns the chunk of flows of a task.
 func ChunkOf(t step.Task, flows *step.Step) Chunk {
 	rows := t.Range()
 	return Chunk{rows.Lo, rows.Hi - rows.Lo, t.Part(flows.Output(schema.Flows), t.Number())}
 }
 
-// SinkOf takes what the task writes.
+// SinkOf returns the sinks of a task.
 func SinkOf(t step.Task) Sink {
 	return Sink{t.Sink(schema.Slowdowns), t.Sink(schema.HopContributions)}
 }
 
-// Step returns a step that writes the slowdowns of flows, and other tables, from what the given outputs say of them.
+// Step returns a step that computes slowdowns of flows from the outputs in reads, and writes them and other
+// tables.
 func Step(flows *step.Step, reads []step.Output, writes []schema.Table, work step.Work) *step.Step {
 	return &step.Step{
 		Name:        "sample",

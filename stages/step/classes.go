@@ -10,9 +10,9 @@ import (
 	"parsimon/simkernel/network"
 )
 
-// A TrafficClass is a queue of every port, and the flows whose data wait there: those of its services, of others those
-// in its virtual networks, and of the rest those of its DSCPs, where an unknown DSCP is 0, the default (RFC 2474). All
-// others are in queue 0.
+// A TrafficClass is a queue of every port and the flows whose data wait in it. A flow belongs to the class
+// that lists its service, otherwise to the one that lists its virtual network, otherwise to the one that
+// lists its DSCP. An unknown DSCP is treated as 0, the default (RFC 2474). All other flows belong to queue 0.
 type TrafficClass struct {
 	Name     string   `json:"name"`
 	Queue    int      `json:"queue"`
@@ -22,9 +22,9 @@ type TrafficClass struct {
 	network.Class
 }
 
-// SettleClasses sorts classes by queue, and adds the one of queue 0 if it is missing, with the lowest weight or
-// priority. Two with one queue, name, service, virtual network or DSCP are an error, and one without any of the last
-// three.
+// SettleClasses sorts classes by queue. If queue 0 has no class, it adds one with the lowest weight or
+// priority. It returns an error if two classes have the same queue, name, service, virtual network or DSCP,
+// or if a class other than that of queue 0 lists no flows.
 func SettleClasses(classes []TrafficClass) ([]TrafficClass, error) {
 	classes = slices.Clone(classes)
 	slices.SortStableFunc(classes, func(a, b TrafficClass) int { return cmp.Compare(a.Queue, b.Queue) })

@@ -7,50 +7,51 @@ import (
 	"parsimon/stages/topology"
 )
 
-// A Model is what every step knows of a scenario, except for its flows.
+// A Model is what every step knows about a scenario, except for its flows.
 type Model struct {
 	Network *topology.Network
 	Router  *topology.Router
 	Params  simkernel.Params // of the transport
 	Buffers network.BufferParams
-	Classes []TrafficClass // the queues of ports, as SettleClasses has them; nil: all data wait in one
+	Classes []TrafficClass // queues of ports, from SettleClasses; nil: each port has one
 	Moves   *moves.Moves   // nil: each flow has one path
 	Seed    uint64
-	// Unreachable says what happens to flows between hosts without a path.
+	// Unreachable says how flows between hosts without a path are treated.
 	Unreachable Unreachable
-	// Acks says when ACKs come.
+	// Acks says when ACKs arrive.
 	Acks Acks
 }
 
-// Unreachable says what happens to flows without a path.
+// Unreachable says how flows without a path are treated.
 type Unreachable uint8
 
 const (
-	// RefuseUnreachable makes them an error.
+	// RefuseUnreachable treats them as an error.
 	RefuseUnreachable Unreachable = iota
-	// CountUnreachable counts them instead. They have no hops.
+	// CountUnreachable counts them. They have no hops.
 	CountUnreachable
 )
 
-// Acks says when the ACKs of a link's flows come.
+// Acks says when the ACKs of a link's flows arrive.
 type Acks uint8
 
 const (
-	// SpreadAcks: as if they were spread over the workload's time (paper, §3.2).
+	// SpreadAcks: spread evenly over the time of the workload (paper, §3.2).
 	SpreadAcks Acks = iota
-	// SimultaneousAcks: while the reverse link sends, as routing finds it.
+	// SimultaneousAcks: while the reverse link sends, according to routing.
 	SimultaneousAcks
 )
 
 // Options are the options of estimators.
 type Options struct {
-	// Passes of link cases, for an estimator that has several.
+	// Passes is the number of passes of link cases, for estimators that make several.
 	Passes int
-	// ClusterError is the accepted error of clusters of links, a fraction; 0: links are not clustered.
+	// ClusterError is the accepted error of clusters of links, a fraction. If it is 0, links are not
+	// clustered.
 	ClusterError float64
 	// Intervals says whether the estimate has intervals and warnings.
 	Intervals Intervals
-	// Cache stores results of link cases; nil: none.
+	// Cache stores results of link cases. It may be nil.
 	Cache CaseStore
 }
 
@@ -63,15 +64,16 @@ const (
 	WithoutIntervals
 )
 
-// CaseKey is the digest of everything that the result of a link case depends on: the version of the kernel, the
-// transport's constants, and the case itself with its flows' starts relative to the first. Cases of the same key have the
-// same result, in any scenario, run or link.
+// CaseKey is the digest of everything that the result of a link case depends on: the version of the kernel,
+// the constants of the transport, and the case itself, with the starts of its flows relative to the first.
+// Cases with the same key have the same result in any scenario, run or link.
 type CaseKey [16]byte
 
-// CaseStore caches results of link cases. It is safe for use by several goroutines.
+// CaseStore caches results of link cases. It is safe for concurrent use.
 type CaseStore interface {
 	// Lookup appends the result stored under the key to dst. ok is false if there is no verified result.
 	Lookup(key CaseKey, dst []byte) (result []byte, ok bool)
-	// Store keeps a copy of a result. It does not report failures: a run does not fail for them.
+	// Store keeps a copy of a result. It does not report failures, because a run can continue without the
+	// cache.
 	Store(key CaseKey, result []byte)
 }

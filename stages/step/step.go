@@ -1,10 +1,11 @@
-// Package step has what the parts of the method share: the model of a scenario, and the steps of an estimate as data.
+// Package step defines what the parts of the method share: the model of a scenario, and the steps of an
+// estimate as data.
 //
 //	estimator ─► steps: what each reads and writes, how it is cut into tasks ─┬─► method.Run: in memory
 //	                                                                          └─► package pipeline: files, workers, repair
 //
-// A step begins when all of what it reads is complete: that is the barrier. Its tasks do not depend on each other, and
-// what they write does not depend on how the step is cut.
+// A step begins when everything that it reads is complete; this is the barrier. Its tasks are independent of
+// each other. The rows that it writes do not depend on how it is cut.
 package step
 
 import (
@@ -16,23 +17,23 @@ import (
 // A Step is one step of an estimate.
 type Step struct {
 	Name string
-	// Pass counts the steps of one name from 1; 0: the step runs once per estimate.
+	// Pass numbers the steps with the same name from 1. It is 0 if the step runs once per estimate.
 	Pass   int
 	Reads  []Output
 	Writes []schema.Table
 	Cut    Cut
-	// Open reads what all tasks share, and returns the function that does a task.
+	// Open reads what all tasks share and returns the function that runs a task.
 	Open func(in Inputs) (Work, error)
-	// Costs is about how long each task takes, in any unit; nil: Task.Cost of the cut.
+	// Costs estimates how long each task takes, in any unit. If it is nil, the costs are those of the cut.
 	Costs func(in Inputs, tasks []Range) ([]int64, error)
 
 	// Unit is the unit of progress.
 	Unit string
-	// BytesPerRow is about what a task holds in memory per row that it reads.
+	// BytesPerRow is about how much memory a task needs per row that it reads, in bytes.
 	BytesPerRow int64
 	// Sharing says which estimates share what the step writes.
 	Sharing Sharing
-	// Owner is the estimator whose step it is (Estimator.Plan).
+	// Owner is the estimator that the step belongs to (Estimator.Plan).
 	Owner *Owner
 }
 
@@ -40,7 +41,7 @@ type Step struct {
 type Sharing uint8
 
 const (
-	// ByEstimator: those of the same estimator with the same options.
+	// ByEstimator: estimates of the same estimator with the same options.
 	ByEstimator Sharing = iota
 	// ByScenario: all estimates of the scenario.
 	ByScenario
@@ -56,25 +57,25 @@ func (s *Step) WritesTable(t schema.Table) bool {
 	return false
 }
 
-// An Output is one table of the step that writes it.
+// An Output is a table and the step that writes it.
 type Output struct {
 	Step  *Step
 	Table schema.Table
 }
 
-// Output names one of the step's tables.
+// Output returns one of the step's tables.
 func (s *Step) Output(t schema.Table) Output { return Output{s, t} }
 
-// A Work does one task. It may be called for several tasks at the same time.
+// A Work runs one task. It may run several tasks at the same time.
 type Work func(ctx context.Context, t Task) error
 
-// Always is the Open of a step whose tasks share nothing.
+// Always returns the Open of a step whose tasks share nothing.
 func Always(work Work) func(Inputs) (Work, error) {
 	return func(Inputs) (Work, error) { return work, nil }
 }
 
-// WithMemory is a Work that does each task in memory that no other task uses at the same time: made by newMemory, or
-// left by a task that is done.
+// WithMemory returns a Work that gives each task memory that no other task uses at the same time. The memory
+// comes from newMemory or from a task that has finished.
 func WithMemory[M any](newMemory func() (M, error), work func(context.Context, M, Task) error) Work {
 	idle := make(chan M, 1<<10)
 	return func(ctx context.Context, t Task) error {
@@ -83,11 +84,11 @@ func WithMemory[M any](newMemory func() (M, error), work func(context.Context, M
 			return err
 		}
 		if err := work(ctx, memory, t); err != nil {
-			return err // the memory may hold what the failed task has left
+			return err // the failed task may have left data in memory
 		}
 		select {
 		case idle <- memory:
-		default: // enough are idle
+		default: // enough memory is idle
 		}
 		return nil
 	}
@@ -102,59 +103,63 @@ func takeIdle[M any](idle chan M, newMemory func() (M, error)) (M, error) {
 	}
 }
 
-// A Range is rows of table flows, or links, from Lo to Hi, excluded.
+// A Range is rows Lo to Hi-1 of table flows, or links Lo to Hi-1.
 type Range struct{ Lo, Hi int64 }
 
 // By says what a step is cut by.
 type By uint8
 
 const (
-	// Whole steps are one task.
+	// Whole steps have one task.
 	Whole By = iota
-	// ByFlows cuts a step into the chunks of table flows: a task for each part that was written.
+	// ByFlows cuts a step by the chunks of table flows: one task for each part that was written.
 	ByFlows
-	// ByLinks cuts a step into ranges of links of about the same number of packets.
+	// ByLinks cuts a step into ranges of links with about the same number of packets.
 	ByLinks
-	// LikeStep cuts a step as the step that wrote Cut.Of was cut: each task reads what the task of the same number
-	// wrote.
+	// LikeStep cuts a step like the step that wrote Cut.Of. Each task reads what the task with the same
+	// number wrote.
 	LikeStep
 )
 
 // A Cut says how a step is cut into tasks.
 type Cut struct {
 	By By
-	// Of is the table that decides: for ByLinks, what each link carries; for LikeStep, a table of that step.
+	// Of is the table that the cut depends on. For ByLinks it is the load of each link. For LikeStep it is a
+	// table of that step.
 	Of Output
-	// Wants selects the links whose packets count for ByLinks; nil: all.
+	// Wants returns which links' packets count for ByLinks. If it is nil, all links count.
 	Wants func(in Inputs) (func(link int32) bool, error)
 	// Cost is the unit of the cost of a range of links.
 	Cost Cost
-	// Size returns the rows and the cost of the one task of a whole step; nil: it has none.
+	// Size returns the rows and the cost of the only task of a Whole step. If it is nil, these are not known.
 	Size func(in Inputs) (rows Range, cost int64, err error)
 }
 
 // Cost is the unit of the cost of ranges of links.
 type Cost uint8
 
-// Costs of ranges of links: the packets of those that are wanted, or all flows.
+// Costs of ranges of links: the packets of the wanted links, or all flows.
 const (
 	Packets Cost = iota
 	Flows
 )
 
-// Inputs reads the tables that the earlier steps wrote. A caller closes what it reads, as columns.Each does.
+// Inputs reads the tables that earlier steps wrote. The caller must close what it reads, as columns.Each
+// does.
 type Inputs interface {
-	// Read streams a table; of several outputs, one after the other. It may leave out rows outside of the selection.
+	// Read streams a table. It streams several outputs one after another. It may omit rows outside the
+	// selection.
 	Read(keep Selection, of ...Output) schema.Batches
-	// Part streams what the task number n of a step wrote.
+	// Part streams what task n of a step wrote.
 	Part(o Output, n int) schema.Batches
-	// Tasks are the tasks of a step.
+	// Tasks returns the tasks of a step.
 	Tasks(s *Step) []Range
 	// Workload describes the flows.
 	Workload() (Workload, error)
 }
 
-// A Selection is the rows of a table whose column is from Lo to Hi, excluded. The zero value selects all rows.
+// A Selection selects the rows of a table whose column is at least Lo and below Hi. The zero value selects
+// all rows.
 type Selection struct {
 	Column string
 	Range
@@ -168,22 +173,22 @@ type Task interface {
 	Inputs
 	Number() int
 	Range() Range
-	// Sink takes the task's rows of a table; nil if the step does not write it.
+	// Sink returns the sink for the task's rows of a table, or nil if the step does not write the table.
 	Sink(t schema.Table) schema.Sink
 	// Add reports progress.
 	Add(n int64)
-	// Warn tells the user what is known before the work is done.
+	// Warn shows the user a warning that is known before the work is done.
 	Warn(text string)
-	// Note keeps statistics of the task: a value with JSON names. criticalNS is the time of its longest piece that
-	// cannot be divided; below 0: the whole task is one piece.
+	// Note keeps statistics of the task, a value with JSON names. criticalNS is the time, in ns, of its
+	// longest part that cannot be divided. It is below 0 if the whole task cannot be divided.
 	Note(stats any, criticalNS int64)
-	// Workers is how many workers a step of one task may use.
+	// Workers returns the number of workers that a step with one task may use.
 	Workers() int
 	// Parallel calls do for 0 to n-1 on these workers.
 	Parallel(ctx context.Context, n int, do func(ctx context.Context, i int) error) error
 }
 
-// Select selects the rows of a column in the task's range.
+// Select selects the rows whose column is in the task's range.
 func Select(t Task, column string) Selection { return Selection{column, t.Range()} }
 
 // A Workload describes the flows of a scenario.
@@ -191,7 +196,7 @@ type Workload struct {
 	Flows        int64
 	FirstStartNS int64
 	LastStartNS  int64
-	// Closed: flows wait for others, or are compute steps.
+	// Closed says that flows wait for others or are compute steps.
 	Closed bool
 	// Notes are remarks about the flows, for the user.
 	Notes []string

@@ -10,12 +10,13 @@ import (
 	"parsimon/schema"
 )
 
-// Memory is a table in memory: a schema.Sink that keeps what is written. It is used by one goroutine at a time.
+// Memory is a table in memory. As a schema.Sink it keeps what is written. It must not be used by several
+// goroutines at a time.
 type Memory struct {
 	Records []arrow.Record
 }
 
-// Write keeps a copy of a batch, because the memory behind a batch is reused.
+// Write keeps a copy of a batch, because the caller may reuse the batch's memory.
 func (m *Memory) Write(rec arrow.Record) error {
 	cols := make([]arrow.Array, rec.NumCols())
 	for i, col := range rec.Columns() {
@@ -29,7 +30,7 @@ func (m *Memory) Write(rec arrow.Record) error {
 	return nil
 }
 
-// Read returns a stream of the table from its beginning. Streams of one table may be read at the same time.
+// Read returns a stream of the table from its beginning. Several streams may be read at the same time.
 func (m *Memory) Read() schema.Batches { return &memoryStream{records: m.Records} }
 
 type memoryStream struct {

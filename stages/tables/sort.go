@@ -2,8 +2,9 @@ package tables
 
 import "parsimon/schema/columns"
 
-// A Sorter sorts row numbers by integer keys, stably, in reused memory: a radix sort, least significant digit first, 11
-// bits at a time. For the millions of rows of a partition it is several times faster than sorting by comparison.
+// A Sorter sorts row numbers by integer keys. The sort is stable and reuses memory. It is a radix sort with
+// digits of 11 bits, least significant digit first. For millions of rows it is several times faster than
+// sorting by comparison.
 type Sorter struct {
 	keys, otherKeys []uint64
 	rows, otherRows []int32
@@ -14,8 +15,8 @@ const (
 	digits    = 1 << digitBits
 )
 
-// Order returns the row numbers 0 to n-1 in ascending order of key, equal keys in row order. The result is
-// valid until the next call.
+// Order returns the row numbers 0 to n-1 in ascending order of key. Equal keys stay in row order. The result
+// is valid until the next call.
 func (s *Sorter) Order(n int, key func(row int) uint64) []int32 {
 	s.keys, s.otherKeys = columns.Resize(s.keys, n), columns.Resize(s.otherKeys, n)
 	s.rows, s.otherRows = columns.Resize(s.rows, n), columns.Resize(s.otherRows, n)
@@ -46,8 +47,8 @@ func (s *Sorter) Order(n int, key func(row int) uint64) []int32 {
 	return s.rows
 }
 
-// ByFlow returns the row numbers 0 to n-1 in ascending order of flow row and hop. The result is valid until the next
-// call.
+// ByFlow returns the row numbers 0 to n-1 in ascending order of flow row and hop. The result is valid until
+// the next call.
 func (s *Sorter) ByFlow(n int, of func(i int) (flowRow int64, hop int16)) []int32 {
 	var least int64
 	for i := range n {

@@ -1,7 +1,8 @@
-// Package tables has the rows of the tables that several parts of the method write or read, tables in memory, and the
-// order in which rows are written.
+// Package tables has the rows of tables that several parts of the method write or read, tables in memory, and
+// the order in which rows are written.
 //
-// A row type that only one part uses is declared in that part. Columns, units and keys: package schema.
+// A row type that only one part uses is declared in that part. Package schema documents columns, units and
+// keys.
 package tables
 
 import (
@@ -20,8 +21,8 @@ type FlowAtHop struct {
 	SizeBytes int64 `col:"size_bytes"`
 }
 
-// LocalHop has the columns of table hops that a link case needs if the speeds of the other links of the path do not
-// matter.
+// LocalHop has the columns of table hops that a link case needs if the speeds of the path's other links do
+// not matter.
 type LocalHop struct {
 	FlowAtHop
 	StartNS       int64 `col:"start_ns"`
@@ -39,7 +40,7 @@ type Hop struct {
 	BetweenPS     int32 `col:"between_ps"`
 }
 
-// HopDelay has the columns of table hop_delays that delay buckets are made from.
+// HopDelay has the columns of table hop_delays that delay buckets are built from.
 type HopDelay struct {
 	FlowAtHop
 	FCTNS   int64 `col:"fct_ns"`
@@ -52,7 +53,7 @@ type HopDelayRow struct {
 	WaitNS int64 `col:"wait_ns"`
 }
 
-// Contribution has the columns of table hop_contributions without the waits that the delay includes.
+// Contribution has the columns of table hop_contributions except for the waits, which the delay includes.
 type Contribution struct {
 	FlowRow int64   `col:"flow_row"`
 	Hop     int16   `col:"hop"`
@@ -84,7 +85,7 @@ type LinkStat struct {
 	SwitchCounters
 }
 
-// LinkCounters has the columns of table link_stats that a simulation of the link fills.
+// LinkCounters has the columns of table link_stats that a simulation of the link computes.
 type LinkCounters struct {
 	PacketsSent      int64   `col:"packets_sent"`
 	PacketsMarked    int64   `col:"packets_marked"`
@@ -100,14 +101,14 @@ type LinkCounters struct {
 	CrowdedBytes []float64 `col:"crowded_bytes"`
 }
 
-// SwitchCounters has the columns of table link_stats that only a simulation of the whole network fills.
+// SwitchCounters has the columns of table link_stats that only a simulation of the whole network computes.
 type SwitchCounters struct {
 	Drops    int64 `col:"drops"`
 	PausedNS int64 `col:"paused_ns"`
 }
 
-// Observation is a row of table hop_observations, and of tables feedback and sender_feedback, which have some of its
-// columns. Observed is the number of the row's blocks in an Arena.
+// Observation is a row of table hop_observations. Tables feedback and sender_feedback have some of its
+// columns. Observed is the index of the row's blocks in an Arena.
 type Observation struct {
 	FlowRow  int64        `col:"flow_row"`
 	Hop      int16        `col:"hop"`
@@ -124,7 +125,7 @@ type SenderFCT struct {
 	IdealNS int64 `col:"ideal_ns"`
 }
 
-// SlowdownRow is a row of table slowdowns, and of exact_fcts, which has some of its columns.
+// SlowdownRow is a row of table slowdowns. Table exact_fcts has some of its columns.
 type SlowdownRow struct {
 	FlowID  int64 `col:"flow_id"`
 	FlowRow int64 `col:"flow_row"`
@@ -143,7 +144,7 @@ type SlowdownRow struct {
 	Reordered       int32 `col:"reordered"`
 }
 
-// The tables that several parts write.
+// The tables that several parts of the method write.
 var (
 	Hops             = columns.TableOf[Hop](schema.Hops)
 	HopDelays        = columns.TableOf[HopDelayRow](schema.HopDelays)
@@ -154,6 +155,6 @@ var (
 	Slowdowns        = columns.TableOf[SlowdownRow](schema.Slowdowns)
 )
 
-// SmallBatch is how many flows or hops are read or written at a time: few enough that they are still in the processor's
-// second-level cache when the next step, or the sink, reads them.
+// SmallBatch is the number of flows or hops that are read or written at a time. So few are still in the
+// processor's second-level cache when the next step or the sink reads them.
 const SmallBatch = 4_096
