@@ -314,7 +314,7 @@ func (x *Intervals) interval(c cumulative, row *Interval) {
 // The method's own error follows from the disagreement of link cases. The other case is not exact either, so
 // the disagreement is multiplied by methodFactor. All cases share some errors (the transport's reaction to
 // averages over blocks, the ideal FCT of the path); these are methodBase of the delay. Both constants were
-// chosen on the scenarios of datasets/ACCURACY.md, section "How honest the intervals are".
+// chosen on the scenarios of datasets/ACCURACY.md, "What an estimate says about itself".
 const (
 	methodFactor = 1.5
 	methodBase   = 0.03

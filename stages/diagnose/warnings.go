@@ -24,7 +24,7 @@ import (
 )
 
 // Conditions under which an estimate is known to be less accurate. Each has one measure and one threshold.
-// Hits and false alarms are measured (datasets/ACCURACY.md, "What an answer says of itself").
+// Hits and false alarms are measured (datasets/ACCURACY.md, "What an estimate says about itself").
 const (
 	// Load from which on a link's queue depends on the length of the workload. The time that a queue takes to
 	// forget its start grows with 1 / (1 - load)². At 95% it is 400 times that of an idle link, at 60% it is
