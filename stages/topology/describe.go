@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// A Description is what a network looks like, for people and for scripts. Failed cables are left out
-// of everything but Speeds.
+// A Description summarizes a network, for people and for scripts. Only Speeds includes failed cables.
 type Description struct {
 	Roles            []RoleCount        `json:"roles"`
 	Racks            int                `json:"racks"`
@@ -24,11 +23,11 @@ type Description struct {
 // A RoleCount counts the nodes of a kind at one distance from the hosts.
 type RoleCount struct {
 	Kind  string `json:"kind"`
-	Level int    `json:"level"` // cables to the nearest host; -1: no host is reached
+	Level int    `json:"level"` // cables to the nearest host; -1: no host is reachable
 	Nodes int    `json:"nodes"`
 }
 
-// A SpeedCount counts the cables of a tier that have one bandwidth.
+// A SpeedCount counts the cables of a tier with the same bandwidth.
 type SpeedCount struct {
 	Tier         string `json:"tier"`
 	BandwidthBps int64  `json:"bandwidth_bps"`
@@ -38,7 +37,7 @@ type SpeedCount struct {
 	Failed       int    `json:"failed"`
 }
 
-// An Oversubscription is, over the switches of a kind, the bandwidth to lower levels divided by the
+// An Oversubscription describes the switches of a kind: the bandwidth to lower levels divided by the
 // bandwidth to higher levels.
 type Oversubscription struct {
 	Kind     string  `json:"kind"`
@@ -48,7 +47,7 @@ type Oversubscription struct {
 	Max      float64 `json:"max"`
 }
 
-// An Asymmetry is a group of nodes that differ from most of their kind.
+// An Asymmetry is a group of nodes that differ from most nodes of their kind.
 type Asymmetry struct {
 	Kind  string   `json:"kind"`
 	Have  string   `json:"have"`
@@ -56,7 +55,7 @@ type Asymmetry struct {
 	Nodes []string `json:"nodes"`
 }
 
-// Describe describes a network.
+// Describe returns the description of a network.
 func Describe(n *Network) *Description {
 	g := &levelGraph{n: n, out: n.linksUp()}
 	adjacent := make([][]int32, len(n.Nodes))
@@ -78,15 +77,15 @@ func Describe(n *Network) *Description {
 	return d
 }
 
-// A levelGraph is the cables that are up, with each node's distance to the nearest host.
+// A levelGraph has the cables that are up, and each node's distance to the nearest host.
 type levelGraph struct {
 	n     *Network
 	out   [][]int32 // see Network.linksUp
-	level []int     // by node; -1 where no host is reached
+	level []int     // by node; -1: no host is reachable
 }
 
-// Levels are the distances of nodes to the nearest host, in cables; -1 where no host is reached. adjacent
-// lists the neighbours of each node.
+// Levels returns the distance of each node to the nearest host, in cables, or -1 if no host is reachable.
+// adjacent has the neighbors of each node.
 func Levels(adjacent [][]int32, isHost func(i int) bool) []int {
 	level := slices.Repeat([]int{-1}, len(adjacent))
 	var queue []int32
@@ -107,7 +106,7 @@ func Levels(adjacent [][]int32, isHost func(i int) bool) []int {
 	return level
 }
 
-// linksUp lists, by index of the node, the links that leave it and are up, ascending.
+// linksUp returns, by index of the node, the ids of the links that leave it and are up, in ascending order.
 func (n *Network) linksUp() [][]int32 {
 	out := make([][]int32, len(n.Nodes))
 	for i := range n.Links {
@@ -134,7 +133,8 @@ func (g *levelGraph) roles() (list []RoleCount) {
 	return list
 }
 
-// speedCounts names each tier from the hosts upwards, whichever way its cables are listed.
+// speedCounts counts the cables of each tier and bandwidth. A tier is named from the hosts upwards,
+// regardless of the order of a cable's ends.
 func speedCounts(n *Network) (list []SpeedCount) {
 	for i := 0; i < len(n.Links); i += 2 {
 		l, tier := &n.Links[i], n.Links[i].Tier
@@ -162,7 +162,7 @@ func speedCounts(n *Network) (list []SpeedCount) {
 	return list
 }
 
-// kindRank orders kinds, and tiers by their first end, from the hosts upwards.
+// kindRank orders kinds from the hosts upwards, and tiers by their first kind.
 func kindRank(kind string) int {
 	first, _, _ := strings.Cut(kind, "-")
 	if rank := slices.Index([]string{KindHost, KindTor, KindFabric, KindSpine}, first); rank >= 0 {
@@ -171,15 +171,15 @@ func kindRank(kind string) int {
 	return noTier
 }
 
-const noTier = 4 // the rank of all other kinds
+const noTier = 4 // rank of all other kinds
 
 func compareTiers(a, b string) int {
 	return cmp.Or(cmp.Compare(kindRank(a), kindRank(b)), strings.Compare(a, b))
 }
 
-// bandwidths sums the cables of a node to lower, equal and higher tiers, or levels where a node is in no
-// tier. A host at a switch of an upper tier, such as a load balancer, makes the level of that switch 1 but
-// changes no tier.
+// bandwidths sums the bandwidths of the cables of a node to lower, equal and higher tiers. If one of the two
+// nodes has no tier, their levels are compared instead. A host at a switch of an upper tier, such as a load
+// balancer, lowers the level of that switch to 1 but does not change tiers.
 func (g *levelGraph) bandwidths(i int) (bps [3]int64, cables [3]int) {
 	for _, id := range g.out[i] {
 		l := &g.n.Links[id]
@@ -194,7 +194,7 @@ func (g *levelGraph) bandwidths(i int) (bps [3]int64, cables [3]int) {
 	return bps, cables
 }
 
-// oversubscription leaves out switches without cables to both sides: the top tier has none upwards.
+// oversubscription omits switches that have cables to one side only, such as those of the top tier.
 func (g *levelGraph) oversubscription() (list []Oversubscription) {
 	ratios := map[string][]float64{}
 	for i, v := range g.n.Nodes {
@@ -210,17 +210,17 @@ func (g *levelGraph) oversubscription() (list []Oversubscription) {
 	return list
 }
 
-// asymmetries compares the uplinks of the nodes of each kind and level, and the downlinks of the top
-// level. A group's most frequent number of cables and bandwidth is taken as intended.
+// asymmetries compares the uplinks of the nodes of each kind and level, and the downlinks of the top level.
+// The most frequent number of cables and bandwidth of a group are assumed to be intended.
 func (g *levelGraph) asymmetries() (list []Asymmetry) {
-	groups := map[RoleCount]map[string][]string{} // by what they have, the names of the nodes
+	groups := map[RoleCount]map[string][]string{} // by what they have: names of the nodes
 	for i, v := range g.n.Nodes {
 		bps, cables := g.bandwidths(i)
 		have := fmt.Sprintf("%s up (%s)", Count(cables[2], "cable"), FormatBps(bps[2]))
 		if cables[2] == 0 {
 			have = fmt.Sprintf("%s down (%s)", Count(cables[0], "cable"), FormatBps(bps[0]))
 			if g.level[i] == 1 {
-				continue // racks differ in hosts; that is no asymmetry
+				continue // racks may differ in the number of hosts
 			}
 		}
 		key := RoleCount{Kind: v.Kind, Level: g.level[i]}

@@ -24,7 +24,7 @@ func TestDescribeClos(t *testing.T) {
 	if len(d.Asymmetries) != 0 || d.Racks != 32 || d.Pods != 2 || d.RackHostsMax != 8 {
 		t.Errorf("%+v", d)
 	}
-	// A tor without one of its cables differs from the others.
+	// A ToR without one of its cables differs from the others.
 	a, b, err := n.Cable("pod0-tor3:pod0-fabric0")
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"parsimon/stages/topology"
 )
 
-// A router gives each flow one of the shortest paths.
+// A router chooses one of the shortest paths for each flow.
 func ExampleRouter_Path() {
 	spec := topology.ClosSpec{Pods: 2, RacksPerPod: 2, HostsPerRack: 2, Planes: 2, SpinesPerPlane: 1,
 		HostBps: 10e9, FabricBps: 40e9, HostDelayNS: 1000, FabricDelayNS: 1000}

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The expectation equals the average of Path over many flows per pair of hosts, on networks with
-// multi-homed hosts, cables between hosts, failures and unreachable hosts.
+// The expectation equals the average of Path over many flows per pair of hosts. The networks have multi-homed
+// hosts, cables between hosts, failures and unreachable hosts.
 func TestExpectedLoadsAreWhatPathsDo(t *testing.T) {
 	const flows = 4000
 	for seed := range uint64(12) {
@@ -63,7 +63,8 @@ func TestExpectedLoadsAreWhatPathsDo(t *testing.T) {
 			}
 		}
 		for l := range want {
-			// A choice is a coin tossed 4,000 times per pair: 5 standard deviations of the worst case.
+			// A choice is a coin that is tossed 4,000 times per pair. The limit is five standard deviations
+			// of the worst case.
 			if d := math.Abs(got[l] - want[l]); d > 1e-9 && d > 5*math.Sqrt(0.25/flows)*want[l]+1e-6 {
 				t.Errorf(
 					"seed %d: link %d (%d → %d): %v expected, %v measured",
@@ -79,8 +80,8 @@ func TestExpectedLoadsAreWhatPathsDo(t *testing.T) {
 	}
 }
 
-// Weight is conserved at every node: what hosts send enters, what they receive leaves, and the rest
-// passes through.
+// Weight is conserved at every node. It enters where hosts send it, leaves where they receive it, and passes
+// all other nodes.
 func TestExpectedLoadsAreConserved(t *testing.T) {
 	n := MustClos(t, SmallClos(2))
 	if err := n.Fail(288, 292); err != nil {

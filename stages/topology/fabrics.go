@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A FabricSpec describes a network by its kind and the numbers of its parts:
+// A FabricSpec describes a network by its kind and its sizes:
 //
 //	fat-tree        ports k of each switch: k pods of k/2 edge and k/2 aggregation switches, k²/4 core switches and k³/4
 //	                hosts (Al-Fares, Loukissas and Vahdat, SIGCOMM'08)
@@ -22,15 +22,17 @@ import (
 //	torus           x × y × z switches, each joined to the next and the last in each dimension (Adiga et al., IBM JRD 49,
 //	                2005: Blue Gene/L; Jouppi et al., ISCA'23: TPU v4)
 //
-// Paths are shortest ones (Router): in a torus all minimal ones by turns, not one dimension after the other;
-// in a dragonfly also those over a third group, if they have no more links than the one that the two groups
-// share. Detours (Valiant, UGAL) and forwarding by GPUs (PXN) are not modeled.
+// Paths are shortest paths (Router). In a torus these are all minimal paths, not only those that follow one
+// dimension after another. In a dragonfly they include paths through a third group, if these have no more
+// links than the path over a cable between the two groups. Detours (Valiant, UGAL) and forwarding by GPUs
+// (PXN) are not modeled.
 //
-// GPUs successive hosts are a server; with InnerBps each has a cable to a switch inside of it (NVLink; 450
-// GB/s each way from an H100), over which the server's hosts reach each other.
+// Each group of GPUs consecutive hosts is a server. If InnerBps is set, each host has a cable to a switch
+// inside its server (NVLink; 450 GB/s in each direction for an H100), through which the hosts of the server
+// reach each other.
 type FabricSpec struct {
 	Kind          string         `json:"kind"`
-	Sizes         map[string]int `json:"sizes"` // by the names of FabricSizes
+	Sizes         map[string]int `json:"sizes"` // by name; see FabricSizes
 	GPUs          int            `json:"gpus"`
 	HostBps       int64          `json:"host_bps"`
 	FabricBps     int64          `json:"fabric_bps"` // cables between switches
@@ -40,8 +42,8 @@ type FabricSpec struct {
 	InnerDelayNS  int64          `json:"inner_delay_ns,omitempty"`
 }
 
-// A fabricKind has products of its sizes, each a bound of a number of nodes or cables and at most MaxNodes,
-// and what builds it and returns its errors.
+// A fabricKind has a function that builds the network and returns an error text, or "". products are products
+// of sizes. Each is an upper bound of a number of nodes or cables, and must be at most MaxNodes.
 type fabricKind struct {
 	products string
 	build    func(b *fabricBuilder) string
@@ -58,7 +60,7 @@ var fabricKinds = map[string]fabricKind{
 	"torus": {"x*y*z*hosts_per_switch", (*fabricBuilder).torus},
 }
 
-// FabricSizes are the sizes of the kinds of fabrics, by kind. Each is 1 or more.
+// FabricSizes returns the names of the sizes of each kind of fabric. Each size must be 1 or more.
 func FabricSizes() map[string][]string {
 	sizes := map[string][]string{}
 	for kind, k := range fabricKinds {
@@ -71,7 +73,7 @@ func FabricSizes() map[string][]string {
 	return sizes
 }
 
-// Parts lists the nodes and the cables: hosts, switches of the fabric, switches inside of servers.
+// Parts returns the nodes and the cables: hosts, switches of the fabric, and switches inside servers.
 func (s *FabricSpec) Parts() ([]Node, []Cable, error) {
 	k, known := fabricKinds[s.Kind]
 	sizes := FabricSizes()
@@ -106,7 +108,7 @@ func (s *FabricSpec) Parts() ([]Node, []Cable, error) {
 	return b.nodes, b.cables, nil
 }
 
-// checkProducts reports the first of some products of sizes that is not 1 to MaxNodes.
+// checkProducts returns an error for the first product of sizes that is not 1 to MaxNodes.
 func checkProducts(products string, size func(name string) int) error {
 	for product := range strings.FieldsSeq(products) {
 		n := 1.0
@@ -230,7 +232,7 @@ func (b *fabricBuilder) dragonfly() string {
 	each := min(a, a*b.Sizes["global_ports"]/max(groups-1, 1)) // cables between two groups
 	for i := range groups {
 		for j := range i {
-			for k := range each { // one after another by the switches of a group
+			for k := range each { // the switches of a group take turns
 				b.cable(b.hosts+j*a+((i-1)*each+k)%a, b.hosts+i*a+(j*each+k)%a)
 			}
 		}
@@ -256,7 +258,7 @@ func (b *fabricBuilder) torus() string {
 	for s := range switches {
 		for d := range 3 {
 			c := at(s)
-			if size[d] == 1 || size[d] == 2 && c[d] == 1 { // two switches have one cable
+			if size[d] == 1 || size[d] == 2 && c[d] == 1 { // two switches are joined by one cable
 				continue
 			}
 			c[d] = (c[d] + 1) % size[d]
@@ -266,15 +268,15 @@ func (b *fabricBuilder) torus() string {
 	return ""
 }
 
-// A ClosSpec describes a three-tier data centre as in the paper's evaluation (§4.1, after Meta's fabric).
-// Hosts under a top-of-rack switch (tor) form a rack. Racks joined by fabric switches, one per plane, form a
-// pod. Pods are joined by spine switches: every spine of a plane has a cable to that plane's fabric switch of
-// every pod.
+// A ClosSpec describes a three-tier data centre as in the paper's evaluation (§4.1, based on Meta's fabric).
+// The hosts of a top-of-rack switch (ToR) form a rack. Racks that are joined by fabric switches, one per
+// plane, form a pod. Pods are joined by spine switches: every spine of a plane has a cable to the fabric
+// switch of that plane in every pod.
 type ClosSpec struct {
 	Pods           int   `json:"pods"`
 	RacksPerPod    int   `json:"racks_per_pod"`
 	HostsPerRack   int   `json:"hosts_per_rack"`
-	Planes         int   `json:"planes"` // also the fabric switches per pod
+	Planes         int   `json:"planes"` // also the number of fabric switches per pod
 	SpinesPerPlane int   `json:"spines_per_plane"`
 	HostBps        int64 `json:"host_bps"`   // host–ToR cables
 	FabricBps      int64 `json:"fabric_bps"` // all other cables
@@ -282,11 +284,11 @@ type ClosSpec struct {
 	FabricDelayNS  int64 `json:"fabric_delay_ns"`
 }
 
-// MaxNodes bounds what a few numbers in a scenario file can ask for.
+// MaxNodes limits the size of networks that a few numbers in a scenario file describe.
 const MaxNodes = 4 << 20
 
-// Names of the nodes of a Clos network, by pod (a spine: by plane) and number. Racks count within their pod,
-// hosts within their rack.
+// Names of the nodes of a Clos network, by pod (spines: by plane) and number. Racks are numbered within their
+// pod, and hosts within their rack.
 const (
 	ClosHostName   = "pod%d-rack%d-host%d"
 	ClosTorName    = "pod%d-tor%d"
@@ -294,11 +296,12 @@ const (
 	ClosSpineName  = "plane%d-spine%d"
 )
 
-// closProducts are as those of a fabricKind.
+// closProducts are products of sizes, as in a fabricKind.
 const closProducts = "pods*racks_per_pod*hosts_per_rack pods*racks_per_pod*planes pods*planes*spines_per_plane"
 
-// Parts lists the nodes and the cables. Ids count hosts first (by pod, rack, place), then tors, fabric
-// switches and spines (by plane). Cables follow pod by pod, hosts before tors, and then fabric to spine.
+// Parts returns the nodes and the cables. Ids are assigned to hosts first (by pod, rack and number), then to
+// ToRs, fabric switches and spines (by plane). Cables are ordered by pod, hosts before ToRs, followed by
+// those from fabric switches to spines.
 func (c *ClosSpec) Parts() ([]Node, []Cable, error) {
 	sizes := map[string]int{"pods": c.Pods, "racks_per_pod": c.RacksPerPod, "hosts_per_rack": c.HostsPerRack,
 		"planes": c.Planes, "spines_per_plane": c.SpinesPerPlane}

@@ -26,13 +26,14 @@ func fabric(kind string, gpus int, sizes ...any) *FabricSpec {
 	return s
 }
 
-// Every fabric has the hosts, ports and longest paths that its source states; paths inside of a server stay
-// there, and the expected loads of all pairs of hosts are what the paths of many flows come to.
+// Every fabric has the hosts, ports and longest paths that its source states. Paths between hosts of a server
+// stay within the server. The expected loads of all pairs of hosts equal the average over the paths of many
+// flows.
 func TestFabrics(t *testing.T) {
 	for _, c := range []struct {
 		spec                     *FabricSpec
 		hosts, switches, longest int
-		ports                    map[string]int // cables of each switch of a kind
+		ports                    map[string]int // cables of each switch, by kind
 	}{
 		{fabric("fat-tree", 1, "ports", 4), 16, 20, 6, map[string]int{KindTor: 4, KindFabric: 4, KindSpine: 4}},
 		{fabric("fat-tree", 2, "ports", 8), 128, 80 + 64, 6, map[string]int{KindTor: 8, KindFabric: 8, KindSpine: 8, KindInner: 2}},
@@ -108,7 +109,7 @@ func TestFabrics(t *testing.T) {
 	}
 }
 
-// What a fabric cannot have is said.
+// Errors name what a fabric cannot have.
 func TestFabricErrors(t *testing.T) {
 	for want, s := range map[string]*FabricSpec{
 		`kind is "mesh", want dragonfly, dual-plane`:     fabric("mesh", 1),

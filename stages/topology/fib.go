@@ -18,15 +18,15 @@ import (
 	"parsimon/schema/tree"
 )
 
-// A FIB is the forwarding tables of all switches, which never change during a run. Switches are the
-// nodes that are no hosts, in order of Network.Nodes; hosts are those of Network.Hosts. It is made by
-// ReadFIB, and kept as JSON.
+// A FIB has the forwarding tables of all switches, which do not change during a run. Switches are the nodes
+// that are not hosts, in the order of Network.Nodes. Hosts are those of Network.Hosts. ReadFIB creates a FIB.
+// It is stored as JSON.
 type FIB struct {
-	Sets  [][]int32 `json:"sets"`   // links out of a switch, each and then its weight
-	Rows  [][]int32 `json:"rows"`   // by switch: place in Sets, setNone or setArrive
-	RowOf []int32   `json:"row_of"` // by host: place in Rows
+	Sets  [][]int32 `json:"sets"`   // pairs of a link out of a switch and its weight
+	Rows  [][]int32 `json:"rows"`   // by switch: index into Sets, or setNone or setArrive
+	RowOf []int32   `json:"row_of"` // by host: index into Rows
 
-	where func(host, sw int32) string // names the route; nil: the FIB was not read from files
+	where func(host, sw int32) string // names the route in errors; nil: not read from files
 }
 
 func (f *FIB) name(host, sw int32) string {
@@ -36,7 +36,7 @@ func (f *FIB) name(host, sw int32) string {
 	return f.where(host, sw)
 }
 
-// switches are the ids of the switches, as a FIB counts them.
+// switches returns the ids of the switches, in the order that a FIB uses.
 func (n *Network) switches() (ids []int32) {
 	for _, v := range n.Nodes {
 		if v.Kind != KindHost {
@@ -46,11 +46,11 @@ func (n *Network) switches() (ids []int32) {
 	return ids
 }
 
-// check reports what no tables of the network's switches can be: links that are not theirs, and routes that
-// loop.
+// check returns an error if the FIB cannot be that of the network's switches: it has links of other nodes, or
+// routes that loop.
 func (f *FIB) check(n *Network) error {
 	switches, ok := n.switches(), len(f.RowOf) == len(n.hosts)
-	out := func(s int, m []int32) bool { // of switch s to another
+	out := func(s int, m []int32) bool { // whether m is a link from switch s to another switch
 		return len(m) == 2 && m[0] >= 0 && int(m[0]) < len(n.Links) && m[1] > 0 &&
 			n.Links[m[0]].Src == switches[s] &&
 			!n.FromHost(Reverse(m[0]))
@@ -72,7 +72,7 @@ func (f *FIB) check(n *Network) error {
 	}
 	checked := make([]bool, len(f.Rows))
 	for host, row := range f.RowOf {
-		known := make([]bool, len(switches)) // that all routes from there end
+		known := make([]bool, len(switches)) // by switch: all routes from there end
 		for s := 0; s < len(switches) && !checked[row]; s++ {
 			if err := f.follow(n, switches, int32(host), int32(s), known, nil); err != nil {
 				return err
@@ -83,7 +83,7 @@ func (f *FIB) check(n *Network) error {
 	return nil
 }
 
-// follow follows all routes to a host from a switch, to which those before it have led.
+// follow follows all routes to a host from switch s. before has the switches on the way to s.
 func (f *FIB) follow(n *Network, switches []int32, host, s int32, known []bool, before []int32) error {
 	if at := slices.Index(before, s); at >= 0 {
 		loop := names.Of(append(before[at:], s), func(at int32) string { return n.Name(switches[at]) })
@@ -102,9 +102,9 @@ func (f *FIB) follow(n *Network, switches []int32, host, s int32, known []bool, 
 	return nil
 }
 
-// SetRoutes gives the switches the routes of a FIB, unless it is nil, instead of shortest paths. Hosts
-// choose among their links as before. Links that are down are taken out. It must not run while others use the
-// router.
+// SetRoutes makes the switches use the routes of a FIB instead of shortest paths. If f is nil, nothing
+// changes. Hosts choose among their links as before. Links that are down are removed. SetRoutes must not run
+// while others use the router.
 func (r *Router) SetRoutes(f *FIB) error {
 	if f == nil {
 		return nil
@@ -112,7 +112,7 @@ func (r *Router) SetRoutes(f *FIB) error {
 	if err := f.check(r.Net); err != nil {
 		return err
 	}
-	of := len(r.toHost) // the links of hosts stay
+	of := len(r.toHost) // the links of hosts remain
 	r.fib, r.setLink, r.setSalt, r.setAt = f, r.setLink[:of], r.setSalt[:of], []int32{int32(of)}
 	r.weights = slices.Repeat([]float64{1}, of)
 	place := make([]int32, len(f.Sets))
@@ -130,7 +130,7 @@ func (r *Router) SetRoutes(f *FIB) error {
 	}
 	dist, attached, known := r.dist, r.attached, map[[2]int32]int32{}
 	r.dist, r.next, r.attached = nil, nil, nil
-	for i, id := range r.Net.hosts { // hosts with the same row and attachment share one
+	for i, id := range r.Net.hosts { // hosts with the same row and attachment share an attachment
 		h := &r.hosts[r.Net.place(id)]
 		key := [2]int32{f.RowOf[i], h.attachment}
 		if _, shared := known[key]; !shared {
@@ -155,14 +155,14 @@ type fibFiles struct {
 	n        *Network
 	dir      string
 	switches []int32                      // ids
-	tables   []map[netip.Prefix]*fibRoute // by switch; nil: there is no file
-	nodeOf   map[netip.Addr]int32         // ids, of hosts and switches
+	tables   []map[netip.Prefix]*fibRoute // by switch; nil: no file
+	nodeOf   map[netip.Addr]int32         // ids of hosts and switches
 	address  []netip.Addr                 // by host
 	ports    map[[2]string]int32          // links by switch and interface
-	sets     interned                     // those of FIB.Sets
+	sets     interned                     // of FIB.Sets
 }
 
-// A fibEntry is a route as `show ip route json` of FRR's zebra has it (zebra_vty.c).
+// A fibEntry is a route in the output of `show ip route json` of FRR's zebra (zebra_vty.c).
 type fibEntry struct {
 	Selected bool
 	Nexthops []fibNexthop
@@ -171,25 +171,26 @@ type fibEntry struct {
 type fibNexthop struct {
 	FIB, Active, Recursive, Duplicate, LinkDown bool
 	Direct                                      bool `json:"directlyConnected"`
-	Unreachable, Blackhole, Reject              bool // it discards
+	Unreachable, Blackhole, Reject              bool // packets are discarded
 	IP, InterfaceName                           string
 	Weight                                      *int32
 }
 
-// A fibRoute is where a switch sends packets to a prefix.
+// A fibRoute says where a switch sends packets to a prefix.
 type fibRoute struct {
 	nexthops []fibNexthop
 	resolved bool
-	set      int32   // place in FIB.Sets, or setNone
-	direct   bool    // to hosts that are attached to the switch
-	hosts    []int32 // to these
+	set      int32   // index into FIB.Sets, or setNone
+	direct   bool    // to hosts attached to the switch
+	hosts    []int32 // the next hops that are hosts
 }
 
-// ReadFIB reads the routes of a network's switches from a directory: of each switch SWITCH.json, as FRR and
-// SONiC write it (vtysh -c 'show ip route json'), and hosts.csv with columns address and node. Of a switch's
-// selected routes the longest prefix counts that has the host's first address, and of its next hops those in
-// the forwarding table. A next hop is the cable at its interface or, where the topology names no such port,
-// to the node with its address. A switch without a file has the routes to its own hosts.
+// ReadFIB reads the routes of a network's switches from a directory. Each switch has a file SWITCH.json, as
+// FRR and SONiC write it (vtysh -c 'show ip route json'). File hosts.csv has columns address and node. The
+// first address of each host is used. Of a switch's selected routes, the one with the longest prefix that
+// contains the address applies, with its next hops in the forwarding table. A next hop is the cable at its
+// interface or, if the topology does not name such a port, the cable to the node with its address. A switch
+// without a file has routes to its own hosts.
 func ReadFIB(n *Network, dir string) (*FIB, error) {
 	x := &fibFiles{n: n, dir: dir, switches: n.switches(), nodeOf: map[netip.Addr]int32{},
 		address: make([]netip.Addr, len(n.hosts)), ports: map[[2]string]int32{},
@@ -269,7 +270,7 @@ func (x *fibFiles) readAddresses(file string) error {
 	return nil
 }
 
-// readRoutes reads the selected routes of a switch: an object of lists by prefix.
+// readRoutes reads the selected routes of a switch from an object that has a list of routes for each prefix.
 func readRoutes(file string) (map[netip.Prefix]*fibRoute, error) {
 	data, err := ReadFile(file)
 	if err != nil {
@@ -279,7 +280,7 @@ func readRoutes(file string) (map[netip.Prefix]*fibRoute, error) {
 		file,
 		data,
 		func(string) bool { return false },
-	) // json.Unmarshal does not see repeated keys
+	) // json.Unmarshal does not detect repeated keys
 	if err != nil {
 		return nil, err
 	}
@@ -314,8 +315,8 @@ func readRoutes(file string) (map[netip.Prefix]*fibRoute, error) {
 	return routes, nil
 }
 
-// match returns the route of a switch with the longest prefix that has the address of a host; nil: there is
-// none.
+// match returns the route of a switch with the longest prefix that contains the address of a host. The route
+// is nil if there is none.
 func (x *fibFiles) match(host, sw int32) (netip.Prefix, *fibRoute) {
 	for bits := x.address[host].BitLen(); bits >= 0 && x.tables[sw] != nil; bits-- {
 		p, err := x.address[host].Prefix(bits)
@@ -326,7 +327,7 @@ func (x *fibFiles) match(host, sw int32) (netip.Prefix, *fibRoute) {
 	return netip.Prefix{}, nil
 }
 
-// next is where a switch sends packets for a host: a set of links, setNone or setArrive.
+// next returns where a switch sends packets to a host: a set of links, setNone or setArrive.
 func (x *fibFiles) next(f *FIB, attached bool, host, sw int32) (int32, error) {
 	_, route := x.match(host, sw)
 	if route == nil {
@@ -359,7 +360,7 @@ func (x *fibFiles) next(f *FIB, attached bool, host, sw int32) (int32, error) {
 	return route.set, nil
 }
 
-// resolve adds where a next hop of a switch leads: links with their weights, or hosts.
+// resolve adds the destination of a next hop of a switch: a link and its weight, or a host.
 func (x *fibFiles) resolve(r *fibRoute, id int32, h *fibNexthop, weights map[int32]int32) error {
 	if h.Unreachable || h.Blackhole || h.Reject {
 		return nil

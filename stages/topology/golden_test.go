@@ -25,7 +25,8 @@ func networkDigest(t *testing.T, n *Network) string {
 	return fmt.Sprintf("%016x", h.Sum64())
 }
 
-// Every stored result depends on node order, link ids and paths: they may not change by accident.
+// Every stored result depends on the order of nodes, on link ids and on paths. They must not change by
+// accident.
 func TestNetworksAndPathsStayTheSame(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	for _, c := range []struct {

@@ -34,8 +34,8 @@ func MustClos(t testing.TB, c ClosSpec) *Network {
 	return n
 }
 
-// Wire makes a small network. The first nodes are hosts, the others switches; every cable has 10 Gbps
-// and 1 µs.
+// Wire builds a small network. The first nodes are hosts, and the others are switches. Every cable has 10
+// Gbps and 1 µs.
 func Wire(t testing.TB, nodes, hosts int, cables ...[2]int32) *Network {
 	t.Helper()
 	var v []Node

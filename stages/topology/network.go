@@ -1,15 +1,15 @@
-// Package topology holds checked networks, routes flows over them, and describes them. Package format reads
-// them from files.
+// Package topology defines networks that have been checked, routes flows over them, and describes them.
+// Package format reads them from files.
 //
 //	nodes, cables ─ NewNetwork (Check) ─► Network ─ NewRouter ─► Router ─ Path ─► links of each flow
 //	ClosSpec ─ Clos ──────────────────────┘   FabricSpec: fat-tree, rails, dragonfly, torus
 //
-// Describe says what a Network looks like; WriteTables, NodesRecord and LinksRecord store it.
+// Describe describes a Network. WriteTables, NodesRecord and LinksRecord store it.
 //
-// A Network holds nodes by ascending id and links by id. The links of cable c are 2c (A to B) and 2c+1 (B to
-// A). Cables are selected by tier, by their ends or by patterns (Select), and change by failures, bandwidths,
-// delays and new cables. A Router is a snapshot of a Network: it picks a shortest path for every flow by
-// ECMP, and spreads expected loads as ECMP does on average.
+// A Network has its nodes in ascending order of id, and its links in order of id. The links of cable c are 2c
+// (A to B) and 2c+1 (B to A). Cables are selected by tier, by their ends or by patterns (Select). They can
+// fail, get another bandwidth or delay, or be added. A Router is a snapshot of a Network. It chooses a
+// shortest path for every flow by ECMP, and computes expected loads as the average over such choices.
 package topology
 
 import (
@@ -34,23 +34,24 @@ import (
 	"parsimon/simkernel"
 )
 
-// Kinds of nodes. Only hosts send and receive flows. The other kinds are switches; they differ in name only.
+// Kinds of nodes. Only hosts send and receive flows. All other kinds are switches and behave alike, except
+// that hosts of a server prefer their switch of kind KindInner.
 const (
 	KindHost   = "host"
 	KindTor    = "tor"
 	KindFabric = "fabric"
 	KindSpine  = "spine"
 	KindSwitch = "switch"
-	KindInner  = "inner" // inside of a server, with its hosts only: NVLink
+	KindInner  = "inner" // inside a server, with its hosts only: NVLink
 )
 
 // A Node is a host or a switch.
 type Node struct {
-	ID   int32 // as in the topology file; at least 0, need not be dense
+	ID   int32 // as in the topology file; at least 0, may have gaps
 	Name string
 	Kind string // one of the kinds above
-	Pod  int32  // counted from 0; -1 where the topology has none
-	Rack int32  // counted from 0 over the whole network; -1 where the topology has none
+	Pod  int32  // counted from 0, or -1 if the topology has none
+	Rack int32  // counted from 0 over the whole network, or -1 if the topology has none
 }
 
 // A Cable joins two nodes with the same bandwidth and propagation delay in both directions.
@@ -60,8 +61,8 @@ type Cable struct {
 	DelayNS      int64
 }
 
-// A Link is one direction of a cable. Its ID is its index in Network.Links: 2 × the index of the
-// cable for the direction A → B, one more for B → A.
+// A Link is one direction of a cable. Its ID is its index in Network.Links: 2 × the index of the cable for
+// the direction A → B, and one more for B → A.
 type Link struct {
 	ID, Src, Dst int32 // link id and node ids
 	BandwidthBps int64
@@ -70,26 +71,26 @@ type Link struct {
 	Failed       bool   // the cable is down
 }
 
-// A Network is a checked topology: every cable joins two different known nodes, no two cables join
-// the same two nodes, every host has a cable, and every number is in range. Only the Set and
-// Fail methods and AddCable change it; they must not run while others read it.
+// A Network is a topology that has been checked. Every cable joins two different known nodes, no two cables
+// join the same two nodes, every host has a cable, and every number is in range. Only the Set and Fail
+// methods and AddCable change it. They must not run while others read the network.
 type Network struct {
 	Nodes []Node // by id
 	Links []Link // by id
 
-	places  []int32            // by node id: the place in Nodes, or -1; nil where the ids are not dense
+	places  []int32            // by node id: index into Nodes, or -1; nil if ids are sparse
 	cableOf map[[2]int32]int32 // lower node id, higher node id → cable
-	byName  map[string]int32   // name → node id; -1 where several nodes have the name
+	byName  map[string]int32   // name → node id; -1 if several nodes have the name
 	hosts   []int32
 	racks   [][]int32
 
-	ports     []Ports          // by cable; nil or shorter where the topology names none
-	rackLabel map[int32]string // by Node.Rack, where the topology names it
+	ports     []Ports          // by cable; nil or shorter if the topology names none
+	rackLabel map[int32]string // by Node.Rack, if the topology names it
 }
 
-// NewNetwork checks a topology and builds it. The order of the cables gives the links their ids; the
-// order of the nodes is free. An empty name becomes the kind and the id ("host 17"), an empty kind
-// "switch". The error is an *Error where one node or cable is to blame.
+// NewNetwork checks a topology and builds it. The order of the cables determines link ids. The order of the
+// nodes does not matter. An empty name becomes the kind and the id ("host 17"), and an empty kind becomes
+// "switch". The error is an *Error if a node or a cable caused it.
 func NewNetwork(nodes []Node, cables []Cable) (*Network, error) {
 	nodes = slices.Clone(nodes)
 	if faults := Check(nodes, cables); len(faults) > 0 {
@@ -112,8 +113,8 @@ func NewNetwork(nodes []Node, cables []Cable) (*Network, error) {
 	return n, nil
 }
 
-// addNames fills the lookup by name and the list of hosts. Names need not be unique: a name that
-// several nodes have finds none of them.
+// addNames fills the lookup by name and the list of hosts. Names need not be unique. The lookup does not find
+// nodes that share a name.
 func (n *Network) addNames() {
 	n.byName = make(map[string]int32, len(n.Nodes))
 	for i := range n.Nodes {
@@ -148,7 +149,7 @@ func (n *Network) addCable(c Cable) {
 	)
 }
 
-// tierName names the tier of links. The links of a network share the names, since it has few.
+// tierName names the tier of links. Links share the string, because a network has few tiers.
 func tierName(from, to string) string { return unique.Make(from + "-" + to).Value() }
 
 // cableKey identifies a cable by its two nodes, in either order.
@@ -164,7 +165,7 @@ func (n *Network) Clone() *Network {
 	return &c
 }
 
-// Node returns the node with that id.
+// Node returns the node with the given id.
 func (n *Network) Node(id int32) (Node, bool) {
 	if i := n.place(id); i >= 0 {
 		return n.Nodes[i], true
@@ -172,16 +173,16 @@ func (n *Network) Node(id int32) (Node, bool) {
 	return Node{}, false
 }
 
-// FromHost reports whether a link leaves a host: the first hop of the paths that start there.
+// FromHost reports whether a link leaves a host. Such a link is the first hop of the paths that start there.
 func (n *Network) FromHost(link int32) bool {
 	v, _ := n.Node(n.Links[link].Src)
 	return v.Kind == KindHost
 }
 
-// Hosts returns the ids of all hosts, ascending. The slice belongs to the network.
+// Hosts returns the ids of all hosts in ascending order. The slice belongs to the network.
 func (n *Network) Hosts() []int32 { return n.hosts }
 
-// place is the index of the node with that id in Nodes, or -1.
+// place returns the index into Nodes of the node with the given id, or -1.
 func (n *Network) place(id int32) int32 {
 	if uint(id) < uint(len(n.places)) {
 		return n.places[id]
@@ -197,9 +198,9 @@ func (n *Network) place(id int32) int32 {
 	return int32(i)
 }
 
-// Racks returns the ids of each rack's hosts, by rack number, as traffic matrices count them. Hosts
-// without a rack number form a rack per set of neighbours, after the numbered racks and in order of
-// their lowest host. Rack numbers without hosts are left out. The slices belong to the network.
+// Racks returns the ids of each rack's hosts, by rack, in the order that traffic matrices use. Hosts without
+// a rack number form one rack per set of neighbors. These racks follow the numbered ones, in the order of
+// their lowest host. Rack numbers without hosts are omitted. The slices belong to the network.
 func (n *Network) Racks() [][]int32 { return n.racks }
 
 func (n *Network) findRacks() [][]int32 {
@@ -225,7 +226,7 @@ func (n *Network) findRacks() [][]int32 {
 	return racks
 }
 
-// HostBps returns the least and the most bandwidth of hosts' links.
+// HostBps returns the lowest and the highest bandwidth of hosts' links.
 func (n *Network) HostBps() (least, most int64) {
 	least = math.MaxInt64
 	for i := range n.Links {
@@ -246,12 +247,12 @@ func (n *Network) nearHosts() map[int32][]int32 {
 	return near
 }
 
-// SetRackNames names racks by the number that their nodes have.
+// SetRackNames sets the names of racks, by rack number of their nodes.
 func (n *Network) SetRackNames(names map[int32]string) { n.rackLabel = names }
 
-// RackNames returns the name of each rack of Racks: as the topology names it, else after the switches of its
-// hosts, "leaf1" or "leaf1+leaf2"; "rack 3" where hosts have no or more switches, or where two racks would
-// have one name.
+// RackNames returns the name of each rack in Racks. It is the name in the topology, otherwise that of the
+// switches of its hosts, "leaf1" or "leaf1+leaf2". It is "rack 3" if the hosts have no switch, more than two,
+// or different ones, or if two racks would have the same name.
 func (n *Network) RackNames() []string {
 	near := n.nearHosts()
 	names, uses := make([]string, len(n.racks)), map[string]int{}
@@ -270,7 +271,7 @@ func (n *Network) RackNames() []string {
 	return names
 }
 
-// attachmentName joins the names of the switches of hosts, if all have the same one or two.
+// attachmentName joins the names of the switches of hosts, if all hosts have the same one or two switches.
 func (n *Network) attachmentName(hosts []int32, near map[int32][]int32) string {
 	var name string
 	for i, h := range hosts {
@@ -285,8 +286,8 @@ func (n *Network) attachmentName(hosts []int32, near map[int32][]int32) string {
 	return name
 }
 
-// RackList finds racks by name, by a switch that hosts of no other rack have, or by place in Racks: "R1,R7",
-// "leaf1+leaf2", "leaf1", "4-7" or "0,2,5". Names come before switches, and these before places.
+// RackList finds racks by name, by a switch whose hosts belong to one rack, or by index into Racks: "R1,R7",
+// "leaf1+leaf2", "leaf1", "4-7" or "0,2,5". Names take precedence over switches, and switches over indexes.
 func (n *Network) RackList(text string) (places []int, err error) {
 	all, near := n.RackNames(), n.nearHosts()
 	for piece := range strings.SplitSeq(text, ",") {
@@ -332,7 +333,7 @@ func (n *Network) RackList(text string) (places []int, err error) {
 	return places, nil
 }
 
-// Span reads a number, or two in order with a dash between them.
+// Span parses a number, or two numbers in ascending order with a dash between them.
 func Span(text string) (from, to int, ok bool) {
 	lo, hi, isRange := strings.Cut(text, "-")
 	from, err := strconv.Atoi(strings.TrimSpace(lo))
@@ -342,7 +343,7 @@ func Span(text string) (from, to int, ok bool) {
 	return from, to, err == nil && 0 <= from && from <= to && to <= math.MaxInt32
 }
 
-// Pods returns the number of pods that hosts or switches are in; it is 1 where the topology names none.
+// Pods returns the number of pods that nodes belong to. It is 1 if the topology names none.
 func (n *Network) Pods() int {
 	pods := map[int32]bool{}
 	for _, v := range n.Nodes {
@@ -359,30 +360,30 @@ const (
 	maxDelayNS = int64(1e12) // 1,000 s
 )
 
-// A FaultKind classifies the faults of a topology. Package format says which kinds it can repair.
+// A FaultKind classifies the faults of a topology. Package format defines which kinds it can repair.
 type FaultKind string
 
 // The kinds of faults.
 const (
-	FaultFormat        FaultKind = "format"        // not readable as its format: syntax, a missing column
+	FaultFormat        FaultKind = "format"        // not valid in its format: syntax, a missing column
 	FaultRange         FaultKind = "range"         // a number outside the limits
 	FaultRole          FaultKind = "role"          // an unknown kind of node
 	FaultStatus        FaultKind = "status"        // an unknown status, or not a network cable
-	FaultUnknownNode   FaultKind = "unknown-node"  // a cable end that no node has
+	FaultUnknownNode   FaultKind = "unknown-node"  // an end of a cable that is no known node
 	FaultUncabled      FaultKind = "uncabled"      // a host without a cable
 	FaultNoHost        FaultKind = "no-host"       // no node is a host
 	FaultUnknownSpeed  FaultKind = "unknown-speed" // a cable without a speed
 	FaultOneSided      FaultKind = "one-sided"     // a cable that only one of its two ends reports
 	FaultDoubled       FaultKind = "doubled"       // the same cable or node listed twice
 	FaultContradictory FaultKind = "contradictory" // two different speeds, delays or roles for one cable or node
-	FaultSharedPort    FaultKind = "shared-port"   // one port at the end of two cables
+	FaultSharedPort    FaultKind = "shared-port"   // one port with two cables
 	FaultParallel      FaultKind = "parallel"      // several cables between the same two nodes
 	FaultSelfLoop      FaultKind = "self-loop"     // a cable from a node to itself
-	FaultIsland        FaultKind = "island"        // a part that no cable joins to the rest
+	FaultIsland        FaultKind = "island"        // a part that is not connected to the others
 	FaultSimilarNames  FaultKind = "similar-names" // a name that may mean two nodes: by case, domain or number
 )
 
-// An Error is a node or a cable that cannot be part of a network.
+// An Error is a fault of a node or a cable.
 type Error struct {
 	Node  int // index in the list of nodes, or -1
 	Cable int // index in the list of cables, or -1
@@ -398,15 +399,14 @@ func (f *faults) add(node, cable int, kind FaultKind, format string, args ...any
 	*f = append(*f, &Error{node, cable, fmt.Sprintf(format, args...), kind})
 }
 
-// Check returns everything that is wrong with nodes and the cables between them. It sets empty kinds to
-// "switch".
+// Check returns all faults of nodes and of the cables between them. It sets empty kinds to "switch".
 func Check(nodes []Node, cables []Cable) []*Error {
 	found, at := checkNodes(nodes)
 	return append(found, checkCables(nodes, cables, at)...)
 }
 
-// checkNodes sets empty kinds to "switch" and returns everything that is wrong with the nodes, and the places
-// of their ids: of two nodes with one id, that of the first.
+// checkNodes returns all faults of the nodes, and the index of each id. If two nodes have the same id, it is
+// the index of the first. It sets empty kinds to "switch".
 func checkNodes(nodes []Node) (found faults, at map[int32]int) {
 	hosts := 0
 	at = make(map[int32]int, len(nodes))
@@ -446,7 +446,7 @@ func checkNodes(nodes []Node) (found faults, at map[int32]int) {
 	return found, at
 }
 
-// checkCables returns everything that is wrong with the cables between nodes, of which at has the places.
+// checkCables returns all faults of the cables between nodes. at has the indexes of nodes by id.
 func checkCables(nodes []Node, cables []Cable, at map[int32]int) (found faults) {
 	if len(cables) > math.MaxInt32/2 {
 		found.add(-1, -1, FaultRange, "%d cables are more than link ids can count", len(cables))
@@ -476,7 +476,7 @@ func checkCables(nodes []Node, cables []Cable, at map[int32]int) (found faults) 
 	return found
 }
 
-// checkCable checks one cable by itself; an empty kind means that it is sound.
+// checkCable checks a single cable. It returns an empty kind if the cable has no fault.
 func checkCable(c Cable, knownA, knownB bool) (FaultKind, string) {
 	switch {
 	case !knownA || !knownB:
@@ -495,7 +495,7 @@ func checkCable(c Cable, knownA, knownB bool) (FaultKind, string) {
 	return "", ""
 }
 
-// NodesRecord returns table nodes of the lake. The caller releases it.
+// NodesRecord returns table nodes of the lake. The caller must release it.
 func (n *Network) NodesRecord() arrow.Record {
 	ofHost, ofRack := map[int32]string{}, map[int32]string{}
 	for i, name := range n.RackNames() {
@@ -519,7 +519,7 @@ func (n *Network) NodesRecord() arrow.Record {
 	})
 }
 
-// LinksRecord returns table links of the lake. The caller releases it.
+// LinksRecord returns table links of the lake. The caller must release it.
 func (n *Network) LinksRecord() arrow.Record {
 	return columns.RecordOf(schema.Links, n.Links, func(l Link) columns.Row {
 		row := columns.Row{
@@ -538,8 +538,8 @@ func (n *Network) LinksRecord() arrow.Record {
 	})
 }
 
-// WriteTables writes tables nodes and links to nodes.csv and links.csv in a directory, which it creates where
-// needed. Reading the directory gives the same network: the same ids, links and paths.
+// WriteTables writes tables nodes and links to nodes.csv and links.csv in a directory. It creates the
+// directory if necessary. Reading the directory yields the same network, with the same ids, links and paths.
 func WriteTables(dir string, n *Network) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

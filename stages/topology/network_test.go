@@ -117,7 +117,8 @@ func TestSparseIDs(t *testing.T) {
 	}
 }
 
-// Cables are selected by their ends or tiers, each once, however often the selector names them.
+// Cables are selected by their ends or tiers. Each is returned once, even if the selector names it several
+// times.
 func TestSelect(t *testing.T) {
 	n, err := Clos(
 		ClosSpec{Pods: 2, RacksPerPod: 2, HostsPerRack: 2, Planes: 2, SpinesPerPlane: 1, HostBps: 10e9,

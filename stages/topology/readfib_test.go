@@ -13,9 +13,9 @@ import (
 	"testing"
 )
 
-// The routes of leaf1 and spine1 of twoLeaves, as FRR writes them (tests/topotests/bgp_link_bw_ip of FRR has
-// weights, zebra_vty.c and nexthop.c the other keys): a connected network, an ECMP group with weights, a
-// route that another one resolves, one that is not selected, and a discard route.
+// The routes of leaf1 and spine1 of twoLeaves, as FRR writes them: a connected network, an ECMP group with
+// weights, a recursive route, a route that is not selected, and a discard route. The weights are as in
+// tests/topotests/bgp_link_bw_ip of FRR, and the other keys as in its zebra_vty.c and nexthop.c.
 const (
 	leaf1Routes = `{
  "10.0.1.0/24":[{"prefix":"10.0.1.0/24","protocol":"connected","selected":true,"installed":true,"nexthops":[
@@ -59,7 +59,7 @@ func twoLeaves(t testing.TB) *Network {
 	return n
 }
 
-// routeFiles are the files of twoLeaves, with changes.
+// routeFiles writes the files of twoLeaves, with changes.
 func routeFiles(t testing.TB, changes map[string]string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -88,9 +88,9 @@ func fibRouter(t testing.TB, n *Network, f *FIB) *Router {
 	return r
 }
 
-// Flows take the route with the longest prefix, and next hops in proportion to their weights; kept as JSON,
-// routes are the same. What is down is left out, and where nothing is left the error says which file leads
-// nowhere.
+// Flows take the route with the longest prefix, and next hops in proportion to their weights. Routes are
+// unchanged after a round trip through JSON. Links that are down are omitted. If no link remains, the error
+// names the file of the switch where packets end.
 func TestFIB(t *testing.T) {
 	n := twoLeaves(t)
 	dir := routeFiles(t, nil)
@@ -143,7 +143,7 @@ func TestFIB(t *testing.T) {
 	}
 }
 
-// Routes that are those of shortest paths give every flow the path that it has without them, to the bit.
+// If routes equal the shortest paths, every flow has the same path as without routes, to the bit.
 func TestFIBOfShortestPaths(t *testing.T) {
 	n := MustClos(t, SmallClos(4))
 	plain := MustRouter(t, n, 1)
@@ -262,14 +262,14 @@ func TestFIBErrors(t *testing.T) {
 	}
 	for _, text := range []string{`{}`, `{"sets":[[0,1]],"rows":[[0,0,0,0]],"row_of":[0,0,0,0]}`,
 		`{"sets":[[8,1],[9,1]],"rows":[[0,-1,1,-1]],"row_of":[0,0,0,0]}`, `{"rows":[[-2,-1,-1,4]],"row_of":[0,0,0,0]}`} {
-		var f FIB // which a lake could hold
+		var f FIB // as a lake could contain
 		if err := json.Unmarshal([]byte(text), &f); err != nil || MustRouter(t, n, 1).SetRoutes(&f) == nil {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
 }
 
-// No text of a file makes a panic or a path without an end.
+// No file causes a panic or a path without an end.
 func FuzzFIB(f *testing.F) {
 	f.Add(leaf1Routes, addresses)
 	f.Add(spineRoutes, "address,node\n::1,0\n")

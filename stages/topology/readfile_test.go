@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Devices, which may never end, and files that are too large are refused; others are read whole.
+// Devices, which may never end, and files that are too large are errors. Other files are read completely.
 func TestReadFile(t *testing.T) {
 	if _, err := ReadFile("/dev/zero"); err == nil || !strings.Contains(err.Error(), "/dev/zero: a device") {
 		t.Errorf("a device: %v", err)

@@ -12,42 +12,42 @@ import (
 	"parsimon/stages/rng"
 )
 
-// A Router assigns each flow a path: a shortest path (fewest links) over the cables that are up, chosen by
+// A Router assigns a path to each flow: a shortest path (fewest links) over the cables that are up, chosen by
 // ECMP at every node (see below).
 //
-// A destination attachment is a set of switches; hosts with the same neighbour switches share one. The tables
-// hold, for each attachment and switch, the distance and the number of the set of links that lead nearer: 6
-// bytes. Equal sets are stored once. Hosts never forward traffic of others. Of two switches that both lead to
-// a host in two links, a host takes the one inside of its server (KindInner).
+// A destination attachment is a set of switches. Hosts with the same neighbor switches share one. For each
+// attachment and switch, the tables have the distance and the number of the set of links that lead nearer, 6
+// bytes in total. Equal sets are stored once. Hosts never forward traffic of others. If two switches both
+// lead to a host in two links, a host takes the one inside its server (KindInner).
 //
-// A Router is a snapshot of the network at the time it was made. It is safe for concurrent use.
+// A Router is a snapshot of the network at the time it was created. It is safe for concurrent use.
 type Router struct {
 	Net      *Network
 	key      uint64
-	hosts    []routeHost // by index of the node; attachment -1 for switches
+	hosts    []routeHost // by index of the node; the attachment of switches is -1
 	switches int
-	switchOf []int32 // by link: the number of the switch it leads to, or -1 for a host
+	switchOf []int32 // by link: number of the switch it leads to; -1: a host
 	nodeOf   []int32 // by switch number: index of the node
 	dist     []uint16
-	next     []int32 // number of a set of links, by attachment × switches + switch
-	setAt    []int32 // by set: its start in setLink and setSalt; one more than sets
-	number   []int32 // by index of the node: the switch number, -1 for hosts
-	setLink  []int32 // links of the hosts, then the links of the sets
+	next     []int32 // by attachment × switches + switch: number of a set of links
+	setAt    []int32 // by set: start of its links in setLink and setSalt; one extra at the end
+	number   []int32 // by index of the node: switch number; -1 for hosts
+	setLink  []int32 // links of the hosts, then links of the sets
 	setSalt  []uint64
-	attached [][]int32 // by attachment: its switches, ascending
-	weights  []float64 // of the links of setLink; nil: all equal
+	attached [][]int32 // by attachment: its switches, in ascending order
+	weights  []float64 // of the links in setLink; nil: all equal
 	salts    []uint64  // by link
 	fib      *FIB      // nil: shortest paths
-	toHost   []int32   // the links to hosts: the reverses of the first of setLink
+	toHost   []int32   // links to hosts: reverses of the first links of setLink
 
-	Hash Hash // what switches choose links by; it must not change while others use the router
+	Hash Hash // how switches choose links; must not change during use
 }
 
 type routeHost struct {
-	attachment int32 // -1: not a host; attachment 0 has no switch
-	only       int32 // the only link out of the host, if it leads to a switch; else -1
-	from, to   int32 // its links out that are up, in Router.setLink
-	direct     bool  // some of them lead to hosts
+	attachment int32 // -1: not a host; attachment 0 has no switches
+	only       int32 // the only link of the host, if it leads to a switch; otherwise -1
+	from, to   int32 // indexes in Router.setLink of its links that are up
+	direct     bool  // some of these links lead to hosts
 }
 
 const (
@@ -58,18 +58,18 @@ const (
 	setArrive       = -2  // the destination is attached to this switch
 )
 
-// An UnreachableError says that no path joins two hosts over the cables that are up.
+// An UnreachableError says that no path over the cables that are up joins two hosts.
 type UnreachableError struct {
 	Src, Dst int32
-	Why      string // of a switch whose routes are those of a FIB
+	Why      string // the route where packets end, if routes come from a FIB
 	text     string
 }
 
 func (e *UnreachableError) Error() string { return e.text }
 
-// Path appends the ids of the links that the flow crosses, in order. It does not allocate if path has the
-// capacity. After an error the result is path as it was. The error is an *UnreachableError where no path
-// joins src and dst, another one where they are not two hosts.
+// Path appends the ids of the links that the flow crosses, in order. It does not allocate memory if path has
+// enough capacity. If there is an error, path is returned unchanged. The error is an *UnreachableError if no
+// path joins src and dst. It is another error if they are not two different hosts.
 func (r *Router) Path(flowID int64, src, dst int32, path []int32) ([]int32, error) {
 	i, j := r.Net.place(src), r.Net.place(dst)
 	if i < 0 || j < 0 || src == dst || r.hosts[i].attachment < 0 || r.hosts[j].attachment < 0 {
@@ -109,11 +109,11 @@ func (r *Router) Path(flowID int64, src, dst int32, path []int32) ([]int32, erro
 		link = r.choose(flow, r.setAt[set], r.setAt[set+1])
 		path = append(path, link)
 	}
-	return path, nil // a cable from host to host
+	return path, nil // a cable between two hosts
 }
 
 // Next returns the links of a switch that lead nearer to a host, and the number of their set, 0 to Sets() -
-// 1; none where no path does. The nodes are places in Network.Nodes.
+// 1. If there is no path, it returns no links. node and host are indexes into Network.Nodes.
 func (r *Router) Next(node, host int32) (set int32, links []int32) {
 	to := &r.hosts[host]
 	switch set = r.next[int(to.attachment)*r.switches+int(r.number[node])]; set {
@@ -129,11 +129,11 @@ func (r *Router) Next(node, host int32) (set int32, links []int32) {
 	return set, r.setLink[r.setAt[set]:r.setAt[set+1]]
 }
 
-// Sets is the number of different sets of links.
+// Sets returns the number of different sets of links.
 func (r *Router) Sets() int { return len(r.setAt) - 1 }
 
-// SetWeights makes flows choose links in proportion to their weights, above 0, by id (WCMP), unless they are
-// nil. It must not run while others use the router.
+// SetWeights makes flows choose links in proportion to weights, by link id (WCMP). Weights must be above 0.
+// If weights is nil, nothing changes. SetWeights must not run while others use the router.
 func (r *Router) SetWeights(weights []float64) {
 	if weights == nil {
 		return
@@ -141,13 +141,13 @@ func (r *Router) SetWeights(weights []float64) {
 	r.weights = names.Of(r.setLink, func(l int32) float64 { return weights[l] })
 }
 
-// A Hash is what switches choose links by. The zero value: by flow and switch.
+// A Hash says how switches choose links. The zero value means by flow and switch.
 type Hash struct {
 	Addresses bool // by source and destination instead of the flow
 	Polarized bool // by the same hash at every switch
 }
 
-// unreachable is the error for a flow that ends at a switch, or nowhere.
+// unreachable returns the error for a flow whose packets end at switch at, or at its source.
 func (r *Router) unreachable(flowID int64, src, dst, at int32) error {
 	err := &UnreachableError{
 		Src: src,
@@ -174,8 +174,9 @@ func (r *Router) endpointError(flowID int64, src, dst int32) error {
 	return fmt.Errorf("flow %d from node %d to node %d: %s", flowID, src, dst, what)
 }
 
-// NewRouter computes the tables for the network as it is now, failures included. It fails if a shortest path
-// has more than maxHops links, if the network has more than maxSwitches switches, or when ctx ends.
+// NewRouter computes the tables of the network in its current state, including failures. It returns an error
+// if a shortest path has more than maxHops links, if the network has more than maxSwitches switches, or if
+// ctx ends.
 func NewRouter(ctx context.Context, n *Network, seed uint64) (*Router, error) {
 	r := &Router{
 		Net:      n,
@@ -196,13 +197,13 @@ func NewRouter(ctx context.Context, n *Network, seed uint64) (*Router, error) {
 	for i, l := range n.Links {
 		r.switchOf[i] = r.number[n.place(l.Dst)]
 	}
-	out := n.linksUp() // of switches only those to switches
+	out := n.linksUp() // only links to switches, for switches
 	for _, i := range r.nodeOf {
 		out[i] = slices.DeleteFunc(out[i], func(l int32) bool { return r.switchOf[l] < 0 })
 	}
 	r.salts = make([]uint64, len(n.Links))
 	for i, l := range n.Links {
-		// The nodes' ids, not the link's: ids of links move when a file's cables are reordered.
+		// The ids of nodes are used, because link ids change if the cables of a file are reordered.
 		s := rng.New(seed, rng.ECMP, uint64(uint32(l.Src)), uint64(uint32(l.Dst)))
 		r.salts[i] = s.Uint64()
 	}
@@ -214,7 +215,7 @@ func (r *Router) addLink(l int32) {
 	r.setLink, r.setSalt = append(r.setLink, l), append(r.setSalt, r.salts[l])
 }
 
-// attach adds the links of the hosts, and groups the hosts by the switches they are attached to.
+// attach adds the links of the hosts and groups the hosts by the switches that they are attached to.
 func (r *Router) attach(out [][]int32) {
 	r.attached = [][]int32{nil}
 	known := interned{ids: map[string]int32{"": 0}}
@@ -247,7 +248,7 @@ func (r *Router) attach(out [][]int32) {
 	}
 }
 
-// interned numbers sets of ids.
+// interned assigns numbers to sets of ids.
 type interned struct {
 	ids map[string]int32
 	key []byte
@@ -266,8 +267,8 @@ func (x *interned) of(set []int32) (id int32, added bool) {
 	return id, !known
 }
 
-// buildTables searches breadth first from every attachment. Tables of a large network take minutes, so each
-// search first looks at ctx.
+// buildTables performs a breadth-first search from every attachment. The tables of a large network take
+// minutes, so it checks ctx before each search.
 func (r *Router) buildTables(ctx context.Context, out [][]int32) error {
 	cells := len(r.attached) * r.switches
 	r.dist = make([]uint16, cells)
@@ -313,8 +314,8 @@ func (r *Router) buildTables(ctx context.Context, out [][]int32) error {
 	return nil
 }
 
-// search sets the number of links from each switch to a host of the attachment, and returns the
-// switches that reach it, nearest first.
+// search sets the number of links from each switch to a host of the attachment. It returns the switches that
+// reach the attachment, nearest first.
 func (r *Router) search(at []int32, dist []uint16, out [][]int32, queue []int32) ([]int32, error) {
 	for _, s := range at {
 		dist[s] = 1
@@ -327,7 +328,7 @@ func (r *Router) search(at []int32, dist []uint16, out [][]int32, queue []int32)
 			if dist[to] != unreachableDist {
 				continue
 			}
-			if dist[s] == maxHops-1 { // and one link more from the source to here
+			if dist[s] == maxHops-1 { // the source adds one more link
 				return nil, fmt.Errorf(
 					"a shortest path has more than %d links, the most that can be simulated",
 					maxHops,
@@ -340,13 +341,14 @@ func (r *Router) search(at []int32, dist []uint16, out [][]int32, queue []int32)
 	return queue, nil
 }
 
-// ECMP: the choice between equal-cost links is rendezvous hashing (Thaler and Ravishankar, 1998). Of the
+// ECMP: flows choose between equal-cost links by rendezvous hashing (Thaler and Ravishankar, 1998). Of the
 // links that lead nearer to the destination, a flow takes the one with the highest hash of (seed, flow id,
-// node, link). The hash differs from node to node, so that choices at successive hops are independent (no
-// polarisation). It is consistent: without a cable only the flows that crossed it move, since the winner of
-// every other flow remains. A flow's key is made in Path, the salts of links in NewRouter.
+// node, link). The hash differs between nodes, so choices at successive hops are independent (no
+// polarization). The hash is consistent: if a cable fails, only the flows that crossed it move, because all
+// other flows keep their highest hash. Path computes the flow's key, and NewRouter computes the salts of
+// links.
 
-// choose returns the link of a set with the highest hash for the flow; the lowest id breaks ties.
+// choose returns the link of a set with the highest hash for the flow. The lowest id breaks ties.
 func (r *Router) choose(flow uint64, lo, hi int32) int32 {
 	if hi == lo+1 {
 		return r.setLink[lo]
@@ -367,8 +369,9 @@ func (r *Router) choose(flow uint64, lo, hi int32) int32 {
 	return links[best]
 }
 
-// chooseAlike chooses by a hash that all switches have in common: its value modulo the links or, with
-// weights, the link in whose part of the sum of weights it falls.
+// chooseAlike chooses by a hash that is the same at all switches: by its value modulo the number of links.
+// With weights, the hash selects a point in the sum of the weights, and the link whose part has this point is
+// chosen.
 func (r *Router) chooseAlike(hash uint64, lo, hi int32) int32 {
 	if r.weights == nil {
 		return r.setLink[lo+int32(hash%uint64(hi-lo))]
@@ -386,15 +389,15 @@ func (r *Router) chooseAlike(hash uint64, lo, hi int32) int32 {
 	return r.setLink[hi-1]
 }
 
-// weigh is what flows choose a link with a weight by, instead of its hash: weighted rendezvous hashing
-// (Schindelhauer and Schomaker, SPAA'05), u being the hash in (0, 1), takes the reverse order of -ln(u) /
-// weight.
+// weigh returns the value that replaces the hash of a link with a weight. The link with the highest value is
+// chosen. This is weighted rendezvous hashing (Schindelhauer and Schomaker, SPAA'05), which chooses the
+// lowest -ln(u) / weight, where u is the hash mapped to (0, 1).
 func weigh(h uint64, weight float64) uint64 { return ^math.Float64bits(-math.Log(unit(h)) / weight) }
 
 // unit maps a hash to (0, 1).
 func unit(h uint64) float64 { return (float64(h>>11) + 0.5) / (1 << 53) }
 
-// linkHash hashes a flow's key and a link's salt. Both are well mixed, so one more round of mixing
+// linkHash hashes a flow's key and a link's salt. Both are already mixed well, so one more round of mixing
 // makes the hashes of two links independent.
 func linkHash(flow, salt uint64) uint64 {
 	x := flow ^ salt
@@ -405,9 +408,9 @@ func linkHash(flow, salt uint64) uint64 {
 	return x ^ x>>32
 }
 
-// firstCost orders the links of a host by how near they lead to host dst: 0 if they end there, else twice the
-// number of links, but one less over the switch inside of a server, which two hosts prefer to a leaf that
-// they share.
+// firstCost orders the links of a host by their distance to host dst. It returns 0 if a link ends there,
+// otherwise twice the number of links. For the switch inside a server it returns one less, so that two hosts
+// prefer it to a leaf that they share.
 func (r *Router) firstCost(link int32, base int, dst int32) int {
 	sw := r.switchOf[link]
 	switch {
@@ -421,7 +424,7 @@ func (r *Router) firstCost(link int32, base int, dst int32) int {
 	return 2 * int(r.dist[base+int(sw)])
 }
 
-// firstLink returns the flow's link out of a host with several links, or -1.
+// firstLink returns the link that the flow takes out of a host with several links, or -1.
 func (r *Router) firstLink(flow uint64, from *routeHost, base int, dst int32) int32 {
 	best, bestDist, bestHash := int32(-1), unreachableDist, uint64(0)
 	for k := from.from; k < from.to; k++ {
@@ -441,17 +444,17 @@ func (r *Router) firstLink(flow uint64, from *routeHost, base int, dst int32) in
 	return best
 }
 
-// ExpectedLoads returns the expected weight on each link, by id, in the unit of the weights given. They are
-// distributed as the router's choices do on average: weight(i, j) goes from the hosts of group i to those of
-// group j, equally over all pairs of two different hosts, and at every node equally over the links of equal
-// cost. The result is the exact expectation of Path over random flow ids, not a sample. Weight between hosts
-// that no path joins is on no link.
+// ExpectedLoads returns the expected weight on each link, by link id, in the unit of the given weights.
+// weight(i, j) is sent from the hosts of group i to those of group j, in equal parts for all pairs of
+// different hosts. At every node it is divided equally among the links of equal cost. The result is the exact
+// expectation of Path over random flow ids, not a sample. Weight between hosts that no path joins is on no
+// link.
 //
-// Weights are at least 0 and finite; that of a group of one host to itself is 0. Groups are of hosts of the
-// network, and no host is in two.
+// Weights must be finite and at least 0. The weight of a group of one host to itself must be 0. Groups
+// consist of hosts of the network, and no host is in two groups.
 //
-// The cost is one traversal of the network for each set of switches that a group's hosts are attached to (one
-// per rack of a data centre).
+// The cost is one traversal of the network for each set of switches that hosts of a group are attached to
+// (one per rack of a data centre).
 func (r *Router) ExpectedLoads(groups [][]int32, weight func(i, j int) float64) []float64 {
 	parts := names.Of(groups, r.partition)
 	w := &spreader{r: r, load: make([]float64, len(r.Net.Links)), mass: make([]float64, r.switches)}
@@ -475,9 +478,9 @@ func (r *Router) ExpectedLoads(groups [][]int32, weight func(i, j int) float64) 
 	return w.load
 }
 
-// perHost returns what one of from hosts sends to part of the to hosts of a group, of a weight between the
-// groups. No host sends to itself: sameGroup says that the groups are one, own that the sender is in the
-// part.
+// perHost returns what one host of a group with from hosts sends to part hosts of a group with to hosts, if
+// weight is the weight between the groups. No host sends to itself. sameGroup says that both groups are the
+// same, and own says that the sender is one of the part hosts.
 func perHost(weight float64, from, to, part int, sameGroup, own bool) float64 {
 	if sameGroup {
 		to--
@@ -488,8 +491,8 @@ func perHost(weight float64, from, to, part int, sameGroup, own bool) float64 {
 	return weight / float64(from) * float64(part) / float64(to)
 }
 
-// A groupPart is the hosts of a group that the router treats alike: they have the same attachment
-// and no cable to another host. A host with such a cable is a part of its own.
+// A groupPart has the hosts of a group that the router treats alike. They have the same attachment and no
+// cable to another host. A host with such a cable is a part of its own.
 type groupPart struct {
 	attachment int32
 	hosts      []int32 // indexes of nodes
@@ -528,17 +531,17 @@ func (r *Router) farthestFirst(attachment int32, order []int32) []int32 {
 	return order
 }
 
-// A spreader computes expected loads: it moves weight from sources over their first links (send), then
-// through the switches to the destination, farthest switch first (deliver), in equal parts over equal-cost
-// links.
+// A spreader computes expected loads. It moves weight from sources over their first links (send), then
+// through the switches to the destination, farthest switch first (deliver). Weight is divided equally among
+// equal-cost links.
 type spreader struct {
 	r    *Router
 	load []float64 // by link id
-	mass []float64 // by switch: weight that has arrived and is not forwarded yet
+	mass []float64 // by switch: weight that has arrived but has not been forwarded
 }
 
-// send moves weight over the first links of the paths of one part's hosts, perHost from each, and leaves it
-// at the switches (mass). Hosts with several cables use those that begin a shortest path, in equal parts.
+// send moves weight over the first links of the hosts of a part, perHost from each host, and adds it to mass
+// at the switches. A host with several cables uses those that begin a shortest path, in equal parts.
 func (w *spreader) send(from, to *groupPart, perHost float64) {
 	r := w.r
 	base := int(to.attachment) * r.switches
@@ -548,7 +551,7 @@ func (w *spreader) send(from, to *groupPart, perHost float64) {
 		best := unreachableDist
 		ways = ways[:0]
 		for _, l := range r.setLink[h.from:h.to] {
-			// Only a part of one host can be the other end of a cable between hosts: then it is the first.
+			// Only a part with one host can be the other end of a cable between hosts.
 			if d := r.firstCost(l, base, r.Net.Nodes[to.hosts[0]].ID); d < best {
 				best, ways = d, append(ways[:0], l)
 			} else if d == best {
@@ -568,9 +571,9 @@ func (w *spreader) send(from, to *groupPart, perHost float64) {
 	}
 }
 
-// deliver moves the weight at the switches to the destination. order is farthestFirst: when a switch's turn
-// comes, all that reaches it has arrived, because every path leads from a farther switch to a nearer one. It
-// leaves mass zero.
+// deliver moves the weight at the switches to the destination. order is the result of farthestFirst. Every
+// path leads from a farther switch to a nearer one, so all weight for a switch has arrived before it is
+// processed. Afterwards mass is zero.
 func (w *spreader) deliver(to *groupPart, order []int32) {
 	r := w.r
 	base := int(to.attachment) * r.switches

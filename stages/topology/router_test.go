@@ -15,8 +15,8 @@ import (
 	"parsimon/stages/rng/rngtest"
 )
 
-// checkPath holds a path to the laws: connected from src to dst, over cables that are up, through
-// switches only, and as short as breadth-first search says.
+// checkPath checks that a path is connected from src to dst, uses cables that are up, crosses switches only,
+// and is as short as a breadth-first search finds.
 func checkPath(t *testing.T, n *Network, path []int32, src, dst int32) {
 	t.Helper()
 	at := src
@@ -38,7 +38,8 @@ func checkPath(t *testing.T, n *Network, path []int32, src, dst int32) {
 	}
 }
 
-// plainDistance is the number of links between two hosts, the obvious way; -1 if there is no path.
+// plainDistance computes the number of links between two hosts by a simple search. It returns -1 if there is
+// no path.
 func plainDistance(n *Network, src, dst int32) int {
 	dist := map[int32]int{src: 0}
 	queue := []int32{src}
@@ -61,8 +62,8 @@ func plainDistance(n *Network, src, dst int32) int {
 	return -1
 }
 
-// randomNetwork has hosts with one to three cables to switches, sometimes to each other, and
-// switches joined at random.
+// randomNetwork has hosts with one to three cables to switches and sometimes to each other. Its switches are
+// joined at random.
 func randomNetwork(t *testing.T, rng *rand.Rand) *Network {
 	t.Helper()
 	hosts, switches := 2+rng.IntN(10), 1+rng.IntN(12)
@@ -134,7 +135,7 @@ func TestPathErrors(t *testing.T) {
 	}
 }
 
-// Failing a cable moves the flows that crossed it and no others. Restoring it restores their paths.
+// Failing a cable moves the flows that crossed it and no others. Restoring the cable restores their paths.
 func TestFailureMovesOnlyItsFlows(t *testing.T) {
 	check := func(n *Network, rng *rand.Rand, flows int) (moved int) {
 		before := MustRouter(t, n, 7)
@@ -151,7 +152,7 @@ func TestFailureMovesOnlyItsFlows(t *testing.T) {
 			}
 			p, err := before.Path(f, a, b, nil)
 			if err != nil {
-				continue // without a cable no two hosts become connected
+				continue // removing a cable does not connect hosts
 			}
 			q, err := after.Path(f, a, b, nil)
 			crossed := slices.Contains(p, cut.ID) || slices.Contains(p, Reverse(cut.ID))
@@ -190,12 +191,11 @@ func TestFailureMovesOnlyItsFlows(t *testing.T) {
 	}
 }
 
-// Every equal-cost group of links is used evenly: 100,000 flows arrive at each choice, and every
-// link gets its share within 5%. (In the large network a choice has 24 or 48 links. There chance
-// alone leaves 1.5 and 2.2% of standard deviation, too much for 5% on every one of them, and so
-// flows are added until 5% are five standard deviations.) A chi-square test holds the choices of a
-// node to chance, and the pairs of successive choices too: a hash that repeats from node to node
-// (polarisation) would leave pairs out.
+// Every equal-cost group of links is used evenly. 100,000 flows arrive at each choice, and every link gets
+// its share within 5%. In the large network, a choice has 24 or 48 links, and chance alone causes a standard
+// deviation of 1.5% to 2.2%. Flows are therefore added until 5% is five standard deviations. A chi-square
+// test checks that the choices of a node are random, and also the pairs of successive choices. With a hash
+// that repeats from node to node (polarization), some pairs would be missing.
 func TestECMPIsEvenAndUncorrelated(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -266,7 +266,7 @@ func TestECMPIsEvenAndUncorrelated(t *testing.T) {
 	}
 }
 
-// Links are taken in proportion to their weights, and what leads nearer to a host is what paths consist of.
+// Links are chosen in proportion to their weights, and paths consist of links that lead nearer to a host.
 func TestWeights(t *testing.T) {
 	n := MustClos(t, SmallClos(4))
 	r := MustRouter(t, n, 3)
@@ -303,8 +303,8 @@ func TestWeights(t *testing.T) {
 	}
 }
 
-// Paths to hosts on different switches choose independently as well: the choice at the
-// fabric switch says nothing about the choice that the same flow would make at another.
+// Paths to hosts on different switches are also chosen independently: the choice at a fabric switch says
+// nothing about the choice of the same flow at another switch.
 func TestECMPChoicesOfTwoNodesAreIndependent(t *testing.T) {
 	n := MustClos(t, SmallClos(4))
 	r := MustRouter(t, n, 3)
@@ -365,7 +365,7 @@ func TestRouterIsConcurrentAndSmall(t *testing.T) {
 	}
 }
 
-// A flow's path does not depend on the order of the cables in a file, nor on the ids of the links.
+// A flow's path depends neither on the order of the cables in a file nor on the ids of the links.
 func TestPathsDoNotDependOnLinkIDs(t *testing.T) {
 	a := MustClos(t, SmallClos(2))
 	var cables []Cable
@@ -417,10 +417,10 @@ func BenchmarkPath(b *testing.B) {
 	}
 }
 
-// Polarized switches choose alike: behind the first choice the second is none. With addresses all flows of
-// two hosts take one path. Shares follow the weights either way.
+// Polarized switches make the same choice, so after the first choice there is no second one. With addresses,
+// all flows of two hosts take the same path. Shares follow the weights in both cases.
 func TestHash(t *testing.T) {
-	// Hosts 0 and 1; switch 2 has two choices, and both have the same two again.
+	// Hosts 0 and 1. Switch 2 has two choices, and both of these have the same two choices.
 	n := Wire(
 		t,
 		8,
@@ -475,7 +475,7 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// Without a look at the context, Ctrl-C does not end a program that builds the tables of a large network.
+// If the context is not checked, Ctrl-C does not stop a program that computes the tables of a large network.
 func TestNewRouterEndsWithContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

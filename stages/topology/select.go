@@ -16,11 +16,12 @@ import (
 	"parsimon/stages/rng"
 )
 
-// Select returns the cables that a selector names: a tier ("fabric-spine" and "spine-fabric" are the same
-// cables), one cable "A:B" by the names or ids of its ends, all cables of a node "A", or patterns with * and
-// ?: "wan*:leaf?" are the cables between nodes with such names, "leaf*:Ethernet4*" those with such a port,
-// "wan*" all with an end there. Several are separated by commas. A cable is its lower and its higher node id.
-// Each cable occurs once, in order of the selector and then of the cables.
+// Select returns the cables that a selector names, as the lower and the higher node id of each. A selector is
+// one of the following, or several separated by commas: a tier ("fabric-spine" and "spine-fabric" are the
+// same cables), a cable "A:B" by the names or ids of its ends, a node "A" for all of its cables, or patterns
+// with * and ?. "wan*:leaf?" selects the cables between nodes with such names, "leaf*:Ethernet4*" those with
+// such a port, and "wan*" all cables with such an end. Each cable occurs once, in the order of the selector
+// and then of the cables.
 func (n *Network) Select(selector string) ([][2]int32, error) {
 	var found [][2]int32
 	seen := map[[2]int32]bool{}
@@ -39,7 +40,7 @@ func (n *Network) Select(selector string) ([][2]int32, error) {
 	return found, nil
 }
 
-// selectOne resolves one part of a selector: the first of tier, cable, node, patterns that it can be.
+// selectOne resolves one part of a selector. It tries tier, cable, node and patterns, in this order.
 func (n *Network) selectOne(selector string) ([][2]int32, error) {
 	found := n.cablesWhere(func(l *Link) bool { return l.Tier == selector })
 	if found != nil {
@@ -85,7 +86,7 @@ func (n *Network) cablesWhere(accept func(l *Link) bool) (found [][2]int32) {
 	return found
 }
 
-// SelectUp is Select without the cables that are down. None is an error.
+// SelectUp is like Select, but omits cables that are down. It returns an error if none remain.
 func (n *Network) SelectUp(selector string) ([][2]int32, error) {
 	cables, err := n.Select(selector)
 	cables = slices.DeleteFunc(cables, func(c [2]int32) bool { return n.Links[2*n.cableOf[c]].Failed })
@@ -95,8 +96,8 @@ func (n *Network) SelectUp(selector string) ([][2]int32, error) {
 	return cables, err
 }
 
-// DrawCables draws k different cables of a tier that are up. The draw depends on seed and draw only, and the
-// k cables are among the k + 1 of a larger draw: they are the first k by a hash of seed, draw and ends.
+// DrawCables draws k different cables of a tier that are up. The result depends only on seed and draw. The k
+// cables are the first k by a hash of seed, draw and ends, so a draw of k + 1 includes them.
 func (n *Network) DrawCables(tier string, k int, seed, draw uint64) ([][2]int32, error) {
 	cables, err := n.SelectUp(tier)
 	if err != nil {
@@ -113,7 +114,7 @@ func (n *Network) DrawCables(tier string, k int, seed, draw uint64) ([][2]int32,
 	return cables[:k], nil
 }
 
-// splits are the two sides of each colon of a text: names may contain colons.
+// splits yields the two sides of each colon of a text, because names may contain colons.
 func splits(text string) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		for i, r := range text {
@@ -124,7 +125,7 @@ func splits(text string) iter.Seq2[string, string] {
 	}
 }
 
-// Pair finds two nodes written "A:B", by name or id.
+// Pair finds two nodes written as "A:B", by name or id.
 func (n *Network) Pair(ends string) (a, b int32, err error) {
 	for near, far := range splits(ends) {
 		x, errX := n.find(near)
@@ -137,7 +138,7 @@ func (n *Network) Pair(ends string) (a, b int32, err error) {
 	return 0, 0, cmp.Or(err, errors.New("want two nodes as A:B"))
 }
 
-// Cable finds a cable by its two ends, written "A:B" by name or id. It returns the lower id first.
+// Cable finds a cable by its two ends, written as "A:B", by name or id. It returns the lower id first.
 func (n *Network) Cable(ends string) (a, b int32, err error) {
 	x, y, err := n.Pair(ends)
 	if err != nil {
@@ -162,8 +163,8 @@ func (n *Network) Cable(ends string) (a, b int32, err error) {
 	return min(x, y), max(x, y), nil
 }
 
-// find returns the id of the node with that name or, if no node has the name, with that id. A number that is
-// the name of one node and the id of another is an error, because nobody can say which of them was meant.
+// find returns the id of the node with the given name or, if no node has this name, with the given id. A
+// number that is the name of one node and the id of another is an error, because it is ambiguous.
 func (n *Network) find(name string) (int32, error) {
 	name = strings.TrimSpace(name)
 	named, isName := n.byName[name]
@@ -183,7 +184,7 @@ func (n *Network) find(name string) (int32, error) {
 	return 0, fmt.Errorf("no node has the name or id %q%s", name, names.DidYouMean(name, all))
 }
 
-// idOf reads the id of a node.
+// idOf parses the id of a node.
 func (n *Network) idOf(text string) (id int32, ok bool) {
 	number, err := strconv.ParseInt(text, 10, 32)
 	if err != nil {
@@ -192,7 +193,7 @@ func (n *Network) idOf(text string) (id int32, ok bool) {
 	return int32(number), n.place(int32(number)) >= 0
 }
 
-// Name returns the name of a node or, where no node has the id, the id.
+// Name returns the name of a node or, if no node has the id, the id.
 func (n *Network) Name(id int32) string {
 	if v, known := n.Node(id); known {
 		return v.Name
@@ -200,12 +201,12 @@ func (n *Network) Name(id int32) string {
 	return strconv.Itoa(int(id))
 }
 
-// LinkName names a link by the names of its ends, "A → B".
+// LinkName returns the names of a link's ends, "A → B".
 func (n *Network) LinkName(id int32) string {
 	return n.Name(n.Links[id].Src) + " → " + n.Name(n.Links[id].Dst)
 }
 
-// Ends names a cable by the names of its ends, "A:B".
+// Ends returns the names of a cable's ends, "A:B".
 func (n *Network) Ends(a, b int32) string { return n.Name(a) + ":" + n.Name(b) }
 
 // HostList finds hosts by name, by id, or by a range of ids such as "0-63". Each host occurs once, in order
@@ -232,16 +233,16 @@ func (n *Network) HostList(texts []string) ([]int32, error) {
 	return slices.Compact(hosts), nil
 }
 
-// Ports names the ports at the two ends of a cable, A in the direction of its first link. A cable with
-// several ports is a link aggregation group (LAG): its members have the same bandwidth, and one can fail
-// alone.
+// Ports has the names of the ports at the two ends of a cable. A is the source of its first link. A cable
+// with several ports is a link aggregation group (LAG). Its members have the same bandwidth and can fail
+// individually.
 type Ports struct{ A, B []string }
 
-// Reversed are the ports in the other direction.
+// Reversed returns the ports in the other direction.
 func (p Ports) Reversed() Ports { return Ports{A: p.B, B: p.A} }
 
-// SetPorts names the ports of a cable: of the links 2 × cable and 2 × cable + 1. Both ends have as many.
-// Names that table links cannot hold, which joins them with commas, are dropped.
+// SetPorts sets the port names of a cable, that is of links 2 × cable and 2 × cable + 1. Both ends must have
+// the same number of ports. Names with commas are dropped, because table links joins names with commas.
 func (n *Network) SetPorts(cable int, p Ports) {
 	comma := func(name string) bool { return strings.Contains(name, ",") }
 	if len(p.A) != len(p.B) || slices.ContainsFunc(p.A, comma) || slices.ContainsFunc(p.B, comma) {
@@ -253,7 +254,7 @@ func (n *Network) SetPorts(cable int, p Ports) {
 	n.ports[cable] = p
 }
 
-// portsOf returns the ports at the source and at the destination of a link; none where the topology names
+// portsOf returns the ports at the source and at the destination of a link, or nil if the topology names
 // none.
 func (n *Network) portsOf(link int32) (src, dst []string) {
 	if int(link/2) >= len(n.ports) {
@@ -266,15 +267,15 @@ func (n *Network) portsOf(link int32) (src, dst []string) {
 	return p.B, p.A
 }
 
-// A Failure is the failed part of one cable, by the ids of its ends, the lower first.
+// A Failure is the failed part of a cable, with the ids of its ends, the lower first.
 type Failure struct {
 	Ends         [2]int32
-	BandwidthBps int64 // what is left, where a member of a LAG failed; 0 where the cable is down
+	BandwidthBps int64 // remaining, if a member of a LAG failed; 0: the cable is down
 }
 
 // FailNamed takes down what a text names: a cable "A:B", the cables of a pattern with * or ?, all cables of a
-// node "A", or the link at a port "DEVICE:PORT": a cable, or one member of a LAG, whose bandwidth the cable
-// loses. Nodes are names or ids.
+// node "A", or the link at a port "DEVICE:PORT". The latter is a cable, or one member of a LAG, whose
+// bandwidth the cable loses. Nodes are given by name or id.
 func (n *Network) FailNamed(text string) (all []Failure, err error) {
 	a, b, err := n.Cable(text)
 	cables := [][2]int32{{a, b}}
@@ -358,13 +359,13 @@ func (n *Network) failPort(id int32, port string) (f Failure, err error) {
 
 const mostListed = 20
 
-// A DelayRule gives the cables of a selector (see Select) a propagation delay.
+// A DelayRule sets the propagation delay of the cables of a selector (see Select).
 type DelayRule struct {
 	Selector string
 	DelayNS  int64
 }
 
-// ParseDelayRule reads SELECTOR=DELAY, such as tor-spine=500ns or wan*:*=2ms.
+// ParseDelayRule parses SELECTOR=DELAY, such as tor-spine=500ns or wan*:*=2ms.
 func ParseDelayRule(text string) (r DelayRule, err error) {
 	at := strings.LastIndex(text, "=")
 	if at < 1 {
@@ -377,7 +378,7 @@ func ParseDelayRule(text string) (r DelayRule, err error) {
 	return r, err
 }
 
-// SetDelays applies rules in order and describes each. A rule that no cable matches is an error.
+// SetDelays applies rules in order and describes each. A rule that matches no cable is an error.
 func (n *Network) SetDelays(rules []DelayRule) (notes []string, err error) {
 	for _, r := range rules {
 		cables, err := n.Select(r.Selector)
@@ -410,7 +411,7 @@ func (n *Network) both(a, b int32, change func(l *Link)) error {
 	return nil
 }
 
-// Fail takes the cable between two nodes down, in both directions. A cable may fail twice.
+// Fail takes the cable between two nodes down, in both directions. The cable may already be down.
 func (n *Network) Fail(a, b int32) error { return n.both(a, b, func(l *Link) { l.Failed = true }) }
 
 // SetBandwidth changes the bandwidth of the cable between two nodes, in both directions.
@@ -429,13 +430,13 @@ func (n *Network) SetDelay(a, b int32, ns int64) error {
 	return n.both(a, b, func(l *Link) { l.DelayNS = ns })
 }
 
-// CableOf returns the two links of the cable between two nodes; ok is false where no cable joins them.
+// CableOf returns the two links of the cable between two nodes. ok is false if no cable joins them.
 func (n *Network) CableOf(a, b int32) (links [2]int32, ok bool) {
 	c, ok := n.cableOf[cableKey(a, b)]
 	return [2]int32{2 * c, 2*c + 1}, ok
 }
 
-// AddCable joins two nodes that no cable joins. Its links get the next ids, so that all others keep theirs.
+// AddCable joins two nodes that no cable joins. Its links get the next ids, so all other links keep theirs.
 func (n *Network) AddCable(c Cable) error {
 	if kind, what := checkCable(c, n.place(c.A) >= 0, n.place(c.B) >= 0); kind != "" {
 		return fmt.Errorf("cable %s: %s", n.Ends(c.A, c.B), what)

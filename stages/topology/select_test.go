@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A number that is the name of one node and the id of another must not mean either of them without a word:
-// flows, pairs and failures would be of another host.
+// If a number is the name of one node and the id of another, choosing one of them silently would assign
+// flows, pairs and failures to the wrong host.
 func TestNumbersThatAreNamesAndIDs(t *testing.T) {
 	nodes := []Node{
 		{ID: 0, Kind: KindHost, Name: "1"},

@@ -23,15 +23,15 @@ var bandwidthUnits = []units.Unit{{Suffix: "Tbps", Factor: 1e12}, {Suffix: "Gbps
 var speedText = regexp.MustCompile(`(?i)^([0-9]+(?:\.[0-9]+)?(?:e[0-9]+)?)\s*([kmgt]?)` +
 	`(?:b|bps|b/s|bit/s|bits/s|e|be|base.*)?$`)
 
-// Plain numbers of speed: below the first bound they could be Mbps or Gbps, from the second on they
-// are bps (10,000,000 Mbps would be 10 Tbps).
+// A plain number as a speed is an error below leastPlainMbps, because it could be in Mbps or Gbps. From
+// leastPlainBps on it is in bps, because 10,000,000 Mbps would be 10 Tbps.
 const (
 	leastPlainMbps = 1000
 	leastPlainBps  = 10_000_000
 )
 
-// ParseSpeed reads a speed as people and cabling lists write it, in bps: 10G, 100Gbps, 25GE, 100gbase-sr4, or
-// a plain number, which is Mbps from 1,000 and bps from 10,000,000.
+// ParseSpeed parses a speed as people and cabling lists write it: 10G, 100Gbps, 25GE, 100gbase-sr4, or a
+// plain number. A plain number is in Mbps from 1,000 on and in bps from 10,000,000 on. The result is in bps.
 func ParseSpeed(text string) (bps int64, err error) {
 	text = strings.TrimSpace(text)
 	m := speedText.FindStringSubmatch(text)
@@ -43,7 +43,7 @@ func ParseSpeed(text string) (bps int64, err error) {
 		return 0, fmt.Errorf("is %q: %w", text, errors.Unwrap(err))
 	}
 	switch {
-	case m[2] == "" && strings.Contains(strings.ToLower(text), "base"): // 1000base-t counts in Mbps
+	case m[2] == "" && strings.Contains(strings.ToLower(text), "base"): // 1000base-t is in Mbps
 		x *= 1e6
 	case m[1] == text:
 		switch {
@@ -60,13 +60,13 @@ func ParseSpeed(text string) (bps int64, err error) {
 	return int64(math.Round(x)), nil
 }
 
-// A SpeedOrShare is a bandwidth, or a share of the present one.
+// A SpeedOrShare is a bandwidth, or a share of a cable's current bandwidth.
 type SpeedOrShare struct {
 	Share        float64 `json:"share,omitempty"`
 	BandwidthBps int64   `json:"bandwidth_bps,omitempty"`
 }
 
-// ParseSpeedOrShare reads a speed, as ParseSpeed, or a share in percent, such as 50%.
+// ParseSpeedOrShare parses a speed as in ParseSpeed, or a share in percent such as 50%.
 func ParseSpeedOrShare(text string) (s SpeedOrShare, err error) {
 	if !strings.HasSuffix(text, "%") {
 		s.BandwidthBps, err = ParseSpeed(text)
@@ -81,15 +81,16 @@ func ParseSpeedOrShare(text string) (s SpeedOrShare, err error) {
 	return s, err
 }
 
-// Of is the bandwidth of a cable that has bps at present.
+// Of returns the new bandwidth of a cable whose current bandwidth is bps.
 func (s SpeedOrShare) Of(bps int64) int64 {
 	return s.BandwidthBps + int64(math.Round(min(s.Share*float64(bps), 1<<62)))
 }
 
-// nsPerMetre is the propagation delay of copper and of fibre, at about two thirds of the speed of light.
+// nsPerMetre is the propagation delay of copper and fibre, at about two thirds of the speed of light.
 const nsPerMetre = 5
 
-// LengthDelay returns the propagation delay of a length; a plain number counts in the unit, or in metres.
+// LengthDelay returns the propagation delay of a length, in ns. A plain number is in the given unit or, if
+// that is empty, in metres.
 func LengthDelay(text, unit string) (int64, error) {
 	if strings.Trim(text, "0123456789.eE+-") == "" {
 		text += unit
@@ -104,7 +105,7 @@ func LengthDelay(text, unit string) (int64, error) {
 	return int64(math.Round(mm * nsPerMetre / 1000)), nil
 }
 
-// FormatBps writes a bandwidth for people: 25 Gbps.
+// FormatBps formats a bandwidth for people: 25 Gbps.
 func FormatBps(bps int64) string {
 	for _, u := range bandwidthUnits {
 		if float64(bps) >= u.Factor {
@@ -114,7 +115,8 @@ func FormatBps(bps int64) string {
 	return strconv.FormatInt(bps, 10) + " bps"
 }
 
-// ParseDelay reads a propagation delay such as 500ns or 1.2us, or the length of a cable in km or m, in ns.
+// ParseDelay parses a propagation delay such as 500ns or 1.2us, or the length of a cable in km or m. The
+// result is in ns.
 func ParseDelay(text string) (int64, error) {
 	if strings.HasSuffix(text, "m") {
 		return LengthDelay(text, "")
@@ -126,30 +128,32 @@ func ParseDelay(text string) (int64, error) {
 	return v, err
 }
 
-// patternSigns turns a pattern into one of path.Match, whose * does not cross a slash, and which has more
-// signs.
+// patternSigns converts a pattern to one of path.Match. There, * does not match a slash, and more characters
+// are special.
 var patternSigns = strings.NewReplacer("/", "\x00", `\`, `\\`, "[", `\[`)
 
-// MatchPattern reports whether a name matches a pattern in which * stands for any text, slashes
-// included, and ? for one character.
+// MatchPattern reports whether a name matches a pattern. In a pattern, * stands for any text, including
+// slashes, and ? stands for one character.
 func MatchPattern(pattern, name string) bool {
 	matches, err := path.Match(patternSigns.Replace(pattern), strings.ReplaceAll(name, "/", "\x00"))
 	return matches && err == nil
 }
 
-// MaxFileBytes bounds the files that are read whole: topologies, scenarios, sizes and matrices.
+// MaxFileBytes is the largest size of files that are read into memory: topologies, scenarios, sizes and
+// matrices.
 const MaxFileBytes = 512 << 20
 
 // Open opens a file for reading. A pipe without a writer is empty.
 func Open(file string) (*os.File, error) { return os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) }
 
-// ReadFile reads a file of at most 512 MiB, as Open opens it. A device is an error: /dev/zero never ends.
+// ReadFile reads a file of at most 512 MiB that Open opens. Devices are an error, because some of them, such
+// as /dev/zero, never end.
 func ReadFile(file string) ([]byte, error) {
 	f, err := Open(file)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = f.Close() }() // only read
+	defer func() { _ = f.Close() }() // the file was only read
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
@@ -164,7 +168,7 @@ func ReadFile(file string) ([]byte, error) {
 	return data, err
 }
 
-// CompareNatural orders names with numbers in them by value: leaf2 before leaf10.
+// CompareNatural compares names such that numbers within them are ordered by value: leaf2 before leaf10.
 func CompareNatural(a, b string) int {
 	x, y := a, b
 	for x != "" && y != "" {
@@ -191,7 +195,7 @@ func leadingDigits(s string) (digits, rest string) {
 	return s[:len(s)-len(rest)], rest
 }
 
-// Count writes a number of things: "1 cable", "3 switches".
+// Count formats a number of things: "1 cable", "3 switches".
 func Count(n int, thing string) string {
 	switch {
 	case n == 1:

@@ -1,4 +1,4 @@
-// Package topologytest holds networks for tests.
+// Package topologytest builds networks for tests.
 package topologytest
 
 import (
@@ -33,8 +33,8 @@ func MustClos(t testing.TB, c topology.ClosSpec) *topology.Network {
 	return n
 }
 
-// Wire makes a small network. The first nodes are hosts, the others switches; every cable has 10 Gbps
-// and 1 µs.
+// Wire builds a small network. The first nodes are hosts, and the others are switches. Every cable has 10
+// Gbps and 1 µs.
 func Wire(t testing.TB, nodes, hosts int, cables ...[2]int32) *topology.Network {
 	t.Helper()
 	var v []topology.Node
@@ -64,7 +64,7 @@ func MustRouter(t testing.TB, n *topology.Network, seed uint64) *topology.Router
 	return r
 }
 
-// SmallNetwork is a rack of four hosts, ids 0 to 3, and a switch, 4.
+// SmallNetwork is a rack of four hosts with ids 0 to 3, and a switch with id 4.
 func SmallNetwork(t testing.TB) *topology.Network {
 	t.Helper()
 	return Wire(t, 5, 4, [2]int32{0, 4}, [2]int32{1, 4}, [2]int32{2, 4}, [2]int32{3, 4})
