@@ -21,10 +21,10 @@ import (
 	"parsimon/pipeline/lake"
 )
 
-// number is what differs between the names of files of one kind.
+// number matches the part of a file name that differs between files of one kind.
 var number = regexp.MustCompile(`[0-9]+(~[0-9]+)?`)
 
-// fileKinds are the files of a lake by kind: the table, or the name of the state file.
+// fileKinds returns the files of a lake by kind: the table, or the name of the state file.
 func (w world) fileKinds(t *testing.T) map[string][]string {
 	t.Helper()
 	kinds := map[string][]string{}
@@ -33,7 +33,7 @@ func (w world) fileKinds(t *testing.T) map[string][]string {
 			return err
 		}
 		info, err := e.Info()
-		if err != nil || info.Size() == 0 { // locks
+		if err != nil || info.Size() == 0 { // lock files
 			return err
 		}
 		path, err = filepath.Rel(w.path("lake"), path)
@@ -51,7 +51,7 @@ func (w world) fileKinds(t *testing.T) map[string][]string {
 	return kinds
 }
 
-// A damage is changed bytes of one file.
+// A damage is a change to the bytes of one file.
 type damage struct {
 	world
 	path   string // relative to the lake
@@ -60,7 +60,7 @@ type damage struct {
 	what   string
 }
 
-// damaged flips a byte of a file, or cuts it.
+// damaged flips a byte of a file, or truncates the file.
 func damaged(w world, path string, rng *mathrand.Rand) (*damage, error) {
 	d := &damage{world: w, path: path}
 	file := w.path("lake/" + path)
@@ -82,19 +82,20 @@ func damaged(w world, path string, rng *mathrand.Rand) (*damage, error) {
 	return d, errors.Join(os.WriteFile(file, data, 0o644), os.Chtimes(file, d.info.ModTime(), d.info.ModTime()))
 }
 
-// touch gives the file another time, as a program that changes it does.
+// touch changes the time of the file, like a program that modifies it.
 func (d *damage) touch() error {
 	now := time.Now()
 	return os.Chtimes(d.world.path("lake/"+d.path), now, now)
 }
 
-// undo restores bytes and time.
+// undo restores the bytes and the time.
 func (d *damage) undo() error {
 	file := d.world.path("lake/" + d.path)
 	return errors.Join(os.WriteFile(file, d.before, 0o644), os.Chtimes(file, d.info.ModTime(), d.info.ModTime()))
 }
 
-// harmless reports whether a state file means what it did: white space and the case of names do not count.
+// harmless reports whether a state file still has the same meaning. White space and the case of names do not
+// matter.
 func (d *damage) harmless() bool {
 	type sealed struct {
 		XXH3  string
@@ -105,9 +106,9 @@ func (d *damage) harmless() bool {
 	return err == nil && json.Unmarshal(d.before, &was) == nil && json.Unmarshal(data, &is) == nil && reflect.DeepEqual(was, is)
 }
 
-// statusNames reports damage that status passes over although the time of the file did not change. Bytes of the cache,
-// of the views, of their digest, and of what only records tasks change no answer: a task that is not recorded is done
-// again.
+// statusNames returns an error if status does not report damage that did not change the time of the file.
+// Changed bytes of the cache, of the views and their digest, and of records of tasks change no answer. A task
+// without a record runs again.
 func (d *damage) statusNames() error {
 	l, err := lake.Open(d.world.path("lake"), false)
 	if err != nil {
@@ -136,7 +137,7 @@ func (d *damage) statusNames() error {
 	return nil
 }
 
-// readersNotice reports readers that see other rows, or an error that does not name the file.
+// readersNotice returns an error if readers see other rows, or an error that does not name the file.
 func (d *damage) readersNotice(want snapshot) error {
 	if err := d.touch(); err != nil {
 		return err
@@ -151,7 +152,7 @@ func (d *damage) readersNotice(want snapshot) error {
 	return seen.same(want)
 }
 
-// commandsRepair reports commands that fail without naming the file, or leave other rows.
+// commandsRepair returns an error if commands fail without naming the file, or leave other rows.
 func (d *damage) commandsRepair(t testing.TB, want snapshot) error {
 	w := copyOf(t, d.world)
 	for _, args := range [][]string{runOf("tiny.yaml"), runOf("other.yaml", "--keep"), ingestOf("day0.log")} {
@@ -172,8 +173,9 @@ func (d *damage) commandsRepair(t testing.TB, want snapshot) error {
 // bytesKind is the name of this kind of fault in the table.
 const bytesKind = "flipped and cut bytes"
 
-// A changed or missing byte of any file is found by status, although the time of the file did not change, and by
-// readers, which name the file; or it changes no row. Commands repair what they can make again.
+// If a byte of any file is changed or missing, status finds it even if the time of the file did not change.
+// Readers either report an error that names the file, or see the same rows. Commands repair what they can
+// recompute.
 func TestDamagedBytes(t *testing.T) {
 	t.Parallel()
 	c := newCampaign(t, bytesKind)
@@ -198,7 +200,7 @@ func TestDamagedBytes(t *testing.T) {
 		t.Errorf("only %d kinds of files: %v", len(names), names)
 	}
 	c.rng.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-	worlds := make(chan world, workers) // of rounds that run at once
+	worlds := make(chan world, workers) // worlds of the rounds that run at once
 	for range workers {
 		worlds <- copyOf(t, w)
 	}

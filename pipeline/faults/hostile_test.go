@@ -14,10 +14,10 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// outside is what no command may change, beside the lake.
+// outside is a directory beside the lake that no command may change.
 const outside = "outside"
 
-// seal writes a state file whose digest is right, as a stranger can.
+// seal writes a state file with the correct digest, as an attacker can.
 func (w world) seal(path, state string) error {
 	var compact json.RawMessage
 	if err := json.Unmarshal([]byte(state), &compact); err != nil {
@@ -27,7 +27,7 @@ func (w world) seal(path, state string) error {
 	return os.WriteFile(w.path("lake/"+path), []byte(text), 0o644)
 }
 
-// change replaces text in the state of a state file and seals it again.
+// change replaces text in the state of a state file and updates its digest.
 func (w world) change(path, from, to string) error {
 	data, err := os.ReadFile(w.path("lake/" + path))
 	if err != nil {
@@ -48,7 +48,7 @@ func (w world) change(path, from, to string) error {
 	return w.seal(path, changed)
 }
 
-// one is the only path of a pattern below the lake, relative to it.
+// one returns the only lake-relative path that matches a pattern.
 func (w world) one(pattern string) (string, error) {
 	found, err := filepath.Glob(w.path("lake/" + pattern))
 	if err != nil || len(found) == 0 {
@@ -57,7 +57,7 @@ func (w world) one(pattern string) (string, error) {
 	return filepath.Rel(w.path("lake"), found[0])
 }
 
-// link makes a path of the lake a symbolic link to the directory outside.
+// link replaces a path of the lake with a symbolic link to the directory outside.
 func (w world) link(path string) error {
 	at := w.path("lake/" + path)
 	if err := os.RemoveAll(at); err != nil {
@@ -66,7 +66,7 @@ func (w world) link(path string) error {
 	return os.Symlink(w.path(outside), at)
 }
 
-// pipe makes a path of the lake a named pipe.
+// pipe replaces a path of the lake with a named pipe.
 func (w world) pipe(path string) error {
 	at := w.path("lake/" + path)
 	if err := os.Remove(at); err != nil {
@@ -75,7 +75,7 @@ func (w world) pipe(path string) error {
 	return syscall.Mkfifo(at, 0o644)
 }
 
-// A trap is a change to a lake that a stranger could have made.
+// A trap is a change that an attacker could have made to a lake.
 type trap struct {
 	name string
 	set  func(w world, state string) error // state is the lake-relative state directory of scenario tiny
@@ -143,7 +143,7 @@ var traps = []trap{
 	}},
 }
 
-// bystanders is the content of the directory outside, and what else is beside the lake.
+// bystanders returns the content of the directory outside, and a list of the other files beside the lake.
 func (w world) bystanders() string {
 	var b strings.Builder
 	_ = filepath.WalkDir(w.dir, func(path string, e os.DirEntry, err error) error {
@@ -162,7 +162,7 @@ func (w world) bystanders() string {
 	return b.String()
 }
 
-// ends runs a command that must end by itself and must not crash; its output has no control characters.
+// ends runs a command. The command must end by itself, must not crash, and must not print control characters.
 func (w world) ends(args []string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -170,7 +170,7 @@ func (w world) ends(args []string) error {
 	if err != nil {
 		return err
 	}
-	out, _ := c.CombinedOutput() // it may refuse the lake
+	out, _ := c.CombinedOutput() // it may reject the lake
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%v hangs", args)
@@ -185,7 +185,7 @@ func (w world) ends(args []string) error {
 // hostileKind is the name of this kind of fault in the table.
 const hostileKind = "lakes made to escape, mislead or block"
 
-// strangersCommands are the command lines that read a stranger's lake.
+// strangersCommands are the command lines that read a lake from an untrusted source.
 var strangersCommands = [][]string{
 	{"status", "--lake", "lake"}, {"du", "--lake", "lake"},
 	{"query", "slowdown_by_size", "--lake", "lake"},
@@ -195,8 +195,8 @@ var strangersCommands = [][]string{
 	{"rm", "tiny", "--lake", "lake"}, {"rm", "--workload", "days", "--lake", "lake"},
 }
 
-// A lake from a stranger is only data: whatever it holds, no command changes a file beside the lake, hangs, crashes or
-// sends control sequences to the terminal.
+// A lake from an untrusted source is only data. Whatever its content, no command changes a file beside the
+// lake, hangs, crashes, or sends control sequences to the terminal.
 func TestHostileLakes(t *testing.T) {
 	t.Parallel()
 	c := newCampaign(t, hostileKind)
@@ -245,7 +245,7 @@ func (a trap) attack(w world, args []string) error {
 	return nil
 }
 
-// Folders above a lake that look like hive partitions do not change an answer.
+// Parent folders of a lake whose names look like hive partitions do not change an answer.
 func TestFoldersAboveALake(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

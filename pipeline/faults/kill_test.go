@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// A job is a command line that changes a lake, and what comes before it.
+// A job is a command line that changes a lake, and the command lines that run before it.
 type job struct {
 	name   string
 	before [][]string
@@ -34,18 +34,19 @@ var jobs = []job{
 	{"Beam job", nil, []string{beamProgram, "other.yaml", "--passes", "1", "--partitions", "4", "-q", "--lake", "lake"}},
 }
 
-// prepared is a world in which the job's turn has come, what readers see there, and what they see when it is done.
+// prepared is a world that is ready for the job, with the snapshots that readers see before and after the
+// job.
 type prepared struct {
 	job
 	world
 	old, done snapshot
 	took      time.Duration
-	// staleViews: views may name removed files until the next command. A removal that finds no space for the views
-	// goes on, since it frees space, and writes them again at its end.
+	// staleViews is set if views may name removed files until the next command. If a removal has no space for
+	// writing the views, it continues, because it frees space. It writes the views again at its end.
 	staleViews bool
 }
 
-// prepare prepares a job, once for all tests.
+// prepare prepares a job. It does so once for all tests.
 func prepare(t testing.TB, j job) prepared {
 	t.Helper()
 	once, _ := preparations.LoadOrStore(j.name, sync.OnceValues(func() (prepared, error) { return preparation(j) }))
@@ -56,7 +57,7 @@ func prepare(t testing.TB, j job) prepared {
 	return p
 }
 
-var preparations sync.Map // of functions, by the names of jobs
+var preparations sync.Map // functions by the names of jobs
 
 func preparation(j job) (p prepared, err error) {
 	from, err := template()
@@ -89,8 +90,8 @@ func preparation(j job) (p prepared, err error) {
 	return p, err
 }
 
-// recovers reports a world after a fault in which readers see a mixture, or in which the same command does not
-// complete, or leaves other rows or litter.
+// recovers checks a world after a fault. It returns an error if readers see a mixture, or if the same command
+// does not complete, or leaves other rows or litter.
 func (p prepared) recovers(w world) error {
 	seen, err := w.look()
 	if err != nil {
@@ -122,7 +123,7 @@ func (p prepared) recovers(w world) error {
 	return nil
 }
 
-// killed runs the job and kills it after some time. It reports whether the job was still at work.
+// killed runs the job and kills it after some time. It reports whether the job was still running.
 func (p prepared) killed(w world, after time.Duration) (bool, error) {
 	c, err := w.command(context.Background(), nil, p.args...)
 	if err != nil {
@@ -140,8 +141,8 @@ func (p prepared) killed(w world, after time.Duration) (bool, error) {
 // killedKind is the name of this kind of fault in the table.
 const killedKind = "kill -9 at a random moment"
 
-// A command that is killed at a random moment leaves the old snapshot or the new one. The same command completes with
-// the rows of an undisturbed run, and what was left half written is gone.
+// A command that is killed at a random moment leaves either the old or the new snapshot. Running the same
+// command again completes it with the rows of an undisturbed run, and removes unfinished files.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	c := newCampaign(t, killedKind)

@@ -20,8 +20,8 @@ import (
 	"parsimon/schema"
 )
 
-// A world is a directory with the inputs of the commands and a lake in which scenario tiny is estimated and the first
-// day of workload days is ingested.
+// A world is a directory with the inputs of the commands and a lake. In the lake, scenario tiny is estimated,
+// and the first day of workload days is ingested.
 type world struct{ dir string }
 
 func (w world) path(name string) string { return filepath.Join(w.dir, name) }
@@ -38,7 +38,7 @@ workload:
 const vpcHeader = "version account-id interface-id srcaddr dstaddr srcport dstport protocol packets bytes " +
 	"start end action log-status\n"
 
-// inputs are the files of a world, but for the lake.
+// inputs returns the files of a world, except for the lake.
 func inputs() map[string]string {
 	rack := "src_node,dst_node,bandwidth_bps,delay_ns\n0,3,10000000000,1000\n1,3,10000000000,1000\n2,3,10000000000,1000\n"
 	files := map[string]string{
@@ -64,7 +64,7 @@ func inputs() map[string]string {
 	return files
 }
 
-// template is a world that tests copy.
+// template returns a world that tests copy.
 var template = sync.OnceValues(func() (world, error) {
 	w := world{filepath.Join(worlds, "template")}
 	for name, text := range inputs() {
@@ -88,7 +88,8 @@ func newWorld(t testing.TB) world {
 	return copyOf(t, from)
 }
 
-// copyOf copies a world. The lake's files are other files there, so that all of them are read and verified anew.
+// copyOf copies a world. The files of the copied lake are new files, so that all of them are read and
+// verified again.
 func copyOf(t testing.TB, from world) world {
 	t.Helper()
 	dir, err := os.MkdirTemp(worlds, "copy-")
@@ -102,7 +103,7 @@ func copyOf(t testing.TB, from world) world {
 	return world{dir}
 }
 
-// The command lines of the tests. Each works on lake LAKE of its working directory.
+// The command lines of the tests. Each uses the directory lake in its working directory.
 func runOf(file string, flags ...string) []string {
 	return append([]string{"run", file, "--passes", "1", "--workers", "1", "--partitions", "4", "-q", "--lake", "lake"}, flags...)
 }
@@ -116,7 +117,8 @@ func whatIfOf(flags ...string) []string {
 	return append([]string{"what-if", "tiny", "--passes", "1", "--workers", "1", "--partitions", "4", "-q", "--lake", "lake"}, flags...)
 }
 
-// command is a process of parsimon, or of the program that the command line begins with, in the world.
+// command returns a process in the world that runs parsimon, or the program that the command line begins
+// with.
 func (w world) command(ctx context.Context, env []string, args ...string) (*exec.Cmd, error) {
 	program := programs["parsimon"]
 	if other, ok := programs[args[0]]; ok {
@@ -131,7 +133,7 @@ func (w world) command(ctx context.Context, env []string, args ...string) (*exec
 	return c, nil
 }
 
-// do runs a command line. Its error has what the program wrote to stderr.
+// do runs a command line. Its error includes the program's output on stderr.
 func (w world) do(env []string, args ...string) error {
 	_, err := w.output(env, args...)
 	return err
@@ -150,10 +152,10 @@ func (w world) output(env []string, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// A snapshot is what readers see of a lake: a digest of the rows of each table, by "PLACE; TABLE".
+// A snapshot is what readers see of a lake. It maps "PLACE; TABLE" to a digest of the rows of the table.
 type snapshot map[string]string
 
-// look reads all committed files, verified, as queries do.
+// look reads and verifies all committed files, like queries.
 func (w world) look() (snapshot, error) {
 	l, err := lake.Open(w.path("lake"), false)
 	if err != nil {
@@ -173,7 +175,7 @@ func (w world) look() (snapshot, error) {
 				continue
 			}
 			unit := m.Place.String()
-			if t.Published { // a transaction of its own
+			if t.Published { // published separately
 				unit += " (answers)"
 			}
 			if seen[unit+"; "+t.Name], err = digest(l, t, files); err != nil {
@@ -184,14 +186,16 @@ func (w world) look() (snapshot, error) {
 	return seen, nil
 }
 
-// undetermined are the columns that differ between equal estimates: how many and which link cases came from the cache,
-// and how long a run took.
+// undetermined lists the columns that differ between equal estimates: the number and the choice of link cases
+// from the cache, and the duration of a run.
 var undetermined = []string{"cached", "cached_cases", "simulated_cases", "seconds"}
 
-// digests are those of rows by their table and the digests of the files' bytes, which determine them.
+// digests caches the digests of rows by their table and the digests of the files' bytes, which determine the
+// rows.
 var digests sync.Map
 
-// digest verifies and reads files, but for undetermined columns. Of bytes whose rows are known it verifies each.
+// digest verifies and reads files, omitting undetermined columns. If the rows for their bytes are known, it
+// only verifies the bytes.
 func digest(l *lake.Lake, t schema.Table, files []lake.DataFile) (string, error) {
 	key := t.Name
 	for _, f := range files {
@@ -239,7 +243,7 @@ func digestOfRows(l *lake.Lake, t schema.Table, files []lake.DataFile) (string, 
 	}
 }
 
-// between reports a snapshot that has, of any place, neither what it had before nor what it has after.
+// between returns an error if a place in the snapshot has neither its previous nor its new content.
 func (s snapshot) between(before, after snapshot) error {
 	places := map[string]bool{}
 	for _, all := range []snapshot{s, before, after} {
@@ -258,7 +262,7 @@ func (s snapshot) between(before, after snapshot) error {
 	return nil
 }
 
-// of is the part of one place.
+// of returns the part of the snapshot that belongs to one place.
 func (s snapshot) of(place string) snapshot {
 	part := snapshot{}
 	for key, value := range s {
@@ -269,7 +273,7 @@ func (s snapshot) of(place string) snapshot {
 	return part
 }
 
-// same reports a snapshot that is not as wanted.
+// same returns an error if the snapshot differs from want.
 func (s snapshot) same(want snapshot) error {
 	if !maps.Equal(s, want) {
 		return fmt.Errorf("readers see %v\nwant %v", s, want)

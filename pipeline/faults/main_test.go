@@ -1,5 +1,5 @@
-// Package faults has only tests: of what a lake promises when something goes wrong, such as a killed process, a failing
-// disk, damaged bytes, a lake or a trace from a stranger, several commands at once.
+// Package faults has only tests: of what a lake promises when something goes wrong, such as a killed process,
+// a failing disk, damaged bytes, a lake or a trace from a stranger, several commands at once.
 //
 //	kill_test.go        kill -9 at a random moment
 //	operations_test.go  a crash, an I/O error and a full disk at every file operation in turn
@@ -7,18 +7,18 @@
 //	hostile_test.go     lakes made to escape, to mislead or to block
 //	together_test.go    every pair of commands at once, with readers
 //
-// The tests drive the program parsimon, built with the tag faults (package disk), and look at lakes as queries do.
-// After each fault readers see the snapshot of before or of after; the same command completes; and the rows are those
-// of an undisturbed run.
+// The tests drive the program parsimon, built with the tag faults (package disk), and look at lakes as
+// queries do. After each fault readers see the snapshot of before or of after; the same command completes;
+// and the rows are those of an undisturbed run.
 //
-// Worlds of the tests are in memory (/dev/shm) where there is room. Readers verify the bytes of each file in each
-// round, and decode those that they have not seen before.
+// Worlds of the tests are in memory (/dev/shm) where there is room. Readers verify the bytes of each file in
+// each round, and decode those that they have not seen before.
 //
-// By default about a tenth of the rounds run, drawn from seed 1. PARSIMON_LONG=1 (make faults) runs all of them, as
-// many at once as there are cores, from a seed that each test draws and prints, in about PARSIMON_FAULTS_TIME, of which
-// each test has a share; a test says what it had no time for. PARSIMON_SEED sets the seed. PARSIMON_FAULTS_TABLE names
-// a file of the rounds that were done; with one of an earlier run, the tests go on with the rounds that it lacks, or
-// that failed.
+// By default about a tenth of the rounds run, drawn from seed 1. PARSIMON_LONG=1 (make faults) runs all of
+// them, as many at once as there are cores, from a seed that each test draws and prints, in about
+// PARSIMON_FAULTS_TIME, of which each test has a share; a test says what it had no time for. PARSIMON_SEED
+// sets the seed. PARSIMON_FAULTS_TABLE names a file of the rounds that were done; with one of an earlier run,
+// the tests go on with the rounds that it lacks, or that failed.
 package faults
 
 import (
@@ -36,11 +36,11 @@ import (
 	"testing"
 )
 
-// long is set where all rounds run.
+// long is set if all rounds are to run.
 var long = os.Getenv("PARSIMON_LONG") != ""
 
-// The programs under test, each built once, with file operations that can be made to fail. parsimon-beam runs an
-// estimate as an Apache Beam job on Prism, whose workers are in its own process.
+// The programs under test. Each is built once, with file operations that can be made to fail. parsimon-beam
+// runs an estimate as an Apache Beam job on Prism, whose workers are in the same process.
 var programs = map[string]func() (string, error){
 	"parsimon":  sync.OnceValues(func() (string, error) { return built("parsimon") }),
 	beamProgram: sync.OnceValues(func() (string, error) { return built(beamProgram) }),
@@ -52,15 +52,15 @@ const beamProgram = "parsimon-beam"
 func built(name string) (string, error) {
 	path := filepath.Join(scratch, name)
 	build := exec.Command("go", "build", "-buildvcs=false", "-tags", "faults", "-o", path, ".")
-	build.Dir = filepath.Join("..", "cmd", name) // parsimon-beam is a module of its own
+	build.Dir = filepath.Join("..", "cmd", name) // parsimon-beam is a separate module
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)
 	}
 	return path, nil
 }
 
-// scratch and worlds are directories for all tests, of programs and of worlds. Worlds are in memory where there is room:
-// what a process has written survives its death there too, and fsync costs nothing.
+// scratch and worlds are the directories of programs and of worlds, for all tests. Worlds are in memory if
+// there is room. What a process has written there also survives its death, and fsync is fast.
 var scratch, worlds string
 
 const (
@@ -92,21 +92,21 @@ func worldsParent() string {
 	return scratch
 }
 
-// A campaign is the rounds of one kind of fault.
+// A campaign runs the rounds of one kind of fault.
 type campaign struct {
 	t    *testing.T
 	kind string
 	seed uint64
 	rng  *mathrand.Rand
-	// survived are the rounds, from 0, that the table has of earlier runs.
+	// survived has the rounds, counted from 0, that earlier runs have recorded in the table.
 	survived map[int]bool
 	planned  int
 
-	mu            sync.Mutex // of what follows
+	mu            sync.Mutex // guards the fields below
 	tried, failed int
 }
 
-// A round has what one round draws from, and removes the worlds that it makes.
+// A round is the environment of one round: its random source, and the worlds that it removes at its end.
 type round struct {
 	testing.TB
 	number   int // from 0
@@ -114,10 +114,11 @@ type round struct {
 	cleanups *[]func()
 }
 
-// Cleanup calls f at the end of the round.
+// Cleanup registers a function that is called at the end of the round.
 func (r round) Cleanup(f func()) { *r.cleanups = append(*r.cleanups, f) }
 
-// workers is the number of rounds of one kind that run at once. By default, the kinds run beside each other.
+// workers is the number of rounds of one kind that run at once. By default, the different kinds also run at
+// the same time.
 var workers = func() int {
 	if long {
 		return runtime.NumCPU()
@@ -125,11 +126,11 @@ var workers = func() int {
 	return 1
 }()
 
-// newCampaign begins a campaign. One that the table has already goes on with its seed.
+// newCampaign begins a campaign. If the table already has rounds of this kind, their seed is used again.
 func newCampaign(t *testing.T, kind string) *campaign {
 	t.Helper()
 	c := &campaign{t: t, kind: kind, seed: 1}
-	if long { // other rounds each time
+	if long { // a different seed each time
 		var random [4]byte
 		if _, err := rand.Read(random[:]); err != nil {
 			t.Fatal(err)
@@ -149,7 +150,7 @@ func newCampaign(t *testing.T, kind string) *campaign {
 	return c
 }
 
-// complete reports whether the table has all rounds already.
+// complete reports whether the table already has all rounds.
 func (c *campaign) complete() bool {
 	done := c.planned > 0 && len(c.survived) == c.planned
 	if done {
@@ -158,9 +159,9 @@ func (c *campaign) complete() bool {
 	return done
 }
 
-// rounds does rounds 0 to n-1 but for those that the table has, several at once, until the share of the time that the
-// kind of fault has is over. What a round draws depends on the seed and its number alone. do returns what was done and
-// what went wrong.
+// rounds runs rounds 0 to n-1, except those in the table, several at once. It stops when the time for this
+// kind of fault is over. The random choices of a round depend only on the seed and the number of the round.
+// do returns a description of the round and its error.
 func (c *campaign) rounds(n int, do func(r round) (what string, err error)) {
 	c.t.Helper()
 	c.planned = n
@@ -197,7 +198,7 @@ func (c *campaign) rounds(n int, do func(r round) (what string, err error)) {
 	fmt.Println()
 }
 
-// round does one round.
+// round runs one round.
 func (c *campaign) round(i int, do func(r round) (what string, err error)) {
 	r := round{c.t, i, mathrand.New(mathrand.NewPCG(c.seed, 1000+uint64(i))), new([]func())}
 	what, err := do(r)

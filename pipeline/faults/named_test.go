@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// trapNamed is the trap of a name.
+// trapNamed returns the trap with the given name.
 func trapNamed(t *testing.T, name string) trap {
 	t.Helper()
 	for _, a := range traps {
@@ -21,7 +21,7 @@ func trapNamed(t *testing.T, name string) trap {
 	return trap{}
 }
 
-// What is wrong with a lake is said by the commands that meet it: with an exit code, and the file or the version.
+// Commands that find a problem in a lake report it with an exit code, and name the file or the version.
 func TestTrapsAreNamed(t *testing.T) {
 	t.Parallel()
 	status := []string{"status", "--lake", "lake"}
@@ -29,7 +29,7 @@ func TestTrapsAreNamed(t *testing.T) {
 		trap string
 		args []string
 		exit int
-		want string // in what the command writes
+		want string // expected in the output of the command
 	}{
 		{"record copied over another", status, 0, "simulate (flow-1)        partial      3 of    4 tasks"},
 		{"spec that is a pipe", status, 5, "spec.json: not a regular file"},
@@ -57,7 +57,7 @@ func TestTrapsAreNamed(t *testing.T) {
 	}
 }
 
-// What a trace contains cannot send control sequences to a terminal.
+// The content of a trace cannot send control sequences to a terminal.
 func TestTraceWithEscapes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

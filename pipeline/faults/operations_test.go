@@ -11,7 +11,7 @@ import (
 	"parsimon/schema"
 )
 
-// operationJobs are the jobs whose operations are failed: of new files, of shared, replaced and removed ones.
+// operationJobs are the jobs whose operations fail. They operate on new, shared, replaced and removed files.
 var operationJobs = []string{"run", "what-if", "ingest of a second day", "rm"}
 
 // operations runs the job on a copy of its world and returns its file operations in order.
@@ -29,10 +29,11 @@ func (p prepared) operations(t testing.TB) []string {
 	return strings.Split(strings.TrimSpace(string(text)), "\n")
 }
 
-// numbers are the parts of an operation's path that differ between operations of one kind.
+// numbers matches the parts of an operation's path that differ between operations of one kind.
 var numbers = regexp.MustCompile(`[0-9a-f]{16}|[0-9]+|[A-Z2-7]{26}`)
 
-// kinds returns the number, from 1, of one operation of each kind, drawn by pick.
+// kinds returns the number, counted from 1, of one operation of each kind. pick chooses among operations of
+// the same kind.
 func kinds(operations []string, pick func(n int) int) []int {
 	of := map[string][]int{}
 	for i, op := range operations {
@@ -50,8 +51,8 @@ func kinds(operations []string, pick func(n int) int) []int {
 	return chosen
 }
 
-// fails runs the job with a fault at one operation. Its error is that of a job that says it has succeeded although
-// readers do not see what it has done.
+// fails runs the job with a fault at one operation. It returns an error if the job reports success although
+// readers do not see its result.
 func (p prepared) fails(w world, fault string) error {
 	err := w.do([]string{"PARSIMON_FAULT=" + fault}, p.args...)
 	if err != nil {
@@ -70,9 +71,9 @@ func (p prepared) fails(w world, fault string) error {
 	return nil
 }
 
-// operationFaults are the faults, their names in the table, and the operations at which they matter: a process killed
-// before another one leaves what one killed before the next change leaves, and a full disk refuses what takes space
-// (package disk).
+// operationFaults are the faults, their names in the table, and the relevant operations. Crashes are injected
+// only at operations that change something, because a crash at any other operation has the same result as a
+// crash at the next change. A full disk only affects operations that need space (package disk).
 var operationFaults = []struct {
 	fault, kind string
 	verbs       []string // nil: all
@@ -83,9 +84,9 @@ var operationFaults = []struct {
 	{"ENOSPC", "ENOSPC at every kind of file operation", []string{"create", "lock", "mkdir", "link", "write", "sync"}},
 }
 
-// Every kind of file operation of a command is failed in turn, by a crash, by an I/O error and by a full disk. The command
-// fails, or succeeds and has done its work; what was committed before is seen or what the command commits; and the same
-// command completes.
+// Every kind of file operation of a command fails, one after the other, by a crash, by an I/O error and by a
+// full disk. The command either fails, or succeeds and has done its work. Readers see what was committed
+// before or what the command commits. Running the same command again completes it.
 func TestEveryOperation(t *testing.T) {
 	t.Parallel()
 	for _, f := range operationFaults {
@@ -110,8 +111,9 @@ func TestEveryOperation(t *testing.T) {
 	}
 }
 
-// An I/O error while a committed file is read is no damage: the command fails, and nothing is given up. A what-if cannot
-// make the flows of its base again, and a run whose records cannot be read does not commit without them.
+// An I/O error while a committed file is read is not treated as damage. The command fails, and no file is
+// discarded. A what-if cannot generate the flows of its base again, and a run whose records cannot be read
+// does not commit without them.
 func TestReadErrorIsNoDamage(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ job, prefix, suffix string }{
@@ -119,7 +121,7 @@ func TestReadErrorIsNoDamage(t *testing.T) {
 		{"run", "open _state/", "/route/task-00000.json"},
 	} {
 		p := prepare(t, jobs[slices.IndexFunc(jobs, func(j job) bool { return j.name == c.job })])
-		last := 0 // from 1; of those before the commit, since what follows only reports
+		last := 0 // counted from 1; only operations before the commit, because later ones only report
 		for i, op := range p.operations(t) {
 			if strings.HasPrefix(op, "rename _state/") && strings.HasSuffix(op, "/manifest.json") {
 				break
@@ -142,11 +144,12 @@ func TestReadErrorIsNoDamage(t *testing.T) {
 // An operation is one file operation of a job.
 type operation struct {
 	prepared
-	n    int // from 1
+	n    int // counted from 1
 	what string
 }
 
-// operations are one of each kind of all jobs in random order, or a few: those with the given verbs, or all.
+// operations returns one operation of each kind for all jobs, in random order, or only a few of them. It
+// returns those with the given verbs, or all if none are given.
 func (c *campaign) operations(verbs []string) (all []operation) {
 	c.t.Helper()
 	some := slices.Clone(operationJobs)
@@ -176,8 +179,8 @@ func (c *campaign) operations(verbs []string) (all []operation) {
 // durableKind is the name of this kind of fault in the table.
 const durableKind = "order of writes, fsync and renames"
 
-// Before a manifest is renamed to its place, the files that it names and their directories are durable, and so is the
-// manifest itself. This is what a power failure needs, which a killed process does not.
+// Before a manifest is renamed to its final path, the manifest, the files that it names and their directories
+// are durable. A power failure requires this order, whereas a killed process does not.
 func TestCommitIsDurable(t *testing.T) {
 	t.Parallel()
 	c := newCampaign(t, durableKind)
@@ -191,10 +194,11 @@ func TestCommitIsDurable(t *testing.T) {
 	})
 }
 
-// durable reports a manifest that is renamed to its place before what it may name is durable: each data file of its
-// place, but for temporary tables, that was installed before is synchronised after it was installed, and so are the directories above it; the
-// manifest is synchronised before the rename, and its directory after it. A manifest that is removed is so durably
-// before its files go.
+// durable returns an error if a manifest is renamed to its final path before the files that it may name are
+// durable. Each data file of its place that was installed before, except files of temporary tables, must be
+// synced after it was installed, and so must the directories above it. The manifest must be synced before the
+// rename, and its directory after the rename. If a manifest is removed, the removal must be durable before
+// its files are removed.
 func durable(operations []string) error {
 	pending := map[string]bool{} // installed files and directories that are not durable
 	manifests, lastCreated, synced := 0, "", ""

@@ -11,11 +11,12 @@ import (
 	"time"
 )
 
-// tablePath is the file of the rounds that were done: lines of kind, seed, round, planned rounds, 0 or 1 if the round
-// failed, and what it was, separated by tabs. The last line of a round counts.
+// tablePath is the file that records the rounds. Its lines have these fields, separated by tabs: kind, seed,
+// round, number of planned rounds, 0 or 1 if the round failed, and a description. If a round has several
+// lines, the last one is used.
 var tablePath = os.Getenv("PARSIMON_FAULTS_TABLE")
 
-// readTable takes over the seed and the rounds that the table has of this kind of fault.
+// readTable reads the seed and the rounds of this kind of fault from the table.
 func (c *campaign) readTable() error {
 	c.survived = map[int]bool{}
 	f, err := os.Open(tablePath)
@@ -44,7 +45,7 @@ func (c *campaign) readTable() error {
 	return lines.Err()
 }
 
-// writeTable adds a round.
+// writeTable appends a round to the table.
 func (c *campaign) writeTable(round int, what string, failure error) error {
 	if tablePath == "" {
 		return nil
@@ -61,10 +62,11 @@ func (c *campaign) writeTable(round int, what string, failure error) error {
 	return errors.Join(err, f.Close())
 }
 
-// shares divides the time of a long run. The tests run one after the other (go test -parallel 1); each has a part of
-// the time that is left, by its weight among those that have not ended, so what one does not use is for the others.
+// shares divides the time of a long run. The tests run one after the other (go test -parallel 1). Each test
+// gets a part of the remaining time, by its weight among the tests that have not ended. Time that a test does
+// not use is left for the others.
 var shares = &clock{
-	weights: map[string]float64{ // about the hundreds of seconds that all rounds take
+	weights: map[string]float64{ // approximate duration of all rounds, in hundreds of seconds
 		killedKind: 3, operationFaults[0].kind: 3, operationFaults[1].kind: 7, operationFaults[2].kind: 3, durableKind: 1,
 		bytesKind: 2, hostileKind: 1, togetherKind: 15,
 	},
@@ -76,7 +78,7 @@ type clock struct {
 	ends    time.Time
 }
 
-// begin returns whether a kind of fault has time for another round.
+// begin returns a function that reports whether a kind of fault has time for another round.
 func (c *clock) begin(kind string) (inTime func() bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,7 +94,7 @@ func (c *clock) begin(kind string) (inTime func() bool) {
 	return func() bool { return unlimited || time.Now().Before(until) }
 }
 
-// end leaves the rest of the time to the other kinds.
+// end leaves the remaining time to the other kinds.
 func (c *clock) end(kind string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

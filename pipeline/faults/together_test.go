@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// busy is the exit code of a command that finds another one at work on the same scenario or workload.
+// busy is the exit code of a command if another process works on the same scenario or workload.
 const busy = 4
 
-// together are the commands of which every pair runs at once. From readingFrom on, they change nothing.
+// together lists the commands of which every pair runs at once. Those from readingFrom on change nothing.
 var together = []job{
 	{"run", nil, runOf("other.yaml")},
 	{"run of another pass", nil, runOf("tiny.yaml", "--passes", "2")},
@@ -33,23 +33,24 @@ var together = []job{
 
 const readingFrom = 6
 
-// allowed is whether a command that runs beside others may end so.
+// allowed returns an error if a command that runs beside others may not end in this way.
 func allowed(j job, err error) error {
 	var exit *exec.ExitError
 	if err == nil || errors.As(err, &exit) && exit.ExitCode() == busy {
 		return nil
 	}
 	if strings.Contains(err.Error(), `no workload "days"`) || strings.Contains(err.Error(), "no scenario") {
-		return nil // removed meanwhile
+		return nil // removed in the meantime
 	}
 	return fmt.Errorf("%s: %w", j.name, err)
 }
 
-// readerPause is how long readers wait before they look again: enough for the commands to get the processor.
+// readerPause is the time between two looks of a reader. It is long enough for the commands to use the
+// processor.
 const readerPause = 5 * time.Millisecond
 
-// atOnce runs commands at once and readers throughout, and reports a reader that sees anything but what each of the
-// commands alone leaves.
+// atOnce runs commands at once, with readers throughout. It returns an error if a reader sees a state that
+// none of the commands alone leaves.
 func (w world) atOnce(jobs []job, units map[string]map[string]bool) error {
 	errs := make([]error, len(jobs))
 	var running, reading sync.WaitGroup
@@ -97,7 +98,7 @@ func (w world) atOnce(jobs []job, units map[string]map[string]bool) error {
 	return errors.Join(append(errs, readErr)...)
 }
 
-// units are the states in which readers may find each place: as text of its tables.
+// units returns the states in which readers may find each place, as text of its tables.
 func (s snapshot) units() map[string]string {
 	texts := map[string]string{}
 	for key := range s {
@@ -107,7 +108,7 @@ func (s snapshot) units() map[string]string {
 	return texts
 }
 
-// known reports a place in a state that it has neither before nor after any of the commands.
+// known returns an error if a place is in a state that it has neither before nor after any of the commands.
 func (s snapshot) known(units map[string]map[string]bool) error {
 	for unit, text := range s.units() {
 		if !units[unit][text] {
@@ -117,7 +118,7 @@ func (s snapshot) known(units map[string]map[string]bool) error {
 	return nil
 }
 
-// some draws so many jobs.
+// some draws n of the jobs.
 func (c *campaign) some(jobs []job, n int) []job {
 	drawn := slices.Clone(jobs)
 	c.rng.Shuffle(len(drawn), func(i, j int) { drawn[i], drawn[j] = drawn[j], drawn[i] })
@@ -127,9 +128,9 @@ func (c *campaign) some(jobs []job, n int) []job {
 // togetherKind is the name of this kind of fault in the table.
 const togetherKind = "pairs of commands at once, with readers"
 
-// Every pair of commands at once, with readers throughout: each completes or says that the other is at work, readers see
-// states that the commands alone leave, and afterwards those that write, one after the other, leave the rows that they
-// leave in an undisturbed lake.
+// Every pair of commands runs at once, with readers throughout. Each command completes or reports that the
+// other one is working. Readers see only states that the commands alone leave. Afterwards, running the
+// commands that write one after the other leaves the same rows as in an undisturbed lake.
 func TestTogether(t *testing.T) {
 	t.Parallel()
 	c := newCampaign(t, togetherKind)
@@ -161,7 +162,7 @@ func TestTogether(t *testing.T) {
 		}
 	}
 	base := newWorld(t)
-	for _, j := range some { // what each leaves alone, and then all in turn
+	for _, j := range some { // the result of each alone, then of all one after the other
 		for _, w := range []world{copyOf(t, base), base} {
 			if w == base && j.name == "rm of a workload" {
 				continue

@@ -13,18 +13,20 @@ import (
 	"parsimon/queries/duckdb"
 )
 
-// readerOfViews is a user's DuckDB, one for all tests: to open one takes longer than to read the views.
+// readerOfViews returns a DuckDB database that represents a user. All tests share it, because opening one
+// takes longer than reading the views.
 var readerOfViews = sync.OnceValues(func() (*sql.DB, error) {
 	db, err := duckdb.Open(context.Background(), duckdb.Options{Threads: 1})
 	if err == nil {
-		_, err = db.Exec("SET GLOBAL enable_external_file_cache = false") // each lake is read from its files
+		// Do not cache: each lake is read from its own files.
+		_, err = db.Exec("SET GLOBAL enable_external_file_cache = false")
 	}
 	return db, err
 })
 
-var catalogs atomic.Int64 // that were attached: names of databases are global
+var catalogs atomic.Int64 // number of catalogs that were attached, because database names are global
 
-// viewsWork reports a catalog of views that a user of DuckDB cannot read.
+// viewsWork returns an error if a user of DuckDB cannot read the catalog of views.
 func (w world) viewsWork() (err error) {
 	ctx := context.Background()
 	db, err := readerOfViews()

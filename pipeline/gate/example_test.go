@@ -6,13 +6,14 @@ import (
 	"parsimon/pipeline/gate"
 )
 
-// A condition that is true fails: Judge returns its verdict, and an error for the exit code.
+// A gate fails if its condition is true. Judge returns its verdict, and an error for the exit code.
 func Example() {
 	storage, err := gate.Parse("service=storage p99_slowdown > 5")
 	if err != nil {
 		fmt.Println(err)
 	}
-	measured := func(g gate.Gate) (gate.Interval, error) { // the quantile g.Quantile of the flows that g.Filter selects
+	// The quantile g.Quantile of the flows that g.Filter selects.
+	measured := func(g gate.Gate) (gate.Interval, error) {
 		fmt.Println("quantile", g.Quantile, "of", g.Filter)
 		return gate.Exactly(6.5), nil
 	}

@@ -22,19 +22,21 @@ import (
 // A Gate is one condition.
 type Gate struct {
 	Text     string            // as it was given
-	Filter   map[string]string // by Columns or linkColumns: the flows, or links, that count; empty: all
-	Load     bool              // of the most loaded link, instead of a quantile
+	Filter   map[string]string // by Columns or linkColumns: selects the flows or links; empty: all
+	Load     bool              // the value is the load of the most loaded link, not a quantile
 	Quantile float64           // 0.5, 0.9, 0.99 or 0.999
-	FCT      bool              // of the FCT, in ms, instead of the slowdown
-	Change   bool              // of the quantile against a base, as a share, instead of the quantile itself
+	FCT      bool              // the value is that of the FCT, in ms, not of the slowdown
+	// The value is the relative change of the quantile from a base, not the quantile itself.
+	Change   bool
 	operator string
 	limit    float64
 }
 
-// Columns lists what flows can be selected by.
+// Columns lists the columns by which flows can be selected.
 func Columns() []string { return []string{"service", "vnet", "size_bin"} }
 
-// linkColumns lists what links can be selected by: a cable as A:B, in both directions, and a tier.
+// linkColumns lists the columns by which links can be selected: a cable A:B, which includes both directions,
+// and a tier.
 var linkColumns = []string{"link", "tier"}
 
 var (
@@ -44,8 +46,9 @@ var (
 	quantiles = map[string]float64{"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
 )
 
-// Parse reads a gate: zero or more COLUMN=VALUE, then pNN_slowdown, pNN_fct_ms, pNN_change (of the slowdown),
-// pNN_fct_change or load, then <, <=, > or >=, then a number, which may have a % for a change or a load.
+// Parse parses a gate. It consists of zero or more COLUMN=VALUE, a metric, an operator and a number. The
+// metric is pNN_slowdown, pNN_fct_ms, pNN_change (of the slowdown), pNN_fct_change or load. The operator is
+// <, <=, > or >=. For a change or a load, the number may be a percentage.
 func Parse(text string) (Gate, error) {
 	fail := func(why string) (Gate, error) {
 		return Gate{}, fmt.Errorf("%q: %s; want a condition such as 'service=storage p99_slowdown > 5', 'p99_fct_ms > 20', "+
@@ -87,7 +90,7 @@ func Parse(text string) (Gate, error) {
 	return g, nil
 }
 
-// things are what a gate is about, and what selects them.
+// things returns whether a gate applies to flows or links, and the columns that select them.
 func (g Gate) things() (name string, columns []string) {
 	if g.Load {
 		return "links", linkColumns
@@ -95,7 +98,8 @@ func (g Gate) things() (name string, columns []string) {
 	return "flows", Columns()
 }
 
-// None is the error of a gate that selects no flow or no link. values are those of the flows or links in a column.
+// None returns the error of a gate that selects no flow or no link. values returns the values of the flows or
+// links in a column.
 func (g Gate) None(values func(column string) ([]string, error)) error {
 	things, _ := g.things()
 	for _, column := range slices.Sorted(maps.Keys(g.Filter)) {
@@ -126,22 +130,24 @@ func (g Gate) Fails(value float64) bool {
 	return value >= g.limit
 }
 
-// A Verdict is a gate with the value that it was held against, and the interval of the value if it has one.
+// A Verdict is the result of a gate: the value that was compared with the limit, and the interval of the
+// value if it has one.
 type Verdict struct {
-	Gate   string   `json:"gate"`
-	Value  *float64 `json:"value"` // nil: no flow that the gate selects has a path, as if the value were +Inf
-	Lo     *float64 `json:"lo,omitempty"`
-	Hi     *float64 `json:"hi,omitempty"`
-	Open   bool     `json:"open,omitempty"` // the interval holds the limit: another sample could decide otherwise
-	Failed bool     `json:"failed"`         // by the value
+	Gate  string   `json:"gate"`
+	Value *float64 `json:"value"` // nil: none of the selected flows has a path, which is treated as +Inf
+	Lo    *float64 `json:"lo,omitempty"`
+	Hi    *float64 `json:"hi,omitempty"`
+	// The interval contains the limit, so another sample could give another result.
+	Open   bool `json:"open,omitempty"`
+	Failed bool `json:"failed"` // depends only on the value
 
 	percent bool // the value is a change or a load
 }
 
-// An Interval is a value with its bounds; see Exactly.
+// An Interval is a value with a lower and an upper bound.
 type Interval struct{ Value, Lo, Hi float64 }
 
-// Exactly is a value without bounds.
+// Exactly returns the interval of a value without uncertainty.
 func Exactly(value float64) Interval { return Interval{value, value, value} }
 
 // An Error lists the gates that failed.
@@ -170,7 +176,7 @@ func (e *Error) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Judge holds gates against values and returns all verdicts, and an *Error if any failed.
+// Judge evaluates gates and returns all verdicts. If any gate failed, it returns an *Error as well.
 func Judge(gates []Gate, value func(g Gate) (Interval, error)) (all []Verdict, err error) {
 	var failed []Verdict
 	for _, g := range gates {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// A gate is judged by the value. That its interval holds the limit is said.
+// The value alone decides whether a gate fails. The verdict also reports whether the interval contains the
+// limit.
 func TestChangeInPercent(t *testing.T) {
 	g, err := Parse("p99_change > 10%")
 	if err != nil {

@@ -338,7 +338,7 @@ func (l *Lake) eachIdle(do func(path string) error) error {
 		f, err := l.openRegular(lock)
 		switch {
 		case err != nil && IsReadError(err) && !errors.Is(err, fs.ErrNotExist):
-		case err != nil || flock(f, syscall.LOCK_EX|syscall.LOCK_NB) == nil: // there is no lock, or no process holds it
+		case err != nil || flock(f, syscall.LOCK_EX|syscall.LOCK_NB) == nil: // no process holds a lock
 			err = do(path)
 		}
 		if f != nil {

@@ -16,7 +16,7 @@ import (
 	"parsimon/stages/estimators"
 )
 
-// A report is one HTML file, which makes no request.
+// A report is a single HTML file that makes no requests.
 func Example() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "lake")

@@ -5,12 +5,12 @@
 //	charts (Vega-Lite, package queries), themes, vega/*.js ─────────┴─► page.html.tmpl ──► one file
 //
 // The page is a single file of at most 1.5 MB that makes no request: the chart libraries, whose versions and
-// digests fetch-vega pins, are part of it. Its size depends on the number of services, virtual networks and links
-// but hardly on the number of flows, because every number on it is an aggregate computed by DuckDB.
+// digests fetch-vega pins, are part of it. Its size depends on the number of services, virtual networks and
+// links but hardly on the number of flows, because every number on it is an aggregate computed by DuckDB.
 //
 // Texts of a trace, such as names of services, are untrusted. They reach the page in two ways only: through
-// html/template, which escapes them, and as JSON in which <, > and & are escaped. The page's content security policy
-// runs only those scripts whose digests it lists and allows no request at all.
+// html/template, which escapes them, and as JSON in which <, > and & are escaped. The page's content security
+// policy runs only those scripts whose digests it lists and allows no request at all.
 package report
 
 import (
@@ -39,22 +39,22 @@ import (
 	"parsimon/schema"
 )
 
-// Options say what to report.
+// Options select the content of a report.
 type Options struct {
 	Estimate Estimate
-	// Base is what the estimate is compared with; nil: nothing. The lake has to hold the comparison (tables comparisons
-	// and comparison_links).
+	// Base is the estimate to compare with; nil: none. The lake must contain the comparison (tables
+	// comparisons and comparison_links).
 	Base *Estimate
-	// Command is the command line that makes this report.
+	// Command is the command line that creates this report.
 	Command string
-	// Query says which files the questions read and bounds their memory and threads.
+	// Query selects the files that the queries read, and limits their memory and threads.
 	Query queries.Options
 }
 
 // Write writes the report of an estimate of the lake as one HTML page.
 //
-// Errors: the lake cannot be opened; it lacks the comparison; a question fails. What was written before an error is of
-// no use.
+// It returns an error if the lake cannot be opened, if the comparison is missing, or if a query fails. Output
+// that was written before an error is not usable.
 func Write(ctx context.Context, w io.Writer, lake string, o Options) (err error) {
 	db, err := queries.Open(ctx, lake, o.Query)
 	if err != nil {
@@ -72,12 +72,12 @@ func Write(ctx context.Context, w io.Writer, lake string, o Options) (err error)
 // Estimate is one estimate of the lake.
 type Estimate struct {
 	Scenario, Variant string
-	Name              string // of the scenario; need not be unique
-	Windows           bool   // it was estimated from windows of time, not of every flow
+	Name              string // name of the scenario; need not be unique
+	Windows           bool   // the estimate was made from windows of time, not from all flows
 }
 
-// Choose finds the estimate of a scenario, given by its id and name: of a variant or, where that is empty, of the one
-// to prefer, or else the answer.
+// Choose finds the estimate of a scenario, which is given by its id and name. It returns the estimate of the
+// given variant. If variant is empty, it returns the preferred estimate, or else the answer of the scenario.
 func Choose(files []queries.File, scenario, name, variant, prefer string) (Estimate, error) {
 	windows, answer := map[string]bool{}, "" // by variant
 	for _, f := range files {
@@ -104,8 +104,9 @@ func Choose(files []queries.File, scenario, name, variant, prefer string) (Estim
 	return Estimate{scenario, chosen, name, windows[chosen]}, nil
 }
 
-// Compared reports whether the lake holds the comparison with the base that a report needs: by service, where there are
-// several. Estimates that cannot be compared are an error.
+// Compared reports whether the lake contains the comparison with the base that a report needs. If there are
+// several services, the comparison must be grouped by service. If the estimates cannot be compared, it
+// returns an error.
 func Compared(ctx context.Context, lake string, o Options) (_ bool, err error) {
 	switch {
 	case o.Estimate.Windows || o.Base.Windows:
@@ -123,7 +124,7 @@ func Compared(ctx context.Context, lake string, o Options) (_ bool, err error) {
 	return err == nil && a.Is(0, "compared"), err
 }
 
-// Libraries are the chart libraries that a page embeds, as fetch-vega fetches them.
+// libraries are the chart libraries that a page embeds. fetch-vega downloads them.
 var libraries = []struct{ name, version string }{{"vega", "6.4.0"}, {"vega-lite", "6.5.0"}, {"vega-embed", "7.3.0"}}
 
 //go:embed vega page.html.tmpl page.css page.js sections.json
@@ -141,8 +142,8 @@ type pageData struct {
 	Warnings                []warning
 	Verdict                 *verdict
 	Sections                []section
-	Sampled                 string // what all numbers were estimated from; empty for an estimate of every flow
-	Confidence              string // of its intervals
+	Sampled                 string // what the numbers were estimated from; empty for an estimate of all flows
+	Confidence              string // confidence level of the intervals
 	Services, Vnets         []string
 	Facts                   []fact
 	Spec                    string
@@ -181,7 +182,8 @@ func (c *content) writePage(w io.Writer, o Options) error {
 	return t.Execute(w, p)
 }
 
-// addAssets adds style, scripts and their licences, and the policy that admits these scripts only.
+// addAssets adds the style sheet, the scripts and their licences, and the security policy that permits only
+// these scripts.
 func (p *pageData) addAssets() error {
 	var hashes []string
 	var names []string
@@ -211,13 +213,14 @@ func (p *pageData) addAssets() error {
 		return err
 	}
 	p.CSS = template.CSS(css)
-	// Vega compiles the expressions of specifications (unsafe-eval). They are ours; rows are never compiled.
+	// Vega compiles the expressions of chart specifications (unsafe-eval). The specifications are part of
+	// this program. Rows are never compiled.
 	p.Policy = "default-src 'none'; script-src " + strings.Join(hashes, " ") +
 		" 'unsafe-eval'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
 	return nil
 }
 
-// script is the page's data as JSON in which <, >, &, U+2028 and U+2029 are escaped.
+// script returns the page's data as JSON in which <, >, &, U+2028 and U+2029 are escaped.
 func (c *content) script(sections []section) ([]byte, error) {
 	specs, data := map[string]json.RawMessage{}, map[string]*answer{}
 	for _, s := range sections {
@@ -245,7 +248,7 @@ func (c *content) script(sections []section) ([]byte, error) {
 		"themes": map[string]json.RawMessage{"light": queries.LightTheme(), "dark": queries.DarkTheme()}})
 }
 
-// labels lists the services, or the virtual networks, that charts can be filtered by.
+// labels returns the services, or the virtual networks, by which charts can be filtered.
 func (c *content) labels(column, other string) []string {
 	a := c.answers["percentiles_by_group"]
 	var out []string
@@ -260,7 +263,7 @@ func (c *content) labels(column, other string) []string {
 	return out
 }
 
-// spec is the scenario as it was given, indented.
+// spec returns the scenario as it was given, indented.
 func (c *content) spec() string {
 	var out bytes.Buffer
 	text := c.answers["scenario"].Text(0, "spec")
@@ -307,25 +310,25 @@ type section struct {
 
 // A figureChart is one chart of the page with its table.
 type figureChart struct {
-	ID       string // of the element, of the chart, and of the question that it draws
+	ID       string // id of the element, of the chart, and of the query whose result it shows
 	Title    string
-	Of       string            // which reports ask the question: see collect; empty: asked for where there is reason
-	Params   map[string]string // of the question, that are not the defaults
+	Of       string            // which reports run the query (collect); empty: run only if needed
+	Params   map[string]string // parameters of the query that differ from the defaults
 	Caption  string
-	Wide     bool // spans the page; others stand side by side where there is room
+	Wide     bool // as wide as the page; other charts are placed side by side if there is room
 	Filtered bool
 	Zooms    bool
-	Table    string // data set whose rows the table has
-	Command  string // asks the question again
+	Table    string // data set of the table's rows
+	Command  string // command line that repeats the query
 	SQL      string
-	Columns  string // of a figure that is a table and no chart, each with a label if its name does not do: name:label
+	Columns  string // columns of a figure that has only a table; a column can have a label (name:label)
 	Head     []string
 	Rows     [][]string
-	More     int // rows that are left out
+	More     int // number of rows that are omitted
 	spec     json.RawMessage
 }
 
-// plan lists all sections and the charts that they may have, in the order of the page.
+// plan lists all sections and their possible charts, in the order of the page.
 var plan = sync.OnceValues(func() (all []section, err error) {
 	text, err := assets.ReadFile("sections.json")
 	if err == nil {
@@ -334,7 +337,7 @@ var plan = sync.OnceValues(func() (all []section, err error) {
 	return all, err
 })
 
-// outline lists the sections and charts that have something to show.
+// outline returns the sections and charts that have something to show.
 func (c *content) outline() ([]section, error) {
 	all, err := plan()
 	var out []section
@@ -371,7 +374,7 @@ func (c *content) outline() ([]section, error) {
 			}
 			charts = append(charts, f)
 		}
-		if len(charts) == 1 { // no empty place beside it
+		if len(charts) == 1 { // do not leave empty space beside it
 			charts[0].Wide = true
 		}
 		if s.Charts = charts; len(charts) > 0 {
@@ -381,10 +384,10 @@ func (c *content) outline() ([]section, error) {
 	return out, err
 }
 
-// mostTableRows is how many rows a table of the page has.
+// mostTableRows is the maximum number of rows of a table of the page.
 const mostTableRows = 24
 
-// fill fills a table. The ends of the columns' names are their units.
+// fill fills a table. The suffixes of column names are their units.
 func (f *figureChart) fill(a *answer) {
 	for column := range strings.FieldsSeq(f.Columns) {
 		column, head, _ := strings.Cut(column, ":")
@@ -402,7 +405,7 @@ func (f *figureChart) fill(a *answer) {
 	}
 }
 
-// cell writes a value in the unit of its column.
+// cell formats a value in the unit of its column.
 func cell(a *answer, i int, column string) string {
 	_, unit, _ := strings.Cut(column, "_")
 	switch v := a.at(i, column).(type) {
@@ -430,7 +433,7 @@ func cell(a *answer, i int, column string) string {
 	}
 }
 
-// command writes the command line that asks a question of the report again.
+// command returns the command line that repeats a query of the report.
 func (c *content) command(question string) string {
 	text := "parsimon query " + question + " --lake " + ShellQuote(c.lake)
 	params := c.asked[question]
@@ -440,7 +443,7 @@ func (c *content) command(question string) string {
 	return text
 }
 
-// ShellQuote quotes a word for a shell where it needs it.
+// ShellQuote quotes a word for a shell if necessary.
 func ShellQuote(word string) string {
 	plain := strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./@:%+,") == ""
 	if plain && word != "" {
@@ -449,27 +452,29 @@ func ShellQuote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// mostTableLinks is how many links with the most load, and with the largest share of the tail, a page has.
+// mostTableLinks is the maximum number of links with the highest load, and with the largest share of the
+// tail, on a page.
 const mostTableLinks = 60
 
-// runs has a row for each run of a sweep; the answer of question parameter_sweep has one for each run and parameter.
+// runs returns one row for each run of a sweep. The result of query parameter_sweep has one row for each run
+// and parameter.
 func (c *content) runs() *answer {
 	long := c.answers["parameter_sweep"]
 	first := long.where(func(i int) bool { return long.Int(i, "parameter_place") == 1 })
 	return first.without("sweep", "label", "parameter", "name", "parameter_place", "value", "value_number", "value_place")
 }
 
-// A content is everything that a page says.
+// A content is the content of a page.
 type content struct {
 	db       *queries.DB
 	lake     string
 	estimate Estimate
-	base     *Estimate                    // nil without a comparison
-	answers  map[string]*answer           // by question
-	asked    map[string]map[string]string // parameters, by question
+	base     *Estimate                    // nil: no comparison
+	answers  map[string]*answer           // results by query
+	asked    map[string]map[string]string // parameters by query
 }
 
-// parameters name the estimates to a question.
+// parameters returns the query parameters that select the estimates.
 func parameters(of Estimate, base *Estimate) map[string]string {
 	params := map[string]string{"scenario": of.Scenario, "variant": of.Variant}
 	if base != nil {
@@ -498,7 +503,8 @@ func (c *content) collect(ctx context.Context) error {
 			return err
 		}
 	}
-	// Estimates of every flow, from windows of time, with a base, that simulated every packet, and of these with jobs.
+	// The conditions of charts: estimates of all flows, estimates from windows of time, reports with a base,
+	// simulations of every packet, and such simulations with jobs.
 	is := map[string]bool{"flows": !c.estimate.Windows, "windows": c.estimate.Windows, "base": c.base != nil,
 		"exact": exact, "jobs": exact && c.answers["scenario"].Int(0, "dependencies") > 0}
 	sections, err := plan()
@@ -523,11 +529,11 @@ func (c *content) collect(ctx context.Context) error {
 	}
 	if c.estimate.Windows {
 		c.answers["headline"] = c.answers["sampled_headline"]
-		all := c.answers["sampled_percentiles"] // for the filter, and for sentences
+		all := c.answers["sampled_percentiles"] // for the filter and for sentences
 		c.answers["percentiles_by_group"] = all.where(func(i int) bool { return all.Text(i, "size_bin") == "all" })
 		return nil
 	}
-	if c.answers["sweep"].Len() > 0 { // the largest sweep of parameters that the scenario is a run of
+	if c.answers["sweep"].Len() > 0 { // the largest parameter sweep that includes the scenario
 		of := map[string]string{"scenario": "", "sweep": c.answers["sweep"].Text(0, "sweep")}
 		if err := c.put(ctx, "parameter_sweep", of); err != nil {
 			return err
@@ -542,10 +548,11 @@ func (c *content) collect(ctx context.Context) error {
 	return c.curves(ctx)
 }
 
-// mostCurveRows bounds the points of curves, which are most of a page's data.
+// mostCurveRows is the maximum number of points of curves, which are most of a page's data.
 const mostCurveRows = 4_500
 
-// curves asks for distributions: where those of all groups of flows would make the page too large, for fewer.
+// curves queries the distributions. If the distributions of all groups of flows would make the page too
+// large, it queries fewer groups.
 func (c *content) curves(ctx context.Context) error {
 	for groups := 12; ; groups /= 2 {
 		err := c.put(ctx, "slowdown_cdf", map[string]string{"groups": strconv.Itoa(groups)})
@@ -559,7 +566,7 @@ func (c *content) curves(ctx context.Context) error {
 	}
 }
 
-// put asks a question about the estimate and, if it has rows for bases, about the base.
+// put runs a query about the estimate. If the query supports bases, its result includes rows for the base.
 func (c *content) put(ctx context.Context, name string, more map[string]string) error {
 	q := queries.Known(name)
 	params := parameters(c.estimate, c.base)
@@ -581,7 +588,7 @@ func (c *content) put(ctx context.Context, name string, more map[string]string) 
 	return nil
 }
 
-// An answer holds the rows of one question. They are aggregates, so they are few.
+// An answer has the rows of the result of one query. They are aggregates, so there are few of them.
 type answer struct {
 	columns []string
 	rows    [][]any // nil, bool, int64, float64 or string
@@ -600,7 +607,7 @@ func ask(ctx context.Context, db *queries.DB, q queries.Query, params map[string
 	return &answer{found.Columns, found.Rows}, nil
 }
 
-// plain turns the values of a format.Answer into the few types of an answer.
+// plain converts a value of a format.Answer to one of the types of an answer.
 func plain(v any) any {
 	x := reflect.ValueOf(v)
 	switch v.(type) {
@@ -618,7 +625,7 @@ func plain(v any) any {
 	return fmt.Sprint(v)
 }
 
-// Len is the number of rows, 0 of no answer.
+// Len returns the number of rows. It is 0 for a nil answer.
 func (a *answer) Len() int {
 	if a == nil {
 		return 0
@@ -626,7 +633,7 @@ func (a *answer) Len() int {
 	return len(a.rows)
 }
 
-// at returns a value, nil where there is no such row or column.
+// at returns a value, or nil if the row or column does not exist.
 func (a *answer) at(row int, column string) any {
 	if row >= a.Len() {
 		return nil
@@ -637,13 +644,13 @@ func (a *answer) at(row int, column string) any {
 	return nil
 }
 
-// Text returns a text, empty for null.
+// Text returns a text, or an empty string for null.
 func (a *answer) Text(row int, column string) string {
 	s, _ := a.at(row, column).(string)
 	return s
 }
 
-// Float returns a number, NaN for null.
+// Float returns a number, or NaN for null.
 func (a *answer) Float(row int, column string) float64 { return number(a.at(row, column)) }
 
 func number(v any) float64 {
@@ -656,16 +663,16 @@ func number(v any) float64 {
 	return math.NaN()
 }
 
-// Int returns a whole number, 0 for null.
+// Int returns an integer, or 0 for null.
 func (a *answer) Int(row int, column string) int64 {
 	v, _ := a.at(row, column).(int64)
 	return v
 }
 
-// Is says whether a column is true.
+// Is reports whether the value of a column is true.
 func (a *answer) Is(row int, column string) bool { v, _ := a.at(row, column).(bool); return v }
 
-// Null says whether a value is null.
+// Null reports whether a value is null.
 func (a *answer) Null(row int, column string) bool { return a.at(row, column) == nil }
 
 func (a *answer) where(keep func(row int) bool) *answer {
@@ -699,7 +706,8 @@ func (a *answer) without(columns ...string) *answer {
 //
 //	{"columns": ["tier", "share"], "values": [{"of": ["host-tor"], "at": [0, 0]}, [0.5, null]]}
 //
-// Texts are places in a list of the distinct ones, -1 for null. Numbers have six significant digits, whole numbers all.
+// Texts are places in a list of the distinct ones, -1 for null. Numbers have six significant digits, whole
+// numbers all.
 func (a *answer) MarshalJSON() ([]byte, error) {
 	values := make([]any, len(a.columns))
 	for i := range a.columns {
@@ -708,7 +716,8 @@ func (a *answer) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]any{"columns": append([]string{}, a.columns...), "values": values})
 }
 
-// column is a column as MarshalJSON writes it. A column with one text is written as texts throughout.
+// column returns a column in the form in which MarshalJSON writes it. If any value of a column is a text, all
+// of its values are written as texts.
 func (a *answer) column(i int) any {
 	texts := slices.ContainsFunc(a.rows, func(row []any) bool { _, ok := row[i].(string); return ok })
 	if !texts {

@@ -7,7 +7,7 @@ import (
 	"parsimon/queries"
 )
 
-// sampledContent is a content of two rounds of windows by link cases.
+// sampledContent returns the content of an estimate of two rounds of windows by link cases.
 func sampledContent() *content {
 	percentiles := &answer{columns: []string{"service", "vnet", "size_bin", "flows", "quantile", "slowdown", "lo", "hi", "estimated_from"},
 		rows: [][]any{{nil, nil, "all", int64(1000), 0.5, 1.0, 1.0, 1.01, "sampled, 48 windows, 12.5% of flows"}}}
@@ -21,7 +21,8 @@ func sampledContent() *content {
 	return c
 }
 
-// The report of an estimate from windows says beside each percentile what it was estimated from, and what is not known.
+// The report of an estimate from windows says, beside each percentile, what it was estimated from and what is
+// not known.
 func TestSampledInWords(t *testing.T) {
 	c := sampledContent()
 	for _, f := range c.figures()[:3] {
@@ -44,7 +45,7 @@ func TestSampledInWords(t *testing.T) {
 	}
 }
 
-// Without a variant, the answer of the scenario is meant.
+// Without a variant, Choose returns the answer of the scenario.
 func TestChoose(t *testing.T) {
 	var files []queries.File
 	for variant, table := range map[string]string{"exact": "slowdowns", "flow-2": "slowdowns", "flow-2-sampled-48": "windows"} {

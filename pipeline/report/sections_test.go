@@ -38,7 +38,7 @@ workload:
     - {name: gather, ranks: 4, iterations: 3, steps: [{compute: 100us}, {collective: all-to-all, size: 2MB}]}
 `
 
-// page is the report of a scenario file, by estimator exact.
+// page returns the report of a scenario file, made with estimator exact.
 func page(t *testing.T, text string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -71,7 +71,8 @@ func page(t *testing.T, text string) string {
 	return html.UnescapeString(out.String())
 }
 
-// Classes, jobs, drops, retransmissions and events have sections where a scenario has them, and no section elsewhere.
+// Classes, jobs, drops, retransmissions and events have sections if a scenario has them, and otherwise no
+// section.
 func TestSectionsOfWhatHappened(t *testing.T) {
 	lost, job := page(t, lossy), page(t, jobs)
 	for _, want := range []string{`<section id="classes"`, "<td>fast</td><td>4</td>", `<section id="lost"`, "packets dropped", "<td>right → six</td><td>switch-host</td>",

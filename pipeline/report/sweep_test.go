@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The table of a sweep has a row for each run.
+// The table of a sweep has one row for each run.
 func TestSweepRuns(t *testing.T) {
 	long := &answer{columns: []string{"settings", "parameter", "parameter_place", "value", "p99_slowdown", "p99_exact"}}
 	add := func(load, kind string, p99, exact any) {
@@ -26,7 +26,7 @@ func TestSweepRuns(t *testing.T) {
 	}
 }
 
-// The report names the slowest service, the tier and the link where its slowest flows lose most time.
+// The report names the slowest service, and the tier and the link where its slowest flows lose most time.
 func TestSlowestServiceInWords(t *testing.T) {
 	groups := &answer{columns: []string{"service", "vnet", "quantile", "slowdown", "lo", "hi"}, rows: [][]any{
 		{nil, nil, 0.99, 5.0, 4.5, 5.5}, {"web", nil, 0.99, 4.0, 3.9, 4.1}, {"etl", nil, 0.99, 7.5, 7.0, 8.0}, {"etl", "blue", 0.99, 9.0, nil, nil}}}
@@ -44,7 +44,7 @@ func TestSlowestServiceInWords(t *testing.T) {
 	}
 }
 
-// Warnings of one kind are one entry, with three of them and the number of the others.
+// Warnings of one kind are one entry, which lists three of them and the number of the others.
 func TestWarningsOfOneKind(t *testing.T) {
 	w := &answer{columns: []string{"kind", "warning"}}
 	for i := range 9 {

@@ -18,14 +18,14 @@ type figure struct {
 	Label, Value, Note string
 }
 
-// A warning limits the use of the estimate. Weight is "weak" for a known inaccuracy of the estimate, and "short" for
-// a workload with too few flows.
+// A warning limits the use of the estimate. Weight is "weak" for a known inaccuracy of the estimate, and
+// "short" for a workload with too few flows.
 type warning struct {
 	Weight, Text string
 	Items        []string
 }
 
-// variantConfidence is the confidence of intervals that are not 95%, in the name of a variant.
+// variantConfidence matches the confidence level in the name of a variant, which is there if it is not 95%.
 var variantConfidence = regexp.MustCompile(`-confidence-([0-9.]+%)`)
 
 func (c *content) confidence() string {
@@ -39,7 +39,8 @@ func (c *content) interval(lo, hi float64) string {
 	return fmt.Sprintf("%s interval %s to %s", c.confidence(), times(lo), times(hi))
 }
 
-// sampled says what an estimate from windows of time was made from; "" for an estimate of every flow.
+// sampled describes what an estimate from windows of time was made from. It is empty for an estimate of all
+// flows.
 func (c *content) sampled() string {
 	h := c.answers["headline"]
 	share := h.Float(0, "sampled_flows") / h.Float(0, "flows")
@@ -52,7 +53,8 @@ func (c *content) sampled() string {
 	return fmt.Sprintf("sampled, %d windows, %.3g%% of flows", h.Int(0, "windows"), 100*share)
 }
 
-// sure is the interval of a percentile of all flows and, of an estimate from windows, what it was made from.
+// sure returns the interval of a percentile of all flows. For an estimate from windows, it adds what the
+// estimate was made from.
 func (c *content) sure(percentile string) string {
 	h, interval := c.answers["headline"], ""
 	if !h.Null(0, percentile+"_lo") {
@@ -65,7 +67,8 @@ func joined(by string, texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), by)
 }
 
-// figures are the large numbers. Where slowdowns are over another ideal FCT than the base's, the FCT is the first.
+// figures returns the large numbers. If slowdowns are relative to another ideal FCT than those of the base,
+// the FCT comes first.
 func (c *content) figures() []figure {
 	h := c.answers["headline"]
 	out := names.Of([][3]string{{"p50", "p50 slowdown", "half of the flows are slower"},
@@ -85,7 +88,8 @@ func (c *content) figures() []figure {
 		out = append(out, figure{"flows that were estimated", thousands(h.Int(0, "sampled_flows")),
 			fmt.Sprintf("of %s, in %s windows", thousands(h.Int(0, "flows")), thousands(h.Int(0, "windows")))})
 	}
-	if lost := c.answers["drops_and_pauses"]; lost.Len() > 0 { // the link with the most drops first, or the longest pause
+	// The first row has the link with the most drops or the longest pause.
+	if lost := c.answers["drops_and_pauses"]; lost.Len() > 0 {
 		drops, paused := lost.Int(0, "all_drops"), lost.Int(0, "all_paused_ns")
 		if drops > 0 {
 			out = append(out, figure{"packets dropped", thousands(drops), "most before " + lost.Text(0, "link")})
@@ -124,7 +128,8 @@ func (c *content) summary() string {
 	return joined("; ", text, c.sampled())
 }
 
-// sentences are the answers to the first questions: how slow, which service, where, and how sure.
+// sentences returns the answers to the first questions of a reader: how slow the network is, for which
+// service, where, and how certain this is.
 func (c *content) sentences() []string {
 	h := c.answers["headline"]
 	sure := c.sure("p99")
@@ -150,19 +155,19 @@ func (c *content) windowsText() string {
 		spanText(h.Int(0, "window_ns")), h.Int(0, "rounds"), spanText(h.Int(0, "warmup_ns")))
 }
 
-// servicesByP99 are the p99 rows of each service, the slowest first.
+// servicesByP99 returns the p99 rows of each service, the slowest first.
 func (c *content) servicesByP99() *answer {
 	all := c.answers["percentiles_by_group"]
 	p99 := all.where(func(i int) bool {
 		return all.Float(i, "quantile") == 0.99 && !all.Null(i, "service") && all.Null(i, "vnet")
 	})
-	if at := slices.Index(p99.columns, "slowdown"); at >= 0 { // the largest first
+	if at := slices.Index(p99.columns, "slowdown"); at >= 0 { // in descending order
 		slices.SortStableFunc(p99.rows, func(x, y []any) int { return cmp.Compare(number(y[at]), number(x[at])) })
 	}
 	return p99
 }
 
-// worstService says which service has the highest p99, and where its slowest flows lose their time.
+// worstService names the service with the highest p99, and where its slowest flows lose their time.
 func (c *content) worstService() []string {
 	p99, all := c.servicesByP99(), c.answers["percentiles_by_group"]
 	if p99.Len() < 2 {
@@ -183,7 +188,7 @@ func (c *content) worstService() []string {
 	}
 	tiers := c.answers["tail_by_tier"]
 	own := tiers.where(func(i int) bool { return !tiers.Null(i, "service") && tiers.Text(i, "service") == name })
-	if own.Float(0, "share") > 0 { // the largest first
+	if own.Float(0, "share") > 0 { // in descending order
 		text += fmt.Sprintf(" Its slowest 1%% lose %s of their time on %s", percent(own.Float(0, "share")),
 			tier(own.Text(0, "tier")))
 		if links := c.answers["p99_links"]; links.Len() > 0 {
@@ -195,7 +200,7 @@ func (c *content) worstService() []string {
 	return []string{text}
 }
 
-// tailPlace says on which tier and on which link the slowest flows lose their time.
+// tailPlace names the tier and the link on which the slowest flows lose their time.
 func (c *content) tailPlace() string {
 	tiers, links := c.answers["tail_by_tier"], c.answers["link_load_and_tail"]
 	all := tiers.where(func(i int) bool { return tiers.Null(i, "service") })
@@ -231,7 +236,7 @@ func (c *content) trust() string {
 		"intervals say what other flows of the same kind might give, and for estimator flow how far its link cases disagree."
 }
 
-// mostAlikeWarnings is how many warnings of one kind a page shows.
+// mostAlikeWarnings is the maximum number of warnings of one kind on a page.
 const mostAlikeWarnings = 3
 
 func (c *content) warnings() []warning {
@@ -293,7 +298,7 @@ func tier(name string) string {
 
 func service(name string) string { return cmp.Or(name, "(no service)") }
 
-// times writes a ratio with three or four digits: 1.006×, 12.4×.
+// times formats a ratio with three or four digits: 1.006×, 12.4×.
 func times(x float64) string {
 	switch {
 	case math.IsNaN(x):
@@ -333,7 +338,7 @@ func signed(x float64) string {
 	return strings.Replace(text, "-", "−", 1)
 }
 
-// millis writes a time given in ms.
+// millis formats a time that is given in ms.
 func millis(x float64) string {
 	switch {
 	case math.IsNaN(x):
@@ -361,7 +366,7 @@ func bytesText(bytes int64) string {
 	return number + " " + prefix + "B"
 }
 
-// spanText writes a time given in ns.
+// spanText formats a time that is given in ns.
 func spanText(ns int64) string {
 	if d := time.Duration(ns); d >= time.Minute {
 		return d.Round(time.Second).String()
@@ -369,24 +374,26 @@ func spanText(ns int64) string {
 	return millis(float64(ns) / 1e6)
 }
 
-// A verdict says what a change did.
+// A verdict describes the effect of a change.
 type verdict struct {
-	Measure   string // Slowdown; FCT where the slowdowns of the two estimates are over different ideals
-	Changed   bool   // of all flows, or of a service
+	// Slowdown, or FCT if the slowdowns of the two estimates are relative to different ideals.
+	Measure   string
+	Changed   bool // for all flows or for one service
 	Sentences []string
 	Reasons   []string // why nothing changed, or what explains the change
 }
 
-// mostChanged is how many groups of flows a comparison shows, those with the most flows.
+// mostChanged is the maximum number of groups of flows in a comparison. The groups with the most flows are
+// shown.
 const mostChanged = 25
 
-// noChange is the least change of a percentile that is worth the name, as a fraction.
+// noChange is the smallest relative change of a percentile that is reported as a change.
 const noChange = 0.01
 
-// idealChanged says whether flows have another ideal FCT than in the base.
+// idealChanged reports whether the ideal FCT of any flow differs from that in the base.
 func (c *content) idealChanged() bool { return c.answers["ideal"].Int(0, "flows") > 0 }
 
-// verdict reads the comparison: of all flows, and of the services that changed.
+// verdict reads the comparison of all flows, and of the services that changed.
 func (c *content) verdict() *verdict {
 	if c.base == nil {
 		return nil
@@ -430,7 +437,8 @@ func (c *content) verdict() *verdict {
 	return v
 }
 
-// sentence says how a percentile of a group changed, and whether that is more than chance and noChange.
+// sentence describes the change of a percentile of a group. changed reports whether the change is significant
+// and at least noChange.
 func (v *verdict) sentence(a *answer, i int, of string) (text string, changed bool) {
 	value, change, written := "slowdown", "change", times
 	if v.Measure == "FCT" {
@@ -453,10 +461,10 @@ func (v *verdict) sentence(a *answer, i int, of string) (text string, changed bo
 		written(a.Float(i, "base_"+value)), written(a.Float(i, value)), signed(x), signed(lo), signed(hi), meaning), changed
 }
 
-// mostFailed is how many failed links a page lists.
+// mostFailed is the maximum number of failed links that a page lists.
 const mostFailed = 6
 
-// linkReasons say what the change did to links and their loads.
+// linkReasons describes the effect of the change on links and their loads.
 func (c *content) linkReasons() (out []string) {
 	loads, flows := c.answers["load_changes"], c.answers["headline"].Float(0, "flows")
 	if loads.Len() == 0 {
@@ -488,7 +496,8 @@ func (c *content) linkReasons() (out []string) {
 	return append(out, text)
 }
 
-// tailReasons say how much of the slowest flows' time is lost where the load changed, and which link explains most.
+// tailReasons describes how much of the time of the slowest flows is lost on links whose load changed, and
+// which link explains most of the change.
 func (c *content) tailReasons(changed bool) (out []string) {
 	loads, links, explaining := c.answers["load_changes"], c.answers["link_load_and_tail"], c.answers["what_changed_links"]
 	moved, highest := map[int64]bool{}, 0.0

@@ -30,7 +30,7 @@ func TestShellQuote(t *testing.T) {
 	}
 }
 
-// An answer as JSON has its texts once, and no character that could end a script.
+// The JSON of an answer has each text once, and no character that could end a script.
 func TestAnswerJSON(t *testing.T) {
 	a := &answer{columns: []string{"name", "n", "x", "none"}, rows: [][]any{
 		{"a", int64(123456789012), 1.23456789, nil}, {"</script>\u2028", int64(2), nil, nil}, {"a", nil, 1e-9, nil}, {nil, int64(4), 0.5, nil},
@@ -48,7 +48,7 @@ func TestAnswerJSON(t *testing.T) {
 	}
 }
 
-// comparison is a content with a change of p99 and its interval.
+// comparison returns a content with the given change of p99 and its interval.
 func comparison(change, lo, hi float64) *content {
 	rows := &answer{columns: []string{"service", "vnet", "size_bin", "hops", "quantile", "base_slowdown", "slowdown",
 		"change", "change_lo", "change_hi", "base_fct_ms", "fct_ms", "fct_change", "fct_change_lo", "fct_change_hi"},
@@ -61,7 +61,8 @@ func comparison(change, lo, hi float64) *content {
 	return &content{base: &Estimate{}, answers: map[string]*answer{"what_changed": rows, "load_changes": loads, "link_load_and_tail": links, "what_changed_links": explaining, "headline": headline}}
 }
 
-// A change counts if its interval leaves out zero and it is at least 1%; the reasons are those of the loads.
+// A change is reported if its interval does not include zero and it is at least 1%. The reasons are changes
+// of loads.
 func TestVerdict(t *testing.T) {
 	for _, c := range []struct {
 		change, lo, hi float64
@@ -85,7 +86,7 @@ func TestVerdict(t *testing.T) {
 			}
 		}
 	}
-	// A service that changed is a change, though all flows together did not.
+	// A change of one service is reported even if all flows together did not change.
 	c := comparison(0.001, -0.1, 0.1)
 	web := append([]any{"web"}, c.answers["what_changed"].rows[0][1:]...)
 	web[7], web[8], web[9] = 0.4, 0.3, 0.5
@@ -94,7 +95,7 @@ func TestVerdict(t *testing.T) {
 		!strings.Contains(v.Sentences[1], "p99 of service web: 4.00× in the base, 4.00× now, +40.0%") {
 		t.Errorf("%+v", v)
 	}
-	// Where slowdowns are over another ideal FCT, FCTs are compared.
+	// If slowdowns are relative to different ideal FCTs, FCTs are compared.
 	c.answers["ideal"] = &answer{columns: []string{"flows", "pairs"}, rows: [][]any{{int64(9), int64(9)}}}
 	if v := c.verdict(); v.Measure != "FCT" ||
 		!strings.Contains(strings.Join(v.Sentences, "\n"), "p99: 2 ms in the base, 1 ms now, −50.0%") {

@@ -13,7 +13,7 @@ import (
 	"parsimon/stages/estimators"
 )
 
-// A scenario that ships, shortened, is estimated in a new lake, and judged.
+// A shortened built-in scenario is estimated in a new lake, and gates are evaluated.
 func Example() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "lake")

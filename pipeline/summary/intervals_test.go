@@ -16,7 +16,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	parquet.PoisonFreed = true // a reader of a released batch finds wrong values
+	parquet.PoisonFreed = true // a reader of a released batch then finds wrong values
 	os.Exit(m.Run())
 }
 
@@ -24,7 +24,7 @@ func flow(passes int) pipeline.Variant {
 	return pipeline.Variant{Estimator: estimators.Flow, Passes: passes}
 }
 
-// write writes what an estimate found for people.
+// write writes the summary of an estimate for users.
 func write(t *testing.T, w io.Writer, e *pipeline.Estimation) {
 	t.Helper()
 	r, err := Read(t.Context(), e, Options{Text: true})
@@ -36,7 +36,7 @@ func write(t *testing.T, w io.Writer, e *pipeline.Estimation) {
 	}
 }
 
-// A run of either estimator reports in tables, views and summary how certain it is.
+// A run of either estimator reports its confidence intervals in tables, views and the summary.
 func TestIntervalsOfARun(t *testing.T) {
 	network, flows := fixture.Trace(t, 6000)
 	var dir string
@@ -44,7 +44,8 @@ func TestIntervalsOfARun(t *testing.T) {
 		dir = t.TempDir()
 		run := estimates.Of(t, dir, estimates.Trace(t, network, flows), v, pipeline.Settings{})
 		where := " WHERE variant = '" + v.String() + "'"
-		// All flows and those of three services, in five bins or those that have flows, and two virtual networks.
+		// There are intervals for all flows and for three services, in five size bins or those with flows,
+		// and for two virtual networks.
 		if got := estimates.Ask(t, dir, "SELECT count(DISTINCT service), count(DISTINCT vnet), count(*) FILTER (WHERE service IS NULL AND vnet IS NULL AND size_bin = 'all') FROM intervals"+where); got != "[3 2 4]" {
 			t.Errorf("%s: intervals has %s", v, got)
 		}
@@ -95,8 +96,8 @@ func TestIntervalsOfARun(t *testing.T) {
 	}
 }
 
-// Every host sends more than its link carries: each overloaded link has a row, about which the summary has one line,
-// and one about the percentiles for which there are too few flows.
+// Every host sends more than the capacity of its link. Each overloaded link has a row in the table. The
+// summary has one line about the links, and one about the percentiles for which there are too few flows.
 func TestOverloadIsNamed(t *testing.T) {
 	network, file := fixture.Trace(t, 1)
 	var b strings.Builder

@@ -29,8 +29,8 @@ workload:
 transport: {payload: 9000, window: 300KB}
 `
 
-// Two jobs and a service on one fabric: the tables have what was asked for, for any number of workers; the times of the
-// iterations add up, also along the critical path; a job alone is not slower.
+// Two jobs and a service share one fabric. The tables have the requested flows for any number of workers. The
+// times of the iterations add up, also along the critical path. A job that runs alone is not slower.
 func TestJobs(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "two.yaml")
 	if err := os.WriteFile(file, []byte(twoJobs), 0o600); err != nil {
@@ -76,7 +76,8 @@ FROM flows AS f LEFT JOIN job_flows AS j USING (flow_id) WHERE f.service <> 'web
 	if got := estimates.Ask(t, dir, wrong); got != "[0 0 0]" {
 		t.Errorf("flows of jobs without a part, of another service, out of order: %s", got)
 	}
-	// 4 ranks, 6 rounds, 3 iterations; 2 × 2 ranks: 8 micro-batches sent on, 4 layers a stage with 2 ranks and 2 rounds
+	// 4 ranks, 6 rounds, 3 iterations; 2 × 2 ranks: 8 micro-batches sent on, 4 layers a stage with 2 ranks
+	// and 2 rounds
 	want := "[72 16 32]"
 	got := estimates.Ask(t, dir, `SELECT count(*) FILTER (kind = 'all-reduce'), count(*) FILTER (kind = 'activations'), count(*) FILTER (kind = 'gradients') FROM job_flows`)
 	if got != want {

@@ -9,18 +9,20 @@ import (
 	"parsimon/queries"
 )
 
-// A LoadResult compares the load that a workload was drawn for with the load that its flows bring.
+// A LoadResult compares the load for which a workload was drawn with the load of its flows.
 type LoadResult struct {
-	Asked   float64 `json:"asked"`   // expected load of the most loaded link, from the matrices
-	Reached float64 `json:"reached"` // load of the most loaded link, headers included
-	LinkID  int32   `json:"link_id"` // that link
+	Asked   float64 `json:"asked"`   // expected load of the most loaded link, from the traffic matrices
+	Reached float64 `json:"reached"` // load of the most loaded link, including headers
+	LinkID  int32   `json:"link_id"` // the most loaded link
 	Link    string  `json:"link"`
 }
 
-// mostReached is how many times the asked load a workload may reach without a warning. Headers alone are 1.05 times.
+// mostReached is the maximum ratio of the load of a workload to the requested load without a warning. Headers
+// alone contribute a factor of 1.05.
 const mostReached = 1.2
 
-// load returns the load of a workload that was drawn for one; nil for traces and changed workloads.
+// load returns the load of a workload that was drawn for a load. It returns nil for traces and changed
+// workloads.
 func load(ctx context.Context, db *queries.DB, e *pipeline.Estimation) (*LoadResult, error) {
 	g, err := e.Generated()
 	if err != nil || g.ExpectedMaxLoad == 0 {
@@ -36,7 +38,8 @@ func load(ctx context.Context, db *queries.DB, e *pipeline.Estimation) (*LoadRes
 	return &LoadResult{g.ExpectedMaxLoad, reached, int32(id), e.Network.LinkName(int32(id))}, nil
 }
 
-// warning returns a warning if the load is far above what was asked for; else it is empty.
+// warning returns a warning if the load is far above the requested load. Otherwise it returns an empty
+// string.
 func (l *LoadResult) warning() string {
 	if l == nil || l.Reached <= mostReached*l.Asked {
 		return ""
@@ -46,7 +49,7 @@ func (l *LoadResult) warning() string {
 		"(--duration), or try another --seed", l.Link, l.Reached, l.Reached/l.Asked, l.Asked)
 }
 
-// addTo adds both loads to an answer for people.
+// addTo adds both loads to a text for users.
 func (l *LoadResult) addTo(a *text.Answer) {
 	if l != nil {
 		a.Linef("load of the most loaded link: %.4f (%s, link %d, with headers); asked for: %.4f", l.Reached, l.Link,

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Without the warning, a short workload with a heavy tail would count as one with the load that was asked for.
+// Without the warning, a short workload with a heavy tail would be assumed to have the requested load.
 func TestLoadAboveWhatWasAsked(t *testing.T) {
 	for _, of := range []struct {
 		load *LoadResult

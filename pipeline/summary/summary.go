@@ -1,5 +1,5 @@
-// Package summary says what an estimate found: Read reads a Result, for scripts and, by its Text, for people, with the
-// verdicts of conditions and what the estimate cost. It writes no table.
+// Package summary says what an estimate found: Read reads a Result, for scripts and, by its Text, for people,
+// with the verdicts of conditions and what the estimate cost. It writes no table.
 //
 //	questions slowdown_by_size …, tables intervals, warnings ─┐
 //	quantile of the flows that a gate selects ────────────────┼─► Result ─┬─► JSON
@@ -36,9 +36,10 @@ import (
 	"parsimon/stages/topology"
 )
 
-// forPeople is what only Text says.
+// forPeople has the results that only Text shows.
 type forPeople struct {
-	intervals         []any // of all flows, and their two parts: texts, nil if a part is not known
+	// Texts for all flows and for the two parts of the interval; nil if a part is not known.
+	intervals         []any
 	hottest, mostLoad *format.Answer
 	tail              diagnose.TailLink
 	unreachable       int64
@@ -46,7 +47,7 @@ type forPeople struct {
 }
 
 func (p *forPeople) read(ctx context.Context, db *queries.DB, r *Result) error {
-	var wrong [5]error // the first counts
+	var wrong [5]error // the first error is returned
 	p.unreachable, p.firstUnreachable, wrong[0] = r.of.Unreachable()
 	p.intervals, wrong[1] = intervals(ctx, db, r.of)
 	p.hottest, wrong[2] = ask(ctx, db, r.of, "hottest_links", map[string]string{"n": "5"})
@@ -55,7 +56,8 @@ func (p *forPeople) read(ctx context.Context, db *queries.DB, r *Result) error {
 	return cmp.Or(wrong[:]...)
 }
 
-// tailLink finds the link that delays the slowest flows most. Stage intervals has noted it, unless it read no hops.
+// tailLink finds the link that delays the slowest flows most. Stage intervals has recorded it, unless the
+// stage read no hops.
 func tailLink(ctx context.Context, db *queries.DB, r *Result) (found diagnose.TailLink, err error) {
 	if records, err := r.of.Records(schema.Intervals); err == nil {
 		if noted, err := engine.Stats[diagnose.TailLink](records); err == nil && noted[0].Share > 0 {
@@ -76,13 +78,13 @@ func tailLink(ctx context.Context, db *queries.DB, r *Result) (found diagnose.Ta
 	return found, err
 }
 
-// Text is what an estimate found: its slowdowns and FCTs by size bin, how far to trust them, the most loaded links,
-// what each stage cost, and what to run next.
+// Text formats the results for users: slowdowns and FCTs by size bin, their confidence intervals, the most
+// loaded links, the cost of each stage, and suggested commands.
 func (r *Result) Text() *text.Answer {
 	a, e, g := &text.Answer{}, r.of, &r.generated
 	a.Linef("scenario %s (%s), variant %s", r.ScenarioID, r.Name, r.Variant)
 	over := ""
-	if !g.Closed() { // else their starts come of the simulation: the times of the jobs say how long they take
+	if !g.Closed() { // otherwise the simulation determines the starts, and the jobs have times of their own
 		over = " over " + time.Duration(g.LastStartNS-g.FirstStartNS).Round(time.Microsecond).String()
 	}
 	if g.ComputeSteps > 0 {
@@ -121,7 +123,7 @@ func (r *Result) Text() *text.Answer {
 	return a
 }
 
-// addWorkload adds remarks about the flows: rejects, synthetic starts, flows without a path.
+// addWorkload adds remarks about the flows: rejects, synthetic start times, and flows without a path.
 func (r *Result) addWorkload(a *text.Answer) {
 	g := &r.generated
 	if g.SyntheticStarts > 0 {
@@ -154,7 +156,7 @@ func (r *Result) addJobs(a *text.Answer) {
 	}
 }
 
-// ask asks a question about the estimate.
+// ask runs a query about the estimate.
 func ask(ctx context.Context, db *queries.DB, e *pipeline.Estimation, name string, more map[string]string) (
 	*format.Answer, error) {
 	params := map[string]string{"scenario": string(e.ID()), "variant": e.Variant().String()}
@@ -162,8 +164,8 @@ func ask(ctx context.Context, db *queries.DB, e *pipeline.Estimation, name strin
 	return db.Run(ctx, queries.Known(name), params)
 }
 
-// answers reads the answer of a question. Its columns are the JSON names of the fields of T, the slowdowns without
-// _slowdown.
+// answers reads the result of a query. Its columns are the JSON names of the fields of T; those of slowdowns
+// omit the suffix _slowdown.
 func answers[T any](ctx context.Context, db *queries.DB, e *pipeline.Estimation, name string,
 	more map[string]string) (all []T, err error) {
 	found, err := ask(ctx, db, e, name, more)
@@ -184,7 +186,7 @@ func answers[T any](ctx context.Context, db *queries.DB, e *pipeline.Estimation,
 	return all, err
 }
 
-// addRows adds the answer of a question about one estimate.
+// addRows adds the result of a query about one estimate.
 func addRows(a *text.Answer, found *format.Answer) {
 	table := a.Table(found.Columns[2:]...) // after scenario and variant
 	for _, row := range found.Rows {
@@ -192,8 +194,8 @@ func addRows(a *text.Answer, found *format.Answer) {
 	}
 }
 
-// intervals are texts of the intervals of all flows, then of their two parts if the method's is known; nil if there are
-// none: of an estimate that is deleted again.
+// intervals returns texts of the intervals of all flows, followed by their two parts if the part of the
+// method is known. It returns nil for an estimate that is deleted afterwards, which has no intervals.
 func intervals(ctx context.Context, db *queries.DB, e *pipeline.Estimation) ([]any, error) {
 	found, err := ask(ctx, db, e, "interval_lines", nil)
 	if err != nil || found.Rows[0][0] == nil {
@@ -218,13 +220,13 @@ func (r *Result) addIntervals(a *text.Answer) {
 	}
 }
 
-// selected selects the rows of an estimate in SQL.
+// selected returns an SQL condition that selects the rows of an estimate.
 func selected(e *pipeline.Estimation) string {
 	return fmt.Sprintf("scenario = %s AND variant = %s", duckdb.Quote(string(e.ID())), duckdb.Quote(e.Variant().String()))
 }
 
-// AddCost adds what each stage took, and what it would take if every link case and chunk of flows had a core of its
-// own: the paper's Parsimon/inf, the longest piece plus the sequential part.
+// AddCost adds the cost of each stage, and the duration with a separate core for every link case and chunk of
+// flows. The latter is the paper's Parsimon/inf: the longest task plus the sequential part.
 func AddCost(a *text.Answer, e *pipeline.Estimation) {
 	reports := e.Executor().Reports
 	if len(reports) == 0 {
@@ -245,7 +247,7 @@ func AddCost(a *text.Answer, e *pipeline.Estimation) {
 	table.Add("all", seconds+other, cpu+otherCPU, critical+other, nil, nil, nil)
 	writeCases(a, e)
 	if e.Variant().Estimator == estimators.Exact {
-		_ = addWhole(a, e) // status reports it
+		_ = addWhole(a, e) // status reports the error
 	}
 }
 
@@ -253,7 +255,7 @@ func AddCost(a *text.Answer, e *pipeline.Estimation) {
 func writeCases(a *text.Answer, e *pipeline.Estimation) {
 	all, err := e.Cases()
 	if err != nil {
-		return // status reports it
+		return // status reports the error
 	}
 	if all.PacketHops > 0 {
 		a.Linef("%s packet-hops simulated at %.1f ns each", units.Human(float64(all.PacketHops)),
@@ -270,7 +272,7 @@ func writeCases(a *text.Answer, e *pipeline.Estimation) {
 	}
 }
 
-// exactCost is the counts and the time of a complete whole-network simulation.
+// exactCost returns the counts and the time of a complete simulation of the whole network.
 func exactCost(e *pipeline.Estimation) (did exact.Stats, seconds float64, err error) {
 	r, err := e.ExactRecords()
 	if err != nil {
@@ -283,7 +285,7 @@ func exactCost(e *pipeline.Estimation) (did exact.Stats, seconds float64, err er
 	return all[0], r.Done[0].Seconds, nil
 }
 
-// addWhole adds the counts and the cost of a whole-network simulation.
+// addWhole adds the counts and the cost of a simulation of the whole network.
 func addWhole(a *text.Answer, e *pipeline.Estimation) error {
 	s, seconds, err := exactCost(e)
 	if err != nil {
@@ -312,7 +314,8 @@ func addWhole(a *text.Answer, e *pipeline.Estimation) error {
 	return nil
 }
 
-// AddExact adds what a whole-network simulation that an estimate is held against did and cost.
+// AddExact adds the counts and the cost of the simulation of the whole network with which an estimate is
+// compared.
 func AddExact(a *text.Answer, e *pipeline.Estimation) error {
 	if err := addWhole(a, e); err != nil {
 		return err
@@ -323,7 +326,7 @@ func AddExact(a *text.Answer, e *pipeline.Estimation) error {
 	return nil
 }
 
-// A Result is the answer of an estimate, for scripts.
+// A Result is the result of an estimate, for scripts.
 type Result struct {
 	ScenarioID  string              `json:"scenario_id"`
 	Name        string              `json:"name"`
@@ -331,22 +334,24 @@ type Result struct {
 	Lake        string              `json:"lake"`
 	Flows       int64               `json:"flows"`
 	Percentiles []PercentilesResult `json:"percentiles"`
-	Services    []PercentilesResult `json:"services"` // those with the most flows first
+	Services    []PercentilesResult `json:"services"` // in descending order of flows
 	Jobs        []JobResult         `json:"jobs,omitempty"`
-	Load        *LoadResult         `json:"load,omitempty"` // of a workload that was drawn for a load
+	Load        *LoadResult         `json:"load,omitempty"` // set for a workload that was drawn for a load
 	Warnings    []string            `json:"warnings"`
 	Stages      []engine.Report     `json:"stages"`
 	Cases       linksim.Stats       `json:"link_cases"`
 	WholeHops   int64               `json:"whole_network_packet_hops,omitempty"` // of estimator exact
-	Drops       int64               `json:"drops"`                               // by switches, of estimator exact
-	PausedNS    int64               `json:"paused_ns"`                           // sum over the links, likewise
-	// Of estimator exact: packets that were sent again and that arrived out of order, of all flows, and all packets that
-	// hosts sent and that were lost on the way.
+	// By switches, with estimator exact.
+	Drops int64 `json:"drops"`
+	// Sum over the links, with estimator exact.
+	PausedNS int64 `json:"paused_ns"`
+	// With estimator exact: the number of retransmitted packets and of reordered packets over all flows, and
+	// the number of all packets that hosts sent and that were lost.
 	Retransmissions int64  `json:"retransmissions"`
 	Reordered       int64  `json:"reordered"`
 	PacketsSent     int64  `json:"packets_sent,omitempty"`
 	PacketsLost     int64  `json:"packets_lost"`
-	Moves           string `json:"moves,omitempty"` // balance and events
+	Moves           string `json:"moves,omitempty"` // balancing and events
 
 	Gates      []gate.Verdict `json:"gates,omitempty"`
 	Validation any            `json:"validation,omitempty"` // of --exact
@@ -357,15 +362,15 @@ type Result struct {
 	forPeople
 }
 
-// Options say what of an answer is read.
+// Options select which results are read.
 type Options struct {
 	Gates    []gate.Gate
 	Services bool // the percentiles of services
-	Text     bool // what only Text says
+	Text     bool // results that only Text shows
 }
 
-// PercentilesResult are the percentiles of slowdown, with their 95% intervals, and of FCT, of one size bin or of one
-// service; all flows are bin "all".
+// PercentilesResult has the percentiles of slowdown, with their 95% intervals, and of FCT, for one size bin
+// or one service. Size bin "all" has all flows.
 type PercentilesResult struct {
 	SizeBin string   `json:"size_bin,omitempty"`
 	Service string   `json:"service"`
@@ -374,8 +379,8 @@ type PercentilesResult struct {
 	P90     float64  `json:"p90"`
 	P99     float64  `json:"p99"`
 	P999    float64  `json:"p999"`
-	Max     float64  `json:"max,omitempty"` // 0: not known, of windows of time
-	P50FCT  *float64 `json:"p50_fct_ms"`    // nil: not known, of windows of time
+	Max     float64  `json:"max,omitempty"` // 0: not known, for windows of time
+	P50FCT  *float64 `json:"p50_fct_ms"`    // nil: not known, for windows of time
 	P99FCT  *float64 `json:"p99_fct_ms"`
 	P50Lo   *float64 `json:"p50_lo"`
 	P50Hi   *float64 `json:"p50_hi"`
@@ -387,8 +392,8 @@ type PercentilesResult struct {
 	P999Hi  *float64 `json:"p999_hi"`
 }
 
-// Read reads the answer of a complete estimate, and holds gates on slowdowns against it. The error is a *gate.Error,
-// beside the answer, if any failed.
+// Read reads the results of a complete estimate and evaluates gates. If a gate failed, it returns the result
+// together with a *gate.Error.
 func Read(ctx context.Context, e *pipeline.Estimation, o Options) (_ *Result, err error) {
 	r := &Result{
 		ScenarioID: string(e.ID()), Name: e.Spec.Name, Variant: e.Variant().String(), Lake: e.Lake.Path(),
@@ -408,7 +413,7 @@ func Read(ctx context.Context, e *pipeline.Estimation, o Options) (_ *Result, er
 		return nil, failed
 	}
 	r.Gates = verdicts
-	var wrong [6]error // the first counts
+	var wrong [6]error // the first error is returned
 	r.Percentiles, wrong[0] = answers[PercentilesResult](ctx, db, e, "slowdown_by_size", nil)
 	if o.Services {
 		r.Services, wrong[1] = answers[PercentilesResult](ctx, db, e, "slowdown_by_service", nil)
@@ -427,7 +432,7 @@ func Read(ctx context.Context, e *pipeline.Estimation, o Options) (_ *Result, er
 	return r, failed
 }
 
-// readCounts reads what the records of the stages say.
+// readCounts reads the counts from the records of the stages.
 func (r *Result) readCounts() (err error) {
 	if r.generated, err = r.of.Generated(); err != nil {
 		return err
@@ -446,14 +451,14 @@ func (r *Result) readCounts() (err error) {
 	return err
 }
 
-// Warnings are the warnings about an estimate, without those about the length of the workload.
+// Warnings returns the warnings about an estimate, except those about the length of the workload.
 func Warnings(ctx context.Context, db *queries.DB, e *pipeline.Estimation) ([]string, error) {
 	all, err := warnings(ctx, db, e)
 	return slices.DeleteFunc(all, func(line string) bool { return strings.HasPrefix(line, "few flows: ") }), err
 }
 
-// warnings are the warnings about the estimate: a line for each cause, with how many links it concerns and what to do,
-// and one about the percentiles for which the workload is too short.
+// warnings returns the warnings about the estimate. Each cause has one line with the number of affected links
+// and what to do. Another line lists the percentiles for which the workload is too short.
 func warnings(ctx context.Context, db *queries.DB, e *pipeline.Estimation) ([]string, error) {
 	longer := "a longer workload (of an ingested one: --from and --to)"
 	if e.Spec.MaxLoad > 0 {
@@ -472,7 +477,7 @@ func warnings(ctx context.Context, db *queries.DB, e *pipeline.Estimation) ([]st
 	return all, err
 }
 
-// SharedHosts are lines about the jobs of an estimate that share hosts, but not as many in a base.
+// SharedHosts returns lines about jobs of an estimate that share more hosts than in the base.
 func SharedHosts(ctx context.Context, db *queries.DB, e *pipeline.Estimation, base lake.ScenarioID) ([]string, error) {
 	g, err := e.Generated()
 	if err != nil || !g.Closed() {
@@ -482,7 +487,7 @@ func SharedHosts(ctx context.Context, db *queries.DB, e *pipeline.Estimation, ba
 		map[string]string{"scenario": string(e.ID()), "base_scenario": string(base)}))
 }
 
-// lines are the texts of the first column of an answer.
+// lines returns the texts of the first column of a query result.
 func lines(found *format.Answer, err error) ([]string, error) {
 	if err != nil {
 		return nil, err
@@ -490,15 +495,16 @@ func lines(found *format.Answer, err error) ([]string, error) {
 	return names.Of(found.Rows, func(row []any) string { return fmt.Sprint(row[0]) }), nil
 }
 
-// mostServices is how many services, those with the most flows, a result has.
+// mostServices is the maximum number of services in a result. The services with the most flows are included.
 const mostServices = 1000
 
-// Value is what a gate is held against: a quantile of the flows that it selects, +Inf if none of them has a path; or
-// the largest load of the links that it selects.
+// Value returns the value of a gate. It is a quantile of the selected flows, +Inf if none of them has a path,
+// or the largest load of the selected links.
 func Value(ctx context.Context, db *queries.DB, e *pipeline.Estimation, g gate.Gate) (gate.Interval, error) {
 	const bin = "(SELECT size_bin FROM size_bins AS b WHERE b.bin = size_bin_of(size_bytes)) AS size_bin"
 	of := duckdb.Quote(string(e.ID()))
-	all := fmt.Sprintf("(SELECT *, %s FROM flows WHERE scenario = %s AND src <> dst)", bin, of) // without compute steps
+	// Without compute steps.
+	all := fmt.Sprintf("(SELECT *, %s FROM flows WHERE scenario = %s AND src <> dst)", bin, of)
 	from, value := fmt.Sprintf("(SELECT *, %s FROM slowdowns_all WHERE %s)", bin, selected(e)),
 		fmt.Sprintf("quantile_cont(%s, %v)", map[bool]string{true: "fct_ns / 1e6", false: "slowdown"}[g.FCT], g.Quantile)
 	if g.Load {
@@ -527,18 +533,19 @@ func Value(ctx context.Context, db *queries.DB, e *pipeline.Estimation, g gate.G
 	})
 }
 
-// A JobResult is how long a job took.
+// A JobResult has the times of a job.
 type JobResult struct {
 	Name string `json:"name"`
-	// Iterations are their times in ns: from the end of the one before, or the start of the job, to the last delivery.
+	// Iterations are the durations of the iterations, in ns. An iteration lasts from the end of the previous
+	// one, or from the start of the job, to its last delivery.
 	Iterations   []int64 `json:"iterations"`
 	CompletionNS int64   `json:"completion_ns"` // from the start of the job
 }
 
-// MeanNS is the mean time of an iteration.
+// MeanNS returns the mean duration of an iteration, in ns.
 func (j *JobResult) MeanNS() float64 { return float64(j.CompletionNS) / float64(len(j.Iterations)) }
 
-// Jobs reads the times of the jobs of a complete estimate; none if no flow waits for others.
+// Jobs reads the times of the jobs of a complete estimate. It returns none if no flow waits for others.
 func Jobs(ctx context.Context, db *queries.DB, e *pipeline.Estimation) (all []JobResult, err error) {
 	g, err := e.Generated()
 	if err != nil || g.Dependencies == 0 || e.Variant().Estimator != estimators.Exact {

@@ -30,32 +30,33 @@ import (
 	"parsimon/stages/topology"
 )
 
-// A Side is one of two estimates to compare. Compare completes it.
+// A Side is one of the two estimates of a comparison. Compare fills in what is missing.
 type Side struct {
 	Scenario string          `json:"scenario_id"`
 	Variant  string          `json:"variant"` // empty: see Compare
-	model    *pipeline.Model // nil: not opened yet
+	model    *pipeline.Model // nil: not open yet
 }
 
-// CompareOptions say how to compare.
+// CompareOptions are the options of a comparison.
 type CompareOptions struct {
-	// By groups the flows: columns of ComparisonGroups; none: all flows together.
+	// By groups the flows by columns of ComparisonGroups. If it is empty, all flows form one group.
 	By []string
-	// Across allows estimates made in different ways, whose difference is also that of the ways.
+	// Across allows comparing estimates that were made in different ways. The difference then also includes
+	// that between the ways.
 	Across bool
-	// Links is how many links to name as explanation.
+	// Links is the number of links to list as an explanation.
 	Links int
 	// MemoryBytes is the memory limit of the comparison; 0: pipeline.DefaultMemory.
 	MemoryBytes int64
 
-	ofChange bool                   // Other is a what-if's
-	changed  []scenario.CableChange // its cables
+	ofChange bool                   // Other is the estimate of a what-if
+	changed  []scenario.CableChange // the cables that the what-if changes
 }
 
-// ComparisonGroups lists what flows can be grouped by.
+// ComparisonGroups lists the columns by which flows can be grouped.
 func ComparisonGroups() []string { return []string{"service", "vnet", "size_bin", "hops"} }
 
-// A Comparison is two estimates side by side.
+// A Comparison compares two estimates.
 type Comparison struct {
 	Base      Side   `json:"base"` // ids and variants
 	Other     Side   `json:"other"`
@@ -63,14 +64,17 @@ type Comparison struct {
 	OtherName string `json:"other_name"`
 	BaseFlows int64  `json:"base_flows"`
 	Flows     int64  `json:"flows"`
-	Both      int64  `json:"flows_in_both"` // 0: percentiles are of all flows of each, which are not paired
-	// IdealChanged is of how many flows in both the ideal FCT differs: slowdowns then compare with another ideal.
+	// 0: the flows are not paired, and percentiles are those of all flows of each estimate.
+	Both int64 `json:"flows_in_both"`
+	// IdealChanged is the number of flows in both estimates whose ideal FCT differs. Their slowdowns are
+	// relative to different ideals.
 	IdealChanged int64 `json:"flows_with_another_ideal"`
-	// How many flows have no path, and no estimate, in each; and the settings of the simulation that differ.
+	// The number of flows without a path, and thus without an estimate, in each estimate, and the settings of
+	// the simulation that differ.
 	BaseUnreachable int64    `json:"base_unreachable"`
 	Unreachable     int64    `json:"unreachable"`
 	Differ          []string `json:"different_settings,omitempty"`
-	// Scaled are the services whose numbers of flows with an estimate differ.
+	// Scaled lists the services for which the numbers of estimated flows differ.
 	Scaled    []string            `json:"scaled,omitempty"`
 	Services  []ServiceComparison `json:"services"`
 	Rows      []ComparisonRow     `json:"percentiles"`
@@ -78,24 +82,26 @@ type Comparison struct {
 	Links     []LinkDifference    `json:"links"`
 	Jobs      []JobComparison     `json:"jobs,omitempty"` // if flows wait for others
 	Gates     []gate.Verdict      `json:"gates,omitempty"`
-	Warnings  []string            `json:"warnings,omitempty"` // of what a what-if has changed
-	// Changed are the cables that a what-if changes.
+	Warnings  []string            `json:"warnings,omitempty"` // about the changes of a what-if
+	// Changed lists the cables that a what-if changes.
 	Changed []scenario.CableChange `json:"changed_cables,omitempty"`
 
 	by     []string
 	joined *join
 }
 
-// ComparisonRow compares one quantile of the slowdowns of one group of flows, those in both, or all if there are none.
+// ComparisonRow compares one quantile of the slowdowns of one group of flows. It includes the flows that are
+// in both estimates, or all flows if there are none.
 type ComparisonRow struct {
-	Group    []string `json:"group"` // a value for each of ComparisonGroups, or all
+	Group    []string `json:"group"` // a value for each of ComparisonGroups, or "all"
 	Flows    int64    `json:"flows"` // of Other
 	Quantile float64  `json:"quantile"`
 	Base     float64  `json:"base"`
 	Other    float64  `json:"other"`
-	Change   float64  `json:"change"`    // Other / Base - 1
-	Lo       float64  `json:"change_lo"` // its 95% bootstrap interval, flows drawn in pairs if they are in both
-	Hi       float64  `json:"change_hi"`
+	Change   float64  `json:"change"` // Other / Base - 1
+	// 95% bootstrap interval of Change; flows in both estimates are drawn in pairs.
+	Lo float64 `json:"change_lo"`
+	Hi float64 `json:"change_hi"`
 
 	BaseFCT   float64 `json:"base_fct_ms"` // the same quantile of the FCTs
 	OtherFCT  float64 `json:"other_fct_ms"`
@@ -104,7 +110,8 @@ type ComparisonRow struct {
 	FCTHi     float64 `json:"fct_change_hi"`
 }
 
-// A ServiceComparison has the percentiles of one service's flows that are in both, or of all flows (AllFlows).
+// A ServiceComparison has the percentiles of the flows of one service, or of all flows (AllFlows). It
+// includes only flows that are in both estimates.
 type ServiceComparison struct {
 	Service string             `json:"service"`
 	Flows   int64              `json:"flows"`
@@ -112,7 +119,7 @@ type ServiceComparison struct {
 	Other   ServicePercentiles `json:"other"`
 }
 
-// differences names the settings of the simulation that differ.
+// differences returns the names of the simulation settings that differ.
 func differences(base, other *pipeline.Spec) (out []string) {
 	b, o := base.Params, other.Params
 	b.Seed, o.Seed = 0, 0
@@ -130,16 +137,18 @@ func differences(base, other *pipeline.Spec) (out []string) {
 	return out
 }
 
-// mostServices is how many services, those with the most flows, a comparison that is asked for no groups has.
+// mostServices is the maximum number of services in a comparison without requested groups. The services with
+// the most flows are included.
 const mostServices = 64
 
-// ErrDifferentWays is wrapped by the refusal to compare estimates that were made in different ways.
+// ErrDifferentWays is wrapped by the error of comparing estimates that were made in different ways.
 var ErrDifferentWays = errors.New("estimated in different ways")
 
-// Compare holds two estimates of a lake against each other, flow by flow: a flow is in both if its id, size and start
-// are. If no flow is, the percentiles of all flows of each are compared. Where a side names no variant, it is the one
-// that both have; of several, that of estimator exact, or else of flow with two passes. The comparison also goes to
-// tables comparisons and comparison_links of the other scenario.
+// Compare compares two estimates of a lake flow by flow. A flow is in both estimates if its id, size and
+// start are the same. If no flow is in both, Compare compares the percentiles of all flows of each estimate.
+// If a side names no variant, Compare uses the variant that both scenarios have. If they share several, it
+// prefers estimator exact, then flow with two passes. It also writes the comparison to tables comparisons and
+// comparison_links of the other scenario.
 func Compare(ctx context.Context, l *lake.Lake, base, other Side, o CompareOptions) (*Comparison, error) {
 	for _, g := range o.By {
 		if !slices.Contains(ComparisonGroups(), g) {
@@ -188,7 +197,7 @@ func Compare(ctx context.Context, l *lake.Lake, base, other Side, o CompareOptio
 	return c, c.write(session)
 }
 
-// ask asks for the times of jobs, if flows wait for others, and for the warnings about a change.
+// ask reads the times of jobs, if flows wait for others, and the warnings about a change.
 func (c *Comparison) ask(ctx context.Context, ofChange bool) (err error) {
 	if !c.joined.byRow && !ofChange {
 		return nil
@@ -199,7 +208,7 @@ func (c *Comparison) ask(ctx context.Context, ofChange bool) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	var wrong [4]error // the first counts
+	var wrong [4]error // the first error is returned
 	before, wrong0 := summary.Jobs(ctx, db, base)
 	after, wrong1 := summary.Jobs(ctx, db, other)
 	c.Jobs, wrong[0], wrong[1] = compareJobs(before, after), wrong0, wrong1
@@ -212,8 +221,9 @@ func (c *Comparison) ask(ctx context.Context, ofChange bool) (err error) {
 	return cmp.Or(wrong[:]...)
 }
 
-// compare fills in rows and links. It holds 160 bytes for each flow that is in both, or for all if none is: values,
-// ranks and weights of the bootstrap. It fails if that is more than the memory limit.
+// compare fills in the rows and the links. It needs 160 bytes for each flow that is in both estimates, or for
+// each flow if none is: values, ranks and weights of the bootstrap. It returns an error if this exceeds the
+// memory limit.
 func (c *Comparison) compare(ctx context.Context, session *lake.Session, memoryBytes int64, links int) error {
 	need := 160 * min(c.BaseFlows, c.Flows)
 	c.Links = []LinkDifference{}
@@ -253,7 +263,8 @@ func (c *Comparison) compare(ctx context.Context, session *lake.Session, memoryB
 	return c.findLinks(ctx, db, last[slices.Index(pipeline.Quantiles, 0.99)], links)
 }
 
-// chooseVariants fills in what estimates are meant: that which one side names, or that which both have.
+// chooseVariants chooses the variants to compare: the variant that one side names, or a variant that both
+// scenarios have.
 func chooseVariants(l *lake.Lake, base, other *Side) error {
 	var have [2][]string
 	for i, side := range []*Side{base, other} {
@@ -295,7 +306,7 @@ func chooseVariants(l *lake.Lake, base, other *Side) error {
 		return fmt.Errorf("scenarios %s and %s have several estimates in common, say which as ID@VARIANT: %s",
 			base.Scenario, other.Scenario, strings.Join(common, ", "))
 	case len(have[0]) == 1 && len(have[1]) == 1:
-		base.Variant, other.Variant = have[0][0], have[1][0] // refused, or compared across
+		base.Variant, other.Variant = have[0][0], have[1][0] // rejected later, or compared across
 	default:
 		return fmt.Errorf("scenarios %s (%s) and %s (%s) have no way of estimating in common: run one of them another way",
 			base.Scenario, strings.Join(have[0], ", "), other.Scenario, strings.Join(have[1], ", "))
@@ -303,7 +314,7 @@ func chooseVariants(l *lake.Lake, base, other *Side) error {
 	return nil
 }
 
-// A compared is a group of flows: their slowdowns and their FCTs in ms.
+// A compared is a group of flows with their slowdowns and their FCTs in ms.
 type compared struct{ slowdowns, fcts sample }
 
 func (g *compared) add(p *pair) {
@@ -347,7 +358,7 @@ func (c *Comparison) percentiles(ctx context.Context, db *sql.DB, file string) e
 		key := groupOf(grouped, [4]string{p.Service, p.VNet, p.SizeBin, p.Hops})
 		if groups[key] == nil {
 			for g := range key {
-				key[g] = strings.Clone(key[g]) // a batch's memory is used again
+				key[g] = strings.Clone(key[g]) // the memory of the batch is reused
 			}
 			groups[key] = &compared{}
 		}
@@ -375,8 +386,8 @@ func (c *Comparison) percentiles(ctx context.Context, db *sql.DB, file string) e
 	return nil
 }
 
-// groupOf is the group of a flow with these labels, of which some count. A service or vnet of the name AllFlows is in
-// parentheses.
+// groupOf returns the group of a flow with the given labels. Only the labels that count are used. A service
+// or vnet named AllFlows is put in parentheses.
 func groupOf(counts [4]bool, labels [4]string) [4]string {
 	for g, label := range labels {
 		if !counts[g] {
@@ -388,7 +399,8 @@ func groupOf(counts [4]bool, labels [4]string) [4]string {
 	return labels
 }
 
-// keys are the groups to compare, in order: all if they were asked for, else the services with the most flows.
+// keys returns the groups to compare, in order. If groups were requested, it returns all of them, otherwise
+// the services with the most flows.
 func (c *Comparison) keys(groups map[[4]string]*compared) [][4]string {
 	maps.DeleteFunc(groups, func(_ [4]string, g *compared) bool { return !g.isOfBoth() })
 	keys := slices.Collect(maps.Keys(groups))
@@ -405,14 +417,15 @@ func (c *Comparison) keys(groups map[[4]string]*compared) [][4]string {
 	return keys
 }
 
-// binOrder is the place of a size bin in the order of sizes.
+// binOrder returns the index of a size bin in the order of sizes.
 func binOrder(name string) int {
 	return slices.IndexFunc(sizebin.Bins(), func(b sizebin.Bin) bool { return b.Name == name })
 }
 
-// Judge holds gates against the compared flows that they select, and keeps the verdicts: against a quantile of the
-// slowdowns, or of the FCTs in ms, in the other scenario, or its change; +Inf if none of them has a path there. Loads
-// are those of the other scenario. The error is a *gate.Error if any failed.
+// Judge evaluates gates for the flows of the comparison that they select, and stores the verdicts. The value
+// of a gate is a quantile of the slowdowns or of the FCTs, in ms, in the other scenario, or the change of the
+// quantile. It is +Inf if none of the flows has a path there. Loads are those of the other scenario. If a
+// gate failed, the error is a *gate.Error.
 func (c *Comparison) Judge(ctx context.Context, gates []gate.Gate) error {
 	if len(gates) == 0 {
 		return nil
@@ -458,7 +471,7 @@ func (c *Comparison) value(ctx context.Context, db *sql.DB, g gate.Gate) (x gate
 	return gate.Exactly(after.Float64), nil
 }
 
-// ofOther is the value of a gate in the other scenario alone.
+// ofOther returns the value of a gate in the other scenario alone.
 func (c *Comparison) ofOther(ctx context.Context, g gate.Gate) (x gate.Interval, err error) {
 	db, err := c.joined.other.OpenQueries(ctx)
 	if err != nil {
@@ -505,7 +518,7 @@ func (c *Comparison) write(session *lake.Session) error {
 	return session.PublishRows(at, name, rows, links)
 }
 
-// idealReason says of what the ideal FCTs of flows differ.
+// idealReason returns the settings because of which the ideal FCTs of flows differ.
 func (c *Comparison) idealReason() string {
 	b, o := &c.joined.base.Spec.Params, &c.joined.other.Spec.Params
 	if b.PayloadBytes == o.PayloadBytes && b.HeaderBytes == o.HeaderBytes && b.AckBytes == o.AckBytes {
@@ -515,7 +528,7 @@ func (c *Comparison) idealReason() string {
 		o.HeaderBytes, o.AckBytes, b.PayloadBytes, b.HeaderBytes, b.AckBytes)
 }
 
-// Text is the comparison for people. Where the ideal FCT of flows differs, the FCTs come first.
+// Text formats the comparison for users. If the ideal FCT of flows differs, the FCTs come first.
 func (c *Comparison) Text() *text.Answer {
 	a := &text.Answer{}
 	a.Linef("base  %s (%s), variant %s", c.Base.Scenario, c.BaseName, c.Base.Variant)
@@ -538,7 +551,8 @@ func (c *Comparison) Text() *text.Answer {
 	}
 	if n := len(c.Changed); n > 0 {
 		changed := names.Of(c.Changed, scenario.CableChange.String)
-		a.Linef("%s changed: %s", topology.Count(n, "cable"), names.Listed(changed, 8)) // --format json has all
+		// --format json lists all of them.
+		a.Linef("%s changed: %s", topology.Count(n, "cable"), names.Listed(changed, 8))
 	}
 	if c.IdealChanged > 0 {
 		a.Linef("The ideal FCT of %d of these flows differs: %s differ. Their slowdown is relative to another ideal: compare "+
@@ -594,10 +608,10 @@ func (c *Comparison) addPercentiles(a *text.Answer) {
 	}
 }
 
-// LinkDifference says what a link adds to the tail's flows in either, a mean over them.
+// LinkDifference has the average delay that a link adds to the flows of the tail in each estimate.
 type LinkDifference struct {
 	BaseLink    *int32  `json:"base_link_id"` // nil: the base has no link between these nodes
-	Link        *int32  `json:"link_id"`      // nil: nor has the other
+	Link        *int32  `json:"link_id"`      // nil: the other network has no link between these nodes
 	Src         string  `json:"src"`
 	Dst         string  `json:"dst"`
 	Tier        string  `json:"tier"`
@@ -607,8 +621,8 @@ type LinkDifference struct {
 	DelayNS     float64 `json:"delay_ns"`
 }
 
-// findLinks finds where the flows of the tail, those above the p99 slowdown in either estimate, are delayed more or
-// less: the links with the largest differences.
+// findLinks finds the links whose delays of the flows of the tail differ most between the estimates. The tail
+// consists of the flows above the p99 slowdown in either estimate.
 func (c *Comparison) findLinks(ctx context.Context, db *sql.DB, p99 ComparisonRow, most int) error {
 	_, err := db.ExecContext(ctx, fmt.Sprintf("CREATE TABLE tail AS SELECT base_row, other_row FROM pairs "+
 		"WHERE base > '%v'::DOUBLE OR other > '%v'::DOUBLE", p99.Base, p99.Other))
@@ -658,11 +672,12 @@ func (c *Comparison) findLinks(ctx context.Context, db *sql.DB, p99 ComparisonRo
 	return nil
 }
 
-// A linkDelay is what a link adds to the tail's flows, in all, and its load.
+// A linkDelay is the total delay that a link adds to the flows of the tail, in ns, and the load of the link.
 type linkDelay struct{ ns, load float64 }
 
-// sameLinks returns the links of two networks: those of the second by id, then those that only the base has. A link is
-// in both if the links of one id have the same name in both, or else by its name.
+// sameLinks matches the links of two networks. It returns the links of the second network by id, followed by
+// links that only the base has. Two links are the same if all links with the same id have the same name in
+// both networks, or otherwise if their names are the same.
 func sameLinks(base, other *topology.Network) (all []LinkDifference) {
 	add := func(n *topology.Network, id int32) *LinkDifference {
 		l := n.Links[id]
@@ -670,7 +685,7 @@ func sameLinks(base, other *topology.Network) (all []LinkDifference) {
 		return &all[len(all)-1]
 	}
 	inBoth := make([]bool, len(base.Links))
-	byName := map[string]int32{} // links of the base whose ids have another name in the other network
+	byName := map[string]int32{} // links of the base whose id has another name in the other network
 	for id := range base.Links {
 		name := base.LinkName(int32(id))
 		if inBoth[id] = id < len(other.Links) && name == other.LinkName(int32(id)); !inBoth[id] {

@@ -12,7 +12,8 @@ import (
 	"parsimon/stages/estimators"
 )
 
-// Service three sends twice as much. Its flows are slower, and those of main, which share a link with them.
+// Service three sends twice as much data. Its flows become slower, and so do the flows of main, which share a
+// link with them.
 func Example() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "lake")

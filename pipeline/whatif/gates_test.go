@@ -11,7 +11,7 @@ import (
 	"parsimon/stages/estimators"
 )
 
-// The value of a gate is the row of the comparison that groups flows by the columns of the gate's filter.
+// The value of a gate is that of the comparison row that groups flows by the columns of the gate's filter.
 func TestComparisonValue(t *testing.T) {
 	t.Parallel()
 	o := settings(t, estimators.Independent)
@@ -60,7 +60,7 @@ func TestComparisonValue(t *testing.T) {
 	}
 }
 
-// A service named like all flows is a group of its own.
+// A service named like all flows forms a group of its own.
 func TestGroupOfAServiceNamedAll(t *testing.T) {
 	got := groupOf([4]bool{true, true}, [4]string{"all", "blue", "<10 KB", "4"})
 	if want := [4]string{"(all)", "blue", "all", "all"}; got != want {

@@ -23,17 +23,18 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	parquet.PoisonFreed = true // a reader of a released batch finds wrong values
+	parquet.PoisonFreed = true // a reader of a released batch then finds wrong values
 	os.Exit(m.Run())
 }
 
-// settings are those of a lake in a new directory.
+// settings returns settings with a lake in a new directory.
 func settings(t testing.TB, by estimators.Name) Settings {
 	t.Helper()
 	return Settings{Lake: t.TempDir(), Variant: pipeline.Variant{Estimator: by}}
 }
 
-// opened opens an estimate of a scenario for reading; of the one last worked on if the scenario is empty.
+// opened opens an estimate of a scenario for reading. If scenario is empty, it opens the scenario last worked
+// on.
 func opened(t testing.TB, dir, scenario string, v pipeline.Variant) *pipeline.Estimation {
 	t.Helper()
 	model, err := pipeline.OpenModel(t.Context(), estimates.Open(t, dir), scenario)
@@ -43,7 +44,7 @@ func opened(t testing.TB, dir, scenario string, v pipeline.Variant) *pipeline.Es
 	return pipeline.ReadOnly(model, v, pipeline.Settings{})
 }
 
-// do reads changes such as "bandwidth=fabric-spine=20G".
+// do parses changes such as "bandwidth=fabric-spine=20G".
 func do(t testing.TB, texts ...string) (c scenario.Changes) {
 	t.Helper()
 	for _, text := range texts {
@@ -57,7 +58,7 @@ func do(t testing.TB, texts ...string) (c scenario.Changes) {
 	return c
 }
 
-// withCache gives settings the cache of their lake, until the test ends.
+// withCache adds the cache of the lake to the settings. It is closed at the end of the test.
 func withCache(t testing.TB, o *Settings) {
 	t.Helper()
 	c, err := cache.Open(lake.CachePath(o.Lake), zerolog.Nop())
@@ -77,7 +78,7 @@ func mustLoad(t testing.TB, file string) *scenario.Scenario {
 	return s
 }
 
-// sixteenHosts is a scenario of so many flows between 16 hosts.
+// sixteenHosts returns a scenario with the given number of flows between 16 hosts.
 func sixteenHosts(t testing.TB, flows int, transport string) *scenario.Scenario {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "s.yaml")
@@ -104,7 +105,7 @@ func estimate(t testing.TB, s *scenario.Scenario, o Settings) string {
 	return string(estimates.Of(t, o.Lake, s, o.Variant, o.Settings).ID())
 }
 
-// tableRows returns every row of a table of an estimate as text, without some columns.
+// tableRows returns every row of a table of an estimate as text, omitting some columns.
 func tableRows(t testing.TB, e *pipeline.Estimation, table schema.Table, without ...string) string {
 	t.Helper()
 	in, err := e.Read(table)

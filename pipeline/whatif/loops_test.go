@@ -23,7 +23,7 @@ func textOf(t *testing.T, a *text.Answer) string {
 	return out.String()
 }
 
-// A sweep says how long the iterations of each run take, and what that comes to over the seeds.
+// A sweep reports the duration of the iterations of each run, and their mean over the seeds.
 func TestSweepOfJobs(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "job.yaml")
 	err := os.WriteFile(file, []byte(`topology: {clos: {pods: 1, racks_per_pod: 2, hosts_per_rack: 4, planes: 1, spines_per_plane: 1,
@@ -59,8 +59,8 @@ transport: {window: 18KB}
 	}
 }
 
-// Flows that wait for others start at other times when a cable is slower, and are compared all the same; those of a
-// scenario in which they do not wait are others.
+// Flows that wait for others start at other times if a cable is slower, but are still compared. Flows of a
+// scenario in which they do not wait are different flows.
 func TestWhatIfOfClosedLoop(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "job.yaml")
 	err := os.WriteFile(file, []byte(`topology: {graph: {hosts: [a, b], switches: [s], bandwidth: 10Gbps, delay: 1us, cables: ["a:s", "b:s"]}}
@@ -92,7 +92,7 @@ transport: {window: 30KB}
 	if err := open.Estimate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// ACKs of the other direction take their part, though hosts compute in between.
+	// ACKs of the opposite direction also use the link, although hosts compute in between.
 	acks := `SELECT count(*), count(*) FILTER (e.slowdown > 1.03), count(*) FILTER (abs(s.slowdown / e.slowdown - 1) < 0.02)
 FROM slowdowns_all AS s JOIN exact_fcts AS e USING (flow_id) WHERE s.variant = 'flow-2' AND e.scenario = '` + base + "'"
 	if got := estimates.Ask(t, o.Lake, acks); got != "[12 12 12]" {
@@ -105,7 +105,8 @@ FROM slowdowns_all AS s JOIN exact_fcts AS e USING (flow_id) WHERE s.variant = '
 	}
 }
 
-// A job that moves into another rack keeps its flows and what they wait for; two ranks on one host are an error.
+// A job that moves to another rack keeps its flows and their dependencies. Two ranks on one host are an
+// error.
 func TestWhatIfMovesJob(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "job.yaml")
 	err := os.WriteFile(file, []byte(`topology: {clos: {pods: 1, racks_per_pod: 3, hosts_per_rack: 2, planes: 1, spines_per_plane: 1,

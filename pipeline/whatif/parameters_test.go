@@ -37,7 +37,7 @@ func TestParseAxis(t *testing.T) {
 	}
 }
 
-// Every combination of values is a run, the last axis fastest.
+// Every combination of values is a run. The last axis changes fastest.
 func TestCombine(t *testing.T) {
 	plan := ParameterPlan{Scenario: fixture.Services(t), MaxRuns: 4, Axes: []Axis{
 		{"workload.flows_count", []string{"300", "400"}}, {"load.max", []string{"20%", "40%"}},
@@ -57,8 +57,8 @@ func TestCombine(t *testing.T) {
 	}
 }
 
-// A sweep estimates each combination as the scenario that a run with these settings makes. Its rows are in table
-// sweep_runs. A sweep that is repeated has the same answer.
+// A sweep estimates each combination as the same scenario that a run with these settings makes. Its rows are
+// in table sweep_runs. Repeating the sweep gives the same results.
 func TestSweepParameters(t *testing.T) {
 	t.Parallel()
 	file, o := fixture.Services(t), settings(t, estimators.Independent)
@@ -139,7 +139,8 @@ func TestSweepParametersChecksFirst(t *testing.T) {
 	}
 }
 
-// A sweep of a scenario in the lake does not change its answer, and says that this is of another estimator.
+// A sweep of a scenario in the lake does not change the answer of the scenario. It notes that the answer was
+// made by another estimator.
 func TestSweepKeepsTheAnswer(t *testing.T) {
 	t.Parallel()
 	o := settings(t, estimators.Flow)

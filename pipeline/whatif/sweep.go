@@ -35,22 +35,22 @@ import (
 	"parsimon/stages/moves"
 )
 
-// A SweepPlan says what fails, one after the other, and what makes a failure bad.
+// A SweepPlan says which cables fail, one at a time, and how failures are ranked.
 type SweepPlan struct {
-	Tier     string  `json:"tier"`     // of the cables, in either direction, as topology.Network.Select takes it
-	Quantile float64 `json:"quantile"` // of slowdown: 0.5, 0.9, 0.99 or 0.999
-	Service  string  `json:"service"`  // whose flows count; empty: all
-	// Each is what happens to each cable, one after the other: "loss SHARE" (estimator exact), "bandwidth SPEED" or "delay
-	// TIME"; empty: it goes down.
+	Tier     string  `json:"tier"`     // of the cables, in either direction, as for topology.Network.Select
+	Quantile float64 `json:"quantile"` // quantile of slowdown: 0.5, 0.9, 0.99 or 0.999
+	Service  string  `json:"service"`  // the service whose flows are used; empty: all
+	// Each is the change that is applied to one cable at a time: "loss SHARE" (estimator exact), "bandwidth
+	// SPEED" or "delay TIME". If it is empty, the cable fails.
 	Each string `json:"each,omitempty"`
 
-	worst string // what the cables are of, where Tier lists those that another sweep found: see Confirm
+	worst string // describes the cables if Tier lists the cables that another sweep found (Confirm)
 }
 
-// what names the cables and what happens to each.
+// what describes the cables and their change.
 func (p *SweepPlan) what() string { return strings.TrimSpace(cmp.Or(p.worst, p.Tier) + " " + p.Each) }
 
-// Changes are what happens to a cable.
+// Changes returns the changes that are applied to a cable.
 func (p *SweepPlan) Changes(c [2]int32) (all scenario.Changes, err error) {
 	cable := fmt.Sprintf("%d:%d", c[0], c[1])
 	kind, value, _ := strings.Cut(p.Each, " ")
@@ -69,8 +69,8 @@ func (p *SweepPlan) Changes(c [2]int32) (all scenario.Changes, err error) {
 	return all, err
 }
 
-// otherAnswer says that an estimate of a base, or of what a sweep changes in it, is made in another way than the base's
-// answer; empty: it is not, or there is no answer.
+// otherAnswer returns a note if an estimate in a sweep is made in another way than the answer of the base.
+// Otherwise, or if the base has no answer, it returns an empty string.
 func otherAnswer(e *pipeline.Estimation, base lake.ScenarioID) string {
 	answer, variant := e.Lake.Answer(base), e.Variant().String()
 	if answer == "" || answer == variant {
@@ -83,18 +83,18 @@ func otherAnswer(e *pipeline.Estimation, base lake.ScenarioID) string {
 // AllFlows stands for the flows of all services.
 const AllFlows = "all"
 
-// A Sweep is the effects of single cable failures: of each cable of a tier.
+// A Sweep has the effect of the failure of each cable of a tier.
 type Sweep struct {
 	Base    string       `json:"base_scenario"`
 	Variant string       `json:"variant"`
 	Plan    SweepPlan    `json:"plan"`
 	Cables  []SweptCable `json:"cables"` // the worst first
-	Reused  int          `json:"reused"` // estimates found done
+	Reused  int          `json:"reused"` // number of estimates that were complete before
 	Seconds float64      `json:"seconds"`
 
-	Note string `json:"note,omitempty"` // the answer of the base is of another estimator
+	Note string `json:"note,omitempty"` // set if the answer of the base was made by another estimator
 
-	// Confirmed is the same of the first cables by the whole network; nil: see Confirm.
+	// Confirmed is the sweep of the worst cables with a simulation of the whole network; nil before Confirm.
 	Confirmed *Sweep `json:"confirmed,omitempty"`
 
 	before percentilesOf // of the base
@@ -108,17 +108,17 @@ type SweptCable struct {
 	NameB       string        `json:"name_b"`
 	Unreachable int64         `json:"unreachable"`
 	Full        percentilesOf `json:"full"`
-	// Intervals are 95% bootstrap intervals of the changes at pipeline.Quantiles, by service: of FCT or of slowdown, as
-	// the plan ranks.
+	// Intervals are 95% bootstrap intervals of the changes at pipeline.Quantiles, by service. They are
+	// changes of FCT or of slowdown, depending on how the plan ranks cables.
 	Intervals map[string][][2]float64 `json:"change_intervals,omitempty"`
 	Cases     linksim.Stats           `json:"link_cases"`
 	Seconds   float64                 `json:"seconds"`
 }
 
-// percentilesOf are those of each service, and of AllFlows.
+// percentilesOf maps each service, and AllFlows, to its percentiles.
 type percentilesOf map[string]ServicePercentiles
 
-// ServicePercentiles are the slowdowns and FCTs of a service's flows.
+// ServicePercentiles are the percentiles of slowdown and FCT of a service's flows.
 type ServicePercentiles struct {
 	Flows     int64     `json:"flows"`
 	Slowdowns []float64 `json:"slowdowns"` // at pipeline.Quantiles
@@ -132,22 +132,23 @@ type ServicePercentiles struct {
 	P999FCT   float64   `json:"p999_fct_ms"`
 }
 
-// newPercentiles are slowdowns s and FCTs f, in ms, at pipeline.Quantiles.
+// newPercentiles returns the percentiles with slowdowns s and FCTs f, in ms, at pipeline.Quantiles.
 func newPercentiles(flows int64, s, f []float64) ServicePercentiles {
 	return ServicePercentiles{flows, s, s[0], s[1], s[2], s[3], f[0], f[1], f[2], f[3]}
 }
 
-// sweeper is a running sweep. It keeps the base's scenario locked.
+// sweeper is a running sweep. It holds the lock of the base scenario.
 type sweeper struct {
 	*Sweep
 	o    Settings
 	base *pipeline.Estimation
-	dir  string // of the records, in the base's state, relative to the lake
+	dir  string // directory of the records, in the state of the base, relative to the lake
 }
 
-// RunSweep takes every cable of a tier that is up down, one at a time, estimates what remains in the way of the base,
-// and ranks the cables by what that does to a percentile of slowdown. Of each, only percentiles and, in the cache, link
-// cases stay. A sweep that was interrupted continues when it is started again.
+// RunSweep fails every cable of a tier that is up, one at a time. It estimates the remaining network in the
+// same way as the base, and ranks the cables by the effect on a percentile of slowdown. Only the percentiles
+// and, in the cache, the results of link cases are kept. An interrupted sweep continues when it is started
+// again.
 func RunSweep(ctx context.Context, base string, plan SweepPlan, o Settings) (*Sweep, error) {
 	began := time.Now()
 	if !slices.Contains(pipeline.Quantiles, plan.Quantile) {
@@ -197,7 +198,8 @@ func RunSweep(ctx context.Context, base string, plan SweepPlan, o Settings) (*Sw
 	if err := s.estimateEach(ctx, cables); err != nil {
 		return nil, err
 	}
-	q := slices.Index(pipeline.Quantiles, plan.Quantile) // the worst first: by flows without a path, then by the change
+	// The worst first: by flows without a path, then by the change.
+	q := slices.Index(pipeline.Quantiles, plan.Quantile)
 	slices.SortStableFunc(s.Cables, func(a, b SweptCable) int {
 		return cmp.Or(cmp.Compare(b.Unreachable, a.Unreachable),
 			cmp.Compare(s.changeOf(&b, plan.Service, q, plan.byFCT()), s.changeOf(&a, plan.Service, q, plan.byFCT())))
@@ -206,7 +208,8 @@ func RunSweep(ctx context.Context, base string, plan SweepPlan, o Settings) (*Sw
 	return s.Sweep, s.write()
 }
 
-// Confirm simulates the whole network with each of the first so many cables failing, unless the sweep did so already.
+// Confirm simulates the whole network with each of the first count cables failing, unless this sweep
+// simulated the whole network already.
 func (s *Sweep) Confirm(ctx context.Context, count int, o Settings) (err error) {
 	o.Variant = pipeline.Variant{Estimator: estimators.Exact}
 	if count == 0 || s.Variant == o.Variant.String() {
@@ -233,7 +236,7 @@ func (s *sweeper) estimateEach(ctx context.Context, cables [][2]int32) error {
 	return nil
 }
 
-// one estimates one cable's failure, or finds it done.
+// one estimates the failure of one cable, unless its estimate is complete already.
 func (s *sweeper) one(ctx context.Context, c [2]int32) (swept SweptCable, err error) {
 	began := time.Now()
 	record := s.dir + fmt.Sprintf("/cable-%d-%d.json", c[0], c[1])
@@ -261,20 +264,21 @@ func (s *sweeper) one(ctx context.Context, c [2]int32) (swept SweptCable, err er
 		return swept, err
 	}
 	swept.Seconds = time.Since(began).Seconds()
-	if err := run.Forget(); err != nil { // before it is done: what a killed sweep leaves of it is made and deleted again
+	// Delete the scenario before its record is written, so that a killed sweep estimates and deletes it again.
+	if err := run.Forget(); err != nil {
 		return swept, err
 	}
 	return swept, s.base.Executor().Session().WriteState(record, swept)
 }
 
-// read reads what the estimate of a cable says.
+// read reads the results of the estimate of a cable.
 func (s *sweeper) read(ctx context.Context, run *pipeline.Estimation, swept *SweptCable) error {
 	db, err := run.OpenDuckDB(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = db.Close() }()
-	var wrong [4]error // the first counts
+	var wrong [4]error // the first error is returned
 	swept.Full, wrong[0] = servicePercentiles(ctx, db, run)
 	swept.Intervals, wrong[1] = s.intervals(ctx, db, run)
 	swept.Cases, wrong[2] = run.Cases()
@@ -282,7 +286,8 @@ func (s *sweeper) read(ctx context.Context, run *pipeline.Estimation, swept *Swe
 	return cmp.Or(wrong[:]...)
 }
 
-// servicePercentiles are the slowdowns of the run's estimate at pipeline.Quantiles, by service and of all.
+// servicePercentiles returns the slowdowns of the run's estimate at pipeline.Quantiles, for each service and
+// for all flows.
 func servicePercentiles(ctx context.Context, db *sql.DB, e *pipeline.Estimation) (percentilesOf, error) {
 	slowdowns, err := e.Scan(schema.Slowdowns)
 	if err != nil {
@@ -297,14 +302,14 @@ func servicePercentiles(ctx context.Context, db *sql.DB, e *pipeline.Estimation)
 		var flows int64
 		s, f := make([]float64, len(pipeline.Quantiles)), make([]float64, len(pipeline.Quantiles))
 		err := rows.Scan(&service, &flows, &s[0], &s[1], &s[2], &s[3], &f[0], &f[1], &f[2], &f[3])
-		if flows > out[service].Flows { // a service may be named like all
+		if flows > out[service].Flows { // a service may have the name of all flows
 			out[service] = newPercentiles(flows, s, f)
 		}
 		return err
 	})
 }
 
-// intervals are those of a SweptCable. Flows are drawn in pairs, as in Compare.
+// intervals returns the intervals of a SweptCable. Flows are drawn in pairs, as in Compare.
 func (s *sweeper) intervals(ctx context.Context, db *sql.DB, run *pipeline.Estimation) (
 	map[string][][2]float64, error,
 ) {
@@ -333,12 +338,13 @@ func (s *sweeper) intervals(ctx context.Context, db *sql.DB, run *pipeline.Estim
 // byFCT reports whether cables are ranked by FCT.
 func (p *SweepPlan) byFCT() bool { return changesIdeal(p.Each) }
 
-// changesIdeal reports whether a change, by the beginning of its name, makes slowdowns relative to another ideal FCT.
+// changesIdeal reports whether a change, given by the start of its name, changes the ideal FCT of flows.
 func changesIdeal(change string) bool {
 	return strings.HasPrefix(change, "bandwidth") || strings.HasPrefix(change, "delay")
 }
 
-// changeOf is what happens to quantile q of a service's slowdowns or, with fct, FCTs; NaN if it has no flow left.
+// changeOf returns the change of quantile q of a service's slowdowns or, with fct, of its FCTs. It returns
+// NaN if the service has no flow left.
 func (s *Sweep) changeOf(c *SweptCable, service string, q int, fct bool) float64 {
 	before, ok := s.before[service]
 	after, still := c.Full[service]
@@ -381,7 +387,7 @@ func (s *sweeper) write() error {
 		columns.RecordOf(schema.Sweeps, rows, func(r columns.Row) columns.Row { return r }))
 }
 
-// Text is the ranking for people, of the worst cables.
+// Text formats the ranking of the worst cables for users.
 func (s *Sweep) Text(most int) *text.Answer {
 	a, q := &text.Answer{}, slices.Index(pipeline.Quantiles, s.Plan.Quantile)
 	before, down := s.before[s.Plan.Service], ""
@@ -442,7 +448,7 @@ type Axis struct {
 	Values []string `json:"values"`
 }
 
-// ParseAxis reads KEY=V,V. Commas within brackets and braces do not separate values.
+// ParseAxis parses KEY=V,V. Commas within brackets and braces do not separate values.
 func ParseAxis(axis string) (a Axis, err error) {
 	key, list, ok := strings.Cut(axis, "=")
 	a.Key = strings.TrimSpace(key)
@@ -475,55 +481,58 @@ func axisError(axis string) error {
 	return fmt.Errorf("%q: want KEY=VALUE,VALUE such as workload.max_load=20%%,40%%", axis)
 }
 
-// A ParameterPlan says what a sweep of parameters runs: every combination of the values of its axes.
+// A ParameterPlan is the plan of a parameter sweep, which runs every combination of the values of its axes.
 type ParameterPlan struct {
-	Scenario string // a scenario file or the name of one that ships
+	Scenario string // a scenario file or the name of a built-in scenario
 	Axes     []Axis
-	// Change is what settings change in Scenario where that is one of the lake; nil: Scenario is a file.
+	// Change converts settings to changes of Scenario if that is a scenario of the lake; nil: Scenario is a
+	// file.
 	Change func(settings []scenario.Setting) (scenario.Changes, error)
-	// Until makes the sweep look for the first value of the only axis with this condition, by bisection: from one value on
-	// it must be true. nil: every value is run.
+	// Until makes the sweep search, by bisection, for the first value of the only axis for which this
+	// condition is true. The condition must stay true for all later values. nil: every value is run.
 	Until   *gate.Gate
-	Exact   bool // also simulate the whole network, and hold each estimate against it
-	MaxRuns int  // refuse more combinations
+	Exact   bool // also simulate the whole network, and compare each estimate with it
+	MaxRuns int  // maximum number of combinations
 
-	base *pipeline.Model // with Change
+	base *pipeline.Model // set with Change
 }
 
-// Parameters is the answer of a sweep of parameters.
+// Parameters is the result of a parameter sweep.
 type Parameters struct {
 	Name  string         `json:"sweep"`
 	Axes  []Axis         `json:"axes"`
 	Runs  []ParameterRun `json:"runs"`
 	Until string         `json:"until,omitempty"`
-	Found *ParameterRun  `json:"found,omitempty"` // the first run with condition Until
-	// OverSeeds are the jobs over the seeds, if one of the axes is the seed.
+	Found *ParameterRun  `json:"found,omitempty"` // the first run for which Until is true
+	// OverSeeds has the results of jobs over the seeds, if one of the axes is the seed.
 	OverSeeds []JobSpread `json:"over_seeds,omitempty"`
-	Note      string      `json:"note,omitempty"` // the answer of the scenario in the lake is of another estimator
-	Seconds   float64     `json:"seconds"`
+	// Set if the answer of the scenario in the lake was made by another estimator.
+	Note    string  `json:"note,omitempty"`
+	Seconds float64 `json:"seconds"`
 }
 
-// A ParameterRun is one combination.
+// A ParameterRun is the run of one combination.
 type ParameterRun struct {
 	ScenarioID string            `json:"scenario_id"`
 	Variant    string            `json:"variant"`
 	Settings   map[string]string `json:"settings"`
 	summary.PercentilesResult
-	Exact []float64     `json:"exact,omitempty"` // the same percentiles of the whole-network simulation
-	Until *gate.Verdict `json:"until,omitempty"` // of condition Until: it is true if Failed
-	// Jobs are there if flows wait for others.
+	Exact []float64 `json:"exact,omitempty"` // the same percentiles of a simulation of the whole network
+	// The verdict of condition Until, which is true if Failed is set.
+	Until *gate.Verdict `json:"until,omitempty"`
+	// Jobs is set if flows wait for others.
 	Jobs    []summary.JobResult `json:"jobs,omitempty"`
 	Seconds float64             `json:"seconds"`
 
-	scenario *scenario.Scenario // of a file
-	changes  scenario.Changes   // of a scenario of the lake
+	scenario *scenario.Scenario // set for a scenario file
+	changes  scenario.Changes   // set for a scenario of the lake
 }
 
-// SweepParameters estimates every combination. All scenarios are checked before the first run. A sweep that was
-// interrupted continues: runs that are complete are only read.
+// SweepParameters estimates every combination. It checks all scenarios before the first run. An interrupted
+// sweep continues when it is started again: complete runs are only read.
 func SweepParameters(ctx context.Context, plan ParameterPlan, o Settings) (*Parameters, error) {
 	began := time.Now()
-	if !plan.Exact { // which shows what estimates by link cases are off by
+	if !plan.Exact { // with Exact, the sweep shows the errors of estimates by link cases
 		o.For = pipeline.ForDifference
 	}
 	p := &Parameters{Axes: plan.Axes}
@@ -537,7 +546,8 @@ func SweepParameters(ctx context.Context, plan ParameterPlan, o Settings) (*Para
 	if err != nil {
 		return nil, err
 	}
-	p.Name = plan.Scenario + ": " + strings.Join(p.keys(), ", ") // two sweeps of a scenario do not mix
+	// Distinguishes several sweeps of one scenario.
+	p.Name = plan.Scenario + ": " + strings.Join(p.keys(), ", ")
 	run := func(i int) (bool, error) {
 		until, err := p.run(ctx, i, plan, o)
 		if err != nil {
@@ -557,7 +567,7 @@ func SweepParameters(ctx context.Context, plan ParameterPlan, o Settings) (*Para
 	return p, nil
 }
 
-// runAll does all runs or, with Until, those that find the first run with the condition.
+// runAll runs all combinations or, with Until, those that the bisection needs.
 func (p *Parameters) runAll(plan ParameterPlan, run func(i int) (bool, error)) error {
 	if plan.Until == nil {
 		for i := range p.Runs {
@@ -586,7 +596,7 @@ func (p *Parameters) runAll(plan ParameterPlan, run func(i int) (bool, error)) e
 	return nil
 }
 
-// combine makes and checks the scenario of every combination.
+// combine creates and checks the scenario of every combination.
 func (p *Parameters) combine(ctx context.Context, plan ParameterPlan, o Settings) error {
 	if plan.Until != nil && len(plan.Axes) != 1 {
 		return errors.New("a search for the first value has one parameter")
@@ -621,7 +631,7 @@ func (p *Parameters) combine(ctx context.Context, plan ParameterPlan, o Settings
 	return nil
 }
 
-// check makes the scenario of a combination, or what it changes in one of the lake.
+// check creates the scenario of a combination, or its changes of a scenario of the lake.
 func (r *ParameterRun) check(
 	ctx context.Context, plan ParameterPlan, o Settings, settings []scenario.Setting,
 ) (err error) {
@@ -640,7 +650,7 @@ func (r *ParameterRun) check(
 	return nil
 }
 
-// open opens a combination for an estimate. What changes nothing is the scenario of the lake itself.
+// open opens a combination for an estimate. A combination without changes is the scenario of the lake itself.
 func (r *ParameterRun) open(ctx context.Context, plan ParameterPlan, o Settings) (*pipeline.Estimation, error) {
 	if plan.Change == nil {
 		return pipeline.Begin(ctx, o.Lake, r.scenario, o.Variant, o.Settings)
@@ -654,18 +664,18 @@ func (r *ParameterRun) open(ctx context.Context, plan ParameterPlan, o Settings)
 
 func (p *Parameters) keys() []string { return names.Of(p.Axes, func(a Axis) string { return a.Key }) }
 
-// valuesOf are the values of a run, in the order of keys.
+// valuesOf returns the values of a run, in the order of keys.
 func (p *Parameters) valuesOf(r *ParameterRun) []any {
 	return names.Of(p.Axes, func(a Axis) any { return r.Settings[a.Key] })
 }
 
-// SettingsOf are the settings of a run, in the order of the axes.
+// SettingsOf returns the settings of a run, in the order of the axes.
 func (p *Parameters) SettingsOf(i int) string {
 	setting := func(a Axis) string { return a.Key + "=" + p.Runs[i].Settings[a.Key] }
 	return strings.Join(names.Of(p.Axes, setting), ", ")
 }
 
-// run estimates one combination and publishes its row. until says whether it has condition Until.
+// run estimates one combination and publishes its row. until reports whether condition Until is true for it.
 func (p *Parameters) run(ctx context.Context, i int, plan ParameterPlan, o Settings) (until bool, err error) {
 	began := time.Now()
 	run := &p.Runs[i]
@@ -682,7 +692,7 @@ func (p *Parameters) run(ctx context.Context, i int, plan ParameterPlan, o Setti
 		other = otherAnswer(e, cmp.Or(e.Base, e.ID()))
 		p.Note = cmp.Or(p.Note, other)
 	}
-	if other == "" || e.Base != "" { // what changes nothing does not change the answer of the base
+	if other == "" || e.Base != "" { // a combination without changes must not change the answer of the base
 		if err := e.MakeAnswer(); err != nil {
 			return false, err
 		}
@@ -718,7 +728,7 @@ func (p *Parameters) run(ctx context.Context, i int, plan ParameterPlan, o Setti
 	return until, p.publish(e, i)
 }
 
-// publish writes the rows of one run of table sweep_runs: one for each axis.
+// publish writes the rows of one run to table sweep_runs: one row for each axis.
 func (p *Parameters) publish(e *pipeline.Estimation, i int) error {
 	run := &p.Runs[i]
 	rows := columns.RecordOf(schema.SweepRuns, p.Axes, func(a Axis) columns.Row {
@@ -733,12 +743,14 @@ func (p *Parameters) publish(e *pipeline.Estimation, i int) error {
 		}
 		return row
 	})
-	digest := sha256.Sum256([]byte(p.Name)) // the beginning of the sweep's name is for people
+	// The start of the sweep's name is for users, and the digest makes the name unique.
+	digest := sha256.Sum256([]byte(p.Name))
 	file := fmt.Sprintf("%.40s-%x", fileSafe(p.Name), digest[:8])
 	return e.Executor().Session().PublishRows(lake.Place{Scenario: e.ID(), Variant: run.Variant}, file, rows)
 }
 
-// numberOf is the number that a value begins with, in percent a share; NaN if there is none.
+// numberOf returns the number that a value starts with. A percentage is converted to a share. It returns NaN
+// if there is no number.
 func numberOf(value string) float64 {
 	var x float64
 	var unit string
@@ -751,7 +763,7 @@ func numberOf(value string) float64 {
 	return x
 }
 
-// Text has the runs for people, in the order of the combinations.
+// Text formats the runs for users, in the order of the combinations.
 func (p *Parameters) Text() *text.Answer {
 	a, head := &text.Answer{}, p.keys()
 	exact := len(p.Runs) > 0 && p.Runs[0].Exact != nil
@@ -810,12 +822,12 @@ func figureOrNil(x *float64) any {
 	return text.Figure(*x)
 }
 
-// Slowest is the run with the highest p99.
+// Slowest returns the run with the highest p99.
 func (p *Parameters) Slowest() ParameterRun {
 	return slices.MaxFunc(p.Runs, func(a, b ParameterRun) int { return cmp.Compare(a.P99, b.P99) })
 }
 
-// notFileSafe is all but letters, digits and dashes, which fileSafe makes dashes.
+// notFileSafe matches all characters except letters, digits and dashes. fileSafe replaces them with dashes.
 var notFileSafe = regexp.MustCompile(`[^a-zA-Z0-9-]`)
 
 func fileSafe(name string) string { return notFileSafe.ReplaceAllString(name, "-") }

@@ -18,9 +18,9 @@ import (
 	"parsimon/stages/estimators"
 )
 
-// A sweep estimates cables as a what-if of each does. It leaves no scenarios but
-// those of the user. A sweep that is repeated does nothing; one that was interrupted continues. A cable whose failure
-// disconnects hosts comes first.
+// A sweep estimates the failure of a cable like a what-if. It keeps no scenarios except those of the user.
+// Repeating a complete sweep does nothing, and an interrupted sweep continues. A cable whose failure
+// disconnects hosts is ranked first.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -57,7 +57,8 @@ func TestSweep(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Equal but for the last bit: DuckDB interpolates the one, the bootstrap the other.
+			// The values are equal except for the last bit: DuckDB interpolates one of them, and the
+			// bootstrap the other.
 			if all := w.Rows[len(w.Rows)-4:]; math.Abs(all[1].Other/c.Full["all"].Slowdowns[1]-1) > 1e-14 {
 				t.Errorf("p90 is %v, of the what-if %v", c.Full["all"].Slowdowns[1], all[1].Other)
 			}
@@ -112,7 +113,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// stopper cancels a context when progress of a unit was reported for the after-th time.
+// stopper cancels a context when progress in a unit is reported for the after-th time.
 type stopper struct {
 	engine.Progress
 	stop  context.CancelFunc

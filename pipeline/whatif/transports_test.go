@@ -10,9 +10,9 @@ import (
 	"parsimon/stages/estimators"
 )
 
-// Estimator flow against the simulation of the whole network, with every transport that link cases model, on a network
-// small enough for a test: percentiles of slowdown within a tenth. datasets/results/transport-accuracy.md has the
-// paper's setting.
+// Estimator flow is compared with a simulation of the whole network, for every transport that link cases
+// model, on a small network. Percentiles of slowdown must be within 10%.
+// datasets/results/transport-accuracy.md has the results for the paper's setting.
 func TestTransportsEstimate(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

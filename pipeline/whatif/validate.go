@@ -24,15 +24,15 @@ import (
 	"parsimon/stages/estimators"
 )
 
-// A Validation holds an estimate against a truth.
+// A Validation compares an estimate with a reference.
 type Validation struct {
 	Truth   string          `json:"truth"`
-	Matched float64         `json:"matched"` // share of the estimated flows that have a truth
+	Matched float64         `json:"matched"` // share of the estimated flows that have a reference
 	Rows    []ValidationRow `json:"percentiles"`
 }
 
-// Validate holds an estimate against a truth: the whole-network simulation of the scenario, or a Parquet file with
-// flow_id and fct_ns. It writes table validations.
+// Validate compares an estimate with a reference: a simulation of the whole network of the scenario, or a
+// Parquet file with flow_id and fct_ns. It writes table validations.
 func Validate(ctx context.Context, e *pipeline.Estimation, truthFile string) (*Validation, error) {
 	if _, err := e.Records(schema.Slowdowns); err != nil {
 		return nil, err
@@ -70,7 +70,8 @@ func Validate(ctx context.Context, e *pipeline.Estimation, truthFile string) (*V
 	return v, e.Executor().Session().PublishRows(at, fileSafe(filepath.Base(v.Truth)), rows)
 }
 
-// openTruth returns the SQL that reads a truth file, which has flow_id, whole and unique, and fct_ns, positive.
+// openTruth returns SQL that reads a reference file. The file must have the columns flow_id, with unique
+// integers, and fct_ns, with positive values.
 func openTruth(ctx context.Context, db *sql.DB, file string) (string, error) {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -109,7 +110,7 @@ func openTruth(ctx context.Context, db *sql.DB, file string) (string, error) {
 	return truth, nil
 }
 
-// A match is a flow that has an estimate and a truth.
+// A match is a flow with an estimate and a reference.
 type match struct {
 	Row      int64   `col:"flow_row"`
 	Size     int64   `col:"size_bytes"`
@@ -117,9 +118,9 @@ type match struct {
 	Truth    float64 `col:"truth"`
 }
 
-// compareQuantiles joins estimate and truth and compares the quantiles of every size bin; no rows if no flow has both.
-// matched is the share of the estimated flows that have a truth. DuckDB joins within its memory; what is held here is
-// 24 bytes a flow.
+// compareQuantiles joins the estimate and the reference, and compares the quantiles of every size bin. It
+// returns no rows if no flow has both. matched is the share of the estimated flows that have a reference.
+// DuckDB joins within its memory limit. In addition, compareQuantiles needs 24 bytes per flow.
 func compareQuantiles(ctx context.Context, e *pipeline.Estimation, db *sql.DB,
 	truth string) (out []ValidationRow, matched float64, err error) {
 	estimates, err := e.Files(schema.Slowdowns)
@@ -152,7 +153,7 @@ func compareQuantiles(ctx context.Context, e *pipeline.Estimation, db *sql.DB,
 	return out, float64(len(all.estimate)) / float64(max(1, estimated)), nil
 }
 
-// AddTo adds the comparison to an answer for people.
+// AddTo adds the comparison to a text for users.
 func (v *Validation) AddTo(a *text.Answer) {
 	a.Linef("estimate against %s (slowdowns over the same ideal; error with its 95%% bootstrap interval); %.4g%% of the flows are in both", v.Truth, 100*v.Matched)
 	table := a.Table("size_bin", "flows", "quantile", "estimate", "truth", "error", "from", "to", "w1_log")
@@ -162,8 +163,9 @@ func (v *Validation) AddTo(a *text.Answer) {
 	}
 }
 
-// A ValidationRow compares one quantile of two sets of slowdowns of the same flows: of one size bin, by an estimate and
-// by the truth. Both slowdowns are over the estimate's ideal FCT, so that only FCTs are compared.
+// A ValidationRow compares one quantile of the slowdowns of the same flows, in one size bin, by the estimate
+// and by the reference. Both slowdowns are relative to the estimate's ideal FCT, so that only FCTs are
+// compared.
 type ValidationRow struct {
 	Name        string  `json:"size_bin"`
 	Flows       int64   `json:"flows"`
@@ -173,10 +175,11 @@ type ValidationRow struct {
 	Error       float64 `json:"error"`    // Estimate / True - 1
 	ErrorLo     float64 `json:"error_lo"` // 95% bootstrap interval of Error
 	ErrorHi     float64 `json:"error_hi"`
-	Wasserstein float64 `json:"w1_log"` // W1 of the logarithms of the slowdowns
+	Wasserstein float64 `json:"w1_log"` // W1 distance of the logarithms of the slowdowns
 }
 
-// A sample is a group of flows with two slowdowns each, or two FCTs; or two groups of flows with one each.
+// A sample is a group of flows with two slowdowns or two FCTs each, or two groups of flows with one value
+// each.
 type sample struct {
 	name          string
 	most          int64 // largest size
@@ -184,7 +187,7 @@ type sample struct {
 	estimate, tru []float64
 }
 
-// add adds a flow. A value of 0 is none.
+// add adds a flow. A value of 0 means that there is none.
 func (s *sample) add(row int64, estimate, tru float64) {
 	if estimate > 0 {
 		s.rows, s.estimate = append(s.rows, row), append(s.estimate, estimate)

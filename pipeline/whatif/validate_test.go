@@ -30,7 +30,7 @@ func tracedEstimate(t *testing.T) *pipeline.Estimation {
 	return e
 }
 
-// copyTo writes the rows of a SELECT to a Parquet file.
+// copyTo writes the rows of a SELECT statement to a Parquet file.
 func copyTo(t *testing.T, db *sql.DB, rows, file string) {
 	t.Helper()
 	if _, err := db.ExecContext(t.Context(), "COPY ("+rows+") TO '"+file+"' (FORMAT parquet)"); err != nil {
@@ -38,7 +38,7 @@ func copyTo(t *testing.T, db *sql.DB, rows, file string) {
 	}
 }
 
-// A truth that is made from the estimate with a known error yields that error.
+// For a reference that is derived from the estimate with a known error, Validate finds that error.
 func TestValidateAgainstKnownErrors(t *testing.T) {
 	t.Parallel()
 	run := tracedEstimate(t)
@@ -48,7 +48,7 @@ func TestValidateAgainstKnownErrors(t *testing.T) {
 	}
 	defer db.Close()
 	all := fmt.Sprintf("SELECT flow_id, fct_ns FROM read_parquet('%s/slowdowns/*/*/*.parquet')", run.Lake.Path())
-	refuse := func(file, want string) { // with one line that names the file
+	refuse := func(file, want string) { // the error is one line that names the file
 		t.Helper()
 		_, err := Validate(t.Context(), run, file)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file) ||
@@ -101,7 +101,7 @@ func TestValidateAgainstKnownErrors(t *testing.T) {
 		copyTo(t, db, c[0], file)
 		refuse(file, c[1])
 	}
-	// A file name that is also a glob, and a truth of some of the flows.
+	// The name of the file is also a glob, and the file has a reference for only some of the flows.
 	dir := t.TempDir()
 	copyTo(t, db, all+" WHERE flow_row % 4 = 0", dir+"/t[1].parquet")
 	if err := os.WriteFile(filepath.Join(dir, "t1.parquet"), []byte("no Parquet"), 0o644); err != nil {
@@ -127,8 +127,8 @@ func TestValidateAgainstKnownErrors(t *testing.T) {
 	}
 }
 
-// Over many pairs of samples of one distribution, the 95% interval of the error misses the true error, 0, in about 5%
-// of the trials: of the same flows, and of others.
+// Over many pairs of samples of one distribution, the 95% interval of the error does not contain the true
+// error, 0, in about 5% of the trials. This applies both to the same flows and to different flows.
 func TestBootstrapCoverage(t *testing.T) {
 	const trials = 120
 	for _, paired := range []bool{true, false} {
@@ -161,7 +161,7 @@ func TestBootstrapCoverage(t *testing.T) {
 	}
 }
 
-// The whole-network simulation of a small scenario is a truth to validate against.
+// A simulation of the whole network of a small scenario is a reference for validation.
 func TestExactEndToEnd(t *testing.T) {
 	t.Parallel()
 	run := tracedEstimate(t)

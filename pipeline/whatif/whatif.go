@@ -1,5 +1,6 @@
-// Package whatif answers questions that need several estimates: what changes when a cable fails or a service grows
-// (WhatIf, RunSweep), how two estimates differ (Compare), and how far an estimate is from the truth (Validate).
+// Package whatif answers questions that need several estimates: what changes when a cable fails or a service
+// grows (WhatIf, RunSweep), how two estimates differ (Compare), and how far an estimate is from the truth
+// (Validate).
 //
 //	base ──────────────► estimate ─┐
 //	 └─ scenario.Changes ─► estimate ─┴─► join flow by flow ─► percentiles, intervals, links that explain the change
@@ -33,22 +34,23 @@ import (
 	"parsimon/stages/estimators"
 )
 
-// Settings say how the estimates are made and worked on.
+// Settings control how the estimates are made and run.
 type Settings struct {
 	pipeline.Settings
 	Lake    string // directory
 	Variant pipeline.Variant
 }
 
-// An Answer is the comparison of a what-if and the estimate of what changed.
+// An Answer is the comparison of a what-if, and the estimate of the changed scenario.
 type Answer struct {
 	*Comparison
 	changed *pipeline.Estimation
 }
 
-// WhatIf estimates a scenario of the lake, if that is not done yet, and what changes make of it in the same way, and
-// compares the two. With Auto, what changed is estimated as the base is, unless only one of the two can be of the whole
-// network: then both are by link cases. Where two passes suffice for one of them only, both are of the whole network.
+// WhatIf estimates a scenario of the lake, unless it is estimated already, and then estimates the changed
+// scenario in the same way. It compares the two. With Auto, the changed scenario is estimated like the base.
+// If only one of them can be simulated as a whole network, both use link cases. If two passes are accurate
+// enough for only one of them, both are simulated as whole networks.
 func WhatIf(ctx context.Context, base string, c scenario.Changes, o Settings, how CompareOptions) (*Answer, error) {
 	o.For = pipeline.ForDifference
 	model, err := pipeline.OpenModelIn(ctx, o.Lake, base)
@@ -70,14 +72,14 @@ func whatIf(
 	if err != nil {
 		return nil, err
 	}
-	// A question does not change the answer of a run.
+	// A what-if does not change the answer of a run.
 	if err := finish(ctx, before, before.Lake.Answer(before.ID()) == ""); err != nil {
 		return nil, err
 	}
 	same := before.Variant()
 	chosen := o.Variant.Auto && same.Estimator == estimators.Flow
 	if chosen {
-		same = o.Variant // it may ask for the whole network
+		same = o.Variant // this may choose the whole network
 	}
 	changed, err := pipeline.Derive(ctx, base, c, same, o.Settings)
 	if err != nil {
@@ -89,7 +91,8 @@ func whatIf(
 			if err != nil {
 				return nil, err
 			}
-			o.Variant, o.For = pipeline.Variant{Estimator: estimators.Flow}, "" // what they warn of is in table warnings
+			// Its warnings are in table warnings.
+			o.Variant, o.For = pipeline.Variant{Estimator: estimators.Flow}, ""
 			return whatIf(ctx, base, c, o, how)
 		}
 	}
@@ -108,7 +111,7 @@ func whatIf(
 	return &Answer{compared, changed}, nil
 }
 
-// finish makes an estimate, and an answer of it if it is to be one, and closes it.
+// finish runs and closes an estimate. If answer is set, it makes the estimate the answer of its scenario.
 func finish(ctx context.Context, e *pipeline.Estimation, answer bool) error {
 	defer e.Close()
 	if err := e.Estimate(ctx); err != nil || !answer {
@@ -117,7 +120,7 @@ func finish(ctx context.Context, e *pipeline.Estimation, answer bool) error {
 	return e.MakeAnswer()
 }
 
-// Text is the comparison for people, and the cost of the second estimate.
+// Text formats the comparison and the cost of the second estimate for users.
 func (a *Answer) Text() *text.Answer {
 	out := a.Comparison.Text()
 	for _, line := range a.Warnings {
@@ -132,20 +135,20 @@ func (a *Answer) Text() *text.Answer {
 	return out
 }
 
-// SideOf names an estimate.
+// SideOf returns the Side of an estimate.
 func SideOf(e *pipeline.Estimation) Side { return Side{string(e.ID()), e.Variant().String(), e.Model} }
 
-// A side is an estimate as it was committed when it was opened: another process that works on the scenario meanwhile
-// may do stages again.
+// A side is an estimate as it was committed when it was opened. Another process that works on the scenario
+// may repeat stages in the meantime.
 type side struct {
 	*pipeline.Estimation
-	flows int64             // that have an estimate
-	scans map[string]string // SQL that reads a table, by its name
-	files []lake.DataFile   // that the manifest named
+	flows int64             // number of flows with an estimate
+	scans map[string]string // SQL that reads a table, by the name of the table
+	files []lake.DataFile   // the files in the manifest
 }
 
-// confirm reports an estimate whose committed files are no longer those that were opened. The rows of a comparison are
-// published beside the estimate that they are about.
+// confirm returns an error if the committed files of an estimate have changed since it was opened. The rows
+// of a comparison are published beside the estimate that they describe, so they must match it.
 func (s *side) confirm() error {
 	at := lake.Place{Scenario: s.ID(), Variant: s.Variant().String()}
 	now, _, err := s.Lake.ReadManifest(at)
@@ -160,7 +163,7 @@ func (s *side) confirm() error {
 	return nil
 }
 
-// openSide opens an estimate and verifies the files of the tables that are compared.
+// openSide opens an estimate and verifies the files of the tables to compare.
 func openSide(ctx context.Context, l *lake.Lake, of Side) (*side, error) {
 	model, err := of.model, error(nil)
 	if model == nil {
@@ -197,8 +200,9 @@ func openSide(ctx context.Context, l *lake.Lake, of Side) (*side, error) {
 	return s, nil
 }
 
-// A join is two estimates whose flows are joined: a flow is in both if its id, size and start are. Flows that wait for
-// others start at other times in each: the same row is the same flow. Unpaired, they are all flows of both.
+// A join joins the flows of two estimates. A flow is in both estimates if its id, size and start are the
+// same. Flows that wait for others start at other times in each estimate, so they are joined by row. If the
+// flows cannot be paired, the join has all flows of both estimates.
 type join struct {
 	base, other     *side
 	byRow, unpaired bool
@@ -224,8 +228,8 @@ func openJoin(ctx context.Context, l *lake.Lake, base, other Side) (j *join, err
 	return j, nil
 }
 
-// A pair is a flow that is in both: its row of table flows of the base, groups (hops are the base's), slowdowns; or a
-// flow of one, whose slowdown in the other is 0.
+// A pair is a flow that is in both estimates: its row of table flows of the base, its groups (hops are those
+// of the base), and its slowdowns. For a flow that is in only one estimate, the slowdown in the other is 0.
 type pair struct {
 	Row      int64   `col:"flow_row"`
 	Service  string  `col:"service"`
@@ -239,7 +243,8 @@ type pair struct {
 	Ideal    int64   `col:"ideal_changed"` // 0 or 1
 }
 
-// create makes the views base_TABLE and other_TABLE of both estimates, and view pairs, whose rows are pairs.
+// create creates the views base_TABLE and other_TABLE of both estimates, and view pairs, whose rows are
+// pairs.
 func (j *join) create(ctx context.Context, db *sql.DB) error {
 	text := "CREATE MACRO size_bin_name(bytes) AS CASE"
 	for _, b := range sizebin.Bins() {
@@ -263,8 +268,8 @@ func (j *join) create(ctx context.Context, db *sql.DB) error {
 	return duckdb.FirstLine(err)
 }
 
-// eachRow has DuckDB write the rows of a SELECT to a file and calls do with each of them, which is many times faster
-// than through database/sql. The file is removed.
+// eachRow makes DuckDB write the rows of a SELECT statement to a file, and calls do for each row. This is
+// many times faster than database/sql. It removes the file.
 func eachRow[T any](ctx context.Context, db *sql.DB, file, rows string, do func(r *T) error) error {
 	types := map[reflect.Kind]arrow.DataType{reflect.Int64: arrow.PrimitiveTypes.Int64,
 		reflect.Float64: arrow.PrimitiveTypes.Float64, reflect.String: arrow.BinaryTypes.String}
@@ -284,7 +289,7 @@ type JobComparison struct {
 	Job    string            `json:"job"`
 	Base   summary.JobResult `json:"base"`
 	Other  summary.JobResult `json:"other"`
-	Change float64           `json:"change"` // of the mean iteration, Other / Base - 1
+	Change float64           `json:"change"` // of the mean duration of an iteration, Other / Base - 1
 }
 
 func compareJobs(base, other []summary.JobResult) (out []JobComparison) {
@@ -310,9 +315,10 @@ func (c *Comparison) addJobs(a *text.Answer) {
 	}
 }
 
-// A JobSpread is the mean iteration of a job over runs that differ in their seed, and its 95% interval.
+// A JobSpread is the mean duration of a job's iterations over runs that differ only in their seed, and its
+// 95% interval.
 type JobSpread struct {
-	Settings string  `json:"settings"` // all but the seed
+	Settings string  `json:"settings"` // without the seed
 	Job      string  `json:"job"`
 	Seeds    int     `json:"seeds"`
 	MeanNS   float64 `json:"mean_ns"`
@@ -320,8 +326,9 @@ type JobSpread struct {
 	HiNS     float64 `json:"hi_ns"`
 }
 
-// overSeeds are the jobs over the seeds of a sweep, in the order of the runs; none without an axis seed. Intervals are
-// by Student's t of the means of independent runs.
+// overSeeds returns the results of jobs over the seeds of a sweep, in the order of the runs. Without an axis
+// for the seed, it returns none. The intervals are those of Student's t distribution for the means of
+// independent runs.
 func (p *Parameters) overSeeds() (out []JobSpread) {
 	var means [][]float64
 	for i, run := range p.Runs {
@@ -358,7 +365,8 @@ func (p *Parameters) overSeeds() (out []JobSpread) {
 	return out
 }
 
-// addJobs adds the jobs of each run, and how much longer their iterations are than in the best run of a job.
+// addJobs adds the jobs of each run, and by how much their iterations are longer than in the best run of the
+// job.
 func (p *Parameters) addJobs(a *text.Answer) {
 	best := map[string]float64{}
 	for _, r := range p.Runs {

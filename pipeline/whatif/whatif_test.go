@@ -25,8 +25,8 @@ import (
 	"parsimon/stages/topology/topologytest"
 )
 
-// "run --fail" in an empty lake and "what-if --fail" make the same scenario, row by row, under the same id, with and
-// without a cache.
+// "run --fail" in an empty lake and "what-if --fail" produce the same scenario with the same id and the same
+// rows, with and without a cache.
 func TestWhatIfIsTheRun(t *testing.T) {
 	t.Parallel()
 	file := fixture.Services(t)
@@ -93,8 +93,8 @@ func testWhatIfIsTheRun(t *testing.T, file string, by estimators.Name) {
 	}
 }
 
-// Flows cross an added cable, and its links have cases, although the base has no task for them: the rows are those of
-// an estimate whose tasks are cut anew.
+// Flows cross an added cable, and its links have cases, although the base has no task for them. The rows
+// equal those of an estimate whose tasks are divided from scratch.
 func TestAddedCable(t *testing.T) {
 	t.Parallel()
 	var made [2]*pipeline.Estimation
@@ -128,8 +128,8 @@ type testFlow struct {
 	service     string
 }
 
-// readFlows reads the flows of a scenario by id, and the last start. It fails the test unless ids are unique, starts
-// ascend, and no flow is from a host to itself.
+// readFlows reads the flows of a scenario by id, and the last start time. It fails the test unless ids are
+// unique, start times ascend, and no flow has the same source and destination.
 func readFlows(t *testing.T, o Settings, id string) (flows map[int64]testFlow, last int64) {
 	t.Helper()
 	in, err := opened(t, o.Lake, id, o.Variant).Read(schema.Flows)
@@ -155,9 +155,9 @@ func readFlows(t *testing.T, o Settings, id string) (flows map[int64]testFlow, l
 	return flows, last
 }
 
-// A service that is scaled has about that many times its flows; where the factor is at least 1, all flows of the base
-// are among them. The flows of a service that moves keep size and start and are between hosts of the new racks. Other
-// services stay the same.
+// Scaling a service by a factor multiplies its number of flows by about this factor. If the factor is at
+// least 1, all flows of the base are included. Flows of a service that moves keep their sizes and start
+// times, and are between hosts of the new racks. Other services do not change.
 func TestChangedFlows(t *testing.T) {
 	t.Parallel()
 	o := settings(t, estimators.Independent)
@@ -230,7 +230,8 @@ func TestChangedFlows(t *testing.T) {
 	}
 }
 
-// Estimates that were made in different ways are compared only if that is asked for, and none with itself.
+// Estimates that were made in different ways are compared only if this is requested. An estimate is not
+// compared with itself.
 func TestCompareRefuses(t *testing.T) {
 	t.Parallel()
 	o := settings(t, estimators.Independent)
@@ -265,7 +266,8 @@ func TestCompareRefuses(t *testing.T) {
 	}
 }
 
-// A base that was simulated whole makes what changed so too, unless that cannot be: then both sides are by link cases.
+// If the whole network of the base was simulated, that of the changed scenario is simulated, too. If this is
+// not possible, both sides use link cases.
 func TestWhatIfOfWholeNetwork(t *testing.T) {
 	t.Parallel()
 	o := settings(t, estimators.Flow)
@@ -285,7 +287,7 @@ func TestWhatIfOfWholeNetwork(t *testing.T) {
 	}
 }
 
-// What is compared is what was committed, also while another process repeats a stage of one side.
+// Compare uses the committed files, even if another process repeats a stage of one side in the meantime.
 func TestCompareCommitted(t *testing.T) {
 	t.Parallel()
 	o := settings(t, estimators.Flow)
@@ -300,7 +302,7 @@ func TestCompareCommitted(t *testing.T) {
 	if err != nil || len(records) == 0 {
 		t.Fatalf("%v, %v", records, err)
 	}
-	if err := os.Remove(records[0]); err != nil { // as a run with more passes does to repeat the first
+	if err := os.Remove(records[0]); err != nil { // like a run with more passes that repeats the first one
 		t.Fatal(err)
 	}
 	l, err := lake.Open(o.Lake, false)
@@ -316,8 +318,9 @@ func TestCompareCommitted(t *testing.T) {
 	}
 }
 
-// Settings of the transport, the switches and the paths make the scenario that a file with them is, step by step too.
-// What goes with no scenario of the lake is refused.
+// Changing settings of the transport, the switches and the paths produces the same scenario as a file with
+// these settings, also if they are changed one after the other. Changes that do not apply to scenarios of the
+// lake are rejected.
 func TestWhatIfSettings(t *testing.T) {
 	t.Parallel()
 	o := settings(t, estimators.Flow)
@@ -375,7 +378,8 @@ func TestWhatIfSettings(t *testing.T) {
 	}
 }
 
-// A search says what it tested and found of each value; the runs of a scenario with jobs choose exact by themselves.
+// A search reports each value that it tested and the result. The runs of a scenario with jobs choose exact
+// automatically.
 func TestSweepUntil(t *testing.T) {
 	t.Parallel()
 	o := settings(t, estimators.Flow)
@@ -407,7 +411,8 @@ func TestSweepUntil(t *testing.T) {
 	}
 }
 
-// Where no flow is in both, each side's delays are means over its own tail, whichever side is the base.
+// If no flow is in both estimates, the delays of each side are averages over its own tail, regardless of
+// which side is the base.
 func TestLinksOfUnpairedFlows(t *testing.T) {
 	t.Parallel()
 	o := settings(t, estimators.Independent)
@@ -446,7 +451,7 @@ func TestLinksOfUnpairedFlows(t *testing.T) {
 	}
 }
 
-// Links of two networks whose ids differ are the same where the names of their ends are.
+// If the ids of links differ between two networks, links whose ends have the same names are the same.
 func TestSameLinks(t *testing.T) {
 	base := topologytest.Wire(t, 4, 2, [2]int32{0, 2}, [2]int32{1, 2}, [2]int32{2, 3})
 	other := topologytest.Wire(t, 4, 2, [2]int32{1, 2}, [2]int32{0, 3}, [2]int32{2, 3})

@@ -26,14 +26,15 @@ import (
 	"parsimon/stages/topology"
 )
 
-// add reads the new files, makes the flows of all records, and commits.
+// add reads the new files, merges all records into flows, and commits the result.
 func (in *ingestion) add(ctx context.Context, fresh []Source) (err error) {
 	ingester, err := ingest.NewIngester(ctx, in.net, in.Options)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, ingester.Close()) }()
-	for _, table := range []string{in.Hosts, in.Labels} { // the ingester has read them, after their digests were taken
+	// The ingester has read them after their digests were computed.
+	for _, table := range []string{in.Hosts, in.Labels} {
 		if table == "" {
 			continue
 		}
@@ -65,7 +66,7 @@ func (in *ingestion) add(ctx context.Context, fresh []Source) (err error) {
 	}
 	in.state.Sources = append(in.state.Sources, fresh...)
 	slices.SortFunc(in.state.Sources, func(a, b Source) int { return cmp.Compare(a.N, b.N) })
-	if err := in.checkRejects(); err != nil { // before the long work
+	if err := in.checkRejects(); err != nil { // before the long-running part
 		return err
 	}
 	in.Progress.Begin("merge", "flows", 0)
@@ -83,7 +84,7 @@ func (in *ingestion) add(ctx context.Context, fresh []Source) (err error) {
 	return in.session.WriteStateDurably(in.place().WorkloadPath(), in.state)
 }
 
-// noFlows is the error of a workload whose rows are all rejected, such as the log of an idle interface.
+// noFlows returns the error for a workload whose rows are all rejected, such as the log of an idle interface.
 func (in *ingestion) noFlows() error {
 	c := in.state.counts()
 	why := names.Of(c.Reasons, func(r ingest.RejectCount) string { return fmt.Sprintf("%d × %s", r.Rows, r.Reason) })
@@ -96,11 +97,11 @@ func (in *ingestion) checkRejects() error {
 	return ingest.CheckRejects("workload "+string(in.state.ID), c.Rows, c.Rejects, c.SetAside, in.MaxRejects, c.Reasons)
 }
 
-// addFile brings one file into tables records and rejects.
+// addFile adds one file to tables records and rejects.
 func (in *ingestion) addFile(ctx context.Context, ingester *ingest.Ingester, s *Source) (err error) {
 	stats, err := ingester.File(ctx, in.Mappings, s.File, s.N)
 	if now, unreadable := ingest.Digest(ctx, "flow file", s.File); unreadable == nil && now != s.Digest {
-		return &scenario.ChangedError{Path: s.File} // it also explains an error of reading it
+		return &scenario.ChangedError{Path: s.File} // this also explains an error of reading the file
 	} else if err = cmp.Or(err, unreadable); err != nil {
 		return err
 	}
@@ -123,7 +124,7 @@ func (in *ingestion) addFile(ctx context.Context, ingester *ingest.Ingester, s *
 	return nil
 }
 
-// adopt writes a file that DuckDB left as data file n of a table.
+// adopt makes a file that DuckDB has written data file n of a table.
 func (in *ingestion) adopt(t schema.Table, file string, n int) (lake.DataFile, error) {
 	w, err := in.session.Create(t, in.place().File(t, n))
 	if err != nil {
@@ -156,8 +157,9 @@ func (in *ingestion) removeOthers(s *State) error {
 	return in.session.RemoveUnlisted(in.place(), func(path string) bool { return keep[path] })
 }
 
-// merge makes the flows of the records of all sources, and the tables that go with them. Data files get numbers above
-// those of the present state, which readers see until the new one is committed.
+// merge merges the records of all sources into flows, and writes the tables that depend on them. The numbers
+// of the new data files are above those of the current state, because readers see the current files until the
+// new ones are committed.
 func (in *ingestion) merge(ctx context.Context, ingester *ingest.Ingester) error {
 	var sources []ingest.MergeSource
 	for _, s := range in.state.Sources {
@@ -204,15 +206,15 @@ func (in *ingestion) merge(ctx context.Context, ingester *ingest.Ingester) error
 	return nil
 }
 
-// mergeRejects is added to the number of the data file of the rejects of merging, since those of the sources have the
-// sources' numbers.
+// mergeRejects is added to the file numbers of rejects of the merge, because the rejects of a source have the
+// source's number.
 const mergeRejects = 50_000
 
-// file is the path of a data file.
+// file returns the absolute path of a data file.
 func (in *ingestion) file(f lake.DataFile) string { return filepath.Join(in.session.Path(), f.Path) }
 
-// routeChunks routes the flows of data files on their paths, and writes what crosses each link. A flow without a
-// path counts as unreachable; whether that is an error is for the run to say.
+// routeChunks routes the flows of data files, and writes the load of each link. A flow without a path is
+// counted as unreachable. A later run decides whether that is an error.
 func (in *ingestion) routeChunks(ctx context.Context, m *Merged, files []lake.DataFile, has []lake.FlowStats) (
 	[]lake.DataFile, error) {
 	router, err := topology.NewRouter(ctx, in.net, in.Seed)
@@ -241,7 +243,7 @@ func (in *ingestion) routeChunks(ctx context.Context, m *Merged, files []lake.Da
 	})
 }
 
-// tables adds the other tables of the workload: its source files and the topology.
+// tables adds the other tables of the workload: its source files and its topology.
 func (in *ingestion) tables(m *Merged) error {
 	add := func(t schema.Table, record func() arrow.Record) error {
 		rec := record()

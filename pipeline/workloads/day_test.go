@@ -30,12 +30,12 @@ import (
 const vpcHeader = "version account-id interface-id srcaddr dstaddr srcport dstport protocol packets bytes " +
 	"start end action log-status\n"
 
-// A day is the truth behind a synthetic day of VPC flow logs.
+// A day is the ground truth of a synthetic day of VPC flow logs.
 type day struct {
 	flows      int
 	sizes      []int64 // of every flow
-	hostBytes  []int64 // by link id: first and last hops, which no choice of paths changes
-	linkBytes  []int64 // by link id, on the paths of the truth's ids
+	hostBytes  []int64 // by link id: first and last hops, which do not depend on the choice of paths
+	linkBytes  []int64 // by link id, on the paths for the flow ids of the ground truth
 	records    int64
 	damaged    int64
 	topology   *topology.Network
@@ -45,12 +45,12 @@ type day struct {
 // Services of the synthetic day, by destination port.
 var dayPorts = []int{443, 3306, 6379, 9092, 8020}
 
-// dayStart is the midnight the day starts with.
+// dayStart is the midnight at which the day starts.
 var dayStart = time.Date(2026, 1, 31, 0, 0, 0, 0, time.UTC)
 
-// writeDay makes a day of flow logs as S3 receives them: gzipped text in hive-partitioned folders, each file
-// the same share of the day. Every flow is logged at both ends, a record per minute of its life, and one line in a
-// hundred is damaged.
+// writeDay writes a day of flow logs in the form in which S3 stores them: gzipped text in hive-partitioned
+// folders. Each file has an equal share of the day. Every flow is logged at both ends, with one record per
+// minute of its duration. One line in a hundred is damaged.
 func writeDay(t *testing.T, dir string, records int64, files int) *day {
 	t.Helper()
 	n := dayNetwork(t)
@@ -87,7 +87,7 @@ func writeDay(t *testing.T, dir string, records int64, files int) *day {
 		}
 		f := dayFlow{src: i, dst: j, startNS: int64(at), size: max(40, sizes.Size(w.random.Float64()))}
 		f.durationNS = int64(w.random.Float64() * 2e9)
-		if w.random.IntN(20) == 0 { // a connection of some minutes
+		if w.random.IntN(20) == 0 { // a connection of several minutes
 			f.durationNS = int64(w.random.Float64() * 300e9)
 		}
 		f.sport, f.dport = 32768+w.random.IntN(28000), dayPorts[w.random.IntN(len(dayPorts))]
@@ -129,7 +129,7 @@ func webserverSizes(t *testing.T) *workload.SizeCDF {
 	return sizes
 }
 
-// address is the address of the i-th host.
+// address returns the address of the i-th host.
 func address(i int) string { return fmt.Sprintf("10.0.%d.%d", i/128, 1+i%128) }
 
 // addBytes adds a flow to all links of its path, and to the first and last of them.
@@ -142,7 +142,7 @@ func addBytes(path []int32, size int64, all, ofHosts []int64) {
 	}
 }
 
-// A dayFlow is a flow behind the logs; src and dst are indices of hosts.
+// A dayFlow is a flow from which records are written. src and dst are indices of hosts.
 type dayFlow struct {
 	src, dst, sport, dport    int
 	startNS, durationNS, size int64
@@ -176,7 +176,7 @@ func (w *dayWriter) open(t *testing.T, files int) {
 			t.Fatal(err)
 		}
 		file := bufio.NewWriterSize(z, 1<<16)
-		_, _ = file.WriteString(vpcHeader) // errors are kept for Flush
+		_, _ = file.WriteString(vpcHeader) // errors are returned by Flush
 		w.files = append(w.files, file)
 		w.closers = append(w.closers, func() error { return cmp.Or(file.Flush(), z.Close(), f.Close()) })
 	}
@@ -191,7 +191,7 @@ func (w *dayWriter) close(t *testing.T) {
 	}
 }
 
-// flow writes the records of a flow: at both ends, one for each minute.
+// flow writes the records of a flow: one for each minute, at both ends.
 func (w *dayWriter) flow(f dayFlow) {
 	left, windows := f.size, 1+(f.startNS+f.durationNS)/60e9-f.startNS/60e9
 	for i := range windows {
@@ -208,7 +208,7 @@ func (w *dayWriter) flow(f dayFlow) {
 	}
 }
 
-// record writes what one interface logs of a flow in a minute.
+// record writes the record that one interface logs of a flow for one minute.
 func (w *dayWriter) record(eni int, f dayFlow, size, startNS, endNS int64) {
 	w.records++
 	from, to := dayStart.Unix()+startNS/1e9, dayStart.Unix()+endNS/1e9
@@ -221,7 +221,7 @@ func (w *dayWriter) record(eni int, f dayFlow, size, startNS, endNS int64) {
 	if w.random.IntN(100) == 0 {
 		w.damaged++
 		switch w.random.IntN(6) {
-		case 0: // cut short
+		case 0: // truncated
 			w.line = w.line[:w.random.IntN(len(w.line)-20)+10]
 		case 1: // not UTF-8
 			w.line[w.random.IntN(len(w.line))] = 0xff
@@ -229,9 +229,9 @@ func (w *dayWriter) record(eni int, f dayFlow, size, startNS, endNS int64) {
 			line("203.0.113.9", bytes, from, to)
 		case 3:
 			w.line = fmt.Appendf(w.line[:0], "2 123456789010 eni-%08x - - - - - - - %d %d - NODATA", eni, from, to)
-		case 4: // no number of bytes
+		case 4: // the number of bytes is missing
 			line(address(f.src), "many", from, to)
-		case 5: // a clock that stands in 1970
+		case 5: // a clock that is set to 1970
 			line(address(f.src), bytes, from%1000, to%1000+1000)
 		}
 	}
@@ -239,8 +239,8 @@ func (w *dayWriter) record(eni int, f dayFlow, size, startNS, endNS int64) {
 	_, _ = w.files[min(n-1, endNS/(24*3600*1e9/n))].Write(append(w.line, '\n'))
 }
 
-// A synthetic day loses no row, and keeps the bytes of every link and the sizes of flows. It has 10 million records
-// with PARSIMON_LONG set, else 100,000.
+// The ingest of a synthetic day loses no row, and keeps the bytes of every link and the sizes of flows. The
+// day has 10 million records if PARSIMON_LONG is set, otherwise 100,000.
 func TestIngestDay(t *testing.T) {
 	records, files := int64(100_000), 8
 	if os.Getenv("PARSIMON_LONG") != "" {
@@ -274,7 +274,7 @@ func TestIngestDay(t *testing.T) {
 	d.compare(t, dir, lake.WorkloadID(report.Workload))
 }
 
-// compare compares the flows of a workload with the truth.
+// compare compares the flows of a workload with the ground truth.
 func (d *day) compare(t *testing.T, dir string, id lake.WorkloadID) {
 	t.Helper()
 	l, err := lake.Open(dir, false)
@@ -343,7 +343,7 @@ func (d *day) compareSizes(t *testing.T, sizes []int64) {
 	t.Logf("%d flows of %d; sizes against the truth: %s", len(sizes), len(d.sizes), strings.Join(off, ", "))
 }
 
-// bytesError is the relative error over the links that carry something, at most and on average.
+// bytesError returns the maximum and the mean relative error over all links with traffic.
 func bytesError(truth, got []int64) (worst, mean float64) {
 	n := 0
 	for l, x := range truth {
@@ -358,7 +358,7 @@ func bytesError(truth, got []int64) (worst, mean float64) {
 	return worst, mean / float64(n)
 }
 
-// peakRSS is the most memory this process has had, in bytes; 0 where the system does not say.
+// peakRSS returns the peak resident memory of this process, in bytes, or 0 if the system does not report it.
 func peakRSS(t *testing.T) int64 {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/status")

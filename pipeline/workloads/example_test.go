@@ -11,7 +11,7 @@ import (
 	"parsimon/stages/ingest"
 )
 
-// A flow list of three rows, one of them without a size that can be. Every row is accounted for.
+// A flow list has three rows, one of which has an invalid size. Every row is accounted for.
 func Example() {
 	dir, err := os.MkdirTemp("", "trace")
 	check(err)

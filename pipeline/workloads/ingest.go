@@ -23,43 +23,47 @@ import (
 	"parsimon/stages/topology/format"
 )
 
-// A Trace is what to bring into a lake as a workload.
+// A Trace describes what to ingest as a workload.
 type Trace struct {
 	Sources         []string // files, directories and patterns
 	Topology        string   // as for scenario.FromFiles
 	TopologyOptions format.Options
-	// Workload names the workload. If it is empty, it is the one with the same settings that has one of the sources;
-	// where none has, a new one, named by a hash of the settings and the sources.
+	// Workload is the name of the workload. If it is empty, an existing workload with the same settings and
+	// at least one of the sources is used. If there is none, a new workload is named by a hash of the
+	// settings and the sources.
 	Workload    string
-	SkipDamaged bool              // leave out files that cannot be read, and name them in the report
-	Mappings    []*ingest.Mapping // of several, each file has the one that fits it; none: by the files' names
-	// Options are about the rows. Ingest sets Mapping, TmpDir, MemoryBytes and Threads; MaxRejects is a share of the
-	// rows of all sources so far.
+	SkipDamaged bool // skip files that cannot be read, and list them in the report
+	// Each file uses the mapping that fits it; empty: chosen by the names of the files.
+	Mappings []*ingest.Mapping
+	// Options apply to the rows. Ingest sets Mapping, TmpDir, MemoryBytes and Threads. MaxRejects is a share
+	// of the rows of all sources so far.
 	ingest.Options
 }
 
-// Settings say how an ingest works. None of them changes its rows. MemoryBytes is for DuckDB, 0 for 512 MiB.
+// Settings control how an ingest works. None of them changes its rows. MemoryBytes is the memory limit of
+// DuckDB; 0: 512 MiB.
 type Settings struct {
 	engine.Settings
-	Lake string        // directory, made if it does not exist
-	Wait time.Duration // while another process works on the workload
+	Lake string        // directory, created if it does not exist
+	Wait time.Duration // how long to wait while another process works on the workload
 }
 
 // An ingestion is one call of Ingest.
 type ingestion struct {
 	Trace
 	Settings
-	scenario *scenario.Scenario // only its topology
+	scenario *scenario.Scenario // only its topology is used
 	net      *topology.Network
 	session  *lake.Session
 	state    State
 	report   *Report
 }
 
-// Ingest brings a trace into the lake: its rows become table records, the records flows, and the load of every link is
-// worked out. Files that the workload already holds, by their content, are passed over. Others are added to it, and the
-// flows of all records are made again, so that it does not matter in how many steps a trace comes. Rows that cannot be
-// used go to table rejects; more of them than t.MaxRejects fail the call. A call that fails changes nothing.
+// Ingest adds a trace to the lake. Its rows become table records, the records are merged into flows, and the
+// load of every link is computed. Files whose content the workload already has are skipped. Other files are
+// added, and the flows of all records are merged again, so that the result does not depend on the steps in
+// which a trace is ingested. Unusable rows are written to table rejects. If there are more of them than
+// t.MaxRejects, the call fails. A failed call changes nothing.
 func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 	if err := queries.CheckLakePath(o.Lake); err != nil {
 		return nil, err
@@ -111,16 +115,17 @@ func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 	if err := catalog.Write(l); err != nil {
 		return nil, err
 	}
-	if err := in.removeOthers(&in.state); err != nil { // what the new state replaces, when no view names it
+	// Files that the new state has replaced, once no view names them.
+	if err := in.removeOthers(&in.state); err != nil {
 		return nil, err
 	}
 	return in.report, in.finish()
 }
 
-// place is where the workload's tables are stored.
+// place returns where the workload's tables are stored.
 func (in *ingestion) place() lake.Place { return lake.Place{Workload: in.state.ID} }
 
-// prepare reads everything but the sources, and names the workload.
+// prepare reads all inputs except the sources, and names the workload.
 func (in *ingestion) prepare() (files []string, err error) {
 	if files, err = ingest.FindSources(in.Sources); err != nil {
 		return nil, err
@@ -165,8 +170,8 @@ func (in *ingestion) prepare() (files []string, err error) {
 	return files, nil
 }
 
-// name sets the id of the workload. The sources of another experiment on the same topology are another workload, unless
-// the user names the same one.
+// name sets the id of the workload. Sources of another experiment on the same topology form another workload,
+// unless the user gives it the same name.
 func (in *ingestion) name(l *lake.Lake, digests []string) (err error) {
 	if in.Workload != "" {
 		in.state.ID, err = lake.ParseWorkloadID(in.Workload)
@@ -179,7 +184,7 @@ func (in *ingestion) name(l *lake.Lake, digests []string) (err error) {
 	for _, id := range ids {
 		s, found, err := Read(l, id)
 		if err != nil || !found || s.Setting.id() != in.state.Setting.id() || s.ID != s.unnamed() {
-			continue // a damaged one is no reason not to make another
+			continue // a damaged workload does not prevent creating another one
 		}
 		has := func(s Source) bool { return slices.Contains(digests, s.Digest) }
 		if slices.ContainsFunc(s.Sources, has) {
@@ -192,7 +197,7 @@ func (in *ingestion) name(l *lake.Lake, digests []string) (err error) {
 	return nil
 }
 
-// setMappings finds the formats of files by their names if none are given. All rows are of one kind.
+// setMappings chooses the formats of files by their names if none are given. All rows must be of one kind.
 func (t *Trace) setMappings(files []string) error {
 	if len(t.Mappings) == 0 {
 		for _, f := range files {
@@ -214,7 +219,7 @@ func (t *Trace) setMappings(files []string) error {
 	return nil
 }
 
-// absolute is the absolute path of what exists: names of shipped topologies stay.
+// absolute returns the absolute path of an existing file. Names of built-in topologies do not change.
 func absolute(path string) string {
 	full, err := filepath.Abs(path)
 	if _, missing := os.Stat(path); missing != nil || err != nil {
@@ -223,8 +228,8 @@ func absolute(path string) string {
 	return full
 }
 
-// open reads what the workload holds already, and finds which of the files are new. Records that are damaged are read
-// again if their source is among the files; otherwise open fails.
+// open reads the current content of the workload and finds the new files. If records are damaged and their
+// source is among the files, the source is read again. Otherwise open returns an error.
 func (in *ingestion) open(files, digests []string) (before *State, fresh []Source, err error) {
 	old, found, err := Read(in.session.Lake, in.state.ID)
 	if err != nil {
@@ -252,7 +257,7 @@ func (in *ingestion) open(files, digests []string) (before *State, fresh []Sourc
 			case !slices.Contains(digests, s.Digest):
 				return nil, nil, fmt.Errorf("workload %s: the records of %s are damaged: %w: give that file again, too", old.ID,
 					s.File, damage)
-			default: // what is read again has the same rows as before
+			default: // reading it again gives the same rows as before
 				again[s.Digest] = s.N
 			}
 		}
@@ -271,7 +276,7 @@ func (in *ingestion) open(files, digests []string) (before *State, fresh []Sourc
 	return before, fresh, nil
 }
 
-// digestAll returns the digests of files. With SkipDamaged, files that cannot be read are left out.
+// digestAll returns the digests of files. With SkipDamaged, it skips files that cannot be read.
 func (in *ingestion) digestAll(ctx context.Context, files []string) (read, digests []string, err error) {
 	for _, f := range files {
 		digest, err := ingest.Digest(ctx, "flow file", f)
@@ -289,7 +294,7 @@ func (in *ingestion) digestAll(ctx context.Context, files []string) (read, diges
 	return read, digests, nil
 }
 
-// skip leaves a file out, if it may be.
+// skip skips a file that cannot be read, if this is allowed. It reports whether it did.
 func (in *ingestion) skip(file string, err error) bool {
 	if !in.SkipDamaged || errors.Is(err, syscall.ENOSPC) || duckdb.IsOutOfMemory(err) {
 		return false
@@ -298,8 +303,9 @@ func (in *ingestion) skip(file string, err error) bool {
 	return true
 }
 
-// sameMapping returns an error if a source of the workload was read by another mapping of the same name or, if the
-// source is given again, by none of the given ones: its rows would not be read again.
+// sameMapping returns an error if a source of the workload was read with another mapping of the same name. It
+// also returns an error if the source is given again but was read with none of the given mappings, because
+// its rows would not be read again.
 func (in *ingestion) sameMapping(s Source, given bool) error {
 	ofName := false
 	for _, m := range in.Mappings {
@@ -321,7 +327,7 @@ func (in *ingestion) sameMapping(s Source, given bool) error {
 	return nil
 }
 
-// settingDifference says in words what differs.
+// settingDifference describes how two settings differ.
 func settingDifference(a, b Setting) string {
 	switch {
 	case a.Records && !b.Records:
@@ -340,7 +346,7 @@ func settingDifference(a, b Setting) string {
 	return "another topology"
 }
 
-// damage is the error of the first committed file that is not as it was, or of there being none.
+// damage returns an error for the first committed file that is damaged, or if there are no files.
 func (in *ingestion) damage(files []lake.DataFile) error {
 	for _, f := range files {
 		if err := in.session.Check(f); err != nil {

@@ -22,7 +22,8 @@ import (
 	"parsimon/stages/ingest"
 )
 
-// killedIn names the directory of a traceDir: the test binary then ingests its second day and kills itself.
+// killedIn names an environment variable with the directory of a traceDir. If it is set, the test binary
+// ingests the second day and kills itself.
 const killedIn = "PARSIMON_TEST_KILLED_INGEST"
 
 func TestMain(m *testing.M) {
@@ -37,7 +38,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A killer kills its own process, as kill -9 would, when merging reports the first flows, which it has written by then.
+// A killer kills its own process, like kill -9, when the merge reports the first flows. By then, the merge
+// has written them.
 type killer struct{ stage string }
 
 func (k *killer) Begin(stage, _ string, _ int64) { k.stage = stage }
@@ -52,7 +54,7 @@ func (k *killer) Add(int64) {
 // A traceDir is a directory with a hosts table, daily logs and a lake.
 type traceDir string
 
-// newTrace writes logs of so many days: 100 flows between three hosts, each logged at both ends.
+// newTrace writes logs for the given number of days: 100 flows between three hosts, each logged at both ends.
 func newTrace(t *testing.T, days int) traceDir {
 	t.Helper()
 	d := traceDir(t.TempDir())
@@ -81,7 +83,7 @@ func (d traceDir) write(t *testing.T, name, text string) {
 	}
 }
 
-// trace is the trace of some of the days.
+// trace returns the trace of the given days.
 func (d traceDir) trace(days ...int) Trace {
 	mapping, err := ingest.FormatMapping("vpc")
 	if err != nil {
@@ -108,7 +110,7 @@ func (d traceDir) ingest(t *testing.T, days ...int) *Report {
 	return r
 }
 
-// open returns the lake, and what readers see of the workload: the files of its manifest.
+// open returns the lake, and the files of the workload's manifest, which readers see.
 func (d traceDir) open(t *testing.T) (*lake.Lake, []lake.DataFile) {
 	t.Helper()
 	l, err := lake.Open(d.path("lake"), false)
@@ -122,7 +124,7 @@ func (d traceDir) open(t *testing.T) (*lake.Lake, []lake.DataFile) {
 	return l, m.Files
 }
 
-// count counts the workload's flows as a query does.
+// count returns the number of the workload's flows, as a query computes it.
 func (d traceDir) count(t *testing.T) string {
 	t.Helper()
 	l, _ := d.open(t)
@@ -133,7 +135,7 @@ func (d traceDir) count(t *testing.T) string {
 	return text
 }
 
-// ask answers a query that has one value.
+// ask returns the result of a query that has one value.
 func ask(t *testing.T, l *lake.Lake, sql string) (string, error) {
 	t.Helper()
 	o, err := catalog.Options(l, duckdb.Options{MemoryBytes: 256 << 20, SpillDir: t.TempDir()})
@@ -161,7 +163,7 @@ func pathsOf(files []lake.DataFile) []string {
 	return paths
 }
 
-// onDisk are the workload's Parquet files in the lake, committed or not.
+// onDisk returns the workload's Parquet files in the lake, committed or not.
 func (d traceDir) onDisk(t *testing.T) []string {
 	t.Helper()
 	paths, err := filepath.Glob(d.path("lake/*/workload=days/*.parquet"))
@@ -177,7 +179,8 @@ func (d traceDir) onDisk(t *testing.T) []string {
 	return paths
 }
 
-// A second day adds a file of records, and its flows get new numbers. The first day's records stay as they are.
+// Ingesting a second day adds a file of records, and the flows get new numbers. The records of the first day
+// stay as they are.
 func TestAppend(t *testing.T) {
 	d := newTrace(t, 2)
 	d.ingest(t, 0)
@@ -215,7 +218,8 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// Files of several formats are one workload, at once or one after the other; each file has the format that it fits.
+// Files of several formats form one workload, whether they are ingested at once or one after the other. Each
+// file is read in the format that fits it.
 func TestSeveralFormats(t *testing.T) {
 	mappings := func(names ...string) (all []*ingest.Mapping) {
 		for _, name := range names {
@@ -231,7 +235,7 @@ func TestSeveralFormats(t *testing.T) {
 	d.write(t, "gcp.json", `{"jsonPayload":{"connection":{"src_ip":"10.0.0.1","dest_ip":"10.0.0.2","src_port":1,"dest_port":2,"protocol":6},`+
 		`"bytes_sent":"5000","packets_sent":"5","start_time":"2026-01-31T00:00:00.5Z","end_time":"2026-01-31T00:00:01Z"}}`)
 	d.write(t, "nfdump.csv", "firstSeen,duration,proto,srcAddr,srcPort,dstAddr,dstPort,packets,bytes\n"+
-		"2026-01-31 00:00:05.000,1.0,TCP,10.0.0.1,7,10.0.0.3,9,5,5000") // no line end
+		"2026-01-31 00:00:05.000,1.0,TCP,10.0.0.1,7,10.0.0.3,9,5,5000") // no newline at the end
 	d.write(t, "other.txt", "one two\n")
 	run := func(names []string, files ...string) (*Report, error) {
 		tr := d.trace()
@@ -264,7 +268,8 @@ func TestSeveralFormats(t *testing.T) {
 	}
 }
 
-// A flow that two logs have starts when the log that knows it better says, whichever has the earlier time.
+// If a flow is in two logs, its start is taken from the log with the more precise time, even if the other log
+// has an earlier time.
 func TestStartOfSeveralObservers(t *testing.T) {
 	d := newTrace(t, 1)
 	d.write(t, "nfdump.csv", "firstSeen,duration,proto,srcAddr,srcPort,dstAddr,dstPort,packets,bytes\n"+
@@ -285,8 +290,8 @@ func TestStartOfSeveralObservers(t *testing.T) {
 	}
 }
 
-// A workload has one mapping of each format. Another one is refused for files that it holds, too: what it holds of them
-// would not change.
+// A workload has one mapping of each format. Ingesting known files with another mapping is an error, because
+// their records in the workload would not change.
 func TestOtherMapping(t *testing.T) {
 	d := newTrace(t, 1)
 	d.ingest(t, 0)
@@ -303,8 +308,8 @@ func TestOtherMapping(t *testing.T) {
 	}
 }
 
-// Rows count once whatever files they stand in: in a log that has grown since it was ingested, in one that was
-// compressed, and in one that was cut in another way.
+// Each row counts once, even if it is in several files: a log that has grown since it was ingested, a
+// compressed log, or a log that was split differently.
 func TestRowsCountOnce(t *testing.T) {
 	d := newTrace(t, 1)
 	first := d.ingest(t, 0)
@@ -363,8 +368,8 @@ func isDamage(err error, path string) bool {
 	return errors.As(err, &damage) && strings.Contains(err.Error(), path)
 }
 
-// A flipped byte in the first day's records is found by every reader, and by an ingest of the next day, which asks
-// for the damaged source and reads it again.
+// Every reader finds a flipped byte in the records of the first day. An ingest of the next day asks for the
+// damaged source and reads it again.
 func TestFlippedByteInRecords(t *testing.T) {
 	d := newTrace(t, 2)
 	d.ingest(t, 0)
@@ -393,7 +398,7 @@ func TestFlippedByteInRecords(t *testing.T) {
 	}
 }
 
-// A flipped byte in the flows is refused where a run reads them.
+// A run that reads flows with a flipped byte fails.
 func TestFlippedByteInFlows(t *testing.T) {
 	d := newTrace(t, 1)
 	d.ingest(t, 0)
@@ -409,7 +414,7 @@ func TestFlippedByteInFlows(t *testing.T) {
 	}
 }
 
-// A log without a single flow is refused with the reasons of its rows, and makes no workload.
+// A log without any flow is rejected with the reasons for its rows, and creates no workload.
 func TestLogWithoutFlows(t *testing.T) {
 	d := newTrace(t, 0)
 	row := "2 1 eni-1 - - - - - - - 1769817600 1769817660 - NODATA\n"
@@ -431,7 +436,7 @@ func TestLogWithoutFlows(t *testing.T) {
 	}
 }
 
-// Readers do not see an ingest that was killed while it wrote flows. The same ingest, given again, completes.
+// Readers do not see an ingest that was killed while it wrote flows. Repeating the ingest completes it.
 func TestKilledIngestIsInvisible(t *testing.T) {
 	d := newTrace(t, 2)
 	d.ingest(t, 0)
@@ -474,7 +479,7 @@ func TestKilledIngestIsInvisible(t *testing.T) {
 	}
 }
 
-// An ingest that fails leaves nothing of a new workload, and a workload that was there as it was.
+// A failed ingest leaves nothing of a new workload, and does not change an existing workload.
 func TestFailedIngest(t *testing.T) {
 	d := newTrace(t, 1)
 	d.write(t, "day1.log", vpcHeader+"2 1 eni-1 10.9.9.9 10.0.0.1 1 2 6 10 5000 1769817600 1769817601 ACCEPT OK\n")

@@ -17,7 +17,7 @@ import (
 	"parsimon/stages/route"
 )
 
-// Report says what a workload holds after Ingest, and what simulating it would mean.
+// Report describes the content of a workload after Ingest, and the expected cost of simulating it.
 type Report struct {
 	Workload     string `json:"workload"`
 	Lake         string `json:"lake"`
@@ -25,12 +25,14 @@ type Report struct {
 	KnownFiles   int    `json:"known_files"`
 	HeldFiles    int    `json:"held_files"`
 	DamagedFiles int    `json:"damaged_files"` // their records are read again if they are among the sources
-	// Skipped are the files that were left out because they cannot be read.
+	// Skipped lists files that were skipped because they cannot be read.
 	Skipped []SkippedFile `json:"skipped_files,omitempty"`
-	// Notes are remarks about the sources and tables. Repeated rows stand in an earlier file, too, and count once.
+	// Notes are remarks about the sources and tables. Repeated counts rows that are also in an earlier file,
+	// which count once.
 	Notes    []string `json:"notes,omitempty"`
 	Repeated int64    `json:"repeated_rows"`
-	// Rows of all sources so far, and those with bytes in both directions: Rows + Reverse = Flows + Merged + Rejects.
+	// Rows of all sources so far, and rows with bytes in both directions: Rows + Reverse = Flows + Merged +
+	// Rejects.
 	Rows             int64                `json:"rows"`
 	Reverse          int64                `json:"second_directions"`
 	Flows            int64                `json:"flows"`
@@ -42,12 +44,12 @@ type Report struct {
 	Bytes            int64                `json:"bytes"`
 	FirstStartNS     int64                `json:"first_start_ns"`
 	LastStartNS      int64                `json:"last_start_ns"`
-	Labels           []ingest.LabelCount  `json:"labels"` // most bytes first
+	Labels           []ingest.LabelCount  `json:"labels"` // in descending order of bytes
 	Links            []LinkForecast       `json:"links"`
 	UnreachableFlows int64                `json:"unreachable_flows"`
 	PacketHops       int64                `json:"packet_hops"`
-	// SimulateSeconds is what the simulation of the whole network is expected to take on Workers, and PacketHopNS the
-	// processor time of a packet-hop of it: see Predict.
+	// SimulateSeconds is the expected duration of a simulation of the whole network with Workers workers.
+	// PacketHopNS is the expected processor time of one packet-hop. See Predict.
 	PacketHopNS     float64 `json:"packet_hop_ns"`
 	SimulateSeconds float64 `json:"simulate_seconds"`
 	Workers         int     `json:"workers"`
@@ -55,13 +57,13 @@ type Report struct {
 	hosts int
 }
 
-// A SkippedFile is a source that was left out, and why.
+// A SkippedFile is a source that was skipped, and the reason.
 type SkippedFile struct {
 	File string `json:"file"`
 	Why  string `json:"why"`
 }
 
-// A SkippedError says that sources were left out because they cannot be read.
+// A SkippedError reports sources that were skipped because they cannot be read.
 type SkippedError struct{ Files []SkippedFile }
 
 // Error names the files.
@@ -71,7 +73,7 @@ func (e *SkippedError) Error() string {
 		names.Listed(files, 20))
 }
 
-// LinkForecast is a link's load before anything is simulated, as route.Loads has it.
+// LinkForecast is the load of a link before any simulation, computed by route.Loads.
 type LinkForecast struct {
 	LinkID       int32   `json:"link_id"`
 	Src          int32   `json:"src_node"`
@@ -84,7 +86,7 @@ type LinkForecast struct {
 	BandwidthBps int64   `json:"bandwidth_bps"`
 }
 
-// finish makes the report of what the workload holds now.
+// finish completes the report of the workload's current content.
 func (in *ingestion) finish() error {
 	r, m := in.report, &in.state.Merge
 	r.Workload, r.Lake, r.Workers = string(in.state.ID), in.session.Path(), in.Workers
@@ -113,8 +115,8 @@ func (in *ingestion) finish() error {
 	return nil
 }
 
-// Predict sets what a simulation is expected to take. model is the processor time, in seconds, that it takes for a
-// number of hosts, flows and packet-hops.
+// Predict sets the expected cost of a simulation. model returns the processor time, in seconds, for a number
+// of hosts, flows and packet-hops.
 func (r *Report) Predict(model func(hosts int, flows, packetHops int64) float64) {
 	seconds := model(r.hosts, r.Flows, r.PacketHops)
 	r.PacketHopNS = seconds * 1e9 / float64(max(1, r.PacketHops))
@@ -130,7 +132,8 @@ func (in *ingestion) reportLinks() error {
 		return err
 	}
 	params := simkernel.DefaultParams()
-	all.FirstStartNS, all.LastStartNS = r.FirstStartNS, r.LastStartNS // of flows without a path, too
+	// Including those of flows without a path.
+	all.FirstStartNS, all.LastStartNS = r.FirstStartNS, r.LastStartNS
 	for id, l := range all.Links {
 		if l.Flows == 0 {
 			continue
@@ -146,10 +149,10 @@ func (in *ingestion) reportLinks() error {
 	return nil
 }
 
-// hottestShown is how many links the report lists, beside those that would be over 100%.
+// hottestShown is the number of links in the report, in addition to links above 100%.
 const hottestShown = 5
 
-// Text is the report for people.
+// Text formats the report for users.
 func (r *Report) Text() *text.Answer {
 	p := &text.Answer{}
 	p.Linef("workload %s: %d files added, %d were in it before; lake %s", r.Workload, r.NewFiles, r.KnownFiles, r.Lake)
@@ -197,7 +200,7 @@ func (r *Report) Text() *text.Answer {
 			break
 		}
 		decimals := 2
-		if l.Load > 0 { // two digits or more
+		if l.Load > 0 { // at least two digits
 			decimals = max(2, 1-int(math.Floor(math.Log10(100*l.Load))))
 		}
 		p.Linef("%-8d %-44s %10d %16d %8.*f%%", l.LinkID, l.SrcName+" → "+l.DstName, l.Flows, l.Bytes, decimals, 100*l.Load)

@@ -8,8 +8,8 @@ import (
 	"parsimon/stages/ingest"
 )
 
-// A file that a workload has by one mapping is refused by another: its rows would not be read, and half of the bytes of a
-// log would be missing without a word.
+// Ingesting a known file with another mapping is an error. Otherwise its rows would be ignored, and half of
+// the bytes of a log would be missing silently.
 func TestSecondMapping(t *testing.T) {
 	d := newTrace(t, 1)
 	d.ingest(t, 0)
@@ -23,8 +23,8 @@ func TestSecondMapping(t *testing.T) {
 	}
 }
 
-// Files that cannot be read are left out and named if the user says so. Otherwise they fail the ingest, and with it the
-// whole night.
+// Files that cannot be read are skipped and listed if the user requests it. Otherwise they make the ingest of
+// all files fail.
 func TestSkipDamaged(t *testing.T) {
 	d := newTrace(t, 1)
 	d.write(t, "day1.log", "")
@@ -44,7 +44,8 @@ func TestSkipDamaged(t *testing.T) {
 	}
 }
 
-// Without a name, sources of which the lake has none are a workload of their own; with one of them, they are added.
+// Without a name, sources of which the lake has none form a new workload. If the lake has one of them, the
+// others are added to its workload.
 func TestUnnamedWorkloads(t *testing.T) {
 	d := newTrace(t, 2)
 	run := func(days ...int) *Report {

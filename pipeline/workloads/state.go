@@ -1,5 +1,5 @@
-// Package workloads ingests logs of flows into the lake and holds what came of them. A workload is kept apart from
-// scenarios: a run takes a range of its time (scenario.FromWorkload), and more files can be added to it.
+// Package workloads ingests logs of flows into the lake and holds what came of them. A workload is kept apart
+// from scenarios: a run takes a range of its time (scenario.FromWorkload), and more files can be added to it.
 //
 //	log files ─ ingest.Ingester ─► records, addresses, rejects   one set of data files per source
 //	                                  │ merge of all sources
@@ -9,8 +9,8 @@
 //	                                  ▼
 //	                               Report: load of each link, work of a simulation
 //
-// State names the sources by digest, so that a file counts once, and all data files. It is written after them and
-// before the manifest; the next ingest removes what a killed one left.
+// State names the sources by digest, so that a file counts once, and all data files. It is written after them
+// and before the manifest; the next ingest removes what a killed one left.
 package workloads
 
 import (
@@ -27,19 +27,20 @@ import (
 	"parsimon/stages/topology/format"
 )
 
-// A State is the record of a workload that the lake keeps beside its tables.
+// A State describes a workload. The lake stores it beside the workload's tables.
 type State struct {
 	ID      lake.WorkloadID `json:"id"`
 	Setting Setting         `json:"setting"`
-	// First are the digests of the sources of the first ingest, if the user did not name the workload.
+	// First has the digests of the sources of the first ingest, if the user did not name the workload.
 	First []string `json:"first,omitempty"`
-	// Topology is what the flows were ingested with. A run reads it again, unless it is given another one.
+	// Topology is the topology that the flows were ingested with. A run reads it again, unless another
+	// topology is given.
 	Topology TopologyFile `json:"topology_file"`
 	Sources  []Source     `json:"sources"`
 	Merge    Merged       `json:"merge"`
 }
 
-// A Setting is everything but the sources that the flows of a workload depend on.
+// A Setting has everything, except for the sources, that determines the flows of a workload.
 type Setting struct {
 	Topology json.RawMessage `json:"topology"`
 	Records  bool            `json:"records"` // of flow logs
@@ -54,63 +55,66 @@ type Setting struct {
 
 // A TopologyFile is a topology file and the options that complete it.
 type TopologyFile struct {
-	Path    string         `json:"path"` // absolute, or the name of a topology that ships
+	Path    string         `json:"path"` // absolute, or the name of a built-in topology
 	Options format.Options `json:"options"`
 }
 
-// A Source is a log file that was ingested, and its counts.
+// A Source is an ingested log file with its counts.
 type Source struct {
 	N       int32  `json:"n"`
 	File    string `json:"file"`
 	Format  string `json:"format"`
-	Mapping string `json:"mapping"` // digest
-	Digest  string `json:"digest"`  // of the content, decompressed
+	Mapping string `json:"mapping"` // digest of the mapping
+	Digest  string `json:"digest"`  // of the decompressed content
 	ingest.FileStats
-	Files []lake.DataFile `json:"files"` // of records and, if any, rejects
+	Files []lake.DataFile `json:"files"` // files of records and, if there are any, of rejects
 }
 
 // Merged is the result of merging all sources.
 type Merged struct {
 	ingest.MergeStats
-	Next    int                 `json:"next"` // number of the first data file of the next merge
-	Files   []lake.DataFile     `json:"files"`
-	Chunks  []Chunk             `json:"chunks,omitempty"` // of table flows, as they are in Files
-	Labels  []ingest.LabelCount `json:"labels"`
-	Version int                 `json:"version,omitempty"` // mergeVersion; another one's merge is not continued
+	Next  int             `json:"next"` // number of the first data file of the next merge
+	Files []lake.DataFile `json:"files"`
+	// Describes the files of table flows, in the order of Files.
+	Chunks []Chunk             `json:"chunks,omitempty"`
+	Labels []ingest.LabelCount `json:"labels"`
+	// MergeVersion; a merge of another version is not continued.
+	Version int `json:"version,omitempty"`
 }
 
-// mergeVersion is raised when the same records give other flows, or the state says something else of them.
+// mergeVersion is raised if the same records produce other flows, or if the content of the state changes.
 const mergeVersion = 10
 
-// A Chunk describes one data file of table flows, beside its link_loads.
+// A Chunk describes one data file of table flows and its file of table link_loads.
 type Chunk struct {
 	lake.FlowStats
 	UnreachableFlows int64 `json:"unreachable_flows"`
 	PacketHops       int64 `json:"packet_hops"`
 }
 
-// described reports whether the merge says of every data file what a Chunk says.
+// described reports whether the merge has a complete Chunk for every data file.
 func (m *Merged) described() bool {
 	n := len(m.Chunks)
 	return m.Version == mergeVersion && n > 0 && len(lake.FilesOf(m.Files, schema.Flows)) == n &&
 		len(lake.FilesOf(m.Files, schema.LinkLoads)) == n
 }
 
-// formats lists the formats of the sources.
+// formats returns the formats of the sources as a text.
 func (s *State) formats() string {
 	all := names.Of(s.Sources, func(s Source) string { return s.Format })
 	slices.Sort(all)
 	return strings.Join(slices.Compact(all), ",")
 }
 
-// digests identify the sources of the flows. They do not depend on the order of the files.
+// digests returns the digests that identify the sources of the flows. They do not depend on the order of the
+// files.
 func (s *State) digests() []string {
 	list := names.Of(s.Sources, func(s Source) string { return s.Digest })
 	slices.Sort(list)
 	return append([]string{s.Setting.id()}, list...)
 }
 
-// unnamed is the id of a workload that the user does not name.
+// unnamed returns the id of a workload that the user did not name.
 func (s *State) unnamed() lake.WorkloadID {
 	return lake.WorkloadID(scenario.IDOf([]byte(strings.Join(append([]string{s.Setting.id()}, s.First...), " "))))
 }
@@ -123,12 +127,12 @@ func (s Setting) id() string {
 	return scenario.IDOf(text)
 }
 
-// rowCounts count the rows of all sources: Rows + Reverse = flows + merged + Rejects.
+// rowCounts are the counts of rows of all sources: Rows + Reverse = flows + merged + Rejects.
 type rowCounts struct {
 	Rows     int64
-	Reverse  int64 // rows with bytes in both directions: each is two flows
+	Reverse  int64 // rows with bytes in both directions, each of which is two flows
 	Rejects  int64
-	SetAside int64 // of Rejects: no flows by their own account
+	SetAside int64 // rejects that the log itself does not count as flows
 	Reasons  []ingest.RejectCount
 }
 
@@ -146,7 +150,7 @@ func (s *State) counts() (c rowCounts) {
 	return c
 }
 
-// Read reads the state of a workload. found is false where the lake has none of that name.
+// Read reads the state of a workload. If the lake has no workload with this name, found is false.
 func Read(l *lake.Lake, id lake.WorkloadID) (s *State, found bool, err error) {
 	s = new(State)
 	path := lake.Place{Workload: id}.WorkloadPath()
@@ -157,7 +161,7 @@ func Read(l *lake.Lake, id lake.WorkloadID) (s *State, found bool, err error) {
 	return s, found, err
 }
 
-// Resolve reads the ingested workload that a user names: by its name or, where the name is a hash, the beginning of it.
+// Resolve reads the ingested workload that a user names. If the name is a hash, a prefix is sufficient.
 func Resolve(l *lake.Lake, name string) (*State, error) {
 	id, err := resolve(l, name, false)
 	if err != nil {
@@ -167,7 +171,8 @@ func Resolve(l *lake.Lake, name string) (*State, error) {
 	return s, err
 }
 
-// ResolveWhole checks that the lake holds a workload of a whole name. The error lists those that it holds.
+// ResolveWhole checks that the lake has a workload with exactly this name. The error lists the workloads of
+// the lake.
 func ResolveWhole(l *lake.Lake, name string) (lake.WorkloadID, error) { return resolve(l, name, true) }
 
 func resolve(l *lake.Lake, name string, whole bool) (lake.WorkloadID, error) {
@@ -177,7 +182,7 @@ func resolve(l *lake.Lake, name string, whole bool) (lake.WorkloadID, error) {
 	}
 	all := make([]names.Thing, len(ids))
 	for i, id := range ids {
-		_, chosen := lake.ParseScenarioID(string(id)) // hashes have the form of scenario ids
+		_, chosen := lake.ParseScenarioID(string(id)) // hashes look like scenario ids
 		all[i] = names.Thing{ID: string(id), Chosen: chosen != nil}
 	}
 	at, _, err := names.Find("workload", name, l.Path(), all, whole)
@@ -187,15 +192,16 @@ func resolve(l *lake.Lake, name string, whole bool) (lake.WorkloadID, error) {
 	return ids[at], nil
 }
 
-// Ingested names the workload and what its flows come from.
+// Ingested identifies the workload and the sources of its flows.
 func (s *State) Ingested() scenario.Ingested {
 	return scenario.Ingested{ID: string(s.ID), Digests: s.digests(), FirstStartNS: s.Merge.FirstStartNS,
 		LastStartNS: s.Merge.LastStartNS}
 }
 
-// FlowFiles returns the verified data files of a workload's flows, and what its merge says of them. The merge has no
-// chunks if another version of the program ingested the workload. A workload that no longer has the content of w is an
-// error: the flows would not be those that the scenario's id names.
+// FlowFiles returns the verified data files of a workload's flows, and the result of the merge. If another
+// version of the program ingested the workload, the result has no chunks. If the workload no longer has the
+// content of w, FlowFiles returns an error, because the flows would not be those that the scenario's id
+// identifies.
 func FlowFiles(l *lake.Lake, w scenario.Ingested) (files []lake.DataFile, m *Merged, err error) {
 	id := lake.WorkloadID(w.ID)
 	s, found, err := Read(l, id)
@@ -220,7 +226,7 @@ func FlowFiles(l *lake.Lake, w scenario.Ingested) (files []lake.DataFile, m *Mer
 	return files, &s.Merge, nil
 }
 
-// files are all data files of the workload.
+// files returns all data files of the workload.
 func (s *State) files() []lake.DataFile {
 	files := slices.Clone(s.Merge.Files)
 	for _, source := range s.Sources {
@@ -229,8 +235,8 @@ func (s *State) files() []lake.DataFile {
 	return files
 }
 
-// Status says what an ingested workload holds. State is "complete", or "damaged": ingest its
-// sources again.
+// Status describes the state of an ingested workload. State is "complete" or "damaged". A damaged workload is
+// repaired by ingesting its sources again.
 type Status struct {
 	ID      lake.WorkloadID `json:"workload"`
 	Format  string          `json:"format"`
@@ -244,8 +250,8 @@ type Status struct {
 	Damage  []string        `json:"damage,omitempty"`
 }
 
-// ReadStatus looks at a workload and at every file it should hold: at its bytes if thorough, or else only whether it is
-// there and of the right size.
+// ReadStatus checks a workload and every file that it should have. If thorough is set, it verifies the bytes
+// of each file. Otherwise it only checks that the file exists and has the right size.
 func ReadStatus(l *lake.Lake, id lake.WorkloadID, thorough bool) Status {
 	out := Status{ID: id, State: "complete"}
 	s, _, err := Read(l, id)

@@ -12,10 +12,11 @@ import (
 	"parsimon/stages/ingest"
 )
 
-// stepRows is how many flows each of four files of a stepped trace has: 2.4 data files of table flows.
+// stepRows is the number of flows in each of the four files of a stepped trace. Together they fill 2.4 data
+// files of table flows.
 const stepRows = 20_000
 
-// A stepped trace is ingested file by file, and compared with the same in one step.
+// A stepped trace is ingested file by file, and compared with the same trace ingested at once.
 type stepped struct {
 	format string
 	file   func(random *rand.Rand, part int) string
@@ -66,8 +67,8 @@ func csvFlows(random *rand.Rand, fromNS int, spanNS float64, firstID string) str
 	return b.String()
 }
 
-// vpcFlows writes ten minutes of flow logs for each part: connections of up to two minutes that may begin in the part
-// before, seen at both ends.
+// vpcFlows writes ten minutes of flow logs for each part. The connections last up to two minutes, may begin
+// in the previous part, and are logged at both ends.
 func vpcFlows(random *rand.Rand, parts []int) string {
 	var b strings.Builder
 	b.WriteString(vpcHeader)
@@ -84,7 +85,8 @@ func vpcFlows(random *rand.Rand, parts []int) string {
 	return b.String()
 }
 
-// What a workload holds does not depend on the steps in which it came, to the byte of its data files.
+// The content of a workload, including the bytes of its data files, does not depend on the steps in which it
+// was ingested.
 func TestSteps(t *testing.T) {
 	for name, s := range steppedTraces {
 		t.Run(name, func(t *testing.T) {
@@ -109,7 +111,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// add ingests files into a lake, and returns what its manifest lists.
+// add ingests files into a lake and returns the files of its manifest.
 func (s stepped) add(t *testing.T, d traceDir, lakeName string, parts ...int) ([]lake.DataFile, *Report) {
 	t.Helper()
 	tr := d.trace(parts...)
