@@ -40,8 +40,8 @@ const (
 //
 // With PFC nothing is lost. Flows that wait at the full port finish when they would have finished anyway,
 // because the port is never idle. PFC delays flows that cross a link to the port's switch in that slot and
-// leave the switch by another port. The delay is the time that the excess takes to send. The excess waits in
-// the switches before, and may exceed their space, too.
+// leave the switch by another port. The delay is the time that it takes to send the bytes that exceed the
+// space. These bytes wait in the upstream switches, whose space they may exceed, too.
 type Overflow struct {
 	net        *topology.Network
 	links      []overflowLink

@@ -26,25 +26,25 @@ import (
 // Conditions under which an estimate is known to be less accurate. Each has one measure and one threshold.
 // Hits and false alarms are measured (datasets/ACCURACY.md, "What an estimate says about itself").
 const (
-	// Load from which on a link's queue depends on the length of the workload. The time that a queue takes to
-	// forget its start grows with 1 / (1 - load)². At 95% it is 400 times that of an idle link, at 60% it is
-	// 6 times.
+	// Smallest load at which a link's queue depends on the length of the workload. The time until a queue no
+	// longer depends on its start grows with 1 / (1 - load)². At 95% it is 400 times that of an idle link, at
+	// 60% it is 6 times.
 	overload = 0.95
 
-	// Ratio of the sizes of ACKs and full data packets from which on the arrival times of ACKs matter. Link
-	// cases only know the average bandwidth that ACKs use on a link. At the usual 6%, errors are within 8%
-	// for every flow size. At 20% and 48% (small-packets and large-acks), p99 of a flow size was off by 9%
-	// and 22%.
+	// Size of ACKs relative to full data packets above which the arrival times of ACKs matter. Link cases
+	// only know the average bandwidth that ACKs use on a link. At the usual 6%, errors are within 8% for
+	// every flow size. At 20% and 48% (small-packets and large-acks), p99 of a flow size was off by 9% and
+	// 22%.
 	largeACKs = 0.1
 
-	// Ratio of the window and bandwidth × round trip between hosts of a rack above which there is a warning.
-	// Such a window fills a queue of that length in front of the receiver before senders see a mark. Link
-	// cases do not pass such a queue on accurately. At 8 (late-marks), errors are below 2%. At 69 (win500bi),
-	// p99 is 23% too low.
+	// Window relative to bandwidth × round trip between hosts of a rack, above which there is a warning. Such
+	// a window fills a queue of that length in front of the receiver before senders see a mark. Link cases do
+	// not represent such a queue accurately. At 8 (late-marks), errors are below 2%. At 69 (win500bi), p99 is
+	// 23% too low.
 	largeWindow = 10
 
-	// Delay of a link in ns, of a cable of 100 km or more, from which on it matters that senders start at
-	// line rate.
+	// Smallest delay of a link, in ns, at which it matters that senders start at line rate. A cable with this
+	// delay is 100 km long.
 	longDelayNS = 500_000
 
 	// Share of the sum of FCTs that is due to windows smaller than their paths need.

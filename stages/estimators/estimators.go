@@ -27,7 +27,7 @@ const (
 	Exact
 )
 
-// Estimator returns the estimator with the name.
+// Estimator returns the estimator that n identifies.
 func (n Name) Estimator() *step.Estimator { return &all[n] }
 
 // String returns the name as it appears in --estimator and in the lake.

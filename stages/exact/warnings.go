@@ -13,11 +13,11 @@ import (
 	"parsimon/stages/topology"
 )
 
-// goBackFlight is the ratio of the bytes in flight on a cable to the bytes that its port's buffer holds. From
-// this ratio on, senders that go back may not finish.
+// goBackFlight is the smallest ratio of the bytes in flight on a cable to the bytes that its port's buffer
+// holds at which senders that go back may not finish.
 const goBackFlight = 1.0
 
-// fullLoad is the load from which on a link's queue grows until the workload ends.
+// fullLoad is the smallest load at which a link's queue grows until the workload ends.
 const fullLoad = 1
 
 // warnings returns the warnings of the estimator about overloaded links and small buffers. They do not depend

@@ -209,12 +209,12 @@ func (s *blockSum) add(b *simkernel.Block) {
 // damp replaces the blocks that a flow's packets observed at a hop, other than the uplink of their host, by
 // the blocks that the hop sends.
 //
-// A wait w is damped by its own share of the round trip. The reason: If flows are persistent and limited by
-// their windows, the number of packets in flight is fixed, so a queue shrinks by as much as the waits at
-// other links grow. If two links send each other their complete waits, both queues vanish in the next pass
-// and return in the one after. If they send half of them, both are right at once. A wait that is short
-// compared with the round trip belongs to packets that do not fill a window, and it does not react. A hop
-// therefore sends w / (1 + s). Here s = w / (w + round trip without waits) estimates how much the queue
+// A wait w is damped by its own share of the round trip. If flows are persistent and limited by their
+// windows, the number of packets in flight is fixed, so a queue shrinks by as much as the waits at other
+// links grow. If two links send each other their complete waits, both queues vanish in the next pass and
+// return in the one after. If they send half of their waits, both queues are accurate at once. A wait that is
+// short compared with the round trip belongs to packets that do not fill a window, and it does not react. A
+// hop therefore sends w / (1 + s), where s = w / (w + round trip without waits) estimates how much the queue
 // reacts. NIC waits are not damped, because no other host fills the queue of a host's uplink.
 func (x *FeedbackBuilder) damp(blocks []simkernel.Block, row int64, roundTripNS int64) {
 	for b := range blocks {

@@ -150,8 +150,8 @@ func (s *Sampler) decode(hops []slowdown.Hop, sizeBytes int64) error {
 //	(wₕ / Σ w)²  ·  wₕ / (wₕ + round trip without waits)
 //
 // where w is the flow's mean wait. The first factor is the square of the hop's share of the waits: if several
-// hops are loaded, none of their cases is right. The second factor estimates how much the queue reacts, as in
-// damp. The replay has the remaining weight.
+// hops are loaded, none of their cases is accurate. The second factor estimates how much the queue reacts, as
+// in damp. The replay has the remaining weight.
 func (s *Sampler) blend(path []int32, hops []slowdown.Hop, replayNS int64) int64 {
 	var waits float64
 	for h := range hops {

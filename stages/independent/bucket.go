@@ -106,7 +106,7 @@ func (b *Bucketer) add(at *tables.FlowAtHop, delayNS float64) {
 	}})
 }
 
-// bucketLink divides the rows from to to-1, all of one link, into buckets and draws their contributions.
+// bucketLink divides the rows [from, to), all of one link, into buckets and draws their contributions.
 func (b *Bucketer) bucketLink(from, to int) {
 	size := b.size[from:to]
 	order := b.sorter.Order(to-from, func(i int) uint64 { return uint64(size[i]) })

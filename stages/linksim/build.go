@@ -21,7 +21,7 @@ type caseBuilder struct {
 	other       []int32 // by source of the case: index of another source of the same host, or -1
 }
 
-// buildCase builds the link case of the rows at positions from to to-1 of the input's order (paper, §3.2).
+// buildCase builds the link case of the rows at positions [from, to) of the input's order (paper, §3.2).
 func (s *Simulator) buildCase(link topology.Link, from, to int) error {
 	r, c, b := s.input.rows, &s.c, &s.build
 	c.SourceBps, c.SourceDelayNS = c.SourceBps[:0], c.SourceDelayNS[:0]

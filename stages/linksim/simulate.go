@@ -124,9 +124,6 @@ type Input struct {
 //
 // The result of a link depends only on its own rows and the loads, so it does not depend on the range or the
 // worker. Errors name the link.
-//
-// The result of a link is a function of its own rows and of the loads, so it does not depend on the range or the worker.
-// Errors name the link.
 func (s *Simulator) Simulate(ctx context.Context, links step.Range, in Input, results, stats schema.Sink) (Stats, error) {
 	lo := int32(links.Lo)
 	s.delays, s.stats = s.delays[:0], s.stats[:0]
@@ -220,8 +217,8 @@ func (s *Simulator) run(ctx context.Context, links step.Range, in Input, wants f
 	return stats, nil
 }
 
-// caseResult builds the case of the rows at positions from to to-1 of the input's order. It sets s.result,
-// from the cache or by simulation.
+// caseResult builds the case of the rows at positions [from, to) of the input's order. It sets s.result, from
+// the cache or by simulation.
 func (s *Simulator) caseResult(link topology.Link, from, to int, packets int64) (cached bool, err error) {
 	if err := s.buildCase(link, from, to); err != nil {
 		return false, err

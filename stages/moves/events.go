@@ -194,8 +194,9 @@ func (m *Moves) LateEvents(n *topology.Network, lastEndNS int64) (remarks []stri
 	return remarks
 }
 
-// Aeons is the ratio of the first time of a trace and another time above which they have different units.
-// Successive units, such as ns and µs, differ by a factor of 1000.
+// Aeons is a limit for ratios of times. If the first time of a trace is more than Aeons times another time,
+// the two are assumed to have different units. Successive units, such as ns and µs, differ by a factor of
+// 1000.
 const Aeons = 500
 
 // ParseEvent parses CABLES down|loss SHARE [burst TIME]|rate SPEED|delay TIME [FROM..[TO]]. CABLES is a

@@ -164,7 +164,7 @@ const (
 	minRanges     = 16
 )
 
-// Range returns links Lo to Hi-1 as a LinkRange.
+// Range returns a range of links as a LinkRange.
 func (l *Loads) Range(links step.Range, wants func(link int32) bool) LinkRange {
 	r := LinkRange{Range: links}
 	for id := links.Lo; id < links.Hi; id++ {
