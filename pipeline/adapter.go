@@ -43,8 +43,8 @@ func (p *planner) stage(of *step.Step) *engine.Stage {
 	return s
 }
 
-// variantOf returns the variant in which the tables of a step are stored: the variant of the step's
-// estimator, or, for a step of a pass, the variant with that number of passes.
+// variantOf returns the variant in which the tables of a step are stored. This is the variant of the step's
+// estimator. For a step of a pass, it is the variant with that number of passes.
 func (p *planner) variantOf(s *step.Step) Variant {
 	v := p.variant
 	if s.Owner.Estimator != v.Estimator.String() {

@@ -72,7 +72,7 @@ func cacheChangesNoRow(t *testing.T, v Variant) {
 	}
 	change("cut short", func(data []byte) []byte { return data[:len(data)-7] })
 	change("flipped bytes in the index", func(data []byte) []byte {
-		data[len(data)-41] ^= 1 // before the trailer of 37 bytes
+		data[len(data)-41] ^= 1 // in front of the 37-byte trailer
 		return data
 	})
 	change("not a pack", func([]byte) []byte { return bytes.Repeat([]byte("x"), 100) })

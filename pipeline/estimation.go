@@ -39,7 +39,7 @@ type Estimation struct {
 	beganCPU float64
 }
 
-// Variant returns the variant, which says how the estimate is made.
+// Variant returns the variant of the estimate.
 func (e *Estimation) Variant() Variant { return e.variant }
 
 // Plan returns the plan of the variant.
@@ -165,7 +165,7 @@ func (e *Estimation) OpenDuckDB(ctx context.Context) (*sql.DB, error) {
 	return duckdb.Open(ctx, e.duckOptions())
 }
 
-// freeMemory returns the memory that the stages have left to the operating system, if there is much of it.
+// freeMemory releases unused heap memory to the operating system if there is much of it.
 func (e *Estimation) freeMemory() {
 	var has runtime.MemStats
 	if runtime.ReadMemStats(&has); has.HeapSys-has.HeapReleased > uint64(e.MemoryBytes/8) {

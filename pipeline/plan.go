@@ -142,8 +142,8 @@ const MaxPasses = 2
 // TestVersionsFollowTheRows fails if it was not raised.
 const MethodVersion = 35
 
-// A Variant says how an estimate is made. It holds everything, except for the scenario, that determines the
-// rows.
+// A Variant describes how an estimate is made. It contains everything, except for the scenario, that
+// determines the rows.
 type Variant struct {
 	Estimator estimators.Name
 	Passes    int // of estimator flow: 1 or 2; 0: 2

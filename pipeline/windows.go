@@ -106,8 +106,8 @@ func (m *planner) windowsStage() *engine.Stage {
 	}
 }
 
-// FluidError returns the mean relative error per byte of the fluid model that precedes and follows the
-// windows, compared with the packets in them.
+// FluidError returns the mean relative error, per byte, of the fluid model that continues flows after the
+// windows, compared with the packets within them.
 func (e *Estimation) FluidError() (float64, error) {
 	r, err := e.exec.Records(e.planner(e.variant).windowsStage())
 	if err != nil {

@@ -167,7 +167,7 @@ transport: {kind: `+c.transport+"}\n")
 				}
 			}
 			read(base, func(r *tables.SlowdownRow) { slowdowns[r.FlowID] = r.Slowdown })
-			const ns, apart = int64(1_000_000), 4 // parts of three windows, which do not adjoin
+			const ns, apart = int64(1_000_000), 4 // parts of three windows that are not adjacent
 			var inWindows, inWhole [sizebin.Count + 1][]float64
 			for first := range int64(apart) {
 				w := windows.Selection{WarmupNS: ns, CooldownNS: ns, LongestBytes: 3_000_000}

@@ -1,18 +1,20 @@
-// Package cache keeps the results of link cases, by the digest of what they depend on. Runs with the same
-// link cases, such as a scenario and the same one with a failed cable, then simulate only what differs.
+// Package cache stores the results of link cases by the digest of their inputs. If runs share link cases,
+// such as those of a scenario and of the same scenario with a failed cable, later runs simulate only the
+// cases that differ.
 //
 //	link case ─► key (linksim.CaseKey) ─► Lookup ─┬─ found: result
 //	                                             └─ not found: simulate ─► Store ─► this run's pack
 //
-// A cache never changes a result: it may be lost, shared, pruned or damaged. A pack is a file of many
+// A cache never changes a result, even if it is lost, shared, pruned or damaged. A pack is a file of many
 // results:
 //
 //	pack   := "parsimon case pack 3\n" (header result)*
 //	header := key 16, length of the result 8, its xxh3 8, xxh3 of these 32 bytes 8        little-endian
 //
-// A result is found from when it was stored, by other runs from when they open the cache. What a killed run
-// was writing ends a pack, and is not read. A result whose bytes have changed is not found. The modification
-// time of a pack is when a run last wrote it or found something in it.
+// The run that stores a result finds it at once. Other runs find it if they open the cache later. An
+// incomplete result at the end of a pack, left by a killed run, is ignored, and so is a result whose bytes
+// have changed. The modification time of a pack is the last time at which a run wrote to it or found a result
+// in it.
 package cache
 
 import (

@@ -1,5 +1,5 @@
-// Package catalog turns the manifests of a lake into the files that queries read, and keeps the views in
-// LAKE/parsimon.duckdb up to date with them.
+// Package catalog converts the manifests of a lake to the list of files that queries read. It keeps the views
+// in LAKE/parsimon.duckdb up to date with the manifests.
 //
 //	manifests ─► committed files ─┬─► Options ─► queries.Open, which verifies each file before it reads it
 //	                              └─► Write ─► LAKE/parsimon.duckdb, and its digest in LAKE/_state/views
@@ -79,7 +79,7 @@ func Write(l *lake.Lake) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = root.Close() }() // a failure to write them is acceptable
+	defer func() { _ = root.Close() }() // nothing that it writes must be durable
 	digest, err := queries.CatalogDigest(l.Path(), files)
 	if err != nil || upToDate(root, digest) {
 		return err

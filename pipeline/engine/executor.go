@@ -1,25 +1,27 @@
 // Package engine runs the stages of a plan on a lake and records which tasks are complete.
 //
 // A plan is a list of stages in order. A stage declares the tables that it reads, by the stage that writes
-// them, the tables that it writes, how it is cut into tasks, and the function that does one task:
+// them, the tables that it writes, how it is divided into tasks, and the function that runs one task:
 //
 //	             Reads                      Cut, Open                    Writes
 //	stage A ──► table of A ──►  tasks of B on workers, shards or Beam ──► tables of B ──► stage C
 //
-// Everything else follows from these declarations: the order of work, what a killed run continues with, which
-// shard does which task, how many tasks fit in memory at once, when a temporary table can be removed, and
-// which stages run again when a removed or damaged file is needed (records.go).
+// The engine derives everything else from these declarations: the order of work, where a killed run
+// continues, which shard runs which task, how many tasks fit in memory at once, and when a temporary table
+// can be removed. It also derives which stages must run again if a removed or damaged file is needed
+// (records.go).
 //
-// A task is the unit of work and of retry. Its files are installed first; the task is done when its record
+// A task is the unit of work and of retries. Its files are installed first. The task is complete once they
+// are named by its record:
 //
 //	_state/scenario=<id>[/variant=<name>]/<stage>/task-NNNNN.json
 //
-// names them. A record whose files are damaged does not count. plan.json beside the records holds the tasks;
-// a stage that would be cut into other tasks begins again.
+// A record whose files are damaged is ignored. plan.json, beside the records, lists the tasks. If a stage
+// would be divided differently, it begins again.
 //
-// Retry: a task that fails ends the run of its process, and tasks that are done stay done. The next run of
-// the same plan does the others. A task that another process has done meanwhile has not failed (runTask).
-// Beam repeats failed tasks by itself: TaskRunner.Do may be called again.
+// If a task fails, the run of its process ends. Complete tasks stay complete, and the next run of the same
+// plan runs the others. If another process has completed the task in the meantime, the task has not failed
+// (runTask). Beam repeats failed tasks by itself, so TaskRunner.Do may be called again for the same task.
 package engine
 
 import (
@@ -69,7 +71,7 @@ type Executor struct {
 	reported map[string]bool    // stages that were reported, by state path
 	known    map[string]Records // complete stages, by state path
 	verified map[string]bool    // data files written or checked by this executor, by path
-	whole    bool               // a whole plan runs: collected tables are not needed again
+	whole    bool               // a whole plan runs: collected tables may be missing
 }
 
 // Reader returns an executor that only reads records.

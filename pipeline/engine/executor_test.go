@@ -159,8 +159,8 @@ func TestStageResumes(t *testing.T) {
 	}
 }
 
-// If a stage is divided into other tasks than before, or has another version of the method, it begins again.
-// Its new files have other names, so that readers see the old files until the new ones are committed.
+// If a stage is divided into different tasks than before, or has another version of the method, it begins
+// again. Its new files have other names, so that readers see the old files until the new ones are committed.
 func TestStageBeginsAgain(t *testing.T) {
 	session, toy := toyLake(t), newToy(toyScenario)
 	l := session.Lake

@@ -273,8 +273,8 @@ func (e *Executor) invalidate(s *Stage, t schema.Table) error {
 }
 
 // restore handles the failure of a stage that needs a collected file, such as a stage that is divided into
-// other tasks than before. It makes the stage that writes the file run again. again is true if the plan must
-// run once more.
+// different tasks than before. It makes the stage that writes the file run again. again is true if the plan
+// must run once more.
 func (e *Executor) restore(p Plan, failed error) (again bool, err error) {
 	var want *lake.CollectedError
 	if !errors.As(failed, &want) {

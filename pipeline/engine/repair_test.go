@@ -61,7 +61,7 @@ func TestRepair(t *testing.T) {
 	}
 }
 
-// A stage that is divided into other tasks than before needs the collected table again.
+// A stage that is divided into different tasks than before needs the collected table again.
 func TestRepairForAnotherLayout(t *testing.T) {
 	session, toy := toyLake(t), newToy(toyScenario)
 	toy.run(t, session, settings())

@@ -121,9 +121,9 @@ func shared(t testing.TB, l *lake.Lake, s Settings, choose choice, do func(e *Ex
 }
 
 // Shards run the stages of a plan one after the other, and each shard runs its own tasks. A shard refuses to
-// run beside a process that works alone, or with other tasks than earlier shards. If a stage is not complete,
-// the next stage names the missing shards. The last shard of a stage collects the tables that no stage needs
-// any longer. A damaged file is recomputed by its own shard.
+// run beside a process that works alone, or with different tasks than earlier shards. If a stage is not
+// complete, the next stage names the missing shards. The last shard of a stage collects the tables that no
+// stage needs any longer. A damaged file is recomputed by its own shard.
 func TestShards(t *testing.T) {
 	session, toy := toyLake(t), newToy(toyScenario)
 	l := session.Lake

@@ -234,7 +234,7 @@ func (e *Executor) settleShared(j *job) (err error) {
 	return e.resume(j)
 }
 
-// otherLayout returns the error of a process that would divide the stage into other tasks than the other
+// otherLayout returns the error of a process that would divide the stage into different tasks than the other
 // processes.
 func otherLayout(s *Stage, now, want layout) error {
 	return fmt.Errorf("stage %s of scenario %s was begun with another plan (%d tasks; this would be %d): every process needs the same --partitions and the same program; without --shard the stage begins again",

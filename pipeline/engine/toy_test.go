@@ -25,15 +25,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A toy is a plan that shows what the engine does, without an estimate:
+// A toy is a plan that demonstrates the engine without an estimate:
 //
 //	numbers ─► sender_fcts ─► squares ─► sender_feedback ─► sums ─► sender_fcts
 //	           0, 1, 2, …                0, 1, 4, … (temporary)     a sum for each task
 //
-// Stage numbers writes the numbers below toyNumbers, each task a range of them. Stage squares reads the
-// numbers of its own range and writes their squares, as text, to a temporary table. Stage sums has fewer
-// tasks, each of which adds up the squares of a range, from whichever files they are in. Each stage belongs
-// to a variant of its own, as the stages of one estimate may.
+// Stage numbers writes the numbers below toyNumbers. Each of its tasks writes one range. Stage squares reads
+// the numbers of a range and writes their squares, as text, to a temporary table. Stage sums has fewer tasks.
+// Each of them adds up the squares of a range, which can be in several files. Each stage belongs to a variant
+// of its own, as the stages of one estimate can.
 type toy struct {
 	numbers, squares, sums *Stage
 	plan                   Plan

@@ -1,9 +1,10 @@
-// Package gate holds conditions on an answer, for scripts that must notice when a network gets worse:
+// Package gate evaluates conditions on the results of an estimate, for scripts that must detect when a
+// network becomes worse:
 //
 //	service=storage p99_slowdown > 5
 //	└ which flows ┘ └ metric ──┘ └ limit ┘
 //
-// A gate fails when its condition is true.
+// A gate fails if its condition is true.
 package gate
 
 import (

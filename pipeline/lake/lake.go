@@ -4,18 +4,19 @@
 //	LAKE/<table>/workload=<id>/part-NNNNN.parquet                    ingested traces
 //	LAKE/parsimon.duckdb                                             views over the tables
 //	LAKE/_state/scenario=<id>[/variant=<name>]/manifest.json         data files that readers see (manifest.go)
-//	LAKE/_state/scenario=<id>[/variant=<name>]/...                   done tasks; JSON with a digest (manifest.go)
+//	LAKE/_state/scenario=<id>[/variant=<name>]/...                   complete tasks; JSON with a digest (manifest.go)
 //	LAKE/_tmp/scenario=<id>/                                         files that are being written
 //
-// A data file is written below _tmp and moved to its place when it is complete, so that a reader never sees
-// half a file. Where a file has its name it gets another (part-NNNNN~1.parquet): no data file is overwritten.
-// It counts once a state file names it with its rows, bytes and digest.
+// A data file is written below _tmp and moved to its final path when it is complete, so that readers never
+// see incomplete files. No data file is overwritten. If the path exists already, the file gets another name
+// (part-NNNNN~1.parquet). A data file becomes valid once a state file lists it with its rows, bytes and
+// digest.
 //
-// Nothing that a lake contains is trusted. Ids that name directories are types that parse or fail
-// (ScenarioID, WorkloadID, Variant names), every path below the lake is opened through os.Root, which follows
-// no link out of the directory, and only regular files are read.
+// No content of a lake is trusted. Ids that name directories have types whose parsers reject invalid names
+// (ScenarioID, WorkloadID, Variant names). Every path below the lake is opened through os.Root, which does
+// not follow links out of the directory. Only regular files are read.
 //
-// A Lake reads. A Session, which holds a lock on one scenario or workload, writes.
+// A Lake reads files. A Session, which holds the lock of one scenario or workload, writes files.
 package lake
 
 import (

@@ -21,13 +21,13 @@ import (
 	"parsimon/schema/names"
 )
 
-// A Manifest names the committed data files of one place: of a scenario, of one variant of it, or of a
-// workload. Readers see the files that the manifests of a lake name and no others.
+// A Manifest names the committed data files of one place: of a scenario, of one variant of a scenario, or of
+// a workload. Readers see only the files that the manifests of a lake name.
 //
 //	write files ─► fsync files and directories ─► rename manifest ─► fsync directory ─► remove files that nothing names
 //
-// A reader or a killed writer at any point finds the files of the old manifest or those of the new one, all
-// of them.
+// At any point, readers see either all files of the old manifest or all files of the new one. This also
+// applies if the writer is killed.
 type Manifest struct {
 	SchemaVersion int `json:"schema_version"`
 	Place

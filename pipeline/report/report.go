@@ -1,16 +1,16 @@
-// Package report writes one estimate of a lake, or two side by side, as one HTML page.
+// Package report writes one estimate of a lake, or two estimates side by side, as one HTML page.
 //
-//	lake ──► questions (SQL, package queries) ──► answers ──┬─► headline, warnings, explanations (words)
+//	lake ──► queries (SQL, package queries) ────► answers ──┬─► headline, warnings, explanations (words)
 //	                                                        └─► JSON ─┐
 //	charts (Vega-Lite, package queries), themes, vega/*.js ─────────┴─► page.html.tmpl ──► one file
 //
-// The page is a single file of at most 1.5 MB that makes no request: the chart libraries, whose versions and
-// digests fetch-vega pins, are part of it. Its size depends on the number of services, virtual networks and
-// links but hardly on the number of flows, because every number on it is an aggregate computed by DuckDB.
+// The page is a single file of at most 1.5 MB and makes no requests. It includes the chart libraries, whose
+// versions and digests fetch-vega pins. Its size depends on the number of services, virtual networks and
+// links, but hardly on the number of flows, because every number on it is an aggregate that DuckDB computes.
 //
-// Texts of a trace, such as names of services, are untrusted. They reach the page in two ways only: through
-// html/template, which escapes them, and as JSON in which <, > and & are escaped. The page's content security
-// policy runs only those scripts whose digests it lists and allows no request at all.
+// Texts from a trace, such as names of services, are untrusted. They are inserted into the page only through
+// html/template, which escapes them, and as JSON in which <, > and & are escaped. The content security policy
+// of the page permits only scripts with the listed digests, and no requests.
 package report
 
 import (
@@ -702,12 +702,12 @@ func (a *answer) without(columns ...string) *answer {
 	return out
 }
 
-// MarshalJSON writes an answer column by column, which takes a third of the space of rows of objects:
+// MarshalJSON writes an answer column by column. This takes a third of the space of an array of row objects:
 //
 //	{"columns": ["tier", "share"], "values": [{"of": ["host-tor"], "at": [0, 0]}, [0.5, null]]}
 //
-// Texts are places in a list of the distinct ones, -1 for null. Numbers have six significant digits, whole
-// numbers all.
+// Texts are encoded as indices into a list of the distinct texts; -1 stands for null. Numbers have six
+// significant digits. Integers have all digits.
 func (a *answer) MarshalJSON() ([]byte, error) {
 	values := make([]any, len(a.columns))
 	for i := range a.columns {

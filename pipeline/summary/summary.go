@@ -1,9 +1,10 @@
-// Package summary says what an estimate found: Read reads a Result, for scripts and, by its Text, for people,
-// with the verdicts of conditions and what the estimate cost. It writes no table.
+// Package summary summarizes an estimate. Read reads a Result, for scripts, and its method Text formats it
+// for users. The result includes the verdicts of gates and the cost of the estimate. The package writes no
+// table.
 //
-//	questions slowdown_by_size …, tables intervals, warnings ─┐
+//	queries slowdown_by_size …, tables intervals, warnings ───┐
 //	quantile of the flows that a gate selects ────────────────┼─► Result ─┬─► JSON
-//	records of the stages: time, memory, link cases ──────────┘           └─► Text, with questions hottest_links …
+//	records of the stages: time, memory, link cases ──────────┘           └─► Text, with queries hottest_links …
 package summary
 
 import (

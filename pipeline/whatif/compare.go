@@ -64,7 +64,7 @@ type Comparison struct {
 	OtherName string `json:"other_name"`
 	BaseFlows int64  `json:"base_flows"`
 	Flows     int64  `json:"flows"`
-	// 0: the flows are not paired, and percentiles are those of all flows of each estimate.
+	// 0: the flows are not paired, and percentiles include all flows of each estimate.
 	Both int64 `json:"flows_in_both"`
 	// IdealChanged is the number of flows in both estimates whose ideal FCT differs. Their slowdowns are
 	// relative to different ideals.

@@ -264,7 +264,8 @@ func (s *sweeper) one(ctx context.Context, c [2]int32) (swept SweptCable, err er
 		return swept, err
 	}
 	swept.Seconds = time.Since(began).Seconds()
-	// Delete the scenario before its record is written, so that a killed sweep estimates and deletes it again.
+	// Delete the scenario before its record is written, so that a killed sweep estimates and deletes it
+	// again.
 	if err := run.Forget(); err != nil {
 		return swept, err
 	}

@@ -1,5 +1,6 @@
-// Package workloads ingests logs of flows into the lake and holds what came of them. A workload is kept apart
-// from scenarios: a run takes a range of its time (scenario.FromWorkload), and more files can be added to it.
+// Package workloads ingests flow logs into the lake and manages the resulting workloads. A workload is
+// independent of scenarios: a run uses a range of its time (scenario.FromWorkload), and more files can be
+// added to it.
 //
 //	log files ─ ingest.Ingester ─► records, addresses, rejects   one set of data files per source
 //	                                  │ merge of all sources
@@ -7,10 +8,10 @@
 //	                               flows, rejects                 rows = flows + merged + rejected
 //	                                  │ routed on the network, one data file at a time
 //	                                  ▼
-//	                               Report: load of each link, work of a simulation
+//	                               Report: load of each link, expected cost of a simulation
 //
-// State names the sources by digest, so that a file counts once, and all data files. It is written after them
-// and before the manifest; the next ingest removes what a killed one left.
+// State lists the sources by digest, so that each file counts once, and all data files. It is written after
+// the data files and before the manifest. The next ingest removes the files of a killed one.
 package workloads
 
 import (

@@ -11,11 +11,11 @@ import (
 	"syscall"
 )
 
-// PARSIMON_FAULT=KIND:N fails operation N of the process, from 1:
+// PARSIMON_FAULT=KIND:N makes operation N of the process fail, counted from 1:
 //
-//	crash    the process ends at once, as by kill -9
-//	EIO      the operation fails with an I/O error; those after it do not
-//	ENOSPC   the operation, if it takes space, and all such after it fail: the disk is full
+//	crash    the process ends at once, like after kill -9
+//	EIO      the operation fails with an I/O error; later operations do not
+//	ENOSPC   the disk is full: from this operation on, all operations that need space fail
 //
 // PARSIMON_FAULT_LOG names a file to which every operation is appended as a line "OPERATION PATH".
 type injection struct {

@@ -12,8 +12,8 @@ import (
 	"parsimon/schema/columns"
 )
 
-// Values out of bounds end reading with an error that names table, row and column. Without bounds, in a lake
-// from an untrusted source, a link number of -1 would be used to index a slice, and a count of 2^40 to
+// Reading a value out of bounds fails with an error that names table, row and column. Without bounds, in a
+// lake from an untrusted source, a link number of -1 would be used to index a slice, and a count of 2^40 to
 // allocate one.
 func TestBounds(t *testing.T) {
 	dir := t.TempDir()
