@@ -68,7 +68,7 @@ func WithMemory[M any](newMemory func() (M, error), work func(context.Context, M
 		}
 		select {
 		case idle <- memory:
-		default: // enough memory is idle
+		default: // enough idle memory is kept already
 		}
 		return nil
 	}

@@ -13,8 +13,8 @@ import (
 	"parsimon/queries/duckdb"
 )
 
-// readerOfViews returns a DuckDB database that represents a user. All tests share it, because opening one
-// takes longer than reading the views.
+// readerOfViews returns the DuckDB database with which tests read views like a user. All tests share it,
+// because opening one takes longer than reading the views.
 var readerOfViews = sync.OnceValues(func() (*sql.DB, error) {
 	db, err := duckdb.Open(context.Background(), duckdb.Options{Threads: 1})
 	if err == nil {

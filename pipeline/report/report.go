@@ -337,7 +337,7 @@ var plan = sync.OnceValues(func() (all []section, err error) {
 	return all, err
 })
 
-// outline returns the sections and charts that have something to show.
+// outline returns the sections and charts that have data.
 func (c *content) outline() ([]section, error) {
 	all, err := plan()
 	var out []section

@@ -41,8 +41,8 @@ type Side struct {
 type CompareOptions struct {
 	// By groups the flows by columns of ComparisonGroups. If it is empty, all flows form one group.
 	By []string
-	// Across allows comparing estimates that were made in different ways. The difference then also includes
-	// that between the ways.
+	// Across allows comparing estimates that were made with different variants. The difference then also
+	// includes the difference between the variants.
 	Across bool
 	// Links is the number of links to list as an explanation.
 	Links int
@@ -141,7 +141,8 @@ func differences(base, other *pipeline.Spec) (out []string) {
 // the most flows are included.
 const mostServices = 64
 
-// ErrDifferentWays is wrapped by the error of comparing estimates that were made in different ways.
+// ErrDifferentWays is wrapped by the error that Compare returns for estimates that were made with different
+// variants.
 var ErrDifferentWays = errors.New("estimated in different ways")
 
 // Compare compares two estimates of a lake flow by flow. A flow is in both estimates if its id, size and

@@ -69,8 +69,8 @@ func (p *SweepPlan) Changes(c [2]int32) (all scenario.Changes, err error) {
 	return all, err
 }
 
-// otherAnswer returns a note if an estimate in a sweep is made in another way than the answer of the base.
-// Otherwise, or if the base has no answer, it returns an empty string.
+// otherAnswer returns a note if an estimate in a sweep is made with a different variant than the answer of
+// the base. Otherwise, or if the base has no answer, it returns an empty string.
 func otherAnswer(e *pipeline.Estimation, base lake.ScenarioID) string {
 	answer, variant := e.Lake.Answer(base), e.Variant().String()
 	if answer == "" || answer == variant {

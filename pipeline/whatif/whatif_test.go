@@ -230,7 +230,7 @@ func TestChangedFlows(t *testing.T) {
 	}
 }
 
-// Estimates that were made in different ways are compared only if this is requested. An estimate is not
+// Estimates that were made with different variants are compared only if this is requested. An estimate is not
 // compared with itself.
 func TestCompareRefuses(t *testing.T) {
 	t.Parallel()
