@@ -173,6 +173,9 @@ func (r *Report) Text() *text.Answer {
 		"lines)", r.Rows, both, r.Flows, r.Merged, r.Rejects, r.SetAside)
 	for _, why := range r.Reasons {
 		p.Linef("  %v", why)
+		if advice := why.Advice(); advice != "" {
+			p.Linef("    %s", advice)
+		}
 	}
 	p.Linef("from %s to %s: %s, %s bytes", units.Time(r.FirstStartNS), units.Time(r.LastStartNS), time.Duration(r.LastStartNS-r.FirstStartNS).Round(time.Millisecond), units.Human(float64(r.Bytes)))
 	if r.SyntheticStarts > 0 {

@@ -159,7 +159,11 @@ func CheckRejects(file string, rows, rejects, setAside int64, limit float64, rea
 			aside = append(aside, r.String())
 			continue
 		}
-		faults = append(faults, r.String())
+		fault := r.String()
+		if advice := r.Advice(); advice != "" {
+			fault += "\n" + advice
+		}
+		faults = append(faults, fault)
 		reads := timeFunctions.FindStringSubmatch(r.Example)
 		if strings.HasPrefix(r.Reason, "start_ns is not") && reads != nil {
 			hint = "; times such as " + reads[0] + " are read by function " +

@@ -302,22 +302,27 @@ func addUp[T any](list []T, name func(T) string, number func(T) int64, add func(
 	return all
 }
 
-// String is the reason with its number of rows, an example and, for addresses that are no hosts, those with the most
-// bytes and how to find them.
+// String returns the reason with its number of rows and an example.
 func (r RejectCount) String() string {
-	text := fmt.Sprintf("%d × %s (first: %.120s)", r.Rows, r.Reason, r.Example)
+	return fmt.Sprintf("%d × %s (first: %.120s)", r.Rows, r.Reason, r.Example)
+}
+
+// Advice returns the addresses that are no hosts and have the most bytes, and how to keep their flows. It is empty if
+// the reason is another one.
+func (r RejectCount) Advice() string {
 	if len(r.Unknown) == 0 {
-		return text
+		return ""
 	}
 	most := names.Of(r.Unknown[:min(5, len(r.Unknown))],
 		func(u UnknownAddress) string { return fmt.Sprintf("%s with %d bytes", u.Address, u.Bytes) })
-	text += "\nmost bytes: " + strings.Join(most, ", ") + ". "
+	text := "most bytes: " + strings.Join(most, ", ") + ". "
 	if hint := r.Unknown[0].Switch; hint != "" {
 		return text + hint
 	}
 	near, all := hostsRules(r.Unknown[0].Address)
-	return text + fmt.Sprintf("To keep their flows, say in the table of parsimon ingest --hosts at which host NODE of the topology "+
-		"they enter, such as a gateway: line %s,NODE for the first and its neighbours, %s,NODE for all others", near, all)
+	return text + fmt.Sprintf("To keep their flows, say in the table of parsimon ingest --hosts at which host NODE of the "+
+		"topology they enter, such as a gateway: line %s,NODE for the first and its neighbours, %s,NODE for all others",
+		near, all)
 }
 
 // noteSampling adds a note if most records of TCP with data are of one packet and do not say a rate, since a connection

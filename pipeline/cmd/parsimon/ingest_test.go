@@ -93,6 +93,7 @@ func TestIngestInSteps(t *testing.T) {
 	tr := newTrace(t)
 	contains(t, must(t, tr.args(tr.lake, tr.first)...),
 		"402 rows in = 200 flows + 200 merged + 2 rejected (1 of them", "log-status is NODATA", "src is not a host",
+		"\n    most bytes: 10.9.9.9 with 60 bytes. ", "To keep their flows",
 		"100.0% of the flows have a synthetic start", "api", "blue", "packet-hops to simulate", " above 100%)")
 	before := files(t, tr.lake)
 	contains(t, must(t, tr.args(tr.lake, tr.first)...), "0 files added, 1 were in it before")
