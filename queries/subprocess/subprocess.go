@@ -107,7 +107,7 @@ func Run(ctx context.Context, args []string, out, log io.Writer) (code int, err 
 	case ctx.Err() != nil:
 		return 0, context.Cause(ctx)
 	case failed != nil:
-		return 0, fmt.Errorf("write the answer: %w", failed)
+		return 0, failed
 	case code >= ended:
 		_, err := log.Write(stderr.Bytes())
 		return code - ended, err

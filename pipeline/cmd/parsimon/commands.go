@@ -83,7 +83,7 @@ func (e *env) execute(ctx context.Context, args []string) error {
 	}
 	root.SetArgs(args)
 	if found, _, err := root.Find(args); err == nil && found != root {
-		e.running = found.Name()
+		e.running = strings.TrimPrefix(found.CommandPath(), root.Name()+" ")
 	}
 	err := root.ExecuteContext(ctx)
 	if err != nil && !e.help.begun {
@@ -126,6 +126,11 @@ func (e *env) rootCommand() *cobra.Command {
 	}
 	root.SetHelpCommand(e.helpCommand(root))
 	root.InitDefaultCompletionCmd()
+	if completion, _, err := root.Find([]string{"completion"}); err == nil {
+		completion.RunE = func(*cobra.Command, []string) error {
+			return usagef("give a shell: bash, zsh, fish or powershell")
+		}
+	}
 	return root
 }
 

@@ -65,6 +65,10 @@ func TestCompletion(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish"} {
 		contains(t, must(t, "completion", shell), "parsimon")
 	}
+	// If these succeeded, "source <(parsimon completion tcsh)" would run a help text as commands.
+	mustFail(t, failure{exitUsage, "give a shell", []string{"completion"}},
+		failure{exitUsage, "parsimon completion: unknown command", []string{"completion", "tcsh"}},
+		failure{exitUsage, "parsimon completion bash: ", []string{"completion", "bash", "more"}})
 }
 
 // Engines for many machines are other programs' to link.
