@@ -9,21 +9,21 @@ import (
 
 // sides are two estimates of a workload of 480 slots: the other side's flows are 1.1 times as late behind others, and
 // 1.5 times in every fifth slot. The daily rhythm, and what slots have in common, is the same on both sides.
-func sides(random *rand.Rand) (slots []Slot, base, other []*Counts) {
+func sides(random *rand.Rand) (slots []slot, base, other []*histogram) {
 	const n, flows = 480, 150
 	for i := range n {
 		load := 0.4 + 0.2*math.Sin(2*math.Pi*float64(i)/n)
 		scale := load / (1 - load) * math.Exp(0.5*random.NormFloat64())
-		slots = append(slots, Slot{int64(i) * 1e6, int64(i+1) * 1e6, flows, int64(1e6 * load * math.Exp(0.3*random.NormFloat64()))})
+		slots = append(slots, slot{int64(i) * 1e6, int64(i+1) * 1e6, flows, int64(1e6 * load * math.Exp(0.3*random.NormFloat64()))})
 		worse := 1.1
 		if i%5 == 0 {
 			worse = 1.5
 		}
-		a, b := &Counts{}, &Counts{}
+		a, b := &histogram{}, &histogram{}
 		for range flows {
 			x := scale * random.ExpFloat64()
-			a.Add(CellOf(1 + x))
-			b.Add(CellOf(1 + worse*x))
+			a.Add(cellOf(1 + x))
+			b.Add(cellOf(1 + worse*x))
 		}
 		a.Seal()
 		b.Seal()
@@ -32,8 +32,8 @@ func sides(random *rand.Rand) (slots []Slot, base, other []*Counts) {
 	return slots, base, other
 }
 
-func sampleOf(d *Design, drawn []int, counts []*Counts) Sample {
-	sample := make(Sample, len(d.Strata))
+func sampleOf(d *design, drawn []int, counts []*histogram) sample {
+	sample := make(sample, len(d.Strata))
 	for h, s := range d.Strata {
 		sample[h].Slots = len(s)
 		for _, n := range s[:drawn[h]] {
@@ -51,7 +51,7 @@ func TestCompareCoverage(t *testing.T) {
 		seeds = 200
 	}
 	slots, base, other := sides(rand.New(rand.NewPCG(7, 8)))
-	every := NewDesign(slots, 1, 0)
+	every := newDesign(slots, 1, 0)
 	all := make([]int, len(every.Strata))
 	for h, s := range every.Strata {
 		all[h] = len(s)
@@ -63,7 +63,7 @@ func TestCompareCoverage(t *testing.T) {
 		}
 		covered, common, separate := 0, 0.0, 0.0
 		for seed := range seeds {
-			d := NewDesign(slots, uint64(seed), 0)
+			d := newDesign(slots, uint64(seed), 0)
 			drawn := d.Next(d.First())
 			c, ok := compareSamples(sampleOf(d, drawn, base), sampleOf(d, drawn, other), p, 0.95)
 			if ok && c.Lo <= truth.Change && truth.Change <= c.Hi {

@@ -51,7 +51,7 @@ func TestExactWindows(t *testing.T) {
 	if !slices.EqualFunc(r.Rows, more.Rows, same) {
 		t.Error("three workers find other rows than one")
 	}
-	s, _, err := sample(ctx, one, nil, ask)
+	s, _, err := estimateWindows(ctx, one, nil, ask)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestExactWindows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var halves, wholes []*Counts
+	var halves, wholes []*histogram
 	for _, n := range slots {
 		if got, want := part[n][all].Flows(), whole.found[n][all].Flows(); got != want {
 			t.Errorf("window %d has %d flows of %d", n, got, want)

@@ -7,7 +7,7 @@ import (
 
 // An interval holds its sampling part, the error of windows, and what half of the warm-up changes.
 func TestWiden(t *testing.T) {
-	s, e := &sampler{}, Estimate{Value: 5, Lo: 4.9, Hi: 5.1}
+	s, e := &sampler{}, quantileEstimate{Value: 5, Lo: 4.9, Hi: 5.1}
 	if lo, hi := s.widen(e, 0); math.Abs(lo-4.9) > 1e-9 || math.Abs(hi-5.1) > 1e-9 {
 		t.Errorf("%v to %v, want the sampling part", lo, hi)
 	}

@@ -1,0 +1,101 @@
+package sampling
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// A sample of everything gives what the questions give, interpolated, and no interval around it.
+func TestCensus(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	var values []float64
+	sample := make(sample, 4)
+	for h := range sample {
+		sample[h].Slots = 5
+		for range 5 {
+			c := &histogram{}
+			for range 200 {
+				x := math.Exp(random.ExpFloat64())
+				values = append(values, x)
+				c.Add(cellOf(x))
+			}
+			c.Seal()
+			sample[h].Drawn = append(sample[h].Drawn, c)
+		}
+	}
+	slices.Sort(values)
+	for _, p := range []float64{0.5, 0.9, 0.99, 0.999, 0.9999} {
+		e, ok := sample.Quantile(p, 0.95)
+		at := p * float64(len(values)-1)
+		low, high := values[int(at)], values[int(math.Ceil(at))]
+		want := low + (at-math.Floor(at))*(high-low)
+		if !ok || math.Abs(e.Value/want-1) > float64(cells)/2 || e.Lo > want || e.Hi < want || (e.Hi-e.Lo)/2/e.Value > float64(cells) {
+			t.Errorf("p%v: %v to %v, want %v", 100*p, e.Lo, e.Hi, want)
+		}
+	}
+}
+
+// The intervals hold the quantiles of the whole about as often as they say, for a workload whose load follows a daily
+// rhythm with a burst hour, a failure from 40% to 60% of the time, and slots in which all flows are slow together: after
+// so many rounds, and when rounds end because the interval is narrow.
+func TestCoverage(t *testing.T) {
+	const slots, flows, seeds = 480, 150, 200
+	random := rand.New(rand.NewPCG(5, 6))
+	all := make([]slot, slots)
+	counts := make([]*histogram, slots)
+	whole := &histogram{}
+	for i := range all {
+		at := float64(i) / slots
+		load := 0.4 + 0.2*math.Sin(2*math.Pi*at)
+		if at > 0.6 && at < 0.64 {
+			load = 0.8
+		}
+		all[i] = slot{int64(i) * 1e6, int64(i+1) * 1e6, flows, int64(1e6 * load * math.Exp(0.3*random.NormFloat64()))}
+		scale := load / (1 - load) * math.Exp(0.5*random.NormFloat64()) // of the whole slot
+		if at > 0.4 && at < 0.6 {
+			scale *= 2
+		}
+		counts[i] = &histogram{}
+		for range flows {
+			cell := cellOf(1 + scale*random.ExpFloat64())
+			counts[i].Add(cell)
+			whole.Add(cell)
+		}
+		counts[i].Seal()
+	}
+	whole.Seal()
+	for _, p := range []float64{0.5, 0.9, 0.99} {
+		truth, _ := sample{{Slots: 1, Drawn: []*histogram{whole}}}.Quantile(p, 0.95)
+		for last, stop := range []string{"round 1", "round 2", "round 3", "±12%"} {
+			covered := 0
+			for seed := range seeds {
+				d := newDesign(all, uint64(seed), 0)
+				drawn := d.First()
+				for round := 0; ; round++ {
+					sample := make(sample, len(d.Strata))
+					for h, s := range d.Strata {
+						sample[h].Slots = len(s)
+						for _, n := range s[:drawn[h]] {
+							sample[h].Drawn = append(sample[h].Drawn, counts[n])
+						}
+					}
+					e, _ := sample.Quantile(p, 0.95)
+					if narrow := (e.Hi-e.Lo)/2 <= 0.12*e.Value; last < 3 && round == last || last == 3 && narrow {
+						if e.Lo <= truth.Value && truth.Value <= e.Hi {
+							covered++
+						}
+						break
+					}
+					drawn = d.Next(drawn)
+				}
+			}
+			t.Logf("p%v, %s: %.1f%%", 100*p, stop, 100*float64(covered)/seeds)
+			// Three standard deviations of 200 repetitions at 95%.
+			if share := float64(covered) / seeds; share < 0.95-0.046 {
+				t.Errorf("p%v, %s: %.1f%% of the intervals hold the truth", 100*p, stop, 100*share)
+			}
+		}
+	}
+}
