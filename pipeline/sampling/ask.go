@@ -10,18 +10,19 @@ import (
 	"parsimon/stages/confidence"
 )
 
-// An Ask says which percentiles are wanted, and how precisely.
+// An Ask requests percentiles at a precision.
 type Ask struct {
-	Within     float64   // half of the width of an interval, relative to the percentile
-	Of         []float64 // quantiles of pipeline.Quantiles
-	By         string    // "", service, vnet or size_bin; with "=NAME" of one group only
-	Confidence float64   // of the intervals, such as 0.95
-	Budget     time.Duration
+	Within     float64       // half of the width of an interval, relative to the percentile
+	Of         []float64     // quantiles, from pipeline.Quantiles
+	By         string        // groups of flows: "", service, vnet or size_bin; one group only if "=NAME" follows
+	Confidence float64       // of the intervals, such as 0.95
+	Budget     time.Duration // 0: no limit
 }
 
-// Validate reports an Ask that cannot be answered.
+// Validate returns an error for an Ask that cannot be answered.
 func (a Ask) Validate() error {
-	switch name, _, _ := strings.Cut(a.By, "="); {
+	name, _, _ := strings.Cut(a.By, "=")
+	switch {
 	case !(a.Within > 0 && a.Within < 1):
 		return fmt.Errorf("precision %v: must be above 0 and below 100%%", a.Within)
 	case !(a.Confidence >= 0.5 && a.Confidence <= 0.999):
@@ -32,7 +33,7 @@ func (a Ask) Validate() error {
 	return nil
 }
 
-// wants reports whether the intervals of a group have to be narrow.
+// wants reports whether the percentiles of a group are requested.
 func (a Ask) wants(k Key) bool {
 	column, name, one := strings.Cut(a.By, "=")
 	switch column {
@@ -46,6 +47,7 @@ func (a Ask) wants(k Key) bool {
 	return k == all
 }
 
+// asked returns the requested groups that have flows, in the order of the index.
 func (s *sampler) asked() []Key {
 	return slices.DeleteFunc(slices.Clone(s.index.order), func(k Key) bool {
 		return s.index.totals[k] == 0 || !s.ask.wants(k)

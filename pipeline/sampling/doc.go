@@ -17,7 +17,7 @@
 // with a warm-up before it and a cool-down after it; package windows shows them.
 //
 // The first warm-up is a quarter of the time in which the slowest host sends a flow of the byte-weighted median size, or
-// warmupRoundTrips round trips if that is longer. Its effect is then measured: the windows of a reduced first round are
+// 64 round trips if that is longer, rounded down to a power of two in ms. Its effect is then measured: the windows of a reduced first round are
 // simulated again with half of the warm-up. If that changes a requested percentile significantly (jackknife over windows,
 // 95%) and by more than a quarter of the requested precision, the warm-up is doubled and the workload is cut again. A
 // significant change that remains widens the intervals.

@@ -5,16 +5,17 @@ import (
 	"parsimon/stages/confidence"
 )
 
-// A Key is a group of flows; Bin is sizebin.Count for all sizes.
+// A Key names a group of flows.
 type Key struct {
 	By    confidence.GroupBy
-	Label string
-	Bin   int
+	Label string // of the service or virtual network
+	Bin   int    // of the size; sizebin.Count for all sizes
 }
 
 // all is the group of all flows.
 var all = Key{confidence.ByNothing, "", sizebin.Count}
 
+// binName returns the name of the size bin.
 func (k Key) binName() string {
 	if k.Bin == sizebin.Count {
 		return sizebin.All
@@ -22,7 +23,7 @@ func (k Key) binName() string {
 	return sizebin.Bins()[k.Bin].Name
 }
 
-// String is the group without its size bin.
+// String names the group without its size bin.
 func (k Key) String() string {
 	switch k.By {
 	case confidence.ByService:

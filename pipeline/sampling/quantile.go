@@ -5,16 +5,16 @@ import (
 	"sort"
 )
 
-// A Stratum describes one stratum: the counts of the slots drawn from it.
+// A stratum has the slowdowns of a group of flows in the drawn slots of one stratum.
 type stratum struct {
-	Slots int          // of the whole stratum
-	Drawn []*histogram // nil: a drawn slot without a flow of the group
+	Slots int          // slots of the whole stratum
+	Drawn []*histogram // one for each drawn slot; nil for a slot without flows of the group
 }
 
-// A Sample is the strata of a group of flows.
+// A sample has the slowdowns of a group of flows by stratum.
 type sample []stratum
 
-// flows is the weighted number of flows, and largest the greatest cell with a flow.
+// flows returns the weighted number of flows and the greatest cell with a flow.
 func (s sample) flows() (weighted float64, largest int32) {
 	largest = -1
 	for _, h := range s {
@@ -26,7 +26,7 @@ func (s sample) flows() (weighted float64, largest int32) {
 	return weighted, largest
 }
 
-// Flows is the number of flows in the drawn slots.
+// Flows returns the number of flows in the drawn slots.
 func (s sample) Flows() (n int64) {
 	for _, h := range s {
 		for _, c := range h.Drawn {
@@ -36,9 +36,10 @@ func (s sample) Flows() (n int64) {
 	return n
 }
 
+// weight is the number of flows of the workload for which a flow of a drawn slot stands.
 func (h stratum) weight() float64 { return float64(h.Slots) / float64(len(h.Drawn)) }
 
-// upTo is the weighted number of flows up to and including a cell.
+// upTo returns the weighted number of flows up to and including a cell.
 func (s sample) upTo(cell int32) (sum float64) {
 	for _, h := range s {
 		for _, c := range h.Drawn {
@@ -48,23 +49,29 @@ func (s sample) upTo(cell int32) (sum float64) {
 	return sum
 }
 
-// variance returns the estimated variance of a sum over strata, and its degrees of freedom: of scale · Σ (x − x̄)² over
-// the drawn slots of each stratum, with the finite population correction. of gives the x of a stratum with n drawn
-// slots, and the scale.
+// variance returns the estimated variance V of a sum over strata and its degrees of freedom. A stratum contributes
+// scale · Σ (x − x̄)² over its drawn slots, times the finite population correction. of returns the x and the scale of a
+// stratum with n drawn slots.
 //
-// The variance is a sum of squares u² over the drawn slots. Satterthwaite's degrees of freedom, 2V² / Var(V), take
-// the u of a stratum as normal, and a sample of a few slots of a stratum does not show that they are not. Over all
-// strata it does: Var(V) is about ⅔ Σ u⁴ (all of Σ u⁴ but the squares of the expectations, which for normal u are a
-// third of it). A few slots with most of the variance so give few degrees of freedom. The smaller of both counts.
+// V is a sum of squares u² over the drawn slots. Satterthwaite's degrees of freedom, 2V² / Var(V), assume that u is normal
+// within a stratum. The few drawn slots of one stratum cannot show that it is not. All strata together can: Var(V) is about
+// ⅔ Σ u⁴, which is Σ u⁴ without the squared expectations, a third of it for normal u. If a few slots contribute most of the
+// variance, this estimate gives few degrees of freedom. The smaller of the two values is returned.
 func (s sample) variance(of func(h int, n float64) (x []float64, scale float64)) (v, df float64) {
-	fourth, squares, slots, free := 0.0, 0.0, 0.0, 0.0
+	var (
+		fourth  float64 // Σ u⁴
+		squares float64 // Σ over strata of the squared variance by its degrees of freedom
+		slots   float64
+		free    float64 // degrees of freedom of all strata
+	)
 	for h, stratum := range s {
 		n := float64(len(stratum.Drawn))
 		if n < 2 || len(stratum.Drawn) == stratum.Slots {
-			continue // a stratum of one slot, or drawn whole, has no sampling variance
+			continue // a stratum with one slot or with all slots drawn has no sampling variance
 		}
 		all, scale := of(h, n)
-		sum, part := 0.0, 0.0
+		sum := 0.0
+		part := 0.0
 		for _, x := range all {
 			sum += x
 		}
@@ -75,7 +82,8 @@ func (s sample) variance(of func(h int, n float64) (x []float64, scale float64))
 		}
 		v += part
 		squares += part * part / (n - 1)
-		slots, free = slots+n, free+n-1
+		slots += n
+		free = free + n - 1
 	}
 	if fourth > 0 {
 		df = min(v*v/squares, 3*v*v/fourth*free/slots, free)
@@ -83,7 +91,7 @@ func (s sample) variance(of func(h int, n float64) (x []float64, scale float64))
 	return v, df
 }
 
-// varianceAt is the variance of the distribution function at a cell.
+// varianceAt returns the variance and the degrees of freedom of the distribution function at a cell.
 func (s sample) varianceAt(cell int32, flows float64) (v, df float64) {
 	f := s.upTo(cell) / flows
 	return s.variance(func(h int, n float64) (x []float64, scale float64) {
@@ -95,21 +103,21 @@ func (s sample) varianceAt(cell int32, flows float64) (v, df float64) {
 	})
 }
 
-// An Estimate is a quantile of slowdown of the whole workload with its interval.
+// A quantileEstimate is a quantile of the slowdown of the whole workload with its interval.
 type quantileEstimate struct {
 	Value, Lo, Hi float64
 	Beyond        int64 // flows of the sample above the quantile
-	Open          bool  // no slowdown of the sample is significantly above the quantile: Hi is its largest
+	Open          bool  // no slowdown of the sample is significantly above the quantile; Hi is the largest one
 }
 
-// Quantile estimates a quantile with an interval of a confidence such as 0.95. ok is false for a sample without flows.
+// Quantile estimates quantile p and its interval at a confidence such as 0.95. ok is false for a sample without flows.
 func (s sample) Quantile(p, confidence float64) (e quantileEstimate, ok bool) {
 	flows, largest := s.flows()
 	if e.Value, ok = s.value(p); !ok {
 		return e, false
 	}
 	at := cellOf(e.Value)
-	// above tests F = p on the scale of logits, on which the error of F near 0 and 1 is symmetric.
+	// above tests F = p on the logit scale, on which the error of F is symmetric near 0 and 1, too.
 	above := func(c int32, sign float64) bool {
 		f := s.upTo(c) / flows
 		v, df := s.varianceAt(c, flows)
@@ -118,10 +126,12 @@ func (s sample) Quantile(p, confidence float64) (e quantileEstimate, ok bool) {
 		}
 		return logit(f)+sign*StudentT(confidence, df)*math.Sqrt(v)/(f*(1-f)) >= logit(p)
 	}
-	// The bounds of the test: F is significantly below p left of lo, and above p right of hi.
+	// F is significantly below p to the left of lo, and significantly above p to the right of hi.
 	lo := min(at, first(largest, func(c int32) bool { return above(c, 1) }))
 	hi := max(at, first(largest, func(c int32) bool { return above(c, -1) }))
-	e.Lo, e.Hi, e.Open = cells.Slowdown(int(lo), 0), cells.Slowdown(int(hi), 1), hi == largest
+	e.Lo = cells.Slowdown(int(lo), 0)
+	e.Hi = cells.Slowdown(int(hi), 1)
+	e.Open = hi == largest
 	for _, h := range s {
 		for _, c := range h.Drawn {
 			e.Beyond += c.Flows() - c.UpTo(at)
@@ -130,18 +140,19 @@ func (s sample) Quantile(p, confidence float64) (e quantileEstimate, ok bool) {
 	return e, true
 }
 
-// value is a quantile, interpolated between two flows as in package queries. ok is false for a sample without flows.
+// value returns quantile p, interpolated between two flows as in package queries. ok is false for a sample without flows.
 func (s sample) value(p float64) (slowdown float64, ok bool) {
 	flows, largest := s.flows()
 	below, part := math.Modf(p * max(0, flows-1))
 	of := func(place float64) float64 {
 		return cells.Slowdown(int(first(largest, func(c int32) bool { return s.upTo(c) > place })), 0.5)
 	}
-	low, high := of(below), of(math.Ceil(below+part))
+	low := of(below)
+	high := of(math.Ceil(below + part))
 	return low + part*(high-low), flows > 0
 }
 
-// first is the first cell up to largest for which reached holds.
+// first returns the first cell for which reached holds, or largest if none does.
 func first(largest int32, reached func(cell int32) bool) int32 {
 	return int32(sort.Search(int(max(0, largest)), func(c int) bool { return reached(int32(c)) }))
 }

@@ -17,28 +17,29 @@ import (
 	"parsimon/stages/confidence"
 )
 
-// costlyShare is the simulated share of the workload from which on windows save little.
+// costlyShare is the simulated share of the workload above which windows save little.
 const costlyShare = 0.4
 
-// A Result is the answer, for scripts. Its percentiles are of the whole workload, by size bin, and their bounds those
-// of Rows.
+// A Result is the answer, for scripts. Its percentiles by size bin apply to the whole workload. Their bounds are those of
+// Rows.
 type Result struct {
 	*summary.Result
-	SampledShare float64 `json:"sampled_share"` // of the flows, that are in windows
-	// SimulatedShare is about the share that was simulated for that, warm-ups and their measurement included.
+	SampledShare float64 `json:"sampled_share"` // share of the flows that are in windows
+	// SimulatedShare is approximately the share of the flows that was simulated, including warm-ups and their measurement.
 	SimulatedShare float64 `json:"simulated_share"`
 	Windows        int     `json:"windows"`
 	Stopped        string  `json:"stopped"`    // Precise, Spent or Whole
 	Confidence     float64 `json:"confidence"` // of all intervals
-	Within         float64 `json:"within"`     // asked for
-	Goals          []Goal  `json:"goals"`      // every asked percentile of every asked group
+	Within         float64 `json:"within"`     // requested precision
+	Goals          []Goal  `json:"goals"`      // requested percentiles of requested groups
 	Warmup         Warmup  `json:"warmup"`
-	WindowError    float64 `json:"window_error"` // that intervals include, relative: see errorOfWindows
+	WindowError    float64 `json:"window_error"` // relative; intervals include it: see errorOfWindows
 	Rows           []Row   `json:"intervals"`
-	// Whole are the variants of the whole workload that the lake has beside the windows.
+	// Whole has the variants of the whole workload that the lake has beside the windows.
 	Whole []string `json:"whole_variants,omitempty"`
 }
 
+// result makes the answer from the percentiles of all groups.
 func (s *sampler) result(rows []Row, stopped string, seconds float64) *Result {
 	r := &Result{
 		Result: &summary.Result{
@@ -51,7 +52,7 @@ func (s *sampler) result(rows []Row, stopped string, seconds float64) *Result {
 		Goals: s.goals(), Warmup: s.warmup, WindowError: s.windowError, Rows: rows,
 	}
 	var few []string
-	measured := float64(s.warmup.Windows) / float64(max(1, r.Windows)) // again, with another warm-up
+	measured := float64(s.warmup.Windows) / float64(max(1, r.Windows)) // these were simulated again, with half of the warm-up
 	r.SimulatedShare = (1 + measured) * s.share(s.design.Drawn(s.drawn), s.warmup.NS)
 	for i := range rows {
 		row := &rows[i]
@@ -61,16 +62,11 @@ func (s *sampler) result(rows []Row, stopped string, seconds float64) *Result {
 		if row.Warning != "" {
 			few = append(few, "size "+row.SizeBin+": "+row.Warning)
 		}
-		if n := len(r.Percentiles); n == 0 || r.Percentiles[n-1].SizeBin != row.SizeBin {
+		n := len(r.Percentiles)
+		if n == 0 || r.Percentiles[n-1].SizeBin != row.SizeBin {
 			r.Percentiles = append(r.Percentiles, summary.PercentilesResult{SizeBin: row.SizeBin, Flows: row.Flows})
 		}
-		p := &r.Percentiles[len(r.Percentiles)-1]
-		q := slices.Index(pipeline.Quantiles, row.Quantile)
-		*[]*float64{&p.P50, &p.P90, &p.P99, &p.P999}[q] = row.Estimate
-		*[]**float64{&p.P50Lo, &p.P90Lo, &p.P99Lo, &p.P999Lo}[q] = &row.Lo
-		if hi := float64(row.Hi); !math.IsInf(hi, 1) {
-			*[]**float64{&p.P50Hi, &p.P90Hi, &p.P99Hi, &p.P999Hi}[q] = &hi
-		}
+		setPercentile(&r.Percentiles[len(r.Percentiles)-1], row)
 	}
 	if few != nil {
 		r.Warnings = append(r.Warnings, "few flows: "+strings.Join(few, "; "))
@@ -78,7 +74,34 @@ func (s *sampler) result(rows []Row, stopped string, seconds float64) *Result {
 	return r
 }
 
-// Text is the answer for people.
+// setPercentile sets the percentile of a row and its bounds. An infinite upper bound stays nil.
+func setPercentile(p *summary.PercentilesResult, row *Row) {
+	var hi *float64
+	if !math.IsInf(float64(row.Hi), 1) {
+		value := float64(row.Hi)
+		hi = &value
+	}
+	switch row.Quantile {
+	case 0.5:
+		p.P50 = row.Estimate
+		p.P50Lo = &row.Lo
+		p.P50Hi = hi
+	case 0.9:
+		p.P90 = row.Estimate
+		p.P90Lo = &row.Lo
+		p.P90Hi = hi
+	case 0.99:
+		p.P99 = row.Estimate
+		p.P99Lo = &row.Lo
+		p.P99Hi = hi
+	case 0.999:
+		p.P999 = row.Estimate
+		p.P999Lo = &row.Lo
+		p.P999Hi = hi
+	}
+}
+
+// Text returns the answer for people.
 func (r *Result) Text() *text.Answer {
 	a := &text.Answer{}
 	a.Linef("scenario %s (%s), variant %s", r.ScenarioID, r.Name, r.Variant)
@@ -89,7 +112,7 @@ func (r *Result) Text() *text.Answer {
 	}
 	a.Linef("\nSlowdown (FCT / ideal FCT) of the whole workload, with %g%% intervals (%s)", 100*r.Confidence, from)
 	table := a.Table("flows of", "size_bin", "flows", "p50", "p90", "p99", "p99.9")
-	for group := range slices.Chunk(r.Rows, 4) { // pipeline.Quantiles
+	for group := range slices.Chunk(r.Rows, len(pipeline.Quantiles)) {
 		x := group[0]
 		if x.Key.By != confidence.ByNothing && (x.SizeBin != sizebin.All || x.Key.Label == "") {
 			continue
@@ -97,23 +120,8 @@ func (r *Result) Text() *text.Answer {
 		cells := names.Of(group, func(x Row) any { return fmt.Sprintf("%.3f (%s)", x.Estimate, x.interval()) })
 		table.Add(append([]any{x.Key, x.SizeBin, x.Flows}, cells...)...)
 	}
-	reached := 0
 	if r.Stopped != Whole {
-		a.Linef("\nAsked: ±%g%% due to the choice of windows. The intervals above are wider, since they also have\n"+
-			"±%g%% for traffic outside of the windows; the change when %d windows had half of their warm-up of %v;\n"+
-			"and the error of the fluid that ends flows which take longer than %v after their window.", 100*r.Within,
-			100*r.WindowError, r.Warmup.Windows, time.Duration(r.Warmup.NS), time.Duration(cooldown*r.Warmup.NS))
-		table := a.Table("flows of", "size_bin", "percentile", "precision", "reached")
-		for _, g := range r.Goals {
-			precision := "too few flows"
-			if g.Known {
-				precision = fmt.Sprintf("±%.2f%%", 100*g.HalfWidth)
-			}
-			if g.Reached {
-				reached++
-			}
-			table.Add(g.Group, g.SizeBin, percentileName(g.Quantile), precision, g.Reached)
-		}
+		r.addGoals(a)
 	}
 	for _, line := range r.Warnings {
 		a.Linef("warning: %s", line)
@@ -122,12 +130,7 @@ func (r *Result) Text() *text.Answer {
 		a.Linef("windows and warm-ups have simulated about %.0f%% of the whole workload: without --within, the whole costs "+
 			"little more, and its percentiles are not sampled", 100*r.SimulatedShare)
 	}
-	a.Linef("\n%.1f s, %s", r.Seconds, map[string]string{
-		Precise: fmt.Sprintf("all %d asked intervals are within ±%g%%", len(r.Goals), 100*r.Within),
-		Spent: fmt.Sprintf("stopped by --budget: %d of %d asked intervals are within ±%g%%", reached, len(r.Goals),
-			100*r.Within),
-		Whole: "the whole workload was estimated",
-	}[r.Stopped])
+	a.Linef("\n%.1f s, %s", r.Seconds, r.reason())
 	estimate := r.ScenarioID // whose answer is the whole
 	if r.Stopped != Whole {
 		estimate += "@" + r.Variant
@@ -139,7 +142,40 @@ func (r *Result) Text() *text.Answer {
 	return a
 }
 
-// Judge holds gates against the percentiles, and keeps the verdicts. The error is a *gate.Error if any failed.
+// reason says why the run stopped.
+func (r *Result) reason() string {
+	switch r.Stopped {
+	case Precise:
+		return fmt.Sprintf("all %d asked intervals are within ±%g%%", len(r.Goals), 100*r.Within)
+	case Spent:
+		reached := 0
+		for _, g := range r.Goals {
+			if g.Reached {
+				reached++
+			}
+		}
+		return fmt.Sprintf("stopped by --budget: %d of %d asked intervals are within ±%g%%", reached, len(r.Goals), 100*r.Within)
+	}
+	return "the whole workload was estimated"
+}
+
+// addGoals adds the requested percentiles with their precision.
+func (r *Result) addGoals(a *text.Answer) {
+	a.Linef("\nAsked: ±%g%% due to the choice of windows. The intervals above are wider, since they also have\n"+
+		"±%g%% for traffic outside of the windows; the change when %d windows had half of their warm-up of %v;\n"+
+		"and the error of the fluid that ends flows which take longer than %v after their window.", 100*r.Within,
+		100*r.WindowError, r.Warmup.Windows, time.Duration(r.Warmup.NS), time.Duration(cooldown*r.Warmup.NS))
+	table := a.Table("flows of", "size_bin", "percentile", "precision", "reached")
+	for _, g := range r.Goals {
+		precision := "too few flows"
+		if g.Known {
+			precision = fmt.Sprintf("±%.2f%%", 100*g.HalfWidth)
+		}
+		table.Add(g.Group, g.SizeBin, percentileName(g.Quantile), precision, g.Reached)
+	}
+}
+
+// Judge compares the percentiles with gates and keeps the verdicts. The error is a *gate.Error if a gate failed.
 func (r *Result) Judge(gates []gate.Gate) (err error) {
 	groups := names.Of(r.Rows, func(row Row) string { return row.Key.String() })
 	r.Gates, err = judge(gates, groups, func(g gate.Gate, group, bin string) (x gate.Interval, found bool) {
@@ -153,7 +189,7 @@ func (r *Result) Judge(gates []gate.Gate) (err error) {
 	return err
 }
 
-// judge holds gates against values that are found by group, of groups, and size bin.
+// judge compares gates with the values that find returns for a group and a size bin. groups are the known groups.
 func judge(gates []gate.Gate, groups []string,
 	find func(g gate.Gate, group, bin string) (gate.Interval, bool),
 ) ([]gate.Verdict, error) {

@@ -15,25 +15,26 @@ import (
 	"parsimon/schema/names"
 )
 
-// A round is the estimate of some slots as one hidden scenario. run is closed and serves reading.
+// A round is the estimate of some slots as one hidden scenario.
 type round struct {
-	slots []int // numbers, ascending
-	run   *pipeline.Estimation
-	parts [][2]int64 // that are simulated; nil: all of the time
-	error float64    // of the rate of flows in the fluid that follows a part, relative
+	slots []int                // slot numbers, ascending
+	run   *pipeline.Estimation // closed; its tables can be read
+	parts [][2]int64           // simulated parts of the time in ns; nil for the whole time
+	error float64              // relative error of the rate of flows in the fluid after a part
 }
 
-// counts are the slowdowns of a slot, by group.
+// histograms has the slowdowns of a slot by group.
 type histograms map[Key]*histogram
 
-// estimate estimates slots, or finds them estimated.
+// estimate estimates slots, unless the lake already has their estimate.
 func (s *sampler) estimate(ctx context.Context, slots []int, warmupNS int64) (*round, error) {
 	spans := names.Of(slots, func(n int) [2]int64 { return [2]int64{s.index.slots[n].FromNS, s.index.slots[n].ToNS} })
-	w := windows.Selection{Spans: spans, WarmupNS: warmupNS, CooldownNS: cooldown * warmupNS,
-		LongestBytes: s.index.longestBytes}
-	how := s.base.Settings
-	how.Log = how.Log.Level(zerolog.WarnLevel)
-	run, err := pipeline.DeriveWindows(ctx, s.base, w, how)
+	selection := windows.Selection{
+		Spans: spans, WarmupNS: warmupNS, CooldownNS: cooldown * warmupNS, LongestBytes: s.index.longestBytes,
+	}
+	settings := s.base.Settings
+	settings.Log = settings.Log.Level(zerolog.WarnLevel)
+	run, err := pipeline.DeriveWindows(ctx, s.base, selection, settings)
 	if err != nil {
 		return nil, err
 	}
@@ -47,10 +48,11 @@ func (s *sampler) estimate(ctx context.Context, slots []int, warmupNS int64) (*r
 		return nil, err
 	}
 	fluid, err := run.FluidError()
-	return &round{slots, run, w.Parts(g.FirstStartNS, g.LastStartNS), fluid}, err
+	return &round{slots, run, selection.Parts(g.FirstStartNS, g.LastStartNS), fluid}, err
 }
 
-// slotOf is the drawn slot in which a flow starts; false for a flow of a warm-up, a cool-down or an earlier time.
+// slotOf returns the slot, among drawn slots in ascending order, in which a flow starts. It returns false for flows that
+// start elsewhere: in a warm-up, in a cool-down or before.
 func (s *sampler) slotOf(startNS int64, slots []int) (int, bool) {
 	i := sort.Search(len(slots), func(i int) bool { return s.index.slots[slots[i]].ToNS > startNS })
 	if i == len(slots) || s.index.slots[slots[i]].FromNS > startNS {
@@ -59,26 +61,29 @@ func (s *sampler) slotOf(startNS int64, slots []int) (int, bool) {
 	return slots[i], true
 }
 
-// An estimatedFlow is one of a slot.
+// An estimatedFlow is a flow of a slot with its result.
 type estimatedFlow struct {
 	flow
 	FCTNS    int64   `col:"fct_ns"`
 	Slowdown float64 `col:"slowdown"`
 }
 
+// each calls do for every flow that starts in a slot of a round.
 func (s *sampler) each(ctx context.Context, r *round, do func(slot int, f *estimatedFlow)) error {
 	in, err := r.run.Read(schema.Slowdowns)
 	if err != nil {
 		return err
 	}
 	return columns.Each(in, func(f *estimatedFlow) error {
-		if slot, counted := s.slotOf(f.StartNS, r.slots); counted {
+		slot, counted := s.slotOf(f.StartNS, r.slots)
+		if counted {
 			do(slot, f)
 		}
 		return ctx.Err()
 	})
 }
 
+// add adds a flow to a group.
 func (c histograms) add(k Key, cell int32) {
 	of := c[k]
 	if of == nil {
@@ -88,15 +93,17 @@ func (c histograms) add(k Key, cell int32) {
 	of.Add(cell)
 }
 
+// seal ends the adding of flows.
 func (c histograms) seal() {
 	for _, of := range c {
 		of.Seal()
 	}
 }
 
-// A reading is the slowdowns of a round's slots, by slot, and what they would be at the least and at the most.
+// A reading has the slowdowns of a round by slot, and their lower and upper bounds (see round.bounds).
 type reading struct{ found, least, most map[int]histograms }
 
+// read reads the slowdowns of a round.
 func (s *sampler) read(ctx context.Context, r *round) (*reading, error) {
 	x := &reading{map[int]histograms{}, map[int]histograms{}, map[int]histograms{}}
 	all := []map[int]histograms{x.found, x.least, x.most}
@@ -122,14 +129,14 @@ func (s *sampler) read(ctx context.Context, r *round) (*reading, error) {
 	return x, err
 }
 
-// bounds are the slowdowns of a flow if the fluid that follows its part, if the flow outlasts it, errs as much as it
-// does in parts, in one direction or the other.
+// bounds returns the slowdown of a flow if the fluid after its part is too slow, or too fast, by its mean error within
+// parts. Both bounds of a flow that ends in its part are its slowdown.
 func (r *round) bounds(f *estimatedFlow) (least, most float64) {
 	after := f.Slowdown * max(0, 1-float64(r.endOf(f.StartNS)-f.StartNS)/float64(f.FCTNS))
 	return f.Slowdown - after + after/(1+r.error), f.Slowdown + after*r.error
 }
 
-// endOf is the end of the part in which a flow starts.
+// endOf returns the end of the part in which a flow starts.
 func (r *round) endOf(startNS int64) int64 {
 	i := sort.Search(len(r.parts), func(i int) bool { return r.parts[i][1] > startNS })
 	if i == len(r.parts) {
@@ -138,12 +145,12 @@ func (r *round) endOf(startNS int64) int64 {
 	return r.parts[i][1]
 }
 
-// sampleFrom is the sample of a group from counts of the drawn slots.
+// sampleFrom returns the sample of a group from the histograms of the drawn slots.
 func (s *sampler) sampleFrom(k Key, of map[int]histograms) sample {
 	sample := make(sample, len(s.design.Strata))
 	for h, slots := range s.design.Strata {
 		drawn := names.Of(slots[:s.drawn[h]], func(n int) *histogram { return of[n][k] })
-		sample[h].Slots, sample[h].Drawn = len(slots), drawn
+		sample[h] = stratum{Slots: len(slots), Drawn: drawn}
 	}
 	return sample
 }

@@ -1,14 +1,13 @@
 package sampling
 
-import (
-	"math"
-)
+import "math"
 
-// StudentT returns the quantile t of Student's distribution with df degrees of freedom such that |T| ≤ t has the
-// probability confidence. df is at least 1 and need not be whole. Source: Hill, Algorithm 396, CACM 13(10), 1970, to
-// about 6 digits.
+// StudentT returns the t for which |T| ≤ t has probability confidence, where T has Student's distribution with df degrees
+// of freedom. df need not be an integer; values below 1 count as 1. The result has about 6 correct digits (Hill, Algorithm
+// 396, CACM 13(10), 1970).
 func StudentT(confidence, df float64) float64 {
-	p, n := 1-confidence, max(1, df)
+	p := 1 - confidence
+	n := max(1, df)
 	switch n {
 	case 1:
 		return 1 / math.Tan(p*math.Pi/2)

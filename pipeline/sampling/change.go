@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// A Difference is a quantile of slowdown of two estimates of a workload, from the same windows.
+// A quantileChange compares a quantile of the slowdown between two estimates of a workload from the same windows.
 type quantileChange struct {
 	Base, Other    float64
-	Change, Lo, Hi float64 // Other / Base - 1
+	Change, Lo, Hi float64 // Other / Base - 1, and its interval
 }
 
-// compareSamples compares a quantile of two samples of the same windows. ok is false if one side has no flows, or only in one
-// window.
+// compareSamples compares quantile p of two samples of the same windows. ok is false if a side has no flows or has them in
+// one window only.
 //
-// The interval is of log(other/base), with the variance of the jackknife that leaves out a window of a stratum at a
-// time, the same on both sides (Wolter, Introduction to Variance Estimation, 2nd ed., §4.5). What a window does to
-// both cancels. The degrees of freedom are those of Sample.variance.
+// The interval is that of log(other/base). Its variance is that of the jackknife that leaves out one window of a stratum at
+// a time, the same one on both sides (Wolter, Introduction to Variance Estimation, 2nd ed., §4.5). Effects of a window that
+// are common to both sides cancel. The degrees of freedom are those of sample.variance.
 func compareSamples(base, other sample, p, confidence float64) (d quantileChange, ok bool) {
 	change := func(a, b sample) float64 {
 		x, okX := a.value(p)
@@ -39,11 +39,13 @@ func compareSamples(base, other sample, p, confidence float64) (d quantileChange
 	half := StudentT(confidence, df) * math.Sqrt(v)
 	d.Base, _ = base.value(p)
 	d.Other, _ = other.value(p)
-	d.Change, d.Lo, d.Hi = math.Exp(middle)-1, math.Exp(middle-half)-1, math.Exp(middle+half)-1
+	d.Change = math.Exp(middle) - 1
+	d.Lo = math.Exp(middle-half) - 1
+	d.Hi = math.Exp(middle+half) - 1
 	return d, true
 }
 
-// without is the sample without a drawn slot.
+// without returns the sample without drawn slot i of stratum h.
 func (s sample) without(h, i int) sample {
 	out := slices.Clone(s)
 	out[h].Drawn = slices.Concat(s[h].Drawn[:i], s[h].Drawn[i+1:])
