@@ -18,7 +18,7 @@ import (
 	"parsimon/stages/tables"
 )
 
-// variant names the estimate in the lake: that of the windows, how many, and the other settings of its intervals.
+// variant names the estimate in the lake: the variant of the windows, their number, and the confidence if it is not 95%.
 func (s *sampler) variant() string {
 	name := s.base.Variant().String() + pipeline.SampledPart + fmt.Sprint(len(s.counts))
 	if s.ask.Confidence != 0.95 {
@@ -27,12 +27,13 @@ func (s *sampler) variant() string {
 	return name
 }
 
+// combine writes the tables of the estimate and returns the answer.
 func (s *sampler) combine(ctx context.Context, stopped string) (*Result, error) {
 	rows := s.rows()
 	stage := pipeline.CombineStage(s.base.ID(), s.variant())
 	stage.Cut = func(*engine.Inputs, []engine.Task) ([]engine.Task, error) {
-		return []engine.Task{{Lo: 0, Hi: int64(len(s.counts)),
-			Cost: int64(s.sampledShare() * float64(s.index.totals[all]))}}, nil
+		flows := int64(s.sampledShare() * float64(s.index.totals[all]))
+		return []engine.Task{{Lo: 0, Hi: int64(len(s.counts)), Cost: flows}}, nil
 	}
 	for _, r := range s.rounds {
 		stage.Reads = append(stage.Reads, r.run.Plan().Writer(schema.Slowdowns).Output(schema.Slowdowns))
@@ -49,20 +50,44 @@ func (s *sampler) combine(ctx context.Context, stopped string) (*Result, error) 
 	return s.result(rows, stopped, time.Since(s.began).Seconds()), nil
 }
 
-// A drawnWindow is a window of table windows.
+// A drawnWindow says how a window was drawn.
 type drawnWindow struct {
 	stratum, round int
-	weight         float64
+	weight         float64 // flows of the workload for which one of its flows stands
 }
 
+// write writes tables intervals, windows and sampled_slowdowns. outputs are the slowdowns of each round.
 func (s *sampler) write(ctx context.Context, t *engine.Attempt, rows []Row, outputs []engine.Output) error {
-	var all []confidence.Interval
-	for _, r := range rows {
-		if hi := float64(r.Hi); !math.IsInf(hi, 1) {
-			all = append(all, confidence.Interval{By: r.Key.By, Service: r.Key.Label, VNet: r.Key.Label, SizeBin: r.SizeBin,
-				Flows: r.Flows, Quantile: r.Quantile, Estimate: r.Estimate, Lo: r.Lo, Hi: hi, Warning: r.Warning})
+	drawn := s.drawnWindows()
+	intervals := confidence.Record(closedIntervals(rows))
+	defer intervals.Release()
+	windows := s.windowsRecord(drawn)
+	defer windows.Release()
+	err := errors.Join(t.Sink(schema.Intervals).Write(intervals), t.Sink(schema.Windows).Write(windows))
+	for i, r := range s.rounds {
+		if err == nil {
+			err = s.writeSampled(ctx, t, outputs[i], r.slots, drawn)
 		}
 	}
+	return err
+}
+
+// closedIntervals returns the intervals that have an upper end.
+func closedIntervals(rows []Row) (all []confidence.Interval) {
+	for _, r := range rows {
+		if math.IsInf(float64(r.Hi), 1) {
+			continue
+		}
+		all = append(all, confidence.Interval{
+			By: r.Key.By, Service: r.Key.Label, VNet: r.Key.Label, SizeBin: r.SizeBin, Flows: r.Flows,
+			Quantile: r.Quantile, Estimate: r.Estimate, Lo: r.Lo, Hi: float64(r.Hi), Warning: r.Warning,
+		})
+	}
+	return all
+}
+
+// drawnWindows returns the drawn windows by slot number.
+func (s *sampler) drawnWindows() map[int]*drawnWindow {
 	drawn := map[int]*drawnWindow{}
 	for h, slots := range s.design.Strata {
 		for _, n := range slots[:s.drawn[h]] {
@@ -74,21 +99,14 @@ func (s *sampler) write(ctx context.Context, t *engine.Attempt, rows []Row, outp
 			drawn[n].round = i
 		}
 	}
-	intervals, windows := confidence.Record(all), s.windowsRecord(drawn)
-	defer intervals.Release()
-	defer windows.Release()
-	err := errors.Join(t.Sink(schema.Intervals).Write(intervals), t.Sink(schema.Windows).Write(windows))
-	for i, r := range s.rounds {
-		if err == nil {
-			err = s.writeSampled(ctx, t, outputs[i], r.slots, drawn)
-		}
-	}
-	return err
+	return drawn
 }
 
+// windowsRecord returns the rows of table windows.
 func (s *sampler) windowsRecord(drawn map[int]*drawnWindow) arrow.Record {
 	return columns.RecordOf(schema.Windows, s.design.Drawn(s.drawn), func(n int) columns.Row {
-		x, w := s.index.slots[n], drawn[n]
+		x := s.index.slots[n]
+		w := drawn[n]
 		return columns.Row{
 			"window": int32(n), "round": int32(w.round + 1), "window_scenario": string(s.rounds[w.round].run.ID()),
 			"stratum": int32(w.stratum), "stratum_slots": int32(len(s.design.Strata[w.stratum])),
@@ -107,9 +125,10 @@ type sampledRow struct {
 
 var sampledTable = columns.TableOf[sampledRow](schema.SampledSlowdowns)
 
-// writeSampled writes those flows of a round that are in windows.
-func (s *sampler) writeSampled(ctx context.Context, t *engine.Attempt, from engine.Output, slots []int,
-	drawn map[int]*drawnWindow) error {
+// writeSampled writes the flows of a round that start in windows to table sampled_slowdowns.
+func (s *sampler) writeSampled(
+	ctx context.Context, t *engine.Attempt, from engine.Output, slots []int, drawn map[int]*drawnWindow,
+) error {
 	var rows []sampledRow
 	write := func() error {
 		err := cmp.Or(ctx.Err(), sampledTable.Write(t.Sink(schema.SampledSlowdowns), rows))
@@ -124,7 +143,8 @@ func (s *sampler) writeSampled(ctx context.Context, t *engine.Attempt, from engi
 		}
 		row := sampledRow{*f, int32(n), drawn[n].weight}
 		row.Labels = f.Labels.Clone()
-		if rows = append(rows, row); len(rows) < columns.BatchRows {
+		rows = append(rows, row)
+		if len(rows) < columns.BatchRows {
 			return nil
 		}
 		return write()

@@ -12,10 +12,10 @@ import (
 	"parsimon/schema/sizebin"
 )
 
-// Compare estimates two scenarios from the same windows, round by round, until the interval of every asked change is
-// within ask.Within, or the time is spent. Windows, warm-up and strata are the base's, so that what a window does to
-// both sides cancels in the difference. The flows of other are those of base, or made from them. Both estimates go to
-// the lake, as those of Run do.
+// Compare estimates two scenarios from the same windows, round by round, until the interval of every requested change is
+// within ask.Within or the budget is spent. Windows, warm-up and strata are those of base, so that effects of a window that
+// are common to both sides cancel. The flows of other are those of base, or were made from them. The lake keeps both
+// estimates, as it does after Run.
 func Compare(ctx context.Context, base, other *pipeline.Estimation, ask Ask) (*Comparison, error) {
 	s, stopped, err := estimateWindows(ctx, base, other, ask)
 	if err != nil {
@@ -24,22 +24,24 @@ func Compare(ctx context.Context, base, other *pipeline.Estimation, ask Ask) (*C
 	return s.comparison(ctx, stopped)
 }
 
-// compareWith makes another scenario the other side, with the flows that it has in the slots.
+// compareWith makes another scenario the other side and counts its flows in the slots.
 func (s *sampler) compareWith(ctx context.Context, other *pipeline.Estimation) (err error) {
 	if err := other.Generate(ctx); err != nil {
 		return err
 	}
 	o := *s
-	o.base, o.stages = other, nil
+	o.base = other
+	o.stages = nil
 	o.forget()
 	s.other = &o
 	o.index, err = readCut(ctx, other, recount(s.index.slots))
 	return err
 }
 
-// pair adds the flows of the last round that are on both sides: of the same id and size.
+// pair adds the flows of the last round that both sides have: those with equal id and size.
 func (s *sampler) pair(ctx context.Context) error {
-	here, there := s.rounds[len(s.rounds)-1], s.other.rounds[len(s.rounds)-1]
+	here := s.rounds[len(s.rounds)-1]
+	there := s.other.rounds[len(s.rounds)-1]
 	cells := map[[2]int64]int32{} // by id and size
 	err := s.other.each(ctx, there, func(_ int, f *estimatedFlow) {
 		cells[[2]int64{f.ID, f.SizeBytes}] = cellOf(f.Slowdown)
@@ -48,7 +50,8 @@ func (s *sampler) pair(ctx context.Context) error {
 		return err
 	}
 	for _, n := range here.slots {
-		s.here[n], s.over[n] = histograms{}, histograms{}
+		s.here[n] = histograms{}
+		s.over[n] = histograms{}
 	}
 	err = s.each(ctx, here, func(slot int, f *estimatedFlow) {
 		other, found := cells[[2]int64{f.ID, f.SizeBytes}]
@@ -68,25 +71,27 @@ func (s *sampler) pair(ctx context.Context) error {
 	return err
 }
 
-// changes are the changes of some percentiles of a group.
+// changes returns the changes of some percentiles of a group. Percentiles without a change are missing.
 func (s *sampler) changes(k Key, quantiles []float64) (all []Change) {
-	a, b := s.sampleFrom(k, s.here), s.sampleFrom(k, s.over)
+	a := s.sampleFrom(k, s.here)
+	b := s.sampleFrom(k, s.over)
 	for _, q := range quantiles {
 		d, ok := compareSamples(a, b, q, s.ask.Confidence)
 		if !ok {
 			break
 		}
 		e, _ := a.Quantile(q, s.ask.Confidence)
-		x := Change{Goal: Goal{Group: k.String(), SizeBin: k.binName(), Quantile: q, Sampled: a.Flows(),
-			HalfWidth: (d.Hi - d.Lo) / 2, Known: e.Beyond >= fewBeyond || len(s.here) == len(s.index.slots)},
-			Base: d.Base, Other: d.Other, Change: d.Change, Lo: d.Lo, Hi: d.Hi}
-		x.Reached = x.Known && x.HalfWidth <= s.ask.Within
-		all = append(all, x)
+		g := Goal{
+			Group: k.String(), SizeBin: k.binName(), Quantile: q, Sampled: a.Flows(), HalfWidth: (d.Hi - d.Lo) / 2,
+			Known: e.Beyond >= fewBeyond || len(s.here) == len(s.index.slots),
+		}
+		g.Reached = g.Known && g.HalfWidth <= s.ask.Within
+		all = append(all, Change{Goal: g, Base: d.Base, Other: d.Other, Change: d.Change, Lo: d.Lo, Hi: d.Hi})
 	}
 	return all
 }
 
-// A Comparison is two scenarios held against each other by the same windows, for scripts.
+// A Comparison compares two scenarios from the same windows, for scripts.
 type Comparison struct {
 	Base         Side           `json:"base"`
 	Other        Side           `json:"other"`
@@ -95,7 +100,7 @@ type Comparison struct {
 	Stopped      string         `json:"stopped"` // Precise, Spent or Whole
 	Confidence   float64        `json:"confidence"`
 	Within       float64        `json:"within"`
-	Goals        []Change       `json:"goals"`
+	Goals        []Change       `json:"goals"`       // requested changes
 	Changes      []Change       `json:"percentiles"` // of all groups
 	Warnings     []string       `json:"warnings"`    // about the base's flows
 	Gates        []gate.Verdict `json:"gates,omitempty"`
@@ -112,7 +117,7 @@ type Side struct {
 
 // A Change is the change of a percentile of the flows that are in both scenarios, with its interval.
 type Change struct {
-	Goal           // Sampled: flows of both sides, in windows
+	Goal           // its Sampled counts flows in windows that both scenarios have
 	Base   float64 `json:"base"`
 	Other  float64 `json:"other"`
 	Change float64 `json:"change"` // other / base - 1
@@ -120,14 +125,17 @@ type Change struct {
 	Hi     float64 `json:"change_hi"`
 }
 
+// comparison writes the tables of both estimates and returns the answer.
 func (s *sampler) comparison(ctx context.Context, stopped string) (*Comparison, error) {
-	r := &Comparison{SampledShare: s.sampledShare(), Windows: len(s.here), Stopped: stopped,
-		Confidence: s.ask.Confidence, Within: s.ask.Within, Warnings: s.index.remarks}
-	for i, s := range []*sampler{s, s.other} {
-		if _, err := s.combine(ctx, stopped); err != nil {
+	for _, side := range []*sampler{s, s.other} {
+		if _, err := side.combine(ctx, stopped); err != nil {
 			return nil, err
 		}
-		*[]*Side{&r.Base, &r.Other}[i] = Side{string(s.base.ID()), s.base.Spec.Name, s.variant(), s.index.totals[all]}
+	}
+	r := &Comparison{
+		Base: s.side(), Other: s.other.side(),
+		SampledShare: s.sampledShare(), Windows: len(s.here), Stopped: stopped,
+		Confidence: s.ask.Confidence, Within: s.ask.Within, Warnings: s.index.remarks,
 	}
 	for _, k := range s.asked() {
 		r.Goals = append(r.Goals, s.changes(k, s.ask.Of)...)
@@ -139,7 +147,14 @@ func (s *sampler) comparison(ctx context.Context, stopped string) (*Comparison, 
 	return r, nil
 }
 
-// Text is the comparison for people.
+// side describes the scenario of a sampler.
+func (s *sampler) side() Side {
+	return Side{
+		ScenarioID: string(s.base.ID()), Name: s.base.Spec.Name, Variant: s.variant(), Flows: s.index.totals[all],
+	}
+}
+
+// Text returns the comparison for people.
 func (r *Comparison) Text() *text.Answer {
 	a := &text.Answer{}
 	a.Linef("base   %s (%s), variant %s, %d flows", r.Base.ScenarioID, r.Base.Name, r.Base.Variant, r.Base.Flows)
@@ -148,7 +163,8 @@ func (r *Comparison) Text() *text.Answer {
 	if r.Stopped == Whole {
 		sampled = "not sampled: all of both was estimated; without --within, the answer has FCTs and links, too"
 	}
-	a.Linef("\nSlowdown of the flows of both, over the ideal FCT in each, with %g%% intervals of the change (%s)", 100*r.Confidence, sampled)
+	a.Linef("\nSlowdown of the flows of both, over the ideal FCT in each, with %g%% intervals of the change (%s)",
+		100*r.Confidence, sampled)
 	table := a.Table("flows of", "size_bin", "quantile", "base", "other", "change", "from", "to", "few flows")
 	for _, x := range r.Changes {
 		if x.SizeBin == sizebin.All || x.Group == all.String() {
@@ -158,8 +174,11 @@ func (r *Comparison) Text() *text.Answer {
 	}
 	a.Linef("\nAsked: changes within ±%g%%", 100*r.Within)
 	for _, x := range r.Goals {
-		a.Linef("  %s: %+.2f%% (%+.2f%% to %+.2f%%)  %s", x, 100*x.Change, 100*x.Lo, 100*x.Hi,
-			map[bool]string{true: "reached", false: "not reached"}[x.Reached])
+		reached := "not reached"
+		if x.Reached {
+			reached = "reached"
+		}
+		a.Linef("  %s: %+.2f%% (%+.2f%% to %+.2f%%)  %s", x, 100*x.Change, 100*x.Lo, 100*x.Hi, reached)
 	}
 	for _, line := range r.Warnings {
 		a.Linef("warning: %s", line)
@@ -168,8 +187,8 @@ func (r *Comparison) Text() *text.Answer {
 	return a
 }
 
-// Judge holds gates against the changes, and keeps the verdicts. Slowdowns are those of the other scenario, without an
-// interval.
+// Judge compares the changes with gates and keeps the verdicts. Gates on slowdowns apply to the other scenario, whose
+// slowdowns have no interval here.
 func (r *Comparison) Judge(gates []gate.Gate) (err error) {
 	groups := names.Of(r.Changes, func(c Change) string { return c.Group })
 	r.Gates, err = judge(gates, groups, func(g gate.Gate, group, bin string) (x gate.Interval, found bool) {

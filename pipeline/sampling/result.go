@@ -161,10 +161,10 @@ func (r *Result) reason() string {
 
 // addGoals adds the requested percentiles with their precision.
 func (r *Result) addGoals(a *text.Answer) {
-	a.Linef("\nAsked: ±%g%% due to the choice of windows. The intervals above are wider, since they also have\n"+
-		"±%g%% for traffic outside of the windows; the change when %d windows had half of their warm-up of %v;\n"+
-		"and the error of the fluid that ends flows which take longer than %v after their window.", 100*r.Within,
-		100*r.WindowError, r.Warmup.Windows, time.Duration(r.Warmup.NS), time.Duration(cooldown*r.Warmup.NS))
+	a.Linef("\nAsked: ±%g%% due to the choice of windows. The intervals above are wider, because they also cover\n"+
+		"±%g%% for traffic outside the windows, the effect of half of the warm-up of %v (measured in %d windows), and\n"+
+		"the error of the fluid model of flows that last longer than %v after their window.", 100*r.Within,
+		100*r.WindowError, time.Duration(r.Warmup.NS), r.Warmup.Windows, time.Duration(cooldown*r.Warmup.NS))
 	table := a.Table("flows of", "size_bin", "percentile", "precision", "reached")
 	for _, g := range r.Goals {
 		precision := "too few flows"

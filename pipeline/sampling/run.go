@@ -12,17 +12,17 @@ import (
 	"parsimon/schema/names"
 )
 
-// wholeShare is the share of the workload, warm-ups included, from which on the whole is estimated instead of windows.
+// wholeShare is the share of the workload, including warm-ups, above which the whole is estimated instead of windows.
 const wholeShare = 0.6
 
 // Reasons why an estimate from windows ends.
 const (
-	Precise = "precise" // all intervals that were asked for are narrow enough
-	Spent   = "budget"  // the next round would take longer than the rest of the budget
-	Whole   = "whole"   // windows would be most of the workload: all of it was estimated
+	Precise = "precise" // all requested intervals are narrow enough
+	Spent   = "budget"  // the budget ended before the next round did
+	Whole   = "whole"   // windows would have been most of the workload, so all of it was estimated
 )
 
-// sampler is a running estimate from windows. It keeps the base's scenario locked.
+// A sampler is a running estimate from windows. The scenario of base stays locked.
 type sampler struct {
 	base  *pipeline.Estimation
 	ask   Ask
@@ -30,21 +30,21 @@ type sampler struct {
 
 	index               *index
 	design              *design
-	full                *design // the design that rounds end with
+	full                *design // design of all rounds but the first, reduced one
 	warmup              Warmup
-	drawn               []int // slots of each stratum
+	drawn               []int // number of drawn slots of each stratum
 	rounds              []*round
 	counts, least, most map[int]histograms // by slot: see reading
 
 	windowError float64 // 0 if the whole is estimated
 	stages      []engine.Report
 
-	other      *sampler           // of a comparison: the other side, by the same windows; else nil
-	here, over map[int]histograms // by slot: slowdowns of the flows of both scenarios, here and on the other side
+	other      *sampler           // other side of a comparison, or nil
+	here, over map[int]histograms // slowdowns of the flows that both sides have, here and on the other side, by slot
 }
 
-// Run estimates a scenario, whose flows are generated if they are not, from windows. The variant is that of the whole
-// network.
+// Run estimates a scenario from windows. It generates the flows if the lake does not have them. The variant of base is
+// that of the whole network.
 func Run(ctx context.Context, base *pipeline.Estimation, ask Ask) (*Result, error) {
 	s, stopped, err := estimateWindows(ctx, base, nil, ask)
 	if err != nil {
@@ -53,9 +53,11 @@ func Run(ctx context.Context, base *pipeline.Estimation, ask Ask) (*Result, erro
 	return s.combine(ctx, stopped)
 }
 
-// sample estimates windows of a scenario, or of two, until the asked intervals are narrow or the budget is spent, and
-// says why it ended.
-func estimateWindows(ctx context.Context, base, other *pipeline.Estimation, ask Ask) (s *sampler, stopped string, err error) {
+// estimateWindows estimates windows of a scenario, or of two, until the requested intervals are narrow enough or the budget
+// is spent. stopped is the reason why it ended.
+func estimateWindows(ctx context.Context, base, other *pipeline.Estimation, ask Ask) (
+	s *sampler, stopped string, err error,
+) {
 	if err := ask.Validate(); err != nil {
 		return nil, "", err
 	}
@@ -64,28 +66,30 @@ func estimateWindows(ctx context.Context, base, other *pipeline.Estimation, ask 
 	if ask.Budget > 0 {
 		defer time.AfterFunc(ask.Budget, func() { cancel(context.DeadlineExceeded) }).Stop()
 	}
-	s = &sampler{base: base, ask: ask, began: time.Now(),
-		windowError: errorOfWindows(base.Spec.Params.Transport)}
+	s = &sampler{base: base, ask: ask, began: time.Now(), windowError: errorOfWindows(base.Spec.Params.Transport)}
 	s.forget()
-	if err = s.start(limited); err == nil && other != nil {
+	err = s.start(limited)
+	if err == nil && other != nil {
 		err = s.compareWith(limited, other)
 	}
 	if err == nil {
 		stopped, err = s.draw(ctx, limited)
 	}
 	if errors.Is(context.Cause(limited), context.DeadlineExceeded) && err != nil {
-		err = fmt.Errorf("--budget %v is over before the fewest windows that say anything were simulated; what is done is kept, "+
-			"and the command continues it with a larger --budget or without one", ask.Budget)
+		err = fmt.Errorf("--budget %v is over before the first windows were simulated; repeat the command with a larger --budget "+
+			"or without one: it continues from what is done", ask.Budget)
 	}
 	return s, stopped, err
 }
 
-// start generates and reads the workload and finds its warm-up.
+// start generates the flows, reads them and finds the warm-up.
 func (s *sampler) start(ctx context.Context) (err error) {
-	if err = s.base.Generate(ctx); err != nil {
+	err = s.base.Generate(ctx)
+	if err != nil {
 		return err
 	}
-	if s.index, err = readIndex(ctx, s.base); err != nil {
+	s.index, err = readIndex(ctx, s.base)
+	if err != nil {
 		return err
 	}
 	if len(s.asked()) == 0 {
@@ -94,19 +98,24 @@ func (s *sampler) start(ctx context.Context) (err error) {
 	return s.measureWarmup(ctx)
 }
 
+// forget drops the results of all rounds.
 func (s *sampler) forget() {
-	s.rounds, s.counts, s.least, s.most = nil, map[int]histograms{}, map[int]histograms{}, map[int]histograms{}
-	s.here, s.over = map[int]histograms{}, map[int]histograms{}
+	s.rounds = nil
+	for _, of := range []*map[int]histograms{&s.counts, &s.least, &s.most, &s.here, &s.over} {
+		*of = map[int]histograms{}
+	}
 }
 
-// draw estimates windows, round after round until the asked intervals are narrow, or the whole, and says why it ended.
-// The first round comes in two parts. Each is an answer if limited, which ends with the budget, ends during the next
-// one.
+// draw estimates windows round by round until the requested intervals are narrow enough, or estimates the whole, and returns
+// the reason why it ended. Context limited ends with the budget. The first round has two parts, a reduced one and the rest.
+// If limited ends during a part or a round, the parts and rounds before it are the answer.
 func (s *sampler) draw(ctx, limited context.Context) (stopped string, err error) {
-	before, next := s.design, s.design.First()
+	before := s.design // of the rounds that are done
+	next := s.design.First()
 	for {
 		if s.share(s.design.Drawn(next), s.warmup.NS) > wholeShare {
-			stopped, err = Whole, s.whole(ctx, limited)
+			stopped = Whole
+			err = s.whole(ctx, limited)
 		} else {
 			err = s.round(ctx, limited, next)
 		}
@@ -120,14 +129,16 @@ func (s *sampler) draw(ctx, limited context.Context) (stopped string, err error)
 			return Precise, nil
 		}
 		s.base.Log.Info().Int("windows", len(s.counts)).Msg("round done")
-		if before, next = s.design, s.full.First(); s.design == s.full {
-			next = s.design.Next(s.drawn)
+		before = s.design
+		next = s.full.First()
+		if s.design == s.full {
+			next = s.full.Next(s.drawn)
 		}
 		s.design = s.full
 	}
 }
 
-// precise logs and reports whether all asked intervals are narrow enough. There is at least one.
+// precise logs and reports whether all requested intervals are narrow enough.
 func (s *sampler) precise() bool {
 	goals := s.goals()
 	wide := slices.DeleteFunc(slices.Clone(goals), func(g Goal) bool { return g.Reached })
@@ -137,7 +148,7 @@ func (s *sampler) precise() bool {
 	return len(wide) == 0
 }
 
-// round estimates the windows of so many slots of each stratum that are not estimated.
+// round estimates windows until next[h] slots of each stratum h are estimated.
 func (s *sampler) round(ctx, limited context.Context, next []int) error {
 	slots := slices.DeleteFunc(s.design.Drawn(next), func(n int) bool { return s.counts[n] != nil })
 	r, err := s.estimate(limited, slots, s.warmup.NS)
@@ -146,34 +157,40 @@ func (s *sampler) round(ctx, limited context.Context, next []int) error {
 	}
 	var there *round
 	if s.other != nil {
-		if there, err = s.other.estimate(limited, slots, s.warmup.NS); err != nil {
+		there, err = s.other.estimate(limited, slots, s.warmup.NS)
+		if err != nil {
 			return err
 		}
 	}
 	s.drawn = next
-	if err := s.take(ctx, r); err != nil || s.other == nil {
+	err = s.take(ctx, r)
+	if err != nil || s.other == nil {
 		return err
 	}
-	s.other.design, s.other.drawn = s.design, next
+	s.other.design = s.design
+	s.other.drawn = next
 	if err := s.other.take(ctx, there); err != nil {
 		return err
 	}
 	return s.pair(ctx)
 }
 
+// take reads the slowdowns of a round.
 func (s *sampler) take(ctx context.Context, r *round) error {
 	x, err := s.read(ctx, r)
 	if err != nil {
 		return err
 	}
 	for n, c := range x.found {
-		s.counts[n], s.least[n], s.most[n] = c, x.least[n], x.most[n]
+		s.counts[n] = c
+		s.least[n] = x.least[n]
+		s.most[n] = x.most[n]
 	}
 	s.rounds = append(s.rounds, r)
 	return nil
 }
 
-// whole estimates the whole workload: every slot is drawn.
+// whole estimates the whole workload, as if every slot were drawn.
 func (s *sampler) whole(ctx, limited context.Context) error {
 	all := []*sampler{s}
 	if s.other != nil {
@@ -185,9 +202,11 @@ func (s *sampler) whole(ctx, limited context.Context) error {
 		}
 	}
 	for _, x := range all {
-		x.design, x.drawn = s.design, names.Of(s.design.Strata, func(stratum []int) int { return len(stratum) })
+		x.design = s.design
+		x.drawn = names.Of(s.design.Strata, func(stratum []int) int { return len(stratum) })
 		x.forget()
-		x.warmup.Effect, x.windowError = nil, 0
+		x.warmup.Effect = nil
+		x.windowError = 0
 		if err := x.take(ctx, &round{slots: x.design.Drawn(x.drawn), run: x.base}); err != nil {
 			return err
 		}
@@ -198,10 +217,11 @@ func (s *sampler) whole(ctx, limited context.Context) error {
 	return s.pair(ctx)
 }
 
-// share is the share of the workload's flows that an estimate of slots simulates, about: warm-ups and cool-downs have
-// the rate of their window.
+// share returns approximately the share of the workload's flows that an estimate of slots simulates. It assumes that
+// warm-ups and cool-downs have the rate of flows of their window.
 func (s *sampler) share(slots []int, warmupNS int64) float64 {
-	flows, total := 0.0, int64(0)
+	flows := 0.0
+	total := int64(0)
 	for _, x := range s.index.slots {
 		total += x.Flows
 	}
@@ -212,8 +232,10 @@ func (s *sampler) share(slots []int, warmupNS int64) float64 {
 	return flows / float64(total)
 }
 
+// sampledShare returns the share of the workload's flows that start in estimated slots.
 func (s *sampler) sampledShare() float64 {
-	flows, total := int64(0), int64(0)
+	flows := int64(0)
+	total := int64(0)
 	for n, x := range s.index.slots {
 		total += x.Flows
 		if _, ok := s.counts[n]; ok {
