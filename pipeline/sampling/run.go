@@ -93,7 +93,7 @@ func (s *sampler) start(ctx context.Context) (err error) {
 		return err
 	}
 	if len(s.asked()) == 0 {
-		return fmt.Errorf("no flow is of %s", s.ask.By)
+		return fmt.Errorf("no flow belongs to %s", s.ask.By)
 	}
 	return s.measureWarmup(ctx)
 }

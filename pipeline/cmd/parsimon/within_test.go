@@ -109,7 +109,7 @@ func TestWithinJSON(t *testing.T) {
 	mustFail(t, failure{exitFailed, "no flow in windows is of service nosuch", append(args, "--fail-if", "service=nosuch p99_slowdown > 1")},
 		failure{exitFailed, "virtual networks of all services and sizes only", append(args, "--fail-if", "vnet=v service=storage p99_slowdown > 1")})
 	mustFail(t, failure{exitUsage, "--by goes with --within", append(args[:7:7], "--by", "service")},
-		failure{exitFailed, "no flow is of service=nosuch", append(args, "--by", "service=nosuch")},
+		failure{exitFailed, "no flow belongs to service=nosuch", append(args, "--by", "service=nosuch")},
 		failure{exitUsage, "--within simulates windows packet by packet", append(args, "--estimator", "flow")})
 
 	// The whole and the windows are both in the lake: questions of either say where it is.

@@ -17,8 +17,8 @@ import (
 // A FlowReader streams the flows of a workload that start from fromNS until toNS, excluded.
 type FlowReader func(fromNS, toNS int64) schema.Batches
 
-// WriteFlows writes the flows that start in the parts of the selected windows, and the flows that are active when a part
-// begins. Rows are in start order. read reads the whole workload.
+// WriteFlows writes the flows that start in the parts of the selected windows, and those that are active when a part begins,
+// with the bytes that they have left. Rows are in start order. read reads the whole workload.
 func (s Scenario) WriteFlows(ctx context.Context, selection Selection, read FlowReader, out schema.Sink) error {
 	slowestBps, _ := s.Model.Network.HostBps()
 	c := carrier{
@@ -39,34 +39,35 @@ func (s Scenario) WriteFlows(ctx context.Context, selection Selection, read Flow
 	return errors.Join(c.begin(math.MaxInt64), c.write(math.MaxInt64))
 }
 
-// A carrier passes on the flows of the parts and finds those that are still active when a part begins.
+// A carrier writes the flows of the parts and carries flows over that are still active when a part begins.
 type carrier struct {
 	selection Selection
 	parts     [][2]int64
-	key       uint64         // of the times at which active flows begin
-	next      int            // the first part that has not begun
+	key       uint64         // of the hash that chooses the times at which carried flows begin
+	next      int            // index of the first part that has not begun
 	fluid     *fluid         // of the whole workload
-	longestNS int64          // in which the slowest host sends the largest flow
-	due       []workload.Row // flows that are to begin in the present part, if they are active then, by time
-	held      []workload.Row // of the present part, not written yet
+	longestNS int64          // time in which the slowest host sends the largest flow
+	due       []workload.Row // carried flows of the current part that have not begun, by their start in the part
+	held      []workload.Row // flows of the current part that are not written yet
 	out       schema.Sink
 }
 
-// byStart orders flows by their starts, and those that start together by id.
+// byStart orders flows by start, then by id.
 func byStart(a, b workload.Row) int {
 	return cmp.Or(cmp.Compare(a.StartNS, b.StartNS), cmp.Compare(a.ID, b.ID))
 }
 
-// Flows are looked for before a part for carryBack times as long as the largest flow takes alone: with 4, a fluid that
-// was empty then had too few large flows at the part, and p90 of windows was 1.2% lower (results/coverage.md). Until
-// nearBack times before the part, flows below a fewBytes-th of the largest are left out and steps are farSteps times as
-// long: a fluid of all flows so far back would take as long as the packets.
+// The fluid begins carryBack times longestNS before a part. With 4, the fluid, which begins empty, had too few large flows
+// when the part began, and p90 of windows was 1.2% lower (datasets/results/coverage.md).
+//
+// Until nearBack times longestNS before the part, the fluid has no flows smaller than 1/fewBytes of the largest one, and
+// its steps are farSteps times longer. With all flows and short steps it would take as long as the packets.
 const (
 	carryBack, nearBack = 16, 4
 	fewBytes, farSteps  = 64, 10
 )
 
-// add takes a flow that is in a part, or active when one begins.
+// add adds the next flow of the workload in start order.
 func (c *carrier) add(r workload.Row) error {
 	err := c.begin(r.StartNS)
 	if err == nil && len(c.held) >= mostHeld {
@@ -77,25 +78,30 @@ func (c *carrier) add(r workload.Row) error {
 	}
 	c.drain(r.StartNS)
 	near := c.next < len(c.parts) && r.StartNS >= c.parts[c.next][0]-nearBack*c.longestNS
-	if near || c.next > 0 && r.StartNS < c.parts[c.next-1][1] {
+	inside := c.next > 0 && r.StartNS < c.parts[c.next-1][1]
+	if near || inside {
 		c.fluid.pace(r.StartNS, fluidStepNS)
-	} else if c.fluid.pace(r.StartNS, farSteps*fluidStepNS); r.SizeBytes < c.selection.LongestBytes/fewBytes {
-		return nil
+	} else {
+		c.fluid.pace(r.StartNS, farSteps*fluidStepNS)
+		if r.SizeBytes < c.selection.LongestBytes/fewBytes {
+			return nil
+		}
 	}
 	r.Labels = r.Labels.Clone()
 	c.fluid.add(r.StartNS, carried{Row: r, remaining: float64(r.SizeBytes)})
-	if n := c.next - 1; n >= 0 && r.StartNS < c.parts[n][1] { // inside part n
+	if inside {
 		c.held = append(c.held, r)
 	}
 	return nil
 }
 
-// begin begins the parts that begin before or at a time. The flows that are active then are due in the first eighth of
-// the warm-up. New flows have too much of the bandwidth until then: in the first half, p90 and p99 of windows of 2 ms
-// (scenario small) were 1.8% and 2.2% below those of the same flows in the whole; in the first eighth, 1.3% and 1.1%.
+// begin begins the parts that begin at or before a time. It makes the flows that are active then due in the first eighth of
+// the warm-up. Until they have begun, new flows get too much bandwidth. With the first half instead, p90 and p99 of windows
+// of 2 ms (scenario small) were 1.8% and 2.2% below those of the same flows in the whole workload. With the first eighth
+// they were 1.3% and 1.1% below.
 //
-// If they all began with the part, the first windows of all of them would meet in the queues, which takes longer than
-// a warm-up to pass where flows are long. Each has its own time (a hash of seed and id), and begins with the bytes that
+// If all of them began with the part, their first congestion windows would meet in the queues. With long flows that lasts
+// longer than a warm-up. A flow therefore begins at a time that a hash of the seed and its id chooses, with the bytes that
 // it has left then, if any.
 func (c *carrier) begin(ns int64) error {
 	for c.next < len(c.parts) && c.parts[c.next][0] <= ns {
@@ -116,11 +122,12 @@ func (c *carrier) begin(ns int64) error {
 	return nil
 }
 
-// drain begins the flows that are due until a time. The fluid knows what they have left at each of its steps.
+// drain begins the flows that are due at or before a time, with the bytes that they have left in the fluid.
 func (c *carrier) drain(ns int64) {
 	for len(c.due) > 0 && c.due[0].StartNS <= ns {
 		c.fluid.advance(c.due[0].StartNS)
-		step, starts := c.due[0].StartNS/fluidStepNS, map[int64]int64{}
+		step := c.due[0].StartNS / fluidStepNS
+		starts := map[int64]int64{} // by flow id
 		for len(c.due) > 0 && c.due[0].StartNS <= ns && c.due[0].StartNS/fluidStepNS == step {
 			starts[c.due[0].ID] = c.due[0].StartNS
 			c.due = c.due[1:]
@@ -128,17 +135,18 @@ func (c *carrier) drain(ns int64) {
 		c.fluid.each(func(x *carried) {
 			if start, ok := starts[x.ID]; ok {
 				row := x.Row
-				row.StartNS, row.SizeBytes = start, int64(x.remaining)
+				row.StartNS = start
+				row.SizeBytes = int64(x.remaining)
 				c.held = append(c.held, row)
 			}
 		})
 	}
 }
 
-// mostHeld is about how many flows are written at a time.
+// mostHeld is approximately the number of flows that are written at a time.
 const mostHeld = 1 << 16
 
-// write begins the flows that are due before a time, and writes those that are held and begin before it.
+// write begins the flows that are due before a time and writes the held flows that begin before it.
 func (c *carrier) write(beforeNS int64) error {
 	c.drain(beforeNS - 1)
 	slices.SortFunc(c.held, byStart)

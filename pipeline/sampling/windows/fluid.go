@@ -8,68 +8,72 @@ import (
 	"parsimon/stages/workload"
 )
 
-// A carried flow is in the fluid.
+// A carried flow is a flow in the fluid.
 type carried struct {
 	workload.Row
 	remaining float64 // bytes
-	sent      float64 // bytes, in the present step
-	path      []int32 // links
+	sent      float64 // bytes, in the current step
+	path      []int32 // link ids
 }
 
-// fluidStepNS is the time step of a fluid. A flow begins with the first step after its start, half a step later on
-// average, which stands for the delays of the path, and ends at a step.
+// fluidStepNS is the shortest time step of a fluid. A flow begins with the first step after its start, on average half a
+// step late, which stands for the delays of the path. It ends at the end of a step.
 const fluidStepNS = int64(20_000)
 
-// fluidRounds is how many times hosts divide among others what flows cannot use on their other side. With 3 rounds
-// flows have 0.8% more bytes left than with 8 (scenario small).
+// fluidRounds is the number of times per step that links divide their unused bandwidth among flows. With 3 rounds flows
+// have 0.8% more bytes left than with 8 (scenario small).
 const fluidRounds = 6
 
-// Version is part of the id of a scenario of windows: its carried flows and their starts depend on the fluid.
+// Version is part of the id of a scenario of windows, because its carried flows and their starts depend on the fluid. Raise
+// it with every change of the fluid or of the carried flows.
 const Version = 14
 
-// A fluid approximates which flows are active at a time, and how many bytes they have left: links divide their
-// bandwidth in equal parts among the flows that cross them, and what a flow cannot use at one link is divided once more
-// among the others. ACKs of what a link carries take bandwidth from its reverse. Where paths move, only the first and
-// the last link of a flow count. With the hosts' links alone p90 of windows was 0.8% too low (results/coverage.md).
+// A fluid approximates which flows are active at a time and how many bytes they have left. Links divide their bandwidth
+// equally among the flows that cross them. Bandwidth that a flow cannot use is divided among the other flows of the link.
+// The ACKs of the data on a link take bandwidth from its reverse link. If paths move, only the first and the last link of a
+// flow count. If only these counted always, p90 of windows would be 0.8% too low (datasets/results/coverage.md).
 //
-// Flows arrive in start order. Work grows with the flows that are active at a time, in steps of stepNS.
+// Flows must be added in start order. The time of a step is proportional to the number of active flows.
 type fluid struct {
 	links  []fluidLink
-	path   func(*workload.Row) []int32 // none: the flow is left out
-	now    int64
+	path   func(*workload.Row) []int32 // link ids; if it returns none, the flow is omitted
+	now    int64                       // in ns
 	stepNS int64
-	steps  int64
-	// ackShare is how many bytes of payload the ACKs of a byte of payload in the other direction replace on a link.
+	steps  int64 // number of the current step
+	// ackShare is the number of payload bytes for which a link has no capacity per payload byte on its reverse link, because
+	// of the ACKs.
 	ackShare float64
 	active   []carried
-	begun    []carried        // in the present step
-	ended    func(c *carried) // nil, or called with a flow that ends, when now is the beginning of its last step
+	begun    []carried        // added in the current step, in start order
+	ended    func(c *carried) // called with a flow that ends, when now is the beginning of its last step; may be nil
 }
 
-// A fluidLink is what a link can carry in a step, and the flows that share it.
+// A fluidLink is the state of one link.
 type fluidLink struct {
-	capacity, left float64 // bytes
-	flows          float64
+	capacity, left float64 // bytes of payload in a step
+	flows          float64 // that share it
 	used           float64 // bytes in step usedAt
 	usedAt         int64
 }
 
-// use counts bytes in a step.
+// use counts bytes sent in a step.
 func (l *fluidLink) use(step int64, bytes float64) {
 	if l.usedAt != step {
-		l.used, l.usedAt = 0, step
+		l.used = 0
+		l.usedAt = step
 	}
 	l.used += bytes
 	l.left -= bytes
 }
 
-// newFluid is a fluid of the network without flows. Of a link it has the share that carries payload, and of a switch's
-// link what the transport fills.
+// newFluid returns a fluid without flows. The capacity of a link is its share for payload. At switches it is multiplied by
+// the utilization that the transport reaches.
 func newFluid(m *step.Model) *fluid {
 	p := &m.Params
 	packet := float64(p.PayloadBytes + p.HeaderBytes)
-	f := &fluid{links: make([]fluidLink, len(m.Network.Links)), stepNS: fluidStepNS,
-		ackShare: float64(p.AckBytes) / packet}
+	f := &fluid{
+		links: make([]fluidLink, len(m.Network.Links)), stepNS: fluidStepNS, ackShare: float64(p.AckBytes) / packet,
+	}
 	for i, l := range m.Network.Links {
 		f.links[i].capacity = float64(p.PayloadBytes) / packet * float64(l.BandwidthBps) * float64(fluidStepNS) / 8e9
 		if !m.Network.FromHost(l.ID) {
@@ -86,10 +90,11 @@ func newFluid(m *step.Model) *fluid {
 	return f
 }
 
-// add begins a flow at a time.
+// add adds a flow that begins at a time.
 func (f *fluid) add(ns int64, c carried) {
 	f.advance(ns)
-	if c.path = f.path(&c.Row); len(c.path) > 0 {
+	c.path = f.path(&c.Row)
+	if len(c.path) > 0 {
 		f.begun = append(f.begun, c)
 	}
 }
@@ -103,7 +108,7 @@ func (f *fluid) advance(ns int64) {
 		}
 		f.step()
 		f.now += f.stepNS
-		started := 0 // not all, if pace has shortened the step in which they are
+		started := 0 // if pace has shortened the step, some flows start after it
 		for ; started < len(f.begun) && f.begun[started].StartNS < f.now; started++ {
 			f.count(f.begun[started].path, 1)
 		}
@@ -112,7 +117,7 @@ func (f *fluid) advance(ns int64) {
 	}
 }
 
-// pace lets the active flows send until a time, and then in steps of another length.
+// pace lets the active flows send until a time and changes the length of later steps.
 func (f *fluid) pace(ns, stepNS int64) {
 	if f.stepNS == stepNS {
 		return
@@ -126,14 +131,14 @@ func (f *fluid) pace(ns, stepNS int64) {
 	f.stepNS = stepNS
 }
 
-// count adds flows to the links of a path.
+// count adds a number of flows, which may be negative, to the links of a path.
 func (f *fluid) count(path []int32, flows float64) {
 	for _, l := range path {
 		f.links[l].flows += flows
 	}
 }
 
-// each calls do with the flows that have begun and not ended.
+// each calls do with every flow that has been added and has not ended.
 func (f *fluid) each(do func(*carried)) {
 	for _, flows := range [][]carried{f.active, f.begun} {
 		for i := range flows {
@@ -142,6 +147,10 @@ func (f *fluid) each(do func(*carried)) {
 	}
 }
 
+// step lets the active flows send for one step and removes those that have ended.
+//
+// Links first get their capacity, less the ACKs of the data that their reverse carried in the last step. In each round a
+// flow then sends an equal share of what its links have left, at most that of the most loaded one.
 func (f *fluid) step() {
 	before := f.steps
 	f.steps++

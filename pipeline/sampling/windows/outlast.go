@@ -13,17 +13,17 @@ import (
 	"parsimon/stages/workload"
 )
 
-// outlasting are the flows of a part of the time that is simulated packet by packet. Those that are under way at its
-// end go on in a fluid, in which all flows of the workload start that start later:
+// An outlasting has the flows of a part of the time, which is simulated packet by packet. Flows that are active at its end
+// continue in a fluid, together with all flows of the workload that start later:
 //
 //	part                        │ outlastParts times as long at most
 //	packets ────────────────────┤ fluid, from the bytes that the packets left ────► FCT
 //	fluid of the same flows ────┤ how far it is from the packets
 type outlasting struct {
-	fromNS, endNS int64 // endNS 0: packets go on until the flows that count have ended
-	counts        func(startNS int64) bool
+	fromNS, endNS int64                    // endNS is 0 if packets are simulated until all flows that count have finished
+	counts        func(startNS int64) bool // reports whether flows that start at a time count
 	left          []leftFlow
-	ended         []tables.SlowdownRow
+	ended         []tables.SlowdownRow // finished flows that count
 }
 
 // A leftFlow is a flow that is active at the end of a part. bytes are not acknowledged yet.
@@ -32,23 +32,26 @@ type leftFlow struct {
 	bytes int64
 }
 
-// FluidError is what a fluid of a part's flows says of those under way at the end, in packets or in the fluid.
+// A FluidError compares a fluid of the flows of a part with the packets, at the end of the part. It covers flows that are
+// active then in either of the two.
 type FluidError struct {
-	SentBytes  float64 `json:"fluid_sent_bytes"`  // by packets
-	ErrorBytes float64 `json:"fluid_error_bytes"` // sum of how many bytes of each flow the fluid sent more or less
+	SentBytes  float64 `json:"fluid_sent_bytes"`  // sent by packets
+	ErrorBytes float64 `json:"fluid_error_bytes"` // sum over flows of the absolute difference of sent bytes
 }
 
-// outlastParts is how long flows are followed in a fluid after their part, in parts. A flow that takes longer is taken
-// to go on at the mean rate that it had in the fluid. A fluid costs about a 50th of what packets do.
+// outlastParts is the time, in lengths of the part, for which flows are followed in a fluid after the part. A flow that
+// lasts longer is assumed to continue at the mean rate that it had in the fluid. A fluid costs about 2% of the packets.
 const outlastParts = 16
 
-// finish ends the flows that count and are under way, in an empty fluid. part are the flows of the part, and later
-// those that start after it.
+// finish finishes the active flows that count in fluid f, which must be empty. part reads the flows of the part, and later
+// those of the workload that start after it.
 func (o *outlasting) finish(ctx context.Context, f *fluid, part, later func() schema.Batches) (e FluidError, err error) {
-	left, waiting := map[int64]*leftFlow{}, map[int64]*leftFlow{}
+	left := map[int64]*leftFlow{}    // active in packets and not yet seen in the fluid, by flow id
+	waiting := map[int64]*leftFlow{} // that count and have not finished
 	for i := range o.left {
 		x := &o.left[i]
-		if left[x.FlowID] = x; o.counts(x.StartNS) {
+		left[x.FlowID] = x
+		if o.counts(x.StartNS) {
 			waiting[x.FlowID] = x
 		}
 	}
@@ -64,18 +67,21 @@ func (o *outlasting) finish(ctx context.Context, f *fluid, part, later func() sc
 		return e, err
 	}
 	f.advance(o.endNS)
-	f.each(func(c *carried) { // from here on with what packets left
+	f.each(func(c *carried) { // from here on with the bytes that packets left
 		packets := 0.0
 		if x := left[c.ID]; x != nil {
 			packets = float64(x.bytes)
 		}
-		e.SentBytes, e.ErrorBytes = e.SentBytes+float64(c.SizeBytes)-packets, e.ErrorBytes+math.Abs(packets-c.remaining)
-		c.remaining, c.SizeBytes = packets, int64(packets)
+		e.SentBytes = e.SentBytes + float64(c.SizeBytes) - packets
+		e.ErrorBytes += math.Abs(packets - c.remaining)
+		c.remaining = packets
+		c.SizeBytes = int64(packets)
 		delete(left, c.ID)
 	})
 	for _, x := range o.left {
-		if left[x.FlowID] != nil { // has ended in the fluid
-			e.SentBytes, e.ErrorBytes = e.SentBytes+float64(x.SizeBytes-x.bytes), e.ErrorBytes+float64(x.bytes)
+		if left[x.FlowID] != nil { // it has ended in the fluid
+			e.SentBytes += float64(x.SizeBytes - x.bytes)
+			e.ErrorBytes += float64(x.bytes)
 			r := route.Flow{ID: x.FlowID, Src: x.Src, Dst: x.Dst, SizeBytes: x.bytes, StartNS: o.endNS}
 			if err := add(&r); err != nil {
 				return e, err
@@ -85,7 +91,8 @@ func (o *outlasting) finish(ctx context.Context, f *fluid, part, later func() sc
 	end := func(c *carried, atNS int64) {
 		if x := waiting[c.ID]; x != nil {
 			x.FCTNS = max(x.IdealNS, atNS-x.StartNS)
-			x.Slowdown, x.WindowNS = float64(x.FCTNS)/float64(x.IdealNS), min(x.WindowNS, x.FCTNS-x.IdealNS)
+			x.Slowdown = float64(x.FCTNS) / float64(x.IdealNS)
+			x.WindowNS = min(x.WindowNS, x.FCTNS-x.IdealNS)
 			o.ended = append(o.ended, x.SlowdownRow)
 			delete(waiting, c.ID)
 		}
@@ -110,7 +117,7 @@ func (o *outlasting) finish(ctx context.Context, f *fluid, part, later func() sc
 	return e, nil
 }
 
-// MeanError is how far the fluid is from the packets in some parts: the mean relative error of a byte.
+// MeanError returns the mean relative error of a byte that the fluid sends, over some parts.
 func MeanError(parts []FluidError) float64 {
 	var sum FluidError
 	for _, x := range parts {

@@ -17,13 +17,13 @@ type Stats struct {
 	FluidError
 }
 
-// Simulate simulates a part of the time packet by packet, with one worker, and returns a row for each flow that starts in
-// a span of the part. flows are those of the scenario of windows, and all those of the workload.
+// Simulate simulates one part of the time packet by packet, with one worker. It returns a row for each flow that starts in a
+// span of the part, in order of flow rows. flows reads the flows of the scenario of windows, all those of the workload.
 func (s Scenario) Simulate(ctx context.Context, part [2]int64, flows, all FlowReader) (
 	rows []tables.SlowdownRow, stats Stats, err error,
 ) {
 	o := outlasting{fromNS: part[0], endNS: part[1], counts: s.Spec.Counts}
-	if o.endNS > s.Spec.LastStartNS { // no flow starts later: packets go on until the last
+	if o.endNS > s.Spec.LastStartNS { // no flow starts later: packets are simulated until the last flow finishes
 		o.endNS = 0
 	}
 	starting := func() schema.Batches { return flows(part[0], part[1]) }

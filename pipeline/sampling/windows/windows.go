@@ -1,5 +1,14 @@
-// Package windows simulates windows of time of a scenario: it cuts their flows out of the workload, simulates each part of
-// the time packet by packet, and follows flows that outlast a part in a fluid model.
+// Package windows simulates windows of time of a scenario. It cuts their flows out of the workload (WriteFlows), simulates
+// each part of the time packet by packet, and follows flows that outlast a part in a fluid model of the links (Simulate).
+// Package pipeline calls it from the plan of a scenario of windows.
+//
+//	    warm-up         span            cool-down
+//	|──────────────|════════════════|──────────────|      time ─►
+//	|─────| flows that began earlier and are still active begin here, with the bytes that they have left
+//
+// A span is a window. Flows that start in a span count. Flows of the warm-up and the cool-down are simulated for their
+// effect on those that count. Overlapping stretches are merged into one part. Parts are independent: a flow that outlasts a
+// part begins again in the next one.
 package windows
 
 import (
@@ -9,39 +18,32 @@ import (
 	"parsimon/stages/step"
 )
 
-// A Selection is some windows: parts of a scenario's time that are estimated without the rest:
-//
-//	    warm-up         span            cool-down
-//	|──────────────|════════════════|──────────────|      time ─►
-//	|─────| flows that began earlier and are still active begin here, with the bytes that they have left
-//
-// Flows that start in a span count. Flows of the warm-up and the cool-down are simulated for their effect on those that
-// count. Parts that overlap are one. Each part is simulated without the others: flows that outlast a part begin again
-// in the next one.
+// A Selection chooses windows of a scenario.
 type Selection struct {
-	Spans      [][2]int64 `json:"spans"` // starts in ns, from and to (excluded), ascending
+	Spans      [][2]int64 `json:"spans"` // in ns, ascending; the second time is excluded
 	WarmupNS   int64      `json:"warmup_ns"`
 	CooldownNS int64      `json:"cooldown_ns"`
-	// LongestBytes is the size of the workload's largest flow, which says how long before a window flows are looked
-	// for that are still active.
+	// LongestBytes is the size of the workload's largest flow. It determines how far before a part the flows are read, in
+	// order to find those that are still active.
 	LongestBytes int64 `json:"longest_bytes"`
 }
 
-// A Spec marks the scenario of some windows of another one.
+// A Spec is the record of a scenario of windows that the lake keeps.
 type Spec struct {
-	Of          lake.ScenarioID `json:"of"`
-	Parts       [][2]int64      `json:"parts"`         // of the time, in ns: see Selection.Parts
+	Of          lake.ScenarioID `json:"of"`            // the scenario that the windows were drawn from
+	Parts       [][2]int64      `json:"parts"`         // in ns: see Selection.Parts
 	Spans       [][2]int64      `json:"spans"`         // see Selection
-	LastStartNS int64           `json:"last_start_ns"` // of a flow in Of
+	LastStartNS int64           `json:"last_start_ns"` // the last start of a flow of Of
 }
 
-// A Scenario is a scenario of windows.
+// A Scenario is a scenario of windows, ready to be simulated.
 type Scenario struct {
 	Model *step.Model
 	Spec  *Spec
 }
 
-// Parts are the simulated parts of the time, ascending and apart, within the workload's starts.
+// Parts returns the simulated parts of the time, ascending and disjoint. They do not extend beyond the first and the last
+// start of the workload.
 func (s Selection) Parts(firstNS, lastNS int64) (all [][2]int64) {
 	for _, span := range s.Spans {
 		all = join(all, max(firstNS, span[0]-s.WarmupNS), min(lastNS+1, span[1]+s.CooldownNS))
@@ -49,16 +51,17 @@ func (s Selection) Parts(firstNS, lastNS int64) (all [][2]int64) {
 	return all
 }
 
-// join adds a range to ascending ones, as a part of the last where the two touch.
+// join appends a range to ascending ranges. If it touches the last one, it extends that one.
 func join(all [][2]int64, from, to int64) [][2]int64 {
-	if n := len(all) - 1; n >= 0 && from <= all[n][1] {
-		all[n][1] = max(all[n][1], to)
+	last := len(all) - 1
+	if last >= 0 && from <= all[last][1] {
+		all[last][1] = max(all[last][1], to)
 		return all
 	}
 	return append(all, [2]int64{from, to})
 }
 
-// Counts reports whether flows that start at a time are in a span.
+// Counts reports whether a time is in a span.
 func (s *Spec) Counts(ns int64) bool {
 	i := sort.Search(len(s.Spans), func(i int) bool { return s.Spans[i][1] > ns })
 	return i < len(s.Spans) && s.Spans[i][0] <= ns
