@@ -17,7 +17,9 @@ import (
 // DeriveWindows opens the scenario that consists of some windows of a scenario of the lake, for an estimate.
 // Commands do not list it, and it is removed together with the scenario that it was made from. The variant of
 // base is that of the whole network.
-func DeriveWindows(ctx context.Context, base *Estimation, w windows.Selection, o Settings) (*Estimation, error) {
+func DeriveWindows(
+	ctx context.Context, base *Estimation, w windows.Selection, o Settings,
+) (*Estimation, error) {
 	g, err := base.Generated()
 	if err != nil {
 		return nil, err
@@ -68,7 +70,8 @@ func (m *Model) windowFlows(from lake.ScenarioID, w windows.Selection) *source {
 			return nil, err
 		}
 		read := func(fromNS, toNS int64) schema.Batches {
-			return m.Lake.Read(schema.Flows, r.Files(schema.Flows), &lake.Range{Column: "start_ns", Lo: fromNS, Hi: toNS})
+			starts := &lake.Range{Column: "start_ns", Lo: fromNS, Hi: toNS}
+			return m.Lake.Read(schema.Flows, r.Files(schema.Flows), starts)
 		}
 		return &Generated{}, m.windowsScenario().WriteFlows(ctx, w, read, out)
 	}
@@ -82,8 +85,9 @@ func (m *planner) windowsStage() *engine.Stage {
 	flows := m.generate.Output(schema.Flows)
 	all := generated(m.Lake, m.Spec.Windows.Of).Output(schema.Flows)
 	return &engine.Stage{
-		Name: exactName, Place: m.variant.place(m.ID()), Unit: "simulated ns", Command: m.command(exactName, m.variant),
-		Reads: []engine.Output{flows, all}, Writes: []schema.Table{schema.Slowdowns},
+		Name: exactName, Place: m.variant.place(m.ID()), Unit: "simulated ns",
+		Command: m.command(exactName, m.variant),
+		Reads:   []engine.Output{flows, all}, Writes: []schema.Table{schema.Slowdowns},
 		Cut: func(*engine.Inputs, []engine.Task) ([]engine.Task, error) {
 			return names.Of(m.Spec.Windows.Parts, func(p [2]int64) engine.Task {
 				return engine.Task{Lo: p[0], Hi: p[1], Cost: p[1] - p[0]}

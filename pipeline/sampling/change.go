@@ -5,18 +5,20 @@ import (
 	"slices"
 )
 
-// A quantileChange compares a quantile of the slowdown between two estimates of a workload from the same windows.
+// A quantileChange compares a quantile of the slowdown between two estimates of a workload from the same
+// windows.
 type quantileChange struct {
 	Base, Other    float64
 	Change, Lo, Hi float64 // Other / Base - 1, and its interval
 }
 
-// compareSamples compares quantile p of two samples of the same windows. ok is false if a side has no flows or has them in
-// one window only.
+// compareSamples compares quantile p of two samples of the same windows. ok is false if a side has no flows
+// or has them in one window only.
 //
-// The interval is that of log(other/base). Its variance is that of the jackknife that leaves out one window of a stratum at
-// a time, the same one on both sides (Wolter, Introduction to Variance Estimation, 2nd ed., §4.5). Effects of a window that
-// are common to both sides cancel. The degrees of freedom are those of sample.variance.
+// The interval is that of log(other/base). Its variance is that of the jackknife that leaves out one window
+// of a stratum at a time, the same one on both sides (Wolter, Introduction to Variance Estimation, 2nd ed.,
+// §4.5). Effects of a window that are common to both sides cancel. The degrees of freedom are those of
+// sample.variance.
 func compareSamples(base, other sample, p, confidence float64) (d quantileChange, ok bool) {
 	change := func(a, b sample) float64 {
 		x, okX := a.value(p)

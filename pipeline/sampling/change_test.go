@@ -7,14 +7,16 @@ import (
 	"testing"
 )
 
-// sides are two estimates of a workload of 480 slots: the other side's flows are 1.1 times as late behind others, and
-// 1.5 times in every fifth slot. The daily rhythm, and what slots have in common, is the same on both sides.
+// sides returns two estimates of a workload of 480 slots. On the other side, flows are delayed 1.1 times as
+// much, and 1.5 times as much in every fifth slot. Both sides have the same daily rhythm and the same effects
+// of slots.
 func sides(random *rand.Rand) (slots []slot, base, other []*histogram) {
 	const n, flows = 480, 150
 	for i := range n {
 		load := 0.4 + 0.2*math.Sin(2*math.Pi*float64(i)/n)
 		scale := load / (1 - load) * math.Exp(0.5*random.NormFloat64())
-		slots = append(slots, slot{int64(i) * 1e6, int64(i+1) * 1e6, flows, int64(1e6 * load * math.Exp(0.3*random.NormFloat64()))})
+		bytes := int64(1e6 * load * math.Exp(0.3*random.NormFloat64()))
+		slots = append(slots, slot{int64(i) * 1e6, int64(i+1) * 1e6, flows, bytes})
 		worse := 1.1
 		if i%5 == 0 {
 			worse = 1.5
@@ -43,8 +45,9 @@ func sampleOf(d *design, drawn []int, counts []*histogram) sample {
 	return sample
 }
 
-// Intervals of a change from common windows hold the change of the whole about as often as they say, and are a
-// fraction as wide as those of each side.
+// Intervals of a change from common windows cover the change of the whole workload about as often as their
+// confidence states, and are at most half as wide as with separate windows. Otherwise common windows would
+// gain nothing.
 func TestCompareCoverage(t *testing.T) {
 	seeds := 20
 	if os.Getenv("PARSIMON_LONG") != "" { // make sampling-test

@@ -18,7 +18,8 @@ import (
 	"parsimon/stages/tables"
 )
 
-// variant names the estimate in the lake: the variant of the windows, their number, and the confidence if it is not 95%.
+// variant names the estimate in the lake: the variant of the windows, their number, and the confidence if it
+// is not 95%.
 func (s *sampler) variant() string {
 	name := s.base.Variant().String() + pipeline.SampledPart + fmt.Sprint(len(s.counts))
 	if s.ask.Confidence != 0.95 {

@@ -12,10 +12,10 @@ import (
 	"parsimon/schema/sizebin"
 )
 
-// Compare estimates two scenarios from the same windows, round by round, until the interval of every requested change is
-// within ask.Within or the budget is spent. Windows, warm-up and strata are those of base, so that effects of a window that
-// are common to both sides cancel. The flows of other are those of base, or were made from them. The lake keeps both
-// estimates, as it does after Run.
+// Compare estimates two scenarios from the same windows, round by round, until the interval of every
+// requested change is within ask.Within or the budget is spent. Windows, warm-up and strata are those of
+// base, so that effects of a window that are common to both sides cancel. The flows of other are those of
+// base, or were made from them. The lake keeps both estimates, as it does after Run.
 func Compare(ctx context.Context, base, other *pipeline.Estimation, ask Ask) (*Comparison, error) {
 	s, stopped, err := estimateWindows(ctx, base, other, ask)
 	if err != nil {
@@ -115,6 +115,11 @@ type Side struct {
 	Flows      int64  `json:"flows"`
 }
 
+// String describes the side for people.
+func (s Side) String() string {
+	return fmt.Sprintf("%s (%s), variant %s, %d flows", s.ScenarioID, s.Name, s.Variant, s.Flows)
+}
+
 // A Change is the change of a percentile of the flows that are in both scenarios, with its interval.
 type Change struct {
 	Goal           // its Sampled counts flows in windows that both scenarios have
@@ -157,14 +162,15 @@ func (s *sampler) side() Side {
 // Text returns the comparison for people.
 func (r *Comparison) Text() *text.Answer {
 	a := &text.Answer{}
-	a.Linef("base   %s (%s), variant %s, %d flows", r.Base.ScenarioID, r.Base.Name, r.Base.Variant, r.Base.Flows)
-	a.Linef("other  %s (%s), variant %s, %d flows", r.Other.ScenarioID, r.Other.Name, r.Other.Variant, r.Other.Flows)
-	sampled := fmt.Sprintf("sampled, the same %d windows of both, %.3g%% of flows", r.Windows, 100*r.SampledShare)
+	a.Linef("base   %v", r.Base)
+	a.Linef("other  %v", r.Other)
+	sampled := fmt.Sprintf("sampled, the same %d windows of both, %.3g%% of flows", r.Windows,
+		100*r.SampledShare)
 	if r.Stopped == Whole {
 		sampled = "not sampled: all of both was estimated; without --within, the answer has FCTs and links, too"
 	}
-	a.Linef("\nSlowdown of the flows of both, over the ideal FCT in each, with %g%% intervals of the change (%s)",
-		100*r.Confidence, sampled)
+	a.Linef("\nSlowdown of the flows of both, over the ideal FCT in each, "+
+		"with %g%% intervals of the change (%s)", 100*r.Confidence, sampled)
 	table := a.Table("flows of", "size_bin", "quantile", "base", "other", "change", "from", "to", "few flows")
 	for _, x := range r.Changes {
 		if x.SizeBin == sizebin.All || x.Group == all.String() {
@@ -187,8 +193,8 @@ func (r *Comparison) Text() *text.Answer {
 	return a
 }
 
-// Judge compares the changes with gates and keeps the verdicts. Gates on slowdowns apply to the other scenario, whose
-// slowdowns have no interval here.
+// Judge compares the changes with gates and keeps the verdicts. Gates on slowdowns apply to the other
+// scenario, whose slowdowns have no interval here.
 func (r *Comparison) Judge(gates []gate.Gate) (err error) {
 	groups := names.Of(r.Changes, func(c Change) string { return c.Group })
 	r.Gates, err = judge(gates, groups, func(g gate.Gate, group, bin string) (x gate.Interval, found bool) {

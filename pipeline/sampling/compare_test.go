@@ -17,14 +17,15 @@ import (
 	"parsimon/stages/estimators"
 )
 
-// begin opens the scenario of a trace on topology small-2to1.
+// begin opens the scenario of a trace on topology small-2to1 for an estimate.
 func begin(t *testing.T, dir, flows string) *pipeline.Estimation {
 	t.Helper()
 	s, err := scenario.FromFiles("small-2to1", flows)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := pipeline.Begin(context.Background(), dir, s, pipeline.Variant{Estimator: estimators.Exact}, pipeline.Settings{})
+	v := pipeline.Variant{Estimator: estimators.Exact}
+	e, err := pipeline.Begin(context.Background(), dir, s, v, pipeline.Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +33,7 @@ func begin(t *testing.T, dir, flows string) *pipeline.Estimation {
 	return e
 }
 
-// slow is a trace's scenario with links of so many bps to the hosts.
+// slow opens the scenario of base with links of the given rate to the hosts.
 func slow(t *testing.T, dir string, base *pipeline.Estimation, bps int64) *pipeline.Estimation {
 	t.Helper()
 	change, err := scenario.ParseChange("bandwidth", fmt.Sprintf("tor-host=%dbps", bps))
@@ -52,8 +53,8 @@ func slow(t *testing.T, dir string, base *pipeline.Estimation, bps int64) *pipel
 	return e
 }
 
-// Both sides of a comparison are the same windows, and the interval of a change is far narrower than those of the two
-// percentiles.
+// Both sides of a comparison have the same windows, and the interval of a change is at most half as wide as
+// that of the percentile. Without common windows a comparison would need several times as many of them.
 func TestCompare(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	flows := cut(t, writeTrace(t, 20_000))
@@ -75,7 +76,9 @@ func TestCompare(t *testing.T) {
 	if err := r.Text().Write(&text, "text"); err != nil || !strings.Contains(text.String(), "warning: "+remark) {
 		t.Errorf("no warning %q (%v) in\n%s", remark, err, text.String())
 	}
-	i := slices.IndexFunc(r.Changes, func(x Change) bool { return x.Group == "all" && x.SizeBin == "all" && x.Quantile == 0.9 })
+	i := slices.IndexFunc(r.Changes, func(x Change) bool {
+		return x.Group == "all" && x.SizeBin == "all" && x.Quantile == 0.9
+	})
 	x := r.Changes[i]
 	alone, err := Run(ctx, base, ask)
 	if err != nil {
@@ -88,7 +91,8 @@ func TestCompare(t *testing.T) {
 	}
 	from := map[int64]int{}
 	for _, side := range []Side{r.Base, r.Other} {
-		m, _, err := base.Lake.ReadManifest(lake.Place{Scenario: lake.ScenarioID(side.ScenarioID), Variant: side.Variant})
+		place := lake.Place{Scenario: lake.ScenarioID(side.ScenarioID), Variant: side.Variant}
+		m, _, err := base.Lake.ReadManifest(place)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,9 +23,9 @@ type design struct {
 	loads  []float64 // of each slot: see loads
 }
 
-// newDesign divides slots into strata of similar load and time, and shuffles each stratum. The order depends on the seed
-// only, and not on any estimate. The load of a slot is averaged over the last loadNS until its end, because long flows that
-// began earlier still take bandwidth.
+// newDesign divides slots into strata of similar load and time, and shuffles each stratum. The order depends
+// on the seed only, and not on any estimate. The load of a slot is averaged over the last loadNS until its
+// end, because long flows that began earlier still take bandwidth.
 func newDesign(slots []slot, seed uint64, loadNS int64) *design {
 	d := &design{loads: loads(slots, loadNS)}
 	byLoad := make([]int, len(slots))
@@ -48,9 +48,9 @@ func newDesign(slots []slot, seed uint64, loadNS int64) *design {
 	return d
 }
 
-// Merged returns the design that merges every 2 or 4 consecutive strata into one, so that a round draws fewer slots. A
-// merged stratum draws from its parts alternately. Its variance includes the differences between them (collapsed strata:
-// Cochran §5A.12).
+// Merged returns the design that merges every 2 or 4 consecutive strata into one, so that a round draws fewer
+// slots. A merged stratum draws from its parts alternately. Its variance includes the differences between
+// them (collapsed strata: Cochran §5A.12).
 func (d *design) Merged(parts int) *design {
 	m := &design{loads: d.loads}
 	for strata := range slices.Chunk(d.Strata, parts) {
@@ -67,8 +67,8 @@ func (d *design) Merged(parts int) *design {
 	return m
 }
 
-// loads returns the offered load of each slot in bytes per ns, averaged over the slot and over the earlier slots that end
-// less than overNS before its end.
+// loads returns the offered load of each slot in bytes per ns, averaged over the slot and over the earlier
+// slots that end less than overNS before its end.
 func loads(slots []slot, overNS int64) []float64 {
 	all := make([]float64, len(slots))
 	first := 0
@@ -84,7 +84,8 @@ func loads(slots []slot, overNS int64) []float64 {
 	return all
 }
 
-// pieces cuts a list into at most n pieces of about equal length. A piece has at least firstRound items if the list has.
+// pieces cuts a list into at most n pieces of about equal length. A piece has at least firstRound items if
+// the list has.
 func pieces(list []int, n int) (out [][]int) {
 	n = max(1, min(n, len(list)/firstRound))
 	for i := range n {
@@ -98,11 +99,12 @@ func (d *design) First() []int {
 	return names.Of(d.Strata, func(s []int) int { return min(firstRound, len(s)) })
 }
 
-// Next returns how many slots of each stratum are drawn after another round, given those drawn so far. Half of the slots
-// are allocated in proportion to the sizes of the strata. The other half is allocated by Neyman's rule (Cochran §5.5). It
-// uses the load of a stratum instead of the standard deviation of its slots, which grows with the load. A deviation
-// estimated from the drawn slots may happen to be too small; that stratum would then get few slots and a variance that is
-// too small. Measured coverage falls by 3% with estimated deviations.
+// Next returns how many slots of each stratum are drawn after another round, given those drawn so far. Half
+// of the slots are allocated in proportion to the sizes of the strata. The other half is allocated by
+// Neyman's rule (Cochran §5.5). It uses the load of a stratum instead of the standard deviation of its slots,
+// which grows with the load. A deviation estimated from the drawn slots may happen to be too small; that
+// stratum would then get few slots and a variance that is too small. Measured coverage falls by 3% with
+// estimated deviations.
 func (d *design) Next(drawn []int) []int {
 	total := 0 // drawn
 	slots := 0
@@ -137,7 +139,8 @@ func (d *design) Next(drawn []int) []int {
 	return next
 }
 
-// Drawn returns the numbers of the drawn slots in order of time. counts has the number of drawn slots of each stratum.
+// Drawn returns the numbers of the drawn slots in order of time. counts has the number of drawn slots of each
+// stratum.
 func (d *design) Drawn(counts []int) (slots []int) {
 	for h, n := range counts {
 		slots = append(slots, d.Strata[h][:n]...)

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Every slot is in one stratum, later rounds keep the slots of earlier ones, and a seed gives one design.
+// Every slot is in one stratum, later rounds keep the slots of earlier ones, and equal seeds give equal
+// designs. Otherwise a more precise run could not reuse the windows of an earlier one.
 func TestDesign(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	slots := make([]slot, 300)
@@ -40,7 +41,7 @@ func TestDesign(t *testing.T) {
 	}
 }
 
-// A slot's load is that of the last while.
+// The load of a slot is averaged over the time before its end, in whole slots.
 func TestLoads(t *testing.T) {
 	slots := []slot{{0, 10, 1, 100}, {10, 20, 1, 300}, {20, 40, 1, 200}}
 	for over, want := range map[int64][]float64{0: {10, 30, 10}, 25: {10, 20, 500.0 / 30}, 1000: {10, 20, 15}} {
@@ -50,8 +51,8 @@ func TestLoads(t *testing.T) {
 	}
 }
 
-// The first slots of a design with merged strata are among those of the design with fewer merged, and every slot is in
-// one stratum.
+// The first slots of a design with merged strata are among the first slots of the full design, and every slot
+// is in one stratum. Otherwise the first round would not reuse the windows of the reduced one.
 func TestMerged(t *testing.T) {
 	var slots []slot
 	for i := range int64(103) {

@@ -14,7 +14,7 @@ import (
 	"parsimon/stages/estimators"
 )
 
-// exactTrace opens the scenario of a trace, to be worked on by so many workers.
+// exactTrace opens the scenario of a trace for an estimate by the given number of workers.
 func exactTrace(t *testing.T, flows string, workers int) *pipeline.Estimation {
 	t.Helper()
 	s, err := scenario.FromFiles("small-2to1", flows)
@@ -22,7 +22,8 @@ func exactTrace(t *testing.T, flows string, workers int) *pipeline.Estimation {
 		t.Fatal(err)
 	}
 	v := pipeline.Variant{Estimator: estimators.Exact}
-	e, err := pipeline.Begin(context.Background(), t.TempDir(), s, v, pipeline.Settings{Settings: engine.Settings{Workers: workers}})
+	o := pipeline.Settings{Settings: engine.Settings{Workers: workers}}
+	e, err := pipeline.Begin(context.Background(), t.TempDir(), s, v, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,8 +31,9 @@ func exactTrace(t *testing.T, flows string, workers int) *pipeline.Estimation {
 	return e
 }
 
-// Windows of a workload of short flows have the percentiles that the simulation of the whole has for their flows, and
-// the same rows for any number of workers.
+// For short flows, windows have the percentiles that the simulation of the whole workload has for the same
+// flows. Rows are equal for any number of workers. If the warm-up or the carried flows were wrong, windows
+// would be biased.
 func TestExactWindows(t *testing.T) {
 	ctx, flows := context.Background(), cut(t, writeTrace(t, 20_000))
 	ask := Ask{Within: 0.3, Of: []float64{0.9}, Confidence: 0.95}
@@ -92,7 +94,7 @@ func TestExactWindows(t *testing.T) {
 	}
 }
 
-// cut takes the last line end off a file.
+// cut removes the last line end of a file.
 func cut(t *testing.T, file string) string {
 	t.Helper()
 	info, err := os.Stat(file)

@@ -13,8 +13,8 @@ const cells = confidence.Cells(2e-4)
 // cellOf returns the cell of a slowdown of at least 1.
 func cellOf(slowdown float64) int32 { return int32(cells.Of(slowdown)) }
 
-// A histogram counts the slowdowns of a group of flows in one slot. The zero value is empty. Call Add for every flow, then
-// Seal, then the other methods, which treat nil as empty.
+// A histogram counts the slowdowns of a group of flows in one slot. The zero value is empty. Call Add for
+// every flow, then Seal, then the other methods, which treat nil as empty.
 type histogram struct {
 	cells []int32 // ascending once sealed
 	upTo  []int64 // flows up to and including the cell

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// maxLabels is the number of services, and of virtual networks, that have intervals of their own: those that come first
-	// in the workload.
+	// maxLabels is the number of services, and of virtual networks, that have intervals of their own: those that
+	// come first in the workload.
 	maxLabels = 64
 	// maxSlots bounds the number of slots and so the memory of an index.
 	maxSlots = 100_000
@@ -142,7 +142,8 @@ func (x *index) pair(service, vnet string) *pair {
 	return p
 }
 
-// newPair makes a pair. Its service and virtual network have groups of their own, unless there are already maxLabels.
+// newPair makes a pair. Its service and virtual network have groups of their own, unless there are already
+// maxLabels.
 func (x *index) newPair(service, vnet string) *pair {
 	p := &pair{service: service, vnet: vnet}
 	byService := x.label(confidence.ByService, service)

@@ -49,14 +49,15 @@ func (s sample) upTo(cell int32) (sum float64) {
 	return sum
 }
 
-// variance returns the estimated variance V of a sum over strata and its degrees of freedom. A stratum contributes
-// scale · Σ (x − x̄)² over its drawn slots, times the finite population correction. of returns the x and the scale of a
-// stratum with n drawn slots.
+// variance returns the estimated variance V of a sum over strata and its degrees of freedom. A stratum
+// contributes scale · Σ (x − x̄)² over its drawn slots, times the finite population correction. of returns
+// the x and the scale of a stratum with n drawn slots.
 //
-// V is a sum of squares u² over the drawn slots. Satterthwaite's degrees of freedom, 2V² / Var(V), assume that u is normal
-// within a stratum. The few drawn slots of one stratum cannot show that it is not. All strata together can: Var(V) is about
-// ⅔ Σ u⁴, which is Σ u⁴ without the squared expectations, a third of it for normal u. If a few slots contribute most of the
-// variance, this estimate gives few degrees of freedom. The smaller of the two values is returned.
+// V is a sum of squares u² over the drawn slots. Satterthwaite's degrees of freedom, 2V² / Var(V), assume
+// that u is normal within a stratum. The few drawn slots of one stratum cannot show that it is not. All
+// strata together can: Var(V) is about ⅔ Σ u⁴, which is Σ u⁴ without the squared expectations, a third of it
+// for normal u. If a few slots contribute most of the variance, this estimate gives few degrees of freedom.
+// The smaller of the two values is returned.
 func (s sample) variance(of func(h int, n float64) (x []float64, scale float64)) (v, df float64) {
 	var (
 		fourth  float64 // Σ u⁴
@@ -110,7 +111,8 @@ type quantileEstimate struct {
 	Open          bool  // no slowdown of the sample is significantly above the quantile; Hi is the largest one
 }
 
-// Quantile estimates quantile p and its interval at a confidence such as 0.95. ok is false for a sample without flows.
+// Quantile estimates quantile p and its interval at a confidence such as 0.95. ok is false for a sample
+// without flows.
 func (s sample) Quantile(p, confidence float64) (e quantileEstimate, ok bool) {
 	flows, largest := s.flows()
 	if e.Value, ok = s.value(p); !ok {
@@ -140,7 +142,8 @@ func (s sample) Quantile(p, confidence float64) (e quantileEstimate, ok bool) {
 	return e, true
 }
 
-// value returns quantile p, interpolated between two flows as in package queries. ok is false for a sample without flows.
+// value returns quantile p, interpolated between two flows as in package queries. ok is false for a sample
+// without flows.
 func (s sample) value(p float64) (slowdown float64, ok bool) {
 	flows, largest := s.flows()
 	below, part := math.Modf(p * max(0, flows-1))

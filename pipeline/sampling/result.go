@@ -20,12 +20,13 @@ import (
 // costlyShare is the simulated share of the workload above which windows save little.
 const costlyShare = 0.4
 
-// A Result is the answer, for scripts. Its percentiles by size bin apply to the whole workload. Their bounds are those of
-// Rows.
+// A Result is the answer, for scripts. Its percentiles by size bin apply to the whole workload. Their bounds
+// are those of Rows.
 type Result struct {
 	*summary.Result
 	SampledShare float64 `json:"sampled_share"` // share of the flows that are in windows
-	// SimulatedShare is approximately the share of the flows that was simulated, including warm-ups and their measurement.
+	// SimulatedShare is approximately the share of the flows that was simulated, including warm-ups and their
+	// measurement.
 	SimulatedShare float64 `json:"simulated_share"`
 	Windows        int     `json:"windows"`
 	Stopped        string  `json:"stopped"`    // Precise, Spent or Whole
@@ -52,7 +53,8 @@ func (s *sampler) result(rows []Row, stopped string, seconds float64) *Result {
 		Goals: s.goals(), Warmup: s.warmup, WindowError: s.windowError, Rows: rows,
 	}
 	var few []string
-	measured := float64(s.warmup.Windows) / float64(max(1, r.Windows)) // these were simulated again, with half of the warm-up
+	// Some windows were simulated again, with half of the warm-up.
+	measured := float64(s.warmup.Windows) / float64(max(1, r.Windows))
 	r.SimulatedShare = (1 + measured) * s.share(s.design.Drawn(s.drawn), s.warmup.NS)
 	for i := range rows {
 		row := &rows[i]
@@ -110,7 +112,8 @@ func (r *Result) Text() *text.Answer {
 	if r.Stopped == Whole {
 		from = "not sampled: windows would have been most of the workload, so all of it was estimated"
 	}
-	a.Linef("\nSlowdown (FCT / ideal FCT) of the whole workload, with %g%% intervals (%s)", 100*r.Confidence, from)
+	a.Linef("\nSlowdown (FCT / ideal FCT) of the whole workload, with %g%% intervals (%s)",
+		100*r.Confidence, from)
 	table := a.Table("flows of", "size_bin", "flows", "p50", "p90", "p99", "p99.9")
 	for group := range slices.Chunk(r.Rows, len(pipeline.Quantiles)) {
 		x := group[0]
@@ -127,8 +130,8 @@ func (r *Result) Text() *text.Answer {
 		a.Linef("warning: %s", line)
 	}
 	if r.Stopped != Whole && r.SimulatedShare > costlyShare {
-		a.Linef("windows and warm-ups have simulated about %.0f%% of the whole workload: without --within, the whole costs "+
-			"little more, and its percentiles are not sampled", 100*r.SimulatedShare)
+		a.Linef("windows and warm-ups have simulated about %.0f%% of the whole workload: without --within, "+
+			"the whole costs little more, and its percentiles are not sampled", 100*r.SimulatedShare)
 	}
 	a.Linef("\n%.1f s, %s", r.Seconds, r.reason())
 	estimate := r.ScenarioID // whose answer is the whole
@@ -154,16 +157,17 @@ func (r *Result) reason() string {
 				reached++
 			}
 		}
-		return fmt.Sprintf("stopped by --budget: %d of %d asked intervals are within ±%g%%", reached, len(r.Goals), 100*r.Within)
+		return fmt.Sprintf("stopped by --budget: %d of %d asked intervals are within ±%g%%",
+			reached, len(r.Goals), 100*r.Within)
 	}
 	return "the whole workload was estimated"
 }
 
 // addGoals adds the requested percentiles with their precision.
 func (r *Result) addGoals(a *text.Answer) {
-	a.Linef("\nAsked: ±%g%% due to the choice of windows. The intervals above are wider, because they also cover\n"+
-		"±%g%% for traffic outside the windows, the effect of half of the warm-up of %v (measured in %d windows), and\n"+
-		"the error of the fluid model of flows that last longer than %v after their window.", 100*r.Within,
+	a.Linef("\nAsked: ±%g%% due to the choice of windows. The intervals above are wider, because they also\n"+
+		"cover ±%g%% for traffic outside the windows, the effect of half of the warm-up of %v (measured in\n"+
+		"%d windows), and the error of the fluid model of flows that last longer than %v after their window.", 100*r.Within,
 		100*r.WindowError, time.Duration(r.Warmup.NS), r.Warmup.Windows, time.Duration(cooldown*r.Warmup.NS))
 	table := a.Table("flows of", "size_bin", "percentile", "precision", "reached")
 	for _, g := range r.Goals {
@@ -175,7 +179,8 @@ func (r *Result) addGoals(a *text.Answer) {
 	}
 }
 
-// Judge compares the percentiles with gates and keeps the verdicts. The error is a *gate.Error if a gate failed.
+// Judge compares the percentiles with gates and keeps the verdicts. The error is a *gate.Error if a gate
+// failed.
 func (r *Result) Judge(gates []gate.Gate) (err error) {
 	groups := names.Of(r.Rows, func(row Row) string { return row.Key.String() })
 	r.Gates, err = judge(gates, groups, func(g gate.Gate, group, bin string) (x gate.Interval, found bool) {
@@ -189,7 +194,8 @@ func (r *Result) Judge(gates []gate.Gate) (err error) {
 	return err
 }
 
-// judge compares gates with the values that find returns for a group and a size bin. groups are the known groups.
+// judge compares gates with the values that find returns for a group and a size bin. groups are the known
+// groups.
 func judge(gates []gate.Gate, groups []string,
 	find func(g gate.Gate, group, bin string) (gate.Interval, bool),
 ) ([]gate.Verdict, error) {

@@ -28,7 +28,9 @@ type histograms map[Key]*histogram
 
 // estimate estimates slots, unless the lake already has their estimate.
 func (s *sampler) estimate(ctx context.Context, slots []int, warmupNS int64) (*round, error) {
-	spans := names.Of(slots, func(n int) [2]int64 { return [2]int64{s.index.slots[n].FromNS, s.index.slots[n].ToNS} })
+	spans := names.Of(slots, func(n int) [2]int64 {
+		return [2]int64{s.index.slots[n].FromNS, s.index.slots[n].ToNS}
+	})
 	selection := windows.Selection{
 		Spans: spans, WarmupNS: warmupNS, CooldownNS: cooldown * warmupNS, LongestBytes: s.index.longestBytes,
 	}
@@ -51,8 +53,8 @@ func (s *sampler) estimate(ctx context.Context, slots []int, warmupNS int64) (*r
 	return &round{slots, run, selection.Parts(g.FirstStartNS, g.LastStartNS), fluid}, err
 }
 
-// slotOf returns the slot, among drawn slots in ascending order, in which a flow starts. It returns false for flows that
-// start elsewhere: in a warm-up, in a cool-down or before.
+// slotOf returns the slot, among drawn slots in ascending order, in which a flow starts. It returns false for
+// flows that start elsewhere: in a warm-up, in a cool-down or before.
 func (s *sampler) slotOf(startNS int64, slots []int) (int, bool) {
 	i := sort.Search(len(slots), func(i int) bool { return s.index.slots[slots[i]].ToNS > startNS })
 	if i == len(slots) || s.index.slots[slots[i]].FromNS > startNS {
@@ -129,8 +131,8 @@ func (s *sampler) read(ctx context.Context, r *round) (*reading, error) {
 	return x, err
 }
 
-// bounds returns the slowdown of a flow if the fluid after its part is too slow, or too fast, by its mean error within
-// parts. Both bounds of a flow that ends in its part are its slowdown.
+// bounds returns the slowdown of a flow if the fluid after its part is too slow, or too fast, by its mean
+// error within parts. Both bounds of a flow that ends in its part are its slowdown.
 func (r *round) bounds(f *estimatedFlow) (least, most float64) {
 	after := f.Slowdown * max(0, 1-float64(r.endOf(f.StartNS)-f.StartNS)/float64(f.FCTNS))
 	return f.Slowdown - after + after/(1+r.error), f.Slowdown + after*r.error

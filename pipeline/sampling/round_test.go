@@ -7,13 +7,16 @@ import (
 	"parsimon/stages/route"
 )
 
-// A flow that ends in its part has one slowdown. Of one that outlasts it, the time after the part is uncertain.
+// The slowdown of a flow that ends in its part is certain. If a flow outlasts its part, the time after the
+// part is uncertain.
 func TestBounds(t *testing.T) {
 	r := &round{parts: [][2]int64{{0, 1000}, {5000, 6000}}, error: 0.25}
-	if least, most := r.bounds(&estimatedFlow{flow: flowAt(5100), FCTNS: 900, Slowdown: 1.5}); least != 1.5 || most != 1.5 {
+	least, most := r.bounds(&estimatedFlow{flow: flowAt(5100), FCTNS: 900, Slowdown: 1.5})
+	if least != 1.5 || most != 1.5 {
 		t.Errorf("a flow that ends with its part has %v to %v", least, most)
 	}
-	least, most := r.bounds(&estimatedFlow{flow: flowAt(5200), FCTNS: 1000, Slowdown: 2.5}) // alone: 400 ns; 800 ns in the part
+	// Alone it takes 400 ns. It spends 800 ns in the part.
+	least, most = r.bounds(&estimatedFlow{flow: flowAt(5200), FCTNS: 1000, Slowdown: 2.5})
 	if math.Abs(least-(2+0.5/1.25)) > 1e-9 || math.Abs(most-(2+0.5*1.25)) > 1e-9 {
 		t.Errorf("bounds %v to %v, want 2.4 to 2.625", least, most)
 	}

@@ -28,7 +28,8 @@ type Row struct {
 	Warning    string  `json:"warning"` // few flows are beyond the percentile: the interval covers it too rarely
 }
 
-// A Bound is the upper end of an interval. It is infinite, and null in JSON, if the sample has too few flows to know it.
+// A Bound is the upper end of an interval. It is infinite, and null in JSON, if the sample has too few flows
+// to know it.
 type Bound float64
 
 // MarshalJSON writes a number or null.
@@ -53,7 +54,8 @@ func (r Row) interval() string {
 // percentileName names a quantile, such as p99.9.
 func percentileName(q float64) string { return fmt.Sprintf("p%g", math.Round(q*100_000)/1000) }
 
-// fewBeyond is the number of sampled flows beyond a percentile below which it has a warning and does not count as precise.
+// fewBeyond is the number of sampled flows beyond a percentile below which it has a warning and does not
+// count as precise.
 const fewBeyond = 30
 
 // rows returns the percentiles of all groups that have sampled flows.
@@ -101,9 +103,10 @@ func (s *sampler) row(k Key, q float64) (row Row, ok bool) {
 	return row, true
 }
 
-// errorOfWindows returns the relative error of p50 to p99 of windows against the same flows in the whole workload, as
-// measured (datasets/results/coverage.md). The error of p99.9 was up to twice as large. TCP flows that are carried over
-// begin in slow start again. DCQCN flows begin at line rate, and the effect of that lasts longer than a warm-up.
+// errorOfWindows returns the relative error of p50 to p99 of windows against the same flows in the whole
+// workload, as measured (datasets/results/coverage.md). The error of p99.9 was up to twice as large. TCP
+// flows that are carried over begin in slow start again. DCQCN flows begin at line rate, and the effect of
+// that lasts longer than a warm-up.
 func errorOfWindows(t simkernel.Transport) float64 {
 	switch {
 	case t.Traits().AckClocked:
@@ -116,9 +119,9 @@ func errorOfWindows(t simkernel.Transport) float64 {
 	return 0.01
 }
 
-// widen adds the error of windows and the effect of half of the warm-up to an interval. Both are biases, which do not
-// average out over windows. Under a bias of at most B, an interval keeps its confidence if it is widened by B on each side
-// (slightly less suffices: Armstrong and Kolesár, Econometrica 86(2), 2018).
+// widen adds the error of windows and the effect of half of the warm-up to an interval. Both are biases,
+// which do not average out over windows. Under a bias of at most B, an interval keeps its confidence if it is
+// widened by B on each side (slightly less suffices: Armstrong and Kolesár, Econometrica 86(2), 2018).
 func (s *sampler) widen(e quantileEstimate, warmup float64) (lo, hi float64) {
 	return max(1, e.Lo*(1-s.windowError)*(1-warmup)), e.Hi * (1 + s.windowError) * (1 + warmup)
 }

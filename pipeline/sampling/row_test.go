@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// An interval holds its sampling part, the error of windows, and what half of the warm-up changes.
+// An interval includes its sampling part, the error of windows and the effect of half of the warm-up.
 func TestWiden(t *testing.T) {
 	s, e := &sampler{}, quantileEstimate{Value: 5, Lo: 4.9, Hi: 5.1}
 	if lo, hi := s.widen(e, 0); math.Abs(lo-4.9) > 1e-9 || math.Abs(hi-5.1) > 1e-9 {

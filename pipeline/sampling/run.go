@@ -12,7 +12,8 @@ import (
 	"parsimon/schema/names"
 )
 
-// wholeShare is the share of the workload, including warm-ups, above which the whole is estimated instead of windows.
+// wholeShare is the share of the workload, including warm-ups, above which the whole is estimated instead of
+// windows.
 const wholeShare = 0.6
 
 // Reasons why an estimate from windows ends.
@@ -40,11 +41,11 @@ type sampler struct {
 	stages      []engine.Report
 
 	other      *sampler           // other side of a comparison, or nil
-	here, over map[int]histograms // slowdowns of the flows that both sides have, here and on the other side, by slot
+	here, over map[int]histograms // slowdowns here and on the other side of flows that both have, by slot
 }
 
-// Run estimates a scenario from windows. It generates the flows if the lake does not have them. The variant of base is
-// that of the whole network.
+// Run estimates a scenario from windows. It generates the flows if the lake does not have them. The variant
+// of base is that of the whole network.
 func Run(ctx context.Context, base *pipeline.Estimation, ask Ask) (*Result, error) {
 	s, stopped, err := estimateWindows(ctx, base, nil, ask)
 	if err != nil {
@@ -53,8 +54,8 @@ func Run(ctx context.Context, base *pipeline.Estimation, ask Ask) (*Result, erro
 	return s.combine(ctx, stopped)
 }
 
-// estimateWindows estimates windows of a scenario, or of two, until the requested intervals are narrow enough or the budget
-// is spent. stopped is the reason why it ended.
+// estimateWindows estimates windows of a scenario, or of two, until the requested intervals are narrow enough
+// or the budget is spent. stopped is the reason why it ended.
 func estimateWindows(ctx context.Context, base, other *pipeline.Estimation, ask Ask) (
 	s *sampler, stopped string, err error,
 ) {
@@ -66,7 +67,8 @@ func estimateWindows(ctx context.Context, base, other *pipeline.Estimation, ask 
 	if ask.Budget > 0 {
 		defer time.AfterFunc(ask.Budget, func() { cancel(context.DeadlineExceeded) }).Stop()
 	}
-	s = &sampler{base: base, ask: ask, began: time.Now(), windowError: errorOfWindows(base.Spec.Params.Transport)}
+	windowError := errorOfWindows(base.Spec.Params.Transport)
+	s = &sampler{base: base, ask: ask, began: time.Now(), windowError: windowError}
 	s.forget()
 	err = s.start(limited)
 	if err == nil && other != nil {
@@ -76,8 +78,8 @@ func estimateWindows(ctx context.Context, base, other *pipeline.Estimation, ask 
 		stopped, err = s.draw(ctx, limited)
 	}
 	if errors.Is(context.Cause(limited), context.DeadlineExceeded) && err != nil {
-		err = fmt.Errorf("--budget %v is over before the first windows were simulated; repeat the command with a larger --budget "+
-			"or without one: it continues from what is done", ask.Budget)
+		err = fmt.Errorf("--budget %v is over before the first windows were simulated; "+
+			"repeat the command with a larger --budget or without one: it continues from what is done", ask.Budget)
 	}
 	return s, stopped, err
 }
@@ -106,9 +108,10 @@ func (s *sampler) forget() {
 	}
 }
 
-// draw estimates windows round by round until the requested intervals are narrow enough, or estimates the whole, and returns
-// the reason why it ended. Context limited ends with the budget. The first round has two parts, a reduced one and the rest.
-// If limited ends during a part or a round, the parts and rounds before it are the answer.
+// draw estimates windows round by round until the requested intervals are narrow enough, or estimates the
+// whole, and returns the reason why it ended. Context limited ends with the budget. The first round has two
+// parts, a reduced one and the rest. If limited ends during a part or a round, the parts and rounds before it
+// are the answer.
 func (s *sampler) draw(ctx, limited context.Context) (stopped string, err error) {
 	before := s.design // of the rounds that are done
 	next := s.design.First()
@@ -217,8 +220,8 @@ func (s *sampler) whole(ctx, limited context.Context) error {
 	return s.pair(ctx)
 }
 
-// share returns approximately the share of the workload's flows that an estimate of slots simulates. It assumes that
-// warm-ups and cool-downs have the rate of flows of their window.
+// share returns approximately the share of the workload's flows that an estimate of slots simulates. It
+// assumes that warm-ups and cool-downs have the rate of flows of their window.
 func (s *sampler) share(slots []int, warmupNS int64) float64 {
 	flows := 0.0
 	total := int64(0)

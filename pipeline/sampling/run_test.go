@@ -35,7 +35,10 @@ func writeTrace(t *testing.T, flows int) string {
 		src := random.IntN(32)
 		start := (random.Int64N(600e6) + random.Int64N(600e6)) / 2
 		if err == nil {
-			_, err = fmt.Fprintf(f, "%d,%d,%d,%d,%s\n", src, (src+1+random.IntN(31))%32, 1000+random.IntN(9000), start, []string{"a", "b"}[random.IntN(2)])
+			dst := (src + 1 + random.IntN(31)) % 32
+			bytes := 1000 + random.IntN(9000)
+			service := 'a' + rune(random.IntN(2))
+			_, err = fmt.Fprintf(f, "%d,%d,%d,%d,%c\n", src, dst, bytes, start, service)
 		}
 	}
 	if err != nil || f.Close() != nil {
@@ -44,6 +47,7 @@ func writeTrace(t *testing.T, flows int) string {
 	return path
 }
 
+// runAsk runs an Ask for a trace.
 func runAsk(t *testing.T, dir, flows string, ask Ask) *Result {
 	t.Helper()
 	s, err := scenario.FromFiles("small-2to1", flows)
@@ -63,8 +67,9 @@ func runAsk(t *testing.T, dir, flows string, ask Ask) *Result {
 	return r
 }
 
-// A sampled run answers for the whole from some of its flows, commits its tables, and is repeated by another lake. A
-// more precise one takes over its windows. Its hidden scenarios are listed nowhere and are removed with the scenario.
+// A run estimates the whole workload from some of its flows and commits its tables. A run in another lake has
+// equal rows. A more precise run reuses the windows. Hidden scenarios are listed nowhere and are removed with
+// the scenario.
 func TestRun(t *testing.T) {
 	flows, dir := writeTrace(t, 20_000), t.TempDir()
 	ask := Ask{Within: 0.5, Of: []float64{0.99}, Confidence: 0.95}
@@ -99,7 +104,8 @@ func TestRun(t *testing.T) {
 	if finer := runAsk(t, dir, flows, ask); finer.Windows <= r.Windows {
 		t.Errorf("%d windows for a finer answer, after %d", finer.Windows, r.Windows)
 	}
-	if _, err := pipeline.Remove(context.Background(), l, pipeline.Removal{Scenarios: []string{r.ScenarioID}}); err != nil {
+	removal := pipeline.Removal{Scenarios: []string{r.ScenarioID}}
+	if _, err := pipeline.Remove(context.Background(), l, removal); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := l.Scenarios(); err != nil || len(left) > 0 {
@@ -107,6 +113,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// checkLake checks the committed tables and the status of a run.
 func checkLake(t *testing.T, l *lake.Lake, r *Result) {
 	t.Helper()
 	m, found, err := l.ReadManifest(lake.Place{Scenario: lake.ScenarioID(r.ScenarioID), Variant: r.Variant})
@@ -128,7 +135,9 @@ func checkLake(t *testing.T, l *lake.Lake, r *Result) {
 		}
 	}
 	share := float64(rows[schema.SampledSlowdowns.Name]) / float64(r.Flows)
-	if rows[schema.Windows.Name] != int64(r.Windows) || share != r.SampledShare || rows[schema.Intervals.Name] != int64(len(r.Rows)-open) {
+	windows := rows[schema.Windows.Name]
+	intervals := rows[schema.Intervals.Name]
+	if windows != int64(r.Windows) || share != r.SampledShare || intervals != int64(len(r.Rows)-open) {
 		t.Errorf("committed rows %v, want those of %d windows", rows, r.Windows)
 	}
 	status, err := pipeline.ReadStatus(l, true)
@@ -140,12 +149,13 @@ func checkLake(t *testing.T, l *lake.Lake, r *Result) {
 	}
 }
 
-// A budget that is over before anything is known is an error, and what ends with it during a later part of the first
-// round is an answer from the parts before.
+// A budget that ends before the first windows are simulated is an error. If it ends in the second part of the
+// first round, the first part is the answer.
 func TestBudget(t *testing.T) {
 	ctx, flows := context.Background(), writeTrace(t, 20_000)
 	ask := Ask{Within: 0.001, Of: []float64{0.99}, Confidence: 0.95, Budget: 1}
-	if _, err := Run(ctx, exactTrace(t, flows, 1), ask); err == nil || !strings.Contains(err.Error(), "--budget 1ns is over before") {
+	_, err := Run(ctx, exactTrace(t, flows, 1), ask)
+	if err == nil || !strings.Contains(err.Error(), "--budget 1ns is over before") {
 		t.Errorf("a budget of 1 ns: %v", err)
 	}
 	e := exactTrace(t, flows, 1)

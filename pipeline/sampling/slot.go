@@ -2,8 +2,8 @@ package sampling
 
 import "slices"
 
-// A slot is the part of the workload between two times. It is the cluster that the design draws. A drawn slot is a
-// window.
+// A slot is the part of the workload between two times. It is the cluster that the design draws. A drawn slot
+// is a window.
 type slot struct {
 	FromNS int64
 	ToNS   int64 // excluded
@@ -11,8 +11,9 @@ type slot struct {
 	Bytes  int64
 }
 
-// A cutter cuts a workload into slots of about the same number of flows. Flows that start at the same time are in the
-// same slot. A cutter is used by one goroutine at a time: Add for every flow in start order, then Slots.
+// A cutter cuts a workload into slots of about the same number of flows. Flows that start at the same time
+// are in the same slot. A cutter is used by one goroutine at a time: Add for every flow in start order, then
+// Slots.
 type cutter struct {
 	flowsPerSlot int64
 	slots        []slot
@@ -24,8 +25,8 @@ type cutter struct {
 // newCutter returns a cutter for slots of the given number of flows, at least one.
 func newCutter(flows int64) *cutter { return &cutter{flowsPerSlot: max(1, flows), at: -1} }
 
-// recount returns a cutter that counts the flows of another workload in slots of the same times. It ignores flows outside
-// all slots.
+// recount returns a cutter that counts the flows of another workload in slots of the same times. It ignores
+// flows outside all slots.
 func recount(slots []slot) *cutter {
 	c := &cutter{slots: slices.Clone(slots), fixed: true}
 	for i := range c.slots {
@@ -57,8 +58,8 @@ func (c *cutter) Add(startNS, bytes int64) {
 	c.lastNS = startNS
 }
 
-// Slots returns the slots in order of time. Slots that were cut cover the time from the first start to the last without
-// gaps.
+// Slots returns the slots in order of time. Slots that were cut cover the time from the first start to the
+// last without gaps.
 func (c *cutter) Slots() []slot {
 	last := len(c.slots) - 1
 	if last >= 0 && !c.fixed {

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Slots partition the flows, and flows of one start are not separated.
+// Slots partition the flows, and flows that start together are in one slot. Otherwise flows would count twice
+// or not at all.
 func TestCutter(t *testing.T) {
 	c := newCutter(3)
 	starts := []int64{5, 5, 6, 6, 6, 9, 9, 9, 9, 9, 20}

@@ -2,9 +2,9 @@ package sampling
 
 import "math"
 
-// StudentT returns the t for which |T| ≤ t has probability confidence, where T has Student's distribution with df degrees
-// of freedom. df need not be an integer; values below 1 count as 1. The result has about 6 correct digits (Hill, Algorithm
-// 396, CACM 13(10), 1970).
+// StudentT returns the t for which |T| ≤ t has probability confidence, where T has Student's distribution
+// with df degrees of freedom. df need not be an integer; values below 1 count as 1. The result has about 6
+// correct digits (Hill, Algorithm 396, CACM 13(10), 1970).
 func StudentT(confidence, df float64) float64 {
 	p := 1 - confidence
 	n := max(1, df)

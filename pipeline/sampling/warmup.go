@@ -14,31 +14,33 @@ import (
 const (
 	minWarmupNS = int64(1e6)
 	maxWarmupNS = int64(1024e6)
-	// A warm-up is long enough if half of it changes each requested percentile by at most warmupTolerance, or by at most
-	// warmupShare of the requested precision.
+	// A warm-up is long enough if half of it changes each requested percentile by at most warmupTolerance, or by
+	// at most warmupShare of the requested precision.
 	warmupTolerance = 0.0025
 	warmupShare     = 0.25
 	// cooldown is the length of a cool-down in warm-ups. Flows that outlast it continue in the fluid.
 	cooldown = 1
-	// slotWarmups is the average length of a slot in warm-ups. Load changes slowly, so that a longer window costs more but
-	// has little more information. With shorter windows, most of the simulated time would be warm-up.
+	// slotWarmups is the average length of a slot in warm-ups. Load changes slowly, so that a longer window
+	// costs more but has little more information. With shorter windows, most of the simulated time would be
+	// warm-up.
 	slotWarmups = 1
-	// loadWarmups is the time, in warm-ups, over which the load of a slot is averaged. On the large network this load
-	// explains 24% of the variance, between slots, of the flows beyond p99, and 46% beyond p90. The load of the slot alone
-	// explains 1% and 6%.
+	// loadWarmups is the time, in warm-ups, over which the load of a slot is averaged. On the large network this
+	// load explains 24% of the variance, between slots, of the flows beyond p99, and 46% beyond p90. The load of
+	// the slot alone explains 1% and 6%.
 	loadWarmups = 12
 	// minSlotFlows flows in each window of the first round suffice for p99.
 	minSlotFlows = 200
-	// warmupRoundTrips is the least length of a warm-up in round trips, before it is rounded down to a power of two in ms.
-	// DCTCP averages marks over 16 round trips. With round trips of 180 µs, p99 of windows was 3.8% below that of the same
-	// flows in the whole workload with a warm-up of 11 round trips, and 0.9% below with 44.
+	// warmupRoundTrips is the least length of a warm-up in round trips, before it is rounded down to a power of
+	// two in ms. DCTCP averages marks over 16 round trips. With round trips of 180 µs, p99 of windows was 3.8%
+	// below that of the same flows in the whole workload with a warm-up of 11 round trips, and 0.9% below with
+	// 44.
 	warmupRoundTrips = 64
 )
 
 // A Warmup describes the warm-up of windows and the effect of halving it.
 type Warmup struct {
 	NS      int64    `json:"warmup_ns"`
-	Windows int      `json:"windows"` // windows that were simulated with half of it, too; 0 if the whole is estimated
+	Windows int      `json:"windows"` // also simulated with half of it; 0 if the whole is estimated
 	Effect  []Effect `json:"effect"`  // of half of the warm-up
 }
 
@@ -58,9 +60,10 @@ func (w Warmup) settled(a Ask) bool {
 	return !slices.ContainsFunc(a.Of, func(q float64) bool { return w.change(q) > tolerance })
 }
 
-// firstWarmupNS returns the first warm-up to try: a quarter of the time in which the slowest host sends a flow of the
-// byte-weighted median size, or warmupRoundTrips if that is longer, rounded down to a power of two in ms. Queues and
-// congestion windows settle in it. Flows that began earlier do not need it, because they are carried over.
+// firstWarmupNS returns the first warm-up to try: a quarter of the time in which the slowest host sends a
+// flow of the byte-weighted median size, or warmupRoundTrips if that is longer, rounded down to a power of
+// two in ms. Queues and congestion windows settle in it. Flows that began earlier do not need it, because
+// they are carried over.
 func (x *index) firstWarmupNS(slowestBps int64) int64 {
 	half := int64(0)
 	for _, bytes := range x.bytesOf {
@@ -78,11 +81,11 @@ func (x *index) firstWarmupNS(slowestBps int64) int64 {
 	return minWarmupNS
 }
 
-// measureWarmup finds the warm-up, the slots and their design. It simulates the windows of a reduced first round with a
-// warm-up and with half of it, and doubles the warm-up until it is settled.
+// measureWarmup finds the warm-up, the slots and their design. It simulates the windows of a reduced first
+// round with a warm-up and with half of it, and doubles the warm-up until it is settled.
 //
-// If the first round would already be most of the workload, it measures nothing, and draw estimates the whole. With a
-// budget only the reduced round counts for this, because the whole may take too long.
+// If the first round would already be most of the workload, it measures nothing, and draw estimates the
+// whole. With a budget only the reduced round counts for this, because the whole may take too long.
 func (s *sampler) measureWarmup(ctx context.Context) error {
 	g, err := s.base.Generated()
 	if err != nil {
@@ -112,9 +115,9 @@ func (s *sampler) measureWarmup(ctx context.Context) error {
 	}
 }
 
-// measure compares estimates of the same windows with the warm-up and with half of it. If the error of a warm-up falls by
-// half or more with each doubling, it is at most the change due to the last doubling. Halving costs less than half of what
-// doubling would cost.
+// measure compares estimates of the same windows with the warm-up and with half of it. If the error of a
+// warm-up falls by half or more with each doubling, it is at most the change due to the last doubling.
+// Halving costs less than half of what doubling would cost.
 func (s *sampler) measure(ctx context.Context, some []int) error {
 	whole, err := s.estimated(ctx, some, s.warmup.NS)
 	if err != nil {
@@ -128,7 +131,8 @@ func (s *sampler) measure(ctx context.Context, some []int) error {
 	wholes := names.Of(some, func(n int) *histogram { return whole[n][all] })
 	s.warmup.Windows = len(some)
 	s.warmup.Effect = effects(halves, wholes)
-	s.base.Log.Info().Dur("warmup", time.Duration(s.warmup.NS)).Any("effects", s.warmup.Effect).Msg("half of the warm-up")
+	s.base.Log.Info().Dur("warmup", time.Duration(s.warmup.NS)).Any("effects", s.warmup.Effect).
+		Msg("half of the warm-up")
 	return nil
 }
 
@@ -154,8 +158,8 @@ type Effect struct {
 	ErrorHi  float64 `json:"error_hi"`
 }
 
-// effects returns the effects on the percentiles of all windows together. halves and wholes are the slowdowns of each
-// window with half of the warm-up and with all of it.
+// effects returns the effects on the percentiles of all windows together. halves and wholes are the slowdowns
+// of each window with half of the warm-up and with all of it.
 func effects(halves, wholes []*histogram) (out []Effect) {
 	half := stratum{Slots: math.MaxInt}
 	whole := stratum{Slots: math.MaxInt}

@@ -17,9 +17,11 @@ import (
 // A FlowReader streams the flows of a workload that start from fromNS until toNS, excluded.
 type FlowReader func(fromNS, toNS int64) schema.Batches
 
-// WriteFlows writes the flows that start in the parts of the selected windows, and those that are active when a part begins,
-// with the bytes that they have left. Rows are in start order. read reads the whole workload.
-func (s Scenario) WriteFlows(ctx context.Context, selection Selection, read FlowReader, out schema.Sink) error {
+// WriteFlows writes the flows that start in the parts of the selected windows, and those that are active when
+// a part begins, with the bytes that they have left. Rows are in start order. read reads the whole workload.
+func (s Scenario) WriteFlows(
+	ctx context.Context, selection Selection, read FlowReader, out schema.Sink,
+) error {
 	slowestBps, _ := s.Model.Network.HostBps()
 	c := carrier{
 		selection: selection, parts: s.Spec.Parts, fluid: newFluid(s.Model), out: out,
@@ -57,11 +59,12 @@ func byStart(a, b workload.Row) int {
 	return cmp.Or(cmp.Compare(a.StartNS, b.StartNS), cmp.Compare(a.ID, b.ID))
 }
 
-// The fluid begins carryBack times longestNS before a part. With 4, the fluid, which begins empty, had too few large flows
-// when the part began, and p90 of windows was 1.2% lower (datasets/results/coverage.md).
+// The fluid begins carryBack times longestNS before a part. With 4, the fluid, which begins empty, had too
+// few large flows when the part began, and p90 of windows was 1.2% lower (datasets/results/coverage.md).
 //
-// Until nearBack times longestNS before the part, the fluid has no flows smaller than 1/fewBytes of the largest one, and
-// its steps are farSteps times longer. With all flows and short steps it would take as long as the packets.
+// Until nearBack times longestNS before the part, the fluid has no flows smaller than 1/fewBytes of the
+// largest one, and its steps are farSteps times longer. With all flows and short steps it would take as long
+// as the packets.
 const (
 	carryBack, nearBack = 16, 4
 	fewBytes, farSteps  = 64, 10
@@ -95,14 +98,14 @@ func (c *carrier) add(r workload.Row) error {
 	return nil
 }
 
-// begin begins the parts that begin at or before a time. It makes the flows that are active then due in the first eighth of
-// the warm-up. Until they have begun, new flows get too much bandwidth. With the first half instead, p90 and p99 of windows
-// of 2 ms (scenario small) were 1.8% and 2.2% below those of the same flows in the whole workload. With the first eighth
-// they were 1.3% and 1.1% below.
+// begin begins the parts that begin at or before a time. It makes the flows that are active then due in the
+// first eighth of the warm-up. Until they have begun, new flows get too much bandwidth. With the first half
+// instead, p90 and p99 of windows of 2 ms (scenario small) were 1.8% and 2.2% below those of the same flows
+// in the whole workload. With the first eighth they were 1.3% and 1.1% below.
 //
-// If all of them began with the part, their first congestion windows would meet in the queues. With long flows that lasts
-// longer than a warm-up. A flow therefore begins at a time that a hash of the seed and its id chooses, with the bytes that
-// it has left then, if any.
+// If all of them began with the part, their first congestion windows would meet in the queues. With long
+// flows that lasts longer than a warm-up. A flow therefore begins at a time that a hash of the seed and its
+// id chooses, with the bytes that it has left then, if any.
 func (c *carrier) begin(ns int64) error {
 	for c.next < len(c.parts) && c.parts[c.next][0] <= ns {
 		if err := c.write(math.MaxInt64); err != nil {

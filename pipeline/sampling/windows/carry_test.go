@@ -8,8 +8,8 @@ import (
 	"parsimon/stages/workload"
 )
 
-// Flows that are active when a part begins begin at times of their own in the first eighth of the warm-up, with what they
-// have left then. Those that have ended by then do not.
+// Flows that are active when a part begins begin at times of their own in the first eighth of the warm-up,
+// with what they have left then. Those that have ended by then do not.
 func TestCarriedFlowsBeginApart(t *testing.T) {
 	const bps, warmupNS = 8_000_000_000 * 1.048, int64(2_000_000) // a byte of payload per ns
 	hosts := map[int32]int64{}
@@ -48,8 +48,8 @@ func TestCarriedFlowsBeginApart(t *testing.T) {
 	}
 }
 
-// Large flows are followed in long steps until shortly before a part, without small ones, and have about the bytes then
-// that they have with all flows and short steps.
+// Large flows are followed in long steps until shortly before a part, without small ones, and have about the
+// bytes then that they have with all flows and short steps.
 func TestFlowsFarBeforeAPart(t *testing.T) {
 	const bps = 8_000_000_000 * 1.048 // a byte of payload per ns
 	hosts := map[int32]int64{}

@@ -16,22 +16,23 @@ type carried struct {
 	path      []int32 // link ids
 }
 
-// fluidStepNS is the shortest time step of a fluid. A flow begins with the first step after its start, on average half a
-// step late, which stands for the delays of the path. It ends at the end of a step.
+// fluidStepNS is the shortest time step of a fluid. A flow begins with the first step after its start, on
+// average half a step late, which stands for the delays of the path. It ends at the end of a step.
 const fluidStepNS = int64(20_000)
 
-// fluidRounds is the number of times per step that links divide their unused bandwidth among flows. With 3 rounds flows
-// have 0.8% more bytes left than with 8 (scenario small).
+// fluidRounds is the number of times per step that links divide their unused bandwidth among flows. With 3
+// rounds flows have 0.8% more bytes left than with 8 (scenario small).
 const fluidRounds = 6
 
-// Version is part of the id of a scenario of windows, because its carried flows and their starts depend on the fluid. Raise
-// it with every change of the fluid or of the carried flows.
+// Version is part of the id of a scenario of windows, because its carried flows and their starts depend on
+// the fluid. Raise it with every change of the fluid or of the carried flows.
 const Version = 14
 
-// A fluid approximates which flows are active at a time and how many bytes they have left. Links divide their bandwidth
-// equally among the flows that cross them. Bandwidth that a flow cannot use is divided among the other flows of the link.
-// The ACKs of the data on a link take bandwidth from its reverse link. If paths move, only the first and the last link of a
-// flow count. If only these counted always, p90 of windows would be 0.8% too low (datasets/results/coverage.md).
+// A fluid approximates which flows are active at a time and how many bytes they have left. Links divide their
+// bandwidth equally among the flows that cross them. Bandwidth that a flow cannot use is divided among the
+// other flows of the link. The ACKs of the data on a link take bandwidth from its reverse link. If paths
+// move, only the first and the last link of a flow count. If only these counted always, p90 of windows would
+// be 0.8% too low (datasets/results/coverage.md).
 //
 // Flows must be added in start order. The time of a step is proportional to the number of active flows.
 type fluid struct {
@@ -40,12 +41,13 @@ type fluid struct {
 	now    int64                       // in ns
 	stepNS int64
 	steps  int64 // number of the current step
-	// ackShare is the number of payload bytes for which a link has no capacity per payload byte on its reverse link, because
-	// of the ACKs.
+	// ackShare is the number of payload bytes for which a link has no capacity per payload byte on its reverse
+	// link, because of the ACKs.
 	ackShare float64
 	active   []carried
-	begun    []carried        // added in the current step, in start order
-	ended    func(c *carried) // called with a flow that ends, when now is the beginning of its last step; may be nil
+	begun    []carried // added in the current step, in start order
+	// ended is called with each flow that ends, when now is the beginning of its last step; it may be nil.
+	ended func(c *carried)
 }
 
 // A fluidLink is the state of one link.
@@ -66,8 +68,8 @@ func (l *fluidLink) use(step int64, bytes float64) {
 	l.left -= bytes
 }
 
-// newFluid returns a fluid without flows. The capacity of a link is its share for payload. At switches it is multiplied by
-// the utilization that the transport reaches.
+// newFluid returns a fluid without flows. The capacity of a link is its share for payload. At switches it is
+// multiplied by the utilization that the transport reaches.
 func newFluid(m *step.Model) *fluid {
 	p := &m.Params
 	packet := float64(p.PayloadBytes + p.HeaderBytes)
@@ -75,7 +77,8 @@ func newFluid(m *step.Model) *fluid {
 		links: make([]fluidLink, len(m.Network.Links)), stepNS: fluidStepNS, ackShare: float64(p.AckBytes) / packet,
 	}
 	for i, l := range m.Network.Links {
-		f.links[i].capacity = float64(p.PayloadBytes) / packet * float64(l.BandwidthBps) * float64(fluidStepNS) / 8e9
+		capacity := float64(p.PayloadBytes) / packet * float64(l.BandwidthBps) * float64(fluidStepNS) / 8e9
+		f.links[i].capacity = capacity
 		if !m.Network.FromHost(l.ID) {
 			f.links[i].capacity *= p.Utilization()
 		}
@@ -149,8 +152,9 @@ func (f *fluid) each(do func(*carried)) {
 
 // step lets the active flows send for one step and removes those that have ended.
 //
-// Links first get their capacity, less the ACKs of the data that their reverse carried in the last step. In each round a
-// flow then sends an equal share of what its links have left, at most that of the most loaded one.
+// Links first get their capacity, less the ACKs of the data that their reverse carried in the last step. In
+// each round a flow then sends an equal share of what its links have left, at most that of the most loaded
+// one.
 func (f *fluid) step() {
 	before := f.steps
 	f.steps++

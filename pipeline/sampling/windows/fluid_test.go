@@ -19,8 +19,8 @@ func star(bps map[int32]int64) *fluid {
 	return f
 }
 
-// Two flows of one sender have half of its payload bandwidth each, until the shorter one ends. A flow begins with the
-// step after its start.
+// Two flows of one sender have half of its payload bandwidth each, until the shorter one ends. A flow begins
+// with the step after its start.
 func TestFluid(t *testing.T) {
 	const bps, step = 8_000_000_000 * 1.048, float64(fluidStepNS) // a byte of payload per ns
 	f := star(map[int32]int64{1: bps, 2: bps, 3: bps})

@@ -13,14 +13,14 @@ import (
 	"parsimon/stages/workload"
 )
 
-// An outlasting has the flows of a part of the time, which is simulated packet by packet. Flows that are active at its end
-// continue in a fluid, together with all flows of the workload that start later:
+// An outlasting has the flows of a part of the time, which is simulated packet by packet. Flows that are
+// active at its end continue in a fluid, together with all flows of the workload that start later:
 //
 //	part                        │ outlastParts times as long at most
 //	packets ────────────────────┤ fluid, from the bytes that the packets left ────► FCT
 //	fluid of the same flows ────┤ how far it is from the packets
 type outlasting struct {
-	fromNS, endNS int64                    // endNS is 0 if packets are simulated until all flows that count have finished
+	fromNS, endNS int64                    // endNS 0: until all flows that count have finished
 	counts        func(startNS int64) bool // reports whether flows that start at a time count
 	left          []leftFlow
 	ended         []tables.SlowdownRow // finished flows that count
@@ -32,20 +32,23 @@ type leftFlow struct {
 	bytes int64
 }
 
-// A FluidError compares a fluid of the flows of a part with the packets, at the end of the part. It covers flows that are
-// active then in either of the two.
+// A FluidError compares a fluid of the flows of a part with the packets, at the end of the part. It covers
+// flows that are active then in either of the two.
 type FluidError struct {
 	SentBytes  float64 `json:"fluid_sent_bytes"`  // sent by packets
 	ErrorBytes float64 `json:"fluid_error_bytes"` // sum over flows of the absolute difference of sent bytes
 }
 
-// outlastParts is the time, in lengths of the part, for which flows are followed in a fluid after the part. A flow that
-// lasts longer is assumed to continue at the mean rate that it had in the fluid. A fluid costs about 2% of the packets.
+// outlastParts is the time, in lengths of the part, for which flows are followed in a fluid after the part. A
+// flow that lasts longer is assumed to continue at the mean rate that it had in the fluid. A fluid costs
+// about 2% of the packets.
 const outlastParts = 16
 
-// finish finishes the active flows that count in fluid f, which must be empty. part reads the flows of the part, and later
-// those of the workload that start after it.
-func (o *outlasting) finish(ctx context.Context, f *fluid, part, later func() schema.Batches) (e FluidError, err error) {
+// finish finishes the active flows that count in fluid f, which must be empty. part reads the flows of the
+// part, and later those of the workload that start after it.
+func (o *outlasting) finish(ctx context.Context, f *fluid, part, later func() schema.Batches) (
+	e FluidError, err error,
+) {
 	left := map[int64]*leftFlow{}    // active in packets and not yet seen in the fluid, by flow id
 	waiting := map[int64]*leftFlow{} // that count and have not finished
 	for i := range o.left {
@@ -97,14 +100,16 @@ func (o *outlasting) finish(ctx context.Context, f *fluid, part, later func() sc
 			delete(waiting, c.ID)
 		}
 	}
-	f.ended = func(c *carried) { end(c, f.now+fluidStepNS) } // a flow begins up to a step early, and ends up to one early
+	// now is the beginning of the last step of the flow. It finishes at the end of that step.
+	f.ended = func(c *carried) { end(c, f.now+fluidStepNS) }
 	lastNS := o.endNS + outlastParts*(o.endNS-o.fromNS)
-	if err = columns.Each(later(), func(r *route.Flow) error {
+	err = columns.Each(later(), func(r *route.Flow) error {
 		if len(waiting) == 0 || r.StartNS >= lastNS {
 			return io.EOF
 		}
 		return add(r)
-	}); err != nil && !errors.Is(err, io.EOF) {
+	})
+	if err != nil && !errors.Is(err, io.EOF) {
 		return e, err
 	}
 	for len(waiting) > 0 && f.now < lastNS {

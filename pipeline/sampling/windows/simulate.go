@@ -17,8 +17,9 @@ type Stats struct {
 	FluidError
 }
 
-// Simulate simulates one part of the time packet by packet, with one worker. It returns a row for each flow that starts in a
-// span of the part, in order of flow rows. flows reads the flows of the scenario of windows, all those of the workload.
+// Simulate simulates one part of the time packet by packet, with one worker. It returns a row for each flow
+// that starts in a span of the part, in order of flow rows. flows reads the flows of the scenario of windows,
+// all those of the workload.
 func (s Scenario) Simulate(ctx context.Context, part [2]int64, flows, all FlowReader) (
 	rows []tables.SlowdownRow, stats Stats, err error,
 ) {

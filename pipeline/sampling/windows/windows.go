@@ -1,14 +1,14 @@
-// Package windows simulates windows of time of a scenario. It cuts their flows out of the workload (WriteFlows), simulates
-// each part of the time packet by packet, and follows flows that outlast a part in a fluid model of the links (Simulate).
-// Package pipeline calls it from the plan of a scenario of windows.
+// Package windows simulates windows of time of a scenario. It cuts their flows out of the workload
+// (WriteFlows), simulates each part of the time packet by packet, and follows flows that outlast a part in a
+// fluid model of the links (Simulate). Package pipeline calls it from the plan of a scenario of windows.
 //
 //	    warm-up         span            cool-down
 //	|──────────────|════════════════|──────────────|      time ─►
 //	|─────| flows that began earlier and are still active begin here, with the bytes that they have left
 //
-// A span is a window. Flows that start in a span count. Flows of the warm-up and the cool-down are simulated for their
-// effect on those that count. Overlapping stretches are merged into one part. Parts are independent: a flow that outlasts a
-// part begins again in the next one.
+// A span is a window. Flows that start in a span count. Flows of the warm-up and the cool-down are simulated
+// for their effect on those that count. Overlapping stretches are merged into one part. Parts are
+// independent: a flow that outlasts a part begins again in the next one.
 package windows
 
 import (
@@ -23,8 +23,8 @@ type Selection struct {
 	Spans      [][2]int64 `json:"spans"` // in ns, ascending; the second time is excluded
 	WarmupNS   int64      `json:"warmup_ns"`
 	CooldownNS int64      `json:"cooldown_ns"`
-	// LongestBytes is the size of the workload's largest flow. It determines how far before a part the flows are read, in
-	// order to find those that are still active.
+	// LongestBytes is the size of the workload's largest flow. It determines how far before a part the flows are
+	// read, in order to find those that are still active.
 	LongestBytes int64 `json:"longest_bytes"`
 }
 
@@ -42,8 +42,8 @@ type Scenario struct {
 	Spec  *Spec
 }
 
-// Parts returns the simulated parts of the time, ascending and disjoint. They do not extend beyond the first and the last
-// start of the workload.
+// Parts returns the simulated parts of the time, ascending and disjoint. They do not extend beyond the first
+// and the last start of the workload.
 func (s Selection) Parts(firstNS, lastNS int64) (all [][2]int64) {
 	for _, span := range s.Spans {
 		all = join(all, max(firstNS, span[0]-s.WarmupNS), min(lastNS+1, span[1]+s.CooldownNS))
