@@ -413,7 +413,8 @@ func begunStages(l *lake.Lake, model *Model) (all []*engine.Stage, estimated boo
 	add(common.generate)
 	windowsOnly := len(names) > 0 && !slices.ContainsFunc(names,
 		func(name string) bool { return !strings.Contains(name, SampledPart) })
-	if routed := common.route(); !windowsOnly || routed.Begun(l) {
+	routed := common.route()
+	if routed != nil && (!windowsOnly || routed.Begun(l)) {
 		add(routed)
 	}
 	for _, name := range names {

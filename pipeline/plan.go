@@ -59,7 +59,8 @@ func (p *planner) plan() engine.Plan {
 // routeName is the name of the step that finds the paths of flows.
 const routeName = "route"
 
-// route returns the stage that finds the paths of flows, which all estimates of the scenario share.
+// route returns the stage that finds the paths of flows, which all estimates of the scenario share; nil for a scenario
+// of windows, which takes the paths inside its simulation.
 func (p *planner) route() *engine.Stage { return p.plan().Find(routeName, 0) }
 
 // exactStage returns the stage that simulates the whole network packet by packet. It exists for every
