@@ -133,7 +133,8 @@ func TestNewcomers(t *testing.T) {
 	must(t, "rm", "--lake", "lake", strings.Fields(must(t, append(run, "--fail", "r1:r2", "--name", "gone")...))[1])
 	contains(t, must(t, "help", "flows"), "size_bytes", "after, delay_ns")
 	contains(t, must(t, "help", "event"), "down 10ms..50ms")
-	mustFail(t, failure{exitFailed, "see JSON in parsimon help topology", []string{"run", "--topology", "list.json", "--flows",
+	// A JSON list is a table of cables, here one without columns.
+	mustFail(t, failure{exitFailed, "has no column device_a", []string{"run", "--topology", "list.json", "--flows",
 		"day.csv", "--lake", "lake"}})
 
 	contains(t, must(t, "validate", "--lake", "lake", "--scenario", "day@exact"), "100 KB-1 MB")
