@@ -45,7 +45,8 @@ func TestFluidDivides(t *testing.T) {
 	f.add(0, carried{Row: workload.Row{ID: 1, Src: 1, Dst: 2}, remaining: 1e6})
 	f.add(0, carried{Row: workload.Row{ID: 2, Src: 1, Dst: 3}, remaining: 1e6})
 	f.advance(1_000_000 + fluidStepNS)
-	if left := f.active[1].remaining; left < 2.5e5 || left > 3.2e5 { // three rounds give 11 of 12 parts of it
+	left := f.active[1].remaining
+	if left < 2.5e5 || left > 3.2e5 { // three rounds give 11 of 12 parts of it
 		t.Errorf("%v bytes are left, want about 250,000", left)
 	}
 }
@@ -58,7 +59,8 @@ func TestFluidACKs(t *testing.T) {
 	f.add(0, carried{Row: workload.Row{ID: 2, Src: 3, Dst: 1}, remaining: 1e7})
 	f.advance(1_000_000)
 	want := 1e7 - 1e6*(1-f.ackShare)
-	if left := f.active[0].remaining; math.Abs(left-want) > 2*float64(fluidStepNS) {
+	left := f.active[0].remaining
+	if math.Abs(left-want) > 2*float64(fluidStepNS) {
 		t.Errorf("%v bytes are left, want about %v", left, want)
 	}
 }
@@ -71,7 +73,8 @@ func TestFlowsInAShortenedStep(t *testing.T) {
 	f.pace(195_000, fluidStepNS)
 	f.advance(220_000)
 	f.each(func(c *carried) {
-		if sent := 300_000 - c.remaining; sent < 10_000 || sent > 30_000 {
+		sent := 300_000 - c.remaining
+		if sent < 10_000 || sent > 30_000 {
 			t.Errorf("%.0f bytes sent in 30 µs", sent)
 		}
 	})

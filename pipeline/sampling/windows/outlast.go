@@ -92,7 +92,8 @@ func (o *outlasting) finish(ctx context.Context, f *fluid, part, later func() sc
 		}
 	}
 	end := func(c *carried, atNS int64) {
-		if x := waiting[c.ID]; x != nil {
+		x := waiting[c.ID]
+		if x != nil {
 			x.FCTNS = max(x.IdealNS, atNS-x.StartNS)
 			x.Slowdown = float64(x.FCTNS) / float64(x.IdealNS)
 			x.WindowNS = min(x.WindowNS, x.FCTNS-x.IdealNS)
