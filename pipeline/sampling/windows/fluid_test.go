@@ -69,7 +69,8 @@ func TestFluidACKs(t *testing.T) {
 func TestFlowsInAShortenedStep(t *testing.T) {
 	f := star(map[int32]int64{0: 8_000_000_000 * 1.048, 1: 8_000_000_000 * 1.048}) // a byte of payload per ns
 	f.pace(0, farSteps*fluidStepNS)
-	f.add(190_000, carried{Row: workload.Row{Src: 0, Dst: 1, SizeBytes: 300_000, StartNS: 190_000}, remaining: 300_000})
+	row := workload.Row{Src: 0, Dst: 1, SizeBytes: 300_000, StartNS: 190_000}
+	f.add(190_000, carried{Row: row, remaining: 300_000})
 	f.pace(195_000, fluidStepNS)
 	f.advance(220_000)
 	f.each(func(c *carried) {
