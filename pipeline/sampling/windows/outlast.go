@@ -94,10 +94,7 @@ func (o *outlasting) finish(ctx context.Context, f *fluid, part, later func() sc
 	end := func(c *carried, atNS int64) {
 		x := waiting[c.ID]
 		if x != nil {
-			x.FCTNS = max(x.IdealNS, atNS-x.StartNS)
-			x.Slowdown = float64(x.FCTNS) / float64(x.IdealNS)
-			x.WindowNS = min(x.WindowNS, x.FCTNS-x.IdealNS)
-			o.ended = append(o.ended, x.SlowdownRow)
+			o.end(x, atNS)
 			delete(waiting, c.ID)
 		}
 	}
@@ -121,6 +118,14 @@ func (o *outlasting) finish(ctx context.Context, f *fluid, part, later func() sc
 		end(c, f.now+int64(min(math.MaxInt64/4, c.remaining/sent*float64(f.now-o.endNS))))
 	})
 	return e, nil
+}
+
+// end records that a flow finishes at a time.
+func (o *outlasting) end(x *leftFlow, atNS int64) {
+	x.FCTNS = max(x.IdealNS, atNS-x.StartNS)
+	x.Slowdown = float64(x.FCTNS) / float64(x.IdealNS)
+	x.WindowNS = min(x.WindowNS, x.FCTNS-x.IdealNS)
+	o.ended = append(o.ended, x.SlowdownRow)
 }
 
 // MeanError returns the mean relative error of a byte that the fluid sends, over some parts.
