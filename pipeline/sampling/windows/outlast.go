@@ -49,7 +49,7 @@ const outlastParts = 16
 func (o *outlasting) finish(ctx context.Context, f *fluid, part, later func() schema.Batches) (
 	e FluidError, err error,
 ) {
-	left := map[int64]*leftFlow{}    // active in packets and not yet seen in the fluid, by flow id
+	left := map[int64]*leftFlow{}    // active in packets, by flow id
 	waiting := map[int64]*leftFlow{} // that count and have not finished
 	for i := range o.left {
 		x := &o.left[i]
@@ -70,26 +70,9 @@ func (o *outlasting) finish(ctx context.Context, f *fluid, part, later func() sc
 		return e, err
 	}
 	f.advance(o.endNS)
-	f.each(func(c *carried) { // from here on with the bytes that packets left
-		packets := 0.0
-		if x := left[c.ID]; x != nil {
-			packets = float64(x.bytes)
-		}
-		e.SentBytes = e.SentBytes + float64(c.SizeBytes) - packets
-		e.ErrorBytes += math.Abs(packets - c.remaining)
-		c.remaining = packets
-		c.SizeBytes = int64(packets)
-		delete(left, c.ID)
-	})
-	for _, x := range o.left {
-		if left[x.FlowID] != nil { // it has ended in the fluid
-			e.SentBytes += float64(x.SizeBytes - x.bytes)
-			e.ErrorBytes += float64(x.bytes)
-			r := route.Flow{ID: x.FlowID, Src: x.Src, Dst: x.Dst, SizeBytes: x.bytes, StartNS: o.endNS}
-			if err := add(&r); err != nil {
-				return e, err
-			}
-		}
+	e, err = o.replace(f, left, add)
+	if err != nil {
+		return e, err
 	}
 	end := func(c *carried, atNS int64) {
 		x := waiting[c.ID]
@@ -120,6 +103,39 @@ func (o *outlasting) finish(ctx context.Context, f *fluid, part, later func() sc
 	return e, nil
 }
 
+// replace replaces the state of the fluid at the end of the part by that of the packets, and returns how far
+// they differ. left has the flows that are active in packets, by flow id. add adds a flow to the fluid.
+func (o *outlasting) replace(f *fluid, left map[int64]*leftFlow, add func(*route.Flow) error) (
+	e FluidError, err error,
+) {
+	f.each(func(c *carried) { // from here on with the bytes that packets left
+		packets := 0.0
+		if x := left[c.ID]; x != nil {
+			packets = float64(x.bytes)
+		}
+		e.add(float64(c.SizeBytes)-packets, math.Abs(packets-c.remaining))
+		c.remaining = packets
+		c.SizeBytes = int64(packets)
+		delete(left, c.ID)
+	})
+	for _, x := range o.left {
+		if left[x.FlowID] != nil { // it has ended in the fluid
+			e.add(float64(x.SizeBytes-x.bytes), float64(x.bytes))
+			r := route.Flow{ID: x.FlowID, Src: x.Src, Dst: x.Dst, SizeBytes: x.bytes, StartNS: o.endNS}
+			if err := add(&r); err != nil {
+				return e, err
+			}
+		}
+	}
+	return e, nil
+}
+
+// add adds the bytes that packets sent and the error of the fluid.
+func (e *FluidError) add(sentBytes, errorBytes float64) {
+	e.SentBytes += sentBytes
+	e.ErrorBytes += errorBytes
+}
+
 // end records that a flow finishes at a time.
 func (o *outlasting) end(x *leftFlow, atNS int64) {
 	x.FCTNS = max(x.IdealNS, atNS-x.StartNS)
@@ -132,8 +148,7 @@ func (o *outlasting) end(x *leftFlow, atNS int64) {
 func MeanError(parts []FluidError) float64 {
 	var sum FluidError
 	for _, x := range parts {
-		sum.SentBytes += x.SentBytes
-		sum.ErrorBytes += x.ErrorBytes
+		sum.add(x.SentBytes, x.ErrorBytes)
 	}
 	return sum.ErrorBytes / max(1, sum.SentBytes)
 }
