@@ -96,6 +96,7 @@ func (e *env) execute(ctx context.Context, args []string) error {
 func (e *env) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:              "parsimon",
+		Version:          buildVersion().Version,
 		SilenceErrors:    true,
 		SilenceUsage:     true,
 		PersistentPreRun: func(*cobra.Command, []string) { e.help.begun = true },
