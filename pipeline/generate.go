@@ -79,29 +79,29 @@ func readGenerated(l *lake.Lake, r engine.Records) (g Generated, err error) {
 
 // generateStage writes the topology and the flows of the scenario. It is a single task, because the flows are
 // one stream in start order.
-func (m *planner) generateStage() *engine.Stage {
+func (p *planner) generateStage() *engine.Stage {
 	s := &engine.Stage{
-		Name: "generate", Place: m.base(), Unit: "flows", Command: "parsimon run --lake " + m.Lake.Path() + " SCENARIO",
+		Name: "generate", Place: p.base(), Unit: "flows", Command: "parsimon run --lake " + p.Lake.Path() + " SCENARIO",
 		Writes: []schema.Table{schema.Scenarios, schema.Nodes, schema.Links, schema.Flows, schema.Dependencies,
 			schema.JobFlows, schema.Rejects},
 		Cut: oneTask,
 	}
-	if m.source != nil {
-		s.Reads = m.source.reads
+	if p.source != nil {
+		s.Reads = p.source.reads
 	}
 	s.Open = func(*engine.Inputs) (engine.Worker, error) {
-		if m.source == nil {
+		if p.source == nil {
 			return nil, &engine.IncompleteError{Stage: s}
 		}
-		return m.writeScenario, nil
+		return p.writeScenario, nil
 	}
 	s.Check = func(r engine.Records) error {
-		g, err := readGenerated(m.Lake, r)
+		g, err := readGenerated(p.Lake, r)
 		if err == nil {
-			err = m.refuseFlows(&g)
+			err = p.refuseFlows(&g)
 		}
-		if err == nil && m.source != nil && m.source.check != nil {
-			err = m.source.check(&g)
+		if err == nil && p.source != nil && p.source.check != nil {
+			err = p.source.check(&g)
 		}
 		return err
 	}
@@ -109,21 +109,21 @@ func (m *planner) generateStage() *engine.Stage {
 }
 
 // writeScenario writes the nodes and links, the flows of the source, and the scenario's row.
-func (m *planner) writeScenario(ctx context.Context, t *engine.Attempt) error {
-	nodes, links := m.Network.NodesRecord(), m.Network.LinksRecord()
+func (p *planner) writeScenario(ctx context.Context, t *engine.Attempt) error {
+	nodes, links := p.Network.NodesRecord(), p.Network.LinksRecord()
 	defer nodes.Release()
 	defer links.Release()
 	if err := errors.Join(t.Sink(schema.Nodes).Write(nodes), t.Sink(schema.Links).Write(links)); err != nil {
 		return err
 	}
-	chunks := lake.NewFlowWriter(t.Session(), m.base(), t.Add)
+	chunks := lake.NewFlowWriter(t.Session(), p.base(), t.Add)
 	defer chunks.Abandon()
-	g, err := m.source.write(ctx, t, chunks)
+	g, err := p.source.write(ctx, t, chunks)
 	if err == nil {
 		if chunks.Chunks != nil { // otherwise the files are shared
 			g.FlowStats = chunks.Stats()
 		}
-		err = m.refuseFlows(g)
+		err = p.refuseFlows(g)
 	}
 	if err != nil {
 		return err
@@ -136,39 +136,39 @@ func (m *planner) writeScenario(ctx context.Context, t *engine.Attempt) error {
 	if g.Flows == 0 {
 		return errors.New("the workload has no flow that can be simulated")
 	}
-	row := m.scenarioRecord(g)
+	row := p.scenarioRecord(g)
 	defer row.Release()
 	t.SetStats(g.GenerateStats)
 	return t.Sink(schema.Scenarios).Write(row)
 }
 
 // scenarioRecord returns the scenario's row of table scenarios.
-func (m *planner) scenarioRecord(g *Generated) arrow.Record {
+func (p *planner) scenarioRecord(g *Generated) arrow.Record {
 	row := columns.Row{
-		"scenario_id": string(m.ID()), "name": m.Spec.Name, "seed": int64(m.Spec.Seed), "spec": string(m.Spec.Canonical),
+		"scenario_id": string(p.ID()), "name": p.Spec.Name, "seed": int64(p.Spec.Seed), "spec": string(p.Spec.Canonical),
 	}
 	for name, value := range g.columns() {
 		row[name] = *value
 	}
-	if m.Base != "" {
-		row["base_id"] = string(m.Base)
+	if p.Base != "" {
+		row["base_id"] = string(p.Base)
 	}
-	if m.Spec.MaxLoad > 0 {
-		row["max_load"] = m.Spec.MaxLoad
+	if p.Spec.MaxLoad > 0 {
+		row["max_load"] = p.Spec.MaxLoad
 	}
 	return columns.RecordOf(schema.Scenarios, []columns.Row{row}, func(r columns.Row) columns.Row { return r })
 }
 
 // checkReachable returns an error if flows have no path, unless the scenario allows this.
-func (m *planner) checkReachable(r engine.Records) error {
-	if m.Spec.AllowUnreachable {
+func (p *planner) checkReachable(r engine.Records) error {
+	if p.Spec.AllowUnreachable {
 		return nil
 	}
-	generate, err := engine.Complete(m.Lake, m.generate, MethodVersion)
+	generate, err := engine.Complete(p.Lake, p.generate, MethodVersion)
 	if err != nil {
 		return err
 	}
-	n, first, err := m.unreachable(generate, r)
+	n, first, err := p.unreachable(generate, r)
 	if err == nil && n > 0 {
 		err = fmt.Errorf("%d flows have no path, among them one %w (--allow-unreachable counts them instead)", n, first)
 	}

@@ -254,7 +254,9 @@ func LastWorkedOn(l *lake.Lake) (lake.ScenarioID, error) {
 
 // CheckChanges checks, before any work, changes of a scenario of the lake and estimates of the changed
 // scenario. It returns the cables that the changes affect.
-func (m *Model) CheckChanges(ctx context.Context, c scenario.Changes, v Variant, o Settings) ([]scenario.CableChange, error) {
+func (m *Model) CheckChanges(
+	ctx context.Context, c scenario.Changes, v Variant, o Settings,
+) ([]scenario.CableChange, error) {
 	changed, applied, err := m.change(ctx, &c)
 	if err == nil {
 		err = changed.check(v, o)
@@ -273,7 +275,9 @@ func (m *Model) CheckChanges(ctx context.Context, c scenario.Changes, v Variant,
 }
 
 // change returns a copy of the scenario with the changes applied.
-func (m *Model) change(ctx context.Context, c *scenario.Changes) (changed *Model, applied *scenario.Applied, err error) {
+func (m *Model) change(
+	ctx context.Context, c *scenario.Changes,
+) (changed *Model, applied *scenario.Applied, err error) {
 	spec, n := m.Spec, m.Network.Clone()
 	if applied, err = c.Apply(n, spec.Canonical, spec.Seed, spec.Params); err != nil {
 		return nil, nil, fmt.Errorf("scenario %s (%s): %w", m.ID(), spec.Name, err)

@@ -365,28 +365,28 @@ func checkVariant(v Variant) error {
 }
 
 // refuseFlows is Refuse for a workload. It also returns an error for events outside the time of the workload.
-func (m *planner) refuseFlows(g *Generated) error {
-	m.waits = g.Closed()
-	if err := m.Refuse(m.variant, m.For); err != nil || !m.Spec.Moves.Whole() {
+func (p *planner) refuseFlows(g *Generated) error {
+	p.waits = g.Closed()
+	if err := p.Refuse(p.variant, p.For); err != nil || !p.Spec.Moves.Whole() {
 		return err
 	}
-	return m.Spec.Moves.CheckSpan(m.Network, g.FirstStartNS, g.LastStartNS, m.latestEndNS(g))
+	return p.Spec.Moves.CheckSpan(p.Network, g.FirstStartNS, g.LastStartNS, p.latestEndNS(g))
 }
 
 // latestEndNS returns a time by which all flows have certainly finished. It is a multiple of the time in
 // which the slowest link could transmit all flows one after the other, plus the time for which events delay
 // them. If flows wait for others, or the lake does not know their size, there is no such time, and it returns
 // math.MaxInt64.
-func (m *planner) latestEndNS(g *Generated) int64 {
-	if m.waits || g.Bytes == 0 {
+func (p *planner) latestEndNS(g *Generated) int64 {
+	if p.waits || g.Bytes == 0 {
 		return math.MaxInt64
 	}
 	slowest := int64(math.MaxInt64)
-	for _, l := range m.Network.Links {
+	for _, l := range p.Network.Links {
 		slowest = min(slowest, l.BandwidthBps)
 	}
 	heldUpNS := 0.0
-	for _, e := range m.Spec.Moves.Events {
+	for _, e := range p.Spec.Moves.Events {
 		if e.BandwidthBps > 0 {
 			slowest = min(slowest, e.BandwidthBps)
 		}

@@ -193,6 +193,7 @@ func (m *Model) derivedFlows(from lake.ScenarioID, changes workload.FlowChanges)
 		}
 		if len(changes.Scale)+len(changes.Move) == 0 {
 			t.Add(stats.Flows)
+			stats.ExpectedMaxLoad = 0 // of the network without the change
 			return &stats, m.share(t, base, schema.Flows)
 		}
 		changes.Ranks = stats.Closed()

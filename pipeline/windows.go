@@ -81,16 +81,16 @@ func (m *Model) windowFlows(from lake.ScenarioID, w windows.Selection) *source {
 // windowsStage simulates the whole network packet by packet in windows of time. Each part of the time is a
 // task for one worker. Table slowdowns has the flows that start in spans. Its flow_row counts within the
 // part.
-func (m *planner) windowsStage() *engine.Stage {
-	flows := m.generate.Output(schema.Flows)
-	all := generated(m.Lake, m.Spec.Windows.Of).Output(schema.Flows)
+func (p *planner) windowsStage() *engine.Stage {
+	flows := p.generate.Output(schema.Flows)
+	all := generated(p.Lake, p.Spec.Windows.Of).Output(schema.Flows)
 	return &engine.Stage{
-		Name: exactName, Place: m.variant.place(m.ID()), Unit: "simulated ns",
-		Command: m.command(exactName, m.variant),
+		Name: exactName, Place: p.variant.place(p.ID()), Unit: "simulated ns",
+		Command: p.command(exactName, p.variant),
 		Reads:   []engine.Output{flows, all}, Writes: []schema.Table{schema.Slowdowns},
 		Cut: func(*engine.Inputs, []engine.Task) ([]engine.Task, error) {
-			return names.Of(m.Spec.Windows.Parts, func(p [2]int64) engine.Task {
-				return engine.Task{Lo: p[0], Hi: p[1], Cost: p[1] - p[0]}
+			return names.Of(p.Spec.Windows.Parts, func(part [2]int64) engine.Task {
+				return engine.Task{Lo: part[0], Hi: part[1], Cost: part[1] - part[0]}
 			}), nil
 		},
 		Open: engine.Always(func(ctx context.Context, t *engine.Attempt) error {
@@ -100,7 +100,7 @@ func (m *planner) windowsStage() *engine.Stage {
 				}
 			}
 			part := [2]int64{t.Lo, t.Hi}
-			rows, stats, err := m.windowsScenario().Simulate(ctx, part, reader(flows), reader(all))
+			rows, stats, err := p.windowsScenario().Simulate(ctx, part, reader(flows), reader(all))
 			t.SetStats(stats)
 			if err != nil {
 				return err

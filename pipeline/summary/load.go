@@ -24,9 +24,6 @@ const mostReached = 1.2
 // load returns the load of a workload that was drawn for a load. It returns nil for traces and changed
 // workloads.
 func load(ctx context.Context, db *queries.DB, e *pipeline.Estimation) (*LoadResult, error) {
-	if e.Base != "" { // the load was asked for without the change, such as a failed cable
-		return nil, nil
-	}
 	g, err := e.Generated()
 	if err != nil || g.ExpectedMaxLoad == 0 {
 		return nil, err

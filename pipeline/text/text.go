@@ -3,8 +3,8 @@
 //	Linef, Block, Table ─► Answer ─ Write ─┬─► text: lines and aligned tables, in their order
 //	                                       └─► csv: the first table, with all digits
 //
-// Names in an answer come from traces and lakes of strangers. They can neither change the display of a terminal nor
-// begin a line of their own.
+// Names in an answer come from traces and lakes of strangers. They can neither change the display of a
+// terminal nor begin a line of their own.
 package text
 
 import (
@@ -22,7 +22,8 @@ import (
 // An Answer is the text output of a command.
 type Answer struct{ parts []any } // string or *Table
 
-// A Table is a part of an answer. Its values are strings, integers, floats, Figure, Percent, or nil for no value.
+// A Table is a part of an answer. Its values are strings, integers, floats, Figure, Percent, or nil for no
+// value.
 type Table struct {
 	columns []string
 	rows    [][]any
@@ -42,7 +43,8 @@ func (p Percent) String() string {
 	return fmt.Sprintf("%+.1f%%", 100*float64(p))
 }
 
-// A Figure is a float with five significant digits, for tables in which small differences count. CSV has all digits.
+// A Figure is a float with five significant digits, for tables in which small differences count. CSV has all
+// digits.
 type Figure float64
 
 // String returns the figure with at most ten decimals.
@@ -55,8 +57,8 @@ func (f Figure) String() string {
 	return strconv.FormatFloat(float64(f), 'f', min(10, max(0, 5-digitsBeforePoint)), 64)
 }
 
-// Linef adds a line. Line ends of the format begin new lines. Those of the arguments are written as \n, because an
-// argument may be a name that somebody else chose.
+// Linef adds a line. Line ends of the format begin new lines. Those of the arguments are written as \n,
+// because an argument may be a name that somebody else chose.
 func (a *Answer) Linef(format string, args ...any) {
 	safe := make([]any, len(args))
 	for i, arg := range args {
@@ -76,7 +78,8 @@ func (e escaped) Format(state fmt.State, verb rune) {
 	_, _ = io.WriteString(state, format.Escape(fmt.Sprintf(fmt.FormatString(state, verb), e.value)))
 }
 
-// Block adds a text of several lines, whose line ends stay. It must not contain a foreign name with a line end.
+// Block adds a text of several lines, whose line ends stay. It must not contain a foreign name with a line
+// end.
 func (a *Answer) Block(text string) { a.parts = append(a.parts, text) }
 
 // Table adds a table.

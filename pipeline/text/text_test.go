@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Without escaping, the name of a scenario could send control sequences to a terminal, or write a line that looks like
-// another scenario. Line ends of the format stay.
+// Without escaping, the name of a scenario could send control sequences to a terminal, or write a line that
+// looks like another scenario. Line ends of the format stay.
 func TestNamesWriteNoLines(t *testing.T) {
 	type id string
 	var b strings.Builder

@@ -86,18 +86,20 @@ type overflowed struct {
 type Waits uint8
 
 const (
-	// OwnColumns: wait_ns has the wait of the last packet, and longest_wait_ns the longest wait of all
+	// OwnColumns means that wait_ns has the wait of the last packet, and longest_wait_ns the longest wait of all
 	// packets.
 	OwnColumns Waits = iota
-	// DelayAsWait: only delay_ns is known, and is used for both.
+	// DelayAsWait means that only delay_ns is known, and is used for both.
 	DelayAsWait
 )
 
 // NewOverflow reads table link_stats of the last link cases. rooms is the result of exact.Rooms.
 func NewOverflow(m *step.Model, rooms []int64, loads *route.Loads, w Waits, stats schema.Batches) (*Overflow, error) {
 	n := m.Network
-	o := &Overflow{net: n, links: make([]overflowLink, len(n.Links)), full: map[int32][]int32{}, into: map[int32][]int32{},
-		params: &m.Params, buffer: m.Buffers, waits: w, estimate: confidence.CaseSlowdowns{}, limited: confidence.CaseSlowdowns{},
+	o := &Overflow{
+		net: n, links: make([]overflowLink, len(n.Links)), full: map[int32][]int32{}, into: map[int32][]int32{},
+		params: &m.Params, buffer: m.Buffers, waits: w,
+		estimate: confidence.CaseSlowdowns{}, limited: confidence.CaseSlowdowns{},
 		spanNS: float64(max(1, loads.LastStartNS-loads.FirstStartNS))}
 	for id, l := range n.Links {
 		o.links[id] = overflowLink{id: int32(id), roomB: float64(rooms[id])}

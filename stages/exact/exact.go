@@ -603,7 +603,9 @@ func (x *simulation) findDeepest(engine *network.Network) {
 }
 
 // newEngine returns a simulation of the whole network, and a function that returns the class of a flow.
-func newEngine(m *step.Model, next func() (*network.Flows, error)) (*network.Network, func(*workload.Row) uint8, error) {
+func newEngine(
+	m *step.Model, next func() (*network.Flows, error),
+) (*network.Network, func(*workload.Row) uint8, error) {
 	links, hosts := engineTopology(m.Network)
 	engine, err := network.New(m.Params, m.Buffers, links, hosts, next)
 	if err != nil {

@@ -76,7 +76,9 @@ func NewFeedbackBuilder(m *step.Model, omitted linksim.Omitted) *FeedbackBuilder
 // observed is table hop_observations, in any order. If it has several rows of a flow and hop, the first is
 // used. Rows of flows of other chunks are skipped. If hops of a flow are missing, ForPass returns an error
 // that names the flow's row.
-func (x *FeedbackBuilder) ForPass(ctx context.Context, flows step.Range, observed schema.Batches, out schema.Sink) error {
+func (x *FeedbackBuilder) ForPass(
+	ctx context.Context, flows step.Range, observed schema.Batches, out schema.Sink,
+) error {
 	return x.build(ctx, flows, observed, out, func(row int64, longest int) {
 		trip := route.RoundTripNS(x.model.Network, &x.model.Params, x.observed.Path())
 		for h := 1; h < len(x.hops); h++ {
@@ -89,7 +91,9 @@ func (x *FeedbackBuilder) ForPass(ctx context.Context, flows step.Range, observe
 
 // ForSenders writes the feedback of one chunk of flows for the replay: table sender_feedback. It differs from
 // ForPass in that it is not damped and is for hop 0 of every flow.
-func (x *FeedbackBuilder) ForSenders(ctx context.Context, flows step.Range, observed schema.Batches, out schema.Sink) error {
+func (x *FeedbackBuilder) ForSenders(
+	ctx context.Context, flows step.Range, observed schema.Batches, out schema.Sink,
+) error {
 	return x.build(ctx, flows, observed, out, func(row int64, longest int) {
 		x.sumDownstream(longest)
 		x.senderFeedback(row, longest)
@@ -157,7 +161,8 @@ func (x *FeedbackBuilder) sumDownstream(longest int) {
 
 // senderFeedback appends the feedback of hop 0: the sum over all other hops, divided at the slowest hop.
 func (x *FeedbackBuilder) senderFeedback(row int64, longest int) {
-	slowest := route.SlowestHop(x.observed.Path(), func(link int32) int64 { return x.model.Network.Links[link].BandwidthBps })
+	bandwidth := func(link int32) int64 { return x.model.Network.Links[link].BandwidthBps }
+	slowest := route.SlowestHop(x.observed.Path(), bandwidth)
 	x.blocks = columns.Resize(x.blocks, longest)
 	for b, s := range x.downstream[:longest] {
 		behind := x.downstream[max(0, slowest-1)*longest+b].waitNS

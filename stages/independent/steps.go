@@ -83,7 +83,9 @@ func bucketStep(m *step.Model, cases, clustered *step.Step) *step.Step {
 }
 
 // withBucketer returns the Open of a step whose tasks use a bucketer.
-func withBucketer(m *step.Model, do func(context.Context, *Bucketer, step.Task) error) func(step.Inputs) (step.Work, error) {
+func withBucketer(
+	m *step.Model, do func(context.Context, *Bucketer, step.Task) error,
+) func(step.Inputs) (step.Work, error) {
 	newBucketer := func() (*Bucketer, error) { return NewBucketer(m), nil }
 	return step.Always(step.WithMemory(newBucketer, do))
 }

@@ -16,10 +16,10 @@ import (
 
 // addressBook finds hosts by address, name or node id, and the labels of addresses and ports.
 //
-// One rule says what a text is. A text that parses as an IP address is an address, also where it is the name of a
-// node; it is found by the ranges of the hosts table and among the names. Any other text is a name if the hosts table
-// or the topology has it, and else an id if it is a whole number. A number that is the name of one node and the id of
-// another is refused.
+// One rule says what a text is. A text that parses as an IP address is an address, also where it is the name
+// of a node; it is found by the ranges of the hosts table and among the names. Any other text is a name if
+// the hosts table or the topology has it, and else an id if it is a whole number. A number that is the name
+// of one node and the id of another is refused.
 type addressBook struct {
 	isHosts map[int32]bool
 	cables  map[int32]int // number of cables by node
@@ -66,8 +66,8 @@ func (r *ranges[T]) set(key string, v T) {
 	}
 }
 
-// of yields the values of a text with their number of bits: its own, and those of the ranges that an address is in,
-// the longest first. A text that is not an address has all 128 bits.
+// of yields the values of a text with their number of bits: its own, and those of the ranges that an address
+// is in, the longest first. A text that is not an address has all 128 bits.
 func (r *ranges[T]) of(text string) iter.Seq2[int, T] {
 	return func(yield func(int, T) bool) {
 		if v, ok := r.byText[text]; ok && !yield(128, v) {
@@ -90,9 +90,9 @@ func (r *ranges[T]) of(text string) iter.Seq2[int, T] {
 	}
 }
 
-// parseRange parses an address or a CIDR, as a prefix of IPv6 addresses; IPv4 is mapped to IPv6. A CIDR with bits
-// beyond its length, such as 10.1.1.12/24, is the address of a host with the length of its network, as address
-// management writes it: it is that address alone.
+// parseRange parses an address or a CIDR, as a prefix of IPv6 addresses; IPv4 is mapped to IPv6. A CIDR with
+// bits beyond its length, such as 10.1.1.12/24, is the address of a host with the length of its network, as
+// address management writes it: it is that address alone.
 func parseRange(text string) (netip.Prefix, bool) {
 	if p, err := netip.ParsePrefix(text); err == nil {
 		a, bits := p.Addr(), p.Bits()
@@ -118,8 +118,8 @@ func checkAddress(text string) error {
 	return nil
 }
 
-// newAddressBook returns a book of the hosts of a topology. Names that end with one of the domains are also known
-// without it, and names without a domain with each of them.
+// newAddressBook returns a book of the hosts of a topology. Names that end with one of the domains are also
+// known without it, and names without a domain with each of them.
 func newAddressBook(n *topology.Network, domains []string) *addressBook {
 	b := &addressBook{
 		isHosts: map[int32]bool{}, cables: map[int32]int{}, hosts: newRanges[int32](), ids: map[string]int32{},
@@ -214,7 +214,8 @@ func (b *addressBook) find(text string) int32 {
 	return -1
 }
 
-// host returns the node of an address, name or id; -1 if there is none. The error says that there are several.
+// host returns the node of an address, name or id; -1 if there is none. The error says that there are
+// several.
 func (b *addressBook) host(text string) (int32, error) {
 	if why := b.unclear[b.bare(text)]; why != "" {
 		return -1, fmt.Errorf("%q may be several nodes: %s; rename a node of the topology", strings.TrimSpace(text), why)

@@ -13,9 +13,9 @@ import (
 	"parsimon/stages/topology"
 )
 
-// File reads one flow file, of any mapping, into a Parquet file of table flows, sorted by start, and writes the rows
-// that cannot be simulated to another one, of table rejects. DuckDB does the work within the memory limit and spills
-// to TmpDir. More rejects than Options.MaxRejects are an error.
+// File reads one flow file, of any mapping, into a Parquet file of table flows, sorted by start, and writes
+// the rows that cannot be simulated to another one, of table rejects. DuckDB does the work within the memory
+// limit and spills to TmpDir. More rejects than Options.MaxRejects are an error.
 func File(ctx context.Context, n *topology.Network, file string, o Options) (stats Stats, err error) {
 	if o.Mapping == nil {
 		if o.Mapping, err = DetectFormat(file); err != nil { // other names are read as CSV
@@ -37,7 +37,9 @@ func File(ctx context.Context, n *topology.Network, file string, o Options) (sta
 		return stats, err
 	}
 	source := MergeSource{N: 1, File: file, FileStats: f}
-	stats = Stats{Rows: f.Rows, Reverse: f.Reverse, SetAside: f.SetAside, Dependencies: f.Waits, ComputeSteps: f.ComputeSteps}
+	stats = Stats{
+		Rows: f.Rows, Reverse: f.Reverse, SetAside: f.SetAside, Dependencies: f.Waits, ComputeSteps: f.ComputeSteps,
+	}
 	if stats.MergeStats, err = in.Merge(ctx, []MergeSource{source}); err != nil {
 		return stats, inFile(file, err)
 	}
@@ -92,13 +94,14 @@ const (
 type Options struct {
 	Mapping *Mapping
 	// Hosts and Labels are files, CSV or Parquet; empty for none. Hosts has columns address and node, Labels
-	// has cidr, port, service and vnet, or one of their other names. Addresses may be CIDRs, of which the longest
-	// applies; an empty port is any port.
+	// has cidr, port, service and vnet, or one of their other names. Addresses may be CIDRs, of which the
+	// longest applies; an empty port is any port.
 	Hosts, Labels string
 	LabelsFirst   bool // labels of the table win over those that the rows bring
 	// Domains are those that names may have or not: with example.com, web-7.example.com is web-7.
 	Domains []string
-	// OffFabric lists CIDRs. Rows with an address in one of them that is no host are set aside; "any" are all addresses.
+	// OffFabric lists CIDRs. Rows with an address in one of them that is no host are set aside; "any" are all
+	// addresses.
 	OffFabric   []string
 	TmpDir      string // for DuckDB's spill files and for the result files
 	MemoryBytes int64  // memory limit of DuckDB
@@ -108,16 +111,16 @@ type Options struct {
 	Seed uint64 // of synthetic starts
 	// GapSigma is the shape of the log-normal gaps between synthetic starts; 0 for DefaultGapSigma.
 	GapSigma float64
-	// IdleNS separates flows of one connection: a record that starts later than this after the end of the ones
-	// before it begins another flow. 0 for DefaultIdleNS.
+	// IdleNS separates flows of one connection: a record that starts later than this after the end of the
+	// ones before it begins another flow. 0 for DefaultIdleNS.
 	IdleNS int64
 	// SamplingRate is how many packets a packet of a flow log stands for whose rows do not say it; 0 for 1.
 	SamplingRate int64
 }
 
-// Defaults of merging. Flow logs divide connections into records of one or ten minutes, each with the times of its own
-// first and last packet, so a minute between two records is a minute without packets. The shape of the gaps is the
-// lower one of the paper's two (section 5.1).
+// Defaults of merging. Flow logs divide connections into records of one or ten minutes, each with the times
+// of its own first and last packet, so a minute between two records is a minute without packets. The shape of
+// the gaps is the lower one of the paper's two (section 5.1).
 const (
 	DefaultIdleNS   = int64(60e9)
 	DefaultGapSigma = 1.0
@@ -146,8 +149,8 @@ type Stats struct {
 	Notes            []string
 }
 
-// CheckRejects returns an error that lists the reasons if more than the fraction limit of the rows were rejected. Rows
-// set aside do not count, and are listed last.
+// CheckRejects returns an error that lists the reasons if more than the fraction limit of the rows were
+// rejected. Rows set aside do not count, and are listed last.
 func CheckRejects(file string, rows, rejects, setAside int64, limit float64, reasons []RejectCount) error {
 	if float64(rejects-setAside) <= limit*float64(rows) {
 		return nil

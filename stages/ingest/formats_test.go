@@ -160,8 +160,8 @@ func sortedList(s string) string {
 	return strings.Join(parts, "; ")
 }
 
-// VPC flow logs in Parquet have the same fields, with _ instead of - in names, numbers as numbers and nulls instead of
-// -. A JSON list has the same flows as JSON lines.
+// VPC flow logs in Parquet have the same fields, with _ instead of - in names, numbers as numbers and nulls
+// instead of -. A JSON list has the same flows as JSON lines.
 func TestFormatsCompressedAndAsLists(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "vpc.parquet")
 	data := parquetOf(t, `SELECT 2 AS version, '123456789010' AS account_id, eni AS interface_id, '10.0.0.1' AS srcaddr, '10.0.1.5' AS dstaddr, 49152 AS srcport, 443 AS dstport, 6 AS protocol,
@@ -208,8 +208,8 @@ func TestFormatsCompressedAndAsLists(t *testing.T) {
 	}
 }
 
-// Starts are drawn within the second of the log: the flows of a host are spread over it, in the same way each time, and
-// differently with another seed.
+// Starts are drawn within the second of the log: the flows of a host are spread over it, in the same way each
+// time, and differently with another seed.
 func TestStartsAreDrawn(t *testing.T) {
 	var b strings.Builder
 	for i := range 500 {
@@ -288,8 +288,8 @@ func TestOwnMapping(t *testing.T) {
 	}
 }
 
-// The case of the names in a mapping's header is ignored. A note says that rows of a flow log repeat others to the byte:
-// not those that differ in any column, and no sampled ones; all of them count.
+// The case of the names in a mapping's header is ignored. A note says that rows of a flow log repeat others
+// to the byte: not those that differ in any column, and no sampled ones; all of them count.
 func TestRepeatedRowsOfAFile(t *testing.T) {
 	const header = "-- rows: records\n-- reads: csv\n-- column: flowStart\n-- column: srcPort\n-- column: octetCount\n" +
 		"-- column: Note\n-- needs: flowStart octetCount\n\n" + `SELECT "row", '0' AS src, '1' AS dst, octetCount AS size_bytes,
@@ -360,8 +360,8 @@ func TestMappingsFromDevices(t *testing.T) {
 	}
 }
 
-// The longest prefix applies, within it the label with the port, and labels of the destination before those of the
-// source.
+// The longest prefix applies, within it the label with the port, and labels of the destination before those
+// of the source.
 func TestAddressBook(t *testing.T) {
 	b := newAddressBook(topologytest.SmallNetwork(t), nil)
 	for address, node := range map[string]string{"10.0.0.0/8": "0", "10.1.0.0/16": "1", "10.1.2.3": "2", "fd00::/8": "3", "web-7": "2"} {
@@ -477,8 +477,8 @@ func accountFor(t *testing.T, format string, text []byte) {
 	}
 }
 
-// Fixtures are damaged at random: bytes and lines are changed, removed, repeated and swapped. A few in every run, two
-// hundred per fixture if PARSIMON_LONG is set.
+// Fixtures are damaged at random: bytes and lines are changed, removed, repeated and swapped. A few in every
+// run, two hundred per fixture if PARSIMON_LONG is set.
 func TestDamagedFixtures(t *testing.T) {
 	rounds := 2
 	if os.Getenv("PARSIMON_LONG") != "" {
@@ -575,7 +575,8 @@ func TestNfdumpReverseBytes(t *testing.T) {
 	}
 }
 
-// A flow's DSCP is that of column dscp, or the upper six bits of the type of service; what is none rejects the row.
+// A flow's DSCP is that of column dscp, or the upper six bits of the type of service; what is none rejects
+// the row.
 func TestDSCP(t *testing.T) {
 	nfdump := "ts,te,td,sa,da,sp,dp,pr,flg,fwd,stos,ipkt,ibyt\n"
 	for _, c := range []struct{ format, text, want, reasons string }{

@@ -1,5 +1,5 @@
-// Package ingest turns traces of production networks into flows: files in several formats, whose rows are flows or
-// records of flow logs, with addresses instead of hosts. Every row is accounted for.
+// Package ingest turns traces of production networks into flows: files in several formats, whose rows are
+// flows or records of flow logs, with addresses instead of hosts. Every row is accounted for.
 //
 //	source file ─ stage ─► rows with numbers, as text
 //	                │ Mapping: one SELECT                     hosts, labels
@@ -12,9 +12,9 @@
 //	                ▼ one per connection and burst, starts drawn within the resolution of the log
 //	           table flows     table rejects                   records = flows + merged + rejects (Ingester.Merge)
 //
-// File does both for a single flow file. A mapping is one SQL file: the built-in ones are in mappings, and README.md
-// documents the format. DuckDB does the work (steps), within a memory limit, and spills to Options.TmpDir,
-// where the results are left as Parquet files.
+// File does both for a single flow file. A mapping is one SQL file: the built-in ones are in mappings, and
+// README.md documents the format. DuckDB does the work (steps), within a memory limit, and spills to
+// Options.TmpDir, where the results are left as Parquet files.
 package ingest
 
 import (
@@ -37,8 +37,8 @@ import (
 	"parsimon/stages/topology"
 )
 
-// Ingester reads source files of one mapping into table records (File) and merges records to flows (Merge). It is used
-// by one goroutine at a time. The caller closes it.
+// Ingester reads source files of one mapping into table records (File) and merges records to flows (Merge).
+// It is used by one goroutine at a time. The caller closes it.
 type Ingester struct {
 	duck
 	db    *sql.DB
@@ -48,8 +48,8 @@ type Ingester struct {
 	notes []note
 }
 
-// NewIngester opens DuckDB and reads the hosts and labels tables. The files that it writes remain in o.TmpDir after
-// Close. Errors name the table and the row.
+// NewIngester opens DuckDB and reads the hosts and labels tables. The files that it writes remain in o.TmpDir
+// after Close. Errors name the table and the row.
 func NewIngester(ctx context.Context, n *topology.Network, o Options) (_ *Ingester, err error) {
 	in := &Ingester{o: o, net: n, book: newAddressBook(n, o.Domains)}
 	in.o.IdleNS, in.o.GapSigma = cmp.Or(o.IdleNS, DefaultIdleNS), cmp.Or(o.GapSigma, DefaultGapSigma)
@@ -101,10 +101,10 @@ func (in *Ingester) readBook(ctx context.Context) error {
 //go:embed macros.sql
 var macros string
 
-// table reads the named columns of a small table, CSV with a header or Parquet, as text, and calls each for every row.
-// A column has one of several names; two of them may not differ. Columns that the table does not have are empty;
-// required is how many of the first ones it must have, and it must have one of the others. what is for errors. The
-// error has the faults of all rows, as far as tableFaults.
+// table reads the named columns of a small table, CSV with a header or Parquet, as text, and calls each for
+// every row. A column has one of several names; two of them may not differ. Columns that the table does not
+// have are empty; required is how many of the first ones it must have, and it must have one of the others.
+// what is for errors. The error has the faults of all rows, as far as tableFaults.
 func (in *Ingester) table(ctx context.Context, file, what string, want [][]string, required int,
 	each func(at string, row []string) error) error {
 	if _, err := Digest(ctx, what, file); err != nil {
@@ -186,8 +186,8 @@ func (in *Ingester) note(kind, file, text string) {
 // notesOfKind is how many files a kind of note names one by one.
 const notesOfKind = 3
 
-// Notes are remarks about the tables and files, for the user. If many files have one of a kind, there is one note about
-// all of them.
+// Notes are remarks about the tables and files, for the user. If many files have one of a kind, there is one
+// note about all of them.
 func (in *Ingester) Notes() (notes []string) {
 	count := map[string]int{}
 	for _, n := range in.notes {
@@ -232,9 +232,10 @@ func connect(ctx context.Context, o duckdb.Options) (_ *sql.DB, c duck, err erro
 	return db, c, nil
 }
 
-// scansRead lets scans of Parquet files read all rows before they are filtered. Where a filter in a scan leaves out rows,
-// DuckDB 1.4 skips values of a column, and ends with an internal error ("dereference unique_ptr that is NULL") if it has
-// not decoded a page of the column's dictionary yet (github.com/duckdb/duckdb/issues/17928).
+// scansRead lets scans of Parquet files read all rows before they are filtered. Where a filter in a scan
+// leaves out rows, DuckDB 1.4 skips values of a column, and ends with an internal error ("dereference
+// unique_ptr that is NULL") if it has not decoded a page of the column's dictionary yet
+// (github.com/duckdb/duckdb/issues/17928).
 const scansRead = "\nSET disabled_optimizers = 'filter_pushdown,join_filter_pushdown';"
 
 // exec runs a statement. It returns the first line of an error, or the error of the context.
@@ -272,8 +273,8 @@ func (in duck) columns(ctx context.Context, query string) ([]flowColumn, error) 
 	return names.Of(types, func(t *sql.ColumnType) flowColumn { return flowColumn{t.Name(), t.DatabaseTypeName()} }), nil
 }
 
-// asText returns the SQL of a column as text, whole numbers without a fraction; "" for types that have neither numbers
-// nor text.
+// asText returns the SQL of a column as text, whole numbers without a fraction; "" for types that have
+// neither numbers nor text.
 func (c flowColumn) asText() string {
 	name := duckdb.Ident(c.name)
 	base, _, _ := strings.Cut(c.typ, "(") // DECIMAL(18,3)
@@ -329,8 +330,8 @@ coalesce(whole(delay_ns), 0) AS delay_ns FROM judged WHERE reason IS NULL AND af
 	return err
 }
 
-// dependencies writes table dependencies of the flows of a file. What a flow waits for must be a flow of the file, and
-// no flow may wait for itself, over others or not.
+// dependencies writes table dependencies of the flows of a file. What a flow waits for must be a flow of the
+// file, and no flow may wait for itself, over others or not.
 func (in *Ingester) dependencies(ctx context.Context, f *FileStats, flowsFile, out string) error {
 	err := in.exec(ctx, step("waits", values{"flows": duckdb.Quote(duckdb.EscapeGlob(flowsFile)),
 		"waits": duckdb.ScanParquet(f.WaitsFile)}))
@@ -366,7 +367,8 @@ func rowIDs(f *FileStats) string {
 	return "; without column flow_id, ids are the numbers of the rows, from 0"
 }
 
-// checkCycles returns an error that names the flows of a cycle, if there is one. It holds the dependencies in memory.
+// checkCycles returns an error that names the flows of a cycle, if there is one. It holds the dependencies in
+// memory.
 func (in *Ingester) checkCycles(ctx context.Context, file string) error {
 	waits := map[int64][]int64{} // by flow: for what it waits and what is not followed yet
 	var flows []int64

@@ -109,8 +109,8 @@ type portLabel struct {
 	label
 }
 
-// byPort lists the ports, in ranges, for which a class has another label than for any port. A label is that of the
-// longest range of addresses that has one for the port and, in this range, that of the fewest ports.
+// byPort lists the ports, in ranges, for which a class has another label than for any port. A label is that
+// of the longest range of addresses that has one for the port and, in this range, that of the fewest ports.
 func (c class) byPort() (all []portLabel) {
 	at := []int{0, allPorts} // where another label may begin
 	for _, held := range c {
@@ -156,6 +156,6 @@ func (c class) others() (portLabel, bool) {
 	return portLabel{}, false
 }
 
-// rank orders the labels of the two ends of a flow: it is higher for fewer ports, and then for a longer range of
-// addresses.
+// rank orders the labels of the two ends of a flow: it is higher for fewer ports, and then for a longer range
+// of addresses.
 func (r rangeLabels) rank(l label) int64 { return int64(allPorts-(l.hi-l.lo))*1000 + int64(r.bits) }

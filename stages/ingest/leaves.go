@@ -16,10 +16,10 @@ import (
 // valueKey is the key of a leaf that is not an object.
 const valueKey = "value"
 
-// eachLeaf adds the leaves of nested lists, each as one JSON object: the scalar values of the objects around it, those
-// of the innermost first, and the leaf itself, its keys or as value. A path names the keys from the outermost list to
-// the innermost; each file has the first of the paths that leads to a leaf. The file is one object, one list, or JSON
-// lines, whose objects have the outermost list or are elements of it.
+// eachLeaf adds the leaves of nested lists, each as one JSON object: the scalar values of the objects around
+// it, those of the innermost first, and the leaf itself, its keys or as value. A path names the keys from the
+// outermost list to the innermost; each file has the first of the paths that leads to a leaf. The file is one
+// object, one list, or JSON lines, whose objects have the outermost list or are elements of it.
 func eachLeaf(ctx context.Context, paths [][]string, r *bufio.Reader, w *lineWriter) error {
 	first, err := firstByte(r)
 	if err != nil {

@@ -21,8 +21,9 @@ import (
 	"parsimon/stages/topology"
 )
 
-// Mapping says how the rows of a kind of file become flows: how the file is read, and one SELECT from the view source,
-// whose columns are text, that yields the canonical columns. README.md, "Mappings", documents both.
+// Mapping says how the rows of a kind of file become flows: how the file is read, and one SELECT from the
+// view source, whose columns are text, that yields the canonical columns. README.md, "Mappings", documents
+// both.
 type Mapping struct {
 	Name string
 	// Records says that rows are records of a flow log, which are merged to flows. Else each row is a flow.
@@ -222,8 +223,8 @@ func DetectFormat(file string) (*Mapping, error) {
 		strings.Join(Formats(), ", "))
 }
 
-// rowSource is a staged file: a relation with columns "row" and raw, the columns of the mapping as text, and broken,
-// which says why a row cannot be read.
+// rowSource is a staged file: a relation with columns "row" and raw, the columns of the mapping as text, and
+// broken, which says why a row cannot be read.
 type rowSource struct {
 	relation string // SELECT
 	file     string // the Parquet file that it reads
@@ -260,8 +261,8 @@ func (in *Ingester) stage(ctx context.Context, m *Mapping, file, dir string) (sr
 // chosenBy is how many rows decide which of several mappings a file has.
 const chosenBy = 100
 
-// choose stages a file with that of several mappings of whose columns the first rows have the most values; the first of
-// equal ones.
+// choose stages a file with that of several mappings of whose columns the first rows have the most values;
+// the first of equal ones.
 func (in *Ingester) choose(ctx context.Context, of []*Mapping, file, dir string) (best *Mapping, src rowSource,
 	err error) {
 	if len(of) == 1 {
@@ -343,7 +344,8 @@ func (in *Ingester) stageParquet(ctx context.Context, m *Mapping, file string) (
 	for i, c := range m.columns {
 		list[i] += " AS " + duckdb.Ident(c.name)
 	}
-	// A column of the file may have the name of DuckDB's row number; the order of rows is that of the file either way.
+	// A column of the file may have the name of DuckDB's row number; the order of rows is that of the file
+	// either way.
 	row := "file_row_number + 1"
 	if slices.Contains(names, "file_row_number") {
 		row = "row_number() OVER ()"
@@ -365,9 +367,9 @@ func (m *Mapping) missing(has map[string]bool) (missing []string) {
 	return missing
 }
 
-// selectColumns is the SQL of each of the mapping's columns, given those of a file: the value of the one at a place, and NULL
-// for one that the file lacks. Two columns of one meaning are an error, and so is the lack of one that the mapping
-// needs.
+// selectColumns is the SQL of each of the mapping's columns, given those of a file: the value of the one at
+// a place, and NULL for one that the file lacks. Two columns of one meaning are an error, and so is the
+// lack of one that the mapping needs.
 func (m *Mapping) selectColumns(names []string, value func(at int) (string, error)) (list []string, err error) {
 	of, has := map[string]int{}, map[string]bool{}
 	for i, name := range names {
@@ -423,8 +425,8 @@ func jsonRelation(m *Mapping, staged string) string {
 		"staged": duckdb.ScanParquet(staged)})
 }
 
-// fieldsRelation returns the SQL that reads the columns of staged lines of fields. layouts are the headers of the file,
-// nil if it has none. A column is where the header of its line has it.
+// fieldsRelation returns the SQL that reads the columns of staged lines of fields. layouts are the headers of
+// the file, nil if it has none. A column is where the header of its line has it.
 func fieldsRelation(m *Mapping, staged string, layouts [][]string) (string, error) {
 	null, between := m.null, " "
 	if m.reads == "csv" {

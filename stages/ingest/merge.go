@@ -40,8 +40,8 @@ type MergeStats struct {
 	Corrections     []Correction  `json:"corrections,omitempty"`
 	Sampling        string        `json:"sampling,omitempty"` // what sampling leaves out, for the user
 	Gaps            []Gap         `json:"gaps,omitempty"`     // of flow logs
-	// FlowsFile is the Parquet file of the flows, and RejectsFile of the rejects, in TmpDir. RejectsFile is empty if there
-	// are none.
+	// FlowsFile is the Parquet file of the flows, and RejectsFile of the rejects, in TmpDir. RejectsFile is
+	// empty if there are none.
 	FlowsFile   string `json:"-"`
 	RejectsFile string `json:"-"`
 }
@@ -55,15 +55,15 @@ type Correction struct {
 
 // Merge makes flows from records, in start order.
 //
-// If each row of the sources is a flow, flows keep their ids, or are numbered by source and row. Rows with repeated
-// ids are rejected.
+// If each row of the sources is a flow, flows keep their ids, or are numbered by source and row. Rows with
+// repeated ids are rejected.
 //
-// Records of flow logs are merged: records of the same two hosts, protocol and ports are one flow until IdleNS pass
-// without a packet. If several observers saw the flow, the one that counted the most bytes of it applies; if all of
-// them sampled it, their mean (exporters) or, at an unknown rate, that of one of them (samplers). A start is known to a
-// second, say, or, where several observers saw the flow, within what they agree on. There it is drawn: the flows that a
-// host starts in one second follow each other after log-normal gaps, scaled to fill it, in random order. Flows are
-// numbered in start order.
+// Records of flow logs are merged: records of the same two hosts, protocol and ports are one flow until
+// IdleNS pass without a packet. If several observers saw the flow, the one that counted the most bytes of it
+// applies; if all of them sampled it, their mean (exporters) or, at an unknown rate, that of one of them
+// (samplers). A start is known to a second, say, or, where several observers saw the flow, within what they
+// agree on. There it is drawn: the flows that a host starts in one second follow each other after log-normal
+// gaps, scaled to fill it, in random order. Flows are numbered in start order.
 func (in *Ingester) Merge(ctx context.Context, sources []MergeSource) (stats MergeStats, err error) {
 	m := &merging{Ingester: in, sources: sources, stats: &stats}
 	m.all = duckdb.ScanParquet(names.Of(sources, func(s MergeSource) string { return s.RecordsFile })...)
@@ -133,9 +133,9 @@ type merging struct {
 	all     string // table function of the records of all sources
 }
 
-// withoutRepeated returns the records without those that a source with a lower number has, too: a log that is ingested
-// while it grows, and again when it is complete, counts once. Equal records of one source stay: of each record the
-// result has as many as the source that has the most.
+// withoutRepeated returns the records without those that a source with a lower number has, too: a log that is
+// ingested while it grows, and again when it is complete, counts once. Equal records of one source stay: of
+// each record the result has as many as the source that has the most.
 func (m *merging) withoutRepeated(ctx context.Context) (string, error) {
 	if len(m.sources) < 2 {
 		return m.all, nil
@@ -162,8 +162,8 @@ func (m *merging) withoutRepeated(ctx context.Context) (string, error) {
 		m.query(ctx, "SELECT count(*) FROM repeated", &m.stats.Repeated)
 }
 
-// corrections finds the sources that lack records which an earlier one has within their time, and either have its name
-// or have, of one of the two, half of the records' connections and times.
+// corrections finds the sources that lack records which an earlier one has within their time, and either have
+// its name or have, of one of the two, half of the records' connections and times.
 func (m *merging) corrections(ctx context.Context) error {
 	shared := map[[2]int32]int64{} // records, by an earlier source and the next one that has them
 	err := m.each(ctx, step("shared", values{"records": m.all}), func(rows *sql.Rows) error {
@@ -235,7 +235,8 @@ func (m *merging) rejectRepeatedIDs(ctx context.Context, flows string) (string, 
 WHERE f.flow_id IS NULL OR k.source = f.source AND k."row" = f."row")`, err
 }
 
-// passBytes is an upper bound, measured, of DuckDB's memory per record or flow while it merges or draws starts.
+// passBytes is an upper bound, measured, of DuckDB's memory per record or flow while it merges or draws
+// starts.
 const passBytes = 1024
 
 // passes returns into how many parts the rows are divided, so that one part fits the memory: DuckDB's window
@@ -244,8 +245,8 @@ func (in *Ingester) passes(rows int64) int64 {
 	return 1 + rows/max(10_000, in.o.MemoryBytes/passBytes)
 }
 
-// flowLogs merges records to flows, one part of the pairs of hosts at a time, draws starts, one part of the seconds at
-// a time, sorts the flows by start and numbers them.
+// flowLogs merges records to flows, one part of the pairs of hosts at a time, draws starts, one part of the
+// seconds at a time, sorts the flows by start and numbers them.
 func (m *merging) flowLogs(ctx context.Context, records string) error {
 	var exporters, unknown, rows int64
 	err := m.query(ctx, "SELECT count(DISTINCT observer) FILTER (samples > 0), "+
@@ -291,7 +292,8 @@ func (m *merging) flowLogs(ctx context.Context, records string) error {
 	return err
 }
 
-// inParts writes the results of a step for all parts of some rows, in any order, and returns the SQL that reads them.
+// inParts writes the results of a step for all parts of some rows, in any order, and returns the SQL that
+// reads them.
 func (m *merging) inParts(ctx context.Context, rows int64, name string, of values) (string, error) {
 	files := make([]string, m.passes(rows))
 	of["parts"] = len(files)
@@ -306,16 +308,16 @@ func (m *merging) inParts(ctx context.Context, rows int64, name string, of value
 	return duckdb.ScanParquet(files...), nil
 }
 
-// The value of start_draw has a random order in its high bits and a log-normal gap in fixed point in its low bits, so
-// that sums of gaps are exact in any order.
+// The value of start_draw has a random order in its high bits and a log-normal gap in fixed point in its low
+// bits, so that sums of gaps are exact in any order.
 const (
 	drawGapBits  = 43
 	drawGaps     = int64(1) << drawGapBits
 	drawGapScale = 1 << 24
 )
 
-// startDraw is the DuckDB function start_draw(src, dst, protocol, src_port, dst_port, second): the draw of one flow,
-// from a random stream keyed by all arguments.
+// startDraw is the DuckDB function start_draw(src, dst, protocol, src_port, dst_port, second): the draw of
+// one flow, from a random stream keyed by all arguments.
 type startDraw struct {
 	config duckdriver.ScalarFuncConfig
 	seed   uint64

@@ -32,8 +32,8 @@ func flowsOf(t *testing.T, stats Stats) string {
 	return askParquet(t, `SELECT concat_ws(' ', src, dst, size_bytes) AS f FROM read_parquet(%s) ORDER BY f`, stats.FlowsFile)
 }
 
-// Exporters without a clock write 0. Without this rule all flows would start at once in 1970. The time of reception
-// counts where the format has one; elsewhere the row is rejected by name.
+// Exporters without a clock write 0. Without this rule all flows would start at once in 1970. The time of
+// reception counts where the format has one; elsewhere the row is rejected by name.
 func TestStartsThatMeanNoTime(t *testing.T) {
 	const json = `{"type":"IPFIX","src_addr":"0","dst_addr":"1","bytes":%d,"packets":1,"proto":17,"time_received_ns":%d,` +
 		`"time_flow_start_ns":%d,"time_flow_end_ns":%d}` + "\n"
@@ -70,8 +70,8 @@ func TestStartsThatMeanNoTime(t *testing.T) {
 	}
 }
 
-// Concatenated files have a header each, and its order holds for the rows after it. Read by the first one, packets
-// would be bytes.
+// Concatenated files have a header each, and its order holds for the rows after it. Read by the first one,
+// packets would be bytes.
 func TestHeaderThatComesAgain(t *testing.T) {
 	const head = "version account-id interface-id srcaddr dstaddr srcport dstport protocol packets bytes start end action log-status\n"
 	const row = "2 1 eni-1 0 1 %d 443 6 %d %d 1633633201 1633633260 ACCEPT OK\n"
@@ -88,8 +88,8 @@ func TestHeaderThatComesAgain(t *testing.T) {
 	}
 }
 
-// Whole numbers that a program keeps as floating point are numbers in every column; a port that is none rejects the row,
-// for without it connections would become one.
+// Whole numbers that a program keeps as floating point are numbers in every column; a port that is none
+// rejects the row, for without it connections would become one.
 func TestNumbersWrittenAsFloats(t *testing.T) {
 	text := "ts,te,sa,da,sp,dp,pr,stos,ipkt,ibyt\n" +
 		"2026-01-31 09:00:00,2026-01-31 09:00:01,0.0,1.0,33970.0,443.0,6.0,184.0,10.0,9000.0\n" +
@@ -129,7 +129,8 @@ func TestTimesWithOffsets(t *testing.T) {
 	}
 }
 
-// A text is an address, a name or an id by one rule. What may be two nodes is an error, and never the wrong one.
+// A text is an address, a name or an id by one rule. What may be two nodes is an error, and never the wrong
+// one.
 func TestNamesIdsAndAddresses(t *testing.T) {
 	var nodes []topology.Node
 	for i, name := range []string{"1", "0", "10.0.0.9", "web.example.com", "s"} {
@@ -171,8 +172,8 @@ func TestNamesIdsAndAddresses(t *testing.T) {
 	}
 }
 
-// Tables as companies have them: ports are ranges, the row that says more about a flow wins, and all faults are listed
-// at once.
+// Tables as companies have them: ports are ranges, the row that says more about a flow wins, and all faults
+// are listed at once.
 func TestTablesOfCompanies(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

@@ -27,14 +27,14 @@ type FileStats struct {
 	Reverse int64 `json:"second_directions,omitempty"`
 	Records int64 `json:"records"`
 	Rejects int64 `json:"rejects"`
-	// SetAside is the number of rejects that say themselves that they are not flows, such as log lines without data
-	// and refused connections. They do not count against MaxRejects.
+	// SetAside is the number of rejects that say themselves that they are not flows, such as log lines
+	// without data and refused connections. They do not count against MaxRejects.
 	SetAside  int64         `json:"set_aside"`
 	Reasons   []RejectCount `json:"reasons"`     // most frequent first
 	AnyFlowID bool          `json:"any_flow_id"` // rows have ids of their own
 	Mapping   *Mapping      `json:"-"`           // that fits the file
-	// RecordsFile and RejectsFile are Parquet files of tables records and rejects, in TmpDir. RejectsFile exists only
-	// if there are rejects.
+	// RecordsFile and RejectsFile are Parquet files of tables records and rejects, in TmpDir. RejectsFile
+	// exists only if there are rejects.
 	RecordsFile string `json:"-"`
 	RejectsFile string `json:"-"`
 	// Waits is how many rows the Parquet file WaitsFile has: which flows wait for which others.
@@ -45,8 +45,8 @@ type FileStats struct {
 	medianDayNS int64 // the day in which the median row starts
 }
 
-// File reads one source file, number n of the workload, through that of some mappings which fits it, and writes its
-// rows as tables records and rejects. Errors name the file.
+// File reads one source file, number n of the workload, through that of some mappings which fits it, and
+// writes its rows as tables records and rejects. Errors name the file.
 func (in *Ingester) File(ctx context.Context, of []*Mapping, file string, n int32) (FileStats, error) {
 	stats, err := in.file(ctx, of, file, n)
 	if err != nil {
@@ -63,8 +63,8 @@ func inFile(file string, err error) error {
 	return fmt.Errorf("flow file %s: %w", file, err)
 }
 
-// file takes one source file through the steps of the package comment: stage, typed, addresses, judge. Records and
-// rejects are left in TmpDir; intermediate files go to a directory that is removed.
+// file takes one source file through the steps of the package comment: stage, typed, addresses, judge.
+// Records and rejects are left in TmpDir; intermediate files go to a directory that is removed.
 func (in *Ingester) file(ctx context.Context, of []*Mapping, file string, n int32) (stats FileStats, err error) {
 	dir := filepath.Join(in.o.TmpDir, fmt.Sprintf("source-%d", n))
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -123,11 +123,12 @@ func (in *Ingester) file(ctx context.Context, of []*Mapping, file string, n int3
 	return stats, in.writeRejects(ctx, file, src, typedRows, &stats)
 }
 
-// repeatsNoted is the share of a file's records, or of their bytes, from which on rows that repeat others are noted. A
-// flow log has one record of a connection, a time and an observer; few are equal by chance.
+// repeatsNoted is the share of a file's records, or of their bytes, from which on rows that repeat others are
+// noted. A flow log has one record of a connection, a time and an observer; few are equal by chance.
 const repeatsNoted = 0.001
 
-// noteRepeats adds a note if a good share of the rows of a flow log repeat others, as if it had been written twice.
+// noteRepeats adds a note if a good share of the rows of a flow log repeat others, as if it had been written
+// twice.
 func (in *Ingester) noteRepeats(ctx context.Context, file, records string) error {
 	var again, all int64
 	var bytes, allBytes float64
@@ -140,9 +141,9 @@ func (in *Ingester) noteRepeats(ctx context.Context, file, records string) error
 	return err
 }
 
-// refuse restricts the views typed and judged to the rows that are not records, keeps their reasons in table refused,
-// and counts. It returns the number of all typed rows. A mapping that yields a row more than once is an error; the
-// built-in ones do not.
+// refuse restricts the views typed and judged to the rows that are not records, keeps their reasons in table
+// refused, and counts. It returns the number of all typed rows. A mapping that yields a row more than once is
+// an error; the built-in ones do not.
 func (in *Ingester) refuse(ctx context.Context, m *Mapping, src rowSource, typed string, stats *FileStats) (rows int64,
 	err error) {
 	from, records := duckdb.ScanParquet(typed), duckdb.ScanParquet(stats.RecordsFile)
@@ -209,7 +210,8 @@ func (in *Ingester) writeRejects(ctx context.Context, file string, src rowSource
 	return in.addUnknown(ctx, stats.Reasons)
 }
 
-// reasons counts rejects by reason, most frequent first. The example is the same in whatever files the rejects are.
+// reasons counts rejects by reason, most frequent first. The example is the same in whatever files the
+// rejects are.
 func (in *Ingester) reasons(ctx context.Context, from string) (list []RejectCount, err error) {
 	err = in.each(ctx, step("reasons", values{"rejects": from}), func(rows *sql.Rows) error {
 		var r RejectCount
@@ -237,8 +239,8 @@ type UnknownAddress struct {
 	Switch string `json:"switch,omitempty"`
 }
 
-// hostsRules are the ranges of a hosts table that find an address and those near it (its /24, or /64 for IPv6), and all
-// others.
+// hostsRules are the ranges of a hosts table that find an address and those near it (its /24, or /64 for
+// IPv6), and all others.
 func hostsRules(address string) (near, all string) {
 	near, all = address, "0.0.0.0/0"
 	if a, err := netip.ParseAddr(strings.TrimSpace(address)); err == nil {
@@ -251,7 +253,8 @@ func hostsRules(address string) (near, all string) {
 	return near, all
 }
 
-// addUnknown lists, with the reasons, the addresses that are no hosts: those with the most bytes, these first.
+// addUnknown lists, with the reasons, the addresses that are no hosts: those with the most bytes, these
+// first.
 func (in *Ingester) addUnknown(ctx context.Context, reasons []RejectCount) error {
 	for i := range reasons {
 		r := &reasons[i]
@@ -307,8 +310,8 @@ func (r RejectCount) String() string {
 	return fmt.Sprintf("%d × %s (first: %.120s)", r.Rows, r.Reason, r.Example)
 }
 
-// Advice returns the addresses that are no hosts and have the most bytes, and how to keep their flows. It is empty if
-// the reason is another one.
+// Advice returns the addresses that are no hosts and have the most bytes, and how to keep their flows. It is
+// empty if the reason is another one.
 func (r RejectCount) Advice() string {
 	if len(r.Unknown) == 0 {
 		return ""
@@ -325,8 +328,8 @@ func (r RejectCount) Advice() string {
 		near, all)
 }
 
-// noteSampling adds a note if most records of TCP with data are of one packet and do not say a rate, since a connection
-// that is not sampled has more, and if rows do not take the rate of the options.
+// noteSampling adds a note if most records of TCP with data are of one packet and do not say a rate, since a
+// connection that is not sampled has more, and if rows do not take the rate of the options.
 func (in *Ingester) noteSampling(ctx context.Context, file string) error {
 	var single, tcp, scaled, all int64
 	err := in.query(ctx, step("rates", nil), &single, &tcp, &scaled, &all)
@@ -402,8 +405,9 @@ func (m *merging) describeSampling(ctx context.Context, flows string) error {
 // priorSamples is how many sampled packets of a flow count as much as what is known of all flows like it.
 const priorSamples = 10
 
-// exporters adds columns k and prior of table paths to records. Sampled bytes of a flow are divided by k. Unlike a
-// choice of the exporter that sampled most, which is too large wherever samples are few, this has no bias.
+// exporters adds columns k and prior of table paths to records. Sampled bytes of a flow are divided by k.
+// Unlike a choice of the exporter that sampled most, which is too large wherever samples are few, this has no
+// bias.
 func (in *Ingester) exporters(ctx context.Context, records string, intervalNS int64) (string, error) {
 	tiers, places := map[int32]string{}, []string{}
 	for _, l := range in.net.Links {

@@ -74,8 +74,9 @@ func (c *samplingTrial) ingest(t *testing.T, seed uint64) (want, got, sigma floa
 	return want, got, math.Sqrt(variance)
 }
 
-// Bytes of sampled records are those of the flows within what sampling leaves open, whatever exporters are on a path:
-// each of the first and the last rack, some racks only, spines of which each flow crosses one, with equal rates or not.
+// Bytes of sampled records are those of the flows within what sampling leaves open, whatever exporters are on
+// a path: each of the first and the last rack, some racks only, spines of which each flow crosses one, with
+// equal rates or not.
 func TestBytesOfSampledRecords(t *testing.T) {
 	racks := func(t *testing.T) *topology.Network { // hosts 0 to 11 of three racks, under switches 12 to 14
 		var cables [][2]int32
@@ -164,8 +165,9 @@ func TestExportersWithoutNames(t *testing.T) {
 	}
 }
 
-// A rate that rows do not say is that of the options; without it, a note names files that look sampled. VPC flow logs,
-// which are not sampled, and rows that count every packet keep their bytes, and a note says that the rate is not for them.
+// A rate that rows do not say is that of the options; without it, a note names files that look sampled. VPC
+// flow logs, which are not sampled, and rows that count every packet keep their bytes, and a note says that
+// the rate is not for them.
 func TestSamplingRate(t *testing.T) {
 	const header = "ts,te,td,sa,da,sp,dp,pr,ipkt,ibyt\n"
 	row := func(port, packets, bytes int) string {
@@ -204,8 +206,8 @@ func TestSamplingRate(t *testing.T) {
 	}
 }
 
-// Of observers that sample at a rate which is not known, one applies for a pair of hosts: a flow that only another one
-// sampled is already part of what the first one's records stand for.
+// Of observers that sample at a rate which is not known, one applies for a pair of hosts: a flow that only
+// another one sampled is already part of what the first one's records stand for.
 func TestOneSamplerApplies(t *testing.T) {
 	var b strings.Builder
 	for i := range 300 {
@@ -239,7 +241,8 @@ func ingestLog(t *testing.T, rows string) (Stats, error) {
 	return File(context.Background(), topologytest.SmallNetwork(t), file, Options{Mapping: m, TmpDir: t.TempDir(), MemoryBytes: 256 << 20, Threads: 2, Seed: 1})
 }
 
-// Seconds without a flow are said where the log has many flows in all others, and only for a time that has them.
+// Seconds without a flow are said where the log has many flows in all others, and only for a time that has
+// them.
 func TestGaps(t *testing.T) {
 	but := func(flows int, seconds ...int) func(int) int {
 		return func(s int) int {
@@ -314,7 +317,8 @@ func TestAbsurdBytes(t *testing.T) {
 	}
 }
 
-// A row whose end no 64-bit integer holds in ns is rejected. Other text is no end, nor is a time that is not set.
+// A row whose end no 64-bit integer holds in ns is rejected. Other text is no end, nor is a time that is not
+// set.
 func TestAbsurdEnds(t *testing.T) {
 	const large, date = "99999999999999999999", "9999-12-31 23:59:59"
 	const goflow2 = `{"type":"IPFIX","src_addr":"0","dst_addr":"1","bytes":1500,"packets":1,"proto":6,`
@@ -350,7 +354,8 @@ func TestAbsurdEnds(t *testing.T) {
 	}
 }
 
-// A time that no 64-bit integer holds in ns is that of one bad row, in any format that has it in another unit.
+// A time that no 64-bit integer holds in ns is that of one bad row, in any format that has it in another
+// unit.
 func TestAbsurdTimes(t *testing.T) {
 	for name, text := range map[string]string{
 		"vpc":       "2 1 eni-1 0 1 1 443 6 1 1500 TIME TIME ACCEPT OK\n",

@@ -25,9 +25,10 @@ import (
 	"parsimon/schema/names"
 )
 
-// FindSources lists the files that arguments name: files, all files below directories (hive-partitioned or not; names
-// that begin with a dot or an underscore are skipped, as in Hive), and the matches of glob patterns. Each file is
-// listed once, in the order of the arguments and of names. An argument without files is an error.
+// FindSources lists the files that arguments name: files, all files below directories (hive-partitioned or
+// not; names that begin with a dot or an underscore are skipped, as in Hive), and the matches of glob
+// patterns. Each file is listed once, in the order of the arguments and of names. An argument without files
+// is an error.
 func FindSources(args []string) (files []string, err error) {
 	for _, arg := range args {
 		found, err := filesOf(arg, map[string]bool{})
@@ -46,8 +47,8 @@ func FindSources(args []string) (files []string, err error) {
 	return files, nil
 }
 
-// filesOf lists the files that a path or pattern names. Links to files and directories are followed; seen are the
-// directories that were read.
+// filesOf lists the files that a path or pattern names. Links to files and directories are followed; seen are
+// the directories that were read.
 func filesOf(path string, seen map[string]bool) (files []string, err error) {
 	info, err := os.Stat(path)
 	var list []string // of paths
@@ -116,9 +117,9 @@ type closeBoth struct {
 
 func (c closeBoth) Close() error { return errors.Join(c.ReadCloser.Close(), c.file.Close()) }
 
-// Digest is the SHA-256 of a file's content, decompressed, so that it is the same before and after the file is
-// compressed. It reports what DuckDB would not, or not clearly: a file that is missing or empty, and compressed data
-// that is truncated or does not match its checksum. what names the file in errors.
+// Digest is the SHA-256 of a file's content, decompressed, so that it is the same before and after the file
+// is compressed. It reports what DuckDB would not, or not clearly: a file that is missing or empty, and
+// compressed data that is truncated or does not match its checksum. what names the file in errors.
 func Digest(ctx context.Context, what, file string) (string, error) {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -186,8 +187,8 @@ const (
 	maxRaw     = 4 << 10  // bytes that are kept of a line that is broken or rejected
 )
 
-// A row group of staged lines has stagedRows at most and, but for its last line, stagedBytes: DuckDB's threads hold one
-// each. Lines are gathered up to batchRows or batchBytes before they are written.
+// A row group of staged lines has stagedRows at most and, but for its last line, stagedBytes: DuckDB's
+// threads hold one each. Lines are gathered up to batchRows or batchBytes before they are written.
 const (
 	stagedRows  = 20_480
 	stagedBytes = 16 << 20
@@ -241,8 +242,8 @@ type textFile struct {
 	openEnd bool       // the last line has no line end: it may have been cut
 }
 
-// readLines copies the lines of a text file, except for headers, comments before them, and blank lines, to a Parquet
-// file of textLines. The fields of CSV and of words are divided by fieldEnd there.
+// readLines copies the lines of a text file, except for headers, comments before them, and blank lines, to a
+// Parquet file of textLines. The fields of CSV and of words are divided by fieldEnd there.
 func readLines(ctx context.Context, m *Mapping, file, out string) (text textFile, err error) {
 	in, err := openText(file)
 	if err != nil {
@@ -343,8 +344,8 @@ func (p *lineParser) read(ctx context.Context, r *lineReader, w *lineWriter) err
 	return ctx.Err()
 }
 
-// isComment reports whether a line is a comment: of CSV before the header, and of a format whose headers are marked
-// anywhere.
+// isComment reports whether a line is a comment: of CSV before the header, and of a format whose headers are
+// marked anywhere.
 func (p *lineParser) isComment(line []byte) bool {
 	if len(line) == 0 || line[0] != '#' {
 		return false
@@ -355,7 +356,8 @@ func (p *lineParser) isComment(line []byte) bool {
 	return !p.started && p.m.reads == "csv"
 }
 
-// begin handles what may stand before the rows: their number, or a header. It reports whether the line is a row.
+// begin handles what may stand before the rows: their number, or a header. It reports whether the line is a
+// row.
 func (p *lineParser) begin(r *lineReader, line []byte) (isRow bool, err error) {
 	marked := p.m.mark != "" && bytes.HasPrefix(line, []byte(p.m.mark))
 	if p.started && !marked {
@@ -442,8 +444,8 @@ func isTime(word string) bool {
 	return len(word) >= 20 && word[4] == '-' && word[10] == 'T' && word[len(word)-1] == 'Z'
 }
 
-// isHeader reports whether the fields of a line are the names of the columns that the mapping needs: concatenated files
-// have a header each, whose order may differ.
+// isHeader reports whether the fields of a line are the names of the columns that the mapping needs:
+// concatenated files have a header each, whose order may differ.
 func (m *Mapping) isHeader(fields []string) bool {
 	if len(m.needs) == 0 || !slices.ContainsFunc(fields, func(f string) bool { return isName(f, m.needs[0]) }) {
 		return false
@@ -469,7 +471,8 @@ const (
 	afterEnd   = "stands after the end of the rows"
 )
 
-// headerOf returns the words of a header line, which is a line that has a name of the mapping; nil for others.
+// headerOf returns the words of a header line, which is a line that has a name of the mapping; nil for
+// others.
 func headerOf(m *Mapping, line []byte) []string {
 	names := strings.Fields(string(line))
 	if !slices.ContainsFunc(names, func(name string) bool {
@@ -486,9 +489,9 @@ type splitter func(line []byte) ([]string, error)
 
 func words(line []byte) ([]string, error) { return strings.Fields(string(line)), nil }
 
-// csvSplitter divides lines of CSV, at the character of which the header has the most. Fields may be quoted, and a
-// quote in them is doubled (RFC 4180); a line end in them is not supported, so that a quote does not take the lines
-// after it.
+// csvSplitter divides lines of CSV, at the character of which the header has the most. Fields may be quoted,
+// and a quote in them is doubled (RFC 4180); a line end in them is not supported, so that a quote does not
+// take the lines after it.
 func csvSplitter(header string) splitter {
 	at := ","
 	for _, c := range []string{";", "\t", "|"} {
@@ -629,8 +632,8 @@ func eachJSONLine(ctx context.Context, r *lineReader, w *lineWriter) error {
 	return ctx.Err()
 }
 
-// An elementReader fails when more than left bytes are read. A JSON decoder keeps all of an element, and of the space
-// before it, in memory.
+// An elementReader fails when more than left bytes are read. A JSON decoder keeps all of an element, and of
+// the space before it, in memory.
 type elementReader struct {
 	r    io.Reader
 	left int

@@ -64,6 +64,7 @@ func (s *Simulator) encodeObservations() {
 	}
 }
 
+// ErrBlocks is the error of blocks that cannot be decoded.
 var ErrBlocks = errors.New("damaged: column observed cannot be decoded")
 
 // blockPiece is the largest number of blocks that memory is allocated for at a time.

@@ -14,11 +14,11 @@ import (
 	"parsimon/stages/step"
 )
 
-// CaseKey identifies a link case. CaseStore stores results of link cases by key.
-type (
-	CaseKey   = step.CaseKey
-	CaseStore = step.CaseStore
-)
+// CaseKey identifies a link case.
+type CaseKey = step.CaseKey
+
+// CaseStore stores results of link cases by key.
+type CaseStore = step.CaseStore
 
 // minCachedPackets is the smallest number of packets of a cached case. The kernel takes about 10 ns per
 // packet. A lookup takes as long as about 500 packets, plus a tenth of the time that the flows take to

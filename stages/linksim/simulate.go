@@ -124,7 +124,9 @@ type Input struct {
 //
 // The result of a link depends only on its own rows and the loads, so it does not depend on the range or the
 // worker. Errors name the link.
-func (s *Simulator) Simulate(ctx context.Context, links step.Range, in Input, results, stats schema.Sink) (Stats, error) {
+func (s *Simulator) Simulate(
+	ctx context.Context, links step.Range, in Input, results, stats schema.Sink,
+) (Stats, error) {
 	lo := int32(links.Lo)
 	s.delays, s.stats = s.delays[:0], s.stats[:0]
 	for _, link := range s.Network.Links[links.Lo:links.Hi] {
@@ -178,7 +180,9 @@ func (s *Simulator) Replay(ctx context.Context, links step.Range, in Input, out 
 type doneFunc func(link int32, rows []int32, cached bool) error
 
 // run simulates the wanted cases of a range that have flows, one after another, and calls done after each.
-func (s *Simulator) run(ctx context.Context, links step.Range, in Input, wants func(int32) bool, done doneFunc) (Stats, error) {
+func (s *Simulator) run(
+	ctx context.Context, links step.Range, in Input, wants func(int32) bool, done doneFunc,
+) (Stats, error) {
 	var stats Stats
 	lo, hi := int32(links.Lo), int32(links.Hi)
 	if err := s.readInput(lo, hi, in.Hops, wants); err != nil {

@@ -2,6 +2,7 @@ package method
 
 import (
 	"context"
+	"errors"
 	"io"
 	"slices"
 
@@ -156,7 +157,7 @@ type streams []schema.Batches
 func (s *streams) Next(names ...string) (arrow.Record, error) {
 	for len(*s) > 0 {
 		rec, err := (*s)[0].Next(names...)
-		if err != io.EOF {
+		if !errors.Is(err, io.EOF) {
 			return rec, err
 		}
 		*s = (*s)[1:]

@@ -58,7 +58,8 @@ func RandomRows(n *topology.Network, rng *rand.Rand, count int) []workload.Row {
 		}
 		clock += rng.Int64N(4000)
 		rows = append(rows, workload.Row{ID: int64(i * 3), Src: hosts[a], Dst: hosts[b],
-			SizeBytes: 1 + int64(math.Exp(rng.Float64()*13)), StartNS: clock, Labels: workload.Labels{Service: "web", VNet: "web"}})
+			SizeBytes: 1 + int64(math.Exp(rng.Float64()*13)), StartNS: clock,
+			Labels: workload.Labels{Service: "web", VNet: "web"}})
 	}
 	return rows
 }

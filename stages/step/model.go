@@ -36,9 +36,9 @@ const (
 type Acks uint8
 
 const (
-	// SpreadAcks: spread evenly over the time of the workload (paper, §3.2).
+	// SpreadAcks are spread evenly over the time of the workload (paper, §3.2).
 	SpreadAcks Acks = iota
-	// SimultaneousAcks: while the reverse link sends, according to routing.
+	// SimultaneousAcks arrive while the reverse link sends, according to routing.
 	SimultaneousAcks
 )
 

@@ -2,7 +2,7 @@
 // estimate as data.
 //
 //	estimator ─► steps: what each reads and writes, how it is cut into tasks ─┬─► method.Run: in memory
-//	                                                                          └─► package pipeline: files, workers, repair
+//	                                                                          └─► pipeline: files, workers, repair
 //
 // A step begins when everything that it reads is complete; this is the barrier. Its tasks are independent of
 // each other. The rows that it writes do not depend on how it is cut.
@@ -41,9 +41,9 @@ type Step struct {
 type Sharing uint8
 
 const (
-	// ByEstimator: estimates of the same estimator with the same options.
+	// ByEstimator means that estimates of the same estimator with the same options share it.
 	ByEstimator Sharing = iota
-	// ByScenario: all estimates of the scenario.
+	// ByScenario means that all estimates of the scenario share it.
 	ByScenario
 )
 

@@ -260,10 +260,10 @@ func (p *paper) tails(ctx context.Context, lake string, e estimate, item paperIt
 
 // A publishedScenario is one of the paper's 192 scenarios, with the errors that the paper had there.
 type publishedScenario struct {
-	id                           int
-	matrix, sizes, oversub       string
-	sigma, asked, load, topLoad  float64
-	independent, clustered, mean float64 // errors of p99 against ns-3; of the mean by the Wasserstein distance
+	id                          int
+	matrix, sizes, oversub      string
+	sigma, asked, load, topLoad float64
+	independent, clustered      float64 // errors of p99 against ns-3
 }
 
 // published reads the paper's errors, by id.

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 )
 
 // A chart is a Vega-Lite specification.
@@ -236,6 +235,3 @@ func matrixChart(data []point) chart {
 		},
 	}
 }
-
-// identifier makes a name of a picture of the name of an item.
-func identifier(name string) string { return strings.ReplaceAll(name, "/", "-") }

@@ -326,9 +326,7 @@ func (e paperEstimate) byService() map[string]percentiles { return e.Services }
 func (p *paper) estimateTable(r *paperRecord, groups []string,
 	of func(paperEstimate) map[string]percentiles) {
 	head := []string{"", "`exact`: p50 / p90 / p99 / p99.9"}
-	for _, way := range r.Item.Ways[1:] {
-		head = append(head, way)
-	}
+	head = append(head, r.Item.Ways[1:]...)
 	p.header(head...)
 	for _, group := range groups {
 		truth, measured := of(r.Estimates[byExact])[group]

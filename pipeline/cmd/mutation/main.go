@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string) error {
 	case err != nil:
 		return err
 	case flags.NArg() == 0:
-		return errors.New("name the packages, such as ./stages/...")
+		return errors.New("no packages are named; ./stages/... names all below stages")
 	}
 	sites, err := findSites(ctx, flags.Args(), *match)
 	if err != nil {

@@ -6,8 +6,8 @@ package main
 #include <sys/resource.h>
 #include <unistd.h>
 
-// With less address space, the Go runtime cannot start, or ends later with a stack trace: it reserves 0.6 GB at once, and
-// malloc and the stacks reserve more for each thread. On two cores, "run small" fails with 2 GB and completes with 2.5 GB.
+// With less address space, the Go runtime cannot start, or ends later with a stack trace: it reserves 0.6 GB at once,
+// and malloc and the stacks reserve more for each thread. On two cores, "run small" fails with 2 GB and completes with 2.5 GB.
 static const unsigned long base = 2UL << 30, per_core = 512UL << 20;
 
 // If the standard output is closed, the Go runtime opens /dev/null instead.

@@ -18,8 +18,8 @@ type answerFlags struct {
 	gates []gate.Gate // --fail-if
 }
 
-// tableForms returns the forms of an answer that has a table: text for people, csv with the first table, and json with
-// the value that the answer is made of.
+// tableForms returns the forms of an answer that has a table: text for people, csv with the first table, and
+// json with the value that the answer is made of.
 func tableForms() []string { return []string{"text", "csv", "json"} }
 
 // declareForm declares --format. The first form is the default.
@@ -38,7 +38,8 @@ func (a *answerFlags) write(w io.Writer, value any, people *text.Answer) error {
 	return enc.Encode(value)
 }
 
-// judged writes an answer and returns the verdict of its gates. If a gate cannot be judged, no answer is written.
+// judged writes an answer and returns the verdict of its gates. If a gate cannot be judged, no answer is
+// written.
 func (a *answerFlags) judged(w io.Writer, value any, people *text.Answer, verdict error) error {
 	if verdict != nil && !errors.As(verdict, new(*gate.Error)) {
 		return verdict

@@ -58,7 +58,8 @@ func TestWholeNames(t *testing.T) {
 		failure{exitFailed, `no workload "prod"`, []string{"rm", "--workload", "prod", "--lake", tr.lake}})
 }
 
-// What a flag names is replaced only if it is a regular file that belongs to no lake, and is checked before the work.
+// What a flag names is replaced only if it is a regular file that belongs to no lake, and is checked before
+// the work.
 func TestOutputs(t *testing.T) {
 	t.Parallel()
 	r := copiedLake(t)
@@ -145,7 +146,8 @@ func TestMetricsAreReadable(t *testing.T) {
 	}
 }
 
-// rewrite changes a value in the state files of a lake whose names match, with the digests that belong to them.
+// rewrite changes a value in the state files of a lake whose names match, with the digests that belong to
+// them.
 func rewrite(t *testing.T, dir, name, key string, value any) {
 	t.Helper()
 	l, err := lake.OpenAnyVersion(dir, false)
@@ -195,7 +197,8 @@ func TestOtherSchemaVersion(t *testing.T) {
 	must(t, "run", r.scenario, "--lake", r.lake, "--passes", "1", "-q") // the lake is empty: it takes the new version
 }
 
-// A scenario of another version of the method is read with a notice, and is not taken for one of this version.
+// A scenario of another version of the method is read with a notice, and is not taken for one of this
+// version.
 func TestOtherMethodVersion(t *testing.T) {
 	t.Parallel()
 	r := copiedLake(t)
@@ -215,7 +218,8 @@ func TestOtherMethodVersion(t *testing.T) {
 	must(t, "rm", "tiny", "--lake", r.lake)
 }
 
-// A byte that rots in a file whose inode, time and size stay is damage for every reader, and a run makes it again.
+// A byte that rots in a file whose inode, time and size stay is damage for every reader, and a run makes it
+// again.
 func TestRottenBytes(t *testing.T) {
 	t.Parallel()
 	r := copiedLake(t)

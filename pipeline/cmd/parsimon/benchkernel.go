@@ -31,13 +31,14 @@ type linkCase struct {
 	c       linkcase.Case
 }
 
-// standInBps marks a first hop: a case with one source at no distance and a target of at least this bandwidth. The
-// bandwidth of the target then stands for "no queue", and the link under study is that of the source.
+// standInBps marks a first hop: a case with one source at no distance and a target of at least this
+// bandwidth. The bandwidth of the target then stands for "no queue", and the link under study is that of the
+// source.
 const standInBps = 1_000_000_000_000
 
-// simulateLinkCases simulates link cases on one thread, in order. It writes the FCTs to out (case, flow_id, fct_ns,
-// ideal_ns). The last line on stdout is "packet_hops N ns_per_packet_hop X": the packets of all flows, with a payload of
-// 1,000 bytes, and the wall time of a packet without reading and writing.
+// simulateLinkCases simulates link cases on one thread, in order. It writes the FCTs to out (case, flow_id,
+// fct_ns, ideal_ns). The last line on stdout is "packet_hops N ns_per_packet_hop X": the packets of all
+// flows, with a payload of 1,000 bytes, and the wall time of a packet without reading and writing.
 func simulateLinkCases(ctx context.Context, cases []linkCase, out, stdout io.Writer) error {
 	params := simkernel.DefaultParams()
 	kernel, err := linkcase.NewKernel(params)

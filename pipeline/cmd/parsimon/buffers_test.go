@@ -129,9 +129,9 @@ type bufferAnswer struct {
 	} `json:"percentiles"`
 }
 
-// Warning buffers names estimates that are off by more than 10% at p50, p90, p99 or p99.9 of all flows because of limited
-// buffers, and not those where buffers never fill. With PARSIMON_LONG it logs all cases as the table of
-// datasets/results/buffers.md.
+// Warning buffers names estimates that are off by more than 10% at p50, p90, p99 or p99.9 of all flows
+// because of limited buffers, and not those where buffers never fill. With PARSIMON_LONG it logs all cases as
+// the table of datasets/results/buffers.md.
 func TestBuffersWarning(t *testing.T) {
 	long(t)
 	cases, long := bufferCases(), os.Getenv("PARSIMON_LONG") != ""
@@ -183,8 +183,8 @@ func (a bufferAnswer) errors(t *testing.T, truth bufferAnswer) (text string, mos
 	return strings.Join(each, " / "), most
 }
 
-// A mistake in the switches of a scenario names where it is from, the file, flags and --set, and leaves no lake behind.
-// Flags that go with a buffer go with one of the file.
+// A mistake in the switches of a scenario names where it is from, the file, flags and --set, and leaves no
+// lake behind. Flags that go with a buffer go with one of the file.
 func TestSwitchMistakes(t *testing.T) {
 	dir := t.TempDir()
 	lake, file := filepath.Join(dir, "lake"), bufferCases()[0].write(t, dir, true)

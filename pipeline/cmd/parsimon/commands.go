@@ -28,8 +28,8 @@ type command struct {
 	name        string // its manual page is manual/NAME.txt
 	group       string // empty: the first screen of help does not list it
 	least, most int    // number of arguments
-	// writes says that the command commits tables. It then has --metrics-file, and brings the views of the lake up to
-	// date when it ends, even after an error.
+	// writes says that the command commits tables. It then has --metrics-file, and brings the views of the
+	// lake up to date when it ends, even after an error.
 	writes bool
 	verb   verb
 	// complete completes arguments; nil: the shell completes file names.
@@ -210,7 +210,8 @@ func (e *env) runVerb(ctx context.Context, c command, args []string) error {
 	return err
 }
 
-// updateViews brings the views of the command's lake up to date. err is the error of the command, which matters more.
+// updateViews brings the views of the command's lake up to date. err is the error of the command, which
+// matters more.
 func (e *env) updateViews(err error) error {
 	if errors.As(err, new(usageError)) || e.lake == "" || e.dryRun {
 		return err

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// writeTrial writes what a newcomer brings, into the working directory: a cabling list of 81 cables, one of them
-// planned, VPC flow logs of three services, and the tables of hosts and labels, with headers as people name them.
+// writeTrial writes what a newcomer brings, into the working directory: a cabling list of 81 cables, one of
+// them planned, VPC flow logs of three services, and the tables of hosts and labels, with headers as people
+// name them.
 func writeTrial(t *testing.T) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -60,8 +61,8 @@ func trialLog(of map[string][]string, ports map[string]int) string {
 	return b.String()
 }
 
-// The first hour of a newcomer, by the commands of the README, without an id: from a cabling list and flow logs to the
-// services and links that are slow, what-ifs by name, and an empty lake.
+// The first hour of a newcomer, by the commands of the README, without an id: from a cabling list and flow
+// logs to the services and links that are slow, what-ifs by name, and an empty lake.
 func TestFirstHour(t *testing.T) {
 	writeTrial(t)
 	contains(t, must(t, "topology", "cables.csv"), "64 hosts, 10 switches, 80 cables", "planned: 1 cable not part of the network")
@@ -121,8 +122,8 @@ func TestAliases(t *testing.T) {
 	contains(t, must(t, "rm", "second", "--lake", r.lake), "removed "+r.id+" tiny")
 }
 
-// The notes of a topology are log lines of a run, its options are flags and keys of scenario files, and other options
-// make another scenario.
+// The notes of a topology are log lines of a run, its options are flags and keys of scenario files, and other
+// options make another scenario.
 func TestTopologyOptionsOfRuns(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

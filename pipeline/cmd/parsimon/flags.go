@@ -147,8 +147,9 @@ func needs(f *pflag.FlagSet, other string, names ...string) {
 // isURL finds a path that is the URL of an object store, of a server or of a file.
 var isURL = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]+://`)
 
-// checkGiven returns an error for a flag without the flag that it needs, and for an empty argument or value. A script
-// passes an empty one where a variable is not set, and "parsimon rm ”" must not remove another scenario.
+// checkGiven returns an error for a flag without the flag that it needs, and for an empty argument or value.
+// A script passes an empty one where a variable is not set, and "parsimon rm ”" must not remove another
+// scenario.
 func checkGiven(f *pflag.FlagSet) (err error) {
 	if slices.Contains(f.Args(), "") {
 		return errors.New("an argument is empty: is a variable not set?")
@@ -187,7 +188,8 @@ func (e *env) openLake(open func(dir string, create bool) (*lake.Lake, error)) (
 	return open(e.lake, false)
 }
 
-// runFlags are the flags of the commands that work on a scenario. Each command declares those that have an effect there.
+// runFlags are the flags of the commands that work on a scenario. Each command declares those that have an
+// effect there.
 type runFlags struct {
 	how       whatif.Settings // without Lake
 	scenario  string
@@ -219,7 +221,8 @@ func (r *runFlags) declareEstimator(f *pflag.FlagSet) {
 		"feedback (default 2)"})
 }
 
-// defaultAuto is for commands that choose the estimator unless --estimator names one. how says how they choose.
+// defaultAuto is for commands that choose the estimator unless --estimator names one. how says how they
+// choose.
 func (r *runFlags) defaultAuto(f *pflag.FlagSet, how string) {
 	r.estimator = auto
 	r.chooses = true
@@ -388,8 +391,8 @@ func declareMemory(f *pflag.FlagSet, to *int64, byDefault, usage string) {
 	}, flagSpec{name: "memory-limit", byDefault: byDefault, usage: usage})
 }
 
-// defaultMemory returns the memory limit of a command without --memory-limit. groups reads the limit of the control
-// groups of the process.
+// defaultMemory returns the memory limit of a command without --memory-limit. groups reads the limit of the
+// control groups of the process.
 func defaultMemory(groups memlimit.Provider) int64 {
 	limit := int64(pipeline.DefaultMemory)
 	if allowed, err := groups(); err == nil && allowed < math.MaxInt64 { // else there is no limit
@@ -402,9 +405,9 @@ func defaultMemory(groups memlimit.Provider) int64 {
 	return max(limit, minMemory)
 }
 
-// memoryWithin returns the memory that a command may use of an address space. The process reserves a part at rest: 2.0 GB
-// on two cores in "run small". Of the rest it may use half, because the heap of the stages stays reserved when DuckDB
-// begins.
+// memoryWithin returns the memory that a command may use of an address space. The process reserves a part
+// at rest: 2.0 GB on two cores in "run small". Of the rest it may use half, because the heap of the stages
+// stays reserved when DuckDB begins.
 func memoryWithin(addressSpace int64, cores int) int64 {
 	return (addressSpace - 1<<30 - int64(cores)*(512<<20)) / 2
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Without a dry run, what a run takes is known only afterwards. It writes no lake, and names the estimator that the run
-// then takes.
+// Without a dry run, what a run takes is known only afterwards. It writes no lake, and names the estimator
+// that the run then takes.
 func TestDryRunNamesTheEstimator(t *testing.T) {
 	scenario := tinyScenario(t, "")
 	lake := filepath.Join(t.TempDir(), "lake")

@@ -242,11 +242,12 @@ type version struct {
 	Method  int    `json:"method_version"`
 }
 
-// builtFrom and builtAt are the commit of the build and its time. The linker sets them, with the flags that .ci/version
-// prints.
+// builtFrom and builtAt are the commit of the build and its time. The linker sets them, with the flags that
+// .ci/version prints.
 var builtFrom, builtAt string
 
-// buildVersion returns the version from builtFrom or, if the linker did not set it, from the build information of Go.
+// buildVersion returns the version from builtFrom or, if the linker did not set it, from the build
+// information of Go.
 func buildVersion() version {
 	v := version{Version: "(devel)", Schema: schema.Version, Method: pipeline.MethodVersion}
 	settings := map[string]string{}

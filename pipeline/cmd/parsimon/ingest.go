@@ -136,7 +136,8 @@ func (v *ingestVerb) settle(sources []string) (err error) {
 	return err
 }
 
-// mappings reads the formats of the sources: the built-in ones with these names or, if file is not empty, that file.
+// mappings reads the formats of the sources: the built-in ones with these names or, if file is not empty,
+// that file.
 func mappings(names []string, file string) (all []*ingest.Mapping, err error) {
 	if file != "" {
 		m, err := ingest.ReadMapping(file)

@@ -5,10 +5,11 @@
 //	          stdout: text, CSV or JSON ◄─────────┤
 //	          stderr: log lines, progress, errors ◄┘──► exit code (exitCode)
 //
-// This package parses flags and prints. The work of a command is in the package that its run method calls. A command is
-// a value of type verb and a line of the table in commands.go. Its manual page is manual/NAME.txt. Flags that several
-// commands share are declared in flags.go. A flag is parsed and checked when it is read, so a mistake in the command
-// line is found before any work. An answer is one value and its text, and env.write writes either.
+// This package parses flags and prints. The work of a command is in the package that its run method calls. A
+// command is a value of type verb and a line of the table in commands.go. Its manual page is manual/NAME.txt.
+// Flags that several commands share are declared in flags.go. A flag is parsed and checked when it is read,
+// so a mistake in the command line is found before any work. An answer is one value and its text, and
+// env.write writes either.
 package main
 
 import (
@@ -51,8 +52,8 @@ const (
 	exitInterrupt = 130
 )
 
-// interruptGrace is how long a command that is interrupted may take to stop. Then the process ends. Every command can
-// be killed at any time: what it has committed stays.
+// interruptGrace is how long a command that is interrupted may take to stop. Then the process ends. Every
+// command can be killed at any time: what it has committed stays.
 const interruptGrace = 900 * time.Millisecond
 
 // An env is what the commands of one process share: where answers, log lines and progress go.
@@ -105,8 +106,8 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// Without these, a reader that has gone or a limit on file sizes (ulimit -f) would end the process without a
-	// message. Ignored, the write returns an error.
+	// Without these, a reader that has gone or a limit on file sizes (ulimit -f) would end the process
+	// without a message. Ignored, the write returns an error.
 	signal.Ignore(syscall.SIGPIPE, syscall.SIGXFSZ)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
 	debug.SetTraceback("none")   // a panic of a goroutine shows its message only; --log-level debug shows the trace
@@ -116,7 +117,8 @@ func main() {
 	os.Exit(subprocess.ExitCode(code))
 }
 
-// endWithin returns the exit code of work. After an interruption it returns within grace, even if work does not.
+// endWithin returns the exit code of work. After an interruption it returns within grace, even if work does
+// not.
 func (e *env) endWithin(ctx context.Context, grace time.Duration, work func() int) int {
 	ended := make(chan int, 1)
 	go func() { ended <- work() }()
@@ -193,8 +195,8 @@ func (e *env) report(err error) int {
 	return code
 }
 
-// exitCode returns the exit code of an error. If the reader of the answer closed its end of the pipe, as "head" does,
-// that alone is success.
+// exitCode returns the exit code of an error. If the reader of the answer closed its end of the pipe, as
+// "head" does, that alone is success.
 func (e *env) exitCode(err error) int {
 	switch {
 	case err == nil:

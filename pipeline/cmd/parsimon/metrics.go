@@ -21,11 +21,11 @@ import (
 	"parsimon/pipeline/workloads"
 )
 
-// metrics are written to --metrics-file when a command ends, in the text format of Prometheus that the textfile collector
-// of node_exporter reads. Every metric is a gauge about the last command.
+// metrics are written to --metrics-file when a command ends, in the text format of Prometheus that the
+// textfile collector of node_exporter reads. Every metric is a gauge about the last command.
 //
-// WriteToTextfile of prometheus/client_golang is not used: it replaces devices, pipes and links by regular files, and
-// sets the permissions 0644, regardless of the umask and of the file's own permissions.
+// WriteToTextfile of prometheus/client_golang is not used: it replaces devices, pipes and links by regular
+// files, and sets the permissions 0644, regardless of the umask and of the file's own permissions.
 type metrics struct {
 	file    string
 	job     string // a label of all samples
@@ -47,8 +47,8 @@ func (m *metrics) declare(f *pflag.FlagSet) {
 		"text format of Prometheus")
 }
 
-// add adds one sample. Names and values of labels alternate. Of samples with equal labels only the first is kept, because
-// collectors refuse a file with two.
+// add adds one sample. Names and values of labels alternate. Of samples with equal labels only the first is
+// kept, because collectors refuse a file with two.
 func (m *metrics) add(name string, value float64, labels ...string) {
 	if m.file == "" {
 		return
@@ -74,9 +74,9 @@ func (m *metrics) add(name string, value float64, labels ...string) {
 
 func plainFloat(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
-// about adds the metric info, whose labels say what the metrics are about. The labels of all other metrics stay the same
-// when the scenario of the next night has another id and name. Label job is the name of the file, which distinguishes the
-// metrics of several files.
+// about adds the metric info, whose labels say what the metrics are about. The labels of all other metrics
+// stay the same when the scenario of the next night has another id and name. Label job is the name of the
+// file, which distinguishes the metrics of several files.
 func (m *metrics) about(labels ...string) {
 	m.job = strings.TrimSuffix(filepath.Base(m.file), filepath.Ext(m.file))
 	if labels != nil {

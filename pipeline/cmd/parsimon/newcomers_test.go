@@ -80,7 +80,8 @@ func TestNewcomers(t *testing.T) {
 	mustFail(t, failure{exitFailed, "the columns of --format sflowtool)", []string{"ingest", "sflow.csv", "--topology", "sites.csv",
 		"--lake", "lake"}})
 
-	// A name of two scenarios means the newest, whichever was worked on since; topics of the manual; a list as topology.
+	// A name of two scenarios means the newest, whichever was worked on since; topics of the manual; a list
+	// as topology.
 	writeFiles(t, map[string]string{"other.csv": "src,dst,size_bytes,start_ns\nh1,h3,1000,0\n", "list.json": "[]",
 		"next.csv": "src,dst,size_bytes,start_ns,service\nh1,h3,200000,7,db\nh2,h4,1000,20000,db\n"})
 	second := []string{"run", "--topology", "sites.csv", "--flows", "other.csv", "--lake", "lake", "--name"}
@@ -148,8 +149,8 @@ func TestNewcomers(t *testing.T) {
 		failure{exitUsage, "--loss goes with --fail", []string{"sweep", "day", "--lake", "lake", "--set", "seed=1,2", "--loss", "1e-4"}})
 }
 
-// A file that is ingested again after a correction is named, with the rows that it has no more; one that has only grown,
-// or that goes on after the rows that it had, is not.
+// A file that is ingested again after a correction is named, with the rows that it has no more; one that has
+// only grown, or that goes on after the rows that it had, is not.
 func TestCorrectedFile(t *testing.T) {
 	long(t)
 	t.Chdir(t.TempDir())

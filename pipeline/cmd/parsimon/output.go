@@ -19,8 +19,8 @@ import (
 	"parsimon/schema"
 )
 
-// An answerWriter is the standard output of a command. It keeps the first error, so that an answer that was cut is never
-// reported as success, whichever command and format wrote it.
+// An answerWriter is the standard output of a command. It keeps the first error, so that an answer that was
+// cut is never reported as success, whichever command and format wrote it.
 type answerWriter struct {
 	w   io.Writer
 	err error
@@ -38,7 +38,8 @@ func (a *answerWriter) Write(data []byte) (int, error) {
 	return n, a.err
 }
 
-// finish returns the error of any write. A file system may report a failed write only when the file is closed.
+// finish returns the error of any write. A file system may report a failed write only when the file is
+// closed.
 func (a *answerWriter) finish() error {
 	if file, ok := a.w.(*os.File); ok && a.err == nil {
 		if err := file.Close(); err != nil {
@@ -66,8 +67,8 @@ func standardOutput() io.Writer {
 	return os.Stdout
 }
 
-// checkOutput returns an error if a file that a flag names cannot be written. Commands check before they begin to work.
-// A pipe is not opened, because its reader would see the end of the file.
+// checkOutput returns an error if a file that a flag names cannot be written. Commands check before they
+// begin to work. A pipe is not opened, because its reader would see the end of the file.
 func (e *env) checkOutput(flag, path string) error {
 	if info, err := os.Stat(path); err == nil && info.Mode()&fs.ModeNamedPipe != 0 {
 		return nil
@@ -79,8 +80,8 @@ func (e *env) checkOutput(flag, path string) error {
 	return f.abandon()
 }
 
-// writeOutput writes a file that a flag names. A regular file is replaced whole or not at all, and ends with ctx. A
-// device, a pipe or a link is written to, and stays what it is.
+// writeOutput writes a file that a flag names. A regular file is replaced whole or not at all, and ends with
+// ctx. A device, a pipe or a link is written to, and stays what it is.
 func (e *env) writeOutput(ctx context.Context, path string, write func(io.Writer) error) error {
 	f, err := e.openOutput(path, os.O_TRUNC)
 	if err != nil {
@@ -98,7 +99,7 @@ func (e *env) writeOutput(ctx context.Context, path string, write func(io.Writer
 
 // A cancelledWriter writes until its context ends.
 type cancelledWriter struct {
-	ctx context.Context
+	ctx context.Context //nolint:containedctx // io.Writer has no context
 	w   io.Writer
 }
 
@@ -128,9 +129,9 @@ func (o *output) Write(data []byte) (int, error) {
 	return o.stdout.Write(data)
 }
 
-// openOutput begins a file. It refuses directories and files of a lake. A new file has the permissions that the umask
-// allows; a file that is replaced keeps its own. A file that is not regular is opened with flag. A path of the
-// standard output of this process, such as /dev/stdout, is its present end.
+// openOutput begins a file. It refuses directories and files of a lake. A new file has the permissions that
+// the umask allows; a file that is replaced keeps its own. A file that is not regular is opened with flag. A
+// path of the standard output of this process, such as /dev/stdout, is its present end.
 func (e *env) openOutput(path string, flag int) (*output, error) {
 	if err := notOfLake(path); err != nil {
 		return nil, err
@@ -189,8 +190,8 @@ func (o *output) abandon() error {
 	return o.pending.Cleanup()
 }
 
-// notOfLake returns an error if a path belongs to a lake: if it is in a directory of a lake, or is the database of its
-// views. Other files, such as metrics, may lie beside these.
+// notOfLake returns an error if a path belongs to a lake: if it is in a directory of a lake, or is the
+// database of its views. Other files, such as metrics, may lie beside these.
 func notOfLake(path string) error {
 	full, err := filepath.Abs(path)
 	if err != nil {
@@ -198,7 +199,8 @@ func notOfLake(path string) error {
 	}
 	if target, err := filepath.EvalSymlinks(full); err == nil {
 		full = target
-	} else if target, isLink := os.Readlink(full); isLink == nil && errors.Is(err, fs.ErrNotExist) { // nothing is there yet
+	} else if target, isLink := os.Readlink(full); isLink == nil && errors.Is(err, fs.ErrNotExist) {
+		// nothing is there yet
 		if !filepath.IsAbs(target) {
 			target = filepath.Join(filepath.Dir(full), target)
 		}

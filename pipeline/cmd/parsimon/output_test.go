@@ -25,7 +25,8 @@ func program(t *testing.T, line string, args ...string) *exec.Cmd {
 	return c
 }
 
-// Without the error of every write, a full disk or a closed output cuts an answer, and a script goes on with a part of it.
+// Without the error of every write, a full disk or a closed output cuts an answer, and a script goes on with
+// a part of it.
 func TestEveryAnswerReportsFailedWrites(t *testing.T) {
 	r := tinyLake(t)
 	trace := newTrace(t)
@@ -64,7 +65,8 @@ func TestEveryAnswerReportsFailedWrites(t *testing.T) {
 	}
 }
 
-// Files are as private as the caller asks: a new one obeys the umask, and one that is replaced keeps its permissions.
+// Files are as private as the caller asks: a new one obeys the umask, and one that is replaced keeps its
+// permissions.
 func TestPermissionsOfOutputs(t *testing.T) {
 	dir := t.TempDir()
 	old := syscall.Umask(0o077)

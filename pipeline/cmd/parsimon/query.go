@@ -139,8 +139,8 @@ func (v *queryVerb) parse(args []string) (asked request, err error) {
 	return asked, nil
 }
 
-// answer writes the answer in a child process, whose standard output is a pipe. The lock keeps the files that the
-// manifests name until the answer is complete.
+// answer writes the answer in a child process, whose standard output is a pipe. The lock keeps the files that
+// the manifests name until the answer is complete.
 func (v *queryVerb) answer(ctx context.Context, l *lake.Lake, asked request) error {
 	if err := subprocess.Begin(v.limits); err != nil {
 		return err
@@ -224,8 +224,8 @@ func explainNames(e *env, l *lake.Lake, text string) {
 	}
 }
 
-// explainWindows says which scenarios were last estimated from windows of time, and which have windows that a later
-// estimate of the whole hides from the SELECT. An empty scenario stands for all of the lake.
+// explainWindows says which scenarios were last estimated from windows of time, and which have windows that a
+// later estimate of the whole hides from the SELECT. An empty scenario stands for all of the lake.
 func explainWindows(e *env, l *lake.Lake, scenario, asked string) error {
 	ids, err := l.Scenarios()
 	for _, id := range ids {
@@ -288,8 +288,9 @@ func (e *env) resolveParams(l *lake.Lake, params map[string]string) error {
 	return nil
 }
 
-// warnDamaged writes to stderr which scenarios are not complete: a run is in progress or was interrupted, or files are
-// missing. If the query is about such a scenario, that is an error, unless another estimate of it is complete.
+// warnDamaged writes to stderr which scenarios are not complete: a run is in progress or was interrupted, or
+// files are missing. If the query is about such a scenario, that is an error, unless another estimate of it
+// is complete.
 func warnDamaged(e *env, l *lake.Lake, scenario string) error {
 	status, err := pipeline.ReadStatus(l, false)
 	if err != nil {

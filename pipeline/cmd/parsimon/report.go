@@ -72,8 +72,8 @@ func (v *reportVerb) run(ctx context.Context, args []string) error {
 	return err
 }
 
-// find finds an estimate that is given as SCENARIO or SCENARIO@VARIANT. Without a variant, prefer is chosen if there is
-// an estimate of that name.
+// find finds an estimate that is given as SCENARIO or SCENARIO@VARIANT. Without a variant, prefer is chosen
+// if there is an estimate of that name.
 func (v *reportVerb) find(l *lake.Lake, o *report.Options, name, prefer string) (found report.Estimate, err error) {
 	at, err := v.side(l, name)
 	if err != nil {

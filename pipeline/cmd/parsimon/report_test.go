@@ -23,8 +23,8 @@ const (
 	hostileText   = "a'b\"c`${window.hacked=3}`\u2028\u2029<!-- {{.}} \\u003c &lt;"
 )
 
-// reportLake is a lake with a scenario of three services, another with the same network and a failed cable, and a
-// network that is no Clos. Services and networks have hostile names.
+// reportLake is a lake with a scenario of three services, another with the same network and a failed cable,
+// and a network that is no Clos. Services and networks have hostile names.
 func reportLake(t *testing.T) (lake string) {
 	t.Helper()
 	lake = filepath.Join(t.TempDir(), "lake")
@@ -65,8 +65,8 @@ workload: {max_load: 40%, flows_count: 3000, services: [{name: only, sizes: webs
 	return lake
 }
 
-// sampledLake is a lake with a scenario that was estimated from windows of time only, in several rounds. Services and
-// networks have hostile names.
+// sampledLake is a lake with a scenario that was estimated from windows of time only, in several rounds.
+// Services and networks have hostile names.
 func sampledLake(t *testing.T) (lake string) {
 	t.Helper()
 	dir, random := t.TempDir(), rand.New(rand.NewPCG(1, 1))
@@ -169,8 +169,8 @@ func TestReportPage(t *testing.T) {
 	b.quiet(t)
 }
 
-// The report of an estimate from windows says so beside every number, has its charts and no others, is the same when it
-// is made again, and lets no name of a trace become code.
+// The report of an estimate from windows says so beside every number, has its charts and no others, is the
+// same when it is made again, and lets no name of a trace become code.
 func TestReportSampled(t *testing.T) {
 	long(t)
 	t.Parallel()

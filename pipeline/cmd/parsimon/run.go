@@ -172,8 +172,8 @@ func begin(ctx context.Context, e *env, s *scenarioFlags, r *runFlags, args []st
 	return run, err
 }
 
-// beginFromExact simulates the whole network of a scenario whose flows wait for others, and then opens the scenario in
-// which each flow has the start that the simulation found.
+// beginFromExact simulates the whole network of a scenario whose flows wait for others, and then opens the
+// scenario in which each flow has the start that the simulation found.
 func beginFromExact(
 	ctx context.Context, e *env, s *scenarioFlags, r *runFlags, args []string,
 ) (*pipeline.Estimation, error) {
@@ -276,8 +276,8 @@ func (v *validateVerb) run(ctx context.Context, _ []string) error {
 	return v.write(v.stdout, found, a)
 }
 
-// validate compares an estimate with a reference file or, without one, with the simulation of the whole network. It adds
-// the comparison to an answer for people.
+// validate compares an estimate with a reference file or, without one, with the simulation of the whole
+// network. It adds the comparison to an answer for people.
 func validate(
 	ctx context.Context, run *pipeline.Estimation, file string, a *text.Answer,
 ) (*whatif.Validation, error) {

@@ -114,8 +114,8 @@ func TestUnreachableHost(t *testing.T) {
 		"delay.0:3=1us,2us"}})
 }
 
-// Buffers of switches belong to the scenario: the answer is of the whole network, with drops or pauses by link and in
-// total. Link cases do not model them, and say so.
+// Buffers of switches belong to the scenario: the answer is of the whole network, with drops or pauses by
+// link and in total. Link cases do not model them, and say so.
 func TestSwitches(t *testing.T) {
 	long(t)
 	r := tinyLake(t)

@@ -20,8 +20,8 @@ import (
 	"parsimon/stages/moves"
 )
 
-// scenarioFlags describe the scenario of a run: a scenario file, a topology and a flow file, or a workload; and what to
-// change in it.
+// scenarioFlags describe the scenario of a run: a scenario file, a topology and a flow file, or a workload;
+// and what to change in it.
 type scenarioFlags struct {
 	topology         string
 	flows            string
@@ -141,7 +141,8 @@ func declareSettings(f *pflag.FlagSet, to *[]scenario.Setting, flags []settingFl
 	}
 }
 
-// flagsOf returns the flags that set a key of the scenario, a key below it or one above it; without any, otherwise.
+// flagsOf returns the flags that set a key of the scenario, a key below it or one above it; without any,
+// otherwise.
 func (s *scenarioFlags) flagsOf(key, otherwise string) string {
 	var flags []string
 	for _, given := range s.settings {
@@ -205,7 +206,8 @@ func (s *scenarioFlags) load(lakePath string, args []string) (*scenario.Scenario
 	return sc, s.override(sc)
 }
 
-// heldBy returns an error that says what a lake holds, if somebody names a scenario of it where a file is wanted.
+// heldBy returns an error that says what a lake holds, if somebody names a scenario of it where a file is
+// wanted.
 func heldBy(dir, name string) error {
 	l, err := lake.Open(dir, false)
 	if err != nil {
@@ -347,7 +349,8 @@ func declareChanges(f *pflag.FlagSet, c *scenario.Changes) {
 	f.BoolVar(&c.AllowUnreachable, "allow-unreachable", false, "count flows that have no path; without it, they are an error")
 }
 
-// declarePaths declares the flags that say how flows get their paths, and what happens to cables while flows run.
+// declarePaths declares the flags that say how flows get their paths, and what happens to cables while flows
+// run.
 func declarePaths(f *pflag.FlagSet, t *moves.Text) {
 	parse(f, &t.Balance, moves.ParseBalance, flagSpec{name: "balance", usage: "how paths are chosen: " + moves.Balances +
 		"; all but the first two need estimator exact; or SWITCHES=BALANCE,... by kind or name, such as " +

@@ -20,7 +20,8 @@ import (
 	"parsimon/stages/estimators"
 )
 
-// A sweepVerb estimates a scenario many times: with each cable of a tier down, or with every combination of parameters.
+// A sweepVerb estimates a scenario many times: with each cable of a tier down, or with every combination of
+// parameters.
 type sweepVerb struct {
 	*env
 	answerFlags
@@ -139,8 +140,8 @@ func (v *sweepVerb) check() error {
 	return nil
 }
 
-// sweepParameters runs every combination of parameters of a scenario file or, if there is no such file, of a scenario of
-// the lake.
+// sweepParameters runs every combination of parameters of a scenario file or, if there is no such file, of a
+// scenario of the lake.
 func (v *sweepVerb) sweepParameters(ctx context.Context, base string, o whatif.Settings) error {
 	v.parameters.Scenario = base
 	p, err := whatif.SweepParameters(ctx, v.parameters, o)
@@ -182,8 +183,8 @@ func (v *sweepVerb) sweepCables(ctx context.Context, name string, o whatif.Setti
 	return v.write(v.stdout, s, a)
 }
 
-// changesOf returns what settings change in a scenario of the lake. The key bandwidth.CABLES with the value 40G stands for
-// --bandwidth CABLES=40G of what-if.
+// changesOf returns what settings change in a scenario of the lake. The key bandwidth.CABLES with the value
+// 40G stands for --bandwidth CABLES=40G of what-if.
 func changesOf(settings []scenario.Setting) (c scenario.Changes, err error) {
 	for _, s := range settings {
 		if scenario.IsSetting(s.Key) {

@@ -59,8 +59,8 @@ func (v *topologyVerb) declare(f *pflag.FlagSet) {
 		"0: all")
 }
 
-// run writes the answer before it reports faults, so that one call shows both. A topology with faults is an error, and
-// no tables are written of it.
+// run writes the answer before it reports faults, so that one call shows both. A topology with faults is an
+// error, and no tables are written of it.
 func (v *topologyVerb) run(_ context.Context, args []string) error {
 	o, err := v.options.options(format.Options{})
 	if err != nil {
@@ -185,8 +185,8 @@ func loadTopology(path string, o format.Options) (*format.Loaded, error) {
 //go:embed topology.tmpl
 var topologyTemplate string
 
-// topologyPage describes a topology file for people, with tabs between columns. A topology with faults has no network and
-// no Description. Names in the file are escaped, line ends and tabs too.
+// topologyPage describes a topology file for people, with tabs between columns. A topology with faults has no
+// network and no Description. Names in the file are escaped, line ends and tabs too.
 var topologyPage = template.Must(template.New("").Funcs(template.FuncMap{
 	"count": topology.Count, "bps": topology.FormatBps, "listed": names.Listed,
 	"ns":  func(ns int64) string { return time.Duration(ns).String() },
@@ -213,7 +213,8 @@ func (d topologyData) answer() (*text.Answer, error) {
 	return a, nil
 }
 
-// A distinctSetting is a value of a setting, the place where it was first read, and the number of switches that have it.
+// A distinctSetting is a value of a setting, the place where it was first read, and the number of switches
+// that have it.
 type distinctSetting struct {
 	format.TakenSetting
 	Switches int

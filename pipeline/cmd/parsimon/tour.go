@@ -13,8 +13,8 @@ import (
 	"parsimon/stages/estimators"
 )
 
-// A tourVerb estimates a scenario with every estimator, shows the steps of the paper's method, and sets the answers of
-// the estimators side by side.
+// A tourVerb estimates a scenario with every estimator, shows the steps of the paper's method, and sets the
+// answers of the estimators side by side.
 type tourVerb struct {
 	*env
 	answerFlags

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// The tour is the first thing that a newcomer sees: without this test it could skip a step of the method or an
-// estimator. Each flow has one row in hops for each link of its path, one draw for each of these rows, and one
-// slowdown; and the SQL that the tour prints answers.
+// The tour is the first thing that a newcomer sees: without this test it could skip a step of the method or
+// an estimator. Each flow has one row in hops for each link of its path, one draw for each of these rows, and
+// one slowdown; and the SQL that the tour prints answers.
 func TestTourShowsEveryStep(t *testing.T) {
 	dir := t.TempDir()
 	args := []string{"tour", "small", "--duration", "2ms", "--lake", dir, "--quiet"}

@@ -152,8 +152,8 @@ func (v *compareVerb) run(ctx context.Context, args []string) error {
 	return compareWindows{v.env, &v.compare.answerFlags, o, ask}.run(ctx, base.Scenario, open)
 }
 
-// side finds SCENARIO or SCENARIO@VARIANT in a lake. The name of a scenario may contain an @. VARIANT may be the beginning
-// of a name. If several scenarios have the name, a note on stderr says which one was found.
+// side finds SCENARIO or SCENARIO@VARIANT in a lake. The name of a scenario may contain an @. VARIANT may be
+// the beginning of a name. If several scenarios have the name, a note on stderr says which one was found.
 func (e *env) side(l *lake.Lake, name string) (of whatif.Side, err error) {
 	id, note, err := pipeline.ResolveNoted(l, name, false)
 	if at := strings.LastIndexByte(name, '@'); err != nil && at >= 0 {
@@ -184,7 +184,8 @@ func (e *env) base(name string) (string, error) {
 	return of.Scenario, err
 }
 
-// variantOf completes the beginning of the name of a variant of the scenario. Other names are returned as they are.
+// variantOf completes the beginning of the name of a variant of the scenario. Other names are returned as
+// they are.
 func variantOf(l *lake.Lake, id lake.ScenarioID, asked string) string {
 	if _, err := pipeline.ParseVariant(asked); err == nil {
 		return asked

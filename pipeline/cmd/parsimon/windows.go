@@ -75,8 +75,8 @@ func (w *windowFlags) simulate(r *runFlags) error {
 	return err
 }
 
-// askChange returns what the flags ask of a comparison, whose --by may name one kind of groups. With --within, the flags
-// others are an error.
+// askChange returns what the flags ask of a comparison, whose --by may name one kind of groups. With
+// --within, the flags others are an error.
 func (w *windowFlags) askChange(by []string, others ...string) (sampling.Ask, bool, error) {
 	if w.flags.Changed("within") {
 		if len(by) > 1 || slices.Contains(by, "hops") {

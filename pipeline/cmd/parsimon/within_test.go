@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// writeSteadyTrace writes flows of 1 to 10 KB of two services among the 32 hosts of the first racks of topology small,
-// over so many ms.
+// writeSteadyTrace writes flows of 1 to 10 KB of two services among the 32 hosts of the first racks of
+// topology small, over so many ms.
 func writeSteadyTrace(t *testing.T, flows int, ms int64) string {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, 1))
@@ -47,7 +47,8 @@ func TestWithinExactStays(t *testing.T) {
 	}
 }
 
-// Scripts read the interval of every entry of percentiles, sampled_share and windows of an estimate from windows.
+// Scripts read the interval of every entry of percentiles, sampled_share and windows of an estimate from
+// windows.
 func TestWithinJSON(t *testing.T) {
 	long(t)
 	dir, flows := t.TempDir(), writeSteadyTrace(t, 60_000, 600)
@@ -171,7 +172,8 @@ func TestWhatIfWithin(t *testing.T) {
 	}
 }
 
-// A trace that arrives in hourly files is asked after every hour: each answer is of all hours so far, from windows.
+// A trace that arrives in hourly files is asked after every hour: each answer is of all hours so far, from
+// windows.
 func TestHourlyIngest(t *testing.T) {
 	if os.Getenv("PARSIMON_LONG") == "" {
 		t.Skip("takes half a minute: make sampling-test")

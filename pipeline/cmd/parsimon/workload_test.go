@@ -22,8 +22,8 @@ func burstFiles(t *testing.T, flows map[string]string) (at func(name string) str
 	return at
 }
 
-// A flow of 50 MB over 10G lasts 42 ms. An event in that time counts, although no flow starts after it: at half the
-// bandwidth for 10 ms the flow takes 5 ms more.
+// A flow of 50 MB over 10G lasts 42 ms. An event in that time counts, although no flow starts after it: at
+// half the bandwidth for 10 ms the flow takes 5 ms more.
 func TestEventAfterTheLastStart(t *testing.T) {
 	t.Parallel()
 	at := burstFiles(t, map[string]string{"flows.csv": "src,dst,size_bytes,start_ns\nh0,h1,50000000,0\n"})
@@ -44,7 +44,8 @@ func TestEventAfterTheLastStart(t *testing.T) {
 		at("flows.csv"), "--lake", at("lake"), "--event", "h0:s rate 5G 10s..20s"}})
 }
 
-// Two flows of 50 MB that start at the same time keep a link busy for 84 ms. Its load is not 0, and a gate on it fails.
+// Two flows of 50 MB that start at the same time keep a link busy for 84 ms. Its load is not 0, and a gate on
+// it fails.
 func TestLoadOfABurst(t *testing.T) {
 	t.Parallel()
 	at := burstFiles(t, map[string]string{
@@ -64,9 +65,9 @@ func TestLoadOfABurst(t *testing.T) {
 	}
 }
 
-// A TCP flow of 100 MB over a round trip of 40 ms at 10G needs 50 MB in flight. With a receive window of 1 MB it takes a
-// round trip for each MB: the answer says so, and column window_ns has nearly all of the delay. A stated window of
-// another transport does not apply to TCP.
+// A TCP flow of 100 MB over a round trip of 40 ms at 10G needs 50 MB in flight. With a receive window of 1 MB
+// it takes a round trip for each MB: the answer says so, and column window_ns has nearly all of the delay. A
+// stated window of another transport does not apply to TCP.
 func TestReceiveWindowOfTCP(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

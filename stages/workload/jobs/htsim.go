@@ -28,11 +28,11 @@ func ReadHtsim(in io.Reader, memoryBytes int64) (*Trace, error) {
 	case err != nil:
 		return nil, err
 	case r.Ranks > MaxRanks:
-		return nil, fmt.Errorf("Nodes says %d, at most %d are supported", r.Ranks, MaxRanks)
+		return nil, fmt.Errorf("key Nodes says %d, at most %d are supported", r.Ranks, MaxRanks)
 	case r.connections != len(r.ops):
-		return nil, fmt.Errorf("Connections says %d, but there are %d", r.connections, len(r.ops))
+		return nil, fmt.Errorf("key Connections says %d, but there are %d", r.connections, len(r.ops))
 	case r.nTriggers != len(r.triggers):
-		return nil, fmt.Errorf("Triggers says %d, but there are %d", r.nTriggers, len(r.triggers))
+		return nil, fmt.Errorf("key Triggers says %d, but there are %d", r.nTriggers, len(r.triggers))
 	}
 	return r.Trace, r.connect()
 }
