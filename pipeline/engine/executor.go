@@ -195,8 +195,11 @@ func (e *Executor) runStage(ctx context.Context, s *Stage) error {
 	}
 	if len(todo) > 0 || !e.reported[s.StatePath()] {
 		e.reported[s.StatePath()] = true
-		r := Report{Stage: s.Name, Tasks: job.own, Reused: job.own - len(todo), Seconds: time.Since(began).Seconds(),
-			CPUSeconds: ProcessorSeconds() - cpu, CriticalSeconds: critical, PeakBytes: PeakBytes()}
+		r := Report{
+			Stage: s.Name, Pass: s.Pass, Tasks: job.own, Reused: job.own - len(todo),
+			Seconds: time.Since(began).Seconds(), CPUSeconds: ProcessorSeconds() - cpu,
+			CriticalSeconds: critical, PeakBytes: PeakBytes(),
+		}
 		e.Reports = append(e.Reports, r)
 		e.Log.Info().Str("stage", r.Stage).Int("tasks", r.Tasks).Int("reused", r.Reused).
 			Float64("seconds", math.Round(r.Seconds*1e3)/1e3).

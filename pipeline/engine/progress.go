@@ -136,6 +136,7 @@ func (t *ticker) rate(now time.Time, done int64) float64 {
 // A Report describes what a stage did in this run.
 type Report struct {
 	Stage           string  `json:"stage"`
+	Pass            int     `json:"pass,omitempty"` // from 1, of a stage that runs in each pass
 	Tasks           int     `json:"tasks"`
 	Reused          int     `json:"reused"` // tasks that were complete before
 	Seconds         float64 `json:"seconds"`

@@ -73,13 +73,17 @@ func (v *tourVerb) visit(ctx context.Context, name estimators.Name, args []strin
 
 // tourStages lists the stages of a complete estimate, with the rows of each table that they wrote.
 func tourStages(run *pipeline.Estimation) ([]tourStage, error) {
-	reports := map[string]engine.Report{}
+	type pass struct {
+		stage  string
+		number int
+	}
+	reports := map[pass]engine.Report{}
 	for _, r := range run.Executor().Reports {
-		reports[r.Stage] = r
+		reports[pass{r.Stage, r.Pass}] = r
 	}
 	var stages []tourStage
 	for _, s := range run.Plan() {
-		records, err := engine.Complete(run.Lake, s, pipeline.MethodVersion)
+		records, err := run.Executor().Records(s)
 		if err != nil {
 			return nil, err
 		}
@@ -91,7 +95,7 @@ func tourStages(run *pipeline.Estimation) ([]tourStage, error) {
 			if rows == 0 {
 				continue // such as rejects of a workload that has none
 			}
-			r := reports[s.Name]
+			r := reports[pass{s.Name, s.Pass}]
 			stages = append(stages, tourStage{
 				Stage: s.Name, Pass: s.Pass, Table: t.Name, Rows: rows, Seconds: r.Seconds, CPUSeconds: r.CPUSeconds,
 			})

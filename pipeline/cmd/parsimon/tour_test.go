@@ -18,7 +18,9 @@ func TestTourShowsEveryStep(t *testing.T) {
 			Scenario  string `json:"scenario_id"`
 			Stages    []struct {
 				Stage, Table string
+				Pass         int
 				Rows         int64
+				CPUSeconds   float64 `json:"cpu_seconds"`
 			}
 			Percentiles []struct {
 				SizeBin string `json:"size_bin"`
@@ -35,6 +37,16 @@ func TestTourShowsEveryStep(t *testing.T) {
 	}
 	if len(tour.Estimates) != 3 || tour.Estimates[0].Estimator != "independent" {
 		t.Fatalf("estimates %v, want independent and two others", tour.Estimates)
+	}
+	// Two passes that took equally long, to the last digit, are one pass that is reported twice.
+	passes := map[int]float64{}
+	for _, s := range tour.Estimates[1].Stages {
+		if s.Stage == "simulate" {
+			passes[s.Pass] = s.CPUSeconds
+		}
+	}
+	if len(passes) != 2 || passes[1] == passes[2] {
+		t.Errorf("processor time of the passes of %s: %v", tour.Estimates[1].Estimator, passes)
 	}
 	rows := map[string]int64{}
 	for _, s := range tour.Estimates[0].Stages {
