@@ -43,4 +43,19 @@ var (
 				"number of sampled packets behind the record; 0 if it counts every packet; null if unknown"},
 		}, Flows.Select("service", "vnet", "dscp")),
 	}
+	WorkloadIntervals = Table{
+		Name: "workload_intervals",
+		Doc: "When the log saw the bytes of the flows of a workload. The rows of a flow do not overlap, and their " +
+			"bytes are the size of the flow. A flow without rows is one transfer that begins at its start. " +
+			"Empty unless the workload comes from flow logs.",
+		Grain: "flow × time that a record covers", Key: []string{"flow_id", "start_ns"},
+		Sort: []string{"start_ns", "flow_id"}, Scope: OfWorkload,
+		Columns: []Column{
+			{"flow_id", i64, false, "", "flow of view workload_flows"},
+			{"start_ns", i64, false, "ns", "start of the time, on the clock of the flows"},
+			{"end_ns", i64, false, "ns", "end of the time, after start_ns"},
+			{"bytes", i64, false, "bytes", "bytes of the flow in this time, as in size_bytes; more than 0"},
+			{"packets", i64, true, "", "packets of the flow in this time; null if unknown"},
+		},
+	}
 )
